@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a person types. `make help` lists it. The work is done by Kbuild (the module) and by scripts/.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+S := $(CURDIR)/scripts
+
+.PHONY: all modules clean help setup demo check vm lint fmt doc bench
+
+all: modules
+
+modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out-of-tree module
+	@$(S)/check-kdir "$(KDIR)"
+	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" modules
+
+clean: ## remove what a build left in this folder (the cache stays)
+	@$(S)/clean "$(KDIR)"
+
+setup: ## make or complete the build root and the kernel tree in the cache
+	@$(S)/setup
+
+demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step of its way
+	@$(S)/demo
+
+check: ## run every test; the last line is `N passed, N failed`
+	@$(S)/check
+
+vm: ## a shell in the VM with rkfd loaded
+	@$(S)/build && $(S)/vm
+
+lint: ## clippy with the kernel's flags, rustfmt, layers, shell
+	@$(S)/lint
+
+fmt: ## format all Rust code
+	@$(S)/fmt
+
+doc: ## rustdoc of the host crates
+	@$(S)/setup && $(S)/in-root cargo doc --no-deps --locked --manifest-path tests/Cargo.toml --workspace
+
+bench: ## count guest instructions of the queue ioctls and of a launch
+	@$(S)/bench
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@echo
+	@echo "  KDIR=dir        kernel tree for 'make' (it must carry its Rust crates; 'scripts/setup --where' names one)"
+	@echo "  CHIP=mi300x     chip that the GPU model shows"
+	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
+	@echo "  RKFD_CACHE=dir  where downloads and slow products are kept (default ~/.cache/rkfd)"

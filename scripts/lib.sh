@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What every script of rkfd shares: where things are, how a step is shown, how a failure is told.
+# Sourced, never run.
+
+set -euo pipefail
+
+RKFD_SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+RKFD_CACHE=${RKFD_CACHE:-$HOME/.cache/rkfd}
+RKFD_OUT=${RKFD_OUT:-$RKFD_SRC/build}
+# The kernel series that is built and booted, and where Debian keeps it.
+RKFD_SERIES=7.3
+RKFD_SUITE=trixie
+export RKFD_SRC RKFD_CACHE RKFD_OUT
+
+# Packages of the build root. Changing either list makes a new root beside the old one.
+ROOT_PACKAGES="bc bindgen bison busybox-static ca-certificates cargo clang-19 cpio dwarves flex gcc gcc-14
+kmod libc6-dev libelf-dev libclang-dev libdrm-dev libssl-dev lld-19 llvm-19 make pahole python3 rust-clippy
+rust-src rustc rustfmt strace xz-utils zstd"
+ROOT_BACKPORTS="linux-libc-dev qemu-system-x86"
+
+# die MESSAGE...: one line that says what is wrong and what to do.
+die() {
+	printf 'rkfd: %s\n' "$*" >&2
+	exit 1
+}
+
+note() { printf 'rkfd: %s\n' "$*" >&2; }
+
+root_key() {
+	printf '%s\n' "$RKFD_SUITE" $ROOT_PACKAGES $ROOT_BACKPORTS | sha256sum | cut -c1-12
+}
+RKFD_ROOT=$RKFD_CACHE/root-$(root_key)
+export RKFD_ROOT
+
+# The kernel that set-up chose, or nothing before set-up. The name is the release (uname -r).
+kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
+kernel_dir() { printf '%s/kernel-%s' "$RKFD_CACHE" "$(kernel_release)"; }
+
+need_root() { [ "$(id -u)" = 0 ] || die "needs root (it makes a Debian root file system and enters it by chroot): run it with sudo"; }
+
+# step TITLE ON_FAILURE COMMAND...: runs COMMAND with its output in a log, shows that it lives, and when it
+# fails calls ON_FAILURE (which ends the script) with $STEP_LOG set. COMMAND runs under errexit: that is why
+# a step is never part of a condition.
+step() {
+	local title=$1 on_failure=$2 start=$SECONDS pid rc=0
+	shift 2
+	mkdir -p "$RKFD_CACHE/logs"
+	STEP_LOG=$RKFD_CACHE/logs/$(printf '%s' "$title" | tr -c 'a-zA-Z0-9.\n' '-').log
+	printf 'rkfd: %s ... ' "$title" >&2
+	"$@" </dev/null >"$STEP_LOG" 2>&1 &
+	pid=$!
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 0.5
+		if [ -t 2 ]; then
+			printf '\rrkfd: %s ... %ss ' "$title" $((SECONDS - start)) >&2
+		fi
+	done
+	wait "$pid" || rc=$?
+	if [ "$rc" != 0 ]; then
+		printf 'failed\n' >&2
+		"$on_failure"
+		exit "$rc"
+	fi
+	printf '%ss\n' $((SECONDS - start)) >&2
+}
