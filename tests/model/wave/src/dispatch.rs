@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What a dispatch is to the compute units: sizes, register allocation, start values.
+
+use crate::Stop;
+
+/// Where the private (scratch) memory of the waves lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scratch {
+    /// First byte of the memory of the first wave.
+    pub base: u64,
+    /// Bytes of one wave: 64 lanes, a multiple of 1 KiB. 0: there is no scratch.
+    pub wave_stride: u64,
+    /// How many waves it serves at once; the wave with running number n uses slot `n % slots`.
+    /// Set it to the number of waves that the dispatcher runs at the same time, or to all of them.
+    pub slots: u64,
+}
+
+impl Scratch {
+    /// Scratch base of the wave with running number `wave` (what hardware puts in `FLAT_SCRATCH`).
+    pub fn wave_base(&self, wave: u64) -> u64 {
+        let slot = wave.checked_rem(self.slots).unwrap_or(0);
+        self.base.wrapping_add(slot.wrapping_mul(self.wave_stride))
+    }
+}
+
+/// The two windows of the flat address space that are not memory (`SH_MEM_BASES`). A window is
+/// 4 GiB long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apertures {
+    /// Start of the LDS window.
+    pub shared: u64,
+    /// Start of the scratch window.
+    pub private: u64,
+}
+
+impl Default for Apertures {
+    fn default() -> Self {
+        Apertures {
+            shared: 1 << 48,
+            private: 2 << 48,
+        }
+    }
+}
+
+/// One kernel dispatch, as the compute units see it.
+#[derive(Debug, Default)]
+pub struct Dispatch {
+    /// Work-items in x, y, z.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup in x, y, z.
+    pub workgroup: [u16; 3],
+    /// Address of the first instruction, 256-byte aligned.
+    pub entry: u64,
+    /// `COMPUTE_PGM_RSRC1`.
+    pub rsrc1: u32,
+    /// `COMPUTE_PGM_RSRC2`. Its LDS_SIZE is not used: see `lds_bytes`.
+    pub rsrc2: u32,
+    /// `COMPUTE_PGM_RSRC3`.
+    pub rsrc3: u32,
+    /// The user SGPRs; as many as `rsrc2.USER_SGPR` says.
+    pub user_sgprs: Vec<u32>,
+    /// LDS of a workgroup, static and dynamic, as allocated (multiple of 512).
+    pub lds_bytes: u32,
+    /// Scratch memory.
+    pub scratch: Scratch,
+    /// Flat apertures.
+    pub apertures: Apertures,
+    /// Logical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
+    pub xcc_id: u32,
+}
+
+impl Dispatch {
+    /// Number of workgroups in x, y, z.
+    pub fn workgroups(&self) -> [u32; 3] {
+        let n = |i: usize| match u32::from(self.workgroup[i]) {
+            0 => 0,
+            size => self.grid[i].div_ceil(size),
+        };
+        [n(0), n(1), n(2)]
+    }
+
+    /// Work-items of the workgroup `wg` in x, y, z: fewer than `workgroup` at the upper edges.
+    pub fn workgroup_extent(&self, wg: [u32; 3]) -> Result<[u32; 3], Stop> {
+        let mut extent = [0; 3];
+        for (i, out) in extent.iter_mut().enumerate() {
+            let size = u64::from(self.workgroup[i]);
+            let start = u64::from(wg[i]) * size;
+            let end = (start + size).min(u64::from(self.grid[i]));
+            if start >= end {
+                let text = format!("workgroup {wg:?} is outside of the grid {:?}", self.grid);
+                return Err(Stop::BadDispatch(text));
+            }
+            *out = (end - start) as u32;
+        }
+        Ok(extent)
+    }
+
+    /// Waves of a whole workgroup.
+    pub fn waves_per_workgroup(&self) -> u32 {
+        let items: u64 = self.workgroup.iter().map(|&n| u64::from(n)).product();
+        items.div_ceil(64) as u32
+    }
+
+    /// VGPRs of a wave, architectural and accumulators.
+    pub fn vgprs(&self) -> usize {
+        ((self.rsrc1 as usize & 0x3f) + 1) * 8
+    }
+
+    /// Architectural VGPRs of a wave: where the accumulators begin.
+    pub fn arch_vgprs(&self) -> usize {
+        (((self.rsrc3 as usize & 0x3f) + 1) * 4).min(self.vgprs())
+    }
+
+    /// SGPRs of a wave, without VCC.
+    pub fn sgprs(&self) -> usize {
+        (((self.rsrc1 as usize >> 6 & 0xf) / 2 + 1) * 16).min(102)
+    }
+}
