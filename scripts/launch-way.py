@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Prints the way of a launch: the demo's own steps, the driver's trace events, and what the GPU saw, on one clock.
+
+The guest and the GPU model have clocks of their own. They are set equal at the one instant that both know: the store to
+the doorbell that starts the first dispatch is the same event on both sides.
+"""
+
+import re
+import sys
+
+USAGE = "usage: scripts/launch-way.py GUEST_OUTPUT [GPU_TRACE]"
+# Events of the GPU model that repeat without saying anything new about this launch.
+DULL = {"mmio_read", "mmio_write", "reg_read", "reg_write", "tlb"}
+
+
+def pairs(text):
+    return dict(re.findall(r"(\w+)=(\S+)", text))
+
+
+def guest_steps(path):
+    """The `rkfd-demo:` lines: (start ns, took ns, layer, step, values)."""
+    pattern = re.compile(r"rkfd-demo: t=(\d+) layer=(\S+) step=(\S+) took=(\d+) ?(.*)")
+    with open(path, errors="replace") as lines:
+        for line in lines:
+            match = pattern.search(line)
+            if match:
+                t, layer, step, took, values = match.groups()
+                yield int(t), int(took), layer, step, values.strip()
+
+
+def gpu_events(path):
+    """Lines of the model's trace: (ns, layer, event, values)."""
+    with open(path, errors="replace") as lines:
+        for line in lines:
+            words = line.split(None, 3)
+            if len(words) >= 3 and words[0].isdigit():
+                yield int(words[0]), words[1], words[2], words[3].strip() if len(words) > 3 else ""
+
+
+def is_dispatch(event):
+    return event[1] in ("aql", "cp", "dispatch") and "dispatch" in event[2]
+
+
+def clock_offset(steps, events):
+    """What to add to the model's time to get the guest's, or None."""
+    rung = next((t for t, _, _, step, _ in steps if step == "doorbell_rung"), None)
+    first = next((i for i, event in enumerate(events) if is_dispatch(event)), None)
+    if rung is None or first is None:
+        return None
+    doorbell = next((e for e in reversed(events[:first]) if "doorbell" in e[2]), None)
+    return None if doorbell is None else rung - doorbell[0]
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[1] in ("-h", "--help"):
+        print(USAGE)
+        return 2
+    steps = list(guest_steps(sys.argv[1]))
+    if not steps:
+        print("launch-way: the demo printed no steps", file=sys.stderr)
+        return 1
+    rows = [(t, took, layer, step, values) for t, took, layer, step, values in steps]
+    if len(sys.argv) == 3:
+        events = list(gpu_events(sys.argv[2]))
+        offset = clock_offset(steps, events)
+        if offset is None:
+            print("launch-way: the GPU's trace has no dispatch that the demo's doorbell started", file=sys.stderr)
+            return 1
+        begin = min(t for t, *_ in steps)
+        end = max(t + took for t, took, *_ in steps)
+        rows += [(t + offset, 0, "gpu", f"{layer}.{event}", values) for t, layer, event, values in events
+                 if event not in DULL and begin <= t + offset <= end]
+    rows.sort(key=lambda row: row[0])
+    epoch = rows[0][0]
+    print(f"{'at (us)':>11} {'took (us)':>10}  {'layer':6}  {'step':26} values")
+    for t, took, layer, step, values in rows:
+        duration = f"{took / 1e3:.1f}" if took else ""
+        print(f"{(t - epoch) / 1e3:11.1f} {duration:>10}  {layer:6}  {step:26} {values}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
