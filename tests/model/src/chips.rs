@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Chips: everything that differs between cards and is data.
+
+use crate::regs::Ip;
+
+pub mod mi300x;
+
+/// One instance of an IP block, as the discovery table lists it.
+#[derive(Debug, Clone, Copy)]
+pub struct IpInstance {
+    /// Which block.
+    pub ip: Ip,
+    /// Instance number.
+    pub instance: u8,
+    /// Version: major, minor, revision.
+    pub version: [u8; 3],
+    /// Register segment bases, in dwords.
+    pub bases: &'static [u32],
+}
+
+/// Shader core layout and caches, the content of the discovery GC table.
+#[derive(Debug, Clone, Copy)]
+pub struct GcInfo {
+    /// Shader engines.
+    pub num_se: u32,
+    /// Shader arrays in an engine.
+    pub sh_per_se: u32,
+    /// Compute units in an array, before harvesting.
+    pub cu_per_sh: u32,
+    /// Inactive CUs: one mask for each (se, sh), engine-major.
+    pub inactive_cus: &'static [u32],
+    /// Render back ends per engine.
+    pub rb_per_se: u32,
+    /// L2 channels.
+    pub tccs: u32,
+    /// Vector registers of a SIMD lane.
+    pub gprs: u32,
+    /// Lanes of a wave.
+    pub wave_size: u32,
+    /// Wave slots of a SIMD.
+    pub waves_per_simd: u32,
+    /// Scratch slots of a CU.
+    pub scratch_slots_per_cu: u32,
+    /// LDS of a CU in KiB.
+    pub lds_kib: u32,
+    /// Vector L1 data cache of a CU in KiB.
+    pub tcp_kib: u32,
+    /// CUs that share an instruction and a scalar cache.
+    pub cu_per_sqc: u32,
+    /// Instruction cache in KiB.
+    pub sqc_inst_kib: u32,
+    /// Scalar data cache in KiB.
+    pub sqc_data_kib: u32,
+    /// L2 of the XCC in KiB.
+    pub tcc_kib: u32,
+    /// Ports to the data fabric.
+    pub sdp_interfaces: u32,
+}
+
+impl GcInfo {
+    /// CUs that work.
+    pub fn active_cus(&self) -> u32 {
+        let arrays = self.num_se * self.sh_per_se;
+        let inactive: u32 = self.inactive_cus.iter().map(|m| m.count_ones()).sum();
+        arrays * self.cu_per_sh - inactive
+    }
+}
+
+/// A card.
+#[derive(Debug, Clone, Copy)]
+pub struct Chip {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// PCI vendor, device, subsystem vendor, subsystem device.
+    pub pci_ids: [u16; 4],
+    /// PCI revision id.
+    pub pci_revision: u8,
+    /// Revision that the NBIO straps report.
+    pub rev_id: u8,
+    /// All IP blocks.
+    pub ips: &'static [IpInstance],
+    /// Shader core layout.
+    pub gc: GcInfo,
+    /// Video memory that a card gets unless told otherwise.
+    pub default_vram: u64,
+    /// `FB_LOCATION_BASE`: first memory-controller address of VRAM, in units of 16 MiB.
+    pub fb_location: u32,
+}
+
+impl Chip {
+    /// The chip of that name.
+    pub fn by_name(name: &str) -> Option<&'static Chip> {
+        Self::all().iter().copied().find(|c| c.name == name)
+    }
+
+    /// Every chip.
+    pub fn all() -> &'static [&'static Chip] {
+        &[&mi300x::CHIP]
+    }
+
+    /// Register segment base of instance `instance` of `ip`, in dwords.
+    pub fn base(&self, ip: Ip, instance: u8, seg: u8) -> Option<u32> {
+        self.ips
+            .iter()
+            .find(|i| i.ip == ip && i.instance == instance)
+            .and_then(|i| i.bases.get(usize::from(seg)).copied())
+    }
+}

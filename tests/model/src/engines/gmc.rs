@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Memory controller and address translation: every access of an engine to an address goes
+//! through one of two hubs and a VMID.
+//!
+//! * VMID 0 sees the memory controller's own space: addresses inside the system aperture go
+//!   unmapped to VRAM or AGP, the others through context 0 (the GART).
+//! * VMID 1..15 see a page-table tree each.
+//!
+//! Translations are cached and stay cached until an invalidation request or a remapped VMID
+//! drops them, so a driver that forgets to invalidate meets its old mapping.
+
+pub mod hub;
+pub mod tlb;
+pub mod walk;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dma::GuestMemory;
+use crate::log::Strict;
+use crate::regs::RegId;
+use crate::strict;
+use crate::trace::Trace;
+use crate::vram::Vram;
+use hub::HubRegs;
+use tlb::{Entry, Tlb};
+
+/// The two translation hubs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hub {
+    /// The XCC: command processor, shaders.
+    Gfx,
+    /// Everything else: SDMA, interrupt handler.
+    Mm,
+}
+
+/// What an access wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Load.
+    Read,
+    /// Store.
+    Write,
+    /// Instruction fetch.
+    Execute,
+    /// Atomic read-modify-write.
+    Atomic,
+}
+
+/// Why a translation failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// The context is not enabled.
+    ContextDisabled,
+    /// Outside the range of the context.
+    Range,
+    /// An entry of the directory at this level (0 is nearest the page table) is not valid.
+    Pde(u8),
+    /// The page-table entry is not valid.
+    NotPresent,
+    /// The page may not be read.
+    Read,
+    /// The page may not be written.
+    Write,
+    /// The page may not be executed.
+    Execute,
+    /// Misaligned atomic.
+    Misaligned,
+    /// The translation worked but nothing answers at the physical address.
+    Bus,
+}
+
+/// A failed access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VmFault {
+    /// Hub that noticed.
+    pub hub: Hub,
+    /// Address space.
+    pub vmid: u8,
+    /// Address that failed.
+    pub va: u64,
+    /// What was wanted.
+    pub access: Access,
+    /// Why it failed.
+    pub kind: FaultKind,
+}
+
+impl fmt::Display for VmFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} hub vmid {} {:?} at {:#x}: {:?}",
+            self.hub, self.vmid, self.access, self.va, self.kind
+        )
+    }
+}
+
+/// Where a page lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Offset in video memory.
+    Vram(u64),
+    /// Bus address of guest memory.
+    System(u64),
+}
+
+/// Result of a translation: the place of the byte, and how many bytes from it on share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pa {
+    /// The byte.
+    pub target: Target,
+    /// Bytes up to the end of its page.
+    pub left: u64,
+}
+
+/// Memory hubs, their registers and TLBs.
+pub struct Gmc {
+    strict: Arc<Strict>,
+    trace: Arc<Trace>,
+    vram: Arc<Vram>,
+    dma: Arc<GuestMemory>,
+    hubs: [HubState; 2],
+}
+
+struct HubState {
+    regs: HubRegs,
+    tlb: Tlb,
+}
+
+impl Gmc {
+    /// Both hubs in power-on state. `fb_location` is in units of 16 MiB.
+    pub fn new(
+        strict: Arc<Strict>,
+        trace: Arc<Trace>,
+        vram: Arc<Vram>,
+        dma: Arc<GuestMemory>,
+        fb_location: u32,
+    ) -> Self {
+        let state = || HubState {
+            regs: HubRegs::new(fb_location, vram.len()),
+            tlb: Tlb::default(),
+        };
+        let hubs = [state(), state()];
+        Self {
+            strict,
+            trace,
+            vram,
+            dma,
+            hubs,
+        }
+    }
+
+    fn hub(&self, hub: Hub) -> &HubState {
+        &self.hubs[hub as usize]
+    }
+
+    /// Power-on state.
+    pub fn reset(&self) {
+        for hub in &self.hubs {
+            hub.regs.reset();
+            hub.tlb.drop_all();
+        }
+    }
+
+    /// A register of `hub` was read.
+    pub fn reg_read(&self, hub: Hub, reg: RegId) -> u32 {
+        self.hub(hub).regs.read(hub, reg)
+    }
+
+    /// A register of `hub` was written.
+    pub fn reg_write(&self, hub: Hub, reg: RegId, value: u32) {
+        let state = self.hub(hub);
+        if let Some(request) = state.regs.write(hub, reg, value) {
+            self.invalidate(hub, request);
+        }
+    }
+
+    /// Drops translations as an invalidation request (the REQ register's layout) asks.
+    pub fn invalidate(&self, hub: Hub, request: u32) {
+        let vmids = request as u16;
+        crate::event!(
+            self.trace,
+            "gmc",
+            "invalidate",
+            "hub={hub:?} vmids={vmids:#x} request={request:#x}"
+        );
+        for vmid in (0..16).filter(|v| vmids >> v & 1 != 0) {
+            self.hub(hub).tlb.drop_vmid(vmid);
+        }
+    }
+
+    /// What scheduler firmware does when it gives a VMID to a process: page-table root of both
+    /// hubs, and nothing cached from its former owner.
+    pub fn map_vmid(&self, vmid: u8, page_table_base: u64) {
+        for hub in &self.hubs {
+            hub.regs.set_root(vmid, page_table_base);
+            hub.tlb.drop_vmid(vmid);
+        }
+    }
+
+    /// Page-table root of a VMID.
+    pub fn root(&self, hub: Hub, vmid: u8) -> u64 {
+        self.hub(hub).regs.root(vmid)
+    }
+
+    /// Records a fault in the hub's status registers and says what follows from it.
+    pub fn latch(&self, fault: &VmFault, client: u8) -> hub::Latched {
+        self.hub(fault.hub).regs.latch(fault, client)
+    }
+
+    /// Bus address of the page that stands in for a faulting one.
+    pub fn default_page(&self, hub: Hub) -> u64 {
+        self.hub(hub).regs.default_page()
+    }
+
+    /// Translates one address. Does not report a fault: [`crate::gpu::Gpu::raise_fault`] does.
+    ///
+    /// The result may be invalidated at once; to access memory use the `vm_` functions.
+    pub fn translate(&self, hub: Hub, vmid: u8, va: u64, access: Access) -> Result<Pa, VmFault> {
+        let _guard = self.hub(hub).tlb.enter();
+        self.lookup(hub, vmid, va, access)
+    }
+
+    /// [`translate`](Self::translate) for callers inside [`Tlb::enter`].
+    #[inline]
+    fn lookup(&self, hub: Hub, vmid: u8, va: u64, access: Access) -> Result<Pa, VmFault> {
+        let state = self.hub(hub);
+        let fault = |kind| VmFault {
+            hub,
+            vmid,
+            va,
+            access,
+            kind,
+        };
+        let entry = match state.tlb.find(vmid, va) {
+            Some(entry) => entry,
+            None => {
+                let entry = self.walk(hub, vmid, va).map_err(fault)?;
+                state.tlb.insert(vmid, va, entry);
+                entry
+            }
+        };
+        let denied = match access {
+            Access::Read if !entry.read => Some(FaultKind::Read),
+            Access::Write if !entry.write => Some(FaultKind::Write),
+            Access::Execute if !entry.execute => Some(FaultKind::Execute),
+            Access::Atomic if !entry.read => Some(FaultKind::Read),
+            Access::Atomic if !entry.write => Some(FaultKind::Write),
+            _ => None,
+        };
+        if let Some(kind) = denied {
+            return Err(fault(kind));
+        }
+        let within = va & 0xfff;
+        Ok(Pa {
+            target: match entry.system {
+                true => Target::System(entry.page + within),
+                false => Target::Vram(entry.page + within),
+            },
+            left: 0x1000 - within,
+        })
+    }
+
+    /// Reads through a translation.
+    pub fn vm_read(&self, hub: Hub, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
+        self.vm_load(hub, vmid, va, buf, Access::Read)
+    }
+
+    /// Fetches instructions.
+    pub fn vm_fetch(&self, hub: Hub, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
+        self.vm_load(hub, vmid, va, buf, Access::Execute)
+    }
+
+    fn vm_load(
+        &self,
+        hub: Hub,
+        vmid: u8,
+        va: u64,
+        buf: &mut [u8],
+        access: Access,
+    ) -> Result<(), VmFault> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = va.wrapping_add(done as u64);
+            let _guard = self.hub(hub).tlb.enter();
+            let pa = self.lookup(hub, vmid, at, access)?;
+            let len = (buf.len() - done).min(pa.left as usize);
+            let piece = &mut buf[done..done + len];
+            let ok = match pa.target {
+                Target::Vram(offset) => self.vram.read(offset, piece).is_ok(),
+                Target::System(addr) => self.dma.read(addr, piece).is_ok(),
+            };
+            if !ok {
+                return Err(self.bus_fault(hub, vmid, at, access, pa));
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Writes through a translation.
+    pub fn vm_write(&self, hub: Hub, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
+        let mut done = 0;
+        while done < data.len() {
+            let at = va.wrapping_add(done as u64);
+            let _guard = self.hub(hub).tlb.enter();
+            let pa = self.lookup(hub, vmid, at, Access::Write)?;
+            let len = (data.len() - done).min(pa.left as usize);
+            let piece = &data[done..done + len];
+            let ok = match pa.target {
+                Target::Vram(offset) => self.vram.write(offset, piece).is_ok(),
+                Target::System(addr) => self.dma.write(addr, piece).is_ok(),
+            };
+            if !ok {
+                return Err(self.bus_fault(hub, vmid, at, Access::Write, pa));
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically against the guest's
+    /// processors. Returns the old value.
+    pub fn vm_atomic(
+        &self,
+        hub: Hub,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault> {
+        if !matches!(size, 4 | 8) || va % u64::from(size) != 0 {
+            return Err(VmFault {
+                hub,
+                vmid,
+                va,
+                access: Access::Atomic,
+                kind: FaultKind::Misaligned,
+            });
+        }
+        let _guard = self.hub(hub).tlb.enter();
+        let pa = self.lookup(hub, vmid, va, Access::Atomic)?;
+        let old = match pa.target {
+            Target::Vram(offset) => self.vram.atomic(offset, size, f).ok(),
+            Target::System(addr) => self.dma.atomic(addr, size, f).ok(),
+        };
+        old.ok_or_else(|| self.bus_fault(hub, vmid, va, Access::Atomic, pa))
+    }
+
+    /// Reads a 32-bit value.
+    pub fn read32(&self, hub: Hub, vmid: u8, va: u64) -> Result<u32, VmFault> {
+        let mut buf = [0; 4];
+        self.vm_read(hub, vmid, va, &mut buf)?;
+        Ok(u32::from_le_bytes(buf))
+    }
+
+    /// Reads a 64-bit value.
+    pub fn read64(&self, hub: Hub, vmid: u8, va: u64) -> Result<u64, VmFault> {
+        let mut buf = [0; 8];
+        self.vm_read(hub, vmid, va, &mut buf)?;
+        Ok(u64::from_le_bytes(buf))
+    }
+
+    /// Writes a 32-bit value.
+    pub fn write32(&self, hub: Hub, vmid: u8, va: u64, value: u32) -> Result<(), VmFault> {
+        self.vm_write(hub, vmid, va, &value.to_le_bytes())
+    }
+
+    /// Writes a 64-bit value.
+    pub fn write64(&self, hub: Hub, vmid: u8, va: u64, value: u64) -> Result<(), VmFault> {
+        self.vm_write(hub, vmid, va, &value.to_le_bytes())
+    }
+
+    /// A page table led to a place where nothing is: on silicon the fabric answers with an error.
+    fn bus_fault(&self, hub: Hub, vmid: u8, va: u64, access: Access, pa: Pa) -> VmFault {
+        strict!(
+            self.strict,
+            "gmc",
+            "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: nothing at {:x?}",
+            pa.target
+        );
+        VmFault {
+            hub,
+            vmid,
+            va,
+            access,
+            kind: FaultKind::Bus,
+        }
+    }
+
+    fn walk(&self, hub: Hub, vmid: u8, va: u64) -> Result<Entry, FaultKind> {
+        let regs = &self.hub(hub).regs;
+        if vmid == 0 {
+            if let Some(entry) = regs.unmapped(va, &self.strict) {
+                return entry;
+            }
+        }
+        let context = regs.context(vmid);
+        let memory = walk::TableMemory {
+            vram: &self.vram,
+            dma: &self.dma,
+            vram_base: regs.fb_offset(),
+        };
+        walk::walk(&memory, &context, va, &self.strict)
+    }
+}

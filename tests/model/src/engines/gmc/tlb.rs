@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The translation cache of a hub: direct mapped, bounded, readable by many threads at once.
+//!
+//! A slot is two words, `data` and `key ^ data`. A reader that catches a slot half written
+//! computes a key that is not the one it looks for, and misses.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+const SLOTS: usize = 1 << 13;
+const VALID: u64 = 1 << 63;
+
+/// A cached translation of one 4 KiB page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Byte address of the page: VRAM offset or bus address.
+    pub page: u64,
+    /// The page is guest memory.
+    pub system: bool,
+    /// May be read.
+    pub read: bool,
+    /// May be written.
+    pub write: bool,
+    /// May be executed.
+    pub execute: bool,
+}
+
+impl Entry {
+    fn pack(self) -> u64 {
+        (self.page & 0x0000_ffff_ffff_f000)
+            | u64::from(self.system)
+            | u64::from(self.read) << 1
+            | u64::from(self.write) << 2
+            | u64::from(self.execute) << 3
+            | VALID
+    }
+
+    fn unpack(data: u64) -> Self {
+        Self {
+            page: data & 0x0000_ffff_ffff_f000,
+            system: data & 1 != 0,
+            read: data & 2 != 0,
+            write: data & 4 != 0,
+            execute: data & 8 != 0,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    check: AtomicU64,
+    data: AtomicU64,
+}
+
+/// See the module.
+pub struct Tlb {
+    slots: Box<[Slot]>,
+    /// Held shared by an access from its translation to its end, exclusively by invalidation:
+    /// once that returns, nothing uses the old translation any more.
+    in_flight: RwLock<()>,
+}
+
+impl Default for Tlb {
+    fn default() -> Self {
+        Self {
+            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            in_flight: RwLock::new(()),
+        }
+    }
+}
+
+fn key(vmid: u8, va: u64) -> u64 {
+    VALID | u64::from(vmid & 0xf) << 56 | va >> 12
+}
+
+impl Tlb {
+    fn slot(&self, vmid: u8, va: u64) -> &Slot {
+        let page = va >> 12;
+        let hash = page ^ page >> 13 ^ u64::from(vmid) << 9;
+        &self.slots[hash as usize % SLOTS]
+    }
+
+    /// Begins an access: as long as the guard lives no translation is dropped.
+    #[inline]
+    pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.in_flight.read().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn exclude(&self) -> RwLockWriteGuard<'_, ()> {
+        self.in_flight.write().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The cached translation of the page of `va`.
+    #[inline]
+    pub fn find(&self, vmid: u8, va: u64) -> Option<Entry> {
+        let slot = self.slot(vmid, va);
+        let data = slot.data.load(Ordering::Acquire);
+        let check = slot.check.load(Ordering::Acquire);
+        (data & VALID != 0 && check ^ data == key(vmid, va)).then(|| Entry::unpack(data))
+    }
+
+    /// Caches a translation, displacing whatever shared its slot.
+    pub fn insert(&self, vmid: u8, va: u64, entry: Entry) {
+        let slot = self.slot(vmid, va);
+        let data = entry.pack();
+        slot.data.store(data, Ordering::Release);
+        slot.check.store(data ^ key(vmid, va), Ordering::Release);
+    }
+
+    /// Forgets everything about one VMID.
+    pub fn drop_vmid(&self, vmid: u8) {
+        let _guard = self.exclude();
+        for slot in &self.slots {
+            let data = slot.data.load(Ordering::Acquire);
+            let key = slot.check.load(Ordering::Acquire) ^ data;
+            if key >> 56 & 0xf == u64::from(vmid) {
+                slot.data.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub fn drop_all(&self) {
+        let _guard = self.exclude();
+        for slot in &self.slots {
+            slot.data.store(0, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_vmids_apart_and_forgets_on_request() {
+        let tlb = Tlb::default();
+        let entry = |page| Entry {
+            page,
+            system: true,
+            read: true,
+            write: false,
+            execute: true,
+        };
+        tlb.insert(3, 0x7000_1234, entry(0x5000));
+        tlb.insert(4, 0x7000_1234, entry(0x6000));
+        assert_eq!(tlb.find(3, 0x7000_1fff), Some(entry(0x5000)));
+        assert_eq!(tlb.find(4, 0x7000_1000), Some(entry(0x6000)));
+        assert_eq!(tlb.find(3, 0x7000_2000), None);
+        tlb.drop_vmid(3);
+        assert_eq!(tlb.find(3, 0x7000_1000), None);
+        assert_eq!(tlb.find(4, 0x7000_1000), Some(entry(0x6000)));
+        tlb.drop_all();
+        assert_eq!(tlb.find(4, 0x7000_1000), None);
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The page-table walker of GFX9.
+//!
+//! A context has `depth` levels of directories over a page table. Directory entries carry the
+//! block fragment size: it says how many 4 KiB pages one entry of the page table below covers.
+//! An entry of a page table may be "translate further": it then points to a table of smaller
+//! pages. A directory entry with the P bit is itself a page-table entry of a huge page.
+
+use super::tlb::Entry;
+use super::FaultKind;
+use crate::dma::GuestMemory;
+use crate::log::Strict;
+use crate::strict;
+use crate::vram::Vram;
+
+const VALID: u64 = 1 << 0;
+const SYSTEM: u64 = 1 << 1;
+const EXECUTE: u64 = 1 << 4;
+const READ: u64 = 1 << 5;
+const WRITE: u64 = 1 << 6;
+const PRT: u64 = 1 << 51;
+const PDE_PTE: u64 = 1 << 54;
+const FURTHER: u64 = 1 << 56;
+const PTE_ADDR: u64 = 0x0000_ffff_ffff_f000;
+const PDE_ADDR: u64 = 0x0000_ffff_ffff_ffc0;
+/// Bits of a directory entry that mean nothing: TMZ, R, X, 53:48 and 58:55.
+const PDE_RESERVED: u64 = 1 << 3 | 1 << 4 | 1 << 5 | 0x3f << 48 | 0xf << 55;
+/// Bits of a page-table entry that mean nothing: 50:48, 53:52 and 63:59.
+const PTE_RESERVED: u64 = 7 << 48 | 3 << 52 | 0x1f << 59;
+
+/// An address space.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    /// It may be used.
+    pub enabled: bool,
+    /// Directory levels.
+    pub depth: u8,
+    /// A page table covers 2^(9 + this) pages.
+    pub block_size: u8,
+    /// Root entry: address and flags.
+    pub root: u64,
+    /// First page number.
+    pub first_page: u64,
+    /// Last page number.
+    pub last_page: u64,
+}
+
+/// Where tables are read from.
+pub struct TableMemory<'a> {
+    /// Video memory.
+    pub vram: &'a Vram,
+    /// Guest memory.
+    pub dma: &'a GuestMemory,
+    /// Physical address of VRAM's first byte.
+    pub vram_base: u64,
+}
+
+impl TableMemory<'_> {
+    fn entry(&self, table: u64, system: bool, index: u64) -> Option<u64> {
+        let addr = table + index * 8;
+        if system {
+            self.dma.load64(addr).ok()
+        } else {
+            self.vram.load64(addr.checked_sub(self.vram_base)?).ok()
+        }
+    }
+}
+
+/// Walks the tables for the page of `va`.
+pub fn walk(
+    memory: &TableMemory<'_>,
+    context: &Context,
+    va: u64,
+    strict: &Strict,
+) -> Result<Entry, FaultKind> {
+    if !context.enabled {
+        return Err(FaultKind::ContextDisabled);
+    }
+    let page = va >> 12;
+    if page < context.first_page || page > context.last_page {
+        return Err(FaultKind::Range);
+    }
+    if context.root & VALID == 0 {
+        return Err(FaultKind::Pde(context.depth.saturating_sub(1)));
+    }
+    let page = page - context.first_page;
+    let block_bits = 9 + u32::from(context.block_size);
+    let mut pde = context.root;
+    // A flat table is as large as its context; only below a directory does a block have a size.
+    let mut covered = match context.depth {
+        0 => 36,
+        depth => block_bits + 9 * (u32::from(depth) - 1),
+    };
+    for level in (0..context.depth).rev() {
+        // The root directory takes all bits that are left.
+        let mut index = page >> covered;
+        if level + 1 != context.depth {
+            index &= 0x1ff;
+        }
+        let table = pde & PDE_ADDR;
+        let Some(entry) = memory.entry(table, pde & SYSTEM != 0, index) else {
+            strict!(
+                strict,
+                "gmc",
+                "page directory at {table:#x} of va {va:#x} is nowhere"
+            );
+            return Err(FaultKind::Bus);
+        };
+        if entry & VALID == 0 {
+            return Err(FaultKind::Pde(level));
+        }
+        if entry & PDE_PTE != 0 {
+            return leaf(memory, entry & !PDE_PTE, page, covered, va, strict);
+        }
+        if entry & PDE_RESERVED != 0 {
+            strict!(
+                strict,
+                "gmc",
+                "directory entry {entry:#x} (level {level}, va {va:#x}) has reserved bits"
+            );
+        }
+        pde = entry;
+        covered = covered
+            .saturating_sub(9)
+            .max(if level == 0 { 0 } else { block_bits });
+    }
+    // The page table: its entries cover 2^fragment pages, as the last directory entry says.
+    let (fragment, bits) = match context.depth {
+        0 => (0, covered),
+        _ => ((pde >> 59) as u32, block_bits),
+    };
+    if fragment > block_bits {
+        strict!(
+            strict,
+            "gmc",
+            "block fragment {fragment} in {pde:#x} exceeds a block, va {va:#x}"
+        );
+        return Err(FaultKind::Pde(0));
+    }
+    let index = (page & mask(bits)) >> fragment;
+    let table = pde & PDE_ADDR;
+    let Some(pte) = memory.entry(table, pde & SYSTEM != 0, index) else {
+        strict!(
+            strict,
+            "gmc",
+            "page table at {table:#x} of va {va:#x} is nowhere"
+        );
+        return Err(FaultKind::Bus);
+    };
+    if pte & FURTHER == 0 {
+        return leaf(memory, pte, page, fragment, va, strict);
+    }
+    if pte & VALID == 0 {
+        return Err(FaultKind::NotPresent);
+    }
+    if fragment == 0 {
+        strict!(
+            strict,
+            "gmc",
+            "entry {pte:#x} of va {va:#x} translates further below 4 KiB"
+        );
+        return Err(FaultKind::NotPresent);
+    }
+    let table = pte & PDE_ADDR;
+    let Some(last) = memory.entry(table, pte & SYSTEM != 0, page & mask(fragment)) else {
+        strict!(
+            strict,
+            "gmc",
+            "small-page table at {table:#x} of va {va:#x} is nowhere"
+        );
+        return Err(FaultKind::Bus);
+    };
+    if last & FURTHER != 0 && last & VALID != 0 {
+        strict!(
+            strict,
+            "gmc",
+            "entry {last:#x} of va {va:#x} translates further twice"
+        );
+        return Err(FaultKind::NotPresent);
+    }
+    leaf(memory, last, page, 0, va, strict)
+}
+
+fn mask(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+/// The page that `pte`, covering 2^`bits` pages, gives to page number `page`.
+fn leaf(
+    memory: &TableMemory<'_>,
+    pte: u64,
+    page: u64,
+    bits: u32,
+    va: u64,
+    strict: &Strict,
+) -> Result<Entry, FaultKind> {
+    if pte & VALID == 0 {
+        return Err(FaultKind::NotPresent);
+    }
+    // Valid, partially resident and without any right: what a driver writes to get no-retry
+    // faults.
+    if pte & PRT != 0 {
+        if pte & (READ | WRITE | EXECUTE) != 0 {
+            strict!(
+                strict,
+                "gmc",
+                "entry {pte:#x} of va {va:#x}: PRT pages are not modelled"
+            );
+        }
+        return Err(FaultKind::NotPresent);
+    }
+    if pte & PTE_RESERVED != 0 {
+        strict!(
+            strict,
+            "gmc",
+            "entry {pte:#x} of va {va:#x} has reserved bits"
+        );
+    }
+    let base = pte & PTE_ADDR;
+    if base & (mask(bits) << 12) != 0 {
+        strict!(
+            strict,
+            "gmc",
+            "entry {pte:#x} of va {va:#x}: address not aligned to its {} KiB",
+            4u64 << bits
+        );
+        return Err(FaultKind::NotPresent);
+    }
+    let system = pte & SYSTEM != 0;
+    let physical = base + ((page & mask(bits)) << 12);
+    let page = if system {
+        physical
+    } else {
+        match physical.checked_sub(memory.vram_base) {
+            Some(offset) if offset < memory.vram.len() => offset,
+            _ => {
+                strict!(
+                    strict,
+                    "gmc",
+                    "entry {pte:#x} of va {va:#x}: {physical:#x} is outside VRAM"
+                );
+                return Err(FaultKind::Bus);
+            }
+        }
+    };
+    Ok(Entry {
+        page,
+        system,
+        read: pte & READ != 0,
+        write: pte & WRITE != 0,
+        execute: pte & EXECUTE != 0,
+    })
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The interrupt handler: a ring of 32-byte entries in memory, a write pointer, a message.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use crate::engines::gmc::{Gmc, Hub};
+use crate::event;
+use crate::knobs::Knobs;
+use crate::log::Strict;
+use crate::regs::RegId;
+use crate::strict;
+use crate::trace::Trace;
+
+const RB_CNTL: u32 = 0x80;
+const RB_BASE: u32 = 0x81;
+const RB_BASE_HI: u32 = 0x82;
+const RB_RPTR: u32 = 0x83;
+const RB_WPTR: u32 = 0x84;
+const RB_WPTR_ADDR_HI: u32 = 0x85;
+const RB_WPTR_ADDR_LO: u32 = 0x86;
+const DOORBELL_RPTR: u32 = 0x87;
+const VMID_LUT: u32 = 0x00;
+const VMID_LUT_MM: u32 = 0x10;
+const VMID_LUT_INDEX: u32 = 0xec;
+
+const RB_ENABLE: u32 = 1 << 0;
+const WPTR_WRITEBACK_ENABLE: u32 = 1 << 8;
+const WPTR_OVERFLOW_ENABLE: u32 = 1 << 16;
+const ENABLE_INTR: u32 = 1 << 17;
+const RPTR_REARM: u32 = 1 << 21;
+const WPTR_OVERFLOW_CLEAR: u32 = 1 << 31;
+const RB_OVERFLOW: u32 = 1;
+
+/// Bytes of an entry.
+const ENTRY: u32 = 32;
+
+/// One interrupt. The time stamp and the PASID are added when it is posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// SOC15 client.
+    pub client_id: u8,
+    /// Source inside the client.
+    pub source_id: u8,
+    /// Ring, or the permission bits of a fault.
+    pub ring_id: u8,
+    /// Address space it is about.
+    pub vmid: u8,
+    /// The VMID is one of the memory hub.
+    pub mm_hub: bool,
+    /// Die and XCC: 4 * AID + 1 + XCC, or 4 * AID.
+    pub node_id: u8,
+    /// Context words.
+    pub ctx: [u32; 4],
+}
+
+/// The message-signalled interrupt vectors that the client armed.
+#[derive(Default)]
+pub struct Msix {
+    vectors: Mutex<Vec<Option<File>>>,
+}
+
+impl Msix {
+    /// Replaces vectors from `start` on.
+    pub fn set(&self, start: usize, files: Vec<Option<File>>) {
+        let mut vectors = self.vectors.lock().unwrap_or_else(|e| e.into_inner());
+        let end = start + files.len();
+        if vectors.len() < end {
+            vectors.resize_with(end, || None);
+        }
+        for (slot, file) in vectors[start..].iter_mut().zip(files) {
+            *slot = file;
+        }
+    }
+
+    /// Disarms all vectors.
+    pub fn clear(&self) {
+        self.vectors
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .clear();
+    }
+
+    /// Sends the message of `vector`; false if nobody armed it.
+    pub fn send(&self, vector: usize) -> bool {
+        let vectors = self.vectors.lock().unwrap_or_else(|e| e.into_inner());
+        match vectors.get(vector) {
+            Some(Some(file)) => (&*file).write_all(&1u64.to_ne_bytes()).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// Power-on values come from `Default`.
+#[derive(Default)]
+struct State {
+    regs: HashMap<u32, u32>,
+    rptr: u32,
+    wptr: u32,
+    overflow: bool,
+    /// A message is out and the guest has not moved the read pointer since.
+    waiting: bool,
+    lut_index: u32,
+    luts: HashMap<(u32, u32), u16>,
+}
+
+impl State {
+    fn reg(&self, off: u32) -> u32 {
+        self.regs.get(&off).copied().unwrap_or(0)
+    }
+
+    fn cntl(&self) -> u32 {
+        self.reg(RB_CNTL)
+    }
+
+    fn ring_bytes(&self) -> u32 {
+        4u32.checked_shl(self.cntl() >> 1 & 0x3f).unwrap_or(0)
+    }
+
+    fn wptr_reg(&self) -> u32 {
+        self.wptr | if self.overflow { RB_OVERFLOW } else { 0 }
+    }
+}
+
+/// The interrupt handler.
+pub struct Ih {
+    strict: Arc<Strict>,
+    trace: Arc<Trace>,
+    knobs: Arc<Knobs>,
+    gmc: Arc<Gmc>,
+    dma: Arc<crate::dma::GuestMemory>,
+    msix: Arc<Msix>,
+    state: Mutex<State>,
+}
+
+impl Ih {
+    /// An interrupt handler in power-on state.
+    pub fn new(
+        strict: Arc<Strict>,
+        trace: Arc<Trace>,
+        knobs: Arc<Knobs>,
+        gmc: Arc<Gmc>,
+        dma: Arc<crate::dma::GuestMemory>,
+        msix: Arc<Msix>,
+    ) -> Self {
+        Self {
+            strict,
+            trace,
+            knobs,
+            gmc,
+            dma,
+            msix,
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Power-on state.
+    pub fn reset(&self) {
+        *self.lock() = State::default();
+    }
+
+    /// What firmware does when it gives a VMID to a process.
+    pub fn map_pasid(&self, vmid: u8, pasid: u16) {
+        let mut state = self.lock();
+        // Index 1 is the first XCC, index 0 the AID.
+        state.luts.insert((1, VMID_LUT + u32::from(vmid)), pasid);
+        state.luts.insert((0, VMID_LUT_MM + u32::from(vmid)), pasid);
+    }
+
+    /// A register was read.
+    pub fn reg_read(&self, reg: RegId) -> u32 {
+        let state = self.lock();
+        match reg.off {
+            RB_RPTR => state.rptr,
+            RB_WPTR => state.wptr_reg(),
+            VMID_LUT_INDEX => state.lut_index,
+            off @ 0..=0x1f => state
+                .luts
+                .get(&(state.lut_index, off))
+                .copied()
+                .unwrap_or(0)
+                .into(),
+            off => state.reg(off),
+        }
+    }
+
+    /// A register was written.
+    pub fn reg_write(&self, reg: RegId, value: u32) {
+        let mut state = self.lock();
+        match reg.off {
+            RB_RPTR => self.set_rptr(&mut state, value),
+            RB_WPTR => {
+                state.wptr = value & !0x1f;
+                state.overflow = value & RB_OVERFLOW != 0;
+            }
+            RB_CNTL => {
+                if value & WPTR_OVERFLOW_CLEAR != 0 {
+                    state.overflow = false;
+                }
+                state.regs.insert(RB_CNTL, value & !WPTR_OVERFLOW_CLEAR);
+                if value & RB_ENABLE == 0 {
+                    state.waiting = false;
+                }
+            }
+            VMID_LUT_INDEX => state.lut_index = value,
+            off @ 0..=0x1f => {
+                let index = state.lut_index;
+                state.luts.insert((index, off), value as u16);
+            }
+            off => {
+                state.regs.insert(off, value);
+            }
+        }
+    }
+
+    /// A doorbell in the non-CP window: dword index on BAR2. True if it was the ring's.
+    pub fn doorbell(&self, index: u32, value: u32) -> bool {
+        let mut state = self.lock();
+        let cntl = state.reg(DOORBELL_RPTR);
+        if cntl >> 28 & 1 == 0 || cntl & 0x03ff_ffff != index {
+            return false;
+        }
+        self.set_rptr(&mut state, value);
+        true
+    }
+
+    fn set_rptr(&self, state: &mut State, value: u32) {
+        let size = state.ring_bytes();
+        if value % ENTRY != 0 || (size != 0 && value >= size) {
+            strict!(
+                self.strict,
+                "ih",
+                "read pointer {value:#x} is not the offset of an entry in a ring of {size:#x} bytes"
+            );
+        }
+        state.rptr = value & !0x1f & size.wrapping_sub(1);
+        event!(
+            self.trace,
+            "ih",
+            "rptr",
+            "rptr={:#x} wptr={:#x}",
+            state.rptr,
+            state.wptr
+        );
+        state.waiting = false;
+        if state.rptr != state.wptr {
+            self.message(state);
+        }
+    }
+
+    /// Sends the message unless one is out already.
+    fn message(&self, state: &mut State) {
+        let cntl = state.cntl();
+        if cntl & ENABLE_INTR == 0 || state.waiting {
+            return;
+        }
+        state.waiting = cntl & RPTR_REARM != 0;
+        if self.knobs.ih_drop_msi.take() {
+            event!(self.trace, "ih", "msi_dropped");
+            return;
+        }
+        let sent = self.msix.send(0);
+        event!(
+            self.trace,
+            "ih",
+            "msi",
+            "vector=0 delivered={}",
+            u8::from(sent)
+        );
+    }
+
+    /// Puts an entry on the ring and tells the guest.
+    pub fn post(&self, entry: Entry) {
+        let mut state = self.lock();
+        let cntl = state.cntl();
+        let (lut, base) = match entry.mm_hub {
+            true => (u32::from(entry.node_id & !3), VMID_LUT_MM),
+            false => (u32::from(entry.node_id), VMID_LUT),
+        };
+        let pasid = state
+            .luts
+            .get(&(lut, base + u32::from(entry.vmid)))
+            .copied()
+            .unwrap_or(0);
+        event!(
+            self.trace,
+            "ih",
+            "entry",
+            "client={:#x} source={} ring={:#x} vmid={} pasid={pasid} node={} ctx={:x?} wptr={:#x}",
+            entry.client_id,
+            entry.source_id,
+            entry.ring_id,
+            entry.vmid,
+            entry.node_id,
+            entry.ctx,
+            state.wptr
+        );
+        let size = state.ring_bytes();
+        if cntl & RB_ENABLE == 0 || size < 2 * ENTRY {
+            event!(self.trace, "ih", "lost", "ring is off");
+            return;
+        }
+        // The time stamp counts the reference clock, 100 MHz.
+        let time = self.trace.now() / 10;
+        let words = [
+            u32::from(entry.client_id)
+                | u32::from(entry.source_id) << 8
+                | u32::from(entry.ring_id) << 16
+                | u32::from(entry.vmid & 15) << 24
+                | u32::from(entry.mm_hub) << 31,
+            time as u32,
+            (time >> 32) as u32 & 0xffff,
+            u32::from(pasid) | u32::from(entry.node_id) << 16,
+            entry.ctx[0],
+            entry.ctx[1],
+            entry.ctx[2],
+            entry.ctx[3],
+        ];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let ring = u64::from(state.reg(RB_BASE)) << 8 | u64::from(state.reg(RB_BASE_HI)) << 40;
+        let wptr = state.wptr & (size - 1);
+        let next = (wptr + ENTRY) & (size - 1);
+        if next == state.rptr && cntl & WPTR_OVERFLOW_ENABLE == 0 {
+            strict!(
+                self.strict,
+                "ih",
+                "ring is full and overflow is not enabled; entry lost"
+            );
+            return;
+        }
+        if !self.store(cntl, ring + u64::from(wptr), &bytes) {
+            return;
+        }
+        state.wptr = next;
+        if next == state.rptr {
+            state.overflow = true;
+            event!(self.trace, "ih", "overflow", "wptr={next:#x}");
+        }
+        if cntl & WPTR_WRITEBACK_ENABLE != 0 {
+            let shadow = u64::from(state.reg(RB_WPTR_ADDR_LO) & !3)
+                | u64::from(state.reg(RB_WPTR_ADDR_HI) & 0xffff) << 32;
+            self.store(cntl, shadow, &state.wptr_reg().to_le_bytes());
+        }
+        self.message(&mut state);
+    }
+
+    /// Writes to the ring or its shadow, in the space that `RB_CNTL.MC_SPACE` names.
+    fn store(&self, cntl: u32, addr: u64, data: &[u8]) -> bool {
+        let ok = match cntl >> 28 & 7 {
+            1 => self.dma.write(addr, data).is_ok(),
+            4 => self.gmc.vm_write(Hub::Mm, 0, addr, data).is_ok(),
+            space => {
+                strict!(self.strict, "ih", "MC_SPACE {space} in RB_CNTL {cntl:#x}");
+                return false;
+            }
+        };
+        if !ok {
+            strict!(
+                self.strict,
+                "ih",
+                "ring or write-pointer shadow at {addr:#x}: nothing there"
+            );
+        }
+        ok
+    }
+}

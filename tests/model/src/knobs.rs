@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Fault injection: named values that make the card misbehave on purpose.
+//!
+//! Set at start by `--knob NAME=VALUE` and at run time through the control socket. Zero is off.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! knobs {
+    ($($(#[$doc:meta])* $field:ident = $name:literal, $help:literal;)*) => {
+        /// All knobs.
+        #[derive(Default)]
+        pub struct Knobs {
+            $($(#[$doc])* pub $field: Knob,)*
+        }
+
+        impl Knobs {
+            /// Name and meaning of every knob, for `--help`.
+            pub const LIST: &'static [(&'static str, &'static str)] = &[$(($name, $help)),*];
+
+            fn find(&self, name: &str) -> Option<&Knob> {
+                match name {
+                    $($name => Some(&self.$field),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+knobs! {
+    /// Preemption of a queue never finishes.
+    hws_no_preempt = "hws.no_preempt", "1: the scheduler firmware never gets a queue off the hardware";
+    /// QUERY_STATUS and RELEASE_MEM fences are not written.
+    hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
+    /// The next N MSI messages are lost.
+    ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
+    /// The discovery binary has a wrong checksum.
+    discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
+}
+
+/// One value that may change at any time.
+#[derive(Default)]
+pub struct Knob(AtomicU64);
+
+impl Knob {
+    /// The value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is anything but zero.
+    pub fn on(&self) -> bool {
+        self.get() != 0
+    }
+
+    /// Sets it.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Counts down by one; true if there was something to take.
+    pub fn take(&self) -> bool {
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| v.checked_sub(1))
+            .is_ok()
+    }
+}
+
+impl Knobs {
+    /// Sets the knob `name`; false if there is none of that name.
+    pub fn set(&self, name: &str, value: u64) -> bool {
+        self.find(name).map(|k| k.set(value)).is_some()
+    }
+
+    /// Reads the knob `name`.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.find(name).map(Knob::get)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_knob_can_be_set_and_counts_down() {
+        let knobs = Knobs::default();
+        for (name, _) in Knobs::LIST {
+            assert!(knobs.set(name, 2));
+            assert_eq!(knobs.get(name), Some(2));
+        }
+        assert!(!knobs.set("no.such", 1));
+        assert!(knobs.ih_drop_msi.take() && knobs.ih_drop_msi.take());
+        assert!(!knobs.ih_drop_msi.take());
+    }
+}

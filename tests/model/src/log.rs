@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The strict log: everything that a guest did wrong, one line each.
+//!
+//! A line starts with `STRICT:` and says what, where and the value. A run in which a line
+//! appeared that no `--expect` pattern announced ends with a non-zero exit code.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Mutex;
+
+/// Repetitions of one and the same line that are printed before it is only counted.
+const REPEAT_LIMIT: u64 = 3;
+
+/// Collects rule violations.
+#[derive(Default)]
+pub struct Strict {
+    expected: Vec<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    seen: HashMap<String, u64>,
+    unexpected: u64,
+    announced: u64,
+    quiet: bool,
+    last: Vec<String>,
+}
+
+impl Strict {
+    /// A log in which lines that contain one of `expected` do not fail the run.
+    pub fn new(expected: Vec<String>) -> Self {
+        Self {
+            expected,
+            state: Mutex::default(),
+        }
+    }
+
+    /// A log that prints nothing, for tests; lines are still counted and kept.
+    pub fn quiet() -> Self {
+        let log = Self::default();
+        log.lock().quiet = true;
+        log
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Records one violation by `unit` (the part of the chip that noticed it).
+    pub fn report(&self, unit: &str, what: fmt::Arguments<'_>) {
+        let line = format!("{unit}: {what}");
+        let expected = self.expected.iter().any(|p| line.contains(p.as_str()));
+        let mut state = self.lock();
+        if expected {
+            state.announced += 1;
+        } else {
+            state.unexpected += 1;
+        }
+        let count = {
+            let count = state.seen.entry(line.clone()).or_insert(0);
+            *count += 1;
+            *count
+        };
+        if state.last.len() < 64 {
+            state.last.push(line.clone());
+        }
+        if state.quiet || count > REPEAT_LIMIT {
+            return;
+        }
+        let tail = if count == REPEAT_LIMIT {
+            " (more of this line are only counted)"
+        } else {
+            ""
+        };
+        let mark = if expected { " (expected)" } else { "" };
+        eprintln!("STRICT: {line}{mark}{tail}");
+    }
+
+    /// Number of violations that no `--expect` announced.
+    pub fn unexpected(&self) -> u64 {
+        self.lock().unexpected
+    }
+
+    /// Number of violations that an `--expect` announced.
+    pub fn announced(&self) -> u64 {
+        self.lock().announced
+    }
+
+    /// The first violations, oldest first (at most 64), for tests.
+    pub fn lines(&self) -> Vec<String> {
+        self.lock().last.clone()
+    }
+}
+
+/// Reports a violation: `strict!(log, "unit", "format", args..)`.
+#[macro_export]
+macro_rules! strict {
+    ($log:expr, $unit:expr, $($arg:tt)*) => {
+        $log.report($unit, format_args!($($arg)*))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announced_lines_do_not_count_as_unexpected() {
+        let log = Strict::new(vec!["no such register".into()]);
+        log.lock().quiet = true;
+        strict!(log, "regs", "no such register {:#x}", 4);
+        strict!(log, "cp", "bad opcode {:#x}", 0xff);
+        assert_eq!((log.unexpected(), log.announced()), (1, 1));
+        assert_eq!(log.lines()[1], "cp: bad opcode 0xff");
+    }
+}

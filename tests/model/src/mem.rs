@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A block of memory that another process writes too: guest RAM or VRAM.
+//!
+//! Aligned 4- and 8-byte accesses are single atomic accesses, since the guest reads fences, ring
+//! pointers and signals while the model writes them; the rest is a plain copy.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use vm_memory::volatile_memory::VolatileMemory;
+use vm_memory::{FileOffset, MmapRegion};
+
+/// A shared mapping of part of a file.
+pub struct Block {
+    map: MmapRegion,
+}
+
+/// An access that does not lie inside the block, or is misaligned for an atomic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfBlock;
+
+impl Block {
+    /// Maps `size` bytes of `file` from `offset`.
+    pub fn map(file: File, offset: u64, size: u64) -> io::Result<Self> {
+        let size = usize::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let map = MmapRegion::from_file(FileOffset::new(file, offset), size)
+            .map_err(|e| io::Error::other(format!("mmap of {size:#x} bytes: {e}")))?;
+        Ok(Self { map })
+    }
+
+    /// Size in bytes.
+    pub fn len(&self) -> u64 {
+        self.map.size() as u64
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies from the block.
+    #[inline]
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), OutOfBlock> {
+        match buf.len() {
+            4 if offset % 4 == 0 => {
+                buf.copy_from_slice(&self.load32(offset)?.to_le_bytes());
+                Ok(())
+            }
+            8 if offset % 8 == 0 => {
+                buf.copy_from_slice(&self.load64(offset)?.to_le_bytes());
+                Ok(())
+            }
+            len => {
+                let slice = self
+                    .map
+                    .get_slice(offset as usize, len)
+                    .map_err(|_| OutOfBlock)?;
+                slice.copy_to(buf);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies into the block.
+    #[inline]
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBlock> {
+        if let (Ok(b), 0) = (<[u8; 4]>::try_from(data), offset % 4) {
+            self.atomic32(offset)?
+                .store(u32::from_le_bytes(b).to_le(), Ordering::Release);
+            return Ok(());
+        }
+        if let (Ok(b), 0) = (<[u8; 8]>::try_from(data), offset % 8) {
+            self.atomic64(offset)?
+                .store(u64::from_le_bytes(b).to_le(), Ordering::Release);
+            return Ok(());
+        }
+        let slice = self
+            .map
+            .get_slice(offset as usize, data.len())
+            .map_err(|_| OutOfBlock)?;
+        slice.copy_from(data);
+        Ok(())
+    }
+
+    /// One aligned 32-bit load.
+    #[inline]
+    pub fn load32(&self, offset: u64) -> Result<u32, OutOfBlock> {
+        Ok(u32::from_le(self.atomic32(offset)?.load(Ordering::Acquire)))
+    }
+
+    /// One aligned 64-bit load.
+    #[inline]
+    pub fn load64(&self, offset: u64) -> Result<u64, OutOfBlock> {
+        Ok(u64::from_le(self.atomic64(offset)?.load(Ordering::Acquire)))
+    }
+
+    /// Replaces the aligned value of `size` (4 or 8) bytes at `offset` by `f(old)`, atomically
+    /// against the guest's own atomics. Returns the old value.
+    pub fn atomic(
+        &self,
+        offset: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, OutOfBlock> {
+        match size {
+            4 => {
+                let cell = self.atomic32(offset)?;
+                let mut old = cell.load(Ordering::Acquire);
+                loop {
+                    let new = (f(u64::from(u32::from_le(old))) as u32).to_le();
+                    match cell.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                        Ok(old) => return Ok(u64::from(u32::from_le(old))),
+                        Err(now) => old = now,
+                    }
+                }
+            }
+            8 => {
+                let cell = self.atomic64(offset)?;
+                let mut old = cell.load(Ordering::Acquire);
+                loop {
+                    let new = f(u64::from_le(old)).to_le();
+                    match cell.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                        Ok(old) => return Ok(u64::from_le(old)),
+                        Err(now) => old = now,
+                    }
+                }
+            }
+            _ => Err(OutOfBlock),
+        }
+    }
+
+    #[inline]
+    fn atomic32(&self, offset: u64) -> Result<&AtomicU32, OutOfBlock> {
+        self.map
+            .get_atomic_ref(offset as usize)
+            .map_err(|_| OutOfBlock)
+    }
+
+    #[inline]
+    fn atomic64(&self, offset: u64) -> Result<&AtomicU64, OutOfBlock> {
+        self.map
+            .get_atomic_ref(offset as usize)
+            .map_err(|_| OutOfBlock)
+    }
+}
+
+/// A new unnamed file of `size` bytes without storage behind it yet.
+pub fn sparse_file(name: &str, size: u64) -> io::Result<File> {
+    let fd = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
+    let file = File::from(fd);
+    file.set_len(size)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_was_written_and_refuses_the_rest() {
+        let block = Block::map(sparse_file("t", 8192).unwrap(), 4096, 4096).unwrap();
+        block.write(4, &[1, 2, 3, 4]).unwrap();
+        block.write(9, &[5, 6, 7]).unwrap();
+        let mut buf = [0; 8];
+        block.read(4, &mut buf).unwrap();
+        assert_eq!(buf, [1, 2, 3, 4, 0, 5, 6, 7]);
+        assert_eq!(block.load32(4), Ok(0x0403_0201));
+        assert_eq!(block.load32(6), Err(OutOfBlock));
+        assert_eq!(block.read(4090, &mut buf), Err(OutOfBlock));
+        assert_eq!(block.write(u64::MAX - 3, &[0; 8]), Err(OutOfBlock));
+        assert_eq!(block.atomic(16, 8, &mut |v| v.wrapping_sub(1)), Ok(0));
+        assert_eq!(block.load64(16), Ok(u64::MAX));
+        assert_eq!(block.atomic(16, 4, &mut |_| 7), Ok(0xffff_ffff));
+        assert_eq!(block.load64(16), Ok(0xffff_ffff_0000_0007));
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The register map as data: which registers exist, what they read after reset, which bits can
+//! be written, and which part of the chip looks at them.
+//!
+//! A register that is not declared does not exist: reading it gives 0 and a strict line.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::chips::Chip;
+
+/// IP blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ip {
+    /// Graphics and compute (one XCC).
+    Gc,
+    /// Memory hub of everything outside the XCC.
+    Mmhub,
+    /// Address translation hub (VMID to PASID).
+    Athub,
+    /// Interrupt handler.
+    Osssys,
+    /// Host data path.
+    Hdp,
+    /// Bus interface.
+    Nbif,
+    /// Security processor.
+    Mp0,
+    /// Power management processor.
+    Mp1,
+    /// Package and reset straps.
+    Smuio,
+    /// DMA engine.
+    Sdma,
+    /// Memory controller.
+    Umc,
+}
+
+/// Position of a register inside its IP block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RegId {
+    /// Segment, an index into the block's base addresses.
+    pub seg: u8,
+    /// Offset in dwords.
+    pub off: u32,
+}
+
+impl RegId {
+    /// A register at `off` of segment `seg`.
+    pub const fn new(seg: u8, off: u32) -> Self {
+        Self { seg, off }
+    }
+}
+
+/// Which copy of a banked GC register an access means (`GRBM_GFX_CNTL`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Selector {
+    /// Micro engine: 1 and 2 are the compute MECs.
+    pub me: u8,
+    /// Pipe of the engine.
+    pub pipe: u8,
+    /// Queue of the pipe.
+    pub queue: u8,
+    /// VMID, for `SH_MEM_*`.
+    pub vmid: u8,
+}
+
+/// Who handles accesses to a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Nobody: it is storage.
+    Store,
+    /// Command processor, banked by me, pipe and queue.
+    Cp,
+    /// GRBM, SH_MEM, shader array straps.
+    Gc,
+    /// RLC.
+    Rlc,
+    /// Translation of the graphics hub.
+    GfxHub,
+    /// Translation of the memory hub.
+    MmHub,
+    /// Bus interface.
+    Nbio,
+    /// Host data path.
+    Hdp,
+    /// Interrupt ring.
+    Ih,
+    /// VMID to PASID.
+    Athub,
+    /// Mailboxes of the security and power processors.
+    Mp,
+}
+
+/// Declaration of one register, or of an array of equal ones.
+#[derive(Debug, Clone, Copy)]
+pub struct Decl {
+    /// AMD's name.
+    pub name: &'static str,
+    /// Block it belongs to.
+    pub ip: Ip,
+    /// Instance of the block.
+    pub instance: u8,
+    /// Position.
+    pub id: RegId,
+    /// Number of copies, `stride` dwords apart.
+    pub count: u32,
+    /// Distance of copies in dwords.
+    pub stride: u32,
+    /// Value after reset.
+    pub reset: u32,
+    /// Bits that a write changes.
+    pub mask: u32,
+    /// Who handles it.
+    pub unit: Unit,
+}
+
+impl Decl {
+    /// A plain register of instance 0: reset 0, all bits writable, stored only.
+    pub const fn new(name: &'static str, ip: Ip, id: RegId) -> Self {
+        Self {
+            name,
+            ip,
+            instance: 0,
+            id,
+            count: 1,
+            stride: 1,
+            reset: 0,
+            mask: !0,
+            unit: Unit::Store,
+        }
+    }
+
+    /// Handled by `unit`.
+    pub const fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Reads `reset` after reset.
+    pub const fn reset(mut self, reset: u32) -> Self {
+        self.reset = reset;
+        self
+    }
+
+    /// Only bits of `mask` can be written.
+    pub const fn mask(mut self, mask: u32) -> Self {
+        self.mask = mask;
+        self
+    }
+
+    /// Of instance `instance` of the block.
+    pub const fn instance(mut self, instance: u8) -> Self {
+        self.instance = instance;
+        self
+    }
+
+    /// `count` copies, `stride` dwords apart.
+    pub const fn array(mut self, count: u32, stride: u32) -> Self {
+        self.count = count;
+        self.stride = stride;
+        self
+    }
+}
+
+/// One register of the map.
+#[derive(Debug)]
+pub struct Slot {
+    /// AMD's name (of the first of an array).
+    pub name: &'static str,
+    /// Block.
+    pub ip: Ip,
+    /// Position inside the block.
+    pub id: RegId,
+    /// Who handles it.
+    pub unit: Unit,
+    /// Bits that a write changes.
+    pub mask: u32,
+    reset: u32,
+    value: AtomicU32,
+}
+
+impl Slot {
+    /// The stored value.
+    pub fn get(&self) -> u32 {
+        self.value.load(Ordering::Acquire)
+    }
+
+    /// Stores, ignoring the write mask (the chip's own update).
+    pub fn set(&self, value: u32) {
+        self.value.store(value, Ordering::Release);
+    }
+
+    /// Stores the writable bits of `value`; returns the bits that were refused because they are
+    /// not writable and differ.
+    pub fn write(&self, value: u32) -> u32 {
+        let old = self.get();
+        self.set((old & !self.mask) | (value & self.mask));
+        (old ^ value) & !self.mask
+    }
+}
+
+/// All registers of the card by dword address.
+pub struct RegisterMap {
+    slots: HashMap<u32, Slot>,
+}
+
+impl RegisterMap {
+    /// The map of `chip` from declarations. Two declarations of one address are an error.
+    pub fn build<'a>(
+        chip: &Chip,
+        decls: impl IntoIterator<Item = &'a Decl>,
+    ) -> Result<Self, String> {
+        let mut slots = HashMap::new();
+        for d in decls {
+            let Some(base) = chip.base(d.ip, d.instance, d.id.seg) else {
+                return Err(format!(
+                    "{}: {} has no {:?} segment",
+                    d.name, chip.name, d.ip
+                ));
+            };
+            for i in 0..d.count {
+                let id = RegId::new(d.id.seg, d.id.off + i * d.stride);
+                let slot = Slot {
+                    name: d.name,
+                    ip: d.ip,
+                    id,
+                    unit: d.unit,
+                    mask: d.mask,
+                    reset: d.reset,
+                    value: AtomicU32::new(d.reset),
+                };
+                if let Some(old) = slots.insert(base + id.off, slot) {
+                    return Err(format!(
+                        "{} and {} share address {:#x}",
+                        old.name,
+                        d.name,
+                        base + id.off
+                    ));
+                }
+            }
+        }
+        Ok(Self { slots })
+    }
+
+    /// The register at dword address `addr`.
+    pub fn get(&self, addr: u32) -> Option<&Slot> {
+        self.slots.get(&addr)
+    }
+
+    /// Number of registers.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Every register to its reset value.
+    pub fn reset(&self) {
+        for slot in self.slots.values() {
+            slot.set(slot.reset);
+        }
+    }
+}
