@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Facts about AMD silicon and firmware that the module and the GPU model share.
+//!
+//! Numbers, bit positions and memory layouts, and nothing that a driver or a model *does* with
+//! them: emission order, initial values, page-table walks and protocol state are written once on
+//! either side, so that a mistake in one does not hide in the other. Every module says which AMD
+//! header or which document its facts come from; `tests/abi` compares them with those headers.
+//!
+//! The crate is `core` only. Kbuild compiles it as the second crate of `rkfd.ko`, cargo for the
+//! model and the tests.
 #![cfg_attr(not(test), no_std)]
 #![crate_name = "rkfd_abi"]
+#![allow(non_upper_case_globals)]
+#![warn(missing_docs, unreachable_pub)]
+
+pub mod aql;
+pub mod bits;
+pub mod cwsr;
+pub mod discovery;
+pub mod doorbell;
+pub mod ih;
+pub mod mmio;
+pub mod mqd;
+pub mod pm4;
+pub mod pte;
+pub mod regs;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! IP discovery: the table in VRAM that says which blocks a card has and where their registers are.
+//!
+//! Sources: `include/discovery.h` (layout), `include/soc15_hw_ip.h` (hardware ids),
+//! `amdgpu/amdgpu_discovery.h` (place). Everything is packed and little endian; offsets count
+//! bytes from the start of the named structure, offsets *inside* the table from its own start.
+
+/// Bytes from the end of VRAM to the table.
+pub const TMR_OFFSET: u64 = 64 << 10;
+/// Bytes that are read from there.
+pub const TMR_SIZE: usize = 10 << 10;
+
+/// `binary_header.binary_signature`.
+pub const BINARY_SIGNATURE: u32 = 0x2821_1407;
+/// Signature of the IP table.
+pub const DISCOVERY_TABLE_SIGNATURE: u32 = 0x5344_5049;
+/// Id of the GC table.
+pub const GC_TABLE_ID: u32 = 0x4347;
+/// Signature of the harvest table.
+pub const HARVEST_TABLE_SIGNATURE: u32 = 0x5652_4148;
+/// Id of the VCN table.
+pub const VCN_INFO_TABLE_ID: u32 = 0x004e_4356;
+/// Id of the MALL table.
+pub const MALL_INFO_TABLE_ID: u32 = 0x4c4c_414d;
+/// Id of the NPS table.
+pub const NPS_INFO_TABLE_ID: u32 = 0x0053_504e;
+
+/// Index in `binary_header.table_list`.
+pub mod table {
+    #![allow(missing_docs)]
+    pub const IP_DISCOVERY: usize = 0;
+    pub const GC: usize = 1;
+    pub const HARVEST_INFO: usize = 2;
+    pub const VCN_INFO: usize = 3;
+    pub const MALL_INFO: usize = 4;
+    pub const NPS_INFO: usize = 5;
+    pub const TOTAL: usize = 6;
+}
+
+/// `struct binary_header`.
+pub mod binary_header {
+    /// u32.
+    pub const SIGNATURE: usize = 0;
+    /// u16.
+    pub const VERSION_MAJOR: usize = 4;
+    /// u16.
+    pub const VERSION_MINOR: usize = 6;
+    /// u16: byte sum of everything from [`BINARY_SIZE`] to the end.
+    pub const BINARY_CHECKSUM: usize = 8;
+    /// u16: bytes of the whole binary.
+    pub const BINARY_SIZE: usize = 10;
+    /// `table_info[6]`.
+    pub const TABLE_LIST: usize = 12;
+    /// Bytes of the header.
+    pub const SIZE: usize = 60;
+}
+
+/// `struct binary_header_v2`, for `VERSION_MAJOR` 2.
+pub mod binary_header_v2 {
+    /// u16: number of tables.
+    pub const NUM_TABLES: usize = 12;
+    /// `table_info[NUM_TABLES]`.
+    pub const TABLE_LIST: usize = 16;
+}
+
+/// `struct table_info`.
+pub mod table_info {
+    /// u16: bytes from the start of the binary; 0 = absent.
+    pub const OFFSET: usize = 0;
+    /// u16: byte sum of the table.
+    pub const CHECKSUM: usize = 2;
+    /// u16: bytes of the table.
+    pub const TABLE_SIZE: usize = 4;
+    /// Bytes of the structure.
+    pub const SIZE: usize = 8;
+}
+
+/// `struct ip_discovery_header`.
+pub mod ip_discovery_header {
+    /// u32.
+    pub const SIGNATURE: usize = 0;
+    /// u16: 1 to 4; from 3 on [`super::ip_v3`], with 4 [`super::ip_v4`].
+    pub const VERSION: usize = 4;
+    /// u16: bytes of the table.
+    pub const TABLE_SIZE: usize = 6;
+    /// u32.
+    pub const ID: usize = 8;
+    /// u16.
+    pub const NUM_DIES: usize = 12;
+    /// `die_info[16]`.
+    pub const DIE_INFO: usize = 14;
+    /// Entries of that array.
+    pub const MAX_DIES: usize = 16;
+    /// u8, version 4: bit 0 = base addresses are 64 bits.
+    pub const FLAGS: usize = 78;
+    /// The bit.
+    pub const FLAG_BASE_ADDR_64_BIT: u8 = 1;
+    /// Bytes of the header.
+    pub const SIZE: usize = 80;
+}
+
+/// `struct die_info`.
+pub mod die_info {
+    /// u16.
+    pub const DIE_ID: usize = 0;
+    /// u16: bytes from the start of the binary to the die's [`super::die_header`].
+    pub const DIE_OFFSET: usize = 2;
+    /// Bytes of the structure.
+    pub const SIZE: usize = 4;
+}
+
+/// `struct die_header`.
+pub mod die_header {
+    /// u16: equals the index in the list.
+    pub const DIE_ID: usize = 0;
+    /// u16.
+    pub const NUM_IPS: usize = 2;
+    /// Bytes of the structure; the IP entries follow.
+    pub const SIZE: usize = 4;
+}
+
+/// `struct ip_v3`: one instance of one block; the base addresses follow.
+pub mod ip_v3 {
+    /// u16: one of [`super::hwid`].
+    pub const HW_ID: usize = 0;
+    /// u8.
+    pub const INSTANCE_NUMBER: usize = 2;
+    /// u8.
+    pub const NUM_BASE_ADDRESS: usize = 3;
+    /// u8.
+    pub const MAJOR: usize = 4;
+    /// u8.
+    pub const MINOR: usize = 5;
+    /// u8.
+    pub const REVISION: usize = 6;
+    /// u8: sub-revision in bits 3:0, variant in bits 7:4.
+    pub const SUB_REVISION: usize = 7;
+    /// `u32[NUM_BASE_ADDRESS]`, in dwords.
+    pub const BASE_ADDRESS: usize = 8;
+    /// Bytes without the base addresses.
+    pub const SIZE: usize = 8;
+}
+
+/// `struct ip_v4`: as [`ip_v3`], but AMD's header only places the sub-revision byte when a macro
+/// is defined that Linux does not define: the base addresses start one byte earlier.
+pub mod ip_v4 {
+    pub use super::ip_v3::{HW_ID, INSTANCE_NUMBER, MAJOR, MINOR, NUM_BASE_ADDRESS, REVISION};
+}
+
+/// `struct gpu_info_header`: start of the GC table.
+pub mod gpu_info_header {
+    /// u32: [`super::GC_TABLE_ID`].
+    pub const TABLE_ID: usize = 0;
+    /// u16.
+    pub const VERSION_MAJOR: usize = 4;
+    /// u16.
+    pub const VERSION_MINOR: usize = 6;
+    /// u32: bytes of header and data.
+    pub const TABLE_SIZE: usize = 8;
+    /// Bytes of the header.
+    pub const SIZE: usize = 12;
+}
+
+/// `struct gc_info_v2_1`: geometry and caches of a gfx9 part, all u32. `gc_info_v2_0` ends before
+/// [`NUM_TCP_PER_SH`](gc_info_v2::NUM_TCP_PER_SH).
+pub mod gc_info_v2 {
+    #![allow(missing_docs)]
+    pub const NUM_SE: usize = 12;
+    pub const NUM_CU_PER_SH: usize = 16;
+    pub const NUM_SH_PER_SE: usize = 20;
+    pub const NUM_RB_PER_SE: usize = 24;
+    pub const NUM_TCCS: usize = 28;
+    pub const NUM_GPRS: usize = 32;
+    pub const NUM_MAX_GS_THDS: usize = 36;
+    pub const GS_TABLE_DEPTH: usize = 40;
+    pub const GSPRIM_BUFF_DEPTH: usize = 44;
+    pub const PARAMETER_CACHE_DEPTH: usize = 48;
+    pub const DOUBLE_OFFCHIP_LDS_BUFFER: usize = 52;
+    pub const WAVE_SIZE: usize = 56;
+    pub const MAX_WAVES_PER_SIMD: usize = 60;
+    pub const MAX_SCRATCH_SLOTS_PER_CU: usize = 64;
+    pub const LDS_SIZE: usize = 68;
+    pub const NUM_SC_PER_SE: usize = 72;
+    pub const NUM_PACKER_PER_SC: usize = 76;
+    /// Bytes of `gc_info_v2_0`.
+    pub const SIZE_V2_0: usize = 80;
+    pub const NUM_TCP_PER_SH: usize = 80;
+    pub const TCP_SIZE_PER_CU: usize = 84;
+    pub const NUM_SDP_INTERFACE: usize = 88;
+    pub const NUM_CU_PER_SQC: usize = 92;
+    pub const INSTRUCTION_CACHE_SIZE_PER_SQC: usize = 96;
+    pub const SCALAR_DATA_CACHE_SIZE_PER_SQC: usize = 100;
+    pub const TCC_SIZE: usize = 104;
+    /// Bytes of `gc_info_v2_1`.
+    pub const SIZE_V2_1: usize = 108;
+}
+
+/// `struct harvest_table`.
+pub mod harvest_table {
+    /// u32: [`super::HARVEST_TABLE_SIGNATURE`].
+    pub const SIGNATURE: usize = 0;
+    /// u32.
+    pub const VERSION: usize = 4;
+    /// `harvest_info[32]`: hw_id u16, instance u8, reserved u8.
+    pub const LIST: usize = 8;
+    /// Bytes of an entry.
+    pub const ENTRY_SIZE: usize = 4;
+    /// Entries.
+    pub const ENTRIES: usize = 32;
+    /// Bytes of the table.
+    pub const SIZE: usize = 136;
+}
+
+/// Hardware ids (`*_HWID`).
+pub mod hwid {
+    #![allow(missing_docs)]
+    pub const MP1: u16 = 1;
+    pub const THM: u16 = 3;
+    pub const SMUIO: u16 = 4;
+    pub const FUSE: u16 = 5;
+    pub const CLKA: u16 = 6;
+    pub const GC: u16 = 11;
+    pub const VCN: u16 = 12;
+    pub const MMHUB: u16 = 34;
+    pub const ATHUB: u16 = 35;
+    pub const OSSSYS: u16 = 40;
+    pub const HDP: u16 = 41;
+    pub const SDMA0: u16 = 42;
+    pub const SDMA1: u16 = 43;
+    pub const DF: u16 = 46;
+    pub const SDMA2: u16 = 68;
+    pub const SDMA3: u16 = 69;
+    pub const PCIE: u16 = 70;
+    pub const LSDMA: u16 = 91;
+    pub const NBIF: u16 = 108;
+    pub const UMC: u16 = 150;
+    pub const XGMI: u16 = 200;
+    pub const MP0: u16 = 255;
+}

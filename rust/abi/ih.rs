@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Interrupt entries of the IH ring.
+//!
+//! Sources: `amdgpu/amdgpu_ih.c` and `amdkfd/soc15_int.h` (entry), `include/soc15_ih_clientid.h`,
+//! `include/ivsrcid/` (source ids), `amdgpu/amdgpu_gmc.h` and `amdkfd/kfd_int_process_v9.c`
+//! (meaning of the context words). Ring pointers count bytes.
+
+use crate::bits::{DwField, Field};
+
+/// Bytes of one entry.
+pub const ENTRY_SIZE: usize = 32;
+/// Dwords of one entry.
+pub const ENTRY_DWORDS: usize = 8;
+
+/// Block that raised the interrupt, one of [`client`].
+pub const CLIENT_ID: DwField = DwField::new("CLIENT_ID", 0, 7, 0);
+/// Cause within the block, one of [`source`].
+pub const SOURCE_ID: DwField = DwField::new("SOURCE_ID", 0, 15, 8);
+/// Ring within the block.
+pub const RING_ID: DwField = DwField::new("RING_ID", 0, 23, 16);
+/// VMID.
+pub const VMID: DwField = DwField::new("VMID", 0, 27, 24);
+/// Hub that the VMID belongs to: 0 graphics hub, 1 memory hub.
+pub const VMID_TYPE: DwField = DwField::new("VMID_TYPE", 0, 31, 31);
+/// Time stamp, bits 31:0.
+pub const TIMESTAMP_LO: DwField = DwField::new("TIMESTAMP_LO", 1, 31, 0);
+/// Time stamp, bits 47:32.
+pub const TIMESTAMP_HI: DwField = DwField::new("TIMESTAMP_HI", 2, 15, 0);
+/// Clock of the time stamp.
+pub const TIMESTAMP_SRC: DwField = DwField::new("TIMESTAMP_SRC", 2, 31, 31);
+/// PASID.
+pub const PASID: DwField = DwField::new("PASID", 3, 15, 0);
+/// Die: see [`node`].
+pub const NODE_ID: DwField = DwField::new("NODE_ID", 3, 23, 16);
+/// First context word.
+pub const CONTEXT_ID0: DwField = DwField::new("CONTEXT_ID0", 4, 31, 0);
+/// Second context word.
+pub const CONTEXT_ID1: DwField = DwField::new("CONTEXT_ID1", 5, 31, 0);
+/// Third context word.
+pub const CONTEXT_ID2: DwField = DwField::new("CONTEXT_ID2", 6, 31, 0);
+/// Fourth context word.
+pub const CONTEXT_ID3: DwField = DwField::new("CONTEXT_ID3", 7, 31, 0);
+/// All fields of an entry.
+pub const FIELDS: &[DwField] = &[
+    CLIENT_ID,
+    SOURCE_ID,
+    RING_ID,
+    VMID,
+    VMID_TYPE,
+    TIMESTAMP_LO,
+    TIMESTAMP_HI,
+    TIMESTAMP_SRC,
+    PASID,
+    NODE_ID,
+    CONTEXT_ID0,
+    CONTEXT_ID1,
+    CONTEXT_ID2,
+    CONTEXT_ID3,
+];
+
+/// Client ids (`enum soc15_ih_clientid`).
+pub mod client {
+    #![allow(missing_docs)]
+    pub const IH: u32 = 0x00;
+    pub const ATHUB: u32 = 0x02;
+    pub const BIF: u32 = 0x03;
+    pub const RLC: u32 = 0x07;
+    pub const SDMA0: u32 = 0x08;
+    pub const SDMA1: u32 = 0x09;
+    pub const SDMA2: u32 = 0x01;
+    pub const SDMA3: u32 = 0x04;
+    pub const SE0SH: u32 = 0x0a;
+    pub const SE1SH: u32 = 0x0b;
+    pub const SE2SH: u32 = 0x0c;
+    pub const SE3SH: u32 = 0x0d;
+    pub const VMC: u32 = 0x12;
+    pub const GRBM_CP: u32 = 0x14;
+    pub const DF: u32 = 0x17;
+    pub const UTCL2: u32 = 0x1b;
+    pub const MP0: u32 = 0x1e;
+    pub const MP1: u32 = 0x1f;
+    /// Client of SDMA engine n of an AID.
+    pub const SDMA: [u32; 4] = [SDMA0, SDMA1, SDMA2, SDMA3];
+}
+
+/// Source ids.
+pub mod source {
+    /// GRBM_CP: end of pipe.
+    pub const CP_END_OF_PIPE: u32 = 181;
+    /// GRBM_CP: reserved bits set in a packet.
+    pub const CP_PM4_RESERVED_BIT: u32 = 180;
+    /// GRBM_CP: unknown opcode.
+    pub const CP_BAD_OPCODE: u32 = 183;
+    /// GRBM_CP: privileged register.
+    pub const CP_PRIV_REG_FAULT: u32 = 184;
+    /// GRBM_CP: privileged instruction.
+    pub const CP_PRIV_INSTR_FAULT: u32 = 185;
+    /// GRBM_CP: QUERY_STATUS asked for an interrupt.
+    pub const CP_COMPUTE_QUERY_STATUS: u32 = 199;
+    /// GRBM_CP: a doorbell that belongs to no mapped queue.
+    pub const CP_VM_DOORBELL: u32 = 200;
+    /// GRBM_CP or SEnSH: message of a shader.
+    pub const SQ_INTERRUPT_MSG: u32 = 239;
+    /// VMC and UTCL2: page fault.
+    pub const VM_FAULT: u32 = 0;
+    /// VMC and UTCL2: retry (poison for UTCL2 in `soc15_int.h`).
+    pub const VM_RETRY: u32 = 1;
+    /// SDMA: TRAP packet.
+    pub const SDMA_TRAP: u32 = 224;
+    /// SDMA: ECC error.
+    pub const SDMA_ECC: u32 = 220;
+    /// SDMA: invalid doorbell byte enables.
+    pub const SDMA_DOORBELL_INVALID: u32 = 244;
+}
+
+/// `RING_ID` of GRBM_CP interrupts.
+pub mod cp_ring {
+    use super::Field;
+
+    /// Pipe.
+    pub const PIPE: Field = Field::span(1, 0);
+    /// ME: 1 and 2 are the compute engines.
+    pub const ME: Field = Field::span(3, 2);
+    /// Queue.
+    pub const QUEUE: Field = Field::span(6, 4);
+}
+
+/// `NODE_ID` on GC 9.4.3: four numbers per AID (`amdgpu/soc15.h`, `gfx_v9_4_3_ih_to_xcc_inst`).
+pub mod node {
+    /// Numbers per AID.
+    pub const PER_AID: u32 = 4;
+    /// The AID itself, from `PER_AID * aid`.
+    pub const AID: u32 = 0;
+    /// Its first XCD.
+    pub const XCD0: u32 = 1;
+    /// Its second XCD.
+    pub const XCD1: u32 = 2;
+}
+
+/// Context words of a page fault (VMC, UTCL2).
+pub mod fault {
+    use crate::bits::{DwField, Field};
+
+    /// Page number, bits 31:0: all of `CONTEXT_ID0`.
+    pub const ADDR_LO: DwField = DwField::new("ADDR_LO", 4, 31, 0);
+    /// Page number, bits 35:32.
+    pub const ADDR_HI: DwField = DwField::new("ADDR_HI", 5, 3, 0);
+    /// The access was an instruction fetch.
+    pub const EXE: DwField = DwField::new("EXE", 5, 4, 4);
+    /// The access was a write.
+    pub const WRITE: DwField = DwField::new("WRITE", 5, 5, 5);
+    /// The access was a read.
+    pub const READ: DwField = DwField::new("READ", 5, 6, 6);
+    /// The access is retried until the fault is resolved.
+    pub const RETRY: DwField = DwField::new("RETRY", 5, 7, 7);
+    /// Slot in the retry CAM.
+    pub const CAM_INDEX: DwField = DwField::new("CAM_INDEX", 6, 9, 0);
+    /// `RING_ID`: the translation was not valid.
+    pub const RING_PROT_VALID: Field = Field::span(3, 3);
+    /// `RING_ID`: no read permission.
+    pub const RING_PROT_READ: Field = Field::span(4, 4);
+    /// `RING_ID`: no write permission.
+    pub const RING_PROT_WRITE: Field = Field::span(5, 5);
+}
+
+/// Context words of a shader message (SQ).
+pub mod sq {
+    use crate::bits::DwField;
+
+    /// One of `ENCODING_*`.
+    pub const ENCODING: DwField = DwField::new("ENCODING", 4, 27, 26);
+    /// Message data, bits 11:0.
+    pub const DATA: DwField = DwField::new("DATA", 4, 11, 0);
+    /// Message data, bits 15:12.
+    pub const DATA_MID: DwField = DwField::new("DATA_MID", 4, 31, 28);
+    /// Message data, bits 23:16.
+    pub const DATA_HI: DwField = DwField::new("DATA_HI", 5, 7, 0);
+    /// Shader array.
+    pub const SH_ID: DwField = DwField::new("SH_ID", 4, 12, 12);
+    /// The wave was privileged (in its trap handler).
+    pub const PRIV: DwField = DwField::new("PRIV", 4, 13, 13);
+    /// Wave slot.
+    pub const WAVE_ID: DwField = DwField::new("WAVE_ID", 4, 17, 14);
+    /// SIMD.
+    pub const SIMD_ID: DwField = DwField::new("SIMD_ID", 4, 19, 18);
+    /// CU.
+    pub const CU_ID: DwField = DwField::new("CU_ID", 4, 23, 20);
+    /// Shader engine.
+    pub const SE_ID: DwField = DwField::new("SE_ID", 4, 25, 24);
+    /// Thread trace and the like.
+    pub const ENCODING_AUTO: u32 = 0;
+    /// `s_sendmsg` of a wave.
+    pub const ENCODING_INST: u32 = 1;
+    /// An error.
+    pub const ENCODING_ERROR: u32 = 2;
+}
+
+/// Bits of the interrupt context that KFD takes as (partial) event id, by source.
+pub mod event_bits {
+    /// CP end of pipe: `CONTEXT_ID0`.
+    pub const CP_END_OF_PIPE: u32 = 32;
+    /// SDMA trap: `CONTEXT_ID0`.
+    pub const SDMA_TRAP: u32 = 28;
+    /// SQ message: the 24 data bits.
+    pub const SQ_MSG: u32 = 24;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::uncovered;
+
+    #[test]
+    fn entry_fields_do_not_overlap() {
+        for dw in 0..ENTRY_DWORDS {
+            let mut seen = 0;
+            for f in FIELDS.iter().filter(|f| f.dw == dw) {
+                assert_eq!(seen & f.field.mask, 0, "{}", f.name);
+                seen |= f.field.mask;
+            }
+            assert_eq!(uncovered(FIELDS, dw), !seen);
+        }
+    }
+}

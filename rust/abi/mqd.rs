@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Memory queue descriptors: a queue's image in memory, as the firmware loads and saves it.
+//!
+//! Source: `include/v9_structs.h`. Indices and sizes count dwords, little endian.
+
+/// Declares an MQD: the struct, and `dw` with the index of every named dword.
+macro_rules! mqd {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $dwords:literal;
+        $($field:ident $(: [$n:literal])?),* $(,)?
+    ) => {
+        $(#[$meta])*
+        #[allow(missing_docs)]
+        #[derive(
+            Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes,
+            zerocopy_derive::Immutable, zerocopy_derive::KnownLayout,
+        )]
+        #[repr(C)]
+        pub struct $name {
+            $(pub $field: mqd!(@type $($n)?)),*
+        }
+
+        impl $name {
+            /// Dwords of the descriptor.
+            pub const DWORDS: usize = $dwords;
+
+            /// All zero.
+            pub const fn zeroed() -> Self {
+                Self { $($field: mqd!(@zero $($n)?)),* }
+            }
+
+            /// The descriptor as dwords.
+            pub fn dwords(&self) -> &[u32; $dwords] {
+                zerocopy::transmute_ref!(self)
+            }
+
+            /// The descriptor as dwords, to be changed.
+            pub fn dwords_mut(&mut self) -> &mut [u32; $dwords] {
+                zerocopy::transmute_mut!(self)
+            }
+        }
+
+        const _: () = assert!(core::mem::size_of::<$name>() == 4 * $dwords);
+
+        /// Index of every named dword.
+        #[allow(missing_docs)]
+        pub mod dw {
+            $(pub const $field: usize = core::mem::offset_of!(super::$name, $field) / 4;)*
+            /// Every name with its index; a `reserved_` entry stands for the dwords up to the next.
+            pub const NAMES: &[(&str, usize)] = &[$((stringify!($field), $field)),*];
+        }
+    };
+    (@type) => { u32 };
+    (@type $n:literal) => { [u32; $n] };
+    (@zero) => { 0 };
+    (@zero $n:literal) => { [0; $n] };
+}
+
+pub mod v9;
+pub mod v9_sdma;

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! PM4: the packet language of the command processor, as MEC (gfx9) understands it.
+//!
+//! Sources: `amdgpu/soc15d.h` (`PACKET3_*`), `amdkfd/kfd_pm4_headers_ai.h`,
+//! `amdkfd/kfd_pm4_headers_aldebaran.h`, `amdkfd/kfd_pm4_opcodes.h`. Indices and sizes count
+//! dwords, dword 0 is the header, addresses inside packets are bytes unless a field says
+//! otherwise. Every packet is a module with its size, its fields and the bits nobody defined.
+
+use crate::bits::{uncovered, DwField, Field};
+
+/// Packet type 3: the only type with an opcode.
+pub const TYPE3: u32 = 3;
+/// Packet type 2: one filler dword.
+pub const TYPE2: u32 = 2;
+/// Packet type 0: a burst of register writes.
+pub const TYPE0: u32 = 0;
+
+/// Header: packet type.
+pub const HEADER_TYPE: Field = Field::span(31, 30);
+/// Header: body dwords minus 1.
+pub const HEADER_COUNT: Field = Field::span(29, 16);
+/// Header: opcode of a type 3 packet.
+pub const HEADER_OPCODE: Field = Field::span(15, 8);
+/// Header: the packet belongs to a compute shader (`PACKET3_COMPUTE`).
+pub const HEADER_SHADER_TYPE: Field = Field::span(1, 1);
+/// Header: the packet obeys predication.
+pub const HEADER_PREDICATE: Field = Field::span(0, 0);
+/// Header: bits that must be zero in a type 3 packet.
+pub const HEADER_RESERVED: u32 = 0xfc;
+/// A count of all ones makes NOP a single dword, without body.
+pub const COUNT_NO_BODY: u32 = 0x3fff;
+/// NOP of one dword.
+pub const NOP_SINGLE: u32 =
+    HEADER_TYPE.put(TYPE3) | HEADER_COUNT.put(COUNT_NO_BODY) | HEADER_OPCODE.put(op::NOP as u32);
+/// Filler of one dword, type 2.
+pub const FILLER: u32 = HEADER_TYPE.put(TYPE2);
+
+/// Type 3 header for a packet with `body_dwords` dwords after the header.
+pub const fn header(opcode: u8, body_dwords: u32) -> u32 {
+    debug_assert!(body_dwords >= 1 && body_dwords <= COUNT_NO_BODY);
+    HEADER_TYPE.put(TYPE3) | HEADER_COUNT.put(body_dwords - 1) | HEADER_OPCODE.put(opcode as u32)
+}
+
+/// A header taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// `body` registers from dword address `reg` on.
+    Type0 {
+        /// First register.
+        reg: u32,
+        /// Dwords after the header.
+        body: u32,
+    },
+    /// Not defined since r600.
+    Type1,
+    /// A filler without body.
+    Type2,
+    /// An opcode with its body.
+    Type3 {
+        /// The opcode.
+        opcode: u8,
+        /// Dwords after the header.
+        body: u32,
+        /// The low byte: shader type, predicate, reserved bits.
+        low: u32,
+    },
+}
+
+/// Takes a header dword apart.
+pub const fn parse(word: u32) -> Header {
+    let count = HEADER_COUNT.get(word);
+    match HEADER_TYPE.get(word) {
+        TYPE0 => Header::Type0 {
+            reg: word & 0xffff,
+            body: count + 1,
+        },
+        1 => Header::Type1,
+        TYPE2 => Header::Type2,
+        _ => {
+            let opcode = HEADER_OPCODE.get(word) as u8;
+            let body = if opcode == op::NOP && count == COUNT_NO_BODY {
+                0
+            } else {
+                count + 1
+            };
+            Header::Type3 {
+                opcode,
+                body,
+                low: word & 0xff,
+            }
+        }
+    }
+}
+
+/// Opcodes of type 3 packets.
+pub mod op {
+    #![allow(missing_docs)]
+    pub const NOP: u8 = 0x10;
+    pub const SET_BASE: u8 = 0x11;
+    pub const CLEAR_STATE: u8 = 0x12;
+    pub const DISPATCH_DIRECT: u8 = 0x15;
+    pub const DISPATCH_INDIRECT: u8 = 0x16;
+    pub const ATOMIC_GDS: u8 = 0x1d;
+    pub const ATOMIC_MEM: u8 = 0x1e;
+    pub const SET_PREDICATION: u8 = 0x20;
+    pub const REG_RMW: u8 = 0x21;
+    pub const COND_EXEC: u8 = 0x22;
+    pub const PRED_EXEC: u8 = 0x23;
+    pub const CONTEXT_CONTROL: u8 = 0x28;
+    pub const WRITE_DATA: u8 = 0x37;
+    pub const MEM_SEMAPHORE: u8 = 0x39;
+    pub const WAIT_REG_MEM: u8 = 0x3c;
+    pub const INDIRECT_BUFFER: u8 = 0x3f;
+    pub const COPY_DATA: u8 = 0x40;
+    pub const PFP_SYNC_ME: u8 = 0x42;
+    pub const COND_WRITE: u8 = 0x45;
+    pub const EVENT_WRITE: u8 = 0x46;
+    pub const RELEASE_MEM: u8 = 0x49;
+    pub const DMA_DATA: u8 = 0x50;
+    pub const ACQUIRE_MEM: u8 = 0x58;
+    pub const REWIND: u8 = 0x59;
+    pub const SET_CONFIG_REG: u8 = 0x68;
+    pub const SET_CONTEXT_REG: u8 = 0x69;
+    pub const SET_SH_REG: u8 = 0x76;
+    pub const SET_QUEUE_REG: u8 = 0x78;
+    pub const SET_UCONFIG_REG: u8 = 0x79;
+    pub const SWITCH_BUFFER: u8 = 0x8b;
+    pub const FRAME_CONTROL: u8 = 0x90;
+    pub const INVALIDATE_TLBS: u8 = 0x98;
+    pub const SET_RESOURCES: u8 = 0xa0;
+    pub const MAP_PROCESS: u8 = 0xa1;
+    pub const MAP_QUEUES: u8 = 0xa2;
+    pub const UNMAP_QUEUES: u8 = 0xa3;
+    pub const QUERY_STATUS: u8 = 0xa4;
+    pub const RUN_LIST: u8 = 0xa5;
+    pub const RUN_CLEANER_SHADER: u8 = 0xd2;
+    pub const RUN_CLEANER_SHADER_9_0: u8 = 0xd7;
+}
+
+/// The shape of one type 3 packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The vendor's name, in capitals.
+    pub name: &'static str,
+    /// Its opcode.
+    pub opcode: u8,
+    /// Dwords including the header; the least number when a payload follows.
+    pub dwords: usize,
+    /// First dword of a payload of free length.
+    pub payload: Option<usize>,
+    /// All fields of all forms.
+    pub fields: &'static [DwField],
+}
+
+impl Packet {
+    /// The bits of dword `dw` that no form of the packet defines.
+    pub const fn reserved_mask(&self, dw: usize) -> u32 {
+        if dw == 0 {
+            return HEADER_RESERVED;
+        }
+        if let Some(first) = self.payload {
+            if dw >= first {
+                return 0;
+            }
+        }
+        uncovered(self.fields, dw)
+    }
+
+    /// The bits of dword `dw` outside `form`, one of the packet's `FORM_*` lists.
+    pub const fn reserved_in(&self, form: &[DwField], dw: usize) -> u32 {
+        if dw == 0 {
+            return HEADER_RESERVED;
+        }
+        uncovered(form, dw)
+    }
+
+    /// The header of a packet of `self.dwords` dwords.
+    pub const fn header(&self) -> u32 {
+        header(self.opcode, self.dwords as u32 - 1)
+    }
+}
+
+/// Declares a packet: a module with one constant per field, the lists and the value constants.
+macro_rules! packet {
+    (
+        $(#[$meta:meta])*
+        $module:ident = $opcode:ident, $dwords:literal dwords $(, payload from $payload:literal)?;
+        $($(#[$fmeta:meta])* $field:ident: $dw:literal [$high:literal : $low:literal];)*
+        $(=> forms { $($(#[$ometa:meta])* $form:ident = [$($member:ident),* $(,)?];)* })?
+        $(=> values { $($values:item)* })?
+    ) => {
+        $(#[$meta])*
+        pub mod $module {
+            use crate::bits::DwField;
+            use crate::pm4::{op, Packet};
+
+            /// The opcode.
+            pub const OPCODE: u8 = op::$opcode;
+            /// Dwords including the header; the least number when a payload follows.
+            pub const DWORDS: usize = $dwords;
+            $(
+                #[doc = concat!("Dword ", $dw, ", bits ", $high, ":", $low, ".")]
+                $(#[$fmeta])*
+                pub const $field: DwField = DwField::new(stringify!($field), $dw, $high, $low);
+            )*
+            /// All fields, of every form.
+            pub const FIELDS: &[DwField] = &[$($field),*];
+            /// The packet's shape.
+            pub const PACKET: Packet = Packet {
+                name: stringify!($opcode),
+                opcode: OPCODE,
+                dwords: DWORDS,
+                payload: packet!(@payload $($payload)?),
+                fields: FIELDS,
+            };
+            /// The bits of dword `dw` that no form of the packet defines.
+            pub const fn reserved_mask(dw: usize) -> u32 {
+                PACKET.reserved_mask(dw)
+            }
+            $($(
+                $(#[$ometa])*
+                pub const $form: &[DwField] = &[$($member),*];
+            )*)?
+            $($($values)*)?
+        }
+    };
+    (@payload) => { None };
+    (@payload $payload:literal) => { Some($payload) };
+}
+
+mod exec;
+mod sched;
+
+pub use exec::*;
+pub use sched::*;
+
+/// Every packet described here. MAP_PROCESS appears in both lengths.
+pub const PACKETS: &[Packet] = &[
+    nop::PACKET,
+    set_base::PACKET,
+    dispatch_direct::PACKET,
+    dispatch_indirect::PACKET,
+    atomic_mem::PACKET,
+    cond_exec::PACKET,
+    pred_exec::PACKET,
+    write_data::PACKET,
+    wait_reg_mem::PACKET,
+    indirect_buffer::PACKET,
+    copy_data::PACKET,
+    event_write::PACKET,
+    release_mem::PACKET,
+    dma_data::PACKET,
+    acquire_mem::PACKET,
+    set_config_reg::PACKET,
+    set_sh_reg::PACKET,
+    set_uconfig_reg::PACKET,
+    invalidate_tlbs::PACKET,
+    set_resources::PACKET,
+    map_process::PACKET,
+    map_process_v9::PACKET,
+    map_queues::PACKET,
+    unmap_queues::PACKET,
+    query_status::PACKET,
+    run_list::PACKET,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_round_trip() {
+        for opcode in 0..=255u8 {
+            for body in [1u32, 2, 7, 0x3ffe] {
+                let word = header(opcode, body);
+                let low = 0;
+                assert_eq!(parse(word), Header::Type3 { opcode, body, low });
+            }
+        }
+        assert_eq!(NOP_SINGLE, 0xffff_1000);
+        let nop = Header::Type3 {
+            opcode: op::NOP,
+            body: 0,
+            low: 0,
+        };
+        assert_eq!(parse(NOP_SINGLE), nop);
+        assert_eq!(parse(FILLER), Header::Type2);
+        assert_eq!(parse(0x4000_0000), Header::Type1);
+    }
+
+    #[test]
+    fn fields_stay_inside_and_forms_do_not_overlap() {
+        for p in PACKETS {
+            for f in p.fields {
+                assert!(f.dw >= 1 && f.dw < p.dwords, "{}.{}", p.name, f.name);
+            }
+        }
+        let forms: &[(&Packet, &[&[DwField]])] = &[
+            (
+                &map_queues::PACKET,
+                &[map_queues::FORM_HWS, map_queues::FORM_KIQ],
+            ),
+            (&unmap_queues::PACKET, unmap_queues::FORMS),
+            (&query_status::PACKET, query_status::FORMS),
+        ];
+        for (packet, list) in forms {
+            for form in *list {
+                for dw in 1..packet.dwords {
+                    let mut seen = 0u32;
+                    for f in form.iter().filter(|f| f.dw == dw) {
+                        assert_eq!(seen & f.field.mask, 0, "{}.{}", packet.name, f.name);
+                        seen |= f.field.mask;
+                    }
+                    assert_eq!(packet.reserved_in(form, dw), !seen);
+                    assert_eq!(packet.reserved_mask(dw) & seen, 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn payload_has_no_reserved_bits() {
+        assert_eq!(write_data::reserved_mask(4), 0);
+        assert_eq!(write_data::reserved_mask(900), 0);
+        assert_ne!(write_data::reserved_mask(1), 0);
+        assert_eq!(write_data::reserved_mask(0), HEADER_RESERVED);
+    }
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The general packets: memory and register access, synchronisation, dispatch.
+//!
+//! Sources: `amdgpu/soc15d.h`; RELEASE_MEM and register WRITE_DATA also from
+//! `amdkfd/kfd_pm4_headers_ai.h`. COND_EXEC as `amdgpu/gfx_v9_4_3.c` emits it.
+
+packet! {
+    /// NOP: the body is skipped. See also [`NOP_SINGLE`](super::NOP_SINGLE).
+    nop = NOP, 1 dwords, payload from 1;
+}
+
+packet! {
+    /// SET_BASE: a base address for later indirect packets.
+    set_base = SET_BASE, 4 dwords;
+    BASE_INDEX: 1 [3:0];
+    ADDRESS_LO: 2 [31:3];
+    ADDRESS_HI: 3 [31:0];
+}
+
+packet! {
+    /// DISPATCH_DIRECT: launch a grid with the state in the COMPUTE_* registers.
+    dispatch_direct = DISPATCH_DIRECT, 5 dwords;
+    /// In workgroups, or in work-items when the initiator says so.
+    DIM_X: 1 [31:0];
+    DIM_Y: 2 [31:0];
+    DIM_Z: 3 [31:0];
+    /// Register COMPUTE_DISPATCH_INITIATOR.
+    DISPATCH_INITIATOR: 4 [31:0];
+}
+
+packet! {
+    /// DISPATCH_INDIRECT: as DISPATCH_DIRECT, dimensions from memory (MEC form).
+    dispatch_indirect = DISPATCH_INDIRECT, 4 dwords;
+    ADDR_LO: 1 [31:2];
+    ADDR_HI: 2 [31:0];
+    DISPATCH_INITIATOR: 3 [31:0];
+}
+
+packet! {
+    /// ATOMIC_MEM: one atomic operation of the L2 cache.
+    atomic_mem = ATOMIC_MEM, 9 dwords;
+    ATOMIC: 1 [5:0];
+    /// One of `COMMAND_*`.
+    COMMAND: 1 [11:8];
+    CACHE_POLICY: 1 [26:25];
+    ADDR_LO: 2 [31:0];
+    ADDR_HI: 3 [31:0];
+    SRC_DATA_LO: 4 [31:0];
+    SRC_DATA_HI: 5 [31:0];
+    CMP_DATA_LO: 6 [31:0];
+    CMP_DATA_HI: 7 [31:0];
+    LOOP_INTERVAL: 8 [12:0];
+    => values {
+        /// Once.
+        pub const COMMAND_SINGLE_PASS: u32 = 0;
+        /// Until the comparison holds.
+        pub const COMMAND_LOOP_UNTIL_COMPARE_SATISFIED: u32 = 1;
+    }
+}
+
+packet! {
+    /// COND_EXEC: skip the next dwords when a dword in memory is zero.
+    cond_exec = COND_EXEC, 5 dwords;
+    ADDR_LO: 1 [31:2];
+    ADDR_HI: 2 [31:0];
+    /// Dwords to skip.
+    EXEC_COUNT: 4 [13:0];
+}
+
+packet! {
+    /// PRED_EXEC: the next dwords are for the selected XCCs only.
+    pred_exec = PRED_EXEC, 2 dwords;
+    EXEC_COUNT: 1 [13:0];
+    VIRTUAL_XCC_ID_SELECT: 1 [31:24];
+}
+
+packet! {
+    /// WRITE_DATA: write dwords to registers or memory.
+    write_data = WRITE_DATA, 5 dwords, payload from 4;
+    /// One of `DST_SEL_*`.
+    DST_SEL: 1 [11:8];
+    /// 1: every dword to the same address.
+    ADDR_INCR: 1 [16:16];
+    RESUME_VF: 1 [19:19];
+    /// 1: wait until the write is confirmed.
+    WR_CONFIRM: 1 [20:20];
+    CACHE_POLICY: 1 [26:25];
+    ENGINE_SEL: 1 [31:30];
+    /// Register form: dword address.
+    DST_MMREG_ADDR: 2 [17:0];
+    /// GDS form.
+    DST_GDS_ADDR: 2 [15:0];
+    /// Memory form: address bits 31:2.
+    DST_MEM_ADDR_LO: 2 [31:2];
+    DST_MEM_ADDR_HI: 3 [31:0];
+    => forms {
+        /// Destination is a register.
+        FORM_REGISTER = [
+            DST_SEL, ADDR_INCR, RESUME_VF, WR_CONFIRM, CACHE_POLICY, ENGINE_SEL, DST_MMREG_ADDR,
+        ];
+        /// Destination is memory.
+        FORM_MEMORY = [
+            DST_SEL, ADDR_INCR, RESUME_VF, WR_CONFIRM, CACHE_POLICY, ENGINE_SEL, DST_MEM_ADDR_LO,
+            DST_MEM_ADDR_HI,
+        ];
+    }
+    => values {
+        /// A register.
+        pub const DST_SEL_REGISTER: u32 = 0;
+        /// Memory through the L2 cache.
+        pub const DST_SEL_TC_L2: u32 = 2;
+        /// The global data share.
+        pub const DST_SEL_GDS: u32 = 3;
+        /// Memory.
+        pub const DST_SEL_MEMORY: u32 = 5;
+        /// Persistent state of the ADC.
+        pub const DST_SEL_ADC_PERSISTENT_STATE: u32 = 6;
+    }
+}
+
+packet! {
+    /// WAIT_REG_MEM: poll a register or a dword in memory.
+    wait_reg_mem = WAIT_REG_MEM, 7 dwords;
+    /// One of `FUNCTION_*`.
+    FUNCTION: 1 [2:0];
+    /// One of `MEM_SPACE_*`.
+    MEM_SPACE: 1 [5:4];
+    /// One of `OPERATION_*`.
+    OPERATION: 1 [7:6];
+    ENGINE: 1 [8:8];
+    MES_INTR_PIPE: 1 [23:22];
+    MES_ACTION: 1 [24:24];
+    CACHE_POLICY: 1 [26:25];
+    /// Memory form: address bits 31:2.
+    MEM_POLL_ADDR_LO: 2 [31:2];
+    /// Register form: dword address.
+    REG_POLL_ADDR: 2 [17:0];
+    /// Register pair form: dword address to write first.
+    REG_WRITE_ADDR1: 2 [17:0];
+    MEM_POLL_ADDR_HI: 3 [31:0];
+    /// Register pair form: dword address to poll.
+    REG_WRITE_ADDR2: 3 [17:0];
+    REFERENCE: 4 [31:0];
+    MASK: 5 [31:0];
+    /// In units of 16 clocks.
+    POLL_INTERVAL: 6 [15:0];
+    OPTIMIZE_ACE_OFFLOAD_MODE: 6 [31:31];
+    => forms {
+        /// Polls memory.
+        FORM_MEMORY = [
+            FUNCTION, MEM_SPACE, OPERATION, ENGINE, CACHE_POLICY, MEM_POLL_ADDR_LO, MEM_POLL_ADDR_HI,
+            REFERENCE, MASK, POLL_INTERVAL, OPTIMIZE_ACE_OFFLOAD_MODE,
+        ];
+        /// Polls a register.
+        FORM_REGISTER = [
+            FUNCTION, MEM_SPACE, OPERATION, ENGINE, REG_POLL_ADDR, REFERENCE, MASK, POLL_INTERVAL,
+            OPTIMIZE_ACE_OFFLOAD_MODE,
+        ];
+        /// Writes the reference to one register, polls another.
+        FORM_WRITE_WAIT = [
+            FUNCTION, MEM_SPACE, OPERATION, ENGINE, REG_WRITE_ADDR1, REG_WRITE_ADDR2, REFERENCE, MASK,
+            POLL_INTERVAL, OPTIMIZE_ACE_OFFLOAD_MODE,
+        ];
+    }
+    => values {
+        /// Always true.
+        pub const FUNCTION_ALWAYS: u32 = 0;
+        /// Value < reference.
+        pub const FUNCTION_LESS: u32 = 1;
+        /// Value <= reference.
+        pub const FUNCTION_LESS_EQUAL: u32 = 2;
+        /// Value == reference.
+        pub const FUNCTION_EQUAL: u32 = 3;
+        /// Value != reference.
+        pub const FUNCTION_NOT_EQUAL: u32 = 4;
+        /// Value >= reference.
+        pub const FUNCTION_GREATER_EQUAL: u32 = 5;
+        /// Value > reference.
+        pub const FUNCTION_GREATER: u32 = 6;
+        /// A register.
+        pub const MEM_SPACE_REGISTER: u32 = 0;
+        /// Memory.
+        pub const MEM_SPACE_MEMORY: u32 = 1;
+        /// Poll.
+        pub const OPERATION_WAIT: u32 = 0;
+        /// Write one register, then poll another.
+        pub const OPERATION_WRITE_WAIT: u32 = 1;
+        /// Poll memory; the queue may be preempted meanwhile.
+        pub const OPERATION_WAIT_PREEMPTABLE: u32 = 3;
+    }
+}
+
+packet! {
+    /// INDIRECT_BUFFER: execute packets elsewhere.
+    indirect_buffer = INDIRECT_BUFFER, 4 dwords;
+    /// Address bits 31:2.
+    IB_BASE_LO: 1 [31:2];
+    IB_BASE_HI: 2 [31:0];
+    /// In dwords.
+    IB_SIZE: 3 [19:0];
+    /// Enter without return.
+    CHAIN: 3 [20:20];
+    OFFLOAD_POLLING: 3 [21:21];
+    VALID: 3 [23:23];
+    VMID: 3 [27:24];
+    CACHE_POLICY: 3 [29:28];
+    PRE_RESUME: 3 [30:30];
+    PRIV: 3 [31:31];
+}
+
+packet! {
+    /// COPY_DATA: move 32 or 64 bits.
+    copy_data = COPY_DATA, 6 dwords;
+    /// One of `SRC_SEL_*`.
+    SRC_SEL: 1 [3:0];
+    /// One of `DST_SEL_*`.
+    DST_SEL: 1 [11:8];
+    SRC_CACHE_POLICY: 1 [14:13];
+    /// 1: 64 bits.
+    COUNT_SEL: 1 [16:16];
+    WR_CONFIRM: 1 [20:20];
+    DST_CACHE_POLICY: 1 [26:25];
+    PQ_EXE_STATUS: 1 [29:29];
+    /// Register form: dword address.
+    SRC_REG_OFFSET: 2 [17:0];
+    /// Memory form, 32 bits.
+    SRC_32B_ADDR_LO: 2 [31:2];
+    /// Memory form, 64 bits.
+    SRC_64B_ADDR_LO: 2 [31:3];
+    SRC_GDS_ADDR_LO: 2 [15:0];
+    IMM_DATA: 2 [31:0];
+    SRC_MEMTC_ADDR_HI: 3 [31:0];
+    SRC_IMM_DATA: 3 [31:0];
+    /// Register form: dword address.
+    DST_REG_OFFSET: 4 [17:0];
+    DST_32B_ADDR_LO: 4 [31:2];
+    DST_64B_ADDR_LO: 4 [31:3];
+    DST_GDS_ADDR_LO: 4 [15:0];
+    DST_ADDR_HI: 5 [31:0];
+    => values {
+        /// A register.
+        pub const SRC_SEL_REGISTER: u32 = 0;
+        /// Memory.
+        pub const SRC_SEL_MEMORY: u32 = 1;
+        /// Memory through the L2 cache.
+        pub const SRC_SEL_TC_L2: u32 = 2;
+        /// The global data share.
+        pub const SRC_SEL_GDS: u32 = 3;
+        /// Performance counters.
+        pub const SRC_SEL_PERFCOUNTERS: u32 = 4;
+        /// The packet itself.
+        pub const SRC_SEL_IMMEDIATE: u32 = 5;
+        /// What the last atomic returned.
+        pub const SRC_SEL_ATOMIC_RETURN: u32 = 6;
+        /// The GPU clock counter.
+        pub const SRC_SEL_GPU_CLOCK_COUNT: u32 = 9;
+        /// A register.
+        pub const DST_SEL_REGISTER: u32 = 0;
+        /// Memory through the L2 cache.
+        pub const DST_SEL_TC_L2: u32 = 2;
+        /// The global data share.
+        pub const DST_SEL_GDS: u32 = 3;
+        /// Performance counters.
+        pub const DST_SEL_PERFCOUNTERS: u32 = 4;
+        /// Memory.
+        pub const DST_SEL_MEMORY: u32 = 5;
+    }
+}
+
+packet! {
+    /// EVENT_WRITE: raise a pipeline event; four dwords when the event writes memory.
+    event_write = EVENT_WRITE, 2 dwords, payload from 2;
+    EVENT_TYPE: 1 [5:0];
+    /// One of `EVENT_INDEX_*`.
+    EVENT_INDEX: 1 [11:8];
+    SAMP_PLST_CNTR_MODE: 1 [30:29];
+    OFFLOAD_ENABLE: 1 [31:31];
+    => values {
+        /// Everything that has no index of its own.
+        pub const EVENT_INDEX_OTHER: u32 = 0;
+        /// Sample the pipeline statistics.
+        pub const EVENT_INDEX_SAMPLE_PIPELINESTATS: u32 = 2;
+        /// Partial flush of the compute shaders.
+        pub const EVENT_INDEX_CS_PARTIAL_FLUSH: u32 = 4;
+        /// `EVENT_TYPE` of a compute partial flush (`CS_PARTIAL_FLUSH`, `vega10_enum.h`).
+        pub const EVENT_TYPE_CS_PARTIAL_FLUSH: u32 = 7;
+    }
+}
+
+packet! {
+    /// RELEASE_MEM: end-of-pipe event with cache actions, a write and an interrupt (MEC form).
+    release_mem = RELEASE_MEM, 8 dwords;
+    EVENT_TYPE: 1 [5:0];
+    /// One of `EVENT_INDEX_*`.
+    EVENT_INDEX: 1 [11:8];
+    TCL1_VOL_ACTION_ENA: 1 [12:12];
+    TC_VOL_ACTION_ENA: 1 [13:13];
+    TC_WB_ACTION_ENA: 1 [15:15];
+    TCL1_ACTION_ENA: 1 [16:16];
+    TC_ACTION_ENA: 1 [17:17];
+    TC_NC_ACTION_ENA: 1 [19:19];
+    TC_WC_ACTION_ENA: 1 [20:20];
+    TC_MD_ACTION_ENA: 1 [21:21];
+    CACHE_POLICY: 1 [26:25];
+    /// For a trailing fence (`EOP_EXEC`).
+    EXECUTE: 1 [28:28];
+    PQ_EXE_STATUS: 1 [29:29];
+    /// One of `DST_SEL_*`.
+    DST_SEL: 2 [17:16];
+    /// One of `INT_SEL_*`.
+    INT_SEL: 2 [26:24];
+    /// One of `DATA_SEL_*`.
+    DATA_SEL: 2 [31:29];
+    /// 32-bit data: address bits 31:2.
+    ADDRESS_LO_32B: 3 [31:2];
+    /// 64-bit data: address bits 31:3.
+    ADDRESS_LO_64B: 3 [31:3];
+    ADDRESS_HI: 4 [31:0];
+    DATA_LO: 5 [31:0];
+    DATA_HI: 6 [31:0];
+    /// `context_id0` of the interrupt.
+    INT_CTXID: 7 [31:0];
+    => values {
+        /// End of pipe.
+        pub const EVENT_INDEX_END_OF_PIPE: u32 = 5;
+        /// Shader done.
+        pub const EVENT_INDEX_SHADER_DONE: u32 = 6;
+        /// `EVENT_TYPE`: flush and invalidate caches, then timestamp.
+        pub const EVENT_TYPE_CACHE_FLUSH_AND_INV_TS: u32 = 0x14;
+        /// Memory controller.
+        pub const DST_SEL_MEMORY_CONTROLLER: u32 = 0;
+        /// L2 cache.
+        pub const DST_SEL_TC_L2: u32 = 1;
+        /// The queue's write pointer register.
+        pub const DST_SEL_QUEUE_WRITE_POINTER: u32 = 2;
+        /// The queue's write pointer poll mask bit.
+        pub const DST_SEL_QUEUE_WRITE_POINTER_POLL_MASK: u32 = 3;
+        /// No interrupt.
+        pub const INT_SEL_NONE: u32 = 0;
+        /// An interrupt, no data.
+        pub const INT_SEL_INTERRUPT_ONLY: u32 = 1;
+        /// An interrupt once the write is confirmed.
+        pub const INT_SEL_INTERRUPT_AFTER_WRITE_CONFIRM: u32 = 2;
+        /// Data once earlier writes are confirmed.
+        pub const INT_SEL_DATA_AFTER_WRITE_CONFIRM: u32 = 3;
+        /// `INT_CTXID` without condition.
+        pub const INT_SEL_INT_CTXID: u32 = 4;
+        /// `INT_CTXID` on a 32-bit comparison.
+        pub const INT_SEL_INT_CTXID_COMPARE_32: u32 = 5;
+        /// `INT_CTXID` on a 64-bit comparison.
+        pub const INT_SEL_INT_CTXID_COMPARE_64: u32 = 6;
+        /// Nothing is written.
+        pub const DATA_SEL_NONE: u32 = 0;
+        /// `DATA_LO`.
+        pub const DATA_SEL_32_BIT_LOW: u32 = 1;
+        /// `DATA_HI:DATA_LO`.
+        pub const DATA_SEL_64_BIT: u32 = 2;
+        /// The GPU clock counter.
+        pub const DATA_SEL_GPU_CLOCK_COUNTER: u32 = 3;
+        /// A CP performance counter.
+        pub const DATA_SEL_CP_PERFCOUNTER: u32 = 4;
+        /// Global data share to memory.
+        pub const DATA_SEL_GDS: u32 = 5;
+    }
+}
+
+packet! {
+    /// DMA_DATA: the CP's own copy engine.
+    dma_data = DMA_DATA, 7 dwords;
+    ENGINE: 1 [0:0];
+    SRC_CACHE_POLICY: 1 [14:13];
+    /// 0 address, 1 GDS, 3 address through L2.
+    DST_SEL: 1 [21:20];
+    DST_CACHE_POLICY: 1 [26:25];
+    /// 0 address, 1 GDS, 2 data, 3 address through L2.
+    SRC_SEL: 1 [30:29];
+    CP_SYNC: 1 [31:31];
+    /// Address or data.
+    SRC_ADDR_LO: 2 [31:0];
+    SRC_ADDR_HI: 3 [31:0];
+    DST_ADDR_LO: 4 [31:0];
+    DST_ADDR_HI: 5 [31:0];
+    BYTE_COUNT: 6 [25:0];
+    /// 1: the source is a register.
+    SAS: 6 [26:26];
+    /// 1: the destination is a register.
+    DAS: 6 [27:27];
+    /// 1: the source address stays.
+    SAIC: 6 [28:28];
+    /// 1: the destination address stays.
+    DAIC: 6 [29:29];
+    RAW_WAIT: 6 [30:30];
+}
+
+packet! {
+    /// ACQUIRE_MEM: cache actions over an address range, before what follows.
+    acquire_mem = ACQUIRE_MEM, 7 dwords;
+    TC_NC_ACTION_ENA: 1 [3:3];
+    TC_WC_ACTION_ENA: 1 [4:4];
+    TC_INV_METADATA_ACTION_ENA: 1 [5:5];
+    TCL1_VOL_ACTION_ENA: 1 [15:15];
+    TC_WB_ACTION_ENA: 1 [18:18];
+    TCL1_ACTION_ENA: 1 [22:22];
+    TC_ACTION_ENA: 1 [23:23];
+    CB_ACTION_ENA: 1 [25:25];
+    DB_ACTION_ENA: 1 [26:26];
+    SH_KCACHE_ACTION_ENA: 1 [27:27];
+    SH_KCACHE_VOL_ACTION_ENA: 1 [28:28];
+    SH_ICACHE_ACTION_ENA: 1 [29:29];
+    SH_KCACHE_WB_ACTION_ENA: 1 [30:30];
+    ENGINE_SEL: 1 [31:31];
+    /// In units of 256 bytes.
+    COHER_SIZE: 2 [31:0];
+    COHER_SIZE_HI: 3 [23:0];
+    /// In units of 256 bytes.
+    COHER_BASE_LO: 4 [31:0];
+    COHER_BASE_HI: 5 [23:0];
+    /// In units of 16 clocks.
+    POLL_INTERVAL: 6 [15:0];
+}
+
+packet! {
+    /// SET_CONFIG_REG: consecutive configuration registers.
+    set_config_reg = SET_CONFIG_REG, 3 dwords, payload from 2;
+    /// Dwords from `START`.
+    REG_OFFSET: 1 [15:0];
+    => values {
+        /// First register, as a dword address.
+        pub const START: u32 = 0x2000;
+        /// End of the range, exclusive.
+        pub const END: u32 = 0x2c00;
+    }
+}
+
+packet! {
+    /// SET_SH_REG: consecutive shader registers.
+    set_sh_reg = SET_SH_REG, 3 dwords, payload from 2;
+    /// Dwords from `START`.
+    REG_OFFSET: 1 [15:0];
+    VMID_SHIFT: 1 [27:23];
+    INDEX: 1 [31:28];
+    => values {
+        /// First register, as a dword address.
+        pub const START: u32 = 0x2c00;
+        /// End of the range, exclusive.
+        pub const END: u32 = 0x3000;
+    }
+}
+
+packet! {
+    /// SET_UCONFIG_REG: consecutive user configuration registers.
+    set_uconfig_reg = SET_UCONFIG_REG, 3 dwords, payload from 2;
+    /// Dwords from `START`.
+    REG_OFFSET: 1 [15:0];
+    => values {
+        /// First register, as a dword address.
+        pub const START: u32 = 0xc000;
+        /// End of the range that AMD's header gives, exclusive.
+        pub const END: u32 = 0xc400;
+    }
+}
+
+packet! {
+    /// INVALIDATE_TLBS: drop translations of a PASID or of all.
+    invalidate_tlbs = INVALIDATE_TLBS, 2 dwords;
+    /// One of `DST_SEL_*`.
+    DST_SEL: 1 [3:0];
+    /// Both hubs.
+    ALL_HUB: 1 [4:4];
+    PASID: 1 [20:5];
+    FLUSH_TYPE: 1 [31:29];
+    => values {
+        /// The translations of `PASID`.
+        pub const DST_SEL_PASID: u32 = 1;
+    }
+}
