@@ -9,7 +9,8 @@
 //!
 //! The crate is `core` only. Kbuild compiles it as the second crate of `rkfd.ko`, cargo for the
 //! model and the tests.
-#![cfg_attr(not(test), no_std)]
+// Kbuild passes `no_std` on the command line.
+#![cfg_attr(not(any(test, CONFIG_RUST)), no_std)]
 #![crate_name = "rkfd_abi"]
 #![allow(non_upper_case_globals)]
 #![warn(missing_docs, unreachable_pub)]
