@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* See fixture.h. */
+#define _GNU_SOURCE
+#include "fixture.h"
+
+void fixture_open_only(struct kfd *k)
+{
+	ASSERT_OK(kfd_open_device(k));
+	ASSERT_OK(kfd_topology_find_gpu(&k->node));
+	ASSERT_OK(kfd_open_render(k));
+	ASSERT_OK(kfd_get_apertures(k));
+}
+
+void fixture_open(struct kfd *k)
+{
+	fixture_open_only(k);
+	ASSERT_OK(kfd_acquire_vm(k));
+}
+
+void fixture_launch(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	fixture_open(&f->k);
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
+	ASSERT_OK(kfd_code_load(&f->k, kernels_image, (size_t)(kernels_image_end - kernels_image), &f->code));
+	ASSERT_OK(kfd_bo_create(&f->k, 1 << 20, KFD_FLAGS_GTT, &f->data));
+	ASSERT_OK(kfd_bo_create(&f->k, 64 * 256, KFD_FLAGS_GTT, &f->kernarg));
+	ASSERT_OK(kfd_signal_create(&f->k, 0, &f->signal));
+}
+
+int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel)
+{
+	return kfd_code_kernel(&f->code, name, kernel);
+}
+
+void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal, unsigned int slot, uint32_t *data,
+			uint32_t count, uint32_t value)
+{
+	const uint32_t grid[3] = { count, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	char *kernarg = (char *)f->kernarg->va + (slot & 63) * 256;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint64_t to = kfd_va(data);
+
+	ASSERT_OK(fixture_kernel(f, "fill", &kernel));
+	memcpy(kernarg, &to, sizeof(to));
+	memcpy(kernarg + 8, &value, sizeof(value));
+	if (signal)
+		signal->s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, signal);
+	kfd_queue_ring(q, kfd_queue_write(q, &packet));
+}
+
+int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_t count, uint32_t value)
+{
+	fixture_fill_start(f, q, &f->signal, 0, data, count, value);
+	return kfd_signal_wait(&f->k, &f->signal, WAIT_MS);
+}
+
+bool fixture_works(struct fixture *f)
+{
+	uint32_t *words = f->data->va;
+	static uint32_t value = 0x1234;
+
+	value = value * 69069 + 1;
+	memset(words, 0, 4096);
+	if (!EXPECT_OK(fixture_fill(f, &f->q, words, 1000, value)))
+		return false;
+	for (int i = 0; i < 1000; i++)
+		if (!EXPECT_EQ(words[i], value))
+			return false;
+	return EXPECT_EQ(words[1000], 0);
+}

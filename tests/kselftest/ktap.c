@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Runs tests and says how they went, in KTAP. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ktap.h"
+
+#define EXIT_FAILED 1
+#define EXIT_SKIPPED 4
+
+extern const struct ktap_test __start_ktap_tests[], __stop_ktap_tests[];
+
+struct shared {
+	unsigned int failures;
+	char reason[256];
+};
+
+static struct shared *shared;
+static int kmsg = -1;
+
+/* Every word of the kernel that means a bug, whoever made it. */
+static const char *const complaints[] = { "BUG:",	    "WARNING:",		   "Oops",
+					  "refcount_t:",    "general protection",  "Call Trace",
+					  "UBSAN",	    "KASAN",		   "panicked at",
+					  "possible recursive locking", "INFO: task" };
+
+const char *ktap_errno_name(long ret)
+{
+	static char text[32];
+	const char *name;
+
+	if (ret >= 0) {
+		snprintf(text, sizeof(text), "%ld", ret);
+		return text;
+	}
+	if (ret == -ENOTSUPP)
+		return "ENOTSUPP";
+	name = strerrorname_np((int)-ret);
+	if (name)
+		return name;
+	snprintf(text, sizeof(text), "%ld", ret);
+	return text;
+}
+
+void ktap_failed(const char *file, int line, const char *what, const char *more, ...)
+{
+	char text[512];
+	va_list list;
+
+	va_start(list, more);
+	vsnprintf(text, sizeof(text), more, list);
+	va_end(list);
+	printf("# %s:%d: failed: %s%s%s\n", file, line, what, text[0] ? ": " : "", text);
+	fflush(stdout);
+	__atomic_fetch_add(&shared->failures, 1, __ATOMIC_RELAXED);
+}
+
+bool ktap_expect_ret(const char *file, int line, const char *call, long got, long wanted)
+{
+	char name[32];
+
+	if (got == wanted)
+		return true;
+	snprintf(name, sizeof(name), "%s", ktap_errno_name(wanted));
+	ktap_failed(file, line, call, "expected %s, got %s", name, ktap_errno_name(got));
+	return false;
+}
+
+bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const char *b, uint64_t y)
+{
+	if (x == y)
+		return true;
+	ktap_failed(file, line, a, "expected %s = %#llx, got %#llx", b, (unsigned long long)y, (unsigned long long)x);
+	return false;
+}
+
+void ktap_end(void)
+{
+	fflush(stdout);
+	_exit(shared->failures ? EXIT_FAILED : 0);
+}
+
+void ktap_skip(const char *reason, ...)
+{
+	va_list list;
+
+	va_start(list, reason);
+	vsnprintf(shared->reason, sizeof(shared->reason), reason, list);
+	va_end(list);
+	fflush(stdout);
+	_exit(shared->failures ? EXIT_FAILED : EXIT_SKIPPED);
+}
+
+void ktap_note(const char *text, ...)
+{
+	va_list list;
+
+	fputs("# ", stdout);
+	va_start(list, text);
+	vprintf(text, list);
+	va_end(list);
+	putchar('\n');
+	fflush(stdout);
+}
+
+int ktap_in_child(void (*fn)(void *), void *data)
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		return -errno;
+	if (!child) {
+		fn(data);
+		ktap_end();
+	}
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (WIFSIGNALED(status)) {
+		ktap_note("failed: a child died of signal %d", WTERMSIG(status));
+		return -EIO;
+	}
+	return WEXITSTATUS(status);
+}
+
+/* Reads what the kernel said since last time; prints and counts its complaints. */
+static unsigned int kernel_complaints(void)
+{
+	unsigned int found = 0;
+	char line[8192];
+	ssize_t n;
+
+	while (kmsg >= 0 && ((n = read(kmsg, line, sizeof(line) - 1)) > 0 || errno == EPIPE)) {
+		if (n <= 0) {
+			errno = 0;
+			continue;
+		}
+		line[n] = 0;
+		for (size_t i = 0; i < sizeof(complaints) / sizeof(complaints[0]); i++) {
+			char *text = strchr(line, ';');
+
+			if (!text || !strstr(text, complaints[i]))
+				continue;
+			if (found++ < 8)
+				printf("# failed: the kernel says: %.*s\n", (int)strcspn(text + 1, "\n"), text + 1);
+			break;
+		}
+	}
+	return found;
+}
+
+static double seconds_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Waits for a child; kills its whole group when time is up. */
+static int wait_for(pid_t child, unsigned int seconds, bool *late)
+{
+	double end = seconds_now() + seconds;
+	useconds_t pause = 500;
+	int status = 0;
+
+	*late = false;
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		if (seconds_now() > end && !*late) {
+			*late = true;
+			kill(-child, SIGKILL);
+			kill(child, SIGKILL);
+			end += 30;
+		} else if (seconds_now() > end) {
+			printf("# failed: process %d does not die\n", child);
+			return SIGKILL;
+		}
+		usleep(pause);
+		if (pause < 20000)
+			pause += pause / 4;
+	}
+	kill(-child, SIGKILL);
+	return status;
+}
+
+/* One test. Returns 0 passed, EXIT_SKIPPED or EXIT_FAILED. */
+static int run_one(const struct ktap_test *test)
+{
+	bool late;
+	int status;
+	pid_t child;
+
+	memset(shared, 0, sizeof(*shared));
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		return EXIT_FAILED;
+	if (!child) {
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		test->run();
+		ktap_end();
+	}
+	setpgid(child, child);
+	status = wait_for(child, test->seconds, &late);
+	if (late)
+		printf("# failed: not done after %u s\n", test->seconds);
+	else if (WIFSIGNALED(status))
+		printf("# failed: died of signal %d\n", WTERMSIG(status));
+	if (kernel_complaints() || late || WIFSIGNALED(status) || shared->failures)
+		return EXIT_FAILED;
+	return WEXITSTATUS(status);
+}
+
+static bool wanted(const struct ktap_test *test, int argc, char **argv)
+{
+	if (argc < 2)
+		return true;
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], test->name))
+			return true;
+	return false;
+}
+
+int ktap_main(int argc, char **argv)
+{
+	unsigned int number = 0, count = 0, failed = 0;
+	const char *program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+
+	if (argc == 2 && !strcmp(argv[1], "-l")) {
+		for (const struct ktap_test *t = __start_ktap_tests; t < __stop_ktap_tests; t++)
+			puts(t->name);
+		return 0;
+	}
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 1;
+	kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (kmsg >= 0)
+		lseek(kmsg, 0, SEEK_END);
+	for (const struct ktap_test *t = __start_ktap_tests; t < __stop_ktap_tests; t++)
+		count += wanted(t, argc, argv);
+	printf("KTAP version 1\n1..%u\n", count);
+	for (const struct ktap_test *t = __start_ktap_tests; t < __stop_ktap_tests; t++) {
+		int result;
+
+		if (!wanted(t, argc, argv))
+			continue;
+		result = run_one(t);
+		number++;
+		if (result == EXIT_SKIPPED) {
+			printf("ok %u %s.%s # SKIP %s\n", number, program, t->name, shared->reason);
+		} else if (result) {
+			printf("not ok %u %s.%s\n", number, program, t->name);
+			failed++;
+		} else {
+			printf("ok %u %s.%s\n", number, program, t->name);
+		}
+		fflush(stdout);
+	}
+	return failed ? 1 : 0;
+}
+
+__attribute__((weak)) int main(int argc, char **argv)
+{
+	return ktap_main(argc, argv);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A KTAP harness: each TEST runs in a process of its own, so that it has its own address space (which is
+ * what the driver keys everything by), may die, and cannot hang the rest. What the kernel complains about
+ * meanwhile fails the test too.
+ */
+#ifndef KTAP_H
+#define KTAP_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+struct ktap_test {
+	const char *name;
+	void (*run)(void);
+	unsigned int seconds;
+};
+
+#define TEST_TIMEOUT(fn, limit)                                                                      \
+	static void fn(void);                                                                        \
+	static const struct ktap_test ktap_##fn                                                      \
+		__attribute__((used, section("ktap_tests"), aligned(8))) = { #fn, fn, limit };       \
+	static void fn(void)
+#define TEST(fn) TEST_TIMEOUT(fn, 60)
+
+/* Notes a failure and goes on. */
+#define EXPECT(condition, ...)                                                                       \
+	({                                                                                           \
+		bool ok_ = (condition);                                                              \
+		if (!ok_)                                                                            \
+			ktap_failed(__FILE__, __LINE__, #condition, "" __VA_ARGS__);                 \
+		ok_;                                                                                 \
+	})
+/* Notes a failure and ends the test. */
+#define ASSERT(condition, ...)                                                                       \
+	do {                                                                                         \
+		if (!EXPECT(condition, __VA_ARGS__))                                                 \
+			ktap_end();                                                                  \
+	} while (0)
+
+/* For calls that answer 0 or a negative errno, and for numbers. */
+#define EXPECT_RET(call, wanted) ktap_expect_ret(__FILE__, __LINE__, #call, (call), (wanted))
+#define ASSERT_RET(call, wanted)                                                                     \
+	do {                                                                                         \
+		if (!EXPECT_RET(call, wanted))                                                       \
+			ktap_end();                                                                  \
+	} while (0)
+#define ASSERT_OK(call) ASSERT_RET(call, 0)
+#define EXPECT_OK(call) EXPECT_RET(call, 0)
+#define EXPECT_EQ(a, b) ktap_expect_eq(__FILE__, __LINE__, #a, (uint64_t)(a), #b, (uint64_t)(b))
+#define ASSERT_EQ(a, b)                                                                              \
+	do {                                                                                         \
+		if (!EXPECT_EQ(a, b))                                                                \
+			ktap_end();                                                                  \
+	} while (0)
+
+#define SKIP(...) ktap_skip(__VA_ARGS__)
+
+/* The kernel's own "not supported", which has no name in user space. */
+#ifndef ENOTSUPP
+#define ENOTSUPP 524
+#endif
+
+__attribute__((format(printf, 4, 5))) void ktap_failed(const char *file, int line, const char *what, const char *more, ...);
+bool ktap_expect_ret(const char *file, int line, const char *call, long got, long wanted);
+bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const char *b, uint64_t y);
+__attribute__((noreturn)) void ktap_end(void);
+__attribute__((noreturn, format(printf, 1, 2))) void ktap_skip(const char *reason, ...);
+__attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
+/* Runs `fn` in a child of the test; its failures are the test's. */
+int ktap_in_child(void (*fn)(void *), void *data);
+const char *ktap_errno_name(long ret);
+int ktap_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Loads an AMDGPU code object and finds kernels in it. */
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kfd.h"
+
+#define EM_AMDGPU_MACHINE 224
+
+static const Elf64_Ehdr *header(const struct kfd_code *code)
+{
+	return (const Elf64_Ehdr *)(const void *)code->image;
+}
+
+static const Elf64_Phdr *segment(const struct kfd_code *code, unsigned int i)
+{
+	return (const Elf64_Phdr *)(const void *)(code->image + header(code)->e_phoff) + i;
+}
+
+static const Elf64_Shdr *section(const struct kfd_code *code, unsigned int i)
+{
+	return (const Elf64_Shdr *)(const void *)(code->image + header(code)->e_shoff) + i;
+}
+
+/* Copies the segments to where GPU and CPU both see them. Position independent code needs no more. */
+int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+	int ret;
+
+	memset(code, 0, sizeof(*code));
+	code->image = image;
+	code->image_size = size;
+	if (size < sizeof(Elf64_Ehdr) || memcmp(header(code)->e_ident, ELFMAG, SELFMAG) ||
+	    header(code)->e_machine != EM_AMDGPU_MACHINE)
+		return -ENOEXEC;
+	for (unsigned int i = 0; i < header(code)->e_phnum; i++) {
+		const Elf64_Phdr *p = segment(code, i);
+
+		if (p->p_type != PT_LOAD)
+			continue;
+		low = p->p_vaddr < low ? p->p_vaddr : low;
+		high = p->p_vaddr + p->p_memsz > high ? p->p_vaddr + p->p_memsz : high;
+	}
+	if (low >= high)
+		return -ENOEXEC;
+	low &= ~(uint64_t)(KFD_PAGE - 1);
+	ret = kfd_bo_create(k, high - low, k->node.large_bar ? KFD_FLAGS_VRAM : KFD_FLAGS_GTT, &code->bo);
+	if (ret)
+		return ret;
+	code->lowest = low;
+	memset(code->bo->va, 0, code->bo->size);
+	for (unsigned int i = 0; i < header(code)->e_phnum; i++) {
+		const Elf64_Phdr *p = segment(code, i);
+
+		if (p->p_type == PT_LOAD)
+			memcpy((char *)code->bo->va + (p->p_vaddr - low), code->image + p->p_offset, p->p_filesz);
+	}
+	return 0;
+}
+
+/* The descriptor of a kernel is the 64-byte object called NAME.kd. */
+int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_kernel *kernel)
+{
+	char wanted[128];
+
+	snprintf(wanted, sizeof(wanted), "%s.kd", name);
+	for (unsigned int i = 0; i < header(code)->e_shnum; i++) {
+		const Elf64_Shdr *s = section(code, i);
+		const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)(code->image + s->sh_offset);
+		const char *strings;
+
+		if (s->sh_type != SHT_DYNSYM)
+			continue;
+		strings = (const char *)code->image + section(code, s->sh_link)->sh_offset;
+		for (size_t n = 0; n < s->sh_size / sizeof(Elf64_Sym); n++) {
+			const uint32_t *kd;
+
+			if (strcmp(strings + symbols[n].st_name, wanted))
+				continue;
+			kernel->descriptor = kfd_va(code->bo->va) + symbols[n].st_value - code->lowest;
+			kd = (const uint32_t *)(uintptr_t)kernel->descriptor;
+			kernel->group_size = kd[0];
+			kernel->private_size = kd[1];
+			kernel->kernarg_size = kd[2];
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+void kfd_code_unload(struct kfd *k, struct kfd_code *code)
+{
+	kfd_bo_free(k, code->bo);
+	code->bo = NULL;
+}
+
+void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel, const uint32_t grid[3],
+		       const uint16_t group[3], const void *kernarg, const struct kfd_signal *signal)
+{
+	memset(packet, 0, sizeof(*packet));
+	packet->header = AQL_HEADER(AQL_KERNEL_DISPATCH, true);
+	packet->setup = grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1;
+	for (int i = 0; i < 3; i++) {
+		packet->workgroup_size[i] = group[i];
+		packet->grid_size[i] = grid[i];
+	}
+	packet->private_segment_size = kernel->private_size;
+	packet->group_segment_size = kernel->group_size;
+	packet->kernel_object = kernel->descriptor;
+	packet->kernarg_address = kfd_va(kernarg);
+	packet->completion_signal = signal ? kfd_va(signal->s) : 0;
+}

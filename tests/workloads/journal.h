@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What happened when: the steps of a program and the kernel's trace events, on one clock. */
+#ifndef JOURNAL_H
+#define JOURNAL_H
+
+#include <stdint.h>
+
+uint64_t journal_now(void);
+void journal_begin(const char *step);
+__attribute__((format(printf, 1, 2))) void journal_end(const char *values, ...);
+int journal_trace_start(const char *system);
+void journal_trace_stop(void);
+void journal_print(void);
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//
+// The kernels that the workloads launch. There are no device libraries: ids come from builtins, sizes from
+// the dispatch packet, so that no kernel needs hidden arguments.
+
+#define SYSTEM __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES
+#define GROUP(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
+
+struct packet {
+	ushort header, setup, group[3], reserved;
+	uint grid[3];
+};
+
+static uint global_x(void)
+{
+	__constant struct packet *p = (__constant struct packet *)__builtin_amdgcn_dispatch_ptr();
+
+	return __builtin_amdgcn_workgroup_id_x() * p->group[0] + __builtin_amdgcn_workitem_id_x();
+}
+
+static void barrier_all(void)
+{
+	__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+	__builtin_amdgcn_s_barrier();
+	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+__kernel GROUP(256, 1, 1) void vecadd(__global const float *a, __global const float *b, __global float *c)
+{
+	uint i = __builtin_amdgcn_workgroup_id_x() * 256 + __builtin_amdgcn_workitem_id_x();
+
+	c[i] = a[i] + b[i];
+}
+
+__kernel void copy(__global const uint *from, __global uint *to)
+{
+	uint i = global_x();
+
+	to[i] = from[i];
+}
+
+__kernel void copy16(__global const uint4 *from, __global uint4 *to)
+{
+	uint i = global_x();
+
+	to[i] = from[i];
+}
+
+__kernel void copy_bytes(__global const uchar *from, __global uchar *to)
+{
+	uint i = global_x();
+
+	to[i] = from[i];
+}
+
+__kernel void fill(__global uint *to, uint value)
+{
+	to[global_x()] = value;
+}
+
+__kernel void saxpy(__global const float *x, __global float *y, float a)
+{
+	uint i = global_x();
+
+	y[i] = a * x[i] + y[i];
+}
+
+// One sum for each group, in LDS, by halves.
+__kernel GROUP(256, 1, 1) void reduce(__global const uint *in, __global uint *out)
+{
+	__local uint part[256];
+	uint l = __builtin_amdgcn_workitem_id_x();
+	uint g = __builtin_amdgcn_workgroup_id_x();
+
+	part[l] = in[g * 256 + l];
+	for (uint n = 128; n > 0; n >>= 1) {
+		barrier_all();
+		if (l < n)
+			part[l] += part[l + n];
+	}
+	barrier_all();
+	if (l == 0)
+		out[g] = part[0];
+}
+
+// Each work-item reverses through LDS: item l writes slot l, reads slot 255 - l, across waves.
+__kernel GROUP(256, 1, 1) void reverse(__global const uint *in, __global uint *out)
+{
+	__local uint part[256];
+	uint l = __builtin_amdgcn_workitem_id_x();
+	uint base = __builtin_amdgcn_workgroup_id_x() * 256;
+
+	part[l] = in[base + l];
+	barrier_all();
+	out[base + l] = part[255 - l];
+}
+
+// A histogram, a maximum, a 64-bit sum, a tally by compare and swap, and a unique ticket for each item.
+__kernel void atomics(__global const uint *in, __global atomic_uint *bins, __global atomic_uint *largest,
+		      __global atomic_ulong *sum, __global atomic_uint *tally, __global atomic_uint *next,
+		      __global uint *ticket)
+{
+	uint i = global_x();
+	uint v = in[i];
+	uint old;
+
+	__opencl_atomic_fetch_add(&bins[v & 15], 1u, __ATOMIC_RELAXED, SYSTEM);
+	__opencl_atomic_fetch_max(largest, v, __ATOMIC_RELAXED, SYSTEM);
+	__opencl_atomic_fetch_add(sum, (ulong)v * 0x10001ul, __ATOMIC_RELAXED, SYSTEM);
+	ticket[__opencl_atomic_fetch_add(next, 1u, __ATOMIC_RELAXED, SYSTEM)] = i;
+	if (i % 16 == 0) {
+		old = __opencl_atomic_load(tally, __ATOMIC_RELAXED, SYSTEM);
+		while (!__opencl_atomic_compare_exchange_weak(tally, &old, old + 3, __ATOMIC_RELAXED, __ATOMIC_RELAXED, SYSTEM))
+			;
+	}
+}
+
+// Neighbouring work-items take different ways, nested, and leave loops at different times.
+__kernel void divergent(__global const uint *in, __global uint *out)
+{
+	uint i = global_x();
+	uint v = in[i];
+	uint r = 0;
+
+	if (v & 1) {
+		if (v & 2)
+			r = v * 3 + 1;
+		else
+			r = v ^ 0x5a5a5a5a;
+		for (uint n = 0; n < (v & 31); n++) {
+			if ((n ^ i) & 4)
+				continue;
+			r += n * n;
+			if (r > 0xf0000000u)
+				break;
+		}
+	} else {
+		while (v > 1) {
+			v = v & 1 ? v * 3 + 1 : v >> 1;
+			r++;
+			if (r > 200)
+				break;
+		}
+	}
+	out[i] = r;
+}
+
+// Uniform and nested loops, integer division by a value the compiler cannot know.
+__kernel void loops(__global const uint *in, __global uint *out, uint rounds, uint divisor)
+{
+	uint i = global_x();
+	uint r = in[i];
+
+	for (uint n = 0; n < rounds; n++)
+		for (uint m = 0; m <= n; m++)
+			r = r * 1664525u + 1013904223u + m;
+	out[i] = r / divisor + r % divisor;
+}
+
+// Where am I: each work-item of a grid in three dimensions, whose last groups are partial, says so.
+__kernel GROUP(8, 4, 2) void grid3d(__global uint *out)
+{
+	__constant struct packet *p = (__constant struct packet *)__builtin_amdgcn_dispatch_ptr();
+	uint x = __builtin_amdgcn_workgroup_id_x() * 8 + __builtin_amdgcn_workitem_id_x();
+	uint y = __builtin_amdgcn_workgroup_id_y() * 4 + __builtin_amdgcn_workitem_id_y();
+	uint z = __builtin_amdgcn_workgroup_id_z() * 2 + __builtin_amdgcn_workitem_id_z();
+
+	out[(z * p->grid[1] + y) * p->grid[0] + x] += x | y << 8 | z << 16 | 1u << 24;
+}
+
+// An array that must live in memory of the work-item itself.
+__kernel void scratch(__global const uint *in, __global uint *out)
+{
+	uint i = global_x();
+	uint v = in[i];
+	volatile uint mine[64];
+
+	for (uint n = 0; n < 64; n++)
+		mine[n] = v + n * 7;
+	for (uint n = 0; n < 64; n++)
+		mine[(n * 5 + v) & 63] ^= mine[n] << 1;
+	uint r = 0;
+	for (uint n = 0; n < 64; n++)
+		r = r * 31 + mine[n];
+	out[i] = r;
+}
+
+// Does not end before the host says so.
+__kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global atomic_uint *stop)
+{
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		__opencl_atomic_fetch_add(started, 1u, __ATOMIC_RELAXED, SYSTEM);
+	while (__opencl_atomic_load(stop, __ATOMIC_RELAXED, SYSTEM) == 0)
+		__builtin_amdgcn_s_sleep(8);
+}
+
+// One store to wherever the host says, to see what a bad address does.
+__kernel GROUP(64, 1, 1) void poke(__global uint *where, uint value)
+{
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		*where = value;
+}
+
+// An instruction that no gfx942 has.
+__kernel GROUP(64, 1, 1) void illegal(__global uint *out)
+{
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		out[0] = 1;
+	__asm__ volatile(".long 0xffffffff");
+	out[1] = 1;
+}
