@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One function for each inline function or macro of the kernel that the module needs.
+ */
+
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/fs.h>
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mmzone.h>
+#include <linux/nodemask.h>
+#include <linux/sched.h>
+#include <linux/topology.h>
+#include <linux/workqueue.h>
+
+#include <drm/drm_gem.h>
+#include <drm/drm_vma_manager.h>
+
+#include "helpers.h"
+
+void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj)
+{
+	drm_gem_object_get(obj);
+}
+
+void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj)
+{
+	drm_gem_object_put(obj);
+}
+
+u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)
+{
+	return drm_vma_node_offset_addr(node);
+}
+
+void rkfd_helper_vma_set_mmio(struct vm_area_struct *vma)
+{
+	vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_NORESERVE | VM_DONTDUMP | VM_PFNMAP);
+	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+}
+
+int rkfd_helper_vma_map_mmio(struct vm_area_struct *vma, phys_addr_t phys, size_t size)
+{
+	return io_remap_pfn_range(vma, vma->vm_start, phys >> PAGE_SHIFT, size, vma->vm_page_prot);
+}
+
+void rkfd_helper_vma_set_pfnmap(struct vm_area_struct *vma, bool write_combine)
+{
+	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
+	if (write_combine)
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+}
+
+unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn)
+{
+	return (__force unsigned int)vmf_insert_pfn_prot(vma, addr, pfn, vma->vm_page_prot);
+}
+
+struct inode *rkfd_helper_file_inode(struct file *file)
+{
+	return file_inode(file);
+}
+
+struct mmu_notifier *rkfd_helper_mmu_notifier_get(const struct mmu_notifier_ops *ops, struct mm_struct *mm)
+{
+	return mmu_notifier_get(ops, mm);
+}
+
+bool rkfd_helper_in_compat_syscall(void)
+{
+	return in_compat_syscall();
+}
+
+void rkfd_helper_reinit_completion(struct completion *x)
+{
+	reinit_completion(x);
+}
+
+void *rkfd_helper_alloc_ordered_workqueue(const char *name)
+{
+	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM, name);
+}
+
+int rkfd_helper_node_distance(int from, int to)
+{
+	return node_distance(from, to);
+}
+
+int rkfd_helper_first_cpu_of_node(int node)
+{
+	return cpumask_first(cpumask_of_node(node));
+}
+
+unsigned int rkfd_helper_cpus_of_node(int node)
+{
+	return cpumask_weight(cpumask_of_node(node));
+}
+
+unsigned int rkfd_helper_apicid(int cpu)
+{
+	return cpu_data(cpu).topo.apicid;
+}
+
+u64 rkfd_helper_node_bytes(int node)
+{
+	pg_data_t *pgdat = NODE_DATA(node);
+	u64 pages = 0;
+	int zone;
+
+	for (zone = 0; zone < MAX_NR_ZONES; zone++)
+		pages += zone_managed_pages(&pgdat->node_zones[zone]);
+	return pages << PAGE_SHIFT;
+}
+
+int rkfd_helper_next_online_node(int after)
+{
+	int node = after < 0 ? first_online_node : next_online_node(after);
+
+	return node < MAX_NUMNODES ? node : -1;
+}

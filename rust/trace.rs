@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Trace points of the module (`/sys/kernel/tracing/events/rkfd`), as safe functions.
+//!
+//! With tracing off each costs one patched-out branch. Nothing here changes what the driver does.
+
+#![allow(dead_code)]
+
+use kernel::{prelude::*, task::Pid};
+
+/// Declares the safe function of one trace point of `c/trace.h`.
+macro_rules! events {
+    ($($(#[$attr:meta])* fn $name:ident => $event:ident($($arg:ident: $ty:ty => $raw:expr),* $(,)?);)*) => {
+        kernel::macros::paste! {$(
+            $(#[$attr])*
+            #[inline(always)]
+            pub(crate) fn $name($($arg: $ty),*) {
+                if enabled!($event) {
+                    // SAFETY: The event is ours; its arguments are numbers and NUL-terminated strings
+                    // that live for the call, which copies what it records.
+                    unsafe { crate::bindings::[<rust_do_trace_ $event>]($($raw),*) };
+                }
+            }
+        )*}
+    };
+}
+
+/// Is this event being recorded?
+macro_rules! enabled {
+    ($event:ident) => {
+        kernel::macros::paste! {{
+            // SAFETY: The key belongs to a trace point that `c/trace.c` defines.
+            unsafe {
+                kernel::jump_label::static_branch_unlikely!(
+                    crate::bindings::[<__tracepoint_ $event>],
+                    kernel::bindings::tracepoint,
+                    key
+                )
+            }
+        }}
+    };
+}
+
+events! {
+    /// A process (`what`: created, released, evicted, restored, ...).
+    fn process => rkfd_process(pid: Pid => pid, pasid: u32 => pasid, what: &CStr => what.as_char_ptr());
+
+    /// An ioctl has returned `ret` after `ns` nanoseconds.
+    fn ioctl => rkfd_ioctl(pid: Pid => pid, nr: u32 => nr, ret: i64 => ret, ns: u64 => ns);
+
+    /// A step on a queue's way to the hardware or back took `ns` nanoseconds.
+    fn queue_step => rkfd_queue_step(
+        pid: Pid => pid, qid: u32 => qid, step: &CStr => step.as_char_ptr(), ns: u64 => ns
+    );
+
+    /// A runlist was handed to the scheduler firmware.
+    fn runlist => rkfd_runlist(
+        gpu_id: u32 => gpu_id, ib: u64 => ib, dwords: u32 => dwords, processes: u32 => processes,
+        queues: u32 => queues, oversubscribed: bool => oversubscribed
+    );
+
+    /// A packet was committed to a kernel-owned ring.
+    fn packet => rkfd_packet(
+        gpu_id: u32 => gpu_id, ring: &CStr => ring.as_char_ptr(), packet: &CStr => packet.as_char_ptr(),
+        dwords: u32 => dwords, wptr: u64 => wptr
+    );
+
+    /// An interrupt entry was read from the ring.
+    fn ih => rkfd_ih(
+        gpu_id: u32 => gpu_id, client: u32 => client, source: u32 => source, vmid: u32 => vmid,
+        pasid: u32 => pasid, ctx0: u32 => ctx0
+    );
+
+    /// An event of a process (`what`: set, reset, signal, wake, ...).
+    fn event => rkfd_event(pid: Pid => pid, event_id: u32 => event_id, what: &CStr => what.as_char_ptr());
+
+    /// A process's doorbells were mapped into its memory.
+    fn doorbell_map => rkfd_doorbell_map(pid: Pid => pid, gpu_id: u32 => gpu_id, phys: u64 => phys, va: u64 => va);
+
+    /// GPU page tables changed.
+    fn vm_map => rkfd_vm_map(
+        gpu_id: u32 => gpu_id, pasid: u32 => pasid, va: u64 => va, bytes: u64 => bytes,
+        flags: u64 => flags, map: bool => map
+    );
+}
+
+/// The time between steps of one piece of work; reads no clock while nobody records.
+pub(crate) struct Steps {
+    pid: Pid,
+    last: Option<u64>,
+}
+
+impl Steps {
+    /// Starts the clock.
+    pub(crate) fn start(pid: Pid) -> Self {
+        Self {
+            pid,
+            last: enabled!(rkfd_queue_step).then(now),
+        }
+    }
+
+    /// Records that `step` of queue `qid` is done.
+    pub(crate) fn mark(&mut self, qid: u32, step: &CStr) {
+        if let Some(last) = self.last {
+            let now = now();
+            queue_step(self.pid, qid, step, now - last);
+            self.last = Some(now);
+        }
+    }
+}
+
+/// Monotonic nanoseconds, for durations.
+fn now() -> u64 {
+    // SAFETY: Reading the clock has no preconditions.
+    unsafe { kernel::bindings::ktime_get() as u64 }
+}
+
+/// When an ioctl began; `None` when nobody records.
+pub(crate) struct IoctlTimer(Option<u64>);
+
+impl IoctlTimer {
+    /// Starts the clock.
+    pub(crate) fn start() -> Self {
+        Self(enabled!(rkfd_ioctl).then(now))
+    }
+
+    /// Records the end of ioctl `nr` of process `pid`.
+    pub(crate) fn end(self, pid: Pid, nr: u32, ret: i64) {
+        if let Some(start) = self.0 {
+            ioctl(pid, nr, ret, now() - start);
+        }
+    }
+}

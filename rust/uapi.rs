@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The bytes of an ioctl: structs and numbers of the user space interface, bound from Linux' own headers
+//! (`linux/kfd_ioctl.h`, `linux/kfd_sysfs.h`, `drm/amdgpu_drm.h`).
+//!
+//! Whether the values in them are valid is decided in `ioctl` and `drm`, not here.
+
+#![allow(dead_code, unused_imports)]
+
+use kernel::transmute::{AsBytes, FromBytes};
+
+pub(crate) use crate::bindings::*;
+
+/// Declares structs that consist of integers without padding, so that all their bytes may be copied
+/// from and to user space.
+macro_rules! plain {
+    ($($name:ident: $size:literal,)*) => {$(
+        const _: () = assert!(core::mem::size_of::<$name>() == $size);
+        // SAFETY: Only integers and arrays of them, valid for all bit patterns.
+        unsafe impl FromBytes for $name {}
+        // SAFETY: The fields fill the struct: the header pads explicitly, and the size above is their sum.
+        unsafe impl AsBytes for $name {}
+    )*};
+}
+
+plain! {
+    drm_amdgpu_gem_list_handles: 16,
+    drm_amdgpu_gem_list_handles_entry: 40,
+    drm_amdgpu_gem_op: 24,
+    drm_amdgpu_gem_userptr: 24,
+    drm_amdgpu_gem_va: 64,
+    drm_amdgpu_gem_vm_entry: 32,
+    drm_amdgpu_heap_info: 32,
+    drm_amdgpu_info_device: 440,
+    drm_amdgpu_info_firmware: 8,
+    drm_amdgpu_info_gds: 32,
+    drm_amdgpu_info_gpuvm_fault: 16,
+    drm_amdgpu_info_num_handles: 8,
+    drm_amdgpu_info_vram_gtt: 24,
+    drm_amdgpu_memory_info: 96,
+    drm_amdgpu_query_fw: 16,
+    kfd_context_save_area_header: 40,
+    kfd_context_save_area_header__bindgen_ty_1: 16,
+    kfd_dbg_device_info_entry: 128,
+    kfd_hsa_hw_exception_data: 16,
+    kfd_hsa_memory_exception_data: 32,
+    kfd_hsa_signal_event_data: 8,
+    kfd_ioctl_acquire_vm_args: 8,
+    kfd_ioctl_alloc_memory_of_gpu_args: 40,
+    kfd_ioctl_alloc_queue_gws_args: 16,
+    kfd_ioctl_create_event_args: 32,
+    kfd_ioctl_create_queue_args: 96,
+    kfd_ioctl_dbg_address_watch_args: 16,
+    kfd_ioctl_dbg_register_args: 8,
+    kfd_ioctl_dbg_trap_clear_node_address_watch_args: 8,
+    kfd_ioctl_dbg_trap_device_snapshot_args: 24,
+    kfd_ioctl_dbg_trap_enable_args: 24,
+    kfd_ioctl_dbg_trap_query_debug_event_args: 16,
+    kfd_ioctl_dbg_trap_query_exception_info_args: 24,
+    kfd_ioctl_dbg_trap_queue_snapshot_args: 24,
+    kfd_ioctl_dbg_trap_resume_queues_args: 16,
+    kfd_ioctl_dbg_trap_send_runtime_event_args: 16,
+    kfd_ioctl_dbg_trap_set_exceptions_enabled_args: 8,
+    kfd_ioctl_dbg_trap_set_flags_args: 8,
+    kfd_ioctl_dbg_trap_set_node_address_watch_args: 24,
+    kfd_ioctl_dbg_trap_set_wave_launch_mode_args: 8,
+    kfd_ioctl_dbg_trap_set_wave_launch_override_args: 16,
+    kfd_ioctl_dbg_trap_suspend_queues_args: 24,
+    kfd_ioctl_dbg_unregister_args: 8,
+    kfd_ioctl_dbg_wave_control_args: 16,
+    kfd_ioctl_destroy_event_args: 8,
+    kfd_ioctl_destroy_queue_args: 8,
+    kfd_ioctl_export_dmabuf_args: 16,
+    kfd_ioctl_free_memory_of_gpu_args: 8,
+    kfd_ioctl_get_available_memory_args: 16,
+    kfd_ioctl_get_clock_counters_args: 40,
+    kfd_ioctl_get_dmabuf_info_args: 32,
+    kfd_ioctl_get_process_apertures_args: 400,
+    kfd_ioctl_get_process_apertures_new_args: 16,
+    kfd_ioctl_get_queue_wave_state_args: 24,
+    kfd_ioctl_get_tile_config_args: 40,
+    kfd_ioctl_get_version_args: 8,
+    kfd_ioctl_import_dmabuf_args: 24,
+    kfd_ioctl_map_memory_to_gpu_args: 24,
+    kfd_ioctl_pmc_settings: 12,
+    kfd_ioctl_ptl_control: 8,
+    kfd_ioctl_reset_event_args: 8,
+    kfd_ioctl_runtime_enable_args: 16,
+    kfd_ioctl_set_cu_mask_args: 16,
+    kfd_ioctl_set_event_args: 8,
+    kfd_ioctl_set_memory_policy_args: 32,
+    kfd_ioctl_set_scratch_backing_va_args: 16,
+    kfd_ioctl_set_trap_handler_args: 24,
+    kfd_ioctl_set_xnack_mode_args: 4,
+    kfd_ioctl_smi_events_args: 8,
+    kfd_ioctl_svm_attribute: 8,
+    kfd_ioctl_unmap_memory_from_gpu_args: 24,
+    kfd_ioctl_update_queue_args: 24,
+    kfd_ioctl_wait_events_args: 24,
+    kfd_memory_exception_failure: 16,
+    kfd_process_device_apertures: 56,
+    kfd_queue_snapshot_entry: 64,
+    kfd_runtime_info: 16,
+}
+
+/// Declares structs of integers, and unions of such, with room that no member covers: they are read from
+/// user space, or are views of a buffer whose bytes were all written before.
+macro_rules! input {
+    ($($name:ident: $size:literal,)*) => {$(
+        const _: () = assert!(core::mem::size_of::<$name>() == $size);
+        // SAFETY: Only integers and arrays and unions of them, valid for all bit patterns.
+        unsafe impl FromBytes for $name {}
+    )*};
+}
+
+input! {
+    drm_amdgpu_gem_create: 32,
+    drm_amdgpu_gem_metadata: 288,
+    drm_amdgpu_gem_mmap: 8,
+    drm_amdgpu_gem_wait_idle: 16,
+    drm_amdgpu_info: 32,
+    kfd_event_data: 48,
+    kfd_ioctl_criu_args: 56,
+    kfd_ioctl_dbg_trap_args: 32,
+    kfd_ioctl_profiler_args: 16,
+    kfd_ioctl_svm_args: 24,
+}
