@@ -142,10 +142,13 @@ pub mod ip_v3 {
     pub const SIZE: usize = 8;
 }
 
-/// `struct ip_v4`: as [`ip_v3`], but AMD's header only places the sub-revision byte when a macro
-/// is defined that Linux does not define: the base addresses start one byte earlier.
+/// `struct ip_v4`: as [`ip_v3`]; the base addresses are `u64[NUM_BASE_ADDRESS]` when the table's
+/// header has [`FLAG_BASE_ADDR_64_BIT`](ip_discovery_header::FLAG_BASE_ADDR_64_BIT).
 pub mod ip_v4 {
-    pub use super::ip_v3::{HW_ID, INSTANCE_NUMBER, MAJOR, MINOR, NUM_BASE_ADDRESS, REVISION};
+    pub use super::ip_v3::{
+        BASE_ADDRESS, HW_ID, INSTANCE_NUMBER, MAJOR, MINOR, NUM_BASE_ADDRESS, REVISION, SIZE,
+        SUB_REVISION,
+    };
 }
 
 /// `struct gpu_info_header`: start of the GC table.

@@ -93,49 +93,71 @@ pub const fn parse(word: u32) -> Header {
     }
 }
 
-/// Opcodes of type 3 packets.
-pub mod op {
-    #![allow(missing_docs)]
-    pub const NOP: u8 = 0x10;
-    pub const SET_BASE: u8 = 0x11;
-    pub const CLEAR_STATE: u8 = 0x12;
-    pub const DISPATCH_DIRECT: u8 = 0x15;
-    pub const DISPATCH_INDIRECT: u8 = 0x16;
-    pub const ATOMIC_GDS: u8 = 0x1d;
-    pub const ATOMIC_MEM: u8 = 0x1e;
-    pub const SET_PREDICATION: u8 = 0x20;
-    pub const REG_RMW: u8 = 0x21;
-    pub const COND_EXEC: u8 = 0x22;
-    pub const PRED_EXEC: u8 = 0x23;
-    pub const CONTEXT_CONTROL: u8 = 0x28;
-    pub const WRITE_DATA: u8 = 0x37;
-    pub const MEM_SEMAPHORE: u8 = 0x39;
-    pub const WAIT_REG_MEM: u8 = 0x3c;
-    pub const INDIRECT_BUFFER: u8 = 0x3f;
-    pub const COPY_DATA: u8 = 0x40;
-    pub const PFP_SYNC_ME: u8 = 0x42;
-    pub const COND_WRITE: u8 = 0x45;
-    pub const EVENT_WRITE: u8 = 0x46;
-    pub const RELEASE_MEM: u8 = 0x49;
-    pub const DMA_DATA: u8 = 0x50;
-    pub const ACQUIRE_MEM: u8 = 0x58;
-    pub const REWIND: u8 = 0x59;
-    pub const SET_CONFIG_REG: u8 = 0x68;
-    pub const SET_CONTEXT_REG: u8 = 0x69;
-    pub const SET_SH_REG: u8 = 0x76;
-    pub const SET_QUEUE_REG: u8 = 0x78;
-    pub const SET_UCONFIG_REG: u8 = 0x79;
-    pub const SWITCH_BUFFER: u8 = 0x8b;
-    pub const FRAME_CONTROL: u8 = 0x90;
-    pub const INVALIDATE_TLBS: u8 = 0x98;
-    pub const SET_RESOURCES: u8 = 0xa0;
-    pub const MAP_PROCESS: u8 = 0xa1;
-    pub const MAP_QUEUES: u8 = 0xa2;
-    pub const UNMAP_QUEUES: u8 = 0xa3;
-    pub const QUERY_STATUS: u8 = 0xa4;
-    pub const RUN_LIST: u8 = 0xa5;
-    pub const RUN_CLEANER_SHADER: u8 = 0xd2;
-    pub const RUN_CLEANER_SHADER_9_0: u8 = 0xd7;
+macro_rules! opcodes {
+    ($($name:ident = $value:literal),* $(,)?) => {
+        /// Opcodes of type 3 packets.
+        #[allow(missing_docs)]
+        pub mod op {
+            $(pub const $name: u8 = $value;)*
+            /// All of them with their names.
+            pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
+        }
+    };
+}
+
+opcodes! {
+    NOP = 0x10,
+    SET_BASE = 0x11,
+    CLEAR_STATE = 0x12,
+    DISPATCH_DIRECT = 0x15,
+    DISPATCH_INDIRECT = 0x16,
+    ATOMIC_GDS = 0x1d,
+    ATOMIC_MEM = 0x1e,
+    SET_PREDICATION = 0x20,
+    REG_RMW = 0x21,
+    COND_EXEC = 0x22,
+    PRED_EXEC = 0x23,
+    CONTEXT_CONTROL = 0x28,
+    WRITE_DATA = 0x37,
+    MEM_SEMAPHORE = 0x39,
+    WAIT_REG_MEM = 0x3c,
+    INDIRECT_BUFFER = 0x3f,
+    COPY_DATA = 0x40,
+    PFP_SYNC_ME = 0x42,
+    COND_WRITE = 0x45,
+    EVENT_WRITE = 0x46,
+    RELEASE_MEM = 0x49,
+    DMA_DATA = 0x50,
+    ACQUIRE_MEM = 0x58,
+    REWIND = 0x59,
+    SET_CONFIG_REG = 0x68,
+    SET_CONTEXT_REG = 0x69,
+    SET_SH_REG = 0x76,
+    SET_QUEUE_REG = 0x78,
+    SET_UCONFIG_REG = 0x79,
+    SWITCH_BUFFER = 0x8b,
+    FRAME_CONTROL = 0x90,
+    INVALIDATE_TLBS = 0x98,
+    SET_RESOURCES = 0xa0,
+    MAP_PROCESS = 0xa1,
+    MAP_QUEUES = 0xa2,
+    UNMAP_QUEUES = 0xa3,
+    QUERY_STATUS = 0xa4,
+    RUN_LIST = 0xa5,
+    RUN_CLEANER_SHADER = 0xd2,
+    RUN_CLEANER_SHADER_9_0 = 0xd7,
+}
+
+/// The name of an opcode, when it is one of [`op`].
+pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
+    let mut i = 0;
+    while i < op::ALL.len() {
+        if op::ALL[i].1 == opcode {
+            return Some(op::ALL[i].0);
+        }
+        i += 1;
+    }
+    None
 }
 
 /// The shape of one type 3 packet.
@@ -235,7 +257,7 @@ mod sched;
 pub use exec::*;
 pub use sched::*;
 
-/// Every packet described here. MAP_PROCESS appears in both lengths.
+/// Every packet described here. MAP_PROCESS and EVENT_WRITE appear in both lengths.
 pub const PACKETS: &[Packet] = &[
     nop::PACKET,
     set_base::PACKET,
@@ -249,6 +271,7 @@ pub const PACKETS: &[Packet] = &[
     indirect_buffer::PACKET,
     copy_data::PACKET,
     event_write::PACKET,
+    event_write_mem::PACKET,
     release_mem::PACKET,
     dma_data::PACKET,
     acquire_mem::PACKET,

@@ -80,14 +80,14 @@ pub const LEVEL_BITS: u32 = 9;
 pub const ENTRIES: usize = 1 << LEVEL_BITS;
 /// Bytes of one entry.
 pub const ENTRY_SIZE: usize = 8;
-/// Page-directory base of the highest level: PDB2, PDB1, PDB0, PTB.
+/// Levels of the tree: PDB2, PDB1, PDB0, PTB.
 pub const LEVELS: u32 = 4;
 /// Virtual addresses from here to [`HOLE_END`] do not exist (`AMDGPU_GMC_HOLE_START`).
 pub const HOLE_START: u64 = 0x0000_8000_0000_0000;
 /// End of the hole, exclusive.
 pub const HOLE_END: u64 = 0xffff_8000_0000_0000;
 
-/// The levels, by the number that `AMDGPU_VM_*` gives them: 0 is the root of a 4-level tree.
+/// The levels, counted from the root of a 4-level tree (Linux counts from PDB3, one more).
 pub mod level {
     /// Root; an entry covers 512 GiB.
     pub const PDB2: u32 = 0;

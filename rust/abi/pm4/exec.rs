@@ -269,8 +269,8 @@ packet! {
 }
 
 packet! {
-    /// EVENT_WRITE: raise a pipeline event; four dwords when the event writes memory.
-    event_write = EVENT_WRITE, 2 dwords, payload from 2;
+    /// EVENT_WRITE: raise a pipeline event.
+    event_write = EVENT_WRITE, 2 dwords;
     EVENT_TYPE: 1 [5:0];
     /// One of `EVENT_INDEX_*`.
     EVENT_INDEX: 1 [11:8];
@@ -286,6 +286,19 @@ packet! {
         /// `EVENT_TYPE` of a compute partial flush (`CS_PARTIAL_FLUSH`, `vega10_enum.h`).
         pub const EVENT_TYPE_CS_PARTIAL_FLUSH: u32 = 7;
     }
+}
+
+packet! {
+    /// EVENT_WRITE of an event that writes memory.
+    event_write_mem = EVENT_WRITE, 4 dwords;
+    EVENT_TYPE: 1 [5:0];
+    /// See [`event_write`](super::event_write).
+    EVENT_INDEX: 1 [11:8];
+    SAMP_PLST_CNTR_MODE: 1 [30:29];
+    OFFLOAD_ENABLE: 1 [31:31];
+    /// Address bits 31:3.
+    ADDRESS_LO: 2 [31:3];
+    ADDRESS_HI: 3 [31:0];
 }
 
 packet! {
