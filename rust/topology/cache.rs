@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The caches of a GPU as the topology lists them: one entry for each cache that has a working compute unit, with
+//! a bitmap of the compute units that share it.
+//!
+//! Follows `kfd_fill_gpu_cache_info_from_gfx_config_v2` (`kfd_crat.c`) for kinds and line sizes, and
+//! `kfd_fill_cache_non_crat_info` (`kfd_topology.c`) for the walk over compute units.
+
+use core::fmt;
+use kernel::prelude::*;
+
+use crate::gpu::config::Config;
+
+/// `HSA_CACHE_TYPE_*` of `kfd_topology.h`.
+mod kind {
+    pub(super) const DATA: u32 = 1 << 0;
+    pub(super) const INSTRUCTION: u32 = 1 << 1;
+    pub(super) const HSACU: u32 = 1 << 3;
+}
+
+/// Compute units of one shader array fit one word of the sibling map.
+const MAP_BITS: u32 = 32;
+
+/// One cache.
+pub(crate) struct Cache {
+    processor_id_low: u32,
+    level: u32,
+    size_kib: u32,
+    line: u32,
+    kind: u32,
+    /// A word for each shader array that is listed.
+    siblings: KVec<u32>,
+}
+
+impl fmt::Display for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "processor_id_low {}", self.processor_id_low)?;
+        writeln!(f, "level {}", self.level)?;
+        writeln!(f, "size {}", self.size_kib)?;
+        writeln!(f, "cache_line_size {}", self.line)?;
+        writeln!(f, "cache_lines_per_tag 0")?;
+        writeln!(f, "association 0")?;
+        writeln!(f, "latency 0")?;
+        writeln!(f, "type {}", self.kind)?;
+        write!(f, "sibling_map ")?;
+        let bits = self.siblings.len() * MAP_BITS as usize;
+        for bit in 0..bits {
+            let word = self.siblings[bit / MAP_BITS as usize];
+            let end = if bit + 1 == bits { "\n" } else { "," };
+            write!(f, "{}{end}", (word >> (bit % MAP_BITS as usize)) & 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// One kind of cache that a GPU has.
+struct Sort {
+    level: u32,
+    size_kib: u32,
+    line: u32,
+    kind: u32,
+    /// Compute units that share one.
+    shared_by: u32,
+}
+
+/// Line sizes, which the discovery table of this generation does not tell (`kfd_crat.c` has the same numbers).
+const VECTOR_LINE: u32 = 128;
+const SCALAR_LINE: u32 = 64;
+const MALL_LINE: u32 = 64;
+
+fn or(value: u32, default: u32) -> u32 {
+    if value == 0 {
+        default
+    } else {
+        value
+    }
+}
+
+fn sorts(config: &Config) -> [Sort; 5] {
+    let c = &config.caches;
+    let data = kind::DATA | kind::HSACU;
+    let per_sqc = c.cu_per_sqc.max(1);
+    [
+        Sort {
+            level: 1,
+            size_kib: c.tcp_kib,
+            line: or(c.tcp_line, VECTOR_LINE),
+            kind: data,
+            shared_by: 1,
+        },
+        Sort {
+            level: 1,
+            size_kib: c.sqc_inst_kib,
+            line: or(c.sqc_line, SCALAR_LINE),
+            kind: kind::INSTRUCTION | kind::HSACU,
+            shared_by: per_sqc,
+        },
+        Sort {
+            level: 1,
+            size_kib: c.sqc_data_kib,
+            line: or(c.sqc_line, SCALAR_LINE),
+            kind: data,
+            shared_by: per_sqc,
+        },
+        Sort {
+            level: 2,
+            size_kib: c.tcc_kib,
+            line: or(c.tcc_line, VECTOR_LINE),
+            kind: data,
+            shared_by: config.cu_per_sh,
+        },
+        Sort {
+            level: 3,
+            size_kib: c.mall_kib,
+            line: MALL_LINE,
+            kind: data,
+            shared_by: config.cu_per_sh,
+        },
+    ]
+}
+
+/// A mask of the low `bits` bits.
+fn low_mask(bits: u32) -> u32 {
+    if bits >= MAP_BITS {
+        u32::MAX
+    } else {
+        (1 << bits) - 1
+    }
+}
+
+/// Lists the caches of a GPU whose compute units are numbered from `first_cu` on.
+pub(crate) fn list(config: &Config, first_cu: u32) -> Result<KVec<Cache>> {
+    let mut all = KVec::new();
+    for sort in sorts(config) {
+        if sort.size_kib == 0 {
+            continue;
+        }
+        if sort.level == 1 {
+            list_level_1(config, &sort, first_cu, &mut all)?;
+        } else if let Some(cache) = whole_gpu(config, &sort, first_cu)? {
+            all.push(cache, GFP_KERNEL)?;
+        }
+    }
+    Ok(all)
+}
+
+/// A cache for each group of compute units of each shader array in which one works.
+fn list_level_1(config: &Config, sort: &Sort, first_cu: u32, all: &mut KVec<Cache>) -> Result {
+    let mut cu = first_cu;
+    for &bitmap in &config.cu_bitmap {
+        let mut block = 0;
+        while block < config.cu_per_sh {
+            let group = (bitmap >> block) & low_mask(sort.shared_by);
+            if group != 0 {
+                let first = group.trailing_zeros();
+                let mut siblings = KVec::with_capacity(1, GFP_KERNEL)?;
+                siblings.push(group >> first, GFP_KERNEL)?;
+                all.push(
+                    Cache {
+                        processor_id_low: cu + first,
+                        level: sort.level,
+                        size_kib: sort.size_kib,
+                        line: sort.line,
+                        kind: sort.kind,
+                        siblings,
+                    },
+                    GFP_KERNEL,
+                )?;
+            }
+            cu += sort.shared_by.min(config.cu_per_sh - block);
+            block += sort.shared_by;
+        }
+    }
+    Ok(())
+}
+
+/// The one cache behind all compute units. The first shader array that works gives the processor id; from the
+/// second array on the C driver lists the map of the array before, and user space relies on neither.
+fn whole_gpu(config: &Config, sort: &Sort, first_cu: u32) -> Result<Option<Cache>> {
+    let mask = low_mask(sort.shared_by);
+    let Some(&first_map) = config.cu_bitmap.iter().find(|map| **map & mask != 0) else {
+        return Ok(None);
+    };
+    let mut map = first_map & mask;
+    let first = map.trailing_zeros();
+    map >>= first;
+    let mut siblings = KVec::with_capacity(config.cu_bitmap.len(), GFP_KERNEL)?;
+    for bitmap in &config.cu_bitmap {
+        siblings.push(map, GFP_KERNEL)?;
+        map = bitmap & mask;
+    }
+    Ok(Some(Cache {
+        processor_id_low: first_cu + first,
+        level: sort.level,
+        size_kib: sort.size_kib,
+        line: sort.line,
+        kind: sort.kind,
+        siblings,
+    }))
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a node of the topology says about itself: computed once from what a GPU or a NUMA node has, then printed.
+//!
+//! Names, order and units of the lines are those of the C driver's `kfd_topology.c` (`node_show`, `mem_show`,
+//! `iolink_show`, `kfd_cache_show`), the values those of its virtual CRAT (`kfd_crat.c`). User space parses them as
+//! `name decimal` up to the first line of another form.
+
+use core::fmt;
+use kernel::prelude::*;
+
+use super::cache::Cache;
+
+/// Kinds of memory banks (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Heap {
+    /// Memory of a NUMA node.
+    System = 0,
+    /// Video memory, all of it within reach of the CPU.
+    FbPublic = 1,
+    /// Video memory that the CPU reaches only in part.
+    FbPrivate = 2,
+}
+
+/// One bank of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bank {
+    /// Who reaches it how.
+    pub(crate) heap: Heap,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Bits of the interface, 0 when unknown.
+    pub(crate) width: u32,
+    /// MHz, 0 when unknown.
+    pub(crate) clock_max: u32,
+}
+
+impl fmt::Display for Bank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "heap_type {}", self.heap as u32)?;
+        writeln!(f, "size_in_bytes {}", self.size)?;
+        writeln!(f, "flags 0")?;
+        writeln!(f, "width {}", self.width)?;
+        writeln!(f, "mem_clk_max {}", self.clock_max)
+    }
+}
+
+/// Facts of a link, in the bits of `CRAT_IOLINK_FLAGS_*` (`kfd_crat.h`).
+pub(crate) mod link_flags {
+    /// The entry counts.
+    pub(crate) const ENABLED: u32 = 1 << 0;
+    /// Writes through it need a flush before the other side sees them.
+    pub(crate) const NON_COHERENT: u32 = 1 << 1;
+    /// No 32-bit atomics.
+    pub(crate) const NO_ATOMICS_32: u32 = 1 << 2;
+    /// No 64-bit atomics.
+    pub(crate) const NO_ATOMICS_64: u32 = 1 << 3;
+}
+
+/// A link between two nodes. PCI Express is the only kind that is found so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    /// Node that the link belongs to.
+    pub(crate) from: u32,
+    /// Node at its other end.
+    pub(crate) to: u32,
+    /// MB/s, 0 when unknown.
+    pub(crate) bandwidth: u32,
+    /// [`link_flags`].
+    pub(crate) flags: u32,
+}
+
+impl Link {
+    /// `CRAT_IOLINK_TYPE_PCIEXPRESS`.
+    const PCIE: u32 = 2;
+    /// Distance that the C driver gives each PCI Express link.
+    const PCIE_WEIGHT: u32 = 20;
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "type {}", Self::PCIE)?;
+        writeln!(f, "version_major 0")?;
+        writeln!(f, "version_minor 0")?;
+        writeln!(f, "node_from {}", self.from)?;
+        writeln!(f, "node_to {}", self.to)?;
+        writeln!(f, "weight {}", Self::PCIE_WEIGHT)?;
+        writeln!(f, "min_latency 0")?;
+        writeln!(f, "max_latency 0")?;
+        writeln!(f, "min_bandwidth {}", self.bandwidth)?;
+        writeln!(f, "max_bandwidth {}", self.bandwidth)?;
+        writeln!(f, "recommended_transfer_size 0")?;
+        writeln!(f, "recommended_sdma_engine_id_mask 0")?;
+        writeln!(f, "flags {}", self.flags)
+    }
+}
+
+/// Lines that only a GPU has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GpuLines {
+    /// MHz.
+    pub(crate) max_engine_clk_fcompute: u32,
+    /// MEC firmware.
+    pub(crate) fw_version: u32,
+    /// `HSA_CAP_*` of `linux/kfd_sysfs.h`.
+    pub(crate) capability: u32,
+    /// SDMA firmware.
+    pub(crate) sdma_fw_version: u32,
+    /// Serial number.
+    pub(crate) unique_id: u64,
+    /// Accelerated compute dies.
+    pub(crate) num_xcc: u32,
+}
+
+/// The lines of `properties` that both kinds of nodes have; what does not apply is 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    /// Processors of a NUMA node.
+    pub(crate) cpu_cores_count: u32,
+    /// SIMDs of all compute units: what makes a node a GPU in the eyes of user space.
+    pub(crate) simd_count: u32,
+    /// Lowest APIC id of the node.
+    pub(crate) cpu_core_id_base: u32,
+    /// Number of the first compute unit, counted over all GPUs.
+    pub(crate) simd_id_base: u32,
+    /// Waves.
+    pub(crate) max_waves_per_simd: u32,
+    /// KiB of LDS of a compute unit.
+    pub(crate) lds_size_in_kb: u32,
+    /// Global wave sync entries that user space may allocate.
+    pub(crate) num_gws: u32,
+    /// Lanes.
+    pub(crate) wave_front_size: u32,
+    /// Shader arrays of all dies.
+    pub(crate) array_count: u32,
+    /// Shader arrays of a shader engine.
+    pub(crate) simd_arrays_per_engine: u32,
+    /// Compute units of a shader array, broken ones included.
+    pub(crate) cu_per_simd_array: u32,
+    /// SIMDs of a compute unit.
+    pub(crate) simd_per_cu: u32,
+    /// Waves of a compute unit that may use scratch at once.
+    pub(crate) max_slots_scratch_cu: u32,
+    /// `major * 10000 + minor * 100 + stepping`.
+    pub(crate) gfx_target_version: u32,
+    /// PCI.
+    pub(crate) vendor_id: u32,
+    /// PCI.
+    pub(crate) device_id: u32,
+    /// Bus, device and function.
+    pub(crate) location_id: u32,
+    /// PCI domain.
+    pub(crate) domain: u32,
+    /// Minor of the render node.
+    pub(crate) drm_render_minor: u32,
+    /// Engines that user space counts as PCIe engines.
+    pub(crate) num_sdma_engines: u32,
+    /// The others.
+    pub(crate) num_sdma_xgmi_engines: u32,
+    /// User queues of an SDMA engine.
+    pub(crate) num_sdma_queues_per_engine: u32,
+    /// Slots for compute queues.
+    pub(crate) num_cp_queues: u32,
+    /// Bytes of a queue's context save area, one die.
+    pub(crate) cwsr_size: u32,
+    /// Bytes of the control stack therein.
+    pub(crate) ctl_stack_size: u32,
+    /// MHz of the CPU.
+    pub(crate) max_engine_clk_ccompute: u32,
+}
+
+/// One node.
+pub(crate) struct Node {
+    /// 0 for a NUMA node.
+    pub(crate) gpu_id: u32,
+    /// What the C driver calls the device; empty for a NUMA node.
+    pub(crate) name: &'static str,
+    /// Lines of `properties`.
+    pub(crate) lines: Lines,
+    /// More of them for a GPU.
+    pub(crate) gpu_lines: Option<GpuLines>,
+    /// Memory.
+    pub(crate) banks: KVec<Bank>,
+    /// Caches of a GPU.
+    pub(crate) caches: KVec<Cache>,
+    /// Links to other nodes.
+    pub(crate) io_links: KVec<Link>,
+}
+
+impl Node {
+    /// The text of the file `properties`.
+    pub(crate) fn properties(&self) -> Properties<'_> {
+        Properties(self)
+    }
+}
+
+/// Prints the file `properties` of a node.
+pub(crate) struct Properties<'a>(&'a Node);
+
+impl fmt::Display for Properties<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let node = self.0;
+        let lines = &node.lines;
+        for (name, value) in [
+            ("cpu_cores_count", lines.cpu_cores_count),
+            ("simd_count", lines.simd_count),
+            ("mem_banks_count", count(node.banks.len())),
+            ("caches_count", count(node.caches.len())),
+            ("io_links_count", count(node.io_links.len())),
+            ("p2p_links_count", 0),
+            ("cpu_core_id_base", lines.cpu_core_id_base),
+            ("simd_id_base", lines.simd_id_base),
+            ("max_waves_per_simd", lines.max_waves_per_simd),
+            ("lds_size_in_kb", lines.lds_size_in_kb),
+            ("gds_size_in_kb", 0),
+            ("num_gws", lines.num_gws),
+            ("wave_front_size", lines.wave_front_size),
+            ("array_count", lines.array_count),
+            ("simd_arrays_per_engine", lines.simd_arrays_per_engine),
+            ("cu_per_simd_array", lines.cu_per_simd_array),
+            ("simd_per_cu", lines.simd_per_cu),
+            ("max_slots_scratch_cu", lines.max_slots_scratch_cu),
+            ("gfx_target_version", lines.gfx_target_version),
+            ("vendor_id", lines.vendor_id),
+            ("device_id", lines.device_id),
+            ("location_id", lines.location_id),
+            ("domain", lines.domain),
+            ("drm_render_minor", lines.drm_render_minor),
+            // A hive is made by xGMI links, of which none are found so far.
+            ("hive_id", 0),
+            ("num_sdma_engines", lines.num_sdma_engines),
+            ("num_sdma_xgmi_engines", lines.num_sdma_xgmi_engines),
+            (
+                "num_sdma_queues_per_engine",
+                lines.num_sdma_queues_per_engine,
+            ),
+            ("num_cp_queues", lines.num_cp_queues),
+            ("cwsr_size", lines.cwsr_size),
+            ("ctl_stack_size", lines.ctl_stack_size),
+        ] {
+            writeln!(f, "{name} {value}")?;
+        }
+        if let Some(gpu) = &node.gpu_lines {
+            writeln!(f, "max_engine_clk_fcompute {}", gpu.max_engine_clk_fcompute)?;
+            // The C driver prints 0 here always; sizes are in the banks.
+            writeln!(f, "local_mem_size 0")?;
+            writeln!(f, "fw_version {}", gpu.fw_version)?;
+            writeln!(f, "capability {}", gpu.capability)?;
+            writeln!(f, "capability2 0")?;
+            writeln!(f, "debug_prop 0")?;
+            writeln!(f, "sdma_fw_version {}", gpu.sdma_fw_version)?;
+            writeln!(f, "unique_id {}", gpu.unique_id)?;
+            writeln!(f, "num_xcc {}", gpu.num_xcc)?;
+        }
+        writeln!(
+            f,
+            "max_engine_clk_ccompute {}",
+            lines.max_engine_clk_ccompute
+        )
+    }
+}
+
+/// A length as sysfs prints it. Nothing here has more than a few hundred entries.
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
