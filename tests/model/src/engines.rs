@@ -2,6 +2,11 @@
 
 //! The working parts of the card.
 
+pub mod athub;
 pub mod cp;
+pub mod gc;
 pub mod gmc;
 pub mod ih;
+pub mod mp;
+pub mod nbio;
+pub mod sdma;

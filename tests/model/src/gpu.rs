@@ -3,17 +3,24 @@
 //! The card: its parts, and the way of an access from a BAR to the part that answers.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use rkfd_abi::doorbell::routes_to_cp;
+use rkfd_abi::ih::{client, fault, node, source};
+
 use crate::chips::Chip;
+use crate::discovery;
 use crate::dma::GuestMemory;
 use crate::engines::cp::Cp;
-use crate::engines::gmc::{Gmc, Hub, VmFault};
+use crate::engines::gc::Gc;
+use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{Entry, Ih, Msix};
+use crate::engines::{athub, mp, nbio, sdma};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
-use crate::regs::{RegisterMap, Selector, Unit};
+use crate::regs::{declare, RegisterMap, Selector, Slot, Unit};
 use crate::strict;
 use crate::trace::Trace;
 use crate::vram::Vram;
@@ -45,8 +52,19 @@ pub struct Gpu {
     pub ih: Ih,
     /// Command processor.
     pub cp: Cp,
+    /// The graphics core around it.
+    pub gc: Gc,
     /// Registers.
     pub regs: RegisterMap,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    register_reads: AtomicU64,
+    register_writes: AtomicU64,
+    doorbells: AtomicU64,
+    faults: AtomicU64,
 }
 
 /// What a card is made from.
@@ -73,6 +91,7 @@ impl Gpu {
             trace,
             knobs,
         } = options;
+        let regs = RegisterMap::build(chip, &declare::all(chip, vram)).map_err(io::Error::other)?;
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
@@ -91,8 +110,7 @@ impl Gpu {
             dma.clone(),
             msix.clone(),
         );
-        let regs = RegisterMap::build(chip, []).map_err(io::Error::other)?;
-        Ok(Arc::new(Self {
+        let gpu = Arc::new(Self {
             chip,
             strict,
             trace,
@@ -103,8 +121,25 @@ impl Gpu {
             gmc,
             ih,
             cp: Cp::default(),
+            gc: Gc::new(chip.gc),
             regs,
-        }))
+            counters: Counters::default(),
+        });
+        gpu.boot();
+        Ok(gpu)
+    }
+
+    /// What boot firmware leaves behind: the discovery binary near the top of VRAM.
+    fn boot(&self) {
+        let binary = discovery::binary(self.chip, self.knobs.discovery_bad_checksum.on());
+        let at = self.vram.len() - discovery::TMR_OFFSET;
+        if self.vram.write(at, &binary).is_err() {
+            strict!(
+                self.strict,
+                "gpu",
+                "video memory is too small for the discovery binary"
+            );
+        }
     }
 
     /// Power-on state of everything but video memory, as a function-level reset leaves it.
@@ -113,7 +148,50 @@ impl Gpu {
         self.cp.reset(self);
         self.ih.reset();
         self.gmc.reset();
+        self.gc.reset();
         self.regs.reset();
+        self.boot();
+    }
+
+    /// The reference clock: 100 MHz.
+    pub fn clock(&self) -> u64 {
+        self.trace.now() / 10
+    }
+
+    /// Counters as one line of `key=value`.
+    pub fn stats(&self) -> String {
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let (entries, messages) = self.ih.counts();
+        format!(
+            "register_reads={} register_writes={} doorbells={} vm_faults={} ih_entries={entries} \
+             ih_messages={messages} strict={} strict_expected={}",
+            get(&self.counters.register_reads),
+            get(&self.counters.register_writes),
+            get(&self.counters.doorbells),
+            get(&self.counters.faults),
+            self.strict.unexpected(),
+            self.strict.announced(),
+        )
+    }
+
+    /// A read from the register BAR.
+    pub fn bar_reg_read(&self, addr: u32) -> u32 {
+        self.counters.register_reads.fetch_add(1, Ordering::Relaxed);
+        match nbio::remapped(self, addr) {
+            Some(_) => 0,
+            None => self.reg_read(addr),
+        }
+    }
+
+    /// A write to the register BAR.
+    pub fn bar_reg_write(&self, addr: u32, value: u32) {
+        self.counters
+            .register_writes
+            .fetch_add(1, Ordering::Relaxed);
+        match nbio::remapped(self, addr) {
+            Some(path) => nbio::remapped_write(self, path),
+            None => self.reg_write(addr, value),
+        }
     }
 
     /// Reads a register by its dword address.
@@ -127,7 +205,9 @@ impl Gpu {
             Unit::GfxHub => self.gmc.reg_read(Hub::Gfx, slot.id),
             Unit::MmHub => self.gmc.reg_read(Hub::Mm, slot.id),
             Unit::Ih => self.ih.reg_read(slot.id),
-            _ => slot.get(),
+            Unit::Gc => self.gc.reg_read(self, slot),
+            Unit::Nbio => nbio::reg_read(self, slot),
+            Unit::Store | Unit::Hdp | Unit::Athub | Unit::Mp | Unit::Sdma => slot.get(),
         };
         if self.trace.wants_registers() {
             event!(
@@ -165,23 +245,32 @@ impl Gpu {
             Unit::GfxHub => self.gmc.reg_write(Hub::Gfx, slot.id, value),
             Unit::MmHub => self.gmc.reg_write(Hub::Mm, slot.id, value),
             Unit::Ih => self.ih.reg_write(slot.id, value),
-            _ => {
-                let refused = slot.write(value);
-                if refused != 0 {
-                    strict!(
-                        self.strict,
-                        "regs",
-                        "{}: {value:#x} changes read-only bits {refused:#x}",
-                        slot.name
-                    );
-                }
-            }
+            Unit::Gc => self.gc.reg_write(self, slot, value),
+            Unit::Nbio => nbio::reg_write(self, slot, value),
+            Unit::Athub => athub::reg_write(self, slot, value),
+            Unit::Mp => mp::reg_write(self, slot, value),
+            Unit::Sdma => sdma::reg_write(self, slot, value),
+            Unit::Store | Unit::Hdp => self.store(slot, value),
+        }
+    }
+
+    /// Stores into a plain register; bits that cannot be written and would change are a
+    /// violation.
+    pub fn store(&self, slot: &Slot, value: u32) {
+        let refused = slot.write(value);
+        if refused != 0 {
+            strict!(
+                self.strict,
+                "regs",
+                "{}: {value:#x} changes read-only bits {refused:#x}",
+                slot.name
+            );
         }
     }
 
     /// The bank that `GRBM_GFX_CNTL` selects.
     pub fn selector(&self) -> Selector {
-        Selector::default()
+        self.gc.selector()
     }
 
     /// A write to the doorbell BAR.
@@ -193,22 +282,38 @@ impl Gpu {
             "ring",
             "index={index:#x} value={value:#x} width={width}"
         );
-        if self.ih.doorbell(index, value as u32) {
+        self.counters.doorbells.fetch_add(1, Ordering::Relaxed);
+        if !nbio::doorbells_enabled(self) {
+            strict!(
+                self.strict,
+                "nbio",
+                "doorbell {index:#x} = {value:#x}: the doorbell aperture is not enabled"
+            );
             return;
         }
-        self.cp.doorbell(self, index, value, width);
+        if routes_to_cp(index / 2) {
+            self.cp.doorbell(self, index, value, width);
+        } else if !self.ih.doorbell(index, value as u32) {
+            strict!(
+                self.strict,
+                "nbio",
+                "doorbell {index:#x} = {value:#x}: outside the command processor's part, and \
+                 neither an interrupt ring nor a DMA ring listens there"
+            );
+        }
     }
 
-    /// Reports a failed access of `client` (the CID of the fault status register: 4 CPF, 5 CPC,
+    /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC,
     /// 8 TCP, 9 SQC instruction, 10 SQC data): status registers, interrupt. True if the access
     /// would go on with the default page.
-    pub fn raise_fault(&self, fault: &VmFault, client: u8) -> bool {
-        let latched = self.gmc.latch(fault, client);
+    pub fn raise_fault(&self, fault: &VmFault, cid: u8) -> bool {
+        let latched = self.gmc.latch(fault, cid);
+        self.counters.faults.fetch_add(1, Ordering::Relaxed);
         event!(
             self.trace,
             "gmc",
             "fault",
-            "hub={:?} vmid={} va={:#x} access={:?} kind={:?} client={client}",
+            "hub={:?} vmid={} va={:#x} access={:?} kind={:?} cid={cid}",
             fault.hub,
             fault.vmid,
             fault.va,
@@ -216,25 +321,7 @@ impl Gpu {
             fault.kind
         );
         if latched.interrupt {
-            let write = matches!(
-                fault.access,
-                crate::engines::gmc::Access::Write | crate::engines::gmc::Access::Atomic
-            );
-            let mm_hub = fault.hub == Hub::Mm;
-            self.ih.post(Entry {
-                client_id: if mm_hub { 0x12 } else { 0x1b },
-                source_id: 0,
-                ring_id: (latched.permission << 3) as u8,
-                vmid: fault.vmid,
-                mm_hub,
-                node_id: if mm_hub { 0 } else { 1 },
-                ctx: [
-                    (fault.va >> 12) as u32,
-                    (fault.va >> 44) as u32 & 0xf | u32::from(write) << 5,
-                    0,
-                    0,
-                ],
-            });
+            self.ih.post(fault_entry(fault, latched.permission));
         }
         latched.default_page
     }
@@ -244,5 +331,31 @@ impl Gpu {
     pub fn map_vmid(&self, vmid: u8, pasid: u16, page_table_base: u64) {
         self.gmc.map_vmid(vmid, page_table_base);
         self.ih.map_pasid(vmid, pasid);
+        athub::map_pasid(self, vmid, pasid);
+    }
+}
+
+/// The interrupt of a translation fault.
+fn fault_entry(f: &VmFault, permission: u32) -> Entry {
+    let mm_hub = f.hub == Hub::Mm;
+    let access = match f.access {
+        Access::Read => fault::READ,
+        Access::Execute => fault::EXE,
+        Access::Write | Access::Atomic => fault::WRITE,
+    };
+    Entry {
+        client_id: if mm_hub { client::VMC } else { client::UTCL2 } as u8,
+        source_id: source::VM_FAULT as u8,
+        // Bits 3.. are "not valid", "not readable", "not writable".
+        ring_id: (permission << 3) as u8,
+        vmid: f.vmid,
+        mm_hub,
+        node_id: if mm_hub { node::AID } else { node::XCD0 } as u8,
+        ctx: [
+            (f.va >> 12) as u32,
+            fault::ADDR_HI.field.put((f.va >> 44) as u32 & 0xf) | access.field.mask,
+            0,
+            0,
+        ],
     }
 }

@@ -9,6 +9,8 @@
 #![warn(missing_docs)]
 
 pub mod chips;
+pub mod control;
+pub mod discovery;
 pub mod dma;
 pub mod engines;
 pub mod gpu;
@@ -16,6 +18,8 @@ pub mod knobs;
 pub mod log;
 pub mod mailbox;
 pub mod mem;
+pub mod pci;
 pub mod regs;
+pub mod server;
 pub mod trace;
 pub mod vram;

@@ -2,6 +2,244 @@
 
 //! `rkfd-gpu`: serves one model GPU on a vfio-user socket.
 
-fn main() {
-    println!("{}", gpu_model::chips::mi300x::CHIP.name);
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu_model::chips::{mi300x, Chip};
+use gpu_model::gpu::{Gpu, Options};
+use gpu_model::knobs::Knobs;
+use gpu_model::log::Strict;
+use gpu_model::trace::Trace;
+use gpu_model::{control, server};
+
+/// Exit code of a run in which the guest broke a rule.
+const EXIT_STRICT: u8 = 3;
+/// Exit code of a bug in the model.
+const EXIT_BUG: i32 = 101;
+
+fn help() -> String {
+    let chips: Vec<&str> = Chip::all().iter().map(|c| c.name).collect();
+    let mut text = format!(
+        "rkfd-gpu: a software AMD GPU as a vfio-user PCI device
+
+usage: rkfd-gpu --socket PATH [options]
+
+  --socket PATH        vfio-user socket to listen on (needed)
+  --chip NAME          card to play: {} (default {})
+  --vram SIZE          video memory: bytes, or with K, M or G; a power of two from 64M
+                       (default {}G)
+  --trace FILE         event log: one line `t_ns layer event key=value...` per event
+  --trace-registers    register accesses too
+  --control PATH       control socket; one command per line: set NAME VALUE, get NAME,
+                       stats, knobs
+  --knob NAME=VALUE    fault injection from the start (list below); may be repeated
+  --expect PATTERN     a STRICT line that contains PATTERN does not fail the run; may be
+                       repeated
+  --keep               serve the next client when one disconnects
+  --dump-discovery FILE  write the IP discovery binary and exit
+  --dump-registers     print the register map and exit
+  --help               this text
+
+QEMU: -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"path\":\"PATH\",\"type\":\"unix\"}}}}'
+with guest memory in a shared memory backend (memory-backend-memfd,share=on).
+
+Ends when the client disconnects. Exit status: 0; {EXIT_STRICT} if the guest did something that
+a card would not accept (lines `STRICT: ...` on standard error, other than --expect ones);
+1 on a usage or system error.
+
+knobs:
+",
+        chips.join(", "),
+        mi300x::CHIP.name,
+        mi300x::CHIP.default_vram >> 30,
+    );
+    for (name, what) in Knobs::LIST {
+        text += &format!("  {name:<24} {what}\n");
+    }
+    text
+}
+
+#[derive(Default)]
+struct Args {
+    socket: Option<PathBuf>,
+    control: Option<PathBuf>,
+    chip: Option<&'static Chip>,
+    vram: Option<u64>,
+    trace: Option<PathBuf>,
+    trace_registers: bool,
+    knobs: Vec<(String, u64)>,
+    expect: Vec<String>,
+    keep: bool,
+    dump_discovery: Option<PathBuf>,
+    dump_registers: bool,
+    help: bool,
+}
+
+fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
+    let mut args = Args::default();
+    while let Some(word) = words.next() {
+        let (name, inline) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => {
+                (name.to_string(), Some(value.to_string()))
+            }
+            _ => (word, None),
+        };
+        let mut value = || {
+            inline
+                .clone()
+                .or_else(|| words.next())
+                .ok_or(format!("{name} needs a value"))
+        };
+        match name.as_str() {
+            "--socket" => args.socket = Some(value()?.into()),
+            "--control" => args.control = Some(value()?.into()),
+            "--trace" => args.trace = Some(value()?.into()),
+            "--dump-discovery" => args.dump_discovery = Some(value()?.into()),
+            "--expect" => args.expect.push(value()?),
+            "--chip" => {
+                let chip = value()?;
+                args.chip = Some(Chip::by_name(&chip).ok_or(format!("no chip {chip}"))?);
+            }
+            "--vram" => {
+                let text = value()?;
+                args.vram = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
+            "--knob" => {
+                let text = value()?;
+                let (name, number) = text
+                    .split_once('=')
+                    .ok_or(format!("{text}: not NAME=VALUE"))?;
+                let number = control::parse(number).ok_or(format!("{text}: not a number"))?;
+                args.knobs.push((name.into(), number));
+            }
+            "--trace-registers" => args.trace_registers = true,
+            "--keep" => args.keep = true,
+            "--dump-registers" => args.dump_registers = true,
+            "--help" | "-h" => args.help = true,
+            _ => return Err(format!("unknown option {name}")),
+        }
+    }
+    Ok(args)
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) if text.ends_with('K') => (digits, 10),
+        Some(digits) if text.ends_with('M') => (digits, 20),
+        Some(digits) => (digits, 30),
+        None => (text, 0),
+    };
+    let size = control::parse(digits)?.checked_mul(1 << shift)?;
+    (size.is_power_of_two() && size >= 64 << 20 && size <= 1 << 40).then_some(size)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("rkfd-gpu: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, String> {
+    let args = parse_args(std::env::args().skip(1)).map_err(|e| format!("{e} (see --help)"))?;
+    if args.help {
+        print!("{}", help());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let chip = args.chip.unwrap_or(&mi300x::CHIP);
+    let trace = match &args.trace {
+        Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
+        None => Trace::off(),
+    };
+    trace.set_registers(args.trace_registers);
+    let knobs = Knobs::default();
+    for (name, value) in &args.knobs {
+        if !knobs.set(name, *value) {
+            return Err(format!("no knob {name} (see --help)"));
+        }
+    }
+    let gpu = Gpu::new(Options {
+        chip,
+        vram: args.vram.unwrap_or(chip.default_vram),
+        strict: Arc::new(Strict::new(args.expect)),
+        trace: Arc::new(trace),
+        knobs: Arc::new(knobs),
+    })
+    .map_err(|e| format!("cannot make the card: {e}"))?;
+    if let Some(path) = &args.dump_discovery {
+        let binary = gpu_model::discovery::binary(chip, false);
+        std::fs::write(path, binary).map_err(|e| format!("{}: {e}", path.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.dump_registers {
+        print!("{}", gpu.regs.listing());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let socket = args.socket.ok_or("--socket is needed (see --help)")?;
+    serve(&gpu, &socket, args.control.as_deref(), args.keep)?;
+    let (bad, announced) = (gpu.strict.unexpected(), gpu.strict.announced());
+    gpu.trace.flush();
+    eprintln!("rkfd-gpu: client gone; {}", gpu.stats());
+    if bad != 0 {
+        eprintln!("rkfd-gpu: {bad} STRICT lines ({announced} more were expected)");
+        return Ok(ExitCode::from(EXIT_STRICT));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(
+    gpu: &Arc<Gpu>,
+    socket: &std::path::Path,
+    control: Option<&std::path::Path>,
+    keep: bool,
+) -> Result<(), String> {
+    end_on_panic(gpu.clone());
+    if let Some(path) = control {
+        control::serve(path, gpu.clone()).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    let (done, finished) = mpsc::channel();
+    let engine = gpu.clone();
+    std::thread::Builder::new()
+        .name("cp".into())
+        .spawn(move || {
+            engine.cp.run(&engine);
+            let _ = done.send(());
+        })
+        .map_err(|e| e.to_string())?;
+    let listener = server::listen(socket, gpu).map_err(|e| format!("{}: {e}", socket.display()))?;
+    let mut device = server::Device::new(gpu.clone());
+    loop {
+        if let Err(e) = listener.run(&mut device) {
+            eprintln!("rkfd-gpu: connection ended: {e}");
+        }
+        if !keep {
+            break;
+        }
+        device.disconnect();
+    }
+    gpu.cp.stop();
+    // A shader that never ends must not keep the process; the process's end ends it.
+    let _ = finished.recv_timeout(Duration::from_secs(2));
+    if let Some(path) = control {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// A panic is a bug of the model. The guest would wait for ever on the lost thread, so the whole
+/// process ends at once and loudly.
+fn end_on_panic(gpu: Arc<Gpu>) {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        print(info);
+        eprintln!("rkfd-gpu: bug in the model, ending");
+        gpu.trace.flush();
+        std::process::exit(EXIT_BUG);
+    }));
 }

@@ -8,7 +8,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rkfd_abi::regs::Reg;
+
 use crate::chips::Chip;
+
+pub mod declare;
 
 /// IP blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +39,8 @@ pub enum Ip {
     Sdma,
     /// Memory controller.
     Umc,
+    /// The system management network: absolute addresses, reached by index and data.
+    Smn,
 }
 
 /// Position of a register inside its IP block.
@@ -50,6 +56,12 @@ impl RegId {
     /// A register at `off` of segment `seg`.
     pub const fn new(seg: u8, off: u32) -> Self {
         Self { seg, off }
+    }
+}
+
+impl From<Reg> for RegId {
+    fn from(reg: Reg) -> Self {
+        Self::new(reg.seg, reg.off)
     }
 }
 
@@ -73,10 +85,8 @@ pub enum Unit {
     Store,
     /// Command processor, banked by me, pipe and queue.
     Cp,
-    /// GRBM, SH_MEM, shader array straps.
+    /// GRBM, SH_MEM, shader array straps, RLC.
     Gc,
-    /// RLC.
-    Rlc,
     /// Translation of the graphics hub.
     GfxHub,
     /// Translation of the memory hub.
@@ -91,6 +101,8 @@ pub enum Unit {
     Athub,
     /// Mailboxes of the security and power processors.
     Mp,
+    /// DMA engines.
+    Sdma,
 }
 
 /// Declaration of one register, or of an array of equal ones.
@@ -156,6 +168,12 @@ impl Decl {
         self
     }
 
+    /// Whether `id` is this register or one of its copies.
+    pub fn covers(&self, id: RegId) -> bool {
+        let within = id.off.wrapping_sub(self.id.off);
+        id.seg == self.id.seg && within % self.stride == 0 && within / self.stride < self.count
+    }
+
     /// `count` copies, `stride` dwords apart.
     pub const fn array(mut self, count: u32, stride: u32) -> Self {
         self.count = count;
@@ -171,6 +189,8 @@ pub struct Slot {
     pub name: &'static str,
     /// Block.
     pub ip: Ip,
+    /// Instance of the block.
+    pub instance: u8,
     /// Position inside the block.
     pub id: RegId,
     /// Who handles it.
@@ -214,7 +234,11 @@ impl RegisterMap {
     ) -> Result<Self, String> {
         let mut slots = HashMap::new();
         for d in decls {
-            let Some(base) = chip.base(d.ip, d.instance, d.id.seg) else {
+            let base = match d.ip {
+                Ip::Smn => Some(0),
+                ip => chip.base(ip, d.instance, d.id.seg),
+            };
+            let Some(base) = base else {
                 return Err(format!(
                     "{}: {} has no {:?} segment",
                     d.name, chip.name, d.ip
@@ -225,6 +249,7 @@ impl RegisterMap {
                 let slot = Slot {
                     name: d.name,
                     ip: d.ip,
+                    instance: d.instance,
                     id,
                     unit: d.unit,
                     mask: d.mask,
@@ -249,6 +274,25 @@ impl RegisterMap {
         self.slots.get(&addr)
     }
 
+    /// The register `reg` of instance 0 of `ip`, for the chip's own use.
+    pub fn by_id(&self, chip: &Chip, ip: Ip, reg: Reg) -> Option<&Slot> {
+        self.get(chip.base(ip, 0, reg.seg)? + reg.off)
+    }
+
+    /// The map as text, one register per line, by address.
+    pub fn listing(&self) -> String {
+        let mut slots: Vec<_> = self.slots.iter().collect();
+        slots.sort_by_key(|(addr, _)| **addr);
+        let mut text = String::new();
+        for (addr, s) in slots {
+            text += &format!(
+                "{addr:#09x} {:?}{} {} reset={:#x} writable={:#x} unit={:?}\n",
+                s.ip, s.instance, s.name, s.reset, s.mask, s.unit
+            );
+        }
+        text
+    }
+
     /// Number of registers.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -264,5 +308,32 @@ impl RegisterMap {
         for slot in self.slots.values() {
             slot.set(slot.reset);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chips::mi300x::CHIP;
+
+    #[test]
+    fn masks_resets_and_clashes() {
+        let reg = |off| {
+            Decl::new("R", Ip::Hdp, RegId::new(0, off))
+                .mask(0xff)
+                .reset(0x1_0001)
+        };
+        let map = RegisterMap::build(&CHIP, &[reg(1).array(2, 4)]).unwrap();
+        let slot = map.get(0xf20 + 5).unwrap();
+        assert_eq!(slot.get(), 0x1_0001);
+        assert_eq!(slot.write(0x1_0077), 0, "read-only bits kept as they are");
+        assert_eq!(slot.write(0x78), 0x1_0000);
+        assert_eq!(slot.get(), 0x1_0078);
+        map.reset();
+        assert_eq!(slot.get(), 0x1_0001);
+        assert!(map.get(0xf20 + 2).is_none());
+        assert!(RegisterMap::build(&CHIP, &[reg(1), reg(1)]).is_err());
+        let nowhere = Decl::new("N", Ip::Hdp, RegId::new(3, 0));
+        assert!(RegisterMap::build(&CHIP, &[nowhere]).is_err());
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, LineWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ impl Trace {
 
     /// A log in `path`, replaced if it exists.
     pub fn to_file(path: &Path) -> io::Result<Self> {
-        Ok(Self::to_writer(Box::new(BufWriter::new(File::create(
+        Ok(Self::to_writer(Box::new(LineWriter::new(File::create(
             path,
         )?))))
     }
@@ -86,9 +86,11 @@ impl Trace {
 
     /// Brings everything written so far to the file.
     pub fn flush(&self) {
-        let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(out) = out.as_mut() {
-            let _ = out.flush();
+        // Also called when a thread panicked, perhaps inside `event`: then nothing waits.
+        if let Ok(mut out) = self.out.try_lock() {
+            if let Some(out) = out.as_mut() {
+                let _ = out.flush();
+            }
         }
     }
 }

@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use rkfd_abi::regs::osssys_4_4_2 as regs;
+
 use crate::engines::gmc::{Gmc, Hub};
 use crate::event;
 use crate::knobs::Knobs;
@@ -15,28 +17,29 @@ use crate::regs::RegId;
 use crate::strict;
 use crate::trace::Trace;
 
-const RB_CNTL: u32 = 0x80;
-const RB_BASE: u32 = 0x81;
-const RB_BASE_HI: u32 = 0x82;
-const RB_RPTR: u32 = 0x83;
-const RB_WPTR: u32 = 0x84;
-const RB_WPTR_ADDR_HI: u32 = 0x85;
-const RB_WPTR_ADDR_LO: u32 = 0x86;
-const DOORBELL_RPTR: u32 = 0x87;
-const VMID_LUT: u32 = 0x00;
-const VMID_LUT_MM: u32 = 0x10;
-const VMID_LUT_INDEX: u32 = 0xec;
+const RB_CNTL: u32 = regs::regIH_RB_CNTL.off;
+const RB_BASE: u32 = regs::regIH_RB_BASE.off;
+const RB_BASE_HI: u32 = regs::regIH_RB_BASE_HI.off;
+const RB_RPTR: u32 = regs::regIH_RB_RPTR.off;
+const RB_WPTR: u32 = regs::regIH_RB_WPTR.off;
+const RB_WPTR_ADDR_HI: u32 = regs::regIH_RB_WPTR_ADDR_HI.off;
+const RB_WPTR_ADDR_LO: u32 = regs::regIH_RB_WPTR_ADDR_LO.off;
+const DOORBELL_RPTR: u32 = regs::regIH_DOORBELL_RPTR.off;
+const VMID_LUT: u32 = regs::regIH_VMID_0_LUT.off;
+const VMID_LUT_MM: u32 = regs::regIH_VMID_0_LUT_MM.off;
+const LAST_LUT: u32 = regs::regIH_VMID_15_LUT_MM.off;
+const VMID_LUT_INDEX: u32 = regs::regIH_VMID_LUT_INDEX.off;
 
-const RB_ENABLE: u32 = 1 << 0;
-const WPTR_WRITEBACK_ENABLE: u32 = 1 << 8;
-const WPTR_OVERFLOW_ENABLE: u32 = 1 << 16;
-const ENABLE_INTR: u32 = 1 << 17;
-const RPTR_REARM: u32 = 1 << 21;
-const WPTR_OVERFLOW_CLEAR: u32 = 1 << 31;
-const RB_OVERFLOW: u32 = 1;
+const RB_ENABLE: u32 = regs::IH_RB_CNTL__RB_ENABLE.mask;
+const WPTR_WRITEBACK_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE.mask;
+const WPTR_OVERFLOW_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE.mask;
+const ENABLE_INTR: u32 = regs::IH_RB_CNTL__ENABLE_INTR.mask;
+const RPTR_REARM: u32 = regs::IH_RB_CNTL__RPTR_REARM.mask;
+const WPTR_OVERFLOW_CLEAR: u32 = regs::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR.mask;
+const RB_OVERFLOW: u32 = regs::IH_RB_WPTR__RB_OVERFLOW.mask;
 
 /// Bytes of an entry.
-const ENTRY: u32 = 32;
+const ENTRY: u32 = rkfd_abi::ih::ENTRY_SIZE as u32;
 
 /// One interrupt. The time stamp and the PASID are added when it is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,6 +108,8 @@ struct State {
     waiting: bool,
     lut_index: u32,
     luts: HashMap<(u32, u32), u16>,
+    entries: u64,
+    messages: u64,
 }
 
 impl State {
@@ -117,7 +122,8 @@ impl State {
     }
 
     fn ring_bytes(&self) -> u32 {
-        4u32.checked_shl(self.cntl() >> 1 & 0x3f).unwrap_or(0)
+        4u32.checked_shl(regs::IH_RB_CNTL__RB_SIZE.get(self.cntl()))
+            .unwrap_or(0)
     }
 
     fn wptr_reg(&self) -> u32 {
@@ -166,6 +172,12 @@ impl Ih {
         *self.lock() = State::default();
     }
 
+    /// Entries written and messages sent since power-on.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.entries, state.messages)
+    }
+
     /// What firmware does when it gives a VMID to a process.
     pub fn map_pasid(&self, vmid: u8, pasid: u16) {
         let mut state = self.lock();
@@ -181,7 +193,7 @@ impl Ih {
             RB_RPTR => state.rptr,
             RB_WPTR => state.wptr_reg(),
             VMID_LUT_INDEX => state.lut_index,
-            off @ 0..=0x1f => state
+            off @ VMID_LUT..=LAST_LUT => state
                 .luts
                 .get(&(state.lut_index, off))
                 .copied()
@@ -210,7 +222,7 @@ impl Ih {
                 }
             }
             VMID_LUT_INDEX => state.lut_index = value,
-            off @ 0..=0x1f => {
+            off @ VMID_LUT..=LAST_LUT => {
                 let index = state.lut_index;
                 state.luts.insert((index, off), value as u16);
             }
@@ -224,7 +236,8 @@ impl Ih {
     pub fn doorbell(&self, index: u32, value: u32) -> bool {
         let mut state = self.lock();
         let cntl = state.reg(DOORBELL_RPTR);
-        if cntl >> 28 & 1 == 0 || cntl & 0x03ff_ffff != index {
+        let offset = regs::IH_DOORBELL_RPTR__OFFSET.get(cntl);
+        if !regs::IH_DOORBELL_RPTR__ENABLE.is_set(cntl) || offset != index {
             return false;
         }
         self.set_rptr(&mut state, value);
@@ -262,6 +275,7 @@ impl Ih {
             return;
         }
         state.waiting = cntl & RPTR_REARM != 0;
+        state.messages += 1;
         if self.knobs.ih_drop_msi.take() {
             event!(self.trace, "ih", "msi_dropped");
             return;
@@ -339,6 +353,7 @@ impl Ih {
             return;
         }
         state.wptr = next;
+        state.entries += 1;
         if next == state.rptr {
             state.overflow = true;
             event!(self.trace, "ih", "overflow", "wptr={next:#x}");
@@ -353,7 +368,7 @@ impl Ih {
 
     /// Writes to the ring or its shadow, in the space that `RB_CNTL.MC_SPACE` names.
     fn store(&self, cntl: u32, addr: u64, data: &[u8]) -> bool {
-        let ok = match cntl >> 28 & 7 {
+        let ok = match regs::IH_RB_CNTL__MC_SPACE.get(cntl) {
             1 => self.dma.write(addr, data).is_ok(),
             4 => self.gmc.vm_write(Hub::Mm, 0, addr, data).is_ok(),
             space => {

@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rkfd_abi::regs::{gc_9_4_3 as gc, mmhub_1_8_0 as mmhub};
+
 use super::tlb::Entry;
 use super::walk::Context;
 use super::{Access, FaultKind, Hub, VmFault};
@@ -15,32 +17,33 @@ use crate::regs::RegId;
 use crate::strict;
 
 /// First register of the block.
-const FIRST: u32 = 0x820;
-const COUNT: u32 = 0x160;
+const FIRST: u32 = gc::regVM_L2_CNTL.off;
+const COUNT: u32 = gc::regMC_VM_MX_L1_TLB_CNTL.off + 1 - FIRST;
 /// Distance of the memory hub's block.
-const MM_SHIFT: u32 = 0x340;
+const MM_SHIFT: u32 = mmhub::regVM_L2_CNTL.off - FIRST;
 
-const L2_FAULT_CNTL: u32 = 0x827;
-const L2_FAULT_STATUS: u32 = 0x82b;
-const L2_FAULT_ADDR_LO: u32 = 0x82c;
-const L2_FAULT_ADDR_HI: u32 = 0x82d;
-const L2_FAULT_DEFAULT_LO: u32 = 0x82e;
-const CONTEXT0_CNTL: u32 = 0x860;
-const ENG0_SEM: u32 = 0x871;
-const ENG0_REQ: u32 = 0x883;
-const ENG0_ACK: u32 = 0x895;
-const CONTEXT0_BASE_LO: u32 = 0x8cb;
-const CONTEXT0_START_LO: u32 = 0x8eb;
-const CONTEXT0_END_LO: u32 = 0x90b;
-const FB_OFFSET: u32 = 0x947;
-const FB_LOCATION_BASE: u32 = 0x95c;
-const FB_LOCATION_TOP: u32 = 0x95d;
-const AGP_TOP: u32 = 0x95e;
-const AGP_BOT: u32 = 0x95f;
-const AGP_BASE: u32 = 0x960;
-const APERTURE_LOW: u32 = 0x961;
-const APERTURE_HIGH: u32 = 0x962;
-const L1_TLB_CNTL: u32 = 0x963;
+const L2_CNTL3: u32 = gc::regVM_L2_CNTL3.off;
+const L2_FAULT_CNTL: u32 = gc::regVM_L2_PROTECTION_FAULT_CNTL.off;
+const L2_FAULT_STATUS: u32 = gc::regVM_L2_PROTECTION_FAULT_STATUS.off;
+const L2_FAULT_ADDR_LO: u32 = gc::regVM_L2_PROTECTION_FAULT_ADDR_LO32.off;
+const L2_FAULT_ADDR_HI: u32 = gc::regVM_L2_PROTECTION_FAULT_ADDR_HI32.off;
+const L2_FAULT_DEFAULT_LO: u32 = gc::regVM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32.off;
+const CONTEXT0_CNTL: u32 = gc::regVM_CONTEXT0_CNTL.off;
+const ENG0_SEM: u32 = gc::regVM_INVALIDATE_ENG0_SEM.off;
+const ENG0_REQ: u32 = gc::regVM_INVALIDATE_ENG0_REQ.off;
+const ENG0_ACK: u32 = gc::regVM_INVALIDATE_ENG0_ACK.off;
+const CONTEXT0_BASE_LO: u32 = gc::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.off;
+const CONTEXT0_START_LO: u32 = gc::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off;
+const CONTEXT0_END_LO: u32 = gc::regVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off;
+const FB_OFFSET: u32 = gc::regMC_VM_FB_OFFSET.off;
+const FB_LOCATION_BASE: u32 = gc::regMC_VM_FB_LOCATION_BASE.off;
+const FB_LOCATION_TOP: u32 = gc::regMC_VM_FB_LOCATION_TOP.off;
+const AGP_TOP: u32 = gc::regMC_VM_AGP_TOP.off;
+const AGP_BOT: u32 = gc::regMC_VM_AGP_BOT.off;
+const AGP_BASE: u32 = gc::regMC_VM_AGP_BASE.off;
+const APERTURE_LOW: u32 = gc::regMC_VM_SYSTEM_APERTURE_LOW_ADDR.off;
+const APERTURE_HIGH: u32 = gc::regMC_VM_SYSTEM_APERTURE_HIGH_ADDR.off;
+const L1_TLB_CNTL: u32 = gc::regMC_VM_MX_L1_TLB_CNTL.off;
 
 /// Invalidation engines of a hub.
 pub const ENGINES: u32 = 18;
@@ -91,6 +94,7 @@ impl HubRegs {
         self.set(FB_LOCATION_BASE, self.fb_location);
         let top = (u64::from(self.fb_location) << 24) + self.vram_size - 1;
         self.set(FB_LOCATION_TOP, (top >> 24) as u32);
+        self.set(L2_CNTL3, 0x8010_0007);
         // The AGP aperture is off: its bottom lies above its top.
         self.set(AGP_BOT, 0xff_ffff);
     }
@@ -139,7 +143,7 @@ impl HubRegs {
                 self.set(off, value);
                 // The request is carried out before the guest can read again.
                 self.set(off - ENG0_REQ + ENG0_ACK, value & 0xffff);
-                if value >> 23 & 1 != 0 {
+                if gc::VM_INVALIDATE_ENG0_REQ__CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
                     self.clear_fault();
                 }
                 return Some(value);
@@ -185,9 +189,9 @@ impl HubRegs {
         let vmid = u32::from(vmid & 15);
         let cntl = self.get(CONTEXT0_CNTL + vmid);
         Context {
-            enabled: cntl & 1 != 0,
-            depth: (cntl >> 1 & 3) as u8,
-            block_size: (cntl >> 3 & 15) as u8,
+            enabled: gc::VM_CONTEXT1_CNTL__ENABLE_CONTEXT.is_set(cntl),
+            depth: gc::VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH.get(cntl) as u8,
+            block_size: gc::VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE.get(cntl) as u8,
             root: self.get64(CONTEXT0_BASE_LO + 2 * vmid),
             first_page: self.get64(CONTEXT0_START_LO + 2 * vmid),
             last_page: self.get64(CONTEXT0_END_LO + 2 * vmid),
@@ -198,7 +202,8 @@ impl HubRegs {
     /// the address belongs to context 0.
     pub fn unmapped(&self, va: u64, strict: &Strict) -> Option<Result<Entry, FaultKind>> {
         let l1 = self.get(L1_TLB_CNTL);
-        if l1 & 1 == 0 || l1 >> 3 & 3 != 3 {
+        let mode = gc::MC_VM_MX_L1_TLB_CNTL__SYSTEM_ACCESS_MODE.get(l1);
+        if !gc::MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB.is_set(l1) || mode != 3 {
             strict!(
                 strict,
                 "gmc",
@@ -258,31 +263,37 @@ impl HubRegs {
         };
         let old = self.get(L2_FAULT_STATUS);
         if old == 0 {
+            use gc::*;
             let atomic = u32::from(fault.access == Access::Atomic);
             self.set(
                 L2_FAULT_STATUS,
-                walker << 1
-                    | permission << 4
-                    | u32::from(client) << 9
-                    | rw << 18
-                    | atomic << 19
-                    | u32::from(fault.vmid) << 20,
+                VM_L2_PROTECTION_FAULT_STATUS__WALKER_ERROR.put(walker)
+                    | VM_L2_PROTECTION_FAULT_STATUS__PERMISSION_FAULTS.put(permission)
+                    | VM_L2_PROTECTION_FAULT_STATUS__CID.put(client.into())
+                    | VM_L2_PROTECTION_FAULT_STATUS__RW.put(rw)
+                    | VM_L2_PROTECTION_FAULT_STATUS__ATOMIC.put(atomic)
+                    | VM_L2_PROTECTION_FAULT_STATUS__VMID.put(u32::from(fault.vmid & 15)),
             );
             self.set(L2_FAULT_ADDR_LO, (fault.va >> 12) as u32);
             self.set(L2_FAULT_ADDR_HI, (fault.va >> 44) as u32);
         } else {
             self.set(L2_FAULT_STATUS, old | 1);
         }
-        // Interrupt and default-page enables of the context: bit pairs from 9 on.
+        // Interrupt and default-page enables of the context are pairs of bits.
         let pair = match fault.kind {
-            FaultKind::Range | FaultKind::ContextDisabled => 9,
-            FaultKind::Misaligned | FaultKind::Bus => 11,
-            FaultKind::Pde(_) => 13,
-            FaultKind::NotPresent => 15,
-            FaultKind::Read => 17,
-            FaultKind::Write => 19,
-            FaultKind::Execute => 21,
-        };
+            FaultKind::Range | FaultKind::ContextDisabled => {
+                gc::VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT
+            }
+            FaultKind::Misaligned | FaultKind::Bus => {
+                gc::VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT
+            }
+            FaultKind::Pde(_) => gc::VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            FaultKind::NotPresent => gc::VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            FaultKind::Read => gc::VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            FaultKind::Write => gc::VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            FaultKind::Execute => gc::VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+        }
+        .shift;
         let cntl = self.get(CONTEXT0_CNTL + u32::from(fault.vmid & 15));
         Latched {
             permission,

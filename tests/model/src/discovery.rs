@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Builds the IP discovery binary that boot firmware leaves near the top of VRAM: which blocks
+//! the card has, where their registers are, what its shader core looks like, what is fused off.
+
+use rkfd_abi::discovery::{
+    binary_header, die_header, die_info, gc_info_v2 as gc, gpu_info_header, harvest_table, hwid,
+    ip_discovery_header, ip_v3, table, table_info, BINARY_SIGNATURE, DISCOVERY_TABLE_SIGNATURE,
+    GC_TABLE_ID, HARVEST_TABLE_SIGNATURE,
+};
+
+use crate::chips::{Chip, IpInstance};
+use crate::regs::Ip;
+
+/// Distance of the binary from the top of VRAM.
+pub use rkfd_abi::discovery::TMR_OFFSET;
+
+fn hw_id(ip: Ip) -> Option<u16> {
+    Some(match ip {
+        Ip::Gc => hwid::GC,
+        Ip::Mmhub => hwid::MMHUB,
+        Ip::Athub => hwid::ATHUB,
+        Ip::Osssys => hwid::OSSSYS,
+        Ip::Hdp => hwid::HDP,
+        Ip::Nbif => hwid::NBIF,
+        Ip::Mp0 => hwid::MP0,
+        Ip::Mp1 => hwid::MP1,
+        Ip::Smuio => hwid::SMUIO,
+        Ip::Sdma => hwid::SDMA0,
+        Ip::Umc => hwid::UMC,
+        Ip::Smn => return None,
+    })
+}
+
+/// Little-endian stores at fixed offsets.
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn zeroed(len: usize) -> Self {
+        Self(vec![0; len])
+    }
+
+    fn put16(&mut self, at: usize, value: u16) {
+        self.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn put32(&mut self, at: usize, value: u32) {
+        self.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn put(&mut self, at: usize, data: &[u8]) {
+        self.0[at..at + data.len()].copy_from_slice(data);
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u16 {
+    bytes
+        .iter()
+        .fold(0u16, |sum, b| sum.wrapping_add((*b).into()))
+}
+
+fn ip_entry(instance: &IpInstance, id: u16) -> Vec<u8> {
+    let mut entry = Bytes::zeroed(ip_v3::SIZE + 4 * instance.bases.len());
+    entry.put16(ip_v3::HW_ID, id);
+    entry.0[ip_v3::INSTANCE_NUMBER] = instance.instance;
+    entry.0[ip_v3::NUM_BASE_ADDRESS] = instance.bases.len() as u8;
+    let [major, minor, revision] = instance.version;
+    entry.0[ip_v3::MAJOR] = major;
+    entry.0[ip_v3::MINOR] = minor;
+    entry.0[ip_v3::REVISION] = revision;
+    for (i, base) in instance.bases.iter().enumerate() {
+        entry.put32(ip_v3::BASE_ADDRESS + 4 * i, *base);
+    }
+    entry.0
+}
+
+/// The table of blocks; `at` is its offset in the binary, which die offsets count from 0.
+fn ip_table(chip: &Chip, at: usize) -> Vec<u8> {
+    let entries: Vec<Vec<u8>> = chip
+        .ips
+        .iter()
+        .filter_map(|i| Some(ip_entry(i, hw_id(i.ip)?)))
+        .collect();
+    let die = ip_discovery_header::SIZE;
+    let size = die + die_header::SIZE + entries.iter().map(Vec::len).sum::<usize>();
+    let mut t = Bytes::zeroed(size);
+    t.put32(ip_discovery_header::SIGNATURE, DISCOVERY_TABLE_SIGNATURE);
+    t.put16(ip_discovery_header::VERSION, 4);
+    t.put16(ip_discovery_header::TABLE_SIZE, size as u16);
+    t.put16(ip_discovery_header::NUM_DIES, 1);
+    t.put16(ip_discovery_header::DIE_INFO + die_info::DIE_ID, 0);
+    t.put16(
+        ip_discovery_header::DIE_INFO + die_info::DIE_OFFSET,
+        (at + die) as u16,
+    );
+    t.put16(die + die_header::DIE_ID, 0);
+    t.put16(die + die_header::NUM_IPS, entries.len() as u16);
+    let mut next = die + die_header::SIZE;
+    for entry in entries {
+        t.put(next, &entry);
+        next += entry.len();
+    }
+    t.0
+}
+
+fn gc_table(chip: &Chip) -> Vec<u8> {
+    let info = &chip.gc;
+    let mut t = Bytes::zeroed(gc::SIZE_V2_1);
+    t.put32(gpu_info_header::TABLE_ID, GC_TABLE_ID);
+    t.put16(gpu_info_header::VERSION_MAJOR, 2);
+    t.put16(gpu_info_header::VERSION_MINOR, 1);
+    t.put32(gpu_info_header::TABLE_SIZE, gc::SIZE_V2_1 as u32);
+    for (at, value) in [
+        (gc::NUM_SE, info.num_se),
+        (gc::NUM_CU_PER_SH, info.cu_per_sh),
+        (gc::NUM_SH_PER_SE, info.sh_per_se),
+        (gc::NUM_RB_PER_SE, info.rb_per_se),
+        (gc::NUM_TCCS, info.tccs),
+        (gc::NUM_GPRS, info.gprs),
+        (gc::WAVE_SIZE, info.wave_size),
+        (gc::MAX_WAVES_PER_SIMD, info.waves_per_simd),
+        (gc::MAX_SCRATCH_SLOTS_PER_CU, info.scratch_slots_per_cu),
+        (gc::LDS_SIZE, info.lds_kib),
+        (gc::NUM_SC_PER_SE, 1),
+        (gc::NUM_PACKER_PER_SC, 2),
+        (gc::NUM_TCP_PER_SH, info.cu_per_sh),
+        (gc::TCP_SIZE_PER_CU, info.tcp_kib),
+        (gc::NUM_SDP_INTERFACE, info.sdp_interfaces),
+        (gc::NUM_CU_PER_SQC, info.cu_per_sqc),
+        (gc::INSTRUCTION_CACHE_SIZE_PER_SQC, info.sqc_inst_kib),
+        (gc::SCALAR_DATA_CACHE_SIZE_PER_SQC, info.sqc_data_kib),
+        (gc::TCC_SIZE, info.tcc_kib),
+    ] {
+        t.put32(at, value);
+    }
+    t.0
+}
+
+/// Which whole blocks are fused off: none. CUs are fused off in `CC_GC_SHADER_ARRAY_CONFIG`.
+fn harvest() -> Vec<u8> {
+    let mut t = Bytes::zeroed(harvest_table::SIZE);
+    t.put32(harvest_table::SIGNATURE, HARVEST_TABLE_SIGNATURE);
+    t.put32(harvest_table::VERSION, 1);
+    t.0
+}
+
+/// The binary of `chip`. With `corrupt` its checksum is wrong.
+pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
+    let ip_at = binary_header::SIZE;
+    let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at))];
+    tables.push((table::GC, gc_table(chip)));
+    tables.push((table::HARVEST_INFO, harvest()));
+    let mut b = Bytes::zeroed(binary_header::SIZE);
+    b.put32(binary_header::SIGNATURE, BINARY_SIGNATURE);
+    b.put16(binary_header::VERSION_MAJOR, 1);
+    for (index, content) in tables {
+        let offset = b.0.len();
+        let info = binary_header::TABLE_LIST + index * table_info::SIZE;
+        b.put16(info + table_info::OFFSET, offset as u16);
+        b.put16(info + table_info::CHECKSUM, checksum(&content));
+        b.put16(info + table_info::TABLE_SIZE, content.len() as u16);
+        b.0.extend_from_slice(&content);
+        b.0.resize(b.0.len().next_multiple_of(4), 0);
+    }
+    let size = b.0.len();
+    b.put16(binary_header::BINARY_SIZE, size as u16);
+    let sum = checksum(&b.0[binary_header::BINARY_SIZE..]);
+    let sum = if corrupt { sum ^ 1 } else { sum };
+    b.put16(binary_header::BINARY_CHECKSUM, sum);
+    b.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chips::mi300x::CHIP;
+    use rkfd_abi::discovery::TMR_SIZE;
+
+    fn u16_at(b: &[u8], at: usize) -> usize {
+        u16::from_le_bytes([b[at], b[at + 1]]).into()
+    }
+
+    fn u32_at(b: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+    }
+
+    /// Offset and size of a table whose checksum and signature hold, by the rules of AMD's
+    /// header: byte sums, sizes from the table itself.
+    fn checked_table(b: &[u8], index: usize, signature: u32, size: usize) -> usize {
+        let info = 12 + 8 * index;
+        let offset = u16_at(b, info);
+        assert_ne!(offset, 0);
+        assert_eq!(u32_at(b, offset), signature);
+        let sum: u32 = b[offset..offset + size].iter().map(|x| u32::from(*x)).sum();
+        assert_eq!(sum as u16, u16_at(b, info + 2) as u16, "table {index}");
+        offset
+    }
+
+    #[test]
+    fn parses_back_by_amds_rules() {
+        let b = binary(&CHIP, false);
+        assert!(b.len() < TMR_SIZE);
+        assert_eq!(u32_at(&b, 0), 0x2821_1407);
+        let size = u16_at(&b, 10);
+        assert_eq!(size, b.len());
+        let sum: u32 = b[10..size].iter().map(|x| u32::from(*x)).sum();
+        assert_eq!(sum as u16, u16_at(&b, 8) as u16);
+        let ips = checked_table(&b, 0, 0x5344_5049, u16_at(&b, u16_at(&b, 12) + 6));
+        assert_eq!(u16_at(&b, ips + 12), 1, "one die");
+        assert_eq!(b[ips + 78] & 1, 0, "32-bit bases");
+        let die = u16_at(&b, ips + 14 + 2);
+        assert_eq!(u16_at(&b, die), 0);
+        let mut at = die + 4;
+        let mut seen = Vec::new();
+        for _ in 0..u16_at(&b, die + 2) {
+            let bases = usize::from(b[at + 3]);
+            seen.push((u16_at(&b, at), b[at + 2], [b[at + 4], b[at + 5], b[at + 6]]));
+            if u16_at(&b, at) == 11 {
+                assert_eq!((u32_at(&b, at + 8), u32_at(&b, at + 12)), (0x2000, 0xa000));
+            }
+            if u16_at(&b, at) == 108 {
+                assert_eq!((bases, u32_at(&b, at + 8 + 8)), (9, 0xd20));
+            }
+            at += 8 + 4 * bases;
+        }
+        assert_eq!(seen.len(), CHIP.ips.len());
+        assert!(seen.contains(&(11, 0, [9, 4, 3])));
+        assert_eq!(seen.iter().filter(|(id, ..)| *id == 42).count(), 4);
+        for needed in [34, 35, 40, 41, 108, 255, 1, 4] {
+            assert!(
+                seen.iter().any(|(id, ..)| *id == needed),
+                "hardware id {needed}"
+            );
+        }
+    }
+
+    #[test]
+    fn gc_and_harvest_tables_hold() {
+        let b = binary(&CHIP, false);
+        let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
+        assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (2, 1));
+        let cus = u32_at(&b, gc + 12) * u32_at(&b, gc + 16) * u32_at(&b, gc + 20);
+        assert_eq!(cus, 40);
+        assert_eq!(u32_at(&b, gc + 104), 4096, "L2 in KiB");
+        let harvest = checked_table(&b, 2, 0x5652_4148, 8 + 32 * 4);
+        assert_eq!(u16_at(&b, harvest + 8), 0);
+        for absent in 3..6 {
+            assert_eq!(u16_at(&b, 12 + 8 * absent), 0);
+        }
+    }
+
+    #[test]
+    fn corruption_is_visible() {
+        assert_ne!(binary(&CHIP, true)[8..10], binary(&CHIP, false)[8..10]);
+    }
+}

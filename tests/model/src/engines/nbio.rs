@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The bus interface: indirect register access, VRAM window, HDP flush, doorbell aperture.
+
+use rkfd_abi::regs::nbio_7_9_0 as nbio;
+
+use crate::event;
+use crate::gpu::Gpu;
+use crate::regs::{Ip, RegId, Slot};
+use crate::strict;
+
+const MM_INDEX: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_INDEX.off);
+const MM_DATA: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_DATA.off);
+const PCIE_DATA: RegId = RegId::new(0, nbio::regBIF_BX0_PCIE_DATA.off);
+const PCIE_DATA2: RegId = RegId::new(0, nbio::regBIF_BX0_PCIE_DATA2.off);
+const HDP_FLUSH_REQ: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ.off);
+const HDP_FLUSH_DONE: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE.off);
+const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL.off);
+const HDP_REG_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL.off);
+
+/// The stored value of a register of this block.
+fn stored(gpu: &Gpu, reg: rkfd_abi::regs::Reg) -> u32 {
+    gpu.regs.by_id(gpu.chip, Ip::Nbif, reg).map_or(0, Slot::get)
+}
+
+/// What an indirect access means.
+enum Indirect {
+    Vram(u64),
+    Register(u32),
+    Nothing,
+}
+
+fn mm_target(gpu: &Gpu) -> Indirect {
+    let index = stored(gpu, nbio::regBIF_BX_PF0_MM_INDEX);
+    let high = u64::from(stored(gpu, nbio::regBIF_BX_PF0_MM_INDEX_HI));
+    if index & 1 << 31 != 0 {
+        return Indirect::Vram(high << 31 | u64::from(index & 0x7fff_ffff));
+    }
+    if index % 4 != 0 || high != 0 {
+        strict!(
+            gpu.strict,
+            "nbio",
+            "MM_INDEX {index:#x} with MM_INDEX_HI {high:#x}"
+        );
+        return Indirect::Nothing;
+    }
+    Indirect::Register(index / 4)
+}
+
+fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
+    let (index, high) = match id {
+        PCIE_DATA => (stored(gpu, nbio::regBIF_BX0_PCIE_INDEX), 0),
+        _ => (
+            stored(gpu, nbio::regBIF_BX0_PCIE_INDEX2),
+            stored(gpu, nbio::regBIF_BX0_PCIE_INDEX2_HI),
+        ),
+    };
+    // The high half selects a die, and bit 2 of it the extended form. There is one die.
+    if index % 4 != 0 || high & !4 != 0 {
+        strict!(
+            gpu.strict,
+            "nbio",
+            "SMN address {high:#x}_{index:08x}: nothing there"
+        );
+        return Indirect::Nothing;
+    }
+    Indirect::Register(index / 4)
+}
+
+fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
+    match target {
+        Indirect::Vram(offset) => {
+            let mut bytes = [0; 4];
+            if offset % 4 != 0 || gpu.vram.read(offset, &mut bytes).is_err() {
+                strict!(gpu.strict, "nbio", "MM_DATA read of VRAM at {offset:#x}");
+            }
+            u32::from_le_bytes(bytes)
+        }
+        // A register that is itself an indirect one would recurse.
+        Indirect::Register(addr) if addr <= 0x11 => 0,
+        Indirect::Register(addr) => gpu.reg_read(addr),
+        Indirect::Nothing => 0,
+    }
+}
+
+fn indirect_write(gpu: &Gpu, target: Indirect, value: u32) {
+    match target {
+        Indirect::Vram(offset) => {
+            if offset % 4 != 0 || gpu.vram.write(offset, &value.to_le_bytes()).is_err() {
+                strict!(gpu.strict, "nbio", "MM_DATA write of VRAM at {offset:#x}");
+            }
+        }
+        Indirect::Register(addr) if addr <= 0x11 => {
+            strict!(
+                gpu.strict,
+                "nbio",
+                "indirect write to index register {addr:#x}"
+            );
+        }
+        Indirect::Register(addr) => gpu.reg_write(addr, value),
+        Indirect::Nothing => {}
+    }
+}
+
+/// A register was read.
+pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
+    match slot.id {
+        MM_DATA => indirect_read(gpu, mm_target(gpu)),
+        PCIE_DATA | PCIE_DATA2 => indirect_read(gpu, smn_target(gpu, slot.id)),
+        // Flushes are done when the request was written.
+        HDP_FLUSH_DONE => stored(gpu, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ),
+        HDP_MEM_FLUSH | HDP_REG_FLUSH => 0,
+        _ => slot.get(),
+    }
+}
+
+/// A register was written.
+pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
+    match slot.id {
+        MM_DATA => indirect_write(gpu, mm_target(gpu), value),
+        PCIE_DATA | PCIE_DATA2 => indirect_write(gpu, smn_target(gpu, slot.id), value),
+        HDP_MEM_FLUSH => flush(gpu, "mem"),
+        HDP_REG_FLUSH => flush(gpu, "reg"),
+        HDP_FLUSH_REQ => {
+            flush(gpu, "req");
+            slot.set(value);
+        }
+        HDP_FLUSH_DONE => {
+            strict!(gpu.strict, "nbio", "write of {value:#x} to {}", slot.name);
+        }
+        MM_INDEX => slot.set(value),
+        _ => gpu.store(slot, value),
+    }
+}
+
+/// The model's host path has no cache, so a flush has nothing left to do but be seen.
+fn flush(gpu: &Gpu, path: &str) {
+    event!(gpu.trace, "hdp", "flush", "path={path}");
+}
+
+/// Whether `addr` (dword address in the register BAR) is one of the remapped HDP flush
+/// registers; a write to it is the flush.
+pub fn remapped(gpu: &Gpu, addr: u32) -> Option<&'static str> {
+    let at = |reg| {
+        let byte = stored(gpu, reg);
+        byte != 0 && byte / 4 == addr
+    };
+    if at(nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL) {
+        return Some("mem");
+    }
+    at(nbio::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL).then_some("reg")
+}
+
+/// A write to a remapped register.
+pub fn remapped_write(gpu: &Gpu, path: &str) {
+    flush(gpu, path);
+}
+
+/// Whether the doorbell aperture is open.
+pub fn doorbells_enabled(gpu: &Gpu) -> bool {
+    let value = stored(gpu, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
+    nbio::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN.is_set(value)
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The vfio-user side: regions, interrupts and guest memory as the client sees them.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use vfio_bindings::bindings::vfio::{
+    vfio_region_info, vfio_region_sparse_mmap_area, VFIO_IRQ_INFO_EVENTFD,
+    VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX,
+    VFIO_PCI_BAR5_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
+    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_MMAP,
+    VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
+};
+use vfio_user::{
+    DmaMapFlags, DmaUnmapFlags, IrqInfo, Server, ServerBackend, ServerRegion, SparseArea,
+};
+
+use crate::event;
+use crate::gpu::{Gpu, DOORBELL_BAR, REGISTER_BAR};
+use crate::pci::{Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
+use crate::strict;
+
+/// One connection's view of the card.
+pub struct Device {
+    gpu: Arc<Gpu>,
+    config: Config,
+}
+
+/// A listening socket at `path`. A socket file that nobody serves any more is replaced.
+pub fn listen(path: &Path, gpu: &Gpu) -> io::Result<Server> {
+    if path.exists() {
+        match UnixStream::connect(path) {
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    format!("{} exists and is in use", path.display()),
+                ))
+            }
+        }
+    }
+    Server::new(path, true, irqs(), regions(gpu)).map_err(io::Error::other)
+}
+
+fn irqs() -> Vec<IrqInfo> {
+    (0..VFIO_PCI_NUM_IRQS)
+        .map(|index| IrqInfo {
+            index,
+            flags: VFIO_IRQ_INFO_EVENTFD,
+            count: match index {
+                VFIO_PCI_MSIX_IRQ_INDEX => MSIX_VECTORS.into(),
+                _ => 0,
+            },
+        })
+        .collect()
+}
+
+fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
+    let read_write = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
+    (0..VFIO_PCI_NUM_REGIONS)
+        .map(|index| {
+            let (size, mapped) = match index {
+                VFIO_PCI_BAR0_REGION_INDEX => (gpu.vram.len(), true),
+                VFIO_PCI_BAR2_REGION_INDEX => (DOORBELL_BAR, false),
+                VFIO_PCI_BAR5_REGION_INDEX => (REGISTER_BAR, false),
+                VFIO_PCI_CONFIG_REGION_INDEX => (CONFIG_SIZE as u64, false),
+                _ => (0, false),
+            };
+            let mut flags = if size != 0 { read_write } else { 0 };
+            if mapped {
+                flags |= VFIO_REGION_INFO_FLAG_MMAP;
+            }
+            let area = SparseArea {
+                area: vfio_region_sparse_mmap_area { offset: 0, size },
+            };
+            ServerRegion {
+                region_info: vfio_region_info {
+                    argsz: std::mem::size_of::<vfio_region_info>() as u32,
+                    flags,
+                    index,
+                    size,
+                    ..Default::default()
+                },
+                sparse_areas: if mapped { vec![area] } else { Vec::new() },
+                mmap_fd: mapped.then(|| gpu.vram.fd()),
+            }
+        })
+        .collect()
+}
+
+impl Device {
+    /// The card as a client that just connected finds it.
+    pub fn new(gpu: Arc<Gpu>) -> Self {
+        let config = Config::new(gpu.chip, gpu.vram.len());
+        Self { gpu, config }
+    }
+
+    /// What a disconnect leaves behind: no guest memory, no interrupts, power-on state.
+    pub fn disconnect(&mut self) {
+        self.gpu.msix.clear();
+        self.config.reset();
+        self.gpu.reset();
+        self.gpu.dma.unmap_all();
+    }
+
+    fn read_registers(&self, offset: u64, data: &mut [u8]) {
+        data.fill(0);
+        if offset % 4 != 0 || !matches!(data.len(), 4 | 8) {
+            strict!(
+                self.gpu.strict,
+                "bar5",
+                "read of {} bytes at {offset:#x}",
+                data.len()
+            );
+            return;
+        }
+        for (i, word) in data.chunks_exact_mut(4).enumerate() {
+            let value = self.gpu.bar_reg_read((offset / 4) as u32 + i as u32);
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    fn write_registers(&self, offset: u64, data: &[u8]) {
+        if offset % 4 != 0 || !matches!(data.len(), 4 | 8) {
+            strict!(
+                self.gpu.strict,
+                "bar5",
+                "write of {} bytes at {offset:#x}",
+                data.len()
+            );
+            return;
+        }
+        for (i, word) in data.chunks_exact(4).enumerate() {
+            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            self.gpu
+                .bar_reg_write((offset / 4) as u32 + i as u32, value);
+        }
+    }
+
+    fn write_doorbell(&self, offset: u64, data: &[u8]) {
+        match (<[u8; 4]>::try_from(data), <[u8; 8]>::try_from(data)) {
+            (Ok(b), _) if offset % 4 == 0 => {
+                self.gpu.doorbell(offset, u32::from_le_bytes(b).into(), 4);
+            }
+            (_, Ok(b)) if offset % 8 == 0 => self.gpu.doorbell(offset, u64::from_le_bytes(b), 8),
+            _ => strict!(
+                self.gpu.strict,
+                "bar2",
+                "write of {} bytes at {offset:#x}",
+                data.len()
+            ),
+        }
+    }
+}
+
+impl ServerBackend for Device {
+    fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        match region {
+            VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
+            VFIO_PCI_BAR5_REGION_INDEX => self.read_registers(offset, data),
+            VFIO_PCI_BAR0_REGION_INDEX => {
+                if self.gpu.vram.read(offset, data).is_err() {
+                    strict!(self.gpu.strict, "bar0", "read beyond VRAM at {offset:#x}");
+                    data.fill(0xff);
+                }
+            }
+            _ => {
+                strict!(
+                    self.gpu.strict,
+                    "pci",
+                    "read of region {region} at {offset:#x}"
+                );
+                data.fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        match region {
+            VFIO_PCI_CONFIG_REGION_INDEX => {
+                if self.config.write(offset, data) == Effect::Reset {
+                    event!(self.gpu.trace, "pci", "flr");
+                    self.gpu.reset();
+                }
+            }
+            VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
+            VFIO_PCI_BAR2_REGION_INDEX => self.write_doorbell(offset, data),
+            VFIO_PCI_BAR0_REGION_INDEX => {
+                if self.gpu.vram.write(offset, data).is_err() {
+                    strict!(self.gpu.strict, "bar0", "write beyond VRAM at {offset:#x}");
+                }
+            }
+            _ => strict!(
+                self.gpu.strict,
+                "pci",
+                "write of region {region} at {offset:#x}"
+            ),
+        }
+        Ok(())
+    }
+
+    fn dma_map(
+        &mut self,
+        flags: DmaMapFlags,
+        offset: u64,
+        address: u64,
+        size: u64,
+        fd: Option<File>,
+    ) -> io::Result<()> {
+        event!(
+            self.gpu.trace,
+            "dma",
+            "map",
+            "addr={address:#x} size={size:#x} fd={}",
+            u8::from(fd.is_some())
+        );
+        self.gpu.dma.map(
+            address,
+            size,
+            fd.map(|f| (f, offset)),
+            flags.contains(DmaMapFlags::READ),
+            flags.contains(DmaMapFlags::WRITE),
+        )
+    }
+
+    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
+        event!(
+            self.gpu.trace,
+            "dma",
+            "unmap",
+            "addr={address:#x} size={size:#x}"
+        );
+        if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
+            self.gpu.dma.unmap_all();
+        } else if self.gpu.dma.unmap(address, size) == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("no DMA range at {address:#x}+{size:#x}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) -> io::Result<()> {
+        event!(self.gpu.trace, "pci", "device_reset");
+        self.config.reset();
+        self.gpu.reset();
+        Ok(())
+    }
+
+    fn set_irqs(
+        &mut self,
+        index: u32,
+        flags: u32,
+        start: u32,
+        count: u32,
+        fds: Vec<File>,
+    ) -> io::Result<()> {
+        if index != VFIO_PCI_MSIX_IRQ_INDEX {
+            return Ok(());
+        }
+        if start + count > u32::from(MSIX_VECTORS) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        event!(
+            self.gpu.trace,
+            "pci",
+            "set_irqs",
+            "start={start} count={count} fds={}",
+            fds.len()
+        );
+        if count == 0 {
+            self.gpu.msix.clear();
+        } else if flags & VFIO_IRQ_SET_DATA_EVENTFD != 0 {
+            // Without descriptors the vectors are disarmed.
+            let mut files: Vec<Option<File>> = fds.into_iter().map(Some).collect();
+            files.resize_with(count as usize, || None);
+            self.gpu.msix.set(start as usize, files);
+        }
+        Ok(())
+    }
+}
