@@ -63,7 +63,7 @@ pub struct RegInfo {
 /// GC registers inside PM4 packets are local to the XCC that runs the packet: dword addresses of
 /// that window, whatever the XCC's own base (`gfx_v9_4_3_normalize_xcc_reg_offset`,
 /// `amdgpu/gfx_v9_4_3.c`).
-pub const XCC_REG_WINDOW_LOW: core::ops::Range<u32> = 0x2000..0x3c00;
+pub const XCC_REG_WINDOW_LOW: core::ops::Range<u32> = 0x2000..0x3400;
 /// The second such window.
 pub const XCC_REG_WINDOW_HIGH: core::ops::Range<u32> = 0xa000..0x10000;
 
