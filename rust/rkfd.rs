@@ -10,6 +10,7 @@
 use kernel::prelude::*;
 
 mod bindings;
+mod kapi;
 mod trace;
 mod uapi;
 

@@ -8,7 +8,6 @@
 #include <linux/fs.h>
 #include <linux/io.h>
 #include <linux/mm.h>
-#include <linux/mmu_notifier.h>
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/sched.h>
@@ -35,38 +34,29 @@ u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)
 	return drm_vma_node_offset_addr(node);
 }
 
-void rkfd_helper_vma_set_mmio(struct vm_area_struct *vma)
+void rkfd_helper_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 {
-	vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_NORESERVE | VM_DONTDUMP | VM_PFNMAP);
-	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	vm_flags_set(vma, flags);
 }
 
-int rkfd_helper_vma_map_mmio(struct vm_area_struct *vma, phys_addr_t phys, size_t size)
+void rkfd_helper_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags)
 {
-	return io_remap_pfn_range(vma, vma->vm_start, phys >> PAGE_SHIFT, size, vma->vm_page_prot);
+	vm_flags_clear(vma, flags);
 }
 
-void rkfd_helper_vma_set_pfnmap(struct vm_area_struct *vma, bool write_combine)
+void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma)
 {
-	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
-	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
-	if (write_combine)
-		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	vma->vm_page_prot = pgprot_noncached(vm_get_page_prot(vma->vm_flags));
+}
+
+void rkfd_helper_vma_set_writecombine(struct vm_area_struct *vma)
+{
+	vma->vm_page_prot = pgprot_writecombine(vm_get_page_prot(vma->vm_flags));
 }
 
 unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn)
 {
 	return (__force unsigned int)vmf_insert_pfn_prot(vma, addr, pfn, vma->vm_page_prot);
-}
-
-struct inode *rkfd_helper_file_inode(struct file *file)
-{
-	return file_inode(file);
-}
-
-struct mmu_notifier *rkfd_helper_mmu_notifier_get(const struct mmu_notifier_ops *ops, struct mm_struct *mm)
-{
-	return mmu_notifier_get(ops, mm);
 }
 
 bool rkfd_helper_in_compat_syscall(void)

@@ -5,29 +5,23 @@
 #ifndef RKFD_HELPERS_H
 #define RKFD_HELPERS_H
 
+#include <linux/mm_types.h>
 #include <linux/types.h>
 
 struct completion;
 struct drm_gem_object;
 struct drm_vma_offset_node;
-struct file;
-struct inode;
-struct mm_struct;
-struct mmu_notifier;
-struct mmu_notifier_ops;
-struct vm_area_struct;
 
 void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj);
 u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 
-void rkfd_helper_vma_set_mmio(struct vm_area_struct *vma);
-int rkfd_helper_vma_map_mmio(struct vm_area_struct *vma, phys_addr_t phys, size_t size);
-void rkfd_helper_vma_set_pfnmap(struct vm_area_struct *vma, bool write_combine);
+void rkfd_helper_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags);
+void rkfd_helper_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags);
+void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma);
+void rkfd_helper_vma_set_writecombine(struct vm_area_struct *vma);
 unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn);
-struct inode *rkfd_helper_file_inode(struct file *file);
 
-struct mmu_notifier *rkfd_helper_mmu_notifier_get(const struct mmu_notifier_ops *ops, struct mm_struct *mm);
 bool rkfd_helper_in_compat_syscall(void);
 
 void rkfd_helper_reinit_completion(struct completion *x);

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A character device with a class of its own, so that it appears as
+//! `/sys/devices/virtual/<name>/<name>` and `/dev/<name>`.
+
+use core::{marker::PhantomData, ptr::NonNull};
+
+use kernel::{
+    bindings, device,
+    error::{from_err_ptr, to_result},
+    prelude::*,
+    types::ForeignOwnable,
+};
+
+use super::vma::{self, NewArea};
+
+/// What the files of a character device do.
+pub(crate) trait File: Sized + Send + Sync + 'static {
+    /// What an open file owns.
+    type Private: ForeignOwnable + Send + Sync;
+    /// Name of class and device.
+    const NAME: &'static CStr;
+    /// Permissions of the device node.
+    const MODE: u16;
+
+    /// Opens the device for the current process.
+    fn open() -> Result<Self::Private>;
+
+    /// Runs an ioctl of the current process.
+    fn ioctl(
+        private: <Self::Private as ForeignOwnable>::Borrowed<'_>,
+        cmd: u32,
+        arg: usize,
+    ) -> Result<isize>;
+
+    /// Sets up a mapping of the current process.
+    fn mmap(private: <Self::Private as ForeignOwnable>::Borrowed<'_>, area: NewArea<'_>) -> Result;
+}
+
+/// A registered character device.
+///
+/// # Invariants
+///
+/// `device` is a registered device of the class `Self::CLASS` with number `major`:0, and the major is
+/// registered with `Self::FOPS`.
+pub(crate) struct Registration<T: File> {
+    major: c_uint,
+    device: NonNull<bindings::device>,
+    // Dropped after the device is gone.
+    _inode: vma::MappingInode,
+    _p: PhantomData<T>,
+}
+
+// SAFETY: Registration and removal work from any task.
+unsafe impl<T: File> Send for Registration<T> {}
+// SAFETY: Shared references only give out the device, which is thread safe.
+unsafe impl<T: File> Sync for Registration<T> {}
+
+const MINORS: c_uint = 256;
+
+impl<T: File> Registration<T> {
+    const CLASS: bindings::class = bindings::class {
+        name: kernel::str::as_char_ptr_in_const_context(T::NAME),
+        devnode: Some(Self::devnode),
+        ..pin_init::zeroed()
+    };
+
+    const FOPS: bindings::file_operations = bindings::file_operations {
+        owner: super::this_module(),
+        open: Some(Self::open),
+        release: Some(Self::release),
+        unlocked_ioctl: Some(Self::ioctl),
+        #[cfg(CONFIG_COMPAT)]
+        compat_ioctl: bindings::compat_ptr_ioctl,
+        mmap: Some(Self::mmap),
+        ..pin_init::zeroed()
+    };
+
+    /// Registers class and device.
+    pub(crate) fn new() -> Result<Self> {
+        let inode = vma::MappingInode::new()?;
+        let name = kernel::str::as_char_ptr_in_const_context(T::NAME);
+        let class: &'static bindings::class = const { &Self::CLASS };
+        // SAFETY: Name and operations are static.
+        let major =
+            unsafe { bindings::__register_chrdev(0, 0, MINORS, name, const { &Self::FOPS }) };
+        to_result(major)?;
+        let major = major as c_uint;
+        // SAFETY: The class is static.
+        if let Err(e) = to_result(unsafe { bindings::class_register(class) }) {
+            // SAFETY: Registered above.
+            unsafe { bindings::__unregister_chrdev(major, 0, MINORS, name) };
+            return Err(e);
+        }
+        // SAFETY: The class is registered, the format takes one string.
+        let device = from_err_ptr(unsafe {
+            bindings::device_create(
+                class,
+                core::ptr::null_mut(),
+                Self::number(major),
+                core::ptr::null_mut(),
+                c"%s".as_char_ptr(),
+                name,
+            )
+        });
+        match device.and_then(|d| NonNull::new(d).ok_or(ENOMEM)) {
+            // INVARIANT: All parts were registered above.
+            Ok(device) => Ok(Self {
+                major,
+                device,
+                _inode: inode,
+                _p: PhantomData,
+            }),
+            Err(e) => {
+                // SAFETY: Both registered above.
+                unsafe {
+                    bindings::class_unregister(class);
+                    bindings::__unregister_chrdev(major, 0, MINORS, name);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// The device, for things to be hung under it in sysfs.
+    pub(crate) fn device(&self) -> &device::Device {
+        // SAFETY: By the type invariant the device exists as long as `self`.
+        unsafe { device::Device::from_raw(self.device.as_ptr()) }
+    }
+
+    const fn number(major: c_uint) -> bindings::dev_t {
+        major << 20
+    }
+
+    /// # Safety
+    ///
+    /// Called by the driver core with null or a valid place for the mode.
+    unsafe extern "C" fn devnode(
+        _dev: *const bindings::device,
+        mode: *mut bindings::umode_t,
+    ) -> *mut c_char {
+        if !mode.is_null() {
+            // SAFETY: By the safety requirement.
+            unsafe { *mode = T::MODE };
+        }
+        core::ptr::null_mut()
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file that is being opened.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: The inode of a character device holds its number.
+        if unsafe { (*inode).i_rdev } & 0xfffff != 0 {
+            return ENODEV.to_errno();
+        }
+        match T::open() {
+            Ok(private) => {
+                // SAFETY: The file is being opened: its private data are ours, nobody maps it yet.
+                unsafe {
+                    (*file).private_data = private.into_foreign();
+                    vma::adopt(file);
+                }
+                0
+            }
+            Err(e) => e.to_errno(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel once for an opened file, when its last user has gone.
+    unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: `open` stored the private data; nobody uses them any more.
+        drop(unsafe { T::Private::from_foreign((*file).private_data) });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for an open file.
+    unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
+        // SAFETY: `open` stored the private data, which live until `release`.
+        let private = unsafe { T::Private::borrow((*file).private_data) };
+        match T::ioctl(private, cmd, arg) {
+            Ok(value) => value as c_long,
+            Err(e) => e.to_errno() as c_long,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for an open file and a new area.
+    unsafe extern "C" fn mmap(
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: As in `ioctl`.
+        let private = unsafe { T::Private::borrow((*file).private_data) };
+        let Some(vma) = NonNull::new(vma) else {
+            return EINVAL.to_errno();
+        };
+        // SAFETY: This is the file operation, and the wrapper is consumed by the call.
+        let area = unsafe { NewArea::from_raw(vma) };
+        T::mmap(private, area).map_or_else(|e| e.to_errno(), |()| 0)
+    }
+}
+
+impl<T: File> Drop for Registration<T> {
+    fn drop(&mut self) {
+        let class: &'static bindings::class = const { &Self::CLASS };
+        let name = kernel::str::as_char_ptr_in_const_context(T::NAME);
+        // SAFETY: By the type invariant all three are registered. No file is open: each holds a
+        // reference to the module.
+        unsafe {
+            bindings::device_destroy(class, Self::number(self.major));
+            bindings::class_unregister(class);
+            bindings::__unregister_chrdev(self.major, 0, MINORS, name);
+        }
+    }
+}

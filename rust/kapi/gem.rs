@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! GEM objects: memory that files of a DRM device know by handles and map.
+
+use core::{ops::Deref, ptr::NonNull};
+
+use kernel::{
+    bindings,
+    error::to_result,
+    fs,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::aref::{ARef, AlwaysRefCounted},
+    types::Opaque,
+};
+
+use super::drm::{self, Device};
+use crate::bindings as ours;
+
+/// How user space sees the memory of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caching {
+    /// As ordinary memory.
+    WriteBack,
+    /// As device memory without side effects.
+    WriteCombine,
+}
+
+/// What a GEM object holds.
+pub(crate) trait Payload: Sized + Send + Sync + 'static {
+    /// How it is mapped.
+    fn caching(&self) -> Caching;
+
+    /// The physical address of page `page`. Called while the device is plugged in.
+    fn phys(&self, page: usize) -> Result<u64>;
+}
+
+/// A GEM object with a payload.
+///
+/// # Invariants
+///
+/// `raw` is an initialized GEM object with `Self::FUNCS`, which holds a reference to its device.
+#[repr(C)]
+pub(crate) struct Object<T: Payload> {
+    raw: Opaque<bindings::drm_gem_object>,
+    payload: T,
+}
+
+// SAFETY: GEM objects are used from everywhere, and so is the payload.
+unsafe impl<T: Payload> Send for Object<T> {}
+// SAFETY: As above.
+unsafe impl<T: Payload> Sync for Object<T> {}
+
+// SAFETY: The count of the object is that of `drm_gem_object_get/put`.
+unsafe impl<T: Payload> AlwaysRefCounted for Object<T> {
+    fn inc_ref(&self) {
+        // SAFETY: The object is valid by the type invariant.
+        unsafe { ours::rkfd_helper_drm_gem_object_get(self.raw.get()) }
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference.
+        unsafe { ours::rkfd_helper_drm_gem_object_put(obj.cast().as_ptr()) }
+    }
+}
+
+impl<T: Payload> Deref for Object<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.payload
+    }
+}
+
+/// Pages that one fault fills in, as far as they belong to the area.
+const FAULT_AROUND: usize = 16;
+
+impl<T: Payload> Object<T> {
+    const FUNCS: bindings::drm_gem_object_funcs = bindings::drm_gem_object_funcs {
+        free: Some(Self::free),
+        mmap: Some(Self::mmap),
+        vm_ops: &Self::VM_OPS,
+        ..pin_init::zeroed()
+    };
+
+    const VM_OPS: bindings::vm_operations_struct = bindings::vm_operations_struct {
+        open: Some(bindings::drm_gem_vm_open),
+        close: Some(bindings::drm_gem_vm_close),
+        fault: Some(Self::fault),
+        ..pin_init::zeroed()
+    };
+
+    /// Makes an object of `size` bytes, a multiple of the page size, that files can map.
+    pub(crate) fn new(dev: &Device, size: usize, payload: T) -> Result<ARef<Self>> {
+        if size == 0 || size % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        let object = KBox::new(
+            Self {
+                raw: Opaque::zeroed(),
+                payload,
+            },
+            GFP_KERNEL,
+        )?;
+        let object = NonNull::from(KBox::leak(object));
+        let raw: *mut bindings::drm_gem_object = object.cast().as_ptr();
+        dev.inc_ref();
+        // SAFETY: The device is valid, the object zeroed and on the heap. What the object holds of its
+        // device is the reference taken above.
+        unsafe {
+            (*raw).funcs = const { &Self::FUNCS };
+            bindings::drm_gem_private_object_init(dev.raw(), raw, size);
+        }
+        // INVARIANT: Initialized above.
+        // SAFETY: The reference of its birth is handed over.
+        let object = unsafe { ARef::from_raw(object) };
+        // SAFETY: The object is valid; on error it is freed as any other.
+        to_result(unsafe { bindings::drm_gem_create_mmap_offset(raw) })?;
+        Ok(object)
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        // SAFETY: The size is set once, at birth.
+        unsafe { (*self.raw.get()).size }
+    }
+
+    /// Where in a file of the device the object is mapped.
+    pub(crate) fn mmap_offset(&self) -> u64 {
+        // SAFETY: The offset was made in `new`.
+        unsafe { ours::rkfd_helper_drm_vma_node_offset_addr(&raw mut (*self.raw.get()).vma_node) }
+    }
+
+    /// Lets a file map the object, without a handle. Calls are counted.
+    pub(crate) fn allow(&self, file: &fs::File) -> Result {
+        let file = drm::drm_file(file).ok_or(EINVAL)?;
+        // SAFETY: Object and file are valid.
+        to_result(unsafe {
+            bindings::drm_vma_node_allow(&raw mut (*self.raw.get()).vma_node, file)
+        })
+    }
+
+    /// Takes back one [`Self::allow`].
+    pub(crate) fn revoke(&self, file: &fs::File) {
+        if let Some(file) = drm::drm_file(file) {
+            // SAFETY: Object and file are valid.
+            unsafe { bindings::drm_vma_node_revoke(&raw mut (*self.raw.get()).vma_node, file) }
+        }
+    }
+
+    /// Gives a file a handle of the object, with which it may also map it.
+    pub(crate) fn create_handle<D: drm::Driver>(&self, file: &drm::File<D>) -> Result<u32> {
+        let mut handle = 0;
+        // SAFETY: Object and file are valid.
+        to_result(unsafe {
+            bindings::drm_gem_handle_create(file.raw(), self.raw.get(), &mut handle)
+        })?;
+        Ok(handle)
+    }
+
+    /// The object behind a handle of a file; `None` if there is none or it is of another kind.
+    pub(crate) fn lookup<D: drm::Driver>(file: &drm::File<D>, handle: u32) -> Option<ARef<Self>> {
+        // SAFETY: The file is valid.
+        let raw = unsafe { bindings::drm_gem_object_lookup(file.raw(), handle) };
+        let raw = NonNull::new(raw)?;
+        // SAFETY: The object is valid: we have a reference. Its functions are static.
+        if unsafe { (*(*raw.as_ptr()).funcs).free } != Self::FUNCS.free {
+            // SAFETY: Gives up the reference of the lookup.
+            unsafe { ours::rkfd_helper_drm_gem_object_put(raw.as_ptr()) };
+            return None;
+        }
+        // SAFETY: The function shows that the object is part of a `Self`; the reference is handed over.
+        Some(unsafe { ARef::from_raw(raw.cast()) })
+    }
+
+    /// # Safety
+    ///
+    /// Called by the DRM core for an object of this type without references.
+    unsafe extern "C" fn free(raw: *mut bindings::drm_gem_object) {
+        // SAFETY: The object is valid until the box below is dropped; it held the device.
+        unsafe {
+            let dev = NonNull::from(Device::from_raw((*raw).dev));
+            bindings::drm_gem_object_release(raw);
+            drop(KBox::from_raw(raw.cast::<Self>()));
+            Device::dec_ref(dev);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the DRM core for an object of this type and a new area.
+    unsafe extern "C" fn mmap(
+        raw: *mut bindings::drm_gem_object,
+        vma: *mut bindings::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: The object is part of a `Self` and lives as long as the area.
+        let this = unsafe { &*raw.cast::<Self>() };
+        // SAFETY: The area is being set up: reading its flags is fine.
+        let mut flags = unsafe { (*vma).__bindgen_anon_2.vm_flags };
+        const ACCESS: bindings::vm_flags_t =
+            bindings::VM_READ | bindings::VM_WRITE | bindings::VM_EXEC;
+        let private =
+            |flags| flags & (bindings::VM_SHARED | bindings::VM_MAYWRITE) == bindings::VM_MAYWRITE;
+        if private(flags) && flags & ACCESS == 0 {
+            // A private mapping that nobody may touch only reserves addresses, if it stays so.
+            // SAFETY: As above.
+            unsafe { ours::rkfd_helper_vm_flags_clear(vma, bindings::VM_MAYWRITE) };
+            flags &= !bindings::VM_MAYWRITE;
+        }
+        if private(flags) {
+            return EINVAL.to_errno();
+        }
+        let flags =
+            bindings::VM_IO | bindings::VM_PFNMAP | bindings::VM_DONTEXPAND | bindings::VM_DONTDUMP;
+        // SAFETY: The area is being set up: flags and protection may be changed.
+        unsafe {
+            ours::rkfd_helper_vm_flags_set(vma, flags);
+            if this.caching() == Caching::WriteCombine {
+                ours::rkfd_helper_vma_set_writecombine(vma);
+            }
+        }
+        0
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for an area that was set up by `mmap`.
+    unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+        // SAFETY: The kernel passes a valid fault, whose area exists while it is handled.
+        let (vma, address) = unsafe {
+            let inner = (*vmf).__bindgen_anon_1;
+            (inner.vma, inner.address & !(PAGE_SIZE - 1))
+        };
+        // SAFETY: As above; the private data of an area of ours are its object.
+        let (this, start, end, page) = unsafe {
+            let this = &*(*vma).vm_private_data.cast::<Self>();
+            let range = (*vma).__bindgen_anon_1.__bindgen_anon_1;
+            let node = (*this.raw.get()).vma_node.vm_node.start as usize;
+            let first = ((*vma).vm_pgoff as usize).wrapping_sub(node);
+            (
+                this,
+                range.vm_start,
+                range.vm_end,
+                first + (address - range.vm_start) / PAGE_SIZE,
+            )
+        };
+        debug_assert!(address >= start);
+        // SAFETY: The object holds its device.
+        let dev = unsafe { Device::from_raw((*this.raw.get()).dev) };
+        dev.while_plugged(|| {
+            let count = ((end - address) / PAGE_SIZE).min(FAULT_AROUND);
+            let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+            for i in 0..count {
+                let Ok(phys) = this.phys(page + i) else {
+                    break;
+                };
+                let pfn = phys as usize / PAGE_SIZE;
+                // SAFETY: The area is a PFN map by `mmap`, and the address lies in it.
+                let inserted =
+                    unsafe { ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn) };
+                if i == 0 {
+                    result = inserted;
+                }
+                if inserted != bindings::vm_fault_reason_VM_FAULT_NOPAGE {
+                    break;
+                }
+            }
+            result
+        })
+        .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The machine's NUMA nodes: their processors and memory.
+
+use crate::bindings as ours;
+
+/// A NUMA node that is online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node(i32);
+
+/// All nodes that are online, in order.
+pub(crate) fn nodes() -> impl Iterator<Item = Node> {
+    let next = |after: i32| {
+        // SAFETY: Looks at the map of nodes; any number may be asked for.
+        let node = unsafe { ours::rkfd_helper_next_online_node(after) };
+        (node >= 0).then_some(Node(node))
+    };
+    core::iter::successors(next(-1), move |node| next(node.0))
+}
+
+impl Node {
+    /// The kernel's number of the node.
+    pub(crate) fn id(self) -> i32 {
+        self.0
+    }
+
+    /// How many processors it has.
+    pub(crate) fn cpus(self) -> u32 {
+        // SAFETY: The node is a valid one.
+        unsafe { ours::rkfd_helper_cpus_of_node(self.0) }
+    }
+
+    /// The APIC id of its first processor, if it has one.
+    pub(crate) fn first_apic_id(self) -> Option<u32> {
+        if self.cpus() == 0 {
+            return None;
+        }
+        // SAFETY: The node is a valid one.
+        let cpu = unsafe { ours::rkfd_helper_first_cpu_of_node(self.0) };
+        // SAFETY: The processor is one of the node's, so it exists.
+        Some(unsafe { ours::rkfd_helper_apicid(cpu) })
+    }
+
+    /// Bytes of memory that the kernel manages on it.
+    pub(crate) fn bytes(self) -> u64 {
+        // SAFETY: The node is online, so that it has its data.
+        unsafe { ours::rkfd_helper_node_bytes(self.0) }
+    }
+
+    /// The distance to another node, 10 for itself.
+    pub(crate) fn distance(self, to: Self) -> u32 {
+        // SAFETY: Both are valid nodes.
+        unsafe { ours::rkfd_helper_node_distance(self.0, to.0) as u32 }
+    }
+}
