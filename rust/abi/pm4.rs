@@ -342,6 +342,61 @@ mod tests {
         }
     }
 
+    /// Fields written one after the other in any order come back, and touch nothing else.
+    #[test]
+    fn fields_of_a_form_are_independent() {
+        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = move || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed >> 16) as u32
+        };
+        let forms = [
+            (set_resources::PACKET, set_resources::FIELDS),
+            (run_list::PACKET, run_list::FIELDS),
+            (map_process::PACKET, map_process::FIELDS),
+            (map_queues::PACKET, map_queues::FORM_HWS),
+            (map_queues::PACKET, map_queues::FORM_KIQ),
+            (unmap_queues::PACKET, unmap_queues::FORM_DOORBELL),
+            (unmap_queues::PACKET, unmap_queues::FORM_PREEMPT_NO_UNMAP),
+            (query_status::PACKET, query_status::FORM_PASID),
+            (wait_reg_mem::PACKET, wait_reg_mem::FORM_MEMORY),
+            (write_data::PACKET, write_data::FORM_REGISTER),
+            (acquire_mem::PACKET, acquire_mem::FIELDS),
+            (indirect_buffer::PACKET, indirect_buffer::FIELDS),
+        ];
+        for (packet, form) in forms {
+            for _ in 0..200 {
+                let mut words = [0u32; 32];
+                words[0] = packet.header();
+                let start = random() as usize % form.len();
+                let mut values = std::collections::HashMap::new();
+                for i in 0..form.len() {
+                    let f = form[(start + i) % form.len()];
+                    let value = random() & f.field.max();
+                    f.set(&mut words, value);
+                    values.insert(f.name, value);
+                }
+                for f in form {
+                    assert_eq!(f.get(&words), values[f.name], "{}.{}", packet.name, f.name);
+                }
+                for (dw, word) in words.iter().enumerate() {
+                    let outside = packet.reserved_in(form, dw);
+                    let payload = packet.payload.is_some_and(|first| dw >= first);
+                    assert!(payload || word & outside == 0, "{} dword {dw}", packet.name);
+                }
+                let Header::Type3 { opcode, body, low } = parse(words[0]) else {
+                    panic!("{} is no type 3 packet", packet.name);
+                };
+                assert_eq!(
+                    (opcode, body as usize + 1, low),
+                    (packet.opcode, packet.dwords, 0)
+                );
+            }
+        }
+    }
+
     #[test]
     fn payload_has_no_reserved_bits() {
         assert_eq!(write_data::reserved_mask(4), 0);

@@ -66,7 +66,7 @@ pub fn mask64(name: &str, field: Field64, expr: &str) -> Fact {
 
 /// The place of a packet field as one number: dword in the upper half, mask in the lower.
 pub fn place(field: DwField) -> u64 {
-    (field.dw as u64) << 32 | u64::from(field.field.mask)
+    ((field.dw as u64) << 32) | u64::from(field.field.mask)
 }
 
 /// A difference.

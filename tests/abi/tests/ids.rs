@@ -189,7 +189,7 @@ fn context_words() {
             format!("(uint32_t)KFD_CONTEXT_ID_GET_SQ_INT_DATA({a}, {b})"),
         )
     };
-    let low = ih::sq::DATA.field.max() | ih::sq::DATA_MID.field.max() << 12;
+    let low = ih::sq::DATA.field.max() | (ih::sq::DATA_MID.field.max() << 12);
     let (low, low_expr) = data(low, true);
     let (high, high_expr) = data(ih::sq::DATA_HI.field.max() << 16, false);
     let flag = |f: DwField| {
@@ -362,7 +362,7 @@ fn cp_ring_id_is_decoded_as_the_driver_does() {
         let Field { mask, .. } = field;
         program = program.block(
             name,
-            u64::from(mask) << 32 | u64::from(field.max()),
+            (u64::from(mask) << 32) | u64::from(field.max()),
             &format!(
                 "for (int bit = 0; bit < 8; bit++) {{ e.ring_id = 1u << bit; if ({0}) v |= (uint64_t)e.ring_id << 32; }} \
                  e.ring_id = 0xff; v |= {0};",

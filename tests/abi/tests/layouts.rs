@@ -140,7 +140,7 @@ fn discovery_headers() {
         )
         .block(
             "64-bit flag",
-            (d::ip_discovery_header::FLAGS as u64) << 8
+            ((d::ip_discovery_header::FLAGS as u64) << 8)
                 | u64::from(d::ip_discovery_header::FLAG_BASE_ADDR_64_BIT),
             "ip_discovery_header h; uint8_t *p = (uint8_t *)&h; memset(&h, 0, sizeof h); \
              h.base_addr_64_bit = 1; for (size_t n = 0; n < sizeof h; n++) if (p[n]) v = n << 8 | p[n]",
@@ -159,7 +159,7 @@ fn discovery_headers() {
             ])
             .block(
                 &format!("{ip} sub-revision"),
-                (d::ip_v3::SUB_REVISION as u64) << 8 | 0x0f,
+                ((d::ip_v3::SUB_REVISION as u64) << 8) | 0x0f,
                 &format!(
                     "{ip} h; uint8_t *p = (uint8_t *)&h; memset(&h, 0, sizeof h); h.sub_revision = ~0; \
                      for (size_t n = 0; n < sizeof h; n++) if (p[n]) v = n << 8 | p[n]"
