@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Processes that die with work in flight, and what they leave behind: nothing. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* Puts a kernel that never ends in the queue and waits until it runs. */
+static void start_endless(struct fixture *f, unsigned int groups)
+{
+	const uint32_t grid[3] = { groups * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *flags = f->data->va;
+	uint64_t *kernarg = f->kernarg->va;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, "endless", &kernel));
+	flags[0] = flags[1] = 0;
+	kernarg[0] = kfd_va((void *)&flags[0]);
+	kernarg[1] = kfd_va((void *)&flags[1]);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	for (int i = 0; i < 10000 && !flags[0]; i++)
+		usleep(1000);
+	ASSERT(flags[0] != 0, "the kernel does not start");
+}
+
+/* A child in the middle of a dispatch. Returns its pid once the kernel runs. */
+static pid_t endless_child(void)
+{
+	int ready[2];
+	pid_t child;
+	char c;
+
+	ASSERT(pipe(ready) == 0);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct fixture f;
+
+		fixture_launch(&f);
+		start_endless(&f, 1);
+		if (write(ready[1], "r", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	ASSERT(read(ready[0], &c, 1) == 1, "the child did not get so far");
+	close(ready[0]);
+	return child;
+}
+
+TEST_TIMEOUT(endless_kernels_end_when_told, 90)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	start_endless(&f, 4);
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 200), -ETIME);
+	((volatile uint32_t *)f.data->va)[1] = 1;
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT(fixture_works(&f));
+}
+
+TEST_TIMEOUT(kill_in_the_middle_of_a_dispatch, 180)
+{
+	uint64_t before = 0, after = 0;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_available(&k, &before));
+	for (int i = 0; i < 3; i++) {
+		pid_t child = endless_child();
+		int status;
+
+		ASSERT(kill(child, SIGKILL) == 0);
+		ASSERT(waitpid(child, &status, 0) == child);
+		EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	}
+	/* What a process held is given back after its end, not before waitpid() returns. */
+	for (int i = 0; i < 100; i++) {
+		ASSERT_OK(kfd_available(&k, &after));
+		if (after == before)
+			break;
+		usleep(50000);
+	}
+	EXPECT_EQ(after, before);
+	kfd_close(&k);
+	{
+		struct fixture f;
+
+		memset(&f, 0, sizeof(f));
+		fixture_launch(&f);
+		EXPECT(fixture_works(&f));
+	}
+}
+
+/* Others go on while somebody's kernel hangs, and after that one was killed. */
+TEST_TIMEOUT(others_are_not_disturbed, 180)
+{
+	struct fixture f;
+	pid_t child = endless_child();
+
+	fixture_launch(&f);
+	for (int i = 0; i < 10; i++)
+		EXPECT(fixture_works(&f));
+	kill(child, SIGKILL);
+	for (int i = 0; i < 10; i++)
+		EXPECT(fixture_works(&f));
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 10; i++)
+		EXPECT(fixture_works(&f));
+}
+
+/* Destroying a queue does not wait for its work: waves are saved away. */
+TEST_TIMEOUT(a_busy_queue_can_be_destroyed, 120)
+{
+	struct fixture f;
+	struct kfd_queue other;
+
+	fixture_launch(&f);
+	start_endless(&f, 2);
+	ASSERT_OK(kfd_queue_create(&f.k, &other, 64));
+	ASSERT_OK(kfd_queue_destroy(&f.q));
+	f.q = other;
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+static void launch_and_leave(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	start_endless(&f, 1);
+}
+
+TEST_TIMEOUT(exit_without_cleaning_up, 180)
+{
+	struct fixture f;
+
+	for (int i = 0; i < 3; i++)
+		EXPECT_OK(ktap_in_child(launch_and_leave, NULL));
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+/* A process that sleeps in WAIT_EVENTS for what never comes can be killed. */
+TEST(kill_while_waiting)
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		uint32_t id, result;
+		struct kfd k;
+
+		fixture_open(&k);
+		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
+		kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, ~0u, &result);
+		_exit(3);
+	}
+	usleep(500000);
+	ASSERT(kill(child, SIGKILL) == 0);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Events: kinds, limits, setting, waiting, ages. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define COMPLETE KFD_IOC_WAIT_RESULT_COMPLETE
+#define TIMEOUT KFD_IOC_WAIT_RESULT_TIMEOUT
+#define FAIL KFD_IOC_WAIT_RESULT_FAIL
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int create(struct kfd *k, uint32_t type, bool auto_reset, uint64_t page, struct kfd_ioctl_create_event_args *args)
+{
+	memset(args, 0, sizeof(*args));
+	args->event_page_offset = page;
+	args->event_type = type;
+	args->auto_reset = auto_reset;
+	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_EVENT, args);
+}
+
+static uint32_t signal_event(struct kfd *k, bool auto_reset)
+{
+	uint32_t id;
+
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, auto_reset, &id));
+	return id;
+}
+
+/* Waits for one event; returns the result. */
+static uint32_t wait_one(struct kfd *k, uint32_t id, uint32_t ms)
+{
+	struct kfd_event_data data = { .event_id = id };
+	uint32_t result = 99;
+
+	EXPECT_OK(kfd_event_wait(k, &data, 1, true, ms, &result));
+	return result;
+}
+
+TEST(signals_need_a_page)
+{
+	struct kfd_ioctl_create_event_args args;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args), -ENOMEM);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_DEBUG_EVENT, true, 0, &args), -ENOMEM);
+	/* The others do not. */
+	EXPECT_OK(create(&k, KFD_IOC_EVENT_MEMORY, false, 0, &args));
+}
+
+TEST(the_page_is_checked)
+{
+	struct kfd_ioctl_create_event_args args;
+	struct kfd_bo *small, *page, *other;
+	const uint64_t *slots;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_create(&k, 4096, KFD_FLAGS_GTT, &small));
+	ASSERT_OK(kfd_bo_create(&k, KFD_EVENT_PAGE_SIZE, KFD_FLAGS_GTT, &page));
+	ASSERT_OK(kfd_bo_create(&k, KFD_EVENT_PAGE_SIZE, KFD_FLAGS_GTT, &other));
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)NO_SUCH_GPU << 32, &args), -EINVAL);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)k.node.gpu_id << 32 | 0x999, &args), -EINVAL);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, small->handle, &args), -EINVAL);
+	ASSERT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, page->handle, &args));
+	EXPECT_EQ(args.event_page_offset, 2ull << 62);
+	slots = page->va;
+	for (int i = 0; i < 4096; i++)
+		ASSERT(slots[i] == KFD_EVENT_UNSIGNALED, "slot %d", i);
+	/* Twice is once too often, with the same page or another. */
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, page->handle, &args), -EINVAL);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, other->handle, &args), -EINVAL);
+	EXPECT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args));
+	/* The small one was let go. */
+	EXPECT_OK(kfd_bo_free(&k, small));
+}
+
+TEST(page_without_vm_is_enodev)
+{
+	struct kfd_ioctl_create_event_args args;
+	struct kfd k;
+
+	fixture_open_only(&k);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)k.node.gpu_id << 32, &args), -ENODEV);
+}
+
+TEST(ids_of_signals_are_slots)
+{
+	struct kfd_ioctl_create_event_args args;
+	struct kfd k;
+	uint32_t first;
+
+	fixture_open(&k);
+	first = signal_event(&k, true);
+	EXPECT_EQ(first, 1);
+	for (uint32_t i = 0; i < 10; i++) {
+		ASSERT_OK(create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_DEBUG_EVENT, true, 0, &args));
+		EXPECT_EQ(args.event_id, first + 1 + i);
+		EXPECT_EQ(args.event_slot_index, args.event_id);
+		EXPECT_EQ(args.event_trigger_data, args.event_id);
+		EXPECT_EQ(args.event_page_offset, 2ull << 62);
+	}
+	/* The lowest free one is given again. */
+	ASSERT_OK(kfd_event_destroy(&k, 4));
+	ASSERT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args));
+	EXPECT_EQ(args.event_id, 4);
+}
+
+TEST(ids_of_others_are_out_of_the_way)
+{
+	struct kfd_ioctl_create_event_args args;
+	struct kfd k;
+
+	fixture_open(&k);
+	for (uint32_t type = KFD_IOC_EVENT_NODECHANGE; type <= KFD_IOC_EVENT_MEMORY; type++) {
+		if (type == KFD_IOC_EVENT_DEBUG_EVENT)
+			continue;
+		ASSERT_OK(create(&k, type, false, 0, &args));
+		EXPECT(args.event_id >= 0x40000000, "type %u has %#x", type, args.event_id);
+		EXPECT_EQ(args.event_trigger_data, args.event_id);
+		EXPECT_EQ(args.event_page_offset, 0);
+		/* Only signals are for user space to set. */
+		EXPECT_RET(kfd_event_set(&k, args.event_id), -EINVAL);
+		EXPECT_RET(kfd_event_reset(&k, args.event_id), -EINVAL);
+		EXPECT_EQ(wait_one(&k, args.event_id, 0), TIMEOUT);
+		EXPECT_OK(kfd_event_destroy(&k, args.event_id));
+	}
+}
+
+TEST(debug_events_cannot_be_set)
+{
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_DEBUG_EVENT, true, &id));
+	EXPECT_RET(kfd_event_set(&k, id), -EINVAL);
+	EXPECT_RET(kfd_event_reset(&k, id), -EINVAL);
+}
+
+TEST(unknown_events_are_einval)
+{
+	static const uint32_t ids[] = { 0, 77, 4095, 4096, 0x40000000, ~0u };
+	struct kfd_event_data data[2] = { 0 };
+	uint32_t result;
+	struct kfd k;
+
+	fixture_open(&k);
+	data[0].event_id = signal_event(&k, true);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		EXPECT_RET(kfd_event_set(&k, ids[i]), -EINVAL);
+		EXPECT_RET(kfd_event_reset(&k, ids[i]), -EINVAL);
+		EXPECT_RET(kfd_event_destroy(&k, ids[i]), -EINVAL);
+		data[1].event_id = ids[i];
+		EXPECT_RET(kfd_event_wait(&k, data, 2, false, 0, &result), -EINVAL);
+		EXPECT_EQ(result, FAIL);
+	}
+	EXPECT_OK(kfd_event_destroy(&k, data[0].event_id));
+	EXPECT_RET(kfd_event_destroy(&k, data[0].event_id), -EINVAL);
+}
+
+TEST(no_more_than_4095_signals)
+{
+	struct kfd_ioctl_create_event_args args;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_EQ(signal_event(&k, true), 1);
+	for (uint32_t id = 2; id < KFD_SIGNAL_EVENT_LIMIT; id++) {
+		ASSERT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args));
+		ASSERT_EQ(args.event_id, id);
+	}
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args), -ENOSPC);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_DEBUG_EVENT, true, 0, &args), -ENOSPC);
+	EXPECT_OK(create(&k, KFD_IOC_EVENT_MEMORY, true, 0, &args));
+	EXPECT_OK(kfd_event_destroy(&k, 2000));
+	ASSERT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args));
+	EXPECT_EQ(args.event_id, 2000);
+}
+
+TEST(auto_reset_is_consumed_by_the_wait)
+{
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	id = signal_event(&k, true);
+	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	/* Set without a waiter, it stays set for the next one. */
+	EXPECT_OK(kfd_event_set(&k, id));
+	EXPECT_OK(kfd_event_set(&k, id));
+	EXPECT_EQ(wait_one(&k, id, 0), COMPLETE);
+	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_OK(kfd_event_set(&k, id));
+	EXPECT_OK(kfd_event_reset(&k, id));
+	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+}
+
+TEST(manual_reset_stays)
+{
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	id = signal_event(&k, false);
+	EXPECT_OK(kfd_event_set(&k, id));
+	EXPECT_EQ(wait_one(&k, id, 0), COMPLETE);
+	EXPECT_EQ(wait_one(&k, id, 1000), COMPLETE);
+	EXPECT_OK(kfd_event_reset(&k, id));
+	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+}
+
+TEST(timeouts_take_their_time)
+{
+	uint64_t start, took;
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	id = signal_event(&k, true);
+	start = now_ms();
+	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	took = now_ms() - start;
+	EXPECT(took < 100, "polling took %llu ms", (unsigned long long)took);
+	start = now_ms();
+	EXPECT_EQ(wait_one(&k, id, 250), TIMEOUT);
+	took = now_ms() - start;
+	EXPECT(took >= 250 && took < 2000, "250 ms took %llu ms", (unsigned long long)took);
+}
+
+TEST(any_and_all)
+{
+	struct kfd_event_data data[3] = { 0 };
+	uint32_t result;
+	struct kfd k;
+
+	fixture_open(&k);
+	for (int i = 0; i < 3; i++)
+		data[i].event_id = signal_event(&k, false);
+	EXPECT_OK(kfd_event_wait(&k, data, 3, false, 0, &result));
+	EXPECT_EQ(result, TIMEOUT);
+	ASSERT_OK(kfd_event_set(&k, data[1].event_id));
+	EXPECT_OK(kfd_event_wait(&k, data, 3, false, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+	EXPECT_OK(kfd_event_wait(&k, data, 3, true, 0, &result));
+	EXPECT_EQ(result, TIMEOUT);
+	ASSERT_OK(kfd_event_set(&k, data[0].event_id));
+	ASSERT_OK(kfd_event_set(&k, data[2].event_id));
+	EXPECT_OK(kfd_event_wait(&k, data, 3, true, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+}
+
+TEST(waiting_for_nothing)
+{
+	uint32_t result;
+	struct kfd k;
+
+	fixture_open(&k);
+	/* All of no events have happened; one of no events has not, but none is missing either. */
+	EXPECT_OK(kfd_event_wait(&k, NULL, 0, true, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+	EXPECT_OK(kfd_event_wait(&k, NULL, 0, false, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+}
+
+TEST(bad_arrays)
+{
+	struct kfd_event_data data = { 0 };
+	uint32_t result;
+	struct kfd k;
+
+	fixture_open(&k);
+	data.event_id = signal_event(&k, true);
+	EXPECT_RET(kfd_event_wait(&k, NULL, 1, true, 0, &result), -EFAULT);
+	EXPECT_EQ(result, FAIL);
+	EXPECT_RET(kfd_event_wait(&k, (void *)KERNEL_ADDRESS, 1, true, 0, &result), -EFAULT);
+	EXPECT_RET(kfd_event_wait(&k, &data, KFD_SIGNAL_EVENT_LIMIT + 1, true, 0, &result), -ENOMEM);
+	EXPECT_RET(kfd_event_wait(&k, &data, ~0u, true, 0, &result), -ENOMEM);
+}
+
+struct waiter {
+	struct kfd *k;
+	struct kfd_event_data data[4];
+	uint32_t count, ms, result;
+	bool all;
+	int ret;
+	pthread_t thread;
+};
+
+static void *waiting(void *data)
+{
+	struct waiter *w = data;
+
+	w->ret = kfd_event_wait(w->k, w->data, w->count, w->all, w->ms, &w->result);
+	return NULL;
+}
+
+static void start(struct waiter *w, struct kfd *k, uint32_t id)
+{
+	memset(w, 0, sizeof(*w));
+	w->k = k;
+	w->count = 1;
+	w->ms = 20000;
+	w->all = true;
+	w->data[0].event_id = id;
+	ASSERT(pthread_create(&w->thread, NULL, waiting, w) == 0);
+}
+
+static void finish(struct waiter *w)
+{
+	pthread_join(w->thread, NULL);
+}
+
+TEST(setting_wakes_a_waiter)
+{
+	struct waiter w;
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	id = signal_event(&k, true);
+	for (int i = 0; i < 20; i++) {
+		start(&w, &k, id);
+		usleep(i & 1 ? 20000 : 0);
+		EXPECT_OK(kfd_event_set(&k, id));
+		finish(&w);
+		EXPECT_OK(w.ret);
+		EXPECT_EQ(w.result, COMPLETE);
+		/* Whether it was there or came later: it consumed the event. */
+		EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	}
+}
+
+/* One set wakes all who wait, of an automatic event as well. */
+TEST(setting_wakes_all_waiters)
+{
+	struct waiter w[8];
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	id = signal_event(&k, true);
+	for (int i = 0; i < 8; i++)
+		start(&w[i], &k, id);
+	usleep(300000);
+	EXPECT_OK(kfd_event_set(&k, id));
+	for (int i = 0; i < 8; i++) {
+		finish(&w[i]);
+		EXPECT_OK(w[i].ret);
+		EXPECT_EQ(w[i].result, COMPLETE);
+	}
+	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+}
+
+TEST(all_waits_for_the_last)
+{
+	uint32_t ids[3];
+	struct waiter w;
+	struct kfd k;
+
+	fixture_open(&k);
+	for (int i = 0; i < 3; i++)
+		ids[i] = signal_event(&k, true);
+	memset(&w, 0, sizeof(w));
+	w.k = &k;
+	w.count = 3;
+	w.all = true;
+	w.ms = 20000;
+	for (int i = 0; i < 3; i++)
+		w.data[i].event_id = ids[i];
+	ASSERT(pthread_create(&w.thread, NULL, waiting, &w) == 0);
+	for (int i = 0; i < 3; i++) {
+		usleep(50000);
+		EXPECT_OK(kfd_event_set(&k, ids[i]));
+	}
+	finish(&w);
+	EXPECT_OK(w.ret);
+	EXPECT_EQ(w.result, COMPLETE);
+}
+
+TEST(destroying_wakes_with_failure)
+{
+	struct waiter w;
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	id = signal_event(&k, true);
+	start(&w, &k, id);
+	usleep(200000);
+	EXPECT_OK(kfd_event_destroy(&k, id));
+	finish(&w);
+	EXPECT_RET(w.ret, -EIO);
+	EXPECT_EQ(w.result, FAIL);
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+/* A signal interrupts the wait; what is left of the time is told. */
+TEST(signals_interrupt_the_wait)
+{
+	struct sigaction action = { .sa_handler = nothing };
+	struct kfd_ioctl_wait_events_args args = { 0 };
+	struct kfd_event_data data = { 0 };
+	struct kfd k;
+	int ret;
+
+	fixture_open(&k);
+	data.event_id = signal_event(&k, true);
+	sigaction(SIGALRM, &action, NULL);
+	args.events_ptr = kfd_va(&data);
+	args.num_events = 1;
+	args.timeout = 10000;
+	alarm(1);
+	ret = kfd_ioctl(k.fd, AMDKFD_IOC_WAIT_EVENTS, &args);
+	EXPECT_RET(ret, -EINTR);
+	EXPECT_EQ(args.wait_result, FAIL);
+	EXPECT(args.timeout > 5000 && args.timeout < 9900, "%u ms left", args.timeout);
+}
+
+TEST(ages)
+{
+	struct kfd_event_data data = { 0 };
+	uint32_t result;
+	uint64_t age;
+	struct kfd k;
+
+	fixture_open(&k);
+	data.event_id = signal_event(&k, true);
+	/* Age 1 is what an event is born with. */
+	data.signal_event_data.last_event_age = 1;
+	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
+	EXPECT_EQ(result, TIMEOUT);
+	EXPECT_OK(kfd_event_set(&k, data.event_id));
+	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+	age = data.signal_event_data.last_event_age;
+	EXPECT_EQ(age, 2);
+	/* Nothing new since. */
+	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
+	EXPECT_EQ(result, TIMEOUT);
+	/* Another waiter that knows an older age is woken though the event was consumed. */
+	EXPECT_OK(kfd_event_set(&k, data.event_id));
+	EXPECT_EQ(wait_one(&k, data.event_id, 0), COMPLETE);
+	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+	EXPECT_EQ(data.signal_event_data.last_event_age, 3);
+	/* Age 0 asks for the old behaviour and is left alone. */
+	data.signal_event_data.last_event_age = 0;
+	EXPECT_OK(kfd_event_set(&k, data.event_id));
+	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
+	EXPECT_EQ(result, COMPLETE);
+	EXPECT_EQ(data.signal_event_data.last_event_age, 0);
+}
+
+/* The GPU's way: the command processor writes the slot and interrupts; the kernel takes the slot back. */
+TEST(the_gpu_raises_events)
+{
+	volatile uint64_t *slots;
+	uint32_t *words;
+	struct fixture f;
+
+	fixture_launch(&f);
+	words = f.data->va;
+	slots = f.k.event_page->va;
+	for (uint32_t i = 0; i < 50; i++) {
+		fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, i);
+		ASSERT_EQ(wait_one(&f.k, f.signal.event_id, WAIT_MS), COMPLETE);
+		ASSERT_EQ(f.signal.s->value, 0);
+		ASSERT_EQ(words[63], i);
+		EXPECT_EQ(slots[f.signal.event_id], KFD_EVENT_UNSIGNALED);
+	}
+}
+
+/* Waits that start before the kernel is launched are woken by the interrupt alone. */
+TEST(the_gpu_wakes_sleepers)
+{
+	struct waiter w;
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int i = 0; i < 10; i++) {
+		start(&w, &f.k, f.signal.event_id);
+		usleep(50000);
+		fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 1);
+		finish(&w);
+		EXPECT_OK(w.ret);
+		EXPECT_EQ(w.result, COMPLETE);
+		EXPECT_EQ(f.signal.s->value, 0);
+	}
+}
+
+/* With many events in use, each kernel still raises its own. */
+TEST(each_kernel_raises_its_own_event)
+{
+	struct kfd_signal signals[64];
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int i = 0; i < 200; i++)
+		signal_event(&f.k, true);
+	for (int i = 0; i < 64; i++)
+		ASSERT_OK(kfd_signal_create(&f.k, 1, &signals[i]));
+	for (unsigned int i = 0; i < 64; i++)
+		fixture_fill_start(&f, &f.q, &signals[i], i, (uint32_t *)f.data->va + i * 64, 64, i + 1);
+	for (unsigned int i = 0; i < 64; i++) {
+		unsigned int n = i * 29 % 64;
+
+		ASSERT_EQ(wait_one(&f.k, signals[n].event_id, WAIT_MS), COMPLETE);
+		ASSERT_EQ(signals[n].s->value, 0);
+		ASSERT_EQ(((uint32_t *)f.data->va)[n * 64 + 63], n + 1);
+	}
+}

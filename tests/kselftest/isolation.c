@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Two processes at once: neither sees the other's doorbells, memory or events. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* The same place in both, far from everything that the system chooses. */
+#define COMMON_VA ((char *)0x700000000000ul)
+
+/* What one side tells the other. */
+struct facts {
+	uint64_t doorbell_offset, doorbell_pfn, handle, mmap_offset;
+	uint32_t event;
+	uint64_t read_index;
+};
+
+struct pair {
+	int mine;
+	pid_t child;
+};
+
+/* Forks; returns true in the child. Each side has an end of the socket. */
+static bool split(struct pair *p)
+{
+	int ends[2];
+
+	ASSERT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+	fflush(stdout);
+	p->child = fork();
+	ASSERT(p->child >= 0);
+	p->mine = ends[p->child ? 0 : 1];
+	close(ends[p->child ? 1 : 0]);
+	return !p->child;
+}
+
+static void tell(struct pair *p, const struct facts *facts)
+{
+	ASSERT(send(p->mine, facts, sizeof(*facts), 0) == sizeof(*facts));
+}
+
+static void hear(struct pair *p, struct facts *facts)
+{
+	ASSERT(recv(p->mine, facts, sizeof(*facts), 0) == sizeof(*facts), "the other side is gone");
+}
+
+/* Lets the other side go on, and waits until it has come as far. */
+static void meet(struct pair *p)
+{
+	struct facts none = { 0 };
+
+	tell(p, &none);
+	hear(p, &none);
+}
+
+static void join(struct pair *p)
+{
+	int status;
+
+	ASSERT(waitpid(p->child, &status, 0) == p->child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other side failed");
+}
+
+static uint64_t page_frame(volatile void *va)
+{
+	uint64_t entry = 0;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, &entry, 8, (off_t)(kfd_va((void *)va) / KFD_PAGE * 8)) != 8)
+		entry = 0;
+	close(fd);
+	return entry & ((1ull << 55) - 1);
+}
+
+static void collect(struct fixture *f, struct facts *facts)
+{
+	/* The page must have been touched to be in the table; reading a doorbell has no effect. */
+	(void)*(volatile uint32_t *)f->q.doorbell;
+	facts->doorbell_offset = f->q.doorbell_offset;
+	facts->doorbell_pfn = page_frame(f->k.doorbells);
+	facts->handle = f->data->handle;
+	facts->mmap_offset = f->data->mmap_offset;
+	facts->event = f->signal.event_id;
+}
+
+TEST(doorbells_are_different_pages)
+{
+	struct facts mine = { 0 }, theirs;
+	struct fixture f;
+	struct pair p;
+
+	split(&p);
+	fixture_launch(&f);
+	collect(&f, &mine);
+	tell(&p, &mine);
+	hear(&p, &theirs);
+	/* The same file offset means a different slice to each process. */
+	EXPECT_EQ(mine.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1), theirs.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
+	EXPECT(fixture_works(&f));
+	meet(&p);
+	if (!mine.doorbell_pfn)
+		SKIP("no page frame numbers in /proc/self/pagemap");
+	EXPECT(mine.doorbell_pfn + 2 <= theirs.doorbell_pfn || theirs.doorbell_pfn + 2 <= mine.doorbell_pfn, "frames %#llx and %#llx",
+	       (unsigned long long)mine.doorbell_pfn, (unsigned long long)theirs.doorbell_pfn);
+	if (p.child)
+		join(&p);
+}
+
+/* A packet whose doorbell was not rung stays where it is, whatever the other process rings. */
+TEST(ringing_reaches_only_the_own_queue)
+{
+	struct fixture f;
+	struct pair p;
+
+	if (split(&p)) {
+		fixture_launch(&f);
+		meet(&p);
+		for (int i = 0; i < 20; i++)
+			EXPECT(fixture_works(&f));
+		meet(&p);
+		ktap_end();
+	}
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	((uint32_t *)f.data->va)[0] = 7;
+	{
+		volatile uint64_t *real = f.q.doorbell, elsewhere = 0;
+
+		f.q.doorbell = &elsewhere;
+		fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 8);
+		f.q.doorbell = real;
+	}
+	meet(&p);
+	meet(&p);
+	EXPECT_EQ(f.signal.s->value, 1);
+	EXPECT_EQ(((uint32_t *)f.data->va)[0], 7);
+	kfd_queue_ring(&f.q, f.q.q->write_dispatch_id - 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(((uint32_t *)f.data->va)[0], 8);
+	join(&p);
+}
+
+TEST(handles_of_another_process_are_unknown)
+{
+	struct facts facts = { 0 };
+	struct fixture f;
+	struct pair p;
+
+	if (split(&p)) {
+		struct kfd_ioctl_free_memory_of_gpu_args free_args = { 0 };
+		struct kfd_ioctl_map_memory_to_gpu_args map_args = { .n_devices = 1 };
+		struct kfd k;
+		void *m;
+
+		fixture_open(&k);
+		hear(&p, &facts);
+		free_args.handle = map_args.handle = facts.handle;
+		map_args.device_ids_array_ptr = kfd_va(&k.node.gpu_id);
+		EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &free_args), -EINVAL);
+		EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map_args), -ENOMEM);
+		EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &map_args), -ENOMEM);
+		m = mmap(NULL, 4096, PROT_READ, MAP_SHARED, k.drm, (off_t)facts.mmap_offset);
+		EXPECT(m == MAP_FAILED && errno == EACCES, "%s", m == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+		meet(&p);
+		ktap_end();
+	}
+	fixture_launch(&f);
+	collect(&f, &facts);
+	tell(&p, &facts);
+	meet(&p);
+	EXPECT(fixture_works(&f));
+	join(&p);
+}
+
+TEST(events_of_another_process_are_unknown)
+{
+	struct facts facts = { 0 };
+	struct pair p;
+	uint32_t id = 0, result;
+	struct kfd k;
+
+	if (split(&p)) {
+		fixture_open(&k);
+		hear(&p, &facts);
+		EXPECT_RET(kfd_event_set(&k, facts.event), -EINVAL);
+		EXPECT_RET(kfd_event_destroy(&k, facts.event), -EINVAL);
+		/* Nor does setting an own event of the same number. */
+		do
+			ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
+		while (id < facts.event);
+		ASSERT_EQ(id, facts.event);
+		EXPECT_OK(kfd_event_set(&k, id));
+		meet(&p);
+		ktap_end();
+	}
+	fixture_open(&k);
+	for (int i = 0; i < 10; i++)
+		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
+	facts.event = id;
+	tell(&p, &facts);
+	meet(&p);
+	EXPECT_OK(kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, 100, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
+	join(&p);
+}
+
+/* One address, two processes, two memories: the GPU's walks are per process, through all its caches. */
+TEST_TIMEOUT(one_address_is_two_memories, 120)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = kfd_va(COMMON_VA), .size = 65536, .flags = KFD_FLAGS_GTT };
+	struct kfd_bo common = { .va = COMMON_VA, .size = 65536, .flags = KFD_FLAGS_GTT };
+	uint32_t *words = (uint32_t *)COMMON_VA, who;
+	struct fixture f;
+	struct pair p;
+
+	who = split(&p) ? 0xc0000000 : 0xa0000000;
+	fixture_launch(&f);
+	args.gpu_id = f.k.node.gpu_id;
+	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	common.handle = args.handle;
+	common.mmap_offset = args.mmap_offset;
+	ASSERT_OK(kfd_bo_map_cpu(&f.k, &common));
+	ASSERT_OK(kfd_bo_map_gpu(&f.k, &common));
+	for (uint32_t round = 0; round < 30; round++) {
+		meet(&p);
+		ASSERT_OK(fixture_fill(&f, &f.q, words, 4096, who + round));
+		meet(&p);
+		for (int i = 0; i < 4096; i++)
+			ASSERT_EQ(words[i], who + round);
+	}
+	meet(&p);
+	if (p.child)
+		join(&p);
+}
+
+/* Both launch all the time, neither waits for the other. */
+TEST_TIMEOUT(both_work_at_full_speed, 120)
+{
+	struct fixture f;
+	struct pair p;
+
+	split(&p);
+	fixture_launch(&f);
+	meet(&p);
+	for (int i = 0; i < 100; i++)
+		ASSERT(fixture_works(&f), "round %d", i);
+	if (p.child)
+		join(&p);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* mmap() of /dev/kfd: doorbells, the register page, and what is refused. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static uint64_t offset_of(uint64_t type, uint32_t gpu_id)
+{
+	return type << 62 | (uint64_t)(gpu_id & 0xffff) << 46;
+}
+
+/* 0 and unmapped again, or a negative errno. */
+static int try_map(int fd, uint64_t offset, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	munmap(p, size);
+	return 0;
+}
+
+TEST(doorbells_are_mapped_whole)
+{
+	struct fixture f;
+	uint64_t offset;
+
+	fixture_launch(&f);
+	offset = offset_of(3, f.k.node.gpu_id);
+	EXPECT_OK(try_map(f.k.fd, offset, 8192));
+	EXPECT_RET(try_map(f.k.fd, offset, 4096), -EINVAL);
+	EXPECT_RET(try_map(f.k.fd, offset, 16384), -EINVAL);
+	EXPECT_RET(try_map(f.k.fd, offset_of(3, f.k.node.gpu_id ^ 1), 8192), -ENODEV);
+	EXPECT_RET(try_map(f.k.fd, offset_of(3, 0), 8192), -ENODEV);
+	EXPECT(fixture_works(&f));
+}
+
+TEST(retired_types_are_einval)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	EXPECT_RET(try_map(f.k.fd, offset_of(1, f.k.node.gpu_id), 4096), -EINVAL);
+	EXPECT_RET(try_map(f.k.fd, offset_of(2, f.k.node.gpu_id), 4096), -EINVAL);
+	EXPECT_RET(try_map(f.k.fd, offset_of(2, 0), 4096), -EINVAL);
+}
+
+TEST(register_page_is_one_page)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	EXPECT_OK(try_map(f.k.fd, offset_of(0, f.k.node.gpu_id), 4096));
+	EXPECT_RET(try_map(f.k.fd, offset_of(0, f.k.node.gpu_id), 8192), -EINVAL);
+	EXPECT_RET(try_map(f.k.fd, offset_of(0, 0), 4096), -ENODEV);
+	EXPECT_RET(try_map(f.k.fd, 0, 4096), -ENODEV);
+}
+
+/* Input and output of a device: never dumped, copied or grown. */
+TEST(doorbell_mappings_are_marked)
+{
+	char line[512], wanted[32];
+	bool here = false, found = false;
+	struct fixture f;
+	FILE *maps;
+
+	fixture_launch(&f);
+	snprintf(wanted, sizeof(wanted), "%lx-", (unsigned long)kfd_va((void *)f.k.doorbells));
+	maps = fopen("/proc/self/smaps", "re");
+	ASSERT(maps != NULL);
+	while (fgets(line, sizeof(line), maps)) {
+		if (!strncmp(line, wanted, strlen(wanted)))
+			here = true;
+		if (!here || strncmp(line, "VmFlags:", 8))
+			continue;
+		found = true;
+		EXPECT(strstr(line, " io") != NULL, "%s", line);
+		EXPECT(strstr(line, " dc") != NULL, "%s", line);
+		EXPECT(strstr(line, " de") != NULL, "%s", line);
+		EXPECT(strstr(line, " dd") != NULL, "%s", line);
+		EXPECT(strstr(line, " pf") != NULL, "%s", line);
+		break;
+	}
+	EXPECT(found);
+	fclose(maps);
+}
+
+TEST(a_mapping_cannot_grow)
+{
+	struct fixture f;
+	void *p;
+
+	fixture_launch(&f);
+	p = mremap((void *)f.k.doorbells, KFD_DOORBELL_SLICE, KFD_DOORBELL_SLICE * 2, MREMAP_MAYMOVE);
+	EXPECT(p == MAP_FAILED && errno == EFAULT, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "grown");
+	EXPECT(fixture_works(&f));
+}
+
+TEST(a_queue_works_through_a_second_mapping)
+{
+	struct fixture f;
+	void *p;
+
+	fixture_launch(&f);
+	p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, f.k.fd,
+		 (off_t)(f.q.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1)));
+	ASSERT(p != MAP_FAILED);
+	munmap((void *)f.k.doorbells, KFD_DOORBELL_SLICE);
+	f.k.doorbells = p;
+	f.q.doorbell = (volatile uint64_t *)((char *)p + (f.q.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	EXPECT(fixture_works(&f));
+	/* Files may be closed; what is mapped and what runs stays. */
+	close(f.k.drm);
+	EXPECT(fixture_works(&f));
+}
+
+static void touch(void *data)
+{
+	*(volatile uint64_t *)data;
+}
+
+TEST(doorbells_are_not_there_after_unmap)
+{
+	struct fixture f;
+	int ret;
+
+	fixture_launch(&f);
+	munmap((void *)f.k.doorbells, KFD_DOORBELL_SLICE);
+	fflush(stdout);
+	ret = fork();
+	ASSERT(ret >= 0);
+	if (!ret) {
+		touch((void *)f.q.doorbell);
+		_exit(0);
+	}
+	ASSERT(waitpid(ret, &ret, 0) > 0);
+	EXPECT(WIFSIGNALED(ret) && WTERMSIG(ret) == SIGSEGV);
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* ALLOC, FREE, MAP, UNMAP_MEMORY and AVAILABLE_MEMORY. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define VRAM (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE)
+#define GTT (KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE)
+#define DOORBELL (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
+#define REMAP (KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
+
+static int alloc(struct kfd *k, uint64_t va, uint64_t size, uint32_t flags, uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = va, .size = size, .gpu_id = k->node.gpu_id, .flags = flags
+	};
+	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+
+	*handle = args.handle;
+	return ret;
+}
+
+static int release(struct kfd *k, uint64_t handle)
+{
+	struct kfd_ioctl_free_memory_of_gpu_args args = { .handle = handle };
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &args);
+}
+
+static int map(struct kfd *k, uint64_t handle)
+{
+	struct kfd_ioctl_map_memory_to_gpu_args args = {
+		.handle = handle, .device_ids_array_ptr = kfd_va(&k->node.gpu_id), .n_devices = 1
+	};
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args);
+}
+
+static int unmap(struct kfd *k, uint64_t handle)
+{
+	struct kfd_ioctl_unmap_memory_from_gpu_args args = {
+		.handle = handle, .device_ids_array_ptr = kfd_va(&k->node.gpu_id), .n_devices = 1
+	};
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &args);
+}
+
+static uint64_t reserve(size_t size)
+{
+	size_t reserved;
+	void *start, *p = kfd_reserve(size, &reserved, &start);
+
+	ASSERT(p != NULL);
+	return kfd_va(p);
+}
+
+TEST(handles_name_their_gpu)
+{
+	uint64_t handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(alloc(&k, reserve(4096), 4096, GTT, &handle));
+	EXPECT_EQ(handle >> 32, k.node.gpu_id);
+	EXPECT_OK(release(&k, handle));
+}
+
+/* What the processor writes through its mapping stays, for each kind, size, and set of caching flags. */
+TEST(kinds_and_flags)
+{
+	static const uint32_t flags[] = {
+		GTT,
+		GTT | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT,
+		GTT | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED,
+		GTT | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE,
+		GTT | KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT,
+		KFD_IOC_ALLOC_MEM_FLAGS_GTT,
+		VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC,
+		VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT,
+		VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE,
+		VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS,
+		VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT,
+	};
+	static const size_t sizes[] = { 4096, 5000, 65536, 2 << 20, (2 << 20) + 4096 };
+	struct kfd k;
+
+	fixture_open(&k);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if ((flags[i] & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) && !k.node.large_bar)
+			continue;
+		for (size_t n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++) {
+			struct kfd_bo *bo;
+			volatile uint32_t *words;
+
+			ASSERT(kfd_bo_create(&k, sizes[n], flags[i], &bo) == 0, "flags %#x size %zu", flags[i], sizes[n]);
+			words = bo->va;
+			EXPECT(words[0] == 0 && words[bo->size / 4 - 1] == 0, "flags %#x size %zu: not clear", flags[i], sizes[n]);
+			words[0] = 0xdeadbeef;
+			words[bo->size / 4 - 1] = 0x12345678;
+			EXPECT(words[0] == 0xdeadbeef && words[bo->size / 4 - 1] == 0x12345678, "flags %#x size %zu", flags[i],
+			       sizes[n]);
+			EXPECT(kfd_bo_free(&k, bo) == 0, "flags %#x size %zu", flags[i], sizes[n]);
+		}
+	}
+}
+
+TEST(video_memory_needs_no_address)
+{
+	uint64_t handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(alloc(&k, 0, 1 << 20, VRAM, &handle));
+	EXPECT_OK(release(&k, handle));
+}
+
+TEST(what_was_freed_is_cleared_before_it_is_given_again)
+{
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	fixture_open(&k);
+	if (!k.node.large_bar)
+		SKIP("the processor does not see video memory");
+	for (int i = 0; i < 4; i++) {
+		uint32_t *words;
+
+		ASSERT_OK(kfd_bo_create(&k, 4 << 20, KFD_FLAGS_VRAM, &bo));
+		words = bo->va;
+		for (size_t n = 0; n < bo->size / 4; n += 251)
+			ASSERT(words[n] == 0, "round %d, word %zu: %#x", i, n, words[n]);
+		memset(words, 0xa5, bo->size);
+		ASSERT_OK(kfd_bo_free(&k, bo));
+	}
+}
+
+TEST(alloc_errors)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args;
+	uint64_t va = reserve(1 << 20), handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(alloc(&k, va, 0, GTT, &handle), -EINVAL);
+	/* No kind at all. */
+	EXPECT_RET(alloc(&k, va, 4096, KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &handle), -EINVAL);
+	EXPECT_RET(alloc(&k, va, 4096, 0, &handle), -EINVAL);
+	/* User memory without its address. */
+	EXPECT_RET(alloc(&k, va, 4096, KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &handle), -EINVAL);
+	/* A ring of half of one byte. */
+	EXPECT_RET(alloc(&k, va, 1, GTT | KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM, &handle), -EINVAL);
+	memset(&args, 0, sizeof(args));
+	args.va_addr = va;
+	args.size = 4096;
+	args.flags = GTT;
+	args.gpu_id = NO_SUCH_GPU;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args), -EINVAL);
+	args.gpu_id = 0;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args), -EINVAL);
+	if (!k.node.large_bar)
+		EXPECT_RET(alloc(&k, va, 4096, VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC, &handle), -EINVAL);
+}
+
+TEST(more_than_there_is_is_enomem)
+{
+	uint64_t va = reserve(1 << 20), handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(alloc(&k, va, k.node.vram_bytes + (1 << 20), VRAM, &handle), -ENOMEM);
+	EXPECT_RET(alloc(&k, va, 1ull << 46, VRAM, &handle), -ENOMEM);
+	EXPECT_RET(alloc(&k, va, 1ull << 46, GTT, &handle), -ENOMEM);
+	/* And what there is can still be had. */
+	ASSERT_OK(alloc(&k, va, 1 << 20, VRAM, &handle));
+	EXPECT_OK(release(&k, handle));
+}
+
+TEST(alloc_without_vm_is_enodev)
+{
+	uint64_t handle;
+	struct kfd k;
+
+	fixture_open_only(&k);
+	EXPECT_RET(alloc(&k, reserve(4096), 4096, GTT, &handle), -ENODEV);
+	EXPECT_RET(alloc(&k, 0, 4096, VRAM, &handle), -ENODEV);
+	/* The size is looked at before anything else. */
+	EXPECT_RET(alloc(&k, 0, 0, VRAM, &handle), -EINVAL);
+}
+
+TEST(doorbells_have_one_size)
+{
+	uint64_t handle;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(alloc(&k, reserve(8192), 4096, DOORBELL, &handle), -EINVAL);
+	EXPECT_RET(alloc(&k, reserve(16384), 16384, DOORBELL, &handle), -EINVAL);
+	ASSERT_OK(kfd_bo_alloc(&k, KFD_DOORBELL_SLICE, DOORBELL, &bo));
+	EXPECT_OK(kfd_bo_map_gpu(&k, bo));
+	EXPECT_OK(kfd_bo_free(&k, bo));
+}
+
+TEST(register_page_has_one_size)
+{
+	uint64_t handle;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(alloc(&k, reserve(8192), 8192, REMAP, &handle), -EINVAL);
+	ASSERT_OK(kfd_bo_alloc(&k, KFD_PAGE, REMAP, &bo));
+	/* Its offset is one for /dev/kfd: type 0 and the GPU's number. */
+	EXPECT_EQ(bo->mmap_offset >> 62, 0);
+	EXPECT_EQ(bo->mmap_offset >> 46 & 0xffff, k.node.gpu_id & 0xffff);
+	EXPECT_OK(kfd_bo_map_cpu(&k, bo));
+	EXPECT_OK(kfd_bo_map_gpu(&k, bo));
+	/* Flushing the host data path is a store to its first word. */
+	*(volatile uint32_t *)bo->va = 0;
+	EXPECT_OK(kfd_bo_free(&k, bo));
+}
+
+TEST(free_errors)
+{
+	uint64_t handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(release(&k, 0), -EINVAL);
+	EXPECT_RET(release(&k, (uint64_t)k.node.gpu_id << 32 | 0x123), -EINVAL);
+	EXPECT_RET(release(&k, (uint64_t)NO_SUCH_GPU << 32), -EINVAL);
+	EXPECT_RET(release(&k, ~0ull), -EINVAL);
+	ASSERT_OK(alloc(&k, reserve(4096), 4096, GTT, &handle));
+	ASSERT_OK(map(&k, handle));
+	EXPECT_RET(release(&k, handle), -EBUSY);
+	ASSERT_OK(unmap(&k, handle));
+	EXPECT_OK(release(&k, handle));
+	EXPECT_RET(release(&k, handle), -EINVAL);
+}
+
+TEST(the_event_page_cannot_be_freed)
+{
+	uint32_t id;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
+	EXPECT_RET(release(&k, k.event_page->handle), -EPERM);
+	EXPECT_OK(kfd_event_destroy(&k, id));
+	EXPECT_RET(release(&k, k.event_page->handle), -EPERM);
+}
+
+TEST(map_and_unmap_errors)
+{
+	struct kfd_ioctl_map_memory_to_gpu_args args = { 0 };
+	uint32_t ids[2];
+	uint64_t handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(alloc(&k, reserve(4096), 4096, GTT, &handle));
+	ids[0] = k.node.gpu_id;
+	ids[1] = NO_SUCH_GPU;
+	/* The arguments of both calls are laid out alike. */
+	for (int i = 0; i < 2; i++) {
+		unsigned long request = i ? AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU : AMDKFD_IOC_MAP_MEMORY_TO_GPU;
+
+		args = (struct kfd_ioctl_map_memory_to_gpu_args){ .handle = handle, .device_ids_array_ptr = kfd_va(ids) };
+		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EINVAL);
+		args.n_devices = 1;
+		args.n_success = 2;
+		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EINVAL);
+		args.n_success = 0;
+		args.device_ids_array_ptr = KERNEL_ADDRESS;
+		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EFAULT);
+		args.device_ids_array_ptr = kfd_va(&ids[1]);
+		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EINVAL);
+		EXPECT_EQ(args.n_success, 0);
+		args.device_ids_array_ptr = kfd_va(ids);
+		args.handle = (uint64_t)k.node.gpu_id << 32 | 0x4444;
+		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -ENOMEM);
+		args.handle = (uint64_t)NO_SUCH_GPU << 32;
+		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EINVAL);
+	}
+	/* What was not mapped cannot be unmapped; mapping twice is no error. */
+	EXPECT_RET(unmap(&k, handle), -EINVAL);
+	EXPECT_OK(map(&k, handle));
+	EXPECT_OK(map(&k, handle));
+	EXPECT_OK(unmap(&k, handle));
+	EXPECT_RET(unmap(&k, handle), -EINVAL);
+	/* All devices before the unknown one were served, and said to be. */
+	args = (struct kfd_ioctl_map_memory_to_gpu_args){
+		.handle = handle, .device_ids_array_ptr = kfd_va(ids), .n_devices = 2
+	};
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args), -EINVAL);
+	EXPECT_EQ(args.n_success, 1);
+	EXPECT_OK(unmap(&k, handle));
+	/* Nothing left to do is done. */
+	args = (struct kfd_ioctl_map_memory_to_gpu_args){
+		.handle = handle, .device_ids_array_ptr = kfd_va(ids), .n_devices = 1, .n_success = 1
+	};
+	EXPECT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args));
+	EXPECT_OK(release(&k, handle));
+}
+
+TEST(addresses_that_cannot_be_mapped)
+{
+	uint64_t va = reserve(1 << 20), first, second;
+	struct kfd k;
+
+	fixture_open(&k);
+	/* Two at one place. */
+	ASSERT_OK(alloc(&k, va, 65536, GTT, &first));
+	ASSERT_OK(map(&k, first));
+	ASSERT_OK(alloc(&k, va + 61440, 8192, GTT, &second));
+	EXPECT_RET(map(&k, second), -EINVAL);
+	ASSERT_OK(unmap(&k, first));
+	EXPECT_OK(map(&k, second));
+	EXPECT_OK(unmap(&k, second));
+	EXPECT_OK(release(&k, second));
+	EXPECT_OK(release(&k, first));
+	/* Beyond what the GPU's page tables reach. */
+	if (!alloc(&k, 0x4000000000000000ull, 4096, GTT, &first)) {
+		EXPECT_RET(map(&k, first), -EINVAL);
+		EXPECT_OK(release(&k, first));
+	}
+	/* Not on a page. */
+	if (!alloc(&k, va + 0x123, 4096, GTT, &first)) {
+		EXPECT_RET(map(&k, first), -EINVAL);
+		EXPECT_OK(release(&k, first));
+	}
+}
+
+TEST(buffers_of_a_queue_cannot_be_unmapped)
+{
+	struct kfd_queue q;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_queue_create(&k, &q, 64));
+	EXPECT_RET(unmap(&k, q.ring->handle), -EBUSY);
+	EXPECT_RET(unmap(&k, q.descriptor->handle), -EBUSY);
+	EXPECT_RET(unmap(&k, q.cwsr->handle), -EBUSY);
+	EXPECT_RET(release(&k, q.ring->handle), -EBUSY);
+	/* Afterwards they can: destroying frees them. */
+	EXPECT_OK(kfd_queue_destroy(&q));
+}
+
+TEST(available_memory_goes_down_and_comes_back)
+{
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = NO_SUCH_GPU };
+	uint64_t before, during, after, handle;
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args), -EINVAL);
+	ASSERT_OK(kfd_available(&k, &before));
+	EXPECT(before > 0 && before <= k.node.vram_bytes, "%llu", (unsigned long long)before);
+	EXPECT_EQ(before % (2 << 20), 0);
+	ASSERT_OK(alloc(&k, 0, 64 << 20, VRAM, &handle));
+	ASSERT_OK(kfd_available(&k, &during));
+	EXPECT(during <= before - (64 << 20), "%llu after %llu", (unsigned long long)during, (unsigned long long)before);
+	EXPECT_OK(release(&k, handle));
+	ASSERT_OK(kfd_available(&k, &after));
+	EXPECT_EQ(after, before);
+}
+
+/* The CPU's mapping lives on when the handle is gone, as every mapping of a file does. */
+TEST(cpu_mapping_outlives_the_handle)
+{
+	uint32_t *words;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_alloc(&k, 8192, KFD_FLAGS_GTT, &bo));
+	ASSERT_OK(kfd_bo_map_cpu(&k, bo));
+	words = bo->va;
+	words[5] = 99;
+	ASSERT_OK(release(&k, bo->handle));
+	EXPECT_EQ(words[5], 99);
+	words[5] = 100;
+	EXPECT_EQ(words[5], 100);
+}
+
+TEST(offsets_belong_to_the_file_that_may_use_them)
+{
+	char path[64];
+	struct kfd_bo *bo;
+	struct kfd k;
+	void *p;
+	int other;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_alloc(&k, 8192, KFD_FLAGS_GTT, &bo));
+	snprintf(path, sizeof(path), "/dev/dri/renderD%u", k.node.drm_render_minor);
+	other = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT(other >= 0);
+	p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, other, (off_t)bo->mmap_offset);
+	EXPECT(p == MAP_FAILED && errno == EACCES, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	/* More than the object has. */
+	p = mmap(NULL, 16384, PROT_READ, MAP_SHARED, k.drm, (off_t)bo->mmap_offset);
+	EXPECT(p == MAP_FAILED && errno == EINVAL, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	/* Nothing there. */
+	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, k.drm, (off_t)1 << 50);
+	EXPECT(p == MAP_FAILED && errno == EINVAL, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+}
+
+TEST(many_objects)
+{
+	static uint64_t handles[2000];
+	struct kfd k;
+	uint64_t va, before, after;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_available(&k, &before));
+	va = reserve(2000ul * 8192);
+	for (int i = 0; i < 2000; i++) {
+		ASSERT_OK(alloc(&k, va + (uint64_t)i * 8192, 4096, i & 1 ? GTT : VRAM, &handles[i]));
+		ASSERT_OK(map(&k, handles[i]));
+	}
+	for (int i = 0; i < 2000; i++) {
+		int n = i * 7 % 2000;
+
+		ASSERT_OK(unmap(&k, handles[n]));
+		ASSERT_OK(release(&k, handles[n]));
+	}
+	ASSERT_OK(kfd_available(&k, &after));
+	EXPECT_EQ(after, before);
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* What fork, exec, threads and passed file descriptors mean to a driver that keys its state by address space. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* Every call and every mapping through a file of another process is EBADF. */
+static void use_foreign(void *data)
+{
+	struct fixture *f = data;
+	struct kfd_ioctl_get_version_args version;
+	char args[256] = { 0 };
+	void *p;
+
+	EXPECT_RET(kfd_ioctl(f->k.fd, AMDKFD_IOC_GET_VERSION, &version), -EBADF);
+	for (unsigned int nr = 1; nr <= 0x26; nr++) {
+		int ret = kfd_ioctl(f->k.fd, _IOC(_IOC_READ | _IOC_WRITE, AMDKFD_IOCTL_BASE, nr, sizeof(args)), args);
+
+		EXPECT(ret == -EBADF, "nr %#x answers %s", nr, ktap_errno_name(ret));
+	}
+	/* Numbers that do not exist do not exist for anybody. */
+	EXPECT_RET(kfd_ioctl(f->k.fd, _IOC(_IOC_READ, AMDKFD_IOCTL_BASE, 0x70, 8), args), -ENOTTY);
+	p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, f->k.fd,
+		 (off_t)(f->q.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1)));
+	EXPECT(p == MAP_FAILED && errno == EBADF, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+}
+
+TEST(a_forked_child_may_not_use_the_file)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	EXPECT_OK(ktap_in_child(use_foreign, &f));
+	/* The parent did not notice. */
+	EXPECT(fixture_works(&f));
+}
+
+static void touch_doorbell(void *data)
+{
+	struct fixture *f = data;
+
+	signal(SIGSEGV, SIG_DFL);
+	*(volatile uint64_t *)f->q.doorbell;
+}
+
+TEST(a_forked_child_does_not_have_the_doorbells)
+{
+	struct fixture f;
+	int status;
+	pid_t child;
+
+	fixture_launch(&f);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		touch_doorbell(&f);
+		_exit(0);
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %#x", status);
+	EXPECT(fixture_works(&f));
+}
+
+static void open_own(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+TEST(a_forked_child_may_open_its_own)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_OK(ktap_in_child(open_own, NULL));
+		EXPECT(fixture_works(&f));
+	}
+}
+
+/* The parent may end first: nothing of the child's hangs on it. */
+TEST(a_child_outlives_its_parent)
+{
+	int status;
+	pid_t child;
+	struct fixture f;
+
+	fixture_launch(&f);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		if (fork())
+			_exit(0);
+		usleep(100000);
+		open_own(NULL);
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	usleep(1500000);
+}
+
+static void *use_from_thread(void *data)
+{
+	struct fixture *f = data;
+
+	EXPECT(fixture_works(f));
+	return NULL;
+}
+
+TEST(threads_share_everything)
+{
+	pthread_t thread;
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int i = 0; i < 5; i++) {
+		ASSERT(pthread_create(&thread, NULL, use_from_thread, &f) == 0);
+		pthread_join(thread, NULL);
+		EXPECT(fixture_works(&f));
+	}
+}
+
+static int send_fd(int to, int fd)
+{
+	char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec io = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	return sendmsg(to, &message, 0) == 1 ? 0 : -errno;
+}
+
+static int receive_fd(int from)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec io = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	int fd;
+
+	if (recvmsg(from, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
+		return -1;
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+	return fd;
+}
+
+/* A file that arrived over a socket is as foreign as an inherited one. */
+TEST(a_passed_file_may_not_be_used)
+{
+	struct fixture f = { 0 };
+	int pair[2], status;
+	pid_t child;
+
+	ASSERT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		f.k.fd = receive_fd(pair[1]);
+		ASSERT(f.k.fd >= 0);
+		ASSERT(read(pair[1], &f.q.doorbell_offset, 8) == 8);
+		use_foreign(&f);
+		open_own(NULL);
+		ktap_end();
+	}
+	fixture_launch(&f);
+	ASSERT_OK(send_fd(pair[0], f.k.fd));
+	ASSERT(write(pair[0], &f.q.doorbell_offset, 8) == 8);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	EXPECT(fixture_works(&f));
+}
+
+/* Only the last holder's close lets go; the process that opened it may be long gone. */
+TEST(a_passed_file_outlives_its_process)
+{
+	int pair[2], status, fd;
+	struct kfd_ioctl_get_version_args version;
+	pid_t child;
+
+	ASSERT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct fixture f;
+
+		fixture_launch(&f);
+		EXPECT(fixture_works(&f));
+		ASSERT_OK(send_fd(pair[0], f.k.fd));
+		ktap_end();
+	}
+	fd = receive_fd(pair[1]);
+	ASSERT(fd >= 0);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_RET(kfd_ioctl(fd, AMDKFD_IOC_GET_VERSION, &version), -EBADF);
+	close(fd);
+	open_own(NULL);
+}
+
+/*
+ * exec() gives the process a new address space, and with it a new start: this program runs itself again
+ * with the old file still open, which must do no harm, and opens its own.
+ */
+TEST(exec_starts_afresh)
+{
+	struct fixture f;
+	char number[16];
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		fixture_launch(&f);
+		EXPECT(fixture_works(&f));
+		fcntl(f.k.fd, F_SETFD, 0);
+		snprintf(number, sizeof(number), "%d", f.k.fd);
+		execl("/proc/self/exe", "processes", "--after-exec", number, NULL);
+		_exit(9);
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+}
+
+static int after_exec(int old)
+{
+	struct kfd_ioctl_get_version_args version;
+	struct kfd k;
+	struct kfd_queue q;
+	int ret = kfd_ioctl(old, AMDKFD_IOC_GET_VERSION, &version);
+
+	/* The C driver still answers here, because the leading thread is the same; a stricter one may refuse. */
+	if (ret && ret != -EBADF) {
+		printf("# failed: the old file answers %s\n", ktap_errno_name(ret));
+		return 1;
+	}
+	ret = kfd_open(&k);
+	if (!ret)
+		ret = kfd_queue_create(&k, &q, 64);
+	if (!ret)
+		ret = kfd_queue_destroy(&q);
+	if (ret)
+		printf("# failed: after exec: %s\n", ktap_errno_name(ret));
+	close(old);
+	return ret ? 1 : 0;
+}
+
+/* vfork shares the address space, but is another process. */
+TEST(a_vforked_child_may_not_use_the_file)
+{
+	static struct kfd_ioctl_get_version_args version;
+	static struct fixture f;
+	volatile int ret = 0;
+	pid_t child;
+
+	fixture_launch(&f);
+	child = vfork();
+	if (!child) {
+		ret = kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_VERSION, &version);
+		_exit(0);
+	}
+	ASSERT(child > 0);
+	waitpid(child, NULL, 0);
+	EXPECT_RET(ret, -EBADF);
+	EXPECT(fixture_works(&f));
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "--after-exec"))
+		return after_exec(atoi(argv[2]));
+	return ktap_main(argc, argv);
+}

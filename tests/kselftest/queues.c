@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* CREATE_QUEUE, DESTROY_QUEUE and UPDATE_QUEUE: what they do, and each way in which they refuse. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* A queue's memory, ready, and the arguments that would create it. */
+struct plan {
+	struct kfd k;
+	struct kfd_queue q;
+	struct kfd_ioctl_create_queue_args args;
+};
+
+static void plan(struct plan *p)
+{
+	fixture_open(&p->k);
+	ASSERT_OK(kfd_queue_prepare(&p->k, &p->q, 64, &p->args));
+}
+
+static int create(struct kfd *k, struct kfd_ioctl_create_queue_args args)
+{
+	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+}
+
+static int destroy(struct kfd *k, uint32_t id)
+{
+	struct kfd_ioctl_destroy_queue_args args = { .queue_id = id };
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
+}
+
+static int update(struct kfd_queue *q, uint64_t ring, uint32_t size, uint32_t percent, uint32_t priority)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = ring, .queue_id = q->id, .ring_size = size, .queue_percentage = percent,
+		.queue_priority = priority,
+	};
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+/* One changed member at a time, each with the errno that it must cause. */
+#define REFUSED(member, value, wanted)                                                   \
+	do {                                                                             \
+		struct kfd_ioctl_create_queue_args args_ = p.args;                       \
+		args_.member = (value);                                                  \
+		EXPECT_RET(create(&p.k, args_), wanted);                                 \
+	} while (0)
+
+TEST(create_says_where_the_doorbell_is)
+{
+	struct plan p;
+
+	plan(&p);
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+	EXPECT_EQ(p.q.id, 0);
+	EXPECT_EQ(p.args.doorbell_offset >> 62, 3);
+	EXPECT_EQ(p.args.doorbell_offset >> 46 & 0xffff, p.k.node.gpu_id & 0xffff);
+	EXPECT_EQ(p.args.doorbell_offset % 8, 0);
+	EXPECT_OK(destroy(&p.k, p.q.id));
+	EXPECT_RET(destroy(&p.k, p.q.id), -EINVAL);
+}
+
+TEST(create_refuses_bad_numbers)
+{
+	struct plan p;
+
+	plan(&p);
+	REFUSED(queue_percentage, 101, -EINVAL);
+	REFUSED(queue_percentage, 0xff, -EINVAL);
+	REFUSED(queue_priority, 16, -EINVAL);
+	REFUSED(queue_priority, ~0u, -EINVAL);
+	REFUSED(ring_size, 4096 + 64, -EINVAL);
+	REFUSED(ring_size, 3 << 20, -EINVAL);
+	REFUSED(metadata_ring_size, 3, -EINVAL);
+	REFUSED(queue_type, 5, -ENOTSUPP);
+	REFUSED(queue_type, ~0u, -ENOTSUPP);
+	REFUSED(gpu_id, NO_SUCH_GPU, -EINVAL);
+	REFUSED(gpu_id, 0, -EINVAL);
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
+TEST(create_refuses_addresses_of_the_kernel)
+{
+	struct plan p;
+
+	plan(&p);
+	REFUSED(ring_base_address, KERNEL_ADDRESS, -EFAULT);
+	REFUSED(read_pointer_address, KERNEL_ADDRESS, -EFAULT);
+	REFUSED(write_pointer_address, KERNEL_ADDRESS, -EFAULT);
+	REFUSED(eop_buffer_address, KERNEL_ADDRESS, -EFAULT);
+	REFUSED(ctx_save_restore_address, KERNEL_ADDRESS, -EFAULT);
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
+/* When several things are wrong, the first that the driver looks at decides. */
+TEST(create_checks_in_order)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct plan p;
+
+	plan(&p);
+	args = p.args;
+	args.queue_type = 99;
+	args.gpu_id = NO_SUCH_GPU;
+	EXPECT_RET(create(&p.k, args), -ENOTSUPP);
+	args.ctx_save_restore_address = KERNEL_ADDRESS;
+	EXPECT_RET(create(&p.k, args), -EFAULT);
+	args.metadata_ring_size = 3;
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+	args.metadata_ring_size = 0;
+	args.ring_base_address = KERNEL_ADDRESS;
+	args.ring_size = 5000;
+	EXPECT_RET(create(&p.k, args), -EFAULT);
+	args.queue_priority = 16;
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+}
+
+TEST(create_without_vm_is_esrch)
+{
+	struct kfd_ioctl_create_queue_args args = { 0 };
+	struct kfd k;
+
+	fixture_open_only(&k);
+	args.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
+	args.ring_size = 4096;
+	args.queue_percentage = 100;
+	args.gpu_id = k.node.gpu_id;
+	EXPECT_RET(create(&k, args), -ESRCH);
+	args.gpu_id = NO_SUCH_GPU;
+	EXPECT_RET(create(&k, args), -EINVAL);
+}
+
+TEST(create_refuses_memory_that_the_gpu_does_not_have)
+{
+	static char plain[8192] __attribute__((aligned(4096)));
+	struct plan p;
+
+	plan(&p);
+	REFUSED(ring_base_address, kfd_va(plain), -EINVAL);
+	REFUSED(ring_base_address, 0, -EINVAL);
+	REFUSED(read_pointer_address, kfd_va(plain), -EINVAL);
+	REFUSED(read_pointer_address, 0, -EINVAL);
+	REFUSED(write_pointer_address, kfd_va(plain), -EINVAL);
+	REFUSED(write_pointer_address, 0, -EINVAL);
+	REFUSED(ctx_save_restore_address, kfd_va(plain), -EINVAL);
+	REFUSED(ctx_save_restore_address, 0, -EINVAL);
+	REFUSED(eop_buffer_address, kfd_va(plain), -EINVAL);
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
+TEST(create_refuses_buffers_of_the_wrong_size)
+{
+	struct kfd_bo *big;
+	struct plan p;
+
+	plan(&p);
+	REFUSED(ring_size, p.args.ring_size * 2, -EINVAL);
+	/* Half of the ring's memory is not the ring's memory either; below a page there is nothing to compare. */
+	ASSERT_OK(kfd_bo_create(&p.k, 16384, KFD_FLAGS_GTT, &big));
+	REFUSED(ring_base_address, kfd_va(big->va), -EINVAL);
+	REFUSED(ring_base_address, kfd_va(big->va) + 4096, -EINVAL);
+	REFUSED(read_pointer_address, kfd_va(big->va), -EINVAL);
+	REFUSED(write_pointer_address, kfd_va(big->va) + 4096, -EINVAL);
+	REFUSED(ctl_stack_size, p.args.ctl_stack_size + 4096, -EINVAL);
+	REFUSED(ctl_stack_size, 0, -EINVAL);
+	REFUSED(ctx_save_restore_size, p.args.ctx_save_restore_size - 1, -EINVAL);
+	REFUSED(ctx_save_restore_size, 0, -EINVAL);
+	/* More than is there. */
+	REFUSED(ctx_save_restore_size, p.args.ctx_save_restore_size + 4096, -EINVAL);
+	REFUSED(ctx_save_restore_address, kfd_va(big->va), -EINVAL);
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
+TEST(an_end_of_pipe_buffer_may_be_given)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_bo *eop;
+	struct plan p;
+
+	plan(&p);
+	ASSERT_OK(kfd_bo_create(&p.k, 4096, KFD_FLAGS_GTT, &eop));
+	args = p.args;
+	args.eop_buffer_address = kfd_va(eop->va);
+	args.eop_buffer_size = 2048;
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+	args.eop_buffer_size = 8192;
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+	args.eop_buffer_size = 4096;
+	ASSERT_OK(kfd_queue_start(&p.q, &args));
+	EXPECT_OK(destroy(&p.k, p.q.id));
+	EXPECT_OK(kfd_bo_free(&p.k, eop));
+}
+
+TEST(engines_that_do_not_exist_are_einval)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct plan p;
+
+	plan(&p);
+	args = p.args;
+	args.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID;
+	args.sdma_engine_id = p.k.node.num_sdma_engines + p.k.node.num_sdma_xgmi_engines;
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+	args.sdma_engine_id = ~0u;
+	EXPECT_RET(create(&p.k, args), -EINVAL);
+}
+
+/* Rings below 1024 bytes are taken for 1024. */
+TEST(small_rings_are_rounded_up)
+{
+	struct plan p;
+
+	plan(&p);
+	p.args.ring_size = 64;
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+	EXPECT_EQ(p.args.ring_size, KFD_MIN_QUEUE_RING_SIZE);
+	EXPECT_OK(destroy(&p.k, p.q.id));
+	p.args.ring_size = 0;
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+	EXPECT_OK(destroy(&p.k, p.q.id));
+}
+
+TEST(every_priority_and_percentage)
+{
+	struct plan p;
+
+	plan(&p);
+	for (uint32_t priority = 0; priority <= 15; priority++) {
+		p.args.queue_priority = priority;
+		ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+		EXPECT_OK(destroy(&p.k, p.q.id));
+	}
+	for (uint32_t percent = 0; percent <= 100; percent += 25) {
+		p.args.queue_percentage = percent;
+		ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+		EXPECT_OK(destroy(&p.k, p.q.id));
+	}
+}
+
+TEST(a_pm4_queue_can_be_created)
+{
+	struct kfd_bo *eop;
+	struct plan p;
+
+	plan(&p);
+	ASSERT_OK(kfd_bo_create(&p.k, 4096, KFD_FLAGS_GTT, &eop));
+	p.args.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE;
+	p.args.eop_buffer_address = kfd_va(eop->va);
+	p.args.eop_buffer_size = 4096;
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+	EXPECT_OK(destroy(&p.k, p.q.id));
+}
+
+TEST(destroy_of_unknown_queues_is_einval)
+{
+	struct kfd k;
+
+	fixture_open(&k);
+	EXPECT_RET(destroy(&k, 0), -EINVAL);
+	EXPECT_RET(destroy(&k, 12345), -EINVAL);
+	EXPECT_RET(destroy(&k, ~0u), -EINVAL);
+}
+
+TEST(queue_numbers_are_the_lowest_free)
+{
+	struct kfd_queue q[4];
+	struct kfd k;
+
+	fixture_open(&k);
+	for (uint32_t i = 0; i < 4; i++) {
+		ASSERT_OK(kfd_queue_create(&k, &q[i], 64));
+		EXPECT_EQ(q[i].id, i);
+	}
+	for (int i = 0; i < 4; i++)
+		for (int n = 0; n < i; n++)
+			EXPECT(q[i].doorbell_offset != q[n].doorbell_offset);
+	ASSERT_OK(kfd_queue_destroy(&q[1]));
+	ASSERT_OK(kfd_queue_create(&k, &q[1], 64));
+	EXPECT_EQ(q[1].id, 1);
+}
+
+TEST(work_is_done)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int i = 0; i < 200; i++)
+		ASSERT(fixture_works(&f), "round %d", i);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+TEST(two_queues_of_a_process_work_side_by_side)
+{
+	uint32_t *words;
+	struct kfd_signal second;
+	struct kfd_queue q;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_create(&f.k, &q, 128));
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &second));
+	words = f.data->va;
+	for (uint32_t i = 1; i <= 50; i++) {
+		fixture_fill_start(&f, &f.q, &f.signal, 0, words, 1024, i);
+		fixture_fill_start(&f, &q, &second, 1, words + 1024, 1024, ~i);
+		ASSERT_OK(kfd_signal_wait(&f.k, &second, WAIT_MS));
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		ASSERT_EQ(words[0], i);
+		ASSERT_EQ(words[1023], i);
+		ASSERT_EQ(words[1024], ~i);
+		ASSERT_EQ(words[2047], ~i);
+	}
+	EXPECT_OK(kfd_queue_destroy(&q));
+	ASSERT(fixture_works(&f));
+}
+
+TEST(update_errors)
+{
+	struct kfd_queue unknown;
+	struct fixture f;
+	static char plain[8192] __attribute__((aligned(4096)));
+	uint64_t ring;
+
+	fixture_launch(&f);
+	ring = kfd_va(f.q.ring->va);
+	unknown = f.q;
+	unknown.id = 77;
+	EXPECT_RET(update(&f.q, ring, 4096, 101, 7), -EINVAL);
+	EXPECT_RET(update(&f.q, ring, 4096, 100, 16), -EINVAL);
+	EXPECT_RET(update(&f.q, KERNEL_ADDRESS, 4096, 100, 7), -EFAULT);
+	EXPECT_RET(update(&f.q, ring, 4095, 100, 7), -EINVAL);
+	EXPECT_RET(update(&unknown, ring, 4096, 100, 7), -EFAULT);
+	EXPECT_RET(update(&f.q, kfd_va(plain), 4096, 100, 7), -EFAULT);
+	EXPECT_RET(update(&f.q, ring, 8192, 100, 7), -EFAULT);
+	/* None of that changed the queue. */
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(update(&f.q, ring, 4096, 100, 15));
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(update(&f.q, ring, 4096, 100, 0));
+	EXPECT(fixture_works(&f));
+}
+
+/* At 0 % a queue does not run; what was put in it runs when it may again. */
+TEST(a_paused_queue_waits)
+{
+	uint32_t *words;
+	struct fixture f;
+
+	fixture_launch(&f);
+	words = f.data->va;
+	ASSERT(fixture_works(&f));
+	ASSERT_OK(update(&f.q, kfd_va(f.q.ring->va), 4096, 0, 7));
+	words[0] = 0;
+	fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, 4711);
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 300), -ETIME);
+	EXPECT_EQ(words[0], 0);
+	ASSERT_OK(update(&f.q, kfd_va(f.q.ring->va), 4096, 100, 7));
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(words[0], 4711);
+	/* Without a ring it does not run either. */
+	ASSERT_OK(update(&f.q, 0, 0, 100, 7));
+	fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, 4712);
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 300), -ETIME);
+	ASSERT_OK(update(&f.q, kfd_va(f.q.ring->va), 4096, 100, 7));
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(words[0], 4712);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+/* A queue that is created paused starts when it is told to. */
+TEST(a_queue_may_be_created_paused)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue q;
+	uint32_t *words;
+	struct fixture f;
+
+	fixture_launch(&f);
+	words = f.data->va;
+	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
+	args.queue_percentage = 0;
+	ASSERT_OK(kfd_queue_start(&q, &args));
+	ASSERT_OK(kfd_queue_map_doorbell(&q));
+	fixture_fill_start(&f, &q, &f.signal, 0, words, 64, 5);
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 200), -ETIME);
+	ASSERT_OK(update(&q, kfd_va(q.ring->va), 4096, 100, 7));
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(words[63], 5);
+	EXPECT_OK(kfd_queue_destroy(&q));
+}
+
+/* Paused queues cost no hardware, so the limit of the process can be reached quickly. */
+TEST_TIMEOUT(the_limit_of_queues_is_enospc, 120)
+{
+	struct plan p;
+	uint32_t created = 0;
+	int ret;
+
+	plan(&p);
+	p.args.queue_percentage = 0;
+	while (created < 1100) {
+		struct kfd_ioctl_create_queue_args args = p.args;
+
+		ret = kfd_ioctl(p.k.fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+		if (ret)
+			break;
+		EXPECT_EQ(args.queue_id, created);
+		created++;
+	}
+	EXPECT_RET(ret, -ENOSPC);
+	EXPECT_EQ(created, 255);
+	for (uint32_t i = 0; i < created; i++)
+		ASSERT_OK(destroy(&p.k, i));
+	p.args.queue_percentage = 100;
+	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+}
+
+/* Barrier packets: AND waits for all of its signals, OR for one. */
+TEST(barrier_packets)
+{
+	struct kfd_signal dep[2], done;
+	struct aql_barrier packet;
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &dep[0]));
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &dep[1]));
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &done));
+	memset(&packet, 0, sizeof(packet));
+	packet.header = AQL_HEADER(AQL_BARRIER_AND, true);
+	packet.dep_signal[0] = kfd_va(dep[0].s);
+	packet.dep_signal[3] = kfd_va(dep[1].s);
+	packet.completion_signal = kfd_va(done.s);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	EXPECT_RET(kfd_signal_wait(&f.k, &done, 200), -ETIME);
+	__atomic_store_n(&dep[0].s->value, 0, __ATOMIC_RELEASE);
+	EXPECT_RET(kfd_signal_wait(&f.k, &done, 200), -ETIME);
+	__atomic_store_n(&dep[1].s->value, 0, __ATOMIC_RELEASE);
+	ASSERT_OK(kfd_signal_wait(&f.k, &done, WAIT_MS));
+	EXPECT_EQ(done.s->value, 0);
+
+	dep[0].s->value = dep[1].s->value = done.s->value = 1;
+	packet.header = AQL_HEADER(AQL_BARRIER_OR, true);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	EXPECT_RET(kfd_signal_wait(&f.k, &done, 200), -ETIME);
+	__atomic_store_n(&dep[1].s->value, 0, __ATOMIC_RELEASE);
+	ASSERT_OK(kfd_signal_wait(&f.k, &done, WAIT_MS));
+	/* With no signals there is nothing to wait for. */
+	memset(packet.dep_signal, 0, sizeof(packet.dep_signal));
+	packet.header = AQL_HEADER(AQL_BARRIER_AND, true);
+	done.s->value = 1;
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT_OK(kfd_signal_wait(&f.k, &done, WAIT_MS));
+	EXPECT(fixture_works(&f));
+}
+
+/* Vendor packet with format 1: a jump into a PM4 buffer, as the runtime uses to drop caches. */
+TEST(vendor_packet_runs_pm4)
+{
+	struct {
+		uint16_t header, format;
+		uint32_t pm4[4], dw_cnt_remain, reserved[8];
+		uint64_t completion_signal;
+	} packet;
+	struct kfd_signal done;
+	struct kfd_bo *buffer;
+	uint32_t *ib;
+	struct fixture f;
+
+	_Static_assert(sizeof(packet) == 64, "AMD vendor packet");
+	fixture_launch(&f);
+	ASSERT_OK(kfd_signal_create(&f.k, 1, &done));
+	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_FLAGS_GTT, &buffer));
+	ib = buffer->va;
+	/* ACQUIRE_MEM of everything: what the runtime sends after it loaded code. */
+	ib[0] = 0xc0055800;
+	ib[1] = 0x28840000;
+	ib[2] = ~0u;
+	ib[3] = 0xff;
+	ib[4] = ib[5] = 0;
+	ib[6] = 4;
+	memset(&packet, 0, sizeof(packet));
+	packet.header = AQL_HEADER(AQL_VENDOR, true);
+	packet.format = 1;
+	packet.pm4[0] = 0xc0023f00;
+	packet.pm4[1] = (uint32_t)kfd_va(ib);
+	packet.pm4[2] = (uint32_t)(kfd_va(ib) >> 32);
+	packet.pm4[3] = 7 | 1 << 23;
+	packet.dw_cnt_remain = 10;
+	packet.completion_signal = kfd_va(done.s);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT_OK(kfd_signal_wait(&f.k, &done, WAIT_MS));
+	EXPECT(fixture_works(&f));
+}
+
+/* Several packets behind one doorbell, more than the ring holds in all, in order. */
+TEST(batches_behind_one_doorbell)
+{
+	uint32_t *words;
+	struct fixture f;
+
+	fixture_launch(&f);
+	words = f.data->va;
+	for (uint32_t round = 0; round < 20; round++) {
+		const uint32_t grid[3] = { 64, 1, 1 };
+		const uint16_t group[3] = { 64, 1, 1 };
+		struct aql_dispatch packet;
+		struct kfd_kernel kernel;
+		uint64_t index = 0;
+
+		ASSERT_OK(fixture_kernel(&f, "fill", &kernel));
+		f.signal.s->value = 16;
+		for (uint32_t i = 0; i < 16; i++) {
+			char *kernarg = (char *)f.kernarg->va + i * 256;
+			uint64_t to = kfd_va(words);
+			uint32_t value = round * 100 + i;
+
+			memcpy(kernarg, &to, 8);
+			memcpy(kernarg + 8, &value, 4);
+			kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f.signal);
+			index = kfd_queue_write(&f.q, &packet);
+		}
+		kfd_queue_ring(&f.q, index);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		ASSERT_EQ(f.signal.s->value, 0);
+		/* The barrier bit of each makes the last one the last. */
+		ASSERT_EQ(words[0], round * 100 + 15);
+		ASSERT_EQ(f.q.q->read_dispatch_id, (uint64_t)(round + 1) * 16);
+	}
+}
