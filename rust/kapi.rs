@@ -9,6 +9,7 @@
 pub(crate) mod chardev;
 pub(crate) mod completion;
 pub(crate) mod drm;
+pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod ida;
 pub(crate) mod kobject;

@@ -67,9 +67,12 @@ events! {
 
     /// An interrupt entry was read from the ring.
     fn ih => rkfd_ih(
-        gpu_id: u32 => gpu_id, client: u32 => client, source: u32 => source, vmid: u32 => vmid,
-        pasid: u32 => pasid, ctx0: u32 => ctx0
+        gpu_id: u32 => gpu_id, client: u32 => client, source: u32 => source, ring: u32 => ring,
+        vmid: u32 => vmid, pasid: u32 => pasid, ctx0: u32 => ctx0
     );
+
+    /// A GPU does not answer any more.
+    fn gpu_hang => rkfd_gpu_hang(gpu_id: u32 => gpu_id);
 
     /// An event of a process (`what`: set, reset, signal, wake, ...).
     fn event => rkfd_event(pid: Pid => pid, event_id: u32 => event_id, what: &CStr => what.as_char_ptr());

@@ -4,7 +4,7 @@
 //!
 //! A thin layer over the C interface: `kernel::drm` exists only where DRM is built in.
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{any::TypeId, marker::PhantomData, ptr::NonNull};
 
 use kernel::{
     bindings, device,
@@ -30,7 +30,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     const IOCTLS: &'static [Ioctl];
 
     /// A file is opened.
-    fn open(dev: &Device) -> Result<KBox<Self::File>>;
+    fn open(dev: &Device) -> Result<Self::File>;
 }
 
 /// An ioctl of driver `D`.
@@ -159,6 +159,14 @@ static FOPS: Fops = Fops(bindings::file_operations {
     ..pin_init::zeroed()
 });
 
+/// What the private data of an open file point to. The id comes first, so that it can be read before the
+/// driver is known.
+#[repr(C)]
+struct Private<T> {
+    driver: TypeId,
+    data: T,
+}
+
 /// The C table of a driver.
 struct Table<D: Driver>(PhantomData<D>);
 
@@ -189,8 +197,12 @@ impl<D: Driver> Table<D> {
         // SAFETY: The device outlives the call.
         match D::open(unsafe { Device::from_raw(dev) }) {
             Ok(data) => {
+                let driver = TypeId::of::<D>();
+                let Ok(private) = KBox::new(Private { driver, data }, GFP_KERNEL) else {
+                    return ENOMEM.to_errno();
+                };
                 // SAFETY: The file is new; its private data are ours.
-                unsafe { (*file).driver_priv = data.into_foreign().cast() };
+                unsafe { (*file).driver_priv = private.into_foreign() };
                 0
             }
             Err(e) => e.to_errno(),
@@ -202,7 +214,7 @@ impl<D: Driver> Table<D> {
     /// Called by the DRM core for a file that `open` was called for, when nobody uses it any more.
     unsafe extern "C" fn postclose(_dev: *mut bindings::drm_device, file: *mut bindings::drm_file) {
         // SAFETY: `open` put them there.
-        drop(unsafe { KBox::<D::File>::from_foreign((*file).driver_priv.cast()) });
+        drop(unsafe { KBox::<Private<D::File>>::from_foreign((*file).driver_priv) });
     }
 }
 
@@ -296,7 +308,7 @@ impl Drop for Registration {
 ///
 /// # Invariants
 ///
-/// `raw` is an open file whose private data are a `KBox<D::File>`.
+/// `raw` is an open file whose private data are a `KBox<Private<D::File>>`.
 #[repr(transparent)]
 pub(crate) struct File<D: Driver> {
     raw: Opaque<bindings::drm_file>,
@@ -319,16 +331,14 @@ impl<D: Driver> File<D> {
     /// What belongs to the file.
     pub(crate) fn data(&self) -> &D::File {
         // SAFETY: By the type invariant.
-        unsafe { KBox::<D::File>::borrow((*self.raw()).driver_priv.cast()) }
+        unsafe { &(*(*self.raw()).driver_priv.cast::<Private<D::File>>()).data }
     }
 
-    /// Finds out whether an open file is one of driver `D`'s, by its operations and its driver table.
+    /// Finds out whether an open file is one of driver `D`'s.
     pub(crate) fn of(file: &fs::File) -> Option<&Self> {
         let drm = drm_file(file)?;
-        // SAFETY: The file is open, so minor and device exist.
-        let driver = unsafe { (*(*(*drm).minor).dev).driver };
-        // SAFETY: The table of a device is static.
-        if unsafe { (*driver).open } != Table::<D>::TABLE.open {
+        // SAFETY: Files of this module have private data that start with the driver's id.
+        if unsafe { *(*drm).driver_priv.cast::<TypeId>() } != TypeId::of::<D>() {
             return None;
         }
         // SAFETY: Checked above to be one of `D`; it lives as long as the borrowed file.
@@ -351,11 +361,4 @@ pub(super) fn drm_file(file: &fs::File) -> Option<*mut bindings::drm_file> {
     }
     // SAFETY: A file with these operations was opened by `drm_open`, which set the private data.
     Some(unsafe { (*raw).private_data.cast() })
-}
-
-/// The file behind a descriptor of the current process.
-pub(crate) fn file_from_fd(fd: u32) -> Result<ARef<fs::File>> {
-    let local = fs::LocalFile::fget(fd)?;
-    // SAFETY: Ioctls of character devices hold no `fdget_pos` reference to other files.
-    Ok(unsafe { fs::LocalFile::assume_no_fdget_pos(local) })
 }

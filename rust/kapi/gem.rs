@@ -2,7 +2,7 @@
 
 //! GEM objects: memory that files of a DRM device know by handles and map.
 
-use core::{ops::Deref, ptr::NonNull};
+use core::{any::TypeId, ops::Deref, ptr::NonNull};
 
 use kernel::{
     bindings,
@@ -39,10 +39,12 @@ pub(crate) trait Payload: Sized + Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `raw` is an initialized GEM object with `Self::FUNCS`, which holds a reference to its device.
+/// `raw` is an initialized GEM object with `Self::FUNCS`, which holds a reference to its device, and `id` is
+/// the id of `T`. All GEM objects of devices of this module are of this type, for some `T`.
 #[repr(C)]
 pub(crate) struct Object<T: Payload> {
     raw: Opaque<bindings::drm_gem_object>,
+    id: TypeId,
     payload: T,
 }
 
@@ -98,6 +100,7 @@ impl<T: Payload> Object<T> {
         let object = KBox::new(
             Self {
                 raw: Opaque::zeroed(),
+                id: TypeId::of::<T>(),
                 payload,
             },
             GFP_KERNEL,
@@ -163,14 +166,16 @@ impl<T: Payload> Object<T> {
         // SAFETY: The file is valid.
         let raw = unsafe { bindings::drm_gem_object_lookup(file.raw(), handle) };
         let raw = NonNull::new(raw)?;
-        // SAFETY: The object is valid: we have a reference. Its functions are static.
-        if unsafe { (*(*raw.as_ptr()).funcs).free } != Self::FUNCS.free {
+        let object: NonNull<Self> = raw.cast();
+        // SAFETY: The object is valid: we have a reference. By the type invariant the id lies where it
+        // does in `Self`, whatever `T` is.
+        if unsafe { (*object.as_ptr()).id } != TypeId::of::<T>() {
             // SAFETY: Gives up the reference of the lookup.
             unsafe { ours::rkfd_helper_drm_gem_object_put(raw.as_ptr()) };
             return None;
         }
-        // SAFETY: The function shows that the object is part of a `Self`; the reference is handed over.
-        Some(unsafe { ARef::from_raw(raw.cast()) })
+        // SAFETY: The id shows that the object is part of a `Self`; the reference is handed over.
+        Some(unsafe { ARef::from_raw(object) })
     }
 
     /// # Safety

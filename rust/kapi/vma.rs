@@ -23,9 +23,9 @@ use crate::bindings as ours;
 
 /// Device memory that user space may map.
 pub(crate) trait DeviceMemory: Send + Sync + 'static {
-    /// Calls `map` with the physical address of the memory, and keeps the memory from being taken
-    /// away until `map` has returned. An error means that it is gone.
-    fn with_phys(&self, map: &mut dyn FnMut(u64)) -> Result;
+    /// The physical address of the memory; an error when it was taken away. Whoever takes it away calls
+    /// [`zap_all`] afterwards.
+    fn phys(&self) -> Result<u64>;
 }
 
 /// A user mapping that is being made.
@@ -181,16 +181,18 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     // SAFETY: They point to a `Shared` until `close`, which waits for faults by the mmap or VMA lock.
     let shared = unsafe { &*private.cast::<Shared>() };
     let address = address & !(PAGE_SIZE - 1);
-    let mut done = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
-    let mapped = shared.memory.with_phys(&mut |phys| {
-        let pfn = (phys + (address - start) as u64) / PAGE_SIZE as u64;
-        // SAFETY: The area is a PFN map by `map_device`, and the address lies in it.
-        done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize) };
-    });
-    match mapped {
-        Ok(()) => done,
-        Err(_) => bindings::vm_fault_reason_VM_FAULT_SIGBUS,
+    let Ok(phys) = shared.memory.phys() else {
+        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+    };
+    let pfn = (phys + (address - start) as u64) / PAGE_SIZE as u64;
+    // SAFETY: The area is a PFN map by `map_device`, and the address lies in it.
+    let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize) };
+    // Whoever takes the memory away either sees the page just inserted, or is seen here.
+    if shared.memory.phys().is_err() {
+        zap_all();
+        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
     }
+    done
 }
 
 /// The inode whose address space all mappings of the character device belong to.
