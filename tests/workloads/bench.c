@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * What the queue ioctls and a launch cost, at 1, 10 and 100 live queues. Prints the median of a few rounds in
+ * units of CLOCK_MONOTONIC: under an instruction-counting clock that is guest instructions.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "journal.h"
+#include "kfd.h"
+
+#define ROUNDS 7u
+#define MAX_LIVE 100u
+
+static int failed(const char *what, int err)
+{
+	fprintf(stderr, "bench: %s: %s\n", what, strerror(-err));
+	return 1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void report(const char *what, unsigned int live, uint64_t *samples)
+{
+	qsort(samples, ROUNDS, sizeof(samples[0]), by_value);
+	printf("bench: %-24s live=%-4u median=%-10llu min=%-10llu max=%llu\n", what, live,
+	       (unsigned long long)samples[ROUNDS / 2], (unsigned long long)samples[0], (unsigned long long)samples[ROUNDS - 1]);
+}
+
+/* Creates, updates and destroys one more queue beside `live - 1` others. */
+static int measure_queue(struct kfd *k, unsigned int live)
+{
+	uint64_t create[ROUNDS], update[ROUNDS], destroy[ROUNDS], start;
+	struct kfd_ioctl_create_queue_args args;
+	struct kfd_queue q;
+	int ret = kfd_queue_prepare(k, &q, 64, &args);
+
+	if (ret)
+		return failed("queue memory", ret);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		struct kfd_ioctl_update_queue_args change = {
+			.ring_base_address = args.ring_base_address,
+			.ring_size = args.ring_size,
+			.queue_percentage = 100,
+			.queue_priority = 15,
+		};
+
+		start = journal_now();
+		ret = kfd_queue_start(&q, &args);
+		create[i] = journal_now() - start;
+		if (ret)
+			return failed("CREATE_QUEUE", ret);
+		change.queue_id = q.id;
+		start = journal_now();
+		ret = kfd_ioctl(k->fd, AMDKFD_IOC_UPDATE_QUEUE, &change);
+		update[i] = journal_now() - start;
+		if (ret)
+			return failed("UPDATE_QUEUE", ret);
+		start = journal_now();
+		ret = kfd_queue_stop(&q);
+		destroy[i] = journal_now() - start;
+		if (ret)
+			return failed("DESTROY_QUEUE", ret);
+	}
+	report("CREATE_QUEUE", live, create);
+	report("UPDATE_QUEUE", live, update);
+	report("DESTROY_QUEUE", live, destroy);
+	return kfd_queue_free_memory(&q);
+}
+
+/* From writing the packet to the return of the wait, for a kernel of one workgroup. */
+static int measure_launch(struct kfd *k, struct kfd_queue *q)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	uint64_t launch[ROUNDS], store[ROUNDS], start;
+	struct kfd_bo *memory, *kernarg;
+	struct aql_dispatch packet;
+	struct kfd_signal signal;
+	struct kfd_kernel kernel;
+	struct kfd_code code;
+	int ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &memory);
+
+	if (!ret)
+		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &kernarg);
+	if (!ret)
+		ret = kfd_code_load(k, kernels_image, (size_t)(kernels_image_end - kernels_image), &code);
+	if (!ret)
+		ret = kfd_code_kernel(&code, "vecadd", &kernel);
+	if (!ret)
+		ret = kfd_signal_create(k, 1, &signal);
+	if (ret)
+		return failed("preparing a launch", ret);
+	for (unsigned int i = 0; i < 3; i++)
+		((uint64_t *)kernarg->va)[i] = kfd_va(memory->va) + i * 1024;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg->va, &signal);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		signal.s->value = 1;
+		start = journal_now();
+		kfd_queue_ring(q, kfd_queue_write(q, &packet));
+		store[i] = journal_now() - start;
+		ret = kfd_signal_wait(k, &signal, 60000);
+		launch[i] = journal_now() - start;
+		if (ret)
+			return failed("waiting for a launch", ret);
+	}
+	report("packet and doorbell", 1, store);
+	report("launch to wake-up", 1, launch);
+	return 0;
+}
+
+int main(void)
+{
+	static struct kfd_queue queues[MAX_LIVE];
+	static struct kfd k;
+	unsigned int live = 0;
+	int ret = kfd_open(&k);
+
+	if (ret)
+		return failed("opening the device", ret);
+	for (unsigned int target = 1; target <= MAX_LIVE; target *= 10) {
+		for (; live + 1 < target; live++) {
+			ret = kfd_queue_create(&k, &queues[live], 64);
+			if (ret)
+				return failed("filling up with queues", ret);
+		}
+		if (measure_queue(&k, target))
+			return 1;
+	}
+	while (live > 1) {
+		ret = kfd_queue_destroy(&queues[--live]);
+		if (ret)
+			return failed("removing queues", ret);
+	}
+	return measure_launch(&k, &queues[0]);
+}
