@@ -238,6 +238,9 @@ mqd! {
 /// than four engines and one XCC).
 pub const compute_static_thread_mgmt_se4: usize = dw::compute_current_logic_xcc_id;
 
+/// Dword 0 of every compute MQD: what the firmware recognises one by (`kfd_mqd_manager_v9.c`).
+pub const HEADER: u32 = 0xc031_0800;
+
 /// First dword of an HIQ's MQD where the firmware leaves the doorbells (dword index on the BAR) of
 /// queues that would not preempt.
 pub const HIQ_FAILED_DOORBELLS: usize = dw::queue_doorbell_id0;

@@ -193,6 +193,9 @@ pub const MP1_SMN_IH_SW_INT__VALID: Field = f(8, 0x00000100);
 pub const regMP1_SMN_IH_SW_INT_CTRL: Reg = r("regMP1_SMN_IH_SW_INT_CTRL", 0, 0x02c3);
 pub const MP1_SMN_IH_SW_INT_CTRL__INT_MASK: Field = f(0, 0x00000001);
 pub const MP1_SMN_IH_SW_INT_CTRL__INT_ACK: Field = f(8, 0x00000100);
+pub const regMP1_FIRMWARE_FLAGS: Reg = r("regMP1_FIRMWARE_FLAGS", 0, 0xbee00a);
+pub const MP1_FIRMWARE_FLAGS__INTERRUPTS_ENABLED: Field = f(0, 0x00000001);
+pub const MP1_FIRMWARE_FLAGS__RESERVED: Field = f(1, 0xfffffffe);
 
 /// Every register of this module with the union of its field masks (0: header lists no field).
 pub const ALL: &[RegInfo] = &[
@@ -875,5 +878,9 @@ pub const ALL: &[RegInfo] = &[
     RegInfo {
         reg: regMP1_SMN_IH_SW_INT_CTRL,
         mask: 0x00000101,
+    },
+    RegInfo {
+        reg: regMP1_FIRMWARE_FLAGS,
+        mask: 0xffffffff,
     },
 ];

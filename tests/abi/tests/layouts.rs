@@ -43,6 +43,9 @@ fn v9_mqd() {
         "compute_static_thread_mgmt_se7",
     ];
     assert!(mqd_facts("v9_mqd", dw::NAMES, Mqd::DWORDS, &others) > 200);
+    let manager = amd_text("amdkfd/kfd_mqd_manager_v9.c");
+    let header = format!("->header = {:#X};", mqd::v9::HEADER).replace("0X", "0x");
+    assert!(manager.contains(&header), "MQD header");
     let alias = mqd::v9::compute_static_thread_mgmt_se4;
     Program::new()
         .include("include/v9_structs.h")
