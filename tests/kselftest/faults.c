@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Kernels that do what they must not. The GPU stops them, the process is told, nobody else is harmed. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define NOWHERE 0x7000deadb000ull
+
+static void launch(struct fixture *f, const char *name, uint64_t first, uint32_t second)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, name, &kernel));
+	memcpy(f->kernarg->va, &first, 8);
+	memcpy((char *)f->kernarg->va + 8, &second, 4);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}
+
+/* Asks for the memory event before anything can go wrong. */
+static uint32_t memory_event(struct fixture *f)
+{
+	uint32_t id;
+
+	/* Up to 7.2 the C driver also sends SIGSEGV. */
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
+	return id;
+}
+
+static struct kfd_hsa_memory_exception_data expect_fault(struct fixture *f, uint32_t id)
+{
+	struct kfd_event_data data = { .event_id = id };
+	uint32_t result = 99;
+
+	ASSERT_OK(kfd_event_wait(&f->k, &data, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(data.memory_exception_data.gpu_id, f->k.node.gpu_id);
+	return data.memory_exception_data;
+}
+
+TEST_TIMEOUT(a_store_to_nowhere_is_a_memory_event, 90)
+{
+	struct kfd_hsa_memory_exception_data data;
+	struct fixture f;
+	uint32_t id;
+
+	fixture_launch(&f);
+	id = memory_event(&f);
+	launch(&f, "poke", NOWHERE, 1);
+	data = expect_fault(&f, id);
+	EXPECT_EQ(data.va, NOWHERE);
+	EXPECT_EQ(f.signal.s->value, 1);
+}
+
+TEST_TIMEOUT(a_store_to_read_only_memory_is_a_memory_event, 90)
+{
+	struct kfd_hsa_memory_exception_data data;
+	struct kfd_bo *bo;
+	struct fixture f;
+	uint32_t id;
+
+	fixture_launch(&f);
+	id = memory_event(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_IOC_ALLOC_MEM_FLAGS_GTT, &bo));
+	launch(&f, "poke", kfd_va(bo->va), 77);
+	data = expect_fault(&f, id);
+	EXPECT_EQ(data.va, kfd_va(bo->va));
+	EXPECT_EQ(*(uint32_t *)bo->va, 0);
+}
+
+TEST_TIMEOUT(memory_that_was_unmapped_is_gone_at_once, 90)
+{
+	struct kfd_hsa_memory_exception_data data;
+	struct kfd_bo *bo;
+	struct fixture f;
+	uint32_t id;
+
+	fixture_launch(&f);
+	id = memory_event(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_FLAGS_GTT, &bo));
+	launch(&f, "poke", kfd_va(bo->va), 5);
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_EQ(*(uint32_t *)bo->va, 5);
+	ASSERT_OK(kfd_bo_unmap_gpu(&f.k, bo));
+	launch(&f, "poke", kfd_va(bo->va), 6);
+	data = expect_fault(&f, id);
+	EXPECT_EQ(data.va, kfd_va(bo->va));
+	EXPECT_EQ(*(uint32_t *)bo->va, 5);
+}
+
+static void fault_and_leave(void *data)
+{
+	struct fixture f;
+	uint32_t id;
+
+	(void)data;
+	fixture_launch(&f);
+	id = memory_event(&f);
+	launch(&f, "poke", NOWHERE, 1);
+	expect_fault(&f, id);
+}
+
+TEST_TIMEOUT(others_go_on_after_somebodys_fault, 180)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int i = 0; i < 3; i++) {
+		EXPECT(fixture_works(&f));
+		EXPECT_OK(ktap_in_child(fault_and_leave, NULL));
+		EXPECT(fixture_works(&f));
+	}
+}
+
+/* The address space of another process is not reachable even if one knows where things are. */
+TEST_TIMEOUT(anothers_memory_is_nowhere, 120)
+{
+	struct fixture f;
+	int status;
+	pid_t child;
+	uint64_t va = 0x7000aaaa0000ull;
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = va, .size = 4096, .flags = KFD_FLAGS_GTT };
+	struct kfd_bo bo = { .va = (void *)va, .size = 4096, .flags = KFD_FLAGS_GTT };
+
+	fixture_launch(&f);
+	args.gpu_id = f.k.node.gpu_id;
+	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	bo.handle = args.handle;
+	bo.mmap_offset = args.mmap_offset;
+	ASSERT_OK(kfd_bo_map_cpu(&f.k, &bo));
+	ASSERT_OK(kfd_bo_map_gpu(&f.k, &bo));
+	*(uint32_t *)bo.va = 0x5ec4e7;
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct fixture mine;
+		uint32_t id;
+
+		fixture_launch(&mine);
+		id = memory_event(&mine);
+		launch(&mine, "poke", va, 0xbad);
+		EXPECT_EQ(expect_fault(&mine, id).va, va);
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	EXPECT_EQ(*(uint32_t *)bo.va, 0x5ec4e7);
+	EXPECT(fixture_works(&f));
+}
+
+/* After an illegal instruction the process can still be cleaned away. */
+static void run_illegal(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	launch(&f, "illegal", kfd_va(f.data->va), 0);
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 1000), -ETIME);
+	EXPECT_EQ(((uint32_t *)f.data->va)[0], 1);
+	EXPECT_EQ(((uint32_t *)f.data->va)[1], 0);
+}
+
+TEST_TIMEOUT(an_illegal_instruction_stops_its_kernel, 120)
+{
+	struct fixture f;
+
+	EXPECT_OK(ktap_in_child(run_illegal, NULL));
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Nonsense for every number: nothing may break, and afterwards everything works. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static uint64_t seed = 0x9e3779b97f4a7c15ull;
+
+/* xorshift: the same nonsense every time. */
+static uint64_t random64(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+/* Values that have broken drivers before. */
+static uint64_t nasty(struct kfd *k, const void *page)
+{
+	switch (random64() % 16) {
+	case 0:
+		return 0;
+	case 1:
+		return ~0ull;
+	case 2:
+		return 1ull << (random64() % 64);
+	case 3:
+		return (1ull << (random64() % 64)) - 1;
+	case 4:
+		return KERNEL_ADDRESS + (random64() & 0xffff);
+	case 5:
+	case 6:
+		return kfd_va(page) + (random64() & 0xfff);
+	case 7:
+		return k->node.gpu_id;
+	case 8:
+		return (uint64_t)k->node.gpu_id << 32 | (random64() & 15);
+	case 9:
+		return 0x7fffffffffffffffull;
+	case 10:
+		return 0xfffffffffffff000ull;
+	case 11:
+		return 0xffffffffull;
+	case 12:
+		return random64() & 0xff;
+	case 13:
+		return 4096ull << (random64() % 8);
+	default:
+		return random64();
+	}
+}
+
+static bool skipped(unsigned int nr, const uint64_t *args)
+{
+	/* A wait without an end would be a wait without an end. */
+	if (nr == 0x0c)
+		return true;
+	/* One process is enough. */
+	if (nr == 0x27)
+		return true;
+	/* As much memory as the machine has is its owner's problem; what is refused is not. */
+	if (nr == 0x16 && args[1] > (16 << 20) && args[1] < (1ull << 40))
+		return true;
+	return false;
+}
+
+static void nonsense(unsigned int rounds, bool with_vm)
+{
+	static uint64_t args[64];
+	void *page = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kfd k;
+
+	if (with_vm)
+		fixture_open(&k);
+	else
+		fixture_open_only(&k);
+	for (unsigned int i = 0; i < rounds; i++) {
+		unsigned int nr = random64() % 0x2a, size = random64() % 4 ? 128 : random64() % 512;
+
+		for (int n = 0; n < 64; n++) {
+			args[n] = nasty(&k, page);
+			/* Two halves of their own, half of the time. */
+			if (random64() & 1)
+				args[n] = (args[n] & 0xffffffff) | nasty(&k, page) << 32;
+		}
+		if (skipped(nr, args))
+			continue;
+		kfd_ioctl(k.fd, _IOC(random64() & 3, AMDKFD_IOCTL_BASE, nr, size), random64() % 32 ? args : (void *)nasty(&k, page));
+	}
+}
+
+static void after(void)
+{
+	struct fixture f;
+
+	memset(&f, 0, sizeof(f));
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+/* In a child, which may be killed for what it does, but must not take others with it. */
+static void nonsense_in_child(uint64_t start, bool with_vm)
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		seed = start;
+		alarm(40);
+		nonsense(4000, with_vm);
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	if (WIFSIGNALED(status))
+		ktap_note("the child ended by signal %d", WTERMSIG(status));
+}
+
+TEST_TIMEOUT(nonsense_without_a_vm, 120)
+{
+	for (uint64_t i = 1; i <= 3; i++)
+		nonsense_in_child(i * 0x9e3779b97f4a7c15ull, false);
+	after();
+}
+
+TEST_TIMEOUT(nonsense_with_a_vm, 180)
+{
+	for (uint64_t i = 1; i <= 4; i++)
+		nonsense_in_child(i * 0xd1342543de82ef95ull, true);
+	after();
+}
+
+/* A valid CREATE_QUEUE with one member at a time turned to nonsense. */
+TEST_TIMEOUT(queues_with_one_thing_wrong, 240)
+{
+	struct kfd_ioctl_create_queue_args good, args;
+	struct kfd_queue q;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_queue_prepare(&k, &q, 64, &good));
+	for (int i = 0; i < 1500; i++) {
+		uint32_t *words = (uint32_t *)&args;
+		size_t n = random64() % (sizeof(args) / 4);
+
+		args = good;
+		words[n] = (uint32_t)nasty(&k, q.ring->va);
+		if (kfd_ioctl(k.fd, AMDKFD_IOC_CREATE_QUEUE, &args) == 0) {
+			struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = args.queue_id };
+
+			ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy));
+		}
+	}
+	ASSERT_OK(kfd_queue_start(&q, &good));
+}
+
+/* Waits with nonsense, but with an end. */
+TEST_TIMEOUT(waits_with_nonsense, 120)
+{
+	struct kfd_event_data *data = calloc(5000, sizeof(*data));
+	struct kfd k;
+	uint32_t id;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
+	for (int i = 0; i < 3000; i++) {
+		struct kfd_ioctl_wait_events_args args = {
+			.events_ptr = random64() % 8 ? kfd_va(data) : nasty(&k, data),
+			.num_events = random64() % 4 ? random64() % 5 : (uint32_t)nasty(&k, data),
+			.wait_for_all = (uint32_t)nasty(&k, data),
+			.timeout = random64() % 3,
+		};
+
+		/* At most what the array holds, when it is the array. */
+		if (args.num_events > 4999 && args.num_events <= 8192)
+			args.num_events = 4999;
+		for (int n = 0; n < 5; n++)
+			data[n].event_id = random64() & 1 ? id : (uint32_t)nasty(&k, data);
+		kfd_ioctl(k.fd, AMDKFD_IOC_WAIT_EVENTS, &args);
+	}
+	after();
+}
+
+TEST(mappings_with_nonsense)
+{
+	struct kfd k;
+
+	fixture_open(&k);
+	for (int i = 0; i < 4000; i++) {
+		uint64_t offset = (random64() & 1 ? (random64() & 3) << 62 | (uint64_t)k.node.gpu_id << 46 | (random64() & 0x3fff) :
+						    nasty(&k, &k)) &
+				  ~0xfffull;
+		size_t size = 4096ul << (random64() % 4);
+		void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, random64() & 1 ? MAP_SHARED : MAP_PRIVATE,
+			       random64() & 1 ? k.fd : k.drm, (off_t)offset);
+
+		if (p != MAP_FAILED)
+			munmap(p, size);
+	}
+	after();
+}
+
+static void render_nonsense(void)
+{
+	static uint64_t args[64];
+	struct kfd k;
+
+	fixture_open(&k);
+	for (int i = 0; i < 6000; i++) {
+		unsigned int nr = random64() % 0xff;
+
+		for (int n = 0; n < 64; n++)
+			args[n] = nasty(&k, args);
+		/* Do not ask for gigabytes in good faith. */
+		if (nr == 0x40 && args[0] < (1ull << 40))
+			args[0] &= 0xffffff;
+		kfd_ioctl(k.drm, _IOC(random64() & 3, 'd', nr, random64() % 200), random64() % 16 ? args : (void *)nasty(&k, args));
+	}
+}
+
+TEST_TIMEOUT(render_node_with_nonsense, 120)
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		alarm(40);
+		render_nonsense();
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	if (WIFSIGNALED(status))
+		ktap_note("the child ended by signal %d", WTERMSIG(status));
+	after();
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* What one can watch: trace points, the folders of debugfs, and that a launch shows up in neither. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define TRACING "/sys/kernel/tracing"
+#define EVENTS TRACING "/events/rkfd"
+#define INSTANCE TRACING "/instances/kselftest"
+#define DEBUGFS "/sys/kernel/debug/kfd"
+
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+/* The whole of a file, ended by a zero; to be freed. */
+static char *read_text(const char *path)
+{
+	size_t used = 0, size = 1 << 16;
+	char *text = malloc(size);
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	while ((n = read(fd, text + used, size - used - 1)) > 0) {
+		used += (size_t)n;
+		if (size - used < 4096)
+			text = realloc(text, size *= 2);
+	}
+	ASSERT(n == 0, "%s: %s", path, strerror(errno));
+	text[used] = 0;
+	close(fd);
+	return text;
+}
+
+static unsigned int occurrences(const char *text, const char *word)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+static void need_events(void)
+{
+	if (access(EVENTS, F_OK))
+		SKIP("the driver has no trace points of its own");
+}
+
+static void trace_start(void)
+{
+	need_events();
+	rmdir(INSTANCE);
+	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
+	write_text(INSTANCE "/events/rkfd/enable", "1");
+	write_text(INSTANCE "/trace", "");
+}
+
+static char *trace_stop(void)
+{
+	char *text;
+
+	write_text(INSTANCE "/tracing_on", "0");
+	text = read_text(INSTANCE "/trace");
+	rmdir(INSTANCE);
+	return text;
+}
+
+TEST(trace_points_exist)
+{
+	static const char *const names[] = { "rkfd_process", "rkfd_ioctl", "rkfd_queue_step", "rkfd_runlist", "rkfd_ih", "rkfd_event" };
+
+	need_events();
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char path[128];
+
+		snprintf(path, sizeof(path), EVENTS "/%s/format", names[i]);
+		EXPECT(access(path, R_OK) == 0, "%s", path);
+	}
+}
+
+TEST(a_queues_way_is_traced_step_by_step)
+{
+	struct fixture f;
+	char *text;
+
+	trace_start();
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	text = trace_stop();
+	EXPECT(occurrences(text, "rkfd_ioctl: ") >= 10);
+	EXPECT(occurrences(text, "rkfd_process: ") >= 1);
+	EXPECT(occurrences(text, "rkfd_queue_step: ") >= 6, "%u steps", occurrences(text, "rkfd_queue_step: "));
+	EXPECT(occurrences(text, "rkfd_runlist: ") >= 1);
+	EXPECT(occurrences(text, "rkfd_ih: ") >= 1);
+	EXPECT(occurrences(text, "rkfd_event: ") >= 1);
+	free(text);
+}
+
+/* A launch passes the kernel by: nothing but waits, interrupts and events in the trace. */
+TEST(launches_do_not_enter_the_kernel)
+{
+	unsigned int waits;
+	struct fixture f;
+	char *text;
+
+	need_events();
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	trace_start();
+	for (int i = 0; i < 20; i++)
+		EXPECT(fixture_works(&f));
+	text = trace_stop();
+	waits = occurrences(text, "nr=0x0c");
+	EXPECT_EQ(occurrences(text, "rkfd_ioctl: "), waits);
+	EXPECT_EQ(occurrences(text, "rkfd_queue_step: "), 0);
+	EXPECT_EQ(occurrences(text, "rkfd_runlist: "), 0);
+	EXPECT_EQ(occurrences(text, "drm_sched"), 0);
+	free(text);
+}
+
+/* The same order, whether it ends well or not. */
+TEST(refused_ioctls_are_traced_with_their_errno)
+{
+	struct kfd_ioctl_destroy_queue_args args = { .queue_id = 99 };
+	struct kfd k;
+	char *text;
+
+	need_events();
+	fixture_open(&k);
+	trace_start();
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DESTROY_QUEUE, &args), -EINVAL);
+	text = trace_stop();
+	EXPECT(strstr(text, "nr=0x03 ret=-22") != NULL, "%s", text);
+	free(text);
+}
+
+TEST(debugfs_shows_queues_and_runlists)
+{
+	static const char *const names[] = { "mqds", "hqds", "rls" };
+	struct fixture f;
+
+	if (access(DEBUGFS, F_OK))
+		SKIP("no debugfs of this driver");
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	for (int i = 0; i < 3; i++) {
+		char path[128], *text;
+
+		snprintf(path, sizeof(path), DEBUGFS "/%s", names[i]);
+		text = read_text(path);
+		EXPECT(strlen(text) > 64, "%s: %s", path, text);
+		free(text);
+	}
+	EXPECT(fixture_works(&f));
+}
+
+TEST(debugfs_mqd_holds_what_was_asked_for)
+{
+	char *text, wanted[32];
+	struct fixture f;
+
+	if (access(DEBUGFS "/mqds", F_OK))
+		SKIP("no debugfs of this driver");
+	fixture_launch(&f);
+	text = read_text(DEBUGFS "/mqds");
+	/* The base of the ring is kept as bits 39 to 8 of its address. */
+	snprintf(wanted, sizeof(wanted), "%08x", (unsigned int)(kfd_va(f.q.ring->va) >> 8));
+	EXPECT(strstr(text, wanted) != NULL, "no %s in\n%.2000s", wanted, text);
+	free(text);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	text = read_text(DEBUGFS "/mqds");
+	EXPECT(strstr(text, wanted) == NULL, "%s is still in mqds", wanted);
+	free(text);
+}
+
+TEST(debugfs_shows_processes)
+{
+	char path[128], *text;
+	struct fixture f;
+
+	if (access(DEBUGFS "/process", F_OK))
+		SKIP("no debugfs/kfd/process: this is not rkfd");
+	fixture_launch(&f);
+	snprintf(path, sizeof(path), DEBUGFS "/process/%d/pasid", getpid());
+	text = read_text(path);
+	EXPECT(atoi(text) > 0, "%s", text);
+	free(text);
+	snprintf(path, sizeof(path), DEBUGFS "/process/%d/queues", getpid());
+	text = read_text(path);
+	EXPECT(strlen(text) > 4, "%s", text);
+	free(text);
+}
+
+TEST(debugfs_shows_the_topology)
+{
+	char path[128], other[128], *a, *b;
+	struct kfd_node node;
+
+	if (access(DEBUGFS "/topology", F_OK))
+		SKIP("no debugfs/kfd/topology: this is not rkfd");
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(path, sizeof(path), DEBUGFS "/topology/nodes/%d/properties", node.index);
+	snprintf(other, sizeof(other), KFD_TOPOLOGY "/nodes/%d/properties", node.index);
+	a = read_text(path);
+	b = read_text(other);
+	EXPECT(!strcmp(a, b), "debugfs and sysfs differ");
+	free(a);
+	free(b);
+}
+
+static void read_all_of(const char *path, int depth)
+{
+	struct dirent *e;
+	DIR *d = opendir(path);
+
+	if (!d || depth > 6)
+		return;
+	while ((e = readdir(d))) {
+		char sub[512], bytes[4096];
+		struct stat s;
+		int fd;
+
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%s", path, e->d_name);
+		if (lstat(sub, &s))
+			continue;
+		if (S_ISDIR(s.st_mode)) {
+			read_all_of(sub, depth + 1);
+			continue;
+		}
+		if (!S_ISREG(s.st_mode) || !(s.st_mode & 0444))
+			continue;
+		fd = open(sub, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		while (read(fd, bytes, sizeof(bytes)) > 0)
+			;
+		close(fd);
+	}
+	closedir(d);
+}
+
+/* Reading everything, with a queue and without, does no harm. */
+TEST(every_file_can_be_read)
+{
+	struct fixture f;
+
+	read_all_of(DEBUGFS, 0);
+	read_all_of(KFD_TOPOLOGY, 0);
+	fixture_launch(&f);
+	for (int i = 0; i < 3; i++) {
+		read_all_of(DEBUGFS, 0);
+		read_all_of(KFD_TOPOLOGY, 0);
+		EXPECT(fixture_works(&f));
+	}
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* The render node, as far as the compute runtime uses it. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <drm/amdgpu_drm.h>
+
+#include "fixture.h"
+
+#define GB_ADDR_CONFIG 0x263e
+
+static int call(int fd, unsigned long request, void *args)
+{
+	return kfd_ioctl(fd, request, args);
+}
+
+static int render(struct kfd_node *node)
+{
+	struct kfd k = { 0 };
+
+	ASSERT_OK(kfd_topology_find_gpu(&k.node));
+	ASSERT_OK(kfd_open_render(&k));
+	if (node)
+		*node = k.node;
+	return k.drm;
+}
+
+static int info(int fd, uint32_t query, void *to, uint32_t size)
+{
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(to), .return_size = size, .query = query };
+
+	return call(fd, DRM_IOCTL_AMDGPU_INFO, &request);
+}
+
+TEST(node_is_where_libdrm_looks)
+{
+	struct kfd_node node;
+	struct stat s;
+	char path[128];
+	int fd = render(&node);
+
+	ASSERT(fstat(fd, &s) == 0);
+	EXPECT(S_ISCHR(s.st_mode));
+	EXPECT_EQ(major(s.st_rdev), 226);
+	EXPECT_EQ(minor(s.st_rdev), node.drm_render_minor);
+	snprintf(path, sizeof(path), "/sys/dev/char/226:%u/device/drm", node.drm_render_minor);
+	EXPECT(access(path, F_OK) == 0, "%s", path);
+}
+
+TEST(version)
+{
+	char name[16] = { 0 }, date[16] = { 0 }, text[64] = { 0 };
+	struct drm_version v = { 0 };
+	int fd = render(NULL);
+
+	/* Asked twice: once for the lengths, then for the words. */
+	ASSERT_OK(call(fd, DRM_IOCTL_VERSION, &v));
+	EXPECT_EQ(v.version_major, 3);
+	EXPECT_EQ(v.name_len, 6);
+	v.name = name;
+	v.name_len = sizeof(name);
+	v.date = date;
+	v.date_len = sizeof(date);
+	v.desc = text;
+	v.desc_len = sizeof(text);
+	ASSERT_OK(call(fd, DRM_IOCTL_VERSION, &v));
+	EXPECT(!strcmp(name, "amdgpu"), "%s", name);
+}
+
+TEST(accel_working)
+{
+	uint32_t works = 0;
+	int fd = render(NULL);
+
+	ASSERT_OK(info(fd, AMDGPU_INFO_ACCEL_WORKING, &works, sizeof(works)));
+	EXPECT_EQ(works, 1);
+}
+
+TEST(device_info_agrees_with_the_topology)
+{
+	struct drm_amdgpu_info_device d;
+	struct kfd_node node;
+	int fd = render(&node);
+
+	memset(&d, 0, sizeof(d));
+	ASSERT_OK(info(fd, AMDGPU_INFO_DEV_INFO, &d, sizeof(d)));
+	EXPECT_EQ(d.device_id, node.device_id);
+	EXPECT_EQ(d.family, AMDGPU_FAMILY_AI);
+	EXPECT(d.gpu_counter_freq > 0);
+	EXPECT_EQ(d.cu_active_number, node.simd_count / node.simd_per_cu);
+	EXPECT(d.num_shader_engines > 0);
+	EXPECT(d.virtual_address_offset > 0);
+	EXPECT(d.virtual_address_max > d.virtual_address_offset);
+	EXPECT(d.virtual_address_max <= 1ull << 47);
+	EXPECT_EQ(d.virtual_address_alignment, 4096);
+	EXPECT(d.high_va_offset >= 0xffff800000000000ull);
+	EXPECT(d.high_va_max > d.high_va_offset);
+	EXPECT_EQ(d.wave_front_size, 64);
+	/* A card of its own, not part of a processor. */
+	EXPECT_EQ(d.ids_flags & AMDGPU_IDS_FLAGS_FUSION, 0);
+}
+
+TEST(answers_are_cut_to_what_was_asked)
+{
+	struct {
+		uint32_t words[8];
+	} a;
+	int fd = render(NULL);
+
+	memset(&a, 0xee, sizeof(a));
+	ASSERT_OK(info(fd, AMDGPU_INFO_DEV_INFO, &a, 8));
+	EXPECT(a.words[0] != 0xeeeeeeee);
+	EXPECT_EQ(a.words[2], 0xeeeeeeee);
+	/* No room at all, or nowhere. */
+	EXPECT_RET(info(fd, AMDGPU_INFO_ACCEL_WORKING, &a, 0), -EINVAL);
+	EXPECT_RET(info(fd, AMDGPU_INFO_ACCEL_WORKING, NULL, 4), -EINVAL);
+	EXPECT_RET(info(fd, AMDGPU_INFO_ACCEL_WORKING, (void *)KERNEL_ADDRESS, 4), -EFAULT);
+	EXPECT_RET(info(fd, 0x7777, &a, 4), -EINVAL);
+}
+
+static int read_register(int fd, uint32_t offset, uint32_t count, uint32_t *to)
+{
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(to), .return_size = count * 4,
+					   .query = AMDGPU_INFO_READ_MMR_REG };
+
+	request.read_mmr_reg.dword_offset = offset;
+	request.read_mmr_reg.count = count;
+	request.read_mmr_reg.instance = 0xffffffff;
+	return call(fd, DRM_IOCTL_AMDGPU_INFO, &request);
+}
+
+TEST(the_one_register_that_libdrm_reads)
+{
+	uint32_t word = 0, again = 1, many[200];
+	int fd = render(NULL);
+
+	ASSERT_OK(read_register(fd, GB_ADDR_CONFIG, 1, &word));
+	ASSERT_OK(read_register(fd, GB_ADDR_CONFIG, 1, &again));
+	EXPECT_EQ(word, again);
+	EXPECT(word != 0 && word != 0xffffffff, "%#x", word);
+	/* Most registers are not for user space, and not so many at a time. */
+	EXPECT_RET(read_register(fd, 0x7fffffff, 1, &word), -EFAULT);
+	EXPECT_RET(read_register(fd, GB_ADDR_CONFIG, 129, many), -EINVAL);
+}
+
+TEST(engines)
+{
+	struct drm_amdgpu_info request = { 0 };
+	uint32_t count = 99;
+	int fd = render(NULL);
+
+	request.return_pointer = kfd_va(&count);
+	request.return_size = sizeof(count);
+	request.query = AMDGPU_INFO_HW_IP_COUNT;
+	request.query_hw_ip.type = AMDGPU_HW_IP_COMPUTE;
+	EXPECT_OK(call(fd, DRM_IOCTL_AMDGPU_INFO, &request));
+	EXPECT(count <= 1, "%u", count);
+	request.query_hw_ip.type = 77;
+	EXPECT_RET(call(fd, DRM_IOCTL_AMDGPU_INFO, &request), -EINVAL);
+}
+
+static int create(int fd, uint64_t size, uint64_t domain, uint32_t *handle)
+{
+	union drm_amdgpu_gem_create args = { 0 };
+	int ret;
+
+	args.in.bo_size = size;
+	args.in.alignment = 4096;
+	args.in.domains = domain;
+	args.in.domain_flags = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+	ret = call(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &args);
+	*handle = args.out.handle;
+	return ret;
+}
+
+static int offset_of(int fd, uint32_t handle, uint64_t *offset)
+{
+	union drm_amdgpu_gem_mmap args = { 0 };
+	int ret;
+
+	args.in.handle = handle;
+	ret = call(fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args);
+	*offset = args.out.addr_ptr;
+	return ret;
+}
+
+static int destroy(int fd, uint32_t handle)
+{
+	struct drm_gem_close args = { .handle = handle };
+
+	return call(fd, DRM_IOCTL_GEM_CLOSE, &args);
+}
+
+TEST(objects_can_be_created_and_mapped)
+{
+	static const uint64_t domains[] = { AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_DOMAIN_VRAM };
+	int fd = render(NULL);
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t handle;
+		uint64_t offset;
+		volatile uint32_t *words;
+
+		ASSERT_OK(create(fd, 65536, domains[i], &handle));
+		EXPECT(handle != 0);
+		ASSERT_OK(offset_of(fd, handle, &offset));
+		words = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+		ASSERT(words != MAP_FAILED, "domain %#llx: %s", (unsigned long long)domains[i], strerror(errno));
+		EXPECT(words[0] == 0 && words[16383] == 0);
+		words[16383] = 0x600d;
+		EXPECT_OK(destroy(fd, handle));
+		/* The mapping keeps the memory. */
+		EXPECT_EQ(words[16383], 0x600d);
+		munmap((void *)words, 65536);
+	}
+}
+
+TEST(bad_objects)
+{
+	uint32_t handle;
+	uint64_t offset;
+	int fd = render(NULL);
+
+	EXPECT_RET(create(fd, 4096, 1ull << 40, &handle), -EINVAL);
+	EXPECT_RET(create(fd, 1ull << 46, AMDGPU_GEM_DOMAIN_VRAM, &handle), -ENOMEM);
+	EXPECT_RET(offset_of(fd, 0x1234, &offset), -ENOENT);
+	EXPECT_RET(destroy(fd, 0x1234), -EINVAL);
+}
+
+TEST(objects_of_a_file_are_not_another_files)
+{
+	int a = render(NULL), b = render(NULL);
+	uint32_t handle;
+	uint64_t offset;
+	void *p;
+
+	ASSERT_OK(create(a, 4096, AMDGPU_GEM_DOMAIN_GTT, &handle));
+	ASSERT_OK(offset_of(a, handle, &offset));
+	EXPECT_RET(offset_of(b, handle, &offset), -ENOENT);
+	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, b, (off_t)offset);
+	EXPECT(p == MAP_FAILED && errno == EACCES, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+}
+
+TEST(many_files_and_objects_go_with_the_process)
+{
+	for (int i = 0; i < 32; i++) {
+		int fd = render(NULL);
+		uint32_t handle;
+
+		for (int n = 0; n < 8; n++)
+			ASSERT_OK(create(fd, 65536, n & 1 ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM, &handle));
+		if (i & 1)
+			close(fd);
+	}
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* The topology in sysfs: every file that user space reads, and values that fit together. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static uint64_t value(int node, const char *file, const char *key)
+{
+	char path[300];
+	uint64_t number = 0;
+	int ret;
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/%s", node, file);
+	ret = kfd_sysfs_value(path, key, &number);
+	EXPECT(ret == 0, "%s: %s: %s", path, key ? key : "the number", ktap_errno_name(ret));
+	return number;
+}
+
+static int nodes(void)
+{
+	char path[300];
+	int n = 0;
+
+	for (;; n++) {
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d", n);
+		if (access(path, F_OK))
+			return n;
+	}
+}
+
+static struct kfd_node gpu(void)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	return node;
+}
+
+static int entries(const char *path)
+{
+	struct dirent *e;
+	int n = 0;
+	DIR *d = opendir(path);
+
+	if (!d)
+		return -1;
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+TEST(system_files)
+{
+	static const char *const keys[] = { "platform_oem", "platform_id", "platform_rev" };
+	uint64_t number;
+
+	EXPECT_OK(kfd_sysfs_value(KFD_TOPOLOGY "/generation_id", NULL, &number));
+	EXPECT(number > 0);
+	for (int i = 0; i < 3; i++)
+		EXPECT_OK(kfd_sysfs_value(KFD_TOPOLOGY "/system_properties", keys[i], &number));
+}
+
+/* User space counts every entry of nodes/ and takes them for 0 to n - 1. */
+TEST(nodes_are_dense_and_alone)
+{
+	EXPECT(nodes() >= 2, "%d nodes", nodes());
+	EXPECT_EQ(entries(KFD_TOPOLOGY "/nodes"), nodes());
+	EXPECT_EQ(value(0, "gpu_id", NULL), 0);
+}
+
+TEST(gpu_id_fits_the_mmap_offset)
+{
+	struct kfd_node node = gpu();
+
+	EXPECT(node.gpu_id > 0 && node.gpu_id <= 0xffff, "%#x", node.gpu_id);
+	for (int i = 0; i < nodes(); i++)
+		if (i != node.index)
+			EXPECT(value(i, "gpu_id", NULL) != node.gpu_id);
+}
+
+/* Lines of "key number" in decimal, the last one ended; a parser stops at the first that is not. */
+static void check_lines(const char *path)
+{
+	char line[4096], name[128];
+	int lines = 0;
+	FILE *f = fopen(path, "re");
+
+	if (!EXPECT(f != NULL, "%s: %s", path, strerror(errno)))
+		return;
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long long number;
+		int used = 0;
+
+		lines++;
+		EXPECT(line[strlen(line) - 1] == '\n', "%s: %s", path, line);
+		if (!strncmp(line, "sibling_map ", 12))
+			continue;
+		EXPECT(sscanf(line, "%127s %llu%n", name, &number, &used) == 2 && line[used] == '\n', "%s: %s", path, line);
+	}
+	EXPECT(lines > 0, "%s is empty", path);
+	fclose(f);
+}
+
+static void check_folder(int node, const char *folder, const char *count_key, const char *const *keys)
+{
+	uint64_t count = value(node, "properties", count_key);
+	char path[300];
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/%s", node, folder);
+	EXPECT(entries(path) == (int)count, "%s has %d entries, %s is %llu", path, entries(path), count_key,
+	       (unsigned long long)count);
+	for (uint64_t i = 0; i < count; i++) {
+		char file[100];
+
+		snprintf(file, sizeof(file), "%s/%llu/properties", folder, (unsigned long long)i);
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/%s", node, file);
+		check_lines(path);
+		for (int n = 0; keys[n]; n++)
+			value(node, file, keys[n]);
+	}
+}
+
+TEST(every_node_has_its_files)
+{
+	static const char *const bank[] = { "heap_type", "size_in_bytes", "flags", "width", "mem_clk_max", NULL };
+	static const char *const cache[] = { "processor_id_low", "level", "size", "cache_line_size", "cache_lines_per_tag",
+					     "association", "latency", "type", NULL };
+	static const char *const link[] = { "type", "version_major", "version_minor", "node_from", "node_to", "weight",
+					    "min_latency", "max_latency", "min_bandwidth", "max_bandwidth",
+					    "recommended_transfer_size", "recommended_sdma_engine_id_mask", "flags", NULL };
+
+	for (int i = 0; i < nodes(); i++) {
+		char path[300];
+
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/properties", i);
+		check_lines(path);
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/name", i);
+		EXPECT(access(path, R_OK) == 0, "%s", path);
+		check_folder(i, "mem_banks", "mem_banks_count", bank);
+		check_folder(i, "caches", "caches_count", cache);
+		check_folder(i, "io_links", "io_links_count", link);
+		check_folder(i, "p2p_links", "p2p_links_count", link);
+	}
+}
+
+TEST(properties_have_every_key_in_order)
+{
+	static const char *const keys[] = {
+		"cpu_cores_count", "simd_count", "mem_banks_count", "caches_count", "io_links_count", "p2p_links_count",
+		"cpu_core_id_base", "simd_id_base", "max_waves_per_simd", "lds_size_in_kb", "gds_size_in_kb", "num_gws",
+		"wave_front_size", "array_count", "simd_arrays_per_engine", "cu_per_simd_array", "simd_per_cu",
+		"max_slots_scratch_cu", "gfx_target_version", "vendor_id", "device_id", "location_id", "domain",
+		"drm_render_minor", "hive_id", "num_sdma_engines", "num_sdma_xgmi_engines", "num_sdma_queues_per_engine",
+		"num_cp_queues", "cwsr_size", "ctl_stack_size", "max_engine_clk_fcompute", "local_mem_size", "fw_version",
+		"capability", "capability2", "debug_prop", "sdma_fw_version", "unique_id", "num_xcc", "max_engine_clk_ccompute",
+	};
+	char path[300], line[256], name[128];
+	struct kfd_node node = gpu();
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/properties", node.index);
+	f = fopen(path, "re");
+	ASSERT(f != NULL);
+	while (fgets(line, sizeof(line), f) && sscanf(line, "%127s", name) == 1) {
+		ASSERT(n < sizeof(keys) / sizeof(keys[0]), "more than the C driver prints: %s", name);
+		EXPECT(!strcmp(name, keys[n]), "expected %s, got %s", keys[n], name);
+		n++;
+	}
+	EXPECT_EQ(n, sizeof(keys) / sizeof(keys[0]));
+	fclose(f);
+}
+
+TEST(cpu_node)
+{
+	EXPECT(value(0, "properties", "cpu_cores_count") >= 1);
+	EXPECT((int)value(0, "properties", "cpu_cores_count") <= (int)sysconf(_SC_NPROCESSORS_CONF));
+	EXPECT_EQ(value(0, "properties", "simd_count"), 0);
+	EXPECT(value(0, "properties", "mem_banks_count") >= 1);
+	EXPECT_EQ(value(0, "mem_banks/0/properties", "heap_type"), 0);
+	EXPECT(value(0, "mem_banks/0/properties", "size_in_bytes") > 64 << 20);
+}
+
+TEST(gpu_node)
+{
+	struct kfd_node node = gpu();
+	int i = node.index;
+	uint32_t cus = node.simd_count / node.simd_per_cu;
+
+	EXPECT_EQ(value(i, "properties", "cpu_cores_count"), 0);
+	EXPECT_EQ(node.vendor_id, 0x1002);
+	EXPECT_EQ(node.wave_front_size, 64);
+	EXPECT_EQ(node.simd_per_cu, 4);
+	EXPECT_EQ(node.simd_count % node.simd_per_cu, 0);
+	EXPECT_EQ(node.gfx_target_version, 90402);
+	EXPECT_EQ(node.lds_size_in_kb, 64);
+	EXPECT_EQ(node.num_cp_queues, 24);
+	EXPECT_EQ(value(i, "properties", "max_waves_per_simd"), 8);
+	EXPECT_EQ(node.max_slots_scratch_cu, 32);
+	EXPECT(node.num_xcc >= 1 && node.num_xcc <= 8);
+	EXPECT(cus > 0 && cus <= 40 * node.num_xcc, "%u CUs", cus);
+	EXPECT(node.drm_render_minor >= 128 && node.drm_render_minor <= 255);
+	EXPECT_EQ(value(i, "properties", "simd_id_base") != 0, 1);
+	EXPECT(value(i, "properties", "max_engine_clk_fcompute") > 0);
+	EXPECT_EQ(value(i, "properties", "local_mem_size"), 0);
+	/* Version 2.0 of the doorbells; without it the runtime refuses the GPU. */
+	EXPECT_EQ(node.capability >> 12 & 3, 2);
+	EXPECT(value(i, "caches/0/properties", "level") >= 1);
+}
+
+/* The context save area follows from the number of CUs; 7.2 of the runtime takes it from here. */
+TEST(context_save_sizes_follow_from_the_cus)
+{
+	struct kfd_node node = gpu();
+	uint32_t cus = node.simd_count / node.simd_per_cu / node.num_xcc;
+	uint32_t engines = node.array_count / node.num_xcc / node.simd_arrays_per_engine;
+	uint32_t waves = cus * 40 < engines * 512 ? cus * 40 : engines * 512;
+	uint32_t control = (40 + waves * 8 + 8 + 4095) & ~4095u;
+	/* Vector registers, scalar registers, LDS and hardware registers of each CU. */
+	uint32_t groups = (cus * (0x80000 + 0x4000 + 0x10000 + 0x1000) + 4095) & ~4095u;
+
+	EXPECT_EQ(node.ctl_stack_size, control);
+	EXPECT_EQ(node.cwsr_size, control + groups);
+}
+
+TEST(pci_identity_is_the_devices)
+{
+	struct kfd_node node = gpu();
+	char path[300], text[64];
+	uint32_t bus = node.location_id >> 8, device = node.location_id >> 3 & 31, function = node.location_id & 7;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/device", node.domain, bus, device, function);
+	f = fopen(path, "re");
+	ASSERT(f != NULL, "%s", path);
+	ASSERT(fgets(text, sizeof(text), f) != NULL);
+	fclose(f);
+	EXPECT_EQ(strtoul(text, NULL, 16), node.device_id);
+	/* And the render node is that device's. */
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/drm/renderD%u", node.domain, bus, device, function,
+		 node.drm_render_minor);
+	EXPECT(access(path, F_OK) == 0, "%s", path);
+}
+
+TEST(video_memory_is_one_bank)
+{
+	struct kfd_node node = gpu();
+	char path[300], line[128];
+	uint64_t start = 0, end = 0;
+	FILE *f;
+
+	EXPECT_EQ(value(node.index, "properties", "mem_banks_count"), 1);
+	EXPECT(value(node.index, "mem_banks/0/properties", "heap_type") == 1 ||
+	       value(node.index, "mem_banks/0/properties", "heap_type") == 2);
+	EXPECT(node.vram_bytes > 0);
+	if (!node.large_bar)
+		return;
+	/* All of it is behind the first BAR. */
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/resource", node.domain, node.location_id >> 8,
+		 node.location_id >> 3 & 31, node.location_id & 7);
+	f = fopen(path, "re");
+	ASSERT(f != NULL);
+	ASSERT(fgets(line, sizeof(line), f) != NULL);
+	ASSERT(sscanf(line, "%lx %lx", &start, &end) == 2);
+	fclose(f);
+	EXPECT(node.vram_bytes <= end - start + 1, "%llu bytes, a BAR of %llu", (unsigned long long)node.vram_bytes,
+	       (unsigned long long)(end - start + 1));
+}
+
+/* One way each between the CPU's node and the GPU's, of type PCIe. */
+TEST(links_go_both_ways)
+{
+	struct kfd_node node = gpu();
+	bool there = false, back = false;
+
+	for (uint64_t i = 0; i < value(node.index, "properties", "io_links_count"); i++) {
+		char file[64];
+
+		snprintf(file, sizeof(file), "io_links/%llu/properties", (unsigned long long)i);
+		EXPECT_EQ(value(node.index, file, "node_from"), (uint64_t)node.index);
+		if (value(node.index, file, "node_to") == 0) {
+			there = true;
+			EXPECT_EQ(value(node.index, file, "type"), 2);
+			EXPECT(value(node.index, file, "weight") <= 20);
+		}
+	}
+	for (uint64_t i = 0; i < value(0, "properties", "io_links_count"); i++) {
+		char file[64];
+
+		snprintf(file, sizeof(file), "io_links/%llu/properties", (unsigned long long)i);
+		EXPECT_EQ(value(0, file, "node_from"), 0);
+		back |= value(0, file, "node_to") == (uint64_t)node.index;
+	}
+	EXPECT(there);
+	/* The way from the CPU is there when all of the memory can be reached. */
+	if (node.large_bar)
+		EXPECT(back);
+}
+
+TEST(caches_say_whose_they_are)
+{
+	struct kfd_node node = gpu();
+	bool level[4] = { false };
+
+	EXPECT(value(node.index, "properties", "caches_count") >= 1);
+	for (uint64_t i = 0; i < value(node.index, "properties", "caches_count"); i++) {
+		char file[64], path[300], line[8192];
+		uint64_t l;
+		FILE *f;
+		int siblings = 0;
+
+		snprintf(file, sizeof(file), "caches/%llu/properties", (unsigned long long)i);
+		l = value(node.index, file, "level");
+		EXPECT(l >= 1 && l <= 3, "cache %llu: level %llu", (unsigned long long)i, (unsigned long long)l);
+		level[l & 3] = true;
+		EXPECT(value(node.index, file, "size") > 0);
+		EXPECT((value(node.index, file, "type") & 8) != 0, "not a cache of CUs");
+		snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/%s", node.index, file);
+		f = fopen(path, "re");
+		ASSERT(f != NULL);
+		while (fgets(line, sizeof(line), f))
+			if (!strncmp(line, "sibling_map ", 12))
+				for (char *c = line + 12; *c; c++)
+					siblings += *c == '1';
+		fclose(f);
+		EXPECT(siblings > 0, "cache %llu serves nobody", (unsigned long long)i);
+	}
+	EXPECT(level[1]);
+	EXPECT(level[2]);
+}
+
+TEST(files_can_only_be_read)
+{
+	struct kfd_node node = gpu();
+	struct stat s;
+	char path[300];
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/properties", node.index);
+	ASSERT(stat(path, &s) == 0);
+	EXPECT_EQ(s.st_mode & 0222, 0);
+	ASSERT(stat(KFD_TOPOLOGY "/generation_id", &s) == 0);
+	EXPECT_EQ(s.st_mode & 0222, 0);
+}

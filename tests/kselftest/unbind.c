@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* The driver is taken from the device while a queue is open, and given back. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static char address[32], driver[256];
+
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+static void find_device(void)
+{
+	struct kfd_node node;
+	char path[128], target[256];
+	ssize_t n;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain, node.location_id >> 8, node.location_id >> 3 & 31,
+		 node.location_id & 7);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
+	n = readlink(path, target, sizeof(target) - 1);
+	ASSERT(n > 0, "%s: %s", path, strerror(errno));
+	target[n] = 0;
+	snprintf(driver, sizeof(driver), "/sys/bus/pci/drivers/%s", strrchr(target, '/') + 1);
+	if (!strstr(driver, "rkfd"))
+		SKIP("the C driver does not survive this");
+}
+
+static int unbind(void)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/unbind", driver);
+	return write_file(path, address);
+}
+
+static int bind(void)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/bind", driver);
+	return write_file(path, address);
+}
+
+static void works(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+TEST_TIMEOUT(nobody_is_there, 120)
+{
+	find_device();
+	for (int i = 0; i < 3; i++) {
+		ASSERT_OK(unbind());
+		ASSERT_OK(bind());
+		ASSERT_OK(ktap_in_child(works, NULL));
+	}
+}
+
+/* Every call that would reach the GPU says that it is gone; none hangs, none crashes. */
+TEST_TIMEOUT(a_queue_is_open, 120)
+{
+	struct kfd_ioctl_destroy_queue_args destroy;
+	struct kfd_ioctl_get_version_args version = { 0 };
+	struct kfd_ioctl_create_queue_args again;
+	struct kfd_event_data data = { 0 };
+	uint32_t result, id;
+	struct kfd_queue q;
+	struct kfd_bo *bo;
+	uint64_t bytes;
+	struct fixture f;
+	int ret;
+
+	find_device();
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &again));
+	ASSERT_OK(unbind());
+	EXPECT(access("/dev/kfd", F_OK) == 0);
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_VERSION, &version));
+	EXPECT_EQ(version.major_version, 1);
+	ret = kfd_queue_start(&q, &again);
+	EXPECT(ret < 0, "a queue on no GPU");
+	ret = kfd_bo_create(&f.k, 65536, KFD_FLAGS_GTT, &bo);
+	EXPECT(ret < 0, "memory of no GPU");
+	ret = kfd_available(&f.k, &bytes);
+	EXPECT(ret < 0, "AVAILABLE_MEMORY of no GPU");
+	/* Events have nothing to do with the GPU. */
+	EXPECT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, true, &id));
+	EXPECT_OK(kfd_event_set(&f.k, id));
+	data.event_id = id;
+	EXPECT_OK(kfd_event_wait(&f.k, &data, 1, true, 0, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	/* What was made can be put away, without a word or with one. */
+	destroy.queue_id = f.q.id;
+	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
+	kfd_bo_free(&f.k, f.data);
+	ASSERT_OK(bind());
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
+
+/* A store to a doorbell of a GPU that is gone must not reach whoever has the address next. */
+TEST_TIMEOUT(a_doorbell_is_mapped, 120)
+{
+	struct fixture f;
+	int status;
+	pid_t child;
+
+	find_device();
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		fixture_launch(&f);
+		EXPECT(fixture_works(&f));
+		ASSERT_OK(unbind());
+		*f.q.doorbell = 1;
+		_exit(0);
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
+	ASSERT_OK(bind());
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
+
+/* A process that waits for the GPU is not left behind. */
+TEST_TIMEOUT(somebody_waits, 120)
+{
+	int status;
+	pid_t child;
+
+	find_device();
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct kfd_event_data data = { 0 };
+		struct fixture f;
+		uint32_t result;
+
+		fixture_launch(&f);
+		data.event_id = f.signal.event_id;
+		kfd_event_wait(&f.k, &data, 1, true, ~0u, &result);
+		_exit(0);
+	}
+	usleep(1500000);
+	ASSERT_OK(unbind());
+	kill(child, SIGKILL);
+	ASSERT(waitpid(child, &status, 0) == child);
+	ASSERT_OK(bind());
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
