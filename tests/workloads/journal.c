@@ -97,6 +97,19 @@ int journal_trace_start(const char *system)
 	return ret;
 }
 
+/* A step on a queue's way is named by the step, what happened to a process or an event by what happened. */
+static void name_event(struct step *s, const char *event, const char *fields)
+{
+	const char *detail = strstr(fields, " step=");
+
+	if (!detail)
+		detail = strstr(fields, " what=");
+	if (detail)
+		snprintf(s->name, sizeof(s->name), "%.16s:%.*s", event, (int)strcspn(detail + 6, " "), detail + 6);
+	else
+		snprintf(s->name, sizeof(s->name), "%s", event);
+}
+
 /* "  task-pid  [cpu] flags  seconds.micros: event: fields" */
 static void add_trace_line(char *line)
 {
@@ -125,7 +138,7 @@ static void add_trace_line(char *line)
 	s->start = s->end = seconds * 1000000000ull + micros * 1000ull;
 	s->order = count;
 	snprintf(s->layer, sizeof(s->layer), "kernel");
-	snprintf(s->name, sizeof(s->name), "%s", strncmp(event, "rkfd_", 5) ? event : event + 5);
+	name_event(s, strncmp(event, "rkfd_", 5) ? event : event + 5, fields);
 	snprintf(s->values, sizeof(s->values), "%s", fields);
 	count++;
 }

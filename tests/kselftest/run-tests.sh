@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+#
+# usage: run-tests.sh GROUP...    runs what run-list says for these groups; fails when one of them did
+#
+# Programs that speak KTAP speak for themselves. For the others one line says how they went.
+
+list=$(dirname "$0")/run-list
+failed=0
+
+for group in "$@"; do
+	grep "^$group " "$list" >/tmp/run-list.$$ || {
+		echo "run-tests.sh: there is no group $group" >&2
+		exit 2
+	}
+	while read -r _ program arguments; do
+		start=$(cut -d. -f1 /proc/uptime)
+		echo "# running $program $arguments"
+		# shellcheck disable=SC2086
+		"$program" $arguments </dev/null >/tmp/run-out.$$ 2>&1
+		rc=$?
+		cat /tmp/run-out.$$
+		if ! grep -q '^KTAP version' /tmp/run-out.$$; then
+			echo "KTAP version 1"
+			echo "1..1"
+			[ $rc = 0 ] && echo "ok 1 $program" || echo "not ok 1 $program"
+		fi
+		[ $rc = 0 ] || failed=1
+		echo "# $program: status $rc after $(($(cut -d. -f1 /proc/uptime) - start)) s"
+	done </tmp/run-list.$$
+done
+rm -f /tmp/run-list.$$ /tmp/run-out.$$
+exit $failed
