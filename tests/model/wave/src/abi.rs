@@ -111,13 +111,6 @@ impl KernelDescriptor {
                 "kernel code properties {unknown:#x} on gfx942"
             )));
         }
-        if this.entry_byte_offset & 0xff != 0 {
-            let text = format!(
-                "entry offset {:#x} is not 256-byte aligned",
-                this.entry_byte_offset
-            );
-            return Err(AbiError::Invalid(text));
-        }
         Ok(this)
     }
 
@@ -180,6 +173,10 @@ impl Launch {
         let mut entry = self.kernel_object.wrapping_add_signed(kd.entry_byte_offset);
         if preload_len != 0 {
             entry = entry.wrapping_add(PRELOAD_PROLOGUE);
+        }
+        if entry % 256 != 0 {
+            let text = format!("entry point {entry:#x} is not 256-byte aligned");
+            return Err(AbiError::Invalid(text));
         }
         let mut sgprs = self.fixed_user_sgprs(kd)?;
         for i in 0..preload_len as u64 {

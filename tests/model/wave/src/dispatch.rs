@@ -2,6 +2,8 @@
 
 //! What a dispatch is to the compute units: sizes, register allocation, start values.
 
+use crate::code::Code;
+use crate::decode::Limits;
 use crate::Stop;
 
 /// Where the private (scratch) memory of the waves lies.
@@ -44,6 +46,9 @@ impl Default for Apertures {
 }
 
 /// One kernel dispatch, as the compute units see it.
+///
+/// It also keeps the instructions decoded so far: make a new one for each dispatch, since the code
+/// at an address may have changed.
 #[derive(Debug, Default)]
 pub struct Dispatch {
     /// Work-items in x, y, z.
@@ -68,6 +73,8 @@ pub struct Dispatch {
     pub apertures: Apertures,
     /// Logical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
     pub xcc_id: u32,
+    /// Decoded instructions.
+    pub(crate) code: Code,
 }
 
 impl Dispatch {
@@ -110,6 +117,17 @@ impl Dispatch {
     /// Architectural VGPRs of a wave: where the accumulators begin.
     pub fn arch_vgprs(&self) -> usize {
         (((self.rsrc3 as usize & 0x3f) + 1) * 4).min(self.vgprs())
+    }
+
+    /// The registers that operands may name.
+    pub(crate) fn limits(&self) -> Limits {
+        let arch = self.arch_vgprs();
+        let acc = self.vgprs() - arch;
+        Limits {
+            arch: arch as u16,
+            acc: acc.min(256) as u16,
+            sgprs: self.sgprs() as u16,
+        }
     }
 
     /// SGPRs of a wave, without VCC.

@@ -47,16 +47,24 @@
 //!
 //! # Preemption
 //!
-//! [`Host::poll`] is asked between instructions, every few
-//! thousand, whether to go on.
+//! [`Host::poll`] is asked between instructions, every few thousand, whether to go on. A
+//! [`Workgroup`] that stopped with [`Stop::Interrupted`] can be run again later.
 
 pub mod abi;
+mod code;
+mod decode;
 mod dispatch;
+mod exec;
+mod float;
+mod inst;
+mod lanes;
 mod memory;
+mod op;
 mod stop;
+mod wave;
 mod workgroup;
 
 pub use dispatch::{Apertures, Dispatch, Scratch};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};
-pub use workgroup::run_workgroup;
+pub use workgroup::{run_workgroup, Workgroup};

@@ -1,36 +1,204 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Runs the waves of one workgroup.
+//! Runs the waves of one workgroup: takes turns between them, and lets them meet at barriers.
 
+use crate::code::{BadCode, Page};
+use crate::decode::{Bad, Limits};
+use crate::exec::{self, Ctx};
+use crate::wave::{Halt, State, Wave, LANES};
 use crate::{Dispatch, Host, Memory, Stop, Where};
+use std::sync::Arc;
 
-const S_ENDPGM: u32 = 0xbf81_0000;
+/// Instructions that a wave runs before the next one has its turn.
+const SLICE: u64 = 4096;
+/// LDS of a compute unit.
+const LDS_BYTES: u32 = 64 << 10;
+/// Work-items in a workgroup.
+const MAX_ITEMS: u32 = 1024;
+/// What LDS holds before the first write.
+const UNDEFINED: u8 = 0xa5;
+
+/// A workgroup on a compute unit.
+pub struct Workgroup<'d> {
+    dispatch: &'d Dispatch,
+    limits: Limits,
+    waves: Vec<Wave>,
+    lds: Vec<u8>,
+}
+
+impl<'d> Workgroup<'d> {
+    /// The workgroup with id `wg`, before its first instruction.
+    pub fn new(dispatch: &'d Dispatch, wg: [u32; 3]) -> Result<Self, Stop> {
+        let d = dispatch;
+        let bad = |text: String| Err(Stop::BadDispatch(text));
+        let extent = d.workgroup_extent(wg)?;
+        let items = extent.iter().try_fold(1u32, |a, &b| a.checked_mul(b));
+        let Some(items) = items.filter(|&n| n <= MAX_ITEMS) else {
+            return bad(format!("workgroup of {extent:?} work-items"));
+        };
+        if d.lds_bytes > LDS_BYTES {
+            return bad(format!("{} bytes of LDS", d.lds_bytes));
+        }
+        if d.entry % 256 != 0 {
+            return bad(format!("entry {:#x} is not 256-byte aligned", d.entry));
+        }
+        let count = (d.rsrc2 >> 1 & 0x1f) as usize;
+        if d.user_sgprs.len() != count {
+            let given = d.user_sgprs.len();
+            return bad(format!("{given} user SGPRs given, rsrc2 says {count}"));
+        }
+        let system = (d.rsrc2 >> 7 & 0xf).count_ones() as usize;
+        if count + system > d.sgprs() {
+            return bad(format!(
+                "{} start values for {} SGPRs",
+                count + system,
+                d.sgprs()
+            ));
+        }
+        let waves = items.div_ceil(LANES as u32);
+        Ok(Workgroup {
+            dispatch,
+            limits: d.limits(),
+            waves: (0..waves)
+                .map(|index| Wave::new(d, wg, extent, index))
+                .collect(),
+            lds: vec![UNDEFINED; d.lds_bytes as usize],
+        })
+    }
+
+    /// Runs until all waves have ended. After [`Stop::Interrupted`] it can be called again.
+    pub fn run(&mut self, mem: &dyn Memory, host: &dyn Host) -> Result<(), Stop> {
+        loop {
+            let mut ready = false;
+            for wave in &mut self.waves {
+                if matches!(wave.state, State::Barrier | State::Ended) {
+                    continue;
+                }
+                wave.state = State::Ready;
+                let mut ctx = Ctx {
+                    mem,
+                    host,
+                    dispatch: self.dispatch,
+                    lds: &mut self.lds,
+                };
+                slice(wave, &mut ctx, &self.limits)?;
+                ready |= matches!(wave.state, State::Ready | State::Yield);
+            }
+            if !ready && !self.open_barrier() {
+                return Ok(());
+            }
+            if ready && host.poll() {
+                return Err(Stop::Interrupted);
+            }
+        }
+    }
+
+    /// Instructions that its waves have executed so far.
+    pub fn executed(&self) -> u64 {
+        self.waves.iter().map(|wave| wave.executed).sum()
+    }
+
+    /// All waves that have not ended are at the barrier: lets them go. `false` if none is left.
+    fn open_barrier(&mut self) -> bool {
+        let mut any = false;
+        for wave in self
+            .waves
+            .iter_mut()
+            .filter(|wave| wave.state == State::Barrier)
+        {
+            wave.state = State::Ready;
+            any = true;
+        }
+        any
+    }
+}
 
 /// Runs all waves of the workgroup `wg` to their end.
 pub fn run_workgroup(
     mem: &dyn Memory,
-    _host: &dyn Host,
+    host: &dyn Host,
     d: &Dispatch,
     wg: [u32; 3],
 ) -> Result<(), Stop> {
-    d.workgroup_extent(wg)?;
-    let at = Where {
-        pc: d.entry,
-        workgroup: wg,
-        wave: 0,
-    };
-    let mut word = [0; 4];
-    mem.fetch(d.entry, &mut word).map_err(|fault| Stop::Fault {
-        fault,
-        write: false,
-        at,
-    })?;
-    match u32::from_le_bytes(word) {
-        S_ENDPGM => Ok(()),
-        word => Err(Stop::IllegalInstruction {
+    Workgroup::new(d, wg)?.run(mem, host)
+}
+
+/// Runs one wave for its turn.
+fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop> {
+    let code = &ctx.dispatch.code;
+    let mut page: Arc<Page> = code.page(wave.pc);
+    for _ in 0..SLICE {
+        let pc = wave.pc;
+        let at = Where {
+            pc,
+            workgroup: wave.workgroup,
+            wave: wave.index,
+        };
+        if pc % 4 != 0 {
+            let text = format!("instruction address {pc:#x} is not a multiple of 4");
+            return Err(Stop::Violation { at, text });
+        }
+        if !page.holds(pc) {
+            page = code.page(pc);
+        }
+        let inst = page
+            .get(pc, ctx.mem, limits)
+            .map_err(|bad| stop_of_code(bad, at))?;
+        wave.pc = pc.wrapping_add(u64::from(inst.bytes));
+        wave.executed += 1;
+        if let Err(halt) = exec::step(wave, ctx, inst) {
+            // The wave stays at the instruction that stopped it.
+            wave.pc = pc;
+            let second = (inst.bytes > 4).then_some(pc.wrapping_add(4));
+            return Err(stop_of_halt(halt, at, ctx.mem, second));
+        }
+        if wave.state != State::Ready {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn stop_of_code(bad: &BadCode, at: Where) -> Stop {
+    match bad {
+        BadCode::Fetch(fault) => Stop::Fault {
+            fault: *fault,
+            write: false,
             at,
-            words: [word, 0],
-            text: "the interpreter knows only s_endpgm".into(),
-        }),
+        },
+        BadCode::Decode {
+            words,
+            bad: Bad::Illegal(text),
+        } => Stop::IllegalInstruction {
+            at,
+            words: *words,
+            text: text.clone(),
+        },
+        BadCode::Decode {
+            bad: Bad::Violation(text),
+            ..
+        } => Stop::Violation {
+            at,
+            text: text.clone(),
+        },
+    }
+}
+
+fn stop_of_halt(halt: Halt, at: Where, mem: &dyn Memory, second: Option<u64>) -> Stop {
+    match halt {
+        Halt::Fault { fault, write } => Stop::Fault { fault, write, at },
+        Halt::Illegal(text) => {
+            let word = |va: u64| {
+                let mut bytes = [0; 4];
+                mem.fetch(va, &mut bytes)
+                    .map_or(0, |()| u32::from_le_bytes(bytes))
+            };
+            let words = [word(at.pc), second.map_or(0, word)];
+            Stop::IllegalInstruction { at, words, text }
+        }
+        Halt::Violation(text) => Stop::Violation { at, text },
+        Halt::Trap(id) => Stop::Trap { at, id },
+        Halt::Message(message) => Stop::Message(message),
+        Halt::Halted => Stop::Halted { at },
     }
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The instructions of one dispatch, decoded once for each address.
+//!
+//! The cache belongs to the [`Dispatch`](crate::Dispatch), so that code which changes between
+//! dispatches is decoded anew.
+
+use crate::decode::{self, Bad, Limits};
+use crate::inst::Inst;
+use crate::{Fault, Memory};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock, RwLock};
+
+/// Bytes of code in one page of the cache.
+const PAGE: u64 = 512;
+const SLOTS: usize = (PAGE / 4) as usize;
+
+/// A word that is no instruction, or could not be fetched.
+#[derive(Clone, Debug)]
+pub(crate) enum BadCode {
+    Fetch(Fault),
+    Decode { words: [u32; 2], bad: Bad },
+}
+
+type Slot = OnceLock<Result<Inst, Box<BadCode>>>;
+
+/// Decoded instructions of `PAGE` bytes of code.
+pub(crate) struct Page {
+    base: u64,
+    slots: [Slot; SLOTS],
+}
+
+impl Page {
+    /// Is `pc` on this page?
+    pub(crate) fn holds(&self, pc: u64) -> bool {
+        pc & !(PAGE - 1) == self.base
+    }
+
+    /// The instruction at `pc`, which is on this page.
+    pub(crate) fn get(
+        &self,
+        pc: u64,
+        mem: &dyn Memory,
+        limits: &Limits,
+    ) -> Result<&Inst, &BadCode> {
+        let slot = &self.slots[((pc & (PAGE - 1)) / 4) as usize];
+        let result = slot.get_or_init(|| load(pc, mem, limits).map_err(Box::new));
+        result.as_ref().map_err(|bad| &**bad)
+    }
+}
+
+fn load(pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<Inst, BadCode> {
+    let fetch = |pc: u64| {
+        let mut word = [0; 4];
+        mem.fetch(pc, &mut word).map_err(BadCode::Fetch)?;
+        Ok(u32::from_le_bytes(word))
+    };
+    let first = fetch(pc)?;
+    let second = match decode::words(first) {
+        1 => 0,
+        _ => fetch(pc.wrapping_add(4))?,
+    };
+    decode::decode(first, second, limits).map_err(|bad| BadCode::Decode {
+        words: [first, second],
+        bad,
+    })
+}
+
+/// All decoded code of a dispatch.
+#[derive(Default)]
+pub(crate) struct Code {
+    pages: RwLock<HashMap<u64, Arc<Page>>>,
+}
+
+impl Code {
+    /// The page that holds `pc`.
+    pub(crate) fn page(&self, pc: u64) -> Arc<Page> {
+        let base = pc & !(PAGE - 1);
+        let found = match self.pages.read() {
+            Ok(pages) => pages.get(&base).cloned(),
+            Err(poisoned) => poisoned.into_inner().get(&base).cloned(),
+        };
+        if let Some(page) = found {
+            return page;
+        }
+        let fresh = || {
+            Arc::new(Page {
+                base,
+                slots: [const { OnceLock::new() }; SLOTS],
+            })
+        };
+        match self.pages.write() {
+            Ok(mut pages) => pages.entry(base).or_insert_with(fresh).clone(),
+            Err(poisoned) => poisoned
+                .into_inner()
+                .entry(base)
+                .or_insert_with(fresh)
+                .clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Code")
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! From instruction words to [`Inst`].
+
+mod lds;
+mod operand;
+mod scalar;
+mod vector;
+mod vmem;
+
+use crate::inst::Inst;
+pub(crate) use operand::{code, Limits};
+
+/// Why words are no instruction that can run.
+#[derive(Clone, Debug)]
+pub(crate) enum Bad {
+    /// Unknown opcode.
+    Illegal(String),
+    /// Known, but its operands break a rule.
+    Violation(String),
+}
+
+type Decoded = Result<Inst, Bad>;
+
+fn illegal<T>(text: String) -> Result<T, Bad> {
+    Err(Bad::Illegal(text))
+}
+
+fn violation<T>(text: String) -> Result<T, Bad> {
+    Err(Bad::Violation(text))
+}
+
+/// Bits `hi:lo` of a word.
+fn bits(word: u32, hi: u32, lo: u32) -> u32 {
+    word >> lo & (u32::MAX >> (31 - (hi - lo)))
+}
+
+/// An encoding, from the fixed bits of the first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Sop2,
+    Sopk,
+    Sop1,
+    Sopc,
+    Sopp,
+    Smem,
+    Vop2,
+    Vop1,
+    Vopc,
+    Vop3,
+    Vop3p,
+    Ds,
+    Flat,
+    Mubuf,
+    /// VINTRP, MTBUF, MIMG, EXP and what is not assigned.
+    Other,
+}
+
+fn encoding(word: u32) -> Encoding {
+    if word >> 31 == 0 {
+        return match bits(word, 30, 25) {
+            62 => Encoding::Vopc,
+            63 => Encoding::Vop1,
+            _ => Encoding::Vop2,
+        };
+    }
+    if word >> 30 == 0b10 {
+        return match bits(word, 31, 23) {
+            0b1_0111_1101 => Encoding::Sop1,
+            0b1_0111_1110 => Encoding::Sopc,
+            0b1_0111_1111 => Encoding::Sopp,
+            _ if word >> 28 == 0b1011 => Encoding::Sopk,
+            _ => Encoding::Sop2,
+        };
+    }
+    match word >> 26 {
+        0b11_0000 => Encoding::Smem,
+        0b11_0100 if bits(word, 25, 23) == 0b111 => Encoding::Vop3p,
+        0b11_0100 => Encoding::Vop3,
+        0b11_0110 => Encoding::Ds,
+        0b11_0111 => Encoding::Flat,
+        0b11_1000 => Encoding::Mubuf,
+        _ => Encoding::Other,
+    }
+}
+
+/// Operand code of a literal constant in the next word.
+const LITERAL: u32 = 255;
+/// Operand code of source 0 when a DPP word follows.
+const DPP: u32 = 250;
+/// Operand code of source 0 when an SDWA word follows.
+const SDWA: u32 = 249;
+
+/// How many words the instruction that begins with `word` has.
+pub(crate) fn words(word: u32) -> usize {
+    let has = |shift: u32| bits(word, shift + 7, shift) == LITERAL;
+    let two = match encoding(word) {
+        Encoding::Sop2 | Encoding::Sopc => has(0) || has(8),
+        Encoding::Sop1 => has(0),
+        Encoding::Sopk => bits(word, 27, 23) == 0x14,
+        Encoding::Sopp => false,
+        Encoding::Vop2 if matches!(bits(word, 30, 25), 0x17 | 0x18 | 0x24 | 0x25) => true,
+        Encoding::Vop2 | Encoding::Vop1 | Encoding::Vopc => {
+            matches!(bits(word, 8, 0), LITERAL | DPP | SDWA)
+        }
+        Encoding::Other => false,
+        _ => true,
+    };
+    1 + usize::from(two)
+}
+
+/// Decodes an instruction; `second` counts only if [`words`] says so.
+pub(crate) fn decode(word: u32, second: u32, limits: &Limits) -> Decoded {
+    let mut inst = match encoding(word) {
+        Encoding::Sop2 => scalar::sop2(word, second, limits),
+        Encoding::Sopk => scalar::sopk(word, second, limits),
+        Encoding::Sop1 => scalar::sop1(word, second, limits),
+        Encoding::Sopc => scalar::sopc(word, second, limits),
+        Encoding::Sopp => scalar::sopp(word),
+        Encoding::Smem => scalar::smem(word, second, limits),
+        Encoding::Vop2 => vector::vop2(word, second, limits),
+        Encoding::Vop1 => vector::vop1(word, second, limits),
+        Encoding::Vopc => vector::vopc(word, second, limits),
+        Encoding::Vop3 => vector::vop3(word, second, limits),
+        Encoding::Vop3p => vector::vop3p(word, second, limits),
+        Encoding::Ds => lds::ds(word, second, limits),
+        Encoding::Flat => vmem::flat(word, second, limits),
+        Encoding::Mubuf => vmem::mubuf(word, second, limits),
+        Encoding::Other => illegal(format!("encoding {:#08b}", word >> 26)),
+    }?;
+    inst.bytes = words(word) as u8 * 4;
+    Ok(inst)
+}

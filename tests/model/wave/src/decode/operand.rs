@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Operand codes: registers within the wave's allocation, and constants.
+
+use super::{violation, Bad};
+use crate::inst::Src;
+use crate::op::Ty;
+
+/// What a wave of the dispatch has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Architectural VGPRs.
+    pub(crate) arch: u16,
+    /// Accumulators.
+    pub(crate) acc: u16,
+    /// SGPRs.
+    pub(crate) sgprs: u16,
+}
+
+/// Scalar operand codes.
+pub(crate) mod code {
+    pub(crate) const FLAT_SCRATCH: u8 = 102;
+    pub(crate) const VCC: u8 = 106;
+    pub(crate) const M0: u8 = 124;
+    pub(crate) const EXEC: u8 = 126;
+    pub(crate) const SHARED_BASE: u8 = 235;
+    pub(crate) const SHARED_LIMIT: u8 = 236;
+    pub(crate) const PRIVATE_BASE: u8 = 237;
+    pub(crate) const PRIVATE_LIMIT: u8 = 238;
+    pub(crate) const VCCZ: u8 = 251;
+    pub(crate) const EXECZ: u8 = 252;
+}
+
+impl Limits {
+    /// Checks an architectural VGPR tuple and gives its place in the register file.
+    pub(crate) fn vgpr(&self, first: u32, count: u16) -> Result<u16, Bad> {
+        let first = first as u16;
+        if count > 1 && first % 2 != 0 {
+            return violation(format!(
+                "v{first} is odd: {count} registers need an even one"
+            ));
+        }
+        if first + count > self.arch {
+            return violation(format!("v{} of {} VGPRs", first + count - 1, self.arch));
+        }
+        Ok(first)
+    }
+
+    /// Checks an accumulator tuple and gives its place in the register file.
+    pub(crate) fn accumulator(&self, first: u32, count: u16) -> Result<u16, Bad> {
+        let first = first as u16;
+        if count > 1 && first % 2 != 0 {
+            return violation(format!(
+                "a{first} is odd: {count} registers need an even one"
+            ));
+        }
+        if first + count > self.acc {
+            return violation(format!(
+                "a{} of {} accumulators",
+                first + count - 1,
+                self.acc
+            ));
+        }
+        Ok(self.arch + first)
+    }
+
+    /// A VGPR or, when `acc`, an accumulator.
+    pub(crate) fn either(&self, acc: bool, first: u32, count: u16) -> Result<u16, Bad> {
+        if acc {
+            self.accumulator(first, count)
+        } else {
+            self.vgpr(first, count)
+        }
+    }
+
+    /// Checks a scalar register tuple.
+    pub(crate) fn sgpr(&self, first: u32, count: u16) -> Result<u8, Bad> {
+        let align = u32::from(count.clamp(1, 4).next_power_of_two());
+        if first % align != 0 {
+            return violation(format!("s{first} begins {count} registers: not aligned"));
+        }
+        let last = first + u32::from(count.max(1)) - 1;
+        let code = first as u8;
+        match first {
+            0..=101 if last < u32::from(self.sgprs) => Ok(code),
+            0..=101 => violation(format!("s{last} of {} SGPRs", self.sgprs)),
+            102..=107 if last <= 107 => Ok(code),
+            126..=127 if last <= 127 => Ok(code),
+            124 if count <= 1 => Ok(code),
+            108..=123 => violation(format!("ttmp{} outside of a trap handler", first - 108)),
+            _ => violation(format!("scalar register code {first}, {count} registers")),
+        }
+    }
+
+    /// Checks a scalar destination; none of the hardware's own.
+    pub(crate) fn sgpr_dst(&self, first: u32, count: u16) -> Result<u8, Bad> {
+        if (102..=103).contains(&first) {
+            return violation("FLAT_SCRATCH is architected, it cannot be written".into());
+        }
+        self.sgpr(first, count)
+    }
+
+    /// A source operand of 9 bits (8 for scalar instructions).
+    pub(crate) fn src(&self, code: u32, ty: Ty, literal: u32) -> Result<Src, Bad> {
+        let count = ty.regs();
+        Ok(match code {
+            0..=127 => Src::Sgpr(self.sgpr(code, count)?),
+            128..=192 => Src::Imm(integer(i64::from(code) - 128, ty)),
+            193..=208 => Src::Imm(integer(192 - i64::from(code), ty)),
+            235..=238 | 251..=253 => Src::Special(code as u8),
+            240..=248 => Src::Imm(float(code - 240, ty)),
+            255 => Src::Imm(extend(literal, ty)),
+            256.. if ty == Ty::Acc => Src::Vgpr(self.accumulator(code - 256, 1)?),
+            256.. => Src::Vgpr(self.vgpr(code - 256, count)?),
+            _ => return violation(format!("source operand code {code}")),
+        })
+    }
+}
+
+/// An inline integer for an operand of type `ty`.
+fn integer(value: i64, ty: Ty) -> u64 {
+    match ty {
+        Ty::B64 | Ty::F64 | Ty::Mask => value as u64,
+        // Packed f32 take a constant in the low half.
+        _ => u64::from(value as u32),
+    }
+}
+
+/// An inline float: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi).
+fn float(index: u32, ty: Ty) -> u64 {
+    const F16: [u64; 9] = [
+        0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
+    ];
+    const F32: [f32; 8] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0];
+    let index = index as usize;
+    match ty {
+        Ty::B16 | Ty::F16 | Ty::P16 | Ty::H16 => F16[index],
+        Ty::B64 | Ty::F64 | Ty::Mask => F32
+            .get(index)
+            .map_or(0x3fc4_5f30_6dc9_c882, |&v| f64::from(v).to_bits()),
+        _ => F32
+            .get(index)
+            .map_or(0x3e22_f983, |v| u64::from(v.to_bits())),
+    }
+}
+
+/// A literal for an operand of type `ty`: the high half of an f64, else zero-extended.
+fn extend(literal: u32, ty: Ty) -> u64 {
+    match ty {
+        Ty::F64 => u64::from(literal) << 32,
+        _ => u64::from(literal),
+    }
+}

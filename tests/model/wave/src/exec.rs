@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Executes decoded instructions, one family in each module.
+
+mod atomic;
+mod compare;
+mod control;
+mod convert;
+mod cross;
+mod f16;
+mod f32;
+mod f64;
+mod int;
+mod lds;
+mod packed;
+mod salu;
+mod smem;
+mod valu;
+mod vmem;
+
+use crate::inst::{Body, Inst};
+use crate::wave::{Step, Wave};
+use crate::{Dispatch, Host, Memory};
+
+/// What a wave reaches outside of itself.
+pub(crate) struct Ctx<'a> {
+    pub(crate) mem: &'a dyn Memory,
+    pub(crate) host: &'a dyn Host,
+    pub(crate) dispatch: &'a Dispatch,
+    pub(crate) lds: &'a mut [u8],
+}
+
+/// Executes one instruction; the wave's program counter is already behind it.
+pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
+    match &inst.body {
+        Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
+        Body::Smem(i) => smem::step(wave, ctx, i),
+        Body::Valu(i) => valu::step(wave, i),
+        Body::Vmem(i) => vmem::step(wave, ctx, i),
+        Body::Lds(i) => lds::step(wave, ctx, i),
+        Body::CacheControl => Ok(()),
+    }
+}

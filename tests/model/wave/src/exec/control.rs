@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! SOPP: branches, barriers, messages, traps; and the hardware registers.
+
+use super::Ctx;
+use crate::inst::Salu;
+use crate::op::Op;
+use crate::wave::{violation, Halt, State, Step, Wave};
+use crate::Message;
+
+/// Hardware register numbers of `s_getreg` and `s_setreg`.
+mod hwreg {
+    pub(super) const MODE: u32 = 1;
+    pub(super) const STATUS: u32 = 2;
+    pub(super) const TRAPSTS: u32 = 3;
+    pub(super) const HW_ID: u32 = 4;
+    pub(super) const GPR_ALLOC: u32 = 5;
+    pub(super) const LDS_ALLOC: u32 = 6;
+    pub(super) const IB_STS: u32 = 7;
+    pub(super) const SH_MEM_BASES: u32 = 15;
+    pub(super) const XCC_ID: u32 = 20;
+}
+
+/// MODE bits that a program may write; VSKIP (28) has no effect that is modelled.
+const MODE_WRITABLE: u32 = 0x3ff | 0x1ff << 12 | 1 << 23;
+
+/// Register, offset and width in the immediate of `s_getreg`.
+fn split(imm: i32) -> (u32, u32, u32) {
+    let imm = imm as u32;
+    (imm & 0x3f, imm >> 6 & 0x1f, (imm >> 11 & 0x1f) + 1)
+}
+
+fn field_mask(offset: u32, size: u32) -> u32 {
+    ((1u64 << size) - 1 << offset) as u32
+}
+
+pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
+    let (reg, offset, size) = split(imm);
+    let d = ctx.dispatch;
+    let value = match reg {
+        hwreg::MODE => w.mode,
+        hwreg::STATUS => {
+            u32::from(w.scc)
+                | u32::from(w.priority) << 3
+                | u32::from(w.exec() == 0) << 9
+                | u32::from(w.vcc() == 0) << 10
+                | u32::from(d.waves_per_workgroup() > 1) << 11
+                | 1 << 16
+        }
+        hwreg::TRAPSTS => w.trapsts,
+        // One SE, one CU: the wave slot is all that tells waves apart.
+        hwreg::HW_ID => w.index & 0xf,
+        hwreg::GPR_ALLOC => (d.rsrc1 & 0x3f) << 8 | (d.rsrc1 >> 6 & 0xf) << 24,
+        hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
+        hwreg::IB_STS => 0,
+        hwreg::SH_MEM_BASES => {
+            (w.apertures.private >> 48) as u32 | ((w.apertures.shared >> 48) as u32) << 16
+        }
+        hwreg::XCC_ID => d.xcc_id,
+        other => return violation(format!("s_getreg of hardware register {other}")),
+    };
+    Ok((value & field_mask(offset, size)) >> offset)
+}
+
+pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
+    let (reg, offset, size) = split(imm);
+    let mask = field_mask(offset, size);
+    let value = value << offset & mask;
+    match reg {
+        hwreg::MODE => w.mode = w.mode & !(mask & MODE_WRITABLE) | value & MODE_WRITABLE,
+        hwreg::TRAPSTS => w.trapsts = w.trapsts & !mask | value,
+        other => return violation(format!("s_setreg of hardware register {other}")),
+    }
+    Ok(())
+}
+
+pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
+    use Op::*;
+    let taken = match i.op {
+        s_branch => true,
+        s_cbranch_scc0 => !w.scc,
+        s_cbranch_scc1 => w.scc,
+        s_cbranch_vccz => w.vcc() == 0,
+        s_cbranch_vccnz => w.vcc() != 0,
+        s_cbranch_execz => w.exec() == 0,
+        s_cbranch_execnz => w.exec() != 0,
+        // No debugger is attached.
+        s_cbranch_cdbgsys
+        | s_cbranch_cdbguser
+        | s_cbranch_cdbgsys_or_user
+        | s_cbranch_cdbgsys_and_user => false,
+        _ => return other(w, ctx, i, bytes),
+    };
+    if taken {
+        w.pc = w.pc.wrapping_add_signed(i64::from(i.imm) * 4);
+    }
+    Ok(())
+}
+
+fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
+    use Op::*;
+    let imm = i.imm as u32;
+    match i.op {
+        // Counters and caches: every access here is complete before the next instruction.
+        s_nop | s_waitcnt | s_wakeup | s_icache_inv | s_incperflevel | s_decperflevel
+        | s_ttracedata => {}
+        s_setprio => w.priority = (imm & 3) as u8,
+        s_sleep => w.state = State::Yield,
+        s_barrier => w.state = State::Barrier,
+        s_endpgm | s_endpgm_saved => w.state = State::Ended,
+        s_setkill if imm & 1 == 0 => {}
+        s_setkill => w.state = State::Ended,
+        s_sethalt if imm & 1 == 0 => {}
+        s_sethalt => return Err(Halt::Halted),
+        s_trap => {
+            if imm & 0xff != 0 {
+                return Err(Halt::Trap(imm as u8));
+            }
+        }
+        s_sendmsg | s_sendmsghalt => {
+            let message = Message {
+                id: (imm & 0xf) as u8,
+                op: (imm >> 4 & 0xfff) as u16,
+                m0: w.m0(),
+                pc: w.pc.wrapping_sub(u64::from(bytes)),
+                workgroup: w.workgroup,
+                wave: w.index,
+            };
+            if !ctx.host.message(&message) {
+                return Err(Halt::Message(message));
+            }
+            if i.op == s_sendmsghalt {
+                return Err(Halt::Halted);
+            }
+        }
+        other => return Err(Halt::Illegal(format!("{other:?} is not implemented"))),
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Vector f16 instructions. Sums and products of two f16 are exact in f64, so that one rounding at
+//! the end is right.
+
+use super::f64::Doubles;
+use super::valu::Tried;
+use crate::float;
+use crate::inst::Valu;
+use crate::op::Op;
+use crate::wave::{Lanes, Wave, LANES};
+use std::f64::consts::TAU;
+
+impl Wave {
+    /// f16 denormals among the operands.
+    pub(super) fn denormal_in16(&self) -> bool {
+        self.mode >> 6 & 1 != 0
+    }
+
+    /// f16 denormals as results.
+    pub(super) fn denormal_out16(&self) -> bool {
+        self.mode >> 7 & 1 != 0
+    }
+
+    /// Bits of an f16 source with `abs` and `neg`.
+    pub(super) fn modified16(&self, i: &Valu, n: usize) -> Lanes {
+        let and = if i.abs >> n & 1 != 0 { 0x7fff } else { 0xffff };
+        let xor = if i.neg >> n & 1 != 0 { 0x8000 } else { 0 };
+        self.raw16(i, n).map(|h| h & and ^ xor)
+    }
+
+    /// An f16 as the arithmetic sees it.
+    pub(super) fn widen16(&self, h: u32) -> f64 {
+        let h = if self.denormal_in16() {
+            h as u16
+        } else {
+            float::flush16(h as u16)
+        };
+        f64::from(float::from_f16(h))
+    }
+
+    /// Source `n` as f64, denormals as MODE says.
+    pub(super) fn f16s(&self, i: &Valu, n: usize) -> Doubles {
+        self.modified16(i, n).map(|h| self.widen16(h))
+    }
+
+    /// Rounds to f16; `clamp` and denormals as asked for.
+    pub(super) fn narrow16(&self, i: &Valu, x: f64) -> u32 {
+        let x = match i.omod {
+            0 => x,
+            n => x * [1.0, 2.0, 4.0, 0.5][usize::from(n)],
+        };
+        let x = match i.clamp {
+            true if x.is_nan() => {
+                if self.mode >> 8 & 1 != 0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            true if x > 0.0 => x.min(1.0),
+            true => 0.0,
+            false => x,
+        };
+        let h = float::to_f16(x, self.round64());
+        u32::from(if self.denormal_out16() {
+            h
+        } else {
+            float::flush16(h)
+        })
+    }
+
+    fn put_f16(&mut self, i: &Valu, values: Doubles, keeps: bool) {
+        let lanes = values.map(|x| self.narrow16(i, x));
+        self.put16(i, lanes, keeps);
+    }
+
+    fn e1(&mut self, i: &Valu, f: impl Fn(f64) -> f64) {
+        let a = self.f16s(i, 0);
+        self.put_f16(i, a.map(|a| keep_nan(f(a), &[a])), false);
+    }
+
+    fn e2(&mut self, i: &Valu, f: impl Fn(f64, f64) -> f64) {
+        let (a, b) = (self.f16s(i, 0), self.f16s(i, 1));
+        let out = std::array::from_fn(|l| keep_nan(f(a[l], b[l]), &[a[l], b[l]]));
+        self.put_f16(i, out, false);
+    }
+
+    fn e3(&mut self, i: &Valu, keeps: bool, f: impl Fn(f64, f64, f64) -> f64) {
+        let (a, b, c) = (self.f16s(i, 0), self.f16s(i, 1), self.f16s(i, 2));
+        let out = std::array::from_fn(|l| keep_nan(f(a[l], b[l], c[l]), &[a[l], b[l], c[l]]));
+        self.put_f16(i, out, keeps);
+    }
+
+    /// The destination as an operand.
+    fn accumulator16(&self, i: &Valu) -> Doubles {
+        self.v[usize::from(i.dst)].map(|v| self.widen16(v & 0xffff))
+    }
+}
+
+/// A NaN result becomes the first NaN operand or the default.
+pub(super) fn keep_nan(r: f64, operands: &[f64]) -> f64 {
+    if r.is_nan() {
+        float::nan64(operands)
+    } else {
+        r
+    }
+}
+
+/// Fused: exact or rounded to odd, so that rounding to f16 is right.
+pub(super) fn fma(a: f64, b: f64, c: f64) -> f64 {
+    float::add_odd(a * b, c)
+}
+
+fn round16(x: f64, mode: u32) -> f64 {
+    f64::from(float::from_f16(float::to_f16(x, mode)))
+}
+
+fn fract(x: f64) -> f64 {
+    (x - x.floor()).min(f64::from(float::from_f16(0x3bff)))
+}
+
+fn median(a: f64, b: f64, c: f64, ieee: bool) -> f64 {
+    let min = |a, b| float::pick64(a, b, false, ieee);
+    let max = |a, b| float::pick64(a, b, true, ieee);
+    if a.is_nan() || b.is_nan() || c.is_nan() {
+        return min(min(a, b), c);
+    }
+    max(min(a, b), min(max(a, b), c))
+}
+
+/// As for f32; the quotient `a` comes from f32 arithmetic, so nothing has to be scaled.
+fn div_fixup(a: f64, b: f64, c: f64) -> f64 {
+    let negative = b.is_sign_negative() != c.is_sign_negative();
+    let sign = |x: f64| if negative { -x.abs() } else { x.abs() };
+    if c.is_nan() {
+        float::quiet64(c)
+    } else if b.is_nan() {
+        float::quiet64(b)
+    } else if (b == 0.0 && c == 0.0) || (b.is_infinite() && c.is_infinite()) {
+        f64::from_bits(0xfff8 << 48)
+    } else if b == 0.0 || c.is_infinite() {
+        sign(f64::INFINITY)
+    } else if b.is_infinite() || c == 0.0 {
+        sign(0.0)
+    } else {
+        sign(a)
+    }
+}
+
+pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
+    use Op::*;
+    let (ieee, mode) = (w.ieee(), w.round64());
+    match op {
+        v_add_f16 => w.e2(i, |a, b| a + b),
+        v_sub_f16 => w.e2(i, |a, b| a - b),
+        v_subrev_f16 => w.e2(i, |a, b| b - a),
+        v_mul_f16 => w.e2(i, |a, b| a * b),
+        // The product is rounded on its own.
+        v_mad_f16 | v_mad_legacy_f16 | v_madmk_f16 | v_madak_f16 => {
+            w.e3(i, op == v_mad_f16, |a, b, c| round16(a * b, mode) + c);
+        }
+        v_mac_f16 => {
+            let (a, b, c) = (w.f16s(i, 0), w.f16s(i, 1), w.accumulator16(i));
+            let out = std::array::from_fn(|l| {
+                keep_nan(round16(a[l] * b[l], mode) + c[l], &[a[l], b[l], c[l]])
+            });
+            w.put_f16(i, out, false);
+        }
+        v_fma_f16 => w.e3(i, true, fma),
+        v_fma_legacy_f16 => w.e3(i, false, fma),
+        v_min_f16 | v_max_f16 => {
+            let (a, b, max) = (w.f16s(i, 0), w.f16s(i, 1), op == v_max_f16);
+            let out = std::array::from_fn(|l| float::pick64(a[l], b[l], max, ieee));
+            w.put_f16(i, out, false);
+        }
+        v_min3_f16 | v_max3_f16 => w.e3(i, true, |a, b, c| {
+            let max = op == v_max3_f16;
+            float::pick64(float::pick64(a, b, max, ieee), c, max, ieee)
+        }),
+        v_med3_f16 => w.e3(i, true, |a, b, c| median(a, b, c, ieee)),
+        v_rcp_f16 => w.e1(i, |x| 1.0 / x),
+        v_sqrt_f16 => w.e1(i, f64::sqrt),
+        v_rsq_f16 => w.e1(i, |x| 1.0 / x.sqrt()),
+        v_log_f16 => w.e1(i, f64::log2),
+        v_exp_f16 => w.e1(i, f64::exp2),
+        v_floor_f16 => w.e1(i, f64::floor),
+        v_ceil_f16 => w.e1(i, f64::ceil),
+        v_trunc_f16 => w.e1(i, f64::trunc),
+        v_rndne_f16 => w.e1(i, f64::round_ties_even),
+        v_fract_f16 => w.e1(i, fract),
+        v_sin_f16 => w.e1(i, |x| {
+            if x.abs() > 256.0 {
+                0.0
+            } else {
+                (x * TAU).sin()
+            }
+        }),
+        v_cos_f16 => w.e1(i, |x| {
+            if x.abs() > 256.0 {
+                1.0
+            } else {
+                (x * TAU).cos()
+            }
+        }),
+        v_frexp_mant_f16 => w.e1(i, |x| float::frexp64(x).0),
+        v_frexp_exp_i16_f16 => {
+            let a = w.f16s(i, 0);
+            w.put16(i, a.map(|x| float::frexp64(x).1 as u32), false);
+        }
+        v_ldexp_f16 => {
+            let (a, b) = (w.f16s(i, 0), w.raw16(i, 1));
+            let out = std::array::from_fn(|l| {
+                let n = i32::from(b[l] as u16 as i16).clamp(-64, 64);
+                keep_nan(a[l] * 2f64.powi(n), &[a[l]])
+            });
+            w.put_f16(i, out, false);
+        }
+        v_div_fixup_f16 | v_div_fixup_legacy_f16 => {
+            let (a, b, c) = (w.f16s(i, 0), w.f16s(i, 1), w.f16s(i, 2));
+            let out = std::array::from_fn(|l| div_fixup(a[l], b[l], c[l]));
+            w.put_f16(i, out, op == v_div_fixup_f16);
+        }
+        v_pack_b32_f16 => {
+            let (a, b) = (w.modified16(i, 0), w.modified16(i, 1));
+            let mut out = [0; LANES];
+            for l in 0..LANES {
+                out[l] = a[l] | b[l] << 16;
+            }
+            w.put(i, out);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}

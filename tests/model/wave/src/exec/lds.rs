@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! DS instructions: the LDS of the workgroup, and the lane crossbar.
+
+use super::{atomic, Ctx};
+use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
+use crate::wave::{violation, Halt, Lanes, Step, Wave, LANES};
+
+/// Bytes of one LDS cell, if inside of the allocation.
+pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], Halt> {
+    let size = lds.len();
+    let end = usize::try_from(at)
+        .ok()
+        .and_then(|at| at.checked_add(bytes));
+    match end {
+        Some(end) if end <= size => Ok(&mut lds[end - bytes..end]),
+        _ => violation(format!(
+            "LDS access of {bytes} bytes at {at:#x}, {size:#x} allocated"
+        )),
+    }
+}
+
+fn load_word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b))
+}
+
+/// Active lanes in order.
+pub(super) fn active(mask: u64) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |l| mask >> l & 1 != 0)
+}
+
+/// What a sub-dword load leaves in its register. SRAM ECC is on, as on every MI300: a d16 load
+/// writes the whole register.
+pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half) -> u32 {
+    let wide = match (bytes, signed) {
+        (1, true) => i32::from(value as u8 as i8) as u32,
+        (2, true) => i32::from(value as u16 as i16) as u32,
+        _ => value,
+    };
+    match half {
+        Half::Whole => wide,
+        Half::Low => wide & 0xffff,
+        Half::High => wide << 16,
+    }
+}
+
+/// A load, store or atomic of the LDS at `addresses`.
+pub(super) fn access(
+    w: &mut Wave,
+    lds: &mut [u8],
+    access: Access,
+    mask: u64,
+    addresses: &[u64; LANES],
+    data: [u16; 2],
+    dst: Option<u16>,
+) -> Step {
+    let [data0, data1] = data.map(usize::from);
+    for l in active(mask) {
+        match access {
+            Access::Load {
+                bytes,
+                signed,
+                half,
+            } => {
+                let cell = cell(lds, addresses[l], bytes.into())?;
+                let at = usize::from(dst.unwrap_or_default());
+                for (n, dword) in cell.chunks(4).enumerate() {
+                    let value = load_word(dword) as u32;
+                    w.v[at + n][l] = extend(value, bytes, signed, half);
+                }
+            }
+            Access::Store { bytes, high } => {
+                let cell = cell(lds, addresses[l], bytes.into())?;
+                let shift = if high { 16 } else { 0 };
+                for (n, dword) in cell.chunks_mut(4).enumerate() {
+                    let value = (w.v[data0 + n][l] >> shift).to_le_bytes();
+                    dword.copy_from_slice(&value[..dword.len()]);
+                }
+            }
+            Access::Atomic { op, size } => {
+                if addresses[l] % u64::from(size) != 0 {
+                    return violation(format!("LDS atomic at {:#x}", addresses[l]));
+                }
+                let operand = |reg: usize| match size {
+                    8 => u64::from(w.v[reg][l]) | u64::from(w.v[reg + 1][l]) << 32,
+                    _ => u64::from(w.v[reg][l]),
+                };
+                let two = matches!(
+                    op,
+                    Atomic::CmpSwap | Atomic::FCmpSwap | Atomic::MsKor | Atomic::Wrap
+                );
+                let second = if two { operand(data1) } else { 0 };
+                let flush = w.mode >> 4 & 3 == 0;
+                let cell = cell(lds, addresses[l], size.into())?;
+                let old = load_word(cell);
+                let new = atomic::apply(op, size, old, operand(data0), second, flush);
+                cell.copy_from_slice(&new.to_le_bytes()[..size.into()]);
+                if let Some(dst) = dst {
+                    let dst = usize::from(dst);
+                    w.v[dst][l] = old as u32;
+                    if size == 8 {
+                        w.v[dst + 1][l] = (old >> 32) as u32;
+                    }
+                }
+            }
+            Access::LoadLds { .. } => return violation("LDS load from the LDS"),
+        }
+    }
+    Ok(())
+}
+
+/// Two cells at once.
+fn pair(
+    w: &mut Wave,
+    lds: &mut [u8],
+    i: &Lds,
+    bytes: u8,
+    stride: u32,
+    read: bool,
+    write: bool,
+) -> Step {
+    let size = usize::from(bytes);
+    let words = size / 4;
+    for l in active(w.exec()) {
+        let base = w.v[usize::from(i.addr)][l];
+        let at = |n: usize| u64::from(base) + u64::from(u32::from(i.offset[n]) * stride);
+        let mut old = [0u32; 4];
+        for n in 0..2 {
+            let cell = cell(lds, at(n), size)?;
+            for (k, dword) in cell.chunks(4).enumerate() {
+                old[n * words + k] = load_word(dword) as u32;
+            }
+        }
+        if write {
+            for n in 0..2 {
+                let from = usize::from(i.data[n]);
+                for (k, dword) in cell(lds, at(n), size)?.chunks_mut(4).enumerate() {
+                    dword.copy_from_slice(&w.v[from + k][l].to_le_bytes());
+                }
+            }
+        }
+        if read {
+            for (k, value) in old.iter().take(2 * words).enumerate() {
+                w.v[usize::from(i.dst) + k][l] = *value;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lane from which `ds_swizzle` takes a value.
+fn swizzle(offset: u32, lane: u32) -> Result<u32, Halt> {
+    let in_half = lane & 31;
+    let from = match offset {
+        0..=0x7fff => {
+            let (and, or, xor) = (offset & 31, offset >> 5 & 31, offset >> 10 & 31);
+            (in_half & and | or) ^ xor
+        }
+        0x8000..=0x80ff => (in_half & !3) + (offset >> (2 * (lane & 3)) & 3),
+        0xc000..=0xdfff => {
+            let (mask, by) = (offset & 31, offset >> 5 & 31);
+            let by = if offset >> 10 & 1 != 0 { 32 - by } else { by };
+            in_half & mask | (in_half + by) & 31 & !mask
+        }
+        _ => return violation(format!("ds_swizzle offset {offset:#x}")),
+    };
+    Ok((lane & 32) + from)
+}
+
+pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
+    let offset = u32::from(i.offset[0]) | u32::from(i.offset[1]) << 8;
+    let exec = w.exec();
+    let dst = usize::from(i.dst);
+    match i.op {
+        LdsOp::Nop => {}
+        LdsOp::Access(what) => {
+            let base = &w.v[usize::from(i.addr)];
+            let addresses = std::array::from_fn(|l| u64::from(base[l]) + u64::from(offset));
+            let to = i.returns.then_some(i.dst);
+            access(w, ctx.lds, what, exec, &addresses, i.data, to)?;
+        }
+        LdsOp::Read2 { bytes, stride } => pair(w, ctx.lds, i, bytes, stride, true, false)?,
+        LdsOp::Write2 { bytes, stride } => pair(w, ctx.lds, i, bytes, stride, false, true)?,
+        LdsOp::Exchange2 { bytes, stride } => pair(w, ctx.lds, i, bytes, stride, true, true)?,
+        LdsOp::Swizzle => {
+            let from: Lanes = w.v[usize::from(i.addr)];
+            let mut out = [0; LANES];
+            for (l, out) in out.iter_mut().enumerate() {
+                let source = swizzle(offset, l as u32)? as usize;
+                *out = if exec >> source & 1 != 0 {
+                    from[source]
+                } else {
+                    0
+                };
+            }
+            w.write(dst, exec, &out);
+        }
+        LdsOp::Permute => {
+            let (addr, data) = (w.v[usize::from(i.addr)], w.v[usize::from(i.data[0])]);
+            let mut out = [0; LANES];
+            for l in active(exec) {
+                out[(addr[l].wrapping_add(offset) / 4) as usize % LANES] = data[l];
+            }
+            w.write(dst, exec, &out);
+        }
+        LdsOp::BPermute => {
+            let (addr, data) = (w.v[usize::from(i.addr)], w.v[usize::from(i.data[0])]);
+            let out = std::array::from_fn(|l| {
+                let source = (addr[l].wrapping_add(offset) / 4) as usize % LANES;
+                if exec >> source & 1 != 0 {
+                    data[source]
+                } else {
+                    0
+                }
+            });
+            w.write(dst, exec, &out);
+        }
+        LdsOp::Append | LdsOp::Consume => {
+            let at = u64::from(w.m0() & 0xffff) + u64::from(offset);
+            let cell = cell(ctx.lds, at, 4)?;
+            let old = load_word(cell) as u32;
+            let count = exec.count_ones();
+            let new = match i.op {
+                LdsOp::Append => old.wrapping_add(count),
+                _ => old.wrapping_sub(count),
+            };
+            cell.copy_from_slice(&new.to_le_bytes());
+            w.write(dst, exec, &[old; LANES]);
+        }
+        LdsOp::ReadAddTid | LdsOp::WriteAddTid => {
+            let base = u64::from(w.m0() & 0xffff) + u64::from(offset);
+            let addresses = std::array::from_fn(|l| base + 4 * l as u64);
+            let what = match i.op {
+                LdsOp::ReadAddTid => Access::Load {
+                    bytes: 4,
+                    signed: false,
+                    half: Half::Whole,
+                },
+                _ => Access::Store {
+                    bytes: 4,
+                    high: false,
+                },
+            };
+            access(w, ctx.lds, what, exec, &addresses, i.data, Some(i.dst))?;
+        }
+    }
+    Ok(())
+}

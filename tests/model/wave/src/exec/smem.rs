@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Scalar memory instructions.
+
+use super::Ctx;
+use crate::inst::Smem;
+use crate::op::Op;
+use crate::wave::{violation, Halt, Step, Wave};
+
+/// Most dwords that one instruction moves.
+const MAX_DWORDS: usize = 16;
+
+/// Address of a plain access: 64-bit base, byte offsets, dword-aligned.
+fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
+    let soffset = i.soffset.map_or(0, |reg| w.s[usize::from(reg)]);
+    let offset = i64::from(i.offset) + i64::from(soffset);
+    let va = base.wrapping_add_signed(offset);
+    if base % 4 != 0 || va % 4 != 0 {
+        return violation(format!(
+            "scalar access at {va:#x} (base {base:#x}) is not aligned"
+        ));
+    }
+    Ok(va)
+}
+
+/// A buffer's base, size in bytes, and offset of the access.
+fn buffer(w: &Wave, i: &Smem) -> (u64, u64, u64) {
+    let at = usize::from(i.base);
+    let base = u64::from(w.s[at]) | u64::from(w.s[at + 1] & 0xffff) << 32;
+    let stride = u64::from(w.s[at + 1] >> 16 & 0x3fff);
+    let records = u64::from(w.s[at + 2]);
+    let size = if stride == 0 {
+        records
+    } else {
+        records * stride
+    };
+    let soffset = i.soffset.map_or(0, |reg| w.s[usize::from(reg)]);
+    (base, size, u64::from(i.offset as u32) + u64::from(soffset))
+}
+
+pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
+    use Op::*;
+    match i.op {
+        s_dcache_inv | s_dcache_wb | s_dcache_inv_vol | s_dcache_wb_vol => Ok(()),
+        s_memtime => {
+            w.set_s64(i.data, ctx.host.shader_clock());
+            Ok(())
+        }
+        s_memrealtime => {
+            w.set_s64(i.data, ctx.host.realtime());
+            Ok(())
+        }
+        s_load_dword | s_load_dwordx2 | s_load_dwordx4 | s_load_dwordx8 | s_load_dwordx16 => {
+            let va = address(w, i, w.s64(i.base))?;
+            let mut bytes = [0; MAX_DWORDS * 4];
+            let bytes = &mut bytes[..usize::from(i.dwords) * 4];
+            ctx.mem.read(va, bytes).map_err(|fault| Halt::Fault {
+                fault,
+                write: false,
+            })?;
+            load(w, i, bytes);
+            Ok(())
+        }
+        s_store_dword | s_store_dwordx2 | s_store_dwordx4 => {
+            let va = address(w, i, w.s64(i.base))?;
+            let at = usize::from(i.data);
+            let mut bytes = [0; MAX_DWORDS * 4];
+            for (to, from) in bytes
+                .chunks_exact_mut(4)
+                .zip(&w.s[at..at + usize::from(i.dwords)])
+            {
+                to.copy_from_slice(&from.to_le_bytes());
+            }
+            let bytes = &bytes[..usize::from(i.dwords) * 4];
+            ctx.mem
+                .write(va, bytes)
+                .map_err(|fault| Halt::Fault { fault, write: true })
+        }
+        s_buffer_load_dword
+        | s_buffer_load_dwordx2
+        | s_buffer_load_dwordx4
+        | s_buffer_load_dwordx8
+        | s_buffer_load_dwordx16 => {
+            let (base, size, offset) = buffer(w, i);
+            if base % 4 != 0 || offset % 4 != 0 {
+                return violation(format!("scalar buffer access at {base:#x} + {offset:#x}"));
+            }
+            let mut bytes = [0; MAX_DWORDS * 4];
+            let bytes = &mut bytes[..usize::from(i.dwords) * 4];
+            // Dwords beyond the buffer read as zero.
+            let inside = (size.saturating_sub(offset) & !3).min(bytes.len() as u64) as usize;
+            let va = base.wrapping_add(offset);
+            if inside > 0 {
+                ctx.mem
+                    .read(va, &mut bytes[..inside])
+                    .map_err(|fault| Halt::Fault {
+                        fault,
+                        write: false,
+                    })?;
+            }
+            load(w, i, bytes);
+            Ok(())
+        }
+        other => Err(Halt::Illegal(format!("{other:?} is not implemented"))),
+    }
+}
+
+fn load(w: &mut Wave, i: &Smem, bytes: &[u8]) {
+    let at = usize::from(i.data);
+    for (to, from) in w.s[at..].iter_mut().zip(bytes.chunks_exact(4)) {
+        *to = u32::from_le_bytes([from[0], from[1], from[2], from[3]]);
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Vector ALU: the entry, and the loops over lanes that the families share.
+
+use super::{compare, convert, cross, f16, f32, f64, int, packed};
+use crate::decode::code;
+use crate::inst::{Shape, Valu, VectorOp};
+use crate::wave::{Halt, Lanes, Lanes64, Step, Wave, LANES};
+
+/// Did this family know the instruction?
+pub(super) type Tried = Result<bool, Halt>;
+
+pub(super) fn step(w: &mut Wave, i: &Valu) -> Step {
+    w.mask = match i.shape {
+        Shape::Dpp(dpp) => w.dpp_mask(dpp)?,
+        _ => w.exec(),
+    };
+    let op = match i.op {
+        VectorOp::Cmp { cmp, write_exec } => return compare::step(w, i, cmp, write_exec),
+        VectorOp::Op(op) => op,
+    };
+    let families = [
+        int::step32,
+        f32::step,
+        cross::step,
+        int::step_wide,
+        int::step16,
+        convert::step,
+        f64::step,
+        packed::step,
+        f16::step,
+    ];
+    for family in families {
+        if family(w, i, op)? {
+            return Ok(());
+        }
+    }
+    Err(Halt::Illegal(format!("{op:?} is not implemented")))
+}
+
+impl Wave {
+    /// One 32-bit operand.
+    pub(super) fn u1(&mut self, i: &Valu, f: impl Fn(u32) -> u32) {
+        let a = self.raw(i, 0);
+        self.put(i, a.map(f));
+    }
+
+    /// Two 32-bit operands.
+    pub(super) fn u2(&mut self, i: &Valu, f: impl Fn(u32, u32) -> u32) {
+        let (a, b) = (self.raw(i, 0), self.raw(i, 1));
+        let mut out = [0; LANES];
+        for l in 0..LANES {
+            out[l] = f(a[l], b[l]);
+        }
+        self.put(i, out);
+    }
+
+    /// Three 32-bit operands.
+    pub(super) fn u3(&mut self, i: &Valu, f: impl Fn(u32, u32, u32) -> u32) {
+        let (a, b, c) = (self.raw(i, 0), self.raw(i, 1), self.raw(i, 2));
+        let mut out = [0; LANES];
+        for l in 0..LANES {
+            out[l] = f(a[l], b[l], c[l]);
+        }
+        self.put(i, out);
+    }
+
+    /// A 16-bit source in the low half, taken where `op_sel` says.
+    pub(super) fn raw16(&self, i: &Valu, n: usize) -> Lanes {
+        let lanes = self.raw(i, n);
+        let shift = if i.vop3 && i.op_sel >> n & 1 != 0 {
+            16
+        } else {
+            0
+        };
+        lanes.map(|v| v >> shift & 0xffff)
+    }
+
+    /// Writes a 16-bit result. The older instructions zero the other half, those that came with
+    /// `op_sel` keep it.
+    pub(super) fn put16(&mut self, i: &Valu, lanes: Lanes, keeps: bool) {
+        let reg = usize::from(i.dst);
+        let high = i.vop3 && i.op_sel & 8 != 0;
+        let out = match (high, keeps && i.vop3) {
+            (true, _) => {
+                let old = self.v[reg];
+                std::array::from_fn(|l| lanes[l] << 16 | old[l] & 0xffff)
+            }
+            (false, true) => {
+                let old = self.v[reg];
+                std::array::from_fn(|l| lanes[l] & 0xffff | old[l] & 0xffff_0000)
+            }
+            (false, false) => lanes.map(|v| v & 0xffff),
+        };
+        self.put(i, out);
+    }
+
+    /// Writes a bit for each active lane to the scalar destination; the other bits become zero.
+    pub(super) fn put_mask(&mut self, i: &Valu, bits: u64) {
+        let mask = self.mask;
+        self.set_s64(i.sdst, bits & mask);
+    }
+
+    /// Two 64-bit operands, the first of 32 bits.
+    pub(super) fn shift64(&mut self, i: &Valu, f: impl Fn(u32, u64) -> u64) {
+        let (a, b) = (self.raw(i, 0), self.raw64(i, 1));
+        let out: Lanes64 = std::array::from_fn(|l| f(a[l], b[l]));
+        self.put64(i, &out);
+    }
+
+    /// Is VCC the carry-in, or the pair of source 2?
+    pub(super) fn carry_in(&self, i: &Valu) -> u64 {
+        match i.src[2] {
+            crate::inst::Src::None => self.s64(code::VCC),
+            src => self.scalar64(src),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! FLAT, GLOBAL, SCRATCH and MUBUF instructions.
+
+use super::lds::{self, active, extend};
+use super::{atomic, Ctx};
+use crate::inst::{Access, Atomic, Segment, Vmem};
+use crate::wave::{violation, Halt, Step, Wave, LANES};
+use crate::{Fault, FaultKind, Memory};
+
+mod buffer;
+
+/// Most bytes that a lane moves.
+const MAX_BYTES: usize = 16;
+/// Room for what a wave moves: `bytes` for each lane, in lane order.
+type Room = [u8; LANES * MAX_BYTES];
+/// An address for each lane.
+type Addresses = [u64; LANES];
+
+pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
+    let exec = w.exec();
+    if exec == 0 {
+        return Ok(());
+    }
+    match i.segment {
+        Segment::Global => {
+            let addresses = global_addresses(w, i);
+            memory(w, ctx, i, exec, &addresses)
+        }
+        Segment::Flat => flat(w, ctx, i, exec),
+        Segment::Scratch => {
+            let offsets = scratch_offsets(w, i);
+            scratch(w, ctx, i, exec, &offsets)
+        }
+        Segment::Buffer { offen, idxen } => {
+            let (addresses, inside) = buffer::addresses(w, i, offen, idxen);
+            // What lies outside of the buffer reads as zero and is not written.
+            if let Access::Load { bytes, .. } = i.access {
+                for reg in 0..usize::from(bytes).div_ceil(4) {
+                    w.write(usize::from(i.dst) + reg, exec & !inside, &[0; LANES]);
+                }
+            } else if i.returns {
+                w.write(i.dst.into(), exec & !inside, &[0; LANES]);
+            }
+            memory(w, ctx, i, exec & inside, &addresses)
+        }
+    }
+}
+
+fn global_addresses(w: &Wave, i: &Vmem) -> Addresses {
+    let offset = i64::from(i.offset) as u64;
+    let at = usize::from(i.addr.unwrap_or_default());
+    let low = &w.v[at];
+    match i.saddr {
+        Some(saddr) => {
+            let base = w.s64(saddr).wrapping_add(offset);
+            std::array::from_fn(|l| base.wrapping_add(u64::from(low[l])))
+        }
+        None => {
+            let high = &w.v[at + 1];
+            std::array::from_fn(|l| {
+                (u64::from(low[l]) | u64::from(high[l]) << 32).wrapping_add(offset)
+            })
+        }
+    }
+}
+
+/// Byte offsets in the private memory of each lane.
+fn scratch_offsets(w: &Wave, i: &Vmem) -> [i64; LANES] {
+    let scalar = i.saddr.map_or(0, |reg| w.s[usize::from(reg)]);
+    let base = i64::from(scalar) + i64::from(i.offset);
+    match i.addr {
+        Some(addr) => w.v[usize::from(addr)].map(|v| i64::from(v) + base),
+        None => [base; LANES],
+    }
+}
+
+/// A flat address is in the LDS window, in the scratch window, or memory.
+fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
+    let addresses = global_addresses(w, i);
+    let (shared, private) = (w.apertures.shared >> 32, w.apertures.private >> 32);
+    let (mut in_lds, mut in_scratch) = (0, 0);
+    for l in active(exec) {
+        let window = addresses[l] >> 32;
+        in_lds |= u64::from(window == shared) << l;
+        in_scratch |= u64::from(window == private) << l;
+    }
+    let rest = exec & !in_lds & !in_scratch;
+    let low = addresses.map(|a| a & 0xffff_ffff);
+    if in_lds != 0 {
+        // Compare-and-swap has its operands the other way round than DS.
+        let second = i.data
+            + if let Access::Atomic { size: 8, .. } = i.access {
+                2
+            } else {
+                1
+            };
+        let data = match i.access {
+            Access::Atomic {
+                op: Atomic::CmpSwap,
+                ..
+            } => [second, i.data],
+            _ => [i.data, i.data],
+        };
+        let dst = i.returns.then_some(i.dst);
+        lds::access(w, ctx.lds, i.access, in_lds, &low, data, dst)?;
+    }
+    if in_scratch != 0 {
+        scratch(w, ctx, i, in_scratch, &low.map(|a| a as i64))?;
+    }
+    match rest {
+        0 => Ok(()),
+        _ => memory(w, ctx, i, rest, &addresses),
+    }
+}
+
+/// A load, store or atomic of memory.
+fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addresses) -> Step {
+    if mask == 0 {
+        return Ok(());
+    }
+    let mut room: Room = [0; LANES * MAX_BYTES];
+    match i.access {
+        Access::Load { bytes, .. } => {
+            read(ctx.mem, &mut room, bytes.into(), mask, addresses)?;
+            finish_load(w, i, &room, mask);
+            Ok(())
+        }
+        Access::Store { bytes, high } => {
+            gather_store(w, i, bytes.into(), high, &mut room);
+            write(ctx.mem, &room, bytes.into(), mask, addresses)
+        }
+        Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
+        Access::LoadLds { bytes, signed } => {
+            read(ctx.mem, &mut room, bytes.into(), mask, addresses)?;
+            let base = u64::from(w.m0() & 0xffff).wrapping_add(i64::from(i.offset) as u64);
+            for l in active(mask) {
+                let mut dword = [0; 4];
+                let size = usize::from(bytes);
+                dword[..size].copy_from_slice(&room[l * size..(l + 1) * size]);
+                let half = crate::inst::Half::Whole;
+                let value = extend(u32::from_le_bytes(dword), bytes, signed, half);
+                lds::cell(ctx.lds, base.wrapping_add(4 * l as u64), 4)?
+                    .copy_from_slice(&value.to_le_bytes());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Moves what a load brought into registers.
+fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
+    let Access::Load {
+        bytes,
+        signed,
+        half,
+    } = i.access
+    else {
+        return;
+    };
+    let size = usize::from(bytes);
+    let dst = usize::from(i.dst);
+    if size < 4 {
+        let mut lanes = [0; LANES];
+        for (lane, bytes_of) in lanes.iter_mut().zip(room.chunks_exact(size)) {
+            let mut dword = [0; 4];
+            dword[..size].copy_from_slice(bytes_of);
+            *lane = extend(u32::from_le_bytes(dword), bytes, signed, half);
+        }
+        w.write(dst, mask, &lanes);
+        return;
+    }
+    for n in 0..size / 4 {
+        let mut lanes = [0; LANES];
+        for (lane, cell) in lanes.iter_mut().zip(room.chunks_exact(size)) {
+            let dword = &cell[4 * n..4 * n + 4];
+            *lane = u32::from_le_bytes([dword[0], dword[1], dword[2], dword[3]]);
+        }
+        w.write(dst + n, mask, &lanes);
+    }
+}
+
+/// Collects what a store takes from registers.
+fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut Room) {
+    let shift = if high { 16 } else { 0 };
+    for n in 0..size.div_ceil(4) {
+        let lanes = &w.v[usize::from(i.data) + n];
+        let part = size.min(4);
+        for (cell, lane) in room.chunks_exact_mut(size).zip(lanes) {
+            let bytes = (lane >> shift).to_le_bytes();
+            cell[4 * n..4 * n + part].copy_from_slice(&bytes[..part]);
+        }
+    }
+}
+
+/// The last lane of the run that begins at `first`: active lanes in a row whose cells touch.
+fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize {
+    let mut last = first;
+    while last + 1 < LANES
+        && mask >> (last + 1) & 1 != 0
+        && addresses[last + 1] == addresses[last].wrapping_add(size as u64)
+    {
+        last += 1;
+    }
+    last
+}
+
+/// Reads `size` bytes for each lane of `mask`, consecutive cells in one access.
+fn read(mem: &dyn Memory, room: &mut Room, size: usize, mask: u64, addresses: &Addresses) -> Step {
+    let mut l = mask.trailing_zeros() as usize;
+    let mut previous: Option<usize> = None;
+    while l < LANES {
+        if mask >> l & 1 == 0 {
+            l += 1;
+            continue;
+        }
+        // Lanes often read the same cell.
+        if let Some(p) = previous.filter(|&p| addresses[p] == addresses[l]) {
+            room.copy_within(p * size..(p + 1) * size, l * size);
+            previous = Some(l);
+            l += 1;
+            continue;
+        }
+        let last = run_end(l, size, mask, addresses);
+        let to = &mut room[l * size..(last + 1) * size];
+        mem.read(addresses[l], to).map_err(|fault| Halt::Fault {
+            fault,
+            write: false,
+        })?;
+        previous = Some(last);
+        l = last + 1;
+    }
+    Ok(())
+}
+
+/// Writes `size` bytes for each lane of `mask`, consecutive cells in one access.
+fn write(mem: &dyn Memory, room: &Room, size: usize, mask: u64, addresses: &Addresses) -> Step {
+    let mut l = 0;
+    while l < LANES {
+        if mask >> l & 1 == 0 {
+            l += 1;
+            continue;
+        }
+        let last = run_end(l, size, mask, addresses);
+        let from = &room[l * size..(last + 1) * size];
+        mem.write(addresses[l], from)
+            .map_err(|fault| Halt::Fault { fault, write: true })?;
+        l = last + 1;
+    }
+    Ok(())
+}
+
+fn atomics(
+    w: &mut Wave,
+    ctx: &mut Ctx<'_>,
+    i: &Vmem,
+    op: Atomic,
+    size: u8,
+    mask: u64,
+    addresses: &Addresses,
+) -> Step {
+    let regs = usize::from(size) / 4;
+    let at = usize::from(i.data);
+    for l in active(mask) {
+        let va = addresses[l];
+        if va % u64::from(size) != 0 {
+            let fault = Fault {
+                va,
+                kind: FaultKind::Misaligned,
+            };
+            return Err(Halt::Fault { fault, write: true });
+        }
+        let operand = |reg: usize| match size {
+            8 => u64::from(w.v[reg][l]) | u64::from(w.v[reg + 1][l]) << 32,
+            _ => u64::from(w.v[reg][l]),
+        };
+        let (data, data2) = match op {
+            Atomic::CmpSwap => (operand(at + regs), operand(at)),
+            _ => (operand(at), 0),
+        };
+        let mut change = |old: u64| atomic::apply(op, size, old, data, data2, false);
+        let old = ctx
+            .mem
+            .atomic(va, size, &mut change)
+            .map_err(|fault| Halt::Fault { fault, write: true })?;
+        if i.returns {
+            let dst = usize::from(i.dst);
+            w.v[dst][l] = old as u32;
+            if size == 8 {
+                w.v[dst + 1][l] = (old >> 32) as u32;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Private memory: dwords of the 64 lanes are interleaved, so that lanes which use the same offset
+/// touch consecutive addresses.
+fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64; LANES]) -> Step {
+    let size = match i.access {
+        Access::Load { bytes, .. } | Access::Store { bytes, .. } => usize::from(bytes),
+        Access::Atomic { .. } | Access::LoadLds { .. } => {
+            return violation("atomic or LDS load of scratch");
+        }
+    };
+    let limit = (ctx.dispatch.scratch.wave_stride / LANES as u64) as i64;
+    for l in active(mask) {
+        if offsets[l] < 0 || offsets[l] + size as i64 > limit {
+            let offset = offsets[l];
+            return violation(format!(
+                "scratch access of {size} bytes at {offset:#x}, {limit:#x} for each lane"
+            ));
+        }
+    }
+    // A piece never crosses a dword: whole dwords if all lanes are aligned, else bytes.
+    let aligned = active(mask).all(|l| offsets[l] % size.min(4) as i64 == 0);
+    let piece = if aligned { size.min(4) } else { 1 };
+    let base = w.scratch;
+    let place = |part: usize| -> Addresses {
+        std::array::from_fn(|l| {
+            let offset = offsets[l] as u64 + part as u64;
+            base.wrapping_add(offset / 4 * 256 + 4 * l as u64 + offset % 4)
+        })
+    };
+    let mut room: Room = [0; LANES * MAX_BYTES];
+    let mut part_room: Room = [0; LANES * MAX_BYTES];
+    if let Access::Store { high, .. } = i.access {
+        gather_store(w, i, size, high, &mut room);
+    }
+    for part in (0..size).step_by(piece) {
+        let addresses = place(part);
+        if let Access::Store { .. } = i.access {
+            for l in 0..LANES {
+                let from = l * size + part;
+                part_room[l * piece..(l + 1) * piece].copy_from_slice(&room[from..from + piece]);
+            }
+            write(ctx.mem, &part_room, piece, mask, &addresses)?;
+        } else {
+            read(ctx.mem, &mut part_room, piece, mask, &addresses)?;
+            for l in 0..LANES {
+                let to = l * size + part;
+                room[to..to + piece].copy_from_slice(&part_room[l * piece..(l + 1) * piece]);
+            }
+        }
+    }
+    finish_load(w, i, &room, mask);
+    Ok(())
+}

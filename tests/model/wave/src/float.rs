@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Float arithmetic as the vector unit does it, where Rust's own differs: f16, rounding modes,
+//! denormals, NaN.
+
+/// Round modes of MODE.FP_ROUND.
+pub(crate) mod round {
+    pub(crate) const NEAREST: u32 = 0;
+    pub(crate) const UP: u32 = 1;
+    pub(crate) const DOWN: u32 = 2;
+    pub(crate) const ZERO: u32 = 3;
+}
+
+/// The NaN that an invalid operation makes.
+pub(crate) const NAN32: u32 = 0x7fc0_0000;
+pub(crate) const NAN64: u64 = 0x7ff8_0000_0000_0000;
+
+/// The neighbour of a number that is not NaN, above or below.
+fn next32(x: f32, up: bool) -> f32 {
+    let bits = x.to_bits();
+    match x {
+        _ if x == 0.0 => f32::from_bits(if up { 1 } else { 0x8000_0001 }),
+        _ if (x > 0.0) == up => f32::from_bits(bits + 1),
+        _ => f32::from_bits(bits - 1),
+    }
+}
+
+/// The neighbour of a number that is not NaN, above or below.
+fn next64(x: f64, up: bool) -> f64 {
+    let bits = x.to_bits();
+    match x {
+        _ if x == 0.0 => f64::from_bits(if up { 1 } else { 1 << 63 | 1 }),
+        _ if (x > 0.0) == up => f64::from_bits(bits + 1),
+        _ => f64::from_bits(bits - 1),
+    }
+}
+
+/// Correctly rounded f32 of an f64 that is exact or rounded to odd.
+pub(crate) fn to_f32(x: f64, mode: u32) -> f32 {
+    let r = x as f32;
+    let back = f64::from(r);
+    match mode {
+        round::UP if back < x => next32(r, true),
+        round::DOWN if back > x => next32(r, false),
+        round::ZERO if back.abs() > x.abs() => next32(r, x < 0.0),
+        _ => r,
+    }
+}
+
+/// `a + b` rounded to odd: rounding it once more, to fewer bits, is as if it were exact.
+pub(crate) fn add_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    let part = sum - a;
+    let error = (a - (sum - part)) + (b - part);
+    let bits = sum.to_bits();
+    if error == 0.0 || !sum.is_finite() || error.is_nan() || bits & 1 == 1 {
+        return sum;
+    }
+    let away = (error > 0.0) == (sum > 0.0);
+    f64::from_bits(if away { bits + 1 } else { bits - 1 })
+}
+
+/// `a * b + c` for f32, exact or rounded to odd.
+pub(crate) fn fma_odd(a: f32, b: f32, c: f32) -> f64 {
+    add_odd(f64::from(a) * f64::from(b), f64::from(c))
+}
+
+/// f64 sum in a rounding mode.
+pub(crate) fn add64(a: f64, b: f64, mode: u32) -> f64 {
+    let sum = a + b;
+    if mode == round::NEAREST || !sum.is_finite() {
+        return sum;
+    }
+    let part = sum - a;
+    let error = (a - (sum - part)) + (b - part);
+    adjust(sum, error, mode)
+}
+
+/// f64 product in a rounding mode.
+pub(crate) fn mul64(a: f64, b: f64, mode: u32) -> f64 {
+    let product = a * b;
+    if mode == round::NEAREST || !product.is_finite() {
+        return product;
+    }
+    adjust(product, a.mul_add(b, -product), mode)
+}
+
+/// Moves a result that was rounded to nearest, `error` below the exact one, to where `mode` puts
+/// it.
+fn adjust(r: f64, error: f64, mode: u32) -> f64 {
+    match mode {
+        round::UP if error > 0.0 => next64(r, true),
+        round::DOWN if error < 0.0 => next64(r, false),
+        round::ZERO if error < 0.0 && r > 0.0 => next64(r, false),
+        round::ZERO if error > 0.0 && r < 0.0 => next64(r, true),
+        _ => r,
+    }
+}
+
+/// f16 to f32, exact.
+pub(crate) fn from_f16(h: u16) -> f32 {
+    let sign = u32::from(h >> 15) << 31;
+    let (exponent, mantissa) = (u32::from(h >> 10 & 0x1f), u32::from(h & 0x3ff));
+    let magnitude = match exponent {
+        0 => (mantissa as f32 * f32::from_bits(0x3380_0000)).to_bits(),
+        31 => 0x7f80_0000 | mantissa << 13,
+        e => (e + 112) << 23 | mantissa << 13,
+    };
+    f32::from_bits(sign | magnitude)
+}
+
+/// Correctly rounded f16 of an f64 that is exact or rounded to odd.
+pub(crate) fn to_f16(x: f64, mode: u32) -> u16 {
+    let bits = x.to_bits();
+    let sign = ((bits >> 63) as u16) << 15;
+    if x.is_nan() {
+        return sign | 0x7e00 | (bits >> 42 & 0x3ff) as u16;
+    }
+    if x.is_infinite() {
+        return sign | 0x7c00;
+    }
+    let away = match mode {
+        round::UP => sign == 0,
+        round::DOWN => sign != 0,
+        _ => false,
+    };
+    let magnitude = x.abs();
+    let overflow = if mode == round::NEAREST || away {
+        0x7c00
+    } else {
+        0x7bff
+    };
+    if magnitude >= 65536.0 {
+        return sign | overflow;
+    }
+    let exponent = ((bits >> 52 & 0x7ff) as i32 - 1023).max(-14);
+    // In units of the last place; exact, since it is a division by a power of two.
+    let units = magnitude / 2f64.powi(exponent - 10);
+    let whole = units.trunc();
+    let rest = units - whole;
+    let n = whole as u32;
+    let up = match mode {
+        round::NEAREST => rest > 0.5 || (rest == 0.5 && n & 1 == 1),
+        _ => away && rest > 0.0,
+    };
+    let n = n + u32::from(up);
+    // A carry out of the mantissa goes into the exponent, as it should.
+    let h = (exponent + 14) as u32 * 1024 + n;
+    sign | (h as u16).min(0x7c00)
+}
+
+/// f32 to f16.
+pub(crate) fn f32_to_f16(x: f32, mode: u32) -> u16 {
+    to_f16(f64::from(x), mode)
+}
+
+/// bf16 to f32, exact.
+pub(crate) fn from_bf16(b: u16) -> f32 {
+    f32::from_bits(u32::from(b) << 16)
+}
+
+/// f32 to bf16, nearest even.
+pub(crate) fn to_bf16(x: f32) -> u16 {
+    let bits = x.to_bits();
+    if x.is_nan() {
+        return (bits >> 16) as u16 | 0x40;
+    }
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
+/// A signed zero in place of a denormal.
+pub(crate) fn flush32(x: f32) -> f32 {
+    if x.is_subnormal() {
+        f32::from_bits(x.to_bits() & 0x8000_0000)
+    } else {
+        x
+    }
+}
+
+/// A signed zero in place of a denormal.
+pub(crate) fn flush64(x: f64) -> f64 {
+    if x.is_subnormal() {
+        f64::from_bits(x.to_bits() & 1 << 63)
+    } else {
+        x
+    }
+}
+
+/// A signed zero in place of a denormal f16.
+pub(crate) fn flush16(h: u16) -> u16 {
+    if h & 0x7c00 == 0 {
+        h & 0x8000
+    } else {
+        h
+    }
+}
+
+/// Is it a signalling NaN?
+pub(crate) fn signalling32(x: f32) -> bool {
+    x.is_nan() && x.to_bits() & 0x40_0000 == 0
+}
+
+/// Is it a signalling NaN?
+pub(crate) fn signalling64(x: f64) -> bool {
+    x.is_nan() && x.to_bits() >> 51 & 1 == 0
+}
+
+/// Makes a NaN quiet.
+pub(crate) fn quiet32(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() | 0x40_0000)
+}
+
+/// Makes a NaN quiet.
+pub(crate) fn quiet64(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() | 1 << 51)
+}
+
+/// The result of an operation that gave a NaN: the first NaN operand, made quiet, or the default.
+pub(crate) fn nan32(operands: &[f32]) -> f32 {
+    match operands.iter().find(|x| x.is_nan()) {
+        Some(&x) => quiet32(x),
+        None => f32::from_bits(NAN32),
+    }
+}
+
+/// The result of an operation that gave a NaN: the first NaN operand, made quiet, or the default.
+pub(crate) fn nan64(operands: &[f64]) -> f64 {
+    match operands.iter().find(|x| x.is_nan()) {
+        Some(&x) => quiet64(x),
+        None => f64::from_bits(NAN64),
+    }
+}
+
+/// Minimum or maximum: a number beats a NaN; with `ieee` a signalling NaN wins, made quiet.
+pub(crate) fn pick32(a: f32, b: f32, max: bool, ieee: bool) -> f32 {
+    if ieee && signalling32(a) {
+        return quiet32(a);
+    }
+    if ieee && signalling32(b) {
+        return quiet32(b);
+    }
+    if a.is_nan() {
+        return b;
+    }
+    if b.is_nan() {
+        return a;
+    }
+    let less = a < b || (a == b && a.is_sign_negative() && !b.is_sign_negative());
+    if less == max {
+        b
+    } else {
+        a
+    }
+}
+
+/// Minimum or maximum: a number beats a NaN; with `ieee` a signalling NaN wins, made quiet.
+pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
+    if ieee && signalling64(a) {
+        return quiet64(a);
+    }
+    if ieee && signalling64(b) {
+        return quiet64(b);
+    }
+    if a.is_nan() {
+        return b;
+    }
+    if b.is_nan() {
+        return a;
+    }
+    let less = a < b || (a == b && a.is_sign_negative() && !b.is_sign_negative());
+    if less == max {
+        b
+    } else {
+        a
+    }
+}
+
+/// `x * 2^n`, rounded once.
+pub(crate) fn ldexp64(x: f64, n: i32) -> f64 {
+    // Two steps in the normal range, so that only the last one rounds.
+    let n = n.clamp(-2200, 2200);
+    let step = |x: f64, n: i32| x * f64::from_bits(((n + 1023) as u64) << 52);
+    match n {
+        -1022..=1023 => step(x, n),
+        1024.. => step(step(step(x, 1023), (n - 1023).min(1023)), (n - 2046).max(0)),
+        _ => {
+            // The mantissa keeps all bits until the one rounding at the end.
+            let (m, e) = frexp64(x);
+            let total = e + n;
+            if x == 0.0 || !x.is_finite() {
+                return x;
+            }
+            if total < -1080 {
+                return 0f64.copysign(x);
+            }
+            if total >= -1021 {
+                return step(m, total);
+            }
+            subnormal(m, total)
+        }
+    }
+}
+
+/// `m * 2^e` with 0.5 <= |m| < 1 where the result is subnormal, nearest even.
+fn subnormal(m: f64, e: i32) -> f64 {
+    let scaled = m * 2f64.powi(e + 1074);
+    let n = scaled.round_ties_even();
+    f64::from_bits(n.abs() as u64).copysign(m)
+}
+
+/// Mantissa in [0.5, 1) and exponent.
+pub(crate) fn frexp64(x: f64) -> (f64, i32) {
+    if x == 0.0 || !x.is_finite() {
+        return (x, 0);
+    }
+    let (scaled, bias) = if x.is_subnormal() {
+        (x * 2f64.powi(64), 64)
+    } else {
+        (x, 0)
+    };
+    let bits = scaled.to_bits();
+    let exponent = (bits >> 52 & 0x7ff) as i32 - 1022;
+    (
+        f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52),
+        exponent - bias,
+    )
+}

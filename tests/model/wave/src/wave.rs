@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The state of one wave, and access to its registers.
+
+use crate::decode::code;
+use crate::inst::{Src, Valu};
+use crate::lanes;
+use crate::{Apertures, Dispatch, Fault, Message};
+
+/// Lanes of a wave.
+pub(crate) const LANES: usize = 64;
+/// One 32-bit value for each lane.
+pub(crate) type Lanes = [u32; LANES];
+/// One 64-bit value for each lane.
+pub(crate) type Lanes64 = [u64; LANES];
+
+/// What registers hold that silicon leaves undefined.
+const UNDEFINED: u32 = 0xbaad_f00d;
+
+/// Why an instruction did not complete.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    Fault { fault: Fault, write: bool },
+    Illegal(String),
+    Violation(String),
+    Trap(u8),
+    Message(Message),
+    Halted,
+}
+
+pub(crate) type Step = Result<(), Halt>;
+
+pub(crate) fn violation<T>(text: impl Into<String>) -> Result<T, Halt> {
+    Err(Halt::Violation(text.into()))
+}
+
+/// Whether a wave can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Ready,
+    /// Waits at `s_barrier`.
+    Barrier,
+    /// Gave up the rest of its slice (`s_sleep`).
+    Yield,
+    Ended,
+}
+
+/// A wave.
+pub(crate) struct Wave {
+    pub(crate) pc: u64,
+    pub(crate) state: State,
+    pub(crate) scc: bool,
+    /// By operand code: SGPRs, FLAT_SCRATCH, XNACK_MASK, VCC, M0, EXEC.
+    pub(crate) s: [u32; 128],
+    /// Architectural VGPRs, then accumulators.
+    pub(crate) v: Vec<Lanes>,
+    pub(crate) mode: u32,
+    pub(crate) trapsts: u32,
+    pub(crate) priority: u8,
+    /// Lanes that the current vector instruction writes.
+    pub(crate) mask: u64,
+    pub(crate) scratch: u64,
+    pub(crate) apertures: Apertures,
+    pub(crate) workgroup: [u32; 3],
+    pub(crate) index: u32,
+    /// Instructions executed.
+    pub(crate) executed: u64,
+}
+
+impl Wave {
+    /// The wave `index` of a workgroup, with the registers of a fresh wave.
+    pub(crate) fn new(d: &Dispatch, workgroup: [u32; 3], extent: [u32; 3], index: u32) -> Self {
+        let mut s = [UNDEFINED; 128];
+        let mut at = 0;
+        let mut put = |value: u32| {
+            s[at] = value;
+            at += 1;
+        };
+        d.user_sgprs.iter().for_each(|&value| put(value));
+        for (axis, &id) in workgroup.iter().enumerate() {
+            if d.rsrc2 >> (7 + axis) & 1 != 0 {
+                put(id);
+            }
+        }
+        let items: u32 = extent.iter().product();
+        if d.rsrc2 >> 10 & 1 != 0 {
+            put(u32::from(index == 0) << 31 | items.div_ceil(LANES as u32));
+        }
+        let groups = d.workgroups().map(u64::from);
+        let linear = u64::from(workgroup[0])
+            + groups[0] * (u64::from(workgroup[1]) + groups[1] * u64::from(workgroup[2]));
+        let number = linear * u64::from(d.waves_per_workgroup()) + u64::from(index);
+        let scratch = d.scratch.wave_base(number);
+        let first = index * LANES as u32;
+        let active = (items - first).min(LANES as u32);
+        let mut wave = Wave {
+            pc: d.entry,
+            state: State::Ready,
+            scc: false,
+            s,
+            v: vec![[UNDEFINED; LANES]; d.vgprs()],
+            mode: d.rsrc1 >> 12 & 0xff
+                | (d.rsrc1 >> 21 & 1) << 8
+                | (d.rsrc1 >> 23 & 1) << 9
+                | (d.rsrc2 >> 24 & 0x7f) << 12
+                | (d.rsrc1 >> 26 & 1) << 23,
+            trapsts: 0,
+            priority: (d.rsrc1 >> 10 & 3) as u8,
+            mask: 0,
+            scratch,
+            apertures: d.apertures,
+            workgroup,
+            index,
+            executed: 0,
+        };
+        wave.set_s64(code::FLAT_SCRATCH, scratch);
+        wave.set_exec(u64::MAX >> (LANES as u32 - active));
+        let components = d.rsrc2 >> 11 & 3;
+        for lane in 0..active {
+            let item = first + lane;
+            let x = item % extent[0];
+            let y = if components >= 1 {
+                item / extent[0] % extent[1]
+            } else {
+                0
+            };
+            let z = if components >= 2 {
+                item / extent[0] / extent[1]
+            } else {
+                0
+            };
+            wave.v[0][lane as usize] = x | y << 10 | z << 20;
+        }
+        wave
+    }
+
+    pub(crate) fn exec(&self) -> u64 {
+        self.s64(code::EXEC)
+    }
+
+    pub(crate) fn set_exec(&mut self, value: u64) {
+        self.set_s64(code::EXEC, value);
+    }
+
+    pub(crate) fn vcc(&self) -> u64 {
+        self.s64(code::VCC)
+    }
+
+    pub(crate) fn m0(&self) -> u32 {
+        self.s[usize::from(code::M0)]
+    }
+
+    pub(crate) fn s64(&self, code: u8) -> u64 {
+        let at = usize::from(code);
+        u64::from(self.s[at]) | u64::from(self.s[at + 1]) << 32
+    }
+
+    pub(crate) fn set_s64(&mut self, code: u8, value: u64) {
+        let at = usize::from(code);
+        self.s[at] = value as u32;
+        self.s[at + 1] = (value >> 32) as u32;
+    }
+
+    fn special(&self, code: u8) -> u64 {
+        let window = u64::from(u32::MAX);
+        match code {
+            code::SHARED_BASE => self.apertures.shared,
+            code::SHARED_LIMIT => self.apertures.shared | window,
+            code::PRIVATE_BASE => self.apertures.private,
+            code::PRIVATE_LIMIT => self.apertures.private | window,
+            code::VCCZ => u64::from(self.vcc() == 0),
+            code::EXECZ => u64::from(self.exec() == 0),
+            _ => u64::from(self.scc),
+        }
+    }
+
+    /// A scalar source of 32 bits. (An aperture's low half is 0, as on silicon.)
+    pub(crate) fn scalar(&self, src: Src) -> u32 {
+        match src {
+            Src::Sgpr(code) => self.s[usize::from(code)],
+            Src::Imm(value) => value as u32,
+            Src::Special(code @ (code::SHARED_LIMIT | code::PRIVATE_LIMIT)) => {
+                let _ = code;
+                0
+            }
+            Src::Special(code) => self.special(code) as u32,
+            Src::Vgpr(_) | Src::None => 0,
+        }
+    }
+
+    /// A scalar source of 64 bits.
+    pub(crate) fn scalar64(&self, src: Src) -> u64 {
+        match src {
+            Src::Sgpr(code) => self.s64(code),
+            Src::Imm(value) => value,
+            Src::Special(code) => self.special(code),
+            Src::Vgpr(_) | Src::None => 0,
+        }
+    }
+
+    /// Source `n` of a vector instruction, before `abs` and `neg`.
+    pub(crate) fn raw(&self, i: &Valu, n: usize) -> Lanes {
+        let lanes = match i.src[n] {
+            Src::Vgpr(reg) => self.v[usize::from(reg)],
+            other => [self.scalar(other); LANES],
+        };
+        match i.shape {
+            crate::inst::Shape::Plain => lanes,
+            _ => self.shaped(i, n, lanes),
+        }
+    }
+
+    /// Source `n` of 64 bits, before `abs` and `neg`.
+    pub(crate) fn raw64(&self, i: &Valu, n: usize) -> Lanes64 {
+        match i.src[n] {
+            Src::Vgpr(reg) => {
+                let at = usize::from(reg);
+                let (mut low, mut high) = (self.v[at], self.v[at + 1]);
+                if i.shape != crate::inst::Shape::Plain {
+                    low = self.shaped(i, n, low);
+                    high = self.shaped(i, n, high);
+                }
+                std::array::from_fn(|l| u64::from(low[l]) | u64::from(high[l]) << 32)
+            }
+            other => [self.scalar64(other); LANES],
+        }
+    }
+
+    /// Writes the lanes of `mask` of a register.
+    pub(crate) fn write(&mut self, reg: usize, mask: u64, lanes: &Lanes) {
+        let to = &mut self.v[reg];
+        if mask == u64::MAX {
+            *to = *lanes;
+            return;
+        }
+        for (l, (to, from)) in to.iter_mut().zip(lanes).enumerate() {
+            if mask >> l & 1 != 0 {
+                *to = *from;
+            }
+        }
+    }
+
+    /// Writes a 32-bit result.
+    pub(crate) fn put(&mut self, i: &Valu, lanes: Lanes) {
+        let (reg, mask) = (usize::from(i.dst), self.mask);
+        match i.shape {
+            crate::inst::Shape::Sdwa(sdwa) => {
+                let old = self.v[reg];
+                let lanes = std::array::from_fn(|l| lanes::sdwa_merge(sdwa, old[l], lanes[l]));
+                self.write(reg, mask, &lanes);
+            }
+            _ => self.write(reg, mask, &lanes),
+        }
+    }
+
+    /// Writes a 64-bit result.
+    pub(crate) fn put64(&mut self, i: &Valu, lanes: &Lanes64) {
+        let (reg, mask) = (usize::from(i.dst), self.mask);
+        self.write(reg, mask, &lanes.map(|v| v as u32));
+        self.write(reg + 1, mask, &lanes.map(|v| (v >> 32) as u32));
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The LLVM tools: `RKFD_LLVM_BIN` names their directory, by default Debian's LLVM 19.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, io::Write, process};
+
+const TARGET: [&str; 2] = ["--target=amdgcn-amd-amdhsa", "-mcpu=gfx942"];
+
+fn tool(name: &str) -> PathBuf {
+    let dir = env::var_os("RKFD_LLVM_BIN").map_or("/usr/lib/llvm-19/bin".into(), PathBuf::from);
+    let path = dir.join(name);
+    assert!(
+        path.exists(),
+        "{} not found: install clang-19, lld-19 and llvm-19, or set RKFD_LLVM_BIN",
+        path.display()
+    );
+    path
+}
+
+/// A file name for this process that nobody else uses.
+fn temporary(suffix: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let n = COUNT.fetch_add(1, Ordering::Relaxed);
+    env::temp_dir().join(format!("gpu-wave-{}-{n}{suffix}", process::id()))
+}
+
+/// Runs a tool with `input` and gives its standard output.
+fn run(name: &str, args: &[&str], input: &[u8]) -> Vec<u8> {
+    let mut child = Command::new(tool(name))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let feeder = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child
+        .wait_with_output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    feeder.join().expect("feeder").ok();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {args:?}:\n{errors}");
+    output.stdout
+}
+
+/// Compiles OpenCL C to a code object.
+pub fn compile(name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
+    let out = temporary(&format!("-{name}.co"));
+    let out_text = out.to_str().expect("a plain path");
+    let mut args = TARGET.to_vec();
+    args.extend(["-x", "cl", "-cl-std=CL2.0", "-nogpulib", "-Werror"]);
+    args.extend(flags);
+    args.extend(["-o", out_text, "-"]);
+    run("clang", &args, source.as_bytes());
+    let image = fs::read(&out).expect("clang wrote its output");
+    fs::remove_file(&out).ok();
+    image
+}
+
+/// Assembles instructions to their words.
+pub fn assemble(text: &str) -> Vec<u32> {
+    let object = run(
+        "llvm-mc",
+        &[
+            "-triple=amdgcn-amd-amdhsa",
+            "-mcpu=gfx942",
+            "-filetype=obj",
+            "-",
+        ],
+        text.as_bytes(),
+    );
+    let code = super::elf::section(&object, ".text");
+    code.chunks_exact(4)
+        .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+        .collect()
+}
+
+/// One instruction of a disassembly.
+#[derive(Debug)]
+pub struct Line {
+    pub address: u64,
+    pub bytes: usize,
+    pub text: String,
+}
+
+/// Disassembles the code of an object file or code object.
+pub fn disassemble(image: &[u8]) -> Vec<Line> {
+    let path = temporary(".o");
+    fs::write(&path, image).expect("a temporary file");
+    let text = run(
+        "llvm-objdump",
+        &["-d", path.to_str().expect("a plain path")],
+        b"",
+    );
+    fs::remove_file(&path).ok();
+    let text = String::from_utf8(text).expect("text");
+    // "	s_endpgm      // 000000001660: BF810000"
+    let parse = |line: &str| {
+        let (text, rest) = line.split_once("//")?;
+        let (address, words) = rest.trim().split_once(':')?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        let words = words.split('<').next()?;
+        let bytes = words.split_whitespace().count() * 4;
+        Some(Line {
+            address,
+            bytes,
+            text: text.trim().to_owned(),
+        })
+    };
+    text.lines().filter_map(parse).collect()
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What the tests share: a memory, the LLVM tools, code objects, launches.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod elf;
+pub mod llvm;
+
+use gpu_wave::abi::{KernelDescriptor, Launch};
+use gpu_wave::{Dispatch, Fault, FaultKind, Host, Memory, Message, Scratch, Stop};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// Memory in one piece, all of it readable, writable and executable.
+pub struct Ram {
+    pub base: u64,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Ram {
+    pub fn new(base: u64, size: usize) -> Self {
+        Ram {
+            base,
+            bytes: Mutex::new(vec![0; size]),
+        }
+    }
+
+    fn at(&self, va: u64, len: usize, total: usize) -> Result<usize, Fault> {
+        let start = va.wrapping_sub(self.base);
+        if start < total as u64 && start + len as u64 <= total as u64 {
+            return Ok(start as usize);
+        }
+        let first = if start < total as u64 {
+            self.base + total as u64
+        } else {
+            va
+        };
+        Err(Fault {
+            va: first,
+            kind: FaultKind::NotPresent,
+        })
+    }
+
+    pub fn put(&self, va: u64, data: &[u8]) {
+        self.write(va, data).expect("test data lies in memory");
+    }
+
+    pub fn put_u32(&self, va: u64, words: &[u32]) {
+        for (n, word) in words.iter().enumerate() {
+            self.put(va + 4 * n as u64, &word.to_le_bytes());
+        }
+    }
+
+    pub fn get_u32(&self, va: u64, count: usize) -> Vec<u32> {
+        let mut bytes = vec![0; count * 4];
+        self.read(va, &mut bytes).expect("test data lies in memory");
+        bytes
+            .chunks_exact(4)
+            .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+            .collect()
+    }
+
+    pub fn get_u64(&self, va: u64, count: usize) -> Vec<u64> {
+        let words = self.get_u32(va, 2 * count);
+        words
+            .chunks_exact(2)
+            .map(|w| u64::from(w[0]) | u64::from(w[1]) << 32)
+            .collect()
+    }
+}
+
+impl Memory for Ram {
+    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        let bytes = self.bytes.lock().unwrap();
+        let at = self.at(va, buf.len(), bytes.len())?;
+        buf.copy_from_slice(&bytes[at..at + buf.len()]);
+        Ok(())
+    }
+
+    fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let at = self.at(va, data.len(), bytes.len())?;
+        bytes[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.read(va, buf)
+    }
+
+    fn atomic(&self, va: u64, size: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let size = usize::from(size);
+        let at = self.at(va, size, bytes.len())?;
+        let mut cell = [0; 8];
+        cell[..size].copy_from_slice(&bytes[at..at + size]);
+        let old = u64::from_le_bytes(cell);
+        bytes[at..at + size].copy_from_slice(&f(old).to_le_bytes()[..size]);
+        Ok(old)
+    }
+}
+
+/// A host that keeps messages and counts time.
+#[derive(Default)]
+pub struct Recorder {
+    pub messages: Mutex<Vec<Message>>,
+    ticks: AtomicU64,
+    /// Polls left until it asks to stop; 0: never.
+    pub patience: AtomicU64,
+}
+
+impl Host for Recorder {
+    fn message(&self, message: &Message) -> bool {
+        self.messages.lock().unwrap().push(*message);
+        true
+    }
+
+    fn realtime(&self) -> u64 {
+        self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn shader_clock(&self) -> u64 {
+        self.ticks.fetch_add(1, Ordering::Relaxed) * 20
+    }
+
+    fn poll(&self) -> bool {
+        let left = self.patience.load(Ordering::Relaxed);
+        if left > 0 {
+            self.patience.store(left - 1, Ordering::Relaxed);
+        }
+        left == 1
+    }
+}
+
+/// Where the pieces of a launch lie in the tests' memory.
+pub mod place {
+    pub const BASE: u64 = 0x7000_0000_0000;
+    pub const CODE: u64 = BASE;
+    pub const KERNARG: u64 = BASE + 0x10_0000;
+    pub const PACKET: u64 = BASE + 0x11_0000;
+    pub const QUEUE: u64 = BASE + 0x12_0000;
+    pub const SCRATCH: u64 = BASE + 0x20_0000;
+    pub const SCRATCH_BYTES: u64 = 0x40_0000;
+    pub const DATA: u64 = BASE + 0x80_0000;
+    pub const SIZE: usize = 0x400_0000;
+}
+
+/// A loaded code object and the memory around it.
+pub struct Machine {
+    pub ram: Ram,
+    pub host: Recorder,
+    object: elf::Object,
+}
+
+impl Machine {
+    /// Compiles a kernel source and loads it.
+    pub fn compile(name: &str, source: &str, flags: &[&str]) -> Self {
+        Self::load(&llvm::compile(name, source, flags))
+    }
+
+    /// Loads a code object as a runtime does: its segments at their addresses plus a base.
+    pub fn load(image: &[u8]) -> Self {
+        let ram = Ram::new(place::BASE, place::SIZE);
+        let object = elf::Object::load(image, place::CODE, &ram);
+        Machine {
+            ram,
+            host: Recorder::default(),
+            object,
+        }
+    }
+
+    /// The dispatch of kernel `name`, as a command processor would set it up.
+    pub fn dispatch(
+        &self,
+        name: &str,
+        grid: [u32; 3],
+        workgroup: [u16; 3],
+        kernarg: &[u8],
+        dynamic_lds: u32,
+    ) -> Dispatch {
+        let kernel_object = self.object.symbol(&format!("{name}.kd"));
+        let mut bytes = [0; KernelDescriptor::SIZE];
+        self.ram.read(kernel_object, &mut bytes).unwrap();
+        let kd = KernelDescriptor::parse(&bytes).expect("clang makes good descriptors");
+        self.ram.put(place::KERNARG, kernarg);
+        let mut private = kd.private_segment_fixed_size;
+        if kd.uses_dynamic_stack() {
+            private = private.max(2048);
+        }
+        let stride = Launch::scratch_wave_bytes(private);
+        let slots = place::SCRATCH_BYTES.checked_div(stride).unwrap_or(0);
+        // The AQL packet itself, for kernels that look at it.
+        self.ram.put(place::PACKET + 4, &workgroup[0].to_le_bytes());
+        self.ram.put(place::PACKET + 6, &workgroup[1].to_le_bytes());
+        self.ram.put(place::PACKET + 8, &workgroup[2].to_le_bytes());
+        self.ram.put_u32(place::PACKET + 12, &grid);
+        let launch = Launch {
+            kernel_object,
+            grid,
+            workgroup,
+            group_segment_size: kd.group_segment_fixed_size + dynamic_lds,
+            private_segment_size: private,
+            kernarg: place::KERNARG,
+            packet: place::PACKET,
+            queue: place::QUEUE,
+            dispatch_id: 7,
+            scratch: Scratch {
+                base: place::SCRATCH,
+                wave_stride: stride,
+                slots,
+            },
+            ..Launch::default()
+        };
+        launch.dispatch(&kd, &self.ram).expect("a good launch")
+    }
+
+    /// Runs a whole grid.
+    pub fn run(&self, d: &Dispatch) -> Result<(), Stop> {
+        let [nx, ny, nz] = d.workgroups();
+        for z in 0..nz {
+            for y in 0..ny {
+                for x in 0..nx {
+                    gpu_wave::run_workgroup(&self.ram, &self.host, d, [x, y, z])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets up and runs a kernel, which has to end well.
+    pub fn launch(&self, name: &str, grid: [u32; 3], workgroup: [u16; 3], kernarg: &Args) {
+        let d = self.dispatch(name, grid, workgroup, &kernarg.bytes, 0);
+        if let Err(stop) = self.run(&d) {
+            panic!("{name}: {stop}");
+        }
+    }
+}
+
+/// Kernel arguments, each at its natural alignment.
+#[derive(Default)]
+pub struct Args {
+    pub bytes: Vec<u8>,
+}
+
+impl Args {
+    pub fn new() -> Self {
+        Args::default()
+    }
+
+    fn put(mut self, bytes: &[u8]) -> Self {
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(bytes.len()), 0);
+        self.bytes.extend(bytes);
+        self
+    }
+
+    pub fn u32(self, v: u32) -> Self {
+        self.put(&v.to_le_bytes())
+    }
+
+    pub fn f32(self, v: f32) -> Self {
+        self.put(&v.to_le_bytes())
+    }
+
+    pub fn u64(self, v: u64) -> Self {
+        self.put(&v.to_le_bytes())
+    }
+}
+
+/// A small generator of numbers that are the same on every run.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn u64(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        (self.u64() >> 32) as u32
+    }
+
+    /// A float with a moderate exponent.
+    pub fn f32(&mut self) -> f32 {
+        let bits = self.u32();
+        f32::from_bits(bits & 0x807f_ffff | (96 + (bits >> 23 & 0x3f)) << 23)
+    }
+}
