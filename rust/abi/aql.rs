@@ -47,7 +47,7 @@ pub mod header {
 
 /// Offset of the header in every packet (u16).
 pub const HEADER: usize = 0;
-/// Offset of the completion signal in every packet (u64, address of an [`signal`]).
+/// Offset of the completion signal in every packet (u64, address of a [`signal`]).
 pub const COMPLETION_SIGNAL: usize = 56;
 
 /// Kernel dispatch packet.
@@ -95,7 +95,7 @@ pub mod agent_dispatch {
     pub const RESERVED0: usize = 4;
     /// u64: where the results go.
     pub const RETURN_ADDRESS: usize = 8;
-    /// u64[4].
+    /// `u64[4]`.
     pub const ARG: usize = 16;
     /// u64: must be zero.
     pub const RESERVED2: usize = 48;
@@ -107,7 +107,7 @@ pub mod barrier {
     pub const RESERVED0: usize = 2;
     /// u32: must be zero.
     pub const RESERVED1: usize = 4;
-    /// u64[5]: signals, 0 = none.
+    /// `u64[5]`: signals, 0 = none.
     pub const DEP_SIGNAL: usize = 8;
     /// Number of dependencies.
     pub const DEP_SIGNALS: usize = 5;
@@ -123,13 +123,13 @@ pub mod vendor {
     pub const FORMAT_PM4_IB: u8 = 1;
     /// A barrier on the value of one signal.
     pub const FORMAT_BARRIER_VALUE: u8 = 2;
-    /// PM4 form, u32[4]: the INDIRECT_BUFFER packet.
+    /// PM4 form, `u32[4]`: the INDIRECT_BUFFER packet.
     pub const IB_JUMP_CMD: usize = 4;
     /// PM4 form, u32: dwords that remain to be skipped in this packet.
     pub const DW_CNT_REMAIN: usize = 20;
     /// What `DW_CNT_REMAIN` has to be.
     pub const DW_CNT_REMAIN_VALUE: u32 = 10;
-    /// PM4 form, u32[8]: must be zero.
+    /// PM4 form, `u32[8]`: must be zero.
     pub const PM4_RESERVED: usize = 24;
     /// Barrier-value form, u64: the signal.
     pub const BARRIER_SIGNAL: usize = 8;
@@ -187,7 +187,7 @@ pub mod queue {
     pub const READ_DISPATCH_ID_FIELD_BASE_BYTE_OFFSET: usize = 136;
     /// u32: register COMPUTE_TMPRING_SIZE.
     pub const COMPUTE_TMPRING_SIZE: usize = 140;
-    /// u32[4]: buffer descriptor of the scratch memory.
+    /// `u32[4]`: buffer descriptor of the scratch memory.
     pub const SCRATCH_RESOURCE_DESCRIPTOR: usize = 144;
     /// u64: scratch memory.
     pub const SCRATCH_BACKING_MEMORY_LOCATION: usize = 160;
