@@ -12,6 +12,7 @@ pub(crate) mod drm;
 pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod ida;
+pub(crate) mod id_table;
 pub(crate) mod kobject;
 pub(crate) mod mmu_notifier;
 pub(crate) mod numa;

@@ -12,6 +12,7 @@
 #include <linux/nodemask.h>
 #include <linux/sched.h>
 #include <linux/topology.h>
+#include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
 #include <drm/drm_gem.h>
@@ -57,6 +58,11 @@ void rkfd_helper_vma_set_writecombine(struct vm_area_struct *vma)
 unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn)
 {
 	return (__force unsigned int)vmf_insert_pfn_prot(vma, addr, pfn, vma->vm_page_prot);
+}
+
+bool rkfd_helper_access_ok(u64 addr, size_t size)
+{
+	return access_ok((const void __user *)addr, size);
 }
 
 bool rkfd_helper_in_compat_syscall(void)

@@ -22,6 +22,7 @@ void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma);
 void rkfd_helper_vma_set_writecombine(struct vm_area_struct *vma);
 unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn);
 
+bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);
 
 void rkfd_helper_reinit_completion(struct completion *x);

@@ -2,7 +2,13 @@
 
 //! What to know about the current task.
 
-use kernel::task::Task;
+use kernel::{
+    bindings,
+    fs::{File, LocalFile},
+    prelude::*,
+    sync::aref::ARef,
+    task::Task,
+};
 
 use crate::bindings as ours;
 
@@ -23,4 +29,42 @@ pub(crate) fn in_compat_syscall() -> bool {
 /// Is `task` the leader of the current thread group?
 pub(crate) fn is_current_leader(task: &Task) -> bool {
     core::ptr::eq(kernel::current!().group_leader(), task)
+}
+
+/// What a task may be allowed to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Capability {
+    /// Checkpoint and restore processes.
+    CheckpointRestore,
+    /// Everything that an administrator does.
+    SysAdmin,
+}
+
+/// Does the current task have a capability in the initial user namespace?
+pub(crate) fn capable(capability: Capability) -> bool {
+    let number = match capability {
+        Capability::CheckpointRestore => bindings::CAP_CHECKPOINT_RESTORE,
+        Capability::SysAdmin => bindings::CAP_SYS_ADMIN,
+    };
+    // SAFETY: Looks at the current task only.
+    unsafe { bindings::capable(number as c_int) }
+}
+
+/// Could `len` bytes at `addr` belong to a user program? Says nothing about what is mapped there.
+pub(crate) fn access_ok(addr: u64, len: usize) -> bool {
+    // SAFETY: Compares numbers only.
+    unsafe { ours::rkfd_helper_access_ok(addr, len) }
+}
+
+/// Nanoseconds of the clock that nobody adjusts.
+pub(crate) fn ktime_get_raw_ns() -> u64 {
+    // SAFETY: Reading the clock has no preconditions.
+    unsafe { bindings::ktime_get_raw() as u64 }
+}
+
+/// The file behind a descriptor of the current process.
+pub(crate) fn file_from_fd(fd: u32) -> Result<ARef<File>> {
+    let file = LocalFile::fget(fd)?;
+    // SAFETY: Called from system calls that hold no `fdget_pos` reference.
+    Ok(unsafe { LocalFile::assume_no_fdget_pos(file) })
 }
