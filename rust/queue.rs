@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! User queues: made from what user space asked for, on the hardware as long as they may run.
+//!
+//! A queue keeps the buffers that the hardware touches from being unmapped: ring, read and write
+//! pointer, end-of-pipe buffer and context save area. It lives in the [`Table`] of its process.
+
+use kernel::{prelude::*, sync::Arc};
+
+use crate::{
+    doorbell::{Doorbell, Slice},
+    dqm::{GpuDqm, HwQueue, ProcessSlot},
+    gpu::Gpu,
+    hw::QueueSpec,
+    mmu::vm::Vm,
+    trace::Steps,
+};
+
+mod buffers;
+mod cu_mask;
+mod table;
+
+pub(crate) use self::table::Table;
+
+use self::buffers::Buffers;
+
+/// Queues that a process may have on one GPU.
+const MAX_PER_DEVICE: usize = 255;
+
+/// Steps that happen before a queue has an id are recorded under this one.
+pub(crate) const NO_ID: u32 = u32::MAX;
+
+/// Who reads the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Compute,
+    /// Any DMA engine of the PCIe kind.
+    Sdma,
+    /// Any DMA engine of the xGMI kind.
+    SdmaXgmi,
+    /// The DMA engine with this number.
+    SdmaById(u32),
+}
+
+/// What user space asked for.
+#[derive(Clone)]
+pub(crate) struct Properties {
+    pub(crate) engine: Engine,
+    /// Its doorbell is filled in when there is one.
+    pub(crate) spec: QueueSpec,
+    /// Bytes of metadata behind the ring.
+    pub(crate) metadata_size: u32,
+}
+
+/// What an update changes.
+pub(crate) struct Change {
+    pub(crate) ring_va: u64,
+    pub(crate) ring_size: u32,
+    pub(crate) percent: u8,
+    pub(crate) priority: u8,
+    pub(crate) pm4_target_xcc: u8,
+}
+
+/// Where a queue is made: a process on a GPU.
+pub(crate) struct Place {
+    pub(crate) gpu: Arc<Gpu>,
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) doorbells: Arc<Slice>,
+    pub(crate) slot: Arc<ProcessSlot>,
+}
+
+/// A queue.
+pub(crate) struct Queue {
+    // Field order: off the hardware first, then its doorbell, then what it used.
+    hw: Arc<HwQueue>,
+    doorbell: Doorbell,
+    buffers: Buffers,
+    place: Place,
+    properties: Properties,
+}
+
+/// What the creator of a queue gets to know.
+pub(crate) struct Created {
+    pub(crate) id: u32,
+    /// Byte offset of its doorbell in the process's doorbells.
+    pub(crate) doorbell: usize,
+}
+
+/// Makes a queue and, if it has all it takes, puts it on the hardware. An error undoes all steps.
+pub(crate) fn create(
+    table: &mut Table,
+    place: Place,
+    mut properties: Properties,
+    steps: &mut Steps,
+) -> Result<Created> {
+    let buffers = Buffers::acquire(&place.gpu, &place.vm, &properties)?;
+    steps.mark(NO_ID, c"buffers");
+
+    let siblings = table.count_on(&place.gpu);
+    if siblings >= MAX_PER_DEVICE {
+        return Err(ENOSPC);
+    }
+    let is_first = siblings == 0;
+    let vacancy = table.reserve()?;
+    let id = vacancy.id();
+    steps.mark(id, c"id");
+
+    if properties.engine != Engine::Compute {
+        // No DMA engine takes user queues yet: the answer of a card whose last one is taken.
+        return Err(ENOMEM);
+    }
+    let doorbell = place.doorbells.alloc_cp()?;
+    properties.spec.doorbell = doorbell.index();
+    steps.mark(id, c"doorbell");
+
+    let hw = HwQueue::new(&place.slot, id, properties.spec.clone())?;
+    steps.mark(id, c"mqd");
+
+    let dqm = place.gpu.dqm()?;
+    if is_first {
+        dqm.register_process(&place.slot)?;
+    }
+    if let Err(e) = dqm.add(&hw) {
+        if is_first {
+            // The process had nothing on the hardware before.
+            let _ = dqm.unregister(&place.slot);
+        }
+        return Err(e);
+    }
+    steps.mark(id, c"map");
+
+    let created = Created {
+        id,
+        doorbell: doorbell.offset_in_slice(),
+    };
+    vacancy.fill(Queue {
+        hw,
+        doorbell,
+        buffers,
+        place,
+        properties,
+    });
+    Ok(created)
+}
+
+impl Queue {
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.place.gpu
+    }
+
+    /// What the hardware was told last.
+    pub(crate) fn spec(&self) -> &QueueSpec {
+        &self.properties.spec
+    }
+
+    /// The queue as the scheduler knows it.
+    pub(crate) fn hw(&self) -> &Arc<HwQueue> {
+        &self.hw
+    }
+
+    /// Byte offset of the doorbell in the process's doorbells.
+    pub(crate) fn doorbell_offset(&self) -> usize {
+        self.doorbell.offset_in_slice()
+    }
+
+    /// Changes ring, share or priority. A share or ring of nothing takes the queue off the
+    /// hardware until the next change. `EFAULT` if the new ring is not mapped.
+    pub(crate) fn update(&mut self, change: &Change) -> Result {
+        if change.ring_va != 0 && change.ring_size != 0 {
+            let size = u64::from(change.ring_size) + u64::from(self.properties.metadata_size);
+            self.buffers
+                .replace_ring(&self.place.vm, change.ring_va, size)?;
+        }
+        let spec = &mut self.properties.spec;
+        spec.ring_va = change.ring_va;
+        spec.ring_size = change.ring_size;
+        spec.percent = change.percent;
+        spec.priority = change.priority;
+        spec.pm4_target_xcc = change.pm4_target_xcc;
+        self.place.gpu.dqm()?.update(&self.hw, spec.clone())
+    }
+
+    /// Restricts the queue to compute units.
+    pub(crate) fn set_cu_mask(&self, mask: &[u32]) -> Result {
+        let gpu = &self.place.gpu;
+        let masks = cu_mask::spread(gpu.config(), mask)?;
+        gpu.dqm()?.set_cu_mask(&self.hw, &masks)
+    }
+
+    /// Takes the queue off the hardware; with `is_last`, also the process.
+    ///
+    /// Afterwards it is off all lists, also if an error says that the hardware did not confirm it.
+    fn stop(&self, is_last: bool) -> Result {
+        let dqm = self.place.gpu.dqm()?;
+        let removed = dqm.remove(&self.hw);
+        if is_last {
+            return removed.and(dqm.unregister(&self.place.slot));
+        }
+        removed
+    }
+}

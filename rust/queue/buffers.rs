@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory that a queue's hardware touches: checked to be mapped, kept mapped.
+
+use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+
+use super::{Engine, Properties};
+use crate::{
+    gpu::Gpu,
+    mmu::vm::{Pin, Vm},
+};
+
+/// The smallest end-of-pipe buffer.
+const EOP_MIN: u32 = 4096;
+
+/// What a queue keeps mapped.
+pub(super) struct Buffers {
+    _wptr: Pin,
+    _rptr: Pin,
+    ring: Pin,
+    _eop: Option<Pin>,
+    _cwsr: Option<Pin>,
+}
+
+/// Pins the mapping that covers exactly the pages of `size` bytes at `va`: it starts in the page
+/// of `va` and is as long. `EINVAL` if there is none.
+fn pin_exact(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
+    let page = PAGE_SIZE as u64;
+    let size = size.checked_next_multiple_of(page).ok_or(EINVAL)?;
+    vm.pin(va / page * page, size)
+}
+
+/// Bytes of the context save area of a queue with the given area per XCC: `EINVAL` if that does
+/// not fit what the GPU saves.
+fn cwsr_size(gpu: &Gpu, properties: &Properties) -> Result<u64> {
+    let node = gpu.config().cwsr(gpu.generation().caps)?;
+    let spec = &properties.spec;
+    if spec.ctl_stack_size != node.ctl_stack || spec.cwsr_size < node.total {
+        return Err(EINVAL);
+    }
+    (u64::from(spec.cwsr_size) + u64::from(node.debug))
+        .checked_mul(gpu.config().num_xcc.into())
+        .ok_or(EINVAL)
+}
+
+impl Buffers {
+    /// Finds and pins all buffers, in the order of the C driver's checks.
+    pub(super) fn acquire(gpu: &Gpu, vm: &Arc<Vm>, properties: &Properties) -> Result<Self> {
+        let spec = &properties.spec;
+        let ring_size = u64::from(spec.ring_size) + u64::from(properties.metadata_size);
+        let wptr = pin_exact(vm, spec.wptr_va, PAGE_SIZE as u64)?;
+        let rptr = pin_exact(vm, spec.rptr_va, PAGE_SIZE as u64)?;
+        let ring = pin_exact(vm, spec.ring_va, ring_size)?;
+        let mut buffers = Self {
+            _wptr: wptr,
+            _rptr: rptr,
+            ring,
+            _eop: None,
+            _cwsr: None,
+        };
+        if properties.engine != Engine::Compute {
+            return Ok(buffers);
+        }
+        if spec.eop_va != 0 {
+            if spec.eop_size < EOP_MIN {
+                return Err(EINVAL);
+            }
+            buffers._eop = Some(pin_exact(vm, spec.eop_va, spec.eop_size.into())?);
+        }
+        let size = cwsr_size(gpu, properties)?;
+        buffers._cwsr = Some(pin_exact(vm, spec.cwsr_va, size)?);
+        Ok(buffers)
+    }
+
+    /// Takes another ring; `EFAULT` if it is not mapped exactly, the old one stays then. Of a ring
+    /// that is smaller than a page only the start is checked, as in the C driver.
+    pub(super) fn replace_ring(&mut self, vm: &Arc<Vm>, va: u64, size: u64) -> Result {
+        let page = PAGE_SIZE as u64;
+        let size = size / page * page;
+        self.ring = vm.pin(va / page * page, size).map_err(|_| EFAULT)?;
+        Ok(())
+    }
+}
