@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that use GPUs.
+//!
+//! A [`Process`] stands for an address space: every open of `/dev/kfd` by it gives the same one.
+//! It comes with the first open and ends with the address space, which may be later than the last
+//! close, as queues run without a file; and earlier, if somebody else inherited the file. At the
+//! end all queues are off the hardware before the address space's pages go, and everything that
+//! the process had is given back, whoever still holds the file.
+//!
+//! Locks, outer to inner: the list of processes, the process lock, those of [`Device`]. Events
+//! have a lock of their own, which never waits for the others. User memory is not touched under
+//! the process lock.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, lock::mutex::MutexGuard, Arc, Mutex},
+    task::{Pid, Task},
+};
+
+use crate::{
+    gpu::{registry, Gpu},
+    kapi::task,
+    queue, trace, uapi,
+};
+
+pub(crate) mod apertures;
+pub(crate) mod device;
+pub(crate) mod events;
+pub(crate) mod interrupts;
+pub(crate) mod memory;
+pub(crate) mod mmap;
+mod notifier;
+pub(crate) mod table;
+
+pub(crate) use self::{device::Device, notifier::shutdown};
+
+use self::events::{Events, HwException, SignalPage};
+
+/// What `RUNTIME_ENABLE` told.
+pub(crate) struct Runtime {
+    /// Where the runtime keeps what a debugger wants to know.
+    pub(crate) r_debug: u64,
+    /// The runtime wants trap temporaries to be set up; that needs a trap handler of the driver's.
+    pub(crate) ttmp_setup: bool,
+}
+
+/// What the process lock guards.
+pub(crate) struct State {
+    pub(crate) queues: queue::Table,
+    pub(crate) runtime: Option<Runtime>,
+    /// The address space is gone.
+    exited: bool,
+}
+
+/// A process.
+#[pin_data]
+pub(crate) struct Process {
+    pid: Pid,
+    leader: ARef<Task>,
+    /// Which address space; only compared.
+    mm: usize,
+    /// One for each GPU that was there at the first open.
+    devices: KVec<Arc<Device>>,
+    #[pin]
+    state: Mutex<State>,
+    #[pin]
+    events: Events,
+    #[pin]
+    registration: Mutex<Option<notifier::Registration>>,
+}
+
+impl Process {
+    fn new(leader: ARef<Task>, mm: usize) -> Result<Arc<Self>> {
+        let mut devices = KVec::new();
+        for gpu in registry::list() {
+            devices.push(Device::new(gpu)?, GFP_KERNEL)?;
+        }
+        if devices.is_empty() {
+            return Err(EINVAL);
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                pid: leader.pid(),
+                leader,
+                mm,
+                devices,
+                state <- new_mutex!(
+                    State {
+                        queues: queue::Table::new(),
+                        runtime: None,
+                        exited: false,
+                    },
+                    "rkfd_process"
+                ),
+                events <- Events::new(),
+                registration <- new_mutex!(None),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The id of the thread group.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The GPUs of the process.
+    pub(crate) fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
+    }
+
+    /// The process on the GPU with this id: `EINVAL` if there is none, `ENODEV` if it was taken
+    /// away.
+    pub(crate) fn device(&self, gpu_id: u32) -> Result<&Arc<Device>> {
+        let device = self
+            .devices
+            .iter()
+            .find(|d| d.id() == gpu_id)
+            .ok_or(EINVAL)?;
+        if device.is_gone() {
+            return Err(ENODEV);
+        }
+        Ok(device)
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Takes the process lock; `EBADF` after the end.
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.exited {
+            return Err(EBADF);
+        }
+        Ok(state)
+    }
+
+    /// Takes the process lock for somebody who only looks, also after the end.
+    pub(crate) fn inspect(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Files are no use to a forked child nor to whoever was handed one: `EBADF`.
+    pub(crate) fn check_caller(&self) -> Result {
+        if task::is_current_leader(&self.leader) {
+            Ok(())
+        } else {
+            Err(EBADF)
+        }
+    }
+
+    /// Makes the buffer under `handle` the page of signal slots.
+    pub(crate) fn set_event_page(&self, handle: u64) -> Result {
+        let _state = self.lock()?;
+        if self.events.has_page() {
+            return Err(EINVAL);
+        }
+        let device = self.device((handle >> 32) as u32)?;
+        device.vm()?;
+        let bo = device.bo(handle as u32).ok_or(EINVAL)?;
+        let size = usize::try_from(bo.size())?;
+        let slots = KBox::new(memory::Slots::new(bo)?, GFP_KERNEL)?;
+        self.events.set_page(slots, size, handle)
+    }
+
+    /// Takes the process off a GPU: queues first, then what they used.
+    ///
+    /// Returns with everything given back, also when the hardware does not answer.
+    fn leave(&self, state: &mut State, device: &Device) {
+        device.mark_gone();
+        if let Ok(slot) = device.slot() {
+            state.queues.remove_all(device.gpu(), &slot);
+        }
+        self.release_memory(device);
+        device.release();
+    }
+
+    /// The address space goes away: ends everything that works for it. Idempotent; whoever comes
+    /// second waits for the first.
+    fn release(&self) {
+        let mut state = self.state.lock();
+        if state.exited {
+            return;
+        }
+        state.exited = true;
+        for device in &self.devices {
+            self.leave(&mut state, device);
+        }
+        state.runtime = None;
+        drop(state);
+        self.events.clear();
+        trace::process(self.pid, 0, c"released");
+    }
+}
+
+/// Makes the locks of this floor usable; called once, at module load.
+pub(crate) fn init() {
+    table::init();
+    notifier::init();
+}
+
+/// The process of the calling thread's address space, made if this is its first open.
+///
+/// Fails with `EINVAL` if there is no GPU.
+pub(crate) fn open_current() -> Result<Arc<Process>> {
+    if registry::count() == 0 {
+        return Err(EINVAL);
+    }
+    let process = notifier::find_or_create()?;
+    trace::process(process.pid, 0, c"opened");
+    Ok(process)
+}
+
+/// A GPU is being unbound: takes all processes off it and tells them that it is lost.
+///
+/// Called while the hardware still answers. The processes live on; what they ask of this GPU from
+/// now on fails with `ENODEV`.
+pub(crate) fn gpu_gone(gpu: &Gpu) {
+    let visited = table::for_each(|process| {
+        let Some(device) = process.devices.iter().find(|d| d.id() == gpu.id()) else {
+            return;
+        };
+        let mut state = process.state.lock();
+        if !device.is_gone() {
+            process.leave(&mut state, device);
+        }
+        drop(state);
+        process.events.hw_exception(&lost(gpu));
+        process.events.terminate();
+        trace::process(process.pid, 0, c"lost GPU");
+    });
+    if let Err(e) = visited {
+        pr_err!("cannot tell processes of the end of a GPU: {e:?}\n");
+    }
+}
+
+/// What hardware exception events say when a GPU hung or went.
+fn lost(gpu: &Gpu) -> HwException {
+    HwException {
+        cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
+        memory_lost: true,
+        gpu_id: gpu.id(),
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process has on one GPU: its address space there, doorbells, memory.
+
+use kernel::{
+    fs::File,
+    new_mutex,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, AtomicFlag, Relaxed},
+        Arc, Mutex,
+    },
+    task::Pid,
+};
+
+use super::{apertures::Apertures, memory::Mem};
+use crate::{
+    doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, kapi::id_table::Table, mmu::vm::Vm,
+};
+
+/// Handles are positive 32-bit numbers to user space's eyes.
+const MAX_HANDLES: usize = i32::MAX as usize;
+
+/// What `ACQUIRE_VM` made of a render node file.
+struct Bound {
+    /// Keeps the file open; a second `ACQUIRE_VM` must name the same one.
+    file: ARef<File>,
+    vm: Arc<Vm>,
+    slot: Arc<ProcessSlot>,
+}
+
+/// A process on a GPU.
+///
+/// The locks in it are taken inside the process lock and are never nested, but for `memory`, which
+/// is held while page tables change. `doorbells` is also taken by `mmap`.
+#[pin_data]
+pub(crate) struct Device {
+    gpu: Arc<Gpu>,
+    apertures: Apertures,
+    /// The PASID of the address space, 0 while there is none; interrupts look for it.
+    pasid: Atomic<u32>,
+    /// Bytes of VRAM that the process has, for sysfs.
+    vram_usage: Atomic<u64>,
+    /// Set when the GPU was taken away or the process ended.
+    gone: AtomicFlag,
+    /// A fault has stopped the queues.
+    faulted: AtomicFlag,
+    /// What `SET_SCRATCH_BACKING_VA` said.
+    scratch_base: Atomic<u64>,
+    #[pin]
+    bound: Mutex<Option<Bound>>,
+    #[pin]
+    doorbells: Mutex<Option<Arc<Slice>>>,
+    #[pin]
+    memory: Mutex<Table<Mem>>,
+}
+
+impl Device {
+    pub(super) fn new(gpu: Arc<Gpu>) -> Result<Arc<Self>> {
+        let apertures = Apertures::new(gpu.generation().caps);
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu,
+                apertures,
+                pasid: Atomic::new(0),
+                vram_usage: Atomic::new(0),
+                gone: AtomicFlag::new(false),
+                faulted: AtomicFlag::new(false),
+                scratch_base: Atomic::new(0),
+                bound <- new_mutex!(None),
+                doorbells <- new_mutex!(None),
+                memory <- new_mutex!(Table::new(MAX_HANDLES)),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.gpu.id()
+    }
+
+    pub(crate) fn apertures(&self) -> &Apertures {
+        &self.apertures
+    }
+
+    pub(crate) fn pasid(&self) -> u32 {
+        self.pasid.load(Relaxed)
+    }
+
+    pub(crate) fn vram_usage(&self) -> u64 {
+        self.vram_usage.load(Relaxed)
+    }
+
+    pub(super) fn account_vram(&self, bytes: u64, sign: i64) {
+        if sign > 0 {
+            self.vram_usage.fetch_add(bytes, Relaxed);
+        } else {
+            self.vram_usage.fetch_sub(bytes, Relaxed);
+        }
+    }
+
+    pub(crate) fn set_scratch_base(&self, base: u64) {
+        self.scratch_base.store(base, Relaxed);
+    }
+
+    pub(crate) fn scratch_base(&self) -> u64 {
+        self.scratch_base.load(Relaxed)
+    }
+
+    /// True for the first fault.
+    pub(super) fn begin_fault(&self) -> bool {
+        !self.faulted.xchg(true, Relaxed)
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    /// Makes the address space of a render node file the process's on this GPU.
+    ///
+    /// `open` finds the address space behind the file. The same file may come again; another one
+    /// is refused with `EBUSY`.
+    pub(crate) fn acquire_vm(
+        &self,
+        pid: Pid,
+        file: ARef<File>,
+        open: impl FnOnce(&File) -> Result<Arc<Vm>>,
+    ) -> Result {
+        let mut bound = self.bound.lock();
+        if let Some(bound) = &*bound {
+            return if core::ptr::eq(&*bound.file, &*file) {
+                Ok(())
+            } else {
+                Err(EBUSY)
+            };
+        }
+        let vm = open(&file)?;
+        if !vm.claim() {
+            // Another process's.
+            return Err(EINVAL);
+        }
+        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
+        self.pasid.store(vm.pasid(), Relaxed);
+        *bound = Some(Bound { file, vm, slot });
+        Ok(())
+    }
+
+    /// What the scheduler has to know. No trap handler of the driver's own is there, so that none
+    /// is enabled until user space names one.
+    fn map_process(&self, vm: &Vm) -> MapProcess {
+        let gfx = self.gpu.generation().gfx;
+        MapProcess {
+            pasid: vm.pasid(),
+            root: vm.root(),
+            sh_mem_config: gfx.sh_mem_config(false),
+            sh_mem_bases: gfx.sh_mem_bases(self.apertures.lds_base, self.apertures.scratch_base),
+            ..MapProcess::default()
+        }
+    }
+
+    /// The address space; `ENODEV` before `ACQUIRE_VM` and after the end.
+    pub(crate) fn vm(&self) -> Result<Arc<Vm>> {
+        self.bound
+            .lock()
+            .as_ref()
+            .map(|b| b.vm.clone())
+            .ok_or(ENODEV)
+    }
+
+    /// The file of `ACQUIRE_VM`; `ENODEV` as [`Self::vm`].
+    pub(super) fn file(&self) -> Result<ARef<File>> {
+        self.bound
+            .lock()
+            .as_ref()
+            .map(|b| b.file.clone())
+            .ok_or(ENODEV)
+    }
+
+    /// What the scheduler knows of the process; `ENODEV` as [`Self::vm`].
+    pub(crate) fn slot(&self) -> Result<Arc<ProcessSlot>> {
+        self.bound
+            .lock()
+            .as_ref()
+            .map(|b| b.slot.clone())
+            .ok_or(ENODEV)
+    }
+
+    /// The doorbells, taken at first use.
+    pub(crate) fn doorbells(&self) -> Result<Arc<Slice>> {
+        let mut doorbells = self.doorbells.lock();
+        if self.is_gone() {
+            return Err(ENODEV);
+        }
+        if let Some(slice) = &*doorbells {
+            return Ok(slice.clone());
+        }
+        let slice = Slice::new(&self.gpu)?;
+        *doorbells = Some(slice.clone());
+        Ok(slice)
+    }
+
+    pub(super) fn memory(&self) -> &Mutex<Table<Mem>> {
+        &self.memory
+    }
+
+    /// Nothing new may be made any more.
+    pub(super) fn mark_gone(&self) {
+        self.gone.store(true, Relaxed);
+    }
+
+    /// Lets go of everything but the GPU. Queues and mappings are gone already.
+    pub(super) fn release(&self) {
+        self.mark_gone();
+        self.pasid.store(0, Relaxed);
+        let doorbells = self.doorbells.lock().take();
+        drop(doorbells);
+        // Closing the file may free the address space: not under the lock.
+        let bound = self.bound.lock().take();
+        drop(bound);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What interrupts and resets mean to processes.
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    workqueue, //
+};
+
+use super::{events::MemoryException, lost, table, Device, Process};
+use crate::{
+    dqm::GpuDqm,
+    gpu::{irq, Gpu},
+    hw::VmFault,
+    trace,
+};
+
+/// Valid low bits of an event id in interrupts of the packet processor, DMA engine and shaders.
+const CP_ID_BITS: u32 = 32;
+const SDMA_ID_BITS: u32 = 28;
+const SQ_ID_BITS: u32 = 24;
+
+/// The receiver of all GPUs' events.
+pub(crate) struct Sink;
+
+/// The one that `driver` registers.
+pub(crate) static SINK: Sink = Sink;
+
+fn signal(gpu: &Gpu, pasid: u32, id: u32, bits: u32) {
+    // The process may have ended meanwhile.
+    if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+        trace::event(process.pid(), id, c"interrupt");
+        process.events().signal_interrupt(id, bits);
+    }
+}
+
+impl irq::Sink for Sink {
+    fn cp_eop(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
+        signal(gpu, pasid, ctx0, CP_ID_BITS);
+    }
+
+    fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
+        signal(gpu, pasid, ctx0 & ((1 << SDMA_ID_BITS) - 1), SDMA_ID_BITS);
+    }
+
+    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, _encoding: u32) {
+        signal(gpu, pasid, data & ((1 << SQ_ID_BITS) - 1), SQ_ID_BITS);
+    }
+
+    /// The firmware reports it in the queue's own error signal; without a debugger nobody else
+    /// wants to know.
+    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
+        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+            pr_warn!(
+                "process {}: bad packet on GPU {:#x} ({ctx0:#x})\n",
+                process.pid(),
+                gpu.id()
+            );
+        }
+    }
+
+    fn vm_fault(&self, gpu: &Gpu, pasid: u32, fault: &VmFault) {
+        let Some((process, device)) = table::by_pasid(gpu, pasid) else {
+            return;
+        };
+        let what = MemoryException {
+            not_present: fault.not_present,
+            read_only: fault.no_write,
+            no_execute: false,
+            va: fault.addr,
+            gpu_id: gpu.id(),
+        };
+        // A faulting wave faults again and again: one fault is handled, the rest is the same news.
+        if !device.begin_fault() {
+            return;
+        }
+        let spawned =
+            workqueue::system().try_spawn(GFP_KERNEL, move || stop(&process, &device, &what));
+        if spawned.is_err() {
+            pr_err!("no memory to handle a VM fault of PASID {pasid}\n");
+        }
+    }
+
+    fn gpu_reset(&self, gpu: &Gpu) {
+        let data = lost(gpu);
+        let told = table::for_each(|process| {
+            if process.devices().iter().any(|d| d.id() == gpu.id()) {
+                process.events().hw_exception(&data);
+                trace::process(process.pid(), 0, c"GPU hang");
+            }
+        });
+        if let Err(e) = told {
+            pr_err!("cannot tell processes of a GPU hang: {e:?}\n");
+        }
+    }
+}
+
+/// Takes the queues of a process that touched what it must not off the GPU and tells it so. They
+/// stay off: the process is expected to end.
+fn stop(process: &Arc<Process>, device: &Arc<Device>, what: &MemoryException) {
+    let evicted = device
+        .slot()
+        .and_then(|slot| device.gpu().dqm()?.evict(&slot));
+    if let Err(e) = evicted {
+        pr_err!(
+            "process {}: cannot stop its queues after a fault: {e:?}\n",
+            process.pid()
+        );
+    }
+    trace::process(process.pid(), device.pasid(), c"VM fault");
+    if !process.events().memory_exception(what) {
+        pr_warn!(
+            "process {}: memory access fault at {:#x} on GPU {:#x} that it does not wait for\n",
+            process.pid(),
+            what.va,
+            what.gpu_id
+        );
+    }
+}

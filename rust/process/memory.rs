@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a process: buffers under handles, and where GPUs see them.
+//!
+//! A buffer has one address, the same on every GPU, chosen by user space when it is allocated. It
+//! is freed only when no GPU maps it, and unmapped only when no queue needs it there.
+
+use kernel::{
+    page::PAGE_SIZE,
+    pr_warn_once,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use super::{
+    events::{SignalPage, UNSIGNALED},
+    Device, Process,
+};
+use crate::{
+    gpu::Gpu,
+    kapi::{gem::Object, numa},
+    mmu::{
+        bo::{Bo, BoFlags, BoRef},
+        vm::Vm,
+    },
+    uapi,
+};
+
+/// Sizes of VRAM are accounted, and reported as available, in these units.
+const VRAM_UNIT: u64 = 2 << 20;
+/// One byte of page tables is set aside for so many bytes of VRAM, and this much at least.
+const VRAM_PER_TABLE_BYTE: u64 = 1 << 14;
+const TABLES_MIN: u64 = 8 << 20;
+
+/// System memory that all processes' buffers take.
+static SYSTEM_USED: Atomic<u64> = Atomic::new(0);
+
+/// System memory that a buffer takes; dropping it gives it back.
+struct Charge(u64);
+
+impl Charge {
+    /// `ENOMEM` if that would be more than half of the memory that the machine has.
+    fn new(bytes: u64) -> Result<Self> {
+        let limit = numa::nodes().map(|node| node.bytes()).sum::<u64>() / 2;
+        let before = SYSTEM_USED.fetch_add(bytes, Relaxed);
+        let charge = Self(bytes);
+        match before.checked_add(bytes) {
+            Some(used) if used <= limit => Ok(charge),
+            _ => Err(ENOMEM),
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        SYSTEM_USED.fetch_sub(self.0, Relaxed);
+    }
+}
+
+/// The `KFD_IOC_ALLOC_MEM_FLAGS_*` of a buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Flags(pub(crate) u32);
+
+impl Flags {
+    pub(crate) const fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) const fn is_vram(self) -> bool {
+        self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
+    }
+
+    pub(crate) const fn is_aql(self) -> bool {
+        self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM)
+    }
+
+    fn bo_flags(self) -> BoFlags {
+        BoFlags {
+            writable: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE),
+            executable: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE),
+            uncached: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED),
+            coherent: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_COHERENT),
+            ext_coherent: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT),
+            contiguous: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS),
+            public: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC),
+        }
+    }
+}
+
+/// A buffer.
+pub(crate) struct Mem {
+    object: ARef<Object<BoRef>>,
+    va: u64,
+    /// Bytes of memory; an AQL ring of the old kind shows them twice in a row.
+    size: u64,
+    flags: Flags,
+    /// GPUs that map the buffer.
+    mapped: KVec<u32>,
+    _charge: Option<Charge>,
+}
+
+/// A buffer in system memory as the page of signal slots.
+pub(super) struct Slots(BoRef);
+
+impl Slots {
+    /// `EINVAL` if the kernel cannot reach the memory.
+    pub(super) fn new(bo: BoRef) -> Result<Self> {
+        bo.read64(0)?;
+        Ok(Self(bo))
+    }
+}
+
+impl SignalPage for Slots {
+    fn load(&self, slot: u32) -> u64 {
+        // The slots are inside the buffer, which was checked to be system memory.
+        self.0.read64(slot as usize * 8).unwrap_or(UNSIGNALED)
+    }
+
+    fn store(&self, slot: u32, value: u64) {
+        if self.0.write64(slot as usize * 8, value).is_err() {
+            pr_warn_once!("signal slot {slot} is out of reach\n");
+        }
+    }
+}
+
+impl Mem {
+    fn bo(&self) -> &BoRef {
+        &self.object
+    }
+
+    fn map(&mut self, device: &Device, vm: &Arc<Vm>) -> Result {
+        if self.mapped.contains(&device.id()) {
+            return Ok(());
+        }
+        self.mapped.reserve(1, GFP_KERNEL)?;
+        vm.map(self.va, self.bo(), 0, self.size)?;
+        if self.flags.is_aql() {
+            if let Err(e) = vm.map(self.va + self.size, self.bo(), 0, self.size) {
+                vm.unmap(self.va, self.size)?;
+                return Err(e);
+            }
+        }
+        self.mapped.push_within_capacity(device.id())?;
+        Ok(())
+    }
+
+    /// Fails with `EINVAL` if the GPU does not map the buffer, `EBUSY` if a queue needs it.
+    fn unmap(&mut self, device: &Device, vm: &Arc<Vm>) -> Result {
+        let at = self
+            .mapped
+            .iter()
+            .position(|id| *id == device.id())
+            .ok_or(EINVAL)?;
+        vm.unmap(self.va, self.size)?;
+        if self.flags.is_aql() {
+            vm.unmap(self.va + self.size, self.size)?;
+        }
+        self.mapped.remove(at).map_err(|_| EINVAL)?;
+        Ok(())
+    }
+}
+
+/// A request for a buffer.
+pub(crate) struct Request {
+    pub(crate) va: u64,
+    pub(crate) size: u64,
+    pub(crate) flags: Flags,
+    /// For user memory: where it is.
+    pub(crate) user_va: u64,
+}
+
+/// A new buffer.
+pub(crate) struct Allocated {
+    pub(crate) id: u32,
+    /// Where in the render node the CPU finds it.
+    pub(crate) mmap_offset: u64,
+}
+
+/// Bytes of VRAM that processes may still take.
+pub(crate) fn vram_available(gpu: &Gpu) -> u64 {
+    let vram = gpu.vram();
+    let tables = (vram.size() / VRAM_PER_TABLE_BYTE).max(TABLES_MIN);
+    vram.usable()
+        .saturating_sub(vram.used())
+        .saturating_sub(tables)
+        / VRAM_UNIT
+        * VRAM_UNIT
+}
+
+/// Makes the memory that `request` describes, with the errors of the C driver in their order.
+fn create_bo(device: &Device, request: &Request) -> Result<(Bo, Option<Charge>)> {
+    let flags = request.flags;
+    let gpu = device.gpu();
+    let is_gtt = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT);
+    let is_doorbell = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL);
+    if !flags.is_vram() && !is_gtt {
+        if flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
+            return Err(if request.user_va == 0 {
+                EINVAL
+            } else {
+                EOPNOTSUPP
+            });
+        }
+        let is_io = is_doorbell || flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
+        if !is_io || request.size > u64::from(u32::MAX) {
+            return Err(EINVAL);
+        }
+    }
+    let size = if flags.is_aql() {
+        request.size / 2
+    } else {
+        request.size
+    };
+    if size == 0 {
+        return Err(EINVAL);
+    }
+    let size = size
+        .checked_next_multiple_of(PAGE_SIZE as u64)
+        .ok_or(ENOMEM)?;
+    let attrs = flags.bo_flags();
+    let mut charge = None;
+    let bo = if flags.is_vram() {
+        if size > vram_available(gpu) {
+            return Err(ENOMEM);
+        }
+        Bo::vram(gpu, size, attrs)?
+    } else if is_gtt {
+        charge = Some(Charge::new(size)?);
+        Bo::gtt(gpu, size, attrs)?
+    } else if is_doorbell {
+        Bo::doorbell(&device.doorbells()?, attrs)?
+    } else {
+        Bo::mmio_remap(gpu, attrs)?
+    };
+    Ok((bo, charge))
+}
+
+impl Device {
+    /// Allocates a buffer. `publish` makes it an object of the render node that the file of
+    /// `ACQUIRE_VM` may map.
+    pub(crate) fn alloc(
+        &self,
+        request: &Request,
+        publish: impl FnOnce(BoRef) -> Result<ARef<Object<BoRef>>>,
+    ) -> Result<Allocated> {
+        let file = self.file()?;
+        let (bo, charge) = create_bo(self, request)?;
+        let size = bo.size();
+        let object = publish(Arc::new(bo, GFP_KERNEL)?)?;
+        object.allow(&file)?;
+        let mmap_offset = object.mmap_offset();
+        let mem = Mem {
+            object,
+            va: request.va,
+            size,
+            flags: request.flags,
+            mapped: KVec::new(),
+            _charge: charge,
+        };
+        let id = self.memory().lock().insert(mem).map_err(|_| EFAULT)?;
+        if request.flags.is_vram() {
+            self.account_vram(size, 1);
+        }
+        Ok(Allocated { id, mmap_offset })
+    }
+
+    /// Frees a buffer that no GPU maps.
+    pub(crate) fn free(&self, id: u32) -> Result {
+        let mut memory = self.memory().lock();
+        let mem = memory.get(id).ok_or(EINVAL)?;
+        if !mem.mapped.is_empty() {
+            return Err(EBUSY);
+        }
+        let mem = memory.remove(id).ok_or(EINVAL)?;
+        drop(memory);
+        self.forget(mem);
+        Ok(())
+    }
+
+    /// Lets go of a buffer. Mappings of the CPU that exist keep the memory until they go.
+    fn forget(&self, mem: Mem) {
+        if let Ok(file) = self.file() {
+            mem.object.revoke(&file);
+        }
+        if mem.flags.is_vram() {
+            self.account_vram(mem.size, -1);
+        }
+    }
+
+    /// Whether a handle names a buffer of this GPU.
+    pub(crate) fn has_memory(&self, id: u32) -> bool {
+        self.memory().lock().get(id).is_some()
+    }
+
+    /// The memory of a buffer.
+    pub(super) fn bo(&self, id: u32) -> Option<BoRef> {
+        self.memory().lock().get(id).map(|mem| mem.bo().clone())
+    }
+
+    /// Maps a buffer of this GPU on `on`.
+    pub(crate) fn map(&self, id: u32, on: &Device) -> Result {
+        let vm = on.vm()?;
+        let mut memory = self.memory().lock();
+        let mem = memory.get_mut(id).ok_or(ENOMEM)?;
+        mem.map(on, &vm)
+    }
+
+    /// Takes the mapping of a buffer of this GPU on `on` away.
+    pub(crate) fn unmap(&self, id: u32, on: &Device) -> Result {
+        let vm = on.vm().map_err(|_| EINVAL)?;
+        let mut memory = self.memory().lock();
+        let mem = memory.get_mut(id).ok_or(ENOMEM)?;
+        mem.unmap(on, &vm)
+    }
+}
+
+impl Process {
+    /// Takes all mappings on `device` away, of whichever GPU's buffers, then frees the buffers of
+    /// `device`. Its queues are gone.
+    pub(super) fn release_memory(&self, device: &Device) {
+        for owner in &self.devices {
+            let mut memory = owner.memory().lock();
+            memory
+                .values_mut()
+                .for_each(|mem| unmap_for_good(mem, device));
+        }
+        loop {
+            let Some(mut mem) = device.memory().lock().pop() else {
+                break;
+            };
+            for peer in &self.devices {
+                unmap_for_good(&mut mem, peer);
+            }
+            device.forget(mem);
+        }
+    }
+}
+
+fn unmap_for_good(mem: &mut Mem, device: &Device) {
+    let Ok(vm) = device.vm() else { return };
+    if !mem.mapped.contains(&device.id()) {
+        return;
+    }
+    if let Err(e) = mem.unmap(device, &vm) {
+        pr_err!(
+            "GPU {:#x}: buffer at {:#x} stays mapped until its address space goes: {e:?}\n",
+            device.id(),
+            mem.va
+        );
+    }
+}
