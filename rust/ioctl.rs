@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls of `/dev/kfd`: the table of them and the way in and out that they share.
+//!
+//! A command is known by its number alone; its size may differ from ours in both directions, because
+//! arguments grow: what the caller does not give is zero, what it gives in excess is handed back
+//! untouched. The answer is copied out even when the ioctl failed, as `WAIT_EVENTS` needs.
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    transmute::{AsBytes, FromBytes},
+    uaccess::{UserPtr, UserSlice},
+};
+
+use crate::{
+    process::Process,
+    trace::IoctlTimer,
+    uapi::{self, *},
+};
+
+mod absent;
+mod event;
+mod memory;
+mod process;
+mod queue;
+mod user;
+
+/// Bytes of arguments that need no allocation.
+const SMALL: usize = 128;
+
+/// One ioctl.
+struct Entry {
+    /// Its command word as the kernel's header defines it.
+    cmd: u32,
+    run: fn(&Arc<Process>, &mut [u8], usize) -> Result,
+    /// Needs `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
+    privileged: bool,
+}
+
+/// Reads the argument struct of an ioctl at the start of its data.
+fn args<T: FromBytes + AsBytes>(data: &mut [u8]) -> Result<&mut T> {
+    T::from_bytes_mut_prefix(data)
+        .map(|(args, _)| args)
+        .ok_or(EINVAL)
+}
+
+macro_rules! table {
+    ($($cmd:ident: $ty:ty => $run:path,)*) => {
+        [$(Entry {
+            cmd: uapi::$cmd,
+            run: |process, data, _| $run(process, args::<$ty>(data)?),
+            privileged: false,
+        },)*]
+    };
+}
+
+/// What is answered with the data that a struct describes.
+static TABLE: &[Entry] = &table! {
+    AMDKFD_IOC_GET_VERSION: kfd_ioctl_get_version_args => process::get_version,
+    AMDKFD_IOC_CREATE_QUEUE: kfd_ioctl_create_queue_args => queue::create,
+    AMDKFD_IOC_DESTROY_QUEUE: kfd_ioctl_destroy_queue_args => queue::destroy,
+    AMDKFD_IOC_SET_MEMORY_POLICY: kfd_ioctl_set_memory_policy_args => process::set_memory_policy,
+    AMDKFD_IOC_GET_CLOCK_COUNTERS: kfd_ioctl_get_clock_counters_args => process::get_clock_counters,
+    AMDKFD_IOC_GET_PROCESS_APERTURES: kfd_ioctl_get_process_apertures_args => process::get_apertures,
+    AMDKFD_IOC_UPDATE_QUEUE: kfd_ioctl_update_queue_args => queue::update,
+    AMDKFD_IOC_CREATE_EVENT: kfd_ioctl_create_event_args => event::create,
+    AMDKFD_IOC_DESTROY_EVENT: kfd_ioctl_destroy_event_args => event::destroy,
+    AMDKFD_IOC_SET_EVENT: kfd_ioctl_set_event_args => event::set,
+    AMDKFD_IOC_RESET_EVENT: kfd_ioctl_reset_event_args => event::reset,
+    AMDKFD_IOC_WAIT_EVENTS: kfd_ioctl_wait_events_args => event::wait,
+    AMDKFD_IOC_DBG_REGISTER_DEPRECATED: kfd_ioctl_dbg_register_args => absent::debugger,
+    AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED: kfd_ioctl_dbg_unregister_args => absent::debugger,
+    AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED: kfd_ioctl_dbg_address_watch_args => absent::debugger,
+    AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED: kfd_ioctl_dbg_wave_control_args => absent::debugger,
+    AMDKFD_IOC_SET_SCRATCH_BACKING_VA: kfd_ioctl_set_scratch_backing_va_args
+        => process::set_scratch_backing_va,
+    AMDKFD_IOC_GET_TILE_CONFIG: kfd_ioctl_get_tile_config_args => process::get_tile_config,
+    AMDKFD_IOC_SET_TRAP_HANDLER: kfd_ioctl_set_trap_handler_args => process::set_trap_handler,
+    AMDKFD_IOC_GET_PROCESS_APERTURES_NEW: kfd_ioctl_get_process_apertures_new_args
+        => process::get_apertures_new,
+    AMDKFD_IOC_ACQUIRE_VM: kfd_ioctl_acquire_vm_args => memory::acquire_vm,
+    AMDKFD_IOC_ALLOC_MEMORY_OF_GPU: kfd_ioctl_alloc_memory_of_gpu_args => memory::alloc,
+    AMDKFD_IOC_FREE_MEMORY_OF_GPU: kfd_ioctl_free_memory_of_gpu_args => memory::free,
+    AMDKFD_IOC_MAP_MEMORY_TO_GPU: kfd_ioctl_map_memory_to_gpu_args => memory::map,
+    AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU: kfd_ioctl_unmap_memory_from_gpu_args => memory::unmap,
+    AMDKFD_IOC_SET_CU_MASK: kfd_ioctl_set_cu_mask_args => queue::set_cu_mask,
+    AMDKFD_IOC_GET_QUEUE_WAVE_STATE: kfd_ioctl_get_queue_wave_state_args => queue::get_wave_state,
+    AMDKFD_IOC_GET_DMABUF_INFO: kfd_ioctl_get_dmabuf_info_args => absent::get_dmabuf_info,
+    AMDKFD_IOC_IMPORT_DMABUF: kfd_ioctl_import_dmabuf_args => absent::import_dmabuf,
+    AMDKFD_IOC_ALLOC_QUEUE_GWS: kfd_ioctl_alloc_queue_gws_args => absent::alloc_queue_gws,
+    AMDKFD_IOC_SMI_EVENTS: kfd_ioctl_smi_events_args => absent::smi_events,
+    AMDKFD_IOC_SET_XNACK_MODE: kfd_ioctl_set_xnack_mode_args => process::set_xnack_mode,
+    AMDKFD_IOC_AVAILABLE_MEMORY: kfd_ioctl_get_available_memory_args => memory::available,
+    AMDKFD_IOC_EXPORT_DMABUF: kfd_ioctl_export_dmabuf_args => absent::export_dmabuf,
+    AMDKFD_IOC_RUNTIME_ENABLE: kfd_ioctl_runtime_enable_args => process::runtime_enable,
+};
+
+/// What looks at its data by itself.
+static RAW: &[Entry] = &[
+    Entry {
+        cmd: uapi::AMDKFD_IOC_SVM,
+        run: absent::svm,
+        privileged: false,
+    },
+    Entry {
+        cmd: uapi::AMDKFD_IOC_CRIU_OP,
+        run: absent::criu,
+        privileged: true,
+    },
+    Entry {
+        cmd: uapi::AMDKFD_IOC_DBG_TRAP,
+        run: absent::debug_trap,
+        privileged: false,
+    },
+];
+
+/// The `_IOC` fields of a command word.
+struct Command(u32);
+
+impl Command {
+    fn nr(&self) -> u32 {
+        self.0 & 0xff
+    }
+
+    fn size(&self) -> usize {
+        ((self.0 >> 16) & 0x3fff) as usize
+    }
+
+    /// User space writes, the kernel reads.
+    fn is_in(&self) -> bool {
+        self.0 >> 30 & 1 != 0
+    }
+
+    /// The kernel writes, user space reads.
+    fn is_out(&self) -> bool {
+        self.0 >> 31 & 1 != 0
+    }
+}
+
+fn find(nr: u32) -> Option<&'static Entry> {
+    Iterator::chain(TABLE.iter(), RAW).find(|entry| Command(entry.cmd).nr() == nr)
+}
+
+/// Runs the ioctl with command word `cmd` whose argument is at user address `arg`.
+///
+/// Fails with `ENOTTY` for a number that does not exist and with `EBADF` if the caller is not the
+/// process that opened the file.
+pub(crate) fn dispatch(process: &Arc<Process>, cmd: u32, arg: usize) -> Result<isize> {
+    let timer = IoctlTimer::start();
+    let given = Command(cmd);
+    let result = run(process, &given, arg);
+    let ret = match &result {
+        Ok(()) => 0,
+        Err(e) => e.to_errno().into(),
+    };
+    timer.end(process.pid(), given.nr(), ret);
+    if ret != 0 {
+        pr_debug!("ioctl {:#x} of {}: {ret}\n", given.nr(), process.pid());
+    }
+    result.map(|()| 0)
+}
+
+fn run(process: &Arc<Process>, given: &Command, arg: usize) -> Result {
+    let entry = find(given.nr()).ok_or(ENOTTY)?;
+    process.check_caller()?;
+    if entry.privileged && !user::may_checkpoint() {
+        return Err(EACCES);
+    }
+    let known = Command(entry.cmd);
+    let size = given.size().max(known.size());
+
+    let mut small = [0u64; SMALL / 8];
+    let mut large = KVec::new();
+    let words: &mut [u64] = if size <= SMALL {
+        &mut small
+    } else {
+        large.resize(size.div_ceil(8), 0, GFP_KERNEL)?;
+        &mut large
+    };
+    // Words, so that the arguments are aligned.
+    let data = AsBytes::as_bytes_mut(words).get_mut(..size).ok_or(EINVAL)?;
+
+    let (mut reader, mut writer) =
+        UserSlice::new(UserPtr::from_addr(arg), given.size()).reader_writer();
+    if known.is_in() {
+        reader.read_slice(data.get_mut(..given.size()).ok_or(EINVAL)?)?;
+    }
+    let result = (entry.run)(process, data, given.size());
+    if known.is_out() {
+        writer.write_slice(data.get(..given.size()).ok_or(EINVAL)?)?;
+    }
+    result
+}

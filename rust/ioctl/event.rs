@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `CREATE_EVENT`, `DESTROY_EVENT`, `SET_EVENT`, `RESET_EVENT`, `WAIT_EVENTS`.
+
+use core::mem::{offset_of, size_of};
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    uaccess::{UserPtr, UserSlice},
+};
+
+use crate::{
+    process::{
+        events::{HwException, Kind, MemoryException, Outcome, Payload, Request, SIGNAL_LIMIT},
+        mmap, Process,
+    },
+    trace,
+    uapi::{self, *},
+};
+
+/// Bytes of an entry of the array that `WAIT_EVENTS` points to.
+const ENTRY: usize = size_of::<kfd_event_data>();
+/// Where in an entry the id is.
+const ENTRY_ID: usize = offset_of!(kfd_event_data, event_id);
+// The data of all kinds of events starts at the start of the entry; of signal events it is the age.
+
+pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_event_args) -> Result {
+    if args.event_page_offset != 0 {
+        process.set_event_page(args.event_page_offset)?;
+    }
+    args.event_page_offset = 0;
+    let kind = Kind(args.event_type);
+    let created = process.events().create(kind, args.auto_reset != 0)?;
+    if created.has_slot {
+        args.event_page_offset = mmap::TYPE_EVENTS;
+        args.event_slot_index = created.id;
+    }
+    args.event_id = created.id;
+    args.event_trigger_data = created.id;
+    trace::event(process.pid(), created.id, c"create");
+    Ok(())
+}
+
+pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_event_args) -> Result {
+    trace::event(process.pid(), args.event_id, c"destroy");
+    process.events().destroy(args.event_id)
+}
+
+pub(super) fn set(process: &Arc<Process>, args: &mut kfd_ioctl_set_event_args) -> Result {
+    trace::event(process.pid(), args.event_id, c"set");
+    process.events().set(args.event_id)
+}
+
+pub(super) fn reset(process: &Arc<Process>, args: &mut kfd_ioctl_reset_event_args) -> Result {
+    trace::event(process.pid(), args.event_id, c"reset");
+    process.events().reset(args.event_id)
+}
+
+pub(super) fn wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Result {
+    let result = do_wait(process, args);
+    args.wait_result = match &result {
+        Ok(Outcome::Complete(_)) => uapi::KFD_IOC_WAIT_RESULT_COMPLETE,
+        Ok(Outcome::Timeout) => uapi::KFD_IOC_WAIT_RESULT_TIMEOUT,
+        Err(_) => uapi::KFD_IOC_WAIT_RESULT_FAIL,
+    };
+    result.map(|_| ())
+}
+
+fn do_wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Result<Outcome> {
+    if args.num_events > SIGNAL_LIMIT {
+        return Err(ENOMEM);
+    }
+    let requests = read_requests(args.events_ptr, args.num_events as usize)?;
+    let outcome = process
+        .events()
+        .wait(&requests, args.wait_for_all != 0, &mut args.timeout)?;
+    if let Outcome::Complete(payloads) = &outcome {
+        write_payloads(args.events_ptr, payloads)?;
+        for request in &requests {
+            trace::event(process.pid(), request.id, c"wake");
+        }
+    }
+    Ok(outcome)
+}
+
+fn read_requests(array: u64, count: usize) -> Result<KVec<Request>> {
+    let mut requests = KVec::with_capacity(count, GFP_KERNEL)?;
+    let mut reader =
+        UserSlice::new(UserPtr::from_addr(usize::try_from(array)?), count * ENTRY).reader();
+    for _ in 0..count {
+        let last_age: u64 = reader.read()?;
+        reader.skip(ENTRY_ID - size_of::<u64>())?;
+        let id: u32 = reader.read()?;
+        reader.skip(ENTRY - ENTRY_ID - size_of::<u32>())?;
+        requests.push(Request { id, last_age }, GFP_KERNEL)?;
+    }
+    Ok(requests)
+}
+
+fn write_payloads(array: u64, payloads: &[Payload]) -> Result {
+    let array = usize::try_from(array)?;
+    for (index, payload) in payloads.iter().enumerate() {
+        let at = array.checked_add(index * ENTRY).ok_or(EFAULT)?;
+        let mut writer = UserSlice::new(UserPtr::from_addr(at), ENTRY).writer();
+        match payload {
+            Payload::None => {}
+            Payload::Age(age) => writer.write(age)?,
+            Payload::Memory(what) => writer.write(&memory_data(what))?,
+            Payload::Hw(what) => writer.write(&hw_data(what))?,
+        }
+    }
+    Ok(())
+}
+
+fn memory_data(what: &MemoryException) -> kfd_hsa_memory_exception_data {
+    kfd_hsa_memory_exception_data {
+        failure: kfd_memory_exception_failure {
+            NotPresent: what.not_present.into(),
+            ReadOnly: what.read_only.into(),
+            NoExecute: what.no_execute.into(),
+            imprecise: 0,
+        },
+        va: what.va,
+        gpu_id: what.gpu_id,
+        ErrorType: uapi::KFD_MEM_ERR_NO_RAS,
+    }
+}
+
+fn hw_data(what: &HwException) -> kfd_hsa_hw_exception_data {
+    kfd_hsa_hw_exception_data {
+        reset_type: uapi::KFD_HW_EXCEPTION_WHOLE_GPU_RESET,
+        reset_cause: what.cause,
+        memory_lost: what.memory_lost.into(),
+        gpu_id: what.gpu_id,
+    }
+}
