@@ -133,7 +133,7 @@ fn parse_size(text: &str) -> Option<u64> {
         None => (text, 0),
     };
     let size = control::parse(digits)?.checked_mul(1 << shift)?;
-    (size.is_power_of_two() && size >= 64 << 20 && size <= 1 << 40).then_some(size)
+    (size.is_power_of_two() && (64 << 20..=1 << 40).contains(&size)).then_some(size)
 }
 
 fn main() -> ExitCode {

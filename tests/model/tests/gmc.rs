@@ -241,7 +241,7 @@ fn translations_stay_until_they_are_invalidated() {
             &gpu,
             T.ptb,
             bits(VA, 12),
-            0x40_0000 + (engine << 12) | V | R,
+            (0x40_0000 + (engine << 12)) | V | R,
         );
         hub_write(
             &gpu,

@@ -56,8 +56,8 @@ fn card(knobs: Knobs) -> (std::sync::Arc<Gpu>, File) {
 
 fn messages(mut event: &File) -> u64 {
     let mut count = [0; 8];
-    match event.read(&mut count) {
-        Ok(_) => u64::from_ne_bytes(count),
+    match event.read_exact(&mut count) {
+        Ok(()) => u64::from_ne_bytes(count),
         Err(_) => 0,
     }
 }
