@@ -2,14 +2,15 @@
 
 //! Guest memory as the card reaches it over the bus: bus address -> mapping of a guest RAM file.
 //!
-//! The client announces and withdraws ranges at any time; an access in flight keeps the mapping
-//! it uses alive.
+//! The client announces and withdraws ranges at any time; withdrawing waits for the accesses in
+//! flight.
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use crate::mem::{Block, OutOfBlock};
+use crate::shards::Shards;
 
 /// An access to a bus address where no guest memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ struct Range {
 /// All guest memory that the client announced.
 #[derive(Default)]
 pub struct GuestMemory {
-    ranges: RwLock<Vec<Arc<Range>>>,
+    ranges: Shards<Vec<Arc<Range>>>,
 }
 
 impl GuestMemory {
@@ -61,45 +62,36 @@ impl GuestMemory {
             write,
             block,
         });
-        let mut ranges = self.ranges.write().unwrap_or_else(|e| e.into_inner());
-        let at = ranges.partition_point(|r| r.base < base);
-        let overlaps = ranges.get(at).is_some_and(|r| r.base < end)
-            || at
-                .checked_sub(1)
-                .is_some_and(|i| ranges[i].base + ranges[i].size > base);
-        if overlaps {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                format!("DMA range {base:#x}+{size:#x} overlaps a mapped one"),
-            ));
-        }
-        ranges.insert(at, range);
-        Ok(())
+        self.ranges.update(|ranges| {
+            let at = ranges.partition_point(|r| r.base < base);
+            let overlaps = ranges.get(at).is_some_and(|r| r.base < end)
+                || at
+                    .checked_sub(1)
+                    .is_some_and(|i| ranges[i].base + ranges[i].size > base);
+            if overlaps {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    format!("DMA range {base:#x}+{size:#x} overlaps a mapped one"),
+                ));
+            }
+            ranges.insert(at, range);
+            Ok(())
+        })
     }
 
     /// Withdraws every range inside `base..base+size`; returns how many there were.
     pub fn unmap(&self, base: u64, size: u64) -> usize {
         let end = base.saturating_add(size);
-        let mut ranges = self.ranges.write().unwrap_or_else(|e| e.into_inner());
-        let before = ranges.len();
-        ranges.retain(|r| !(r.base >= base && r.base + r.size <= end));
-        before - ranges.len()
+        self.ranges.update(|ranges| {
+            let before = ranges.len();
+            ranges.retain(|r| !(r.base >= base && r.base + r.size <= end));
+            before - ranges.len()
+        })
     }
 
     /// Withdraws everything.
     pub fn unmap_all(&self) {
-        self.ranges
-            .write()
-            .unwrap_or_else(|e| e.into_inner())
-            .clear();
-    }
-
-    fn find(&self, addr: u64, len: usize) -> Option<Arc<Range>> {
-        let ranges = self.ranges.read().unwrap_or_else(|e| e.into_inner());
-        let at = ranges.partition_point(|r| r.base <= addr).checked_sub(1)?;
-        let range = &ranges[at];
-        let within = addr - range.base;
-        (within < range.size && len as u64 <= range.size - within).then(|| range.clone())
+        self.ranges.update(Vec::clear);
     }
 
     fn with<R>(
@@ -110,9 +102,16 @@ impl GuestMemory {
         f: impl FnOnce(&Block, u64) -> Result<R, OutOfBlock>,
     ) -> Result<R, BusError> {
         let fail = BusError { addr, len };
-        let range = self.find(addr, len).filter(|r| ok(r)).ok_or(fail)?;
+        // The guard stays until the access is over: when `unmap` returns, nothing uses the range.
+        let ranges = self.ranges.read();
+        let at = ranges.partition_point(|r| r.base <= addr).checked_sub(1);
+        let range = at.map(|at| &ranges[at]).ok_or(fail)?;
+        let within = addr - range.base;
+        if within >= range.size || len as u64 > range.size - within || !ok(range) {
+            return Err(fail);
+        }
         let block = range.block.as_ref().ok_or(fail)?;
-        f(block, addr - range.base).map_err(|_| fail)
+        f(block, within).map_err(|_| fail)
     }
 
     /// Copies from guest memory.
@@ -181,7 +180,7 @@ fn pages(addr: u64, len: usize) -> Result<Vec<(u64, usize)>, BusError> {
     let mut out = Vec::new();
     let mut at = addr;
     while at < end {
-        let next = ((at | 0xfff) + 1).min(end);
+        let next = (at | 0xfff).saturating_add(1).min(end);
         out.push((at, (next - at) as usize));
         at = next;
     }

@@ -320,6 +320,7 @@ impl Gpu {
             fault.access,
             fault.kind
         );
+        strict!(self.strict, "gmc", "fault of client {cid}: {fault}");
         if latched.interrupt {
             self.ih.post(fault_entry(fault, latched.permission));
         }

@@ -21,5 +21,6 @@ pub mod mem;
 pub mod pci;
 pub mod regs;
 pub mod server;
+pub mod shards;
 pub mod trace;
 pub mod vram;

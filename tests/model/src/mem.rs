@@ -24,6 +24,16 @@ pub struct OutOfBlock;
 impl Block {
     /// Maps `size` bytes of `file` from `offset`.
     pub fn map(file: File, offset: u64, size: u64) -> io::Result<Self> {
+        // Touching a mapping behind the end of its file would kill the process.
+        let end = offset
+            .checked_add(size)
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        if end > file.metadata()?.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{offset:#x}+{size:#x} is behind the end of the file"),
+            ));
+        }
         let size = usize::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
         let map = MmapRegion::from_file(FileOffset::new(file, offset), size)
             .map_err(|e| io::Error::other(format!("mmap of {size:#x} bytes: {e}")))?;

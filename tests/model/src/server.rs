@@ -109,7 +109,7 @@ impl Device {
 
     fn read_registers(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
-        if offset % 4 != 0 || !matches!(data.len(), 4 | 8) {
+        if !is_register_access(offset, data.len()) {
             strict!(
                 self.gpu.strict,
                 "bar5",
@@ -125,7 +125,7 @@ impl Device {
     }
 
     fn write_registers(&self, offset: u64, data: &[u8]) {
-        if offset % 4 != 0 || !matches!(data.len(), 4 | 8) {
+        if !is_register_access(offset, data.len()) {
             strict!(
                 self.gpu.strict,
                 "bar5",
@@ -143,6 +143,13 @@ impl Device {
 
     fn write_doorbell(&self, offset: u64, data: &[u8]) {
         match (<[u8; 4]>::try_from(data), <[u8; 8]>::try_from(data)) {
+            _ if offset >= DOORBELL_BAR => {
+                strict!(
+                    self.gpu.strict,
+                    "bar2",
+                    "write behind the end at {offset:#x}"
+                );
+            }
             (Ok(b), _) if offset % 4 == 0 => {
                 self.gpu.doorbell(offset, u32::from_le_bytes(b).into(), 4);
             }
@@ -155,6 +162,11 @@ impl Device {
             ),
         }
     }
+}
+
+/// One or two aligned dwords inside the register BAR.
+fn is_register_access(offset: u64, len: usize) -> bool {
+    offset % 4 == 0 && matches!(len, 4 | 8) && offset <= REGISTER_BAR - len as u64
 }
 
 impl ServerBackend for Device {

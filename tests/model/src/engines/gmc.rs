@@ -321,7 +321,7 @@ impl Gmc {
     }
 
     /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically against the guest's
-    /// processors. Returns the old value.
+    /// processors. Returns the old value. `f` may run more than once and must not access memory.
     pub fn vm_atomic(
         &self,
         hub: Hub,

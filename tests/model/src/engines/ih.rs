@@ -349,7 +349,7 @@ impl Ih {
             );
             return;
         }
-        if !self.store(cntl, ring + u64::from(wptr), &bytes) {
+        if !self.store(cntl, ring.wrapping_add(wptr.into()), &bytes) {
             return;
         }
         state.wptr = next;

@@ -6,7 +6,9 @@
 //! computes a key that is not the one it looks for, and misses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::RwLockReadGuard;
+
+use crate::shards::Shards;
 
 const SLOTS: usize = 1 << 13;
 const VALID: u64 = 1 << 63;
@@ -58,14 +60,14 @@ pub struct Tlb {
     slots: Box<[Slot]>,
     /// Held shared by an access from its translation to its end, exclusively by invalidation:
     /// once that returns, nothing uses the old translation any more.
-    in_flight: RwLock<()>,
+    in_flight: Shards<()>,
 }
 
 impl Default for Tlb {
     fn default() -> Self {
         Self {
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
-            in_flight: RwLock::new(()),
+            in_flight: Shards::default(),
         }
     }
 }
@@ -84,11 +86,7 @@ impl Tlb {
     /// Begins an access: as long as the guard lives no translation is dropped.
     #[inline]
     pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
-        self.in_flight.read().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn exclude(&self) -> RwLockWriteGuard<'_, ()> {
-        self.in_flight.write().unwrap_or_else(|e| e.into_inner())
+        self.in_flight.read()
     }
 
     /// The cached translation of the page of `va`.
@@ -110,22 +108,24 @@ impl Tlb {
 
     /// Forgets everything about one VMID.
     pub fn drop_vmid(&self, vmid: u8) {
-        let _guard = self.exclude();
-        for slot in &self.slots {
-            let data = slot.data.load(Ordering::Acquire);
-            let key = slot.check.load(Ordering::Acquire) ^ data;
-            if key >> 56 & 0xf == u64::from(vmid) {
-                slot.data.store(0, Ordering::Release);
+        self.in_flight.update(|()| {
+            for slot in &self.slots {
+                let data = slot.data.load(Ordering::Acquire);
+                let key = slot.check.load(Ordering::Acquire) ^ data;
+                if key >> 56 & 0xf == u64::from(vmid) {
+                    slot.data.store(0, Ordering::Release);
+                }
             }
-        }
+        });
     }
 
     /// Forgets everything.
     pub fn drop_all(&self) {
-        let _guard = self.exclude();
-        for slot in &self.slots {
-            slot.data.store(0, Ordering::Release);
-        }
+        self.in_flight.update(|()| {
+            for slot in &self.slots {
+                slot.data.store(0, Ordering::Release);
+            }
+        });
     }
 }
 

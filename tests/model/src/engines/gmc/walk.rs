@@ -87,14 +87,11 @@ pub fn walk(
     let page = page - context.first_page;
     let block_bits = 9 + u32::from(context.block_size);
     let mut pde = context.root;
-    // A flat table is as large as its context; only below a directory does a block have a size.
-    let mut covered = match context.depth {
-        0 => 36,
-        depth => block_bits + 9 * (u32::from(depth) - 1),
-    };
     for level in (0..context.depth).rev() {
-        // The root directory takes all bits that are left.
+        // Bits of the page number below this directory's index.
+        let covered = block_bits + 9 * u32::from(level);
         let mut index = page >> covered;
+        // The root directory takes all bits that are left.
         if level + 1 != context.depth {
             index &= 0x1ff;
         }
@@ -121,13 +118,11 @@ pub fn walk(
             );
         }
         pde = entry;
-        covered = covered
-            .saturating_sub(9)
-            .max(if level == 0 { 0 } else { block_bits });
     }
     // The page table: its entries cover 2^fragment pages, as the last directory entry says.
     let (fragment, bits) = match context.depth {
-        0 => (0, covered),
+        // A flat table is as large as its context.
+        0 => (0, 36),
         _ => ((pde >> 59) as u32, block_bits),
     };
     if fragment > block_bits {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A lock for data that every access reads and that hardly ever changes: one copy per shard, a
+//! thread reads its own shard, a writer changes all of them. Readers on different cores do not
+//! meet on one cache line.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{RwLock, RwLockReadGuard};
+
+const SHARDS: usize = 8;
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Shard<T>(RwLock<T>);
+
+/// See the module.
+#[derive(Default)]
+pub struct Shards<T> {
+    shards: [Shard<T>; SHARDS],
+}
+
+fn mine() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    }
+    SHARD.with(|shard| *shard)
+}
+
+impl<T: Clone> Shards<T> {
+    /// The value, which does not change while the guard lives.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.shards[mine()]
+            .0
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Changes the value once no reader is left; further readers wait until it is done.
+    pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        // Always in the same order, so that two writers cannot wait for each other.
+        let mut guards: Vec<_> = self
+            .shards
+            .iter()
+            .map(|s| s.0.write().unwrap_or_else(|e| e.into_inner()))
+            .collect();
+        let result = change(&mut guards[0]);
+        let value = guards[0].clone();
+        for guard in guards.iter_mut().skip(1) {
+            **guard = value.clone();
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_sees_an_update() {
+        let shards = Shards::<u32>::default();
+        assert_eq!(shards.update(|v| std::mem::replace(v, 7)), 0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 * SHARDS {
+                scope.spawn(|| assert_eq!(*shards.read(), 7));
+            }
+        });
+    }
+}
