@@ -8,14 +8,19 @@
 
 pub(crate) mod chardev;
 pub(crate) mod completion;
+pub(crate) mod dma;
 pub(crate) mod drm;
 pub(crate) mod file;
 pub(crate) mod gem;
+pub(crate) mod global;
 pub(crate) mod ida;
 pub(crate) mod id_table;
+pub(crate) mod iomem;
+pub(crate) mod irq;
 pub(crate) mod kobject;
 pub(crate) mod mmu_notifier;
 pub(crate) mod numa;
+pub(crate) mod pci;
 pub(crate) mod task;
 pub(crate) mod vma;
 pub(crate) mod workqueue;

@@ -10,16 +10,39 @@
 use kernel::prelude::*;
 
 mod bindings;
+mod doorbell;
+mod dqm;
+mod driver;
+mod gpu;
+mod hw;
 mod kapi;
+mod mmu;
+mod mqd;
+mod ring;
 mod trace;
 mod uapi;
 
 /// The module: everything it registered, in the order in which it goes away.
-struct Rkfd {}
+#[pin_data(PinnedDrop)]
+struct Rkfd {
+    #[pin]
+    _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
+}
 
-impl kernel::Module for Rkfd {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {})
+impl kernel::InPlaceModule for Rkfd {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        gpu::registry::init();
+        mmu::pasid::init();
+        try_pin_init!(Self {
+            _pci <- kernel::driver::Registration::new(<LocalModule as kernel::ModuleMetadata>::NAME, module),
+        })
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Rkfd {
+    fn drop(self: Pin<&mut Self>) {
+        mmu::pasid::exit();
     }
 }
 

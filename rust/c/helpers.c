@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/io.h>
 #include <linux/mm.h>
+#include <linux/pci.h>
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/sched.h>
@@ -116,4 +117,29 @@ int rkfd_helper_next_online_node(int after)
 	int node = after < 0 ? first_online_node : next_online_node(after);
 
 	return node < MAX_NUMNODES ? node : -1;
+}
+
+struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
+{
+	gfp_t gfp = GFP_KERNEL | __GFP_ZERO;
+
+	/* Large runs are a gift: the caller has a use for single pages too. */
+	if (order)
+		gfp |= __GFP_COMP | __GFP_NORETRY | __GFP_NOWARN;
+	return alloc_pages(gfp, order);
+}
+
+phys_addr_t rkfd_helper_page_to_phys(struct page *page)
+{
+	return page_to_phys(page);
+}
+
+void *rkfd_helper_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+int rkfd_helper_pci_domain_nr(struct pci_bus *bus)
+{
+	return pci_domain_nr(bus);
 }

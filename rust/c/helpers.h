@@ -35,4 +35,12 @@ unsigned int rkfd_helper_apicid(int cpu);
 u64 rkfd_helper_node_bytes(int node);
 int rkfd_helper_next_online_node(int after);
 
+struct page;
+struct pci_bus;
+
+struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
+phys_addr_t rkfd_helper_page_to_phys(struct page *page);
+void *rkfd_helper_page_address(struct page *page);
+int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
+
 #endif

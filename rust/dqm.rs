@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who is on the hardware: one device queue manager per GPU.
+//!
+//! It knows the processes of the GPU and their queues and lets a [`Policy`] put the active ones
+//! on the hardware. All changes happen under one lock, which is held across preemption, as in the
+//! C driver: at most one preemption time-out of 9 seconds.
+
+use core::any::Any;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        lock::mutex::MutexGuard,
+        Arc,
+        Mutex, //
+    },
+    task::Pid,
+};
+
+use crate::{
+    gpu::Gpu,
+    hw::{MapProcess, QueueSpec, SchedKind},
+    mqd::Mqd,
+};
+
+mod cpsch;
+mod runlist;
+
+/// Queues that a GPU can have in all.
+const MAX_QUEUES: usize = 4096;
+
+/// What MAP_PROCESS needs of a process on one GPU, and the process's queues there.
+#[pin_data]
+pub(crate) struct ProcessSlot {
+    gpu: Arc<Gpu>,
+    pid: Pid,
+    pasid: u32,
+    #[pin]
+    state: Mutex<SlotState>,
+}
+
+/// What changes in the life of a [`ProcessSlot`]. The lock is inside that of the manager.
+struct SlotState {
+    map: MapProcess,
+    xnack: bool,
+    /// How often the process was evicted without being restored.
+    evicted: u32,
+    queues: KVec<Arc<HwQueue>>,
+    /// A queue of the process was reset: nothing of the process may change any more.
+    has_reset_queue: bool,
+}
+
+impl ProcessSlot {
+    /// Makes the slot of a process. It is not known to the manager until
+    /// [`DqmRef::register_process`].
+    pub(crate) fn new(gpu: &Arc<Gpu>, pid: Pid, map: MapProcess, xnack: bool) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu: gpu.clone(),
+                pid,
+                pasid: map.pasid,
+                state <- new_mutex!(SlotState {
+                    map,
+                    xnack,
+                    evicted: 0,
+                    queues: KVec::new(),
+                    has_reset_queue: false,
+                }),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The GPU.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The process, for messages.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The PASID.
+    pub(crate) fn pasid(&self) -> u32 {
+        self.pasid
+    }
+
+    /// Sets the first-level trap handler; takes effect when the process is mapped the next time.
+    pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) {
+        let mut state = self.state.lock();
+        state.map.tba = tba;
+        state.map.tma = tma;
+    }
+
+    /// Sets whether the process's faults are retried; takes effect when it is mapped the next
+    /// time.
+    pub(crate) fn set_xnack(&self, xnack: bool) {
+        let config = self.gpu.generation().gfx.sh_mem_config(xnack);
+        let mut state = self.state.lock();
+        state.xnack = xnack;
+        state.map.sh_mem_config = config;
+    }
+
+    /// A queue of the process was reset.
+    pub(crate) fn has_reset_queue(&self) -> bool {
+        self.state.lock().has_reset_queue
+    }
+
+    /// The process's queues.
+    pub(crate) fn queues(&self) -> Result<KVec<Arc<HwQueue>>> {
+        let state = self.state.lock();
+        let mut out = KVec::with_capacity(state.queues.len(), GFP_KERNEL)?;
+        for q in state.queues.iter() {
+            out.push(q.clone(), GFP_KERNEL)?;
+        }
+        Ok(out)
+    }
+}
+
+/// A user queue as the hardware knows it.
+#[pin_data]
+pub(crate) struct HwQueue {
+    process: Arc<ProcessSlot>,
+    qid: u32,
+    mqd: Mqd,
+    #[pin]
+    state: Mutex<QueueState>,
+}
+
+/// What changes in the life of a [`HwQueue`]. The lock is inside that of the process's slot.
+struct QueueState {
+    spec: QueueSpec,
+    /// Counted as active: on the hardware, or as soon as the runlist is sent.
+    active: bool,
+    evicted: bool,
+    reset: bool,
+}
+
+impl HwQueue {
+    /// Builds the image of a queue; it is not known to the manager until [`DqmRef::add`].
+    pub(crate) fn new(process: &Arc<ProcessSlot>, qid: u32, spec: QueueSpec) -> Result<Arc<Self>> {
+        let mqd = Mqd::new(process.gpu(), &spec)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                process: process.clone(),
+                qid,
+                mqd,
+                state <- new_mutex!(QueueState {
+                    spec,
+                    active: false,
+                    evicted: false,
+                    reset: false,
+                }),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The process.
+    pub(crate) fn slot(&self) -> &Arc<ProcessSlot> {
+        &self.process
+    }
+
+    /// The queue's id within the process.
+    pub(crate) fn qid(&self) -> u32 {
+        self.qid
+    }
+
+    /// The image.
+    pub(crate) fn mqd(&self) -> &Mqd {
+        &self.mqd
+    }
+
+    /// What the hardware was told.
+    pub(crate) fn spec(&self) -> QueueSpec {
+        self.state.lock().spec.clone()
+    }
+
+    /// On the hardware, or waiting for a slot.
+    pub(crate) fn is_active(&self) -> bool {
+        self.state.lock().active
+    }
+
+    /// The queue was reset and cannot be used any more.
+    pub(crate) fn is_reset(&self) -> bool {
+        self.state.lock().reset
+    }
+}
+
+/// How queues get onto the hardware and off it. Called with the manager's lock held.
+pub(super) trait Policy: Send + Sync {
+    /// Brings the scheduler up.
+    fn start(&mut self, gpu: &Gpu) -> Result;
+
+    /// Takes everything off the hardware and the scheduler down.
+    fn stop(&mut self, gpu: &Gpu) -> Result;
+
+    /// Takes all queues off the hardware.
+    fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+
+    /// Puts the active queues of all processes on the hardware.
+    fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+
+    /// The words of the last runlist, for debugfs.
+    fn runlist_words(&self) -> Result<KVec<u32>>;
+
+    /// The words of the scheduler's own MQD, for debugfs.
+    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
+}
+
+/// The processes and the counts of their queues.
+#[derive(Default)]
+pub(super) struct Queues {
+    processes: KVec<Arc<ProcessSlot>>,
+    /// Active queues of all processes.
+    active: usize,
+    /// Of these, those that own the global wave sync.
+    gws: usize,
+    /// Queues of all processes, active or not.
+    total: usize,
+}
+
+struct Inner {
+    policy: KBox<dyn Policy>,
+    queues: Queues,
+    running: bool,
+}
+
+/// The manager.
+#[pin_data]
+pub(crate) struct Dqm {
+    #[pin]
+    inner: Mutex<Inner>,
+    /// Runlists sent, for debugfs.
+    runlists: Atomic<u64>,
+}
+
+/// Numbers for debugfs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Processes.
+    pub(crate) processes: usize,
+    /// Queues.
+    pub(crate) queues: usize,
+    /// Active queues.
+    pub(crate) active: usize,
+    /// Runlists that were sent.
+    pub(crate) runlists: u64,
+}
+
+/// The manager together with its GPU: what [`GpuDqm::dqm`] gives.
+#[derive(Clone, Copy)]
+pub(crate) struct DqmRef<'a> {
+    gpu: &'a Gpu,
+    dqm: &'a Dqm,
+}
+
+/// Gives a GPU its manager: `gpu.dqm()`.
+pub(crate) trait GpuDqm {
+    /// The manager; `ENODEV` when it was never started.
+    fn dqm(&self) -> Result<DqmRef<'_>>;
+}
+
+impl GpuDqm for Gpu {
+    fn dqm(&self) -> Result<DqmRef<'_>> {
+        let any: &dyn Any = self.scheduler().ok_or(ENODEV)?;
+        let dqm = any.downcast_ref::<Dqm>().ok_or(ENODEV)?;
+        Ok(DqmRef { gpu: self, dqm })
+    }
+}
+
+/// Makes the manager of a GPU and brings its scheduler up.
+pub(crate) fn start(gpu: &Gpu) -> Result {
+    let policy: KBox<dyn Policy> = match gpu.generation().sched {
+        SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
+    };
+    let dqm = Arc::pin_init(
+        pin_init!(Dqm {
+            inner <- new_mutex!(Inner {
+                policy,
+                queues: Queues::default(),
+                running: false,
+            }),
+            runlists: Atomic::new(0),
+        }),
+        GFP_KERNEL,
+    )?;
+    {
+        let mut inner = dqm.inner.lock();
+        inner.policy.start(gpu)?;
+        inner.running = true;
+    }
+    gpu.set_scheduler(dqm)
+}
+
+/// Takes all queues off the hardware and the scheduler down.
+pub(crate) fn stop(gpu: &Gpu) -> Result {
+    let Ok(dqm) = gpu.dqm() else {
+        return Ok(());
+    };
+    let mut inner = dqm.dqm.inner.lock();
+    if !inner.running {
+        return Ok(());
+    }
+    inner.running = false;
+    let Inner { policy, queues, .. } = &mut *inner;
+    let unmapped = policy.unmap(gpu, queues);
+    let stopped = policy.stop(gpu);
+    unmapped.and(stopped)
+}
+
+impl<'a> DqmRef<'a> {
+    fn lock(self) -> MutexGuard<'a, Inner> {
+        self.dqm.inner.lock()
+    }
+
+    /// Unmap and map: makes the hardware's state follow the lists.
+    fn execute(self, inner: &mut Inner) -> Result {
+        self.unmap(inner)?;
+        self.map(inner)
+    }
+
+    fn unmap(self, inner: &mut Inner) -> Result {
+        if !inner.running {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        inner.policy.unmap(self.gpu, &inner.queues)
+    }
+
+    fn map(self, inner: &mut Inner) -> Result {
+        if !inner.running || inner.queues.active == 0 || inner.queues.processes.is_empty() {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        self.dqm.runlists.fetch_add(1, Relaxed);
+        inner.policy.map(self.gpu, &inner.queues)
+    }
+
+    /// Makes a process known. From now on it may have queues.
+    pub(crate) fn register_process(self, slot: &Arc<ProcessSlot>) -> Result {
+        let mut inner = self.lock();
+        self.gpu.mmio()?;
+        inner.queues.processes.push(slot.clone(), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Forgets a process: its queues go off the hardware and are given up.
+    ///
+    /// The process is gone afterwards whatever the result; an error says that the hardware did
+    /// not let go of its queues in time.
+    pub(crate) fn unregister(self, slot: &Arc<ProcessSlot>) -> Result {
+        let mut inner = self.lock();
+        let queues = core::mem::take(&mut slot.state.lock().queues);
+        for queue in queues.iter() {
+            inner.queues.deactivate(queue);
+            inner.queues.total -= 1;
+        }
+        let Some(at) = inner
+            .queues
+            .processes
+            .iter()
+            .position(|p| Arc::ptr_eq(p, slot))
+        else {
+            return Ok(());
+        };
+        let process = inner.queues.processes.remove(at);
+        let result = self.execute(&mut inner);
+        drop(inner);
+        // Images and slot go without the lock.
+        drop(process);
+        drop(queues);
+        result
+    }
+
+    /// Adds a queue and, when it is runnable, puts it on the hardware. `EPERM` when the GPU has
+    /// too many.
+    pub(crate) fn add(self, queue: &Arc<HwQueue>) -> Result {
+        let mut inner = self.lock();
+        self.gpu.check_usable()?;
+        if inner.queues.total >= MAX_QUEUES {
+            dev_warn!(
+                self.gpu.dev(),
+                "no further queue: {MAX_QUEUES} were already created\n"
+            );
+            return Err(EPERM);
+        }
+        {
+            let mut slot = queue.process.state.lock();
+            slot.queues.push(queue.clone(), GFP_KERNEL)?;
+            queue.state.lock().evicted = slot.evicted > 0;
+        }
+        inner.queues.total += 1;
+        if inner.queues.activate_if_runnable(queue) {
+            if let Err(e) = self.execute(&mut inner) {
+                inner.queues.deactivate(queue);
+                inner.queues.total -= 1;
+                queue.process.forget(queue);
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a queue off the hardware and forgets it. The queue is gone afterwards whatever the
+    /// result.
+    pub(crate) fn remove(self, queue: &Arc<HwQueue>) -> Result {
+        let mut inner = self.lock();
+        if !queue.process.forget(queue) {
+            return Err(EINVAL);
+        }
+        inner.queues.total -= 1;
+        if inner.queues.deactivate(queue) {
+            self.execute(&mut inner)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Gives a queue new properties. `EACCES` when the process has a queue that was reset.
+    pub(crate) fn update(self, queue: &Arc<HwQueue>, spec: QueueSpec) -> Result {
+        self.change(queue, |queue| {
+            queue.mqd.update(&spec)?;
+            queue.state.lock().spec = spec;
+            Ok(())
+        })
+    }
+
+    /// Restricts a queue to some compute units, see [`Mqd::set_cu_mask`].
+    pub(crate) fn set_cu_mask(self, queue: &Arc<HwQueue>, masks: &[KVec<u32>]) -> Result {
+        self.change(queue, |queue| queue.mqd.set_cu_mask(masks))
+    }
+
+    fn change(self, queue: &Arc<HwQueue>, f: impl FnOnce(&HwQueue) -> Result) -> Result {
+        let mut inner = self.lock();
+        self.gpu.check_usable()?;
+        let unmapped = self.unmap(&mut inner);
+        if queue.process.state.lock().has_reset_queue {
+            return Err(EACCES);
+        }
+        unmapped?;
+        let changed = f(queue);
+        inner.queues.deactivate(queue);
+        inner.queues.activate_if_runnable(queue);
+        changed.and(self.map(&mut inner))
+    }
+
+    /// Takes a process's queues off the hardware until [`DqmRef::restore`]. Nests.
+    pub(crate) fn evict(self, slot: &Arc<ProcessSlot>) -> Result {
+        let mut inner = self.lock();
+        {
+            let mut state = slot.state.lock();
+            state.evicted += 1;
+            if state.evicted > 1 {
+                return Ok(());
+            }
+            for queue in state.queues.iter() {
+                queue.state.lock().evicted = true;
+                inner.queues.deactivate(queue);
+            }
+        }
+        self.execute(&mut inner)
+    }
+
+    /// Undoes one [`DqmRef::evict`].
+    pub(crate) fn restore(self, slot: &Arc<ProcessSlot>) -> Result {
+        let mut inner = self.lock();
+        {
+            let mut state = slot.state.lock();
+            match state.evicted {
+                0 => return Err(EINVAL),
+                1 => state.evicted = 0,
+                _ => {
+                    state.evicted -= 1;
+                    return Ok(());
+                }
+            }
+            for queue in state.queues.iter() {
+                queue.state.lock().evicted = false;
+                inner.queues.activate_if_runnable(queue);
+            }
+        }
+        self.execute(&mut inner)
+    }
+
+    /// Maps a process anew, so that a change of its [`ProcessSlot`] takes effect.
+    pub(crate) fn remap(self) -> Result {
+        let mut inner = self.lock();
+        self.execute(&mut inner)
+    }
+
+    /// Numbers for debugfs.
+    pub(crate) fn counts(self) -> Counts {
+        let inner = self.dqm.inner.lock();
+        Counts {
+            processes: inner.queues.processes.len(),
+            queues: inner.queues.total,
+            active: inner.queues.active,
+            runlists: self.dqm.runlists.load(Relaxed),
+        }
+    }
+
+    /// The processes.
+    pub(crate) fn processes(self) -> Result<KVec<Arc<ProcessSlot>>> {
+        let inner = self.dqm.inner.lock();
+        let mut out = KVec::with_capacity(inner.queues.processes.len(), GFP_KERNEL)?;
+        for p in inner.queues.processes.iter() {
+            out.push(p.clone(), GFP_KERNEL)?;
+        }
+        Ok(out)
+    }
+
+    /// The words of the last runlist.
+    pub(crate) fn runlist_words(self) -> Result<KVec<u32>> {
+        self.dqm.inner.lock().policy.runlist_words()
+    }
+
+    /// The words of the scheduler's own MQD.
+    pub(crate) fn scheduler_mqd(self) -> Result<KVec<u32>> {
+        self.gpu.mmio()?;
+        self.dqm.inner.lock().policy.scheduler_mqd(self.gpu)
+    }
+}
+
+impl ProcessSlot {
+    /// Takes a queue off the list. Returns whether it was there.
+    fn forget(&self, queue: &Arc<HwQueue>) -> bool {
+        let mut state = self.state.lock();
+        let Some(at) = state.queues.iter().position(|q| Arc::ptr_eq(q, queue)) else {
+            return false;
+        };
+        state.queues.remove(at).is_ok()
+    }
+}
+
+impl Queues {
+    /// Counts the queue as active when it can run. Returns whether it was not active before.
+    fn activate_if_runnable(&mut self, queue: &HwQueue) -> bool {
+        let mut state = queue.state.lock();
+        if state.active || state.evicted || state.reset || !state.spec.is_runnable() {
+            return false;
+        }
+        state.active = true;
+        self.active += 1;
+        self.gws += usize::from(state.spec.gws);
+        true
+    }
+
+    /// Does not count the queue as active any more. Returns whether it was.
+    fn deactivate(&mut self, queue: &HwQueue) -> bool {
+        let mut state = queue.state.lock();
+        if !state.active {
+            return false;
+        }
+        state.active = false;
+        self.active -= 1;
+        self.gws -= usize::from(state.spec.gws);
+        true
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! PCI glue: which devices, and the order in which a GPU and everything above it comes up and
+//! goes down.
+//!
+//! The kernel's amdgpu claims the same class of devices: it must not be loaded, or the device must
+//! be given to rkfd by `driver_override`.
+
+use kernel::{
+    device::Core,
+    pci,
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{dqm, gpu::Gpu};
+
+/// The driver.
+pub(crate) struct Driver;
+
+/// The identity of a supported card.
+pub(crate) struct Card {
+    name: &'static str,
+}
+
+kernel::pci_device_table!(
+    PCI_TABLE,
+    <Driver as pci::Driver>::IdInfo,
+    [
+        (
+            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a0),
+            Card { name: "MI300A" }
+        ),
+        (
+            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a1),
+            Card { name: "MI300X" }
+        ),
+        (
+            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a2),
+            Card { name: "MI308X" }
+        ),
+        (
+            pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a5),
+            Card { name: "MI325X" }
+        ),
+    ]
+);
+
+/// What a bound device holds.
+#[pin_data]
+pub(crate) struct Bound {
+    up: Up,
+}
+
+/// A GPU that was brought up, as far as it got. Dropping it takes the GPU down.
+struct Up(Arc<Gpu>);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        self.0.withdraw();
+        if let Err(e) = dqm::stop(&self.0) {
+            dev_err!(self.0.dev(), "queues did not stop: {e:?}\n");
+        }
+        self.0.stop();
+    }
+}
+
+impl Up {
+    fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let up = Up(Gpu::new(pdev)?);
+        let gpu = &up.0;
+        gpu.start(pdev)?;
+        dqm::start(gpu)?;
+        gpu.publish()?;
+        Ok(up)
+    }
+}
+
+impl pci::Driver for Driver {
+    type IdInfo = Card;
+    type Data<'bound> = Bound;
+
+    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
+
+    fn probe<'bound>(
+        pdev: &'bound pci::Device<Core<'_>>,
+        card: Option<&'bound Self::IdInfo>,
+    ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
+        pin_init::pin_init_scope(move || {
+            pdev.enable_device_mem()?;
+            pdev.set_master();
+            let up = Up::new(pdev).inspect_err(|e| dev_err!(pdev, "probe failed: {e:?}\n"))?;
+            let config = up.0.config();
+            dev_info!(
+                pdev,
+                "{} ({}): GPU {:#x}, {} CUs, {} SDMA engines, {} MiB VRAM\n",
+                card.map_or("GPU", |c| c.name),
+                up.0.generation().name,
+                up.0.id(),
+                config.cu_total,
+                config.num_sdma,
+                config.vram_size >> 20
+            );
+            Ok(try_pin_init!(Bound { up }))
+        })
+    }
+
+    fn unbind<'bound>(pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Self::Data<'bound>>) {
+        dev_dbg!(pdev, "GPU {:#x} leaves\n", this.up.0.id());
+    }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One per card: the object that owns a bound GPU, and the order in which it comes up and goes
+//! down.
+//!
+//! Whatever a process or an open file keeps of a GPU is an `Arc<Gpu>`, which may outlive the
+//! binding. [`Gpu::mmio`] and everything built on it then answers `ENODEV`.
+
+use core::any::Any;
+
+use kernel::{
+    device::{self, Core},
+    new_mutex, pci,
+    prelude::*,
+    sizes::*,
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Atomic, Release},
+        lock::mutex::MutexGuard,
+        Arc,
+        Mutex,
+        SetOnce, //
+    },
+};
+
+use crate::{
+    doorbell::Aperture,
+    hw::{self, FlushType, Generation, HubSetup, McLayout},
+    kapi::{self, irq::Irq},
+    ring::kiq::Kiq,
+};
+
+pub(crate) mod config;
+pub(crate) mod discovery;
+pub(crate) mod gart;
+pub(crate) mod hub;
+pub(crate) mod irq;
+pub(crate) mod memory;
+pub(crate) mod mmio;
+pub(crate) mod registry;
+pub(crate) mod reset;
+
+pub(crate) use registry::{by_id, list};
+
+use config::{Config, PciInfo};
+use gart::{Buffer, Gart};
+use hub::Hub;
+use memory::{Vram, VramRange};
+use mmio::{EarlyMmio, Mmio};
+
+/// The BAR of the registers.
+const MMIO_BAR: u32 = 5;
+
+/// A GPU.
+#[pin_data]
+pub(crate) struct Gpu {
+    pdev: ARef<pci::Device>,
+    id: u32,
+    config: Config,
+    layout: McLayout,
+    hub: Arc<Hub>,
+    vram: Arc<Vram>,
+    gart: Arc<Gart>,
+    /// A page of VRAM for stray accesses.
+    _scratch: VramRange,
+    #[pin]
+    doorbells: Aperture,
+    mmio_phys: u64,
+    #[pin]
+    ih: irq::Ih,
+    #[pin]
+    irq: Mutex<Option<Irq<irq::Handler>>>,
+    /// The KIQ while it runs; the lock is that of its ring.
+    #[pin]
+    kiq: Mutex<Option<Kiq>>,
+    gone: Atomic<bool>,
+    hung: Atomic<bool>,
+    /// What the floor above keeps per GPU, see [`Gpu::set_scheduler`].
+    scheduler: SetOnce<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Gpu {
+    /// Finds out what the device is and prepares its memory. Nothing runs on it yet.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
+        let normal: &pci::Device = pdev;
+        let mmio_phys = pdev.resource_start(MMIO_BAR)?;
+        let early = EarlyMmio::new(pdev.iomap_region(MMIO_BAR, c"rkfd/registers")?)?;
+        let bar = Vram::map_bar(pdev)?;
+        let found = discovery::read(pdev, &early, &bar)?;
+        let generation = hw::select(&found).inspect_err(|_| match found.gc_version() {
+            Some(v) => dev_err!(pdev, "no support for compute core version {v}\n"),
+            None => dev_err!(pdev, "IP discovery lists no compute core\n"),
+        })?;
+        kapi::dma::set_mask(pdev, generation.caps.dma_bits)?;
+
+        let mut config = found.config(generation.caps)?;
+        config.pci = PciInfo {
+            domain: kapi::pci::domain(pdev),
+            bdf: pdev.dev_id(),
+            vendor: pdev.vendor_id().as_raw(),
+            device: pdev.device_id(),
+            subsystem_vendor: pdev.subsystem_vendor_id(),
+            subsystem: pdev.subsystem_device_id(),
+            revision: pdev.revision_id(),
+        };
+        let mmio = Arc::pin_init(early.into_mmio(found.instances), GFP_KERNEL)?;
+        if let Some(why) = generation.gfx.check_alive(&mmio)? {
+            dev_err!(pdev, "{why}\n");
+            return Err(ENODEV);
+        }
+        let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
+        let layout = generation.gmc.layout(&mmio)?;
+        let vram = Arc::new(Vram::new(pdev, bar, found.vram_size)?, GFP_KERNEL)?;
+        config.vram_size = vram.size();
+        config.vram_visible = vram.visible();
+
+        generation.nbio.start(&mmio, hub::HDP_REMAP_OFFSET)?;
+        let table = vram.alloc(Gart::TABLE_BYTES, true)?;
+        let gart = Gart::new(hub.clone(), &layout, table)?;
+        let scratch = vram.alloc(SZ_4K as u64, true)?;
+        scratch.clear()?;
+        hub.hdp_flush()?;
+
+        generation.gfx.read_config(&mmio, &mut config)?;
+        let id = registry::make_id(&config, 0);
+        let dev: &device::Device = normal.as_ref();
+        let doorbells = Aperture::new(pdev, generation.caps)?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                pdev: normal.into(),
+                id,
+                config,
+                layout,
+                hub,
+                vram,
+                gart,
+                _scratch: scratch,
+                doorbells <- doorbells,
+                mmio_phys,
+                ih <- irq::Ih::new(dev),
+                irq <- new_mutex!(None),
+                kiq <- new_mutex!(None),
+                gone: Atomic::new(false),
+                hung: Atomic::new(false),
+                scheduler: SetOnce::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Brings memory hubs, interrupts, compute core and KIQ up. After an error, and at the end,
+    /// [`Gpu::stop`] undoes what was done.
+    pub(crate) fn start(self: &Arc<Self>, pdev: &pci::Device<Core<'_>>) -> Result {
+        let mmio = self.mmio()?;
+        let g = self.generation();
+        g.gmc.start(
+            mmio,
+            &HubSetup {
+                layout: self.layout,
+                gart_table: self.vram_pa(self.gart.table_offset()),
+                gart_start: self.gart.start(),
+                gart_end: self.gart.end(),
+                scratch_pa: self.vram_pa(self._scratch.start()),
+                dummy_dma: self.ih.dummy_dma(),
+            },
+        )?;
+        self.hub.hdp_flush()?;
+        self.hub.flush_vmid(0, FlushType::Legacy)?;
+
+        let handler = Arc::new(irq::Handler::new(self.clone()), GFP_KERNEL)?;
+        *self.irq.lock() = Some(Irq::new(pdev, c"rkfd", handler)?);
+        self.ih.start(self)?;
+        g.nbio.route_doorbells(mmio, g.caps)?;
+
+        for xcc in 0..self.config.num_xcc {
+            g.gfx.start(mmio, xcc)?;
+        }
+        let kiq = Kiq::start(self)?;
+        *self.kiq.lock() = Some(kiq);
+        Ok(())
+    }
+
+    /// Takes down what [`Gpu::start`] brought up, as far as it got. From here on nothing new
+    /// starts on the GPU.
+    pub(crate) fn stop(&self) {
+        if let Some(kiq) = self.kiq.lock().take() {
+            self.log_failure("KIQ", kiq.stop(self));
+        }
+        let g = self.generation();
+        let mmio = self.hub.mmio();
+        self.log_failure("interrupt ring", self.ih.stop(self));
+        // Waits for the handler.
+        let irq = self.irq.lock().take();
+        drop(irq);
+        self.log_failure("memory hubs", g.gmc.stop(mmio));
+        self.log_failure("doorbells", g.nbio.stop(mmio));
+        self.gone.store(true, Release);
+    }
+
+    fn log_failure(&self, what: &str, result: Result) {
+        if let Err(e) = result {
+            dev_err!(self.dev(), "{what} did not stop: {e:?}\n");
+        }
+    }
+
+    /// Lets others find the GPU.
+    pub(crate) fn publish(self: &Arc<Self>) -> Result {
+        registry::add(self)
+    }
+
+    /// Hides the GPU from new users.
+    pub(crate) fn withdraw(&self) {
+        registry::remove(self);
+    }
+
+    /// The id by which user space knows the GPU.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// What the GPU has.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The generation.
+    pub(crate) fn generation(&self) -> &'static Generation {
+        self.hub.generation()
+    }
+
+    /// The PCI device.
+    pub(crate) fn pdev(&self) -> &pci::Device {
+        &self.pdev
+    }
+
+    /// The device, for messages and DMA.
+    pub(crate) fn dev(&self) -> &device::Device {
+        self.pdev.as_ref()
+    }
+
+    /// Registers, or `ENODEV` when the driver has left the device.
+    pub(crate) fn mmio(&self) -> Result<&Mmio> {
+        if self.gone.load(Acquire) {
+            return Err(ENODEV);
+        }
+        Ok(self.hub.mmio())
+    }
+
+    /// The driver has left the device.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Acquire)
+    }
+
+    /// The firmware scheduler does not answer any more, see [`reset`].
+    pub(crate) fn is_hung(&self) -> bool {
+        self.hung.load(Acquire)
+    }
+
+    /// `ENODEV` when gone, `EIO` when hung.
+    pub(crate) fn check_usable(&self) -> Result {
+        if self.is_gone() {
+            return Err(ENODEV);
+        }
+        if self.is_hung() {
+            return Err(EIO);
+        }
+        Ok(())
+    }
+
+    /// Memory hubs.
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// VRAM.
+    pub(crate) fn vram(&self) -> &Arc<Vram> {
+        &self.vram
+    }
+
+    /// The kernel's address space.
+    pub(crate) fn gart(&self) -> &Arc<Gart> {
+        &self.gart
+    }
+
+    /// Doorbells.
+    pub(crate) fn doorbells(&self) -> &Aperture {
+        &self.doorbells
+    }
+
+    /// The interrupt ring.
+    pub(crate) fn ih(&self) -> &irq::Ih {
+        &self.ih
+    }
+
+    /// The KIQ, locked; `None` while it does not run.
+    pub(crate) fn kiq(&self) -> MutexGuard<'_, Option<Kiq>> {
+        self.kiq.lock()
+    }
+
+    /// The address that page tables use for the byte of VRAM at `offset`.
+    pub(crate) fn vram_pa(&self, offset: u64) -> u64 {
+        self.layout.vram_offset + offset
+    }
+
+    /// Kernel memory in system RAM that the GPU reaches through the GART.
+    pub(crate) fn system_buffer(&self, size: usize) -> Result<Buffer> {
+        Buffer::system(&self.gart, self.dev(), size)
+    }
+
+    /// Kernel memory in VRAM.
+    pub(crate) fn vram_buffer(&self, size: usize) -> Result<Buffer> {
+        Buffer::vram(&self.hub, &self.vram, self.layout.fb_start, size)
+    }
+
+    /// Ticks of the GPU's clock counter.
+    pub(crate) fn clock_counter(&self) -> Result<u64> {
+        self.generation().gfx.clock_counter(self.mmio()?)
+    }
+
+    /// CPU physical address of the page with the HDP flush registers for user space.
+    pub(crate) fn hdp_remap_phys(&self) -> u64 {
+        self.mmio_phys + u64::from(hub::HDP_REMAP_OFFSET)
+    }
+
+    /// Keeps the scheduler's state with the GPU. The floor above knows its type.
+    pub(crate) fn set_scheduler(&self, scheduler: Arc<dyn Any + Send + Sync>) -> Result {
+        if self.scheduler.populate(scheduler) {
+            Ok(())
+        } else {
+            Err(EEXIST)
+        }
+    }
+
+    /// What [`Gpu::set_scheduler`] was given.
+    pub(crate) fn scheduler(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.scheduler.as_ref().map(|s| &**s)
+    }
+}

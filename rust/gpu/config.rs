@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a GPU has: numbers from IP discovery, harvesting and the PCI configuration, read once at
+//! probe. Topology prints from it, checks of queue buffers compute with it.
+
+use kernel::{page::PAGE_SIZE, prelude::*};
+
+use super::mmio::Version;
+use crate::hw::Caps;
+
+/// Where the device sits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PciInfo {
+    /// PCI domain.
+    pub(crate) domain: u32,
+    /// Bus, device and function as one number.
+    pub(crate) bdf: u16,
+    /// Vendor id.
+    pub(crate) vendor: u16,
+    /// Device id.
+    pub(crate) device: u16,
+    /// Subsystem vendor id.
+    pub(crate) subsystem_vendor: u16,
+    /// Subsystem id.
+    pub(crate) subsystem: u16,
+    /// Revision id.
+    pub(crate) revision: u8,
+}
+
+/// Sizes of the caches in KiB, 0 when the table does not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Caches {
+    /// Vector L1 of a CU.
+    pub(crate) tcp_kib: u32,
+    /// Instruction cache of a group of CUs.
+    pub(crate) sqc_inst_kib: u32,
+    /// Scalar data cache of a group of CUs.
+    pub(crate) sqc_data_kib: u32,
+    /// CUs that share the scalar caches.
+    pub(crate) cu_per_sqc: u32,
+    /// L2 of an XCC.
+    pub(crate) tcc_kib: u32,
+    /// Channels of that L2.
+    pub(crate) tcc_channels: u32,
+    /// Bytes of an L1 line.
+    pub(crate) tcp_line: u32,
+    /// Bytes of an L2 line.
+    pub(crate) tcc_line: u32,
+    /// Bytes of a scalar cache line.
+    pub(crate) sqc_line: u32,
+    /// Memory attached last level cache.
+    pub(crate) mall_kib: u32,
+}
+
+/// The facts.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    /// PCI identity.
+    pub(crate) pci: PciInfo,
+    /// Version of the compute core.
+    pub(crate) gc: Version,
+    /// Version of the DMA engines.
+    pub(crate) sdma: Version,
+    /// `gfx_target_version` of the topology.
+    pub(crate) gfx_target_version: u32,
+    /// Accelerated compute dies of this node.
+    pub(crate) num_xcc: u32,
+    /// Shader engines of an XCC.
+    pub(crate) num_se: u32,
+    /// Shader arrays of a shader engine.
+    pub(crate) sh_per_se: u32,
+    /// Compute units that a shader array has on silicon.
+    pub(crate) cu_per_sh: u32,
+    /// Compute units that work, of the whole node.
+    pub(crate) cu_total: u32,
+    /// Compute units that work, per shader array: XCC, then shader engine, then array.
+    pub(crate) cu_bitmap: KVec<u32>,
+    /// SIMDs of a CU.
+    pub(crate) simd_per_cu: u32,
+    /// Lanes of a wave.
+    pub(crate) wave_size: u32,
+    /// Waves that a SIMD can hold.
+    pub(crate) waves_per_simd: u32,
+    /// Scratch slots of a CU.
+    pub(crate) scratch_slots_per_cu: u32,
+    /// Bytes of LDS of a CU.
+    pub(crate) lds_bytes: u32,
+    /// Cache sizes.
+    pub(crate) caches: Caches,
+    /// SDMA engines of the node, all kinds.
+    pub(crate) num_sdma: u32,
+    /// Of these, how many user space counts as PCIe engines; the rest are xGMI engines.
+    pub(crate) num_sdma_pcie: u32,
+    /// User queues of an SDMA engine.
+    pub(crate) sdma_queues_per_engine: u32,
+    /// Compute queue slots of the firmware scheduler.
+    pub(crate) num_cp_queues: u32,
+    /// Global wave sync entries.
+    pub(crate) num_gws: u32,
+    /// Bytes of VRAM.
+    pub(crate) vram_size: u64,
+    /// Bytes of VRAM that the CPU reaches through the BAR.
+    pub(crate) vram_visible: u64,
+    /// Bits of the VRAM interface.
+    pub(crate) vram_width: u32,
+    /// Version of the MEC firmware.
+    pub(crate) mec_fw: u32,
+    /// Version of the SDMA firmware.
+    pub(crate) sdma_fw: u32,
+    /// Serial number of the package, 0 when unknown.
+    pub(crate) unique_id: u64,
+    /// GB_ADDR_CONFIG.
+    pub(crate) gb_addr_config: u32,
+    /// Highest shader clock in MHz, 0 when firmware does not say.
+    pub(crate) max_engine_mhz: u32,
+    /// Highest memory clock in MHz, 0 when firmware does not say.
+    pub(crate) max_memory_mhz: u32,
+}
+
+/// Sizes of the context save area of a queue, for one XCC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CwsrSizes {
+    /// Bytes of the control stack.
+    pub(crate) ctl_stack: u32,
+    /// Bytes of control stack and wave state.
+    pub(crate) total: u32,
+    /// Bytes for the debugger behind it.
+    pub(crate) debug: u32,
+}
+
+const fn align_up(value: u64, to: u64) -> u64 {
+    value.div_ceil(to) * to
+}
+
+impl Config {
+    /// SIMDs of the node.
+    pub(crate) fn simd_count(&self) -> u32 {
+        self.cu_total * self.simd_per_cu
+    }
+
+    /// Computes the sizes of the context save area as the C driver and the user space runtime do.
+    pub(crate) fn cwsr(&self, caps: &Caps) -> Result<CwsrSizes> {
+        /// Bytes of a control stack entry.
+        const CNTL_STACK_BYTES_PER_WAVE: u64 = 8;
+        /// Bytes of the header of the area.
+        const HEADER: u64 = 40;
+        /// Bytes of debugger memory of a wave.
+        const DEBUGGER_BYTES_PER_WAVE: u64 = 32;
+        const DEBUGGER_ALIGN: u64 = 64;
+        /// Waves that a shader engine can have in flight.
+        const WAVES_PER_SE: u64 = 512;
+
+        let page = PAGE_SIZE as u64;
+        let cu = u64::from(self.cu_total / self.num_xcc.max(1));
+        let ses = u64::from(self.num_se);
+        let waves = (cu * u64::from(caps.waves_per_cu)).min(ses * WAVES_PER_SE);
+        let per_cu = u64::from(caps.cwsr_vgpr_per_cu)
+            + u64::from(caps.cwsr_sgpr_per_cu)
+            + u64::from(caps.cwsr_hwreg_per_cu)
+            + u64::from(self.lds_bytes);
+        let wave_state = align_up(cu * per_cu, page);
+        let ctl_stack = align_up(HEADER + waves * CNTL_STACK_BYTES_PER_WAVE + 8, page);
+        Ok(CwsrSizes {
+            ctl_stack: ctl_stack.try_into()?,
+            total: (ctl_stack + wave_state).try_into()?,
+            debug: align_up(waves * DEBUGGER_BYTES_PER_WAVE, DEBUGGER_ALIGN).try_into()?,
+        })
+    }
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! IP discovery: what blocks the card has, in which versions and where their registers are.
+//!
+//! The table is firmware's and lies in VRAM. Nothing in it is trusted: every offset and size is
+//! checked against what was read, checksums must be right, and a bad table fails the probe with
+//! one message that says what is wrong.
+
+use kernel::{
+    io::poll::read_poll_timeout,
+    pci,
+    prelude::*,
+    sizes::SZ_1M,
+    time::Delta, //
+};
+
+use rkfd_abi::{
+    discovery::{self as d, hwid},
+    mmio as abi,
+};
+
+use super::{
+    config::{Caches, Config},
+    mmio::{EarlyMmio, Instance, Version, MAX_SEGMENTS},
+};
+use crate::{hw::Caps, kapi::iomem::WcBar};
+
+/// How long firmware may take to finish its boot.
+const BOOT_TIMEOUT_MS: i64 = 2000;
+/// More instances than this are not believed.
+const MAX_INSTANCES: usize = 512;
+
+/// What the table says.
+pub(crate) struct Discovery {
+    /// All usable instances of all blocks.
+    pub(crate) instances: KVec<Instance>,
+    /// Bytes of VRAM.
+    pub(crate) vram_size: u64,
+    gc: GcInfo,
+}
+
+/// The numbers of the compute core's table.
+#[derive(Default)]
+struct GcInfo {
+    num_se: u32,
+    cu_per_sh: u32,
+    sh_per_se: u32,
+    wave_size: u32,
+    waves_per_simd: u32,
+    scratch_slots_per_cu: u32,
+    lds_bytes: u32,
+    tccs: u32,
+    caches: Caches,
+}
+
+/// What is wrong with a table.
+#[derive(Debug)]
+enum Bad {
+    /// A field lies outside of what was read.
+    Bounds(&'static str),
+    /// A signature or id is not the expected one.
+    Signature(&'static str, u32),
+    /// The sum of the bytes is not the stored one.
+    Checksum(&'static str, u16, u16),
+    /// A version that the driver does not know.
+    Version(&'static str, u16, u16),
+    /// A value that cannot be.
+    Value(&'static str, u32),
+    /// No memory for the result.
+    Memory,
+}
+
+impl From<kernel::alloc::AllocError> for Bad {
+    fn from(_: kernel::alloc::AllocError) -> Self {
+        Bad::Memory
+    }
+}
+
+impl Bad {
+    fn report(&self, pdev: &pci::Device) {
+        match self {
+            Bad::Bounds(what) => dev_err!(pdev, "IP discovery: {what} lies outside the table\n"),
+            Bad::Signature(what, found) => {
+                dev_err!(
+                    pdev,
+                    "IP discovery: bad signature {found:#010x} of {what}\n"
+                )
+            }
+            Bad::Checksum(what, want, found) => dev_err!(
+                pdev,
+                "IP discovery: checksum of {what} is {found:#06x}, must be {want:#06x}\n"
+            ),
+            Bad::Version(what, major, minor) => {
+                dev_err!(
+                    pdev,
+                    "IP discovery: {what} has unknown version {major}.{minor}\n"
+                )
+            }
+            Bad::Value(what, found) => dev_err!(pdev, "IP discovery: {what} is {found}\n"),
+            Bad::Memory => dev_err!(pdev, "IP discovery: no memory\n"),
+        }
+    }
+
+    fn errno(&self) -> Error {
+        match self {
+            Bad::Memory => ENOMEM,
+            _ => EINVAL,
+        }
+    }
+}
+
+/// Reads numbers out of the table.
+#[derive(Clone, Copy)]
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn array<const N: usize>(self, at: usize, what: &'static str) -> Result<[u8; N], Bad> {
+        at.checked_add(N)
+            .and_then(|end| self.0.get(at..end))
+            .and_then(|b| b.try_into().ok())
+            .ok_or(Bad::Bounds(what))
+    }
+
+    fn u8(self, at: usize, what: &'static str) -> Result<u8, Bad> {
+        Ok(self.array::<1>(at, what)?[0])
+    }
+
+    fn u16(self, at: usize, what: &'static str) -> Result<u16, Bad> {
+        Ok(u16::from_le_bytes(self.array(at, what)?))
+    }
+
+    fn u32(self, at: usize, what: &'static str) -> Result<u32, Bad> {
+        Ok(u32::from_le_bytes(self.array(at, what)?))
+    }
+
+    fn range(self, at: usize, len: usize, what: &'static str) -> Result<Self, Bad> {
+        at.checked_add(len)
+            .and_then(|end| self.0.get(at..end))
+            .map(Bytes)
+            .ok_or(Bad::Bounds(what))
+    }
+
+    fn sum(self) -> u16 {
+        self.0
+            .iter()
+            .fold(0u16, |sum, b| sum.wrapping_add(u16::from(*b)))
+    }
+}
+
+/// Reads the table of a device.
+pub(super) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<Discovery> {
+    let booted = read_poll_timeout(
+        || mmio.read(abi::MP0_C2PMSG_33),
+        |v| v & abi::MP0_C2PMSG_33_BOOT_DONE != 0,
+        Delta::from_millis(1),
+        Delta::from_millis(BOOT_TIMEOUT_MS),
+    );
+    if booted.is_err() {
+        dev_err!(
+            pdev,
+            "firmware did not finish its boot within {BOOT_TIMEOUT_MS} ms\n"
+        );
+        return Err(ENODEV);
+    }
+    let mib = mmio.read(abi::RCC_CONFIG_MEMSIZE)?;
+    if mib == 0 || mib == !0 {
+        dev_err!(pdev, "the device reports {mib:#x} MiB of VRAM\n");
+        return Err(ENXIO);
+    }
+    let vram_size = u64::from(mib) * SZ_1M as u64;
+    let offset = vram_size - d::TMR_OFFSET;
+    if offset + d::TMR_SIZE as u64 > bar.size() as u64 {
+        dev_err!(
+            pdev,
+            "the VRAM BAR ({} MiB) does not reach the discovery table; enable resizable BARs\n",
+            bar.size() / SZ_1M
+        );
+        return Err(ENODEV);
+    }
+    let mut raw = KVec::from_elem(0u8, d::TMR_SIZE, GFP_KERNEL)?;
+    bar.read(usize::try_from(offset)?, &mut raw)?;
+    let (instances, gc) = parse(Bytes(&raw)).map_err(|bad| {
+        bad.report(pdev);
+        bad.errno()
+    })?;
+    Ok(Discovery {
+        instances,
+        vram_size,
+        gc,
+    })
+}
+
+/// The table number `n` of the binary, checked; `None` when there is none.
+fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Bytes<'a>>, Bad> {
+    let major = all.u16(d::binary_header::VERSION_MAJOR, "version")?;
+    let list = match major {
+        1 => d::binary_header::TABLE_LIST,
+        2 => {
+            if n >= usize::from(all.u16(d::binary_header_v2::NUM_TABLES, "number of tables")?) {
+                return Ok(None);
+            }
+            d::binary_header_v2::TABLE_LIST
+        }
+        _ => {
+            let minor = all.u16(d::binary_header::VERSION_MINOR, "version")?;
+            return Err(Bad::Version("binary", major, minor));
+        }
+    };
+    let info = list + n * d::table_info::SIZE;
+    let offset = usize::from(all.u16(info + d::table_info::OFFSET, what)?);
+    if offset == 0 {
+        return Ok(None);
+    }
+    let size = usize::from(all.u16(info + d::table_info::TABLE_SIZE, what)?);
+    let want = all.u16(info + d::table_info::CHECKSUM, what)?;
+    let bytes = all.range(offset, size, what)?;
+    if bytes.sum() != want {
+        return Err(Bad::Checksum(what, want, bytes.sum()));
+    }
+    Ok(Some(bytes))
+}
+
+fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, GcInfo), Bad> {
+    use d::binary_header as h;
+    let signature = raw.u32(h::SIGNATURE, "header")?;
+    if signature != d::BINARY_SIGNATURE {
+        return Err(Bad::Signature("the table", signature));
+    }
+    let size = usize::from(raw.u16(h::BINARY_SIZE, "header")?);
+    let all = raw.range(0, size, "end")?;
+    let want = all.u16(h::BINARY_CHECKSUM, "header")?;
+    let sum = all
+        .range(
+            h::BINARY_SIZE,
+            size.saturating_sub(h::BINARY_SIZE),
+            "header",
+        )?
+        .sum();
+    if sum != want {
+        return Err(Bad::Checksum("the table", want, sum));
+    }
+
+    let ips = table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Bounds("IP table"))?;
+    let mut instances = parse_ips(all, ips)?;
+    if let Some(harvest) = table(all, d::table::HARVEST_INFO, "harvest table")? {
+        drop_harvested(harvest, &mut instances)?;
+    }
+    let gc = table(all, d::table::GC, "GC table")?.ok_or(Bad::Bounds("GC table"))?;
+    Ok((instances, parse_gc(gc)?))
+}
+
+fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Instance>, Bad> {
+    use d::{die_header, die_info, ip_discovery_header as h};
+    let signature = ips.u32(h::SIGNATURE, "IP table")?;
+    if signature != d::DISCOVERY_TABLE_SIGNATURE {
+        return Err(Bad::Signature("the IP table", signature));
+    }
+    let version = ips.u16(h::VERSION, "IP table")?;
+    if version != 3 && version != 4 {
+        return Err(Bad::Version("the IP table", version, 0));
+    }
+    let wide = version == 4 && ips.u8(h::FLAGS, "IP table")? & h::FLAG_BASE_ADDR_64_BIT != 0;
+    let dies = usize::from(ips.u16(h::NUM_DIES, "IP table")?);
+    if dies == 0 || dies > h::MAX_DIES {
+        return Err(Bad::Value("the number of dies", dies as u32));
+    }
+    let mut out = KVec::new();
+    for die in 0..dies {
+        let info = h::DIE_INFO + die * die_info::SIZE;
+        let mut at = usize::from(ips.u16(info + die_info::DIE_OFFSET, "die list")?);
+        let id = all.u16(at + die_header::DIE_ID, "die")?;
+        if usize::from(id) != die {
+            return Err(Bad::Value("the id of a die", id.into()));
+        }
+        let count = all.u16(at + die_header::NUM_IPS, "die")?;
+        at += die_header::SIZE;
+        for _ in 0..count {
+            let (instance, len) = parse_ip(all, at, wide)?;
+            at += len;
+            if out.len() == MAX_INSTANCES {
+                return Err(Bad::Value("the number of instances", out.len() as u32));
+            }
+            out.push(instance, GFP_KERNEL)?;
+        }
+    }
+    Ok(out)
+}
+
+/// One entry of the IP table and its length.
+fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), Bad> {
+    use d::ip_v3 as ip;
+    let what = "IP entry";
+    let num = all.u8(at + ip::NUM_BASE_ADDRESS, what)?;
+    if usize::from(num) > MAX_SEGMENTS {
+        return Err(Bad::Value("the number of base addresses", num.into()));
+    }
+    let step = if wide { 8 } else { 4 };
+    let mut bases = [0; MAX_SEGMENTS];
+    for (i, base) in bases.iter_mut().take(usize::from(num)).enumerate() {
+        *base = all.u32(at + ip::BASE_ADDRESS + i * step, what)?;
+        if wide {
+            // Only the offset in the register space counts.
+            *base &= 0x3fff_ffff;
+        }
+    }
+    let instance = Instance {
+        hw_id: all.u16(at + ip::HW_ID, what)?,
+        inst: all.u8(at + ip::INSTANCE_NUMBER, what)?,
+        version: Version::new(
+            all.u8(at + ip::MAJOR, what)?,
+            all.u8(at + ip::MINOR, what)?,
+            all.u8(at + ip::REVISION, what)?,
+        ),
+        num_bases: num,
+        bases,
+    };
+    Ok((instance, ip::SIZE + usize::from(num) * step))
+}
+
+fn drop_harvested(harvest: Bytes<'_>, instances: &mut KVec<Instance>) -> Result<(), Bad> {
+    use d::harvest_table as h;
+    let signature = harvest.u32(h::SIGNATURE, "harvest table")?;
+    if signature != d::HARVEST_TABLE_SIGNATURE {
+        return Err(Bad::Signature("the harvest table", signature));
+    }
+    for i in 0..h::ENTRIES {
+        let at = h::LIST + i * h::ENTRY_SIZE;
+        let hw_id = harvest.u16(at, "harvest table")?;
+        if hw_id == 0 {
+            break;
+        }
+        let inst = harvest.u8(at + 2, "harvest table")?;
+        instances.retain(|x| x.hw_id != hw_id || x.inst != inst);
+    }
+    Ok(())
+}
+
+fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
+    use d::{gc_info_v2 as v2, gpu_info_header as h};
+    let id = gc.u32(h::TABLE_ID, "GC table")?;
+    if id != d::GC_TABLE_ID {
+        return Err(Bad::Signature("the GC table", id));
+    }
+    let major = gc.u16(h::VERSION_MAJOR, "GC table")?;
+    let minor = gc.u16(h::VERSION_MINOR, "GC table")?;
+    if major != 2 {
+        return Err(Bad::Version("the GC table", major, minor));
+    }
+    let get = |at| gc.u32(at, "GC table");
+    let mut info = GcInfo {
+        num_se: get(v2::NUM_SE)?,
+        cu_per_sh: get(v2::NUM_CU_PER_SH)?,
+        sh_per_se: get(v2::NUM_SH_PER_SE)?,
+        wave_size: get(v2::WAVE_SIZE)?,
+        waves_per_simd: get(v2::MAX_WAVES_PER_SIMD)?,
+        scratch_slots_per_cu: get(v2::MAX_SCRATCH_SLOTS_PER_CU)?,
+        lds_bytes: get(v2::LDS_SIZE)?,
+        tccs: get(v2::NUM_TCCS)?,
+        caches: Caches::default(),
+    };
+    // The registers and masks that these numbers index have room for this much.
+    for (what, value, max) in [
+        ("the number of shader engines", info.num_se, 4),
+        ("the number of shader arrays", info.sh_per_se, 4),
+        ("the number of CUs of a shader array", info.cu_per_sh, 16),
+    ] {
+        if value == 0 || value > max {
+            return Err(Bad::Value(what, value));
+        }
+    }
+    if minor >= 1 {
+        info.caches = Caches {
+            tcp_kib: get(v2::TCP_SIZE_PER_CU)?,
+            sqc_inst_kib: get(v2::INSTRUCTION_CACHE_SIZE_PER_SQC)?,
+            sqc_data_kib: get(v2::SCALAR_DATA_CACHE_SIZE_PER_SQC)?,
+            cu_per_sqc: get(v2::NUM_CU_PER_SQC)?,
+            tcc_kib: get(v2::TCC_SIZE)?,
+            tcc_channels: info.tccs,
+            ..Caches::default()
+        };
+    }
+    Ok(info)
+}
+
+impl Discovery {
+    fn version(&self, hw_id: u16) -> Option<Version> {
+        self.instances
+            .iter()
+            .find(|i| i.hw_id == hw_id)
+            .map(|i| i.version)
+    }
+
+    fn count(&self, hw_id: u16) -> u32 {
+        self.instances.iter().filter(|i| i.hw_id == hw_id).count() as u32
+    }
+
+    /// Version of the compute core.
+    pub(crate) fn gc_version(&self) -> Option<Version> {
+        self.version(hwid::GC)
+    }
+
+    /// The part of the configuration that the table knows.
+    pub(super) fn config(&self, caps: &Caps) -> Result<Config> {
+        let num_sdma = [hwid::SDMA0, hwid::SDMA1, hwid::SDMA2, hwid::SDMA3]
+            .iter()
+            .map(|id| self.count(*id))
+            .sum();
+        let gc = &self.gc;
+        Ok(Config {
+            gc: self.version(hwid::GC).unwrap_or_default(),
+            sdma: self.version(hwid::SDMA0).unwrap_or_default(),
+            gfx_target_version: caps.gfx_target_version,
+            num_xcc: self.count(hwid::GC),
+            num_se: gc.num_se,
+            sh_per_se: gc.sh_per_se,
+            cu_per_sh: gc.cu_per_sh,
+            simd_per_cu: caps.simd_per_cu,
+            wave_size: gc.wave_size,
+            waves_per_simd: gc.waves_per_simd,
+            scratch_slots_per_cu: gc.scratch_slots_per_cu,
+            // The table counts KiB.
+            lds_bytes: gc.lds_bytes * 1024,
+            caches: gc.caches,
+            num_sdma,
+            num_sdma_pcie: num_sdma.min(caps.sdma_pcie_engines),
+            sdma_queues_per_engine: caps.sdma_queues_per_engine,
+            num_cp_queues: caps.pipes_per_mec
+                * (caps.queues_per_pipe - caps.kernel_queues_per_pipe),
+            num_gws: caps.num_gws,
+            ..Config::default()
+        })
+    }
+}

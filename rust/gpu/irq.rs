@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The interrupt ring: memory, draining it, and who gets what.
+//!
+//! The hardware writes entries of 32 bytes and its write pointer to memory and raises one MSI-X
+//! per batch; the driver gives entries back by a doorbell. All runs in the interrupt thread.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        barrier,
+        Arc,
+        Mutex,
+        SetOnce, //
+    },
+};
+
+use super::Gpu;
+use crate::{
+    hw::{IhEntry, IhEvent, IhSetup, VmFault, IH_ENTRY_DWORDS},
+    kapi::dma::Coherent,
+    trace,
+};
+
+/// Bytes of the ring.
+const RING_SIZE: u32 = 256 * 1024;
+const ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
+/// Where the write pointer's copy is: behind the ring.
+const WPTR_OFFSET: usize = RING_SIZE as usize;
+/// The dummy read target of the bus interface, in the page behind.
+const DUMMY_OFFSET: usize = WPTR_OFFSET + 4096;
+/// Rounds through the ring in one run of the thread, so that a storm does not keep it for ever.
+const MAX_ROUNDS: u32 = 16;
+
+/// What is above the GPU and wants to hear of events. Called in the interrupt thread, may sleep.
+pub(crate) trait Sink: Sync {
+    /// A compute queue of the process with this PASID ended a packet that asked for an interrupt;
+    /// `ctx0` is the packet's data, for KFD an event id.
+    fn cp_eop(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
+
+    /// The process's memory access failed.
+    fn vm_fault(&self, gpu: &Gpu, pasid: u32, fault: &VmFault);
+
+    /// A compute queue of the process met an unknown packet.
+    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
+
+    /// A shader of the process sent a message.
+    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, encoding: u32);
+
+    /// An SDMA queue of the process trapped.
+    fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
+
+    /// The GPU hangs and all its queues are lost. Called with scheduler locks held: only note it
+    /// and tell waiters.
+    fn gpu_reset(&self, gpu: &Gpu);
+}
+
+static SINK: SetOnce<&'static dyn Sink> = SetOnce::new();
+
+/// Registers the receiver of events; the first one stays.
+pub(crate) fn set_sink(sink: &'static dyn Sink) {
+    SINK.populate(sink);
+}
+
+/// The receiver of events.
+pub(super) fn sink() -> Option<&'static dyn Sink> {
+    SINK.as_ref().copied()
+}
+
+/// The ring of a GPU.
+#[pin_data]
+pub(crate) struct Ih {
+    mem: Coherent,
+    /// Byte offset of the next entry to read.
+    #[pin]
+    rptr: Mutex<u32>,
+    /// Entries seen, for debugfs.
+    entries: Atomic<u64>,
+    overflows: Atomic<u64>,
+}
+
+impl Ih {
+    /// Allocates the ring.
+    pub(crate) fn new(dev: &kernel::device::Device) -> impl PinInit<Self, Error> + '_ {
+        try_pin_init!(Self {
+            mem: Coherent::new(dev, DUMMY_OFFSET + 4096)?,
+            rptr <- new_mutex!(0),
+            entries: Atomic::new(0),
+            overflows: Atomic::new(0),
+        })
+    }
+
+    /// Programs the hardware and lets it raise interrupts.
+    pub(crate) fn start(&self, gpu: &Gpu) -> Result {
+        *self.rptr.lock() = 0;
+        let ring = self.mem.dma_address();
+        gpu.generation().ih.start(
+            gpu.mmio()?,
+            &IhSetup {
+                ring,
+                size: RING_SIZE,
+                wptr: ring + WPTR_OFFSET as u64,
+                doorbell: gpu.generation().caps.ih_doorbell * 2,
+                dummy_dma: ring + DUMMY_OFFSET as u64,
+            },
+        )
+    }
+
+    /// Stops the hardware.
+    pub(crate) fn stop(&self, gpu: &Gpu) -> Result {
+        gpu.generation().ih.stop(gpu.mmio()?)
+    }
+
+    /// The bus address of a page that stray hardware accesses may hit.
+    pub(crate) fn dummy_dma(&self) -> u64 {
+        self.mem.dma_address() + DUMMY_OFFSET as u64
+    }
+
+    /// Entries seen and overflows met so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.entries.load(Relaxed), self.overflows.load(Relaxed))
+    }
+
+    /// The write pointer; deals with an overflow, which loses entries.
+    fn wptr(&self, gpu: &Gpu, rptr: &mut u32) -> Result<u32> {
+        let ih = gpu.generation().ih;
+        let (wptr, overflow) = ih.wptr(self.mem.read32(WPTR_OFFSET)?);
+        if !overflow {
+            return Ok(wptr & (RING_SIZE - 1));
+        }
+        // The copy in memory may be older than the last acknowledgement.
+        let (wptr, overflow) = ih.wptr(ih.read_wptr(gpu.mmio()?)?);
+        let wptr = wptr & (RING_SIZE - 1);
+        if overflow {
+            // The oldest entry that was not overwritten is the one behind the write pointer.
+            let oldest = (wptr + ENTRY_BYTES) & (RING_SIZE - 1);
+            dev_warn!(
+                gpu.dev(),
+                "interrupt ring overflow (write pointer {wptr:#x}, read pointer {rptr:#x}), go on at {oldest:#x}\n"
+            );
+            *rptr = oldest;
+            self.overflows.fetch_add(1, Relaxed);
+            ih.clear_overflow(gpu.mmio()?)?;
+        }
+        Ok(wptr)
+    }
+
+    /// Handles all entries that are there.
+    pub(crate) fn drain(&self, gpu: &Gpu) -> Result {
+        let mut rptr = self.rptr.lock();
+        for _ in 0..MAX_ROUNDS {
+            let wptr = self.wptr(gpu, &mut rptr)?;
+            if wptr == *rptr {
+                break;
+            }
+            barrier::dma_mb(barrier::Read);
+            while *rptr != wptr {
+                let mut raw = [0u32; IH_ENTRY_DWORDS];
+                for (i, word) in raw.iter_mut().enumerate() {
+                    *word = self.mem.read32(*rptr as usize + i * 4)?;
+                }
+                *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
+                self.entries.fetch_add(1, Relaxed);
+                dispatch(gpu, &gpu.generation().ih.decode(&raw));
+            }
+            gpu.doorbells()
+                .ring32(gpu.generation().caps.ih_doorbell * 2, *rptr)?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells whom it concerns.
+fn dispatch(gpu: &Gpu, entry: &IhEntry) {
+    let pasid = u32::from(entry.pasid);
+    trace::ih(
+        gpu.id(),
+        u32::from(entry.client),
+        u32::from(entry.source),
+        u32::from(entry.ring),
+        u32::from(entry.vmid),
+        pasid,
+        entry.ctx0,
+    );
+    let user = u32::from(entry.vmid) >= gpu.generation().caps.first_user_vmid && pasid != 0;
+    let Some(sink) = sink() else {
+        return;
+    };
+    match entry.event {
+        // Data 0 is the firmware's way to say that nothing was asked for.
+        IhEvent::CpEop { ctx0 } if user && ctx0 != 0 => sink.cp_eop(gpu, pasid, ctx0),
+        IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(gpu, pasid, ctx0),
+        IhEvent::SqMessage { data, encoding, .. } if user => {
+            sink.sq_msg(gpu, pasid, data, encoding)
+        }
+        IhEvent::CpBadOpcode { ctx0 } if user => {
+            dev_err!(
+                gpu.dev(),
+                "bad opcode in a queue of PASID {pasid}, context {ctx0:#x}\n"
+            );
+            sink.bad_opcode(gpu, pasid, ctx0);
+        }
+        IhEvent::CpBadOpcode { ctx0 } => {
+            dev_err!(
+                gpu.dev(),
+                "bad opcode in a kernel queue, context {ctx0:#x}\n"
+            );
+        }
+        IhEvent::CpPrivileged => {
+            dev_err!(
+                gpu.dev(),
+                "privileged access by a queue (PASID {pasid}, VMID {})\n",
+                entry.vmid
+            );
+        }
+        IhEvent::VmFault(fault) => vm_fault(gpu, entry, &fault, user.then_some(sink)),
+        _ => {}
+    }
+}
+
+fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, sink: Option<&'static dyn Sink>) {
+    let status = gpu
+        .mmio()
+        .and_then(|m| {
+            gpu.generation()
+                .gmc
+                .fault_status(m, fault.gfx, u32::from(entry.node))
+        })
+        .unwrap_or(0);
+    report_fault(
+        gpu,
+        fault,
+        u32::from(entry.vmid),
+        u32::from(entry.pasid),
+        status,
+    );
+    if let Some(sink) = sink {
+        sink.vm_fault(gpu, u32::from(entry.pasid), fault);
+    }
+}
+
+fn report_fault(gpu: &Gpu, fault: &VmFault, vmid: u32, pasid: u32, status: u32) {
+    let hub = if fault.gfx { "graphics" } else { "memory" };
+    let access = if fault.write { "write" } else { "read" };
+    let retry = if fault.retry { ", retry" } else { "" };
+    let addr = fault.addr;
+    dev_err!(
+        gpu.dev(),
+        "VM fault: {hub} hub, VMID {vmid}, PASID {pasid}, address {addr:#014x}, {access}{retry}, status {status:#010x}\n"
+    );
+}
+
+/// The interrupt handler of a GPU.
+pub(crate) struct Handler(Arc<Gpu>);
+
+impl Handler {
+    /// Makes the handler.
+    pub(crate) fn new(gpu: Arc<Gpu>) -> Self {
+        Self(gpu)
+    }
+}
+
+impl crate::kapi::irq::Handler for Handler {
+    fn handle(&self) {
+        if let Err(e) = self.0.ih().drain(&self.0) {
+            if e != ENODEV {
+                dev_err!(self.0.dev(), "interrupt ring: {e:?}\n");
+            }
+        }
+    }
+}

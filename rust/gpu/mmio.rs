@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registers: BAR 5, the index/data window for what lies outside it, and the base addresses that
+//! IP discovery gives.
+//!
+//! Nothing here knows a register of an engine. Every access takes the revocable guard of the BAR
+//! for itself, so that code that outlives the binding gets `ENODEV` and never a stale address.
+
+use kernel::{
+    devres::DevresLt,
+    io::{poll::read_poll_timeout, Io},
+    new_mutex,
+    new_spinlock,
+    pci,
+    prelude::*,
+    sync::{lock::mutex::MutexGuard, Mutex, SpinLock},
+    time::Delta, //
+};
+
+use rkfd_abi::regs::{nbio_7_9_0 as window, Field, Reg};
+
+/// How long registers are polled, as the C driver does (its `usec_timeout`).
+pub(crate) const POLL_TIMEOUT_US: i64 = 100_000;
+
+/// The version of an IP block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version {
+    /// Major version.
+    pub(crate) major: u8,
+    /// Minor version.
+    pub(crate) minor: u8,
+    /// Revision.
+    pub(crate) rev: u8,
+}
+
+impl Version {
+    /// Makes a version.
+    pub(crate) const fn new(major: u8, minor: u8, rev: u8) -> Self {
+        Self { major, minor, rev }
+    }
+}
+
+impl kernel::fmt::Display for Version {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        f.write_fmt(fmt!("{}.{}.{}", self.major, self.minor, self.rev))
+    }
+}
+
+/// Segments of base addresses that an instance can have.
+pub(crate) const MAX_SEGMENTS: usize = 16;
+
+/// An instance of an IP block: what and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Instance {
+    /// Hardware id of the block.
+    pub(crate) hw_id: u16,
+    /// Instance number within the package.
+    pub(crate) inst: u8,
+    /// Its version.
+    pub(crate) version: Version,
+    /// How many of `bases` are there.
+    pub(crate) num_bases: u8,
+    /// Base addresses of the register segments, in dwords.
+    pub(crate) bases: [u32; MAX_SEGMENTS],
+}
+
+/// Register access to one GPU.
+#[pin_data]
+pub(crate) struct Mmio {
+    bar: DevresLt<pci::Bar<'static>>,
+    size: usize,
+    units: KVec<Instance>,
+    /// Guards the index/data register pair.
+    #[pin]
+    window: SpinLock<()>,
+    /// Guards the selection of banked registers, see [`Mmio::lock_bank`].
+    #[pin]
+    bank: Mutex<()>,
+}
+
+/// The registers of one instance of an IP block.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'a> {
+    mmio: &'a Mmio,
+    unit: &'a Instance,
+}
+
+/// Direct access by absolute address, for what has to be read before discovery.
+pub(crate) struct EarlyMmio {
+    bar: DevresLt<pci::Bar<'static>>,
+    size: usize,
+}
+
+impl EarlyMmio {
+    /// Wraps a mapped register BAR.
+    pub(crate) fn new(bar: pci::Bar<'_>) -> Result<Self> {
+        let size = (&bar).size();
+        Ok(Self {
+            bar: bar.into_devres()?,
+            size,
+        })
+    }
+
+    /// Reads the register with absolute dword address `reg`.
+    pub(crate) fn read(&self, reg: u32) -> Result<u32> {
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        (&*bar).try_read32(reg as usize * 4)
+    }
+
+    /// Adds what discovery found.
+    pub(crate) fn into_mmio(self, units: KVec<Instance>) -> impl PinInit<Mmio, Error> {
+        try_pin_init!(Mmio {
+            bar: self.bar,
+            size: self.size,
+            units,
+            window <- new_spinlock!(()),
+            bank <- new_mutex!(()),
+        })
+    }
+}
+
+impl Mmio {
+    /// The registers of instance `inst` of block `hw_id`.
+    pub(crate) fn block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
+        let unit = self
+            .units
+            .iter()
+            .find(|u| u.hw_id == hw_id && u.inst == inst)
+            .ok_or(ENODEV)?;
+        Ok(Block { mmio: self, unit })
+    }
+
+    /// All instances of block `hw_id`.
+    pub(crate) fn blocks(&self, hw_id: u16) -> impl Iterator<Item = Block<'_>> {
+        self.units
+            .iter()
+            .filter(move |u| u.hw_id == hw_id)
+            .map(move |unit| Block { mmio: self, unit })
+    }
+
+    /// Keeps others from changing which bank a banked register shows.
+    pub(crate) fn lock_bank(&self) -> MutexGuard<'_, ()> {
+        self.bank.lock()
+    }
+
+    /// Bytes of the register BAR.
+    pub(crate) fn bar_size(&self) -> usize {
+        self.size
+    }
+
+    /// Reads the register with absolute dword address `reg`.
+    pub(crate) fn read(&self, reg: u32) -> Result<u32> {
+        let at = reg as usize * 4;
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        if at < self.size {
+            return (&*bar).try_read32(at);
+        }
+        let _guard = self.window.lock();
+        (&*bar).try_write32(reg << 2, window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
+        (&*bar).try_read32(window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
+        (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)
+    }
+
+    /// Writes the register with absolute dword address `reg`.
+    pub(crate) fn write(&self, reg: u32, value: u32) -> Result {
+        let at = reg as usize * 4;
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        if at < self.size {
+            return (&*bar).try_write32(value, at);
+        }
+        let _guard = self.window.lock();
+        (&*bar).try_write32(reg << 2, window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
+        (&*bar).try_read32(window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
+        (&*bar).try_write32(value, window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
+        (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
+        Ok(())
+    }
+
+    /// Reads the register at `byte` of the BAR, which need not belong to a block.
+    pub(crate) fn read_byte_offset(&self, byte: u32) -> Result<u32> {
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        (&*bar).try_read32(byte as usize)
+    }
+
+    /// Writes the register at `byte` of the BAR, which need not belong to a block.
+    pub(crate) fn write_byte_offset(&self, byte: u32, value: u32) -> Result {
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        (&*bar).try_write32(value, byte as usize)
+    }
+}
+
+impl<'a> Block<'a> {
+    /// The instance number of the block.
+    pub(crate) fn inst(self) -> u8 {
+        self.unit.inst
+    }
+
+    /// The absolute dword address of `reg` moved by `index`.
+    pub(crate) fn address(self, reg: Reg, index: u32) -> Result<u32> {
+        if reg.seg >= self.unit.num_bases {
+            return Err(ENXIO);
+        }
+        let base = self
+            .unit
+            .bases
+            .get(usize::from(reg.seg))
+            .copied()
+            .ok_or(ENXIO)?;
+        base.checked_add(reg.off)
+            .and_then(|a| a.checked_add(index))
+            .ok_or(EINVAL)
+    }
+
+    /// Reads a register.
+    pub(crate) fn rd(self, reg: Reg) -> Result<u32> {
+        self.mmio.read(self.address(reg, 0)?)
+    }
+
+    /// Writes a register.
+    pub(crate) fn wr(self, reg: Reg, value: u32) -> Result {
+        self.mmio.write(self.address(reg, 0)?, value)
+    }
+
+    /// Reads the register `index` dwords behind `reg`.
+    pub(crate) fn rd_at(self, reg: Reg, index: u32) -> Result<u32> {
+        self.mmio.read(self.address(reg, index)?)
+    }
+
+    /// Writes the register `index` dwords behind `reg`.
+    pub(crate) fn wr_at(self, reg: Reg, index: u32, value: u32) -> Result {
+        self.mmio.write(self.address(reg, index)?, value)
+    }
+
+    /// Reads, changes the given fields and writes back.
+    pub(crate) fn set(self, reg: Reg, fields: &[(Field, u32)]) -> Result {
+        let mut value = self.rd(reg)?;
+        for (field, to) in fields {
+            value = field.set(value, *to);
+        }
+        self.wr(reg, value)
+    }
+
+    /// Polls `reg` until `done` says so; `ETIMEDOUT` when it never does.
+    pub(crate) fn poll(self, reg: Reg, index: u32, done: impl Fn(u32) -> bool) -> Result<u32> {
+        read_poll_timeout(
+            || self.rd_at(reg, index),
+            |v| done(*v),
+            Delta::from_micros(1),
+            Delta::from_micros(POLL_TIMEOUT_US),
+        )
+    }
+}

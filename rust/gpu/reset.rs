@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens when the GPU does not answer any more.
+//!
+//! A reset that brings the card back (mode 1 through the security processor) is not there yet.
+//! What is done is honest about that: the GPU is marked hung, everything that would need it
+//! answers `EIO` from then on, and whoever registered is told, so that processes can end.
+
+use kernel::{prelude::*, sync::atomic::Full};
+
+use super::Gpu;
+use crate::trace;
+
+impl Gpu {
+    /// Marks the GPU hung. Returns whether this is news.
+    pub(crate) fn declare_hung(&self, why: &str) -> bool {
+        if self.hung.xchg(true, Full) {
+            return false;
+        }
+        dev_err!(
+            self.dev(),
+            "GPU {:#x} hangs ({why}); its queues stay stopped until the driver is bound again\n",
+            self.id
+        );
+        trace::gpu_hang(self.id);
+        if let Some(sink) = super::irq::sink() {
+            sink.gpu_reset(self);
+        }
+        true
+    }
+}

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Hardware generations: one descriptor each, made of small traits and plain data, chosen once
+//! from what IP discovery reports.
+//!
+//! Everything that differs by number is in [`Caps`], what differs by sequence is a trait method.
+//! No other folder (besides `abi/`) names a generation.
+
+use kernel::prelude::*;
+
+use crate::gpu::{
+    config::Config,
+    discovery::Discovery,
+    mmio::{Mmio, Version}, //
+};
+
+pub(crate) mod gfx9_4_3;
+
+/// How user queues get onto the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchedKind {
+    /// A runlist of MAP_PROCESS and MAP_QUEUES packets on the HIQ.
+    Runlist,
+}
+
+/// Numbers of a generation.
+pub(crate) struct Caps {
+    /// What user space calls the instruction set: `gfx_target_version` of the topology.
+    pub(crate) gfx_target_version: u32,
+    /// Width of the addresses that the device can put on the bus.
+    pub(crate) dma_bits: u32,
+    /// Size of the GPU virtual address space in bytes, as a power of two.
+    pub(crate) va_bits: u32,
+    /// The first VMID that belongs to user processes; all up to 15 do.
+    pub(crate) first_user_vmid: u32,
+    /// Compute pipes of a MEC.
+    pub(crate) pipes_per_mec: u32,
+    /// Queues of a compute pipe.
+    pub(crate) queues_per_pipe: u32,
+    /// Queues of each pipe that the firmware scheduler may not use.
+    pub(crate) kernel_queues_per_pipe: u32,
+    /// Bytes of a process's doorbell slice.
+    pub(crate) doorbell_slice: u32,
+    /// First and last 64-bit doorbell index of the window that the bus interface routes to
+    /// engines other than the CP; it repeats at [`Caps::doorbell_mirror`].
+    pub(crate) non_cp_doorbells: (u32, u32),
+    /// Distance of the mirror of that window in 64-bit doorbell indices.
+    pub(crate) doorbell_mirror: u32,
+    /// The 64-bit doorbell index of the KIQ.
+    pub(crate) kiq_doorbell: u32,
+    /// The last 64-bit doorbell index of kernel queues of the CP.
+    pub(crate) kernel_doorbell_end: u32,
+    /// The 64-bit doorbell index of the interrupt ring.
+    pub(crate) ih_doorbell: u32,
+    /// The 64-bit doorbell index of the first SDMA engine.
+    pub(crate) sdma_doorbell: u32,
+    /// Distance to that of the next.
+    pub(crate) sdma_doorbell_stride: u32,
+    /// The highest 64-bit doorbell index that the kernel's own engines use.
+    pub(crate) max_kernel_doorbell: u32,
+    /// User SDMA queues of one engine.
+    pub(crate) sdma_queues_per_engine: u32,
+    /// SDMA engines that user space counts as PCIe engines; further ones are xGMI engines.
+    pub(crate) sdma_pcie_engines: u32,
+    /// SIMDs of a CU.
+    pub(crate) simd_per_cu: u32,
+    /// Global wave sync entries.
+    pub(crate) num_gws: u32,
+    /// Wave slots of a CU, the number that sizes the context save area.
+    pub(crate) waves_per_cu: u32,
+    /// Bytes of a CU's vector registers in the context save area.
+    pub(crate) cwsr_vgpr_per_cu: u32,
+    /// Bytes of a CU's scalar registers in the context save area.
+    pub(crate) cwsr_sgpr_per_cu: u32,
+    /// Bytes of a CU's hardware registers in the context save area.
+    pub(crate) cwsr_hwreg_per_cu: u32,
+    /// A TLB invalidation races with accesses to the same line unless a heavyweight one precedes.
+    pub(crate) tlb_extra_flush: bool,
+    /// Ticks per second of the GPU clock counter.
+    pub(crate) clock_hz: u64,
+}
+
+/// The packet processor of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueFormat {
+    /// Rings of PM4 packets; pointers count dwords.
+    Pm4,
+    /// Rings of 64-byte AQL packets; pointers count packets.
+    Aql,
+}
+
+/// What the hardware has to know of a user queue.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueSpec {
+    /// Who reads the ring.
+    pub(crate) format: QueueFormat,
+    /// GPU virtual address of the ring.
+    pub(crate) ring_va: u64,
+    /// Bytes of the ring, a power of two; 0 keeps the queue inactive.
+    pub(crate) ring_size: u32,
+    /// Where the CP reports its read pointer.
+    pub(crate) rptr_va: u64,
+    /// Where user space keeps the write pointer.
+    pub(crate) wptr_va: u64,
+    /// The end-of-pipe buffer, 0 for none.
+    pub(crate) eop_va: u64,
+    /// Bytes of the end-of-pipe buffer.
+    pub(crate) eop_size: u32,
+    /// The context save area of the queue, 0 for none.
+    pub(crate) cwsr_va: u64,
+    /// Bytes of the context save area of one XCC.
+    pub(crate) cwsr_size: u32,
+    /// Bytes of the control stack in it.
+    pub(crate) ctl_stack_size: u32,
+    /// Address of the trap handler, 0 for none.
+    pub(crate) tba: u64,
+    /// Priority as user space gives it, 0 to 15.
+    pub(crate) priority: u8,
+    /// Share in percent; 0 keeps the queue inactive.
+    pub(crate) percent: u8,
+    /// Absolute doorbell: index of the 32-bit word in the doorbell BAR.
+    pub(crate) doorbell: u32,
+    /// The queue owns the global wave sync resource.
+    pub(crate) gws: bool,
+    /// XCC of the partition that runs PM4 packets without a predicate.
+    pub(crate) pm4_target_xcc: u8,
+}
+
+impl QueueSpec {
+    /// The queue has all that it takes to run.
+    pub(crate) fn is_runnable(&self) -> bool {
+        self.ring_size > 0 && self.ring_va != 0 && self.percent > 0
+    }
+}
+
+/// What kind of queue an MQD describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MqdKind {
+    /// A compute queue of a user process.
+    User,
+    /// The queue through which the kernel feeds the firmware scheduler.
+    Hiq,
+    /// The queue through which the kernel maps the HIQ and programs registers.
+    Kiq,
+}
+
+/// What goes into an MQD besides the [`QueueSpec`].
+pub(crate) struct MqdContext {
+    /// The queue's kind.
+    pub(crate) kind: MqdKind,
+    /// Address of the MQD for the CP.
+    pub(crate) addr: u64,
+    /// Logical number of the XCC within the partition.
+    pub(crate) xcc: u32,
+    /// XCCs of the partition.
+    pub(crate) num_xcc: u32,
+    /// Bytes from the MQD of one XCC to that of the next.
+    pub(crate) stride: u32,
+}
+
+/// Registers of one queue slot for `hqds` in debugfs: register name and value.
+pub(crate) type HqdDump = KVec<(&'static str, u32)>;
+
+/// The image of a queue in memory.
+pub(crate) trait MqdHal: Sync {
+    /// 32-bit words of an MQD.
+    fn dwords(&self) -> usize;
+
+    /// Fills a zeroed image for a new queue.
+    fn init(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut [u32]) -> Result;
+
+    /// Changes the fields of an image that may change in the life of a queue.
+    fn update(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut [u32]) -> Result;
+
+    /// Sets the compute units that an XCC's part of the queue may use, one word per shader engine.
+    fn set_cu_mask(&self, masks: &[u32], image: &mut [u32]) -> Result;
+
+    /// The word of the HIQ's MQD in which the scheduler names the doorbell of a queue that did
+    /// not let itself be preempted.
+    fn hung_doorbell_dword(&self) -> usize;
+}
+
+/// Addresses of the memory hubs, from the registers that firmware set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct McLayout {
+    /// Where VRAM starts in the hubs' address space.
+    pub(crate) fb_start: u64,
+    /// The last byte of the frame buffer aperture.
+    pub(crate) fb_end: u64,
+    /// The physical address of the first byte of VRAM as page tables want it.
+    pub(crate) vram_offset: u64,
+}
+
+/// What the hubs need for VMID 0 and as defaults.
+pub(crate) struct HubSetup {
+    /// The layout that [`GmcHal::layout`] returned.
+    pub(crate) layout: McLayout,
+    /// Physical address of the GART page table in VRAM.
+    pub(crate) gart_table: u64,
+    /// First byte of the GART aperture.
+    pub(crate) gart_start: u64,
+    /// Last byte of the GART aperture.
+    pub(crate) gart_end: u64,
+    /// Physical address in VRAM of a page that stray system aperture accesses may hit.
+    pub(crate) scratch_pa: u64,
+    /// Bus address of a page that faulting accesses may hit.
+    pub(crate) dummy_dma: u64,
+}
+
+/// Level of a page table: 0 holds the entries of pages, 3 is the root.
+pub(crate) type Level = u32;
+
+/// What a mapping may do, independent of the entry's format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PteAttrs {
+    /// The address is a bus address and not in VRAM.
+    pub(crate) system: bool,
+    /// The GPU may read. Always set by KFD mappings.
+    pub(crate) read: bool,
+    /// The GPU may write.
+    pub(crate) write: bool,
+    /// Shaders may be fetched from it.
+    pub(crate) exec: bool,
+    /// Caching was switched off by the owner.
+    pub(crate) uncached: bool,
+    /// Coherence across devices was asked for.
+    pub(crate) ext_coherent: bool,
+    /// The address is device registers (doorbells, remapped MMIO).
+    pub(crate) io: bool,
+}
+
+/// The type of a TLB invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushType {
+    /// Drop translations.
+    Legacy = 0,
+    /// Drop translations and wait for requests that use them.
+    Heavyweight = 2,
+}
+
+/// Memory hubs and the format of page tables.
+pub(crate) trait GmcHal: Sync {
+    /// Reads where firmware has put VRAM.
+    fn layout(&self, mmio: &Mmio) -> Result<McLayout>;
+
+    /// Programs apertures, caches, VMID 0 and the fixed part of the other VMIDs in every hub.
+    fn start(&self, mmio: &Mmio, setup: &HubSetup) -> Result;
+
+    /// Switches all translation off.
+    fn stop(&self, mmio: &Mmio) -> Result;
+
+    /// Invalidates one VMID's translations in every hub by registers.
+    fn flush_vmid(&self, mmio: &Mmio, vmid: u32, kind: FlushType) -> Result;
+
+    /// An address translation failed with these flags: what the hub's status register says;
+    /// clears it.
+    fn fault_status(&self, mmio: &Mmio, gfx: bool, inst: u32) -> Result<u32>;
+
+    /// The PTE flags of a page.
+    fn pte_flags(&self, attrs: PteAttrs) -> u64;
+
+    /// The flags of GART entries.
+    fn gart_flags(&self) -> u64;
+
+    /// The entry of a table at `level` for a page or block at `addr`; `fragment` is the log2 of
+    /// the number of pages that are contiguous around it.
+    fn leaf(&self, level: Level, addr: u64, flags: u64, fragment: u32) -> u64;
+
+    /// The entry of a table at `level` that points to a table at `addr`.
+    fn table(&self, level: Level, addr: u64) -> u64;
+
+    /// What an entry of a table at `level` holds when nothing is mapped.
+    fn empty(&self, level: Level) -> u64;
+
+    /// The value of the page table base registers, and of MAP_PROCESS, for a root at `addr`.
+    fn root(&self, addr: u64) -> u64;
+}
+
+/// How the interrupt ring is set up.
+pub(crate) struct IhSetup {
+    /// Bus address of the ring.
+    pub(crate) ring: u64,
+    /// Bytes of the ring, a power of two.
+    pub(crate) size: u32,
+    /// Bus address to which the hardware writes its write pointer.
+    pub(crate) wptr: u64,
+    /// The ring's doorbell: index of the 32-bit word in the doorbell BAR.
+    pub(crate) doorbell: u32,
+    /// Bus address of the page that a dummy read of the bus interface may hit.
+    pub(crate) dummy_dma: u64,
+}
+
+/// The read-permission facts of a VM fault entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VmFault {
+    /// The faulting page's address.
+    pub(crate) addr: u64,
+    /// From the graphics hub; else from a memory hub.
+    pub(crate) gfx: bool,
+    /// The access was a write.
+    pub(crate) write: bool,
+    /// The hardware retries the access until the page is there.
+    pub(crate) retry: bool,
+    /// The page has no valid mapping.
+    pub(crate) not_present: bool,
+    /// The page's mapping lacks the permission to read.
+    pub(crate) no_read: bool,
+    /// The page's mapping lacks the permission to write.
+    pub(crate) no_write: bool,
+}
+
+/// What an interrupt entry tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum IhEvent {
+    /// End of pipe: a release packet or the signal of an AQL packet.
+    CpEop {
+        /// Data of the packet, for KFD the event id.
+        ctx0: u32,
+    },
+    /// The CP met a packet that it does not know.
+    CpBadOpcode {
+        /// The doorbell and the error.
+        ctx0: u32,
+    },
+    /// A queue touched a privileged register or used a privileged instruction.
+    CpPrivileged,
+    /// A shader sent a message.
+    SqMessage {
+        /// Raw encoding, decoded by [`IhHal`] into the message's data.
+        data: u32,
+        /// 0 automatic, 1 by an instruction, 2 error.
+        encoding: u32,
+        /// First context word.
+        ctx0: u32,
+        /// Second context word.
+        ctx1: u32,
+    },
+    /// An SDMA queue trapped.
+    SdmaTrap {
+        /// Engine of the node.
+        engine: u32,
+        /// Data of the packet.
+        ctx0: u32,
+    },
+    /// Address translation failed.
+    VmFault(VmFault),
+    /// Nothing that the driver handles.
+    Other,
+}
+
+/// A decoded interrupt entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IhEntry {
+    /// Who raised it.
+    pub(crate) client: u8,
+    /// Why.
+    pub(crate) source: u8,
+    /// Engine and queue encoding of the client.
+    pub(crate) ring: u8,
+    /// The address space.
+    pub(crate) vmid: u8,
+    /// The process's PASID, 0 for none.
+    pub(crate) pasid: u16,
+    /// The die that raised it.
+    pub(crate) node: u8,
+    /// First context word, for the trace.
+    pub(crate) ctx0: u32,
+    /// What it means.
+    pub(crate) event: IhEvent,
+}
+
+/// 32-bit words of an entry of the interrupt ring.
+pub(crate) const IH_ENTRY_DWORDS: usize = 8;
+
+/// The interrupt ring.
+pub(crate) trait IhHal: Sync {
+    /// Programs and enables the ring.
+    fn start(&self, mmio: &Mmio, setup: &IhSetup) -> Result;
+
+    /// Disables the ring.
+    fn stop(&self, mmio: &Mmio) -> Result;
+
+    /// Splits a write pointer (shadow or register) into byte offset and overflow.
+    fn wptr(&self, raw: u32) -> (u32, bool);
+
+    /// Reads the write pointer register.
+    fn read_wptr(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Acknowledges an overflow.
+    fn clear_overflow(&self, mmio: &Mmio) -> Result;
+
+    /// Decodes an entry.
+    fn decode(&self, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
+}
+
+/// Where the KIQ lives.
+pub(crate) struct KiqSetup {
+    /// Address of its MQD for the CP.
+    pub(crate) mqd_addr: u64,
+    /// Its doorbell.
+    pub(crate) doorbell: u32,
+}
+
+/// A slot that holds a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HqdSlot {
+    /// 1 or 2.
+    pub(crate) me: u32,
+    /// Pipe of the MEC.
+    pub(crate) pipe: u32,
+    /// Queue of the pipe.
+    pub(crate) queue: u32,
+}
+
+/// The compute core: shader and queue registers.
+pub(crate) trait GfxHal: Sync {
+    /// Says in one line what keeps the core from being used, if anything does.
+    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>>;
+
+    /// Completes the configuration from registers: working compute units, address layout.
+    fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
+
+    /// Programs defaults of the VMIDs of user processes and lets the MECs run.
+    fn start(&self, mmio: &Mmio, xcc: u32) -> Result;
+
+    /// Where the KIQ lives.
+    fn kiq_slot(&self) -> HqdSlot;
+
+    /// Where the HIQ lives.
+    fn hiq_slot(&self) -> HqdSlot;
+
+    /// Takes over into the KIQ's MQD what its slot's registers hold besides the driver's fields.
+    fn kiq_merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result;
+
+    /// Loads the KIQ's MQD by registers and activates it.
+    fn kiq_start(&self, mmio: &Mmio, xcc: u32, setup: &KiqSetup, mqd: &[u32]) -> Result;
+
+    /// Dequeues the KIQ by registers.
+    fn kiq_stop(&self, mmio: &Mmio, xcc: u32) -> Result;
+
+    /// The register that ring tests write, as packets address it.
+    fn scratch_packet_reg(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
+
+    /// Writes the ring tests' register.
+    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result;
+
+    /// Reads the ring tests' register.
+    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
+
+    /// Reads the clock counter.
+    fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
+
+    /// The SH_MEM_CONFIG of a user process.
+    fn sh_mem_config(&self, xnack: bool) -> u32;
+
+    /// The SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
+    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32;
+
+    /// The register and value that shorten the wait between two tries to dequeue a queue, as
+    /// packets address it.
+    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)>;
+
+    /// Dumps a queue slot's registers.
+    fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
+
+    /// The value of GB_ADDR_CONFIG.
+    fn gb_addr_config(&self, mmio: &Mmio) -> Result<u32>;
+}
+
+/// The bus interface.
+pub(crate) trait NbioHal: Sync {
+    /// Opens memory, doorbell and HDP flush paths; `remap` is the byte offset in the register BAR
+    /// at which user space gets the HDP flush registers.
+    fn start(&self, mmio: &Mmio, remap: u32) -> Result;
+
+    /// Lets doorbells of the interrupt ring and the SDMA engines through.
+    fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result;
+
+    /// Closes the doorbell path.
+    fn stop(&self, mmio: &Mmio) -> Result;
+
+    /// Makes writes of the CPU to VRAM visible to the GPU.
+    fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result;
+}
+
+/// What MAP_PROCESS tells the scheduler of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MapProcess {
+    /// PASID of the process.
+    pub(crate) pasid: u32,
+    /// Page table root with flags.
+    pub(crate) root: u64,
+    /// See [`GfxHal::sh_mem_config`].
+    pub(crate) sh_mem_config: u32,
+    /// See [`GfxHal::sh_mem_bases`].
+    pub(crate) sh_mem_bases: u32,
+    /// First-level trap handler, 0 for none.
+    pub(crate) tba: u64,
+    /// Memory of the trap handler.
+    pub(crate) tma: u64,
+    /// Global wave sync entries.
+    pub(crate) num_gws: u32,
+    /// Active queues.
+    pub(crate) num_queues: u32,
+}
+
+/// Packets whose form differs between generations.
+pub(crate) trait PacketHal: Sync {
+    /// 32-bit words of MAP_PROCESS.
+    fn map_process_dwords(&self) -> usize;
+
+    /// Writes MAP_PROCESS.
+    fn map_process(&self, process: &MapProcess, out: &mut [u32]) -> Result;
+
+    /// The SET_RESOURCES field that lets processes with and without retry faults share a chained
+    /// runlist.
+    fn xnack_chain(&self) -> bool;
+}
+
+/// A generation.
+pub(crate) struct Generation {
+    /// Its name for messages.
+    pub(crate) name: &'static str,
+    /// Its numbers.
+    pub(crate) caps: &'static Caps,
+    /// How queues are scheduled.
+    pub(crate) sched: SchedKind,
+    /// Queue images.
+    pub(crate) mqd: &'static dyn MqdHal,
+    /// Memory hubs and page tables.
+    pub(crate) gmc: &'static dyn GmcHal,
+    /// Interrupts.
+    pub(crate) ih: &'static dyn IhHal,
+    /// Compute core.
+    pub(crate) gfx: &'static dyn GfxHal,
+    /// Bus interface.
+    pub(crate) nbio: &'static dyn NbioHal,
+    /// Packets.
+    pub(crate) packet: &'static dyn PacketHal,
+}
+
+/// Chooses the generation that drives the compute core of this version.
+pub(crate) fn select(discovery: &Discovery) -> Result<&'static Generation> {
+    let gc: Version = discovery.gc_version().ok_or(ENODEV)?;
+    gfx9_4_3::GENERATIONS
+        .iter()
+        .find(|(v, _)| *v == gc)
+        .map(|(_, g)| *g)
+        .ok_or(ENODEV)
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! GC 9.4.3 (gfx942: MI300X, MI308X): runlist scheduling, 48-bit address spaces.
+
+use rkfd_abi::{doorbell as db, pte};
+
+use super::{Caps, Generation, SchedKind};
+use crate::gpu::mmio::Version;
+
+mod gfx;
+mod gmc;
+mod ih;
+mod mqd;
+mod nbio;
+mod packet;
+
+static CAPS: Caps = Caps {
+    gfx_target_version: 90402,
+    dma_bits: 48,
+    va_bits: pte::VA_BITS,
+    first_user_vmid: 3,
+    pipes_per_mec: 4,
+    queues_per_pipe: 8,
+    kernel_queues_per_pipe: 2,
+    doorbell_slice: db::PROCESS_SLICE as u32,
+    non_cp_doorbells: (db::layout1::FIRST_NON_CP, db::layout1::LAST_NON_CP),
+    doorbell_mirror: db::MIRROR,
+    kiq_doorbell: db::layout1::KIQ_START,
+    kernel_doorbell_end: db::layout1::USERQUEUE_END,
+    ih_doorbell: db::layout1::IH,
+    sdma_doorbell: db::layout1::SDMA_ENGINE_START,
+    sdma_doorbell_stride: db::layout1::SDMA_ENGINE_STRIDE,
+    max_kernel_doorbell: db::layout1::MAX_ASSIGNMENT,
+    sdma_queues_per_engine: 8,
+    sdma_pcie_engines: 2,
+    simd_per_cu: 4,
+    num_gws: 64,
+    waves_per_cu: 40,
+    cwsr_vgpr_per_cu: 0x80000,
+    cwsr_sgpr_per_cu: 0x4000,
+    cwsr_hwreg_per_cu: 0x1000,
+    tlb_extra_flush: true,
+    clock_hz: 100_000_000,
+};
+
+static GENERATION: Generation = Generation {
+    name: "gfx942",
+    caps: &CAPS,
+    sched: SchedKind::Runlist,
+    mqd: &mqd::Mqd,
+    gmc: &gmc::Gmc,
+    ih: &ih::Ih,
+    gfx: &gfx::Gfx,
+    nbio: &nbio::Nbio,
+    packet: &packet::Packets,
+};
+
+/// Which versions of the compute core this drives.
+pub(super) static GENERATIONS: &[(Version, &Generation)] = &[(Version::new(9, 4, 3), &GENERATION)];

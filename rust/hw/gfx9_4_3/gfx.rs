@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The compute core: defaults of address spaces, MECs, the KIQ by registers, counters, dumps.
+
+use kernel::{prelude::*, time::delay::fsleep, time::Delta};
+use rkfd_abi::{
+    discovery::hwid,
+    mqd::v9::dw,
+    regs::{gc_9_4_3 as gc, mp_13_0_6 as mp, Reg},
+};
+
+use super::mqd::KIQ_RESET_MERGE;
+use crate::{
+    gpu::{
+        config::Config,
+        mmio::{Block, Mmio},
+    },
+    hw::{GfxHal, HqdDump, HqdSlot, KiqSetup},
+};
+
+/// See the file.
+pub(super) struct Gfx;
+
+const VMIDS: u32 = 16;
+const FIRST_USER_VMID: u32 = 3;
+/// Unaligned access, for every address space.
+const ALIGNMENT_UNALIGNED: u32 = 3;
+/// Where LDS and scratch appear in a space that no process has set up: the top 16 bits.
+const DEFAULT_SH_MEM_BASE: u32 = 0x6000;
+/// Where LDS and scratch appear for VMIDs of the kernel: the top 16 bits.
+const KERNEL_SHARED_BASE: u32 = 0x2000;
+const KERNEL_PRIVATE_BASE: u32 = 0x1000;
+/// The layout of addresses for tiled memory; user space asks for it.
+const GOLDEN_GB_ADDR_CONFIG: u32 = 0x2a11_4042;
+/// What a queue slot's persistent state is at rest.
+const PERSISTENT_STATE_REST: u32 = 0x0be0_5301;
+const KIQ: HqdSlot = HqdSlot {
+    me: 2,
+    pipe: 1,
+    queue: 0,
+};
+const HIQ: HqdSlot = HqdSlot {
+    me: 2,
+    pipe: 0,
+    queue: 0,
+};
+
+fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
+    mmio.block(hwid::GC, xcc as u8)
+}
+
+/// Makes banked registers show one queue slot or VMID while `f` runs.
+fn with_bank<R>(
+    mmio: &Mmio,
+    b: Block<'_>,
+    slot: HqdSlot,
+    vmid: u32,
+    f: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let _guard = mmio.lock_bank();
+    b.wr(
+        gc::regGRBM_GFX_CNTL,
+        gc::GRBM_GFX_CNTL__MEID.put(slot.me)
+            | gc::GRBM_GFX_CNTL__PIPEID.put(slot.pipe)
+            | gc::GRBM_GFX_CNTL__QUEUEID.put(slot.queue)
+            | gc::GRBM_GFX_CNTL__VMID.put(vmid),
+    )?;
+    let result = f();
+    b.wr(gc::regGRBM_GFX_CNTL, 0)?;
+    result
+}
+
+const NO_SLOT: HqdSlot = HqdSlot {
+    me: 0,
+    pipe: 0,
+    queue: 0,
+};
+
+fn sh_mem_config_base() -> u32 {
+    gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
+}
+
+impl Gfx {
+    /// Defaults of all address spaces; those of processes are set again when they are mapped.
+    fn start_vmids(&self, mmio: &Mmio, b: Block<'_>) -> Result {
+        for vmid in 0..VMIDS {
+            let user = vmid >= FIRST_USER_VMID;
+            let (config, bases) = if user {
+                (
+                    sh_mem_config_base(),
+                    gc::SH_MEM_BASES__PRIVATE_BASE.put(DEFAULT_SH_MEM_BASE)
+                        | gc::SH_MEM_BASES__SHARED_BASE.put(DEFAULT_SH_MEM_BASE),
+                )
+            } else {
+                let bases = if vmid == 0 {
+                    0
+                } else {
+                    gc::SH_MEM_BASES__PRIVATE_BASE.put(KERNEL_PRIVATE_BASE)
+                        | gc::SH_MEM_BASES__SHARED_BASE.put(KERNEL_SHARED_BASE)
+                };
+                (
+                    sh_mem_config_base() | gc::SH_MEM_CONFIG__RETRY_DISABLE.put(1),
+                    bases,
+                )
+            };
+            with_bank(mmio, b, NO_SLOT, vmid, || {
+                b.wr(gc::regSH_MEM_CONFIG, config)?;
+                b.wr(gc::regSH_MEM_BASES, bases)?;
+                if user {
+                    b.set(
+                        gc::regSPI_GDBG_PER_VMID_CNTL,
+                        &[(gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN, 1)],
+                    )?;
+                }
+                Ok(())
+            })?;
+            if vmid > 0 {
+                b.wr_at(gc::regGDS_VMID0_BASE, 2 * vmid, 0)?;
+                b.wr_at(gc::regGDS_VMID0_SIZE, 2 * vmid, 0)?;
+                b.wr_at(gc::regGDS_GWS_VMID0, vmid, 0)?;
+                b.wr_at(gc::regGDS_OA_VMID0, vmid, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Interrupts of the pipes that run user queues.
+    fn start_interrupts(&self, mmio: &Mmio, b: Block<'_>) -> Result {
+        for pipe in 0..super::CAPS.pipes_per_mec {
+            let slot = HqdSlot {
+                me: 1,
+                pipe,
+                queue: 0,
+            };
+            with_bank(mmio, b, slot, 0, || {
+                b.wr(
+                    gc::regCPC_INT_CNTL,
+                    gc::CPC_INT_CNTL__TIME_STAMP_INT_ENABLE.put(1)
+                        | gc::CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE.put(1),
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn dequeue(&self, b: Block<'_>) -> Result {
+        if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) == 0 {
+            return Ok(());
+        }
+        b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
+        let left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| {
+            gc::CP_HQD_ACTIVE__ACTIVE.get(v) == 0
+        });
+        if left.is_err() {
+            b.wr(gc::regCP_HQD_ACTIVE, 0)?;
+        }
+        b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)?;
+        left.map(|_| ())
+    }
+}
+
+impl GfxHal for Gfx {
+    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
+        let psp = mmio.block(hwid::MP0, 0)?;
+        if psp.rd(mp::regMP0_SMN_C2PMSG_81)? == 0 {
+            return Ok(Some(
+                "the security processor has not booted its OS and rkfd cannot load firmware yet; \
+                 let the platform's firmware or amdgpu bring the card up first",
+            ));
+        }
+        for b in mmio.blocks(hwid::GC) {
+            if gc::RLC_CNTL__RLC_ENABLE_F32.get(b.rd(gc::regRLC_CNTL)?) == 0 {
+                return Ok(Some("the run list controller has no firmware"));
+            }
+        }
+        if mmio.blocks(hwid::GC).count() != 1 {
+            return Ok(Some(
+                "the card is not in CPX mode: one XCC per node is all that rkfd drives yet",
+            ));
+        }
+        Ok(None)
+    }
+
+    fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
+        config.cu_total = 0;
+        let all = (1u32 << config.cu_per_sh) - 1;
+        for xcc in 0..config.num_xcc {
+            let b = block(mmio, xcc)?;
+            let _guard = mmio.lock_bank();
+            for se in 0..config.num_se {
+                for sh in 0..config.sh_per_se {
+                    b.wr(
+                        gc::regGRBM_GFX_INDEX,
+                        gc::GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1)
+                            | gc::GRBM_GFX_INDEX__SE_INDEX.put(se)
+                            | gc::GRBM_GFX_INDEX__SH_INDEX.put(sh),
+                    )?;
+                    let off = b.rd(gc::regCC_GC_SHADER_ARRAY_CONFIG)?
+                        | b.rd(gc::regGC_USER_SHADER_ARRAY_CONFIG)?;
+                    let on = !gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS.get(off) & all;
+                    config.cu_total += on.count_ones();
+                    config.cu_bitmap.push(on, GFP_KERNEL)?;
+                }
+            }
+            b.wr(
+                gc::regGRBM_GFX_INDEX,
+                gc::GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1)
+                    | gc::GRBM_GFX_INDEX__SE_BROADCAST_WRITES.put(1)
+                    | gc::GRBM_GFX_INDEX__SH_BROADCAST_WRITES.put(1),
+            )?;
+        }
+        config.gb_addr_config = GOLDEN_GB_ADDR_CONFIG;
+        Ok(())
+    }
+
+    fn start(&self, mmio: &Mmio, xcc: u32) -> Result {
+        let b = block(mmio, xcc)?;
+        b.wr(gc::regGB_ADDR_CONFIG, GOLDEN_GB_ADDR_CONFIG)?;
+        self.start_vmids(mmio, b)?;
+        // The MECs translate like everyone else.
+        b.set(
+            gc::regCPC_PSP_DEBUG,
+            &[(gc::CPC_PSP_DEBUG__UTCL2IUGPAOVERRIDE, 1)],
+        )?;
+        b.wr(gc::regCP_MEC_CNTL, 0)?;
+        fsleep(Delta::from_micros(50));
+        self.start_interrupts(mmio, b)
+    }
+
+    fn kiq_slot(&self) -> HqdSlot {
+        KIQ
+    }
+
+    fn hiq_slot(&self) -> HqdSlot {
+        HIQ
+    }
+
+    fn kiq_merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result {
+        let b = block(mmio, xcc)?;
+        with_bank(mmio, b, KIQ, 0, || {
+            for (reg, word, ours) in KIQ_RESET_MERGE {
+                let word = mqd.get_mut(*word).ok_or(EINVAL)?;
+                *word = (*word & ours) | (b.rd(*reg)? & !ours);
+            }
+            Ok(())
+        })
+    }
+
+    fn kiq_start(&self, mmio: &Mmio, xcc: u32, setup: &KiqSetup, mqd: &[u32]) -> Result {
+        let b = block(mmio, xcc)?;
+        let slot = KIQ.me << 5 | KIQ.pipe << 3 | KIQ.queue;
+        b.set(
+            gc::regRLC_CP_SCHEDULERS,
+            &[(gc::RLC_CP_SCHEDULERS__scheduler0, slot | 0x80)],
+        )?;
+        let word = |i: usize| mqd.get(i).copied().ok_or(EINVAL);
+        with_bank(mmio, b, KIQ, 0, || {
+            let load = |list: &[(Reg, usize)]| -> Result {
+                for (reg, i) in list {
+                    b.wr(*reg, word(*i)?)?;
+                }
+                Ok(())
+            };
+            b.set(
+                gc::regCP_PQ_WPTR_POLL_CNTL,
+                &[(gc::CP_PQ_WPTR_POLL_CNTL__EN, 0)],
+            )?;
+            load(&[
+                (gc::regCP_HQD_EOP_BASE_ADDR, dw::cp_hqd_eop_base_addr_lo),
+                (gc::regCP_HQD_EOP_BASE_ADDR_HI, dw::cp_hqd_eop_base_addr_hi),
+                (gc::regCP_HQD_EOP_CONTROL, dw::cp_hqd_eop_control),
+                (
+                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                    dw::cp_hqd_pq_doorbell_control,
+                ),
+            ])?;
+            if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) != 0 {
+                self.dequeue(b)?;
+                load(&[
+                    (gc::regCP_HQD_PQ_RPTR, dw::cp_hqd_pq_rptr),
+                    (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
+                    (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
+                ])?;
+            }
+            load(&[
+                (gc::regCP_MQD_BASE_ADDR, dw::cp_mqd_base_addr_lo),
+                (gc::regCP_MQD_BASE_ADDR_HI, dw::cp_mqd_base_addr_hi),
+                (gc::regCP_MQD_CONTROL, dw::cp_mqd_control),
+                (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
+                (gc::regCP_HQD_PQ_BASE_HI, dw::cp_hqd_pq_base_hi),
+                (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
+                (
+                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
+                    dw::cp_hqd_pq_rptr_report_addr_lo,
+                ),
+                (
+                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+                    dw::cp_hqd_pq_rptr_report_addr_hi,
+                ),
+                (
+                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
+                    dw::cp_hqd_pq_wptr_poll_addr_lo,
+                ),
+                (
+                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
+                    dw::cp_hqd_pq_wptr_poll_addr_hi,
+                ),
+            ])?;
+            // Doorbells of the kernel's queues, in bytes.
+            b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, setup.doorbell * 4)?;
+            b.wr(
+                gc::regCP_MEC_DOORBELL_RANGE_UPPER,
+                super::CAPS.kernel_doorbell_end * 2 * 4,
+            )?;
+            load(&[
+                (
+                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                    dw::cp_hqd_pq_doorbell_control,
+                ),
+                (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
+                (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
+                (gc::regCP_HQD_VMID, dw::cp_hqd_vmid),
+                (gc::regCP_HQD_PERSISTENT_STATE, dw::cp_hqd_persistent_state),
+                (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
+            ])?;
+            b.set(
+                gc::regCP_PQ_STATUS,
+                &[(gc::CP_PQ_STATUS__DOORBELL_ENABLE, 1)],
+            )
+        })
+    }
+
+    fn kiq_stop(&self, mmio: &Mmio, xcc: u32) -> Result {
+        let b = block(mmio, xcc)?;
+        with_bank(mmio, b, KIQ, 0, || {
+            let dequeued = self.dequeue(b);
+            b.wr(gc::regCP_HQD_IQ_TIMER, 0)?;
+            b.wr(gc::regCP_HQD_IB_CONTROL, 0)?;
+            b.wr(gc::regCP_HQD_PERSISTENT_STATE, PERSISTENT_STATE_REST)?;
+            b.wr(
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.put(1),
+            )?;
+            b.wr(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0)?;
+            b.wr(gc::regCP_HQD_PQ_RPTR, 0)?;
+            b.wr(gc::regCP_HQD_PQ_WPTR_HI, 0)?;
+            b.wr(gc::regCP_HQD_PQ_WPTR_LO, 0)?;
+            dequeued
+        })
+    }
+
+    fn scratch_packet_reg(&self, mmio: &Mmio, _xcc: u32) -> Result<u32> {
+        // Packets address the XCC that runs them as if it were the first.
+        block(mmio, 0)?.address(gc::regSCRATCH_REG0, 0)
+    }
+
+    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result {
+        block(mmio, xcc)?.wr(gc::regSCRATCH_REG0, value)
+    }
+
+    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
+        block(mmio, xcc)?.rd(gc::regSCRATCH_REG0)
+    }
+
+    fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {
+        let b = block(mmio, 0)?;
+        // One capture at a time.
+        let _guard = mmio.lock_bank();
+        b.wr(gc::regRLC_CAPTURE_GPU_CLOCK_COUNT, 1)?;
+        let lsb = b.rd(gc::regRLC_GPU_CLOCK_COUNT_LSB)?;
+        let msb = b.rd(gc::regRLC_GPU_CLOCK_COUNT_MSB)?;
+        Ok(u64::from(msb) << 32 | u64::from(lsb))
+    }
+
+    fn sh_mem_config(&self, xnack: bool) -> u32 {
+        sh_mem_config_base()
+            | gc::SH_MEM_CONFIG__F8_MODE.put(1)
+            | gc::SH_MEM_CONFIG__RETRY_DISABLE.put((!xnack).into())
+    }
+
+    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32 {
+        gc::SH_MEM_BASES__PRIVATE_BASE.put((scratch_base >> 48) as u32)
+            | gc::SH_MEM_BASES__SHARED_BASE.put((lds_base >> 48) as u32)
+    }
+
+    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)> {
+        let value = block(mmio, xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
+        let reg = block(mmio, 0)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
+        Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1)))
+    }
+
+    fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump> {
+        let b = block(mmio, xcc)?;
+        let mut out = HqdDump::new();
+        with_bank(mmio, b, slot, 0, || {
+            for reg in [
+                gc::regCP_HQD_ACTIVE,
+                gc::regCP_HQD_VMID,
+                gc::regCP_MQD_BASE_ADDR,
+                gc::regCP_MQD_BASE_ADDR_HI,
+                gc::regCP_HQD_PERSISTENT_STATE,
+                gc::regCP_HQD_PQ_BASE,
+                gc::regCP_HQD_PQ_BASE_HI,
+                gc::regCP_HQD_PQ_CONTROL,
+                gc::regCP_HQD_PQ_RPTR,
+                gc::regCP_HQD_PQ_WPTR_LO,
+                gc::regCP_HQD_PQ_WPTR_HI,
+                gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
+                gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+                gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
+                gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                gc::regCP_HQD_EOP_BASE_ADDR,
+                gc::regCP_HQD_EOP_BASE_ADDR_HI,
+                gc::regCP_HQD_EOP_CONTROL,
+                gc::regCP_HQD_DEQUEUE_REQUEST,
+                gc::regCP_HQD_CTX_SAVE_BASE_ADDR_LO,
+                gc::regCP_HQD_CTX_SAVE_BASE_ADDR_HI,
+            ] {
+                out.push((reg.name, b.rd(reg)?), GFP_KERNEL)?;
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    fn gb_addr_config(&self, mmio: &Mmio) -> Result<u32> {
+        block(mmio, 0)?.rd(gc::regGB_ADDR_CONFIG)
+    }
+}

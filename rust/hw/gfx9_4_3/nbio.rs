@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The bus interface, NBIO 7.9.0.
+
+use kernel::prelude::*;
+use rkfd_abi::{discovery::hwid, mmio as abi, regs::nbio_7_9_0 as n, regs::Reg};
+
+use crate::{
+    gpu::mmio::Mmio,
+    hw::{Caps, NbioHal},
+};
+
+/// See the file.
+pub(super) struct Nbio;
+
+/// Doorbells of the interrupt rings, in the size field of their range.
+const IH_RANGE: u32 = 8;
+/// Doorbells (32-bit words) of an SDMA engine.
+const SDMA_RANGE: u32 = 20;
+
+impl NbioHal for Nbio {
+    fn start(&self, mmio: &Mmio, remap: u32) -> Result {
+        let b = mmio.block(hwid::NBIF, 0)?;
+        let mut xccs = 0;
+        for gc in mmio.blocks(hwid::GC) {
+            xccs |= 1u32 << gc.inst();
+        }
+        b.wr(n::regXCC_DOORBELL_FENCE, 0xff & !xccs)?;
+        b.wr(n::regBIFC_GFX_INT_MONITOR_MASK, 0x7ff)?;
+        b.wr(
+            n::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
+            remap + abi::REMAP_HDP_MEM_FLUSH_CNTL,
+        )?;
+        b.wr(
+            n::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
+            remap + abi::REMAP_HDP_REG_FLUSH_CNTL,
+        )?;
+        b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)?;
+        b.set(
+            n::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+            &[(
+                n::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
+                1,
+            )],
+        )?;
+        b.wr(
+            n::regBIF_BX0_BIF_FB_EN,
+            n::BIF_BX0_BIF_FB_EN__FB_READ_EN.put(1) | n::BIF_BX0_BIF_FB_EN__FB_WRITE_EN.put(1),
+        )
+    }
+
+    fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result {
+        let b = mmio.block(hwid::NBIF, 0)?;
+        let range = |first: u32, size| {
+            n::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY.put(first)
+                | n::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY.put(size)
+        };
+        let port = |id, high, size| {
+            n::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_ENABLE.put(1)
+                | n::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_AWID.put(id)
+                | n::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_RANGE_OFFSET.put(id)
+                | n::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_RANGE_SIZE.put(size)
+                | n::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_AWADDR_31_28_VALUE.put(high)
+        };
+        b.wr(
+            n::regDOORBELL0_CTRL_ENTRY_0,
+            range(caps.ih_doorbell * 2, IH_RANGE),
+        )?;
+        b.wr(n::regS2A_DOORBELL_ENTRY_3_CTRL, port(0, 0, IH_RANGE))?;
+
+        // The engines of the first AID: range register, port register, port id, address bits.
+        let engines: [(Reg, Reg, u32, u32); 4] = [
+            (
+                n::regDOORBELL0_CTRL_ENTRY_1,
+                n::regS2A_DOORBELL_ENTRY_1_CTRL,
+                0xe,
+                0x1,
+            ),
+            (
+                n::regDOORBELL0_CTRL_ENTRY_2,
+                n::regS2A_DOORBELL_ENTRY_2_CTRL,
+                0x8,
+                0x2,
+            ),
+            (
+                n::regDOORBELL0_CTRL_ENTRY_3,
+                n::regS2A_DOORBELL_ENTRY_5_CTRL,
+                0x9,
+                0x8,
+            ),
+            (
+                n::regDOORBELL0_CTRL_ENTRY_4,
+                n::regS2A_DOORBELL_ENTRY_6_CTRL,
+                0xa,
+                0x9,
+            ),
+        ];
+        let have = mmio.blocks(hwid::SDMA0).count();
+        for (i, (entry, ctrl, id, high)) in engines.into_iter().take(have).enumerate() {
+            let first = (caps.sdma_doorbell + i as u32 * caps.sdma_doorbell_stride) * 2;
+            b.wr(entry, range(first, SDMA_RANGE))?;
+            b.wr(ctrl, port(id, high, SDMA_RANGE))?;
+        }
+        Ok(())
+    }
+
+    fn stop(&self, mmio: &Mmio) -> Result {
+        mmio.block(hwid::NBIF, 0)?.set(
+            n::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+            &[(
+                n::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
+                0,
+            )],
+        )
+    }
+
+    fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
+        let at = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
+        mmio.write_byte_offset(at, 0)?;
+        // Reading back waits for the flush.
+        mmio.read_byte_offset(at)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A prefetchable PCI BAR, mapped write-combined, that goes away with the binding.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings,
+    device::{Bound, Core},
+    devres::Devres,
+    pci,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// How many bytes are touched in one go while unbinding is held off.
+const CHUNK: usize = 64 * 1024;
+
+/// The mapping itself.
+///
+/// # Invariants
+///
+/// `cpu` is what `ioremap_wc()` returned for `size` bytes of `bar`, whose region this object has
+/// requested.
+struct Mapping {
+    pdev: ARef<pci::Device>,
+    bar: i32,
+    cpu: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: The mapping may be released from any task.
+unsafe impl Send for Mapping {}
+// SAFETY: All accesses are I/O accesses, for which races are defined by the device.
+unsafe impl Sync for Mapping {}
+
+fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
+    core::ptr::from_ref(pdev).cast_mut().cast()
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the region is mapped and requested by this object.
+        unsafe {
+            bindings::iounmap(self.cpu.as_ptr().cast());
+            bindings::pci_release_region(raw(&self.pdev), self.bar);
+        }
+    }
+}
+
+/// A write-combined mapping of a whole BAR.
+pub(crate) struct WcBar {
+    map: Devres<Mapping>,
+    phys: u64,
+    size: usize,
+}
+
+impl WcBar {
+    /// Requests and maps BAR `bar`.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>, bar: u32, name: &'static CStr) -> Result<Self> {
+        let phys = pdev.resource_start(bar)?;
+        let size = usize::try_from(pdev.resource_len(bar)?)?;
+        if size == 0 {
+            return Err(ENODEV);
+        }
+        let num = i32::try_from(bar)?;
+        let normal: &pci::Device = pdev;
+        // SAFETY: `normal` is a valid device, `num` a valid BAR number, `name` is static.
+        kernel::error::to_result(unsafe {
+            bindings::pci_request_region(raw(normal), num, name.as_char_ptr())
+        })?;
+        // SAFETY: The range is a memory BAR that we have just requested.
+        let cpu = unsafe { bindings::ioremap_wc(phys, size) };
+        let Some(cpu) = NonNull::new(cpu.cast::<u8>()) else {
+            // SAFETY: The region was requested above.
+            unsafe { bindings::pci_release_region(raw(normal), num) };
+            return Err(ENOMEM);
+        };
+        // INVARIANT: Mapped and requested above.
+        let mapping = Mapping {
+            pdev: normal.into(),
+            bar: num,
+            cpu,
+            size,
+        };
+        let bound: &pci::Device<Bound> = pdev;
+        Ok(Self {
+            map: Devres::new(bound.as_ref(), mapping)?,
+            phys,
+            size,
+        })
+    }
+
+    /// The size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The CPU physical address of the BAR.
+    pub(crate) fn phys(&self) -> u64 {
+        self.phys
+    }
+
+    fn with<R>(&self, offset: usize, len: usize, f: impl FnOnce(*mut u8) -> R) -> Result<R> {
+        if offset.checked_add(len).is_none_or(|end| end > self.size) {
+            return Err(EINVAL);
+        }
+        let map = self.map.try_access().ok_or(ENODEV)?;
+        debug_assert!(map.size == self.size);
+        // SAFETY: The range was checked against the size of the mapping, which the guard `map`
+        // keeps alive during `f`.
+        Ok(f(unsafe { map.cpu.as_ptr().add(offset) }))
+    }
+
+    /// Reads the 64-bit word at byte `offset`, which must be aligned.
+    pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
+        if offset % 8 != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: `with()` passes a valid address of 8 mapped bytes.
+        self.with(offset, 8, |p| unsafe { bindings::readq(p.cast()) })
+    }
+
+    /// Reads the 32-bit word at byte `offset`, which must be aligned.
+    pub(crate) fn read32(&self, offset: usize) -> Result<u32> {
+        if offset % 4 != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: `with()` passes a valid address of 4 mapped bytes.
+        self.with(offset, 4, |p| unsafe { bindings::readl(p.cast()) })
+    }
+
+    /// Writes `count` 64-bit words from byte `offset` on, which must be aligned; `value(i)` gives
+    /// word `i`.
+    pub(crate) fn write64s(
+        &self,
+        offset: usize,
+        count: usize,
+        mut value: impl FnMut(usize) -> u64,
+    ) -> Result {
+        if offset % 8 != 0 {
+            return Err(EINVAL);
+        }
+        let len = count.checked_mul(8).ok_or(EINVAL)?;
+        let mut done = 0;
+        while done < len {
+            let n = CHUNK.min(len - done);
+            self.with(offset.checked_add(done).ok_or(EINVAL)?, n, |p| {
+                for i in 0..n / 8 {
+                    let v = value(done / 8 + i);
+                    // SAFETY: `with()` passes `n` mapped bytes; `i` stays below `n / 8`.
+                    unsafe { bindings::writeq(v, p.add(i * 8).cast()) };
+                }
+            })?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Writes one 64-bit word.
+    pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
+        self.write64s(offset, 1, |_| value)
+    }
+
+    /// Clears `len` bytes from byte `offset` on.
+    pub(crate) fn zero(&self, offset: usize, len: usize) -> Result {
+        let mut done = 0;
+        while done < len {
+            let n = CHUNK.min(len - done);
+            self.with(offset.checked_add(done).ok_or(EINVAL)?, n, |p| {
+                // SAFETY: `with()` passes `n` mapped bytes.
+                unsafe { bindings::memset_io(p.cast(), 0, n) }
+            })?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Copies device memory from byte `offset` on into `data`.
+    pub(crate) fn read(&self, offset: usize, data: &mut [u8]) -> Result {
+        let mut at = offset;
+        for chunk in data.chunks_mut(CHUNK) {
+            self.with(at, chunk.len(), |p| {
+                // SAFETY: Both sides hold `chunk.len()` bytes.
+                unsafe { bindings::memcpy_fromio(chunk.as_mut_ptr().cast(), p.cast(), chunk.len()) }
+            })?;
+            at += chunk.len();
+        }
+        Ok(())
+    }
+
+    /// Copies `data` to device memory from byte `offset` on.
+    pub(crate) fn write(&self, offset: usize, data: &[u8]) -> Result {
+        let mut at = offset;
+        for chunk in data.chunks(CHUNK) {
+            self.with(at, chunk.len(), |p| {
+                // SAFETY: Both sides hold `chunk.len()` bytes.
+                unsafe { bindings::memcpy_toio(p.cast(), chunk.as_ptr().cast(), chunk.len()) }
+            })?;
+            at += chunk.len();
+        }
+        Ok(())
+    }
+}

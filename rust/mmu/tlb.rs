@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! TLB invalidation for an address space.
+
+use kernel::prelude::*;
+
+use crate::{gpu::Gpu, hw::FlushType};
+
+/// Drops what the GPU has cached of the page tables of a PASID; complete on return.
+///
+/// Which VMIDs the process has at the moment only the firmware knows, so the KIQ is asked. When
+/// the GPU hangs or is gone there is nothing that could still translate.
+pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
+    if gpu.check_usable().is_err() {
+        return Ok(());
+    }
+    let mut kiq = gpu.kiq();
+    match &mut *kiq {
+        Some(kiq) => kiq.invalidate_tlbs(gpu, pasid, kind),
+        None => Ok(()),
+    }
+}

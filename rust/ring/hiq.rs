@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The HSA interface queue: how the kernel talks to the firmware scheduler.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::barrier,
+    time::{Delta, Instant, Monotonic},
+};
+
+use super::{
+    packet::{MapHiq, QueryStatus, RunList, SetResources, UnmapQueues, WriteRegister},
+    writer::{Layout, Wrap, Writer},
+    Batch,
+};
+use crate::{
+    gpu::Gpu,
+    hw::{MqdContext, MqdKind, QueueFormat, QueueSpec},
+};
+
+/// Words of the ring.
+const RING_DWORDS: usize = 512;
+const RING: usize = 0;
+const POINTERS: usize = PAGE_SIZE;
+const RPTR: usize = POINTERS;
+const WPTR: usize = POINTERS + 64;
+const FENCE: usize = POINTERS + 128;
+const EOP: usize = POINTERS + PAGE_SIZE;
+const EOP_BYTES: usize = 4096;
+const MQD: usize = EOP + EOP_BYTES;
+const TOTAL: usize = MQD + PAGE_SIZE;
+
+/// The fence's value before and after.
+const FENCE_INIT: u64 = 10;
+const FENCE_COMPLETED: u64 = 100;
+
+/// The HIQ of a GPU, mapped.
+pub(crate) struct Hiq {
+    writer: Writer,
+}
+
+impl Hiq {
+    /// Builds the HIQ and maps it through the KIQ.
+    pub(crate) fn start(gpu: &Gpu) -> Result<Self> {
+        let g = gpu.generation();
+        let buffer = gpu.system_buffer(TOTAL)?;
+        let base = buffer.gpu_addr();
+        let doorbell = gpu.doorbells().hiq();
+        let layout = Layout {
+            ring: RING,
+            dwords: RING_DWORDS,
+            rptr: RPTR,
+            wptr: WPTR,
+        };
+        let writer = Writer::new(c"HIQ", buffer, layout, Wrap::Fill, 1, doorbell)?;
+        let spec = QueueSpec {
+            format: QueueFormat::Pm4,
+            ring_va: writer.ring_addr(),
+            ring_size: writer.ring_bytes(),
+            rptr_va: writer.rptr_addr(),
+            wptr_va: writer.wptr_addr(),
+            eop_va: base + EOP as u64,
+            eop_size: EOP_BYTES as u32,
+            cwsr_va: 0,
+            cwsr_size: 0,
+            ctl_stack_size: 0,
+            tba: 0,
+            priority: 1,
+            percent: 100,
+            doorbell,
+            gws: false,
+            pm4_target_xcc: 0,
+        };
+        let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
+        let cx = MqdContext {
+            kind: MqdKind::Hiq,
+            addr: base + MQD as u64,
+            xcc: 0,
+            num_xcc: gpu.config().num_xcc,
+            stride: PAGE_SIZE as u32,
+        };
+        g.mqd.init(&cx, &spec, &mut image)?;
+        writer.buffer().write_dwords(MQD, &image)?;
+        let slot = g.gfx.hiq_slot();
+        let map = MapHiq {
+            pipe: slot.pipe,
+            queue: slot.queue,
+            me: slot.me,
+            doorbell,
+            mqd: cx.addr,
+            wptr: spec.wptr_va,
+        };
+        let mut kiq = gpu.kiq();
+        (*kiq).as_mut().ok_or(ENODEV)?.map_hiq(gpu, &map)?;
+        drop(kiq);
+        Ok(Self { writer })
+    }
+
+    /// Takes the HIQ off the hardware.
+    pub(crate) fn stop(&mut self, gpu: &Gpu) -> Result {
+        let doorbell = self.writer.doorbell();
+        let mut kiq = gpu.kiq();
+        match &mut *kiq {
+            Some(kiq) => kiq.unmap_hiq(gpu, doorbell),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&mut self, gpu: &Gpu, batch: &Batch) -> Result {
+        self.writer.submit(gpu, batch)
+    }
+
+    /// Tells the scheduler what it may hand out.
+    pub(crate) fn set_resources(&mut self, gpu: &Gpu, resources: &SetResources) -> Result {
+        let mut batch = Batch::new();
+        batch.push(resources)?;
+        self.send(gpu, &batch)
+    }
+
+    /// Writes a register of the command processor.
+    pub(crate) fn write_register(&mut self, gpu: &Gpu, reg: u32, value: u32) -> Result {
+        let mut batch = Batch::new();
+        batch.push(&WriteRegister { reg, value })?;
+        self.send(gpu, &batch)
+    }
+
+    /// Hands a runlist over.
+    pub(crate) fn run_list(&mut self, gpu: &Gpu, list: &RunList) -> Result {
+        let mut batch = Batch::new();
+        batch.push(list)?;
+        self.send(gpu, &batch)
+    }
+
+    /// Takes queues off the hardware and waits until they are off. `ETIME` when the scheduler
+    /// does not answer in time, `EIO` when the GPU was found to hang meanwhile.
+    pub(crate) fn unmap(&mut self, gpu: &Gpu, unmap: &UnmapQueues, timeout_ms: i64) -> Result {
+        let mut batch = Batch::new();
+        batch.push(unmap)?;
+        self.send(gpu, &batch)?;
+        self.fence(gpu, timeout_ms)
+    }
+
+    /// Waits until the scheduler has dealt with everything sent before. Errors as above.
+    pub(crate) fn fence(&mut self, gpu: &Gpu, timeout_ms: i64) -> Result {
+        self.writer.buffer().write64(FENCE, FENCE_INIT)?;
+        barrier::mb(barrier::Full);
+        let mut batch = Batch::new();
+        batch.push(&QueryStatus {
+            addr: self.writer.buffer().gpu_addr() + FENCE as u64,
+            value: FENCE_COMPLETED,
+        })?;
+        self.send(gpu, &batch)?;
+        self.wait_fence(gpu, timeout_ms)
+    }
+
+    fn wait_fence(&self, gpu: &Gpu, timeout_ms: i64) -> Result {
+        let start = Instant::<Monotonic>::now();
+        while self.writer.buffer().read64(FENCE)? != FENCE_COMPLETED {
+            gpu.check_usable()?;
+            if start.elapsed() > Delta::from_millis(timeout_ms) {
+                return Err(ETIME);
+            }
+            kernel::time::delay::fsleep(Delta::from_micros(10));
+        }
+        Ok(())
+    }
+
+    /// The doorbell of a queue that did not let itself be preempted; the note is cleared.
+    pub(crate) fn take_hung_doorbell(&self, gpu: &Gpu) -> Result<Option<u32>> {
+        let at = MQD + gpu.generation().mqd.hung_doorbell_dword() * 4;
+        let doorbell = self.writer.buffer().read32(at)?;
+        if doorbell == 0 {
+            return Ok(None);
+        }
+        self.writer.buffer().write32(at, 0)?;
+        Ok(Some(doorbell))
+    }
+
+    /// A copy of the MQD, for debugfs.
+    pub(crate) fn mqd_words(&self, gpu: &Gpu) -> Result<KVec<u32>> {
+        let mut words = KVec::from_elem(0u32, gpu.generation().mqd.dwords(), GFP_KERNEL)?;
+        self.writer.buffer().read_dwords(MQD, &mut words)?;
+        Ok(words)
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel interface queue: the only queue that is loaded by registers. It maps the HIQ and
+//! invalidates TLBs by PASID.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
+
+use super::{
+    packet::{
+        Filter, InvalidateTlbs, MapHiq, SetResources, SetUconfigReg, UnmapQueues, WriteMemory,
+    },
+    writer::{Layout, Wrap, Writer},
+    Batch,
+};
+use crate::{
+    gpu::Gpu,
+    hw::{FlushType, KiqSetup, MqdContext, MqdKind, QueueFormat, QueueSpec},
+};
+
+/// Words of the ring.
+const RING_DWORDS: usize = 2048;
+/// Commits end on a multiple of this.
+const ALIGN_DWORDS: usize = 256;
+const RING: usize = 0;
+const EOP: usize = RING_DWORDS * 4;
+const EOP_BYTES: usize = 4096;
+const POINTERS: usize = EOP + EOP_BYTES;
+const RPTR: usize = POINTERS;
+const WPTR: usize = POINTERS + 64;
+const FENCE: usize = POINTERS + 128;
+const MQD: usize = POINTERS + PAGE_SIZE;
+const TOTAL: usize = MQD + PAGE_SIZE;
+
+/// What a ring test finds in the scratch register before and after.
+const TEST_BEFORE: u32 = 0xcafe_dead;
+const TEST_AFTER: u32 = 0xdead_beef;
+/// How long a ring test may take.
+const TEST_TIMEOUT_MS: i64 = 100;
+/// How long a fence may take. The C driver polls for 10 ms first and then for a second per try.
+const FENCE_TIMEOUT_MS: i64 = 1000;
+
+/// The KIQ of a GPU, running.
+pub(crate) struct Kiq {
+    writer: Writer,
+    fence: u32,
+}
+
+impl Kiq {
+    /// Loads the KIQ and tests that it executes packets.
+    pub(crate) fn start(gpu: &Gpu) -> Result<Self> {
+        let g = gpu.generation();
+        let mmio = gpu.mmio()?;
+        let buffer = gpu.system_buffer(TOTAL)?;
+        let base = buffer.gpu_addr();
+        let doorbell = g.caps.kiq_doorbell * 2;
+        let layout = Layout {
+            ring: RING,
+            dwords: RING_DWORDS,
+            rptr: RPTR,
+            wptr: WPTR,
+        };
+        let writer = Writer::new(c"KIQ", buffer, layout, Wrap::Split, ALIGN_DWORDS, doorbell)?;
+        let spec = QueueSpec {
+            format: QueueFormat::Pm4,
+            ring_va: writer.ring_addr(),
+            ring_size: writer.ring_bytes(),
+            rptr_va: writer.rptr_addr(),
+            wptr_va: writer.wptr_addr(),
+            eop_va: base + EOP as u64,
+            eop_size: EOP_BYTES as u32,
+            cwsr_va: 0,
+            cwsr_size: 0,
+            ctl_stack_size: 0,
+            tba: 0,
+            priority: 0,
+            percent: 100,
+            doorbell,
+            gws: false,
+            pm4_target_xcc: 0,
+        };
+        let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
+        let cx = MqdContext {
+            kind: MqdKind::Kiq,
+            addr: base + MQD as u64,
+            xcc: 0,
+            num_xcc: gpu.config().num_xcc,
+            stride: 0,
+        };
+        g.mqd.init(&cx, &spec, &mut image)?;
+        g.gfx.kiq_merge(mmio, 0, &mut image)?;
+        writer.buffer().write_dwords(MQD, &image)?;
+        let setup = KiqSetup {
+            mqd_addr: cx.addr,
+            doorbell,
+        };
+        g.gfx.kiq_start(mmio, 0, &setup, &image)?;
+        let mut kiq = Self { writer, fence: 0 };
+        let tested = kiq.declare(gpu).and_then(|()| kiq.test(gpu));
+        if let Err(e) = tested {
+            dev_err!(gpu.dev(), "KIQ does not execute packets: {e:?}\n");
+            // Already failing; the queue is stopped as well as it goes.
+            let _ = kiq.stop(gpu);
+            return Err(e);
+        }
+        dev_dbg!(gpu.dev(), "KIQ runs\n");
+        Ok(kiq)
+    }
+
+    /// Takes the KIQ off the hardware.
+    pub(crate) fn stop(self, gpu: &Gpu) -> Result {
+        gpu.generation().gfx.kiq_stop(gpu.mmio()?, 0)
+    }
+
+    /// Says that this is the KIQ and that it hands out no queue slots of its own.
+    fn declare(&mut self, gpu: &Gpu) -> Result {
+        let mut batch = Batch::new();
+        batch.push(&SetResources {
+            hiq: false,
+            vmid_mask: 0,
+            queue_mask: 0,
+            unmap_latency_ms: 0,
+            gws_mask: 0,
+            xnack_chain: false,
+        })?;
+        self.writer.submit(gpu, &batch)
+    }
+
+    /// Lets a packet write a register and looks at it: everything sent before was executed.
+    pub(crate) fn test(&mut self, gpu: &Gpu) -> Result {
+        let g = gpu.generation();
+        let mmio = gpu.mmio()?;
+        g.gfx.write_scratch(mmio, 0, TEST_BEFORE)?;
+        if g.gfx.read_scratch(mmio, 0)? != TEST_BEFORE {
+            return Err(EIO);
+        }
+        let mut batch = Batch::new();
+        batch.push(&SetUconfigReg {
+            reg: g.gfx.scratch_packet_reg(mmio, 0)?,
+            value: TEST_AFTER,
+        })?;
+        self.writer.submit(gpu, &batch)?;
+        wait(TEST_TIMEOUT_MS, || {
+            Ok(g.gfx.read_scratch(mmio, 0)? == TEST_AFTER)
+        })
+    }
+
+    /// Sends packets and waits until they are executed.
+    fn run(&mut self, gpu: &Gpu, mut batch: Batch) -> Result {
+        let fence = self.fence.wrapping_add(1);
+        batch.push(&WriteMemory {
+            addr: self.writer.buffer().gpu_addr() + FENCE as u64,
+            value: fence,
+        })?;
+        self.writer.submit(gpu, &batch)?;
+        self.fence = fence;
+        let buffer = self.writer.buffer();
+        wait(FENCE_TIMEOUT_MS, || Ok(buffer.read32(FENCE)? == fence)).inspect_err(|_| {
+            dev_err!(gpu.dev(), "KIQ fence {fence} did not come\n");
+        })
+    }
+
+    /// Maps the HIQ.
+    pub(crate) fn map_hiq(&mut self, gpu: &Gpu, map: &MapHiq) -> Result {
+        let mut batch = Batch::new();
+        batch.push(map)?;
+        self.run(gpu, batch)
+    }
+
+    /// Takes the HIQ off its slot.
+    pub(crate) fn unmap_hiq(&mut self, gpu: &Gpu, doorbell: u32) -> Result {
+        let mut batch = Batch::new();
+        batch.push(&UnmapQueues {
+            filter: Filter::Doorbell(doorbell),
+            reset: true,
+        })?;
+        self.writer.submit(gpu, &batch)?;
+        self.test(gpu)
+    }
+
+    /// Drops a process's translations in all hubs; complete on return.
+    pub(crate) fn invalidate_tlbs(&mut self, gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
+        let mut batch = Batch::new();
+        if gpu.generation().caps.tlb_extra_flush {
+            batch.push(&InvalidateTlbs {
+                pasid,
+                flush_type: FlushType::Heavyweight as u32,
+            })?;
+        }
+        batch.push(&InvalidateTlbs {
+            pasid,
+            flush_type: kind as u32,
+        })?;
+        self.run(gpu, batch)
+    }
+}
+
+/// Polls until `done`, politely; `ETIMEDOUT` when it does not come.
+fn wait(timeout_ms: i64, done: impl Fn() -> Result<bool>) -> Result {
+    let start = Instant::<Monotonic>::now();
+    loop {
+        if done()? {
+            return Ok(());
+        }
+        if start.elapsed() > Delta::from_millis(timeout_ms) {
+            return if done()? { Ok(()) } else { Err(ETIMEDOUT) };
+        }
+        fsleep(Delta::from_micros(20));
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packets that the kernel sends, one type each. Layouts come from `abi`; what is put into
+//! them follows the C driver.
+
+use kernel::prelude::*;
+use rkfd_abi::pm4;
+
+use super::Packet;
+
+const fn lo(value: u64) -> u32 {
+    value as u32
+}
+
+const fn hi(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+/// Declares which queue sends and what the scheduler may hand out.
+pub(crate) struct SetResources {
+    /// The sender is the HIQ, else the KIQ.
+    pub(crate) hiq: bool,
+    /// VMIDs of processes.
+    pub(crate) vmid_mask: u32,
+    /// Queue slots of processes.
+    pub(crate) queue_mask: u64,
+    /// Patience with a queue that does not let itself be preempted, in milliseconds.
+    pub(crate) unmap_latency_ms: u32,
+    /// Global wave sync entries.
+    pub(crate) gws_mask: u64,
+    /// Processes with and without retry faults may share a chained runlist.
+    pub(crate) xnack_chain: bool,
+}
+
+impl Packet for SetResources {
+    const NAME: &'static CStr = c"SET_RESOURCES";
+    const DWORDS: usize = pm4::set_resources::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::set_resources as p;
+        out[0] = p::PACKET.header();
+        let kind = if self.hiq {
+            p::QUEUE_TYPE_HIQ
+        } else {
+            p::QUEUE_TYPE_KIQ
+        };
+        p::QUEUE_TYPE.set(out, kind);
+        p::VMID_MASK.set(out, self.vmid_mask);
+        p::UNMAP_LATENCY.set(out, self.unmap_latency_ms / 100);
+        p::ENB_XNACK_RETRY_DISABLE_CHECK.set(out, self.xnack_chain.into());
+        p::QUEUE_MASK_LO.set(out, lo(self.queue_mask));
+        p::QUEUE_MASK_HI.set(out, hi(self.queue_mask));
+        p::GWS_MASK_LO.set(out, lo(self.gws_mask));
+        p::GWS_MASK_HI.set(out, hi(self.gws_mask));
+    }
+}
+
+/// Maps the HIQ to its slot.
+pub(crate) struct MapHiq {
+    /// Pipe of the MEC.
+    pub(crate) pipe: u32,
+    /// Queue of the pipe.
+    pub(crate) queue: u32,
+    /// MEC, 1 or 2.
+    pub(crate) me: u32,
+    /// Its doorbell.
+    pub(crate) doorbell: u32,
+    /// Its MQD.
+    pub(crate) mqd: u64,
+    /// Where its write pointer is.
+    pub(crate) wptr: u64,
+}
+
+impl Packet for MapHiq {
+    const NAME: &'static CStr = c"MAP_QUEUES(HIQ)";
+    const DWORDS: usize = pm4::map_queues::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::map_queues as p;
+        out[0] = p::PACKET.header();
+        p::QUEUE_SEL.set(out, p::QUEUE_SEL_SPECIFIED);
+        p::QUEUE.set(out, self.queue);
+        p::PIPE.set(out, self.pipe);
+        p::ME.set(out, self.me - 1);
+        p::QUEUE_TYPE.set(out, p::QUEUE_TYPE_NORMAL_COMPUTE);
+        p::ENGINE_SEL.set(out, p::ENGINE_SEL_HIQ);
+        p::NUM_QUEUES.set(out, 1);
+        p::DOORBELL_OFFSET.set(out, self.doorbell);
+        p::MQD_ADDR_LO.set(out, lo(self.mqd));
+        p::MQD_ADDR_HI.set(out, hi(self.mqd));
+        p::WPTR_ADDR_LO.set(out, lo(self.wptr));
+        p::WPTR_ADDR_HI.set(out, hi(self.wptr));
+    }
+}
+
+/// Maps a user queue; the scheduler chooses the slot.
+pub(crate) struct MapUserQueue {
+    /// Its doorbell.
+    pub(crate) doorbell: u32,
+    /// Its MQD.
+    pub(crate) mqd: u64,
+    /// Where its write pointer is, in the process's address space.
+    pub(crate) wptr: u64,
+    /// It owns the global wave sync.
+    pub(crate) gws: bool,
+}
+
+impl Packet for MapUserQueue {
+    const NAME: &'static CStr = c"MAP_QUEUES";
+    const DWORDS: usize = pm4::map_queues::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::map_queues as p;
+        out[0] = p::PACKET.header();
+        p::QUEUE_SEL.set(out, p::QUEUE_SEL_HWS_DETERMINED);
+        p::GWS_CONTROL_QUEUE.set(out, self.gws.into());
+        p::EXTENDED_ENGINE_SEL.set(out, p::EXTENDED_ENGINE_SEL_LEGACY);
+        p::QUEUE_TYPE.set(out, p::QUEUE_TYPE_NORMAL_COMPUTE);
+        p::ENGINE_SEL.set(out, p::ENGINE_SEL_COMPUTE);
+        p::NUM_QUEUES.set(out, 1);
+        p::DOORBELL_OFFSET.set(out, self.doorbell);
+        p::MQD_ADDR_LO.set(out, lo(self.mqd));
+        p::MQD_ADDR_HI.set(out, hi(self.mqd));
+        p::WPTR_ADDR_LO.set(out, lo(self.wptr));
+        p::WPTR_ADDR_HI.set(out, hi(self.wptr));
+    }
+}
+
+/// Which queues UNMAP_QUEUES means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filter {
+    /// The queue with this doorbell.
+    Doorbell(u32),
+    /// The queues of a process.
+    Pasid(u32),
+    /// All that are not static.
+    Dynamic,
+    /// All.
+    All,
+}
+
+/// Takes queues off the hardware.
+pub(crate) struct UnmapQueues {
+    /// Which.
+    pub(crate) filter: Filter,
+    /// Throw their work away instead of saving it.
+    pub(crate) reset: bool,
+}
+
+impl Packet for UnmapQueues {
+    const NAME: &'static CStr = c"UNMAP_QUEUES";
+    const DWORDS: usize = pm4::unmap_queues::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::unmap_queues as p;
+        out[0] = p::PACKET.header();
+        let action = if self.reset {
+            p::ACTION_RESET
+        } else {
+            p::ACTION_PREEMPT
+        };
+        p::ACTION.set(out, action);
+        p::ENGINE_SEL.set(out, 0);
+        match self.filter {
+            Filter::Doorbell(index) => {
+                p::QUEUE_SEL.set(out, p::QUEUE_SEL_SPECIFIED);
+                p::NUM_QUEUES.set(out, 1);
+                p::DOORBELL_OFFSET0.set(out, index);
+            }
+            Filter::Pasid(pasid) => {
+                p::QUEUE_SEL.set(out, p::QUEUE_SEL_PASID);
+                p::PASID.set(out, pasid);
+            }
+            Filter::Dynamic => p::QUEUE_SEL.set(out, p::QUEUE_SEL_ALL_NON_STATIC),
+            Filter::All => p::QUEUE_SEL.set(out, p::QUEUE_SEL_ALL),
+        }
+    }
+}
+
+/// A fence behind everything that was sent before.
+pub(crate) struct QueryStatus {
+    /// Where the fence is.
+    pub(crate) addr: u64,
+    /// What is written there.
+    pub(crate) value: u64,
+}
+
+impl Packet for QueryStatus {
+    const NAME: &'static CStr = c"QUERY_STATUS";
+    const DWORDS: usize = pm4::query_status::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::query_status as p;
+        out[0] = p::PACKET.header();
+        p::INTERRUPT_SEL.set(out, p::INTERRUPT_SEL_COMPLETION);
+        p::COMMAND.set(out, p::COMMAND_FENCE_ONLY_AFTER_WRITE_ACK);
+        p::ADDR_LO.set(out, lo(self.addr));
+        p::ADDR_HI.set(out, hi(self.addr));
+        p::DATA_LO.set(out, lo(self.value));
+        p::DATA_HI.set(out, hi(self.value));
+    }
+}
+
+/// Executes a runlist.
+pub(crate) struct RunList {
+    /// Address of the list.
+    pub(crate) addr: u64,
+    /// 32-bit words of it.
+    pub(crate) dwords: u32,
+    /// The list ends in itself, so that the scheduler goes round it for ever.
+    pub(crate) chain: bool,
+    /// Processes that may be on the hardware at a time.
+    pub(crate) processes: u32,
+}
+
+impl Packet for RunList {
+    const NAME: &'static CStr = c"RUN_LIST";
+    const DWORDS: usize = pm4::run_list::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::run_list as p;
+        out[0] = p::PACKET.header();
+        p::IB_BASE_LO.set(out, lo(self.addr) >> p::IB_BASE_LO.field.shift);
+        p::IB_BASE_HI.set(out, hi(self.addr));
+        p::IB_SIZE.set(out, self.dwords);
+        p::CHAIN.set(out, self.chain.into());
+        p::CHAINED_RUNLIST_IDLE_DISABLE.set(out, self.chain.into());
+        p::VALID.set(out, 1);
+        p::PROCESS_CNT.set(out, self.processes);
+    }
+}
+
+/// Drops translations of a process.
+pub(crate) struct InvalidateTlbs {
+    /// The process.
+    pub(crate) pasid: u32,
+    /// Type of the flush as the hardware counts it.
+    pub(crate) flush_type: u32,
+}
+
+impl Packet for InvalidateTlbs {
+    const NAME: &'static CStr = c"INVALIDATE_TLBS";
+    const DWORDS: usize = pm4::invalidate_tlbs::DWORDS;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::invalidate_tlbs as p;
+        out[0] = p::PACKET.header();
+        p::DST_SEL.set(out, p::DST_SEL_PASID);
+        p::ALL_HUB.set(out, 1);
+        p::PASID.set(out, self.pasid);
+        p::FLUSH_TYPE.set(out, self.flush_type);
+    }
+}
+
+/// Writes a word to memory.
+pub(crate) struct WriteMemory {
+    /// Where.
+    pub(crate) addr: u64,
+    /// What.
+    pub(crate) value: u32,
+}
+
+impl Packet for WriteMemory {
+    const NAME: &'static CStr = c"WRITE_DATA(memory)";
+    const DWORDS: usize = 5;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::write_data as p;
+        out[0] = pm4::header(p::OPCODE, Self::DWORDS as u32 - 1);
+        p::DST_SEL.set(out, p::DST_SEL_MEMORY);
+        p::WR_CONFIRM.set(out, 1);
+        p::DST_MEM_ADDR_LO.set(out, lo(self.addr) >> p::DST_MEM_ADDR_LO.field.shift);
+        p::DST_MEM_ADDR_HI.set(out, hi(self.addr));
+        out[4] = self.value;
+    }
+}
+
+/// Writes a register.
+pub(crate) struct WriteRegister {
+    /// Its address as packets count it.
+    pub(crate) reg: u32,
+    /// What.
+    pub(crate) value: u32,
+}
+
+impl Packet for WriteRegister {
+    const NAME: &'static CStr = c"WRITE_DATA(register)";
+    const DWORDS: usize = 5;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::write_data as p;
+        out[0] = pm4::header(p::OPCODE, Self::DWORDS as u32 - 1);
+        p::DST_SEL.set(out, p::DST_SEL_REGISTER);
+        p::ADDR_INCR.set(out, 1);
+        p::DST_MMREG_ADDR.set(out, self.reg);
+        out[4] = self.value;
+    }
+}
+
+/// Writes a register of the user configuration space.
+pub(crate) struct SetUconfigReg {
+    /// Its address as packets count it, from the start of that space.
+    pub(crate) reg: u32,
+    /// What.
+    pub(crate) value: u32,
+}
+
+impl Packet for SetUconfigReg {
+    const NAME: &'static CStr = c"SET_UCONFIG_REG";
+    const DWORDS: usize = 3;
+
+    fn emit(&self, out: &mut [u32]) {
+        use pm4::set_uconfig_reg as p;
+        out[0] = pm4::header(p::OPCODE, Self::DWORDS as u32 - 1);
+        out[1] = self.reg.wrapping_sub(p::START);
+        out[2] = self.value;
+    }
+}

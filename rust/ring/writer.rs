@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A ring of 32-bit words: room, wrap, commit, doorbell.
+//!
+//! The write pointer counts words since the start and never wraps; the hardware reports its read
+//! pointer modulo the size. One word stays free, so that full and empty differ.
+
+use kernel::{prelude::*, sync::barrier};
+use rkfd_abi::pm4;
+
+use super::Batch;
+use crate::{
+    gpu::{gart::Buffer, Gpu},
+    trace,
+};
+
+/// What happens when a batch does not fit before the end of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrap {
+    /// It continues at the start.
+    Split,
+    /// The rest is filled with NOPs.
+    Fill,
+}
+
+/// Where a ring and its pointers are in a buffer.
+pub(crate) struct Layout {
+    /// Byte offset of the ring.
+    pub(crate) ring: usize,
+    /// 32-bit words of the ring, a power of two.
+    pub(crate) dwords: usize,
+    /// Byte offset at which the hardware reports its read pointer.
+    pub(crate) rptr: usize,
+    /// Byte offset of the write pointer, 64 bits.
+    pub(crate) wptr: usize,
+}
+
+/// The write side of a ring.
+pub(crate) struct Writer {
+    buffer: Buffer,
+    layout: Layout,
+    wrap: Wrap,
+    /// Every commit ends on a multiple of this many words.
+    align: usize,
+    doorbell: u32,
+    wptr: u64,
+    name: &'static CStr,
+}
+
+impl Writer {
+    /// Makes the write side of an empty ring.
+    pub(crate) fn new(
+        name: &'static CStr,
+        buffer: Buffer,
+        layout: Layout,
+        wrap: Wrap,
+        align: usize,
+        doorbell: u32,
+    ) -> Result<Self> {
+        if !layout.dwords.is_power_of_two() || align == 0 || layout.dwords % align != 0 {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            buffer,
+            layout,
+            wrap,
+            align,
+            doorbell,
+            wptr: 0,
+            name,
+        })
+    }
+
+    /// The memory of the ring.
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Address of the ring for the GPU.
+    pub(crate) fn ring_addr(&self) -> u64 {
+        self.buffer.gpu_addr() + self.layout.ring as u64
+    }
+
+    /// Bytes of the ring.
+    pub(crate) fn ring_bytes(&self) -> u32 {
+        (self.layout.dwords * 4) as u32
+    }
+
+    /// Address at which the hardware reports its read pointer.
+    pub(crate) fn rptr_addr(&self) -> u64 {
+        self.buffer.gpu_addr() + self.layout.rptr as u64
+    }
+
+    /// Address of the write pointer for the GPU.
+    pub(crate) fn wptr_addr(&self) -> u64 {
+        self.buffer.gpu_addr() + self.layout.wptr as u64
+    }
+
+    /// The doorbell.
+    pub(crate) fn doorbell(&self) -> u32 {
+        self.doorbell
+    }
+
+    /// Words that can be written.
+    fn room(&self) -> Result<usize> {
+        let mask = self.layout.dwords - 1;
+        let rptr = self.buffer.read32(self.layout.rptr)? as usize & mask;
+        let used = (self.wptr as usize).wrapping_sub(rptr) & mask;
+        Ok(mask - used)
+    }
+
+    fn put(&mut self, word: u32) -> Result {
+        let at = self.wptr as usize & (self.layout.dwords - 1);
+        self.buffer.write32(self.layout.ring + at * 4, word)?;
+        self.wptr += 1;
+        Ok(())
+    }
+
+    /// Writes the packets and rings the doorbell. `ENOMEM` when the ring is full: nothing was
+    /// written then.
+    pub(crate) fn submit(&mut self, gpu: &Gpu, batch: &Batch) -> Result {
+        let at = self.wptr as usize & (self.layout.dwords - 1);
+        let to_end = self.layout.dwords - at;
+        let skip = match self.wrap {
+            Wrap::Fill if batch.len() >= to_end => to_end,
+            _ => 0,
+        };
+        let end = at + skip + batch.len();
+        let pad = end.next_multiple_of(self.align) - end;
+        if skip + batch.len() + pad > self.room()? {
+            return Err(ENOMEM);
+        }
+        for _ in 0..skip {
+            self.put(pm4::NOP_SINGLE)?;
+        }
+        for word in batch.iter() {
+            self.put(*word)?;
+        }
+        for _ in 0..pad {
+            self.put(pm4::NOP_SINGLE)?;
+        }
+        // The hardware must see the packets before the pointer, and the pointer before the bell.
+        barrier::mb(barrier::Full);
+        self.buffer.write64(self.layout.wptr, self.wptr)?;
+        barrier::mb(barrier::Full);
+        trace::packet(
+            gpu.id(),
+            self.name,
+            batch.name(),
+            batch.len() as u32,
+            self.wptr,
+        );
+        gpu.doorbells().ring64(self.doorbell, self.wptr)
+    }
+}
