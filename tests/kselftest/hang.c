@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * For a GPU whose scheduler does not take queues off the hardware any more: the driver gives up after its
+ * 9 seconds, says so, and nobody is stuck.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The child must be gone soon after it is killed. */
+static void expect_death(pid_t child, double seconds)
+{
+	double end = now() + seconds;
+	int status;
+
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		ASSERT(now() < end, "process %d cannot be killed", child);
+		usleep(50000);
+	}
+}
+
+/*
+ * The first queue needs nothing taken off. The second one does: it is refused after the timeout. What was
+ * open can be closed, and the process ends.
+ */
+TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
+{
+	double start, took;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct kfd_queue first, second;
+		struct kfd_ioctl_create_queue_args args;
+		struct kfd k;
+		int ret;
+
+		fixture_open(&k);
+		ASSERT_OK(kfd_queue_create(&k, &first, 64));
+		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
+		start = now();
+		ret = kfd_queue_start(&second, &args);
+		took = now() - start;
+		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s", ktap_errno_name(ret));
+		EXPECT(took > 5 && took < 40, "after %.1f s", took);
+		ktap_end();
+	}
+	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)
+		usleep(100000);
+	EXPECT(kill(child, 0) != 0, "the process is still there");
+}
+
+/* A process that was open all the while can be killed, and a new one is answered, with yes or no. */
+TEST_TIMEOUT(processes_can_still_be_killed, 180)
+{
+	struct kfd k;
+	double start;
+	pid_t child;
+	int ret;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct kfd_queue q;
+
+		fixture_open(&k);
+		kfd_queue_create(&k, &q, 64);
+		for (;;)
+			pause();
+	}
+	usleep(3000000);
+	ASSERT(kill(child, SIGKILL) == 0);
+	expect_death(child, 90);
+	start = now();
+	ret = kfd_open_device(&k);
+	EXPECT(now() - start < 60, "open took %.1f s", now() - start);
+	EXPECT_OK(ret);
+}
