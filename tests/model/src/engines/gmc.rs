@@ -171,8 +171,10 @@ impl Gmc {
     /// A register of `hub` was written.
     pub fn reg_write(&self, hub: Hub, reg: RegId, value: u32) {
         let state = self.hub(hub);
-        if let Some(request) = state.regs.write(hub, reg, value) {
-            self.invalidate(hub, request);
+        match state.regs.write(hub, reg, value) {
+            Some(hub::Drop::Request(request)) => self.invalidate(hub, request),
+            Some(hub::Drop::All) => state.tlb.drop_all(),
+            None => {}
         }
     }
 

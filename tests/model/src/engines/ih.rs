@@ -91,7 +91,10 @@ impl Msix {
     pub fn send(&self, vector: usize) -> bool {
         let vectors = self.vectors.lock().unwrap_or_else(|e| e.into_inner());
         match vectors.get(vector) {
-            Some(Some(file)) => (&*file).write_all(&1u64.to_ne_bytes()).is_ok(),
+            Some(Some(file)) => {
+                let mut event: &File = file;
+                event.write_all(&1u64.to_ne_bytes()).is_ok()
+            }
             _ => false,
         }
     }

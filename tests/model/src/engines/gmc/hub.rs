@@ -22,6 +22,7 @@ const COUNT: u32 = gc::regMC_VM_MX_L1_TLB_CNTL.off + 1 - FIRST;
 /// Distance of the memory hub's block.
 const MM_SHIFT: u32 = mmhub::regVM_L2_CNTL.off - FIRST;
 
+const L2_CNTL2: u32 = gc::regVM_L2_CNTL2.off;
 const L2_CNTL3: u32 = gc::regVM_L2_CNTL3.off;
 const L2_FAULT_CNTL: u32 = gc::regVM_L2_PROTECTION_FAULT_CNTL.off;
 const L2_FAULT_STATUS: u32 = gc::regVM_L2_PROTECTION_FAULT_STATUS.off;
@@ -54,6 +55,15 @@ mod permission {
     pub const READ: u32 = 2;
     pub const WRITE: u32 = 4;
     pub const EXECUTE: u32 = 8;
+}
+
+/// What a register write asks the hub to drop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drop {
+    /// An invalidation request, in the layout of the REQ register.
+    Request(u32),
+    /// All translations (`VM_L2_CNTL2`).
+    All,
 }
 
 /// A fault as the registers and the interrupt entry describe it.
@@ -135,8 +145,8 @@ impl HubRegs {
         }
     }
 
-    /// A write by the guest; returns an invalidation request if it was one.
-    pub fn write(&self, hub: Hub, reg: RegId, value: u32) -> Option<u32> {
+    /// A write by the guest; returns which translations it drops.
+    pub fn write(&self, hub: Hub, reg: RegId, value: u32) -> Option<Drop> {
         let off = Self::normalise(hub, reg)?;
         match off {
             _ if (ENG0_REQ..ENG0_REQ + ENGINES).contains(&off) => {
@@ -146,7 +156,13 @@ impl HubRegs {
                 if gc::VM_INVALIDATE_ENG0_REQ__CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
                     self.clear_fault();
                 }
-                return Some(value);
+                return Some(Drop::Request(value));
+            }
+            L2_CNTL2 => {
+                let bits = gc::VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS.mask
+                    | gc::VM_L2_CNTL2__INVALIDATE_L2_CACHE.mask;
+                self.set(off, value & !bits);
+                return (value & bits != 0).then_some(Drop::All);
             }
             _ if (ENG0_ACK..ENG0_ACK + ENGINES).contains(&off) => {}
             L2_FAULT_STATUS | L2_FAULT_ADDR_LO | L2_FAULT_ADDR_HI => {}
