@@ -96,6 +96,11 @@ impl ProcessSlot {
         state.map.tma = tma;
     }
 
+    /// The first-level trap handler, 0 for none.
+    pub(crate) fn trap_handler(&self) -> u64 {
+        self.state.lock().map.tba
+    }
+
     /// Sets whether the process's faults are retried; takes effect when it is mapped the next
     /// time.
     pub(crate) fn set_xnack(&self, xnack: bool) {

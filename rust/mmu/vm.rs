@@ -6,7 +6,10 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{AtomicFlag, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 use super::{
@@ -21,6 +24,8 @@ use crate::{gpu::Gpu, hw::FlushType, trace};
 struct Mapping {
     va: u64,
     len: u64,
+    /// Users that need the mapping where it is.
+    pins: u32,
     /// Keeps the memory while the GPU can reach it.
     _bo: BoRef,
 }
@@ -39,6 +44,8 @@ pub(crate) struct Vm {
     pasid: Pasid,
     gpu: Arc<Gpu>,
     root: u64,
+    /// A process computes in it.
+    claimed: AtomicFlag,
 }
 
 impl Vm {
@@ -58,6 +65,7 @@ impl Vm {
                 pasid,
                 gpu: gpu.clone(),
                 root,
+                claimed: AtomicFlag::new(false),
             }),
             GFP_KERNEL,
         )
@@ -77,6 +85,11 @@ impl Vm {
     /// life of the address space.
     pub(crate) fn root(&self) -> u64 {
         self.root
+    }
+
+    /// Makes it the address space of a process; false if it is one already.
+    pub(crate) fn claim(&self) -> bool {
+        !self.claimed.xchg(true, Relaxed)
     }
 
     fn check_range(&self, va: u64, len: u64) -> Result<u64> {
@@ -116,6 +129,7 @@ impl Vm {
         let new = Mapping {
             va,
             len,
+            pins: 0,
             _bo: bo.clone(),
         };
         inner
@@ -126,8 +140,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes the mapping of exactly this range away; `EINVAL` when there is none. The GPU cannot
-    /// reach the memory any more when this returns.
+    /// Takes the mapping of exactly this range away; `EINVAL` when there is none, `EBUSY` when it
+    /// is pinned. The GPU cannot reach the memory any more when this returns.
     pub(crate) fn unmap(&self, va: u64, len: u64) -> Result {
         self.check_range(va, len)?;
         let mut inner = self.inner.lock();
@@ -136,6 +150,9 @@ impl Vm {
             .iter()
             .position(|m| m.va == va && m.len == len)
             .ok_or(EINVAL)?;
+        if inner.mappings.get(at).is_some_and(|m| m.pins > 0) {
+            return Err(EBUSY);
+        }
         let mut update = Update::new(&self.gpu);
         if self.gpu.mmio().is_ok() {
             inner.tree.unmap(&mut update, va, len)?;
@@ -156,6 +173,22 @@ impl Vm {
         Ok(())
     }
 
+    /// Keeps the mapping that starts at `va` from being taken away. It has to be `len` bytes long,
+    /// or of any length if `len` is 0; `EINVAL` when there is none.
+    pub(crate) fn pin(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
+        let mut inner = self.inner.lock();
+        let mapping = inner
+            .mappings
+            .iter_mut()
+            .find(|m| m.va == va && (len == 0 || m.len == len))
+            .ok_or(EINVAL)?;
+        mapping.pins += 1;
+        Ok(Pin {
+            vm: self.clone(),
+            va,
+        })
+    }
+
     /// Is all of the range mapped, by one or more objects?
     pub(crate) fn is_mapped(&self, va: u64, len: u64) -> bool {
         let Some(end) = va.checked_add(len) else {
@@ -172,5 +205,20 @@ impl Vm {
             }
         }
         false
+    }
+}
+
+/// Keeps a mapping in place.
+pub(crate) struct Pin {
+    vm: Arc<Vm>,
+    va: u64,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut inner = self.vm.inner.lock();
+        if let Some(mapping) = inner.mappings.iter_mut().find(|m| m.va == self.va) {
+            mapping.pins -= 1;
+        }
     }
 }
