@@ -41,6 +41,24 @@ pub const DAGB1_WRCLI_GPU_SNOOP_OVERRIDE__ENABLE: Field = f(0, 0x0000ffff);
 pub const regDAGB1_WRCLI_GPU_SNOOP_OVERRIDE_VALUE: Reg =
     r("regDAGB1_WRCLI_GPU_SNOOP_OVERRIDE_VALUE", 0, 0x00e1);
 pub const DAGB1_WRCLI_GPU_SNOOP_OVERRIDE_VALUE__ENABLE: Field = f(0, 0x0000ffff);
+pub const regDAGB2_WRCLI_GPU_SNOOP_OVERRIDE: Reg =
+    r("regDAGB2_WRCLI_GPU_SNOOP_OVERRIDE", 0, 0x0160);
+pub const DAGB2_WRCLI_GPU_SNOOP_OVERRIDE__ENABLE: Field = f(0, 0x0000ffff);
+pub const regDAGB2_WRCLI_GPU_SNOOP_OVERRIDE_VALUE: Reg =
+    r("regDAGB2_WRCLI_GPU_SNOOP_OVERRIDE_VALUE", 0, 0x0161);
+pub const DAGB2_WRCLI_GPU_SNOOP_OVERRIDE_VALUE__ENABLE: Field = f(0, 0x0000ffff);
+pub const regDAGB3_WRCLI_GPU_SNOOP_OVERRIDE: Reg =
+    r("regDAGB3_WRCLI_GPU_SNOOP_OVERRIDE", 0, 0x01e0);
+pub const DAGB3_WRCLI_GPU_SNOOP_OVERRIDE__ENABLE: Field = f(0, 0x0000ffff);
+pub const regDAGB3_WRCLI_GPU_SNOOP_OVERRIDE_VALUE: Reg =
+    r("regDAGB3_WRCLI_GPU_SNOOP_OVERRIDE_VALUE", 0, 0x01e1);
+pub const DAGB3_WRCLI_GPU_SNOOP_OVERRIDE_VALUE__ENABLE: Field = f(0, 0x0000ffff);
+pub const regDAGB4_WRCLI_GPU_SNOOP_OVERRIDE: Reg =
+    r("regDAGB4_WRCLI_GPU_SNOOP_OVERRIDE", 0, 0x0260);
+pub const DAGB4_WRCLI_GPU_SNOOP_OVERRIDE__ENABLE: Field = f(0, 0x0000ffff);
+pub const regDAGB4_WRCLI_GPU_SNOOP_OVERRIDE_VALUE: Reg =
+    r("regDAGB4_WRCLI_GPU_SNOOP_OVERRIDE_VALUE", 0, 0x0261);
+pub const DAGB4_WRCLI_GPU_SNOOP_OVERRIDE_VALUE__ENABLE: Field = f(0, 0x0000ffff);
 pub const regVM_L2_CNTL: Reg = r("regVM_L2_CNTL", 0, 0x0b60);
 pub const VM_L2_CNTL__ENABLE_L2_CACHE: Field = f(0, 0x00000001);
 pub const VM_L2_CNTL__ENABLE_L2_FRAGMENT_PROCESSING: Field = f(1, 0x00000002);
@@ -715,6 +733,30 @@ pub const ALL: &[RegInfo] = &[
     },
     RegInfo {
         reg: regDAGB1_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+        mask: 0x0000ffff,
+    },
+    RegInfo {
+        reg: regDAGB2_WRCLI_GPU_SNOOP_OVERRIDE,
+        mask: 0x0000ffff,
+    },
+    RegInfo {
+        reg: regDAGB2_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+        mask: 0x0000ffff,
+    },
+    RegInfo {
+        reg: regDAGB3_WRCLI_GPU_SNOOP_OVERRIDE,
+        mask: 0x0000ffff,
+    },
+    RegInfo {
+        reg: regDAGB3_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+        mask: 0x0000ffff,
+    },
+    RegInfo {
+        reg: regDAGB4_WRCLI_GPU_SNOOP_OVERRIDE,
+        mask: 0x0000ffff,
+    },
+    RegInfo {
+        reg: regDAGB4_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
         mask: 0x0000ffff,
     },
     RegInfo {
