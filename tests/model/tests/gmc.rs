@@ -175,6 +175,24 @@ fn huge_pages_of_both_layouts() {
 }
 
 #[test]
+fn fragments_must_be_what_they_claim() {
+    let gpu = gpu();
+    let va = 0x7000_0000;
+    further(&gpu, 3, va, 0);
+    for i in 0..16 {
+        put(&gpu, T.ptb, i, 0x20_0000 + (i << 12) | V | R | W | 4 << 7);
+    }
+    for i in 0..16 {
+        assert!(target(&gpu, 3, va + (i << 12), Access::Read).is_ok());
+    }
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+    put(&gpu, T.ptb, 15, 0x50_0000 | V | R | W | 4 << 7);
+    gpu.gmc.invalidate(Hub::Gfx, 1 << 3);
+    assert!(target(&gpu, 3, va, Access::Read).is_ok());
+    assert!(gpu.strict.lines()[0].contains("claims a fragment"));
+}
+
+#[test]
 fn tables_may_live_in_guest_memory() {
     let gpu = gpu();
     plain(&gpu, 4, VA, 0);

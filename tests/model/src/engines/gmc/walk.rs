@@ -144,6 +144,13 @@ pub fn walk(
         return Err(FaultKind::Bus);
     };
     if pte & FURTHER == 0 {
+        let place = Place {
+            table: pde,
+            index,
+            entries: mask(bits - fragment) + 1,
+            covers: fragment,
+        };
+        uniform(memory, &place, pte, va, strict);
         return leaf(memory, pte, page, fragment, va, strict);
     }
     if pte & VALID == 0 {
@@ -174,7 +181,52 @@ pub fn walk(
         );
         return Err(FaultKind::NotPresent);
     }
+    let place = Place {
+        table: pte,
+        index: page & mask(fragment),
+        entries: mask(fragment) + 1,
+        covers: 0,
+    };
+    uniform(memory, &place, last, va, strict);
     leaf(memory, last, page, 0, va, strict)
+}
+
+/// Where an entry was found.
+struct Place {
+    /// The entry that pointed to its table.
+    table: u64,
+    index: u64,
+    /// Entries of the table.
+    entries: u64,
+    /// Each of them covers 2^this pages.
+    covers: u32,
+}
+
+/// Checks the promise of the fragment field: the aligned group of 2^fragment pages around the
+/// entry is contiguous and has the same flags. The L1 TLB of the chip caches the group as one.
+/// An invalid neighbour says nothing: the driver may be about to map or unmap the group.
+fn uniform(memory: &TableMemory<'_>, place: &Place, pte: u64, va: u64, strict: &Strict) {
+    let fragment = (pte >> 7 & 0x1f) as u32;
+    if pte & VALID == 0 || fragment <= place.covers {
+        return;
+    }
+    let group = (1u64 << (fragment - place.covers)).min(place.entries);
+    let first = place.index & !(group - 1);
+    for index in [first, first + group - 1] {
+        let table = place.table & PDE_ADDR;
+        let entry = memory.entry(table, place.table & SYSTEM != 0, index);
+        let entry = entry.unwrap_or(0);
+        let distance = index.wrapping_sub(place.index) << (place.covers + 12);
+        let expected = (pte & PTE_ADDR).wrapping_add(distance) & PTE_ADDR | pte & !PTE_ADDR;
+        if entry & VALID != 0 && entry != expected {
+            strict!(
+                strict,
+                "gmc",
+                "entry {pte:#x} of va {va:#x} claims a fragment of 2^{fragment} pages, but entry \
+                 {index:#x} of its table at {table:#x} is {entry:#x} and not {expected:#x}"
+            );
+        }
+    }
 }
 
 fn mask(bits: u32) -> u64 {
