@@ -32,6 +32,7 @@ pub(crate) mod interrupts;
 pub(crate) mod memory;
 pub(crate) mod mmap;
 mod notifier;
+pub(crate) mod sysfs;
 pub(crate) mod table;
 
 pub(crate) use self::{device::Device, notifier::shutdown};
@@ -69,6 +70,8 @@ pub(crate) struct Process {
     events: Events,
     #[pin]
     registration: Mutex<Option<notifier::Registration>>,
+    #[pin]
+    view: Mutex<Option<sysfs::View>>,
 }
 
 impl Process {
@@ -96,6 +99,7 @@ impl Process {
                 ),
                 events <- Events::new(),
                 registration <- new_mutex!(None),
+                view <- new_mutex!(None),
             }),
             GFP_KERNEL,
         )
@@ -166,6 +170,22 @@ impl Process {
         self.events.set_page(slots, size, handle)
     }
 
+    /// Shows a new queue in sysfs. That it is not shown is no reason to refuse it.
+    pub(crate) fn show_queue(&self, id: u32, gpu_id: u32, kind: u32, size: u64) {
+        if let Some(view) = &mut *self.view.lock() {
+            if let Err(e) = view.add_queue(id, gpu_id, kind, size) {
+                pr_warn!("queue {id} of {} is not in sysfs: {e:?}\n", self.pid);
+            }
+        }
+    }
+
+    /// Hides a queue again.
+    pub(crate) fn hide_queue(&self, id: u32) {
+        if let Some(view) = &mut *self.view.lock() {
+            view.remove_queue(id);
+        }
+    }
+
     /// Takes the process off a GPU: queues first, then what they used.
     ///
     /// Returns with everything given back, also when the hardware does not answer.
@@ -191,6 +211,9 @@ impl Process {
         }
         state.runtime = None;
         drop(state);
+        // Waits for who reads the files, which take no lock.
+        let view = self.view.lock().take();
+        drop(view);
         self.events.clear();
         trace::process(self.pid, 0, c"released");
     }
@@ -200,6 +223,7 @@ impl Process {
 pub(crate) fn init() {
     table::init();
     notifier::init();
+    sysfs::init();
 }
 
 /// The process of the calling thread's address space, made if this is its first open.
@@ -219,22 +243,27 @@ pub(crate) fn open_current() -> Result<Arc<Process>> {
 /// Called while the hardware still answers. The processes live on; what they ask of this GPU from
 /// now on fails with `ENODEV`.
 pub(crate) fn gpu_gone(gpu: &Gpu) {
-    let visited = table::for_each(|process| {
-        let Some(device) = process.devices.iter().find(|d| d.id() == gpu.id()) else {
-            return;
-        };
-        let mut state = process.state.lock();
-        if !device.is_gone() {
-            process.leave(&mut state, device);
-        }
-        drop(state);
-        process.events.hw_exception(&lost(gpu));
-        process.events.terminate();
-        trace::process(process.pid, 0, c"lost GPU");
-    });
+    // A process that is being made while the GPU is withdrawn may have it: wait for that one.
+    let visited = notifier::snapshot_all().map(|all| all.iter().for_each(|p| lose(p, gpu)));
     if let Err(e) = visited {
         pr_err!("cannot tell processes of the end of a GPU: {e:?}\n");
     }
+}
+
+/// Takes a GPU from a process.
+fn lose(process: &Process, gpu: &Gpu) {
+    let Some(device) = process.devices.iter().find(|d| d.id() == gpu.id()) else {
+        return;
+    };
+    let mut state = process.state.lock();
+    if device.is_gone() {
+        return;
+    }
+    process.leave(&mut state, device);
+    drop(state);
+    process.events.hw_exception(&lost(gpu));
+    process.events.terminate();
+    trace::process(process.pid, 0, c"lost GPU");
 }
 
 /// What hardware exception events say when a GPU hung or went.

@@ -21,7 +21,7 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     device.acquire_vm(process.pid(), file, |file| {
-        drm::acquire_vm(file, device.gpu())
+        drm::vm_of_file(file, device.gpu())
     })
 }
 
@@ -58,7 +58,7 @@ pub(super) fn alloc(
         flags,
         user_va: args.mmap_offset,
     };
-    let allocated = device.alloc(&request, |bo| drm::publish(device.gpu(), bo))?;
+    let allocated = device.alloc(&request)?;
     args.handle = u64::from(args.gpu_id) << 32 | u64::from(allocated.id);
     // The page of registers is mapped through the file of the ioctl, all else by the render node.
     args.mmap_offset = if is_mmio {

@@ -11,9 +11,9 @@ use kernel::{
 };
 
 use crate::{
-    gpu::registry,
     kapi::task,
     process::{Device, Process, Runtime},
+    topology,
     uapi::*,
 };
 
@@ -106,7 +106,7 @@ pub(super) fn get_apertures_new(
         args.num_of_nodes = devices.len() as u32;
         return Ok(());
     }
-    if args.num_of_nodes as usize > crate::topology::num_nodes() {
+    if args.num_of_nodes as usize > topology::nodes()?.len() {
         return Err(EINVAL);
     }
     let count = devices.len().min(args.num_of_nodes as usize);

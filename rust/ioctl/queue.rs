@@ -122,7 +122,14 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
         doorbells: device.doorbells()?,
         slot,
     };
+    let shown_size = u64::from(args.ring_size);
     let created = queue::create(&mut state.queues, place, properties, &mut steps)?;
+    process.show_queue(
+        created.id,
+        args.gpu_id,
+        KFD_IOC_QUEUE_TYPE_COMPUTE,
+        shown_size,
+    );
     drop(state);
     args.queue_id = created.id;
     args.doorbell_offset =
@@ -132,7 +139,12 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
 
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
-    let result = process.lock()?.queues.destroy(args.queue_id);
+    let mut state = process.lock()?;
+    let result = state.queues.destroy(args.queue_id);
+    if state.queues.get(args.queue_id).is_none() {
+        process.hide_queue(args.queue_id);
+    }
+    drop(state);
     steps.mark(args.queue_id, c"destroy");
     result
 }

@@ -48,6 +48,8 @@ pub(crate) struct Device {
     faulted: AtomicFlag,
     /// What `SET_SCRATCH_BACKING_VA` said.
     scratch_base: Atomic<u64>,
+    /// Evictions that have ended.
+    evicted_ms: Atomic<u64>,
     #[pin]
     bound: Mutex<Option<Bound>>,
     #[pin]
@@ -68,6 +70,7 @@ impl Device {
                 gone: AtomicFlag::new(false),
                 faulted: AtomicFlag::new(false),
                 scratch_base: Atomic::new(0),
+                evicted_ms: Atomic::new(0),
                 bound <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
                 memory <- new_mutex!(Table::new(MAX_HANDLES)),
@@ -110,6 +113,11 @@ impl Device {
 
     pub(crate) fn scratch_base(&self) -> u64 {
         self.scratch_base.load(Relaxed)
+    }
+
+    /// Milliseconds that the queues were kept off the GPU to make room, so far.
+    pub(crate) fn evicted_ms(&self) -> u64 {
+        self.evicted_ms.load(Relaxed)
     }
 
     /// True for the first fault.

@@ -10,7 +10,6 @@ use kernel::{
     pr_warn_once,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{Atomic, Relaxed},
         Arc,
     },
@@ -22,11 +21,8 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    kapi::{gem::Object, numa},
-    mmu::{
-        bo::{Bo, BoFlags, BoRef},
-        vm::Vm,
-    },
+    kapi::numa,
+    mmu::{gem::Gem, Bo, BoFlags, BoRef, Vm},
     uapi,
 };
 
@@ -93,7 +89,7 @@ impl Flags {
 
 /// A buffer.
 pub(crate) struct Mem {
-    object: ARef<Object<BoRef>>,
+    gem: Gem,
     va: u64,
     /// Bytes of memory; an AQL ring of the old kind shows them twice in a row.
     size: u64,
@@ -129,7 +125,7 @@ impl SignalPage for Slots {
 
 impl Mem {
     fn bo(&self) -> &BoRef {
-        &self.object
+        self.gem.bo()
     }
 
     fn map(&mut self, device: &Device, vm: &Arc<Vm>) -> Result {
@@ -240,21 +236,15 @@ fn create_bo(device: &Device, request: &Request) -> Result<(Bo, Option<Charge>)>
 }
 
 impl Device {
-    /// Allocates a buffer. `publish` makes it an object of the render node that the file of
-    /// `ACQUIRE_VM` may map.
-    pub(crate) fn alloc(
-        &self,
-        request: &Request,
-        publish: impl FnOnce(BoRef) -> Result<ARef<Object<BoRef>>>,
-    ) -> Result<Allocated> {
+    /// Allocates a buffer. The file of `ACQUIRE_VM` may map it.
+    pub(crate) fn alloc(&self, request: &Request) -> Result<Allocated> {
         let file = self.file()?;
         let (bo, charge) = create_bo(self, request)?;
         let size = bo.size();
-        let object = publish(Arc::new(bo, GFP_KERNEL)?)?;
-        object.allow(&file)?;
-        let mmap_offset = object.mmap_offset();
+        let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file)?;
+        let mmap_offset = gem.mmap_offset();
         let mem = Mem {
-            object,
+            gem,
             va: request.va,
             size,
             flags: request.flags,
@@ -283,9 +273,6 @@ impl Device {
 
     /// Lets go of a buffer. Mappings of the CPU that exist keep the memory until they go.
     fn forget(&self, mem: Mem) {
-        if let Ok(file) = self.file() {
-            mem.object.revoke(&file);
-        }
         if mem.flags.is_vram() {
             self.account_vram(mem.size, -1);
         }

@@ -2,10 +2,9 @@
 
 //! What may be mapped through `/dev/kfd`, and how its offsets are made.
 
-use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{page::PAGE_SIZE, prelude::*};
 
 use super::Process;
-use crate::{doorbell::Slice, gpu::Gpu};
 
 /// Bits 63:62 of an offset say what is meant, bits 61:46 on which GPU.
 const TYPE_MASK: u64 = 3 << 62;
@@ -22,10 +21,13 @@ pub(crate) const fn gpu_id(id: u32) -> u64 {
 }
 
 /// Registers that may be mapped, uncached.
-pub(crate) enum Target {
-    Doorbells(Arc<Slice>),
-    /// The page with the HDP flush registers.
-    Mmio(Arc<Gpu>),
+pub(crate) struct Target {
+    /// Where they are.
+    pub(crate) phys: u64,
+    /// Of which GPU.
+    pub(crate) gpu_id: u32,
+    /// The process's doorbells; else the page with the HDP flush registers.
+    pub(crate) is_doorbell: bool,
 }
 
 impl Process {
@@ -40,14 +42,22 @@ impl Process {
                 if len != device.gpu().generation().caps.doorbell_slice as usize {
                     return Err(EINVAL);
                 }
-                device.doorbells().map(Target::Doorbells)
+                Ok(Target {
+                    phys: device.doorbells()?.phys(),
+                    gpu_id,
+                    is_doorbell: true,
+                })
             }
             TYPE_MMIO => {
                 let device = device?;
                 if len != PAGE_SIZE {
                     return Err(EINVAL);
                 }
-                Ok(Target::Mmio(device.gpu().clone()))
+                Ok(Target {
+                    phys: device.gpu().hdp_remap_phys(),
+                    gpu_id,
+                    is_doorbell: false,
+                })
             }
             _ => Err(EINVAL),
         }

@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::{table, Process};
+use super::{sysfs, table, Process};
 use crate::kapi::{global::global_mutex, mmu_notifier, task};
 
 global_mutex! {
@@ -39,7 +39,17 @@ pub(super) fn find_or_create() -> Result<Arc<Process>> {
     let registration = Registration::new()?;
     table::insert(process.clone())?;
     *process.registration.lock() = Some(registration);
+    match sysfs::View::new(&process) {
+        Ok(view) => *process.view.lock() = view,
+        Err(e) => pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid()),
+    }
     Ok(process)
+}
+
+/// All processes, also one that is being made by another thread right now.
+pub(super) fn snapshot_all() -> Result<KVec<Arc<Process>>> {
+    let _create = CREATE.lock();
+    table::snapshot()
 }
 
 /// Ends a process: its resources, then its place in the list. Idempotent; when it returns, no GPU
