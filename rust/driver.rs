@@ -13,7 +13,7 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::{dqm, gpu::Gpu};
+use crate::{dqm, drm, gpu::Gpu, kapi::vma, topology};
 
 /// The driver.
 pub(crate) struct Driver;
@@ -53,25 +53,39 @@ pub(crate) struct Bound {
 }
 
 /// A GPU that was brought up, as far as it got. Dropping it takes the GPU down.
-struct Up(Arc<Gpu>);
+struct Up {
+    gpu: Arc<Gpu>,
+    node: Option<drm::Node>,
+}
 
 impl Drop for Up {
     fn drop(&mut self) {
-        self.0.withdraw();
-        if let Err(e) = dqm::stop(&self.0) {
-            dev_err!(self.0.dev(), "queues did not stop: {e:?}\n");
+        // Nobody new finds it.
+        topology::remove_gpu(&self.gpu);
+        self.gpu.withdraw();
+        // Ioctls of the render node end, its mappings are emptied.
+        let node = self.node.take();
+        drop(node);
+        if let Err(e) = dqm::stop(&self.gpu) {
+            dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
         }
-        self.0.stop();
+        self.gpu.stop();
+        // Whoever maps registers faults from now on, and learns that they are gone.
+        vma::zap_all();
     }
 }
 
 impl Up {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
-        let up = Up(Gpu::new(pdev)?);
-        let gpu = &up.0;
-        gpu.start(pdev)?;
-        dqm::start(gpu)?;
-        gpu.publish()?;
+        let mut up = Up {
+            gpu: Gpu::new(pdev)?,
+            node: None,
+        };
+        up.gpu.start(pdev)?;
+        dqm::start(&up.gpu)?;
+        up.gpu.publish()?;
+        let node = up.node.insert(drm::Node::register(&up.gpu)?);
+        topology::add_gpu(&up.gpu, node.minor())?;
         Ok(up)
     }
 }
@@ -90,13 +104,13 @@ impl pci::Driver for Driver {
             pdev.enable_device_mem()?;
             pdev.set_master();
             let up = Up::new(pdev).inspect_err(|e| dev_err!(pdev, "probe failed: {e:?}\n"))?;
-            let config = up.0.config();
+            let config = up.gpu.config();
             dev_info!(
                 pdev,
                 "{} ({}): GPU {:#x}, {} CUs, {} SDMA engines, {} MiB VRAM\n",
                 card.map_or("GPU", |c| c.name),
-                up.0.generation().name,
-                up.0.id(),
+                up.gpu.generation().name,
+                up.gpu.id(),
                 config.cu_total,
                 config.num_sdma,
                 config.vram_size >> 20
@@ -106,6 +120,6 @@ impl pci::Driver for Driver {
     }
 
     fn unbind<'bound>(pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Self::Data<'bound>>) {
-        dev_dbg!(pdev, "GPU {:#x} leaves\n", this.up.0.id());
+        dev_dbg!(pdev, "GPU {:#x} leaves\n", this.up.gpu.id());
     }
 }

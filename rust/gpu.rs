@@ -15,7 +15,7 @@ use kernel::{
     sizes::*,
     sync::{
         aref::ARef,
-        atomic::{Acquire, Atomic, Release},
+        atomic::{Acquire, Atomic, Relaxed, Release},
         lock::mutex::MutexGuard,
         Arc,
         Mutex,
@@ -75,6 +75,7 @@ pub(crate) struct Gpu {
     kiq: Mutex<Option<Kiq>>,
     gone: Atomic<bool>,
     hung: Atomic<bool>,
+    gtt_used: Atomic<u64>,
     /// What the floor above keeps per GPU, see [`Gpu::set_scheduler`].
     scheduler: SetOnce<Arc<dyn Any + Send + Sync>>,
 }
@@ -115,6 +116,7 @@ impl Gpu {
         config.vram_visible = vram.visible();
 
         generation.nbio.start(&mmio, hub::HDP_REMAP_OFFSET)?;
+        config.rev_id = generation.nbio.rev_id(&mmio)?;
         let table = vram.alloc(Gart::TABLE_BYTES, true)?;
         let gart = Gart::new(hub.clone(), &layout, table)?;
         let scratch = vram.alloc(SZ_4K as u64, true)?;
@@ -142,6 +144,7 @@ impl Gpu {
                 kiq <- new_mutex!(None),
                 gone: Atomic::new(false),
                 hung: Atomic::new(false),
+                gtt_used: Atomic::new(0),
                 scheduler: SetOnce::new(),
             }),
             GFP_KERNEL,
@@ -249,6 +252,26 @@ impl Gpu {
     /// The driver has left the device.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Acquire)
+    }
+
+    /// The value of the register at dword `address`, if user space may read it.
+    pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {
+        self.generation().gfx.user_register(self.mmio()?, address)
+    }
+
+    /// Bytes of system memory in buffers of processes.
+    pub(crate) fn gtt_used(&self) -> u64 {
+        self.gtt_used.load(Relaxed)
+    }
+
+    /// Counts system memory that a buffer takes; it gives back as much when it goes.
+    pub(crate) fn gtt_taken(&self, bytes: u64) {
+        self.gtt_used.fetch_add(bytes, Relaxed);
+    }
+
+    /// See [`Self::gtt_taken`].
+    pub(crate) fn gtt_given_back(&self, bytes: u64) {
+        self.gtt_used.fetch_sub(bytes, Relaxed);
     }
 
     /// The firmware scheduler does not answer any more, see [`reset`].

@@ -27,6 +27,10 @@ pub(crate) enum SchedKind {
 pub(crate) struct Caps {
     /// What user space calls the instruction set: `gfx_target_version` of the topology.
     pub(crate) gfx_target_version: u32,
+    /// What libdrm calls the family (`AMDGPU_FAMILY_*`).
+    pub(crate) drm_family: u32,
+    /// What libdrm adds to the silicon's revision.
+    pub(crate) external_rev: u32,
     /// Width of the addresses that the device can put on the bus.
     pub(crate) dma_bits: u32,
     /// Size of the GPU virtual address space in bytes, as a power of two.
@@ -465,6 +469,9 @@ pub(crate) trait GfxHal: Sync {
 
     /// The value of GB_ADDR_CONFIG.
     fn gb_addr_config(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Reads the register at dword `address` if user space may know it.
+    fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>>;
 }
 
 /// The bus interface.
@@ -472,6 +479,9 @@ pub(crate) trait NbioHal: Sync {
     /// Opens memory, doorbell and HDP flush paths; `remap` is the byte offset in the register BAR
     /// at which user space gets the HDP flush registers.
     fn start(&self, mmio: &Mmio, remap: u32) -> Result;
+
+    /// Reads the revision of the silicon.
+    fn rev_id(&self, mmio: &Mmio) -> Result<u32>;
 
     /// Lets doorbells of the interrupt ring and the SDMA engines through.
     fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result;

@@ -3,6 +3,7 @@
 //! GPU address spaces: buffer objects, page tables, TLB invalidation, PASIDs.
 
 pub(crate) mod bo;
+pub(crate) mod gem;
 pub(crate) mod pasid;
 mod pgtable;
 pub(crate) mod tlb;

@@ -13,12 +13,14 @@ mod bindings;
 mod doorbell;
 mod dqm;
 mod driver;
+mod drm;
 mod gpu;
 mod hw;
 mod kapi;
 mod mmu;
 mod mqd;
 mod ring;
+mod topology;
 mod trace;
 mod uapi;
 
@@ -33,6 +35,7 @@ impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         gpu::registry::init();
         mmu::pasid::init();
+        topology::init();
         try_pin_init!(Self {
             _pci <- kernel::driver::Registration::new(<LocalModule as kernel::ModuleMetadata>::NAME, module),
         })

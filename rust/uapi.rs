@@ -24,6 +24,7 @@ macro_rules! plain {
 }
 
 plain! {
+    drm_amdgpu_gem_create_in: 32,
     drm_amdgpu_gem_list_handles: 16,
     drm_amdgpu_gem_list_handles_entry: 40,
     drm_amdgpu_gem_op: 24,
@@ -124,4 +125,78 @@ input! {
     kfd_ioctl_dbg_trap_args: 32,
     kfd_ioctl_profiler_args: 16,
     kfd_ioctl_svm_args: 24,
+}
+
+/// Gives safe access to members of unions of integers, all bytes of which were written by whoever passed them.
+macro_rules! members {
+    ($($(#[$attr:meta])* $name:ident: $of:ty => $($field:ident).+: $to:ty,)*) => {$(
+        $(#[$attr])*
+        pub(crate) fn $name(of: &$of) -> &$to {
+            // SAFETY: The member consists of integers, and all bytes of the union are initialized.
+            unsafe { of.$($field).+.as_ref() }
+        }
+    )*};
+}
+
+members! {
+    /// What user space asks of `GEM_CREATE`.
+    gem_create_in: drm_amdgpu_gem_create => in_: drm_amdgpu_gem_create_in,
+    /// What user space asks of `GEM_MMAP`.
+    gem_mmap_in: drm_amdgpu_gem_mmap => in_: drm_amdgpu_gem_mmap_in,
+    /// What user space asks of `GEM_WAIT_IDLE`.
+    gem_wait_idle_in: drm_amdgpu_gem_wait_idle => in_: drm_amdgpu_gem_wait_idle_in,
+    /// Which block an `INFO` query is about.
+    info_hw_ip: drm_amdgpu_info => __bindgen_anon_1.query_hw_ip: drm_amdgpu_info__bindgen_ty_1__bindgen_ty_2,
+    /// Which registers an `INFO` query is about.
+    info_read_mmr_reg: drm_amdgpu_info => __bindgen_anon_1.read_mmr_reg: drm_amdgpu_info__bindgen_ty_1__bindgen_ty_3,
+    /// Which firmware an `INFO` query is about.
+    info_query_fw: drm_amdgpu_info => __bindgen_anon_1.query_fw: drm_amdgpu_query_fw,
+}
+
+/// The answer of `GEM_CREATE`.
+pub(crate) fn gem_create_out(handle: u32) -> drm_amdgpu_gem_create {
+    let mut all = drm_amdgpu_gem_create::default();
+    // SAFETY: The member consists of integers, and all bytes of the union are initialized.
+    unsafe { all.out.as_mut() }.handle = handle;
+    all
+}
+
+/// The answer of `GEM_MMAP`.
+pub(crate) fn gem_mmap_out(addr_ptr: u64) -> drm_amdgpu_gem_mmap {
+    let mut all = drm_amdgpu_gem_mmap::default();
+    // SAFETY: As above.
+    unsafe { all.out.as_mut() }.addr_ptr = addr_ptr;
+    all
+}
+
+/// The answer of `GEM_WAIT_IDLE`.
+pub(crate) fn gem_wait_idle_out(status: u32) -> drm_amdgpu_gem_wait_idle {
+    let mut all = drm_amdgpu_gem_wait_idle::default();
+    // SAFETY: As above.
+    unsafe { all.out.as_mut() }.status = status;
+    all
+}
+
+/// The bytes of an answer that has room at its end which is no field.
+pub(crate) fn hw_ip_bytes(
+    info: &drm_amdgpu_info_hw_ip,
+) -> [u8; size_of::<drm_amdgpu_info_hw_ip>()] {
+    let mut bytes = [0; size_of::<drm_amdgpu_info_hw_ip>()];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    macro_rules! fields {
+        ($($field:ident),*) => {$(
+            put(core::mem::offset_of!(drm_amdgpu_info_hw_ip, $field), &info.$field.to_ne_bytes());
+        )*};
+    }
+    fields!(
+        hw_ip_version_major,
+        hw_ip_version_minor,
+        capabilities_flags,
+        ib_start_alignment,
+        ib_size_alignment,
+        available_rings,
+        ip_discovery_version,
+        userq_num_slots
+    );
+    bytes
 }

@@ -101,6 +101,11 @@ unsigned int rkfd_helper_apicid(int cpu)
 	return cpu_data(cpu).topo.apicid;
 }
 
+bool rkfd_helper_cpu_is_amd(void)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD;
+}
+
 u64 rkfd_helper_node_bytes(int node)
 {
 	pg_data_t *pgdat = NODE_DATA(node);

@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) gc: Version,
     /// Version of the DMA engines.
     pub(crate) sdma: Version,
+    /// Revision of the silicon.
+    pub(crate) rev_id: u32,
     /// `gfx_target_version` of the topology.
     pub(crate) gfx_target_version: u32,
     /// Accelerated compute dies of this node.

@@ -5,7 +5,7 @@
 use rkfd_abi::{doorbell as db, pte};
 
 use super::{Caps, Generation, SchedKind};
-use crate::gpu::mmio::Version;
+use crate::{gpu::mmio::Version, uapi};
 
 mod gfx;
 mod gmc;
@@ -16,6 +16,8 @@ mod packet;
 
 static CAPS: Caps = Caps {
     gfx_target_version: 90402,
+    drm_family: uapi::AMDGPU_FAMILY_AI,
+    external_rev: 0x46,
     dma_bits: 48,
     va_bits: pte::VA_BITS,
     first_user_vmid: 3,

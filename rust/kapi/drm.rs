@@ -11,7 +11,10 @@ use kernel::{
     error::{from_err_ptr, to_result},
     fs,
     prelude::*,
-    sync::aref::{ARef, AlwaysRefCounted},
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        Arc,
+    },
     transmute::FromBytes,
     types::{ForeignOwnable, Opaque},
 };
@@ -30,7 +33,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     const IOCTLS: &'static [Ioctl];
 
     /// A file is opened.
-    fn open(dev: &Device) -> Result<Self::File>;
+    fn open(dev: &Device) -> Result<Arc<Self::File>>;
 }
 
 /// An ioctl of driver `D`.
@@ -164,7 +167,7 @@ static FOPS: Fops = Fops(bindings::file_operations {
 #[repr(C)]
 struct Private<T> {
     driver: TypeId,
-    data: T,
+    data: Arc<T>,
 }
 
 /// The C table of a driver.
@@ -329,7 +332,7 @@ impl<D: Driver> File<D> {
     }
 
     /// What belongs to the file.
-    pub(crate) fn data(&self) -> &D::File {
+    pub(crate) fn data(&self) -> &Arc<D::File> {
         // SAFETY: By the type invariant.
         unsafe { &(*(*self.raw()).driver_priv.cast::<Private<D::File>>()).data }
     }
@@ -361,4 +364,11 @@ pub(super) fn drm_file(file: &fs::File) -> Option<*mut bindings::drm_file> {
     }
     // SAFETY: A file with these operations was opened by `drm_open`, which set the private data.
     Some(unsafe { (*raw).private_data.cast() })
+}
+
+/// The device of an open file, if it is one of this module's.
+pub(crate) fn device_of(file: &fs::File) -> Option<&Device> {
+    let drm = drm_file(file)?;
+    // SAFETY: An open file's minor and device exist as long as the file.
+    Some(unsafe { Device::from_raw((*(*drm).minor).dev) })
 }

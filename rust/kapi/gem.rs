@@ -24,6 +24,8 @@ pub(crate) enum Caching {
     WriteBack,
     /// As device memory without side effects.
     WriteCombine,
+    /// As registers.
+    Uncached,
 }
 
 /// What a GEM object holds.
@@ -42,9 +44,11 @@ pub(crate) trait Payload: Sized + Send + Sync + 'static {
 /// `raw` is an initialized GEM object with `Self::FUNCS`, which holds a reference to its device, and `id` is
 /// the id of `T`. All GEM objects of devices of this module are of this type, for some `T`.
 #[repr(C)]
+#[pin_data]
 pub(crate) struct Object<T: Payload> {
     raw: Opaque<bindings::drm_gem_object>,
     id: TypeId,
+    #[pin]
     payload: T,
 }
 
@@ -93,19 +97,24 @@ impl<T: Payload> Object<T> {
     };
 
     /// Makes an object of `size` bytes, a multiple of the page size, that files can map.
-    pub(crate) fn new(dev: &Device, size: usize, payload: T) -> Result<ARef<Self>> {
+    pub(crate) fn new(
+        dev: &Device,
+        size: usize,
+        payload: impl PinInit<T, Error>,
+    ) -> Result<ARef<Self>> {
         if size == 0 || size % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
-        let object = KBox::new(
-            Self {
+        let object = KBox::pin_init(
+            try_pin_init!(Self {
                 raw: Opaque::zeroed(),
                 id: TypeId::of::<T>(),
-                payload,
-            },
+                payload <- payload,
+            }),
             GFP_KERNEL,
         )?;
-        let object = NonNull::from(KBox::leak(object));
+        // SAFETY: Only references to the object are given out, none of which lets it be moved.
+        let object = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(object) }));
         let raw: *mut bindings::drm_gem_object = object.cast().as_ptr();
         dev.inc_ref();
         // SAFETY: The device is valid, the object zeroed and on the heap. What the object holds of its
@@ -220,8 +229,10 @@ impl<T: Payload> Object<T> {
         // SAFETY: The area is being set up: flags and protection may be changed.
         unsafe {
             ours::rkfd_helper_vm_flags_set(vma, flags);
-            if this.caching() == Caching::WriteCombine {
-                ours::rkfd_helper_vma_set_writecombine(vma);
+            match this.caching() {
+                Caching::WriteBack => {}
+                Caching::WriteCombine => ours::rkfd_helper_vma_set_writecombine(vma),
+                Caching::Uncached => ours::rkfd_helper_vma_set_noncached(vma),
             }
         }
         0

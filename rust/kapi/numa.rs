@@ -53,3 +53,16 @@ impl Node {
         unsafe { ours::rkfd_helper_node_distance(self.0, to.0) as u32 }
     }
 }
+
+/// Did AMD make the processors?
+pub(crate) fn is_amd() -> bool {
+    // SAFETY: Looks at what was found at boot.
+    unsafe { ours::rkfd_helper_cpu_is_amd() }
+}
+
+/// The node that a device is close to, if the firmware says.
+pub(crate) fn of_device(dev: &kernel::device::Device) -> Option<Node> {
+    // SAFETY: The device is valid; the number is set before drivers see it.
+    let node = unsafe { (*super::raw_device(dev)).numa_node };
+    nodes().find(|n| n.id() == node)
+}

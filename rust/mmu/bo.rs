@@ -112,6 +112,9 @@ impl Bo {
     }
 
     fn with(gpu: &Arc<Gpu>, size: u64, flags: BoFlags, backing: Backing) -> Self {
+        if matches!(backing, Backing::System(_)) {
+            gpu.gtt_taken(size);
+        }
         Self {
             backing,
             gpu: gpu.clone(),
@@ -253,6 +256,14 @@ impl Bo {
                 self.gpu.hub().hdp_flush()
             }
             _ => Err(EINVAL),
+        }
+    }
+}
+
+impl Drop for Bo {
+    fn drop(&mut self) {
+        if matches!(self.backing, Backing::System(_)) {
+            self.gpu.gtt_given_back(self.size);
         }
     }
 }

@@ -10,6 +10,7 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::cache::Cache;
+use crate::uapi;
 
 /// Kinds of memory banks (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,34 +59,62 @@ pub(crate) mod link_flags {
     pub(crate) const NO_ATOMICS_64: u32 = 1 << 3;
 }
 
-/// A link between two nodes. PCI Express is the only kind that is found so far.
+/// A link between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    /// Node that the link belongs to.
-    pub(crate) from: u32,
-    /// Node at its other end.
-    pub(crate) to: u32,
+    /// `CRAT_IOLINK_TYPE_*`.
+    kind: u32,
+    from: u32,
+    to: u32,
+    /// Distance.
+    weight: u32,
     /// MB/s, 0 when unknown.
-    pub(crate) bandwidth: u32,
+    bandwidth: u32,
     /// [`link_flags`].
-    pub(crate) flags: u32,
+    flags: u32,
 }
 
 impl Link {
-    /// `CRAT_IOLINK_TYPE_PCIEXPRESS`.
-    const PCIE: u32 = 2;
     /// Distance that the C driver gives each PCI Express link.
     const PCIE_WEIGHT: u32 = 20;
+
+    /// A PCI Express link of `bandwidth` MB/s.
+    pub(crate) fn pcie(from: u32, to: u32, bandwidth: u32, flags: u32) -> Self {
+        Self {
+            kind: uapi::HSA_IOLINK_TYPE_PCIEXPRESS,
+            from,
+            to,
+            weight: Self::PCIE_WEIGHT,
+            bandwidth,
+            flags,
+        }
+    }
+
+    /// The link between two NUMA nodes, of which the kernel tells nothing but the distance.
+    pub(crate) fn between_cpus(from: u32, to: u32, distance: u32) -> Self {
+        Self {
+            kind: if crate::kapi::numa::is_amd() {
+                uapi::HSA_IOLINK_TYPE_HYPERTRANSPORT
+            } else {
+                uapi::HSA_IOLINK_TYPE_QPI_1_1
+            },
+            from,
+            to,
+            weight: distance,
+            bandwidth: 0,
+            flags: 0,
+        }
+    }
 }
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "type {}", Self::PCIE)?;
+        writeln!(f, "type {}", self.kind)?;
         writeln!(f, "version_major 0")?;
         writeln!(f, "version_minor 0")?;
         writeln!(f, "node_from {}", self.from)?;
         writeln!(f, "node_to {}", self.to)?;
-        writeln!(f, "weight {}", Self::PCIE_WEIGHT)?;
+        writeln!(f, "weight {}", self.weight)?;
         writeln!(f, "min_latency 0")?;
         writeln!(f, "max_latency 0")?;
         writeln!(f, "min_bandwidth {}", self.bandwidth)?;

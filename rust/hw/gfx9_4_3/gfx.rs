@@ -21,6 +21,20 @@ use crate::{
 /// See the file.
 pub(super) struct Gfx;
 
+/// Registers that user space may read through the render node: what is busy, and the address layout.
+const USER_REGISTERS: &[Reg] = &[
+    gc::regGRBM_STATUS,
+    gc::regGRBM_STATUS2,
+    gc::regGRBM_STATUS_SE0,
+    gc::regGRBM_STATUS_SE1,
+    gc::regGRBM_STATUS_SE2,
+    gc::regGRBM_STATUS_SE3,
+    gc::regCP_STAT,
+    gc::regCP_CPF_STATUS,
+    gc::regCP_CPC_STATUS,
+    gc::regGB_ADDR_CONFIG,
+];
+
 const VMIDS: u32 = 16;
 const FIRST_USER_VMID: u32 = 3;
 /// Unaligned access, for every address space.
@@ -422,6 +436,16 @@ impl GfxHal for Gfx {
             Ok(())
         })?;
         Ok(out)
+    }
+
+    fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>> {
+        let b = block(mmio, 0)?;
+        for &reg in USER_REGISTERS {
+            if b.address(reg, 0)? == address {
+                return b.rd(reg).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     fn gb_addr_config(&self, mmio: &Mmio) -> Result<u32> {

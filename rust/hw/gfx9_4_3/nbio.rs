@@ -49,6 +49,13 @@ impl NbioHal for Nbio {
         )
     }
 
+    fn rev_id(&self, mmio: &Mmio) -> Result<u32> {
+        let strap = mmio
+            .block(hwid::NBIF, 0)?
+            .rd(n::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0)?;
+        Ok(n::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0.get(strap))
+    }
+
     fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result {
         let b = mmio.block(hwid::NBIF, 0)?;
         let range = |first: u32, size| {

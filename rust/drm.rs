@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The render node, as far as compute user space needs it: questions about the device, buffers with handles,
+//! and the address space that `ACQUIRE_VM` shares with `/dev/kfd`.
+//!
+//! Name, version and numbers are those of amdgpu, because libdrm_amdgpu speaks to nothing else. What amdgpu has
+//! and this does not (contexts, command submission, ...) fails with `EINVAL`, as the DRM core answers for
+//! ioctls that a driver does not have.
+
+use kernel::{
+    fs::File,
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+use crate::{
+    gpu::{self, Gpu},
+    kapi::drm::{self, Ioctl},
+    mmu::Vm,
+    uapi,
+};
+
+mod gem;
+mod info;
+
+/// The driver.
+pub(crate) struct Render;
+
+/// What belongs to an open file.
+#[pin_data]
+pub(crate) struct FileData {
+    gpu: Arc<Gpu>,
+    /// Made when it is first asked for: most files only ask questions.
+    #[pin]
+    vm: Mutex<Option<Arc<Vm>>>,
+}
+
+impl FileData {
+    /// The GPU; `ENODEV` when the driver has left it.
+    fn gpu(&self) -> Result<&Arc<Gpu>> {
+        if self.gpu.is_gone() {
+            return Err(ENODEV);
+        }
+        Ok(&self.gpu)
+    }
+
+    /// The address space of the file.
+    fn vm(&self) -> Result<Arc<Vm>> {
+        let mut vm = self.vm.lock();
+        if let Some(vm) = &*vm {
+            return Ok(vm.clone());
+        }
+        let new = Vm::new(self.gpu()?)?;
+        *vm = Some(new.clone());
+        Ok(new)
+    }
+}
+
+/// One line for each number up to the highest of amdgpu.
+const LINES: usize = uapi::DRM_AMDGPU_PROC_OPTIONS as usize + 1;
+
+static IOCTLS: [Ioctl; LINES] = drm::ioctl_table([
+    Ioctl::new::<Render, info::Info>(),
+    Ioctl::new::<Render, gem::Create>(),
+    Ioctl::new::<Render, gem::Mmap>(),
+    Ioctl::new::<Render, gem::Metadata>(),
+    Ioctl::new::<Render, gem::WaitIdle>(),
+    Ioctl::new::<Render, gem::Va>(),
+    Ioctl::new::<Render, gem::Op>(),
+]);
+
+impl drm::Driver for Render {
+    type File = FileData;
+    const NAME: &'static CStr = c"amdgpu";
+    const DESC: &'static CStr = c"AMD GPU";
+    const VERSION: (i32, i32, i32) = (3, 64, 0);
+    const IOCTLS: &'static [Ioctl] = &IOCTLS;
+
+    fn open(dev: &drm::Device) -> Result<Arc<FileData>> {
+        let gpu = gpu::list()
+            .iter()
+            .find(|gpu| core::ptr::eq(gpu.dev(), dev.parent()))
+            .cloned()
+            .ok_or(ENODEV)?;
+        Arc::pin_init(
+            pin_init!(FileData {
+                gpu,
+                vm <- new_mutex!(None),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}
+
+/// The render node of a GPU. Dropping it takes it away; open files stay, and get `ENODEV`.
+pub(crate) struct Node(drm::Registration);
+
+impl Node {
+    /// Shows a GPU, which is listed already, to user space.
+    pub(crate) fn register(gpu: &Arc<Gpu>) -> Result<Self> {
+        let dev = drm::Device::new::<Render>(gpu.dev())?;
+        Ok(Self(drm::Registration::new(dev)?))
+    }
+
+    /// The minor number.
+    pub(crate) fn minor(&self) -> u32 {
+        self.0.render_minor()
+    }
+}
+
+/// The address space of an open file; `EINVAL` if it is no render node file of `gpu`.
+pub(crate) fn vm_of_file(file: &File, gpu: &Gpu) -> Result<Arc<Vm>> {
+    let file = drm::File::<Render>::of(file).ok_or(EINVAL)?;
+    let data = file.data();
+    if !core::ptr::eq(&*data.gpu, gpu) {
+        return Err(EINVAL);
+    }
+    data.vm()
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ioctls about buffers: make, map, describe.
+
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    uaccess::{UserPtr, UserSlice},
+};
+
+use super::{FileData, Render};
+use crate::{
+    gpu::Gpu,
+    kapi::drm::{Device, File, Handler},
+    mmu::{
+        gem::{self, Object, METADATA_WORDS},
+        Bo, BoFlags, BoKind,
+    },
+    uapi,
+};
+
+/// Flags that user space may ask for when it makes a buffer.
+const CREATE_FLAGS: u64 = (uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
+    | uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS
+    | uapi::AMDGPU_GEM_CREATE_CPU_GTT_USWC
+    | uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED
+    | uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS
+    | uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC
+    | uapi::AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE
+    | uapi::AMDGPU_GEM_CREATE_COHERENT
+    | uapi::AMDGPU_GEM_CREATE_UNCACHED
+    | uapi::AMDGPU_GEM_CREATE_EXT_COHERENT) as u64;
+
+fn lookup(file: &File<Render>, handle: u32) -> Result<ARef<Object>> {
+    Object::lookup(file, handle).ok_or(ENOENT)
+}
+
+/// `GEM_CREATE`: VRAM or system memory, zeroed.
+pub(super) struct Create;
+
+fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
+    let has = |flag: u32| flags & u64::from(flag) != 0;
+    let attrs = BoFlags {
+        writable: true,
+        executable: true,
+        uncached: has(uapi::AMDGPU_GEM_CREATE_UNCACHED),
+        coherent: has(uapi::AMDGPU_GEM_CREATE_COHERENT),
+        ext_coherent: has(uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
+        contiguous: has(uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS),
+        public: !has(uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS),
+    };
+    if domains & u64::from(uapi::AMDGPU_GEM_DOMAIN_VRAM) != 0 {
+        // A full VRAM is no reason to fail: system memory does as well.
+        Bo::vram(gpu, size, attrs).or_else(|e| {
+            if e == ENOMEM || e == ENOSPC {
+                Bo::gtt(gpu, size, attrs)
+            } else {
+                Err(e)
+            }
+        })
+    } else {
+        Bo::gtt(gpu, size, attrs)
+    }
+}
+
+impl Handler<Render> for Create {
+    type Arg = uapi::drm_amdgpu_gem_create;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_CREATE;
+
+    fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let asked = uapi::gem_create_in(arg);
+        let memory = uapi::AMDGPU_GEM_DOMAIN_CPU
+            | uapi::AMDGPU_GEM_DOMAIN_GTT
+            | uapi::AMDGPU_GEM_DOMAIN_VRAM;
+        // Contents that are encrypted, and buffers bound to the address space, are not there.
+        if asked.domain_flags & !CREATE_FLAGS != 0
+            || asked.domains & !u64::from(memory) != 0
+            || asked.domains == 0
+            || asked.bo_size == 0
+        {
+            return Err(EINVAL);
+        }
+        let bo = create(
+            file.data().gpu()?,
+            asked.bo_size,
+            asked.domains,
+            asked.domain_flags,
+        )?;
+        let object = gem::object(dev, Arc::new(bo, GFP_KERNEL)?)?;
+        let handle = object.create_handle(file)?;
+        *arg = uapi::gem_create_out(handle);
+        Ok(0)
+    }
+}
+
+/// `GEM_MMAP`: where in the file a buffer is mapped.
+pub(super) struct Mmap;
+
+impl Handler<Render> for Mmap {
+    type Arg = uapi::drm_amdgpu_gem_mmap;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_MMAP;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let object = lookup(file, uapi::gem_mmap_in(arg).handle)?;
+        *arg = uapi::gem_mmap_out(object.mmap_offset());
+        Ok(0)
+    }
+}
+
+/// `GEM_WAIT_IDLE`: no command submission, so that every buffer is idle.
+pub(super) struct WaitIdle;
+
+impl Handler<Render> for WaitIdle {
+    type Arg = uapi::drm_amdgpu_gem_wait_idle;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        lookup(file, uapi::gem_wait_idle_in(arg).handle)?;
+        *arg = uapi::gem_wait_idle_out(0);
+        Ok(0)
+    }
+}
+
+/// `GEM_METADATA`: what exporters tell importers.
+pub(super) struct Metadata;
+
+impl Handler<Render> for Metadata {
+    type Arg = uapi::drm_amdgpu_gem_metadata;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_METADATA;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let object = lookup(file, arg.handle)?;
+        let mut stored = object.metadata().lock();
+        match arg.op {
+            uapi::AMDGPU_GEM_METADATA_OP_GET_METADATA => {
+                arg.data.tiling_info = stored.tiling;
+                arg.data.flags = stored.flags;
+                arg.data.data_size_bytes = stored.bytes;
+                arg.data.data = stored.data;
+                Ok(0)
+            }
+            uapi::AMDGPU_GEM_METADATA_OP_SET_METADATA => {
+                let bytes = arg.data.data_size_bytes;
+                if bytes as usize > METADATA_WORDS * 4 {
+                    return Err(EINVAL);
+                }
+                stored.tiling = arg.data.tiling_info;
+                stored.bytes = bytes;
+                stored.data = [0; METADATA_WORDS];
+                let words = (bytes as usize).div_ceil(4);
+                stored.data[..words].copy_from_slice(&arg.data.data[..words]);
+                if bytes % 4 != 0 {
+                    stored.data[words - 1] &= (1 << (bytes % 4 * 8)) - 1;
+                }
+                stored.flags = if bytes == 0 { 0 } else { arg.data.flags };
+                Ok(0)
+            }
+            // The C driver does nothing, successfully.
+            _ => Ok(0),
+        }
+    }
+}
+
+/// `GEM_VA`: maps a buffer into the file's address space.
+pub(super) struct Va;
+
+/// What a mapping may do. Page tables give each buffer what it was made for, so that less cannot be asked for.
+const ALL_ACCESS: u32 = uapi::AMDGPU_VM_PAGE_READABLE
+    | uapi::AMDGPU_VM_PAGE_WRITEABLE
+    | uapi::AMDGPU_VM_PAGE_EXECUTABLE;
+
+impl Handler<Render> for Va {
+    type Arg = uapi::drm_amdgpu_gem_va;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_VA;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let data: &Arc<FileData> = file.data();
+        let gpu = data.gpu()?;
+        let (first, end) = super::info::va_range(gpu);
+        let last = arg.va_address.checked_add(arg.map_size).ok_or(EINVAL)?;
+        if arg.va_address < first || last > end {
+            return Err(EINVAL);
+        }
+        if arg.num_syncobj_handles != 0 || arg.vm_timeline_syncobj_out != 0 {
+            return Err(EINVAL);
+        }
+        match arg.operation {
+            uapi::AMDGPU_VA_OP_MAP => {
+                let object = lookup(file, arg.handle)?;
+                if arg.flags & !uapi::AMDGPU_VM_DELAY_UPDATE != ALL_ACCESS {
+                    return Err(EINVAL);
+                }
+                data.vm()?
+                    .map(arg.va_address, object.bo(), arg.offset_in_bo, arg.map_size)?;
+                Ok(0)
+            }
+            uapi::AMDGPU_VA_OP_UNMAP => {
+                lookup(file, arg.handle)?;
+                data.vm()?.unmap(arg.va_address, arg.map_size)?;
+                Ok(0)
+            }
+            uapi::AMDGPU_VA_OP_CLEAR => {
+                data.vm()?.unmap(arg.va_address, arg.map_size)?;
+                Ok(0)
+            }
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+/// `GEM_OP`: how a buffer was made.
+pub(super) struct Op;
+
+impl Handler<Render> for Op {
+    type Arg = uapi::drm_amdgpu_gem_op;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_OP;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let object = lookup(file, arg.handle)?;
+        if arg.op != uapi::AMDGPU_GEM_OP_GET_GEM_CREATE_INFO {
+            return Err(EINVAL);
+        }
+        let bo = object.bo();
+        let domain = match bo.kind() {
+            BoKind::Vram => uapi::AMDGPU_GEM_DOMAIN_VRAM,
+            BoKind::Gtt => uapi::AMDGPU_GEM_DOMAIN_GTT,
+            // Registers have no handles.
+            BoKind::Doorbell | BoKind::MmioRemap => return Err(EINVAL),
+        };
+        let flags = bo.flags();
+        let mut bits = uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED;
+        for (set, flag) in [
+            (flags.contiguous, uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS),
+            (flags.coherent, uapi::AMDGPU_GEM_CREATE_COHERENT),
+            (flags.ext_coherent, uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
+            (flags.uncached, uapi::AMDGPU_GEM_CREATE_UNCACHED),
+            (!flags.public, uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS),
+        ] {
+            if set {
+                bits |= flag;
+            }
+        }
+        let info = uapi::drm_amdgpu_gem_create_in {
+            bo_size: bo.size(),
+            alignment: kernel::page::PAGE_SIZE as u64,
+            domains: domain.into(),
+            domain_flags: bits.into(),
+        };
+        let out = UserPtr::from_addr(usize::try_from(arg.value)?);
+        UserSlice::new(out, size_of_val(&info))
+            .writer()
+            .write(&info)?;
+        Ok(0)
+    }
+}

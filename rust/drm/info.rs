@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `INFO`: what user space asks about the device.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sizes::*,
+    transmute::AsBytes,
+    uaccess::{UserPtr, UserSlice},
+};
+
+use super::Render;
+use crate::{
+    gpu::Gpu,
+    kapi::{
+        drm::{Device, File, Handler},
+        numa,
+    },
+    uapi,
+};
+
+/// Addresses below are kept free, so that null pointers and their neighbours fault.
+const VA_RESERVED_BOTTOM: u64 = SZ_64K as u64;
+/// Addresses at the top that the C driver keeps for trap handler, semaphores and context save.
+const VA_RESERVED_TOP: u64 = SZ_64K as u64 + 2 * SZ_2M as u64;
+
+/// The lower half of the address space: from, to.
+pub(super) fn va_range(gpu: &Gpu) -> (u64, u64) {
+    let size = (1u64 << gpu.generation().caps.va_bits) - VA_RESERVED_TOP;
+    let hole = 1u64 << (gpu.generation().caps.va_bits - 1);
+    (VA_RESERVED_BOTTOM, size.min(hole))
+}
+
+/// The upper half: from, to. Its addresses have all higher bits set.
+fn high_va_range(gpu: &Gpu) -> (u64, u64) {
+    let bits = gpu.generation().caps.va_bits;
+    let size = (1u64 << bits) - VA_RESERVED_TOP;
+    let start = !0u64 << (bits - 1);
+    (start, start | size)
+}
+
+/// `INFO`.
+pub(super) struct Info;
+
+impl Handler<Render> for Info {
+    type Arg = uapi::drm_amdgpu_info;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_INFO;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let gpu = file.data().gpu()?;
+        let out = Out {
+            ptr: arg.return_pointer,
+            size: arg.return_size as usize,
+        };
+        if out.size == 0 || out.ptr == 0 {
+            return Err(EINVAL);
+        }
+        match arg.query {
+            uapi::AMDGPU_INFO_ACCEL_WORKING => out.put(&u32::from(!gpu.is_hung())),
+            uapi::AMDGPU_INFO_DEV_INFO => out.put(&device(gpu)),
+            uapi::AMDGPU_INFO_HW_IP_COUNT => out.put(&ip_count(gpu, uapi::info_hw_ip(arg).type_)?),
+            uapi::AMDGPU_INFO_HW_IP_INFO => ip_info(gpu, arg, &out),
+            uapi::AMDGPU_INFO_READ_MMR_REG => read_registers(gpu, arg, &out),
+            uapi::AMDGPU_INFO_MEMORY => out.put(&memory(gpu)),
+            uapi::AMDGPU_INFO_VRAM_GTT => out.put(&vram_gtt(gpu)),
+            uapi::AMDGPU_INFO_VRAM_USAGE | uapi::AMDGPU_INFO_VIS_VRAM_USAGE => {
+                out.put(&gpu.vram().used())
+            }
+            uapi::AMDGPU_INFO_GTT_USAGE => out.put(&gpu.gtt_used()),
+            uapi::AMDGPU_INFO_FW_VERSION => out.put(&firmware(gpu, arg)?),
+            uapi::AMDGPU_INFO_TIMESTAMP => out.put(&gpu.clock_counter()?),
+            // Nothing is ever moved or evicted.
+            uapi::AMDGPU_INFO_NUM_BYTES_MOVED | uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&0u64),
+            uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&0u32),
+            _ => Err(EINVAL),
+        }
+        .map(|()| 0)
+    }
+}
+
+/// Where the answer goes.
+struct Out {
+    ptr: u64,
+    size: usize,
+}
+
+impl Out {
+    /// Writes as much of the answer as there is room for.
+    fn put<T: AsBytes>(&self, value: &T) -> Result {
+        self.put_bytes(value.as_bytes())
+    }
+
+    fn put_bytes(&self, bytes: &[u8]) -> Result {
+        let bytes = &bytes[..bytes.len().min(self.size)];
+        let to = UserPtr::from_addr(usize::try_from(self.ptr)?);
+        UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
+    }
+}
+
+fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
+    let config = gpu.config();
+    let caps = gpu.generation().caps;
+    let (va_start, va_end) = va_range(gpu);
+    let (high_start, high_end) = high_va_range(gpu);
+    let caches = &config.caches;
+    let mut info = uapi::drm_amdgpu_info_device {
+        device_id: config.pci.device.into(),
+        chip_rev: config.rev_id,
+        external_rev: caps.external_rev + config.rev_id,
+        pci_rev: config.pci.revision.into(),
+        family: caps.drm_family,
+        num_shader_engines: config.num_se,
+        num_shader_arrays_per_engine: config.sh_per_se,
+        gpu_counter_freq: (caps.clock_hz / 1000) as u32,
+        max_engine_clock: u64::from(config.max_engine_mhz) * 1000,
+        max_memory_clock: u64::from(config.max_memory_mhz) * 1000,
+        cu_active_number: config.cu_total,
+        virtual_address_offset: va_start,
+        virtual_address_max: va_end,
+        virtual_address_alignment: PAGE_SIZE as u32,
+        pte_fragment_size: SZ_2M as u32,
+        gart_page_size: PAGE_SIZE as u32,
+        vram_type: uapi::AMDGPU_VRAM_TYPE_HBM,
+        vram_bit_width: config.vram_width,
+        wave_front_size: config.wave_size,
+        num_cu_per_sh: config.cu_per_sh,
+        num_tcc_blocks: caches.tcc_channels,
+        high_va_offset: high_start,
+        high_va_max: high_end,
+        tcp_cache_size: caches.tcp_kib,
+        sqc_data_cache_size: caches.sqc_data_kib,
+        sqc_inst_cache_size: caches.sqc_inst_kib,
+        gl2c_cache_size: caches.tcc_kib,
+        mall_size: u64::from(caches.mall_kib) * 1024,
+        ..uapi::drm_amdgpu_info_device::default()
+    };
+    let sh_per_se = config.sh_per_se.max(1) as usize;
+    for (array, &map) in config.cu_bitmap.iter().enumerate() {
+        let slot = info.cu_bitmap.get_mut(array / sh_per_se);
+        if let Some(word) = slot.and_then(|se| se.get_mut(array % sh_per_se)) {
+            *word = map;
+        }
+    }
+    info
+}
+
+/// How many blocks of a kind there are; `EINVAL` for kinds that the device does not have.
+fn ip_count(gpu: &Gpu, kind: u32) -> Result<u32> {
+    match kind {
+        uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => Ok(gpu.config().num_xcc),
+        uapi::AMDGPU_HW_IP_DMA => Ok(gpu.config().num_sdma),
+        _ => Err(EINVAL),
+    }
+}
+
+fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
+    let kind = uapi::info_hw_ip(arg).type_;
+    if uapi::info_hw_ip(arg).ip_instance >= uapi::AMDGPU_HW_IP_INSTANCE_MAX_COUNT {
+        return Err(EINVAL);
+    }
+    let (version, start, size) = match kind {
+        uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => (gpu.config().gc, 32, 32),
+        uapi::AMDGPU_HW_IP_DMA => (gpu.config().sdma, 256, 4),
+        uapi::AMDGPU_HW_IP_NUM.. => return Err(EINVAL),
+        // The device has no such block.
+        _ => return out.put_bytes(&uapi::hw_ip_bytes(&uapi::drm_amdgpu_info_hw_ip::default())),
+    };
+    let info = uapi::drm_amdgpu_info_hw_ip {
+        hw_ip_version_major: version.major.into(),
+        hw_ip_version_minor: version.minor.into(),
+        ib_start_alignment: start,
+        ib_size_alignment: size,
+        // The kernel submits nothing for user space.
+        available_rings: 0,
+        ip_discovery_version: u32::from(version.major) << 16
+            | u32::from(version.minor) << 8
+            | u32::from(version.rev),
+        ..uapi::drm_amdgpu_info_hw_ip::default()
+    };
+    out.put_bytes(&uapi::hw_ip_bytes(&info))
+}
+
+/// Registers that user space may read; `EFAULT` for others, as in the C driver.
+fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
+    let asked = uapi::info_read_mmr_reg(arg);
+    let index = |shift: u32, mask: u32, count: u32| {
+        let value = asked.instance >> shift & mask;
+        value == mask || value < count
+    };
+    if !index(
+        uapi::AMDGPU_INFO_MMR_SE_INDEX_SHIFT,
+        uapi::AMDGPU_INFO_MMR_SE_INDEX_MASK,
+        MAX_SE,
+    ) || !index(
+        uapi::AMDGPU_INFO_MMR_SH_INDEX_SHIFT,
+        uapi::AMDGPU_INFO_MMR_SH_INDEX_MASK,
+        MAX_SH_PER_SE,
+    ) || asked.count > MAX_REGISTERS
+    {
+        return Err(EINVAL);
+    }
+    let mut values = KVec::with_capacity(asked.count as usize * 4, GFP_KERNEL)?;
+    for offset in asked.dword_offset..asked.dword_offset.saturating_add(asked.count) {
+        let value = gpu.user_register(offset)?.ok_or(EFAULT)?;
+        values.extend_from_slice(&value.to_ne_bytes(), GFP_KERNEL)?;
+    }
+    out.put_bytes(&values)
+}
+
+/// Limits of the C driver's questions.
+const MAX_SE: u32 = 4;
+const MAX_SH_PER_SE: u32 = 2;
+const MAX_REGISTERS: u32 = 128;
+
+/// System memory that buffers may take: half of it, as for all DRM drivers.
+fn gtt_size() -> u64 {
+    numa::nodes().map(|n| n.bytes()).sum::<u64>() / 2
+}
+
+fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
+    uapi::drm_amdgpu_heap_info {
+        total_heap_size: total,
+        usable_heap_size: usable,
+        heap_usage: used,
+        max_allocation: usable / 4 * 3,
+    }
+}
+
+fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
+    let vram = gpu.vram();
+    let gtt = gtt_size();
+    let visible = vram.visible();
+    uapi::drm_amdgpu_memory_info {
+        vram: heap(vram.size(), vram.usable(), vram.used()),
+        cpu_accessible_vram: heap(
+            visible,
+            visible.min(vram.usable()),
+            vram.used().min(visible),
+        ),
+        gtt: heap(gtt, gtt, gpu.gtt_used()),
+    }
+}
+
+fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
+    let vram = gpu.vram();
+    uapi::drm_amdgpu_info_vram_gtt {
+        vram_size: vram.usable(),
+        vram_cpu_accessible_size: vram.visible().min(vram.usable()),
+        gtt_size: gtt_size(),
+    }
+}
+
+fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_info_firmware> {
+    let asked = uapi::info_query_fw(arg);
+    if asked.ip_instance != 0 {
+        return Err(EINVAL);
+    }
+    let config = gpu.config();
+    let ver = match asked.fw_type {
+        uapi::AMDGPU_INFO_FW_GFX_MEC if asked.index < 2 => config.mec_fw,
+        uapi::AMDGPU_INFO_FW_SDMA if asked.index < config.num_sdma => config.sdma_fw,
+        _ => return Err(EINVAL),
+    };
+    Ok(uapi::drm_amdgpu_info_firmware { ver, feature: 0 })
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buffer objects as files of the render node know them: with a place to map them from, and handles.
+
+use kernel::{
+    fs::File,
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Mutex},
+};
+
+use super::{bo::CpuCache, BoRef};
+use crate::kapi::{
+    drm,
+    gem::{self, Caching, Payload},
+};
+
+/// Words of the data that user space may attach to an object.
+pub(crate) const METADATA_WORDS: usize = 64;
+
+/// What user space attaches to an object for those who import it. The kernel does not look at it.
+#[derive(Clone)]
+pub(crate) struct Metadata {
+    pub(crate) tiling: u64,
+    pub(crate) flags: u64,
+    pub(crate) bytes: u32,
+    pub(crate) data: [u32; METADATA_WORDS],
+}
+
+/// What a GEM object holds.
+#[pin_data]
+pub(crate) struct Shared {
+    bo: BoRef,
+    #[pin]
+    metadata: Mutex<Metadata>,
+}
+
+/// A GEM object.
+pub(crate) type Object = gem::Object<Shared>;
+
+impl Shared {
+    /// The memory.
+    pub(crate) fn bo(&self) -> &BoRef {
+        &self.bo
+    }
+
+    /// What user space attached.
+    pub(crate) fn metadata(&self) -> &Mutex<Metadata> {
+        &self.metadata
+    }
+}
+
+impl Payload for Shared {
+    fn caching(&self) -> Caching {
+        match self.bo.cpu_cache() {
+            CpuCache::Cached => Caching::WriteBack,
+            CpuCache::WriteCombined => Caching::WriteCombine,
+            CpuCache::Uncached => Caching::Uncached,
+        }
+    }
+
+    fn phys(&self, page: usize) -> Result<u64> {
+        self.bo.phys(page)
+    }
+}
+
+/// Makes the GEM object of a buffer.
+pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
+    let size = usize::try_from(bo.size())?;
+    Object::new(
+        dev,
+        size,
+        try_pin_init!(Shared {
+            bo,
+            metadata <- new_mutex!(Metadata {
+                tiling: 0,
+                flags: 0,
+                bytes: 0,
+                data: [0; METADATA_WORDS],
+            }),
+        }),
+    )
+}
+
+/// A buffer that one file of the render node may map, for as long as this lives.
+pub(crate) struct Gem {
+    object: ARef<Object>,
+    file: ARef<File>,
+}
+
+impl Gem {
+    /// Lets `file`, an open file of the render node of any GPU, map `bo`.
+    pub(crate) fn new(bo: BoRef, file: &File) -> Result<Self> {
+        let dev = drm::device_of(file).ok_or(EINVAL)?;
+        let object = object(dev, bo)?;
+        object.allow(file)?;
+        Ok(Self {
+            object,
+            file: file.into(),
+        })
+    }
+
+    /// Where in the file the buffer is mapped.
+    pub(crate) fn mmap_offset(&self) -> u64 {
+        self.object.mmap_offset()
+    }
+
+    /// The memory.
+    pub(crate) fn bo(&self) -> &BoRef {
+        self.object.bo()
+    }
+}
+
+impl Drop for Gem {
+    fn drop(&mut self) {
+        self.object.revoke(&self.file);
+    }
+}

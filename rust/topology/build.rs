@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Makes the nodes: what NUMA nodes and GPUs have, and which links run between them.
+
+use kernel::{prelude::*, sync::Arc};
+
+use super::{
+    cache, cpu_nodes,
+    node::{link_flags, Bank, GpuLines, Heap, Lines, Link, Node},
+    Listed,
+};
+use crate::{
+    gpu::Gpu,
+    kapi::{numa, platform},
+    uapi,
+};
+
+/// All nodes: those of processors first.
+pub(super) fn all(gpus: &[Listed]) -> Result<KVec<Arc<Node>>> {
+    let mut nodes: KVec<Node> = KVec::new();
+    for (index, numa) in cpu_nodes().enumerate() {
+        nodes.push(cpu(index as u32, numa)?, GFP_KERNEL)?;
+    }
+    let cpus = nodes.len();
+    for listed in gpus {
+        let index = nodes.len() as u32;
+        let home = home_of(&listed.gpu);
+        let link = link(&listed.gpu, index, home);
+        nodes.push(gpu(listed, link.there)?, GFP_KERNEL)?;
+        if let (Some(back), Some(node)) = (link.back, nodes[..cpus].get_mut(home as usize)) {
+            node.io_links.push(back, GFP_KERNEL)?;
+        }
+    }
+    let mut out = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
+    for node in nodes {
+        out.push(Arc::new(node, GFP_KERNEL)?, GFP_KERNEL)?;
+    }
+    Ok(out)
+}
+
+/// The index of the NUMA node that a GPU is close to; the first if the firmware does not say.
+fn home_of(gpu: &Gpu) -> u32 {
+    let near = numa::of_device(gpu.dev());
+    cpu_nodes().position(|n| Some(n) == near).unwrap_or(0) as u32
+}
+
+fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
+    let mut banks = KVec::new();
+    banks.push(
+        Bank {
+            heap: Heap::System,
+            size: numa.bytes(),
+            width: 0,
+            clock_max: 0,
+        },
+        GFP_KERNEL,
+    )?;
+    let mut io_links = KVec::new();
+    for (other, peer) in cpu_nodes().enumerate() {
+        if peer != numa {
+            let link = Link::between_cpus(index, other as u32, numa.distance(peer));
+            io_links.push(link, GFP_KERNEL)?;
+        }
+    }
+    Ok(Node {
+        gpu_id: 0,
+        name: "",
+        lines: Lines {
+            cpu_cores_count: numa.cpus(),
+            cpu_core_id_base: numa.first_apic_id().unwrap_or(0),
+            max_engine_clk_ccompute: platform::cpu_max_mhz(),
+            ..Lines::default()
+        },
+        gpu_lines: None,
+        banks,
+        caches: KVec::new(),
+        io_links,
+    })
+}
+
+/// The two directions of the link between a GPU and its NUMA node.
+struct Links {
+    there: Link,
+    /// Only if the processors reach all of the GPU's memory.
+    back: Option<Link>,
+}
+
+fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
+    let bandwidth = platform::link_mbytes(gpu.pdev());
+    let no_atomics = |can: bool| {
+        if can {
+            0
+        } else {
+            link_flags::NO_ATOMICS_32 | link_flags::NO_ATOMICS_64
+        }
+    };
+    let flags = link_flags::ENABLED | no_atomics(platform::sends_atomics(gpu.pdev()));
+    let there = Link::pcie(from, to, bandwidth, flags);
+    let flags = link_flags::ENABLED
+        | link_flags::NON_COHERENT
+        | no_atomics(platform::completes_atomics(gpu.pdev()));
+    let back = large_bar(gpu).then(|| Link::pcie(to, from, bandwidth, flags));
+    Links { there, back }
+}
+
+/// Do processors reach all of the video memory?
+fn large_bar(gpu: &Gpu) -> bool {
+    let config = gpu.config();
+    config.vram_visible >= config.vram_size
+}
+
+/// What the driver can do, in the bits that user space asks for. The debugger and shared virtual memory are
+/// not there; user space has other ways for what it would use them for.
+fn capability() -> u32 {
+    uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT
+}
+
+fn gpu(listed: &Listed, link: Link) -> Result<Node> {
+    let gpu = &*listed.gpu;
+    let config = gpu.config();
+    let cwsr = config.cwsr(gpu.generation().caps)?;
+
+    let mut banks = KVec::new();
+    banks.push(
+        Bank {
+            heap: if large_bar(gpu) {
+                Heap::FbPublic
+            } else {
+                Heap::FbPrivate
+            },
+            size: config.vram_size,
+            width: config.vram_width,
+            clock_max: config.max_memory_mhz,
+        },
+        GFP_KERNEL,
+    )?;
+    let mut io_links = KVec::new();
+    io_links.push(link, GFP_KERNEL)?;
+
+    let lines = Lines {
+        simd_count: config.simd_count(),
+        simd_id_base: listed.first_cu,
+        max_waves_per_simd: config.waves_per_simd,
+        lds_size_in_kb: config.lds_bytes / 1024,
+        num_gws: config.num_gws,
+        wave_front_size: config.wave_size,
+        array_count: config.num_se * config.sh_per_se * config.num_xcc,
+        simd_arrays_per_engine: config.sh_per_se,
+        cu_per_simd_array: config.cu_per_sh,
+        simd_per_cu: config.simd_per_cu,
+        max_slots_scratch_cu: config.scratch_slots_per_cu,
+        gfx_target_version: config.gfx_target_version,
+        vendor_id: config.pci.vendor.into(),
+        device_id: config.pci.device.into(),
+        location_id: config.pci.bdf.into(),
+        domain: config.pci.domain,
+        drm_render_minor: listed.render_minor,
+        num_sdma_engines: config.num_sdma_pcie,
+        num_sdma_xgmi_engines: config.num_sdma - config.num_sdma_pcie,
+        num_sdma_queues_per_engine: config.sdma_queues_per_engine,
+        num_cp_queues: config.num_cp_queues,
+        cwsr_size: cwsr.total,
+        ctl_stack_size: cwsr.ctl_stack,
+        max_engine_clk_ccompute: platform::cpu_max_mhz(),
+        ..Lines::default()
+    };
+    let gpu_lines = GpuLines {
+        max_engine_clk_fcompute: config.max_engine_mhz,
+        fw_version: config.mec_fw,
+        capability: capability(),
+        sdma_fw_version: config.sdma_fw,
+        unique_id: config.unique_id,
+        num_xcc: config.num_xcc,
+    };
+    Ok(Node {
+        gpu_id: gpu.id(),
+        // What the C driver calls every device that it knows from its discovery table.
+        name: "ip discovery",
+        lines,
+        gpu_lines: Some(gpu_lines),
+        banks,
+        caches: cache::list(config, listed.first_cu)?,
+        io_links,
+    })
+}
