@@ -29,15 +29,6 @@ const IP_DISCOVERY_VERSION: u32 = 0x16a00;
 /// Everything that `chip` with `vram` bytes declares.
 pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
     let mut decls: Vec<Decl> = cp::REGISTERS.to_vec();
-    // The tables name the first two of the memory hub's five data arbiters.
-    let arbiter =
-        mmhub::regDAGB1_WRCLI_GPU_SNOOP_OVERRIDE.off - mmhub::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE.off;
-    for reg in [
-        mmhub::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
-        mmhub::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
-    ] {
-        decls.push(Decl::new(reg.name, Ip::Mmhub, reg.into()).array(5, arbiter));
-    }
     for instance in chip.ips {
         let table: &[RegInfo] = match instance.ip {
             Ip::Gc => gc::ALL,

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The program `rkfd-gpu` from the outside: options, control socket, exit codes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use vfio_user::Client;
+
+/// A register address that no block declares.
+const NOWHERE: u64 = 0x1f_0000;
+
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rkfd-gpu"));
+    command
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+struct Run {
+    child: Option<Child>,
+    folder: PathBuf,
+}
+
+impl Run {
+    fn start(name: &str, args: &[&str]) -> Self {
+        let folder = std::env::temp_dir().join(format!("rkfd-gpu-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        let socket = folder.join("gpu");
+        let mut command = program(&["--vram", "256M", "--socket", socket.to_str().unwrap()]);
+        let child = command.args(args).current_dir(&folder).spawn().unwrap();
+        let run = Self {
+            child: Some(child),
+            folder,
+        };
+        run.wait_for(&socket);
+        run
+    }
+
+    fn wait_for(&self, path: &Path) {
+        let start = Instant::now();
+        while !path.exists() {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "no {}",
+                path.display()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn connect(&self) -> Client {
+        Client::new(&self.folder.join("gpu")).unwrap()
+    }
+
+    fn finish(mut self) -> Output {
+        self.child.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn help_names_every_option_and_knob() {
+    let out = program(&["--help"]).output().unwrap();
+    assert!(out.status.success());
+    let help = text(&out.stdout);
+    for word in [
+        "--socket",
+        "--chip",
+        "--trace",
+        "--control",
+        "--knob",
+        "--expect",
+        "--keep",
+        "--vram",
+        "hws.no_preempt",
+        "hws.fence_never",
+        "ih.drop_msi",
+        "discovery.bad_checksum",
+        "mi300x",
+    ] {
+        assert!(help.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn bad_usage_is_one_clear_line() {
+    for (args, complaint) in [
+        (&["--frobnicate"][..], "unknown option --frobnicate"),
+        (&[][..], "--socket is needed"),
+        (&["--chip", "mi25"][..], "no chip mi25"),
+        (&["--vram", "3G"][..], "3G: not a size"),
+        (&["--knob", "a.b=1", "--socket", "/x"][..], "no knob a.b"),
+        (&["--socket"][..], "--socket needs a value"),
+        (&["--socket", "/nonexistent/gpu"][..], "/nonexistent/gpu"),
+    ] {
+        let out = program(args).output().unwrap();
+        assert_eq!(out.status.code(), Some(1), "{args:?}");
+        let err = text(&out.stderr);
+        assert!(err.contains(complaint), "{args:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn a_quiet_guest_ends_it_with_0() {
+    let run = Run::start("quiet", &["--trace", "trace"]);
+    let mut client = run.connect();
+    let mut id = [0; 4];
+    client.region_read(7, 0, &mut id).unwrap();
+    assert_eq!(u32::from_le_bytes(id), 0x74a1_1002);
+    client.reset().unwrap();
+    client.shutdown().unwrap();
+    let trace = run.folder.join("trace");
+    let keep = std::fs::read_to_string(&trace);
+    let out = run.finish();
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let lines = keep.unwrap();
+    let line = lines
+        .lines()
+        .find(|l| l.contains("pci device_reset"))
+        .unwrap();
+    line.split(' ').next().unwrap().parse::<u64>().unwrap();
+}
+
+#[test]
+fn a_violation_ends_it_with_3_unless_it_was_expected() {
+    for (expect, code) in [("nothing like it", 3), ("undeclared register", 0)] {
+        let run = Run::start(&format!("strict{code}"), &["--expect", expect]);
+        let mut client = run.connect();
+        client.region_read(5, NOWHERE, &mut [0; 4]).unwrap();
+        client.shutdown().unwrap();
+        let out = run.finish();
+        let err = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{err}");
+        assert!(
+            err.contains("STRICT: regs: read of undeclared register 0x7c000"),
+            "{err}"
+        );
+    }
+}
+
+#[test]
+fn keep_serves_the_next_client_with_a_fresh_card() {
+    let mut run = Run::start("keep", &["--keep"]);
+    let scratch = u64::from(0xa000u32 + 0x2040) * 4;
+    for _ in 0..3 {
+        let mut client = run.connect();
+        let mut value = [1; 4];
+        client.region_read(5, scratch, &mut value).unwrap();
+        assert_eq!(value, [0; 4]);
+        client.region_write(5, scratch, &[7; 4]).unwrap();
+        client.shutdown().unwrap();
+    }
+    assert!(run.child.as_mut().unwrap().try_wait().unwrap().is_none());
+}
+
+#[test]
+fn knobs_turn_while_it_runs() {
+    let run = Run::start(
+        "control",
+        &["--control", "control", "--knob", "ih.drop_msi=0x3"],
+    );
+    let control = run.folder.join("control");
+    run.wait_for(&control);
+    let stream = UnixStream::connect(&control).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    let mut ask = |line: &str| {
+        writeln!(&stream, "{line}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        answer.trim().to_string()
+    };
+    assert_eq!(ask("get ih.drop_msi"), "3");
+    assert_eq!(ask("set ih.drop_msi 5"), "ok");
+    assert_eq!(ask("get ih.drop_msi"), "5");
+    assert_eq!(ask("set hws.fence_never 1"), "ok");
+    assert!(ask("set no.such 1").starts_with("error: no knob"));
+    assert!(ask("set ih.drop_msi x").starts_with("error: x is not"));
+    assert!(ask("dance").starts_with("error: commands are"));
+    assert!(ask("knobs").contains("discovery.bad_checksum"));
+    assert!(ask("stats").contains("register_reads=0"));
+    let client = run.connect();
+    client.shutdown().unwrap();
+    assert_eq!(run.finish().status.code(), Some(0));
+}
