@@ -7,6 +7,7 @@ use crate::decode::{Bad, Limits};
 use crate::exec::{self, Ctx};
 use crate::wave::{Halt, State, Wave, LANES};
 use crate::{Dispatch, Host, Memory, Stop, Where};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Instructions that a wave runs before the next one has its turn.
@@ -18,18 +19,19 @@ const MAX_ITEMS: u32 = 1024;
 /// What LDS holds before the first write.
 const UNDEFINED: u8 = 0xa5;
 
-/// A workgroup on a compute unit.
-pub struct Workgroup<'d> {
-    dispatch: &'d Dispatch,
+/// A workgroup on a compute unit. `D` is `&Dispatch`, or `Arc<Dispatch>` for one that is kept
+/// while it is interrupted.
+pub struct Workgroup<D> {
+    dispatch: D,
     limits: Limits,
     waves: Vec<Wave>,
     lds: Vec<u8>,
 }
 
-impl<'d> Workgroup<'d> {
+impl<D: Deref<Target = Dispatch>> Workgroup<D> {
     /// The workgroup with id `wg`, before its first instruction.
-    pub fn new(dispatch: &'d Dispatch, wg: [u32; 3]) -> Result<Self, Stop> {
-        let d = dispatch;
+    pub fn new(dispatch: D, wg: [u32; 3]) -> Result<Self, Stop> {
+        let d: &Dispatch = &dispatch;
         let bad = |text: String| Err(Stop::BadDispatch(text));
         let extent = d.workgroup_extent(wg)?;
         let items = extent.iter().try_fold(1u32, |a, &b| a.checked_mul(b));
@@ -55,14 +57,14 @@ impl<'d> Workgroup<'d> {
                 d.sgprs()
             ));
         }
-        let waves = items.div_ceil(LANES as u32);
+        let waves = (0..items.div_ceil(LANES as u32))
+            .map(|index| Wave::new(d, wg, extent, index))
+            .collect();
         Ok(Workgroup {
-            dispatch,
             limits: d.limits(),
-            waves: (0..waves)
-                .map(|index| Wave::new(d, wg, extent, index))
-                .collect(),
+            waves,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
+            dispatch,
         })
     }
 
@@ -78,7 +80,7 @@ impl<'d> Workgroup<'d> {
                 let mut ctx = Ctx {
                     mem,
                     host,
-                    dispatch: self.dispatch,
+                    dispatch: &self.dispatch,
                     lds: &mut self.lds,
                 };
                 slice(wave, &mut ctx, &self.limits)?;
