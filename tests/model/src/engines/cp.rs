@@ -2,71 +2,179 @@
 
 //! The command processor: hardware queues, their doorbells and the packets they carry.
 //!
-//! BAR accesses arrive on the thread that serves the guest and must return at once; work is
-//! handed to [`Cp::run`], which has a thread of its own, through the mailbox.
+//! BAR accesses arrive on the thread that serves the guest and must return at once; what they
+//! mean is handed through a mailbox to [`Cp::run`], the engine thread, which owns all queue state
+//! ([`engine::Engine`]). Workgroups run on worker threads ([`dispatch::Pool`]).
+//!
+//! | module | is responsible for |
+//! |---|---|
+//! | [`regs`] | register banks |
+//! | [`queue`], [`save`] | a queue on the hardware; MQDs, preempted work |
+//! | [`engine`] | the thread: messages, turns, doorbells |
+//! | [`pm4`], [`exec`] | dword packets |
+//! | [`sched`] | KIQ and HIQ packets, runlists, time slices |
+//! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
+//! | [`dispatch`], [`shader`] | workgroups on worker threads |
+
+pub mod aql;
+pub mod dispatch;
+pub mod engine;
+pub mod env;
+pub mod exec;
+pub mod pm4;
+pub mod queue;
+pub mod regs;
+pub mod save;
+pub mod sched;
+pub mod shader;
+pub mod signal;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use crate::gpu::Gpu;
-use crate::mailbox::{Mailbox, Recv};
-use crate::regs::{Decl, RegId, Selector};
+use crate::mailbox::Mailbox;
+use crate::regs::{RegId, Selector};
 use crate::strict;
+use dispatch::Pool;
+use engine::Engine;
+use regs::{Banks, Slot};
+use shader::Interpreter;
 
-/// Registers that the command processor handles itself (declared with `Unit::Cp`).
-pub const REGISTERS: &[Decl] = &[];
+pub use regs::REGISTERS;
+
+/// Threads that run workgroups, at most.
+const WORKERS: usize = 2;
+/// How long a reset waits for the engine to let go of everything.
+const RESET_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What wakes the engine thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// A doorbell: dword index on BAR2, value, width in bytes (4 or 8).
     Doorbell(u32, u64, u8),
+    /// `CP_HQD_ACTIVE` was set.
+    Activate(Slot),
+    /// `CP_HQD_ACTIVE` was cleared.
+    Deactivate(Slot),
+    /// `CP_HQD_DEQUEUE_REQUEST`: 1 drain, 2 reset, 3 save.
+    Dequeue(Slot, u8),
+    /// The write pointer registers of an active queue changed.
+    Wptr(Slot),
+    /// Write pointers of these slots are to be read from memory.
+    PollOnce(u64),
+    /// `SPI_COMPUTE_QUEUE_RESET`.
+    ResetQueue(Slot),
+    /// A pipe reset of `CP_MEC_CNTL`: me (0: MEC1), pipe.
+    ResetPipe(u32, u32),
+    /// The driver asked for its software interrupt.
+    SoftwareInterrupt,
+    /// A wave sent a message: job, M0.
+    ShaderMessage(u64, u32),
+    /// A job needs to be looked at.
+    Job(u64),
+    /// Something changed.
+    Look,
+    /// Back to power-on state.
+    Reset,
+}
+
+#[derive(Default)]
+struct Resets {
+    running: bool,
+    asked: u64,
+    done: u64,
 }
 
 /// The command processor of one XCC.
 #[derive(Default)]
 pub struct Cp {
-    wake: Mailbox<Wake>,
+    mail: Mailbox<Wake>,
+    banks: Mutex<Banks>,
+    resets: Mutex<Resets>,
+    reset_done: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Cp {
     /// A register was read through the bank that `sel` names.
     pub fn reg_read(&self, gpu: &Gpu, sel: Selector, reg: RegId) -> u32 {
-        strict!(
-            gpu.strict,
-            "cp",
-            "read of register {reg:?} {sel:?} that is not modelled"
-        );
-        0
+        lock(&self.banks).read(sel, reg).unwrap_or_else(|_| {
+            strict!(
+                gpu.strict,
+                "cp",
+                "read of {reg:x?} while GRBM_GFX_CNTL selects no compute queue ({sel:?})"
+            );
+            0
+        })
     }
 
     /// A register was written through the bank that `sel` names.
     pub fn reg_write(&self, gpu: &Gpu, sel: Selector, reg: RegId, value: u32) {
-        strict!(
-            gpu.strict,
-            "cp",
-            "write of {value:#x} to register {reg:?} {sel:?} that is not modelled"
-        );
-    }
-
-    /// A doorbell outside the SDMA/IH/VCN window was rung.
-    pub fn doorbell(&self, _gpu: &Gpu, index: u32, value: u64, width: u8) {
-        self.wake.send(Wake::Doorbell(index, value, width));
-    }
-
-    /// Back to power-on state. The engine thread keeps running.
-    pub fn reset(&self, _gpu: &Gpu) {}
-
-    /// Body of the engine thread; returns after [`stop`](Self::stop).
-    pub fn run(&self, gpu: &Gpu) {
-        while let Recv::Message(Wake::Doorbell(index, value, _)) = self.wake.recv(None) {
+        let mut wakes = Vec::new();
+        let written = lock(&self.banks).write(sel, reg, value, &mut wakes);
+        if written.is_err() {
             strict!(
                 gpu.strict,
                 "cp",
-                "doorbell {index:#x} value {value:#x} outside of any mapped queue"
+                "write of {value:#x} to {reg:x?} while GRBM_GFX_CNTL selects no compute queue ({sel:?})"
             );
         }
+        for wake in wakes {
+            self.mail.send(wake);
+        }
+    }
+
+    /// A doorbell outside the SDMA/IH/VCN window was rung.
+    pub fn doorbell(&self, _: &Gpu, index: u32, value: u64, width: u8) {
+        self.mail.send(Wake::Doorbell(index, value, width));
+    }
+
+    /// Back to power-on state. Returns when nothing of the old state runs any more.
+    pub fn reset(&self, _: &Gpu) {
+        *lock(&self.banks) = Banks::default();
+        self.mail.send(Wake::Reset);
+        let mut resets = lock(&self.resets);
+        resets.asked += 1;
+        let mine = resets.asked;
+        let waiting = |r: &mut Resets| r.running && r.done < mine;
+        // A guest that resets the card while a worker is stuck goes on; the worker's memory
+        // accesses then meet an address space without a page table.
+        let _guard = self
+            .reset_done
+            .wait_timeout_while(resets, RESET_PATIENCE, waiting)
+            .unwrap_or_else(|e| e.into_inner());
+    }
+
+    /// Body of the engine thread; returns after [`stop`](Self::stop).
+    pub fn run(&self, gpu: &Gpu) {
+        let pool = Pool::default();
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        lock(&self.resets).running = true;
+        std::thread::scope(|scope| {
+            for _ in 0..cores.min(WORKERS) {
+                scope.spawn(|| pool.work(gpu, &Interpreter, &self.mail));
+            }
+            let mut engine = Engine::new(gpu, &self.banks, &self.mail, &pool);
+            engine.run(&|| {
+                lock(&self.resets).done += 1;
+                self.reset_done.notify_all();
+            });
+            pool.close();
+        });
+        lock(&self.resets).running = false;
     }
 
     /// Lets [`run`](Self::run) return.
     pub fn stop(&self) {
-        self.wake.close();
+        self.mail.close();
     }
 }

@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! AQL queues: 64-byte packets, in order, several dispatches in flight.
+//!
+//! A packet is *looked at* once its header is not INVALID, the barrier bit allows it and, for a
+//! barrier packet, its signals are at zero. It is *retired* when it and all before it are done:
+//! then its header is INVALID again and the read index has passed it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
+use gpu_wave::Scratch;
+use rkfd_abi::aql::{
+    self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal, vendor,
+};
+use rkfd_abi::pm4;
+
+use super::dispatch::{Job, Progress};
+use super::engine::Engine;
+use super::env::{client, vm_fault, ShaderMemory};
+use super::exec::POLL;
+use super::pm4::Stream;
+use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
+use super::signal::inactive;
+use crate::engines::gmc::VmFault;
+use crate::event;
+
+/// Dispatches of one queue that are under way at the same time.
+const FLIGHTS: usize = 4;
+/// Packets of one queue before the next queue has its turn.
+const BURST: usize = 16;
+/// LDS of a compute unit.
+const LDS: u32 = 64 << 10;
+/// VGPRs of a SIMD for one lane.
+const VGPRS: usize = 512;
+
+/// A packet that has begun.
+pub struct Flight {
+    index: u64,
+    signal: u64,
+    job: Option<Arc<Job>>,
+    scratch: bool,
+    done: bool,
+}
+
+/// State of an AQL queue beyond its pointers.
+pub struct Aql {
+    /// Next packet to look at.
+    next: u64,
+    flights: VecDeque<Flight>,
+    /// Address of the `amd_queue_t` that the queue's pointers lie in.
+    pub amd_queue: Option<u64>,
+    /// State of PM4 in vendor packets.
+    pub pm4: Pm4,
+    /// A vendor packet's buffers are being executed.
+    in_vendor: bool,
+}
+
+impl Aql {
+    /// A queue with nothing in flight.
+    pub fn new(config: &Config, rptr: u64) -> Self {
+        let read = amd_queue::READ_DISPATCH_ID as u64;
+        let write = amd_queue::WRITE_DISPATCH_ID as u64;
+        let base = config.rptr_report.wrapping_sub(read);
+        // ROCr passes the addresses of the two indices in its amd_queue_t. Anything else has none.
+        let is_amd =
+            base % amd_queue::ALIGN as u64 == 0 && config.wptr_poll == base.wrapping_add(write);
+        Self {
+            next: rptr,
+            flights: VecDeque::new(),
+            amd_queue: is_amd.then_some(base),
+            pm4: Pm4::default(),
+            in_vendor: false,
+        }
+    }
+
+    /// The dispatches under way.
+    pub fn jobs(&self) -> Vec<Arc<Job>> {
+        let own = self.flights.iter().filter(|f| !f.done);
+        own.filter_map(|f| f.job.clone())
+            .chain(self.pm4.jobs.iter().cloned())
+            .collect()
+    }
+
+    /// Something has begun and is not retired.
+    pub fn in_flight(&self) -> bool {
+        !self.flights.is_empty() || self.in_vendor || !self.pm4.jobs.is_empty()
+    }
+}
+
+/// A packet's bytes.
+struct Bytes([u8; aql::PACKET_SIZE]);
+
+impl Bytes {
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from(self.u16(at)) | u32::from(self.u16(at + 2)) << 16
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
+    }
+
+    fn header(&self) -> u32 {
+        self.u16(aql::HEADER).into()
+    }
+
+    fn signal(&self) -> u64 {
+        self.u64(aql::COMPLETION_SIGNAL)
+    }
+}
+
+/// What a look at a packet led to.
+enum Look {
+    /// It has begun, or is done.
+    Taken,
+    /// Not now.
+    Later(Step),
+    /// The queue stops: inactive code and reason.
+    Error(u64, String),
+}
+
+fn aql_mut(queue: &mut Queue) -> Option<&mut Aql> {
+    match &mut queue.work {
+        Work::Aql(aql) => Some(aql),
+        Work::Pm4(_) => None,
+    }
+}
+
+impl Engine<'_> {
+    /// Looks at packets of an AQL queue.
+    pub(super) fn step_aql(&mut self, queue: &mut Queue) -> Step {
+        self.reap_aql(queue);
+        for _ in 0..BURST {
+            if queue.halt != Halt::No {
+                // A request for scratch is looked at again by the clock.
+                return match queue.halt {
+                    Halt::Scratch(_) => Step::Poll(POLL),
+                    _ => Step::Idle,
+                };
+            }
+            match self.look(queue) {
+                Ok(Look::Taken) => self.reap_aql(queue),
+                Ok(Look::Later(step)) => return step,
+                Ok(Look::Error(code, text)) => self.aql_error(queue, code, &text),
+                Err(fault) => self.fault(queue, &fault, client::CPF),
+            }
+        }
+        Step::Busy
+    }
+
+    fn look(&mut self, queue: &mut Queue) -> Result<Look, VmFault> {
+        if matches!(&queue.work, Work::Aql(aql) if aql.in_vendor) {
+            return Ok(self.step_vendor(queue));
+        }
+        let Some(aql) = aql_mut(queue) else {
+            return Ok(Look::Later(Step::Idle));
+        };
+        let (next, flights) = (aql.next, aql.flights.len());
+        if next == queue.wptr || flights >= FLIGHTS {
+            return Ok(Look::Later(Step::Idle));
+        }
+        let at = self.packet_address(queue, next);
+        let mut bytes = Bytes([0; aql::PACKET_SIZE]);
+        self.env.read(queue.config.vmid, at, &mut bytes.0)?;
+        let head = bytes.header();
+        let kind = header::TYPE.get(head);
+        if kind == header::TYPE_INVALID {
+            return Ok(Look::Later(Step::Idle));
+        }
+        if header::BARRIER.is_set(head) && flights != 0 {
+            return Ok(Look::Later(Step::Idle));
+        }
+        let acquire = header::ACQUIRE_FENCE_SCOPE.get(head);
+        let release = header::RELEASE_FENCE_SCOPE.get(head);
+        if head & header::RESERVED != 0 || acquire == 3 || release == 3 {
+            let text = format!("header {head:#x}");
+            return Ok(Look::Error(inactive::FORMAT, text));
+        }
+        match kind {
+            header::TYPE_KERNEL_DISPATCH => self.kernel_dispatch(queue, next, at, &bytes),
+            header::TYPE_BARRIER_AND => self.barrier(queue, next, &bytes, true),
+            header::TYPE_BARRIER_OR => self.barrier(queue, next, &bytes, false),
+            header::TYPE_VENDOR_SPECIFIC => self.vendor(queue, next, &bytes),
+            _ => Ok(Look::Error(inactive::FORMAT, format!("packet type {kind}"))),
+        }
+    }
+
+    fn packet_address(&self, queue: &Queue, index: u64) -> u64 {
+        queue.config.base + (index % queue.config.capacity()) * aql::PACKET_SIZE as u64
+    }
+
+    fn begin(queue: &mut Queue, flight: Flight) {
+        if let Some(aql) = aql_mut(queue) {
+            aql.next = flight.index + 1;
+            aql.flights.push_back(flight);
+        }
+    }
+
+    fn kernel_dispatch(
+        &mut self,
+        queue: &mut Queue,
+        index: u64,
+        at: u64,
+        p: &Bytes,
+    ) -> Result<Look, VmFault> {
+        if let Err((code, text)) = check_dispatch(p) {
+            return Ok(Look::Error(code, text));
+        }
+        let vmid = queue.config.vmid;
+        let private = p.u32(kd::PRIVATE_SEGMENT_SIZE);
+        if private != 0 {
+            // Scratch is not shared, and the runtime finds the packet by the read index.
+            if matches!(&queue.work, Work::Aql(aql) if !aql.flights.is_empty()) {
+                return Ok(Look::Later(Step::Idle));
+            }
+        }
+        let (scratch, descriptor) = match self.scratch(queue, private)? {
+            Some(found) => found,
+            None => {
+                if let Some(signal) = self.set_inactive(queue, inactive::SCRATCH)? {
+                    queue.halt = Halt::Scratch(signal);
+                    return Ok(Look::Later(Step::Poll(POLL)));
+                }
+                let text = format!("{private} bytes of scratch, and no way to ask for it");
+                return Ok(Look::Error(inactive::FORMAT, text));
+            }
+        };
+        let object = p.u64(kd::KERNEL_OBJECT);
+        let mut kernel = [0; KernelDescriptor::SIZE];
+        self.env.read(vmid, object, &mut kernel)?;
+        let kernel = match KernelDescriptor::parse(&kernel) {
+            Ok(kernel) => kernel,
+            Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
+        };
+        let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
+        let grid = |n: usize| p.u32(kd::GRID_SIZE_X + 4 * n);
+        let launch = Launch {
+            kernel_object: object,
+            grid: [grid(0), grid(1), grid(2)],
+            workgroup: [size(0), size(1), size(2)],
+            group_segment_size: p.u32(kd::GROUP_SEGMENT_SIZE),
+            private_segment_size: private,
+            kernarg: p.u64(kd::KERNARG_ADDRESS),
+            packet: at,
+            queue: Self::amd_queue(queue).unwrap_or(0),
+            dispatch_id: index,
+            scratch_descriptor: descriptor,
+            scratch,
+            apertures: self.apertures(vmid),
+            xcc_id: 0,
+        };
+        if launch.group_segment_size < kernel.group_segment_fixed_size {
+            let text = format!("group segment of {} bytes", launch.group_segment_size);
+            return Ok(Look::Error(inactive::GROUP_SEGMENT, text));
+        }
+        let memory = ShaderMemory::new(self.env, vmid);
+        let dispatch = match launch.dispatch(&kernel, &memory) {
+            Ok(dispatch) => dispatch,
+            Err(AbiError::Fault(fault)) => return Err(vm_fault(vmid, &fault, false)),
+            Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
+        };
+        let waves = dispatch.waves_per_workgroup() as usize;
+        if waves.div_ceil(4) * dispatch.vgprs() > VGPRS {
+            let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());
+            return Ok(Look::Error(inactive::VGPRS, text));
+        }
+        let job = Job::new(self.new_job_id(), dispatch);
+        event!(
+            self.env.trace(),
+            "aql",
+            "kernel_dispatch",
+            "queue={} pasid={} vmid={vmid} packet={index:#x} job={} header={:#x} grid={:?} \
+             workgroup={:?} workgroups={} kernel={object:#x} kernarg={:#x} signal={:#x}",
+            queue.slot,
+            queue.pasid,
+            job.id,
+            p.header(),
+            launch.grid,
+            launch.workgroup,
+            job.total,
+            launch.kernarg,
+            p.signal()
+        );
+        Self::begin(
+            queue,
+            Flight {
+                index,
+                signal: p.signal(),
+                job: Some(job.clone()),
+                scratch: private != 0,
+                done: false,
+            },
+        );
+        self.pool.submit(&job, vmid);
+        Ok(Look::Taken)
+    }
+
+    /// The scratch memory for a dispatch. `None`: the queue has not enough.
+    fn scratch(&self, queue: &Queue, private: u32) -> Result<Option<(Scratch, [u32; 4])>, VmFault> {
+        if private == 0 {
+            return Ok(Some(Default::default()));
+        }
+        let Some(at) = Self::amd_queue(queue) else {
+            return Ok(None);
+        };
+        let vmid = queue.config.vmid;
+        let u32_at = |offset: usize| self.env.read32(vmid, at + offset as u64);
+        if u32_at(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE)? < private {
+            return Ok(None);
+        }
+        // COMPUTE_TMPRING_SIZE: waves [11:0], size of a wave in KiB [24:12].
+        let ring = u32_at(amd_queue::COMPUTE_TMPRING_SIZE)?;
+        let base = self
+            .env
+            .read64(vmid, at + amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64)?;
+        let scratch = Scratch {
+            base,
+            wave_stride: u64::from(ring >> 12 & 0x1fff) << 10,
+            slots: (ring & 0xfff).into(),
+        };
+        if scratch.slots == 0 || scratch.wave_stride < Launch::scratch_wave_bytes(private) {
+            return Ok(None);
+        }
+        let mut descriptor = [0; 4];
+        for (n, word) in descriptor.iter_mut().enumerate() {
+            *word = u32_at(amd_queue::SCRATCH_RESOURCE_DESCRIPTOR + 4 * n)?;
+        }
+        Ok(Some((scratch, descriptor)))
+    }
+
+    fn barrier(
+        &mut self,
+        queue: &mut Queue,
+        index: u64,
+        p: &Bytes,
+        all: bool,
+    ) -> Result<Look, VmFault> {
+        if p.u16(barrier::RESERVED0) != 0
+            || p.u32(barrier::RESERVED1) != 0
+            || p.u64(barrier::RESERVED2) != 0
+        {
+            let text = "reserved fields of a barrier packet".into();
+            return Ok(Look::Error(inactive::FORMAT, text));
+        }
+        let (mut given, mut zero) = (0, 0);
+        for n in 0..barrier::DEP_SIGNALS {
+            let at = p.u64(barrier::DEP_SIGNAL + 8 * n);
+            if at == 0 {
+                continue;
+            }
+            given += 1;
+            let value = self
+                .env
+                .read64(queue.config.vmid, at + signal::VALUE as u64)?;
+            zero += usize::from(value == 0);
+        }
+        let met = match all {
+            true => zero == given,
+            false => zero != 0 || given == 0,
+        };
+        if !met {
+            return Ok(Look::Later(Step::Poll(POLL)));
+        }
+        event!(
+            self.env.trace(),
+            "aql",
+            "barrier",
+            "queue={} pasid={} packet={index:#x} all={} signals={given} signal={:#x}",
+            queue.slot,
+            queue.pasid,
+            u8::from(all),
+            p.signal()
+        );
+        Self::begin(queue, Flight::instant(index, p.signal()));
+        Ok(Look::Taken)
+    }
+
+    fn vendor(&mut self, queue: &mut Queue, index: u64, p: &Bytes) -> Result<Look, VmFault> {
+        match p.0[vendor::FORMAT] {
+            vendor::FORMAT_PM4_IB => {
+                let ib = |n: usize| p.u32(vendor::IB_JUMP_CMD + 4 * n);
+                let size = pm4::indirect_buffer::IB_SIZE.field.get(ib(3));
+                let remain = p.u32(vendor::DW_CNT_REMAIN);
+                if ib(0) != pm4::indirect_buffer::PACKET.header()
+                    || remain != vendor::DW_CNT_REMAIN_VALUE
+                    || size == 0
+                {
+                    let text = format!("PM4 packet {:#x}, {remain} dwords remain", ib(0));
+                    return Ok(Look::Error(inactive::VENDOR, text));
+                }
+                let base = rkfd_abi::bits::join(ib(1) & !3, ib(2));
+                event!(
+                    self.env.trace(),
+                    "aql",
+                    "pm4_ib",
+                    "queue={} pasid={} packet={index:#x} va={base:#x} dwords={size}",
+                    queue.slot,
+                    queue.pasid
+                );
+                let stream = Stream {
+                    vmid: queue.config.vmid,
+                    base,
+                    wrap: None,
+                    pos: 0,
+                    end: size.into(),
+                };
+                Self::begin(queue, Flight::instant(index, p.signal()));
+                if let Some(aql) = aql_mut(queue) {
+                    aql.pm4.ibs = vec![stream];
+                    aql.in_vendor = true;
+                }
+                Ok(Look::Taken)
+            }
+            vendor::FORMAT_BARRIER_VALUE => {
+                let at = p.u64(vendor::BARRIER_SIGNAL);
+                let reference = p.u64(vendor::BARRIER_VALUE) as i64;
+                let mask = p.u64(vendor::BARRIER_MASK);
+                let value = match at {
+                    0 => reference,
+                    _ => {
+                        let value = self
+                            .env
+                            .read64(queue.config.vmid, at + signal::VALUE as u64)?;
+                        (value & mask) as i64
+                    }
+                };
+                // hsa_signal_condition_t.
+                let met = match p.u32(vendor::BARRIER_CONDITION) {
+                    0 => value == reference,
+                    1 => value != reference,
+                    2 => value < reference,
+                    3 => value >= reference,
+                    other => {
+                        let text = format!("barrier condition {other}");
+                        return Ok(Look::Error(inactive::VENDOR, text));
+                    }
+                };
+                if !met {
+                    return Ok(Look::Later(Step::Poll(POLL)));
+                }
+                Self::begin(queue, Flight::instant(index, p.signal()));
+                Ok(Look::Taken)
+            }
+            other => {
+                let text = format!("vendor packet format {other}");
+                Ok(Look::Error(inactive::VENDOR, text))
+            }
+        }
+    }
+
+    /// Executes a packet of a vendor packet's buffer.
+    fn step_vendor(&mut self, queue: &mut Queue) -> Look {
+        self.reap_pm4(queue);
+        let Some(aql) = aql_mut(queue) else {
+            return Look::Later(Step::Idle);
+        };
+        let mut ibs = std::mem::take(&mut aql.pm4.ibs);
+        if ibs.is_empty() {
+            if !aql.pm4.jobs.is_empty() {
+                return Look::Later(Step::Idle);
+            }
+            // A flight without a job is done when `reap_aql` next looks at it.
+            aql.in_vendor = false;
+            return Look::Taken;
+        }
+        // The ring is never read: there always is a buffer.
+        let mut ring = Stream {
+            vmid: queue.config.vmid,
+            base: queue.config.base,
+            wrap: None,
+            pos: 0,
+            end: 0,
+        };
+        let step = self.step_stream(queue, &mut ring, &mut ibs);
+        if let Some(aql) = aql_mut(queue) {
+            aql.pm4.ibs = ibs;
+        }
+        match step {
+            Step::Busy => Look::Taken,
+            step => Look::Later(step),
+        }
+    }
+
+    /// Books what has ended: retires packets in order, then signals.
+    pub(super) fn reap_aql(&mut self, queue: &mut Queue) {
+        let slot = queue.slot;
+        let Some(aql) = aql_mut(queue) else {
+            return;
+        };
+        let now = self.env.clock();
+        let mut signals = Vec::new();
+        let mut failed = None;
+        let mut once = false;
+        // The packet whose buffers run is the last one that was taken.
+        let vendor = aql
+            .flights
+            .back()
+            .map(|f| f.index)
+            .filter(|_| aql.in_vendor);
+        for flight in &mut aql.flights {
+            let times = match (&flight.job, flight.done) {
+                (_, true) => continue,
+                (None, false) if vendor == Some(flight.index) => continue,
+                (None, false) => (now, now),
+                (Some(job), false) => match job.progress() {
+                    Progress::Going => continue,
+                    Progress::Failed(stop) => {
+                        failed = Some((job.clone(), stop));
+                        break;
+                    }
+                    Progress::Done => {
+                        event!(
+                            self.env.trace(),
+                            "aql",
+                            "dispatch_end",
+                            "queue={slot} job={} packet={:#x}",
+                            job.id,
+                            flight.index
+                        );
+                        job.times()
+                    }
+                },
+            };
+            flight.done = true;
+            once |= flight.scratch;
+            signals.push((flight.signal, times));
+        }
+        let mut retired = Vec::new();
+        while aql.flights.front().is_some_and(|f| f.done) {
+            retired.extend(aql.flights.pop_front().map(|f| f.index));
+        }
+        if let Err(fault) = self.retire(queue, &retired, &signals) {
+            self.fault(queue, &fault, client::CPC);
+            return;
+        }
+        if once && queue.halt == Halt::No {
+            if let Err(fault) = self.give_scratch_back(queue) {
+                self.fault(queue, &fault, client::CPC);
+            }
+        }
+        if let (Some((job, stop)), Halt::No) = (failed, &queue.halt) {
+            self.shader_failed(queue, &job, &stop);
+        }
+    }
+
+    fn retire(
+        &mut self,
+        queue: &mut Queue,
+        retired: &[u64],
+        signals: &[(u64, (u64, u64))],
+    ) -> Result<(), VmFault> {
+        for &index in retired {
+            let at = self.packet_address(queue, index);
+            let invalid = (header::TYPE_INVALID as u16).to_le_bytes();
+            self.env.write(queue.config.vmid, at, &invalid)?;
+            queue.rptr = index + 1;
+        }
+        if !retired.is_empty() {
+            self.report_rptr(queue);
+        }
+        for &(signal, times) in signals {
+            self.complete(queue, signal, times)?;
+        }
+        Ok(())
+    }
+
+    /// Scratch that the runtime lent for one dispatch goes back after it.
+    fn give_scratch_back(&mut self, queue: &mut Queue) -> Result<(), VmFault> {
+        let Some(at) = Self::amd_queue(queue) else {
+            return Ok(());
+        };
+        let vmid = queue.config.vmid;
+        let properties = self
+            .env
+            .read32(vmid, at + amd_queue::QUEUE_PROPERTIES as u64)?;
+        if amd_queue::PROPERTIES_USE_SCRATCH_ONCE.is_set(properties) {
+            if let Some(signal) = self.set_inactive(queue, inactive::SCRATCH_DONE)? {
+                queue.halt = Halt::Scratch(signal);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Flight {
+    /// A packet without a dispatch.
+    fn instant(index: u64, signal: u64) -> Self {
+        Self {
+            index,
+            signal,
+            job: None,
+            scratch: false,
+            done: false,
+        }
+    }
+}
+
+/// The rules for a dispatch packet that need nothing but the packet.
+fn check_dispatch(p: &Bytes) -> Result<(), (u64, String)> {
+    let setup = p.u16(kd::SETUP).into();
+    let dims = kd::SETUP_DIMENSIONS.get(setup) as usize;
+    let size = [0, 1, 2].map(|n| p.u16(kd::WORKGROUP_SIZE_X + 2 * n));
+    let grid = [0, 1, 2].map(|n| p.u32(kd::GRID_SIZE_X + 4 * n));
+    if setup & kd::SETUP_RESERVED != 0 || p.u16(kd::RESERVED0) != 0 || p.u64(kd::RESERVED2) != 0 {
+        return Err((
+            inactive::FORMAT,
+            "reserved fields of a dispatch packet".into(),
+        ));
+    }
+    if dims == 0 || grid.contains(&0) {
+        return Err((
+            inactive::DIMENSIONS,
+            format!("{dims} dimensions, grid {grid:?}"),
+        ));
+    }
+    if (dims..3).any(|n| grid[n] != 1 || size[n] != 1) {
+        let text = format!("{dims} dimensions, grid {grid:?}, workgroup {size:?}");
+        return Err((inactive::DIMENSIONS, text));
+    }
+    let items: u64 = size.iter().map(|&n| u64::from(n)).product();
+    if items == 0 || items > 1024 {
+        return Err((
+            inactive::WORKGROUP,
+            format!("workgroup of {size:?} work-items"),
+        ));
+    }
+    if p.u32(kd::GROUP_SEGMENT_SIZE) > LDS {
+        let text = format!("group segment of {} bytes", p.u32(kd::GROUP_SEGMENT_SIZE));
+        return Err((inactive::GROUP_SEGMENT, text));
+    }
+    let object = p.u64(kd::KERNEL_OBJECT);
+    if object == 0 || object % 64 != 0 {
+        return Err((inactive::CODE, format!("kernel object {object:#x}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What the command processor needs from the rest of the chip, as a trait, so that it can be
+//! tested against memory and registers that are not a whole GPU.
+
+use rkfd_abi::regs::Reg;
+
+use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
+use crate::engines::ih::Entry;
+use crate::gpu::Gpu;
+use crate::knobs::Knobs;
+use crate::log::Strict;
+use crate::trace::Trace;
+
+/// `CID` values of the fault status register, for [`Env::raise_fault`].
+pub mod client {
+    /// Command processor, fetcher.
+    pub const CPF: u8 = 4;
+    /// Command processor, compute.
+    pub const CPC: u8 = 5;
+    /// Vector memory of a shader.
+    pub const TCP: u8 = 8;
+    /// Instruction fetch of a shader.
+    pub const SQC_INST: u8 = 9;
+}
+
+/// The chip around the command processor.
+pub trait Env: Sync {
+    /// Where violations go.
+    fn strict(&self) -> &Strict;
+    /// Where events go.
+    fn trace(&self) -> &Trace;
+    /// Fault injection.
+    fn knobs(&self) -> &Knobs;
+    /// Reads memory of an address space.
+    fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault>;
+    /// Fetches instructions.
+    fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault>;
+    /// Writes memory of an address space.
+    fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault>;
+    /// Atomic read-modify-write of 4 or 8 bytes; returns the old value.
+    fn atomic(
+        &self,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault>;
+    /// Tells the driver about a fault; `client` is one of [`client`].
+    fn raise_fault(&self, fault: &VmFault, client: u8);
+    /// Posts an interrupt.
+    fn interrupt(&self, entry: Entry);
+    /// Reads a register by its dword address.
+    fn reg_read(&self, addr: u32) -> u32;
+    /// Writes a register by its dword address.
+    fn reg_write(&self, addr: u32, value: u32);
+    /// Gives a VMID to a process.
+    fn map_vmid(&self, vmid: u8, pasid: u16, root: u64);
+    /// A per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA_*`, ...).
+    fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32;
+    /// Sets a per-VMID register.
+    fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32);
+    /// Drops the translations of a VMID from the graphics hub, or from both.
+    fn invalidate(&self, vmid: u8, both_hubs: bool);
+    /// The 100 MHz counter.
+    fn clock(&self) -> u64;
+}
+
+impl dyn Env + '_ {
+    /// Reads a 32-bit value.
+    pub fn read32(&self, vmid: u8, va: u64) -> Result<u32, VmFault> {
+        let mut buf = [0; 4];
+        self.read(vmid, va, &mut buf)?;
+        Ok(u32::from_le_bytes(buf))
+    }
+
+    /// Reads a 64-bit value.
+    pub fn read64(&self, vmid: u8, va: u64) -> Result<u64, VmFault> {
+        let mut buf = [0; 8];
+        self.read(vmid, va, &mut buf)?;
+        Ok(u64::from_le_bytes(buf))
+    }
+
+    /// Writes a 32-bit value.
+    pub fn write32(&self, vmid: u8, va: u64, value: u32) -> Result<(), VmFault> {
+        self.write(vmid, va, &value.to_le_bytes())
+    }
+
+    /// Writes a 64-bit value.
+    pub fn write64(&self, vmid: u8, va: u64, value: u64) -> Result<(), VmFault> {
+        self.write(vmid, va, &value.to_le_bytes())
+    }
+
+    /// Reads `count` dwords.
+    pub fn read_dwords(&self, vmid: u8, va: u64, count: usize) -> Result<Vec<u32>, VmFault> {
+        let mut bytes = vec![0; count * 4];
+        self.read(vmid, va, &mut bytes)?;
+        let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+        Ok(bytes.chunks_exact(4).map(word).collect())
+    }
+}
+
+impl Env for Gpu {
+    fn strict(&self) -> &Strict {
+        &self.strict
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn knobs(&self) -> &Knobs {
+        &self.knobs
+    }
+
+    fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
+        self.gmc.vm_read(Hub::Gfx, vmid, va, buf)
+    }
+
+    fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
+        self.gmc.vm_fetch(Hub::Gfx, vmid, va, buf)
+    }
+
+    fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
+        self.gmc.vm_write(Hub::Gfx, vmid, va, data)
+    }
+
+    fn atomic(
+        &self,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault> {
+        self.gmc.vm_atomic(Hub::Gfx, vmid, va, size, f)
+    }
+
+    fn raise_fault(&self, fault: &VmFault, client: u8) {
+        Gpu::raise_fault(self, fault, client);
+    }
+
+    fn interrupt(&self, entry: Entry) {
+        self.ih.post(entry);
+    }
+
+    fn reg_read(&self, addr: u32) -> u32 {
+        Gpu::reg_read(self, addr)
+    }
+
+    fn reg_write(&self, addr: u32, value: u32) {
+        Gpu::reg_write(self, addr, value);
+    }
+
+    fn map_vmid(&self, vmid: u8, pasid: u16, root: u64) {
+        Gpu::map_vmid(self, vmid, pasid, root);
+    }
+
+    fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32 {
+        self.gc.vmid_reg(vmid, reg)
+    }
+
+    fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32) {
+        self.gc.set_vmid_reg(vmid, reg, value);
+    }
+
+    fn invalidate(&self, vmid: u8, both_hubs: bool) {
+        self.gmc.invalidate(Hub::Gfx, 1 << vmid);
+        if both_hubs {
+            self.gmc.invalidate(Hub::Mm, 1 << vmid);
+        }
+    }
+
+    fn clock(&self) -> u64 {
+        Gpu::clock(self)
+    }
+}
+
+/// The memory of one address space, as the shader interpreter wants it.
+pub struct ShaderMemory<'a> {
+    env: &'a dyn Env,
+    vmid: u8,
+}
+
+impl<'a> ShaderMemory<'a> {
+    /// Memory of address space `vmid`.
+    pub fn new(env: &'a dyn Env, vmid: u8) -> Self {
+        Self { env, vmid }
+    }
+}
+
+fn shader_fault(fault: VmFault) -> gpu_wave::Fault {
+    let kind = match fault.kind {
+        FaultKind::Read => gpu_wave::FaultKind::Read,
+        FaultKind::Write => gpu_wave::FaultKind::Write,
+        FaultKind::Execute => gpu_wave::FaultKind::Execute,
+        FaultKind::Misaligned => gpu_wave::FaultKind::Misaligned,
+        _ => gpu_wave::FaultKind::NotPresent,
+    };
+    gpu_wave::Fault { va: fault.va, kind }
+}
+
+/// The other way round: what the interpreter reports, as a fault of an address space.
+pub fn vm_fault(vmid: u8, fault: &gpu_wave::Fault, write: bool) -> VmFault {
+    let kind = match fault.kind {
+        gpu_wave::FaultKind::NotPresent => FaultKind::NotPresent,
+        gpu_wave::FaultKind::Read => FaultKind::Read,
+        gpu_wave::FaultKind::Write => FaultKind::Write,
+        gpu_wave::FaultKind::Execute => FaultKind::Execute,
+        gpu_wave::FaultKind::Misaligned => FaultKind::Misaligned,
+    };
+    let access = match (kind, write) {
+        (FaultKind::Execute, _) => Access::Execute,
+        (_, true) => Access::Write,
+        (_, false) => Access::Read,
+    };
+    VmFault {
+        hub: Hub::Gfx,
+        vmid,
+        va: fault.va,
+        access,
+        kind,
+    }
+}
+
+impl gpu_wave::Memory for ShaderMemory<'_> {
+    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), gpu_wave::Fault> {
+        self.env.read(self.vmid, va, buf).map_err(shader_fault)
+    }
+
+    fn write(&self, va: u64, data: &[u8]) -> Result<(), gpu_wave::Fault> {
+        self.env.write(self.vmid, va, data).map_err(shader_fault)
+    }
+
+    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), gpu_wave::Fault> {
+        self.env.fetch(self.vmid, va, buf).map_err(shader_fault)
+    }
+
+    fn atomic(
+        &self,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, gpu_wave::Fault> {
+        self.env
+            .atomic(self.vmid, va, size, f)
+            .map_err(shader_fault)
+    }
+}

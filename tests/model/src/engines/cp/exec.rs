@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Packets that every queue may send: memory, registers, waiting, events, dispatch.
+
+use std::time::Duration;
+
+use gpu_wave::{Apertures, Dispatch};
+use rkfd_abi::bits::DwField;
+use rkfd_abi::ih::{client, node, source};
+use rkfd_abi::pm4::{self, op};
+use rkfd_abi::regs::gc_9_4_3 as gc;
+use rkfd_abi::regs::Reg;
+
+use super::dispatch::{Job, Progress};
+use super::engine::{Engine, Outcome};
+use super::pm4::{Packet, Stream};
+use super::queue::{Class, Pm4, Queue, Work};
+use crate::engines::gmc::VmFault;
+use crate::engines::ih::Entry;
+use crate::{event, strict};
+
+/// How often memory or a register that a packet waits for is looked at.
+pub const POLL: Duration = Duration::from_micros(50);
+
+/// Exception codes of `uapi/linux/kfd_ioctl.h` (`enum kfd_dbg_trap_exception_code`).
+pub mod ec {
+    /// EC_QUEUE_PACKET_RESERVED.
+    pub const PACKET_RESERVED: u32 = 19;
+    /// EC_QUEUE_PACKET_UNSUPPORTED.
+    pub const PACKET_UNSUPPORTED: u32 = 20;
+}
+
+/// First and last dword address of the `COMPUTE_*` registers, which belong to the queue.
+const COMPUTE: std::ops::Range<u32> = 0x2e00..0x2e80;
+/// The GC block's segment 0, in dwords: packets name registers by absolute address.
+const GC_SEGMENT0: u32 = 0x2000;
+
+fn compute(pm4: &Pm4, reg: Reg) -> u32 {
+    let at = (GC_SEGMENT0 + reg.off - COMPUTE.start) as usize;
+    pm4.compute.get(at).copied().unwrap_or(0)
+}
+
+/// The PM4 state of a queue that is fetched as PM4.
+fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
+    match &mut queue.work {
+        Work::Pm4(pm4) => Some(pm4),
+        Work::Aql(aql) => Some(&mut aql.pm4),
+    }
+}
+
+impl Engine<'_> {
+    /// Executes a packet that is not one of the scheduler's.
+    pub(super) fn execute(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        match p.opcode {
+            op::NOP | op::CONTEXT_CONTROL | op::CLEAR_STATE => Ok(Outcome::Next),
+            op::WRITE_DATA => self.write_data(queue, p),
+            op::COPY_DATA => self.copy_data(queue, p),
+            op::WAIT_REG_MEM => self.wait_reg_mem(queue, p),
+            op::RELEASE_MEM => self.release_mem(queue, p),
+            op::ACQUIRE_MEM => {
+                self.check(
+                    queue,
+                    p,
+                    &pm4::acquire_mem::PACKET,
+                    pm4::acquire_mem::FIELDS,
+                );
+                Ok(Outcome::Next)
+            }
+            op::EVENT_WRITE => self.event_write(queue, p),
+            op::INDIRECT_BUFFER => self.indirect_buffer(queue, p),
+            op::ATOMIC_MEM => self.atomic_mem(queue, p),
+            op::COND_EXEC => self.cond_exec(queue, p),
+            op::PRED_EXEC => Ok(self.pred_exec(queue, p)),
+            op::SET_SH_REG => self.set_regs(queue, p, pm4::set_sh_reg::START),
+            op::SET_CONFIG_REG => self.set_regs(queue, p, pm4::set_config_reg::START),
+            op::SET_UCONFIG_REG => self.set_regs(queue, p, pm4::set_uconfig_reg::START),
+            op::DISPATCH_DIRECT => Ok(self.dispatch_direct(queue, p)),
+            _ => Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "unknown opcode")),
+        }
+    }
+
+    /// Reports reserved bits; hardware ignores them.
+    pub(super) fn check(&self, queue: &Queue, p: &Packet, shape: &pm4::Packet, form: &[DwField]) {
+        if let Some((dw, bits)) = p.reserved_bits(shape, form) {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: {}: reserved bits {bits:#x} of dword {dw} are set ({:x?})",
+                queue.slot,
+                shape.name,
+                p.words
+            );
+        }
+    }
+
+    fn may_touch(&self, queue: &Queue, reg: u32) -> bool {
+        let ok = queue.config.privileged;
+        if !ok {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {} pasid {}: register {reg:#x} needs a privileged queue",
+                queue.slot,
+                queue.pasid
+            );
+            self.post(
+                queue,
+                source::CP_PRIV_REG_FAULT,
+                [queue.config.doorbell_id(), 0],
+            );
+        }
+        ok
+    }
+
+    /// Posts an interrupt of the command processor about a queue.
+    pub(super) fn post(&self, queue: &Queue, source: u32, ctx: [u32; 2]) {
+        self.env.interrupt(Entry {
+            client_id: client::GRBM_CP as u8,
+            source_id: source as u8,
+            ring_id: queue.slot.ring_id(),
+            vmid: queue.config.vmid,
+            mm_hub: false,
+            node_id: node::XCD0 as u8,
+            ctx: [ctx[0], ctx[1], 0, 0],
+        });
+    }
+
+    fn write_data(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::write_data as wd;
+        let dst = p.get(wd::DST_SEL);
+        let one = p.has(wd::ADDR_INCR);
+        let data = p.payload(4);
+        match dst {
+            wd::DST_SEL_REGISTER => {
+                self.check(queue, p, &wd::PACKET, wd::FORM_REGISTER);
+                for (i, &value) in data.iter().enumerate() {
+                    let reg = p.get(wd::DST_MMREG_ADDR) + if one { 0 } else { i as u32 };
+                    if !self.write_reg(queue, reg, value) {
+                        return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                    }
+                }
+            }
+            wd::DST_SEL_MEMORY | wd::DST_SEL_TC_L2 => {
+                self.check(queue, p, &wd::PACKET, wd::FORM_MEMORY);
+                let va = p.address(wd::DST_MEM_ADDR_LO, wd::DST_MEM_ADDR_HI);
+                let vmid = queue.config.vmid;
+                event!(
+                    self.env.trace(),
+                    "cp",
+                    "write_data",
+                    "queue={} va={va:#x} data={data:x?}",
+                    queue.slot
+                );
+                if let (&[lo, hi], false, true) = (data, one, va % 8 == 0) {
+                    self.env.write64(vmid, va, rkfd_abi::bits::join(lo, hi))?;
+                    return Ok(Outcome::Next);
+                }
+                for (i, &value) in data.iter().enumerate() {
+                    let at = va + if one { 0 } else { i as u64 * 4 };
+                    self.env.write32(vmid, at, value)?;
+                }
+            }
+            _ => {
+                return Ok(Outcome::Bad(
+                    ec::PACKET_UNSUPPORTED,
+                    "WRITE_DATA destination",
+                ))
+            }
+        }
+        Ok(Outcome::Next)
+    }
+
+    /// Writes a register: the queue's own compute state, or one of the chip.
+    fn write_reg(&mut self, queue: &mut Queue, reg: u32, value: u32) -> bool {
+        if COMPUTE.contains(&reg) {
+            if let Some(pm4) = pm4_state(queue) {
+                pm4.compute.resize(COMPUTE.len(), 0);
+                pm4.compute[(reg - COMPUTE.start) as usize] = value;
+            }
+            return true;
+        }
+        if !self.may_touch(queue, reg) {
+            return false;
+        }
+        event!(
+            self.env.trace(),
+            "cp",
+            "write_reg",
+            "queue={} reg={reg:#x} value={value:#x}",
+            queue.slot
+        );
+        self.env.reg_write(reg, value);
+        true
+    }
+
+    fn set_regs(&mut self, queue: &mut Queue, p: &Packet, start: u32) -> Result<Outcome, VmFault> {
+        let (shape, offset) = match p.opcode {
+            op::SET_SH_REG => (&pm4::set_sh_reg::PACKET, pm4::set_sh_reg::REG_OFFSET),
+            op::SET_CONFIG_REG => (
+                &pm4::set_config_reg::PACKET,
+                pm4::set_config_reg::REG_OFFSET,
+            ),
+            _ => (
+                &pm4::set_uconfig_reg::PACKET,
+                pm4::set_uconfig_reg::REG_OFFSET,
+            ),
+        };
+        self.check(queue, p, shape, shape.fields);
+        for (i, &value) in p.payload(2).iter().enumerate() {
+            let reg = start + p.get(offset) + i as u32;
+            if !self.write_reg(queue, reg, value) {
+                return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+            }
+        }
+        Ok(Outcome::Next)
+    }
+
+    fn copy_data(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::copy_data as cd;
+        self.check(queue, p, &cd::PACKET, cd::FIELDS);
+        let vmid = queue.config.vmid;
+        let wide = p.has(cd::COUNT_SEL);
+        let (src, dst) = (p.get(cd::SRC_SEL), p.get(cd::DST_SEL));
+        let lo = |at: usize| {
+            if wide {
+                p.words[at] & !7
+            } else {
+                p.words[at] & !3
+            }
+        };
+        let from = rkfd_abi::bits::join(lo(2), p.words[3]);
+        let value = match src {
+            cd::SRC_SEL_REGISTER => {
+                let reg = p.get(cd::SRC_REG_OFFSET);
+                if !self.may_touch(queue, reg) {
+                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                }
+                let low = u64::from(self.env.reg_read(reg));
+                let high = if wide { self.env.reg_read(reg + 1) } else { 0 };
+                u64::from(high) << 32 | low
+            }
+            cd::SRC_SEL_MEMORY | cd::SRC_SEL_TC_L2 if wide => self.env.read64(vmid, from)?,
+            cd::SRC_SEL_MEMORY | cd::SRC_SEL_TC_L2 => self.env.read32(vmid, from)?.into(),
+            cd::SRC_SEL_IMMEDIATE => p.join(cd::IMM_DATA, cd::SRC_IMM_DATA),
+            cd::SRC_SEL_ATOMIC_RETURN => pm4_state(queue).map_or(0, |s| s.atomic_return),
+            cd::SRC_SEL_GPU_CLOCK_COUNT => self.env.clock(),
+            _ => return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "COPY_DATA source")),
+        };
+        let to = rkfd_abi::bits::join(lo(4), p.words[5]);
+        match dst {
+            cd::DST_SEL_REGISTER => {
+                let reg = p.get(cd::DST_REG_OFFSET);
+                let ok = self.write_reg(queue, reg, value as u32)
+                    && (!wide || self.write_reg(queue, reg + 1, (value >> 32) as u32));
+                if !ok {
+                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                }
+            }
+            cd::DST_SEL_MEMORY | cd::DST_SEL_TC_L2 if wide => self.env.write64(vmid, to, value)?,
+            cd::DST_SEL_MEMORY | cd::DST_SEL_TC_L2 => {
+                self.env.write32(vmid, to, value as u32)?;
+            }
+            _ => {
+                return Ok(Outcome::Bad(
+                    ec::PACKET_UNSUPPORTED,
+                    "COPY_DATA destination",
+                ))
+            }
+        }
+        event!(
+            self.env.trace(),
+            "cp",
+            "copy_data",
+            "queue={} src={src} dst={dst} value={value:#x} to={to:#x}",
+            queue.slot
+        );
+        Ok(Outcome::Next)
+    }
+
+    fn wait_reg_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::wait_reg_mem as w;
+        let operation = p.get(w::OPERATION);
+        let reference = p.get(w::REFERENCE);
+        let value = match (p.get(w::MEM_SPACE), operation) {
+            (w::MEM_SPACE_MEMORY, w::OPERATION_WAIT | w::OPERATION_WAIT_PREEMPTABLE) => {
+                self.check(queue, p, &w::PACKET, w::FORM_MEMORY);
+                let va = p.address(w::MEM_POLL_ADDR_LO, w::MEM_POLL_ADDR_HI);
+                self.env.read32(queue.config.vmid, va)?
+            }
+            (w::MEM_SPACE_REGISTER, w::OPERATION_WAIT) => {
+                self.check(queue, p, &w::PACKET, w::FORM_REGISTER);
+                let reg = p.get(w::REG_POLL_ADDR);
+                if !self.may_touch(queue, reg) {
+                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                }
+                self.env.reg_read(reg)
+            }
+            (w::MEM_SPACE_REGISTER, w::OPERATION_WRITE_WAIT) => {
+                self.check(queue, p, &w::PACKET, w::FORM_WRITE_WAIT);
+                let done = pm4_state(queue).is_some_and(|s| std::mem::replace(&mut s.wrote, true));
+                if !done && !self.write_reg(queue, p.get(w::REG_WRITE_ADDR1), reference) {
+                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                }
+                self.env.reg_read(p.get(w::REG_WRITE_ADDR2))
+            }
+            _ => {
+                return Ok(Outcome::Bad(
+                    ec::PACKET_UNSUPPORTED,
+                    "WAIT_REG_MEM operation",
+                ))
+            }
+        };
+        let value = value & p.get(w::MASK);
+        let met = match p.get(w::FUNCTION) {
+            w::FUNCTION_ALWAYS => true,
+            w::FUNCTION_LESS => value < reference,
+            w::FUNCTION_LESS_EQUAL => value <= reference,
+            w::FUNCTION_EQUAL => value == reference,
+            w::FUNCTION_NOT_EQUAL => value != reference,
+            w::FUNCTION_GREATER_EQUAL => value >= reference,
+            w::FUNCTION_GREATER => value > reference,
+            _ => {
+                return Ok(Outcome::Bad(
+                    ec::PACKET_UNSUPPORTED,
+                    "WAIT_REG_MEM function",
+                ))
+            }
+        };
+        if !met {
+            return Ok(Outcome::Wait(POLL));
+        }
+        if let Some(state) = pm4_state(queue) {
+            state.wrote = false;
+        }
+        Ok(Outcome::Next)
+    }
+
+    /// Are all dispatches that the queue's PM4 packets started at their end?
+    fn drained(queue: &mut Queue) -> bool {
+        pm4_state(queue).is_none_or(|s| s.jobs.is_empty())
+    }
+
+    fn event_write(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::event_write as ew;
+        self.check(queue, p, &ew::PACKET, ew::FIELDS);
+        let flush = p.get(ew::EVENT_TYPE) == ew::EVENT_TYPE_CS_PARTIAL_FLUSH;
+        if flush && !Self::drained(queue) {
+            return Ok(Outcome::Idle);
+        }
+        Ok(Outcome::Next)
+    }
+
+    fn release_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::release_mem as rm;
+        self.check(queue, p, &rm::PACKET, rm::FIELDS);
+        if !Self::drained(queue) {
+            return Ok(Outcome::Idle);
+        }
+        let vmid = queue.config.vmid;
+        let data = p.join(rm::DATA_LO, rm::DATA_HI);
+        let narrow = p.address(rm::ADDRESS_LO_32B, rm::ADDRESS_HI);
+        let wide = p.address(rm::ADDRESS_LO_64B, rm::ADDRESS_HI);
+        let (data_sel, int_sel) = (p.get(rm::DATA_SEL), p.get(rm::INT_SEL));
+        event!(
+            self.env.trace(),
+            "cp",
+            "release_mem",
+            "queue={} va={narrow:#x} data={data:#x} data_sel={data_sel} int_sel={int_sel} ctx={:#x}",
+            queue.slot,
+            p.get(rm::INT_CTXID)
+        );
+        if queue.class != Class::Normal && self.env.knobs().hws_fence_never.on() {
+            return Ok(Outcome::Next);
+        }
+        if data_sel != rm::DATA_SEL_NONE && data_sel != rm::DATA_SEL_32_BIT_LOW && narrow % 8 != 0 {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: RELEASE_MEM of 64 bits to {narrow:#x}",
+                queue.slot
+            );
+        }
+        match data_sel {
+            rm::DATA_SEL_NONE => {}
+            rm::DATA_SEL_32_BIT_LOW => self.env.write32(vmid, narrow, data as u32)?,
+            rm::DATA_SEL_64_BIT => self.env.write64(vmid, wide, data)?,
+            rm::DATA_SEL_GPU_CLOCK_COUNTER => self.env.write64(vmid, wide, self.env.clock())?,
+            _ => return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "RELEASE_MEM data")),
+        }
+        match int_sel {
+            rm::INT_SEL_NONE | rm::INT_SEL_DATA_AFTER_WRITE_CONFIRM => {}
+            rm::INT_SEL_INTERRUPT_ONLY
+            | rm::INT_SEL_INTERRUPT_AFTER_WRITE_CONFIRM
+            | rm::INT_SEL_INT_CTXID => {
+                self.post(queue, source::CP_END_OF_PIPE, [p.get(rm::INT_CTXID), 0]);
+            }
+            _ => {
+                return Ok(Outcome::Bad(
+                    ec::PACKET_UNSUPPORTED,
+                    "RELEASE_MEM interrupt",
+                ))
+            }
+        }
+        Ok(Outcome::Next)
+    }
+
+    fn indirect_buffer(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::indirect_buffer as ib;
+        self.check(queue, p, &ib::PACKET, ib::FIELDS);
+        let size = u64::from(p.get(ib::IB_SIZE));
+        let base = p.address(ib::IB_BASE_LO, ib::IB_BASE_HI);
+        // A kernel ring runs the buffer in the VMID that the packet names, a user queue in its own.
+        let vmid = match queue.config.vmid {
+            0 => p.get(ib::VMID) as u8,
+            own => own,
+        };
+        event!(
+            self.env.trace(),
+            "cp",
+            "indirect_buffer",
+            "queue={} vmid={vmid} va={base:#x} dwords={size} chain={}",
+            queue.slot,
+            p.get(ib::CHAIN)
+        );
+        if !p.has(ib::VALID) || size == 0 {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: indirect buffer at {base:#x} of {size} dwords, valid {}",
+                queue.slot,
+                p.get(ib::VALID)
+            );
+            return Ok(Outcome::Next);
+        }
+        let stream = Stream {
+            vmid,
+            base,
+            wrap: None,
+            pos: 0,
+            end: size,
+        };
+        Ok(Outcome::Enter(stream, p.has(ib::CHAIN)))
+    }
+
+    fn cond_exec(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::cond_exec as ce;
+        self.check(queue, p, &ce::PACKET, ce::FIELDS);
+        let va = p.address(ce::ADDR_LO, ce::ADDR_HI);
+        match self.env.read32(queue.config.vmid, va)? {
+            0 => Ok(Outcome::Skip(p.get(ce::EXEC_COUNT).into())),
+            _ => Ok(Outcome::Next),
+        }
+    }
+
+    fn pred_exec(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
+        use pm4::pred_exec as pe;
+        self.check(queue, p, &pe::PACKET, pe::FIELDS);
+        // One XCC: virtual id 0.
+        match p.get(pe::VIRTUAL_XCC_ID_SELECT) & 1 {
+            0 => Outcome::Skip(p.get(pe::EXEC_COUNT).into()),
+            _ => Outcome::Next,
+        }
+    }
+
+    fn atomic_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::atomic_mem as am;
+        self.check(queue, p, &am::PACKET, am::FIELDS);
+        let code = p.get(am::ATOMIC);
+        let (src, cmp) = (
+            p.join(am::SRC_DATA_LO, am::SRC_DATA_HI),
+            p.join(am::CMP_DATA_LO, am::CMP_DATA_HI),
+        );
+        let Some((size, operation)) = atomic_operation(code) else {
+            return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "ATOMIC_MEM operation"));
+        };
+        let va = p.join(am::ADDR_LO, am::ADDR_HI);
+        let mask = if size == 4 {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        let (src, cmp) = (src & mask, cmp & mask);
+        let old = self.env.atomic(queue.config.vmid, va, size, &mut |old| {
+            operation(old, src, cmp) & mask
+        })?;
+        if let Some(state) = pm4_state(queue) {
+            state.atomic_return = old;
+        }
+        let looping = p.get(am::COMMAND) == am::COMMAND_LOOP_UNTIL_COMPARE_SATISFIED;
+        if looping && old != cmp {
+            return Ok(Outcome::Wait(POLL));
+        }
+        Ok(Outcome::Next)
+    }
+
+    /// Starts a grid from the `COMPUTE_*` registers.
+    fn dispatch_direct(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
+        use pm4::dispatch_direct as dd;
+        self.check(queue, p, &dd::PACKET, dd::FIELDS);
+        let apertures = self.apertures(queue.config.vmid);
+        let Some(state) = pm4_state(queue) else {
+            return Outcome::Bad(ec::PACKET_UNSUPPORTED, "dispatch");
+        };
+        let initiator = p.get(dd::DISPATCH_INITIATOR);
+        let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
+        let dispatch = match direct(state, dim, initiator, apertures) {
+            Ok(dispatch) => dispatch,
+            Err(text) => {
+                strict!(self.env.strict(), "cp", "queue {}: {text}", queue.slot);
+                return Outcome::Bad(ec::PACKET_UNSUPPORTED, "DISPATCH_DIRECT");
+            }
+        };
+        if dispatch.grid.contains(&0) {
+            return Outcome::Next;
+        }
+        let job = Job::new(self.new_job_id(), dispatch);
+        event!(
+            self.env.trace(),
+            "cp",
+            "dispatch_begin",
+            "queue={} job={} workgroups={}",
+            queue.slot,
+            job.id,
+            job.total
+        );
+        let vmid = queue.config.vmid;
+        if let Some(state) = pm4_state(queue) {
+            state.jobs.push_back(job.clone());
+        }
+        self.pool.submit(&job, vmid);
+        Outcome::Next
+    }
+
+    /// Takes finished dispatches of PM4 packets off the list.
+    pub(super) fn reap_pm4(&mut self, queue: &mut Queue) {
+        loop {
+            let job = match pm4_state(queue).and_then(|s| s.jobs.front().cloned()) {
+                Some(job) => job,
+                None => return,
+            };
+            match job.progress() {
+                Progress::Going => return,
+                Progress::Done => {
+                    event!(
+                        self.env.trace(),
+                        "cp",
+                        "dispatch_end",
+                        "queue={} job={}",
+                        queue.slot,
+                        job.id
+                    );
+                    if let Some(state) = pm4_state(queue) {
+                        state.jobs.pop_front();
+                    }
+                }
+                Progress::Failed(stop) => {
+                    self.shader_failed(queue, &job, &stop);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+// `Dispatch` has a field that only its crate can fill.
+#[allow(clippy::field_reassign_with_default)]
+fn direct(
+    state: &Pm4,
+    dim: [u32; 3],
+    initiator: u32,
+    apertures: Apertures,
+) -> Result<Dispatch, String> {
+    if !gc::COMPUTE_DISPATCH_INITIATOR__COMPUTE_SHADER_EN.is_set(initiator) {
+        return Err(format!(
+            "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN"
+        ));
+    }
+    let reg = |r| compute(state, r);
+    let size = [
+        gc::regCOMPUTE_NUM_THREAD_X,
+        gc::regCOMPUTE_NUM_THREAD_Y,
+        gc::regCOMPUTE_NUM_THREAD_Z,
+    ]
+    .map(|r| reg(r) & 0xffff);
+    let start = [
+        gc::regCOMPUTE_START_X,
+        gc::regCOMPUTE_START_Y,
+        gc::regCOMPUTE_START_Z,
+    ]
+    .map(reg);
+    if start != [0; 3] {
+        return Err(format!("COMPUTE_START {start:?} is not modelled"));
+    }
+    let items = size.iter().map(|&n| u64::from(n)).product::<u64>();
+    if items == 0 || items > 1024 {
+        return Err(format!("workgroup of {size:?} work-items"));
+    }
+    let rsrc2 = reg(gc::regCOMPUTE_PGM_RSRC2);
+    if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
+        return Err("scratch of a PM4 dispatch is not modelled".into());
+    }
+    let mut grid = dim;
+    if !gc::COMPUTE_DISPATCH_INITIATOR__USE_THREAD_DIMENSIONS.is_set(initiator) {
+        for (g, s) in grid.iter_mut().zip(size) {
+            *g = g
+                .checked_mul(s)
+                .ok_or_else(|| format!("{dim:?} workgroups of {size:?}"))?;
+        }
+    }
+    let entry = u64::from(reg(gc::regCOMPUTE_PGM_LO)) << 8
+        | u64::from(reg(gc::regCOMPUTE_PGM_HI) & 0xff) << 40;
+    let user = (0..gc::COMPUTE_PGM_RSRC2__USER_SGPR.get(rsrc2))
+        .map(|n| reg(gc::regCOMPUTE_USER_DATA_0.at(n)));
+    let mut dispatch = Dispatch::default();
+    dispatch.grid = grid;
+    dispatch.workgroup = size.map(|n| n as u16);
+    dispatch.entry = entry;
+    dispatch.rsrc1 = reg(gc::regCOMPUTE_PGM_RSRC1);
+    dispatch.rsrc2 = rsrc2;
+    dispatch.rsrc3 = reg(gc::regCOMPUTE_PGM_RSRC3);
+    dispatch.user_sgprs = user.collect();
+    dispatch.lds_bytes = gc::COMPUTE_PGM_RSRC2__LDS_SIZE.get(rsrc2) * 512;
+    dispatch.apertures = apertures;
+    Ok(dispatch)
+}
+
+type Operation = fn(u64, u64, u64) -> u64;
+
+/// `TC_OP_ATOMIC_*` of `vega10_enum.h`: operand size and operation (old, source, compare).
+fn atomic_operation(code: u32) -> Option<(u8, Operation)> {
+    // Bit 5: 64 bits.
+    let wide = code & 0x20 != 0;
+    fn smin32(a: u64, b: u64, _: u64) -> u64 {
+        (a as i32).min(b as i32) as u32 as u64
+    }
+    fn smax32(a: u64, b: u64, _: u64) -> u64 {
+        (a as i32).max(b as i32) as u32 as u64
+    }
+    fn smin64(a: u64, b: u64, _: u64) -> u64 {
+        (a as i64).min(b as i64) as u64
+    }
+    fn smax64(a: u64, b: u64, _: u64) -> u64 {
+        (a as i64).max(b as i64) as u64
+    }
+    let operation: Operation = match code & 0x1f {
+        0x07 => |_, src, _| src,
+        0x08 => |old, src, cmp| if old == cmp { src } else { old },
+        0x0f => |old, src, _| old.wrapping_add(src),
+        0x10 => |old, src, _| old.wrapping_sub(src),
+        0x11 if wide => smin64,
+        0x11 => smin32,
+        0x12 => |old, src, _| old.min(src),
+        0x13 if wide => smax64,
+        0x13 => smax32,
+        0x14 => |old, src, _| old.max(src),
+        0x15 => |old, src, _| old & src,
+        0x16 => |old, src, _| old | src,
+        0x17 => |old, src, _| old ^ src,
+        0x18 => |old, src, _| if old >= src { 0 } else { old + 1 },
+        0x19 => |old, src, _| {
+            if old == 0 || old > src {
+                src
+            } else {
+                old - 1
+            }
+        },
+        _ => return None,
+    };
+    Some((if wide { 8 } else { 4 }, operation))
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Queues coming on and off the hardware: loading an MQD, saving it, and keeping what was in
+//! flight.
+//!
+//! What silicon writes into the save area is the state of each wave. The model keeps that to
+//! itself: the wave area gets one record that names what was kept, `compute_wave_restore_addr`
+//! in the MQD leads to the record, and the offsets of control stack and wave area move as if the
+//! waves were there. Restoring reads the record, so an area that the driver freed, moved or
+//! overwrote is noticed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rkfd_abi::bits::join;
+use rkfd_abi::cwsr;
+use rkfd_abi::mqd::v9::{self, dw};
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
+use super::engine::Engine;
+use super::env::client;
+use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
+use super::regs::Slot;
+use crate::engines::gmc::VmFault;
+use crate::{event, strict};
+
+/// First dword of every compute MQD.
+const MQD_HEADER: u32 = 0xc031_0800;
+/// First word of the model's record in a save area.
+const MAGIC: u64 = 0x7265_636f_7264_4350;
+/// Bytes of the record.
+const RECORD: u32 = 64;
+/// Patience with a worker that is told to stop; the message usually comes first.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// A queue's work while it is off the hardware.
+struct Saved {
+    mqd: u64,
+    rptr: u64,
+    halt: Halt,
+    work: Work,
+}
+
+/// Everything that is off the hardware.
+#[derive(Default)]
+pub struct Saves {
+    by_token: HashMap<u64, Saved>,
+    last: u64,
+}
+
+impl Saves {
+    /// Number of kept queues.
+    pub fn len(&self) -> usize {
+        self.by_token.len()
+    }
+
+    /// Nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.by_token.is_empty()
+    }
+}
+
+/// What MAP_QUEUES says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Map {
+    /// HQD to use.
+    pub slot: Slot,
+    /// MQD, an address of VMID 0.
+    pub mqd: u64,
+    /// Write pointer in memory, an address of `vmid`.
+    pub wptr: u64,
+    /// Dword index on the doorbell BAR.
+    pub doorbell: u32,
+    /// Address space.
+    pub vmid: u8,
+    /// Process.
+    pub pasid: u16,
+    /// Privileges.
+    pub class: Class,
+    /// Spared by "all non static".
+    pub is_static: bool,
+}
+
+impl Engine<'_> {
+    /// Loads a queue from its MQD and starts it. False if the MQD makes no sense.
+    pub(super) fn map(&mut self, map: &Map) -> Result<bool, VmFault> {
+        let mqd = self.env.read_dwords(0, map.mqd, v9::Mqd::DWORDS)?;
+        if !self.check_mqd(map, &mqd) {
+            return Ok(false);
+        }
+        {
+            let mut banks = self.banks();
+            let bank = banks.slot_mut(map.slot);
+            for n in v9::HQD_FIRST..=v9::HQD_LAST {
+                bank.set(
+                    gc::regCP_MQD_BASE_ADDR.at((n - v9::HQD_FIRST) as u32),
+                    mqd[n],
+                );
+            }
+            let control = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.mask
+                | gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.put(map.doorbell)
+                | mqd[dw::cp_hqd_pq_doorbell_control]
+                    & gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP.mask;
+            bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, control);
+            bank.set64(gc::regCP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
+            bank.set(gc::regCP_HQD_VMID, map.vmid.into());
+            bank.set(gc::regCP_HQD_DEQUEUE_REQUEST, 0);
+            bank.set(gc::regCP_HQD_ACTIVE, 1);
+        }
+        if !self.activate(map.slot, map.class, map.pasid, map.is_static) {
+            self.banks().slot_mut(map.slot).set(gc::regCP_HQD_ACTIVE, 0);
+            return Ok(false);
+        }
+        self.env
+            .write32(0, map.mqd + dw::cp_hqd_active as u64 * 4, 1)?;
+        if let Some(mut queue) = self.queues[usize::from(map.slot.0)].take() {
+            self.restore(&mut queue, &mqd);
+            self.read_wptr(&mut queue);
+            self.queues[usize::from(map.slot.0)] = Some(queue);
+        }
+        Ok(true)
+    }
+
+    fn check_mqd(&self, map: &Map, mqd: &[u32]) -> bool {
+        let wrong = |text: String| {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "MQD {:#x} of doorbell {:#x}: {text}",
+                map.mqd,
+                map.doorbell
+            );
+        };
+        if mqd[dw::header] != MQD_HEADER {
+            wrong(format!("header {:#x}", mqd[dw::header]));
+            return false;
+        }
+        let own = join(mqd[dw::cp_mqd_base_addr_lo], mqd[dw::cp_mqd_base_addr_hi]);
+        if own != map.mqd {
+            wrong(format!("says that it is at {own:#x}"));
+        }
+        let control = mqd[dw::cp_hqd_pq_doorbell_control];
+        let doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control);
+        if doorbell != map.doorbell {
+            wrong(format!("says doorbell {doorbell:#x}"));
+        }
+        let wptr = join(
+            mqd[dw::cp_hqd_pq_wptr_poll_addr_lo],
+            mqd[dw::cp_hqd_pq_wptr_poll_addr_hi],
+        );
+        if wptr != map.wptr {
+            wrong(format!(
+                "write pointer at {wptr:#x}, packet says {:#x}",
+                map.wptr
+            ));
+        }
+        if mqd[dw::cp_mqd_control] & gc::CP_MQD_CONTROL__VMID.mask != 0 {
+            wrong(format!("CP_MQD_CONTROL {:#x}", mqd[dw::cp_mqd_control]));
+        }
+        let vmid = mqd[dw::cp_hqd_vmid] & 15;
+        if vmid != 0 && vmid != u32::from(map.vmid) {
+            wrong(format!("says VMID {vmid}, has {}", map.vmid));
+        }
+        let masks = [
+            dw::compute_static_thread_mgmt_se0,
+            dw::compute_static_thread_mgmt_se1,
+            dw::compute_static_thread_mgmt_se2,
+            dw::compute_static_thread_mgmt_se3,
+        ];
+        if map.class == Class::Normal && masks.iter().all(|&n| mqd[n] == 0) {
+            wrong("no CU may run its waves".into());
+        }
+        true
+    }
+
+    /// Ends what can be ended of queues that are leaving. Returns when to look again.
+    pub(super) fn finish_unmaps(&mut self) -> Option<Duration> {
+        let mut again = None;
+        for slot in (0..self.queues.len() as u8).map(Slot) {
+            let Some(mut queue) = self.queues[usize::from(slot.0)].take() else {
+                continue;
+            };
+            let Some(leaving) = queue.leaving else {
+                self.queues[usize::from(slot.0)] = Some(queue);
+                continue;
+            };
+            let stuck = queue.pasid != 0 && self.env.knobs().hws_no_preempt.on();
+            self.reap(&mut queue);
+            let ready = !stuck
+                && match leaving.how {
+                    Unmap::Drain => queue.work.jobs().is_empty() || queue.halt != Halt::No,
+                    Unmap::Preempt | Unmap::Reset => queue.is_quiet(),
+                };
+            if !ready {
+                self.queues[usize::from(slot.0)] = Some(queue);
+                again = Some(LOOK);
+                continue;
+            }
+            if leaving.keep {
+                queue.leaving = None;
+                for job in queue.work.jobs() {
+                    self.pool.submit(&job, queue.config.vmid);
+                }
+                self.queues[usize::from(slot.0)] = Some(queue);
+                continue;
+            }
+            self.leave(queue, leaving.how);
+        }
+        again
+    }
+
+    /// Books finished dispatches of a queue.
+    fn reap(&mut self, queue: &mut Queue) {
+        match queue.work {
+            Work::Pm4(_) => self.reap_pm4(queue),
+            Work::Aql(_) => self.reap_aql(queue),
+        }
+    }
+
+    /// The last act of a queue on the hardware: its MQD is written, its slot is free.
+    fn leave(&mut self, queue: Queue, how: Unmap) {
+        let slot = queue.slot;
+        event!(
+            self.env.trace(),
+            "cp",
+            "queue_end",
+            "queue={slot} pasid={} how={how:?} rptr={:#x} wptr={:#x} in_flight={}",
+            queue.pasid,
+            queue.rptr,
+            queue.wptr,
+            u8::from(queue.work.in_flight())
+        );
+        if queue.config.mqd != 0 {
+            if let Err(fault) = self.write_mqd(queue, how) {
+                strict!(
+                    self.env.strict(),
+                    "cp",
+                    "queue {slot}: its MQD or save area cannot be written: {fault}"
+                );
+                self.env.raise_fault(&fault, client::CPC);
+            }
+        }
+        let mut banks = self.banks();
+        let bank = banks.slot_mut(slot);
+        bank.set(gc::regCP_HQD_ACTIVE, 0);
+        bank.set(gc::regCP_HQD_DEQUEUE_REQUEST, 0);
+        let control = bank.get(gc::regCP_HQD_PQ_DOORBELL_CONTROL);
+        let enable = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.mask;
+        bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, control & !enable);
+    }
+
+    fn write_mqd(&mut self, queue: Queue, how: Unmap) -> Result<(), VmFault> {
+        let mqd = queue.config.mqd;
+        let put = |n: usize, value: u32| self.env.write32(0, mqd + n as u64 * 4, value);
+        let scale = if matches!(queue.work, Work::Aql(_)) {
+            16
+        } else {
+            1
+        };
+        let wptr = queue.wptr.wrapping_mul(scale);
+        put(dw::cp_hqd_pq_rptr, queue.config.narrow_rptr(queue.rptr))?;
+        put(dw::cp_hqd_pq_wptr_lo, wptr as u32)?;
+        put(dw::cp_hqd_pq_wptr_hi, (wptr >> 32) as u32)?;
+        put(dw::cp_hqd_active, 0)?;
+        let Some(area) = queue.config.save_area else {
+            return Ok(());
+        };
+        let keep = how == Unmap::Preempt && (queue.work.in_flight() || queue.halt != Halt::No);
+        if !keep {
+            put(dw::cp_hqd_cntl_stack_offset, area.stack)?;
+            put(dw::cp_hqd_wg_state_offset, area.stack)?;
+            return put(dw::compute_wave_restore_control, 0);
+        }
+        let (stack, state) = self.save_waves(&queue, area)?;
+        let to = area.base + u64::from(area.stack);
+        put(dw::cp_hqd_cntl_stack_offset, area.stack - stack)?;
+        put(dw::cp_hqd_wg_state_offset, area.stack + state)?;
+        put(dw::compute_wave_restore_addr_lo, to as u32)?;
+        put(dw::compute_wave_restore_addr_hi, (to >> 32) as u32)?;
+        put(dw::compute_wave_restore_control, 1)?;
+        self.saves.by_token.retain(|_, saved| saved.mqd != mqd);
+        self.saves.by_token.insert(
+            self.saves.last,
+            Saved {
+                mqd,
+                rptr: queue.rptr,
+                halt: queue.halt,
+                work: queue.work,
+            },
+        );
+        Ok(())
+    }
+
+    /// Writes the record. Returns how much of control stack and wave area counts as used.
+    fn save_waves(&mut self, queue: &Queue, area: SaveArea) -> Result<(u32, u32), VmFault> {
+        let mut waves = 0u64;
+        let mut bytes = 0u64;
+        for job in queue.work.jobs() {
+            let (_, paused) = job.counts();
+            let in_group = u64::from(job.dispatch.waves_per_workgroup());
+            let wave = job.dispatch.vgprs() * 256 + job.dispatch.sgprs() * 4 + 256;
+            waves += paused as u64 * in_group;
+            bytes += paused as u64 * (in_group * wave as u64 + u64::from(job.dispatch.lds_bytes));
+        }
+        let per_wave = u64::from(cwsr::CNTL_STACK_BYTES_PER_WAVE_GFX9);
+        let stack_room = u64::from(area.stack.saturating_sub(cwsr::HEADER_SIZE));
+        let stack = (waves * per_wave).min(stack_room) as u32;
+        let room = area.size.saturating_sub(area.stack);
+        let state = (u64::from(RECORD) + bytes).min(room.into()) as u32;
+        if room < RECORD {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: save area of {:#x} bytes with a control stack of {:#x}",
+                queue.slot,
+                area.size,
+                area.stack
+            );
+        }
+        self.saves.last += 1;
+        let words = [MAGIC, self.saves.last, queue.config.mqd, waves, 0, 0, 0, 0];
+        let record: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let to = area.base + u64::from(area.stack);
+        self.env.write(queue.config.vmid, to, &record)?;
+        event!(
+            self.env.trace(),
+            "cp",
+            "waves_saved",
+            "queue={} pasid={} token={} waves={waves} bytes={state:#x} to={to:#x}",
+            queue.slot,
+            queue.pasid,
+            self.saves.last
+        );
+        Ok((stack, state))
+    }
+
+    /// Gives a queue its work back, if its MQD says that there is some.
+    fn restore(&mut self, queue: &mut Queue, mqd: &[u32]) {
+        if mqd[dw::compute_wave_restore_control] == 0 {
+            self.saves
+                .by_token
+                .retain(|_, saved| saved.mqd != queue.config.mqd);
+            return;
+        }
+        let from = join(
+            mqd[dw::compute_wave_restore_addr_lo],
+            mqd[dw::compute_wave_restore_addr_hi],
+        );
+        let mut record = [0; 24];
+        if let Err(fault) = self.env.read(queue.config.vmid, from, &mut record) {
+            self.fault(queue, &fault, client::CPC);
+            return;
+        }
+        let word = |n: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&record[n * 8..n * 8 + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let ours = word(0) == MAGIC && word(2) == queue.config.mqd;
+        let saved = ours
+            .then(|| self.saves.by_token.remove(&word(1)))
+            .flatten()
+            .filter(|saved| saved.mqd == queue.config.mqd);
+        let Some(saved) = saved else {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {} pasid {}: the save area at {from:#x} does not hold what was saved there",
+                queue.slot,
+                queue.pasid
+            );
+            return;
+        };
+        let to = queue.config.mqd + dw::compute_wave_restore_control as u64 * 4;
+        if let Err(fault) = self.env.write32(0, to, 0) {
+            self.fault(queue, &fault, client::CPC);
+        }
+        if saved.rptr != queue.rptr {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: saved at read pointer {:#x}, its MQD now says {:#x}",
+                queue.slot,
+                saved.rptr,
+                queue.rptr
+            );
+        }
+        queue.work = saved.work;
+        queue.rptr = saved.rptr;
+        queue.halt = saved.halt;
+        event!(
+            self.env.trace(),
+            "cp",
+            "waves_restored",
+            "queue={} pasid={} token={}",
+            queue.slot,
+            queue.pasid,
+            word(1)
+        );
+        for job in queue.work.jobs() {
+            self.pool.submit(&job, queue.config.vmid);
+        }
+    }
+}

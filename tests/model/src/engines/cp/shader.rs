@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The seam between dispatches and the shader interpreter: a workgroup that can be interrupted.
+
+use std::sync::Arc;
+
+use gpu_wave::{Dispatch, Host, Memory, Stop, Workgroup};
+
+/// A workgroup that has started.
+pub trait Running: Send {
+    /// Runs it until it ends, or until [`Host::poll`] wants it interrupted
+    /// ([`Stop::Interrupted`]); then it can be run again and goes on where it was.
+    fn run(&mut self, memory: &dyn Memory, host: &dyn Host) -> Result<(), Stop>;
+}
+
+/// Something that executes workgroups.
+pub trait Shader: Sync {
+    /// Starts the workgroup with id `group`.
+    fn start(&self, d: &Arc<Dispatch>, group: [u32; 3]) -> Box<dyn Running>;
+}
+
+/// The gfx942 interpreter.
+pub struct Interpreter;
+
+enum Group {
+    Started(Workgroup<Arc<Dispatch>>),
+    Refused(Stop),
+}
+
+impl Running for Group {
+    fn run(&mut self, memory: &dyn Memory, host: &dyn Host) -> Result<(), Stop> {
+        match self {
+            Group::Started(group) => group.run(memory, host),
+            Group::Refused(stop) => Err(stop.clone()),
+        }
+    }
+}
+
+impl Shader for Interpreter {
+    fn start(&self, d: &Arc<Dispatch>, group: [u32; 3]) -> Box<dyn Running> {
+        Box::new(match Workgroup::new(d.clone(), group) {
+            Ok(group) => Group::Started(group),
+            Err(stop) => Group::Refused(stop),
+        })
+    }
+}

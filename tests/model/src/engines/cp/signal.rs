@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! How queues talk back to user space: completion signals, the queue's inactive signal, and
+//! interrupts of shaders.
+
+use gpu_wave::Stop;
+use rkfd_abi::aql::{queue as amd_queue, signal};
+use rkfd_abi::ih::{client as ih_client, node, source, sq};
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
+use super::dispatch::Job;
+use super::engine::Engine;
+use super::env::{client, vm_fault};
+use super::exec::ec;
+use super::queue::{Halt, Queue, Work};
+use crate::engines::gmc::VmFault;
+use crate::engines::ih::Entry;
+use crate::{event, strict};
+
+/// What the packet processor writes into the inactive signal, as ROCr reads it.
+pub mod inactive {
+    /// Scratch memory of a wave64 kernel is missing.
+    pub const SCRATCH: u64 = 1;
+    /// Dimensions or grid.
+    pub const DIMENSIONS: u64 = 2;
+    /// Group segment (LDS).
+    pub const GROUP_SEGMENT: u64 = 4;
+    /// Kernel object.
+    pub const CODE: u64 = 8;
+    /// Packet format.
+    pub const FORMAT: u64 = 32;
+    /// Workgroup size.
+    pub const WORKGROUP: u64 = 64;
+    /// Registers.
+    pub const VGPRS: u64 = 128;
+    /// Vendor packet.
+    pub const VENDOR: u64 = 256;
+    /// Scratch that was given for one dispatch can be taken back.
+    pub const SCRATCH_DONE: u64 = 512;
+    /// A wave left its aperture.
+    pub const APERTURE: u64 = 0x2000_0000;
+    /// Illegal instruction.
+    pub const ILLEGAL: u64 = 0x4000_0000;
+    /// `s_trap` without a trap handler.
+    pub const TRAP: u64 = 0x8000_0000;
+}
+
+/// Exception bits that a trap handler reports (`KFD_EC_MASK`), by exception code.
+const fn ec_mask(code: u32) -> u32 {
+    1 << (code - 1)
+}
+
+const EC_WAVE_ABORT: u32 = 1;
+const EC_WAVE_TRAP: u32 = 2;
+const EC_WAVE_ILLEGAL_INSTRUCTION: u32 = 4;
+const EC_WAVE_MEMORY_VIOLATION: u32 = 5;
+
+/// The exception code (`kfd_dbg_trap_exception_code`) for an inactive code of a packet.
+fn exception_of(code: u64) -> u32 {
+    match code {
+        inactive::DIMENSIONS => 16,
+        inactive::GROUP_SEGMENT => 17,
+        inactive::CODE => 18,
+        inactive::WORKGROUP => 21,
+        inactive::VGPRS => 22,
+        inactive::VENDOR => 23,
+        _ => ec::PACKET_UNSUPPORTED,
+    }
+}
+
+impl Engine<'_> {
+    /// The address of the queue's `amd_queue_t`, if it has one.
+    pub(super) fn amd_queue(queue: &Queue) -> Option<u64> {
+        match &queue.work {
+            Work::Aql(aql) => aql.amd_queue,
+            Work::Pm4(_) => None,
+        }
+    }
+
+    fn profiling(&self, queue: &Queue) -> Result<bool, VmFault> {
+        let Some(at) = Self::amd_queue(queue) else {
+            return Ok(false);
+        };
+        let properties = self
+            .env
+            .read32(queue.config.vmid, at + amd_queue::QUEUE_PROPERTIES as u64)?;
+        Ok(amd_queue::PROPERTIES_ENABLE_PROFILING.is_set(properties))
+    }
+
+    /// A packet is complete: time stamps, decrement, mailbox, interrupt, in that order.
+    pub(super) fn complete(
+        &mut self,
+        queue: &mut Queue,
+        at: u64,
+        times: (u64, u64),
+    ) -> Result<(), VmFault> {
+        if at == 0 {
+            return Ok(());
+        }
+        let vmid = queue.config.vmid;
+        let field = |offset: usize| at.wrapping_add(offset as u64);
+        let kind = self.env.read64(vmid, field(signal::KIND))? as i64;
+        if at % signal::SIZE as u64 != 0 || kind != signal::KIND_USER {
+            strict!(
+                self.env.strict(),
+                "aql",
+                "queue {} pasid {}: completion signal {at:#x} of kind {kind}",
+                queue.slot,
+                queue.pasid
+            );
+        }
+        if self.profiling(queue)? {
+            self.env.write64(vmid, field(signal::START_TS), times.0)?;
+            self.env.write64(vmid, field(signal::END_TS), times.1)?;
+        }
+        let old = self
+            .env
+            .atomic(vmid, field(signal::VALUE), 8, &mut |v| v.wrapping_sub(1))?;
+        event!(
+            self.env.trace(),
+            "aql",
+            "signal",
+            "queue={} va={at:#x} value={} start={} end={}",
+            queue.slot,
+            old.wrapping_sub(1) as i64,
+            times.0,
+            times.1
+        );
+        self.notify(queue, at)
+    }
+
+    /// Mailbox and interrupt of a signal that has an event.
+    fn notify(&self, queue: &Queue, at: u64) -> Result<(), VmFault> {
+        let vmid = queue.config.vmid;
+        let mailbox = self
+            .env
+            .read64(vmid, at + signal::EVENT_MAILBOX_PTR as u64)?;
+        if mailbox == 0 {
+            return Ok(());
+        }
+        let id = self.env.read32(vmid, at + signal::EVENT_ID as u64)?;
+        event!(
+            self.env.trace(),
+            "aql",
+            "mailbox",
+            "queue={} va={mailbox:#x} event={id}",
+            queue.slot
+        );
+        // The driver looks at the slot when the interrupt comes, so the slot is first.
+        self.env.write64(vmid, mailbox, id.into())?;
+        self.post(queue, source::CP_END_OF_PIPE, [id, 0]);
+        Ok(())
+    }
+
+    /// Stores `code` in the queue's inactive signal. `None`: there is none.
+    pub(super) fn set_inactive(&self, queue: &Queue, code: u64) -> Result<Option<u64>, VmFault> {
+        let Some(at) = Self::amd_queue(queue) else {
+            return Ok(None);
+        };
+        let vmid = queue.config.vmid;
+        let at = self
+            .env
+            .read64(vmid, at + amd_queue::QUEUE_INACTIVE_SIGNAL as u64)?;
+        if at == 0 {
+            return Ok(None);
+        }
+        event!(
+            self.env.trace(),
+            "aql",
+            "inactive_signal",
+            "queue={} pasid={} va={at:#x} code={code:#x}",
+            queue.slot,
+            queue.pasid
+        );
+        self.env.write64(vmid, at + signal::VALUE as u64, code)?;
+        self.notify(queue, at)?;
+        Ok(Some(at))
+    }
+
+    /// An error stops an AQL queue.
+    pub(super) fn aql_error(&mut self, queue: &mut Queue, code: u64, text: &str) {
+        strict!(
+            self.env.strict(),
+            "aql",
+            "queue {} pasid {} packet {:#x}: {text} (error {code:#x})",
+            queue.slot,
+            queue.pasid,
+            queue.rptr
+        );
+        queue.halt = Halt::Error;
+        match self.set_inactive(queue, code) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                let ctx = queue.config.doorbell_id() | exception_of(code) << 10;
+                self.post(queue, source::CP_BAD_OPCODE, [ctx, 0]);
+            }
+            Err(fault) => self.fault(queue, &fault, client::CPC),
+        }
+    }
+
+    /// A queue that waits for scratch asks whether it has come.
+    pub(super) fn scratch_granted(&mut self, queue: &mut Queue, at: u64) -> bool {
+        match self
+            .env
+            .read64(queue.config.vmid, at + signal::VALUE as u64)
+        {
+            Ok(value) => value == 0,
+            Err(fault) => {
+                self.fault(queue, &fault, client::CPC);
+                false
+            }
+        }
+    }
+
+    fn trap_handler(&self, queue: &Queue) -> bool {
+        let reg = |r| self.env.vmid_reg(queue.config.vmid, r);
+        reg(gc::regSQ_SHADER_TBA_LO) != 0 || reg(gc::regSQ_SHADER_TBA_HI) != 0
+    }
+
+    fn sq_interrupt(&self, queue: &Queue, encoding: u32, privileged: bool, data: u32) {
+        let mut words = [0; 8];
+        sq::ENCODING.set(&mut words, encoding);
+        sq::DATA.set(&mut words, data & 0xfff);
+        sq::DATA_MID.set(&mut words, data >> 12 & 0xf);
+        sq::DATA_HI.set(&mut words, data >> 16 & 0xff);
+        sq::PRIV.set(&mut words, u32::from(privileged));
+        self.env.interrupt(Entry {
+            client_id: ih_client::SE0SH as u8,
+            source_id: source::SQ_INTERRUPT_MSG as u8,
+            ring_id: queue.slot.ring_id(),
+            vmid: queue.config.vmid,
+            mm_hub: false,
+            node_id: node::XCD0 as u8,
+            ctx: [words[4], words[5], 0, 0],
+        });
+    }
+
+    /// `s_sendmsg MSG_INTERRUPT` of a wave.
+    pub(super) fn shader_message(&mut self, job: u64, m0: u32) {
+        let queue = self
+            .queues
+            .iter()
+            .flatten()
+            .find(|q| q.work.jobs().iter().any(|j| j.id == job));
+        if let Some(queue) = queue {
+            self.sq_interrupt(queue, sq::ENCODING_INST, false, m0 & 0xff_ffff);
+        }
+    }
+
+    /// A workgroup stopped for good.
+    pub(super) fn shader_failed(&mut self, queue: &mut Queue, job: &Job, stop: &Stop) {
+        event!(
+            self.env.trace(),
+            "cp",
+            "dispatch_failed",
+            "queue={} pasid={} job={} {stop}",
+            queue.slot,
+            queue.pasid,
+            job.id
+        );
+        let (mask, code) = match stop {
+            Stop::Fault { fault, write, .. } => {
+                let cid = match fault.kind {
+                    gpu_wave::FaultKind::Execute => client::SQC_INST,
+                    _ => client::TCP,
+                };
+                let fault = vm_fault(queue.config.vmid, fault, *write);
+                self.fault(queue, &fault, cid);
+                return;
+            }
+            Stop::IllegalInstruction { .. } => {
+                (ec_mask(EC_WAVE_ILLEGAL_INSTRUCTION), inactive::ILLEGAL)
+            }
+            Stop::Trap { id: 2, .. } => (ec_mask(EC_WAVE_ABORT), inactive::TRAP),
+            Stop::Trap { .. } => (ec_mask(EC_WAVE_TRAP), inactive::TRAP),
+            Stop::Violation { .. } => (ec_mask(EC_WAVE_MEMORY_VIOLATION), inactive::APERTURE),
+            Stop::BadDispatch(_) => (0, inactive::WORKGROUP),
+            Stop::Message(_) | Stop::Halted { .. } | Stop::Interrupted => {
+                // The wave hangs, and with it the queue.
+                queue.halt = Halt::Error;
+                return;
+            }
+        };
+        if mask != 0 && self.trap_handler(queue) {
+            // What the trap handler of the runtime would send: doorbell and exception.
+            strict!(
+                self.env.strict(),
+                "sq",
+                "queue {} pasid {}: {stop}",
+                queue.slot,
+                queue.pasid
+            );
+            queue.halt = Halt::Error;
+            let data = queue.config.doorbell_id() | mask << 10;
+            self.sq_interrupt(queue, sq::ENCODING_INST, true, data);
+            return;
+        }
+        self.aql_error(queue, code, &stop.to_string());
+    }
+}

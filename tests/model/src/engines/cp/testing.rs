@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A chip for tests: flat memory for all address spaces, registers in a map, interrupts in a list.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard};
+
+use rkfd_abi::regs::Reg;
+
+use super::env::Env;
+use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
+use crate::engines::ih::Entry;
+use crate::knobs::Knobs;
+use crate::log::Strict;
+use crate::trace::Trace;
+
+/// Bytes of memory.
+pub const MEMORY: usize = 4 << 20;
+
+/// Something the command processor did, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// Wrote memory.
+    Write(u64, Vec<u8>),
+    /// Posted an interrupt.
+    Interrupt(Entry),
+    /// Gave a VMID to a process.
+    MapVmid(u8, u16, u64),
+    /// Dropped translations.
+    Invalidate(u8, bool),
+    /// Raised a fault at an address.
+    Fault(u64),
+}
+
+struct State {
+    memory: Vec<u8>,
+    holes: BTreeSet<u64>,
+    regs: BTreeMap<u32, u32>,
+    vmid_regs: HashMap<(u8, u32), u32>,
+    acts: Vec<Act>,
+    clock: u64,
+}
+
+/// See the module.
+pub struct Mock {
+    strict: Strict,
+    trace: Trace,
+    knobs: Knobs,
+    state: Mutex<State>,
+}
+
+impl Default for Mock {
+    fn default() -> Self {
+        Self {
+            strict: Strict::quiet(),
+            trace: Trace::off(),
+            knobs: Knobs::default(),
+            state: Mutex::new(State {
+                memory: vec![0; MEMORY],
+                holes: BTreeSet::new(),
+                regs: BTreeMap::new(),
+                vmid_regs: HashMap::new(),
+                acts: Vec::new(),
+                clock: 0,
+            }),
+        }
+    }
+}
+
+impl Mock {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Stores without leaving a trace.
+    pub fn put32(&self, va: u64, value: u32) {
+        self.lock().memory[va as usize..][..4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Stores without leaving a trace.
+    pub fn put64(&self, va: u64, value: u64) {
+        self.lock().memory[va as usize..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Stores bytes without leaving a trace.
+    pub fn put(&self, va: u64, data: &[u8]) {
+        self.lock().memory[va as usize..][..data.len()].copy_from_slice(data);
+    }
+
+    /// Loads.
+    pub fn get32(&self, va: u64) -> u32 {
+        let state = self.lock();
+        let b = &state.memory[va as usize..][..4];
+        u32::from_le_bytes([b[0], b[1], b[2], b[3]])
+    }
+
+    /// Loads.
+    pub fn get64(&self, va: u64) -> u64 {
+        u64::from(self.get32(va)) | u64::from(self.get32(va + 4)) << 32
+    }
+
+    /// Makes the 4 KiB page of `va` fault from now on.
+    pub fn unmap(&self, va: u64) {
+        self.lock().holes.insert(va >> 12);
+    }
+
+    /// A register as packets see it.
+    pub fn reg(&self, addr: u32) -> u32 {
+        self.lock().regs.get(&addr).copied().unwrap_or(0)
+    }
+
+    /// Sets such a register.
+    pub fn set_reg(&self, addr: u32, value: u32) {
+        self.lock().regs.insert(addr, value);
+    }
+
+    /// What happened so far; forgets it.
+    pub fn acts(&self) -> Vec<Act> {
+        std::mem::take(&mut self.lock().acts)
+    }
+
+    /// The interrupts so far, without forgetting.
+    pub fn interrupts(&self) -> Vec<Entry> {
+        let entry = |act: &Act| match act {
+            Act::Interrupt(entry) => Some(*entry),
+            _ => None,
+        };
+        self.lock().acts.iter().filter_map(entry).collect()
+    }
+
+    /// Faults raised so far, without forgetting.
+    pub fn faults(&self) -> Vec<u64> {
+        let va = |act: &Act| match act {
+            Act::Fault(va) => Some(*va),
+            _ => None,
+        };
+        self.lock().acts.iter().filter_map(va).collect()
+    }
+
+    fn check(&self, vmid: u8, va: u64, len: usize, access: Access) -> Result<(), VmFault> {
+        let state = self.lock();
+        let end = va.saturating_add(len as u64);
+        let hole = (va >> 12..=end.saturating_sub(1) >> 12).find(|p| state.holes.contains(p));
+        let outside = end > MEMORY as u64;
+        if hole.is_none() && !outside {
+            return Ok(());
+        }
+        Err(VmFault {
+            hub: Hub::Gfx,
+            vmid,
+            va: hole.map_or(va, |page| va.max(page << 12)),
+            access,
+            kind: FaultKind::NotPresent,
+        })
+    }
+}
+
+impl Env for Mock {
+    fn strict(&self) -> &Strict {
+        &self.strict
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn knobs(&self) -> &Knobs {
+        &self.knobs
+    }
+
+    fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
+        self.check(vmid, va, buf.len(), Access::Read)?;
+        buf.copy_from_slice(&self.lock().memory[va as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
+        self.check(vmid, va, buf.len(), Access::Execute)?;
+        buf.copy_from_slice(&self.lock().memory[va as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
+        self.check(vmid, va, data.len(), Access::Write)?;
+        let mut state = self.lock();
+        state.memory[va as usize..][..data.len()].copy_from_slice(data);
+        state.acts.push(Act::Write(va, data.to_vec()));
+        Ok(())
+    }
+
+    fn atomic(
+        &self,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault> {
+        self.check(vmid, va, size.into(), Access::Atomic)?;
+        let mut state = self.lock();
+        let cell = &mut state.memory[va as usize..][..size.into()];
+        let mut bytes = [0; 8];
+        bytes[..size.into()].copy_from_slice(cell);
+        let old = u64::from_le_bytes(bytes);
+        let new = f(old).to_le_bytes();
+        cell.copy_from_slice(&new[..size.into()]);
+        state.acts.push(Act::Write(va, new[..size.into()].to_vec()));
+        Ok(old)
+    }
+
+    fn raise_fault(&self, fault: &VmFault, _: u8) {
+        self.lock().acts.push(Act::Fault(fault.va));
+    }
+
+    fn interrupt(&self, entry: Entry) {
+        self.lock().acts.push(Act::Interrupt(entry));
+    }
+
+    fn reg_read(&self, addr: u32) -> u32 {
+        self.reg(addr)
+    }
+
+    fn reg_write(&self, addr: u32, value: u32) {
+        self.set_reg(addr, value);
+    }
+
+    fn map_vmid(&self, vmid: u8, pasid: u16, root: u64) {
+        self.lock().acts.push(Act::MapVmid(vmid, pasid, root));
+    }
+
+    fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32 {
+        let key = (vmid, reg.off);
+        self.lock().vmid_regs.get(&key).copied().unwrap_or(0)
+    }
+
+    fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32) {
+        self.lock().vmid_regs.insert((vmid, reg.off), value);
+    }
+
+    fn invalidate(&self, vmid: u8, both_hubs: bool) {
+        self.lock().acts.push(Act::Invalidate(vmid, both_hubs));
+    }
+
+    fn clock(&self) -> u64 {
+        let mut state = self.lock();
+        state.clock += 1;
+        state.clock
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The kernel's own rings: KIQ by registers, packets of each kind, and packets that are wrong.
+
+use super::*;
+
+const MEM: u64 = 0x6_0000;
+
+#[test]
+fn a_ring_test_writes_the_scratch_register() {
+    with_card(|card| {
+        card.start_kiq();
+        let scratch = 0xa000 + gc::regSCRATCH_REG0.off;
+        for value in [0xdead_beef, 0x1234] {
+            card.kiq(&[
+                pm4::header(op::SET_UCONFIG_REG, 2),
+                scratch - pm4::set_uconfig_reg::START,
+                value,
+            ]);
+            card.settle();
+            assert_eq!(card.mock().reg(scratch), value);
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn the_ring_wraps_at_every_offset() {
+    with_card(|card| {
+        card.start_kiq();
+        for round in 0..400u32 {
+            let filler = [pm4::NOP_SINGLE; 3];
+            card.kiq(&filler[..round as usize % 4]);
+            card.kiq(&[
+                pm4::header(op::WRITE_DATA, 5),
+                5 << 8 | 1 << 20,
+                MEM as u32,
+                0,
+                round,
+                !round,
+            ]);
+            card.settle();
+            assert_eq!(card.mock().get32(MEM), round);
+            assert_eq!(card.mock().get32(MEM + 4), !round);
+            assert_eq!(u64::from(card.mock().get32(KIQ_RPTR)), card.kiq_wptr % 512);
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn data_moves_between_memory_and_registers() {
+    with_card(|card| {
+        card.start_kiq();
+        card.mock().set_reg(0x3000, 77);
+        card.mock().put64(MEM + 8, 0x1_0000_0002);
+        card.kiq(&[
+            // Register to memory, as a driver reads through the KIQ.
+            pm4::header(op::COPY_DATA, 5),
+            5 << 8 | 1 << 20,
+            0x3000,
+            0,
+            MEM as u32,
+            0,
+            // 64 bits of memory to memory.
+            pm4::header(op::COPY_DATA, 5),
+            1 | 5 << 8 | 1 << 16,
+            MEM as u32 + 8,
+            0,
+            MEM as u32 + 16,
+            0,
+            // Immediate to register.
+            pm4::header(op::COPY_DATA, 5),
+            5,
+            99,
+            0,
+            0x3001,
+            0,
+            // 64-bit atomic add: TC_OP_ATOMIC_ADD_RTN_64.
+            pm4::header(op::ATOMIC_MEM, 8),
+            0x2f,
+            MEM as u32 + 8,
+            0,
+            5,
+            0,
+            0,
+            0,
+            0,
+            // Registers from WRITE_DATA, one after the other.
+            pm4::header(op::WRITE_DATA, 5),
+            0,
+            0x3002,
+            0,
+            1,
+            2,
+            // All to the same register.
+            pm4::header(op::WRITE_DATA, 5),
+            1 << 16,
+            0x3008,
+            0,
+            3,
+            4,
+        ]);
+        card.settle();
+        card.assert_clean();
+        let mock = card.mock();
+        assert_eq!((mock.get32(MEM), mock.reg(0x3001)), (77, 99));
+        assert_eq!(mock.get64(MEM + 16), 0x1_0000_0002);
+        assert_eq!(mock.get64(MEM + 8), 0x1_0000_0007);
+        assert_eq!((mock.reg(0x3002), mock.reg(0x3003)), (1, 2));
+        assert_eq!((mock.reg(0x3008), mock.reg(0x3009)), (4, 0));
+    });
+}
+
+#[test]
+fn waiting_does_not_stop_other_queues() {
+    with_card(|card| {
+        card.start();
+        card.kiq(&[
+            pm4::header(op::WAIT_REG_MEM, 6),
+            3 | 1 << 4,
+            MEM as u32,
+            0,
+            5,
+            0xff,
+            0x20,
+            pm4::header(op::WRITE_DATA, 4),
+            5 << 8,
+            MEM as u32 + 4,
+            0,
+            1,
+        ]);
+        card.hiq(&[pm4::header(op::WRITE_DATA, 4), 5 << 8, MEM as u32 + 8, 0, 1]);
+        card.until("HIQ goes on", |c| c.mock().get32(MEM + 8) == 1);
+        assert_eq!(card.mock().get32(MEM + 4), 0);
+        card.mock().put32(MEM, 0xab05);
+        card.until("KIQ goes on", |c| c.mock().get32(MEM + 4) == 1);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn a_fence_is_written_before_its_interrupt() {
+    with_card(|card| {
+        card.start_kiq();
+        card.mock().acts();
+        card.kiq(&[
+            pm4::header(op::RELEASE_MEM, 7),
+            0x14 | 5 << 8,
+            2 << 29 | 2 << 24,
+            MEM as u32,
+            0,
+            0x55,
+            0x66,
+            9,
+        ]);
+        card.settle();
+        let acts = card.mock().acts();
+        let fence = acts
+            .iter()
+            .position(|a| matches!(a, Act::Write(MEM, data) if data.len() == 8));
+        let interrupt = acts.iter().position(|a| matches!(a, Act::Interrupt(_)));
+        assert!(fence.unwrap() < interrupt.unwrap());
+        assert_eq!(card.mock().get64(MEM), 0x66_0000_0055);
+        let Act::Interrupt(entry) = &acts[interrupt.unwrap()] else {
+            panic!();
+        };
+        assert_eq!((entry.client_id, entry.source_id), (0x14, 181));
+        assert_eq!((entry.ring_id, entry.ctx[0]), (2 << 2 | 1, 9));
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn buffers_nest_chain_and_return() {
+    with_card(|card| {
+        card.start_kiq();
+        let (a, b) = (MEM + 0x100, MEM + 0x200);
+        let write = |at: u64| [pm4::header(op::WRITE_DATA, 4), 5 << 8, at as u32, 0, 1];
+        let jump = |to: u64, size: u32, chain: u32| {
+            let head = pm4::header(op::INDIRECT_BUFFER, 3);
+            [head, to as u32, 0, size | chain << 20 | 1 << 23]
+        };
+        let mut words = write(MEM).to_vec();
+        words.extend(jump(b, 5, 1));
+        // Never reached: a chain does not come back.
+        words.extend(write(MEM + 4));
+        for (n, word) in words.iter().enumerate() {
+            card.mock().put32(a + n as u64 * 4, *word);
+        }
+        for (n, word) in write(MEM + 8).iter().enumerate() {
+            card.mock().put32(b + n as u64 * 4, *word);
+        }
+        let mut ring = jump(a, 14, 0).to_vec();
+        // The skipped packet of COND_EXEC, and one that runs.
+        ring.extend([pm4::header(op::COND_EXEC, 4), MEM as u32 + 0x40, 0, 0, 5]);
+        ring.extend(write(MEM + 12));
+        ring.extend(write(MEM + 16));
+        card.kiq(&ring);
+        card.settle();
+        card.assert_clean();
+        let got: Vec<u32> = (0..5).map(|n| card.mock().get32(MEM + 4 * n)).collect();
+        assert_eq!(got, [1, 0, 1, 0, 1]);
+    });
+}
+
+#[test]
+fn wrong_packets_stop_the_queue_and_raise_bad_opcode() {
+    let cases: &[&[u32]] = &[
+        &[pm4::header(0xee, 2), 0, 0],
+        &[0x0001_2345, 0, 0],
+        &[pm4::header(op::RELEASE_MEM, 6), 0, 0, 0, 0, 0, 0],
+        &[pm4::header(op::MAP_PROCESS, 15); 16],
+        &[pm4::header(op::RUN_LIST, 3), 0, 0, 1 << 23 | 4],
+        &[pm4::header(op::WRITE_DATA, 4), 3 << 8, 0, 0, 0],
+    ];
+    for words in cases {
+        with_card(|card| {
+            card.start_kiq();
+            card.kiq(words);
+            card.kiq(&[pm4::header(op::WRITE_DATA, 4), 5 << 8, MEM as u32, 0, 1]);
+            card.settle();
+            let entries = card.mock().interrupts();
+            assert_eq!(entries.len(), 1, "{words:x?}");
+            assert_eq!(entries[0].source_id, 183, "{words:x?}");
+            assert_eq!(card.mock().get32(MEM), 0, "{words:x?}");
+            assert_ne!(card.mock().strict().unexpected(), 0);
+        });
+    }
+}
+
+#[test]
+fn reserved_bits_are_reported_and_ignored() {
+    with_card(|card| {
+        card.start_kiq();
+        card.kiq(&[
+            pm4::header(op::WRITE_DATA, 4),
+            5 << 8 | 1 << 21,
+            MEM as u32,
+            0,
+            1,
+        ]);
+        card.settle();
+        assert_eq!(card.mock().get32(MEM), 1);
+        let lines = card.mock().strict().lines();
+        assert!(
+            lines[0].contains("reserved bits 0x200000 of dword 1"),
+            "{lines:?}"
+        );
+    });
+}
+
+#[test]
+fn a_faulting_ring_stops_and_a_dequeue_frees_it() {
+    with_card(|card| {
+        card.start_kiq();
+        card.mock().unmap(KIQ_RING);
+        card.kiq(&[pm4::NOP_SINGLE]);
+        card.settle();
+        assert_eq!(card.mock().faults(), [KIQ_RING]);
+        card.write_reg(KIQ_SLOT, gc::regCP_HQD_DEQUEUE_REQUEST, 1);
+        let slot = Slot::new(1, 1, 0);
+        card.until("dequeue", |c| c.bank(slot, gc::regCP_HQD_ACTIVE) == 0);
+        assert!(card.engine.queues.iter().flatten().next().is_none());
+    });
+}
+
+#[test]
+fn doorbells_without_a_queue_are_reported() {
+    with_card(|card| {
+        card.start_kiq();
+        card.rig.mail.send(Wake::Doorbell(0x444, 1, 8));
+        card.until("report", |c| c.mock().strict().unexpected() == 1);
+        assert!(card.mock().strict().lines()[0].contains("doorbell 0x444"));
+        // Beyond the ring.
+        card.rig.mail.send(Wake::Doorbell(0, 1000, 8));
+        card.settle();
+        assert!(card.mock().strict().lines()[1].contains("write pointer"));
+    });
+}
