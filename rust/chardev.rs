@@ -69,10 +69,11 @@ impl DeviceMemory for Registers {
     }
 }
 
-/// The registered device with the topology below it.
+/// The registered device with what hangs below it in sysfs.
 pub(crate) struct Device {
-    // Goes first: it hangs below the device.
+    // Children go first.
     _topology: topology::Shown,
+    _processes: process::sysfs::Root,
     _registration: Registration<Kfd>,
 }
 
@@ -82,7 +83,15 @@ impl Device {
         let registration = Registration::<Kfd>::new()?;
         Ok(Self {
             _topology: topology::Shown::new(registration.device())?,
+            _processes: process::sysfs::Root::new(registration.device())?,
             _registration: registration,
         })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // No file is open, but a process lives as long as its address space.
+        process::shutdown();
     }
 }

@@ -13,7 +13,7 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::{dqm, drm, gpu::Gpu, kapi::vma, topology};
+use crate::{dqm, drm, gpu::Gpu, kapi::vma, process, topology};
 
 /// The driver.
 pub(crate) struct Driver;
@@ -66,6 +66,7 @@ impl Drop for Up {
         // Ioctls of the render node end, its mappings are emptied.
         let node = self.node.take();
         drop(node);
+        process::gpu_gone(&self.gpu);
         if let Err(e) = dqm::stop(&self.gpu) {
             dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
         }

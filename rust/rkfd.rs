@@ -10,42 +10,62 @@
 use kernel::prelude::*;
 
 mod bindings;
+mod chardev;
 mod doorbell;
 mod dqm;
 mod driver;
 mod drm;
 mod gpu;
 mod hw;
+mod ioctl;
 mod kapi;
 mod mmu;
 mod mqd;
+mod process;
+mod queue;
 mod ring;
 mod topology;
 mod trace;
 mod uapi;
 
 /// The module: everything it registered, in the order in which it goes away.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 struct Rkfd {
     #[pin]
     _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
+    _kfd: chardev::Device,
+    _statics: Statics,
+}
+
+/// What lives in statics of the rooms.
+struct Statics;
+
+impl Statics {
+    fn new() -> Self {
+        gpu::registry::init();
+        mmu::pasid::init();
+        process::init();
+        topology::init();
+        gpu::irq::set_sink(&process::interrupts::SINK);
+        Self
+    }
+}
+
+impl Drop for Statics {
+    fn drop(&mut self) {
+        mmu::pasid::exit();
+        kapi::mmu_notifier::synchronize();
+    }
 }
 
 impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        gpu::registry::init();
-        mmu::pasid::init();
-        topology::init();
+        // GPUs come when all that shows them is there.
         try_pin_init!(Self {
+            _statics: Statics::new(),
+            _kfd: chardev::Device::new()?,
             _pci <- kernel::driver::Registration::new(<LocalModule as kernel::ModuleMetadata>::NAME, module),
         })
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Rkfd {
-    fn drop(self: Pin<&mut Self>) {
-        mmu::pasid::exit();
     }
 }
 
