@@ -278,8 +278,8 @@ impl Gpu {
         let index = (offset / 4) as u32;
         event!(
             self.trace,
+            "nbio",
             "doorbell",
-            "ring",
             "index={index:#x} value={value:#x} width={width}"
         );
         self.counters.doorbells.fetch_add(1, Ordering::Relaxed);

@@ -12,6 +12,9 @@ use std::sync::Mutex;
 /// Repetitions of one and the same line that are printed before it is only counted.
 const REPEAT_LIMIT: u64 = 3;
 
+/// Different lines that are told apart; a guest that makes up more of them is only counted.
+const LINE_LIMIT: usize = 2000;
+
 /// Collects rule violations.
 #[derive(Default)]
 pub struct Strict {
@@ -57,6 +60,9 @@ impl Strict {
             state.announced += 1;
         } else {
             state.unexpected += 1;
+        }
+        if state.seen.len() >= LINE_LIMIT && !state.seen.contains_key(&line) {
+            return;
         }
         let count = {
             let count = state.seen.entry(line.clone()).or_insert(0);
@@ -105,6 +111,16 @@ macro_rules! strict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_is_counted_but_not_kept() {
+        let log = Strict::quiet();
+        for i in 0..2 * LINE_LIMIT {
+            strict!(log, "x", "line {i}");
+        }
+        assert_eq!(log.unexpected(), 2 * LINE_LIMIT as u64);
+        assert_eq!(log.lock().seen.len(), LINE_LIMIT);
+    }
 
     #[test]
     fn announced_lines_do_not_count_as_unexpected() {

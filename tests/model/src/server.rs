@@ -231,13 +231,15 @@ impl ServerBackend for Device {
             "addr={address:#x} size={size:#x} fd={}",
             u8::from(fd.is_some())
         );
-        self.gpu.dma.map(
+        let mapped = self.gpu.dma.map(
             address,
             size,
             fd.map(|f| (f, offset)),
             flags.contains(DmaMapFlags::READ),
             flags.contains(DmaMapFlags::WRITE),
-        )
+        );
+        // The client gets an error without its reason.
+        mapped.inspect_err(|e| eprintln!("rkfd-gpu: guest memory at {address:#x}: {e}"))
     }
 
     fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
