@@ -88,10 +88,3 @@ impl Device {
         })
     }
 }
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        // No file is open, but a process lives as long as its address space.
-        process::shutdown();
-    }
-}

@@ -20,7 +20,7 @@ use kernel::{
 };
 
 use crate::{
-    gpu::{registry, Gpu},
+    gpu::{irq, registry, Gpu},
     kapi::task,
     queue, trace, uapi,
 };
@@ -35,7 +35,7 @@ mod notifier;
 pub(crate) mod sysfs;
 pub(crate) mod table;
 
-pub(crate) use self::{device::Device, notifier::shutdown};
+pub(crate) use self::device::Device;
 
 use self::events::{Events, HwException, SignalPage};
 
@@ -147,9 +147,10 @@ impl Process {
         self.state.lock()
     }
 
-    /// Files are no use to a forked child nor to whoever was handed one: `EBADF`.
+    /// Files are no use to a forked child, nor to whoever was handed one, nor after an execve():
+    /// `EBADF`.
     pub(crate) fn check_caller(&self) -> Result {
-        if task::is_current_leader(&self.leader) {
+        if task::is_current_leader(&self.leader) && task::current_mm_key() == Some(self.mm) {
             Ok(())
         } else {
             Err(EBADF)
@@ -224,6 +225,28 @@ pub(crate) fn init() {
     table::init();
     notifier::init();
     sysfs::init();
+    interrupts::init();
+}
+
+/// Processes may come while this exists; dropping it ends those that are left.
+pub(crate) struct Running {
+    _faults: interrupts::FaultQueue,
+}
+
+impl Running {
+    /// Starts to listen to the GPUs, of which none is there yet.
+    pub(crate) fn new() -> Result<Self> {
+        irq::set_sink(&interrupts::SINK);
+        Ok(Self {
+            _faults: interrupts::FaultQueue::new()?,
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        notifier::shutdown();
+    }
 }
 
 /// The process of the calling thread's address space, made if this is its first open.

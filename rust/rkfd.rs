@@ -31,8 +31,10 @@ mod uapi;
 /// The module: everything it registered, in the order in which it goes away.
 #[pin_data]
 struct Rkfd {
+    // GPUs go first, then what is left of processes, then what these are shown below of.
     #[pin]
     _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
+    _processes: process::Running,
     _kfd: chardev::Device,
     _statics: Statics,
 }
@@ -46,7 +48,6 @@ impl Statics {
         mmu::pasid::init();
         process::init();
         topology::init();
-        gpu::irq::set_sink(&process::interrupts::SINK);
         Self
     }
 }
@@ -54,7 +55,6 @@ impl Statics {
 impl Drop for Statics {
     fn drop(&mut self) {
         mmu::pasid::exit();
-        kapi::mmu_notifier::synchronize();
     }
 }
 
@@ -64,6 +64,7 @@ impl kernel::InPlaceModule for Rkfd {
         try_pin_init!(Self {
             _statics: Statics::new(),
             _kfd: chardev::Device::new()?,
+            _processes: process::Running::new()?,
             _pci <- kernel::driver::Registration::new(<LocalModule as kernel::ModuleMetadata>::NAME, module),
         })
     }

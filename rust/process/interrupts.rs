@@ -2,17 +2,14 @@
 
 //! What interrupts and resets mean to processes.
 
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    workqueue, //
-};
+use kernel::{prelude::*, sync::Arc};
 
 use super::{events::MemoryException, lost, table, Device, Process};
 use crate::{
     dqm::GpuDqm,
     gpu::{irq, Gpu},
     hw::VmFault,
+    kapi::{global::global_mutex, workqueue::OrderedQueue},
     trace,
 };
 
@@ -20,6 +17,30 @@ use crate::{
 const CP_ID_BITS: u32 = 32;
 const SDMA_ID_BITS: u32 = 28;
 const SQ_ID_BITS: u32 = 24;
+
+global_mutex! {
+    /// Where faults are handled: taking queues off the hardware may take seconds, which the
+    /// interrupt thread does not have.
+    FAULTS: Option<OrderedQueue> = None;
+    init init
+}
+
+/// Faults are handled while this exists; dropping it waits for those that are.
+pub(super) struct FaultQueue(());
+
+impl FaultQueue {
+    pub(super) fn new() -> Result<Self> {
+        *FAULTS.lock() = Some(OrderedQueue::new(c"rkfd_faults")?);
+        Ok(Self(()))
+    }
+}
+
+impl Drop for FaultQueue {
+    fn drop(&mut self) {
+        let queue = FAULTS.lock().take();
+        drop(queue);
+    }
+}
 
 /// The receiver of all GPUs' events.
 pub(crate) struct Sink;
@@ -75,10 +96,12 @@ impl irq::Sink for Sink {
         if !device.begin_fault() {
             return;
         }
-        let spawned =
-            workqueue::system().try_spawn(GFP_KERNEL, move || stop(&process, &device, &what));
-        if spawned.is_err() {
-            pr_err!("no memory to handle a VM fault of PASID {pasid}\n");
+        let queue = FAULTS.lock();
+        let spawned = queue
+            .as_ref()
+            .map(|q| q.try_spawn(GFP_KERNEL, move || stop(&process, &device, &what)));
+        if !matches!(spawned, Some(Ok(()))) {
+            pr_err!("cannot handle a VM fault of PASID {pasid}\n");
         }
     }
 

@@ -64,7 +64,7 @@ fn end(process: &Process) {
 }
 
 /// Ends all processes; called at module unload, when no file is open any more.
-pub(crate) fn shutdown() {
+pub(super) fn shutdown() {
     match table::snapshot() {
         Ok(processes) => processes.iter().for_each(|p| end(p)),
         Err(e) => pr_err!("cannot end the processes that are left: {e:?}\n"),
