@@ -161,7 +161,8 @@ impl Engine<'_> {
             return Ok(Look::Later(Step::Idle));
         };
         let (next, flights) = (aql.next, aql.flights.len());
-        if next == queue.wptr || flights >= FLIGHTS {
+        let full = next.wrapping_sub(queue.rptr) >= queue.config.capacity();
+        if next == queue.wptr || full || flights >= FLIGHTS {
             return Ok(Look::Later(Step::Idle));
         }
         let at = self.packet_address(queue, next);

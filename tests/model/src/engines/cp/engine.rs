@@ -553,7 +553,12 @@ impl<'a> Engine<'a> {
     /// Moves the write pointer, if it makes sense.
     fn set_wptr(&mut self, queue: &mut Queue, wptr: u64) {
         let filled = wptr.wrapping_sub(queue.rptr);
-        if filled > queue.config.capacity() {
+        let most = match queue.config.format {
+            Format::Pm4 => queue.config.capacity(),
+            // Producers take an index first and wait for its slot to be free afterwards.
+            Format::Aql => 1 << 28,
+        };
+        if filled > most {
             strict!(
                 self.env.strict(),
                 "cp",
@@ -680,8 +685,15 @@ impl<'a> Engine<'a> {
         true
     }
 
+    /// Does fault injection keep the queue on the hardware?
+    fn is_stuck(&self, slot: Slot) -> bool {
+        let queue = self.queues[usize::from(slot.0)].as_ref();
+        queue.is_some_and(|q| q.pasid != 0) && self.env.knobs().hws_no_preempt.on()
+    }
+
     /// Begins to take a queue off the hardware.
     pub(super) fn start_unmap(&mut self, slot: Slot, how: Unmap, keep: bool) {
+        let stuck = self.is_stuck(slot);
         let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
             self.banks().slot_mut(slot).set(gc::regCP_HQD_ACTIVE, 0);
             return;
@@ -691,7 +703,6 @@ impl<'a> Engine<'a> {
             Unmap::Preempt if queue.config.save_area.is_none() => Unmap::Drain,
             how => how,
         };
-        let stuck = queue.pasid != 0 && self.env.knobs().hws_no_preempt.on();
         if how != Unmap::Drain && !stuck {
             for job in queue.work.jobs() {
                 job.request_stop();

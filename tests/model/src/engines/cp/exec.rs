@@ -20,7 +20,7 @@ use crate::engines::ih::Entry;
 use crate::{event, strict};
 
 /// How often memory or a register that a packet waits for is looked at.
-pub const POLL: Duration = Duration::from_micros(50);
+pub const POLL: Duration = Duration::from_micros(100);
 
 /// Exception codes of `uapi/linux/kfd_ioctl.h` (`enum kfd_dbg_trap_exception_code`).
 pub mod ec {

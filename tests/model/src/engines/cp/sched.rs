@@ -677,12 +677,12 @@ impl Engine<'_> {
     fn unmap_queues(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::unmap_queues as uq;
         let at = self.sched.unmapping.iter().position(|u| u.by == queue.slot);
-        let at = match at {
-            Some(at) => at,
-            None => match self.begin_unmap(queue, p) {
-                Ok(()) => self.sched.unmapping.len() - 1,
-                Err(outcome) => return Ok(outcome),
-            },
+        let Some(at) = at else {
+            return match self.begin_unmap(queue, p) {
+                // What is idle leaves at the engine's next turn.
+                Ok(()) => Ok(Outcome::Wait(Duration::ZERO)),
+                Err(outcome) => Ok(outcome),
+            };
         };
         let keep = p.get(uq::ACTION) == uq::ACTION_PREEMPT_NO_UNMAP;
         let left: Vec<Slot> = self.sched.unmapping[at]
@@ -697,7 +697,8 @@ impl Engine<'_> {
             .collect();
         if !left.is_empty() {
             let latency = self.sched.resources.map_or(DEFAULT_LATENCY, |r| r.latency);
-            if self.sched.unmapping[at].since.elapsed() < latency {
+            let hangs = self.env.knobs().hws_no_preempt.get() == 1;
+            if hangs || self.sched.unmapping[at].since.elapsed() < latency {
                 return Ok(Outcome::Wait(Duration::from_millis(1)));
             }
             self.give_up(queue, &left)?;

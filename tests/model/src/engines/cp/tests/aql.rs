@@ -2,6 +2,8 @@
 
 //! AQL queues: dispatches, barriers, signals, errors.
 
+use super::super::env::Env;
+use super::super::queue::Halt;
 use super::*;
 
 const KERNARG: u64 = 0x7_0000;
@@ -54,5 +56,331 @@ fn a_kernel_runs_and_signals() {
             panic!();
         };
         assert_eq!((entry.source_id, entry.vmid, entry.ctx[0]), (181, 3, 5));
+    });
+}
+
+/// A barrier packet that waits for `deps`.
+fn barrier(kind: u32, deps: &[u64], signal: u64) -> [u8; 64] {
+    let mut p = [0u8; 64];
+    p[..2].copy_from_slice(&(kind as u16).to_le_bytes());
+    for (n, dep) in deps.iter().enumerate() {
+        p[abi_aql::barrier::DEP_SIGNAL + 8 * n..][..8].copy_from_slice(&dep.to_le_bytes());
+    }
+    p[abi_aql::COMPLETION_SIGNAL..][..8].copy_from_slice(&signal.to_le_bytes());
+    p
+}
+
+fn set_signal(card: &Card<'_>, at: u64, value: u64) {
+    card.mock().put64(at + signal::VALUE as u64, value);
+}
+
+#[test]
+fn the_barrier_bit_waits_and_others_overtake() {
+    with_card(|card| {
+        let user = start(card);
+        let slow = card.kernel(0, &GATE);
+        let fast = card.kernel(1, &[ENDPGM]);
+        let signals: Vec<u64> = (0..3).map(|n| card.signal(n, 0)).collect();
+        card.submit(user, &dispatch(slow, KERNARG, 1, signals[0], false));
+        card.submit(user, &dispatch(fast, 0, 1, signals[1], false));
+        card.submit(user, &dispatch(fast, 0, 1, signals[2], true));
+        card.until("overtaking", |c| c.signal_value(signals[1]) == 0);
+        card.settle();
+        assert_eq!(card.signal_value(signals[2]), 1);
+        // Nothing is retired before the first.
+        assert_eq!(card.mock().get64(user.rptr()), 0);
+        card.mock().put32(GATE_OPEN, 1);
+        card.until("all", |c| c.mock().get64(user.rptr()) == 3);
+        assert_eq!(card.signal_value(signals[2]), 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn barrier_packets_wait_for_all_or_for_one() {
+    with_card(|card| {
+        let user = start(card);
+        let deps: Vec<u64> = (0..5).map(|n| card.signal(n, 0)).collect();
+        let done = [card.signal(10, 0), card.signal(11, 0)];
+        card.submit(user, &barrier(header::TYPE_BARRIER_OR, &deps, done[0]));
+        card.submit(user, &barrier(header::TYPE_BARRIER_AND, &deps, done[1]));
+        card.settle();
+        assert_eq!(card.signal_value(done[0]), 1);
+        set_signal(card, deps[3], 0);
+        card.until("or", |c| c.signal_value(done[0]) == 0);
+        for dep in &deps {
+            assert_eq!(card.signal_value(done[1]), 1);
+            set_signal(card, *dep, 0);
+            card.settle();
+        }
+        card.until("and", |c| c.signal_value(done[1]) == 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn packets_are_taken_in_order_however_the_doorbells_come() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signal = card.signal(0, 0);
+        set_signal(card, signal, 1000);
+        let packet = dispatch(kernel, 0, 1, signal, true);
+        let invalid = {
+            let mut p = packet;
+            p[0] = 1;
+            p
+        };
+        // More packets than the ring has, many times around it.
+        let mut seed = 7u64;
+        let mut total = 0;
+        for _ in 0..60 {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let count = seed >> 60;
+            let first = card.push(user, &invalid);
+            let mut last = first;
+            for _ in 0..count {
+                last = card.push(user, &packet);
+            }
+            card.ring_doorbell(user, last);
+            card.settle();
+            assert_eq!(
+                card.mock().get64(user.rptr()),
+                first,
+                "the first is not there yet"
+            );
+            card.mock()
+                .put(user.aql_ring() + first % 64 * 64, &packet[..2]);
+            card.ring_doorbell(user, first);
+            total += count + 1;
+            card.until("taken", |c| c.mock().get64(user.rptr()) == total);
+        }
+        card.settle();
+        assert_eq!(card.signal_value(signal), 1000 - total as i64);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn times_are_written_when_the_queue_is_profiled() {
+    with_card(|card| {
+        let user = start(card);
+        let at = user.amd_queue() + amd_queue::QUEUE_PROPERTIES as u64;
+        card.mock().put32(at, 1 << 3);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signal = card.signal(0, 0);
+        card.submit(user, &dispatch(kernel, 0, 8, signal, true));
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        let start = card.mock().get64(signal + signal::START_TS as u64);
+        let end = card.mock().get64(signal + signal::END_TS as u64);
+        assert!(0 < start && start < end, "{start} {end}");
+    });
+}
+
+#[test]
+fn a_vendor_packet_runs_its_pm4_buffer() {
+    with_card(|card| {
+        let user = start(card);
+        let ib = 0x6_0000u64;
+        let words = [
+            // As ROCr invalidates caches after loading code.
+            pm4::header(op::ACQUIRE_MEM, 6),
+            0x2884_0000,
+            !0,
+            0xff,
+            0,
+            0,
+            4,
+            pm4::header(op::WRITE_DATA, 4),
+            5 << 8,
+            ib as u32 + 0x100,
+            0,
+            42,
+        ];
+        for (n, word) in words.iter().enumerate() {
+            card.mock().put32(ib + 4 * n as u64, *word);
+        }
+        let signal = card.signal(0, 0);
+        let mut p = [0u8; 64];
+        let mut put = |at: usize, value: u32| p[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        put(0, 1 << 16 | 1 << 8);
+        put(4, pm4::header(op::INDIRECT_BUFFER, 3));
+        put(8, ib as u32);
+        put(12, 0);
+        put(16, words.len() as u32 | 1 << 23);
+        put(20, 10);
+        put(abi_aql::COMPLETION_SIGNAL, signal as u32);
+        card.submit(user, &p);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        assert_eq!(card.mock().get32(ib + 0x100), 42);
+        assert_eq!(card.mock().get64(user.rptr()), 1);
+        card.assert_clean();
+        // Registers are not for users.
+        card.mock().put32(ib + 8 * 4, 0);
+        card.mock().put32(ib + 9 * 4, 0x3000);
+        card.submit(user, &p);
+        card.settle();
+        let sources: Vec<u8> = card
+            .mock()
+            .interrupts()
+            .iter()
+            .map(|e| e.source_id)
+            .collect();
+        assert_eq!(sources, [184, 183]);
+        assert_eq!(card.mock().reg(0x3000), 0);
+    });
+}
+
+#[test]
+fn each_wrong_packet_has_its_error_code() {
+    type Spoil = fn(&mut [u8; 64]);
+    let cases: &[(u64, Spoil)] = &[
+        (2, |p| p[kd::SETUP] = 0),
+        (2, |p| p[kd::GRID_SIZE_X..][..4].fill(0)),
+        (2, |p| p[kd::GRID_SIZE_Y] = 2),
+        (4, |p| p[kd::GROUP_SEGMENT_SIZE + 2] = 2),
+        (8, |p| p[kd::KERNEL_OBJECT..][..8].fill(0)),
+        (8, |p| p[kd::KERNEL_OBJECT] += 4),
+        (32, |p| p[0] = 4),
+        (32, |p| p[0] = 9),
+        (32, |p| p[1] |= 0x80),
+        (32, |p| p[kd::RESERVED0] = 1),
+        (32, |p| p[kd::SETUP + 1] = 1),
+        (64, |p| p[kd::WORKGROUP_SIZE_X..][..2].fill(0)),
+        (64, |p| p[kd::WORKGROUP_SIZE_X + 1] = 5),
+        (256, |p| p[0] = 0),
+    ];
+    for (n, (code, spoil)) in cases.iter().enumerate() {
+        with_card(|card| {
+            let user = start(card);
+            let inactive = card.signal(1, 4);
+            set_signal(card, inactive, 0);
+            let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
+            card.mock().put64(at, inactive);
+            let kernel = card.kernel(0, &[ENDPGM]);
+            let signal = card.signal(0, 0);
+            let mut packet = dispatch(kernel, 0, 1, signal, true);
+            spoil(&mut packet);
+            card.submit(user, &packet);
+            card.until("error", |c| c.signal_value(inactive) != 0);
+            assert_eq!(card.signal_value(inactive), *code as i64, "case {n}");
+            assert_eq!(card.signal_value(signal), 1);
+            assert_eq!(card.mock().interrupts()[0].ctx[0], 4);
+            assert_eq!(card.mock().strict().unexpected(), 1);
+            assert_eq!(card.queue_of(user).unwrap().halt, Halt::Error);
+        });
+    }
+}
+
+#[test]
+fn a_kernel_that_fails_stops_its_queue_alone() {
+    // (code, inactive code): s_trap 3, nothing that decodes.
+    for (code, expected) in [(0xbf92_0003, 0x8000_0000u64), (0xffff_ffff, 0x4000_0000)] {
+        with_card(|card| {
+            let user = start(card);
+            let inactive = card.signal(1, 4);
+            set_signal(card, inactive, 0);
+            let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
+            card.mock().put64(at, inactive);
+            let kernel = card.kernel(0, &[code, code, ENDPGM]);
+            let signal = card.signal(0, 0);
+            card.submit(user, &dispatch(kernel, 0, 1, signal, true));
+            card.until("error", |c| c.signal_value(inactive) != 0);
+            assert_eq!(card.signal_value(inactive) as u64, expected);
+            assert_eq!(card.signal_value(signal), 1);
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+        });
+    }
+}
+
+#[test]
+fn a_trap_handler_gets_the_exception_instead() {
+    with_card(|card| {
+        let user = start(card);
+        card.mock().set_vmid_reg(3, gc::regSQ_SHADER_TBA_LO, 0x1234);
+        let kernel = card.kernel(0, &[0xbf92_0003, ENDPGM]);
+        card.submit(user, &dispatch(kernel, 0, 1, 0, true));
+        card.until("interrupt", |c| !c.mock().interrupts().is_empty());
+        let entry = card.mock().interrupts()[0];
+        assert_eq!(entry.source_id, 239);
+        // PRIV, encoding INST, doorbell 0x800 of the slice modulo 1024, EC_QUEUE_WAVE_TRAP.
+        let [ctx0, ctx1, ..] = entry.ctx;
+        let data = ctx0 & 0xfff | ctx0 >> 16 & 0xf000 | ctx1 << 16 & 0xff_0000;
+        assert_eq!((ctx0 >> 13 & 1, ctx0 >> 26 & 3), (1, 1));
+        assert_eq!((data & 0x3ff, data >> 10), (user.doorbell() / 2 % 1024, 2));
+    });
+}
+
+#[test]
+fn a_faulting_kernel_halts_until_it_is_unmapped() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().unmap(GATE_OPEN);
+        let signal = card.signal(0, 0);
+        card.submit(user, &dispatch(kernel, KERNARG, 2, signal, true));
+        card.until("fault", |c| !c.mock().faults().is_empty());
+        assert_eq!(card.mock().faults(), [GATE_OPEN]);
+        card.settle();
+        assert_eq!(card.mock().faults().len(), 1);
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::Fault);
+        card.unmap_all();
+        card.until("fence", Card::fence_is_written);
+        assert_eq!(card.signal_value(signal), 1);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn scratch_is_asked_for_and_waited_for() {
+    with_card(|card| {
+        let user = start(card);
+        let inactive = card.signal(1, 4);
+        set_signal(card, inactive, 0);
+        let queue = user.amd_queue();
+        let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
+        card.mock()
+            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signal = card.signal(0, 0);
+        let mut packet = dispatch(kernel, 0, 4, signal, true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 32);
+        card.submit(user, &packet);
+        card.until("request", |c| c.signal_value(inactive) == 1);
+        card.settle();
+        assert_eq!(card.signal_value(signal), 1);
+        // What the runtime does: memory, sizes, then the signal to 0.
+        let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
+        put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
+        put32(amd_queue::COMPUTE_TMPRING_SIZE, 8 | 4 << 12);
+        put32(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
+        set_signal(card, inactive, 0);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn producers_may_run_ahead_of_the_ring() {
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &GATE);
+        let signal = card.signal(0, 0);
+        set_signal(card, signal, 64);
+        let packet = dispatch(kernel, KERNARG, 1, signal, true);
+        for _ in 0..64 {
+            card.push(user, &packet);
+        }
+        // Ten more indices are taken; their slots are not free yet.
+        card.mock().put64(user.wptr(), 74);
+        card.ring_doorbell(user, 63);
+        card.settle();
+        card.mock().put32(GATE_OPEN, 1);
+        card.until("all", |c| c.signal_value(signal) == 0);
+        card.settle();
+        assert_eq!(card.mock().get64(user.rptr()), 64);
+        card.assert_clean();
     });
 }
