@@ -313,7 +313,11 @@ pub(crate) fn stop(gpu: &Gpu) -> Result {
     }
     inner.running = false;
     let Inner { policy, queues, .. } = &mut *inner;
-    let unmapped = policy.unmap(gpu, queues);
+    let unmapped = if gpu.is_hung() {
+        Ok(())
+    } else {
+        policy.unmap(gpu, queues)
+    };
     let stopped = policy.stop(gpu);
     unmapped.and(stopped)
 }

@@ -21,6 +21,7 @@ use kernel::{
         Mutex,
         SetOnce, //
     },
+    types::ScopeGuard, //
 };
 
 use crate::{
@@ -117,6 +118,10 @@ impl Gpu {
 
         generation.nbio.start(&mmio, hub::HDP_REMAP_OFFSET)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
+        let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
+            // The probe has failed already; the path is closed as well as it goes.
+            let _ = generation.nbio.stop(&mmio);
+        });
         let table = vram.alloc(Gart::TABLE_BYTES, true)?;
         let gart = Gart::new(hub.clone(), &layout, table)?;
         let scratch = vram.alloc(SZ_4K as u64, true)?;
@@ -127,7 +132,7 @@ impl Gpu {
         let id = registry::make_id(&config, 0);
         let dev: &device::Device = normal.as_ref();
         let doorbells = Aperture::new(pdev, generation.caps)?;
-        Arc::pin_init(
+        let gpu = Arc::pin_init(
             try_pin_init!(Self {
                 pdev: normal.into(),
                 id,
@@ -148,7 +153,9 @@ impl Gpu {
                 scheduler: SetOnce::new(),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        closing.dismiss();
+        Ok(gpu)
     }
 
     /// Brings memory hubs, interrupts, compute core and KIQ up. After an error, and at the end,
@@ -191,12 +198,17 @@ impl Gpu {
         }
         let g = self.generation();
         let mmio = self.hub.mmio();
+        for xcc in 0..self.config.num_xcc {
+            self.log_failure("compute core", g.gfx.halt(mmio, xcc));
+        }
         self.log_failure("interrupt ring", self.ih.stop(self));
         // Waits for the handler.
         let irq = self.irq.lock().take();
         drop(irq);
         self.log_failure("memory hubs", g.gmc.stop(mmio));
         self.log_failure("doorbells", g.nbio.stop(mmio));
+        // Whatever is still on its way must not reach memory that others get now.
+        kapi::pci::clear_master(&self.pdev);
         self.gone.store(true, Release);
     }
 

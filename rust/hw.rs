@@ -427,6 +427,9 @@ pub(crate) trait GfxHal: Sync {
     /// Programs defaults of the VMIDs of user processes and lets the MECs run.
     fn start(&self, mmio: &Mmio, xcc: u32) -> Result;
 
+    /// Stops the MECs where they are: no queue, the kernel's included, goes on.
+    fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
+
     /// Where the KIQ lives.
     fn kiq_slot(&self) -> HqdSlot;
 

@@ -97,8 +97,9 @@ impl Policy for Cpsch {
             .and_then(|()| hiq.fence(gpu, PREEMPTION_TIMEOUT_MS));
         if let Err(e) = told {
             dev_err!(gpu.dev(), "the firmware scheduler does not answer: {e:?}\n");
-            // Already failing; the queue is taken off as well as it goes.
-            let _ = hiq.stop(gpu);
+            if hiq.stop(gpu).is_err() {
+                self.fail(gpu, "the HIQ was not unmapped");
+            }
             return Err(e);
         }
         self.hiq = Some(hiq);
@@ -107,8 +108,9 @@ impl Policy for Cpsch {
 
     fn stop(&mut self, gpu: &Gpu) -> Result {
         let stopped = match self.hiq.as_mut() {
-            Some(hiq) => hiq.stop(gpu),
-            None => Ok(()),
+            // A GPU that hangs was halted: there is nobody to talk to.
+            Some(hiq) if !gpu.is_hung() => hiq.stop(gpu),
+            _ => Ok(()),
         };
         self.hiq = None;
         self.active = None;

@@ -31,8 +31,6 @@ const ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
 const WPTR_OFFSET: usize = RING_SIZE as usize;
 /// The dummy read target of the bus interface, in the page behind.
 const DUMMY_OFFSET: usize = WPTR_OFFSET + 4096;
-/// Rounds through the ring in one run of the thread, so that a storm does not keep it for ever.
-const MAX_ROUNDS: u32 = 16;
 
 /// What is above the GPU and wants to hear of events. Called in the interrupt thread, may sleep.
 pub(crate) trait Sink: Sync {
@@ -150,10 +148,10 @@ impl Ih {
     /// Handles all entries that are there.
     pub(crate) fn drain(&self, gpu: &Gpu) -> Result {
         let mut rptr = self.rptr.lock();
-        for _ in 0..MAX_ROUNDS {
+        loop {
             let wptr = self.wptr(gpu, &mut rptr)?;
             if wptr == *rptr {
-                break;
+                return Ok(());
             }
             barrier::dma_mb(barrier::Read);
             while *rptr != wptr {
@@ -168,7 +166,6 @@ impl Ih {
             gpu.doorbells()
                 .ring32(gpu.generation().caps.ih_doorbell * 2, *rptr)?;
         }
-        Ok(())
     }
 }
 

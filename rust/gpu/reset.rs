@@ -23,6 +23,14 @@ impl Gpu {
             self.id
         );
         trace::gpu_hang(self.id);
+        // Memory of processes is going to be freed without the scheduler's word that nothing uses
+        // it any more: so the GPU is cut off from it.
+        for xcc in 0..self.config.num_xcc {
+            if let Err(e) = self.generation().gfx.halt(self.hub.mmio(), xcc) {
+                dev_err!(self.dev(), "XCC {xcc} could not be halted: {e:?}\n");
+            }
+        }
+        crate::kapi::pci::clear_master(&self.pdev);
         if let Some(sink) = super::irq::sink() {
             sink.gpu_reset(self);
         }

@@ -92,8 +92,14 @@ impl Hiq {
             wptr: spec.wptr_va,
         };
         let mut kiq = gpu.kiq();
-        (*kiq).as_mut().ok_or(ENODEV)?.map_hiq(gpu, &map)?;
-        drop(kiq);
+        let kiq = (*kiq).as_mut().ok_or(ENODEV)?;
+        if let Err(e) = kiq.map_hiq(gpu, &map) {
+            // It may be mapped all the same, and its memory goes.
+            if kiq.unmap_hiq(gpu, doorbell).is_err() {
+                gpu.declare_hung("the HIQ was not mapped");
+            }
+            return Err(e);
+        }
         Ok(Self { writer })
     }
 

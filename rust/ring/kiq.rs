@@ -102,8 +102,9 @@ impl Kiq {
         let tested = kiq.declare(gpu).and_then(|()| kiq.test(gpu));
         if let Err(e) = tested {
             dev_err!(gpu.dev(), "KIQ does not execute packets: {e:?}\n");
-            // Already failing; the queue is stopped as well as it goes.
-            let _ = kiq.stop(gpu);
+            if kiq.stop(gpu).is_err() {
+                gpu.declare_hung("the KIQ was not stopped");
+            }
             return Err(e);
         }
         dev_dbg!(gpu.dev(), "KIQ runs\n");

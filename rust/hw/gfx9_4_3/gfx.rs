@@ -241,6 +241,25 @@ impl GfxHal for Gfx {
         self.start_interrupts(mmio, b)
     }
 
+    fn halt(&self, mmio: &Mmio, xcc: u32) -> Result {
+        use gc::*;
+        let bits = [
+            CP_MEC_CNTL__MEC_INVALIDATE_ICACHE,
+            CP_MEC_CNTL__MEC_ME1_PIPE0_RESET,
+            CP_MEC_CNTL__MEC_ME1_PIPE1_RESET,
+            CP_MEC_CNTL__MEC_ME1_PIPE2_RESET,
+            CP_MEC_CNTL__MEC_ME1_PIPE3_RESET,
+            CP_MEC_CNTL__MEC_ME2_PIPE0_RESET,
+            CP_MEC_CNTL__MEC_ME2_PIPE1_RESET,
+            CP_MEC_CNTL__MEC_ME1_HALT,
+            CP_MEC_CNTL__MEC_ME2_HALT,
+        ];
+        let value = bits.iter().fold(0, |v, bit| v | bit.put(1));
+        block(mmio, xcc)?.wr(regCP_MEC_CNTL, value)?;
+        fsleep(Delta::from_micros(50));
+        Ok(())
+    }
+
     fn kiq_slot(&self) -> HqdSlot {
         KIQ
     }
