@@ -10,8 +10,8 @@ import re
 import sys
 
 USAGE = "usage: scripts/launch-way.py GUEST_OUTPUT [GPU_TRACE]"
-# Events of the GPU model that repeat without saying anything new about this launch.
-DULL = {"mmio_read", "mmio_write", "reg_read", "reg_write", "tlb"}
+# What the GPU model tells that says nothing about this launch: padding of rings, register accesses.
+DULL = re.compile(r"op=0x10 |^(mmio|reg)_(read|write) ")
 
 
 def pairs(text):
@@ -70,7 +70,7 @@ def main():
         begin = min(t for t, *_ in steps)
         end = max(t + took for t, took, *_ in steps)
         rows += [(t + offset, 0, "gpu", f"{layer}.{event}", values) for t, layer, event, values in events
-                 if event not in DULL and begin <= t + offset <= end]
+                 if not DULL.search(f"{event} {values} ") and begin <= t + offset <= end]
     rows.sort(key=lambda row: row[0])
     epoch = rows[0][0]
     print(f"{'at (us)':>11} {'took (us)':>10}  {'layer':6}  {'step':26} values")
