@@ -189,7 +189,7 @@ impl Gpu {
             .register_writes
             .fetch_add(1, Ordering::Relaxed);
         match nbio::remapped(self, addr) {
-            Some(path) => nbio::remapped_write(self, path),
+            Some(what) => nbio::remapped_write(self, what),
             None => self.reg_write(addr, value),
         }
     }

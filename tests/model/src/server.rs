@@ -174,6 +174,16 @@ impl ServerBackend for Device {
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
             VFIO_PCI_BAR5_REGION_INDEX => self.read_registers(offset, data),
+            // Doorbells are for writing. User space has them mapped and may read: it gets 0.
+            VFIO_PCI_BAR2_REGION_INDEX => {
+                event!(
+                    self.gpu.trace,
+                    "nbio",
+                    "doorbell_read",
+                    "offset={offset:#x}"
+                );
+                data.fill(0);
+            }
             VFIO_PCI_BAR0_REGION_INDEX => {
                 if self.gpu.vram.read(offset, data).is_err() {
                     strict!(self.gpu.strict, "bar0", "read beyond VRAM at {offset:#x}");

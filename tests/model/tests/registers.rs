@@ -127,6 +127,9 @@ fn hdp_flush_page_is_where_the_driver_put_it() {
     gpu.bar_reg_write(remap + 1, 0x1a004);
     gpu.bar_reg_write(0x1a000 / 4, 0);
     assert_eq!(gpu.bar_reg_read(0x1a004 / 4), 0);
+    // The rest of the page is empty, and user space can reach it.
+    gpu.bar_reg_write(0x1affc / 4, 1);
+    assert_eq!(gpu.bar_reg_read(0x1affc / 4), 0);
     assert_eq!(gpu.strict.unexpected(), 1);
     let request = addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
     gpu.bar_reg_write(request, 4);

@@ -2,6 +2,7 @@
 
 //! The bus interface: indirect register access, VRAM window, HDP flush, doorbell aperture.
 
+use rkfd_abi::mmio::REMAP_SIZE;
 use rkfd_abi::regs::nbio_7_9_0 as nbio;
 
 use crate::event;
@@ -138,22 +139,34 @@ fn flush(gpu: &Gpu, path: &str) {
     event!(gpu.trace, "hdp", "flush", "path={path}");
 }
 
-/// Whether `addr` (dword address in the register BAR) is one of the remapped HDP flush
-/// registers; a write to it is the flush.
-pub fn remapped(gpu: &Gpu, addr: u32) -> Option<&'static str> {
-    let at = |reg| {
-        let byte = stored(gpu, reg);
-        byte != 0 && byte / 4 == addr
-    };
-    if at(nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL) {
-        return Some("mem");
-    }
-    at(nbio::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL).then_some("reg")
+/// What is at an address of the page that user space may map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remapped {
+    /// A flush register: a write to it is the flush.
+    Flush(&'static str),
+    /// Nothing. User space can reach it, so it is no mistake of a driver: reads 0.
+    Hole,
 }
 
-/// A write to a remapped register.
-pub fn remapped_write(gpu: &Gpu, path: &str) {
-    flush(gpu, path);
+/// Whether `addr` (dword address in the register BAR) lies in the page that the HDP flush
+/// registers were remapped to.
+pub fn remapped(gpu: &Gpu, addr: u32) -> Option<Remapped> {
+    let mem = stored(gpu, nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL);
+    let reg = stored(gpu, nbio::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL);
+    for (byte, path) in [(mem, "mem"), (reg, "reg")] {
+        if byte != 0 && byte / 4 == addr {
+            return Some(Remapped::Flush(path));
+        }
+    }
+    (mem != 0 && mem / REMAP_SIZE == addr / (REMAP_SIZE / 4)).then_some(Remapped::Hole)
+}
+
+/// A write to the remapped page.
+pub fn remapped_write(gpu: &Gpu, what: Remapped) {
+    match what {
+        Remapped::Flush(path) => flush(gpu, path),
+        Remapped::Hole => event!(gpu.trace, "hdp", "hole_write"),
+    }
 }
 
 /// Whether the doorbell aperture is open.
