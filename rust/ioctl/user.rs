@@ -3,6 +3,7 @@
 //! What ioctls ask about the caller and its memory.
 
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     prelude::*,
     uaccess::{UserPtr, UserSlice},
 };
@@ -26,7 +27,8 @@ pub(super) fn access_ok(addr: u64, len: usize) -> Result {
 /// Copies an array of 32-bit numbers in.
 pub(super) fn read_u32s(addr: u64, count: usize) -> Result<KVec<u32>> {
     let bytes = count.checked_mul(4).ok_or(EOVERFLOW)?;
-    let mut out = KVec::with_capacity(count, GFP_KERNEL)?;
+    // The caller chooses the size: that there is not so much memory is no news for the log.
+    let mut out = KVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
     let mut reader = UserSlice::new(UserPtr::from_addr(addr as usize), bytes).reader();
     for _ in 0..count {
         out.push(reader.read::<u32>()?, GFP_KERNEL)?;

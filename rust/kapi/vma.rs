@@ -208,7 +208,7 @@ static FS: Fs = Fs(core::cell::UnsafeCell::new(bindings::file_system_type {
     name: c"rkfd".as_ptr().cast(),
     init_fs_context: Some(init_fs_context),
     kill_sb: Some(bindings::kill_anon_super),
-    owner: super::this_module(),
+    // No owner: the pinned mount would keep the module from being unloaded. It goes with the inode.
     ..pin_init::zeroed()
 }));
 
