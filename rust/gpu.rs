@@ -96,6 +96,15 @@ impl Gpu {
         kapi::dma::set_mask(pdev, generation.caps.dma_bits)?;
 
         let mut config = found.config(generation.caps)?;
+        if config.num_xcc != 1 {
+            // Queues would need an image for each die, and rings a start on each.
+            dev_err!(
+                pdev,
+                "{} compute dies in one partition; rkfd drives one (see Documentation/hardware-status.rst)\n",
+                config.num_xcc
+            );
+            return Err(ENODEV);
+        }
         config.pci = PciInfo {
             domain: kapi::pci::domain(pdev),
             bdf: pdev.dev_id(),
