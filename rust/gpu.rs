@@ -285,12 +285,25 @@ impl Gpu {
         self.gtt_used.load(Relaxed)
     }
 
-    /// Counts system memory that a buffer takes; it gives back as much when it goes.
-    pub(crate) fn gtt_taken(&self, bytes: u64) {
-        self.gtt_used.fetch_add(bytes, Relaxed);
+    /// System memory that buffers may take: half of it, as for all DRM drivers.
+    pub(crate) fn gtt_size() -> u64 {
+        kapi::numa::nodes().map(|node| node.bytes()).sum::<u64>() / 2
     }
 
-    /// See [`Self::gtt_taken`].
+    /// Counts system memory that a buffer is about to take; it gives back as much when it goes.
+    ///
+    /// `ENOMEM`, with nothing counted, when that is more than there is: asking the kernel for it
+    /// would only wake its killer of processes.
+    pub(crate) fn take_gtt(&self, bytes: u64) -> Result {
+        let before = self.gtt_used.fetch_add(bytes, Relaxed);
+        if before.saturating_add(bytes) > Self::gtt_size() {
+            self.gtt_given_back(bytes);
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// See [`Self::take_gtt`].
     pub(crate) fn gtt_given_back(&self, bytes: u64) {
         self.gtt_used.fetch_sub(bytes, Relaxed);
     }

@@ -15,7 +15,6 @@ use crate::{
     gpu::Gpu,
     kapi::{
         drm::{Device, File, Handler},
-        numa,
     },
     uapi,
 };
@@ -213,11 +212,6 @@ const MAX_SE: u32 = 4;
 const MAX_SH_PER_SE: u32 = 2;
 const MAX_REGISTERS: u32 = 128;
 
-/// System memory that buffers may take: half of it, as for all DRM drivers.
-fn gtt_size() -> u64 {
-    numa::nodes().map(|n| n.bytes()).sum::<u64>() / 2
-}
-
 fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
     uapi::drm_amdgpu_heap_info {
         total_heap_size: total,
@@ -229,7 +223,7 @@ fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
 
 fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     let vram = gpu.vram();
-    let gtt = gtt_size();
+    let gtt = Gpu::gtt_size();
     let visible = vram.visible();
     uapi::drm_amdgpu_memory_info {
         vram: heap(vram.size(), vram.usable(), vram.used()),
@@ -247,7 +241,7 @@ fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     uapi::drm_amdgpu_info_vram_gtt {
         vram_size: vram.usable(),
         vram_cpu_accessible_size: vram.visible().min(vram.usable()),
-        gtt_size: gtt_size(),
+        gtt_size: Gpu::gtt_size(),
     }
 }
 

@@ -88,7 +88,11 @@ impl Bo {
     pub(crate) fn gtt(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        let pages = Pages::new(gpu.dev(), usize::try_from(size)?)?;
+        gpu.take_gtt(size)?;
+        let pages = usize::try_from(size)
+            .map_err(Error::from)
+            .and_then(|bytes| Pages::new(gpu.dev(), bytes))
+            .inspect_err(|_| gpu.gtt_given_back(size))?;
         Ok(Self::with(gpu, size, flags, Backing::System(pages)))
     }
 
@@ -112,9 +116,6 @@ impl Bo {
     }
 
     fn with(gpu: &Arc<Gpu>, size: u64, flags: BoFlags, backing: Backing) -> Self {
-        if matches!(backing, Backing::System(_)) {
-            gpu.gtt_taken(size);
-        }
         Self {
             backing,
             gpu: gpu.clone(),

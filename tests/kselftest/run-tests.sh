@@ -17,9 +17,8 @@ for group in "$@"; do
 		start=$(cut -d. -f1 /proc/uptime)
 		echo "# running $program $arguments"
 		# shellcheck disable=SC2086
-		"$program" $arguments </dev/null >/tmp/run-out.$$ 2>&1
-		rc=$?
-		cat /tmp/run-out.$$
+		{ "$program" $arguments </dev/null 2>&1; echo $? >/tmp/run-rc.$$; } | tee /tmp/run-out.$$
+		rc=$(cat /tmp/run-rc.$$)
 		if ! grep -q '^KTAP version' /tmp/run-out.$$; then
 			echo "KTAP version 1"
 			echo "1..1"
@@ -29,5 +28,5 @@ for group in "$@"; do
 		echo "# $program: status $rc after $(($(cut -d. -f1 /proc/uptime) - start)) s"
 	done </tmp/run-list.$$
 done
-rm -f /tmp/run-list.$$ /tmp/run-out.$$
+rm -f /tmp/run-list.$$ /tmp/run-out.$$ /tmp/run-rc.$$
 exit $failed
