@@ -236,12 +236,12 @@ TEST(objects_of_a_file_are_not_another_files)
 {
 	int a = render(NULL), b = render(NULL);
 	uint32_t handle;
-	uint64_t offset;
+	uint64_t offset, none;
 	void *p;
 
 	ASSERT_OK(create(a, 4096, AMDGPU_GEM_DOMAIN_GTT, &handle));
 	ASSERT_OK(offset_of(a, handle, &offset));
-	EXPECT_RET(offset_of(b, handle, &offset), -ENOENT);
+	EXPECT_RET(offset_of(b, handle, &none), -ENOENT);
 	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, b, (off_t)offset);
 	EXPECT(p == MAP_FAILED && errno == EACCES, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
 }
