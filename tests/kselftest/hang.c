@@ -32,8 +32,9 @@ static void expect_death(pid_t child, double seconds)
 }
 
 /*
- * The first queue needs nothing taken off. The second one does: it is refused after the timeout. What was
- * open can be closed, and the process ends.
+ * The first queue needs nothing taken off. The second one does: it is refused after the timeout, which is the
+ * firmware's patience with one queue (4 s) or the driver's with the firmware (9 s). What was open can be
+ * closed, and the process ends.
  */
 TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 {
@@ -56,7 +57,7 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 		ret = kfd_queue_start(&second, &args);
 		took = now() - start;
 		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s", ktap_errno_name(ret));
-		EXPECT(took > 5 && took < 40, "after %.1f s", took);
+		EXPECT(took > 3 && took < 40, "after %.1f s", took);
 		ktap_end();
 	}
 	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)
