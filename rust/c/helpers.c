@@ -126,11 +126,11 @@ int rkfd_helper_next_online_node(int after)
 
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
 {
-	gfp_t gfp = GFP_KERNEL | __GFP_ZERO;
+	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 
 	/* Large runs are a gift: the caller has a use for single pages too. */
 	if (order)
-		gfp |= __GFP_COMP | __GFP_NORETRY | __GFP_NOWARN;
+		gfp = GFP_KERNEL | __GFP_ZERO | __GFP_COMP | __GFP_NORETRY | __GFP_NOWARN;
 	return alloc_pages(gfp, order);
 }
 

@@ -13,9 +13,7 @@ use kernel::{
 use super::Render;
 use crate::{
     gpu::Gpu,
-    kapi::{
-        drm::{Device, File, Handler},
-    },
+    kapi::drm::{Device, File, Handler},
     uapi,
 };
 

@@ -115,6 +115,9 @@ fn capability() -> u32 {
     uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT
 }
 
+/// What the C driver tells when no power management firmware knows the clock.
+const UNKNOWN_ENGINE_MHZ: u32 = 100;
+
 fn gpu(listed: &Listed, link: Link) -> Result<Node> {
     let gpu = &*listed.gpu;
     let config = gpu.config();
@@ -165,7 +168,10 @@ fn gpu(listed: &Listed, link: Link) -> Result<Node> {
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
-        max_engine_clk_fcompute: config.max_engine_mhz,
+        max_engine_clk_fcompute: match config.max_engine_mhz {
+            0 => UNKNOWN_ENGINE_MHZ,
+            mhz => mhz,
+        },
         fw_version: config.mec_fw,
         capability: capability(),
         sdma_fw_version: config.sdma_fw,
