@@ -265,13 +265,12 @@ impl<'a> Engine<'a> {
     /// Executes PM4 packets of the ring.
     fn step_pm4(&mut self, queue: &mut Queue) -> Step {
         self.reap_pm4(queue);
-        for _ in 0..BURST {
+        for n in 0..BURST {
             let inside = matches!(&queue.work, Work::Pm4(pm4) if !pm4.ibs.is_empty());
-            if !inside && queue.rptr == queue.wptr {
-                return Step::Idle;
-            }
-            if queue.halt != Halt::No {
-                return Step::Idle;
+            let empty = !inside && queue.rptr == queue.wptr;
+            if empty || queue.halt != Halt::No {
+                // What was executed may have given others something to do.
+                return if n == 0 { Step::Idle } else { Step::Busy };
             }
             let mut ring = Stream {
                 vmid: queue.config.vmid,
@@ -292,8 +291,10 @@ impl<'a> Engine<'a> {
                 queue.rptr = ring.pos;
                 self.report_rptr(queue);
             }
-            if step != Step::Busy {
-                return step;
+            match step {
+                Step::Busy => {}
+                Step::Idle if n != 0 => return Step::Busy,
+                step => return step,
             }
         }
         Step::Busy
@@ -552,6 +553,11 @@ impl<'a> Engine<'a> {
 
     /// Moves the write pointer, if it makes sense.
     fn set_wptr(&mut self, queue: &mut Queue, wptr: u64) {
+        let behind = queue.wptr.wrapping_sub(wptr);
+        if queue.config.format == Format::Pm4 && (1..=queue.config.capacity()).contains(&behind) {
+            // The doorbell was rung before the queue was mapped, and mapping read a later value.
+            return;
+        }
         let filled = wptr.wrapping_sub(queue.rptr);
         let most = match queue.config.format {
             Format::Pm4 => queue.config.capacity(),

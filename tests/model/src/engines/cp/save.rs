@@ -91,11 +91,9 @@ impl Engine<'_> {
         {
             let mut banks = self.banks();
             let bank = banks.slot_mut(map.slot);
-            for n in v9::HQD_FIRST..=v9::HQD_LAST {
-                bank.set(
-                    gc::regCP_MQD_BASE_ADDR.at((n - v9::HQD_FIRST) as u32),
-                    mqd[n],
-                );
+            let image = &mqd[v9::HQD_FIRST..=v9::HQD_LAST];
+            for (n, &word) in image.iter().enumerate() {
+                bank.set(gc::regCP_MQD_BASE_ADDR.at(n as u32), word);
             }
             let control = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.mask
                 | gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.put(map.doorbell)
