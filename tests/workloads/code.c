@@ -102,7 +102,8 @@ void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *ker
 {
 	memset(packet, 0, sizeof(*packet));
 	packet->header = AQL_HEADER(AQL_KERNEL_DISPATCH, true);
-	packet->setup = grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1;
+	/* Dimensions that are not counted must be 1 in both. */
+	packet->setup = grid[2] > 1 || group[2] > 1 ? 3 : grid[1] > 1 || group[1] > 1 ? 2 : 1;
 	for (int i = 0; i < 3; i++) {
 		packet->workgroup_size[i] = group[i];
 		packet->grid_size[i] = grid[i];
