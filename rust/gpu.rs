@@ -10,7 +10,8 @@ use core::any::Any;
 
 use kernel::{
     device::{self, Core},
-    new_mutex, pci,
+    new_mutex,
+    pci,
     prelude::*,
     sizes::*,
     sync::{

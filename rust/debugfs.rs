@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kfd/` in debugfs: what is on the hardware, and whose it is.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `hqds` | registers of the active queue slots of each GPU |
+//! | `mqds` | images of the queues of each process, and of the scheduler's queue |
+//! | `rls` | the runlist of each GPU as it was sent last |
+//! | `processes` | for each process and GPU: PASID, memory, queues |
+//!
+//! Readers take the locks of what they look at; nothing here changes anything.
+
+use kernel::{
+    debugfs::Scope,
+    fmt::{self, Write},
+    prelude::*,
+};
+
+use crate::{
+    dqm::GpuDqm,
+    gpu::{self, Gpu},
+    hw::HqdSlot,
+    process::table,
+};
+
+/// Words in a line of a dump.
+const PER_LINE: usize = 8;
+
+/// Makes the directory; it goes with the result.
+pub(crate) fn new() -> impl PinInit<Scope<()>> {
+    Scope::dir((), c"kfd", |data, dir| {
+        dir.read_callback_file(c"hqds", data, &hqds);
+        dir.read_callback_file(c"mqds", data, &mqds);
+        dir.read_callback_file(c"rls", data, &runlists);
+        dir.read_callback_file(c"processes", data, &processes);
+    })
+}
+
+fn dump(f: &mut fmt::Formatter<'_>, words: &[u32]) -> fmt::Result {
+    for (line, chunk) in words.chunks(PER_LINE).enumerate() {
+        write!(f, "    {:08x}:", line * PER_LINE * 4)?;
+        for word in chunk {
+            write!(f, " {word:08x}")?;
+        }
+        f.write_char('\n')?;
+    }
+    Ok(())
+}
+
+/// Prints words that had to be fetched, or why that failed.
+fn dump_or_say(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32>>) -> fmt::Result {
+    match words {
+        Ok(words) => dump(f, &words),
+        Err(e) => writeln!(f, "    unavailable: {e:?}"),
+    }
+}
+
+fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for gpu in &gpu::list() {
+        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        for xcc in 0..gpu.config().num_xcc {
+            slots(gpu, xcc, f)?;
+        }
+    }
+    Ok(())
+}
+
+fn slots(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let caps = gpu.generation().caps;
+    for pipe in 0..caps.pipes_per_mec {
+        for queue in 0..caps.queues_per_pipe {
+            let slot = HqdSlot { me: 1, pipe, queue };
+            let registers = gpu
+                .mmio()
+                .and_then(|mmio| gpu.generation().gfx.dump_hqd(mmio, xcc, slot));
+            match registers {
+                // The first says whether a queue is there.
+                Ok(registers) if registers.first().is_some_and(|(_, active)| *active != 0) => {
+                    writeln!(f, "  Inst {xcc}, CP Pipe {pipe}, Queue {queue}")?;
+                    for (name, value) in &registers {
+                        writeln!(f, "    {name} {value:08x}")?;
+                    }
+                }
+                Ok(_) => {}
+                Err(e) => return writeln!(f, "  unavailable: {e:?}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for process in table::snapshot().map_err(|_| fmt::Error)? {
+        writeln!(f, "Process {}:", process.pid())?;
+        for (id, queue) in process.inspect().queues.iter() {
+            let state = if queue.hw().is_active() {
+                "active"
+            } else {
+                "inactive"
+            };
+            let gpu = queue.gpu();
+            writeln!(f, "  Queue {id} on device {:x}, {state}", gpu.id())?;
+            for xcc in 0..gpu.config().num_xcc {
+                writeln!(f, "   Inst {xcc}")?;
+                dump_or_say(f, queue.hw().mqd().words(xcc))?;
+            }
+        }
+    }
+    for gpu in &gpu::list() {
+        writeln!(f, "HIQ on device {:x}", gpu.id())?;
+        dump_or_say(f, gpu.dqm().and_then(|dqm| dqm.scheduler_mqd()))?;
+    }
+    Ok(())
+}
+
+fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for gpu in &gpu::list() {
+        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        let Ok(dqm) = gpu.dqm() else {
+            writeln!(f, "  no scheduler")?;
+            continue;
+        };
+        let counts = dqm.counts();
+        writeln!(
+            f,
+            "  {} processes, {} queues, {} active, {} runlists sent",
+            counts.processes, counts.queues, counts.active, counts.runlists
+        )?;
+        dump_or_say(f, dqm.runlist_words())?;
+    }
+    Ok(())
+}
+
+fn processes(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for process in table::snapshot().map_err(|_| fmt::Error)? {
+        writeln!(f, "Process {}:", process.pid())?;
+        for device in process.devices() {
+            writeln!(
+                f,
+                "  gpu_id {:x}: pasid {}, vram {}",
+                device.id(),
+                device.pasid(),
+                device.vram_usage()
+            )?;
+        }
+        for (id, queue) in process.inspect().queues.iter() {
+            let spec = queue.spec();
+            writeln!(
+                f,
+                "  queue {id}: gpu_id {:x}, {:?}, ring {:#x}+{:#x}, doorbell {:#x}, priority {}, {}%",
+                queue.gpu().id(),
+                spec.format,
+                spec.ring_va,
+                spec.ring_size,
+                spec.doorbell,
+                spec.priority,
+                spec.percent
+            )?;
+        }
+    }
+    Ok(())
+}
