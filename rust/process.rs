@@ -37,20 +37,13 @@ pub(crate) mod table;
 
 pub(crate) use self::device::Device;
 
-use self::events::{Events, HwException, SignalPage};
-
-/// What `RUNTIME_ENABLE` told.
-pub(crate) struct Runtime {
-    /// Where the runtime keeps what a debugger wants to know.
-    pub(crate) r_debug: u64,
-    /// The runtime wants trap temporaries to be set up; that needs a trap handler of the driver's.
-    pub(crate) ttmp_setup: bool,
-}
+use self::events::{Events, HwException};
 
 /// What the process lock guards.
 pub(crate) struct State {
     pub(crate) queues: queue::Table,
-    pub(crate) runtime: Option<Runtime>,
+    /// `RUNTIME_ENABLE` was called. What it says beyond that is for debuggers.
+    pub(crate) runtime_enabled: bool,
     /// The address space is gone.
     exited: bool,
 }
@@ -92,7 +85,7 @@ impl Process {
                 state <- new_mutex!(
                     State {
                         queues: queue::Table::new(),
-                        runtime: None,
+                        runtime_enabled: false,
                         exited: false,
                     },
                     "rkfd_process"
@@ -210,7 +203,7 @@ impl Process {
         for device in &self.devices {
             self.leave(&mut state, device);
         }
-        state.runtime = None;
+        state.runtime_enabled = false;
         drop(state);
         // Waits for who reads the files, which take no lock.
         let view = self.view.lock().take();

@@ -73,7 +73,7 @@ pub(crate) struct Place {
 pub(crate) struct Queue {
     // Field order: off the hardware first, then its doorbell, then what it used.
     hw: Arc<HwQueue>,
-    doorbell: Doorbell,
+    _doorbell: Doorbell,
     buffers: Buffers,
     place: Place,
     properties: Properties,
@@ -135,7 +135,7 @@ pub(crate) fn create(
     };
     vacancy.fill(Queue {
         hw,
-        doorbell,
+        _doorbell: doorbell,
         buffers,
         place,
         properties,
@@ -156,11 +156,6 @@ impl Queue {
     /// The queue as the scheduler knows it.
     pub(crate) fn hw(&self) -> &Arc<HwQueue> {
         &self.hw
-    }
-
-    /// Byte offset of the doorbell in the process's doorbells.
-    pub(crate) fn doorbell_offset(&self) -> usize {
-        self.doorbell.offset_in_slice()
     }
 
     /// Changes ring, share or priority. A share or ring of nothing takes the queue off the

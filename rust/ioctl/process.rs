@@ -12,7 +12,7 @@ use kernel::{
 
 use crate::{
     kapi::task,
-    process::{Device, Process, Runtime},
+    process::{Device, Process},
     topology,
     uapi::*,
 };
@@ -125,10 +125,8 @@ pub(super) fn set_scratch_backing_va(
     args: &mut kfd_ioctl_set_scratch_backing_va_args,
 ) -> Result {
     let _state = process.lock()?;
-    let device = process.device(args.gpu_id)?;
-    device.vm()?;
     // The firmware takes the base from each AQL queue's descriptor; nothing is programmed.
-    device.set_scratch_base(args.va_addr);
+    process.device(args.gpu_id)?.vm()?;
     Ok(())
 }
 
@@ -200,18 +198,15 @@ pub(super) fn runtime_enable(
 ) -> Result {
     let mut state = process.lock()?;
     if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
-        state.runtime = None;
+        state.runtime_enabled = false;
         return Ok(());
     }
-    if state.runtime.is_some() {
+    if state.runtime_enabled {
         return Err(EBUSY);
     }
     if !state.queues.is_empty() {
         return Err(EEXIST);
     }
-    state.runtime = Some(Runtime {
-        r_debug: args.r_debug,
-        ttmp_setup: args.mode_mask & KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK != 0,
-    });
+    state.runtime_enabled = true;
     Ok(())
 }

@@ -46,8 +46,6 @@ pub(crate) struct Device {
     gone: AtomicFlag,
     /// A fault has stopped the queues.
     faulted: AtomicFlag,
-    /// What `SET_SCRATCH_BACKING_VA` said.
-    scratch_base: Atomic<u64>,
     /// Evictions that have ended.
     evicted_ms: Atomic<u64>,
     #[pin]
@@ -69,7 +67,6 @@ impl Device {
                 vram_usage: Atomic::new(0),
                 gone: AtomicFlag::new(false),
                 faulted: AtomicFlag::new(false),
-                scratch_base: Atomic::new(0),
                 evicted_ms: Atomic::new(0),
                 bound <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
@@ -105,14 +102,6 @@ impl Device {
         } else {
             self.vram_usage.fetch_sub(bytes, Relaxed);
         }
-    }
-
-    pub(crate) fn set_scratch_base(&self, base: u64) {
-        self.scratch_base.store(base, Relaxed);
-    }
-
-    pub(crate) fn scratch_base(&self) -> u64 {
-        self.scratch_base.load(Relaxed)
     }
 
     /// Milliseconds that the queues were kept off the GPU to make room, so far.

@@ -380,9 +380,4 @@ impl Events {
     pub(crate) fn terminate(&self) {
         self.inner.lock().for_kind(Kind::SIGNAL, Event::set);
     }
-
-    /// Number of events, for debugfs.
-    pub(crate) fn count(&self) -> usize {
-        self.inner.lock().events.iter().count()
-    }
 }

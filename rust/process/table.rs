@@ -59,8 +59,8 @@ pub(crate) fn snapshot() -> Result<KVec<Arc<Process>>> {
 }
 
 /// Calls `f` on every process.
-pub(crate) fn for_each(mut f: impl FnMut(&Arc<Process>)) -> Result {
-    snapshot()?.iter().for_each(|p| f(p));
+pub(crate) fn for_each(f: impl FnMut(&Arc<Process>)) -> Result {
+    snapshot()?.iter().for_each(f);
     Ok(())
 }
 

@@ -7,11 +7,33 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use super::{Engine, Properties};
 use crate::{
     gpu::Gpu,
+    hw::QueueSpec,
     mmu::vm::{Pin, Vm},
 };
 
 /// The smallest end-of-pipe buffer.
 const EOP_MIN: u32 = 4096;
+
+/// What the hardware does not look at of the addresses: bits that have to be zero.
+const RING_ALIGN: u64 = 256;
+const RPTR_ALIGN: u64 = 4;
+const WPTR_ALIGN: u64 = 8;
+
+/// The hardware's registers have no place for the low bits of these addresses. The C driver writes
+/// them nevertheless.
+fn check_alignment(spec: &QueueSpec) -> Result {
+    let page = PAGE_SIZE as u64;
+    let aligned = spec.wptr_va % WPTR_ALIGN == 0
+        && spec.rptr_va % RPTR_ALIGN == 0
+        && spec.ring_va % RING_ALIGN == 0
+        && spec.eop_va % RING_ALIGN == 0
+        && spec.cwsr_va % page == 0;
+    if aligned {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
 
 /// What a queue keeps mapped.
 pub(super) struct Buffers {
@@ -47,6 +69,7 @@ impl Buffers {
     /// Finds and pins all buffers, in the order of the C driver's checks.
     pub(super) fn acquire(gpu: &Gpu, vm: &Arc<Vm>, properties: &Properties) -> Result<Self> {
         let spec = &properties.spec;
+        check_alignment(spec)?;
         let ring_size = u64::from(spec.ring_size) + u64::from(properties.metadata_size);
         let wptr = pin_exact(vm, spec.wptr_va, PAGE_SIZE as u64)?;
         let rptr = pin_exact(vm, spec.rptr_va, PAGE_SIZE as u64)?;
@@ -75,6 +98,9 @@ impl Buffers {
     /// Takes another ring; `EFAULT` if it is not mapped exactly, the old one stays then. Of a ring
     /// that is smaller than a page only the start is checked, as in the C driver.
     pub(super) fn replace_ring(&mut self, vm: &Arc<Vm>, va: u64, size: u64) -> Result {
+        if va % RING_ALIGN != 0 {
+            return Err(EFAULT);
+        }
         let page = PAGE_SIZE as u64;
         let size = size / page * page;
         self.ring = vm.pin(va / page * page, size).map_err(|_| EFAULT)?;
