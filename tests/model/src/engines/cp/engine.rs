@@ -321,7 +321,15 @@ impl<'a> Engine<'a> {
                 ibs.pop();
                 return Step::Busy;
             }
-            Fetched::Filler => (1, Outcome::Next),
+            Fetched::Filler => {
+                // A driver pads with hundreds of them.
+                let mut next = stream.clone();
+                next.pos = next.pos.wrapping_add(1);
+                while matches!(next.fetch(self.env), Ok(Fetched::Filler)) {
+                    next.pos = next.pos.wrapping_add(1);
+                }
+                (next.pos.wrapping_sub(stream.pos), Outcome::Next)
+            }
             Fetched::Short { header, need, left } => {
                 strict!(
                     self.env.strict(),
@@ -395,7 +403,7 @@ impl<'a> Engine<'a> {
                 return Ok(Outcome::Bad(ec::PACKET_RESERVED, "wrong length"));
             }
         }
-        if queue.class != Class::Normal || p.opcode == op::NOP {
+        if queue.class != Class::Normal && p.opcode != op::NOP {
             event!(
                 self.env.trace(),
                 "cp",

@@ -88,13 +88,9 @@ impl Config {
                 "CP_HQD_AQL_CONTROL says AQL {aql}, CP_HQD_PQ_CONTROL {control:#x} {slot_based}"
             ));
         }
-        let rptr_report = bank.get64(gc::regCP_HQD_PQ_RPTR_REPORT_ADDR);
-        let wptr_poll = bank.get64(gc::regCP_HQD_PQ_WPTR_POLL_ADDR);
-        if rptr_report % 4 != 0 || wptr_poll % 8 != 0 {
-            return Err(format!(
-                "read pointer report at {rptr_report:#x}, write pointer at {wptr_poll:#x}"
-            ));
-        }
+        // The registers have no bits below these.
+        let rptr_report = bank.get64(gc::regCP_HQD_PQ_RPTR_REPORT_ADDR) & !3;
+        let wptr_poll = bank.get64(gc::regCP_HQD_PQ_WPTR_POLL_ADDR) & !7;
         let area = bank.get64(gc::regCP_HQD_CTX_SAVE_BASE_ADDR_LO);
         let switch = bank.get(gc::regCP_HQD_PERSISTENT_STATE);
         let saves = gc::CP_HQD_PERSISTENT_STATE__QSWITCH_MODE.is_set(switch) && area != 0;
