@@ -69,11 +69,11 @@ fn load(pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<Inst, BadCode> {
 
 /// All decoded code of a dispatch.
 #[derive(Default)]
-pub(crate) struct Code {
+pub struct CodeCache {
     pages: RwLock<HashMap<u64, Arc<Page>>>,
 }
 
-impl Code {
+impl CodeCache {
     /// The page that holds `pc`.
     pub(crate) fn page(&self, pc: u64) -> Arc<Page> {
         let base = pc & !(PAGE - 1);
@@ -101,8 +101,8 @@ impl Code {
     }
 }
 
-impl fmt::Debug for Code {
+impl fmt::Debug for CodeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Code")
+        f.write_str("CodeCache")
     }
 }

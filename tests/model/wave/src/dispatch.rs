@@ -2,7 +2,7 @@
 
 //! What a dispatch is to the compute units: sizes, register allocation, start values.
 
-use crate::code::Code;
+use crate::code::CodeCache;
 use crate::decode::Limits;
 use crate::Stop;
 
@@ -73,8 +73,8 @@ pub struct Dispatch {
     pub apertures: Apertures,
     /// Logical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
     pub xcc_id: u32,
-    /// Decoded instructions.
-    pub(crate) code: Code,
+    /// Instructions decoded so far: empty at the start.
+    pub code: CodeCache,
 }
 
 impl Dispatch {

@@ -60,10 +60,12 @@ mod inst;
 mod lanes;
 mod memory;
 mod op;
+pub mod probe;
 mod stop;
 mod wave;
 mod workgroup;
 
+pub use code::CodeCache;
 pub use dispatch::{Apertures, Dispatch, Scratch};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};

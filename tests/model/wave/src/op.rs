@@ -135,6 +135,7 @@ opcodes! {
         0x0c s_cmpk_lt_u32 B32 [], 0x0d s_cmpk_le_u32 B32 [], 0x0e s_addk_i32 B32 [],
         0x0f s_mulk_i32 B32 [], 0x10 s_cbranch_i_fork B32 [], 0x11 s_getreg_b32 B32 [],
         0x12 s_setreg_b32 B32 [], 0x14 s_setreg_imm32_b32 B32 [],
+        0x15 s_call_b64 B64 [],
     }
     sop1 {
         0x00 s_mov_b32 B32 [B32], 0x01 s_mov_b64 B64 [B64], 0x02 s_cmov_b32 B32 [B32],

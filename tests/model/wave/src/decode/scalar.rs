@@ -64,7 +64,7 @@ pub(super) fn sopk(word: u32, literal: u32, limits: &Limits) -> Decoded {
     let dst = match info.op {
         Op::s_setreg_imm32_b32 => 0,
         _ if reads => limits.sgpr(reg, 1)?,
-        _ => limits.sgpr_dst(reg, 1)?,
+        _ => limits.sgpr_dst(reg, info.dst.regs())?,
     };
     let imm = i32::from(word as u16 as i16);
     Ok(scalar(Salu {

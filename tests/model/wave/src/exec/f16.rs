@@ -117,7 +117,12 @@ fn round16(x: f64, mode: u32) -> f64 {
 }
 
 fn fract(x: f64) -> f64 {
-    (x - x.floor()).min(f64::from(float::from_f16(0x3bff)))
+    let r = x - x.floor();
+    if r >= 1.0 {
+        f64::from(float::from_f16(0x3bff))
+    } else {
+        r
+    }
 }
 
 fn median(a: f64, b: f64, c: f64, ieee: bool) -> f64 {
@@ -190,14 +195,14 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_rndne_f16 => w.e1(i, f64::round_ties_even),
         v_fract_f16 => w.e1(i, fract),
         v_sin_f16 => w.e1(i, |x| {
-            if x.abs() > 256.0 {
+            if x.is_finite() && x.abs() > 256.0 {
                 0.0
             } else {
                 (x * TAU).sin()
             }
         }),
         v_cos_f16 => w.e1(i, |x| {
-            if x.abs() > 256.0 {
+            if x.is_finite() && x.abs() > 256.0 {
                 1.0
             } else {
                 (x * TAU).cos()

@@ -183,7 +183,12 @@ fn special(f: impl Fn(f64) -> f64) -> impl Fn(f32) -> f32 {
 }
 
 fn fract(x: f32) -> f32 {
-    (x - x.floor()).min(f32::from_bits(0x3f7f_ffff))
+    let r = x - x.floor();
+    if r >= 1.0 {
+        f32::from_bits(0x3f7f_ffff)
+    } else {
+        r
+    }
 }
 
 fn exponent(x: f32) -> i32 {
@@ -234,7 +239,8 @@ fn div_scale(a: f32, b: f32, c: f32) -> (f32, bool) {
     } else if b.is_subnormal() {
         (scale(64), false)
     } else if tiny(1.0 / f64::from(b)) && tiny(quotient) {
-        (up_if(a == b), true)
+        // Only the denominator: the quotient grows, and `v_div_fmas` shrinks it again.
+        (if a == b { scale(-64) } else { a }, true)
     } else if tiny(1.0 / f64::from(b)) {
         (scale(-64), false)
     } else if tiny(quotient) {
@@ -289,7 +295,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_sin_f32 => w.f1(
             i,
             special(|x| {
-                if x.abs() > 256.0 {
+                if x.is_finite() && x.abs() > 256.0 {
                     0.0
                 } else {
                     (x * TAU).sin()
@@ -299,7 +305,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_cos_f32 => w.f1(
             i,
             special(|x| {
-                if x.abs() > 256.0 {
+                if x.is_finite() && x.abs() > 256.0 {
                     1.0
                 } else {
                     (x * TAU).cos()

@@ -111,7 +111,12 @@ fn exponent(x: f64) -> i32 {
 }
 
 fn fract(x: f64) -> f64 {
-    (x - x.floor()).min(f64::from_bits(0x3fef_ffff_ffff_ffff))
+    let r = x - x.floor();
+    if r >= 1.0 {
+        f64::from_bits(0x3fef_ffff_ffff_ffff)
+    } else {
+        r
+    }
 }
 
 /// As for f32.
@@ -149,7 +154,7 @@ fn div_scale(a: f64, b: f64, c: f64) -> (f64, bool) {
     } else if b.is_subnormal() {
         (scale(128), false)
     } else if inverse_tiny && tiny {
-        (up_if(a == b), true)
+        (if a == b { scale(-128) } else { a }, true)
     } else if inverse_tiny {
         (scale(-128), false)
     } else if tiny {

@@ -229,6 +229,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
             w.pc = target;
             D(back)
         }
+        s_call_b64 => {
+            let back = w.pc;
+            w.pc = back.wrapping_add_signed(i64::from(i.imm) * 4);
+            D(back)
+        }
         s_movrels_b32 => match i.src[0] {
             crate::inst::Src::Sgpr(base) => W(w.s[usize::from(relative(w, ctx, base, 1)?)]),
             _ => return violation("s_movrels of a constant"),

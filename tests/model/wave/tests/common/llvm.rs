@@ -2,9 +2,11 @@
 
 //! The LLVM tools: `RKFD_LLVM_BIN` names their directory, by default Debian's LLVM 19.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::{env, fs, io::Write, process};
 
 const TARGET: [&str; 2] = ["--target=amdgcn-amd-amdhsa", "-mcpu=gfx942"];
@@ -29,6 +31,11 @@ fn temporary(suffix: &str) -> PathBuf {
 
 /// Runs a tool with `input` and gives its standard output.
 fn run(name: &str, args: &[&str], input: &[u8]) -> Vec<u8> {
+    run_both(name, args, input).0
+}
+
+/// Runs a tool with `input` and gives its standard output and error.
+fn run_both(name: &str, args: &[&str], input: &[u8]) -> (Vec<u8>, String) {
     let mut child = Command::new(tool(name))
         .args(args)
         .stdin(Stdio::piped())
@@ -45,11 +52,24 @@ fn run(name: &str, args: &[&str], input: &[u8]) -> Vec<u8> {
     feeder.join().expect("feeder").ok();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} {args:?}:\n{errors}");
-    output.stdout
+    (output.stdout, errors.into_owned())
 }
 
-/// Compiles OpenCL C to a code object.
+/// Compiles OpenCL C to a code object; what was compiled before is not compiled again.
 pub fn compile(name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
+    static DONE: Mutex<BTreeMap<String, Arc<OnceLock<Vec<u8>>>>> = Mutex::new(BTreeMap::new());
+    let key = format!("{name} {flags:?}");
+    let slot = DONE
+        .lock()
+        .expect("no panic while held")
+        .entry(key)
+        .or_default()
+        .clone();
+    slot.get_or_init(|| compile_now(name, source, flags))
+        .clone()
+}
+
+fn compile_now(name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     let out = temporary(&format!("-{name}.co"));
     let out_text = out.to_str().expect("a plain path");
     let mut args = TARGET.to_vec();
@@ -78,6 +98,51 @@ pub fn assemble(text: &str) -> Vec<u32> {
     code.chunks_exact(4)
         .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
         .collect()
+}
+
+/// The mnemonic of each instruction, `None` where LLVM knows none.
+pub fn disassemble_each(words: &[[u32; 2]]) -> Vec<Option<String>> {
+    // A line is a block of its own; a mark follows each.
+    let mut text = String::new();
+    let mut line = |words: &[u32]| {
+        for byte in words.iter().flat_map(|w| w.to_le_bytes()) {
+            text += &format!("{byte:#04x} ");
+        }
+        text += "\n";
+    };
+    for pair in words {
+        line(pair);
+        line(&[0xbf80_0abc]);
+    }
+    let args = ["--disassemble", "-triple=amdgcn-amd-amdhsa", "-mcpu=gfx942"];
+    let (output, warnings) = run_both("llvm-mc", &args, text.as_bytes());
+    // "<stdin>:1:1: warning: invalid instruction encoding"
+    let line_of = |text: &str| text.split(':').nth(1)?.parse::<usize>().ok();
+    let invalid: Vec<usize> = warnings
+        .lines()
+        .filter(|l| l.contains("warning:"))
+        .filter_map(line_of)
+        .collect();
+    let output = String::from_utf8(output).expect("text");
+    let mut found = Vec::new();
+    let mut current: Option<String> = None;
+    let mark = "s_nop 0xabc";
+    for text in output
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with('.'))
+    {
+        if text.starts_with(mark) || text.starts_with("s_nop 2748") {
+            found.push(current.take());
+        } else if current.is_none() {
+            current = text.split_whitespace().next().map(str::to_owned);
+        }
+    }
+    assert_eq!(found.len(), words.len(), "one answer for each instruction");
+    for line in invalid {
+        found[line / 2] = None;
+    }
+    found
 }
 
 /// One instruction of a disassembly.

@@ -3,6 +3,7 @@
 //! What the tests share: a memory, the LLVM tools, code objects, launches.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod bench;
 pub mod elf;
 pub mod llvm;
 
@@ -10,6 +11,40 @@ use gpu_wave::abi::{KernelDescriptor, Launch};
 use gpu_wave::{Dispatch, Fault, FaultKind, Host, Memory, Message, Scratch, Stop};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+
+/// The kernels, for tests that go through all of them.
+pub const SOURCES: [(&str, &str); 2] = [
+    ("basic", include_str!("../kernels/basic.cl")),
+    ("wide", include_str!("../kernels/wide.cl")),
+];
+
+/// What the decoder knows and the interpreter does not run; prefixes.
+pub const NOT_IMPLEMENTED: &[&str] = &[
+    "s_cbranch_g_fork",
+    "s_cbranch_join",
+    "s_rfe",
+    "s_set_gpr_idx",
+    "s_setvskip",
+    "s_scratch",
+    "s_dcache_discard",
+    "s_buffer_store",
+    "v_cube",
+    "v_cvt_pk_u8_f32",
+    "v_cvt_pkaccum_u8_f32",
+    "v_qsad",
+    "v_mqsad",
+    "v_screen_partition",
+    "v_trig_preop",
+    "v_smfmac",
+    "v_mfma",
+    "v_cvt_f32_fp8",
+    "v_cvt_f32_bf8",
+    "v_cvt_pk_f32_fp8",
+    "v_cvt_pk_f32_bf8",
+    "v_cvt_pk_fp8",
+    "v_cvt_pk_bf8",
+    "v_cvt_sr_",
+];
 
 /// Memory in one piece, all of it readable, writable and executable.
 pub struct Ram {
@@ -116,7 +151,7 @@ impl Host for Recorder {
     }
 
     fn realtime(&self) -> u64 {
-        self.ticks.fetch_add(1, Ordering::Relaxed)
+        self.ticks.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     fn shader_clock(&self) -> u64 {

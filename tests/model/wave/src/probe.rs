@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Looks at single instructions without running them: for tests, and for who wants to know what
+//! this interpreter makes of a program.
+
+use crate::decode::{self, Bad, Limits};
+use crate::inst::{Body, VectorOp};
+
+/// What the decoder says of an instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// An instruction of `bytes`; its mnemonic where the tables have one of its own.
+    Instruction {
+        /// Length.
+        bytes: usize,
+        /// Mnemonic.
+        name: Option<String>,
+    },
+    /// Known, but its operands break a rule.
+    Violation(String),
+    /// Not known.
+    Illegal(String),
+}
+
+/// Decodes the instruction that begins with `first`, for a wave that has all registers.
+pub fn instruction(first: u32, second: u32) -> Probe {
+    let limits = Limits {
+        arch: 256,
+        acc: 256,
+        sgprs: 102,
+    };
+    match decode::decode(first, second, &limits) {
+        Ok(inst) => {
+            let name = match inst.body {
+                Body::Salu(i) => Some(format!("{:?}", i.op)),
+                Body::Smem(i) => Some(format!("{:?}", i.op)),
+                Body::Valu(i) => match i.op {
+                    VectorOp::Op(op) => Some(format!("{op:?}")),
+                    VectorOp::Cmp { .. } => None,
+                },
+                _ => None,
+            };
+            Probe::Instruction {
+                bytes: inst.bytes.into(),
+                name,
+            }
+        }
+        Err(Bad::Violation(text)) => Probe::Violation(text),
+        Err(Bad::Illegal(text)) => Probe::Illegal(text),
+    }
+}
+
+/// Length in bytes of the instruction that begins with `first`, known or not.
+pub fn length(first: u32) -> usize {
+    decode::words(first) * 4
+}

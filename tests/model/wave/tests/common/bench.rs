@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Runs single instructions with known registers: each case is wrapped into code that loads the
+//! registers from memory before it and stores them after it.
+
+use super::place::{CODE, DATA};
+use super::{llvm, Ram, Recorder, Rng};
+use gpu_wave::{run_workgroup, Dispatch, Memory, Scratch, Stop};
+
+/// v1..v13 and s16..s31 are loaded and stored.
+pub const VECTORS: usize = 13;
+pub const SCALARS: usize = 16;
+const IN: u64 = DATA;
+const OUT: u64 = DATA + 0x1_0000;
+/// Memory that a case may use: address in s[12:13].
+pub const SPACE: u64 = DATA + 0x2_0000;
+const SPACE_BYTES: usize = 0x4000;
+const SCRATCH: u64 = DATA + 0x4_0000;
+/// LDS of the workgroup.
+pub const LDS: u32 = 8192;
+/// Scratch of a lane.
+pub const PRIVATE: u64 = 256;
+/// A word that separates cases in assembler output: `s_nop 0xabc`.
+const MARK: u32 = 0xbf80_0abc;
+
+/// The registers around a case.
+#[derive(Clone)]
+pub struct State {
+    /// By register number; 0 is not used.
+    pub v: [[u32; 64]; VECTORS + 1],
+    /// By register number; below 16 not used.
+    pub s: [u32; 32],
+    pub vcc: u64,
+    pub exec: u64,
+    pub scc: bool,
+    /// The memory at [`SPACE`].
+    pub space: Vec<u8>,
+}
+
+impl State {
+    pub fn s64(&self, n: usize) -> u64 {
+        u64::from(self.s[n]) | u64::from(self.s[n + 1]) << 32
+    }
+
+    pub fn lane(&self, lane: usize) -> Lane<'_> {
+        Lane { state: self, lane }
+    }
+}
+
+/// One lane of the registers.
+#[derive(Clone, Copy)]
+pub struct Lane<'a> {
+    pub state: &'a State,
+    pub lane: usize,
+}
+
+impl Lane<'_> {
+    pub fn u(&self, n: usize) -> u32 {
+        self.state.v[n][self.lane]
+    }
+
+    pub fn i(&self, n: usize) -> i32 {
+        self.u(n) as i32
+    }
+
+    pub fn f(&self, n: usize) -> f32 {
+        f32::from_bits(self.u(n))
+    }
+
+    pub fn q(&self, n: usize) -> u64 {
+        u64::from(self.u(n)) | u64::from(self.u(n + 1)) << 32
+    }
+
+    pub fn d(&self, n: usize) -> f64 {
+        f64::from_bits(self.q(n))
+    }
+
+    pub fn lo(&self, n: usize) -> u32 {
+        self.u(n) & 0xffff
+    }
+
+    pub fn hi(&self, n: usize) -> u32 {
+        self.u(n) >> 16
+    }
+
+    pub fn vcc(&self) -> bool {
+        self.state.vcc >> self.lane & 1 != 0
+    }
+
+    pub fn active(&self) -> bool {
+        self.state.exec >> self.lane & 1 != 0
+    }
+}
+
+/// What the registers hold before the cases of a table.
+#[derive(Clone, Copy)]
+pub enum Fill {
+    /// Any bits, many of them extreme.
+    Bits,
+    /// Floats: moderate, zeros, infinities, NaN, denormals.
+    Floats,
+    /// As `Floats`, in pairs of registers.
+    Doubles,
+    /// As `Floats`, in halves of registers.
+    Halves,
+}
+
+const BITS: [u32; 12] = [
+    0,
+    1,
+    2,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0xff,
+    0x80,
+    0x8000_8000,
+];
+const FLOATS: [u32; 14] = [
+    0,
+    0x8000_0000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0x7f80_0001,
+    0x0000_0001,
+    0x807f_ffff,
+    0x7f7f_ffff,
+    0x0080_0000,
+    0x3f00_0000,
+    0x4f00_0000,
+];
+const HALVES: [u32; 12] = [
+    0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00, 0x7c01, 0x0001, 0x83ff, 0x7bff, 0x3800,
+];
+
+fn half(rng: &mut Rng) -> u32 {
+    match rng.u32() % 3 {
+        0 => HALVES[rng.u32() as usize % HALVES.len()],
+        _ => rng.u32() & 0x83ff | (8 + rng.u32() % 14) << 10,
+    }
+}
+
+fn value(rng: &mut Rng, fill: Fill) -> u32 {
+    match fill {
+        Fill::Bits if rng.u32() % 3 == 0 => BITS[rng.u32() as usize % BITS.len()],
+        Fill::Bits => rng.u32(),
+        Fill::Floats if rng.u32() % 3 == 0 => FLOATS[rng.u32() as usize % FLOATS.len()],
+        Fill::Floats => rng.f32().to_bits(),
+        Fill::Doubles => rng.u32(),
+        Fill::Halves => half(rng) | half(rng) << 16,
+    }
+}
+
+fn double(rng: &mut Rng) -> u64 {
+    match rng.u32() % 3 {
+        0 => {
+            let x = f32::from_bits(FLOATS[rng.u32() as usize % FLOATS.len()]);
+            match rng.u32() % 4 {
+                0 => 1,
+                1 => f64::MAX.to_bits(),
+                _ => f64::from(x).to_bits(),
+            }
+        }
+        _ => rng.u64() & 0x800f_ffff_ffff_ffff | (1023 - 40 + rng.u64() % 80) << 52,
+    }
+}
+
+/// Random registers of a kind.
+pub fn state(seed: u64, fill: Fill) -> State {
+    let mut rng = Rng(seed);
+    let mut v = [[0; 64]; VECTORS + 1];
+    for reg in v.iter_mut().skip(1) {
+        reg.iter_mut().for_each(|v| *v = value(&mut rng, fill));
+    }
+    if let Fill::Doubles = fill {
+        for n in (2..VECTORS).step_by(2) {
+            for l in 0..64 {
+                let bits = double(&mut rng);
+                v[n][l] = bits as u32;
+                v[n + 1][l] = (bits >> 32) as u32;
+            }
+        }
+    }
+    let mut s = [0; 32];
+    s.iter_mut()
+        .skip(16)
+        .for_each(|s| *s = value(&mut rng, fill));
+    let vcc = rng.u64();
+    let space = (0..SPACE_BYTES).map(|_| rng.u32() as u8).collect();
+    State {
+        v,
+        s,
+        vcc,
+        exec: u64::MAX,
+        scc: false,
+        space,
+    }
+}
+
+fn prologue() -> String {
+    let mut text = String::from(
+        "s_load_dwordx4 s[4:7], s[0:1], 0\n s_load_dwordx2 s[12:13], s[0:1], 16\n\
+         v_lshlrev_b32 v40, 2, v0\n s_waitcnt lgkmcnt(0)\n",
+    );
+    for n in 0..VECTORS {
+        text += &format!(
+            "global_load_dword v{}, v40, s[4:5] offset:{}\n",
+            n + 1,
+            n * 256
+        );
+    }
+    text += "s_load_dwordx16 s[16:31], s[4:5], 0x1000\n s_load_dwordx2 vcc, s[4:5], 0x1040\n\
+             s_mov_b64 s[8:9], 0\n s_mov_b32 s10, 0\n s_waitcnt vmcnt(0) lgkmcnt(0)\n";
+    text
+}
+
+fn epilogue() -> String {
+    let mut text = String::from(
+        "s_mov_b64 s[32:33], exec\n s_mov_b64 s[34:35], vcc\n s_cselect_b32 s36, 1, 0\n\
+         s_mov_b64 exec, -1\n s_waitcnt vmcnt(0) lgkmcnt(0)\n",
+    );
+    for n in 0..VECTORS {
+        text += &format!(
+            "global_store_dword v40, v{}, s[6:7] offset:{}\n",
+            n + 1,
+            n * 256
+        );
+    }
+    text += "s_add_u32 s6, s6, 0x1000\n s_addc_u32 s7, s7, 0\n v_mov_b32 v42, 0\n";
+    for (at, reg) in (16..=36).enumerate() {
+        text += &format!(
+            "v_mov_b32 v41, s{reg}\n global_store_dword v42, v41, s[6:7] offset:{}\n",
+            at * 4
+        );
+    }
+    text + "s_endpgm\n"
+}
+
+/// Code around cases, assembled once for a table.
+pub struct Bench {
+    prologue: Vec<u32>,
+    epilogue: Vec<u32>,
+    pub cases: Vec<Vec<u32>>,
+}
+
+impl Bench {
+    pub fn new<'a>(cases: impl Iterator<Item = &'a str>) -> Self {
+        let mark = "s_nop 0xabc\n";
+        let mut text = prologue() + mark + &epilogue() + mark;
+        for case in cases {
+            text += case;
+            text += "\n";
+            text += mark;
+        }
+        let words = llvm::assemble(&text);
+        let mut parts = words.split(|&w| w == MARK).map(<[u32]>::to_vec);
+        let mut part = || parts.next().expect("prologue and epilogue");
+        let (prologue, epilogue) = (part(), part());
+        let mut cases: Vec<_> = parts.collect();
+        cases.pop();
+        Bench {
+            prologue,
+            epilogue,
+            cases,
+        }
+    }
+
+    /// Runs one case from `before`; 48 VGPRs, 16 accumulators, scratch and LDS are there.
+    pub fn run(&self, case: usize, before: &State, rsrc1: u32) -> Result<State, Stop> {
+        self.run_code(&self.cases[case], before, rsrc1)
+    }
+
+    /// Runs instruction words from `before`.
+    pub fn run_words(&self, words: &[u32], before: &State) -> Result<State, Stop> {
+        self.run_code(words, before, 0)
+    }
+
+    fn run_code(&self, words: &[u32], before: &State, rsrc1: u32) -> Result<State, Stop> {
+        let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x8_0000);
+        let mut code = self.prologue.clone();
+        code.extend(words);
+        code.extend(&self.epilogue);
+        ram.put_u32(CODE, &code);
+        for n in 0..VECTORS {
+            ram.put_u32(IN + 256 * n as u64, &before.v[n + 1]);
+        }
+        ram.put_u32(IN + 0x1000, &before.s[16..]);
+        ram.put(IN + 0x1040, &before.vcc.to_le_bytes());
+        ram.put(SPACE, &before.space);
+        let kernarg = DATA + 0x3_0000;
+        ram.put(kernarg, &IN.to_le_bytes());
+        ram.put(kernarg + 8, &OUT.to_le_bytes());
+        ram.put(kernarg + 16, &SPACE.to_le_bytes());
+        let dispatch = Dispatch {
+            grid: [64, 1, 1],
+            workgroup: [64, 1, 1],
+            entry: CODE,
+            // 64 VGPRs, 48 SGPRs, denormals on, DX10_CLAMP and IEEE as clang has them.
+            rsrc1: 7 | 4 << 6 | 0xf << 16 | 1 << 21 | 1 << 23 | rsrc1,
+            rsrc2: 2 << 1,
+            // 48 of the VGPRs are architectural.
+            rsrc3: 11,
+            user_sgprs: vec![kernarg as u32, (kernarg >> 32) as u32],
+            lds_bytes: LDS,
+            scratch: Scratch {
+                base: SCRATCH,
+                wave_stride: 64 * PRIVATE,
+                slots: 1,
+            },
+            ..Dispatch::default()
+        };
+        run_workgroup(&ram, &Recorder::default(), &dispatch, [0, 0, 0])?;
+        let mut after = before.clone();
+        for n in 0..VECTORS {
+            after.v[n + 1].copy_from_slice(&ram.get_u32(OUT + 256 * n as u64, 64));
+        }
+        let scalars = ram.get_u32(OUT + 0x1000, SCALARS + 5);
+        after.s[16..].copy_from_slice(&scalars[..SCALARS]);
+        let pair = |n: usize| u64::from(scalars[n]) | u64::from(scalars[n + 1]) << 32;
+        after.exec = pair(SCALARS);
+        after.vcc = pair(SCALARS + 2);
+        after.scc = scalars[SCALARS + 4] != 0;
+        ram.read(SPACE, &mut after.space).expect("in memory");
+        Ok(after)
+    }
+}
+
+type Check = Box<dyn Fn(&State, &State) -> Result<(), String>>;
+/// Computes a value of a lane. Everything below is behind `dyn`: there are hundreds of cases, and
+/// the compiler should see the code around them once.
+type Of<T> = Box<dyn Fn(Lane<'_>) -> T>;
+
+/// An instruction (or a few) and what it has to do.
+pub struct Case {
+    pub asm: &'static str,
+    check: Check,
+}
+
+/// A case with a free check.
+pub fn case(
+    asm: &'static str,
+    check: impl Fn(&State, &State) -> Result<(), String> + 'static,
+) -> Case {
+    Case {
+        asm,
+        check: Box::new(check),
+    }
+}
+
+/// Registers v10 and following of a lane: what they have to hold, how to compare.
+fn lanes(asm: &'static str, expected: Of<Vec<u32>>, same: fn(&[u32], &[u32]) -> bool) -> Case {
+    let check = move |before: &State, after: &State| {
+        for n in 0..64 {
+            let lane = before.lane(n);
+            let mut want = expected(lane);
+            if after.exec >> n & 1 == 0 {
+                // Inactive lanes keep what they have.
+                (0..want.len()).for_each(|k| want[k] = lane.u(10 + k));
+            }
+            let got: Vec<u32> = (0..want.len()).map(|k| after.v[10 + k][n]).collect();
+            if !same(&want, &got) {
+                let inputs: Vec<String> = (1..=10).map(|k| format!("{:x}", lane.u(k))).collect();
+                let inputs = inputs.join(" ");
+                return Err(format!(
+                    "lane {n}: got {got:x?}, expected {want:x?}; v1..10 {inputs}"
+                ));
+            }
+        }
+        Ok(())
+    };
+    Case {
+        asm,
+        check: Box::new(check),
+    }
+}
+
+fn boxed<T>(f: impl Fn(Lane<'_>) -> T + 'static) -> Of<T> {
+    Box::new(f)
+}
+
+/// v10 becomes `f`.
+pub fn w(asm: &'static str, f: impl Fn(Lane<'_>) -> u32 + 'static) -> Case {
+    w_of(asm, boxed(f))
+}
+
+fn w_of(asm: &'static str, f: Of<u32>) -> Case {
+    lanes(asm, Box::new(move |l| vec![f(l)]), |a, b| a == b)
+}
+
+/// v[10:11] becomes `f`.
+pub fn q(asm: &'static str, f: impl Fn(Lane<'_>) -> u64 + 'static) -> Case {
+    q_of(asm, boxed(f))
+}
+
+fn q_of(asm: &'static str, f: Of<u64>) -> Case {
+    let words = move |l: Lane<'_>| {
+        let v = f(l);
+        vec![v as u32, (v >> 32) as u32]
+    };
+    lanes(asm, Box::new(words), |a, b| a == b)
+}
+
+fn same_f32(a: u32, b: u32) -> bool {
+    let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+    a == b || (x.is_nan() && y.is_nan() && b & 0x40_0000 != 0)
+}
+
+/// v10 becomes the f32 `f`; any quiet NaN will do for a NaN.
+pub fn f(asm: &'static str, f: impl Fn(Lane<'_>) -> f32 + 'static) -> Case {
+    f_of(asm, boxed(f))
+}
+
+fn f_of(asm: &'static str, f: Of<f32>) -> Case {
+    lanes(asm, Box::new(move |l| vec![f(l).to_bits()]), |a, b| {
+        same_f32(a[0], b[0])
+    })
+}
+
+/// v10 becomes `f` up to one unit in the last place; denormals count as zero.
+pub fn near(asm: &'static str, f: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
+    near_of(asm, boxed(f))
+}
+
+fn near_of(asm: &'static str, f: Of<f64>) -> Case {
+    let flush = |bits: u32| {
+        if bits & 0x7f80_0000 == 0 {
+            bits & 0x8000_0000
+        } else {
+            bits
+        }
+    };
+    lanes(
+        asm,
+        Box::new(move |l| vec![flush((f(l) as f32).to_bits())]),
+        |a, b| same_f32(a[0], b[0]) || a[0].abs_diff(b[0]) <= 1,
+    )
+}
+
+fn pair(words: &[u32]) -> u64 {
+    u64::from(words[0]) | u64::from(words[1]) << 32
+}
+
+/// v[10:11] becomes the f64 `f`.
+pub fn d(asm: &'static str, f: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
+    d_of(asm, boxed(f))
+}
+
+fn d_of(asm: &'static str, f: Of<f64>) -> Case {
+    let words = move |l: Lane<'_>| {
+        let bits = f(l).to_bits();
+        vec![bits as u32, (bits >> 32) as u32]
+    };
+    lanes(asm, Box::new(words), |a, b| {
+        let (a, b) = (pair(a), pair(b));
+        a == b || (f64::from_bits(a).is_nan() && f64::from_bits(b).is_nan() && b >> 51 & 1 != 0)
+    })
+}
+
+/// VCC becomes `f`, zero where EXEC is off.
+pub fn vcc(asm: &'static str, f: impl Fn(Lane<'_>) -> bool + 'static) -> Case {
+    vcc_of(asm, boxed(f))
+}
+
+fn vcc_of(asm: &'static str, f: Of<bool>) -> Case {
+    case(asm, move |before, after| {
+        for n in 0..64 {
+            let lane = before.lane(n);
+            let want = f(lane) && after.exec >> n & 1 != 0;
+            if want != (after.vcc >> n & 1 != 0) {
+                let inputs: Vec<String> = (1..=7).map(|k| format!("{:x}", lane.u(k))).collect();
+                let inputs = inputs.join(" ");
+                return Err(format!("lane {n}: got {}; v1..7 {inputs}", !want));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Computes a scalar result, and SCC if it changes.
+type Scalar<T> = Box<dyn Fn(&State) -> (T, Option<bool>)>;
+
+/// s24 becomes the first, SCC the second (if it changes).
+pub fn s(asm: &'static str, f: impl Fn(&State) -> (u32, Option<bool>) + 'static) -> Case {
+    s_of(asm, Box::new(f))
+}
+
+fn s_of(asm: &'static str, f: Scalar<u32>) -> Case {
+    case(asm, move |before, after| {
+        let (value, scc) = f(before);
+        let scc = scc.unwrap_or(after.scc);
+        if (after.s[24], after.scc) != (value, scc) {
+            return Err(format!(
+                "got {:x} scc {}, expected {value:x} scc {scc}; s16 {:x} s17 {:x} s24 {:x}",
+                after.s[24], after.scc, before.s[16], before.s[17], before.s[24]
+            ));
+        }
+        Ok(())
+    })
+}
+
+/// s[24:25] becomes the first, SCC the second (if it changes).
+pub fn s64(asm: &'static str, f: impl Fn(&State) -> (u64, Option<bool>) + 'static) -> Case {
+    s64_of(asm, Box::new(f))
+}
+
+fn s64_of(asm: &'static str, f: Scalar<u64>) -> Case {
+    case(asm, move |before, after| {
+        let (value, scc) = f(before);
+        let scc = scc.unwrap_or(after.scc);
+        let (got, a, b) = (after.s64(24), before.s64(16), before.s64(18));
+        if (got, after.scc) != (value, scc) {
+            return Err(format!(
+                "got {got:x} scc {}, expected {value:x} scc {scc}; s[16:17] {a:x} s[18:19] {b:x}",
+                after.scc
+            ));
+        }
+        Ok(())
+    })
+}
+
+/// Runs a table: each case on several register fills. Panics with a list of what is wrong.
+pub fn check(fills: &[Fill], cases: &[Case]) {
+    check_with(fills, 0, cases);
+}
+
+/// As [`check`], with more bits of rsrc1 set.
+pub fn check_with(fills: &[Fill], rsrc1: u32, cases: &[Case]) {
+    let bench = Bench::new(cases.iter().map(|case| case.asm));
+    assert_eq!(bench.cases.len(), cases.len(), "every case assembled");
+    let mut wrong = Vec::new();
+    for (n, case) in cases.iter().enumerate() {
+        for (seed, &fill) in fills.iter().enumerate() {
+            let before = state(1000 * seed as u64 + n as u64, fill);
+            let result = match bench.run(n, &before, rsrc1) {
+                Ok(after) => (case.check)(&before, &after),
+                Err(stop) => Err(stop.to_string()),
+            };
+            if let Err(text) = result {
+                wrong.push(format!("{}: {text}", case.asm));
+                break;
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} wrong:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
+}

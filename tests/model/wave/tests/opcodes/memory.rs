@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! GLOBAL, FLAT, SCRATCH and MUBUF. s[12:13] points to memory that the case may use.
+
+use crate::common::bench::{case, check, q, state, w, Bench, Case, Fill, Lane, PRIVATE, SPACE};
+use gpu_wave::{Fault, FaultKind, Stop};
+
+const FILLS: [Fill; 2] = [Fill::Bits; 2];
+
+/// v12: offset of the lane's own 16 bytes; v[8:9]: address of it; v[6:7]: the same as flat LDS.
+const OWN: &str = "v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n \
+                   v_lshlrev_b32 v12, 4, v12\n v_mov_b32 v9, s13\n \
+                   v_add_co_u32 v8, vcc, s12, v12\n v_addc_co_u32 v9, vcc, 0, v9, vcc\n";
+
+fn own(text: &str) -> &'static str {
+    format!("{OWN} {text}\n s_waitcnt vmcnt(0) lgkmcnt(0)").leak()
+}
+
+fn byte(l: &Lane<'_>, at: usize) -> u32 {
+    u32::from(l.state.space[16 * l.lane + at])
+}
+
+fn dword(l: &Lane<'_>, at: usize) -> u32 {
+    (0..4).fold(0, |v, n| v | byte(l, at + n) << (8 * n))
+}
+
+fn short(l: &Lane<'_>, at: usize) -> u32 {
+    byte(l, at) | byte(l, at + 1) << 8
+}
+
+#[test]
+fn loads() {
+    check(&FILLS, &[
+        w(own("global_load_ubyte v10, v12, s[12:13] offset:1"), |l| byte(&l, 1)),
+        w(own("global_load_sbyte v10, v12, s[12:13] offset:1"), |l| byte(&l, 1) as i8 as u32),
+        w(own("global_load_ushort v10, v12, s[12:13] offset:2"), |l| short(&l, 2)),
+        w(own("global_load_sshort v10, v12, s[12:13] offset:2"), |l| short(&l, 2) as i16 as u32),
+        w(own("global_load_dword v10, v12, s[12:13]"), |l| dword(&l, 0)),
+        w(own("global_load_dword v10, v[8:9], off offset:4"), |l| dword(&l, 4)),
+        w(own("v_add_u32 v12, 64, v12\n global_load_dword v10, v12, s[12:13] offset:-64"), |l| dword(&l, 0)),
+        q(own("global_load_dwordx2 v[10:11], v12, s[12:13] offset:8"), |l| {
+            u64::from(dword(&l, 8)) | u64::from(dword(&l, 12)) << 32
+        }),
+        q(own("global_load_dwordx3 v[2:4], v12, s[12:13] offset:4\n s_waitcnt vmcnt(0)\n v_mov_b32 v10, v2\n v_mov_b32 v11, v4"), |l| {
+            u64::from(dword(&l, 4)) | u64::from(dword(&l, 12)) << 32
+        }),
+        q(own("global_load_dwordx4 v[2:5], v12, s[12:13]\n s_waitcnt vmcnt(0)\n v_mov_b32 v10, v3\n v_mov_b32 v11, v5"), |l| {
+            u64::from(dword(&l, 4)) | u64::from(dword(&l, 12)) << 32
+        }),
+        // With SRAM ECC a d16 load writes the whole register.
+        w(own("global_load_short_d16 v10, v12, s[12:13]"), |l| short(&l, 0)),
+        w(own("global_load_short_d16_hi v10, v12, s[12:13]"), |l| short(&l, 0) << 16),
+        w(own("global_load_ubyte_d16 v10, v12, s[12:13]"), |l| byte(&l, 0)),
+        w(own("global_load_sbyte_d16_hi v10, v12, s[12:13]"), |l| (byte(&l, 0) as i8 as u32) << 16),
+        w(own("flat_load_dword v10, v[8:9] offset:8"), |l| dword(&l, 8)),
+        w(own("flat_load_ubyte v10, v[8:9] offset:3"), |l| byte(&l, 3)),
+        w(own("s_mov_b64 exec, s[18:19]\n global_load_dword v10, v12, s[12:13]"), |l| dword(&l, 0)),
+        w(own("global_load_dword a1, v12, s[12:13]\n s_waitcnt vmcnt(0)\n v_accvgpr_read_b32 v10, a1"), |l| dword(&l, 0)),
+        // Consecutive, equal and reversed addresses.
+        w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v12, 2, v12\n global_load_dword v10, v12, s[12:13]\n s_waitcnt vmcnt(0)", |l| {
+            (0..4).fold(0, |v, n| v | u32::from(l.state.space[4 * l.lane + n]) << (8 * n))
+        }),
+        w("v_mov_b32 v12, 20\n global_load_dword v10, v12, s[12:13]\n s_waitcnt vmcnt(0)", |l| {
+            (0..4).fold(0, |v, n| v | u32::from(l.state.space[20 + n]) << (8 * n))
+        }),
+        w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_sub_u32 v12, 63, v12\n v_lshlrev_b32 v12, 2, v12\n global_load_dword v10, v12, s[12:13]\n s_waitcnt vmcnt(0)", |l| {
+            (0..4).fold(0, |v, n| v | u32::from(l.state.space[4 * (63 - l.lane) + n]) << (8 * n))
+        }),
+    ]);
+}
+
+/// Memory after stores: `f` gives the bytes that each lane puts at its own place.
+fn stores(text: &str, f: impl Fn(Lane<'_>) -> (usize, Vec<u8>) + 'static) -> Case {
+    case(own(text), move |before, after| {
+        let mut want = before.space.clone();
+        for n in 0..64 {
+            if after.exec >> n & 1 != 0 {
+                let (at, bytes) = f(before.lane(n));
+                want[16 * n + at..][..bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        match (0..want.len()).find(|&n| want[n] != after.space[n]) {
+            None => Ok(()),
+            Some(n) => Err(format!("byte {n}: {:x}, not {:x}", after.space[n], want[n])),
+        }
+    })
+}
+
+fn words(l: &Lane<'_>, regs: std::ops::Range<usize>) -> Vec<u8> {
+    regs.flat_map(|n| l.u(n).to_le_bytes()).collect()
+}
+
+#[test]
+fn stores_of_every_width() {
+    check(
+        &FILLS,
+        &[
+            stores("global_store_byte v12, v1, s[12:13] offset:1", |l| {
+                (1, vec![l.u(1) as u8])
+            }),
+            stores("global_store_byte_d16_hi v12, v1, s[12:13]", |l| {
+                (0, vec![l.hi(1) as u8])
+            }),
+            stores("global_store_short v12, v1, s[12:13] offset:2", |l| {
+                (2, words(&l, 1..2)[..2].to_vec())
+            }),
+            stores("global_store_short_d16_hi v12, v1, s[12:13]", |l| {
+                (0, words(&l, 1..2)[2..].to_vec())
+            }),
+            stores("global_store_dword v12, v1, s[12:13]", |l| {
+                (0, words(&l, 1..2))
+            }),
+            stores("global_store_dword v[8:9], v1, off offset:4", |l| {
+                (4, words(&l, 1..2))
+            }),
+            stores("global_store_dwordx2 v12, v[2:3], s[12:13] offset:8", |l| {
+                (8, words(&l, 2..4))
+            }),
+            stores("global_store_dwordx3 v12, v[2:4], s[12:13]", |l| {
+                (0, words(&l, 2..5))
+            }),
+            stores("global_store_dwordx4 v12, v[2:5], s[12:13]", |l| {
+                (0, words(&l, 2..6))
+            }),
+            stores("flat_store_dword v[8:9], v1 offset:8", |l| {
+                (8, words(&l, 1..2))
+            }),
+            stores("flat_store_byte v[8:9], v1", |l| (0, vec![l.u(1) as u8])),
+            stores(
+                "s_mov_b64 exec, s[18:19]\n global_store_dword v12, v1, s[12:13]",
+                |l| (0, words(&l, 1..2)),
+            ),
+            stores(
+                "v_accvgpr_write_b32 a5, v1\n global_store_dword v12, a5, s[12:13]",
+                |l| (0, words(&l, 1..2)),
+            ),
+        ],
+    );
+}
+
+/// A global atomic with return; the new value of the cell is `f`.
+fn rmw(text: &'static str, bytes: usize, f: impl Fn(Lane<'_>, u64) -> u64 + 'static) -> Case {
+    case(own(text), move |before, after| {
+        for n in 0..64 {
+            let l = before.lane(n);
+            let load = |space: &[u8]| {
+                space[16 * n..16 * n + bytes]
+                    .iter()
+                    .rev()
+                    .fold(0, |v, &b| v << 8 | u64::from(b))
+            };
+            let (old, new) = (load(&before.space), load(&after.space));
+            let want = f(l, old) & (u64::MAX >> (64 - 8 * bytes));
+            let got = u64::from(after.v[10][n]) | u64::from(after.v[11][n]) << 32;
+            let returned = got & (u64::MAX >> (64 - 8 * bytes));
+            let float = text.contains("_f") || text.contains("_pk");
+            if (new != want && !float) || (returned != old && text.contains("sc0")) {
+                return Err(format!(
+                    "lane {n}: {old:x} -> {new:x} {returned:x}, expected {want:x}"
+                ));
+            }
+            let nan = |v: u64| {
+                if bytes == 4 {
+                    f32::from_bits(v as u32).is_nan()
+                } else {
+                    f64::from_bits(v).is_nan()
+                }
+            };
+            if float && new != want && !(nan(new) && nan(want)) {
+                return Err(format!("lane {n}: {old:x} -> {new:x}, expected {want:x}"));
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn atomics() {
+    let s = |v: u64| i64::from(v as u32 as i32);
+    let d = |l: &Lane<'_>| u64::from(l.u(1));
+    check(&FILLS, &[
+        rmw("global_atomic_swap v10, v12, v1, s[12:13] sc0", 4, move |l, _| d(&l)),
+        rmw("global_atomic_add v10, v12, v1, s[12:13] sc0", 4, move |l, o| o + d(&l)),
+        rmw("global_atomic_add v12, v1, s[12:13]", 4, move |l, o| o + d(&l)),
+        rmw("global_atomic_sub v10, v12, v1, s[12:13] sc0", 4, move |l, o| o.wrapping_sub(d(&l))),
+        rmw("global_atomic_smin v10, v12, v1, s[12:13] sc0", 4, move |l, o| s(o).min(s(d(&l))) as u64),
+        rmw("global_atomic_umin v10, v12, v1, s[12:13] sc0", 4, move |l, o| o.min(d(&l))),
+        rmw("global_atomic_smax v10, v12, v1, s[12:13] sc0", 4, move |l, o| s(o).max(s(d(&l))) as u64),
+        rmw("global_atomic_umax v10, v12, v1, s[12:13] sc0", 4, move |l, o| o.max(d(&l))),
+        rmw("global_atomic_and v10, v12, v1, s[12:13] sc0", 4, move |l, o| o & d(&l)),
+        rmw("global_atomic_or v10, v12, v1, s[12:13] sc0", 4, move |l, o| o | d(&l)),
+        rmw("global_atomic_xor v10, v12, v1, s[12:13] sc0", 4, move |l, o| o ^ d(&l)),
+        rmw("global_atomic_inc v10, v12, v1, s[12:13] sc0", 4, move |l, o| if o >= d(&l) { 0 } else { o + 1 }),
+        rmw("global_atomic_dec v10, v12, v1, s[12:13] sc0", 4, move |l, o| {
+            if o == 0 || o > d(&l) { d(&l) } else { o - 1 }
+        }),
+        rmw("global_load_dword v3, v12, s[12:13]\n s_waitcnt vmcnt(0)\n v_mov_b32 v2, v1\n global_atomic_cmpswap v10, v12, v[2:3], s[12:13] sc0", 4, move |l, _| d(&l)),
+        rmw("global_atomic_cmpswap v10, v12, v[2:3], s[12:13] sc0", 4, |l, o| {
+            if o == u64::from(l.u(3)) { l.u(2).into() } else { o }
+        }),
+        rmw("global_atomic_add_f32 v10, v12, v1, s[12:13] sc0", 4, |l, o| {
+            (f32::from_bits(o as u32) + l.f(1)).to_bits().into()
+        }),
+        rmw("global_atomic_add_f64 v[10:11], v12, v[2:3], s[12:13] sc0", 8, |l, o| (f64::from_bits(o) + l.d(2)).to_bits()),
+        rmw("global_atomic_add_x2 v[10:11], v12, v[2:3], s[12:13] sc0", 8, |l, o| o.wrapping_add(l.q(2))),
+        rmw("global_atomic_swap_x2 v[10:11], v12, v[2:3], s[12:13] sc0", 8, |l, _| l.q(2)),
+        rmw("global_atomic_smax_x2 v[10:11], v12, v[2:3], s[12:13] sc0", 8, |l, o| (o as i64).max(l.q(2) as i64) as u64),
+        rmw("global_atomic_umin_x2 v[10:11], v12, v[2:3], s[12:13] sc0", 8, |l, o| o.min(l.q(2))),
+        rmw("global_atomic_cmpswap_x2 v[10:11], v12, v[2:5], s[12:13] sc0", 8, |l, o| if o == l.q(4) { l.q(2) } else { o }),
+        rmw("flat_atomic_add v10, v[8:9], v1 sc0", 4, move |l, o| o + d(&l)),
+        rmw("flat_atomic_or_x2 v[10:11], v[8:9], v[2:3] sc0", 8, |l, o| o | l.q(2)),
+    ]);
+}
+
+#[test]
+fn scratch() {
+    let slot = |text: &str| own(text);
+    check(&FILLS, &[
+        w(slot("scratch_store_dword off, v1, off offset:8\n scratch_load_dword v10, off, off offset:8"), |l| l.u(1)),
+        w(slot("s_movk_i32 s20, 16\n scratch_store_dword off, v1, s20 offset:4\n v_mov_b32 v12, 20\n scratch_load_dword v10, v12, off"), |l| l.u(1)),
+        w(slot("v_and_b32 v12, 0x70, v12\n s_movk_i32 s20, 16\n scratch_store_dword v12, v1, s20\n scratch_load_dword v10, v12, off offset:16"), |l| l.u(1)),
+        q(slot("scratch_store_dwordx4 off, v[2:5], off offset:16\n scratch_load_dwordx2 v[10:11], off, off offset:24"), |l| l.q(4)),
+        q(slot("scratch_store_dwordx3 off, v[2:4], off offset:16\n scratch_load_dwordx2 v[10:11], off, off offset:20"), |l| l.q(3)),
+        w(slot("scratch_store_dword off, v1, off\n scratch_store_byte off, v2, off offset:2\n scratch_store_short off, v3, off\n scratch_load_dword v10, off, off"), |l| {
+            l.u(1) & 0xff00_0000 | (l.u(2) & 0xff) << 16 | l.lo(3)
+        }),
+        w(slot("scratch_store_dword off, v1, off\n scratch_load_sbyte v10, off, off offset:3"), |l| (l.i(1) >> 24) as u32),
+        w(slot("scratch_store_dword off, v1, off\n scratch_load_ushort v10, off, off offset:2"), |l| l.hi(1)),
+        q(slot("scratch_store_dwordx2 off, v[2:3], off offset:3\n scratch_load_dwordx2 v[10:11], off, off offset:3"), |l| l.q(2)),
+        // Through the flat window.
+        w(slot("scratch_store_dword off, v1, off offset:12\n s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_load_dword v10, v[8:9]"), |l| l.u(1)),
+        w(slot("s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_store_dword v[8:9], v1\n scratch_load_dword v10, off, off offset:12"), |l| l.u(1)),
+    ]);
+}
+
+#[test]
+fn flat_lds() {
+    let lds = "s_mov_b64 s[20:21], src_shared_base\n v_mov_b32 v8, v12\n v_mov_b32 v9, s21\n";
+    let asm = |text: &str| own(&format!("{lds} {text}"));
+    check(&FILLS, &[
+        w(asm("flat_store_dword v[8:9], v1\n s_waitcnt vmcnt(0) lgkmcnt(0)\n ds_read_b32 v10, v12"), |l| l.u(1)),
+        w(asm("ds_write_b32 v12, v1\n s_waitcnt lgkmcnt(0)\n flat_load_ushort v10, v[8:9] offset:2"), |l| l.hi(1)),
+        w(asm("ds_write_b32 v12, v1\n s_waitcnt lgkmcnt(0)\n flat_atomic_add v[8:9], v2\n s_waitcnt lgkmcnt(0)\n ds_read_b32 v10, v12"), |l| l.u(1).wrapping_add(l.u(2))),
+        w(asm("ds_write_b32 v12, v1\n s_waitcnt lgkmcnt(0)\n v_mov_b32 v3, v1\n flat_atomic_cmpswap v[8:9], v[2:3]\n s_waitcnt lgkmcnt(0)\n ds_read_b32 v10, v12"), |l| l.u(2)),
+    ]);
+}
+
+#[test]
+fn loads_into_the_lds() {
+    check(&FILLS, &[
+        w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v11, 4, v12\n v_lshlrev_b32 v12, 2, v12\n s_movk_i32 m0, 0x200\n global_load_lds_dword v11, s[12:13]\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v12 offset:0x200\n s_waitcnt lgkmcnt(0)", |l| dword(&l, 0)),
+        w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v11, 4, v12\n v_lshlrev_b32 v12, 2, v12\n s_movk_i32 m0, 0x200\n global_load_lds_ubyte v11, s[12:13]\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v12 offset:0x200\n s_waitcnt lgkmcnt(0)", |l| byte(&l, 0)),
+    ]);
+}
+
+/// s[20:23] describes a raw buffer of 512 bytes.
+const RAW: &str = "s_mov_b32 s20, s12\n s_mov_b32 s21, s13\n s_movk_i32 s22, 0x200\n \
+                   s_mov_b32 s23, 0x20000\n";
+/// The same with a stride of 16 and 20 records.
+const STRIDE: &str = "s_mov_b32 s20, s12\n s_or_b32 s21, s13, 0x100000\n s_movk_i32 s22, 20\n \
+                      s_mov_b32 s23, 0x20000\n";
+
+fn buffer(resource: &str, text: &str) -> &'static str {
+    own(&format!("{resource} v_lshrrev_b32 v13, 4, v12\n {text}"))
+}
+
+#[test]
+fn buffers() {
+    let inside = |l: &Lane<'_>| l.lane < 32;
+    check(
+        &FILLS,
+        &[
+            w(
+                buffer(RAW, "buffer_load_dword v10, v12, s[20:23], 0 offen"),
+                move |l| {
+                    if inside(&l) {
+                        dword(&l, 0)
+                    } else {
+                        0
+                    }
+                },
+            ),
+            w(
+                buffer(
+                    RAW,
+                    "s_movk_i32 s19, 4\n buffer_load_dword v10, v12, s[20:23], s19 offen offset:4",
+                ),
+                move |l| {
+                    if inside(&l) {
+                        dword(&l, 8)
+                    } else {
+                        0
+                    }
+                },
+            ),
+            w(
+                buffer(
+                    RAW,
+                    "buffer_load_ubyte v10, v12, s[20:23], 0 offen offset:3",
+                ),
+                move |l| {
+                    if inside(&l) {
+                        byte(&l, 3)
+                    } else {
+                        0
+                    }
+                },
+            ),
+            w(
+                buffer(RAW, "buffer_load_dword v10, off, s[20:23], 0 offset:16"),
+                |l| (0..4).fold(0, |v, n| v | u32::from(l.state.space[16 + n]) << (8 * n)),
+            ),
+            q(
+                buffer(RAW, "buffer_load_dwordx2 v[10:11], v12, s[20:23], 0 offen"),
+                move |l| {
+                    if inside(&l) {
+                        u64::from(dword(&l, 0)) | u64::from(dword(&l, 4)) << 32
+                    } else {
+                        0
+                    }
+                },
+            ),
+            w(
+                buffer(
+                    STRIDE,
+                    "buffer_load_dword v10, v13, s[20:23], 0 idxen offset:8",
+                ),
+                |l| {
+                    if l.lane < 20 {
+                        dword(&l, 8)
+                    } else {
+                        0
+                    }
+                },
+            ),
+            case(
+                buffer(RAW, "buffer_store_dword v1, v12, s[20:23], 0 offen"),
+                |before, after| {
+                    let mut want = before.space.clone();
+                    for n in 0..32 {
+                        want[16 * n..16 * n + 4].copy_from_slice(&before.v[1][n].to_le_bytes());
+                    }
+                    if after.space == want {
+                        Ok(())
+                    } else {
+                        Err("memory differs".into())
+                    }
+                },
+            ),
+            case(
+                buffer(RAW, "buffer_atomic_add v1, v12, s[20:23], 0 offen"),
+                |before, after| {
+                    let mut want = before.space.clone();
+                    for n in 0..32 {
+                        let sum = dword(&before.lane(n), 0).wrapping_add(before.v[1][n]);
+                        want[16 * n..16 * n + 4].copy_from_slice(&sum.to_le_bytes());
+                    }
+                    if after.space == want {
+                        Ok(())
+                    } else {
+                        Err("memory differs".into())
+                    }
+                },
+            ),
+            w("buffer_wbl2 sc1\n buffer_inv sc1\n v_mov_b32 v10, 3", |_| 3),
+        ],
+    );
+}
+
+fn stops(asm: &str) -> Stop {
+    let bench = Bench::new([asm].into_iter());
+    bench
+        .run(0, &state(1, Fill::Bits), 0)
+        .err()
+        .unwrap_or_else(|| panic!("{asm}: no stop"))
+}
+
+#[test]
+fn faults() {
+    let far = SPACE - 0x1000_0000;
+    let load = |op: &str| {
+        stops(&format!(
+            "v_mov_b32 v8, {:#x}\n v_mov_b32 v9, {:#x}\n {op}",
+            far as u32,
+            far >> 32
+        ))
+    };
+    let expected = Fault {
+        va: far,
+        kind: FaultKind::NotPresent,
+    };
+    for (op, is_write) in [
+        ("global_load_dword v10, v[8:9], off", false),
+        ("flat_load_dwordx4 v[2:5], v[8:9]", false),
+        ("global_store_dword v[8:9], v1, off", true),
+        ("global_atomic_add v[8:9], v1, off", true),
+    ] {
+        match load(op) {
+            Stop::Fault { fault, write, .. } => assert_eq!((fault, write), (expected, is_write)),
+            other => panic!("{op}: {other}"),
+        }
+    }
+    let misaligned = "v_mov_b32 v12, 2\n global_atomic_add v12, v1, s[12:13]";
+    match stops(misaligned) {
+        Stop::Fault { fault, .. } => assert_eq!(fault.kind, FaultKind::Misaligned),
+        other => panic!("{other}"),
+    }
+    let scratch = format!("v_mov_b32 v12, {PRIVATE}\n scratch_load_dword v10, v12, off");
+    assert!(matches!(stops(&scratch), Stop::Violation { .. }));
+    assert!(matches!(
+        stops("s_load_dword s20, s[12:13], 0x2"),
+        Stop::Violation { .. }
+    ));
+    assert!(matches!(stops("s_trap 3"), Stop::Trap { id: 3, .. }));
+    assert!(matches!(stops("s_sethalt 1"), Stop::Halted { .. }));
+    assert!(matches!(stops("v_mov_b32 v48, 0"), Stop::Violation { .. }));
+    assert!(matches!(stops("s_mov_b32 s50, 0"), Stop::Violation { .. }));
+    assert!(matches!(
+        stops("v_accvgpr_write_b32 a16, 0"),
+        Stop::Violation { .. }
+    ));
+    assert!(matches!(
+        stops("s_mov_b32 flat_scratch_lo, 0"),
+        Stop::Violation { .. }
+    ));
+    assert!(matches!(
+        stops("s_mov_b32 s20, ttmp3"),
+        Stop::Violation { .. }
+    ));
+    match stops(".long 0xbf9f0000") {
+        Stop::IllegalInstruction { words, text, .. } => {
+            assert_eq!(words, [0xbf9f_0000, 0]);
+            assert!(text.contains("SOPP opcode 0x1f"), "{text}");
+        }
+        other => panic!("{other}"),
+    }
+}

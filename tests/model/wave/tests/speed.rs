@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! How fast it is: `cargo test --release -p gpu_wave --test speed -- --ignored --nocapture`.
+
+mod common;
+
+use common::place::{CODE, KERNARG};
+use common::{elf, llvm, Args, Recorder};
+use gpu_wave::abi::{KernelDescriptor, Launch};
+use gpu_wave::{Fault, Memory, Workgroup};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+/// Memory of dwords without a lock, as a model with mapped memory has it.
+struct Flat(Vec<AtomicU32>);
+
+impl Flat {
+    fn cell(&self, va: u64) -> &AtomicU32 {
+        &self.0[((va - CODE) / 4) as usize]
+    }
+}
+
+impl Memory for Flat {
+    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        let first = ((va - CODE) / 4) as usize;
+        for (to, from) in buf.chunks_exact_mut(4).zip(&self.0[first..]) {
+            to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
+        let first = ((va - CODE) / 4) as usize;
+        for (from, to) in data.chunks_exact(4).zip(&self.0[first..]) {
+            to.store(
+                u32::from_le_bytes(from.try_into().unwrap()),
+                Ordering::Relaxed,
+            );
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.read(va, buf)
+    }
+
+    fn atomic(&self, va: u64, _: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+        let cell = self.cell(va);
+        let old = cell.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |v| {
+            Some(f(v.into()) as u32)
+        });
+        Ok(old.expect("always some").into())
+    }
+}
+
+/// Runs `name` over `items` work-items; prints time for each wave instruction.
+fn measure(source: &str, name: &str, items: u32, args: &Args) {
+    let image = llvm::compile("speed", source, &["-O3"]);
+    let ram = common::Ram::new(CODE, 0x4_0000);
+    let object = elf::Object::load(&image, CODE, &ram);
+    let mut bytes = vec![0; 0x4_0000];
+    ram.read(CODE, &mut bytes).unwrap();
+    let memory = Flat((0..0x100_0000).map(AtomicU32::new).collect());
+    memory.write(CODE, &bytes).unwrap();
+    memory.write(KERNARG, &args.bytes).unwrap();
+    let kernel_object = object.symbol(&format!("{name}.kd"));
+    let mut kd = [0; 64];
+    memory.read(kernel_object, &mut kd).unwrap();
+    let kd = KernelDescriptor::parse(&kd).unwrap();
+    let launch = Launch {
+        kernel_object,
+        grid: [items, 1, 1],
+        workgroup: [256, 1, 1],
+        group_segment_size: kd.group_segment_fixed_size,
+        kernarg: KERNARG,
+        ..Launch::default()
+    };
+    let dispatch = launch.dispatch(&kd, &memory).unwrap();
+    let host = Recorder::default();
+    let start = Instant::now();
+    let mut executed = 0;
+    for x in 0..dispatch.workgroups()[0] {
+        let mut workgroup = Workgroup::new(&dispatch, [x, 0, 0]).unwrap();
+        workgroup.run(&memory, &host).unwrap();
+        executed += workgroup.executed();
+    }
+    let time = start.elapsed();
+    println!(
+        "{name}: {} waves, {executed} wave instructions in {time:?}: {:.1} ns each",
+        items / 64,
+        time.as_nanos() as f64 / executed as f64
+    );
+}
+
+const SOURCE: &str = include_str!("kernels/basic.cl");
+
+#[test]
+#[ignore = "a measurement"]
+fn vector_add_of_the_demo() {
+    let at = |n: u64| CODE + 0x20_0000 + n * 0x40_0000;
+    let args = Args::new().u64(at(0)).u64(at(1)).u64(at(2));
+    measure(SOURCE, "vadd", 1 << 20, &args);
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn reduction() {
+    let args = Args::new().u64(CODE + 0x20_0000).u64(CODE + 0x300_0000);
+    measure(SOURCE, "reduce", 1 << 20 >> 2, &args);
+}
