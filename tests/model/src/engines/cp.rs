@@ -9,25 +9,32 @@
 //! | module | is responsible for |
 //! |---|---|
 //! | [`regs`] | register banks |
-//! | [`queue`], [`save`] | a queue on the hardware; MQDs, preempted work |
-//! | [`engine`] | the thread: messages, turns, doorbells |
-//! | [`pm4`], [`exec`] | dword packets |
-//! | [`sched`] | KIQ and HIQ packets, runlists, time slices |
+//! | [`queue`], [`pointers`] | a queue on the hardware; its pointers and doorbell |
+//! | [`lifecycle`], [`save`] | a queue's start and end; MQDs, preempted work |
+//! | [`engine`] | the thread: messages, turns |
+//! | [`pm4`], [`exec`], [`atomic`], [`compute`] | dword packets; grids that they start |
+//! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, time slices |
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
 
 pub mod aql;
+pub mod atomic;
+pub mod compute;
 pub mod dispatch;
 pub mod engine;
 pub mod env;
 pub mod exec;
+pub mod lifecycle;
 pub mod pm4;
+pub mod pointers;
 pub mod queue;
 pub mod regs;
+pub mod runlist;
 pub mod save;
 pub mod sched;
 pub mod shader;
 pub mod signal;
+pub mod unmap;
 
 #[cfg(test)]
 mod testing;

@@ -4,14 +4,11 @@
 
 use std::time::Duration;
 
-use gpu_wave::{Apertures, Dispatch};
 use rkfd_abi::bits::DwField;
 use rkfd_abi::ih::{client, node, source};
 use rkfd_abi::pm4::{self, op};
-use rkfd_abi::regs::gc_9_4_3 as gc;
-use rkfd_abi::regs::Reg;
 
-use super::dispatch::{Job, Progress};
+use super::atomic;
 use super::engine::{Engine, Outcome};
 use super::pm4::{Packet, Stream};
 use super::queue::{Class, Pm4, Queue, Work};
@@ -31,17 +28,10 @@ pub mod ec {
 }
 
 /// First and last dword address of the `COMPUTE_*` registers, which belong to the queue.
-const COMPUTE: std::ops::Range<u32> = 0x2e00..0x2e80;
-/// The GC block's segment 0, in dwords: packets name registers by absolute address.
-const GC_SEGMENT0: u32 = 0x2000;
-
-fn compute(pm4: &Pm4, reg: Reg) -> u32 {
-    let at = (GC_SEGMENT0 + reg.off - COMPUTE.start) as usize;
-    pm4.compute.get(at).copied().unwrap_or(0)
-}
+pub const COMPUTE: std::ops::Range<u32> = 0x2e00..0x2e80;
 
 /// The PM4 state of a queue that is fetched as PM4.
-fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
+pub fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
     match &mut queue.work {
         Work::Pm4(pm4) => Some(pm4),
         Work::Aql(aql) => Some(&mut aql.pm4),
@@ -470,7 +460,7 @@ impl Engine<'_> {
             p.join(am::SRC_DATA_LO, am::SRC_DATA_HI),
             p.join(am::CMP_DATA_LO, am::CMP_DATA_HI),
         );
-        let Some((size, operation)) = atomic_operation(code) else {
+        let Some((size, operation)) = atomic::operation(code) else {
             return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "ATOMIC_MEM operation"));
         };
         let va = p.join(am::ADDR_LO, am::ADDR_HI);
@@ -492,179 +482,4 @@ impl Engine<'_> {
         }
         Ok(Outcome::Next)
     }
-
-    /// Starts a grid from the `COMPUTE_*` registers.
-    fn dispatch_direct(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
-        use pm4::dispatch_direct as dd;
-        self.check(queue, p, &dd::PACKET, dd::FIELDS);
-        let apertures = self.apertures(queue.config.vmid);
-        let Some(state) = pm4_state(queue) else {
-            return Outcome::Bad(ec::PACKET_UNSUPPORTED, "dispatch");
-        };
-        let initiator = p.get(dd::DISPATCH_INITIATOR);
-        let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
-        let dispatch = match direct(state, dim, initiator, apertures) {
-            Ok(dispatch) => dispatch,
-            Err(text) => {
-                strict!(self.env.strict(), "cp", "queue {}: {text}", queue.slot);
-                return Outcome::Bad(ec::PACKET_UNSUPPORTED, "DISPATCH_DIRECT");
-            }
-        };
-        if dispatch.grid.contains(&0) {
-            return Outcome::Next;
-        }
-        let job = Job::new(self.new_job_id(), dispatch);
-        event!(
-            self.env.trace(),
-            "cp",
-            "dispatch_begin",
-            "queue={} job={} workgroups={}",
-            queue.slot,
-            job.id,
-            job.total
-        );
-        let vmid = queue.config.vmid;
-        if let Some(state) = pm4_state(queue) {
-            state.jobs.push_back(job.clone());
-        }
-        self.pool.submit(&job, vmid);
-        Outcome::Next
-    }
-
-    /// Takes finished dispatches of PM4 packets off the list.
-    pub(super) fn reap_pm4(&mut self, queue: &mut Queue) {
-        loop {
-            let job = match pm4_state(queue).and_then(|s| s.jobs.front().cloned()) {
-                Some(job) => job,
-                None => return,
-            };
-            match job.progress() {
-                Progress::Going => return,
-                Progress::Done => {
-                    event!(
-                        self.env.trace(),
-                        "cp",
-                        "dispatch_end",
-                        "queue={} job={}",
-                        queue.slot,
-                        job.id
-                    );
-                    if let Some(state) = pm4_state(queue) {
-                        state.jobs.pop_front();
-                    }
-                }
-                Progress::Failed(stop) => {
-                    self.shader_failed(queue, &job, &stop);
-                    return;
-                }
-            }
-        }
-    }
-}
-
-// `Dispatch` has a field that only its crate can fill.
-#[allow(clippy::field_reassign_with_default)]
-fn direct(
-    state: &Pm4,
-    dim: [u32; 3],
-    initiator: u32,
-    apertures: Apertures,
-) -> Result<Dispatch, String> {
-    if !gc::COMPUTE_DISPATCH_INITIATOR__COMPUTE_SHADER_EN.is_set(initiator) {
-        return Err(format!(
-            "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN"
-        ));
-    }
-    let reg = |r| compute(state, r);
-    let size = [
-        gc::regCOMPUTE_NUM_THREAD_X,
-        gc::regCOMPUTE_NUM_THREAD_Y,
-        gc::regCOMPUTE_NUM_THREAD_Z,
-    ]
-    .map(|r| reg(r) & 0xffff);
-    let start = [
-        gc::regCOMPUTE_START_X,
-        gc::regCOMPUTE_START_Y,
-        gc::regCOMPUTE_START_Z,
-    ]
-    .map(reg);
-    if start != [0; 3] {
-        return Err(format!("COMPUTE_START {start:?} is not modelled"));
-    }
-    let items = size.iter().map(|&n| u64::from(n)).product::<u64>();
-    if items == 0 || items > 1024 {
-        return Err(format!("workgroup of {size:?} work-items"));
-    }
-    let rsrc2 = reg(gc::regCOMPUTE_PGM_RSRC2);
-    if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
-        return Err("scratch of a PM4 dispatch is not modelled".into());
-    }
-    let mut grid = dim;
-    if !gc::COMPUTE_DISPATCH_INITIATOR__USE_THREAD_DIMENSIONS.is_set(initiator) {
-        for (g, s) in grid.iter_mut().zip(size) {
-            *g = g
-                .checked_mul(s)
-                .ok_or_else(|| format!("{dim:?} workgroups of {size:?}"))?;
-        }
-    }
-    let entry = u64::from(reg(gc::regCOMPUTE_PGM_LO)) << 8
-        | u64::from(reg(gc::regCOMPUTE_PGM_HI) & 0xff) << 40;
-    let user = (0..gc::COMPUTE_PGM_RSRC2__USER_SGPR.get(rsrc2))
-        .map(|n| reg(gc::regCOMPUTE_USER_DATA_0.at(n)));
-    let mut dispatch = Dispatch::default();
-    dispatch.grid = grid;
-    dispatch.workgroup = size.map(|n| n as u16);
-    dispatch.entry = entry;
-    dispatch.rsrc1 = reg(gc::regCOMPUTE_PGM_RSRC1);
-    dispatch.rsrc2 = rsrc2;
-    dispatch.rsrc3 = reg(gc::regCOMPUTE_PGM_RSRC3);
-    dispatch.user_sgprs = user.collect();
-    dispatch.lds_bytes = gc::COMPUTE_PGM_RSRC2__LDS_SIZE.get(rsrc2) * 512;
-    dispatch.apertures = apertures;
-    Ok(dispatch)
-}
-
-type Operation = fn(u64, u64, u64) -> u64;
-
-/// `TC_OP_ATOMIC_*` of `vega10_enum.h`: operand size and operation (old, source, compare).
-fn atomic_operation(code: u32) -> Option<(u8, Operation)> {
-    // Bit 5: 64 bits.
-    let wide = code & 0x20 != 0;
-    fn smin32(a: u64, b: u64, _: u64) -> u64 {
-        (a as i32).min(b as i32) as u32 as u64
-    }
-    fn smax32(a: u64, b: u64, _: u64) -> u64 {
-        (a as i32).max(b as i32) as u32 as u64
-    }
-    fn smin64(a: u64, b: u64, _: u64) -> u64 {
-        (a as i64).min(b as i64) as u64
-    }
-    fn smax64(a: u64, b: u64, _: u64) -> u64 {
-        (a as i64).max(b as i64) as u64
-    }
-    let operation: Operation = match code & 0x1f {
-        0x07 => |_, src, _| src,
-        0x08 => |old, src, cmp| if old == cmp { src } else { old },
-        0x0f => |old, src, _| old.wrapping_add(src),
-        0x10 => |old, src, _| old.wrapping_sub(src),
-        0x11 if wide => smin64,
-        0x11 => smin32,
-        0x12 => |old, src, _| old.min(src),
-        0x13 if wide => smax64,
-        0x13 => smax32,
-        0x14 => |old, src, _| old.max(src),
-        0x15 => |old, src, _| old & src,
-        0x16 => |old, src, _| old | src,
-        0x17 => |old, src, _| old ^ src,
-        0x18 => |old, src, _| if old >= src { 0 } else { old + 1 },
-        0x19 => |old, src, _| {
-            if old == 0 || old > src {
-                src
-            } else {
-                old - 1
-            }
-        },
-        _ => return None,
-    };
-    Some((if wide { 8 } else { 4 }, operation))
 }

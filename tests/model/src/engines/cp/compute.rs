@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Grids that PM4 packets start, from the `COMPUTE_*` registers of their queue.
+
+use gpu_wave::{Apertures, Dispatch};
+use rkfd_abi::pm4;
+use rkfd_abi::regs::gc_9_4_3 as gc;
+use rkfd_abi::regs::Reg;
+
+use super::dispatch::{Job, Progress};
+use super::engine::{Engine, Outcome};
+use super::exec::{ec, pm4_state, COMPUTE};
+use super::pm4::Packet;
+use super::queue::{Pm4, Queue};
+use crate::{event, strict};
+
+/// The GC block's segment 0, in dwords: packets name registers by absolute address.
+const GC_SEGMENT0: u32 = 0x2000;
+
+fn compute(pm4: &Pm4, reg: Reg) -> u32 {
+    let at = (GC_SEGMENT0 + reg.off - COMPUTE.start) as usize;
+    pm4.compute.get(at).copied().unwrap_or(0)
+}
+
+impl Engine<'_> {
+    /// Starts a grid from the `COMPUTE_*` registers.
+    pub(super) fn dispatch_direct(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
+        use pm4::dispatch_direct as dd;
+        self.check(queue, p, &dd::PACKET, dd::FIELDS);
+        let apertures = self.apertures(queue.config.vmid);
+        let Some(state) = pm4_state(queue) else {
+            return Outcome::Bad(ec::PACKET_UNSUPPORTED, "dispatch");
+        };
+        let initiator = p.get(dd::DISPATCH_INITIATOR);
+        let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
+        let dispatch = match direct(state, dim, initiator, apertures) {
+            Ok(dispatch) => dispatch,
+            Err(text) => {
+                strict!(self.env.strict(), "cp", "queue {}: {text}", queue.slot);
+                return Outcome::Bad(ec::PACKET_UNSUPPORTED, "DISPATCH_DIRECT");
+            }
+        };
+        if dispatch.grid.contains(&0) {
+            return Outcome::Next;
+        }
+        let job = Job::new(self.new_job_id(), dispatch);
+        event!(
+            self.env.trace(),
+            "cp",
+            "dispatch_begin",
+            "queue={} job={} workgroups={}",
+            queue.slot,
+            job.id,
+            job.total
+        );
+        let vmid = queue.config.vmid;
+        if let Some(state) = pm4_state(queue) {
+            state.jobs.push_back(job.clone());
+        }
+        self.pool.submit(&job, vmid);
+        Outcome::Next
+    }
+
+    /// Takes finished dispatches of PM4 packets off the list.
+    pub(super) fn reap_pm4(&mut self, queue: &mut Queue) {
+        loop {
+            let job = match pm4_state(queue).and_then(|s| s.jobs.front().cloned()) {
+                Some(job) => job,
+                None => return,
+            };
+            match job.progress() {
+                Progress::Going => return,
+                Progress::Done => {
+                    event!(
+                        self.env.trace(),
+                        "cp",
+                        "dispatch_end",
+                        "queue={} job={}",
+                        queue.slot,
+                        job.id
+                    );
+                    if let Some(state) = pm4_state(queue) {
+                        state.jobs.pop_front();
+                    }
+                }
+                Progress::Failed(stop) => {
+                    self.shader_failed(queue, &job, &stop);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+// `Dispatch` has a field that only its crate can fill.
+#[allow(clippy::field_reassign_with_default)]
+fn direct(
+    state: &Pm4,
+    dim: [u32; 3],
+    initiator: u32,
+    apertures: Apertures,
+) -> Result<Dispatch, String> {
+    if !gc::COMPUTE_DISPATCH_INITIATOR__COMPUTE_SHADER_EN.is_set(initiator) {
+        return Err(format!(
+            "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN"
+        ));
+    }
+    let reg = |r| compute(state, r);
+    let size = [
+        gc::regCOMPUTE_NUM_THREAD_X,
+        gc::regCOMPUTE_NUM_THREAD_Y,
+        gc::regCOMPUTE_NUM_THREAD_Z,
+    ]
+    .map(|r| reg(r) & 0xffff);
+    let start = [
+        gc::regCOMPUTE_START_X,
+        gc::regCOMPUTE_START_Y,
+        gc::regCOMPUTE_START_Z,
+    ]
+    .map(reg);
+    if start != [0; 3] {
+        return Err(format!("COMPUTE_START {start:?} is not modelled"));
+    }
+    let items = size.iter().map(|&n| u64::from(n)).product::<u64>();
+    if items == 0 || items > 1024 {
+        return Err(format!("workgroup of {size:?} work-items"));
+    }
+    let rsrc2 = reg(gc::regCOMPUTE_PGM_RSRC2);
+    if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
+        return Err("scratch of a PM4 dispatch is not modelled".into());
+    }
+    let mut grid = dim;
+    if !gc::COMPUTE_DISPATCH_INITIATOR__USE_THREAD_DIMENSIONS.is_set(initiator) {
+        for (g, s) in grid.iter_mut().zip(size) {
+            *g = g
+                .checked_mul(s)
+                .ok_or_else(|| format!("{dim:?} workgroups of {size:?}"))?;
+        }
+    }
+    let entry = u64::from(reg(gc::regCOMPUTE_PGM_LO)) << 8
+        | u64::from(reg(gc::regCOMPUTE_PGM_HI) & 0xff) << 40;
+    let user = (0..gc::COMPUTE_PGM_RSRC2__USER_SGPR.get(rsrc2))
+        .map(|n| reg(gc::regCOMPUTE_USER_DATA_0.at(n)));
+    let mut dispatch = Dispatch::default();
+    dispatch.grid = grid;
+    dispatch.workgroup = size.map(|n| n as u16);
+    dispatch.entry = entry;
+    dispatch.rsrc1 = reg(gc::regCOMPUTE_PGM_RSRC1);
+    dispatch.rsrc2 = rsrc2;
+    dispatch.rsrc3 = reg(gc::regCOMPUTE_PGM_RSRC3);
+    dispatch.user_sgprs = user.collect();
+    dispatch.lds_bytes = gc::COMPUTE_PGM_RSRC2__LDS_SIZE.get(rsrc2) * 512;
+    dispatch.apertures = apertures;
+    Ok(dispatch)
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A queue's start, its notice to leave, and its sudden end. Leaving in good order is in
+//! [`save`](super::save).
+
+use std::time::Instant;
+
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
+use super::engine::Engine;
+use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
+use super::regs::Slot;
+use crate::{event, strict};
+
+impl Engine<'_> {
+    /// `CP_HQD_ACTIVE` was set by a register write: the KIQ, or a driver without HWS.
+    pub(super) fn activate_by_register(&mut self, slot: Slot) {
+        let class = match self.banks().is_kiq(slot) {
+            true => Class::Kiq,
+            false => Class::Normal,
+        };
+        let pasid = {
+            let vmid = self.banks().slot(slot).get(gc::regCP_HQD_VMID) & 15;
+            self.vmids[vmid as usize].pasid
+        };
+        self.activate(slot, class, pasid, false);
+        if self.banks().take_poll_once(slot) {
+            self.poll_wptr(slot);
+        }
+    }
+
+    /// Starts the queue that a bank describes. True if it makes sense.
+    pub(super) fn activate(
+        &mut self,
+        slot: Slot,
+        class: Class,
+        pasid: u16,
+        is_static: bool,
+    ) -> bool {
+        let (config, rptr, wptr) = {
+            let banks = self.banks();
+            let bank = banks.slot(slot);
+            (
+                Config::from_bank(bank),
+                bank.get(gc::regCP_HQD_PQ_RPTR),
+                bank.get64(gc::regCP_HQD_PQ_WPTR_LO),
+            )
+        };
+        let config = match config {
+            Ok(config) => config,
+            Err(text) => {
+                strict!(self.env.strict(), "cp", "queue {slot} cannot start: {text}");
+                return false;
+            }
+        };
+        let wptr = match config.format {
+            Format::Pm4 => wptr,
+            Format::Aql => wptr / 16,
+        };
+        let rptr = config.widen_rptr(rptr, wptr);
+        if let Some(doorbell) = config.doorbell {
+            self.known_doorbells.insert(doorbell);
+            self.orphans.retain(|(index, ..)| *index != doorbell);
+        }
+        event!(
+            self.env.trace(),
+            "cp",
+            "queue_start",
+            "queue={slot} class={class:?} format={:?} vmid={} pasid={pasid} base={:#x} dwords={:#x} \
+             rptr={rptr:#x} wptr={wptr:#x} doorbell={:#x} mqd={:#x}",
+            config.format,
+            config.vmid,
+            config.base,
+            config.size,
+            config.doorbell.unwrap_or(u32::MAX),
+            config.mqd
+        );
+        self.queues[usize::from(slot.0)] = Some(Queue {
+            slot,
+            class,
+            rptr,
+            wptr,
+            halt: Halt::No,
+            leaving: None,
+            pasid,
+            is_static,
+            work: Work::new(&config, rptr),
+            config,
+        });
+        true
+    }
+
+    /// Does fault injection keep the queue on the hardware?
+    fn is_stuck(&self, slot: Slot) -> bool {
+        let queue = self.queues[usize::from(slot.0)].as_ref();
+        queue.is_some_and(|q| q.pasid != 0) && self.env.knobs().hws_no_preempt.on()
+    }
+
+    /// Begins to take a queue off the hardware.
+    pub(super) fn start_unmap(&mut self, slot: Slot, how: Unmap, keep: bool) {
+        let stuck = self.is_stuck(slot);
+        let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
+            self.banks().slot_mut(slot).set(gc::regCP_HQD_ACTIVE, 0);
+            return;
+        };
+        // Without an area to save to, what runs has to end.
+        let how = match how {
+            Unmap::Preempt if queue.config.save_area.is_none() => Unmap::Drain,
+            how => how,
+        };
+        if how != Unmap::Drain && !stuck {
+            for job in queue.work.jobs() {
+                job.request_stop();
+            }
+        }
+        queue.leaving = Some(Leaving {
+            how,
+            since: Instant::now(),
+            keep,
+        });
+        event!(
+            self.env.trace(),
+            "cp",
+            "unmap_start",
+            "queue={slot} how={how:?} pasid={} in_flight={}",
+            queue.pasid,
+            u8::from(queue.work.in_flight())
+        );
+    }
+
+    /// A queue vanishes with everything it has in flight.
+    pub(super) fn drop_queue(&mut self, slot: Slot, why: &str) {
+        let Some(queue) = self.queues[usize::from(slot.0)].take() else {
+            return;
+        };
+        for job in queue.work.jobs() {
+            job.request_stop();
+        }
+        event!(
+            self.env.trace(),
+            "cp",
+            "queue_dropped",
+            "queue={slot} pasid={} why={why:?}",
+            queue.pasid
+        );
+    }
+
+    /// `SPI_COMPUTE_QUEUE_RESET` or a pipe reset: waves die, and a dequeue that was asked for
+    /// takes effect.
+    pub(super) fn reset_queue(&mut self, slot: Slot) {
+        if self.queues[usize::from(slot.0)].is_some() {
+            self.start_unmap(slot, Unmap::Reset, false);
+            if let Some(queue) = &mut self.queues[usize::from(slot.0)] {
+                queue.class = match queue.class {
+                    Class::Hiq => Class::Normal,
+                    class => class,
+                };
+            }
+        }
+    }
+}

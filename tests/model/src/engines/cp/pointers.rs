@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Read and write pointers of queues, and the doorbells that move them.
+
+use std::time::{Duration, Instant};
+
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
+use super::engine::Engine;
+use super::env::client;
+use super::queue::{Format, Halt, Queue};
+use super::regs::Slot;
+use crate::{event, strict};
+
+/// How long after its doorbell a queue may be mapped.
+const ORPHAN: Duration = Duration::from_millis(100);
+
+impl Engine<'_> {
+    /// Tells memory and the register how far a queue is.
+    pub(super) fn report_rptr(&mut self, queue: &mut Queue) {
+        let register = queue.config.narrow_rptr(queue.rptr);
+        self.banks()
+            .slot_mut(queue.slot)
+            .set(gc::regCP_HQD_PQ_RPTR, register);
+        let (vmid, to) = (queue.config.vmid, queue.config.rptr_report);
+        if to == 0 {
+            return;
+        }
+        let written = match queue.config.format {
+            Format::Pm4 => self.env.write32(vmid, to, register),
+            Format::Aql => self.env.write64(vmid, to, queue.rptr),
+        };
+        if let Err(fault) = written {
+            self.fault(queue, &fault, client::CPC);
+        }
+    }
+
+    pub(super) fn doorbell(&mut self, index: u32, value: u64, width: u8) {
+        let (slot, enabled) = {
+            let banks = self.banks();
+            (banks.find_doorbell(index), banks.doorbells_enabled())
+        };
+        if !enabled {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "doorbell {index:#x} value {value:#x} while CP_PQ_STATUS.DOORBELL_ENABLE is 0"
+            );
+            return;
+        }
+        let Some(slot) = slot else {
+            if !self.known_doorbells.contains(&index) {
+                self.orphans.push((index, value, Instant::now()));
+            }
+            event!(
+                self.env.trace(),
+                "cp",
+                "doorbell_unmapped",
+                "index={index:#x} value={value:#x}"
+            );
+            return;
+        };
+        {
+            let mut banks = self.banks();
+            let bank = banks.slot_mut(slot);
+            let control = bank.get(gc::regCP_HQD_PQ_DOORBELL_CONTROL);
+            let hit = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_HIT.mask;
+            bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, control | hit);
+        }
+        let Some(mut queue) = self.queues[usize::from(slot.0)].take() else {
+            return;
+        };
+        match (queue.config.format, width) {
+            (Format::Pm4, 8) => self.set_wptr(&mut queue, value),
+            (Format::Pm4, _) => {
+                let high = queue.wptr & !0xffff_ffff;
+                let low = value & 0xffff_ffff;
+                let carry = u64::from(low < queue.wptr & 0xffff_ffff) << 32;
+                self.set_wptr(&mut queue, high + carry + low);
+            }
+            (Format::Aql, _) => {
+                self.read_wptr(&mut queue);
+                if value > queue.wptr && queue.halt == Halt::No {
+                    strict!(
+                        self.env.strict(),
+                        "cp",
+                        "queue {slot}: doorbell {value:#x}, but the write index in memory is {:#x}",
+                        queue.wptr
+                    );
+                }
+            }
+        }
+        self.queues[usize::from(slot.0)] = Some(queue);
+    }
+
+    /// A doorbell may come before the packet that maps its queue was executed: mapping reads the
+    /// write pointer from memory, so nothing is lost. When no queue comes, it is an error.
+    pub(super) fn report_orphans(&mut self) -> Option<Duration> {
+        let strict = self.env.strict();
+        self.orphans.retain(|(index, value, since)| {
+            let wait = since.elapsed() < ORPHAN;
+            if !wait {
+                strict!(
+                    strict,
+                    "cp",
+                    "doorbell {index:#x} value {value:#x} belongs to no queue"
+                );
+            }
+            wait
+        });
+        (!self.orphans.is_empty()).then_some(ORPHAN)
+    }
+
+    /// Moves the write pointer, if it makes sense.
+    fn set_wptr(&mut self, queue: &mut Queue, wptr: u64) {
+        let behind = queue.wptr.wrapping_sub(wptr);
+        if queue.config.format == Format::Pm4 && (1..=queue.config.capacity()).contains(&behind) {
+            // The doorbell was rung before the queue was mapped, and mapping read a later value.
+            return;
+        }
+        let filled = wptr.wrapping_sub(queue.rptr);
+        let most = match queue.config.format {
+            Format::Pm4 => queue.config.capacity(),
+            // Producers take an index first and wait for its slot to be free afterwards.
+            Format::Aql => 1 << 28,
+        };
+        if filled > most {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: write pointer {wptr:#x}, read pointer {:#x}, ring of {:#x}",
+                queue.slot,
+                queue.rptr,
+                queue.config.capacity()
+            );
+            return;
+        }
+        queue.wptr = wptr;
+        let scale = if queue.config.format == Format::Aql {
+            16
+        } else {
+            1
+        };
+        self.banks()
+            .slot_mut(queue.slot)
+            .set64(gc::regCP_HQD_PQ_WPTR_LO, wptr.wrapping_mul(scale));
+    }
+
+    /// Reads the write pointer from memory.
+    pub(super) fn read_wptr(&mut self, queue: &mut Queue) {
+        let (vmid, at) = (queue.config.vmid, queue.config.wptr_poll);
+        match self.env.read64(vmid, at) {
+            Ok(wptr) => self.set_wptr(queue, wptr),
+            Err(fault) => self.fault(queue, &fault, client::CPF),
+        }
+    }
+
+    pub(super) fn poll_wptr(&mut self, slot: Slot) {
+        if let Some(mut queue) = self.queues[usize::from(slot.0)].take() {
+            self.banks().take_poll_once(slot);
+            self.read_wptr(&mut queue);
+            self.queues[usize::from(slot.0)] = Some(queue);
+        }
+    }
+
+    pub(super) fn wptr_by_register(&mut self, slot: Slot) {
+        let wptr = self.banks().slot(slot).get64(gc::regCP_HQD_PQ_WPTR_LO);
+        if let Some(mut queue) = self.queues[usize::from(slot.0)].take() {
+            match queue.config.format {
+                Format::Pm4 => self.set_wptr(&mut queue, wptr),
+                Format::Aql => self.set_wptr(&mut queue, wptr / 16),
+            }
+            self.queues[usize::from(slot.0)] = Some(queue);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! UNMAP_QUEUES: which queues are meant, waiting until they are gone, and giving up.
+
+use std::time::{Duration, Instant};
+
+use rkfd_abi::mqd::v9;
+use rkfd_abi::pm4;
+
+use super::engine::{Engine, Outcome};
+use super::exec::ec;
+use super::pm4::Packet;
+use super::queue::{Class, Queue, Unmap};
+use super::regs::Slot;
+use super::sched::DEFAULT_LATENCY;
+use crate::engines::gmc::VmFault;
+use crate::{event, strict};
+
+/// An UNMAP_QUEUES that is not done.
+#[derive(Debug)]
+pub(super) struct Unmapping {
+    pub(super) by: Slot,
+    pub(super) slots: Vec<Slot>,
+    pub(super) since: Instant,
+}
+
+impl Engine<'_> {
+    pub(super) fn unmap_queues(
+        &mut self,
+        queue: &mut Queue,
+        p: &Packet,
+    ) -> Result<Outcome, VmFault> {
+        use pm4::unmap_queues as uq;
+        let at = self.sched.unmapping.iter().position(|u| u.by == queue.slot);
+        let Some(at) = at else {
+            return match self.begin_unmap(queue, p) {
+                // What is idle leaves at the engine's next turn.
+                Ok(()) => Ok(Outcome::Wait(Duration::ZERO)),
+                Err(outcome) => Ok(outcome),
+            };
+        };
+        let keep = p.get(uq::ACTION) == uq::ACTION_PREEMPT_NO_UNMAP;
+        let left: Vec<Slot> = self.sched.unmapping[at]
+            .slots
+            .iter()
+            .copied()
+            .filter(|s| {
+                self.queues[usize::from(s.0)]
+                    .as_ref()
+                    .is_some_and(|q| q.leaving.is_some())
+            })
+            .collect();
+        if !left.is_empty() {
+            let latency = self.sched.resources.map_or(DEFAULT_LATENCY, |r| r.latency);
+            let hangs = self.env.knobs().hws_no_preempt.get() == 1;
+            if hangs || self.sched.unmapping[at].since.elapsed() < latency {
+                return Ok(Outcome::Wait(Duration::from_millis(1)));
+            }
+            self.give_up(queue, &left)?;
+        }
+        self.sched.unmapping.remove(at);
+        event!(
+            self.env.trace(),
+            "hws",
+            "unmap_done",
+            "queue={} failed={}",
+            queue.slot,
+            left.len()
+        );
+        if keep {
+            let to = p.join(uq::FENCE_ADDR_LO, uq::FENCE_ADDR_HI);
+            self.env
+                .write32(queue.config.vmid, to, p.get(uq::FENCE_SEQ))?;
+        }
+        Ok(Outcome::Next)
+    }
+
+    fn begin_unmap(&mut self, queue: &Queue, p: &Packet) -> Result<(), Outcome> {
+        use pm4::unmap_queues as uq;
+        let action = p.get(uq::ACTION);
+        let select = p.get(uq::QUEUE_SEL);
+        let no_unmap = action == uq::ACTION_PREEMPT_NO_UNMAP;
+        let form = match (select, no_unmap) {
+            (uq::QUEUE_SEL_SPECIFIED, false) => uq::FORM_DOORBELL,
+            (uq::QUEUE_SEL_SPECIFIED, true) => uq::FORM_PREEMPT_NO_UNMAP,
+            (uq::QUEUE_SEL_PASID, _) => uq::FORM_PASID,
+            _ => uq::FORM_ALL,
+        };
+        self.check(queue, p, &uq::PACKET, form);
+        if no_unmap && queue.class != Class::Kiq {
+            return Err(Outcome::Bad(
+                ec::PACKET_UNSUPPORTED,
+                "PREEMPT_NO_UNMAP outside of the KIQ",
+            ));
+        }
+        let how = match action {
+            uq::ACTION_RESET => Unmap::Reset,
+            _ => Unmap::Preempt,
+        };
+        event!(
+            self.env.trace(),
+            "hws",
+            "unmap_queues",
+            "queue={} action={action} select={select} param={:#x}",
+            queue.slot,
+            p.words[2]
+        );
+        let slots = match select {
+            uq::QUEUE_SEL_SPECIFIED => {
+                let fields = [
+                    uq::DOORBELL_OFFSET0,
+                    uq::DOORBELL_OFFSET1,
+                    uq::DOORBELL_OFFSET2,
+                    uq::DOORBELL_OFFSET3,
+                ];
+                let count = (p.get(uq::NUM_QUEUES) as usize).clamp(1, fields.len());
+                self.slots_of_doorbells(
+                    &fields[..count]
+                        .iter()
+                        .map(|f| p.get(*f))
+                        .collect::<Vec<_>>(),
+                )
+            }
+            uq::QUEUE_SEL_PASID => {
+                let pasid = p.get(uq::PASID) as u16;
+                self.scheduled(|q| q.pasid == pasid)
+            }
+            uq::QUEUE_SEL_ALL => self.scheduled(|_| true),
+            _ => self.scheduled(|q| !q.is_static),
+        };
+        self.forget_entries(select, p, &slots);
+        for &slot in &slots {
+            let already = self.queues[usize::from(slot.0)]
+                .as_ref()
+                .is_some_and(|q| q.leaving.is_some());
+            if !already || how == Unmap::Reset {
+                self.start_unmap(slot, how, no_unmap);
+            }
+        }
+        // A KIQ takes the HIQ away with everything that it scheduled.
+        let hiq_goes = slots.iter().any(|s| {
+            self.queues[usize::from(s.0)]
+                .as_ref()
+                .is_some_and(|q| q.class == Class::Hiq)
+        });
+        if hiq_goes {
+            if self
+                .sched
+                .runlist
+                .as_ref()
+                .is_some_and(|l| !l.mapped.is_empty())
+            {
+                strict!(
+                    self.env.strict(),
+                    "hws",
+                    "the HIQ is unmapped while queues of its runlist are mapped"
+                );
+            }
+            self.sched.runlist = None;
+            self.sched.resources = None;
+        }
+        self.sched.unmapping.push(Unmapping {
+            by: queue.slot,
+            slots,
+            since: Instant::now(),
+        });
+        Ok(())
+    }
+
+    fn slots_of_doorbells(&self, doorbells: &[u32]) -> Vec<Slot> {
+        let banks = self.banks();
+        let mut slots = Vec::new();
+        for &doorbell in doorbells {
+            match banks.find_doorbell(doorbell) {
+                Some(slot) => slots.push(slot),
+                None => strict!(
+                    self.env.strict(),
+                    "hws",
+                    "UNMAP_QUEUES: no queue with doorbell {doorbell:#x} is mapped"
+                ),
+            }
+        }
+        slots
+    }
+
+    /// Mapped queues that the runlist put there and that `filter` wants.
+    fn scheduled(&self, filter: impl Fn(&Queue) -> bool) -> Vec<Slot> {
+        let mask = self.sched.resources.map_or(0, |r| r.queue_mask);
+        self.queues
+            .iter()
+            .flatten()
+            .filter(|q| mask >> q.slot.0 & 1 != 0 && filter(q))
+            .map(|q| q.slot)
+            .collect()
+    }
+
+    /// The time is over: the queues stay, and the driver finds their doorbells in the HIQ's MQD.
+    fn give_up(&mut self, hiq: &Queue, left: &[Slot]) -> Result<(), VmFault> {
+        for (n, slot) in left.iter().enumerate() {
+            let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
+                continue;
+            };
+            queue.leaving = None;
+            for job in queue.work.jobs() {
+                self.pool.submit(&job, queue.config.vmid);
+            }
+            let doorbell = queue.config.doorbell.unwrap_or(0);
+            event!(
+                self.env.trace(),
+                "hws",
+                "preemption_failed",
+                "queue={slot} pasid={} doorbell={doorbell:#x}",
+                queue.pasid
+            );
+            if n < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
+                let at = hiq.config.mqd + (v9::HIQ_FAILED_DOORBELLS + n) as u64 * 4;
+                self.env.write32(0, at, doorbell)?;
+            }
+        }
+        Ok(())
+    }
+}
