@@ -4,17 +4,12 @@
 //!
 //! Everything `unsafe` that talks to C lives here, so that others need not.
 
-#![allow(dead_code)]
-
 pub(crate) mod chardev;
-pub(crate) mod completion;
 pub(crate) mod dma;
 pub(crate) mod drm;
-pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod global;
 pub(crate) mod id_table;
-pub(crate) mod ida;
 pub(crate) mod iomem;
 pub(crate) mod irq;
 pub(crate) mod kobject;

@@ -4,8 +4,6 @@
 //!
 //! With tracing off each costs one patched-out branch. Nothing here changes what the driver does.
 
-#![allow(dead_code)]
-
 use kernel::{prelude::*, task::Pid};
 
 /// Declares the safe function of one trace point of `c/trace.h`.

@@ -3,7 +3,6 @@
  * One function for each inline function or macro of the kernel that the module needs.
  */
 
-#include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/fs.h>
 #include <linux/io.h>
@@ -69,11 +68,6 @@ bool rkfd_helper_access_ok(u64 addr, size_t size)
 bool rkfd_helper_in_compat_syscall(void)
 {
 	return in_compat_syscall();
-}
-
-void rkfd_helper_reinit_completion(struct completion *x)
-{
-	reinit_completion(x);
 }
 
 void *rkfd_helper_alloc_ordered_workqueue(const char *name)

@@ -8,7 +8,6 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
-struct completion;
 struct drm_gem_object;
 struct drm_vma_offset_node;
 
@@ -25,7 +24,6 @@ unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long ad
 bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);
 
-void rkfd_helper_reinit_completion(struct completion *x);
 void *rkfd_helper_alloc_ordered_workqueue(const char *name);
 
 int rkfd_helper_node_distance(int from, int to);

@@ -288,11 +288,6 @@ impl Registration {
         Ok(Self(dev))
     }
 
-    /// The device.
-    pub(crate) fn device(&self) -> &Device {
-        &self.0
-    }
-
     /// The minor number of the render node.
     pub(crate) fn render_minor(&self) -> u32 {
         // SAFETY: A registered device with the feature RENDER has the minor until it is freed.
@@ -346,12 +341,6 @@ impl<D: Driver> File<D> {
         }
         // SAFETY: Checked above to be one of `D`; it lives as long as the borrowed file.
         Some(unsafe { Self::from_raw(drm) })
-    }
-
-    /// The device.
-    pub(crate) fn device(&self) -> &Device {
-        // SAFETY: An open file's minor and device exist.
-        unsafe { Device::from_raw((*(*self.raw()).minor).dev) }
     }
 }
 

@@ -131,12 +131,6 @@ impl<T: Payload> Object<T> {
         Ok(object)
     }
 
-    /// Bytes.
-    pub(crate) fn size(&self) -> usize {
-        // SAFETY: The size is set once, at birth.
-        unsafe { (*self.raw.get()).size }
-    }
-
     /// Where in a file of the device the object is mapped.
     pub(crate) fn mmap_offset(&self) -> u64 {
         // SAFETY: The offset was made in `new`.
@@ -252,7 +246,7 @@ impl<T: Payload> Object<T> {
             let this = &*(*vma).vm_private_data.cast::<Self>();
             let range = (*vma).__bindgen_anon_1.__bindgen_anon_1;
             let node = (*this.raw.get()).vma_node.vm_node.start as usize;
-            let first = ((*vma).vm_pgoff as usize).wrapping_sub(node);
+            let first = (*vma).vm_pgoff.wrapping_sub(node);
             (
                 this,
                 range.vm_start,

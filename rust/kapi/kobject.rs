@@ -131,6 +131,8 @@ impl Dir {
     pub(crate) fn new(parent: &Parent<'_>, name: &CStr, files: KVec<File>) -> Result<Self> {
         let mut attributes = KVec::with_capacity(files.len(), GFP_KERNEL)?;
         for file in files {
+            // With lock debugging there are more fields.
+            #[allow(clippy::needless_update)]
             let raw = Opaque::new(bindings::attribute {
                 name: file.name.as_char_ptr(),
                 mode: 0o444,

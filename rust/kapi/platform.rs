@@ -2,7 +2,7 @@
 
 //! What the machine says about itself: its maker, its processor clock, its PCI Express links.
 
-use kernel::{bindings, pci};
+use kernel::{bindings, pci, prelude::*};
 
 /// Who made the platform, from the header of the ACPI table DSDT; all zero if there is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) fn oem() -> Oem {
     let mut table: *mut bindings::acpi_table_header = core::ptr::null_mut();
     // SAFETY: The name is a string of four letters, the place for the result is valid.
     let status =
-        unsafe { bindings::acpi_get_table(c"DSDT".as_ptr().cast_mut().cast(), 0, &mut table) };
+        unsafe { bindings::acpi_get_table(c"DSDT".as_char_ptr().cast_mut(), 0, &mut table) };
     if status != 0 || table.is_null() {
         return Oem::default();
     }
@@ -35,8 +35,8 @@ pub(crate) fn oem() -> Oem {
     unsafe { bindings::acpi_put_table(table) };
     let (id, table_id) = (header.oem_id, header.oem_table_id);
     Oem {
-        id: number(&id.map(|c| c as u8)),
-        table_id: number(&table_id.map(|c| c as u8)),
+        id: number(&id),
+        table_id: number(&table_id),
         revision: header.revision,
     }
 }

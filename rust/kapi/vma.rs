@@ -205,7 +205,7 @@ struct Fs(core::cell::UnsafeCell<bindings::file_system_type>);
 unsafe impl Sync for Fs {}
 
 static FS: Fs = Fs(core::cell::UnsafeCell::new(bindings::file_system_type {
-    name: c"rkfd".as_ptr().cast(),
+    name: kernel::str::as_char_ptr_in_const_context(c"rkfd"),
     init_fs_context: Some(init_fs_context),
     kill_sb: Some(bindings::kill_anon_super),
     // No owner: the pinned mount would keep the module from being unloaded. It goes with the inode.

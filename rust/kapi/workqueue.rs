@@ -30,12 +30,6 @@ impl OrderedQueue {
         // INVARIANT: A new queue, owned by us.
         NonNull::new(raw.cast()).map(Self).ok_or(ENOMEM)
     }
-
-    /// Waits until all items that are queued now have run.
-    pub(crate) fn flush(&self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::__flush_workqueue(self.0.as_ptr()) }
-    }
 }
 
 impl Deref for OrderedQueue {

@@ -111,7 +111,7 @@ impl Tree {
 
 impl NodeDirs {
     fn new(parent: &Dir, index: usize, node: &Arc<Node>) -> Result<Self> {
-        let dir = Dir::new(&Parent::Dir(parent), &*number(index)?, node_files(node)?)?;
+        let dir = Dir::new(&Parent::Dir(parent), &number(index)?, node_files(node)?)?;
         let mut groups = KVec::with_capacity(5, GFP_KERNEL)?;
         for name in [c"mem_banks", c"caches", c"io_links", c"p2p_links", c"perf"] {
             groups.push(Dir::new(&Parent::Dir(&dir), name, KVec::new())?, GFP_KERNEL)?;
@@ -119,17 +119,17 @@ impl NodeDirs {
         let mut leaves = KVec::new();
         for i in 0..node.banks.len() {
             let files = text(c"properties", node, move |n| n.banks.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[0]), &*number(i)?, files)?;
+            let leaf = Dir::new(&Parent::Dir(&groups[0]), &number(i)?, files)?;
             leaves.push(leaf, GFP_KERNEL)?;
         }
         for i in 0..node.caches.len() {
             let files = text(c"properties", node, move |n| n.caches.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[1]), &*number(i)?, files)?;
+            let leaf = Dir::new(&Parent::Dir(&groups[1]), &number(i)?, files)?;
             leaves.push(leaf, GFP_KERNEL)?;
         }
         for i in 0..node.io_links.len() {
             let files = text(c"properties", node, move |n| n.io_links.get(i))?;
-            let leaf = Dir::new(&Parent::Dir(&groups[2]), &*number(i)?, files)?;
+            let leaf = Dir::new(&Parent::Dir(&groups[2]), &number(i)?, files)?;
             leaves.push(leaf, GFP_KERNEL)?;
         }
         Ok(Self {
