@@ -12,6 +12,7 @@ mod f32;
 mod f64;
 mod int;
 mod lds;
+mod matrix;
 mod packed;
 mod salu;
 mod smem;

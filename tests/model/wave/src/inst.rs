@@ -104,6 +104,9 @@ pub(crate) struct Valu {
     /// Scalar pair that takes carry, scale flag or comparison.
     pub(crate) sdst: u8,
     pub(crate) src: [Src; 3],
+    /// How many vector registers the destination and the sources have.
+    pub(crate) dst_regs: u8,
+    pub(crate) src_regs: [u8; 3],
     /// One bit for each source.
     pub(crate) abs: u8,
     pub(crate) neg: u8,

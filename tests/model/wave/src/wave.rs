@@ -54,6 +54,8 @@ pub(crate) struct Wave {
     pub(crate) s: [u32; 128],
     /// Architectural VGPRs, then accumulators.
     pub(crate) v: Vec<Lanes>,
+    /// How many of `v` are architectural.
+    pub(crate) arch: u16,
     pub(crate) mode: u32,
     pub(crate) trapsts: u32,
     pub(crate) priority: u8,
@@ -104,6 +106,7 @@ impl Wave {
                 | (d.rsrc1 >> 23 & 1) << 9
                 | (d.rsrc2 >> 24 & 0x7f) << 12
                 | (d.rsrc1 >> 26 & 1) << 23,
+            arch: d.arch_vgprs() as u16,
             trapsts: 0,
             priority: (d.rsrc1 >> 10 & 3) as u8,
             mask: 0,

@@ -7,11 +7,27 @@ use super::{bits, illegal, violation, Bad, Decoded, DPP, SDWA};
 use crate::inst::{Body, Cmp, Dpp, Inst, Sdwa, Shape, Src, Valu, VectorOp};
 use crate::op::{self, Info, Op, Ty};
 
-fn vector(valu: Valu) -> Decoded {
+/// Finishes an instruction of the tables.
+fn vector(mut valu: Valu, info: &Info) -> Decoded {
+    registers(&mut valu, info);
+    finish(valu)
+}
+
+fn finish(valu: Valu) -> Decoded {
     Ok(Inst {
         bytes: 0,
         body: Body::Valu(valu),
     })
+}
+
+/// Notes how wide the operands are.
+fn registers(valu: &mut Valu, info: &Info) {
+    if !matches!(info.dst, Ty::None | Ty::Sgpr | Ty::Acc) {
+        valu.dst_regs = info.dst.regs() as u8;
+    }
+    for (regs, ty) in valu.src_regs.iter_mut().zip(info.src) {
+        *regs = ty.regs() as u8;
+    }
 }
 
 fn blank(op: VectorOp) -> Valu {
@@ -20,6 +36,8 @@ fn blank(op: VectorOp) -> Valu {
         dst: 0,
         sdst: code::VCC,
         src: [Src::None; 3],
+        dst_regs: 0,
+        src_regs: [0; 3],
         abs: 0,
         neg: 0,
         neg_hi: 0,
@@ -185,7 +203,7 @@ pub(super) fn vop1(word: u32, second: u32, limits: &Limits) -> Decoded {
     }
     .sources(&mut v, info.src, false)?;
     v.dst = destination(limits, info.dst, bits(word, 24, 17))?;
-    vector(v)
+    vector(v, info)
 }
 
 pub(super) fn vop2(word: u32, second: u32, limits: &Limits) -> Decoded {
@@ -217,7 +235,7 @@ pub(super) fn vop2(word: u32, second: u32, limits: &Limits) -> Decoded {
         v.src[2] = Src::Sgpr(code::VCC);
     }
     v.dst = destination(limits, info.dst, bits(word, 24, 17))?;
-    vector(v)
+    vector(v, info)
 }
 
 pub(super) fn vopc(word: u32, second: u32, limits: &Limits) -> Decoded {
@@ -233,7 +251,8 @@ pub(super) fn vopc(word: u32, second: u32, limits: &Limits) -> Decoded {
         name: "v_cmp",
     }
     .sources(&mut v, &[a, b], true)?;
-    vector(v)
+    v.src_regs = [a.regs() as u8, b.regs() as u8, 0];
+    finish(v)
 }
 
 fn vop3_info(code: u32) -> Result<&'static Info, Bad> {
@@ -289,6 +308,7 @@ pub(super) fn vop3(word: u32, second: u32, limits: &Limits) -> Decoded {
         v = blank(VectorOp::Cmp { cmp, write_exec });
         v.src[0] = limits.src(fields[0], a, 0)?;
         v.src[1] = limits.src(fields[1], b, 0)?;
+        v.src_regs = [a.regs() as u8, b.regs() as u8, 0];
         v.sdst = limits.sgpr_dst(bits(word, 7, 0), 2)?;
     } else {
         let info = vop3_info(code)?;
@@ -297,12 +317,13 @@ pub(super) fn vop3(word: u32, second: u32, limits: &Limits) -> Decoded {
             v.src[n] = limits.src(fields[n], ty, 0)?;
         }
         v.dst = destination(limits, info.dst, bits(word, 7, 0))?;
+        registers(&mut v, info);
         if is_vop3b(info.op) {
             v.sdst = limits.sgpr_dst(bits(word, 14, 8), 2)?;
             v.neg = bits(second, 31, 29) as u8;
             v.omod = bits(second, 28, 27) as u8;
             v.clamp = bits(word, 15, 15) == 1;
-            return vector(v);
+            return finish(v);
         }
     }
     v.vop3 = true;
@@ -311,7 +332,7 @@ pub(super) fn vop3(word: u32, second: u32, limits: &Limits) -> Decoded {
     v.clamp = bits(word, 15, 15) == 1;
     v.neg = bits(second, 31, 29) as u8;
     v.omod = bits(second, 28, 27) as u8;
-    vector(v)
+    finish(v)
 }
 
 pub(super) fn vop3p(word: u32, second: u32, limits: &Limits) -> Decoded {
@@ -340,7 +361,7 @@ pub(super) fn vop3p(word: u32, second: u32, limits: &Limits) -> Decoded {
     v.op_sel_hi = (bits(second, 28, 27) | bits(word, 14, 14) << 2) as u8;
     v.clamp = bits(word, 15, 15) == 1;
     v.neg = bits(second, 31, 29) as u8;
-    vector(v)
+    vector(v, info)
 }
 
 /// Matrix instructions: operands may be accumulators.
@@ -368,5 +389,5 @@ fn matrix(mut v: Valu, info: &Info, word: u32, second: u32, limits: &Limits) -> 
         bits(word, 14, 11) as u8,
         bits(second, 31, 29) as u8,
     ];
-    vector(v)
+    vector(v, info)
 }

@@ -3,6 +3,7 @@
 //! SOPP: branches, barriers, messages, traps; and the hardware registers.
 
 use super::Ctx;
+use crate::decode::code;
 use crate::inst::Salu;
 use crate::op::Op;
 use crate::wave::{violation, Halt, State, Step, Wave};
@@ -23,6 +24,9 @@ mod hwreg {
 
 /// MODE bits that a program may write; VSKIP (28) has no effect that is modelled.
 const MODE_WRITABLE: u32 = 0x3ff | 0x1ff << 12 | 1 << 23;
+
+/// MODE: vector register operands are relative to M0.
+pub(super) const GPR_IDX_EN: u32 = 1 << 27;
 
 /// Register, offset and width in the immediate of `s_getreg`.
 fn split(imm: i32) -> (u32, u32, u32) {
@@ -100,6 +104,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
 fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
     use Op::*;
     let imm = i.imm as u32;
+    let index = w.scalar(i.src[0]);
     match i.op {
         // Counters and caches: every access here is complete before the next instruction.
         s_nop | s_waitcnt | s_wakeup | s_icache_inv | s_incperflevel | s_decperflevel
@@ -132,6 +137,19 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
             if i.op == s_sendmsghalt {
                 return Err(Halt::Halted);
             }
+        }
+        s_set_gpr_idx_on | s_set_gpr_idx_idx => {
+            let m0 = &mut w.s[usize::from(code::M0)];
+            *m0 = *m0 & !0xff | index & 0xff;
+            if i.op == s_set_gpr_idx_on {
+                *m0 = *m0 & !0xf000 | (imm & 0xf) << 12;
+                w.mode |= GPR_IDX_EN;
+            }
+        }
+        s_set_gpr_idx_off => w.mode &= !GPR_IDX_EN,
+        s_set_gpr_idx_mode => {
+            let m0 = &mut w.s[usize::from(code::M0)];
+            *m0 = *m0 & !0xf000 | (imm & 0xf) << 12;
         }
         other => return Err(Halt::Illegal(format!("{other:?} is not implemented"))),
     }

@@ -2,15 +2,43 @@
 
 //! Vector ALU: the entry, and the loops over lanes that the families share.
 
-use super::{compare, convert, cross, f16, f32, f64, int, packed};
+use super::control::GPR_IDX_EN;
+use super::{compare, convert, cross, f16, f32, f64, int, matrix, packed};
 use crate::decode::code;
-use crate::inst::{Shape, Valu, VectorOp};
-use crate::wave::{Halt, Lanes, Lanes64, Step, Wave, LANES};
+use crate::inst::{Shape, Src, Valu, VectorOp};
+use crate::wave::{violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
 
 /// Did this family know the instruction?
 pub(super) type Tried = Result<bool, Halt>;
 
+/// Adds the index in M0 to the vector registers that M0 names (source 0, 1, 2, destination).
+fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
+    let (index, which) = (w.m0() as u16 & 0xff, w.m0() >> 12 & 0xf);
+    let shifted = |reg: u16, regs: u16| match reg + index {
+        to if to + regs <= w.arch => Ok(to),
+        to => violation(format!("v{reg} relative to M0: v{to} of {} VGPRs", w.arch)),
+    };
+    let mut i = *i;
+    for (n, src) in i.src.iter_mut().enumerate() {
+        if let (Src::Vgpr(reg), true) = (*src, which >> n & 1 != 0) {
+            *src = Src::Vgpr(shifted(reg, i.src_regs[n].into())?);
+        }
+    }
+    if which & 8 != 0 && i.dst_regs > 0 {
+        i.dst = shifted(i.dst, i.dst_regs.into())?;
+    }
+    Ok(i)
+}
+
 pub(super) fn step(w: &mut Wave, i: &Valu) -> Step {
+    if w.mode & GPR_IDX_EN == 0 {
+        return plain_step(w, i);
+    }
+    let i = indexed(w, i)?;
+    plain_step(w, &i)
+}
+
+fn plain_step(w: &mut Wave, i: &Valu) -> Step {
     w.mask = match i.shape {
         Shape::Dpp(dpp) => w.dpp_mask(dpp)?,
         _ => w.exec(),
@@ -28,6 +56,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu) -> Step {
         convert::step,
         f64::step,
         packed::step,
+        matrix::step,
         f16::step,
     ];
     for family in families {
@@ -111,7 +140,7 @@ impl Wave {
     /// Is VCC the carry-in, or the pair of source 2?
     pub(super) fn carry_in(&self, i: &Valu) -> u64 {
         match i.src[2] {
-            crate::inst::Src::None => self.s64(code::VCC),
+            Src::None => self.s64(code::VCC),
             src => self.scalar64(src),
         }
     }

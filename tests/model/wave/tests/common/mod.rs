@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// The kernels, for tests that go through all of them.
-pub const SOURCES: [(&str, &str); 2] = [
+pub const SOURCES: [(&str, &str); 3] = [
     ("basic", include_str!("../kernels/basic.cl")),
     ("wide", include_str!("../kernels/wide.cl")),
+    ("matrix", include_str!("../kernels/matrix.cl")),
 ];
 
 /// What the decoder knows and the interpreter does not run; prefixes.
@@ -23,7 +24,6 @@ pub const NOT_IMPLEMENTED: &[&str] = &[
     "s_cbranch_g_fork",
     "s_cbranch_join",
     "s_rfe",
-    "s_set_gpr_idx",
     "s_setvskip",
     "s_scratch",
     "s_dcache_discard",
@@ -36,7 +36,7 @@ pub const NOT_IMPLEMENTED: &[&str] = &[
     "v_screen_partition",
     "v_trig_preop",
     "v_smfmac",
-    "v_mfma",
+    "v_mfma_f64_4x4x4",
     "v_cvt_f32_fp8",
     "v_cvt_f32_bf8",
     "v_cvt_pk_f32_fp8",

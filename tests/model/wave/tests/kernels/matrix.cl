@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+// Matrix instructions. Each kernel multiplies matrices that lie in memory in plain row order; how
+// their elements lie in the lanes is what AMD documents for each instruction.
+
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+
+typedef half half4_t __attribute__((ext_vector_type(4)));
+typedef float float4_t __attribute__((ext_vector_type(4)));
+typedef float float16_t __attribute__((ext_vector_type(16)));
+typedef float float32_t __attribute__((ext_vector_type(32)));
+typedef int int4_t __attribute__((ext_vector_type(4)));
+typedef double double4_t __attribute__((ext_vector_type(4)));
+
+#define LANE __builtin_amdgcn_workitem_id_x()
+
+// A 32x2, B 2x32, C and D 32x32.
+kernel void f32_32x32x2(global const float *a, global const float *b, global float *d)
+{
+	uint l = LANE, n = l % 32, g = l / 32;
+	float16_t c;
+
+	for (uint v = 0; v < 16; v++)
+		c[v] = d[(8 * (v / 4) + 4 * g + v % 4) * 32 + n];
+	c = __builtin_amdgcn_mfma_f32_32x32x2f32(a[n * 2 + g], b[g * 32 + n], c, 0, 0, 0);
+	for (uint v = 0; v < 16; v++)
+		d[(8 * (v / 4) + 4 * g + v % 4) * 32 + n] = c[v];
+}
+
+// A 16x16, B 16x16, f16.
+kernel void f16_16x16x16(global const half *a, global const half *b, global float *d)
+{
+	uint l = LANE, n = l % 16, g = l / 16;
+	half4_t x, y;
+	float4_t c = 0;
+
+	for (uint j = 0; j < 4; j++) {
+		x[j] = a[n * 16 + 4 * g + j];
+		y[j] = b[(4 * g + j) * 16 + n];
+	}
+	c = __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, c, 0, 0, 0);
+	for (uint v = 0; v < 4; v++)
+		d[(4 * g + v) * 16 + n] = c[v];
+}
+
+// Two blocks: A 32x1, B 1x32 each.
+kernel void f32_32x32x1(global const float *a, global const float *b, global float *d)
+{
+	uint l = LANE, n = l % 32, g = l / 32;
+	float32_t c = 0;
+
+	c = __builtin_amdgcn_mfma_f32_32x32x1f32(a[l], b[l], c, 0, 0, 0);
+	for (uint v = 0; v < 32; v++)
+		d[(v / 16) * 1024 + (8 * (v % 16 / 4) + 4 * g + v % 4) * 32 + n] = c[v];
+}
+
+// 16 blocks of 4x4x1.
+kernel void f32_4x4x1(global const float *a, global const float *b, global float *d)
+{
+	uint l = LANE;
+	float4_t c = 0;
+
+	c = __builtin_amdgcn_mfma_f32_4x4x1f32(a[l], b[l], c, 0, 0, 0);
+	for (uint v = 0; v < 4; v++)
+		d[(l / 4) * 16 + v * 4 + l % 4] = c[v];
+}
+
+// A 16x32, B 32x16 of bytes.
+kernel void i8_16x16x32(global const char *a, global const char *b, global int *d)
+{
+	uint l = LANE, n = l % 16, g = l / 16;
+	ulong x = 0, y = 0;
+	int4_t c = 0;
+
+	for (uint j = 0; j < 8; j++) {
+		x |= (ulong)(uchar)a[n * 32 + 8 * g + j] << (8 * j);
+		y |= (ulong)(uchar)b[(8 * g + j) * 16 + n] << (8 * j);
+	}
+	c = __builtin_amdgcn_mfma_i32_16x16x32_i8(x, y, c, 0, 0, 0);
+	for (uint v = 0; v < 4; v++)
+		d[(4 * g + v) * 16 + n] = c[v];
+}
+
+kernel void f64_16x16x4(global const double *a, global const double *b, global double *d)
+{
+	uint l = LANE, n = l % 16, g = l / 16;
+	double4_t c = 0;
+
+	c = __builtin_amdgcn_mfma_f64_16x16x4f64(a[n * 4 + g], b[g * 16 + n], c, 0, 0, 0);
+	for (uint v = 0; v < 4; v++)
+		d[(4 * v + g) * 16 + n] = c[v];
+}
+
+// A vector that stays in registers, indexed by a number that only run time knows.
+typedef uint uint16_t __attribute__((ext_vector_type(16)));
+
+kernel void indexed(global const uint *in, global uint *out, uint n)
+{
+	uint i = __builtin_amdgcn_workgroup_id_x() * 64 + LANE;
+	uint16_t v;
+
+	for (uint k = 0; k < 16; k++)
+		v[k] = in[i] * (k + 1);
+	// The same index in all lanes, then one for each.
+	v[n & 15] = i;
+	out[i] = v[(n + 3) & 15] ^ v[in[i] & 15];
+}
