@@ -192,12 +192,16 @@ impl Engine<'_> {
     }
 
     fn packet_address(&self, queue: &Queue, index: u64) -> u64 {
-        queue.config.base + (index % queue.config.capacity()) * aql::PACKET_SIZE as u64
+        let slot = index % queue.config.capacity();
+        queue
+            .config
+            .base
+            .wrapping_add(slot * aql::PACKET_SIZE as u64)
     }
 
     fn begin(queue: &mut Queue, flight: Flight) {
         if let Some(aql) = aql_mut(queue) {
-            aql.next = flight.index + 1;
+            aql.next = flight.index.wrapping_add(1);
             aql.flights.push_back(flight);
         }
     }
@@ -310,15 +314,16 @@ impl Engine<'_> {
             return Ok(None);
         };
         let vmid = queue.config.vmid;
-        let u32_at = |offset: usize| self.env.read32(vmid, at + offset as u64);
+        let u32_at = |offset: usize| self.env.read32(vmid, at.wrapping_add(offset as u64));
         if u32_at(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE)? < private {
             return Ok(None);
         }
         // COMPUTE_TMPRING_SIZE: waves [11:0], size of a wave in KiB [24:12].
         let ring = u32_at(amd_queue::COMPUTE_TMPRING_SIZE)?;
-        let base = self
-            .env
-            .read64(vmid, at + amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64)?;
+        let base = self.env.read64(
+            vmid,
+            at.wrapping_add(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64),
+        )?;
         let scratch = Scratch {
             base,
             wave_stride: u64::from(ring >> 12 & 0x1fff) << 10,
@@ -357,7 +362,7 @@ impl Engine<'_> {
             given += 1;
             let value = self
                 .env
-                .read64(queue.config.vmid, at + signal::VALUE as u64)?;
+                .read64(queue.config.vmid, at.wrapping_add(signal::VALUE as u64))?;
             zero += usize::from(value == 0);
         }
         let met = match all {
@@ -426,7 +431,7 @@ impl Engine<'_> {
                     _ => {
                         let value = self
                             .env
-                            .read64(queue.config.vmid, at + signal::VALUE as u64)?;
+                            .read64(queue.config.vmid, at.wrapping_add(signal::VALUE as u64))?;
                         (value & mask) as i64
                     }
                 };
@@ -559,7 +564,7 @@ impl Engine<'_> {
             let at = self.packet_address(queue, index);
             let invalid = (header::TYPE_INVALID as u16).to_le_bytes();
             self.env.write(queue.config.vmid, at, &invalid)?;
-            queue.rptr = index + 1;
+            queue.rptr = index.wrapping_add(1);
         }
         if !retired.is_empty() {
             self.report_rptr(queue);
@@ -578,7 +583,7 @@ impl Engine<'_> {
         let vmid = queue.config.vmid;
         let properties = self
             .env
-            .read32(vmid, at + amd_queue::QUEUE_PROPERTIES as u64)?;
+            .read32(vmid, at.wrapping_add(amd_queue::QUEUE_PROPERTIES as u64))?;
         if amd_queue::PROPERTIES_USE_SCRATCH_ONCE.is_set(properties) {
             if let Some(signal) = self.set_inactive(queue, inactive::SCRATCH_DONE)? {
                 queue.halt = Halt::Scratch(signal);

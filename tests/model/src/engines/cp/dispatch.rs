@@ -68,7 +68,9 @@ impl Job {
         let groups = dispatch.workgroups();
         Arc::new(Self {
             id,
-            total: groups.iter().map(|&n| u64::from(n)).product(),
+            total: groups
+                .iter()
+                .fold(1, |all: u64, &n| all.saturating_mul(n.into())),
             dispatch: Arc::new(dispatch),
             groups,
             vmid: AtomicU8::new(0),

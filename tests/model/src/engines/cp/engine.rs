@@ -27,6 +27,8 @@ use crate::{event, strict};
 
 /// How long a reset waits for workgroups to stop.
 const RESET_PATIENCE: Duration = Duration::from_secs(1);
+/// Indirect buffers inside each other, beyond the ring.
+const IB_DEPTH: usize = 2;
 /// Packets of one queue that are executed before the next queue has its turn.
 const BURST: usize = 16;
 
@@ -369,6 +371,10 @@ impl<'a> Engine<'a> {
             Outcome::Next => advance(ring, ibs, length),
             Outcome::Skip(more) => advance(ring, ibs, length + more),
             Outcome::Enter(next, chain) => {
+                if !chain && ibs.len() == IB_DEPTH {
+                    self.bad_packet(queue, ec::PACKET_UNSUPPORTED, "buffers nest too deep");
+                    return Step::Idle;
+                }
                 advance(ring, ibs, length);
                 if chain {
                     ibs.pop();

@@ -146,7 +146,7 @@ impl Engine<'_> {
                     return Ok(Outcome::Next);
                 }
                 for (i, &value) in data.iter().enumerate() {
-                    let at = va + if one { 0 } else { i as u64 * 4 };
+                    let at = va.wrapping_add(if one { 0 } else { i as u64 * 4 });
                     self.env.write32(vmid, at, value)?;
                 }
             }
@@ -332,6 +332,12 @@ impl Engine<'_> {
 
     fn event_write(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::event_write as ew;
+        if p.words.len() != ew::DWORDS {
+            return Ok(Outcome::Bad(
+                ec::PACKET_UNSUPPORTED,
+                "EVENT_WRITE to memory",
+            ));
+        }
         self.check(queue, p, &ew::PACKET, ew::FIELDS);
         let flush = p.get(ew::EVENT_TYPE) == ew::EVENT_TYPE_CS_PARTIAL_FLUSH;
         if flush && !Self::drained(queue) {

@@ -27,11 +27,12 @@ impl Stream {
     /// Reads `count` dwords from `pos` on, around the end of the ring.
     fn read(&self, env: &dyn Env, at: u64, count: u64) -> Result<Vec<u32>, VmFault> {
         let Some(size) = self.wrap else {
-            return env.read_dwords(self.vmid, self.base + at * 4, count as usize);
+            return env.read_dwords(self.vmid, self.base.wrapping_add(at * 4), count as usize);
         };
         let start = at & (size - 1);
         let first = count.min(size - start);
-        let mut words = env.read_dwords(self.vmid, self.base + start * 4, first as usize)?;
+        let mut words =
+            env.read_dwords(self.vmid, self.base.wrapping_add(start * 4), first as usize)?;
         if first < count {
             let rest = (count - first) as usize;
             words.extend(env.read_dwords(self.vmid, self.base, rest)?);

@@ -130,7 +130,7 @@ impl Config {
     pub fn widen_rptr(&self, rptr: u32, wptr: u64) -> u64 {
         match self.format {
             // The register wraps with the ring; a full PM4 ring does not exist.
-            Format::Pm4 => wptr - (wptr.wrapping_sub(rptr.into()) & (self.size - 1)),
+            Format::Pm4 => wptr.wrapping_sub(wptr.wrapping_sub(rptr.into()) & (self.size - 1)),
             // Dwords, not wrapped; 2^28 packets fit.
             Format::Aql => {
                 let packets = u64::from(rptr) / 16;
@@ -143,7 +143,7 @@ impl Config {
     pub fn narrow_rptr(&self, rptr: u64) -> u32 {
         match self.format {
             Format::Pm4 => (rptr & (self.size - 1)) as u32,
-            Format::Aql => (rptr * 16) as u32,
+            Format::Aql => rptr.wrapping_mul(16) as u32,
         }
     }
 }

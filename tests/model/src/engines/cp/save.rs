@@ -110,7 +110,7 @@ impl Engine<'_> {
             return Ok(false);
         }
         self.env
-            .write32(0, map.mqd + dw::cp_hqd_active as u64 * 4, 1)?;
+            .write32(0, map.mqd.wrapping_add(dw::cp_hqd_active as u64 * 4), 1)?;
         if let Some(mut queue) = self.queues[usize::from(map.slot.0)].take() {
             self.restore(&mut queue, &mqd);
             self.read_wptr(&mut queue);
@@ -249,7 +249,7 @@ impl Engine<'_> {
 
     fn write_mqd(&mut self, queue: Queue, how: Unmap) -> Result<(), VmFault> {
         let mqd = queue.config.mqd;
-        let put = |n: usize, value: u32| self.env.write32(0, mqd + n as u64 * 4, value);
+        let put = |n: usize, value: u32| self.env.write32(0, mqd.wrapping_add(n as u64 * 4), value);
         let scale = if matches!(queue.work, Work::Aql(_)) {
             16
         } else {
@@ -270,9 +270,9 @@ impl Engine<'_> {
             return put(dw::compute_wave_restore_control, 0);
         }
         let (stack, state) = self.save_waves(&queue, area)?;
-        let to = area.base + u64::from(area.stack);
+        let to = area.base.wrapping_add(area.stack.into());
         put(dw::cp_hqd_cntl_stack_offset, area.stack - stack)?;
-        put(dw::cp_hqd_wg_state_offset, area.stack + state)?;
+        put(dw::cp_hqd_wg_state_offset, area.stack.wrapping_add(state))?;
         put(dw::compute_wave_restore_addr_lo, to as u32)?;
         put(dw::compute_wave_restore_addr_hi, (to >> 32) as u32)?;
         put(dw::compute_wave_restore_control, 1)?;
@@ -318,7 +318,7 @@ impl Engine<'_> {
         self.saves.last += 1;
         let words = [MAGIC, self.saves.last, queue.config.mqd, waves, 0, 0, 0, 0];
         let record: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let to = area.base + u64::from(area.stack);
+        let to = area.base.wrapping_add(area.stack.into());
         self.env.write(queue.config.vmid, to, &record)?;
         event!(
             self.env.trace(),
@@ -369,7 +369,8 @@ impl Engine<'_> {
             );
             return;
         };
-        let to = queue.config.mqd + dw::compute_wave_restore_control as u64 * 4;
+        let control = dw::compute_wave_restore_control as u64 * 4;
+        let to = queue.config.mqd.wrapping_add(control);
         if let Err(fault) = self.env.write32(0, to, 0) {
             self.fault(queue, &fault, client::CPC);
         }

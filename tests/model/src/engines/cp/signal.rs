@@ -81,9 +81,10 @@ impl Engine<'_> {
         let Some(at) = Self::amd_queue(queue) else {
             return Ok(false);
         };
-        let properties = self
-            .env
-            .read32(queue.config.vmid, at + amd_queue::QUEUE_PROPERTIES as u64)?;
+        let properties = self.env.read32(
+            queue.config.vmid,
+            at.wrapping_add(amd_queue::QUEUE_PROPERTIES as u64),
+        )?;
         Ok(amd_queue::PROPERTIES_ENABLE_PROFILING.is_set(properties))
     }
 
@@ -134,11 +135,13 @@ impl Engine<'_> {
         let vmid = queue.config.vmid;
         let mailbox = self
             .env
-            .read64(vmid, at + signal::EVENT_MAILBOX_PTR as u64)?;
+            .read64(vmid, at.wrapping_add(signal::EVENT_MAILBOX_PTR as u64))?;
         if mailbox == 0 {
             return Ok(());
         }
-        let id = self.env.read32(vmid, at + signal::EVENT_ID as u64)?;
+        let id = self
+            .env
+            .read32(vmid, at.wrapping_add(signal::EVENT_ID as u64))?;
         event!(
             self.env.trace(),
             "aql",
@@ -158,9 +161,10 @@ impl Engine<'_> {
             return Ok(None);
         };
         let vmid = queue.config.vmid;
-        let at = self
-            .env
-            .read64(vmid, at + amd_queue::QUEUE_INACTIVE_SIGNAL as u64)?;
+        let at = self.env.read64(
+            vmid,
+            at.wrapping_add(amd_queue::QUEUE_INACTIVE_SIGNAL as u64),
+        )?;
         if at == 0 {
             return Ok(None);
         }
@@ -172,7 +176,8 @@ impl Engine<'_> {
             queue.slot,
             queue.pasid
         );
-        self.env.write64(vmid, at + signal::VALUE as u64, code)?;
+        self.env
+            .write64(vmid, at.wrapping_add(signal::VALUE as u64), code)?;
         self.notify(queue, at)?;
         Ok(Some(at))
     }
@@ -202,7 +207,7 @@ impl Engine<'_> {
     pub(super) fn scratch_granted(&mut self, queue: &mut Queue, at: u64) -> bool {
         match self
             .env
-            .read64(queue.config.vmid, at + signal::VALUE as u64)
+            .read64(queue.config.vmid, at.wrapping_add(signal::VALUE as u64))
         {
             Ok(value) => value == 0,
             Err(fault) => {

@@ -6,6 +6,7 @@
 mod aql;
 mod hws;
 mod kernel;
+mod user;
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -213,7 +213,8 @@ impl Engine<'_> {
                 queue.pasid
             );
             if n < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
-                let at = hiq.config.mqd + (v9::HIQ_FAILED_DOORBELLS + n) as u64 * 4;
+                let dword = (v9::HIQ_FAILED_DOORBELLS + n) as u64;
+                let at = hiq.config.mqd.wrapping_add(dword * 4);
                 self.env.write32(0, at, doorbell)?;
             }
         }

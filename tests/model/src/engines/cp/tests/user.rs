@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! PM4 queues of users, and packets that nobody would send on purpose.
+
+use super::super::queue::Halt;
+use super::*;
+
+const KERNARG: u64 = 0x7_0000;
+
+/// A PM4 queue of 512 dwords in the place of AQL queue `n`.
+fn start_pm4(card: &mut Card<'_>) -> User {
+    card.start();
+    let user = card.put_queue(0);
+    let put = |n: usize, value: u32| card.mock().put32(user.mqd() + n as u64 * 4, value);
+    put(dw::cp_hqd_pq_control, 8);
+    put(dw::cp_hqd_aql_control, 0);
+    for n in 0..512 {
+        card.mock().put32(user.aql_ring() + n * 4, 0);
+    }
+    card.run_list(&[(7, &[user])], false);
+    card.settle();
+    card.assert_clean();
+    user
+}
+
+fn submit_pm4(card: &mut Card<'_>, user: User, packets: &[u32]) {
+    let wptr = card.mock().get64(user.wptr());
+    let wptr = card.ring(user.aql_ring(), 512, wptr, packets);
+    card.mock().put64(user.wptr(), wptr);
+    card.ring_doorbell(user, wptr);
+}
+
+fn set_sh(reg: Reg, values: &[u32]) -> Vec<u32> {
+    let mut packet = vec![
+        pm4::header(op::SET_SH_REG, 1 + values.len() as u32),
+        0x2000 + reg.off - pm4::set_sh_reg::START,
+    ];
+    packet.extend(values);
+    packet
+}
+
+/// The packets that launch `groups` workgroups of 64 and signal event 6 behind them.
+fn launch(kernel: u64, groups: u32, fence: u64) -> Vec<u32> {
+    let entry = kernel + 256;
+    let mut words = set_sh(gc::regCOMPUTE_NUM_THREAD_X, &[64, 1, 1]);
+    words.extend(set_sh(
+        gc::regCOMPUTE_PGM_LO,
+        &[(entry >> 8) as u32, (entry >> 40) as u32],
+    ));
+    words.extend(set_sh(
+        gc::regCOMPUTE_PGM_RSRC1,
+        &[1 | 2 << 6, 2 << 1 | 1 << 7],
+    ));
+    words.extend(set_sh(gc::regCOMPUTE_PGM_RSRC3, &[3]));
+    words.extend(set_sh(gc::regCOMPUTE_USER_DATA_0, &[KERNARG as u32, 0]));
+    words.extend([pm4::header(op::DISPATCH_DIRECT, 4), groups, 1, 1, 1]);
+    words.extend([
+        pm4::header(op::RELEASE_MEM, 7),
+        0x14 | 5 << 8,
+        1 << 29 | 2 << 24,
+        fence as u32,
+        0,
+        1,
+        0,
+        6,
+    ]);
+    words
+}
+
+#[test]
+fn a_pm4_queue_launches_and_signals() {
+    with_card(|card| {
+        let user = start_pm4(card);
+        let kernel = card.kernel(0, &GATE);
+        submit_pm4(card, user, &launch(kernel, 5, FENCE));
+        card.settle();
+        assert_eq!(card.mock().get32(FENCE), 0, "the kernel still runs");
+        // Preempted in the middle, with the fence packet waiting.
+        card.mock().put64(HIQ_RPTR, 0);
+        let marker = FENCE + 8;
+        card.hiq(&[
+            pm4::unmap_queues::PACKET.header(),
+            3 << 4,
+            0,
+            0,
+            0,
+            0,
+            pm4::query_status::PACKET.header(),
+            2 << 30,
+            0,
+            marker as u32,
+            0,
+            100,
+            0,
+        ]);
+        card.until("unmapped", |c| c.mock().get32(marker) == 100);
+        assert!(card.queue_of(user).is_none());
+        card.run_list(&[(7, &[user])], false);
+        card.mock().put32(KERNARG + 0x1000, 1);
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        for group in 0..5 {
+            assert_eq!(card.mock().get32(KERNARG + 4 * group), 1);
+        }
+        let entry = card.mock().interrupts()[0];
+        assert_eq!((entry.source_id, entry.vmid, entry.ctx[0]), (181, 3, 6));
+        let wptr = card.mock().get64(user.wptr()) % 512;
+        assert_eq!(u64::from(card.mock().get32(user.rptr())), wptr);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn users_may_not_touch_registers_or_schedule() {
+    let packets: [&[u32]; 4] = [
+        &[pm4::header(op::SET_UCONFIG_REG, 2), 0x40, 1],
+        &[pm4::header(op::COPY_DATA, 5), 5 << 8, 0x3000, 0, 0x9000, 0],
+        &[pm4::header(op::RUN_LIST, 3), 0, 0, 0],
+        &[pm4::header(op::INVALIDATE_TLBS, 1), 1],
+    ];
+    for packet in packets {
+        with_card(|card| {
+            let user = start_pm4(card);
+            submit_pm4(card, user, packet);
+            card.settle();
+            assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+            let last = *card.mock().interrupts().last().unwrap();
+            assert_eq!((last.source_id, last.vmid), (183, 3));
+            assert_eq!(last.ctx[0] & 0x3ff, user.doorbell() / 2 % 1024);
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+        });
+    }
+}
+
+#[test]
+fn a_buffer_that_calls_itself_is_stopped() {
+    with_card(|card| {
+        let user = start_pm4(card);
+        let ib = 0x6_0000u64;
+        let call = |chain: u32| {
+            let head = pm4::header(op::INDIRECT_BUFFER, 3);
+            [head, ib as u32, 0, 4 | chain << 20 | 1 << 23]
+        };
+        for (n, word) in call(0).iter().enumerate() {
+            card.mock().put32(ib + n as u64 * 4, *word);
+        }
+        submit_pm4(card, user, &call(0));
+        card.settle();
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+    });
+    // A chain to itself is endless, but it can be taken off.
+    with_card(|card| {
+        let user = start_pm4(card);
+        let ib = 0x6_0000u64;
+        let head = pm4::header(op::INDIRECT_BUFFER, 3);
+        let call = [head, ib as u32, 0, 4 | 1 << 20 | 1 << 23];
+        for (n, word) in call.iter().enumerate() {
+            card.mock().put32(ib + n as u64 * 4, *word);
+        }
+        submit_pm4(card, user, &call);
+        card.settle();
+        card.unmap_all();
+        card.until("fence", Card::fence_is_written);
+        card.assert_clean();
+    });
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Mostly small numbers, sometimes addresses, sometimes anything.
+    fn word(&mut self) -> u32 {
+        let n = self.next();
+        match n >> 60 {
+            0..=5 => (n & 0xff) as u32,
+            6..=9 => (n & 0x3f_ffff) as u32,
+            10 => 0,
+            11 => !0,
+            _ => n as u32,
+        }
+    }
+}
+
+#[test]
+fn nonsense_stops_no_engine() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for round in 0..150u64 {
+        with_card(|card| {
+            let pm4_queue = round % 2 == 0;
+            let user = match pm4_queue {
+                true => start_pm4(card),
+                false => {
+                    card.start();
+                    let user = card.put_queue(0);
+                    card.run_list(&[(7, &[user])], false);
+                    card.settle();
+                    user
+                }
+            };
+            for n in 0..64 {
+                card.mock().put64(user.amd_queue() + n * 8, random.next());
+            }
+            card.mock().put64(user.wptr(), 0);
+            for _ in 0..4 {
+                if pm4_queue {
+                    let shape = pm4::PACKETS[random.next() as usize % pm4::PACKETS.len()];
+                    let body = shape.dwords.max(2) - 1;
+                    let mut packet = vec![pm4::header(shape.opcode, body as u32)];
+                    packet.extend((0..body).map(|_| random.word()));
+                    submit_pm4(card, user, &packet);
+                } else {
+                    let mut packet = dispatch(CODE, random.next(), 1, random.next(), true);
+                    for _ in 0..random.next() % 6 {
+                        let at = (random.next() % 64) as usize;
+                        packet[at] = random.next() as u8;
+                    }
+                    card.submit(user, &packet);
+                }
+                for _ in 0..20 {
+                    card.pump();
+                }
+            }
+            // The card is still there for others.
+            card.mock().put32(0x9000, 0);
+            card.kiq(&[pm4::header(op::WRITE_DATA, 4), 5 << 8, 0x9000, 0, 77]);
+            card.until("KIQ", |c| c.mock().get32(0x9000) == 77);
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+        });
+    }
+}
