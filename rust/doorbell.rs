@@ -30,7 +30,6 @@ pub(crate) const PER_SLICE: usize = 1024;
 pub(crate) struct Aperture {
     bar: DevresLt<pci::Bar<'static>>,
     phys: u64,
-    size: usize,
     slice_bytes: usize,
     /// Bytes at the start of the BAR that belong to the kernel's own engines.
     kernel_bytes: usize,
@@ -68,7 +67,6 @@ impl Aperture {
         Ok(try_pin_init!(Self {
             bar,
             phys,
-            size,
             slice_bytes,
             kernel_bytes,
             kernel_page: (engines / 4) as u32,
@@ -91,17 +89,6 @@ impl Aperture {
     /// The doorbell of the HIQ.
     pub(crate) fn hiq(&self) -> u32 {
         self.kernel_page
-    }
-
-    /// Bytes of the BAR.
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
-    /// How many slices there are and how many are taken.
-    pub(crate) fn slices(&self) -> (usize, usize) {
-        let slices = self.slices.lock();
-        (slices.len(), slices.iter().filter(|s| **s).count())
     }
 }
 
@@ -203,11 +190,6 @@ impl Doorbell {
     /// Byte offset in the slice, as user space wants it.
     pub(crate) fn offset_in_slice(&self) -> usize {
         self.id * BYTES as usize
-    }
-
-    /// The slice it is part of.
-    pub(crate) fn slice(&self) -> &Arc<Slice> {
-        &self.slice
     }
 }
 

@@ -100,30 +100,6 @@ impl ProcessSlot {
     pub(crate) fn trap_handler(&self) -> u64 {
         self.state.lock().map.tba
     }
-
-    /// Sets whether the process's faults are retried; takes effect when it is mapped the next
-    /// time.
-    pub(crate) fn set_xnack(&self, xnack: bool) {
-        let config = self.gpu.generation().gfx.sh_mem_config(xnack);
-        let mut state = self.state.lock();
-        state.xnack = xnack;
-        state.map.sh_mem_config = config;
-    }
-
-    /// A queue of the process was reset.
-    pub(crate) fn has_reset_queue(&self) -> bool {
-        self.state.lock().has_reset_queue
-    }
-
-    /// The process's queues.
-    pub(crate) fn queues(&self) -> Result<KVec<Arc<HwQueue>>> {
-        let state = self.state.lock();
-        let mut out = KVec::with_capacity(state.queues.len(), GFP_KERNEL)?;
-        for q in state.queues.iter() {
-            out.push(q.clone(), GFP_KERNEL)?;
-        }
-        Ok(out)
-    }
 }
 
 /// A user queue as the hardware knows it.
@@ -180,19 +156,9 @@ impl HwQueue {
         &self.mqd
     }
 
-    /// What the hardware was told.
-    pub(crate) fn spec(&self) -> QueueSpec {
-        self.state.lock().spec.clone()
-    }
-
     /// On the hardware, or waiting for a slot.
     pub(crate) fn is_active(&self) -> bool {
         self.state.lock().active
-    }
-
-    /// The queue was reset and cannot be used any more.
-    pub(crate) fn is_reset(&self) -> bool {
-        self.state.lock().reset
     }
 }
 
@@ -202,7 +168,7 @@ pub(super) trait Policy: Send + Sync {
     fn start(&mut self, gpu: &Gpu) -> Result;
 
     /// Takes everything off the hardware and the scheduler down.
-    fn stop(&mut self, gpu: &Gpu) -> Result;
+    fn stop(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
     /// Takes all queues off the hardware.
     fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
@@ -313,13 +279,7 @@ pub(crate) fn stop(gpu: &Gpu) -> Result {
     }
     inner.running = false;
     let Inner { policy, queues, .. } = &mut *inner;
-    let unmapped = if gpu.is_hung() {
-        Ok(())
-    } else {
-        policy.unmap(gpu, queues)
-    };
-    let stopped = policy.stop(gpu);
-    unmapped.and(stopped)
+    policy.stop(gpu, queues)
 }
 
 impl<'a> DqmRef<'a> {
@@ -476,6 +436,10 @@ impl<'a> DqmRef<'a> {
     }
 
     /// Undoes one [`DqmRef::evict`].
+    #[allow(
+        dead_code,
+        reason = "faults evict for good; memory pressure will restore"
+    )]
     pub(crate) fn restore(self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         {
@@ -496,12 +460,6 @@ impl<'a> DqmRef<'a> {
         self.execute(&mut inner)
     }
 
-    /// Maps a process anew, so that a change of its [`ProcessSlot`] takes effect.
-    pub(crate) fn remap(self) -> Result {
-        let mut inner = self.lock();
-        self.execute(&mut inner)
-    }
-
     /// Numbers for debugfs.
     pub(crate) fn counts(self) -> Counts {
         let inner = self.dqm.inner.lock();
@@ -511,16 +469,6 @@ impl<'a> DqmRef<'a> {
             active: inner.queues.active,
             runlists: self.dqm.runlists.load(Relaxed),
         }
-    }
-
-    /// The processes.
-    pub(crate) fn processes(self) -> Result<KVec<Arc<ProcessSlot>>> {
-        let inner = self.dqm.inner.lock();
-        let mut out = KVec::with_capacity(inner.queues.processes.len(), GFP_KERNEL)?;
-        for p in inner.queues.processes.iter() {
-            out.push(p.clone(), GFP_KERNEL)?;
-        }
-        Ok(out)
     }
 
     /// The words of the last runlist.

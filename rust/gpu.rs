@@ -42,7 +42,7 @@ pub(crate) mod mmio;
 pub(crate) mod registry;
 pub(crate) mod reset;
 
-pub(crate) use registry::{by_id, list};
+pub(crate) use registry::list;
 
 use config::{Config, PciInfo};
 use gart::{Buffer, Gart};
@@ -333,11 +333,6 @@ impl Gpu {
     /// VRAM.
     pub(crate) fn vram(&self) -> &Arc<Vram> {
         &self.vram
-    }
-
-    /// The kernel's address space.
-    pub(crate) fn gart(&self) -> &Arc<Gart> {
-        &self.gart
     }
 
     /// Doorbells.

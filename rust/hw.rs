@@ -334,15 +334,9 @@ pub(crate) enum IhEvent {
         data: u32,
         /// 0 automatic, 1 by an instruction, 2 error.
         encoding: u32,
-        /// First context word.
-        ctx0: u32,
-        /// Second context word.
-        ctx1: u32,
     },
     /// An SDMA queue trapped.
     SdmaTrap {
-        /// Engine of the node.
-        engine: u32,
         /// Data of the packet.
         ctx0: u32,
     },
@@ -397,14 +391,6 @@ pub(crate) trait IhHal: Sync {
     fn decode(&self, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
 }
 
-/// Where the KIQ lives.
-pub(crate) struct KiqSetup {
-    /// Address of its MQD for the CP.
-    pub(crate) mqd_addr: u64,
-    /// Its doorbell.
-    pub(crate) doorbell: u32,
-}
-
 /// A slot that holds a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HqdSlot {
@@ -430,9 +416,6 @@ pub(crate) trait GfxHal: Sync {
     /// Stops the MECs where they are: no queue, the kernel's included, goes on.
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
 
-    /// Where the KIQ lives.
-    fn kiq_slot(&self) -> HqdSlot;
-
     /// Where the HIQ lives.
     fn hiq_slot(&self) -> HqdSlot;
 
@@ -440,7 +423,7 @@ pub(crate) trait GfxHal: Sync {
     fn kiq_merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result;
 
     /// Loads the KIQ's MQD by registers and activates it.
-    fn kiq_start(&self, mmio: &Mmio, xcc: u32, setup: &KiqSetup, mqd: &[u32]) -> Result;
+    fn kiq_start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result;
 
     /// Dequeues the KIQ by registers.
     fn kiq_stop(&self, mmio: &Mmio, xcc: u32) -> Result;
@@ -469,9 +452,6 @@ pub(crate) trait GfxHal: Sync {
 
     /// Dumps a queue slot's registers.
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
-
-    /// The value of GB_ADDR_CONFIG.
-    fn gb_addr_config(&self, mmio: &Mmio) -> Result<u32>;
 
     /// Reads the register at dword `address` if user space may know it.
     fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>>;

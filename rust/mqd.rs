@@ -17,7 +17,6 @@ pub(crate) struct Mqd {
     gpu: Arc<Gpu>,
     buffer: Buffer,
     stride: usize,
-    ctl_stack: usize,
 }
 
 impl Mqd {
@@ -32,7 +31,6 @@ impl Mqd {
             gpu: gpu.clone(),
             buffer,
             stride,
-            ctl_stack,
         };
         let hal = gpu.generation().mqd;
         let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
@@ -96,20 +94,5 @@ impl Mqd {
         self.gpu.mmio()?;
         self.buffer.read_dwords(self.offset(xcc), &mut image)?;
         Ok(image)
-    }
-
-    /// Bytes of the control stack behind the image.
-    pub(crate) fn ctl_stack_bytes(&self) -> usize {
-        self.ctl_stack
-    }
-
-    /// A copy of the control stack of one XCC, from `from` to its end.
-    pub(crate) fn ctl_stack(&self, xcc: u32, from: usize) -> Result<KVec<u32>> {
-        let words = self.ctl_stack.checked_sub(from).ok_or(EINVAL)? / 4;
-        let mut out = KVec::from_elem(0u32, words, GFP_KERNEL)?;
-        self.gpu.mmio()?;
-        self.buffer
-            .read_dwords(self.offset(xcc) + PAGE_SIZE + from, &mut out)?;
-        Ok(out)
     }
 }

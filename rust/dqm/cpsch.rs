@@ -44,6 +44,55 @@ impl Cpsch {
         }
     }
 
+    /// Takes queues off the hardware and makes sure that they are.
+    fn take_off(&mut self, gpu: &Gpu, queues: &Queues, filter: Filter) -> Result {
+        if self.active.is_none() {
+            return Ok(());
+        }
+        let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
+        let done = hiq.unmap(
+            gpu,
+            &UnmapQueues {
+                filter,
+                reset: false,
+            },
+            PREEMPTION_TIMEOUT_MS,
+        );
+        if let Err(e) = done {
+            dev_err!(
+                gpu.dev(),
+                "queues were not preempted within {PREEMPTION_TIMEOUT_MS} ms\n"
+            );
+            self.fail(gpu, "preemption timed out");
+            return Err(e);
+        }
+        // A compute queue that does not react makes the firmware give up without an error: it
+        // leaves the queue's doorbell in the HIQ's MQD.
+        if let Some(doorbell) = hiq.take_hung_doorbell(gpu)? {
+            let owner = queues.find_doorbell(doorbell);
+            match &owner {
+                Some(queue) => {
+                    dev_err!(
+                        gpu.dev(),
+                        "queue {} of process {} (PASID {}) was not preempted\n",
+                        queue.qid(),
+                        queue.slot().pid(),
+                        queue.slot().pasid()
+                    );
+                    queue.mark_reset();
+                }
+                None => dev_err!(
+                    gpu.dev(),
+                    "a queue with doorbell {doorbell:#x} was not preempted\n"
+                ),
+            }
+            self.fail(gpu, "a queue did not stop");
+            return Err(ETIME);
+        }
+        self.active = None;
+        Ok(())
+    }
+
     fn fail(&mut self, gpu: &Gpu, why: &str) {
         gpu.declare_hung(why);
     }
@@ -106,63 +155,24 @@ impl Policy for Cpsch {
         Ok(())
     }
 
-    fn stop(&mut self, gpu: &Gpu) -> Result {
+    fn stop(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
+        // A GPU that hangs was halted: there is nobody to talk to.
+        let unmapped = if gpu.is_hung() {
+            Ok(())
+        } else {
+            self.take_off(gpu, queues, Filter::All)
+        };
         let stopped = match self.hiq.as_mut() {
-            // A GPU that hangs was halted: there is nobody to talk to.
             Some(hiq) if !gpu.is_hung() => hiq.stop(gpu),
             _ => Ok(()),
         };
         self.hiq = None;
         self.active = None;
-        stopped
+        unmapped.and(stopped)
     }
 
     fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
-        if self.active.is_none() {
-            return Ok(());
-        }
-        let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
-        let done = hiq.unmap(
-            gpu,
-            &UnmapQueues {
-                filter: Filter::Dynamic,
-                reset: false,
-            },
-            PREEMPTION_TIMEOUT_MS,
-        );
-        if let Err(e) = done {
-            dev_err!(
-                gpu.dev(),
-                "queues were not preempted within {PREEMPTION_TIMEOUT_MS} ms\n"
-            );
-            self.fail(gpu, "preemption timed out");
-            return Err(e);
-        }
-        // A compute queue that does not react makes the firmware give up without an error: it
-        // leaves the queue's doorbell in the HIQ's MQD.
-        if let Some(doorbell) = hiq.take_hung_doorbell(gpu)? {
-            let owner = queues.find_doorbell(doorbell);
-            match &owner {
-                Some(queue) => {
-                    dev_err!(
-                        gpu.dev(),
-                        "queue {} of process {} (PASID {}) was not preempted\n",
-                        queue.qid(),
-                        queue.slot().pid(),
-                        queue.slot().pasid()
-                    );
-                    queue.mark_reset();
-                }
-                None => dev_err!(
-                    gpu.dev(),
-                    "a queue with doorbell {doorbell:#x} was not preempted\n"
-                ),
-            }
-            self.fail(gpu, "a queue did not stop");
-            return Err(ETIME);
-        }
-        self.active = None;
-        Ok(())
+        self.take_off(gpu, queues, Filter::Dynamic)
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result {

@@ -86,15 +86,12 @@ pub(crate) struct Gart {
 /// room that is still enough.
 fn place(layout: &McLayout) -> Result<u64> {
     let before = layout.fb_start;
-    let after = HOLE_START
-        .checked_sub(
-            layout
-                .fb_end
-                .checked_add(1)
-                .ok_or(EINVAL)?
-                .next_multiple_of(FOUR_GIB),
-        )
-        .unwrap_or(0);
+    let after_fb = layout
+        .fb_end
+        .checked_add(1)
+        .ok_or(EINVAL)?
+        .next_multiple_of(FOUR_GIB);
+    let after = HOLE_START.saturating_sub(after_fb);
     if SIZE > before.max(after) {
         return Err(ENOSPC);
     }
@@ -260,14 +257,6 @@ impl Buffer {
         match &self.place {
             Place::System { mapping, .. } => mapping.gart.start + (mapping.page * PAGE_SIZE) as u64,
             Place::Vram { addr, .. } => *addr,
-        }
-    }
-
-    /// Bytes.
-    pub(crate) fn size(&self) -> usize {
-        match &self.place {
-            Place::System { mem, .. } => mem.size(),
-            Place::Vram { range, .. } => range.size() as usize,
         }
     }
 

@@ -9,12 +9,12 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
         barrier,
         Arc,
         Mutex,
         SetOnce, //
     },
+    time::{Delta, Instant, Monotonic},
 };
 
 use super::Gpu;
@@ -62,6 +62,32 @@ pub(crate) fn set_sink(sink: &'static dyn Sink) {
     SINK.populate(sink);
 }
 
+/// At most so many lines in so many seconds.
+struct LogLimit {
+    since: Instant<Monotonic>,
+    lines: u32,
+}
+
+impl LogLimit {
+    const LINES: u32 = 10;
+    const WINDOW: Delta = Delta::from_secs(5);
+
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            lines: 0,
+        }
+    }
+
+    fn allows(&mut self) -> bool {
+        if self.since.elapsed() > Self::WINDOW {
+            *self = Self::new();
+        }
+        self.lines += 1;
+        self.lines <= Self::LINES
+    }
+}
+
 /// The receiver of events.
 pub(super) fn sink() -> Option<&'static dyn Sink> {
     SINK.as_ref().copied()
@@ -74,9 +100,9 @@ pub(crate) struct Ih {
     /// Byte offset of the next entry to read.
     #[pin]
     rptr: Mutex<u32>,
-    /// Entries seen, for debugfs.
-    entries: Atomic<u64>,
-    overflows: Atomic<u64>,
+    /// Keeps a storm of messages out of the log.
+    #[pin]
+    log: Mutex<LogLimit>,
 }
 
 impl Ih {
@@ -85,8 +111,7 @@ impl Ih {
         try_pin_init!(Self {
             mem: Coherent::new(dev, DUMMY_OFFSET + 4096)?,
             rptr <- new_mutex!(0),
-            entries: Atomic::new(0),
-            overflows: Atomic::new(0),
+            log <- new_mutex!(LogLimit::new()),
         })
     }
 
@@ -116,11 +141,6 @@ impl Ih {
         self.mem.dma_address() + DUMMY_OFFSET as u64
     }
 
-    /// Entries seen and overflows met so far.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.entries.load(Relaxed), self.overflows.load(Relaxed))
-    }
-
     /// The write pointer; deals with an overflow, which loses entries.
     fn wptr(&self, gpu: &Gpu, rptr: &mut u32) -> Result<u32> {
         let ih = gpu.generation().ih;
@@ -134,12 +154,13 @@ impl Ih {
         if overflow {
             // The oldest entry that was not overwritten is the one behind the write pointer.
             let oldest = (wptr + ENTRY_BYTES) & (RING_SIZE - 1);
-            dev_warn!(
-                gpu.dev(),
-                "interrupt ring overflow (write pointer {wptr:#x}, read pointer {rptr:#x}), go on at {oldest:#x}\n"
-            );
+            if self.log.lock().allows() {
+                dev_warn!(
+                    gpu.dev(),
+                    "interrupt ring overflow (write pointer {wptr:#x}, read pointer {rptr:#x}), go on at {oldest:#x}\n"
+                );
+            }
             *rptr = oldest;
-            self.overflows.fetch_add(1, Relaxed);
             ih.clear_overflow(gpu.mmio()?)?;
         }
         Ok(wptr)
@@ -160,7 +181,6 @@ impl Ih {
                     *word = self.mem.read32(*rptr as usize + i * 4)?;
                 }
                 *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
-                self.entries.fetch_add(1, Relaxed);
                 dispatch(gpu, &gpu.generation().ih.decode(&raw));
             }
             gpu.doorbells()
@@ -226,13 +246,15 @@ fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, sink: Option<&'static d
                 .fault_status(m, fault.gfx, u32::from(entry.node))
         })
         .unwrap_or(0);
-    report_fault(
-        gpu,
-        fault,
-        u32::from(entry.vmid),
-        u32::from(entry.pasid),
-        status,
-    );
+    if gpu.ih().log.lock().allows() {
+        report_fault(
+            gpu,
+            fault,
+            u32::from(entry.vmid),
+            u32::from(entry.pasid),
+            status,
+        );
+    }
     if let Some(sink) = sink {
         sink.vm_fault(gpu, u32::from(entry.pasid), fault);
     }
@@ -242,10 +264,16 @@ fn report_fault(gpu: &Gpu, fault: &VmFault, vmid: u32, pasid: u32, status: u32) 
     let hub = if fault.gfx { "graphics" } else { "memory" };
     let access = if fault.write { "write" } else { "read" };
     let retry = if fault.retry { ", retry" } else { "" };
+    let why = match (fault.not_present, fault.no_read, fault.no_write) {
+        (true, _, _) => "nothing is mapped",
+        (_, true, _) => "may not be read",
+        (_, _, true) => "may not be written",
+        _ => "not allowed",
+    };
     let addr = fault.addr;
     dev_err!(
         gpu.dev(),
-        "VM fault: {hub} hub, VMID {vmid}, PASID {pasid}, address {addr:#014x}, {access}{retry}, status {status:#010x}\n"
+        "VM fault: {hub} hub, VMID {vmid}, PASID {pasid}, address {addr:#014x}, {access}{retry}: {why}, status {status:#010x}\n"
     );
 }
 

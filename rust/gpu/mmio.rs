@@ -143,11 +143,6 @@ impl Mmio {
         self.bank.lock()
     }
 
-    /// Bytes of the register BAR.
-    pub(crate) fn bar_size(&self) -> usize {
-        self.size
-    }
-
     /// Reads the register with absolute dword address `reg`.
     pub(crate) fn read(&self, reg: u32) -> Result<u32> {
         let at = reg as usize * 4;

@@ -29,11 +29,6 @@ pub(crate) fn list() -> KVec<Arc<Gpu>> {
     out
 }
 
-/// The bound GPU with this id.
-pub(crate) fn by_id(id: u32) -> Option<Arc<Gpu>> {
-    LIST.lock().iter().find(|g| g.id() == id).cloned()
-}
-
 /// How many GPUs are bound.
 pub(crate) fn count() -> usize {
     LIST.lock().len()

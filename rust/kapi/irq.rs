@@ -60,9 +60,9 @@ impl<T: Handler> Irq<T> {
         // SAFETY: One vector was allocated above.
         let irq = unsafe { bindings::pci_irq_vector(raw(pdev), 0) };
         let cookie = handler.into_foreign().cast::<c_void>();
-        // SAFETY: `cookie` owns a reference to the handler until `free_irq()` in `drop()`, and
-        // `thread_fn` expects exactly this kind of pointer.
         let ret = to_result(irq).and_then(|()| {
+            // SAFETY: `cookie` owns a reference to the handler until `free_irq()` in `drop()`, and
+            // `thread_fn` expects exactly this kind of pointer.
             to_result(unsafe {
                 bindings::request_threaded_irq(
                     irq as u32,
@@ -108,6 +108,9 @@ impl<T: Handler> Drop for Irq<T> {
     }
 }
 
+/// # Safety
+///
+/// Called by the kernel with the cookie of an [`Irq`] with a handler of this type.
 unsafe extern "C" fn thread_fn<T: Handler>(
     _irq: i32,
     cookie: *mut c_void,

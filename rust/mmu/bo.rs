@@ -144,11 +144,6 @@ impl Bo {
         self.flags
     }
 
-    /// The GPU that the object belongs to.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
     /// How the CPU has to map it.
     pub(crate) fn cpu_cache(&self) -> CpuCache {
         match self.backing {
@@ -235,27 +230,6 @@ impl Bo {
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
         match &self.backing {
             Backing::System(pages) => pages.write64(at, value),
-            _ => Err(EINVAL),
-        }
-    }
-
-    /// Copies bytes into the object.
-    pub(crate) fn write(&self, at: usize, data: &[u8]) -> Result {
-        match &self.backing {
-            Backing::System(pages) => pages.write(at, data),
-            Backing::Vram(range) => {
-                let mut done = 0;
-                while done < data.len() {
-                    let (offset, len) = range.run((at + done) as u64)?;
-                    let n = usize::try_from(len)?.min(data.len() - done);
-                    self.gpu
-                        .vram()
-                        .bar()
-                        .write(usize::try_from(offset)?, &data[done..done + n])?;
-                    done += n;
-                }
-                self.gpu.hub().hdp_flush()
-            }
             _ => Err(EINVAL),
         }
     }

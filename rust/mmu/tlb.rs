@@ -17,9 +17,9 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
     let mut kiq = gpu.kiq();
     match &mut *kiq {
         // Old translations must not outlive the memory that they lead to.
-        Some(kiq) => kiq
-            .invalidate_tlbs(gpu, pasid, kind)
-            .inspect_err(|_| drop(gpu.declare_hung("TLBs were not invalidated"))),
+        Some(kiq) => kiq.invalidate_tlbs(gpu, pasid, kind).inspect_err(|_| {
+            gpu.declare_hung("TLBs were not invalidated");
+        }),
         None => Ok(()),
     }
 }

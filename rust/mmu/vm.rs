@@ -71,11 +71,6 @@ impl Vm {
         )
     }
 
-    /// The GPU.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
     /// The PASID.
     pub(crate) fn pasid(&self) -> u32 {
         self.pasid.get()
@@ -166,7 +161,7 @@ impl Vm {
     }
 
     /// Makes the change visible and frees tables that are not needed any more.
-    fn finish(&self, update: Update, kind: FlushType) -> Result {
+    fn finish(&self, update: Update<'_>, kind: FlushType) -> Result {
         self.gpu.hub().hdp_flush()?;
         tlb::flush_pasid(&self.gpu, self.pasid(), kind)?;
         drop(update);
@@ -187,24 +182,6 @@ impl Vm {
             vm: self.clone(),
             va,
         })
-    }
-
-    /// Is all of the range mapped, by one or more objects?
-    pub(crate) fn is_mapped(&self, va: u64, len: u64) -> bool {
-        let Some(end) = va.checked_add(len) else {
-            return false;
-        };
-        let inner = self.inner.lock();
-        let mut at = va;
-        for m in inner.mappings.iter() {
-            if m.va <= at && at < m.va + m.len {
-                at = m.va + m.len;
-                if at >= end {
-                    return true;
-                }
-            }
-        }
-        false
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    hw::{FlushType, KiqSetup, MqdContext, MqdKind, QueueFormat, QueueSpec},
+    hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
 
 /// Words of the ring.
@@ -93,11 +93,7 @@ impl Kiq {
         g.mqd.init(&cx, &spec, &mut image)?;
         g.gfx.kiq_merge(mmio, 0, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;
-        let setup = KiqSetup {
-            mqd_addr: cx.addr,
-            doorbell,
-        };
-        g.gfx.kiq_start(mmio, 0, &setup, &image)?;
+        g.gfx.kiq_start(mmio, 0, doorbell, &image)?;
         let mut kiq = Self { writer, fence: 0 };
         let tested = kiq.declare(gpu).and_then(|()| kiq.test(gpu));
         if let Err(e) = tested {

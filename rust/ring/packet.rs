@@ -131,8 +131,6 @@ impl Packet for MapUserQueue {
 pub(crate) enum Filter {
     /// The queue with this doorbell.
     Doorbell(u32),
-    /// The queues of a process.
-    Pasid(u32),
     /// All that are not static.
     Dynamic,
     /// All.
@@ -166,10 +164,6 @@ impl Packet for UnmapQueues {
                 p::QUEUE_SEL.set(out, p::QUEUE_SEL_SPECIFIED);
                 p::NUM_QUEUES.set(out, 1);
                 p::DOORBELL_OFFSET0.set(out, index);
-            }
-            Filter::Pasid(pasid) => {
-                p::QUEUE_SEL.set(out, p::QUEUE_SEL_PASID);
-                p::PASID.set(out, pasid);
             }
             Filter::Dynamic => p::QUEUE_SEL.set(out, p::QUEUE_SEL_ALL_NON_STATIC),
             Filter::All => p::QUEUE_SEL.set(out, p::QUEUE_SEL_ALL),

@@ -15,7 +15,7 @@ use crate::{
         config::Config,
         mmio::{Block, Mmio},
     },
-    hw::{GfxHal, HqdDump, HqdSlot, KiqSetup},
+    hw::{GfxHal, HqdDump, HqdSlot},
 };
 
 /// See the file.
@@ -260,10 +260,6 @@ impl GfxHal for Gfx {
         Ok(())
     }
 
-    fn kiq_slot(&self) -> HqdSlot {
-        KIQ
-    }
-
     fn hiq_slot(&self) -> HqdSlot {
         HIQ
     }
@@ -279,7 +275,7 @@ impl GfxHal for Gfx {
         })
     }
 
-    fn kiq_start(&self, mmio: &Mmio, xcc: u32, setup: &KiqSetup, mqd: &[u32]) -> Result {
+    fn kiq_start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result {
         let b = block(mmio, xcc)?;
         let slot = KIQ.me << 5 | KIQ.pipe << 3 | KIQ.queue;
         b.set(
@@ -340,7 +336,7 @@ impl GfxHal for Gfx {
                 ),
             ])?;
             // Doorbells of the kernel's queues, in bytes.
-            b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, setup.doorbell * 4)?;
+            b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, doorbell * 4)?;
             b.wr(
                 gc::regCP_MEC_DOORBELL_RANGE_UPPER,
                 super::CAPS.kernel_doorbell_end * 2 * 4,
@@ -465,9 +461,5 @@ impl GfxHal for Gfx {
             }
         }
         Ok(None)
-    }
-
-    fn gb_addr_config(&self, mmio: &Mmio) -> Result<u32> {
-        block(mmio, 0)?.rd(gc::regGB_ADDR_CONFIG)
     }
 }

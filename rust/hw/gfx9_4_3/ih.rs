@@ -137,11 +137,8 @@ impl IhHal for Ih {
             ) => IhEvent::SqMessage {
                 data: sq::DATA.get(raw) | sq::DATA_MID.get(raw) << 12 | sq::DATA_HI.get(raw) << 16,
                 encoding: sq::ENCODING.get(raw),
-                ctx0,
-                ctx1: ih::CONTEXT_ID1.get(raw),
             },
             (c, source::SDMA_TRAP) if client::SDMA.contains(&c) => IhEvent::SdmaTrap {
-                engine: client::SDMA.iter().position(|x| *x == c).unwrap_or(0) as u32,
                 ctx0: ctx0 & 0x0fff_ffff,
             },
             (client::VMC | client::UTCL2, source::VM_FAULT) => IhEvent::VmFault(VmFault {
