@@ -112,7 +112,10 @@ TEST(doorbells_are_different_pages)
 		join(&p);
 }
 
-/* A packet whose doorbell was not rung stays where it is, whatever the other process rings. */
+/*
+ * A packet whose doorbell was not rung stays where it is, whatever the other process rings. Queues must neither
+ * come nor go meanwhile: putting a queue back on the hardware reads its write pointer, doorbell or not.
+ */
 TEST(ringing_reaches_only_the_own_queue)
 {
 	struct fixture f;
@@ -121,13 +124,16 @@ TEST(ringing_reaches_only_the_own_queue)
 	if (split(&p)) {
 		fixture_launch(&f);
 		meet(&p);
+		meet(&p);
 		for (int i = 0; i < 20; i++)
 			EXPECT(fixture_works(&f));
+		meet(&p);
 		meet(&p);
 		ktap_end();
 	}
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
+	meet(&p);
 	((uint32_t *)f.data->va)[0] = 7;
 	{
 		volatile uint64_t *real = f.q.doorbell, elsewhere = 0;
@@ -143,6 +149,7 @@ TEST(ringing_reaches_only_the_own_queue)
 	kfd_queue_ring(&f.q, f.q.q->write_dispatch_id - 1);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_EQ(((uint32_t *)f.data->va)[0], 8);
+	meet(&p);
 	join(&p);
 }
 
