@@ -49,8 +49,12 @@ step() {
 	mkdir -p "$RKFD_CACHE/logs"
 	STEP_LOG=$RKFD_CACHE/logs/$(printf '%s' "$title" | tr -c 'a-zA-Z0-9.\n' '-').log
 	printf 'rkfd: %s ... ' "$title" >&2
+	# A process group of its own, so that whoever is interrupted can end all of it ($STEP_PID).
+	set -m
 	"$@" </dev/null >"$STEP_LOG" 2>&1 &
 	pid=$!
+	set +m
+	STEP_PID=$pid
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 0.5
 		if [ -t 2 ]; then
@@ -58,6 +62,7 @@ step() {
 		fi
 	done
 	wait "$pid" || rc=$?
+	STEP_PID=
 	if [ "$rc" != 0 ]; then
 		printf 'failed\n' >&2
 		"$on_failure"
