@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Several threads of one process do everything at once. What counts is that nothing breaks. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define SECONDS 6
+#define MAX_THREADS 16
+
+static struct fixture f;
+static volatile bool stop;
+static unsigned long done[MAX_THREADS];
+
+struct worker {
+	void (*work)(unsigned int n, unsigned int round);
+	unsigned int n;
+	pthread_t thread;
+};
+
+static void *loop(void *data)
+{
+	struct worker *w = data;
+
+	for (unsigned int round = 0; !stop; round++) {
+		w->work(w->n, round);
+		done[w->n]++;
+	}
+	return NULL;
+}
+
+/* Runs all of them for a while; each must have got somewhere. */
+static void run(void (*const *work)(unsigned int, unsigned int), unsigned int count)
+{
+	static struct worker workers[MAX_THREADS];
+
+	stop = false;
+	memset(done, 0, sizeof(done));
+	for (unsigned int i = 0; i < count; i++) {
+		workers[i] = (struct worker){ .work = work[i], .n = i };
+		ASSERT(pthread_create(&workers[i].thread, NULL, loop, &workers[i]) == 0);
+	}
+	sleep(SECONDS);
+	stop = true;
+	for (unsigned int i = 0; i < count; i++) {
+		pthread_join(workers[i].thread, NULL);
+		EXPECT(done[i] > 0, "thread %u did nothing", i);
+	}
+}
+
+/* The library keeps its books per thread: these use the calls directly. */
+static int create_queue(struct kfd_ioctl_create_queue_args args, uint32_t *id)
+{
+	int ret = kfd_ioctl(f.k.fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+
+	*id = args.queue_id;
+	return ret;
+}
+
+static struct kfd_ioctl_create_queue_args queue_args[4];
+static struct kfd_queue queues[4];
+
+static void queue_life(unsigned int n, unsigned int round)
+{
+	struct kfd_ioctl_destroy_queue_args destroy;
+	uint32_t id;
+
+	(void)round;
+	if (EXPECT_OK(create_queue(queue_args[n & 3], &id))) {
+		struct kfd_ioctl_update_queue_args update = {
+			.ring_base_address = queue_args[n & 3].ring_base_address,
+			.queue_id = id,
+			.ring_size = queue_args[n & 3].ring_size,
+			.queue_percentage = round & 1 ? 0 : 100,
+			.queue_priority = round & 15,
+		};
+
+		EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update));
+		destroy.queue_id = id;
+		EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy));
+	}
+}
+
+/* Numbers of other threads' queues, or of none: refused or done, never worse. */
+static void queue_meddling(unsigned int n, unsigned int round)
+{
+	struct kfd_ioctl_update_queue_args update = { .queue_id = 1 + round % 6, .queue_percentage = round % 101, .ring_size = 4096 };
+	struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = 40 + n };
+
+	kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update);
+	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
+}
+
+static void memory_life(unsigned int n, unsigned int round)
+{
+	struct kfd_bo *bo;
+
+	if (EXPECT_OK(kfd_bo_create(&f.k, 4096u << (round % 8), (n ^ round) & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo))) {
+		if (!(bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) || f.k.node.large_bar)
+			*(volatile uint32_t *)bo->va = round;
+		EXPECT_OK(kfd_bo_free(&f.k, bo));
+	}
+}
+
+static void memory_meddling(unsigned int n, unsigned int round)
+{
+	struct kfd_ioctl_map_memory_to_gpu_args args = {
+		.handle = (uint64_t)f.k.node.gpu_id << 32 | (40 + round % 20),
+		.device_ids_array_ptr = kfd_va(&f.k.node.gpu_id),
+		.n_devices = 1,
+	};
+
+	(void)n;
+	kfd_ioctl(f.k.fd, round & 1 ? AMDKFD_IOC_MAP_MEMORY_TO_GPU : AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &args);
+}
+
+static void event_life(unsigned int n, unsigned int round)
+{
+	struct kfd_event_data data = { 0 };
+	uint32_t id, result;
+
+	(void)n;
+	if (EXPECT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, round & 1, &id))) {
+		EXPECT_OK(kfd_event_set(&f.k, id));
+		data.event_id = id;
+		kfd_event_wait(&f.k, &data, 1, false, 5, &result);
+		kfd_event_destroy(&f.k, id);
+	}
+}
+
+/* Waits for, and destroys, what others may be using. */
+static void event_meddling(unsigned int n, unsigned int round)
+{
+	struct kfd_event_data data[8] = { 0 };
+	uint32_t result;
+
+	for (int i = 0; i < 8; i++)
+		data[i].event_id = f.signal.event_id + 2 + (round + i) % 8;
+	kfd_event_wait(&f.k, data, 1 + round % 8, round & 1, round % 3, &result);
+	kfd_event_set(&f.k, data[0].event_id);
+	if (n & 1)
+		kfd_event_destroy(&f.k, data[7].event_id);
+}
+
+static void launching(unsigned int n, unsigned int round)
+{
+	(void)n;
+	(void)round;
+	EXPECT(fixture_works(&f));
+}
+
+static void reading(unsigned int n, unsigned int round)
+{
+	static const char *const files[] = { KFD_TOPOLOGY "/nodes/1/properties", "/sys/kernel/debug/kfd/mqds",
+					     "/sys/kernel/debug/kfd/hqds", "/sys/kernel/debug/kfd/rls", KFD_TOPOLOGY "/generation_id" };
+	char bytes[4096];
+	int fd = open(files[round % 5], O_RDONLY | O_CLOEXEC);
+
+	(void)n;
+	if (fd < 0)
+		return;
+	while (read(fd, bytes, sizeof(bytes)) > 0)
+		;
+	close(fd);
+}
+
+static void mapping(unsigned int n, unsigned int round)
+{
+	void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, f.k.fd,
+		       (off_t)(f.q.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1)));
+
+	(void)n;
+	(void)round;
+	if (EXPECT(p != MAP_FAILED, "%s", strerror(errno)))
+		munmap(p, KFD_DOORBELL_SLICE);
+}
+
+static void opening(unsigned int n, unsigned int round)
+{
+	struct kfd_ioctl_get_version_args version;
+	int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+
+	(void)n;
+	(void)round;
+	if (EXPECT(fd >= 0, "%s", strerror(errno))) {
+		EXPECT_OK(kfd_ioctl(fd, AMDKFD_IOC_GET_VERSION, &version));
+		close(fd);
+	}
+}
+
+static void prepare(void)
+{
+	fixture_launch(&f);
+	for (int i = 0; i < 4; i++)
+		ASSERT_OK(kfd_queue_prepare(&f.k, &queues[i], 64, &queue_args[i]));
+}
+
+TEST_TIMEOUT(queues_of_many_threads, 90)
+{
+	void (*const work[])(unsigned int, unsigned int) = { queue_life, queue_life, queue_life, queue_life, launching };
+
+	prepare();
+	run(work, 5);
+	EXPECT(fixture_works(&f));
+}
+
+TEST_TIMEOUT(everything_at_once, 90)
+{
+	void (*const work[])(unsigned int, unsigned int) = { queue_life,     queue_meddling, memory_life, memory_life, memory_meddling,
+							     event_life,     event_life,     event_meddling, event_meddling, reading,
+							     mapping,	     opening };
+
+	prepare();
+	run(work, 12);
+	EXPECT(fixture_works(&f));
+}
+
+/* The process dies while its threads are in the middle of all that. */
+TEST_TIMEOUT(dying_in_the_middle, 120)
+{
+	void (*const work[])(unsigned int, unsigned int) = { queue_life, memory_life, event_life, launching, opening, event_meddling };
+
+	for (int i = 0; i < 4; i++) {
+		int status;
+		pid_t child;
+
+		fflush(stdout);
+		child = fork();
+		ASSERT(child >= 0);
+		if (!child) {
+			prepare();
+			run(work, 6);
+			_exit(0);
+		}
+		usleep(2500000 + i * 333333);
+		kill(child, SIGKILL);
+		ASSERT(waitpid(child, &status, 0) == child);
+	}
+	prepare();
+	EXPECT(fixture_works(&f));
+}
+
+/* Two threads put packets into one queue: indices come from an atomic counter, doorbells in any order. */
+static struct kfd_signal counted;
+static unsigned long sent[2];
+
+static void producing(unsigned int n, unsigned int round)
+{
+	static struct kfd_kernel kernel;
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	char *kernarg = (char *)f.kernarg->va + 4096 + n * 256;
+	struct aql_dispatch packet;
+	uint64_t to = kfd_va((uint32_t *)f.data->va + n * 64);
+	uint32_t value = 1000 + n;
+
+	if (round >= 300) {
+		usleep(1000);
+		return;
+	}
+	ASSERT_OK(fixture_kernel(&f, "fill", &kernel));
+	memcpy(kernarg, &to, 8);
+	memcpy(kernarg + 8, &value, 4);
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &counted);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	sent[n]++;
+}
+
+TEST_TIMEOUT(two_threads_fill_one_queue, 90)
+{
+	void (*const work[])(unsigned int, unsigned int) = { producing, producing };
+	uint32_t *words;
+
+	fixture_launch(&f);
+	words = f.data->va;
+	ASSERT_OK(kfd_signal_create(&f.k, 1000000, &counted));
+	run(work, 2);
+	for (int i = 0; i < 200 && f.q.q->read_dispatch_id != f.q.q->write_dispatch_id; i++)
+		usleep(50000);
+	EXPECT_EQ(f.q.q->read_dispatch_id, sent[0] + sent[1]);
+	for (int i = 0; i < 100 && counted.s->value != (int64_t)(1000000 - sent[0] - sent[1]); i++)
+		usleep(50000);
+	EXPECT_EQ(counted.s->value, 1000000 - sent[0] - sent[1]);
+	EXPECT_EQ(words[0], 1000);
+	EXPECT_EQ(words[64], 1001);
+}
