@@ -15,6 +15,7 @@
 
 #define EXIT_FAILED 1
 #define EXIT_SKIPPED 4
+#define MAX_TOLD 12
 
 extern const struct ktap_test __start_ktap_tests[], __stop_ktap_tests[];
 
@@ -55,12 +56,14 @@ void ktap_failed(const char *file, int line, const char *what, const char *more,
 	char text[512];
 	va_list list;
 
+	/* The hundredth says no more than the first. */
+	if (__atomic_fetch_add(&shared->failures, 1, __ATOMIC_RELAXED) >= MAX_TOLD)
+		return;
 	va_start(list, more);
 	vsnprintf(text, sizeof(text), more, list);
 	va_end(list);
 	printf("# %s:%d: failed: %s%s%s\n", file, line, what, text[0] ? ": " : "", text);
 	fflush(stdout);
-	__atomic_fetch_add(&shared->failures, 1, __ATOMIC_RELAXED);
 }
 
 bool ktap_expect_ret(const char *file, int line, const char *call, long got, long wanted)
