@@ -7,12 +7,14 @@
 //! | `hqds` | registers of the active queue slots of each GPU |
 //! | `mqds` | images of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the runlist of each GPU as it was sent last |
-//! | `processes` | for each process and GPU: PASID, memory, queues |
+//! | `process/<pid>/pasid` | the number of the process on each GPU |
+//! | `process/<pid>/queues` | its queues |
+//! | `topology/nodes/<n>/properties` | what sysfs shows of a node |
 //!
 //! Readers take the locks of what they look at; nothing here changes anything.
 
 use kernel::{
-    debugfs::Scope,
+    debugfs::{Dir, File},
     fmt::{self, Write},
     prelude::*,
 };
@@ -21,19 +23,32 @@ use crate::{
     dqm::GpuDqm,
     gpu::{self, Gpu},
     hw::HqdSlot,
-    process::table,
+    process::{self, table},
+    topology,
 };
 
 /// Words in a line of a dump.
 const PER_LINE: usize = 8;
 
-/// Makes the directory; it goes with the result.
-pub(crate) fn new() -> impl PinInit<Scope<()>> {
-    Scope::dir((), c"kfd", |data, dir| {
-        dir.read_callback_file(c"hqds", data, &hqds);
-        dir.read_callback_file(c"mqds", data, &mqds);
-        dir.read_callback_file(c"rls", data, &runlists);
-        dir.read_callback_file(c"processes", data, &processes);
+/// All of it; dropping it takes it away.
+pub(crate) struct Root {
+    // Field order: children first.
+    _files: [Pin<KBox<File<()>>>; 3],
+    _processes: process::debugfs::Root,
+    _topology: topology::Mirror,
+}
+
+/// Makes the directory.
+pub(crate) fn new() -> Result<Root> {
+    let dir = Dir::new(c"kfd");
+    Ok(Root {
+        _files: [
+            KBox::pin_init(dir.read_callback_file(c"hqds", (), &hqds), GFP_KERNEL)?,
+            KBox::pin_init(dir.read_callback_file(c"mqds", (), &mqds), GFP_KERNEL)?,
+            KBox::pin_init(dir.read_callback_file(c"rls", (), &runlists), GFP_KERNEL)?,
+        ],
+        _processes: process::debugfs::Root::new(&dir),
+        _topology: topology::Mirror::new(&dir),
     })
 }
 
@@ -128,36 +143,6 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             counts.processes, counts.queues, counts.active, counts.runlists
         )?;
         dump_or_say(f, dqm.runlist_words())?;
-    }
-    Ok(())
-}
-
-fn processes(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for process in table::snapshot().map_err(|_| fmt::Error)? {
-        writeln!(f, "Process {}:", process.pid())?;
-        for device in process.devices() {
-            writeln!(
-                f,
-                "  gpu_id {:x}: pasid {}, vram {}",
-                device.id(),
-                device.pasid(),
-                device.vram_usage()
-            )?;
-        }
-        for (id, queue) in process.inspect().queues.iter() {
-            let spec = queue.spec();
-            writeln!(
-                f,
-                "  queue {id}: gpu_id {:x}, {:?}, ring {:#x}+{:#x}, doorbell {:#x}, priority {}, {}%",
-                queue.gpu().id(),
-                spec.format,
-                spec.ring_va,
-                spec.ring_size,
-                spec.doorbell,
-                spec.priority,
-                spec.percent
-            )?;
-        }
     }
     Ok(())
 }

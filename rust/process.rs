@@ -26,6 +26,7 @@ use crate::{
 };
 
 pub(crate) mod apertures;
+pub(crate) mod debugfs;
 pub(crate) mod device;
 pub(crate) mod events;
 pub(crate) mod interrupts;
@@ -65,6 +66,8 @@ pub(crate) struct Process {
     registration: Mutex<Option<notifier::Registration>>,
     #[pin]
     view: Mutex<Option<sysfs::View>>,
+    #[pin]
+    folder: Mutex<Option<debugfs::Folder>>,
 }
 
 impl Process {
@@ -93,6 +96,7 @@ impl Process {
                 events <- Events::new(),
                 registration <- new_mutex!(None),
                 view <- new_mutex!(None),
+                folder <- new_mutex!(None),
             }),
             GFP_KERNEL,
         )
@@ -205,9 +209,11 @@ impl Process {
         }
         state.runtime_enabled = false;
         drop(state);
-        // Waits for who reads the files, which take no lock.
+        // Waits for who reads the files, which take no lock but the one just left.
         let view = self.view.lock().take();
         drop(view);
+        let folder = self.folder.lock().take();
+        drop(folder);
         self.events.clear();
         trace::process(self.pid, 0, c"released");
     }
@@ -218,6 +224,7 @@ pub(crate) fn init() {
     table::init();
     notifier::init();
     sysfs::init();
+    debugfs::init();
     interrupts::init();
 }
 

@@ -32,8 +32,7 @@ mod uapi;
 /// The module: everything it registered, in the order in which it goes away.
 #[pin_data]
 struct Rkfd {
-    #[pin]
-    _debugfs: kernel::debugfs::Scope<()>,
+    _debugfs: debugfs::Root,
     // GPUs go first, then what is left of processes, then what these are shown below of.
     #[pin]
     _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
@@ -66,7 +65,7 @@ impl kernel::InPlaceModule for Rkfd {
         // GPUs come when all that shows them is there.
         try_pin_init!(Self {
             _statics: Statics::new(),
-            _debugfs <- debugfs::new(),
+            _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,
             _processes: process::Running::new()?,
             _pci <- kernel::driver::Registration::new(<LocalModule as kernel::ModuleMetadata>::NAME, module),

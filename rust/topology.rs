@@ -21,6 +21,7 @@ use crate::{
 
 mod build;
 mod cache;
+mod debugfs;
 mod node;
 mod sysfs;
 
@@ -43,6 +44,7 @@ struct State {
     /// The nodes as they were built last.
     nodes: KVec<Arc<Node>>,
     tree: Option<sysfs::Tree>,
+    mirror: Option<debugfs::Tree>,
 }
 
 /// The first compute unit's number, which the C driver chose apart from those of processors.
@@ -54,6 +56,7 @@ global_mutex! {
         next_cu: FIRST_CU,
         nodes: KVec::new(),
         tree: None,
+        mirror: None,
     };
     init init
 }
@@ -64,6 +67,9 @@ impl State {
         let nodes = build::all(&self.gpus)?;
         if let Some(tree) = &mut self.tree {
             tree.replace(&nodes)?;
+        }
+        if let Some(mirror) = &mut self.mirror {
+            mirror.replace(&nodes)?;
         }
         self.nodes = nodes;
         GENERATION.fetch_add(1, Relaxed);
@@ -92,6 +98,24 @@ impl Drop for Shown {
         // Waits for readers, who take no lock.
         let tree = STATE.lock().tree.take();
         drop(tree);
+    }
+}
+
+/// The topology in debugfs. Dropping it takes it away.
+pub(crate) struct Mirror(());
+
+impl Mirror {
+    /// Shows the topology below `parent` as well, from the next change on.
+    pub(crate) fn new(parent: &kernel::debugfs::Dir) -> Self {
+        STATE.lock().mirror = Some(debugfs::Tree::new(parent));
+        Self(())
+    }
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        let mirror = STATE.lock().mirror.take();
+        drop(mirror);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::{sysfs, table, Process};
+use super::{debugfs, sysfs, table, Process};
 use crate::kapi::{global::global_mutex, mmu_notifier, task};
 
 global_mutex! {
@@ -42,6 +42,10 @@ pub(super) fn find_or_create() -> Result<Arc<Process>> {
     match sysfs::View::new(&process) {
         Ok(view) => *process.view.lock() = view,
         Err(e) => pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid()),
+    }
+    match debugfs::Folder::new(&process) {
+        Ok(folder) => *process.folder.lock() = folder,
+        Err(e) => pr_warn!("process {} is not in debugfs: {e:?}\n", process.pid()),
     }
     Ok(process)
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The properties of the nodes once more, in debugfs: `topology/nodes/<n>/properties`.
+//!
+//! The texts are made of nodes that do not change any more; readers take no lock.
+
+use kernel::{
+    debugfs::{Dir, File},
+    fmt,
+    prelude::*,
+    str::CString,
+    sync::Arc,
+};
+
+use super::node::Node;
+
+/// The directory `topology/nodes`.
+pub(super) struct Tree {
+    nodes: KVec<Pin<KBox<File<Arc<Node>>>>>,
+    dir: Dir,
+}
+
+impl Tree {
+    /// Makes the directory without nodes.
+    pub(super) fn new(parent: &Dir) -> Self {
+        Self {
+            nodes: KVec::new(),
+            dir: parent.subdir(c"topology").subdir(c"nodes"),
+        }
+    }
+
+    /// Shows `nodes` in place of those that were there.
+    pub(super) fn replace(&mut self, nodes: &[Arc<Node>]) -> Result {
+        self.nodes.clear();
+        for (index, node) in nodes.iter().enumerate() {
+            let dir = self.dir.subdir(&*CString::try_from_fmt(fmt!("{index}"))?);
+            let file = dir.read_callback_file(c"properties", node.clone(), &properties);
+            self.nodes
+                .push(KBox::pin_init(file, GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+}
+
+fn properties(node: &Arc<Node>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{}", node.properties())
+}
