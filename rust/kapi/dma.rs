@@ -297,20 +297,6 @@ impl Pages {
         unsafe { ptr.write_volatile(value) };
         Ok(())
     }
-
-    /// Copies `data` to byte `offset`.
-    pub(crate) fn write(&self, offset: usize, data: &[u8]) -> Result {
-        let mut done = 0;
-        while done < data.len() {
-            let at = offset.checked_add(done).ok_or(EINVAL)?;
-            let n = (PAGE_SIZE - at % PAGE_SIZE).min(data.len() - done);
-            let ptr = self.cpu(at, n)?;
-            // SAFETY: `cpu()` checked that `n` bytes from `at` lie inside one run.
-            unsafe { core::ptr::copy_nonoverlapping(data[done..].as_ptr(), ptr, n) };
-            done += n;
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Pages {

@@ -62,10 +62,6 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
-    }
-
     /// All values with their ids, in the order of the ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots

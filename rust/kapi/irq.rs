@@ -89,11 +89,6 @@ impl<T: Handler> Irq<T> {
             _p: core::marker::PhantomData,
         })
     }
-
-    /// The Linux interrupt number.
-    pub(crate) fn number(&self) -> u32 {
-        self.irq
-    }
 }
 
 impl<T: Handler> Drop for Irq<T> {
