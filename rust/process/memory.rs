@@ -5,15 +5,7 @@
 //! A buffer has one address, the same on every GPU, chosen by user space when it is allocated. It
 //! is freed only when no GPU maps it, and unmapped only when no queue needs it there.
 
-use kernel::{
-    page::PAGE_SIZE,
-    pr_warn_once,
-    prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc,
-    },
-};
+use kernel::{page::PAGE_SIZE, pr_warn_once, prelude::*, sync::Arc};
 
 use super::{
     events::{SignalPage, UNSIGNALED},
@@ -21,7 +13,6 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    kapi::numa,
     mmu::{gem::Gem, Bo, BoFlags, BoRef, Vm},
     uapi,
 };
@@ -31,31 +22,6 @@ const VRAM_UNIT: u64 = 2 << 20;
 /// One byte of page tables is set aside for so many bytes of VRAM, and this much at least.
 const VRAM_PER_TABLE_BYTE: u64 = 1 << 14;
 const TABLES_MIN: u64 = 8 << 20;
-
-/// System memory that all processes' buffers take.
-static SYSTEM_USED: Atomic<u64> = Atomic::new(0);
-
-/// System memory that a buffer takes; dropping it gives it back.
-struct Charge(u64);
-
-impl Charge {
-    /// `ENOMEM` if that would be more than half of the memory that the machine has.
-    fn new(bytes: u64) -> Result<Self> {
-        let limit = numa::nodes().map(|node| node.bytes()).sum::<u64>() / 2;
-        let before = SYSTEM_USED.fetch_add(bytes, Relaxed);
-        let charge = Self(bytes);
-        match before.checked_add(bytes) {
-            Some(used) if used <= limit => Ok(charge),
-            _ => Err(ENOMEM),
-        }
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        SYSTEM_USED.fetch_sub(self.0, Relaxed);
-    }
-}
 
 /// The `KFD_IOC_ALLOC_MEM_FLAGS_*` of a buffer.
 #[derive(Clone, Copy)]
@@ -96,7 +62,6 @@ pub(crate) struct Mem {
     flags: Flags,
     /// GPUs that map the buffer.
     mapped: KVec<u32>,
-    _charge: Option<Charge>,
 }
 
 /// A buffer in system memory as the page of signal slots.
@@ -188,7 +153,7 @@ pub(crate) fn vram_available(gpu: &Gpu) -> u64 {
 }
 
 /// Makes the memory that `request` describes, with the errors of the C driver in their order.
-fn create_bo(device: &Device, request: &Request) -> Result<(Bo, Option<Charge>)> {
+fn create_bo(device: &Device, request: &Request) -> Result<Bo> {
     let flags = request.flags;
     let gpu = device.gpu();
     let is_gtt = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT);
@@ -218,28 +183,25 @@ fn create_bo(device: &Device, request: &Request) -> Result<(Bo, Option<Charge>)>
         .checked_next_multiple_of(PAGE_SIZE as u64)
         .ok_or(ENOMEM)?;
     let attrs = flags.bo_flags();
-    let mut charge = None;
-    let bo = if flags.is_vram() {
+    if flags.is_vram() {
         if size > vram_available(gpu) {
             return Err(ENOMEM);
         }
-        Bo::vram(gpu, size, attrs)?
+        Bo::vram(gpu, size, attrs)
     } else if is_gtt {
-        charge = Some(Charge::new(size)?);
-        Bo::gtt(gpu, size, attrs)?
+        Bo::gtt(gpu, size, attrs)
     } else if is_doorbell {
-        Bo::doorbell(&device.doorbells()?, attrs)?
+        Bo::doorbell(&device.doorbells()?, attrs)
     } else {
-        Bo::mmio_remap(gpu, attrs)?
-    };
-    Ok((bo, charge))
+        Bo::mmio_remap(gpu, attrs)
+    }
 }
 
 impl Device {
     /// Allocates a buffer. The file of `ACQUIRE_VM` may map it.
     pub(crate) fn alloc(&self, request: &Request) -> Result<Allocated> {
         let file = self.file()?;
-        let (bo, charge) = create_bo(self, request)?;
+        let bo = create_bo(self, request)?;
         let size = bo.size();
         let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file)?;
         let mmap_offset = gem.mmap_offset();
@@ -249,7 +211,6 @@ impl Device {
             size,
             flags: request.flags,
             mapped: KVec::new(),
-            _charge: charge,
         };
         let id = self.memory().lock().insert(mem).map_err(|_| EFAULT)?;
         if request.flags.is_vram() {
