@@ -23,6 +23,7 @@ use crate::{
 
 mod gem;
 mod info;
+mod va;
 
 /// The driver.
 pub(crate) struct Render;
@@ -34,6 +35,9 @@ pub(crate) struct FileData {
     /// Made when it is first asked for: most files only ask questions.
     #[pin]
     vm: Mutex<Option<Arc<Vm>>>,
+    /// Taken before the lock of the address space.
+    #[pin]
+    mappings: Mutex<va::Mappings>,
 }
 
 impl FileData {
@@ -66,7 +70,7 @@ static IOCTLS: [Ioctl; LINES] = drm::ioctl_table([
     Ioctl::new::<Render, gem::Mmap>(),
     Ioctl::new::<Render, gem::Metadata>(),
     Ioctl::new::<Render, gem::WaitIdle>(),
-    Ioctl::new::<Render, gem::Va>(),
+    Ioctl::new::<Render, va::Va>(),
     Ioctl::new::<Render, gem::Op>(),
 ]);
 
@@ -87,9 +91,18 @@ impl drm::Driver for Render {
             pin_init!(FileData {
                 gpu,
                 vm <- new_mutex!(None),
+                mappings <- new_mutex!(va::Mappings::new()),
             }),
             GFP_KERNEL,
         )
+    }
+
+    fn handle_closed(file: &drm::File<Self>, object: usize) {
+        let data = file.data();
+        let vm = data.vm.lock().clone();
+        if let Some(vm) = vm {
+            data.mappings.lock().forget(&vm, object);
+        }
     }
 }
 

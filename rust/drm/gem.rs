@@ -8,7 +8,7 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::{FileData, Render};
+use super::Render;
 use crate::{
     gpu::Gpu,
     kapi::drm::{Device, File, Handler},
@@ -31,7 +31,7 @@ const CREATE_FLAGS: u64 = (uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
     | uapi::AMDGPU_GEM_CREATE_UNCACHED
     | uapi::AMDGPU_GEM_CREATE_EXT_COHERENT) as u64;
 
-fn lookup(file: &File<Render>, handle: u32) -> Result<ARef<Object>> {
+pub(super) fn lookup(file: &File<Render>, handle: u32) -> Result<ARef<Object>> {
     Object::lookup(file, handle).ok_or(ENOENT)
 }
 
@@ -157,53 +157,6 @@ impl Handler<Render> for Metadata {
             }
             // The C driver does nothing, successfully.
             _ => Ok(0),
-        }
-    }
-}
-
-/// `GEM_VA`: maps a buffer into the file's address space.
-pub(super) struct Va;
-
-/// What a mapping may do. Page tables give each buffer what it was made for, so that less cannot be asked for.
-const ALL_ACCESS: u32 = uapi::AMDGPU_VM_PAGE_READABLE
-    | uapi::AMDGPU_VM_PAGE_WRITEABLE
-    | uapi::AMDGPU_VM_PAGE_EXECUTABLE;
-
-impl Handler<Render> for Va {
-    type Arg = uapi::drm_amdgpu_gem_va;
-    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_VA;
-
-    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let data: &Arc<FileData> = file.data();
-        let gpu = data.gpu()?;
-        let (first, end) = super::info::va_range(gpu);
-        let last = arg.va_address.checked_add(arg.map_size).ok_or(EINVAL)?;
-        if arg.va_address < first || last > end {
-            return Err(EINVAL);
-        }
-        if arg.num_syncobj_handles != 0 || arg.vm_timeline_syncobj_out != 0 {
-            return Err(EINVAL);
-        }
-        match arg.operation {
-            uapi::AMDGPU_VA_OP_MAP => {
-                let object = lookup(file, arg.handle)?;
-                if arg.flags & !uapi::AMDGPU_VM_DELAY_UPDATE != ALL_ACCESS {
-                    return Err(EINVAL);
-                }
-                data.vm()?
-                    .map(arg.va_address, object.bo(), arg.offset_in_bo, arg.map_size)?;
-                Ok(0)
-            }
-            uapi::AMDGPU_VA_OP_UNMAP => {
-                lookup(file, arg.handle)?;
-                data.vm()?.unmap(arg.va_address, arg.map_size)?;
-                Ok(0)
-            }
-            uapi::AMDGPU_VA_OP_CLEAR => {
-                data.vm()?.unmap(arg.va_address, arg.map_size)?;
-                Ok(0)
-            }
-            _ => Err(EINVAL),
         }
     }
 }

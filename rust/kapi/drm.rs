@@ -34,6 +34,10 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
 
     /// A file is opened.
     fn open(dev: &Device) -> Result<Arc<Self::File>>;
+
+    /// A file gives up its handle of a GEM object, see [`super::gem::Object::key`]. Also called for all
+    /// handles that are left when the file is closed.
+    fn handle_closed(file: &File<Self>, object: usize);
 }
 
 /// An ioctl of driver `D`.
@@ -162,12 +166,31 @@ static FOPS: Fops = Fops(bindings::file_operations {
     ..pin_init::zeroed()
 });
 
-/// What the private data of an open file point to. The id comes first, so that it can be read before the
-/// driver is known.
+/// What the private data of an open file start with, whoever the driver is.
+#[repr(C)]
+struct Header {
+    driver: TypeId,
+    /// Passes [`Driver::handle_closed`] on.
+    handle_closed: unsafe fn(*mut bindings::drm_file, usize),
+}
+
+/// What the private data of an open file point to.
 #[repr(C)]
 struct Private<T> {
-    driver: TypeId,
+    header: Header,
     data: Arc<T>,
+}
+
+/// Tells the driver of an open file that the file has given up its handle of an object.
+///
+/// # Safety
+///
+/// `file` is an open file of a device of this module.
+pub(super) unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
+    // SAFETY: The private data of such files start with a header.
+    let header = unsafe { &*(*file).driver_priv.cast::<Header>() };
+    // SAFETY: The function is that of the file's driver.
+    unsafe { (header.handle_closed)(file, object) };
 }
 
 /// The C table of a driver.
@@ -200,8 +223,11 @@ impl<D: Driver> Table<D> {
         // SAFETY: The device outlives the call.
         match D::open(unsafe { Device::from_raw(dev) }) {
             Ok(data) => {
-                let driver = TypeId::of::<D>();
-                let Ok(private) = KBox::new(Private { driver, data }, GFP_KERNEL) else {
+                let header = Header {
+                    driver: TypeId::of::<D>(),
+                    handle_closed: Self::handle_closed,
+                };
+                let Ok(private) = KBox::new(Private { header, data }, GFP_KERNEL) else {
                     return ENOMEM.to_errno();
                 };
                 // SAFETY: The file is new; its private data are ours.
@@ -210,6 +236,14 @@ impl<D: Driver> Table<D> {
             }
             Err(e) => e.to_errno(),
         }
+    }
+
+    /// # Safety
+    ///
+    /// `file` is an open file of a device of driver `D`.
+    unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
+        // SAFETY: By the safety requirement; the file outlives the call.
+        D::handle_closed(unsafe { File::from_raw(file) }, object);
     }
 
     /// # Safety
@@ -335,8 +369,8 @@ impl<D: Driver> File<D> {
     /// Finds out whether an open file is one of driver `D`'s.
     pub(crate) fn of(file: &fs::File) -> Option<&Self> {
         let drm = drm_file(file)?;
-        // SAFETY: Files of this module have private data that start with the driver's id.
-        if unsafe { *(*drm).driver_priv.cast::<TypeId>() } != TypeId::of::<D>() {
+        // SAFETY: Files of this module have private data that start with a header.
+        if unsafe { (*(*drm).driver_priv.cast::<Header>()).driver } != TypeId::of::<D>() {
             return None;
         }
         // SAFETY: Checked above to be one of `D`; it lives as long as the borrowed file.

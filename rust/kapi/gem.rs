@@ -84,6 +84,7 @@ const FAULT_AROUND: usize = 16;
 impl<T: Payload> Object<T> {
     const FUNCS: bindings::drm_gem_object_funcs = bindings::drm_gem_object_funcs {
         free: Some(Self::free),
+        close: Some(Self::close),
         mmap: Some(Self::mmap),
         vm_ops: &Self::VM_OPS,
         ..pin_init::zeroed()
@@ -129,6 +130,11 @@ impl<T: Payload> Object<T> {
         // SAFETY: The object is valid; on error it is freed as any other.
         to_result(unsafe { bindings::drm_gem_create_mmap_offset(raw) })?;
         Ok(object)
+    }
+
+    /// What tells the object from all others that exist.
+    pub(crate) fn key(&self) -> usize {
+        self.raw.get() as usize
     }
 
     /// Where in a file of the device the object is mapped.
@@ -192,6 +198,14 @@ impl<T: Payload> Object<T> {
             drop(KBox::from_raw(raw.cast::<Self>()));
             Device::dec_ref(dev);
         }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the DRM core for an object of this type of which a file gives up its handle.
+    unsafe extern "C" fn close(raw: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
+        // SAFETY: Objects of this type have handles only in files of devices of this module.
+        unsafe { drm::handle_closed(file, raw as usize) };
     }
 
     /// # Safety

@@ -220,6 +220,80 @@ TEST(objects_can_be_created_and_mapped)
 	}
 }
 
+static int va_op(int fd, uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset, uint64_t size)
+{
+	struct drm_amdgpu_gem_va args = {
+		.handle = handle,
+		.operation = operation,
+		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE,
+		.va_address = va,
+		.offset_in_bo = offset,
+		.map_size = size,
+	};
+
+	return call(fd, DRM_IOCTL_AMDGPU_GEM_VA, &args);
+}
+
+TEST(objects_have_places_in_the_address_space)
+{
+	static const uint64_t va = 0x7000000000ull;
+	uint32_t a, b;
+	int fd = render(NULL);
+
+	ASSERT_OK(create(fd, 65536, AMDGPU_GEM_DOMAIN_VRAM, &a));
+	ASSERT_OK(create(fd, 65536, AMDGPU_GEM_DOMAIN_GTT, &b));
+	EXPECT_OK(va_op(fd, a, AMDGPU_VA_OP_MAP, va, 0, 65536));
+	EXPECT_RET(va_op(fd, b, AMDGPU_VA_OP_MAP, va + 4096, 0, 4096), -EINVAL);
+	EXPECT_RET(va_op(fd, b, AMDGPU_VA_OP_MAP, va + 65537, 0, 4096), -EINVAL);
+	EXPECT_RET(va_op(fd, b, AMDGPU_VA_OP_MAP, va + 65536, 65536, 4096), -EINVAL);
+	EXPECT_RET(va_op(fd, b, AMDGPU_VA_OP_MAP, 4096, 0, 4096), -EINVAL);
+	EXPECT_RET(va_op(fd, b, AMDGPU_VA_OP_UNMAP, va, 0, 65536), -ENOENT);
+	EXPECT_RET(va_op(fd, 0x1234, AMDGPU_VA_OP_MAP, va + 65536, 0, 4096), -ENOENT);
+	EXPECT_RET(va_op(fd, a, 77, va, 0, 65536), -EINVAL);
+	EXPECT_OK(va_op(fd, b, AMDGPU_VA_OP_MAP, va + 65536, 4096, 8192));
+	EXPECT_OK(va_op(fd, a, AMDGPU_VA_OP_UNMAP, va, 0, 65536));
+	EXPECT_RET(va_op(fd, a, AMDGPU_VA_OP_UNMAP, va, 0, 65536), -ENOENT);
+	/* A mapping goes with the handle. */
+	EXPECT_OK(destroy(fd, b));
+	EXPECT_OK(va_op(fd, a, AMDGPU_VA_OP_MAP, va + 65536, 0, 65536));
+	EXPECT_OK(va_op(fd, 0, AMDGPU_VA_OP_CLEAR, va, 0, 1 << 20));
+	EXPECT_OK(va_op(fd, a, AMDGPU_VA_OP_MAP, va, 0, 65536));
+}
+
+static int metadata(int fd, uint32_t handle, uint32_t op, struct drm_amdgpu_gem_metadata *args)
+{
+	args->handle = handle;
+	args->op = op;
+	return call(fd, DRM_IOCTL_AMDGPU_GEM_METADATA, args);
+}
+
+TEST(objects_remember_what_is_attached)
+{
+	struct drm_amdgpu_gem_metadata set = { 0 }, get = { 0 };
+	struct drm_amdgpu_gem_create_in info;
+	struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = kfd_va(&info) };
+	uint32_t handle;
+	int fd = render(NULL);
+
+	ASSERT_OK(create(fd, 65536, AMDGPU_GEM_DOMAIN_VRAM, &handle));
+	set.data.flags = 5;
+	set.data.data_size_bytes = 8;
+	set.data.data[0] = 0x1234;
+	set.data.data[1] = 0x5678;
+	EXPECT_OK(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_SET_METADATA, &set));
+	EXPECT_OK(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_GET_METADATA, &get));
+	EXPECT_EQ(get.data.flags, 5);
+	EXPECT_EQ(get.data.data_size_bytes, 8);
+	EXPECT_EQ(get.data.data[1], 0x5678);
+	set.data.data_size_bytes = 1000;
+	EXPECT_RET(metadata(fd, handle, AMDGPU_GEM_METADATA_OP_SET_METADATA, &set), -EINVAL);
+
+	op.handle = handle;
+	EXPECT_OK(call(fd, DRM_IOCTL_AMDGPU_GEM_OP, &op));
+	EXPECT_EQ(info.bo_size, 65536);
+	EXPECT_EQ(info.domains, AMDGPU_GEM_DOMAIN_VRAM);
+}
+
 TEST(bad_objects)
 {
 	uint32_t handle;
