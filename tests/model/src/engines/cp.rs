@@ -16,6 +16,11 @@
 //! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, time slices |
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
+//!
+//! What silicon does and this does not: SDMA queues in runlists, GWS and GDS, the packets that
+//! `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
+//! "none is left", queue priorities, doorbell ranges, the contents of a wave in the save area
+//! (see [`save`]), and trap handlers: where one is set, the interrupt that it would send is sent.
 
 pub mod aql;
 pub mod atomic;
