@@ -168,6 +168,31 @@ pub(crate) fn to_bf16(x: f32) -> u16 {
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
+/// An 8-bit float of gfx942 ("fnuz": no infinities, no negative zero), exact.
+fn from_8_bits(bits: u8, mantissa_bits: i32, bias: i32) -> f32 {
+    let bits = i32::from(bits);
+    if bits == 0x80 {
+        return f32::from_bits(NAN32);
+    }
+    let mantissa = bits & ((1 << mantissa_bits) - 1);
+    let sign = if bits & 0x80 != 0 { -1.0 } else { 1.0 };
+    let (whole, exponent) = match (bits & 0x7f) >> mantissa_bits {
+        0 => (mantissa, 1),
+        e => (mantissa + (1 << mantissa_bits), e),
+    };
+    sign * whole as f32 * 2f32.powi(exponent - bias - mantissa_bits)
+}
+
+/// fp8 (4 bits of exponent) to f32, exact.
+pub(crate) fn from_fp8(bits: u8) -> f32 {
+    from_8_bits(bits, 3, 8)
+}
+
+/// bf8 (5 bits of exponent) to f32, exact.
+pub(crate) fn from_bf8(bits: u8) -> f32 {
+    from_8_bits(bits, 2, 16)
+}
+
 /// A signed zero in place of a denormal.
 pub(crate) fn flush32(x: f32) -> f32 {
     if x.is_subnormal() {

@@ -113,6 +113,26 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let a = w.f16s(i, 0);
             w.put_narrow(i, a);
         }
+        v_cvt_f32_fp8 | v_cvt_f32_bf8 => {
+            let a = w.raw(i, 0);
+            let convert = if op == v_cvt_f32_fp8 {
+                float::from_fp8
+            } else {
+                float::from_bf8
+            };
+            w.put_f32(i, a.map(|v| convert(v as u8)));
+        }
+        v_cvt_pk_f32_fp8 | v_cvt_pk_f32_bf8 => {
+            let a = w.raw(i, 0);
+            let fp8 = op == v_cvt_pk_f32_fp8;
+            let convert = if fp8 {
+                float::from_fp8
+            } else {
+                float::from_bf8
+            };
+            let bits = |v: u32| u64::from(convert(v as u8).to_bits());
+            w.put64(i, &a.map(|v| bits(v) | bits(v >> 8) << 32));
+        }
         v_cvt_f16_u16 | v_cvt_f16_i16 => {
             let a = w.raw16(i, 0);
             let signed = op == v_cvt_f16_i16;

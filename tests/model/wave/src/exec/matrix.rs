@@ -134,29 +134,13 @@ fn element(w: &Wave, reg: usize, lane: usize, index: usize, kind: Kind) -> u64 {
     })
 }
 
-/// An 8-bit float of gfx942 ("fnuz": no infinities, no negative zero).
-fn small(bits: u64, mantissa_bits: i32, bias: i32) -> f32 {
-    let bits = bits as i32;
-    if bits == 0x80 {
-        return f32::from_bits(float::NAN32);
-    }
-    let mantissa = bits & ((1 << mantissa_bits) - 1);
-    let exponent = (bits & 0x7f) >> mantissa_bits;
-    let sign = if bits & 0x80 != 0 { -1.0 } else { 1.0 };
-    let (whole, exponent) = match exponent {
-        0 => (mantissa, 1),
-        e => (mantissa + (1 << mantissa_bits), e),
-    };
-    sign * whole as f32 * 2f32.powi(exponent - bias - mantissa_bits)
-}
-
 fn value(bits: u64, kind: Kind) -> f32 {
     match kind {
         Kind::Xf32 => f32::from_bits(bits as u32 & !0x1fff),
         Kind::F16 => float::from_f16(bits as u16),
         Kind::Bf16 => float::from_bf16(bits as u16),
-        Kind::Fp8 => small(bits, 3, 8),
-        Kind::Bf8 => small(bits, 2, 16),
+        Kind::Fp8 => float::from_fp8(bits as u8),
+        Kind::Bf8 => float::from_bf8(bits as u8),
         _ => f32::from_bits(bits as u32),
     }
 }

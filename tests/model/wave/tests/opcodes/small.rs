@@ -305,3 +305,48 @@ fn comparisons() {
         ],
     );
 }
+
+/// Value of an 8-bit float, from the definition: no infinities, 0x80 is the only NaN.
+fn tiny(bits: u32, mantissa_bits: u32) -> f32 {
+    let bias = [0, 0, 16, 8][mantissa_bits as usize];
+    let sign = if bits & 0x80 != 0 { -1.0 } else { 1.0 };
+    let steps = f64::from(1u32 << mantissa_bits);
+    let mantissa = f64::from(bits & ((1 << mantissa_bits) - 1)) / steps;
+    let value = match (bits & 0x7f) >> mantissa_bits {
+        _ if bits == 0x80 => f64::NAN,
+        0 => mantissa * 2f64.powi(1 - bias),
+        e => (1.0 + mantissa) * 2f64.powi(e as i32 - bias),
+    };
+    (sign * value) as f32
+}
+
+#[test]
+fn eight_bit_floats() {
+    use crate::common::bench::case;
+    let pair = |asm: &'static str, bits: u32, shift: u32| {
+        case(asm, move |before, after| {
+            for n in 0..64 {
+                let v = before.v[1][n] >> shift;
+                let want = [tiny(v & 0xff, bits), tiny(v >> 8 & 0xff, bits)];
+                let got = [10, 11].map(|k: usize| f32::from_bits(after.v[k][n]));
+                if (0..2).any(|k| got[k] != want[k] && !(got[k].is_nan() && want[k].is_nan())) {
+                    return Err(format!("lane {n}: got {got:?}, expected {want:?}"));
+                }
+            }
+            Ok(())
+        })
+    };
+    check(
+        &[Fill::Bits; 4],
+        &[
+            f("v_cvt_f32_fp8 v10, v1", |l| tiny(l.u(1) & 0xff, 3)),
+            f("v_cvt_f32_bf8 v10, v1", |l| tiny(l.u(1) & 0xff, 2)),
+            f("v_cvt_f32_fp8_sdwa v10, v1 src0_sel:BYTE_3", |l| {
+                tiny(l.u(1) >> 24, 3)
+            }),
+            pair("v_cvt_pk_f32_fp8 v[10:11], v1", 3, 0),
+            pair("v_cvt_pk_f32_bf8 v[10:11], v1", 2, 0),
+            pair("v_cvt_pk_f32_bf8_sdwa v[10:11], v1 src0_sel:WORD_1", 2, 16),
+        ],
+    );
+}
