@@ -45,12 +45,15 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 	child = fork();
 	ASSERT(child >= 0);
 	if (!child) {
+		struct kfd_event_data data = { 0 };
 		struct kfd_queue first, second;
 		struct kfd_ioctl_create_queue_args args;
+		uint32_t result = 99;
 		struct kfd k;
 		int ret;
 
 		fixture_open(&k);
+		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &data.event_id));
 		ASSERT_OK(kfd_queue_create(&k, &first, 64));
 		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
 		start = now();
@@ -58,6 +61,11 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 		took = now() - start;
 		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s", ktap_errno_name(ret));
 		EXPECT(took > 3 && took < 40, "after %.1f s", took);
+		/* The runtime learns of it by the event for such things. */
+		EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 5000, &result));
+		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+		EXPECT_EQ(data.hw_exception_data.gpu_id, k.node.gpu_id);
+		EXPECT_EQ(data.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
 		ktap_end();
 	}
 	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)

@@ -398,6 +398,35 @@ TEST(a_queue_may_be_created_paused)
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
+static int set_mask(struct kfd_queue *q, uint32_t count, const uint32_t *words)
+{
+	struct kfd_ioctl_set_cu_mask_args args = { .queue_id = q->id, .num_cu_mask = count, .cu_mask_ptr = kfd_va(words) };
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_SET_CU_MASK, &args);
+}
+
+/* A queue may be held to some of the compute units, and works there. */
+TEST(a_queue_on_some_of_the_compute_units)
+{
+	uint32_t words[64];
+	struct fixture f;
+
+	fixture_launch(&f);
+	memset(words, 0, sizeof(words));
+	words[0] = 0xf;
+	EXPECT_OK(set_mask(&f.q, 64, words));
+	EXPECT(fixture_works(&f));
+	memset(words, 0xff, sizeof(words));
+	EXPECT_OK(set_mask(&f.q, 32, words));
+	EXPECT(fixture_works(&f));
+	/* What is beyond 1024 is not looked at. */
+	EXPECT_OK(set_mask(&f.q, 2048, words));
+	EXPECT(fixture_works(&f));
+	EXPECT_RET(set_mask(&f.q, 33, words), -EINVAL);
+	EXPECT_RET(set_mask(&f.q, 32, NULL), -EFAULT);
+	EXPECT(fixture_works(&f));
+}
+
 /* Paused queues cost no hardware, so the limit of the process can be reached quickly. */
 TEST_TIMEOUT(the_limit_of_queues_is_enospc, 120)
 {
