@@ -95,11 +95,12 @@ TEST_TIMEOUT(kill_in_the_middle_of_a_dispatch, 180)
 	/* What a process held is given back after its end, not before waitpid() returns. */
 	for (int i = 0; i < 100; i++) {
 		ASSERT_OK(kfd_available(&k, &after));
-		if (after == before)
+		if (after >= before)
 			break;
 		usleep(50000);
 	}
-	EXPECT_EQ(after, before);
+	/* More is possible: what the test before this one held may have come back late. */
+	EXPECT(after >= before, "%llu of %llu bytes", (unsigned long long)after, (unsigned long long)before);
 	EXPECT_OK(ktap_in_child(launch, NULL));
 }
 

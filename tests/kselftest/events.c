@@ -232,11 +232,11 @@ TEST(timeouts_take_their_time)
 	start = now_ms();
 	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
 	took = now_ms() - start;
-	EXPECT(took < 100, "polling took %llu ms", (unsigned long long)took);
+	EXPECT(took < 1000, "polling took %llu ms", (unsigned long long)took);
 	start = now_ms();
 	EXPECT_EQ(wait_one(&k, id, 250), TIMEOUT);
 	took = now_ms() - start;
-	EXPECT(took >= 250 && took < 2000, "250 ms took %llu ms", (unsigned long long)took);
+	EXPECT(took >= 250 && took < 10000, "250 ms took %llu ms", (unsigned long long)took);
 }
 
 TEST(any_and_all)
