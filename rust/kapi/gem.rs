@@ -85,6 +85,7 @@ impl<T: Payload> Object<T> {
     const FUNCS: bindings::drm_gem_object_funcs = bindings::drm_gem_object_funcs {
         free: Some(Self::free),
         close: Some(Self::close),
+        export: Some(Self::export),
         mmap: Some(Self::mmap),
         vm_ops: &Self::VM_OPS,
         ..pin_init::zeroed()
@@ -206,6 +207,26 @@ impl<T: Payload> Object<T> {
     unsafe extern "C" fn close(raw: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
         // SAFETY: Objects of this type have handles only in files of devices of this module.
         unsafe { drm::handle_closed(file, raw as usize) };
+    }
+
+    /// Makes the file of an object that is shared. Its mappings count among those of the device, so that they
+    /// are emptied when the device is unplugged.
+    ///
+    /// # Safety
+    ///
+    /// Called by the DRM core for an object of this type.
+    unsafe extern "C" fn export(
+        raw: *mut bindings::drm_gem_object,
+        flags: c_int,
+    ) -> *mut bindings::dma_buf {
+        // SAFETY: The object is valid.
+        let buf = unsafe { bindings::drm_gem_prime_export(raw, flags) };
+        if kernel::error::from_err_ptr(buf).is_ok() {
+            // SAFETY: The file is new, nobody maps it yet. The inode lives as long as the device, which the
+            // object holds, which the file holds.
+            unsafe { (*(*buf).file).f_mapping = (*(*(*raw).dev).anon_inode).i_mapping };
+        }
+        buf
     }
 
     /// # Safety

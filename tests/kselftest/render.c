@@ -294,6 +294,30 @@ TEST(objects_remember_what_is_attached)
 	EXPECT_EQ(info.domains, AMDGPU_GEM_DOMAIN_VRAM);
 }
 
+TEST(objects_are_shared_by_files)
+{
+	struct drm_prime_handle out = { .flags = DRM_CLOEXEC | DRM_RDWR }, in = { 0 };
+	uint32_t handle, other = 0;
+	volatile uint32_t *words;
+	int a = render(NULL), b = render(NULL);
+
+	ASSERT_OK(create(a, 65536, AMDGPU_GEM_DOMAIN_GTT, &handle));
+	out.handle = handle;
+	ASSERT_OK(call(a, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out));
+	EXPECT_EQ(lseek(out.fd, 0, SEEK_END), 65536);
+	words = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, out.fd, 0);
+	ASSERT(words != MAP_FAILED, "%s", strerror(errno));
+	words[16383] = 0x5a5a;
+	in.fd = out.fd;
+	ASSERT_OK(call(b, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in));
+	other = in.handle;
+	close(out.fd);
+	EXPECT_OK(destroy(a, handle));
+	EXPECT_OK(va_op(b, other, AMDGPU_VA_OP_MAP, 0x7000000000ull, 0, 65536));
+	EXPECT_EQ(words[16383], 0x5a5a);
+	munmap((void *)words, 65536);
+}
+
 TEST(bad_objects)
 {
 	uint32_t handle;
