@@ -379,15 +379,18 @@ impl<'a> DqmRef<'a> {
     /// result.
     pub(crate) fn remove(self, queue: &Arc<HwQueue>) -> Result {
         let mut inner = self.lock();
-        if !queue.process.forget(queue) {
+        if !queue.process.has(queue) {
             return Err(EINVAL);
         }
-        inner.queues.total -= 1;
-        if inner.queues.deactivate(queue) {
+        let result = if inner.queues.deactivate(queue) {
             self.execute(&mut inner)
         } else {
             Ok(())
-        }
+        };
+        // Only now: a queue that does not stop is looked for in the lists.
+        queue.process.forget(queue);
+        inner.queues.total -= 1;
+        result
     }
 
     /// Gives a queue new properties. `EACCES` when the process has a queue that was reset.
@@ -484,13 +487,15 @@ impl<'a> DqmRef<'a> {
 }
 
 impl ProcessSlot {
-    /// Takes a queue off the list. Returns whether it was there.
-    fn forget(&self, queue: &Arc<HwQueue>) -> bool {
-        let mut state = self.state.lock();
-        let Some(at) = state.queues.iter().position(|q| Arc::ptr_eq(q, queue)) else {
-            return false;
-        };
-        state.queues.remove(at).is_ok()
+    /// Is the queue on the list?
+    fn has(&self, queue: &Arc<HwQueue>) -> bool {
+        let state = self.state.lock();
+        state.queues.iter().any(|q| Arc::ptr_eq(q, queue))
+    }
+
+    /// Takes a queue off the list, if it is there.
+    fn forget(&self, queue: &Arc<HwQueue>) {
+        self.state.lock().queues.retain(|q| !Arc::ptr_eq(q, queue));
     }
 }
 

@@ -413,7 +413,7 @@ pub(crate) trait GfxHal: Sync {
     /// Programs defaults of the VMIDs of user processes and lets the MECs run.
     fn start(&self, mmio: &Mmio, xcc: u32) -> Result;
 
-    /// Stops the MECs where they are: no queue, the kernel's included, goes on.
+    /// Stops the MECs and throws out all queues, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
 
     /// Where the HIQ lives.

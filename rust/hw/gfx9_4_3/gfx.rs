@@ -157,6 +157,31 @@ impl Gfx {
         Ok(())
     }
 
+    /// Throws out queues that somebody left on the hardware: a scheduler that hung, or another
+    /// driver. The MECs are halted, so that no queue would go of its own accord.
+    fn clear_slots(&self, mmio: &Mmio, b: Block<'_>) -> Result {
+        const MECS: u32 = 2;
+        /// Resets the queue instead of saving it.
+        const DEQUEUE_RESET: u32 = 2;
+        for me in 1..=MECS {
+            for pipe in 0..super::CAPS.pipes_per_mec {
+                for queue in 0..super::CAPS.queues_per_pipe {
+                    with_bank(mmio, b, HqdSlot { me, pipe, queue }, 0, || {
+                        if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) == 0 {
+                            return Ok(());
+                        }
+                        b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;
+                        b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
+                        b.wr(gc::regCP_HQD_ACTIVE, 0)?;
+                        b.wr(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0)?;
+                        b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn dequeue(&self, b: Block<'_>) -> Result {
         if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) == 0 {
             return Ok(());
@@ -236,6 +261,7 @@ impl GfxHal for Gfx {
             gc::regCPC_PSP_DEBUG,
             &[(gc::CPC_PSP_DEBUG__UTCL2IUGPAOVERRIDE, 1)],
         )?;
+        self.halt(mmio, xcc)?;
         b.wr(gc::regCP_MEC_CNTL, 0)?;
         fsleep(Delta::from_micros(50));
         self.start_interrupts(mmio, b)
@@ -255,9 +281,10 @@ impl GfxHal for Gfx {
             CP_MEC_CNTL__MEC_ME2_HALT,
         ];
         let value = bits.iter().fold(0, |v, bit| v | bit.put(1));
-        block(mmio, xcc)?.wr(regCP_MEC_CNTL, value)?;
+        let b = block(mmio, xcc)?;
+        b.wr(regCP_MEC_CNTL, value)?;
         fsleep(Delta::from_micros(50));
-        Ok(())
+        self.clear_slots(mmio, b)
     }
 
     fn hiq_slot(&self) -> HqdSlot {
