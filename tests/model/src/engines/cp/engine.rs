@@ -163,7 +163,7 @@ impl<'a> Engine<'a> {
                     3 => Unmap::Preempt,
                     _ => Unmap::Drain,
                 };
-                self.start_unmap(slot, how, false);
+                self.force_off(slot, how);
             }
             Wake::Wptr(slot) => self.wptr_by_register(slot),
             Wake::PollOnce(mask) => {

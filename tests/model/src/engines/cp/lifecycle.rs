@@ -117,6 +117,7 @@ impl Engine<'_> {
             how,
             since: Instant::now(),
             keep,
+            forced: false,
         });
         event!(
             self.env.trace(),
@@ -128,6 +129,21 @@ impl Engine<'_> {
         );
     }
 
+    /// Takes a queue off because a register says so.
+    pub(super) fn force_off(&mut self, slot: Slot, how: Unmap) {
+        self.start_unmap(slot, how, false);
+        if let Some(queue) = &mut self.queues[usize::from(slot.0)] {
+            let leaving = queue.leaving.as_mut();
+            let how = leaving.map_or(how, |leaving| {
+                leaving.forced = true;
+                leaving.how
+            });
+            if how != Unmap::Drain {
+                queue.work.jobs().iter().for_each(|job| job.request_stop());
+            }
+        }
+    }
+
     /// A queue vanishes with everything it has in flight.
     pub(super) fn drop_queue(&mut self, slot: Slot, why: &str) {
         let Some(queue) = self.queues[usize::from(slot.0)].take() else {
@@ -136,6 +152,7 @@ impl Engine<'_> {
         for job in queue.work.jobs() {
             job.request_stop();
         }
+        self.forget_scheduler(&queue);
         event!(
             self.env.trace(),
             "cp",
@@ -149,13 +166,7 @@ impl Engine<'_> {
     /// takes effect.
     pub(super) fn reset_queue(&mut self, slot: Slot) {
         if self.queues[usize::from(slot.0)].is_some() {
-            self.start_unmap(slot, Unmap::Reset, false);
-            if let Some(queue) = &mut self.queues[usize::from(slot.0)] {
-                queue.class = match queue.class {
-                    Class::Hiq => Class::Normal,
-                    class => class,
-                };
-            }
+            self.force_off(slot, Unmap::Reset);
         }
     }
 }

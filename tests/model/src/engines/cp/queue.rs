@@ -183,6 +183,8 @@ pub struct Leaving {
     pub since: Instant,
     /// It stays mapped afterwards.
     pub keep: bool,
+    /// By registers: the scheduler firmware, which may hang, has no say.
+    pub forced: bool,
 }
 
 /// State of a PM4 queue beyond its pointers.

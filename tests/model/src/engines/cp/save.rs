@@ -182,7 +182,8 @@ impl Engine<'_> {
                 self.queues[usize::from(slot.0)] = Some(queue);
                 continue;
             };
-            let stuck = queue.pasid != 0 && self.env.knobs().hws_no_preempt.on();
+            let knob = self.env.knobs().hws_no_preempt.on();
+            let stuck = knob && !leaving.forced && queue.pasid != 0;
             self.reap(&mut queue);
             let ready = !stuck
                 && match leaving.how {
@@ -228,6 +229,7 @@ impl Engine<'_> {
             queue.wptr,
             u8::from(queue.work.in_flight())
         );
+        self.forget_scheduler(&queue);
         if queue.config.mqd != 0 {
             if let Err(fault) = self.write_mqd(queue, how) {
                 strict!(

@@ -69,6 +69,15 @@ impl Engine<'_> {
         }
     }
 
+    /// With the HIQ goes everything that its scheduler knew; queues stay where they are.
+    pub(super) fn forget_scheduler(&mut self, queue: &Queue) {
+        if queue.class == Class::Hiq {
+            self.sched.runlist = None;
+            self.sched.resources = None;
+        }
+        self.sched.unmapping.retain(|u| u.by != queue.slot);
+    }
+
     fn set_resources(&mut self, queue: &Queue, p: &Packet) -> Outcome {
         use pm4::set_resources as sr;
         let vmid_mask = p.get(sr::VMID_MASK) as u16;

@@ -166,6 +166,9 @@ impl Card<'_> {
         put(gc::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 9 << 8 | 8);
         put(gc::regCP_HQD_PQ_RPTR_REPORT_ADDR, KIQ_RPTR as u32);
         put(gc::regCP_HQD_PQ_WPTR_POLL_ADDR, KIQ_WPTR as u32);
+        put(gc::regCP_HQD_PQ_RPTR, 0);
+        put(gc::regCP_HQD_PQ_WPTR_LO, 0);
+        put(gc::regCP_HQD_PQ_WPTR_HI, 0);
         put(gc::regCP_HQD_VMID, 0);
         put(gc::regCP_HQD_ACTIVE, 1);
         put(gc::regCP_PQ_STATUS, 2);

@@ -149,6 +149,7 @@ impl Engine<'_> {
                 .runlist
                 .as_ref()
                 .is_some_and(|l| !l.mapped.is_empty())
+                && !self.env.knobs().hws_no_preempt.on()
             {
                 strict!(
                     self.env.strict(),
@@ -156,8 +157,6 @@ impl Engine<'_> {
                     "the HIQ is unmapped while queues of its runlist are mapped"
                 );
             }
-            self.sched.runlist = None;
-            self.sched.resources = None;
         }
         self.sched.unmapping.push(Unmapping {
             by: queue.slot,

@@ -278,7 +278,6 @@ fn firmware_that_gives_up_names_the_queue() {
         let slot = card.queue_of(user).unwrap().slot;
         // It still runs; then the driver resets it.
         assert_eq!(card.bank(slot, gc::regCP_HQD_ACTIVE), 1);
-        card.mock().knobs().set("hws.no_preempt", 0);
         let at = (slot.me() as u8, slot.pipe() as u8, slot.queue() as u8);
         card.write_reg(at, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
         card.until("reset", |c| c.bank(slot, gc::regCP_HQD_ACTIVE) == 0);
@@ -299,6 +298,23 @@ fn hung_firmware_writes_no_fence() {
                 card.pump();
             }
             assert!(!card.fence_is_written(), "{knob}");
+            // The hardware itself still obeys: a driver can start over.
+            for pipe in 0..6 {
+                card.write_reg((0, 0, 0), gc::regCP_MEC_CNTL, 1 << (16 + pipe));
+            }
+            card.write_reg((0, 0, 0), gc::regCP_MEC_CNTL, 0);
+            card.until("reset", |c| c.engine.queues.iter().flatten().count() == 0);
+            card.mock().knobs().set(knob, 0);
+            (card.kiq_wptr, card.hiq_wptr) = (0, 0);
+            card.mock().put64(HIQ_WPTR, 0);
+            card.start_kiq();
+            card.start_hiq();
+            let user = card.put_queue(1);
+            card.run_list(&[(8, &[user])], false);
+            card.until("mapped", |c| c.queue_of(user).is_some());
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+            card.assert_clean();
         });
     }
 }
