@@ -54,7 +54,7 @@ impl Folder {
         let Some(root) = ROOT.lock().clone() else {
             return Ok(None);
         };
-        let dir = root.subdir(&*CString::try_from_fmt(fmt!("{}", process.pid()))?);
+        let dir = root.subdir(&CString::try_from_fmt(fmt!("{}", process.pid()))?);
         let pasid = dir.read_callback_file(c"pasid", process.pid(), &pasid_of);
         let queues = dir.read_callback_file(c"queues", process.pid(), &queues_of);
         Ok(Some(Self {

@@ -33,7 +33,7 @@ impl Tree {
     pub(super) fn replace(&mut self, nodes: &[Arc<Node>]) -> Result {
         self.nodes.clear();
         for (index, node) in nodes.iter().enumerate() {
-            let dir = self.dir.subdir(&*CString::try_from_fmt(fmt!("{index}"))?);
+            let dir = self.dir.subdir(&CString::try_from_fmt(fmt!("{index}"))?);
             let file = dir.read_callback_file(c"properties", node.clone(), &properties);
             self.nodes
                 .push(KBox::pin_init(file, GFP_KERNEL)?, GFP_KERNEL)?;
