@@ -143,20 +143,17 @@ impl Engine<'_> {
                 .as_ref()
                 .is_some_and(|q| q.class == Class::Hiq)
         });
-        if hiq_goes {
-            if self
-                .sched
-                .runlist
-                .as_ref()
-                .is_some_and(|l| !l.mapped.is_empty())
-                && !self.env.knobs().hws_no_preempt.on()
-            {
-                strict!(
-                    self.env.strict(),
-                    "hws",
-                    "the HIQ is unmapped while queues of its runlist are mapped"
-                );
-            }
+        let list_is_mapped = self
+            .sched
+            .runlist
+            .as_ref()
+            .is_some_and(|l| !l.mapped.is_empty());
+        if hiq_goes && list_is_mapped && !self.env.knobs().hws_no_preempt.on() {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "the HIQ is unmapped while queues of its runlist are mapped"
+            );
         }
         self.sched.unmapping.push(Unmapping {
             by: queue.slot,
