@@ -78,7 +78,15 @@ impl NewArea<'_> {
     }
 
     /// Shows `memory` in the area, uncached, from its first byte on. A fork does not inherit it.
+    ///
+    /// `EINVAL` for a private area that could be written: the kernel insists (by `BUG_ON`) that a page
+    /// of a device is never put into an area whose writes would have to be copied.
     pub(crate) fn map_device(self, memory: Arc<dyn DeviceMemory>) -> Result {
+        // SAFETY: By the type invariant the area is valid and ours to read.
+        let flags = unsafe { (*self.raw()).__bindgen_anon_2.vm_flags };
+        if flags & (bindings::VM_SHARED | bindings::VM_MAYWRITE) == bindings::VM_MAYWRITE {
+            return Err(EINVAL);
+        }
         let boxed = KBox::new(Shared { memory }, GFP_KERNEL)?;
         let flags = bindings::VM_IO
             | bindings::VM_PFNMAP

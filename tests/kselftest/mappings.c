@@ -49,6 +49,29 @@ TEST(retired_types_are_einval)
 	EXPECT_RET(try_map(f.k.fd, offset_of(2, 0), 4096), -EINVAL);
 }
 
+/* Refused, or as good as a shared one; a page fault in it must not hurt the kernel. */
+static void touch_private(struct fixture *f, uint64_t offset, size_t size)
+{
+	volatile uint32_t *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, f->k.fd, (off_t)offset);
+
+	if (p == MAP_FAILED) {
+		EXPECT_EQ(errno, EINVAL);
+		return;
+	}
+	(void)*p;
+	munmap((void *)p, size);
+}
+
+TEST(a_private_mapping_hurts_nobody)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	touch_private(&f, offset_of(3, f.k.node.gpu_id), 8192);
+	touch_private(&f, offset_of(0, f.k.node.gpu_id), 4096);
+	EXPECT(fixture_works(&f));
+}
+
 TEST(register_page_is_one_page)
 {
 	struct fixture f;
