@@ -296,8 +296,13 @@ impl Gpu {
     /// `ENOMEM`, with nothing counted, when that is more than there is: asking the kernel for it
     /// would only wake its killer of processes.
     pub(crate) fn take_gtt(&self, bytes: u64) -> Result {
+        let limit = Self::gtt_size();
+        // Before anything is counted: the sum of what is asked for at once must not wrap.
+        if bytes > limit {
+            return Err(ENOMEM);
+        }
         let before = self.gtt_used.fetch_add(bytes, Relaxed);
-        if before.saturating_add(bytes) > Self::gtt_size() {
+        if before.saturating_add(bytes) > limit {
             self.gtt_given_back(bytes);
             return Err(ENOMEM);
         }
