@@ -114,6 +114,11 @@ impl Device {
         !self.faulted.xchg(true, Relaxed)
     }
 
+    /// The fault could not be handled: the next one is the first again.
+    pub(super) fn end_fault(&self) {
+        self.faulted.store(false, Relaxed);
+    }
+
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }

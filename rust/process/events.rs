@@ -139,6 +139,8 @@ struct Inner {
     page: Option<Page>,
     /// Signal events plus one for the reserved id 0.
     signal_count: u32,
+    /// The other events.
+    other_count: u32,
     /// No id below these is free in its range.
     free_signal: u32,
     free_other: u32,
@@ -153,10 +155,15 @@ impl Inner {
 
     fn alloc_id(&mut self, kind: Kind) -> Result<u32> {
         if !kind.has_slot() {
+            // As many as signal events: what is looked for under the lock stays short.
+            if self.other_count >= SIGNAL_LIMIT {
+                return Err(ENOSPC);
+            }
             let id = self
                 .lowest_free(self.free_other, LAST_OTHER_ID)
                 .ok_or(ENOSPC)?;
             self.free_other = id + 1;
+            self.other_count += 1;
             return Ok(id);
         }
         if self.page.is_none() {
@@ -181,6 +188,7 @@ impl Inner {
             self.signal_count -= 1;
             self.free_signal = self.free_signal.min(id);
         } else {
+            self.other_count -= 1;
             self.free_other = self.free_other.min(id);
         }
     }
@@ -238,6 +246,7 @@ impl Events {
                     events: RBTree::new(),
                     page: None,
                     signal_count: 1,
+                    other_count: 0,
                     free_signal: 1,
                     free_other: FIRST_OTHER_ID,
                     serial: 0,
@@ -310,6 +319,7 @@ impl Events {
         let events = core::mem::take(&mut inner.events);
         let page = inner.page.take();
         inner.signal_count = 1;
+        inner.other_count = 0;
         inner.free_signal = 1;
         inner.free_other = FIRST_OTHER_ID;
         drop(inner);

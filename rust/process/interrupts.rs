@@ -96,11 +96,13 @@ impl irq::Sink for Sink {
         if !device.begin_fault() {
             return;
         }
+        let faulted = device.clone();
         let queue = FAULTS.lock();
         let spawned = queue
             .as_ref()
             .map(|q| q.try_spawn(GFP_KERNEL, move || stop(&process, &device, &what)));
         if !matches!(spawned, Some(Ok(()))) {
+            faulted.end_fault();
             pr_err!("cannot handle a VM fault of PASID {pasid}\n");
         }
     }

@@ -73,5 +73,7 @@ pub(super) fn shutdown() {
         Ok(processes) => processes.iter().for_each(|p| end(p)),
         Err(e) => pr_err!("cannot end the processes that are left: {e:?}\n"),
     }
+    // Twice: a callback that still runs may queue its own end, for which the first wait is too early.
+    mmu_notifier::synchronize();
     mmu_notifier::synchronize();
 }
