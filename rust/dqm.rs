@@ -369,6 +369,10 @@ impl<'a> DqmRef<'a> {
                 inner.queues.deactivate(queue);
                 inner.queues.total -= 1;
                 queue.process.forget(queue);
+                // The queues that were there before go on without it, if that is possible at all.
+                if let Err(again) = self.map(&mut inner) {
+                    dev_err!(self.gpu.dev(), "queues stay off the hardware: {again:?}\n");
+                }
                 return Err(e);
             }
         }
