@@ -161,11 +161,15 @@ impl Queue {
     /// Changes ring, share or priority. A share or ring of nothing takes the queue off the
     /// hardware until the next change. `EFAULT` if the new ring is not mapped.
     pub(crate) fn update(&mut self, change: &Change) -> Result {
-        if change.ring_va != 0 && change.ring_size != 0 {
+        let _old_ring = if change.ring_va != 0 && change.ring_size != 0 {
             let size = u64::from(change.ring_size) + u64::from(self.properties.metadata_size);
-            self.buffers
+            let old = self
+                .buffers
                 .replace_ring(&self.place.vm, change.ring_va, size)?;
-        }
+            Some(old)
+        } else {
+            None
+        };
         let spec = &mut self.properties.spec;
         spec.ring_va = change.ring_va;
         spec.ring_size = change.ring_size;
