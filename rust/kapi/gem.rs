@@ -253,8 +253,12 @@ impl<T: Payload> Object<T> {
         if private(flags) {
             return EINVAL.to_errno();
         }
-        let flags =
+        let mut flags =
             bindings::VM_IO | bindings::VM_PFNMAP | bindings::VM_DONTEXPAND | bindings::VM_DONTDUMP;
+        if matches!(this.caching(), Caching::Uncached) {
+            // Registers are nothing that a child should inherit.
+            flags |= bindings::VM_DONTCOPY;
+        }
         // SAFETY: The area is being set up: flags and protection may be changed.
         unsafe {
             ours::rkfd_helper_vm_flags_set(vma, flags);

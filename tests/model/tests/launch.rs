@@ -406,10 +406,9 @@ fn a_reset_in_the_middle_of_it_is_survived() {
     });
 }
 
-/// Not a test of a result: prints how long the demo's vector takes. Run it with
-/// `cargo test --release -p gpu_model --test launch -- --ignored --nocapture`.
+/// The demo's vector ends with its signal. Says how long it takes, which counts only in
+/// `cargo test --release -p gpu_model --test launch -- --nocapture`.
 #[test]
-#[ignore = "measures time"]
 fn a_million_additions() {
     with_bench(|bench| {
         bench.start_queue();
