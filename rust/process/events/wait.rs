@@ -148,11 +148,14 @@ impl List {
         self.mark(DESTROYED);
     }
 
-    /// Moves the nodes of `wait` to `out`.
-    fn unlink(&mut self, wait: &Arc<Wait>, out: &mut List) {
+    /// Moves all nodes of `wait` to `out` and notes in `linked` that they are in no list any more.
+    fn unlink(&mut self, wait: &Arc<Wait>, out: &mut List, linked: &mut [bool]) {
         let mut kept = List::new();
         while let Some(node) = self.pop() {
             if Arc::ptr_eq(&node.wait, wait) {
+                if let Some(linked) = linked.get_mut(node.index) {
+                    *linked = false;
+                }
                 out.push(node);
             } else {
                 kept.push(node);
@@ -201,6 +204,9 @@ struct Waiting<'a> {
     serials: KVec<u64>,
     payloads: KVec<Payload>,
     nodes: KVec<KBox<Node>>,
+    /// Whether the node of a request is in the list of its event. The list of an event that many
+    /// requests name is walked once for all of them.
+    linked: KVec<bool>,
     /// Nodes that were unlinked, to be freed after the lock.
     done: List,
 }
@@ -224,6 +230,7 @@ impl<'a> Waiting<'a> {
             serials: KVec::with_capacity(count, GFP_KERNEL)?,
             payloads: KVec::with_capacity(count, GFP_KERNEL)?,
             nodes,
+            linked: KVec::from_elem(false, count, GFP_KERNEL)?,
             done: List::new(),
         })
     }
@@ -244,6 +251,9 @@ impl<'a> Waiting<'a> {
                 self.wait.mark(node.index, ACTIVATED);
                 self.done.push(node);
             } else {
+                if let Some(linked) = self.linked.get_mut(node.index) {
+                    *linked = true;
+                }
                 event.waiters.push(node);
             }
         }
@@ -260,16 +270,20 @@ impl<'a> Waiting<'a> {
     /// back for the next try.
     fn unlink(&mut self, inner: &mut Inner, restarts: bool) {
         let mut done = core::mem::replace(&mut self.done, List::new());
+        let mut linked = core::mem::take(&mut self.linked);
         for index in 0..self.serials.len() {
             let activated = self.wait.state(index) == ACTIVATED;
             if let Some(event) = self.event(inner, index) {
-                event.waiters.unlink(&self.wait, &mut done);
+                if linked.get(index).copied().unwrap_or(false) {
+                    event.waiters.unlink(&self.wait, &mut done, &mut linked);
+                }
                 if restarts && activated && event.auto_reset {
                     event.set();
                 }
             }
         }
         self.done = done;
+        self.linked = linked;
     }
 
     /// Collects what the activated events have to tell.
