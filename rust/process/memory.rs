@@ -116,9 +116,16 @@ impl Mem {
             .iter()
             .position(|id| *id == device.id())
             .ok_or(EINVAL)?;
-        vm.unmap(self.va, self.size)?;
-        if self.flags.is_aql() {
+        // Both halves of an AQL ring's buffer or none.
+        let aql = self.flags.is_aql();
+        if aql {
             vm.unmap(self.va + self.size, self.size)?;
+        }
+        if let Err(e) = vm.unmap(self.va, self.size) {
+            if aql {
+                vm.map(self.va + self.size, self.bo(), 0, self.size)?;
+            }
+            return Err(e);
         }
         self.mapped.remove(at).map_err(|_| EINVAL)?;
         Ok(())
