@@ -106,12 +106,42 @@ pub mod source {
     pub const VM_FAULT: u32 = 0;
     /// VMC and UTCL2: retry (poison for UTCL2 in `soc15_int.h`).
     pub const VM_RETRY: u32 = 1;
-    /// SDMA: TRAP packet.
-    pub const SDMA_TRAP: u32 = 224;
+    /// SDMA: an atomic operation that returns a value is complete.
+    pub const SDMA_ATOMIC_RTN_DONE: u32 = 217;
+    /// SDMA: the loop of a compare and swap took too long.
+    pub const SDMA_ATOMIC_TIMEOUT: u32 = 218;
+    /// SDMA: an indirect buffer was preempted in the middle of a command.
+    pub const SDMA_IB_PREEMPT: u32 = 219;
     /// SDMA: ECC error.
     pub const SDMA_ECC: u32 = 220;
+    /// SDMA: page fault, the translation was refused.
+    pub const SDMA_PAGE_FAULT: u32 = 221;
+    /// SDMA: the translation led nowhere.
+    pub const SDMA_PAGE_NULL: u32 = 222;
+    /// SDMA: retries of a translation took too long.
+    pub const SDMA_XNACK: u32 = 223;
+    /// SDMA: TRAP packet.
+    pub const SDMA_TRAP: u32 = 224;
+    /// SDMA: a semaphore stayed incomplete for too long.
+    pub const SDMA_SEM_INCOMPLETE_TIMEOUT: u32 = 225;
+    /// SDMA: waiting for a semaphore took too long.
+    pub const SDMA_SEM_WAIT_FAIL_TIMEOUT: u32 = 226;
+    /// SDMA: ECC error of its own memory.
+    pub const SDMA_SRAM_ECC: u32 = 228;
+    /// SDMA: a new runlist.
+    pub const SDMA_PREEMPT: u32 = 240;
+    /// SDMA: an address in the hole between the halves of the address space.
+    pub const SDMA_VM_HOLE: u32 = 242;
+    /// SDMA: a context ran empty.
+    pub const SDMA_CTXEMPTY: u32 = 243;
     /// SDMA: invalid doorbell byte enables.
     pub const SDMA_DOORBELL_INVALID: u32 = 244;
+    /// SDMA: the engine is frozen.
+    pub const SDMA_FROZEN: u32 = 245;
+    /// SDMA: polling a register took too long.
+    pub const SDMA_POLL_TIMEOUT: u32 = 246;
+    /// SDMA: write to a protected register.
+    pub const SDMA_SRBMWRITE: u32 = 247;
 }
 
 /// `RING_ID` of GRBM_CP interrupts.

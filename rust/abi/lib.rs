@@ -26,3 +26,5 @@ pub mod mqd;
 pub mod pm4;
 pub mod pte;
 pub mod regs;
+pub mod sdma;
+pub mod smu;

@@ -156,17 +156,45 @@ fn clients_and_sources() {
             ),
             same("GFX_9_0__SRCID__CP_VM_DOORBELL", s::CP_VM_DOORBELL),
             same("GFX_9_0__SRCID__SQ_INTERRUPT_ID", s::SQ_INTERRUPT_MSG),
-            same("SDMA0_4_0__SRCID__SDMA_TRAP", s::SDMA_TRAP),
-            same("SDMA0_4_0__SRCID__SDMA_ECC", s::SDMA_ECC),
-            same(
-                "SDMA0_4_0__SRCID__SDMA_DOORBELL_INVALID",
-                s::SDMA_DOORBELL_INVALID,
-            ),
             same("VMC_1_0__SRCID__VM_FAULT", s::VM_FAULT),
             same("VMC_1_0__SRCID__VM_RETRY", s::VM_RETRY),
             same("UTCL2_1_0__SRCID__FAULT", s::VM_FAULT),
             same("UTCL2_1_0__SRCID__RETRY", s::VM_RETRY),
         ])
+        .check();
+}
+
+#[test]
+fn sdma_sources() {
+    use ih::source as s;
+    const HEADER: &str = "include/ivsrcid/sdma0/irqsrcs_sdma0_4_0.h";
+    let sources = [
+        ("ATOMIC_RTN_DONE", s::SDMA_ATOMIC_RTN_DONE),
+        ("ATOMIC_TIMEOUT", s::SDMA_ATOMIC_TIMEOUT),
+        ("IB_PREEMPT", s::SDMA_IB_PREEMPT),
+        ("ECC", s::SDMA_ECC),
+        ("PAGE_FAULT", s::SDMA_PAGE_FAULT),
+        ("PAGE_NULL", s::SDMA_PAGE_NULL),
+        ("XNACK", s::SDMA_XNACK),
+        ("TRAP", s::SDMA_TRAP),
+        ("SEM_INCOMPLETE_TIMEOUT", s::SDMA_SEM_INCOMPLETE_TIMEOUT),
+        ("SEM_WAIT_FAIL_TIMEOUT", s::SDMA_SEM_WAIT_FAIL_TIMEOUT),
+        ("SRAM_ECC", s::SDMA_SRAM_ECC),
+        ("PREEMPT", s::SDMA_PREEMPT),
+        ("VM_HOLE", s::SDMA_VM_HOLE),
+        ("CTXEMPTY", s::SDMA_CTXEMPTY),
+        ("DOORBELL_INVALID", s::SDMA_DOORBELL_INVALID),
+        ("FROZEN", s::SDMA_FROZEN),
+        ("POLL_TIMEOUT", s::SDMA_POLL_TIMEOUT),
+        ("SRBMWRITE", s::SDMA_SRBMWRITE),
+    ];
+    let all = macros(&amd_text(HEADER));
+    let all = all.iter().filter(|m| m.0.contains("__SRCID__")).count();
+    assert_eq!(all, sources.len());
+    let fact = |(name, ours)| same(&format!("SDMA0_4_0__SRCID__SDMA_{name}"), ours);
+    Program::new()
+        .include(HEADER)
+        .facts(sources.map(fact))
         .check();
 }
 

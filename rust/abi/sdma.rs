@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! SDMA: the packet language of the DMA engines, as SDMA 4.4.2 understands it.
+//!
+//! Sources: `amdgpu/vega10_sdma_pkt_open.h` (layouts), `include/vega10_enum.h` (atomic operations),
+//! `amdgpu/sdma_v4_4_2.c` (limits, alignment, the wider byte counts of 4.4.x). Indices count dwords,
+//! dword 0 is the header, addresses inside packets are bytes unless a field says otherwise. Ring
+//! and write pointers, doorbells included, count bytes.
+
+use crate::bits::{uncovered, DwField, Field};
+use crate::regs::sdma_4_4_2 as regs;
+
+/// Header: opcode, one of [`op`].
+pub const HEADER_OP: Field = Field::span(7, 0);
+/// Header: sub-opcode, one of [`sub_op`].
+pub const HEADER_SUB_OP: Field = Field::span(15, 8);
+
+/// The header of a packet, without the bits that belong to its opcode.
+pub const fn header(op: u8, sub_op: u8) -> u32 {
+    HEADER_OP.put(op as u32) | HEADER_SUB_OP.put(sub_op as u32)
+}
+
+/// NOP of one dword.
+pub const NOP_SINGLE: u32 = header(op::NOP, 0);
+
+/// An indirect buffer starts at a multiple of so many bytes.
+pub const IB_ALIGN: u64 = 32;
+/// An INDIRECT packet ends at a multiple of so many dwords of its ring.
+pub const INDIRECT_END_ALIGN_DW: usize = 8;
+/// Bytes that one COPY or CONST_FILL packet moves at most.
+pub const MAX_BYTES: u32 = 1 << 30;
+/// User queues (RLC contexts) of an engine.
+pub const RLC_QUEUES: usize = 8;
+/// Dwords between the registers of two neighbouring RLC contexts.
+pub const RLC_REG_STRIDE: u32 = regs::regSDMA_RLC1_RB_CNTL.off - regs::regSDMA_RLC0_RB_CNTL.off;
+
+macro_rules! opcodes {
+    ($($name:ident = $value:literal),* $(,)?) => {
+        /// Opcodes.
+        #[allow(missing_docs)]
+        pub mod op {
+            $(pub const $name: u8 = $value;)*
+            /// All of them with their names.
+            pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
+        }
+    };
+}
+
+opcodes! {
+    NOP = 0,
+    COPY = 1,
+    WRITE = 2,
+    INDIRECT = 4,
+    FENCE = 5,
+    TRAP = 6,
+    SEM = 7,
+    POLL_REGMEM = 8,
+    COND_EXE = 9,
+    ATOMIC = 10,
+    CONST_FILL = 11,
+    PTEPDE = 12,
+    TIMESTAMP = 13,
+    SRBM_WRITE = 14,
+    PRE_EXE = 15,
+    DUMMY_TRAP = 16,
+}
+
+macro_rules! sub_opcodes {
+    ($($name:ident = $value:literal),* $(,)?) => {
+        /// Sub-opcodes, named by their opcode first. An opcode without any has sub-opcode 0.
+        #[allow(missing_docs)]
+        pub mod sub_op {
+            $(pub const $name: u8 = $value;)*
+            /// All of them with their names.
+            pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
+        }
+    };
+}
+
+sub_opcodes! {
+    COPY_LINEAR = 0,
+    COPY_TILED = 1,
+    COPY_SOA = 3,
+    COPY_LINEAR_SUB_WIND = 4,
+    COPY_TILED_SUB_WIND = 5,
+    COPY_T2T_SUB_WIND = 6,
+    COPY_DIRTY_PAGE = 7,
+    COPY_LINEAR_PHY = 8,
+    WRITE_LINEAR = 0,
+    WRITE_TILED = 1,
+    PTEPDE_GEN = 0,
+    PTEPDE_COPY = 1,
+    PTEPDE_RMW = 2,
+    PTEPDE_COPY_BACKWARDS = 3,
+    DATA_FILL_MULTI = 1,
+    POLL_REG_WRITE_MEM = 1,
+    POLL_DBIT_WRITE_MEM = 2,
+    POLL_MEM_VERIFY = 3,
+    TIMESTAMP_SET = 0,
+    TIMESTAMP_GET = 1,
+    TIMESTAMP_GET_GLOBAL = 2,
+}
+
+/// The name of an opcode, when it is one of [`op`].
+pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
+    let mut i = 0;
+    while i < op::ALL.len() {
+        if op::ALL[i].1 == opcode {
+            return Some(op::ALL[i].0);
+        }
+        i += 1;
+    }
+    None
+}
+
+/// The shape of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The vendor's name of the packet: `SDMA_PKT_<name>_`.
+    pub name: &'static str,
+    /// Its opcode.
+    pub op: u8,
+    /// Its sub-opcode.
+    pub sub_op: u8,
+    /// Dwords including the header; the least number when a payload follows.
+    pub dwords: usize,
+    /// First dword of a payload of free length.
+    pub payload: Option<usize>,
+    /// All fields but opcode and sub-opcode.
+    pub fields: &'static [DwField],
+}
+
+impl Packet {
+    /// The bits of dword `dw` that the packet does not define.
+    pub const fn reserved_mask(&self, dw: usize) -> u32 {
+        if let Some(first) = self.payload {
+            if dw >= first {
+                return 0;
+            }
+        }
+        let bits = uncovered(self.fields, dw);
+        if dw == 0 {
+            bits & !(HEADER_OP.mask | HEADER_SUB_OP.mask)
+        } else {
+            bits
+        }
+    }
+
+    /// The packet's header, its other bits zero.
+    pub const fn header(&self) -> u32 {
+        header(self.op, self.sub_op)
+    }
+}
+
+/// Declares a packet: a module with one constant per field, the list and the value constants.
+macro_rules! packet {
+    (
+        $(#[$meta:meta])*
+        $module:ident = $name:literal, $op:ident, $sub_op:expr,
+        $dwords:literal dwords $(, payload from $payload:literal)?;
+        $($(#[$fmeta:meta])* $field:ident: $dw:literal [$high:literal : $low:literal];)*
+        $(=> values { $($values:item)* })?
+    ) => {
+        $(#[$meta])*
+        pub mod $module {
+            use crate::bits::DwField;
+            use crate::sdma::{op, Packet};
+            #[allow(unused_imports)]
+            use crate::sdma::sub_op;
+
+            /// The opcode.
+            pub const OP: u8 = op::$op;
+            /// The sub-opcode.
+            pub const SUB_OP: u8 = $sub_op;
+            /// Dwords including the header; the least number when a payload follows.
+            pub const DWORDS: usize = $dwords;
+            $(
+                #[doc = concat!("Dword ", $dw, ", bits ", $high, ":", $low, ".")]
+                $(#[$fmeta])*
+                pub const $field: DwField = DwField::new(stringify!($field), $dw, $high, $low);
+            )*
+            /// All fields but opcode and sub-opcode.
+            pub const FIELDS: &[DwField] = &[$($field),*];
+            /// The header, its other bits zero.
+            pub const HEADER: u32 = PACKET.header();
+            /// The packet's shape.
+            pub const PACKET: Packet = Packet {
+                name: $name,
+                op: OP,
+                sub_op: SUB_OP,
+                dwords: DWORDS,
+                payload: packet!(@payload $($payload)?),
+                fields: FIELDS,
+            };
+            $($($values)*)?
+        }
+    };
+    (@payload) => { None };
+    (@payload $payload:literal) => { Some($payload) };
+}
+
+packet! {
+    /// NOP: `COUNT` dwords after the header are skipped.
+    nop = "NOP", NOP, 0, 1 dwords, payload from 1;
+    COUNT: 0 [29:16];
+}
+
+packet! {
+    /// COPY linear: bytes from one place to another.
+    copy_linear = "COPY_LINEAR", COPY, sub_op::COPY_LINEAR, 7 dwords;
+    ENCRYPT: 0 [16:16];
+    TMZ: 0 [18:18];
+    /// Set: the packet is a [`copy_broadcast`](super::copy_broadcast).
+    BROADCAST: 0 [27:27];
+    /// Bytes - 1. 22 bits in the header file, 30 on 4.4.x.
+    COUNT: 1 [29:0];
+    /// Byte swap of the destination.
+    DST_SW: 2 [17:16];
+    /// Byte swap of the source.
+    SRC_SW: 2 [25:24];
+    SRC_ADDR_LO: 3 [31:0];
+    SRC_ADDR_HI: 4 [31:0];
+    DST_ADDR_LO: 5 [31:0];
+    DST_ADDR_HI: 6 [31:0];
+}
+
+packet! {
+    /// COPY linear with the broadcast bit: bytes to two places.
+    copy_broadcast = "COPY_BROADCAST_LINEAR", COPY, sub_op::COPY_LINEAR, 9 dwords;
+    ENCRYPT: 0 [16:16];
+    TMZ: 0 [18:18];
+    /// Must be set.
+    BROADCAST: 0 [27:27];
+    /// Bytes - 1.
+    COUNT: 1 [29:0];
+    DST2_SW: 2 [9:8];
+    DST1_SW: 2 [17:16];
+    SRC_SW: 2 [25:24];
+    SRC_ADDR_LO: 3 [31:0];
+    SRC_ADDR_HI: 4 [31:0];
+    DST1_ADDR_LO: 5 [31:0];
+    DST1_ADDR_HI: 6 [31:0];
+    DST2_ADDR_LO: 7 [31:0];
+    DST2_ADDR_HI: 8 [31:0];
+}
+
+packet! {
+    /// COPY of a box between two linear volumes. Coordinates, pitches and sizes count elements.
+    copy_subwin = "COPY_LINEAR_SUBWIN", COPY, sub_op::COPY_LINEAR_SUB_WIND, 13 dwords;
+    TMZ: 0 [18:18];
+    /// Base 2 logarithm of the bytes of an element, 0 to 4.
+    ELEMENTSIZE: 0 [31:29];
+    SRC_ADDR_LO: 1 [31:0];
+    SRC_ADDR_HI: 2 [31:0];
+    SRC_X: 3 [13:0];
+    SRC_Y: 3 [29:16];
+    SRC_Z: 4 [10:0];
+    /// Elements of a row - 1.
+    SRC_PITCH: 4 [31:13];
+    /// Elements of a slice - 1.
+    SRC_SLICE_PITCH: 5 [27:0];
+    DST_ADDR_LO: 6 [31:0];
+    DST_ADDR_HI: 7 [31:0];
+    DST_X: 8 [13:0];
+    DST_Y: 8 [29:16];
+    DST_Z: 9 [10:0];
+    /// Elements of a row - 1.
+    DST_PITCH: 9 [31:13];
+    /// Elements of a slice - 1.
+    DST_SLICE_PITCH: 10 [27:0];
+    /// Width - 1.
+    RECT_X: 11 [13:0];
+    /// Height - 1.
+    RECT_Y: 11 [29:16];
+    /// Depth - 1.
+    RECT_Z: 12 [10:0];
+    DST_SW: 12 [17:16];
+    SRC_SW: 12 [25:24];
+}
+
+packet! {
+    /// WRITE linear: the packet's dwords to memory.
+    write = "WRITE_UNTILED", WRITE, sub_op::WRITE_LINEAR, 5 dwords, payload from 4;
+    ENCRYPT: 0 [16:16];
+    TMZ: 0 [18:18];
+    DST_ADDR_LO: 1 [31:0];
+    DST_ADDR_HI: 2 [31:0];
+    /// Dwords - 1.
+    COUNT: 3 [19:0];
+    SW: 3 [25:24];
+}
+
+packet! {
+    /// INDIRECT: run an indirect buffer. See [`IB_ALIGN`](super::IB_ALIGN) and
+    /// [`INDIRECT_END_ALIGN_DW`](super::INDIRECT_END_ALIGN_DW).
+    indirect = "INDIRECT", INDIRECT, 0, 6 dwords;
+    VMID: 0 [19:16];
+    IB_BASE_LO: 1 [31:0];
+    IB_BASE_HI: 2 [31:0];
+    /// In dwords.
+    IB_SIZE: 3 [19:0];
+    /// Where the engine saves its state when the buffer is preempted.
+    CSA_ADDR_LO: 4 [31:0];
+    CSA_ADDR_HI: 5 [31:0];
+}
+
+packet! {
+    /// FENCE: one dword to memory once everything before is done.
+    fence = "FENCE", FENCE, 0, 4 dwords;
+    /// A multiple of 4.
+    ADDR_LO: 1 [31:0];
+    ADDR_HI: 2 [31:0];
+    DATA: 3 [31:0];
+}
+
+packet! {
+    /// TRAP: an interrupt, source [`SDMA_TRAP`](crate::ih::source::SDMA_TRAP).
+    trap = "TRAP", TRAP, 0, 2 dwords;
+    /// The interrupt's first context word.
+    INT_CONTEXT: 1 [27:0];
+}
+
+packet! {
+    /// SEM: signal or wait for a semaphore in memory.
+    semaphore = "SEMAPHORE", SEM, 0, 3 dwords;
+    WRITE_ONE: 0 [29:29];
+    SIGNAL: 0 [30:30];
+    MAILBOX: 0 [31:31];
+    ADDR_LO: 1 [31:0];
+    ADDR_HI: 2 [31:0];
+}
+
+packet! {
+    /// POLL_REGMEM: wait until a register or a dword of memory compares, or flush the HDP: write
+    /// the reference to the request register and wait for the done register.
+    poll_regmem = "POLL_REGMEM", POLL_REGMEM, 0, 6 dwords;
+    /// `ADDR_LO` and `ADDR_HI` are byte addresses of the done and the request register.
+    HDP_FLUSH: 0 [26:26];
+    /// One of `FUNC_*`.
+    FUNC: 0 [30:28];
+    /// Memory, not a register.
+    MEM_POLL: 0 [31:31];
+    /// Memory: a multiple of 4. Register: its byte address.
+    ADDR_LO: 1 [31:0];
+    ADDR_HI: 2 [31:0];
+    /// What is compared with.
+    VALUE: 3 [31:0];
+    /// Bits that are compared.
+    MASK: 4 [31:0];
+    /// Time between two reads.
+    INTERVAL: 5 [15:0];
+    /// Reads before it gives up; all ones: it never does.
+    RETRY_COUNT: 5 [27:16];
+    => values {
+        /// Always true.
+        pub const FUNC_ALWAYS: u32 = 0;
+        /// Less than the reference.
+        pub const FUNC_LESS: u32 = 1;
+        /// At most the reference.
+        pub const FUNC_LESS_EQUAL: u32 = 2;
+        /// The reference.
+        pub const FUNC_EQUAL: u32 = 3;
+        /// Not the reference.
+        pub const FUNC_NOT_EQUAL: u32 = 4;
+        /// At least the reference.
+        pub const FUNC_GREATER_EQUAL: u32 = 5;
+        /// More than the reference.
+        pub const FUNC_GREATER: u32 = 6;
+        /// `RETRY_COUNT`: for ever.
+        pub const RETRY_FOR_EVER: u32 = 0xfff;
+    }
+}
+
+packet! {
+    /// COND_EXE: skip the next dwords unless a dword in memory has the reference's value.
+    cond_exe = "COND_EXE", COND_EXE, 0, 5 dwords;
+    ADDR_LO: 1 [31:0];
+    ADDR_HI: 2 [31:0];
+    REFERENCE: 3 [31:0];
+    /// Dwords to skip.
+    EXEC_COUNT: 4 [13:0];
+}
+
+packet! {
+    /// ATOMIC: one atomic operation on memory.
+    atomic = "ATOMIC", ATOMIC, 0, 8 dwords;
+    /// Compare and swap: again until it swapped.
+    LOOP: 0 [16:16];
+    TMZ: 0 [18:18];
+    /// One of [`atomic_op`](super::atomic_op) with its flags.
+    ATOMIC_OP: 0 [31:25];
+    ADDR_LO: 1 [31:0];
+    ADDR_HI: 2 [31:0];
+    SRC_DATA_LO: 3 [31:0];
+    SRC_DATA_HI: 4 [31:0];
+    CMP_DATA_LO: 5 [31:0];
+    CMP_DATA_HI: 6 [31:0];
+    LOOP_INTERVAL: 7 [12:0];
+}
+
+packet! {
+    /// CONST_FILL: one value all over a range.
+    const_fill = "CONSTANT_FILL", CONST_FILL, 0, 5 dwords;
+    SW: 0 [17:16];
+    /// One of `FILLSIZE_*`.
+    FILLSIZE: 0 [31:30];
+    DST_ADDR_LO: 1 [31:0];
+    DST_ADDR_HI: 2 [31:0];
+    SRC_DATA: 3 [31:0];
+    /// Bytes - 1. 22 bits in the header file, 30 on 4.4.x. Its two low bits do not count when
+    /// dwords are filled.
+    COUNT: 4 [29:0];
+    => values {
+        /// The value is a byte.
+        pub const FILLSIZE_BYTE: u32 = 0;
+        /// The value is a dword.
+        pub const FILLSIZE_DWORD: u32 = 2;
+    }
+}
+
+packet! {
+    /// PTEPDE, generate: `COUNT` + 1 quadwords `MASK | (INIT + n * INCR)`.
+    ptepde_gen = "WRITE_INCR", PTEPDE, sub_op::PTEPDE_GEN, 10 dwords;
+    /// A multiple of 8.
+    DST_ADDR_LO: 1 [31:0];
+    DST_ADDR_HI: 2 [31:0];
+    /// Flags of every entry.
+    MASK_DW0: 3 [31:0];
+    MASK_DW1: 4 [31:0];
+    /// Address in the first entry.
+    INIT_DW0: 5 [31:0];
+    INIT_DW1: 6 [31:0];
+    /// Added from one entry to the next.
+    INCR_DW0: 7 [31:0];
+    INCR_DW1: 8 [31:0];
+    /// Entries - 1.
+    COUNT: 9 [18:0];
+}
+
+packet! {
+    /// TIMESTAMP set: the engine's local counter.
+    timestamp_set = "TIMESTAMP_SET", TIMESTAMP, sub_op::TIMESTAMP_SET, 3 dwords;
+    INIT_DATA_LO: 1 [31:0];
+    INIT_DATA_HI: 2 [31:0];
+}
+
+packet! {
+    /// TIMESTAMP get: the local counter to memory.
+    timestamp_get = "TIMESTAMP_GET", TIMESTAMP, sub_op::TIMESTAMP_GET, 3 dwords;
+    /// Address bits 31:3.
+    WRITE_ADDR_LO: 1 [31:3];
+    WRITE_ADDR_HI: 2 [31:0];
+}
+
+packet! {
+    /// TIMESTAMP get global: the GPU's reference clock to memory.
+    timestamp_get_global = "TIMESTAMP_GET_GLOBAL", TIMESTAMP, sub_op::TIMESTAMP_GET_GLOBAL, 3 dwords;
+    /// Address bits 31:3.
+    WRITE_ADDR_LO: 1 [31:3];
+    WRITE_ADDR_HI: 2 [31:0];
+}
+
+packet! {
+    /// SRBM_WRITE: a register.
+    srbm_write = "SRBM_WRITE", SRBM_WRITE, 0, 3 dwords;
+    /// Bytes of the register that are written.
+    BYTE_EN: 0 [31:28];
+    /// Dword address.
+    ADDR: 1 [17:0];
+    DATA: 2 [31:0];
+}
+
+/// Every packet described here. The two lengths of COPY linear differ in their broadcast bit.
+pub const PACKETS: &[Packet] = &[
+    nop::PACKET,
+    copy_linear::PACKET,
+    copy_broadcast::PACKET,
+    copy_subwin::PACKET,
+    write::PACKET,
+    indirect::PACKET,
+    fence::PACKET,
+    trap::PACKET,
+    semaphore::PACKET,
+    poll_regmem::PACKET,
+    cond_exe::PACKET,
+    atomic::PACKET,
+    const_fill::PACKET,
+    ptepde_gen::PACKET,
+    timestamp_set::PACKET,
+    timestamp_get::PACKET,
+    timestamp_get_global::PACKET,
+    srbm_write::PACKET,
+];
+
+/// Operations of ATOMIC (`enum TC_OP`): one of the numbers, and the flags.
+#[allow(missing_docs)]
+pub mod atomic_op {
+    /// Flag: operands of 64 bits.
+    pub const QUADWORD: u32 = 0x20;
+    /// Flag: the old value is not wanted.
+    pub const NO_RETURN: u32 = 0x40;
+    /// The number without its flags.
+    pub const NUMBER_MASK: u32 = 0x1f;
+    pub const FCMPSWAP: u32 = 0x01;
+    pub const FMIN: u32 = 0x02;
+    pub const FMAX: u32 = 0x03;
+    pub const SWAP: u32 = 0x07;
+    pub const CMPSWAP: u32 = 0x08;
+    pub const ADD: u32 = 0x0f;
+    pub const SUB: u32 = 0x10;
+    pub const SMIN: u32 = 0x11;
+    pub const UMIN: u32 = 0x12;
+    pub const SMAX: u32 = 0x13;
+    pub const UMAX: u32 = 0x14;
+    pub const AND: u32 = 0x15;
+    pub const OR: u32 = 0x16;
+    pub const XOR: u32 = 0x17;
+    pub const INC: u32 = 0x18;
+    pub const DEC: u32 = 0x19;
+    /// All numbers with their names.
+    pub const ALL: &[(&str, u32)] = &[
+        ("FCMPSWAP", FCMPSWAP),
+        ("FMIN", FMIN),
+        ("FMAX", FMAX),
+        ("SWAP", SWAP),
+        ("CMPSWAP", CMPSWAP),
+        ("ADD", ADD),
+        ("SUB", SUB),
+        ("SMIN", SMIN),
+        ("UMIN", UMIN),
+        ("SMAX", SMAX),
+        ("UMAX", UMAX),
+        ("AND", AND),
+        ("OR", OR),
+        ("XOR", XOR),
+        ("INC", INC),
+        ("DEC", DEC),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stay_inside_and_do_not_overlap() {
+        for p in PACKETS {
+            let mut seen = [0u32; 16];
+            seen[0] = HEADER_OP.mask | HEADER_SUB_OP.mask;
+            for f in p.fields {
+                assert!(f.dw < p.dwords, "{}.{}", p.name, f.name);
+                assert_eq!(seen[f.dw] & f.field.mask, 0, "{}.{}", p.name, f.name);
+                seen[f.dw] |= f.field.mask;
+            }
+            for (dw, seen) in seen.iter().enumerate().take(p.dwords) {
+                if p.payload.is_none_or(|first| dw < first) {
+                    assert_eq!(p.reserved_mask(dw), !seen, "{} dword {dw}", p.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packets_are_told_apart_by_their_headers() {
+        for (i, a) in PACKETS.iter().enumerate() {
+            for b in &PACKETS[i + 1..] {
+                let broadcast = a.name == "COPY_LINEAR" && b.name == "COPY_BROADCAST_LINEAR";
+                assert_eq!(a.header() == b.header(), broadcast, "{} {}", a.name, b.name);
+            }
+        }
+        assert_eq!(opcode_name(op::CONST_FILL), Some("CONST_FILL"));
+        assert_eq!(opcode_name(17), None);
+    }
+
+    #[test]
+    fn counts_reach_the_limit() {
+        assert_eq!(copy_linear::COUNT.field.max(), MAX_BYTES - 1);
+        assert_eq!(copy_broadcast::COUNT.field.max(), MAX_BYTES - 1);
+        assert_eq!(const_fill::COUNT.field.max(), MAX_BYTES - 1);
+    }
+
+    #[test]
+    fn contexts_are_evenly_spaced() {
+        let last = RLC_REG_STRIDE * (RLC_QUEUES as u32 - 1);
+        let first = regs::regSDMA_RLC0_RB_CNTL.off;
+        assert_eq!(regs::regSDMA_RLC7_RB_CNTL.off, first + last);
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! SDMA packets and the mailbox of the system management unit.
+
+use std::collections::BTreeSet;
+
+use rkfd_abi::bits::DwField;
+use rkfd_abi::sdma::*;
+use rkfd_abi::smu;
+use rkfd_abi_oracle::csource::{block, defines, macros};
+use rkfd_abi_oracle::{amd_text, fact, place, same, Program};
+
+const PACKETS_H: &str = "amdgpu/vega10_sdma_pkt_open.h";
+const ENGINE_C: &str = "amdgpu/sdma_v4_4_2.c";
+
+/// Packet names of the header that are the beginning of one of ours and mean another packet.
+const OTHERS: &[&str] = &["ATOMIC_ADD", "FENCE_CONDITIONAL"];
+
+#[test]
+fn opcodes() {
+    let mut facts = Vec::new();
+    for (name, value) in op::ALL {
+        facts.push(same(&format!("SDMA_OP_{name}"), *value));
+    }
+    for (name, value) in sub_op::ALL {
+        facts.push(same(&format!("SDMA_SUBOP_{name}"), *value));
+    }
+    let named: BTreeSet<&str> = facts.iter().map(|f| f.name.as_str()).collect();
+    for (name, _) in macros(&amd_text(PACKETS_H)) {
+        let code = name.starts_with("SDMA_OP_") || name.starts_with("SDMA_SUBOP_");
+        let aql = name.contains("_AQL_");
+        assert!(!code || aql || named.contains(name.as_str()), "{name}");
+    }
+    facts.extend([
+        fact("op", HEADER_OP.mask, "(uint32_t)SDMA_PKT_HEADER_OP(~0u)"),
+        fact("sub_op", HEADER_SUB_OP.mask, "(uint32_t)SDMA_PKT_HEADER_SUB_OP(~0u)"),
+    ]);
+    Program::new()
+        .include(PACKETS_H)
+        .facts(facts)
+        .check();
+}
+
+/// Every field that the header has for a packet is ours at the same place, and the other way.
+#[test]
+fn packet_fields() {
+    let text = amd_text(PACKETS_H);
+    let names: Vec<String> = macros(&text).into_iter().map(|m| m.0).collect();
+    let mut program = Program::new().include(PACKETS_H);
+    let mut compared = 0;
+    for packet in PACKETS {
+        let prefix = format!("SDMA_PKT_{}_", packet.name);
+        let mut ours: BTreeSet<&str> = packet.fields.iter().map(|f| f.name).collect();
+        for name in &names {
+            let Some(rest) = name.strip_prefix(&prefix) else {
+                continue;
+            };
+            let Some(rest) = rest.strip_suffix("_offset") else {
+                continue;
+            };
+            // `COUNT_count`: the word in capitals, then the field. A longer packet name than
+            // ours has the first word of another packet here.
+            let at = rest.find(|c: char| c.is_ascii_lowercase()).expect("field");
+            let (word, field) = rest.split_at(at);
+            if longer_name(packet.name, word) {
+                continue;
+            }
+            if matches!(field, "op" | "sub_op") {
+                let shift = if field == "op" { 0 } else { 8 };
+                program = program.facts([
+                    fact(format!("{name} shift"), shift as u32, format!("{prefix}{rest}_shift")),
+                    fact(format!("{name} mask"), 0xffu32, format!("{prefix}{rest}_mask")),
+                ]);
+                continue;
+            }
+            let field_name = our_name(word, field);
+            if packet.payload.is_some() && field.starts_with("data") {
+                continue;
+            }
+            let found = packet.fields.iter().find(|f| f.name == field_name);
+            let found = *found.unwrap_or_else(|| panic!("{} has no {field_name}", packet.name));
+            ours.remove(found.name);
+            compared += 1;
+            let theirs = format!("{prefix}{rest}");
+            let expr = format!(
+                "(uint64_t){theirs}_offset << 32 | (uint32_t)({theirs}_mask << {theirs}_shift)"
+            );
+            program = program.facts([fact(name.clone(), place(as_in_header(packet, found)), expr)]);
+        }
+        assert!(ours.is_empty(), "the header's {} has no {ours:?}", packet.name);
+    }
+    assert!(compared > 90, "only {compared}");
+    program.check();
+}
+
+/// Whether `word` says that the macro belongs to a packet with a longer name.
+fn longer_name(packet: &str, word: &str) -> bool {
+    let whole = format!("{packet}_{word}");
+    let longer = |other: &str| other.len() > packet.len() && whole.starts_with(&format!("{other}_"));
+    OTHERS.iter().any(|other| longer(other)) || PACKETS.iter().any(|other| longer(other.name))
+}
+
+/// `addr_31_0` is ADDR_LO, `addr_63_32` ADDR_HI; everything else is the same in capitals.
+fn our_name(word: &str, field: &str) -> String {
+    for (bits, half) in [("_31_0", "_LO"), ("_31_3", "_LO"), ("_63_32", "_HI")] {
+        if let Some(stem) = field.strip_suffix(bits) {
+            let alone = stem == "src_data" && word == "DATA_";
+            return stem.to_uppercase() + if alone { "" } else { half };
+        }
+    }
+    field.to_uppercase()
+}
+
+/// Byte counts have 22 bits in the header and 30 on 4.4.x: see [`limits`].
+fn as_in_header(packet: &Packet, field: DwField) -> DwField {
+    let bytes = matches!(
+        packet.name,
+        "COPY_LINEAR" | "COPY_BROADCAST_LINEAR" | "CONSTANT_FILL"
+    );
+    if bytes && field.name == "COUNT" {
+        DwField::new("COUNT", field.dw, 21, 0)
+    } else {
+        field
+    }
+}
+
+/// What `sdma_v4_4_2.c` says about counts and alignment, in its own words.
+#[test]
+fn limits() {
+    let text = amd_text(ENGINE_C);
+    let funcs = block(&text, "static const struct amdgpu_buffer_funcs ", "};");
+    assert_eq!(MAX_BYTES, 1 << 30);
+    for line in [
+        ".copy_max_bytes = 1 << 30,".to_string(),
+        ".fill_max_bytes = 1 << 30,".to_string(),
+        format!(".copy_num_dw = {},", copy_linear::DWORDS),
+        format!(".fill_num_dw = {},", const_fill::DWORDS),
+    ] {
+        assert!(funcs.contains(&line), "{line}");
+    }
+    let emit_ib = block(&text, "static void sdma_v4_4_2_ring_emit_ib(", "}");
+    let align = format!("& {:#x})", !(IB_ALIGN as u32 - 1));
+    assert!(emit_ib.contains(&align), "{align}");
+    let mask = INDIRECT_END_ALIGN_DW - 1;
+    assert_eq!(INDIRECT_END_ALIGN_DW, 8);
+    assert!(emit_ib.contains(&format!("& {mask}")), "& {mask}");
+    let wait = block(&text, "static void sdma_v4_4_2_wait_reg_mem(", "}");
+    let func = poll_regmem::FUNC_EQUAL;
+    assert!(wait.contains(&format!("HEADER_FUNC({func})); /* == */")));
+    let retry = poll_regmem::RETRY_FOR_EVER;
+    assert!(wait.contains(&format!("RETRY_COUNT({retry:#x})")));
+    let kfd = amd_text("amdkfd/kfd_device.c");
+    assert!(kfd.contains(&format!("num_sdma_queues_per_engine = {RLC_QUEUES};")));
+}
+
+#[test]
+fn atomic_operations() {
+    let mut facts = Vec::new();
+    for (name, number) in atomic_op::ALL {
+        assert_eq!(number & !atomic_op::NUMBER_MASK, 0);
+        for (suffix, flags) in [
+            ("RTN_32", 0),
+            ("RTN_64", atomic_op::QUADWORD),
+            ("32", atomic_op::NO_RETURN),
+            ("64", atomic_op::QUADWORD | atomic_op::NO_RETURN),
+        ] {
+            facts.push(same(&format!("TC_OP_ATOMIC_{name}_{suffix}"), number | flags));
+        }
+    }
+    let text = amd_text("include/vega10_enum.h");
+    let at = text.find("typedef enum TC_OP {").expect("enum TC_OP");
+    let end = text[at..].find('}').expect("end of the enum");
+    Program::new()
+        .text(&format!("{} TC_OP;", &text[at..=at + end]))
+        .facts(facts)
+        .check();
+}
+
+#[test]
+fn mailbox() {
+    let text = amd_text("pm/swsmu/smu13/smu_v13_0.c");
+    let mut facts = Vec::new();
+    for (name, message) in smu::msg::ALL {
+        facts.push(same(&format!("PPSMC_MSG_{name}"), *message));
+    }
+    for (name, response) in smu::response::ALL {
+        facts.push(same(&format!("PPSMC_Result_{name}"), *response));
+    }
+    for (use_of, register) in [
+        ("msg_reg", smu::MESSAGE),
+        ("arg_regs[0]", smu::ARGUMENT),
+        ("resp_reg", smu::RESPONSE),
+    ] {
+        let name = register.name.replacen("reg", "mm", 1);
+        let line = format!("{use_of} = SOC15_REG_OFFSET(MP1, 0, {name});");
+        assert!(text.contains(&line), "{line}");
+        facts.push(same(&name, register.off));
+        facts.push(same(&format!("{name}_BASE_IDX"), register.seg));
+    }
+    Program::new()
+        .include("pm/swsmu/inc/pmfw_if/smu_v13_0_6_ppsmc.h")
+        .text(&defines(&text, |n| n.starts_with("mmMP1_SMN_C2PMSG_")))
+        .facts(facts)
+        .check();
+}
