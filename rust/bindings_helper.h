@@ -9,6 +9,13 @@
 #include <linux/pseudo_fs.h>
 #include <linux/vmalloc.h>
 
+#include <linux/dma-fence-chain.h>
+#include <linux/sync_file.h>
+
+#include <drm/drm_syncobj.h>
+#include <drm/gpu_scheduler.h>
+#include <drm/spsc_queue.h>
+
 #include <drm/amdgpu_drm.h>
 #include <linux/kfd_ioctl.h>
 #include <linux/kfd_sysfs.h>

@@ -7,6 +7,8 @@
 pub(crate) mod chardev;
 pub(crate) mod dma;
 pub(crate) mod drm;
+#[allow(dead_code, reason = "its users come one by one")]
+pub(crate) mod fence;
 pub(crate) mod gem;
 pub(crate) mod global;
 pub(crate) mod id_table;

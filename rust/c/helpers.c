@@ -4,8 +4,10 @@
  */
 
 #include <linux/cpumask.h>
+#include <linux/dma-fence.h>
 #include <linux/fs.h>
 #include <linux/io.h>
+#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/pci.h>
 #include <linux/mmzone.h>
@@ -116,6 +118,51 @@ int rkfd_helper_next_online_node(int after)
 	int node = after < 0 ? first_online_node : next_online_node(after);
 
 	return node < MAX_NUMNODES ? node : -1;
+}
+
+void rkfd_helper_dma_fence_get(struct dma_fence *fence)
+{
+	dma_fence_get(fence);
+}
+
+void rkfd_helper_dma_fence_put(struct dma_fence *fence)
+{
+	dma_fence_put(fence);
+}
+
+bool rkfd_helper_dma_fence_is_signaled(struct dma_fence *fence)
+{
+	return dma_fence_is_signaled(fence);
+}
+
+/* The lock makes error and signal one step, whoever else ends the fence at the same time. */
+bool rkfd_helper_dma_fence_end(struct dma_fence *fence, int error)
+{
+	unsigned long flags;
+	bool first;
+
+	dma_fence_lock_irqsave(fence, flags);
+	first = !dma_fence_test_signaled_flag(fence);
+	if (first && error)
+		dma_fence_set_error(fence, error);
+	dma_fence_signal_locked(fence);
+	dma_fence_unlock_irqrestore(fence, flags);
+	return first;
+}
+
+void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error)
+{
+	unsigned long flags;
+
+	dma_fence_lock_irqsave(fence, flags);
+	if (!dma_fence_test_signaled_flag(fence))
+		dma_fence_set_error(fence, error);
+	dma_fence_unlock_irqrestore(fence, flags);
+}
+
+unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns)
+{
+	return nsecs_to_jiffies(ns);
 }
 
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)

@@ -34,6 +34,15 @@ bool rkfd_helper_cpu_is_amd(void);
 u64 rkfd_helper_node_bytes(int node);
 int rkfd_helper_next_online_node(int after);
 
+struct dma_fence;
+
+void rkfd_helper_dma_fence_get(struct dma_fence *fence);
+void rkfd_helper_dma_fence_put(struct dma_fence *fence);
+bool rkfd_helper_dma_fence_is_signaled(struct dma_fence *fence);
+bool rkfd_helper_dma_fence_end(struct dma_fence *fence, int error);
+void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error);
+unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns);
+
 struct page;
 struct pci_bus;
 

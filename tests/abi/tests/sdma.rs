@@ -33,12 +33,13 @@ fn opcodes() {
     }
     facts.extend([
         fact("op", HEADER_OP.mask, "(uint32_t)SDMA_PKT_HEADER_OP(~0u)"),
-        fact("sub_op", HEADER_SUB_OP.mask, "(uint32_t)SDMA_PKT_HEADER_SUB_OP(~0u)"),
+        fact(
+            "sub_op",
+            HEADER_SUB_OP.mask,
+            "(uint32_t)SDMA_PKT_HEADER_SUB_OP(~0u)",
+        ),
     ]);
-    Program::new()
-        .include(PACKETS_H)
-        .facts(facts)
-        .check();
+    Program::new().include(PACKETS_H).facts(facts).check();
 }
 
 /// Every field that the header has for a packet is ours at the same place, and the other way.
@@ -68,8 +69,16 @@ fn packet_fields() {
             if matches!(field, "op" | "sub_op") {
                 let shift = if field == "op" { 0 } else { 8 };
                 program = program.facts([
-                    fact(format!("{name} shift"), shift as u32, format!("{prefix}{rest}_shift")),
-                    fact(format!("{name} mask"), 0xffu32, format!("{prefix}{rest}_mask")),
+                    fact(
+                        format!("{name} shift"),
+                        shift as u32,
+                        format!("{prefix}{rest}_shift"),
+                    ),
+                    fact(
+                        format!("{name} mask"),
+                        0xffu32,
+                        format!("{prefix}{rest}_mask"),
+                    ),
                 ]);
                 continue;
             }
@@ -87,7 +96,11 @@ fn packet_fields() {
             );
             program = program.facts([fact(name.clone(), place(as_in_header(packet, found)), expr)]);
         }
-        assert!(ours.is_empty(), "the header's {} has no {ours:?}", packet.name);
+        assert!(
+            ours.is_empty(),
+            "the header's {} has no {ours:?}",
+            packet.name
+        );
     }
     assert!(compared > 90, "only {compared}");
     program.check();
@@ -96,7 +109,8 @@ fn packet_fields() {
 /// Whether `word` says that the macro belongs to a packet with a longer name.
 fn longer_name(packet: &str, word: &str) -> bool {
     let whole = format!("{packet}_{word}");
-    let longer = |other: &str| other.len() > packet.len() && whole.starts_with(&format!("{other}_"));
+    let longer =
+        |other: &str| other.len() > packet.len() && whole.starts_with(&format!("{other}_"));
     OTHERS.iter().any(|other| longer(other)) || PACKETS.iter().any(|other| longer(other.name))
 }
 
@@ -164,7 +178,10 @@ fn atomic_operations() {
             ("32", atomic_op::NO_RETURN),
             ("64", atomic_op::QUADWORD | atomic_op::NO_RETURN),
         ] {
-            facts.push(same(&format!("TC_OP_ATOMIC_{name}_{suffix}"), number | flags));
+            facts.push(same(
+                &format!("TC_OP_ATOMIC_{name}_{suffix}"),
+                number | flags,
+            ));
         }
     }
     let text = amd_text("include/vega10_enum.h");
