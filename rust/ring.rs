@@ -11,8 +11,8 @@ pub(crate) mod kiq;
 pub(crate) mod packet;
 pub(crate) mod writer;
 
-/// Words of the longest packet that goes onto a ring.
-pub(crate) const MAX_PACKET: usize = 16;
+/// Words of the longest batch.
+const MAX_BATCH: usize = 64;
 
 /// A PM4 packet: knows its length and how it is written down.
 pub(crate) trait Packet {
@@ -26,9 +26,11 @@ pub(crate) trait Packet {
 }
 
 /// Packets that are written one behind the other in one go.
-#[derive(Default)]
+///
+/// They are kept in place: what takes queues off the hardware must not fail for want of memory.
 pub(crate) struct Batch {
-    words: KVec<u32>,
+    words: [u32; MAX_BATCH],
+    len: usize,
     last: Option<&'static CStr>,
 }
 
@@ -36,17 +38,18 @@ impl Batch {
     /// An empty batch.
     pub(crate) fn new() -> Self {
         Self {
-            words: KVec::new(),
+            words: [0; MAX_BATCH],
+            len: 0,
             last: None,
         }
     }
 
-    /// Appends a packet.
+    /// Appends a packet; `EINVAL` if the batch gets too long.
     pub(crate) fn push<P: Packet>(&mut self, packet: &P) -> Result {
-        let mut words = [0u32; MAX_PACKET];
-        let words = words.get_mut(..P::DWORDS).ok_or(EINVAL)?;
+        let end = self.len + P::DWORDS;
+        let words = self.words.get_mut(self.len..end).ok_or(EINVAL)?;
         packet.emit(words);
-        self.words.extend_from_slice(words, GFP_KERNEL)?;
+        self.len = end;
         self.last = Some(P::NAME);
         Ok(())
     }
@@ -61,6 +64,6 @@ impl Deref for Batch {
     type Target = [u32];
 
     fn deref(&self) -> &[u32] {
-        &self.words
+        &self.words[..self.len]
     }
 }
