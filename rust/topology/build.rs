@@ -95,11 +95,16 @@ fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
         }
     };
     let flags = link_flags::ENABLED | no_atomics(platform::sends_atomics(gpu.pdev()));
-    let there = Link::pcie(from, to, bandwidth, flags);
+    let mut there = Link::pcie(from, to, bandwidth, flags);
     let flags = link_flags::ENABLED
         | link_flags::NON_COHERENT
         | no_atomics(platform::completes_atomics(gpu.pdev()));
-    let back = large_bar(gpu).then(|| Link::pcie(to, from, bandwidth, flags));
+    let mut back = large_bar(gpu).then(|| Link::pcie(to, from, bandwidth, flags));
+    if let Some(back) = &mut back {
+        // The C driver recommends for links that go both ways.
+        back.sdma_engines = (1 << gpu.config().num_sdma_pcie) - 1;
+        there.sdma_engines = back.sdma_engines;
+    }
     Links { there, back }
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Link {
     bandwidth: u32,
     /// [`link_flags`].
     flags: u32,
+    /// SDMA engines that do well on it, a bit for each.
+    pub(crate) sdma_engines: u32,
 }
 
 impl Link {
@@ -87,6 +89,7 @@ impl Link {
             weight: Self::PCIE_WEIGHT,
             bandwidth,
             flags,
+            sdma_engines: 0,
         }
     }
 
@@ -103,6 +106,7 @@ impl Link {
             weight: distance,
             bandwidth: 0,
             flags: 0,
+            sdma_engines: 0,
         }
     }
 }
@@ -120,7 +124,7 @@ impl fmt::Display for Link {
         writeln!(f, "min_bandwidth {}", self.bandwidth)?;
         writeln!(f, "max_bandwidth {}", self.bandwidth)?;
         writeln!(f, "recommended_transfer_size 0")?;
-        writeln!(f, "recommended_sdma_engine_id_mask 0")?;
+        writeln!(f, "recommended_sdma_engine_id_mask {}", self.sdma_engines)?;
         writeln!(f, "flags {}", self.flags)
     }
 }
