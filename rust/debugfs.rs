@@ -22,7 +22,7 @@ use kernel::{
 use crate::{
     dqm::GpuDqm,
     gpu::{self, Gpu},
-    hw::HqdSlot,
+    hw::{HqdSlot, SdmaPlace},
     process::{self, table},
     topology,
 };
@@ -77,6 +77,27 @@ fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for xcc in 0..gpu.config().num_xcc {
             slots(gpu, xcc, f)?;
         }
+        sdma_places(gpu, f)?;
+    }
+    Ok(())
+}
+
+fn sdma_places(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let hal = gpu.generation().sdma_queue;
+    for engine in 0..gpu.config().num_sdma {
+        for queue in 0..gpu.config().sdma_queues_per_engine {
+            let place = SdmaPlace { engine, queue };
+            match gpu.mmio().and_then(|mmio| hal.dump(mmio, place)) {
+                Ok(Some(registers)) => {
+                    writeln!(f, "  SDMA Engine {engine}, RLC {queue}")?;
+                    for (name, value) in &registers {
+                        writeln!(f, "    {name} {value:08x}")?;
+                    }
+                }
+                Ok(None) => {}
+                Err(e) => return writeln!(f, "  unavailable: {e:?}"),
+            }
+        }
     }
     Ok(())
 }
@@ -115,8 +136,15 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 "inactive"
             };
             let gpu = queue.gpu();
-            writeln!(f, "  Queue {id} on device {:x}, {state}", gpu.id())?;
-            for xcc in 0..gpu.config().num_xcc {
+            match queue.spec().sdma {
+                None => writeln!(f, "  Queue {id} on device {:x}, {state}", gpu.id())?,
+                Some(SdmaPlace { engine, queue }) => writeln!(
+                    f,
+                    "  SDMA queue {id} on device {:x}, engine {engine}, RLC {queue}, {state}",
+                    gpu.id()
+                )?,
+            }
+            for xcc in 0..queue.hw().mqd().count() {
                 writeln!(f, "   Inst {xcc}")?;
                 dump_or_say(f, queue.hw().mqd().words(xcc))?;
             }

@@ -16,7 +16,10 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-use crate::{gpu::Gpu, hw::Caps};
+use crate::{
+    gpu::Gpu,
+    hw::{Caps, SdmaPlace},
+};
 
 /// The BAR of the doorbells.
 const BAR: u32 = 2;
@@ -102,10 +105,12 @@ pub(crate) struct Slice {
     used: Mutex<KVVec<bool>>,
 }
 
-/// A doorbell of a compute queue. Dropping it gives it back.
+/// A doorbell of a queue. Dropping it gives it back.
 pub(crate) struct Doorbell {
     slice: Arc<Slice>,
     id: usize,
+    /// Goes back to those that are free. The doorbells of SDMA queues are bound to their place.
+    pooled: bool,
 }
 
 impl Slice {
@@ -170,7 +175,22 @@ impl Slice {
         Ok(Doorbell {
             slice: self.clone(),
             id,
+            pooled: true,
         })
+    }
+
+    /// The doorbell of an SDMA queue. The bus interface routes by the place in the page, so it
+    /// follows from the place on the engine: queues take turns in the two halves of the slice.
+    pub(crate) fn of_sdma(self: &Arc<Self>, place: SdmaPlace) -> Doorbell {
+        let caps = self.gpu.generation().caps;
+        let first = caps.sdma_doorbell + place.engine * caps.sdma_doorbell_stride;
+        let first = first.next_multiple_of(caps.sdma_doorbell_block);
+        let id = first + place.queue % 2 * caps.doorbell_mirror + place.queue / 2;
+        Doorbell {
+            slice: self.clone(),
+            id: id as usize,
+            pooled: false,
+        }
     }
 }
 
@@ -195,6 +215,8 @@ impl Doorbell {
 
 impl Drop for Doorbell {
     fn drop(&mut self) {
-        self.slice.used.lock()[self.id] = false;
+        if self.pooled {
+            self.slice.used.lock()[self.id] = false;
+        }
     }
 }

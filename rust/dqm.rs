@@ -28,6 +28,9 @@ use crate::{
 
 mod cpsch;
 mod runlist;
+mod sdma;
+
+pub(crate) use self::sdma::{Slot as SdmaSlot, Wanted as SdmaWanted};
 
 /// Queues that a GPU can have in all.
 const MAX_QUEUES: usize = 4096;
@@ -170,10 +173,14 @@ pub(super) trait Policy: Send + Sync {
     /// Takes everything off the hardware and the scheduler down.
     fn stop(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
+    /// Gets the memory that [`Policy::map`] takes for `queues`. Nothing has changed after an error.
+    fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+
     /// Takes all queues off the hardware.
     fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
-    /// Puts the active queues of all processes on the hardware.
+    /// Puts the active queues of all processes on the hardware. Needs no memory but what was
+    /// reserved for these or for more queues.
     fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
     /// The words of the last runlist, for debugfs.
@@ -184,11 +191,14 @@ pub(super) trait Policy: Send + Sync {
 }
 
 /// The processes and the counts of their queues.
-#[derive(Default)]
 pub(super) struct Queues {
     processes: KVec<Arc<ProcessSlot>>,
+    /// Places on the SDMA engines.
+    sdma: Arc<sdma::Places>,
     /// Active queues of all processes.
     active: usize,
+    /// Of these, those that take a slot of the firmware's, which SDMA queues do not.
+    compute: usize,
     /// Of these, those that own the global wave sync.
     gws: usize,
     /// Queues of all processes, active or not.
@@ -199,6 +209,8 @@ struct Inner {
     policy: KBox<dyn Policy>,
     queues: Queues,
     running: bool,
+    /// How often all queues were taken off without being put back, see [`DqmRef::suspend`].
+    suspended: u32,
 }
 
 /// The manager.
@@ -249,12 +261,21 @@ pub(crate) fn start(gpu: &Gpu) -> Result {
     let policy: KBox<dyn Policy> = match gpu.generation().sched {
         SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
     };
+    let places = sdma::Places::new(gpu.config())?;
     let dqm = Arc::pin_init(
         pin_init!(Dqm {
             inner <- new_mutex!(Inner {
                 policy,
-                queues: Queues::default(),
+                queues: Queues {
+                    processes: KVec::new(),
+                    sdma: places,
+                    active: 0,
+                    compute: 0,
+                    gws: 0,
+                    total: 0,
+                },
                 running: false,
+                suspended: 0,
             }),
             runlists: Atomic::new(0),
         }),
@@ -287,10 +308,22 @@ impl<'a> DqmRef<'a> {
         self.dqm.inner.lock()
     }
 
-    /// Unmap and map: makes the hardware's state follow the lists.
+    /// Makes the hardware's state follow lists that may have grown. With too little memory all is
+    /// as it was.
     fn execute(self, inner: &mut Inner) -> Result {
+        self.reserve(inner)?;
         self.unmap(inner)?;
         self.map(inner)
+    }
+
+    /// The same after lists got shorter, for which there is memory.
+    fn execute_less(self, inner: &mut Inner) -> Result {
+        self.unmap(inner)?;
+        self.map(inner)
+    }
+
+    fn reserve(self, inner: &mut Inner) -> Result {
+        inner.policy.reserve(self.gpu, &inner.queues)
     }
 
     fn unmap(self, inner: &mut Inner) -> Result {
@@ -302,7 +335,8 @@ impl<'a> DqmRef<'a> {
     }
 
     fn map(self, inner: &mut Inner) -> Result {
-        if !inner.running || inner.queues.active == 0 || inner.queues.processes.is_empty() {
+        let idle = inner.queues.active == 0 || inner.queues.processes.is_empty();
+        if !inner.running || inner.suspended > 0 || idle {
             return Ok(());
         }
         self.gpu.check_usable()?;
@@ -338,7 +372,7 @@ impl<'a> DqmRef<'a> {
             return Ok(());
         };
         let process = inner.queues.processes.remove(at);
-        let result = self.execute(&mut inner);
+        let result = self.execute_less(&mut inner);
         drop(inner);
         // Images and slot go without the lock.
         drop(process);
@@ -346,11 +380,7 @@ impl<'a> DqmRef<'a> {
         result
     }
 
-    /// Adds a queue and, when it is runnable, puts it on the hardware. `EPERM` when the GPU has
-    /// too many.
-    pub(crate) fn add(self, queue: &Arc<HwQueue>) -> Result {
-        let mut inner = self.lock();
-        self.gpu.check_usable()?;
+    fn check_total(self, inner: &Inner) -> Result {
         if inner.queues.total >= MAX_QUEUES {
             dev_warn!(
                 self.gpu.dev(),
@@ -358,6 +388,25 @@ impl<'a> DqmRef<'a> {
             );
             return Err(EPERM);
         }
+        Ok(())
+    }
+
+    /// Takes a place for a queue on an SDMA engine: `ENOMEM` when there is none left, `EPERM` when
+    /// the GPU has too many queues.
+    pub(crate) fn take_sdma(self, wanted: SdmaWanted) -> Result<SdmaSlot> {
+        let inner = self.lock();
+        self.check_total(&inner)?;
+        inner.queues.sdma.take(wanted).inspect_err(|_| {
+            dev_dbg!(self.gpu.dev(), "no SDMA queue left for {wanted:?}\n");
+        })
+    }
+
+    /// Adds a queue and, when it is runnable, puts it on the hardware. `EPERM` when the GPU has
+    /// too many.
+    pub(crate) fn add(self, queue: &Arc<HwQueue>) -> Result {
+        let mut inner = self.lock();
+        self.gpu.check_usable()?;
+        self.check_total(&inner)?;
         {
             let mut slot = queue.process.state.lock();
             slot.queues.push(queue.clone(), GFP_KERNEL)?;
@@ -387,7 +436,7 @@ impl<'a> DqmRef<'a> {
             return Err(EINVAL);
         }
         let result = if inner.queues.deactivate(queue) {
-            self.execute(&mut inner)
+            self.execute_less(&mut inner)
         } else {
             Ok(())
         };
@@ -397,9 +446,10 @@ impl<'a> DqmRef<'a> {
         result
     }
 
-    /// Gives a queue new properties. `EACCES` when the process has a queue that was reset.
+    /// Gives a queue new properties. `EACCES` when the process has a queue that was reset. After
+    /// an error the queue has its old ones.
     pub(crate) fn update(self, queue: &Arc<HwQueue>, spec: QueueSpec) -> Result {
-        self.change(queue, |queue| {
+        self.change(queue, spec.is_runnable(), |queue| {
             queue.mqd.update(&spec)?;
             queue.state.lock().spec = spec;
             Ok(())
@@ -408,21 +458,38 @@ impl<'a> DqmRef<'a> {
 
     /// Restricts a queue to some compute units, see [`Mqd::set_cu_mask`].
     pub(crate) fn set_cu_mask(self, queue: &Arc<HwQueue>, masks: &[KVec<u32>]) -> Result {
-        self.change(queue, |queue| queue.mqd.set_cu_mask(masks))
+        self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
     }
 
-    fn change(self, queue: &Arc<HwQueue>, f: impl FnOnce(&HwQueue) -> Result) -> Result {
+    /// Takes all off, changes a queue, and puts all back. `runs`: it may be active afterwards.
+    fn change(
+        self,
+        queue: &Arc<HwQueue>,
+        runs: bool,
+        f: impl FnOnce(&HwQueue) -> Result,
+    ) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
+        // Memory first, for the lists as they will be.
+        let counted = runs && inner.queues.activate(queue);
+        let reserved = self.reserve(&mut inner);
+        if counted {
+            inner.queues.deactivate(queue);
+        }
+        reserved?;
         let unmapped = self.unmap(&mut inner);
         if queue.process.state.lock().has_reset_queue {
-            return Err(EACCES);
+            // The others go on.
+            return unmapped
+                .and_then(|()| self.map(&mut inner))
+                .and(Err(EACCES));
         }
         unmapped?;
         let changed = f(queue);
         inner.queues.deactivate(queue);
         inner.queues.activate_if_runnable(queue);
-        changed.and(self.map(&mut inner))
+        let mapped = self.map(&mut inner);
+        changed.and(mapped)
     }
 
     /// Takes a process's queues off the hardware until [`DqmRef::restore`]. Nests.
@@ -439,32 +506,56 @@ impl<'a> DqmRef<'a> {
                 inner.queues.deactivate(queue);
             }
         }
-        self.execute(&mut inner)
+        self.execute_less(&mut inner)
     }
 
-    /// Undoes one [`DqmRef::evict`].
+    /// Undoes one [`DqmRef::evict`]; `EINVAL` when there is none. With `ENOMEM` it is not undone.
     #[allow(
         dead_code,
         reason = "faults evict for good; memory pressure will restore"
     )]
     pub(crate) fn restore(self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
-        {
-            let mut state = slot.state.lock();
-            match state.evicted {
-                0 => return Err(EINVAL),
-                1 => state.evicted = 0,
-                _ => {
-                    state.evicted -= 1;
-                    return Ok(());
-                }
-            }
-            for queue in state.queues.iter() {
-                queue.state.lock().evicted = false;
-                inner.queues.activate_if_runnable(queue);
+        let mut state = slot.state.lock();
+        match state.evicted {
+            0 => return Err(EINVAL),
+            1 => {}
+            _ => {
+                state.evicted -= 1;
+                return Ok(());
             }
         }
-        self.execute(&mut inner)
+        for queue in state.queues.iter() {
+            queue.state.lock().evicted = false;
+            inner.queues.activate_if_runnable(queue);
+        }
+        if let Err(e) = self.reserve(&mut inner) {
+            for queue in state.queues.iter() {
+                inner.queues.deactivate(queue);
+                queue.state.lock().evicted = true;
+            }
+            return Err(e);
+        }
+        state.evicted = 0;
+        drop(state);
+        self.execute_less(&mut inner)
+    }
+
+    /// Takes the queues of all processes off the hardware until [`DqmRef::resume`]. Nests; queues
+    /// that are made or changed meanwhile wait.
+    #[allow(dead_code, reason = "for the reset of an engine")]
+    pub(crate) fn suspend(self) -> Result {
+        let mut inner = self.lock();
+        inner.suspended += 1;
+        self.unmap(&mut inner)
+    }
+
+    /// Undoes one [`DqmRef::suspend`].
+    #[allow(dead_code, reason = "for the reset of an engine")]
+    pub(crate) fn resume(self) -> Result {
+        let mut inner = self.lock();
+        inner.suspended = inner.suspended.saturating_sub(1);
+        self.map(&mut inner)
     }
 
     /// Numbers for debugfs.
@@ -506,12 +597,18 @@ impl ProcessSlot {
 impl Queues {
     /// Counts the queue as active when it can run. Returns whether it was not active before.
     fn activate_if_runnable(&mut self, queue: &HwQueue) -> bool {
+        queue.state.lock().spec.is_runnable() && self.activate(queue)
+    }
+
+    /// The same for a queue that will be able to run as far as its properties matter.
+    fn activate(&mut self, queue: &HwQueue) -> bool {
         let mut state = queue.state.lock();
-        if state.active || state.evicted || state.reset || !state.spec.is_runnable() {
+        if state.active || state.evicted || state.reset {
             return false;
         }
         state.active = true;
         self.active += 1;
+        self.compute += usize::from(state.spec.sdma.is_none());
         self.gws += usize::from(state.spec.gws);
         true
     }
@@ -524,6 +621,7 @@ impl Queues {
         }
         state.active = false;
         self.active -= 1;
+        self.compute -= usize::from(state.spec.sdma.is_none());
         self.gws -= usize::from(state.spec.gws);
         true
     }

@@ -60,6 +60,9 @@ pub(crate) struct Caps {
     pub(crate) sdma_doorbell: u32,
     /// Distance to that of the next.
     pub(crate) sdma_doorbell_stride: u32,
+    /// Doorbells of user queues start at a multiple of this many behind an engine's first: the bus
+    /// tells engines apart by blocks of so many.
+    pub(crate) sdma_doorbell_block: u32,
     /// The highest 64-bit doorbell index that the kernel's own engines use.
     pub(crate) max_kernel_doorbell: u32,
     /// User SDMA queues of one engine.
@@ -93,11 +96,23 @@ pub(crate) enum QueueFormat {
     Aql,
 }
 
+/// The place of a user queue on an SDMA engine. Unlike compute queues, which the scheduler puts
+/// wherever there is room, it has its own for life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SdmaPlace {
+    /// The engine.
+    pub(crate) engine: u32,
+    /// Its queue.
+    pub(crate) queue: u32,
+}
+
 /// What the hardware has to know of a user queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueSpec {
-    /// Who reads the ring.
+    /// Who reads the ring of a compute queue.
     pub(crate) format: QueueFormat,
+    /// Where the queue is if an SDMA engine reads its ring, with pointers in bytes.
+    pub(crate) sdma: Option<SdmaPlace>,
     /// GPU virtual address of the ring.
     pub(crate) ring_va: u64,
     /// Bytes of the ring, a power of two; 0 keeps the queue inactive.
@@ -182,6 +197,23 @@ pub(crate) trait MqdHal: Sync {
     /// The word of the HIQ's MQD in which the scheduler names the doorbell of a queue that did
     /// not let itself be preempted.
     fn hung_doorbell_dword(&self) -> usize;
+}
+
+/// User queues of the SDMA engines.
+pub(crate) trait SdmaQueueHal: Sync {
+    /// 32-bit words of an MQD.
+    fn dwords(&self) -> usize;
+
+    /// Fills a zeroed image for a new queue at `place`, or changes the fields of one that may
+    /// change in the life of a queue.
+    fn update(&self, place: SdmaPlace, spec: &QueueSpec, image: &mut [u32]) -> Result;
+
+    /// The doorbell of the queue that the engine holds at this place, if it does: index of the
+    /// 32-bit word in the doorbell BAR.
+    fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>>;
+
+    /// Dumps the registers of a place, if a queue is there.
+    fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>>;
 }
 
 /// Addresses of the memory hubs, from the registers that firmware set.
@@ -520,6 +552,8 @@ pub(crate) struct Generation {
     pub(crate) sched: SchedKind,
     /// Queue images.
     pub(crate) mqd: &'static dyn MqdHal,
+    /// User queues of the SDMA engines.
+    pub(crate) sdma_queue: &'static dyn SdmaQueueHal,
     /// Memory hubs and page tables.
     pub(crate) gmc: &'static dyn GmcHal,
     /// Interrupts.

@@ -2,14 +2,15 @@
 
 //! A user queue's image in memory: where it is, and the ways to change it.
 //!
-//! On this class of hardware the control stack of a queue must lie directly behind the page of
-//! its MQD; both repeat for every XCC of the node, at a fixed distance.
+//! On this class of hardware the control stack of a compute queue must lie directly behind the
+//! page of its MQD; both repeat for every XCC of the node, at a fixed distance. An SDMA queue has
+//! one image in system memory.
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
     gpu::{gart::Buffer, Gpu},
-    hw::{MqdContext, MqdKind, QueueSpec},
+    hw::{MqdContext, MqdKind, QueueSpec, SdmaPlace},
 };
 
 /// The image of a user queue.
@@ -17,12 +18,35 @@ pub(crate) struct Mqd {
     gpu: Arc<Gpu>,
     buffer: Buffer,
     stride: usize,
+    /// The place, if it is an SDMA queue's.
+    sdma: Option<SdmaPlace>,
 }
 
 impl Mqd {
     /// Allocates and fills the image.
     pub(crate) fn new(gpu: &Arc<Gpu>, spec: &QueueSpec) -> Result<Self> {
         gpu.mmio()?;
+        match spec.sdma {
+            Some(place) => Self::new_sdma(gpu, place, spec),
+            None => Self::new_compute(gpu, spec),
+        }
+    }
+
+    fn new_sdma(gpu: &Arc<Gpu>, place: SdmaPlace, spec: &QueueSpec) -> Result<Self> {
+        let hal = gpu.generation().sdma_queue;
+        let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
+        hal.update(place, spec, &mut image)?;
+        let buffer = gpu.system_buffer(image.len() * 4)?;
+        buffer.write_dwords(0, &image)?;
+        Ok(Self {
+            gpu: gpu.clone(),
+            buffer,
+            stride: 0,
+            sdma: Some(place),
+        })
+    }
+
+    fn new_compute(gpu: &Arc<Gpu>, spec: &QueueSpec) -> Result<Self> {
         let ctl_stack = (spec.ctl_stack_size as usize).next_multiple_of(PAGE_SIZE);
         let stride = PAGE_SIZE + ctl_stack;
         let num_xcc = gpu.config().num_xcc as usize;
@@ -31,6 +55,7 @@ impl Mqd {
             gpu: gpu.clone(),
             buffer,
             stride,
+            sdma: None,
         };
         let hal = gpu.generation().mqd;
         let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
@@ -56,32 +81,53 @@ impl Mqd {
         }
     }
 
-    /// Address of the first XCC's image for the CP.
+    /// Address of the first image for the CP.
     pub(crate) fn gpu_addr(&self) -> u64 {
         self.buffer.gpu_addr()
     }
 
+    /// Images: one for each XCC.
+    pub(crate) fn count(&self) -> u32 {
+        match self.sdma {
+            Some(_) => 1,
+            None => self.gpu.config().num_xcc,
+        }
+    }
+
+    fn dwords(&self) -> usize {
+        match self.sdma {
+            Some(_) => self.gpu.generation().sdma_queue.dwords(),
+            None => self.gpu.generation().mqd.dwords(),
+        }
+    }
+
     /// Changes the image. The queue must be off the hardware: what the CP saved stays.
     pub(crate) fn update(&self, spec: &QueueSpec) -> Result {
-        self.change(|cx, image| self.gpu.generation().mqd.update(cx, spec, image))
+        let g = self.gpu.generation();
+        self.change(|xcc, image| match self.sdma {
+            Some(place) => g.sdma_queue.update(place, spec, image),
+            None => g.mqd.update(&self.context(xcc), spec, image),
+        })
     }
 
     /// Sets the compute units that the queue may use, one word per shader engine, for each XCC.
-    /// The queue must be off the hardware.
+    /// The queue must be off the hardware. An SDMA queue uses none.
     pub(crate) fn set_cu_mask(&self, masks: &[KVec<u32>]) -> Result {
-        self.change(|cx, image| {
-            let mask = masks.get(cx.xcc as usize).ok_or(EINVAL)?;
+        if self.sdma.is_some() {
+            return Ok(());
+        }
+        self.change(|xcc, image| {
+            let mask = masks.get(xcc as usize).ok_or(EINVAL)?;
             self.gpu.generation().mqd.set_cu_mask(mask, image)
         })
     }
 
-    fn change(&self, f: impl Fn(&MqdContext, &mut [u32]) -> Result) -> Result {
-        let words = self.gpu.generation().mqd.dwords();
-        let mut image = KVec::from_elem(0u32, words, GFP_KERNEL)?;
-        for xcc in 0..self.gpu.config().num_xcc {
+    fn change(&self, f: impl Fn(u32, &mut [u32]) -> Result) -> Result {
+        let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
+        for xcc in 0..self.count() {
             let at = self.offset(xcc);
             self.buffer.read_dwords(at, &mut image)?;
-            f(&self.context(xcc), &mut image)?;
+            f(xcc, &mut image)?;
             self.buffer.write_dwords(at, &image)?;
         }
         Ok(())
@@ -89,8 +135,7 @@ impl Mqd {
 
     /// A copy of the image of one XCC.
     pub(crate) fn words(&self, xcc: u32) -> Result<KVec<u32>> {
-        let words = self.gpu.generation().mqd.dwords();
-        let mut image = KVec::from_elem(0u32, words, GFP_KERNEL)?;
+        let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
         self.gpu.mmio()?;
         self.buffer.read_dwords(self.offset(xcc), &mut image)?;
         Ok(image)

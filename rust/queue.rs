@@ -9,7 +9,7 @@ use kernel::{prelude::*, sync::Arc};
 
 use crate::{
     doorbell::{Doorbell, Slice},
-    dqm::{GpuDqm, HwQueue, ProcessSlot},
+    dqm::{GpuDqm, HwQueue, ProcessSlot, SdmaSlot, SdmaWanted},
     gpu::Gpu,
     hw::QueueSpec,
     mmu::vm::Vm,
@@ -34,19 +34,24 @@ pub(crate) const NO_ID: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     Compute,
-    /// Any DMA engine of the PCIe kind.
+    Sdma(SdmaWanted),
+}
+
+/// What kind of queue came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Compute,
+    /// On an SDMA engine of the PCIe kind.
     Sdma,
-    /// Any DMA engine of the xGMI kind.
+    /// On an SDMA engine of the xGMI kind.
     SdmaXgmi,
-    /// The DMA engine with this number.
-    SdmaById(u32),
 }
 
 /// What user space asked for.
 #[derive(Clone)]
 pub(crate) struct Properties {
     pub(crate) engine: Engine,
-    /// Its doorbell is filled in when there is one.
+    /// Its doorbell and place on an SDMA engine are filled in when there are.
     pub(crate) spec: QueueSpec,
     /// Bytes of metadata behind the ring.
     pub(crate) metadata_size: u32,
@@ -71,8 +76,9 @@ pub(crate) struct Place {
 
 /// A queue.
 pub(crate) struct Queue {
-    // Field order: off the hardware first, then its doorbell, then what it used.
+    // Field order: off the hardware first, then its place and doorbell, then what it used.
     hw: Arc<HwQueue>,
+    sdma: Option<SdmaSlot>,
     _doorbell: Doorbell,
     buffers: Buffers,
     place: Place,
@@ -82,6 +88,7 @@ pub(crate) struct Queue {
 /// What the creator of a queue gets to know.
 pub(crate) struct Created {
     pub(crate) id: u32,
+    pub(crate) kind: Kind,
     /// Byte offset of its doorbell in the process's doorbells.
     pub(crate) doorbell: usize,
 }
@@ -105,18 +112,22 @@ pub(crate) fn create(
     let id = vacancy.id();
     steps.mark(id, c"id");
 
-    if properties.engine != Engine::Compute {
-        // No DMA engine takes user queues yet: the answer of a card whose last one is taken.
-        return Err(ENOMEM);
-    }
-    let doorbell = place.doorbells.alloc_cp()?;
+    let dqm = place.gpu.dqm()?;
+    let sdma = match properties.engine {
+        Engine::Compute => None,
+        Engine::Sdma(wanted) => Some(dqm.take_sdma(wanted)?),
+    };
+    properties.spec.sdma = sdma.as_ref().map(SdmaSlot::place);
+    let doorbell = match properties.spec.sdma {
+        None => place.doorbells.alloc_cp()?,
+        Some(engine) => place.doorbells.of_sdma(engine),
+    };
     properties.spec.doorbell = doorbell.index();
     steps.mark(id, c"doorbell");
 
     let hw = HwQueue::new(&place.slot, id, properties.spec.clone())?;
     steps.mark(id, c"mqd");
 
-    let dqm = place.gpu.dqm()?;
     if is_first {
         dqm.register_process(&place.slot)?;
     }
@@ -129,17 +140,21 @@ pub(crate) fn create(
     }
     steps.mark(id, c"map");
 
-    let created = Created {
-        id,
-        doorbell: doorbell.offset_in_slice(),
-    };
-    vacancy.fill(Queue {
+    let offset = doorbell.offset_in_slice();
+    let queue = Queue {
         hw,
+        sdma,
         _doorbell: doorbell,
         buffers,
         place,
         properties,
-    });
+    };
+    let created = Created {
+        id,
+        kind: queue.kind(),
+        doorbell: offset,
+    };
+    vacancy.fill(queue);
     Ok(created)
 }
 
@@ -153,35 +168,48 @@ impl Queue {
         &self.properties.spec
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        match &self.sdma {
+            None => Kind::Compute,
+            Some(slot) if slot.is_xgmi() => Kind::SdmaXgmi,
+            Some(_) => Kind::Sdma,
+        }
+    }
+
     /// The queue as the scheduler knows it.
     pub(crate) fn hw(&self) -> &Arc<HwQueue> {
         &self.hw
     }
 
     /// Changes ring, share or priority. A share or ring of nothing takes the queue off the
-    /// hardware until the next change. `EFAULT` if the new ring is not mapped.
+    /// hardware until the next change. `EFAULT` if the new ring is not mapped. After an error the
+    /// queue has what it had.
     pub(crate) fn update(&mut self, change: &Change) -> Result {
-        let _old_ring = if change.ring_va != 0 && change.ring_size != 0 {
+        let new_ring = if change.ring_va != 0 && change.ring_size != 0 {
             let size = u64::from(change.ring_size) + u64::from(self.properties.metadata_size);
-            let old = self
-                .buffers
-                .replace_ring(&self.place.vm, change.ring_va, size)?;
-            Some(old)
+            Some(Buffers::pin_ring(&self.place.vm, change.ring_va, size)?)
         } else {
             None
         };
-        let spec = &mut self.properties.spec;
+        let mut spec = self.properties.spec.clone();
         spec.ring_va = change.ring_va;
         spec.ring_size = change.ring_size;
         spec.percent = change.percent;
         spec.priority = change.priority;
         spec.pm4_target_xcc = change.pm4_target_xcc;
-        self.place.gpu.dqm()?.update(&self.hw, spec.clone())
+        self.place.gpu.dqm()?.update(&self.hw, spec.clone())?;
+        self.properties.spec = spec;
+        if let Some(ring) = new_ring {
+            // Only now: the hardware has left the old one.
+            self.buffers.set_ring(ring);
+        }
+        Ok(())
     }
 
     /// Restricts the queue to compute units.
     pub(crate) fn set_cu_mask(&self, mask: &[u32]) -> Result {
         let gpu = &self.place.gpu;
+        // An SDMA queue uses none of them: as in the C driver it is changed to what it is.
         let masks = cu_mask::spread(gpu.config(), mask)?;
         gpu.dqm()?.set_cu_mask(&self.hw, &masks)
     }

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 use super::{runlist, Policy, Queues};
 use crate::{
-    gpu::{gart::Buffer, Gpu},
+    gpu::Gpu,
     hw::Caps,
     ring::{
         hiq::Hiq,
@@ -26,10 +26,11 @@ const VMIDS: u32 = 16;
 /// The policy.
 pub(super) struct Cpsch {
     hiq: Option<Hiq>,
-    /// The runlist that the hardware works with.
-    active: Option<Buffer>,
-    /// Its words, kept for debugfs after it was taken off.
-    last: KVec<u32>,
+    /// The memory of runlists; the hardware works with the one in it while `active`.
+    list: Option<runlist::Room>,
+    /// Longer memory for the next one.
+    longer: Option<runlist::Room>,
+    active: bool,
     oversubscribed: bool,
 }
 
@@ -38,15 +39,16 @@ impl Cpsch {
     pub(super) fn new() -> Self {
         Self {
             hiq: None,
-            active: None,
-            last: KVec::new(),
+            list: None,
+            longer: None,
+            active: false,
             oversubscribed: false,
         }
     }
 
     /// Takes queues off the hardware and makes sure that they are.
     fn take_off(&mut self, gpu: &Gpu, queues: &Queues, filter: Filter) -> Result {
-        if self.active.is_none() {
+        if !self.active {
             return Ok(());
         }
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
@@ -89,7 +91,20 @@ impl Cpsch {
             self.fail(gpu, "a queue did not stop");
             return Err(ETIME);
         }
-        self.active = None;
+        // Of an SDMA queue that does not react it says nothing: the engine still has it.
+        if let Some((place, doorbell)) = queues.sdma.find_held(gpu)? {
+            let (engine, queue) = (place.engine, place.queue);
+            dev_err!(
+                gpu.dev(),
+                "queue {queue} of SDMA engine {engine} (doorbell {doorbell:#x}) was not preempted\n"
+            );
+            if let Some(owner) = queues.find_doorbell(doorbell) {
+                owner.mark_reset();
+            }
+            self.fail(gpu, "an SDMA queue did not stop");
+            return Err(ETIME);
+        }
+        self.active = false;
         Ok(())
     }
 
@@ -167,8 +182,17 @@ impl Policy for Cpsch {
             _ => Ok(()),
         };
         self.hiq = None;
-        self.active = None;
+        self.active = false;
         unmapped.and(stopped)
+    }
+
+    fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
+        let words = runlist::longest(gpu, queues);
+        let fits = |room: &Option<runlist::Room>| room.as_ref().is_some_and(|r| r.fits(words));
+        if !fits(&self.list) && !fits(&self.longer) {
+            self.longer = Some(runlist::Room::new(gpu, words)?);
+        }
+        Ok(())
     }
 
     fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
@@ -176,11 +200,16 @@ impl Policy for Cpsch {
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
-        if self.active.is_some() {
+        if self.active {
             return Ok(());
         }
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
-        let list = runlist::build(gpu, queues)?;
+        if let Some(longer) = self.longer.take() {
+            // Nothing is on the hardware that would read the old one.
+            self.list = Some(longer);
+        }
+        let room = self.list.as_mut().ok_or(ENOMEM)?;
+        let list = runlist::build(gpu, queues, room)?;
         if list.oversubscribed && !self.oversubscribed {
             dev_warn!(
                 gpu.dev(),
@@ -191,8 +220,8 @@ impl Policy for Cpsch {
         self.oversubscribed = list.oversubscribed;
         trace::runlist(
             gpu.id(),
-            list.buffer.gpu_addr(),
-            list.words.len() as u32,
+            room.addr(),
+            list.dwords,
             list.processes,
             list.queues,
             list.oversubscribed,
@@ -200,21 +229,20 @@ impl Policy for Cpsch {
         hiq.run_list(
             gpu,
             &RunList {
-                addr: list.buffer.gpu_addr(),
-                dwords: list.words.len() as u32,
+                addr: room.addr(),
+                dwords: list.dwords,
                 chain: false,
                 processes: list.processes.min(max_processes(gpu.generation().caps)),
             },
         )?;
-        self.last = list.words;
-        self.active = Some(list.buffer);
+        self.active = true;
         Ok(())
     }
 
     fn runlist_words(&self) -> Result<KVec<u32>> {
-        let mut out = KVec::with_capacity(self.last.len(), GFP_KERNEL)?;
-        if self.active.is_some() {
-            out.extend_from_slice(&self.last, GFP_KERNEL)?;
+        let mut out = KVec::new();
+        if let Some(room) = self.list.as_ref().filter(|_| self.active) {
+            out.extend_from_slice(room.words(), GFP_KERNEL)?;
         }
         Ok(out)
     }

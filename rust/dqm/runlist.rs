@@ -3,7 +3,7 @@
 //! The runlist: MAP_PROCESS for each process, MAP_QUEUES for each of its active queues, and at
 //! the end, when there is more than the hardware holds, a jump to the start.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{cpsch, HwQueue, Queues};
 use crate::{
@@ -14,12 +14,45 @@ use crate::{
     },
 };
 
-/// A runlist in memory.
+/// Memory for runlists up to some length. Writing one that fits needs no other.
+pub(super) struct Room {
+    buffer: Buffer,
+    /// The words that were written last; has room for as many as the buffer.
+    words: KVec<u32>,
+    capacity: usize,
+}
+
+impl Room {
+    /// Room for at least `words`.
+    pub(super) fn new(gpu: &Gpu, words: usize) -> Result<Self> {
+        let bytes = (words * 4).next_multiple_of(PAGE_SIZE);
+        let capacity = bytes / 4;
+        Ok(Self {
+            words: KVec::with_capacity(capacity, GFP_KERNEL)?,
+            buffer: gpu.system_buffer(bytes)?,
+            capacity,
+        })
+    }
+
+    pub(super) fn fits(&self, words: usize) -> bool {
+        words <= self.capacity
+    }
+
+    /// Address of the list.
+    pub(super) fn addr(&self) -> u64 {
+        self.buffer.gpu_addr()
+    }
+
+    /// The list.
+    pub(super) fn words(&self) -> &[u32] {
+        &self.words
+    }
+}
+
+/// What a runlist holds.
 pub(super) struct List {
-    /// The memory.
-    pub(super) buffer: Buffer,
-    /// Its content.
-    pub(super) words: KVec<u32>,
+    /// Its length.
+    pub(super) dwords: u32,
     /// Processes in it.
     pub(super) processes: u32,
     /// Queues in it.
@@ -49,11 +82,23 @@ fn append<P: Packet>(words: &mut KVec<u32>, packet: &P) -> Result {
     Ok(())
 }
 
-/// Writes the runlist of all processes.
-pub(super) fn build(gpu: &Gpu, queues: &Queues) -> Result<List> {
+/// Words of the runlist of all processes at most.
+pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> usize {
+    queues.processes.len() * gpu.generation().packet.map_process_dwords()
+        + queues.active * MapUserQueue::DWORDS
+        + RunList::DWORDS
+}
+
+/// Writes the runlist of all processes. `EINVAL` if there is no room for it.
+pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List> {
     let caps = gpu.generation().caps;
     let hal = gpu.generation().packet;
-    let mut words: KVec<u32> = KVec::new();
+    if !room.fits(longest(gpu, queues)) {
+        return Err(EINVAL);
+    }
+    let addr = room.addr();
+    let words = &mut room.words;
+    words.clear();
     let mut num_processes = 0;
     let mut num_queues = 0;
 
@@ -77,8 +122,9 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues) -> Result<List> {
             for queue in active {
                 let spec = queue.state.lock().spec.clone();
                 append(
-                    &mut words,
+                    words,
                     &MapUserQueue {
+                        sdma_engine: spec.sdma.map(|place| place.engine),
                         doorbell: spec.doorbell,
                         mqd: queue.mqd.gpu_addr(),
                         wptr: spec.wptr_va,
@@ -91,26 +137,25 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues) -> Result<List> {
     }
 
     let too_many_processes = num_processes > cpsch::max_processes(caps);
-    let too_many_queues = num_queues > cpsch::max_queues(caps);
+    // Each SDMA queue has a place of its own.
+    let too_many_queues = queues.compute > cpsch::max_queues(caps) as usize;
     let oversubscribed =
         too_many_processes || too_many_queues || queues.gws > 1 || (conflict && hal.xnack_chain());
-    let total = words.len() + if oversubscribed { RunList::DWORDS } else { 0 };
-    let buffer = gpu.system_buffer(total * 4)?;
     if oversubscribed {
+        let dwords = (words.len() + RunList::DWORDS) as u32;
         append(
-            &mut words,
+            words,
             &RunList {
-                addr: buffer.gpu_addr(),
-                dwords: total as u32,
+                addr,
+                dwords,
                 chain: true,
                 processes: num_processes.min(cpsch::max_processes(caps)),
             },
         )?;
     }
-    buffer.write_dwords(0, &words)?;
+    room.buffer.write_dwords(0, words)?;
     Ok(List {
-        buffer,
-        words,
+        dwords: words.len() as u32,
         processes: num_processes,
         queues: num_queues,
         oversubscribed,

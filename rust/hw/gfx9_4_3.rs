@@ -13,6 +13,7 @@ mod ih;
 mod mqd;
 mod nbio;
 mod packet;
+mod sdma_queue;
 
 static CAPS: Caps = Caps {
     gfx_target_version: 90402,
@@ -32,6 +33,7 @@ static CAPS: Caps = Caps {
     ih_doorbell: db::layout1::IH,
     sdma_doorbell: db::layout1::SDMA_ENGINE_START,
     sdma_doorbell_stride: db::layout1::SDMA_ENGINE_STRIDE,
+    sdma_doorbell_block: 4,
     max_kernel_doorbell: db::layout1::MAX_ASSIGNMENT,
     sdma_queues_per_engine: 8,
     sdma_pcie_engines: 2,
@@ -50,6 +52,7 @@ static GENERATION: Generation = Generation {
     caps: &CAPS,
     sched: SchedKind::Runlist,
     mqd: &mqd::Mqd,
+    sdma_queue: &sdma_queue::SdmaQueue,
     gmc: &gmc::Gmc,
     ih: &ih::Ih,
     gfx: &gfx::Gfx,

@@ -6,9 +6,10 @@ use kernel::{error::Error, prelude::*, sync::Arc};
 
 use super::user;
 use crate::{
+    dqm::SdmaWanted,
     hw::{QueueFormat, QueueSpec},
     process::{mmap, Process},
-    queue::{self, Change, Engine, Place, Properties},
+    queue::{self, Change, Engine, Kind, Place, Properties},
     trace::Steps,
     uapi::*,
 };
@@ -40,11 +41,21 @@ fn check_ring(ring_va: u64, ring_size: u32, percentage: u32, priority: u32) -> R
 fn engine(args: &kfd_ioctl_create_queue_args) -> Result<Engine> {
     Ok(match args.queue_type {
         KFD_IOC_QUEUE_TYPE_COMPUTE | KFD_IOC_QUEUE_TYPE_COMPUTE_AQL => Engine::Compute,
-        KFD_IOC_QUEUE_TYPE_SDMA => Engine::Sdma,
-        KFD_IOC_QUEUE_TYPE_SDMA_XGMI => Engine::SdmaXgmi,
-        KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID => Engine::SdmaById(args.sdma_engine_id),
+        KFD_IOC_QUEUE_TYPE_SDMA => Engine::Sdma(SdmaWanted::Pcie),
+        KFD_IOC_QUEUE_TYPE_SDMA_XGMI => Engine::Sdma(SdmaWanted::Xgmi),
+        KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID => Engine::Sdma(SdmaWanted::Engine(args.sdma_engine_id)),
         _ => return Err(ENOTSUPP),
     })
+}
+
+/// What sysfs calls a kind of queue.
+fn shown_kind(kind: Kind) -> u32 {
+    // The C driver's own numbers, which are not those of CREATE_QUEUE.
+    match kind {
+        Kind::Compute => 0,
+        Kind::Sdma => 1,
+        Kind::SdmaXgmi => 3,
+    }
 }
 
 /// Checks what needs no look at the process.
@@ -77,6 +88,7 @@ fn properties(args: &mut kfd_ioctl_create_queue_args) -> Result<Properties> {
             } else {
                 QueueFormat::Pm4
             },
+            sdma: None,
             ring_va: args.ring_base_address,
             ring_size,
             rptr_va: args.read_pointer_address,
@@ -108,7 +120,7 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
     let gpu = device.gpu();
     let (vm, slot) = (device.vm(), device.slot());
     let (vm, slot) = (vm.map_err(|_| ESRCH)?, slot.map_err(|_| ESRCH)?);
-    if let Engine::SdmaById(engine) = properties.engine {
+    if let Engine::Sdma(SdmaWanted::Engine(engine)) = properties.engine {
         if engine >= gpu.config().num_sdma {
             return Err(EINVAL);
         }
@@ -127,7 +139,7 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
     process.show_queue(
         created.id,
         args.gpu_id,
-        KFD_IOC_QUEUE_TYPE_COMPUTE,
+        shown_kind(created.kind),
         shown_size,
     );
     drop(state);

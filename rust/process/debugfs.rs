@@ -14,7 +14,10 @@ use kernel::{
 };
 
 use super::{table, Process};
-use crate::kapi::global::global_mutex;
+use crate::{
+    hw::{QueueFormat, QueueSpec},
+    kapi::global::global_mutex,
+};
 
 global_mutex! {
     /// The folder `process`, while the module is there.
@@ -86,15 +89,24 @@ fn queues_of(pid: &Pid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     find(*pid)?.map_or(Ok(()), |process| queues(&process, f))
 }
 
+/// What the ring of a queue holds.
+fn format_of(spec: &QueueSpec) -> &'static str {
+    match (spec.sdma, spec.format) {
+        (Some(_), _) => "Sdma",
+        (None, QueueFormat::Pm4) => "Pm4",
+        (None, QueueFormat::Aql) => "Aql",
+    }
+}
+
 /// One line for each queue of a process.
 pub(crate) fn queues(process: &Process, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (id, queue) in process.inspect().queues.iter() {
         let spec = queue.spec();
         writeln!(
             f,
-            "queue {id}: gpu_id {:x}, {:?}, ring {:#x}+{:#x}, doorbell {:#x}, priority {}, {}%",
+            "queue {id}: gpu_id {:x}, {}, ring {:#x}+{:#x}, doorbell {:#x}, priority {}, {}%",
             queue.gpu().id(),
-            spec.format,
+            format_of(spec),
             spec.ring_va,
             spec.ring_size,
             spec.doorbell,

@@ -80,7 +80,8 @@ impl View {
             let name = CString::try_from_fmt(fmt!("vram_{}", device.id()))?;
             let shown = device.clone();
             files.push(number(&name, move || shown.vram_usage())?, GFP_KERNEL)?;
-            // Microseconds of work of DMA queues, of which there are none yet.
+            // Microseconds of work of SDMA queues. Only scheduler firmware from version 194 on
+            // counts them, and none is known to be there: 0, as the C driver then says.
             let name = CString::try_from_fmt(fmt!("sdma_{}", device.id()))?;
             files.push(number(&name, || 0)?, GFP_KERNEL)?;
         }

@@ -2,8 +2,6 @@
 
 //! The memory that a queue's hardware touches: checked to be mapped, kept mapped.
 
-use core::mem;
-
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{Engine, Properties};
@@ -97,18 +95,19 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Takes another ring; `EFAULT` if it is not mapped exactly, the old one stays then. Of a ring
-    /// that is smaller than a page only the start is checked, as in the C driver.
-    ///
-    /// The hardware may use the old ring until it was told of the new one: whoever asks keeps what is
-    /// returned until then.
-    pub(super) fn replace_ring(&mut self, vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
+    /// Pins another ring; `EFAULT` if it is not mapped exactly. Of a ring that is smaller than a
+    /// page only the start is checked, as in the C driver.
+    pub(super) fn pin_ring(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
         if va % RING_ALIGN != 0 {
             return Err(EFAULT);
         }
         let page = PAGE_SIZE as u64;
         let size = size / page * page;
-        let new = vm.pin(va / page * page, size).map_err(|_| EFAULT)?;
-        Ok(mem::replace(&mut self.ring, new))
+        vm.pin(va / page * page, size).map_err(|_| EFAULT)
+    }
+
+    /// Keeps another ring in place of the old one.
+    pub(super) fn set_ring(&mut self, ring: Pin) {
+        self.ring = ring;
     }
 }

@@ -56,6 +56,7 @@ impl Hiq {
         let writer = Writer::new(c"HIQ", buffer, layout, Wrap::Fill, 1, doorbell)?;
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
+            sdma: None,
             ring_va: writer.ring_addr(),
             ring_size: writer.ring_bytes(),
             rptr_va: writer.rptr_addr(),

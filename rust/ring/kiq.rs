@@ -66,6 +66,7 @@ impl Kiq {
         let writer = Writer::new(c"KIQ", buffer, layout, Wrap::Split, ALIGN_DWORDS, doorbell)?;
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
+            sdma: None,
             ring_va: writer.ring_addr(),
             ring_size: writer.ring_bytes(),
             rptr_va: writer.rptr_addr(),

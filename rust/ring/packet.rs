@@ -93,8 +93,10 @@ impl Packet for MapHiq {
     }
 }
 
-/// Maps a user queue; the scheduler chooses the slot.
+/// Maps a user queue; the scheduler chooses the slot of a compute queue.
 pub(crate) struct MapUserQueue {
+    /// The SDMA engine that reads it, if one does.
+    pub(crate) sdma_engine: Option<u32>,
     /// Its doorbell.
     pub(crate) doorbell: u32,
     /// Its MQD.
@@ -114,9 +116,16 @@ impl Packet for MapUserQueue {
         out[0] = p::PACKET.header();
         p::QUEUE_SEL.set(out, p::QUEUE_SEL_HWS_DETERMINED);
         p::GWS_CONTROL_QUEUE.set(out, self.gws.into());
-        p::EXTENDED_ENGINE_SEL.set(out, p::EXTENDED_ENGINE_SEL_LEGACY);
+        let (extended, engine) = match self.sdma_engine {
+            None => (p::EXTENDED_ENGINE_SEL_LEGACY, p::ENGINE_SEL_COMPUTE),
+            // The first two have names of their own.
+            Some(n @ 0..=1) => (p::EXTENDED_ENGINE_SEL_LEGACY, p::ENGINE_SEL_SDMA0 + n),
+            Some(n @ 2..=7) => (p::EXTENDED_ENGINE_SEL_SDMA0_TO_7, n),
+            Some(n) => (p::EXTENDED_ENGINE_SEL_SDMA8_TO_15, n % 8),
+        };
+        p::EXTENDED_ENGINE_SEL.set(out, extended);
         p::QUEUE_TYPE.set(out, p::QUEUE_TYPE_NORMAL_COMPUTE);
-        p::ENGINE_SEL.set(out, p::ENGINE_SEL_COMPUTE);
+        p::ENGINE_SEL.set(out, engine);
         p::NUM_QUEUES.set(out, 1);
         p::DOORBELL_OFFSET.set(out, self.doorbell);
         p::MQD_ADDR_LO.set(out, lo(self.mqd));
