@@ -6,111 +6,9 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "growth.h"
 
 #define QUEUES 30
-
-static long meminfo(const char *key)
-{
-	char line[128], name[64];
-	long value, found = -1;
-	FILE *f = fopen("/proc/meminfo", "re");
-
-	ASSERT(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%63[^:]: %ld", name, &value) == 2 && !strcmp(name, key))
-			found = value;
-	fclose(f);
-	return found;
-}
-
-static void settle(void)
-{
-	FILE *f;
-
-	sync();
-	f = fopen("/proc/sys/vm/drop_caches", "we");
-	if (f) {
-		fputs("3", f);
-		fclose(f);
-	}
-	usleep(300000);
-}
-
-/* The memory of the kernel that cannot be taken back, in KiB. */
-static long kernel_memory(void)
-{
-	settle();
-	return meminfo("SUnreclaim");
-}
-
-struct slab {
-	char name[64];
-	long objects;
-};
-
-static struct slab slabs[600];
-
-/* The objects of a kind that are in use, as the allocator counts them; -1 for a kind unknown before. */
-static long *slab_objects(const char *name)
-{
-	for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
-		if (!slabs[i].name[0]) {
-			snprintf(slabs[i].name, sizeof(slabs[i].name), "%s", name);
-			slabs[i].objects = -1;
-		}
-		if (!strcmp(slabs[i].name, name))
-			return &slabs[i].objects;
-	}
-	return NULL;
-}
-
-/* With `limit` 0 takes note of all kinds; else returns how many have grown by more, and says which. */
-static unsigned int slab_growth(long limit, bool tell)
-{
-	unsigned int grown = 0;
-	char line[512], name[64];
-	long active, *known;
-	FILE *f = fopen("/proc/slabinfo", "re");
-
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%63s %ld", name, &active) != 2 || !(known = slab_objects(name)))
-			continue;
-		if (!limit) {
-			*known = active;
-		} else if (*known >= 0 && active - *known > limit) {
-			grown++;
-			if (tell)
-				ktap_note("failed: %s grew from %ld to %ld objects", name, *known, active);
-		}
-	}
-	fclose(f);
-	return grown;
-}
-
-/* Takes note of what there is. */
-static long start_count(void)
-{
-	long memory = kernel_memory();
-
-	slab_growth(0, false);
-	return memory;
-}
-
-/* One object left over in each cycle is found in its kind, more than that in the sum. */
-static void expect_no_growth(const char *what, long before, long cycles)
-{
-	long limit = 1024 + cycles / 8, objects = cycles * 3 / 4 > 600 ? cycles * 3 / 4 : 600;
-	long after = kernel_memory();
-
-	for (int i = 0; i < 10 && (after - before > limit || slab_growth(objects, false)); i++) {
-		usleep(500000);
-		after = kernel_memory();
-	}
-	EXPECT(after - before <= limit, "%s: slab grew from %ld to %ld KiB", what, before, after);
-	EXPECT(slab_growth(objects, true) == 0, "%s: objects are left over after %ld cycles", what, cycles);
-}
 
 TEST_TIMEOUT(a_thousand_queues_one_after_another, 300)
 {
@@ -127,13 +25,13 @@ TEST_TIMEOUT(a_thousand_queues_one_after_another, 300)
 		struct kfd_ioctl_create_queue_args again = args;
 
 		if (i == 50)
-			before = start_count();
+			before = growth_start();
 		ASSERT_OK(kfd_queue_start(&q, &again));
 		/* Numbers and doorbells are used again, or they would run out. */
 		ASSERT_EQ(q.id, 1);
 		ASSERT_OK(kfd_queue_stop(&q));
 	}
-	expect_no_growth("queues", before, 1000);
+	growth_expect_none("queues", before, 1000);
 	ASSERT_OK(kfd_available(&f.k, &after));
 	EXPECT_EQ(after, available);
 	EXPECT(fixture_works(&f));
@@ -161,10 +59,10 @@ TEST_TIMEOUT(processes_come_and_go, 300)
 	ASSERT_OK(kfd_available(&k, &available));
 	for (int i = 0; i < 60; i++) {
 		if (i == 20)
-			before = start_count();
+			before = growth_start();
 		ASSERT_OK(ktap_in_child(live_and_die, &i));
 	}
-	expect_no_growth("processes", before, 40);
+	growth_expect_none("processes", before, 40);
 	for (int i = 0; i < 100; i++) {
 		ASSERT_OK(kfd_available(&k, &after));
 		if (after >= available)
@@ -185,11 +83,11 @@ TEST_TIMEOUT(objects_come_and_go, 180)
 	ASSERT_OK(kfd_available(&k, &available));
 	for (int i = 0; i < 1100; i++) {
 		if (i == 100)
-			before = start_count();
+			before = growth_start();
 		ASSERT_OK(kfd_bo_create(&k, i % 3 ? 65536 : 2 << 20, i & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo));
 		ASSERT_OK(kfd_bo_free(&k, bo));
 	}
-	expect_no_growth("objects", before, 1000);
+	growth_expect_none("objects", before, 1000);
 	ASSERT_OK(kfd_available(&k, &after));
 	EXPECT_EQ(after, available);
 }
@@ -203,11 +101,11 @@ TEST_TIMEOUT(events_come_and_go, 120)
 	fixture_open(&k);
 	for (int i = 0; i < 20000; i++) {
 		if (i == 1000)
-			before = start_count();
+			before = growth_start();
 		ASSERT_OK(kfd_event_create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_MEMORY, true, &id));
 		ASSERT_OK(kfd_event_destroy(&k, id));
 	}
-	expect_no_growth("events", before, 19000);
+	growth_expect_none("events", before, 19000);
 }
 
 /* More queues than the hardware has places: all of them get their turn. */
