@@ -69,6 +69,14 @@ RKFD_IOC(AMDKFD_IOC_DBG_TRAP);
 RKFD_IOC(AMDKFD_IOC_CREATE_PROCESS);
 RKFD_IOC(AMDKFD_IOC_PROFILER);
 
+/* For comparison with what bindgen lays out. */
+#define RKFD_SIZEOF(name, type) const __u32 RKFD_CONST_SIZEOF_##name = sizeof(type)
+
+RKFD_SIZEOF(DRM_SCHED_ENTITY, struct drm_sched_entity);
+RKFD_SIZEOF(DRM_SCHED_FENCE, struct drm_sched_fence);
+RKFD_SIZEOF(DRM_SCHED_JOB, struct drm_sched_job);
+RKFD_SIZEOF(DRM_GPU_SCHEDULER, struct drm_gpu_scheduler);
+
 RKFD_IOC(DRM_IOCTL_AMDGPU_GEM_CREATE);
 RKFD_IOC(DRM_IOCTL_AMDGPU_GEM_MMAP);
 RKFD_IOC(DRM_IOCTL_AMDGPU_CTX);

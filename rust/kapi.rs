@@ -19,6 +19,8 @@ pub(crate) mod mmu_notifier;
 pub(crate) mod numa;
 pub(crate) mod pci;
 pub(crate) mod platform;
+#[allow(dead_code, reason = "its users come one by one")]
+pub(crate) mod sched;
 pub(crate) mod task;
 pub(crate) mod vma;
 pub(crate) mod workqueue;

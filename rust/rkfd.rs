@@ -38,6 +38,7 @@ struct Rkfd {
     _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
     _processes: process::Running,
     _kfd: chardev::Device,
+    _jobs: kapi::sched::Running,
     _statics: Statics,
 }
 
@@ -65,6 +66,7 @@ impl kernel::InPlaceModule for Rkfd {
         // GPUs come when all that shows them is there.
         try_pin_init!(Self {
             _statics: Statics::new(),
+            _jobs: kapi::sched::Running::new()?,
             _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,
             _processes: process::Running::new()?,

@@ -13,12 +13,16 @@
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/topology.h>
 #include <linux/uaccess.h>
+#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
 #include <drm/drm_gem.h>
 #include <drm/drm_vma_manager.h>
+#include <drm/gpu_scheduler.h>
+#include <drm/spsc_queue.h>
 
 #include "helpers.h"
 
@@ -163,6 +167,68 @@ void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error)
 unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns)
 {
 	return nsecs_to_jiffies(ns);
+}
+
+void *rkfd_helper_alloc_unbound_workqueue(const char *name)
+{
+	return alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0, name);
+}
+
+void rkfd_helper_wait_until_zero(int *var)
+{
+	wait_var_event(var, !READ_ONCE(*var));
+}
+
+static bool sched_entity_is_idle(struct drm_sched_entity *entity)
+{
+	/* The list is looked at without its lock. */
+	rmb();
+	return list_empty(&entity->list) || !spsc_queue_count(&entity->job_queue) || READ_ONCE(entity->stopped);
+}
+
+/*
+ * As drm_sched_entity_flush(), but it only tells whether the process was killed and the entity has to be: that
+ * needs a lock of ours. Looks again from time to time, as an entity may go over to another scheduler.
+ */
+bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout)
+{
+	const bool exiting = current->flags & PF_EXITING;
+	const long slice = HZ / 10;
+	struct task_struct *last_user;
+
+	while (!sched_entity_is_idle(entity)) {
+		struct drm_gpu_scheduler *sched = READ_ONCE(entity->rq)->sched;
+
+		if (exiting) {
+			if (timeout <= 0)
+				break;
+			wait_event_timeout(sched->job_scheduled, sched_entity_is_idle(entity), slice);
+			timeout -= slice;
+		} else if (wait_event_killable_timeout(sched->job_scheduled, sched_entity_is_idle(entity),
+						       slice) < 0) {
+			break;
+		}
+	}
+	last_user = cmpxchg(&entity->last_user, current->group_leader, NULL);
+	return last_user == current->group_leader && exiting && current->exit_code == SIGKILL;
+}
+
+bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity)
+{
+	return READ_ONCE(entity->stopped);
+}
+
+/* What the entity waits for, with a reference; its callback may be dropping the entity's own just now. */
+struct dma_fence *rkfd_helper_sched_entity_dependency(struct drm_sched_entity *entity)
+{
+	struct dma_fence *fence;
+
+	rcu_read_lock();
+	fence = READ_ONCE(entity->dependency);
+	if (fence)
+		fence = dma_fence_get_rcu(fence);
+	rcu_read_unlock();
+	return fence;
 }
 
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)

@@ -43,6 +43,14 @@ bool rkfd_helper_dma_fence_end(struct dma_fence *fence, int error);
 void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error);
 unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns);
 
+struct drm_sched_entity;
+
+void *rkfd_helper_alloc_unbound_workqueue(const char *name);
+void rkfd_helper_wait_until_zero(int *var);
+bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout);
+bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity);
+struct dma_fence *rkfd_helper_sched_entity_dependency(struct drm_sched_entity *entity);
+
 struct page;
 struct pci_bus;
 

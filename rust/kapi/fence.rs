@@ -165,6 +165,15 @@ impl Fence {
         unsafe { (*self.raw()).seqno }
     }
 
+    /// Whose job it is the end or the start of, see [`super::sched::Entity::new`]; `None` if it is no
+    /// scheduler's.
+    pub(crate) fn owner(&self) -> Option<usize> {
+        // SAFETY: The fence is valid; the function looks at what kind it is.
+        let fence = unsafe { ours::to_drm_sched_fence(self.raw()) };
+        // SAFETY: Such a fence is as valid as the part of it that we have; the owner never changes.
+        (!fence.is_null()).then(|| unsafe { (*fence).owner } as usize)
+    }
+
     /// Waits; `false` when time is up.
     pub(crate) fn wait_timeout(&self, timeout: Timeout) -> bool {
         // SAFETY: The fence is valid, the timeout not negative.
