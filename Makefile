@@ -37,7 +37,7 @@ fmt: ## format all Rust code
 doc: ## rustdoc of the host crates
 	@$(S)/setup && $(S)/in-root cargo doc --no-deps --locked --manifest-path tests/Cargo.toml --workspace
 
-bench: ## count guest instructions of the queue ioctls and of a launch
+bench: ## count guest instructions of queue ioctls, launches and jobs; measure the speed of copies
 	@$(S)/bench
 
 help: ## this list

@@ -15,7 +15,7 @@
 void drm_open(struct gpu *g)
 {
 	struct drm_amdgpu_info_hw_ip ip = { 0 };
-	uint32_t major, minor, count = 0;
+	uint32_t major, minor;
 	struct kfd_node node;
 	char path[64];
 
@@ -25,11 +25,11 @@ void drm_open(struct gpu *g)
 	g->fd = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT(g->fd >= 0, "%s: %s", path, strerror(errno));
 	ASSERT_OK(amdgpu_device_initialize(g->fd, &major, &minor, &g->dev));
-	ASSERT_OK(amdgpu_query_hw_ip_count(g->dev, AMDGPU_HW_IP_DMA, &count));
-	ASSERT(count > 0);
+	ASSERT_OK(amdgpu_query_hw_ip_count(g->dev, AMDGPU_HW_IP_DMA, &g->engines));
+	ASSERT(g->engines > 0);
 	ASSERT_OK(amdgpu_query_hw_ip_info(g->dev, AMDGPU_HW_IP_DMA, 0, &ip));
-	g->rings = ip.available_rings;
-	ASSERT(g->rings != 0, "no ring of the DMA engines");
+	/* A context has two rings of this kind, wherever their jobs run. */
+	ASSERT(ip.available_rings & 1, "no ring of the DMA engines");
 }
 
 void drm_close(struct gpu *g)

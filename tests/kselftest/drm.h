@@ -20,8 +20,8 @@
 struct gpu {
 	int fd;
 	amdgpu_device_handle dev;
-	/* Bit n: DMA ring n can be used. */
-	uint32_t rings;
+	/* DMA engines that take part. */
+	uint32_t engines;
 };
 
 /* Memory at an address of the GPU, and of the CPU when `cpu` is not NULL. */

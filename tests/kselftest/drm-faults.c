@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * A GPU that does not do what it should: each test is for one kind of it, and is run where the GPU has just
+ * that (tests/vm/boots). An error goes to the one job, the others and the rings live on, nothing is left over.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "drm.h"
+#include "growth.h"
+
+#define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
+#define STREAMS 24u
+
+struct crowd {
+	struct gpu g;
+	struct mem from, to;
+	struct stream s[STREAMS];
+};
+
+static void crowd_open(struct crowd *c)
+{
+	const struct mem *mems[2] = { &c->from, &c->to };
+
+	mem_create(&c->g, 65536, VRAM, &c->from);
+	mem_create(&c->g, STREAMS * 4096, GTT, &c->to);
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		stream_create(&c->g, &c->s[i], 0, NORMAL, 4, 64);
+		stream_uses(&c->s[i], mems, 2);
+	}
+}
+
+static void crowd_close(struct crowd *c)
+{
+	for (uint32_t i = 0; i < STREAMS; i++)
+		stream_destroy(&c->s[i]);
+	mem_destroy(&c->from);
+	mem_destroy(&c->to);
+}
+
+/*
+ * Each context submits one job that copies a page; then all are waited for. Returns how many ended in an error,
+ * the last of which is in `*error`. What the others copied is there.
+ */
+static unsigned int crowd_round(struct crowd *c, uint32_t value, int *error, uint32_t *guilty)
+{
+	uint32_t *source = c->from.cpu, *words = c->to.cpu;
+	unsigned int errors = 0;
+
+	for (uint32_t i = 0; i < 1024; i++)
+		source[i] = value + i;
+	memset(words, 0, STREAMS * 4096);
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		uint32_t *p = stream_begin(&c->s[i]);
+
+		sdma_copy(&p, c->to.va + i * 4096, c->from.va, 4096);
+		ASSERT_OK(stream_submit(&c->s[i], p));
+	}
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		int ret = stream_wait(&c->s[i], c->s[i].seq, WAIT_NS);
+
+		if (ret) {
+			ktap_note("job %u of value %#x: %s", i, value, ktap_errno_name(ret));
+			EXPECT(ret != -ETIMEDOUT, "job %u never ends", i);
+			errors++;
+			*error = ret;
+			*guilty = i;
+			continue;
+		}
+		for (uint32_t w = 0; w < 1024; w++)
+			ASSERT_EQ(words[i * 1024 + w], value + w);
+	}
+	return errors;
+}
+
+/* The same in `rounds` rounds and from new; afterwards there is as much as before. */
+static void run_with_faults(unsigned int rounds, unsigned int wanted, int *error)
+{
+	static struct crowd c;
+	unsigned int errors = 0;
+	uint64_t vram, gtt;
+	uint32_t guilty;
+	long before;
+
+	drm_open(&c.g);
+	vram = drm_vram_usage(&c.g);
+	gtt = drm_gtt_usage(&c.g);
+	before = growth_start();
+	for (unsigned int i = 0; i < rounds; i++) {
+		unsigned int now;
+
+		crowd_open(&c);
+		now = crowd_round(&c, i << 16, error, &guilty);
+		errors += now;
+		if (now) {
+			uint64_t flags = 0;
+
+			EXPECT(now == 1, "%u jobs with an error in one round", now);
+			ASSERT_OK(amdgpu_cs_query_reset_state2(c.s[guilty].ctx, &flags));
+			EXPECT(*error != -ETIME || (flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY), "flags %#llx", (unsigned long long)flags);
+			/* The others, and new ones, do not know. */
+			for (uint32_t k = 0; k < STREAMS; k++) {
+				uint32_t *p = stream_begin(&c.s[k]);
+
+				if (k == guilty)
+					continue;
+				sdma_copy(&p, c.to.va + k * 4096, c.from.va, 4096);
+				ASSERT_OK(stream_submit(&c.s[k], p));
+				ASSERT_OK(stream_wait(&c.s[k], c.s[k].seq, WAIT_NS));
+			}
+		}
+		crowd_close(&c);
+		EXPECT(drm_works(&c.g));
+	}
+	EXPECT_EQ(errors, wanted);
+	growth_expect_none("faults", before, rounds * 100);
+	for (int i = 0; i < 50 && (drm_vram_usage(&c.g) > vram || drm_gtt_usage(&c.g) > gtt); i++)
+		usleep(100000);
+	EXPECT(drm_vram_usage(&c.g) <= vram, "%llu bytes of VRAM, %llu before", (unsigned long long)drm_vram_usage(&c.g), (unsigned long long)vram);
+	EXPECT(drm_gtt_usage(&c.g) <= gtt, "%llu bytes of GTT, %llu before", (unsigned long long)drm_gtt_usage(&c.g), (unsigned long long)gtt);
+}
+
+/* An engine stops in the middle of one job and has to be reset. */
+TEST_TIMEOUT(an_engine_hangs, 200)
+{
+	int error = 0;
+
+	run_with_faults(3, 1, &error);
+	EXPECT_RET(error, -ETIME);
+}
+
+/* Some interrupts do not come: the driver looks for itself after a while. */
+TEST_TIMEOUT(interrupts_get_lost, 200)
+{
+	int error = 0;
+
+	run_with_faults(2, 0, &error);
+}
+
+/* The interrupt overtakes the fence's value. */
+TEST_TIMEOUT(fences_are_written_late, 200)
+{
+	int error = 0;
+
+	run_with_faults(2, 0, &error);
+}
+
+/* One copy finds its destination unmapped. */
+TEST_TIMEOUT(a_copy_faults, 200)
+{
+	int error = 0;
+
+	run_with_faults(3, 1, &error);
+	EXPECT(error < 0);
+}
+
+/* Packets, sources and destinations where there is nothing; packets that are none. The next job is fine. */
+static void after(struct gpu *g, struct stream *s, const uint32_t *end, uint64_t packets, uint32_t dwords)
+{
+	struct amdgpu_cs_ib_info ib = { .ib_mc_address = packets, .size = dwords };
+	struct amdgpu_cs_request request = { .ip_type = AMDGPU_HW_IP_DMA, .number_of_ibs = 1, .ibs = &ib };
+	int ret;
+
+	if (end) {
+		ib.ib_mc_address = s->ib.va;
+		ib.size = (uint32_t)(end - (uint32_t *)s->ib.cpu);
+	}
+	request.resources = s->list;
+	ASSERT_OK(amdgpu_cs_submit(s->ctx, 0, &request, 1));
+	ret = stream_wait(s, request.seq_no, WAIT_NS);
+	ktap_note("ended in %s", ktap_errno_name(ret));
+	EXPECT(ret != -ETIMEDOUT);
+	EXPECT(drm_works(g));
+}
+
+static void open_one(struct gpu *g, struct stream *s, struct mem *m)
+{
+	const struct mem *mems[1] = { m };
+
+	drm_open(g);
+	mem_create(g, 65536, GTT, m);
+	stream_create(g, s, 0, NORMAL, 1, 256);
+	stream_uses(s, mems, 1);
+}
+
+TEST_TIMEOUT(packets_out_of_nowhere, 120)
+{
+	struct stream s;
+	struct gpu g;
+	struct mem m;
+
+	open_one(&g, &s, &m);
+	/* Accepted, as nobody looks at the address but the engine. */
+	after(&g, &s, NULL, 0x7ff000000000ull, 64);
+}
+
+TEST_TIMEOUT(copies_from_and_to_nowhere, 120)
+{
+	struct stream s;
+	struct gpu g;
+	struct mem m;
+	uint32_t *p;
+
+	open_one(&g, &s, &m);
+	memset(m.cpu, 0x5a, 65536);
+	p = s.ib.cpu;
+	sdma_copy(&p, 0x7ff000000000ull, m.va, 4096);
+	after(&g, &s, p, 0, 0);
+	stream_destroy(&s);
+	stream_create(&g, &s, 0, NORMAL, 1, 256);
+	p = s.ib.cpu;
+	sdma_copy(&p, m.va, 0x7ff000000000ull, 4096);
+	after(&g, &s, p, 0, 0);
+	/* Where a mapping ends. */
+	stream_destroy(&s);
+	stream_create(&g, &s, 0, NORMAL, 1, 256);
+	p = s.ib.cpu;
+	sdma_fill(&p, m.va + 61440, 0x11111111, 8192);
+	after(&g, &s, p, 0, 0);
+	for (uint32_t i = 1024; i < 15360; i++)
+		ASSERT_EQ(((uint32_t *)m.cpu)[i], 0x5a5a5a5a);
+}
+
+TEST_TIMEOUT(packets_that_are_none, 120)
+{
+	struct stream s;
+	struct gpu g;
+	struct mem m;
+	uint32_t *p;
+
+	open_one(&g, &s, &m);
+	p = s.ib.cpu;
+	*p++ = 0xff;
+	for (int i = 0; i < 7; i++)
+		*p++ = 0x12345678;
+	after(&g, &s, p, 0, 0);
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Video memory that is too small for all, and video memory that others had before. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../workloads/kfd.h"
+#include "drm.h"
+#include "growth.h"
+
+#define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
+#define MIB (1ull << 20)
+/* The pattern of a process that must not be seen by another. */
+#define SECRET 0x5ec4e700u
+
+static uint64_t vram_size(struct gpu *g)
+{
+	struct amdgpu_heap_info heap = { 0 };
+
+	ASSERT_OK(amdgpu_query_heap_info(g->dev, VRAM, 0, &heap));
+	return heap.heap_size;
+}
+
+static uint64_t random_state = 88172645463325252ull;
+
+static uint32_t random_below(uint32_t limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (uint32_t)(random_state >> 32) % limit;
+}
+
+/*
+ * Objects of three times the size of video memory, all of which would rather be there; SDMA copies and fills
+ * blocks at random between any two of them. What each block must hold is kept beside.
+ */
+#define BLOCK 65536u
+#define OBJECT (8 * MIB)
+#define BLOCKS (OBJECT / BLOCK)
+#define MAX_OBJECTS 512u
+
+static struct mem objects[MAX_OBJECTS];
+static uint32_t wanted[MAX_OBJECTS][BLOCKS];
+
+static void over_allocate(unsigned int rounds, unsigned int jobs)
+{
+	unsigned int count;
+	const struct mem *mems[3];
+	struct mem look;
+	struct stream s;
+	struct gpu g;
+	uint64_t vram;
+	uint32_t *p;
+
+	drm_open(&g);
+	vram = vram_size(&g);
+	count = (unsigned int)(3 * vram / OBJECT);
+	if (count > MAX_OBJECTS)
+		SKIP("more than %llu MiB of video memory", (unsigned long long)(MAX_OBJECTS * OBJECT / 3 / MIB));
+	stream_create(&g, &s, 0, NORMAL, 1, 2048);
+	mem_create(&g, BLOCKS * 64, GTT, &look);
+	for (unsigned int i = 0; i < count; i++) {
+		ASSERT_OK(mem_try(&g, OBJECT, VRAM, 0, false, &objects[i]));
+		mems[0] = &objects[i];
+		stream_uses(&s, mems, 1);
+		p = stream_begin(&s);
+		for (uint32_t b = 0; b < BLOCKS; b++) {
+			wanted[i][b] = i << 16 | b | 0x80000000u;
+			sdma_fill(&p, objects[i].va + b * BLOCK, wanted[i][b], BLOCK);
+		}
+		stream_run(&s, p);
+	}
+	ktap_note("%u objects of %llu MiB in %llu MiB; usage: VRAM %llu MiB, GTT %llu MiB", count, OBJECT / MIB,
+		  (unsigned long long)(vram / MIB), (unsigned long long)(drm_vram_usage(&g) / MIB), (unsigned long long)(drm_gtt_usage(&g) / MIB));
+	EXPECT(drm_vram_usage(&g) <= vram);
+
+	for (unsigned int round = 0; round < rounds; round++) {
+		for (unsigned int n = 0; n < jobs; n++) {
+			uint32_t from = random_below(count), to = random_below(count);
+
+			mems[0] = &objects[from];
+			mems[1] = &objects[to];
+			stream_uses(&s, mems, 2);
+			p = stream_begin(&s);
+			for (int k = 0; k < 16; k++) {
+				uint32_t a = random_below(BLOCKS), b = random_below(BLOCKS);
+
+				if (random_below(8)) {
+					sdma_copy(&p, objects[to].va + b * BLOCK, objects[from].va + a * BLOCK, BLOCK);
+					wanted[to][b] = wanted[from][a];
+				} else {
+					wanted[to][b] = n << 16 | random_below(65536);
+					sdma_fill(&p, objects[to].va + b * BLOCK, wanted[to][b], BLOCK);
+				}
+			}
+			stream_run(&s, p);
+		}
+		/* Of each block four places, the first and the last words among them; every byte at the end. */
+		for (unsigned int i = 0; i < count; i++) {
+			const uint32_t *words = look.cpu;
+
+			mems[0] = &objects[i];
+			mems[1] = &look;
+			stream_uses(&s, mems, 2);
+			p = stream_begin(&s);
+			for (uint32_t b = 0; b < BLOCKS; b++) {
+				uint64_t block = objects[i].va + b * BLOCK;
+
+				sdma_copy(&p, look.va + b * 64, block, 16);
+				sdma_copy(&p, look.va + b * 64 + 16, block + 4 * random_below(BLOCK / 4 - 8), 32);
+				sdma_copy(&p, look.va + b * 64 + 48, block + BLOCK - 16, 16);
+			}
+			ASSERT(p <= stream_begin(&s) + s.slot_dw, "%u words", (unsigned int)(p - stream_begin(&s)));
+			stream_run(&s, p);
+			for (uint32_t w = 0; w < BLOCKS * 16; w++)
+				ASSERT(words[w] == wanted[i][w / 16], "object %u, block %u: %#x, not %#x", i, w / 16, words[w], wanted[i][w / 16]);
+		}
+	}
+	mem_destroy(&look);
+	mem_create(&g, OBJECT, GTT, &look);
+	for (unsigned int i = 0; i < count; i++) {
+		const uint32_t *words = look.cpu;
+
+		mems[0] = &objects[i];
+		mems[1] = &look;
+		stream_uses(&s, mems, 2);
+		stream_copy(&s, look.va, objects[i].va, OBJECT);
+		for (uint32_t b = 0; b < BLOCKS; b++) {
+			uint32_t wrong = 0;
+
+			for (uint32_t w = 0; w < BLOCK / 4; w++)
+				wrong |= words[b * (BLOCK / 4) + w] ^ wanted[i][b];
+			ASSERT(wrong == 0, "object %u, block %u: bits %#x are wrong", i, b, wrong);
+		}
+	}
+	for (unsigned int i = 0; i < count; i++)
+		mem_destroy(&objects[i]);
+	mem_destroy(&look);
+	stream_destroy(&s);
+	EXPECT(drm_works(&g));
+}
+
+TEST_TIMEOUT(three_times_the_memory_there_is, 240)
+{
+	struct gpu g;
+	uint64_t vram, gtt;
+
+	drm_open(&g);
+	EXPECT(drm_works(&g));
+	vram = drm_vram_usage(&g);
+	gtt = drm_gtt_usage(&g);
+	over_allocate(3, 100);
+	for (int i = 0; i < 50 && (drm_vram_usage(&g) > vram || drm_gtt_usage(&g) > gtt); i++)
+		usleep(100000);
+	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before", (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
+	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before", (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
+}
+
+/* What the processor has mapped goes where the object goes. */
+TEST_TIMEOUT(mappings_follow_their_objects, 120)
+{
+	struct mem mapped[8];
+	const struct mem *mems[1];
+	unsigned int count;
+	struct stream s;
+	struct gpu g;
+	uint64_t vram;
+
+	drm_open(&g);
+	vram = vram_size(&g);
+	if (vram > 1024 * MIB)
+		SKIP("more than 1 GiB of video memory");
+	count = (unsigned int)(vram / OBJECT);
+	stream_create(&g, &s, 0, NORMAL, 1, 256);
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t *words;
+
+		ASSERT_OK(mem_try(&g, MIB, VRAM, 0, true, &mapped[i]));
+		words = mapped[i].cpu;
+		for (uint32_t w = 0; w < MIB / 4; w++)
+			words[w] = i << 20 | w;
+	}
+	/* Push them out by others, and call them back, twice. */
+	for (uint32_t round = 0; round < 2; round++) {
+		for (unsigned int i = 0; i < count; i++) {
+			ASSERT_OK(mem_try(&g, OBJECT, VRAM, 0, false, &objects[i]));
+			mems[0] = &objects[i];
+			stream_uses(&s, mems, 1);
+			stream_fill(&s, objects[i].va, i, OBJECT);
+			((volatile uint32_t *)mapped[i & 7].cpu)[i] += 0;
+		}
+		for (uint32_t i = 0; i < 8; i++) {
+			const uint32_t *words = mapped[i].cpu;
+
+			for (uint32_t w = 0; w < MIB / 4; w++)
+				ASSERT(words[w] == (i << 20 | w), "object %u, word %u: %#x", i, w, words[w]);
+		}
+		for (unsigned int i = 0; i < count; i++)
+			mem_destroy(&objects[i]);
+		for (uint32_t i = 0; i < 8; i++) {
+			uint32_t *p = stream_begin(&s);
+
+			mems[0] = &mapped[i];
+			stream_uses(&s, mems, 1);
+			sdma_atomic(&p, SDMA_ADD, mapped[i].va + 4 * i, 0, 0);
+			stream_run(&s, p);
+		}
+	}
+}
+
+/* Fills nearly all of video memory with the pattern, by objects of the render node or of KFD. */
+struct owner {
+	bool by_kfd, killed;
+};
+
+static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd, bool (*use)(struct gpu *, struct stream *, struct mem *, struct kfd_bo *),
+			     struct stream *s)
+{
+	unsigned int count = 0;
+
+	for (; count < 60; count++) {
+		struct kfd_bo *bo = NULL;
+		struct mem *m = NULL;
+
+		if (by_kfd) {
+			if (kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo))
+				break;
+		} else {
+			/* What does not fit any more would go elsewhere. */
+			if (drm_vram_usage(g) + 3 * OBJECT > vram_size(g) || mem_try(g, OBJECT, VRAM, 0, false, &objects[count]))
+				break;
+			m = &objects[count];
+		}
+		if (!use(g, s, m, bo))
+			break;
+	}
+	return count;
+}
+
+static bool write_secret(struct gpu *g, struct stream *s, struct mem *m, struct kfd_bo *bo)
+{
+	(void)g;
+	if (m) {
+		const struct mem *mems[1] = { m };
+
+		stream_uses(s, mems, 1);
+		stream_fill(s, m->va, SECRET, m->size);
+	} else {
+		uint32_t *words = bo->va;
+
+		/* The page's ends tell as much as all of it. */
+		for (size_t i = 0; i < bo->size / 4; i += 512)
+			words[i] = words[i + 511] = SECRET;
+	}
+	return true;
+}
+
+static void open_both(struct gpu *g, struct kfd *k, bool by_kfd)
+{
+	if (by_kfd)
+		ASSERT_OK(kfd_open(k));
+	else
+		drm_open(g);
+}
+
+static void first_owner(void *data)
+{
+	const struct owner *o = data;
+	static struct kfd k;
+	struct stream s;
+	struct gpu g;
+	unsigned int count;
+
+	open_both(&g, &k, o->by_kfd);
+	if (!o->by_kfd)
+		stream_create(&g, &s, 0, NORMAL, 1, 256);
+	count = take_all(&g, &k, o->by_kfd, write_secret, &s);
+	EXPECT(count >= 4, "only %u objects", count);
+	if (o->killed)
+		raise(SIGKILL);
+	if (!o->by_kfd && !(count & 1))
+		for (unsigned int i = 0; i < count; i++)
+			mem_destroy(&objects[i]);
+}
+
+static struct mem staging;
+
+static bool read_secret(struct gpu *g, struct stream *s, struct mem *m, struct kfd_bo *bo)
+{
+	const uint64_t *words;
+	uint64_t seen = 0;
+
+	(void)g;
+	if (m) {
+		const struct mem *mems[2] = { m, &staging };
+
+		stream_uses(s, mems, 2);
+		stream_copy(s, staging.va, m->va, OBJECT);
+		words = staging.cpu;
+		for (size_t i = 0; i < OBJECT / 8; i++)
+			seen |= words[i];
+	} else {
+		words = bo->va;
+		for (size_t i = 0; i < bo->size / 8; i += 256)
+			seen |= words[i] | words[i + 255];
+	}
+	return EXPECT(seen == 0, "memory of another process shows: bits %#llx", (unsigned long long)seen);
+}
+
+static void second_owner(void *data)
+{
+	const struct owner *o = data;
+	static struct kfd k;
+	struct stream s;
+	struct gpu g;
+	unsigned int count;
+
+	open_both(&g, &k, o->by_kfd);
+	if (!o->by_kfd) {
+		stream_create(&g, &s, 0, NORMAL, 1, 256);
+		mem_create(&g, OBJECT, GTT, &staging);
+	}
+	count = take_all(&g, &k, o->by_kfd, read_secret, &s);
+	EXPECT(count >= 4, "only %u objects", count);
+}
+
+/* Runs the first owner to its end, whichever that is; the second comes at once. */
+static void owners(bool first_by_kfd, bool killed, bool second_by_kfd)
+{
+	struct owner first = { first_by_kfd, killed }, second = { second_by_kfd, false };
+	int status = 0;
+	pid_t child;
+
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		first_owner(&first);
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0, "status %#x", status);
+	EXPECT_OK(ktap_in_child(second_owner, &second));
+}
+
+TEST_TIMEOUT(nobody_sees_what_another_left, 120)
+{
+	struct gpu g;
+
+	drm_open(&g);
+	if (vram_size(&g) > 1024 * MIB)
+		SKIP("more than 1 GiB of video memory");
+	owners(false, false, false);
+	owners(false, false, true);
+}
+
+TEST_TIMEOUT(nobody_sees_what_a_killed_one_left, 120)
+{
+	struct gpu g;
+
+	drm_open(&g);
+	if (vram_size(&g) > 1024 * MIB)
+		SKIP("more than 1 GiB of video memory");
+	owners(false, true, false);
+	owners(true, true, false);
+	owners(true, true, true);
+	owners(false, true, true);
+}
+
+/* A piece of an object's life within one process: freed and taken again at once, again and again. */
+TEST_TIMEOUT(fresh_objects_are_empty, 120)
+{
+	const struct mem *mems[1];
+	uint64_t vram, seen = 0;
+	struct stream s;
+	struct gpu g;
+	struct mem m;
+
+	drm_open(&g);
+	stream_create(&g, &s, 0, NORMAL, 1, 256);
+	vram = drm_vram_usage(&g);
+	for (uint32_t i = 0; i < 100; i++) {
+		uint64_t size = (i % 7 + 1) * 12288;
+		const uint64_t *words;
+
+		ASSERT_OK(mem_try(&g, size, VRAM, 0, true, &m));
+		words = m.cpu;
+		for (uint64_t w = 0; w < size / 8; w++)
+			seen |= words[w];
+		ASSERT(seen == 0, "bits %#llx after %u objects", (unsigned long long)seen, i);
+		mems[0] = &m;
+		stream_uses(&s, mems, 1);
+		stream_fill(&s, m.va, SECRET + i, size);
+		stream_uses(&s, NULL, 0);
+		mem_destroy(&m);
+	}
+	for (int i = 0; i < 50 && drm_vram_usage(&g) > vram; i++)
+		usleep(100000);
+	EXPECT(drm_vram_usage(&g) <= vram);
+}
