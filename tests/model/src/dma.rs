@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use crate::mem::{Block, OutOfBlock};
 use crate::shards::Shards;
@@ -28,6 +28,23 @@ struct Range {
     write: bool,
     /// None: the client owns something there (another device's BAR) that cannot be mapped.
     block: Option<Block>,
+}
+
+/// The ranges as they are while this lives.
+pub struct Ranges<'a>(RwLockReadGuard<'a, Vec<Arc<Range>>>);
+
+impl Ranges<'_> {
+    /// The block behind a bus address: with it the offset, and how many bytes follow there.
+    pub fn find(&self, addr: u64, write: bool) -> Option<(&Block, u64, u64)> {
+        let at = self.0.partition_point(|r| r.base <= addr).checked_sub(1)?;
+        let range = &self.0[at];
+        let within = addr - range.base;
+        let allowed = if write { range.write } else { range.read };
+        if within >= range.size || !allowed {
+            return None;
+        }
+        Some((range.block.as_ref()?, within, range.size - within))
+    }
 }
 
 /// All guest memory that the client announced.
@@ -112,6 +129,12 @@ impl GuestMemory {
         }
         let block = range.block.as_ref().ok_or(fail)?;
         f(block, within).map_err(|_| fail)
+    }
+
+    /// For accesses to more than one place at once. A thread that holds the guard must not call
+    /// the other functions: they take it too, and `unmap` may be waiting between the two.
+    pub fn enter(&self) -> Ranges<'_> {
+        Ranges(self.ranges.read())
     }
 
     /// Copies from guest memory.

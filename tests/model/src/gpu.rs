@@ -16,7 +16,8 @@ use crate::engines::cp::Cp;
 use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{Entry, Ih, Msix};
-use crate::engines::{athub, mp, nbio, sdma};
+use crate::engines::sdma::Sdma;
+use crate::engines::{athub, mp, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -52,7 +53,9 @@ pub struct Gpu {
     pub ih: Ih,
     /// Command processor.
     pub cp: Cp,
-    /// The graphics core around it.
+    /// DMA engines.
+    pub sdma: Sdma,
+    /// The graphics core around the command processor.
     pub gc: Gc,
     /// Registers.
     pub regs: RegisterMap,
@@ -121,6 +124,7 @@ impl Gpu {
             gmc,
             ih,
             cp: Cp::default(),
+            sdma: Sdma::new(chip),
             gc: Gc::new(chip.gc),
             regs,
             counters: Counters::default(),
@@ -146,6 +150,7 @@ impl Gpu {
     pub fn reset(&self) {
         event!(self.trace, "gpu", "reset");
         self.cp.reset(self);
+        self.sdma.reset();
         self.ih.reset();
         self.gmc.reset();
         self.gc.reset();
@@ -207,7 +212,8 @@ impl Gpu {
             Unit::Ih => self.ih.reg_read(slot.id),
             Unit::Gc => self.gc.reg_read(self, slot),
             Unit::Nbio => nbio::reg_read(self, slot),
-            Unit::Store | Unit::Hdp | Unit::Athub | Unit::Mp | Unit::Sdma => slot.get(),
+            Unit::Store | Unit::Hdp | Unit::Athub | Unit::Mp => slot.get(),
+            Unit::Sdma => self.sdma.reg_read(slot),
         };
         if self.trace.wants_registers() {
             event!(
@@ -249,7 +255,7 @@ impl Gpu {
             Unit::Nbio => nbio::reg_write(self, slot, value),
             Unit::Athub => athub::reg_write(self, slot, value),
             Unit::Mp => mp::reg_write(self, slot, value),
-            Unit::Sdma => sdma::reg_write(self, slot, value),
+            Unit::Sdma => self.sdma.reg_write(self, slot, value),
             Unit::Store | Unit::Hdp => self.store(slot, value),
         }
     }
@@ -293,7 +299,9 @@ impl Gpu {
         }
         if routes_to_cp(index / 2) {
             self.cp.doorbell(self, index, value, width);
-        } else if !self.ih.doorbell(index, value as u32) {
+        } else if !self.ih.doorbell(index, value as u32)
+            && !self.sdma.doorbell(self, index, value, width)
+        {
             strict!(
                 self.strict,
                 "nbio",

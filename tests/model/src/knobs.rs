@@ -35,6 +35,14 @@ knobs! {
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
     /// The next N MSI messages are lost.
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
+    /// An engine stops in a job of the kernel ring.
+    sdma_hang = "sdma.hang", "N: the DMA engine that meets the N-th indirect buffer of a job (VMID other than 0) in a kernel ring stops there until it is reset";
+    /// Interrupts of finished jobs are lost.
+    sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP behind a job in a kernel ring raises no interrupt";
+    /// Fences of finished jobs are late.
+    sdma_late_fence = "sdma.late_fence", "MS: the fence behind a job in a kernel ring is written so many milliseconds after the DMA engine has gone on";
+    /// A job's copy meets an unmapped page.
+    sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings finds its destination unmapped";
     /// The discovery binary has a wrong checksum.
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }
@@ -57,6 +65,13 @@ impl Knob {
     /// Sets it.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Counts down by one; true if that made it zero.
+    pub fn reach(&self) -> bool {
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| v.checked_sub(1))
+            .is_ok_and(|before| before == 1)
     }
 
     /// Counts down by one; true if there was something to take.
@@ -93,5 +108,7 @@ mod tests {
         assert!(!knobs.set("no.such", 1));
         assert!(knobs.ih_drop_msi.take() && knobs.ih_drop_msi.take());
         assert!(!knobs.ih_drop_msi.take());
+        assert!(!knobs.sdma_hang.reach() && knobs.sdma_hang.reach());
+        assert!(!knobs.sdma_hang.reach());
     }
 }

@@ -212,6 +212,13 @@ fn serve(
             let _ = done.send(());
         })
         .map_err(|e| e.to_string())?;
+    for n in 0..gpu.sdma.count() {
+        let engine = gpu.clone();
+        std::thread::Builder::new()
+            .name(format!("sdma{n}"))
+            .spawn(move || engine.sdma.run(&engine, n))
+            .map_err(|e| e.to_string())?;
+    }
     let listener = server::listen(socket, gpu).map_err(|e| format!("{}: {e}", socket.display()))?;
     let mut device = server::Device::new(gpu.clone());
     loop {
@@ -224,6 +231,7 @@ fn serve(
         device.disconnect();
     }
     gpu.cp.stop();
+    gpu.sdma.stop();
     // A shader that never ends must not keep the process; the process's end ends it.
     let _ = finished.recv_timeout(Duration::from_secs(2));
     if let Some(path) = control {

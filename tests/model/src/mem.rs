@@ -94,6 +94,15 @@ impl Block {
         Ok(())
     }
 
+    /// Copies `len` bytes from `offset` on to `to` of `target`, which may be this block.
+    pub fn copy(&self, offset: u64, target: &Self, to: u64, len: usize) -> Result<(), OutOfBlock> {
+        let from = self.map.get_slice(offset as usize, len);
+        let into = target.map.get_slice(to as usize, len);
+        from.map_err(|_| OutOfBlock)?
+            .copy_to_volatile_slice(into.map_err(|_| OutOfBlock)?);
+        Ok(())
+    }
+
     /// One aligned 32-bit load.
     #[inline]
     pub fn load32(&self, offset: u64) -> Result<u32, OutOfBlock> {

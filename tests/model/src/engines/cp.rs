@@ -145,6 +145,11 @@ impl Cp {
         }
     }
 
+    /// Something changed that the engine may wait for.
+    pub fn look(&self) {
+        self.mail.send(Wake::Look);
+    }
+
     /// A doorbell outside the SDMA/IH/VCN window was rung.
     pub fn doorbell(&self, _: &Gpu, index: u32, value: u64, width: u8) {
         self.mail.send(Wake::Doorbell(index, value, width));

@@ -10,6 +10,7 @@
 //! Translations are cached and stay cached until an invalidation request or a remapped VMID
 //! drops them, so a driver that forgets to invalidate meets its old mapping.
 
+pub mod bulk;
 pub mod hub;
 pub mod tlb;
 pub mod walk;

@@ -6,23 +6,21 @@
 //! that would load firmware or make a ring belong to the cold start, which this model does not
 //! have: they get no answer, and a strict line.
 
-use rkfd_abi::regs::mp_13_0_6 as mp;
+use rkfd_abi::regs::{mp_13_0_6 as mp, Reg};
+use rkfd_abi::smu::{self, msg, response};
 
 use crate::gpu::Gpu;
 use crate::regs::{Ip, RegId, Slot};
-use crate::strict;
+use crate::{event, strict};
 
 const BOOTLOADER: RegId = RegId::new(0, mp::regMP0_SMN_C2PMSG_35.off);
 const RING: RegId = RegId::new(0, mp::regMP0_SMN_C2PMSG_64.off);
-const SMU_MESSAGE: RegId = RegId::new(0, mp::regMP1_SMN_C2PMSG_66.off);
+const SMU_MESSAGE: RegId = RegId::new(0, smu::MESSAGE.off);
 
-/// Messages of the power processor that the model answers.
-const SMU_TEST: u32 = 1;
-const SMU_GET_VERSION: u32 = 2;
-const SMU_OK: u32 = 1;
-const SMU_UNKNOWN: u32 = 0xfe;
 /// Same as `MP1_PUB_SCRATCH0`.
 const SMU_VERSION: u32 = 0x0055_7b00;
+/// `SMU13_0_6_DRIVER_IF_VERSION`.
+const DRIVER_IF_VERSION: u32 = 0x0804_2024;
 
 /// A register was written.
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
@@ -44,26 +42,55 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     }
 }
 
+/// Sets a register of the power processor's mailbox.
+fn put(gpu: &Gpu, reg: Reg, value: u32) {
+    if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, reg) {
+        slot.set(value);
+    }
+}
+
 fn smu_message(gpu: &Gpu, message: u32) {
-    let register = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg);
-    let (Some(argument), Some(response)) = (
-        register(mp::regMP1_SMN_C2PMSG_82),
-        register(mp::regMP1_SMN_C2PMSG_90),
-    ) else {
-        return;
-    };
-    response.set(match message {
-        SMU_TEST => {
-            argument.set(argument.get().wrapping_add(1));
-            SMU_OK
+    let get = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get);
+    let argument = get(smu::ARGUMENT);
+    event!(
+        gpu.trace,
+        "smu",
+        "message",
+        "message={message:#x} argument={argument:#x}"
+    );
+    if get(smu::RESPONSE) != 0 {
+        strict!(
+            gpu.strict,
+            "smu",
+            "message {message:#x} while the response register was not cleared"
+        );
+    }
+    let answer = match message {
+        msg::TEST_MESSAGE => {
+            put(gpu, smu::ARGUMENT, argument.wrapping_add(1));
+            response::OK
         }
-        SMU_GET_VERSION => {
-            argument.set(SMU_VERSION);
-            SMU_OK
+        msg::GET_SMU_VERSION => {
+            put(gpu, smu::ARGUMENT, SMU_VERSION);
+            response::OK
+        }
+        msg::GET_DRIVER_IF_VERSION => {
+            put(gpu, smu::ARGUMENT, DRIVER_IF_VERSION);
+            response::OK
+        }
+        msg::RESET_SDMA => {
+            // The answer comes when the engines have stopped.
+            let then = |gpu: &Gpu| put(gpu, smu::RESPONSE, response::OK);
+            if gpu.sdma.reset_engines(argument, then) {
+                return;
+            }
+            strict!(gpu.strict, "smu", "ResetSDMA of engines {argument:#x}");
+            response::FAILED
         }
         _ => {
             strict!(gpu.strict, "smu", "message {message:#x} is not modelled");
-            SMU_UNKNOWN
+            response::UNKNOWN_CMD
         }
-    });
+    };
+    put(gpu, smu::RESPONSE, answer);
 }

@@ -1,25 +1,323 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The DMA engines as far as they exist: their registers, idle. They carry out nothing, so
-//! switching one of their rings on is refused loudly.
+//! The DMA engines. Each has a thread of its own ([`engine`]), which owns what it is in the
+//! middle of; its registers ([`bank`]) are shared with the thread that serves the guest and with
+//! the scheduler firmware, which puts user queues on an engine and takes them off ([`rlc`]).
+//! Doorbells and register writes change registers and wake the thread, they never wait for it.
+//!
+//! | module | is responsible for |
+//! |---|---|
+//! | [`bank`] | registers, doorbells, what status registers say |
+//! | [`context`] | a ring that is on: pointers, fetching, saving |
+//! | [`engine`] | the thread: turns, interrupts, faults |
+//! | [`exec`], [`transfer`] | packets; those that move much memory |
+//! | [`rlc`] | user queues coming and going |
+//!
+//! What silicon does and this does not: tiled and byte-swapped copies, semaphores, AQL rings, the
+//! packets that `exec` does not list (they stop their queue), the context-empty interrupt, queue
+//! priorities and phase quanta: queues have their turns one after the other.
 
-use rkfd_abi::regs::sdma_4_4_2 as sdma;
+pub mod bank;
+mod context;
+mod engine;
+mod exec;
+pub mod rlc;
+mod transfer;
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rkfd_abi::doorbell::{layout1, DWORDS, MIRROR};
+use rkfd_abi::ih::source;
+use rkfd_abi::regs::sdma_4_4_2 as regs;
+
+use crate::chips::Chip;
 use crate::gpu::Gpu;
-use crate::regs::Slot;
-use crate::strict;
+use crate::mailbox::Mailbox;
+use crate::regs::{Ip, Slot};
+use crate::{event, strict};
+use bank::{Bank, ContextId, Rung};
+use engine::Engine;
 
-/// A register was written.
-pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
-    let enables = sdma::SDMA_GFX_RB_CNTL__RB_ENABLE.is_set(value);
-    if slot.name.ends_with("_RB_CNTL") && enables {
-        strict!(
-            gpu.strict,
-            "sdma",
-            "engine {}: {} = {value:#x} enables a ring, but DMA engines are not modelled",
-            slot.instance,
-            slot.name
-        );
+/// How long a reset of the card waits for the engines to let go of everything.
+const RESET_PATIENCE: Duration = Duration::from_secs(2);
+/// How long after its doorbell a queue may be mapped.
+const ORPHAN: Duration = Duration::from_millis(100);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A reset of several engines, and what follows from the last one's end.
+struct Resets {
+    left: AtomicUsize,
+    done: Mutex<bool>,
+    changed: Condvar,
+    then: fn(&Gpu),
+}
+
+impl Resets {
+    fn new(engines: usize, then: fn(&Gpu)) -> Arc<Self> {
+        Arc::new(Self {
+            left: AtomicUsize::new(engines),
+            done: Mutex::new(false),
+            changed: Condvar::new(),
+            then,
+        })
     }
-    gpu.store(slot, value);
+
+    /// One engine is reset.
+    fn one(&self, gpu: &Gpu) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            (self.then)(gpu);
+            *lock(&self.done) = true;
+            self.changed.notify_all();
+        }
+    }
+
+    fn wait(&self, patience: Duration) {
+        let _guard = self
+            .changed
+            .wait_timeout_while(lock(&self.done), patience, |done| !*done)
+            .unwrap_or_else(|e| e.into_inner());
+    }
+}
+
+/// What wakes an engine's thread.
+enum Wake {
+    /// Registers changed.
+    Look,
+    /// Back to power-on state.
+    Reset(Arc<Resets>),
+}
+
+/// What an engine's thread shares with others.
+#[derive(Default)]
+struct Shared {
+    mail: Mailbox<Wake>,
+    bank: Mutex<Bank>,
+    running: Mutex<bool>,
+}
+
+impl Shared {
+    fn bank(&self) -> MutexGuard<'_, Bank> {
+        lock(&self.bank)
+    }
+}
+
+/// Doorbells that found nobody.
+#[derive(Default)]
+struct Doorbells {
+    /// Of queues that are or were on an engine, or that a runlist names.
+    known: HashSet<u32>,
+    /// Others: index, value, when.
+    orphans: Vec<(u32, u64, Instant)>,
+}
+
+/// All DMA engines of the card.
+pub struct Sdma {
+    engines: Vec<Shared>,
+    doorbells: Mutex<Doorbells>,
+    /// Traps behind jobs so far, for fault injection.
+    traps: AtomicU64,
+}
+
+impl Sdma {
+    /// The engines of `chip` in power-on state.
+    pub fn new(chip: &Chip) -> Self {
+        let count = chip.ips.iter().filter(|ip| ip.ip == Ip::Sdma).count();
+        Self {
+            engines: (0..count).map(|_| Shared::default()).collect(),
+            doorbells: Mutex::default(),
+            traps: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of engines.
+    pub fn count(&self) -> usize {
+        self.engines.len()
+    }
+
+    /// Body of an engine's thread; returns after [`stop`](Self::stop).
+    pub fn run(&self, gpu: &Gpu, n: usize) {
+        let shared = &self.engines[n];
+        *lock(&shared.running) = true;
+        Engine::new(gpu, n as u8, shared).run();
+        *lock(&shared.running) = false;
+    }
+
+    /// Lets [`run`](Self::run) return.
+    pub fn stop(&self) {
+        self.engines.iter().for_each(|e| e.mail.close());
+    }
+
+    /// A register was read.
+    pub fn reg_read(&self, slot: &Slot) -> u32 {
+        match self.engines.get(usize::from(slot.instance)) {
+            Some(engine) => engine.bank().read(slot.id.off),
+            None => 0,
+        }
+    }
+
+    /// A register was written.
+    pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
+        let Some(engine) = self.engines.get(usize::from(slot.instance)) else {
+            return;
+        };
+        let (refused, runs) = {
+            let mut bank = engine.bank();
+            let old = bank.read(slot.id.off);
+            let runs = ContextId::of(slot.id.off)
+                .filter(|(id, reg)| bank.enabled(*id) && is_fixed(*reg) && old != value);
+            bank.write(slot.id.off, (old & !slot.mask) | (value & slot.mask));
+            ((old ^ value) & !slot.mask, runs)
+        };
+        if refused != 0 {
+            strict!(
+                gpu.strict,
+                "sdma",
+                "engine {}: {}: {value:#x} changes read-only bits {refused:#x}",
+                slot.instance,
+                slot.name
+            );
+        }
+        if let Some((id, _)) = runs {
+            strict!(
+                gpu.strict,
+                "sdma",
+                "engine {}: {} = {value:#x} while the ring of queue {id} is enabled",
+                slot.instance,
+                slot.name
+            );
+        }
+        engine.mail.send(Wake::Look);
+    }
+
+    /// A doorbell in the non-CP window: dword index on the BAR. True if an engine owns it.
+    pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64, width: u8) -> bool {
+        let Some(n) = self.engine_of(index) else {
+            return false;
+        };
+        let engine = &self.engines[n];
+        if width != 8 {
+            strict!(
+                gpu.strict,
+                "sdma",
+                "engine {n}: doorbell {index:#x} = {value:#x} of {width} bytes"
+            );
+            let control = engine.bank().get(regs::regSDMA_CNTL);
+            if regs::SDMA_CNTL__INVALID_DOORBELL_INT_ENABLE.is_set(control) {
+                let source = source::SDMA_DOORBELL_INVALID;
+                let entry = engine::entry(n as u8, ContextId::GFX, 0, source, 0);
+                gpu.ih.post(entry);
+            }
+            return true;
+        }
+        let rung = engine.bank().ring(index, value);
+        event!(
+            gpu.trace,
+            "sdma",
+            "doorbell",
+            "engine={n} index={index:#x} value={value:#x} {}",
+            match rung {
+                Rung::Moved(id) => format!("queue={id}"),
+                Rung::Behind(id) => format!("queue={id} behind=1"),
+                Rung::Nobody => "queue=none".into(),
+            }
+        );
+        let mut doorbells = lock(&self.doorbells);
+        match rung {
+            Rung::Nobody if !doorbells.known.contains(&index) => {
+                doorbells.orphans.push((index, value, Instant::now()));
+            }
+            Rung::Nobody => {}
+            _ => {
+                doorbells.known.insert(index);
+            }
+        }
+        self.report_orphans(gpu, &mut doorbells);
+        drop(doorbells);
+        engine.mail.send(Wake::Look);
+        true
+    }
+
+    /// The engine that the bus delivers a doorbell to.
+    fn engine_of(&self, index: u32) -> Option<usize> {
+        let local = index / DWORDS % MIRROR;
+        if index % DWORDS != 0
+            || !(layout1::SDMA_ENGINE_START..=layout1::SDMA_ENGINE_END).contains(&local)
+        {
+            return None;
+        }
+        let n = (local - layout1::SDMA_ENGINE_START) / layout1::SDMA_ENGINE_STRIDE;
+        ((n as usize) < self.engines.len()).then_some(n as usize)
+    }
+
+    /// A doorbell may come before its queue is mapped: mapping reads the write pointer from
+    /// memory, so nothing is lost. When no queue comes, it is an error.
+    fn report_orphans(&self, gpu: &Gpu, doorbells: &mut Doorbells) {
+        let Doorbells { known, orphans } = doorbells;
+        orphans.retain(|(index, value, since)| {
+            if known.contains(index) {
+                return false;
+            }
+            let wait = since.elapsed() < ORPHAN;
+            if !wait {
+                strict!(
+                    gpu.strict,
+                    "sdma",
+                    "doorbell {index:#x} value {value:#x} belongs to no queue"
+                );
+            }
+            wait
+        });
+    }
+
+    /// Resets the engines of `mask`, then calls `then`. False if there is no such engine.
+    pub fn reset_engines(&self, mask: u32, then: fn(&Gpu)) -> bool {
+        let all = (1u32 << self.engines.len()) - 1;
+        if mask == 0 || mask & !all != 0 {
+            return false;
+        }
+        let resets = Resets::new(mask.count_ones() as usize, then);
+        for (n, engine) in self.engines.iter().enumerate() {
+            if mask >> n & 1 != 0 {
+                engine.mail.send(Wake::Reset(resets.clone()));
+            }
+        }
+        true
+    }
+
+    /// Back to power-on state. Returns when nothing of the old state runs any more.
+    pub fn reset(&self) {
+        *lock(&self.doorbells) = Doorbells::default();
+        let running: Vec<bool> = self.engines.iter().map(|e| *lock(&e.running)).collect();
+        let count = running.iter().filter(|r| **r).count();
+        let resets = Resets::new(count.max(1), |_| {});
+        for (engine, running) in self.engines.iter().zip(&running) {
+            engine.bank().reset();
+            if *running {
+                engine.mail.send(Wake::Reset(resets.clone()));
+            }
+        }
+        if count != 0 {
+            resets.wait(RESET_PATIENCE);
+        }
+    }
+}
+
+/// Registers that must not change while their ring is enabled.
+fn is_fixed(off: u32) -> bool {
+    [
+        regs::regSDMA_GFX_RB_BASE,
+        regs::regSDMA_GFX_RB_BASE_HI,
+        regs::regSDMA_GFX_RB_RPTR,
+        regs::regSDMA_GFX_RB_RPTR_HI,
+        regs::regSDMA_GFX_RB_RPTR_ADDR_LO,
+        regs::regSDMA_GFX_RB_RPTR_ADDR_HI,
+    ]
+    .iter()
+    .any(|reg| reg.off == off)
 }

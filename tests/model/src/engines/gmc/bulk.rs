@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Copies and fills of many pages: translated ranges that are contiguous where they lie are moved
+//! at once.
+
+use super::{Access, Gmc, Hub, Pa, Target, VmFault};
+use crate::dma::Ranges;
+use crate::mem::Block;
+
+/// Bytes that are moved at most while translations are kept from being dropped.
+const RUN: u64 = 1 << 20;
+
+impl Gmc {
+    /// The place of `va`, and how many bytes from it on, `most` at most, lie there in a row. For
+    /// callers inside [`super::tlb::Tlb::enter`].
+    fn run(&self, hub: Hub, vmid: u8, va: u64, most: u64, access: Access) -> Result<Pa, VmFault> {
+        let mut run = self.lookup(hub, vmid, va, access)?;
+        while run.left < most {
+            // What cannot be accessed is met again at the start of the next run.
+            let Ok(next) = self.lookup(hub, vmid, va.wrapping_add(run.left), access) else {
+                break;
+            };
+            let follows = match (run.target, next.target) {
+                (Target::Vram(at), Target::Vram(next)) => at + run.left == next,
+                (Target::System(at), Target::System(next)) => at + run.left == next,
+                _ => false,
+            };
+            if !follows {
+                break;
+            }
+            run.left += next.left;
+        }
+        run.left = run.left.min(most);
+        Ok(run)
+    }
+
+    fn block<'a>(
+        &'a self,
+        ranges: &'a Ranges<'_>,
+        run: Pa,
+        write: bool,
+    ) -> Option<(&'a Block, u64, u64)> {
+        match run.target {
+            Target::Vram(at) if at < self.vram.len() => {
+                Some((&self.vram, at, run.left.min(self.vram.len() - at)))
+            }
+            Target::Vram(_) => None,
+            Target::System(addr) => {
+                let (block, at, left) = ranges.find(addr, write)?;
+                Some((block, at, left.min(run.left)))
+            }
+        }
+    }
+
+    /// Copies the first part of `len` bytes; returns how many bytes that were.
+    pub fn vm_copy_some(
+        &self,
+        hub: Hub,
+        vmid: u8,
+        src: u64,
+        dst: u64,
+        len: u64,
+    ) -> Result<u64, VmFault> {
+        let _guard = self.hub(hub).tlb.enter();
+        let from = self.run(hub, vmid, src, len.min(RUN), Access::Read)?;
+        let to = self.run(hub, vmid, dst, from.left, Access::Write)?;
+        let ranges = self.dma.enter();
+        let nothing = |va, access, run| self.bus_fault(hub, vmid, va, access, run);
+        let (source, at, left) = self
+            .block(&ranges, from, false)
+            .ok_or_else(|| nothing(src, Access::Read, from))?;
+        let (target, into, room) = self
+            .block(&ranges, to, true)
+            .ok_or_else(|| nothing(dst, Access::Write, to))?;
+        let count = left.min(room);
+        source
+            .copy(at, target, into, count as usize)
+            .map_err(|_| nothing(dst, Access::Write, to))?;
+        Ok(count)
+    }
+
+    /// Writes the first part of `data` over and over into the first part of `len` bytes; returns
+    /// how many bytes that were: as many as the pattern fits in, so that the next part starts
+    /// with its first byte again unless the place is misaligned for it.
+    pub fn vm_fill_some(
+        &self,
+        hub: Hub,
+        vmid: u8,
+        dst: u64,
+        len: u64,
+        data: &[u8],
+    ) -> Result<u64, VmFault> {
+        let _guard = self.hub(hub).tlb.enter();
+        let to = self.run(hub, vmid, dst, len.min(RUN), Access::Write)?;
+        let ranges = self.dma.enter();
+        let nothing = || self.bus_fault(hub, vmid, dst, Access::Write, to);
+        let (target, into, room) = self.block(&ranges, to, true).ok_or_else(nothing)?;
+        let mut done = 0;
+        while done < room {
+            let piece = (room - done).min(data.len() as u64);
+            target
+                .write(into + done, &data[..piece as usize])
+                .map_err(|_| nothing())?;
+            done += piece;
+        }
+        Ok(room)
+    }
+}

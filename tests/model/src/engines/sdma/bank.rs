@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The registers of one engine, shared by the thread that serves the guest, the scheduler
+//! firmware and the engine's own thread.
+//!
+//! An engine has ten contexts with the same block of registers each: the GFX and the PAGE queue
+//! of the kernel, and eight RLC queues.
+
+use std::fmt;
+
+use rkfd_abi::bits::join;
+use rkfd_abi::mqd::v9_sdma::dw;
+use rkfd_abi::regs::sdma_4_4_2 as regs;
+use rkfd_abi::regs::Reg;
+use rkfd_abi::sdma::{RLC_QUEUES, RLC_REG_STRIDE};
+
+/// Contexts of an engine.
+pub const CONTEXTS: usize = 2 + RLC_QUEUES;
+/// Dwords of an engine's register space.
+const REGISTERS: usize = 0x400;
+/// `SDMA_STATUS_REG` of an idle engine.
+pub const IDLE_STATUS: u32 = 0x46de_e557;
+
+const GFX: u32 = regs::regSDMA_GFX_RB_CNTL.off;
+const PAGE: u32 = regs::regSDMA_PAGE_RB_CNTL.off;
+const RLC: u32 = regs::regSDMA_RLC0_RB_CNTL.off;
+
+/// One of the contexts of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextId(pub u8);
+
+impl ContextId {
+    /// The kernel's ring.
+    pub const GFX: Self = Self(0);
+    /// The kernel's second ring.
+    pub const PAGE: Self = Self(1);
+
+    /// A user queue.
+    pub const fn rlc(n: u8) -> Self {
+        Self(2 + n)
+    }
+
+    /// Whether it is one of the kernel's rings.
+    pub const fn is_kernel(self) -> bool {
+        self.0 < 2
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..CONTEXTS as u8).map(Self)
+    }
+
+    /// Offset of its first register.
+    fn first(self) -> u32 {
+        match self.0 {
+            0 => GFX,
+            1 => PAGE,
+            n => RLC + u32::from(n - 2) * RLC_REG_STRIDE,
+        }
+    }
+
+    /// The context and the GFX queue's register that a register of the engine stands for.
+    pub fn of(off: u32) -> Option<(Self, u32)> {
+        Self::all().find_map(|id| {
+            let within = off.wrapping_sub(id.first());
+            (within < RLC_REG_STRIDE).then_some((id, GFX + within))
+        })
+    }
+}
+
+impl fmt::Display for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("gfx"),
+            1 => f.write_str("page"),
+            n => write!(f, "rlc{}", n - 2),
+        }
+    }
+}
+
+/// What became of a doorbell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rung {
+    /// It moved a write pointer.
+    Moved(ContextId),
+    /// The write pointer is already further.
+    Behind(ContextId),
+    /// Nothing listens there now.
+    Nobody,
+}
+
+/// See the module.
+pub struct Bank {
+    values: Vec<u32>,
+    /// Counts changes of `RB_ENABLE`, so that off and on again is noticed.
+    starts: [u32; CONTEXTS],
+    /// The scheduler wants the queue to leave.
+    leaving: [bool; CONTEXTS],
+    /// Inside a packet or an indirect buffer.
+    active: [bool; CONTEXTS],
+    /// Stopped by an exception.
+    stopped: [bool; CONTEXTS],
+    /// Processes of the queues, for the event log.
+    pasids: [u16; CONTEXTS],
+    /// Whose packets are executed.
+    selected: Option<ContextId>,
+}
+
+impl Default for Bank {
+    fn default() -> Self {
+        Self {
+            values: vec![0; REGISTERS],
+            starts: [0; CONTEXTS],
+            leaving: [false; CONTEXTS],
+            active: [false; CONTEXTS],
+            stopped: [false; CONTEXTS],
+            pasids: [0; CONTEXTS],
+            selected: None,
+        }
+    }
+}
+
+impl Bank {
+    /// Power-on state. What was started before is noticed to be gone.
+    pub fn reset(&mut self) {
+        let starts = self.starts.map(|n| n.wrapping_add(1));
+        *self = Self {
+            starts,
+            ..Self::default()
+        };
+    }
+
+    /// A register of the engine.
+    pub fn get(&self, reg: Reg) -> u32 {
+        self.values[reg.off as usize]
+    }
+
+    /// A register of a context, named by the GFX queue's.
+    pub fn of(&self, id: ContextId, reg: Reg) -> u32 {
+        self.values[(id.first() + reg.off - GFX) as usize]
+    }
+
+    /// Two registers of a context, low half first.
+    pub fn wide(&self, id: ContextId, lo: Reg, hi: Reg) -> u64 {
+        join(self.of(id, lo), self.of(id, hi))
+    }
+
+    /// Sets a register of a context, named by the GFX queue's.
+    pub fn put(&mut self, id: ContextId, reg: Reg, value: u32) {
+        let at = (id.first() + reg.off - GFX) as usize;
+        if reg == regs::regSDMA_GFX_RB_CNTL {
+            let enable = regs::SDMA_GFX_RB_CNTL__RB_ENABLE;
+            if enable.is_set(self.values[at] ^ value) {
+                self.starts[usize::from(id.0)] = self.starts[usize::from(id.0)].wrapping_add(1);
+                self.stopped[usize::from(id.0)] = false;
+            }
+        }
+        self.values[at] = value;
+    }
+
+    /// Sets two registers of a context.
+    pub fn put_wide(&mut self, id: ContextId, lo: Reg, hi: Reg, value: u64) {
+        self.put(id, lo, value as u32);
+        self.put(id, hi, (value >> 32) as u32);
+    }
+
+    /// The driver reads a register.
+    pub fn read(&self, off: u32) -> u32 {
+        if off == regs::regSDMA_STATUS_REG.off {
+            let idle = regs::SDMA_STATUS_REG__IDLE.mask;
+            let busy = ContextId::all().any(|id| !self.is_idle(id));
+            return IDLE_STATUS & !if busy { idle } else { 0 };
+        }
+        match ContextId::of(off) {
+            Some((id, reg)) if reg == regs::regSDMA_GFX_CONTEXT_STATUS.off => self.status(id),
+            _ => self.values.get(off as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// The driver writes a register.
+    pub fn write(&mut self, off: u32, value: u32) {
+        match ContextId::of(off) {
+            Some((id, reg)) if reg == regs::regSDMA_GFX_RB_CNTL.off => {
+                self.put(id, regs::regSDMA_GFX_RB_CNTL, value);
+            }
+            _ => {
+                if let Some(slot) = self.values.get_mut(off as usize) {
+                    *slot = value;
+                }
+            }
+        }
+    }
+
+    /// Whether the ring of a context is on.
+    pub fn enabled(&self, id: ContextId) -> bool {
+        regs::SDMA_GFX_RB_CNTL__RB_ENABLE.is_set(self.of(id, regs::regSDMA_GFX_RB_CNTL))
+    }
+
+    /// Tells one start of a context from the next.
+    pub fn start_of(&self, id: ContextId) -> u32 {
+        self.starts[usize::from(id.0)]
+    }
+
+    /// The read pointer register.
+    pub fn rptr(&self, id: ContextId) -> u64 {
+        self.wide(id, regs::regSDMA_GFX_RB_RPTR, regs::regSDMA_GFX_RB_RPTR_HI)
+    }
+
+    /// The write pointer register.
+    pub fn wptr(&self, id: ContextId) -> u64 {
+        self.wide(id, regs::regSDMA_GFX_RB_WPTR, regs::regSDMA_GFX_RB_WPTR_HI)
+    }
+
+    /// Sets the read pointer register.
+    pub fn set_rptr(&mut self, id: ContextId, value: u64) {
+        let (lo, hi) = (regs::regSDMA_GFX_RB_RPTR, regs::regSDMA_GFX_RB_RPTR_HI);
+        self.put_wide(id, lo, hi, value);
+    }
+
+    /// Sets the write pointer register.
+    pub fn set_wptr(&mut self, id: ContextId, value: u64) {
+        let (lo, hi) = (regs::regSDMA_GFX_RB_WPTR, regs::regSDMA_GFX_RB_WPTR_HI);
+        self.put_wide(id, lo, hi, value);
+    }
+
+    /// Nothing is left to do for a context.
+    pub fn is_idle(&self, id: ContextId) -> bool {
+        let empty = !self.enabled(id) || self.rptr(id) == self.wptr(id);
+        empty && !self.active[usize::from(id.0)]
+    }
+
+    fn status(&self, id: ContextId) -> u32 {
+        use regs::*;
+        let idle = self.is_idle(id);
+        let selected = self.selected == Some(id) && !idle;
+        SDMA_GFX_CONTEXT_STATUS__IDLE.put(idle.into())
+            | SDMA_GFX_CONTEXT_STATUS__SELECTED.put(selected.into())
+            | SDMA_GFX_CONTEXT_STATUS__EXCEPTION.put(self.stopped[usize::from(id.0)].into())
+    }
+
+    /// The engine tells how far a context is.
+    pub fn publish(&mut self, id: ContextId, rptr: u64, active: bool, stopped: bool) {
+        self.set_rptr(id, rptr);
+        self.active[usize::from(id.0)] = active;
+        self.stopped[usize::from(id.0)] = stopped;
+    }
+
+    /// The engine begins to execute packets of a context.
+    pub fn begin(&mut self, id: ContextId) {
+        self.active[usize::from(id.0)] = true;
+        self.selected = Some(id);
+    }
+
+    /// The engine tells whose packet keeps it.
+    pub fn select(&mut self, id: Option<ContextId>) {
+        self.selected = id;
+    }
+
+    /// A doorbell: dword index on the BAR, write pointer in bytes.
+    pub fn ring(&mut self, index: u32, value: u64) -> Rung {
+        let listens = |id: &ContextId| {
+            let on =
+                regs::SDMA_GFX_DOORBELL__ENABLE.is_set(self.of(*id, regs::regSDMA_GFX_DOORBELL));
+            on && self.doorbell(*id) == index
+        };
+        let Some(id) = ContextId::all().find(listens) else {
+            return Rung::Nobody;
+        };
+        let doorbell = self.of(id, regs::regSDMA_GFX_DOORBELL);
+        let captured = regs::SDMA_GFX_DOORBELL__CAPTURED.mask;
+        self.put(id, regs::regSDMA_GFX_DOORBELL, doorbell | captured);
+        let may_shrink = self.of(id, regs::regSDMA_GFX_MINOR_PTR_UPDATE) & 1 != 0;
+        if value < self.wptr(id) && !may_shrink {
+            return Rung::Behind(id);
+        }
+        self.set_wptr(id, value);
+        Rung::Moved(id)
+    }
+
+    /// Dword index on the BAR of a context's doorbell.
+    pub fn doorbell(&self, id: ContextId) -> u32 {
+        regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.get(self.of(id, regs::regSDMA_GFX_DOORBELL_OFFSET))
+    }
+
+    /// Process of a queue.
+    pub fn pasid(&self, id: ContextId) -> u16 {
+        self.pasids[usize::from(id.0)]
+    }
+
+    /// Sets the process of a queue.
+    pub fn set_pasid(&mut self, id: ContextId, pasid: u16) {
+        self.pasids[usize::from(id.0)] = pasid;
+    }
+
+    /// Whether the scheduler wants a queue to leave.
+    pub fn is_leaving(&self, id: ContextId) -> bool {
+        self.leaving[usize::from(id.0)]
+    }
+
+    /// Asks a queue to leave, or says that it has left.
+    pub fn set_leaving(&mut self, id: ContextId, leaving: bool) {
+        self.leaving[usize::from(id.0)] = leaving;
+    }
+}
+
+/// Dwords of the MQD and the registers that they are the image of.
+pub const IMAGE: &[(usize, Reg)] = &[
+    (dw::sdmax_rlcx_rb_cntl, regs::regSDMA_GFX_RB_CNTL),
+    (dw::sdmax_rlcx_rb_base, regs::regSDMA_GFX_RB_BASE),
+    (dw::sdmax_rlcx_rb_base_hi, regs::regSDMA_GFX_RB_BASE_HI),
+    (dw::sdmax_rlcx_rb_rptr, regs::regSDMA_GFX_RB_RPTR),
+    (dw::sdmax_rlcx_rb_rptr_hi, regs::regSDMA_GFX_RB_RPTR_HI),
+    (dw::sdmax_rlcx_rb_wptr, regs::regSDMA_GFX_RB_WPTR),
+    (dw::sdmax_rlcx_rb_wptr_hi, regs::regSDMA_GFX_RB_WPTR_HI),
+    (
+        dw::sdmax_rlcx_rb_wptr_poll_cntl,
+        regs::regSDMA_GFX_RB_WPTR_POLL_CNTL,
+    ),
+    (
+        dw::sdmax_rlcx_rb_rptr_addr_hi,
+        regs::regSDMA_GFX_RB_RPTR_ADDR_HI,
+    ),
+    (
+        dw::sdmax_rlcx_rb_rptr_addr_lo,
+        regs::regSDMA_GFX_RB_RPTR_ADDR_LO,
+    ),
+    (dw::sdmax_rlcx_ib_cntl, regs::regSDMA_GFX_IB_CNTL),
+    (dw::sdmax_rlcx_ib_rptr, regs::regSDMA_GFX_IB_RPTR),
+    (dw::sdmax_rlcx_ib_offset, regs::regSDMA_GFX_IB_OFFSET),
+    (dw::sdmax_rlcx_ib_base_lo, regs::regSDMA_GFX_IB_BASE_LO),
+    (dw::sdmax_rlcx_ib_base_hi, regs::regSDMA_GFX_IB_BASE_HI),
+    (dw::sdmax_rlcx_ib_size, regs::regSDMA_GFX_IB_SIZE),
+    (dw::sdmax_rlcx_skip_cntl, regs::regSDMA_GFX_SKIP_CNTL),
+    (dw::sdmax_rlcx_doorbell, regs::regSDMA_GFX_DOORBELL),
+    (dw::sdmax_rlcx_watermark, regs::regSDMA_GFX_WATERMARK),
+    (
+        dw::sdmax_rlcx_doorbell_offset,
+        regs::regSDMA_GFX_DOORBELL_OFFSET,
+    ),
+    (dw::sdmax_rlcx_csa_addr_lo, regs::regSDMA_GFX_CSA_ADDR_LO),
+    (dw::sdmax_rlcx_csa_addr_hi, regs::regSDMA_GFX_CSA_ADDR_HI),
+    (
+        dw::sdmax_rlcx_ib_sub_remain,
+        regs::regSDMA_GFX_IB_SUB_REMAIN,
+    ),
+    (dw::sdmax_rlcx_preempt, regs::regSDMA_GFX_PREEMPT),
+    (dw::sdmax_rlcx_dummy_reg, regs::regSDMA_GFX_DUMMY_REG),
+    (
+        dw::sdmax_rlcx_rb_wptr_poll_addr_hi,
+        regs::regSDMA_GFX_RB_WPTR_POLL_ADDR_HI,
+    ),
+    (
+        dw::sdmax_rlcx_rb_wptr_poll_addr_lo,
+        regs::regSDMA_GFX_RB_WPTR_POLL_ADDR_LO,
+    ),
+    (dw::sdmax_rlcx_rb_aql_cntl, regs::regSDMA_GFX_RB_AQL_CNTL),
+    (
+        dw::sdmax_rlcx_minor_ptr_update,
+        regs::regSDMA_GFX_MINOR_PTR_UPDATE,
+    ),
+    (dw::sdmax_rlcx_midcmd_data0, regs::regSDMA_GFX_MIDCMD_DATA0),
+    (dw::sdmax_rlcx_midcmd_data1, regs::regSDMA_GFX_MIDCMD_DATA1),
+    (dw::sdmax_rlcx_midcmd_cntl, regs::regSDMA_GFX_MIDCMD_CNTL),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_registers_are_alike() {
+        let of = |off| ContextId::of(off).unwrap();
+        assert_eq!(of(regs::regSDMA_GFX_RB_CNTL.off), (ContextId::GFX, GFX));
+        let status = regs::regSDMA_GFX_CONTEXT_STATUS.off;
+        assert_eq!(
+            of(regs::regSDMA_PAGE_CONTEXT_STATUS.off),
+            (ContextId::PAGE, status)
+        );
+        assert_eq!(
+            of(regs::regSDMA_RLC0_CONTEXT_STATUS.off),
+            (ContextId::rlc(0), status)
+        );
+        assert_eq!(of(regs::regSDMA_RLC7_RB_CNTL.off), (ContextId::rlc(7), GFX));
+        assert_eq!(
+            of(regs::regSDMA_RLC0_DOORBELL_OFFSET.off).1,
+            regs::regSDMA_GFX_DOORBELL_OFFSET.off
+        );
+        assert_eq!(ContextId::of(regs::regSDMA_CNTL.off), None);
+    }
+
+    #[test]
+    fn a_doorbell_moves_the_pointer_of_the_context_that_listens() {
+        let mut bank = Bank::default();
+        let id = ContextId::rlc(3);
+        assert_eq!(bank.ring(0x200, 64), Rung::Nobody);
+        bank.put(id, regs::regSDMA_GFX_DOORBELL_OFFSET, 0x200 << 2);
+        assert_eq!(bank.ring(0x200, 64), Rung::Nobody);
+        bank.put(
+            id,
+            regs::regSDMA_GFX_DOORBELL,
+            regs::SDMA_GFX_DOORBELL__ENABLE.mask,
+        );
+        assert_eq!(bank.ring(0x200, 1 << 32 | 64), Rung::Moved(id));
+        assert_eq!(bank.wptr(id), 1 << 32 | 64);
+        assert_eq!(bank.ring(0x200, 32), Rung::Behind(id));
+        bank.put(id, regs::regSDMA_GFX_MINOR_PTR_UPDATE, 1);
+        assert_eq!(bank.ring(0x200, 32), Rung::Moved(id));
+        assert_eq!(bank.wptr(id), 32);
+    }
+
+    #[test]
+    fn an_enabled_context_is_idle_when_its_pointers_meet() {
+        let mut bank = Bank::default();
+        let status = |bank: &Bank| bank.read(regs::regSDMA_GFX_CONTEXT_STATUS.off);
+        assert_eq!(status(&bank), 4);
+        bank.set_wptr(ContextId::GFX, 32);
+        bank.put(ContextId::GFX, regs::regSDMA_GFX_RB_CNTL, 1);
+        bank.select(Some(ContextId::GFX));
+        assert_eq!(status(&bank), 1);
+        assert_eq!(bank.read(regs::regSDMA_STATUS_REG.off) & 1, 0);
+        bank.publish(ContextId::GFX, 32, false, false);
+        assert_eq!(status(&bank), 4);
+        let start = bank.start_of(ContextId::GFX);
+        bank.reset();
+        assert_ne!(bank.start_of(ContextId::GFX), start);
+        assert_eq!(bank.read(regs::regSDMA_STATUS_REG.off), IDLE_STATUS);
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A ring that is on: its configuration, its pointers, what it is in the middle of.
+
+use rkfd_abi::bits::join;
+use rkfd_abi::regs::sdma_4_4_2 as regs;
+
+use super::bank::{Bank, ContextId};
+use crate::engines::gmc::{Gmc, Hub, VmFault};
+
+/// What the registers say about a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// First byte.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Address space of the ring and of what its packets name.
+    pub vmid: u8,
+    /// Where the read pointer is reported.
+    pub rptr_report: Option<u64>,
+    /// Where the write pointer is looked up.
+    pub wptr_poll: Option<u64>,
+    /// Its packets may write registers.
+    pub privileged: bool,
+}
+
+impl Config {
+    /// Reads a bank. The error says what makes no sense.
+    pub fn from_bank(bank: &Bank, id: ContextId) -> Result<Self, String> {
+        use regs::*;
+        let control = bank.of(id, regSDMA_GFX_RB_CNTL);
+        let base = join(
+            bank.of(id, regSDMA_GFX_RB_BASE),
+            bank.of(id, regSDMA_GFX_RB_BASE_HI),
+        ) << 8;
+        let log = SDMA_GFX_RB_CNTL__RB_SIZE.get(control);
+        if base == 0 {
+            return Err("the ring has no address".into());
+        }
+        if !(6..=29).contains(&log) {
+            return Err(format!("ring of 2^{log} dwords"));
+        }
+        if SDMA_GFX_RB_CNTL__RB_SWAP_ENABLE.is_set(control)
+            || SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_SWAP_ENABLE.is_set(control)
+        {
+            return Err("bytes are to be swapped".into());
+        }
+        if bank.of(id, regSDMA_GFX_RB_AQL_CNTL) & 1 != 0 {
+            return Err("AQL packets".into());
+        }
+        let report = bank.wide(id, regSDMA_GFX_RB_RPTR_ADDR_LO, regSDMA_GFX_RB_RPTR_ADDR_HI) & !3;
+        let writes_back = SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_ENABLE.is_set(control);
+        let poll = bank.of(id, regSDMA_GFX_RB_WPTR_POLL_CNTL);
+        let polls = SDMA_GFX_RB_WPTR_POLL_CNTL__ENABLE.is_set(poll)
+            || SDMA_GFX_RB_WPTR_POLL_CNTL__F32_POLL_ENABLE.is_set(poll);
+        let poll_at = bank.wide(
+            id,
+            regSDMA_GFX_RB_WPTR_POLL_ADDR_LO,
+            regSDMA_GFX_RB_WPTR_POLL_ADDR_HI,
+        ) & !3;
+        let vmid = SDMA_GFX_RB_CNTL__RB_VMID.get(control) as u8;
+        Ok(Self {
+            base,
+            size: 4 << log,
+            vmid,
+            rptr_report: (writes_back && report != 0).then_some(report),
+            wptr_poll: (polls && poll_at != 0).then_some(poll_at),
+            privileged: vmid == 0 || SDMA_GFX_RB_CNTL__RB_PRIV.is_set(control),
+        })
+    }
+}
+
+/// An indirect buffer being executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ib {
+    /// First byte.
+    pub base: u64,
+    /// Dwords.
+    pub size: u64,
+    /// First dword that is not done.
+    pub pos: u64,
+    /// Address space of the buffer and of what its packets name.
+    pub vmid: u8,
+}
+
+/// Why a context does not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// It runs.
+    No,
+    /// A packet that does not exist.
+    BadPacket,
+    /// An access that failed and has no substitute.
+    Fault,
+    /// Its pointers make no sense.
+    Pointers,
+}
+
+/// See the module. Pointers are bytes, never wrapped.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Which one.
+    pub id: ContextId,
+    /// Of which start (see [`Bank::start_of`]).
+    pub start: u32,
+    /// What the registers said when it started.
+    pub config: Config,
+    /// Process, for the event log.
+    pub pasid: u16,
+    /// First byte that is not fetched.
+    pub rptr: u64,
+    /// First byte that is not there yet.
+    pub wptr: u64,
+    /// Last reported read pointer.
+    pub reported: u64,
+    /// Buffer that the ring has entered.
+    pub ib: Option<Ib>,
+    /// How much of the current packet is done, in units of the packet.
+    pub progress: u64,
+    /// How often the current packet has looked at what it waits for.
+    pub looks: u32,
+    /// Whether it goes on.
+    pub halt: Halt,
+    /// VMID of the last indirect buffer since the last trap: whose job the ring runs.
+    pub job: u8,
+}
+
+impl Context {
+    /// A context that its registers just switched on.
+    pub fn new(id: ContextId, bank: &Bank, pasid: u16) -> Result<Self, String> {
+        use regs::*;
+        let config = Config::from_bank(bank, id)?;
+        let mut context = Self {
+            id,
+            start: bank.start_of(id),
+            config,
+            pasid,
+            rptr: bank.rptr(id),
+            wptr: bank.wptr(id),
+            reported: bank.rptr(id),
+            ib: None,
+            progress: 0,
+            looks: 0,
+            halt: Halt::No,
+            job: 0,
+        };
+        if !id.is_kernel() {
+            // A queue that was taken off in the middle goes on there.
+            let size = bank.of(id, regSDMA_GFX_IB_SIZE);
+            let base = bank.wide(id, regSDMA_GFX_IB_BASE_LO, regSDMA_GFX_IB_BASE_HI);
+            if size != 0 {
+                context.ib = Some(Ib {
+                    base,
+                    size: size.into(),
+                    pos: SDMA_GFX_IB_OFFSET__OFFSET
+                        .get(bank.of(id, regSDMA_GFX_IB_OFFSET))
+                        .into(),
+                    vmid: config.vmid,
+                });
+            }
+            let control = bank.of(id, regSDMA_GFX_MIDCMD_CNTL);
+            if SDMA_GFX_MIDCMD_CNTL__DATA_VALID.is_set(control) {
+                context.progress =
+                    bank.wide(id, regSDMA_GFX_MIDCMD_DATA0, regSDMA_GFX_MIDCMD_DATA1);
+            }
+        }
+        Ok(context)
+    }
+
+    /// Leaves in the registers what a later start goes on with.
+    pub fn save(&self, bank: &mut Bank) {
+        use regs::*;
+        let id = self.id;
+        let ib = self.ib.unwrap_or(Ib {
+            base: 0,
+            size: 0,
+            pos: 0,
+            vmid: 0,
+        });
+        bank.put_wide(id, regSDMA_GFX_IB_BASE_LO, regSDMA_GFX_IB_BASE_HI, ib.base);
+        bank.put(id, regSDMA_GFX_IB_SIZE, ib.size as u32);
+        let offset = SDMA_GFX_IB_OFFSET__OFFSET.put(ib.pos as u32);
+        bank.put(id, regSDMA_GFX_IB_OFFSET, offset);
+        bank.put(id, regSDMA_GFX_IB_RPTR, offset);
+        let (lo, hi) = (regSDMA_GFX_MIDCMD_DATA0, regSDMA_GFX_MIDCMD_DATA1);
+        bank.put_wide(id, lo, hi, self.progress);
+        let valid = SDMA_GFX_MIDCMD_CNTL__DATA_VALID.put((self.progress != 0).into());
+        bank.put(id, regSDMA_GFX_MIDCMD_CNTL, valid);
+        bank.publish(id, self.rptr, false, false);
+    }
+
+    /// Whether something is left to do.
+    pub fn has_work(&self) -> bool {
+        self.ib.is_some() || self.rptr != self.wptr
+    }
+
+    /// In the middle of a packet or of a buffer.
+    pub fn is_inside(&self) -> bool {
+        self.ib.is_some() || self.progress != 0 || self.looks != 0
+    }
+
+    /// Address space that the current packet's addresses belong to.
+    pub fn vmid(&self) -> u8 {
+        self.ib.map_or(self.config.vmid, |ib| ib.vmid)
+    }
+
+    /// Whether the current packet may touch registers.
+    pub fn privileged(&self) -> bool {
+        self.config.privileged && self.ib.is_none_or(|ib| ib.vmid == 0)
+    }
+
+    /// Dwords from the current packet on that are there.
+    pub fn available(&self) -> u64 {
+        match &self.ib {
+            Some(ib) => ib.size - ib.pos,
+            None => (self.wptr - self.rptr) / 4,
+        }
+    }
+
+    /// Reads `out.len()` dwords that lie `skip` dwords behind the start of the current packet.
+    /// The caller has looked that they are there.
+    pub fn fetch(&self, gmc: &Gmc, skip: u64, out: &mut [u32]) -> Result<(), VmFault> {
+        let mut bytes = vec![0; out.len() * 4];
+        match &self.ib {
+            Some(ib) => {
+                let at = ib.base.wrapping_add((ib.pos + skip) * 4);
+                gmc.vm_read(Hub::Mm, ib.vmid, at, &mut bytes)?;
+            }
+            None => {
+                let at = (self.rptr + skip * 4) & (self.config.size - 1);
+                let first = bytes.len().min((self.config.size - at) as usize);
+                let (head, tail) = bytes.split_at_mut(first);
+                let (vmid, base) = (self.config.vmid, self.config.base);
+                gmc.vm_read(Hub::Mm, vmid, base.wrapping_add(at), head)?;
+                gmc.vm_read(Hub::Mm, vmid, base, tail)?;
+            }
+        }
+        for (word, chunk) in out.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+        }
+        Ok(())
+    }
+
+    /// The current packet is done: goes to the next one, `dwords` further on.
+    pub fn advance(&mut self, dwords: u64) {
+        self.progress = 0;
+        self.looks = 0;
+        match &mut self.ib {
+            Some(ib) => {
+                ib.pos = (ib.pos + dwords).min(ib.size);
+                if ib.pos == ib.size {
+                    self.ib = None;
+                }
+            }
+            None => self.rptr = (self.rptr + dwords * 4).min(self.wptr),
+        }
+    }
+}

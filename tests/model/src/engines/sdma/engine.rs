@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! One engine on its thread: it looks at the registers of its contexts, executes packets of one
+//! context after the other, and sleeps when none can go on.
+
+use std::collections::VecDeque;
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use rkfd_abi::ih::{client, node};
+use rkfd_abi::regs::sdma_4_4_2 as regs;
+use rkfd_abi::sdma::opcode_name;
+
+use super::bank::{Bank, ContextId, CONTEXTS};
+use super::context::{Context, Halt};
+use super::{Shared, Wake};
+use crate::engines::gmc::{Hub, VmFault};
+use crate::engines::ih::Entry;
+use crate::gpu::Gpu;
+use crate::mailbox::Recv;
+use crate::{event, strict};
+
+/// Client number of the fault status register.
+const CID: u8 = 15;
+/// Packets of one context that are executed before the next context has its turn.
+const BURST: usize = 64;
+/// How soon what a packet waits for is looked at again: first, and at most.
+const POLL: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+/// How often a write pointer in memory is looked at.
+const WPTR_POLL: Duration = Duration::from_millis(1);
+/// Dwords that are fetched at once.
+const FETCH: usize = 16;
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Done; this long.
+    Next(u64),
+    /// Done, and a buffer is entered, which the context has.
+    Entered,
+    /// Part of it is done.
+    More,
+    /// What it waits for is not there.
+    Wait,
+    /// The engine stops with it.
+    Hang,
+    /// It stops its context.
+    Bad(&'static str),
+}
+
+/// How it is with a context after a look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Busy,
+    Idle,
+    Poll(Duration),
+}
+
+/// A fence that fault injection holds back.
+struct Late {
+    due: Instant,
+    vmid: u8,
+    va: u64,
+    data: u32,
+}
+
+/// See the module.
+pub(super) struct Engine<'a> {
+    pub(super) gpu: &'a Gpu,
+    pub(super) n: u8,
+    shared: &'a Shared,
+    contexts: [Option<Context>; CONTEXTS],
+    /// Starts that the registers made impossible.
+    refused: [Option<u32>; CONTEXTS],
+    late: VecDeque<Late>,
+    /// Fault injection stopped the engine in this context.
+    hung: Option<ContextId>,
+    turn: usize,
+    /// Added to the reference clock: the local counter.
+    pub(super) clock_offset: u64,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(gpu: &'a Gpu, n: u8, shared: &'a Shared) -> Self {
+        Self {
+            gpu,
+            n,
+            shared,
+            contexts: [const { None }; CONTEXTS],
+            refused: [None; CONTEXTS],
+            late: VecDeque::new(),
+            hung: None,
+            turn: 0,
+            clock_offset: 0,
+        }
+    }
+
+    pub(super) fn bank(&self) -> MutexGuard<'a, Bank> {
+        self.shared.bank()
+    }
+
+    /// Runs until the mailbox is closed.
+    pub(super) fn run(&mut self) {
+        let mut wait = Some(Duration::ZERO);
+        loop {
+            match self.shared.mail.recv(wait) {
+                Recv::Message(Wake::Look) | Recv::Timeout => {}
+                Recv::Message(Wake::Reset(done)) => {
+                    self.reset();
+                    done.one(self.gpu);
+                }
+                Recv::Closed => break,
+            }
+            wait = if self.shared.mail.is_empty() {
+                self.turn()
+            } else {
+                Some(Duration::ZERO)
+            };
+        }
+    }
+
+    /// Everything at reset values, nothing goes on.
+    fn reset(&mut self) {
+        event!(self.gpu.trace, "sdma", "reset", "engine={}", self.n);
+        self.bank().reset();
+        self.contexts = [const { None }; CONTEXTS];
+        self.late.clear();
+        self.hung = None;
+        self.clock_offset = 0;
+    }
+
+    /// Looks at everything once. Returns how long to sleep; `None` is until a message comes.
+    fn turn(&mut self) -> Option<Duration> {
+        let mut sleep: Option<Duration> = None;
+        let mut sooner = |time: Duration| {
+            sleep = Some(sleep.map_or(time, |s: Duration| s.min(time)));
+        };
+        self.follow_registers();
+        if let Some(time) = self.land_fences() {
+            sooner(time);
+        }
+        if self.hung.is_some() || self.is_halted() {
+            return sleep;
+        }
+        let mut keeps = None;
+        self.turn = self.turn.wrapping_add(1);
+        for n in 0..CONTEXTS {
+            let at = (n + self.turn) % CONTEXTS;
+            let Some(mut context) = self.contexts[at].take() else {
+                continue;
+            };
+            let step = self.step(&mut context);
+            let stuck = context.has_work() && step != Step::Busy;
+            if stuck && keeps.is_none_or(|id| context.id < id) {
+                keeps = Some(context.id);
+            }
+            self.contexts[at] = Some(context);
+            match step {
+                Step::Busy => sooner(Duration::ZERO),
+                Step::Poll(time) => sooner(time),
+                Step::Idle => {}
+            }
+            if self.hung.is_some() {
+                return sleep;
+            }
+        }
+        self.bank().select(keeps);
+        sleep
+    }
+
+    fn is_halted(&self) -> bool {
+        let control = self.bank().get(regs::regSDMA_F32_CNTL);
+        regs::SDMA_F32_CNTL__HALT.is_set(control)
+    }
+
+    /// Starts and stops contexts as their registers say, and takes over write pointers.
+    fn follow_registers(&mut self) {
+        let mut bank = self.bank();
+        let mut left = false;
+        for id in ContextId::all() {
+            let at = usize::from(id.0);
+            let start = bank.start_of(id);
+            if bank.is_leaving(id) && self.hung != Some(id) {
+                let context = self.contexts[at].take();
+                self.leave(&mut bank, id, context);
+                left = true;
+                continue;
+            }
+            if self.contexts[at].as_ref().is_some_and(|c| c.start != start) {
+                let context = self.contexts[at].take();
+                self.stop(&mut bank, id, context);
+            }
+            if !bank.enabled(id) {
+                continue;
+            }
+            match &mut self.contexts[at] {
+                Some(context) => {
+                    if context.wptr != bank.wptr(id) {
+                        context.wptr = bank.wptr(id);
+                        self.check_pointers(at);
+                    }
+                }
+                None if self.refused[at] == Some(start) => {}
+                None => self.start(&bank, id),
+            }
+        }
+        drop(bank);
+        if left {
+            self.gpu.cp.look();
+        }
+    }
+
+    fn start(&mut self, bank: &Bank, id: ContextId) {
+        let n = self.n;
+        let pasid = bank.pasid(id);
+        match Context::new(id, bank, pasid) {
+            Ok(context) => {
+                let c = &context.config;
+                event!(
+                    self.gpu.trace,
+                    "sdma",
+                    "queue_start",
+                    "engine={n} queue={id} vmid={} pasid={pasid} base={:#x} bytes={:#x} rptr={:#x} \
+                     wptr={:#x} doorbell={:#x} inside={}",
+                    c.vmid,
+                    c.base,
+                    c.size,
+                    context.rptr,
+                    context.wptr,
+                    bank.doorbell(id),
+                    u8::from(context.is_inside())
+                );
+                let switches = regs::SDMA_CNTL__AUTO_CTXSW_ENABLE;
+                if !id.is_kernel() && !switches.is_set(bank.get(regs::regSDMA_CNTL)) {
+                    strict!(
+                        self.gpu.strict,
+                        "sdma",
+                        "engine {n}: queue {id} starts, but SDMA_CNTL.AUTO_CTXSW_ENABLE is 0"
+                    );
+                }
+                if id.is_kernel() && c.vmid != 0 {
+                    strict!(
+                        self.gpu.strict,
+                        "sdma",
+                        "engine {n}: queue {id} with VMID {}",
+                        c.vmid
+                    );
+                }
+                self.contexts[usize::from(id.0)] = Some(context);
+                self.check_pointers(usize::from(id.0));
+            }
+            Err(text) => {
+                self.refused[usize::from(id.0)] = Some(bank.start_of(id));
+                strict!(
+                    self.gpu.strict,
+                    "sdma",
+                    "engine {n}: queue {id} cannot start: {text}"
+                );
+            }
+        }
+    }
+
+    /// A ring was switched off.
+    fn stop(&self, bank: &mut Bank, id: ContextId, context: Option<Context>) {
+        let Some(context) = context else { return };
+        event!(
+            self.gpu.trace,
+            "sdma",
+            "queue_stop",
+            "engine={} queue={id} rptr={:#x} wptr={:#x} inside={}",
+            self.n,
+            context.rptr,
+            context.wptr,
+            u8::from(context.is_inside())
+        );
+        // The driver may have set the read pointer for the next start already.
+        let rptr = bank.rptr(id);
+        bank.publish(id, rptr, false, false);
+    }
+
+    /// The scheduler takes a queue off.
+    fn leave(&self, bank: &mut Bank, id: ContextId, context: Option<Context>) {
+        if let Some(context) = context {
+            event!(
+                self.gpu.trace,
+                "sdma",
+                "queue_end",
+                "engine={} queue={id} pasid={} rptr={:#x} wptr={:#x} inside={}",
+                self.n,
+                context.pasid,
+                context.rptr,
+                context.wptr,
+                u8::from(context.is_inside())
+            );
+            context.save(bank);
+        }
+        let control = bank.of(id, regs::regSDMA_GFX_RB_CNTL);
+        let enable = regs::SDMA_GFX_RB_CNTL__RB_ENABLE.mask;
+        bank.put(id, regs::regSDMA_GFX_RB_CNTL, control & !enable);
+        let doorbell = bank.of(id, regs::regSDMA_GFX_DOORBELL);
+        let listen = regs::SDMA_GFX_DOORBELL__ENABLE.mask;
+        bank.put(id, regs::regSDMA_GFX_DOORBELL, doorbell & !listen);
+        bank.set_leaving(id, false);
+    }
+
+    /// A write pointer moved: can that be?
+    fn check_pointers(&mut self, at: usize) {
+        let n = self.n;
+        let Some(context) = &mut self.contexts[at] else {
+            return;
+        };
+        let filled = context.wptr.wrapping_sub(context.rptr);
+        let ok = filled <= context.config.size && context.wptr % 4 == 0 && context.rptr % 4 == 0;
+        if ok && context.halt == Halt::Pointers {
+            context.halt = Halt::No;
+        }
+        if !ok {
+            context.halt = Halt::Pointers;
+            strict!(
+                self.gpu.strict,
+                "sdma",
+                "engine {n}: queue {}: write pointer {:#x}, read pointer {:#x}, ring of {:#x} bytes",
+                context.id,
+                context.wptr,
+                context.rptr,
+                context.config.size
+            );
+        }
+    }
+
+    /// Writes the fences whose time has come. Returns when the next one has.
+    fn land_fences(&mut self) -> Option<Duration> {
+        while let Some(late) = self.late.front() {
+            let left = late.due.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return Some(left);
+            }
+            let late = self.late.pop_front()?;
+            event!(
+                self.gpu.trace,
+                "sdma",
+                "late_fence",
+                "engine={} va={:#x} data={:#x}",
+                self.n,
+                late.va,
+                late.data
+            );
+            if let Err(fault) = self.gpu.gmc.write32(Hub::Mm, late.vmid, late.va, late.data) {
+                self.gpu.raise_fault(&fault, CID);
+            }
+        }
+        None
+    }
+
+    /// Keeps a fence back.
+    pub(super) fn fence_later(&mut self, after: Duration, vmid: u8, va: u64, data: u32) {
+        self.late.push_back(Late {
+            due: Instant::now() + after,
+            vmid,
+            va,
+            data,
+        });
+    }
+
+    /// Executes packets of one context.
+    fn step(&mut self, context: &mut Context) -> Step {
+        if context.halt != Halt::No {
+            return Step::Idle;
+        }
+        if !context.has_work() {
+            return self.poll_wptr(context);
+        }
+        self.bank().begin(context.id);
+        let mut step = Step::Busy;
+        for _ in 0..BURST {
+            if !context.has_work() {
+                break;
+            }
+            match self.step_packet(context) {
+                Ok(Step::Busy) if context.progress == 0 => {}
+                Ok(other) => {
+                    step = other;
+                    break;
+                }
+                Err(fault) => {
+                    self.fault(context, &fault);
+                    if context.halt != Halt::No {
+                        step = Step::Idle;
+                        break;
+                    }
+                    // What was fetched is lost; what reads as zero are NOPs.
+                    match context.ib {
+                        Some(ib) => context.advance(ib.size - ib.pos),
+                        None => context.halt = Halt::Fault,
+                    }
+                }
+            }
+        }
+        self.report(context);
+        step
+    }
+
+    /// Tells registers and memory how far a context is.
+    fn report(&mut self, context: &mut Context) {
+        let stopped = context.halt != Halt::No;
+        let inside = context.is_inside() || self.hung == Some(context.id);
+        let current = {
+            let mut bank = self.bank();
+            let current = bank.start_of(context.id) == context.start;
+            if current {
+                bank.publish(context.id, context.rptr, inside, stopped);
+            }
+            current
+        };
+        if !current || context.reported == context.rptr {
+            return;
+        }
+        context.reported = context.rptr;
+        if let Some(to) = context.config.rptr_report {
+            let vmid = context.config.vmid;
+            if let Err(fault) = self.gpu.gmc.write64(Hub::Mm, vmid, to, context.rptr) {
+                self.fault(context, &fault);
+            }
+        }
+    }
+
+    fn poll_wptr(&mut self, context: &mut Context) -> Step {
+        let Some(at) = context.config.wptr_poll else {
+            return Step::Idle;
+        };
+        match self.gpu.gmc.read64(Hub::Mm, context.config.vmid, at) {
+            Ok(wptr) => {
+                let mut bank = self.bank();
+                if wptr > bank.wptr(context.id) {
+                    bank.set_wptr(context.id, wptr);
+                    return Step::Busy;
+                }
+                Step::Poll(WPTR_POLL)
+            }
+            Err(fault) => {
+                self.fault(context, &fault);
+                context.halt = Halt::Fault;
+                Step::Idle
+            }
+        }
+    }
+
+    /// Executes one packet, or a part of it. An error is one of fetching.
+    fn step_packet(&mut self, context: &mut Context) -> Result<Step, VmFault> {
+        let there = context.available();
+        let mut words = [0; FETCH];
+        let count = there.min(FETCH as u64) as usize;
+        let words = &mut words[..count];
+        context.fetch(&self.gpu.gmc, 0, words)?;
+        let length = super::exec::length(words);
+        if length > there {
+            let inside = context.ib.is_some();
+            strict!(
+                self.gpu.strict,
+                "sdma",
+                "engine {}: queue {} pasid {}: packet {:#x} of {length} dwords, {there} are there",
+                self.n,
+                context.id,
+                context.pasid,
+                words[0]
+            );
+            if inside {
+                self.bad_packet(context, words, "packet reaches over its buffer");
+            }
+            return Ok(Step::Idle);
+        }
+        if context.progress == 0 && context.looks == 0 {
+            event!(
+                self.gpu.trace,
+                "sdma",
+                "packet",
+                "engine={} queue={} vmid={} ib={} op={} words={:x?}",
+                self.n,
+                context.id,
+                context.vmid(),
+                u8::from(context.ib.is_some()),
+                opcode_name(words[0] as u8).unwrap_or("?"),
+                &words[..count.min(length as usize)]
+            );
+            self.check_translation();
+        }
+        let words: Vec<u32> = words[..count.min(length as usize)].to_vec();
+        match self.execute(context, &words) {
+            Ok(Outcome::Next(length)) => context.advance(length),
+            Ok(Outcome::Entered | Outcome::More) => {}
+            Ok(Outcome::Wait) => {
+                context.looks = context.looks.saturating_add(1);
+                let doubled = POLL[0].saturating_mul(1 << context.looks.min(16));
+                return Ok(Step::Poll(doubled.min(POLL[1])));
+            }
+            Ok(Outcome::Hang) => {
+                event!(
+                    self.gpu.trace,
+                    "sdma",
+                    "hang",
+                    "engine={} queue={}",
+                    self.n,
+                    context.id
+                );
+                self.hung = Some(context.id);
+                return Ok(Step::Idle);
+            }
+            Ok(Outcome::Bad(what)) => {
+                self.bad_packet(context, &words, what);
+                return Ok(Step::Idle);
+            }
+            Err(fault) => {
+                self.fault(context, &fault);
+                if context.halt != Halt::No {
+                    return Ok(Step::Idle);
+                }
+                context.advance(length);
+            }
+        }
+        Ok(Step::Busy)
+    }
+
+    fn check_translation(&self) {
+        let control = self.bank().get(regs::regSDMA_CNTL);
+        if !regs::SDMA_CNTL__UTC_L1_ENABLE.is_set(control) {
+            strict!(
+                self.gpu.strict,
+                "sdma",
+                "engine {}: packets with SDMA_CNTL {control:#x}: UTC_L1_ENABLE is 0",
+                self.n
+            );
+        }
+    }
+
+    fn bad_packet(&mut self, context: &mut Context, words: &[u32], what: &str) {
+        strict!(
+            self.gpu.strict,
+            "sdma",
+            "engine {}: queue {} pasid {} stops at {:#x}: {what} ({words:x?})",
+            self.n,
+            context.id,
+            context.pasid,
+            context.rptr
+        );
+        context.halt = Halt::BadPacket;
+    }
+
+    /// An access failed: the driver is told. The engine goes on if the page tables give it a page
+    /// to go on with: what it reads is lost, what it writes too.
+    pub(super) fn fault(&mut self, context: &mut Context, fault: &VmFault) {
+        event!(
+            self.gpu.trace,
+            "sdma",
+            "fault",
+            "engine={} queue={} pasid={} {fault}",
+            self.n,
+            context.id,
+            context.pasid
+        );
+        if !self.gpu.raise_fault(fault, CID) {
+            context.halt = Halt::Fault;
+        }
+    }
+
+    /// Posts an interrupt of this engine, if the bits of `enable` are set in `SDMA_CNTL`.
+    pub(super) fn post(&self, context: &Context, source: u32, enable: u32, ctx: u32) {
+        let control = self.bank().get(regs::regSDMA_CNTL);
+        if control & enable != enable {
+            event!(
+                self.gpu.trace,
+                "sdma",
+                "interrupt_masked",
+                "engine={} source={source} SDMA_CNTL={control:#x}",
+                self.n
+            );
+            return;
+        }
+        let vmid = context.vmid();
+        self.gpu
+            .ih
+            .post(entry(self.n, context.id, vmid, source, ctx));
+    }
+}
+
+/// The interrupt entry of an engine.
+pub(super) fn entry(n: u8, id: ContextId, vmid: u8, source: u32, ctx: u32) -> Entry {
+    let per_aid = client::SDMA.len();
+    let aid = u32::from(n) / per_aid as u32;
+    Entry {
+        client_id: client::SDMA[usize::from(n) % per_aid] as u8,
+        source_id: source as u8,
+        ring_id: id.0,
+        vmid,
+        mm_hub: true,
+        node_id: (node::PER_AID * aid + node::AID) as u8,
+        ctx: [ctx, 0, 0, 0],
+    }
+}

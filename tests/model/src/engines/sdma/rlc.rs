@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! User queues of the engines, as the scheduler firmware handles them: loading one from its MQD,
+//! asking it to leave, and reading what it left behind.
+
+use rkfd_abi::mqd::v9_sdma::{dw, SdmaMqd};
+use rkfd_abi::regs::sdma_4_4_2 as regs;
+use rkfd_abi::sdma::RLC_QUEUES;
+
+use super::bank::{ContextId, IMAGE};
+use super::{lock, Sdma, Wake};
+
+/// A queue to be put on an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct RlcMap<'a> {
+    /// Engine.
+    pub engine: u8,
+    /// Its context.
+    pub rlc: u8,
+    /// The MQD.
+    pub image: &'a [u32],
+    /// Address space.
+    pub vmid: u8,
+    /// Process.
+    pub pasid: u16,
+    /// Dword index on the doorbell BAR.
+    pub doorbell: u32,
+    /// Write pointer in bytes.
+    pub wptr: u64,
+}
+
+impl Sdma {
+    /// Doorbells of this index will have a queue.
+    pub fn expect_doorbell(&self, index: u32) {
+        lock(&self.doorbells).known.insert(index);
+    }
+
+    /// Whether an engine's context has no queue.
+    pub fn is_free(&self, engine: u8, rlc: u8) -> bool {
+        let id = ContextId::rlc(rlc);
+        self.engines
+            .get(usize::from(engine))
+            .is_some_and(|e| usize::from(rlc) < RLC_QUEUES && !e.bank().enabled(id))
+    }
+
+    /// Whether the bus delivers a doorbell to an engine.
+    pub fn reaches(&self, engine: u8, doorbell: u32) -> bool {
+        self.engine_of(doorbell) == Some(usize::from(engine))
+    }
+
+    /// Puts a queue on its engine.
+    pub fn map(&self, map: &RlcMap<'_>) {
+        let Some(engine) = self.engines.get(usize::from(map.engine)) else {
+            return;
+        };
+        let id = ContextId::rlc(map.rlc);
+        {
+            let mut bank = engine.bank();
+            for &(n, reg) in IMAGE.iter().filter(|(n, _)| *n < SdmaMqd::DWORDS) {
+                if reg != regs::regSDMA_GFX_RB_CNTL {
+                    bank.put(id, reg, map.image[n]);
+                }
+            }
+            let offset = regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.put(map.doorbell);
+            bank.put(id, regs::regSDMA_GFX_DOORBELL_OFFSET, offset);
+            let listen = regs::SDMA_GFX_DOORBELL__ENABLE.mask;
+            bank.put(id, regs::regSDMA_GFX_DOORBELL, listen);
+            bank.set_wptr(id, map.wptr);
+            bank.set_pasid(id, map.pasid);
+            bank.set_leaving(id, false);
+            let control = regs::SDMA_GFX_RB_CNTL__RB_VMID
+                .set(map.image[dw::sdmax_rlcx_rb_cntl], map.vmid.into());
+            let enable = regs::SDMA_GFX_RB_CNTL__RB_ENABLE.mask;
+            bank.put(id, regs::regSDMA_GFX_RB_CNTL, control | enable);
+        }
+        self.expect_doorbell(map.doorbell);
+        engine.mail.send(Wake::Look);
+    }
+
+    /// Asks a queue to leave its engine. The command processor is woken when it has.
+    pub fn unmap(&self, engine: u8, rlc: u8) {
+        let id = ContextId::rlc(rlc);
+        if let Some(engine) = self.engines.get(usize::from(engine)) {
+            let mut bank = engine.bank();
+            if bank.enabled(id) {
+                bank.set_leaving(id, true);
+            }
+            drop(bank);
+            engine.mail.send(Wake::Look);
+        }
+    }
+
+    /// Takes back the wish that a queue leaves.
+    pub fn keep(&self, engine: u8, rlc: u8) {
+        if let Some(engine) = self.engines.get(usize::from(engine)) {
+            engine.bank().set_leaving(ContextId::rlc(rlc), false);
+        }
+    }
+
+    /// What a queue that has left its engine leaves in its MQD: dword, value. `None`: it is still
+    /// there.
+    pub fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>> {
+        let id = ContextId::rlc(rlc);
+        let bank = self.engines.get(usize::from(engine))?.bank();
+        if bank.enabled(id) || bank.is_leaving(id) || !bank.is_idle(id) {
+            return None;
+        }
+        let vmid = regs::SDMA_GFX_RB_CNTL__RB_VMID.mask;
+        let mut image: Vec<(usize, u32)> = IMAGE
+            .iter()
+            .map(|&(n, reg)| match reg == regs::regSDMA_GFX_RB_CNTL {
+                true => (n, bank.of(id, reg) & !vmid),
+                false => (n, bank.of(id, reg)),
+            })
+            .collect();
+        let status = bank.of(id, regs::regSDMA_GFX_CONTEXT_STATUS);
+        image.push((dw::sdmax_rlcx_context_status, status));
+        Some(image)
+    }
+}

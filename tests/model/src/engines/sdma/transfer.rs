@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Packets that move much memory. They are executed in parts, so that an engine keeps an eye on
+//! its registers and its other contexts; `Context::progress` counts what is done.
+
+use rkfd_abi::bits::join;
+use rkfd_abi::sdma;
+
+use super::context::Context;
+use super::engine::{Engine, Outcome};
+use super::exec::address;
+use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
+
+/// Bytes of one part.
+const PART: u64 = 8 << 20;
+/// Bytes of a pattern that is written at once.
+const PATTERN: u64 = 64 << 10;
+
+impl Engine<'_> {
+    /// COPY linear, with or without broadcast.
+    pub(super) fn copy(
+        &mut self,
+        context: &mut Context,
+        words: &[u32],
+    ) -> Result<Outcome, VmFault> {
+        use sdma::copy_broadcast as b;
+        use sdma::copy_linear as p;
+        let broadcast = p::BROADCAST.get(words) != 0;
+        if p::ENCRYPT.get(words) != 0 || p::TMZ.get(words) != 0 {
+            return Ok(Outcome::Bad("COPY of encrypted memory"));
+        }
+        let swaps = b::DST2_SW.field.mask | b::DST1_SW.field.mask | b::SRC_SW.field.mask;
+        if words[b::SRC_SW.dw] & swaps != 0 {
+            return Ok(Outcome::Bad("COPY that swaps bytes"));
+        }
+        let total = u64::from(p::COUNT.get(words)) + 1;
+        let src = address(words, p::SRC_ADDR_LO, p::SRC_ADDR_HI);
+        let dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
+        let vmid = context.vmid();
+        let first = context.progress == 0;
+        if first && Self::in_job(context) && self.gpu.knobs.sdma_copy_fault.reach() {
+            return Err(VmFault {
+                hub: Hub::Mm,
+                vmid,
+                va: dst,
+                access: Access::Write,
+                kind: FaultKind::NotPresent,
+            });
+        }
+        let second = broadcast.then(|| address(words, b::DST2_ADDR_LO, b::DST2_ADDR_HI));
+        let until = total.min(context.progress + PART);
+        while context.progress < until {
+            let at = context.progress;
+            let count = self.gpu.gmc.vm_copy_some(
+                Hub::Mm,
+                vmid,
+                src.wrapping_add(at),
+                dst.wrapping_add(at),
+                until - at,
+            )?;
+            if let Some(second) = second {
+                self.copy_all(vmid, src.wrapping_add(at), second.wrapping_add(at), count)?;
+            }
+            context.progress += count;
+        }
+        Ok(match (context.progress == total, broadcast) {
+            (false, _) => Outcome::More,
+            (true, false) => Outcome::Next(p::DWORDS as u64),
+            (true, true) => Outcome::Next(b::DWORDS as u64),
+        })
+    }
+
+    fn copy_all(&self, vmid: u8, src: u64, dst: u64, len: u64) -> Result<(), VmFault> {
+        let mut done = 0;
+        while done < len {
+            done += self.gpu.gmc.vm_copy_some(
+                Hub::Mm,
+                vmid,
+                src.wrapping_add(done),
+                dst.wrapping_add(done),
+                len - done,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// COPY of a box between linear volumes; progress counts rows.
+    pub(super) fn copy_window(
+        &mut self,
+        context: &mut Context,
+        words: &[u32],
+    ) -> Result<Outcome, VmFault> {
+        use sdma::copy_subwin as p;
+        let element = p::ELEMENTSIZE.get(words);
+        if element > 4 {
+            return Ok(Outcome::Bad("COPY sub-window: element size"));
+        }
+        if p::TMZ.get(words) | p::SRC_SW.get(words) | p::DST_SW.get(words) != 0 {
+            return Ok(Outcome::Bad("COPY sub-window: encrypted or swapped"));
+        }
+        let get = |field: rkfd_abi::bits::DwField| u64::from(field.get(words));
+        let (width, height) = (get(p::RECT_X) + 1, get(p::RECT_Y) + 1);
+        let depth = get(p::RECT_Z) + 1;
+        let src = address(words, p::SRC_ADDR_LO, p::SRC_ADDR_HI);
+        let dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
+        let [src_pitch, src_slice, dst_pitch, dst_slice] = [
+            p::SRC_PITCH,
+            p::SRC_SLICE_PITCH,
+            p::DST_PITCH,
+            p::DST_SLICE_PITCH,
+        ]
+        .map(|field| get(field) + 1);
+        let bytes = width << element;
+        let rows = height * depth;
+        let until = rows.min(context.progress + (PART / bytes).max(1));
+        while context.progress < until {
+            let (y, z) = (context.progress % height, context.progress / height);
+            let from =
+                get(p::SRC_X) + (get(p::SRC_Y) + y) * src_pitch + (get(p::SRC_Z) + z) * src_slice;
+            let to =
+                get(p::DST_X) + (get(p::DST_Y) + y) * dst_pitch + (get(p::DST_Z) + z) * dst_slice;
+            self.copy_all(
+                context.vmid(),
+                src.wrapping_add(from << element),
+                dst.wrapping_add(to << element),
+                bytes,
+            )?;
+            context.progress += 1;
+        }
+        Ok(match context.progress == rows {
+            true => Outcome::Next(p::DWORDS as u64),
+            false => Outcome::More,
+        })
+    }
+
+    /// CONST_FILL.
+    pub(super) fn fill(
+        &mut self,
+        context: &mut Context,
+        words: &[u32],
+    ) -> Result<Outcome, VmFault> {
+        use sdma::const_fill as p;
+        if p::SW.get(words) != 0 {
+            return Ok(Outcome::Bad("CONST_FILL that swaps bytes"));
+        }
+        let data = p::SRC_DATA.get(words).to_le_bytes();
+        let count = u64::from(p::COUNT.get(words));
+        let unit: u64 = match p::FILLSIZE.get(words) {
+            p::FILLSIZE_BYTE => 1,
+            p::FILLSIZE_DWORD => 4,
+            _ => return Ok(Outcome::Bad("CONST_FILL size")),
+        };
+        let total = (count & !(unit - 1)) + unit;
+        let mut dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
+        if context.progress == 0 {
+            dst = self.aligned(context, words, dst, unit);
+        }
+        let dst = dst & !(unit - 1);
+        let pattern: Vec<u8> = data[..unit as usize]
+            .iter()
+            .copied()
+            .cycle()
+            .take(total.min(PATTERN) as usize)
+            .collect();
+        let until = total.min(context.progress + PART);
+        while context.progress < until {
+            context.progress += self.gpu.gmc.vm_fill_some(
+                Hub::Mm,
+                context.vmid(),
+                dst.wrapping_add(context.progress),
+                until - context.progress,
+                &pattern,
+            )?;
+        }
+        Ok(match context.progress == total {
+            true => Outcome::Next(p::DWORDS as u64),
+            false => Outcome::More,
+        })
+    }
+
+    /// WRITE linear: the packet's own dwords.
+    pub(super) fn write(
+        &mut self,
+        context: &mut Context,
+        words: &[u32],
+    ) -> Result<Outcome, VmFault> {
+        use sdma::write as p;
+        if p::ENCRYPT.get(words) | p::TMZ.get(words) | p::SW.get(words) != 0 {
+            return Ok(Outcome::Bad("WRITE that encrypts or swaps"));
+        }
+        let payload = p::DWORDS as u64 - 1;
+        let total = u64::from(p::COUNT.get(words)) + 1;
+        let mut dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
+        if context.progress == 0 {
+            dst = self.aligned(context, words, dst, 4);
+        }
+        let dst = dst & !3;
+        let until = total.min(context.progress + PART / 4);
+        while context.progress < until {
+            let at = context.progress;
+            let mut data = vec![0; (until - at).min(PATTERN / 4) as usize];
+            context.fetch(&self.gpu.gmc, payload + at, &mut data)?;
+            let bytes: Vec<u8> = data.iter().flat_map(|w| w.to_le_bytes()).collect();
+            let to = dst.wrapping_add(at * 4);
+            self.gpu.gmc.vm_write(Hub::Mm, context.vmid(), to, &bytes)?;
+            context.progress += data.len() as u64;
+        }
+        Ok(match context.progress == total {
+            true => Outcome::Next(payload + total),
+            false => Outcome::More,
+        })
+    }
+
+    /// PTEPDE: page-table entries of a row of pages.
+    pub(super) fn generate_entries(
+        &mut self,
+        context: &mut Context,
+        words: &[u32],
+    ) -> Result<Outcome, VmFault> {
+        use sdma::ptepde_gen as p;
+        let wide = |lo: rkfd_abi::bits::DwField, hi: rkfd_abi::bits::DwField| {
+            join(lo.get(words), hi.get(words))
+        };
+        let mask = wide(p::MASK_DW0, p::MASK_DW1);
+        let init = wide(p::INIT_DW0, p::INIT_DW1);
+        let incr = wide(p::INCR_DW0, p::INCR_DW1);
+        let total = u64::from(p::COUNT.get(words)) + 1;
+        let mut dst = wide(p::DST_ADDR_LO, p::DST_ADDR_HI);
+        if context.progress == 0 {
+            dst = self.aligned(context, words, dst, 8);
+        }
+        let dst = dst & !7;
+        let until = total.min(context.progress + PART / 8);
+        while context.progress < until {
+            let at = context.progress;
+            let count = (until - at).min(PATTERN / 8);
+            let bytes: Vec<u8> = (at..at + count)
+                .flat_map(|n| (init.wrapping_add(n.wrapping_mul(incr)) | mask).to_le_bytes())
+                .collect();
+            let to = dst.wrapping_add(at * 8);
+            self.gpu.gmc.vm_write(Hub::Mm, context.vmid(), to, &bytes)?;
+            context.progress += count;
+        }
+        Ok(match context.progress == total {
+            true => Outcome::Next(p::DWORDS as u64),
+            false => Outcome::More,
+        })
+    }
+}
