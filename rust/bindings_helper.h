@@ -72,6 +72,7 @@ RKFD_IOC(AMDKFD_IOC_PROFILER);
 /* For comparison with what bindgen lays out. */
 #define RKFD_SIZEOF(name, type) const __u32 RKFD_CONST_SIZEOF_##name = sizeof(type)
 
+RKFD_SIZEOF(DMA_FENCE_CHAIN, struct dma_fence_chain);
 RKFD_SIZEOF(DRM_SCHED_ENTITY, struct drm_sched_entity);
 RKFD_SIZEOF(DRM_SCHED_FENCE, struct drm_sched_fence);
 RKFD_SIZEOF(DRM_SCHED_JOB, struct drm_sched_job);

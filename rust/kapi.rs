@@ -20,7 +20,11 @@ pub(crate) mod numa;
 pub(crate) mod pci;
 pub(crate) mod platform;
 #[allow(dead_code, reason = "its users come one by one")]
+pub(crate) mod resv;
+#[allow(dead_code, reason = "its users come one by one")]
 pub(crate) mod sched;
+#[allow(dead_code, reason = "its users come one by one")]
+pub(crate) mod syncobj;
 pub(crate) mod task;
 pub(crate) mod vma;
 pub(crate) mod workqueue;

@@ -5,6 +5,7 @@
 
 #include <linux/cpumask.h>
 #include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
 #include <linux/fs.h>
 #include <linux/io.h>
 #include <linux/jiffies.h>
@@ -20,6 +21,7 @@
 #include <linux/workqueue.h>
 
 #include <drm/drm_gem.h>
+#include <drm/drm_syncobj.h>
 #include <drm/drm_vma_manager.h>
 #include <drm/gpu_scheduler.h>
 #include <drm/spsc_queue.h>
@@ -229,6 +231,54 @@ struct dma_fence *rkfd_helper_sched_entity_dependency(struct drm_sched_entity *e
 		fence = dma_fence_get_rcu(fence);
 	rcu_read_unlock();
 	return fence;
+}
+
+void rkfd_helper_ww_acquire_init(struct ww_acquire_ctx *ctx)
+{
+	ww_acquire_init(ctx, &reservation_ww_class);
+}
+
+void rkfd_helper_ww_acquire_fini(struct ww_acquire_ctx *ctx)
+{
+	ww_acquire_fini(ctx);
+}
+
+int rkfd_helper_dma_resv_lock(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible)
+{
+	return interruptible ? dma_resv_lock_interruptible(resv, ctx) : dma_resv_lock(resv, ctx);
+}
+
+int rkfd_helper_dma_resv_lock_slow(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible)
+{
+	if (interruptible)
+		return dma_resv_lock_slow_interruptible(resv, ctx);
+	dma_resv_lock_slow(resv, ctx);
+	return 0;
+}
+
+bool rkfd_helper_dma_resv_trylock(struct dma_resv *resv)
+{
+	return dma_resv_trylock(resv);
+}
+
+void rkfd_helper_dma_resv_unlock(struct dma_resv *resv)
+{
+	dma_resv_unlock(resv);
+}
+
+void rkfd_helper_drm_syncobj_get(struct drm_syncobj *syncobj)
+{
+	drm_syncobj_get(syncobj);
+}
+
+void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj)
+{
+	drm_syncobj_put(syncobj);
+}
+
+struct dma_fence *rkfd_helper_drm_syncobj_fence_get(struct drm_syncobj *syncobj)
+{
+	return drm_syncobj_fence_get(syncobj);
 }
 
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)

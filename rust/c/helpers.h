@@ -51,6 +51,22 @@ bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeou
 bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity);
 struct dma_fence *rkfd_helper_sched_entity_dependency(struct drm_sched_entity *entity);
 
+struct dma_resv;
+struct ww_acquire_ctx;
+
+void rkfd_helper_ww_acquire_init(struct ww_acquire_ctx *ctx);
+void rkfd_helper_ww_acquire_fini(struct ww_acquire_ctx *ctx);
+int rkfd_helper_dma_resv_lock(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible);
+int rkfd_helper_dma_resv_lock_slow(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible);
+bool rkfd_helper_dma_resv_trylock(struct dma_resv *resv);
+void rkfd_helper_dma_resv_unlock(struct dma_resv *resv);
+
+struct drm_syncobj;
+
+void rkfd_helper_drm_syncobj_get(struct drm_syncobj *syncobj);
+void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj);
+struct dma_fence *rkfd_helper_drm_syncobj_fence_get(struct drm_syncobj *syncobj);
+
 struct page;
 struct pci_bus;
 
