@@ -83,6 +83,23 @@ events! {
         gpu_id: u32 => gpu_id, pasid: u32 => pasid, va: u64 => va, bytes: u64 => bytes,
         flags: u64 => flags, map: bool => map
     );
+
+    /// A job was given to an SDMA engine.
+    #[allow(dead_code, reason = "its user comes with the rings")]
+    fn sdma_job => rkfd_sdma_job(
+        gpu_id: u32 => gpu_id, engine: u32 => engine, vmid: u32 => vmid, seq: u64 => seq, ibs: u32 => ibs
+    );
+
+    /// An SDMA engine is reset; the job of `seq` was on it.
+    #[allow(dead_code, reason = "its user comes with the rings")]
+    fn sdma_reset => rkfd_sdma_reset(gpu_id: u32 => gpu_id, engine: u32 => engine, seq: u64 => seq);
+
+    /// A buffer moves (`from`, `to`: VRAM, GTT).
+    #[allow(dead_code, reason = "its user comes with evictions")]
+    fn bo_move => rkfd_bo_move(
+        gpu_id: u32 => gpu_id, from: &CStr => from.as_char_ptr(), to: &CStr => to.as_char_ptr(),
+        bytes: u64 => bytes
+    );
 }
 
 /// The time between steps of one piece of work; reads no clock while nobody records.

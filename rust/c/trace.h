@@ -201,6 +201,62 @@ TRACE_EVENT(rkfd_vm_map,
 		  __entry->va, __entry->bytes, __entry->flags, __entry->map ? "map" : "unmap")
 );
 
+TRACE_EVENT(rkfd_sdma_job,
+	TP_PROTO(u32 gpu_id, u32 engine, u32 vmid, u64 seq, u32 ibs),
+	TP_ARGS(gpu_id, engine, vmid, seq, ibs),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__field(u32, engine)
+		__field(u32, vmid)
+		__field(u64, seq)
+		__field(u32, ibs)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__entry->engine = engine;
+		__entry->vmid = vmid;
+		__entry->seq = seq;
+		__entry->ibs = ibs;
+	),
+	TP_printk("gpu_id=%u engine=%u vmid=%u seq=%llu ibs=%u", __entry->gpu_id, __entry->engine,
+		  __entry->vmid, __entry->seq, __entry->ibs)
+);
+
+TRACE_EVENT(rkfd_sdma_reset,
+	TP_PROTO(u32 gpu_id, u32 engine, u64 seq),
+	TP_ARGS(gpu_id, engine, seq),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__field(u32, engine)
+		__field(u64, seq)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__entry->engine = engine;
+		__entry->seq = seq;
+	),
+	TP_printk("gpu_id=%u engine=%u seq=%llu", __entry->gpu_id, __entry->engine, __entry->seq)
+);
+
+TRACE_EVENT(rkfd_bo_move,
+	TP_PROTO(u32 gpu_id, const char *from, const char *to, u64 bytes),
+	TP_ARGS(gpu_id, from, to, bytes),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__string(from, from)
+		__string(to, to)
+		__field(u64, bytes)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__assign_str(from);
+		__assign_str(to);
+		__entry->bytes = bytes;
+	),
+	TP_printk("gpu_id=%u from=%s to=%s bytes=0x%llx", __entry->gpu_id, __get_str(from), __get_str(to),
+		  __entry->bytes)
+);
+
 #endif /* RKFD_TRACE_H */
 
 /* This part must be outside protection. */

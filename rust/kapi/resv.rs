@@ -65,7 +65,7 @@ impl Resv {
         )
     }
 
-    fn raw(&self) -> *mut bindings::dma_resv {
+    pub(super) fn raw(&self) -> *mut bindings::dma_resv {
         self.raw.get()
     }
 

@@ -138,8 +138,13 @@ pub(crate) trait JobOps: Send + Unpin + Sized + 'static {
 }
 
 /// What a job knows when its turn has come.
+///
+/// # Invariants
+///
+/// `entity` is the job's, which is valid as long as this object: nobody takes the job from it meanwhile.
 pub(crate) struct Prepare<'a> {
     finished: &'a Fence,
+    entity: *mut ours::drm_sched_entity,
 }
 
 impl Prepare<'_> {
@@ -151,6 +156,12 @@ impl Prepare<'_> {
     /// The context of the fences of the entity's jobs' ends.
     pub(crate) fn entity_context(&self) -> u64 {
         self.finished.context()
+    }
+
+    /// How the job before this one of the entity ended, as far as is known.
+    pub(crate) fn entity_error(&self) -> Result {
+        // SAFETY: By the type invariant.
+        to_result(unsafe { ours::drm_sched_entity_error(self.entity) })
     }
 }
 
@@ -274,15 +285,17 @@ impl<J: JobOps> Scheduler<J> {
     /// Called by the scheduler for a job that is the next of its entity.
     unsafe extern "C" fn prepare_job(
         job: *mut ours::drm_sched_job,
-        _entity: *mut ours::drm_sched_entity,
+        entity: *mut ours::drm_sched_entity,
     ) -> *mut bindings::dma_fence {
         // SAFETY: By the safety requirement.
         let (pending, scheduler) = unsafe { Self::parts(job) };
         // SAFETY: The job holds its fences.
         let finished = unsafe { &raw mut (*(*job).s_fence).finished };
+        // INVARIANT: The scheduler waits for us before it does anything else with the entity.
         let cx = Prepare {
             // SAFETY: As above.
             finished: unsafe { Fence::borrow_raw(finished) },
+            entity,
         };
         let result = pending.state.lock().payload.prepare(&scheduler.queue, &cx);
         match result {
