@@ -171,13 +171,14 @@ pub(super) trait Policy: Send + Sync {
     fn start(&mut self, gpu: &Gpu) -> Result;
 
     /// Takes everything off the hardware and the scheduler down.
-    fn stop(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+    fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result;
 
     /// Gets the memory that [`Policy::map`] takes for `queues`. Nothing has changed after an error.
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
-    /// Takes all queues off the hardware.
-    fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+    /// Takes all queues off the hardware. A queue that an SDMA engine does not let go of is lost;
+    /// with `then_reset` that is all, as the engine is about to be reset.
+    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, then_reset: bool) -> Result;
 
     /// Puts the active queues of all processes on the hardware. Needs no memory but what was
     /// reserved for these or for more queues.
@@ -331,7 +332,7 @@ impl<'a> DqmRef<'a> {
             return Ok(());
         }
         self.gpu.check_usable()?;
-        inner.policy.unmap(self.gpu, &inner.queues)
+        inner.policy.unmap(self.gpu, &mut inner.queues, false)
     }
 
     fn map(self, inner: &mut Inner) -> Result {
@@ -541,13 +542,19 @@ impl<'a> DqmRef<'a> {
         self.execute_less(&mut inner)
     }
 
-    /// Takes the queues of all processes off the hardware until [`DqmRef::resume`]. Nests; queues
-    /// that are made or changed meanwhile wait.
+    /// Takes the queues of all processes off the hardware until [`DqmRef::resume`], as an SDMA
+    /// engine is about to be reset: queues that it does not let go of are lost. Nests; queues that
+    /// are made or changed meanwhile wait.
     #[allow(dead_code, reason = "for the reset of an engine")]
     pub(crate) fn suspend(self) -> Result {
         let mut inner = self.lock();
         inner.suspended += 1;
-        self.unmap(&mut inner)
+        if !inner.running {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        let Inner { policy, queues, .. } = &mut *inner;
+        policy.unmap(self.gpu, queues, true)
     }
 
     /// Undoes one [`DqmRef::suspend`].
@@ -611,6 +618,14 @@ impl Queues {
         self.compute += usize::from(state.spec.sdma.is_none());
         self.gws += usize::from(state.spec.gws);
         true
+    }
+
+    /// A queue was lost: it never runs again, its process may change no queue any more and is told.
+    fn lose(&mut self, gpu: &Gpu, queue: &HwQueue) {
+        self.deactivate(queue);
+        queue.process.state.lock().has_reset_queue = true;
+        queue.state.lock().reset = true;
+        gpu.queue_was_reset(queue.process.pasid);
     }
 
     /// Does not count the queue as active any more. Returns whether it was.

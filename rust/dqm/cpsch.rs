@@ -47,7 +47,13 @@ impl Cpsch {
     }
 
     /// Takes queues off the hardware and makes sure that they are.
-    fn take_off(&mut self, gpu: &Gpu, queues: &Queues, filter: Filter) -> Result {
+    fn take_off(
+        &mut self,
+        gpu: &Gpu,
+        queues: &mut Queues,
+        filter: Filter,
+        then_reset: bool,
+    ) -> Result {
         if !self.active {
             return Ok(());
         }
@@ -81,7 +87,7 @@ impl Cpsch {
                         queue.slot().pid(),
                         queue.slot().pasid()
                     );
-                    queue.mark_reset();
+                    queues.lose(gpu, queue);
                 }
                 None => dev_err!(
                     gpu.dev(),
@@ -92,17 +98,21 @@ impl Cpsch {
             return Err(ETIME);
         }
         // Of an SDMA queue that does not react it says nothing: the engine still has it.
-        if let Some((place, doorbell)) = queues.sdma.find_held(gpu)? {
+        let mut from = 0;
+        while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
+            from = index + 1;
             let (engine, queue) = (place.engine, place.queue);
             dev_err!(
                 gpu.dev(),
                 "queue {queue} of SDMA engine {engine} (doorbell {doorbell:#x}) was not preempted\n"
             );
             if let Some(owner) = queues.find_doorbell(doorbell) {
-                owner.mark_reset();
+                queues.lose(gpu, &owner);
             }
-            self.fail(gpu, "an SDMA queue did not stop");
-            return Err(ETIME);
+            if !then_reset {
+                self.fail(gpu, "an SDMA queue did not stop");
+                return Err(ETIME);
+            }
         }
         self.active = false;
         Ok(())
@@ -170,12 +180,12 @@ impl Policy for Cpsch {
         Ok(())
     }
 
-    fn stop(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
+    fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
         // A GPU that hangs was halted: there is nobody to talk to.
         let unmapped = if gpu.is_hung() {
             Ok(())
         } else {
-            self.take_off(gpu, queues, Filter::All)
+            self.take_off(gpu, queues, Filter::All, false)
         };
         let stopped = match self.hiq.as_mut() {
             Some(hiq) if !gpu.is_hung() => hiq.stop(gpu),
@@ -195,8 +205,8 @@ impl Policy for Cpsch {
         Ok(())
     }
 
-    fn unmap(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
-        self.take_off(gpu, queues, Filter::Dynamic)
+    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, then_reset: bool) -> Result {
+        self.take_off(gpu, queues, Filter::Dynamic, then_reset)
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result {

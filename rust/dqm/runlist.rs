@@ -177,11 +177,3 @@ impl Queues {
         })
     }
 }
-
-impl HwQueue {
-    /// Notes that the queue is lost.
-    pub(super) fn mark_reset(&self) {
-        self.process.state.lock().has_reset_queue = true;
-        self.state.lock().reset = true;
-    }
-}

@@ -85,18 +85,22 @@ impl Places {
         Err(ENOMEM)
     }
 
-    /// A queue that its engine still has after all were taken off, and its doorbell.
-    pub(super) fn find_held(&self, gpu: &Gpu) -> Result<Option<(SdmaPlace, u32)>> {
+    /// The first queue, from number `from` on, that its engine still has after all were taken off:
+    /// its number, place and doorbell.
+    pub(super) fn find_held(
+        &self,
+        gpu: &Gpu,
+        from: usize,
+    ) -> Result<Option<(usize, SdmaPlace, u32)>> {
         let hal = gpu.generation().sdma_queue;
         let taken = self.taken.lock();
-        for (index, _) in taken.iter().enumerate().filter(|(_, taken)| **taken) {
-            let index = index as u32;
+        for (index, _) in taken.iter().enumerate().skip(from).filter(|(_, t)| **t) {
             let place = SdmaPlace {
-                engine: index / self.per_engine,
-                queue: index % self.per_engine,
+                engine: index as u32 / self.per_engine,
+                queue: index as u32 % self.per_engine,
             };
             if let Some(doorbell) = hal.held_doorbell(gpu.mmio()?, place)? {
-                return Ok(Some((place, doorbell)));
+                return Ok(Some((index, place, doorbell)));
             }
         }
         Ok(None)

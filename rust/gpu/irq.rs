@@ -50,6 +50,9 @@ pub(crate) trait Sink: Sync {
     /// An SDMA queue of the process trapped.
     fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
 
+    /// The process has lost a queue. Locks as below.
+    fn queue_reset(&self, gpu: &Gpu, pasid: u32);
+
     /// The GPU hangs and all its queues are lost. Called with scheduler locks held: only note it
     /// and tell waiters.
     fn gpu_reset(&self, gpu: &Gpu);

@@ -12,6 +12,15 @@ use super::Gpu;
 use crate::trace;
 
 impl Gpu {
+    /// Tells the process with this PASID that a queue of its was lost. Locks as [`Sink::gpu_reset`].
+    ///
+    /// [`Sink::gpu_reset`]: super::irq::Sink::gpu_reset
+    pub(crate) fn queue_was_reset(&self, pasid: u32) {
+        if let Some(sink) = super::irq::sink() {
+            sink.queue_reset(self, pasid);
+        }
+    }
+
     /// Marks the GPU hung. Returns whether this is news.
     pub(crate) fn declare_hung(&self, why: &str) -> bool {
         if self.hung.xchg(true, Full) {

@@ -107,6 +107,13 @@ impl irq::Sink for Sink {
         }
     }
 
+    fn queue_reset(&self, gpu: &Gpu, pasid: u32) {
+        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+            process.events().hw_exception(&lost(gpu));
+            trace::process(process.pid(), pasid, c"queue reset");
+        }
+    }
+
     fn gpu_reset(&self, gpu: &Gpu) {
         let data = lost(gpu);
         let told = table::for_each(|process| {
