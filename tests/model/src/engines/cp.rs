@@ -14,11 +14,11 @@
 //! | [`engine`] | the thread: messages, turns |
 //! | [`pm4`], [`exec`], [`atomic`], [`compute`] | dword packets; grids that they start |
 //! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, time slices |
+//! | [`sdma`] | user queues of the DMA engines in runlists |
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
 //!
-//! What silicon does and this does not: SDMA queues in runlists, GWS and GDS, the packets that
-//! `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
+//! What silicon does and this does not: GWS and GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
 //! "none is left", queue priorities, doorbell ranges, the contents of a wave in the save area
 //! (see [`save`]), and trap handlers: where one is set, the interrupt that it would send is sent.
 
@@ -37,6 +37,7 @@ pub mod regs;
 pub mod runlist;
 pub mod save;
 pub mod sched;
+pub mod sdma;
 pub mod shader;
 pub mod signal;
 pub mod unmap;

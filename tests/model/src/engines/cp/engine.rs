@@ -20,6 +20,7 @@ use super::queue::{Class, Format, Halt, Queue, Step, Unmap, Work};
 use super::regs::{Banks, Slot, SLOTS};
 use super::save::Saves;
 use super::sched::Sched;
+use super::sdma::SdmaQueue;
 use super::{dispatch::Pool, Wake};
 use crate::engines::gmc::VmFault;
 use crate::mailbox::{Mailbox, Recv};
@@ -70,6 +71,8 @@ pub struct Engine<'a> {
     pub pool: &'a Pool,
     /// Mapped queues by slot.
     pub queues: Vec<Option<Queue>>,
+    /// User queues on DMA engines.
+    pub sdma_queues: Vec<SdmaQueue>,
     /// Scheduler firmware.
     pub sched: Sched,
     /// Address spaces.
@@ -97,6 +100,7 @@ impl<'a> Engine<'a> {
             mail,
             pool,
             queues: (0..SLOTS).map(|_| None).collect(),
+            sdma_queues: Vec::new(),
             sched: Sched::default(),
             vmids: [Vmid::default(); 16],
             saves: Saves::default(),
@@ -202,6 +206,7 @@ impl<'a> Engine<'a> {
         self.sched = Sched::default();
         self.vmids = [Vmid::default(); 16];
         self.saves = Saves::default();
+        self.sdma_queues.clear();
         self.known_doorbells.clear();
         self.orphans.clear();
         let since = Instant::now();
@@ -218,6 +223,9 @@ impl<'a> Engine<'a> {
             sleep = Some(sleep.map_or(time, |s: Duration| s.min(time)));
         };
         if let Some(time) = self.finish_unmaps() {
+            sooner(time);
+        }
+        if let Some(time) = self.finish_sdma_unmaps() {
             sooner(time);
         }
         if let Some(time) = self.rotate() {

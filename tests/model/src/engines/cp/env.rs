@@ -7,6 +7,7 @@ use rkfd_abi::regs::Reg;
 
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
+use crate::engines::sdma::rlc::UserQueues;
 use crate::gpu::Gpu;
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -64,6 +65,8 @@ pub trait Env: Sync {
     fn invalidate(&self, vmid: u8, both_hubs: bool);
     /// The 100 MHz counter.
     fn clock(&self) -> u64;
+    /// The DMA engines.
+    fn sdma(&self) -> &dyn UserQueues;
 }
 
 impl dyn Env + '_ {
@@ -172,6 +175,10 @@ impl Env for Gpu {
 
     fn clock(&self) -> u64 {
         Gpu::clock(self)
+    }
+
+    fn sdma(&self) -> &dyn UserQueues {
+        &self.sdma
     }
 }
 

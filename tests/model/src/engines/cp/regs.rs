@@ -30,7 +30,8 @@ const LAST: u32 = gc::regCP_HQD_AQL_DISPATCH_ID_HI.off;
 const BANK: usize = (LAST - FIRST + 1) as usize;
 
 /// One of the 64 HQDs: its index is `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which is also
-/// the bit number in the queue mask of SET_RESOURCES.
+/// the bit number in the queue mask of SET_RESOURCES. Above them are the contexts of DMA engines
+/// ([`super::sdma`]), which have no registers here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
 
@@ -70,7 +71,10 @@ impl Slot {
 
 impl std::fmt::Display for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}.{}", self.me(), self.pipe(), self.queue())
+        match self.as_rlc() {
+            Some((engine, rlc)) => write!(f, "sdma{engine}.{rlc}"),
+            None => write!(f, "{}.{}.{}", self.me(), self.pipe(), self.queue()),
+        }
     }
 }
 

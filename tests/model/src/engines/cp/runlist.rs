@@ -19,6 +19,7 @@ use super::pm4::{Fetched, Packet, Stream};
 use super::queue::{Class, Queue, Unmap};
 use super::regs::Slot;
 use super::save::Map;
+use super::sdma::SdmaMap;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
@@ -30,6 +31,8 @@ pub(super) struct Entry {
     wptr: u64,
     doorbell: u32,
     is_static: bool,
+    /// DMA engine; none: a compute queue.
+    sdma: Option<u8>,
 }
 
 /// A MAP_PROCESS of the runlist.
@@ -175,8 +178,7 @@ impl Engine<'_> {
                     }
                     expected -= 1;
                     match self.map_entry(queue, &p, list.processes.len() - 1) {
-                        Ok(Some(entry)) => list.entries.push(entry),
-                        Ok(None) => {}
+                        Ok(entry) => list.entries.push(entry),
                         Err(text) => return Ok(Err(text)),
                     }
                 }
@@ -252,26 +254,34 @@ impl Engine<'_> {
         Ok((process, queues))
     }
 
-    fn map_entry(
-        &self,
-        queue: &Queue,
-        p: &Packet,
-        process: usize,
-    ) -> Result<Option<Entry>, String> {
+    fn map_entry(&self, queue: &Queue, p: &Packet, process: usize) -> Result<Entry, String> {
         use pm4::map_queues as mq;
         if p.words.len() != mq::DWORDS {
             return Err(format!("MAP_QUEUES of {} dwords", p.words.len()));
         }
         self.check(queue, p, &mq::PACKET, mq::FORM_HWS);
+        let engine = p.get(mq::ENGINE_SEL);
+        let extended = p.get(mq::EXTENDED_ENGINE_SEL);
+        let sdma = match (extended, engine) {
+            (mq::EXTENDED_ENGINE_SEL_LEGACY, mq::ENGINE_SEL_COMPUTE) => None,
+            (mq::EXTENDED_ENGINE_SEL_LEGACY, mq::ENGINE_SEL_SDMA0) => Some(0),
+            (mq::EXTENDED_ENGINE_SEL_LEGACY, mq::ENGINE_SEL_SDMA1) => Some(1),
+            (mq::EXTENDED_ENGINE_SEL_SDMA0_TO_7, n) => Some(n as u8),
+            (mq::EXTENDED_ENGINE_SEL_SDMA8_TO_15, n) => Some(n as u8 + 8),
+            _ => {
+                return Err(format!(
+                    "MAP_QUEUES for engine {engine} (extended {extended})"
+                ))
+            }
+        };
         let entry = Entry {
+            sdma,
             process,
             mqd: p.join(mq::MQD_ADDR_LO, mq::MQD_ADDR_HI),
             wptr: p.join(mq::WPTR_ADDR_LO, mq::WPTR_ADDR_HI),
             doorbell: p.get(mq::DOORBELL_OFFSET),
             is_static: p.get(mq::QUEUE_TYPE) >= mq::QUEUE_TYPE_NORMAL_LATENCY_STATIC,
         };
-        let engine = p.get(mq::ENGINE_SEL);
-        let extended = p.get(mq::EXTENDED_ENGINE_SEL);
         event!(
             self.env.trace(),
             "hws",
@@ -291,15 +301,11 @@ impl Engine<'_> {
                 p.get(mq::QUEUE_SEL)
             ));
         }
-        if extended != mq::EXTENDED_ENGINE_SEL_LEGACY || engine != mq::ENGINE_SEL_COMPUTE {
-            strict!(
-                self.env.strict(),
-                "hws",
-                "MAP_QUEUES for engine {engine} (extended {extended}): only compute is modelled"
-            );
-            return Ok(None);
+        if sdma.is_some() {
+            // Its process may ring it while it waits for its turn.
+            self.env.sdma().expect_doorbell(entry.doorbell);
         }
-        Ok(Some(entry))
+        Ok(entry)
     }
 
     /// The entries from `start` on that fit the hardware together.
@@ -310,6 +316,7 @@ impl Engine<'_> {
         let slots = resources.queue_mask.count_ones() as usize;
         let vmids = (resources.vmid_mask.count_ones() as usize).min(list.limit);
         let mut window = Vec::new();
+        let mut compute = 0;
         let mut processes: Vec<usize> = Vec::new();
         for n in 0..list.entries.len() {
             let index = (start + n) % list.entries.len();
@@ -320,8 +327,12 @@ impl Engine<'_> {
                 }
                 processes.push(process);
             }
-            if window.len() == slots {
-                break;
+            // Contexts of DMA engines do not run out: a driver hands out no more than there are.
+            if list.entries[index].sdma.is_none() {
+                if compute == slots {
+                    break;
+                }
+                compute += 1;
             }
             window.push(index);
         }
@@ -348,6 +359,25 @@ impl Engine<'_> {
                 );
                 continue;
             };
+            if let Some(engine) = entry.sdma {
+                let map = SdmaMap {
+                    engine,
+                    mqd: entry.mqd,
+                    wptr: entry.wptr,
+                    doorbell: entry.doorbell,
+                    vmid,
+                    pasid: process.pasid,
+                    is_static: entry.is_static,
+                };
+                match self.map_sdma(&map) {
+                    Ok(Some(slot)) => {
+                        list.mapped.insert(index, slot);
+                    }
+                    Ok(None) => {}
+                    Err(fault) => self.map_fault(hiq, entry.mqd, &fault),
+                }
+                continue;
+            }
             let Some(slot) = self.free_slot() else {
                 strict!(
                     self.env.strict(),
@@ -372,15 +402,7 @@ impl Engine<'_> {
                     list.mapped.insert(index, slot);
                 }
                 Ok(false) => {}
-                Err(fault) => {
-                    strict!(
-                        self.env.strict(),
-                        "hws",
-                        "queue {hiq}: MQD {:#x}: {fault}",
-                        entry.mqd
-                    );
-                    self.env.raise_fault(&fault, client::CPC);
-                }
+                Err(fault) => self.map_fault(hiq, entry.mqd, &fault),
             }
         }
         let quantum = window
@@ -392,10 +414,22 @@ impl Engine<'_> {
         self.sched.runlist = Some(list);
     }
 
+    fn map_fault(&self, hiq: Slot, mqd: u64, fault: &VmFault) {
+        strict!(
+            self.env.strict(),
+            "hws",
+            "queue {hiq}: MQD {mqd:#x}: {fault}"
+        );
+        self.env.raise_fault(fault, client::CPC);
+    }
+
     /// The VMID of a process: the one it has, one it had, or a free one.
     fn vmid_for(&mut self, process: &Process) -> Option<u8> {
         let mask = self.sched.resources?.vmid_mask;
-        let used = |v: u8| self.queues.iter().flatten().any(|q| q.config.vmid == v);
+        let used = |v: u8| {
+            self.queues.iter().flatten().any(|q| q.config.vmid == v)
+                || self.sdma_queues.iter().any(|q| q.vmid == v)
+        };
         let mut own = (1..16u8).filter(|v| mask >> v & 1 != 0);
         let had = own
             .clone()
@@ -438,8 +472,7 @@ impl Engine<'_> {
     /// Time slices of a chained runlist. Returns when to look again.
     pub(super) fn rotate(&mut self) -> Option<Duration> {
         let mut list = self.sched.runlist.take()?;
-        list.mapped
-            .retain(|_, slot| self.queues[usize::from(slot.0)].is_some());
+        list.mapped.retain(|_, slot| self.is_mapped(*slot));
         let hiq = self
             .queues
             .iter()
@@ -482,7 +515,7 @@ impl Engine<'_> {
                     .iter()
                     .filter(|(index, _)| !next.contains(index));
                 for (_, &slot) in leaving {
-                    self.start_unmap(slot, Unmap::Preempt, false);
+                    self.start_unmap_any(slot, Unmap::Preempt, false);
                 }
                 list.next = Some(next);
                 Some(Duration::ZERO)

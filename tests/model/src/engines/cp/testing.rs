@@ -10,6 +10,7 @@ use rkfd_abi::regs::Reg;
 use super::env::Env;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
+use crate::engines::sdma::rlc::{RlcMap, UserQueues};
 use crate::knobs::Knobs;
 use crate::log::Strict;
 use crate::trace::Trace;
@@ -39,6 +40,25 @@ struct State {
     vmid_regs: HashMap<(u8, u32), u32>,
     acts: Vec<Act>,
     clock: u64,
+}
+
+/// A card without DMA engines.
+struct NoEngines;
+
+impl UserQueues for NoEngines {
+    fn expect_doorbell(&self, _: u32) {}
+    fn is_free(&self, _: u8, _: u8) -> bool {
+        false
+    }
+    fn reaches(&self, _: u8, _: u32) -> bool {
+        false
+    }
+    fn map(&self, _: &RlcMap<'_>) {}
+    fn unmap(&self, _: u8, _: u8) {}
+    fn keep(&self, _: u8, _: u8) {}
+    fn left_behind(&self, _: u8, _: u8) -> Option<Vec<(usize, u32)>> {
+        None
+    }
 }
 
 /// See the module.
@@ -244,5 +264,9 @@ impl Env for Mock {
         let mut state = self.lock();
         state.clock += 1;
         state.clock
+    }
+
+    fn sdma(&self) -> &dyn UserQueues {
+        &NoEngines
     }
 }

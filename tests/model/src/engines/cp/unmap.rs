@@ -44,11 +44,7 @@ impl Engine<'_> {
             .slots
             .iter()
             .copied()
-            .filter(|s| {
-                self.queues[usize::from(s.0)]
-                    .as_ref()
-                    .is_some_and(|q| q.leaving.is_some())
-            })
+            .filter(|s| self.is_leaving(*s))
             .collect();
         if !left.is_empty() {
             let latency = self.sched.resources.map_or(DEFAULT_LATENCY, |r| r.latency);
@@ -122,25 +118,23 @@ impl Engine<'_> {
                 )
             }
             uq::QUEUE_SEL_PASID => {
-                let pasid = p.get(uq::PASID) as u16;
-                self.scheduled(|q| q.pasid == pasid)
+                let wanted = p.get(uq::PASID) as u16;
+                self.scheduled(|pasid, _| pasid == wanted)
             }
-            uq::QUEUE_SEL_ALL => self.scheduled(|_| true),
-            _ => self.scheduled(|q| !q.is_static),
+            uq::QUEUE_SEL_ALL => self.scheduled(|_, _| true),
+            _ => self.scheduled(|_, is_static| !is_static),
         };
         self.forget_entries(select, p, &slots);
         for &slot in &slots {
-            let already = self.queues[usize::from(slot.0)]
-                .as_ref()
-                .is_some_and(|q| q.leaving.is_some());
-            if !already || how == Unmap::Reset {
-                self.start_unmap(slot, how, no_unmap);
+            if !self.is_leaving(slot) || how == Unmap::Reset {
+                self.start_unmap_any(slot, how, no_unmap);
             }
         }
         // A KIQ takes the HIQ away with everything that it scheduled.
         let hiq_goes = slots.iter().any(|s| {
-            self.queues[usize::from(s.0)]
-                .as_ref()
+            self.queues
+                .get(usize::from(s.0))
+                .and_then(Option::as_ref)
                 .is_some_and(|q| q.class == Class::Hiq)
         });
         let list_is_mapped = self
@@ -167,7 +161,8 @@ impl Engine<'_> {
         let banks = self.banks();
         let mut slots = Vec::new();
         for &doorbell in doorbells {
-            match banks.find_doorbell(doorbell) {
+            let sdma = self.sdma_queues.iter().find(|q| q.doorbell == doorbell);
+            match banks.find_doorbell(doorbell).or(sdma.map(|q| q.slot)) {
                 Some(slot) => slots.push(slot),
                 None => strict!(
                     self.env.strict(),
@@ -179,34 +174,42 @@ impl Engine<'_> {
         slots
     }
 
-    /// Mapped queues that the runlist put there and that `filter` wants.
-    fn scheduled(&self, filter: impl Fn(&Queue) -> bool) -> Vec<Slot> {
+    /// Mapped queues that the runlist put there and that `filter` wants by their PASID and by
+    /// whether they are static.
+    fn scheduled(&self, filter: impl Fn(u16, bool) -> bool) -> Vec<Slot> {
         let mask = self.sched.resources.map_or(0, |r| r.queue_mask);
-        self.queues
-            .iter()
-            .flatten()
-            .filter(|q| mask >> q.slot.0 & 1 != 0 && filter(q))
-            .map(|q| q.slot)
-            .collect()
+        let compute = self.queues.iter().flatten();
+        let compute = compute
+            .filter(|q| mask >> q.slot.0 & 1 != 0 && filter(q.pasid, q.is_static))
+            .map(|q| q.slot);
+        let sdma = self.sdma_queues.iter();
+        let sdma = sdma
+            .filter(|q| filter(q.pasid, q.is_static))
+            .map(|q| q.slot);
+        compute.chain(sdma).collect()
+    }
+
+    /// A queue that did not leave in time goes on.
+    fn keep(&mut self, slot: Slot) -> Option<(u16, u32)> {
+        let queue = self.queues.get_mut(usize::from(slot.0))?.as_mut()?;
+        queue.leaving = None;
+        for job in queue.work.jobs() {
+            self.pool.submit(&job, queue.config.vmid);
+        }
+        Some((queue.pasid, queue.config.doorbell.unwrap_or(0)))
     }
 
     /// The time is over: the queues stay, and the driver finds their doorbells in the HIQ's MQD.
     fn give_up(&mut self, hiq: &Queue, left: &[Slot]) -> Result<(), VmFault> {
         for (n, slot) in left.iter().enumerate() {
-            let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
+            let Some((pasid, doorbell)) = self.keep_sdma(*slot).or_else(|| self.keep(*slot)) else {
                 continue;
             };
-            queue.leaving = None;
-            for job in queue.work.jobs() {
-                self.pool.submit(&job, queue.config.vmid);
-            }
-            let doorbell = queue.config.doorbell.unwrap_or(0);
             event!(
                 self.env.trace(),
                 "hws",
                 "preemption_failed",
-                "queue={slot} pasid={} doorbell={doorbell:#x}",
-                queue.pasid
+                "queue={slot} pasid={pasid} doorbell={doorbell:#x}"
             );
             if n < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
                 let dword = (v9::HIQ_FAILED_DOORBELLS + n) as u64;

@@ -29,27 +29,42 @@ pub struct RlcMap<'a> {
     pub wptr: u64,
 }
 
-impl Sdma {
+/// What the scheduler firmware does with the engines.
+pub trait UserQueues: Sync {
     /// Doorbells of this index will have a queue.
-    pub fn expect_doorbell(&self, index: u32) {
+    fn expect_doorbell(&self, index: u32);
+    /// Whether an engine's context has no queue.
+    fn is_free(&self, engine: u8, rlc: u8) -> bool;
+    /// Whether the bus delivers a doorbell to an engine.
+    fn reaches(&self, engine: u8, doorbell: u32) -> bool;
+    /// Puts a queue on its engine.
+    fn map(&self, map: &RlcMap<'_>);
+    /// Asks a queue to leave its engine. The command processor is woken when it has.
+    fn unmap(&self, engine: u8, rlc: u8);
+    /// Takes back the wish that a queue leaves.
+    fn keep(&self, engine: u8, rlc: u8);
+    /// What a queue that has left its engine leaves in its MQD: dword, value. `None`: it is still
+    /// there.
+    fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>>;
+}
+
+impl UserQueues for Sdma {
+    fn expect_doorbell(&self, index: u32) {
         lock(&self.doorbells).known.insert(index);
     }
 
-    /// Whether an engine's context has no queue.
-    pub fn is_free(&self, engine: u8, rlc: u8) -> bool {
+    fn is_free(&self, engine: u8, rlc: u8) -> bool {
         let id = ContextId::rlc(rlc);
         self.engines
             .get(usize::from(engine))
             .is_some_and(|e| usize::from(rlc) < RLC_QUEUES && !e.bank().enabled(id))
     }
 
-    /// Whether the bus delivers a doorbell to an engine.
-    pub fn reaches(&self, engine: u8, doorbell: u32) -> bool {
+    fn reaches(&self, engine: u8, doorbell: u32) -> bool {
         self.engine_of(doorbell) == Some(usize::from(engine))
     }
 
-    /// Puts a queue on its engine.
-    pub fn map(&self, map: &RlcMap<'_>) {
+    fn map(&self, map: &RlcMap<'_>) {
         let Some(engine) = self.engines.get(usize::from(map.engine)) else {
             return;
         };
@@ -77,8 +92,7 @@ impl Sdma {
         engine.mail.send(Wake::Look);
     }
 
-    /// Asks a queue to leave its engine. The command processor is woken when it has.
-    pub fn unmap(&self, engine: u8, rlc: u8) {
+    fn unmap(&self, engine: u8, rlc: u8) {
         let id = ContextId::rlc(rlc);
         if let Some(engine) = self.engines.get(usize::from(engine)) {
             let mut bank = engine.bank();
@@ -90,16 +104,13 @@ impl Sdma {
         }
     }
 
-    /// Takes back the wish that a queue leaves.
-    pub fn keep(&self, engine: u8, rlc: u8) {
+    fn keep(&self, engine: u8, rlc: u8) {
         if let Some(engine) = self.engines.get(usize::from(engine)) {
             engine.bank().set_leaving(ContextId::rlc(rlc), false);
         }
     }
 
-    /// What a queue that has left its engine leaves in its MQD: dword, value. `None`: it is still
-    /// there.
-    pub fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>> {
+    fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>> {
         let id = ContextId::rlc(rlc);
         let bank = self.engines.get(usize::from(engine))?.bank();
         if bank.enabled(id) || bank.is_leaving(id) || !bank.is_idle(id) {

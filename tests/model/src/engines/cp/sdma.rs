@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! User queues of the DMA engines, which the scheduler firmware puts on an engine and takes off
+//! again as it does with compute queues. What executes them is [`crate::engines::sdma`].
+
+use std::time::Duration;
+
+use rkfd_abi::bits::join;
+use rkfd_abi::mqd::v9_sdma::{dw, SdmaMqd};
+use rkfd_abi::regs::sdma_4_4_2 as regs;
+use rkfd_abi::sdma::RLC_QUEUES;
+
+use super::engine::Engine;
+use super::env::client;
+use super::queue::Unmap;
+use super::regs::{Slot, SLOTS};
+use crate::engines::gmc::VmFault;
+use crate::engines::sdma::rlc::RlcMap;
+use crate::{event, strict};
+
+/// Patience with an engine that is told to let a queue go; its message usually comes first.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A queue on an engine.
+#[derive(Debug, Clone)]
+pub struct SdmaQueue {
+    /// Engine and context.
+    pub slot: Slot,
+    /// MQD, an address of VMID 0.
+    pub mqd: u64,
+    /// Address space.
+    pub vmid: u8,
+    /// Process.
+    pub pasid: u16,
+    /// Dword index on the doorbell BAR.
+    pub doorbell: u32,
+    /// Spared by "all non static".
+    pub is_static: bool,
+    /// It is to leave.
+    pub leaving: bool,
+    /// The engine was told.
+    pub told: bool,
+}
+
+/// What MAP_QUEUES says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SdmaMap {
+    pub(super) engine: u8,
+    pub(super) mqd: u64,
+    pub(super) wptr: u64,
+    pub(super) doorbell: u32,
+    pub(super) vmid: u8,
+    pub(super) pasid: u16,
+    pub(super) is_static: bool,
+}
+
+impl Slot {
+    /// A context of a DMA engine, numbered behind the HQDs.
+    pub fn rlc(engine: u8, rlc: u8) -> Self {
+        Self(SLOTS as u8 + engine * RLC_QUEUES as u8 + rlc)
+    }
+
+    /// Engine and context.
+    pub fn as_rlc(self) -> Option<(u8, u8)> {
+        let n = self.0.checked_sub(SLOTS as u8)?;
+        Some((n / RLC_QUEUES as u8, n % RLC_QUEUES as u8))
+    }
+}
+
+impl Engine<'_> {
+    /// Whether a queue is in a slot of either kind.
+    pub(super) fn is_mapped(&self, slot: Slot) -> bool {
+        match slot.as_rlc() {
+            None => self.queues[usize::from(slot.0)].is_some(),
+            Some(_) => self.sdma_queues.iter().any(|q| q.slot == slot),
+        }
+    }
+
+    /// Whether the queue of a slot of either kind is leaving.
+    pub(super) fn is_leaving(&self, slot: Slot) -> bool {
+        match slot.as_rlc() {
+            None => self.queues[usize::from(slot.0)]
+                .as_ref()
+                .is_some_and(|q| q.leaving.is_some()),
+            Some(_) => self.sdma_queues.iter().any(|q| q.slot == slot && q.leaving),
+        }
+    }
+
+    /// Begins to take a queue off an engine, or off an HQD.
+    pub(super) fn start_unmap_any(&mut self, slot: Slot, how: Unmap, keep: bool) {
+        if slot.as_rlc().is_none() {
+            self.start_unmap(slot, how, keep);
+            return;
+        }
+        for queue in self.sdma_queues.iter_mut().filter(|q| q.slot == slot) {
+            queue.leaving = true;
+            event!(
+                self.env.trace(),
+                "hws",
+                "sdma_unmap",
+                "queue={slot} pasid={} how={how:?}",
+                queue.pasid
+            );
+        }
+    }
+
+    /// Loads a queue from its MQD. `None`: the MQD makes no sense.
+    pub(super) fn map_sdma(&mut self, map: &SdmaMap) -> Result<Option<Slot>, VmFault> {
+        let mqd = self.env.read_dwords(0, map.mqd, SdmaMqd::DWORDS)?;
+        let wrong = |text: String| {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "SDMA MQD {:#x} of doorbell {:#x}: {text}",
+                map.mqd,
+                map.doorbell
+            );
+        };
+        let port = self.env.sdma();
+        if mqd[dw::sdma_engine_id] != u32::from(map.engine) {
+            wrong(format!(
+                "says engine {}, the packet {}",
+                mqd[dw::sdma_engine_id],
+                map.engine
+            ));
+        }
+        let offset = mqd[dw::sdmax_rlcx_doorbell_offset];
+        let doorbell = regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.get(offset);
+        if doorbell != map.doorbell {
+            wrong(format!("says doorbell {doorbell:#x}"));
+        }
+        if !port.reaches(map.engine, map.doorbell) {
+            wrong(format!("its doorbell does not reach engine {}", map.engine));
+        }
+        if mqd[dw::sdmax_rlcx_rb_cntl] & regs::SDMA_GFX_RB_CNTL__RB_PRIV.mask != 0 {
+            wrong("a privileged ring".into());
+        }
+        let base = join(mqd[dw::sdmax_rlcx_rb_base], mqd[dw::sdmax_rlcx_rb_base_hi]);
+        if base == 0 {
+            wrong("no ring".into());
+            return Ok(None);
+        }
+        let wanted = mqd[dw::sdma_queue_id];
+        let free = |rlc: &u8| port.is_free(map.engine, *rlc);
+        let all = 0..RLC_QUEUES as u8;
+        let own = all.clone().find(|n| u32::from(*n) == wanted);
+        if own.is_none() {
+            wrong(format!("queue {wanted} of its engine"));
+        }
+        let Some(rlc) = own.filter(free).or_else(|| all.clone().find(free)) else {
+            wrong(format!("no context is free on engine {}", map.engine));
+            return Ok(None);
+        };
+        let wptr = self.env.read64(map.vmid, map.wptr)?;
+        let slot = Slot::rlc(map.engine, rlc);
+        event!(
+            self.env.trace(),
+            "hws",
+            "sdma_map",
+            "queue={slot} vmid={} pasid={} mqd={:#x} doorbell={:#x} wptr={wptr:#x}",
+            map.vmid,
+            map.pasid,
+            map.mqd,
+            map.doorbell
+        );
+        port.map(&RlcMap {
+            engine: map.engine,
+            rlc,
+            image: &mqd,
+            vmid: map.vmid,
+            pasid: map.pasid,
+            doorbell: map.doorbell,
+            wptr,
+        });
+        self.sdma_queues.push(SdmaQueue {
+            slot,
+            mqd: map.mqd,
+            vmid: map.vmid,
+            pasid: map.pasid,
+            doorbell: map.doorbell,
+            is_static: map.is_static,
+            leaving: false,
+            told: false,
+        });
+        Ok(Some(slot))
+    }
+
+    /// Tells engines about queues that are to leave, and writes the MQDs of those that have.
+    /// Returns when to look again.
+    pub(super) fn finish_sdma_unmaps(&mut self) -> Option<Duration> {
+        let stuck = self.env.knobs().hws_no_preempt.on();
+        let port = self.env.sdma();
+        let mut again = None;
+        for mut queue in std::mem::take(&mut self.sdma_queues) {
+            let Some((engine, rlc)) = queue.slot.as_rlc() else {
+                continue;
+            };
+            if queue.leaving && !queue.told && !stuck {
+                port.unmap(engine, rlc);
+                queue.told = true;
+            }
+            let left = match queue.leaving && queue.told {
+                true => port.left_behind(engine, rlc),
+                false => None,
+            };
+            let Some(image) = left else {
+                if queue.leaving {
+                    again = Some(LOOK);
+                }
+                self.sdma_queues.push(queue);
+                continue;
+            };
+            event!(
+                self.env.trace(),
+                "hws",
+                "sdma_unmapped",
+                "queue={} pasid={} mqd={:#x}",
+                queue.slot,
+                queue.pasid,
+                queue.mqd
+            );
+            for (n, value) in image {
+                let at = queue.mqd.wrapping_add(n as u64 * 4);
+                if let Err(fault) = self.env.write32(0, at, value) {
+                    strict!(
+                        self.env.strict(),
+                        "hws",
+                        "queue {}: its MQD cannot be written: {fault}",
+                        queue.slot
+                    );
+                    self.env.raise_fault(&fault, client::CPC);
+                    break;
+                }
+            }
+        }
+        again
+    }
+
+    /// A queue that did not leave in time stays.
+    pub(super) fn keep_sdma(&mut self, slot: Slot) -> Option<(u16, u32)> {
+        let (engine, rlc) = slot.as_rlc()?;
+        let queue = self.sdma_queues.iter_mut().find(|q| q.slot == slot)?;
+        queue.leaving = false;
+        if std::mem::take(&mut queue.told) {
+            self.env.sdma().keep(engine, rlc);
+        }
+        Some((queue.pasid, queue.doorbell))
+    }
+}
