@@ -7,6 +7,7 @@
 //! | `hqds` | registers of the active queue slots of each GPU |
 //! | `mqds` | images of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the runlist of each GPU as it was sent last |
+//! | `rings` | the kernel's rings on the DMA engines: pointers, jobs, registers |
 //! | `process/<pid>/pasid` | the number of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
 //! | `topology/nodes/<n>/properties` | what sysfs shows of a node |
@@ -33,7 +34,7 @@ const PER_LINE: usize = 8;
 /// All of it; dropping it takes it away.
 pub(crate) struct Root {
     // Field order: children first.
-    _files: [Pin<KBox<File<()>>>; 3],
+    _files: [Pin<KBox<File<()>>>; 4],
     _processes: process::debugfs::Root,
     _topology: topology::Mirror,
 }
@@ -46,6 +47,7 @@ pub(crate) fn new() -> Result<Root> {
             KBox::pin_init(dir.read_callback_file(c"hqds", (), &hqds), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"mqds", (), &mqds), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rls", (), &runlists), GFP_KERNEL)?,
+            KBox::pin_init(dir.read_callback_file(c"rings", (), &rings), GFP_KERNEL)?,
         ],
         _processes: process::debugfs::Root::new(&dir),
         _topology: topology::Mirror::new(&dir),
@@ -171,6 +173,17 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             counts.processes, counts.queues, counts.active, counts.runlists
         )?;
         dump_or_say(f, dqm.runlist_words())?;
+    }
+    Ok(())
+}
+
+fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for gpu in &gpu::list() {
+        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        match gpu.sdma() {
+            Ok(sdma) => sdma.show(gpu, f)?,
+            Err(e) => writeln!(f, "  unavailable: {e:?}")?,
+        }
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ use crate::{
     doorbell::Aperture,
     hw::{self, FlushType, Generation, HubSetup, McLayout},
     kapi::{self, irq::Irq},
-    ring::kiq::Kiq,
+    ring::{kiq::Kiq, sdma::Sdma},
 };
 
 pub(crate) mod config;
@@ -75,6 +75,8 @@ pub(crate) struct Gpu {
     /// The KIQ while it runs; the lock is that of its ring.
     #[pin]
     kiq: Mutex<Option<Kiq>>,
+    /// The kernel's rings on the DMA engines, from [`Gpu::start`] on.
+    sdma: SetOnce<Pin<KBox<Sdma>>>,
     gone: Atomic<bool>,
     hung: Atomic<bool>,
     gtt_used: Atomic<u64>,
@@ -157,6 +159,7 @@ impl Gpu {
                 ih <- irq::Ih::new(dev),
                 irq <- new_mutex!(None),
                 kiq <- new_mutex!(None),
+                sdma: SetOnce::new(),
                 gone: Atomic::new(false),
                 hung: Atomic::new(false),
                 gtt_used: Atomic::new(0),
@@ -168,7 +171,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Brings memory hubs, interrupts, compute core and KIQ up. After an error, and at the end,
+    /// Brings memory hubs, interrupts, compute core, KIQ and DMA engines up. After an error, and at the end,
     /// [`Gpu::stop`] undoes what was done.
     pub(crate) fn start(self: &Arc<Self>, pdev: &pci::Device<Core<'_>>) -> Result {
         let mmio = self.mmio()?;
@@ -197,12 +200,16 @@ impl Gpu {
         }
         let kiq = Kiq::start(self)?;
         *self.kiq.lock() = Some(kiq);
+        self.sdma.populate(Sdma::start(self)?);
         Ok(())
     }
 
     /// Takes down what [`Gpu::start`] brought up, as far as it got. From here on nothing new
     /// starts on the GPU.
     pub(crate) fn stop(&self) {
+        if let Some(sdma) = self.sdma.as_ref() {
+            sdma.stop(self);
+        }
         if let Some(kiq) = self.kiq.lock().take() {
             self.log_failure("KIQ", kiq.stop(self));
         }
@@ -328,6 +335,13 @@ impl Gpu {
             return Err(EIO);
         }
         Ok(())
+    }
+
+    /// The kernel's rings on the DMA engines. `ENODEV` when the driver has left the device,
+    /// `EIO` when it hangs.
+    pub(crate) fn sdma(&self) -> Result<&Sdma> {
+        self.check_usable()?;
+        self.sdma.as_ref().map(|sdma| &**sdma).ok_or(ENODEV)
     }
 
     /// Memory hubs.

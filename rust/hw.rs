@@ -371,6 +371,10 @@ pub(crate) enum IhEvent {
     SdmaTrap {
         /// Data of the packet.
         ctx0: u32,
+        /// The engine.
+        engine: u32,
+        /// By the kernel's ring of the engine, or an indirect buffer that it called.
+        kernel: bool,
     },
     /// Address translation failed.
     VmFault(VmFault),
@@ -508,6 +512,89 @@ pub(crate) trait NbioHal: Sync {
     fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result;
 }
 
+/// Where the kernel's ring of an SDMA engine is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SdmaRing {
+    /// Address of the ring for the engine (VMID 0).
+    pub(crate) base: u64,
+    /// Bytes of the ring, a power of two.
+    pub(crate) size: u32,
+    /// Where the engine reports its read pointer.
+    pub(crate) rptr: u64,
+    /// Where the driver keeps the write pointer.
+    pub(crate) wptr: u64,
+    /// The doorbell: index of the 32-bit word in the doorbell BAR.
+    pub(crate) doorbell: u32,
+}
+
+/// A register as packets of a DMA engine address it, and what belongs into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegValue {
+    /// Its dword address.
+    pub(crate) reg: u32,
+    /// The value, or the bits that are waited for.
+    pub(crate) value: u32,
+}
+
+/// What a DMA engine does to run in an address space of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VmSwitch {
+    /// Registers to write, in this order: page table root, PASID for interrupts, and last the
+    /// request to drop the VMID's translations.
+    pub(crate) writes: [RegValue; 4],
+    /// The register whose bits say that they are dropped.
+    pub(crate) done: RegValue,
+}
+
+/// How a DMA engine flushes what the CPU wrote to VRAM.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HdpFlush {
+    /// Dword address of the register that takes the request.
+    pub(crate) request: u32,
+    /// Dword address of the register that says that it is done.
+    pub(crate) done: u32,
+    /// The engine's bit in both.
+    pub(crate) mask: u32,
+}
+
+/// The DMA engines.
+pub(crate) trait SdmaHal: Sync {
+    /// Starts the kernel's ring of an engine, empty, with its pointers at 0.
+    fn start(&self, mmio: &Mmio, engine: u32, ring: &SdmaRing) -> Result;
+
+    /// Takes the kernel's ring off the engine. What it executes at the moment goes on.
+    fn stop(&self, mmio: &Mmio, engine: u32) -> Result;
+
+    /// The engine has nothing to do.
+    fn is_idle(&self, mmio: &Mmio, engine: u32) -> Result<bool>;
+
+    /// Resets an engine through the management firmware and waits until it runs again. Its
+    /// queues are gone then.
+    fn reset(&self, mmio: &Mmio, engine: u32) -> Result;
+
+    /// What an engine has to do before it may use a VMID.
+    fn vm_switch(
+        &self,
+        mmio: &Mmio,
+        engine: u32,
+        vmid: u32,
+        root: u64,
+        pasid: u32,
+    ) -> Result<VmSwitch>;
+
+    /// How an engine flushes what the CPU wrote to VRAM.
+    fn hdp_flush(&self, mmio: &Mmio, engine: u32) -> Result<HdpFlush>;
+
+    /// The engine whose access the fault status of a memory hub reports, if it was one.
+    fn fault_engine(&self, status: u32, node: u32) -> Option<u32>;
+
+    /// The most bytes that a packet may copy or fill.
+    fn max_bytes(&self) -> u32;
+
+    /// Registers of an engine, for debugfs.
+    fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump>;
+}
+
 /// What MAP_PROCESS tells the scheduler of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MapProcess {
@@ -560,6 +647,8 @@ pub(crate) struct Generation {
     pub(crate) ih: &'static dyn IhHal,
     /// Compute core.
     pub(crate) gfx: &'static dyn GfxHal,
+    /// DMA engines.
+    pub(crate) sdma: &'static dyn SdmaHal,
     /// Bus interface.
     pub(crate) nbio: &'static dyn NbioHal,
     /// Packets.

@@ -81,4 +81,10 @@ module! {
     authors: ["rkfd contributors"],
     description: "AMD kernel fusion driver in Rust",
     license: "GPL",
+    params: {
+        lockup_timeout: u32 {
+            default: 10000,
+            description: "Time in ms that a job of a DMA engine may take before the engine is reset (default 10000)",
+        },
+    },
 }

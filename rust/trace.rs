@@ -85,13 +85,11 @@ events! {
     );
 
     /// A job was given to an SDMA engine.
-    #[allow(dead_code, reason = "its user comes with the rings")]
     fn sdma_job => rkfd_sdma_job(
         gpu_id: u32 => gpu_id, engine: u32 => engine, vmid: u32 => vmid, seq: u64 => seq, ibs: u32 => ibs
     );
 
     /// An SDMA engine is reset; the job of `seq` was on it.
-    #[allow(dead_code, reason = "its user comes with the rings")]
     fn sdma_reset => rkfd_sdma_reset(gpu_id: u32 => gpu_id, engine: u32 => engine, seq: u64 => seq);
 
     /// A buffer moves (`from`, `to`: VRAM, GTT).

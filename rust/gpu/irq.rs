@@ -139,6 +139,11 @@ impl Ih {
         gpu.generation().ih.stop(gpu.mmio()?)
     }
 
+    /// May something that hardware can make happen often be said now?
+    pub(crate) fn may_log(&self) -> bool {
+        self.log.lock().allows()
+    }
+
     /// The bus address of a page that stray hardware accesses may hit.
     pub(crate) fn dummy_dma(&self) -> u64 {
         self.mem.dma_address() + DUMMY_OFFSET as u64
@@ -205,6 +210,20 @@ fn dispatch(gpu: &Gpu, entry: &IhEntry) {
         entry.ctx0,
     );
     let user = u32::from(entry.vmid) >= gpu.generation().caps.first_user_vmid && pasid != 0;
+    match entry.event {
+        IhEvent::SdmaTrap {
+            ctx0,
+            engine,
+            kernel: true,
+        } => {
+            if let Ok(sdma) = gpu.sdma() {
+                sdma.trap(engine, ctx0);
+            }
+            return;
+        }
+        IhEvent::VmFault(fault) => return vm_fault(gpu, entry, &fault, user),
+        _ => {}
+    }
     let Some(sink) = sink() else {
         return;
     };
@@ -235,12 +254,11 @@ fn dispatch(gpu: &Gpu, entry: &IhEntry) {
                 entry.vmid
             );
         }
-        IhEvent::VmFault(fault) => vm_fault(gpu, entry, &fault, user.then_some(sink)),
         _ => {}
     }
 }
 
-fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, sink: Option<&'static dyn Sink>) {
+fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, user: bool) {
     let status = gpu
         .mmio()
         .and_then(|m| {
@@ -249,7 +267,7 @@ fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, sink: Option<&'static d
                 .fault_status(m, fault.gfx, u32::from(entry.node))
         })
         .unwrap_or(0);
-    if gpu.ih().log.lock().allows() {
+    if gpu.ih().may_log() {
         report_fault(
             gpu,
             fault,
@@ -258,8 +276,15 @@ fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, sink: Option<&'static d
             status,
         );
     }
-    if let Some(sink) = sink {
-        sink.vm_fault(gpu, u32::from(entry.pasid), fault);
+    if user {
+        if let Some(sink) = sink() {
+            sink.vm_fault(gpu, u32::from(entry.pasid), fault);
+        }
+    } else if let Ok(sdma) = gpu.sdma() {
+        // A job of a kernel ring: it ends with an error, and that is all.
+        let hal = gpu.generation().sdma;
+        let engine = hal.fault_engine(status, u32::from(entry.node));
+        sdma.fault(engine, u32::from(entry.vmid));
     }
 }
 

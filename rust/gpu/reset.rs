@@ -40,6 +40,9 @@ impl Gpu {
             }
         }
         crate::kapi::pci::clear_master(&self.pdev);
+        if let Some(sdma) = self.sdma.as_ref() {
+            sdma.give_up();
+        }
         if let Some(sink) = super::irq::sink() {
             sink.gpu_reset(self);
         }

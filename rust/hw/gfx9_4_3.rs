@@ -13,7 +13,9 @@ mod ih;
 mod mqd;
 mod nbio;
 mod packet;
+mod sdma;
 mod sdma_queue;
+mod smu;
 
 static CAPS: Caps = Caps {
     gfx_target_version: 90402,
@@ -56,6 +58,7 @@ static GENERATION: Generation = Generation {
     gmc: &gmc::Gmc,
     ih: &ih::Ih,
     gfx: &gfx::Gfx,
+    sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
     packet: &packet::Packets,
 };

@@ -11,7 +11,7 @@ use kernel::{
 
 use super::{
     packet::{MapHiq, QueryStatus, RunList, SetResources, UnmapQueues, WriteRegister},
-    writer::{Layout, Wrap, Writer},
+    writer::{Format, Layout, Wrap, Writer},
     Batch,
 };
 use crate::{
@@ -53,7 +53,7 @@ impl Hiq {
             rptr: RPTR,
             wptr: WPTR,
         };
-        let writer = Writer::new(c"HIQ", buffer, layout, Wrap::Fill, 1, doorbell)?;
+        let writer = Writer::new(c"HIQ", buffer, layout, Format::PM4, Wrap::Fill, 1, doorbell)?;
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
             sdma: None,

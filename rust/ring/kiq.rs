@@ -13,7 +13,7 @@ use super::{
     packet::{
         Filter, InvalidateTlbs, MapHiq, SetResources, SetUconfigReg, UnmapQueues, WriteMemory,
     },
-    writer::{Layout, Wrap, Writer},
+    writer::{Format, Layout, Wrap, Writer},
     Batch,
 };
 use crate::{
@@ -63,7 +63,15 @@ impl Kiq {
             rptr: RPTR,
             wptr: WPTR,
         };
-        let writer = Writer::new(c"KIQ", buffer, layout, Wrap::Split, ALIGN_DWORDS, doorbell)?;
+        let writer = Writer::new(
+            c"KIQ",
+            buffer,
+            layout,
+            Format::PM4,
+            Wrap::Split,
+            ALIGN_DWORDS,
+            doorbell,
+        )?;
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
             sdma: None,

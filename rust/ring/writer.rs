@@ -2,17 +2,40 @@
 
 //! A ring of 32-bit words: room, wrap, commit, doorbell.
 //!
-//! The write pointer counts words since the start and never wraps; the hardware reports its read
-//! pointer modulo the size. One word stays free, so that full and empty differ.
+//! The write pointer never wraps; only its position modulo the size of the ring counts in the
+//! read pointer that the hardware reports. What both count differs by [`Format`]. One word stays
+//! free, so that full and empty differ.
 
 use kernel::{prelude::*, sync::barrier};
-use rkfd_abi::pm4;
+use rkfd_abi::{pm4, sdma};
 
 use super::Batch;
 use crate::{
     gpu::{gart::Buffer, Gpu},
     trace,
 };
+
+/// What reads a ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    /// A packet of one word that does nothing.
+    nop: u32,
+    /// By how much a word moves the pointers.
+    step: u64,
+}
+
+impl Format {
+    /// The command processor: pointers count words.
+    pub(crate) const PM4: Self = Self {
+        nop: pm4::NOP_SINGLE,
+        step: 1,
+    };
+    /// A DMA engine: pointers count bytes.
+    pub(crate) const SDMA: Self = Self {
+        nop: sdma::NOP_SINGLE,
+        step: 4,
+    };
+}
 
 /// What happens when a batch does not fit before the end of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +62,12 @@ pub(crate) struct Layout {
 pub(crate) struct Writer {
     buffer: Buffer,
     layout: Layout,
+    format: Format,
     wrap: Wrap,
     /// Every commit ends on a multiple of this many words.
     align: usize,
     doorbell: u32,
+    /// Words written since the start.
     wptr: u64,
     name: &'static CStr,
 }
@@ -53,6 +78,7 @@ impl Writer {
         name: &'static CStr,
         buffer: Buffer,
         layout: Layout,
+        format: Format,
         wrap: Wrap,
         align: usize,
         doorbell: u32,
@@ -63,6 +89,7 @@ impl Writer {
         Ok(Self {
             buffer,
             layout,
+            format,
             wrap,
             align,
             doorbell,
@@ -101,10 +128,34 @@ impl Writer {
         self.doorbell
     }
 
+    /// The name, for messages.
+    pub(crate) fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// The write pointer as the hardware counts it.
+    pub(crate) fn wptr(&self) -> u64 {
+        self.wptr * self.format.step
+    }
+
+    /// The read pointer as the hardware counts it.
+    pub(crate) fn rptr(&self) -> Result<u64> {
+        self.buffer.read64(self.layout.rptr)
+    }
+
+    /// Forgets what was written: the hardware starts from the beginning again.
+    pub(crate) fn reset(&mut self) -> Result {
+        self.wptr = 0;
+        self.buffer.write64(self.layout.rptr, 0)?;
+        self.buffer.write64(self.layout.wptr, 0)?;
+        self.buffer.publish()
+    }
+
     /// Words that can be written.
     fn room(&self) -> Result<usize> {
         let mask = self.layout.dwords - 1;
-        let rptr = self.buffer.read32(self.layout.rptr)? as usize & mask;
+        let rptr = u64::from(self.buffer.read32(self.layout.rptr)?) / self.format.step;
+        let rptr = rptr as usize & mask;
         let used = (self.wptr as usize).wrapping_sub(rptr) & mask;
         Ok(mask - used)
     }
@@ -119,37 +170,36 @@ impl Writer {
     /// Writes the packets and rings the doorbell. `ENOMEM` when the ring is full: nothing was
     /// written then.
     pub(crate) fn submit(&mut self, gpu: &Gpu, batch: &Batch) -> Result {
+        self.send(gpu, batch, batch.name())
+    }
+
+    /// The same for words that somebody else has put together; `name` is for the trace.
+    pub(crate) fn send(&mut self, gpu: &Gpu, words: &[u32], name: &CStr) -> Result {
         let at = self.wptr as usize & (self.layout.dwords - 1);
         let to_end = self.layout.dwords - at;
         let skip = match self.wrap {
-            Wrap::Fill if batch.len() >= to_end => to_end,
+            Wrap::Fill if words.len() >= to_end => to_end,
             _ => 0,
         };
-        let end = at + skip + batch.len();
+        let end = at + skip + words.len();
         let pad = end.next_multiple_of(self.align) - end;
-        if skip + batch.len() + pad > self.room()? {
+        if skip + words.len() + pad > self.room()? {
             return Err(ENOMEM);
         }
         for _ in 0..skip {
-            self.put(pm4::NOP_SINGLE)?;
+            self.put(self.format.nop)?;
         }
-        for word in batch.iter() {
+        for word in words {
             self.put(*word)?;
         }
         for _ in 0..pad {
-            self.put(pm4::NOP_SINGLE)?;
+            self.put(self.format.nop)?;
         }
         // The hardware must see the packets before the pointer, and the pointer before the bell.
         barrier::mb(barrier::Full);
-        self.buffer.write64(self.layout.wptr, self.wptr)?;
+        self.buffer.write64(self.layout.wptr, self.wptr())?;
         barrier::mb(barrier::Full);
-        trace::packet(
-            gpu.id(),
-            self.name,
-            batch.name(),
-            batch.len() as u32,
-            self.wptr,
-        );
-        gpu.doorbells().ring64(self.doorbell, self.wptr)
+        trace::packet(gpu.id(), self.name, name, words.len() as u32, self.wptr());
+        gpu.doorbells().ring64(self.doorbell, self.wptr())
     }
 }

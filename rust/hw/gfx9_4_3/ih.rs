@@ -20,6 +20,9 @@ pub(super) struct Ih;
 /// The ring's memory is addressed on the bus.
 const MC_SPACE_BUS: u32 = 1;
 
+/// The ring id of an SDMA engine's kernel ring.
+const KERNEL_SDMA_RING: u32 = 0;
+
 fn block(mmio: &Mmio) -> Result<Block<'_>> {
     mmio.block(hwid::OSSSYS, 0)
 }
@@ -138,8 +141,13 @@ impl IhHal for Ih {
                 data: sq::DATA.get(raw) | sq::DATA_MID.get(raw) << 12 | sq::DATA_HI.get(raw) << 16,
                 encoding: sq::ENCODING.get(raw),
             },
-            (c, source::SDMA_TRAP) if client::SDMA.contains(&c) => IhEvent::SdmaTrap {
-                ctx0: ctx0 & 0x0fff_ffff,
+            (c, source::SDMA_TRAP) => match client::SDMA.iter().position(|s| *s == c) {
+                Some(n) => IhEvent::SdmaTrap {
+                    ctx0: ctx0 & 0x0fff_ffff,
+                    engine: n as u32 + super::sdma::first_of_node(ih::NODE_ID.get(raw)),
+                    kernel: ring == KERNEL_SDMA_RING,
+                },
+                None => IhEvent::Other,
             },
             (client::VMC | client::UTCL2, source::VM_FAULT) => IhEvent::VmFault(VmFault {
                 addr: u64::from(fault::ADDR_LO.get(raw)) << 12

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The mailbox of the system management firmware, 13.0.6. Only what the driver cannot do itself
+//! goes through it.
+
+use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
+use rkfd_abi::{
+    discovery::hwid,
+    smu::{msg, response, ARGUMENT, MESSAGE, RESPONSE},
+};
+
+use crate::gpu::mmio::Mmio;
+
+/// How long the firmware may work on a message, as the C driver waits.
+const TIMEOUT_MS: i64 = 2000;
+
+/// Sends a message and waits for the answer. The caller sees to it that there is one at a time.
+fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
+    let b = mmio.block(hwid::MP1, 0)?;
+    b.wr(RESPONSE, 0)?;
+    b.wr(ARGUMENT, argument)?;
+    b.wr(MESSAGE, message)?;
+    let answer = read_poll_timeout(
+        || b.rd(RESPONSE),
+        |v| *v != 0,
+        Delta::from_micros(10),
+        Delta::from_millis(TIMEOUT_MS),
+    )?;
+    match answer {
+        response::OK => Ok(()),
+        response::FAILED => Err(EIO),
+        response::UNKNOWN_CMD => Err(EOPNOTSUPP),
+        response::REJECTED_PREREQ => Err(EINVAL),
+        response::REJECTED_BUSY => Err(EBUSY),
+        _ => Err(EREMOTEIO),
+    }
+}
+
+/// Resets an SDMA engine by its physical number.
+pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
+    send(mmio, msg::RESET_SDMA, 1 << engine)
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's use of the DMA engines: one ring and one scheduler per engine.
+//!
+//! Who has a scheduler's entity submits [`Job`]s: of user space, which run in the address space of
+//! a process, or through [`Sdma::fill`], [`Sdma::copy`] and [`Sdma::write_ptes`] what the driver
+//! itself needs. An engine that does not get on is reset, see [`Sdma::recover`].
+
+use kernel::{
+    device,
+    error::Error,
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex, SetOnce,
+    },
+};
+
+use crate::{
+    gpu::Gpu,
+    hw::HqdDump,
+    kapi::sched::{Entity, Priority, Scheduler},
+    trace,
+};
+
+mod client;
+pub(crate) mod debugfs;
+mod job;
+mod packet;
+mod ring;
+mod vmid;
+
+pub(crate) use client::{Keep, Move, PteRun};
+pub(crate) use job::Job;
+pub(crate) use ring::Ib;
+
+use ring::Ring;
+use vmid::Vmids;
+
+/// Most indirect buffers of a job, as the C driver allows.
+pub(crate) const MAX_IBS: usize = 49;
+
+/// Who has user queues on the engines: whoever is above and registered.
+pub(crate) trait UserQueues: Sync {
+    /// Takes all user queues of the GPU off the hardware, until [`UserQueues::resume`]. Called
+    /// while an engine hangs: what is on that engine may not let itself be preempted.
+    fn suspend(&self, gpu: &Gpu) -> Result;
+
+    /// Puts them back.
+    fn resume(&self, gpu: &Gpu) -> Result;
+}
+
+static USER_QUEUES: SetOnce<&'static dyn UserQueues> = SetOnce::new();
+
+/// Registers who has user queues; the first one stays.
+pub(crate) fn set_user_queues(queues: &'static dyn UserQueues) {
+    USER_QUEUES.populate(queues);
+}
+
+/// Jobs that belong together: when one fails, those behind it fail too.
+pub(super) struct Group(Atomic<i32>);
+
+impl Group {
+    fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(Atomic::new(0)), GFP_KERNEL)?)
+    }
+
+    fn fail(&self, error: Error) {
+        self.0.store(error.to_errno(), Relaxed);
+    }
+
+    fn error(&self) -> Option<Error> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            e => Some(Error::from_errno(e)),
+        }
+    }
+}
+
+/// What all rings of a GPU share.
+#[pin_data]
+pub(super) struct Shared {
+    vmids: Arc<Vmids>,
+    /// One engine is reset at a time.
+    #[pin]
+    resetting: Mutex<()>,
+    resets: Atomic<u32>,
+}
+
+/// The kernel's rings on the DMA engines of a GPU.
+#[pin_data]
+pub(crate) struct Sdma {
+    rings: KVec<Arc<Ring>>,
+    schedulers: KVec<Arc<Scheduler<Job>>>,
+    shared: Arc<Shared>,
+    /// The most bytes that a packet may copy or fill.
+    max_bytes: u32,
+    /// Entities of the driver's own jobs, while there are any.
+    #[pin]
+    clients: Mutex<Option<Clients>>,
+}
+
+/// One entity for each kind of work, so that work of one kind that has to wait for something
+/// does not hold up the others.
+struct Clients {
+    fill: Entity<Job>,
+    copy: Entity<Job>,
+    ptes: Entity<Job>,
+}
+
+impl Sdma {
+    /// Starts the rings of all engines.
+    pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Pin<KBox<Self>>> {
+        // First of all: nothing may fail once the rings run and nobody stops them.
+        let memory = KBox::<Self>::new_uninit(GFP_KERNEL)?;
+        let count = gpu.config().num_sdma;
+        let end = gpu.generation().caps.first_user_vmid;
+        let vmids = Vmids::new(end, count as usize)?;
+        let shared = Arc::pin_init(
+            pin_init!(Shared {
+                vmids,
+                resetting <- new_mutex!(()),
+                resets: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        let mut rings = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let started = (0..count).try_for_each(|engine| -> Result {
+            rings.push(Ring::start(gpu, engine)?, GFP_KERNEL)?;
+            Ok(())
+        });
+        let made = started.and_then(|()| Self::schedule(gpu.dev(), &rings, &shared));
+        let (schedulers, clients) = match made {
+            Ok(made) => made,
+            Err(e) => {
+                stop_rings(gpu, &rings);
+                return Err(e);
+            }
+        };
+        memory.write_pin_init(try_pin_init!(Self {
+            rings,
+            schedulers,
+            shared,
+            max_bytes: gpu.generation().sdma.max_bytes(),
+            clients <- new_mutex!(Some(clients)),
+        }))
+    }
+
+    fn schedule(
+        dev: &device::Device,
+        rings: &[Arc<Ring>],
+        shared: &Arc<Shared>,
+    ) -> Result<(KVec<Arc<Scheduler<Job>>>, Clients)> {
+        let mut schedulers = KVec::with_capacity(rings.len(), GFP_KERNEL)?;
+        for ring in rings {
+            schedulers.push(job::scheduler(dev, ring, shared)?, GFP_KERNEL)?;
+        }
+        let clients = Clients {
+            fill: Entity::new(Priority::Kernel, &schedulers, 0)?,
+            copy: Entity::new(Priority::Kernel, &schedulers, 0)?,
+            ptes: Entity::new(Priority::Kernel, &schedulers, 0)?,
+        };
+        Ok((schedulers, clients))
+    }
+
+    /// Stops all rings. Jobs that are not done end with `ENODEV`, and those that come later.
+    pub(crate) fn stop(&self, gpu: &Gpu) {
+        let _guard = self.shared.resetting.lock();
+        stop_rings(gpu, &self.rings);
+        // Waits for jobs of theirs that are on their way; they only have to fail by now.
+        let clients = self.clients.lock().take();
+        drop(clients);
+    }
+
+    /// The GPU hangs: all jobs end with an error.
+    pub(crate) fn give_up(&self) {
+        for ring in &self.rings {
+            ring.give_up(EIO);
+        }
+    }
+
+    /// One scheduler per engine.
+    pub(crate) fn schedulers(&self) -> &[Arc<Scheduler<Job>>] {
+        &self.schedulers
+    }
+
+    /// Engines.
+    pub(crate) fn engines(&self) -> u32 {
+        self.rings.len() as u32
+    }
+
+    /// How often an engine has been reset.
+    pub(crate) fn resets(&self) -> u32 {
+        self.shared.resets.load(Relaxed)
+    }
+
+    /// VMIDs of kernel rings, one bit each, that show the address space with this PASID: its
+    /// translations have to be dropped there too when its page tables change.
+    pub(crate) fn vmids_of(&self, pasid: u32) -> u32 {
+        self.shared.vmids.of(pasid)
+    }
+
+    /// The address space with this PASID has gone.
+    pub(crate) fn forget(&self, pasid: u32) {
+        self.shared.vmids.forget(pasid);
+    }
+
+    /// The ring of an engine raised an interrupt. Called in the interrupt thread.
+    pub(crate) fn trap(&self, engine: u32, context: u32) {
+        if let Some(ring) = self.rings.get(engine as usize) {
+            ring.trap(context);
+        }
+    }
+
+    /// A memory access of a kernel ring failed. Called in the interrupt thread.
+    ///
+    /// When the hardware does not say which engine it was, every job that runs in this VMID
+    /// may have been it.
+    pub(crate) fn fault(&self, engine: Option<u32>, vmid: u32) {
+        for ring in &self.rings {
+            if engine.is_none_or(|e| e == ring.engine()) {
+                ring.fault(vmid, EFAULT);
+            }
+        }
+    }
+
+    /// Registers of an engine, for debugfs.
+    pub(crate) fn dump(&self, gpu: &Gpu, engine: u32) -> Result<HqdDump> {
+        gpu.generation().sdma.dump(gpu.mmio()?, engine)
+    }
+}
+
+fn stop_rings(gpu: &Gpu, rings: &[Arc<Ring>]) {
+    for ring in rings {
+        if let Err(e) = ring.stop(ENODEV) {
+            dev_err!(
+                gpu.dev(),
+                "DMA engine {} did not stop: {e:?}\n",
+                ring.engine()
+            );
+        }
+    }
+}
+
+impl Shared {
+    /// A job on `ring` takes too long: resets the engine. The oldest job ends with `ETIME`; those
+    /// behind it are sent again.
+    ///
+    /// The user queues of the GPU are taken off first, since those on the engine would be lost.
+    fn recover(&self, ring: &Ring) -> Result {
+        let _guard = self.resetting.lock();
+        let gpu = ring.gpu()?;
+        gpu.check_usable()?;
+        let Some(guilty) = ring.oldest() else {
+            return Ok(());
+        };
+        trace::sdma_reset(gpu.id(), ring.engine(), u64::from(guilty));
+        let hook = USER_QUEUES.as_ref();
+        if let Some(Err(e)) = hook.map(|hook| hook.suspend(&gpu)) {
+            dev_err!(
+                gpu.dev(),
+                "user queues stay on an engine that is reset: {e:?}\n"
+            );
+        }
+        let result = gpu.check_usable().and_then(|()| ring.reset(guilty, ETIME));
+        if result.is_err() {
+            gpu.declare_hung("a DMA engine was not reset");
+            return result;
+        }
+        self.resets.fetch_add(1, Relaxed);
+        if let Some(Err(e)) = hook.map(|hook| hook.resume(&gpu)) {
+            dev_err!(
+                gpu.dev(),
+                "user queues did not come back after a reset: {e:?}\n"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What debugfs shows of the kernel's rings.
+
+use kernel::{fmt, prelude::*};
+
+use super::Sdma;
+use crate::gpu::Gpu;
+
+impl Sdma {
+    /// Prints the rings: pointers in bytes, numbers of jobs, jobs that are not done, and the
+    /// registers of the engines.
+    pub(crate) fn show(&self, gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {} resets", self.resets())?;
+        for ring in &self.rings {
+            let name = ring.name().to_str().unwrap_or("sdma");
+            let Ok(s) = ring.snapshot() else {
+                writeln!(f, "  {name}: unavailable")?;
+                continue;
+            };
+            let state = if s.running { "running" } else { "stopped" };
+            writeln!(
+                f,
+                "  {name}: {state}, rptr {:#x}, wptr {:#x}, emitted {}, signaled {}, in memory {}, {} lost interrupts",
+                s.rptr, s.wptr, s.emitted, s.signaled, s.in_memory, s.lost
+            )?;
+            for (seq, vmid) in s.pending.iter().flatten() {
+                writeln!(f, "    job {seq} in VMID {vmid}")?;
+            }
+            match self.dump(gpu, ring.engine()) {
+                Ok(registers) => {
+                    for (name, value) in &registers {
+                        writeln!(f, "    {name} {value:08x}")?;
+                    }
+                }
+                Err(e) => writeln!(f, "    registers unavailable: {e:?}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Jobs: what the scheduler of a ring handles.
+
+use core::any::Any;
+
+use kernel::{
+    device,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+};
+
+use super::{
+    packet::Words,
+    ring::{Frame, Ib, Memory, Ring, JOBS},
+    vmid::Grab,
+    Group, Shared, MAX_IBS,
+};
+use crate::{
+    kapi::{
+        fence::{Fence, Timeout},
+        sched::{JobOps, Prepare, Scheduler},
+    },
+    mmu::Vm,
+};
+
+/// What a job does.
+enum What {
+    /// Buffers in the address space of a process.
+    User {
+        vm: Arc<Vm>,
+        ibs: KVec<Ib>,
+        fence: Option<(u64, u64)>,
+        /// The VMID it was given, and whether that has to be switched to `vm` first.
+        vmid: Option<(u32, bool)>,
+    },
+    /// Packets of the driver.
+    Kernel { packets: Words, group: Arc<Group> },
+}
+
+/// Work for a DMA engine, and what has to stay until it is done.
+pub(crate) struct Job {
+    what: What,
+    memory: Option<Memory>,
+    _keep: Option<KBox<dyn Any + Send>>,
+}
+
+impl Job {
+    /// A job of a process: indirect buffers in its address space.
+    pub(crate) fn user(vm: &Arc<Vm>, ibs: KVec<Ib>, keep: KBox<dyn Any + Send>) -> Result<Self> {
+        if ibs.len() > MAX_IBS {
+            return Err(EINVAL);
+        }
+        let memory = Memory::new(ibs.len())?;
+        Ok(Self {
+            what: What::User {
+                vm: vm.clone(),
+                ibs,
+                fence: None,
+                vmid: None,
+            },
+            memory: Some(memory),
+            _keep: Some(keep),
+        })
+    }
+
+    /// Also writes a 64-bit value to memory (an address of VMID 0) when the buffers are done.
+    pub(crate) fn with_user_fence(mut self, addr: u64, value: u64) -> Self {
+        if let What::User { fence, .. } = &mut self.what {
+            *fence = Some((addr, value));
+        }
+        self
+    }
+
+    /// A job of the driver.
+    pub(super) fn kernel(
+        packets: Words,
+        group: Arc<Group>,
+        keep: Option<KBox<dyn Any + Send>>,
+    ) -> Result<Self> {
+        Ok(Self {
+            what: What::Kernel { packets, group },
+            memory: Some(Memory::new(1)?),
+            _keep: keep,
+        })
+    }
+
+    fn emit(&mut self, ring: &Arc<Ring>, shared: &Shared) -> Result<ARef<Fence>> {
+        let memory = self.memory.take().ok_or(ECANCELED)?;
+        match &self.what {
+            What::Kernel { packets, group } => ring.emit(
+                &Frame {
+                    vmid: 0,
+                    switch: None,
+                    ibs: &[],
+                    packets,
+                    user_fence: None,
+                    group: Some(group.clone()),
+                },
+                memory,
+            ),
+            What::User {
+                vm,
+                ibs,
+                fence,
+                vmid,
+            } => {
+                let (vmid, switch) = vmid.ok_or(EINVAL)?;
+                let switch = if switch {
+                    let gpu = ring.gpu()?;
+                    let hal = gpu.generation().sdma;
+                    let engine = ring.engine();
+                    Some(hal.vm_switch(gpu.mmio()?, engine, vmid, vm.root(), vm.pasid())?)
+                } else {
+                    None
+                };
+                let frame = Frame {
+                    vmid,
+                    switch,
+                    ibs,
+                    packets: &[],
+                    user_fence: *fence,
+                    group: None,
+                };
+                let done = ring.emit(&frame, memory)?;
+                if switch.is_some() {
+                    shared.vmids.switched(vmid, done.clone(), ring.engine());
+                }
+                Ok(done)
+            }
+        }
+    }
+}
+
+/// What a scheduler feeds.
+pub(crate) struct Queue {
+    ring: Arc<Ring>,
+    shared: Arc<Shared>,
+}
+
+impl JobOps for Job {
+    type Queue = Queue;
+
+    fn prepare(&mut self, queue: &Queue, cx: &Prepare<'_>) -> Result<Option<ARef<Fence>>> {
+        let What::User { vm, vmid, .. } = &mut self.what else {
+            return Ok(None);
+        };
+        if vmid.is_some() {
+            return Ok(None);
+        }
+        let ring = queue.ring.engine();
+        match queue.shared.vmids.grab(vm, ring, cx.finished())? {
+            Grab::Wait(fence) => Ok(Some(fence)),
+            Grab::Vmid {
+                vmid: number,
+                switch,
+            } => {
+                *vmid = Some((number, switch));
+                Ok(None)
+            }
+        }
+    }
+
+    fn run(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
+        self.emit(&queue.ring, &queue.shared)
+    }
+
+    fn timed_out(&mut self, queue: &Queue) {
+        let ring = &queue.ring;
+        let Ok(gpu) = ring.gpu() else {
+            return;
+        };
+        let name = ring.name().to_str().unwrap_or("sdma");
+        if ring.catch_up() > 0 {
+            dev_warn!(gpu.dev(), "{name}: timeout, but jobs were done\n");
+            return;
+        }
+        if let Ok(s) = ring.snapshot() {
+            dev_err!(
+                gpu.dev(),
+                "{name}: timeout, signaled seq {}, emitted seq {}\n",
+                s.signaled,
+                s.emitted
+            );
+        }
+        match queue.shared.recover(ring) {
+            Ok(()) => dev_err!(gpu.dev(), "{name}: engine was reset\n"),
+            Err(e) => {
+                dev_err!(gpu.dev(), "{name}: engine was not reset: {e:?}\n");
+                ring.give_up(EIO);
+            }
+        }
+    }
+}
+
+/// The scheduler of a ring.
+pub(super) fn scheduler(
+    dev: &device::Device,
+    ring: &Arc<Ring>,
+    shared: &Arc<Shared>,
+) -> Result<Arc<Scheduler<Job>>> {
+    let queue = Queue {
+        ring: ring.clone(),
+        shared: shared.clone(),
+    };
+    let timeout = Timeout::from_ms(crate::module_parameters::lockup_timeout.value());
+    Scheduler::new(ring.name(), JOBS, timeout, dev, queue)
+}

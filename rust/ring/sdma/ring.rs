@@ -1,0 +1,636 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's ring of one DMA engine: frames of jobs, their fences, and what interrupts say.
+//!
+//! A frame ends with a number written to memory and an interrupt that carries the number too. So
+//! the interrupt thread completes jobs in the order of the entries it reads, and an entry that
+//! reports a fault is always dealt with before the job that faulted is done. When an interrupt
+//! gets lost, [`Ring`]'s watcher looks at the memory itself.
+
+use kernel::{
+    new_condvar, new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{aref::ARef, Arc, CondVar, Mutex},
+    time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
+    workqueue::{impl_has_work, new_work, Work, WorkItem},
+};
+
+use super::{packet::Words, Group};
+use crate::{
+    gpu::Gpu,
+    hw::{HdpFlush, SdmaRing, VmSwitch},
+    kapi::{
+        fence::{Fence, HwFence, Timeline, UnusedFence},
+        workqueue::OrderedQueue,
+    },
+    ring::writer::{Format, Layout, Wrap, Writer},
+    trace,
+};
+
+/// Jobs that a ring takes at a time.
+pub(super) const JOBS: u32 = 8;
+/// Words of the ring.
+const RING_DWORDS: usize = 8192;
+/// Words that all frames of the ring together may have; the rest stays free for what the engine
+/// has read but not reported yet.
+const MAX_FRAME: usize = RING_DWORDS / 2 / JOBS as usize;
+/// Frames end at a multiple of so many words, as indirect calls want it.
+const ALIGN: usize = 8;
+/// Words of the indirect buffer of a job of the kernel.
+pub(super) const IB_DWORDS: usize = 1024;
+
+const RING: usize = 0;
+const IBS: usize = RING_DWORDS * 4;
+const POINTERS: usize = IBS + JOBS as usize * IB_DWORDS * 4;
+const RPTR: usize = POINTERS;
+const WPTR: usize = POINTERS + 64;
+const FENCE: usize = POINTERS + 128;
+const TEST: usize = POINTERS + 192;
+const TOTAL: usize = POINTERS + PAGE_SIZE;
+
+/// What a ring test finds in memory before and after.
+const TEST_BEFORE: u32 = 0xcafe_dead;
+const TEST_AFTER: u32 = 0xdead_beef;
+/// How long a ring test may take.
+const TEST_TIMEOUT_MS: i64 = 1000;
+/// How long the watcher waits for progress before it looks for lost interrupts.
+const FALLBACK_MS: u32 = 500;
+/// How long an engine that is stopped may take to end what it is doing.
+const IDLE_TIMEOUT_MS: i64 = 100;
+/// Bits of a fence's number that fit into an interrupt.
+const CONTEXT_MASK: u32 = 0x0fff_ffff;
+
+/// Names of rings: die and engine.
+const NAMES: [&CStr; 16] = [
+    c"sdma0.0", c"sdma0.1", c"sdma0.2", c"sdma0.3", c"sdma1.0", c"sdma1.1", c"sdma1.2", c"sdma1.3",
+    c"sdma2.0", c"sdma2.1", c"sdma2.2", c"sdma2.3", c"sdma3.0", c"sdma3.1", c"sdma3.2", c"sdma3.3",
+];
+
+/// Indirect buffer in the address space of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ib {
+    /// Its address; the low 5 bits do not count.
+    pub(crate) va: u64,
+    /// 32-bit words of it.
+    pub(crate) dwords: u32,
+    /// `AMDGPU_IB_FLAG_*`; none of them means anything to a DMA engine.
+    pub(crate) flags: u32,
+}
+
+/// What a job wants of its ring.
+pub(super) struct Frame<'a> {
+    /// The VMID it runs in.
+    pub(super) vmid: u32,
+    /// What has to be done before that VMID may be used.
+    pub(super) switch: Option<VmSwitch>,
+    /// Buffers of the address space.
+    pub(super) ibs: &'a [Ib],
+    /// Packets of the kernel, which run in VMID 0.
+    pub(super) packets: &'a [u32],
+    /// Address (VMID 0) and value of a fence of user space.
+    pub(super) user_fence: Option<(u64, u64)>,
+    /// The request that the job is part of.
+    pub(super) group: Option<Arc<Group>>,
+}
+
+/// Memory that a job needs on its ring, taken before: when its turn has come it must not wait for
+/// any.
+pub(super) struct Memory {
+    fence: UnusedFence,
+    words: Words,
+}
+
+impl Memory {
+    /// For a job with so many indirect buffers.
+    pub(super) fn new(ibs: usize) -> Result<Self> {
+        /// Words of all packets of a frame, with padding, but the indirect calls.
+        const REST: usize = 64;
+        Ok(Self {
+            fence: UnusedFence::new()?,
+            words: Words::with_capacity(REST + ibs * ALIGN)?,
+        })
+    }
+}
+
+/// A job on the ring.
+struct Pending {
+    seq: u32,
+    vmid: u32,
+    fence: HwFence,
+    /// Its frame, in case it has to be sent again.
+    words: Words,
+    /// Words of the frame that others may rely on and that are sent again even if the job is not.
+    head: usize,
+    error: Option<Error>,
+    group: Option<Arc<Group>>,
+}
+
+impl Pending {
+    /// The job is done, or with its `error` not quite.
+    fn end(self) {
+        let error = match (&self.group, self.error) {
+            (Some(group), Some(e)) => {
+                group.fail(e);
+                Some(e)
+            }
+            (Some(group), None) => group.error(),
+            (None, error) => error,
+        };
+        match error {
+            Some(e) => self.fence.fail(e),
+            None => self.fence.signal(),
+        };
+    }
+}
+
+/// What a ring needs as long as it runs.
+struct Up {
+    gpu: Arc<Gpu>,
+    writer: Writer,
+    hdp: HdpFlush,
+    /// Where the watcher runs.
+    queue: OrderedQueue,
+}
+
+struct State {
+    up: Option<Up>,
+    /// What jobs get when the ring does not run.
+    down: Error,
+    /// Number of the last job that was sent.
+    emitted: u32,
+    /// Number of the last job that is done.
+    signaled: u32,
+    /// The jobs between, oldest first.
+    pending: KVec<Pending>,
+    /// The watcher is on its way.
+    watching: bool,
+    /// Lost interrupts that the watcher found.
+    lost: u32,
+}
+
+/// Numbers for debugfs.
+pub(super) struct Snapshot {
+    pub(super) running: bool,
+    pub(super) emitted: u32,
+    pub(super) signaled: u32,
+    pub(super) in_memory: u32,
+    pub(super) rptr: u64,
+    pub(super) wptr: u64,
+    pub(super) lost: u32,
+    /// Number and VMID of each job on the ring.
+    pub(super) pending: [Option<(u32, u32)>; JOBS as usize],
+}
+
+/// The kernel's ring of an engine.
+#[pin_data]
+pub(crate) struct Ring {
+    engine: u32,
+    timeline: Timeline,
+    #[pin]
+    state: Mutex<State>,
+    /// Told when the ring ends.
+    #[pin]
+    wake: CondVar,
+    #[pin]
+    watcher: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Ring { self.watcher }
+}
+
+/// Number `a` is not after number `b`.
+fn reached(a: u32, b: u32) -> bool {
+    b.wrapping_sub(a) as i32 >= 0
+}
+
+impl Up {
+    fn layout(&self) -> SdmaRing {
+        SdmaRing {
+            base: self.writer.ring_addr(),
+            size: self.writer.ring_bytes(),
+            rptr: self.writer.rptr_addr(),
+            wptr: self.writer.wptr_addr(),
+            doorbell: self.writer.doorbell(),
+        }
+    }
+
+    fn addr(&self, at: usize) -> u64 {
+        self.writer.buffer().gpu_addr() + at as u64
+    }
+
+    /// The number of the last job that the engine says is done.
+    fn done(&self) -> Result<u32> {
+        self.writer.buffer().read32(FENCE)
+    }
+
+    /// Puts the ring, empty, on its engine and sees whether it executes packets.
+    fn start(&mut self, engine: u32) -> Result {
+        self.writer.reset()?;
+        let hal = self.gpu.generation().sdma;
+        hal.start(self.gpu.mmio()?, engine, &self.layout())?;
+        self.test()
+    }
+
+    /// Resets the engine and puts the ring, empty, on it.
+    fn restart(&mut self, engine: u32) -> Result {
+        let hal = self.gpu.generation().sdma;
+        hal.stop(self.gpu.mmio()?, engine)?;
+        hal.reset(self.gpu.mmio()?, engine)?;
+        self.start(engine)
+    }
+
+    fn test(&mut self) -> Result {
+        self.writer.buffer().write32(TEST, TEST_BEFORE)?;
+        self.writer.buffer().publish()?;
+        let mut words = Words::new();
+        words.write(self.addr(TEST), TEST_AFTER)?;
+        self.writer.send(&self.gpu, &words, c"ring test")?;
+        let start = Instant::<Monotonic>::now();
+        while self.writer.buffer().read32(TEST)? != TEST_AFTER {
+            self.gpu.check_usable()?;
+            if start.elapsed() > Delta::from_millis(TEST_TIMEOUT_MS) {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(Delta::from_micros(20));
+        }
+        Ok(())
+    }
+
+    /// Takes the ring off its engine and waits until it does nothing for us any more.
+    fn stop(&self, engine: u32) -> Result {
+        let hal = self.gpu.generation().sdma;
+        let mmio = self.gpu.mmio()?;
+        hal.stop(mmio, engine)?;
+        let start = Instant::<Monotonic>::now();
+        while !hal.is_idle(mmio, engine)? {
+            if start.elapsed() > Delta::from_millis(IDLE_TIMEOUT_MS) {
+                return hal.reset(mmio, engine);
+            }
+            fsleep(Delta::from_micros(20));
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Signals jobs up to number `upto`. Returns how many that were.
+    fn complete(&mut self, upto: u32) -> usize {
+        let mut count = 0;
+        while self.pending.first().is_some_and(|p| reached(p.seq, upto)) {
+            let Ok(job) = self.pending.remove(0) else {
+                break;
+            };
+            self.signaled = job.seq;
+            job.end();
+            count += 1;
+        }
+        count
+    }
+
+    fn fail_all(&mut self, error: Error) {
+        for mut job in core::mem::take(&mut self.pending) {
+            self.signaled = job.seq;
+            job.error.get_or_insert(error);
+            job.end();
+        }
+    }
+
+    /// The full number of a job of which an interrupt has the low bits.
+    fn number(&self, context: u32) -> Option<u32> {
+        let ahead = context.wrapping_sub(self.signaled) & CONTEXT_MASK;
+        (ahead <= self.emitted.wrapping_sub(self.signaled))
+            .then(|| self.signaled.wrapping_add(ahead))
+    }
+}
+
+impl Ring {
+    /// Makes the ring of an engine, puts it there and tests it.
+    pub(super) fn start(gpu: &Arc<Gpu>, engine: u32) -> Result<Arc<Self>> {
+        let g = gpu.generation();
+        let name = *NAMES.get(engine as usize).ok_or(EINVAL)?;
+        let buffer = gpu.system_buffer(TOTAL)?;
+        let doorbell = (g.caps.sdma_doorbell + engine * g.caps.sdma_doorbell_stride) * 2;
+        let layout = Layout {
+            ring: RING,
+            dwords: RING_DWORDS,
+            rptr: RPTR,
+            wptr: WPTR,
+        };
+        let writer = Writer::new(
+            name,
+            buffer,
+            layout,
+            Format::SDMA,
+            Wrap::Split,
+            ALIGN,
+            doorbell,
+        )?;
+        let mut up = Up {
+            gpu: gpu.clone(),
+            writer,
+            hdp: g.sdma.hdp_flush(gpu.mmio()?, engine)?,
+            queue: OrderedQueue::new(name)?,
+        };
+        if let Err(e) = up.start(engine) {
+            dev_err!(
+                gpu.dev(),
+                "{name} does not execute packets: {e:?}\n",
+                name = name.to_str().unwrap_or("sdma")
+            );
+            // Whatever it does must not go on in memory that is given back now.
+            if up.stop(engine).is_err() {
+                gpu.declare_hung("a DMA engine was not stopped");
+            }
+            return Err(e);
+        }
+        let pending = KVec::with_capacity(JOBS as usize, GFP_KERNEL)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                engine,
+                timeline: Timeline::new(name),
+                state <- new_mutex!(State {
+                    up: Some(up),
+                    down: ENODEV,
+                    emitted: 0,
+                    signaled: 0,
+                    pending,
+                    watching: false,
+                    lost: 0,
+                }),
+                wake <- new_condvar!(),
+                watcher <- new_work!("Ring::watcher"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its engine.
+    pub(super) fn engine(&self) -> u32 {
+        self.engine
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &'static CStr {
+        NAMES[self.engine as usize % NAMES.len()]
+    }
+
+    /// The GPU while the ring runs; what jobs end with when it does not.
+    pub(super) fn gpu(&self) -> Result<Arc<Gpu>> {
+        let state = self.state.lock();
+        state.up.as_ref().map(|up| up.gpu.clone()).ok_or(state.down)
+    }
+
+    /// Sends a job. The result signals when it is done.
+    pub(super) fn emit(self: &Arc<Self>, frame: &Frame<'_>, memory: Memory) -> Result<ARef<Fence>> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(up) = state.up.as_mut() else {
+            return Err(state.down);
+        };
+        up.gpu.check_usable()?;
+        if state.pending.len() >= JOBS as usize {
+            return Err(EBUSY);
+        }
+        let seq = state.emitted.wrapping_add(1);
+        let Memory {
+            fence: memory,
+            mut words,
+        } = memory;
+        if let Some(switch) = &frame.switch {
+            words.vm_switch(switch)?;
+            words.pad(0, ALIGN)?;
+        }
+        let head = words.len();
+        words.hdp_flush(&up.hdp)?;
+        if !frame.packets.is_empty() {
+            let slot = IBS + seq as usize % JOBS as usize * IB_DWORDS * 4;
+            if frame.packets.len() > IB_DWORDS {
+                return Err(E2BIG);
+            }
+            up.writer.buffer().write_dwords(slot, frame.packets)?;
+            words.indirect(0, up.addr(slot), frame.packets.len() as u32)?;
+        }
+        for ib in frame.ibs {
+            words.indirect(frame.vmid, ib.va, ib.dwords)?;
+        }
+        if let Some((addr, value)) = frame.user_fence {
+            words.fence(addr, value as u32)?;
+            words.fence(addr + 4, (value >> 32) as u32)?;
+        }
+        words.fence(up.addr(FENCE), seq)?;
+        words.trap(seq & CONTEXT_MASK)?;
+        if words.len() > MAX_FRAME {
+            return Err(E2BIG);
+        }
+        up.writer.send(&up.gpu, &words, c"job")?;
+        trace::sdma_job(
+            up.gpu.id(),
+            self.engine,
+            frame.vmid,
+            u64::from(seq),
+            frame.ibs.len() as u32,
+        );
+
+        state.emitted = seq;
+        let fence = self.timeline.emit(memory);
+        let result = fence.fence().clone();
+        // There is room, see `start`.
+        let job = Pending {
+            seq,
+            vmid: frame.vmid,
+            fence,
+            words,
+            head,
+            error: None,
+            group: frame.group.clone(),
+        };
+        state.pending.push(job, GFP_KERNEL)?;
+        if !state.watching {
+            // It is not there twice: the flag falls when it ends.
+            state.watching = up.queue.enqueue(self.clone()).is_ok();
+        }
+        Ok(result)
+    }
+
+    /// An interrupt of the ring says that the job with these low bits of its number is done.
+    pub(super) fn trap(&self, context: u32) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(Ok(done)) = state.up.as_ref().map(Up::done) else {
+            return;
+        };
+        // Later jobs have an interrupt of their own behind this one.
+        let upto = match state.number(context) {
+            Some(seq) if reached(seq, done) => seq,
+            _ => done,
+        };
+        state.complete(upto);
+    }
+
+    /// Completes what the engine has finished by now, interrupt or not. Returns how many jobs had
+    /// been waiting for one.
+    pub(super) fn catch_up(&self) -> usize {
+        let (gpu, done) = match &self.state.lock().up {
+            Some(up) => match up.done() {
+                Ok(done) => (up.gpu.clone(), done),
+                Err(_) => return 0,
+            },
+            None => return 0,
+        };
+        // Entries that are there already may say that one of them failed.
+        if let Err(e) = gpu.ih().drain(&gpu) {
+            dev_dbg!(gpu.dev(), "interrupt ring: {e:?}\n");
+        }
+        self.state.lock().complete(done)
+    }
+
+    /// A memory access in this VMID failed; returns whether a job of the ring runs in it.
+    pub(super) fn fault(&self, vmid: u32, error: Error) -> bool {
+        let mut state = self.state.lock();
+        let mut jobs = state.pending.iter_mut();
+        match jobs.find(|job| job.vmid == vmid) {
+            Some(job) => {
+                job.error = Some(error);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The oldest job on the ring.
+    pub(super) fn oldest(&self) -> Option<u32> {
+        self.state.lock().pending.first().map(|job| job.seq)
+    }
+
+    /// Resets the engine. The job with number `guilty`, if it is still the oldest and not done,
+    /// ends with `error`, and the others are sent again.
+    pub(super) fn reset(&self, guilty: u32, error: Error) -> Result {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(up) = state.up.as_mut() else {
+            return Err(state.down);
+        };
+        let restarted = up.restart(self.engine);
+        // What the engine has managed to finish before counts.
+        let done = up.done()?;
+        state.complete(done);
+        let is_guilty = state.pending.first().is_some_and(|job| job.seq == guilty);
+        if let Some(job) = state.pending.first_mut().filter(|_| is_guilty) {
+            job.error.get_or_insert(error);
+        }
+        restarted?;
+
+        let Some(up) = state.up.as_mut() else {
+            return Err(state.down);
+        };
+        for (i, job) in state.pending.iter().enumerate() {
+            let len = if i == 0 && is_guilty {
+                job.head
+            } else {
+                job.words.len()
+            };
+            let words = job.words.get(..len).ok_or(EINVAL)?;
+            if !words.is_empty() {
+                up.writer.send(&up.gpu, words, c"job (again)")?;
+            }
+        }
+        if is_guilty {
+            state.complete(guilty);
+        }
+        Ok(())
+    }
+
+    /// Stops the engine; jobs end with `error`, also those that come later.
+    pub(super) fn stop(&self, error: Error) -> Result {
+        let mut state = self.state.lock();
+        state.down = error;
+        let up = state.up.take();
+        let result = match &up {
+            Some(up) => up.stop(self.engine),
+            None => Ok(()),
+        };
+        state.fail_all(error);
+        drop(state);
+        self.wake.notify_all();
+        // Waits for the watcher, and gives the memory back.
+        drop(up);
+        result
+    }
+
+    /// The GPU hangs: nothing is executed any more. Jobs end with `error`. The memory stays until
+    /// [`Ring::stop`], in case something is.
+    pub(super) fn give_up(&self, error: Error) {
+        let mut state = self.state.lock();
+        if let Some(up) = &state.up {
+            let hal = up.gpu.generation().sdma;
+            let stopped = up.gpu.mmio().and_then(|mmio| hal.stop(mmio, self.engine));
+            if let Err(e) = stopped {
+                dev_err!(up.gpu.dev(), "a DMA engine was not stopped: {e:?}\n");
+            }
+        }
+        state.fail_all(error);
+    }
+
+    /// Numbers for debugfs.
+    pub(super) fn snapshot(&self) -> Result<Snapshot> {
+        let state = self.state.lock();
+        let mut pending = [None; JOBS as usize];
+        for (to, job) in pending.iter_mut().zip(state.pending.iter()) {
+            *to = Some((job.seq, job.vmid));
+        }
+        let (in_memory, rptr, wptr) = match &state.up {
+            Some(up) => (up.done()?, up.writer.rptr()?, up.writer.wptr()),
+            None => (0, 0, 0),
+        };
+        Ok(Snapshot {
+            running: state.up.is_some(),
+            emitted: state.emitted,
+            signaled: state.signaled,
+            in_memory,
+            rptr,
+            wptr,
+            lost: state.lost,
+            pending,
+        })
+    }
+}
+
+impl WorkItem for Ring {
+    type Pointer = Arc<Self>;
+
+    /// The watcher: as long as there are jobs it looks every now and then whether they get on.
+    fn run(this: Arc<Self>) {
+        let mut state = this.state.lock();
+        loop {
+            if state.up.is_none() || state.pending.is_empty() {
+                state.watching = false;
+                return;
+            }
+            let before = state.signaled;
+            // Signals do not come here; that the ring ends is seen above.
+            let _ = this
+                .wake
+                .wait_interruptible_timeout(&mut state, msecs_to_jiffies(FALLBACK_MS));
+            if state.signaled != before || state.up.is_none() {
+                continue;
+            }
+            drop(state);
+            let found = this.catch_up();
+            state = this.state.lock();
+            if found > 0 {
+                state.lost += found as u32;
+                if let Some(up) = &state.up {
+                    if up.gpu.ih().may_log() {
+                        dev_warn!(
+                            up.gpu.dev(),
+                            "{}: fence fallback timer expired, {found} interrupts lost\n",
+                            this.name().to_str().unwrap_or("sdma")
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

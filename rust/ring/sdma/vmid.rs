@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The VMIDs in which jobs of kernel rings run: those below the firmware scheduler's. There are
+//! few, so address spaces take turns; who was there last keeps its place until another needs it.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+};
+
+use super::ring::JOBS;
+use crate::{kapi::fence::Fence, mmu::Vm};
+
+/// One VMID.
+struct Slot {
+    vmid: u32,
+    /// PASID and page table root of the address space that it shows, 0 and 0 for none.
+    owner: (u32, u64),
+    /// Jobs that were given the VMID.
+    active: KVec<ARef<Fence>>,
+    /// The job that switched the VMID to its owner, and the ring on which it does: jobs of other
+    /// rings that do not come after it have to switch too.
+    switched: Option<(ARef<Fence>, u32)>,
+    /// When it was given out last.
+    used: u64,
+}
+
+impl Slot {
+    /// Forgets jobs that are done; returns the first that is not.
+    fn busy(&mut self) -> Option<&ARef<Fence>> {
+        self.active.retain(|fence| !fence.is_signaled());
+        self.active.first()
+    }
+
+    fn needs_switch(&self, owner: (u32, u64), ring: u32) -> bool {
+        if self.owner != owner {
+            return true;
+        }
+        match &self.switched {
+            None => true,
+            Some((fence, on)) => *on != ring && !fence.is_signaled(),
+        }
+    }
+}
+
+struct Table {
+    slots: KVec<Slot>,
+    /// What each ring waits for because all VMIDs are taken: who comes later waits too.
+    waits: KVec<Option<ARef<Fence>>>,
+    clock: u64,
+}
+
+/// What a job gets.
+pub(super) enum Grab {
+    /// All are taken; ask again after this.
+    Wait(ARef<Fence>),
+    /// The job runs in this VMID.
+    Vmid {
+        /// Its number.
+        vmid: u32,
+        /// The ring has to switch it to the job's address space first.
+        switch: bool,
+    },
+}
+
+/// The VMIDs of a GPU's memory hub that kernel rings use.
+#[pin_data]
+pub(super) struct Vmids {
+    #[pin]
+    table: Mutex<Table>,
+}
+
+impl Vmids {
+    /// VMIDs from 1 to below `end`, for `rings` rings.
+    pub(super) fn new(end: u32, rings: usize) -> Result<Arc<Self>> {
+        // What is on the rings, and what is about to be.
+        let jobs = rings * (JOBS as usize + 1);
+        let mut slots = KVec::new();
+        for vmid in 1..end {
+            slots.push(
+                Slot {
+                    vmid,
+                    owner: (0, 0),
+                    active: KVec::with_capacity(jobs, GFP_KERNEL)?,
+                    switched: None,
+                    used: 0,
+                },
+                GFP_KERNEL,
+            )?;
+        }
+        let mut waits = KVec::with_capacity(rings, GFP_KERNEL)?;
+        for _ in 0..rings {
+            waits.push(None, GFP_KERNEL)?;
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                table <- new_mutex!(Table {
+                    slots,
+                    waits,
+                    clock: 0,
+                }),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Takes a VMID for a job of `vm` on ring `ring`; it is the job's until `finished`.
+    pub(super) fn grab(&self, vm: &Vm, ring: u32, finished: ARef<Fence>) -> Result<Grab> {
+        let mut table = self.table.lock();
+        let Table {
+            slots,
+            waits,
+            clock,
+        } = &mut *table;
+        let waits = waits.get_mut(ring as usize).ok_or(EINVAL)?;
+        if let Some(fence) = waits.as_ref().filter(|f| !f.is_signaled()) {
+            return Ok(Grab::Wait(fence.clone()));
+        }
+        *waits = None;
+
+        let mut idle: Option<(u64, usize)> = None;
+        let mut oldest: Option<(u64, ARef<Fence>)> = None;
+        for (i, slot) in slots.iter_mut().enumerate() {
+            let used = slot.used;
+            match slot.busy() {
+                None if idle.is_none_or(|(best, _)| used < best) => idle = Some((used, i)),
+                Some(fence) if oldest.as_ref().is_none_or(|(best, _)| used < *best) => {
+                    oldest = Some((used, fence.clone()));
+                }
+                _ => {}
+            }
+        }
+        let Some((_, idle)) = idle else {
+            let (_, fence) = oldest.ok_or(ENODEV)?;
+            *waits = Some(fence.clone());
+            return Ok(Grab::Wait(fence));
+        };
+        let owner = (vm.pasid(), vm.root());
+        let at = slots.iter().position(|s| s.owner == owner).unwrap_or(idle);
+        let slot = slots.get_mut(at).ok_or(EINVAL)?;
+        // There is room; if not, this must not wait for any.
+        slot.active.push(finished, GFP_ATOMIC)?;
+        let switch = slot.needs_switch(owner, ring);
+        if switch {
+            slot.switched = None;
+        }
+        slot.owner = owner;
+        *clock += 1;
+        slot.used = *clock;
+        Ok(Grab::Vmid {
+            vmid: slot.vmid,
+            switch,
+        })
+    }
+
+    /// Ring `ring` switches the VMID before `fence` signals.
+    pub(super) fn switched(&self, vmid: u32, fence: ARef<Fence>, ring: u32) {
+        let mut table = self.table.lock();
+        if let Some(slot) = table.slots.iter_mut().find(|s| s.vmid == vmid) {
+            slot.switched = Some((fence, ring));
+        }
+    }
+
+    /// The VMIDs, one bit each, that show the address space with this PASID.
+    pub(super) fn of(&self, pasid: u32) -> u32 {
+        let table = self.table.lock();
+        let owned = table.slots.iter().filter(|s| s.owner.0 == pasid);
+        owned.fold(0, |mask, slot| mask | 1 << slot.vmid)
+    }
+
+    /// The address space with this PASID has gone.
+    pub(super) fn forget(&self, pasid: u32) {
+        let mut table = self.table.lock();
+        for slot in table.slots.iter_mut().filter(|s| s.owner.0 == pasid) {
+            slot.owner = (0, 0);
+            slot.switched = None;
+        }
+    }
+}
