@@ -173,7 +173,7 @@ unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns)
 
 void *rkfd_helper_alloc_unbound_workqueue(const char *name)
 {
-	return alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0, name);
+	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
 }
 
 void rkfd_helper_wait_until_zero(int *var)

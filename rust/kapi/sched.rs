@@ -42,7 +42,8 @@ static LIVE: Atomic<i32> = Atomic::new(0);
 
 /// What the module needs to have jobs: the queue on which they are dropped.
 ///
-/// Dropping it waits until no scheduler and thus no job is left.
+/// No memory is reclaimed by what runs on it, so it may wait for queues that promise no progress either. Dropping
+/// it waits until no scheduler and thus no job is left.
 ///
 /// # Invariants
 ///

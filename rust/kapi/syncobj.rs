@@ -5,7 +5,6 @@
 use core::{mem::MaybeUninit, ptr::NonNull};
 
 use kernel::{
-    bindings,
     error::to_result,
     fs::file::{flags, File, FileDescriptorReservation},
     prelude::*,
