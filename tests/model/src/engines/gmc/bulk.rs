@@ -8,7 +8,7 @@ use crate::dma::Ranges;
 use crate::mem::Block;
 
 /// Bytes that are moved at most while translations are kept from being dropped.
-const RUN: u64 = 1 << 20;
+const RUN: u64 = 256 << 10;
 
 impl Gmc {
     /// The place of `va`, and how many bytes from it on, `most` at most, lie there in a row. For

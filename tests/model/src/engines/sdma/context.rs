@@ -221,11 +221,21 @@ impl Context {
     /// Reads `out.len()` dwords that lie `skip` dwords behind the start of the current packet.
     /// The caller has looked that they are there.
     pub fn fetch(&self, gmc: &Gmc, skip: u64, out: &mut [u32]) -> Result<(), VmFault> {
-        let mut bytes = vec![0; out.len() * 4];
+        // A packet fits; only the data of WRITE does not.
+        let mut small = [0; 64];
+        let mut large = Vec::new();
+        let len = out.len() * 4;
+        let bytes = match small.get_mut(..len) {
+            Some(bytes) => bytes,
+            None => {
+                large.resize(len, 0);
+                &mut large[..]
+            }
+        };
         match &self.ib {
             Some(ib) => {
                 let at = ib.base.wrapping_add((ib.pos + skip) * 4);
-                gmc.vm_read(Hub::Mm, ib.vmid, at, &mut bytes)?;
+                gmc.vm_read(Hub::Mm, ib.vmid, at, bytes)?;
             }
             None => {
                 let at = (self.rptr + skip * 4) & (self.config.size - 1);

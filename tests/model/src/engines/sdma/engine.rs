@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rkfd_abi::ih::{client, node};
 use rkfd_abi::regs::sdma_4_4_2 as regs;
-use rkfd_abi::sdma::opcode_name;
+use rkfd_abi::sdma::{opcode_name, NOP_SINGLE};
 
 use super::bank::{Bank, ContextId, CONTEXTS};
 use super::context::{Context, Halt};
@@ -22,8 +22,10 @@ use crate::{event, strict};
 
 /// Client number of the fault status register.
 const CID: u8 = 15;
-/// Packets of one context that are executed before the next context has its turn.
+/// Packets of one context that are executed before the next context has its turn, and the time
+/// after which no further one is begun.
 const BURST: usize = 64;
+const SLICE: Duration = Duration::from_millis(4);
 /// How soon what a packet waits for is looked at again: first, and at most.
 const POLL: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
 /// How often a write pointer in memory is looked at.
@@ -372,12 +374,13 @@ impl<'a> Engine<'a> {
         }
         self.bank().begin(context.id);
         let mut step = Step::Busy;
+        let since = Instant::now();
         for _ in 0..BURST {
-            if !context.has_work() {
+            if !context.has_work() || since.elapsed() > SLICE {
                 break;
             }
             match self.step_packet(context) {
-                Ok(Step::Busy) if context.progress == 0 => {}
+                Ok(Step::Busy) => {}
                 Ok(other) => {
                     step = other;
                     break;
@@ -469,7 +472,7 @@ impl<'a> Engine<'a> {
             }
             return Ok(Step::Idle);
         }
-        if context.progress == 0 && context.looks == 0 {
+        if words[0] != NOP_SINGLE && context.progress == 0 && context.looks == 0 {
             event!(
                 self.gpu.trace,
                 "sdma",
@@ -484,8 +487,8 @@ impl<'a> Engine<'a> {
             );
             self.check_translation();
         }
-        let words: Vec<u32> = words[..count.min(length as usize)].to_vec();
-        match self.execute(context, &words) {
+        let words = &words[..count.min(length as usize)];
+        match self.execute(context, words) {
             Ok(Outcome::Next(length)) => context.advance(length),
             Ok(Outcome::Entered | Outcome::More) => {}
             Ok(Outcome::Wait) => {
@@ -506,7 +509,7 @@ impl<'a> Engine<'a> {
                 return Ok(Step::Idle);
             }
             Ok(Outcome::Bad(what)) => {
-                self.bad_packet(context, &words, what);
+                self.bad_packet(context, words, what);
                 return Ok(Step::Idle);
             }
             Err(fault) => {

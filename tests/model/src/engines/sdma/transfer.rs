@@ -12,7 +12,7 @@ use super::exec::address;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 
 /// Bytes of one part.
-const PART: u64 = 8 << 20;
+const PART: u64 = 2 << 20;
 /// Bytes of a pattern that is written at once.
 const PATTERN: u64 = 64 << 10;
 
