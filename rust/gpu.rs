@@ -28,12 +28,15 @@ use kernel::{
 use crate::{
     doorbell::Aperture,
     hw::{self, FlushType, Generation, HubSetup, McLayout},
-    kapi::{self, irq::Irq},
+    kapi::{self, dma::Pages, irq::Irq},
+    mmu::{self, Evictable},
     ring::{kiq::Kiq, sdma::Sdma},
 };
 
+mod clear;
 pub(crate) mod config;
 pub(crate) mod discovery;
+pub(crate) mod dma;
 pub(crate) mod gart;
 pub(crate) mod hub;
 pub(crate) mod irq;
@@ -45,7 +48,7 @@ pub(crate) mod reset;
 pub(crate) use registry::list;
 
 use config::{Config, PciInfo};
-use gart::{Buffer, Gart};
+use gart::{Buffer, Gart, Window};
 use hub::Hub;
 use memory::{Vram, VramRange};
 use mmio::{EarlyMmio, Mmio};
@@ -80,6 +83,8 @@ pub(crate) struct Gpu {
     gone: Atomic<bool>,
     hung: Atomic<bool>,
     gtt_used: Atomic<u64>,
+    #[pin]
+    evictable: Evictable,
     /// What the floor above keeps per GPU, see [`Gpu::set_scheduler`].
     scheduler: SetOnce<Arc<dyn Any + Send + Sync>>,
 }
@@ -124,7 +129,7 @@ impl Gpu {
         }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
         let layout = generation.gmc.layout(&mmio)?;
-        let vram = Arc::new(Vram::new(pdev, bar, found.vram_size)?, GFP_KERNEL)?;
+        let vram = Vram::new(pdev, bar, found.vram_size)?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
@@ -137,7 +142,6 @@ impl Gpu {
         let table = vram.alloc(Gart::TABLE_BYTES, true)?;
         let gart = Gart::new(hub.clone(), &layout, table)?;
         let scratch = vram.alloc(SZ_4K as u64, true)?;
-        scratch.clear()?;
         hub.hdp_flush()?;
 
         generation.gfx.read_config(&mmio, &mut config)?;
@@ -163,6 +167,7 @@ impl Gpu {
                 gone: Atomic::new(false),
                 hung: Atomic::new(false),
                 gtt_used: Atomic::new(0),
+                evictable <- Evictable::new(),
                 scheduler: SetOnce::new(),
             }),
             GFP_KERNEL,
@@ -201,12 +206,13 @@ impl Gpu {
         let kiq = Kiq::start(self)?;
         *self.kiq.lock() = Some(kiq);
         self.sdma.populate(Sdma::start(self)?);
-        Ok(())
+        self.vram.attach(self)
     }
 
     /// Takes down what [`Gpu::start`] brought up, as far as it got. From here on nothing new
     /// starts on the GPU.
     pub(crate) fn stop(&self) {
+        self.vram.detach();
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.stop(self);
         }
@@ -374,14 +380,31 @@ impl Gpu {
         self.layout.vram_offset + offset
     }
 
+    /// The address of the byte of VRAM at `offset` for kernel queues (VMID 0).
+    pub(crate) fn vram_mc(&self, offset: u64) -> u64 {
+        self.layout.fb_start + offset
+    }
+
+    /// Shows part of `pages` to kernel queues, see [`Gart::window`].
+    pub(crate) fn window(&self, pages: &Pages, at: u64, len: u64) -> Result<Window> {
+        self.gart.window(pages, at, len)
+    }
+
+    /// Buffers in VRAM that could be moved away.
+    pub(crate) fn evictable(&self) -> &Evictable {
+        &self.evictable
+    }
+
     /// Kernel memory in system RAM that the GPU reaches through the GART.
     pub(crate) fn system_buffer(&self, size: usize) -> Result<Buffer> {
         Buffer::system(&self.gart, self.dev(), size)
     }
 
-    /// Kernel memory in VRAM.
+    /// Kernel memory in VRAM. Buffers make way for it.
     pub(crate) fn vram_buffer(&self, size: usize) -> Result<Buffer> {
-        Buffer::vram(&self.hub, &self.vram, self.layout.fb_start, size)
+        mmu::make_room(self, || {
+            Buffer::vram(&self.hub, &self.vram, self.layout.fb_start, size)
+        })
     }
 
     /// Ticks of the GPU's clock counter.

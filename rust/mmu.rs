@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GPU address spaces: buffer objects, page tables, TLB invalidation, PASIDs.
+//! GPU address spaces: buffer objects and where they are, page tables, TLB invalidation, PASIDs.
 
 pub(crate) mod bo;
+mod evict;
 pub(crate) mod gem;
 pub(crate) mod pasid;
 mod pgtable;
+mod store;
 pub(crate) mod tlb;
 pub(crate) mod vm;
 
 pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef};
-pub(crate) use vm::Vm;
+#[allow(unused_imports, reason = "for jobs of the render node")]
+pub(crate) use evict::{make_room, set_aside, validate, Away, Evictable, Owner};
+#[allow(unused_imports, reason = "for jobs of the render node")]
+pub(crate) use vm::{Access, Vm};

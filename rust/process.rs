@@ -29,6 +29,7 @@ pub(crate) mod apertures;
 pub(crate) mod debugfs;
 pub(crate) mod device;
 pub(crate) mod events;
+mod evict;
 pub(crate) mod interrupts;
 pub(crate) mod memory;
 pub(crate) mod mmap;
@@ -226,11 +227,13 @@ pub(crate) fn init() {
     sysfs::init();
     debugfs::init();
     interrupts::init();
+    evict::init();
 }
 
 /// Processes may come while this exists; dropping it ends those that are left.
 pub(crate) struct Running {
     _faults: interrupts::FaultQueue,
+    _restores: evict::RestoreQueue,
 }
 
 impl Running {
@@ -239,6 +242,7 @@ impl Running {
         irq::set_sink(&interrupts::SINK);
         Ok(Self {
             _faults: interrupts::FaultQueue::new()?,
+            _restores: evict::RestoreQueue::new()?,
         })
     }
 }

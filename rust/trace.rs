@@ -93,7 +93,6 @@ events! {
     fn sdma_reset => rkfd_sdma_reset(gpu_id: u32 => gpu_id, engine: u32 => engine, seq: u64 => seq);
 
     /// A buffer moves (`from`, `to`: VRAM, GTT).
-    #[allow(dead_code, reason = "its user comes with evictions")]
     fn bo_move => rkfd_bo_move(
         gpu_id: u32 => gpu_id, from: &CStr => from.as_char_ptr(), to: &CStr => to.as_char_ptr(),
         bytes: u64 => bytes

@@ -58,14 +58,11 @@ void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma)
 	vma->vm_page_prot = pgprot_noncached(vm_get_page_prot(vma->vm_flags));
 }
 
-void rkfd_helper_vma_set_writecombine(struct vm_area_struct *vma)
+unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn, bool wc)
 {
-	vma->vm_page_prot = pgprot_writecombine(vm_get_page_prot(vma->vm_flags));
-}
+	pgprot_t prot = wc ? pgprot_writecombine(vma->vm_page_prot) : vma->vm_page_prot;
 
-unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn)
-{
-	return (__force unsigned int)vmf_insert_pfn_prot(vma, addr, pfn, vma->vm_page_prot);
+	return (__force unsigned int)vmf_insert_pfn_prot(vma, addr, pfn, prot);
 }
 
 bool rkfd_helper_access_ok(u64 addr, size_t size)

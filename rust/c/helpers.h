@@ -18,8 +18,7 @@ u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 void rkfd_helper_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_helper_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma);
-void rkfd_helper_vma_set_writecombine(struct vm_area_struct *vma);
-unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn);
+unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn, bool wc);
 
 bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);

@@ -48,16 +48,11 @@ fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
         ext_coherent: has(uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
         contiguous: has(uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS),
         public: !has(uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS),
+        explicit_sync: has(uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC),
     };
     if domains & u64::from(uapi::AMDGPU_GEM_DOMAIN_VRAM) != 0 {
         // A full VRAM is no reason to fail: system memory does as well.
-        Bo::vram(gpu, size, attrs).or_else(|e| {
-            if e == ENOMEM || e == ENOSPC {
-                Bo::gtt(gpu, size, attrs)
-            } else {
-                Err(e)
-            }
-        })
+        Bo::prefer_vram(gpu, size, attrs)
     } else {
         Bo::gtt(gpu, size, attrs)
     }
@@ -174,7 +169,7 @@ impl Handler<Render> for Op {
             return Err(EINVAL);
         }
         let bo = object.bo();
-        let domain = match bo.kind() {
+        let domain = match bo.preferred() {
             BoKind::Vram => uapi::AMDGPU_GEM_DOMAIN_VRAM,
             BoKind::Gtt => uapi::AMDGPU_GEM_DOMAIN_GTT,
             // Registers have no handles.
@@ -187,6 +182,7 @@ impl Handler<Render> for Op {
             (flags.coherent, uapi::AMDGPU_GEM_CREATE_COHERENT),
             (flags.ext_coherent, uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
             (flags.uncached, uapi::AMDGPU_GEM_CREATE_UNCACHED),
+            (flags.explicit_sync, uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC),
             (!flags.public, uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS),
         ] {
             if set {

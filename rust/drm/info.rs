@@ -67,8 +67,8 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_GTT_USAGE => out.put(&gpu.gtt_used()),
             uapi::AMDGPU_INFO_FW_VERSION => out.put(&firmware(gpu, arg)?),
             uapi::AMDGPU_INFO_TIMESTAMP => out.put(&gpu.clock_counter()?),
-            // Nothing is ever moved or evicted.
-            uapi::AMDGPU_INFO_NUM_BYTES_MOVED | uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&0u64),
+            uapi::AMDGPU_INFO_NUM_BYTES_MOVED => out.put(&gpu.evictable().bytes_moved()),
+            uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&gpu.evictable().evictions()),
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&0u32),
             _ => Err(EINVAL),
         }

@@ -3,7 +3,8 @@
 //! The GART: the address space of VMID 0 in which the kernel's own system memory appears to the
 //! GPU, and buffers in it (rings, MQDs, fences, runlists).
 //!
-//! It is one flat table of PTEs in VRAM. Free page numbers are a bitmap.
+//! It is one flat table of PTEs in VRAM. Free page numbers are a bitmap. A [`Window`] shows memory
+//! of buffers to the DMA engines while they copy it.
 
 use kernel::{
     device, new_mutex,
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     hw::{FlushType, McLayout},
-    kapi::dma::Coherent,
+    kapi::dma::{Coherent, Pages},
 };
 
 /// Bytes of the GART aperture.
@@ -113,7 +114,6 @@ impl Gart {
         if table.size() < Self::TABLE_BYTES || table.run(0)?.1 < Self::TABLE_BYTES {
             return Err(EINVAL);
         }
-        table.clear()?;
         let mut map = Bitmap::new((SIZE / PAGE_SIZE as u64) as usize)?;
         // Address 0 stays free: a forgotten pointer shall fault.
         map.set(0, true);
@@ -154,19 +154,46 @@ impl Gart {
     }
 
     /// Maps `count` pages of system memory that start at bus address `dma`.
-    fn map(&self, dma: u64, count: usize, flags: u64) -> Result<usize> {
+    fn map(self: &Arc<Self>, dma: u64, count: usize) -> Result<Mapping> {
+        self.map_runs(count, |i| Ok((dma + (i * PAGE_SIZE) as u64, count - i)))
+    }
+
+    /// Maps `count` pages of system memory. `run(i)` says at which bus address page `i` is and how
+    /// many pages follow there in one piece.
+    fn map_runs(
+        self: &Arc<Self>,
+        count: usize,
+        run: impl Fn(usize) -> Result<(u64, usize)>,
+    ) -> Result<Mapping> {
         let page = self.pages.lock().take(count).ok_or(ENOMEM)?;
+        // Dropped on error, which unmaps.
+        let mapping = Mapping {
+            gart: self.clone(),
+            page,
+            count,
+        };
         let gmc = self.hub.generation().gmc;
-        let done = self
-            .write(page, count, |i| {
+        let flags = gmc.gart_flags();
+        let mut done = 0;
+        while done < count {
+            let (dma, len) = run(done)?;
+            let len = len.min(count - done);
+            self.write(page + done, len, |i| {
                 gmc.leaf(0, dma + (i * PAGE_SIZE) as u64, flags, 0)
-            })
-            .and_then(|()| self.flush());
-        if let Err(e) = done {
-            self.unmap(page, count);
-            return Err(e);
+            })?;
+            done += len;
         }
-        Ok(page)
+        self.flush()?;
+        Ok(mapping)
+    }
+
+    /// Shows `len` bytes of `pages` from byte `at` on to kernel queues, as long as the result
+    /// lives. The pages have to live longer.
+    pub(crate) fn window(self: &Arc<Self>, pages: &Pages, at: u64, len: u64) -> Result<Window> {
+        let first = usize::try_from(at)? / PAGE_SIZE;
+        let count = usize::try_from(len)?.div_ceil(PAGE_SIZE);
+        self.map_runs(count, |i| pages.dma_run(first + i))
+            .map(Window)
     }
 
     fn unmap(&self, page: usize, count: usize) {
@@ -208,9 +235,25 @@ struct Mapping {
     count: usize,
 }
 
+impl Mapping {
+    fn addr(&self) -> u64 {
+        self.gart.start + (self.page * PAGE_SIZE) as u64
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         self.gart.unmap(self.page, self.count);
+    }
+}
+
+/// System memory that kernel queues of the GPU reach for a while.
+pub(crate) struct Window(Mapping);
+
+impl Window {
+    /// Its address for kernel queues of the GPU (VMID 0).
+    pub(crate) fn addr(&self) -> u64 {
+        self.0.addr()
     }
 }
 
@@ -218,18 +261,9 @@ impl Buffer {
     /// Allocates a zeroed buffer of at least `size` bytes in system memory.
     pub(crate) fn system(gart: &Arc<Gart>, dev: &device::Device, size: usize) -> Result<Self> {
         let mem = Coherent::new(dev, size)?;
-        let count = mem.size() / PAGE_SIZE;
-        let flags = gart.hub.generation().gmc.gart_flags();
-        let page = gart.map(mem.dma_address(), count, flags)?;
+        let mapping = gart.map(mem.dma_address(), mem.size() / PAGE_SIZE)?;
         Ok(Self {
-            place: Place::System {
-                mapping: Mapping {
-                    gart: gart.clone(),
-                    page,
-                    count,
-                },
-                mem,
-            },
+            place: Place::System { mapping, mem },
         })
     }
 
@@ -242,7 +276,6 @@ impl Buffer {
         size: usize,
     ) -> Result<Self> {
         let range = vram.alloc(size as u64, true)?;
-        range.clear()?;
         Ok(Self {
             place: Place::Vram {
                 addr: fb_start + range.start(),
@@ -255,7 +288,7 @@ impl Buffer {
     /// The address of the buffer for kernel queues of the GPU (VMID 0).
     pub(crate) fn gpu_addr(&self) -> u64 {
         match &self.place {
-            Place::System { mapping, .. } => mapping.gart.start + (mapping.page * PAGE_SIZE) as u64,
+            Place::System { mapping, .. } => mapping.addr(),
             Place::Vram { addr, .. } => *addr,
         }
     }

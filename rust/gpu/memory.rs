@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! VRAM: who has which part of it, and the CPU's window to it.
+//!
+//! Whoever allocates gets zeroes. What is given back is cleared before it is free again, see
+//! [`super::clear`]; a page of which that is not known is cleared when it is allocated.
 
 use kernel::{
     device::Core,
@@ -8,6 +11,8 @@ use kernel::{
         AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
         GpuBuddyParams,
     },
+    impl_has_work,
+    new_work,
     pci,
     prelude::*,
     ptr::Alignment,
@@ -16,8 +21,10 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc, //
     },
+    workqueue::Work,
 };
 
+use super::clear::{CleanMap, Clearing};
 use crate::kapi::iomem::WcBar;
 
 /// The BAR of the frame buffer.
@@ -28,17 +35,38 @@ const BAR: u32 = 0;
 /// own interface is up; this is what open drivers for these boards set aside.
 const RESERVED_TOP: u64 = 384 * SZ_1M as u64;
 
+/// Unit of allocation.
+pub(super) const PAGE: u64 = SZ_4K as u64;
+
 /// The VRAM of a GPU.
+#[pin_data]
 pub(crate) struct Vram {
     bar: WcBar,
     buddy: GpuBuddy,
     size: u64,
     usable: u64,
+    /// Bytes that belong to somebody.
     used: Atomic<u64>,
+    /// Bytes that cannot be allocated: those in use and those that are being cleared.
+    taken: Atomic<u64>,
+    /// Bytes in use by buffers that could be moved away.
+    buffers: Atomic<u64>,
+    /// Bytes that were promised to buffers of processes.
+    promised: Atomic<u64>,
+    #[pin]
+    pub(super) clean: CleanMap,
+    #[pin]
+    pub(super) clearing: Clearing,
+    #[pin]
+    pub(super) work: Work<Vram>,
 }
 
-/// Part of VRAM, in one piece or several.
-pub(crate) struct VramRange {
+impl_has_work! {
+    impl HasWork<Self> for Vram { self.work }
+}
+
+/// Blocks of VRAM, as the allocator gave them.
+pub(super) struct Blocks {
     vram: Arc<Vram>,
     blocks: Pin<KBox<AllocatedBlocks>>,
     /// Offset and size of each piece, in the order in which they back the range.
@@ -46,9 +74,18 @@ pub(crate) struct VramRange {
     size: u64,
 }
 
+/// Part of VRAM, in one piece or several. Dropping it has it cleared and gives it back.
+pub(crate) struct VramRange {
+    vram: Arc<Vram>,
+    /// There until the drop.
+    blocks: Option<Blocks>,
+    size: u64,
+    for_buffer: bool,
+}
+
 impl Vram {
     /// Maps the frame buffer BAR of a device with `size` bytes of VRAM.
-    pub(crate) fn new(pdev: &pci::Device<Core<'_>>, bar: WcBar, size: u64) -> Result<Self> {
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>, bar: WcBar, size: u64) -> Result<Arc<Self>> {
         let visible = (bar.size() as u64).min(size);
         if visible < size {
             dev_warn!(
@@ -68,13 +105,24 @@ impl Vram {
             size: usable,
             chunk_size: Alignment::new::<SZ_4K>(),
         })?;
-        Ok(Self {
-            bar,
-            buddy,
-            size,
-            usable,
-            used: Atomic::new(0),
-        })
+        // What whoever had the card before left in it is nobody's business.
+        let clean = CleanMap::new(usable)?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                bar,
+                buddy,
+                size,
+                usable,
+                used: Atomic::new(0),
+                taken: Atomic::new(0),
+                buffers: Atomic::new(0),
+                promised: Atomic::new(0),
+                clean <- clean,
+                clearing <- Clearing::new(),
+                work <- new_work!("rkfd_clear"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Maps the BAR; what is needed before the size of VRAM is known.
@@ -107,13 +155,76 @@ impl Vram {
         &self.bar
     }
 
-    /// Allocates `size` bytes; with `contiguous` in one piece. The content is what the former
-    /// owner left: see [`VramRange::clear`].
+    /// What can be promised in all when `aside` bytes are not to be.
+    fn promisable(&self, aside: u64) -> u64 {
+        let unmovable = self.used().saturating_sub(self.buffers.load(Relaxed));
+        self.usable.saturating_sub(unmovable).saturating_sub(aside)
+    }
+
+    /// Bytes that can still be promised when `aside` bytes are not to be.
+    pub(crate) fn unpromised(&self, aside: u64) -> u64 {
+        self.promisable(aside)
+            .saturating_sub(self.promised.load(Relaxed))
+    }
+
+    /// Promises `bytes` to a buffer of a process; `ENOMEM` if there is not so much.
+    pub(crate) fn promise(&self, bytes: u64, aside: u64) -> Result {
+        let all = self.promisable(aside);
+        let before = self.promised.fetch_add(bytes, Relaxed);
+        if before.saturating_add(bytes) > all {
+            self.take_promise_back(bytes);
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Undoes a [`Self::promise`].
+    pub(crate) fn take_promise_back(&self, bytes: u64) {
+        self.promised.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Allocates `size` zeroed bytes; with `contiguous` in one piece. The host data path is not
+    /// flushed.
     pub(crate) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<VramRange> {
+        self.take(size, contiguous, false)
+    }
+
+    /// As [`Vram::alloc`], for a buffer that could be moved away. `ENOMEM` also if less than
+    /// `leave` bytes would be free afterwards.
+    pub(crate) fn alloc_for_buffer(
+        self: &Arc<Self>,
+        size: u64,
+        contiguous: bool,
+        leave: u64,
+    ) -> Result<VramRange> {
+        let free = self.usable.saturating_sub(self.taken.load(Relaxed));
+        if size.checked_add(leave).is_none_or(|all| all > free) {
+            return Err(ENOMEM);
+        }
+        self.take(size, contiguous, true)
+    }
+
+    fn take(self: &Arc<Self>, size: u64, contiguous: bool, for_buffer: bool) -> Result<VramRange> {
         let size = size
-            .checked_next_multiple_of(SZ_4K as u64)
+            .checked_next_multiple_of(PAGE)
             .filter(|s| *s > 0 && *s <= self.usable)
             .ok_or(ENOMEM)?;
+        let blocks = self.take_blocks(size, contiguous)?;
+        self.used.fetch_add(size, Relaxed);
+        if for_buffer {
+            self.buffers.fetch_add(size, Relaxed);
+        }
+        let range = VramRange {
+            vram: self.clone(),
+            blocks: Some(blocks),
+            size,
+            for_buffer,
+        };
+        self.make_clean(range.pieces())?;
+        Ok(range)
+    }
+
+    fn take_blocks(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<Blocks> {
         let flags = if contiguous {
             GpuBuddyAllocFlags::from(GpuBuddyAllocFlag::Contiguous)
         } else {
@@ -150,13 +261,27 @@ impl Vram {
         if left > 0 {
             return Err(ENOMEM);
         }
-        self.used.fetch_add(size, Relaxed);
-        Ok(VramRange {
+        self.taken.fetch_add(size, Relaxed);
+        Ok(Blocks {
             vram: self.clone(),
             blocks,
             pieces,
             size,
         })
+    }
+}
+
+impl Blocks {
+    /// Offset and size of each piece.
+    pub(super) fn pieces(&self) -> &[(u64, u64)] {
+        &self.pieces
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        debug_assert!(!self.blocks.is_empty());
+        self.vram.taken.fetch_sub(self.size, Relaxed);
     }
 }
 
@@ -166,31 +291,25 @@ impl VramRange {
         self.size
     }
 
+    fn pieces(&self) -> &[(u64, u64)] {
+        self.blocks.as_ref().map_or(&[], |b| b.pieces())
+    }
+
     /// Offset in VRAM of the first byte.
     pub(crate) fn start(&self) -> u64 {
-        self.pieces.first().map_or(0, |p| p.0)
+        self.pieces().first().map_or(0, |p| p.0)
     }
 
     /// The offset in VRAM of byte `at` of the range, and how many bytes follow there in one piece.
     pub(crate) fn run(&self, at: u64) -> Result<(u64, u64)> {
         let mut skip = at;
-        for (start, len) in self.pieces.iter() {
+        for (start, len) in self.pieces() {
             if skip < *len {
                 return Ok((start + skip, len - skip));
             }
             skip -= len;
         }
         Err(EINVAL)
-    }
-
-    /// Fills the range with zeroes through the BAR.
-    pub(crate) fn clear(&self) -> Result {
-        for (start, len) in self.pieces.iter() {
-            self.vram
-                .bar
-                .zero(usize::try_from(*start)?, usize::try_from(*len)?)?;
-        }
-        Ok(())
     }
 
     /// The VRAM it is part of.
@@ -201,7 +320,12 @@ impl VramRange {
 
 impl Drop for VramRange {
     fn drop(&mut self) {
-        debug_assert!(!self.blocks.is_empty());
         self.vram.used.fetch_sub(self.size, Relaxed);
+        if self.for_buffer {
+            self.vram.buffers.fetch_sub(self.size, Relaxed);
+        }
+        if let Some(blocks) = self.blocks.take() {
+            self.vram.clear_and_free(blocks);
+        }
     }
 }

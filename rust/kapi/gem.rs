@@ -14,7 +14,10 @@ use kernel::{
     types::Opaque,
 };
 
-use super::drm::{self, Device};
+use super::{
+    drm::{self, Device},
+    resv::Resv,
+};
 use crate::bindings as ours;
 
 /// How user space sees the memory of an object.
@@ -30,11 +33,39 @@ pub(crate) enum Caching {
 
 /// What a GEM object holds.
 pub(crate) trait Payload: Sized + Send + Sync + 'static {
-    /// How it is mapped.
-    fn caching(&self) -> Caching;
+    /// It is registers, and mapped as such.
+    fn is_registers(&self) -> bool;
 
-    /// The physical address of page `page`. Called while the device is plugged in.
-    fn phys(&self, page: usize) -> Result<u64>;
+    /// Who uses the memory.
+    fn resv(&self) -> &Resv;
+
+    /// Calls `f` with the physical addresses of the pages from `first` on, and how they are mapped,
+    /// until it returns false or the last page is done. The memory stays there meanwhile. An error
+    /// if not even the first page is there. Called while the device is plugged in.
+    fn show_pages(&self, first: usize, f: &mut dyn FnMut(u64, Caching) -> bool) -> Result;
+}
+
+/// The CPU's mappings of an object, which may be gone already.
+pub(crate) struct View {
+    dev: ARef<Device>,
+    offset: u64,
+    size: usize,
+}
+
+impl View {
+    /// Empties the mappings: whoever touches them next comes to [`Payload::show_pages`].
+    pub(crate) fn zap(&self) {
+        // SAFETY: The inode lives as long as the device. If the object has gone and its place in the file
+        // belongs to another one, that one's mappings are emptied, which does no harm.
+        unsafe {
+            bindings::unmap_mapping_range(
+                (*(*self.dev.raw()).anon_inode).i_mapping,
+                self.offset as bindings::loff_t,
+                self.size as bindings::loff_t,
+                1,
+            )
+        }
+    }
 }
 
 /// A GEM object with a payload.
@@ -123,6 +154,8 @@ impl<T: Payload> Object<T> {
         // device is the reference taken above.
         unsafe {
             (*raw).funcs = const { &Self::FUNCS };
+            // Lives as long as the payload.
+            (*raw).resv = (*object.as_ptr()).payload.resv().raw();
             bindings::drm_gem_private_object_init(dev.raw(), raw, size);
         }
         // INVARIANT: Initialized above.
@@ -142,6 +175,22 @@ impl<T: Payload> Object<T> {
     pub(crate) fn mmap_offset(&self) -> u64 {
         // SAFETY: The offset was made in `new`.
         unsafe { ours::rkfd_helper_drm_vma_node_offset_addr(&raw mut (*self.raw.get()).vma_node) }
+    }
+
+    /// The CPU's mappings.
+    pub(crate) fn view(&self) -> View {
+        // SAFETY: The object is valid and holds its device.
+        let (dev, size) = unsafe {
+            (
+                Device::from_raw((*self.raw.get()).dev),
+                (*self.raw.get()).size,
+            )
+        };
+        View {
+            dev: dev.into(),
+            offset: self.mmap_offset(),
+            size,
+        }
     }
 
     /// Lets a file map the object, without a handle. Calls are counted.
@@ -255,17 +304,16 @@ impl<T: Payload> Object<T> {
         }
         let mut flags =
             bindings::VM_IO | bindings::VM_PFNMAP | bindings::VM_DONTEXPAND | bindings::VM_DONTDUMP;
-        if matches!(this.caching(), Caching::Uncached) {
+        if this.is_registers() {
             // Registers are nothing that a child should inherit.
             flags |= bindings::VM_DONTCOPY;
         }
         // SAFETY: The area is being set up: flags and protection may be changed.
         unsafe {
             ours::rkfd_helper_vm_flags_set(vma, flags);
-            match this.caching() {
-                Caching::WriteBack => {}
-                Caching::WriteCombine => ours::rkfd_helper_vma_set_writecombine(vma),
-                Caching::Uncached => ours::rkfd_helper_vma_set_noncached(vma),
+            // Memory is mapped as its place demands, which is seen when a page is touched.
+            if this.is_registers() {
+                ours::rkfd_helper_vma_set_noncached(vma);
             }
         }
         0
@@ -299,22 +347,26 @@ impl<T: Payload> Object<T> {
         dev.while_plugged(|| {
             let count = ((end - address) / PAGE_SIZE).min(FAULT_AROUND);
             let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
-            for i in 0..count {
-                let Ok(phys) = this.phys(page + i) else {
-                    break;
-                };
+            let mut i = 0;
+            let shown = this.show_pages(page, &mut |phys, caching| {
                 let pfn = phys as usize / PAGE_SIZE;
+                let wc = caching == Caching::WriteCombine;
                 // SAFETY: The area is a PFN map by `mmap`, and the address lies in it.
                 let inserted =
-                    unsafe { ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn) };
+                    unsafe { ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn, wc) };
                 if i == 0 {
                     result = inserted;
                 }
-                if inserted != bindings::vm_fault_reason_VM_FAULT_NOPAGE {
-                    break;
+                i += 1;
+                i < count && inserted == bindings::vm_fault_reason_VM_FAULT_NOPAGE
+            });
+            match shown {
+                // The signal first; then the page is touched again.
+                Err(e) if e == EINTR || e == ERESTARTSYS => {
+                    bindings::vm_fault_reason_VM_FAULT_NOPAGE
                 }
+                _ => result,
             }
-            result
         })
         .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
     }

@@ -194,7 +194,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     };
     let pfn = (phys + (address - start) as u64) / PAGE_SIZE as u64;
     // SAFETY: The area is a PFN map by `map_device`, and the address lies in it.
-    let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize) };
+    let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize, false) };
     // Whoever takes the memory away either sees the page just inserted, or is seen here.
     if shared.memory.phys().is_err() {
         zap_all();

@@ -4,11 +4,14 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
+use super::{
+    evict::{self, Owner, Victims},
+    store::{Place, Store, System},
+};
 use crate::{
     doorbell::Slice,
     gpu::{memory::VramRange, Gpu},
-    hw::PteAttrs,
-    kapi::dma::Pages,
+    kapi::{gem::View, resv::Resv},
 };
 
 /// A counted reference to a buffer object.
@@ -44,6 +47,8 @@ pub(crate) struct BoFlags {
     pub(crate) contiguous: bool,
     /// User space wants to map it to the CPU.
     pub(crate) public: bool,
+    /// Jobs do not wait for each other because both use it.
+    pub(crate) explicit_sync: bool,
 }
 
 /// How the CPU has to map a page of the object.
@@ -57,189 +62,183 @@ pub(crate) enum CpuCache {
     Uncached,
 }
 
-enum Backing {
-    Vram(VramRange),
-    System(Pages),
-    Doorbell(Arc<Slice>),
-    MmioRemap,
-}
-
 /// A buffer object.
 pub(crate) struct Bo {
-    // Field order: the memory goes before the GPU that it is memory of.
-    backing: Backing,
-    gpu: Arc<Gpu>,
-    size: u64,
-    flags: BoFlags,
+    /// Others that hold it for a moment, to move it, do not keep the object.
+    store: Arc<Store>,
 }
 
 impl Bo {
-    /// Allocates `size` bytes of zeroed VRAM.
-    pub(crate) fn vram(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
+    /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be. `owner` is
+    /// asked before the memory moves.
+    pub(crate) fn vram(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        owner: Arc<dyn Owner>,
+    ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        let range = gpu.vram().alloc(size, flags.contiguous)?;
-        range.clear()?;
+        let range = evict::alloc(gpu, size, flags.contiguous, Victims::All)?;
+        Self::in_vram(gpu, size, flags, range, Some(owner))
+    }
+
+    /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be, or of system
+    /// memory as long as there is no room in VRAM.
+    pub(crate) fn prefer_vram(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
+        gpu.mmio()?;
+        let size = page_up(size)?;
+        match evict::alloc(gpu, size, flags.contiguous, Victims::All) {
+            Ok(range) => Self::in_vram(gpu, size, flags, range, None),
+            Err(e) if e == ENOMEM => {
+                let place = Place::System(System::new(gpu, size)?);
+                Self::with(gpu, size, flags, BoKind::Vram, place, None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn in_vram(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        range: VramRange,
+        owner: Option<Arc<dyn Owner>>,
+    ) -> Result<Self> {
+        // The processor may have cleared it.
         gpu.hub().hdp_flush()?;
-        Ok(Self::with(gpu, size, flags, Backing::Vram(range)))
+        let place = Place::Vram(Arc::new(range, GFP_KERNEL)?);
+        Self::with(gpu, size, flags, BoKind::Vram, place, owner)
     }
 
     /// Allocates `size` bytes of zeroed system memory.
     pub(crate) fn gtt(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        gpu.take_gtt(size)?;
-        let pages = usize::try_from(size)
-            .map_err(Error::from)
-            .and_then(|bytes| Pages::new(gpu.dev(), bytes))
-            .inspect_err(|_| gpu.gtt_given_back(size))?;
-        Ok(Self::with(gpu, size, flags, Backing::System(pages)))
+        let place = Place::System(System::new(gpu, size)?);
+        Self::with(gpu, size, flags, BoKind::Gtt, place, None)
     }
 
     /// Makes the doorbells of a process an object.
     pub(crate) fn doorbell(slice: &Arc<Slice>, flags: BoFlags) -> Result<Self> {
         let gpu = slice.gpu();
         gpu.mmio()?;
+        let place = Place::Doorbell(slice.clone());
         let size = slice.size() as u64;
-        Ok(Self::with(
-            gpu,
-            size,
-            flags,
-            Backing::Doorbell(slice.clone()),
-        ))
+        Self::with(gpu, size, flags, BoKind::Doorbell, place, None)
     }
 
     /// Makes the page with the HDP flush registers an object.
     pub(crate) fn mmio_remap(gpu: &Arc<Gpu>, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
-        Ok(Self::with(gpu, PAGE_SIZE as u64, flags, Backing::MmioRemap))
+        let size = PAGE_SIZE as u64;
+        let place = Place::MmioRemap;
+        Self::with(gpu, size, flags, BoKind::MmioRemap, place, None)
     }
 
-    fn with(gpu: &Arc<Gpu>, size: u64, flags: BoFlags, backing: Backing) -> Self {
-        Self {
-            backing,
-            gpu: gpu.clone(),
-            size,
-            flags,
+    fn with(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        preferred: BoKind,
+        place: Place,
+        owner: Option<Arc<dyn Owner>>,
+    ) -> Result<Self> {
+        let bo = Self {
+            store: Store::new(gpu, size, flags, preferred, place, owner)?,
+        };
+        if preferred == BoKind::Vram {
+            gpu.evictable().add(&bo.store)?;
         }
+        Ok(bo)
     }
 
-    /// Where the memory is.
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Where the memory is at the moment.
+    #[allow(dead_code, reason = "for jobs of the render node")]
     pub(crate) fn kind(&self) -> BoKind {
-        match self.backing {
-            Backing::Vram(_) => BoKind::Vram,
-            Backing::System(_) => BoKind::Gtt,
-            Backing::Doorbell(_) => BoKind::Doorbell,
-            Backing::MmioRemap => BoKind::MmioRemap,
-        }
+        self.store.kind()
+    }
+
+    /// Where the owner wants the memory to be.
+    pub(crate) fn preferred(&self) -> BoKind {
+        self.store.preferred()
     }
 
     /// Bytes, a multiple of the page size.
     pub(crate) fn size(&self) -> u64 {
-        self.size
+        self.store.size()
     }
 
     /// What the owner asked for.
     pub(crate) fn flags(&self) -> BoFlags {
-        self.flags
+        self.store.flags()
     }
 
-    /// How the CPU has to map it.
-    pub(crate) fn cpu_cache(&self) -> CpuCache {
-        match self.backing {
-            Backing::Vram(_) => CpuCache::WriteCombined,
-            Backing::System(_) => CpuCache::Cached,
-            Backing::Doorbell(_) | Backing::MmioRemap => CpuCache::Uncached,
-        }
+    /// Who uses the memory. Its lock keeps the memory where it is.
+    pub(crate) fn resv(&self) -> &Arc<Resv> {
+        self.store.resv()
     }
 
-    /// The CPU physical address of page `page`, for mapping it to user space.
-    pub(crate) fn phys(&self, page: usize) -> Result<u64> {
-        let at = (page * PAGE_SIZE) as u64;
-        if at >= self.size {
-            return Err(EINVAL);
-        }
-        // A page of a device that has been left must not get new users.
-        match &self.backing {
-            Backing::System(pages) => pages.phys(page),
-            Backing::Vram(range) => {
-                self.gpu.mmio()?;
-                Ok(self.gpu.vram().bar().phys() + range.run(at)?.0)
-            }
-            Backing::Doorbell(slice) => {
-                self.gpu.mmio()?;
-                Ok(slice.phys() + at)
-            }
-            Backing::MmioRemap => {
-                self.gpu.mmio()?;
-                Ok(self.gpu.hdp_remap_phys())
-            }
-        }
+    /// The CPU has to map it as registers.
+    pub(super) fn is_registers(&self) -> bool {
+        matches!(self.preferred(), BoKind::Doorbell | BoKind::MmioRemap)
     }
 
-    /// The address that page tables of `gpu` use for byte `at`, how many bytes follow in one
-    /// piece, and what kind of memory it is.
-    pub(super) fn run(&self, gpu: &Gpu, at: u64) -> Result<(u64, u64)> {
-        if at >= self.size {
-            return Err(EINVAL);
-        }
-        let left = self.size - at;
-        let (addr, len) = match &self.backing {
-            Backing::Vram(range) => {
-                if !core::ptr::eq(gpu, &*self.gpu) {
-                    // Peers reach each other's VRAM over the bus, which is not there yet.
-                    return Err(EOPNOTSUPP);
+    /// Calls `f` with the CPU physical addresses of the pages from `first` on until it returns
+    /// false or the last page is done. Waits for a move.
+    pub(super) fn show_pages(
+        &self,
+        first: usize,
+        f: &mut dyn FnMut(u64, CpuCache) -> bool,
+    ) -> Result {
+        let _held = self.resv().lock_interruptible()?;
+        let place = self.store.place();
+        let mut page = first;
+        loop {
+            match self.store.phys(&place, page) {
+                Ok((phys, cache)) => {
+                    if !f(phys, cache) {
+                        return Ok(());
+                    }
                 }
-                let (offset, len) = range.run(at)?;
-                (gpu.vram_pa(offset), len)
+                Err(e) if page == first => return Err(e),
+                Err(_) => return Ok(()),
             }
-            Backing::System(pages) => {
-                let page = usize::try_from(at)? / PAGE_SIZE;
-                let (dma, count) = pages.dma_run(page)?;
-                (dma, (count * PAGE_SIZE) as u64)
-            }
-            Backing::Doorbell(slice) => (slice.phys() + at, left),
-            Backing::MmioRemap => (self.gpu.hdp_remap_phys() + at, left),
-        };
-        Ok((addr, len.min(left)))
-    }
-
-    /// What a mapping of the object may do.
-    pub(super) fn attrs(&self) -> PteAttrs {
-        let io = matches!(self.backing, Backing::Doorbell(_) | Backing::MmioRemap);
-        PteAttrs {
-            system: !matches!(self.backing, Backing::Vram(_)),
-            read: true,
-            write: self.flags.writable,
-            exec: self.flags.executable,
-            uncached: self.flags.uncached || io,
-            ext_coherent: self.flags.ext_coherent,
-            io,
+            page += 1;
         }
     }
 
-    /// Reads the 64-bit word at byte `at`; for objects in system memory.
+    /// Says how the CPU's mappings are taken away.
+    pub(super) fn set_view(&self, view: View) -> Result {
+        self.store.set_view(view)
+    }
+
+    /// The address of the first page for kernel queues (VMID 0). The caller holds the lock of the
+    /// reservation; the address stays as long as unsignaled fences are in it.
+    #[allow(dead_code, reason = "for jobs of the render node")]
+    pub(crate) fn kernel_addr(&self) -> Result<u64> {
+        self.store.kernel_addr()
+    }
+
+    /// Reads the 64-bit word at byte `at`; for objects that never leave system memory.
     pub(crate) fn read64(&self, at: usize) -> Result<u64> {
-        match &self.backing {
-            Backing::System(pages) => pages.read64(at),
-            _ => Err(EINVAL),
-        }
+        self.store.fixed().ok_or(EINVAL)?.read64(at)
     }
 
-    /// Writes the 64-bit word at byte `at`; for objects in system memory.
+    /// Writes the 64-bit word at byte `at`; for objects that never leave system memory.
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
-        match &self.backing {
-            Backing::System(pages) => pages.write64(at, value),
-            _ => Err(EINVAL),
-        }
+        self.store.fixed().ok_or(EINVAL)?.write64(at, value)
     }
 }
 
 impl Drop for Bo {
     fn drop(&mut self) {
-        if matches!(self.backing, Backing::System(_)) {
-            self.gpu.gtt_given_back(self.size);
-        }
+        self.store.retire();
+        self.store.gpu().evictable().remove(&self.store);
     }
 }
 

@@ -13,6 +13,7 @@ use super::{bo::CpuCache, BoRef};
 use crate::kapi::{
     drm,
     gem::{self, Caching, Payload},
+    resv::Resv,
 };
 
 /// Words of the data that user space may attach to an object.
@@ -51,23 +52,30 @@ impl Shared {
 }
 
 impl Payload for Shared {
-    fn caching(&self) -> Caching {
-        match self.bo.cpu_cache() {
-            CpuCache::Cached => Caching::WriteBack,
-            CpuCache::WriteCombined => Caching::WriteCombine,
-            CpuCache::Uncached => Caching::Uncached,
-        }
+    fn is_registers(&self) -> bool {
+        self.bo.is_registers()
     }
 
-    fn phys(&self, page: usize) -> Result<u64> {
-        self.bo.phys(page)
+    fn resv(&self) -> &Resv {
+        self.bo.resv()
+    }
+
+    fn show_pages(&self, first: usize, f: &mut dyn FnMut(u64, Caching) -> bool) -> Result {
+        self.bo.show_pages(first, &mut |phys, cache| {
+            let caching = match cache {
+                CpuCache::Cached => Caching::WriteBack,
+                CpuCache::WriteCombined => Caching::WriteCombine,
+                CpuCache::Uncached => Caching::Uncached,
+            };
+            f(phys, caching)
+        })
     }
 }
 
 /// Makes the GEM object of a buffer.
 pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
     let size = usize::try_from(bo.size())?;
-    Object::new(
+    let object = Object::new(
         dev,
         size,
         try_pin_init!(Shared {
@@ -79,7 +87,9 @@ pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
                 data: [0; METADATA_WORDS],
             }),
         }),
-    )
+    )?;
+    object.bo().set_view(object.view())?;
+    Ok(object)
 }
 
 /// A buffer that one file of the render node may map, for as long as this lives.

@@ -2,19 +2,20 @@
 
 //! Page tables: a tree of 4 KiB tables in VRAM and the driver's picture of it.
 //!
-//! The format of entries is the generation's. The CPU writes entries through the BAR; the caller
-//! flushes the host data path and the TLBs afterwards. Tables that became empty are freed only
-//! after that, see [`Update`].
+//! The format of entries is the generation's. The CPU writes few entries through the BAR; many at
+//! once are left to the DMA engines. The caller flushes the host data path and the TLBs afterwards.
+//! Tables that became empty are freed only after that, see [`Update`].
 
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
-use super::bo::Bo;
+use super::store::Place;
 use crate::{
     gpu::{
+        dma::{self, PteRun},
         memory::VramRange,
         Gpu, //
     },
-    hw::Level,
+    hw::{Level, PteAttrs},
 };
 
 /// Entries of a table.
@@ -28,6 +29,11 @@ const ROOT: Level = 3;
 const BLOCK: Level = 1;
 /// Largest fragment in log2 pages.
 const MAX_FRAGMENT: u32 = 9;
+
+/// Changes of so many bytes are left to the DMA engines as far as entries are in rows.
+const DMA_MIN_BYTES: u64 = 4096 * PAGE_SIZE as u64;
+/// Shorter rows the CPU writes in any case: an engine's packet for each would not be less work.
+const DMA_MIN_ROW: usize = 32;
 
 /// Bytes that an entry of a table at `level` covers.
 const fn span(level: Level) -> u64 {
@@ -49,6 +55,39 @@ struct Table {
     children: KVVec<Option<KBox<Table>>>,
     /// How many entries are in use.
     used: usize,
+}
+
+/// Tables of pages that were made in advance.
+pub(super) struct Spare(KVVec<KBox<Table>>);
+
+impl Spare {
+    /// No tables.
+    pub(super) const fn none() -> Self {
+        Self(KVVec::new())
+    }
+
+    /// Makes `count` tables. There is no room made for them: this is for those who make room.
+    pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Self> {
+        let mut tables = KVVec::with_capacity(count, GFP_KERNEL)?;
+        while tables.len() < count {
+            match Table::new(gpu, 0) {
+                Ok(table) => tables.push_within_capacity(table)?,
+                Err(e) if e == ENOMEM && gpu.vram().wait_for_cleared()? => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Self(tables))
+    }
+}
+
+/// Entries that follow each other in a table: the address of the first, and by how much it grows.
+struct Row {
+    first: usize,
+    count: usize,
+    addr: u64,
+    step: u64,
+    /// What all entries hold besides the address.
+    flags: u64,
 }
 
 impl Table {
@@ -87,6 +126,19 @@ impl Table {
         gpu.vram().bar().write64s(at, count, value)
     }
 
+    /// Writes a row of entries, now or with [`Update::write_out`].
+    fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
+        if cx.by_dma && row.count >= DMA_MIN_ROW {
+            let offset = self.range.start() + (row.first * ENTRY_BYTES) as u64;
+            cx.rows
+                .push((offset, run(cx.gpu, offset, row)), GFP_KERNEL)?;
+            return Ok(());
+        }
+        self.write(cx.gpu, row.first, row.count, |i| {
+            (row.addr + i as u64 * row.step) | row.flags
+        })
+    }
+
     fn is_leaf(&self, i: usize) -> bool {
         self.leaves[i / 64] & (1 << (i % 64)) != 0
     }
@@ -104,7 +156,8 @@ impl Table {
     }
 
     /// Maps the bytes from `va` to `end`, all below this table, to physical memory from `pa` on.
-    fn map(&mut self, cx: &Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
+    /// What was mapped there before, if anything, was one mapping.
+    fn map(&mut self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
         if self.level == 0 {
             return self.map_pages(cx, va, end, pa, flags);
         }
@@ -116,15 +169,19 @@ impl Table {
             let phys = pa + (at - va);
             let i = index(self.level, at);
             let whole = at % step == 0 && next - at == step && phys % step == 0;
-            if self.level == BLOCK && whole && self.children[i].is_none() {
+            if self.level == BLOCK && whole && self.clear_child(cx, i) {
                 let entry = gmc.leaf(self.level, phys, flags, MAX_FRAGMENT);
                 self.write(cx.gpu, i, 1, |_| entry)?;
                 self.set_leaf(i, true);
             } else {
                 if self.children[i].is_none() {
-                    let child = Table::new(cx.gpu, self.level - 1)?;
+                    let child = match cx.spare.0.pop() {
+                        Some(child) if self.level == 1 => child,
+                        _ => Table::new(cx.gpu, self.level - 1)?,
+                    };
                     let entry = gmc.table(self.level, cx.gpu.vram_pa(child.range.start()));
                     self.write(cx.gpu, i, 1, |_| entry)?;
+                    self.set_leaf(i, false);
                     self.children[i] = Some(child);
                     self.used += 1;
                 }
@@ -136,7 +193,24 @@ impl Table {
         Ok(())
     }
 
-    fn map_pages(&mut self, cx: &Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
+    /// Lets the entry stand for a block: a table below it goes. False if it has to stay, for want
+    /// of memory.
+    fn clear_child(&mut self, cx: &mut Update<'_>, i: usize) -> bool {
+        let Some(child) = &self.children[i] else {
+            return true;
+        };
+        debug_assert!(child.used > 0);
+        if cx.garbage.reserve(1, GFP_KERNEL).is_err() {
+            return false;
+        }
+        if let Some(child) = self.children[i].take() {
+            self.used -= 1;
+            return cx.garbage.push_within_capacity(child).is_ok();
+        }
+        true
+    }
+
+    fn map_pages(&mut self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
         let gmc = cx.gpu.generation().gmc;
         let mut at = va;
         while at < end {
@@ -150,9 +224,14 @@ impl Table {
                 .min(MAX_FRAGMENT);
             let count = 1usize << fragment;
             let first = index(0, at);
-            self.write(cx.gpu, first, count, |i| {
-                gmc.leaf(0, phys + (i * PAGE_SIZE) as u64, flags, fragment)
-            })?;
+            let row = Row {
+                first,
+                count,
+                addr: phys,
+                step: PAGE_SIZE as u64,
+                flags: gmc.leaf(0, 0, flags, fragment),
+            };
+            self.write_row(cx, &row)?;
             for i in first..first + count {
                 self.set_leaf(i, true);
             }
@@ -167,13 +246,17 @@ impl Table {
         let empty = cx.gpu.generation().gmc.empty(self.level);
         let step = span(self.level);
         if self.level == 0 {
-            let first = index(0, va);
-            let count = ((end - va) / step) as usize;
-            self.write(cx.gpu, first, count, |_| empty)?;
-            for i in first..first + count {
+            let row = Row {
+                first: index(0, va),
+                count: ((end - va) / step) as usize,
+                addr: 0,
+                step: 0,
+                flags: empty,
+            };
+            for i in row.first..row.first + row.count {
                 self.set_leaf(i, false);
             }
-            return Ok(());
+            return self.write_row(cx, &row);
         }
         let mut at = va;
         while at < end {
@@ -200,23 +283,107 @@ impl Table {
         }
         Ok(())
     }
+
+    /// Blocks that stand for themselves among the bytes from `va` to `end`.
+    fn blocks(&self, va: u64, end: u64) -> usize {
+        if self.level < BLOCK {
+            return 0;
+        }
+        let step = span(self.level);
+        let mut count = 0;
+        let mut at = va;
+        while at < end {
+            let next = ((at / step + 1) * step).min(end);
+            let i = index(self.level, at);
+            if self.is_leaf(i) {
+                count += 1;
+            } else if let Some(child) = &self.children[i] {
+                count += child.blocks(at, next);
+            }
+            at = next;
+        }
+        count
+    }
+}
+
+/// The row at `offset` of VRAM as the DMA engines want it.
+fn run(gpu: &Gpu, offset: u64, row: &Row) -> PteRun {
+    PteRun {
+        pe: gpu.vram_mc(offset),
+        addr: row.addr,
+        flags: row.flags,
+        incr: row.step as u32,
+        count: row.count as u32,
+    }
 }
 
 /// A change of page tables. Holds the tables that it made superfluous; drop it when the TLBs have
 /// forgotten them.
 pub(super) struct Update<'a> {
-    gpu: &'a Gpu,
+    gpu: &'a Arc<Gpu>,
     garbage: KVec<KBox<Table>>,
+    spare: Spare,
+    /// Rows that are still to be written, and where in VRAM.
+    rows: KVVec<(u64, PteRun)>,
+    by_dma: bool,
 }
 
 impl<'a> Update<'a> {
-    /// Starts a change.
-    pub(super) fn new(gpu: &'a Arc<Gpu>) -> Self {
+    /// Starts a change of `bytes` of addresses.
+    pub(super) fn new(gpu: &'a Arc<Gpu>, bytes: u64) -> Self {
+        Self::with_spare(gpu, bytes, Spare::none())
+    }
+
+    /// As [`Self::new`], with tables for what has to be split.
+    pub(super) fn with_spare(gpu: &'a Arc<Gpu>, bytes: u64, spare: Spare) -> Self {
         Self {
             gpu,
             garbage: KVec::new(),
+            spare,
+            rows: KVVec::new(),
+            by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
         }
     }
+
+    /// Forgets what was put off: it is going to be unmapped.
+    pub(super) fn give_up(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Writes what was put off. The tables may be used when this returns.
+    pub(super) fn write_out(&mut self) -> Result {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        // The engines must find what the CPU wrote before, not under it.
+        self.gpu.hub().hdp_flush()?;
+        let mut runs: KVVec<PteRun> = KVVec::new();
+        let listed = self
+            .rows
+            .iter()
+            .try_for_each(|(_, run)| runs.push(*run, GFP_KERNEL).map_err(Error::from));
+        if listed
+            .and_then(|()| dma::write_ptes(self.gpu, &runs))
+            .is_err()
+        {
+            let bar = self.gpu.vram().bar();
+            for (offset, run) in &self.rows {
+                bar.write64s(usize::try_from(*offset)?, run.count as usize, |i| {
+                    (run.addr + i as u64 * u64::from(run.incr)) | run.flags
+                })?;
+            }
+        }
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// Where entries shall lead.
+pub(super) struct Target<'a> {
+    pub(super) place: &'a Place,
+    pub(super) attrs: PteAttrs,
+    /// The byte of the memory that the first entry stands for.
+    pub(super) offset: u64,
 }
 
 /// The page tables of an address space.
@@ -237,19 +404,19 @@ impl Tree {
         gpu.vram_pa(self.root.range.start())
     }
 
-    /// Maps `len` bytes of `bo` from `offset` on at `va`.
+    /// Maps `len` bytes of memory at `va`, where nothing or the same memory in another place was
+    /// mapped before.
     pub(super) fn map(
         &mut self,
         cx: &mut Update<'_>,
         va: u64,
-        bo: &Bo,
-        offset: u64,
         len: u64,
+        target: &Target<'_>,
     ) -> Result {
-        let flags = cx.gpu.generation().gmc.pte_flags(bo.attrs());
+        let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
         let mut done = 0;
         while done < len {
-            let (pa, run) = bo.run(cx.gpu, offset + done)?;
+            let (pa, run) = target.place.run(cx.gpu, target.offset + done)?;
             let run = run.min(len - done);
             let at = va + done;
             self.root.map(cx, at, at + run, pa, flags)?;
@@ -261,5 +428,10 @@ impl Tree {
     /// Clears all entries for the `len` bytes from `va` on.
     pub(super) fn unmap(&mut self, cx: &mut Update<'_>, va: u64, len: u64) -> Result {
         self.root.unmap(cx, va, va + len)
+    }
+
+    /// How many tables are needed to map the `len` bytes from `va` on in single pages.
+    pub(super) fn blocks(&self, va: u64, len: u64) -> usize {
+        self.root.blocks(va, va + len)
     }
 }

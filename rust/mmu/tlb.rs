@@ -4,7 +4,10 @@
 
 use kernel::prelude::*;
 
-use crate::{gpu::Gpu, hw::FlushType};
+use crate::{
+    gpu::{dma, Gpu},
+    hw::FlushType,
+};
 
 /// Drops what the GPU has cached of the page tables of a PASID; complete on return.
 ///
@@ -15,11 +18,22 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
         return Ok(());
     }
     let mut kiq = gpu.kiq();
-    match &mut *kiq {
+    let flushed = match &mut *kiq {
         // Old translations must not outlive the memory that they lead to.
         Some(kiq) => kiq.invalidate_tlbs(gpu, pasid, kind).inspect_err(|_| {
             gpu.declare_hung("TLBs were not invalidated");
         }),
         None => Ok(()),
+    };
+    drop(kiq);
+    flushed?;
+    // VMIDs of the render node's jobs are the driver's own. A job that runs now shall not reach
+    // what was unmapped either.
+    let vmids = dma::vmids_of(gpu, pasid);
+    for vmid in (1..u32::BITS).filter(|n| vmids & 1 << n != 0) {
+        gpu.hub().flush_vmid(vmid, kind).inspect_err(|_| {
+            gpu.declare_hung("TLBs were not invalidated");
+        })?;
     }
+    Ok(())
 }

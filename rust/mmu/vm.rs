@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The address space of a process on one GPU.
+//!
+//! Mappings are always valid: when a buffer moves, the entries of all address spaces that map it
+//! follow, see [`Follow`].
 
 use kernel::{
     new_mutex,
@@ -14,11 +17,30 @@ use kernel::{
 
 use super::{
     bo::BoRef,
+    evict,
     pasid::Pasid,
-    pgtable::{Tree, Update},
+    pgtable::{Spare, Target, Tree, Update},
+    store::{Place, Store},
     tlb,
 };
 use crate::{gpu::Gpu, hw::FlushType, trace};
+
+/// What a mapping may do, of what its buffer allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) exec: bool,
+}
+
+impl Access {
+    /// All that the buffer allows.
+    pub(crate) const ALL: Self = Self {
+        read: true,
+        write: true,
+        exec: true,
+    };
+}
 
 /// A buffer object in the address space.
 struct Mapping {
@@ -26,8 +48,10 @@ struct Mapping {
     len: u64,
     /// Users that need the mapping where it is.
     pins: u32,
+    offset: u64,
+    access: Access,
     /// Keeps the memory while the GPU can reach it.
-    _bo: BoRef,
+    bo: BoRef,
 }
 
 struct Inner {
@@ -36,13 +60,34 @@ struct Inner {
     mappings: KVVec<Mapping>,
 }
 
-/// An address space.
+/// What buffers know of an address space that maps them.
 #[pin_data]
-pub(crate) struct Vm {
+pub(super) struct Space {
+    /// `None` at the end.
     #[pin]
-    inner: Mutex<Inner>,
+    inner: Mutex<Option<Inner>>,
     pasid: Pasid,
     gpu: Arc<Gpu>,
+}
+
+/// Ends an address space when it is dropped.
+struct Closer(Arc<Space>);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        let inner = self.0.inner.lock().take();
+        let Some(inner) = inner else { return };
+        for mapping in &inner.mappings {
+            mapping.bo.store().remove_mapping(&self.0, mapping.va);
+        }
+        drop(inner);
+    }
+}
+
+/// An address space.
+pub(crate) struct Vm {
+    space: Arc<Space>,
+    closer: Arc<Closer>,
     root: u64,
     /// A process computes in it.
     claimed: AtomicFlag,
@@ -53,27 +98,39 @@ impl Vm {
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
         gpu.mmio()?;
         let pasid = Pasid::alloc()?;
-        let tree = Tree::new(gpu)?;
+        let tree = evict::make_room(gpu, || Tree::new(gpu))?;
         let root = gpu.generation().gmc.root(tree.root_pa(gpu));
         gpu.hub().hdp_flush()?;
-        Arc::pin_init(
-            pin_init!(Self {
-                inner <- new_mutex!(Inner {
+        let space = Arc::pin_init(
+            pin_init!(Space {
+                inner <- new_mutex!(Some(Inner {
                     tree,
                     mappings: KVVec::new(),
-                }),
+                }), "rkfd_vm"),
                 pasid,
                 gpu: gpu.clone(),
-                root,
-                claimed: AtomicFlag::new(false),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        let closer = Arc::new(Closer(space.clone()), GFP_KERNEL)?;
+        let vm = Self {
+            space,
+            closer,
+            root,
+            claimed: AtomicFlag::new(false),
+        };
+        Ok(Arc::new(vm, GFP_KERNEL)?)
     }
 
     /// The PASID.
     pub(crate) fn pasid(&self) -> u32 {
-        self.pasid.get()
+        self.space.pasid.get()
+    }
+
+    /// The GPU.
+    #[allow(dead_code, reason = "for jobs of the render node")]
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.space.gpu
     }
 
     /// The page table base with its flags, as MAP_PROCESS wants it. It stays the same for the
@@ -87,92 +144,65 @@ impl Vm {
         !self.claimed.xchg(true, Relaxed)
     }
 
-    fn check_range(&self, va: u64, len: u64) -> Result<u64> {
-        let page = PAGE_SIZE as u64;
-        let end = va.checked_add(len).ok_or(EINVAL)?;
-        let top = 1u64 << (self.gpu.generation().caps.va_bits - 1);
-        if len == 0 || va % page != 0 || len % page != 0 || end > top {
-            return Err(EINVAL);
-        }
-        Ok(end)
-    }
-
     /// Maps `len` bytes of `bo` from `offset` on at `va`. `EINVAL` when something is mapped there.
     /// The GPU sees the mapping when this returns.
     pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64) -> Result {
-        let end = self.check_range(va, len)?;
+        self.map_with(va, bo, offset, len, Access::ALL)
+    }
+
+    /// As [`Self::map`], for some kinds of access only.
+    pub(crate) fn map_with(
+        &self,
+        va: u64,
+        bo: &BoRef,
+        offset: u64,
+        len: u64,
+        access: Access,
+    ) -> Result {
+        let gpu = &self.space.gpu;
+        self.space.check_range(va, len)?;
         let bo_end = offset.checked_add(len).ok_or(EINVAL)?;
         if offset % PAGE_SIZE as u64 != 0 || bo_end > bo.size() {
             return Err(EINVAL);
         }
-        self.gpu.mmio()?;
-        let mut inner = self.inner.lock();
-        let at = inner.mappings.partition_point(|m| m.va + m.len <= va);
-        if inner.mappings.get(at).is_some_and(|m| m.va < end) {
-            return Err(EINVAL);
+        if !core::ptr::eq(&**gpu, &**bo.store().gpu()) && bo.preferred() != super::BoKind::Gtt {
+            // Peers reach each other's VRAM over the bus, which is not there yet.
+            return Err(EOPNOTSUPP);
         }
-        inner.mappings.reserve(1, GFP_KERNEL)?;
-        let mut update = Update::new(&self.gpu);
-        let done = inner.tree.map(&mut update, va, bo, offset, len);
-        if let Err(e) = done {
-            // What was written so far must not stay.
-            inner.tree.unmap(&mut update, va, len)?;
-            self.finish(update, FlushType::Heavyweight)?;
-            return Err(e);
+        gpu.mmio()?;
+        // The memory stays where it is until the mapping is known to it.
+        let _held = bo.resv().lock();
+        let place = bo.store().place();
+        bo.store().add_mapping(&self.space, va)?;
+        let mapped = evict::make_room(gpu, || self.space.map(va, bo, &place, offset, len, access));
+        if mapped.is_err() {
+            bo.store().remove_mapping(&self.space, va);
         }
-        self.finish(update, FlushType::Legacy)?;
-        let new = Mapping {
-            va,
-            len,
-            pins: 0,
-            _bo: bo.clone(),
-        };
-        inner
-            .mappings
-            .insert_within_capacity(at, new)
-            .map_err(|_| ENOMEM)?;
-        trace::vm_map(self.gpu.id(), self.pasid(), va, len, 0, true);
+        mapped?;
+        gpu.evictable().touch(bo.store());
+        trace::vm_map(gpu.id(), self.pasid(), va, len, 0, true);
         Ok(())
     }
 
     /// Takes the mapping of exactly this range away; `EINVAL` when there is none, `EBUSY` when it
     /// is pinned. The GPU cannot reach the memory any more when this returns.
     pub(crate) fn unmap(&self, va: u64, len: u64) -> Result {
-        self.check_range(va, len)?;
-        let mut inner = self.inner.lock();
-        let at = inner
-            .mappings
-            .iter()
-            .position(|m| m.va == va && m.len == len)
-            .ok_or(EINVAL)?;
-        if inner.mappings.get(at).is_some_and(|m| m.pins > 0) {
-            return Err(EBUSY);
-        }
-        let mut update = Update::new(&self.gpu);
-        if self.gpu.mmio().is_ok() {
-            inner.tree.unmap(&mut update, va, len)?;
-            self.finish(update, FlushType::Heavyweight)?;
-        }
-        let gone = inner.mappings.remove(at);
-        drop(inner);
+        self.space.check_range(va, len)?;
+        let gone = self.space.unmap(va, len)?;
+        gone.bo.store().remove_mapping(&self.space, va);
         drop(gone);
-        trace::vm_map(self.gpu.id(), self.pasid(), va, len, 0, false);
-        Ok(())
-    }
-
-    /// Makes the change visible and frees tables that are not needed any more.
-    fn finish(&self, update: Update<'_>, kind: FlushType) -> Result {
-        self.gpu.hub().hdp_flush()?;
-        tlb::flush_pasid(&self.gpu, self.pasid(), kind)?;
-        drop(update);
+        trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
         Ok(())
     }
 
     /// Keeps the mapping that starts at `va` from being taken away. It has to be `len` bytes long,
     /// or of any length if `len` is 0; `EINVAL` when there is none.
     pub(crate) fn pin(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
-        let mut inner = self.inner.lock();
+        let mut guard = self.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
         let mapping = inner
+            .as_mut()
+            .ok_or(EINVAL)?
             .mappings
             .iter_mut()
             .find(|m| m.va == va && (len == 0 || m.len == len))
@@ -185,6 +215,167 @@ impl Vm {
     }
 }
 
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // The last user may be a job that has ended: nobody may wait for a lock there.
+        let vram = self.space.gpu.vram();
+        vram.drop_after(self.closer.clone(), KVec::new());
+    }
+}
+
+impl Space {
+    fn check_range(&self, va: u64, len: u64) -> Result {
+        let page = PAGE_SIZE as u64;
+        let end = va.checked_add(len).ok_or(EINVAL)?;
+        let top = 1u64 << (self.gpu.generation().caps.va_bits - 1);
+        if len == 0 || va % page != 0 || len % page != 0 || end > top {
+            return Err(EINVAL);
+        }
+        Ok(())
+    }
+
+    fn map(
+        &self,
+        va: u64,
+        bo: &BoRef,
+        place: &Place,
+        offset: u64,
+        len: u64,
+        access: Access,
+    ) -> Result {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        let at = inner.mappings.partition_point(|m| m.va + m.len <= va);
+        if inner.mappings.get(at).is_some_and(|m| m.va < va + len) {
+            return Err(EINVAL);
+        }
+        inner.mappings.reserve(1, GFP_KERNEL)?;
+        let mut update = Update::new(&self.gpu, len);
+        let target = Target {
+            place,
+            attrs: bo.store().attrs(place, access),
+            offset,
+        };
+        if let Err(e) = inner.tree.map(&mut update, va, len, &target) {
+            // What was written so far must not stay.
+            update.give_up();
+            inner.tree.unmap(&mut update, va, len)?;
+            self.finish(update, FlushType::Heavyweight)?;
+            return Err(e);
+        }
+        self.finish(update, FlushType::Legacy)?;
+        let new = Mapping {
+            va,
+            len,
+            pins: 0,
+            offset,
+            access,
+            bo: bo.clone(),
+        };
+        inner
+            .mappings
+            .insert_within_capacity(at, new)
+            .map_err(|_| ENOMEM)
+    }
+
+    fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        let at = inner
+            .mappings
+            .iter()
+            .position(|m| m.va == va && m.len == len)
+            .ok_or(EINVAL)?;
+        if inner.mappings.get(at).is_some_and(|m| m.pins > 0) {
+            return Err(EBUSY);
+        }
+        if self.gpu.mmio().is_ok() {
+            let mut update = Update::new(&self.gpu, len);
+            inner.tree.unmap(&mut update, va, len)?;
+            self.finish(update, FlushType::Heavyweight)?;
+        }
+        inner.mappings.remove(at).map_err(|_| EINVAL)
+    }
+
+    /// Makes the change visible and frees tables that are not needed any more.
+    fn finish(&self, mut update: Update<'_>, kind: FlushType) -> Result {
+        update.write_out()?;
+        self.gpu.hub().hdp_flush()?;
+        tlb::flush_pasid(&self.gpu, self.pasid.get(), kind)?;
+        drop(update);
+        Ok(())
+    }
+
+    /// Gets ready for a move of `store`, which is mapped at `va`, to `place`. `None` if it is not
+    /// mapped there any more.
+    pub(super) fn prepare_follow(
+        self: Arc<Self>,
+        va: u64,
+        store: &Store,
+        place: &Place,
+    ) -> Result<Option<Follow>> {
+        let guard = self.inner.lock();
+        let Some(inner) = &*guard else {
+            return Ok(None);
+        };
+        let Some(mapping) = inner.find(va, store) else {
+            return Ok(None);
+        };
+        let tables = match place {
+            Place::System(_) => inner.tree.blocks(va, mapping.len),
+            _ => 0,
+        };
+        drop(guard);
+        let spare = Spare::new(&self.gpu, tables)?;
+        Ok(Some(Follow {
+            space: self,
+            va,
+            spare,
+        }))
+    }
+}
+
+impl Inner {
+    fn find(&self, va: u64, store: &Store) -> Option<&Mapping> {
+        self.mappings
+            .iter()
+            .find(|m| m.va == va && core::ptr::eq(&**m.bo.store(), store))
+    }
+}
+
+/// Lets the entries of one mapping follow a buffer that has moved.
+pub(super) struct Follow {
+    space: Arc<Space>,
+    va: u64,
+    spare: Spare,
+}
+
+impl Follow {
+    /// Points the entries to where the memory is now. The GPU sees that when this returns.
+    pub(super) fn run(self, store: &Store) -> Result {
+        let space = &self.space;
+        let mut guard = space.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        let Some(mapping) = inner.find(self.va, store) else {
+            return Ok(());
+        };
+        let place = store.place();
+        let target = Target {
+            place: &place,
+            attrs: store.attrs(&place, mapping.access),
+            offset: mapping.offset,
+        };
+        let len = mapping.len;
+        let mut update = Update::with_spare(&space.gpu, len, self.spare);
+        let done = inner.tree.map(&mut update, self.va, len, &target);
+        done.and(space.finish(update, FlushType::Heavyweight))
+    }
+}
+
 /// Keeps a mapping in place.
 pub(crate) struct Pin {
     vm: Arc<Vm>,
@@ -193,8 +384,12 @@ pub(crate) struct Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut inner = self.vm.inner.lock();
-        if let Some(mapping) = inner.mappings.iter_mut().find(|m| m.va == self.va) {
+        let mut guard = self.vm.space.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let mapping = inner
+            .as_mut()
+            .and_then(|i| i.mappings.iter_mut().find(|m| m.va == self.va));
+        if let Some(mapping) = mapping {
             mapping.pins -= 1;
         }
     }

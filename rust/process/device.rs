@@ -9,12 +9,12 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{Atomic, AtomicFlag, Relaxed},
-        Arc, Mutex,
+        Arc, Mutex, SetOnce,
     },
     task::Pid,
 };
 
-use super::{apertures::Apertures, memory::Mem};
+use super::{apertures::Apertures, evict::Evictor, memory::Mem};
 use crate::{
     doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, kapi::id_table::Table, mmu::vm::Vm,
 };
@@ -46,8 +46,8 @@ pub(crate) struct Device {
     gone: AtomicFlag,
     /// A fault has stopped the queues.
     faulted: AtomicFlag,
-    /// Evictions that have ended.
-    evicted_ms: Atomic<u64>,
+    /// Comes with the address space.
+    evictor: SetOnce<Arc<Evictor>>,
     #[pin]
     bound: Mutex<Option<Bound>>,
     #[pin]
@@ -67,7 +67,7 @@ impl Device {
                 vram_usage: Atomic::new(0),
                 gone: AtomicFlag::new(false),
                 faulted: AtomicFlag::new(false),
-                evicted_ms: Atomic::new(0),
+                evictor: SetOnce::new(),
                 bound <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
                 memory <- new_mutex!(Table::new(MAX_HANDLES)),
@@ -106,7 +106,12 @@ impl Device {
 
     /// Milliseconds that the queues were kept off the GPU to make room, so far.
     pub(crate) fn evicted_ms(&self) -> u64 {
-        self.evicted_ms.load(Relaxed)
+        self.evictor.as_ref().map_or(0, |e| e.evicted_ms())
+    }
+
+    /// Who stops the queues when buffers have to go; `ENODEV` before `ACQUIRE_VM`.
+    pub(super) fn evictor(&self) -> Result<&Arc<Evictor>> {
+        self.evictor.as_ref().ok_or(ENODEV)
     }
 
     /// True for the first fault.
@@ -147,6 +152,7 @@ impl Device {
             return Err(EINVAL);
         }
         let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
+        self.evictor.populate(Evictor::new(&slot)?);
         self.pasid.store(vm.pasid(), Relaxed);
         *bound = Some(Bound { file, vm, slot });
         Ok(())
@@ -213,6 +219,9 @@ impl Device {
     /// Nothing new may be made any more.
     pub(super) fn mark_gone(&self) {
         self.gone.store(true, Relaxed);
+        if let Some(evictor) = self.evictor.as_ref() {
+            evictor.end();
+        }
     }
 
     /// Lets go of everything but the GPU. Queues and mappings are gone already.

@@ -9,19 +9,17 @@ use kernel::{page::PAGE_SIZE, pr_warn_once, prelude::*, sync::Arc};
 
 use super::{
     events::{SignalPage, UNSIGNALED},
+    evict::Tenant,
     Device, Process,
 };
 use crate::{
     gpu::Gpu,
-    mmu::{gem::Gem, Bo, BoFlags, BoRef, Vm},
+    mmu::{gem::Gem, set_aside, Bo, BoFlags, BoRef, Vm},
     uapi,
 };
 
 /// Sizes of VRAM are accounted, and reported as available, in these units.
 const VRAM_UNIT: u64 = 2 << 20;
-/// One byte of page tables is set aside for so many bytes of VRAM, and this much at least.
-const VRAM_PER_TABLE_BYTE: u64 = 1 << 14;
-const TABLES_MIN: u64 = 8 << 20;
 
 /// The `KFD_IOC_ALLOC_MEM_FLAGS_*` of a buffer.
 #[derive(Clone, Copy)]
@@ -49,6 +47,7 @@ impl Flags {
             ext_coherent: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT),
             contiguous: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS),
             public: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC),
+            explicit_sync: false,
         }
     }
 }
@@ -148,15 +147,10 @@ pub(crate) struct Allocated {
     pub(crate) mmap_offset: u64,
 }
 
-/// Bytes of VRAM that processes may still take.
+/// Bytes of VRAM that processes may still take. What the buffers of others take does not count:
+/// they can be moved away.
 pub(crate) fn vram_available(gpu: &Gpu) -> u64 {
-    let vram = gpu.vram();
-    let tables = (vram.size() / VRAM_PER_TABLE_BYTE).max(TABLES_MIN);
-    vram.usable()
-        .saturating_sub(vram.used())
-        .saturating_sub(tables)
-        / VRAM_UNIT
-        * VRAM_UNIT
+    gpu.vram().unpromised(set_aside(gpu)) / VRAM_UNIT * VRAM_UNIT
 }
 
 /// Makes the memory that `request` describes, with the errors of the C driver in their order.
@@ -194,7 +188,8 @@ fn create_bo(device: &Device, request: &Request) -> Result<Bo> {
         if size > vram_available(gpu) {
             return Err(ENOMEM);
         }
-        Bo::vram(gpu, size, attrs)
+        let tenant = Tenant::new(gpu, device.evictor()?, size)?;
+        Bo::vram(gpu, size, attrs, tenant)
     } else if is_gtt {
         Bo::gtt(gpu, size, attrs)
     } else if is_doorbell {
