@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What memory management asks of the DMA engines: fills, moves between VRAM and system memory,
-//! entries of page tables. The one place that knows how to ask. None is driven yet: all fails with
-//! `ENODEV`, and who asks does without.
+//! entries of page tables. The one place that knows how to ask.
 
-use kernel::{
-    prelude::*,
-    sync::{aref::ARef, Arc},
+use kernel::{prelude::*, sizes::*, sync::aref::ARef};
+
+use super::{gart::Window, memory::VramRange, Gpu};
+use crate::{
+    kapi::{
+        dma::Pages,
+        fence::{Fence, Timeout},
+    },
+    ring::sdma::Move,
 };
 
-use super::{memory::VramRange, Gpu};
-use crate::kapi::{
-    dma::Pages,
-    fence::{Fence, Timeout},
-};
+pub(crate) use crate::ring::sdma::PteRun;
 
-/// Entries of a page table that follow each other.
-#[derive(Clone, Copy)]
-pub(crate) struct PteRun {
-    /// Where the first one is, for kernel queues.
-    #[allow(dead_code, reason = "for the DMA engines")]
-    pub(crate) pe: u64,
-    /// The address in the first one.
-    pub(crate) addr: u64,
-    /// The other bits of all.
-    pub(crate) flags: u64,
-    /// By how much the address grows.
-    pub(crate) incr: u32,
-    pub(crate) count: u32,
-}
+/// What is moved through one window of system memory.
+const CHUNK: u64 = 16 * SZ_1M as u64;
 
 /// Waits until a fence is signaled.
 ///
@@ -46,10 +35,15 @@ pub(crate) fn wait_interruptible(fence: &Fence) -> Result {
 
 /// Fills parts of VRAM, given by offset and length, with zeroes.
 pub(super) fn clear<'a>(
-    _gpu: &Gpu,
-    _pieces: impl Iterator<Item = &'a (u64, u64)>,
+    gpu: &Gpu,
+    pieces: impl Iterator<Item = &'a (u64, u64)>,
 ) -> Result<ARef<Fence>> {
-    Err(ENODEV)
+    gpu.check_usable()?;
+    let mut list: KVVec<(u64, u64)> = KVVec::new();
+    for (start, len) in pieces {
+        list.push((gpu.vram_mc(*start), *len), GFP_KERNEL)?;
+    }
+    gpu.sdma()?.fill(&list, 0, &[], KBox::new((), GFP_KERNEL)?)
 }
 
 /// Which way memory is copied.
@@ -60,27 +54,80 @@ pub(crate) enum Way {
 }
 
 /// Copies `size` bytes between VRAM and system memory; complete on return, also after an error.
-pub(crate) fn transfer(
-    _gpu: &Gpu,
-    _vram: &VramRange,
-    _pages: &Pages,
-    _size: u64,
-    _way: Way,
-) -> Result {
-    Err(ENODEV)
+pub(crate) fn transfer(gpu: &Gpu, vram: &VramRange, pages: &Pages, size: u64, way: Way) -> Result {
+    let sdma = gpu.sdma()?;
+    let mut fences: KVec<ARef<Fence>> = KVec::new();
+    let mut done = 0;
+    let mut result = Ok(());
+    while done < size && result.is_ok() {
+        let len = CHUNK.min(size - done);
+        let copied = fences
+            .reserve(1, GFP_KERNEL)
+            .map_err(Error::from)
+            .and_then(|()| {
+                let window = window(gpu, pages, done, len, &fences)?;
+                let mut moves: KVec<Move> = KVec::new();
+                let mut at = 0;
+                while at < len {
+                    let (offset, run) = vram.run(done + at)?;
+                    let run = run.min(len - at);
+                    let (local, system) = (gpu.vram_mc(offset), window.addr() + at);
+                    let (src, dst) = match way {
+                        Way::ToSystem => (local, system),
+                        Way::ToVram => (system, local),
+                    };
+                    moves.push(Move { src, dst, len: run }, GFP_KERNEL)?;
+                    at += run;
+                }
+                sdma.copy(&moves, &[], KBox::new(window, GFP_KERNEL)?)
+            });
+        match copied {
+            Ok(fence) => {
+                fences.push_within_capacity(fence)?;
+                done += len;
+            }
+            Err(e) => result = Err(e),
+        }
+    }
+    for fence in &fences {
+        result = result.and(wait(fence));
+    }
+    result
+}
+
+/// A window to part of `pages`. When there is no room, earlier copies have to end first.
+fn window(gpu: &Gpu, pages: &Pages, at: u64, len: u64, earlier: &[ARef<Fence>]) -> Result<Window> {
+    for fence in earlier {
+        match gpu.window(pages, at, len) {
+            Err(e) if e == ENOMEM => wait(fence)?,
+            other => return other,
+        }
+    }
+    gpu.window(pages, at, len)
 }
 
 /// Engines are there that take work.
-pub(crate) fn is_up(_gpu: &Gpu) -> bool {
-    false
+pub(crate) fn is_up(gpu: &Gpu) -> bool {
+    gpu.check_usable().is_ok() && gpu.sdma().is_ok()
 }
 
 /// The VMIDs in which jobs of an address space run, or ran last: one bit each.
-pub(crate) fn vmids_of(_gpu: &Gpu, _pasid: u32) -> u32 {
-    0
+pub(crate) fn vmids_of(gpu: &Gpu, pasid: u32) -> u32 {
+    gpu.sdma().map_or(0, |sdma| sdma.vmids_of(pasid))
+}
+
+/// An address space goes; its PASID may become another's.
+pub(crate) fn forget(gpu: &Gpu, pasid: u32) {
+    if let Ok(sdma) = gpu.sdma() {
+        sdma.forget(pasid);
+    }
 }
 
 /// Writes entries of page tables; complete on return.
-pub(crate) fn write_ptes(_gpu: &Arc<Gpu>, _runs: &[PteRun]) -> Result {
-    Err(ENODEV)
+pub(crate) fn write_ptes(gpu: &Gpu, runs: &[PteRun]) -> Result {
+    gpu.check_usable()?;
+    let fence = gpu
+        .sdma()?
+        .write_ptes(runs, &[], KBox::new((), GFP_KERNEL)?)?;
+    wait(&fence)
 }

@@ -312,7 +312,7 @@ fn run(gpu: &Gpu, offset: u64, row: &Row) -> PteRun {
         pe: gpu.vram_mc(offset),
         addr: row.addr,
         flags: row.flags,
-        incr: row.step as u32,
+        incr: row.step,
         count: row.count as u32,
     }
 }
@@ -369,7 +369,7 @@ impl<'a> Update<'a> {
             let bar = self.gpu.vram().bar();
             for (offset, run) in &self.rows {
                 bar.write64s(usize::try_from(*offset)?, run.count as usize, |i| {
-                    (run.addr + i as u64 * u64::from(run.incr)) | run.flags
+                    (run.addr + i as u64 * run.incr) | run.flags
                 })?;
             }
         }

@@ -23,7 +23,11 @@ use super::{
     store::{Place, Store},
     tlb,
 };
-use crate::{gpu::Gpu, hw::FlushType, trace};
+use crate::{
+    gpu::{dma, Gpu},
+    hw::FlushType,
+    trace,
+};
 
 /// What a mapping may do, of what its buffer allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +84,7 @@ impl Drop for Closer {
         for mapping in &inner.mappings {
             mapping.bo.store().remove_mapping(&self.0, mapping.va);
         }
+        dma::forget(&self.0.gpu, self.0.pasid.get());
         drop(inner);
     }
 }
