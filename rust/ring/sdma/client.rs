@@ -65,11 +65,13 @@ impl Request {
 
     /// Submits. The last job's fence stands for all: they are executed in their order.
     fn submit(
-        self,
+        mut self,
         entity: &Entity<Job>,
         after: &[ARef<Fence>],
         keep: Keep,
     ) -> Result<ARef<Fence>> {
+        // Nothing to do still comes after what it waits for.
+        self.room(0)?;
         let group = Group::new()?;
         let mut keep = Some(keep);
         let count = self.jobs.len();
