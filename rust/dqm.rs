@@ -24,6 +24,7 @@ use crate::{
     gpu::Gpu,
     hw::{MapProcess, QueueSpec, SchedKind},
     mqd::Mqd,
+    ring,
 };
 
 mod cpsch;
@@ -257,11 +258,25 @@ impl GpuDqm for Gpu {
     }
 }
 
+/// The user queues on the engines of the kernel's SDMA rings.
+struct UserQueues;
+
+impl ring::sdma::UserQueues for UserQueues {
+    fn suspend(&self, gpu: &Gpu) -> Result {
+        gpu.dqm().map_or(Ok(()), DqmRef::suspend)
+    }
+
+    fn resume(&self, gpu: &Gpu) -> Result {
+        gpu.dqm().map_or(Ok(()), DqmRef::resume)
+    }
+}
+
 /// Makes the manager of a GPU and brings its scheduler up.
 pub(crate) fn start(gpu: &Gpu) -> Result {
     let policy: KBox<dyn Policy> = match gpu.generation().sched {
         SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
     };
+    ring::sdma::set_user_queues(&UserQueues);
     let places = sdma::Places::new(gpu.config())?;
     let dqm = Arc::pin_init(
         pin_init!(Dqm {
@@ -545,7 +560,6 @@ impl<'a> DqmRef<'a> {
     /// Takes the queues of all processes off the hardware until [`DqmRef::resume`], as an SDMA
     /// engine is about to be reset: queues that it does not let go of are lost. Nests; queues that
     /// are made or changed meanwhile wait.
-    #[allow(dead_code, reason = "for the reset of an engine")]
     pub(crate) fn suspend(self) -> Result {
         let mut inner = self.lock();
         inner.suspended += 1;
@@ -558,10 +572,17 @@ impl<'a> DqmRef<'a> {
     }
 
     /// Undoes one [`DqmRef::suspend`].
-    #[allow(dead_code, reason = "for the reset of an engine")]
     pub(crate) fn resume(self) -> Result {
         let mut inner = self.lock();
         inner.suspended = inner.suspended.saturating_sub(1);
+        if inner.suspended > 0 || !inner.running {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        if inner.queues.sdma.find_held(self.gpu, 0)?.is_some() {
+            self.gpu.declare_hung("a queue outlived the reset of its SDMA engine");
+            return Err(EIO);
+        }
         self.map(&mut inner)
     }
 
