@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What the queue ioctls and a launch cost, at 1, 10 and 100 live queues. Prints the median of a few rounds in
+ * What the queue ioctls, a launch and a copy cost, at 1, 10 and 100 live queues. Prints the median of a few rounds in
  * units of CLOCK_MONOTONIC: under an instruction-counting clock that is guest instructions.
  */
 #define _GNU_SOURCE
@@ -10,6 +10,7 @@
 
 #include "journal.h"
 #include "kfd.h"
+#include "sdma-queue.h"
 
 #define ROUNDS 7u
 #define MAX_LIVE 100u
@@ -116,6 +117,42 @@ static int measure_launch(struct kfd *k, struct kfd_queue *q)
 	return 0;
 }
 
+/* A copy of a page by an SDMA queue: from writing its packets to the return of the wait. */
+static int measure_copy(struct kfd *k)
+{
+	uint64_t copy[ROUNDS], store[ROUNDS], start;
+	struct kfd_signal signal;
+	struct sdma_queue q;
+	struct kfd_bo *memory;
+	int ret = kfd_bo_create(k, 2 * KFD_PAGE, KFD_FLAGS_GTT, &memory);
+
+	if (!ret)
+		ret = kfd_signal_create(k, 1, &signal);
+	if (!ret)
+		ret = sdma_queue_create(k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, KFD_PAGE);
+	if (ret)
+		return failed("preparing a copy", ret);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		uint32_t packets[32] = { 0 }, *p = packets;
+
+		signal.s->value = 1;
+		start = journal_now();
+		sdma_copy(&p, kfd_va(memory->va) + KFD_PAGE, kfd_va(memory->va), KFD_PAGE);
+		sdma_signal(&p, &signal);
+		ret = sdma_queue_put(&q, packets, p);
+		sdma_queue_ring(&q);
+		store[i] = journal_now() - start;
+		if (!ret)
+			ret = kfd_signal_wait(k, &signal, 60000);
+		copy[i] = journal_now() - start;
+		if (ret)
+			return failed("waiting for a copy", ret);
+	}
+	report("SDMA packets, doorbell", 1, store);
+	report("SDMA copy to wake-up", 1, copy);
+	return sdma_queue_destroy(&q);
+}
+
 int main(void)
 {
 	static struct kfd_queue queues[MAX_LIVE];
@@ -139,5 +176,5 @@ int main(void)
 		if (ret)
 			return failed("removing queues", ret);
 	}
-	return measure_launch(&k, &queues[0]);
+	return measure_launch(&k, &queues[0]) || measure_copy(&k);
 }
