@@ -154,7 +154,8 @@ impl Engine<'_> {
         let base = address(words, p::IB_BASE_LO, p::IB_BASE_HI);
         let base = self.aligned(context, words, base, sdma::IB_ALIGN);
         let size = u64::from(p::IB_SIZE.get(words));
-        if size == 0 {
+        // A user may ask the kernel's ring for nothing; the kernel itself has no reason to.
+        if size == 0 && vmid == 0 {
             self.complain(context, words, "an empty indirect buffer");
         }
         if context.id.is_kernel() && vmid != 0 {
