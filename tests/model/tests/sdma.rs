@@ -463,6 +463,48 @@ fn what_no_driver_should_do_is_noticed() {
 }
 
 #[test]
+fn nonsense_harms_nobody_else() {
+    let mut card = Card::new();
+    let mut state = 7u64;
+    let mut next = |below: u64| {
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % below
+    };
+    for _ in 0..300 {
+        let words: Vec<u32> = (0..64)
+            .map(|_| match next(4) {
+                // A header, an address in reach, a small number, anything.
+                0 => next(18) as u32 | (next(5) as u32) << 8 | (next(16) as u32) << 26,
+                1 => USER as u32 + next(0x10_0000) as u32,
+                2 => next(0x40) as u32,
+                _ => next(1 << 32) as u32,
+            })
+            .collect();
+        for (n, word) in words.iter().enumerate() {
+            let at = WORK + 0x8000 + n as u64 * 4;
+            card.gpu.vram.write(at, &word.to_le_bytes()).unwrap();
+        }
+        card.indirect(0, VMID, USER + 0x8000, 64);
+        let value = card.get32(Card::fence_at(0)).wrapping_add(1);
+        card.fence(0, value);
+        let since = Instant::now();
+        while card.get32(Card::fence_at(0)) != value {
+            if since.elapsed() > Duration::from_millis(20) {
+                assert_eq!(reset_engines(&card, 1), smu::response::OK);
+                card.wptr[0] = 0;
+                card.start_ring(0, 0);
+                break;
+            }
+        }
+        card.interrupts();
+    }
+    card.finish(0);
+    card.finish(1);
+}
+
+#[test]
 fn large_copies_are_fast() {
     let mut card = Card::new();
     let len = 64u32 << 20;

@@ -63,7 +63,7 @@ impl ContextId {
     pub fn of(off: u32) -> Option<(Self, u32)> {
         Self::all().find_map(|id| {
             let within = off.wrapping_sub(id.first());
-            (within < RLC_REG_STRIDE).then_some((id, GFX + within))
+            (within < RLC_REG_STRIDE).then(|| (id, GFX + within))
         })
     }
 }
