@@ -22,6 +22,7 @@ use crate::{
         sched::{JobOps, Prepare, Scheduler},
     },
     mmu::Vm,
+    uapi,
 };
 
 /// What a job does.
@@ -83,6 +84,16 @@ impl Job {
             memory: Some(Memory::new(1)?),
             _keep: keep,
         })
+    }
+
+    /// Asks for encrypted memory. The first buffer speaks for all.
+    fn is_secure(&self) -> bool {
+        match &self.what {
+            What::Kernel { .. } => false,
+            What::User { ibs, .. } => ibs
+                .first()
+                .is_some_and(|ib| ib.flags & uapi::AMDGPU_IB_FLAGS_SECURE != 0),
+        }
     }
 
     fn emit(&mut self, ring: &Arc<Ring>, shared: &Shared) -> Result<ARef<Fence>> {
@@ -148,6 +159,8 @@ impl JobOps for Job {
         if vmid.is_some() {
             return Ok(None);
         }
+        // What a job leaves behind that failed is nothing to go on with.
+        cx.entity_error()?;
         let ring = queue.ring.engine();
         match queue.shared.vmids.grab(vm, ring, cx.finished())? {
             Grab::Wait(fence) => Ok(Some(fence)),
@@ -162,6 +175,10 @@ impl JobOps for Job {
     }
 
     fn run(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
+        if self.is_secure() {
+            // DMA engines know no encrypted memory. The C driver finds that out here too.
+            return Err(EINVAL);
+        }
         self.emit(&queue.ring, &queue.shared)
     }
 

@@ -74,7 +74,7 @@ pub(crate) struct Ib {
     pub(crate) va: u64,
     /// 32-bit words of it.
     pub(crate) dwords: u32,
-    /// `AMDGPU_IB_FLAG_*`; none of them means anything to a DMA engine.
+    /// `AMDGPU_IB_FLAG_*`; of these only `SECURE` means anything here, which is refused.
     pub(crate) flags: u32,
 }
 
