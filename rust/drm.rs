@@ -1,29 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The render node, as far as compute user space needs it: questions about the device, buffers with handles,
-//! and the address space that `ACQUIRE_VM` shares with `/dev/kfd`.
+//! the address space that `ACQUIRE_VM` shares with `/dev/kfd`, and commands for the DMA engines.
 //!
 //! Name, version and numbers are those of amdgpu, because libdrm_amdgpu speaks to nothing else. What amdgpu has
-//! and this does not (contexts, command submission, ...) fails with `EINVAL`, as the DRM core answers for
-//! ioctls that a driver does not have.
+//! and this does not (queues of user space, memory of user space, ...) fails with `EINVAL`, as the DRM core answers
+//! for ioctls that a driver does not have.
 
 use kernel::{
     fs::File,
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 use crate::{
     gpu::{self, Gpu},
-    kapi::drm::{self, Ioctl},
+    kapi::{
+        drm::{self, Ioctl},
+        fence::Timeout,
+    },
     mmu::Vm,
     uapi,
 };
 
+mod bo_list;
+mod cs;
+mod ctx;
 mod gem;
 mod info;
+mod stream;
+mod table;
+mod target;
+mod user;
 mod va;
+mod wait;
+
+use bo_list::BoList;
+use ctx::Ctx;
+use table::Table;
 
 /// The driver.
 pub(crate) struct Render;
@@ -31,6 +49,13 @@ pub(crate) struct Render;
 /// What belongs to an open file.
 #[pin_data]
 pub(crate) struct FileData {
+    // Field order: jobs go before what they use.
+    #[pin]
+    contexts: Mutex<Table<Arc<Ctx>>>,
+    #[pin]
+    bo_lists: Mutex<Table<Arc<BoList>>>,
+    /// Tells the file's jobs from those of others.
+    owner: usize,
     gpu: Arc<Gpu>,
     /// Made when it is first asked for: most files only ask questions.
     #[pin]
@@ -59,13 +84,30 @@ impl FileData {
         *vm = Some(new.clone());
         Ok(new)
     }
+
+    /// The context with a handle.
+    fn ctx(&self, handle: u32) -> Result<Arc<Ctx>> {
+        self.contexts.lock().get(handle).cloned().ok_or(EINVAL)
+    }
 }
+
+/// How long closing a descriptor waits for the jobs of a ring.
+const FLUSH_MS: u32 = 1000;
+
+/// Numbers of files, never used again. 0 are the driver's own jobs.
+static OWNERS: Atomic<usize> = Atomic::new(1);
 
 /// One line for each number up to the highest of amdgpu.
 const LINES: usize = uapi::DRM_AMDGPU_PROC_OPTIONS as usize + 1;
 
 static IOCTLS: [Ioctl; LINES] = drm::ioctl_table([
     Ioctl::new::<Render, info::Info>(),
+    Ioctl::new::<Render, bo_list::Lists>(),
+    Ioctl::new::<Render, ctx::Contexts>(),
+    Ioctl::new::<Render, cs::Submit>(),
+    Ioctl::new::<Render, wait::WaitCs>(),
+    Ioctl::new::<Render, wait::WaitFences>(),
+    Ioctl::new::<Render, wait::FenceToHandle>(),
     Ioctl::new::<Render, gem::Create>(),
     Ioctl::new::<Render, gem::Mmap>(),
     Ioctl::new::<Render, gem::Metadata>(),
@@ -89,6 +131,9 @@ impl drm::Driver for Render {
             .ok_or(ENODEV)?;
         Arc::pin_init(
             pin_init!(FileData {
+                contexts <- new_mutex!(Table::new()),
+                bo_lists <- new_mutex!(Table::new()),
+                owner: OWNERS.fetch_add(1, Relaxed),
                 gpu,
                 vm <- new_mutex!(None),
                 mappings <- new_mutex!(va::Mappings::new()),
@@ -97,10 +142,29 @@ impl drm::Driver for Render {
         )
     }
 
+    fn flush(file: &drm::File<Self>) {
+        let data = file.data();
+        let patience = Timeout::from_ms(FLUSH_MS);
+        for at in 0.. {
+            let ctx = data.contexts.lock().iter().nth(at).cloned();
+            let Some(ctx) = ctx else {
+                return;
+            };
+            ctx.for_each(|stream| stream.flush(patience));
+        }
+    }
+
     fn handle_closed(file: &drm::File<Self>, object: usize) {
         let data = file.data();
         let vm = data.vm.lock().clone();
-        if let Some(vm) = vm {
+        let Some(vm) = vm else {
+            return;
+        };
+        let mapped = data.mappings.lock().find(object);
+        if let Some(mapped) = mapped {
+            // Jobs that were submitted before are done with it first.
+            // Nothing interrupts that.
+            let _ = va::wait_for_jobs(&mapped, false);
             data.mappings.lock().forget(&vm, object);
         }
     }

@@ -24,6 +24,16 @@ macro_rules! plain {
 }
 
 plain! {
+    drm_amdgpu_bo_list_entry: 8,
+    drm_amdgpu_bo_list_in: 24,
+    drm_amdgpu_cs_chunk: 16,
+    drm_amdgpu_cs_chunk_cp_gfx_shadow: 32,
+    drm_amdgpu_cs_chunk_dep: 24,
+    drm_amdgpu_cs_chunk_fence: 8,
+    drm_amdgpu_cs_chunk_ib: 32,
+    drm_amdgpu_cs_chunk_sem: 4,
+    drm_amdgpu_cs_chunk_syncobj: 16,
+    drm_amdgpu_fence: 24,
     drm_amdgpu_gem_create_in: 32,
     drm_amdgpu_gem_list_handles: 16,
     drm_amdgpu_gem_list_handles_entry: 40,
@@ -115,11 +125,17 @@ macro_rules! input {
 }
 
 input! {
+    drm_amdgpu_bo_list: 24,
+    drm_amdgpu_cs: 24,
+    drm_amdgpu_ctx: 16,
+    drm_amdgpu_fence_to_handle: 32,
     drm_amdgpu_gem_create: 32,
     drm_amdgpu_gem_metadata: 288,
     drm_amdgpu_gem_mmap: 8,
     drm_amdgpu_gem_wait_idle: 16,
     drm_amdgpu_info: 32,
+    drm_amdgpu_wait_cs: 32,
+    drm_amdgpu_wait_fences: 24,
     kfd_event_data: 48,
     kfd_ioctl_criu_args: 56,
     kfd_ioctl_dbg_trap_args: 32,
@@ -139,6 +155,18 @@ macro_rules! members {
 }
 
 members! {
+    /// What user space asks of `BO_LIST`.
+    bo_list_in: drm_amdgpu_bo_list => in_: drm_amdgpu_bo_list_in,
+    /// What user space asks of `CS`.
+    cs_in: drm_amdgpu_cs => in_: drm_amdgpu_cs_in,
+    /// What user space asks of `CTX`.
+    ctx_in: drm_amdgpu_ctx => in_: drm_amdgpu_ctx_in,
+    /// What user space asks of `FENCE_TO_HANDLE`.
+    fence_to_handle_in: drm_amdgpu_fence_to_handle => in_: drm_amdgpu_fence_to_handle__bindgen_ty_1,
+    /// What user space asks of `WAIT_CS`.
+    wait_cs_in: drm_amdgpu_wait_cs => in_: drm_amdgpu_wait_cs_in,
+    /// What user space asks of `WAIT_FENCES`.
+    wait_fences_in: drm_amdgpu_wait_fences => in_: drm_amdgpu_wait_fences_in,
     /// What user space asks of `GEM_CREATE`.
     gem_create_in: drm_amdgpu_gem_create => in_: drm_amdgpu_gem_create_in,
     /// What user space asks of `GEM_MMAP`.
@@ -153,28 +181,45 @@ members! {
     info_query_fw: drm_amdgpu_info => __bindgen_anon_1.query_fw: drm_amdgpu_query_fw,
 }
 
-/// The answer of `GEM_CREATE`.
-pub(crate) fn gem_create_out(handle: u32) -> drm_amdgpu_gem_create {
-    let mut all = drm_amdgpu_gem_create::default();
-    // SAFETY: The member consists of integers, and all bytes of the union are initialized.
-    unsafe { all.out.as_mut() }.handle = handle;
-    all
+/// Makes answers: unions of integers of which some members are set and all other bytes are zero.
+macro_rules! answers {
+    ($($(#[$attr:meta])* $name:ident($($value:ident: $ty:ty),*): $of:ty => $($field:ident).+;)*) => {$(
+        $(#[$attr])*
+        pub(crate) fn $name($($value: $ty),*) -> $of {
+            let mut all = <$of>::default();
+            // SAFETY: The member consists of integers, and all bytes of the union are initialized.
+            let out = unsafe { answers!(@member all, $($field).+) };
+            $(out.$value = $value;)*
+            all
+        }
+    )*};
+    (@member $all:ident, out) => { $all.out.as_mut() };
+    (@member $all:ident, out.$inner:ident) => { $all.out.as_mut().$inner.as_mut() };
 }
 
-/// The answer of `GEM_MMAP`.
-pub(crate) fn gem_mmap_out(addr_ptr: u64) -> drm_amdgpu_gem_mmap {
-    let mut all = drm_amdgpu_gem_mmap::default();
-    // SAFETY: As above.
-    unsafe { all.out.as_mut() }.addr_ptr = addr_ptr;
-    all
-}
-
-/// The answer of `GEM_WAIT_IDLE`.
-pub(crate) fn gem_wait_idle_out(status: u32) -> drm_amdgpu_gem_wait_idle {
-    let mut all = drm_amdgpu_gem_wait_idle::default();
-    // SAFETY: As above.
-    unsafe { all.out.as_mut() }.status = status;
-    all
+answers! {
+    /// The answer of `BO_LIST`.
+    bo_list_out(list_handle: u32): drm_amdgpu_bo_list => out;
+    /// The answer of `CS`.
+    cs_out(handle: u64): drm_amdgpu_cs => out;
+    /// The answer of `CTX` to a new context.
+    ctx_alloc_out(ctx_id: u32): drm_amdgpu_ctx => out.alloc;
+    /// The answer of `CTX` to a question about its state.
+    ctx_state_out(flags: u64, reset_status: u32): drm_amdgpu_ctx => out.state;
+    /// The answer of `CTX` to a question about clocks.
+    ctx_pstate_out(flags: u32): drm_amdgpu_ctx => out.pstate;
+    /// The answer of `FENCE_TO_HANDLE`.
+    fence_to_handle_out(handle: u32): drm_amdgpu_fence_to_handle => out;
+    /// The answer of `GEM_CREATE`.
+    gem_create_out(handle: u32): drm_amdgpu_gem_create => out;
+    /// The answer of `GEM_MMAP`.
+    gem_mmap_out(addr_ptr: u64): drm_amdgpu_gem_mmap => out;
+    /// The answer of `GEM_WAIT_IDLE`.
+    gem_wait_idle_out(status: u32): drm_amdgpu_gem_wait_idle => out;
+    /// The answer of `WAIT_CS`.
+    wait_cs_out(status: u64): drm_amdgpu_wait_cs => out;
+    /// The answer of `WAIT_FENCES`.
+    wait_fences_out(status: u32, first_signaled: u32): drm_amdgpu_wait_fences => out;
 }
 
 /// The bytes of an answer that has room at its end which is no field.

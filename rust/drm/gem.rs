@@ -11,7 +11,11 @@ use kernel::{
 use super::Render;
 use crate::{
     gpu::Gpu,
-    kapi::drm::{Device, File, Handler},
+    kapi::{
+        drm::{Device, File, Handler},
+        fence::Timeout,
+        resv::Usage,
+    },
     mmu::{
         gem::{self, Object, METADATA_WORDS},
         Bo, BoFlags, BoKind,
@@ -102,7 +106,7 @@ impl Handler<Render> for Mmap {
     }
 }
 
-/// `GEM_WAIT_IDLE`: no command submission, so that every buffer is idle.
+/// `GEM_WAIT_IDLE`: waits for the jobs that use a buffer.
 pub(super) struct WaitIdle;
 
 impl Handler<Render> for WaitIdle {
@@ -110,8 +114,11 @@ impl Handler<Render> for WaitIdle {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        lookup(file, uapi::gem_wait_idle_in(arg).handle)?;
-        *arg = uapi::gem_wait_idle_out(0);
+        let asked = uapi::gem_wait_idle_in(arg);
+        let object = lookup(file, asked.handle)?;
+        let deadline = Timeout::until(asked.timeout);
+        let idle = object.bo().resv().wait(Usage::Read, true, deadline)?;
+        *arg = uapi::gem_wait_idle_out(u32::from(!idle));
         Ok(0)
     }
 }

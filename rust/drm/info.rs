@@ -10,7 +10,7 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::Render;
+use super::{ctx::DMA_RINGS, Render};
 use crate::{
     gpu::Gpu,
     kapi::drm::{Device, File, Handler},
@@ -151,6 +151,15 @@ fn ip_count(gpu: &Gpu, kind: u32) -> Result<u32> {
     }
 }
 
+/// Rings that user space may submit to, one bit each: none of the compute core.
+fn rings(gpu: &Gpu, kind: u32) -> u32 {
+    let engines = match kind {
+        uapi::AMDGPU_HW_IP_DMA => gpu.sdma().map_or(0, |sdma| sdma.schedulers().len()),
+        _ => 0,
+    };
+    (1 << engines.min(DMA_RINGS)) - 1
+}
+
 fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let kind = uapi::info_hw_ip(arg).type_;
     if uapi::info_hw_ip(arg).ip_instance >= uapi::AMDGPU_HW_IP_INSTANCE_MAX_COUNT {
@@ -168,8 +177,7 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
         hw_ip_version_minor: version.minor.into(),
         ib_start_alignment: start,
         ib_size_alignment: size,
-        // The kernel submits nothing for user space.
-        available_rings: 0,
+        available_rings: rings(gpu, kind),
         ip_discovery_version: u32::from(version.major) << 16
             | u32::from(version.minor) << 8
             | u32::from(version.rev),

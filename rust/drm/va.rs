@@ -2,25 +2,60 @@
 
 //! `GEM_VA`: buffers in the file's address space, besides those that `/dev/kfd` maps there.
 //!
-//! A mapping made here ends with an unmap, with the handle of its buffer, or with the file.
+//! A mapping made here ends with an unmap, with the handle of its buffer, or with the file. It is there, or gone, when
+//! the ioctl returns: jobs that were submitted before, and use the buffer, are waited for before it goes.
 
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc},
 };
 
-use super::{gem::lookup, info, FileData, Render};
+use super::{gem::lookup, info, target::Target, user, FileData, Render};
 use crate::{
-    kapi::drm::{Device, File, Handler},
-    mmu::{gem::Object, Vm},
+    kapi::{
+        drm::{Device, File, Handler},
+        fence::{Fence, Timeout},
+        resv::Usage,
+        syncobj,
+    },
+    mmu::{gem::Object, Access, Vm},
     uapi,
 };
 
 /// A mapping that was made here.
+#[derive(Clone)]
 struct Mapping {
     va: u64,
     len: u64,
+    offset: u64,
+    access: Access,
     object: ARef<Object>,
+}
+
+impl Mapping {
+    fn end(&self) -> u64 {
+        self.va + self.len
+    }
+
+    /// The part from `start` to `end`, which lie in it; `None` if that is nothing.
+    fn part(&self, start: u64, end: u64) -> Option<Self> {
+        (start < end).then(|| Self {
+            va: start,
+            len: end - start,
+            offset: self.offset + (start - self.va),
+            ..self.clone()
+        })
+    }
+
+    fn touches(&self, range: &Range) -> bool {
+        self.va < range.end && range.start < self.end()
+    }
+}
+
+/// Addresses.
+struct Range {
+    start: u64,
+    end: u64,
 }
 
 /// The mappings that were made here.
@@ -31,21 +66,16 @@ impl Mappings {
         Self(KVec::new())
     }
 
-    fn map(&mut self, vm: &Arc<Vm>, object: ARef<Object>, asked: &Asked) -> Result {
+    fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
         self.0.reserve(1, GFP_KERNEL)?;
-        vm.map(asked.va, object.bo(), asked.offset, asked.len)?;
-        let mapping = Mapping {
-            va: asked.va,
-            len: asked.len,
-            object,
-        };
+        vm.map_with(new.va, new.object.bo(), new.offset, new.len, new.access)?;
         // There is room: it was reserved above.
-        self.0.push_within_capacity(mapping)?;
+        self.0.push_within_capacity(new)?;
         Ok(())
     }
 
     /// Ends the mapping at index `at`.
-    fn end(&mut self, vm: &Arc<Vm>, at: usize) -> Result {
+    fn end(&mut self, vm: &Vm, at: usize) -> Result {
         let mapping = self.0.get(at).ok_or(ENOENT)?;
         vm.unmap(mapping.va, mapping.len)?;
         self.0.remove(at).map_err(|_| ENOENT)?;
@@ -53,7 +83,7 @@ impl Mappings {
     }
 
     /// Ends the mapping of `object` that starts at `va`.
-    fn unmap(&mut self, vm: &Arc<Vm>, object: &Object, va: u64) -> Result {
+    fn unmap(&mut self, vm: &Vm, object: &Object, va: u64) -> Result {
         let at = self
             .0
             .iter()
@@ -62,21 +92,34 @@ impl Mappings {
         self.end(vm, at)
     }
 
-    /// Ends all mappings in a range; `EINVAL`, with nothing ended, if one is only partly inside.
-    fn clear(&mut self, vm: &Arc<Vm>, va: u64, end: u64) -> Result {
-        let inside = |m: &Mapping| m.va >= va && m.va + m.len <= end;
-        let touches = |m: &Mapping| m.va < end && va < m.va + m.len;
-        if self.0.iter().any(|m| touches(m) && !inside(m)) {
-            return Err(EINVAL);
-        }
-        while let Some(at) = self.0.iter().position(inside) {
+    /// Ends what is mapped in a range. What lies outside of it is mapped again, because page tables know only whole
+    /// mappings: jobs that use it have been waited for. If there is no memory for that it is lost, and the error says
+    /// so; the range is cleared nevertheless.
+    fn clear(&mut self, vm: &Vm, range: &Range) -> Result {
+        let mut result = Ok(());
+        while let Some(at) = self.0.iter().position(|m| m.touches(range)) {
+            let whole = self.0.get(at).ok_or(ENOENT)?.clone();
             self.end(vm, at)?;
+            let below = whole.part(whole.va, range.start);
+            let above = whole.part(range.end, whole.end());
+            for part in Iterator::chain(below.into_iter(), above) {
+                result = result.and(self.map(vm, part));
+            }
         }
-        Ok(())
+        result
+    }
+
+    /// The buffers in a range.
+    fn objects(&self, range: &Range) -> Result<KVec<ARef<Object>>> {
+        let mut objects = KVec::new();
+        for mapping in self.0.iter().filter(|m| m.touches(range)) {
+            objects.push(mapping.object.clone(), GFP_KERNEL)?;
+        }
+        Ok(objects)
     }
 
     /// Ends all mappings of an object that the file has no handle of any more.
-    pub(super) fn forget(&mut self, vm: &Arc<Vm>, object: usize) {
+    pub(super) fn forget(&mut self, vm: &Vm, object: usize) {
         while let Some(at) = self.0.iter().position(|m| m.object.key() == object) {
             if let Err(e) = self.end(vm, at) {
                 // A queue still uses it: it stays until the address space goes.
@@ -87,6 +130,19 @@ impl Mappings {
             }
         }
     }
+
+    /// A mapping of an object.
+    pub(super) fn find(&self, object: usize) -> Option<ARef<Object>> {
+        let mapping = self.0.iter().find(|m| m.object.key() == object)?;
+        Some(mapping.object.clone())
+    }
+}
+
+/// Waits until no job that was submitted uses a buffer. Jobs end, at the latest when they have taken too long.
+pub(super) fn wait_for_jobs(object: &Object, interruptible: bool) -> Result {
+    let resv = object.bo().resv();
+    resv.wait(Usage::Bookkeep, interruptible, Timeout::FOREVER)?;
+    Ok(())
 }
 
 /// What the ioctl asks for, checked.
@@ -94,12 +150,95 @@ struct Asked {
     va: u64,
     len: u64,
     offset: u64,
+    access: Access,
 }
 
-/// What a mapping may do. Page tables give each buffer what it was made for, so that less cannot be asked for.
-const ALL_ACCESS: u32 = uapi::AMDGPU_VM_PAGE_READABLE
+impl Asked {
+    fn range(&self) -> Range {
+        Range {
+            start: self.va,
+            end: self.va + self.len,
+        }
+    }
+
+    fn mapping(&self, object: ARef<Object>) -> Mapping {
+        Mapping {
+            va: self.va,
+            len: self.len,
+            offset: self.offset,
+            access: self.access,
+            object,
+        }
+    }
+}
+
+/// Flags of mappings. Of these, what a page may be cached as follows from its buffer.
+const FLAGS: u32 = uapi::AMDGPU_VM_DELAY_UPDATE
+    | uapi::AMDGPU_VM_PAGE_READABLE
     | uapi::AMDGPU_VM_PAGE_WRITEABLE
-    | uapi::AMDGPU_VM_PAGE_EXECUTABLE;
+    | uapi::AMDGPU_VM_PAGE_EXECUTABLE
+    | uapi::AMDGPU_VM_MTYPE_MASK
+    | uapi::AMDGPU_VM_PAGE_NOALLOC;
+
+/// Waits for what user space wants to have happened before.
+fn wait_for_input(file: &File<Render>, arg: &uapi::drm_amdgpu_gem_va) -> Result {
+    if arg.num_syncobj_handles == 0 {
+        return Ok(());
+    }
+    let handles: KVec<u32> = user::read_array(
+        arg.input_fence_syncobj_handles,
+        arg.num_syncobj_handles as usize,
+    )?;
+    for handle in handles {
+        if handle == 0 {
+            return Err(EINVAL);
+        }
+        syncobj::find_fence(file, handle, 0, 0)?.wait_interruptible(Timeout::FOREVER)?;
+    }
+    Ok(())
+}
+
+fn change(
+    data: &Arc<FileData>,
+    operation: u32,
+    object: Option<ARef<Object>>,
+    asked: &Asked,
+) -> Result {
+    let vm = data.vm()?;
+    match (operation, object) {
+        (uapi::AMDGPU_VA_OP_MAP, Some(object)) => {
+            data.mappings.lock().map(&vm, asked.mapping(object))
+        }
+        (uapi::AMDGPU_VA_OP_UNMAP, Some(object)) => {
+            wait_for_jobs(&object, true)?;
+            data.mappings.lock().unmap(&vm, &object, asked.va)
+        }
+        (uapi::AMDGPU_VA_OP_CLEAR | uapi::AMDGPU_VA_OP_REPLACE, object) => {
+            let page = kernel::page::PAGE_SIZE as u64;
+            let range = asked.range();
+            if asked.len == 0 || range.start % page != 0 || range.end % page != 0 {
+                return Err(EINVAL);
+            }
+            if let Some(object) = &object {
+                let end = asked.offset.checked_add(asked.len).ok_or(EINVAL)?;
+                if asked.offset % page != 0 || end > object.bo().size() {
+                    return Err(EINVAL);
+                }
+            }
+            let objects = data.mappings.lock().objects(&range)?;
+            for object in objects {
+                wait_for_jobs(&object, true)?;
+            }
+            let mut mappings = data.mappings.lock();
+            mappings.clear(&vm, &range)?;
+            match object {
+                Some(object) => mappings.map(&vm, asked.mapping(object)),
+                None => Ok(()),
+            }
+        }
+        _ => Err(EINVAL),
+    }
+}
 
 /// `GEM_VA`.
 pub(super) struct Va;
@@ -112,35 +251,39 @@ impl Handler<Render> for Va {
         let data: &Arc<FileData> = file.data();
         let (first, top) = info::va_range(data.gpu()?);
         let end = arg.va_address.checked_add(arg.map_size).ok_or(EINVAL)?;
-        if arg.va_address < first || end > top {
+        let delayed = arg.flags & uapi::AMDGPU_VM_DELAY_UPDATE != 0;
+        if arg.va_address < first
+            || end > top
+            || arg.flags & !FLAGS != 0
+            || !(uapi::AMDGPU_VA_OP_MAP..=uapi::AMDGPU_VA_OP_REPLACE).contains(&arg.operation)
+            || (delayed && arg.vm_timeline_syncobj_out != 0)
+        {
             return Err(EINVAL);
         }
-        // Fences come and go with command submission, which is not there.
-        if arg.num_syncobj_handles != 0 || arg.vm_timeline_syncobj_out != 0 {
-            return Err(EINVAL);
-        }
+        let object = match arg.operation {
+            uapi::AMDGPU_VA_OP_CLEAR => None,
+            _ => Some(lookup(file, arg.handle)?),
+        };
+        wait_for_input(file, arg)?;
+        let told = match arg.vm_timeline_syncobj_out {
+            0 => None,
+            handle => Some(Target::new(file, handle, arg.vm_timeline_point, ENOENT)?),
+        };
+        let has = |flag| arg.flags & flag != 0;
         let asked = Asked {
             va: arg.va_address,
             len: arg.map_size,
             offset: arg.offset_in_bo,
+            access: Access {
+                read: has(uapi::AMDGPU_VM_PAGE_READABLE),
+                write: has(uapi::AMDGPU_VM_PAGE_WRITEABLE),
+                exec: has(uapi::AMDGPU_VM_PAGE_EXECUTABLE),
+            },
         };
-        let flags = arg.flags & !uapi::AMDGPU_VM_DELAY_UPDATE;
-        match arg.operation {
-            uapi::AMDGPU_VA_OP_MAP if flags == ALL_ACCESS => {
-                let object = lookup(file, arg.handle)?;
-                let vm = data.vm()?;
-                data.mappings.lock().map(&vm, object, &asked)?;
-            }
-            uapi::AMDGPU_VA_OP_UNMAP => {
-                let object = lookup(file, arg.handle)?;
-                let vm = data.vm()?;
-                data.mappings.lock().unmap(&vm, &object, asked.va)?;
-            }
-            uapi::AMDGPU_VA_OP_CLEAR => {
-                let vm = data.vm()?;
-                data.mappings.lock().clear(&vm, asked.va, end)?;
-            }
-            _ => return Err(EINVAL),
+        change(data, arg.operation, object, &asked)?;
+        // Page tables are not changed later: the fence is one that is signalled.
+        if let Some(told) = told {
+            told.give(&Fence::stub());
         }
         Ok(0)
     }

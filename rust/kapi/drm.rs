@@ -35,6 +35,9 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// A file is opened.
     fn open(dev: &Device) -> Result<Arc<Self::File>>;
 
+    /// A descriptor of a file is closed, not necessarily the last one.
+    fn flush(file: &File<Self>);
+
     /// A file gives up its handle of a GEM object, see [`super::gem::Object::key`]. Also called for all
     /// handles that are left when the file is closed.
     fn handle_closed(file: &File<Self>, object: usize);
@@ -154,6 +157,7 @@ unsafe impl Sync for Fops {}
 static FOPS: Fops = Fops(bindings::file_operations {
     owner: super::this_module(),
     open: Some(bindings::drm_open),
+    flush: Some(flush),
     release: Some(bindings::drm_release),
     unlocked_ioctl: Some(bindings::drm_ioctl),
     #[cfg(CONFIG_COMPAT)]
@@ -162,6 +166,8 @@ static FOPS: Fops = Fops(bindings::file_operations {
     read: Some(bindings::drm_read),
     llseek: Some(bindings::noop_llseek),
     mmap: Some(bindings::drm_gem_mmap),
+    #[cfg(CONFIG_PROC_FS)]
+    show_fdinfo: Some(bindings::drm_show_fdinfo),
     fop_flags: bindings::FOP_UNSIGNED_OFFSET,
     ..pin_init::zeroed()
 });
@@ -170,6 +176,8 @@ static FOPS: Fops = Fops(bindings::file_operations {
 #[repr(C)]
 struct Header {
     driver: TypeId,
+    /// Passes [`Driver::flush`] on.
+    flush: unsafe fn(*mut bindings::drm_file),
     /// Passes [`Driver::handle_closed`] on.
     handle_closed: unsafe fn(*mut bindings::drm_file, usize),
 }
@@ -179,6 +187,19 @@ struct Header {
 struct Private<T> {
     header: Header,
     data: Arc<T>,
+}
+
+/// # Safety
+///
+/// Called by the kernel for a file with our operations.
+unsafe extern "C" fn flush(file: *mut bindings::file, _id: bindings::fl_owner_t) -> c_int {
+    // SAFETY: A file with these operations was opened by `drm_open`, which set the private data; those of ours
+    // start with a header, whose function is that of the file's driver.
+    unsafe {
+        let file: *mut bindings::drm_file = (*file).private_data.cast();
+        ((*(*file).driver_priv.cast::<Header>()).flush)(file);
+    }
+    0
 }
 
 /// Tells the driver of an open file that the file has given up its handle of an object.
@@ -206,7 +227,9 @@ impl<D: Driver> Table<D> {
         name: kernel::str::as_char_ptr_in_const_context(D::NAME).cast_mut(),
         desc: kernel::str::as_char_ptr_in_const_context(D::DESC).cast_mut(),
         driver_features: bindings::drm_driver_feature_DRIVER_GEM
-            | bindings::drm_driver_feature_DRIVER_RENDER,
+            | bindings::drm_driver_feature_DRIVER_RENDER
+            | bindings::drm_driver_feature_DRIVER_SYNCOBJ
+            | bindings::drm_driver_feature_DRIVER_SYNCOBJ_TIMELINE,
         ioctls: D::IOCTLS.as_ptr().cast(),
         num_ioctls: D::IOCTLS.len() as c_int,
         fops: &raw const FOPS.0,
@@ -225,6 +248,7 @@ impl<D: Driver> Table<D> {
             Ok(data) => {
                 let header = Header {
                     driver: TypeId::of::<D>(),
+                    flush: Self::flush,
                     handle_closed: Self::handle_closed,
                 };
                 let Ok(private) = KBox::new(Private { header, data }, GFP_KERNEL) else {
@@ -236,6 +260,14 @@ impl<D: Driver> Table<D> {
             }
             Err(e) => e.to_errno(),
         }
+    }
+
+    /// # Safety
+    ///
+    /// `file` is an open file of a device of driver `D`.
+    unsafe fn flush(file: *mut bindings::drm_file) {
+        // SAFETY: By the safety requirement; the file outlives the call.
+        D::flush(unsafe { File::from_raw(file) });
     }
 
     /// # Safety

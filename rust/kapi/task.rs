@@ -38,6 +38,8 @@ pub(crate) enum Capability {
     CheckpointRestore,
     /// Everything that an administrator does.
     SysAdmin,
+    /// Go before others.
+    SysNice,
 }
 
 /// Does the current task have a capability in the initial user namespace?
@@ -45,6 +47,7 @@ pub(crate) fn capable(capability: Capability) -> bool {
     let number = match capability {
         Capability::CheckpointRestore => bindings::CAP_CHECKPOINT_RESTORE,
         Capability::SysAdmin => bindings::CAP_SYS_ADMIN,
+        Capability::SysNice => bindings::CAP_SYS_NICE,
     };
     // SAFETY: Looks at the current task only.
     unsafe { bindings::capable(number as c_int) }

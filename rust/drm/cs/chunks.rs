@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What user space passes to a submission: a list of chunks, copied once and then looked at in two rounds. The first
+//! finds out which ring it is for and how many commands there are, the second what they are and what they wait for.
+//! No lock is held.
+
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    transmute::FromBytes,
+};
+
+use crate::{
+    drm::{
+        bo_list::BoList,
+        ctx::{Ctx, Ring},
+        stream::Stream,
+        target::Target,
+        user,
+        wait::JobName,
+        Render,
+    },
+    kapi::{drm::File, fence::Fence, syncobj},
+    mmu::{gem, BoRef},
+    ring::sdma::Ib,
+    uapi,
+};
+
+/// Commands of one submission that a DMA ring has room for.
+const MAX_IBS: u32 = 49;
+/// Dwords of one command buffer: the packet that calls it has 20 bits for them.
+const MAX_IB_DWORDS: u32 = 0xf_ffff;
+
+struct Chunk {
+    id: u32,
+    data: KVVec<u8>,
+}
+
+/// Splits a chunk into its elements. What is left at the end is ignored.
+fn elements<'a, T: FromBytes + 'a>(data: &'a [u8]) -> impl Iterator<Item = T> + 'a {
+    data.chunks_exact(size_of::<T>())
+        .filter_map(T::from_bytes_copy)
+}
+
+/// The struct that a chunk starts with.
+fn first<T: FromBytes>(data: &[u8]) -> Result<T> {
+    elements(data).next().ok_or(EINVAL)
+}
+
+/// Where the number of the job is written when it is done.
+pub(super) struct UserFence {
+    pub(super) bo: BoRef,
+    pub(super) offset: u32,
+}
+
+/// A submission after the first round.
+pub(super) struct Request {
+    chunks: KVec<Chunk>,
+    ctx: Arc<Ctx>,
+    /// The ring that all commands are for.
+    pub(super) stream: Arc<Stream>,
+    pub(super) user_fence: Option<UserFence>,
+    pub(super) bo_list: Option<Arc<BoList>>,
+}
+
+/// What the second round finds.
+pub(super) struct Work {
+    pub(super) ibs: KVec<Ib>,
+    pub(super) after: KVVec<ARef<Fence>>,
+    pub(super) signals: KVVec<Target>,
+}
+
+fn ring_of(ib: &uapi::drm_amdgpu_cs_chunk_ib) -> Ring {
+    Ring {
+        kind: ib.ip_type,
+        instance: ib.ip_instance,
+        index: ib.ring,
+    }
+}
+
+fn read_chunk(at: u64) -> Result<Chunk> {
+    let head: KVec<uapi::drm_amdgpu_cs_chunk> = user::read_array(at, 1)?;
+    let head = head.first().ok_or(EINVAL)?;
+    if head.length_dw > i32::MAX as u32 / 4 {
+        return Err(EINVAL);
+    }
+    Ok(Chunk {
+        id: head.chunk_id,
+        data: user::read_bytes(head.chunk_data, head.length_dw as usize * 4)?,
+    })
+}
+
+fn user_fence(file: &File<Render>, data: &[u8]) -> Result<UserFence> {
+    let asked: uapi::drm_amdgpu_cs_chunk_fence = first(data)?;
+    let object = gem::Object::lookup(file, asked.handle).ok_or(EINVAL)?;
+    let bo = object.bo().clone();
+    let page = kernel::page::PAGE_SIZE;
+    if bo.size() != page as u64 || asked.offset as usize > page - size_of::<u64>() {
+        return Err(EINVAL);
+    }
+    Ok(UserFence {
+        bo,
+        offset: asked.offset,
+    })
+}
+
+impl Request {
+    /// Copies the chunks of a submission, and makes the first round.
+    pub(super) fn read(file: &File<Render>, asked: &uapi::drm_amdgpu_cs_in) -> Result<Self> {
+        if asked.num_chunks == 0 {
+            return Err(EINVAL);
+        }
+        let ctx = file.data().ctx(asked.ctx_id)?;
+        let list: KVec<u64> = user::read_array(asked.chunks, asked.num_chunks as usize)?;
+        let mut chunks = KVec::with_capacity(list.len(), user::sized())?;
+        let mut stream: Option<Arc<Stream>> = None;
+        let (mut ibs, mut gang) = (0, false);
+        let (mut user_fence, mut bo_list) = (None, None);
+        for at in list {
+            let chunk = read_chunk(at)?;
+            match chunk.id {
+                uapi::AMDGPU_CHUNK_ID_IB => {
+                    let ib: uapi::drm_amdgpu_cs_chunk_ib = first(&chunk.data)?;
+                    let its = ctx.stream(file.data(), ring_of(&ib))?;
+                    let leader = stream.get_or_insert_with(|| its.clone());
+                    gang |= !Arc::ptr_eq(leader, &its);
+                    if ibs == MAX_IBS {
+                        return Err(EINVAL);
+                    }
+                    ibs += 1;
+                }
+                uapi::AMDGPU_CHUNK_ID_FENCE if user_fence.is_none() => {
+                    user_fence = Some(self::user_fence(file, &chunk.data)?);
+                }
+                uapi::AMDGPU_CHUNK_ID_BO_HANDLES if bo_list.is_none() => {
+                    bo_list = Some(BoList::read(file, &first(&chunk.data)?)?);
+                }
+                uapi::AMDGPU_CHUNK_ID_CP_GFX_SHADOW => {
+                    first::<uapi::drm_amdgpu_cs_chunk_cp_gfx_shadow>(&chunk.data)?;
+                }
+                uapi::AMDGPU_CHUNK_ID_DEPENDENCIES
+                | uapi::AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES
+                | uapi::AMDGPU_CHUNK_ID_SYNCOBJ_IN
+                | uapi::AMDGPU_CHUNK_ID_SYNCOBJ_OUT
+                | uapi::AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT
+                | uapi::AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL => {}
+                _ => return Err(EINVAL),
+            }
+            chunks.push(chunk, GFP_KERNEL)?;
+        }
+        // Commands for several rings that have to run at the same time: not offered in `ids_flags`.
+        if gang {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            chunks,
+            ctx,
+            stream: stream.ok_or(EINVAL)?,
+            user_fence,
+            bo_list,
+        })
+    }
+
+    /// The second round. May wait for user space to submit what has to go before.
+    pub(super) fn work(&self, file: &File<Render>) -> Result<Work> {
+        let mut work = Work {
+            ibs: KVec::new(),
+            after: KVVec::new(),
+            signals: KVVec::new(),
+        };
+        let mut signalled = false;
+        for Chunk { id, data } in &self.chunks {
+            match *id {
+                uapi::AMDGPU_CHUNK_ID_IB => work.add_ib(file, &self.ctx, &first(data)?)?,
+                uapi::AMDGPU_CHUNK_ID_DEPENDENCIES => work.add_jobs(file, data, false)?,
+                uapi::AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES => work.add_jobs(file, data, true)?,
+                uapi::AMDGPU_CHUNK_ID_SYNCOBJ_IN => {
+                    for wait in elements::<uapi::drm_amdgpu_cs_chunk_sem>(data) {
+                        work.add_syncobj(file, wait.handle, 0, 0)?;
+                    }
+                }
+                uapi::AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT => {
+                    for wait in elements::<uapi::drm_amdgpu_cs_chunk_syncobj>(data) {
+                        work.add_syncobj(file, wait.handle, wait.point, wait.flags.into())?;
+                    }
+                }
+                uapi::AMDGPU_CHUNK_ID_SYNCOBJ_OUT
+                | uapi::AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL
+                    if signalled =>
+                {
+                    return Err(EINVAL);
+                }
+                uapi::AMDGPU_CHUNK_ID_SYNCOBJ_OUT => {
+                    signalled = true;
+                    for signal in elements::<uapi::drm_amdgpu_cs_chunk_sem>(data) {
+                        work.add_signal(file, signal.handle, 0)?;
+                    }
+                }
+                uapi::AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL => {
+                    signalled = true;
+                    for signal in elements::<uapi::drm_amdgpu_cs_chunk_syncobj>(data) {
+                        work.add_signal(file, signal.handle, signal.point)?;
+                    }
+                }
+                uapi::AMDGPU_CHUNK_ID_CP_GFX_SHADOW => {
+                    let shadow: uapi::drm_amdgpu_cs_chunk_cp_gfx_shadow = first(data)?;
+                    let known = uapi::AMDGPU_CS_CHUNK_CP_GFX_SHADOW_FLAGS_INIT_SHADOW;
+                    if shadow.flags & !u64::from(known) != 0 {
+                        return Err(EINVAL);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(work)
+    }
+}
+
+impl Work {
+    fn add_ib(
+        &mut self,
+        file: &File<Render>,
+        ctx: &Ctx,
+        ib: &uapi::drm_amdgpu_cs_chunk_ib,
+    ) -> Result {
+        // A job may have failed since the first round.
+        ctx.stream(file.data(), ring_of(ib))?;
+        let dwords = ib.ib_bytes / 4;
+        if ib.flags & uapi::AMDGPU_IB_FLAG_CE != 0 || dwords > MAX_IB_DWORDS {
+            return Err(EINVAL);
+        }
+        if dwords == 0 {
+            return Ok(());
+        }
+        let ib = Ib {
+            va: ib.va_start,
+            dwords,
+            flags: ib.flags,
+        };
+        Ok(self.ibs.push(ib, GFP_KERNEL)?)
+    }
+
+    /// Lets the job wait until others are done, or are scheduled.
+    fn add_jobs(&mut self, file: &File<Render>, data: &[u8], scheduled: bool) -> Result {
+        for job in elements::<uapi::drm_amdgpu_cs_chunk_dep>(data) {
+            let name = JobName {
+                ctx: job.ctx_id,
+                ring: Ring {
+                    kind: job.ip_type,
+                    instance: job.ip_instance,
+                    index: job.ring,
+                },
+                number: job.handle,
+            };
+            let fence = match name.find(file.data())? {
+                Some(sent) if scheduled => sent.scheduled,
+                Some(sent) => sent.finished,
+                None => continue,
+            };
+            self.after.push(fence, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    fn add_syncobj(&mut self, file: &File<Render>, handle: u32, point: u64, flags: u64) -> Result {
+        let fence = syncobj::find_fence(file, handle, point, flags)?;
+        Ok(self.after.push(fence, GFP_KERNEL)?)
+    }
+
+    fn add_signal(&mut self, file: &File<Render>, handle: u32, point: u64) -> Result {
+        let target = Target::new(file, handle, point, EINVAL)?;
+        Ok(self.signals.push(target, GFP_KERNEL)?)
+    }
+}
