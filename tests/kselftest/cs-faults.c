@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Command submission: jobs that fail, and what becomes of those after them. */
+#define _GNU_SOURCE
+#include "cs.h"
+
+/* The ring is dead, the other one and other contexts are not. */
+static void expect_dead(struct cs *cs, int error)
+{
+	uint32_t ctx = cs->ctx;
+	uint64_t handle, busy;
+
+	EXPECT_RET(cs_run(cs, 0, cs_write(cs, cs->data.va, 1), NULL), error);
+	EXPECT_RET(cs_wait(cs, 0, 1, 0, &busy), error);
+	ASSERT_OK(cs_run(cs, 1, cs_write(cs, cs->data.va, 2), &handle));
+	cs_done(cs, 1, handle);
+	EXPECT_EQ(cs->data.words[0], 2);
+	ASSERT_OK(cs_ctx_alloc(cs->fd, &cs->ctx));
+	for (uint32_t i = 0; i < 8; i++) {
+		ASSERT_OK(cs_run(cs, i & 1, cs_write(cs, cs->data.va, 3 + i), &handle));
+		cs_done(cs, i & 1, handle);
+		EXPECT_EQ(cs->data.words[0], 3 + i);
+	}
+	EXPECT_OK(cs_ctx(cs->fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &ctx));
+}
+
+TEST(commands_that_are_not_mapped)
+{
+	struct drm_amdgpu_fence fence = { .ip_type = AMDGPU_HW_IP_DMA };
+	union drm_amdgpu_wait_fences args = { 0 };
+	uint64_t handle, busy, flags;
+	uint32_t status;
+	struct cs cs;
+
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, (struct cs_ib){ 0x5000000000ull, 64 }, &handle));
+	EXPECT_EQ(handle, 1);
+	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -EFAULT);
+	/* Nobody took too long. */
+	EXPECT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
+	EXPECT_EQ(flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY, 0);
+	fence.ctx_id = cs.ctx;
+	fence.seq_no = handle;
+	args.in.fences = kfd_va(&fence);
+	args.in.fence_count = 1;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_WAIT_FENCES, &args), -EFAULT);
+	expect_dead(&cs, -EFAULT);
+}
+
+TEST(data_that_are_not_mapped)
+{
+	uint64_t handle, busy;
+	struct cs cs;
+
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_copy(&cs, 0x5000000000ull, cs.data.va, 64), &handle));
+	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -EFAULT);
+	expect_dead(&cs, -EFAULT);
+}
+
+TEST(data_that_may_not_be_written)
+{
+	const uint64_t va = 0x7000000000ull;
+	uint64_t handle, busy;
+	struct cs cs;
+
+	cs_open(&cs);
+	cs.data.words[0] = 0x55;
+	ASSERT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, va, 0, 4096));
+	ASSERT_OK(cs_run(&cs, 1, cs_copy(&cs, va, cs.data.va + 4, 4), &handle));
+	cs_done(&cs, 1, handle);
+	EXPECT_EQ(cs.data.words[1], 0x55);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, va, 0x66), &handle));
+	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -EFAULT);
+	EXPECT_EQ(cs.data.words[0], 0x55);
+	expect_dead(&cs, -EFAULT);
+}
+
+TEST(encrypted_memory_is_not_there)
+{
+	uint64_t handle, busy;
+	struct cs_job job;
+	struct cs cs;
+
+	cs_open(&cs);
+	cs_job(&job, &cs, 0);
+	cs_add_ib(&job, cs_write(&cs, cs.data.va, 1));
+	job.data[0].ib.flags = AMDGPU_IB_FLAGS_SECURE;
+	ASSERT_OK(cs_submit(&job, &handle));
+	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -EINVAL);
+	EXPECT_EQ(cs.data.words[0], 0);
+	expect_dead(&cs, -EINVAL);
+}

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Command submission: what waits for what. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cs.h"
+
+#define MS 1000000ull
+/* Dword of the data buffer that a held ring waits for. */
+#define GATE 1023u
+
+/* Puts a job in a ring that is not done before open_gate(). */
+static uint64_t hold(struct cs *cs, uint32_t ring)
+{
+	uint64_t handle = 0;
+	struct cs_ib ib = cs_poll(cs, cs->data.va + GATE * 4, 1);
+
+	cs->data.words[GATE] = 0;
+	ASSERT_OK(cs_run(cs, ring, ib, &handle));
+	return handle;
+}
+
+static void open_gate(struct cs *cs)
+{
+	cs->data.words[GATE] = 1;
+}
+
+static int wait_fences(struct cs *cs, const struct drm_amdgpu_fence *fences, uint32_t count, bool all, uint64_t timeout,
+		       uint32_t *status, uint32_t *first)
+{
+	union drm_amdgpu_wait_fences args = { 0 };
+	int ret;
+
+	args.in.fences = kfd_va(fences);
+	args.in.fence_count = count;
+	args.in.wait_all = all;
+	args.in.timeout_ns = timeout;
+	ret = kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_WAIT_FENCES, &args);
+	*status = args.out.status;
+	*first = args.out.first_signaled;
+	return ret;
+}
+
+static int idle(struct cs *cs, uint32_t handle, uint64_t timeout, uint32_t *busy)
+{
+	union drm_amdgpu_gem_wait_idle args = { 0 };
+	int ret;
+
+	args.in.handle = handle;
+	args.in.timeout = timeout;
+	ret = kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE, &args);
+	*busy = args.out.status;
+	return ret;
+}
+
+TEST(waits_end_when_the_job_does)
+{
+	uint32_t status, first, busy32;
+	struct drm_amdgpu_fence f[2] = { { 0 } };
+	uint64_t handle, busy, start;
+	struct cs cs;
+
+	cs_open(&cs);
+	handle = hold(&cs, 0);
+	EXPECT_OK(cs_wait(&cs, 0, handle, 0, &busy));
+	EXPECT_EQ(busy, 1);
+	start = cs_now();
+	EXPECT_OK(cs_wait(&cs, 0, ~0ull, start + 50 * MS, &busy));
+	EXPECT_EQ(busy, 1);
+	EXPECT(cs_now() - start >= 40 * MS);
+
+	f[0] = (struct drm_amdgpu_fence){ .ctx_id = cs.ctx, .ip_type = AMDGPU_HW_IP_DMA, .seq_no = handle };
+	EXPECT_OK(wait_fences(&cs, f, 1, true, 0, &status, &first));
+	EXPECT_EQ(status, 0);
+	EXPECT_OK(wait_fences(&cs, f, 1, false, cs_now() + 20 * MS, &status, &first));
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(first, ~0u);
+	/* Number 0 is over. */
+	f[1] = f[0];
+	f[1].seq_no = 0;
+	EXPECT_OK(wait_fences(&cs, f, 2, false, 0, &status, &first));
+	EXPECT_EQ(status, 1);
+	EXPECT_EQ(first, 1);
+	EXPECT_OK(wait_fences(&cs, f, 2, true, 0, &status, &first));
+	EXPECT_EQ(status, 0);
+
+	EXPECT_OK(idle(&cs, cs.data.handle, 0, &busy32));
+	EXPECT_EQ(busy32, 1);
+	EXPECT_RET(idle(&cs, 0x1234, 0, &busy32), -ENOENT);
+
+	open_gate(&cs);
+	EXPECT_OK(wait_fences(&cs, f, 1, false, FOREVER, &status, &first));
+	EXPECT_EQ(status, 1);
+	EXPECT_EQ(first, 0);
+	EXPECT_OK(wait_fences(&cs, f, 2, true, FOREVER, &status, &first));
+	EXPECT_EQ(status, 1);
+	cs_done(&cs, 0, handle);
+	EXPECT_OK(idle(&cs, cs.data.handle, FOREVER, &busy32));
+	EXPECT_EQ(busy32, 0);
+}
+
+TEST(waits_are_checked)
+{
+	struct drm_amdgpu_fence f = { .ctx_id = 1, .ip_type = AMDGPU_HW_IP_DMA };
+	union drm_amdgpu_wait_cs wait = { 0 };
+	uint32_t status, first;
+	struct cs cs;
+
+	cs_open(&cs);
+	EXPECT_RET(wait_fences(&cs, &f, 0, true, 0, &status, &first), -EINVAL);
+	EXPECT_RET(wait_fences(&cs, (void *)KERNEL_ADDRESS, 1, true, 0, &status, &first), -EFAULT);
+	EXPECT_OK(wait_fences(&cs, &f, 1, true, 0, &status, &first));
+	EXPECT_EQ(status, 1);
+	f.seq_no = 1;
+	EXPECT_RET(wait_fences(&cs, &f, 1, true, 0, &status, &first), -EINVAL);
+	EXPECT_RET(wait_fences(&cs, &f, 1, false, 0, &status, &first), -EINVAL);
+	f.ctx_id = 2;
+	EXPECT_RET(wait_fences(&cs, &f, 1, true, 0, &status, &first), -EINVAL);
+
+	wait.in.ctx_id = 1;
+	wait.in.ip_type = AMDGPU_HW_IP_COMPUTE;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait), -ENOENT);
+	memset(&wait, 0, sizeof(wait));
+	wait.in.ctx_id = 1;
+	wait.in.ip_type = AMDGPU_HW_IP_DMA;
+	wait.in.ring = 2;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait), -EINVAL);
+}
+
+/* A job in ring 1 that copies what a held job in ring 0 leads to. */
+static void start_follower(struct cs *cs, struct cs_job *job)
+{
+	struct cs_ib ib = cs_copy(cs, cs->data.va + GATE * 4, cs->data.va, 4);
+
+	cs->data.words[0] = 0x55;
+	cs_job(job, cs, 1);
+	cs_add_ib(job, ib);
+}
+
+static void expect_order(struct cs *cs, uint64_t leader, uint64_t follower)
+{
+	uint64_t busy;
+
+	usleep(20000);
+	EXPECT_OK(cs_wait(cs, 1, follower, 0, &busy));
+	EXPECT_EQ(busy, 1);
+	EXPECT_EQ(cs->data.words[0], 0x55);
+	open_gate(cs);
+	cs_done(cs, 0, leader);
+	cs_done(cs, 1, follower);
+	EXPECT_EQ(cs->data.words[0], 1);
+}
+
+TEST(jobs_wait_for_jobs)
+{
+	struct drm_amdgpu_cs_chunk_dep dep = { .ip_type = AMDGPU_HW_IP_DMA };
+	uint64_t leader, follower, busy;
+	struct cs_job job;
+	struct cs cs;
+
+	cs_open(&cs);
+	dep.ctx_id = cs.ctx;
+	leader = hold(&cs, 0);
+	dep.handle = leader;
+	start_follower(&cs, &job);
+	cs_add(&job, AMDGPU_CHUNK_ID_DEPENDENCIES, &dep, sizeof(dep));
+	ASSERT_OK(cs_submit(&job, &follower));
+	expect_order(&cs, leader, follower);
+
+	/* Until the other is scheduled only. */
+	leader = hold(&cs, 0);
+	dep.handle = leader;
+	start_follower(&cs, &job);
+	cs_add(&job, AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES, &dep, sizeof(dep));
+	ASSERT_OK(cs_submit(&job, &follower));
+	EXPECT_OK(cs_wait(&cs, 1, follower, cs_now() + 5000 * MS, &busy));
+	EXPECT_EQ(busy, 0);
+	EXPECT_EQ(cs.data.words[0], 0);
+	open_gate(&cs);
+	cs_done(&cs, 0, leader);
+
+	start_follower(&cs, &job);
+	dep.handle = leader + 1;
+	cs_add(&job, AMDGPU_CHUNK_ID_DEPENDENCIES, &dep, sizeof(dep));
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	job.data[1].dep.handle = 0;
+	EXPECT_OK(cs_submit(&job, &follower));
+	job.data[1].dep.ctx_id = 77;
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	job.data[1].dep.ctx_id = cs.ctx;
+	job.data[1].dep.ring = 5;
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	cs_done(&cs, 1, follower);
+}
+
+TEST(jobs_wait_for_syncobjs_and_signal_them)
+{
+	struct drm_amdgpu_bo_list_entry bos[2];
+	struct drm_amdgpu_cs_chunk_sem sem = { 0 };
+	struct cs_ib ib;
+	uint64_t leader, follower;
+	struct cs_job job;
+	struct cs cs;
+
+	cs_open(&cs);
+	bos[0].bo_handle = cs.code.handle;
+	bos[1].bo_handle = cs.data.handle;
+	ASSERT_OK(syncobj_create(cs.fd, 0, &sem.handle));
+	cs.data.words[GATE] = 0;
+	ib = cs_poll(&cs, cs.data.va + GATE * 4, 1);
+	cs_job(&job, &cs, 0);
+	cs_add_bos(&job, bos, 2);
+	cs_add_ib(&job, ib);
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem));
+	ASSERT_OK(cs_submit(&job, &leader));
+	EXPECT_RET(syncobj_wait(cs.fd, sem.handle, (int64_t)(cs_now() + 20 * MS)), -ETIME);
+
+	start_follower(&cs, &job);
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem));
+	ASSERT_OK(cs_submit(&job, &follower));
+	expect_order(&cs, leader, follower);
+	EXPECT_OK(syncobj_wait(cs.fd, sem.handle, INT64_MAX));
+
+	/* Not there, nothing submitted, twice. */
+	start_follower(&cs, &job);
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem));
+	job.data[1].sem.handle = 77;
+	EXPECT_RET(cs_submit(&job, NULL), -ENOENT);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &job.data[1].sem.handle));
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	start_follower(&cs, &job);
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem));
+	job.data[1].sem.handle = 77;
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	job.data[1].sem.handle = sem.handle;
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem));
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+}
+
+static void *signal_late(void *data)
+{
+	struct cs_job *job = data;
+
+	usleep(100000);
+	EXPECT_OK(cs_submit(job, NULL));
+	return NULL;
+}
+
+TEST(jobs_use_time_lines)
+{
+	struct drm_amdgpu_cs_chunk_syncobj point = { 0 };
+	struct drm_amdgpu_bo_list_entry bos[2];
+	struct cs_ib ib;
+	uint64_t leader, follower;
+	struct cs_job job, late;
+	pthread_t thread;
+	struct cs cs;
+
+	cs_open(&cs);
+	bos[0].bo_handle = cs.code.handle;
+	bos[1].bo_handle = cs.data.handle;
+	ASSERT_OK(syncobj_create(cs.fd, 0, &point.handle));
+	cs.data.words[GATE] = 0;
+	ib = cs_poll(&cs, cs.data.va + GATE * 4, 1);
+	cs_job(&job, &cs, 0);
+	cs_add_bos(&job, bos, 2);
+	cs_add_ib(&job, ib);
+	point.point = 10;
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point));
+	ASSERT_OK(cs_submit(&job, &leader));
+	EXPECT_RET(syncobj_timeline_wait(cs.fd, point.handle, 10, 0), -ETIME);
+
+	start_follower(&cs, &job);
+	point.point = 7;
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point));
+	ASSERT_OK(cs_submit(&job, &follower));
+	expect_order(&cs, leader, follower);
+	EXPECT_OK(syncobj_timeline_wait(cs.fd, point.handle, 10, INT64_MAX));
+
+	/* A point that nobody has submitted yet: refused, or waited for. */
+	start_follower(&cs, &job);
+	point.point = 20;
+	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point));
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	job.data[1].syncobj.flags = 0x80;
+	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
+	job.data[1].syncobj.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT;
+	cs_job(&late, &cs, 0);
+	cs_add_ib(&late, cs_write(&cs, cs.data.va + 8, 2));
+	cs_add(&late, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point));
+	ASSERT(pthread_create(&thread, NULL, signal_late, &late) == 0);
+	EXPECT_OK(cs_submit(&job, &follower));
+	pthread_join(thread, NULL);
+	cs_done(&cs, 1, follower);
+	EXPECT_EQ(cs.data.words[2], 2);
+}
+
+static int to_handle(struct cs *cs, uint64_t number, uint32_t what, uint32_t *handle)
+{
+	union drm_amdgpu_fence_to_handle args = { 0 };
+	int ret;
+
+	args.in.fence.ctx_id = cs->ctx;
+	args.in.fence.ip_type = AMDGPU_HW_IP_DMA;
+	args.in.fence.seq_no = number;
+	args.in.what = what;
+	ret = kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args);
+	*handle = args.out.handle;
+	return ret;
+}
+
+TEST(fences_have_handles)
+{
+	struct drm_syncobj_handle import = { 0 };
+	uint32_t syncobj, syncobj_fd, sync_file, over;
+	struct pollfd p = { .events = POLLIN };
+	uint64_t leader;
+	struct cs cs;
+
+	cs_open(&cs);
+	leader = hold(&cs, 0);
+	ASSERT_OK(to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &syncobj));
+	ASSERT_OK(to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD, &syncobj_fd));
+	ASSERT_OK(to_handle(&cs, leader, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &sync_file));
+	ASSERT_OK(to_handle(&cs, 0, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over));
+	EXPECT_RET(to_handle(&cs, leader, 9, &over), -EINVAL);
+	EXPECT_RET(to_handle(&cs, leader + 1, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over), -EINVAL);
+	ASSERT_OK(to_handle(&cs, 0, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &over));
+	import.fd = (int)syncobj_fd;
+	ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &import));
+	p.fd = (int)sync_file;
+
+	EXPECT_OK(syncobj_wait(cs.fd, over, 0));
+	EXPECT_RET(syncobj_wait(cs.fd, syncobj, 0), -ETIME);
+	EXPECT_RET(syncobj_wait(cs.fd, import.handle, 0), -ETIME);
+	EXPECT(poll(&p, 1, 20) == 0);
+	open_gate(&cs);
+	EXPECT(poll(&p, 1, 20000) == 1 && p.revents & POLLIN);
+	EXPECT_OK(syncobj_wait(cs.fd, syncobj, INT64_MAX));
+	EXPECT_OK(syncobj_wait(cs.fd, import.handle, INT64_MAX));
+	/* They outlive the file. */
+	close(cs.fd);
+	EXPECT(poll(&p, 1, 0) == 1);
+	close((int)sync_file);
+	close((int)syncobj_fd);
+}
+
+TEST(address_space_changes_are_told)
+{
+	struct drm_amdgpu_gem_va args = { .operation = AMDGPU_VA_OP_MAP, .flags = ACCESS, .map_size = 4096 };
+	struct cs cs;
+	uint32_t handle;
+
+	cs_open(&cs);
+	ASSERT_OK(syncobj_create(cs.fd, 0, &handle));
+	args.handle = cs.data.handle;
+	args.va_address = 0x7000000000ull;
+	args.vm_timeline_point = 3;
+	args.vm_timeline_syncobj_out = 77;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -ENOENT);
+	args.vm_timeline_syncobj_out = handle;
+	args.flags = ACCESS | AMDGPU_VM_DELAY_UPDATE;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EINVAL);
+	args.flags = ACCESS;
+	EXPECT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args));
+	EXPECT_OK(syncobj_timeline_wait(cs.fd, handle, 3, 0));
+	EXPECT(syncobj_timeline_wait(cs.fd, handle, 4, 0) != 0);
+
+	/* After others. */
+	args.operation = AMDGPU_VA_OP_UNMAP;
+	args.num_syncobj_handles = 1;
+	args.input_fence_syncobj_handles = kfd_va(&handle);
+	args.vm_timeline_point = 4;
+	EXPECT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args));
+	EXPECT_OK(syncobj_timeline_wait(cs.fd, handle, 4, 0));
+	args.input_fence_syncobj_handles = kfd_va(&(uint32_t){ 0 });
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EINVAL);
+	args.input_fence_syncobj_handles = KERNEL_ADDRESS;
+	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EFAULT);
+}
+
+TEST(mappings_are_replaced_and_split)
+{
+	const uint64_t va = 0x7000000000ull, page = 4096;
+	struct cs_bo a, b;
+	struct cs cs;
+	uint64_t handle;
+
+	cs_open(&cs);
+	cs_bo_new(&cs, &a, 4 * page, AMDGPU_GEM_DOMAIN_GTT);
+	cs_bo_new(&cs, &b, 4 * page, AMDGPU_GEM_DOMAIN_VRAM);
+	for (uint32_t i = 0; i < 4; i++) {
+		a.words[i * 1024] = 0xa0 + i;
+		b.words[i * 1024] = 0xb0 + i;
+	}
+	ASSERT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, va, 0, 4 * page));
+	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_MAP, ACCESS, va + page, 0, page), -EINVAL);
+	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + page, 4 * page, page), -EINVAL);
+	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + page, 0, 0), -EINVAL);
+	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, 1 << 30, va + page, 0, page), -EINVAL);
+	/* Page 1 becomes page 3 of the other; page 2 stays. */
+	ASSERT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, AMDGPU_VM_PAGE_READABLE, va + page, 3 * page, page));
+	for (uint32_t i = 0; i < 4; i++) {
+		struct cs_ib ib = cs_copy(&cs, va + i * page, cs.data.va + 4 * i, 4);
+
+		ASSERT_OK(cs_run(&cs, 0, ib, &handle));
+		cs_done(&cs, 0, handle);
+		EXPECT_EQ(cs.data.words[i], i == 1 ? 0xb3 : 0xa0 + i);
+	}
+	/* The middle of what is left goes. */
+	EXPECT_OK(cs_va(cs.fd, 0, AMDGPU_VA_OP_CLEAR, 0, va + page, 0, 2 * page));
+	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_MAP, ACCESS, va + page, 0, 2 * page));
+	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va, 0, page));
+	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 3 * page, 0, page));
+	EXPECT_RET(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va + 2 * page, 0, page), -ENOENT);
+	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_UNMAP, 0, va + page, 0, 2 * page));
+}
+
+TEST(buffers_carry_jobs_to_other_files)
+{
+	struct drm_prime_handle out = { .flags = DRM_CLOEXEC | DRM_RDWR }, in = { 0 };
+	struct drm_amdgpu_bo_list_entry bos[2];
+	struct cs_ib ib;
+	uint64_t leader, follower, busy;
+	const uint64_t there = 0x7000000000ull;
+	struct cs a, b;
+	struct cs_job job;
+
+	cs_open(&a);
+	cs_open(&b);
+	out.handle = a.data.handle;
+	ASSERT_OK(kfd_ioctl(a.fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out));
+	in.fd = out.fd;
+	ASSERT_OK(kfd_ioctl(b.fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in));
+	ASSERT_OK(cs_va(b.fd, in.handle, AMDGPU_VA_OP_MAP, ACCESS, there, 0, BO_BYTES));
+	a.data.words[GATE] = 0;
+	a.data.words[1] = 0x77;
+	leader = hold(&a, 0);
+
+	/* Another address space: the job waits for the buffer's jobs without being told. */
+	bos[0].bo_handle = b.code.handle;
+	bos[1].bo_handle = in.handle;
+	ib = cs_copy(&b, there + GATE * 4, there + 4, 4);
+	cs_job(&job, &b, 0);
+	cs_add_bos(&job, bos, 2);
+	cs_add_ib(&job, ib);
+	ASSERT_OK(cs_submit(&job, &follower));
+	usleep(20000);
+	EXPECT_OK(cs_wait(&b, 0, follower, 0, &busy));
+	EXPECT_EQ(busy, 1);
+	EXPECT_EQ(a.data.words[1], 0x77);
+	open_gate(&a);
+	cs_done(&b, 0, follower);
+	cs_done(&a, 0, leader);
+	EXPECT_EQ(a.data.words[1], 1);
+}

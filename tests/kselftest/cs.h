@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* Commands for the DMA engines through the render node, by bare ioctls. */
+#ifndef CS_H
+#define CS_H
+
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+
+#include "fixture.h"
+
+#define FOREVER (~0ull)
+#define BO_BYTES 65536u
+#define ACCESS (AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE)
+
+struct cs_bo {
+	uint32_t handle;
+	uint64_t va, size;
+	volatile uint32_t *words;
+};
+
+/* A file with a context, a buffer of commands and one of data, both mapped everywhere and zero. */
+struct cs {
+	int fd;
+	uint32_t ctx;
+	struct cs_bo code, data;
+	/* Where the next commands go, in dwords. */
+	uint32_t used;
+	uint64_t next_va;
+};
+
+/* A submission in the making. */
+struct cs_job {
+	struct cs *cs;
+	uint32_t ctx, ring, ip, instance, bo_list;
+	struct drm_amdgpu_cs_chunk chunks[64];
+	uint64_t pointers[64];
+	union {
+		struct drm_amdgpu_cs_chunk_ib ib;
+		struct drm_amdgpu_cs_chunk_fence fence;
+		struct drm_amdgpu_cs_chunk_dep dep;
+		struct drm_amdgpu_cs_chunk_sem sem;
+		struct drm_amdgpu_cs_chunk_syncobj syncobj;
+		struct drm_amdgpu_bo_list_in list;
+	} data[64];
+	uint32_t count;
+};
+
+int cs_open_file(void);
+void cs_open(struct cs *cs);
+/* On a file that is open already. */
+void cs_open_on(struct cs *cs, int fd);
+
+int cs_ctx(int fd, uint32_t op, uint32_t flags, int32_t priority, uint32_t *id);
+int cs_ctx_alloc(int fd, uint32_t *id);
+int cs_ctx_state(int fd, uint32_t op, uint32_t id, uint64_t *flags, uint32_t *status);
+
+int cs_bo_create(int fd, uint64_t size, uint64_t domain, uint64_t flags, uint32_t *handle);
+int cs_bo_close(int fd, uint32_t handle);
+int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset, uint64_t size);
+/* Made, mapped to the GPU at the next free address, and to the CPU. Ends the test when that fails. */
+void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain);
+
+/* Commands. */
+struct cs_ib {
+	uint64_t va;
+	uint32_t bytes;
+};
+
+struct cs_ib cs_write(struct cs *cs, uint64_t to, uint32_t value);
+struct cs_ib cs_copy(struct cs *cs, uint64_t from, uint64_t to, uint32_t count);
+/* Waits until the dword at `at` is `value`. */
+struct cs_ib cs_poll(struct cs *cs, uint64_t at, uint32_t value);
+
+void cs_job(struct cs_job *job, struct cs *cs, uint32_t ring);
+void cs_add(struct cs_job *job, uint32_t id, const void *data, uint32_t bytes);
+void cs_add_ib(struct cs_job *job, struct cs_ib ib);
+void cs_add_bos(struct cs_job *job, const struct drm_amdgpu_bo_list_entry *entries, uint32_t count);
+int cs_submit(struct cs_job *job, uint64_t *handle);
+/* One command, with the buffers of `cs`. */
+int cs_run(struct cs *cs, uint32_t ring, struct cs_ib ib, uint64_t *handle);
+
+int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy);
+/* Waits for a job as long as it takes; notes a failure of the test unless it went well. */
+void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
+uint64_t cs_now(void);
+
+int syncobj_create(int fd, uint32_t flags, uint32_t *handle);
+int syncobj_wait(int fd, uint32_t handle, int64_t timeout);
+int syncobj_timeline_wait(int fd, uint32_t handle, uint64_t point, int64_t timeout);
+
+#endif
