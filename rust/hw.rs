@@ -565,6 +565,9 @@ pub(crate) trait SdmaHal: Sync {
     /// Takes the kernel's ring off the engine. What it executes at the moment goes on.
     fn stop(&self, mmio: &Mmio, engine: u32) -> Result;
 
+    /// The engine is at work on the kernel's ring.
+    fn is_selected(&self, mmio: &Mmio, engine: u32) -> Result<bool>;
+
     /// The engine has nothing to do.
     fn is_idle(&self, mmio: &Mmio, engine: u32) -> Result<bool>;
 

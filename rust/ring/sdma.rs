@@ -166,8 +166,10 @@ impl Sdma {
 
     /// Stops all rings. Jobs that are not done end with `ENODEV`, and those that come later.
     pub(crate) fn stop(&self, gpu: &Gpu) {
-        let _guard = self.shared.resetting.lock();
-        stop_rings(gpu, &self.rings);
+        {
+            let _guard = self.shared.resetting.lock();
+            stop_rings(gpu, &self.rings);
+        }
         // Waits for jobs of theirs that are on their way; they only have to fail by now.
         let clients = self.clients.lock().take();
         drop(clients);
@@ -178,6 +180,14 @@ impl Sdma {
         for ring in &self.rings {
             ring.give_up(EIO);
         }
+    }
+
+    /// Resets an engine that a user queue keeps. All of the engine's user queues are lost; a job of
+    /// the kernel ends with `ETIME` if it is what keeps the engine, and is sent again otherwise.
+    pub(crate) fn reset_engine(&self, gpu: &Gpu, engine: u32) -> Result {
+        let ring = self.rings.get(engine as usize).ok_or(EINVAL)?;
+        let _guard = self.shared.resetting.lock();
+        self.shared.reset(gpu, ring, |_, selected| selected)
     }
 
     /// One scheduler per engine.
@@ -248,14 +258,13 @@ impl Shared {
     /// behind it are sent again.
     ///
     /// The user queues of the GPU are taken off first, since those on the engine would be lost.
+    /// Whoever has them may find that the engine hangs, and reset it on its own.
     fn recover(&self, ring: &Ring) -> Result {
-        let _guard = self.resetting.lock();
         let gpu = ring.gpu()?;
         gpu.check_usable()?;
         let Some(guilty) = ring.oldest() else {
             return Ok(());
         };
-        trace::sdma_reset(gpu.id(), ring.engine(), u64::from(guilty));
         let hook = USER_QUEUES.as_ref();
         if let Some(Err(e)) = hook.map(|hook| hook.suspend(&gpu)) {
             dev_err!(
@@ -263,18 +272,35 @@ impl Shared {
                 "user queues stay on an engine that is reset: {e:?}\n"
             );
         }
-        let result = gpu.check_usable().and_then(|()| ring.reset(guilty, ETIME));
-        if result.is_err() {
-            gpu.declare_hung("a DMA engine was not reset");
-            return result;
-        }
-        self.resets.fetch_add(1, Relaxed);
+        let result = {
+            let _guard = self.resetting.lock();
+            if ring.oldest() == Some(guilty) {
+                self.reset(&gpu, ring, |seq, _| seq == guilty)
+            } else {
+                Ok(())
+            }
+        };
         if let Some(Err(e)) = hook.map(|hook| hook.resume(&gpu)) {
             dev_err!(
                 gpu.dev(),
                 "user queues did not come back after a reset: {e:?}\n"
             );
         }
-        Ok(())
+        result
+    }
+
+    /// Resets an engine. With `resetting` held.
+    fn reset(&self, gpu: &Gpu, ring: &Ring, guilty: impl FnOnce(u32, bool) -> bool) -> Result {
+        gpu.check_usable()?;
+        trace::sdma_reset(
+            gpu.id(),
+            ring.engine(),
+            u64::from(ring.oldest().unwrap_or(0)),
+        );
+        // Counted when the job's end is seen.
+        self.resets.fetch_add(1, Relaxed);
+        ring.reset(guilty, ETIME).inspect_err(|_| {
+            gpu.declare_hung("a DMA engine was not reset");
+        })
     }
 }

@@ -175,6 +175,11 @@ impl SdmaHal for Sdma {
         )
     }
 
+    fn is_selected(&self, mmio: &Mmio, engine: u32) -> Result<bool> {
+        let status = block(mmio, engine)?.rd(s::regSDMA_GFX_CONTEXT_STATUS)?;
+        Ok(s::SDMA_GFX_CONTEXT_STATUS__SELECTED.is_set(status))
+    }
+
     fn is_idle(&self, mmio: &Mmio, engine: u32) -> Result<bool> {
         let status = block(mmio, engine)?.rd(s::regSDMA_STATUS_REG)?;
         Ok(s::SDMA_STATUS_REG__IDLE.is_set(status))

@@ -504,29 +504,34 @@ impl Ring {
         self.state.lock().pending.first().map(|job| job.seq)
     }
 
-    /// Resets the engine. The job with number `guilty`, if it is still the oldest and not done,
-    /// ends with `error`, and the others are sent again.
-    pub(super) fn reset(&self, guilty: u32, error: Error) -> Result {
+    /// Resets the engine. The oldest job, if it is not done and `guilty` finds that it is to
+    /// blame, ends with `error`; all others are sent again.
+    pub(super) fn reset(&self, guilty: impl FnOnce(u32, bool) -> bool, error: Error) -> Result {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(up) = state.up.as_mut() else {
             return Err(state.down);
         };
+        let hal = up.gpu.generation().sdma;
+        let selected = hal.is_selected(up.gpu.mmio()?, self.engine)?;
         let restarted = up.restart(self.engine);
         // What the engine has managed to finish before counts.
         let done = up.done()?;
         state.complete(done);
-        let is_guilty = state.pending.first().is_some_and(|job| job.seq == guilty);
-        if let Some(job) = state.pending.first_mut().filter(|_| is_guilty) {
-            job.error.get_or_insert(error);
-        }
+        let guilty = match state.pending.first_mut() {
+            Some(job) if guilty(job.seq, selected) => {
+                job.error.get_or_insert(error);
+                Some(job.seq)
+            }
+            _ => None,
+        };
         restarted?;
 
         let Some(up) = state.up.as_mut() else {
             return Err(state.down);
         };
         for (i, job) in state.pending.iter().enumerate() {
-            let len = if i == 0 && is_guilty {
+            let len = if i == 0 && guilty.is_some() {
                 job.head
             } else {
                 job.words.len()
@@ -536,8 +541,8 @@ impl Ring {
                 up.writer.send(&up.gpu, words, c"job (again)")?;
             }
         }
-        if is_guilty {
-            state.complete(guilty);
+        if let Some(seq) = guilty {
+            state.complete(seq);
         }
         Ok(())
     }

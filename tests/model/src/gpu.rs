@@ -312,9 +312,9 @@ impl Gpu {
     }
 
     /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC,
-    /// 8 TCP, 9 SQC instruction, 10 SQC data): status registers, interrupt. True if the access
+    /// 8 TCP, 9 SQC instruction, 10 SQC data; of the memory hub 256 + n SDMA engine n of the AID): status registers, interrupt. True if the access
     /// would go on with the default page.
-    pub fn raise_fault(&self, fault: &VmFault, cid: u8) -> bool {
+    pub fn raise_fault(&self, fault: &VmFault, cid: u16) -> bool {
         let latched = self.gmc.latch(fault, cid);
         self.counters.faults.fetch_add(1, Ordering::Relaxed);
         event!(

@@ -101,7 +101,7 @@ fn random_page_tables() {
             reached += u32::from(gpu.gmc.translate(Hub::Gfx, 1, va, access).is_ok());
             let mut buf = [0; 64];
             if let Err(fault) = gpu.gmc.vm_read(Hub::Gfx, 1, va, &mut buf) {
-                gpu.raise_fault(&fault, round as u8);
+                gpu.raise_fault(&fault, round as u16);
             }
             let _ = gpu.gmc.vm_atomic(Hub::Gfx, 1, va, 8, &mut |v| v);
             let _ = gpu

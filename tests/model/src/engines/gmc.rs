@@ -208,7 +208,7 @@ impl Gmc {
     }
 
     /// Records a fault in the hub's status registers and says what follows from it.
-    pub fn latch(&self, fault: &VmFault, client: u8) -> hub::Latched {
+    pub fn latch(&self, fault: &VmFault, client: u16) -> hub::Latched {
         self.hub(fault.hub).regs.latch(fault, client)
     }
 

@@ -139,7 +139,7 @@ impl Env for Gpu {
     }
 
     fn raise_fault(&self, fault: &VmFault, client: u8) {
-        Gpu::raise_fault(self, fault, client);
+        Gpu::raise_fault(self, fault, client.into());
     }
 
     fn interrupt(&self, entry: Entry) {

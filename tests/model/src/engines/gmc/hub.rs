@@ -261,7 +261,7 @@ impl HubRegs {
     }
 
     /// Records a fault in the status registers and says what follows from it.
-    pub fn latch(&self, fault: &VmFault, client: u8) -> Latched {
+    pub fn latch(&self, fault: &VmFault, client: u16) -> Latched {
         let (access, rw) = match fault.access {
             Access::Read => (permission::READ, 0),
             Access::Write => (permission::WRITE, 1),

@@ -20,8 +20,8 @@ use crate::gpu::Gpu;
 use crate::mailbox::Recv;
 use crate::{event, strict};
 
-/// Client number of the fault status register.
-const CID: u8 = 15;
+/// Client number of an AID's first engine in the fault status register.
+const FIRST_CID: u16 = 256;
 /// Packets of one context that are executed before the next context has its turn, and the time
 /// after which no further one is begun.
 const BURST: usize = 64;
@@ -348,7 +348,7 @@ impl<'a> Engine<'a> {
                 late.data
             );
             if let Err(fault) = self.gpu.gmc.write32(Hub::Mm, late.vmid, late.va, late.data) {
-                self.gpu.raise_fault(&fault, CID);
+                self.gpu.raise_fault(&fault, self.cid());
             }
         }
         None
@@ -548,6 +548,12 @@ impl<'a> Engine<'a> {
         context.halt = Halt::BadPacket;
     }
 
+    /// The engine's client number in the fault status register.
+    fn cid(&self) -> u16 {
+        const PER_AID: u16 = 4;
+        FIRST_CID + self.n as u16 % PER_AID
+    }
+
     /// An access failed: the driver is told. The engine goes on if the page tables give it a page
     /// to go on with: what it reads is lost, what it writes too.
     pub(super) fn fault(&mut self, context: &mut Context, fault: &VmFault) {
@@ -560,7 +566,7 @@ impl<'a> Engine<'a> {
             context.id,
             context.pasid
         );
-        if !self.gpu.raise_fault(fault, CID) {
+        if !self.gpu.raise_fault(fault, self.cid()) {
             context.halt = Halt::Fault;
         }
     }
