@@ -2,12 +2,15 @@
 /* The driver is taken from the device while a queue is open, and given back. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cs.h"
 #include "fixture.h"
 
 static char address[32], driver[256];
@@ -169,5 +172,68 @@ TEST_TIMEOUT(somebody_waits, 120)
 	kill(child, SIGKILL);
 	ASSERT(waitpid(child, &status, 0) == child);
 	ASSERT_OK(bind());
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
+
+struct waiter {
+	struct cs *cs;
+	uint64_t handle;
+	int ret;
+};
+
+static void *wait_for_job(void *data)
+{
+	struct waiter *w = data;
+	uint64_t busy;
+
+	w->ret = cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
+	return NULL;
+}
+
+/* Jobs that are on their way, and jobs behind them, end; so does who waits for them. */
+TEST_TIMEOUT(jobs_are_under_way, 120)
+{
+	union drm_amdgpu_fence_to_handle args = { 0 };
+	struct pollfd p = { .events = POLLIN };
+	struct waiter w = { 0 };
+	pthread_t thread;
+	uint64_t busy;
+	struct cs cs;
+
+	find_device();
+	for (int i = 0; i < 3; i++) {
+		cs_open(&cs);
+		w.cs = &cs;
+		/* The engine waits for what nobody writes. */
+		for (int n = 0; n < 8; n++)
+			ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &w.handle));
+		args.in.fence.ctx_id = cs.ctx;
+		args.in.fence.ip_type = AMDGPU_HW_IP_DMA;
+		args.in.fence.seq_no = w.handle;
+		args.in.what = AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD;
+		ASSERT_OK(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args));
+		p.fd = (int)args.out.handle;
+		EXPECT(poll(&p, 1, 0) == 0);
+		ASSERT(pthread_create(&thread, NULL, wait_for_job, &w) == 0);
+		usleep(100000);
+		ASSERT_OK(unbind());
+		pthread_join(thread, NULL);
+		EXPECT_EQ(w.ret, -ENODEV);
+		EXPECT(poll(&p, 1, 0) == 1);
+		close(p.fd);
+		EXPECT_RET(cs_run(&cs, 1, (struct cs_ib){ cs.code.va, 4 }, NULL), -ENODEV);
+		EXPECT_RET(cs_wait(&cs, 0, w.handle, 0, &busy), -ENODEV);
+		EXPECT_RET(cs_ctx_alloc(cs.fd, &cs.ctx), -ENODEV);
+		if (i != 1)
+			close(cs.fd);
+		ASSERT_OK(bind());
+		if (i == 1)
+			close(cs.fd);
+		cs_open(&cs);
+		ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 7), &w.handle));
+		cs_done(&cs, 0, w.handle);
+		EXPECT_EQ(cs.data.words[0], 7);
+		close(cs.fd);
+	}
 	ASSERT_OK(ktap_in_child(works, NULL));
 }
