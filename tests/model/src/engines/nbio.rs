@@ -108,8 +108,9 @@ pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
     match slot.id {
         MM_DATA => indirect_read(gpu, mm_target(gpu)),
         PCIE_DATA | PCIE_DATA2 => indirect_read(gpu, smn_target(gpu, slot.id)),
-        // Flushes are done when the request was written.
-        HDP_FLUSH_DONE => stored(gpu, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ),
+        // One bit for each engine that may ask. Flushes are done when the request was written, whoever else
+        // has written one since.
+        HDP_FLUSH_DONE => u32::MAX,
         HDP_MEM_FLUSH | HDP_REG_FLUSH => 0,
         _ => slot.get(),
     }
