@@ -50,6 +50,56 @@ fn a_ring_runs_reports_and_interrupts() {
 }
 
 #[test]
+fn the_page_queue_is_a_ring_of_its_own() {
+    let mut card = Card::new();
+    let page = sdma::regSDMA_PAGE_RB_CNTL.off - sdma::regSDMA_GFX_RB_CNTL.off;
+    let set = |reg: rkfd_abi::regs::Reg, value| card.set(1, reg.at(page), value);
+    let (ring, pointers) = (FB + WORK, FB + WORK + 0x8000);
+    set(sdma::regSDMA_GFX_RB_BASE, lo(ring >> 8));
+    set(sdma::regSDMA_GFX_RB_BASE_HI, hi(ring >> 8));
+    set(sdma::regSDMA_GFX_RB_RPTR_ADDR_LO, lo(pointers));
+    set(sdma::regSDMA_GFX_RB_RPTR_ADDR_HI, hi(pointers));
+    // Its write pointer is looked up in memory; it has a doorbell too.
+    set(sdma::regSDMA_GFX_RB_WPTR_POLL_ADDR_LO, lo(pointers) + 8);
+    set(sdma::regSDMA_GFX_RB_WPTR_POLL_ADDR_HI, hi(pointers));
+    set(sdma::regSDMA_GFX_RB_WPTR_POLL_CNTL, 1 << 2);
+    set(
+        sdma::regSDMA_GFX_DOORBELL_OFFSET,
+        (Card::doorbell(1) + 2) << 2,
+    );
+    set(sdma::regSDMA_GFX_DOORBELL, 1 << 28);
+    set(sdma::regSDMA_GFX_RB_CNTL, 10 << 1 | 1 << 12 | 1);
+    for (n, word) in [pkt::trap::HEADER, 0x123].iter().enumerate() {
+        let at = WORK + n as u64 * 4;
+        card.gpu.vram.write(at, &word.to_le_bytes()).unwrap();
+        card.gpu.vram.write(at + 8, &word.to_le_bytes()).unwrap();
+    }
+    card.put64(WORK + 0x8008, 8);
+    card.until("first trap", |c| c.get64(WORK + 0x8000) == 8);
+    let offset = u64::from(Card::doorbell(1) + 2) * 4;
+    card.gpu.doorbell(offset, 16, 8);
+    card.until("second trap", |c| c.get64(WORK + 0x8000) == 16);
+    assert_eq!(card.interrupts(), [[9, 224, 1, 0, 0x123]; 2]);
+    card.finish(1);
+    card.assert_clean();
+}
+
+#[test]
+fn a_reset_of_the_card_stops_what_runs() {
+    let mut card = Card::new();
+    for n in 0..4 {
+        card.submit(n, &copy(FB + WORK, FB + WORK + (64 << 20), 48 << 20));
+        card.submit(n, &poll(FB + WORK, 1));
+    }
+    card.gpu.reset();
+    for n in 0..4 {
+        assert_eq!(card.read(n, sdma::regSDMA_GFX_RB_CNTL), 0);
+        assert_eq!(card.read(n, sdma::regSDMA_GFX_CONTEXT_STATUS), 4);
+    }
+    card.assert_clean();
+}
+
+#[test]
 fn packets_wrap_with_the_ring() {
     let mut card = Card::new();
     for round in 0..700u32 {

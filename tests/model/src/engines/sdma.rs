@@ -297,9 +297,10 @@ impl Sdma {
         let count = running.iter().filter(|r| **r).count();
         let resets = Resets::new(count.max(1), |_| {});
         for (engine, running) in self.engines.iter().zip(&running) {
-            engine.bank().reset();
             if *running {
                 engine.mail.send(Wake::Reset(resets.clone()));
+            } else {
+                engine.bank().reset();
             }
         }
         if count != 0 {

@@ -376,7 +376,7 @@ impl<'a> Engine<'a> {
         let mut step = Step::Busy;
         let since = Instant::now();
         for _ in 0..BURST {
-            if !context.has_work() || since.elapsed() > SLICE {
+            if !context.has_work() || since.elapsed() > SLICE || !self.may_go_on(context) {
                 break;
             }
             match self.step_packet(context) {
@@ -485,7 +485,6 @@ impl<'a> Engine<'a> {
                 opcode_name(words[0] as u8).unwrap_or("?"),
                 &words[..count.min(length as usize)]
             );
-            self.check_translation();
         }
         let words = &words[..count.min(length as usize)];
         match self.execute(context, words) {
@@ -523,8 +522,15 @@ impl<'a> Engine<'a> {
         Ok(Step::Busy)
     }
 
-    fn check_translation(&self) {
-        let control = self.bank().get(regs::regSDMA_CNTL);
+    /// Whether a ring is still on, and nobody wants it to leave.
+    fn may_go_on(&self, context: &Context) -> bool {
+        let control = {
+            let bank = self.bank();
+            if bank.start_of(context.id) != context.start || bank.is_leaving(context.id) {
+                return false;
+            }
+            bank.get(regs::regSDMA_CNTL)
+        };
         if !regs::SDMA_CNTL__UTC_L1_ENABLE.is_set(control) {
             strict!(
                 self.gpu.strict,
@@ -533,6 +539,7 @@ impl<'a> Engine<'a> {
                 self.n
             );
         }
+        true
     }
 
     fn bad_packet(&mut self, context: &mut Context, words: &[u32], what: &str) {
