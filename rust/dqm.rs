@@ -22,7 +22,7 @@ use kernel::{
 
 use crate::{
     gpu::Gpu,
-    hw::{MapProcess, QueueSpec, SchedKind},
+    hw::{MapProcess, QueueSpec, SchedKind, SdmaPlace},
     mqd::Mqd,
     ring,
 };
@@ -153,6 +153,11 @@ impl HwQueue {
     /// The queue's id within the process.
     pub(crate) fn qid(&self) -> u32 {
         self.qid
+    }
+
+    /// Where it is on an SDMA engine, if it is.
+    fn sdma_place(&self) -> Option<SdmaPlace> {
+        self.state.lock().spec.sdma
     }
 
     /// The image.
@@ -580,7 +585,8 @@ impl<'a> DqmRef<'a> {
         }
         self.gpu.check_usable()?;
         if inner.queues.sdma.find_held(self.gpu, 0)?.is_some() {
-            self.gpu.declare_hung("a queue outlived the reset of its SDMA engine");
+            self.gpu
+                .declare_hung("a queue outlived the reset of its SDMA engine");
             return Err(EIO);
         }
         self.map(&mut inner)

@@ -117,7 +117,10 @@ pub(crate) fn create(
         Engine::Compute => None,
         Engine::Sdma(wanted) => Some(dqm.take_sdma(wanted)?),
     };
-    properties.spec.sdma = sdma.as_ref().map(SdmaSlot::place);
+    if let Some(slot) = &sdma {
+        properties.spec.sdma = Some(slot.place());
+        steps.mark(id, c"engine");
+    }
     let doorbell = match properties.spec.sdma {
         None => place.doorbells.alloc_cp()?,
         Some(engine) => place.doorbells.of_sdma(engine),

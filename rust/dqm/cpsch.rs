@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use super::{runlist, Policy, Queues};
 use crate::{
     gpu::Gpu,
-    hw::Caps,
+    hw::{Caps, SdmaPlace},
     ring::{
         hiq::Hiq,
         packet::{Filter, RunList, SetResources, UnmapQueues},
@@ -74,47 +74,67 @@ impl Cpsch {
             self.fail(gpu, "preemption timed out");
             return Err(e);
         }
-        // A compute queue that does not react makes the firmware give up without an error: it
-        // leaves the queue's doorbell in the HIQ's MQD.
+        // A queue that does not react makes the firmware give up without an error: it leaves the
+        // queue's doorbell in the HIQ's MQD.
         if let Some(doorbell) = hiq.take_hung_doorbell(gpu)? {
             let owner = queues.find_doorbell(doorbell);
-            match &owner {
-                Some(queue) => {
-                    dev_err!(
-                        gpu.dev(),
-                        "queue {} of process {} (PASID {}) was not preempted\n",
-                        queue.qid(),
-                        queue.slot().pid(),
-                        queue.slot().pasid()
-                    );
-                    queues.lose(gpu, queue);
-                }
-                None => dev_err!(
+            let place = owner.as_ref().and_then(|queue| queue.sdma_place());
+            if let Some(place) = place {
+                self.free_engine(gpu, queues, place, doorbell, then_reset)?;
+            } else {
+                dev_err!(
                     gpu.dev(),
                     "a queue with doorbell {doorbell:#x} was not preempted\n"
-                ),
-            }
-            self.fail(gpu, "a queue did not stop");
-            return Err(ETIME);
-        }
-        // Of an SDMA queue that does not react it says nothing: the engine still has it.
-        let mut from = 0;
-        while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
-            from = index + 1;
-            let (engine, queue) = (place.engine, place.queue);
-            dev_err!(
-                gpu.dev(),
-                "queue {queue} of SDMA engine {engine} (doorbell {doorbell:#x}) was not preempted\n"
-            );
-            if let Some(owner) = queues.find_doorbell(doorbell) {
-                queues.lose(gpu, &owner);
-            }
-            if !then_reset {
-                self.fail(gpu, "an SDMA queue did not stop");
+                );
+                if let Some(queue) = &owner {
+                    queues.lose(gpu, queue);
+                }
+                self.fail(gpu, "a queue did not stop");
                 return Err(ETIME);
             }
         }
+        // Of an SDMA queue it may say nothing: the engine still has it.
+        let mut from = 0;
+        while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
+            self.free_engine(gpu, queues, place, doorbell, then_reset)?;
+            from = index + 1;
+        }
         self.active = false;
+        Ok(())
+    }
+
+    /// A queue that did not let itself be preempted is lost, and its engine is reset.
+    fn free_engine(
+        &mut self,
+        gpu: &Gpu,
+        queues: &mut Queues,
+        place: SdmaPlace,
+        doorbell: u32,
+        then_reset: bool,
+    ) -> Result {
+        let (engine, queue) = (place.engine, place.queue);
+        dev_err!(
+            gpu.dev(),
+            "queue {queue} of SDMA engine {engine} (doorbell {doorbell:#x}) was not preempted\n"
+        );
+        if let Some(owner) = queues.find_doorbell(doorbell) {
+            queues.lose(gpu, &owner);
+        }
+        if then_reset {
+            return Ok(());
+        }
+        let reset = gpu
+            .sdma()
+            .and_then(|sdma| sdma.reset_engine(gpu, engine))
+            .and_then(|()| {
+                gpu.generation()
+                    .sdma_queue
+                    .held_doorbell(gpu.mmio()?, place)
+            });
+        if !matches!(reset, Ok(None)) {
+            self.fail(gpu, "an SDMA queue did not stop");
+            return Err(ETIME);
+        }
         Ok(())
     }
 
