@@ -571,6 +571,43 @@ TEST(sysfs_shows_the_queue)
 	EXPECT(access(path, R_OK) == 0, "%s", path);
 }
 
+#define DEBUGFS "/sys/kernel/debug/kfd"
+
+/* Does a line of the file hold both words? */
+static bool file_says(const char *path, const char *a, const char *b)
+{
+	char line[1024];
+	bool found = false;
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		found = found || (strstr(line, a) && strstr(line, b));
+	if (f)
+		fclose(f);
+	return found;
+}
+
+TEST(debugfs_shows_the_queue)
+{
+	char base[32];
+	struct plan p;
+
+	if (access(DEBUGFS "/mqds", F_OK))
+		SKIP("no debugfs of this driver");
+	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
+	ASSERT_OK(sdma_queue_start(&p.q, &p.args));
+	EXPECT(works(&p.q));
+	EXPECT(file_says(DEBUGFS "/mqds", "SDMA queue", "on device"));
+	EXPECT(file_says(DEBUGFS "/hqds", "SDMA Engine 0", "RLC 0"));
+	/* The base of the ring is kept as bits 39 to 8 of its address. */
+	snprintf(base, sizeof(base), "%08x", (unsigned int)(kfd_va(p.q.ring->va) >> 8));
+	EXPECT(file_says(DEBUGFS "/mqds", base, ""));
+	EXPECT(file_says(DEBUGFS "/hqds", base, ""));
+	ASSERT_OK(destroy(&p.k, p.q.id));
+	EXPECT(!file_says(DEBUGFS "/mqds", base, ""));
+	EXPECT(!file_says(DEBUGFS "/mqds", "SDMA queue", ""));
+}
+
 TEST(topology_names_the_engines)
 {
 	uint64_t mask;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "journal.h"
 #include "kfd.h"
@@ -117,7 +118,7 @@ static int measure_launch(struct kfd *k, struct kfd_queue *q)
 	return 0;
 }
 
-/* A copy of a page by an SDMA queue: from writing its packets to the return of the wait. */
+/* A copy of a page by an SDMA queue: writing its packets, and from there to the return of the wait. */
 static int measure_copy(struct kfd *k)
 {
 	uint64_t copy[ROUNDS], store[ROUNDS], start;
@@ -133,15 +134,26 @@ static int measure_copy(struct kfd *k)
 	if (ret)
 		return failed("preparing a copy", ret);
 	for (unsigned int i = 0; i < ROUNDS; i++) {
+		volatile uint32_t *fence = memory->va;
 		uint32_t packets[32] = { 0 }, *p = packets;
 
+		/* With a fence alone nothing interrupts the process. */
+		start = journal_now();
+		sdma_copy(&p, kfd_va(memory->va) + KFD_PAGE, kfd_va(memory->va), KFD_PAGE);
+		sdma_fence(&p, kfd_va((void *)fence), i + 1);
+		ret = sdma_queue_put(&q, packets, p);
+		sdma_queue_ring(&q);
+		store[i] = journal_now() - start;
+		while (*fence != i + 1)
+			usleep(1000);
+		p = packets;
 		signal.s->value = 1;
 		start = journal_now();
 		sdma_copy(&p, kfd_va(memory->va) + KFD_PAGE, kfd_va(memory->va), KFD_PAGE);
 		sdma_signal(&p, &signal);
-		ret = sdma_queue_put(&q, packets, p);
+		if (!ret)
+			ret = sdma_queue_put(&q, packets, p);
 		sdma_queue_ring(&q);
-		store[i] = journal_now() - start;
 		if (!ret)
 			ret = kfd_signal_wait(k, &signal, 60000);
 		copy[i] = journal_now() - start;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * SDMA queues that do not let themselves be preempted: the engine is reset, the process is told, and others go
+ * on. For a GPU whose scheduler gives up after its patience, that is the model with the knob hws.no_preempt=2.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../workloads/sdma-queue.h"
+#include "fixture.h"
+
+#define RING 4096u
+
+static int update(struct sdma_queue *q, uint32_t percent)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = kfd_va(q->ring->va), .queue_id = q->id, .ring_size = RING, .queue_percentage = percent,
+		.queue_priority = 7,
+	};
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
+{
+	uint32_t packets[8] = { 0 }, *p = packets;
+
+	sdma_fence(&p, kfd_va((void *)word), value);
+	ASSERT_OK(sdma_queue_put(q, packets, p));
+	sdma_queue_ring(q);
+	for (int i = 0; i < 20000 && *word != value; i++)
+		usleep(1000);
+	return *word == value;
+}
+
+/* Waits for a word that never comes; being paused does not help. */
+static void get_stuck(void *data)
+{
+	uint32_t packets[8] = { 0 }, *p = packets, event, result = 99;
+	struct kfd_event_data told = { 0 };
+	struct sdma_queue q;
+	struct kfd_bo *page;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	ASSERT_OK(kfd_bo_create(&k, 4096, KFD_FLAGS_GTT, &page));
+	ASSERT_OK(sdma_queue_create(&k, &q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
+	ASSERT(works(&q, (volatile uint32_t *)page->va + 1, 7));
+	sdma_poll(&p, kfd_va(page->va), SDMA_EQUAL, 1, ~0u);
+	ASSERT_OK(sdma_queue_put(&q, packets, p));
+	sdma_queue_ring(&q);
+	usleep(50000);
+	/* The update finds out, and comes too late. */
+	EXPECT_RET(update(&q, 0), -EACCES);
+	told.event_id = event;
+	ASSERT_OK(kfd_event_wait(&k, &told, 1, true, WAIT_MS, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(told.hw_exception_data.gpu_id, k.node.gpu_id);
+	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	EXPECT_RET(update(&q, 100), -EACCES);
+	EXPECT_OK(sdma_queue_destroy(&q));
+}
+
+TEST_TIMEOUT(a_stuck_queue_is_lost_and_its_process_told, 120)
+{
+	get_stuck(NULL);
+}
+
+static void use_engine(void *data)
+{
+	struct sdma_queue q;
+	struct kfd_bo *page;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_create(&k, 4096, KFD_FLAGS_GTT, &page));
+	ASSERT_OK(sdma_queue_create(&k, &q, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
+	for (uint32_t i = 1; i < 10; i++)
+		ASSERT(works(&q, page->va, i), "round %u", i);
+}
+
+/* The engine works again afterwards. */
+TEST_TIMEOUT(the_next_process_gets_a_working_engine, 180)
+{
+	EXPECT_OK(ktap_in_child(get_stuck, NULL));
+	EXPECT_OK(ktap_in_child(use_engine, NULL));
+}
