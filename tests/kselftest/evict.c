@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Video memory that is too small: buffers move to system memory and come back, queues are stopped meanwhile. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/amdgpu_drm.h>
+
+#include "fixture.h"
+
+#define MIB (1ull << 20)
+#define SIZE (8 * MIB)
+#define MAX 512
+
+/* A buffer of the render node. */
+struct buffer {
+	uint32_t handle;
+	uint64_t *words;
+};
+
+static struct buffer buffers[MAX];
+
+static uint64_t number(struct kfd *k, uint32_t query)
+{
+	uint64_t value = 0;
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value), .return_size = sizeof(value), .query = query };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return value;
+}
+
+static uint64_t vram_bytes(struct kfd *k)
+{
+	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
+					   .query = AMDGPU_INFO_VRAM_GTT };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return sizes.vram_size;
+}
+
+/* Opens the GPU; skips the test where video memory is not small. Returns its size. */
+static uint64_t open_small(struct kfd *k)
+{
+	uint64_t vram;
+
+	fixture_open(k);
+	vram = vram_bytes(k);
+	if (vram > 1024 * MIB || !k->node.large_bar)
+		SKIP("%llu MiB of video memory", (unsigned long long)(vram / MIB));
+	return vram;
+}
+
+static void create(struct kfd *k, struct buffer *b)
+{
+	union drm_amdgpu_gem_create args = { .in = { .bo_size = SIZE, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+	union drm_amdgpu_gem_mmap map = { 0 };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
+	b->handle = args.out.handle;
+	map.in.handle = b->handle;
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
+	b->words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm, (off_t)map.out.addr_ptr);
+	ASSERT(b->words != MAP_FAILED);
+}
+
+static void destroy(struct kfd *k, struct buffer *b)
+{
+	struct drm_gem_close args = { .handle = b->handle };
+
+	EXPECT(munmap(b->words, SIZE) == 0);
+	EXPECT_OK(kfd_ioctl(k->drm, DRM_IOCTL_GEM_CLOSE, &args));
+}
+
+/* Two words in each page tell buffer and page. */
+static void mark(uint64_t *words, size_t size, uint64_t id)
+{
+	for (size_t i = 0; i < size / 8; i += 512)
+		words[i] = words[i + 511] = id << 32 | i;
+}
+
+static bool is_marked(const uint64_t *words, size_t size, uint64_t id)
+{
+	for (size_t i = 0; i < size / 8; i += 512)
+		if (!EXPECT(words[i] == (id << 32 | i) && words[i + 511] == words[i], "buffer %llu, word %zu: %#llx, %#llx",
+			    (unsigned long long)id, i, (unsigned long long)words[i], (unsigned long long)words[i + 511]))
+			return false;
+	return true;
+}
+
+static void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
+{
+	for (int i = 0; i < 50 && number(k, query) > most; i++)
+		usleep(100000);
+	EXPECT(number(k, query) <= most, "%llu bytes, %llu before", (unsigned long long)number(k, query), (unsigned long long)most);
+}
+
+TEST_TIMEOUT(render_buffers_make_room_for_each_other, 120)
+{
+	uint64_t vram, used, gtt, evictions;
+	unsigned int count;
+	struct kfd k;
+
+	vram = open_small(&k);
+	used = number(&k, AMDGPU_INFO_VRAM_USAGE);
+	gtt = number(&k, AMDGPU_INFO_GTT_USAGE);
+	evictions = number(&k, AMDGPU_INFO_NUM_EVICTIONS);
+	count = (unsigned int)(2 * vram / SIZE);
+	ASSERT(count <= MAX);
+	for (unsigned int i = 0; i < count; i++) {
+		create(&k, &buffers[i]);
+		for (size_t w = 0; w < SIZE / 8; w += 512)
+			ASSERT(buffers[i].words[w] == 0 && buffers[i].words[w + 511] == 0, "buffer %u is not empty", i);
+		mark(buffers[i].words, SIZE, i);
+		EXPECT(number(&k, AMDGPU_INFO_VRAM_USAGE) <= vram);
+	}
+	EXPECT(number(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions >= count / 3, "%llu evictions",
+	       (unsigned long long)(number(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions));
+	EXPECT(number(&k, AMDGPU_INFO_NUM_BYTES_MOVED) >= count / 3 * SIZE);
+	for (unsigned int i = 0; i < count; i++)
+		ASSERT(is_marked(buffers[i].words, SIZE, i));
+	for (unsigned int i = 0; i < count; i++)
+		destroy(&k, &buffers[i]);
+	expect_usage(&k, AMDGPU_INFO_VRAM_USAGE, used);
+	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, gtt);
+}
+
+/* What processes may take of video memory is not less because others have buffers there. */
+TEST_TIMEOUT(render_buffers_make_room_for_those_of_processes, 120)
+{
+	uint64_t vram, before, after;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	vram = open_small(&k);
+	ASSERT_OK(kfd_available(&k, &before));
+	for (unsigned int i = 0; i < vram / SIZE; i++) {
+		create(&k, &buffers[i]);
+		mark(buffers[i].words, SIZE, i);
+	}
+	ASSERT_OK(kfd_available(&k, &after));
+	EXPECT_EQ(before, after);
+	ASSERT_OK(kfd_bo_create(&k, after, KFD_FLAGS_VRAM, &bo));
+	mark(bo->va, bo->size, 1000);
+	for (unsigned int i = 0; i < vram / SIZE; i++)
+		ASSERT(is_marked(buffers[i].words, SIZE, i));
+	EXPECT(is_marked(bo->va, bo->size, 1000));
+	EXPECT_OK(kfd_bo_free(&k, bo));
+}
+
+static uint64_t evicted_ms(struct kfd *k)
+{
+	char path[160];
+	unsigned long long ms = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
+	f = fopen(path, "r");
+	ASSERT(f != NULL, "%s", path);
+	EXPECT(fscanf(f, "%llu", &ms) == 1);
+	fclose(f);
+	return ms;
+}
+
+/* Takes so much video memory by the render node that what was there has to go, again and again. */
+static void press(struct kfd *k, uint64_t vram, unsigned int rounds)
+{
+	unsigned int count = (unsigned int)(5 * vram / 4 / SIZE);
+
+	for (unsigned int round = 0; round < rounds; round++) {
+		for (unsigned int i = 0; i < count; i++) {
+			create(k, &buffers[i]);
+			mark(buffers[i].words, SIZE, i + round);
+		}
+		for (unsigned int i = 0; i < count; i++)
+			ASSERT(is_marked(buffers[i].words, SIZE, i + round));
+		for (unsigned int i = 0; i < count; i++)
+			destroy(k, &buffers[i]);
+	}
+}
+
+/* A process computes on half of video memory while another one wants all of it. */
+TEST_TIMEOUT(queues_stop_while_their_buffers_are_away, 200)
+{
+	static struct kfd other;
+	struct kfd_bo *bos[8];
+	struct fixture f;
+	uint64_t vram, size;
+	int status = -1;
+	pid_t child;
+
+	fixture_launch(&f);
+	vram = vram_bytes(&f.k);
+	if (vram > 1024 * MIB || !f.k.node.large_bar)
+		SKIP("%llu MiB of video memory", (unsigned long long)(vram / MIB));
+	size = vram / 2 / 8 / SIZE * SIZE;
+	for (uint32_t i = 0; i < 8; i++) {
+		ASSERT_OK(kfd_bo_create(&f.k, size, KFD_FLAGS_VRAM, &bos[i]));
+		mark(bos[i]->va, size, i);
+	}
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		fixture_open_only(&other);
+		press(&other, vram, 3);
+		ktap_end();
+	}
+	/* Each launch writes to one place in each buffer, and finds what the last one wrote. */
+	for (uint32_t n = 1; waitpid(child, &status, WNOHANG) == 0; n++) {
+		for (uint32_t i = 0; i < 8; i++) {
+			uint32_t *words = (uint32_t *)bos[i]->va + 2;
+
+			ASSERT_OK(fixture_fill(&f, &f.q, words, 64, n + i));
+			ASSERT(words[0] == n + i && words[63] == n + i, "round %u, buffer %u: %u, %u", n, i, words[0], words[63]);
+		}
+	}
+	EXPECT(status == 0, "status %#x", status);
+	EXPECT(evicted_ms(&f.k) > 0);
+	ktap_note("evicted for %llu ms", (unsigned long long)evicted_ms(&f.k));
+	for (uint32_t i = 0; i < 8; i++)
+		EXPECT(is_marked(bos[i]->va, size, i));
+	EXPECT(fixture_works(&f));
+	/* All are back when the other one is gone. */
+	for (int i = 0; i < 50 && number(&f.k, AMDGPU_INFO_VRAM_USAGE) < 8 * size; i++)
+		usleep(100000);
+	EXPECT(number(&f.k, AMDGPU_INFO_VRAM_USAGE) >= 8 * size);
+}
+
+static void victim(void *data)
+{
+	struct fixture f;
+	struct kfd_bo *bo;
+	int ready = *(int *)data;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_bo_create(&f.k, vram_bytes(&f.k) / 2 / SIZE * SIZE, KFD_FLAGS_VRAM, &bo));
+	mark(bo->va, bo->size, 7);
+	ASSERT(write(ready, "", 1) == 1);
+	for (uint32_t n = 1;; n++)
+		ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)bo->va + 2, 64, n));
+}
+
+/* Processes end by SIGKILL in any state of an eviction, and leave nothing. */
+TEST_TIMEOUT(evicted_processes_can_be_killed, 200)
+{
+	uint64_t vram, used, gtt;
+	struct kfd k;
+
+	vram = open_small(&k);
+	used = number(&k, AMDGPU_INFO_VRAM_USAGE);
+	gtt = number(&k, AMDGPU_INFO_GTT_USAGE);
+	for (unsigned int round = 0; round < 6; round++) {
+		int status, pipes[2];
+		pid_t child;
+		char c;
+
+		ASSERT(pipe(pipes) == 0);
+		child = fork();
+		ASSERT(child >= 0);
+		if (!child) {
+			victim(&pipes[1]);
+			ktap_end();
+		}
+		ASSERT(read(pipes[0], &c, 1) == 1);
+		for (unsigned int i = 0; i < vram / SIZE; i++) {
+			create(&k, &buffers[i]);
+			mark(buffers[i].words, SIZE, i);
+			/* By now it had to go; it is killed on its way out, while it is away, on its way back. */
+			if (i == vram / SIZE * 3 / 4) {
+				usleep(round * 35000);
+				EXPECT(kill(child, SIGKILL) == 0);
+			}
+		}
+		ASSERT(waitpid(child, &status, 0) == child);
+		EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %#x", status);
+		for (unsigned int i = 0; i < vram / SIZE; i++)
+			ASSERT(is_marked(buffers[i].words, SIZE, i));
+		for (unsigned int i = 0; i < vram / SIZE; i++)
+			destroy(&k, &buffers[i]);
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+	expect_usage(&k, AMDGPU_INFO_VRAM_USAGE, used);
+	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, gtt);
+}
