@@ -531,10 +531,6 @@ impl<'a> DqmRef<'a> {
     }
 
     /// Undoes one [`DqmRef::evict`]; `EINVAL` when there is none. With `ENOMEM` it is not undone.
-    #[allow(
-        dead_code,
-        reason = "faults evict for good; memory pressure will restore"
-    )]
     pub(crate) fn restore(self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();

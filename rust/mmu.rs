@@ -12,7 +12,5 @@ pub(crate) mod tlb;
 pub(crate) mod vm;
 
 pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef};
-#[allow(unused_imports, reason = "for jobs of the render node")]
 pub(crate) use evict::{make_room, set_aside, validate, Away, Evictable, Owner};
-#[allow(unused_imports, reason = "for jobs of the render node")]
 pub(crate) use vm::{Access, Vm};

@@ -55,55 +55,67 @@ pub(crate) enum Way {
 
 /// Copies `size` bytes between VRAM and system memory; complete on return, also after an error.
 pub(crate) fn transfer(gpu: &Gpu, vram: &VramRange, pages: &Pages, size: u64, way: Way) -> Result {
-    let sdma = gpu.sdma()?;
-    let mut fences: KVec<ARef<Fence>> = KVec::new();
+    // The chunk before goes on while the next is prepared.
+    let mut last: Option<Chunk> = None;
     let mut done = 0;
-    let mut result = Ok(());
-    while done < size && result.is_ok() {
+    while done < size {
         let len = CHUNK.min(size - done);
-        let copied = fences
-            .reserve(1, GFP_KERNEL)
-            .map_err(Error::from)
-            .and_then(|()| {
-                let window = window(gpu, pages, done, len, &fences)?;
-                let mut moves: KVec<Move> = KVec::new();
-                let mut at = 0;
-                while at < len {
-                    let (offset, run) = vram.run(done + at)?;
-                    let run = run.min(len - at);
-                    let (local, system) = (gpu.vram_mc(offset), window.addr() + at);
-                    let (src, dst) = match way {
-                        Way::ToSystem => (local, system),
-                        Way::ToVram => (system, local),
-                    };
-                    moves.push(Move { src, dst, len: run }, GFP_KERNEL)?;
-                    at += run;
-                }
-                sdma.copy(&moves, &[], KBox::new(window, GFP_KERNEL)?)
-            });
-        match copied {
-            Ok(fence) => {
-                fences.push_within_capacity(fence)?;
-                done += len;
-            }
-            Err(e) => result = Err(e),
+        // Dropped, which waits, after an error.
+        let next = Chunk::start(gpu, vram, pages, done, len, way)?;
+        if let Some(last) = last.replace(next) {
+            last.finish()?;
         }
+        done += len;
     }
-    for fence in &fences {
-        result = result.and(wait(fence));
-    }
-    result
+    last.map_or(Ok(()), Chunk::finish)
 }
 
-/// A window to part of `pages`. When there is no room, earlier copies have to end first.
-fn window(gpu: &Gpu, pages: &Pages, at: u64, len: u64, earlier: &[ARef<Fence>]) -> Result<Window> {
-    for fence in earlier {
-        match gpu.window(pages, at, len) {
-            Err(e) if e == ENOMEM => wait(fence)?,
-            other => return other,
+/// A part of a transfer that is under way.
+struct Chunk {
+    fence: ARef<Fence>,
+    /// The engine copies through it.
+    _window: Window,
+}
+
+impl Chunk {
+    fn start(
+        gpu: &Gpu,
+        vram: &VramRange,
+        pages: &Pages,
+        at: u64,
+        len: u64,
+        way: Way,
+    ) -> Result<Self> {
+        let window = gpu.window(pages, at, len)?;
+        let mut moves: KVec<Move> = KVec::new();
+        let mut done = 0;
+        while done < len {
+            let (offset, run) = vram.run(at + done)?;
+            let run = run.min(len - done);
+            let (local, system) = (gpu.vram_mc(offset), window.addr() + done);
+            let (src, dst) = match way {
+                Way::ToSystem => (local, system),
+                Way::ToVram => (system, local),
+            };
+            moves.push(Move { src, dst, len: run }, GFP_KERNEL)?;
+            done += run;
         }
+        let keep = KBox::new((), GFP_KERNEL)?;
+        Ok(Self {
+            fence: gpu.sdma()?.copy(&moves, &[], keep)?,
+            _window: window,
+        })
     }
-    gpu.window(pages, at, len)
+
+    fn finish(self) -> Result {
+        wait(&self.fence)
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.fence.wait();
+    }
 }
 
 /// Engines are there that take work.

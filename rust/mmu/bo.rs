@@ -157,12 +157,6 @@ impl Bo {
         &self.store
     }
 
-    /// Where the memory is at the moment.
-    #[allow(dead_code, reason = "for jobs of the render node")]
-    pub(crate) fn kind(&self) -> BoKind {
-        self.store.kind()
-    }
-
     /// Where the owner wants the memory to be.
     pub(crate) fn preferred(&self) -> BoKind {
         self.store.preferred()
@@ -219,7 +213,6 @@ impl Bo {
 
     /// The address of the first page for kernel queues (VMID 0). The caller holds the lock of the
     /// reservation; the address stays as long as unsignaled fences are in it.
-    #[allow(dead_code, reason = "for jobs of the render node")]
     pub(crate) fn kernel_addr(&self) -> Result<u64> {
         self.store.kernel_addr()
     }

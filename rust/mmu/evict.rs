@@ -185,7 +185,8 @@ fn make_room_from<T>(
                 _ => {}
             }
         }
-        if !busy || round == ROUNDS {
+        // Of those that are in use the caller himself may have some, when he prepares a job.
+        if !busy || round == ROUNDS || victims == Victims::Unowned {
             break;
         }
         fsleep(PAUSE);
@@ -238,7 +239,6 @@ fn return_to_vram(store: &Arc<Store>) -> Result {
 /// Prepares a buffer for being used by a job: if it belongs to VRAM and there is room, or buffers
 /// that are used less, it goes there. The caller holds the lock of its reservation, and keeps it
 /// until the job's fence is in it.
-#[allow(dead_code, reason = "for jobs of the render node")]
 pub(crate) fn validate(bo: &BoRef) -> Result {
     let store = bo.store();
     store.gpu().evictable().touch(store);

@@ -86,15 +86,6 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn kind(&self) -> BoKind {
-        match self {
-            Self::Vram(_) => BoKind::Vram,
-            Self::System(_) => BoKind::Gtt,
-            Self::Doorbell(_) => BoKind::Doorbell,
-            Self::MmioRemap => BoKind::MmioRemap,
-        }
-    }
-
     /// For the trace.
     fn name(&self) -> &'static CStr {
         match self {
@@ -223,10 +214,6 @@ impl Store {
     /// Where the memory is; it stays there while the lock of the reservation is held.
     pub(super) fn place(&self) -> Place {
         self.place.lock().clone()
-    }
-
-    pub(super) fn kind(&self) -> BoKind {
-        self.place.lock().kind()
     }
 
     /// It is in VRAM at the moment.

@@ -132,12 +132,6 @@ impl Vm {
         self.space.pasid.get()
     }
 
-    /// The GPU.
-    #[allow(dead_code, reason = "for jobs of the render node")]
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.space.gpu
-    }
-
     /// The page table base with its flags, as MAP_PROCESS wants it. It stays the same for the
     /// life of the address space.
     pub(crate) fn root(&self) -> u64 {

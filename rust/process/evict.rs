@@ -140,8 +140,13 @@ impl Evictor {
                     fsleep(MIN_ACTIVE - active);
                 }
             }
+            let dqm = self.process.gpu().dqm()?;
+            if let Err(e) = dqm.evict(&self.process) {
+                // The memory stays where it is, and the queues may go on if they can.
+                let _ = dqm.restore(&self.process);
+                return Err(e);
+            }
             state.since = Some(Instant::now());
-            self.process.gpu().dqm()?.evict(&self.process)?;
             trace::process(self.process.pid(), self.process.pasid(), c"evicted");
         }
         state.away.push_within_capacity(what)?;
@@ -164,7 +169,10 @@ impl Evictor {
             }
             let Some(away) = state.away.pop() else {
                 // The lock is held: no buffer goes before the queues are back.
-                self.process.gpu().dqm()?.restore(&self.process)?;
+                match self.process.gpu().dqm()?.restore(&self.process) {
+                    Err(e) if e == ENOMEM => return Ok(false),
+                    other => other?,
+                }
                 state.since = None;
                 state.restored = Some(Instant::now());
                 let ms = since.elapsed().as_millis().max(0) as u64;
