@@ -645,6 +645,13 @@ impl Queues {
 
     /// A queue was lost: it never runs again, its process may change no queue any more and is told.
     fn lose(&mut self, gpu: &Gpu, queue: &HwQueue) {
+        dev_err!(
+            gpu.dev(),
+            "queue {} of process {} (PASID {}) is lost\n",
+            queue.qid(),
+            queue.slot().pid(),
+            queue.slot().pasid()
+        );
         self.deactivate(queue);
         queue.process.state.lock().has_reset_queue = true;
         queue.state.lock().reset = true;
