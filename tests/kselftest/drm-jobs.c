@@ -131,7 +131,7 @@ TEST_TIMEOUT(every_fence_is_signalled_once_and_in_order, 120)
 	free(text);
 }
 
-TEST_TIMEOUT(three_hundred_and_twenty_thousand_jobs, 400)
+TEST_TIMEOUT(three_hundred_and_twenty_thousand_jobs, 900)
 {
 	uint64_t vram, gtt;
 	struct gpu g;

@@ -9,6 +9,7 @@
 
 #include "../workloads/kfd.h"
 #include "drm.h"
+#include "fixture.h"
 #include "growth.h"
 
 #define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
@@ -61,7 +62,7 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 	count = (unsigned int)(3 * vram / OBJECT);
 	if (count > MAX_OBJECTS)
 		SKIP("more than %llu MiB of video memory", (unsigned long long)(MAX_OBJECTS * OBJECT / 3 / MIB));
-	stream_create(&g, &s, 0, NORMAL, 1, 2048);
+	stream_create(&g, &s, 0, NORMAL, 1, 4096);
 	mem_create(&g, BLOCKS * 64, GTT, &look);
 	for (unsigned int i = 0; i < count; i++) {
 		ASSERT_OK(mem_try(&g, OBJECT, VRAM, 0, false, &objects[i]));
@@ -400,4 +401,64 @@ TEST_TIMEOUT(fresh_objects_are_empty, 120)
 	for (int i = 0; i < 50 && drm_vram_usage(&g) > vram; i++)
 		usleep(100000);
 	EXPECT(drm_vram_usage(&g) <= vram);
+}
+
+/* Takes all there is and more, and uses it, for a while. */
+static void press(void *data)
+{
+	unsigned int count;
+	const struct mem *mems[1];
+	struct stream s;
+	struct gpu g;
+
+	drm_open(&g);
+	count = (unsigned int)(3 * vram_size(&g) / 2 / OBJECT);
+	stream_create(&g, &s, 0, NORMAL, 1, 256);
+	for (unsigned int i = 0; i < count; i++)
+		ASSERT_OK(mem_try(&g, OBJECT, VRAM, 0, false, &objects[i]));
+	for (unsigned int n = 0; n < *(unsigned int *)data; n++) {
+		mems[0] = &objects[n % count];
+		stream_uses(&s, mems, 1);
+		stream_fill(&s, objects[n % count].va, n, OBJECT);
+	}
+}
+
+/* A process with queues in use, whose video memory another one needs: it waits, goes on, and misses nothing. */
+TEST_TIMEOUT(a_compute_process_under_pressure, 180)
+{
+	enum { KEPT = 3 };
+	struct kfd_bo *kept[KEPT], *used;
+	unsigned int rounds = 60, launches = 0;
+	struct fixture f;
+	int status = 0;
+	pid_t child;
+
+	fixture_launch(&f);
+	for (uint32_t i = 0; i < KEPT; i++) {
+		ASSERT_OK(kfd_bo_create(&f.k, OBJECT, KFD_FLAGS_VRAM, &kept[i]));
+		for (size_t w = 0; w < OBJECT / 4; w += 64)
+			((uint32_t *)kept[i]->va)[w] = i << 24 | (uint32_t)w;
+	}
+	ASSERT_OK(kfd_bo_create(&f.k, MIB, KFD_FLAGS_VRAM, &used));
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		press(&rounds);
+		ktap_end();
+	}
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		uint32_t *words = used->va;
+
+		ASSERT_OK(fixture_fill(&f, &f.q, words, 65536, ++launches));
+		ASSERT_EQ(words[0], launches);
+		ASSERT_EQ(words[65535], launches);
+	}
+	EXPECT(status == 0, "status %#x", status);
+	ktap_note("%u launches meanwhile", launches);
+	EXPECT(launches > 0);
+	for (int i = 0; i < 10; i++)
+		EXPECT(fixture_works(&f));
+	for (uint32_t i = 0; i < KEPT; i++)
+		for (size_t w = 0; w < OBJECT / 4; w += 64)
+			ASSERT(((uint32_t *)kept[i]->va)[w] == (i << 24 | (uint32_t)w), "object %u, word %zu", i, w);
 }

@@ -24,7 +24,8 @@ void drm_open(struct gpu *g)
 	snprintf(path, sizeof(path), "/dev/dri/renderD%u", node.drm_render_minor);
 	g->fd = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT(g->fd >= 0, "%s: %s", path, strerror(errno));
-	ASSERT_OK(amdgpu_device_initialize(g->fd, &major, &minor, &g->dev));
+	/* A file of its own, also in a child of a process that has one. */
+	ASSERT_OK(amdgpu_device_initialize2(g->fd, false, &major, &minor, &g->dev));
 	ASSERT_OK(amdgpu_query_hw_ip_count(g->dev, AMDGPU_HW_IP_DMA, &g->engines));
 	ASSERT(g->engines > 0);
 	ASSERT_OK(amdgpu_query_hw_ip_info(g->dev, AMDGPU_HW_IP_DMA, 0, &ip));
