@@ -35,6 +35,16 @@ impl Vram {
         self.file.as_raw_fd()
     }
 
+    /// How many bytes from `offset` on, `len` at most, have no storage yet: they are zero.
+    pub fn untouched(&self, offset: u64, len: u64) -> u64 {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => data.saturating_sub(offset).min(len),
+            // Nothing but a hole up to the end.
+            Err(rustix::io::Errno::NXIO) => len,
+            Err(_) => 0,
+        }
+    }
+
     /// Forgets the content, as a power cycle does.
     pub fn clear(&self) -> io::Result<()> {
         rustix::fs::fallocate(
@@ -44,5 +54,22 @@ impl Vram {
             self.block.len(),
         )?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_nobody_touched() {
+        let vram = Vram::new(1 << 20).unwrap();
+        assert_eq!(vram.untouched(0x1000, 0x8000), 0x8000);
+        vram.write(0x5800, &[1]).unwrap();
+        assert_eq!(vram.untouched(0x1000, 0x8000), 0x4000);
+        assert_eq!(vram.untouched(0x5100, 0x8000), 0);
+        assert_eq!(vram.untouched(0x6000, 0x8000), 0x8000);
+        vram.clear().unwrap();
+        assert_eq!(vram.untouched(0, 1 << 20), 1 << 20);
     }
 }

@@ -191,6 +191,11 @@ fn fills_and_page_table_entries() {
     assert_eq!(card.get32(WORK + (1 << 20)), 0);
     assert_eq!(card.get32(WORK + (2 << 20) + 12), 7);
     assert_eq!(card.get32(WORK + (2 << 20) + 16), 0);
+    // Zeros over what was written and over what nobody ever touched.
+    let zeros = FB + WORK + (8 << 20);
+    card.run(0, &[dwords, lo(zeros + 0x3000), hi(zeros), 5, 0x5000 - 1]);
+    card.run(0, &[dwords, lo(zeros), hi(zeros), 0, 0xa000 - 1]);
+    assert_eq!(vram(&card, WORK + (8 << 20), 0xa000), vec![0; 0xa000]);
     let bytes = pkt::const_fill::HEADER;
     card.run(0, &[bytes, lo(to + 1), hi(to), 0x99, 4]);
     assert_eq!(card.get32(WORK), 0x9999_9978);

@@ -10,6 +10,13 @@ use crate::mem::Block;
 /// Bytes that are moved at most while translations are kept from being dropped.
 const RUN: u64 = 256 << 10;
 
+/// Whether there is nothing but zeros, a word at a time.
+fn is_zero(data: &[u8]) -> bool {
+    let words = data.chunks_exact(8);
+    let rest = words.remainder().iter().all(|byte| *byte == 0);
+    rest && words.into_iter().all(|word| word == [0; 8])
+}
+
 impl Gmc {
     /// The place of `va`, and how many bytes from it on, `most` at most, lie there in a row. For
     /// callers inside [`super::tlb::Tlb::enter`].
@@ -95,6 +102,13 @@ impl Gmc {
         let ranges = self.dma.enter();
         let nothing = || self.bus_fault(hub, vmid, dst, Access::Write, to);
         let (target, into, room) = self.block(&ranges, to, true).ok_or_else(nothing)?;
+        if let (Target::Vram(at), true) = (to.target, is_zero(data)) {
+            // Finding memory for pages that are zero anyway is what takes the host longest.
+            let zero = self.vram.untouched(at, room);
+            if zero != 0 {
+                return Ok(zero);
+            }
+        }
         let mut done = 0;
         while done < room {
             let piece = (room - done).min(data.len() as u64);
