@@ -471,6 +471,7 @@ TEST(dependencies_between_contexts)
 	struct amdgpu_cs_fence after;
 	static struct raw r;
 	struct bench *b = &r.b;
+	uint64_t busy;
 
 	raw_open(&r);
 	b->words[1] = 0;
@@ -505,6 +506,7 @@ TEST(dependencies_between_contexts)
 	dep.ring = 0;
 	dep.ctx_id = 0x1234;
 	EXPECT_RET(raw_submit(&r), -EINVAL);
+	EXPECT_OK(raw_wait(&r, r.ctx, 0, 2, ~0ull >> 1, &busy));
 	raw_still_good(&r, 3);
 }
 
