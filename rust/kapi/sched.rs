@@ -6,7 +6,10 @@
 //! goes away therefore has neither jobs nor entities. What a job carries is dropped on a work queue of
 //! its own (see [`Running`]), never by the scheduler's worker: there it may take any lock and wait for anything.
 
-use core::ptr::NonNull;
+use core::{
+    mem::ManuallyDrop,
+    ptr::{self, NonNull},
+};
 
 use kernel::{
     bindings, device,
@@ -58,9 +61,9 @@ unsafe impl Sync for Running {}
 impl Running {
     /// Makes the queue; there is only one.
     pub(crate) fn new() -> Result<Self> {
+        let name = c"rkfd_jobs".as_char_ptr();
         // SAFETY: The name lives for the call, which copies it.
-        let raw =
-            unsafe { ours::rkfd_helper_alloc_unbound_workqueue(c"rkfd_jobs".as_char_ptr()) }.cast();
+        let raw = unsafe { ours::rkfd_helper_alloc_unbound_workqueue(name) }.cast();
         let queue = NonNull::<bindings::workqueue_struct>::new(raw).ok_or(ENOMEM)?;
         if REAPER.cmpxchg(0, raw as usize, Full).is_err() {
             // SAFETY: Nobody else knows the new queue.
@@ -302,11 +305,11 @@ impl<J: JobOps> Scheduler<J> {
         match result {
             // The scheduler takes over our reference.
             Ok(Some(fence)) => ARef::into_raw(fence).cast().as_ptr(),
-            Ok(None) => core::ptr::null_mut(),
+            Ok(None) => ptr::null_mut(),
             Err(e) => {
                 // SAFETY: The fence is valid, and an `Error` is a negative error number.
                 unsafe { ours::rkfd_helper_dma_fence_set_error(finished, e.to_errno()) };
-                core::ptr::null_mut()
+                ptr::null_mut()
             }
         }
     }
@@ -415,8 +418,8 @@ pub(crate) enum Priority {
 /// Dropping it waits until the hardware has got all jobs, or until the process is killed; what is queued
 /// then ends with `ESRCH`.
 pub(crate) struct Entity<J: JobOps> {
-    /// Never `None` before `drop`.
-    queue: Option<Pin<KBox<EntityQueue<J>>>>,
+    /// There until `drop`.
+    queue: ManuallyDrop<Pin<KBox<EntityQueue<J>>>>,
     owner: usize,
 }
 
@@ -509,7 +512,7 @@ impl<J: JobOps> Entity<J> {
                             priority as ours::drm_sched_priority,
                             array,
                             schedulers.len() as u32,
-                            core::ptr::null_mut(),
+                            ptr::null_mut(),
                         )
                     })
                 }),
@@ -520,28 +523,21 @@ impl<J: JobOps> Entity<J> {
             GFP_KERNEL,
         )?;
         Ok(Self {
-            queue: Some(queue),
+            queue: ManuallyDrop::new(queue),
             owner,
         })
-    }
-
-    fn queue(&self) -> &EntityQueue<J> {
-        match &self.queue {
-            Some(queue) => queue,
-            None => unreachable!(),
-        }
     }
 
     /// The context of the fences of its jobs' ends.
     pub(crate) fn context(&self) -> u64 {
         // SAFETY: The entity is valid; its contexts never change.
-        unsafe { (*self.queue().raw.get()).fence_context + 1 }
+        unsafe { (*self.queue.raw.get()).fence_context + 1 }
     }
 
     /// How the last job that was given to the hardware ended, as far as is known.
     pub(crate) fn error(&self) -> Result {
         // SAFETY: The entity is valid.
-        to_result(unsafe { ours::drm_sched_entity_error(self.queue().raw.get()) })
+        to_result(unsafe { ours::drm_sched_entity_error(self.queue.raw.get()) })
     }
 
     /// Changes the priority of later jobs, as far as the scheduler can.
@@ -549,7 +545,7 @@ impl<J: JobOps> Entity<J> {
         // SAFETY: The entity is valid.
         unsafe {
             ours::drm_sched_entity_set_priority(
-                self.queue().raw.get(),
+                self.queue.raw.get(),
                 priority as ours::drm_sched_priority,
             )
         }
@@ -558,21 +554,20 @@ impl<J: JobOps> Entity<J> {
     /// A file is closed: waits until the hardware has got all jobs. If the process was killed, it does not
     /// wait for long, and ends what is queued.
     pub(crate) fn flush(&self) {
-        self.queue().flush(Timeout::from_ms(FLUSH_MS));
+        self.queue.flush(Timeout::from_ms(FLUSH_MS));
     }
 
     /// Ends the jobs that are queued with `ESRCH`, as soon as what they depend on has happened. No job can be
     /// made any more.
     pub(crate) fn kill(&self) {
-        self.queue().kill();
+        self.queue.kill();
     }
 }
 
 impl<J: JobOps> Drop for Entity<J> {
     fn drop(&mut self) {
-        let Some(queue) = self.queue.take() else {
-            return;
-        };
+        // SAFETY: Nobody uses the field any more.
+        let queue = unsafe { ManuallyDrop::take(&mut self.queue) };
         queue.flush(Timeout::from_ms(FLUSH_MS));
         queue.kill();
         let raw = queue.raw.get();
@@ -584,7 +579,7 @@ impl<J: JobOps> Drop for Entity<J> {
             let fence = ours::rkfd_helper_sched_entity_dependency(raw);
             if let Some(fence) = Fence::from_raw_or_null(fence) {
                 if bindings::dma_fence_remove_callback(fence.raw(), &raw mut (*raw).cb) {
-                    (*raw).dependency = core::ptr::null_mut();
+                    (*raw).dependency = ptr::null_mut();
                     drop(Fence::from_raw(fence.raw()));
                 }
             }
@@ -647,15 +642,14 @@ impl<J: JobOps> WorkItem for Pending<J> {
 ///
 /// The job is initialized and not armed; its entity is that of `entity`.
 pub(crate) struct Job<'a, J: JobOps> {
-    /// Never `None` before `arm` or `drop`.
-    pending: Option<Pin<KBox<Pending<J>>>>,
+    pending: Pin<KBox<Pending<J>>>,
     entity: &'a Entity<J>,
 }
 
 impl<'a, J: JobOps> Job<'a, J> {
     /// Makes a job that takes `credits` of those of the scheduler.
     pub(crate) fn new(entity: &'a Entity<J>, credits: u32, payload: J) -> Result<Self> {
-        let queue = entity.queue();
+        let queue = &entity.queue;
         if queue.is_stopped() {
             return Err(ESRCH);
         }
@@ -690,39 +684,34 @@ impl<'a, J: JobOps> Job<'a, J> {
             GFP_KERNEL,
         )?;
         // INVARIANT: Initialized above.
-        Ok(Self {
-            pending: Some(pending),
-            entity,
-        })
+        Ok(Self { pending, entity })
     }
 
     /// The job does not start before `fence` is signaled.
     pub(crate) fn add_dependency(&mut self, fence: ARef<Fence>) -> Result {
-        match &self.pending {
-            // SAFETY: The job is initialized and not armed; the reference is handed over.
-            Some(pending) => to_result(unsafe {
-                ours::drm_sched_job_add_dependency(
-                    pending.raw.get(),
-                    ARef::into_raw(fence).cast().as_ptr(),
-                )
-            }),
-            None => unreachable!(),
-        }
+        // SAFETY: The job is initialized and not armed; the reference is handed over.
+        to_result(unsafe {
+            ours::drm_sched_job_add_dependency(
+                self.pending.raw.get(),
+                ARef::into_raw(fence).cast().as_ptr(),
+            )
+        })
     }
 
     /// From here on there is no way back: the job gets its fences, and its place in the entity's queue. Until it
     /// is pushed nobody else can arm a job of this entity, not even this thread.
-    pub(crate) fn arm(mut self) -> ArmedJob<'a, J> {
-        let Some(pending) = self.pending.take() else {
-            unreachable!()
-        };
-        let guard = self.entity.queue().lock.lock();
+    pub(crate) fn arm(self) -> ArmedJob<'a, J> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, and its field not used again.
+        let pending = unsafe { ptr::read(&this.pending) };
+        let entity = &this.entity.queue;
+        let guard = entity.lock.lock();
         // SAFETY: The job is initialized, its entity valid, and its lock held.
         unsafe { ours::drm_sched_job_arm(pending.raw.get()) };
         // INVARIANT: Armed above.
         ArmedJob {
-            pending: Some(pending),
-            entity: self.entity.queue(),
+            pending: ManuallyDrop::new(pending),
+            entity,
             _guard: guard,
         }
     }
@@ -730,10 +719,8 @@ impl<'a, J: JobOps> Job<'a, J> {
 
 impl<J: JobOps> Drop for Job<'_, J> {
     fn drop(&mut self) {
-        if let Some(pending) = &self.pending {
-            // SAFETY: By the type invariant.
-            unsafe { ours::drm_sched_job_cleanup(pending.raw.get()) }
-        }
+        // SAFETY: By the type invariant.
+        unsafe { ours::drm_sched_job_cleanup(self.pending.raw.get()) }
     }
 }
 
@@ -741,20 +728,18 @@ impl<J: JobOps> Drop for Job<'_, J> {
 ///
 /// # Invariants
 ///
-/// The job is armed, and not pushed as long as `pending` is there; the lock of its entity is held.
+/// The job is armed and not pushed; the lock of its entity is held.
 pub(crate) struct ArmedJob<'a, J: JobOps> {
-    pending: Option<Pin<KBox<Pending<J>>>>,
+    /// There until `drop`.
+    pending: ManuallyDrop<Pin<KBox<Pending<J>>>>,
     entity: &'a EntityQueue<J>,
     _guard: MutexGuard<'a, ()>,
 }
 
 impl<J: JobOps> ArmedJob<'_, J> {
     fn fences(&self) -> *mut ours::drm_sched_fence {
-        match &self.pending {
-            // SAFETY: The job is valid; it holds its fences, which it has by the type invariant.
-            Some(pending) => unsafe { (*pending.raw.get()).s_fence },
-            None => unreachable!(),
-        }
+        // SAFETY: The job is valid; it holds its fences, which it has by the type invariant.
+        unsafe { (*self.pending.raw.get()).s_fence }
     }
 
     /// Signaled when the job has ended, with its error.
@@ -777,9 +762,8 @@ impl<J: JobOps> ArmedJob<'_, J> {
 
 impl<J: JobOps> Drop for ArmedJob<'_, J> {
     fn drop(&mut self) {
-        let Some(pending) = self.pending.take() else {
-            return;
-        };
+        // SAFETY: Nobody uses the field any more.
+        let pending = unsafe { ManuallyDrop::take(&mut self.pending) };
         // SAFETY: The box is never moved out of until `free_job` makes a box of the pointer again.
         let raw = KBox::into_raw(unsafe { Pin::into_inner_unchecked(pending) });
         // SAFETY: The job, the first field, is armed, and the lock of its entity held since then.

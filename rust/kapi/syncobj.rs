@@ -50,10 +50,9 @@ impl Syncobj {
         let fence = fence.map_or(core::ptr::null_mut(), Fence::raw);
         // SAFETY: The fence is valid or NULL.
         to_result(unsafe { ours::drm_syncobj_create(&mut raw, 0, fence) })?;
+        let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
         // SAFETY: The reference of its birth is handed over.
-        NonNull::new(raw.cast())
-            .map(|raw| unsafe { ARef::from_raw(raw) })
-            .ok_or(ENOMEM)
+        Ok(unsafe { ARef::from_raw(raw) })
     }
 
     /// The object behind a handle of a file.
