@@ -7,7 +7,6 @@
 pub(crate) mod chardev;
 pub(crate) mod dma;
 pub(crate) mod drm;
-#[allow(dead_code, reason = "its users come one by one")]
 pub(crate) mod fence;
 pub(crate) mod gem;
 pub(crate) mod global;
@@ -19,11 +18,8 @@ pub(crate) mod mmu_notifier;
 pub(crate) mod numa;
 pub(crate) mod pci;
 pub(crate) mod platform;
-#[allow(dead_code, reason = "its users come one by one")]
 pub(crate) mod resv;
-#[allow(dead_code, reason = "its users come one by one")]
 pub(crate) mod sched;
-#[allow(dead_code, reason = "its users come one by one")]
 pub(crate) mod syncobj;
 pub(crate) mod task;
 pub(crate) mod vma;

@@ -273,11 +273,6 @@ void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj)
 	drm_syncobj_put(syncobj);
 }
 
-struct dma_fence *rkfd_helper_drm_syncobj_fence_get(struct drm_syncobj *syncobj)
-{
-	return drm_syncobj_fence_get(syncobj);
-}
-
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
 {
 	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;

@@ -64,7 +64,6 @@ struct drm_syncobj;
 
 void rkfd_helper_drm_syncobj_get(struct drm_syncobj *syncobj);
 void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj);
-struct dma_fence *rkfd_helper_drm_syncobj_fence_get(struct drm_syncobj *syncobj);
 
 struct page;
 struct pci_bus;

@@ -154,15 +154,10 @@ impl Fence {
     }
 
     /// Which series of fences it is part of.
+    #[allow(dead_code, reason = "tells jobs of one entity on a ring from others")]
     pub(crate) fn context(&self) -> u64 {
         // SAFETY: Written before the fence was shared.
         unsafe { (*self.raw()).context }
-    }
-
-    /// Its place in the series.
-    pub(crate) fn seqno(&self) -> u64 {
-        // SAFETY: Written before the fence was shared.
-        unsafe { (*self.raw()).seqno }
     }
 
     /// Whose job it is the end or the start of, see [`super::sched::Entity::new`]; `None` if it is no
@@ -235,11 +230,6 @@ impl Timeline {
         }
     }
 
-    /// The number of the series.
-    pub(crate) fn context(&self) -> u64 {
-        self.context
-    }
-
     /// The next fence, with memory that was allocated before: cannot fail.
     pub(crate) fn emit(&self, memory: UnusedFence) -> HwFence {
         let raw: *mut Memory = KBox::into_raw(memory.0);
@@ -260,11 +250,6 @@ impl Timeline {
         // SAFETY: The reference of its birth is handed over. It is the first field of memory of the
         // allocator that `dma_fence_free` gives it back to.
         HwFence(unsafe { Fence::from_raw(raw.cast()) })
-    }
-
-    /// The next fence.
-    pub(crate) fn next(&self) -> Result<HwFence> {
-        Ok(self.emit(UnusedFence::new()?))
     }
 }
 
@@ -312,11 +297,6 @@ impl HwFence {
         &self.0
     }
 
-    /// Its place in the timeline.
-    pub(crate) fn seqno(&self) -> u64 {
-        self.0.seqno()
-    }
-
     /// The work is done. From any context; `false` if the fence had been signaled before.
     pub(crate) fn signal(&self) -> bool {
         // SAFETY: The fence is valid.
@@ -327,12 +307,6 @@ impl HwFence {
     pub(crate) fn fail(&self, error: Error) -> bool {
         // SAFETY: The fence is valid, and an `Error` is a negative error number.
         unsafe { ours::rkfd_helper_dma_fence_end(self.0.raw(), error.to_errno()) }
-    }
-
-    /// The work will have failed when the fence is signaled. Nothing if that has happened.
-    pub(crate) fn set_error(&self, error: Error) {
-        // SAFETY: The fence is valid, and an `Error` is a negative error number.
-        unsafe { ours::rkfd_helper_dma_fence_set_error(self.0.raw(), error.to_errno()) }
     }
 }
 

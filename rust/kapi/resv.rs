@@ -21,6 +21,10 @@ use crate::bindings as ours;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Usage {
     /// The kernel moves or clears the memory: everybody waits.
+    #[allow(
+        dead_code,
+        reason = "who moves memory waits for the end of it under the lock"
+    )]
     Kernel = bindings::dma_resv_usage_DMA_RESV_USAGE_KERNEL as isize,
     /// Somebody writes to it: readers and writers wait.
     Write = bindings::dma_resv_usage_DMA_RESV_USAGE_WRITE as isize,
@@ -138,12 +142,6 @@ impl Resv {
             )
         })
     }
-
-    /// Are all fences up to a usage signaled?
-    pub(crate) fn is_idle(&self, usage: Usage) -> bool {
-        // SAFETY: The reservation is valid.
-        unsafe { bindings::dma_resv_test_signaled(self.raw(), usage.raw()) }
-    }
 }
 
 #[pinned_drop]
@@ -166,11 +164,6 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// What is locked.
-    pub(crate) fn resv(&self) -> &Arc<Resv> {
-        &self.resv
-    }
-
     /// Makes room for `count` fences more.
     pub(crate) fn reserve(&self, count: u32) -> Result {
         let slots = self.slots.get().checked_add(count).ok_or(EINVAL)?;
@@ -193,11 +186,6 @@ impl Guard {
         unsafe { bindings::dma_resv_add_fence(self.resv.raw(), fence.raw(), usage.raw()) };
         // INVARIANT: At most one place was taken.
         self.slots.set(self.slots.get() - 1);
-    }
-
-    /// The fences up to a usage.
-    pub(crate) fn fences(&self, usage: Usage) -> Result<KVec<ARef<Fence>>> {
-        self.resv.fences(usage)
     }
 }
 
@@ -244,9 +232,7 @@ impl Drop for Context {
 ///
 /// All that is locked with `context` is in `guards`, which go first.
 pub(crate) struct LockSet {
-    guards: KVec<Guard>,
-    /// For each of those that were asked for, which guard is its.
-    index: KVec<usize>,
+    guards: KVVec<Guard>,
     context: Context,
 }
 
@@ -254,8 +240,7 @@ impl LockSet {
     /// Locks all of them; the same may be there more than once.
     pub(crate) fn new(resvs: &[Arc<Resv>], interruptible: bool) -> Result<Self> {
         let mut set = Self {
-            guards: KVec::with_capacity(resvs.len(), GFP_KERNEL)?,
-            index: KVec::with_capacity(resvs.len(), GFP_KERNEL)?,
+            guards: KVVec::with_capacity(resvs.len(), GFP_KERNEL)?,
             context: Context::new()?,
         };
         // The one that another thread had, which was older: it is taken first, after all was given back.
@@ -292,24 +277,7 @@ impl LockSet {
             }
             break;
         }
-        set.sort();
-        for resv in resvs {
-            let at = set
-                .guards
-                .binary_search_by_key(&Arc::as_ptr(resv), |g| Arc::as_ptr(&g.resv))
-                .map_err(|_| EINVAL)?;
-            set.index.push(at, GFP_KERNEL)?;
-        }
         Ok(set)
-    }
-
-    fn sort(&mut self) {
-        self.guards.sort_unstable_by_key(|g| Arc::as_ptr(&g.resv));
-    }
-
-    /// The guard of the `i`-th of those that were asked for.
-    pub(crate) fn get(&self, i: usize) -> Option<&Guard> {
-        self.guards.get(*self.index.get(i)?)
     }
 
     /// All guards, each once.

@@ -136,7 +136,7 @@ pub(crate) trait JobOps: Send + Unpin + Sized + 'static {
     /// Gives the job to the hardware, once. It is done when the fence is signaled, or at once after an error.
     fn run(&mut self, queue: &Self::Queue) -> Result<ARef<Fence>>;
 
-    /// The job, the oldest on the hardware, has taken too long (or [`Scheduler::fault`] was called). If its
+    /// The job, the oldest on the hardware, has taken too long. If its
     /// fence is still not signaled when this returns, it gets the same time again.
     fn timed_out(&mut self, queue: &Self::Queue);
 }
@@ -155,11 +155,6 @@ impl Prepare<'_> {
     /// The fence of the job's end.
     pub(crate) fn finished(&self) -> ARef<Fence> {
         self.finished.into()
-    }
-
-    /// The context of the fences of the entity's jobs' ends.
-    pub(crate) fn entity_context(&self) -> u64 {
-        self.finished.context()
     }
 
     /// How the job before this one of the entity ended, as far as is known.
@@ -245,34 +240,6 @@ impl<J: JobOps> Scheduler<J> {
 
     fn raw(&self) -> *mut ours::drm_gpu_scheduler {
         self.raw.get()
-    }
-
-    /// The hardware queue.
-    pub(crate) fn queue(&self) -> &J::Queue {
-        &self.queue
-    }
-
-    /// Its name.
-    pub(crate) fn name(&self) -> &CStr {
-        &self.name
-    }
-
-    /// Takes no more jobs from entities; when this returns, no [`JobOps::run`] is running. Not from there.
-    pub(crate) fn pause(&self) {
-        // SAFETY: The scheduler is valid by the type invariant.
-        unsafe { ours::drm_sched_wqueue_stop(self.raw()) }
-    }
-
-    /// Ends [`Self::pause`].
-    pub(crate) fn resume(&self) {
-        // SAFETY: The scheduler is valid by the type invariant.
-        unsafe { ours::drm_sched_wqueue_start(self.raw()) }
-    }
-
-    /// The hardware is known to hang: times the oldest job out now. From any context.
-    pub(crate) fn fault(&self) {
-        // SAFETY: The scheduler is valid by the type invariant.
-        unsafe { ours::drm_sched_fault(self.raw()) }
     }
 
     /// # Safety
@@ -528,39 +495,16 @@ impl<J: JobOps> Entity<J> {
         })
     }
 
-    /// The context of the fences of its jobs' ends.
-    pub(crate) fn context(&self) -> u64 {
-        // SAFETY: The entity is valid; its contexts never change.
-        unsafe { (*self.queue.raw.get()).fence_context + 1 }
-    }
-
     /// How the last job that was given to the hardware ended, as far as is known.
     pub(crate) fn error(&self) -> Result {
         // SAFETY: The entity is valid.
         to_result(unsafe { ours::drm_sched_entity_error(self.queue.raw.get()) })
     }
 
-    /// Changes the priority of later jobs, as far as the scheduler can.
-    pub(crate) fn set_priority(&self, priority: Priority) {
-        // SAFETY: The entity is valid.
-        unsafe {
-            ours::drm_sched_entity_set_priority(
-                self.queue.raw.get(),
-                priority as ours::drm_sched_priority,
-            )
-        }
-    }
-
     /// A file is closed: waits until the hardware has got all jobs. If the process was killed, it does not
     /// wait for long, and ends what is queued.
     pub(crate) fn flush(&self) {
         self.queue.flush(Timeout::from_ms(FLUSH_MS));
-    }
-
-    /// Ends the jobs that are queued with `ESRCH`, as soon as what they depend on has happened. No job can be
-    /// made any more.
-    pub(crate) fn kill(&self) {
-        self.queue.kill();
     }
 }
 

@@ -67,12 +67,6 @@ impl Syncobj {
         self.0.get()
     }
 
-    /// What it holds.
-    pub(crate) fn fence(&self) -> Option<ARef<Fence>> {
-        // SAFETY: The object is valid; the reference is handed over.
-        unsafe { Fence::from_raw_or_null(ours::rkfd_helper_drm_syncobj_fence_get(self.raw())) }
-    }
-
     /// Makes it hold this fence, or none.
     pub(crate) fn replace(&self, fence: Option<&Fence>) {
         let fence = fence.map_or(core::ptr::null_mut(), Fence::raw);
