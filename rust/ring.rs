@@ -9,7 +9,6 @@ use kernel::prelude::*;
 pub(crate) mod hiq;
 pub(crate) mod kiq;
 pub(crate) mod packet;
-#[allow(dead_code, reason = "its users come one by one")]
 pub(crate) mod sdma;
 pub(crate) mod writer;
 

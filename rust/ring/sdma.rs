@@ -31,7 +31,7 @@ mod packet;
 mod ring;
 mod vmid;
 
-pub(crate) use client::{Keep, Move, PteRun};
+pub(crate) use client::{Move, PteRun};
 pub(crate) use job::Job;
 pub(crate) use ring::Ib;
 
@@ -193,11 +193,6 @@ impl Sdma {
     /// One scheduler per engine.
     pub(crate) fn schedulers(&self) -> &[Arc<Scheduler<Job>>] {
         &self.schedulers
-    }
-
-    /// Engines.
-    pub(crate) fn engines(&self) -> u32 {
-        self.rings.len() as u32
     }
 
     /// How often an engine has been reset.

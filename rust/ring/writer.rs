@@ -128,11 +128,6 @@ impl Writer {
         self.doorbell
     }
 
-    /// The name, for messages.
-    pub(crate) fn name(&self) -> &'static CStr {
-        self.name
-    }
-
     /// The write pointer as the hardware counts it.
     pub(crate) fn wptr(&self) -> u64 {
         self.wptr * self.format.step

@@ -7,7 +7,7 @@
 
 use core::any::Any;
 
-use kernel::{prelude::*, sync::aref::ARef, sync::Arc};
+use kernel::{prelude::*, sync::aref::ARef};
 
 use super::{packet::Words, ring::IB_DWORDS, Clients, Group, Job, Sdma};
 use crate::kapi::{
@@ -16,7 +16,7 @@ use crate::kapi::{
 };
 
 /// Kept until a request is done, then dropped in a work queue.
-pub(crate) type Keep = KBox<dyn Any + Send>;
+type Keep = KBox<dyn Any + Send>;
 
 /// Bytes to copy.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 //! What debugfs shows of the kernel's rings.
 
-use kernel::{fmt, prelude::*};
+use kernel::fmt;
 
 use super::Sdma;
 use crate::gpu::Gpu;

@@ -34,6 +34,8 @@ enum What {
         fence: Option<(u64, u64)>,
         /// The VMID it was given, and whether that has to be switched to `vm` first.
         vmid: Option<(u32, bool)>,
+        /// The entity's, once it is known.
+        context: u64,
     },
     /// Packets of the driver.
     Kernel { packets: Words, group: Arc<Group> },
@@ -59,6 +61,7 @@ impl Job {
                 ibs,
                 fence: None,
                 vmid: None,
+                context: 0,
             },
             memory: Some(memory),
             _keep: Some(keep),
@@ -107,6 +110,7 @@ impl Job {
                     packets,
                     user_fence: None,
                     group: Some(group.clone()),
+                    context: 0,
                 },
                 memory,
             ),
@@ -115,6 +119,7 @@ impl Job {
                 ibs,
                 fence,
                 vmid,
+                context,
             } => {
                 let (vmid, switch) = vmid.ok_or(EINVAL)?;
                 let switch = if switch {
@@ -132,6 +137,7 @@ impl Job {
                     packets: &[],
                     user_fence: *fence,
                     group: None,
+                    context: *context,
                 };
                 let done = ring.emit(&frame, memory)?;
                 if switch.is_some() {
@@ -153,7 +159,10 @@ impl JobOps for Job {
     type Queue = Queue;
 
     fn prepare(&mut self, queue: &Queue, cx: &Prepare<'_>) -> Result<Option<ARef<Fence>>> {
-        let What::User { vm, vmid, .. } = &mut self.what else {
+        let What::User {
+            vm, vmid, context, ..
+        } = &mut self.what
+        else {
             return Ok(None);
         };
         if vmid.is_some() {
@@ -161,6 +170,7 @@ impl JobOps for Job {
         }
         // What a job leaves behind that failed is nothing to go on with.
         cx.entity_error()?;
+        *context = cx.entity_context();
         let ring = queue.ring.engine();
         match queue.shared.vmids.grab(vm, ring, cx.finished())? {
             Grab::Wait(fence) => Ok(Some(fence)),

@@ -66,12 +66,6 @@ impl Words {
         Ok(())
     }
 
-    /// Appends packets that were put together elsewhere.
-    pub(super) fn append(&mut self, words: &[u32]) -> Result {
-        self.0.extend_from_slice(words, GFP_KERNEL)?;
-        Ok(())
-    }
-
     /// NOPs until a packet of `len` words ends at a multiple of `align` words.
     pub(super) fn pad(&mut self, len: usize, align: usize) -> Result {
         while (self.0.len() + len) % align != 0 {

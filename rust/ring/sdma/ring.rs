@@ -7,6 +7,8 @@
 //! reports a fault is always dealt with before the job that faulted is done. When an interrupt
 //! gets lost, [`Ring`]'s watcher looks at the memory itself.
 
+use core::ops::Range;
+
 use kernel::{
     new_condvar, new_mutex,
     page::PAGE_SIZE,
@@ -92,6 +94,8 @@ pub(super) struct Frame<'a> {
     pub(super) user_fence: Option<(u64, u64)>,
     /// The request that the job is part of.
     pub(super) group: Option<Arc<Group>>,
+    /// Jobs with the same number, unless it is 0, are no good without those before them.
+    pub(super) context: u64,
 }
 
 /// Memory that a job needs on its ring, taken before: when its turn has come it must not wait for
@@ -120,8 +124,10 @@ struct Pending {
     fence: HwFence,
     /// Its frame, in case it has to be sent again.
     words: Words,
-    /// Words of the frame that others may rely on and that are sent again even if the job is not.
-    head: usize,
+    /// Where the part of the frame is that is left out when the job is not to be done any more; others
+    /// may rely on what comes before, and the fences come behind.
+    body: Range<usize>,
+    context: u64,
     error: Option<Error>,
     group: Option<Arc<Group>>,
 }
@@ -402,7 +408,7 @@ impl Ring {
             words.vm_switch(switch)?;
             words.pad(0, ALIGN)?;
         }
-        let head = words.len();
+        let body = words.len();
         words.hdp_flush(&up.hdp)?;
         if !frame.packets.is_empty() {
             let slot = IBS + seq as usize % JOBS as usize * IB_DWORDS * 4;
@@ -415,6 +421,7 @@ impl Ring {
         for ib in frame.ibs {
             words.indirect(frame.vmid, ib.va, ib.dwords)?;
         }
+        let body = body..words.len();
         if let Some((addr, value)) = frame.user_fence {
             words.fence(addr, value as u32)?;
             words.fence(addr + 4, (value >> 32) as u32)?;
@@ -442,7 +449,8 @@ impl Ring {
             vmid: frame.vmid,
             fence,
             words,
-            head,
+            body,
+            context: frame.context,
             error: None,
             group: frame.group.clone(),
         };
@@ -505,7 +513,8 @@ impl Ring {
     }
 
     /// Resets the engine. The oldest job, if it is not done and `guilty` finds that it is to
-    /// blame, ends with `error`; all others are sent again.
+    /// blame, ends with `error`, and others of its context with `ECANCELED`: of these the fences
+    /// are all that is sent again. All other jobs are sent again as they were.
     pub(super) fn reset(&self, guilty: impl FnOnce(u32, bool) -> bool, error: Error) -> Result {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -518,31 +527,39 @@ impl Ring {
         // What the engine has managed to finish before counts.
         let done = up.done()?;
         state.complete(done);
-        let guilty = match state.pending.first_mut() {
+        let context = match state.pending.first_mut() {
             Some(job) if guilty(job.seq, selected) => {
                 job.error.get_or_insert(error);
-                Some(job.seq)
+                Some(job.context)
             }
             _ => None,
         };
+        if let Some(context) = context.filter(|c| *c != 0) {
+            for job in state.pending.iter_mut().filter(|j| j.context == context) {
+                job.error.get_or_insert(ECANCELED);
+            }
+        }
         restarted?;
 
         let Some(up) = state.up.as_mut() else {
             return Err(state.down);
         };
         for (i, job) in state.pending.iter().enumerate() {
-            let len = if i == 0 && guilty.is_some() {
-                job.head
-            } else {
-                job.words.len()
+            let skip = match context {
+                Some(context) => i == 0 || context != 0 && job.context == context,
+                None => false,
             };
-            let words = job.words.get(..len).ok_or(EINVAL)?;
-            if !words.is_empty() {
-                up.writer.send(&up.gpu, words, c"job (again)")?;
+            if !skip {
+                up.writer.send(&up.gpu, &job.words, c"job (again)")?;
+                continue;
             }
-        }
-        if let Some(seq) = guilty {
-            state.complete(seq);
+            for words in [
+                job.words.get(..job.body.start),
+                job.words.get(job.body.end..),
+            ] {
+                up.writer
+                    .send(&up.gpu, words.ok_or(EINVAL)?, c"job (left out)")?;
+            }
         }
         Ok(())
     }
