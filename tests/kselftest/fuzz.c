@@ -227,6 +227,10 @@ static void render_nonsense(void)
 		/* Do not ask for gigabytes in good faith. */
 		if (nr == 0x40 && args[0] < (1ull << 40))
 			args[0] &= 0xffffff;
+		/* The DRM core allocates as many handles as it is told, and warns when those are too many (0xc3 to
+		 * 0xcd: calls with lists of synchronization objects; the count is in the second to fourth word). */
+		for (int n = 1; n < 4 && nr >= 0xc3 && nr <= 0xcd; n++)
+			args[n] &= ~0xffff0000ull;
 		kfd_ioctl(k.drm, _IOC(random64() & 3, 'd', nr, random64() % 200), random64() % 16 ? args : (void *)nasty(&k, args));
 	}
 }
