@@ -154,7 +154,6 @@ impl Fence {
     }
 
     /// Which series of fences it is part of.
-    #[allow(dead_code, reason = "tells jobs of one entity on a ring from others")]
     pub(crate) fn context(&self) -> u64 {
         // SAFETY: Written before the fence was shared.
         unsafe { (*self.raw()).context }
