@@ -158,7 +158,6 @@ impl Prepare<'_> {
     }
 
     /// The context of the fences of the entity's jobs' ends.
-    #[allow(dead_code, reason = "tells jobs of one entity on a ring from others")]
     pub(crate) fn entity_context(&self) -> u64 {
         self.finished.context()
     }
