@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "queue-calls.h"
 
 /* A queue's memory, ready, and the arguments that would create it. */
 struct plan {
@@ -17,28 +18,6 @@ static void plan(struct plan *p)
 {
 	fixture_open(&p->k);
 	ASSERT_OK(kfd_queue_prepare(&p->k, &p->q, 64, &p->args));
-}
-
-static int create(struct kfd *k, struct kfd_ioctl_create_queue_args args)
-{
-	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
-}
-
-static int destroy(struct kfd *k, uint32_t id)
-{
-	struct kfd_ioctl_destroy_queue_args args = { .queue_id = id };
-
-	return kfd_ioctl(k->fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
-}
-
-static int update(struct kfd_queue *q, uint64_t ring, uint32_t size, uint32_t percent, uint32_t priority)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = ring, .queue_id = q->id, .ring_size = size, .queue_percentage = percent,
-		.queue_priority = priority,
-	};
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
 }
 
 /* One changed member at a time, each with the errno that it must cause. */
@@ -328,18 +307,18 @@ TEST(update_errors)
 	ring = kfd_va(f.q.ring->va);
 	unknown = f.q;
 	unknown.id = 77;
-	EXPECT_RET(update(&f.q, ring, 4096, 101, 7), -EINVAL);
-	EXPECT_RET(update(&f.q, ring, 4096, 100, 16), -EINVAL);
-	EXPECT_RET(update(&f.q, KERNEL_ADDRESS, 4096, 100, 7), -EFAULT);
-	EXPECT_RET(update(&f.q, ring, 4095, 100, 7), -EINVAL);
-	EXPECT_RET(update(&unknown, ring, 4096, 100, 7), -EFAULT);
-	EXPECT_RET(update(&f.q, kfd_va(plain), 4096, 100, 7), -EFAULT);
-	EXPECT_RET(update(&f.q, ring, 8192, 100, 7), -EFAULT);
+	EXPECT_RET(update(f.q.k, f.q.id, ring, 4096, 101, 7), -EINVAL);
+	EXPECT_RET(update(f.q.k, f.q.id, ring, 4096, 100, 16), -EINVAL);
+	EXPECT_RET(update(f.q.k, f.q.id, KERNEL_ADDRESS, 4096, 100, 7), -EFAULT);
+	EXPECT_RET(update(f.q.k, f.q.id, ring, 4095, 100, 7), -EINVAL);
+	EXPECT_RET(update(unknown.k, unknown.id, ring, 4096, 100, 7), -EFAULT);
+	EXPECT_RET(update(f.q.k, f.q.id, kfd_va(plain), 4096, 100, 7), -EFAULT);
+	EXPECT_RET(update(f.q.k, f.q.id, ring, 8192, 100, 7), -EFAULT);
 	/* None of that changed the queue. */
 	EXPECT(fixture_works(&f));
-	EXPECT_OK(update(&f.q, ring, 4096, 100, 15));
+	EXPECT_OK(update(f.q.k, f.q.id, ring, 4096, 100, 15));
 	EXPECT(fixture_works(&f));
-	EXPECT_OK(update(&f.q, ring, 4096, 100, 0));
+	EXPECT_OK(update(f.q.k, f.q.id, ring, 4096, 100, 0));
 	EXPECT(fixture_works(&f));
 }
 
@@ -352,19 +331,19 @@ TEST(a_paused_queue_waits)
 	fixture_launch(&f);
 	words = f.data->va;
 	ASSERT(fixture_works(&f));
-	ASSERT_OK(update(&f.q, kfd_va(f.q.ring->va), 4096, 0, 7));
+	ASSERT_OK(update(f.q.k, f.q.id, kfd_va(f.q.ring->va), 4096, 0, 7));
 	words[0] = 0;
 	fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, 4711);
 	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 300), -ETIME);
 	EXPECT_EQ(words[0], 0);
-	ASSERT_OK(update(&f.q, kfd_va(f.q.ring->va), 4096, 100, 7));
+	ASSERT_OK(update(f.q.k, f.q.id, kfd_va(f.q.ring->va), 4096, 100, 7));
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_EQ(words[0], 4711);
 	/* Without a ring it does not run either. */
-	ASSERT_OK(update(&f.q, 0, 0, 100, 7));
+	ASSERT_OK(update(f.q.k, f.q.id, 0, 0, 100, 7));
 	fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, 4712);
 	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 300), -ETIME);
-	ASSERT_OK(update(&f.q, kfd_va(f.q.ring->va), 4096, 100, 7));
+	ASSERT_OK(update(f.q.k, f.q.id, kfd_va(f.q.ring->va), 4096, 100, 7));
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_EQ(words[0], 4712);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
@@ -390,7 +369,7 @@ TEST(a_queue_may_be_created_paused)
 	q.doorbell = &elsewhere;
 	fixture_fill_start(&f, &q, &f.signal, 0, words, 64, 5);
 	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 200), -ETIME);
-	ASSERT_OK(update(&q, kfd_va(q.ring->va), 4096, 100, 7));
+	ASSERT_OK(update(q.k, q.id, kfd_va(q.ring->va), 4096, 100, 7));
 	*real = elsewhere;
 	q.doorbell = real;
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));

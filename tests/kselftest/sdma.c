@@ -9,6 +9,7 @@
 
 #include "../workloads/sdma-queue.h"
 #include "fixture.h"
+#include "queue-calls.h"
 
 #define RING 4096u
 #define MAX_PLACES 512
@@ -49,28 +50,6 @@ static uint32_t engines(const struct plan *p)
 static bool has(const struct plan *p, uint32_t type)
 {
 	return type != KFD_IOC_QUEUE_TYPE_SDMA_XGMI || p->k.node.num_sdma_xgmi_engines;
-}
-
-static int create(struct kfd *k, struct kfd_ioctl_create_queue_args args)
-{
-	return kfd_ioctl(k->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
-}
-
-static int destroy(struct kfd *k, uint32_t id)
-{
-	struct kfd_ioctl_destroy_queue_args args = { .queue_id = id };
-
-	return kfd_ioctl(k->fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
-}
-
-static int update(struct sdma_queue *q, uint64_t ring, uint32_t size, uint32_t percent, uint32_t priority)
-{
-	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = ring, .queue_id = q->id, .ring_size = size, .queue_percentage = percent,
-		.queue_priority = priority,
-	};
-
-	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
 }
 
 static void put(struct sdma_queue *q, const uint32_t *packets, const uint32_t *end)
@@ -410,17 +389,17 @@ TEST(update_errors)
 	ring = kfd_va(p.q.ring->va);
 	unknown = p.q;
 	unknown.id = 77;
-	EXPECT_RET(update(&p.q, ring, RING, 101, 7), -EINVAL);
-	EXPECT_RET(update(&p.q, ring, RING, 100, 16), -EINVAL);
-	EXPECT_RET(update(&p.q, KERNEL_ADDRESS, RING, 100, 7), -EFAULT);
-	EXPECT_RET(update(&p.q, ring, 4095, 100, 7), -EINVAL);
-	EXPECT_RET(update(&unknown, ring, RING, 100, 7), -EFAULT);
-	EXPECT_RET(update(&p.q, kfd_va(plain), RING, 100, 7), -EFAULT);
-	EXPECT_RET(update(&p.q, ring, RING * 2, 100, 7), -EFAULT);
+	EXPECT_RET(update(p.q.k, p.q.id, ring, RING, 101, 7), -EINVAL);
+	EXPECT_RET(update(p.q.k, p.q.id, ring, RING, 100, 16), -EINVAL);
+	EXPECT_RET(update(p.q.k, p.q.id, KERNEL_ADDRESS, RING, 100, 7), -EFAULT);
+	EXPECT_RET(update(p.q.k, p.q.id, ring, 4095, 100, 7), -EINVAL);
+	EXPECT_RET(update(unknown.k, unknown.id, ring, RING, 100, 7), -EFAULT);
+	EXPECT_RET(update(p.q.k, p.q.id, kfd_va(plain), RING, 100, 7), -EFAULT);
+	EXPECT_RET(update(p.q.k, p.q.id, ring, RING * 2, 100, 7), -EFAULT);
 	/* None of that changed the queue. */
 	EXPECT(works(&p.q));
 	EXPECT_RET(kfd_bo_unmap_gpu(&p.k, p.q.ring), -EBUSY);
-	EXPECT_OK(update(&p.q, ring, RING, 100, 15));
+	EXPECT_OK(update(p.q.k, p.q.id, ring, RING, 100, 15));
 	EXPECT(works(&p.q));
 }
 
@@ -437,7 +416,7 @@ TEST(update_to_another_ring)
 	for (int ms = 0; ms < 5000 && !sdma_queue_is_empty(&p.q); ms++)
 		usleep(1000);
 	old = p.q.ring;
-	ASSERT_OK(update(&p.q, kfd_va(other->va), RING, 100, 7));
+	ASSERT_OK(update(p.q.k, p.q.id, kfd_va(other->va), RING, 100, 7));
 	p.q.ring = other;
 	EXPECT_RET(kfd_bo_unmap_gpu(&p.k, other), -EBUSY);
 	EXPECT_OK(kfd_bo_free(&p.k, old));
@@ -462,12 +441,12 @@ TEST(a_paused_queue_waits)
 	for (uint32_t i = 0; i < 3; i++) {
 		bool by_ring = i == 1;
 
-		ASSERT_OK(by_ring ? update(&q, 0, 0, 100, 7) : update(&q, kfd_va(q.ring->va), RING, 0, 7));
+		ASSERT_OK(by_ring ? update(q.k, q.id, 0, 0, 100, 7) : update(q.k, q.id, kfd_va(q.ring->va), RING, 0, 7));
 		p = packets;
 		sdma_fence(&p, kfd_va((void *)word), i + 1);
 		put(&q, packets, p);
 		EXPECT(!becomes(word, i + 1, 200));
-		ASSERT_OK(update(&q, kfd_va(q.ring->va), RING, 100, 7));
+		ASSERT_OK(update(q.k, q.id, kfd_va(q.ring->va), RING, 100, 7));
 		ASSERT(becomes(word, i + 1, WAIT_MS));
 	}
 	EXPECT_OK(sdma_queue_destroy(&q));
@@ -523,9 +502,9 @@ TEST(compute_ioctls_on_an_sdma_queue)
 	mask.cu_mask_ptr = kfd_va(words);
 	EXPECT_OK(kfd_ioctl(p.k.fd, AMDKFD_IOC_SET_CU_MASK, &mask));
 	EXPECT_RET(kfd_ioctl(p.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &state), -EINVAL);
-	ASSERT_OK(update(&p.q, kfd_va(p.q.ring->va), RING, 0, 7));
+	ASSERT_OK(update(p.q.k, p.q.id, kfd_va(p.q.ring->va), RING, 0, 7));
 	EXPECT_RET(kfd_ioctl(p.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &state), -EINVAL);
-	ASSERT_OK(update(&p.q, kfd_va(p.q.ring->va), RING, 100, 7));
+	ASSERT_OK(update(p.q.k, p.q.id, kfd_va(p.q.ring->va), RING, 100, 7));
 	EXPECT(works(&p.q));
 }
 
