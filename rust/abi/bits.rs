@@ -6,6 +6,18 @@
 //! a bug of the caller: `put` panics on it at compile time when evaluated in a constant and in
 //! builds with debug assertions; `try_put` is for values that come from outside.
 
+/// The name beside `value` in a list of names and values.
+pub const fn name_in(list: &[(&'static str, u8)], value: u8) -> Option<&'static str> {
+    let mut i = 0;
+    while i < list.len() {
+        if list[i].1 == value {
+            return Some(list[i].0);
+        }
+        i += 1;
+    }
+    None
+}
+
 macro_rules! field_type {
     ($(#[$meta:meta])* $name:ident, $word:ty, $bits:literal) => {
         $(#[$meta])*

@@ -7,7 +7,7 @@
 //! dwords, dword 0 is the header, addresses inside packets are bytes unless a field says
 //! otherwise. Every packet is a module with its size, its fields and the bits nobody defined.
 
-use crate::bits::{uncovered, DwField, Field};
+use crate::bits::{name_in, uncovered, DwField, Field};
 
 /// Packet type 3: the only type with an opcode.
 pub const TYPE3: u32 = 3;
@@ -150,14 +150,7 @@ opcodes! {
 
 /// The name of an opcode, when it is one of [`op`].
 pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
-    let mut i = 0;
-    while i < op::ALL.len() {
-        if op::ALL[i].1 == opcode {
-            return Some(op::ALL[i].0);
-        }
-        i += 1;
-    }
-    None
+    name_in(op::ALL, opcode)
 }
 
 /// The shape of one type 3 packet.

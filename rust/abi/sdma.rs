@@ -7,7 +7,7 @@
 //! dword 0 is the header, addresses inside packets are bytes unless a field says otherwise. Ring
 //! and write pointers, doorbells included, count bytes.
 
-use crate::bits::{uncovered, DwField, Field};
+use crate::bits::{name_in, uncovered, DwField, Field};
 use crate::regs::sdma_4_4_2 as regs;
 
 /// Header: opcode, one of [`op`].
@@ -103,14 +103,7 @@ sub_opcodes! {
 
 /// The name of an opcode, when it is one of [`op`].
 pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
-    let mut i = 0;
-    while i < op::ALL.len() {
-        if op::ALL[i].1 == opcode {
-            return Some(op::ALL[i].0);
-        }
-        i += 1;
-    }
-    None
+    name_in(op::ALL, opcode)
 }
 
 /// The shape of one packet.
