@@ -3,8 +3,8 @@
 //! PCI glue: which devices, and the order in which a GPU and everything above it comes up and
 //! goes down.
 //!
-//! The kernel's amdgpu claims the same class of devices: it must not be loaded, or the device must
-//! be given to rkfd by `driver_override`.
+//! The kernel's amdgpu claims the same class of devices; [`crate::compat`] sees to it that only one of
+//! the two is loaded.
 
 use kernel::{
     device::Core,

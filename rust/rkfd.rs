@@ -5,12 +5,13 @@
 //! This file is the list of rooms and the module's birth and death; `Documentation/architecture.rst` is
 //! the map. Lower rooms never name higher ones:
 //! `kapi` < `hw`, `gpu`, `mmu`, `ring`, `doorbell` < `mqd` < `dqm` < `queue` < `process` < `ioctl`,
-//! `chardev`, `drm`, `topology`, `debugfs` < `driver`.
+//! `chardev`, `drm`, `topology`, `debugfs`, `compat` < `driver`.
 
 use kernel::prelude::*;
 
 mod bindings;
 mod chardev;
+mod compat;
 mod debugfs;
 mod doorbell;
 mod dqm;
@@ -38,6 +39,7 @@ struct Rkfd {
     _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
     _processes: process::Running,
     _kfd: chardev::Device,
+    _compat: compat::Shown,
     _jobs: kapi::sched::Running,
     _statics: Statics,
 }
@@ -66,6 +68,7 @@ impl kernel::InPlaceModule for Rkfd {
         // GPUs come when all that shows them is there.
         try_pin_init!(Self {
             _statics: Statics::new(),
+            _compat: compat::Shown::new()?,
             _jobs: kapi::sched::Running::new()?,
             _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,

@@ -80,6 +80,8 @@ pub(crate) enum Parent<'a> {
     Device(&'a device::Device),
     /// Another directory.
     Dir(&'a Dir),
+    /// `/sys/module`. The name must not be there, see [`is_module_shown`].
+    Modules,
 }
 
 impl Parent<'_> {
@@ -92,8 +94,38 @@ impl Parent<'_> {
             }
             // SAFETY: By the invariant of `Dir` the node is valid.
             Parent::Dir(dir) => unsafe { Opaque::cast_into(&raw const (*dir.0.as_ptr()).kobj) },
+            // Being in the set makes it a child of the set's own directory.
+            Parent::Modules => core::ptr::null_mut(),
         }
     }
+
+    /// The set that the directory joins.
+    fn kset(&self) -> *mut bindings::kset {
+        match self {
+            Parent::Modules => modules(),
+            _ => core::ptr::null_mut(),
+        }
+    }
+}
+
+/// The set behind `/sys/module`; the kernel does not export it by name.
+fn modules() -> *mut bindings::kset {
+    // SAFETY: This module is there while its code runs, and was put into the set before its init
+    // function was called.
+    unsafe { (*super::this_module()).mkobj.kobj.kset }
+}
+
+/// Whether `/sys/module` shows a module `name`: one that is loaded or being loaded, or is built in and
+/// has something to show.
+pub(crate) fn is_module_shown(name: &CStr) -> bool {
+    // SAFETY: The set lives as long as the kernel; the name is a C string.
+    let found = unsafe { bindings::kset_find_obj(modules(), name.as_char_ptr()) };
+    if found.is_null() {
+        return false;
+    }
+    // SAFETY: `kset_find_obj` took a reference for us.
+    unsafe { bindings::kobject_put(found) };
+    true
 }
 
 /// A directory. Dropping it takes it out of sysfs and waits for readers of its files; its children have to
@@ -148,7 +180,11 @@ impl Dir {
             GFP_KERNEL,
         )?;
         let node = KBox::into_raw(node);
-        // SAFETY: `node` is valid, zeroed and stays where it is until `release`.
+        // SAFETY: `node` is valid, and nobody else knows it yet.
+        unsafe {
+            (*Opaque::cast_into(&raw const (*node).kobj)).kset = parent.kset();
+        }
+        // SAFETY: `node` is valid, zeroed but for the set and stays where it is until `release`.
         let added = to_result(unsafe {
             bindings::kobject_init_and_add(
                 Opaque::cast_into(&raw const (*node).kobj),
