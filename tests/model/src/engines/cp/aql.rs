@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
 use gpu_wave::Scratch;
@@ -30,10 +31,13 @@ use crate::event;
 const FLIGHTS: usize = 4;
 /// Packets of one queue before the next queue has its turn.
 const BURST: usize = 16;
+/// Shortest and longest pause between looks at what a packet waits for: a packet that has
+/// waited for some time is looked at less often.
+const PATIENCE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 /// LDS of a compute unit.
-const LDS: u32 = 64 << 10;
+pub(super) const LDS: u32 = 64 << 10;
 /// VGPRs of a SIMD for one lane.
-const VGPRS: usize = 512;
+pub(super) const VGPRS: usize = 512;
 
 /// A packet that has begun.
 pub struct Flight {
@@ -55,6 +59,8 @@ pub struct Aql {
     pub pm4: Pm4,
     /// A vendor packet's buffers are being executed.
     in_vendor: bool,
+    /// Since when the next packet, or the queue, waits for something in memory.
+    waiting: Option<Instant>,
 }
 
 impl Aql {
@@ -72,7 +78,14 @@ impl Aql {
             amd_queue: is_amd.then_some(base),
             pm4: Pm4::default(),
             in_vendor: false,
+            waiting: None,
         }
+    }
+
+    /// When to look again at what has to change in memory.
+    fn look_again(&mut self) -> Step {
+        let waited = self.waiting.get_or_insert_with(Instant::now).elapsed();
+        Step::Poll((waited / 8).clamp(PATIENCE[0], PATIENCE[1]))
     }
 
     /// The dispatches under way.
@@ -124,6 +137,11 @@ enum Look {
     Error(u64, String),
 }
 
+/// When to look again at what has to change in memory for a queue to go on.
+pub(super) fn look_again(queue: &mut Queue) -> Step {
+    aql_mut(queue).map_or(Step::Poll(POLL), Aql::look_again)
+}
+
 fn aql_mut(queue: &mut Queue) -> Option<&mut Aql> {
     match &mut queue.work {
         Work::Aql(aql) => Some(aql),
@@ -139,7 +157,7 @@ impl Engine<'_> {
             if queue.halt != Halt::No {
                 // A request for scratch is looked at again by the clock.
                 return match queue.halt {
-                    Halt::Scratch(_) => Step::Poll(POLL),
+                    Halt::Scratch(_) => look_again(queue),
                     _ => Step::Idle,
                 };
             }
@@ -202,6 +220,7 @@ impl Engine<'_> {
     fn begin(queue: &mut Queue, flight: Flight) {
         if let Some(aql) = aql_mut(queue) {
             aql.next = flight.index.wrapping_add(1);
+            aql.waiting = None;
             aql.flights.push_back(flight);
         }
     }
@@ -224,12 +243,12 @@ impl Engine<'_> {
                 return Ok(Look::Later(Step::Idle));
             }
         }
-        let (scratch, descriptor) = match self.scratch(queue, private)? {
+        let (scratch, descriptor) = match self.scratch(queue, private, waves_of(p))? {
             Some(found) => found,
             None => {
                 if let Some(signal) = self.set_inactive(queue, inactive::SCRATCH)? {
                     queue.halt = Halt::Scratch(signal);
-                    return Ok(Look::Later(Step::Poll(POLL)));
+                    return Ok(Look::Later(look_again(queue)));
                 }
                 let text = format!("{private} bytes of scratch, and no way to ask for it");
                 return Ok(Look::Error(inactive::FORMAT, text));
@@ -274,7 +293,7 @@ impl Engine<'_> {
             let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());
             return Ok(Look::Error(inactive::VGPRS, text));
         }
-        let job = Job::new(self.new_job_id(), dispatch);
+        let job = Job::new(self.new_job_id(), dispatch, self.env.compute_units());
         event!(
             self.env.trace(),
             "aql",
@@ -306,7 +325,12 @@ impl Engine<'_> {
     }
 
     /// The scratch memory for a dispatch. `None`: the queue has not enough.
-    fn scratch(&self, queue: &Queue, private: u32) -> Result<Option<(Scratch, [u32; 4])>, VmFault> {
+    fn scratch(
+        &self,
+        queue: &Queue,
+        private: u32,
+        waves_per_workgroup: u64,
+    ) -> Result<Option<(Scratch, [u32; 4])>, VmFault> {
         if private == 0 {
             return Ok(Some(Default::default()));
         }
@@ -329,7 +353,9 @@ impl Engine<'_> {
             wave_stride: u64::from(ring >> 12 & 0x1fff) << 10,
             slots: (ring & 0xfff).into(),
         };
-        if scratch.slots == 0 || scratch.wave_stride < Launch::scratch_wave_bytes(private) {
+        if scratch.slots < waves_per_workgroup
+            || scratch.wave_stride < Launch::scratch_wave_bytes(private)
+        {
             return Ok(None);
         }
         let mut descriptor = [0; 4];
@@ -346,10 +372,7 @@ impl Engine<'_> {
         p: &Bytes,
         all: bool,
     ) -> Result<Look, VmFault> {
-        if p.u16(barrier::RESERVED0) != 0
-            || p.u32(barrier::RESERVED1) != 0
-            || p.u64(barrier::RESERVED2) != 0
-        {
+        if p.u16(barrier::RESERVED0) != 0 || p.u32(barrier::RESERVED1) != 0 {
             let text = "reserved fields of a barrier packet".into();
             return Ok(Look::Error(inactive::FORMAT, text));
         }
@@ -370,7 +393,7 @@ impl Engine<'_> {
             false => zero != 0 || given == 0,
         };
         if !met {
-            return Ok(Look::Later(Step::Poll(POLL)));
+            return Ok(Look::Later(look_again(queue)));
         }
         event!(
             self.env.trace(),
@@ -447,7 +470,7 @@ impl Engine<'_> {
                     }
                 };
                 if !met {
-                    return Ok(Look::Later(Step::Poll(POLL)));
+                    return Ok(Look::Later(look_again(queue)));
                 }
                 Self::begin(queue, Flight::instant(index, p.signal()));
                 Ok(Look::Taken)
@@ -606,13 +629,20 @@ impl Flight {
     }
 }
 
-/// The rules for a dispatch packet that need nothing but the packet.
+/// Waves of a whole workgroup.
+fn waves_of(p: &Bytes) -> u64 {
+    let size = [0, 1, 2].map(|n| u64::from(p.u16(kd::WORKGROUP_SIZE_X + 2 * n)));
+    size.iter().product::<u64>().div_ceil(64)
+}
+
+/// The rules for a dispatch packet that need nothing but the packet. The packet processor has no
+/// use for the last reserved field, in which profilers keep an id of their own.
 fn check_dispatch(p: &Bytes) -> Result<(), (u64, String)> {
     let setup = p.u16(kd::SETUP).into();
     let dims = kd::SETUP_DIMENSIONS.get(setup) as usize;
     let size = [0, 1, 2].map(|n| p.u16(kd::WORKGROUP_SIZE_X + 2 * n));
     let grid = [0, 1, 2].map(|n| p.u32(kd::GRID_SIZE_X + 4 * n));
-    if setup & kd::SETUP_RESERVED != 0 || p.u16(kd::RESERVED0) != 0 || p.u64(kd::RESERVED2) != 0 {
+    if setup & kd::SETUP_RESERVED != 0 || p.u16(kd::RESERVED0) != 0 {
         return Err((
             inactive::FORMAT,
             "reserved fields of a dispatch packet".into(),

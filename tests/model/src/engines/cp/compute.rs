@@ -43,7 +43,7 @@ impl Engine<'_> {
         if dispatch.grid.contains(&0) {
             return Outcome::Next;
         }
-        let job = Job::new(self.new_job_id(), dispatch);
+        let job = Job::new(self.new_job_id(), dispatch, self.env.compute_units());
         event!(
             self.env.trace(),
             "cp",

@@ -7,8 +7,12 @@
 //! job, so that an endless kernel delays the others but never stops them. A job can be stopped at
 //! any time: workgroups that run are interrupted, their state stays in the job, and
 //! [`Pool::submit`] lets them go on where they were, maybe under another VMID.
+//!
+//! Workgroups start in order. As many as the compute units have room for ([`Job::new`]) may be
+//! under way at once, and once none has ended for some time they take turns: a kernel whose
+//! workgroups wait for each other ends, as it does on silicon if they all have room.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -22,6 +26,15 @@ use crate::mailbox::Mailbox;
 
 /// How long a worker stays with one job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
+/// How long a workgroup runs while others of its job could: usually, and once workgroups seem to
+/// wait for each other.
+const TURN: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(1)];
+/// Turns without the end of a workgroup after which they seem to.
+const STUCK: u32 = 4;
+/// SIMDs of a compute unit, waves of a SIMD, workgroups of more than one wave of a compute unit.
+const SIMDS: u64 = 4;
+const WAVES: u64 = 8;
+const GROUPS: u64 = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -38,11 +51,23 @@ pub enum Progress {
     Failed(Stop),
 }
 
+/// A workgroup that has started.
+struct Unit {
+    index: u64,
+    state: Box<dyn Running>,
+}
+
+#[derive(Default)]
 struct State {
     next: u64,
     done: u64,
     running: u32,
-    paused: Vec<([u32; 3], Box<dyn Running>)>,
+    /// Started and interrupted, the one that waits longest first.
+    paused: VecDeque<Unit>,
+    /// Started and not ended.
+    live: BTreeSet<u64>,
+    /// Turns that ended since the last workgroup did.
+    stuck: u32,
     failed: Option<Stop>,
     started: Option<u64>,
     ended: u64,
@@ -57,33 +82,47 @@ pub struct Job {
     /// Number of workgroups.
     pub total: u64,
     groups: [u32; 3],
+    /// Workgroups that may be under way at once.
+    room: u64,
+    /// A workgroup and the one that many behind it use the same scratch memory.
+    reach: u64,
     vmid: AtomicU8,
     stop: AtomicBool,
     state: Mutex<State>,
 }
 
+/// Workgroups that `cus` compute units have room for.
+fn room(d: &Dispatch, cus: u32) -> u64 {
+    let waves = u64::from(d.waves_per_workgroup()).max(1);
+    let in_simd = (super::aql::VGPRS as u64 / d.vgprs().max(1) as u64).clamp(1, WAVES);
+    let by_waves = (SIMDS * in_simd / waves).max(1);
+    let by_lds = super::aql::LDS
+        .checked_div(d.lds_bytes)
+        .map_or(u64::MAX, u64::from);
+    let by_slots = if waves > 1 { GROUPS } else { u64::MAX };
+    by_waves.min(by_lds).min(by_slots).max(1) * u64::from(cus.max(1))
+}
+
 impl Job {
-    /// A job that has not started.
-    pub fn new(id: u64, dispatch: Dispatch) -> Arc<Self> {
+    /// A job that has not started, for a card of `cus` compute units.
+    pub fn new(id: u64, dispatch: Dispatch, cus: u32) -> Arc<Self> {
         let groups = dispatch.workgroups();
+        let reach = match dispatch.scratch.slots {
+            0 => u64::MAX,
+            slots => (slots / u64::from(dispatch.waves_per_workgroup()).max(1)).max(1),
+        };
         Arc::new(Self {
             id,
             total: groups
                 .iter()
                 .fold(1, |all: u64, &n| all.saturating_mul(n.into())),
+            room: room(&dispatch, cus),
+            reach,
             dispatch: Arc::new(dispatch),
             groups,
             vmid: AtomicU8::new(0),
             stop: AtomicBool::new(false),
-            state: Mutex::new(State {
-                next: 0,
-                done: 0,
-                running: 0,
-                paused: Vec::new(),
-                failed: None,
-                started: None,
-                ended: 0,
-            }),
+            state: Mutex::default(),
         })
     }
 
@@ -109,6 +148,12 @@ impl Job {
         (state.done, state.paused.len())
     }
 
+    /// Workgroups that have started and not ended.
+    #[cfg(test)]
+    pub fn under_way(&self) -> usize {
+        lock(&self.state).live.len()
+    }
+
     /// Asks the workers to let go of it.
     pub fn request_stop(&self) {
         self.stop.store(true, Ordering::Release);
@@ -128,47 +173,63 @@ impl Job {
         ]
     }
 
-    /// The next workgroup to run: a paused one first.
-    fn take(&self, shader: &dyn Shader) -> Option<([u32; 3], Box<dyn Running>)> {
+    /// Whether a further workgroup may start.
+    fn may_start(&self, state: &State) -> bool {
+        state.next < self.total
+            && (state.live.len() as u64) < self.room
+            && state
+                .live
+                .first()
+                .is_none_or(|first| state.next - first < self.reach)
+    }
+
+    /// The next workgroup to run, and for how long if others could. Those that wait for their turn
+    /// come first unless they seem to wait for one that has not started.
+    fn take(&self, shader: &dyn Shader) -> Option<(Unit, Duration)> {
         let mut state = lock(&self.state);
         if self.stop.load(Ordering::Acquire) || state.failed.is_some() {
             return None;
         }
-        let unit = match state.paused.pop() {
-            Some(unit) => unit,
-            None if state.next < self.total => {
-                let group = self.group(state.next);
-                state.next += 1;
-                (group, shader.start(&self.dispatch, group))
+        let stuck = state.stuck >= STUCK;
+        let fresh = (stuck || state.paused.is_empty()) && self.may_start(&state);
+        let unit = if fresh {
+            let index = state.next;
+            state.next += 1;
+            state.live.insert(index);
+            Unit {
+                index,
+                state: shader.start(&self.dispatch, self.group(index)),
             }
-            None => return None,
+        } else {
+            state.paused.pop_front()?
         };
         state.running += 1;
-        Some(unit)
+        Some((unit, TURN[usize::from(stuck)]))
     }
 
+    /// Whether a worker would find something to run.
     fn has_work(&self) -> bool {
         let state = lock(&self.state);
         !self.stop.load(Ordering::Acquire)
             && state.failed.is_none()
-            && (state.next < self.total || !state.paused.is_empty())
+            && (!state.paused.is_empty() || self.may_start(&state))
     }
 
     /// Books what became of a workgroup. True when the engine has to look at the job.
-    fn give_back(
-        &self,
-        unit: ([u32; 3], Box<dyn Running>),
-        result: Result<(), Stop>,
-        now: u64,
-    ) -> bool {
+    fn give_back(&self, unit: Unit, result: Result<(), Stop>, now: u64) -> bool {
         let mut state = lock(&self.state);
         state.running -= 1;
         match result {
             Ok(()) => {
                 state.done += 1;
                 state.ended = now;
+                state.stuck = 0;
+                state.live.remove(&unit.index);
             }
-            Err(Stop::Interrupted) => state.paused.push(unit),
+            Err(Stop::Interrupted) => {
+                state.stuck = state.stuck.saturating_add(1);
+                state.paused.push_back(unit);
+            }
             Err(stop) => {
                 state.failed.get_or_insert(stop);
             }
@@ -207,7 +268,9 @@ struct WorkerHost<'a> {
     pool: &'a Pool,
     job: &'a Job,
     mail: &'a Mailbox<Wake>,
+    /// When other jobs, and other workgroups of this one, have their turn.
     deadline: Instant,
+    turn: Instant,
 }
 
 impl Host for WorkerHost<'_> {
@@ -229,8 +292,12 @@ impl Host for WorkerHost<'_> {
     }
 
     fn poll(&self) -> bool {
-        self.job.stop.load(Ordering::Acquire)
-            || (Instant::now() >= self.deadline && self.pool.others_wait(self.job.id))
+        if self.job.stop.load(Ordering::Acquire) {
+            return true;
+        }
+        let now = Instant::now();
+        (now >= self.deadline && self.pool.others_wait(self.job.id))
+            || (now >= self.turn && self.job.has_work())
     }
 }
 
@@ -239,6 +306,7 @@ impl Pool {
     pub fn submit(&self, job: &Arc<Job>, vmid: u8) {
         job.vmid.store(vmid, Ordering::Release);
         job.stop.store(false, Ordering::Release);
+        lock(&job.state).stuck = 0;
         lock(&self.jobs).ready.push_back(job.clone());
         self.wake.notify_all();
     }
@@ -279,6 +347,15 @@ impl Pool {
         }
     }
 
+    /// Puts a job back in the line that left it when all that it had to run was running.
+    fn line_up(&self, job: &Arc<Job>) {
+        let mut jobs = lock(&self.jobs);
+        if job.has_work() && !jobs.ready.iter().any(|other| other.id == job.id) {
+            jobs.ready.push_back(job.clone());
+            self.wake.notify_one();
+        }
+    }
+
     fn slice(
         &self,
         env: &dyn Env,
@@ -288,32 +365,25 @@ impl Pool {
         memory: &dyn Memory,
     ) {
         let deadline = Instant::now() + SLICE;
-        let host = WorkerHost {
-            env,
-            pool: self,
-            job,
-            mail,
-            deadline,
-        };
-        while let Some(mut unit) = job.take(shader) {
+        while let Some((mut unit, turn)) = job.take(shader) {
+            let host = WorkerHost {
+                env,
+                pool: self,
+                job,
+                mail,
+                deadline,
+                turn: Instant::now() + turn,
+            };
             lock(&job.state).started.get_or_insert_with(|| env.clock());
-            let result = unit.1.run(memory, &host);
+            let result = unit.state.run(memory, &host);
             let interrupted = result == Err(Stop::Interrupted);
             if job.give_back(unit, result, env.clock()) {
                 mail.send(Wake::Job(job.id));
             }
-            if interrupted {
-                // It left the line if this was its last unit; it has work again now.
-                let mut jobs = lock(&self.jobs);
-                if job.has_work() && !jobs.ready.iter().any(|other| other.id == job.id) {
-                    jobs.ready.push_back(job.clone());
-                    self.wake.notify_one();
-                }
-                return;
-            }
-            if Instant::now() >= deadline {
-                return;
+            if interrupted || Instant::now() >= deadline {
+                break;
             }
         }
+        self.line_up(job);
     }
 }

@@ -13,6 +13,7 @@ use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
+use super::aql::look_again;
 use super::env::{client, Env};
 use super::exec::{ec, POLL};
 use super::pm4::{shape, Fetched, Packet, Stream};
@@ -260,7 +261,7 @@ impl<'a> Engine<'a> {
             Halt::No => {}
             Halt::Scratch(signal) => match self.scratch_granted(queue, signal) {
                 true => queue.halt = Halt::No,
-                false => return Step::Poll(POLL),
+                false => return look_again(queue),
             },
             _ => return Step::Idle,
         }

@@ -65,6 +65,8 @@ pub trait Env: Sync {
     fn invalidate(&self, vmid: u8, both_hubs: bool);
     /// The 100 MHz counter.
     fn clock(&self) -> u64;
+    /// Compute units that work.
+    fn compute_units(&self) -> u32;
     /// The DMA engines.
     fn sdma(&self) -> &dyn UserQueues;
 }
@@ -175,6 +177,10 @@ impl Env for Gpu {
 
     fn clock(&self) -> u64 {
         Gpu::clock(self)
+    }
+
+    fn compute_units(&self) -> u32 {
+        self.chip.gc.active_cus()
     }
 
     fn sdma(&self) -> &dyn UserQueues {

@@ -56,16 +56,18 @@ const EC_WAVE_ILLEGAL_INSTRUCTION: u32 = 4;
 const EC_WAVE_MEMORY_VIOLATION: u32 = 5;
 
 /// The exception code (`kfd_dbg_trap_exception_code`) for an inactive code of a packet.
-fn exception_of(code: u64) -> u32 {
-    match code {
+fn exception_of(code: u64) -> Option<u32> {
+    Some(match code {
         inactive::DIMENSIONS => 16,
         inactive::GROUP_SEGMENT => 17,
         inactive::CODE => 18,
         inactive::WORKGROUP => 21,
         inactive::VGPRS => 22,
         inactive::VENDOR => 23,
-        _ => ec::PACKET_UNSUPPORTED,
-    }
+        inactive::FORMAT => ec::PACKET_UNSUPPORTED,
+        // Of a wave: the packet is in order.
+        _ => return None,
+    })
 }
 
 impl Engine<'_> {
@@ -193,13 +195,14 @@ impl Engine<'_> {
             queue.rptr
         );
         queue.halt = Halt::Error;
-        match self.set_inactive(queue, code) {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                let ctx = queue.config.doorbell_id() | exception_of(code) << 10;
-                self.post(queue, source::CP_BAD_OPCODE, [ctx, 0]);
-            }
-            Err(fault) => self.fault(queue, &fault, client::CPC),
+        // The runtime hears of it twice: through its signal, and, if it enabled exceptions,
+        // through the driver.
+        if let Err(fault) = self.set_inactive(queue, code) {
+            self.fault(queue, &fault, client::CPC);
+        }
+        if let Some(exception) = exception_of(code) {
+            let ctx = queue.config.doorbell_id() | exception << 10;
+            self.post(queue, source::CP_BAD_OPCODE, [ctx, 0]);
         }
     }
 

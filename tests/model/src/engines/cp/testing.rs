@@ -266,6 +266,10 @@ impl Env for Mock {
         state.clock
     }
 
+    fn compute_units(&self) -> u32 {
+        2
+    }
+
     fn sdma(&self) -> &dyn UserQueues {
         &NoEngines
     }

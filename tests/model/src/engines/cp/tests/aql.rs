@@ -265,7 +265,18 @@ fn each_wrong_packet_has_its_error_code() {
             card.until("error", |c| c.signal_value(inactive) != 0);
             assert_eq!(card.signal_value(inactive), *code as i64, "case {n}");
             assert_eq!(card.signal_value(signal), 1);
-            assert_eq!(card.mock().interrupts()[0].ctx[0], 4);
+            let sent = card.mock().interrupts();
+            let of = |source| sent.iter().find(|e| e.source_id == source).unwrap().ctx[0];
+            let exception = match code {
+                2 => 16,
+                4 => 17,
+                8 => 18,
+                64 => 21,
+                256 => 23,
+                _ => 20,
+            };
+            assert_eq!((sent.len(), of(181)), (2, 4));
+            assert_eq!(of(183), user.doorbell() / 2 % 1024 | exception << 10);
             assert_eq!(card.mock().strict().unexpected(), 1);
             assert_eq!(card.queue_of(user).unwrap().halt, Halt::Error);
         });
@@ -358,6 +369,164 @@ fn scratch_is_asked_for_and_waited_for() {
         put32(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
         set_signal(card, inactive, 0);
         card.until("signal", |c| c.signal_value(signal) == 0);
+        card.assert_clean();
+    });
+}
+
+/// Scratch memory as a runtime gives it: lane bytes, waves, KiB of a wave.
+fn give_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u32) {
+    let put32 = |at: usize, value: u32| card.mock().put32(user.amd_queue() + at as u64, value);
+    put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, lane);
+    put32(amd_queue::COMPUTE_TMPRING_SIZE, waves | wave_kib << 12);
+    put32(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
+}
+
+#[test]
+fn scratch_that_was_lent_goes_back() {
+    with_card(|card| {
+        let user = start(card);
+        let inactive = card.signal(1, 4);
+        set_signal(card, inactive, 0);
+        let queue = user.amd_queue();
+        card.mock()
+            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
+        give_scratch(card, user, 64, 8, 4);
+        let properties = queue + amd_queue::QUEUE_PROPERTIES as u64;
+        card.mock().put32(properties, 1 << 4);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signals = [card.signal(0, 0), card.signal(2, 0)];
+        let mut packet = dispatch(kernel, 0, 4, signals[0], true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        card.submit(user, &packet);
+        packet[abi_aql::COMPLETION_SIGNAL..][..8].copy_from_slice(&signals[1].to_le_bytes());
+        card.submit(user, &packet);
+        card.until("return", |c| c.signal_value(inactive) == 512);
+        assert_eq!(card.signal_value(signals[0]), 0);
+        card.settle();
+        assert_eq!(card.signal_value(signals[1]), 1, "the queue stands still");
+        // The runtime takes it away, and the next dispatch has to ask.
+        give_scratch(card, user, 0, 0, 0);
+        card.mock().put32(properties, 0);
+        set_signal(card, inactive, 0);
+        card.until("request", |c| c.signal_value(inactive) == 1);
+        give_scratch(card, user, 64, 8, 4);
+        set_signal(card, inactive, 0);
+        card.until("signal", |c| c.signal_value(signals[1]) == 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn a_queue_that_waits_for_scratch_survives_preemption() {
+    with_card(|card| {
+        let user = start(card);
+        let inactive = card.signal(1, 4);
+        set_signal(card, inactive, 0);
+        let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
+        card.mock().put64(at, inactive);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signal = card.signal(0, 0);
+        let mut packet = dispatch(kernel, 0, 4, signal, true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        card.submit(user, &packet);
+        card.until("request", |c| c.signal_value(inactive) == 1);
+        card.unmap_all();
+        card.until("fence", Card::fence_is_written);
+        // While the queue is away the runtime answers; it need not be asked again.
+        give_scratch(card, user, 64, 8, 4);
+        set_signal(card, inactive, 0);
+        card.run_list(&[(7, &[user])], false);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        assert_eq!(card.signal_value(inactive), 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn scratch_for_less_than_a_workgroup_is_not_enough() {
+    with_card(|card| {
+        let user = start(card);
+        let inactive = card.signal(1, 4);
+        set_signal(card, inactive, 0);
+        let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
+        card.mock().put64(at, inactive);
+        give_scratch(card, user, 64, 1, 4);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signal = card.signal(0, 0);
+        let mut packet = dispatch(kernel, 0, 4, signal, true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        packet[kd::WORKGROUP_SIZE_X] = 128;
+        card.submit(user, &packet);
+        card.until("request", |c| c.signal_value(inactive) == 1);
+        give_scratch(card, user, 64, 2, 4);
+        set_signal(card, inactive, 0);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn workgroups_share_no_scratch_at_the_same_time() {
+    with_card(|card| {
+        let user = start(card);
+        // Two waves' worth: the third workgroup waits for the first.
+        give_scratch(card, user, 64, 2, 4);
+        let kernel = card.kernel(0, &GATE);
+        let signal = card.signal(0, 0);
+        let mut packet = dispatch(kernel, KERNARG, 10, signal, true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        card.submit(user, &packet);
+        card.until("start", |c| c.queue_of(user).is_some_and(|q| !q.is_quiet()));
+        // Long enough for others to have their turn.
+        std::thread::sleep(Duration::from_millis(60));
+        let job = card.queue_of(user).unwrap().work.jobs()[0].clone();
+        assert_eq!(job.under_way(), 2);
+        card.mock().put32(GATE_OPEN, 1);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        for group in 0..10 {
+            assert_eq!(card.mock().get32(KERNARG + 4 * group), 1);
+        }
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn workgroups_that_wait_for_each_other_end() {
+    // As many as have room wait for the last of them.
+    const BARRIER: [u32; 14] = [
+        // v_mov_b32 v0, 0
+        0x7e00_0280,
+        // v_mov_b32 v1, 1
+        0x7e02_0281,
+        // s_mov_b64 exec, 1
+        0xbefe_0181,
+        // global_atomic_add v0, v1, s[0:1]
+        0xdd08_8000,
+        0x0000_0100,
+        // s_load_dword s3, s[0:1], 0x0
+        0xc002_00c0,
+        0x0000_0000,
+        // s_load_dword s4, s[0:1], 0x1000
+        0xc002_0100,
+        0x0000_1000,
+        // s_waitcnt lgkmcnt(0)
+        0xbf8c_c07f,
+        // s_cmp_lt_u32 s3, s4
+        0xbf0a_0403,
+        // s_cbranch_scc1 -7
+        0xbf85_fff9,
+        // s_nop 0
+        0xbf80_0000,
+        ENDPGM,
+    ];
+    with_card(|card| {
+        let user = start(card);
+        let kernel = card.kernel(0, &BARRIER);
+        let signal = card.signal(0, 0);
+        card.mock().put32(GATE_OPEN, 40);
+        card.submit(user, &dispatch(kernel, KERNARG, 40, signal, true));
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        assert_eq!(card.mock().get32(KERNARG), 40);
         card.assert_clean();
     });
 }
