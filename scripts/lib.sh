@@ -15,10 +15,15 @@ RKFD_SUITE=trixie
 export RKFD_SRC RKFD_CACHE RKFD_OUT
 
 # Packages of the build root. Changing either list makes a new root beside the old one.
-ROOT_PACKAGES="bc bindgen bison busybox-static ca-certificates cargo clang-19 cpio dwarves flex gcc gcc-14
+ROOT_PACKAGES="bc bindgen bison busybox-static ca-certificates cargo clang-19 cpio dwarves erofs-utils flex gcc gcc-14
 kmod libc6-dev libelf-dev libclang-dev libdrm-dev libssl-dev lld-19 llvm-19 make pahole python3 rust-clippy
 rust-src rustc rustfmt strace xz-utils zstd libhsa-runtime-dev"
 ROOT_BACKPORTS="linux-libc-dev qemu-system-x86"
+
+# The Debian releases whose unmodified ROCm is run in the guest, and what is installed there.
+GUEST_ROOTS="trixie forky"
+GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
+make procps rocminfo strace"
 
 # die MESSAGE...: one line that says what is wrong and what to do.
 die() {
@@ -33,6 +38,13 @@ root_key() {
 }
 RKFD_ROOT=$RKFD_CACHE/root-$(root_key)
 export RKFD_ROOT
+
+is_guest_root() { case " $GUEST_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+
+# guest_dir SUITE: where a guest root is: tree/ to build in, disk.erofs to boot from, `ready` with the name of its content.
+guest_dir() {
+	printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(printf '%s\n' "$1" $GUEST_PACKAGES | sha256sum | cut -c1-12)"
+}
 
 # The kernel that set-up chose, or nothing before set-up. The name is the release (uname -r).
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
