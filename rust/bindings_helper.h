@@ -6,6 +6,7 @@
 /* First, as the kernel does: avoids forward references to enums (bindgen issue 3179). */
 #include <linux/hrtimer_types.h>
 
+#include <linux/hmm.h>
 #include <linux/pseudo_fs.h>
 #include <linux/vmalloc.h>
 
@@ -68,6 +69,11 @@ RKFD_IOC(AMDKFD_IOC_RUNTIME_ENABLE);
 RKFD_IOC(AMDKFD_IOC_DBG_TRAP);
 RKFD_IOC(AMDKFD_IOC_CREATE_PROCESS);
 RKFD_IOC(AMDKFD_IOC_PROFILER);
+
+/* Bits of what HMM says of a page. */
+const __u32 RKFD_CONST_HMM_PFN_VALID_BIT = __builtin_ctzl(HMM_PFN_VALID);
+const __u32 RKFD_CONST_HMM_PFN_WRITE_BIT = __builtin_ctzl(HMM_PFN_WRITE);
+const __u32 RKFD_CONST_HMM_PFN_BITS = HMM_PFN_ORDER_SHIFT;
 
 /* For comparison with what bindgen lays out. */
 #define RKFD_SIZEOF(name, type) const __u32 RKFD_CONST_SIZEOF_##name = sizeof(type)

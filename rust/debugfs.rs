@@ -8,7 +8,6 @@
 //! | `mqds` | images of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the runlist of each GPU as it was sent last |
 //! | `rings` | the kernel's rings on the DMA engines: pointers, jobs, registers |
-//! | `resources` | how much is taken of what processes can use up: a leak shows as growth |
 //! | `process/<pid>/pasid` | the number of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
 //! | `topology/nodes/<n>/properties` | what sysfs shows of a node |
@@ -25,7 +24,6 @@ use crate::{
     dqm::GpuDqm,
     gpu::{self, Gpu},
     hw::{HqdSlot, SdmaPlace},
-    mmu::pasid,
     process::{self, table},
     topology,
 };
@@ -36,7 +34,7 @@ const PER_LINE: usize = 8;
 /// All of it; dropping it takes it away.
 pub(crate) struct Root {
     // Field order: children first.
-    _files: [Pin<KBox<File<()>>>; 5],
+    _files: [Pin<KBox<File<()>>>; 4],
     _processes: process::debugfs::Root,
     _topology: topology::Mirror,
 }
@@ -50,10 +48,6 @@ pub(crate) fn new() -> Result<Root> {
             KBox::pin_init(dir.read_callback_file(c"mqds", (), &mqds), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rls", (), &runlists), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rings", (), &rings), GFP_KERNEL)?,
-            KBox::pin_init(
-                dir.read_callback_file(c"resources", (), &resources),
-                GFP_KERNEL,
-            )?,
         ],
         _processes: process::debugfs::Root::new(&dir),
         _topology: topology::Mirror::new(&dir),
@@ -189,27 +183,6 @@ fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match gpu.sdma() {
             Ok(sdma) => sdma.show(gpu, f)?,
             Err(e) => writeln!(f, "  unavailable: {e:?}")?,
-        }
-    }
-    Ok(())
-}
-
-fn resources(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let processes = table::snapshot().map_err(|_| fmt::Error)?;
-    writeln!(f, "processes {}", processes.len())?;
-    drop(processes);
-    writeln!(f, "pasids {}", pasid::taken())?;
-    for gpu in &gpu::list() {
-        let id = gpu.id();
-        let slices = gpu.doorbells().slices_taken();
-        writeln!(f, "doorbell_slices@{id:x} {slices}")?;
-        writeln!(f, "vram_bytes@{id:x} {}", gpu.vram().used())?;
-        writeln!(f, "gtt_bytes@{id:x} {}", gpu.gtt_used())?;
-        if let Ok(dqm) = gpu.dqm() {
-            let counts = dqm.counts();
-            writeln!(f, "scheduled_processes@{id:x} {}", counts.processes)?;
-            writeln!(f, "queues@{id:x} {}", counts.queues)?;
-            writeln!(f, "active_queues@{id:x} {}", counts.active)?;
         }
     }
     Ok(())

@@ -89,11 +89,6 @@ impl Aperture {
         (&*bar).try_write32(value, index as usize * 4)
     }
 
-    /// How many slices processes have.
-    pub(crate) fn slices_taken(&self) -> usize {
-        self.slices.lock().iter().filter(|taken| **taken).count()
-    }
-
     /// The doorbell of the HIQ.
     pub(crate) fn hiq(&self) -> u32 {
         self.kernel_page

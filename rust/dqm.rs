@@ -6,7 +6,10 @@
 //! on the hardware. All changes happen under one lock, which is held across preemption, as in the
 //! C driver: at most one preemption time-out of 9 seconds.
 
-use core::any::Any;
+use core::{
+    any::Any,
+    ops::{Deref, DerefMut},
+};
 
 use kernel::{
     new_mutex,
@@ -23,6 +26,7 @@ use kernel::{
 use crate::{
     gpu::Gpu,
     hw::{MapProcess, QueueSpec, SchedKind, SdmaPlace},
+    kapi::task::NoReclaim,
     mqd::Mqd,
     ring,
 };
@@ -229,6 +233,37 @@ pub(crate) struct Dqm {
     runlists: Atomic<u64>,
 }
 
+/// The lock of the manager. Invalidations of user memory take it: nobody waits for memory under it.
+struct Guard<'a> {
+    // Field order: it is left first.
+    inner: MutexGuard<'a, Inner>,
+    _no_reclaim: NoReclaim,
+}
+
+impl Deref for Guard<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut Inner {
+        &mut self.inner
+    }
+}
+
+impl Dqm {
+    fn lock(&self) -> Guard<'_> {
+        let inner = self.inner.lock();
+        Guard {
+            inner,
+            _no_reclaim: NoReclaim::new(),
+        }
+    }
+}
+
 /// Numbers for debugfs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -303,7 +338,7 @@ pub(crate) fn start(gpu: &Gpu) -> Result {
         GFP_KERNEL,
     )?;
     {
-        let mut inner = dqm.inner.lock();
+        let mut inner = dqm.lock();
         inner.policy.start(gpu)?;
         inner.running = true;
     }
@@ -315,7 +350,7 @@ pub(crate) fn stop(gpu: &Gpu) -> Result {
     let Ok(dqm) = gpu.dqm() else {
         return Ok(());
     };
-    let mut inner = dqm.dqm.inner.lock();
+    let mut inner = dqm.dqm.lock();
     if !inner.running {
         return Ok(());
     }
@@ -325,8 +360,8 @@ pub(crate) fn stop(gpu: &Gpu) -> Result {
 }
 
 impl<'a> DqmRef<'a> {
-    fn lock(self) -> MutexGuard<'a, Inner> {
-        self.dqm.inner.lock()
+    fn lock(self) -> Guard<'a> {
+        self.dqm.lock()
     }
 
     /// Makes the hardware's state follow lists that may have grown. With too little memory all is
@@ -522,9 +557,13 @@ impl<'a> DqmRef<'a> {
             if state.evicted > 1 {
                 return Ok(());
             }
+            let mut ran = false;
             for queue in state.queues.iter() {
                 queue.state.lock().evicted = true;
-                inner.queues.deactivate(queue);
+                ran |= inner.queues.deactivate(queue);
+            }
+            if !ran {
+                return Ok(());
             }
         }
         self.execute_less(&mut inner)
@@ -542,9 +581,14 @@ impl<'a> DqmRef<'a> {
                 return Ok(());
             }
         }
+        let mut runs = false;
         for queue in state.queues.iter() {
             queue.state.lock().evicted = false;
-            inner.queues.activate_if_runnable(queue);
+            runs |= inner.queues.activate_if_runnable(queue);
+        }
+        if !runs {
+            state.evicted = 0;
+            return Ok(());
         }
         if let Err(e) = self.reserve(&mut inner) {
             for queue in state.queues.iter() {
@@ -590,7 +634,7 @@ impl<'a> DqmRef<'a> {
 
     /// Numbers for debugfs.
     pub(crate) fn counts(self) -> Counts {
-        let inner = self.dqm.inner.lock();
+        let inner = self.lock();
         Counts {
             processes: inner.queues.processes.len(),
             queues: inner.queues.total,
@@ -601,13 +645,13 @@ impl<'a> DqmRef<'a> {
 
     /// The words of the last runlist.
     pub(crate) fn runlist_words(self) -> Result<KVec<u32>> {
-        self.dqm.inner.lock().policy.runlist_words()
+        self.lock().policy.runlist_words()
     }
 
     /// The words of the scheduler's own MQD.
     pub(crate) fn scheduler_mqd(self) -> Result<KVec<u32>> {
         self.gpu.mmio()?;
-        self.dqm.inner.lock().policy.scheduler_mqd(self.gpu)
+        self.lock().policy.scheduler_mqd(self.gpu)
     }
 }
 

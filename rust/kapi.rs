@@ -10,6 +10,7 @@ pub(crate) mod drm;
 pub(crate) mod fence;
 pub(crate) mod gem;
 pub(crate) mod global;
+pub(crate) mod hmm;
 pub(crate) mod id_table;
 pub(crate) mod iomem;
 pub(crate) mod irq;

@@ -9,8 +9,10 @@ pub(crate) mod pasid;
 mod pgtable;
 mod store;
 pub(crate) mod tlb;
+mod user;
 pub(crate) mod vm;
 
 pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef};
 pub(crate) use evict::{make_room, set_aside, validate, Away, Evictable, Owner};
+pub(crate) use user::{Keeper, UserBuffer, Validity};
 pub(crate) use vm::{Access, Vm};

@@ -36,10 +36,14 @@ pub(crate) mod mmap;
 mod notifier;
 pub(crate) mod sysfs;
 pub(crate) mod table;
+pub(crate) mod userptr;
 
 pub(crate) use self::device::Device;
 
-use self::events::{Events, HwException};
+use self::{
+    events::{Events, HwException},
+    userptr::UserMemory,
+};
 
 /// What the process lock guards.
 pub(crate) struct State {
@@ -61,6 +65,8 @@ pub(crate) struct Process {
     devices: KVec<Arc<Device>>,
     #[pin]
     state: Mutex<State>,
+    /// The memory of the process that GPUs see.
+    user: Arc<UserMemory>,
     #[pin]
     events: Events,
     #[pin]
@@ -86,6 +92,7 @@ impl Process {
                 leader,
                 mm,
                 devices,
+                user: UserMemory::new()?,
                 state <- new_mutex!(
                     State {
                         queues: queue::Table::new(),
@@ -98,7 +105,7 @@ impl Process {
                 registration <- new_mutex!(None),
                 view <- new_mutex!(None),
                 folder <- new_mutex!(None),
-            }),
+            }? Error),
             GFP_KERNEL,
         )
     }
@@ -125,6 +132,11 @@ impl Process {
             return Err(ENODEV);
         }
         Ok(device)
+    }
+
+    /// The memory of the process that GPUs see.
+    pub(crate) fn user_memory(&self) -> &Arc<UserMemory> {
+        &self.user
     }
 
     pub(crate) fn events(&self) -> &Events {
@@ -192,6 +204,7 @@ impl Process {
         device.mark_gone();
         if let Ok(slot) = device.slot() {
             state.queues.remove_all(device.gpu(), &slot);
+            self.user.part(&slot);
         }
         self.release_memory(device);
         device.release();
@@ -228,12 +241,14 @@ pub(crate) fn init() {
     debugfs::init();
     interrupts::init();
     evict::init();
+    userptr::init();
 }
 
 /// Processes may come while this exists; dropping it ends those that are left.
 pub(crate) struct Running {
     _faults: interrupts::FaultQueue,
     _restores: evict::RestoreQueue,
+    _refreshes: userptr::RefreshQueue,
 }
 
 impl Running {
@@ -243,6 +258,7 @@ impl Running {
         Ok(Self {
             _faults: interrupts::FaultQueue::new()?,
             _restores: evict::RestoreQueue::new()?,
+            _refreshes: userptr::RefreshQueue::new()?,
         })
     }
 }

@@ -7,13 +7,16 @@
 #include <linux/dma-fence.h>
 #include <linux/dma-resv.h>
 #include <linux/fs.h>
+#include <linux/hmm.h>
 #include <linux/io.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/mmu_notifier.h>
 #include <linux/pci.h>
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/topology.h>
 #include <linux/uaccess.h>
@@ -296,4 +299,34 @@ void *rkfd_helper_page_address(struct page *page)
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus)
 {
 	return pci_domain_nr(bus);
+}
+
+void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq)
+{
+	mmu_interval_set_seq(notifier, seq);
+}
+
+bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range)
+{
+	return mmu_notifier_range_blockable(range);
+}
+
+struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn)
+{
+	return hmm_pfn_to_page(pfn);
+}
+
+u64 rkfd_helper_untagged_addr(u64 addr)
+{
+	return untagged_addr(addr);
+}
+
+unsigned int rkfd_helper_noreclaim_save(void)
+{
+	return memalloc_noreclaim_save();
+}
+
+void rkfd_helper_noreclaim_restore(unsigned int flags)
+{
+	memalloc_noreclaim_restore(flags);
 }

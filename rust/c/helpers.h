@@ -8,6 +8,7 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
+struct mmu_notifier_range;
 struct drm_gem_object;
 struct drm_vma_offset_node;
 
@@ -72,5 +73,14 @@ struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
 void *rkfd_helper_page_address(struct page *page);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
+
+struct mmu_interval_notifier;
+
+void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
+bool rkfd_helper_range_is_blockable(const struct mmu_notifier_range *range);
+struct page *rkfd_helper_hmm_pfn_to_page(unsigned long pfn);
+u64 rkfd_helper_untagged_addr(u64 addr);
+unsigned int rkfd_helper_noreclaim_save(void);
+void rkfd_helper_noreclaim_restore(unsigned int flags);
 
 #endif

@@ -179,8 +179,8 @@ impl Handler<Render> for Op {
         let domain = match bo.preferred() {
             BoKind::Vram => uapi::AMDGPU_GEM_DOMAIN_VRAM,
             BoKind::Gtt => uapi::AMDGPU_GEM_DOMAIN_GTT,
-            // Registers have no handles.
-            BoKind::Doorbell | BoKind::MmioRemap => return Err(EINVAL),
+            // Registers have no handles, nor has memory of a process.
+            BoKind::Doorbell | BoKind::MmioRemap | BoKind::User => return Err(EINVAL),
         };
         let flags = bo.flags();
         let mut bits = uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED;

@@ -20,7 +20,7 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     let file = file_from_fd(args.drm_fd).map_err(|_| EINVAL)?;
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
-    device.acquire_vm(process.pid(), file, |file| {
+    device.acquire_vm(process.pid(), process.user_memory(), file, |file| {
         drm::vm_of_file(file, device.gpu())
     })
 }
@@ -33,7 +33,7 @@ pub(super) fn alloc(
         return Err(EINVAL);
     }
     let flags = Flags(args.flags);
-    let _state = process.lock()?;
+    let mut state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     let vram = device.gpu().vram();
     if flags.has(KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) && flags.is_vram() && vram.visible() < vram.size()
@@ -58,7 +58,19 @@ pub(super) fn alloc(
         flags,
         user_va: args.mmap_offset,
     };
-    let allocated = device.alloc(&request)?;
+    let buffer = if flags.is_user() {
+        // User memory is not touched under the lock.
+        drop(state);
+        let buffer = device.create(process.user_memory(), &request)?;
+        state = process.lock()?;
+        // It may be gone meanwhile.
+        device.vm()?;
+        buffer
+    } else {
+        device.create(process.user_memory(), &request)?
+    };
+    let allocated = device.insert(buffer)?;
+    drop(state);
     args.handle = u64::from(args.gpu_id) << 32 | u64::from(allocated.id);
     // The page of registers is mapped through the file of the ioctl, all else by the render node.
     args.mmap_offset = if is_mmio {

@@ -2,6 +2,8 @@
 
 //! What to know about the current task.
 
+use core::marker::PhantomData;
+
 use kernel::{
     bindings,
     fs::{File, LocalFile},
@@ -70,4 +72,38 @@ pub(crate) fn file_from_fd(fd: u32) -> Result<ARef<File>> {
     let file = LocalFile::fget(fd)?;
     // SAFETY: Called from system calls that hold no `fdget_pos` reference.
     Ok(unsafe { LocalFile::assume_no_fdget_pos(file) })
+}
+
+/// While this exists, allocations of the current task do not wait for memory of others to be given back.
+///
+/// What invalidations of user memory need (see [`super::hmm`]) must be held under this: else an allocation
+/// could need the invalidation that waits for its holder.
+pub(crate) struct NoReclaim {
+    flags: c_uint,
+    /// It belongs to the task that made it.
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl NoReclaim {
+    /// Begins. Several nest; they have to end in the reverse order.
+    pub(crate) fn new() -> Self {
+        Self {
+            // SAFETY: Changes a flag of the current task only.
+            flags: unsafe { ours::rkfd_helper_noreclaim_save() },
+            _not_send: PhantomData,
+        }
+    }
+}
+
+impl Drop for NoReclaim {
+    fn drop(&mut self) {
+        // SAFETY: The type is not `Send`: this is the task that saved the flags.
+        unsafe { ours::rkfd_helper_noreclaim_restore(self.flags) }
+    }
+}
+
+/// The address without what a program may hide in its upper bits.
+pub(crate) fn untagged_addr(addr: u64) -> u64 {
+    // SAFETY: Computes only, from what the current task has set.
+    unsafe { ours::rkfd_helper_untagged_addr(addr) }
 }

@@ -7,6 +7,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use super::{
     evict::{self, Owner, Victims},
     store::{Place, Store, System},
+    user::{self, Keeper},
 };
 use crate::{
     doorbell::Slice,
@@ -28,6 +29,8 @@ pub(crate) enum BoKind {
     Doorbell,
     /// The page with the HDP flush registers.
     MmioRemap,
+    /// Memory of a process.
+    User,
 }
 
 /// What the owner asked for.
@@ -117,6 +120,23 @@ impl Bo {
         let size = page_up(size)?;
         let place = Place::System(System::new(gpu, size)?);
         Self::with(gpu, size, flags, BoKind::Gtt, place, None)
+    }
+
+    /// Makes the `size` bytes at `start` of the current process an object, which shows nothing until
+    /// [`super::UserBuffer::refresh`]. Both are rounded to whole pages.
+    pub(crate) fn user(
+        gpu: &Arc<Gpu>,
+        start: u64,
+        size: u64,
+        flags: BoFlags,
+        keeper: Arc<dyn Keeper>,
+    ) -> Result<Self> {
+        gpu.mmio()?;
+        let size = page_up(size)?;
+        let start = start / PAGE_SIZE as u64 * PAGE_SIZE as u64;
+        let memory = user::watch(start, size, keeper)?;
+        let store = Store::of_user(gpu, size, flags, memory)?;
+        Ok(Self { store })
     }
 
     /// Makes the doorbells of a process an object.

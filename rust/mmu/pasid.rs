@@ -62,16 +62,6 @@ impl Drop for Pasid {
     }
 }
 
-/// How many are taken.
-pub(crate) fn taken() -> u32 {
-    let guard = TABLE.lock();
-    let used = guard.iter().flat_map(|table| table.used.iter());
-    // The number 0 is nobody's.
-    used.map(|word| word.count_ones())
-        .sum::<u32>()
-        .saturating_sub(1)
-}
-
 /// Frees the table; called at module unload, when no PASID is left.
 pub(crate) fn exit() {
     *TABLE.lock() = None;

@@ -22,7 +22,8 @@ use kernel::{
 
 use super::{
     bo::{BoFlags, BoKind, CpuCache},
-    evict::Owner,
+    evict::{self, Owner},
+    user::UserMemory,
     vm::{Access, Follow, Space},
 };
 use crate::{
@@ -33,6 +34,7 @@ use crate::{
         dma::Pages,
         fence::Timeout,
         gem::View,
+        hmm::Mapped,
         resv::{Resv, Usage},
     },
     trace,
@@ -83,6 +85,10 @@ pub(super) enum Place {
     System(Arc<System>),
     Doorbell(Arc<Slice>),
     MmioRemap,
+    /// Pages of a process.
+    User(Arc<Mapped>),
+    /// Pages of a process that are not known.
+    Nowhere,
 }
 
 impl Place {
@@ -92,6 +98,7 @@ impl Place {
             Self::Vram(_) => c"VRAM",
             Self::System(_) => c"GTT",
             Self::Doorbell(_) | Self::MmioRemap => c"registers",
+            Self::User(_) | Self::Nowhere => c"user",
         }
     }
 
@@ -109,6 +116,11 @@ impl Place {
             }
             Self::Doorbell(slice) => (slice.phys() + at, (slice.size() as u64).saturating_sub(at)),
             Self::MmioRemap => (gpu.hdp_remap_phys() + at, PAGE_SIZE as u64 - at),
+            Self::User(pages) => {
+                let (dma, count) = pages.dma_run(usize::try_from(at)? / PAGE_SIZE)?;
+                (dma, (count * PAGE_SIZE) as u64)
+            }
+            Self::Nowhere => return Err(EFAULT),
         })
     }
 }
@@ -127,6 +139,8 @@ pub(super) struct Store {
     place: Mutex<Place>,
     /// Memory that never moves, for those who cannot take a lock.
     fixed: Option<Arc<System>>,
+    /// The pages of a process that it shows.
+    user: Option<Arc<UserMemory>>,
     /// Who maps it and where: at least all who do.
     #[pin]
     mappings: Mutex<KVVec<(Arc<Space>, u64)>>,
@@ -149,6 +163,29 @@ impl Store {
         place: Place,
         owner: Option<Arc<dyn Owner>>,
     ) -> Result<Arc<Self>> {
+        Self::with(gpu, size, flags, preferred, place, owner, None)
+    }
+
+    /// The memory of a buffer that shows user memory.
+    pub(super) fn of_user(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        memory: Arc<UserMemory>,
+    ) -> Result<Arc<Self>> {
+        let place = Place::Nowhere;
+        Self::with(gpu, size, flags, BoKind::User, place, None, Some(memory))
+    }
+
+    fn with(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        preferred: BoKind,
+        place: Place,
+        owner: Option<Arc<dyn Owner>>,
+        user: Option<Arc<UserMemory>>,
+    ) -> Result<Arc<Self>> {
         let fixed = match &place {
             Place::System(system) if preferred == BoKind::Gtt => Some(system.clone()),
             _ => None,
@@ -163,6 +200,7 @@ impl Store {
                 resv: Resv::new()?,
                 place <- new_mutex!(place),
                 fixed,
+                user,
                 mappings <- new_mutex!(KVVec::new()),
                 view: SetOnce::new(),
                 owner,
@@ -196,6 +234,11 @@ impl Store {
 
     pub(super) fn fixed(&self) -> Option<&Pages> {
         self.fixed.as_ref().map(|s| s.pages())
+    }
+
+    /// The user memory that it shows.
+    pub(super) fn user(&self) -> Option<&Arc<UserMemory>> {
+        self.user.as_ref()
     }
 
     pub(super) fn owner(&self) -> Option<&Arc<dyn Owner>> {
@@ -262,6 +305,8 @@ impl Store {
             ),
             Place::Doorbell(slice) => (slice.phys() + at, CpuCache::Uncached),
             Place::MmioRemap => (self.gpu.hdp_remap_phys(), CpuCache::Uncached),
+            // The process has a mapping of its own.
+            Place::User(_) | Place::Nowhere => return Err(EINVAL),
         })
     }
 
@@ -277,7 +322,7 @@ impl Store {
                 }
                 system.window.as_ref().map(Window::addr).ok_or(EINVAL)
             }
-            Place::Doorbell(_) | Place::MmioRemap => Err(EINVAL),
+            Place::Doorbell(_) | Place::MmioRemap | Place::User(_) | Place::Nowhere => Err(EINVAL),
         }
     }
 
@@ -298,8 +343,8 @@ impl Store {
         drop(gone);
     }
 
-    /// What it takes to let all page tables follow a move to `place`.
-    fn followers(&self, place: &Place) -> Result<KVVec<Follow>> {
+    /// Who maps it and where.
+    fn mapped_by(&self) -> Result<KVVec<(Arc<Space>, u64)>> {
         let mut spaces: KVVec<(Arc<Space>, u64)> = KVVec::new();
         loop {
             let mappings = self.mappings.lock();
@@ -307,12 +352,17 @@ impl Store {
                 for (space, va) in mappings.iter() {
                     spaces.push_within_capacity((space.clone(), *va))?;
                 }
-                break;
+                return Ok(spaces);
             }
             let len = mappings.len();
             drop(mappings);
             spaces.reserve(len, GFP_KERNEL)?;
         }
+    }
+
+    /// What it takes to let all page tables follow a move to `place`.
+    fn followers(&self, place: &Place) -> Result<KVVec<Follow>> {
+        let spaces = self.mapped_by()?;
         let mut out = KVVec::with_capacity(spaces.len(), GFP_KERNEL)?;
         for (space, va) in spaces {
             if let Some(follow) = space.prepare_follow(va, self, place)? {
@@ -357,13 +407,31 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Lets all page tables show other pages of the process, or nothing. After an error some may
+    /// show nothing.
+    pub(super) fn show(&self, to: Place) -> Result {
+        let _held = self.resv.lock();
+        let spaces = self.mapped_by()?;
+        let from = core::mem::replace(&mut *self.place.lock(), to.clone());
+        let mut result = Ok(());
+        for (space, va) in spaces {
+            let shown = evict::make_room(&self.gpu, || space.show(va, self, &to));
+            result = result.and(shown);
+        }
+        drop(from);
+        result
+    }
+}
+
 #[pinned_drop]
 impl PinnedDrop for Store {
     fn drop(self: Pin<&mut Self>) {
         let memory: Arc<dyn Any + Send + Sync> = match &*self.place.lock() {
             Place::Vram(range) => range.clone(),
             Place::System(system) => system.clone(),
-            Place::Doorbell(_) | Place::MmioRemap => return,
+            Place::User(pages) => pages.clone(),
+            Place::Doorbell(_) | Place::MmioRemap | Place::Nowhere => return,
         };
         // Nobody maps it any more, but jobs may be on their way that use it.
         match self.resv.fences(Usage::Bookkeep) {

@@ -164,7 +164,8 @@ impl Vm {
         if offset % PAGE_SIZE as u64 != 0 || bo_end > bo.size() {
             return Err(EINVAL);
         }
-        if !core::ptr::eq(&**gpu, &**bo.store().gpu()) && bo.preferred() != super::BoKind::Gtt {
+        let in_system = matches!(bo.preferred(), super::BoKind::Gtt | super::BoKind::User);
+        if !core::ptr::eq(&**gpu, &**bo.store().gpu()) && !in_system {
             // Peers reach each other's VRAM over the bus, which is not there yet.
             return Err(EOPNOTSUPP);
         }
@@ -250,20 +251,14 @@ impl Space {
             return Err(EINVAL);
         }
         inner.mappings.reserve(1, GFP_KERNEL)?;
-        let mut update = Update::new(&self.gpu, len);
-        let target = Target {
-            place,
-            attrs: bo.store().attrs(place, access),
-            offset,
-        };
-        if let Err(e) = inner.tree.map(&mut update, va, len, &target) {
-            // What was written so far must not stay.
-            update.give_up();
-            inner.tree.unmap(&mut update, va, len)?;
-            self.finish(update, FlushType::Heavyweight)?;
-            return Err(e);
+        if !matches!(place, Place::Nowhere) {
+            let target = Target {
+                place,
+                attrs: bo.store().attrs(place, access),
+                offset,
+            };
+            self.write(inner, va, len, &target, FlushType::Legacy)?;
         }
-        self.finish(update, FlushType::Legacy)?;
         let new = Mapping {
             va,
             len,
@@ -276,6 +271,50 @@ impl Space {
             .mappings
             .insert_within_capacity(at, new)
             .map_err(|_| ENOMEM)
+    }
+
+    /// Writes the entries of a mapping; after an error there are none.
+    fn write(
+        &self,
+        inner: &mut Inner,
+        va: u64,
+        len: u64,
+        target: &Target<'_>,
+        kind: FlushType,
+    ) -> Result {
+        let mut update = Update::new(&self.gpu, len);
+        if let Err(e) = inner.tree.map(&mut update, va, len, target) {
+            // What was written so far must not stay.
+            update.give_up();
+            inner.tree.unmap(&mut update, va, len)?;
+            self.finish(update, FlushType::Heavyweight)?;
+            return Err(e);
+        }
+        self.finish(update, kind)
+    }
+
+    /// Lets the entries of the mapping of `store` at `va`, if there is one, lead to other pages of
+    /// a process, or nowhere. After an error they lead nowhere.
+    pub(super) fn show(&self, va: u64, store: &Store, place: &Place) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        let Some(mapping) = inner.find(va, store) else {
+            return Ok(());
+        };
+        let len = mapping.len;
+        if matches!(place, Place::Nowhere) {
+            let mut update = Update::new(&self.gpu, len);
+            inner.tree.unmap(&mut update, va, len)?;
+            return self.finish(update, FlushType::Heavyweight);
+        }
+        let target = Target {
+            place,
+            attrs: store.attrs(place, mapping.access),
+            offset: mapping.offset,
+        };
+        self.write(inner, va, len, &target, FlushType::Heavyweight)
     }
 
     fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {

@@ -14,7 +14,7 @@ use kernel::{
     task::Pid,
 };
 
-use super::{apertures::Apertures, evict::Evictor, memory::Mem};
+use super::{apertures::Apertures, evict::Evictor, memory::Mem, userptr::UserMemory};
 use crate::{
     doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, kapi::id_table::Table, mmu::vm::Vm,
 };
@@ -135,6 +135,7 @@ impl Device {
     pub(crate) fn acquire_vm(
         &self,
         pid: Pid,
+        user: &UserMemory,
         file: ARef<File>,
         open: impl FnOnce(&File) -> Result<Arc<Vm>>,
     ) -> Result {
@@ -153,6 +154,7 @@ impl Device {
         }
         let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
         self.evictor.populate(Evictor::new(&slot)?);
+        user.join(&slot)?;
         self.pasid.store(vm.pasid(), Relaxed);
         *bound = Some(Bound { file, vm, slot });
         Ok(())

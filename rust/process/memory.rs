@@ -10,10 +10,12 @@ use kernel::{page::PAGE_SIZE, pr_warn_once, prelude::*, sync::Arc};
 use super::{
     events::{SignalPage, UNSIGNALED},
     evict::Tenant,
+    userptr::{Known, UserMemory},
     Device, Process,
 };
 use crate::{
     gpu::Gpu,
+    kapi::task,
     mmu::{gem::Gem, set_aside, Bo, BoFlags, BoRef, Vm},
     uapi,
 };
@@ -38,6 +40,13 @@ impl Flags {
         self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM)
     }
 
+    /// Memory of the process itself.
+    pub(crate) const fn is_user(self) -> bool {
+        self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+            && !self.is_vram()
+            && !self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT)
+    }
+
     fn bo_flags(self) -> BoFlags {
         BoFlags {
             writable: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE),
@@ -54,6 +63,8 @@ impl Flags {
 
 /// A buffer.
 pub(crate) struct Mem {
+    /// Nobody refreshes it any more when this is gone.
+    _user: Option<Known>,
     gem: Gem,
     va: u64,
     /// Bytes of memory; an AQL ring of the old kind shows them twice in a row.
@@ -154,21 +165,19 @@ pub(crate) fn vram_available(gpu: &Gpu) -> u64 {
 }
 
 /// Makes the memory that `request` describes, with the errors of the C driver in their order.
-fn create_bo(device: &Device, request: &Request) -> Result<Bo> {
+fn create_bo(
+    device: &Device,
+    user: &Arc<UserMemory>,
+    request: &Request,
+) -> Result<(Bo, Option<Known>)> {
     let flags = request.flags;
     let gpu = device.gpu();
     let is_gtt = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT);
     let is_doorbell = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL);
     if !flags.is_vram() && !is_gtt {
-        if flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
-            return Err(if request.user_va == 0 {
-                EINVAL
-            } else {
-                EOPNOTSUPP
-            });
-        }
         let is_io = is_doorbell || flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
-        if !is_io || request.size > u64::from(u32::MAX) {
+        let is_user = flags.is_user() && request.user_va != 0;
+        if !is_user && (!is_io || request.size > u64::from(u32::MAX)) {
             return Err(EINVAL);
         }
     }
@@ -184,38 +193,54 @@ fn create_bo(device: &Device, request: &Request) -> Result<Bo> {
         .checked_next_multiple_of(PAGE_SIZE as u64)
         .ok_or(ENOMEM)?;
     let attrs = flags.bo_flags();
-    if flags.is_vram() {
+    if flags.is_user() {
+        // More than there is cannot be brought in.
+        if size > 2 * Gpu::gtt_size() {
+            return Err(ENOMEM);
+        }
+        let start = task::untagged_addr(request.user_va);
+        let (bo, known) = user.create(gpu, start, size, attrs)?;
+        return Ok((bo, Some(known)));
+    }
+    let bo = if flags.is_vram() {
         if size > vram_available(gpu) {
             return Err(ENOMEM);
         }
         let tenant = Tenant::new(gpu, device.evictor()?, size)?;
-        Bo::vram(gpu, size, attrs, tenant)
+        Bo::vram(gpu, size, attrs, tenant)?
     } else if is_gtt {
-        Bo::gtt(gpu, size, attrs)
+        Bo::gtt(gpu, size, attrs)?
     } else if is_doorbell {
-        Bo::doorbell(&device.doorbells()?, attrs)
+        Bo::doorbell(&device.doorbells()?, attrs)?
     } else {
-        Bo::mmio_remap(gpu, attrs)
-    }
+        Bo::mmio_remap(gpu, attrs)?
+    };
+    Ok((bo, None))
 }
 
 impl Device {
-    /// Allocates a buffer. The file of `ACQUIRE_VM` may map it.
-    pub(crate) fn alloc(&self, request: &Request) -> Result<Allocated> {
+    /// Makes a buffer. The file of `ACQUIRE_VM` may map it. Touches user memory if it shows some.
+    pub(crate) fn create(&self, user: &Arc<UserMemory>, request: &Request) -> Result<Mem> {
         let file = self.file()?;
-        let bo = create_bo(self, request)?;
+        let (bo, known) = create_bo(self, user, request)?;
         let size = bo.size();
         let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file)?;
-        let mmap_offset = gem.mmap_offset();
-        let mem = Mem {
+        Ok(Mem {
+            _user: known,
             gem,
             va: request.va,
             size,
             flags: request.flags,
             mapped: KVec::new(),
-        };
+        })
+    }
+
+    /// Gives a buffer a handle.
+    pub(crate) fn insert(&self, mem: Mem) -> Result<Allocated> {
+        let mmap_offset = mem.gem.mmap_offset();
+        let vram = mem.flags.is_vram().then_some(mem.size);
         let id = self.memory().lock().insert(mem).map_err(|_| EFAULT)?;
-        if request.flags.is_vram() {
+        if let Some(size) = vram {
             self.account_vram(size, 1);
         }
         Ok(Allocated { id, mmap_offset })

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buffers that show the memory of a process, as it is and as it changes.
+//!
+//! The pages are not pinned. When they are about to change a [`Keeper`] is told, who sees to it that the
+//! GPU does not access them any more; some time later [`UserBuffer::refresh`] looks for the pages that are
+//! there now and rewrites the page tables.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, AtomicFlag, Relaxed},
+        Arc,
+    },
+};
+
+use super::{
+    bo::Bo,
+    store::{Place, Store},
+};
+use crate::kapi::hmm::{Interval, Mark, Watch};
+
+/// Who keeps the GPU away from pages that go.
+pub(crate) trait Keeper: Send + Sync {
+    /// Pages of `validity`'s buffer are about to change: takes the lock that guards the counts of invalidations,
+    /// marks and counts this one, and returns when no queue accesses the pages any more. Called as
+    /// [`Watch::invalidate`].
+    fn invalidate(&self, validity: &Validity, mark: Mark<'_>);
+}
+
+/// Whether the GPU's page tables show what the process has.
+pub(crate) struct Validity {
+    keeper: Arc<dyn Keeper>,
+    /// Invalidations that were not made good. Changes under the keeper's lock only.
+    invalid: Atomic<u64>,
+    /// The keeper knows the buffer. Changes likewise.
+    known: AtomicFlag,
+}
+
+impl Validity {
+    /// Counts an invalidation.
+    pub(crate) fn count(&self) {
+        self.invalid.fetch_add(1, Relaxed);
+    }
+
+    /// The keeper knows the buffer.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Relaxed)
+    }
+}
+
+impl Watch for Validity {
+    fn invalidate(&self, mark: Mark<'_>) {
+        self.keeper.invalidate(self, mark);
+    }
+}
+
+/// Memory of a process that a buffer shows.
+pub(super) type UserMemory = Interval<Validity>;
+
+/// Watches the `len` bytes at `start` of the current process; both are multiples of the page size.
+pub(super) fn watch(start: u64, len: u64, keeper: Arc<dyn Keeper>) -> Result<Arc<UserMemory>> {
+    let validity = Validity {
+        keeper,
+        // Nothing was looked at yet.
+        invalid: Atomic::new(1),
+        known: AtomicFlag::new(false),
+    };
+    Interval::new(usize::try_from(start)?, usize::try_from(len)?, validity)
+}
+
+/// The memory of a buffer that shows user memory. Does not keep the buffer.
+#[derive(Clone)]
+pub(crate) struct UserBuffer {
+    store: Arc<Store>,
+    memory: Arc<UserMemory>,
+}
+
+impl UserBuffer {
+    /// Of a buffer of that kind.
+    pub(crate) fn of(bo: &Bo) -> Option<Self> {
+        let store = bo.store();
+        Some(Self {
+            store: store.clone(),
+            memory: store.user()?.clone(),
+        })
+    }
+
+    fn validity(&self) -> &Validity {
+        self.memory.watch()
+    }
+
+    /// How many invalidations were not made good. Grows under the keeper's lock.
+    pub(crate) fn invalid(&self) -> u64 {
+        self.validity().invalid.load(Relaxed)
+    }
+
+    /// What was looked up is what is there. The keeper's lock is held.
+    pub(crate) fn set_valid(&self) {
+        self.validity().invalid.store(0, Relaxed);
+    }
+
+    /// The keeper knows the buffer, or does not any more. Its lock is held.
+    pub(crate) fn set_known(&self, known: bool) {
+        self.validity().known.store(known, Relaxed);
+    }
+
+    /// Is it the same buffer?
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store, &other.store)
+    }
+
+    /// Looks for the pages, brings them in, and lets all page tables show them. They are those of the
+    /// process if no invalidation was counted since before the call.
+    ///
+    /// If the pages cannot be had, page tables show nothing: `EFAULT` if there is no memory, `EPERM` if
+    /// it may not be written, `EBUSY` if it does not hold still, `ESRCH` if the process is ending. With
+    /// `ENOMEM` page tables may show nothing, too.
+    pub(crate) fn refresh(&self) -> Result {
+        let found = self
+            .memory
+            .fault(self.store.gpu().dev())
+            .and_then(|pages| Ok(Arc::new(pages, GFP_KERNEL)?));
+        let (place, result) = match found {
+            Ok(pages) => (Place::User(pages), Ok(())),
+            Err(e) => (Place::Nowhere, Err(e)),
+        };
+        self.store.show(place).and(result)
+    }
+}

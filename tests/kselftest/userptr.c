@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Memory of the process itself in the GPU's address space: registered, used, changed under the GPU's hands. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define MIB (1ul << 20)
+#define FLAGS (KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
+	       KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
+
+/* Pages of the process that the GPU sees. */
+struct pages {
+	struct kfd_bo bo;
+	char *cpu;
+	uint64_t gpu;
+	size_t size;
+};
+
+static char *anonymous(size_t size)
+{
+	size_t reserved;
+	void *start, *p = kfd_reserve(size, &reserved, &start);
+
+	ASSERT(p != NULL);
+	ASSERT(mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	return p;
+}
+
+static int try_register(struct kfd *k, void *cpu, uint64_t gpu, size_t size, uint32_t flags, struct pages *p)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = gpu, .size = size, .gpu_id = k->node.gpu_id, .flags = flags, .mmap_offset = kfd_va(cpu) };
+	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+
+	memset(p, 0, sizeof(*p));
+	if (ret)
+		return ret;
+	p->bo.handle = args.handle;
+	p->bo.mmap_offset = args.mmap_offset;
+	p->bo.size = size;
+	p->cpu = cpu;
+	p->gpu = gpu;
+	p->size = size;
+	return 0;
+}
+
+static void register_at(struct kfd *k, void *cpu, uint64_t gpu, size_t size, struct pages *p)
+{
+	ASSERT_OK(try_register(k, cpu, gpu, size, FLAGS, p));
+	ASSERT_OK(kfd_bo_map_gpu(k, &p->bo));
+}
+
+/* New pages, seen by both at the same address. */
+static void register_new(struct kfd *k, size_t size, struct pages *p)
+{
+	char *cpu = anonymous(size);
+
+	register_at(k, cpu, kfd_va(cpu), size, p);
+}
+
+static int unregister(struct kfd *k, struct pages *p)
+{
+	struct kfd_ioctl_free_memory_of_gpu_args args = { .handle = p->bo.handle };
+	int ret = p->bo.mapped ? kfd_bo_unmap_gpu(k, &p->bo) : 0;
+
+	return ret ? ret : kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &args);
+}
+
+/* The GPU fills `count` words of the pages from byte `at` on, the process finds them. */
+static bool gpu_writes(struct fixture *f, struct pages *p, size_t at, uint32_t count, uint32_t value)
+{
+	uint32_t *cpu = (uint32_t *)(p->cpu + at);
+
+	if (!EXPECT_OK(fixture_fill(f, &f->q, (uint32_t *)(p->gpu + at), count, value)))
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (!EXPECT(cpu[i] == value, "word %u at %#zx: %#x, not %#x", i, at, cpu[i], value))
+			return false;
+	return true;
+}
+
+/* The process writes to a word of the pages, the GPU copies it to its own buffer. */
+static bool gpu_reads(struct fixture *f, struct pages *p, size_t at, uint32_t value)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *to = f->data->va;
+	uint64_t args[2] = { p->gpu + at, kfd_va(f->data->va) };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	for (int i = 0; i < 64; i++)
+		((volatile uint32_t *)(p->cpu + at))[i] = value + i;
+	to[0] = to[63] = ~0u;
+	ASSERT_OK(fixture_kernel(f, "copy", &kernel));
+	memcpy((char *)f->kernarg->va + 63 * 256, args, sizeof(args));
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, (char *)f->kernarg->va + 63 * 256, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	if (!EXPECT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS)))
+		return false;
+	return EXPECT(to[0] == value && to[63] == value + 63, "at %#zx: %#x, %#x, not %#x", at, to[0], to[63], value);
+}
+
+TEST(the_gpu_reads_and_writes_memory_of_the_process)
+{
+	struct fixture f;
+	struct pages p;
+
+	fixture_launch(&f);
+	register_new(&f.k, 64 * KFD_PAGE, &p);
+	for (uint32_t i = 0; i < 64; i++) {
+		ASSERT(gpu_writes(&f, &p, i * KFD_PAGE, 1024, 0x1000 + i));
+		ASSERT(gpu_reads(&f, &p, i * KFD_PAGE + 256, 0x2000 + i));
+	}
+	EXPECT_OK(unregister(&f.k, &p));
+	EXPECT(((uint32_t *)p.cpu)[0] == 0x1000);
+	EXPECT(fixture_works(&f));
+}
+
+/* Where the process has pages that nobody has touched yet, and at another address. */
+TEST(the_gpu_has_addresses_of_its_own)
+{
+	struct fixture f;
+	struct pages p;
+	char *cpu, *gpu;
+
+	fixture_launch(&f);
+	cpu = anonymous(16 * KFD_PAGE);
+	gpu = anonymous(16 * KFD_PAGE);
+	register_at(&f.k, cpu, kfd_va(gpu), 16 * KFD_PAGE, &p);
+	for (uint32_t i = 0; i < 16; i++)
+		ASSERT(gpu_writes(&f, &p, i * KFD_PAGE + 64, 64, 0x3000 + i));
+	EXPECT(*gpu == 0);
+	/* An address inside a page names the page. */
+	EXPECT_OK(unregister(&f.k, &p));
+	ASSERT_OK(try_register(&f.k, cpu + 5 * KFD_PAGE + 24, kfd_va(gpu), 2 * KFD_PAGE, FLAGS, &p));
+	ASSERT_OK(kfd_bo_map_gpu(&f.k, &p.bo));
+	p.cpu = cpu + 5 * KFD_PAGE;
+	EXPECT(gpu_reads(&f, &p, 0, 0x77));
+	EXPECT(gpu_writes(&f, &p, KFD_PAGE, 64, 0x78));
+	EXPECT_OK(unregister(&f.k, &p));
+}
+
+TEST_TIMEOUT(large_areas, 120)
+{
+	static const size_t sizes[] = { 4 * MIB, 22 * MIB, 256 * MIB };
+	struct fixture f;
+	struct pages p;
+
+	fixture_launch(&f);
+	for (unsigned int huge = 0; huge < 2; huge++) {
+		for (unsigned int i = 0; i < 3; i++) {
+			size_t size = sizes[i] + 3 * KFD_PAGE;
+			char *cpu = anonymous(size);
+
+			ASSERT(madvise(cpu, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
+			register_at(&f.k, cpu, kfd_va(cpu), size, &p);
+			for (size_t at = 0; at < size; at += size / 37 / KFD_PAGE * KFD_PAGE)
+				ASSERT(gpu_writes(&f, &p, at, 64, (uint32_t)(at >> 12) + huge));
+			ASSERT(gpu_reads(&f, &p, size - 256, 0x1234));
+			ASSERT_OK(unregister(&f.k, &p));
+			ASSERT(munmap(cpu, size) == 0);
+		}
+	}
+}
+
+/* As the runtime does it: all that a queue uses is memory of the process. */
+TEST(queues_in_memory_of_the_process)
+{
+	struct kfd_ioctl_create_queue_args args;
+	struct pages ring, descriptor, cwsr;
+	struct fixture f;
+	struct kfd_queue q;
+
+	fixture_launch(&f);
+	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &args));
+	register_new(&f.k, KFD_PAGE, &ring);
+	register_new(&f.k, KFD_PAGE, &descriptor);
+	register_new(&f.k, kfd_cwsr_bytes(&f.k.node), &cwsr);
+	memcpy(ring.cpu, q.ring->va, KFD_PAGE);
+	memcpy(descriptor.cpu, q.descriptor->va, KFD_PAGE);
+	q.q = (struct amd_queue *)descriptor.cpu;
+	q.q->base_address = ring.gpu;
+	args.ring_base_address = ring.gpu;
+	args.write_pointer_address = kfd_va((void *)&q.q->write_dispatch_id);
+	args.read_pointer_address = kfd_va((void *)&q.q->read_dispatch_id);
+	args.ctx_save_restore_address = cwsr.gpu;
+	ASSERT_OK(kfd_queue_start(&q, &args));
+	ASSERT_OK(kfd_queue_map_doorbell(&q));
+	ASSERT_OK(kfd_bo_free(&f.k, q.ring));
+	q.ring = calloc(1, sizeof(*q.ring));
+	ASSERT(q.ring != NULL);
+	q.ring->va = ring.cpu;
+	for (uint32_t i = 0; i < 200; i++) {
+		ASSERT_OK(fixture_fill(&f, &q, f.data->va, 64, i));
+		ASSERT_EQ(((uint32_t *)f.data->va)[63], i);
+		if (i % 50 == 49) {
+			/* The ring moves under the queue. */
+			ASSERT(madvise(ring.cpu, KFD_PAGE, MADV_NOHUGEPAGE) == 0);
+			ASSERT(mprotect(descriptor.cpu, KFD_PAGE, PROT_READ) == 0);
+			ASSERT(mprotect(descriptor.cpu, KFD_PAGE, PROT_READ | PROT_WRITE) == 0);
+		}
+	}
+	/* What a queue needs stays mapped. */
+	EXPECT_RET(kfd_bo_unmap_gpu(&f.k, &ring.bo), -EBUSY);
+	EXPECT_RET(kfd_bo_unmap_gpu(&f.k, &cwsr.bo), -EBUSY);
+	ASSERT_OK(kfd_queue_stop(&q));
+	EXPECT_OK(unregister(&f.k, &ring));
+	EXPECT_OK(unregister(&f.k, &descriptor));
+	EXPECT_OK(unregister(&f.k, &cwsr));
+}
+
+TEST(what_cannot_be_registered)
+{
+	static const char text[] = "a page of the program that may not be written";
+	int fd = memfd_create("userptr", 0);
+	struct fixture f;
+	struct pages p;
+	char *cpu, *file;
+
+	fixture_launch(&f);
+	cpu = anonymous(16 * KFD_PAGE);
+	/* No address; nothing there; a hole at the end, in the middle. */
+	EXPECT_RET(try_register(&f.k, NULL, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EINVAL);
+	EXPECT_RET(try_register(&f.k, (void *)0x1000, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	ASSERT(munmap(cpu + 8 * KFD_PAGE, KFD_PAGE) == 0);
+	EXPECT_RET(try_register(&f.k, cpu + 8 * KFD_PAGE, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	EXPECT_RET(try_register(&f.k, cpu + 7 * KFD_PAGE, kfd_va(cpu), 2 * KFD_PAGE, FLAGS, &p), -EFAULT);
+	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 16 * KFD_PAGE, FLAGS, &p), -EFAULT);
+	/* The kernel's addresses; none at all; sizes. */
+	EXPECT_RET(try_register(&f.k, (void *)KERNEL_ADDRESS, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	EXPECT_RET(try_register(&f.k, (void *)(~0ul - KFD_PAGE + 1), kfd_va(cpu), 2 * KFD_PAGE, FLAGS, &p), -EOVERFLOW);
+	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 0, FLAGS, &p), -EINVAL);
+	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 1ul << 46, FLAGS, &p), -ENOMEM);
+	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), ~0ul - KFD_PAGE, FLAGS, &p), -ENOMEM);
+	/* What the process may not write, whatever the GPU shall do with it. */
+	EXPECT_RET(try_register(&f.k, (void *)(kfd_va(text) & ~(KFD_PAGE - 1)), kfd_va(cpu), KFD_PAGE,
+				FLAGS & ~KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &p), -EPERM);
+	ASSERT(mprotect(cpu, KFD_PAGE, PROT_READ) == 0);
+	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EPERM);
+	ASSERT(mprotect(cpu, KFD_PAGE, PROT_NONE) == 0);
+	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	/* Memory of a device: doorbells, buffers of the GPU. */
+	EXPECT_RET(try_register(&f.k, (void *)f.k.doorbells, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	EXPECT_RET(try_register(&f.k, f.data->va, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	/* Beyond the end of a file. */
+	ASSERT(fd >= 0 && ftruncate(fd, KFD_PAGE) == 0);
+	file = mmap(NULL, 4 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT(file != MAP_FAILED);
+	EXPECT_RET(try_register(&f.k, file, kfd_va(cpu), 2 * KFD_PAGE, FLAGS, &p), -EFAULT);
+	EXPECT_OK(try_register(&f.k, file, kfd_va(cpu), KFD_PAGE, FLAGS, &p));
+	EXPECT_OK(unregister(&f.k, &p));
+	EXPECT(fixture_works(&f));
+}
+
+TEST(files_are_memory_too)
+{
+	int fd = memfd_create("userptr", 0);
+	uint32_t word = 0;
+	struct fixture f;
+	struct pages p;
+	char *shared, *private;
+
+	fixture_launch(&f);
+	ASSERT(fd >= 0 && ftruncate(fd, 8 * KFD_PAGE) == 0);
+	shared = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	private = mmap(NULL, 8 * KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	ASSERT(shared != MAP_FAILED && private != MAP_FAILED);
+	register_at(&f.k, shared, kfd_va(shared), 8 * KFD_PAGE, &p);
+	EXPECT(gpu_writes(&f, &p, 3 * KFD_PAGE, 64, 0xabc));
+	EXPECT(pread(fd, &word, 4, 3 * KFD_PAGE) == 4 && word == 0xabc, "%#x", word);
+	word = 0xdef;
+	EXPECT(pwrite(fd, &word, 4, 5 * KFD_PAGE) == 4);
+	EXPECT(gpu_reads(&f, &p, 5 * KFD_PAGE + 256, 9));
+	/* The file loses its end, and gets it back. */
+	ASSERT(ftruncate(fd, 2 * KFD_PAGE) == 0);
+	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(unregister(&f.k, &p));
+	register_at(&f.k, private, kfd_va(private), 8 * KFD_PAGE, &p);
+	EXPECT(gpu_writes(&f, &p, 0, 64, 0x111));
+	EXPECT(pread(fd, &word, 4, 0) == 4 && word == 0, "%#x", word);
+	EXPECT_OK(unregister(&f.k, &p));
+}
+
+TEST(the_same_pages_twice)
+{
+	struct pages a, b;
+	struct fixture f;
+	char *gpu;
+
+	fixture_launch(&f);
+	register_new(&f.k, 4 * KFD_PAGE, &a);
+	gpu = anonymous(4 * KFD_PAGE);
+	register_at(&f.k, a.cpu, kfd_va(gpu), 4 * KFD_PAGE, &b);
+	EXPECT(gpu_writes(&f, &a, 0, 64, 1));
+	EXPECT(gpu_writes(&f, &b, 0, 64, 2));
+	ASSERT(madvise(a.cpu, 4 * KFD_PAGE, MADV_DONTNEED) == 0);
+	EXPECT(*(uint32_t *)a.cpu == 0);
+	EXPECT(gpu_writes(&f, &b, 0, 64, 3));
+	EXPECT(gpu_reads(&f, &a, KFD_PAGE, 4));
+	EXPECT_OK(unregister(&f.k, &a));
+	EXPECT(gpu_writes(&f, &b, 0, 64, 5));
+	EXPECT_OK(unregister(&f.k, &b));
+}
