@@ -8,6 +8,7 @@
 //! | `mqds` | images of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the runlist of each GPU as it was sent last |
 //! | `rings` | the kernel's rings on the DMA engines: pointers, jobs, registers |
+//! | `mem_limit` | system memory that buffers of processes take and may take |
 //! | `process/<pid>/pasid` | the number of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
 //! | `topology/nodes/<n>/properties` | what sysfs shows of a node |
@@ -22,7 +23,7 @@ use kernel::{
 
 use crate::{
     dqm::GpuDqm,
-    gpu::{self, Gpu},
+    gpu::{self, account, Gpu},
     hw::{HqdSlot, SdmaPlace},
     process::{self, table},
     topology,
@@ -34,7 +35,7 @@ const PER_LINE: usize = 8;
 /// All of it; dropping it takes it away.
 pub(crate) struct Root {
     // Field order: children first.
-    _files: [Pin<KBox<File<()>>>; 4],
+    _files: [Pin<KBox<File<()>>>; 5],
     _processes: process::debugfs::Root,
     _topology: topology::Mirror,
 }
@@ -48,10 +49,22 @@ pub(crate) fn new() -> Result<Root> {
             KBox::pin_init(dir.read_callback_file(c"mqds", (), &mqds), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rls", (), &runlists), GFP_KERNEL)?,
             KBox::pin_init(dir.read_callback_file(c"rings", (), &rings), GFP_KERNEL)?,
+            KBox::pin_init(
+                dir.read_callback_file(c"mem_limit", (), &limits),
+                GFP_KERNEL,
+            )?,
         ],
         _processes: process::debugfs::Root::new(&dir),
         _topology: topology::Mirror::new(&dir),
     })
+}
+
+fn limits(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let [all, gtt] = account::system();
+    for (what, (used, limit)) in [("System", all), ("TTM", gtt)] {
+        writeln!(f, "{what} mem used {}M out of {}M", used >> 20, limit >> 20)?;
+    }
+    Ok(())
 }
 
 fn dump(f: &mut fmt::Formatter<'_>, words: &[u32]) -> fmt::Result {

@@ -33,6 +33,7 @@ use crate::{
     ring::{kiq::Kiq, sdma::Sdma},
 };
 
+pub(crate) mod account;
 mod clear;
 pub(crate) mod config;
 pub(crate) mod discovery;
@@ -299,17 +300,12 @@ impl Gpu {
         self.gtt_used.load(Relaxed)
     }
 
-    /// System memory that buffers may take: half of it, as for all DRM drivers.
-    pub(crate) fn gtt_size() -> u64 {
-        kapi::numa::nodes().map(|node| node.bytes()).sum::<u64>() / 2
-    }
-
     /// Counts system memory that a buffer is about to take; it gives back as much when it goes.
     ///
     /// `ENOMEM`, with nothing counted, when that is more than there is: asking the kernel for it
     /// would only wake its killer of processes.
     pub(crate) fn take_gtt(&self, bytes: u64) -> Result {
-        let limit = Self::gtt_size();
+        let limit = account::gtt_limit();
         // Before anything is counted: the sum of what is asked for at once must not wrap.
         if bytes > limit {
             return Err(ENOMEM);

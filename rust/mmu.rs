@@ -13,6 +13,6 @@ mod user;
 pub(crate) mod vm;
 
 pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef};
-pub(crate) use evict::{make_room, set_aside, validate, Away, Evictable, Owner};
+pub(crate) use evict::{make_room, validate, Away, Evictable, Owner};
 pub(crate) use user::{Keeper, UserBuffer, Validity};
 pub(crate) use vm::{Access, Vm};

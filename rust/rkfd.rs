@@ -50,6 +50,7 @@ struct Statics;
 impl Statics {
     fn new() -> Self {
         gpu::registry::init();
+        gpu::account::init();
         mmu::pasid::init();
         process::init();
         topology::init();

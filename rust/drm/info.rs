@@ -12,7 +12,7 @@ use kernel::{
 
 use super::{ctx::DMA_RINGS, Render};
 use crate::{
-    gpu::Gpu,
+    gpu::{account, Gpu},
     kapi::drm::{Device, File, Handler},
     uapi,
 };
@@ -229,7 +229,7 @@ fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
 
 fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     let vram = gpu.vram();
-    let gtt = Gpu::gtt_size();
+    let gtt = account::gtt_limit();
     let visible = vram.visible();
     uapi::drm_amdgpu_memory_info {
         vram: heap(vram.size(), vram.usable(), vram.used()),
@@ -247,7 +247,7 @@ fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     uapi::drm_amdgpu_info_vram_gtt {
         vram_size: vram.usable(),
         vram_cpu_accessible_size: vram.visible().min(vram.usable()),
-        gtt_size: Gpu::gtt_size(),
+        gtt_size: account::gtt_limit(),
     }
 }
 

@@ -12,6 +12,7 @@ use kernel::{
         GpuBuddyParams,
     },
     impl_has_work,
+    new_spinlock,
     new_work,
     pci,
     prelude::*,
@@ -19,12 +20,16 @@ use kernel::{
     sizes::*, //
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, //
+        Arc,
+        SpinLock, //
     },
     workqueue::Work,
 };
 
-use super::clear::{CleanMap, Clearing};
+use super::{
+    account::VRAM_BLOCK,
+    clear::{CleanMap, Clearing},
+};
 use crate::kapi::iomem::WcBar;
 
 /// The BAR of the frame buffer.
@@ -51,8 +56,10 @@ pub(crate) struct Vram {
     taken: Atomic<u64>,
     /// Bytes in use by buffers that could be moved away.
     buffers: Atomic<u64>,
-    /// Bytes that were promised to buffers of processes.
-    promised: Atomic<u64>,
+    /// Bytes in use by page tables.
+    tables: Atomic<u64>,
+    #[pin]
+    promised: SpinLock<Promised>,
     #[pin]
     pub(super) clean: CleanMap,
     #[pin]
@@ -63,6 +70,25 @@ pub(crate) struct Vram {
 
 impl_has_work! {
     impl HasWork<Self> for Vram { self.work }
+}
+
+/// What was promised to buffers of processes, wherever they are.
+#[derive(Clone, Copy, Default)]
+struct Promised {
+    bytes: u64,
+    /// As if every buffer took whole blocks.
+    in_blocks: u64,
+}
+
+/// Who has a part of VRAM.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// The driver and the hardware's firmware, as long as they want.
+    Kernel,
+    /// A page table.
+    Table,
+    /// A buffer, which could be moved away.
+    Buffer,
 }
 
 /// Blocks of VRAM, as the allocator gave them.
@@ -80,7 +106,7 @@ pub(crate) struct VramRange {
     /// There until the drop.
     blocks: Option<Blocks>,
     size: u64,
-    for_buffer: bool,
+    user: User,
 }
 
 impl Vram {
@@ -116,7 +142,8 @@ impl Vram {
                 used: Atomic::new(0),
                 taken: Atomic::new(0),
                 buffers: Atomic::new(0),
-                promised: Atomic::new(0),
+                tables: Atomic::new(0),
+                promised <- new_spinlock!(Promised::default(), "rkfd_promised"),
                 clean <- clean,
                 clearing <- Clearing::new(),
                 work <- new_work!("rkfd_clear"),
@@ -155,73 +182,97 @@ impl Vram {
         &self.bar
     }
 
-    /// What can be promised in all when `aside` bytes are not to be.
-    fn promisable(&self, aside: u64) -> u64 {
-        let unmovable = self.used().saturating_sub(self.buffers.load(Relaxed));
-        self.usable.saturating_sub(unmovable).saturating_sub(aside)
+    /// What can be promised in all when page tables are to have `tables` bytes.
+    fn promisable(&self, tables: u64) -> u64 {
+        let has_tables = self.tables.load(Relaxed);
+        let kernel = self
+            .used()
+            .saturating_sub(self.buffers.load(Relaxed))
+            .saturating_sub(has_tables);
+        self.usable
+            .saturating_sub(kernel)
+            .saturating_sub(tables.max(has_tables))
     }
 
-    /// Bytes that can still be promised when `aside` bytes are not to be.
-    pub(crate) fn unpromised(&self, aside: u64) -> u64 {
-        self.promisable(aside)
-            .saturating_sub(self.promised.load(Relaxed))
+    /// Bytes that can still be promised, if every buffer takes whole blocks and page tables are to
+    /// have `tables` bytes.
+    pub(super) fn unpromised(&self, tables: u64) -> u64 {
+        self.promisable(tables)
+            .saturating_sub(self.promised.lock().in_blocks)
     }
 
-    /// Promises `bytes` to a buffer of a process; `ENOMEM` if there is not so much.
-    pub(crate) fn promise(&self, bytes: u64, aside: u64) -> Result {
-        let all = self.promisable(aside);
-        let before = self.promised.fetch_add(bytes, Relaxed);
-        if before.saturating_add(bytes) > all {
-            self.take_promise_back(bytes);
-            return Err(ENOMEM);
-        }
+    /// Promises `bytes` to a buffer of a process; `ENOMEM` if there is not so much, as in
+    /// [`Vram::unpromised`], but counted in bytes.
+    pub(super) fn promise(&self, bytes: u64, tables: u64) -> Result {
+        let all = self.promisable(tables);
+        let mut promised = self.promised.lock();
+        let sum = promised.bytes.checked_add(bytes).filter(|s| *s <= all);
+        promised.bytes = sum.ok_or(ENOMEM)?;
+        promised.in_blocks += bytes.next_multiple_of(VRAM_BLOCK);
         Ok(())
     }
 
     /// Undoes a [`Self::promise`].
-    pub(crate) fn take_promise_back(&self, bytes: u64) {
-        self.promised.fetch_sub(bytes, Relaxed);
+    pub(super) fn take_promise_back(&self, bytes: u64) {
+        let mut promised = self.promised.lock();
+        promised.bytes -= bytes;
+        promised.in_blocks -= bytes.next_multiple_of(VRAM_BLOCK);
     }
 
     /// Allocates `size` zeroed bytes; with `contiguous` in one piece. The host data path is not
     /// flushed.
     pub(crate) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<VramRange> {
-        self.take(size, contiguous, false)
+        self.take(size, contiguous, User::Kernel)
     }
 
-    /// As [`Vram::alloc`], for a buffer that could be moved away. `ENOMEM` also if less than
-    /// `leave` bytes would be free afterwards.
+    /// As [`Vram::alloc`], for a page table of `size` bytes.
+    pub(crate) fn alloc_table(self: &Arc<Self>, size: u64) -> Result<VramRange> {
+        self.take(size, true, User::Table)
+    }
+
+    /// As [`Vram::alloc`], for a buffer that could be moved away. `ENOMEM` also if page tables could not
+    /// have `tables` bytes afterwards, together with those that they have.
     pub(crate) fn alloc_for_buffer(
         self: &Arc<Self>,
         size: u64,
         contiguous: bool,
-        leave: u64,
+        tables: u64,
     ) -> Result<VramRange> {
         let free = self.usable.saturating_sub(self.taken.load(Relaxed));
+        let leave = tables.saturating_sub(self.tables.load(Relaxed));
         if size.checked_add(leave).is_none_or(|all| all > free) {
             return Err(ENOMEM);
         }
-        self.take(size, contiguous, true)
+        self.take(size, contiguous, User::Buffer)
     }
 
-    fn take(self: &Arc<Self>, size: u64, contiguous: bool, for_buffer: bool) -> Result<VramRange> {
+    fn take(self: &Arc<Self>, size: u64, contiguous: bool, user: User) -> Result<VramRange> {
         let size = size
             .checked_next_multiple_of(PAGE)
             .filter(|s| *s > 0 && *s <= self.usable)
             .ok_or(ENOMEM)?;
         let blocks = self.take_blocks(size, contiguous)?;
         self.used.fetch_add(size, Relaxed);
-        if for_buffer {
-            self.buffers.fetch_add(size, Relaxed);
+        if let Some(counter) = self.counter(user) {
+            counter.fetch_add(size, Relaxed);
         }
         let range = VramRange {
             vram: self.clone(),
             blocks: Some(blocks),
             size,
-            for_buffer,
+            user,
         };
         self.make_clean(range.pieces())?;
         Ok(range)
+    }
+
+    /// Where the bytes of some users are counted besides.
+    fn counter(&self, user: User) -> Option<&Atomic<u64>> {
+        match user {
+            User::Kernel => None,
+            User::Table => Some(&self.tables),
+            User::Buffer => Some(&self.buffers),
+        }
     }
 
     fn take_blocks(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<Blocks> {
@@ -321,8 +372,8 @@ impl VramRange {
 impl Drop for VramRange {
     fn drop(&mut self) {
         self.vram.used.fetch_sub(self.size, Relaxed);
-        if self.for_buffer {
-            self.vram.buffers.fetch_sub(self.size, Relaxed);
+        if let Some(counter) = self.vram.counter(self.user) {
+            counter.fetch_sub(self.size, Relaxed);
         }
         if let Some(blocks) = self.blocks.take() {
             self.vram.clear_and_free(blocks);

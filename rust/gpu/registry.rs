@@ -7,7 +7,7 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::{config::Config, Gpu};
+use super::{account, config::Config, Gpu};
 use crate::kapi::global::global_mutex;
 
 global_mutex! {
@@ -41,6 +41,7 @@ pub(super) fn add(gpu: &Arc<Gpu>) -> Result {
         return Err(EEXIST);
     }
     list.push(gpu.clone(), GFP_KERNEL)?;
+    account::vram_came(gpu.vram().size());
     Ok(())
 }
 
@@ -50,6 +51,7 @@ pub(super) fn remove(gpu: &Gpu) {
     if let Some(i) = list.iter().position(|g| core::ptr::eq(&**g, gpu)) {
         // Only the index found above is taken out.
         let _ = list.remove(i);
+        account::vram_went(gpu.vram().size());
     }
 }
 

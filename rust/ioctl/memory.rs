@@ -8,9 +8,10 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use super::{process::device_of_handle, user};
 use crate::{
     drm,
+    gpu::account,
     kapi::task::file_from_fd,
     process::{
-        memory::{vram_available, Flags, Request},
+        memory::{Flags, Request},
         mmap, Device, Process,
     },
     uapi::*,
@@ -145,6 +146,6 @@ pub(super) fn available(
     args: &mut kfd_ioctl_get_available_memory_args,
 ) -> Result {
     let _state = process.lock()?;
-    args.available = vram_available(process.device(args.gpu_id)?.gpu());
+    args.available = account::vram_available(process.device(args.gpu_id)?.gpu());
     Ok(())
 }

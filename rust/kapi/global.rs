@@ -22,3 +22,21 @@ macro_rules! global_mutex {
     };
 }
 pub(crate) use global_mutex;
+
+/// As [`global_mutex!`], for a spinlock.
+macro_rules! global_spinlock {
+    ($(#[$meta:meta])* $name:ident: $ty:ty = $value:expr; init $init:ident) => {
+        kernel::sync::global_lock! {
+            $(#[$meta])*
+            // SAFETY: `$init()` runs first thing in the module's init function.
+            pub(self) unsafe(uninit) static $name: SpinLock<$ty> = $value;
+        }
+
+        /// Makes the lock of this file usable; called once, at module load.
+        fn $init() {
+            // SAFETY: The module calls this exactly once, before the lock is used.
+            unsafe { $name.init() };
+        }
+    };
+}
+pub(crate) use global_spinlock;

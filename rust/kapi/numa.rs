@@ -2,7 +2,30 @@
 
 //! The machine's NUMA nodes: their processors and memory.
 
+use kernel::bindings;
+
 use crate::bindings as ours;
+
+/// The machine's memory in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// What the kernel manages.
+    pub(crate) total: u64,
+    /// What nobody has at this moment.
+    pub(crate) free: u64,
+}
+
+/// Looks at the machine's memory.
+pub(crate) fn memory() -> Memory {
+    let mut info = bindings::sysinfo::default();
+    // SAFETY: Fills in what it is given.
+    unsafe { bindings::si_meminfo(&raw mut info) };
+    let unit = info.mem_unit as usize;
+    Memory {
+        total: (info.totalram * unit) as u64,
+        free: (info.freeram * unit) as u64,
+    }
+}
 
 /// A NUMA node that is online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

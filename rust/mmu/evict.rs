@@ -134,7 +134,7 @@ impl Evictable {
 }
 
 /// Bytes of VRAM that are kept free for page tables.
-pub(crate) fn set_aside(gpu: &Gpu) -> u64 {
+fn set_aside(gpu: &Gpu) -> u64 {
     (gpu.vram().size() / VRAM_PER_TABLE_BYTE).max(TABLES_MIN)
 }
 

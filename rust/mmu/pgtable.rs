@@ -92,7 +92,7 @@ struct Row {
 
 impl Table {
     fn new(gpu: &Gpu, level: Level) -> Result<KBox<Self>> {
-        let range = gpu.vram().alloc(SZ_4K as u64, true)?;
+        let range = gpu.vram().alloc_table(SZ_4K as u64)?;
         let mut children = KVVec::new();
         if level > 0 {
             children.reserve(ENTRIES, GFP_KERNEL)?;

@@ -19,9 +19,12 @@ use kernel::{
 
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
-    gpu::Gpu,
+    gpu::{
+        account::{self, Kind, Reservation},
+        Gpu,
+    },
     kapi::{global::global_mutex, workqueue::OrderedQueue},
-    mmu::{set_aside, Away, Owner},
+    mmu::{Away, Owner},
     trace,
 };
 
@@ -217,35 +220,18 @@ impl WorkItem for Evictor {
     }
 }
 
-/// VRAM that was promised to a buffer of a process, wherever the buffer is.
-struct Promise {
-    gpu: Arc<Gpu>,
-    bytes: u64,
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.gpu.vram().take_promise_back(self.bytes);
-    }
-}
-
 /// What a process has to do with one of its buffers, as long as the memory exists.
 pub(super) struct Tenant {
     evictor: Arc<Evictor>,
-    _promise: Promise,
+    _reservation: Reservation,
 }
 
 impl Tenant {
-    /// Promises `bytes` of VRAM; `ENOMEM` if all is promised already.
+    /// Sets `bytes` of VRAM aside; `ENOMEM` if there is not so much.
     pub(super) fn new(gpu: &Arc<Gpu>, evictor: &Arc<Evictor>, bytes: u64) -> Result<Arc<Self>> {
-        gpu.vram().promise(bytes, set_aside(gpu))?;
-        let promise = Promise {
-            gpu: gpu.clone(),
-            bytes,
-        };
         let tenant = Self {
             evictor: evictor.clone(),
-            _promise: promise,
+            _reservation: account::reserve(gpu, Kind::Vram, bytes)?,
         };
         Ok(Arc::new(tenant, GFP_KERNEL)?)
     }

@@ -14,14 +14,11 @@ use super::{
     Device, Process,
 };
 use crate::{
-    gpu::Gpu,
+    gpu::account,
     kapi::task,
-    mmu::{gem::Gem, set_aside, Bo, BoFlags, BoRef, Vm},
+    mmu::{gem::Gem, Bo, BoFlags, BoRef, Vm},
     uapi,
 };
-
-/// Sizes of VRAM are accounted, and reported as available, in these units.
-const VRAM_UNIT: u64 = 2 << 20;
 
 /// The `KFD_IOC_ALLOC_MEM_FLAGS_*` of a buffer.
 #[derive(Clone, Copy)]
@@ -158,12 +155,6 @@ pub(crate) struct Allocated {
     pub(crate) mmap_offset: u64,
 }
 
-/// Bytes of VRAM that processes may still take. What the buffers of others take does not count:
-/// they can be moved away.
-pub(crate) fn vram_available(gpu: &Gpu) -> u64 {
-    gpu.vram().unpromised(set_aside(gpu)) / VRAM_UNIT * VRAM_UNIT
-}
-
 /// Makes the memory that `request` describes, with the errors of the C driver in their order.
 fn create_bo(
     device: &Device,
@@ -186,16 +177,15 @@ fn create_bo(
     } else {
         request.size
     };
-    if size == 0 {
-        return Err(EINVAL);
-    }
+    // A size so large that its pages are too many to count is none either.
     let size = size
         .checked_next_multiple_of(PAGE_SIZE as u64)
-        .ok_or(ENOMEM)?;
+        .filter(|size| *size > 0)
+        .ok_or(EINVAL)?;
     let attrs = flags.bo_flags();
     if flags.is_user() {
         // More than there is cannot be brought in.
-        if size > 2 * Gpu::gtt_size() {
+        if size > 2 * account::gtt_limit() {
             return Err(ENOMEM);
         }
         let start = task::untagged_addr(request.user_va);
@@ -203,9 +193,6 @@ fn create_bo(
         return Ok((bo, Some(known)));
     }
     let bo = if flags.is_vram() {
-        if size > vram_available(gpu) {
-            return Err(ENOMEM);
-        }
         let tenant = Tenant::new(gpu, device.evictor()?, size)?;
         Bo::vram(gpu, size, attrs, tenant)?
     } else if is_gtt {
