@@ -91,22 +91,37 @@ fn f32_blocks() {
     }
 }
 
+/// An f16 of a small number.
+fn half(v: i32) -> u16 {
+    let (sign, m) = (if v < 0 { 0x8000 } else { 0 }, v.unsigned_abs());
+    if m == 0 {
+        return sign;
+    }
+    let e = 31 - m.leading_zeros();
+    sign | ((e + 15) << 10 | (m << 10 >> e & 0x3ff)) as u16
+}
+
+fn put_f16(m: &Machine, va: u64, values: &[i32]) {
+    let bytes: Vec<u8> = values.iter().flat_map(|&v| half(v).to_le_bytes()).collect();
+    m.ram.put(va, &bytes);
+}
+
+fn put_bytes(m: &Machine, va: u64, values: &[i32]) {
+    let bytes: Vec<u8> = values.iter().map(|&v| v as u8).collect();
+    m.ram.put(va, &bytes);
+}
+
+fn put_f64(m: &Machine, va: u64, values: &[i32]) {
+    let bytes = values.iter().flat_map(|&v| f64::from(v).to_le_bytes());
+    m.ram.put(va, &bytes.collect::<Vec<u8>>());
+}
+
 #[test]
 fn f16() {
     let m = machine();
     let (a, b) = (numbers(256, 6), numbers(256, 7));
-    let half = |v: i32| -> u16 {
-        let (sign, m) = (if v < 0 { 0x8000 } else { 0 }, v.unsigned_abs());
-        if m == 0 {
-            return sign;
-        }
-        let e = 31 - m.leading_zeros();
-        sign | ((e + 15) << 10 | (m << 10 >> e & 0x3ff)) as u16
-    };
-    for (va, v) in [(A, &a), (B, &b)] {
-        let bytes: Vec<u8> = v.iter().flat_map(|&v| half(v).to_le_bytes()).collect();
-        m.ram.put(va, &bytes);
-    }
+    put_f16(&m, A, &a);
+    put_f16(&m, B, &b);
     run(&m, "f16_16x16x16");
     assert_eq!(get_f32(&m, 256), product(&a, &b, &[0; 256], 16, 16));
 }
@@ -115,10 +130,8 @@ fn f16() {
 fn bytes() {
     let m = machine();
     let (a, b) = (numbers(512, 8), numbers(512, 9));
-    for (va, v) in [(A, &a), (B, &b)] {
-        m.ram
-            .put(va, &v.iter().map(|&v| v as u8).collect::<Vec<_>>());
-    }
+    put_bytes(&m, A, &a);
+    put_bytes(&m, B, &b);
     run(&m, "i8_16x16x32");
     let got: Vec<i32> = m.ram.get_u32(D, 256).iter().map(|&v| v as i32).collect();
     assert_eq!(got, product(&a, &b, &[0; 256], 16, 32));
@@ -128,10 +141,8 @@ fn bytes() {
 fn f64() {
     let m = machine();
     let (a, b) = (numbers(64, 10), numbers(64, 11));
-    for (va, v) in [(A, &a), (B, &b)] {
-        let bytes: Vec<u8> = v.iter().flat_map(|&v| f64::from(v).to_le_bytes()).collect();
-        m.ram.put(va, &bytes);
-    }
+    put_f64(&m, A, &a);
+    put_f64(&m, B, &b);
     run(&m, "f64_16x16x4");
     let got: Vec<i32> = m
         .ram
@@ -140,6 +151,60 @@ fn f64() {
         .map(|&v| f64::from_bits(v) as i32)
         .collect();
     assert_eq!(got, product(&a, &b, &[0; 256], 16, 4));
+}
+
+#[test]
+fn f64_blocks() {
+    let m = machine();
+    let (a, b, c) = (numbers(64, 13), numbers(64, 14), numbers(64, 15));
+    put_f64(&m, A, &a);
+    put_f64(&m, B, &b);
+    put_f64(&m, D, &c);
+    run(&m, "f64_4x4x4");
+    let got = m.ram.get_u64(D, 64);
+    let got: Vec<i32> = got.iter().map(|&v| f64::from_bits(v) as i32).collect();
+    let blocks = a.chunks(16).zip(b.chunks(16)).zip(c.chunks(16));
+    let want: Vec<i32> = blocks
+        .flat_map(|((a, b), c)| product(a, b, c, 4, 4))
+        .collect();
+    assert_eq!(got, want);
+}
+
+/// Numbers of which in every four two, at any places, are not zero.
+fn sparse_numbers(count: usize, seed: u64) -> Vec<i32> {
+    let mut rng = Rng(seed);
+    let mut fours = Vec::new();
+    for _ in 0..count / 4 {
+        let mut four = [0; 4];
+        let first = rng.u32() as usize % 4;
+        let second = (first + 1 + rng.u32() as usize % 3) % 4;
+        four[first] = 1 + (rng.u32() % 15) as i32;
+        four[second] = -1 - (rng.u32() % 15) as i32;
+        fours.extend(four);
+    }
+    fours
+}
+
+#[test]
+fn sparse_f16() {
+    let m = machine();
+    let (a, b, c) = (sparse_numbers(512, 16), numbers(512, 17), numbers(256, 18));
+    put_f16(&m, A, &a);
+    put_f16(&m, B, &b);
+    put_f32(&m, D, &c);
+    run(&m, "sparse_f16");
+    assert_eq!(get_f32(&m, 256), product(&a, &b, &c, 16, 32));
+}
+
+#[test]
+fn sparse_bytes() {
+    let m = machine();
+    let (a, b) = (sparse_numbers(1024, 19), numbers(1024, 20));
+    put_bytes(&m, A, &a);
+    put_bytes(&m, B, &b);
+    run(&m, "sparse_i8");
+    let got: Vec<i32> = m.ram.get_u32(D, 1024).iter().map(|&v| v as i32).collect();
+    assert_eq!(got, product(&a, &b, &[0; 1024], 32, 32));
 }
 
 #[test]

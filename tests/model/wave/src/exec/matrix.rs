@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Matrix instructions (MFMA): `D = A * B + C` on blocks that lie across the lanes.
+//! Matrix instructions: `D = A * B + C` on blocks that lie across the lanes (MFMA), and the same
+//! with an A of which every four elements in a row hold two that are not zero (SMFMAC).
 //!
 //! They ignore EXEC. Sums go from the lowest k to the highest, each product fused into the f32 sum;
 //! silicon promises no order.
@@ -73,6 +74,7 @@ fn shape(op: Op) -> Option<Shape> {
         v_mfma_i32_32x32x16_i8 => (32, 16, 1, I8, I8),
         v_mfma_i32_16x16x32_i8 => (16, 32, 1, I8, I8),
         v_mfma_f64_16x16x4_f64 => (16, 4, 1, F64, F64),
+        v_mfma_f64_4x4x4_4b_f64 => (4, 4, 4, F64, F64),
         v_mfma_f32_16x16x32_bf8_bf8 => (16, 32, 1, Bf8, Bf8),
         v_mfma_f32_16x16x32_bf8_fp8 => (16, 32, 1, Bf8, Fp8),
         v_mfma_f32_16x16x32_fp8_bf8 => (16, 32, 1, Fp8, Bf8),
@@ -81,6 +83,20 @@ fn shape(op: Op) -> Option<Shape> {
         v_mfma_f32_32x32x16_bf8_fp8 => (32, 16, 1, Bf8, Fp8),
         v_mfma_f32_32x32x16_fp8_bf8 => (32, 16, 1, Fp8, Bf8),
         v_mfma_f32_32x32x16_fp8_fp8 => (32, 16, 1, Fp8, Fp8),
+        v_smfmac_f32_16x16x32_f16 => (16, 32, 1, F16, F16),
+        v_smfmac_f32_32x32x16_f16 => (32, 16, 1, F16, F16),
+        v_smfmac_f32_16x16x32_bf16 => (16, 32, 1, Bf16, Bf16),
+        v_smfmac_f32_32x32x16_bf16 => (32, 16, 1, Bf16, Bf16),
+        v_smfmac_i32_16x16x64_i8 => (16, 64, 1, I8, I8),
+        v_smfmac_i32_32x32x32_i8 => (32, 32, 1, I8, I8),
+        v_smfmac_f32_16x16x64_bf8_bf8 => (16, 64, 1, Bf8, Bf8),
+        v_smfmac_f32_16x16x64_bf8_fp8 => (16, 64, 1, Bf8, Fp8),
+        v_smfmac_f32_16x16x64_fp8_bf8 => (16, 64, 1, Fp8, Bf8),
+        v_smfmac_f32_16x16x64_fp8_fp8 => (16, 64, 1, Fp8, Fp8),
+        v_smfmac_f32_32x32x32_bf8_bf8 => (32, 32, 1, Bf8, Bf8),
+        v_smfmac_f32_32x32x32_bf8_fp8 => (32, 32, 1, Bf8, Fp8),
+        v_smfmac_f32_32x32x32_fp8_bf8 => (32, 32, 1, Fp8, Bf8),
+        v_smfmac_f32_32x32x32_fp8_fp8 => (32, 32, 1, Fp8, Fp8),
         _ => return None,
     };
     Some(Shape {
@@ -96,9 +112,8 @@ impl Shape {
     /// The lane and the index in the lane of element (`row` or column, `k`) of a block of A or B.
     fn input(&self, block: usize, row: usize, k: usize) -> (usize, usize) {
         let per_lane = self.size * self.depth * self.blocks / LANES;
-        let groups = self.depth / per_lane;
         (
-            row + self.size * (k / per_lane + groups * block),
+            row + self.size * (block + self.blocks * (k / per_lane)),
             k % per_lane,
         )
     }
@@ -107,7 +122,8 @@ impl Shape {
     fn output(&self, block: usize, row: usize, column: usize) -> (usize, usize) {
         if self.a == Kind::F64 {
             // Rows go around the groups of lanes one by one.
-            return (column + self.size * (row % 4), row / 4);
+            let group = block + self.blocks * (row % 4);
+            return (column + self.size * group, row / 4);
         }
         if self.size == 4 {
             return (column + 4 * block, row);
@@ -121,6 +137,7 @@ impl Shape {
     }
 }
 
+/// Element `index` of what a lane holds from register `reg` on.
 fn element(w: &Wave, reg: usize, lane: usize, index: usize, kind: Kind) -> u64 {
     if kind == Kind::F64 {
         return u64::from(w.v[reg][lane]) | u64::from(w.v[reg + 1][lane]) << 32;
@@ -167,61 +184,182 @@ fn addend(w: &Wave, src: Src, index: usize, lane: usize, wide: bool) -> u64 {
     }
 }
 
+/// The lane that gives B to `lane` (BLGP).
+fn b_lane(blgp: u8, lane: usize) -> usize {
+    match blgp {
+        0 => lane,
+        1 => lane % 32,
+        2 => lane % 32 + 32,
+        3 => (lane + 16) % LANES,
+        _ => lane % 16 + 16 * usize::from(blgp - 4),
+    }
+}
+
+/// A row of A, or a column of B: bits of the elements, and for each the depth that it is at.
+type Line = Vec<(usize, u64)>;
+
+/// All operands of one instruction.
+struct Operands {
+    shape: Shape,
+    /// By block and row.
+    a: Vec<Line>,
+    /// By block and column; element n is at depth n.
+    b: Vec<Line>,
+}
+
+impl Operands {
+    /// All elements of A and B.
+    fn dense(w: &Wave, shape: Shape, a: usize, b: usize, blgp: u8) -> Self {
+        let lines = |reg: usize, kind: Kind, from: &dyn Fn(usize) -> usize| {
+            let line = |n: usize| -> Line {
+                let cell = |k: usize| {
+                    let (lane, index) = shape.input(n / shape.size, n % shape.size, k);
+                    (k, element(w, reg, from(lane), index, kind))
+                };
+                (0..shape.depth).map(cell).collect()
+            };
+            (0..shape.blocks * shape.size).map(line).collect()
+        };
+        Operands {
+            shape,
+            a: lines(a, shape.a, &|lane| lane),
+            b: lines(b, shape.b, &|lane| b_lane(blgp, lane)),
+        }
+    }
+
+    /// As `dense`, but of every four elements of A only two are there. Two bits for each say where:
+    /// `which` is the number of the part of `index` that counts.
+    fn sparse(w: &Wave, shape: Shape, a: usize, b: usize, index: usize, which: u8) -> Self {
+        let mut this = Self::dense(w, shape, b, b, 0);
+        // Elements of A in a lane.
+        let here = shape.size * shape.depth / LANES / 2;
+        let line = |row: usize| -> Line {
+            let cell = |n: usize| {
+                let (lane, at) = (row + shape.size * (n / here), n % here);
+                let places = w.v[index][lane] >> (2 * here * usize::from(which));
+                let place = places >> (2 * at) & 3;
+                let k = 2 * here * (n / here) + at / 2 * 4 + place as usize;
+                (k, element(w, a, lane, at, shape.a))
+            };
+            (0..shape.depth / 2).map(cell).collect()
+        };
+        this.a = (0..shape.size).map(line).collect();
+        this
+    }
+
+    /// Each sum of products on top of `addend(lane, index)`, with the lane and the index of where
+    /// it goes. `of` gives block `n` its block of A.
+    fn sums<T: Copy, S>(
+        &self,
+        of: impl Fn(usize) -> usize,
+        convert: [&dyn Fn(u64) -> T; 2],
+        addend: impl Fn(usize, usize) -> S,
+        fuse: impl Fn(T, T, S) -> S,
+    ) -> Vec<(usize, usize, S)> {
+        let Shape { size, blocks, .. } = self.shape;
+        let [convert_a, convert_b] = convert;
+        let with = |lines: &[Line], convert: &dyn Fn(u64) -> T| -> Vec<Vec<(usize, T)>> {
+            let line = |line: &Line| line.iter().map(|&(k, bits)| (k, convert(bits))).collect();
+            lines.iter().map(line).collect()
+        };
+        let (a, b) = (with(&self.a, convert_a), with(&self.b, convert_b));
+        let mut out = Vec::with_capacity(blocks * size * size);
+        for block in 0..blocks {
+            for row in 0..size {
+                let line = &a[of(block) * size + row];
+                for column in 0..size {
+                    let other = &b[block * size + column];
+                    let (lane, index) = self.shape.output(block, row, column);
+                    let sum = line
+                        .iter()
+                        .fold(addend(lane, index), |sum, &(k, x)| fuse(x, other[k].1, sum));
+                    out.push((lane, index, sum));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// The sums of f64, with the signs of A, B and C flipped as `neg` says.
+fn double(w: &mut Wave, i: &Valu, operands: &Operands, neg: u8) {
+    let signed = |n: u8, bits: u64| f64::from_bits(bits ^ u64::from(neg >> n & 1) << 63);
+    let sums = operands.sums(
+        |block| block,
+        [&|bits| signed(0, bits), &|bits| signed(1, bits)],
+        |lane, index| signed(2, addend(w, i.src[2], index, lane, true)),
+        f64::mul_add,
+    );
+    let dst = usize::from(i.dst);
+    for (lane, index, sum) in sums {
+        let bits = sum.to_bits();
+        w.v[dst + 2 * index][lane] = bits as u32;
+        w.v[dst + 2 * index + 1][lane] = (bits >> 32) as u32;
+    }
+}
+
+/// The sums of f32 or of integers on top of `c`.
+fn single(w: &mut Wave, i: &Valu, operands: &Operands, of: impl Fn(usize) -> usize, c: Src) {
+    let Shape { a, b, .. } = operands.shape;
+    let c = |lane: usize, index: usize| addend(w, c, index, lane, false) as u32;
+    let sums = if a == Kind::I8 {
+        let byte = |bits: u64| i32::from(bits as u8 as i8);
+        operands.sums(of, [&byte, &byte], c, |x, y, sum| {
+            sum.wrapping_add((x * y) as u32)
+        })
+    } else {
+        let sums = operands.sums(
+            of,
+            [&|bits| value(bits, a), &|bits| value(bits, b)],
+            |lane, index| f32::from_bits(c(lane, index)),
+            f32::mul_add,
+        );
+        let bits = |(lane, index, sum): (usize, usize, f32)| (lane, index, sum.to_bits());
+        sums.into_iter().map(bits).collect()
+    };
+    let dst = usize::from(i.dst);
+    for (lane, index, bits) in sums {
+        w.v[dst + index][lane] = bits;
+    }
+}
+
+/// SMFMAC: source 2 has the places of the elements of A, the destination is the addend.
+fn sparse(w: &mut Wave, i: &Valu, op: Op, shape: Shape) -> Result<(), Halt> {
+    let [cbsz, abid, blgp] = i.matrix;
+    // A register holds the places for four instructions of 16-bit elements, or for two of bytes.
+    // With CBSZ it is always the first.
+    let which = if cbsz == 0 { abid } else { 0 };
+    if blgp != 0 || usize::from(which) >= 2 * shape.a.bytes() {
+        return violation(format!("{op:?}: cbsz {cbsz}, abid {abid}, blgp {blgp}"));
+    }
+    let (a, b) = (register(i.src[0])?, register(i.src[1])?);
+    let operands = Operands::sparse(w, shape, a, b, register(i.src[2])?, which);
+    single(w, i, &operands, |block| block, Src::Vgpr(i.dst));
+    Ok(())
+}
+
 pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     let Some(shape) = shape(op) else {
         return Ok(false);
     };
+    if i.src_regs[2] == 1 {
+        sparse(w, i, op, shape)?;
+        return Ok(true);
+    }
     let [cbsz, abid, blgp] = i.matrix;
-    if blgp != 0 || usize::from(abid) >= 1 << cbsz || 1 << cbsz > shape.blocks {
-        return violation(format!("{op:?}: cbsz {cbsz}, abid {abid}, blgp {blgp}"));
+    if usize::from(abid) >= 1 << cbsz || 1 << cbsz > shape.blocks {
+        return violation(format!("{op:?}: cbsz {cbsz}, abid {abid}"));
     }
     let (a, b) = (register(i.src[0])?, register(i.src[1])?);
-    let wide = shape.a == Kind::F64;
-    let mut results = Vec::with_capacity(shape.blocks * shape.size * shape.size);
-    for block in 0..shape.blocks {
+    if shape.a == Kind::F64 {
+        // BLGP has the signs here.
+        let operands = Operands::dense(w, shape, a, b, 0);
+        double(w, i, &operands, blgp);
+    } else {
+        let operands = Operands::dense(w, shape, a, b, blgp);
         // A may come from another block of the same group.
-        let a_block = (block >> cbsz << cbsz) + usize::from(abid);
-        for row in 0..shape.size {
-            for column in 0..shape.size {
-                let (lane, index) = shape.output(block, row, column);
-                let c = addend(w, i.src[2], index, lane, wide);
-                let pairs = (0..shape.depth).map(|k| {
-                    let (lane_a, at_a) = shape.input(a_block, row, k);
-                    let (lane_b, at_b) = shape.input(block, column, k);
-                    (
-                        element(w, a, lane_a, at_a, shape.a),
-                        element(w, b, lane_b, at_b, shape.b),
-                    )
-                });
-                let sum = match shape.a {
-                    Kind::F64 => pairs
-                        .fold(f64::from_bits(c), |s, (x, y)| {
-                            f64::from_bits(x).mul_add(f64::from_bits(y), s)
-                        })
-                        .to_bits(),
-                    Kind::I8 => u64::from(pairs.fold(c as u32, |s, (x, y)| {
-                        let product = i32::from(x as i8) * i32::from(y as i8);
-                        s.wrapping_add(product as u32)
-                    })),
-                    _ => {
-                        let sum = pairs.fold(f32::from_bits(c as u32), |s, (x, y)| {
-                            value(x, shape.a).mul_add(value(y, shape.b), s)
-                        });
-                        u64::from(sum.to_bits())
-                    }
-                };
-                results.push((lane, index, sum));
-            }
-        }
-    }
-    let dst = usize::from(i.dst);
-    for (lane, index, bits) in results {
-        if wide {
-            w.v[dst + 2 * index][lane] = bits as u32;
-            w.v[dst + 2 * index + 1][lane] = (bits >> 32) as u32;
-        } else {
-            w.v[dst + index][lane] = bits as u32;
-        }
+        let of = |block: usize| (block >> cbsz << cbsz) + usize::from(abid);
+        single(w, i, &operands, of, i.src[2]);
     }
     Ok(true)
 }

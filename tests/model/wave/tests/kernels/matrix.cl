@@ -106,3 +106,72 @@ kernel void indexed(global const uint *in, global uint *out, uint n)
 	v[n & 15] = i;
 	out[i] = v[(n + 3) & 15] ^ v[in[i] & 15];
 }
+
+// Four blocks of 4x4.
+kernel void f64_4x4x4(global const double *a, global const double *b, global double *d)
+{
+	uint l = LANE, n = l % 4, block = l / 4 % 4, g = l / 16;
+	double c = d[block * 16 + g * 4 + n];
+
+	c = __builtin_amdgcn_mfma_f64_4x4x4f64(a[block * 16 + n * 4 + g],
+					       b[block * 16 + g * 4 + n], c, 0, 0, 0);
+	d[block * 16 + g * 4 + n] = c;
+}
+
+// What an instruction for sparse matrices takes of COUNT elements in a row of A, of which two of
+// every four are not zero: those in TO, and in PLACES where in their four they are.
+#define COMPRESS(FROM, COUNT, TO, PLACES)                                  \
+	for (uint m = 0; m < (COUNT) / 2; m++) {                           \
+		uint seen = 0;                                             \
+		for (uint j = 0; j < (COUNT); j++) {                       \
+			if ((FROM)[j] == 0)                                \
+				continue;                                  \
+			if (seen == m) {                                   \
+				(TO)[m] = (FROM)[j];                       \
+				(PLACES) |= (uint)(j % 4) << (2 * m);      \
+			}                                                  \
+			seen++;                                            \
+		}                                                          \
+	}
+
+typedef half half8_t __attribute__((ext_vector_type(8)));
+typedef char char8_t __attribute__((ext_vector_type(8)));
+typedef char char16_t __attribute__((ext_vector_type(16)));
+typedef int int2_t __attribute__((ext_vector_type(2)));
+typedef int int16_t __attribute__((ext_vector_type(16)));
+
+// A 16x32, B 32x16, f16; the places are in the third byte of their register.
+kernel void sparse_f16(global const half *a, global const half *b, global float *d)
+{
+	uint l = LANE, n = l % 16, g = l / 16, places = 0;
+	half4_t x = 0;
+	half8_t y;
+	float4_t c;
+
+	COMPRESS(a + n * 32 + 8 * g, 8, x, places);
+	for (uint j = 0; j < 8; j++)
+		y[j] = b[(8 * g + j) * 16 + n];
+	for (uint v = 0; v < 4; v++)
+		c[v] = d[(4 * g + v) * 16 + n];
+	c = __builtin_amdgcn_smfmac_f32_16x16x32_f16(x, y, c, places << 16, 0, 2);
+	for (uint v = 0; v < 4; v++)
+		d[(4 * g + v) * 16 + n] = c[v];
+}
+
+// A 32x32, B 32x32 of bytes; the places are in the upper half of their register.
+kernel void sparse_i8(global const char *a, global const char *b, global int *d)
+{
+	uint l = LANE, n = l % 32, g = l / 32, places = 0;
+	char8_t x = 0;
+	char16_t y;
+	int16_t c = 0;
+
+	COMPRESS(a + n * 32 + 16 * g, 16, x, places);
+	for (uint j = 0; j < 16; j++)
+		y[j] = b[(16 * g + j) * 32 + n];
+	c = __builtin_amdgcn_smfmac_i32_32x32x32_i8(__builtin_astype(x, int2_t),
+						    __builtin_astype(y, int4_t), c,
+						    places << 16, 0, 1);
+	for (uint v = 0; v < 16; v++)
+		d[(8 * (v / 4) + 4 * g + v % 4) * 32 + n] = c[v];
+}
