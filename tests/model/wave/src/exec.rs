@@ -13,6 +13,7 @@ mod f64;
 mod int;
 mod lds;
 mod matrix;
+mod media;
 mod packed;
 mod salu;
 mod smem;

@@ -193,6 +193,54 @@ pub(crate) fn from_bf8(bits: u8) -> f32 {
     from_8_bits(bits, 2, 16)
 }
 
+/// An 8-bit float of gfx942 from an f32. `random`: a number in [0, 1) that is added to what the
+/// rounding drops; without it the nearest even. What is too large becomes the largest number if
+/// `saturate`, else a NaN.
+fn to_8_bits(x: f32, mantissa_bits: i32, bias: i32, saturate: bool, random: Option<f64>) -> u8 {
+    const NAN: u8 = 0x80;
+    if x.is_nan() {
+        return NAN;
+    }
+    let sign = if x.is_sign_negative() { 0x80 } else { 0 };
+    let overflow = if saturate { sign | 0x7f } else { NAN };
+    if x.is_infinite() {
+        return overflow;
+    }
+    if x == 0.0 {
+        return 0;
+    }
+    let magnitude = f64::from(x.abs());
+    let exponent = (frexp64(magnitude).1 - 1).max(1 - bias);
+    // In units of the last place; exact, since it is a division by a power of two.
+    let units = magnitude / 2f64.powi(exponent - mantissa_bits);
+    let (whole, rest) = (units.trunc(), units.fract());
+    let odd = whole % 2.0 == 1.0;
+    let up = match random {
+        None => rest > 0.5 || (rest == 0.5 && odd),
+        Some(r) => rest + r >= 1.0,
+    };
+    // A carry out of the mantissa goes into the exponent, as it should.
+    let code = f64::from((exponent + bias - 1) << mantissa_bits) + whole + f64::from(u8::from(up));
+    if code > 127.0 {
+        return overflow;
+    }
+    match code as u8 {
+        // There is no negative zero.
+        0 => 0,
+        code => sign | code,
+    }
+}
+
+/// f32 to fp8 (4 bits of exponent).
+pub(crate) fn to_fp8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
+    to_8_bits(x, 3, 8, saturate, random)
+}
+
+/// f32 to bf8 (5 bits of exponent).
+pub(crate) fn to_bf8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
+    to_8_bits(x, 2, 16, saturate, random)
+}
+
 /// A signed zero in place of a denormal.
 pub(crate) fn flush32(x: f32) -> f32 {
     if x.is_subnormal() {

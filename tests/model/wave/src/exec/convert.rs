@@ -25,7 +25,40 @@ fn norm_u16(x: f64) -> u32 {
     sat_u16((x.clamp(0.0, 1.0) * 65535.0).round_ties_even())
 }
 
+type Narrow8 = fn(f32, bool, Option<f64>) -> u8;
+
+/// The conversion to one of the two 8-bit floats.
+fn narrow8(fp8: bool) -> Narrow8 {
+    if fp8 {
+        float::to_fp8
+    } else {
+        float::to_bf8
+    }
+}
+
+/// A byte in a rounding mode, saturating; NaN becomes 0.
+fn to_u8(x: f32, mode: u32) -> u8 {
+    let rounded = match mode {
+        round::NEAREST => x.round_ties_even(),
+        round::UP => x.ceil(),
+        round::DOWN => x.floor(),
+        _ => x,
+    };
+    rounded as u8
+}
+
+/// `old` with byte number `at` (its low two bits) replaced.
+fn byte_at(old: u32, at: u32, byte: u8) -> u32 {
+    let shift = 8 * (at & 3);
+    old & !(0xff << shift) | u32::from(byte) << shift
+}
+
 impl Wave {
+    /// MODE.FP16_OVFL: what is too large saturates.
+    fn fp16_ovfl(&self) -> bool {
+        self.mode >> 23 & 1 != 0
+    }
+
     /// Writes f32 made from values that f64 holds exactly.
     fn put_narrow(&mut self, i: &Valu, values: [f64; LANES]) {
         let mode = self.round32();
@@ -188,6 +221,53 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             w.put(
                 i,
                 std::array::from_fn(|l| norm_u16(a[l]) | norm_u16(b[l]) << 16),
+            );
+        }
+        v_cvt_pk_fp8_f32 | v_cvt_pk_bf8_f32 => {
+            let (convert, saturate) = (narrow8(op == v_cvt_pk_fp8_f32), w.fp16_ovfl());
+            let (a, b) = (w.f32s(i, 0), w.f32s(i, 1));
+            let old = w.v[usize::from(i.dst)];
+            let shift = if i.op_sel & 8 != 0 { 16 } else { 0 };
+            let pair = |l: usize| {
+                let byte = |x| u32::from(convert(x, saturate, None));
+                byte(a[l]) | byte(b[l]) << 8
+            };
+            w.put(
+                i,
+                std::array::from_fn(|l| old[l] & !(0xffff << shift) | pair(l) << shift),
+            );
+        }
+        v_cvt_sr_fp8_f32 | v_cvt_sr_bf8_f32 => {
+            let fp8 = op == v_cvt_sr_fp8_f32;
+            let (convert, saturate) = (narrow8(fp8), w.fp16_ovfl());
+            let (a, b) = (w.f32s(i, 0), w.raw(i, 1));
+            let old = w.v[usize::from(i.dst)];
+            let shift = 8 * u32::from(i.op_sel >> 2 & 3);
+            // As many random bits, the highest ones, as the mantissa loses.
+            let lost = if fp8 { 20 } else { 21 };
+            let byte = |l: usize| {
+                let random = f64::from(b[l] >> (32 - lost)) / f64::from(1 << lost);
+                u32::from(convert(a[l], saturate, Some(random)))
+            };
+            w.put(
+                i,
+                std::array::from_fn(|l| old[l] & !(0xff << shift) | byte(l) << shift),
+            );
+        }
+        v_cvt_pk_u8_f32 => {
+            let (a, at, old) = (w.f32s(i, 0), w.raw(i, 1), w.raw(i, 2));
+            let mode = w.round32();
+            w.put(
+                i,
+                std::array::from_fn(|l| byte_at(old[l], at[l], to_u8(a[l], mode))),
+            );
+        }
+        v_cvt_pkaccum_u8_f32 => {
+            let (a, at, old) = (w.f32s(i, 0), w.raw(i, 1), w.v[usize::from(i.dst)]);
+            let mode = w.round32();
+            w.put(
+                i,
+                std::array::from_fn(|l| byte_at(old[l], at[l], to_u8(a[l], mode))),
             );
         }
         v_cvt_pk_u16_u32 => w.u2(i, |a, b| a.min(0xffff) | b.min(0xffff) << 16),

@@ -166,6 +166,63 @@ fn div_scale(a: f64, b: f64, c: f64) -> (f64, bool) {
     }
 }
 
+/// 2 / pi, the bits behind the point.
+const TWO_BY_PI: [u32; 37] = [
+    0xa2f9_836e,
+    0x4e44_1529,
+    0xfc27_57d1,
+    0xf534_ddc0,
+    0xdb62_9599,
+    0x3c43_9041,
+    0xfe51_63ab,
+    0xdebb_c561,
+    0xb724_6e3a,
+    0x424d_d2e0,
+    0x0649_2eea,
+    0x09d1_921c,
+    0xfe1d_eb1c,
+    0xb129_a73e,
+    0xe882_35f5,
+    0x2ebb_4484,
+    0xe99c_7026,
+    0xb45f_7e41,
+    0x3991_d639,
+    0x8353_39f4,
+    0x9c84_5f8b,
+    0xbdf9_283b,
+    0x1ff8_97ff,
+    0xde05_980f,
+    0xef2f_118b,
+    0x5a0a_6d1f,
+    0x6d36_7ecf,
+    0x27cb_09b7,
+    0x4f46_3f66,
+    0x9e5f_ea2d,
+    0x7527_bac7,
+    0xebe5_f17b,
+    0x3d07_39f7,
+    0x8a52_92ea,
+    0x6bfb_5fb1,
+    0x1f8d_5d08,
+    0x5603_3046,
+];
+
+/// `v_trig_preop_f64`: 53 bits of 2 / pi, from where a range reduction of `x` begins to need them
+/// or, with `segment`, further down.
+fn trig_preop(x: f64, segment: u32) -> f64 {
+    let exponent = exponent(x);
+    let shift = (segment & 31) * 53 + (exponent - 1077).max(0) as u32;
+    let at = (shift / 32) as usize;
+    let Some(&[a, b, c]) = TWO_BY_PI.get(at..at + 3).and_then(|w| w.first_chunk()) else {
+        return 0.0;
+    };
+    let window = u128::from(a) << 64 | u128::from(b) << 32 | u128::from(c);
+    let bits = (window >> (43 - shift % 32)) as u64 & ((1 << 53) - 1);
+    // For the largest numbers the bits are scaled away from the denormals.
+    let scale = if exponent >= 1968 { 128 } else { 0 };
+    float::ldexp64(bits as f64, scale - 53 - shift as i32)
+}
+
 pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     use Op::*;
     let (ieee, mode) = (w.ieee(), w.round64());
@@ -220,6 +277,10 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             w.put(i, a.map(|x| float::frexp64(x).1 as u32));
         }
         v_frexp_mant_f64 => w.d1(i, |x| float::frexp64(x).0),
+        v_trig_preop_f64 => {
+            let (a, b) = (w.f64s(i, 0), w.raw(i, 1));
+            w.put_f64(i, std::array::from_fn(|l| trig_preop(a[l], b[l])));
+        }
         v_div_fixup_f64 => {
             let c = w.f64s(i, 2);
             let (a, b) = (w.f64s(i, 0), w.f64s(i, 1));

@@ -85,7 +85,7 @@ fn bytes(v: u32) -> [u32; 4] {
     v.to_le_bytes().map(u32::from)
 }
 
-fn sad_u8(a: u32, b: u32) -> u32 {
+pub(super) fn sad_u8(a: u32, b: u32) -> u32 {
     bytes(a)
         .iter()
         .zip(bytes(b))
@@ -94,7 +94,7 @@ fn sad_u8(a: u32, b: u32) -> u32 {
 }
 
 /// `v_msad_u8`: bytes where the reference is zero do not count.
-fn msad_u8(a: u32, b: u32) -> u32 {
+pub(super) fn msad_u8(a: u32, b: u32) -> u32 {
     let each = bytes(a).into_iter().zip(bytes(b));
     each.map(|(a, b)| if b == 0 { 0 } else { a.abs_diff(b) })
         .sum()

@@ -3,7 +3,7 @@
 //! Vector ALU: the entry, and the loops over lanes that the families share.
 
 use super::control::GPR_IDX_EN;
-use super::{compare, convert, cross, f16, f32, f64, int, matrix, packed};
+use super::{compare, convert, cross, f16, f32, f64, int, matrix, media, packed};
 use crate::decode::code;
 use crate::inst::{Shape, Src, Valu, VectorOp};
 use crate::wave::{violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
@@ -58,6 +58,7 @@ fn plain_step(w: &mut Wave, i: &Valu) -> Step {
         packed::step,
         matrix::step,
         f16::step,
+        media::step,
     ];
     for family in families {
         if family(w, i, op)? {

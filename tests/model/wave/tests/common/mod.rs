@@ -28,18 +28,7 @@ pub const NOT_IMPLEMENTED: &[&str] = &[
     "s_scratch",
     "s_dcache_discard",
     "s_buffer_store",
-    "v_cube",
-    "v_cvt_pk_u8_f32",
-    "v_cvt_pkaccum_u8_f32",
-    "v_qsad",
-    "v_mqsad",
     "v_screen_partition",
-    "v_trig_preop",
-    "v_smfmac",
-    "v_mfma_f64_4x4x4",
-    "v_cvt_pk_fp8",
-    "v_cvt_pk_bf8",
-    "v_cvt_sr_",
 ];
 
 /// Memory in one piece, all of it readable, writable and executable.

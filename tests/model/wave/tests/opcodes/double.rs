@@ -187,3 +187,86 @@ fn comparisons() {
         ],
     );
 }
+
+/// The bits behind the point of 2 / pi, from a series that has nothing in common with a table:
+/// Machin's formula for pi, in whole numbers of 32-bit digits.
+fn two_by_pi() -> Vec<bool> {
+    const DIGITS: usize = 80;
+    type Big = Vec<u32>;
+    // Digit 0 is the whole part, the others follow the point.
+    let divide = |x: &Big, by: u64| -> Big {
+        let mut rest = 0u64;
+        let digit = |&d: &u32| {
+            let all = rest << 32 | u64::from(d);
+            rest = all % by;
+            (all / by) as u32
+        };
+        x.iter().map(digit).collect()
+    };
+    let combine = |x: &mut Big, y: &Big, subtract: bool| {
+        let mut carry = 0i64;
+        for (a, &b) in x.iter_mut().zip(y).rev() {
+            let b = if subtract {
+                -i64::from(b)
+            } else {
+                i64::from(b)
+            };
+            let sum = i64::from(*a) + b + carry;
+            *a = sum as u32;
+            carry = sum >> 32;
+        }
+    };
+    let arctangent_of_one_by = |n: u64, times: u32| -> Big {
+        let mut term = vec![0; DIGITS];
+        term[0] = times;
+        term = divide(&term, n);
+        let mut sum = term.clone();
+        for k in 1..1200u64 {
+            term = divide(&term, n * n);
+            combine(&mut sum, &divide(&term, 2 * k + 1), k % 2 == 1);
+        }
+        sum
+    };
+    let mut pi = arctangent_of_one_by(5, 16);
+    combine(&mut pi, &arctangent_of_one_by(239, 4), true);
+    // Long division of 2 by pi, bit by bit.
+    let mut rest = vec![0; DIGITS];
+    rest[0] = 2;
+    (0..1200)
+        .map(|_| {
+            let twice = rest.clone();
+            combine(&mut rest, &twice, false);
+            let fits = rest >= pi;
+            if fits {
+                combine(&mut rest, &pi, true);
+            }
+            fits
+        })
+        .collect()
+}
+
+#[test]
+fn range_reduction() {
+    let bits = std::sync::Arc::new(two_by_pi());
+    let expected = move |x: f64, segment: u32| {
+        let exponent = (x.to_bits() >> 52 & 0x7ff) as i32;
+        let shift = 53 * (segment & 31) as i32 + (exponent - 1077).max(0);
+        let up = if exponent >= 1968 { 128 } else { 0 };
+        let window = bits.iter().enumerate().skip(shift as usize).take(53);
+        let ones = window.filter(|(_, &one)| one);
+        ones.fold(0.0, |sum, (n, _)| sum + 2f64.powi(up - 1 - n as i32))
+    };
+    let case = |asm: &'static str, segment: u32| {
+        let expected = expected.clone();
+        d(asm, move |l| expected(l.d(2), segment))
+    };
+    check(
+        &FILLS,
+        &[
+            case("v_trig_preop_f64 v[10:11], v[2:3], 0", 0),
+            case("v_trig_preop_f64 v[10:11], |v[2:3]|, 1", 1),
+            case("v_trig_preop_f64 v[10:11], v[2:3], 2", 2),
+            case("v_trig_preop_f64 v[10:11], v[2:3], 7", 7),
+        ],
+    );
+}

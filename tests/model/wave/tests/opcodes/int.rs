@@ -493,3 +493,50 @@ fn inactive_lanes_keep_their_values() {
         ],
     );
 }
+
+/// Sum of the differences of `bytes[at..at + 4]` and the bytes of `b`.
+fn window(bytes: u64, at: usize, b: u32, masked: bool) -> u32 {
+    let (bytes, b) = (bytes.to_le_bytes(), b.to_le_bytes());
+    (0..4)
+        .filter(|&n| !(masked && b[n] == 0))
+        .map(|n| u32::from(bytes[at + n].abs_diff(b[n])))
+        .sum()
+}
+
+#[test]
+fn sliding_sums() {
+    let packed = |l: Lane<'_>, masked: bool| {
+        (0..4).fold(0, |out, n| {
+            let part = (l.q(6) >> (16 * n)) as u32 & 0xffff;
+            let sum = part + window(l.q(2), n, l.u(4), masked);
+            out | u64::from(sum & 0xffff) << (16 * n)
+        })
+    };
+    check(
+        &[Fill::Bits; 4],
+        &[
+            q("v_qsad_pk_u16_u8 v[10:11], v[2:3], v4, v[6:7]", move |l| {
+                packed(l, false)
+            }),
+            q("v_mqsad_pk_u16_u8 v[10:11], v[2:3], v4, v[6:7]", move |l| {
+                packed(l, true)
+            }),
+            case(
+                "v_mqsad_u32_u8 v[10:13], v[2:3], v4, v[6:9]",
+                |before, after| {
+                    for n in 0..64 {
+                        let l = before.lane(n);
+                        for k in 0..4 {
+                            let sum = window(l.q(2), k, l.u(4), true);
+                            let (want, got) = (l.u(6 + k).wrapping_add(sum), after.v[10 + k][n]);
+                            if want != got {
+                                return Err(format!("lane {n}: {got:x}, expected {want:x}"));
+                            }
+                        }
+                    }
+                    Ok(())
+                },
+            ),
+        ],
+    );
+}

@@ -398,3 +398,40 @@ fn several_results_at_once() {
         )],
     );
 }
+
+#[test]
+fn cube_maps() {
+    // Axis and sign of the face.
+    let face = |l: Lane<'_>| {
+        let v = [l.f(1), l.f(2), l.f(3)];
+        let m = v.map(f32::abs);
+        let axis = if m[2] >= m[0] && m[2] >= m[1] {
+            2
+        } else {
+            usize::from(m[1] >= m[0])
+        };
+        (axis, v[axis] < 0.0, v)
+    };
+    check(
+        &FILLS,
+        &[
+            f("v_cubeid_f32 v10, v1, v2, v3", move |l| {
+                let (axis, negative, _) = face(l);
+                (2 * axis) as f32 + f32::from(negative)
+            }),
+            f("v_cubema_f32 v10, v1, v2, v3", move |l| {
+                let (axis, _, v) = face(l);
+                2.0 * v[axis]
+            }),
+            f("v_cubesc_f32 v10, v1, v2, v3", move |l| match face(l) {
+                (0, negative, v) => v[2] * if negative { 1.0 } else { -1.0 },
+                (1, _, v) => v[0],
+                (_, negative, v) => v[0] * if negative { -1.0 } else { 1.0 },
+            }),
+            f("v_cubetc_f32 v10, v1, v2, v3", move |l| match face(l) {
+                (1, negative, v) => v[2] * if negative { -1.0 } else { 1.0 },
+                (_, _, v) => -v[1],
+            }),
+        ],
+    );
+}

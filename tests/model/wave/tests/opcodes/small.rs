@@ -350,3 +350,101 @@ fn eight_bit_floats() {
         ],
     );
 }
+
+/// The 8-bit floats below and above the magnitude of `x`, and how far it is from the lower to the
+/// upper one. Nothing lies above the largest one.
+fn around(x: f64, mantissa_bits: u32) -> (u32, f64) {
+    let magnitude = |code: u32| f64::from(tiny(code, mantissa_bits));
+    let below = (0..128).rfind(|&c| magnitude(c) <= x.abs()).unwrap_or(0);
+    let step = if below == 127 {
+        magnitude(127) - magnitude(126)
+    } else {
+        magnitude(below + 1) - magnitude(below)
+    };
+    (below, (x.abs() - magnitude(below)) / step)
+}
+
+/// An 8-bit float of a number, `up` says whether to go to the upper one.
+fn to_tiny(x: f32, mantissa_bits: u32, up: impl Fn(u32, f64) -> bool) -> u32 {
+    if !x.is_finite() {
+        return 0x80;
+    }
+    let (below, rest) = around(x.into(), mantissa_bits);
+    let code = below + u32::from(up(below, rest));
+    match code {
+        _ if code > 127 || rest >= 1.0 => 0x80,
+        0 => 0,
+        _ if x < 0.0 => code | 0x80,
+        _ => code,
+    }
+}
+
+fn nearest(x: f32, mantissa_bits: u32) -> u32 {
+    let up = |below: u32, rest: f64| rest > 0.5 || (rest == 0.5 && below & 1 == 1);
+    to_tiny(x, mantissa_bits, up)
+}
+
+#[test]
+fn to_eight_bit_floats() {
+    let low = |l: Lane<'_>, bits| nearest(l.f(1), bits) | nearest(-l.f(2), bits) << 8;
+    let random = |l: Lane<'_>, bits: u32| {
+        let lost = 23 - bits;
+        let r = f64::from(l.u(2) >> (32 - lost)) / 2f64.powi(lost as i32);
+        to_tiny(l.f(1), bits, |_, rest| rest + r >= 1.0)
+    };
+    check(
+        &[Fill::Floats; 8],
+        &[
+            w("v_cvt_pk_fp8_f32 v10, v1, -v2", move |l| {
+                l.u(10) & 0xffff_0000 | low(l, 3)
+            }),
+            w("v_cvt_pk_fp8_f32 v10, v1, -v2 op_sel:[0,0,1]", move |l| {
+                l.u(10) & 0xffff | low(l, 3) << 16
+            }),
+            w("v_cvt_pk_bf8_f32 v10, v1, -v2", move |l| {
+                l.u(10) & 0xffff_0000 | low(l, 2)
+            }),
+            w("v_cvt_sr_fp8_f32 v10, v1, v2", move |l| {
+                l.u(10) & 0xffff_ff00 | random(l, 3)
+            }),
+            w("v_cvt_sr_bf8_f32 v10, v1, v2 op_sel:[0,0,1,0]", move |l| {
+                l.u(10) & 0xffff_00ff | random(l, 2) << 8
+            }),
+            w("v_cvt_sr_fp8_f32 v10, v1, v2 op_sel:[0,0,1,1]", move |l| {
+                l.u(10) & 0x00ff_ffff | random(l, 3) << 24
+            }),
+            // MODE.FP16_OVFL.
+            w(
+                "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n v_cvt_pk_fp8_f32 v10, v1, v1",
+                |l| {
+                    let x = l.f(1);
+                    let code = match nearest(x, 3) {
+                        0x80 if !x.is_nan() => 0x7f | if x < 0.0 { 0x80 } else { 0 },
+                        code => code,
+                    };
+                    l.u(10) & 0xffff_0000 | code * 0x101
+                },
+            ),
+        ],
+    );
+}
+
+#[test]
+fn bytes_of_floats() {
+    let byte = |x: f32| u32::from(x.round_ties_even() as u8);
+    check(
+        &[Fill::Floats; 4],
+        &[
+            w("v_cvt_pk_u8_f32 v10, v1, 2, v3", move |l| {
+                l.u(3) & 0xff00_ffff | byte(l.f(1)) << 16
+            }),
+            w("v_cvt_pk_u8_f32 v10, |v1|, v2, v3", move |l| {
+                let shift = 8 * (l.u(2) & 3);
+                l.u(3) & !(0xff << shift) | byte(l.f(1).abs()) << shift
+            }),
+            w("v_cvt_pkaccum_u8_f32 v10, v1, 1", move |l| {
+                l.u(10) & 0xffff_00ff | byte(l.f(1)) << 8
+            }),
+        ],
+    );
+}
