@@ -4,6 +4,7 @@
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 S := $(CURDIR)/scripts
+export WORKLOAD ROOT
 
 .PHONY: all modules clean help setup demo check vm lint fmt doc bench
 
@@ -17,7 +18,7 @@ clean: ## remove what a build left in this folder (the cache stays)
 	@$(S)/clean "$(KDIR)"
 
 setup: ## make or complete the build root and the kernel tree in the cache
-	@$(S)/setup
+	@$(S)/setup --all
 
 demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step of its way
 	@$(S)/demo
@@ -25,8 +26,8 @@ demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector ad
 check: ## run every test; the last line is `N passed, N failed`
 	@$(S)/check
 
-vm: ## a shell in the VM with rkfd loaded
-	@$(S)/build && $(S)/vm
+vm: ## a shell in the VM with rkfd loaded, in a Debian with ROCm: rocminfo and hipcc work there
+	@$(S)/shell
 
 lint: ## clippy with the kernel's flags, rustfmt, layers, shell
 	@$(S)/lint
@@ -44,6 +45,8 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 	@echo
 	@echo "  KDIR=dir        kernel tree for 'make' (it must carry its Rust crates; 'scripts/setup --where' names one)"
+	@echo "  WORKLOAD=hip    let 'make demo' launch by HIP, in unmodified ROCm"
+	@echo "  ROOT=trixie     whose ROCm 'make vm' and 'make demo WORKLOAD=hip' use: trixie or forky; ROOT=none: 'make vm' without"
 	@echo "  CHIP=mi300x     chip that the GPU model shows"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  where downloads and slow products are kept (default ~/.cache/rkfd)"
