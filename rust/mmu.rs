@@ -12,7 +12,7 @@ pub(crate) mod tlb;
 mod user;
 pub(crate) mod vm;
 
-pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef};
+pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef, CpuAccess};
 pub(crate) use evict::{make_room, validate, Away, Evictable, Owner};
 pub(crate) use user::{Keeper, UserBuffer, Validity};
 pub(crate) use vm::{Access, Vm};

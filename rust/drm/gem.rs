@@ -18,7 +18,7 @@ use crate::{
     },
     mmu::{
         gem::{self, Object, METADATA_WORDS},
-        Bo, BoFlags, BoKind,
+        Bo, BoFlags, BoKind, CpuAccess,
     },
     uapi,
 };
@@ -45,13 +45,17 @@ pub(super) struct Create;
 fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
     let has = |flag: u32| flags & u64::from(flag) != 0;
     let attrs = BoFlags {
-        writable: true,
-        executable: true,
         uncached: has(uapi::AMDGPU_GEM_CREATE_UNCACHED),
         coherent: has(uapi::AMDGPU_GEM_CREATE_COHERENT),
         ext_coherent: has(uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
         contiguous: has(uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS),
-        public: !has(uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS),
+        cpu_access: if has(uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS) {
+            CpuAccess::Never
+        } else if has(uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED) {
+            CpuAccess::Required
+        } else {
+            CpuAccess::Possible
+        },
         explicit_sync: has(uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC),
     };
     if domains & u64::from(uapi::AMDGPU_GEM_DOMAIN_VRAM) != 0 {
@@ -101,6 +105,9 @@ impl Handler<Render> for Mmap {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let object = lookup(file, uapi::gem_mmap_in(arg).handle)?;
+        if object.bo().flags().cpu_access == CpuAccess::Never {
+            return Err(EPERM);
+        }
         *arg = uapi::gem_mmap_out(object.mmap_offset());
         Ok(0)
     }
@@ -171,6 +178,9 @@ impl Handler<Render> for Op {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_OP;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        if arg.padding != 0 {
+            return Err(EINVAL);
+        }
         let object = lookup(file, arg.handle)?;
         if arg.op != uapi::AMDGPU_GEM_OP_GET_GEM_CREATE_INFO {
             return Err(EINVAL);
@@ -190,7 +200,14 @@ impl Handler<Render> for Op {
             (flags.ext_coherent, uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
             (flags.uncached, uapi::AMDGPU_GEM_CREATE_UNCACHED),
             (flags.explicit_sync, uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC),
-            (!flags.public, uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS),
+            (
+                flags.cpu_access == CpuAccess::Never,
+                uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS,
+            ),
+            (
+                flags.cpu_access == CpuAccess::Required,
+                uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED,
+            ),
         ] {
             if set {
                 bits |= flag;

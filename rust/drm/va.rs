@@ -68,7 +68,7 @@ impl Mappings {
 
     fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
         self.0.reserve(1, GFP_KERNEL)?;
-        vm.map_with(new.va, new.object.bo(), new.offset, new.len, new.access)?;
+        vm.map(new.va, new.object.bo(), new.offset, new.len, new.access)?;
         // There is room: it was reserved above.
         self.0.push_within_capacity(new)?;
         Ok(())

@@ -5,13 +5,13 @@
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{
-    evict::{self, Owner, Victims},
+    evict::{self, Victims},
     store::{Place, Store, System},
     user::{self, Keeper},
 };
 use crate::{
     doorbell::Slice,
-    gpu::{memory::VramRange, Gpu},
+    gpu::{account::Reservation, memory::VramRange, Gpu},
     kapi::{gem::View, resv::Resv},
 };
 
@@ -33,13 +33,21 @@ pub(crate) enum BoKind {
     User,
 }
 
+/// Whether the CPU accesses a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CpuAccess {
+    /// It may.
+    #[default]
+    Possible,
+    /// User space said that it will.
+    Required,
+    /// User space said that it will not.
+    Never,
+}
+
 /// What the owner asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BoFlags {
-    /// The GPU may write.
-    pub(crate) writable: bool,
-    /// The GPU may fetch shaders from it.
-    pub(crate) executable: bool,
     /// No caching on the GPU.
     pub(crate) uncached: bool,
     /// Fine-grained coherence within the system.
@@ -48,8 +56,7 @@ pub(crate) struct BoFlags {
     pub(crate) ext_coherent: bool,
     /// One piece of VRAM.
     pub(crate) contiguous: bool,
-    /// User space wants to map it to the CPU.
-    pub(crate) public: bool,
+    pub(crate) cpu_access: CpuAccess,
     /// Jobs do not wait for each other because both use it.
     pub(crate) explicit_sync: bool,
 }
@@ -72,18 +79,18 @@ pub(crate) struct Bo {
 }
 
 impl Bo {
-    /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be. `owner` is
-    /// asked before the memory moves.
+    /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be. `reservation`
+    /// is kept as long as the memory.
     pub(crate) fn vram(
         gpu: &Arc<Gpu>,
         size: u64,
         flags: BoFlags,
-        owner: Arc<dyn Owner>,
+        reservation: Reservation,
     ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
         let range = evict::alloc(gpu, size, flags.contiguous, Victims::All)?;
-        Self::in_vram(gpu, size, flags, range, Some(owner))
+        Self::in_vram(gpu, size, flags, range, Some(reservation))
     }
 
     /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be, or of system
@@ -106,12 +113,12 @@ impl Bo {
         size: u64,
         flags: BoFlags,
         range: VramRange,
-        owner: Option<Arc<dyn Owner>>,
+        reservation: Option<Reservation>,
     ) -> Result<Self> {
         // The processor may have cleared it.
         gpu.hub().hdp_flush()?;
         let place = Place::Vram(Arc::new(range, GFP_KERNEL)?);
-        Self::with(gpu, size, flags, BoKind::Vram, place, owner)
+        Self::with(gpu, size, flags, BoKind::Vram, place, reservation)
     }
 
     /// Allocates `size` bytes of zeroed system memory.
@@ -162,10 +169,10 @@ impl Bo {
         flags: BoFlags,
         preferred: BoKind,
         place: Place,
-        owner: Option<Arc<dyn Owner>>,
+        reservation: Option<Reservation>,
     ) -> Result<Self> {
         let bo = Self {
-            store: Store::new(gpu, size, flags, preferred, place, owner)?,
+            store: Store::new(gpu, size, flags, preferred, place, reservation)?,
         };
         if preferred == BoKind::Vram {
             gpu.evictable().add(&bo.store)?;

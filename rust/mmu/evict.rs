@@ -32,10 +32,11 @@ const ROUNDS: u32 = 50;
 /// How long between the rounds.
 const PAUSE: Delta = Delta::from_millis(10);
 
-/// Who must not notice that his memory moves: the queues of a process access it without asking.
+/// Who must not notice that memory moves which his address space maps: the queues of a process
+/// access it without asking.
 pub(crate) trait Owner: Send + Sync {
-    /// Takes everything off the GPU that could access `what`, until it has come back. Called with
-    /// the lock of the buffer's reservation held.
+    /// Takes everything off the GPU that could access `what`, until that is in VRAM and stays
+    /// there. Called with the lock of the buffer's reservation held; twice is as good as once.
     fn quiesce(&self, what: Away) -> Result;
 }
 
@@ -43,6 +44,11 @@ pub(crate) trait Owner: Send + Sync {
 pub(crate) struct Away(Arc<Store>);
 
 impl Away {
+    /// Both are the same memory.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Brings the memory back. `ENOMEM` if there is still no room.
     pub(crate) fn bring_back(&self) -> Result {
         let _held = self.0.resv().lock();
@@ -58,7 +64,7 @@ impl Away {
 pub(super) enum Victims {
     /// All.
     All,
-    /// Those that have no [`Owner`].
+    /// Those that no [`Owner`] maps.
     Unowned,
 }
 
@@ -123,7 +129,7 @@ impl Evictable {
             .lock()
             .iter()
             .filter(|s| s.is_in_vram() && s.stamp.load(Relaxed) > after)
-            .filter(|s| victims == Victims::All || s.owner().is_none())
+            .filter(|s| victims == Victims::All || !s.is_owned())
             .min_by_key(|s| s.stamp.load(Relaxed))
             .cloned()
     }
@@ -203,13 +209,20 @@ fn evict(store: &Arc<Store>) -> Result {
         return Ok(());
     }
     let system = System::new(gpu, store.size())?;
-    if let Some(owner) = store.owner() {
-        owner.quiesce(Away(store.clone()))?;
-    }
+    quiesce(store)?;
     wait_for_users(store)?;
     store.relocate(Place::System(system))?;
     gpu.evictable().count_move(store.size());
     gpu.evictable().evictions.fetch_add(1, Relaxed);
+    Ok(())
+}
+
+/// Takes the queues of all processes off the GPU that map the memory: of more than one when it is
+/// shared. The lock of its reservation keeps new mappings away.
+fn quiesce(store: &Arc<Store>) -> Result {
+    for owner in store.owners()? {
+        owner.quiesce(Away(store.clone()))?;
+    }
     Ok(())
 }
 
@@ -229,6 +242,8 @@ fn return_to_vram(store: &Arc<Store>) -> Result {
         store.flags().contiguous,
         Victims::Unowned,
     )?;
+    // Who mapped it while it was away computes with it where it is.
+    quiesce(store)?;
     wait_for_users(store)?;
     store.relocate(Place::Vram(Arc::new(range, GFP_KERNEL)?))?;
     gpu.evictable().touch(store);

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     doorbell::Slice,
-    gpu::{dma, gart::Window, memory::VramRange, Gpu},
+    gpu::{account::Reservation, dma, gart::Window, memory::VramRange, Gpu},
     hw::PteAttrs,
     kapi::{
         dma::Pages,
@@ -146,8 +146,8 @@ pub(super) struct Store {
     mappings: Mutex<KVVec<(Arc<Space>, u64)>>,
     /// The CPU's mappings.
     view: SetOnce<View>,
-    /// Who has to be told before it moves.
-    owner: Option<Arc<dyn Owner>>,
+    /// What was set aside for it. Lives as long as the memory, whoever shares that.
+    _reservation: Option<Reservation>,
     /// When it was used last, see [`super::evict::Evictable`].
     pub(super) stamp: Atomic<u64>,
     in_vram: AtomicFlag,
@@ -161,9 +161,9 @@ impl Store {
         flags: BoFlags,
         preferred: BoKind,
         place: Place,
-        owner: Option<Arc<dyn Owner>>,
+        reservation: Option<Reservation>,
     ) -> Result<Arc<Self>> {
-        Self::with(gpu, size, flags, preferred, place, owner, None)
+        Self::with(gpu, size, flags, preferred, place, reservation, None)
     }
 
     /// The memory of a buffer that shows user memory.
@@ -183,7 +183,7 @@ impl Store {
         flags: BoFlags,
         preferred: BoKind,
         place: Place,
-        owner: Option<Arc<dyn Owner>>,
+        reservation: Option<Reservation>,
         user: Option<Arc<UserMemory>>,
     ) -> Result<Arc<Self>> {
         let fixed = match &place {
@@ -203,7 +203,7 @@ impl Store {
                 user,
                 mappings <- new_mutex!(KVVec::new()),
                 view: SetOnce::new(),
-                owner,
+                _reservation: reservation,
                 stamp: Atomic::new(0),
                 in_vram: AtomicFlag::new(in_vram),
                 retired: AtomicFlag::new(false),
@@ -241,8 +241,32 @@ impl Store {
         self.user.as_ref()
     }
 
-    pub(super) fn owner(&self) -> Option<&Arc<dyn Owner>> {
-        self.owner.as_ref()
+    /// A process whose queues run without asking maps it.
+    pub(super) fn is_owned(&self) -> bool {
+        self.mappings
+            .lock()
+            .iter()
+            .any(|(s, _)| s.owner().is_some())
+    }
+
+    /// Those processes, each once.
+    pub(super) fn owners(&self) -> Result<KVVec<Arc<dyn Owner>>> {
+        let mut owners: KVVec<Arc<dyn Owner>> = KVVec::new();
+        loop {
+            let mappings = self.mappings.lock();
+            if owners.capacity() < mappings.len() {
+                let len = mappings.len();
+                drop(mappings);
+                owners.reserve(len, GFP_KERNEL)?;
+                continue;
+            }
+            for owner in mappings.iter().filter_map(|(s, _)| s.owner()) {
+                if !owners.iter().any(|o| Arc::ptr_eq(o, owner)) {
+                    owners.push_within_capacity(owner.clone())?;
+                }
+            }
+            return Ok(owners);
+        }
     }
 
     /// Says how the CPU's mappings are taken away. `EEXIST` if that was said before.
@@ -279,8 +303,8 @@ impl Store {
         PteAttrs {
             system: !matches!(place, Place::Vram(_)),
             read: access.read,
-            write: access.write && self.flags.writable,
-            exec: access.exec && self.flags.executable,
+            write: access.write,
+            exec: access.exec,
             uncached: self.flags.uncached || io,
             ext_coherent: self.flags.ext_coherent,
             io,

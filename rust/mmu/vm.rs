@@ -9,15 +9,12 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{
-        atomic::{AtomicFlag, Relaxed},
-        Arc, Mutex,
-    },
+    sync::{Arc, Mutex, SetOnce},
 };
 
 use super::{
     bo::BoRef,
-    evict,
+    evict::{self, Owner},
     pasid::Pasid,
     pgtable::{Spare, Target, Tree, Update},
     store::{Place, Store},
@@ -29,21 +26,12 @@ use crate::{
     trace,
 };
 
-/// What a mapping may do, of what its buffer allows.
+/// What a mapping may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) read: bool,
     pub(crate) write: bool,
     pub(crate) exec: bool,
-}
-
-impl Access {
-    /// All that the buffer allows.
-    pub(crate) const ALL: Self = Self {
-        read: true,
-        write: true,
-        exec: true,
-    };
 }
 
 /// A buffer object in the address space.
@@ -70,6 +58,8 @@ pub(super) struct Space {
     /// `None` at the end.
     #[pin]
     inner: Mutex<Option<Inner>>,
+    /// The process that computes in it.
+    owner: SetOnce<Arc<dyn Owner>>,
     pasid: Pasid,
     gpu: Arc<Gpu>,
 }
@@ -94,8 +84,6 @@ pub(crate) struct Vm {
     space: Arc<Space>,
     closer: Arc<Closer>,
     root: u64,
-    /// A process computes in it.
-    claimed: AtomicFlag,
 }
 
 impl Vm {
@@ -112,6 +100,7 @@ impl Vm {
                     tree,
                     mappings: KVVec::new(),
                 }), "rkfd_vm"),
+                owner: SetOnce::new(),
                 pasid,
                 gpu: gpu.clone(),
             }),
@@ -122,7 +111,6 @@ impl Vm {
             space,
             closer,
             root,
-            claimed: AtomicFlag::new(false),
         };
         Ok(Arc::new(vm, GFP_KERNEL)?)
     }
@@ -138,26 +126,24 @@ impl Vm {
         self.root
     }
 
-    /// Makes it the address space of a process; false if it is one already.
-    pub(crate) fn claim(&self) -> bool {
-        !self.claimed.xchg(true, Relaxed)
+    /// Makes it the address space of a process, which is asked before memory moves that is mapped
+    /// here; false if it is one already.
+    pub(crate) fn claim(&self, owner: Arc<dyn Owner>) -> bool {
+        if !self.space.owner.populate(owner) {
+            return false;
+        }
+        // What is moving just now did not ask: no queue may come before it is done.
+        let mut next = Some(0);
+        while let Some((bo, after)) = next.and_then(|va| self.space.mapping_from(va)) {
+            drop(bo.resv().lock());
+            next = after;
+        }
+        true
     }
 
     /// Maps `len` bytes of `bo` from `offset` on at `va`. `EINVAL` when something is mapped there.
     /// The GPU sees the mapping when this returns.
-    pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64) -> Result {
-        self.map_with(va, bo, offset, len, Access::ALL)
-    }
-
-    /// As [`Self::map`], for some kinds of access only.
-    pub(crate) fn map_with(
-        &self,
-        va: u64,
-        bo: &BoRef,
-        offset: u64,
-        len: u64,
-        access: Access,
-    ) -> Result {
+    pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
         let gpu = &self.space.gpu;
         self.space.check_range(va, len)?;
         let bo_end = offset.checked_add(len).ok_or(EINVAL)?;
@@ -172,6 +158,10 @@ impl Vm {
         gpu.mmio()?;
         // The memory stays where it is until the mapping is known to it.
         let _held = bo.resv().lock();
+        if self.space.owner().is_some() {
+            // Nobody but jobs would bring it back later.
+            evict::validate(bo)?;
+        }
         let place = bo.store().place();
         bo.store().add_mapping(&self.space, va)?;
         let mapped = evict::make_room(gpu, || self.space.map(va, bo, &place, offset, len, access));
@@ -224,6 +214,20 @@ impl Drop for Vm {
 }
 
 impl Space {
+    /// The process that computes in it.
+    pub(super) fn owner(&self) -> Option<&Arc<dyn Owner>> {
+        self.owner.as_ref()
+    }
+
+    /// The buffer of the first mapping at or behind `va`, and where to look for the next one.
+    fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
+        let guard = self.inner.lock();
+        let inner: &Option<Inner> = &guard;
+        let mappings = &inner.as_ref()?.mappings;
+        let mapping = mappings.get(mappings.partition_point(|m| m.va < va))?;
+        Some((mapping.bo.clone(), mapping.va.checked_add(1)))
+    }
+
     fn check_range(&self, va: u64, len: u64) -> Result {
         let page = PAGE_SIZE as u64;
         let end = va.checked_add(len).ok_or(EINVAL)?;

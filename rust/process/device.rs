@@ -14,7 +14,12 @@ use kernel::{
     task::Pid,
 };
 
-use super::{apertures::Apertures, evict::Evictor, memory::Mem, userptr::UserMemory};
+use super::{
+    apertures::Apertures,
+    evict::{Evictor, Tenant},
+    memory::Mem,
+    userptr::UserMemory,
+};
 use crate::{
     doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, kapi::id_table::Table, mmu::vm::Vm,
 };
@@ -109,11 +114,6 @@ impl Device {
         self.evictor.as_ref().map_or(0, |e| e.evicted_ms())
     }
 
-    /// Who stops the queues when buffers have to go; `ENODEV` before `ACQUIRE_VM`.
-    pub(super) fn evictor(&self) -> Result<&Arc<Evictor>> {
-        self.evictor.as_ref().ok_or(ENODEV)
-    }
-
     /// True for the first fault.
     pub(super) fn begin_fault(&self) -> bool {
         !self.faulted.xchg(true, Relaxed)
@@ -148,12 +148,13 @@ impl Device {
             };
         }
         let vm = open(&file)?;
-        if !vm.claim() {
+        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
+        let evictor = Evictor::new(&slot)?;
+        if !vm.claim(Tenant::new(&evictor)?) {
             // Another process's.
             return Err(EINVAL);
         }
-        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
-        self.evictor.populate(Evictor::new(&slot)?);
+        self.evictor.populate(evictor);
         user.join(&slot)?;
         self.pasid.store(vm.pasid(), Relaxed);
         *bound = Some(Bound { file, vm, slot });

@@ -2,9 +2,9 @@
 
 //! Queues off the GPU while buffers of their process are out of VRAM.
 //!
-//! Queues access memory without asking anybody. So before a buffer of a process leaves VRAM all
-//! queues that the process has on this GPU are taken off, and put back when all its buffers have
-//! returned. A worker tries that some time after the last buffer had to go, again and again.
+//! Queues access memory without asking anybody. So before a buffer that a process maps leaves VRAM
+//! all queues that the process has on this GPU are taken off, and put back when all its buffers
+//! have returned. A worker tries that some time after the last buffer had to go, again and again.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -19,10 +19,6 @@ use kernel::{
 
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
-    gpu::{
-        account::{self, Kind, Reservation},
-        Gpu,
-    },
     kapi::{global::global_mutex, workqueue::OrderedQueue},
     mmu::{Away, Owner},
     trace,
@@ -152,7 +148,9 @@ impl Evictor {
             state.since = Some(Instant::now());
             trace::process(self.process.pid(), self.process.pasid(), c"evicted");
         }
-        state.away.push_within_capacity(what)?;
+        if !state.away.iter().any(|away| away.is(&what)) {
+            state.away.push_within_capacity(what)?;
+        }
         drop(state);
         self.schedule();
         Ok(())
@@ -220,25 +218,17 @@ impl WorkItem for Evictor {
     }
 }
 
-/// What a process has to do with one of its buffers, as long as the memory exists.
-pub(super) struct Tenant {
-    evictor: Arc<Evictor>,
-    _reservation: Reservation,
-}
+/// An address space whose process has an evictor.
+pub(super) struct Tenant(Arc<Evictor>);
 
 impl Tenant {
-    /// Sets `bytes` of VRAM aside; `ENOMEM` if there is not so much.
-    pub(super) fn new(gpu: &Arc<Gpu>, evictor: &Arc<Evictor>, bytes: u64) -> Result<Arc<Self>> {
-        let tenant = Self {
-            evictor: evictor.clone(),
-            _reservation: account::reserve(gpu, Kind::Vram, bytes)?,
-        };
-        Ok(Arc::new(tenant, GFP_KERNEL)?)
+    pub(super) fn new(evictor: &Arc<Evictor>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(evictor.clone()), GFP_KERNEL)?)
     }
 }
 
 impl Owner for Tenant {
     fn quiesce(&self, what: Away) -> Result {
-        self.evictor.quiesce(what)
+        self.0.quiesce(what)
     }
 }

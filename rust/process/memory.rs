@@ -9,14 +9,13 @@ use kernel::{page::PAGE_SIZE, pr_warn_once, prelude::*, sync::Arc};
 
 use super::{
     events::{SignalPage, UNSIGNALED},
-    evict::Tenant,
     userptr::{Known, UserMemory},
     Device, Process,
 };
 use crate::{
-    gpu::account,
+    gpu::account::{self, Kind},
     kapi::task,
-    mmu::{gem::Gem, Bo, BoFlags, BoRef, Vm},
+    mmu::{gem::Gem, Access, Bo, BoFlags, BoRef, CpuAccess, Vm},
     uapi,
 };
 
@@ -46,14 +45,25 @@ impl Flags {
 
     fn bo_flags(self) -> BoFlags {
         BoFlags {
-            writable: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE),
-            executable: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE),
             uncached: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED),
             coherent: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_COHERENT),
             ext_coherent: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT),
             contiguous: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS),
-            public: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC),
+            cpu_access: if self.is_vram() && self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) {
+                CpuAccess::Required
+            } else {
+                CpuAccess::Possible
+            },
             explicit_sync: false,
+        }
+    }
+
+    /// What the GPU may do where the buffer is mapped.
+    const fn access(self) -> Access {
+        Access {
+            read: true,
+            write: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE),
+            exec: self.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE),
         }
     }
 }
@@ -100,14 +110,18 @@ impl Mem {
         self.gem.bo()
     }
 
+    fn map_at(&self, va: u64, vm: &Vm) -> Result {
+        vm.map(va, self.bo(), 0, self.size, self.flags.access())
+    }
+
     fn map(&mut self, device: &Device, vm: &Arc<Vm>) -> Result {
         if self.mapped.contains(&device.id()) {
             return Ok(());
         }
         self.mapped.reserve(1, GFP_KERNEL)?;
-        vm.map(self.va, self.bo(), 0, self.size)?;
+        self.map_at(self.va, vm)?;
         if self.flags.is_aql() {
-            if let Err(e) = vm.map(self.va + self.size, self.bo(), 0, self.size) {
+            if let Err(e) = self.map_at(self.va + self.size, vm) {
                 vm.unmap(self.va, self.size)?;
                 return Err(e);
             }
@@ -130,7 +144,7 @@ impl Mem {
         }
         if let Err(e) = vm.unmap(self.va, self.size) {
             if aql {
-                vm.map(self.va + self.size, self.bo(), 0, self.size)?;
+                self.map_at(self.va + self.size, vm)?;
             }
             return Err(e);
         }
@@ -193,8 +207,8 @@ fn create_bo(
         return Ok((bo, Some(known)));
     }
     let bo = if flags.is_vram() {
-        let tenant = Tenant::new(gpu, device.evictor()?, size)?;
-        Bo::vram(gpu, size, attrs, tenant)?
+        let reservation = account::reserve(gpu, Kind::Vram, size)?;
+        Bo::vram(gpu, size, attrs, reservation)?
     } else if is_gtt {
         Bo::gtt(gpu, size, attrs)?
     } else if is_doorbell {
