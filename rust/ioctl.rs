@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod absent;
+mod dmabuf;
 mod event;
 mod memory;
 mod process;
@@ -86,13 +87,13 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU: kfd_ioctl_unmap_memory_from_gpu_args => memory::unmap,
     AMDKFD_IOC_SET_CU_MASK: kfd_ioctl_set_cu_mask_args => queue::set_cu_mask,
     AMDKFD_IOC_GET_QUEUE_WAVE_STATE: kfd_ioctl_get_queue_wave_state_args => queue::get_wave_state,
-    AMDKFD_IOC_GET_DMABUF_INFO: kfd_ioctl_get_dmabuf_info_args => absent::get_dmabuf_info,
-    AMDKFD_IOC_IMPORT_DMABUF: kfd_ioctl_import_dmabuf_args => absent::import_dmabuf,
+    AMDKFD_IOC_GET_DMABUF_INFO: kfd_ioctl_get_dmabuf_info_args => dmabuf::get_info,
+    AMDKFD_IOC_IMPORT_DMABUF: kfd_ioctl_import_dmabuf_args => dmabuf::import,
     AMDKFD_IOC_ALLOC_QUEUE_GWS: kfd_ioctl_alloc_queue_gws_args => absent::alloc_queue_gws,
     AMDKFD_IOC_SMI_EVENTS: kfd_ioctl_smi_events_args => absent::smi_events,
     AMDKFD_IOC_SET_XNACK_MODE: kfd_ioctl_set_xnack_mode_args => process::set_xnack_mode,
     AMDKFD_IOC_AVAILABLE_MEMORY: kfd_ioctl_get_available_memory_args => memory::available,
-    AMDKFD_IOC_EXPORT_DMABUF: kfd_ioctl_export_dmabuf_args => absent::export_dmabuf,
+    AMDKFD_IOC_EXPORT_DMABUF: kfd_ioctl_export_dmabuf_args => dmabuf::export,
     AMDKFD_IOC_RUNTIME_ENABLE: kfd_ioctl_runtime_enable_args => process::runtime_enable,
 };
 

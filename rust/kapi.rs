@@ -6,6 +6,7 @@
 
 pub(crate) mod chardev;
 pub(crate) mod dma;
+pub(crate) mod dmabuf;
 pub(crate) mod drm;
 pub(crate) mod fence;
 pub(crate) mod gem;

@@ -34,6 +34,7 @@ pub(crate) mod interrupts;
 pub(crate) mod memory;
 pub(crate) mod mmap;
 mod notifier;
+pub(crate) mod share;
 pub(crate) mod sysfs;
 pub(crate) mod table;
 pub(crate) mod userptr;

@@ -85,6 +85,7 @@ module! {
     authors: ["rkfd contributors"],
     description: "AMD kernel fusion driver in Rust",
     license: "GPL",
+    imports_ns: ["DMA_BUF"],
     params: {
         lockup_timeout: u32 {
             default: 10000,

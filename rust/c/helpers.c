@@ -4,10 +4,12 @@
  */
 
 #include <linux/cpumask.h>
+#include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
 #include <linux/dma-resv.h>
 #include <linux/fs.h>
 #include <linux/hmm.h>
+#include <linux/idr.h>
 #include <linux/io.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -23,6 +25,7 @@
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
+#include <drm/drm_device.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_syncobj.h>
 #include <drm/drm_vma_manager.h>
@@ -39,6 +42,57 @@ void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj)
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj)
 {
 	drm_gem_object_put(obj);
+}
+
+/*
+ * Handles that no file has: the core counts handles of files only and exports no function for that. The count keeps
+ * the object's reference to its DMA buffer, which references the object.
+ */
+void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *seen)
+{
+	mutex_lock(&obj->dev->object_name_lock);
+	if (!obj->handle_count++)
+		drm_gem_object_get(obj);
+	if (seen && !obj->dma_buf) {
+		get_dma_buf(seen);
+		obj->dma_buf = seen;
+	}
+	mutex_unlock(&obj->dev->object_name_lock);
+}
+
+void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj)
+{
+	struct drm_device *dev = obj->dev;
+	bool last;
+
+	mutex_lock(&dev->object_name_lock);
+	last = !--obj->handle_count;
+	if (last) {
+		if (obj->name)
+			idr_remove(&dev->object_name_idr, obj->name);
+		obj->name = 0;
+		if (obj->dma_buf)
+			dma_buf_put(obj->dma_buf);
+		obj->dma_buf = NULL;
+	}
+	mutex_unlock(&dev->object_name_lock);
+	if (last)
+		drm_gem_object_put(obj);
+}
+
+/* For objects that have a handle. */
+struct dma_buf *rkfd_helper_drm_gem_export(struct drm_gem_object *obj, int flags)
+{
+	struct dma_buf *buf;
+
+	mutex_lock(&obj->dev->object_name_lock);
+	buf = obj->dma_buf ?: obj->funcs->export(obj, flags);
+	if (!IS_ERR(buf)) {
+		obj->dma_buf = buf;
+		get_dma_buf(buf);
+	}
+	mutex_unlock(&obj->dev->object_name_lock);
+	return buf;
 }
 
 u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)

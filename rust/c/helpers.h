@@ -8,12 +8,16 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
-struct mmu_notifier_range;
+struct dma_buf;
 struct drm_gem_object;
 struct drm_vma_offset_node;
+struct mmu_notifier_range;
 
 void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj);
+void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *seen);
+void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj);
+struct dma_buf *rkfd_helper_drm_gem_export(struct drm_gem_object *obj, int flags);
 u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 
 void rkfd_helper_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags);

@@ -7,7 +7,6 @@ use core::mem::{offset_of, size_of};
 
 use kernel::{prelude::*, sync::Arc, task::Pid};
 
-use super::process::device_of_handle;
 use crate::{
     process::{table, Process},
     uapi::*,
@@ -24,32 +23,6 @@ fn word(data: &[u8], at: usize) -> Result<u32> {
 /// The debugger interface of the first kernels; refused ever since.
 pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
     Err(EPERM)
-}
-
-/// No exporter of ours exists, so that no file can be one of our buffers.
-pub(super) fn get_dmabuf_info(_: &Arc<Process>, _: &mut kfd_ioctl_get_dmabuf_info_args) -> Result {
-    Err(EINVAL)
-}
-
-pub(super) fn import_dmabuf(
-    process: &Arc<Process>,
-    args: &mut kfd_ioctl_import_dmabuf_args,
-) -> Result {
-    let _state = process.lock()?;
-    process.device(args.gpu_id)?.vm()?;
-    Err(EINVAL)
-}
-
-pub(super) fn export_dmabuf(
-    process: &Arc<Process>,
-    args: &mut kfd_ioctl_export_dmabuf_args,
-) -> Result {
-    let _state = process.lock()?;
-    let (device, id) = device_of_handle(process, args.handle)?;
-    if !device.has_memory(id) {
-        return Err(EINVAL);
-    }
-    Err(EOPNOTSUPP)
 }
 
 /// There is no global wave sync resource to give out.

@@ -221,6 +221,7 @@ impl<D: Driver> Table<D> {
     const TABLE: bindings::drm_driver = bindings::drm_driver {
         open: Some(Self::open),
         postclose: Some(Self::postclose),
+        gem_prime_import: Some(super::dmabuf::import),
         major: D::VERSION.0,
         minor: D::VERSION.1,
         patchlevel: D::VERSION.2,

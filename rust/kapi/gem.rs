@@ -15,6 +15,7 @@ use kernel::{
 };
 
 use super::{
+    dmabuf::{self, DmaBuf},
     drm::{self, Device},
     resv::Resv,
 };
@@ -35,6 +36,9 @@ pub(crate) enum Caching {
 pub(crate) trait Payload: Sized + Send + Sync + 'static {
     /// It is registers, and mapped as such.
     fn is_registers(&self) -> bool;
+
+    /// Whether other processes may get it, and the error if not.
+    fn may_share(&self) -> Result;
 
     /// Who uses the memory.
     fn resv(&self) -> &Resv;
@@ -166,6 +170,25 @@ impl<T: Payload> Object<T> {
         Ok(object)
     }
 
+    /// The object behind a DMA buffer; `None` if it is of another kind, or another driver's.
+    pub(crate) fn of_dma_buf(buf: &DmaBuf) -> Option<ARef<Self>> {
+        let raw = buf.gem_object()?;
+        let object: NonNull<Self> = raw.cast();
+        // SAFETY: The object lives as long as the buffer. By the type invariant the id lies where it
+        // does in `Self`, whatever `T` is.
+        if unsafe { (*object.as_ptr()).id } != TypeId::of::<T>() {
+            return None;
+        }
+        // SAFETY: The id shows that the object is part of a `Self`, which lives meanwhile.
+        Some(unsafe { object.as_ref() }.into())
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &Device {
+        // SAFETY: The object holds its device.
+        unsafe { Device::from_raw((*self.raw.get()).dev) }
+    }
+
     /// What tells the object from all others that exist.
     pub(crate) fn key(&self) -> usize {
         self.raw.get() as usize
@@ -179,17 +202,11 @@ impl<T: Payload> Object<T> {
 
     /// The CPU's mappings.
     pub(crate) fn view(&self) -> View {
-        // SAFETY: The object is valid and holds its device.
-        let (dev, size) = unsafe {
-            (
-                Device::from_raw((*self.raw.get()).dev),
-                (*self.raw.get()).size,
-            )
-        };
         View {
-            dev: dev.into(),
+            dev: self.device().into(),
             offset: self.mmap_offset(),
-            size,
+            // SAFETY: The object is valid.
+            size: unsafe { (*self.raw.get()).size },
         }
     }
 
@@ -258,8 +275,8 @@ impl<T: Payload> Object<T> {
         unsafe { drm::handle_closed(file, raw as usize) };
     }
 
-    /// Makes the file of an object that is shared. Its mappings count among those of the device, so that they
-    /// are emptied when the device is unplugged.
+    /// Makes the file of an object that is shared. Its mappings count among those of the device: they are
+    /// emptied when the memory moves, and when the device is unplugged.
     ///
     /// # Safety
     ///
@@ -268,12 +285,19 @@ impl<T: Payload> Object<T> {
         raw: *mut bindings::drm_gem_object,
         flags: c_int,
     ) -> *mut bindings::dma_buf {
+        // SAFETY: The object is part of a `Self`.
+        if let Err(e) = unsafe { &*raw.cast::<Self>() }.may_share() {
+            return e.to_ptr();
+        }
         // SAFETY: The object is valid.
         let buf = unsafe { bindings::drm_gem_prime_export(raw, flags) };
         if kernel::error::from_err_ptr(buf).is_ok() {
             // SAFETY: The file is new, nobody maps it yet. The inode lives as long as the device, which the
             // object holds, which the file holds.
-            unsafe { (*(*buf).file).f_mapping = (*(*(*raw).dev).anon_inode).i_mapping };
+            unsafe {
+                (*(*buf).file).f_mapping = (*(*(*raw).dev).anon_inode).i_mapping;
+                dmabuf::adopt(buf);
+            }
         }
         buf
     }
@@ -342,32 +366,87 @@ impl<T: Payload> Object<T> {
             )
         };
         debug_assert!(address >= start);
-        // SAFETY: The object holds its device.
-        let dev = unsafe { Device::from_raw((*this.raw.get()).dev) };
-        dev.while_plugged(|| {
-            let count = ((end - address) / PAGE_SIZE).min(FAULT_AROUND);
-            let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
-            let mut i = 0;
-            let shown = this.show_pages(page, &mut |phys, caching| {
-                let pfn = phys as usize / PAGE_SIZE;
-                let wc = caching == Caching::WriteCombine;
-                // SAFETY: The area is a PFN map by `mmap`, and the address lies in it.
-                let inserted =
-                    unsafe { ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn, wc) };
-                if i == 0 {
-                    result = inserted;
+        this.device()
+            .while_plugged(|| {
+                let count = ((end - address) / PAGE_SIZE).min(FAULT_AROUND);
+                let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+                let mut i = 0;
+                let shown = this.show_pages(page, &mut |phys, caching| {
+                    let pfn = phys as usize / PAGE_SIZE;
+                    let wc = caching == Caching::WriteCombine;
+                    // SAFETY: The area is a PFN map by `mmap`, and the address lies in it.
+                    let inserted = unsafe {
+                        ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn, wc)
+                    };
+                    if i == 0 {
+                        result = inserted;
+                    }
+                    i += 1;
+                    i < count && inserted == bindings::vm_fault_reason_VM_FAULT_NOPAGE
+                });
+                match shown {
+                    // The signal first; then the page is touched again.
+                    Err(e) if e == EINTR || e == ERESTARTSYS => {
+                        bindings::vm_fault_reason_VM_FAULT_NOPAGE
+                    }
+                    _ => result,
                 }
-                i += 1;
-                i < count && inserted == bindings::vm_fault_reason_VM_FAULT_NOPAGE
-            });
-            match shown {
-                // The signal first; then the page is touched again.
-                Err(e) if e == EINTR || e == ERESTARTSYS => {
-                    bindings::vm_fault_reason_VM_FAULT_NOPAGE
-                }
-                _ => result,
-            }
-        })
-        .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
+            })
+            .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
+    }
+}
+
+/// An object that somebody has who is no file. That counts as a handle: as long as an object has handles it
+/// remembers its DMA buffer, of which there is never more than one.
+///
+/// # Invariants
+///
+/// One handle of the object's count is ours.
+pub(crate) struct Held<T: Payload>(ARef<Object<T>>);
+
+impl<T: Payload> Held<T> {
+    /// Counts as a handle.
+    pub(crate) fn new(object: ARef<Object<T>>) -> Self {
+        // SAFETY: The object is valid.
+        unsafe { ours::rkfd_helper_drm_gem_hold(object.raw.get(), core::ptr::null_mut()) };
+        // INVARIANT: Counted above.
+        Self(object)
+    }
+
+    /// The object behind a DMA buffer, as [`Object::of_dma_buf`].
+    pub(crate) fn import(buf: &DmaBuf) -> Option<Self> {
+        let object = Object::of_dma_buf(buf)?;
+        // SAFETY: Object and buffer are valid, and the buffer shows the object.
+        unsafe { ours::rkfd_helper_drm_gem_hold(object.raw.get(), buf.raw()) };
+        // INVARIANT: Counted above.
+        Some(Self(object))
+    }
+
+    /// The DMA buffer of the object, made if there is none; the CPU may write to it if `writable` is set by
+    /// whoever makes it.
+    pub(crate) fn export(&self, writable: bool) -> Result<DmaBuf> {
+        let flags = if writable { bindings::O_RDWR } else { 0 };
+        // SAFETY: The object is valid and has a handle. The reference is handed over.
+        unsafe {
+            DmaBuf::from_raw(ours::rkfd_helper_drm_gem_export(
+                self.0.raw.get(),
+                flags as c_int,
+            ))
+        }
+    }
+}
+
+impl<T: Payload> Deref for Held<T> {
+    type Target = Object<T>;
+
+    fn deref(&self) -> &Object<T> {
+        &self.0
+    }
+}
+
+impl<T: Payload> Drop for Held<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { ours::rkfd_helper_drm_gem_let_go(self.0.raw.get()) }
     }
 }

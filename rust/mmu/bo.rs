@@ -184,6 +184,11 @@ impl Bo {
         &self.store
     }
 
+    /// The GPU that the object belongs to.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        self.store.gpu()
+    }
+
     /// Where the owner wants the memory to be.
     pub(crate) fn preferred(&self) -> BoKind {
         self.store.preferred()

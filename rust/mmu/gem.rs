@@ -9,10 +9,14 @@ use kernel::{
     sync::{aref::ARef, Mutex},
 };
 
-use super::{bo::CpuCache, BoRef};
+use super::{
+    bo::{BoKind, CpuCache},
+    BoRef,
+};
 use crate::kapi::{
+    dmabuf::DmaBuf,
     drm,
-    gem::{self, Caching, Payload},
+    gem::{self, Caching, Held, Payload},
     resv::Resv,
 };
 
@@ -56,6 +60,16 @@ impl Payload for Shared {
         self.bo.is_registers()
     }
 
+    fn may_share(&self) -> Result {
+        match self.bo.preferred() {
+            BoKind::Vram | BoKind::Gtt => Ok(()),
+            // Doorbells ring for one process, and the registers belong to the GPU.
+            BoKind::Doorbell | BoKind::MmioRemap => Err(EINVAL),
+            // Whoever owns the pages may take them away at any time.
+            BoKind::User => Err(EPERM),
+        }
+    }
+
     fn resv(&self) -> &Resv {
         self.bo.resv()
     }
@@ -94,7 +108,7 @@ pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
 
 /// A buffer that one file of the render node may map, for as long as this lives.
 pub(crate) struct Gem {
-    object: ARef<Object>,
+    object: Held<Shared>,
     file: ARef<File>,
 }
 
@@ -102,12 +116,31 @@ impl Gem {
     /// Lets `file`, an open file of the render node of any GPU, map `bo`.
     pub(crate) fn new(bo: BoRef, file: &File) -> Result<Self> {
         let dev = drm::device_of(file).ok_or(EINVAL)?;
-        let object = object(dev, bo)?;
+        Self::of(Held::new(object(dev, bo)?), file)
+    }
+
+    /// Lets `file` map the buffer that a DMA buffer shows. `EINVAL` if that is none of ours,
+    /// `EOPNOTSUPP` if it is of another GPU than `file`.
+    pub(crate) fn import(buf: &DmaBuf, file: &File) -> Result<Self> {
+        let object: Held<Shared> = Held::import(buf).ok_or(EINVAL)?;
+        let dev = drm::device_of(file).ok_or(EINVAL)?;
+        if !core::ptr::eq(object.device(), dev) {
+            return Err(EOPNOTSUPP);
+        }
+        Self::of(object, file)
+    }
+
+    fn of(object: Held<Shared>, file: &File) -> Result<Self> {
         object.allow(file)?;
         Ok(Self {
             object,
             file: file.into(),
         })
+    }
+
+    /// The buffer as a file; whether the CPU may write to it says who first asks for it.
+    pub(crate) fn export(&self, writable: bool) -> Result<DmaBuf> {
+        self.object.export(writable)
     }
 
     /// Where in the file the buffer is mapped.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     gpu::account::{self, Kind},
-    kapi::task,
+    kapi::{dmabuf::DmaBuf, task},
     mmu::{gem::Gem, Access, Bo, BoFlags, BoRef, CpuAccess, Vm},
     uapi,
 };
@@ -77,6 +77,8 @@ pub(crate) struct Mem {
     /// Bytes of memory; an AQL ring of the old kind shows them twice in a row.
     size: u64,
     flags: Flags,
+    /// Somebody else allocated it.
+    imported: bool,
     /// GPUs that map the buffer.
     mapped: KVec<u32>,
 }
@@ -106,6 +108,24 @@ impl SignalPage for Slots {
 }
 
 impl Mem {
+    /// A buffer that somebody else allocated, to be mapped at `va`.
+    pub(super) fn imported(gem: Gem, va: u64, flags: Flags) -> Self {
+        Self {
+            _user: None,
+            va,
+            size: gem.bo().size(),
+            gem,
+            flags,
+            imported: true,
+            mapped: KVec::new(),
+        }
+    }
+
+    /// The buffer as a file.
+    pub(super) fn export(&self) -> Result<DmaBuf> {
+        self.gem.export(self.flags.access().write)
+    }
+
     fn bo(&self) -> &BoRef {
         self.gem.bo()
     }
@@ -232,6 +252,7 @@ impl Device {
             va: request.va,
             size,
             flags: request.flags,
+            imported: false,
             mapped: KVec::new(),
         })
     }
@@ -262,7 +283,7 @@ impl Device {
 
     /// Lets go of a buffer. Mappings of the CPU that exist keep the memory until they go.
     fn forget(&self, mem: Mem) {
-        if mem.flags.is_vram() {
+        if mem.flags.is_vram() && !mem.imported {
             self.account_vram(mem.size, -1);
         }
     }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,6 +146,58 @@ TEST_TIMEOUT(a_doorbell_is_mapped, 120)
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
 	ASSERT_OK(bind());
 	ASSERT_OK(ktap_in_child(works, NULL));
+}
+
+/* A shared buffer outlives its GPU as a file that shows nothing, and keeps the module. */
+static void share(void *data)
+{
+	struct kfd_ioctl_get_dmabuf_info_args info = { 0 };
+	struct kfd_ioctl_import_dmabuf_args import = { 0 };
+	struct kfd_ioctl_export_dmabuf_args args = { 0 };
+	volatile uint32_t *words;
+	struct kfd_bo *bo;
+	struct kfd k;
+	int status;
+	pid_t child;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_create(&k, 65536, *(uint32_t *)data, &bo));
+	args.handle = bo->handle;
+	ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_EXPORT_DMABUF, &args));
+	words = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, (int)args.dmabuf_fd, 0);
+	ASSERT(words != MAP_FAILED);
+	words[0] = 1;
+	ASSERT_OK(unbind());
+	info.dmabuf_fd = import.dmabuf_fd = args.dmabuf_fd;
+	import.gpu_id = k.node.gpu_id;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_IMPORT_DMABUF, &import), -ENODEV);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		words[0] = 2;
+		_exit(0);
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
+	ASSERT_OK(bind());
+	/* The GPU is a new one; the buffer is the old one's. */
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
+	ASSERT_OK(ktap_in_child(works, NULL));
+	munmap((void *)words, 65536);
+	kfd_close(&k);
+	EXPECT_EQ(lseek((int)args.dmabuf_fd, 0, SEEK_END), 65536);
+	EXPECT(syscall(SYS_delete_module, "rkfd", O_NONBLOCK) < 0 && errno == EWOULDBLOCK, "%s", strerrorname_np(errno));
+}
+
+TEST_TIMEOUT(a_buffer_is_shared, 120)
+{
+	uint32_t kinds[] = { KFD_FLAGS_GTT, KFD_FLAGS_VRAM };
+
+	find_device();
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(ktap_in_child(share, &kinds[i]));
 }
 
 /* A process that waits for the GPU is not left behind. */
