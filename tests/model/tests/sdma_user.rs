@@ -521,3 +521,89 @@ fn a_firmware_that_does_not_preempt_names_the_queue() {
     bench.unmap_all();
     assert_eq!(bench.rlc(user, sdma::regSDMA_RLC0_RB_CNTL) & 1, 0);
 }
+
+/// What the runtime sends for one copy: waits for signals, flushes, takes the time, copies in
+/// pieces, counts a signal down and tells its event.
+fn runtime_copy(user: User, pieces: &[(u64, u64, u32)], signal: u64, event: u32) -> Vec<u32> {
+    let mut words = Vec::new();
+    // A signal is 64 bits, a poll 32.
+    words.extend(poll(signal + 0x40 + 4, 0));
+    words.extend(poll(signal + 0x40, 0));
+    // As the runtime writes it: neither memory nor a flush, and a condition that always holds.
+    words.extend([pkt::poll_regmem::HEADER, 0, 0x8000_0000, 0, 0, 0]);
+    let time = |at: u64| [0x20d, lo(at), hi(at)];
+    words.extend(time(signal + 0x20));
+    for &(src, dst, bytes) in pieces {
+        words.extend(copy(src, dst, bytes));
+    }
+    words.extend([pkt::poll_regmem::HEADER, 0, 0x8000_0000, 0, 0, 0]);
+    words.extend(time(signal + 0x28));
+    let value = signal + 8;
+    let add = (pkt::atomic_op::ADD | pkt::atomic_op::QUADWORD) << 25 | u32::from(pkt::op::ATOMIC);
+    words.extend([add, lo(value), hi(value), !0, !0, 0, 0, 0]);
+    let mailbox = user.data() + 0x800;
+    words.extend([pkt::fence::HEADER, lo(mailbox), hi(mailbox), event]);
+    words.extend([pkt::trap::HEADER, event]);
+    words
+}
+
+#[test]
+fn what_the_runtime_sends_for_a_copy_is_done_in_order() {
+    let mut bench = Bench::new();
+    let users: Vec<User> = (0..2)
+        .map(|n| User {
+            n,
+            engine: 1,
+            queue: n as u32,
+            process: 0,
+        })
+        .collect();
+    for user in &users {
+        bench.queue(*user);
+    }
+    bench.run_list(&users, false);
+    bench.card.interrupts();
+    let (src, dst, piece) = (VA + 0x100_0000, VA + 0x220_0000, 0x3f_ffe0u32);
+    let pages = 3 * u64::from(piece) / 4096;
+    for n in 0..pages {
+        bench.put_user(src + n * 4096, &[n as u32 + 7]);
+    }
+    let pieces: Vec<_> = (0..3)
+        .map(|n| {
+            (
+                src + n * u64::from(piece),
+                dst + n * u64::from(piece),
+                piece,
+            )
+        })
+        .collect();
+    // The second queue's copy takes the first one's result; both are sent at once.
+    let signals = users.clone().into_iter().map(|u| u.data() + 0x400);
+    let signals: Vec<u64> = signals.collect();
+    let back = [(dst, src + 0x200_0000, 1 << 20)];
+    bench.put_user(signals[0] + 8, &[1]);
+    bench.put_user(signals[1] + 8, &[1]);
+    bench.put_user(signals[1] + 0x40, &[1]);
+    bench.submit(users[1], &runtime_copy(users[1], &back, signals[1], 6));
+    bench.submit(users[0], &runtime_copy(users[0], &pieces, signals[0], 5));
+    bench.until("first", |_| bench.user64(signals[0] + 8) == 0);
+    assert_eq!(bench.user64(signals[1] + 8), 1, "the second waits");
+    // It is taken off and put back while it waits.
+    bench.unmap_all();
+    bench.run_list(&users, false);
+    bench.put_user(signals[1] + 0x40, &[0]);
+    bench.until("second", |_| bench.user64(signals[1] + 8) == 0);
+    users.iter().for_each(|user| bench.idle(*user));
+    for n in 0..pages {
+        assert_eq!(bench.user32(dst + n * 4096), n as u32 + 7);
+    }
+    assert_eq!(bench.user32(src + 0x200_0000), 7);
+    let times: Vec<u64> = signals
+        .iter()
+        .flat_map(|s| [bench.user64(s + 0x20), bench.user64(s + 0x28)])
+        .collect();
+    assert!(times[0] < times[1] && times[2] < times[3], "{times:?}");
+    let events: Vec<u32> = bench.card.interrupts().iter().map(|i| i[4]).collect();
+    assert_eq!(events, [5, 6]);
+    bench.assert_clean();
+}

@@ -22,6 +22,7 @@ use gpu_wave::{Dispatch, Host, Memory, Message, Stop};
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
 use super::Wake;
+use crate::event;
 use crate::mailbox::Mailbox;
 
 /// How long a worker stays with one job while others wait.
@@ -66,6 +67,8 @@ struct State {
     paused: VecDeque<Unit>,
     /// Started and not ended.
     live: BTreeSet<u64>,
+    /// Stands still for ever.
+    halted: usize,
     /// Turns that ended since the last workgroup did.
     stuck: u32,
     failed: Option<Stop>,
@@ -142,10 +145,10 @@ impl Job {
         (state.started.unwrap_or(state.ended), state.ended)
     }
 
-    /// Workgroups that have ended, and those kept half done.
+    /// Workgroups that have ended, and those that have begun and are on no worker.
     pub fn counts(&self) -> (u64, usize) {
         let state = lock(&self.state);
-        (state.done, state.paused.len())
+        (state.done, state.paused.len() + state.halted)
     }
 
     /// Workgroups that have started and not ended.
@@ -230,6 +233,8 @@ impl Job {
                 state.stuck = state.stuck.saturating_add(1);
                 state.paused.push_back(unit);
             }
+            // Its waves keep their place, and the dispatch does not end.
+            Err(Stop::Halted { .. }) => state.halted += 1,
             Err(stop) => {
                 state.failed.get_or_insert(stop);
             }
@@ -377,6 +382,9 @@ impl Pool {
             lock(&job.state).started.get_or_insert_with(|| env.clock());
             let result = unit.state.run(memory, &host);
             let interrupted = result == Err(Stop::Interrupted);
+            if let Err(halted @ Stop::Halted { .. }) = &result {
+                event!(env.trace(), "sq", "halted", "job={} {halted}", job.id);
+            }
             if job.give_back(unit, result, env.clock()) {
                 mail.send(Wake::Job(job.id));
             }

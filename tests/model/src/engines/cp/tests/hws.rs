@@ -391,3 +391,119 @@ fn an_endless_kernel_stops_nobody_else() {
         card.assert_clean();
     });
 }
+
+/// Packets that preemption finds in every state: each dispatch counts, each barrier waits for
+/// the last dispatch, vendor packets write memory.
+#[test]
+fn preemption_at_any_moment_loses_and_repeats_nothing() {
+    // Counts at s[0:1].
+    const COUNT: [u32; 8] = [
+        // v_mov_b32 v0, 0
+        0x7e00_0280,
+        // v_mov_b32 v1, 1
+        0x7e02_0281,
+        // s_mov_b64 exec, 1
+        0xbefe_0181,
+        // global_atomic_add v0, v1, s[0:1]
+        0xdd08_8000,
+        0x0000_0100,
+        ENDPGM,
+        ENDPGM,
+        ENDPGM,
+    ];
+    const ROUNDS: u64 = 150;
+    with_card(|card| {
+        card.start();
+        let users = [card.put_queue(0), card.put_queue(1)];
+        let counter = |n: u64| KERNARG + n * 64;
+        let kernel = card.kernel(0, &COUNT);
+        let written = KERNARG + 0x1000;
+        let mut seed = 3u64;
+        let mut next = |n: u64| {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (seed >> 33) % n
+        };
+        let signals = [card.signal(0, 0), card.signal(1, 0)];
+        let mut groups = [0u64; 2];
+        let put = |p: &mut [u8; 64], at: usize, value: u32| {
+            p[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        };
+        for round in 0..ROUNDS {
+            for (n, user) in users.into_iter().enumerate() {
+                card.mock().put64(signals[n] + 8, 1);
+                let count = 1 + next(6) as u32;
+                groups[n] += u64::from(count);
+                let arguments = counter(n as u64);
+                let barrier_bit = next(2) == 0;
+                card.push(
+                    user,
+                    &dispatch(kernel, arguments, count, signals[n], barrier_bit),
+                );
+                let mut barrier = [0u8; 64];
+                put(&mut barrier, 0, header::TYPE_BARRIER_AND);
+                put(
+                    &mut barrier,
+                    abi_aql::barrier::DEP_SIGNAL,
+                    signals[n] as u32,
+                );
+                card.push(user, &barrier);
+                let ib = KERNARG + 0x2000 + n as u64 * 64;
+                let at = written + n as u64 * 8;
+                let words = [
+                    pm4::header(op::WRITE_DATA, 4),
+                    5 << 8,
+                    at as u32,
+                    0,
+                    round as u32 + 1,
+                ];
+                for (i, word) in words.iter().enumerate() {
+                    card.mock().put32(ib + 4 * i as u64, *word);
+                }
+                let mut vendor = [0u8; 64];
+                put(&mut vendor, 0, 1 << 16 | 1 << 8);
+                put(&mut vendor, 4, pm4::header(op::INDIRECT_BUFFER, 3));
+                put(&mut vendor, 8, ib as u32);
+                put(&mut vendor, 16, words.len() as u32 | 1 << 23);
+                put(&mut vendor, 20, 10);
+                let last = card.push(user, &vendor);
+                card.ring_doorbell(user, last);
+            }
+            card.run_list(&[(7, &users)], false);
+            for _ in 0..next(40) {
+                card.pump();
+            }
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+            if next(3) == 0 {
+                // The next round needs the signals: lets this one end.
+                continue_until_done(card, &users);
+            } else {
+                card.run_list(&[(7, &users)], false);
+                for _ in 0..next(20) {
+                    card.pump();
+                }
+                card.unmap_all();
+                card.until("fence", Card::fence_is_written);
+                continue_until_done(card, &users);
+            }
+            for n in 0..2u64 {
+                let all = card.mock().get32(counter(n));
+                assert_eq!(u64::from(all), groups[n as usize], "round {round}");
+                assert_eq!(card.mock().get64(signals[n as usize] + 8), 0);
+                assert_eq!(card.mock().get32(written + n * 8), round as u32 + 1);
+            }
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+        }
+        assert!(card.engine.saves.is_empty());
+        card.assert_clean();
+    });
+}
+
+fn continue_until_done(card: &mut Card<'_>, users: &[User]) {
+    card.run_list(&[(7, users)], false);
+    card.until("the end", |c| {
+        let done = |u: &User| c.mock().get64(u.rptr()) == c.mock().get64(u.wptr());
+        users.iter().all(done)
+    });
+}
