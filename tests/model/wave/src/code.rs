@@ -20,7 +20,7 @@ const SLOTS: usize = (PAGE / 4) as usize;
 #[derive(Clone, Debug)]
 pub(crate) enum BadCode {
     Fetch(Fault),
-    Decode { words: [u32; 2], bad: Bad },
+    Decode(Bad),
 }
 
 type Slot = OnceLock<Result<Inst, Box<BadCode>>>;
@@ -61,10 +61,7 @@ fn load(pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<Inst, BadCode> {
         1 => 0,
         _ => fetch(pc.wrapping_add(4))?,
     };
-    decode::decode(first, second, limits).map_err(|bad| BadCode::Decode {
-        words: [first, second],
-        bad,
-    })
+    decode::decode(first, second, limits).map_err(BadCode::Decode)
 }
 
 /// All decoded code of a dispatch.

@@ -45,6 +45,15 @@ impl Default for Apertures {
     }
 }
 
+/// Where waves go when they trap (`SQ_SHADER_TBA` and `SQ_SHADER_TMA` of the process).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trap {
+    /// Address of the trap handler.
+    pub tba: u64,
+    /// Address of its memory.
+    pub tma: u64,
+}
+
 /// One kernel dispatch, as the compute units see it.
 ///
 /// It also keeps the instructions decoded so far: make a new one for each dispatch, since the code
@@ -73,8 +82,14 @@ pub struct Dispatch {
     pub apertures: Apertures,
     /// Logical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
     pub xcc_id: u32,
+    /// The trap handler, if there is one.
+    pub trap: Option<Trap>,
+    /// The queue's doorbell, which a trap handler asks for (10 bits).
+    pub doorbell_id: u32,
     /// Instructions decoded so far: empty at the start.
     pub code: CodeCache,
+    /// The same of privileged waves, who may name other registers.
+    pub trap_code: CodeCache,
 }
 
 impl Dispatch {
@@ -120,13 +135,14 @@ impl Dispatch {
     }
 
     /// The registers that operands may name.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self, privileged: bool) -> Limits {
         let arch = self.arch_vgprs();
         let acc = self.vgprs() - arch;
         Limits {
             arch: arch as u16,
             acc: acc.min(256) as u16,
             sgprs: self.sgprs() as u16,
+            privileged,
         }
     }
 

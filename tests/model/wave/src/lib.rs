@@ -49,6 +49,18 @@
 //!
 //! [`Host::poll`] is asked between instructions, every few thousand, whether to go on. A
 //! [`Workgroup`] that stopped with [`Stop::Interrupted`] can be run again later.
+//!
+//! # Trap handlers
+//!
+//! With [`Dispatch::trap`] set, `s_trap`, an illegal instruction and a memory violation take the wave
+//! to the handler (arithmetic exceptions are not raised, whatever MODE enables): privileged, with its program counter
+//! and the trap id in `ttmp0` and `ttmp1`, the reason in `TRAPSTS`. What the handler says goes out by
+//! `s_sendmsg` ([`Host::message`]); it goes back by `s_rfe_b64`. Without a handler these stop the
+//! workgroup. A page fault always does. In a handler nothing traps: there everything stops the
+//! workgroup.
+//!
+//! A wave that a handler halted stays where it is while the others go on; when none of them can, the
+//! workgroup stops with [`Stop::Halted`].
 
 pub mod abi;
 mod code;
@@ -62,11 +74,12 @@ mod memory;
 mod op;
 pub mod probe;
 mod stop;
+mod trap;
 mod wave;
 mod workgroup;
 
 pub use code::CodeCache;
-pub use dispatch::{Apertures, Dispatch, Scratch};
+pub use dispatch::{Apertures, Dispatch, Scratch, Trap};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};
 pub use workgroup::{run_workgroup, Workgroup};

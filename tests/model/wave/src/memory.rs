@@ -3,6 +3,7 @@
 //! What the interpreter needs from the GPU around it: memory by virtual address, and the few
 //! signals that leave a compute unit.
 
+use crate::Where;
 use std::fmt;
 
 /// Why an access was refused.
@@ -67,6 +68,8 @@ pub struct Message {
     pub op: u16,
     /// M0; for `MSG_INTERRUPT` bits 23:0 go to the interrupt entry.
     pub m0: u32,
+    /// Was it sent by a trap handler?
+    pub privileged: bool,
     /// Address of the `s_sendmsg`.
     pub pc: u64,
     /// The workgroup that sent it.
@@ -80,6 +83,11 @@ pub trait Host: Sync {
     /// `s_sendmsg`. `false` if nobody takes such a message; the wave then stops with
     /// [`Stop::Message`](crate::Stop::Message).
     fn message(&self, message: &Message) -> bool;
+
+    /// A wave goes to the trap handler; `why` is for people.
+    fn trapped(&self, at: &Where, why: &str) {
+        let _ = (at, why);
+    }
 
     /// `s_memrealtime`: the 100 MHz counter.
     fn realtime(&self) -> u64;

@@ -28,6 +28,7 @@ pub fn instruction(first: u32, second: u32) -> Probe {
         arch: 256,
         acc: 256,
         sgprs: 102,
+        privileged: true,
     };
     match decode::decode(first, second, &limits) {
         Ok(inst) => {

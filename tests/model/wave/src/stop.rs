@@ -65,9 +65,9 @@ pub enum Stop {
     },
     /// `s_sendmsg` that the host does not take.
     Message(Message),
-    /// No wave of the workgroup can ever go on: `s_sethalt`.
+    /// No wave of the workgroup can ever go on: one that others wait for is halted, or all are.
     Halted {
-        /// The wave.
+        /// The first halted wave, and where it would go on.
         at: Where,
     },
     /// [`Host::poll`](crate::Host::poll) asked for it. The workgroup can go on.

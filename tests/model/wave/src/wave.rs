@@ -5,7 +5,7 @@
 use crate::decode::code;
 use crate::inst::{Src, Valu};
 use crate::lanes;
-use crate::{Apertures, Dispatch, Fault, Message};
+use crate::{Apertures, Dispatch, Fault, Message, Where};
 
 /// Lanes of a wave.
 pub(crate) const LANES: usize = 64;
@@ -20,18 +20,27 @@ const UNDEFINED: u32 = 0xbaad_f00d;
 /// Why an instruction did not complete.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    Fault { fault: Fault, write: bool },
+    Fault {
+        fault: Fault,
+        write: bool,
+    },
     Illegal(String),
+    /// A rule of instructions or registers is broken.
     Violation(String),
+    /// An address outside of what the wave has, or not aligned.
+    Address(String),
     Trap(u8),
     Message(Message),
-    Halted,
 }
 
 pub(crate) type Step = Result<(), Halt>;
 
 pub(crate) fn violation<T>(text: impl Into<String>) -> Result<T, Halt> {
     Err(Halt::Violation(text.into()))
+}
+
+pub(crate) fn bad_address<T>(text: impl Into<String>) -> Result<T, Halt> {
+    Err(Halt::Address(text.into()))
 }
 
 /// Whether a wave can run.
@@ -42,6 +51,8 @@ pub(crate) enum State {
     Barrier,
     /// Gave up the rest of its slice (`s_sleep`).
     Yield,
+    /// STATUS.HALT is set, and it is in no trap handler.
+    Halted,
     Ended,
 }
 
@@ -59,6 +70,13 @@ pub(crate) struct Wave {
     pub(crate) mode: u32,
     pub(crate) trapsts: u32,
     pub(crate) priority: u8,
+    /// STATUS.PRIV: it is in the trap handler.
+    pub(crate) privileged: bool,
+    /// STATUS.HALT.
+    pub(crate) halt: bool,
+    /// What else a trap handler finds in STATUS and IB_STS because it put it there.
+    pub(crate) status: u32,
+    pub(crate) ib_sts: u32,
     /// Lanes that the current vector instruction writes.
     pub(crate) mask: u64,
     pub(crate) scratch: u64,
@@ -105,10 +123,15 @@ impl Wave {
                 | (d.rsrc1 >> 21 & 1) << 8
                 | (d.rsrc1 >> 23 & 1) << 9
                 | (d.rsrc2 >> 24 & 0x7f) << 12
+                | (d.rsrc2 >> 13 & 3) << 19
                 | (d.rsrc1 >> 26 & 1) << 23,
             arch: d.arch_vgprs() as u16,
             trapsts: 0,
             priority: (d.rsrc1 >> 10 & 3) as u8,
+            privileged: false,
+            halt: false,
+            status: 0,
+            ib_sts: 0,
             mask: 0,
             scratch,
             apertures: d.apertures,
@@ -118,6 +141,9 @@ impl Wave {
         };
         wave.set_s64(code::FLAT_SCRATCH, scratch);
         wave.set_exec(u64::MAX >> (LANES as u32 - active));
+        if d.trap.is_some() {
+            wave.describe_to_handler();
+        }
         let components = d.rsrc2 >> 11 & 3;
         for lane in 0..active {
             let item = first + lane;
@@ -135,6 +161,15 @@ impl Wave {
             wave.v[0][lane as usize] = x | y << 10 | z << 20;
         }
         wave
+    }
+
+    /// Where it stands.
+    pub(crate) fn place(&self) -> Where {
+        Where {
+            pc: self.pc,
+            workgroup: self.workgroup,
+            wave: self.index,
+        }
     }
 
     pub(crate) fn exec(&self) -> u64 {

@@ -3,10 +3,10 @@
 //! Runs the waves of one workgroup: takes turns between them, and lets them meet at barriers.
 
 use crate::code::{BadCode, Page};
-use crate::decode::{Bad, Limits};
+use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Ctx};
 use crate::wave::{Halt, State, Wave, LANES};
-use crate::{Dispatch, Host, Memory, Stop, Where};
+use crate::{Dispatch, Host, Memory, Stop};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ const UNDEFINED: u8 = 0xa5;
 /// while it is interrupted.
 pub struct Workgroup<D> {
     dispatch: D,
-    limits: Limits,
+    /// Of waves outside and inside of the trap handler.
+    limits: [Limits; 2],
     waves: Vec<Wave>,
     lds: Vec<u8>,
 }
@@ -61,7 +62,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             .map(|index| Wave::new(d, wg, extent, index))
             .collect();
         Ok(Workgroup {
-            limits: d.limits(),
+            limits: [d.limits(false), d.limits(true)],
             waves,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
             dispatch,
@@ -73,7 +74,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         loop {
             let mut ready = false;
             for wave in &mut self.waves {
-                if matches!(wave.state, State::Barrier | State::Ended) {
+                if matches!(wave.state, State::Barrier | State::Halted | State::Ended) {
                     continue;
                 }
                 wave.state = State::Ready;
@@ -83,11 +84,17 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                     dispatch: &self.dispatch,
                     lds: &mut self.lds,
                 };
-                slice(wave, &mut ctx, &self.limits)?;
+                slice(wave, &mut ctx, &self.limits[usize::from(wave.privileged)])?;
                 ready |= matches!(wave.state, State::Ready | State::Yield);
             }
-            if !ready && !self.open_barrier() {
-                return Ok(());
+            if !ready {
+                // A halted wave never comes to a barrier.
+                if let Some(wave) = self.waves.iter().find(|w| w.state == State::Halted) {
+                    return Err(Stop::Halted { at: wave.place() });
+                }
+                if !self.open_barrier() {
+                    return Ok(());
+                }
             }
             if ready && host.poll() {
                 return Err(Stop::Interrupted);
@@ -125,34 +132,33 @@ pub fn run_workgroup(
     Workgroup::new(d, wg)?.run(mem, host)
 }
 
-/// Runs one wave for its turn.
+/// Runs one wave for its turn, or until it enters or leaves the trap handler.
 fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop> {
-    let code = &ctx.dispatch.code;
+    let code = if wave.privileged {
+        &ctx.dispatch.trap_code
+    } else {
+        &ctx.dispatch.code
+    };
     let mut page: Arc<Page> = code.page(wave.pc);
     for _ in 0..SLICE {
         let pc = wave.pc;
-        let at = Where {
-            pc,
-            workgroup: wave.workgroup,
-            wave: wave.index,
-        };
         if pc % 4 != 0 {
             let text = format!("instruction address {pc:#x} is not a multiple of 4");
-            return Err(Stop::Violation { at, text });
+            return stopped(wave, ctx, Halt::Address(text));
         }
         if !page.holds(pc) {
             page = code.page(pc);
         }
-        let inst = page
-            .get(pc, ctx.mem, limits)
-            .map_err(|bad| stop_of_code(bad, at))?;
+        let inst = match page.get(pc, ctx.mem, limits) {
+            Ok(inst) => inst,
+            Err(bad) => return stopped(wave, ctx, halt_of_code(bad)),
+        };
         wave.pc = pc.wrapping_add(u64::from(inst.bytes));
         wave.executed += 1;
         if let Err(halt) = exec::step(wave, ctx, inst) {
             // The wave stays at the instruction that stopped it.
             wave.pc = pc;
-            let second = (inst.bytes > 4).then_some(pc.wrapping_add(4));
-            return Err(stop_of_halt(halt, at, ctx.mem, second));
+            return stopped(wave, ctx, halt);
         }
         if wave.state != State::Ready {
             break;
@@ -161,46 +167,46 @@ fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop
     Ok(())
 }
 
-fn stop_of_code(bad: &BadCode, at: Where) -> Stop {
-    match bad {
-        BadCode::Fetch(fault) => Stop::Fault {
-            fault: *fault,
-            write: false,
-            at,
-        },
-        BadCode::Decode {
-            words,
-            bad: Bad::Illegal(text),
-        } => Stop::IllegalInstruction {
-            at,
-            words: *words,
-            text: text.clone(),
-        },
-        BadCode::Decode {
-            bad: Bad::Violation(text),
-            ..
-        } => Stop::Violation {
-            at,
-            text: text.clone(),
-        },
+/// An instruction did not complete: the wave goes to the trap handler, or the workgroup
+/// stops.
+fn stopped(wave: &mut Wave, ctx: &Ctx<'_>, halt: Halt) -> Result<(), Stop> {
+    let at = wave.place();
+    let words = || {
+        let word = |va: u64| {
+            let mut dword = [0; 4];
+            ctx.mem
+                .fetch(va, &mut dword)
+                .map_or(0, |()| u32::from_le_bytes(dword))
+        };
+        let first = word(at.pc);
+        match decode::words(first) {
+            1 => [first, 0],
+            _ => [first, word(at.pc.wrapping_add(4))],
+        }
+    };
+    match wave.trap(halt, ctx.dispatch.trap, &at, ctx.host) {
+        Ok(()) => Ok(()),
+        Err(halt) => Err(match halt {
+            Halt::Fault { fault, write } => Stop::Fault { fault, write, at },
+            Halt::Illegal(text) => Stop::IllegalInstruction {
+                at,
+                words: words(),
+                text,
+            },
+            Halt::Violation(text) | Halt::Address(text) => Stop::Violation { at, text },
+            Halt::Trap(id) => Stop::Trap { at, id },
+            Halt::Message(message) => Stop::Message(message),
+        }),
     }
 }
 
-fn stop_of_halt(halt: Halt, at: Where, mem: &dyn Memory, second: Option<u64>) -> Stop {
-    match halt {
-        Halt::Fault { fault, write } => Stop::Fault { fault, write, at },
-        Halt::Illegal(text) => {
-            let word = |va: u64| {
-                let mut bytes = [0; 4];
-                mem.fetch(va, &mut bytes)
-                    .map_or(0, |()| u32::from_le_bytes(bytes))
-            };
-            let words = [word(at.pc), second.map_or(0, word)];
-            Stop::IllegalInstruction { at, words, text }
-        }
-        Halt::Violation(text) => Stop::Violation { at, text },
-        Halt::Trap(id) => Stop::Trap { at, id },
-        Halt::Message(message) => Stop::Message(message),
-        Halt::Halted => Stop::Halted { at },
+fn halt_of_code(bad: &BadCode) -> Halt {
+    match bad {
+        BadCode::Fetch(fault) => Halt::Fault {
+            fault: *fault,
+            write: false,
+        },
+        BadCode::Decode(Bad::Illegal(text)) => Halt::Illegal(text.clone()),
+        BadCode::Decode(Bad::Violation(text)) => Halt::Violation(text.clone()),
     }
 }

@@ -15,12 +15,15 @@ pub(crate) struct Limits {
     pub(crate) acc: u16,
     /// SGPRs.
     pub(crate) sgprs: u16,
+    /// Is it in a trap handler, whose registers it may name?
+    pub(crate) privileged: bool,
 }
 
 /// Scalar operand codes.
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u8 = 102;
     pub(crate) const VCC: u8 = 106;
+    pub(crate) const TTMP0: u8 = 108;
     pub(crate) const M0: u8 = 124;
     pub(crate) const EXEC: u8 = 126;
     pub(crate) const SHARED_BASE: u8 = 235;
@@ -87,6 +90,7 @@ impl Limits {
             102..=107 if last <= 107 => Ok(code),
             126..=127 if last <= 127 => Ok(code),
             124 if count <= 1 => Ok(code),
+            108..=123 if self.privileged && last <= 123 => Ok(code),
             108..=123 => violation(format!("ttmp{} outside of a trap handler", first - 108)),
             _ => violation(format!("scalar register code {first}, {count} registers")),
         }

@@ -19,8 +19,18 @@ mod hwreg {
     pub(super) const LDS_ALLOC: u32 = 6;
     pub(super) const IB_STS: u32 = 7;
     pub(super) const SH_MEM_BASES: u32 = 15;
+    pub(super) const TBA_LO: u32 = 16;
+    pub(super) const TBA_HI: u32 = 17;
+    pub(super) const TMA_LO: u32 = 18;
+    pub(super) const TMA_HI: u32 = 19;
     pub(super) const XCC_ID: u32 = 20;
 }
+
+/// Message ids of `s_sendmsg`.
+const MSG_GET_DOORBELL: u8 = 10;
+
+/// IB_STS bits that keep what is written: FIRST_REPLAY and RCNT.
+const IB_STS_WRITABLE: u32 = 0x3f << 15;
 
 /// MODE bits that a program may write; VSKIP (28) has no effect that is modelled.
 const MODE_WRITABLE: u32 = 0x3ff | 0x1ff << 12 | 1 << 23;
@@ -43,24 +53,28 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
     let d = ctx.dispatch;
     let value = match reg {
         hwreg::MODE => w.mode,
-        hwreg::STATUS => {
-            u32::from(w.scc)
-                | u32::from(w.priority) << 3
-                | u32::from(w.exec() == 0) << 9
-                | u32::from(w.vcc() == 0) << 10
-                | u32::from(d.waves_per_workgroup() > 1) << 11
-                | 1 << 16
-        }
+        hwreg::STATUS => w.status_register(d.trap.is_some(), d.waves_per_workgroup() > 1),
         hwreg::TRAPSTS => w.trapsts,
         // One SE, one CU: the wave slot is all that tells waves apart.
         hwreg::HW_ID => w.index & 0xf,
-        hwreg::GPR_ALLOC => (d.rsrc1 & 0x3f) << 8 | (d.rsrc1 >> 6 & 0xf) << 24,
+        hwreg::GPR_ALLOC => {
+            (d.rsrc1 & 0x3f) << 6 | (d.rsrc3 & 0x3f) << 12 | (d.rsrc1 >> 6 & 0xf) << 24
+        }
         hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
-        hwreg::IB_STS => 0,
+        hwreg::IB_STS => w.ib_sts,
         hwreg::SH_MEM_BASES => {
             (w.apertures.private >> 48) as u32 | ((w.apertures.shared >> 48) as u32) << 16
         }
         hwreg::XCC_ID => d.xcc_id,
+        hwreg::TBA_LO | hwreg::TBA_HI | hwreg::TMA_LO | hwreg::TMA_HI if w.privileged => {
+            let trap = d.trap.unwrap_or_default();
+            match reg {
+                hwreg::TBA_LO => (trap.tba >> 8) as u32,
+                hwreg::TBA_HI => (trap.tba >> 40 & 0xff) as u32,
+                hwreg::TMA_LO => (trap.tma >> 8) as u32,
+                _ => (trap.tma >> 40 & 0xff) as u32,
+            }
+        }
         other => return violation(format!("s_getreg of hardware register {other}")),
     };
     Ok((value & field_mask(offset, size)) >> offset)
@@ -73,6 +87,11 @@ pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
     match reg {
         hwreg::MODE => w.mode = w.mode & !(mask & MODE_WRITABLE) | value & MODE_WRITABLE,
         hwreg::TRAPSTS => w.trapsts = w.trapsts & !mask | value,
+        hwreg::STATUS if w.privileged => w.set_status(mask, value),
+        hwreg::IB_STS if w.privileged => {
+            let mask = mask & IB_STS_WRITABLE;
+            w.ib_sts = w.ib_sts & !mask | value & mask;
+        }
         other => return violation(format!("s_setreg of hardware register {other}")),
     }
     Ok(())
@@ -101,6 +120,14 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
     Ok(())
 }
 
+/// STATUS.HALT; in a trap handler it counts from the return on.
+fn sethalt(w: &mut Wave, halt: bool) {
+    w.halt = halt;
+    if halt && !w.privileged {
+        w.state = State::Halted;
+    }
+}
+
 fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
     use Op::*;
     let imm = i.imm as u32;
@@ -115,18 +142,22 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
         s_endpgm | s_endpgm_saved => w.state = State::Ended,
         s_setkill if imm & 1 == 0 => {}
         s_setkill => w.state = State::Ended,
-        s_sethalt if imm & 1 == 0 => {}
-        s_sethalt => return Err(Halt::Halted),
+        s_sethalt => sethalt(w, imm & 1 != 0),
         s_trap => {
             if imm & 0xff != 0 {
                 return Err(Halt::Trap(imm as u8));
             }
+        }
+        s_sendmsg if imm as u8 & 0xf == MSG_GET_DOORBELL && w.privileged => {
+            // The answer comes in EXEC.
+            w.set_exec(u64::from(ctx.dispatch.doorbell_id & 0x3ff));
         }
         s_sendmsg | s_sendmsghalt => {
             let message = Message {
                 id: (imm & 0xf) as u8,
                 op: (imm >> 4 & 0xfff) as u16,
                 m0: w.m0(),
+                privileged: w.privileged,
                 pc: w.pc.wrapping_sub(u64::from(bytes)),
                 workgroup: w.workgroup,
                 wave: w.index,
@@ -135,7 +166,7 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
                 return Err(Halt::Message(message));
             }
             if i.op == s_sendmsghalt {
-                return Err(Halt::Halted);
+                sethalt(w, true);
             }
         }
         s_set_gpr_idx_on | s_set_gpr_idx_idx => {

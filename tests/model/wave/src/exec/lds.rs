@@ -4,7 +4,7 @@
 
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
-use crate::wave::{violation, Halt, Lanes, Step, Wave, LANES};
+use crate::wave::{bad_address, violation, Halt, Lanes, Step, Wave, LANES};
 
 /// Bytes of one LDS cell, if inside of the allocation.
 pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], Halt> {
@@ -14,7 +14,7 @@ pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], H
         .and_then(|at| at.checked_add(bytes));
     match end {
         Some(end) if end <= size => Ok(&mut lds[end - bytes..end]),
-        _ => violation(format!(
+        _ => bad_address(format!(
             "LDS access of {bytes} bytes at {at:#x}, {size:#x} allocated"
         )),
     }
@@ -79,7 +79,7 @@ pub(super) fn access(
             }
             Access::Atomic { op, size } => {
                 if addresses[l] % u64::from(size) != 0 {
-                    return violation(format!("LDS atomic at {:#x}", addresses[l]));
+                    return bad_address(format!("LDS atomic at {:#x}", addresses[l]));
                 }
                 let operand = |reg: usize| match size {
                     8 => u64::from(w.v[reg][l]) | u64::from(w.v[reg + 1][l]) << 32,

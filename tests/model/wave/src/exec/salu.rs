@@ -223,6 +223,10 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
             w.pc = a64();
             Out::None
         }
+        s_rfe_b64 | s_rfe_restore_b64 => {
+            w.return_from_trap(a64())?;
+            Out::None
+        }
         s_swappc_b64 => {
             let target = a64();
             let back = w.pc;

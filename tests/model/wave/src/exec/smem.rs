@@ -5,7 +5,7 @@
 use super::Ctx;
 use crate::inst::Smem;
 use crate::op::Op;
-use crate::wave::{violation, Halt, Step, Wave};
+use crate::wave::{bad_address, Halt, Step, Wave};
 
 /// Most dwords that one instruction moves.
 const MAX_DWORDS: usize = 16;
@@ -16,7 +16,7 @@ fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
     let offset = i64::from(i.offset) + i64::from(soffset);
     let va = base.wrapping_add_signed(offset);
     if base % 4 != 0 || va % 4 != 0 {
-        return violation(format!(
+        return bad_address(format!(
             "scalar access at {va:#x} (base {base:#x}) is not aligned"
         ));
     }
@@ -83,7 +83,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_buffer_load_dwordx16 => {
             let (base, size, offset) = buffer(w, i);
             if base % 4 != 0 || offset % 4 != 0 {
-                return violation(format!("scalar buffer access at {base:#x} + {offset:#x}"));
+                return bad_address(format!("scalar buffer access at {base:#x} + {offset:#x}"));
             }
             let mut bytes = [0; MAX_DWORDS * 4];
             let bytes = &mut bytes[..usize::from(i.dwords) * 4];

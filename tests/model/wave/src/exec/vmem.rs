@@ -5,7 +5,7 @@
 use super::lds::{self, active, extend};
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Segment, Vmem};
-use crate::wave::{violation, Halt, Step, Wave, LANES};
+use crate::wave::{bad_address, violation, Halt, Step, Wave, LANES};
 use crate::{Fault, FaultKind, Memory};
 
 mod buffer;
@@ -307,7 +307,7 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
     for l in active(mask) {
         if offsets[l] < 0 || offsets[l] + size as i64 > limit {
             let offset = offsets[l];
-            return violation(format!(
+            return bad_address(format!(
                 "scratch access of {size} bytes at {offset:#x}, {limit:#x} for each lane"
             ));
         }

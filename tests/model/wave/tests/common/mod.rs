@@ -23,7 +23,6 @@ pub const SOURCES: [(&str, &str); 3] = [
 pub const NOT_IMPLEMENTED: &[&str] = &[
     "s_cbranch_g_fork",
     "s_cbranch_join",
-    "s_rfe",
     "s_setvskip",
     "s_scratch",
     "s_dcache_discard",
