@@ -207,6 +207,11 @@ impl Doorbell {
         ((self.slice.offset() + self.offset_in_slice()) / 4) as u32
     }
 
+    /// Which one it is of the slice.
+    pub(crate) fn id(&self) -> u32 {
+        self.id as u32
+    }
+
     /// Byte offset in the slice, as user space wants it.
     pub(crate) fn offset_in_slice(&self) -> usize {
         self.id * BYTES as usize

@@ -345,6 +345,28 @@ pub(crate) struct VmFault {
     pub(crate) no_write: bool,
 }
 
+/// Who sends messages of shaders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SqSender {
+    /// An instruction of a program.
+    Program,
+    /// An instruction of a trap handler.
+    TrapHandler(Report),
+    /// The hardware, as a wave did something that it cannot.
+    Error,
+    /// The hardware, for other reasons.
+    Hardware,
+}
+
+/// What a trap handler says about its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Which of the process's doorbells the queue has.
+    pub(crate) doorbell: u32,
+    /// What happened, bit n for the `EC_*` n + 1 of the user space interface.
+    pub(crate) exceptions: u64,
+}
+
 /// What an interrupt entry tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IhEvent {
@@ -355,17 +377,19 @@ pub(crate) enum IhEvent {
     },
     /// The CP met a packet that it does not know.
     CpBadOpcode {
-        /// The doorbell and the error.
-        ctx0: u32,
+        /// Which of the process's doorbells, or of the kernel's, the queue has.
+        doorbell: u32,
+        /// What is wrong, an `EC_*` of the user space interface.
+        code: u32,
     },
     /// A queue touched a privileged register or used a privileged instruction.
     CpPrivileged,
     /// A shader sent a message.
     SqMessage {
-        /// Raw encoding, decoded by [`IhHal`] into the message's data.
+        /// 24 bits.
         data: u32,
-        /// 0 automatic, 1 by an instruction, 2 error.
-        encoding: u32,
+        /// Who sent it.
+        from: SqSender,
     },
     /// An SDMA queue trapped.
     SdmaTrap {

@@ -30,6 +30,7 @@ pub(crate) mod debugfs;
 pub(crate) mod device;
 pub(crate) mod events;
 mod evict;
+mod exceptions;
 pub(crate) mod interrupts;
 pub(crate) mod memory;
 pub(crate) mod mmap;
@@ -49,7 +50,8 @@ use self::{
 /// What the process lock guards.
 pub(crate) struct State {
     pub(crate) queues: queue::Table,
-    /// `RUNTIME_ENABLE` was called. What it says beyond that is for debuggers.
+    /// `RUNTIME_ENABLE` was called: the runtime wants to hear of its queues' exceptions. What the call says
+    /// beyond that is for debuggers.
     pub(crate) runtime_enabled: bool,
     /// The address space is gone.
     exited: bool,
@@ -70,6 +72,9 @@ pub(crate) struct Process {
     user: Arc<UserMemory>,
     #[pin]
     events: Events,
+    /// Held while exceptions are passed on to the runtime; the process lock is inside.
+    #[pin]
+    delivering: Mutex<()>,
     #[pin]
     registration: Mutex<Option<notifier::Registration>>,
     #[pin]
@@ -103,6 +108,7 @@ impl Process {
                     "rkfd_process"
                 ),
                 events <- Events::new(),
+                delivering <- new_mutex!((), "rkfd_delivering"),
                 registration <- new_mutex!(None),
                 view <- new_mutex!(None),
                 folder <- new_mutex!(None),
@@ -242,12 +248,14 @@ pub(crate) fn init() {
     debugfs::init();
     interrupts::init();
     evict::init();
+    exceptions::init();
     userptr::init();
 }
 
 /// Processes may come while this exists; dropping it ends those that are left.
 pub(crate) struct Running {
     _faults: interrupts::FaultQueue,
+    _exceptions: exceptions::ExceptionQueue,
     _restores: evict::RestoreQueue,
     _refreshes: userptr::RefreshQueue,
 }
@@ -258,6 +266,7 @@ impl Running {
         irq::set_sink(&interrupts::SINK);
         Ok(Self {
             _faults: interrupts::FaultQueue::new()?,
+            _exceptions: exceptions::ExceptionQueue::new()?,
             _restores: evict::RestoreQueue::new()?,
             _refreshes: userptr::RefreshQueue::new()?,
         })

@@ -79,7 +79,7 @@ pub(crate) struct Queue {
     // Field order: off the hardware first, then its place and doorbell, then what it used.
     hw: Arc<HwQueue>,
     sdma: Option<SdmaSlot>,
-    _doorbell: Doorbell,
+    doorbell: Doorbell,
     buffers: Buffers,
     place: Place,
     properties: Properties,
@@ -147,7 +147,7 @@ pub(crate) fn create(
     let queue = Queue {
         hw,
         sdma,
-        _doorbell: doorbell,
+        doorbell,
         buffers,
         place,
         properties,
@@ -169,6 +169,11 @@ impl Queue {
     /// What the hardware was told last.
     pub(crate) fn spec(&self) -> &QueueSpec {
         &self.properties.spec
+    }
+
+    /// Which of the process's doorbells it has, as interrupts name it.
+    pub(crate) fn doorbell_id(&self) -> u32 {
+        self.doorbell.id()
     }
 
     pub(crate) fn kind(&self) -> Kind {

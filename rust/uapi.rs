@@ -245,3 +245,13 @@ pub(crate) fn hw_ip_bytes(
     );
     bytes
 }
+
+/// Kinds of exceptions, without the name of their enum.
+pub(crate) use crate::bindings::{
+    kfd_dbg_trap_exception_code_EC_QUEUE_NEW as EC_QUEUE_NEW,
+    kfd_dbg_trap_exception_code_EC_QUEUE_PACKET_DISPATCH_DIM_INVALID as EC_QUEUE_PACKET_DISPATCH_DIM_INVALID,
+    kfd_dbg_trap_exception_code_EC_QUEUE_PACKET_VENDOR_UNSUPPORTED as EC_QUEUE_PACKET_VENDOR_UNSUPPORTED,
+    kfd_dbg_trap_exception_code_EC_QUEUE_PREEMPTION_ERROR as EC_QUEUE_PREEMPTION_ERROR,
+    kfd_dbg_trap_exception_code_EC_QUEUE_WAVE_ABORT as EC_QUEUE_WAVE_ABORT,
+    kfd_dbg_trap_exception_code_EC_QUEUE_WAVE_APERTURE_VIOLATION as EC_QUEUE_WAVE_APERTURE_VIOLATION,
+};

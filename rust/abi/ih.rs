@@ -218,12 +218,28 @@ pub mod sq {
     pub const CU_ID: DwField = DwField::new("CU_ID", 4, 23, 20);
     /// Shader engine.
     pub const SE_ID: DwField = DwField::new("SE_ID", 4, 25, 24);
+    /// Of the 24 bits of a trap handler's message: the queue's doorbell.
+    pub const REPORT_DOORBELL_MASK: u32 = 0x3ff;
+    /// Of the same: where the exceptions start, a bit each.
+    pub const REPORT_EXCEPTIONS_SHIFT: u32 = 10;
+    /// Of the same: how many exceptions there are.
+    pub const REPORT_EXCEPTIONS_MASK: u32 = 0x1ff;
     /// Thread trace and the like.
     pub const ENCODING_AUTO: u32 = 0;
     /// `s_sendmsg` of a wave.
     pub const ENCODING_INST: u32 = 1;
     /// An error.
     pub const ENCODING_ERROR: u32 = 2;
+}
+
+/// Context word of `CP_BAD_OPCODE`.
+pub mod bad_opcode {
+    use crate::bits::DwField;
+
+    /// The queue's doorbell among those of its process.
+    pub const DOORBELL: DwField = DwField::new("DOORBELL", 4, 9, 0);
+    /// What is wrong, a number of `enum kfd_dbg_trap_exception_code`.
+    pub const CODE: DwField = DwField::new("CODE", 4, 25, 10);
 }
 
 /// Bits of the interrupt context that KFD takes as (partial) event id, by source.

@@ -19,7 +19,7 @@ use kernel::{
 
 use super::Gpu;
 use crate::{
-    hw::{IhEntry, IhEvent, IhSetup, VmFault, IH_ENTRY_DWORDS},
+    hw::{IhEntry, IhEvent, IhSetup, SqSender, VmFault, IH_ENTRY_DWORDS},
     kapi::dma::Coherent,
     trace,
 };
@@ -41,11 +41,12 @@ pub(crate) trait Sink: Sync {
     /// The process's memory access failed.
     fn vm_fault(&self, gpu: &Gpu, pasid: u32, fault: &VmFault);
 
-    /// A compute queue of the process met an unknown packet.
-    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
+    /// A compute queue of the process, the one with the process's doorbell `doorbell`, met a packet
+    /// that it does not know or cannot execute.
+    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, doorbell: u32, code: u32);
 
     /// A shader of the process sent a message.
-    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, encoding: u32);
+    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, from: SqSender);
 
     /// An SDMA queue of the process trapped.
     fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
@@ -231,20 +232,20 @@ fn dispatch(gpu: &Gpu, entry: &IhEntry) {
         // Data 0 is the firmware's way to say that nothing was asked for.
         IhEvent::CpEop { ctx0 } if user && ctx0 != 0 => sink.cp_eop(gpu, pasid, ctx0),
         IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(gpu, pasid, ctx0),
-        IhEvent::SqMessage { data, encoding, .. } if user => {
-            sink.sq_msg(gpu, pasid, data, encoding)
+        IhEvent::SqMessage { data, from } if user => sink.sq_msg(gpu, pasid, data, from),
+        IhEvent::CpBadOpcode { doorbell, code } if user => {
+            if gpu.ih().may_log() {
+                dev_err!(
+                    gpu.dev(),
+                    "bad packet in the queue of PASID {pasid} with doorbell {doorbell:#x}, error {code}\n"
+                );
+            }
+            sink.bad_opcode(gpu, pasid, doorbell, code);
         }
-        IhEvent::CpBadOpcode { ctx0 } if user => {
+        IhEvent::CpBadOpcode { doorbell, code } => {
             dev_err!(
                 gpu.dev(),
-                "bad opcode in a queue of PASID {pasid}, context {ctx0:#x}\n"
-            );
-            sink.bad_opcode(gpu, pasid, ctx0);
-        }
-        IhEvent::CpBadOpcode { ctx0 } => {
-            dev_err!(
-                gpu.dev(),
-                "bad opcode in a kernel queue, context {ctx0:#x}\n"
+                "bad packet in a kernel queue, doorbell {doorbell:#x}, error {code}\n"
             );
         }
         IhEvent::CpPrivileged => {

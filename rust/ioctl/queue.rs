@@ -151,6 +151,8 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
 
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
+    // What they are written to may be freed when this returns.
+    let _held = process.hold_exceptions()?;
     let mut state = process.lock()?;
     let result = state.queues.destroy(args.queue_id);
     if state.queues.get(args.queue_id).is_none() {

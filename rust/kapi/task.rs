@@ -67,6 +67,33 @@ pub(crate) fn ktime_get_raw_ns() -> u64 {
     unsafe { bindings::ktime_get_raw() as u64 }
 }
 
+/// Runs `f` in a kernel thread with the memory of `task` in place of user memory, if that is the one with
+/// this key (see [`current_mm_key`]); `ESRCH` if not. It may take as long as the process wants.
+pub(crate) fn with_memory_of<T>(task: &Task, mm_key: usize, f: impl FnOnce() -> T) -> Result<T> {
+    if kernel::current!().mm().is_some() {
+        return Err(EINVAL);
+    }
+    // SAFETY: The task is valid.
+    let mm = unsafe { bindings::get_task_mm(task.as_ptr()) };
+    if mm.is_null() {
+        return Err(ESRCH);
+    }
+    let result = if mm as usize == mm_key {
+        // SAFETY: The memory has a user: us. The current task is a kernel thread, as it has no memory of its
+        // own, and uses no other one, since it gives each back here.
+        unsafe { bindings::kthread_use_mm(mm) };
+        let result = f();
+        // SAFETY: Taken above.
+        unsafe { bindings::kthread_unuse_mm(mm) };
+        Ok(result)
+    } else {
+        Err(ESRCH)
+    };
+    // SAFETY: Taken above. The end of the memory waits for things that may wait for the caller.
+    unsafe { bindings::mmput_async(mm) };
+    result
+}
+
 /// The file behind a descriptor of the current process.
 pub(crate) fn file_from_fd(fd: u32) -> Result<ARef<File>> {
     let file = LocalFile::fget(fd)?;

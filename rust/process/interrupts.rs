@@ -4,11 +4,15 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::{events::MemoryException, lost, table, Device, Process};
+use super::{
+    events::MemoryException,
+    exceptions::{Exceptions, Raised},
+    lost, table, Device, Process,
+};
 use crate::{
     dqm::GpuDqm,
     gpu::{irq, Gpu},
-    hw::VmFault,
+    hw::{SqSender, VmFault},
     kapi::{global::global_mutex, workqueue::OrderedQueue},
     trace,
 };
@@ -65,19 +69,40 @@ impl irq::Sink for Sink {
         signal(gpu, pasid, ctx0 & ((1 << SDMA_ID_BITS) - 1), SDMA_ID_BITS);
     }
 
-    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, _encoding: u32) {
-        signal(gpu, pasid, data & ((1 << SQ_ID_BITS) - 1), SQ_ID_BITS);
+    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, from: SqSender) {
+        let Some((process, device)) = table::by_pasid(gpu, pasid) else {
+            return;
+        };
+        let signal = move |process: &Process| {
+            let id = data & ((1 << SQ_ID_BITS) - 1);
+            trace::event(process.pid(), id, c"interrupt");
+            process.events().signal_interrupt(id, SQ_ID_BITS);
+        };
+        let SqSender::TrapHandler(report) = from else {
+            return signal(&process);
+        };
+        // Either the trap handler of the runtime reports an exception, or it signals as any program may.
+        Raised {
+            process,
+            device,
+            doorbell: report.doorbell,
+            exceptions: Exceptions(report.exceptions),
+        }
+        .send(signal);
     }
 
-    /// The firmware reports it in the queue's own error signal; without a debugger nobody else
-    /// wants to know.
-    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
-        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
-            pr_warn!(
-                "process {}: bad packet on GPU {:#x} ({ctx0:#x})\n",
-                process.pid(),
-                gpu.id()
-            );
+    /// The firmware also reports it in the queue's own error signal, which runtimes look at that did
+    /// not enable exceptions.
+    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, doorbell: u32, code: u32) {
+        let found = table::by_pasid(gpu, pasid);
+        if let (Some((process, device)), Some(exceptions)) = (found, Exceptions::of_packet(code)) {
+            Raised {
+                process,
+                device,
+                doorbell,
+                exceptions,
+            }
+            .send(|_| {});
         }
     }
 

@@ -11,7 +11,7 @@ use rkfd_abi::{
 
 use crate::{
     gpu::mmio::{Block, Mmio},
-    hw::{IhEntry, IhEvent, IhHal, IhSetup, VmFault, IH_ENTRY_DWORDS},
+    hw::{IhEntry, IhEvent, IhHal, IhSetup, Report, SqSender, VmFault, IH_ENTRY_DWORDS},
 };
 
 /// See the file.
@@ -47,6 +47,23 @@ impl Ih {
         }
         Ok(())
     }
+}
+
+fn shader_message(raw: &[u32; IH_ENTRY_DWORDS]) -> IhEvent {
+    let data = sq::DATA.get(raw) | sq::DATA_MID.get(raw) << 12 | sq::DATA_HI.get(raw) << 16;
+    let from = match sq::ENCODING.get(raw) {
+        sq::ENCODING_INST if sq::PRIV.get(raw) != 0 => {
+            let exceptions = data >> sq::REPORT_EXCEPTIONS_SHIFT & sq::REPORT_EXCEPTIONS_MASK;
+            SqSender::TrapHandler(Report {
+                doorbell: data & sq::REPORT_DOORBELL_MASK,
+                exceptions: exceptions.into(),
+            })
+        }
+        sq::ENCODING_INST => SqSender::Program,
+        sq::ENCODING_ERROR => SqSender::Error,
+        _ => SqSender::Hardware,
+    };
+    IhEvent::SqMessage { data, from }
 }
 
 impl IhHal for Ih {
@@ -130,17 +147,17 @@ impl IhHal for Ih {
         let ctx0 = ih::CONTEXT_ID0.get(raw);
         let event = match (client, source) {
             (client::GRBM_CP, source::CP_END_OF_PIPE) => IhEvent::CpEop { ctx0 },
-            (client::GRBM_CP, source::CP_BAD_OPCODE) => IhEvent::CpBadOpcode { ctx0 },
+            (client::GRBM_CP, source::CP_BAD_OPCODE) => IhEvent::CpBadOpcode {
+                doorbell: ih::bad_opcode::DOORBELL.get(raw),
+                code: ih::bad_opcode::CODE.get(raw),
+            },
             (client::GRBM_CP, source::CP_PRIV_REG_FAULT | source::CP_PRIV_INSTR_FAULT) => {
                 IhEvent::CpPrivileged
             }
             (
                 client::GRBM_CP | client::SE0SH | client::SE1SH | client::SE2SH | client::SE3SH,
                 source::SQ_INTERRUPT_MSG,
-            ) => IhEvent::SqMessage {
-                data: sq::DATA.get(raw) | sq::DATA_MID.get(raw) << 12 | sq::DATA_HI.get(raw) << 16,
-                encoding: sq::ENCODING.get(raw),
-            },
+            ) => shader_message(raw),
             (c, source::SDMA_TRAP) => match client::SDMA.iter().position(|s| *s == c) {
                 Some(n) => IhEvent::SdmaTrap {
                     ctx0: ctx0 & 0x0fff_ffff,

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Exceptions of queues, and how the runtime of their process hears of them.
+//!
+//! A runtime that called `RUNTIME_ENABLE` keeps, in the header of each queue's context save area, where the
+//! exceptions of the queue are to be collected and which event is to be set then. The driver writes there
+//! as the process itself would, from a worker: user memory may be slow, and whoever has it watched by
+//! user space keeps only his own process waiting. A queue is not destroyed while its exceptions are on
+//! their way, because the runtime frees that memory afterwards.
+
+use kernel::{
+    prelude::*,
+    sync::{lock::mutex::MutexGuard, Arc},
+    time::{delay::fsleep, Delta},
+    uaccess::{UserPtr, UserSlice},
+};
+use rkfd_abi::cwsr;
+
+use super::{Device, Process};
+use crate::{
+    kapi::{global::global_mutex, task, workqueue::UnboundQueue},
+    trace, uapi,
+};
+
+/// How often DESTROY_QUEUE looks whether it may go on.
+const PAUSE: Delta = Delta::from_millis(1);
+
+global_mutex! {
+    /// Where the workers run.
+    QUEUE: Option<UnboundQueue> = None;
+    init init
+}
+
+/// Exceptions are passed on while this exists; dropping it waits for the workers.
+pub(super) struct ExceptionQueue(());
+
+impl ExceptionQueue {
+    pub(super) fn new() -> Result<Self> {
+        *QUEUE.lock() = Some(UnboundQueue::new(c"rkfd_exceptions")?);
+        Ok(Self(()))
+    }
+}
+
+impl Drop for ExceptionQueue {
+    fn drop(&mut self) {
+        let queue = QUEUE.lock().take();
+        drop(queue);
+    }
+}
+
+/// Exceptions, bit n for the `EC_*` n + 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exceptions(pub(crate) u64);
+
+impl Exceptions {
+    /// Those that a queue can have: of its waves, of its packets, and the scheduler's.
+    const OF_QUEUES: Self = Self(
+        Self::range(
+            uapi::EC_QUEUE_WAVE_ABORT,
+            uapi::EC_QUEUE_WAVE_APERTURE_VIOLATION,
+        )
+        .0 | Self::OF_PACKETS.0
+            | Self::range(uapi::EC_QUEUE_PREEMPTION_ERROR, uapi::EC_QUEUE_NEW).0,
+    );
+
+    /// Those that the packet processor reports.
+    const OF_PACKETS: Self = Self::range(
+        uapi::EC_QUEUE_PACKET_DISPATCH_DIM_INVALID,
+        uapi::EC_QUEUE_PACKET_VENDOR_UNSUPPORTED,
+    );
+
+    const fn range(first: u32, last: u32) -> Self {
+        Self((1 << last) - (1 << (first - 1)))
+    }
+
+    /// The exception of a packet with this code, if it is one.
+    pub(super) fn of_packet(code: u32) -> Option<Self> {
+        let bit = code.checked_sub(1).and_then(|n| 1u64.checked_shl(n))?;
+        (bit & Self::OF_PACKETS.0 != 0).then_some(Self(bit))
+    }
+}
+
+/// A queue of a process, and what happened to it.
+pub(super) struct Raised {
+    pub(super) process: Arc<Process>,
+    pub(super) device: Arc<Device>,
+    /// Which of the process's doorbells the queue has.
+    pub(super) doorbell: u32,
+    pub(super) exceptions: Exceptions,
+}
+
+impl Raised {
+    /// Passes the exceptions on, later. `otherwise` is called if the runtime does not want to know.
+    pub(super) fn send(self, otherwise: impl FnOnce(&Process) + Send + 'static) {
+        let pid = self.process.pid();
+        let queue = QUEUE.lock();
+        let spawned = queue.as_ref().map(|queue| {
+            queue.try_spawn(GFP_KERNEL, move || {
+                if !self.deliver() {
+                    otherwise(&self.process);
+                }
+            })
+        });
+        if !matches!(spawned, Some(Ok(()))) {
+            pr_err!("an exception of process {pid} is lost\n");
+        }
+    }
+
+    /// True if there is a queue whose runtime wants to know, whether it could be told or not.
+    fn deliver(&self) -> bool {
+        let _delivering = self.process.delivering.lock();
+        let Some(area) = self.save_area() else {
+            return false;
+        };
+        let told = self
+            .process
+            .with_memory(|| add_to_payload(area, self.exceptions))
+            .and_then(|told| told)
+            .and_then(|event| self.process.events().set(event));
+        trace::process(self.process.pid(), self.device.pasid(), c"exception");
+        if let Err(e) = told {
+            pr_debug!(
+                "process {} was not told of exceptions {:#x}: {e:?}\n",
+                self.process.pid(),
+                self.exceptions.0
+            );
+        }
+        true
+    }
+
+    /// Where the context save area of the queue is; `None` if it is not for the runtime.
+    fn save_area(&self) -> Option<u64> {
+        let state = self.process.lock().ok()?;
+        if !state.runtime_enabled || self.exceptions.0 & Exceptions::OF_QUEUES.0 == 0 {
+            return None;
+        }
+        let queues = &state.queues;
+        let (_, queue) = queues.iter().find(|(_, queue)| {
+            queue.gpu().id() == self.device.id() && queue.doorbell_id() == self.doorbell
+        })?;
+        Some(queue.spec().cwsr_va)
+    }
+}
+
+/// Reads a value of the process.
+fn read<T: kernel::transmute::FromBytes>(addr: u64) -> Result<T> {
+    let ptr = UserPtr::from_addr(usize::try_from(addr)?);
+    UserSlice::new(ptr, size_of::<T>()).reader().read()
+}
+
+/// Adds exceptions to those that the runtime has not seen yet. Returns the event to set.
+fn add_to_payload(area: u64, exceptions: Exceptions) -> Result<u32> {
+    let payload: u64 = read(area.wrapping_add(cwsr::ERR_PAYLOAD_ADDR as u64))?;
+    let sum = read::<u64>(payload)? | exceptions.0;
+    UserSlice::new(UserPtr::from_addr(payload as usize), size_of::<u64>())
+        .writer()
+        .write(&sum)?;
+    read(area.wrapping_add(cwsr::ERR_EVENT_ID as u64))
+}
+
+impl Process {
+    /// Runs `f` as if the process itself accessed its memory. `ESRCH` if that is gone.
+    fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+        task::with_memory_of(&self.leader, self.mm, f)
+    }
+
+    /// Waits until no exceptions are on their way, and keeps it so. `ERESTARTSYS` after a signal.
+    pub(crate) fn hold_exceptions(&self) -> Result<MutexGuard<'_, ()>> {
+        loop {
+            if let Some(held) = self.delivering.try_lock() {
+                return Ok(held);
+            }
+            if kernel::current!().signal_pending() {
+                return Err(ERESTARTSYS);
+            }
+            fsleep(PAUSE);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* What goes wrong with a queue: whether the runtime of its process is told, and how. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* Of a queue whose packets are wrong: dimensions of a dispatch, and a packet that nobody knows. */
+#define DIMENSIONS KFD_EC_MASK(EC_QUEUE_PACKET_DISPATCH_DIM_INVALID)
+#define UNKNOWN KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED)
+
+static int runtime(struct kfd *k, uint32_t mode)
+{
+	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
+}
+
+TEST(runtime_is_enabled_once)
+{
+	struct kfd_queue q;
+	struct kfd k;
+
+	fixture_open(&k);
+	/* Taking it away does no harm when it is not there. */
+	EXPECT_OK(runtime(&k, 0));
+	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	EXPECT_RET(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
+	EXPECT_OK(runtime(&k, 0));
+	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
+	EXPECT_OK(runtime(&k, 0));
+	ASSERT_OK(kfd_queue_create(&k, &q, 64));
+	EXPECT_RET(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
+	EXPECT_OK(runtime(&k, 0));
+	EXPECT_OK(kfd_queue_destroy(&q));
+	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+}
+
+/* A process with a queue whose exceptions go where `payload` is. */
+struct watched {
+	struct kfd k;
+	struct kfd_queue q;
+	struct kfd_context_save_area_header *header;
+	volatile uint64_t *payload;
+	uint32_t event;
+};
+
+static void watch_queue(struct watched *w)
+{
+	ASSERT_OK(kfd_queue_create(&w->k, &w->q, 64));
+	ASSERT_OK(kfd_event_create(&w->k, KFD_IOC_EVENT_SIGNAL, true, &w->event));
+	w->payload = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT(w->payload != MAP_FAILED);
+	w->header = w->q.cwsr->va;
+	w->header->err_payload_addr = kfd_va((void *)w->payload);
+	w->header->err_event_id = w->event;
+}
+
+static void watch(struct watched *w, bool enable)
+{
+	fixture_open(&w->k);
+	if (enable)
+		ASSERT_OK(runtime(&w->k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	watch_queue(w);
+}
+
+static void submit_nonsense(struct watched *w, uint16_t type)
+{
+	struct aql_dispatch packet = { .header = type };
+
+	kfd_queue_ring(&w->q, kfd_queue_write(&w->q, &packet));
+}
+
+static int wait_for_event(struct watched *w, uint32_t ms)
+{
+	struct kfd_event_data data = { .event_id = w->event };
+	uint32_t result = 99;
+	int ret = kfd_event_wait(&w->k, &data, 1, true, ms, &result);
+
+	return ret ? ret : result == KFD_IOC_WAIT_RESULT_COMPLETE ? 0 : -ETIME;
+}
+
+TEST(bad_packets_are_reported)
+{
+	struct watched w;
+
+	watch(&w, true);
+	/* What is there already stays until the runtime takes it. */
+	*w.payload = KFD_EC_MASK(EC_QUEUE_NEW);
+	submit_nonsense(&w, 2);
+	ASSERT_OK(wait_for_event(&w, WAIT_MS));
+	EXPECT_EQ(*w.payload, KFD_EC_MASK(EC_QUEUE_NEW) | DIMENSIONS);
+	EXPECT_OK(kfd_queue_destroy(&w.q));
+}
+
+TEST(each_queue_has_its_own)
+{
+	volatile uint64_t *second;
+	struct watched w;
+	struct kfd_queue q;
+
+	watch(&w, true);
+	ASSERT_OK(kfd_queue_create(&w.k, &q, 64));
+	second = w.payload + 1;
+	memcpy(q.cwsr->va, w.header, sizeof(*w.header));
+	((struct kfd_context_save_area_header *)q.cwsr->va)->err_payload_addr = kfd_va((void *)second);
+	submit_nonsense(&w, 7);
+	ASSERT_OK(wait_for_event(&w, WAIT_MS));
+	EXPECT_EQ(*w.payload, UNKNOWN);
+	EXPECT_EQ(*second, 0);
+	EXPECT_OK(kfd_queue_destroy(&q));
+}
+
+/* A runtime that did not ask finds out from the queue's own signal. */
+TEST(nobody_is_told_who_did_not_ask)
+{
+	struct watched w;
+
+	watch(&w, false);
+	submit_nonsense(&w, 2);
+	EXPECT_RET(wait_for_event(&w, 500), -ETIME);
+	EXPECT_EQ(*w.payload, 0);
+}
+
+/* Addresses of nothing, of the kernel and of memory that cannot be written. */
+TEST(payloads_that_are_none)
+{
+	void *read_only = mmap(NULL, KFD_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t addresses[] = { 0, 8, KERNEL_ADDRESS, ~7ull, kfd_va(read_only) };
+
+	struct watched w;
+
+	fixture_open(&w.k);
+	ASSERT_OK(runtime(&w.k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	for (unsigned int i = 0; i < sizeof(addresses) / sizeof(*addresses); i++) {
+		watch_queue(&w);
+		w.header->err_payload_addr = addresses[i];
+		submit_nonsense(&w, 2);
+		EXPECT_RET(wait_for_event(&w, 200), -ETIME);
+		EXPECT_OK(kfd_queue_destroy(&w.q));
+	}
+}
+
+TEST(events_that_are_none)
+{
+	struct watched w;
+
+	watch(&w, true);
+	w.header->err_event_id = 4000;
+	submit_nonsense(&w, 2);
+	for (int i = 0; i < 200 && !*w.payload; i++)
+		usleep(100000);
+	EXPECT_EQ(*w.payload, DIMENSIONS);
+	EXPECT_OK(kfd_queue_destroy(&w.q));
+}
