@@ -62,7 +62,7 @@ fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
         // A full VRAM is no reason to fail: system memory does as well.
         Bo::prefer_vram(gpu, size, attrs)
     } else {
-        Bo::gtt(gpu, size, attrs)
+        Bo::gtt(gpu, size, attrs, None)
     }
 }
 

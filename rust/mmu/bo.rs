@@ -122,11 +122,16 @@ impl Bo {
     }
 
     /// Allocates `size` bytes of zeroed system memory.
-    pub(crate) fn gtt(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
+    pub(crate) fn gtt(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        reservation: Option<Reservation>,
+    ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
         let place = Place::System(System::new(gpu, size)?);
-        Self::with(gpu, size, flags, BoKind::Gtt, place, None)
+        Self::with(gpu, size, flags, BoKind::Gtt, place, reservation)
     }
 
     /// Makes the `size` bytes at `start` of the current process an object, which shows nothing until
@@ -137,12 +142,13 @@ impl Bo {
         size: u64,
         flags: BoFlags,
         keeper: Arc<dyn Keeper>,
+        reservation: Reservation,
     ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
         let start = start / PAGE_SIZE as u64 * PAGE_SIZE as u64;
         let memory = user::watch(start, size, keeper)?;
-        let store = Store::of_user(gpu, size, flags, memory)?;
+        let store = Store::of_user(gpu, size, flags, memory, reservation)?;
         Ok(Self { store })
     }
 

@@ -172,9 +172,18 @@ impl Store {
         size: u64,
         flags: BoFlags,
         memory: Arc<UserMemory>,
+        reservation: Reservation,
     ) -> Result<Arc<Self>> {
-        let place = Place::Nowhere;
-        Self::with(gpu, size, flags, BoKind::User, place, None, Some(memory))
+        let (place, reservation) = (Place::Nowhere, Some(reservation));
+        Self::with(
+            gpu,
+            size,
+            flags,
+            BoKind::User,
+            place,
+            reservation,
+            Some(memory),
+        )
     }
 
     fn with(

@@ -218,10 +218,6 @@ fn create_bo(
         .ok_or(EINVAL)?;
     let attrs = flags.bo_flags();
     if flags.is_user() {
-        // More than there is cannot be brought in.
-        if size > 2 * account::gtt_limit() {
-            return Err(ENOMEM);
-        }
         let start = task::untagged_addr(request.user_va);
         let (bo, known) = user.create(gpu, start, size, attrs)?;
         return Ok((bo, Some(known)));
@@ -230,7 +226,8 @@ fn create_bo(
         let reservation = account::reserve(gpu, Kind::Vram, size)?;
         Bo::vram(gpu, size, attrs, reservation)?
     } else if is_gtt {
-        Bo::gtt(gpu, size, attrs)?
+        let reservation = account::reserve(gpu, Kind::Gtt, size)?;
+        Bo::gtt(gpu, size, attrs, Some(reservation))?
     } else if is_doorbell {
         Bo::doorbell(&device.doorbells()?, attrs)?
     } else {

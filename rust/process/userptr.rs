@@ -22,7 +22,10 @@ use kernel::{
 
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
-    gpu::Gpu,
+    gpu::{
+        account::{self, Kind},
+        Gpu,
+    },
     kapi::{global::global_mutex, hmm::Mark, task::NoReclaim, workqueue::UnboundQueue},
     mmu::{Bo, BoFlags, Keeper, UserBuffer, Validity},
     trace,
@@ -240,8 +243,9 @@ impl UserMemory {
         size: u64,
         flags: BoFlags,
     ) -> Result<(Bo, Known)> {
+        let reservation = account::reserve(gpu, Kind::User, size)?;
         let caller = Arc::new(Caller(self.clone()), GFP_KERNEL)?;
-        let bo = Bo::user(gpu, start, size, flags, caller)?;
+        let bo = Bo::user(gpu, start, size, flags, caller, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;
         for _ in 0..TRIES {
             let seen = buffer.invalid();

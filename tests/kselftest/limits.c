@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* How much memory processes may have, and that it is counted to the byte. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define BLOCK (2ul << 20)
+#define GTT (KFD_FLAGS_GTT)
+#define USERPTR (KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
+
+static int alloc(struct kfd *k, uint64_t size, uint32_t flags, void *user, uint64_t *handle)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = 0x10000000000, .size = size, .gpu_id = k->node.gpu_id, .flags = flags,
+		.mmap_offset = kfd_va(user),
+	};
+	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+
+	*handle = args.handle;
+	return ret;
+}
+
+static int release(struct kfd *k, uint64_t handle)
+{
+	struct kfd_ioctl_free_memory_of_gpu_args args = { .handle = handle };
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &args);
+}
+
+static uint64_t available(struct kfd *k)
+{
+	uint64_t bytes = 0;
+
+	EXPECT_OK(kfd_available(k, &bytes));
+	return bytes;
+}
+
+/* What debugfs says of system memory, in MiB: all, then GTT; used, then the limit. */
+struct limits {
+	unsigned long used, limit, gtt_used, gtt_limit;
+};
+
+static struct limits system_limits(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/kfd/mem_limit", "r");
+	struct limits l = { 0 };
+
+	if (!f)
+		SKIP("no debugfs");
+	ASSERT_EQ(fscanf(f, "System mem used %luM out of %luM\nTTM mem used %luM out of %luM\n", &l.used, &l.limit, &l.gtt_used,
+			 &l.gtt_limit), 4);
+	fclose(f);
+	return l;
+}
+
+TEST(vram_is_counted_in_blocks)
+{
+	uint64_t before, handles[3], sizes[3] = { 4096, BLOCK, BLOCK + 4096 }, blocks[3] = { 1, 1, 2 };
+	struct kfd k;
+
+	fixture_open(&k);
+	before = available(&k);
+	EXPECT_EQ(before % BLOCK, 0);
+	for (int i = 0; i < 3; i++) {
+		uint64_t now = available(&k);
+
+		ASSERT_OK(alloc(&k, sizes[i], KFD_FLAGS_VRAM, NULL, &handles[i]));
+		EXPECT_EQ(available(&k), now - blocks[i] * BLOCK);
+	}
+	/* Memory of the system is not VRAM. */
+	uint64_t now = available(&k), gtt;
+
+	ASSERT_OK(alloc(&k, 64 << 20, GTT, NULL, &gtt));
+	EXPECT_EQ(available(&k), now);
+	EXPECT_OK(release(&k, gtt));
+	for (int i = 0; i < 3; i++)
+		EXPECT_OK(release(&k, handles[i]));
+	EXPECT_EQ(available(&k), before);
+}
+
+TEST(mapping_changes_nothing)
+{
+	struct kfd_bo *bo;
+	uint64_t before;
+	struct kfd k;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_bo_alloc(&k, 64 << 20, KFD_FLAGS_GTT, &bo));
+	before = available(&k);
+	/* 32 tables of the last level. */
+	ASSERT_OK(kfd_bo_map_gpu(&k, bo));
+	EXPECT_EQ(available(&k), before);
+	ASSERT_OK(kfd_bo_unmap_gpu(&k, bo));
+	EXPECT_EQ(available(&k), before);
+}
+
+TEST_TIMEOUT(all_that_is_available_can_be_had, 120)
+{
+	uint64_t all, handle, more;
+	struct kfd k;
+
+	fixture_open(&k);
+	all = available(&k);
+	ASSERT_OK(alloc(&k, all, KFD_FLAGS_VRAM, NULL, &handle));
+	EXPECT_EQ(available(&k), 0);
+	EXPECT_RET(alloc(&k, BLOCK, KFD_FLAGS_VRAM, NULL, &more), -ENOMEM);
+	EXPECT_OK(release(&k, handle));
+	EXPECT_EQ(available(&k), all);
+	EXPECT_RET(alloc(&k, all + BLOCK, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
+	EXPECT_RET(alloc(&k, 1ull << 62, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
+	/* So large that there is no number for its pages. */
+	EXPECT_RET(alloc(&k, ~0ull, KFD_FLAGS_VRAM, NULL, &handle), -EINVAL);
+	EXPECT_EQ(available(&k), all);
+}
+
+static void take_and_die(void *data)
+{
+	uint64_t handle;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	ASSERT_OK(alloc(&k, 32 * BLOCK, KFD_FLAGS_VRAM, NULL, &handle));
+	ASSERT_OK(alloc(&k, 32 * BLOCK, GTT, NULL, &handle));
+}
+
+TEST(the_dead_have_nothing)
+{
+	struct limits before = system_limits(), after;
+	uint64_t all;
+	struct kfd k;
+
+	fixture_open(&k);
+	all = available(&k);
+	EXPECT_OK(ktap_in_child(take_and_die, NULL));
+	after = system_limits();
+	EXPECT_EQ(available(&k), all);
+	EXPECT_EQ(after.used, before.used);
+	EXPECT_EQ(after.gtt_used, before.gtt_used);
+}
+
+TEST(system_memory_has_its_limits)
+{
+	uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * KFD_PAGE, limit = total - total / 64;
+	struct limits l = system_limits();
+
+	limit = limit < 3ull << 30 ? limit / 2 : limit - (3ull << 29);
+	EXPECT_EQ(l.limit, limit >> 20);
+	EXPECT_EQ(l.gtt_limit, total / 2 >> 20);
+}
+
+TEST(gtt_and_user_memory_are_counted)
+{
+	const size_t size = 32ul << 20;
+	struct limits before, now;
+	uint64_t gtt, user;
+	void *memory;
+	struct kfd k;
+
+	fixture_open(&k);
+	before = system_limits();
+	ASSERT_OK(alloc(&k, size, GTT, NULL, &gtt));
+	now = system_limits();
+	EXPECT_EQ(now.used, before.used + 32);
+	EXPECT_EQ(now.gtt_used, before.gtt_used + 32);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT(memory != MAP_FAILED);
+	ASSERT_OK(alloc(&k, size, USERPTR, memory, &user));
+	now = system_limits();
+	EXPECT_EQ(now.used, before.used + 64);
+	EXPECT_EQ(now.gtt_used, before.gtt_used + 32);
+	EXPECT_OK(release(&k, gtt));
+	EXPECT_OK(release(&k, user));
+	now = system_limits();
+	EXPECT_EQ(now.used, before.used);
+	EXPECT_EQ(now.gtt_used, before.gtt_used);
+}
+
+TEST(more_system_memory_than_there_is)
+{
+	const uint64_t mib = 1ull << 20;
+	struct limits before = system_limits(), after;
+	uint64_t handle, size;
+	struct kfd k;
+	void *memory;
+
+	fixture_open(&k);
+	size = (before.limit < before.gtt_limit ? before.limit : before.gtt_limit) + 1;
+	EXPECT_RET(alloc(&k, size * mib, GTT, NULL, &handle), -ENOMEM);
+	EXPECT_RET(alloc(&k, 1ull << 62, GTT, NULL, &handle), -ENOMEM);
+	/* Nothing is looked at of what is too much. */
+	size = (before.limit + 1) * mib;
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ASSERT(memory != MAP_FAILED);
+	EXPECT_RET(alloc(&k, size, USERPTR, memory, &handle), -ENOMEM);
+	/* Neither of what is not there: but that is another error. */
+	EXPECT_RET(alloc(&k, KFD_PAGE, USERPTR, (void *)0x7000deadb000ull, &handle), -EFAULT);
+	after = system_limits();
+	EXPECT_EQ(after.used, before.used);
+	EXPECT_EQ(after.gtt_used, before.gtt_used);
+}
