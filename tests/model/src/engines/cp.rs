@@ -20,7 +20,8 @@
 //!
 //! What silicon does and this does not: GWS and GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
 //! "none is left", queue priorities, doorbell ranges, the contents of a wave in the save area
-//! (see [`save`]), and trap handlers: where one is set, the interrupt that it would send is sent.
+//! (see [`save`]). Arithmetic exceptions do not lead to the trap handler; what does is in
+//! [`gpu_wave`].
 
 pub mod aql;
 pub mod atomic;
@@ -87,8 +88,8 @@ pub enum Wake {
     ResetPipe(u32, u32),
     /// The driver asked for its software interrupt.
     SoftwareInterrupt,
-    /// A wave sent a message: job, M0.
-    ShaderMessage(u64, u32),
+    /// A wave sent a message: job, M0, whether its trap handler did.
+    ShaderMessage(u64, u32, bool),
     /// A job needs to be looked at.
     Job(u64),
     /// Something changed.

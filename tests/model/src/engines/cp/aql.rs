@@ -283,11 +283,13 @@ impl Engine<'_> {
             return Ok(Look::Error(inactive::GROUP_SEGMENT, text));
         }
         let memory = ShaderMemory::new(self.env, vmid);
-        let dispatch = match launch.dispatch(&kernel, &memory) {
+        let mut dispatch = match launch.dispatch(&kernel, &memory) {
             Ok(dispatch) => dispatch,
             Err(AbiError::Fault(fault)) => return Err(vm_fault(vmid, &fault, false)),
             Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
         };
+        dispatch.trap = self.trap_handler(queue);
+        dispatch.doorbell_id = queue.config.doorbell_id();
         let waves = dispatch.waves_per_workgroup() as usize;
         if waves.div_ceil(4) * dispatch.vgprs() > VGPRS {
             let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());

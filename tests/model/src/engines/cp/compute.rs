@@ -28,12 +28,13 @@ impl Engine<'_> {
         use pm4::dispatch_direct as dd;
         self.check(queue, p, &dd::PACKET, dd::FIELDS);
         let apertures = self.apertures(queue.config.vmid);
+        let (trap, doorbell) = (self.trap_handler(queue), queue.config.doorbell_id());
         let Some(state) = pm4_state(queue) else {
             return Outcome::Bad(ec::PACKET_UNSUPPORTED, "dispatch");
         };
         let initiator = p.get(dd::DISPATCH_INITIATOR);
         let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
-        let dispatch = match direct(state, dim, initiator, apertures) {
+        let mut dispatch = match direct(state, dim, initiator, apertures) {
             Ok(dispatch) => dispatch,
             Err(text) => {
                 strict!(self.env.strict(), "cp", "queue {}: {text}", queue.slot);
@@ -43,6 +44,8 @@ impl Engine<'_> {
         if dispatch.grid.contains(&0) {
             return Outcome::Next;
         }
+        dispatch.trap = trap;
+        dispatch.doorbell_id = doorbell;
         let job = Job::new(self.new_job_id(), dispatch, self.env.compute_units());
         event!(
             self.env.trace(),

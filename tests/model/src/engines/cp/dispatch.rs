@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, Host, Memory, Message, Stop};
+use gpu_wave::{Dispatch, Host, Memory, Message, Stop, Where};
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
@@ -282,9 +282,21 @@ impl Host for WorkerHost<'_> {
     fn message(&self, message: &Message) -> bool {
         // MSG_INTERRUPT; the engine knows the queue and with it the doorbell and VMID.
         if message.id == 1 {
-            self.mail.send(Wake::ShaderMessage(self.job.id, message.m0));
+            let (job, m0) = (self.job.id, message.m0);
+            self.mail
+                .send(Wake::ShaderMessage(job, m0, message.privileged));
         }
         message.id == 1
+    }
+
+    fn trapped(&self, at: &Where, why: &str) {
+        event!(
+            self.env.trace(),
+            "sq",
+            "trap",
+            "job={} why={why:?} {at}",
+            self.job.id
+        );
     }
 
     fn realtime(&self) -> u64 {

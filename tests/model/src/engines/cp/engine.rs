@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::Apertures;
+use gpu_wave::{Apertures, Trap};
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
 use rkfd_abi::regs::gc_9_4_3 as gc;
@@ -130,6 +130,16 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The trap handler of a queue's waves.
+    pub(super) fn trap_handler(&self, queue: &Queue) -> Option<Trap> {
+        let reg = |r| u64::from(self.env.vmid_reg(queue.config.vmid, r));
+        // Bits 39:8 and 47:40 of the addresses.
+        let at = |lo, hi| reg(lo) << 8 | (reg(hi) & 0xff) << 40;
+        let tba = at(gc::regSQ_SHADER_TBA_LO, gc::regSQ_SHADER_TBA_HI);
+        let tma = at(gc::regSQ_SHADER_TMA_LO, gc::regSQ_SHADER_TMA_HI);
+        (queue.traps && tba != 0).then_some(Trap { tba, tma })
+    }
+
     /// Runs until the mailbox is closed. `after_reset` is called after each reset.
     pub fn run(&mut self, after_reset: &dyn Fn()) {
         let mut wait = None;
@@ -189,7 +199,9 @@ impl<'a> Engine<'a> {
                     self.post(kiq, 178, [0, 0]);
                 }
             }
-            Wake::ShaderMessage(job, m0) => self.shader_message(job, m0),
+            Wake::ShaderMessage(job, m0, privileged) => {
+                self.shader_message(job, m0, privileged);
+            }
             Wake::Reset => self.reset(),
         }
     }

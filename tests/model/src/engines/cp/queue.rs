@@ -254,6 +254,8 @@ pub struct Queue {
     pub leaving: Option<Leaving>,
     /// Process, for interrupts and unmapping by PASID.
     pub pasid: u16,
+    /// Its waves may go to the trap handler.
+    pub traps: bool,
     /// Is it one that "all non static" spares?
     pub is_static: bool,
     /// In flight.

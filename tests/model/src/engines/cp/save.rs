@@ -112,6 +112,8 @@ impl Engine<'_> {
         self.env
             .write32(0, map.mqd.wrapping_add(dw::cp_hqd_active as u64 * 4), 1)?;
         if let Some(mut queue) = self.queues[usize::from(map.slot.0)].take() {
+            let rsrc2 = mqd[dw::compute_pgm_rsrc2];
+            queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             self.restore(&mut queue, &mqd);
             self.read_wptr(&mut queue);
             self.queues[usize::from(map.slot.0)] = Some(queue);

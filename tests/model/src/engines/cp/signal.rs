@@ -6,7 +6,6 @@
 use gpu_wave::Stop;
 use rkfd_abi::aql::{queue as amd_queue, signal};
 use rkfd_abi::ih::{client as ih_client, node, source, sq};
-use rkfd_abi::regs::gc_9_4_3 as gc;
 
 use super::dispatch::Job;
 use super::engine::Engine;
@@ -44,16 +43,6 @@ pub mod inactive {
     /// `s_trap` without a trap handler.
     pub const TRAP: u64 = 0x8000_0000;
 }
-
-/// Exception bits that a trap handler reports (`KFD_EC_MASK`), by exception code.
-const fn ec_mask(code: u32) -> u32 {
-    1 << (code - 1)
-}
-
-const EC_WAVE_ABORT: u32 = 1;
-const EC_WAVE_TRAP: u32 = 2;
-const EC_WAVE_ILLEGAL_INSTRUCTION: u32 = 4;
-const EC_WAVE_MEMORY_VIOLATION: u32 = 5;
 
 /// The exception code (`kfd_dbg_trap_exception_code`) for an inactive code of a packet.
 fn exception_of(code: u64) -> Option<u32> {
@@ -220,11 +209,6 @@ impl Engine<'_> {
         }
     }
 
-    fn trap_handler(&self, queue: &Queue) -> bool {
-        let reg = |r| self.env.vmid_reg(queue.config.vmid, r);
-        reg(gc::regSQ_SHADER_TBA_LO) != 0 || reg(gc::regSQ_SHADER_TBA_HI) != 0
-    }
-
     fn sq_interrupt(&self, queue: &Queue, encoding: u32, privileged: bool, data: u32) {
         let mut words = [0; 8];
         sq::ENCODING.set(&mut words, encoding);
@@ -243,15 +227,24 @@ impl Engine<'_> {
         });
     }
 
-    /// `s_sendmsg MSG_INTERRUPT` of a wave.
-    pub(super) fn shader_message(&mut self, job: u64, m0: u32) {
+    /// `s_sendmsg MSG_INTERRUPT` of a wave, or of its trap handler.
+    pub(super) fn shader_message(&mut self, job: u64, m0: u32, privileged: bool) {
         let queue = self
             .queues
             .iter()
             .flatten()
             .find(|q| q.work.jobs().iter().any(|j| j.id == job));
         if let Some(queue) = queue {
-            self.sq_interrupt(queue, sq::ENCODING_INST, false, m0 & 0xff_ffff);
+            event!(
+                self.env.trace(),
+                "sq",
+                "message",
+                "queue={} pasid={} job={job} m0={m0:#x} privileged={}",
+                queue.slot,
+                queue.pasid,
+                u8::from(privileged)
+            );
+            self.sq_interrupt(queue, sq::ENCODING_INST, privileged, m0 & 0xff_ffff);
         }
     }
 
@@ -266,7 +259,8 @@ impl Engine<'_> {
             queue.pasid,
             job.id
         );
-        let (mask, code) = match stop {
+        // Without a trap handler, or in it.
+        let code = match stop {
             Stop::Fault { fault, write, .. } => {
                 let cid = match fault.kind {
                     gpu_wave::FaultKind::Execute => client::SQC_INST,
@@ -276,33 +270,16 @@ impl Engine<'_> {
                 self.fault(queue, &fault, cid);
                 return;
             }
-            Stop::IllegalInstruction { .. } => {
-                (ec_mask(EC_WAVE_ILLEGAL_INSTRUCTION), inactive::ILLEGAL)
-            }
-            Stop::Trap { id: 2, .. } => (ec_mask(EC_WAVE_ABORT), inactive::TRAP),
-            Stop::Trap { .. } => (ec_mask(EC_WAVE_TRAP), inactive::TRAP),
-            Stop::Violation { .. } => (ec_mask(EC_WAVE_MEMORY_VIOLATION), inactive::APERTURE),
-            Stop::BadDispatch(_) => (0, inactive::WORKGROUP),
+            Stop::IllegalInstruction { .. } => inactive::ILLEGAL,
+            Stop::Trap { .. } => inactive::TRAP,
+            Stop::Violation { .. } => inactive::APERTURE,
+            Stop::BadDispatch(_) => inactive::WORKGROUP,
             Stop::Message(_) | Stop::Halted { .. } | Stop::Interrupted => {
                 // The wave hangs, and with it the queue.
                 queue.halt = Halt::Error;
                 return;
             }
         };
-        if mask != 0 && self.trap_handler(queue) {
-            // What the trap handler of the runtime would send: doorbell and exception.
-            strict!(
-                self.env.strict(),
-                "sq",
-                "queue {} pasid {}: {stop}",
-                queue.slot,
-                queue.pasid
-            );
-            queue.halt = Halt::Error;
-            let data = queue.config.doorbell_id() | mask << 10;
-            self.sq_interrupt(queue, sq::ENCODING_INST, true, data);
-            return;
-        }
         self.aql_error(queue, code, &stop.to_string());
     }
 }

@@ -307,12 +307,41 @@ fn a_kernel_that_fails_stops_its_queue_alone() {
 
 #[test]
 fn a_trap_handler_gets_the_exception_instead() {
+    // Sends the doorbell and EC_QUEUE_WAVE_TRAP, halts the wave and goes back.
+    const HANDLER: [u32; 6] = [
+        // s_sendmsg MSG_GET_DOORBELL
+        0xbf90_000a,
+        // s_or_b32 m0, exec_lo, 0x800
+        0x877c_ff7e,
+        0x0000_0800,
+        // s_sendmsg MSG_INTERRUPT
+        0xbf90_0001,
+        // s_sethalt 1
+        0xbf8d_0001,
+        // s_rfe_b64 ttmp[0:1]
+        0xbe80_1f6c,
+    ];
+    let handler = CODE + 0x8000;
     with_card(|card| {
-        let user = start(card);
-        card.mock().set_vmid_reg(3, gc::regSQ_SHADER_TBA_LO, 0x1234);
-        let kernel = card.kernel(0, &[0xbf92_0003, ENDPGM]);
-        card.submit(user, &dispatch(kernel, 0, 1, 0, true));
+        card.start();
+        let user = card.put_queue(0);
+        let present = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.mask;
+        let at = user.mqd() + dw::compute_pgm_rsrc2 as u64 * 4;
+        card.mock().put32(at, present);
+        for (n, word) in HANDLER.iter().enumerate() {
+            card.mock().put32(handler + 4 * n as u64, *word);
+        }
+        card.run_list(&[(7, &[user])], false);
+        card.settle();
+        card.mock()
+            .set_vmid_reg(3, gc::regSQ_SHADER_TBA_LO, (handler >> 8) as u32);
+        let trapping = card.kernel(0, &[0xbf92_0003, ENDPGM]);
+        let harmless = card.kernel(1, &[ENDPGM]);
+        let signals = [card.signal(0, 0), card.signal(1, 0)];
+        card.submit(user, &dispatch(trapping, 0, 1, signals[0], false));
+        card.submit(user, &dispatch(harmless, 0, 1, signals[1], false));
         card.until("interrupt", |c| !c.mock().interrupts().is_empty());
+        card.until("another dispatch", |c| c.signal_value(signals[1]) == 0);
         let entry = card.mock().interrupts()[0];
         assert_eq!(entry.source_id, 239);
         // PRIV, encoding INST, doorbell 0x800 of the slice modulo 1024, EC_QUEUE_WAVE_TRAP.
@@ -320,6 +349,18 @@ fn a_trap_handler_gets_the_exception_instead() {
         let data = ctx0 & 0xfff | ctx0 >> 16 & 0xf000 | ctx1 << 16 & 0xff_0000;
         assert_eq!((ctx0 >> 13 & 1, ctx0 >> 26 & 3), (1, 1));
         assert_eq!((data & 0x3ff, data >> 10), (user.doorbell() / 2 % 1024, 2));
+        // The wave stands still, wherever its queue goes.
+        for _ in 0..2 {
+            assert_eq!(card.queue_of(user).unwrap().halt, Halt::No);
+            card.unmap_all();
+            card.until("fence", Card::fence_is_written);
+            card.run_list(&[(7, &[user])], false);
+            card.until("mapped", |c| c.queue_of(user).is_some());
+        }
+        card.settle();
+        assert_eq!(card.signal_value(signals[0]), 1);
+        assert_eq!(card.mock().interrupts().len(), 1);
+        card.assert_clean();
     });
 }
 
