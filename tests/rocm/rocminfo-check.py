@@ -1,0 +1,181 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""Runs rocminfo as it is and compares what it says with sysfs, value by value; its exit status says nothing. What rocminfo
+does not show (links, each cache) is asked for by the program `agents`."""
+
+import glob
+import re
+import subprocess
+import sys
+
+NODES = "/sys/devices/virtual/kfd/kfd/topology/nodes"
+LINK_PCIE = 2
+NO_ATOMICS_32, NO_ATOMICS_64 = 4, 8
+CACHE_OF_CUS = 8
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
+# A large BAR shows video memory to everybody, a small one to the GPU alone.
+HEAP_SYSTEM, HEAP_PUBLIC, HEAP_PRIVATE = 0, 1, 2
+
+
+class Report:
+    """Lines of KTAP: one for each thing looked at."""
+
+    def __init__(self):
+        self.lines, self.wrong, self.failed = [], [], False
+
+    def equal(self, what, here, wanted):
+        if here != wanted:
+            self.wrong.append(f"{what} is {here!r}, expected {wanted!r}")
+
+    def done(self, name):
+        self.lines += [f"# failed: {text}" for text in self.wrong]
+        number = sum(not line.startswith("#") for line in self.lines) + 1
+        self.lines.append(f"{'not ok' if self.wrong else 'ok'} {number} rocminfo.{name}")
+        self.failed |= bool(self.wrong)
+        self.wrong = []
+
+    def show(self):
+        print("KTAP version 1")
+        print(f"1..{sum(not line.startswith('#') for line in self.lines)}")
+        print("\n".join(self.lines))
+
+
+def properties(path):
+    """The numbers of a file; its lists are left out."""
+    with open(path) as f:
+        return {key: int(value) for key, value in (line.split() for line in f) if value.isdigit()}
+
+
+def folder(node, kind):
+    """All of one kind that a node has: memory banks, caches, links."""
+    paths = glob.glob(f"{NODES}/{node}/{kind}/*/properties")
+    return [properties(path) for path in sorted(paths, key=lambda path: int(path.split("/")[-2]))]
+
+
+def number(text):
+    """The first number of a value: `38`, `29857(0x74a1)`, `8388608(0x800000) KB`."""
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else None
+
+
+class Agent:
+    """What rocminfo says of an agent: values, pools, names of instruction sets."""
+
+    def __init__(self, text):
+        head, _, rest = text.partition("Pool Info:")
+        pools, _, isas = rest.partition("ISA Info:")
+        self.values = self.pairs(head)
+        self.pools = [self.pairs(pool) for pool in re.split(r"\n\s*Pool \d+\s*\n", pools)[1:]]
+        self.isas = re.findall(r"Name:\s+(\S+)", isas)
+
+    @staticmethod
+    def pairs(text):
+        return {key.strip(" :"): value.strip() for key, value in re.findall(r"^\s*([^:\n]+):+ *(.*?)\s*$", text, re.M)}
+
+    def __getitem__(self, key):
+        return self.values.get(key, "")
+
+    def caches(self):
+        return {level: number(self[f"L{level}"]) for level in range(1, 5) if self[f"L{level}"]}
+
+    def pool_sizes(self, segment):
+        return {number(pool["Size"]) for pool in self.pools if pool["Segment"].startswith(segment)}
+
+
+def check_cpu(report, agent, node):
+    node_properties = properties(f"{NODES}/{node}/properties")
+    report.equal("Device Type", agent["Device Type"], "CPU")
+    report.equal("Internal Node ID", number(agent["Internal Node ID"]), node)
+    report.equal("Compute Unit", number(agent["Compute Unit"]), node_properties["cpu_cores_count"])
+    size = sum(bank["size_in_bytes"] for bank in folder(node, "mem_banks"))
+    report.equal("sizes of its pools in KiB", agent.pool_sizes("GLOBAL"), {size // 1024})
+    kinds = " ".join(pool["Segment"] for pool in agent.pools)
+    for kind in ("FINE GRAINED", "COARSE GRAINED", "KERNARG"):
+        report.equal(f"a pool that is {kind}", kind in kinds, True)
+    report.done("cpu")
+
+
+def check_gpu(report, agent, node):
+    p = properties(f"{NODES}/{node}/properties")
+    version = p["gfx_target_version"]
+    name = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+    report.equal("the name", name, "gfx942")
+    report.equal("Name", agent["Name"], name)
+    report.equal("Marketing Name", agent["Marketing Name"], "AMD Instinct MI300X")
+    report.equal("the number of CUs", p["simd_count"] // p["simd_per_cu"], 38)
+    values = {
+        "Internal Node ID": node,
+        "Compute Unit": p["simd_count"] // p["simd_per_cu"],
+        "SIMDs per CU": p["simd_per_cu"],
+        "Shader Engines": p["array_count"] // p["simd_arrays_per_engine"],
+        "Shader Arrs. per Eng.": p["simd_arrays_per_engine"],
+        "Max Waves Per CU": p["simd_per_cu"] * p["max_waves_per_simd"],
+        "Wavefront Size": p["wave_front_size"],
+        "Chip ID": p["device_id"],
+        "BDFID": p["location_id"],
+        "Max Clock Freq. (MHz)": p["max_engine_clk_fcompute"],
+        "Packet Processor uCode": p["fw_version"] & 0x3FF,
+        "SDMA engine uCode": p["sdma_fw_version"] & 0x3FF,
+    }
+    for key, value in values.items():
+        report.equal(key, number(agent[key]), value)
+    report.equal("Features", agent["Features"], "KERNEL_DISPATCH")
+    report.equal("Device Type", agent["Device Type"], "GPU")
+    report.done("gpu")
+
+    banks = folder(node, "mem_banks")
+    report.equal("kind of memory", {bank["heap_type"] for bank in banks} <= {HEAP_PUBLIC, HEAP_PRIVATE}, True)
+    report.equal("pools of video memory in KiB", agent.pool_sizes("GLOBAL"), {sum(b["size_in_bytes"] for b in banks) // 1024})
+    report.equal("pool of LDS in KiB", agent.pool_sizes("GROUP"), {p["lds_size_in_kb"]})
+    report.done("pools")
+
+    caches = [cache for cache in folder(node, "caches") if cache["type"] & CACHE_OF_CUS and cache["type"] & 1]
+    report.equal("caches_count", len(folder(node, "caches")), p["caches_count"])
+    report.equal("levels of caches", set(agent.caches()), {cache["level"] for cache in caches})
+    for level, size in agent.caches().items():
+        report.equal(f"size of L{level} among {level}", size in {c["size"] for c in caches if c["level"] == level}, True)
+    lines = {cache["cache_line_size"] for cache in caches if cache["level"] == 2}
+    report.equal("Cacheline Size", {number(agent["Cacheline Size"])}, lines)
+    report.done("caches")
+
+    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}:sramecc-:xnack-")
+    report.done("isa")
+
+
+def check_links(report, cpu, gpu):
+    output = subprocess.run(["agents"], stdout=subprocess.PIPE, text=True).stdout
+    links = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in output.splitlines() if line.startswith("link ")]
+    for source, target in ((cpu, gpu), (gpu, cpu)):
+        told = [link for link in folder(source, "io_links") if link["node_to"] == target]
+        seen = [link for link in links if (int(link["from"]), int(link["to"])) == (source, target)]
+        report.equal(f"links in sysfs from {source} to {target}", len(told), 1)
+        report.equal(f"HSA sees pools from {source} to {target}", bool(seen), True)
+        for link in seen if told else []:
+            wanted = {"hops": 1, "type": LINK_PCIE, "distance": told[0]["weight"],
+                      "atomic32": int(not told[0]["flags"] & NO_ATOMICS_32),
+                      "atomic64": int(not told[0]["flags"] & NO_ATOMICS_64)}
+            report.equal(f"link from {source} to {target}", {key: int(link[key]) for key in wanted}, wanted)
+    report.done("links")
+
+
+def main():
+    report = Report()
+    output = subprocess.run(["rocminfo"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    output = COLORS.sub("", output)
+    report.equal("its last line", output.rstrip().rsplit("\n", 1)[-1].strip(), "*** Done ***")
+    agents = [Agent(text) for text in re.split(r"\*+\s*\nAgent \d+\s*\n\*+\s*\n", output)[1:]]
+    report.equal("the number of agents", len(agents), len(glob.glob(NODES + "/*")))
+    report.done("ends")
+    if not report.failed:
+        gpu = next(i for i, agent in enumerate(agents) if agent["Device Type"] == "GPU")
+        check_cpu(report, agents[0], 0)
+        check_gpu(report, agents[gpu], gpu)
+        check_links(report, 0, gpu)
+    if report.failed:
+        report.lines += [f"# {line}" for line in output.splitlines()]
+    report.show()
+    return report.failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
