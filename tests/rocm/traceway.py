@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""Records what a program does in HIP, in HSA, in the kernel and in the driver, without changing or configuring it.
+
+Calls of library functions are seen by uprobes at their first instruction and where they return; ioctls by the tracepoints
+of system calls; the driver's steps by its own tracepoints. All of it goes to an instance of tracefs of its own.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import time
+
+from elf import Elf
+
+TRACEFS = "/sys/kernel/tracing"
+INSTANCE = TRACEFS + "/instances/rocm"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+# KiB for each processor.
+BUFFER = 32768
+EVENTS = ("rkfd", "gpu_scheduler", "syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
+LINE = re.compile(r"^\s*(.+)-(\d+)\s+\[(\d+)\]\s+\S+\s+(\d+\.\d+): (\w+)(:|\(| ->) ?(.*)$")
+RETURNED = "__ret"
+
+
+class Event:
+    """One line of a trace; `ends` for the end of a system call."""
+
+    def __init__(self, tid, when, name, text, ends=False):
+        self.tid, self.when, self.name, self.text, self.ends = tid, when, name, text, ends
+
+    def __getitem__(self, key):
+        """The value of `key=value` in the line."""
+        return re.search(rf"\b{key}=(\S+)", self.text).group(1)
+
+
+class Call:
+    """A call of a function: by whom, from when to when (seconds)."""
+
+    def __init__(self, tid, name, start, end):
+        self.tid, self.name, self.start, self.end = tid, name, start, end
+
+    @property
+    def us(self):
+        return (self.end - self.start) * 1e6
+
+
+def library(stem):
+    """The file of a library of Debian's, or None."""
+    found = sorted(glob.glob(f"{LIBRARIES}/{stem}.so.*"))
+    return os.path.realpath(found[0]) if found else None
+
+
+def probes(program):
+    """(group, function, file, offset) of each function of HIP that the program calls, and of HSA that HIP or it calls."""
+    hip, hsa = library("libamdhip64"), library("libhsa-runtime64")
+    wanted = Elf(program).needed()
+    if hip:
+        offered = Elf(hip).offered()
+        yield from (("hip", name, hip, offered[name]) for name in sorted(wanted & offered.keys()))
+        wanted |= Elf(hip).needed()
+    offered = Elf(hsa).offered()
+    yield from (("hsa", name, hsa, offered[name]) for name in sorted(wanted & offered.keys()))
+
+
+def write(path, text, mode="w"):
+    with open(path, mode) as f:
+        f.write(text)
+
+
+class Recording:
+    """An instance of tracefs with everything of interest switched on while a program runs."""
+
+    def __init__(self, program):
+        self.groups = set()
+        self.stop_probes()
+        # Not by open(): that seeks, which this file does not know of.
+        fd = os.open(TRACEFS + "/uprobe_events", os.O_WRONLY | os.O_APPEND)
+        for group, name, path, offset in probes(program):
+            for kind, suffix in (("p", ""), ("r", RETURNED)):
+                os.write(fd, f"{kind}:{group}/{name}{suffix} {path}:{offset:#x}\n".encode())
+            self.groups.add(group)
+        os.close(fd)
+        if os.path.isdir(INSTANCE):
+            os.rmdir(INSTANCE)
+        os.mkdir(INSTANCE)
+        write(INSTANCE + "/tracing_on", "0")
+        write(INSTANCE + "/buffer_size_kb", str(BUFFER))
+        write(INSTANCE + "/trace_clock", "mono")
+
+    def stop_probes(self):
+        write(TRACEFS + "/uprobe_events", "")
+
+    def run(self, command):
+        """Runs the program; returns its exit status, its output and how long it took."""
+        for event in EVENTS + tuple(self.groups):
+            if os.path.exists(f"{INSTANCE}/events/{event}/enable"):
+                write(f"{INSTANCE}/events/{event}/enable", "1")
+        write(INSTANCE + "/tracing_on", "1")
+        start = time.monotonic()
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        took = time.monotonic() - start
+        write(INSTANCE + "/tracing_on", "0")
+        return done.returncode, done.stdout, took
+
+    def lost(self):
+        """How many events found no room."""
+        count = 0
+        for path in glob.glob(INSTANCE + "/per_cpu/cpu*/stats"):
+            with open(path) as f:
+                count += sum(int(n) for n in re.findall(r"^(?:commit )?overrun: (\d+)", f.read(), re.M))
+        return count
+
+    def events(self):
+        with open(INSTANCE + "/trace", errors="replace") as f:
+            for line in f:
+                match = LINE.match(line)
+                if match:
+                    yield Event(int(match[2]), float(match[4]), match[5], match[7], match[6] == " ->")
+
+    def close(self):
+        write(INSTANCE + "/events/enable", "0")
+        os.rmdir(INSTANCE)
+        self.stop_probes()
+
+
+def calls(events):
+    """Pairs entries of library functions and of ioctl() with their returns, thread by thread."""
+    open_calls, done = {}, []
+    for event in events:
+        name = event.name
+        if name == "sys_ioctl":
+            if not event.ends:
+                open_calls[(event.tid, name)] = (event.when, int(re.search(r"cmd: ([0-9a-fx]+)", event.text)[1], 16))
+            elif (event.tid, name) in open_calls:
+                start, cmd = open_calls.pop((event.tid, name))
+                done.append(Call(event.tid, cmd, start, event.when))
+        elif name.endswith(RETURNED):
+            plain = name[:-len(RETURNED)]
+            stack = open_calls.get((event.tid, plain))
+            if stack:
+                done.append(Call(event.tid, plain, stack.pop(), event.when))
+        elif name.startswith(("hip", "__hip", "hsa_")):
+            open_calls.setdefault((event.tid, name), []).append(event.when)
+    # What did not return before the end of the recording.
+    for (tid, name), stack in open_calls.items():
+        if isinstance(stack, list):
+            done += [Call(tid, name, start, start) for start in stack]
+    return sorted(done, key=lambda call: call.start)
