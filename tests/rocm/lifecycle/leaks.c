@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* See leaks.h. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "growth.h"
+#include "ktap.h"
+#include "leaks.h"
+
+/* What counts what is taken: on rkfd all of these, on the C driver those that it has. */
+static const char *const counters[] = {
+	"/sys/kernel/debug/kfd/resources",
+	"/sys/kernel/debug/kfd/mem_limit",
+	"/sys/module/rkfd/refcnt",
+};
+/* Each of these has an entry for each process. */
+static const char *const folders[] = {
+	"/sys/devices/virtual/kfd/kfd/proc",
+	"/sys/kernel/debug/kfd/process",
+};
+#define COUNTERS (sizeof(counters) / sizeof(counters[0]))
+#define FOLDERS (sizeof(folders) / sizeof(folders[0]))
+/* What a process held is given back after its end, some of it when the GPU has cleared it. */
+#define SETTLE_MS 15000
+
+static char before[COUNTERS][4096];
+static unsigned int entries_before[FOLDERS];
+static long memory;
+
+static void read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[n < 0 ? 0 : n] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+static unsigned int entries(const char *path)
+{
+	unsigned int n = 0;
+	struct dirent *e;
+	DIR *d = opendir(path);
+
+	while (d && (e = readdir(d)))
+		n += e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* How many of the counters differ; says which, line by line, if it is to. */
+static unsigned int differences(const char *what, int tell)
+{
+	unsigned int found = 0;
+	char now[4096];
+
+	for (size_t i = 0; i < COUNTERS; i++) {
+		char *a = before[i], *b = now;
+
+		read_text(counters[i], now, sizeof(now));
+		if (!strcmp(a, b))
+			continue;
+		found++;
+		while (tell && (*a || *b)) {
+			int m = (int)strcspn(a, "\n"), n = (int)strcspn(b, "\n");
+
+			if (m != n || memcmp(a, b, (size_t)n))
+				ktap_note("failed: %s: %s was '%.*s', is '%.*s'", what, counters[i], m, a, n, b);
+			a += m + (a[m] != 0);
+			b += n + (b[n] != 0);
+		}
+	}
+	for (size_t i = 0; i < FOLDERS; i++) {
+		unsigned int n = entries(folders[i]);
+
+		if (n == entries_before[i])
+			continue;
+		found++;
+		if (tell)
+			ktap_note("failed: %s: %s has %u entries, had %u", what, folders[i], n, entries_before[i]);
+	}
+	return found;
+}
+
+void leaks_start(void)
+{
+	memory = growth_start();
+	for (size_t i = 0; i < COUNTERS; i++)
+		read_text(counters[i], before[i], sizeof(before[i]));
+	for (size_t i = 0; i < FOLDERS; i++)
+		entries_before[i] = entries(folders[i]);
+}
+
+void leaks_expect_none(const char *what, long cycles)
+{
+	for (int ms = 0; ms < SETTLE_MS && differences(what, 0); ms += 100)
+		usleep(100000);
+	EXPECT(differences(what, 1) == 0, "%s: something is left over", what);
+	growth_expect_none(what, memory, cycles);
+}
