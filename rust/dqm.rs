@@ -97,14 +97,7 @@ impl ProcessSlot {
         self.pasid
     }
 
-    /// Sets the first-level trap handler; takes effect when the process is mapped the next time.
-    pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) {
-        let mut state = self.state.lock();
-        state.map.tba = tba;
-        state.map.tma = tma;
-    }
-
-    /// The first-level trap handler, 0 for none.
+    /// The first trap handler.
     pub(crate) fn trap_handler(&self) -> u64 {
         self.state.lock().map.tba
     }
@@ -125,6 +118,8 @@ struct QueueState {
     spec: QueueSpec,
     /// Counted as active: on the hardware, or as soon as the runlist is sent.
     active: bool,
+    /// It was counted as one that owns the global wave sync.
+    gws: bool,
     evicted: bool,
     reset: bool,
 }
@@ -141,6 +136,7 @@ impl HwQueue {
                 state <- new_mutex!(QueueState {
                     spec,
                     active: false,
+                    gws: false,
                     evicted: false,
                     reset: false,
                 }),
@@ -683,7 +679,8 @@ impl Queues {
         state.active = true;
         self.active += 1;
         self.compute += usize::from(state.spec.sdma.is_none());
-        self.gws += usize::from(state.spec.gws);
+        state.gws = state.spec.gws;
+        self.gws += usize::from(state.gws);
         true
     }
 
@@ -711,7 +708,7 @@ impl Queues {
         state.active = false;
         self.active -= 1;
         self.compute -= usize::from(state.spec.sdma.is_none());
-        self.gws -= usize::from(state.spec.gws);
+        self.gws -= usize::from(state.gws);
         true
     }
 }

@@ -25,6 +25,9 @@ pub(crate) enum SchedKind {
 
 /// Numbers of a generation.
 pub(crate) struct Caps {
+    /// The first trap handler of every process: code for one page, whose second half is the handler's
+    /// memory.
+    pub(crate) trap_handler: &'static [u32],
     /// What user space calls the instruction set: `gfx_target_version` of the topology.
     pub(crate) gfx_target_version: u32,
     /// What libdrm calls the family (`AMDGPU_FAMILY_*`).

@@ -38,6 +38,7 @@ mod notifier;
 pub(crate) mod share;
 pub(crate) mod sysfs;
 pub(crate) mod table;
+mod trap;
 pub(crate) mod userptr;
 
 pub(crate) use self::device::Device;

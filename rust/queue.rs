@@ -161,6 +161,25 @@ pub(crate) fn create(
     Ok(created)
 }
 
+/// Gives queue `id` the global wave sync of its GPU, or takes it away. One queue of a process may have it
+/// at a time (`EBUSY`; `EINVAL` if it is not this one that has it). `ENODEV` if the GPU has none.
+pub(crate) fn set_gws(table: &mut Table, id: u32, has: bool) -> Result {
+    let gpu = table.get(id).ok_or(EINVAL)?.gpu();
+    if gpu.config().num_gws == 0 {
+        return Err(ENODEV);
+    }
+    let owner = table
+        .iter()
+        .find(|(_, q)| q.gpu().id() == gpu.id() && q.spec().gws)
+        .map(|(owner, _)| owner);
+    match owner {
+        Some(_) if has => return Err(EBUSY),
+        owner if !has && owner != Some(id) => return Err(EINVAL),
+        _ => {}
+    }
+    table.get_mut(id).ok_or(EINVAL)?.set_gws(has)
+}
+
 impl Queue {
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.place.gpu
@@ -211,6 +230,18 @@ impl Queue {
             // Only now: the hardware has left the old one.
             self.buffers.set_ring(ring);
         }
+        Ok(())
+    }
+
+    /// `EINVAL` for queues of no waves.
+    fn set_gws(&mut self, has: bool) -> Result {
+        if self.kind() != Kind::Compute {
+            return Err(EINVAL);
+        }
+        let mut spec = self.properties.spec.clone();
+        spec.gws = has;
+        self.place.gpu.dqm()?.update(&self.hw, spec.clone())?;
+        self.properties.spec = spec;
         Ok(())
     }
 

@@ -115,6 +115,9 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
             let mut map = state.map;
             let active = state.queues.iter().filter(|q| q.is_active());
             map.num_queues = active.clone().count() as u32;
+            if active.clone().any(|q| q.state.lock().spec.gws) {
+                map.num_gws = gpu.config().num_gws;
+            }
             let at = words.len();
             words.resize(at + hal.map_process_dwords(), 0, GFP_KERNEL)?;
             hal.map_process(&map, &mut words[at..])?;

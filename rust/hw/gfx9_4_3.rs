@@ -16,8 +16,10 @@ mod packet;
 mod sdma;
 mod sdma_queue;
 mod smu;
+mod trap;
 
 static CAPS: Caps = Caps {
+    trap_handler: &trap::FIRST_LEVEL,
     gfx_target_version: 90402,
     drm_family: uapi::AMDGPU_FAMILY_AI,
     external_rev: 0x46,

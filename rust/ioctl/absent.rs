@@ -25,16 +25,6 @@ pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
     Err(EPERM)
 }
 
-/// There is no global wave sync resource to give out.
-pub(super) fn alloc_queue_gws(
-    process: &Arc<Process>,
-    args: &mut kfd_ioctl_alloc_queue_gws_args,
-) -> Result {
-    let state = process.lock()?;
-    state.queues.get(args.queue_id).ok_or(EINVAL)?;
-    Err(ENODEV)
-}
-
 pub(super) fn smi_events(process: &Arc<Process>, args: &mut kfd_ioctl_smi_events_args) -> Result {
     process.device(args.gpuid)?;
     Err(EOPNOTSUPP)

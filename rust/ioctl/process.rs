@@ -135,10 +135,10 @@ pub(super) fn set_trap_handler(
     args: &mut kfd_ioctl_set_trap_handler_args,
 ) -> Result {
     let _state = process.lock()?;
-    let slot = process.device(args.gpu_id)?.slot().map_err(|_| ESRCH)?;
-    // No trap handler of the driver's own is loaded, so that this is the first level.
-    slot.set_trap_handler(args.tba_addr, args.tma_addr);
-    Ok(())
+    let device = process.device(args.gpu_id)?;
+    device.slot().map_err(|_| ESRCH)?;
+    // Waves that come by see the change at once.
+    device.set_trap_handler(args.tba_addr, args.tma_addr)
 }
 
 fn write_zeroes(addr: u64, words: u32) -> Result {

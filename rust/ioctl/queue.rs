@@ -197,6 +197,16 @@ pub(super) fn set_cu_mask(process: &Arc<Process>, args: &mut kfd_ioctl_set_cu_ma
     queue.set_cu_mask(&mask)
 }
 
+pub(super) fn alloc_gws(
+    process: &Arc<Process>,
+    args: &mut kfd_ioctl_alloc_queue_gws_args,
+) -> Result {
+    let mut state = process.lock()?;
+    queue::set_gws(&mut state.queues, args.queue_id, args.num_gws != 0)?;
+    args.first_gws = 0;
+    Ok(())
+}
+
 /// Only a queue that was preempted into its context save area has a state to show, and without a
 /// trap handler that saves none ever is.
 pub(super) fn get_wave_state(

@@ -18,6 +18,7 @@ use super::{
     apertures::Apertures,
     evict::{Evictor, Tenant},
     memory::Mem,
+    trap::TrapHandler,
     userptr::UserMemory,
 };
 use crate::{
@@ -33,6 +34,7 @@ struct Bound {
     file: ARef<File>,
     vm: Arc<Vm>,
     slot: Arc<ProcessSlot>,
+    trap: TrapHandler,
 }
 
 /// A process on a GPU.
@@ -148,7 +150,8 @@ impl Device {
             };
         }
         let vm = open(&file)?;
-        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
+        let trap = TrapHandler::new(&self.gpu, &vm)?;
+        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm, &trap), false)?;
         let evictor = Evictor::new(&slot)?;
         if !vm.claim(Tenant::new(&evictor)?) {
             // Another process's.
@@ -157,21 +160,33 @@ impl Device {
         self.evictor.populate(evictor);
         user.join(&slot)?;
         self.pasid.store(vm.pasid(), Relaxed);
-        *bound = Some(Bound { file, vm, slot });
+        *bound = Some(Bound {
+            file,
+            vm,
+            slot,
+            trap,
+        });
         Ok(())
     }
 
-    /// What the scheduler has to know. No trap handler of the driver's own is there, so that none
-    /// is enabled until user space names one.
-    fn map_process(&self, vm: &Vm) -> MapProcess {
+    /// What the scheduler has to know.
+    fn map_process(&self, vm: &Vm, trap: &TrapHandler) -> MapProcess {
         let gfx = self.gpu.generation().gfx;
         MapProcess {
             pasid: vm.pasid(),
             root: vm.root(),
             sh_mem_config: gfx.sh_mem_config(false),
             sh_mem_bases: gfx.sh_mem_bases(self.apertures.lds_base, self.apertures.scratch_base),
+            tba: trap.tba(),
+            tma: trap.tma(),
             ..MapProcess::default()
         }
+    }
+
+    /// Names the trap handler that the driver's own goes on to; `ENODEV` before `ACQUIRE_VM`.
+    pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) -> Result {
+        let bound = self.bound.lock();
+        bound.as_ref().ok_or(ENODEV)?.trap.set_second(tba, tma)
     }
 
     /// The address space; `ENODEV` before `ACQUIRE_VM` and after the end.

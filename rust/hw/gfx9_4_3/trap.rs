@@ -2,9 +2,9 @@
 
 //! Words of the first trap handler: what `trap.s` beside this file assembles to.
 //!
-//! The page that they are copied to is followed by the handler's memory, laid out as `trap.s` says.
+//! They are copied to a page that also has the handler's memory, laid out as `trap.s` says.
 
-pub(crate) static FIRST_LEVEL: [u32; 55] = [
+pub(super) static FIRST_LEVEL: [u32; 55] = [
     0xb8f8_f802,
     0x8978_ff78,
     0x0002_0006,
