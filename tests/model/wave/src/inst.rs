@@ -3,6 +3,7 @@
 //! A decoded instruction.
 
 use crate::op::Op;
+use crate::GwsOp;
 
 /// A source operand, its constants already resolved for the operand's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +228,7 @@ pub(crate) enum LdsOp {
     Consume,
     ReadAddTid,
     WriteAddTid,
+    Gws(GwsOp),
     Nop,
 }
 

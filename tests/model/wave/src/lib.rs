@@ -47,7 +47,7 @@
 //!
 //! # Preemption
 //!
-//! [`Host::poll`] is asked between instructions, every few thousand, whether to go on. A
+//! [`Host::poll`] is asked after each turn of a wave, a few thousand instructions, whether to go on. A
 //! [`Workgroup`] that stopped with [`Stop::Interrupted`] can be run again later.
 //!
 //! # Trap handlers
@@ -68,6 +68,7 @@ mod decode;
 mod dispatch;
 mod exec;
 mod float;
+mod gws;
 mod inst;
 mod lanes;
 mod memory;
@@ -80,6 +81,7 @@ mod workgroup;
 
 pub use code::CodeCache;
 pub use dispatch::{Apertures, Dispatch, Scratch, Trap};
+pub use gws::{Gws, GwsAnswer, GwsOp, GwsResources};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};
 pub use workgroup::{run_workgroup, Workgroup};

@@ -3,7 +3,7 @@
 //! What the interpreter needs from the GPU around it: memory by virtual address, and the few
 //! signals that leave a compute unit.
 
-use crate::Where;
+use crate::{Gws, GwsAnswer, Where};
 use std::fmt;
 
 /// Why an access was refused.
@@ -89,13 +89,25 @@ pub trait Host: Sync {
         let _ = (at, why);
     }
 
+    /// `ds_gws_*`. `None` if the process has no such resource; the wave then stops.
+    fn gws(&self, request: &Gws) -> Option<GwsAnswer> {
+        let _ = request;
+        None
+    }
+
+    /// Is the wait over for which [`Host::gws`] gave this ticket? Asked once in every turn.
+    fn gws_over(&self, ticket: u64) -> bool {
+        let _ = ticket;
+        true
+    }
+
     /// `s_memrealtime`: the 100 MHz counter.
     fn realtime(&self) -> u64;
 
     /// `s_memtime`: the shader clock.
     fn shader_clock(&self) -> u64;
 
-    /// Asked every few thousand instructions: `true` to stop with
+    /// Asked after each turn of a wave, a few thousand instructions: `true` to stop with
     /// [`Stop::Interrupted`](crate::Stop::Interrupted). Also called while all waves sleep or spin, so
     /// it is the place to yield the processor.
     fn poll(&self) -> bool {

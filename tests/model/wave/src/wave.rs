@@ -51,6 +51,8 @@ pub(crate) enum State {
     Barrier,
     /// Gave up the rest of its slice (`s_sleep`).
     Yield,
+    /// Waits for others by global wave sync.
+    Gws(u64),
     /// STATUS.HALT is set, and it is in no trap handler.
     Halted,
     Ended,

@@ -26,6 +26,10 @@ pub struct Workgroup<D> {
     /// Of waves outside and inside of the trap handler.
     limits: [Limits; 2],
     waves: Vec<Wave>,
+    /// The wave whose turn is next.
+    turn: usize,
+    /// Can a wave that had its turn in this round go on?
+    ready: bool,
     lds: Vec<u8>,
 }
 
@@ -64,40 +68,50 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         Ok(Workgroup {
             limits: [d.limits(false), d.limits(true)],
             waves,
+            turn: 0,
+            ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
             dispatch,
         })
     }
 
-    /// Runs until all waves have ended. After [`Stop::Interrupted`] it can be called again.
+    /// Runs until all waves have ended. After [`Stop::Interrupted`] it can be called again, and goes
+    /// on with the wave whose turn it is.
     pub fn run(&mut self, mem: &dyn Memory, host: &dyn Host) -> Result<(), Stop> {
         loop {
-            let mut ready = false;
-            for wave in &mut self.waves {
-                if matches!(wave.state, State::Barrier | State::Halted | State::Ended) {
-                    continue;
+            while let Some(wave) = self.waves.get_mut(self.turn) {
+                self.turn += 1;
+                match wave.state {
+                    State::Barrier | State::Halted | State::Ended => continue,
+                    State::Gws(ticket) if !host.gws_over(ticket) => {}
+                    _ => {
+                        wave.state = State::Ready;
+                        let mut ctx = Ctx {
+                            mem,
+                            host,
+                            dispatch: &self.dispatch,
+                            lds: &mut self.lds,
+                        };
+                        slice(wave, &mut ctx, &self.limits[usize::from(wave.privileged)])?;
+                    }
                 }
-                wave.state = State::Ready;
-                let mut ctx = Ctx {
-                    mem,
-                    host,
-                    dispatch: &self.dispatch,
-                    lds: &mut self.lds,
-                };
-                slice(wave, &mut ctx, &self.limits[usize::from(wave.privileged)])?;
-                ready |= matches!(wave.state, State::Ready | State::Yield);
+                if !matches!(wave.state, State::Barrier | State::Halted | State::Ended) {
+                    self.ready = true;
+                    if host.poll() {
+                        return Err(Stop::Interrupted);
+                    }
+                }
             }
-            if !ready {
-                // A halted wave never comes to a barrier.
-                if let Some(wave) = self.waves.iter().find(|w| w.state == State::Halted) {
-                    return Err(Stop::Halted { at: wave.place() });
-                }
-                if !self.open_barrier() {
-                    return Ok(());
-                }
+            self.turn = 0;
+            if std::mem::take(&mut self.ready) {
+                continue;
             }
-            if ready && host.poll() {
-                return Err(Stop::Interrupted);
+            // A halted wave never comes to a barrier.
+            if let Some(wave) = self.waves.iter().find(|w| w.state == State::Halted) {
+                return Err(Stop::Halted { at: wave.place() });
+            }
+            if !self.open_barrier() {
+                return Ok(());
             }
         }
     }

@@ -95,10 +95,11 @@ fn flat(word: u32, op: u32) -> Vec<[u32; 2]> {
     ]
 }
 
-/// Instructions that LLVM knows for all of gfx9, but that have no place here: graphics, GWS, GDS,
+/// Instructions that LLVM knows for all of gfx9, but that have no place here: graphics, GDS,
 /// scalar atomics and scratch, formats of textures.
 fn left_out(name: &str) -> bool {
     [
+        // The words here lack their GDS bit.
         "ds_gws",
         "format",
         "s_atomic",

@@ -5,6 +5,7 @@
 use super::operand::Limits;
 use super::{bits, illegal, violation, Decoded};
 use crate::inst::{Access, Atomic, Body, Half, Inst, Lds, LdsOp};
+use crate::GwsOp;
 
 const fn load(bytes: u8, signed: bool, half: Half) -> LdsOp {
     LdsOp::Access(Access::Load {
@@ -127,6 +128,12 @@ fn operation(code: u32) -> Option<(LdsOp, bool)> {
             stride: 512,
         }),
         0x7c => returns(rmw(Atomic::FAdd, 8)),
+        0x98 => plain(LdsOp::Gws(GwsOp::SemaReleaseAll)),
+        0x99 => plain(LdsOp::Gws(GwsOp::Init)),
+        0x9a => plain(LdsOp::Gws(GwsOp::SemaV)),
+        0x9b => plain(LdsOp::Gws(GwsOp::SemaBr)),
+        0x9c => plain(LdsOp::Gws(GwsOp::SemaP)),
+        0x9d => plain(LdsOp::Gws(GwsOp::Barrier)),
         0xb6 => returns(LdsOp::ReadAddTid),
         0xb7 => returns(rmw(Atomic::PkAddF16, 4)),
         0xb8 => returns(rmw(Atomic::PkAddBf16, 4)),
@@ -158,7 +165,7 @@ fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
             let n = regs(size);
             [n, if two { n } else { 0 }, if returns { n } else { 0 }]
         }
-        LdsOp::Access(Access::LoadLds { .. }) | LdsOp::Nop => [0; 3],
+        LdsOp::Access(Access::LoadLds { .. }) | LdsOp::Gws(_) | LdsOp::Nop => [0; 3],
         LdsOp::Read2 { bytes, .. } => [0, 0, 2 * regs(bytes)],
         LdsOp::Write2 { bytes, .. } => [regs(bytes), regs(bytes), 0],
         LdsOp::Exchange2 { bytes, .. } => [regs(bytes), regs(bytes), 2 * regs(bytes)],
@@ -173,8 +180,13 @@ pub(super) fn ds(word: u32, second: u32, limits: &Limits) -> Decoded {
     let Some((op, returns)) = operation(code) else {
         return illegal(format!("DS opcode {code:#x}"));
     };
-    if bits(word, 16, 16) == 1 {
-        return illegal(format!("DS opcode {code:#x} on GDS: gfx942 has none"));
+    let wave_sync = matches!(op, LdsOp::Gws(_));
+    match (wave_sync, bits(word, 16, 16) == 1) {
+        (false, true) => {
+            return illegal(format!("DS opcode {code:#x} on GDS: gfx942 has none"));
+        }
+        (true, false) => return illegal(format!("DS opcode {code:#x} without GDS")),
+        _ => {}
     }
     let acc = bits(word, 25, 25) == 1;
     let [data0, data1, dst] = registers(op, returns);
@@ -182,9 +194,15 @@ pub(super) fn ds(word: u32, second: u32, limits: &Limits) -> Decoded {
         0 => Ok(0),
         _ => limits.either(acc, field, n),
     };
+    // Global wave sync has its value there.
     let addressed = !matches!(
         op,
-        LdsOp::Append | LdsOp::Consume | LdsOp::ReadAddTid | LdsOp::WriteAddTid | LdsOp::Nop
+        LdsOp::Gws(GwsOp::SemaV | GwsOp::SemaP | GwsOp::SemaReleaseAll)
+            | LdsOp::Append
+            | LdsOp::Consume
+            | LdsOp::ReadAddTid
+            | LdsOp::WriteAddTid
+            | LdsOp::Nop
     );
     let lds = Lds {
         op,

@@ -4,7 +4,8 @@
 
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
-use crate::wave::{bad_address, violation, Halt, Lanes, Step, Wave, LANES};
+use crate::wave::{bad_address, violation, Halt, Lanes, State, Step, Wave, LANES};
+use crate::{Gws, GwsAnswer};
 
 /// Bytes of one LDS cell, if inside of the allocation.
 pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], Halt> {
@@ -55,6 +56,24 @@ pub(super) fn access(
     dst: Option<u16>,
 ) -> Step {
     let [data0, data1] = data.map(usize::from);
+    // Most accesses are those of whole dwords.
+    match access {
+        Access::Load { bytes: 4, .. } => {
+            let to = &mut w.v[usize::from(dst.unwrap_or_default())];
+            for l in active(mask) {
+                to[l] = load_word(cell(lds, addresses[l], 4)?) as u32;
+            }
+            return Ok(());
+        }
+        Access::Store { bytes: 4, .. } => {
+            let from = &w.v[data0];
+            for l in active(mask) {
+                cell(lds, addresses[l], 4)?.copy_from_slice(&from[l].to_le_bytes());
+            }
+            return Ok(());
+        }
+        _ => {}
+    }
     for l in active(mask) {
         match access {
             Access::Load {
@@ -173,6 +192,19 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
     let dst = usize::from(i.dst);
     match i.op {
         LdsOp::Nop => {}
+        LdsOp::Gws(op) => {
+            let lane = exec.trailing_zeros() as usize % LANES;
+            let request = Gws {
+                op,
+                resource: ((w.m0() >> 16) + offset & 0x3f) as u8,
+                value: w.v[usize::from(i.addr)][lane],
+            };
+            match ctx.host.gws(&request) {
+                Some(GwsAnswer::Go) => {}
+                Some(GwsAnswer::Wait(ticket)) => w.state = State::Gws(ticket),
+                None => return violation(format!("{request:?}: no such resource")),
+            }
+        }
         LdsOp::Access(what) => {
             let base = &w.v[usize::from(i.addr)];
             let addresses = std::array::from_fn(|l| u64::from(base[l]) + u64::from(offset));
