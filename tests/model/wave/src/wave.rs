@@ -17,6 +17,23 @@ pub(crate) type Lanes64 = [u64; LANES];
 /// What registers hold that silicon leaves undefined.
 const UNDEFINED: u32 = 0xbaad_f00d;
 
+/// The lanes of source `$n` of a vector instruction before `abs` and `neg`: in place where they are
+/// a register as it is, else made in `$room`.
+macro_rules! lanes_of {
+    ($wave:expr, $inst:expr, $n:expr, $room:ident) => {
+        match $inst.src[$n] {
+            crate::inst::Src::Vgpr(reg) if $inst.shape == crate::inst::Shape::Plain => {
+                &$wave.v[usize::from(reg)]
+            }
+            _ => {
+                $room = $wave.raw($inst, $n);
+                &$room
+            }
+        }
+    };
+}
+pub(crate) use lanes_of;
+
 /// Why an instruction did not complete.
 #[derive(Debug)]
 pub(crate) enum Halt {
@@ -255,12 +272,14 @@ impl Wave {
         match i.src[n] {
             Src::Vgpr(reg) => {
                 let at = usize::from(reg);
-                let (mut low, mut high) = (self.v[at], self.v[at + 1]);
-                if i.shape != crate::inst::Shape::Plain {
-                    low = self.shaped(i, n, low);
-                    high = self.shaped(i, n, high);
+                let (low, high) = (&self.v[at], &self.v[at + 1]);
+                let pair = |low: &Lanes, high: &Lanes| {
+                    std::array::from_fn(|l| u64::from(low[l]) | u64::from(high[l]) << 32)
+                };
+                match i.shape {
+                    crate::inst::Shape::Plain => pair(low, high),
+                    _ => pair(&self.shaped(i, n, *low), &self.shaped(i, n, *high)),
                 }
-                std::array::from_fn(|l| u64::from(low[l]) | u64::from(high[l]) << 32)
             }
             other => [self.scalar64(other); LANES],
         }

@@ -23,6 +23,13 @@ impl Flat {
 
 impl Memory for Flat {
     fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        if (va | buf.len() as u64) % 4 != 0 {
+            for (n, byte) in buf.iter_mut().enumerate() {
+                let va = va + n as u64;
+                *byte = self.cell(va).load(Ordering::Relaxed).to_le_bytes()[va as usize % 4];
+            }
+            return Ok(());
+        }
         let first = ((va - CODE) / 4) as usize;
         for (to, from) in buf.chunks_exact_mut(4).zip(&self.0[first..]) {
             to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
@@ -31,6 +38,16 @@ impl Memory for Flat {
     }
 
     fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
+        if (va | data.len() as u64) % 4 != 0 {
+            for (n, &byte) in data.iter().enumerate() {
+                let va = va + n as u64;
+                let shift = va % 4 * 8;
+                let cell = self.cell(va);
+                let old = cell.load(Ordering::Relaxed) & !(0xff << shift);
+                cell.store(old | u32::from(byte) << shift, Ordering::Relaxed);
+            }
+            return Ok(());
+        }
         let first = ((va - CODE) / 4) as usize;
         for (from, to) in data.chunks_exact(4).zip(&self.0[first..]) {
             to.store(
@@ -61,7 +78,12 @@ fn measure(source: &str, name: &str, args: &Args) -> Duration {
     } else {
         1 << 20
     };
-    let image = llvm::compile("speed", source, &["-O3"]);
+    measure_items(source, name, items, args)
+}
+
+/// Runs `name` over `items` work-items; prints the time of a wave instruction.
+fn measure_items(source: &str, name: &str, items: u32, args: &Args) -> Duration {
+    let image = llvm::compile(name, source, &["-O3"]);
     let ram = common::Ram::new(CODE, 0x4_0000);
     let object = elf::Object::load(&image, CODE, &ram);
     let mut bytes = vec![0; 0x4_0000];
@@ -110,6 +132,28 @@ fn vector_add_of_the_demo() {
         time < Duration::from_secs(3),
         "the demo's dispatch takes {time:?}"
     );
+}
+
+const BLIT: &str = include_str!("kernels/speed.cl");
+
+/// Copies and fills of 16 MiB.
+#[test]
+fn copies_and_fills() {
+    const BYTES: u64 = if cfg!(debug_assertions) {
+        1 << 18
+    } else {
+        16 << 20
+    };
+    const ITEMS: u32 = 16 << 10;
+    let (from, to) = (CODE + 0x20_0000, CODE + 0x200_0000);
+    let copy = |size: u64| {
+        let args = Args::new().u64(from).u64(to);
+        args.u64(BYTES / size).u32(ITEMS)
+    };
+    measure_items(BLIT, "copy16", ITEMS, &copy(16));
+    measure_items(BLIT, "copy1", ITEMS, &copy(1));
+    let args = Args::new().u64(to).u64(from).u32(1).u64(BYTES / 8);
+    measure_items(BLIT, "fill8", (BYTES / 8) as u32, &args);
 }
 
 #[test]

@@ -134,6 +134,19 @@ pub(super) fn step(w: &mut Wave, i: &Valu, cmp: Cmp, write_exec: bool) -> Step {
     Ok(())
 }
 
+/// One loop for each relation, in which it is a constant.
 fn ordered(relation: u8, f: impl Fn(usize) -> Ordering) -> u64 {
-    collect(|l| relation & bit(Some(f(l))) != 0)
+    const LESS_EQUAL: u8 = LESS | EQUAL;
+    const GREATER_EQUAL: u8 = GREATER | EQUAL;
+    const OTHER: u8 = LESS | GREATER;
+    match relation & 7 {
+        0 => 0,
+        LESS => collect(|l| f(l).is_lt()),
+        EQUAL => collect(|l| f(l).is_eq()),
+        LESS_EQUAL => collect(|l| f(l).is_le()),
+        GREATER => collect(|l| f(l).is_gt()),
+        OTHER => collect(|l| f(l).is_ne()),
+        GREATER_EQUAL => collect(|l| f(l).is_ge()),
+        _ => u64::MAX,
+    }
 }

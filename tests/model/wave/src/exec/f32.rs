@@ -6,7 +6,7 @@ use super::valu::Tried;
 use crate::float::{self, round};
 use crate::inst::Valu;
 use crate::op::Op;
-use crate::wave::{Wave, LANES};
+use crate::wave::{lanes_of, Wave, LANES};
 use std::f64::consts::TAU;
 
 /// One f32 for each lane.
@@ -60,6 +60,11 @@ impl Wave {
         }
     }
 
+    /// Do the operands go into the operation as they are?
+    fn unmodified(&self, i: &Valu) -> bool {
+        i.abs | i.neg == 0 && self.denormal_in32()
+    }
+
     /// `clamp` of one value.
     pub(super) fn clamp32(&self, x: f32) -> f32 {
         if x.is_nan() {
@@ -104,14 +109,24 @@ impl Wave {
 
     /// Two operands; a NaN result follows the rules for NaN.
     fn f2(&mut self, i: &Valu, f: impl Fn(f32, f32) -> f32) {
-        let (a, b) = (self.f32s(i, 0), self.f32s(i, 1));
         let mut out = [0.0; LANES];
         let mut nan = false;
-        for l in 0..LANES {
-            out[l] = f(a[l], b[l]);
-            nan |= out[l].is_nan();
+        if self.unmodified(i) {
+            let (ra, rb);
+            let (a, b) = (lanes_of!(self, i, 0, ra), lanes_of!(self, i, 1, rb));
+            for l in 0..LANES {
+                out[l] = f(f32::from_bits(a[l]), f32::from_bits(b[l]));
+                nan |= out[l].is_nan();
+            }
+        } else {
+            let (a, b) = (self.f32s(i, 0), self.f32s(i, 1));
+            for l in 0..LANES {
+                out[l] = f(a[l], b[l]);
+                nan |= out[l].is_nan();
+            }
         }
         if nan {
+            let (a, b) = (self.f32s(i, 0), self.f32s(i, 1));
             for l in 0..LANES {
                 if out[l].is_nan() {
                     out[l] = float::nan32(&[a[l], b[l]]);
@@ -163,6 +178,24 @@ impl Wave {
 
     fn fused(&mut self, i: &Valu, c: Floats) {
         let mode = self.round32();
+        if mode == round::NEAREST {
+            let (a, b) = (self.f32s(i, 0), self.f32s(i, 1));
+            let mut out = [0.0; LANES];
+            let mut doubtful = false;
+            for l in 0..LANES {
+                let sum = f64::from(a[l]) * f64::from(b[l]) + f64::from(c[l]);
+                out[l] = sum as f32;
+                // Rounded twice: wrong at most where the first result lies between two f32, or where
+                // those are denormal; a NaN has its own rules.
+                let middle = sum.to_bits() & 0x1fff_ffff == 0x1000_0000;
+                let denormal = (sum.abs() < f64::from(f32::MIN_POSITIVE)) & (sum != 0.0);
+                doubtful |= middle | denormal | sum.is_nan();
+            }
+            if !doubtful {
+                self.put_f32(i, out);
+                return;
+            }
+        }
         self.f3(i, c, |a, b, c| float::to_f32(float::fma_odd(a, b, c), mode));
     }
 

@@ -5,7 +5,7 @@
 use super::valu::Tried;
 use crate::inst::Valu;
 use crate::op::Op;
-use crate::wave::{Wave, LANES};
+use crate::wave::{lanes_of, Wave, LANES};
 
 fn sext24(a: u32) -> i64 {
     i64::from((a << 8) as i32 >> 8)
@@ -268,7 +268,9 @@ pub(super) fn step_wide(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_lshrrev_b64 => w.shift64(i, |a, b| b >> (a & 63)),
         v_ashrrev_i64 => w.shift64(i, |a, b| (b as i64 >> (a & 63)) as u64),
         v_lshl_add_u64 => {
-            let (a, b, c) = (w.raw64(i, 0), w.raw(i, 1), w.raw64(i, 2));
+            let rb;
+            let b = lanes_of!(w, i, 1, rb);
+            let (a, c) = (w.raw64(i, 0), w.raw64(i, 2));
             let out = std::array::from_fn(|l| (a[l] << (b[l] & 7)).wrapping_add(c[l]));
             w.put64(i, &out);
         }

@@ -6,10 +6,32 @@ use super::control::GPR_IDX_EN;
 use super::{compare, convert, cross, f16, f32, f64, int, matrix, media, packed};
 use crate::decode::code;
 use crate::inst::{Shape, Src, Valu, VectorOp};
-use crate::wave::{violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
+use crate::op::Op;
+use crate::wave::{lanes_of, violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Did this family know the instruction?
 pub(super) type Tried = Result<bool, Halt>;
+
+const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 11] = [
+    int::step32,
+    f32::step,
+    cross::step,
+    int::step_wide,
+    int::step16,
+    convert::step,
+    f64::step,
+    packed::step,
+    matrix::step,
+    f16::step,
+    media::step,
+];
+
+/// The family of each instruction, as it was found out; a number that none has before that.
+static KNOWN: [AtomicU8; OPS] = [const { AtomicU8::new(u8::MAX) }; OPS];
+/// More than there are instructions.
+const OPS: usize = 1024;
+const _: () = assert!((Op::v_smfmac_f32_32x32x32_fp8_fp8 as usize) < OPS);
 
 /// Adds the index in M0 to the vector registers that M0 names (source 0, 1, 2, destination).
 fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
@@ -47,21 +69,15 @@ fn plain_step(w: &mut Wave, i: &Valu) -> Step {
         VectorOp::Cmp { cmp, write_exec } => return compare::step(w, i, cmp, write_exec),
         VectorOp::Op(op) => op,
     };
-    let families = [
-        int::step32,
-        f32::step,
-        cross::step,
-        int::step_wide,
-        int::step16,
-        convert::step,
-        f64::step,
-        packed::step,
-        matrix::step,
-        f16::step,
-        media::step,
-    ];
-    for family in families {
+    let known = &KNOWN[op as usize];
+    if let Some(family) = FAMILIES.get(usize::from(known.load(Ordering::Relaxed))) {
         if family(w, i, op)? {
+            return Ok(());
+        }
+    }
+    for (n, family) in (0..).zip(FAMILIES) {
+        if family(w, i, op)? {
+            known.store(n, Ordering::Relaxed);
             return Ok(());
         }
     }
@@ -71,13 +87,19 @@ fn plain_step(w: &mut Wave, i: &Valu) -> Step {
 impl Wave {
     /// One 32-bit operand.
     pub(super) fn u1(&mut self, i: &Valu, f: impl Fn(u32) -> u32) {
-        let a = self.raw(i, 0);
-        self.put(i, a.map(f));
+        let ra;
+        let a = lanes_of!(self, i, 0, ra);
+        let mut out = [0; LANES];
+        for l in 0..LANES {
+            out[l] = f(a[l]);
+        }
+        self.put(i, out);
     }
 
     /// Two 32-bit operands.
     pub(super) fn u2(&mut self, i: &Valu, f: impl Fn(u32, u32) -> u32) {
-        let (a, b) = (self.raw(i, 0), self.raw(i, 1));
+        let (ra, rb);
+        let (a, b) = (lanes_of!(self, i, 0, ra), lanes_of!(self, i, 1, rb));
         let mut out = [0; LANES];
         for l in 0..LANES {
             out[l] = f(a[l], b[l]);
@@ -87,7 +109,9 @@ impl Wave {
 
     /// Three 32-bit operands.
     pub(super) fn u3(&mut self, i: &Valu, f: impl Fn(u32, u32, u32) -> u32) {
-        let (a, b, c) = (self.raw(i, 0), self.raw(i, 1), self.raw(i, 2));
+        let (ra, rb, rc);
+        let (a, b) = (lanes_of!(self, i, 0, ra), lanes_of!(self, i, 1, rb));
+        let c = lanes_of!(self, i, 2, rc);
         let mut out = [0; LANES];
         for l in 0..LANES {
             out[l] = f(a[l], b[l], c[l]);

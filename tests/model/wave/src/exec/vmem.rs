@@ -170,11 +170,28 @@ fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
         w.write(dst, mask, &lanes);
         return;
     }
-    for n in 0..size / 4 {
+    match size {
+        4 => spread::<4>(w, dst, room, mask),
+        8 => spread::<8>(w, dst, room, mask),
+        12 => spread::<12>(w, dst, room, mask),
+        _ => spread::<16>(w, dst, room, mask),
+    }
+}
+
+/// Moves cells of `SIZE` bytes into as many registers as they have dwords.
+fn spread<const SIZE: usize>(w: &mut Wave, dst: usize, room: &Room, mask: u64) {
+    for n in 0..SIZE / 4 {
         let mut lanes = [0; LANES];
-        for (lane, cell) in lanes.iter_mut().zip(room.chunks_exact(size)) {
-            let dword = &cell[4 * n..4 * n + 4];
-            *lane = u32::from_le_bytes([dword[0], dword[1], dword[2], dword[3]]);
+        for (lane, cell) in lanes.iter_mut().zip(room.chunks_exact(SIZE)) {
+            if let Ok(cell) = <&[u8; SIZE]>::try_from(cell) {
+                let dword = [
+                    cell[4 * n],
+                    cell[4 * n + 1],
+                    cell[4 * n + 2],
+                    cell[4 * n + 3],
+                ];
+                *lane = u32::from_le_bytes(dword);
+            }
         }
         w.write(dst + n, mask, &lanes);
     }
@@ -183,14 +200,46 @@ fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
 /// Collects what a store takes from registers.
 fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut Room) {
     let shift = if high { 16 } else { 0 };
+    let data = usize::from(i.data);
+    match size {
+        4 => return gather::<4>(w, data, room),
+        8 => return gather::<8>(w, data, room),
+        16 => return gather::<16>(w, data, room),
+        _ => {}
+    }
     for n in 0..size.div_ceil(4) {
-        let lanes = &w.v[usize::from(i.data) + n];
+        let lanes = &w.v[data + n];
         let part = size.min(4);
         for (cell, lane) in room.chunks_exact_mut(size).zip(lanes) {
             let bytes = (lane >> shift).to_le_bytes();
             cell[4 * n..4 * n + part].copy_from_slice(&bytes[..part]);
         }
     }
+}
+
+/// Collects cells of `SIZE` bytes from as many registers as they have dwords.
+fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
+    for n in 0..SIZE / 4 {
+        for (cell, lane) in room.chunks_exact_mut(SIZE).zip(&w.v[data + n]) {
+            if let Ok(cell) = <&mut [u8; SIZE]>::try_from(cell) {
+                let [a, b, c, d] = lane.to_le_bytes();
+                cell[4 * n] = a;
+                cell[4 * n + 1] = b;
+                cell[4 * n + 2] = c;
+                cell[4 * n + 3] = d;
+            }
+        }
+    }
+}
+
+/// Do the cells of all lanes touch, one behind the other?
+fn in_a_row(size: usize, mask: u64, addresses: &Addresses) -> bool {
+    let first = addresses[0];
+    let mut differs = 0;
+    for (l, &address) in (0u64..).zip(addresses) {
+        differs |= address ^ first.wrapping_add(l * size as u64);
+    }
+    mask == u64::MAX && differs == 0
 }
 
 /// The last lane of the run that begins at `first`: active lanes in a row whose cells touch.
@@ -207,6 +256,15 @@ fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize
 
 /// Reads `size` bytes for each lane of `mask`, consecutive cells in one access.
 fn read(mem: &dyn Memory, room: &mut Room, size: usize, mask: u64, addresses: &Addresses) -> Step {
+    let refused = |fault| Halt::Fault {
+        fault,
+        write: false,
+    };
+    if in_a_row(size, mask, addresses) {
+        return mem
+            .read(addresses[0], &mut room[..LANES * size])
+            .map_err(refused);
+    }
     let mut l = mask.trailing_zeros() as usize;
     let mut previous: Option<usize> = None;
     while l < LANES {
@@ -223,10 +281,7 @@ fn read(mem: &dyn Memory, room: &mut Room, size: usize, mask: u64, addresses: &A
         }
         let last = run_end(l, size, mask, addresses);
         let to = &mut room[l * size..(last + 1) * size];
-        mem.read(addresses[l], to).map_err(|fault| Halt::Fault {
-            fault,
-            write: false,
-        })?;
+        mem.read(addresses[l], to).map_err(refused)?;
         previous = Some(last);
         l = last + 1;
     }
@@ -235,6 +290,12 @@ fn read(mem: &dyn Memory, room: &mut Room, size: usize, mask: u64, addresses: &A
 
 /// Writes `size` bytes for each lane of `mask`, consecutive cells in one access.
 fn write(mem: &dyn Memory, room: &Room, size: usize, mask: u64, addresses: &Addresses) -> Step {
+    let refused = |fault| Halt::Fault { fault, write: true };
+    if in_a_row(size, mask, addresses) {
+        return mem
+            .write(addresses[0], &room[..LANES * size])
+            .map_err(refused);
+    }
     let mut l = 0;
     while l < LANES {
         if mask >> l & 1 == 0 {
@@ -243,8 +304,7 @@ fn write(mem: &dyn Memory, room: &Room, size: usize, mask: u64, addresses: &Addr
         }
         let last = run_end(l, size, mask, addresses);
         let from = &room[l * size..(last + 1) * size];
-        mem.write(addresses[l], from)
-            .map_err(|fault| Halt::Fault { fault, write: true })?;
+        mem.write(addresses[l], from).map_err(refused)?;
         l = last + 1;
     }
     Ok(())
