@@ -18,7 +18,7 @@
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
 //!
-//! What silicon does and this does not: GWS and GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
+//! What silicon does and this does not: GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
 //! "none is left", queue priorities, doorbell ranges, the contents of a wave in the save area
 //! (see [`save`]). Arithmetic exceptions do not lead to the trap handler; what does is in
 //! [`gpu_wave`].

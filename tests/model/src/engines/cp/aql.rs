@@ -295,7 +295,12 @@ impl Engine<'_> {
             let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());
             return Ok(Look::Error(inactive::VGPRS, text));
         }
-        let job = Job::new(self.new_job_id(), dispatch, self.env.compute_units());
+        let job = Job::new(
+            self.new_job_id(),
+            dispatch,
+            self.env.compute_units(),
+            queue.gws.clone(),
+        );
         event!(
             self.env.trace(),
             "aql",

@@ -46,7 +46,12 @@ impl Engine<'_> {
         }
         dispatch.trap = trap;
         dispatch.doorbell_id = doorbell;
-        let job = Job::new(self.new_job_id(), dispatch, self.env.compute_units());
+        let job = Job::new(
+            self.new_job_id(),
+            dispatch,
+            self.env.compute_units(),
+            queue.gws.clone(),
+        );
         event!(
             self.env.trace(),
             "cp",

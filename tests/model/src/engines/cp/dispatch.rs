@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, Host, Memory, Message, Stop, Where};
+use gpu_wave::{Dispatch, Gws, GwsAnswer, GwsResources, Host, Memory, Message, Stop, Where};
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
@@ -50,6 +50,15 @@ pub enum Progress {
     Done,
     /// A workgroup stopped for good.
     Failed(Stop),
+}
+
+/// What a queue has of the global wave sync.
+#[derive(Clone)]
+pub struct GwsShare {
+    /// How many resources.
+    pub size: u32,
+    /// They.
+    pub resources: Arc<GwsResources>,
 }
 
 /// A workgroup that has started.
@@ -89,6 +98,7 @@ pub struct Job {
     room: u64,
     /// A workgroup and the one that many behind it use the same scratch memory.
     reach: u64,
+    gws: Option<GwsShare>,
     vmid: AtomicU8,
     stop: AtomicBool,
     state: Mutex<State>,
@@ -108,7 +118,7 @@ fn room(d: &Dispatch, cus: u32) -> u64 {
 
 impl Job {
     /// A job that has not started, for a card of `cus` compute units.
-    pub fn new(id: u64, dispatch: Dispatch, cus: u32) -> Arc<Self> {
+    pub fn new(id: u64, dispatch: Dispatch, cus: u32, gws: Option<GwsShare>) -> Arc<Self> {
         let groups = dispatch.workgroups();
         let reach = match dispatch.scratch.slots {
             0 => u64::MAX,
@@ -121,6 +131,7 @@ impl Job {
                 .fold(1, |all: u64, &n| all.saturating_mul(n.into())),
             room: room(&dispatch, cus),
             reach,
+            gws,
             dispatch: Arc::new(dispatch),
             groups,
             vmid: AtomicU8::new(0),
@@ -219,7 +230,7 @@ impl Job {
     }
 
     /// Books what became of a workgroup. True when the engine has to look at the job.
-    fn give_back(&self, unit: Unit, result: Result<(), Stop>, now: u64) -> bool {
+    fn give_back(&self, unit: Unit, result: Result<(), Stop>, waits: bool, now: u64) -> bool {
         let mut state = lock(&self.state);
         state.running -= 1;
         match result {
@@ -230,7 +241,10 @@ impl Job {
                 state.live.remove(&unit.index);
             }
             Err(Stop::Interrupted) => {
-                state.stuck = state.stuck.saturating_add(1);
+                state.stuck = match waits {
+                    true => STUCK,
+                    false => state.stuck.saturating_add(1),
+                };
                 state.paused.push_back(unit);
             }
             // Its waves keep their place, and the dispatch does not end.
@@ -276,6 +290,8 @@ struct WorkerHost<'a> {
     /// When other jobs, and other workgroups of this one, have their turn.
     deadline: Instant,
     turn: Instant,
+    /// A wave waits for others of its dispatch.
+    waits: AtomicBool,
 }
 
 impl Host for WorkerHost<'_> {
@@ -299,6 +315,27 @@ impl Host for WorkerHost<'_> {
         );
     }
 
+    fn gws(&self, request: &Gws) -> Option<GwsAnswer> {
+        let share = self.job.gws.as_ref()?;
+        if u32::from(request.resource) >= share.size {
+            return None;
+        }
+        let answer = share.resources.ask(request.resource.into(), request);
+        if let Some(GwsAnswer::Wait(_)) = answer {
+            self.waits.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    fn gws_over(&self, ticket: u64) -> bool {
+        let share = self.job.gws.as_ref();
+        let over = share.is_none_or(|share| share.resources.over(ticket));
+        if !over {
+            self.waits.store(true, Ordering::Relaxed);
+        }
+        over
+    }
+
     fn realtime(&self) -> u64 {
         self.env.clock()
     }
@@ -311,6 +348,13 @@ impl Host for WorkerHost<'_> {
     fn poll(&self) -> bool {
         if self.job.stop.load(Ordering::Acquire) {
             return true;
+        }
+        if self.waits.load(Ordering::Relaxed) {
+            if self.job.has_work() {
+                return true;
+            }
+            self.waits.store(false, Ordering::Relaxed);
+            std::thread::yield_now();
         }
         let now = Instant::now();
         (now >= self.deadline && self.pool.others_wait(self.job.id))
@@ -390,6 +434,7 @@ impl Pool {
                 mail,
                 deadline,
                 turn: Instant::now() + turn,
+                waits: AtomicBool::new(false),
             };
             lock(&job.state).started.get_or_insert_with(|| env.clock());
             let result = unit.state.run(memory, &host);
@@ -397,7 +442,8 @@ impl Pool {
             if let Err(halted @ Stop::Halted { .. }) = &result {
                 event!(env.trace(), "sq", "halted", "job={} {halted}", job.id);
             }
-            if job.give_back(unit, result, env.clock()) {
+            let waits = host.waits.load(Ordering::Relaxed);
+            if job.give_back(unit, result, waits, env.clock()) {
                 mail.send(Wake::Job(job.id));
             }
             if interrupted || Instant::now() >= deadline {

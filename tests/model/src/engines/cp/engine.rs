@@ -4,11 +4,11 @@
 //! writes that mean work, workgroups that ended), looks at every mapped queue in turn, and sleeps
 //! when no queue can go on.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Apertures, Trap};
+use gpu_wave::{Apertures, GwsResources, Trap};
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
 use rkfd_abi::regs::gc_9_4_3 as gc;
@@ -80,6 +80,8 @@ pub struct Engine<'a> {
     pub vmids: [Vmid; 16],
     /// Work of queues that are off the hardware.
     pub saves: Saves,
+    /// Global wave sync of queues, by MQD.
+    pub(super) gws: HashMap<u64, Arc<GwsResources>>,
     pub(super) known_doorbells: HashSet<u32>,
     /// Doorbells of no known queue: index, value, when.
     pub(super) orphans: Vec<(u32, u64, Instant)>,
@@ -105,6 +107,7 @@ impl<'a> Engine<'a> {
             sched: Sched::default(),
             vmids: [Vmid::default(); 16],
             saves: Saves::default(),
+            gws: HashMap::new(),
             known_doorbells: HashSet::new(),
             orphans: Vec::new(),
             jobs: 0,
@@ -219,6 +222,7 @@ impl<'a> Engine<'a> {
         self.sched = Sched::default();
         self.vmids = [Vmid::default(); 16];
         self.saves = Saves::default();
+        self.gws.clear();
         self.sdma_queues.clear();
         self.known_doorbells.clear();
         self.orphans.clear();

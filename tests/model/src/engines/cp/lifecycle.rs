@@ -83,6 +83,7 @@ impl Engine<'_> {
             halt: Halt::No,
             leaving: None,
             pasid,
+            gws: None,
             traps: false,
             is_static,
             work: Work::new(&config, rptr),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
 use super::aql::Aql;
-use super::dispatch::Job;
+use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
 use super::regs::{Bank, Slot};
 
@@ -254,6 +254,8 @@ pub struct Queue {
     pub leaving: Option<Leaving>,
     /// Process, for interrupts and unmapping by PASID.
     pub pasid: u16,
+    /// What its waves have of the global wave sync.
+    pub gws: Option<GwsShare>,
     /// Its waves may go to the trap handler.
     pub traps: bool,
     /// Is it one that "all non static" spares?

@@ -31,6 +31,8 @@ pub(super) struct Entry {
     wptr: u64,
     doorbell: u32,
     is_static: bool,
+    /// Has the global wave sync of its process.
+    gws: bool,
     /// DMA engine; none: a compute queue.
     sdma: Option<u8>,
 }
@@ -42,6 +44,8 @@ pub(super) struct Process {
     root: u64,
     regs: Vec<(Reg, u32)>,
     quantum: Duration,
+    /// Resources of global wave sync for its queue that has them.
+    num_gws: u32,
 }
 
 /// A runlist being executed.
@@ -235,12 +239,17 @@ impl Engine<'_> {
         ];
         let queues = p.get(mp::NUM_QUEUES);
         let quantum = p.get(mp::PROCESS_QUANTUM);
+        let num_gws = p.get(mp::NUM_GWS);
+        let all_gws = self.sched.resources.map_or(0, |r| r.num_gws);
+        if num_gws > all_gws {
+            return Err(format!("{num_gws} of {all_gws} GWS for PASID {pasid}"));
+        }
         event!(
             self.env.trace(),
             "hws",
             "map_process",
             "pasid={pasid} root={root:#x} queues={queues} quantum={quantum} sh_mem_bases={:#x} \
-             sh_mem_config={:#x} tba={:#x}",
+             sh_mem_config={:#x} tba={:#x} gws={num_gws}",
             p.get(mp::SH_MEM_BASES),
             p.get(mp::SH_MEM_CONFIG),
             p.join(mp::SQ_SHADER_TBA_LO, mp::SQ_SHADER_TBA_HI) << 8
@@ -250,6 +259,7 @@ impl Engine<'_> {
             root,
             regs,
             quantum: Duration::from_millis(quantum.max(1).into()),
+            num_gws,
         };
         Ok((process, queues))
     }
@@ -281,16 +291,18 @@ impl Engine<'_> {
             wptr: p.join(mq::WPTR_ADDR_LO, mq::WPTR_ADDR_HI),
             doorbell: p.get(mq::DOORBELL_OFFSET),
             is_static: p.get(mq::QUEUE_TYPE) >= mq::QUEUE_TYPE_NORMAL_LATENCY_STATIC,
+            gws: p.has(mq::GWS_CONTROL_QUEUE),
         };
         event!(
             self.env.trace(),
             "hws",
             "map_queues",
-            "mqd={:#x} wptr={:#x} doorbell={:#x} engine={engine} extended={extended} type={}",
+            "mqd={:#x} wptr={:#x} doorbell={:#x} engine={engine} extended={extended} type={} gws={}",
             entry.mqd,
             entry.wptr,
             entry.doorbell,
-            p.get(mq::QUEUE_TYPE)
+            p.get(mq::QUEUE_TYPE),
+            u8::from(entry.gws)
         );
         if p.get(mq::NUM_QUEUES) != 1 {
             return Err(format!("MAP_QUEUES of {} queues", p.get(mq::NUM_QUEUES)));
@@ -317,10 +329,15 @@ impl Engine<'_> {
         let vmids = (resources.vmid_mask.count_ones() as usize).min(list.limit);
         let mut window = Vec::new();
         let mut compute = 0;
+        let mut gws: Option<usize> = None;
         let mut processes: Vec<usize> = Vec::new();
         for n in 0..list.entries.len() {
             let index = (start + n) % list.entries.len();
             let process = list.entries[index].process;
+            // Global wave sync has one owner at a time.
+            if list.entries[index].gws && gws.replace(process).is_some_and(|p| p != process) {
+                break;
+            }
             if !processes.contains(&process) {
                 if processes.len() == vmids {
                     break;
@@ -396,6 +413,7 @@ impl Engine<'_> {
                 pasid: process.pasid,
                 class: Class::Normal,
                 is_static: entry.is_static,
+                gws: if entry.gws { process.num_gws } else { 0 },
             };
             match self.map(&map) {
                 Ok(true) => {

@@ -17,6 +17,7 @@ use rkfd_abi::cwsr;
 use rkfd_abi::mqd::v9::{self, dw};
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
+use super::dispatch::GwsShare;
 use super::engine::Engine;
 use super::env::client;
 use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
@@ -79,6 +80,8 @@ pub struct Map {
     pub class: Class,
     /// Spared by "all non static".
     pub is_static: bool,
+    /// Resources of global wave sync.
+    pub gws: u32,
 }
 
 impl Engine<'_> {
@@ -113,12 +116,27 @@ impl Engine<'_> {
             .write32(0, map.mqd.wrapping_add(dw::cp_hqd_active as u64 * 4), 1)?;
         if let Some(mut queue) = self.queues[usize::from(map.slot.0)].take() {
             let rsrc2 = mqd[dw::compute_pgm_rsrc2];
+            queue.gws = self.give_gws(map);
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             self.restore(&mut queue, &mqd);
             self.read_wptr(&mut queue);
             self.queues[usize::from(map.slot.0)] = Some(queue);
         }
         Ok(true)
+    }
+
+    /// The global wave sync of a queue that has some: the same each time it is mapped, since a
+    /// kernel finds there what one before it has set up.
+    fn give_gws(&mut self, map: &Map) -> Option<GwsShare> {
+        if map.gws == 0 {
+            self.gws.remove(&map.mqd);
+            return None;
+        }
+        let resources = self.gws.entry(map.mqd).or_default().clone();
+        Some(GwsShare {
+            size: map.gws,
+            resources,
+        })
     }
 
     fn check_mqd(&self, map: &Map, mqd: &[u32]) -> bool {

@@ -28,6 +28,8 @@ pub(super) struct Resources {
     pub(super) vmid_mask: u16,
     pub(super) queue_mask: u64,
     pub(super) latency: Duration,
+    /// Resources of global wave sync.
+    pub(super) num_gws: u32,
 }
 
 /// The scheduler's state.
@@ -134,6 +136,7 @@ impl Engine<'_> {
             } else {
                 latency
             },
+            num_gws: p.get(sr::GWS_MASK_LO).count_ones() + p.get(sr::GWS_MASK_HI).count_ones(),
         });
         Outcome::Next
     }
@@ -188,6 +191,7 @@ impl Engine<'_> {
             pasid: self.vmids[usize::from(vmid & 15)].pasid,
             class,
             is_static: true,
+            gws: 0,
         };
         event!(
             self.env.trace(),

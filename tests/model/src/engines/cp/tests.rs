@@ -274,6 +274,11 @@ impl Card<'_> {
     }
 
     fn run_list(&mut self, processes: &[(u16, &[User])], chain: bool) {
+        self.run_list_with(processes, chain, &[]);
+    }
+
+    /// A runlist in which the queues `gws` have the global wave sync of their processes.
+    fn run_list_with(&mut self, processes: &[(u16, &[User])], chain: bool, gws: &[User]) {
         let mut words = Vec::new();
         for (pasid, users) in processes {
             let mut packet = [0u32; 21];
@@ -282,11 +287,14 @@ impl Card<'_> {
             packet[2] = 0x8000_0001 + u32::from(*pasid) * 0x1000;
             packet[4] = 0x0001_0002;
             packet[13] = (users.len() as u32) << 22;
+            if users.iter().any(|user| gws.contains(user)) {
+                packet[13] |= 64;
+            }
             words.extend(packet);
             for user in *users {
                 words.extend([
                     pm4::map_queues::PACKET.header(),
-                    1 << 29 | 1 << 4,
+                    1 << 29 | u32::from(gws.contains(user)) << 12 | 1 << 4,
                     user.doorbell() << 2,
                     user.mqd() as u32,
                     0,
