@@ -6,6 +6,7 @@
 /* First, as the kernel does: avoids forward references to enums (bindgen issue 3179). */
 #include <linux/hrtimer_types.h>
 
+#include <linux/anon_inodes.h>
 #include <linux/hmm.h>
 #include <linux/pseudo_fs.h>
 #include <linux/vmalloc.h>

@@ -25,6 +25,7 @@ mod event;
 mod memory;
 mod process;
 mod queue;
+mod smi;
 mod user;
 
 /// Bytes of arguments that need no allocation.
@@ -90,7 +91,7 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_GET_DMABUF_INFO: kfd_ioctl_get_dmabuf_info_args => dmabuf::get_info,
     AMDKFD_IOC_IMPORT_DMABUF: kfd_ioctl_import_dmabuf_args => dmabuf::import,
     AMDKFD_IOC_ALLOC_QUEUE_GWS: kfd_ioctl_alloc_queue_gws_args => queue::alloc_gws,
-    AMDKFD_IOC_SMI_EVENTS: kfd_ioctl_smi_events_args => absent::smi_events,
+    AMDKFD_IOC_SMI_EVENTS: kfd_ioctl_smi_events_args => smi::events,
     AMDKFD_IOC_SET_XNACK_MODE: kfd_ioctl_set_xnack_mode_args => process::set_xnack_mode,
     AMDKFD_IOC_AVAILABLE_MEMORY: kfd_ioctl_get_available_memory_args => memory::available,
     AMDKFD_IOC_EXPORT_DMABUF: kfd_ioctl_export_dmabuf_args => dmabuf::export,

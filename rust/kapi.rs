@@ -9,6 +9,7 @@ pub(crate) mod dma;
 pub(crate) mod dmabuf;
 pub(crate) mod drm;
 pub(crate) mod fence;
+pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod global;
 pub(crate) mod hmm;

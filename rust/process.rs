@@ -36,6 +36,7 @@ pub(crate) mod memory;
 pub(crate) mod mmap;
 mod notifier;
 pub(crate) mod share;
+pub(crate) mod smi;
 pub(crate) mod sysfs;
 pub(crate) mod table;
 mod trap;
@@ -215,6 +216,9 @@ impl Process {
             self.user.part(&slot);
         }
         self.release_memory(device);
+        if device.slot().is_ok() {
+            smi::process(device.gpu(), &self.leader, false);
+        }
         device.release();
     }
 
@@ -250,6 +254,7 @@ pub(crate) fn init() {
     interrupts::init();
     evict::init();
     exceptions::init();
+    smi::init();
     userptr::init();
 }
 

@@ -14,6 +14,7 @@ use crate::{
     kapi::{
         drm::{Device, File, Handler},
         fence::Timeout,
+        gem::Payload,
         resv::Usage,
     },
     mmu::{
@@ -105,9 +106,7 @@ impl Handler<Render> for Mmap {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let object = lookup(file, uapi::gem_mmap_in(arg).handle)?;
-        if object.bo().flags().cpu_access == CpuAccess::Never {
-            return Err(EPERM);
-        }
+        object.may_map()?;
         *arg = uapi::gem_mmap_out(object.mmap_offset());
         Ok(0)
     }

@@ -25,11 +25,6 @@ pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
     Err(EPERM)
 }
 
-pub(super) fn smi_events(process: &Arc<Process>, args: &mut kfd_ioctl_smi_events_args) -> Result {
-    process.device(args.gpuid)?;
-    Err(EOPNOTSUPP)
-}
-
 /// As a kernel without `CONFIG_HSA_AMD_SVM`; the topology does not promise it.
 pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
     const HEADER: usize = size_of::<kfd_ioctl_svm_args>();

@@ -40,6 +40,9 @@ pub(crate) trait Payload: Sized + Send + Sync + 'static {
     /// Whether other processes may get it, and the error if not.
     fn may_share(&self) -> Result;
 
+    /// Whether the CPU may map it, and the error if not.
+    fn may_map(&self) -> Result;
+
     /// Who uses the memory.
     fn resv(&self) -> &Resv;
 
@@ -311,6 +314,9 @@ impl<T: Payload> Object<T> {
     ) -> c_int {
         // SAFETY: The object is part of a `Self` and lives as long as the area.
         let this = unsafe { &*raw.cast::<Self>() };
+        if let Err(e) = this.may_map() {
+            return e.to_errno();
+        }
         // SAFETY: The area is being set up: reading its flags is fine.
         let mut flags = unsafe { (*vma).__bindgen_anon_2.vm_flags };
         const ACCESS: bindings::vm_flags_t =

@@ -2,7 +2,7 @@
 
 //! What to know about the current task.
 
-use core::marker::PhantomData;
+use core::{fmt::Write, marker::PhantomData};
 
 use kernel::{
     bindings,
@@ -31,6 +31,29 @@ pub(crate) fn in_compat_syscall() -> bool {
 /// Is `task` the leader of the current thread group?
 pub(crate) fn is_current_leader(task: &Task) -> bool {
     core::ptr::eq(kernel::current!().group_leader(), task)
+}
+
+/// The name of a task.
+pub(crate) struct Name([u8; 16]);
+
+impl Name {
+    /// What it is called just now.
+    pub(crate) fn of(task: &Task) -> Self {
+        let task: *const bindings::task_struct = core::ptr::from_ref(task).cast();
+        // SAFETY: The task is valid, and its name is always some bytes with a zero at the end. It may
+        // change while it is read: that gives a mixture of both.
+        let name = unsafe { core::ptr::read_volatile(&raw const (*task).comm) };
+        Self(name.map(|c| c as u8))
+    }
+}
+
+impl core::fmt::Display for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for byte in self.0.iter().take_while(|b| **b != 0) {
+            f.write_char(char::from(*byte))?;
+        }
+        Ok(())
+    }
 }
 
 /// What a task may be allowed to do.

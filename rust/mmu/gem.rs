@@ -10,7 +10,7 @@ use kernel::{
 };
 
 use super::{
-    bo::{BoKind, CpuCache},
+    bo::{BoKind, CpuAccess, CpuCache},
     BoRef,
 };
 use crate::kapi::{
@@ -68,6 +68,15 @@ impl Payload for Shared {
             // Whoever owns the pages may take them away at any time.
             BoKind::User => Err(EPERM),
         }
+    }
+
+    fn may_map(&self) -> Result {
+        let is_user = self.bo.preferred() == BoKind::User;
+        // The process has its own view of its own memory.
+        if is_user || self.bo.flags().cpu_access == CpuAccess::Never {
+            return Err(EPERM);
+        }
+        Ok(())
     }
 
     fn resv(&self) -> &Resv {

@@ -18,6 +18,7 @@ use super::{
     apertures::Apertures,
     evict::{Evictor, Tenant},
     memory::Mem,
+    smi,
     trap::TrapHandler,
     userptr::UserMemory,
 };
@@ -166,6 +167,7 @@ impl Device {
             slot,
             trap,
         });
+        smi::process(&self.gpu, kernel::current!().group_leader(), true);
         Ok(())
     }
 

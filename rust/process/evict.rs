@@ -17,6 +17,7 @@ use kernel::{
     workqueue::{Work, WorkItem},
 };
 
+use super::smi::{self, Trigger};
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
     kapi::{global::global_mutex, workqueue::OrderedQueue},
@@ -139,7 +140,9 @@ impl Evictor {
                     fsleep(MIN_ACTIVE - active);
                 }
             }
-            let dqm = self.process.gpu().dqm()?;
+            let gpu = self.process.gpu();
+            let dqm = gpu.dqm()?;
+            smi::evicted(gpu, self.process.pid(), Trigger::Move);
             if let Err(e) = dqm.evict(&self.process) {
                 // The memory stays where it is, and the queues may go on if they can.
                 let _ = dqm.restore(&self.process);
@@ -178,6 +181,7 @@ impl Evictor {
                 state.restored = Some(Instant::now());
                 let ms = since.elapsed().as_millis().max(0) as u64;
                 self.evicted_ms.fetch_add(ms, Relaxed);
+                smi::restored(self.process.gpu(), self.process.pid(), false);
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return Ok(true);
             };

@@ -7,7 +7,7 @@ use kernel::{prelude::*, sync::Arc};
 use super::{
     events::MemoryException,
     exceptions::{Exceptions, Raised},
-    lost, table, Device, Process,
+    lost, smi, table, Device, Process,
 };
 use crate::{
     dqm::GpuDqm,
@@ -141,6 +141,7 @@ impl irq::Sink for Sink {
 
     fn gpu_reset(&self, gpu: &Gpu) {
         let data = lost(gpu);
+        smi::gpu_lost(gpu);
         let told = table::for_each(|process| {
             if process.devices().iter().any(|d| d.id() == gpu.id()) {
                 process.events().hw_exception(&data);
@@ -166,6 +167,7 @@ fn stop(process: &Arc<Process>, device: &Arc<Device>, what: &MemoryException) {
         );
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
+    smi::vm_fault(device.gpu(), &process.leader);
     if !process.events().memory_exception(what) {
         pr_warn!(
             "process {}: memory access fault at {:#x} on GPU {:#x} that it does not wait for\n",

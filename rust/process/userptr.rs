@@ -20,6 +20,7 @@ use kernel::{
     workqueue::{Work, WorkItem},
 };
 
+use super::smi::{self, Trigger};
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
     gpu::{
@@ -128,6 +129,7 @@ impl Place {
             return;
         };
         self.off = true;
+        smi::evicted(self.process.gpu(), self.process.pid(), Trigger::Userptr);
         if let Err(e) = dqm.evict(&self.process) {
             pr_err!(
                 "process {}: queues were not taken off GPU {:#x}: {e:?}\n",
@@ -162,6 +164,7 @@ impl Place {
             Ok(()) => {}
         }
         self.off = false;
+        smi::restored(self.process.gpu(), self.process.pid(), false);
         trace::process(
             self.process.pid(),
             self.process.pasid(),
@@ -342,6 +345,9 @@ impl WorkItem for UserMemory {
             Err(e) if e == EIO || e == ENODEV => this.failures.store(0, Relaxed),
             Ok(false) | Err(_) => {
                 this.failures.store(failures + 1, Relaxed);
+                for place in &this.lock().state.places {
+                    smi::restored(place.process.gpu(), place.process.pid(), true);
+                }
                 this.schedule();
             }
         }

@@ -292,6 +292,8 @@ TEST(what_cannot_be_exported)
 	EXPECT_OK(kfd_bo_free(&k, bo));
 	ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &user));
 	EXPECT_RET(export_fd(&k, user.handle, 0), -EPERM);
+	EXPECT(mmap(NULL, KFD_PAGE, PROT_READ, MAP_SHARED, k.drm, (off_t)user.mmap_offset) == MAP_FAILED && errno == EPERM, "%s",
+	       strerrorname_np(errno));
 	ASSERT_OK(kfd_bo_alloc(&k, SIZE, KFD_FLAGS_GTT, &bo));
 	EXPECT_OK(kfd_open_device(&none));
 	/* Handles are the process's, whichever of its files is used. */

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* What a GPU tells who supervises it. */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <drm/drm.h>
+#include <drm/amdgpu_drm.h>
+
+#include "fixture.h"
+
+#define BIT(event) KFD_SMI_EVENT_MASK_FROM_INDEX(event)
+#define NOBODY 65534
+
+static int listen_to(struct kfd *k, uint64_t mask)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = k->node.gpu_id };
+
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SMI_EVENTS, &args));
+	if (mask)
+		ASSERT(write((int)args.anon_fd, &mask, sizeof(mask)) == sizeof(mask));
+	return (int)args.anon_fd;
+}
+
+/* All lines that came, or come within `ms`, a string. */
+static const char *lines(int fd, int ms)
+{
+	static char text[65536];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t n = 0;
+	ssize_t got;
+
+	text[0] = 0;
+	while (poll(&p, 1, ms) == 1 && n < sizeof(text) - 1) {
+		EXPECT(p.revents == POLLIN, "%#x", p.revents);
+		got = read(fd, text + n, sizeof(text) - 1 - n);
+		ASSERT(got > 0, "%s", strerror(errno));
+		n += (size_t)got;
+		text[n] = 0;
+		ms = 300;
+	}
+	return text;
+}
+
+/* Waits until a line came. Of what comes later nothing is missing. */
+static bool wait_for_line(int fd, const char *wanted, const char **all)
+{
+	static char text[65536];
+	bool found;
+
+	text[0] = 0;
+	for (int i = 0; i < 20 && !strstr(text, wanted); i++)
+		strncat(text, lines(fd, 1000), sizeof(text) - strlen(text) - 1);
+	found = strstr(text, wanted) != NULL;
+	EXPECT(found, "no '%s' in '%s'", wanted, text);
+	if (all)
+		*all = text;
+	return found;
+}
+
+TEST(the_file)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = NO_SUCH_GPU };
+	struct pollfd p = { .events = POLLIN };
+	uint64_t mask = ~0ull;
+	char bytes[64], link[64], name[64] = { 0 };
+	struct rlimit limit = { .rlim_max = 1024 };
+	struct kfd k;
+	int fd;
+
+	void *nowhere = mmap(NULL, KFD_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	fixture_open_only(&k);
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_SMI_EVENTS, &args), -EINVAL);
+	/* It needs no address space. */
+	fd = listen_to(&k, 0);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	EXPECT(readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "anon_inode:kfd_smi_ev"), "%s", name);
+	EXPECT(read(fd, bytes, sizeof(bytes)) < 0 && errno == EAGAIN);
+	EXPECT(read(fd, bytes, 0) < 0 && errno == EAGAIN);
+	EXPECT(write(fd, &mask, 7) < 0 && errno == EFAULT);
+	EXPECT(write(fd, nowhere, 8) < 0 && errno == EFAULT);
+	EXPECT(write(fd, &mask, 8) == 8);
+	EXPECT(write(fd, bytes, 64) == 8);
+	EXPECT(lseek(fd, 0, SEEK_SET) < 0 || read(fd, bytes, 1) < 0);
+	p.fd = fd;
+	EXPECT(poll(&p, 1, 0) == 0);
+	for (int i = 0; i < 200; i++)
+		listen_to(&k, mask);
+	/* No descriptor is left. */
+	limit.rlim_cur = (rlim_t)listen_to(&k, 0) + 1;
+	ASSERT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	args.gpuid = k.node.gpu_id;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_SMI_EVENTS, &args), -EMFILE);
+	close(fd);
+}
+
+static void comes_and_goes(void *data)
+{
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+}
+
+TEST(processes_start_and_end)
+{
+	char wanted[64];
+	const char *text;
+	int status, fd, none, half;
+	struct kfd k;
+	pid_t child;
+
+	fixture_open_only(&k);
+	fd = listen_to(&k, BIT(KFD_SMI_EVENT_PROCESS_START) | BIT(KFD_SMI_EVENT_PROCESS_END));
+	half = listen_to(&k, BIT(KFD_SMI_EVENT_PROCESS_END));
+	none = listen_to(&k, 0);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		comes_and_goes(NULL);
+		ktap_end();
+	}
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+	snprintf(wanted, sizeof(wanted), "d %x smi\n", child);
+	if (wait_for_line(fd, wanted, &text)) {
+		char start[64];
+
+		snprintf(start, sizeof(start), "c %x smi\n", child);
+		EXPECT(strstr(text, start) != NULL && strstr(text, start) < strstr(text, wanted), "%s", text);
+	}
+	text = lines(half, 0);
+	EXPECT(!strcmp(text, wanted), "%s", text);
+	EXPECT(read(none, wanted, 1) < 0 && errno == EAGAIN);
+	/* A line is read in parts too. */
+	ASSERT_OK(ktap_in_child(comes_and_goes, NULL));
+	ASSERT_OK(kfd_acquire_vm(&k));
+	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
+	wait_for_line(fd, wanted, NULL);
+	/* Acquired again: it has started already. */
+	ASSERT_OK(kfd_acquire_vm(&k));
+	EXPECT(read(fd, wanted, 1) < 0 && errno == EAGAIN);
+	EXPECT(read(half, wanted, 1) == 1 && wanted[0] == 'd');
+	EXPECT(read(half, wanted, 63) > 3 && wanted[0] == ' ');
+}
+
+static void is_nobody(void *data)
+{
+	int *ready = data;
+	char wanted[64];
+	struct kfd k;
+	int fd;
+
+	/* It could not open the render node later. */
+	fixture_open_only(&k);
+	ASSERT(setuid(NOBODY) == 0);
+	fd = listen_to(&k, ~0ull);
+	ASSERT(write(ready[3], "", 1) == 1);
+	ASSERT(read(ready[0], wanted, 1) == 1);
+	EXPECT(read(fd, wanted, 1) < 0 && errno == EAGAIN);
+	/* Its own business is told to it. */
+	ASSERT_OK(kfd_acquire_vm(&k));
+	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
+	wait_for_line(fd, wanted, NULL);
+}
+
+TEST(nobody_hears_of_others)
+{
+	int status, pipes[4];
+	struct kfd k;
+	pid_t child;
+	char c;
+
+	if (geteuid())
+		SKIP("not privileged");
+	ASSERT(pipe(pipes) == 0 && pipe(pipes + 2) == 0);
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		is_nobody(pipes);
+		ktap_end();
+	}
+	close(pipes[3]);
+	ASSERT(read(pipes[2], &c, 1) == 1);
+	fixture_open(&k);
+	ASSERT_OK(ktap_in_child(comes_and_goes, NULL));
+	ASSERT(write(pipes[1], "", 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT_EQ(status, 0);
+}
+
+static char *show_pages(struct kfd *k, size_t size)
+{
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = kfd_va(p), .mmap_offset = kfd_va(p), .size = size, .gpu_id = k->node.gpu_id,
+		.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE };
+	struct kfd_bo bo = { 0 };
+
+	ASSERT(p != MAP_FAILED);
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	bo.handle = args.handle;
+	ASSERT_OK(kfd_bo_map_gpu(k, &bo));
+	return p;
+}
+
+TEST(queues_stop_for_changes_of_memory)
+{
+	unsigned long long ns, ns2;
+	unsigned int gpu, trigger;
+	char again;
+	const char *text, *restored;
+	struct fixture f;
+	char *p;
+	int fd, pid;
+
+	fixture_launch(&f);
+	fd = listen_to(&f.k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
+	p = show_pages(&f.k, 16 * KFD_PAGE);
+	ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
+	wait_for_line(fd, " 0\n", &text);
+	ASSERT(sscanf(text, "9 %llu -%d %x %u\n", &ns, &pid, &gpu, &trigger) == 4, "%s", text);
+	EXPECT_EQ(pid, getpid());
+	EXPECT_EQ(gpu, f.k.node.gpu_id);
+	EXPECT_EQ(trigger, KFD_QUEUE_EVICTION_TRIGGER_USERPTR);
+	restored = strstr(text, "\na ");
+	ASSERT(restored != NULL, "%s", text);
+	ASSERT(sscanf(restored, "\na %llu -%d %x %c\n", &ns2, &pid, &gpu, &again) == 4, "%s", restored);
+	EXPECT_EQ(pid, getpid());
+	EXPECT_EQ(gpu, f.k.node.gpu_id);
+	EXPECT(again == '0' || again == 'R');
+	EXPECT(ns2 >= ns);
+	EXPECT(fixture_works(&f));
+	close(fd);
+}
+
+/* What a listener does not read is lost at some time, in whole lines. */
+TEST(who_does_not_read_loses_lines)
+{
+	static char text[16384];
+	struct kfd k;
+	ssize_t n;
+	char *p;
+	int fd, one;
+
+	fixture_open(&k);
+	fd = listen_to(&k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
+	p = show_pages(&k, KFD_PAGE);
+	for (int i = 0; i < 400; i++) {
+		ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
+		usleep(5000);
+	}
+	n = read(fd, text, sizeof(text));
+	ASSERT(n > 8192 - 96 && n <= 8192, "%zd", n);
+	EXPECT(text[n - 1] == '\n');
+	one = 0;
+	for (char *line = text; line && *line; line = strchr(line, '\n') + 1) {
+		unsigned long long ns;
+		unsigned int event;
+		int pid;
+
+		one++;
+		if (!EXPECT(sscanf(line, "%x %llu -%d ", &event, &ns, &pid) == 3 && (event == 9 || event == 10) && pid == getpid(), "%.60s", line))
+			break;
+	}
+	EXPECT(one > 100, "%d", one);
+	/* There is room again. */
+	lines(fd, 0);
+	ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
+	wait_for_line(fd, "9 ", NULL);
+}
+
+static void stores_to_nowhere(void *data)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct kfd_event_data event = { 0 };
+	uint64_t args[2] = { 0x7000deadb000ull, 1 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint32_t result, id;
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, false, &id));
+	ASSERT_OK(fixture_kernel(&f, "poke", &kernel));
+	memcpy(f.kernarg->va, args, sizeof(args));
+	f.signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	event.event_id = id;
+	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+}
+
+/* The GPU has to complain about this one. */
+TEST(faults_are_told)
+{
+	const char *text;
+	struct kfd k;
+	int fd;
+
+	fixture_open_only(&k);
+	fd = listen_to(&k, BIT(KFD_SMI_EVENT_VMFAULT));
+	ASSERT_OK(ktap_in_child(stores_to_nowhere, NULL));
+	wait_for_line(fd, ":smi\n", &text);
+	EXPECT(!strncmp(text, "1 ", 2), "%s", text);
+}
+
+/* Buffers of the render node want all of a small video memory. */
+TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
+{
+	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
+					   .query = AMDGPU_INFO_VRAM_GTT };
+	const char *text;
+	struct kfd_bo *bo;
+	struct kfd k;
+	char wanted[64];
+	int fd;
+
+	fixture_open(&k);
+	ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	if (sizes.vram_size > 1ull << 30)
+		SKIP("%llu MiB of video memory", (unsigned long long)sizes.vram_size >> 20);
+	fd = listen_to(&k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
+	ASSERT_OK(kfd_bo_create(&k, sizes.vram_size / 4, KFD_FLAGS_VRAM, &bo));
+	for (uint64_t got = 0; got < sizes.vram_size; got += 8 << 20) {
+		union drm_amdgpu_gem_create args = { .in = { .bo_size = 8 << 20, .alignment = 4096,
+							     .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+
+		ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
+	}
+	wait_for_line(fd, " 0\n", &text);
+	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), k.node.gpu_id, KFD_QUEUE_EVICTION_TRIGGER_TTM);
+	EXPECT(strstr(text, wanted) != NULL && !strncmp(text, "9 ", 2), "%s", text);
+	EXPECT(strstr(text, "\na ") != NULL, "%s", text);
+}
