@@ -126,9 +126,9 @@ impl Table {
         gpu.vram().bar().write64s(at, count, value)
     }
 
-    /// Writes a row of entries, now or with [`Update::write_out`].
+    /// Writes a row of entries, now or with [`Update::write_out`] or [`Update::write_all`].
     fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
-        if cx.by_dma && row.count >= DMA_MIN_ROW {
+        if cx.put_off || cx.by_dma && row.count >= DMA_MIN_ROW {
             let offset = self.range.start() + (row.first * ENTRY_BYTES) as u64;
             cx.rows
                 .push((offset, run(cx.gpu, offset, row)), GFP_KERNEL)?;
@@ -170,8 +170,14 @@ impl Table {
             let i = index(self.level, at);
             let whole = at % step == 0 && next - at == step && phys % step == 0;
             if self.level == BLOCK && whole && self.clear_child(cx, i) {
-                let entry = gmc.leaf(self.level, phys, flags, MAX_FRAGMENT);
-                self.write(cx.gpu, i, 1, |_| entry)?;
+                let row = Row {
+                    first: i,
+                    count: 1,
+                    addr: phys,
+                    step: 0,
+                    flags: gmc.leaf(self.level, 0, flags, MAX_FRAGMENT),
+                };
+                self.write_row(cx, &row)?;
                 self.set_leaf(i, true);
             } else {
                 if self.children[i].is_none() {
@@ -326,6 +332,25 @@ pub(super) struct Update<'a> {
     /// Rows that are still to be written, and where in VRAM.
     rows: KVVec<(u64, PteRun)>,
     by_dma: bool,
+    /// All entries that lead to memory are put off.
+    put_off: bool,
+}
+
+/// Entries of page tables that follow each other and lead to memory.
+pub(super) struct Span {
+    /// Where in VRAM.
+    offset: u64,
+    count: usize,
+    /// What they hold when they lead nowhere.
+    empty: u64,
+}
+
+impl Span {
+    /// Lets the entries lead nowhere.
+    pub(super) fn clear(&self, gpu: &Gpu) -> Result {
+        let at = usize::try_from(self.offset)?;
+        gpu.vram().bar().write64s(at, self.count, |_| self.empty)
+    }
 }
 
 impl<'a> Update<'a> {
@@ -342,7 +367,56 @@ impl<'a> Update<'a> {
             spare,
             rows: KVVec::new(),
             by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
+            put_off: false,
         }
+    }
+
+    /// A change that lets entries lead to memory only with [`Self::write_all`].
+    pub(super) fn put_off(gpu: &'a Arc<Gpu>) -> Self {
+        Self {
+            put_off: true,
+            ..Self::new(gpu, 0)
+        }
+    }
+
+    /// What [`Self::write_all`] is going to write.
+    pub(super) fn spans(&self) -> Result<KVVec<Span>> {
+        let gmc = self.gpu.generation().gmc;
+        let mut spans: KVVec<Span> = KVVec::new();
+        for (offset, run) in &self.rows {
+            let level = if run.incr == 0 { BLOCK } else { 0 };
+            let (offset, count) = (*offset, run.count as usize);
+            let empty = gmc.empty(level);
+            match spans.last_mut() {
+                Some(last)
+                    if last.empty == empty
+                        && last.offset + (last.count * ENTRY_BYTES) as u64 == offset =>
+                {
+                    last.count += count;
+                }
+                _ => spans.push(
+                    Span {
+                        offset,
+                        count,
+                        empty,
+                    },
+                    GFP_KERNEL,
+                )?,
+            }
+        }
+        Ok(spans)
+    }
+
+    /// Writes what was put off, without memory of its own and without the DMA engines.
+    pub(super) fn write_all(&mut self) -> Result {
+        let bar = self.gpu.vram().bar();
+        for (offset, run) in &self.rows {
+            bar.write64s(usize::try_from(*offset)?, run.count as usize, |i| {
+                (run.addr + i as u64 * run.incr) | run.flags
+            })?;
+        }
+        self.rows.clear();
+        Ok(())
     }
 
     /// Forgets what was put off: it is going to be unmapped.
@@ -366,12 +440,7 @@ impl<'a> Update<'a> {
             .and_then(|()| dma::write_ptes(self.gpu, &runs))
             .is_err()
         {
-            let bar = self.gpu.vram().bar();
-            for (offset, run) in &self.rows {
-                bar.write64s(usize::try_from(*offset)?, run.count as usize, |i| {
-                    (run.addr + i as u64 * run.incr) | run.flags
-                })?;
-            }
+            return self.write_all();
         }
         self.rows.clear();
         Ok(())

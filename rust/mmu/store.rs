@@ -23,7 +23,7 @@ use kernel::{
 use super::{
     bo::{BoFlags, BoKind, CpuCache},
     evict::{self, Owner},
-    user::UserMemory,
+    user::{UserMemory, UserPages},
     vm::{Access, Follow, Space},
 };
 use crate::{
@@ -34,8 +34,8 @@ use crate::{
         dma::Pages,
         fence::Timeout,
         gem::View,
-        hmm::Mapped,
         resv::{Resv, Usage},
+        task::NoReclaim,
     },
     trace,
 };
@@ -86,7 +86,7 @@ pub(super) enum Place {
     Doorbell(Arc<Slice>),
     MmioRemap,
     /// Pages of a process.
-    User(Arc<Mapped>),
+    User(Arc<UserPages>),
     /// Pages of a process that are not known.
     Nowhere,
 }
@@ -361,7 +361,10 @@ impl Store {
 
     /// Notes that `space` maps the memory at `va`. The lock of the reservation is held.
     pub(super) fn add_mapping(&self, space: &Arc<Space>, va: u64) -> Result {
-        self.mappings.lock().push((space.clone(), va), GFP_KERNEL)?;
+        let mut mappings = self.mappings.lock();
+        // Invalidations take the lock.
+        let _no_reclaim = NoReclaim::new();
+        mappings.push((space.clone(), va), GFP_KERNEL)?;
         Ok(())
     }
 
@@ -441,6 +444,13 @@ impl Store {
 }
 
 impl Store {
+    /// Lets all entries of page tables lead nowhere: pages of the process are about to go.
+    pub(super) fn hide(&self) {
+        for (space, va) in self.mappings.lock().iter() {
+            space.hide(*va);
+        }
+    }
+
     /// Lets all page tables show other pages of the process, or nothing. After an error some may
     /// show nothing.
     pub(super) fn show(&self, to: Place) -> Result {

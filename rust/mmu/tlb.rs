@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use crate::{
     gpu::{dma, Gpu},
     hw::FlushType,
+    kapi::task::NoReclaim,
 };
 
 /// Drops what the GPU has cached of the page tables of a PASID; complete on return.
@@ -18,6 +19,8 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
         return Ok(());
     }
     let mut kiq = gpu.kiq();
+    // Invalidations of user memory take the lock.
+    let no_reclaim = NoReclaim::new();
     let flushed = match &mut *kiq {
         // Old translations must not outlive the memory that they lead to.
         Some(kiq) => kiq.invalidate_tlbs(gpu, pasid, kind).inspect_err(|_| {
@@ -26,6 +29,7 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
         None => Ok(()),
     };
     drop(kiq);
+    drop(no_reclaim);
     flushed?;
     // VMIDs of the render node's jobs are the driver's own. A job that runs now shall not reach
     // what was unmapped either.

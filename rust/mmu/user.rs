@@ -18,7 +18,7 @@ use super::{
     bo::Bo,
     store::{Place, Store},
 };
-use crate::kapi::hmm::{Interval, Mark, Watch};
+use crate::kapi::hmm::{Interval, Mapped, Mark, Watch};
 
 /// Who keeps the GPU away from pages that go.
 pub(crate) trait Keeper: Send + Sync {
@@ -28,19 +28,49 @@ pub(crate) trait Keeper: Send + Sync {
     fn invalidate(&self, validity: &Validity, mark: Mark<'_>);
 }
 
+/// Pages as they were found.
+pub(super) struct UserPages {
+    pages: Mapped,
+    /// After so many changes.
+    at: u64,
+}
+
+impl UserPages {
+    /// See [`Mapped::dma_run`].
+    pub(super) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        self.pages.dma_run(page)
+    }
+
+    /// Nothing is about to change, or has changed, since the pages of `memory` were looked for.
+    pub(super) fn are_current(&self, memory: &UserMemory) -> bool {
+        memory.watch().changes() == self.at
+    }
+}
+
+/// That pages were found, and after how many changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Found(u64);
+
 /// Whether the GPU's page tables show what the process has.
 pub(crate) struct Validity {
     keeper: Arc<dyn Keeper>,
-    /// Invalidations that were not made good. Changes under the keeper's lock only.
-    invalid: Atomic<u64>,
+    /// How often pages were about to change. Grows under the keeper's lock only.
+    changes: Atomic<u64>,
+    /// Up to which change the GPU's page tables are known to be right, and 1 more. Likewise.
+    good: Atomic<u64>,
     /// The keeper knows the buffer. Changes likewise.
     known: AtomicFlag,
 }
 
 impl Validity {
-    /// Counts an invalidation.
+    /// Counts a change.
     pub(crate) fn count(&self) {
-        self.invalid.fetch_add(1, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    /// How often pages were about to change.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
     }
 
     /// The keeper knows the buffer.
@@ -62,8 +92,9 @@ pub(super) type UserMemory = Interval<Validity>;
 pub(super) fn watch(start: u64, len: u64, keeper: Arc<dyn Keeper>) -> Result<Arc<UserMemory>> {
     let validity = Validity {
         keeper,
+        changes: Atomic::new(0),
         // Nothing was looked at yet.
-        invalid: Atomic::new(1),
+        good: Atomic::new(0),
         known: AtomicFlag::new(false),
     };
     Interval::new(usize::try_from(start)?, usize::try_from(len)?, validity)
@@ -90,14 +121,27 @@ impl UserBuffer {
         self.memory.watch()
     }
 
-    /// How many invalidations were not made good. Grows under the keeper's lock.
-    pub(crate) fn invalid(&self) -> u64 {
-        self.validity().invalid.load(Relaxed)
+    /// It has to be refreshed. The keeper's lock is held.
+    pub(crate) fn is_invalid(&self) -> bool {
+        let validity = self.validity();
+        validity.good.load(Relaxed) != validity.changes() + 1
     }
 
-    /// What was looked up is what is there. The keeper's lock is held.
-    pub(crate) fn set_valid(&self) {
-        self.validity().invalid.store(0, Relaxed);
+    /// What [`Self::refresh`] has found is what is there, if nothing has changed since. The
+    /// keeper's lock is held.
+    pub(crate) fn confirm(&self, found: Found) -> bool {
+        self.validity().good.store(found.0 + 1, Relaxed);
+        !self.is_invalid()
+    }
+
+    /// Is it the buffer that is called?
+    pub(crate) fn has(&self, validity: &Validity) -> bool {
+        core::ptr::eq(self.validity(), validity)
+    }
+
+    /// Lets all entries of page tables lead nowhere. For those who are called.
+    pub(crate) fn hide(&self) {
+        self.store.hide();
     }
 
     /// The keeper knows the buffer, or does not any more. Its lock is held.
@@ -110,19 +154,20 @@ impl UserBuffer {
         Arc::ptr_eq(&self.store, &other.store)
     }
 
-    /// Looks for the pages, brings them in, and lets all page tables show them. They are those of the
-    /// process if no invalidation was counted since before the call.
+    /// Looks for the pages, brings them in, and lets all page tables show them, if they do not change
+    /// meanwhile.
     ///
     /// If the pages cannot be had, page tables show nothing: `EFAULT` if there is no memory, `EPERM` if
     /// it may not be written, `EBUSY` if it does not hold still, `ESRCH` if the process is ending. With
     /// `ENOMEM` page tables may show nothing, too.
-    pub(crate) fn refresh(&self) -> Result {
+    pub(crate) fn refresh(&self) -> Result<Found> {
+        let at = self.validity().changes();
         let found = self
             .memory
             .fault(self.store.gpu().dev())
-            .and_then(|pages| Ok(Arc::new(pages, GFP_KERNEL)?));
+            .and_then(|pages| Ok(Arc::new(UserPages { pages, at }, GFP_KERNEL)?));
         let (place, result) = match found {
-            Ok(pages) => (Place::User(pages), Ok(())),
+            Ok(pages) => (Place::User(pages), Ok(Found(at))),
             Err(e) => (Place::Nowhere, Err(e)),
         };
         self.store.show(place).and(result)

@@ -16,13 +16,15 @@ use super::{
     bo::BoRef,
     evict::{self, Owner},
     pasid::Pasid,
-    pgtable::{Spare, Target, Tree, Update},
+    pgtable::{Span, Spare, Target, Tree, Update},
     store::{Place, Store},
     tlb,
+    user::UserMemory,
 };
 use crate::{
     gpu::{dma, Gpu},
     hw::FlushType,
+    kapi::task::NoReclaim,
     trace,
 };
 
@@ -60,6 +62,10 @@ pub(super) struct Space {
     inner: Mutex<Option<Inner>>,
     /// The process that computes in it.
     owner: SetOnce<Arc<dyn Owner>>,
+    /// Entries that lead to pages of a process, by the address of their mapping. They are written
+    /// under this lock only, and cleared by invalidations: nobody waits for memory under it.
+    #[pin]
+    shown: Mutex<KVVec<(u64, KVVec<Span>)>>,
     pasid: Pasid,
     gpu: Arc<Gpu>,
 }
@@ -71,6 +77,9 @@ impl Drop for Closer {
     fn drop(&mut self) {
         let inner = self.0.inner.lock().take();
         let Some(inner) = inner else { return };
+        // The tables go: nobody may write to them any more.
+        let shown = core::mem::take(&mut *self.0.shown.lock());
+        drop(shown);
         for mapping in &inner.mappings {
             mapping.bo.store().remove_mapping(&self.0, mapping.va);
         }
@@ -101,6 +110,7 @@ impl Vm {
                     mappings: KVVec::new(),
                 }), "rkfd_vm"),
                 owner: SetOnce::new(),
+                shown <- new_mutex!(KVVec::new(), "rkfd_vm_shown"),
                 pasid,
                 gpu: gpu.clone(),
             }),
@@ -261,7 +271,10 @@ impl Space {
                 attrs: bo.store().attrs(place, access),
                 offset,
             };
-            self.write(inner, va, len, &target, FlushType::Legacy)?;
+            match bo.store().user() {
+                Some(memory) => self.write_user(inner, va, len, &target, memory)?,
+                None => self.write(inner, va, len, &target, FlushType::Legacy)?,
+            }
         }
         let new = Mapping {
             va,
@@ -308,17 +321,106 @@ impl Space {
             return Ok(());
         };
         let len = mapping.len;
-        if matches!(place, Place::Nowhere) {
-            let mut update = Update::new(&self.gpu, len);
-            inner.tree.unmap(&mut update, va, len)?;
-            return self.finish(update, FlushType::Heavyweight);
-        }
+        let memory = store.user().filter(|_| !matches!(place, Place::Nowhere));
+        let Some(memory) = memory else {
+            return self.clear(inner, va, len);
+        };
         let target = Target {
             place,
             attrs: store.attrs(place, mapping.access),
             offset: mapping.offset,
         };
-        self.write(inner, va, len, &target, FlushType::Heavyweight)
+        self.write_user(inner, va, len, &target, memory)
+    }
+
+    /// Lets the entries of a mapping of pages of a process lead to them, if they are still there;
+    /// else, and after an error, nowhere.
+    fn write_user(
+        &self,
+        inner: &mut Inner,
+        va: u64,
+        len: u64,
+        target: &Target<'_>,
+        memory: &UserMemory,
+    ) -> Result {
+        // What is still shown there may not be in these tables afterwards.
+        self.clear_shown(va)?;
+        let mut update = Update::put_off(&self.gpu);
+        let mapped = inner.tree.map(&mut update, va, len, target);
+        let written = mapped.and_then(|()| self.show_if_current(&mut update, va, target, memory));
+        match written {
+            Ok(true) => self.finish(update, FlushType::Heavyweight),
+            Ok(false) => {
+                // Who tells of the change sees to it that it is tried again.
+                self.clear(inner, va, len)
+            }
+            Err(e) => {
+                self.clear(inner, va, len)?;
+                Err(e)
+            }
+        }
+    }
+
+    fn show_if_current(
+        &self,
+        update: &mut Update<'_>,
+        va: u64,
+        target: &Target<'_>,
+        memory: &UserMemory,
+    ) -> Result<bool> {
+        let spans = update.spans()?;
+        let mut shown = self.shown.lock();
+        let _no_reclaim = NoReclaim::new();
+        if !matches!(target.place, Place::User(pages) if pages.are_current(memory)) {
+            return Ok(false);
+        }
+        shown.reserve(1, GFP_KERNEL)?;
+        // From here on they are cleared when the pages go.
+        shown.push_within_capacity((va, spans))?;
+        update.write_all()?;
+        Ok(true)
+    }
+
+    /// Lets the entries of the mapping at `va`, if they lead to pages of a process, lead nowhere.
+    /// Without waiting for memory; complete on return.
+    pub(super) fn hide(&self, va: u64) {
+        let hidden = self.clear_shown(va).and_then(|any| {
+            if !any {
+                return Ok(());
+            }
+            self.gpu.hub().hdp_flush()?;
+            tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)
+        });
+        if hidden.is_err() && self.gpu.check_usable().is_ok() {
+            self.gpu.declare_hung("page tables could not be updated");
+        }
+    }
+
+    /// Lets the entries of the mapping at `va` that lead to pages of a process lead nowhere, before
+    /// the TLBs are flushed. Returns whether there were any.
+    fn clear_shown(&self, va: u64) -> Result<bool> {
+        // Held throughout: the tables exist as long as the spans are in the list.
+        let mut shown = self.shown.lock();
+        let Some(at) = shown.iter().position(|(at, _)| *at == va) else {
+            return Ok(false);
+        };
+        let last = shown.len() - 1;
+        shown.swap(at, last);
+        let Some((_, spans)) = shown.pop() else {
+            return Ok(false);
+        };
+        if self.gpu.mmio().is_ok() {
+            spans.iter().try_for_each(|span| span.clear(&self.gpu))?;
+        }
+        Ok(true)
+    }
+
+    /// Lets all entries from `va` on lead nowhere.
+    fn clear(&self, inner: &mut Inner, va: u64, len: u64) -> Result {
+        self.clear_shown(va)?;
+        let mut update = Update::new(&self.gpu, len);
+        inner.tree.unmap(&mut update, va, len)?;
+        self.finish(update, FlushType::Heavyweight)
     }
 
     fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {
@@ -334,9 +436,7 @@ impl Space {
             return Err(EBUSY);
         }
         if self.gpu.mmio().is_ok() {
-            let mut update = Update::new(&self.gpu, len);
-            inner.tree.unmap(&mut update, va, len)?;
-            self.finish(update, FlushType::Heavyweight)?;
+            self.clear(inner, va, len)?;
         }
         inner.mappings.remove(at).map_err(|_| EINVAL)
     }

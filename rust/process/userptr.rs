@@ -111,9 +111,16 @@ impl Keeper for Caller {
             return;
         }
         state.invalidations += 1;
-        if state.invalidations == 1 {
+        let first = state.invalidations == 1;
+        if first {
             state.places.iter_mut().for_each(Place::take_off);
-            drop(guard);
+        }
+        // Jobs of the render node may use the address space, too.
+        if let Some(buffer) = state.buffers.iter().find(|b| b.has(validity)) {
+            buffer.hide();
+        }
+        drop(guard);
+        if first {
             self.0.schedule();
         }
     }
@@ -251,17 +258,15 @@ impl UserMemory {
         let bo = Bo::user(gpu, start, size, flags, caller, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;
         for _ in 0..TRIES {
-            let seen = buffer.invalid();
-            match buffer.refresh() {
+            let found = match buffer.refresh() {
                 Err(e) if e == EBUSY => return Err(EAGAIN),
                 other => other?,
-            }
+            };
             let mut guard = self.lock();
-            if buffer.invalid() != seen {
+            if !buffer.confirm(found) {
                 continue;
             }
             guard.state.buffers.push(buffer.clone(), GFP_KERNEL)?;
-            buffer.set_valid();
             buffer.set_known(true);
             drop(guard);
             let known = Known {
@@ -273,20 +278,20 @@ impl UserMemory {
         Err(EAGAIN)
     }
 
-    /// The buffers that have to be refreshed, and how often they were invalidated; `None` if no
-    /// queues were taken off, else also how many invalidations that took.
-    fn invalid(&self) -> Result<Option<(u64, KVVec<(UserBuffer, u64)>)>> {
+    /// How many invalidations there were since the queues were taken off, and the buffers that have
+    /// to be refreshed; `None` if the queues are where they belong.
+    fn invalid(&self) -> Result<Option<(u64, KVVec<UserBuffer>)>> {
         let mut list = KVVec::new();
         loop {
             let guard = self.lock();
             if guard.state.invalidations == 0 {
                 return Ok(None);
             }
-            let invalid = || guard.state.buffers.iter().filter(|b| b.invalid() > 0);
+            let invalid = || guard.state.buffers.iter().filter(|b| b.is_invalid());
             let count = invalid().count();
             if count <= list.capacity() {
                 for buffer in invalid() {
-                    list.push_within_capacity((buffer.clone(), buffer.invalid()))?;
+                    list.push_within_capacity(buffer.clone())?;
                 }
                 return Ok(Some((guard.state.invalidations, list)));
             }
@@ -300,21 +305,20 @@ impl UserMemory {
         let Some((invalidations, list)) = self.invalid()? else {
             return Ok(true);
         };
-        for (buffer, seen) in &list {
-            match buffer.refresh() {
-                Ok(()) => {}
+        for buffer in &list {
+            let found = match buffer.refresh() {
+                Ok(found) => found,
                 // The GPU faults when it goes there: better than to wait for ever.
                 Err(e) if e == EFAULT => continue,
                 // The process is ending.
                 Err(e) if e == ESRCH => return Ok(true),
                 Err(e) if e == EIO || e == ENODEV => return Err(e),
                 Err(_) => return Ok(false),
-            }
+            };
             let _guard = self.lock();
-            if buffer.invalid() != *seen {
+            if !buffer.confirm(found) {
                 return Ok(false);
             }
-            buffer.set_valid();
         }
         let mut guard = self.lock();
         let state: &mut State = &mut guard.state;
