@@ -21,6 +21,7 @@ use kernel::{
         Mutex, //
     },
     task::Pid,
+    time::{Instant, Monotonic},
 };
 
 use crate::{
@@ -46,6 +47,7 @@ pub(crate) struct ProcessSlot {
     gpu: Arc<Gpu>,
     pid: Pid,
     pasid: u32,
+    evicted_ms: Atomic<u64>,
     #[pin]
     state: Mutex<SlotState>,
 }
@@ -56,6 +58,8 @@ struct SlotState {
     xnack: bool,
     /// How often the process was evicted without being restored.
     evicted: u32,
+    /// Since when.
+    since: Option<Instant<Monotonic>>,
     queues: KVec<Arc<HwQueue>>,
     /// A queue of the process was reset: nothing of the process may change any more.
     has_reset_queue: bool,
@@ -70,10 +74,12 @@ impl ProcessSlot {
                 gpu: gpu.clone(),
                 pid,
                 pasid: map.pasid,
+                evicted_ms: Atomic::new(0),
                 state <- new_mutex!(SlotState {
                     map,
                     xnack,
                     evicted: 0,
+                    since: None,
                     queues: KVec::new(),
                     has_reset_queue: false,
                 }),
@@ -95,6 +101,11 @@ impl ProcessSlot {
     /// The PASID.
     pub(crate) fn pasid(&self) -> u32 {
         self.pasid
+    }
+
+    /// Milliseconds for which the queues were off, all evictions that have ended taken together.
+    pub(crate) fn evicted_ms(&self) -> u64 {
+        self.evicted_ms.load(Relaxed)
     }
 
     /// The first trap handler.
@@ -553,6 +564,7 @@ impl<'a> DqmRef<'a> {
             if state.evicted > 1 {
                 return Ok(());
             }
+            state.since = Some(Instant::now());
             let mut ran = false;
             for queue in state.queues.iter() {
                 queue.state.lock().evicted = true;
@@ -583,7 +595,7 @@ impl<'a> DqmRef<'a> {
             runs |= inner.queues.activate_if_runnable(queue);
         }
         if !runs {
-            state.evicted = 0;
+            slot.end_eviction(&mut state);
             return Ok(());
         }
         if let Err(e) = self.reserve(&mut inner) {
@@ -593,7 +605,7 @@ impl<'a> DqmRef<'a> {
             }
             return Err(e);
         }
-        state.evicted = 0;
+        slot.end_eviction(&mut state);
         drop(state);
         self.execute_less(&mut inner)
     }
@@ -652,6 +664,14 @@ impl<'a> DqmRef<'a> {
 }
 
 impl ProcessSlot {
+    fn end_eviction(&self, state: &mut SlotState) {
+        state.evicted = 0;
+        if let Some(since) = state.since.take() {
+            let ms = since.elapsed().as_millis().max(0) as u64;
+            self.evicted_ms.fetch_add(ms, Relaxed);
+        }
+    }
+
     /// Is the queue on the list?
     fn has(&self, queue: &Arc<HwQueue>) -> bool {
         let state = self.state.lock();

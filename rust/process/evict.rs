@@ -10,7 +10,7 @@ use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
     sync::{
-        atomic::{Atomic, AtomicFlag, Relaxed},
+        atomic::{AtomicFlag, Relaxed},
         Arc, Mutex,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
@@ -74,7 +74,6 @@ pub(super) struct Evictor {
     at_work: Mutex<()>,
     /// The process has left the GPU.
     ended: AtomicFlag,
-    evicted_ms: Atomic<u64>,
     #[pin]
     work: Work<Evictor>,
 }
@@ -98,16 +97,15 @@ impl Evictor {
                 ),
                 at_work <- new_mutex!(()),
                 ended: AtomicFlag::new(false),
-                evicted_ms: Atomic::new(0),
                 work <- new_work!("rkfd_restore"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Milliseconds for which the queues were off, all evictions that have ended taken together.
+    /// Milliseconds for which the queues were off, for whatever reason.
     pub(super) fn evicted_ms(&self) -> u64 {
-        self.evicted_ms.load(Relaxed)
+        self.process.evicted_ms()
     }
 
     /// The process leaves the GPU: nothing is restored any more when this returns.
@@ -165,9 +163,9 @@ impl Evictor {
         let _at_work = self.at_work.lock();
         loop {
             let mut state = self.state.lock();
-            let Some(since) = state.since else {
+            if state.since.is_none() {
                 return Ok(true);
-            };
+            }
             if self.ended.load(Relaxed) {
                 return Ok(true);
             }
@@ -179,8 +177,6 @@ impl Evictor {
                 }
                 state.since = None;
                 state.restored = Some(Instant::now());
-                let ms = since.elapsed().as_millis().max(0) as u64;
-                self.evicted_ms.fetch_add(ms, Relaxed);
                 smi::restored(self.process.gpu(), self.process.pid(), false);
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return Ok(true);

@@ -5,7 +5,10 @@
 use kernel::{prelude::*, sync::Arc, task::Pid};
 
 use super::{Device, Process};
-use crate::{gpu::Gpu, kapi::global::global_mutex};
+use crate::{
+    gpu::Gpu,
+    kapi::{global::global_mutex, task::NoReclaim},
+};
 
 global_mutex! {
     LIST: KVec<Arc<Process>> = KVec::new();
@@ -65,7 +68,10 @@ pub(crate) fn for_each(f: impl FnMut(&Arc<Process>)) -> Result {
 }
 
 pub(super) fn insert(process: Arc<Process>) -> Result {
-    LIST.lock().push(process, GFP_KERNEL)?;
+    let mut list = LIST.lock();
+    // Whoever tells processes of a GPU that hangs may have been called because memory is short.
+    let _no_reclaim = NoReclaim::new();
+    list.push(process, GFP_KERNEL)?;
     Ok(())
 }
 

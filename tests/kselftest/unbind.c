@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cs.h"
-#include "fixture.h"
+#include "userptr.h"
 
 static char address[32], driver[256];
 
@@ -198,6 +198,45 @@ TEST_TIMEOUT(a_buffer_is_shared, 120)
 	find_device();
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(ktap_in_child(share, &kinds[i]));
+}
+
+/* The GPU showed memory of the process, which stays the process's. */
+TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
+{
+	struct fixture f;
+	struct pages p, q;
+	int status;
+	pid_t child;
+
+	find_device();
+	fixture_launch(&f);
+	register_new(&f.k, 64 * KFD_PAGE, &p);
+	ASSERT(gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 77));
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	if (!child) {
+		struct fixture other;
+
+		/* It changes its memory while the GPU goes. */
+		fixture_launch(&other);
+		register_new(&other.k, 64 * KFD_PAGE, &p);
+		for (;;) {
+			madvise(p.cpu, p.size, MADV_DONTNEED);
+			memset(p.cpu, 1, p.size);
+		}
+	}
+	usleep(1500000);
+	ASSERT_OK(unbind());
+	EXPECT(*(uint32_t *)(p.cpu + 5 * KFD_PAGE) == 77);
+	ASSERT(madvise(p.cpu, p.size, MADV_DONTNEED) == 0);
+	EXPECT_RET(try_register(&f.k, p.cpu, p.gpu, p.size, FLAGS, &q), -ENODEV);
+	unregister(&f.k, &p);
+	kill(child, SIGKILL);
+	ASSERT(waitpid(child, &status, 0) == child);
+	ASSERT_OK(bind());
+	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT(munmap(p.cpu, p.size) == 0);
 }
 
 /* A process that waits for the GPU is not left behind. */

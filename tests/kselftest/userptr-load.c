@@ -210,6 +210,43 @@ TEST_TIMEOUT(pages_change_under_load, 120)
 	EXPECT_OK(unregister(&f->k, &p));
 }
 
+static uint64_t evicted_ms(struct kfd *k)
+{
+	char path[160];
+	unsigned long long ms = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
+	f = fopen(path, "r");
+	ASSERT(f != NULL, "%s", path);
+	EXPECT(fscanf(f, "%llu", &ms) == 1);
+	fclose(f);
+	return ms;
+}
+
+/* Memory that may not be written at the moment is waited for: it may be again. */
+TEST(read_only_for_a_while)
+{
+	struct fixture f;
+	struct pages p;
+
+	fixture_launch(&f);
+	register_new(&f.k, 16 * KFD_PAGE, &p);
+	ASSERT(gpu_writes(&f, &p, 0, 64, 1));
+	for (uint32_t i = 0; i < 5; i++) {
+		ASSERT(mprotect(p.cpu, p.size, PROT_READ) == 0);
+		fixture_fill_start(&f, &f.q, &f.signal, 0, (uint32_t *)p.gpu, 64, 10 + i);
+		usleep(100000);
+		EXPECT(f.signal.s->value == 1);
+		EXPECT(*(volatile uint32_t *)p.cpu == (i ? 9 + i : 1), "%u", *(uint32_t *)p.cpu);
+		ASSERT(mprotect(p.cpu, p.size, PROT_READ | PROT_WRITE) == 0);
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		EXPECT(*(volatile uint32_t *)p.cpu == 10 + i);
+	}
+	EXPECT(evicted_ms(&f.k) >= 400, "%llu ms", (unsigned long long)evicted_ms(&f.k));
+	EXPECT_OK(unregister(&f.k, &p));
+}
+
 /* Memory goes before the buffer: nobody waits for it; when it is there again it is seen. */
 TEST_TIMEOUT(memory_goes_first, 120)
 {

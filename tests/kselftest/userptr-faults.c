@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* The GPU uses memory of the process that is not there any more: that is a memory fault, as for any other. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "userptr.h"
+
+static uint32_t memory_event(struct fixture *f)
+{
+	uint32_t id;
+
+	/* Up to 7.2 the C driver also sends SIGSEGV. */
+	signal(SIGSEGV, SIG_IGN);
+	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
+	return id;
+}
+
+static void expect_fault(struct fixture *f, uint32_t id, uint64_t va)
+{
+	struct kfd_event_data data = { .event_id = id };
+	uint32_t result = 99;
+
+	ASSERT_OK(kfd_event_wait(&f->k, &data, 1, true, WAIT_MS, &result));
+	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(data.memory_exception_data.gpu_id, f->k.node.gpu_id);
+	EXPECT_EQ(data.memory_exception_data.va, va);
+	EXPECT_EQ(data.memory_exception_data.failure.NotPresent, 1);
+}
+
+/* Its pages belong to somebody else by now. */
+static void memory_goes(void *how)
+{
+	struct fixture f;
+	struct pages p;
+	uint32_t id;
+
+	fixture_launch(&f);
+	id = memory_event(&f);
+	register_new(&f.k, 16 * KFD_PAGE, &p);
+	ASSERT(gpu_writes(&f, &p, 3 * KFD_PAGE, 64, 1));
+	if (*(int *)how == 0)
+		ASSERT(munmap(p.cpu, p.size) == 0);
+	else if (*(int *)how == 1)
+		ASSERT(mprotect(p.cpu, p.size, PROT_NONE) == 0);
+	else
+		ASSERT(mremap(p.cpu, p.size, p.size, MREMAP_MAYMOVE | MREMAP_FIXED, anonymous(p.size)) != MAP_FAILED);
+	/* Meanwhile the page tables are rewritten. */
+	usleep(100000);
+	fixture_fill_start(&f, &f.q, &f.signal, 0, (uint32_t *)(p.gpu + 3 * KFD_PAGE), 64, 2);
+	expect_fault(&f, id, p.gpu + 3 * KFD_PAGE);
+	EXPECT(f.signal.s->value == 1);
+}
+
+TEST_TIMEOUT(memory_that_went_is_a_memory_event, 120)
+{
+	for (int how = 0; how < 3; how++)
+		ASSERT_OK(ktap_in_child(memory_goes, &how));
+}
+
+/* It is the process's own affair. */
+TEST_TIMEOUT(others_go_on, 120)
+{
+	struct fixture f;
+	struct pages p;
+	int how = 0;
+
+	fixture_launch(&f);
+	register_new(&f.k, 4 * KFD_PAGE, &p);
+	for (int i = 0; i < 3; i++) {
+		ASSERT(gpu_writes(&f, &p, 0, 64, (uint32_t)i));
+		ASSERT_OK(ktap_in_child(memory_goes, &how));
+		ASSERT(gpu_writes(&f, &p, KFD_PAGE, 64, (uint32_t)i));
+	}
+}
