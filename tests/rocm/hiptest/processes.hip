@@ -238,6 +238,15 @@ static void share(uint32_t *words)
 
 void ipc_memory()
 {
+	int version = 0;
+
+	/*
+	 * ROCr before 6.3 takes two ioctls for this that Linux does not have and never had. HIP 5.7 makes handles all the
+	 * same, and tells only who opens one.
+	 */
+	HIP(hipRuntimeGetVersion(&version));
+	if (version < 60000000)
+		throw Skipped{ "this ROCr shares memory only by ioctls that Linux does not have" };
 	/* Small memories lie together in one object of the driver; so the second is not at its begin. */
 	Device<uint32_t> first(1000), second(SHARED_WORDS), large(4 * MiB / 4);
 
