@@ -80,6 +80,8 @@ def ioctl_name(cmd):
 def layer(call):
     if isinstance(call.name, int):
         return ioctl_name(call.name)[0]
+    if call.name.startswith("mmap"):
+        return "mmap"
     return "HSA" if call.name.startswith("hsa_") else "HIP"
 
 
@@ -127,15 +129,18 @@ def queue_creation(events, all_calls):
     whole = next((c for c in all_calls if c.name == "hsa_queue_create"), None)
     if not whole:
         return []
-    inside = [c for c in all_calls if isinstance(c.name, int) and c.tid == whole.tid and whole.start <= c.start <= whole.end]
+    inside = [c for c in all_calls if layer(c) in ("kfd", "drm", "mmap") and c.tid == whole.tid and whole.start <= c.start <= whole.end]
     rows = [("hsa_queue_create", whole.us, 0)]
     for call in inside:
-        kind, name = ioctl_name(call.name)
+        if call.name == "mmap":
+            continue
+        kind, name = ioctl_name(call.name) if isinstance(call.name, int) else ("kfd", call.name)
         rows.append((f"{kind}: {name}", call.us, 1))
         if name != "CREATE_QUEUE":
             continue
         rows += [(f"step {re.search('step=(.*) ns', e.text)[1]}", int(e["ns"]) / 1e3, 2) for e in events
                  if e.name == "rkfd_queue_step" and e.tid == whole.tid and call.start <= e.when <= call.end + 1e-6]
+    rows.append(("mmap of other memory", sum(c.us for c in inside if c.name == "mmap"), 1))
     rows.append(("user space and other system calls", whole.us - sum(c.us for c in inside), 1))
     return rows
 

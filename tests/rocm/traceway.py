@@ -18,7 +18,10 @@ INSTANCE = TRACEFS + "/instances/rocm"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 # KiB for each processor.
 BUFFER = 32768
-EVENTS = ("rkfd", "gpu_scheduler", "syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
+EVENTS = ("rkfd", "gpu_scheduler", "syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl", "syscalls/sys_enter_mmap",
+          "syscalls/sys_exit_mmap")
+# The upper two bits of an offset in /dev/kfd say what is mapped.
+MAP_DOORBELLS = 3
 LINE = re.compile(r"^\s*(.+)-(\d+)\s+\[(\d+)\]\s+\S+\s+(\d+\.\d+): (\w+)(:|\(| ->) ?(.*)$")
 RETURNED = "__ret"
 
@@ -124,17 +127,24 @@ class Recording:
         self.stop_probes()
 
 
+def system_call(event):
+    """The number of an ioctl, or what a mmap is for."""
+    if event.name == "sys_ioctl":
+        return int(re.search(r"cmd: ([0-9a-fx]+)", event.text)[1], 16)
+    return "mmap of doorbells" if int(re.search(r"off: ([0-9a-fx]+)", event.text)[1], 16) >> 62 == MAP_DOORBELLS else "mmap"
+
+
 def calls(events):
-    """Pairs entries of library functions and of ioctl() with their returns, thread by thread."""
+    """Pairs entries of library functions, of ioctl() and of mmap() with their returns, thread by thread."""
     open_calls, done = {}, []
     for event in events:
         name = event.name
-        if name == "sys_ioctl":
+        if name in ("sys_ioctl", "sys_mmap"):
             if not event.ends:
-                open_calls[(event.tid, name)] = (event.when, int(re.search(r"cmd: ([0-9a-fx]+)", event.text)[1], 16))
+                open_calls[(event.tid, name)] = (event.when, system_call(event))
             elif (event.tid, name) in open_calls:
-                start, cmd = open_calls.pop((event.tid, name))
-                done.append(Call(event.tid, cmd, start, event.when))
+                start, what = open_calls.pop((event.tid, name))
+                done.append(Call(event.tid, what, start, event.when))
         elif name.endswith(RETURNED):
             plain = name[:-len(RETURNED)]
             stack = open_calls.get((event.tid, plain))
