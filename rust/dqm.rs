@@ -108,7 +108,14 @@ impl ProcessSlot {
         self.evicted_ms.load(Relaxed)
     }
 
-    /// The first trap handler.
+    /// Sets the first trap handler and its memory; takes effect when the process is mapped the next time.
+    pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) {
+        let mut state = self.state.lock();
+        state.map.tba = tba;
+        state.map.tma = tma;
+    }
+
+    /// The first trap handler, 0 for none.
     pub(crate) fn trap_handler(&self) -> u64 {
         self.state.lock().map.tba
     }

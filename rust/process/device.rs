@@ -152,7 +152,7 @@ impl Device {
         }
         let vm = open(&file)?;
         let trap = TrapHandler::new(&self.gpu, &vm)?;
-        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm, &trap), false)?;
+        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
         let evictor = Evictor::new(&slot)?;
         if !vm.claim(Tenant::new(&evictor)?) {
             // Another process's.
@@ -171,24 +171,26 @@ impl Device {
         Ok(())
     }
 
-    /// What the scheduler has to know.
-    fn map_process(&self, vm: &Vm, trap: &TrapHandler) -> MapProcess {
+    /// What the scheduler has to know. No trap handler is enabled until user space names one: then the
+    /// firmware itself tells the queue's owner what a wave did, instead of nobody.
+    fn map_process(&self, vm: &Vm) -> MapProcess {
         let gfx = self.gpu.generation().gfx;
         MapProcess {
             pasid: vm.pasid(),
             root: vm.root(),
             sh_mem_config: gfx.sh_mem_config(false),
             sh_mem_bases: gfx.sh_mem_bases(self.apertures.lds_base, self.apertures.scratch_base),
-            tba: trap.tba(),
-            tma: trap.tma(),
             ..MapProcess::default()
         }
     }
 
-    /// Names the trap handler that the driver's own goes on to; `ENODEV` before `ACQUIRE_VM`.
+    /// Enables the driver's trap handler, which goes on to the one at `tba`; `ENODEV` before `ACQUIRE_VM`.
     pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) -> Result {
         let bound = self.bound.lock();
-        bound.as_ref().ok_or(ENODEV)?.trap.set_second(tba, tma)
+        let Bound { slot, trap, .. } = bound.as_ref().ok_or(ENODEV)?;
+        trap.set_second(tba, tma)?;
+        slot.set_trap_handler(trap.tba(), trap.tma());
+        Ok(())
     }
 
     /// The address space; `ENODEV` before `ACQUIRE_VM` and after the end.
