@@ -117,7 +117,9 @@ fn large_bar(gpu: &Gpu) -> bool {
 /// What the driver can do, in the bits that user space asks for. The debugger and shared virtual memory are
 /// not there; user space has other ways for what it would use them for.
 fn capability() -> u32 {
-    uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT
+    let doorbell = uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
+    // Exceptions reach the runtime, through its trap handler or the packet processor.
+    doorbell | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
 }
 
 /// What the C driver tells when no power management firmware knows the clock.
