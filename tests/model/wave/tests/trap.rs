@@ -8,11 +8,6 @@ use common::place::{CODE, DATA};
 use common::{llvm, Ram, Recorder};
 use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
 
-/// The module's handler, and its source.
-#[path = "../../../../rust/hw/gfx9_4_3/trap.rs"]
-mod module;
-const MODULE_SOURCE: &str = include_str!("../../../../rust/hw/gfx9_4_3/trap.s");
-
 const HANDLER: u64 = CODE + 0x1_0000;
 /// The handler's memory: what it notes, see [`Notes`].
 const TMA: u64 = DATA + 0x1000;
@@ -234,78 +229,4 @@ fn a_halted_wave_stays() {
         Err(Stop::Halted { at }) => assert_eq!(at.pc, CODE + 4),
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn the_module_has_the_words_of_its_source() {
-    assert_eq!(module::FIRST_LEVEL[..], llvm::assemble(MODULE_SOURCE));
-}
-
-/// What a second handler of a runtime does with what the first one left: notes it as [`SOURCE`]
-/// does, and goes back.
-const SECOND: &str = "
-    s_store_dwordx2 ttmp[0:1], ttmp[14:15], 0x0
-    s_getreg_b32 ttmp2, hwreg(HW_REG_TRAPSTS)
-    s_store_dword ttmp2, ttmp[14:15], 0x8
-    s_store_dword ttmp12, ttmp[14:15], 0xc
-    s_store_dwordx4 ttmp[8:11], ttmp[14:15], 0x10
-    s_store_dword ttmp13, ttmp[14:15], 0x20
-    s_bfe_u32 ttmp7, ttmp1, 0x80010
-    s_cbranch_scc0 stop
-    s_add_u32 ttmp0, ttmp0, 4
-    s_addc_u32 ttmp1, ttmp1, 0
-    s_branch back
-stop:
-    s_bitset1_b32 ttmp12, 13
-back:
-    s_lshr_b32 ttmp2, ttmp13, 11
-    s_and_b32 ttmp2, ttmp2, 0x1f8000
-    s_setreg_b32 hwreg(HW_REG_IB_STS), ttmp2
-    s_setreg_b32 hwreg(HW_REG_STATUS), ttmp12
-    s_rfe_b64 ttmp[0:1]
-";
-
-/// A bench with the module's handler; its memory names `second` and [`TMA`] as the second one's.
-fn with_first_level(code: &str, second: u64, debugger: u32) -> Bench {
-    const FIRST_TMA: u64 = HANDLER + 0x1800;
-    let mut bench = Bench::new(&llvm::assemble(code));
-    bench.ram.put_u32(HANDLER, &module::FIRST_LEVEL);
-    bench.ram.put_u32(HANDLER + 0x4000, &llvm::assemble(SECOND));
-    bench.ram.put(FIRST_TMA, &second.to_le_bytes());
-    bench.ram.put(FIRST_TMA + 8, &TMA.to_le_bytes());
-    bench.ram.put_u32(FIRST_TMA + 16, &[debugger]);
-    bench.dispatch.trap = Some(Trap {
-        tba: HANDLER,
-        tma: FIRST_TMA,
-    });
-    bench
-}
-
-const AROUND_A_TRAP: &str = "s_cmp_eq_u32 0, 0\n s_trap 2\n s_cselect_b32 s4, 5, 6\n\
-     v_mov_b32 v1, s4\n v_mov_b32 v2, 0\n global_store_dword v2, v1, s[0:1]\n s_endpgm\n";
-
-#[test]
-fn the_first_handler_leads_to_the_second() {
-    for debugger in [0, 1] {
-        let bench = with_first_level(AROUND_A_TRAP, HANDLER + 0x4000, debugger);
-        bench.run().unwrap();
-        let notes = bench.notes();
-        assert_eq!((notes.pc, notes.id), (CODE + 4, 2));
-        assert_eq!(notes.status & 0x1_2061, 0x1_0061);
-        assert_eq!(bench.ram.get_u32(TMA + 0x20, 1), [debugger << 23]);
-        // SCC came back, and the trap is over.
-        assert_eq!(bench.ram.get_u32(DATA, 1), [5]);
-    }
-    let bench = with_first_level("ds_write_b32 v0, v0 offset:512", HANDLER + 0x4000, 0);
-    assert!(matches!(bench.run(), Err(Stop::Halted { at }) if at.pc == CODE));
-    assert_eq!(bench.notes().trapsts, MEMORY);
-}
-
-#[test]
-fn the_first_handler_does_without_the_second() {
-    let bench = with_first_level(AROUND_A_TRAP, 0, 0);
-    bench.run().unwrap();
-    assert_eq!(bench.ram.get_u32(DATA, 1), [5]);
-    let bench = with_first_level("s_nop 0\n s_mov_b32 s4, ttmp8\n s_endpgm", 0, 0);
-    assert!(matches!(bench.run(), Err(Stop::Halted { at }) if at.pc == CODE + 4));
 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Runs the module's first trap handler on the model's interpreter, and compares its words with their source.
+#![cfg(test)]
+
+#[path = "../model/wave/tests/common/mod.rs"]
+mod common;
+#[path = "../../rust/hw/gfx9_4_3/trap.rs"]
+mod module;
+
+use common::place::{CODE, DATA};
+use common::{llvm, Ram, Recorder};
+use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
+
+const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx9_4_3/trap.s");
+
+const FIRST: u64 = CODE + 0x1_0000;
+const SECOND: u64 = FIRST + 0x4000;
+/// The memory of the first handler: where the second one is and its memory, and whether there is a debugger.
+const FIRST_TMA: u64 = FIRST + 0x1800;
+/// What the second handler notes: ttmp0 and 1, TRAPSTS, ttmp12, ttmp8 to 11, ttmp13.
+const SECOND_TMA: u64 = DATA + 0x1000;
+
+/// TRAPSTS.MEM_VIOL.
+const MEMORY: u32 = 1 << 8;
+
+/// What a second handler of a runtime does with what the first one left: notes it, and goes back, behind
+/// an `s_trap`; for anything else with the wave halted.
+const SECOND_SOURCE: &str = "
+    s_store_dwordx2 ttmp[0:1], ttmp[14:15], 0x0
+    s_getreg_b32 ttmp2, hwreg(HW_REG_TRAPSTS)
+    s_store_dword ttmp2, ttmp[14:15], 0x8
+    s_store_dword ttmp12, ttmp[14:15], 0xc
+    s_store_dwordx4 ttmp[8:11], ttmp[14:15], 0x10
+    s_store_dword ttmp13, ttmp[14:15], 0x20
+    s_bfe_u32 ttmp7, ttmp1, 0x80010
+    s_cbranch_scc0 stop
+    s_add_u32 ttmp0, ttmp0, 4
+    s_addc_u32 ttmp1, ttmp1, 0
+    s_branch back
+stop:
+    s_bitset1_b32 ttmp12, 13
+back:
+    s_lshr_b32 ttmp2, ttmp13, 11
+    s_and_b32 ttmp2, ttmp2, 0x1f8000
+    s_setreg_b32 hwreg(HW_REG_IB_STS), ttmp2
+    s_setreg_b32 hwreg(HW_REG_STATUS), ttmp12
+    s_rfe_b64 ttmp[0:1]
+";
+
+const AROUND_A_TRAP: &str = "s_cmp_eq_u32 0, 0\n s_trap 2\n s_cselect_b32 s4, 5, 6\n\
+     v_mov_b32 v1, s4\n v_mov_b32 v2, 0\n global_store_dword v2, v1, s[0:1]\n s_endpgm\n";
+
+/// One wave whose trap handler is the module's, with a second one at `second` (0 for none).
+fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
+    let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
+    ram.put_u32(CODE, &llvm::assemble(code));
+    ram.put_u32(FIRST, &module::FIRST_LEVEL);
+    ram.put_u32(SECOND, &llvm::assemble(SECOND_SOURCE));
+    ram.put(FIRST_TMA, &second.to_le_bytes());
+    ram.put(FIRST_TMA + 8, &SECOND_TMA.to_le_bytes());
+    ram.put_u32(FIRST_TMA + 16, &[debugger]);
+    let dispatch = Dispatch {
+        grid: [64, 1, 1],
+        workgroup: [64, 1, 1],
+        entry: CODE,
+        rsrc1: 2 | 2 << 6,
+        rsrc3: 5,
+        // s[0:1]: where a program may write.
+        rsrc2: 2 << 1,
+        user_sgprs: vec![DATA as u32, (DATA >> 32) as u32],
+        lds_bytes: 512,
+        trap: Some(Trap {
+            tba: FIRST,
+            tma: FIRST_TMA,
+        }),
+        ..Dispatch::default()
+    };
+    let result = run_workgroup(&ram, &Recorder::default(), &dispatch, [0, 0, 0]);
+    (ram, result)
+}
+
+#[test]
+fn the_words_are_those_of_the_source() {
+    assert_eq!(module::FIRST_LEVEL[..], llvm::assemble(MODULE_SOURCE));
+}
+
+#[test]
+fn it_leads_to_the_second_handler() {
+    for debugger in [0, 1] {
+        let (ram, result) = run(AROUND_A_TRAP, SECOND, debugger);
+        result.unwrap();
+        let notes = ram.get_u32(SECOND_TMA, 9);
+        let pc = u64::from(notes[0]) | u64::from(notes[1] & 0xffff) << 32;
+        assert_eq!((pc, notes[1] >> 16 & 0xff), (CODE + 4, 2));
+        assert_eq!(notes[3] & 0x1_2061, 0x1_0061);
+        assert_eq!(notes[8], debugger << 23);
+        // SCC came back, and the trap is over.
+        assert_eq!(ram.get_u32(DATA, 1), [5]);
+    }
+    let (ram, result) = run("ds_write_b32 v0, v0 offset:512", SECOND, 0);
+    assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE));
+    assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [MEMORY]);
+}
+
+#[test]
+fn it_does_without_a_second_handler() {
+    let (ram, result) = run(AROUND_A_TRAP, 0, 0);
+    result.unwrap();
+    assert_eq!(ram.get_u32(DATA, 1), [5]);
+    let (_, result) = run("s_nop 0\n s_mov_b32 s4, ttmp8\n s_endpgm", 0, 0);
+    assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4));
+}
