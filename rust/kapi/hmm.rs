@@ -18,10 +18,11 @@ use kernel::{
 use super::raw_device;
 use crate::bindings as ours;
 
-/// How long a range may change again and again while it is looked at, in milliseconds.
+/// How long a chunk may change again and again while it is looked at, in milliseconds.
 const FAULT_TIMEOUT_MS: u32 = 1000;
-/// Pages that are looked up at a time.
-const CHUNK: usize = 1 << 14;
+/// Pages that are looked up at a time. To bring some in may itself change what others see (after a
+/// fork each write makes a copy), then the walk begins anew: it should not be long.
+const CHUNK: usize = 1 << 9;
 /// What `dma_map_*()` returns for a failure (`DMA_MAPPING_ERROR`).
 const MAPPING_ERROR: u64 = !0;
 

@@ -410,10 +410,27 @@ impl<'a> Update<'a> {
     /// Writes what was put off, without memory of its own and without the DMA engines.
     pub(super) fn write_all(&mut self) -> Result {
         let bar = self.gpu.vram().bar();
-        for (offset, run) in &self.rows {
-            bar.write64s(usize::try_from(*offset)?, run.count as usize, |i| {
-                (run.addr + i as u64 * run.incr) | run.flags
+        let mut rest = &self.rows[..];
+        while let Some((first, _)) = rest.first() {
+            // Rows that follow each other are written together.
+            let mut end = *first;
+            let mut rows = 0;
+            for (offset, run) in rest {
+                if *offset != end {
+                    break;
+                }
+                end += u64::from(run.count) * ENTRY_BYTES as u64;
+                rows += 1;
+            }
+            let (group, tail) = rest.split_at(rows);
+            let mut entries = group.iter().flat_map(|(_, run)| {
+                (0..u64::from(run.count)).map(|i| (run.addr + i * run.incr) | run.flags)
+            });
+            let count = (end - first) as usize / ENTRY_BYTES;
+            bar.write64s(usize::try_from(*first)?, count, |_| {
+                entries.next().unwrap_or_default()
             })?;
+            rest = tail;
         }
         self.rows.clear();
         Ok(())

@@ -20,6 +20,9 @@ use super::{
 };
 use crate::kapi::hmm::{Interval, Mapped, Mark, Watch};
 
+/// How often pages are looked for that change meanwhile.
+const LOOKS: u32 = 4;
+
 /// Who keeps the GPU away from pages that go.
 pub(crate) trait Keeper: Send + Sync {
     /// Pages of `validity`'s buffer are about to change: takes the lock that guards the counts of invalidations,
@@ -58,6 +61,8 @@ pub(crate) struct Validity {
     changes: Atomic<u64>,
     /// Up to which change the GPU's page tables are known to be right, and 1 more. Likewise.
     good: Atomic<u64>,
+    /// After which change there was no memory, and 1 more. Likewise.
+    missing: Atomic<u64>,
     /// The keeper knows the buffer. Changes likewise.
     known: AtomicFlag,
 }
@@ -95,6 +100,7 @@ pub(super) fn watch(start: u64, len: u64, keeper: Arc<dyn Keeper>) -> Result<Arc
         changes: Atomic::new(0),
         // Nothing was looked at yet.
         good: Atomic::new(0),
+        missing: Atomic::new(0),
         known: AtomicFlag::new(false),
     };
     Interval::new(usize::try_from(start)?, usize::try_from(len)?, validity)
@@ -125,6 +131,24 @@ impl UserBuffer {
     pub(crate) fn is_invalid(&self) -> bool {
         let validity = self.validity();
         validity.good.load(Relaxed) != validity.changes() + 1
+    }
+
+    /// There is nothing to be found by looking again: it is valid, or there was no memory and nothing
+    /// has changed since. The keeper's lock is held.
+    pub(crate) fn is_settled(&self) -> bool {
+        let validity = self.validity();
+        !self.is_invalid() || validity.missing.load(Relaxed) == validity.changes() + 1
+    }
+
+    /// How often pages were about to change.
+    pub(crate) fn changes(&self) -> u64 {
+        self.validity().changes()
+    }
+
+    /// [`Self::refresh`], called after so many changes, has found no memory. The keeper's lock is
+    /// held.
+    pub(crate) fn note_missing(&self, changes: u64) {
+        self.validity().missing.store(changes + 1, Relaxed);
     }
 
     /// What [`Self::refresh`] has found is what is there, if nothing has changed since. The
@@ -161,15 +185,28 @@ impl UserBuffer {
     /// it may not be written, `EBUSY` if it does not hold still, `ESRCH` if the process is ending. With
     /// `ENOMEM` page tables may show nothing, too.
     pub(crate) fn refresh(&self) -> Result<Found> {
-        let at = self.validity().changes();
         let found = self
-            .memory
-            .fault(self.store.gpu().dev())
-            .and_then(|pages| Ok(Arc::new(UserPages { pages, at }, GFP_KERNEL)?));
+            .look()
+            .and_then(|pages| Ok(Arc::new(pages, GFP_KERNEL)?));
         let (place, result) = match found {
-            Ok(pages) => (Place::User(pages), Ok(Found(at))),
+            Ok(pages) => {
+                let at = Found(pages.at);
+                (Place::User(pages), Ok(at))
+            }
             Err(e) => (Place::Nowhere, Err(e)),
         };
         self.store.show(place).and(result)
+    }
+
+    fn look(&self) -> Result<UserPages> {
+        for _ in 0..LOOKS {
+            let at = self.validity().changes();
+            let pages = self.memory.fault(self.store.gpu().dev())?;
+            // To bring pages in may itself have changed some, as when they were shared.
+            if self.validity().changes() == at {
+                return Ok(UserPages { pages, at });
+            }
+        }
+        Err(EBUSY)
     }
 }

@@ -34,6 +34,8 @@ use crate::{
 
 /// How long after an invalidation the worker looks for the pages.
 const DELAY: Delta = Delta::from_millis(1);
+/// How often in a row the worker looks at buffers that have changed again.
+const ROUNDS: u32 = 4;
 /// How often pages are looked for that change each time before it gives up, for a new buffer.
 const TRIES: u32 = 10;
 
@@ -278,22 +280,22 @@ impl UserMemory {
         Err(EAGAIN)
     }
 
-    /// How many invalidations there were since the queues were taken off, and the buffers that have
-    /// to be refreshed; `None` if the queues are where they belong.
-    fn invalid(&self) -> Result<Option<(u64, KVVec<UserBuffer>)>> {
+    /// The buffers that `pick` takes of those that are known; `None` if the queues are where they
+    /// belong.
+    fn select(&self, pick: fn(&UserBuffer) -> bool) -> Result<Option<KVVec<UserBuffer>>> {
         let mut list = KVVec::new();
         loop {
             let guard = self.lock();
             if guard.state.invalidations == 0 {
                 return Ok(None);
             }
-            let invalid = || guard.state.buffers.iter().filter(|b| b.is_invalid());
-            let count = invalid().count();
+            let picked = || guard.state.buffers.iter().filter(|b| pick(b));
+            let count = picked().count();
             if count <= list.capacity() {
-                for buffer in invalid() {
+                for buffer in picked() {
                     list.push_within_capacity(buffer.clone())?;
                 }
-                return Ok(Some((guard.state.invalidations, list)));
+                return Ok(Some(list));
             }
             drop(guard);
             list.reserve(count, GFP_KERNEL)?;
@@ -302,38 +304,52 @@ impl UserMemory {
 
     /// Refreshes all buffers and puts the queues back. False if that has to be tried again.
     fn restore(&self) -> Result<bool> {
-        let Some((invalidations, list)) = self.invalid()? else {
-            return Ok(true);
-        };
-        for buffer in &list {
-            let found = match buffer.refresh() {
-                Ok(found) => found,
-                // The GPU faults when it goes there: better than to wait for ever.
-                Err(e) if e == EFAULT => continue,
-                // The process is ending.
-                Err(e) if e == ESRCH => return Ok(true),
-                Err(e) if e == EIO || e == ENODEV => return Err(e),
-                Err(_) => return Ok(false),
+        // Memory may have come back without a word.
+        let mut pick: fn(&UserBuffer) -> bool = UserBuffer::is_invalid;
+        for _ in 0..ROUNDS {
+            let Some(list) = self.select(pick)? else {
+                return Ok(true);
             };
-            let _guard = self.lock();
-            if !buffer.confirm(found) {
-                return Ok(false);
+            for buffer in &list {
+                let changes = buffer.changes();
+                match buffer.refresh() {
+                    Ok(found) => {
+                        let _guard = self.lock();
+                        buffer.confirm(found);
+                    }
+                    // The GPU faults when it goes there: better than to wait for ever.
+                    Err(e) if e == EFAULT => {
+                        let _guard = self.lock();
+                        buffer.note_missing(changes);
+                    }
+                    // The process is ending.
+                    Err(e) if e == ESRCH => return Ok(true),
+                    Err(e) if e == EIO || e == ENODEV => return Err(e),
+                    // It is looked at again; the others need not wait for it.
+                    Err(_) => {}
+                }
             }
+            // The buffers may be the last of their kind: not under the lock.
+            drop(list);
+            if self.put_back()? {
+                return Ok(true);
+            }
+            pick = |buffer| !buffer.is_settled();
         }
+        Ok(false)
+    }
+
+    /// Puts the queues back if all buffers are as they should be.
+    fn put_back(&self) -> Result<bool> {
         let mut guard = self.lock();
         let state: &mut State = &mut guard.state;
-        if state.invalidations != invalidations {
+        if !state.buffers.iter().all(UserBuffer::is_settled) {
             return Ok(false);
         }
         for place in state.places.iter_mut() {
-            if place.put_back().is_err() {
-                return Ok(false);
-            }
+            place.put_back()?;
         }
         state.invalidations = 0;
-        drop(guard);
-        // The buffers may be the last of their kind: not under the lock.
-        drop(list);
         Ok(true)
     }
 }
