@@ -118,19 +118,9 @@ impl<T: Watch> Interval<T> {
         &self.watch
     }
 
-    /// Bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     fn mm(&self) -> &Mm {
         // SAFETY: By the type invariant the notifier holds the mm.
         unsafe { Mm::from_raw((*self.notifier.get()).mm) }
-    }
-
-    /// Is it memory of the current task?
-    pub(crate) fn is_current(&self) -> bool {
-        super::task::current_mm_key() == Some(self.mm().as_raw() as usize)
     }
 
     /// Brings all pages in, as a write of the CPU would, and maps them for `dev`.

@@ -43,7 +43,7 @@ impl Name {
         // SAFETY: The task is valid, and its name is always some bytes with a zero at the end. It may
         // change while it is read: that gives a mixture of both.
         let name = unsafe { core::ptr::read_volatile(&raw const (*task).comm) };
-        Self(name.map(|c| c as u8))
+        Self(name)
     }
 }
 
