@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "userptr.h"
@@ -285,6 +286,46 @@ TEST_TIMEOUT(memory_goes_first, 120)
 	}
 	load_stop(&l);
 	EXPECT(fixture_works(&l.f));
+}
+
+/* The save areas of eight queues, and a child that keeps its copy of them: all pages have to be copied. */
+TEST_TIMEOUT(a_fork_with_large_areas, 120)
+{
+	struct pages p[8];
+	struct fixture f;
+
+	fixture_launch(&f);
+	for (int huge = 0; huge < 2; huge++) {
+		for (int i = 0; i < 8; i++) {
+			char *cpu = anonymous(22 * MIB);
+
+			ASSERT(madvise(cpu, 22 * MIB, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0);
+			memset(cpu, 1, 22 * MIB);
+			register_at(&f.k, cpu, kfd_va(cpu), 22 * MIB, &p[i]);
+		}
+		for (uint32_t round = 0; round < 3; round++) {
+			struct timespec start, end;
+			pid_t child;
+
+			fflush(stdout);
+			child = fork();
+			ASSERT(child >= 0);
+			if (!child)
+				for (;;)
+					pause();
+			clock_gettime(CLOCK_MONOTONIC, &start);
+			ASSERT(gpu_writes(&f, &p[round], 5 * MIB, 64, round));
+			clock_gettime(CLOCK_MONOTONIC, &end);
+			ktap_note("%s pages: %ld ms", huge ? "large" : "small",
+				  (long)((end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000));
+			ASSERT(kill(child, SIGKILL) == 0);
+			ASSERT(waitpid(child, NULL, 0) == child);
+		}
+		for (int i = 0; i < 8; i++) {
+			EXPECT_OK(unregister(&f.k, &p[i]));
+			ASSERT(munmap(p[i].cpu, p[i].size) == 0);
+		}
+	}
 }
 
 static void *churn(void *data)
