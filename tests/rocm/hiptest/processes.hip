@@ -238,15 +238,16 @@ static void share(uint32_t *words)
 
 void ipc_memory()
 {
+	const char *legacy = getenv("HSA_ENABLE_IPC_MODE_LEGACY");
 	int version = 0;
 
 	/*
-	 * ROCr before 6.3 takes two ioctls for this that Linux does not have and never had. HIP 5.7 makes handles all the
-	 * same, and tells only who opens one.
+	 * By default ROCr takes two ioctls for this that Linux does not have and never had. That of HIP 6 can be told to
+	 * share DMA buffers instead, that of HIP 5.7 cannot.
 	 */
 	HIP(hipRuntimeGetVersion(&version));
-	if (version < 60000000)
-		throw Skipped{ "this ROCr shares memory only by ioctls that Linux does not have" };
+	if (version < 60000000 || !legacy || strcmp(legacy, "0"))
+		throw Skipped{ "this way of ROCr to share memory takes ioctls that Linux does not have" };
 	/* Small memories lie together in one object of the driver; so the second is not at its begin. */
 	Device<uint32_t> first(1000), second(SHARED_WORDS), large(4 * MiB / 4);
 
