@@ -9,7 +9,7 @@ mod common;
 mod module;
 
 use common::place::{CODE, DATA};
-use common::{llvm, Ram, Recorder};
+use common::{llvm, one_wave, Ram, Recorder};
 use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
 
 const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx9_4_3/trap.s");
@@ -61,20 +61,11 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
     ram.put(FIRST_TMA + 8, &SECOND_TMA.to_le_bytes());
     ram.put_u32(FIRST_TMA + 16, &[debugger]);
     let dispatch = Dispatch {
-        grid: [64, 1, 1],
-        workgroup: [64, 1, 1],
-        entry: CODE,
-        rsrc1: 2 | 2 << 6,
-        rsrc3: 5,
-        // s[0:1]: where a program may write.
-        rsrc2: 2 << 1,
-        user_sgprs: vec![DATA as u32, (DATA >> 32) as u32],
-        lds_bytes: 512,
         trap: Some(Trap {
             tba: FIRST,
             tma: FIRST_TMA,
         }),
-        ..Dispatch::default()
+        ..one_wave()
     };
     let result = run_workgroup(&ram, &Recorder::default(), &dispatch, [0, 0, 0]);
     (ram, result)

@@ -810,20 +810,6 @@ static uint64_t vram_bytes(struct kfd *k)
 	return sizes.vram_size;
 }
 
-static uint64_t evicted_ms(struct kfd *k)
-{
-	char path[160];
-	unsigned long long ms = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
-	f = fopen(path, "r");
-	ASSERT(f != NULL, "%s", path);
-	EXPECT(fscanf(f, "%llu", &ms) == 1);
-	fclose(f);
-	return ms;
-}
-
 /* Writes to one place in each step of a buffer, and finds there what was written last. */
 static void compute(struct fixture *f, struct kfd_bo *bo, uint32_t place, uint32_t n)
 {

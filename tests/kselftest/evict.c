@@ -151,20 +151,6 @@ TEST_TIMEOUT(render_buffers_make_room_for_those_of_processes, 120)
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
 
-static uint64_t evicted_ms(struct kfd *k)
-{
-	char path[160];
-	unsigned long long ms = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
-	f = fopen(path, "r");
-	ASSERT(f != NULL, "%s", path);
-	EXPECT(fscanf(f, "%llu", &ms) == 1);
-	fclose(f);
-	return ms;
-}
-
 /* Takes so much video memory by the render node that what was there has to go, again and again. */
 static void press(struct kfd *k, uint64_t vram, unsigned int rounds)
 {

@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "fixture.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 void fixture_open_only(struct kfd *k)
 {
 	ASSERT_OK(kfd_open_device(k));
@@ -71,4 +74,18 @@ bool fixture_works(struct fixture *f)
 		if (!EXPECT_EQ(words[i], value))
 			return false;
 	return EXPECT_EQ(words[1000], 0);
+}
+
+uint64_t evicted_ms(struct kfd *k)
+{
+	char path[160];
+	unsigned long long ms = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
+	f = fopen(path, "r");
+	ASSERT(f != NULL, "%s", path);
+	EXPECT(fscanf(f, "%llu", &ms) == 1);
+	fclose(f);
+	return ms;
 }

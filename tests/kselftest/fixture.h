@@ -34,5 +34,7 @@ void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signa
 /* Fills and compares; notes a failure of the test when that is wrong. */
 bool fixture_works(struct fixture *f);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
+/* Milliseconds for which the queues of this process were off the GPU, as sysfs says. */
+uint64_t evicted_ms(struct kfd *k);
 
 #endif

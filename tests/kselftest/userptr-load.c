@@ -211,20 +211,6 @@ TEST_TIMEOUT(pages_change_under_load, 120)
 	EXPECT_OK(unregister(&f->k, &p));
 }
 
-static uint64_t evicted_ms(struct kfd *k)
-{
-	char path[160];
-	unsigned long long ms = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
-	f = fopen(path, "r");
-	ASSERT(f != NULL, "%s", path);
-	EXPECT(fscanf(f, "%llu", &ms) == 1);
-	fclose(f);
-	return ms;
-}
-
 /* Memory that may not be written at the moment is waited for: it may be again. */
 TEST(read_only_for_a_while)
 {

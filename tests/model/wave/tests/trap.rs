@@ -5,7 +5,7 @@
 mod common;
 
 use common::place::{CODE, DATA};
-use common::{llvm, Ram, Recorder};
+use common::{llvm, one_wave, Ram, Recorder};
 use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
 
 const HANDLER: u64 = CODE + 0x1_0000;
@@ -79,21 +79,12 @@ impl Bench {
             ram,
             host: Recorder::default(),
             dispatch: Dispatch {
-                grid: [64, 1, 1],
-                workgroup: [64, 1, 1],
-                entry: CODE,
-                rsrc1: 2 | 2 << 6,
-                rsrc3: 5,
-                // s[0:1]: where a program may write.
-                rsrc2: 2 << 1,
-                user_sgprs: vec![DATA as u32, (DATA >> 32) as u32],
-                lds_bytes: 512,
                 trap: Some(Trap {
                     tba: HANDLER,
                     tma: TMA,
                 }),
                 doorbell_id: DOORBELL,
-                ..Dispatch::default()
+                ..one_wave()
             },
         }
     }

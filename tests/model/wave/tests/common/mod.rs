@@ -309,3 +309,19 @@ impl Rng {
         f32::from_bits(bits & 0x807f_ffff | (96 + (bits >> 23 & 0x3f)) << 23)
     }
 }
+
+/// A dispatch of one full wave of the code at [`place::CODE`], with a few registers and some LDS. s\[0:1\] lead to
+/// [`place::DATA`].
+pub fn one_wave() -> Dispatch {
+    Dispatch {
+        grid: [64, 1, 1],
+        workgroup: [64, 1, 1],
+        entry: place::CODE,
+        rsrc1: 2 | 2 << 6,
+        rsrc3: 5,
+        rsrc2: 2 << 1,
+        user_sgprs: vec![place::DATA as u32, (place::DATA >> 32) as u32],
+        lds_bytes: 512,
+        ..Dispatch::default()
+    }
+}
