@@ -800,16 +800,6 @@ TEST(render_buffers_can_be_imported)
 #define MIB (1ull << 20)
 #define STEP (8 * MIB)
 
-static uint64_t vram_bytes(struct kfd *k)
-{
-	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
-					   .query = AMDGPU_INFO_VRAM_GTT };
-
-	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
-	return sizes.vram_size;
-}
-
 /* Writes to one place in each step of a buffer, and finds there what was written last. */
 static void compute(struct fixture *f, struct kfd_bo *bo, uint32_t place, uint32_t n)
 {

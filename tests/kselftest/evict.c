@@ -32,16 +32,6 @@ static uint64_t number(struct kfd *k, uint32_t query)
 	return value;
 }
 
-static uint64_t vram_bytes(struct kfd *k)
-{
-	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
-					   .query = AMDGPU_INFO_VRAM_GTT };
-
-	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
-	return sizes.vram_size;
-}
-
 /* Opens the GPU; skips the test where video memory is not small. Returns its size. */
 static uint64_t open_small(struct kfd *k)
 {

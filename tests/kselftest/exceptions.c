@@ -10,13 +10,6 @@
 #define DIMENSIONS KFD_EC_MASK(EC_QUEUE_PACKET_DISPATCH_DIM_INVALID)
 #define UNKNOWN KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED)
 
-static int runtime(struct kfd *k, uint32_t mode)
-{
-	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };
-
-	return kfd_ioctl(k->fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
-}
-
 TEST(runtime_is_enabled_once)
 {
 	struct kfd_queue q;
@@ -24,17 +17,17 @@ TEST(runtime_is_enabled_once)
 
 	fixture_open(&k);
 	/* Taking it away does no harm when it is not there. */
-	EXPECT_OK(runtime(&k, 0));
-	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
-	EXPECT_RET(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
-	EXPECT_OK(runtime(&k, 0));
-	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
-	EXPECT_OK(runtime(&k, 0));
+	EXPECT_OK(enable_runtime(&k, 0));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
+	EXPECT_OK(enable_runtime(&k, 0));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
+	EXPECT_OK(enable_runtime(&k, 0));
 	ASSERT_OK(kfd_queue_create(&k, &q, 64));
-	EXPECT_RET(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
-	EXPECT_OK(runtime(&k, 0));
+	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
+	EXPECT_OK(enable_runtime(&k, 0));
 	EXPECT_OK(kfd_queue_destroy(&q));
-	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 }
 
 /* A process with a queue whose exceptions go where `payload` is. */
@@ -61,7 +54,7 @@ static void watch(struct watched *w, bool enable)
 {
 	fixture_open(&w->k);
 	if (enable)
-		ASSERT_OK(runtime(&w->k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+		ASSERT_OK(enable_runtime(&w->k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 	watch_queue(w);
 }
 
@@ -132,7 +125,7 @@ TEST(payloads_that_are_none)
 	struct watched w;
 
 	fixture_open(&w.k);
-	ASSERT_OK(runtime(&w.k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	ASSERT_OK(enable_runtime(&w.k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 	for (unsigned int i = 0; i < sizeof(addresses) / sizeof(*addresses); i++) {
 		watch_queue(&w);
 		w.header->err_payload_addr = addresses[i];

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "fixture.h"
 
+#include <drm/amdgpu_drm.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -88,4 +89,21 @@ uint64_t evicted_ms(struct kfd *k)
 	EXPECT(fscanf(f, "%llu", &ms) == 1);
 	fclose(f);
 	return ms;
+}
+
+uint64_t vram_bytes(struct kfd *k)
+{
+	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
+					   .query = AMDGPU_INFO_VRAM_GTT };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return sizes.vram_size;
+}
+
+int enable_runtime(struct kfd *k, uint32_t mode)
+{
+	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
 }

@@ -36,5 +36,9 @@ bool fixture_works(struct fixture *f);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
 /* Milliseconds for which the queues of this process were off the GPU, as sysfs says. */
 uint64_t evicted_ms(struct kfd *k);
+/* Bytes of video memory that the GPU has, as the render node says. */
+uint64_t vram_bytes(struct kfd *k);
+/* RUNTIME_ENABLE without a payload. */
+int enable_runtime(struct kfd *k, uint32_t mode);
 
 #endif

@@ -104,30 +104,23 @@ TEST(xnack_mode)
 	EXPECT_OK(xnack(&k, before, &now));
 }
 
-static int runtime(struct kfd *k, uint32_t mode)
-{
-	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };
-
-	return kfd_ioctl(k->fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
-}
-
 TEST(runtime_enable)
 {
 	struct kfd_queue q;
 	struct kfd k;
 
 	fixture_open(&k);
-	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
-	EXPECT_RET(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
-	EXPECT_OK(runtime(&k, 0));
-	EXPECT_OK(runtime(&k, 0));
-	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
+	EXPECT_OK(enable_runtime(&k, 0));
+	EXPECT_OK(enable_runtime(&k, 0));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
 	/* With the runtime enabled queues work as ever. */
 	ASSERT_OK(kfd_queue_create(&k, &q, 64));
-	EXPECT_OK(runtime(&k, 0));
-	EXPECT_RET(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
+	EXPECT_OK(enable_runtime(&k, 0));
+	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
 	EXPECT_OK(kfd_queue_destroy(&q));
-	EXPECT_OK(runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 }
 
 static int acquire(struct kfd *k, int drm, uint32_t gpu_id)

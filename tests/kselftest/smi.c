@@ -320,22 +320,20 @@ TEST(faults_are_told)
 /* Buffers of the render node want all of a small video memory. */
 TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
 {
-	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
-					   .query = AMDGPU_INFO_VRAM_GTT };
 	const char *text;
 	struct kfd_bo *bo;
 	struct kfd k;
+	uint64_t vram;
 	char wanted[64];
 	int fd;
 
 	fixture_open(&k);
-	ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_INFO, &request));
-	if (sizes.vram_size > 1ull << 30)
-		SKIP("%llu MiB of video memory", (unsigned long long)sizes.vram_size >> 20);
+	vram = vram_bytes(&k);
+	if (vram > 1ull << 30)
+		SKIP("%llu MiB of video memory", (unsigned long long)vram >> 20);
 	fd = listen_to(&k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
-	ASSERT_OK(kfd_bo_create(&k, sizes.vram_size / 4, KFD_FLAGS_VRAM, &bo));
-	for (uint64_t got = 0; got < sizes.vram_size; got += 8 << 20) {
+	ASSERT_OK(kfd_bo_create(&k, vram / 4, KFD_FLAGS_VRAM, &bo));
+	for (uint64_t got = 0; got < vram; got += 8 << 20) {
 		union drm_amdgpu_gem_create args = { .in = { .bo_size = 8 << 20, .alignment = 4096,
 							     .domains = AMDGPU_GEM_DOMAIN_VRAM } };
 
