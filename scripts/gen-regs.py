@@ -37,10 +37,10 @@ class Module:
 
     def __init__(self, name, stem, about):
         self.name, self.stem, self.about = name, stem, about
-        self.want, self.bare, self.drop = [], [], []
+        self.want, self.bare, self.drop, self.maskless = [], [], [], []
 
     def add(self, word):
-        kind = {"!": self.drop, "@": self.bare}.get(word[0])
+        kind = {"!": self.drop, "@": self.bare, "~": self.maskless}.get(word[0])
         if kind is None:
             self.want.append(word)
         else:
@@ -130,7 +130,11 @@ def emit(module, src):
     ]
     infos = []
     for name, with_fields in chosen:
-        fields = shifts.get(name, {})
+        fields = dict(shifts.get(name, {}))
+        for lacking in [f for f in fields if f"{name}.{f}" in module.maskless]:
+            if lacking in masks.get(name, {}):
+                fail(f"[{module.name}] {name}.{lacking} does have a mask")
+            del fields[lacking]
         union = 0
         for field, shift in fields.items():
             mask = masks.get(name, {}).get(field)

@@ -10,14 +10,21 @@
 pub use crate::bits::Field;
 
 pub mod athub_1_8_0;
+pub mod gc_12_0_0;
 pub mod gc_9_4_3;
 pub mod hdp_4_4_2;
+pub mod hdp_7_0_0;
 pub mod mmhub_1_8_0;
+pub mod mmhub_4_1_0;
 pub mod mp_13_0_6;
+pub mod mp_14_0_2;
+pub mod nbif_6_3_1;
 pub mod nbio_7_9_0;
 pub mod osssys_4_4_2;
+pub mod osssys_7_0_0;
 pub mod sdma_4_4_2;
 pub mod smuio_13_0_3;
+pub mod smuio_14_0_2;
 
 /// A register of an IP block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +78,7 @@ pub const XCC_REG_WINDOW_HIGH: core::ops::Range<u32> = 0xa000..0x10000;
 mod tests {
     use super::*;
 
-    fn tables() -> [(&'static str, &'static [RegInfo]); 9] {
+    fn tables() -> [(&'static str, &'static [RegInfo]); 16] {
         [
             ("gc", gc_9_4_3::ALL),
             ("mmhub", mmhub_1_8_0::ALL),
@@ -82,6 +89,13 @@ mod tests {
             ("mp", mp_13_0_6::ALL),
             ("sdma", sdma_4_4_2::ALL),
             ("smuio", smuio_13_0_3::ALL),
+            ("gc 12", gc_12_0_0::ALL),
+            ("mmhub 4", mmhub_4_1_0::ALL),
+            ("nbif", nbif_6_3_1::ALL),
+            ("osssys 7", osssys_7_0_0::ALL),
+            ("hdp 7", hdp_7_0_0::ALL),
+            ("mp 14", mp_14_0_2::ALL),
+            ("smuio 14", smuio_14_0_2::ALL),
         ]
     }
 

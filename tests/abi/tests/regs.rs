@@ -107,6 +107,13 @@ tests! {
     mp_13_0_6 in "mp", at least 300;
     sdma_4_4_2 in "sdma", at least 1500;
     smuio_13_0_3 in "smuio", at least 6;
+    gc_12_0_0 in "gc", at least 5000;
+    mmhub_4_1_0 in "mmhub", at least 500;
+    nbif_6_3_1 in "nbif", at least 150;
+    osssys_7_0_0 in "oss", at least 300;
+    hdp_7_0_0 in "hdp", at least 40;
+    mp_14_0_2 in "mp", at least 300;
+    smuio_14_0_2 in "smuio", at least 4;
 }
 
 /// Registers whose fields are left out have no such check above: their masks are compared here.
