@@ -323,6 +323,56 @@ fn doorbells() {
 }
 
 #[test]
+fn doorbells_of_gfx12() {
+    use doorbell::navi10 as n;
+    let list = [
+        ("_DOORBELL_KIQ", n::KIQ),
+        ("_DOORBELL_HIQ", n::HIQ),
+        ("_DOORBELL_DIQ", n::DIQ),
+        ("_DOORBELL_MEC_RING0", n::MEC_RING0),
+        ("_DOORBELL_MEC_RING7", n::MEC_RING7),
+        ("_DOORBELL_MES_RING0", n::MES_RING0),
+        ("_DOORBELL_MES_RING1", n::MES_RING1),
+        ("_DOORBELL_USERQUEUE_START", n::USERQUEUE_START),
+        ("_DOORBELL_USERQUEUE_END", n::USERQUEUE_END),
+        ("_DOORBELL_GFX_RING0", n::GFX_RING0),
+        ("_DOORBELL_GFX_RING1", n::GFX_RING1),
+        ("_DOORBELL_GFX_USERQUEUE_START", n::GFX_USERQUEUE_START),
+        ("_DOORBELL_GFX_USERQUEUE_END", n::GFX_USERQUEUE_END),
+        ("_DOORBELL_sDMA_ENGINE0", n::SDMA_ENGINE0),
+        ("_DOORBELL_sDMA_ENGINE1", n::SDMA_ENGINE1),
+        ("_DOORBELL_IH", n::IH),
+        ("_DOORBELL64_VCN0_1", n::VCN0_1),
+        ("_DOORBELL64_VCNe_f", n::VCNE_F),
+        ("_DOORBELL64_VPE", n::VPE),
+        ("_DOORBELL64_FIRST_NON_CP", n::FIRST_NON_CP),
+        ("_DOORBELL64_LAST_NON_CP", n::LAST_NON_CP),
+        ("_DOORBELL_MAX_ASSIGNMENT", n::MAX_ASSIGNMENT),
+        ("_DOORBELL_INVALID", n::INVALID),
+    ];
+    assert_eq!(n::SDMA_ENGINE1 - n::SDMA_ENGINE0, n::SDMA_ENGINE_STRIDE);
+    let range = format!(
+        "sdma_doorbell_range = {};",
+        n::SDMA_ENGINE_STRIDE * doorbell::DWORDS
+    );
+    assert!(amd_text("amdgpu/soc24.c").contains(&range), "{range}");
+    Program::new()
+        .text(&block(
+            &amd_text("amdgpu/amdgpu_doorbell.h"),
+            "enum AMDGPU_NAVI10_DOORBELL_ASSIGNMENT",
+            "};",
+        ))
+        .text(&block(
+            &amd_text("amdgpu/amdgpu_mes.h"),
+            "enum amdgpu_mes_priority_level",
+            "};",
+        ))
+        .facts(list.map(|(name, ours)| same(&format!("AMDGPU_NAVI10{name}"), ours)))
+        .facts([same("AMDGPU_MES_PRIORITY_NUM_LEVELS", doorbell::AGGREGATED)])
+        .check();
+}
+
+#[test]
 fn early_addresses() {
     let wanted = |n: &str| {
         n.starts_with("mmRCC")
