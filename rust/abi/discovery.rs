@@ -199,6 +199,58 @@ pub mod gc_info_v2 {
     pub const SIZE_V2_1: usize = 108;
 }
 
+/// `struct gc_info_v1_3`: geometry and caches of a part of gfx10 or later, all u32. Smaller minor
+/// versions end where `SIZE_V1_*` says.
+pub mod gc_info_v1 {
+    #![allow(missing_docs)]
+    pub const NUM_SE: usize = 12;
+    pub const NUM_WGP0_PER_SA: usize = 16;
+    pub const NUM_WGP1_PER_SA: usize = 20;
+    pub const NUM_RB_PER_SE: usize = 24;
+    pub const NUM_GL2C: usize = 28;
+    pub const NUM_GPRS: usize = 32;
+    pub const NUM_MAX_GS_THDS: usize = 36;
+    pub const GS_TABLE_DEPTH: usize = 40;
+    pub const GSPRIM_BUFF_DEPTH: usize = 44;
+    pub const PARAMETER_CACHE_DEPTH: usize = 48;
+    pub const DOUBLE_OFFCHIP_LDS_BUFFER: usize = 52;
+    pub const WAVE_SIZE: usize = 56;
+    pub const MAX_WAVES_PER_SIMD: usize = 60;
+    pub const MAX_SCRATCH_SLOTS_PER_CU: usize = 64;
+    pub const LDS_SIZE: usize = 68;
+    pub const NUM_SC_PER_SE: usize = 72;
+    pub const NUM_SA_PER_SE: usize = 76;
+    pub const NUM_PACKER_PER_SC: usize = 80;
+    pub const NUM_GL2A: usize = 84;
+    /// Bytes of `gc_info_v1_0`.
+    pub const SIZE_V1_0: usize = 88;
+    pub const NUM_TCP_PER_SA: usize = 88;
+    pub const NUM_SDP_INTERFACE: usize = 92;
+    pub const NUM_TCPS: usize = 96;
+    /// Bytes of `gc_info_v1_1`.
+    pub const SIZE_V1_1: usize = 100;
+    pub const NUM_TCP_PER_WPG: usize = 100;
+    pub const TCP_L1_SIZE: usize = 104;
+    pub const NUM_SQC_PER_WGP: usize = 108;
+    pub const L1_INSTRUCTION_CACHE_SIZE_PER_SQC: usize = 112;
+    pub const L1_DATA_CACHE_SIZE_PER_SQC: usize = 116;
+    pub const GL1C_PER_SA: usize = 120;
+    pub const GL1C_SIZE_PER_INSTANCE: usize = 124;
+    pub const GL2C_PER_GPU: usize = 128;
+    /// Bytes of `gc_info_v1_2`.
+    pub const SIZE_V1_2: usize = 132;
+    pub const TCP_SIZE_PER_CU: usize = 132;
+    pub const TCP_CACHE_LINE_SIZE: usize = 136;
+    pub const INSTRUCTION_CACHE_SIZE_PER_SQC: usize = 140;
+    pub const INSTRUCTION_CACHE_LINE_SIZE: usize = 144;
+    pub const SCALAR_DATA_CACHE_SIZE_PER_SQC: usize = 148;
+    pub const SCALAR_DATA_CACHE_LINE_SIZE: usize = 152;
+    pub const TCC_SIZE: usize = 156;
+    pub const TCC_CACHE_LINE_SIZE: usize = 160;
+    /// Bytes of `gc_info_v1_3`.
+    pub const SIZE_V1_3: usize = 164;
+}
+
 /// `struct harvest_table`.
 pub mod harvest_table {
     /// u32: [`super::HARVEST_TABLE_SIGNATURE`].

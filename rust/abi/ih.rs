@@ -3,8 +3,8 @@
 //! Interrupt entries of the IH ring.
 //!
 //! Sources: `amdgpu/amdgpu_ih.c` and `amdkfd/soc15_int.h` (entry), `include/soc15_ih_clientid.h`,
-//! `include/ivsrcid/` (source ids), `amdgpu/amdgpu_gmc.h` and `amdkfd/kfd_int_process_v9.c`
-//! (meaning of the context words). Ring pointers count bytes.
+//! `include/ivsrcid/` (source ids), `amdgpu/amdgpu_gmc.h`, `amdkfd/kfd_int_process_v9.c` and
+//! `amdkfd/kfd_int_process_v11.c` (meaning of the context words). Ring pointers count bytes.
 
 use crate::bits::{DwField, Field};
 
@@ -82,6 +82,71 @@ pub mod client {
     pub const MP1: u32 = 0x1f;
     /// Client of SDMA engine n of an AID.
     pub const SDMA: [u32; 4] = [SDMA0, SDMA1, SDMA2, SDMA3];
+}
+
+/// Client ids of gfx12 and its surroundings (the part of `enum soc21_ih_clientid` that differs
+/// from [`client`] or that matters here).
+pub mod soc21 {
+    #![allow(missing_docs)]
+    pub const IH: u32 = 0x00;
+    pub const ATHUB: u32 = 0x02;
+    pub const BIF: u32 = 0x03;
+    pub const RLC: u32 = 0x07;
+    /// All of the graphics core but the command processor: SDMA, the graphics hub, shaders.
+    pub const GFX: u32 = 0x0a;
+    pub const VMC: u32 = 0x12;
+    pub const GRBM_CP: u32 = 0x14;
+    pub const DF: u32 = 0x17;
+    /// Of gfx12.1 only: gfx12.0 reports faults of the graphics hub as [`GFX`].
+    pub const UTCL2: u32 = 0x1b;
+    pub const MP0: u32 = 0x1e;
+    pub const MP1: u32 = 0x1f;
+}
+
+/// Source ids of gfx12's client [`soc21::GFX`]; those of GRBM_CP and VMC are as in [`source`].
+pub mod gfx12 {
+    /// Graphics hub: page fault.
+    pub const VM_FAULT: u32 = 0;
+    /// SDMA: an atomic operation that returns a value is complete.
+    pub const SDMA_ATOMIC_RTN_DONE: u32 = 48;
+    /// SDMA: TRAP packet.
+    pub const SDMA_TRAP: u32 = 49;
+    /// SDMA: write to a protected register.
+    pub const SDMA_SRBMWRITE: u32 = 50;
+    /// SDMA: a context ran empty.
+    pub const SDMA_CTXEMPTY: u32 = 51;
+    /// SDMA: a new runlist.
+    pub const SDMA_PREEMPT: u32 = 52;
+    /// SDMA: an indirect buffer was preempted in the middle of a command.
+    pub const SDMA_IB_PREEMPT: u32 = 53;
+    /// SDMA: invalid doorbell byte enables.
+    pub const SDMA_DOORBELL_INVALID: u32 = 54;
+    /// SDMA: a queue hangs or a command took too long.
+    pub const SDMA_QUEUE_HANG: u32 = 55;
+    /// SDMA: the loop of a compare and swap took too long.
+    pub const SDMA_ATOMIC_TIMEOUT: u32 = 56;
+    /// SDMA: polling a register took too long.
+    pub const SDMA_POLL_TIMEOUT: u32 = 57;
+    /// SDMA: retries of a translation took too long.
+    pub const SDMA_PAGE_TIMEOUT: u32 = 58;
+    /// SDMA: the translation led nowhere.
+    pub const SDMA_PAGE_NULL: u32 = 59;
+    /// SDMA: page fault, the translation was refused.
+    pub const SDMA_PAGE_FAULT: u32 = 60;
+    /// SDMA: an address in the hole between the halves of the address space.
+    pub const SDMA_VM_HOLE: u32 = 61;
+    /// SDMA: ECC error.
+    pub const SDMA_ECC: u32 = 62;
+    /// SDMA: the engine is frozen.
+    pub const SDMA_FROZEN: u32 = 63;
+    /// SDMA: ECC error of its own memory.
+    pub const SDMA_SRAM_ECC: u32 = 64;
+    /// SDMA: a semaphore stayed incomplete for too long.
+    pub const SDMA_SEM_INCOMPLETE_TIMEOUT: u32 = 65;
+    /// SDMA: waiting for a semaphore took too long.
+    pub const SDMA_SEM_WAIT_FAIL_TIMEOUT: u32 = 66;
+    /// SDMA: a user's fence.
+    pub const SDMA_FENCE: u32 = 70;
 }
 
 /// Source ids.
@@ -230,6 +295,37 @@ pub mod sq {
     pub const ENCODING_INST: u32 = 1;
     /// An error.
     pub const ENCODING_ERROR: u32 = 2;
+}
+
+/// Context words of a shader message (SQ) from gfx11 on (`kfd_int_process_v11.c`).
+pub mod sq_v11 {
+    pub use super::sq::{ENCODING_AUTO, ENCODING_ERROR, ENCODING_INST};
+    use crate::bits::DwField;
+
+    /// Message data, 24 bits.
+    pub const DATA: DwField = DwField::new("DATA", 4, 23, 0);
+    /// Shader array.
+    pub const SH_ID: DwField = DwField::new("SH_ID", 4, 25, 25);
+    /// The wave was privileged (in its trap handler).
+    pub const PRIV: DwField = DwField::new("PRIV", 4, 26, 26);
+    /// Wave slot.
+    pub const WAVE_ID: DwField = DwField::new("WAVE_ID", 4, 31, 27);
+    /// SIMD.
+    pub const SIMD_ID: DwField = DwField::new("SIMD_ID", 5, 1, 0);
+    /// Workgroup processor.
+    pub const WGP_ID: DwField = DwField::new("WGP_ID", 5, 5, 2);
+    /// One of `ENCODING_*`.
+    pub const ENCODING: DwField = DwField::new("ENCODING", 5, 7, 6);
+    /// Of an error: what happened.
+    pub const ERROR_DETAIL: DwField = DwField::new("ERROR_DETAIL", 4, 20, 0);
+    /// Of an error: its kind.
+    pub const ERROR_TYPE: DwField = DwField::new("ERROR_TYPE", 4, 24, 21);
+    /// Of the 24 bits of a trap handler's message: the queue's doorbell.
+    pub const REPORT_DOORBELL_MASK: u32 = 0x3ff;
+    /// Of the same: the exceptions, a bit each, from here.
+    pub const REPORT_EXCEPTIONS_SHIFT: u32 = 10;
+    /// Of the same: mask of the exceptions in place.
+    pub const REPORT_EXCEPTIONS_MASK: u32 = 0x00ff_fc00;
 }
 
 /// Context word of `CP_BAD_OPCODE`.

@@ -3,7 +3,7 @@
 //! The BARs, the ways to a register, and the page that user space flushes HDP through.
 //!
 //! Sources: `amdgpu/amdgpu_device.c`, `amdgpu/amdgpu_reg_access.c`, `amdgpu/nbio_v7_9.c`,
-//! `amdgpu/soc15.c`, `include/uapi/linux/kfd_ioctl.h` (`enum kfd_mmio_remap`).
+//! `amdgpu/nbif_v6_3_1.c`, `amdgpu/soc15.c`, `include/uapi/linux/kfd_ioctl.h` (`enum kfd_mmio_remap`).
 
 /// PCI vendor of AMD/ATI.
 pub const VENDOR_AMD: u16 = 0x1002;
@@ -11,6 +11,8 @@ pub const VENDOR_AMD: u16 = 0x1002;
 pub const DEVICE_MI300X: u16 = 0x74a1;
 /// MI308X.
 pub const DEVICE_MI308X: u16 = 0x74a2;
+/// Radeon RX 9070 and 9070 XT (Navi 48).
+pub const DEVICE_RX9070: u16 = 0x7550;
 /// PCI class of a processing accelerator (base class and subclass).
 pub const CLASS_ACCELERATOR: u16 = 0x1200;
 
@@ -24,6 +26,9 @@ pub const BAR_REGISTER: u32 = 5;
 /// Byte offset in the register BAR of the page with the remapped HDP flush registers
 /// (`MMIO_REG_HOLE_OFFSET` of `nbio_v7_9.c`).
 pub const REMAP_OFFSET: u32 = 0x1a000;
+/// The same on a card with NBIF 6.3.1 (`MMIO_REG_HOLE_OFFSET` of `nbif_v6_3_1.c`): the last page of
+/// its 512 KiB.
+pub const REMAP_OFFSET_NBIF_6_3_1: u32 = 0x7f000;
 /// Bytes of that page.
 pub const REMAP_SIZE: u32 = 4096;
 /// Byte in that page: flush of HDP's memory path.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! GPUVM page-table entries of gfx9.
+//! GPUVM page-table entries of gfx9, and in [`gfx12`] what gfx12 has elsewhere.
 //!
-//! Sources: `amdgpu/amdgpu_vm.h` (bits), `include/vega10_enum.h` (memory types),
-//! `amdgpu/gmc_v9_0.c` (levels). An entry is 64 bits, little endian; an address is a byte address
-//! in the memory controller's physical space (VRAM) or a DMA address (`SYSTEM`).
+//! Sources: `amdgpu/amdgpu_vm.h` (bits), `include/vega10_enum.h` and `include/soc24_enum.h` (memory
+//! types), `amdgpu/gmc_v9_0.c` and `amdgpu/gmc_v12_0.c` (levels). An entry is 64 bits, little endian;
+//! an address is a byte address in the memory controller's physical space (VRAM) or a DMA address
+//! (`SYSTEM`).
 
 use crate::bits::Field64;
 
@@ -104,9 +105,79 @@ pub mod level {
     }
 }
 
+/// What gfx12 has at other places: everything that is not here is as on gfx9. There is no
+/// "translate further": four plain levels, and a page may end the walk at each of them.
+pub mod gfx12 {
+    use super::{Field64, EXECUTABLE, FRAG, READABLE, SNOOPED, SYSTEM, TMZ, VALID, WRITEABLE};
+    pub use super::{PDE_ADDR, PTE_ADDR};
+
+    /// For the driver's own use.
+    pub const SOFTWARE: Field64 = Field64::span(53, 52);
+    /// Memory type, one of `MTYPE_*` of gfx9 (gfx12 knows NC and UC).
+    pub const MTYPE: Field64 = Field64::span(55, 54);
+    /// Partially resident: an access without backing is silently dropped.
+    pub const PRT: u64 = 1 << 56;
+    /// Compressed. (`AMDGPU_PTE_NOALLOC`, which `gmc_v12_0.c` also sets, is the same bit.)
+    pub const DCC: u64 = 1 << 58;
+    /// In a directory: log2 of the pages that an entry of the level below covers.
+    pub const PDE_BFS: Field64 = Field64::span(62, 58);
+    /// The entry is a page of the level's size; in a directory, without it, it points to the table
+    /// below.
+    pub const IS_PTE: u64 = 1 << 63;
+
+    /// Bits that a leaf entry may carry.
+    pub const PTE_KNOWN: u64 = VALID
+        | SYSTEM
+        | SNOOPED
+        | TMZ
+        | EXECUTABLE
+        | READABLE
+        | WRITEABLE
+        | FRAG.mask
+        | PTE_ADDR
+        | SOFTWARE.mask
+        | MTYPE.mask
+        | PRT
+        | DCC
+        | IS_PTE;
+    /// Bits that an entry pointing to another table may carry.
+    pub const PDE_KNOWN: u64 = VALID | SYSTEM | SNOOPED | PDE_ADDR | MTYPE.mask | PDE_BFS.mask;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bits_of_gfx12_do_not_collide() {
+        let leaf = [
+            VALID,
+            SYSTEM,
+            SNOOPED,
+            TMZ,
+            EXECUTABLE,
+            READABLE,
+            WRITEABLE,
+            FRAG.mask,
+            PTE_ADDR,
+            gfx12::SOFTWARE.mask,
+            gfx12::MTYPE.mask,
+            gfx12::PRT,
+            gfx12::DCC,
+            gfx12::IS_PTE,
+        ];
+        assert_eq!(leaf.iter().sum::<u64>(), gfx12::PTE_KNOWN);
+        let directory = [
+            VALID,
+            SYSTEM,
+            SNOOPED,
+            PDE_ADDR,
+            gfx12::MTYPE.mask,
+            gfx12::PDE_BFS.mask,
+        ];
+        assert_eq!(directory.iter().sum::<u64>(), gfx12::PDE_KNOWN);
+        assert_eq!(gfx12::PDE_KNOWN & gfx12::IS_PTE, 0);
+    }
 
     #[test]
     fn bits_do_not_collide() {

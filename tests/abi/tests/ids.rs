@@ -199,6 +199,109 @@ fn sdma_sources() {
 }
 
 #[test]
+fn ids_of_gfx12() {
+    use ih::{gfx12 as s, soc21 as c};
+    const HEADER: &str = "include/ivsrcid/gfx/irqsrcs_gfx_12_0_0.h";
+    let sources = [
+        ("ATOMIC_RTN_DONE", s::SDMA_ATOMIC_RTN_DONE),
+        ("TRAP", s::SDMA_TRAP),
+        ("SRBMWRITE", s::SDMA_SRBMWRITE),
+        ("CTXEMPTY", s::SDMA_CTXEMPTY),
+        ("PREEMPT", s::SDMA_PREEMPT),
+        ("IB_PREEMPT", s::SDMA_IB_PREEMPT),
+        ("DOORBELL_INVALID", s::SDMA_DOORBELL_INVALID),
+        ("QUEUE_HANG", s::SDMA_QUEUE_HANG),
+        ("ATOMIC_TIMEOUT", s::SDMA_ATOMIC_TIMEOUT),
+        ("POLL_TIMEOUT", s::SDMA_POLL_TIMEOUT),
+        ("PAGE_TIMEOUT", s::SDMA_PAGE_TIMEOUT),
+        ("PAGE_NULL", s::SDMA_PAGE_NULL),
+        ("PAGE_FAULT", s::SDMA_PAGE_FAULT),
+        ("VM_HOLE", s::SDMA_VM_HOLE),
+        ("ECC", s::SDMA_ECC),
+        ("FROZEN", s::SDMA_FROZEN),
+        ("SRAM_ECC", s::SDMA_SRAM_ECC),
+        ("SEM_INCOMPLETE_TIMEOUT", s::SDMA_SEM_INCOMPLETE_TIMEOUT),
+        ("SEM_WAIT_FAIL_TIMEOUT", s::SDMA_SEM_WAIT_FAIL_TIMEOUT),
+        ("FENCE", s::SDMA_FENCE),
+    ];
+    let all = macros(&amd_text(HEADER));
+    let all = all.iter().filter(|m| m.0.contains("__SRCID__SDMA_"));
+    assert_eq!(all.count(), sources.len());
+    let clients = [
+        ("IH", c::IH),
+        ("ATHUB", c::ATHUB),
+        ("BIF", c::BIF),
+        ("RLC", c::RLC),
+        ("GFX", c::GFX),
+        ("VMC", c::VMC),
+        ("GRBM_CP", c::GRBM_CP),
+        ("DF", c::DF),
+        ("UTCL2", c::UTCL2),
+        ("MP0", c::MP0),
+        ("MP1", c::MP1),
+    ];
+    // The driver finds its end of pipe, bad opcodes and shader messages by the numbers of gfx11.
+    let fact = |(name, ours)| same(&format!("GFX_12_0_0__SRCID__SDMA_{name}"), ours);
+    Program::new()
+        .include(HEADER)
+        .include("include/soc15_ih_clientid.h")
+        .include("include/ivsrcid/gfx/irqsrcs_gfx_11_0_0.h")
+        .include("include/ivsrcid/vmc/irqsrcs_vmc_1_0.h")
+        .facts(sources.map(fact))
+        .facts(clients.map(|(name, ours)| same(&format!("SOC21_IH_CLIENTID_{name}"), ours)))
+        .facts([
+            same("UTCL2_1_0__SRCID__FAULT", s::VM_FAULT),
+            same(
+                "GFX_11_0_0__SRCID__CP_EOP_INTERRUPT",
+                ih::source::CP_END_OF_PIPE,
+            ),
+            same(
+                "GFX_11_0_0__SRCID__CP_BAD_OPCODE_ERROR",
+                ih::source::CP_BAD_OPCODE,
+            ),
+            same(
+                "GFX_11_0_0__SRCID__SQ_INTERRUPT_ID",
+                ih::source::SQ_INTERRUPT_MSG,
+            ),
+        ])
+        .check();
+}
+
+#[test]
+fn shader_message_of_gfx11_and_later() {
+    use ih::sq_v11 as q;
+    let v11 = amd_text("amdkfd/kfd_int_process_v11.c");
+    let wanted = |n: &str| n.starts_with("SQ_INTERRUPT_WORD") || n.starts_with("KFD_CTXID0");
+    let word = |kind: &str, name: &str, field: DwField| {
+        let name = format!("SQ_INTERRUPT_WORD_{kind}_CTXID{}__{name}", field.dw - 4);
+        shift_mask(&name, field.field)
+    };
+    let mut program = Program::new().text(&defines(&v11, wanted));
+    for (kind, name, field) in [
+        ("WAVE", "DATA", q::DATA),
+        ("WAVE", "SH_ID", q::SH_ID),
+        ("WAVE", "PRIV", q::PRIV),
+        ("WAVE", "WAVE_ID", q::WAVE_ID),
+        ("WAVE", "SIMD_ID", q::SIMD_ID),
+        ("WAVE", "WGP_ID", q::WGP_ID),
+        ("WAVE", "ENCODING", q::ENCODING),
+        ("AUTO", "ENCODING", q::ENCODING),
+        ("ERROR", "ENCODING", q::ENCODING),
+        ("ERROR", "DETAIL", q::ERROR_DETAIL),
+        ("ERROR", "TYPE", q::ERROR_TYPE),
+    ] {
+        program = program.facts(word(kind, name, field));
+    }
+    program
+        .facts([
+            same("KFD_CTXID0_DOORBELL_ID_MASK", q::REPORT_DOORBELL_MASK),
+            same("KFD_CTXID0_TRAP_CODE_SHIFT", q::REPORT_EXCEPTIONS_SHIFT),
+            same("KFD_CTXID0_TRAP_CODE_MASK", q::REPORT_EXCEPTIONS_MASK),
+        ])
+        .check();
+}
+
+#[test]
 fn context_words() {
     let v9 = amd_text("amdkfd/kfd_int_process_v9.c");
     let wanted =
@@ -383,6 +486,13 @@ fn early_addresses() {
     let uapi = kernel_source().join("include/uapi/linux/kfd_ioctl.h");
     let uapi = std::fs::read_to_string(&uapi).unwrap_or_else(|e| panic!("{uapi:?}: {e}"));
     let aqua = amd_text("amdgpu/gfx_v9_4_3.c");
+    Program::new()
+        .text("#define PAGE_SIZE 4096")
+        .text(&defines(&amd_text("amdgpu/nbif_v6_3_1.c"), |n| {
+            n == "MMIO_REG_HOLE_OFFSET"
+        }))
+        .facts([same("MMIO_REG_HOLE_OFFSET", mmio::REMAP_OFFSET_NBIF_6_3_1)])
+        .check();
     Program::new()
         .text(&defines(&amd_text("amdgpu/amdgpu_discovery.c"), wanted))
         .text(&defines(&amd_text("amdgpu/nbio_v7_9.c"), |n| {

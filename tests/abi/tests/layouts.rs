@@ -173,6 +173,84 @@ fn discovery_headers() {
 }
 
 #[test]
+fn discovery_table_of_parts_with_workgroup_processors() {
+    use d::gc_info_v1 as g;
+    let gc = "struct gc_info_v1_3";
+    let named = [
+        ("num_se", g::NUM_SE),
+        ("num_wgp0_per_sa", g::NUM_WGP0_PER_SA),
+        ("num_wgp1_per_sa", g::NUM_WGP1_PER_SA),
+        ("num_rb_per_se", g::NUM_RB_PER_SE),
+        ("num_gl2c", g::NUM_GL2C),
+        ("num_gprs", g::NUM_GPRS),
+        ("num_max_gs_thds", g::NUM_MAX_GS_THDS),
+        ("gs_table_depth", g::GS_TABLE_DEPTH),
+        ("gsprim_buff_depth", g::GSPRIM_BUFF_DEPTH),
+        ("parameter_cache_depth", g::PARAMETER_CACHE_DEPTH),
+        ("double_offchip_lds_buffer", g::DOUBLE_OFFCHIP_LDS_BUFFER),
+        ("wave_size", g::WAVE_SIZE),
+        ("max_waves_per_simd", g::MAX_WAVES_PER_SIMD),
+        ("max_scratch_slots_per_cu", g::MAX_SCRATCH_SLOTS_PER_CU),
+        ("lds_size", g::LDS_SIZE),
+        ("num_sc_per_se", g::NUM_SC_PER_SE),
+        ("num_sa_per_se", g::NUM_SA_PER_SE),
+        ("num_packer_per_sc", g::NUM_PACKER_PER_SC),
+        ("num_gl2a", g::NUM_GL2A),
+        ("num_tcp_per_sa", g::NUM_TCP_PER_SA),
+        ("num_sdp_interface", g::NUM_SDP_INTERFACE),
+        ("num_tcps", g::NUM_TCPS),
+        ("num_tcp_per_wpg", g::NUM_TCP_PER_WPG),
+        ("tcp_l1_size", g::TCP_L1_SIZE),
+        ("num_sqc_per_wgp", g::NUM_SQC_PER_WGP),
+        (
+            "l1_instruction_cache_size_per_sqc",
+            g::L1_INSTRUCTION_CACHE_SIZE_PER_SQC,
+        ),
+        ("l1_data_cache_size_per_sqc", g::L1_DATA_CACHE_SIZE_PER_SQC),
+        ("gl1c_per_sa", g::GL1C_PER_SA),
+        ("gl1c_size_per_instance", g::GL1C_SIZE_PER_INSTANCE),
+        ("gl2c_per_gpu", g::GL2C_PER_GPU),
+        ("tcp_size_per_cu", g::TCP_SIZE_PER_CU),
+        ("tcp_cache_line_size", g::TCP_CACHE_LINE_SIZE),
+        (
+            "instruction_cache_size_per_sqc",
+            g::INSTRUCTION_CACHE_SIZE_PER_SQC,
+        ),
+        (
+            "instruction_cache_line_size",
+            g::INSTRUCTION_CACHE_LINE_SIZE,
+        ),
+        (
+            "scalar_data_cache_size_per_sqc",
+            g::SCALAR_DATA_CACHE_SIZE_PER_SQC,
+        ),
+        (
+            "scalar_data_cache_line_size",
+            g::SCALAR_DATA_CACHE_LINE_SIZE,
+        ),
+        ("tcc_size", g::TCC_SIZE),
+        ("tcc_cache_line_size", g::TCC_CACHE_LINE_SIZE),
+    ];
+    for member in members(&amd_text("include/discovery.h"), "gc_info_v1_3") {
+        let known = member.name == "header"
+            || named
+                .iter()
+                .any(|(name, _)| member.name == format!("gc_{name}"));
+        assert!(known, "gc_info_v1_3.{} is not in rkfd_abi", member.name);
+    }
+    Program::new()
+        .include("include/discovery.h")
+        .facts(named.map(|(name, ours)| offset(gc, &format!("gc_{name}"), ours)))
+        .facts([
+            size("struct gc_info_v1_0", g::SIZE_V1_0),
+            size("struct gc_info_v1_1", g::SIZE_V1_1),
+            size("struct gc_info_v1_2", g::SIZE_V1_2),
+            size(gc, g::SIZE_V1_3),
+        ])
+        .check();
+}
+
+#[test]
 fn discovery_tables() {
     use d::gc_info_v2 as g;
     let (gh, gc, ht) = (
@@ -300,6 +378,21 @@ fn page_table_entries() {
             mask64("AMDGPU_PTE_FRAG", pte::FRAG, "AMDGPU_PTE_FRAG(~0ull)"),
             same("AMDGPU_PTE_PRT", pte::PRT),
             same("AMDGPU_PDE_PTE", pte::PDE_PTE),
+            same("AMDGPU_PTE_PRT_GFX12", pte::gfx12::PRT),
+            same("AMDGPU_PTE_DCC", pte::gfx12::DCC),
+            same("AMDGPU_PTE_NOALLOC", pte::gfx12::DCC),
+            same("AMDGPU_PTE_IS_PTE", pte::gfx12::IS_PTE),
+            same("AMDGPU_PDE_PTE_GFX12", pte::gfx12::IS_PTE),
+            mask64(
+                "AMDGPU_PTE_MTYPE_GFX12_MASK",
+                pte::gfx12::MTYPE,
+                "AMDGPU_PTE_MTYPE_GFX12_MASK",
+            ),
+            mask64(
+                "AMDGPU_PDE_BFS_GFX12",
+                pte::gfx12::PDE_BFS,
+                "AMDGPU_PDE_BFS_GFX12(0x1full)",
+            ),
             same("AMDGPU_PTE_LOG", pte::LOG),
             same("AMDGPU_PTE_TF", pte::TF),
             mask64("AMDGPU_PDE_BFS", pte::PDE_BFS, "AMDGPU_PDE_BFS(0x1full)"),
