@@ -2,7 +2,7 @@
 
 //! Memory queue descriptors: a queue's image in memory, as the firmware loads and saves it.
 //!
-//! Source: `include/v9_structs.h`. Indices and sizes count dwords, little endian.
+//! Sources: `include/v9_structs.h`, `include/v12_structs.h`. Indices and sizes count dwords, little endian.
 
 /// Declares an MQD: the struct, and `dw` with the index of every named dword.
 macro_rules! mqd {
@@ -58,5 +58,6 @@ macro_rules! mqd {
     (@zero $n:literal) => { [0; $n] };
 }
 
+pub mod v12;
 pub mod v9;
 pub mod v9_sdma;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PM4: the packet language of the command processor, as MEC (gfx9) understands it.
+//! PM4: the packet language of the command processor, as MEC (gfx9) understands it; [`gfx12`] has
+//! the packets whose form is another one there.
 //!
 //! Sources: `amdgpu/soc15d.h` (`PACKET3_*`), `amdkfd/kfd_pm4_headers_ai.h`,
 //! `amdkfd/kfd_pm4_headers_aldebaran.h`, `amdkfd/kfd_pm4_opcodes.h`. Indices and sizes count
@@ -245,6 +246,7 @@ macro_rules! packet {
 }
 
 mod exec;
+pub mod gfx12;
 mod sched;
 
 pub use exec::*;
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn fields_stay_inside_and_forms_do_not_overlap() {
-        for p in PACKETS {
+        for p in PACKETS.iter().chain(gfx12::PACKETS) {
             for f in p.fields {
                 assert!(f.dw >= 1 && f.dw < p.dwords, "{}.{}", p.name, f.name);
             }
@@ -358,6 +360,7 @@ mod tests {
             (write_data::PACKET, write_data::FORM_REGISTER),
             (acquire_mem::PACKET, acquire_mem::FIELDS),
             (indirect_buffer::PACKET, indirect_buffer::FIELDS),
+            (gfx12::acquire_mem::PACKET, gfx12::acquire_mem::FIELDS),
         ];
         for (packet, form) in forms {
             for _ in 0..200 {

@@ -8,6 +8,8 @@ use rkfd_abi_oracle::{amd_text, fact, kernel_source, mask64, same, Fact, Program
 
 /// Every named dword of an MQD, both ways.
 fn mqd_facts(c_struct: &str, names: &[(&str, usize)], dwords: usize, aliases: &[&str]) -> usize {
+    let generation = c_struct.split_once('_').map_or(c_struct, |(g, _)| g);
+    let header = format!("include/{generation}_structs.h");
     let mut facts = vec![fact(
         "size",
         4 * dwords,
@@ -20,17 +22,34 @@ fn mqd_facts(c_struct: &str, names: &[(&str, usize)], dwords: usize, aliases: &[
         let expr = format!("offsetof(struct {c_struct}, {name}) / 4");
         facts.push(fact(*name, *index, expr));
     }
-    for member in members(&amd_text("include/v9_structs.h"), c_struct) {
+    for member in members(&amd_text(&header), c_struct) {
         let name = member.name.as_str();
         let known = name.starts_with("reserved")
             || aliases.contains(&name)
             || names.iter().any(|(ours, _)| *ours == name);
         assert!(known, "{c_struct}.{name} is not in rkfd_abi");
     }
-    Program::new()
-        .include("include/v9_structs.h")
-        .facts(facts)
-        .check()
+    Program::new().include(&header).facts(facts).check()
+}
+
+#[test]
+fn v12_mqd() {
+    use mqd::v12::{dw, Mqd};
+    assert!(mqd_facts("v12_compute_mqd", dw::NAMES, Mqd::DWORDS, &[]) > 200);
+    let manager = amd_text("amdkfd/kfd_mqd_manager_v12.c");
+    for line in [
+        format!("->header = {:#X};", mqd::v12::HEADER).replace("0X", "0x"),
+        format!(
+            "cp_hqd_hq_status0 = 1 << {};",
+            mqd::v12::HQ_STATUS0_DISPATCH_PTR.trailing_zeros()
+        ),
+        format!(
+            "cp_hqd_hq_status0 |= 1 << {};",
+            mqd::v12::HQ_STATUS0_PCIE_ATOMICS.trailing_zeros()
+        ),
+    ] {
+        assert!(manager.contains(&line), "{line}");
+    }
 }
 
 #[test]

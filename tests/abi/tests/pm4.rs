@@ -12,6 +12,7 @@ use rkfd_abi_oracle::{amd_text, fact, place, same, Fact, Program};
 const AI: &str = "amdkfd/kfd_pm4_headers_ai.h";
 const ALDEBARAN: &str = "amdkfd/kfd_pm4_headers_aldebaran.h";
 const SOC15D: &str = "amdgpu/soc15d.h";
+const NVD: &str = "amdgpu/nvd.h";
 
 #[test]
 fn opcodes() {
@@ -267,6 +268,113 @@ fn field_macros() {
     }
     assert!(facts.len() > 70, "only {}", facts.len());
     Program::new().include(SOC15D).facts(facts).check();
+}
+
+/// The packets of gfx12, and that the others have the form of gfx9 there.
+#[test]
+fn gfx12() {
+    use pm4::gfx12::{self, acquire_mem as am, release_mem as rm};
+    // Named otherwise, of another generation that shares the header, or described by its parts.
+    let not_here = [
+        "ACQUIRE_MEM__GCR_CNTL",
+        "COPY_DATA__AID_ID",
+        "COPY_DATA__MODE",
+        "COPY_DATA__DST_REG_OFFSET_HI",
+        "COPY_DATA__DST_REG_OFFSET_LO",
+        "COPY_DATA__SRC_REG_OFFSET_HI",
+        "COPY_DATA__SRC_REG_OFFSET_LO",
+        "EVENT_WRITE__ADDRESS_HI",
+        "EVENT_WRITE__ADDRESS_LO",
+        // Bit 0 in this header, bit 31 in all others.
+        "EVENT_WRITE__OFFLOAD_ENABLE",
+        "WRITE_DATA__AID_ID",
+        "WRITE_DATA__DST_MMREG_ADDR_HI",
+        "WRITE_DATA__DST_MMREG_ADDR_LO",
+        "WRITE_DATA__MODE",
+        "WRITE_DATA__TEMPORAL",
+    ];
+    let mut facts = Vec::new();
+    for (name, takes_value) in macros(&amd_text(NVD)) {
+        let Some((packet_name, field_name)) = name
+            .strip_prefix("PACKET3_")
+            .and_then(|rest| rest.split_once("__"))
+        else {
+            continue;
+        };
+        let short = format!("{packet_name}__{field_name}");
+        if !takes_value || field_name.contains("__") || not_here.contains(&short.as_str()) {
+            continue;
+        }
+        let mut packets = gfx12::PACKETS.iter().chain(PACKETS);
+        let packet = packets.find(|p| p.name == packet_name);
+        let packet = packet.unwrap_or_else(|| panic!("no packet {packet_name}"));
+        let field_name = field_name.replace("TEMPORAL", "CACHE_POLICY");
+        let mask = field(packet, &field_name).field.mask;
+        facts.push(fact(name.clone(), mask, format!("(uint32_t){name}(~0u)")));
+    }
+    assert!(facts.len() > 50, "only {}", facts.len());
+    let low = |f: DwField| 1u32 << f.field.shift;
+    for field in am::FIELDS.iter().filter(|f| f.dw == 7) {
+        let expr = match field.name {
+            "GCR_RANGE_IS_PA" => "PACKET3_ACQUIRE_MEM_GCR_RANGE_IS_PA".into(),
+            name => format!("(uint32_t)PACKET3_ACQUIRE_MEM_{name}(1u)"),
+        };
+        facts.push(fact(field.name, low(*field), expr));
+    }
+    let union = am::FIELDS.iter().filter(|f| f.dw == 7);
+    assert_eq!(
+        union.fold(0, |all, f| all | f.field.mask),
+        am::GCR_CNTL_MASK
+    );
+    facts.push(fact(
+        "GCR_CNTL",
+        am::GCR_CNTL_MASK,
+        "(uint32_t)PACKET3_ACQUIRE_MEM__GCR_CNTL(~0u)",
+    ));
+    for field in rm::FIELDS.iter().filter(|f| f.name.starts_with("GCR_")) {
+        let expr = format!("(uint32_t)PACKET3_RELEASE_MEM_{}", field.name);
+        facts.push(fact(
+            format!("RELEASE_MEM {}", field.name),
+            low(*field),
+            expr,
+        ));
+    }
+    for (name, field) in [
+        ("EVENT_TYPE", rm::EVENT_TYPE),
+        ("EVENT_INDEX", rm::EVENT_INDEX),
+        ("CACHE_POLICY", rm::CACHE_POLICY),
+        ("DATA_SEL", rm::DATA_SEL),
+        ("INT_SEL", rm::INT_SEL),
+        ("DST_SEL", rm::DST_SEL),
+    ] {
+        let expr = format!("(uint32_t)PACKET3_RELEASE_MEM_{name}(1u)");
+        facts.push(fact(format!("RELEASE_MEM {name}"), low(field), expr));
+    }
+    facts.push(fact(
+        "RELEASE_MEM EXECUTE",
+        rm::EXECUTE.field.mask,
+        "PACKET3_RELEASE_MEM_EXECUTE",
+    ));
+    facts.push(same(
+        "PACKET3_COPY_DATA__SRC_SEL__SYSTEM_CLOCK_COUNT",
+        gfx12::COPY_DATA_SRC_SEL_SYSTEM_CLOCK_COUNT,
+    ));
+    // The values of a packet that is as on gfx9.
+    for (name, value) in [
+        (
+            "PACKET3_WRITE_DATA__DST_SEL__MEMORY",
+            write_data::DST_SEL_MEMORY,
+        ),
+        (
+            "PACKET3_COPY_DATA__SRC_SEL__TC_L2",
+            copy_data::SRC_SEL_TC_L2,
+        ),
+        ("PACKET3_SET_SH_REG_START", set_sh_reg::START),
+        ("PACKET3_SET_UCONFIG_REG_START", set_uconfig_reg::START),
+    ] {
+        facts.push(same(name, value));
+    }
+    Program::new().include(NVD).facts(facts).check();
 }
 
 /// Macros that only shift: the lowest bit of the field.
