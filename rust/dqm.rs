@@ -329,6 +329,7 @@ impl ring::sdma::UserQueues for UserQueues {
 pub(crate) fn start(gpu: &Gpu) -> Result {
     let policy: KBox<dyn Policy> = match gpu.generation().sched {
         SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
+        SchedKind::Mes => return Err(ENODEV),
     };
     ring::sdma::set_user_queues(&UserQueues);
     let places = sdma::Places::new(gpu.config())?;

@@ -204,8 +204,10 @@ impl Gpu {
         for xcc in 0..self.config.num_xcc {
             g.gfx.start(mmio, xcc)?;
         }
-        let kiq = Kiq::start(self)?;
-        *self.kiq.lock() = Some(kiq);
+        if g.kiq.is_some() {
+            let kiq = Kiq::start(self)?;
+            *self.kiq.lock() = Some(kiq);
+        }
         self.sdma.populate(Sdma::start(self)?);
         self.vram.attach(self)
     }

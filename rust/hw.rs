@@ -15,13 +15,11 @@ use crate::gpu::{
 };
 
 pub(crate) mod gfx9_4_3;
+mod sched;
 
-/// How user queues get onto the hardware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SchedKind {
-    /// A runlist of MAP_PROCESS and MAP_QUEUES packets on the HIQ.
-    Runlist,
-}
+pub(crate) use sched::{
+    KiqHal, MapProcess, MesHal, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES,
+};
 
 /// Numbers of a generation.
 pub(crate) struct Caps {
@@ -53,10 +51,6 @@ pub(crate) struct Caps {
     pub(crate) non_cp_doorbells: (u32, u32),
     /// Distance of the mirror of that window in 64-bit doorbell indices.
     pub(crate) doorbell_mirror: u32,
-    /// The 64-bit doorbell index of the KIQ.
-    pub(crate) kiq_doorbell: u32,
-    /// The last 64-bit doorbell index of kernel queues of the CP.
-    pub(crate) kernel_doorbell_end: u32,
     /// The 64-bit doorbell index of the interrupt ring.
     pub(crate) ih_doorbell: u32,
     /// The 64-bit doorbell index of the first SDMA engine.
@@ -164,6 +158,8 @@ pub(crate) enum MqdKind {
     Hiq,
     /// The queue through which the kernel maps the HIQ and programs registers.
     Kiq,
+    /// A ring of the scheduler with a processor of its own.
+    Mes,
 }
 
 /// What goes into an MQD besides the [`QueueSpec`].
@@ -188,7 +184,7 @@ pub(crate) trait MqdHal: Sync {
     /// 32-bit words of an MQD.
     fn dwords(&self) -> usize;
 
-    /// Fills a zeroed image for a new queue.
+    /// Fills a zeroed image for a new queue. `EINVAL` for a kind that the generation has not.
     fn init(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut [u32]) -> Result;
 
     /// Changes the fields of an image that may change in the life of a queue.
@@ -196,10 +192,6 @@ pub(crate) trait MqdHal: Sync {
 
     /// Sets the compute units that an XCC's part of the queue may use, one word per shader engine.
     fn set_cu_mask(&self, masks: &[u32], image: &mut [u32]) -> Result;
-
-    /// The word of the HIQ's MQD in which the scheduler names the doorbell of a queue that did
-    /// not let itself be preempted.
-    fn hung_doorbell_dword(&self) -> usize;
 }
 
 /// User queues of the SDMA engines.
@@ -479,27 +471,6 @@ pub(crate) trait GfxHal: Sync {
     /// Stops the MECs and throws out all queues, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
 
-    /// Where the HIQ lives.
-    fn hiq_slot(&self) -> HqdSlot;
-
-    /// Takes over into the KIQ's MQD what its slot's registers hold besides the driver's fields.
-    fn kiq_merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result;
-
-    /// Loads the KIQ's MQD by registers and activates it.
-    fn kiq_start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result;
-
-    /// Dequeues the KIQ by registers.
-    fn kiq_stop(&self, mmio: &Mmio, xcc: u32) -> Result;
-
-    /// The register that ring tests write, as packets address it.
-    fn scratch_packet_reg(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
-
-    /// Writes the ring tests' register.
-    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result;
-
-    /// Reads the ring tests' register.
-    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
-
     /// Reads the clock counter.
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
 
@@ -508,10 +479,6 @@ pub(crate) trait GfxHal: Sync {
 
     /// The SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32;
-
-    /// The register and value that shorten the wait between two tries to dequeue a queue, as
-    /// packets address it.
-    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)>;
 
     /// Dumps a queue slot's registers.
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
@@ -625,40 +592,6 @@ pub(crate) trait SdmaHal: Sync {
     fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump>;
 }
 
-/// What MAP_PROCESS tells the scheduler of a process.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MapProcess {
-    /// PASID of the process.
-    pub(crate) pasid: u32,
-    /// Page table root with flags.
-    pub(crate) root: u64,
-    /// See [`GfxHal::sh_mem_config`].
-    pub(crate) sh_mem_config: u32,
-    /// See [`GfxHal::sh_mem_bases`].
-    pub(crate) sh_mem_bases: u32,
-    /// First-level trap handler, 0 for none.
-    pub(crate) tba: u64,
-    /// Memory of the trap handler.
-    pub(crate) tma: u64,
-    /// Global wave sync entries.
-    pub(crate) num_gws: u32,
-    /// Active queues.
-    pub(crate) num_queues: u32,
-}
-
-/// Packets whose form differs between generations.
-pub(crate) trait PacketHal: Sync {
-    /// 32-bit words of MAP_PROCESS.
-    fn map_process_dwords(&self) -> usize;
-
-    /// Writes MAP_PROCESS.
-    fn map_process(&self, process: &MapProcess, out: &mut [u32]) -> Result;
-
-    /// The SET_RESOURCES field that lets processes with and without retry faults share a chained
-    /// runlist.
-    fn xnack_chain(&self) -> bool;
-}
-
 /// A generation.
 pub(crate) struct Generation {
     /// Its name for messages.
@@ -681,8 +614,22 @@ pub(crate) struct Generation {
     pub(crate) sdma: &'static dyn SdmaHal,
     /// Bus interface.
     pub(crate) nbio: &'static dyn NbioHal,
-    /// Packets.
-    pub(crate) packet: &'static dyn PacketHal,
+    /// What takes a runlist, if that is how queues are scheduled.
+    pub(crate) kiq: Option<&'static dyn KiqHal>,
+    /// The scheduler with a processor of its own, if it has one.
+    pub(crate) mes: Option<&'static dyn MesHal>,
+}
+
+impl Generation {
+    /// What takes a runlist; `ENODEV` if queues are scheduled in another way.
+    pub(crate) fn need_kiq(&self) -> Result<&'static dyn KiqHal> {
+        self.kiq.ok_or(ENODEV)
+    }
+
+    /// The scheduler with a processor of its own; `ENODEV` if there is none.
+    pub(crate) fn need_mes(&self) -> Result<&'static dyn MesHal> {
+        self.mes.ok_or(ENODEV)
+    }
 }
 
 /// Chooses the generation that drives the compute core of this version.

@@ -173,7 +173,7 @@ impl Policy for Cpsch {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let g = gpu.generation();
         let mut hiq = Hiq::start(gpu)?;
-        let (reg, value) = g.gfx.dequeue_wait(gpu.mmio()?, 0)?;
+        let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, 0)?;
         let told = hiq
             .set_resources(
                 gpu,
@@ -183,7 +183,7 @@ impl Policy for Cpsch {
                     queue_mask: queue_mask(g.caps),
                     unmap_latency_ms: UNMAP_LATENCY_MS,
                     gws_mask: !0,
-                    xnack_chain: g.packet.xnack_chain(),
+                    xnack_chain: g.need_kiq()?.xnack_chain(),
                 },
             )
             .and_then(|()| hiq.write_register(gpu, reg, value))
@@ -217,7 +217,7 @@ impl Policy for Cpsch {
     }
 
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
-        let words = runlist::longest(gpu, queues);
+        let words = runlist::longest(gpu, queues)?;
         let fits = |room: &Option<runlist::Room>| room.as_ref().is_some_and(|r| r.fits(words));
         if !fits(&self.list) && !fits(&self.longer) {
             self.longer = Some(runlist::Room::new(gpu, words)?);

@@ -83,17 +83,16 @@ fn append<P: Packet>(words: &mut KVec<u32>, packet: &P) -> Result {
 }
 
 /// Words of the runlist of all processes at most.
-pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> usize {
-    queues.processes.len() * gpu.generation().packet.map_process_dwords()
-        + queues.active * MapUserQueue::DWORDS
-        + RunList::DWORDS
+pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> Result<usize> {
+    let process = gpu.generation().need_kiq()?.map_process_dwords();
+    Ok(queues.processes.len() * process + queues.active * MapUserQueue::DWORDS + RunList::DWORDS)
 }
 
 /// Writes the runlist of all processes. `EINVAL` if there is no room for it.
 pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List> {
     let caps = gpu.generation().caps;
-    let hal = gpu.generation().packet;
-    if !room.fits(longest(gpu, queues)) {
+    let hal = gpu.generation().need_kiq()?;
+    if !room.fits(longest(gpu, queues)?) {
         return Err(EINVAL);
     }
     let addr = room.addr();

@@ -10,9 +10,9 @@ use crate::{gpu::mmio::Version, uapi};
 mod gfx;
 mod gmc;
 mod ih;
+mod kiq;
 mod mqd;
 mod nbio;
-mod packet;
 mod sdma;
 mod sdma_queue;
 mod smu;
@@ -32,8 +32,6 @@ static CAPS: Caps = Caps {
     doorbell_slice: db::PROCESS_SLICE as u32,
     non_cp_doorbells: (db::layout1::FIRST_NON_CP, db::layout1::LAST_NON_CP),
     doorbell_mirror: db::MIRROR,
-    kiq_doorbell: db::layout1::KIQ_START,
-    kernel_doorbell_end: db::layout1::USERQUEUE_END,
     ih_doorbell: db::layout1::IH,
     sdma_doorbell: db::layout1::SDMA_ENGINE_START,
     sdma_doorbell_stride: db::layout1::SDMA_ENGINE_STRIDE,
@@ -62,7 +60,8 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
-    packet: &packet::Packets,
+    kiq: Some(&kiq::Kiq),
+    mes: None,
 };
 
 /// Which versions of the compute core this drives.

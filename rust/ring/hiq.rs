@@ -83,7 +83,7 @@ impl Hiq {
         };
         g.mqd.init(&cx, &spec, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;
-        let slot = g.gfx.hiq_slot();
+        let slot = g.need_kiq()?.hiq_slot();
         let map = MapHiq {
             pipe: slot.pipe,
             queue: slot.queue,
@@ -175,7 +175,7 @@ impl Hiq {
 
     /// The doorbell of a queue that did not let itself be preempted; the note is cleared.
     pub(crate) fn take_hung_doorbell(&self, gpu: &Gpu) -> Result<Option<u32>> {
-        let at = MQD + gpu.generation().mqd.hung_doorbell_dword() * 4;
+        let at = MQD + gpu.generation().need_kiq()?.hung_doorbell_dword() * 4;
         let doorbell = self.writer.buffer().read32(at)?;
         if doorbell == 0 {
             return Ok(None);

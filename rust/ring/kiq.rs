@@ -53,10 +53,11 @@ impl Kiq {
     /// Loads the KIQ and tests that it executes packets.
     pub(crate) fn start(gpu: &Gpu) -> Result<Self> {
         let g = gpu.generation();
+        let hal = g.need_kiq()?;
         let mmio = gpu.mmio()?;
         let buffer = gpu.system_buffer(TOTAL)?;
         let base = buffer.gpu_addr();
-        let doorbell = g.caps.kiq_doorbell * 2;
+        let doorbell = hal.doorbell() * 2;
         let layout = Layout {
             ring: RING,
             dwords: RING_DWORDS,
@@ -100,9 +101,9 @@ impl Kiq {
             stride: 0,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
-        g.gfx.kiq_merge(mmio, 0, &mut image)?;
+        hal.merge(mmio, 0, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;
-        g.gfx.kiq_start(mmio, 0, doorbell, &image)?;
+        hal.start(mmio, 0, doorbell, &image)?;
         let mut kiq = Self { writer, fence: 0 };
         let tested = kiq.declare(gpu).and_then(|()| kiq.test(gpu));
         if let Err(e) = tested {
@@ -118,7 +119,7 @@ impl Kiq {
 
     /// Takes the KIQ off the hardware.
     pub(crate) fn stop(self, gpu: &Gpu) -> Result {
-        gpu.generation().gfx.kiq_stop(gpu.mmio()?, 0)
+        gpu.generation().need_kiq()?.stop(gpu.mmio()?, 0)
     }
 
     /// Says that this is the KIQ and that it hands out no queue slots of its own.
@@ -137,20 +138,20 @@ impl Kiq {
 
     /// Lets a packet write a register and looks at it: everything sent before was executed.
     pub(crate) fn test(&mut self, gpu: &Gpu) -> Result {
-        let g = gpu.generation();
+        let hal = gpu.generation().need_kiq()?;
         let mmio = gpu.mmio()?;
-        g.gfx.write_scratch(mmio, 0, TEST_BEFORE)?;
-        if g.gfx.read_scratch(mmio, 0)? != TEST_BEFORE {
+        hal.write_scratch(mmio, 0, TEST_BEFORE)?;
+        if hal.read_scratch(mmio, 0)? != TEST_BEFORE {
             return Err(EIO);
         }
         let mut batch = Batch::new();
         batch.push(&SetUconfigReg {
-            reg: g.gfx.scratch_packet_reg(mmio, 0)?,
+            reg: hal.scratch_packet_reg(mmio, 0)?,
             value: TEST_AFTER,
         })?;
         self.writer.submit(gpu, &batch)?;
         wait(TEST_TIMEOUT_MS, || {
-            Ok(g.gfx.read_scratch(mmio, 0)? == TEST_AFTER)
+            Ok(hal.read_scratch(mmio, 0)? == TEST_AFTER)
         })
     }
 

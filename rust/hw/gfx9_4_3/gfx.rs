@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The compute core: defaults of address spaces, MECs, the KIQ by registers, counters, dumps.
+//! The compute core: defaults of address spaces, MECs, counters, dumps.
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
     discovery::hwid,
-    mqd::v9::dw,
     regs::{gc_9_4_3 as gc, mp_13_0_6 as mp, Reg},
 };
 
-use super::mqd::KIQ_RESET_MERGE;
 use crate::{
     gpu::{
         config::Config,
@@ -46,25 +44,12 @@ const KERNEL_SHARED_BASE: u32 = 0x2000;
 const KERNEL_PRIVATE_BASE: u32 = 0x1000;
 /// The layout of addresses for tiled memory; user space asks for it.
 const GOLDEN_GB_ADDR_CONFIG: u32 = 0x2a11_4042;
-/// What a queue slot's persistent state is at rest.
-const PERSISTENT_STATE_REST: u32 = 0x0be0_5301;
-const KIQ: HqdSlot = HqdSlot {
-    me: 2,
-    pipe: 1,
-    queue: 0,
-};
-const HIQ: HqdSlot = HqdSlot {
-    me: 2,
-    pipe: 0,
-    queue: 0,
-};
-
-fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
+pub(super) fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
     mmio.block(hwid::GC, xcc as u8)
 }
 
 /// Makes banked registers show one queue slot or VMID while `f` runs.
-fn with_bank<R>(
+pub(super) fn with_bank<R>(
     mmio: &Mmio,
     b: Block<'_>,
     slot: HqdSlot,
@@ -181,21 +166,6 @@ impl Gfx {
         }
         Ok(())
     }
-
-    fn dequeue(&self, b: Block<'_>) -> Result {
-        if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) == 0 {
-            return Ok(());
-        }
-        b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
-        let left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| {
-            gc::CP_HQD_ACTIVE__ACTIVE.get(v) == 0
-        });
-        if left.is_err() {
-            b.wr(gc::regCP_HQD_ACTIVE, 0)?;
-        }
-        b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)?;
-        left.map(|_| ())
-    }
 }
 
 impl GfxHal for Gfx {
@@ -287,137 +257,6 @@ impl GfxHal for Gfx {
         self.clear_slots(mmio, b)
     }
 
-    fn hiq_slot(&self) -> HqdSlot {
-        HIQ
-    }
-
-    fn kiq_merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result {
-        let b = block(mmio, xcc)?;
-        with_bank(mmio, b, KIQ, 0, || {
-            for (reg, word, ours) in KIQ_RESET_MERGE {
-                let word = mqd.get_mut(*word).ok_or(EINVAL)?;
-                *word = (*word & ours) | (b.rd(*reg)? & !ours);
-            }
-            Ok(())
-        })
-    }
-
-    fn kiq_start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result {
-        let b = block(mmio, xcc)?;
-        let slot = KIQ.me << 5 | KIQ.pipe << 3 | KIQ.queue;
-        b.set(
-            gc::regRLC_CP_SCHEDULERS,
-            &[(gc::RLC_CP_SCHEDULERS__scheduler0, slot | 0x80)],
-        )?;
-        let word = |i: usize| mqd.get(i).copied().ok_or(EINVAL);
-        with_bank(mmio, b, KIQ, 0, || {
-            let load = |list: &[(Reg, usize)]| -> Result {
-                for (reg, i) in list {
-                    b.wr(*reg, word(*i)?)?;
-                }
-                Ok(())
-            };
-            b.set(
-                gc::regCP_PQ_WPTR_POLL_CNTL,
-                &[(gc::CP_PQ_WPTR_POLL_CNTL__EN, 0)],
-            )?;
-            load(&[
-                (gc::regCP_HQD_EOP_BASE_ADDR, dw::cp_hqd_eop_base_addr_lo),
-                (gc::regCP_HQD_EOP_BASE_ADDR_HI, dw::cp_hqd_eop_base_addr_hi),
-                (gc::regCP_HQD_EOP_CONTROL, dw::cp_hqd_eop_control),
-                (
-                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-                    dw::cp_hqd_pq_doorbell_control,
-                ),
-            ])?;
-            if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) != 0 {
-                self.dequeue(b)?;
-                load(&[
-                    (gc::regCP_HQD_PQ_RPTR, dw::cp_hqd_pq_rptr),
-                    (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
-                    (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
-                ])?;
-            }
-            load(&[
-                (gc::regCP_MQD_BASE_ADDR, dw::cp_mqd_base_addr_lo),
-                (gc::regCP_MQD_BASE_ADDR_HI, dw::cp_mqd_base_addr_hi),
-                (gc::regCP_MQD_CONTROL, dw::cp_mqd_control),
-                (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
-                (gc::regCP_HQD_PQ_BASE_HI, dw::cp_hqd_pq_base_hi),
-                (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
-                (
-                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
-                    dw::cp_hqd_pq_rptr_report_addr_lo,
-                ),
-                (
-                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
-                    dw::cp_hqd_pq_rptr_report_addr_hi,
-                ),
-                (
-                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
-                    dw::cp_hqd_pq_wptr_poll_addr_lo,
-                ),
-                (
-                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
-                    dw::cp_hqd_pq_wptr_poll_addr_hi,
-                ),
-            ])?;
-            // Doorbells of the kernel's queues, in bytes.
-            b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, doorbell * 4)?;
-            b.wr(
-                gc::regCP_MEC_DOORBELL_RANGE_UPPER,
-                super::CAPS.kernel_doorbell_end * 2 * 4,
-            )?;
-            load(&[
-                (
-                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-                    dw::cp_hqd_pq_doorbell_control,
-                ),
-                (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
-                (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
-                (gc::regCP_HQD_VMID, dw::cp_hqd_vmid),
-                (gc::regCP_HQD_PERSISTENT_STATE, dw::cp_hqd_persistent_state),
-                (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
-            ])?;
-            b.set(
-                gc::regCP_PQ_STATUS,
-                &[(gc::CP_PQ_STATUS__DOORBELL_ENABLE, 1)],
-            )
-        })
-    }
-
-    fn kiq_stop(&self, mmio: &Mmio, xcc: u32) -> Result {
-        let b = block(mmio, xcc)?;
-        with_bank(mmio, b, KIQ, 0, || {
-            let dequeued = self.dequeue(b);
-            b.wr(gc::regCP_HQD_IQ_TIMER, 0)?;
-            b.wr(gc::regCP_HQD_IB_CONTROL, 0)?;
-            b.wr(gc::regCP_HQD_PERSISTENT_STATE, PERSISTENT_STATE_REST)?;
-            b.wr(
-                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-                gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.put(1),
-            )?;
-            b.wr(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0)?;
-            b.wr(gc::regCP_HQD_PQ_RPTR, 0)?;
-            b.wr(gc::regCP_HQD_PQ_WPTR_HI, 0)?;
-            b.wr(gc::regCP_HQD_PQ_WPTR_LO, 0)?;
-            dequeued
-        })
-    }
-
-    fn scratch_packet_reg(&self, mmio: &Mmio, _xcc: u32) -> Result<u32> {
-        // Packets address the XCC that runs them as if it were the first.
-        block(mmio, 0)?.address(gc::regSCRATCH_REG0, 0)
-    }
-
-    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result {
-        block(mmio, xcc)?.wr(gc::regSCRATCH_REG0, value)
-    }
-
-    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
-        block(mmio, xcc)?.rd(gc::regSCRATCH_REG0)
-    }
-
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {
         let b = block(mmio, 0)?;
         // One capture at a time.
@@ -437,12 +276,6 @@ impl GfxHal for Gfx {
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32 {
         gc::SH_MEM_BASES__PRIVATE_BASE.put((scratch_base >> 48) as u32)
             | gc::SH_MEM_BASES__SHARED_BASE.put((lds_base >> 48) as u32)
-    }
-
-    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)> {
-        let value = block(mmio, xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
-        let reg = block(mmio, 0)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
-        Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1)))
     }
 
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump> {

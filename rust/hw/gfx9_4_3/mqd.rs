@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
-    mqd::v9::{dw, Mqd as Image, HIQ_FAILED_DOORBELLS},
+    mqd::v9::{dw, Mqd as Image},
     regs::gc_9_4_3 as gc,
 };
 
@@ -210,6 +210,7 @@ impl MqdHal for Mqd {
                 update_scheduled(cx, spec, &mut m);
                 set_xcc_share(cx, spec, &mut m);
             }
+            MqdKind::Mes => return Err(EINVAL),
         }
         words.copy_from_slice(m.dwords());
         Ok(())
@@ -235,10 +236,6 @@ impl MqdHal for Mqd {
         m.compute_static_thread_mgmt_se3 = get(3)?;
         words.copy_from_slice(m.dwords());
         Ok(())
-    }
-
-    fn hung_doorbell_dword(&self) -> usize {
-        HIQ_FAILED_DOORBELLS
     }
 }
 

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What takes a runlist: the KIQ by registers, where the HIQ is, and packets whose form is this
+//! generation's.
+
+use kernel::prelude::*;
+use rkfd_abi::{
+    doorbell::layout1,
+    mqd::v9::{dw, HIQ_FAILED_DOORBELLS},
+    pm4::map_process as p,
+    regs::{gc_9_4_3 as gc, Reg},
+};
+
+use super::{
+    gfx::{block, with_bank},
+    mqd::KIQ_RESET_MERGE,
+};
+use crate::{
+    gpu::mmio::{Block, Mmio},
+    hw::{HqdSlot, KiqHal, MapProcess},
+};
+
+/// See the file.
+pub(super) struct Kiq;
+
+/// How long a process keeps the hardware when there are too many, in milliseconds.
+const QUANTUM: u32 = 10;
+/// What a queue slot's persistent state is at rest.
+const PERSISTENT_STATE_REST: u32 = 0x0be0_5301;
+const KIQ: HqdSlot = HqdSlot {
+    me: 2,
+    pipe: 1,
+    queue: 0,
+};
+const HIQ: HqdSlot = HqdSlot {
+    me: 2,
+    pipe: 0,
+    queue: 0,
+};
+
+fn dequeue(b: Block<'_>) -> Result {
+    if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) == 0 {
+        return Ok(());
+    }
+    b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
+    let left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| {
+        gc::CP_HQD_ACTIVE__ACTIVE.get(v) == 0
+    });
+    if left.is_err() {
+        b.wr(gc::regCP_HQD_ACTIVE, 0)?;
+    }
+    b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)?;
+    left.map(|_| ())
+}
+
+impl KiqHal for Kiq {
+    fn doorbell(&self) -> u32 {
+        layout1::KIQ_START
+    }
+
+    fn hiq_slot(&self) -> HqdSlot {
+        HIQ
+    }
+
+    fn merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result {
+        let b = block(mmio, xcc)?;
+        with_bank(mmio, b, KIQ, 0, || {
+            for (reg, word, ours) in KIQ_RESET_MERGE {
+                let word = mqd.get_mut(*word).ok_or(EINVAL)?;
+                *word = (*word & ours) | (b.rd(*reg)? & !ours);
+            }
+            Ok(())
+        })
+    }
+
+    fn start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result {
+        let b = block(mmio, xcc)?;
+        let slot = KIQ.me << 5 | KIQ.pipe << 3 | KIQ.queue;
+        b.set(
+            gc::regRLC_CP_SCHEDULERS,
+            &[(gc::RLC_CP_SCHEDULERS__scheduler0, slot | 0x80)],
+        )?;
+        let word = |i: usize| mqd.get(i).copied().ok_or(EINVAL);
+        with_bank(mmio, b, KIQ, 0, || {
+            let load = |list: &[(Reg, usize)]| -> Result {
+                for (reg, i) in list {
+                    b.wr(*reg, word(*i)?)?;
+                }
+                Ok(())
+            };
+            b.set(
+                gc::regCP_PQ_WPTR_POLL_CNTL,
+                &[(gc::CP_PQ_WPTR_POLL_CNTL__EN, 0)],
+            )?;
+            load(&[
+                (gc::regCP_HQD_EOP_BASE_ADDR, dw::cp_hqd_eop_base_addr_lo),
+                (gc::regCP_HQD_EOP_BASE_ADDR_HI, dw::cp_hqd_eop_base_addr_hi),
+                (gc::regCP_HQD_EOP_CONTROL, dw::cp_hqd_eop_control),
+                (
+                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                    dw::cp_hqd_pq_doorbell_control,
+                ),
+            ])?;
+            if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) != 0 {
+                dequeue(b)?;
+                load(&[
+                    (gc::regCP_HQD_PQ_RPTR, dw::cp_hqd_pq_rptr),
+                    (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
+                    (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
+                ])?;
+            }
+            load(&[
+                (gc::regCP_MQD_BASE_ADDR, dw::cp_mqd_base_addr_lo),
+                (gc::regCP_MQD_BASE_ADDR_HI, dw::cp_mqd_base_addr_hi),
+                (gc::regCP_MQD_CONTROL, dw::cp_mqd_control),
+                (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
+                (gc::regCP_HQD_PQ_BASE_HI, dw::cp_hqd_pq_base_hi),
+                (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
+                (
+                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
+                    dw::cp_hqd_pq_rptr_report_addr_lo,
+                ),
+                (
+                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+                    dw::cp_hqd_pq_rptr_report_addr_hi,
+                ),
+                (
+                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
+                    dw::cp_hqd_pq_wptr_poll_addr_lo,
+                ),
+                (
+                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
+                    dw::cp_hqd_pq_wptr_poll_addr_hi,
+                ),
+            ])?;
+            // Doorbells of the kernel's queues, in bytes.
+            b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, doorbell * 4)?;
+            b.wr(
+                gc::regCP_MEC_DOORBELL_RANGE_UPPER,
+                layout1::USERQUEUE_END * 2 * 4,
+            )?;
+            load(&[
+                (
+                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                    dw::cp_hqd_pq_doorbell_control,
+                ),
+                (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
+                (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
+                (gc::regCP_HQD_VMID, dw::cp_hqd_vmid),
+                (gc::regCP_HQD_PERSISTENT_STATE, dw::cp_hqd_persistent_state),
+                (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
+            ])?;
+            b.set(
+                gc::regCP_PQ_STATUS,
+                &[(gc::CP_PQ_STATUS__DOORBELL_ENABLE, 1)],
+            )
+        })
+    }
+
+    fn stop(&self, mmio: &Mmio, xcc: u32) -> Result {
+        let b = block(mmio, xcc)?;
+        with_bank(mmio, b, KIQ, 0, || {
+            let dequeued = dequeue(b);
+            b.wr(gc::regCP_HQD_IQ_TIMER, 0)?;
+            b.wr(gc::regCP_HQD_IB_CONTROL, 0)?;
+            b.wr(gc::regCP_HQD_PERSISTENT_STATE, PERSISTENT_STATE_REST)?;
+            b.wr(
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.put(1),
+            )?;
+            b.wr(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0)?;
+            b.wr(gc::regCP_HQD_PQ_RPTR, 0)?;
+            b.wr(gc::regCP_HQD_PQ_WPTR_HI, 0)?;
+            b.wr(gc::regCP_HQD_PQ_WPTR_LO, 0)?;
+            dequeued
+        })
+    }
+
+    fn scratch_packet_reg(&self, mmio: &Mmio, _xcc: u32) -> Result<u32> {
+        // Packets address the XCC that runs them as if it were the first.
+        block(mmio, 0)?.address(gc::regSCRATCH_REG0, 0)
+    }
+
+    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result {
+        block(mmio, xcc)?.wr(gc::regSCRATCH_REG0, value)
+    }
+
+    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
+        block(mmio, xcc)?.rd(gc::regSCRATCH_REG0)
+    }
+
+    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)> {
+        let value = block(mmio, xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
+        let reg = block(mmio, 0)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
+        Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1)))
+    }
+
+    fn hung_doorbell_dword(&self) -> usize {
+        HIQ_FAILED_DOORBELLS
+    }
+
+    fn map_process_dwords(&self) -> usize {
+        p::DWORDS
+    }
+
+    fn map_process(&self, m: &MapProcess, out: &mut [u32]) -> Result {
+        if out.len() != p::DWORDS {
+            return Err(EINVAL);
+        }
+        out.fill(0);
+        out[0] = p::PACKET.header();
+        p::PASID.set(out, m.pasid);
+        p::PROCESS_QUANTUM.set(out, QUANTUM);
+        p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_LO32.set(out, m.root as u32);
+        p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_HI32.set(out, (m.root >> 32) as u32);
+        p::SH_MEM_BASES.set(out, m.sh_mem_bases);
+        p::SH_MEM_CONFIG.set(out, m.sh_mem_config);
+        if m.tba != 0 {
+            p::SQ_SHADER_TBA_LO.set(out, (m.tba >> 8) as u32);
+            p::SQ_SHADER_TBA_HI.set(out, (m.tba >> 40) as u32);
+            p::SQ_SHADER_TMA_LO.set(out, (m.tma >> 8) as u32);
+            p::SQ_SHADER_TMA_HI.set(out, (m.tma >> 40) as u32);
+        }
+        p::NUM_GWS.set(out, m.num_gws);
+        p::SDMA_ENABLE.set(out, 1);
+        p::NUM_QUEUES.set(out, m.num_queues);
+        Ok(())
+    }
+
+    fn xnack_chain(&self) -> bool {
+        // Needs MEC firmware 184 or later, and the driver does not load firmware yet.
+        false
+    }
+}
