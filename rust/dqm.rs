@@ -332,7 +332,7 @@ pub(crate) fn start(gpu: &Gpu) -> Result {
         SchedKind::Mes => return Err(ENODEV),
     };
     ring::sdma::set_user_queues(&UserQueues);
-    let places = sdma::Places::new(gpu.config())?;
+    let places = sdma::Places::new(gpu.config(), gpu.generation().caps)?;
     let dqm = Arc::pin_init(
         pin_init!(Dqm {
             inner <- new_mutex!(Inner {

@@ -62,8 +62,10 @@ pub(crate) struct Caps {
     pub(crate) sdma_doorbell_block: u32,
     /// The highest 64-bit doorbell index that the kernel's own engines use.
     pub(crate) max_kernel_doorbell: u32,
-    /// User SDMA queues of one engine.
+    /// SDMA queues of one engine besides the kernel's ring.
     pub(crate) sdma_queues_per_engine: u32,
+    /// Of these, how many, from the first on, no user gets.
+    pub(crate) sdma_reserved_queues: u32,
     /// SDMA engines that user space counts as PCIe engines; further ones are xGMI engines.
     pub(crate) sdma_pcie_engines: u32,
     /// SIMDs of a CU.

@@ -9,7 +9,7 @@ use kernel::{new_mutex, prelude::*, sync::Arc, sync::Mutex};
 
 use crate::{
     gpu::{config::Config, Gpu},
-    hw::SdmaPlace,
+    hw::{Caps, SdmaPlace},
 };
 
 /// Which place a queue asks for.
@@ -30,6 +30,8 @@ pub(super) struct Places {
     pcie: u32,
     engines: u32,
     per_engine: u32,
+    /// The first queue of an engine that a user may have.
+    first: u32,
     /// By engine, then queue.
     #[pin]
     taken: Mutex<KVec<bool>>,
@@ -42,7 +44,7 @@ pub(crate) struct Slot {
 }
 
 impl Places {
-    pub(super) fn new(config: &Config) -> Result<Arc<Self>> {
+    pub(super) fn new(config: &Config, caps: &Caps) -> Result<Arc<Self>> {
         let per_engine = config.sdma_queues_per_engine;
         let count = (config.num_sdma * per_engine) as usize;
         let taken = KVec::from_elem(false, count, GFP_KERNEL)?;
@@ -51,6 +53,7 @@ impl Places {
                 pcie: config.num_sdma_pcie,
                 engines: config.num_sdma,
                 per_engine,
+                first: caps.sdma_reserved_queues,
                 taken <- new_mutex!(taken),
             }),
             GFP_KERNEL,
@@ -70,7 +73,7 @@ impl Places {
             Wanted::Engine(_) => return Err(EINVAL),
         };
         let mut taken = self.taken.lock();
-        for queue in 0..self.per_engine {
+        for queue in self.first..self.per_engine {
             for engine in engines.clone() {
                 let place = SdmaPlace { engine, queue };
                 if let Some(slot @ false) = taken.get_mut(self.index(place)) {

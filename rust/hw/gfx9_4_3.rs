@@ -38,6 +38,7 @@ static CAPS: Caps = Caps {
     sdma_doorbell_block: 4,
     max_kernel_doorbell: db::layout1::MAX_ASSIGNMENT,
     sdma_queues_per_engine: 8,
+    sdma_reserved_queues: 0,
     sdma_pcie_engines: 2,
     simd_per_cu: 4,
     num_gws: 64,
