@@ -9,6 +9,11 @@ set -euo pipefail
 RKFD_SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 RKFD_CACHE=${RKFD_CACHE:-$HOME/.cache/rkfd}
 RKFD_OUT=${RKFD_OUT:-$RKFD_SRC/build}
+# What cargo builds. Checkouts share it, one at a time; a worktree of git's is there to be built beside others.
+if [ -f "$RKFD_SRC/.git" ]; then
+	CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target-$(basename "$RKFD_SRC")}
+fi
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target}
 # The kernel series that is built and booted, and where Debian keeps it.
 RKFD_SERIES=7.3
 RKFD_SUITE=trixie
