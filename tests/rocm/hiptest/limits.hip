@@ -2,6 +2,8 @@
 /* How much memory there is: what is told, what happens beyond it, and the calls that hand memory out by other ways. */
 #include "hiptest.h"
 
+#include <unistd.h>
+
 #define THREADS 256u
 
 static __global__ void fill_words(uint32_t *words, uint32_t count, uint32_t value)
@@ -50,16 +52,32 @@ static void exhaust()
 	HIP(hipFree(at));
 }
 
+/*
+ * How much is left when HIP's own threads have let go of what was freed: a command that has ended keeps its buffers
+ * until the thread that heard of it comes by, so that hipFree may return before the driver hears of it.
+ */
+static size_t left_at_rest(size_t hoped_for)
+{
+	size_t left, total;
+
+	for (int i = 0;; i++) {
+		HIP(hipMemGetInfo(&left, &total));
+		if (left >= hoped_for || i == 1000)
+			return left;
+		usleep(10000);
+	}
+}
+
 void beyond_memory()
 {
 	size_t first, second, total;
 
+	/* What HIP itself needs for the first time it has then: the second time nothing may be lost. */
 	exhaust();
 	HIP(hipMemGetInfo(&first, &total));
-	/* What HIP itself needed for the first time it has by now: the second time nothing may be lost. */
 	exhaust();
-	HIP(hipMemGetInfo(&second, &total));
-	EXPECT(first == second, "%zu bytes are left, there were %zu", second, first);
+	second = left_at_rest(first);
+	EXPECT(first <= second, "%zu bytes are left, there were %zu", second, first);
 }
 
 void available()
@@ -73,7 +91,7 @@ void available()
 	HIP(hipMalloc(&at, 64 * MiB));
 	HIP(hipMemGetInfo(&during, &total));
 	HIP(hipFree(at));
-	HIP(hipMemGetInfo(&after, &total));
+	after = left_at_rest(before);
 	EXPECT(total == about.totalGlobalMem, "%zu, not %zu", total, about.totalGlobalMem);
 	EXPECT(before - during == 64 * MiB, "%zu bytes went for 64 MiB", before - during);
 	EXPECT(after == before, "%zu, not %zu", after, before);
