@@ -21,6 +21,7 @@ pub mod cwsr;
 pub mod discovery;
 pub mod doorbell;
 pub mod ih;
+pub mod mes;
 pub mod mmio;
 pub mod mqd;
 pub mod pm4;
