@@ -59,5 +59,6 @@ macro_rules! mqd {
 }
 
 pub mod v12;
+pub mod v12_sdma;
 pub mod v9;
 pub mod v9_sdma;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SDMA: the packet language of the DMA engines, as SDMA 4.4.2 understands it.
+//! SDMA: the packet language of the DMA engines, as SDMA 4.4.2 understands it. What is different
+//! for SDMA 7 is in [`v7`].
 //!
 //! Sources: `amdgpu/vega10_sdma_pkt_open.h` (layouts), `include/vega10_enum.h` (atomic operations),
 //! `amdgpu/sdma_v4_4_2.c` (limits, alignment, the wider byte counts of 4.4.x). Indices count dwords,
@@ -156,10 +157,10 @@ macro_rules! packet {
     ) => {
         $(#[$meta])*
         pub mod $module {
-            use crate::bits::DwField;
-            use crate::sdma::{op, Packet};
+            use super::{op, Packet};
             #[allow(unused_imports)]
-            use crate::sdma::sub_op;
+            use super::sub_op;
+            use crate::bits::DwField;
 
             /// The opcode.
             pub const OP: u8 = op::$op;
@@ -191,6 +192,8 @@ macro_rules! packet {
     (@payload) => { None };
     (@payload $payload:literal) => { Some($payload) };
 }
+
+pub mod v7;
 
 packet! {
     /// NOP: `COUNT` dwords after the header are skipped.

@@ -85,6 +85,25 @@ fn v9_sdma_mqd() {
     assert!(mqd_facts("v9_sdma_mqd", dw::NAMES, SdmaMqd::DWORDS, &[]) > 40);
 }
 
+#[test]
+fn v12_sdma_mqd() {
+    use mqd::v12_sdma::{dw, SdmaMqd, REGISTERS};
+    use rkfd_abi::regs::{gc_12_0_0 as gc, RegInfo};
+    assert!(mqd_facts("v12_sdma_mqd", dw::NAMES, SdmaMqd::DWORDS, &[]) > 40);
+    // The descriptor is the row of registers; the two of the firmware's debugger have no name.
+    let first = gc::regSDMA0_QUEUE0_RB_CNTL.off;
+    for (name, index) in dw::NAMES.iter().filter(|(_, n)| *n < REGISTERS) {
+        let stem = name.trim_start_matches("sdmax_rlcx_").to_uppercase();
+        let stem = stem.replace("SCHED_CNTL", "SCHEDULE_CNTL");
+        let full = format!("regSDMA0_QUEUE0_{stem}");
+        let found = gc::ALL.iter().find(|RegInfo { reg, .. }| reg.name == full);
+        match found {
+            Some(info) => assert_eq!(info.reg.off - first, *index as u32, "{full}"),
+            None => assert!(stem.starts_with("MCU_DBG"), "{full}"),
+        }
+    }
+}
+
 /// Offset of a member against the C struct.
 fn offset(c_struct: &str, member: &str, ours: usize) -> Fact {
     let expr = format!("offsetof({c_struct}, {member})");

@@ -12,44 +12,77 @@ use rkfd_abi_oracle::{amd_text, fact, place, same, Program};
 
 const PACKETS_H: &str = "amdgpu/vega10_sdma_pkt_open.h";
 const ENGINE_C: &str = "amdgpu/sdma_v4_4_2.c";
+/// What the driver of SDMA 7 includes.
+const V7_PACKETS_H: &str = "amdgpu/sdma_v6_0_0_pkt_open.h";
+const V7_ENGINE_C: &str = "amdgpu/sdma_v7_0.c";
 
-/// Packet names of the header that are the beginning of one of ours and mean another packet.
-const OTHERS: &[&str] = &["ATOMIC_ADD", "FENCE_CONDITIONAL"];
+/// Packet names of the headers that are the beginning of one of ours and mean another packet.
+const OTHERS: &[&str] = &[
+    "ATOMIC_ADD",
+    "COPY_LINEAR_BC",
+    "COPY_LINEAR_SUBWIN_BC",
+    "COPY_LINEAR_SUBWIN_LARGE",
+    "FENCE_CONDITIONAL",
+];
 
 #[test]
 fn opcodes() {
+    compare_opcodes(PACKETS_H, op::ALL, sub_op::ALL);
+}
+
+#[test]
+fn v7_opcodes() {
+    compare_opcodes(V7_PACKETS_H, v7::op::ALL, v7::sub_op::ALL);
+}
+
+fn compare_opcodes(header: &str, ops: &[(&str, u8)], sub_ops: &[(&str, u8)]) {
     let mut facts = Vec::new();
-    for (name, value) in op::ALL {
+    for (name, value) in ops {
         facts.push(same(&format!("SDMA_OP_{name}"), *value));
     }
-    for (name, value) in sub_op::ALL {
+    for (name, value) in sub_ops {
         facts.push(same(&format!("SDMA_SUBOP_{name}"), *value));
     }
     let named: BTreeSet<&str> = facts.iter().map(|f| f.name.as_str()).collect();
-    for (name, _) in macros(&amd_text(PACKETS_H)) {
+    for (name, _) in macros(&amd_text(header)) {
         let code = name.starts_with("SDMA_OP_") || name.starts_with("SDMA_SUBOP_");
         let aql = name.contains("_AQL_");
         assert!(!code || aql || named.contains(name.as_str()), "{name}");
     }
     facts.extend([
-        fact("op", HEADER_OP.mask, "(uint32_t)SDMA_PKT_HEADER_OP(~0u)"),
+        fact(
+            "op",
+            HEADER_OP.mask,
+            "(uint32_t)SDMA_PKT_NOP_HEADER_OP(~0u)",
+        ),
         fact(
             "sub_op",
             HEADER_SUB_OP.mask,
-            "(uint32_t)SDMA_PKT_HEADER_SUB_OP(~0u)",
+            "(uint32_t)SDMA_PKT_NOP_HEADER_SUB_OP(~0u)",
         ),
     ]);
-    Program::new().include(PACKETS_H).facts(facts).check();
+    Program::new().include(header).facts(facts).check();
+}
+
+#[test]
+fn packet_fields() {
+    assert!(compare_packets(PACKETS_H, PACKETS) > 90);
+}
+
+#[test]
+fn v7_packet_fields() {
+    assert!(compare_packets(V7_PACKETS_H, v7::PACKETS) > 150);
 }
 
 /// Every field that the header has for a packet is ours at the same place, and the other way.
-#[test]
-fn packet_fields() {
-    let text = amd_text(PACKETS_H);
+fn compare_packets(header: &str, packets: &[Packet]) -> usize {
+    let text = amd_text(header);
     let names: Vec<String> = macros(&text).into_iter().map(|m| m.0).collect();
-    let mut program = Program::new().include(PACKETS_H);
+    let mut program = Program::new().include(header);
     let mut compared = 0;
-    for packet in PACKETS {
+    // The form with CPV has the header's fields and one dword more: see [`v7_limits`].
+    let with_cpv = |p: &&Packet| **p == v7::copy_linear_cpv::PACKET;
+    for packet in packets.iter().filter(|p| !with_cpv(p)) {
         let prefix = format!("SDMA_PKT_{}_", packet.name);
         let mut ours: BTreeSet<&str> = packet.fields.iter().map(|f| f.name).collect();
         for name in &names {
@@ -63,7 +96,7 @@ fn packet_fields() {
             // ours has the first word of another packet here.
             let at = rest.find(|c: char| c.is_ascii_lowercase()).expect("field");
             let (word, field) = rest.split_at(at);
-            if longer_name(packet.name, word) {
+            if longer_name(packets, packet.name, word) {
                 continue;
             }
             if matches!(field, "op" | "sub_op") {
@@ -94,7 +127,11 @@ fn packet_fields() {
             let expr = format!(
                 "(uint64_t){theirs}_offset << 32 | (uint32_t)({theirs}_mask << {theirs}_shift)"
             );
-            program = program.facts([fact(name.clone(), place(as_in_header(packet, found)), expr)]);
+            program = program.facts([fact(
+                name.clone(),
+                place(as_in_header(header, packet, found)),
+                expr,
+            )]);
         }
         assert!(
             ours.is_empty(),
@@ -102,16 +139,16 @@ fn packet_fields() {
             packet.name
         );
     }
-    assert!(compared > 90, "only {compared}");
     program.check();
+    compared
 }
 
 /// Whether `word` says that the macro belongs to a packet with a longer name.
-fn longer_name(packet: &str, word: &str) -> bool {
+fn longer_name(packets: &[Packet], packet: &str, word: &str) -> bool {
     let whole = format!("{packet}_{word}");
     let longer =
         |other: &str| other.len() > packet.len() && whole.starts_with(&format!("{other}_"));
-    OTHERS.iter().any(|other| longer(other)) || PACKETS.iter().any(|other| longer(other.name))
+    OTHERS.iter().any(|other| longer(other)) || packets.iter().any(|other| longer(other.name))
 }
 
 /// `addr_31_0` is ADDR_LO, `addr_63_32` ADDR_HI; everything else is the same in capitals.
@@ -125,12 +162,13 @@ fn our_name(word: &str, field: &str) -> String {
     field.to_uppercase()
 }
 
-/// Byte counts have 22 bits in the header and 30 on 4.4.x: see [`limits`].
-fn as_in_header(packet: &Packet, field: DwField) -> DwField {
-    let bytes = matches!(
-        packet.name,
-        "COPY_LINEAR" | "COPY_BROADCAST_LINEAR" | "CONSTANT_FILL"
-    );
+/// Byte counts have 22 bits in the older header and 30 on 4.4.x: see [`limits`].
+fn as_in_header(header: &str, packet: &Packet, field: DwField) -> DwField {
+    let bytes = header == PACKETS_H
+        && matches!(
+            packet.name,
+            "COPY_LINEAR" | "COPY_BROADCAST_LINEAR" | "CONSTANT_FILL"
+        );
     if bytes && field.name == "COUNT" {
         DwField::new("COUNT", field.dw, 21, 0)
     } else {
@@ -165,6 +203,115 @@ fn limits() {
     assert!(wait.contains(&format!("RETRY_COUNT({retry:#x})")));
     let kfd = amd_text("amdkfd/kfd_device.c");
     assert!(kfd.contains(&format!("num_sdma_queues_per_engine = {RLC_QUEUES};")));
+}
+
+/// What `sdma_v7_0.c` says, in its own words.
+#[test]
+fn v7_limits() {
+    let text = amd_text(V7_ENGINE_C);
+    assert!(text.contains("#include \"sdma_v6_0_0_pkt_open.h\""));
+    let funcs = block(&text, "static const struct amdgpu_buffer_funcs ", "};");
+    for line in [
+        ".copy_max_bytes = 1 << 30,".to_string(),
+        ".fill_max_bytes = 1 << 30,".to_string(),
+        format!(".copy_num_dw = {},", v7::copy_linear_cpv::DWORDS),
+        format!(".fill_num_dw = {},", v7::const_fill::DWORDS),
+    ] {
+        assert!(funcs.contains(&line), "{line}");
+    }
+    let emit_ib = block(&text, "static void sdma_v7_0_ring_emit_ib(", "}");
+    let align = format!("& {:#x})", !(IB_ALIGN as u32 - 1));
+    assert!(emit_ib.contains(&align), "{align}");
+    let mask = INDIRECT_END_ALIGN_DW - 1;
+    assert!(emit_ib.contains(&format!("& {mask}")), "& {mask}");
+    let fence = block(&text, "static void sdma_v7_0_ring_emit_fence(", "}");
+    let uncached = format!("HEADER_MTYPE({:#x})", v7::fence::MTYPE_UC);
+    assert!(fence.contains(&uncached), "{uncached}");
+    let write = block(&text, "static void sdma_v7_0_ring_emit_wreg(", "}");
+    assert!(write.contains("reg << 2"), "registers by byte address");
+    let trap = block(&text, "static int sdma_v7_0_process_trap_irq(", "}");
+    for (name, field) in [
+        ("queue", v7::RING_ID_QUEUE),
+        ("instances", v7::RING_ID_ENGINE),
+    ] {
+        let line = format!("{name} = ");
+        assert!(
+            trap.contains(&line) && trap.contains(&format!("{:#x}", field.mask)),
+            "{name}"
+        );
+    }
+    let kfd = amd_text("amdkfd/kfd_device.c");
+    assert!(kfd.contains(&format!("num_sdma_queues_per_engine = {};", v7::QUEUES)));
+    let compress = v7::const_fill::COMPRESS;
+    let mut facts = vec![
+        same("SDMA1_REG_OFFSET", v7::ENGINE_REG_STRIDE),
+        same("SDMA0_HYP_DEC_REG_START", *v7::HYP_REGS.start()),
+        same("SDMA0_HYP_DEC_REG_END", *v7::HYP_REGS.end()),
+        same("SDMA1_HYP_DEC_REG_OFFSET", v7::HYP_REG_STRIDE),
+        same("SDMA7_CSA_SIZE", v7::CSA_SIZE),
+        fact(
+            "compress",
+            compress.mask,
+            "SDMA_PKT_CONSTANT_FILL_HEADER_compress_mask << SDMA_PKT_CONSTANT_FILL_HEADER_compress_shift",
+        ),
+    ];
+    for (name, field) in v7::gcr::ALL {
+        let value = match field.width() {
+            1 => format!("SDMA_GCR_{name}"),
+            _ => format!("SDMA_GCR_{name}(~0u)"),
+        };
+        facts.push(fact(*name, field.mask, format!("(uint32_t){value}")));
+    }
+    use v7::copy_linear_cpv as c;
+    let common = v7::copy_linear::FIELDS;
+    assert_eq!(&c::FIELDS[..common.len()], common);
+    for (name, field) in [
+        ("DATA_FORMAT", c::DCC_DATA_FORMAT),
+        ("NUM_TYPE", c::DCC_NUM_TYPE),
+        ("READ_CM", c::DCC_READ_CM),
+        ("WRITE_CM", c::DCC_WRITE_CM),
+        ("MAX_COM", c::DCC_MAX_COM),
+        ("MAX_UCOM", c::DCC_MAX_UCOM),
+    ] {
+        assert_eq!(field.dw, c::DWORDS - 1);
+        let value = format!("(uint32_t)SDMA_DCC_{name}(~0u)");
+        facts.push(fact(name, field.field.mask, value));
+    }
+    Program::new()
+        .include(V7_PACKETS_H)
+        .text(&defines(&text, |n| {
+            n.starts_with("SDMA1_")
+                || n.starts_with("SDMA0_")
+                || n.starts_with("SDMA7_")
+                || n.contains("_compress_")
+        }))
+        .facts(facts)
+        .check();
+}
+
+/// The engines of gfx12 have the same operations with other names.
+#[test]
+fn v7_atomic_operations() {
+    let facts: Vec<_> = atomic_op::ALL
+        .iter()
+        .flat_map(|(name, number)| {
+            [
+                (format!("GL2_OP_ATOMIC_{name}_RTN_32"), *number),
+                (
+                    format!("GL2_OP_ATOMIC_{name}_64"),
+                    number | atomic_op::QUADWORD | atomic_op::NO_RETURN,
+                ),
+            ]
+        })
+        .map(|(name, value)| same(&name, value))
+        .collect();
+    let text = amd_text("include/soc24_enum.h");
+    let at = text.find("typedef enum GL2_OP {").expect("enum GL2_OP");
+    let end = text[at..].find('}').expect("end of the enum");
+    Program::new()
+        .text(&format!("{} GL2_OP;", &text[at..=at + end]))
+        .facts(facts)
+        .check();
 }
 
 #[test]
