@@ -56,12 +56,14 @@ fn load(pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<Inst, BadCode> {
         mem.fetch(pc, &mut word).map_err(BadCode::Fetch)?;
         Ok(u32::from_le_bytes(word))
     };
-    let first = fetch(pc)?;
-    let second = match decode::words(first) {
-        1 => 0,
-        _ => fetch(pc.wrapping_add(4))?,
-    };
-    decode::decode(first, second, limits).map_err(BadCode::Decode)
+    let mut words = [0; decode::WORDS];
+    words[0] = fetch(pc)?;
+    let mut have = 1;
+    while decode::length(limits.isa, &words[..have]) > have {
+        words[have] = fetch(pc.wrapping_add(4 * have as u64))?;
+        have += 1;
+    }
+    decode::decode(words, limits).map_err(BadCode::Decode)
 }
 
 /// All decoded code of a dispatch.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! From instruction words to [`Inst`].
+//! From instruction words to [`Inst`]. The encodings of gfx942 are here, those of gfx1201 in
+//! [`gfx1201`].
 
+mod gfx1201;
 mod lds;
 mod operand;
 mod scalar;
@@ -9,6 +11,7 @@ mod vector;
 mod vmem;
 
 use crate::inst::Inst;
+use crate::Isa;
 pub(crate) use operand::{code, Limits};
 
 /// Why words are no instruction that can run.
@@ -91,8 +94,28 @@ const DPP: u32 = 250;
 /// Operand code of source 0 when an SDWA word follows.
 const SDWA: u32 = 249;
 
-/// How many words the instruction that begins with `word` has.
-pub(crate) fn words(word: u32) -> usize {
+/// Most words of an instruction.
+pub(crate) const WORDS: usize = 3;
+
+/// How many words the instruction has that begins with `words`: more than these, as long as they
+/// do not tell.
+pub(crate) fn length(isa: Isa, words: &[u32]) -> usize {
+    match isa {
+        Isa::Gfx942 => self::words(words[0]),
+        Isa::Gfx1201 => gfx1201::length(words),
+    }
+}
+
+/// Decodes an instruction; words beyond its [`length`] do not count.
+pub(crate) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
+    match limits.isa {
+        Isa::Gfx942 => gfx942(words[0], words[1], limits),
+        Isa::Gfx1201 => gfx1201::decode(words, limits),
+    }
+}
+
+/// How many words the instruction of gfx942 has that begins with `word`.
+fn words(word: u32) -> usize {
     let has = |shift: u32| bits(word, shift + 7, shift) == LITERAL;
     let two = match encoding(word) {
         Encoding::Sop2 | Encoding::Sopc => has(0) || has(8),
@@ -109,8 +132,8 @@ pub(crate) fn words(word: u32) -> usize {
     1 + usize::from(two)
 }
 
-/// Decodes an instruction; `second` counts only if [`words`] says so.
-pub(crate) fn decode(word: u32, second: u32, limits: &Limits) -> Decoded {
+/// Decodes an instruction of gfx942; `second` counts only if [`words`] says so.
+fn gfx942(word: u32, second: u32, limits: &Limits) -> Decoded {
     let mut inst = match encoding(word) {
         Encoding::Sop2 => scalar::sop2(word, second, limits),
         Encoding::Sopk => scalar::sopk(word, second, limits),

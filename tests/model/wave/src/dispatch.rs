@@ -6,6 +6,16 @@ use crate::code::CodeCache;
 use crate::decode::Limits;
 use crate::Stop;
 
+/// The instruction set of the compute units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isa {
+    /// CDNA3: wave64.
+    #[default]
+    Gfx942,
+    /// RDNA4: wave32 or wave64.
+    Gfx1201,
+}
+
 /// Where the private (scratch) memory of the waves lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scratch {
@@ -60,6 +70,10 @@ pub struct Trap {
 /// at an address may have changed.
 #[derive(Debug, Default)]
 pub struct Dispatch {
+    /// The instruction set.
+    pub isa: Isa,
+    /// Do its waves have 32 lanes? (`COMPUTE_DISPATCH_INITIATOR.CS_W32_EN`; never on gfx942.)
+    pub wave32: bool,
     /// Work-items in x, y, z.
     pub grid: [u32; 3],
     /// Work-items of a workgroup in x, y, z.
@@ -118,20 +132,37 @@ impl Dispatch {
         Ok(extent)
     }
 
+    /// Lanes of a wave.
+    pub fn lanes(&self) -> u32 {
+        if self.wave32 {
+            32
+        } else {
+            64
+        }
+    }
+
     /// Waves of a whole workgroup.
     pub fn waves_per_workgroup(&self) -> u32 {
         let items: u64 = self.workgroup.iter().map(|&n| u64::from(n)).product();
-        items.div_ceil(64) as u32
+        items.div_ceil(self.lanes().into()) as u32
     }
 
     /// VGPRs of a wave, architectural and accumulators.
     pub fn vgprs(&self) -> usize {
-        ((self.rsrc1 as usize & 0x3f) + 1) * 8
+        let blocks = (self.rsrc1 as usize & 0x3f) + 1;
+        match (self.isa, self.wave32) {
+            (Isa::Gfx942, _) => blocks * 8,
+            (Isa::Gfx1201, true) => (blocks * 8).min(256),
+            (Isa::Gfx1201, false) => (blocks * 4).min(256),
+        }
     }
 
     /// Architectural VGPRs of a wave: where the accumulators begin.
     pub fn arch_vgprs(&self) -> usize {
-        (((self.rsrc3 as usize & 0x3f) + 1) * 4).min(self.vgprs())
+        match self.isa {
+            Isa::Gfx942 => (((self.rsrc3 as usize & 0x3f) + 1) * 4).min(self.vgprs()),
+            Isa::Gfx1201 => self.vgprs(),
+        }
     }
 
     /// The registers that operands may name.
@@ -139,6 +170,8 @@ impl Dispatch {
         let arch = self.arch_vgprs();
         let acc = self.vgprs() - arch;
         Limits {
+            isa: self.isa,
+            wave32: self.wave32,
             arch: arch as u16,
             acc: acc.min(256) as u16,
             sgprs: self.sgprs() as u16,
@@ -148,6 +181,9 @@ impl Dispatch {
 
     /// SGPRs of a wave, without VCC.
     pub fn sgprs(&self) -> usize {
-        (((self.rsrc1 as usize >> 6 & 0xf) / 2 + 1) * 16).min(102)
+        match self.isa {
+            Isa::Gfx942 => (((self.rsrc1 as usize >> 6 & 0xf) / 2 + 1) * 16).min(102),
+            Isa::Gfx1201 => 106,
+        }
     }
 }

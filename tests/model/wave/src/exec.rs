@@ -38,6 +38,7 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
         Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
         Body::Smem(i) => smem::step(wave, ctx, i),
         Body::Valu(i) => valu::step(wave, i),
+        Body::Dual(pair) => valu::dual(wave, pair),
         Body::Vmem(i) => vmem::step(wave, ctx, i),
         Body::Lds(i) => lds::step(wave, ctx, i),
         Body::CacheControl => Ok(()),

@@ -27,6 +27,16 @@ pub(crate) struct Dpp {
     pub(crate) bound_ctrl: bool,
     pub(crate) row_mask: u8,
     pub(crate) bank_mask: u8,
+    /// Are lanes read that EXEC leaves out? (gfx1201)
+    pub(crate) inactive: bool,
+}
+
+/// Source 0 of each lane from one of its group of 8: 3 bits for each (gfx1201).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dpp8 {
+    pub(crate) lanes: u32,
+    /// Are lanes read that EXEC leaves out?
+    pub(crate) inactive: bool,
 }
 
 /// Sub-dword addressing: which part of the sources is used and of the destination written.
@@ -43,6 +53,7 @@ pub(crate) struct Sdwa {
 pub(crate) enum Shape {
     Plain,
     Dpp(Dpp),
+    Dpp8(Dpp8),
     Sdwa(Sdwa),
 }
 
@@ -244,11 +255,13 @@ pub(crate) struct Lds {
 }
 
 /// An instruction by family.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Body {
     Salu(Salu),
     Smem(Smem),
     Valu(Valu),
+    /// Two at once (VOPD of gfx1201): both read before one writes.
+    Dual(Box<[Valu; 2]>),
     Vmem(Vmem),
     Lds(Lds),
     /// Cache control: memory is coherent here, so it only orders.
@@ -256,7 +269,7 @@ pub(crate) enum Body {
 }
 
 /// A decoded instruction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Inst {
     /// Length in bytes.
     pub(crate) bytes: u8,

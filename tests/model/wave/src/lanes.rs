@@ -4,6 +4,7 @@
 
 use crate::inst::{Dpp, Sdwa, Shape, Valu};
 use crate::wave::{violation, Halt, Lanes, Wave, LANES};
+use crate::Isa;
 
 /// The lane from which `lane` takes source 0; `None` if there is none.
 fn source_lane(ctrl: u16, lane: usize) -> Option<usize> {
@@ -74,10 +75,36 @@ pub(crate) fn sdwa_merge(sdwa: Sdwa, old: u32, value: u32) -> u32 {
     }
 }
 
+/// The lane of the same row from which DPP16 of gfx1201 takes source 0; `None` if there is none.
+fn source_lane_16(ctrl: u16, lane: usize) -> Option<usize> {
+    match ctrl {
+        0x160..=0x16f => Some(lane ^ usize::from(ctrl & 15)),
+        _ => source_lane(ctrl, lane),
+    }
+}
+
 impl Wave {
     /// Source `n` of an instruction with DPP or SDWA.
     pub(crate) fn shaped(&self, i: &Valu, n: usize, lanes: Lanes) -> Lanes {
         match i.shape {
+            Shape::Dpp(dpp) if n == 0 && self.isa == Isa::Gfx1201 => {
+                let readable = if dpp.inactive { u64::MAX } else { self.exec() };
+                std::array::from_fn(|l| match source_lane_16(dpp.ctrl, l) {
+                    Some(from) if readable >> from & 1 != 0 => lanes[from],
+                    _ => 0,
+                })
+            }
+            Shape::Dpp8(dpp) if n == 0 => {
+                let readable = if dpp.inactive { u64::MAX } else { self.exec() };
+                std::array::from_fn(|l| {
+                    let from = l & !7 | (dpp.lanes >> (3 * (l & 7)) & 7) as usize;
+                    if readable >> from & 1 != 0 {
+                        lanes[from]
+                    } else {
+                        0
+                    }
+                })
+            }
             Shape::Dpp(dpp) if n == 0 => {
                 let exec = self.exec();
                 std::array::from_fn(|l| match source_lane(dpp.ctrl, l) {
@@ -88,6 +115,31 @@ impl Wave {
             Shape::Sdwa(sdwa) if n < 2 => lanes.map(|v| select(sdwa.src_sel[n], sdwa.sext[n], v)),
             _ => lanes,
         }
+    }
+
+    /// The lanes that an instruction of gfx1201 with DPP16 writes.
+    pub(crate) fn dpp16_mask(&self, dpp: Dpp) -> Result<u64, Halt> {
+        if !matches!(
+            dpp.ctrl,
+            0..=0xff | 0x101..=0x10f | 0x111..=0x11f | 0x121..=0x12f | 0x140 | 0x141 | 0x150..=0x16f
+        ) {
+            return violation(format!("dpp_ctrl {:#x}", dpp.ctrl));
+        }
+        let exec = self.exec();
+        let readable = if dpp.inactive { u64::MAX } else { exec };
+        let mut mask = 0;
+        for lane in 0..LANES {
+            let valid = match source_lane_16(dpp.ctrl, lane) {
+                Some(from) => readable >> from & 1 != 0,
+                None => false,
+            };
+            let row = dpp.row_mask >> (lane / 16) & 1 != 0;
+            let bank = dpp.bank_mask >> (lane % 16 / 4) & 1 != 0;
+            if row && bank && (valid || dpp.bound_ctrl) {
+                mask |= 1 << lane;
+            }
+        }
+        Ok(mask & exec)
     }
 
     /// The lanes that an instruction with DPP writes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A wave64 shader interpreter for gfx942 (CDNA3).
+//! A shader interpreter for gfx942 (CDNA3, wave64) and gfx1201 (RDNA4, wave32 and wave64): one
+//! engine, and for each instruction set ([`Isa`]) its decoder and opcode tables.
 //!
 //! It runs workgroups of machine code against a [`Memory`] and knows nothing of queues, packets'
 //! rings, processes or drivers. A dispatcher (the command processor of a GPU model) fills a
@@ -80,7 +81,7 @@ mod wave;
 mod workgroup;
 
 pub use code::CodeCache;
-pub use dispatch::{Apertures, Dispatch, Scratch, Trap};
+pub use dispatch::{Apertures, Dispatch, Isa, Scratch, Trap};
 pub use gws::{Gws, GwsAnswer, GwsOp, GwsResources};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The opcodes of gfx942 as data: number, mnemonic and operand types of each, by encoding.
+//! The opcodes of gfx942 as data: number, mnemonic and operand types of each, by encoding; and, behind
+//! them, the instructions that only gfx1201 has, whose tables are in [`gfx1201`].
 //!
 //! VOP1, VOP2 and VOPC instructions also exist in the VOP3 encoding; `vop3` lists only those that
 //! have no other. Comparisons (VOPC) are so regular that [`crate::decode`] takes them apart, and
 //! memory instructions are described by what they do in `decode/{lds,vmem}.rs`.
+
+pub(crate) mod gfx1201;
 
 /// Type of an operand: its width in registers, what an inline constant means there, and which
 /// modifiers it takes.
@@ -16,6 +19,8 @@ pub(crate) enum Ty {
     B16,
     /// f16 in the low half of a register.
     F16,
+    /// bf16 in the low half of a register.
+    Bf16,
     /// Two 16-bit integers.
     P16,
     /// Two f16.
@@ -32,12 +37,14 @@ pub(crate) enum Ty {
     F64,
     /// Two f32.
     F32x2,
-    /// A bit for each lane, in a scalar register pair.
+    /// A bit for each lane, in a scalar register pair (a wave32 has only the first).
     Mask,
     /// A scalar register as destination of a vector instruction.
     Sgpr,
     /// An accumulator.
     Acc,
+    /// 3 registers.
+    W3,
     /// 4 registers.
     W4,
     /// 8 registers.
@@ -54,6 +61,7 @@ impl Ty {
         match self {
             Ty::None => 0,
             Ty::B64 | Ty::F64 | Ty::F32x2 | Ty::Mask => 2,
+            Ty::W3 => 3,
             Ty::W4 => 4,
             Ty::W8 => 8,
             Ty::W16 => 16,
@@ -77,11 +85,15 @@ pub(crate) struct Info {
 }
 
 macro_rules! opcodes {
-    ($( $enc:ident { $( $code:literal $name:ident $dst:ident [$($src:ident)*], )* } )*) => {
+    ($( $enc:ident { $( $code:literal $name:ident $dst:ident [$($src:ident)*], )* } )*
+        ; $( $other:ident )*) => {
         /// An instruction by its mnemonic, spelt as in the ISA manual.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Op { $( $( $name, )* )* }
+        pub(crate) enum Op { $( $( $name, )* )* $( $other, )* }
+
+        /// How many there are.
+        pub(crate) const OPS: usize = [$( $( Op::$name, )* )* $( Op::$other, )*].len();
 
         $(
             /// The opcode `code` of this encoding.
@@ -386,4 +398,46 @@ opcodes! {
         0x7e v_smfmac_f32_32x32x32_fp8_bf8 W16 [B64 W4 B32],
         0x7f v_smfmac_f32_32x32x32_fp8_fp8 W16 [B64 W4 B32],
     }
+    ;
+        s_pack_hl_b32_b16 s_add_f32 s_sub_f32 s_min_num_f32 s_max_num_f32 s_mul_f32 s_fmaak_f32
+        s_fmamk_f32 s_fmac_f32 s_cvt_pk_rtz_f16_f32 s_add_f16 s_sub_f16 s_min_num_f16 s_max_num_f16
+        s_mul_f16 s_fmac_f16 s_minimum_f32 s_maximum_f32 s_minimum_f16 s_maximum_f16 s_add_nc_u64
+        s_sub_nc_u64 s_mul_u64 s_version s_and_saveexec_b32 s_or_saveexec_b32 s_xor_saveexec_b32
+        s_nand_saveexec_b32 s_nor_saveexec_b32 s_xnor_saveexec_b32 s_andn1_saveexec_b32
+        s_orn1_saveexec_b32 s_andn2_saveexec_b32 s_orn2_saveexec_b32 s_andn1_wrexec_b32
+        s_andn2_wrexec_b32 s_movrelsd_2_b32 s_sendmsg_rtn_b32 s_sendmsg_rtn_b64 s_barrier_signal
+        s_barrier_signal_isfirst s_get_barrier_state s_barrier_init s_barrier_join s_wakeup_barrier
+        s_sleep_var s_ceil_f32 s_floor_f32 s_trunc_f32 s_rndne_f32 s_cvt_f32_i32 s_cvt_f32_u32
+        s_cvt_i32_f32 s_cvt_u32_f32 s_cvt_f16_f32 s_cvt_f32_f16 s_cvt_hi_f32_f16 s_ceil_f16
+        s_floor_f16 s_trunc_f16 s_rndne_f16 s_cmp_lt_f32 s_cmp_eq_f32 s_cmp_le_f32 s_cmp_gt_f32
+        s_cmp_lg_f32 s_cmp_ge_f32 s_cmp_o_f32 s_cmp_u_f32 s_cmp_nge_f32 s_cmp_nlg_f32 s_cmp_ngt_f32
+        s_cmp_nle_f32 s_cmp_neq_f32 s_cmp_nlt_f32 s_cmp_lt_f16 s_cmp_eq_f16 s_cmp_le_f16
+        s_cmp_gt_f16 s_cmp_lg_f16 s_cmp_ge_f16 s_cmp_o_f16 s_cmp_u_f16 s_cmp_nge_f16 s_cmp_nlg_f16
+        s_cmp_ngt_f16 s_cmp_nle_f16 s_cmp_neq_f16 s_cmp_nlt_f16 s_clause s_delay_alu s_wait_alu
+        s_wait_idle s_wait_event s_round_mode s_denorm_mode s_singleuse_vdst s_barrier_wait
+        s_barrier_leave s_code_end s_ttracedata_imm s_wait_loadcnt s_wait_storecnt s_wait_samplecnt
+        s_wait_bvhcnt s_wait_expcnt s_wait_dscnt s_wait_kmcnt s_wait_loadcnt_dscnt
+        s_wait_storecnt_dscnt s_load_b96 s_load_i8 s_load_u8 s_load_i16 s_load_u16 s_buffer_load_b96
+        s_buffer_load_i8 s_buffer_load_u8 s_buffer_load_i16 s_buffer_load_u16 s_prefetch_inst
+        s_prefetch_inst_pc_rel s_prefetch_data s_buffer_prefetch_data s_prefetch_data_pc_rel
+        v_fmac_f16 v_fmamk_f16 v_fmaak_f16 v_nop v_pipeflush v_mov_b16 v_movreld_b32 v_movrels_b32
+        v_movrelsd_b32 v_movrelsd_2_b32 v_swap_b16 v_permlane64_b32 v_swaprel_b32 v_not_b16
+        v_cvt_i32_i16 v_cvt_u32_u16 v_fma_dx9_zero_f32 v_mullit_f32 v_minimum3_f32 v_maximum3_f32
+        v_minimum3_f16 v_maximum3_f16 v_xor3_b32 v_permlane16_b32 v_permlanex16_b32 v_cndmask_b16
+        v_maxmin_u32 v_minmax_u32 v_maxmin_i32 v_minmax_i32 v_dot2_f16_f16 v_dot2_bf16_bf16
+        v_minmax_num_f32 v_maxmin_num_f32 v_minmax_num_f16 v_maxmin_num_f16 v_minimummaximum_f32
+        v_maximumminimum_f32 v_minimummaximum_f16 v_maximumminimum_f16 v_s_exp_f32 v_s_exp_f16
+        v_s_log_f32 v_s_log_f16 v_s_rcp_f32 v_s_rcp_f16 v_s_rsq_f32 v_s_rsq_f16 v_s_sqrt_f32
+        v_s_sqrt_f16 v_cvt_pk_i16_f32 v_cvt_pk_u16_f32 v_permlane16_var_b32 v_permlanex16_var_b32
+        v_minimum_f64 v_maximum_f64 v_and_b16 v_or_b16 v_xor_b16 v_minimum_f32 v_maximum_f32
+        v_minimum_f16 v_maximum_f16 v_dot4_i32_iu8 v_dot8_i32_iu4 v_dot2_f32_bf16 v_pk_minimum_f16
+        v_pk_maximum_f16 v_dot4_f32_fp8_bf8 v_dot4_f32_bf8_fp8 v_dot4_f32_fp8_fp8 v_dot4_f32_bf8_bf8
+        v_wmma_f32_16x16x16_f16 v_wmma_f32_16x16x16_bf16 v_wmma_f16_16x16x16_f16
+        v_wmma_bf16_16x16x16_bf16 v_wmma_i32_16x16x16_iu8 v_wmma_i32_16x16x16_iu4
+        v_wmma_f32_16x16x16_fp8_fp8 v_wmma_f32_16x16x16_fp8_bf8 v_wmma_f32_16x16x16_bf8_fp8
+        v_wmma_f32_16x16x16_bf8_bf8 v_wmma_i32_16x16x32_iu4 v_swmmac_f32_16x16x32_f16
+        v_swmmac_f32_16x16x32_bf16 v_swmmac_f16_16x16x32_f16 v_swmmac_bf16_16x16x32_bf16
+        v_swmmac_i32_16x16x32_iu8 v_swmmac_i32_16x16x32_iu4 v_swmmac_i32_16x16x64_iu4
+        v_swmmac_f32_16x16x32_fp8_fp8 v_swmmac_f32_16x16x32_fp8_bf8 v_swmmac_f32_16x16x32_bf8_fp8
+        v_swmmac_f32_16x16x32_bf8_bf8
 }

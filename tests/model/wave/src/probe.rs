@@ -5,6 +5,7 @@
 
 use crate::decode::{self, Bad, Limits};
 use crate::inst::{Body, VectorOp};
+use crate::Isa;
 
 /// What the decoder says of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +23,34 @@ pub enum Probe {
     Illegal(String),
 }
 
-/// Decodes the instruction that begins with `first`, for a wave that has all registers.
+/// Decodes the instruction of gfx942 that begins with `first`, for a wave that has all registers.
 pub fn instruction(first: u32, second: u32) -> Probe {
     let limits = Limits {
+        isa: Isa::Gfx942,
+        wave32: false,
         arch: 256,
         acc: 256,
         sgprs: 102,
         privileged: true,
     };
-    match decode::decode(first, second, &limits) {
+    look([first, second, 0], &limits)
+}
+
+/// Decodes an instruction of gfx1201 for a wave that has all registers.
+pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
+    let limits = Limits {
+        isa: Isa::Gfx1201,
+        wave32,
+        arch: 256,
+        acc: 0,
+        sgprs: 106,
+        privileged: true,
+    };
+    look(words, &limits)
+}
+
+fn look(words: [u32; 3], limits: &Limits) -> Probe {
+    match decode::decode(words, limits) {
         Ok(inst) => {
             let name = match inst.body {
                 Body::Salu(i) => Some(format!("{:?}", i.op)),
@@ -39,6 +59,7 @@ pub fn instruction(first: u32, second: u32) -> Probe {
                     VectorOp::Op(op) => Some(format!("{op:?}")),
                     VectorOp::Cmp { .. } => None,
                 },
+                Body::Dual(pair) => Some(format!("{:?} :: {:?}", pair[0].op, pair[1].op)),
                 _ => None,
             };
             Probe::Instruction {
@@ -51,7 +72,7 @@ pub fn instruction(first: u32, second: u32) -> Probe {
     }
 }
 
-/// Length in bytes of the instruction that begins with `first`, known or not.
+/// Length in bytes of the instruction of gfx942 that begins with `first`, known or not.
 pub fn length(first: u32) -> usize {
-    decode::words(first) * 4
+    decode::length(Isa::Gfx942, &[first]) * 4
 }

@@ -39,7 +39,7 @@ pub enum Stop {
         /// The wave.
         at: Where,
     },
-    /// Not an instruction of gfx942, or one that this interpreter lacks.
+    /// Not an instruction of this GPU, or one that this interpreter lacks.
     IllegalInstruction {
         /// The wave.
         at: Where,

@@ -5,9 +5,10 @@
 use crate::decode::code;
 use crate::inst::{Src, Valu};
 use crate::lanes;
-use crate::{Apertures, Dispatch, Fault, Message, Where};
+use crate::{Apertures, Dispatch, Fault, Isa, Message, Where};
 
-/// Lanes of a wave.
+/// Lanes that a wave has at most. A wave32 has the same registers, of which EXEC never reaches the
+/// upper half.
 pub(crate) const LANES: usize = 64;
 /// One 32-bit value for each lane.
 pub(crate) type Lanes = [u32; LANES];
@@ -77,11 +78,14 @@ pub(crate) enum State {
 
 /// A wave.
 pub(crate) struct Wave {
+    pub(crate) isa: Isa,
+    /// Does it have 32 lanes, and masks of 32 bits?
+    pub(crate) wave32: bool,
     pub(crate) pc: u64,
     pub(crate) state: State,
     pub(crate) scc: bool,
-    /// By operand code: SGPRs, FLAT_SCRATCH, XNACK_MASK, VCC, M0, EXEC.
-    pub(crate) s: [u32; 128],
+    /// By [`code`]: SGPRs, FLAT_SCRATCH, XNACK_MASK, VCC, M0, EXEC.
+    pub(crate) s: [u32; code::COUNT],
     /// Architectural VGPRs, then accumulators.
     pub(crate) v: Vec<Lanes>,
     /// How many of `v` are architectural.
@@ -109,7 +113,10 @@ pub(crate) struct Wave {
 impl Wave {
     /// The wave `index` of a workgroup, with the registers of a fresh wave.
     pub(crate) fn new(d: &Dispatch, workgroup: [u32; 3], extent: [u32; 3], index: u32) -> Self {
-        let mut s = [UNDEFINED; 128];
+        let mut s = [UNDEFINED; code::COUNT];
+        s[usize::from(code::ZERO)..usize::from(code::SINK)].fill(0);
+        let lanes = d.lanes();
+        let in_sgprs = d.isa == Isa::Gfx942;
         let mut at = 0;
         let mut put = |value: u32| {
             s[at] = value;
@@ -117,22 +124,24 @@ impl Wave {
         };
         d.user_sgprs.iter().for_each(|&value| put(value));
         for (axis, &id) in workgroup.iter().enumerate() {
-            if d.rsrc2 >> (7 + axis) & 1 != 0 {
+            if in_sgprs && d.rsrc2 >> (7 + axis) & 1 != 0 {
                 put(id);
             }
         }
         let items: u32 = extent.iter().product();
-        if d.rsrc2 >> 10 & 1 != 0 {
-            put(u32::from(index == 0) << 31 | items.div_ceil(LANES as u32));
+        if in_sgprs && d.rsrc2 >> 10 & 1 != 0 {
+            put(u32::from(index == 0) << 31 | items.div_ceil(lanes));
         }
         let groups = d.workgroups().map(u64::from);
         let linear = u64::from(workgroup[0])
             + groups[0] * (u64::from(workgroup[1]) + groups[1] * u64::from(workgroup[2]));
         let number = linear * u64::from(d.waves_per_workgroup()) + u64::from(index);
         let scratch = d.scratch.wave_base(number);
-        let first = index * LANES as u32;
-        let active = (items - first).min(LANES as u32);
+        let first = index * lanes;
+        let active = (items - first).min(lanes);
         let mut wave = Wave {
+            isa: d.isa,
+            wave32: d.wave32,
             pc: d.entry,
             state: State::Ready,
             scc: false,
@@ -158,9 +167,12 @@ impl Wave {
             index,
             executed: 0,
         };
-        wave.set_s64(code::FLAT_SCRATCH, scratch);
+        match d.isa {
+            Isa::Gfx942 => wave.set_s64(code::FLAT_SCRATCH, scratch),
+            Isa::Gfx1201 => wave.describe_workgroup(),
+        }
         wave.set_exec(u64::MAX >> (LANES as u32 - active));
-        if d.trap.is_some() {
+        if d.trap.is_some() && d.isa == Isa::Gfx942 {
             wave.describe_to_handler();
         }
         let components = d.rsrc2 >> 11 & 3;
@@ -191,16 +203,42 @@ impl Wave {
         }
     }
 
+    /// The workgroup id as the hardware of gfx1201 gives it: x in ttmp9, y and z in ttmp7.
+    fn describe_workgroup(&mut self) {
+        let ttmp = usize::from(code::TTMP0);
+        let [x, y, z] = self.workgroup;
+        self.s[ttmp..ttmp + 16].fill(0);
+        self.s[ttmp + 7] = y & 0xffff | z << 16;
+        self.s[ttmp + 9] = x;
+    }
+
+    /// A mask with a bit for each lane.
+    pub(crate) fn lane_mask(&self, code: u8) -> u64 {
+        if self.wave32 {
+            u64::from(self.s[usize::from(code)])
+        } else {
+            self.s64(code)
+        }
+    }
+
+    pub(crate) fn set_lane_mask(&mut self, code: u8, value: u64) {
+        if self.wave32 {
+            self.s[usize::from(code)] = value as u32;
+        } else {
+            self.set_s64(code, value);
+        }
+    }
+
     pub(crate) fn exec(&self) -> u64 {
-        self.s64(code::EXEC)
+        self.lane_mask(code::EXEC)
     }
 
     pub(crate) fn set_exec(&mut self, value: u64) {
-        self.set_s64(code::EXEC, value);
+        self.set_lane_mask(code::EXEC, value);
     }
 
     pub(crate) fn vcc(&self) -> u64 {
-        self.s64(code::VCC)
+        self.lane_mask(code::VCC)
     }
 
     pub(crate) fn m0(&self) -> u32 {
@@ -290,6 +328,10 @@ impl Wave {
         let to = &mut self.v[reg];
         if mask == u64::MAX {
             *to = *lanes;
+            return;
+        }
+        if mask == u64::from(u32::MAX) {
+            to[..32].copy_from_slice(&lanes[..32]);
             return;
         }
         for (l, (to, from)) in to.iter_mut().zip(lanes).enumerate() {

@@ -5,8 +5,8 @@
 use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Ctx};
-use crate::wave::{Halt, State, Wave, LANES};
-use crate::{Dispatch, Host, Memory, Stop};
+use crate::wave::{Halt, State, Wave};
+use crate::{Dispatch, Host, Isa, Memory, Stop};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -54,7 +54,11 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             let given = d.user_sgprs.len();
             return bad(format!("{given} user SGPRs given, rsrc2 says {count}"));
         }
-        let system = (d.rsrc2 >> 7 & 0xf).count_ones() as usize;
+        // Those of gfx1201 are in trap handler registers.
+        let system = match d.isa {
+            Isa::Gfx942 => (d.rsrc2 >> 7 & 0xf).count_ones() as usize,
+            Isa::Gfx1201 => 0,
+        };
         if count + system > d.sgprs() {
             return bad(format!(
                 "{} start values for {} SGPRs",
@@ -62,7 +66,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 d.sgprs()
             ));
         }
-        let waves = (0..items.div_ceil(LANES as u32))
+        let waves = (0..items.div_ceil(d.lanes()))
             .map(|index| Wave::new(d, wg, extent, index))
             .collect();
         Ok(Workgroup {
@@ -193,7 +197,7 @@ fn stopped(wave: &mut Wave, ctx: &Ctx<'_>, halt: Halt) -> Result<(), Stop> {
                 .map_or(0, |()| u32::from_le_bytes(dword))
         };
         let first = word(at.pc);
-        match decode::words(first) {
+        match decode::length(ctx.dispatch.isa, &[first]) {
             1 => [first, 0],
             _ => [first, word(at.pc.wrapping_add(4))],
         }

@@ -5,10 +5,15 @@
 use super::{violation, Bad};
 use crate::inst::Src;
 use crate::op::Ty;
+use crate::Isa;
 
 /// What a wave of the dispatch has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// Its instruction set.
+    pub(crate) isa: Isa,
+    /// Are its lane masks 32 bits wide?
+    pub(crate) wave32: bool,
     /// Architectural VGPRs.
     pub(crate) arch: u16,
     /// Accumulators.
@@ -19,13 +24,20 @@ pub(crate) struct Limits {
     pub(crate) privileged: bool,
 }
 
-/// Scalar operand codes.
+/// Places in the scalar registers of a wave: the operand codes of gfx942. What gfx1201 numbers
+/// otherwise, its decoder moves to these.
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u8 = 102;
     pub(crate) const VCC: u8 = 106;
     pub(crate) const TTMP0: u8 = 108;
     pub(crate) const M0: u8 = 124;
     pub(crate) const EXEC: u8 = 126;
+    /// 16 registers that read as zero: the source NULL of gfx1201.
+    pub(crate) const ZERO: u8 = 128;
+    /// 16 registers that nothing reads: the destination NULL of gfx1201.
+    pub(crate) const SINK: u8 = 144;
+    /// How many places there are.
+    pub(crate) const COUNT: usize = 160;
     pub(crate) const SHARED_BASE: u8 = 235;
     pub(crate) const SHARED_LIMIT: u8 = 236;
     pub(crate) const PRIVATE_BASE: u8 = 237;
@@ -122,7 +134,7 @@ impl Limits {
 }
 
 /// An inline integer for an operand of type `ty`.
-fn integer(value: i64, ty: Ty) -> u64 {
+pub(super) fn integer(value: i64, ty: Ty) -> u64 {
     match ty {
         Ty::B64 | Ty::F64 | Ty::Mask => value as u64,
         // Packed f32 take a constant in the low half.
@@ -131,7 +143,7 @@ fn integer(value: i64, ty: Ty) -> u64 {
 }
 
 /// An inline float: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi).
-fn float(index: u32, ty: Ty) -> u64 {
+pub(super) fn float(index: u32, ty: Ty) -> u64 {
     const F16: [u64; 9] = [
         0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
     ];
@@ -149,7 +161,7 @@ fn float(index: u32, ty: Ty) -> u64 {
 }
 
 /// A literal for an operand of type `ty`: the high half of an f64, else zero-extended.
-fn extend(literal: u32, ty: Ty) -> u64 {
+pub(super) fn extend(literal: u32, ty: Ty) -> u64 {
     match ty {
         Ty::F64 => u64::from(literal) << 32,
         _ => u64::from(literal),

@@ -133,6 +133,7 @@ impl Short<'_> {
                     bound_ctrl: bits(second, 19, 19) == 1,
                     bank_mask: bits(second, 27, 24) as u8,
                     row_mask: bits(second, 31, 28) as u8,
+                    inactive: false,
                 });
             }
             SDWA => self.sdwa(v, &ty, has1, compare)?,

@@ -19,6 +19,7 @@ fn vgpr(src: Src, what: &str) -> Result<usize, Halt> {
 fn lane(w: &Wave, src: Src) -> Result<usize, Halt> {
     match src {
         Src::Vgpr(_) => violation("a lane selected by a vector register"),
+        src if w.wave32 => Ok(w.scalar(src) as usize % (LANES / 2)),
         src => Ok(w.scalar(src) as usize % LANES),
     }
 }

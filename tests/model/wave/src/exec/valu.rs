@@ -4,10 +4,10 @@
 
 use super::control::GPR_IDX_EN;
 use super::{compare, convert, cross, f16, f32, f64, int, matrix, media, packed};
-use crate::decode::code;
 use crate::inst::{Shape, Src, Valu, VectorOp};
-use crate::op::Op;
+use crate::op::{Op, OPS};
 use crate::wave::{lanes_of, violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
+use crate::Isa;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Did this family know the instruction?
@@ -29,9 +29,6 @@ const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 11] = [
 
 /// The family of each instruction, as it was found out; a number that none has before that.
 static KNOWN: [AtomicU8; OPS] = [const { AtomicU8::new(u8::MAX) }; OPS];
-/// More than there are instructions.
-const OPS: usize = 1024;
-const _: () = assert!((Op::v_smfmac_f32_32x32x32_fp8_fp8 as usize) < OPS);
 
 /// Adds the index in M0 to the vector registers that M0 names (source 0, 1, 2, destination).
 fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
@@ -62,6 +59,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu) -> Step {
 
 fn plain_step(w: &mut Wave, i: &Valu) -> Step {
     w.mask = match i.shape {
+        Shape::Dpp(dpp) if w.isa == Isa::Gfx1201 => w.dpp16_mask(dpp)?,
         Shape::Dpp(dpp) => w.dpp_mask(dpp)?,
         _ => w.exec(),
     };
@@ -82,6 +80,23 @@ fn plain_step(w: &mut Wave, i: &Valu) -> Step {
         }
     }
     Err(Halt::Illegal(format!("{op:?} is not implemented")))
+}
+
+/// Both halves of a VOPD read their sources before one writes.
+pub(super) fn dual(w: &mut Wave, pair: &[Valu; 2]) -> Step {
+    let [x, y] = pair;
+    let crossed = y.src.iter().any(|&src| src == Src::Vgpr(x.dst));
+    if !crossed {
+        plain_step(w, x)?;
+        return plain_step(w, y);
+    }
+    let at = usize::from(x.dst);
+    let old = w.v[at];
+    plain_step(w, x)?;
+    let new = std::mem::replace(&mut w.v[at], old);
+    plain_step(w, y)?;
+    w.v[at] = new;
+    Ok(())
 }
 
 impl Wave {
@@ -152,7 +167,7 @@ impl Wave {
     /// Writes a bit for each active lane to the scalar destination; the other bits become zero.
     pub(super) fn put_mask(&mut self, i: &Valu, bits: u64) {
         let mask = self.mask;
-        self.set_s64(i.sdst, bits & mask);
+        self.set_lane_mask(i.sdst, bits & mask);
     }
 
     /// Two 64-bit operands, the first of 32 bits.
@@ -165,7 +180,7 @@ impl Wave {
     /// Is VCC the carry-in, or the pair of source 2?
     pub(super) fn carry_in(&self, i: &Valu) -> u64 {
         match i.src[2] {
-            Src::None => self.s64(code::VCC),
+            Src::None => self.vcc(),
             src => self.scalar64(src),
         }
     }
