@@ -14,9 +14,11 @@ use crate::gpu::{
     mmio::{Mmio, Version}, //
 };
 
+mod dma;
 pub(crate) mod gfx9_4_3;
 mod sched;
 
+pub(crate) use dma::{DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
 pub(crate) use sched::{
     KiqHal, MapProcess, MesHal, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES,
 };
@@ -587,8 +589,8 @@ pub(crate) trait SdmaHal: Sync {
     /// The engine whose access the fault status of a memory hub reports, if it was one.
     fn fault_engine(&self, status: u32, node: u32) -> Option<u32>;
 
-    /// The most bytes that a packet may copy or fill.
-    fn max_bytes(&self) -> u32;
+    /// The packets that the engines know.
+    fn packets(&self) -> &'static dyn DmaPacketHal;
 
     /// Registers of an engine, for debugfs.
     fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump>;

@@ -19,7 +19,7 @@ use kernel::{
 
 use crate::{
     gpu::Gpu,
-    hw::HqdDump,
+    hw::{DmaPacketHal, HqdDump},
     kapi::sched::{Entity, Priority, Scheduler},
     trace,
 };
@@ -94,8 +94,7 @@ pub(crate) struct Sdma {
     rings: KVec<Arc<Ring>>,
     schedulers: KVec<Arc<Scheduler<Job>>>,
     shared: Arc<Shared>,
-    /// The most bytes that a packet may copy or fill.
-    max_bytes: u32,
+    packets: &'static dyn DmaPacketHal,
     /// Entities of the driver's own jobs, while there are any.
     #[pin]
     clients: Mutex<Option<Clients>>,
@@ -142,7 +141,7 @@ impl Sdma {
             rings,
             schedulers,
             shared,
-            max_bytes: gpu.generation().sdma.max_bytes(),
+            packets: gpu.generation().sdma.packets(),
             clients <- new_mutex!(Some(clients)),
         }))
     }

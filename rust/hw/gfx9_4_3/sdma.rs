@@ -16,13 +16,12 @@ use rkfd_abi::{
     regs::{
         mmhub_1_8_0 as mm, nbio_7_9_0 as nbio, osssys_4_4_2 as oss, sdma_4_4_2 as s, Field, Reg,
     },
-    sdma,
 };
 
-use super::smu;
+use super::{dma_packet::DmaPackets, smu};
 use crate::{
     gpu::mmio::{Block, Mmio, POLL_TIMEOUT_US},
-    hw::{HdpFlush, HqdDump, RegValue, SdmaHal, SdmaRing, VmSwitch},
+    hw::{DmaPacketHal, HdpFlush, HqdDump, RegValue, SdmaHal, SdmaRing, VmSwitch},
 };
 
 /// See the file.
@@ -246,8 +245,8 @@ impl SdmaHal for Sdma {
         (n < PER_AID).then(|| first_of_node(node) + n)
     }
 
-    fn max_bytes(&self) -> u32 {
-        sdma::MAX_BYTES
+    fn packets(&self) -> &'static dyn DmaPacketHal {
+        &DmaPackets
     }
 
     fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump> {

@@ -10,9 +10,12 @@ use core::any::Any;
 use kernel::{prelude::*, sync::aref::ARef};
 
 use super::{packet::Words, ring::IB_DWORDS, Clients, Group, Job, Sdma};
-use crate::kapi::{
-    fence::Fence,
-    sched::{self, Entity},
+use crate::{
+    hw::{DmaPacket, DmaPacketHal},
+    kapi::{
+        fence::Fence,
+        sched::{self, Entity},
+    },
 };
 
 /// Kept until a request is done, then dropped in a work queue.
@@ -46,21 +49,31 @@ pub(crate) struct PteRun {
 
 /// Packets of a request, cut into what fits into a job.
 struct Request {
+    hal: &'static dyn DmaPacketHal,
     jobs: KVec<Words>,
 }
 
 impl Request {
-    fn new() -> Self {
-        Self { jobs: KVec::new() }
+    fn new(hal: &'static dyn DmaPacketHal) -> Self {
+        Self {
+            hal,
+            jobs: KVec::new(),
+        }
     }
 
-    /// The list that takes a packet of `len` words.
-    fn room(&mut self, len: usize) -> Result<&mut Words> {
-        let full = self.jobs.last().is_none_or(|w| w.len() + len > IB_DWORDS);
-        if full {
-            self.jobs.push(Words::new(), GFP_KERNEL)?;
+    /// Appends a packet, to another job's list if it has to be.
+    fn push(&mut self, packet: DmaPacket) -> Result {
+        if let Some(words) = self.jobs.last_mut() {
+            if words.push_within(&packet, IB_DWORDS)? {
+                return Ok(());
+            }
         }
-        self.jobs.last_mut().ok_or(EINVAL)
+        let mut words = Words::new(self.hal);
+        if !words.push_within(&packet, IB_DWORDS)? {
+            return Err(EINVAL);
+        }
+        self.jobs.push(words, GFP_KERNEL)?;
+        Ok(())
     }
 
     /// Submits. The last job's fence stands for all: they are executed in their order.
@@ -71,7 +84,9 @@ impl Request {
         keep: Keep,
     ) -> Result<ARef<Fence>> {
         // Nothing to do still comes after what it waits for.
-        self.room(0)?;
+        if self.jobs.is_empty() {
+            self.jobs.push(Words::new(self.hal), GFP_KERNEL)?;
+        }
         let group = Group::new()?;
         let mut keep = Some(keep);
         let count = self.jobs.len();
@@ -127,13 +142,14 @@ impl Sdma {
         after: &[ARef<Fence>],
         keep: Keep,
     ) -> Result<ARef<Fence>> {
-        let mut request = Request::new();
+        let mut request = Request::new(self.packets);
         for (addr, len) in dst {
             if addr % 4 != 0 || len % 4 != 0 {
                 return Err(EINVAL);
             }
-            for (at, len) in pieces(*len, self.max_bytes) {
-                request.room(Words::FILL)?.fill(addr + at, len, value)?;
+            for (at, len) in pieces(*len, self.packets.max_bytes()) {
+                let dst = addr + at;
+                request.push(DmaPacket::Fill { dst, len, value })?;
             }
         }
         self.submit(|c| &c.fill, request, after, keep)
@@ -146,11 +162,11 @@ impl Sdma {
         after: &[ARef<Fence>],
         keep: Keep,
     ) -> Result<ARef<Fence>> {
-        let mut request = Request::new();
+        let mut request = Request::new(self.packets);
         for m in moves {
-            for (at, len) in pieces(m.len, self.max_bytes) {
-                let words = request.room(Words::COPY)?;
-                words.copy(m.src + at, m.dst + at, len)?;
+            for (at, len) in pieces(m.len, self.packets.max_bytes()) {
+                let (src, dst) = (m.src + at, m.dst + at);
+                request.push(DmaPacket::Copy { src, dst, len })?;
             }
         }
         self.submit(|c| &c.copy, request, after, keep)
@@ -163,19 +179,19 @@ impl Sdma {
         after: &[ARef<Fence>],
         keep: Keep,
     ) -> Result<ARef<Fence>> {
-        let mut request = Request::new();
+        let mut request = Request::new(self.packets);
         for run in runs {
             if run.pe % PTE_BYTES != 0 {
                 return Err(EINVAL);
             }
-            for (at, count) in pieces(u64::from(run.count), Words::MAX_PTES) {
-                request.room(Words::PTES)?.ptes(
-                    run.pe + at * PTE_BYTES,
-                    run.addr + at * run.incr,
-                    run.flags,
-                    run.incr,
+            for (at, count) in pieces(u64::from(run.count), self.packets.max_ptes()) {
+                request.push(DmaPacket::Ptes {
+                    pe: run.pe + at * PTE_BYTES,
+                    addr: run.addr + at * run.incr,
+                    flags: run.flags,
+                    incr: run.incr,
                     count,
-                )?;
+                })?;
             }
         }
         self.submit(|c| &c.ptes, request, after, keep)

@@ -102,7 +102,7 @@ pub(super) struct Frame<'a> {
 /// any.
 pub(super) struct Memory {
     fence: UnusedFence,
-    words: Words,
+    words: KVec<u32>,
 }
 
 impl Memory {
@@ -112,7 +112,7 @@ impl Memory {
         const REST: usize = 64;
         Ok(Self {
             fence: UnusedFence::new()?,
-            words: Words::with_capacity(REST + ibs * ALIGN)?,
+            words: KVec::with_capacity(REST + ibs * ALIGN, GFP_KERNEL)?,
         })
     }
 }
@@ -250,7 +250,7 @@ impl Up {
     fn test(&mut self) -> Result {
         self.writer.buffer().write32(TEST, TEST_BEFORE)?;
         self.writer.buffer().publish()?;
-        let mut words = Words::new();
+        let mut words = Words::new(self.gpu.generation().sdma.packets());
         words.write(self.addr(TEST), TEST_AFTER)?;
         self.writer.send(&self.gpu, &words, c"ring test")?;
         let start = Instant::<Monotonic>::now();
@@ -402,8 +402,9 @@ impl Ring {
         let seq = state.emitted.wrapping_add(1);
         let Memory {
             fence: memory,
-            mut words,
+            words,
         } = memory;
+        let mut words = Words::in_memory(up.gpu.generation().sdma.packets(), words);
         if let Some(switch) = &frame.switch {
             words.vm_switch(switch)?;
             words.pad(0, ALIGN)?;
