@@ -26,7 +26,7 @@ void fixture_launch(struct fixture *f)
 	memset(f, 0, sizeof(*f));
 	fixture_open(&f->k);
 	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
-	ASSERT_OK(kfd_code_load(&f->k, kernels_image, (size_t)(kernels_image_end - kernels_image), &f->code));
+	ASSERT_OK(kfd_kernels(&f->k, &f->code));
 	ASSERT_OK(kfd_bo_create(&f->k, 1 << 20, KFD_FLAGS_GTT, &f->data));
 	ASSERT_OK(kfd_bo_create(&f->k, 64 * 256, KFD_FLAGS_GTT, &f->kernarg));
 	ASSERT_OK(kfd_signal_create(&f->k, 0, &f->signal));

@@ -93,7 +93,7 @@ static int measure_launch(struct kfd *k, struct kfd_queue *q)
 	if (!ret)
 		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &kernarg);
 	if (!ret)
-		ret = kfd_code_load(k, kernels_image, (size_t)(kernels_image_end - kernels_image), &code);
+		ret = kfd_kernels(k, &code);
 	if (!ret)
 		ret = kfd_code_kernel(&code, "vecadd", &kernel);
 	if (!ret)

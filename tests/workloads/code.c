@@ -24,6 +24,26 @@ static const Elf64_Shdr *section(const struct kfd_code *code, unsigned int i)
 	return (const Elf64_Shdr *)(const void *)(code->image + header(code)->e_shoff) + i;
 }
 
+/* The code objects that the Makefile builds of kernels/, see kernels.S. */
+extern const unsigned char kernels_gfx942[], kernels_gfx942_end[], kernels_gfx1201[], kernels_gfx1201_end[];
+
+static const struct {
+	uint32_t gfx_target_version;
+	const unsigned char *image, *end;
+} builds[] = {
+	{ 90402, kernels_gfx942, kernels_gfx942_end },
+	{ 120001, kernels_gfx1201, kernels_gfx1201_end },
+};
+
+/* Loads the kernels of kernels/ as this GPU's instruction set has them; -ENOTSUP if they were not built for it. */
+int kfd_kernels(struct kfd *k, struct kfd_code *code)
+{
+	for (size_t i = 0; i < sizeof(builds) / sizeof(builds[0]); i++)
+		if (builds[i].gfx_target_version == k->node.gfx_target_version)
+			return kfd_code_load(k, builds[i].image, (size_t)(builds[i].end - builds[i].image), code);
+	return -ENOTSUP;
+}
+
 /* Copies the segments to where GPU and CPU both see them. Position independent code needs no more. */
 int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code)
 {

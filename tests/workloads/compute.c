@@ -37,7 +37,7 @@ static void start(struct gpu *g, bool vram)
 	ASSERT_OK(kfd_open(&g->k));
 	flags = vram && g->k.node.large_bar ? KFD_FLAGS_VRAM : KFD_FLAGS_GTT;
 	ASSERT_OK(kfd_queue_create(&g->k, &g->q, 256));
-	ASSERT_OK(kfd_code_load(&g->k, kernels_image, (size_t)(kernels_image_end - kernels_image), &g->code));
+	ASSERT_OK(kfd_kernels(&g->k, &g->code));
 	ASSERT_OK(kfd_signal_create(&g->k, 0, &g->signal));
 	ASSERT_OK(kfd_bo_create(&g->k, 1 << 20, flags, &g->in));
 	ASSERT_OK(kfd_bo_create(&g->k, 1 << 20, flags, &g->out));

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	if (!ret)
 		ret = kfd_queue_create(&k, &q, 64);
 	if (!ret)
-		ret = kfd_code_load(&k, kernels_image, (size_t)(kernels_image_end - kernels_image), &code);
+		ret = kfd_kernels(&k, &code);
 	if (!ret)
 		ret = kfd_code_kernel(&code, "endless", &kernel);
 	if (!ret)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The code object of kernels/, inside the program. */
+/* The code objects of kernels/, one for each instruction set, inside the program: kfd_kernels() knows which is whose. */
+#ifdef ISA
+#define PASTE(name, isa, end) name##isa##end
+#define NAME(name, isa, end) PASTE(name, isa, end)
 	.section .rodata
 	.balign 4096
-	.globl kernels_image
-kernels_image:
+	.globl NAME(kernels_, ISA, )
+NAME(kernels_, ISA, ):
 	.incbin KERNELS
-	.globl kernels_image_end
-kernels_image_end:
+	.globl NAME(kernels_, ISA, _end)
+NAME(kernels_, ISA, _end):
 	.byte 0
+#endif
 	.section .note.GNU-stack, "", @progbits

@@ -123,7 +123,7 @@ struct kfd_signal {
 
 struct kfd_queue {
 	struct kfd *k;
-	struct kfd_bo *ring, *descriptor, *cwsr, *scratch;
+	struct kfd_bo *ring, *descriptor, *eop, *cwsr, *scratch;
 	struct amd_queue *q;
 	struct kfd_signal inactive;
 	uint32_t id, packets;
@@ -175,6 +175,7 @@ int kfd_signal_create(struct kfd *k, int64_t value, struct kfd_signal *signal);
 int kfd_signal_wait(struct kfd *k, struct kfd_signal *signal, uint32_t ms);
 
 /* queue.c */
+uint32_t kfd_waves(const struct kfd_node *node);
 size_t kfd_cwsr_bytes(const struct kfd_node *node);
 int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets, struct kfd_ioctl_create_queue_args *args);
 int kfd_queue_start(struct kfd_queue *q, struct kfd_ioctl_create_queue_args *args);
@@ -188,14 +189,12 @@ uint64_t kfd_queue_write(struct kfd_queue *q, const void *packet);
 void kfd_queue_ring(struct kfd_queue *q, uint64_t index);
 
 /* code.c */
+int kfd_kernels(struct kfd *k, struct kfd_code *code);
 int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code);
 int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_kernel *kernel);
 void kfd_code_unload(struct kfd *k, struct kfd_code *code);
 void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel, const uint32_t grid[3],
 		       const uint16_t group[3], const void *kernarg, const struct kfd_signal *signal);
-
-/* The code object that the Makefile builds of kernels/, linked into the program. */
-extern const unsigned char kernels_image[], kernels_image_end[];
 
 static inline uint64_t kfd_va(const void *p)
 {

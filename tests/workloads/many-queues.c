@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (!ret)
-		ret = kfd_code_load(&k, kernels_image, (size_t)(kernels_image_end - kernels_image), &code);
+		ret = kfd_kernels(&k, &code);
 	if (!ret)
 		ret = kfd_code_kernel(&code, "fill", &kernel);
 	if (!ret)

@@ -7,14 +7,27 @@
 
 #include "kfd.h"
 
-static uint32_t debug_bytes(const struct kfd_node *node)
+/* From this generation on queues need an end-of-pipe buffer, and scratch is counted in other units. */
+static bool is_gfx10_up(const struct kfd_node *node)
+{
+	return node->gfx_target_version >= 100100;
+}
+
+/* Waves of one XCC, as the size of the context save area counts them (kfd_queue_ctx_save_restore_size). */
+uint32_t kfd_waves(const struct kfd_node *node)
 {
 	uint32_t cus = node->simd_count / node->simd_per_cu / node->num_xcc;
 	/* array_count is of all XCCs, the limit of waves is of one. */
 	uint32_t engines = node->array_count / node->num_xcc / node->simd_arrays_per_engine;
-	uint32_t waves = cus * 40 < engines * 512 ? cus * 40 : engines * 512;
 
-	return (waves * 32 + 63) & ~63u;
+	if (is_gfx10_up(node))
+		return cus * 32;
+	return cus * 40 < engines * 512 ? cus * 40 : engines * 512;
+}
+
+static uint32_t debug_bytes(const struct kfd_node *node)
+{
+	return (kfd_waves(node) * 32 + 63) & ~63u;
 }
 
 /* The context save area of one queue, for all XCCs. */
@@ -80,6 +93,8 @@ int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets, stru
 		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &q->descriptor);
 	if (!ret)
 		ret = kfd_bo_create(k, kfd_cwsr_bytes(&k->node), KFD_FLAGS_VRAM, &q->cwsr);
+	if (!ret && is_gfx10_up(&k->node))
+		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_VRAM, &q->eop);
 	if (ret) {
 		kfd_queue_free_memory(q);
 		return ret;
@@ -98,6 +113,10 @@ int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets, stru
 	args->ctx_save_restore_address = kfd_va(q->cwsr->va);
 	args->ctx_save_restore_size = k->node.cwsr_size;
 	args->ctl_stack_size = k->node.ctl_stack_size;
+	if (q->eop) {
+		args->eop_buffer_address = kfd_va(q->eop->va);
+		args->eop_buffer_size = KFD_PAGE;
+	}
 	return 0;
 }
 
@@ -157,7 +176,7 @@ int kfd_queue_stop(struct kfd_queue *q)
 
 int kfd_queue_free_memory(struct kfd_queue *q)
 {
-	struct kfd_bo *bos[] = { q->scratch, q->cwsr, q->descriptor, q->ring };
+	struct kfd_bo *bos[] = { q->scratch, q->cwsr, q->eop, q->descriptor, q->ring };
 	int ret = 0;
 
 	for (size_t i = 0; i < sizeof(bos) / sizeof(bos[0]); i++) {
@@ -196,7 +215,11 @@ int kfd_queue_set_scratch(struct kfd_queue *q, uint32_t lane_bytes)
 	if (ret)
 		return ret;
 	base = kfd_va(q->scratch->va);
-	q->q->compute_tmpring_size = (waves / node->num_xcc & 0xfff) | (wave_bytes / 1024) << 12;
+	/* Waves, of a shader array from gfx11 on, and what one has, in KiB or since then in 256 bytes. */
+	if (is_gfx10_up(node))
+		q->q->compute_tmpring_size = (waves / node->array_count & 0xfff) | (wave_bytes / 256) << 12;
+	else
+		q->q->compute_tmpring_size = (waves / node->num_xcc & 0xfff) | (wave_bytes / 1024) << 12;
 	q->q->scratch_backing_memory_location = base;
 	q->q->scratch_backing_memory_byte_size = total;
 	q->q->scratch_wave64_lane_byte_size = wave_bytes / node->wave_front_size;

@@ -109,8 +109,7 @@ static int allocate(struct demo *d)
 	((uint64_t *)d->kernarg->va)[0] = kfd_va(d->a->va);
 	((uint64_t *)d->kernarg->va)[1] = kfd_va(d->b->va);
 	((uint64_t *)d->kernarg->va)[2] = kfd_va(d->c->va);
-	STEP("load_code", kfd_code_load(k, kernels_image, (size_t)(kernels_image_end - kernels_image), &d->code), "bytes=%zu va=%p",
-	     (size_t)(kernels_image_end - kernels_image), d->code.bo->va);
+	STEP("load_code", kfd_kernels(k, &d->code), "bytes=%zu va=%p", d->code.image_size, d->code.bo->va);
 	STEP("find_kernel", kfd_code_kernel(&d->code, "vecadd", &d->kernel), "name=vecadd descriptor=%#llx",
 	     (unsigned long long)d->kernel.descriptor);
 	STEP("event_page", kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &(uint32_t){ 0 }), "va=%p slots=4096", k->event_page->va);

@@ -201,7 +201,7 @@ __kernel GROUP(64, 1, 1) void poke(__global uint *where, uint value)
 		*where = value;
 }
 
-// An instruction that no gfx942 has.
+// An instruction that no GPU has.
 __kernel GROUP(64, 1, 1) void illegal(__global uint *out)
 {
 	if (__builtin_amdgcn_workitem_id_x() == 0)
