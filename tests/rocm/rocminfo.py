@@ -12,6 +12,11 @@ NODES = "/sys/devices/virtual/kfd/kfd/topology/nodes"
 LINK_PCIE = 2
 NO_ATOMICS_32, NO_ATOMICS_64 = 4, 8
 CACHE_OF_CUS = 8
+# What the GPUs are called, how many CUs the models of them have, and what their instruction set leaves open.
+GPUS = {
+    "gfx942": ("AMD Instinct MI300X", 38, ":sramecc-:xnack-"),
+    "gfx1201": ("AMD Radeon RX 9070", 56, ""),
+}
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 # A large BAR shows video memory to everybody, a small one to the GPU alone.
 HEAP_SYSTEM, HEAP_PUBLIC, HEAP_PRIVATE = 0, 1, 2
@@ -99,10 +104,11 @@ def check_gpu(report, agent, node):
     p = properties(f"{NODES}/{node}/properties")
     version = p["gfx_target_version"]
     name = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
-    report.equal("the name", name, "gfx942")
+    report.equal("a GPU that the models show", name in GPUS, True)
+    marketing_name, cus, _ = GPUS[name]
     report.equal("Name", agent["Name"], name)
-    report.equal("Marketing Name", agent["Marketing Name"], "AMD Instinct MI300X")
-    report.equal("the number of CUs", p["simd_count"] // p["simd_per_cu"], 38)
+    report.equal("Marketing Name", agent["Marketing Name"], marketing_name)
+    report.equal("the number of CUs", p["simd_count"] // p["simd_per_cu"], cus)
     values = {
         "Internal Node ID": node,
         "Compute Unit": p["simd_count"] // p["simd_per_cu"],
@@ -138,7 +144,7 @@ def check_gpu(report, agent, node):
     report.equal("Cacheline Size", {number(agent["Cacheline Size"])}, lines)
     report.done("caches")
 
-    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}:sramecc-:xnack-")
+    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}{GPUS[name][2]}")
     report.done("isa")
 
 

@@ -100,13 +100,14 @@ static void find_kernel(struct gpu *g, const char *name, struct gpu_kernel *k)
 void gpu_load(struct gpu *g)
 {
 	hsa_code_object_reader_t reader;
-	char path[512];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 4);
+	char path[512], name[64];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(name) - 5);
 	int fd;
 
 	if (n < 0)
 		n = 0;
-	strcpy(path + n, ".co");
+	HSA(hsa_agent_get_info(g->gpu, HSA_AGENT_INFO_NAME, name));
+	sprintf(path + n, ".%.60s.co", name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		printf("# failed: there is no %s\n", path);
