@@ -47,6 +47,6 @@ help: ## this list
 	@echo "  KDIR=dir        kernel tree for 'make' (it must carry its Rust crates; 'scripts/setup --where' names one)"
 	@echo "  WORKLOAD=hip    let 'make demo' launch by HIP, in unmodified ROCm"
 	@echo "  ROOT=trixie     whose ROCm 'make vm' and 'make demo WORKLOAD=hip' use: trixie or forky; ROOT=none: 'make vm' without"
-	@echo "  CHIP=mi300x     chip that the GPU model shows"
+	@echo "  CHIP=mi300x     chip that the GPU model shows: mi300x or rx9070; 'make check' takes all that tests/vm/boots names"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  where downloads and slow products are kept (default ~/.cache/rkfd)"
