@@ -15,178 +15,41 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
         lock::mutex::MutexGuard,
         Arc,
         Mutex, //
     },
-    task::Pid,
-    time::{Instant, Monotonic},
+    time::Instant,
 };
 
 use crate::{
     gpu::Gpu,
-    hw::{MapProcess, QueueSpec, SchedKind, SdmaPlace},
+    hw::{QueueSpec, SchedKind},
     kapi::task::NoReclaim,
-    mqd::Mqd,
     ring,
 };
 
 mod cpsch;
+mod queues;
 mod runlist;
 mod sdma;
 
-pub(crate) use self::sdma::{Slot as SdmaSlot, Wanted as SdmaWanted};
+pub(crate) use self::{
+    queues::{HwQueue, ProcessSlot},
+    sdma::{Slot as SdmaSlot, Wanted as SdmaWanted},
+};
+
+use self::queues::{Needs, Queues};
 
 /// Queues that a GPU can have in all.
 const MAX_QUEUES: usize = 4096;
 
-/// What MAP_PROCESS needs of a process on one GPU, and the process's queues there.
-#[pin_data]
-pub(crate) struct ProcessSlot {
-    gpu: Arc<Gpu>,
-    pid: Pid,
-    pasid: u32,
-    evicted_ms: Atomic<u64>,
-    #[pin]
-    state: Mutex<SlotState>,
-}
-
-/// What changes in the life of a [`ProcessSlot`]. The lock is inside that of the manager.
-struct SlotState {
-    map: MapProcess,
-    xnack: bool,
-    /// How often the process was evicted without being restored.
-    evicted: u32,
-    /// Since when.
-    since: Option<Instant<Monotonic>>,
-    queues: KVec<Arc<HwQueue>>,
-    /// A queue of the process was reset: nothing of the process may change any more.
-    has_reset_queue: bool,
-}
-
-impl ProcessSlot {
-    /// Makes the slot of a process. It is not known to the manager until
-    /// [`DqmRef::register_process`].
-    pub(crate) fn new(gpu: &Arc<Gpu>, pid: Pid, map: MapProcess, xnack: bool) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                gpu: gpu.clone(),
-                pid,
-                pasid: map.pasid,
-                evicted_ms: Atomic::new(0),
-                state <- new_mutex!(SlotState {
-                    map,
-                    xnack,
-                    evicted: 0,
-                    since: None,
-                    queues: KVec::new(),
-                    has_reset_queue: false,
-                }),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The GPU.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
-    /// The process, for messages.
-    pub(crate) fn pid(&self) -> Pid {
-        self.pid
-    }
-
-    /// The PASID.
-    pub(crate) fn pasid(&self) -> u32 {
-        self.pasid
-    }
-
-    /// Milliseconds for which the queues were off, all evictions that have ended taken together.
-    pub(crate) fn evicted_ms(&self) -> u64 {
-        self.evicted_ms.load(Relaxed)
-    }
-
-    /// Sets the first trap handler and its memory; takes effect when the process is mapped the next time.
-    pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) {
-        let mut state = self.state.lock();
-        state.map.tba = tba;
-        state.map.tma = tma;
-    }
-
-    /// The first trap handler, 0 for none.
-    pub(crate) fn trap_handler(&self) -> u64 {
-        self.state.lock().map.tba
-    }
-}
-
-/// A user queue as the hardware knows it.
-#[pin_data]
-pub(crate) struct HwQueue {
-    process: Arc<ProcessSlot>,
-    qid: u32,
-    mqd: Mqd,
-    #[pin]
-    state: Mutex<QueueState>,
-}
-
-/// What changes in the life of a [`HwQueue`]. The lock is inside that of the process's slot.
-struct QueueState {
-    spec: QueueSpec,
-    /// Counted as active: on the hardware, or as soon as the runlist is sent.
-    active: bool,
-    /// It was counted as one that owns the global wave sync.
-    gws: bool,
-    evicted: bool,
-    reset: bool,
-}
-
-impl HwQueue {
-    /// Builds the image of a queue; it is not known to the manager until [`DqmRef::add`].
-    pub(crate) fn new(process: &Arc<ProcessSlot>, qid: u32, spec: QueueSpec) -> Result<Arc<Self>> {
-        let mqd = Mqd::new(process.gpu(), &spec)?;
-        Arc::pin_init(
-            pin_init!(Self {
-                process: process.clone(),
-                qid,
-                mqd,
-                state <- new_mutex!(QueueState {
-                    spec,
-                    active: false,
-                    gws: false,
-                    evicted: false,
-                    reset: false,
-                }),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The process.
-    pub(crate) fn slot(&self) -> &Arc<ProcessSlot> {
-        &self.process
-    }
-
-    /// The queue's id within the process.
-    pub(crate) fn qid(&self) -> u32 {
-        self.qid
-    }
-
-    /// Where it is on an SDMA engine, if it is.
-    fn sdma_place(&self) -> Option<SdmaPlace> {
-        self.state.lock().spec.sdma
-    }
-
-    /// The image.
-    pub(crate) fn mqd(&self) -> &Mqd {
-        &self.mqd
-    }
-
-    /// On the hardware, or waiting for a slot.
-    pub(crate) fn is_active(&self) -> bool {
-        self.state.lock().active
-    }
+/// The queues that a change is about.
+#[derive(Clone, Copy)]
+pub(super) enum Scope<'a> {
+    All,
+    Process(&'a ProcessSlot),
+    Queue(&'a Arc<HwQueue>),
 }
 
 /// How queues get onto the hardware and off it. Called with the manager's lock held.
@@ -200,34 +63,34 @@ pub(super) trait Policy: Send + Sync {
     /// Gets the memory that [`Policy::map`] takes for `queues`. Nothing has changed after an error.
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
-    /// Takes all queues off the hardware. A queue that an SDMA engine does not let go of is lost;
-    /// with `then_reset` that is all, as the engine is about to be reset.
-    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, then_reset: bool) -> Result;
+    /// What it wants of the driver for what it schedules.
+    fn needs(&self) -> Needs;
 
-    /// Puts the active queues of all processes on the hardware. Needs no memory but what was
-    /// reserved for these or for more queues.
-    fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+    /// Takes queues off the hardware, those in `scope` and as many others as it has to. Those that
+    /// are active come back with the next [`Policy::map`] of the same scope.
+    ///
+    /// A queue that an SDMA engine does not let go of is lost; with `then_reset` that is all, as
+    /// the engine is about to be reset.
+    fn unmap(
+        &mut self,
+        gpu: &Gpu,
+        queues: &mut Queues,
+        scope: Scope<'_>,
+        then_reset: bool,
+    ) -> Result;
+
+    /// Puts the active queues in `scope` on the hardware, and others that [`Policy::unmap`] took
+    /// off. Needs no memory but what was reserved for these or for more queues.
+    fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
+
+    /// Runlists that were sent, for debugfs.
+    fn runlists(&self) -> u64;
 
     /// The words of the last runlist, for debugfs.
     fn runlist_words(&self) -> Result<KVec<u32>>;
 
     /// The words of the scheduler's own MQD, for debugfs.
     fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
-}
-
-/// The processes and the counts of their queues.
-pub(super) struct Queues {
-    processes: KVec<Arc<ProcessSlot>>,
-    /// Places on the SDMA engines.
-    sdma: Arc<sdma::Places>,
-    /// Active queues of all processes.
-    active: usize,
-    /// Of these, those that take a slot of the firmware's, which SDMA queues do not.
-    compute: usize,
-    /// Of these, those that own the global wave sync.
-    gws: usize,
-    /// Queues of all processes, active or not.
-    total: usize,
 }
 
 struct Inner {
@@ -243,8 +106,7 @@ struct Inner {
 pub(crate) struct Dqm {
     #[pin]
     inner: Mutex<Inner>,
-    /// Runlists sent, for debugfs.
-    runlists: Atomic<u64>,
+    needs: Needs,
 }
 
 /// The lock of the manager. Invalidations of user memory take it: nobody waits for memory under it.
@@ -335,20 +197,13 @@ pub(crate) fn start(gpu: &Gpu) -> Result {
     let places = sdma::Places::new(gpu.config(), gpu.generation().caps)?;
     let dqm = Arc::pin_init(
         pin_init!(Dqm {
+            needs: policy.needs(),
             inner <- new_mutex!(Inner {
                 policy,
-                queues: Queues {
-                    processes: KVec::new(),
-                    sdma: places,
-                    active: 0,
-                    compute: 0,
-                    gws: 0,
-                    total: 0,
-                },
+                queues: Queues::new(places),
                 running: false,
                 suspended: 0,
             }),
-            runlists: Atomic::new(0),
         }),
         GFP_KERNEL,
     )?;
@@ -381,38 +236,49 @@ impl<'a> DqmRef<'a> {
 
     /// Makes the hardware's state follow lists that may have grown. With too little memory all is
     /// as it was.
-    fn execute(self, inner: &mut Inner) -> Result {
+    fn execute(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.reserve(inner)?;
-        self.unmap(inner)?;
-        self.map(inner)
+        self.execute_less(inner, scope)
     }
 
     /// The same after lists got shorter, for which there is memory.
-    fn execute_less(self, inner: &mut Inner) -> Result {
-        self.unmap(inner)?;
-        self.map(inner)
+    fn execute_less(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
+        self.unmap(inner, scope)?;
+        self.map(inner, scope)
     }
 
     fn reserve(self, inner: &mut Inner) -> Result {
         inner.policy.reserve(self.gpu, &inner.queues)
     }
 
-    fn unmap(self, inner: &mut Inner) -> Result {
+    fn unmap(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         if !inner.running {
             return Ok(());
         }
         self.gpu.check_usable()?;
-        inner.policy.unmap(self.gpu, &mut inner.queues, false)
+        let Inner { policy, queues, .. } = inner;
+        policy.unmap(self.gpu, queues, scope, false)
     }
 
-    fn map(self, inner: &mut Inner) -> Result {
+    fn map(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         let idle = inner.queues.active == 0 || inner.queues.processes.is_empty();
         if !inner.running || inner.suspended > 0 || idle {
             return Ok(());
         }
         self.gpu.check_usable()?;
-        self.dqm.runlists.fetch_add(1, Relaxed);
-        inner.policy.map(self.gpu, &inner.queues)
+        let Inner { policy, queues, .. } = inner;
+        policy.map(self.gpu, queues, scope)
+    }
+
+    /// What the scheduler wants of the driver for what it schedules.
+    fn needs(self) -> Needs {
+        self.dqm.needs
+    }
+
+    /// The scheduler reads write pointers: it wants to be told where they are in the kernel's
+    /// address space.
+    pub(crate) fn reads_wptr(self) -> bool {
+        self.dqm.needs.wptr
     }
 
     /// Makes a process known. From now on it may have queues.
@@ -429,21 +295,26 @@ impl<'a> DqmRef<'a> {
     /// not let go of its queues in time.
     pub(crate) fn unregister(self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
-        let queues = core::mem::take(&mut slot.state.lock().queues);
-        for queue in queues.iter() {
-            inner.queues.deactivate(queue);
-            inner.queues.total -= 1;
+        {
+            let state = slot.state.lock();
+            for queue in state.queues.iter() {
+                inner.queues.deactivate(queue);
+            }
         }
-        let Some(at) = inner
+        let position = inner
             .queues
             .processes
             .iter()
-            .position(|p| Arc::ptr_eq(p, slot))
-        else {
+            .position(|p| Arc::ptr_eq(p, slot));
+        let Some(at) = position else {
             return Ok(());
         };
+        let unmapped = self.unmap(&mut inner, Scope::Process(slot));
+        // Only now: a queue that does not stop is looked for in the lists.
+        let queues = core::mem::take(&mut slot.state.lock().queues);
+        inner.queues.total -= queues.len();
         let process = inner.queues.processes.remove(at);
-        let result = self.execute_less(&mut inner);
+        let result = unmapped.and_then(|()| self.map(&mut inner, Scope::Process(slot)));
         drop(inner);
         // Images and slot go without the lock.
         drop(process);
@@ -485,12 +356,12 @@ impl<'a> DqmRef<'a> {
         }
         inner.queues.total += 1;
         if inner.queues.activate_if_runnable(queue) {
-            if let Err(e) = self.execute(&mut inner) {
+            if let Err(e) = self.execute(&mut inner, Scope::Queue(queue)) {
                 inner.queues.deactivate(queue);
                 inner.queues.total -= 1;
                 queue.process.forget(queue);
                 // The queues that were there before go on without it, if that is possible at all.
-                if let Err(again) = self.map(&mut inner) {
+                if let Err(again) = self.map(&mut inner, Scope::All) {
                     dev_err!(self.gpu.dev(), "queues stay off the hardware: {again:?}\n");
                 }
                 return Err(e);
@@ -507,7 +378,7 @@ impl<'a> DqmRef<'a> {
             return Err(EINVAL);
         }
         let result = if inner.queues.deactivate(queue) {
-            self.execute_less(&mut inner)
+            self.execute_less(&mut inner, Scope::Queue(queue))
         } else {
             Ok(())
         };
@@ -532,7 +403,7 @@ impl<'a> DqmRef<'a> {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
     }
 
-    /// Takes all off, changes a queue, and puts all back. `runs`: it may be active afterwards.
+    /// Takes a queue off, changes it, and puts it back. `runs`: it may be active afterwards.
     fn change(
         self,
         queue: &Arc<HwQueue>,
@@ -548,18 +419,19 @@ impl<'a> DqmRef<'a> {
             inner.queues.deactivate(queue);
         }
         reserved?;
-        let unmapped = self.unmap(&mut inner);
+        let scope = Scope::Queue(queue);
+        let unmapped = self.unmap(&mut inner, scope);
         if queue.process.state.lock().has_reset_queue {
             // The others go on.
             return unmapped
-                .and_then(|()| self.map(&mut inner))
+                .and_then(|()| self.map(&mut inner, scope))
                 .and(Err(EACCES));
         }
         unmapped?;
         let changed = f(queue);
         inner.queues.deactivate(queue);
         inner.queues.activate_if_runnable(queue);
-        let mapped = self.map(&mut inner);
+        let mapped = self.map(&mut inner, scope);
         changed.and(mapped)
     }
 
@@ -582,7 +454,7 @@ impl<'a> DqmRef<'a> {
                 return Ok(());
             }
         }
-        self.execute_less(&mut inner)
+        self.execute_less(&mut inner, Scope::Process(slot))
     }
 
     /// Undoes one [`DqmRef::evict`]; `EINVAL` when there is none. With `ENOMEM` it is not undone.
@@ -615,7 +487,7 @@ impl<'a> DqmRef<'a> {
         }
         slot.end_eviction(&mut state);
         drop(state);
-        self.execute_less(&mut inner)
+        self.execute_less(&mut inner, Scope::Process(slot))
     }
 
     /// Takes the queues of all processes off the hardware until [`DqmRef::resume`], as an SDMA
@@ -629,7 +501,7 @@ impl<'a> DqmRef<'a> {
         }
         self.gpu.check_usable()?;
         let Inner { policy, queues, .. } = &mut *inner;
-        policy.unmap(self.gpu, queues, true)
+        policy.unmap(self.gpu, queues, Scope::All, true)
     }
 
     /// Undoes one [`DqmRef::suspend`].
@@ -645,7 +517,7 @@ impl<'a> DqmRef<'a> {
                 .declare_hung("a queue outlived the reset of its SDMA engine");
             return Err(EIO);
         }
-        self.map(&mut inner)
+        self.map(&mut inner, Scope::All)
     }
 
     /// Numbers for debugfs.
@@ -655,7 +527,7 @@ impl<'a> DqmRef<'a> {
             processes: inner.queues.processes.len(),
             queues: inner.queues.total,
             active: inner.queues.active,
-            runlists: self.dqm.runlists.load(Relaxed),
+            runlists: inner.policy.runlists(),
         }
     }
 
@@ -668,75 +540,5 @@ impl<'a> DqmRef<'a> {
     pub(crate) fn scheduler_mqd(self) -> Result<KVec<u32>> {
         self.gpu.mmio()?;
         self.lock().policy.scheduler_mqd(self.gpu)
-    }
-}
-
-impl ProcessSlot {
-    fn end_eviction(&self, state: &mut SlotState) {
-        state.evicted = 0;
-        if let Some(since) = state.since.take() {
-            let ms = since.elapsed().as_millis().max(0) as u64;
-            self.evicted_ms.fetch_add(ms, Relaxed);
-        }
-    }
-
-    /// Is the queue on the list?
-    fn has(&self, queue: &Arc<HwQueue>) -> bool {
-        let state = self.state.lock();
-        state.queues.iter().any(|q| Arc::ptr_eq(q, queue))
-    }
-
-    /// Takes a queue off the list, if it is there.
-    fn forget(&self, queue: &Arc<HwQueue>) {
-        self.state.lock().queues.retain(|q| !Arc::ptr_eq(q, queue));
-    }
-}
-
-impl Queues {
-    /// Counts the queue as active when it can run. Returns whether it was not active before.
-    fn activate_if_runnable(&mut self, queue: &HwQueue) -> bool {
-        queue.state.lock().spec.is_runnable() && self.activate(queue)
-    }
-
-    /// The same for a queue that will be able to run as far as its properties matter.
-    fn activate(&mut self, queue: &HwQueue) -> bool {
-        let mut state = queue.state.lock();
-        if state.active || state.evicted || state.reset {
-            return false;
-        }
-        state.active = true;
-        self.active += 1;
-        self.compute += usize::from(state.spec.sdma.is_none());
-        state.gws = state.spec.gws;
-        self.gws += usize::from(state.gws);
-        true
-    }
-
-    /// A queue was lost: it never runs again, its process may change no queue any more and is told.
-    fn lose(&mut self, gpu: &Gpu, queue: &HwQueue) {
-        dev_err!(
-            gpu.dev(),
-            "queue {} of process {} (PASID {}) is lost\n",
-            queue.qid(),
-            queue.slot().pid(),
-            queue.slot().pasid()
-        );
-        self.deactivate(queue);
-        queue.process.state.lock().has_reset_queue = true;
-        queue.state.lock().reset = true;
-        gpu.queue_was_reset(queue.process.pasid);
-    }
-
-    /// Does not count the queue as active any more. Returns whether it was.
-    fn deactivate(&mut self, queue: &HwQueue) -> bool {
-        let mut state = queue.state.lock();
-        if !state.active {
-            return false;
-        }
-        state.active = false;
-        self.active -= 1;
-        self.compute -= usize::from(state.spec.sdma.is_none());
-        self.gws -= usize::from(state.gws);
-        true
     }
 }

@@ -5,7 +5,10 @@
 
 use kernel::prelude::*;
 
-use super::{runlist, Policy, Queues};
+use super::{
+    queues::{Needs, Queues},
+    runlist, Policy, Scope,
+};
 use crate::{
     gpu::Gpu,
     hw::{Caps, SdmaPlace},
@@ -32,6 +35,8 @@ pub(super) struct Cpsch {
     longer: Option<runlist::Room>,
     active: bool,
     oversubscribed: bool,
+    /// Runlists that were sent.
+    sent: u64,
 }
 
 impl Cpsch {
@@ -43,6 +48,7 @@ impl Cpsch {
             longer: None,
             active: false,
             oversubscribed: false,
+            sent: 0,
         }
     }
 
@@ -225,14 +231,26 @@ impl Policy for Cpsch {
         Ok(())
     }
 
-    fn unmap(&mut self, gpu: &Gpu, queues: &mut Queues, then_reset: bool) -> Result {
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// A change of the runlist takes all queues off.
+    fn unmap(
+        &mut self,
+        gpu: &Gpu,
+        queues: &mut Queues,
+        _scope: Scope<'_>,
+        then_reset: bool,
+    ) -> Result {
         self.take_off(gpu, queues, Filter::Dynamic, then_reset)
     }
 
-    fn map(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
+    fn map(&mut self, gpu: &Gpu, queues: &mut Queues, _scope: Scope<'_>) -> Result {
         if self.active {
             return Ok(());
         }
+        self.sent += 1;
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
         if let Some(longer) = self.longer.take() {
             // Nothing is on the hardware that would read the old one.
@@ -267,6 +285,10 @@ impl Policy for Cpsch {
         )?;
         self.active = true;
         Ok(())
+    }
+
+    fn runlists(&self) -> u64 {
+        self.sent
     }
 
     fn runlist_words(&self) -> Result<KVec<u32>> {

@@ -3,9 +3,9 @@
 //! The runlist: MAP_PROCESS for each process, MAP_QUEUES for each of its active queues, and at
 //! the end, when there is more than the hardware holds, a jump to the start.
 
-use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{page::PAGE_SIZE, prelude::*};
 
-use super::{cpsch, HwQueue, Queues};
+use super::{cpsch, queues::Queues};
 use crate::{
     gpu::{gart::Buffer, Gpu},
     ring::{
@@ -164,18 +164,4 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
         too_many_processes,
         too_many_queues,
     })
-}
-
-impl Queues {
-    /// The queue with this doorbell.
-    pub(super) fn find_doorbell(&self, doorbell: u32) -> Option<Arc<HwQueue>> {
-        self.processes.iter().find_map(|p| {
-            let state = p.state.lock();
-            state
-                .queues
-                .iter()
-                .find(|q| q.state.lock().spec.doorbell == doorbell)
-                .cloned()
-        })
-    }
 }
