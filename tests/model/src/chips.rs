@@ -6,6 +6,15 @@ use crate::regs::Ip;
 
 pub mod mi300x;
 
+/// What decides between the two ways that an engine works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Generation {
+    /// GC 9.4.3 and its surroundings: queues come by runlist.
+    Gfx9,
+    /// GC 12.0 and its surroundings: queues come through MES.
+    Gfx12,
+}
+
 /// One instance of an IP block, as the discovery table lists it.
 #[derive(Debug, Clone, Copy)]
 pub struct IpInstance {
@@ -72,6 +81,8 @@ impl GcInfo {
 pub struct Chip {
     /// Name on the command line.
     pub name: &'static str,
+    /// How its engines work.
+    pub generation: Generation,
     /// PCI vendor, device, subsystem vendor, subsystem device.
     pub pci_ids: [u16; 4],
     /// PCI revision id.

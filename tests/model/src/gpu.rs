@@ -123,7 +123,7 @@ impl Gpu {
             msix,
             gmc,
             ih,
-            cp: Cp::default(),
+            cp: Cp::new(chip.generation),
             sdma: Sdma::new(chip),
             gc: Gc::new(chip.gc),
             regs,

@@ -6,7 +6,7 @@
 //! segment; NBIF segments 6 and 7 hold no register of the headers and carry the values of the
 //! neighbouring NBIO generation.
 
-use super::{Chip, GcInfo, IpInstance};
+use super::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;
 
 const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> IpInstance {
@@ -21,6 +21,7 @@ const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> Ip
 /// The card.
 pub const CHIP: Chip = Chip {
     name: "mi300x",
+    generation: Generation::Gfx9,
     pci_ids: [0x1002, 0x74a1, 0x1002, 0x74a1],
     pci_revision: 0,
     rev_id: 1,

@@ -15,6 +15,7 @@
 //! | [`pm4`], [`exec`], [`atomic`], [`compute`] | dword packets; grids that they start |
 //! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, time slices |
 //! | [`sdma`] | user queues of the DMA engines in runlists |
+//! | `mes` | where the MES of gfx12 takes part |
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
 //!
@@ -31,6 +32,7 @@ pub mod engine;
 pub mod env;
 pub mod exec;
 pub mod lifecycle;
+mod mes;
 pub mod pm4;
 pub mod pointers;
 pub mod queue;
@@ -51,6 +53,7 @@ mod tests;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::chips::Generation;
 use crate::gpu::Gpu;
 use crate::mailbox::Mailbox;
 use crate::regs::{RegId, Selector};
@@ -60,7 +63,7 @@ use engine::Engine;
 use regs::{Banks, Slot};
 use shader::Interpreter;
 
-pub use regs::REGISTERS;
+pub use regs::registers;
 
 /// Threads that run workgroups, at most.
 const WORKERS: usize = 2;
@@ -106,8 +109,8 @@ struct Resets {
 }
 
 /// The command processor of one XCC.
-#[derive(Default)]
 pub struct Cp {
+    generation: Generation,
     mail: Mailbox<Wake>,
     banks: Mutex<Banks>,
     resets: Mutex<Resets>,
@@ -119,6 +122,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cp {
+    /// A command processor in power-on state.
+    pub fn new(generation: Generation) -> Self {
+        Self {
+            generation,
+            mail: Mailbox::default(),
+            banks: Mutex::new(Banks::new(generation)),
+            resets: Mutex::default(),
+            reset_done: Condvar::new(),
+        }
+    }
+
     /// A register was read through the bank that `sel` names.
     pub fn reg_read(&self, gpu: &Gpu, sel: Selector, reg: RegId) -> u32 {
         lock(&self.banks).read(sel, reg).unwrap_or_else(|_| {
@@ -159,7 +173,7 @@ impl Cp {
 
     /// Back to power-on state. Returns when nothing of the old state runs any more.
     pub fn reset(&self, _: &Gpu) {
-        *lock(&self.banks) = Banks::default();
+        *lock(&self.banks) = Banks::new(self.generation);
         self.mail.send(Wake::Reset);
         let mut resets = lock(&self.resets);
         resets.asked += 1;

@@ -28,7 +28,7 @@ const IP_DISCOVERY_VERSION: u32 = 0x16a00;
 
 /// Everything that `chip` with `vram` bytes declares.
 pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
-    let mut decls: Vec<Decl> = cp::REGISTERS.to_vec();
+    let mut decls: Vec<Decl> = cp::registers(chip.generation);
     for instance in chip.ips {
         let table: &[RegInfo] = match instance.ip {
             Ip::Gc => gc::ALL,

@@ -11,19 +11,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
-use gpu_wave::Scratch;
+use gpu_wave::{Isa, Scratch};
 use rkfd_abi::aql::{
-    self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal, vendor,
+    self, barrier, header, kernel_descriptor as descriptor, kernel_dispatch as kd,
+    queue as amd_queue, signal, vendor,
 };
 use rkfd_abi::pm4;
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
-use super::dispatch::{Job, Progress};
+use super::dispatch::{fits, Job, Progress, LDS};
 use super::engine::Engine;
 use super::env::{client, vm_fault, ShaderMemory};
 use super::exec::POLL;
 use super::pm4::Stream;
 use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
 use super::signal::inactive;
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::event;
 
@@ -34,10 +37,6 @@ const BURST: usize = 16;
 /// Shortest and longest pause between looks at what a packet waits for: a packet that has
 /// waited for some time is looked at less often.
 const PATIENCE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
-/// LDS of a compute unit.
-pub(super) const LDS: u32 = 64 << 10;
-/// VGPRs of a SIMD for one lane.
-pub(super) const VGPRS: usize = 512;
 
 /// A packet that has begun.
 pub struct Flight {
@@ -243,23 +242,27 @@ impl Engine<'_> {
                 return Ok(Look::Later(Step::Idle));
             }
         }
-        let (scratch, descriptor) = match self.scratch(queue, private, waves_of(p))? {
-            Some(found) => found,
-            None => {
-                if let Some(signal) = self.set_inactive(queue, inactive::SCRATCH)? {
-                    queue.halt = Halt::Scratch(signal);
-                    return Ok(Look::Later(look_again(queue)));
-                }
-                let text = format!("{private} bytes of scratch, and no way to ask for it");
-                return Ok(Look::Error(inactive::FORMAT, text));
-            }
-        };
         let object = p.u64(kd::KERNEL_OBJECT);
         let mut kernel = [0; KernelDescriptor::SIZE];
         self.env.read(vmid, object, &mut kernel)?;
         let kernel = match KernelDescriptor::parse(&kernel) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
+        };
+        let (scratch, descriptor) = match self.scratch(queue, private, &kernel, p)? {
+            Some(found) => found,
+            None => {
+                let code = match wave32(&kernel) {
+                    true => inactive::SCRATCH_WAVE32,
+                    false => inactive::SCRATCH,
+                };
+                if let Some(signal) = self.set_inactive(queue, code)? {
+                    queue.halt = Halt::Scratch(signal);
+                    return Ok(Look::Later(look_again(queue)));
+                }
+                let text = format!("{private} bytes of scratch, and no way to ask for it");
+                return Ok(Look::Error(inactive::FORMAT, text));
+            }
         };
         let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
         let grid = |n: usize| p.u32(kd::GRID_SIZE_X + 4 * n);
@@ -290,8 +293,10 @@ impl Engine<'_> {
         };
         dispatch.trap = self.trap_handler(queue);
         dispatch.doorbell_id = queue.config.doorbell_id();
-        let waves = dispatch.waves_per_workgroup() as usize;
-        if waves.div_ceil(4) * dispatch.vgprs() > VGPRS {
+        dispatch.isa = self.isa();
+        dispatch.wave32 = wave32(&kernel);
+        if !fits(&dispatch) {
+            let waves = dispatch.waves_per_workgroup();
             let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());
             return Ok(Look::Error(inactive::VGPRS, text));
         }
@@ -331,12 +336,20 @@ impl Engine<'_> {
         Ok(Look::Taken)
     }
 
+    fn isa(&self) -> Isa {
+        match self.generation() {
+            Generation::Gfx9 => Isa::Gfx942,
+            Generation::Gfx12 => Isa::Gfx1201,
+        }
+    }
+
     /// The scratch memory for a dispatch. `None`: the queue has not enough.
     fn scratch(
         &self,
         queue: &Queue,
         private: u32,
-        waves_per_workgroup: u64,
+        kernel: &KernelDescriptor,
+        p: &Bytes,
     ) -> Result<Option<(Scratch, [u32; 4])>, VmFault> {
         if private == 0 {
             return Ok(Some(Default::default()));
@@ -346,23 +359,39 @@ impl Engine<'_> {
         };
         let vmid = queue.config.vmid;
         let u32_at = |offset: usize| self.env.read32(vmid, at.wrapping_add(offset as u64));
-        if u32_at(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE)? < private {
+        let lanes: u32 = if wave32(kernel) { 32 } else { 64 };
+        let lane = u64::from(u32_at(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE)?);
+        if lane * 64 < u64::from(private) * u64::from(lanes) {
             return Ok(None);
         }
-        // COMPUTE_TMPRING_SIZE: waves [11:0], size of a wave in KiB [24:12].
         let ring = u32_at(amd_queue::COMPUTE_TMPRING_SIZE)?;
         let base = self.env.read64(
             vmid,
             at.wrapping_add(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64),
         )?;
-        let scratch = Scratch {
-            base,
-            wave_stride: u64::from(ring >> 12 & 0x1fff) << 10,
-            slots: (ring & 0xfff).into(),
+        let need = u64::from(private) * u64::from(lanes);
+        let (scratch, need) = match self.generation() {
+            // Waves, and the size of one in KiB.
+            Generation::Gfx9 => {
+                let scratch = Scratch {
+                    base,
+                    wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
+                    slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
+                };
+                (scratch, need.next_multiple_of(1024))
+            }
+            // Waves of a shader engine, and the size of one in units of 256 bytes.
+            Generation::Gfx12 => {
+                let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
+                let scratch = Scratch {
+                    base,
+                    wave_stride: u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 8,
+                    slots: waves * u64::from(self.env.shader_engines()),
+                };
+                (scratch, need.next_multiple_of(256))
+            }
         };
-        if scratch.slots < waves_per_workgroup
-            || scratch.wave_stride < Launch::scratch_wave_bytes(private)
-        {
+        if scratch.slots < waves_of(p, lanes) || scratch.wave_stride < need {
             return Ok(None);
         }
         let mut descriptor = [0; 4];
@@ -636,10 +665,15 @@ impl Flight {
     }
 }
 
+/// Are its waves to have 32 lanes?
+fn wave32(kernel: &KernelDescriptor) -> bool {
+    descriptor::ENABLE_WAVEFRONT_SIZE32.is_set(kernel.code_properties.into())
+}
+
 /// Waves of a whole workgroup.
-fn waves_of(p: &Bytes) -> u64 {
+fn waves_of(p: &Bytes, lanes: u32) -> u64 {
     let size = [0, 1, 2].map(|n| u64::from(p.u16(kd::WORKGROUP_SIZE_X + 2 * n)));
-    size.iter().product::<u64>().div_ceil(64)
+    size.iter().product::<u64>().div_ceil(lanes.into())
 }
 
 /// The rules for a dispatch packet that need nothing but the packet. The packet processor has no

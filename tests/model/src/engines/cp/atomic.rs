@@ -5,7 +5,7 @@
 /// New value from (old, source, compare).
 pub type Operation = fn(u64, u64, u64) -> u64;
 
-/// `TC_OP_ATOMIC_*` of `vega10_enum.h`: operand size and operation (old, source, compare).
+/// `TC_OP_ATOMIC_*` of `vega10_enum.h`, `GL2_OP_ATOMIC_*` of `soc24_enum.h`: operand size and operation (old, source, compare).
 pub fn operation(code: u32) -> Option<(u8, Operation)> {
     // Bit 5: 64 bits.
     let wide = code & 0x20 != 0;

@@ -2,24 +2,58 @@
 
 //! Grids that PM4 packets start, from the `COMPUTE_*` registers of their queue.
 
-use gpu_wave::{Apertures, Dispatch};
+use gpu_wave::{Apertures, Dispatch, Isa};
 use rkfd_abi::pm4;
-use rkfd_abi::regs::gc_9_4_3 as gc;
-use rkfd_abi::regs::Reg;
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
 use super::dispatch::{Job, Progress};
 use super::engine::{Engine, Outcome};
 use super::exec::{ec, pm4_state, COMPUTE};
 use super::pm4::Packet;
 use super::queue::{Pm4, Queue};
+use crate::chips::Generation;
 use crate::{event, strict};
 
-/// The GC block's segment 0, in dwords: packets name registers by absolute address.
-const GC_SEGMENT0: u32 = 0x2000;
+/// The `COMPUTE_*` registers of a generation, as packets name them.
+struct Names {
+    /// The GC block's segment 0, in dwords: packets name registers by absolute address.
+    segment0: u32,
+    start_x: Reg,
+    num_thread_x: Reg,
+    pgm_lo: Reg,
+    rsrc1: Reg,
+    rsrc2: Reg,
+    rsrc3: Reg,
+    user_data_0: Reg,
+}
 
-fn compute(pm4: &Pm4, reg: Reg) -> u32 {
-    let at = (GC_SEGMENT0 + reg.off - COMPUTE.start) as usize;
-    pm4.compute.get(at).copied().unwrap_or(0)
+const GFX9: Names = Names {
+    segment0: 0x2000,
+    start_x: gc::regCOMPUTE_START_X,
+    num_thread_x: gc::regCOMPUTE_NUM_THREAD_X,
+    pgm_lo: gc::regCOMPUTE_PGM_LO,
+    rsrc1: gc::regCOMPUTE_PGM_RSRC1,
+    rsrc2: gc::regCOMPUTE_PGM_RSRC2,
+    rsrc3: gc::regCOMPUTE_PGM_RSRC3,
+    user_data_0: gc::regCOMPUTE_USER_DATA_0,
+};
+
+const GFX12: Names = Names {
+    segment0: 0x1260,
+    start_x: gc12::regCOMPUTE_START_X,
+    num_thread_x: gc12::regCOMPUTE_NUM_THREAD_X,
+    pgm_lo: gc12::regCOMPUTE_PGM_LO,
+    rsrc1: gc12::regCOMPUTE_PGM_RSRC1,
+    rsrc2: gc12::regCOMPUTE_PGM_RSRC2,
+    rsrc3: gc12::regCOMPUTE_PGM_RSRC3,
+    user_data_0: gc12::regCOMPUTE_USER_DATA_0,
+};
+
+impl Names {
+    fn get(&self, pm4: &Pm4, reg: Reg) -> u32 {
+        let at = (self.segment0 + reg.off - COMPUTE.start) as usize;
+        pm4.compute.get(at).copied().unwrap_or(0)
+    }
 }
 
 impl Engine<'_> {
@@ -28,13 +62,14 @@ impl Engine<'_> {
         use pm4::dispatch_direct as dd;
         self.check(queue, p, &dd::PACKET, dd::FIELDS);
         let apertures = self.apertures(queue.config.vmid);
+        let generation = self.generation();
         let (trap, doorbell) = (self.trap_handler(queue), queue.config.doorbell_id());
         let Some(state) = pm4_state(queue) else {
             return Outcome::Bad(ec::PACKET_UNSUPPORTED, "dispatch");
         };
         let initiator = p.get(dd::DISPATCH_INITIATOR);
         let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
-        let mut dispatch = match direct(state, dim, initiator, apertures) {
+        let mut dispatch = match direct(generation, state, dim, initiator, apertures) {
             Ok(dispatch) => dispatch,
             Err(text) => {
                 strict!(self.env.strict(), "cp", "queue {}: {text}", queue.slot);
@@ -103,6 +138,7 @@ impl Engine<'_> {
 // `Dispatch` has a field that only its crate can fill.
 #[allow(clippy::field_reassign_with_default)]
 fn direct(
+    generation: Generation,
     state: &Pm4,
     dim: [u32; 3],
     initiator: u32,
@@ -113,19 +149,13 @@ fn direct(
             "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN"
         ));
     }
-    let reg = |r| compute(state, r);
-    let size = [
-        gc::regCOMPUTE_NUM_THREAD_X,
-        gc::regCOMPUTE_NUM_THREAD_Y,
-        gc::regCOMPUTE_NUM_THREAD_Z,
-    ]
-    .map(|r| reg(r) & 0xffff);
-    let start = [
-        gc::regCOMPUTE_START_X,
-        gc::regCOMPUTE_START_Y,
-        gc::regCOMPUTE_START_Z,
-    ]
-    .map(reg);
+    let names = match generation {
+        Generation::Gfx9 => &GFX9,
+        Generation::Gfx12 => &GFX12,
+    };
+    let reg = |r| names.get(state, r);
+    let size = [0, 1, 2].map(|n| reg(names.num_thread_x.at(n)) & 0xffff);
+    let start = [0, 1, 2].map(|n| reg(names.start_x.at(n)));
     if start != [0; 3] {
         return Err(format!("COMPUTE_START {start:?} is not modelled"));
     }
@@ -133,7 +163,7 @@ fn direct(
     if items == 0 || items > 1024 {
         return Err(format!("workgroup of {size:?} work-items"));
     }
-    let rsrc2 = reg(gc::regCOMPUTE_PGM_RSRC2);
+    let rsrc2 = reg(names.rsrc2);
     if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
         return Err("scratch of a PM4 dispatch is not modelled".into());
     }
@@ -145,17 +175,20 @@ fn direct(
                 .ok_or_else(|| format!("{dim:?} workgroups of {size:?}"))?;
         }
     }
-    let entry = u64::from(reg(gc::regCOMPUTE_PGM_LO)) << 8
-        | u64::from(reg(gc::regCOMPUTE_PGM_HI) & 0xff) << 40;
-    let user = (0..gc::COMPUTE_PGM_RSRC2__USER_SGPR.get(rsrc2))
-        .map(|n| reg(gc::regCOMPUTE_USER_DATA_0.at(n)));
+    let entry = u64::from(reg(names.pgm_lo)) << 8 | u64::from(reg(names.pgm_lo.at(1)) & 0xff) << 40;
+    let user =
+        (0..gc::COMPUTE_PGM_RSRC2__USER_SGPR.get(rsrc2)).map(|n| reg(names.user_data_0.at(n)));
     let mut dispatch = Dispatch::default();
+    if generation == Generation::Gfx12 {
+        dispatch.isa = Isa::Gfx1201;
+        dispatch.wave32 = gc12::COMPUTE_DISPATCH_INITIATOR__CS_W32_EN.is_set(initiator);
+    }
     dispatch.grid = grid;
     dispatch.workgroup = size.map(|n| n as u16);
     dispatch.entry = entry;
-    dispatch.rsrc1 = reg(gc::regCOMPUTE_PGM_RSRC1);
+    dispatch.rsrc1 = reg(names.rsrc1);
     dispatch.rsrc2 = rsrc2;
-    dispatch.rsrc3 = reg(gc::regCOMPUTE_PGM_RSRC3);
+    dispatch.rsrc3 = reg(names.rsrc3);
     dispatch.user_sgprs = user.collect();
     dispatch.lds_bytes = gc::COMPUTE_PGM_RSRC2__LDS_SIZE.get(rsrc2) * 512;
     dispatch.apertures = apertures;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, Gws, GwsAnswer, GwsResources, Host, Memory, Message, Stop, Where};
+use gpu_wave::{Dispatch, Gws, GwsAnswer, GwsResources, Host, Isa, Memory, Message, Stop, Where};
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
@@ -32,10 +32,12 @@ const SLICE: Duration = Duration::from_millis(2);
 const TURN: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(1)];
 /// Turns without the end of a workgroup after which they seem to.
 const STUCK: u32 = 4;
-/// SIMDs of a compute unit, waves of a SIMD, workgroups of more than one wave of a compute unit.
-const SIMDS: u64 = 4;
-const WAVES: u64 = 8;
+/// Workgroups of more than one wave of a compute unit.
 const GROUPS: u64 = 16;
+/// LDS of a compute unit.
+pub const LDS: u32 = 64 << 10;
+/// `COMPUTE_PGM_RSRC1.WGP_MODE` of gfx12: a workgroup has both CUs of a workgroup processor.
+const WGP_MODE: u32 = 1 << 29;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -104,16 +106,56 @@ pub struct Job {
     state: Mutex<State>,
 }
 
+/// What a workgroup runs on: a compute unit, or the two of a workgroup processor.
+struct Place {
+    cus: u32,
+    simds: u64,
+    /// Waves of a SIMD.
+    waves: u64,
+    /// VGPRs of a SIMD, for one lane of one wave.
+    vgprs: u64,
+}
+
+impl Place {
+    fn of(d: &Dispatch) -> Self {
+        match d.isa {
+            Isa::Gfx942 => Self {
+                cus: 1,
+                simds: 4,
+                waves: 8,
+                vgprs: 512,
+            },
+            Isa::Gfx1201 => {
+                let cus = if d.rsrc1 & WGP_MODE != 0 { 2 } else { 1 };
+                Self {
+                    cus,
+                    simds: 2 * u64::from(cus),
+                    waves: 16,
+                    vgprs: if d.wave32 { 1536 } else { 768 },
+                }
+            }
+        }
+    }
+}
+
+/// Have the waves of one workgroup registers enough?
+pub fn fits(d: &Dispatch) -> bool {
+    let place = Place::of(d);
+    let waves = u64::from(d.waves_per_workgroup()).div_ceil(place.simds);
+    waves * d.vgprs() as u64 <= place.vgprs
+}
+
 /// Workgroups that `cus` compute units have room for.
 fn room(d: &Dispatch, cus: u32) -> u64 {
+    let place = Place::of(d);
     let waves = u64::from(d.waves_per_workgroup()).max(1);
-    let in_simd = (super::aql::VGPRS as u64 / d.vgprs().max(1) as u64).clamp(1, WAVES);
-    let by_waves = (SIMDS * in_simd / waves).max(1);
-    let by_lds = super::aql::LDS
+    let in_simd = (place.vgprs / d.vgprs().max(1) as u64).clamp(1, place.waves);
+    let by_waves = (place.simds * in_simd / waves).max(1);
+    let by_lds = (LDS * place.cus)
         .checked_div(d.lds_bytes)
         .map_or(u64::MAX, u64::from);
     let by_slots = if waves > 1 { GROUPS } else { u64::MAX };
-    by_waves.min(by_lds).min(by_slots).max(1) * u64::from(cus.max(1))
+    by_waves.min(by_lds).min(by_slots).max(1) * u64::from((cus / place.cus).max(1))
 }
 
 impl Job {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gpu_wave::{Apertures, GwsResources, Trap};
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use super::aql::look_again;
 use super::env::{client, Env};
@@ -23,6 +23,7 @@ use super::save::Saves;
 use super::sched::Sched;
 use super::sdma::SdmaQueue;
 use super::{dispatch::Pool, Wake};
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::mailbox::{Mailbox, Recv};
 use crate::{event, strict};
@@ -119,6 +120,10 @@ impl<'a> Engine<'a> {
         self.banks.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    pub(super) fn generation(&self) -> Generation {
+        self.env.generation()
+    }
+
     pub(super) fn new_job_id(&mut self) -> u64 {
         self.jobs += 1;
         self.jobs
@@ -126,7 +131,11 @@ impl<'a> Engine<'a> {
 
     /// The flat apertures of a VMID.
     pub(super) fn apertures(&self, vmid: u8) -> Apertures {
-        let bases = self.env.vmid_reg(vmid, gc::regSH_MEM_BASES);
+        let bases = match self.generation() {
+            Generation::Gfx9 => gc::regSH_MEM_BASES,
+            Generation::Gfx12 => gc12::regSH_MEM_BASES,
+        };
+        let bases = self.env.vmid_reg(vmid, bases);
         Apertures {
             shared: u64::from(gc::SH_MEM_BASES__SHARED_BASE.get(bases)) << 48,
             private: u64::from(gc::SH_MEM_BASES__PRIVATE_BASE.get(bases)) << 48,
@@ -135,12 +144,24 @@ impl<'a> Engine<'a> {
 
     /// The trap handler of a queue's waves.
     pub(super) fn trap_handler(&self, queue: &Queue) -> Option<Trap> {
-        let reg = |r| u64::from(self.env.vmid_reg(queue.config.vmid, r));
+        let vmid = queue.config.vmid;
+        let reg = |r| u64::from(self.env.vmid_reg(vmid, r));
         // Bits 39:8 and 47:40 of the addresses.
         let at = |lo, hi| reg(lo) << 8 | (reg(hi) & 0xff) << 40;
-        let tba = at(gc::regSQ_SHADER_TBA_LO, gc::regSQ_SHADER_TBA_HI);
-        let tma = at(gc::regSQ_SHADER_TMA_LO, gc::regSQ_SHADER_TMA_HI);
-        (queue.traps && tba != 0).then_some(Trap { tba, tma })
+        let (tba, tma, traps) = match self.generation() {
+            Generation::Gfx9 => (
+                at(gc::regSQ_SHADER_TBA_LO, gc::regSQ_SHADER_TBA_HI),
+                at(gc::regSQ_SHADER_TMA_LO, gc::regSQ_SHADER_TMA_HI),
+                queue.traps,
+            ),
+            Generation::Gfx12 => (
+                at(gc12::regSQ_SHADER_TBA_LO, gc12::regSQ_SHADER_TBA_HI),
+                at(gc12::regSQ_SHADER_TMA_LO, gc12::regSQ_SHADER_TMA_HI),
+                gc12::SPI_GDBG_PER_VMID_CNTL__TRAP_EN
+                    .is_set(self.env.vmid_reg(vmid, gc12::regSPI_GDBG_PER_VMID_CNTL)),
+            ),
+        };
+        (traps && tba != 0).then_some(Trap { tba, tma })
     }
 
     /// Runs until the mailbox is closed. `after_reset` is called after each reset.
@@ -185,7 +206,7 @@ impl<'a> Engine<'a> {
             }
             Wake::Wptr(slot) => self.wptr_by_register(slot),
             Wake::PollOnce(mask) => {
-                for n in (0..SLOTS as u8).filter(|n| mask >> n & 1 != 0) {
+                for n in (0..u64::BITS as u8).filter(|n| mask >> n & 1 != 0) {
                     self.poll_wptr(Slot(n));
                 }
             }
@@ -282,6 +303,7 @@ impl<'a> Engine<'a> {
             _ => return Step::Idle,
         }
         match queue.config.format {
+            _ if queue.class == Class::Mes => self.step_mes(queue),
             Format::Pm4 => self.step_pm4(queue),
             Format::Aql => self.step_aql(queue),
         }
@@ -418,7 +440,7 @@ impl<'a> Engine<'a> {
 
     /// Checks the length and sends a packet to who executes it.
     fn dispatch_packet(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
-        if let Some(shape) = shape(p.opcode, p.words.len()) {
+        if let Some(shape) = shape(self.generation(), p.opcode, p.words.len()) {
             if p.opcode != op::NOP && !p.length_fits(shape) {
                 strict!(
                     self.env.strict(),

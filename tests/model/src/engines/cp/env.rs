@@ -5,6 +5,7 @@
 
 use rkfd_abi::regs::Reg;
 
+use crate::chips::Generation;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::sdma::rlc::UserQueues;
@@ -27,6 +28,8 @@ pub mod client {
 
 /// The chip around the command processor.
 pub trait Env: Sync {
+    /// What kind of chip it is.
+    fn generation(&self) -> Generation;
     /// Where violations go.
     fn strict(&self) -> &Strict;
     /// Where events go.
@@ -67,6 +70,8 @@ pub trait Env: Sync {
     fn clock(&self) -> u64;
     /// Compute units that work.
     fn compute_units(&self) -> u32;
+    /// Shader engines.
+    fn shader_engines(&self) -> u32;
     /// The DMA engines.
     fn sdma(&self) -> &dyn UserQueues;
 }
@@ -106,6 +111,10 @@ impl dyn Env + '_ {
 }
 
 impl Env for Gpu {
+    fn generation(&self) -> Generation {
+        self.chip.generation
+    }
+
     fn strict(&self) -> &Strict {
         &self.strict
     }
@@ -181,6 +190,10 @@ impl Env for Gpu {
 
     fn compute_units(&self) -> u32 {
         self.chip.gc.active_cus()
+    }
+
+    fn shader_engines(&self) -> u32 {
+        self.chip.gc.num_se
     }
 
     fn sdma(&self) -> &dyn UserQueues {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use rkfd_abi::bits::DwField;
 use rkfd_abi::ih::{client, node, source};
-use rkfd_abi::pm4::{self, op};
+use rkfd_abi::pm4::{self, gfx12, op};
 
 use super::atomic;
 use super::engine::{Engine, Outcome};
 use super::pm4::{Packet, Stream};
 use super::queue::{Class, Pm4, Queue, Work};
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::engines::ih::Entry;
 use crate::{event, strict};
@@ -48,12 +49,11 @@ impl Engine<'_> {
             op::WAIT_REG_MEM => self.wait_reg_mem(queue, p),
             op::RELEASE_MEM => self.release_mem(queue, p),
             op::ACQUIRE_MEM => {
-                self.check(
-                    queue,
-                    p,
-                    &pm4::acquire_mem::PACKET,
-                    pm4::acquire_mem::FIELDS,
-                );
+                let shape = match self.generation() {
+                    Generation::Gfx9 => &pm4::acquire_mem::PACKET,
+                    Generation::Gfx12 => &gfx12::acquire_mem::PACKET,
+                };
+                self.check(queue, p, shape, shape.fields);
                 Ok(Outcome::Next)
             }
             op::EVENT_WRITE => self.event_write(queue, p),
@@ -110,9 +110,17 @@ impl Engine<'_> {
             ring_id: queue.slot.ring_id(),
             vmid: queue.config.vmid,
             mm_hub: false,
-            node_id: node::XCD0 as u8,
+            node_id: self.node_id(),
             ctx: [ctx[0], ctx[1], 0, 0],
         });
+    }
+
+    /// The `NODE_ID` of what the graphics core tells.
+    pub(super) fn node_id(&self) -> u8 {
+        match self.generation() {
+            Generation::Gfx9 => node::XCD0 as u8,
+            Generation::Gfx12 => 0,
+        }
     }
 
     fn write_data(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
@@ -234,6 +242,11 @@ impl Engine<'_> {
             cd::SRC_SEL_IMMEDIATE => p.join(cd::IMM_DATA, cd::SRC_IMM_DATA),
             cd::SRC_SEL_ATOMIC_RETURN => pm4_state(queue).map_or(0, |s| s.atomic_return),
             cd::SRC_SEL_GPU_CLOCK_COUNT => self.env.clock(),
+            gfx12::COPY_DATA_SRC_SEL_SYSTEM_CLOCK_COUNT
+                if self.generation() == Generation::Gfx12 =>
+            {
+                self.env.clock()
+            }
             _ => return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "COPY_DATA source")),
         };
         let to = rkfd_abi::bits::join(lo(4), p.words[5]);
@@ -348,7 +361,13 @@ impl Engine<'_> {
 
     fn release_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::release_mem as rm;
-        self.check(queue, p, &rm::PACKET, rm::FIELDS);
+        let generation = self.generation();
+        // What is read from the packet lies at the same place in both.
+        let shape = match generation {
+            Generation::Gfx9 => &rm::PACKET,
+            Generation::Gfx12 => &gfx12::release_mem::PACKET,
+        };
+        self.check(queue, p, shape, shape.fields);
         if !Self::drained(queue) {
             return Ok(Outcome::Idle);
         }
@@ -381,6 +400,11 @@ impl Engine<'_> {
             rm::DATA_SEL_32_BIT_LOW => self.env.write32(vmid, narrow, data as u32)?,
             rm::DATA_SEL_64_BIT => self.env.write64(vmid, wide, data)?,
             rm::DATA_SEL_GPU_CLOCK_COUNTER => self.env.write64(vmid, wide, self.env.clock())?,
+            gfx12::release_mem::DATA_SEL_SYSTEM_CLOCK_COUNTER
+                if generation == Generation::Gfx12 =>
+            {
+                self.env.write64(vmid, wide, self.env.clock())?;
+            }
             _ => return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "RELEASE_MEM data")),
         }
         match int_sel {
@@ -460,8 +484,12 @@ impl Engine<'_> {
 
     fn atomic_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::atomic_mem as am;
-        self.check(queue, p, &am::PACKET, am::FIELDS);
-        let code = p.get(am::ATOMIC);
+        let (shape, field) = match self.generation() {
+            Generation::Gfx9 => (&am::PACKET, am::ATOMIC),
+            Generation::Gfx12 => (&gfx12::atomic_mem::PACKET, gfx12::atomic_mem::ATOMIC),
+        };
+        self.check(queue, p, shape, shape.fields);
+        let code = p.get(field);
         let (src, cmp) = (
             p.join(am::SRC_DATA_LO, am::SRC_DATA_HI),
             p.join(am::CMP_DATA_LO, am::CMP_DATA_HI),

@@ -10,14 +10,16 @@ use rkfd_abi::regs::gc_9_4_3 as gc;
 use super::engine::Engine;
 use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
 use super::regs::Slot;
+use crate::chips::Generation;
 use crate::{event, strict};
 
 impl Engine<'_> {
     /// `CP_HQD_ACTIVE` was set by a register write: the KIQ, or a driver without HWS.
     pub(super) fn activate_by_register(&mut self, slot: Slot) {
-        let class = match self.banks().is_kiq(slot) {
-            true => Class::Kiq,
-            false => Class::Normal,
+        let class = match self.generation() {
+            Generation::Gfx12 if slot.me() == 3 => Class::Mes,
+            Generation::Gfx9 if self.banks().is_kiq(slot) => Class::Kiq,
+            _ => Class::Normal,
         };
         let pasid = {
             let vmid = self.banks().slot(slot).get(gc::regCP_HQD_VMID) & 15;
@@ -41,7 +43,7 @@ impl Engine<'_> {
             let banks = self.banks();
             let bank = banks.slot(slot);
             (
-                Config::from_bank(bank),
+                Config::from_bank(self.generation(), bank),
                 bank.get(gc::regCP_HQD_PQ_RPTR),
                 bank.get64(gc::regCP_HQD_PQ_WPTR_LO),
             )

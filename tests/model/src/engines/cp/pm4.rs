@@ -6,6 +6,7 @@ use rkfd_abi::bits::DwField;
 use rkfd_abi::pm4::{self, Header, Packet as Shape};
 
 use super::env::Env;
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 
 /// Where packets come from: a piece of memory, the ring or an indirect buffer.
@@ -153,7 +154,14 @@ impl Packet {
 }
 
 /// The shape of an opcode's packet, if the opcode is known.
-pub fn shape(opcode: u8, dwords: usize) -> Option<&'static Shape> {
+pub fn shape(generation: Generation, opcode: u8, dwords: usize) -> Option<&'static Shape> {
+    let own = match generation {
+        Generation::Gfx9 => &[],
+        Generation::Gfx12 => pm4::gfx12::PACKETS,
+    };
+    if let Some(shape) = own.iter().find(|s| s.opcode == opcode) {
+        return Some(shape);
+    }
     let mut shapes = pm4::PACKETS.iter().filter(|s| s.opcode == opcode);
     let first = shapes.clone().next()?;
     // MAP_PROCESS has two lengths.
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_reserved_bit_of_every_packet_is_found() {
-        for shape in pm4::PACKETS {
+        for shape in pm4::PACKETS.iter().chain(pm4::gfx12::PACKETS) {
             for dw in 0..shape.dwords {
                 for bit in 0..32 {
                     let mut words = vec![0; shape.dwords.max(2)];

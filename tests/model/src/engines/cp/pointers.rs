@@ -49,6 +49,9 @@ impl Engine<'_> {
             return;
         }
         let Some(slot) = slot else {
+            if self.mes_doorbell(index, value) {
+                return;
+            }
             if !self.known_doorbells.contains(&index) {
                 self.orphans.push((index, value, Instant::now()));
             }

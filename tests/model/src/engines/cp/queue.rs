@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use super::aql::Aql;
 use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
 use super::regs::{Bank, Slot};
+use crate::chips::Generation;
 
 /// Who may send what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum Class {
     Kiq,
     /// HSA interface queue: runs runlists.
     Hiq,
+    /// A ring of the MES.
+    Mes,
     /// Any other.
     Normal,
 }
@@ -71,11 +74,15 @@ pub struct SaveArea {
 
 impl Config {
     /// Reads a bank. The error says what makes no sense.
-    pub fn from_bank(bank: &Bank) -> Result<Self, String> {
+    pub fn from_bank(generation: Generation, bank: &Bank) -> Result<Self, String> {
         let control = bank.get(gc::regCP_HQD_PQ_CONTROL);
         let size_log = gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.get(control);
         let base = bank.get64(gc::regCP_HQD_PQ_BASE) << 8;
-        let slot_based = gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR.get(control) == 2;
+        let slot_based = match generation {
+            Generation::Gfx9 => gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR,
+            Generation::Gfx12 => gc12::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR,
+        };
+        let slot_based = slot_based.get(control) == 2;
         let aql = bank.get(gc::regCP_HQD_AQL_CONTROL) & 1 != 0;
         if base == 0 {
             return Err("the ring has no address".into());
@@ -287,7 +294,7 @@ mod tests {
     use super::*;
 
     fn bank(control: u32, aql: u32) -> Bank {
-        let mut banks = super::super::regs::Banks::default();
+        let mut banks = super::super::regs::Banks::new(Generation::Gfx9);
         let bank = banks.slot_mut(Slot(0));
         bank.set64(gc::regCP_HQD_PQ_BASE, 0x1_0000);
         bank.set(gc::regCP_HQD_PQ_CONTROL, control);
@@ -297,19 +304,22 @@ mod tests {
 
     #[test]
     fn reads_sizes_and_formats() {
-        let pm4 = Config::from_bank(&bank(8 | 1 << 30, 0)).unwrap();
+        let pm4 = Config::from_bank(Generation::Gfx9, &bank(8 | 1 << 30, 0)).unwrap();
         assert_eq!((pm4.size, pm4.base), (512, 0x100_0000));
         assert!(pm4.privileged);
-        let aql = Config::from_bank(&bank(9 | 2 << 25, 1)).unwrap();
+        let aql = Config::from_bank(Generation::Gfx9, &bank(9 | 2 << 25, 1)).unwrap();
         assert_eq!((aql.format, aql.capacity()), (Format::Aql, 64));
-        assert!(Config::from_bank(&bank(9 | 2 << 25, 0)).is_err());
-        assert!(Config::from_bank(&bank(0, 0)).is_err());
+        assert!(Config::from_bank(Generation::Gfx9, &bank(9 | 2 << 25, 0)).is_err());
+        assert!(Config::from_bank(Generation::Gfx9, &bank(0, 0)).is_err());
+        let aql = Config::from_bank(Generation::Gfx12, &bank(9 | 2 << 18, 1)).unwrap();
+        assert_eq!((aql.format, aql.capacity()), (Format::Aql, 64));
+        assert!(Config::from_bank(Generation::Gfx12, &bank(9 | 2 << 25, 1)).is_err());
     }
 
     #[test]
     fn pointers_survive_their_registers() {
-        let pm4 = Config::from_bank(&bank(8, 0)).unwrap();
-        let aql = Config::from_bank(&bank(9 | 2 << 25, 1)).unwrap();
+        let pm4 = Config::from_bank(Generation::Gfx9, &bank(8, 0)).unwrap();
+        let aql = Config::from_bank(Generation::Gfx9, &bank(9 | 2 << 25, 1)).unwrap();
         let mut seed = 1u64;
         for _ in 0..10_000 {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);

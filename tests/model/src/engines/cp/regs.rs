@@ -9,57 +9,97 @@
 use std::collections::HashMap;
 
 use rkfd_abi::bits::join;
-use rkfd_abi::regs::gc_9_4_3 as gc;
-use rkfd_abi::regs::Reg;
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
+use crate::chips::Generation;
 use crate::regs::{Decl, Ip, RegId, Selector, Unit};
 
 use super::Wake;
 
 /// MECs.
-pub const MES: usize = 2;
+const MECS: usize = 2;
 /// Pipes of a MEC.
-pub const PIPES: usize = 4;
+const PIPES: usize = 4;
 /// Queues of a pipe.
-pub const QUEUES: usize = 8;
-/// HQDs of the chip.
-pub const SLOTS: usize = MES * PIPES * QUEUES;
+const QUEUES: usize = 8;
+/// HQDs of the MECs, at most.
+pub const MEC_SLOTS: usize = MECS * PIPES * QUEUES;
+/// Pipes of the MES, with a queue each.
+const MES_PIPES: usize = 2;
+/// HQDs of the chip, at most.
+pub const SLOTS: usize = MEC_SLOTS + MES_PIPES;
 
+/// Banks are kept in the order of gfx9, and their registers go by the names that they have there.
 const FIRST: u32 = gc::regCP_HQD_GFX_CONTROL.off;
 const LAST: u32 = gc::regCP_HQD_AQL_DISPATCH_ID_HI.off;
-const BANK: usize = (LAST - FIRST + 1) as usize;
+/// Registers that only gfx12 has, behind `CP_HQD_PQ_WPTR_HI`.
+const MORE: u32 = gc12::regCP_HQD_DEQUEUE_STATUS.off - gc12::regCP_HQD_PQ_WPTR_HI.off;
+const BANK: usize = (LAST + MORE - FIRST + 1) as usize;
 
-/// One of the 64 HQDs: its index is `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which is also
-/// the bit number in the queue mask of SET_RESOURCES. Above them are the contexts of DMA engines
-/// ([`super::sdma`]), which have no registers here.
+/// One of the HQDs. Of the MECs: its index is `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which
+/// is also the bit number in the queue mask of SET_RESOURCES. Then those of the MES, a queue for
+/// each pipe. Above them are the contexts of DMA engines ([`super::sdma`]), which have no registers
+/// here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
 
 impl Slot {
-    /// The HQD of a me (0: MEC1), pipe and queue.
+    /// The HQD of a me (0: MEC1, 2: MES), pipe and queue.
     pub fn new(me: u32, pipe: u32, queue: u32) -> Self {
-        Self(((me & 1) * 32 + (pipe & 3) * 8 + (queue & 7)) as u8)
+        Self(match me {
+            2 => MEC_SLOTS as u32 + (pipe & 1),
+            me => (me & 1) * 32 + (pipe & 3) * 8 + (queue & 7),
+        } as u8)
     }
 
-    /// The HQD that `GRBM_GFX_CNTL` selects, if it selects one of a MEC.
-    pub fn selected(sel: Selector) -> Option<Self> {
+    /// The HQD that `GRBM_GFX_CNTL` selects, if it selects one.
+    pub fn selected(generation: Generation, sel: Selector) -> Option<Self> {
         let me = u32::from(sel.me).checked_sub(1)?;
-        (me < 2).then(|| Self::new(me, sel.pipe.into(), sel.queue.into()))
+        let (pipe, queue) = (u32::from(sel.pipe), u32::from(sel.queue));
+        let there = match (generation, me) {
+            (Generation::Gfx9, 0 | 1) => true,
+            // One MEC of two pipes with four queues (`gfx_v12_0.c`), and the MES.
+            (Generation::Gfx12, 0) => pipe < 2 && queue < 4,
+            (Generation::Gfx12, 2) => pipe < 2 && queue == 0,
+            _ => false,
+        };
+        there.then(|| Self::new(me, pipe, queue))
     }
 
-    /// ME number as registers and interrupts count it: 1 is MEC1.
+    /// Does a chip of that generation have it?
+    pub fn exists(self, generation: Generation) -> bool {
+        let sel = Selector {
+            me: self.me() as u8,
+            pipe: self.pipe() as u8,
+            queue: self.queue() as u8,
+            vmid: 0,
+        };
+        usize::from(self.0) < SLOTS && Self::selected(generation, sel) == Some(self)
+    }
+
+    fn of_mes(self) -> Option<u32> {
+        u32::from(self.0).checked_sub(MEC_SLOTS as u32)
+    }
+
+    /// ME number as registers and interrupts count it: 1 is MEC1, 3 the MES.
     pub fn me(self) -> u32 {
-        u32::from(self.0) / 32 + 1
+        match self.of_mes() {
+            Some(_) => 3,
+            None => u32::from(self.0) / 32 + 1,
+        }
     }
 
-    /// Pipe in the MEC.
+    /// Pipe in the MEC or MES.
     pub fn pipe(self) -> u32 {
-        u32::from(self.0) / 8 % 4
+        self.of_mes().unwrap_or(u32::from(self.0) / 8 % 4)
     }
 
     /// Queue in the pipe.
     pub fn queue(self) -> u32 {
-        u32::from(self.0) % 8
+        match self.of_mes() {
+            Some(_) => 0,
+            None => u32::from(self.0) % 8,
+        }
     }
 
     /// The `ring_id` of its interrupts.
@@ -87,23 +127,81 @@ const fn decl(reg: Reg) -> Decl {
 }
 
 /// What this unit answers for.
-pub const REGISTERS: &[Decl] = &[
-    Decl::new("regCP_HQD_*", Ip::Gc, RegId::new(0, FIRST))
-        .array(LAST - FIRST + 1, 1)
-        .unit(Unit::Cp),
-    decl(gc::regCP_MEC_CNTL),
-    decl(gc::regCP_PQ_STATUS),
-    decl(gc::regCP_PQ_WPTR_POLL_CNTL),
-    decl(gc::regCP_PQ_WPTR_POLL_CNTL1),
-    decl(gc::regCP_MEC_DOORBELL_RANGE_LOWER),
-    decl(gc::regCP_MEC_DOORBELL_RANGE_UPPER),
-    decl(gc::regCP_IQ_WAIT_TIME1),
-    decl(gc::regCP_IQ_WAIT_TIME2),
-    decl(gc::regSPI_COMPUTE_QUEUE_RESET),
-    decl(gc::regCPC_INT_STATUS),
-    decl(gc::regCPC_INT_CNTX_ID),
-    decl(gc::regRLC_CP_SCHEDULERS),
+pub fn registers(generation: Generation) -> Vec<Decl> {
+    let all = |name, first: Reg, count| {
+        Decl::new(name, Ip::Gc, id(first))
+            .array(count, 1)
+            .unit(Unit::Cp)
+    };
+    let mut decls = match generation {
+        Generation::Gfx9 => vec![all(
+            "regCP_HQD_*",
+            gc::regCP_HQD_GFX_CONTROL,
+            LAST - FIRST + 1,
+        )],
+        Generation::Gfx12 => vec![
+            all("regCP_HQD_GFX_*", gc12::regCP_HQD_GFX_CONTROL, 2),
+            all(
+                "regCP_HQD_*",
+                gc12::regCP_MQD_BASE_ADDR,
+                gc12::regCP_HQD_DEQUEUE_STATUS.off - gc12::regCP_MQD_BASE_ADDR.off + 1,
+            ),
+            Decl::new("regCP_MEC_RS64_CNTL", Ip::Gc, id(gc12::regCP_MEC_RS64_CNTL)).unit(Unit::Cp),
+        ],
+    };
+    decls.extend(match generation {
+        Generation::Gfx9 => ONCE_GFX9.iter().map(|&r| decl(r)).collect::<Vec<_>>(),
+        Generation::Gfx12 => ONCE_GFX12.iter().map(|(r, _)| decl(*r)).collect(),
+    });
+    decls
+}
+
+/// Registers that exist once, of gfx9.
+const ONCE_GFX9: [Reg; 12] = [
+    gc::regCP_MEC_CNTL,
+    gc::regCP_PQ_STATUS,
+    gc::regCP_PQ_WPTR_POLL_CNTL,
+    gc::regCP_PQ_WPTR_POLL_CNTL1,
+    gc::regCP_MEC_DOORBELL_RANGE_LOWER,
+    gc::regCP_MEC_DOORBELL_RANGE_UPPER,
+    gc::regCP_IQ_WAIT_TIME1,
+    gc::regCP_IQ_WAIT_TIME2,
+    gc::regSPI_COMPUTE_QUEUE_RESET,
+    gc::regCPC_INT_STATUS,
+    gc::regCPC_INT_CNTX_ID,
+    gc::regRLC_CP_SCHEDULERS,
 ];
+
+/// The same of gfx12, with the name that each goes by here. Their fields lie as on gfx9.
+const ONCE_GFX12: [(Reg, Reg); 6] = [
+    (gc12::regCP_PQ_STATUS, gc::regCP_PQ_STATUS),
+    (gc12::regCP_PQ_WPTR_POLL_CNTL, gc::regCP_PQ_WPTR_POLL_CNTL),
+    (
+        gc12::regSPI_COMPUTE_QUEUE_RESET,
+        gc::regSPI_COMPUTE_QUEUE_RESET,
+    ),
+    (gc12::regCPC_INT_STATUS, gc::regCPC_INT_STATUS),
+    (gc12::regCPC_INT_CNTX_ID, gc::regCPC_INT_CNTX_ID),
+    (gc12::regRLC_CP_SCHEDULERS, gc::regRLC_CP_SCHEDULERS),
+];
+
+/// A register of gfx12 by the name that it goes by here.
+fn gfx12_name(reg: RegId) -> RegId {
+    let first = gc12::regCP_MQD_BASE_ADDR;
+    let wptr_hi = gc12::regCP_HQD_PQ_WPTR_HI.off;
+    let gfx = gc12::regCP_HQD_GFX_CONTROL.off;
+    if reg.seg == first.seg && (first.off..=wptr_hi).contains(&reg.off) {
+        return RegId::new(0, gc::regCP_MQD_BASE_ADDR.off + reg.off - first.off);
+    }
+    if reg.seg == first.seg && (wptr_hi + 1..=wptr_hi + MORE).contains(&reg.off) {
+        return RegId::new(0, LAST + reg.off - wptr_hi);
+    }
+    if reg.seg == first.seg && (gfx..=gfx + 1).contains(&reg.off) {
+        return RegId::new(0, FIRST + reg.off - gfx);
+    }
+    let once = ONCE_GFX12.iter().find(|(ours, _)| id(*ours) == reg);
+    once.map_or(reg, |(_, name)| id(*name))
+}
 
 /// One HQD's registers.
 #[derive(Clone)]
@@ -156,20 +254,11 @@ impl Bank {
 
 /// All registers of the unit.
 pub struct Banks {
+    generation: Generation,
     hqd: Vec<Bank>,
     once: HashMap<RegId, u32>,
     /// HQDs whose write pointer is to be read from memory when they start.
     poll_once: u64,
-}
-
-impl Default for Banks {
-    fn default() -> Self {
-        Self {
-            hqd: vec![Bank::power_on(); SLOTS],
-            once: HashMap::new(),
-            poll_once: 0,
-        }
-    }
 }
 
 /// An access to a bank while `GRBM_GFX_CNTL` selects none.
@@ -177,6 +266,22 @@ impl Default for Banks {
 pub struct NoBank;
 
 impl Banks {
+    /// Power-on state.
+    pub fn new(generation: Generation) -> Self {
+        let mut once = HashMap::new();
+        if generation == Generation::Gfx12 {
+            // Firmware is there, and waits to be started.
+            let halt = gc12::CP_MEC_RS64_CNTL__MEC_HALT.mask;
+            once.insert(id(gc12::regCP_MEC_RS64_CNTL), halt);
+        }
+        Self {
+            generation,
+            hqd: vec![Bank::power_on(); SLOTS],
+            once,
+            poll_once: 0,
+        }
+    }
+
     /// The bank of a slot.
     pub fn slot(&self, slot: Slot) -> &Bank {
         &self.hqd[usize::from(slot.0) % SLOTS]
@@ -194,7 +299,7 @@ impl Banks {
 
     /// Takes the request to read the write pointer of `slot` from memory.
     pub fn take_poll_once(&mut self, slot: Slot) -> bool {
-        let bit = 1 << slot.0;
+        let bit = 1u64.checked_shl(slot.0.into()).unwrap_or(0);
         let asked = self.poll_once & bit != 0;
         self.poll_once &= !bit;
         asked
@@ -216,8 +321,15 @@ impl Banks {
         gc::RLC_CP_SCHEDULERS__scheduler0.get(schedulers) == kiq
     }
 
-    /// Is the MEC of `slot` halted?
+    /// Is the MEC of `slot`, or its pipe, halted?
     pub fn halted(&self, slot: Slot) -> bool {
+        if self.generation == Generation::Gfx12 {
+            let cntl = self.once(gc12::regCP_MEC_RS64_CNTL);
+            let active = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.shift + slot.pipe() as u8;
+            // The MES has its own.
+            return slot.me() == 1
+                && (gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl) || cntl >> active & 1 == 0);
+        }
         let cntl = self.once(gc::regCP_MEC_CNTL);
         match slot.me() {
             1 => gc::CP_MEC_CNTL__MEC_ME1_HALT.is_set(cntl),
@@ -231,13 +343,21 @@ impl Banks {
     }
 
     fn is_banked(reg: RegId) -> bool {
-        reg.seg == 0 && (FIRST..=LAST).contains(&reg.off)
+        reg.seg == 0 && (FIRST..=LAST + MORE).contains(&reg.off)
+    }
+
+    fn name(&self, reg: RegId) -> RegId {
+        match self.generation {
+            Generation::Gfx9 => reg,
+            Generation::Gfx12 => gfx12_name(reg),
+        }
     }
 
     /// A read from the register BAR or a packet.
     pub fn read(&self, sel: Selector, reg: RegId) -> Result<u32, NoBank> {
+        let reg = self.name(reg);
         if Self::is_banked(reg) {
-            let slot = Slot::selected(sel).ok_or(NoBank)?;
+            let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             return Ok(self.slot(slot).0[(reg.off - FIRST) as usize]);
         }
         Ok(self.once.get(&reg).copied().unwrap_or(0))
@@ -252,14 +372,15 @@ impl Banks {
         value: u32,
         wakes: &mut Vec<Wake>,
     ) -> Result<(), NoBank> {
+        let reg = self.name(reg);
         if Self::is_banked(reg) {
-            let slot = Slot::selected(sel).ok_or(NoBank)?;
+            let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             self.write_bank(slot, reg.off, value, wakes);
             return Ok(());
         }
         self.once.insert(reg, value);
         if reg == id(gc::regSPI_COMPUTE_QUEUE_RESET) {
-            let slot = Slot::selected(sel).ok_or(NoBank)?;
+            let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             if value & 1 != 0 {
                 wakes.push(Wake::ResetQueue(slot));
             }
@@ -268,6 +389,12 @@ impl Banks {
             // Six reset bits: pipes 0 to 3 of MEC1, 0 and 1 of MEC2.
             for pipe in (0..6).filter(|n| value >> (first + n) & 1 != 0) {
                 wakes.push(Wake::ResetPipe(u32::from(pipe) / 4, u32::from(pipe) % 4));
+            }
+            wakes.push(Wake::Look);
+        } else if reg == id(gc12::regCP_MEC_RS64_CNTL) {
+            let first = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET.shift;
+            for pipe in (0..4).filter(|n| value >> (first + n) & 1 != 0) {
+                wakes.push(Wake::ResetPipe(0, pipe.into()));
             }
             wakes.push(Wake::Look);
         } else if reg == id(gc::regCP_PQ_WPTR_POLL_CNTL1) {
@@ -320,7 +447,7 @@ mod tests {
 
     #[test]
     fn banks_are_apart_and_me_zero_has_none() {
-        let mut banks = Banks::default();
+        let mut banks = Banks::new(Generation::Gfx9);
         let mut wakes = Vec::new();
         let reg = id(gc::regCP_HQD_PQ_BASE);
         banks.write(sel(1, 2, 3), reg, 5, &mut wakes).unwrap();
@@ -334,7 +461,7 @@ mod tests {
 
     #[test]
     fn activation_and_dequeue_wake_the_engine() {
-        let mut banks = Banks::default();
+        let mut banks = Banks::new(Generation::Gfx9);
         let mut wakes = Vec::new();
         let slot = Slot::new(1, 1, 0);
         let s = sel(2, 1, 0);
@@ -359,8 +486,81 @@ mod tests {
     }
 
     #[test]
+    fn gfx12_has_one_mec_and_a_mes() {
+        let generation = Generation::Gfx12;
+        let mut banks = Banks::new(generation);
+        let mut wakes = Vec::new();
+        let base = id(gc12::regCP_HQD_PQ_BASE);
+        let active = id(gc12::regCP_HQD_ACTIVE);
+        banks.write(sel(1, 1, 3), base, 5, &mut wakes).unwrap();
+        banks.write(sel(3, 1, 0), base, 6, &mut wakes).unwrap();
+        banks.write(sel(3, 1, 0), active, 1, &mut wakes).unwrap();
+        let (mec, mes) = (Slot::new(0, 1, 3), Slot::new(2, 1, 0));
+        assert_eq!(banks.slot(mec).get(gc::regCP_HQD_PQ_BASE), 5);
+        assert_eq!(banks.slot(mes).get(gc::regCP_HQD_PQ_BASE), 6);
+        assert_eq!(wakes, [Wake::Activate(mes)]);
+        assert_eq!((mes.me(), mes.pipe(), mes.queue()), (3, 1, 0));
+        for (me, pipe, queue) in [
+            (1, 2, 0),
+            (1, 0, 4),
+            (2, 0, 0),
+            (3, 2, 0),
+            (3, 0, 1),
+            (0, 0, 0),
+        ] {
+            assert_eq!(banks.read(sel(me, pipe, queue), base), Err(NoBank));
+        }
+        assert_eq!(
+            (0..SLOTS as u8)
+                .filter(|n| Slot(*n).exists(generation))
+                .count(),
+            10
+        );
+        assert_eq!(
+            (0..=255)
+                .filter(|n| Slot(*n).exists(Generation::Gfx9))
+                .count(),
+            MEC_SLOTS
+        );
+        // Every register of the bank keeps its value, and no two are one.
+        let s = sel(1, 0, 0);
+        let bank: Vec<Decl> = registers(generation);
+        let bank: Vec<RegId> = bank
+            .iter()
+            .filter(|d| d.count > 1)
+            .flat_map(|d| (0..d.count).map(|n| RegId::new(d.id.seg, d.id.off + n)))
+            .collect();
+        for (n, reg) in bank.iter().enumerate() {
+            banks.write(s, *reg, n as u32 + 2, &mut wakes).unwrap();
+        }
+        for (n, reg) in bank.iter().enumerate() {
+            assert_eq!(banks.read(s, *reg), Ok(n as u32 + 2));
+        }
+    }
+
+    #[test]
+    fn gfx12_waits_for_its_mec_to_be_started() {
+        let mut banks = Banks::new(Generation::Gfx12);
+        let mut wakes = Vec::new();
+        let slot = Slot::new(0, 1, 0);
+        let reg = id(gc12::regCP_MEC_RS64_CNTL);
+        assert!(banks.halted(slot));
+        let pipe0 = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.mask;
+        banks.write(sel(0, 0, 0), reg, pipe0, &mut wakes).unwrap();
+        assert!(banks.halted(slot) && !banks.halted(Slot::new(0, 0, 0)));
+        banks
+            .write(sel(0, 0, 0), reg, pipe0 * 3, &mut wakes)
+            .unwrap();
+        assert!(!banks.halted(slot) && !banks.halted(Slot::new(2, 0, 0)));
+        wakes.clear();
+        let reset = gc12::CP_MEC_RS64_CNTL__MEC_PIPE1_RESET.mask;
+        banks.write(sel(0, 0, 0), reg, reset, &mut wakes).unwrap();
+        assert_eq!(wakes, [Wake::ResetPipe(0, 1), Wake::Look]);
+    }
+
+    #[test]
     fn doorbells_match_only_active_and_enabled_queues() {
-        let mut banks = Banks::default();
+        let mut banks = Banks::new(Generation::Gfx9);
         let slot = Slot::new(0, 3, 7);
         let bank = banks.slot_mut(slot);
         bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0x1000 << 2);

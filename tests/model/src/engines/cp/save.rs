@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rkfd_abi::bits::join;
 use rkfd_abi::cwsr;
+use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v9::{self, dw};
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
@@ -22,6 +23,7 @@ use super::engine::Engine;
 use super::env::client;
 use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
 use super::regs::Slot;
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
@@ -33,6 +35,32 @@ const MAGIC: u64 = 0x7265_636f_7264_4350;
 const RECORD: u32 = 64;
 /// Patience with a worker that is told to stop; the message usually comes first.
 const LOOK: Duration = Duration::from_micros(500);
+
+/// Where the generations differ in an MQD and in what belongs to it. What is loaded into the
+/// registers lies at the same place in all.
+struct Layout {
+    restore_addr_lo: usize,
+    restore_addr_hi: usize,
+    restore_control: usize,
+    stack_bytes_per_wave: u32,
+}
+
+fn layout(generation: Generation) -> Layout {
+    match generation {
+        Generation::Gfx9 => Layout {
+            restore_addr_lo: dw::compute_wave_restore_addr_lo,
+            restore_addr_hi: dw::compute_wave_restore_addr_hi,
+            restore_control: dw::compute_wave_restore_control,
+            stack_bytes_per_wave: cwsr::CNTL_STACK_BYTES_PER_WAVE_GFX9,
+        },
+        Generation::Gfx12 => Layout {
+            restore_addr_lo: v12::dw::compute_wave_restore_addr_lo,
+            restore_addr_hi: v12::dw::compute_wave_restore_addr_hi,
+            restore_control: v12::dw::compute_wave_restore_control,
+            stack_bytes_per_wave: cwsr::CNTL_STACK_BYTES_PER_WAVE_GFX10,
+        },
+    }
+}
 
 /// A queue's work while it is off the hardware.
 struct Saved {
@@ -68,7 +96,7 @@ pub struct Map {
     pub slot: Slot,
     /// MQD, an address of VMID 0.
     pub mqd: u64,
-    /// Write pointer in memory, an address of `vmid`.
+    /// Write pointer in memory, an address of `vmid`; on gfx12 of VMID 0.
     pub wptr: u64,
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
@@ -91,6 +119,11 @@ impl Engine<'_> {
         if !self.check_mqd(map, &mqd) {
             return Ok(false);
         }
+        let generation = self.generation();
+        if generation == Generation::Gfx12 {
+            // The scheduler polls the write pointer of a queue that has no slot, here.
+            self.env.read64(0, map.wptr)?;
+        }
         {
             let mut banks = self.banks();
             let bank = banks.slot_mut(map.slot);
@@ -103,7 +136,9 @@ impl Engine<'_> {
                 | mqd[dw::cp_hqd_pq_doorbell_control]
                     & gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP.mask;
             bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, control);
-            bank.set64(gc::regCP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
+            if generation == Generation::Gfx9 {
+                bank.set64(gc::regCP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
+            }
             bank.set(gc::regCP_HQD_VMID, map.vmid.into());
             bank.set(gc::regCP_HQD_DEQUEUE_REQUEST, 0);
             bank.set(gc::regCP_HQD_ACTIVE, 1);
@@ -166,7 +201,12 @@ impl Engine<'_> {
             mqd[dw::cp_hqd_pq_wptr_poll_addr_lo],
             mqd[dw::cp_hqd_pq_wptr_poll_addr_hi],
         );
-        if wptr != map.wptr {
+        let same = match self.generation() {
+            Generation::Gfx9 => wptr == map.wptr,
+            // Two addresses of one page.
+            Generation::Gfx12 => (wptr ^ map.wptr) & 0xfff == 0,
+        };
+        if !same {
             wrong(format!(
                 "write pointer at {wptr:#x}, packet says {:#x}",
                 map.wptr
@@ -282,6 +322,7 @@ impl Engine<'_> {
         put(dw::cp_hqd_pq_wptr_lo, wptr as u32)?;
         put(dw::cp_hqd_pq_wptr_hi, (wptr >> 32) as u32)?;
         put(dw::cp_hqd_active, 0)?;
+        let layout = layout(self.generation());
         let Some(area) = queue.config.save_area else {
             return Ok(());
         };
@@ -289,15 +330,15 @@ impl Engine<'_> {
         if !keep {
             put(dw::cp_hqd_cntl_stack_offset, area.stack)?;
             put(dw::cp_hqd_wg_state_offset, area.stack)?;
-            return put(dw::compute_wave_restore_control, 0);
+            return put(layout.restore_control, 0);
         }
         let (stack, state) = self.save_waves(&queue, area)?;
         let to = area.base.wrapping_add(area.stack.into());
         put(dw::cp_hqd_cntl_stack_offset, area.stack - stack)?;
         put(dw::cp_hqd_wg_state_offset, area.stack.wrapping_add(state))?;
-        put(dw::compute_wave_restore_addr_lo, to as u32)?;
-        put(dw::compute_wave_restore_addr_hi, (to >> 32) as u32)?;
-        put(dw::compute_wave_restore_control, 1)?;
+        put(layout.restore_addr_lo, to as u32)?;
+        put(layout.restore_addr_hi, (to >> 32) as u32)?;
+        put(layout.restore_control, 1)?;
         self.saves.by_token.retain(|_, saved| saved.mqd != mqd);
         self.saves.by_token.insert(
             self.saves.last,
@@ -322,7 +363,7 @@ impl Engine<'_> {
             waves += paused as u64 * in_group;
             bytes += paused as u64 * (in_group * wave as u64 + u64::from(job.dispatch.lds_bytes));
         }
-        let per_wave = u64::from(cwsr::CNTL_STACK_BYTES_PER_WAVE_GFX9);
+        let per_wave = u64::from(layout(self.generation()).stack_bytes_per_wave);
         let stack_room = u64::from(area.stack.saturating_sub(cwsr::HEADER_SIZE));
         let stack = (waves * per_wave).min(stack_room) as u32;
         let room = area.size.saturating_sub(area.stack);
@@ -356,16 +397,14 @@ impl Engine<'_> {
 
     /// Gives a queue its work back, if its MQD says that there is some.
     fn restore(&mut self, queue: &mut Queue, mqd: &[u32]) {
-        if mqd[dw::compute_wave_restore_control] == 0 {
+        let layout = layout(self.generation());
+        if mqd[layout.restore_control] == 0 {
             self.saves
                 .by_token
                 .retain(|_, saved| saved.mqd != queue.config.mqd);
             return;
         }
-        let from = join(
-            mqd[dw::compute_wave_restore_addr_lo],
-            mqd[dw::compute_wave_restore_addr_hi],
-        );
+        let from = join(mqd[layout.restore_addr_lo], mqd[layout.restore_addr_hi]);
         let mut record = [0; 24];
         if let Err(fault) = self.env.read(queue.config.vmid, from, &mut record) {
             self.fault(queue, &fault, client::CPC);
@@ -391,7 +430,7 @@ impl Engine<'_> {
             );
             return;
         };
-        let control = dw::compute_wave_restore_control as u64 * 4;
+        let control = layout.restore_control as u64 * 4;
         let to = queue.config.mqd.wrapping_add(control);
         if let Err(fault) = self.env.write32(0, to, 0) {
             self.fault(queue, &fault, client::CPC);

@@ -16,6 +16,7 @@ use super::regs::Slot;
 use super::runlist::Runlist;
 use super::save::Map;
 use super::unmap::Unmapping;
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
@@ -53,6 +54,13 @@ impl Sched {
 impl Engine<'_> {
     /// Executes a packet of the scheduler.
     pub(super) fn schedule(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        if self.generation() == Generation::Gfx12 {
+            // There the MES schedules.
+            return Ok(Outcome::Bad(
+                ec::PACKET_UNSUPPORTED,
+                "scheduler packet on a chip without such firmware",
+            ));
+        }
         match (p.opcode, queue.class) {
             (_, Class::Normal) => Ok(Outcome::Bad(
                 ec::PACKET_UNSUPPORTED,

@@ -5,13 +5,14 @@
 
 use gpu_wave::Stop;
 use rkfd_abi::aql::{queue as amd_queue, signal};
-use rkfd_abi::ih::{client as ih_client, node, source, sq};
+use rkfd_abi::ih::{client as ih_client, soc21, source, sq, sq_v11};
 
 use super::dispatch::Job;
 use super::engine::Engine;
 use super::env::{client, vm_fault};
 use super::exec::ec;
 use super::queue::{Halt, Queue, Work};
+use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::engines::ih::Entry;
 use crate::{event, strict};
@@ -36,6 +37,8 @@ pub mod inactive {
     pub const VENDOR: u64 = 256;
     /// Scratch that was given for one dispatch can be taken back.
     pub const SCRATCH_DONE: u64 = 512;
+    /// Scratch memory of a wave32 kernel is missing.
+    pub const SCRATCH_WAVE32: u64 = 1024;
     /// A wave left its aperture.
     pub const APERTURE: u64 = 0x2000_0000;
     /// Illegal instruction.
@@ -211,6 +214,21 @@ impl Engine<'_> {
 
     fn sq_interrupt(&self, queue: &Queue, encoding: u32, privileged: bool, data: u32) {
         let mut words = [0; 8];
+        if self.generation() == Generation::Gfx12 {
+            sq_v11::ENCODING.set(&mut words, encoding);
+            sq_v11::DATA.set(&mut words, data);
+            sq_v11::PRIV.set(&mut words, u32::from(privileged));
+            self.env.interrupt(Entry {
+                client_id: soc21::GFX as u8,
+                source_id: source::SQ_INTERRUPT_MSG as u8,
+                ring_id: queue.slot.ring_id(),
+                vmid: queue.config.vmid,
+                mm_hub: false,
+                node_id: self.node_id(),
+                ctx: [words[4], words[5], 0, 0],
+            });
+            return;
+        }
         sq::ENCODING.set(&mut words, encoding);
         sq::DATA.set(&mut words, data & 0xfff);
         sq::DATA_MID.set(&mut words, data >> 12 & 0xf);
@@ -222,7 +240,7 @@ impl Engine<'_> {
             ring_id: queue.slot.ring_id(),
             vmid: queue.config.vmid,
             mm_hub: false,
-            node_id: node::XCD0 as u8,
+            node_id: self.node_id(),
             ctx: [words[4], words[5], 0, 0],
         });
     }

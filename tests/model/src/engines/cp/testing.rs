@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use rkfd_abi::regs::Reg;
 
 use super::env::Env;
+use crate::chips::Generation;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::sdma::rlc::{RlcMap, UserQueues};
@@ -63,6 +64,7 @@ impl UserQueues for NoEngines {
 
 /// See the module.
 pub struct Mock {
+    generation: Generation,
     strict: Strict,
     trace: Trace,
     knobs: Knobs,
@@ -72,6 +74,7 @@ pub struct Mock {
 impl Default for Mock {
     fn default() -> Self {
         Self {
+            generation: Generation::Gfx9,
             strict: Strict::quiet(),
             trace: Trace::off(),
             knobs: Knobs::default(),
@@ -88,6 +91,14 @@ impl Default for Mock {
 }
 
 impl Mock {
+    /// A chip of gfx12.
+    pub fn gfx12() -> Self {
+        Self {
+            generation: Generation::Gfx12,
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -176,6 +187,10 @@ impl Mock {
 }
 
 impl Env for Mock {
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
     fn strict(&self) -> &Strict {
         &self.strict
     }
@@ -268,6 +283,10 @@ impl Env for Mock {
 
     fn compute_units(&self) -> u32 {
         2
+    }
+
+    fn shader_engines(&self) -> u32 {
+        1
     }
 
     fn sdma(&self) -> &dyn UserQueues {

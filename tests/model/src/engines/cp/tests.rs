@@ -4,6 +4,7 @@
 //! and the shader interpreter.
 
 mod aql;
+mod gfx12;
 mod hws;
 mod kernel;
 mod user;
@@ -62,9 +63,13 @@ struct Card<'a> {
 
 /// Runs `test` with an engine and two workers.
 fn with_card(test: impl FnOnce(&mut Card<'_>)) {
+    with_card_of(Mock::default(), test);
+}
+
+fn with_card_of(mock: Mock, test: impl FnOnce(&mut Card<'_>)) {
     let rig = Rig {
-        mock: Mock::default(),
-        banks: Mutex::default(),
+        banks: Mutex::new(Banks::new(mock.generation())),
+        mock,
         mail: Mailbox::default(),
         pool: Pool::default(),
     };

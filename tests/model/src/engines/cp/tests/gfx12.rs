@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Queues of gfx12: what a scheduler other than the HWS does with the engine, and packets that
+//! have another form there.
+
+use rkfd_abi::mqd::v12;
+use rkfd_abi::pm4::gfx12;
+use rkfd_abi::regs::gc_12_0_0 as gc12;
+
+use super::super::queue::{Class, Halt, Unmap};
+use super::super::save::Map;
+use super::*;
+
+const PASID: u16 = 9;
+const VMID: u8 = 8;
+const SLOT: Slot = Slot(0);
+const KERNARG: u64 = 0x7_0000;
+/// `s_endpgm`.
+const ENDPGM: u32 = 0xbfb0_0000;
+/// `s_branch` to itself.
+const FOREVER: u32 = 0xbfa0_ffff;
+/// GC segment 0 in dwords.
+const SEGMENT0: u32 = 0x1260;
+
+fn with_gfx12(test: impl FnOnce(&mut Card<'_>)) {
+    with_card_of(Mock::gfx12(), test);
+}
+
+fn start_mec(card: &mut Card<'_>) {
+    let active = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.mask
+        | gc12::CP_MEC_RS64_CNTL__MEC_PIPE1_ACTIVE.mask;
+    card.write_reg((0, 0, 0), gc12::regCP_MEC_RS64_CNTL, active);
+    card.write_reg((0, 0, 0), gc12::regCP_PQ_STATUS, 2);
+}
+
+/// A PM4 queue of 512 dwords in the place of queue 0.
+fn put_pm4(card: &Card<'_>) -> User {
+    let user = User { n: 0 };
+    let mut mqd = v12::Mqd::zeroed();
+    mqd.header = v12::HEADER;
+    mqd.compute_static_thread_mgmt_se0 = !0;
+    mqd.cp_mqd_base_addr_lo = user.mqd() as u32;
+    mqd.cp_hqd_persistent_state = 1 << 30 | 0x55 << 8;
+    mqd.cp_hqd_pq_base_lo = (user.aql_ring() >> 8) as u32;
+    mqd.cp_hqd_pq_control = 8;
+    mqd.cp_hqd_pq_rptr_report_addr_lo = user.rptr() as u32;
+    mqd.cp_hqd_pq_wptr_poll_addr_lo = user.wptr() as u32;
+    mqd.cp_hqd_pq_doorbell_control = user.doorbell() << 2;
+    mqd.cp_hqd_ctx_save_base_addr_lo = user.save() as u32;
+    mqd.cp_hqd_cntl_stack_size = 0x1000;
+    mqd.cp_hqd_cntl_stack_offset = 0x1000;
+    mqd.cp_hqd_wg_state_offset = 0x1000;
+    mqd.cp_hqd_ctx_save_size = 0x4000;
+    for (n, word) in mqd.dwords().iter().enumerate() {
+        card.mock().put32(user.mqd() + n as u64 * 4, *word);
+    }
+    user
+}
+
+fn map(card: &mut Card<'_>, user: User, wptr: u64) -> bool {
+    let map = Map {
+        slot: SLOT,
+        mqd: user.mqd(),
+        wptr,
+        doorbell: user.doorbell(),
+        vmid: VMID,
+        pasid: PASID,
+        class: Class::Normal,
+        is_static: false,
+        gws: 0,
+    };
+    card.engine.map(&map).unwrap()
+}
+
+/// A mapped queue.
+fn start(card: &mut Card<'_>) -> User {
+    start_mec(card);
+    let user = put_pm4(card);
+    assert!(map(card, user, user.wptr()));
+    card.settle();
+    card.assert_clean();
+    user
+}
+
+fn submit(card: &mut Card<'_>, user: User, packets: &[u32]) {
+    let wptr = card.mock().get64(user.wptr());
+    let wptr = card.ring(user.aql_ring(), 512, wptr, packets);
+    card.mock().put64(user.wptr(), wptr);
+    card.ring_doorbell(user, wptr);
+}
+
+/// A fence of event 6 behind the write back of all caches.
+fn fence(value: u32) -> [u32; 8] {
+    use gfx12::release_mem as rm;
+    let mut words = [0; 8];
+    words[0] = rm::PACKET.header();
+    rm::EVENT_TYPE.set(&mut words, 0x14);
+    rm::EVENT_INDEX.set(&mut words, 5);
+    rm::GCR_SEQ.set(&mut words, 1);
+    rm::GCR_GL2_WB.set(&mut words, 1);
+    rm::DATA_SEL.set(&mut words, pm4::release_mem::DATA_SEL_32_BIT_LOW);
+    rm::INT_SEL.set(
+        &mut words,
+        pm4::release_mem::INT_SEL_INTERRUPT_AFTER_WRITE_CONFIRM,
+    );
+    rm::ADDRESS_LO_32B.set(&mut words, (FENCE >> 2) as u32);
+    rm::DATA_LO.set(&mut words, value);
+    rm::INT_CTXID.set(&mut words, 6);
+    words
+}
+
+fn set_sh(reg: Reg, values: &[u32]) -> Vec<u32> {
+    let mut packet = vec![
+        pm4::header(op::SET_SH_REG, 1 + values.len() as u32),
+        SEGMENT0 + reg.off - pm4::set_sh_reg::START,
+    ];
+    packet.extend(values);
+    packet
+}
+
+/// The packets that launch `groups` wave32 workgroups of 64.
+fn launch(code: u64, groups: u32) -> Vec<u32> {
+    let mut words = set_sh(gc12::regCOMPUTE_NUM_THREAD_X, &[64, 1, 1]);
+    let entry = [(code >> 8) as u32, (code >> 40) as u32];
+    words.extend(set_sh(gc12::regCOMPUTE_PGM_LO, &entry));
+    words.extend(set_sh(gc12::regCOMPUTE_PGM_RSRC1, &[1, 2 << 1]));
+    words.extend(set_sh(gc12::regCOMPUTE_PGM_RSRC3, &[0]));
+    words.extend(set_sh(gc12::regCOMPUTE_USER_DATA_0, &[KERNARG as u32, 0]));
+    let initiator = 1 | gc12::COMPUTE_DISPATCH_INITIATOR__CS_W32_EN.mask;
+    words.extend([pm4::header(op::DISPATCH_DIRECT, 4), groups, 1, 1, initiator]);
+    words
+}
+
+#[test]
+fn queues_run_once_the_mec_does() {
+    with_gfx12(|card| {
+        card.write_reg((0, 0, 0), gc12::regCP_PQ_STATUS, 2);
+        let user = put_pm4(card);
+        assert!(map(card, user, user.wptr()));
+        submit(card, user, &fence(1));
+        card.settle();
+        assert_eq!(card.mock().get32(FENCE), 0);
+        start_mec(card);
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        let entry = card.mock().interrupts()[0];
+        assert_eq!((entry.client_id, entry.source_id), (0x14, 181));
+        assert_eq!((entry.vmid, entry.node_id, entry.ctx[0]), (VMID, 0, 6));
+        assert_eq!(card.mqd(user.mqd(), v12::dw::cp_hqd_active), 1);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn the_two_addresses_of_a_write_pointer_are_one_place() {
+    with_gfx12(|card| {
+        let user = put_pm4(card);
+        assert!(map(card, user, user.wptr() + 8));
+        let lines = card.mock().strict().lines();
+        assert!(lines[0].contains("write pointer"), "{lines:?}");
+    });
+}
+
+#[test]
+fn cache_packets_have_the_form_of_gfx12() {
+    with_gfx12(|card| {
+        let user = start(card);
+        let mut acquire = [0; 8];
+        acquire[0] = gfx12::acquire_mem::PACKET.header();
+        acquire[2] = !0;
+        acquire[3] = 0xff;
+        acquire[7] = gfx12::acquire_mem::GCR_CNTL_MASK;
+        submit(card, user, &acquire);
+        submit(card, user, &fence(1));
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        card.assert_clean();
+        // The TC's actions of gfx9 are reserved here.
+        let mut old = fence(2);
+        old[1] |= 1 << 18 | 1 << 24;
+        submit(card, user, &old);
+        card.until("fence", |c| c.mock().get32(FENCE) == 2);
+        let lines = card.mock().strict().lines();
+        assert!(lines[0].contains("reserved bits 0x1000000"), "{lines:?}");
+        submit(
+            card,
+            user,
+            &[pm4::acquire_mem::PACKET.header(), 0, 0, 0, 0, 0, 0],
+        );
+        card.until("halt", |c| {
+            c.queue_of(user).is_some_and(|q| q.halt == Halt::BadPacket)
+        });
+        let entry = *card.mock().interrupts().last().unwrap();
+        assert_eq!((entry.source_id, entry.ctx[0] >> 10), (183, 19));
+    });
+}
+
+#[test]
+fn no_firmware_takes_packets_of_the_hws() {
+    for packet in [
+        pm4::set_resources::PACKET,
+        pm4::map_queues::PACKET,
+        pm4::run_list::PACKET,
+        pm4::unmap_queues::PACKET,
+    ] {
+        with_gfx12(|card| {
+            let user = start(card);
+            let mut words = vec![0; packet.dwords];
+            words[0] = packet.header();
+            submit(card, user, &words);
+            card.until("halt", |c| {
+                c.queue_of(user).is_some_and(|q| q.halt == Halt::BadPacket)
+            });
+        });
+    }
+}
+
+#[test]
+fn wave32_grids_run_and_survive_preemption() {
+    with_gfx12(|card| {
+        let user = start(card);
+        card.mock().put32(CODE, ENDPGM);
+        card.mock().put32(CODE + 0x1000, FOREVER);
+        submit(card, user, &launch(CODE, 5));
+        submit(card, user, &fence(1));
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        submit(card, user, &launch(CODE + 0x1000, 1));
+        submit(card, user, &fence(2));
+        card.until("running", |c| {
+            let job = c
+                .queue_of(user)
+                .and_then(|q| q.work.jobs().first().cloned());
+            job.is_some_and(|job| {
+                assert!(job.dispatch.wave32);
+                assert_eq!(job.dispatch.waves_per_workgroup(), 2);
+                job.under_way() == 1
+            })
+        });
+        card.engine.start_unmap_any(SLOT, Unmap::Preempt, false);
+        card.until("unmapped", |c| !c.engine.is_mapped(SLOT));
+        let mqd = |n| card.mqd(user.mqd(), n);
+        assert_eq!(mqd(v12::dw::compute_wave_restore_control), 1);
+        assert_eq!(mqd(v12::dw::cp_hqd_active), 0);
+        // Two waves of twelve bytes.
+        let used = 0x1000 - mqd(v12::dw::cp_hqd_cntl_stack_offset);
+        assert_eq!(used, 24);
+        assert!(map(card, user, user.wptr()));
+        card.settle();
+        assert_eq!(mqd_of(card, user, v12::dw::compute_wave_restore_control), 0);
+        assert!(card.queue_of(user).unwrap().work.in_flight());
+        // The code changes under the wave's feet only for the next dispatch: a reset ends it.
+        card.engine.start_unmap_any(SLOT, Unmap::Reset, false);
+        card.until("unmapped", |c| !c.engine.is_mapped(SLOT));
+        assert_eq!(card.mock().get32(FENCE), 1);
+        card.assert_clean();
+    });
+}
+
+fn mqd_of(card: &Card<'_>, user: User, n: usize) -> u32 {
+    card.mqd(user.mqd(), n)
+}
+
+#[test]
+fn a_ring_of_the_mes_is_started_by_registers() {
+    with_gfx12(|card| {
+        let ring = 0x2_2000u64;
+        let put = |reg, value| card.write_reg((3, 1, 0), reg, value);
+        put(gc12::regCP_HQD_PQ_BASE, (ring >> 8) as u32);
+        put(gc12::regCP_HQD_PQ_CONTROL, 0xc000_0000 | 9);
+        put(gc12::regCP_HQD_PQ_WPTR_POLL_ADDR, HIQ_WPTR as u32);
+        put(gc12::regCP_HQD_PQ_RPTR_REPORT_ADDR, HIQ_RPTR as u32);
+        put(gc12::regCP_HQD_PQ_DOORBELL_CONTROL, 1 << 30 | 0x18 << 2);
+        put(gc12::regCP_HQD_ACTIVE, 1);
+        put(gc12::regCP_PQ_STATUS, 2);
+        card.settle();
+        let slot = Slot::new(2, 1, 0);
+        let queue = card.engine.queues[usize::from(slot.0)].as_ref().unwrap();
+        assert_eq!((queue.class, queue.config.size), (Class::Mes, 1024));
+        assert_eq!(queue.config.doorbell, Some(0x18));
+        card.assert_clean();
+    });
+}
