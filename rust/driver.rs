@@ -43,6 +43,12 @@ kernel::pci_device_table!(
             pci::DeviceId::from_id(pci::Vendor::ATI, 0x74a5),
             Card { name: "MI325X" }
         ),
+        (
+            pci::DeviceId::from_id(pci::Vendor::ATI, 0x7550),
+            Card {
+                name: "Radeon RX 9070"
+            }
+        ),
     ]
 );
 

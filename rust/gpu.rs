@@ -134,7 +134,7 @@ impl Gpu {
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
-        generation.nbio.start(&mmio, hub::HDP_REMAP_OFFSET)?;
+        generation.nbio.start(&mmio, generation.caps.hdp_remap)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
             // The probe has failed already; the path is closed as well as it goes.
@@ -412,7 +412,7 @@ impl Gpu {
 
     /// CPU physical address of the page with the HDP flush registers for user space.
     pub(crate) fn hdp_remap_phys(&self) -> u64 {
-        self.mmio_phys + u64::from(hub::HDP_REMAP_OFFSET)
+        self.mmio_phys + u64::from(self.generation().caps.hdp_remap)
     }
 
     /// Keeps the scheduler's state with the GPU. The floor above knows its type.

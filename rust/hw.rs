@@ -15,7 +15,8 @@ use crate::gpu::{
 };
 
 mod dma;
-pub(crate) mod gfx9_4_3;
+mod gfx12;
+mod gfx9_4_3;
 mod sched;
 
 pub(crate) use dma::{DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
@@ -34,6 +35,8 @@ pub(crate) struct Caps {
     pub(crate) drm_family: u32,
     /// What libdrm adds to the silicon's revision.
     pub(crate) external_rev: u32,
+    /// What libdrm calls the kind of video memory (`AMDGPU_VRAM_TYPE_*`).
+    pub(crate) vram_type: u32,
     /// Width of the addresses that the device can put on the bus.
     pub(crate) dma_bits: u32,
     /// Size of the GPU virtual address space in bytes, as a power of two.
@@ -53,6 +56,9 @@ pub(crate) struct Caps {
     pub(crate) non_cp_doorbells: (u32, u32),
     /// Distance of the mirror of that window in 64-bit doorbell indices.
     pub(crate) doorbell_mirror: u32,
+    /// Byte offset in the register BAR at which user space finds the HDP flush registers: a page
+    /// that holds no other register.
+    pub(crate) hdp_remap: u32,
     /// The 64-bit doorbell index of the interrupt ring.
     pub(crate) ih_doorbell: u32,
     /// The 64-bit doorbell index of the first SDMA engine.
@@ -72,10 +78,16 @@ pub(crate) struct Caps {
     pub(crate) sdma_pcie_engines: u32,
     /// SIMDs of a CU.
     pub(crate) simd_per_cu: u32,
+    /// CUs that only work together: a mask of CUs has all of them or none.
+    pub(crate) cu_group: u32,
     /// Global wave sync entries.
     pub(crate) num_gws: u32,
     /// Wave slots of a CU, the number that sizes the context save area.
     pub(crate) waves_per_cu: u32,
+    /// Waves that a shader engine can have in flight, if that are less than its CUs have slots for.
+    pub(crate) waves_per_se: Option<u32>,
+    /// Bytes of a wave on the control stack of the context save area.
+    pub(crate) cwsr_stack_per_wave: u32,
     /// Bytes of a CU's vector registers in the context save area.
     pub(crate) cwsr_vgpr_per_cu: u32,
     /// Bytes of a CU's scalar registers in the context save area.
@@ -639,8 +651,8 @@ impl Generation {
 /// Chooses the generation that drives the compute core of this version.
 pub(crate) fn select(discovery: &Discovery) -> Result<&'static Generation> {
     let gc: Version = discovery.gc_version().ok_or(ENODEV)?;
-    gfx9_4_3::GENERATIONS
-        .iter()
+    let all = Iterator::chain(gfx9_4_3::GENERATIONS.iter(), gfx12::GENERATIONS);
+    all.into_iter()
         .find(|(v, _)| *v == gc)
         .map(|(_, g)| *g)
         .ok_or(ENODEV)

@@ -249,7 +249,7 @@ impl Queue {
     pub(crate) fn set_cu_mask(&self, mask: &[u32]) -> Result {
         let gpu = &self.place.gpu;
         // An SDMA queue uses none of them: as in the C driver it is changed to what it is.
-        let masks = cu_mask::spread(gpu.config(), mask)?;
+        let masks = cu_mask::spread(gpu, mask)?;
         gpu.dqm()?.set_cu_mask(&self.hw, &masks)
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Caches {
     pub(crate) sqc_inst_kib: u32,
     /// Scalar data cache of a group of CUs.
     pub(crate) sqc_data_kib: u32,
+    /// L1 of a shader array.
+    pub(crate) gl1_kib: u32,
     /// CUs that share the scalar caches.
     pub(crate) cu_per_sqc: u32,
     /// L2 of an XCC.
@@ -46,8 +48,10 @@ pub(crate) struct Caches {
     pub(crate) tcp_line: u32,
     /// Bytes of an L2 line.
     pub(crate) tcc_line: u32,
-    /// Bytes of a scalar cache line.
-    pub(crate) sqc_line: u32,
+    /// Bytes of an instruction cache line.
+    pub(crate) sqc_inst_line: u32,
+    /// Bytes of a scalar data cache line.
+    pub(crate) sqc_data_line: u32,
     /// Memory attached last level cache.
     pub(crate) mall_kib: u32,
 }
@@ -142,26 +146,28 @@ impl Config {
 
     /// Computes the sizes of the context save area as the C driver and the user space runtime do.
     pub(crate) fn cwsr(&self, caps: &Caps) -> Result<CwsrSizes> {
-        /// Bytes of a control stack entry.
-        const CNTL_STACK_BYTES_PER_WAVE: u64 = 8;
         /// Bytes of the header of the area.
         const HEADER: u64 = 40;
         /// Bytes of debugger memory of a wave.
         const DEBUGGER_BYTES_PER_WAVE: u64 = 32;
         const DEBUGGER_ALIGN: u64 = 64;
-        /// Waves that a shader engine can have in flight.
-        const WAVES_PER_SE: u64 = 512;
 
         let page = PAGE_SIZE as u64;
         let cu = u64::from(self.cu_total / self.num_xcc.max(1));
         let ses = u64::from(self.num_se);
-        let waves = (cu * u64::from(caps.waves_per_cu)).min(ses * WAVES_PER_SE);
+        let mut waves = cu * u64::from(caps.waves_per_cu);
+        if let Some(most) = caps.waves_per_se {
+            waves = waves.min(ses * u64::from(most));
+        }
         let per_cu = u64::from(caps.cwsr_vgpr_per_cu)
             + u64::from(caps.cwsr_sgpr_per_cu)
             + u64::from(caps.cwsr_hwreg_per_cu)
             + u64::from(self.lds_bytes);
         let wave_state = align_up(cu * per_cu, page);
-        let ctl_stack = align_up(HEADER + waves * CNTL_STACK_BYTES_PER_WAVE + 8, page);
+        let ctl_stack = align_up(
+            HEADER + waves * u64::from(caps.cwsr_stack_per_wave) + 8,
+            page,
+        );
         Ok(CwsrSizes {
             ctl_stack: ctl_stack.try_into()?,
             total: (ctl_stack + wave_state).try_into()?,

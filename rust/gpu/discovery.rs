@@ -336,16 +336,71 @@ fn drop_harvested(harvest: Bytes<'_>, instances: &mut KVec<Instance>) -> Result<
 }
 
 fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
-    use d::{gc_info_v2 as v2, gpu_info_header as h};
+    use d::gpu_info_header as h;
     let id = gc.u32(h::TABLE_ID, "GC table")?;
     if id != d::GC_TABLE_ID {
         return Err(Bad::Signature("the GC table", id));
     }
     let major = gc.u16(h::VERSION_MAJOR, "GC table")?;
     let minor = gc.u16(h::VERSION_MINOR, "GC table")?;
-    if major != 2 {
-        return Err(Bad::Version("the GC table", major, minor));
+    let info = match major {
+        1 => parse_gc_v1(gc, minor)?,
+        2 => parse_gc_v2(gc, minor)?,
+        _ => return Err(Bad::Version("the GC table", major, minor)),
+    };
+    // The registers and masks that these numbers index have room for this much.
+    for (what, value, max) in [
+        ("the number of shader engines", info.num_se, 4),
+        ("the number of shader arrays", info.sh_per_se, 4),
+        ("the number of CUs of a shader array", info.cu_per_sh, 16),
+    ] {
+        if value == 0 || value > max {
+            return Err(Bad::Value(what, value));
+        }
     }
+    Ok(info)
+}
+
+/// A table that counts workgroup processors, of two CUs each.
+fn parse_gc_v1(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
+    use d::gc_info_v1 as v1;
+    let get = |at| gc.u32(at, "GC table");
+    let wgps = get(v1::NUM_WGP0_PER_SA)?.saturating_add(get(v1::NUM_WGP1_PER_SA)?);
+    let mut info = GcInfo {
+        num_se: get(v1::NUM_SE)?,
+        cu_per_sh: wgps.saturating_mul(2),
+        sh_per_se: get(v1::NUM_SA_PER_SE)?,
+        wave_size: get(v1::WAVE_SIZE)?,
+        waves_per_simd: get(v1::MAX_WAVES_PER_SIMD)?,
+        scratch_slots_per_cu: get(v1::MAX_SCRATCH_SLOTS_PER_CU)?,
+        lds_bytes: get(v1::LDS_SIZE)?,
+        tccs: get(v1::NUM_GL2C)?,
+        caches: Caches::default(),
+    };
+    if minor >= 2 {
+        info.caches = Caches {
+            tcp_kib: get(v1::TCP_L1_SIZE)?,
+            sqc_inst_kib: get(v1::L1_INSTRUCTION_CACHE_SIZE_PER_SQC)?,
+            sqc_data_kib: get(v1::L1_DATA_CACHE_SIZE_PER_SQC)?,
+            cu_per_sqc: get(v1::NUM_SQC_PER_WGP)?.saturating_mul(2),
+            gl1_kib: get(v1::GL1C_PER_SA)?.saturating_mul(get(v1::GL1C_SIZE_PER_INSTANCE)?),
+            tcc_kib: get(v1::GL2C_PER_GPU)?,
+            tcc_channels: info.tccs,
+            ..Caches::default()
+        };
+    }
+    if minor >= 3 {
+        info.caches.tcp_line = get(v1::TCP_CACHE_LINE_SIZE)?;
+        info.caches.sqc_inst_line = get(v1::INSTRUCTION_CACHE_LINE_SIZE)?;
+        info.caches.sqc_data_line = get(v1::SCALAR_DATA_CACHE_LINE_SIZE)?;
+        info.caches.tcc_line = get(v1::TCC_CACHE_LINE_SIZE)?;
+    }
+    Ok(info)
+}
+
+/// A table that counts CUs.
+fn parse_gc_v2(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
+    use d::gc_info_v2 as v2;
     let get = |at| gc.u32(at, "GC table");
     let mut info = GcInfo {
         num_se: get(v2::NUM_SE)?,
@@ -358,16 +413,6 @@ fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
         tccs: get(v2::NUM_TCCS)?,
         caches: Caches::default(),
     };
-    // The registers and masks that these numbers index have room for this much.
-    for (what, value, max) in [
-        ("the number of shader engines", info.num_se, 4),
-        ("the number of shader arrays", info.sh_per_se, 4),
-        ("the number of CUs of a shader array", info.cu_per_sh, 16),
-    ] {
-        if value == 0 || value > max {
-            return Err(Bad::Value(what, value));
-        }
-    }
     if minor >= 1 {
         info.caches = Caches {
             tcp_kib: get(v2::TCP_SIZE_PER_CU)?,

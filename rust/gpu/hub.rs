@@ -12,10 +12,6 @@ use kernel::{
 use super::mmio::Mmio;
 use crate::hw::{FlushType, Generation};
 
-/// Byte offset in the register BAR at which the HDP flush registers appear for user space too:
-/// a page that holds no other register.
-pub(crate) const HDP_REMAP_OFFSET: u32 = 0x1a000;
-
 /// Registers and the generation's functions.
 #[pin_data]
 pub(crate) struct Hub {
@@ -51,7 +47,8 @@ impl Hub {
 
     /// Makes writes of the CPU to VRAM visible to the GPU.
     pub(crate) fn hdp_flush(&self) -> Result {
-        self.generation.nbio.hdp_flush(&self.mmio, HDP_REMAP_OFFSET)
+        let remap = self.generation.caps.hdp_remap;
+        self.generation.nbio.hdp_flush(&self.mmio, remap)
     }
 
     /// Drops the translations of a VMID in every hub; complete on return.

@@ -2,7 +2,7 @@
 
 //! GC 9.4.3 (gfx942: MI300X, MI308X): runlist scheduling, 48-bit address spaces.
 
-use rkfd_abi::{doorbell as db, pte};
+use rkfd_abi::{doorbell as db, mmio, pte};
 
 use super::{Caps, Generation, SchedKind};
 use crate::{gpu::mmio::Version, uapi};
@@ -24,6 +24,7 @@ static CAPS: Caps = Caps {
     gfx_target_version: 90402,
     drm_family: uapi::AMDGPU_FAMILY_AI,
     external_rev: 0x46,
+    vram_type: uapi::AMDGPU_VRAM_TYPE_HBM,
     dma_bits: 48,
     va_bits: pte::VA_BITS,
     first_user_vmid: 3,
@@ -33,6 +34,7 @@ static CAPS: Caps = Caps {
     doorbell_slice: db::PROCESS_SLICE as u32,
     non_cp_doorbells: (db::layout1::FIRST_NON_CP, db::layout1::LAST_NON_CP),
     doorbell_mirror: db::MIRROR,
+    hdp_remap: mmio::REMAP_OFFSET,
     ih_doorbell: db::layout1::IH,
     sdma_doorbell: db::layout1::SDMA_ENGINE_START,
     sdma_doorbell_stride: db::layout1::SDMA_ENGINE_STRIDE,
@@ -42,8 +44,11 @@ static CAPS: Caps = Caps {
     sdma_reserved_queues: 0,
     sdma_pcie_engines: 2,
     simd_per_cu: 4,
+    cu_group: 1,
     num_gws: 64,
     waves_per_cu: 40,
+    waves_per_se: Some(512),
+    cwsr_stack_per_wave: 8,
     cwsr_vgpr_per_cu: 0x80000,
     cwsr_sgpr_per_cu: 0x4000,
     cwsr_hwreg_per_cu: 0x1000,

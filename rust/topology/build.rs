@@ -128,7 +128,8 @@ const UNKNOWN_ENGINE_MHZ: u32 = 100;
 fn gpu(listed: &Listed, link: Link) -> Result<Node> {
     let gpu = &*listed.gpu;
     let config = gpu.config();
-    let cwsr = config.cwsr(gpu.generation().caps)?;
+    let caps = gpu.generation().caps;
+    let cwsr = config.cwsr(caps)?;
 
     let mut banks = KVec::new();
     banks.push(
@@ -167,7 +168,7 @@ fn gpu(listed: &Listed, link: Link) -> Result<Node> {
         drm_render_minor: listed.render_minor,
         num_sdma_engines: config.num_sdma_pcie,
         num_sdma_xgmi_engines: config.num_sdma - config.num_sdma_pcie,
-        num_sdma_queues_per_engine: config.sdma_queues_per_engine,
+        num_sdma_queues_per_engine: config.sdma_queues_per_engine - caps.sdma_reserved_queues,
         num_cp_queues: config.num_cp_queues,
         cwsr_size: cwsr.total,
         ctl_stack_size: cwsr.ctl_stack,

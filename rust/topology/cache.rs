@@ -3,7 +3,7 @@
 //! The caches of a GPU as the topology lists them: one entry for each cache that has a working compute unit, with
 //! a bitmap of the compute units that share it.
 //!
-//! Follows `kfd_fill_gpu_cache_info_from_gfx_config_v2` (`kfd_crat.c`) for kinds and line sizes, and
+//! Follows `kfd_fill_gpu_cache_info_from_gfx_config` and its `_v2` (`kfd_crat.c`) for kinds and line sizes, and
 //! `kfd_fill_cache_non_crat_info` (`kfd_topology.c`) for the walk over compute units.
 
 use core::fmt;
@@ -63,7 +63,7 @@ struct Sort {
     shared_by: u32,
 }
 
-/// Line sizes, which the discovery table of this generation does not tell (`kfd_crat.c` has the same numbers).
+/// Line sizes, where the discovery table does not tell them (`kfd_crat.c` has the same numbers).
 const VECTOR_LINE: u32 = 128;
 const SCALAR_LINE: u32 = 64;
 const MALL_LINE: u32 = 64;
@@ -76,7 +76,7 @@ fn or(value: u32, default: u32) -> u32 {
     }
 }
 
-fn sorts(config: &Config) -> [Sort; 5] {
+fn sorts(config: &Config) -> [Sort; 6] {
     let c = &config.caches;
     let data = kind::DATA | kind::HSACU;
     let per_sqc = c.cu_per_sqc.max(1);
@@ -91,16 +91,23 @@ fn sorts(config: &Config) -> [Sort; 5] {
         Sort {
             level: 1,
             size_kib: c.sqc_inst_kib,
-            line: or(c.sqc_line, SCALAR_LINE),
+            line: or(c.sqc_inst_line, SCALAR_LINE),
             kind: kind::INSTRUCTION | kind::HSACU,
             shared_by: per_sqc,
         },
         Sort {
             level: 1,
             size_kib: c.sqc_data_kib,
-            line: or(c.sqc_line, SCALAR_LINE),
+            line: or(c.sqc_data_line, SCALAR_LINE),
             kind: data,
             shared_by: per_sqc,
+        },
+        Sort {
+            level: 1,
+            size_kib: c.gl1_kib,
+            line: VECTOR_LINE,
+            kind: data,
+            shared_by: config.cu_per_sh,
         },
         Sort {
             level: 2,

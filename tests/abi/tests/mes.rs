@@ -11,7 +11,9 @@ use rkfd_abi_oracle::{amd_text, fact, same, Fact, Program};
 const HEADER: &str = "include/mes_v12_api_def.h";
 
 fn program() -> Program {
-    Program::new().text("typedef uint64_t uint64;").include(HEADER)
+    Program::new()
+        .text("typedef uint64_t uint64;")
+        .include(HEADER)
 }
 
 fn named(prefix: &str, list: &[(&str, u8)]) -> Vec<Fact> {
@@ -50,9 +52,8 @@ fn numbers() {
 
 #[test]
 fn header_and_error_word() {
-    let set = |field: &str| {
-        format!("union MES_API_HEADER h; h.u32All = 0; h.{field} = ~0; v = h.u32All")
-    };
+    let set =
+        |field: &str| format!("union MES_API_HEADER h; h.u32All = 0; h.{field} = ~0; v = h.u32All");
     let error = ErrorWord {
         code: 0x5a,
         opcode: op::MISC,
@@ -89,10 +90,14 @@ fn header_and_error_word() {
 #[test]
 fn driver_side() {
     let wanted = |n: &str| {
-        n.starts_with("AMDGPU_MES_") && (n.ends_with("_MASK") || n.ends_with("_SIZE") || n.ends_with("_OFFSET"))
+        n.starts_with("AMDGPU_MES_")
+            && (n.ends_with("_MASK") || n.ends_with("_SIZE") || n.ends_with("_OFFSET"))
     };
     Program::new()
-        .text(&rkfd_abi_oracle::csource::defines(&amd_text("amdgpu/amdgpu_mes.h"), wanted))
+        .text(&rkfd_abi_oracle::csource::defines(
+            &amd_text("amdgpu/amdgpu_mes.h"),
+            wanted,
+        ))
         .facts([
             same("AMDGPU_MES_VERSION_MASK", VERSION.mask),
             same("AMDGPU_MES_API_VERSION_MASK", VERSION_API.mask),
@@ -126,8 +131,16 @@ fn text() -> String {
 
 /// Members that say the same a second time, or that are the frame's own.
 const ALIASES: &[&str] = &[
-    "max_dwords_in_api", "header", "api_status", "uint32_all", "u32all", "u32All", "all", "data",
-    "kfd_queue_size", "return_value",
+    "max_dwords_in_api",
+    "header",
+    "api_status",
+    "uint32_all",
+    "u32all",
+    "u32All",
+    "all",
+    "data",
+    "kfd_queue_size",
+    "return_value",
 ];
 
 /// Compares one frame with its union. `path` gives the C spelling of a field that is not just the
@@ -140,7 +153,8 @@ fn frame(union: &str, frame: &mes::Frame, path: &dyn Fn(&str) -> String, others:
         ours.insert(path.rsplit('.').next().unwrap().to_string());
         // A checksum over the dwords that the member covers: index and mask of each.
         let sum = masks.iter().enumerate().fold(0u64, |sum, (n, mask)| {
-            (sum.wrapping_mul(1_000_003) + (dw + n) as u64).wrapping_mul(1_000_003) + u64::from(*mask)
+            (sum.wrapping_mul(1_000_003) + (dw + n) as u64).wrapping_mul(1_000_003)
+                + u64::from(*mask)
         });
         (format!("{union}.{path}"), sum, path)
     };
@@ -154,7 +168,10 @@ fn frame(union: &str, frame: &mes::Frame, path: &dyn Fn(&str) -> String, others:
     for f in frame.arrays {
         blocks.push((fill(f.name, f.dw, &vec![!0; f.len]), false));
     }
-    blocks.push((fill("API_STATUS", frame.status, &[!0; STATUS_DWORDS]), false));
+    blocks.push((
+        fill("API_STATUS", frame.status, &[!0; STATUS_DWORDS]),
+        false,
+    ));
     for ((name, sum, path), scalar) in blocks {
         let set = match scalar {
             true => format!("u.{path} = ~0ull"),
@@ -198,7 +215,10 @@ fn frames() {
         ("MESAPI__SUSPEND", suspend::FRAME),
         ("MESAPI__RESUME", resume::FRAME),
         ("MESAPI__RESET", reset::FRAME),
-        ("MESAPI__UPDATE_ROOT_PAGE_TABLE", update_root_page_table::FRAME),
+        (
+            "MESAPI__UPDATE_ROOT_PAGE_TABLE",
+            update_root_page_table::FRAME,
+        ),
     ];
     for (union, f) in plain {
         assert!(frame(union, &f, &small, &[]) >= 4);
@@ -210,12 +230,22 @@ fn frames() {
         _ => name.to_lowercase(),
     };
     let f = query_scheduler_status::FRAME;
-    frame("MESAPI__QUERY_MES_STATUS", &f, &query, &["ctx_array_size", "healthy_check"]);
+    frame(
+        "MESAPI__QUERY_MES_STATUS",
+        &f,
+        &query,
+        &["ctx_array_size", "healthy_check"],
+    );
     let inv = |name: &str| match name {
         "API_STATUS" => name.to_lowercase(),
         _ => format!("invalidate_tlbs.{}", name.to_lowercase()),
     };
-    frame("MESAPI__INV_TLBS", &inv_tlbs::FRAME, &inv, &["invalidate_tlbs"]);
+    frame(
+        "MESAPI__INV_TLBS",
+        &inv_tlbs::FRAME,
+        &inv,
+        &["invalidate_tlbs"],
+    );
     // The members of its struct, too.
     for member in members(&amd_text(HEADER), "INV_TLBS") {
         let field = member.name.to_uppercase();
@@ -230,8 +260,14 @@ fn frames() {
 #[test]
 fn misc_frames() {
     let all = [
-        "write_reg", "inv_gart", "query_status", "read_reg", "wait_reg_mem",
-        "set_shader_debugger", "queue_sch_level", "change_config",
+        "write_reg",
+        "inv_gart",
+        "query_status",
+        "read_reg",
+        "wait_reg_mem",
+        "set_shader_debugger",
+        "queue_sch_level",
+        "change_config",
     ];
     for f in FRAMES.iter().filter(|f| f.misc.is_some()) {
         let part = f.name.to_lowercase();

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The micro engine scheduler, MES v12: one firmware on two pipes of a processor of its own.
+//!
+//! Firmware has been loaded. The second pipe's ring is put there by registers and takes the place of
+//! a KIQ: the first pipe's ring is mapped through it.
+
+use kernel::{prelude::*, time::delay::fsleep, time::Delta};
+use rkfd_abi::{
+    discovery::hwid,
+    doorbell::navi10 as db,
+    mqd::v12::dw,
+    regs::{gc_12_0_0 as gc, Field, Reg},
+    sdma::v7::ENGINES,
+};
+
+use super::{
+    gfx::{block, dump_slot, with_bank},
+    gmc, CAPS,
+};
+use crate::{
+    gpu::mmio::{Block, Mmio},
+    hw::{HqdDump, HqdSlot, MesHal, MesPipe, MesResources, MesVersion, MES_PRIORITIES},
+};
+
+/// See the file.
+pub(super) struct Mes;
+
+/// How long the pipes take to start.
+const START_US: i64 = 500;
+/// By how many address bits doorbells tell processes apart: each has a slice of two pages.
+const PROC_LSB: u32 = 0xd;
+/// VMIDs of the memory hub that MES hands out: as many as of the graphics hub.
+const MMHUB_VMIDS: u32 = 0xff00;
+/// Fields of what the firmware says of itself.
+const VERSION: Field = Field::span(11, 0);
+const API_VERSION: Field = Field::span(23, 12);
+const FEATURE_VERSION: Field = Field::span(31, 24);
+
+/// From the image of a ring to the registers of its slot, in the order in which they are written
+/// before the doorbell.
+const RING_REGS: &[(Reg, usize)] = &[
+    (gc::regCP_MQD_BASE_ADDR, dw::cp_mqd_base_addr_lo),
+    (gc::regCP_MQD_BASE_ADDR_HI, dw::cp_mqd_base_addr_hi),
+];
+const RING_REGS_BEHIND: &[(Reg, usize)] = &[
+    (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
+    (gc::regCP_HQD_PQ_BASE_HI, dw::cp_hqd_pq_base_hi),
+    (
+        gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
+        dw::cp_hqd_pq_rptr_report_addr_lo,
+    ),
+    (
+        gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+        dw::cp_hqd_pq_rptr_report_addr_hi,
+    ),
+    (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
+    (
+        gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
+        dw::cp_hqd_pq_wptr_poll_addr_lo,
+    ),
+    (
+        gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
+        dw::cp_hqd_pq_wptr_poll_addr_hi,
+    ),
+    (
+        gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+        dw::cp_hqd_pq_doorbell_control,
+    ),
+    (gc::regCP_HQD_PERSISTENT_STATE, dw::cp_hqd_persistent_state),
+    (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
+];
+
+/// Registers of the aggregated doorbells, lowest priority first. All have the first one's layout.
+const AGGREGATED: [Reg; MES_PRIORITIES] = [
+    gc::regCP_MES_DOORBELL_CONTROL1,
+    gc::regCP_MES_DOORBELL_CONTROL2,
+    gc::regCP_MES_DOORBELL_CONTROL3,
+    gc::regCP_MES_DOORBELL_CONTROL4,
+    gc::regCP_MES_DOORBELL_CONTROL5,
+];
+
+const fn slot(pipe: MesPipe) -> HqdSlot {
+    HqdSlot {
+        me: 3,
+        pipe: pipe as u32,
+        queue: 0,
+    }
+}
+
+/// The bases of a block's register segments.
+fn bases(b: Block<'_>) -> [u32; 8] {
+    let mut out = [0; 8];
+    for (seg, base) in (0u8..).zip(&mut out) {
+        let first = Reg {
+            name: "segment",
+            seg,
+            off: 0,
+        };
+        // A segment that the block does not have stays 0.
+        *base = b.address(first, 0).unwrap_or(0);
+    }
+    out
+}
+
+impl MesHal for Mes {
+    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
+        let status = block(mmio)?.rd(gc::regRLC_RLCS_BOOTLOAD_STATUS)?;
+        if !gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(status) {
+            return Ok(Some("the scheduler's firmware has not been loaded"));
+        }
+        Ok(None)
+    }
+
+    fn start(&self, mmio: &Mmio) -> Result {
+        let b = block(mmio)?;
+        let kiq = slot(MesPipe::Kiq);
+        b.set(
+            gc::regRLC_CP_SCHEDULERS,
+            &[(
+                gc::RLC_CP_SCHEDULERS__scheduler0,
+                kiq.me << 5 | kiq.pipe << 3 | kiq.queue | 0x80,
+            )],
+        )?;
+        let mut active = 0;
+        for (pipe, reset, run) in [
+            (
+                MesPipe::Scheduler,
+                gc::CP_MES_CNTL__MES_PIPE0_RESET,
+                gc::CP_MES_CNTL__MES_PIPE0_ACTIVE,
+            ),
+            (
+                MesPipe::Kiq,
+                gc::CP_MES_CNTL__MES_PIPE1_RESET,
+                gc::CP_MES_CNTL__MES_PIPE1_ACTIVE,
+            ),
+        ] {
+            active |= run.put(1);
+            with_bank(mmio, b, slot(pipe), 0, || {
+                b.set(gc::regCP_MES_CNTL, &[(reset, 1)])?;
+                b.wr(gc::regCP_MES_CNTL, active)
+            })?;
+        }
+        fsleep(Delta::from_micros(START_US));
+        Ok(())
+    }
+
+    fn halt(&self, mmio: &Mmio) -> Result {
+        block(mmio)?.set(
+            gc::regCP_MES_CNTL,
+            &[
+                (gc::CP_MES_CNTL__MES_PIPE0_ACTIVE, 0),
+                (gc::CP_MES_CNTL__MES_PIPE1_ACTIVE, 0),
+                (gc::CP_MES_CNTL__MES_INVALIDATE_ICACHE, 1),
+                (gc::CP_MES_CNTL__MES_PIPE0_RESET, 1),
+                (gc::CP_MES_CNTL__MES_PIPE1_RESET, 1),
+                (gc::CP_MES_CNTL__MES_HALT, 1),
+            ],
+        )
+    }
+
+    fn doorbell(&self, pipe: MesPipe) -> u32 {
+        match pipe {
+            MesPipe::Scheduler => db::MES_RING0,
+            MesPipe::Kiq => db::MES_RING1,
+        }
+    }
+
+    fn load_ring(&self, mmio: &Mmio, pipe: MesPipe, mqd: &[u32]) -> Result {
+        let b = block(mmio)?;
+        let load = |list: &[(Reg, usize)]| -> Result {
+            for (reg, i) in list {
+                b.wr(*reg, mqd.get(*i).copied().ok_or(EINVAL)?)?;
+            }
+            Ok(())
+        };
+        with_bank(mmio, b, slot(pipe), 0, || {
+            b.set(gc::regCP_HQD_VMID, &[(gc::CP_HQD_VMID__VMID, 0)])?;
+            b.set(
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                &[(gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN, 0)],
+            )?;
+            load(RING_REGS)?;
+            b.wr(gc::regCP_MQD_CONTROL, 0)?;
+            load(RING_REGS_BEHIND)
+        })
+    }
+
+    fn unload_ring(&self, mmio: &Mmio, pipe: MesPipe) -> Result {
+        let b = block(mmio)?;
+        with_bank(mmio, b, slot(pipe), 0, || {
+            let active = |v| gc::CP_HQD_ACTIVE__ACTIVE.get(v) != 0;
+            let mut left = Ok(0);
+            if active(b.rd(gc::regCP_HQD_ACTIVE)?) {
+                b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
+                left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !active(v));
+                if left.is_err() {
+                    b.wr(gc::regCP_HQD_ACTIVE, 0)?;
+                }
+                b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 0)?;
+            }
+            b.set(
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL,
+                &[
+                    (gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN, 0),
+                    (gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_HIT, 1),
+                ],
+            )?;
+            b.wr(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0)?;
+            b.wr(gc::regCP_HQD_PQ_WPTR_LO, 0)?;
+            b.wr(gc::regCP_HQD_PQ_WPTR_HI, 0)?;
+            b.wr(gc::regCP_HQD_PQ_RPTR, 0)?;
+            left.map(|_| ())
+        })
+    }
+
+    fn version(&self, mmio: &Mmio, pipe: MesPipe) -> Result<MesVersion> {
+        let b = block(mmio)?;
+        let word = with_bank(mmio, b, slot(pipe), 0, || b.rd(gc::regCP_MES_GP3_LO))?;
+        Ok(MesVersion {
+            scheduler: VERSION.get(word),
+            api: API_VERSION.get(word),
+            feature: FEATURE_VERSION.get(word),
+        })
+    }
+
+    fn hear_unmapped_doorbells(&self, mmio: &Mmio) -> Result {
+        block(mmio)?.set(
+            gc::regCP_UNMAPPED_DOORBELL,
+            &[
+                (gc::CP_UNMAPPED_DOORBELL__PROC_LSB, PROC_LSB),
+                (gc::CP_UNMAPPED_DOORBELL__ENABLE, 1),
+            ],
+        )
+    }
+
+    fn set_aggregated_doorbells(&self, mmio: &Mmio, doorbells: &[u32; MES_PRIORITIES]) -> Result {
+        let b = block(mmio)?;
+        for (reg, doorbell) in AGGREGATED.iter().zip(doorbells) {
+            b.set(
+                *reg,
+                &[
+                    (gc::CP_MES_DOORBELL_CONTROL1__DOORBELL_HIT, 0),
+                    (gc::CP_MES_DOORBELL_CONTROL1__DOORBELL_OFFSET, *doorbell),
+                    (gc::CP_MES_DOORBELL_CONTROL1__DOORBELL_EN, 1),
+                ],
+            )?;
+        }
+        b.wr(
+            gc::regCP_HQD_GFX_CONTROL,
+            gc::CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN.put(1),
+        )
+    }
+
+    fn resources(&self, mmio: &Mmio) -> Result<MesResources> {
+        let mut out = MesResources {
+            vmid_mask_mmhub: MMHUB_VMIDS,
+            vmid_mask_gfxhub: 0xffff & !((1 << CAPS.first_user_vmid) - 1),
+            // Nobody has graphics queues.
+            gfx_hqd_mask: [0; 2],
+            gc_base: bases(block(mmio)?),
+            mmhub_base: bases(mmio.block(hwid::MMHUB, 0)?),
+            osssys_base: bases(mmio.block(hwid::OSSSYS, 0)?),
+            ..MesResources::default()
+        };
+        let compute = (1u32 << CAPS.queues_per_pipe) - (1 << CAPS.kernel_queues_per_pipe);
+        for mask in out
+            .compute_hqd_mask
+            .iter_mut()
+            .take(CAPS.pipes_per_mec as usize)
+        {
+            *mask = compute;
+        }
+        let sdma = (1u32 << CAPS.sdma_queues_per_engine) - (1 << CAPS.sdma_reserved_queues);
+        for mask in out.sdma_hqd_mask.iter_mut().take(ENGINES) {
+            *mask = sdma;
+        }
+        Ok(out)
+    }
+
+    fn vm_context_control(&self) -> u32 {
+        gmc::context_cntl(0)
+    }
+
+    fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump> {
+        let mut out = dump_slot(mmio, slot(pipe))?;
+        let b = block(mmio)?;
+        with_bank(mmio, b, slot(pipe), 0, || {
+            for reg in [
+                gc::regCP_MES_CNTL,
+                gc::regCP_MES_GP3_LO,
+                gc::regCP_MES_GP3_HI,
+                gc::regCP_MES_INSTR_PNTR,
+                gc::regCP_UNMAPPED_DOORBELL,
+            ] {
+                out.push((reg.name, b.rd(reg)?), GFP_KERNEL)?;
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+}
