@@ -168,6 +168,22 @@ pub(crate) fn to_bf16(x: f32) -> u16 {
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
+/// Correctly rounded bf16 (nearest even) of an f64 that is exact or rounded to odd.
+pub(crate) fn f64_to_bf16(x: f64) -> u16 {
+    if x.is_nan() {
+        return (quiet64(x).to_bits() >> 48) as u16 & 0x8000 | 0x7fc0;
+    }
+    // Toward zero, with the lowest bit set when that was not exact: odd again.
+    let cut = to_f32(x, round::ZERO);
+    let sticky = u32::from(f64::from(cut) != x && cut.is_finite());
+    let bits = if cut.is_finite() {
+        cut.to_bits() | sticky
+    } else {
+        cut.to_bits()
+    };
+    ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16
+}
+
 /// An 8-bit float of gfx942 ("fnuz": no infinities, no negative zero), exact.
 fn from_8_bits(bits: u8, mantissa_bits: i32, bias: i32) -> f32 {
     let bits = i32::from(bits);
@@ -239,6 +255,68 @@ pub(crate) fn to_fp8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
 /// f32 to bf8 (5 bits of exponent).
 pub(crate) fn to_bf8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
     to_8_bits(x, 2, 16, saturate, random)
+}
+
+/// fp8 of the OCP (gfx1201; 4 bits of exponent, no infinities) to f32, exact.
+pub(crate) fn from_ocp_fp8(bits: u8) -> f32 {
+    match bits & 0x7f {
+        0x7f => f32::from_bits(NAN32 | u32::from(bits & 0x80) << 24),
+        0 => f32::from_bits(u32::from(bits) << 24),
+        _ => from_8_bits(bits, 3, 7),
+    }
+}
+
+/// bf8 of the OCP (gfx1201; the upper byte of an f16) to f32, exact.
+pub(crate) fn from_ocp_bf8(bits: u8) -> f32 {
+    from_f16(u16::from(bits) << 8)
+}
+
+/// An 8-bit float of the OCP from an f32: `infinity` and `largest` are codes without the sign;
+/// what is too large becomes the first, or with `saturate` the second.
+fn to_ocp(
+    x: f32,
+    [mantissa_bits, bias]: [i32; 2],
+    [infinity, largest]: [u8; 2],
+    saturate: bool,
+    random: Option<f64>,
+) -> u8 {
+    let sign = if x.is_sign_negative() { 0x80 } else { 0 };
+    if x.is_nan() {
+        return sign | 0x7f;
+    }
+    let overflow = sign | if saturate { largest } else { infinity };
+    if x.is_infinite() {
+        return overflow;
+    }
+    if x == 0.0 {
+        return sign;
+    }
+    let magnitude = f64::from(x.abs());
+    let exponent = (frexp64(magnitude).1 - 1).max(1 - bias);
+    // In units of the last place; exact, since it is a division by a power of two.
+    let units = magnitude / 2f64.powi(exponent - mantissa_bits);
+    let (whole, rest) = (units.trunc(), units.fract());
+    let odd = whole % 2.0 == 1.0;
+    let up = match random {
+        None => rest > 0.5 || (rest == 0.5 && odd),
+        Some(r) => rest + r >= 1.0,
+    };
+    // A carry out of the mantissa goes into the exponent, as it should.
+    let code = f64::from((exponent + bias - 1) << mantissa_bits) + whole + f64::from(u8::from(up));
+    if code > f64::from(largest) {
+        return overflow;
+    }
+    sign | code as u8
+}
+
+/// f32 to fp8 of the OCP.
+pub(crate) fn to_ocp_fp8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
+    to_ocp(x, [3, 7], [0x7f, 0x7e], saturate, random)
+}
+
+/// f32 to bf8 of the OCP.
+pub(crate) fn to_ocp_bf8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
+    to_ocp(x, [2, 15], [0x7c, 0x7b], saturate, random)
 }
 
 /// A signed zero in place of a denormal.
@@ -313,7 +391,7 @@ pub(crate) fn pick32(a: f32, b: f32, max: bool, ieee: bool) -> f32 {
         return quiet32(b);
     }
     if a.is_nan() {
-        return b;
+        return if b.is_nan() { quiet32(b) } else { b };
     }
     if b.is_nan() {
         return a;
@@ -326,6 +404,15 @@ pub(crate) fn pick32(a: f32, b: f32, max: bool, ieee: bool) -> f32 {
     }
 }
 
+/// Minimum or maximum in which a NaN wins, made quiet (`minimum` of IEEE 754-2019).
+pub(crate) fn extreme32(a: f32, b: f32, max: bool) -> f32 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => quiet32(a),
+        (_, true) => quiet32(b),
+        _ => pick32(a, b, max, false),
+    }
+}
+
 /// Minimum or maximum: a number beats a NaN; with `ieee` a signalling NaN wins, made quiet.
 pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
     if ieee && signalling64(a) {
@@ -335,7 +422,7 @@ pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
         return quiet64(b);
     }
     if a.is_nan() {
-        return b;
+        return if b.is_nan() { quiet64(b) } else { b };
     }
     if b.is_nan() {
         return a;
@@ -345,6 +432,15 @@ pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
         b
     } else {
         a
+    }
+}
+
+/// Minimum or maximum in which a NaN wins, made quiet (`minimum` of IEEE 754-2019).
+pub(crate) fn extreme64(a: f64, b: f64, max: bool) -> f64 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => quiet64(a),
+        (_, true) => quiet64(b),
+        _ => pick64(a, b, max, false),
     }
 }
 

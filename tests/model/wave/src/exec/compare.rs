@@ -118,7 +118,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, cmp: Cmp, write_exec: bool) -> Step {
             collect(|l| class64(a[l]) & b[l] != 0)
         }
         Cmp::Class { bits: 16 } => {
-            let (a, b) = (w.modified16(i, 0), w.raw(i, 1));
+            let (a, b) = (w.modified16(i, 0), w.raw16(i, 1));
             collect(|l| class16(a[l] as u16) & b[l] != 0)
         }
         Cmp::Class { .. } => {

@@ -7,6 +7,7 @@ use crate::float::{self, round};
 use crate::inst::Valu;
 use crate::op::Op;
 use crate::wave::{Wave, LANES};
+use crate::Isa;
 
 fn sat_i16(x: f64) -> u32 {
     u32::from(x.clamp(-32768.0, 32767.0) as i16 as u16)
@@ -28,11 +29,22 @@ fn norm_u16(x: f64) -> u32 {
 type Narrow8 = fn(f32, bool, Option<f64>) -> u8;
 
 /// The conversion to one of the two 8-bit floats.
-fn narrow8(fp8: bool) -> Narrow8 {
-    if fp8 {
-        float::to_fp8
-    } else {
-        float::to_bf8
+fn narrow8(isa: Isa, fp8: bool) -> Narrow8 {
+    match (isa, fp8) {
+        (Isa::Gfx942, true) => float::to_fp8,
+        (Isa::Gfx942, false) => float::to_bf8,
+        (Isa::Gfx1201, true) => float::to_ocp_fp8,
+        (Isa::Gfx1201, false) => float::to_ocp_bf8,
+    }
+}
+
+/// The conversion from one of the two 8-bit floats.
+pub(super) fn widen8(isa: Isa, fp8: bool) -> fn(u8) -> f32 {
+    match (isa, fp8) {
+        (Isa::Gfx942, true) => float::from_fp8,
+        (Isa::Gfx942, false) => float::from_bf8,
+        (Isa::Gfx1201, true) => float::from_ocp_fp8,
+        (Isa::Gfx1201, false) => float::from_ocp_bf8,
     }
 }
 
@@ -148,21 +160,20 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         }
         v_cvt_f32_fp8 | v_cvt_f32_bf8 => {
             let a = w.raw(i, 0);
-            let convert = if op == v_cvt_f32_fp8 {
-                float::from_fp8
-            } else {
-                float::from_bf8
+            let convert = widen8(w.isa, op == v_cvt_f32_fp8);
+            // In VOP3 of gfx1201 `op_sel` names the byte, the higher bit first.
+            let byte = match w.isa {
+                Isa::Gfx942 => 0,
+                Isa::Gfx1201 => i.op_sel << 1 & 2 | i.op_sel >> 1 & 1,
             };
-            w.put_f32(i, a.map(|v| convert(v as u8)));
+            w.put_f32(i, a.map(|v| convert((v >> (8 * byte)) as u8)));
         }
         v_cvt_pk_f32_fp8 | v_cvt_pk_f32_bf8 => {
-            let a = w.raw(i, 0);
-            let fp8 = op == v_cvt_pk_f32_fp8;
-            let convert = if fp8 {
-                float::from_fp8
-            } else {
-                float::from_bf8
+            let a = match w.isa {
+                Isa::Gfx942 => w.raw(i, 0),
+                Isa::Gfx1201 => w.raw16(i, 0),
             };
+            let convert = widen8(w.isa, op == v_cvt_pk_f32_fp8);
             let bits = |v: u32| u64::from(convert(v as u8).to_bits());
             w.put64(i, &a.map(|v| bits(v) | bits(v >> 8) << 32));
         }
@@ -224,7 +235,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             );
         }
         v_cvt_pk_fp8_f32 | v_cvt_pk_bf8_f32 => {
-            let (convert, saturate) = (narrow8(op == v_cvt_pk_fp8_f32), w.fp16_ovfl());
+            let (convert, saturate) = (narrow8(w.isa, op == v_cvt_pk_fp8_f32), w.fp16_ovfl());
             let (a, b) = (w.f32s(i, 0), w.f32s(i, 1));
             let old = w.v[usize::from(i.dst)];
             let shift = if i.op_sel & 8 != 0 { 16 } else { 0 };
@@ -239,7 +250,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         }
         v_cvt_sr_fp8_f32 | v_cvt_sr_bf8_f32 => {
             let fp8 = op == v_cvt_sr_fp8_f32;
-            let (convert, saturate) = (narrow8(fp8), w.fp16_ovfl());
+            let (convert, saturate) = (narrow8(w.isa, fp8), w.fp16_ovfl());
             let (a, b) = (w.f32s(i, 0), w.raw(i, 1));
             let old = w.v[usize::from(i.dst)];
             let shift = 8 * u32::from(i.op_sel >> 2 & 3);
@@ -270,6 +281,12 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
                 std::array::from_fn(|l| byte_at(old[l], at[l], to_u8(a[l], mode))),
             );
         }
+        v_cvt_pk_i16_f32 => w.pair(i, |a, b| {
+            sat_i16(f64::from(a)) | sat_i16(f64::from(b)) << 16
+        }),
+        v_cvt_pk_u16_f32 => w.pair(i, |a, b| {
+            sat_u16(f64::from(a)) | sat_u16(f64::from(b)) << 16
+        }),
         v_cvt_pk_u16_u32 => w.u2(i, |a, b| a.min(0xffff) | b.min(0xffff) << 16),
         v_cvt_pk_i16_i32 => w.u2(i, |a, b| {
             let half = |v: u32| (v as i32).clamp(-0x8000, 0x7fff) as u32 & 0xffff;

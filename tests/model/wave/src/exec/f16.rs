@@ -52,7 +52,7 @@ impl Wave {
         };
         let x = match i.clamp {
             true if x.is_nan() => {
-                if self.mode >> 8 & 1 != 0 {
+                if self.dx10_clamp() {
                     0.0
                 } else {
                     x
@@ -70,7 +70,7 @@ impl Wave {
         })
     }
 
-    fn put_f16(&mut self, i: &Valu, values: Doubles, keeps: bool) {
+    pub(super) fn put_f16(&mut self, i: &Valu, values: Doubles, keeps: bool) {
         let lanes = values.map(|x| self.narrow16(i, x));
         self.put16(i, lanes, keeps);
     }
@@ -80,16 +80,22 @@ impl Wave {
         self.put_f16(i, a.map(|a| keep_nan(f(a), &[a])), false);
     }
 
-    fn e2(&mut self, i: &Valu, f: impl Fn(f64, f64) -> f64) {
+    pub(super) fn e2(&mut self, i: &Valu, f: impl Fn(f64, f64) -> f64) {
         let (a, b) = (self.f16s(i, 0), self.f16s(i, 1));
         let out = std::array::from_fn(|l| keep_nan(f(a[l], b[l]), &[a[l], b[l]]));
         self.put_f16(i, out, false);
     }
 
-    fn e3(&mut self, i: &Valu, keeps: bool, f: impl Fn(f64, f64, f64) -> f64) {
+    pub(super) fn e3(&mut self, i: &Valu, keeps: bool, f: impl Fn(f64, f64, f64) -> f64) {
         let (a, b, c) = (self.f16s(i, 0), self.f16s(i, 1), self.f16s(i, 2));
         let out = std::array::from_fn(|l| keep_nan(f(a[l], b[l], c[l]), &[a[l], b[l], c[l]]));
         self.put_f16(i, out, keeps);
+    }
+
+    /// A special function whose operand and result are scalar registers.
+    fn scalar_result16(&mut self, i: &Valu, f: impl Fn(f64) -> f64) {
+        let x = self.f16s(i, 0)[0];
+        self.s[usize::from(i.dst)] = self.narrow16(i, keep_nan(f(x), &[x]));
     }
 
     /// The destination as an operand.
@@ -172,7 +178,19 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             });
             w.put_f16(i, out, false);
         }
-        v_fma_f16 => w.e3(i, true, fma),
+        v_fma_f16 | v_fmamk_f16 | v_fmaak_f16 => w.e3(i, true, fma),
+        v_fmac_f16 => {
+            let (a, b) = (w.f16s(i, 0), w.f16s(i, 1));
+            let shift = if i.op_sel & 8 != 0 { 16 } else { 0 };
+            let c = w.v[usize::from(i.dst)].map(|v| w.widen16(v >> shift & 0xffff));
+            let lane = |l: usize| keep_nan(fma(a[l], b[l], c[l]), &[a[l], b[l], c[l]]);
+            w.put_f16(i, std::array::from_fn(lane), true);
+        }
+        v_s_exp_f16 => w.scalar_result16(i, f64::exp2),
+        v_s_log_f16 => w.scalar_result16(i, f64::log2),
+        v_s_rcp_f16 => w.scalar_result16(i, |x| 1.0 / x),
+        v_s_rsq_f16 => w.scalar_result16(i, |x| 1.0 / x.sqrt()),
+        v_s_sqrt_f16 => w.scalar_result16(i, f64::sqrt),
         v_fma_legacy_f16 => w.e3(i, false, fma),
         v_min_f16 | v_max_f16 => {
             let (a, b, max) = (w.f16s(i, 0), w.f16s(i, 1), op == v_max_f16);

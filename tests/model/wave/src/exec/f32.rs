@@ -7,6 +7,7 @@ use crate::float::{self, round};
 use crate::inst::Valu;
 use crate::op::Op;
 use crate::wave::{lanes_of, Wave, LANES};
+use crate::Isa;
 use std::f64::consts::TAU;
 
 /// One f32 for each lane.
@@ -28,7 +29,12 @@ impl Wave {
     }
 
     pub(super) fn ieee(&self) -> bool {
-        self.mode & IEEE != 0
+        self.mode & IEEE != 0 && self.isa == Isa::Gfx942
+    }
+
+    /// Does `clamp` make a zero of a NaN? Always on gfx1201.
+    pub(super) fn dx10_clamp(&self) -> bool {
+        self.mode & DX10_CLAMP != 0 || self.isa == Isa::Gfx1201
     }
 
     fn denormal_in32(&self) -> bool {
@@ -68,7 +74,7 @@ impl Wave {
     /// `clamp` of one value.
     pub(super) fn clamp32(&self, x: f32) -> f32 {
         if x.is_nan() {
-            return if self.mode & DX10_CLAMP != 0 { 0.0 } else { x };
+            return if self.dx10_clamp() { 0.0 } else { x };
         }
         // A negative zero becomes a positive one.
         if x > 0.0 {
@@ -108,7 +114,7 @@ impl Wave {
     }
 
     /// Two operands; a NaN result follows the rules for NaN.
-    fn f2(&mut self, i: &Valu, f: impl Fn(f32, f32) -> f32) {
+    pub(super) fn f2(&mut self, i: &Valu, f: impl Fn(f32, f32) -> f32) {
         let mut out = [0.0; LANES];
         let mut nan = false;
         if self.unmodified(i) {
@@ -150,7 +156,7 @@ impl Wave {
     }
 
     /// Three operands, nothing done to the result but what modifiers ask.
-    fn f3_raw(&mut self, i: &Valu, f: impl Fn(f32, f32, f32) -> f32) {
+    pub(super) fn f3_raw(&mut self, i: &Valu, f: impl Fn(f32, f32, f32) -> f32) {
         let (a, b, c) = (self.f32s(i, 0), self.f32s(i, 1), self.f32s(i, 2));
         self.put_f32(i, std::array::from_fn(|l| f(a[l], b[l], c[l])));
     }
@@ -176,7 +182,7 @@ impl Wave {
         }
     }
 
-    fn fused(&mut self, i: &Valu, c: Floats) {
+    pub(super) fn fused(&mut self, i: &Valu, c: Floats) {
         let mode = self.round32();
         if mode == round::NEAREST {
             let (a, b) = (self.f32s(i, 0), self.f32s(i, 1));
@@ -197,6 +203,20 @@ impl Wave {
             }
         }
         self.f3(i, c, |a, b, c| float::to_f32(float::fma_odd(a, b, c), mode));
+    }
+
+    /// A special function whose operand and result are scalar registers.
+    fn scalar_result(&mut self, i: &Valu, f: impl Fn(f64) -> f64) {
+        let x = self.f32s(i, 0)[0];
+        let r = special(f)(x);
+        let r = if r.is_nan() { float::nan32(&[x]) } else { r };
+        let r = if i.omod != 0 {
+            r * [1.0, 2.0, 4.0, 0.5][usize::from(i.omod)]
+        } else {
+            r
+        };
+        let r = if i.clamp { self.clamp32(r) } else { r };
+        self.s[usize::from(i.dst)] = r.to_bits();
     }
 
     /// The destination as an operand (multiply-accumulate).
@@ -309,6 +329,37 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
                 std::array::from_fn(|l| float::pick32(a[l], b[l], max, ieee)),
             );
         }
+        // Zero times anything is zero.
+        v_fma_dx9_zero_f32 => {
+            let (a, b, c) = (w.f32s(i, 0), w.f32s(i, 1), w.f32s(i, 2));
+            let mode = w.round32();
+            let lane = |l: usize| {
+                if a[l] == 0.0 || b[l] == 0.0 {
+                    return c[l];
+                }
+                let r = float::to_f32(float::fma_odd(a[l], b[l], c[l]), mode);
+                if r.is_nan() {
+                    float::nan32(&[a[l], b[l], c[l]])
+                } else {
+                    r
+                }
+            };
+            w.put_f32(i, std::array::from_fn(lane));
+        }
+        v_mullit_f32 => w.f3_raw(i, |a, b, c| {
+            if b == f32::MIN || b == f32::NEG_INFINITY || b.is_nan() || !(c > 0.0) {
+                f32::MIN
+            } else if a == 0.0 || b == 0.0 {
+                0.0
+            } else {
+                a * b
+            }
+        }),
+        v_s_exp_f32 => w.scalar_result(i, f64::exp2),
+        v_s_log_f32 => w.scalar_result(i, f64::log2),
+        v_s_rcp_f32 => w.scalar_result(i, |x| 1.0 / x),
+        v_s_rsq_f32 => w.scalar_result(i, |x| 1.0 / x.sqrt()),
+        v_s_sqrt_f32 => w.scalar_result(i, f64::sqrt),
         v_min3_f32 | v_max3_f32 => w.f3_raw(i, |a, b, c| {
             let max = op == v_max3_f32;
             float::pick32(float::pick32(a, b, max, ieee), c, max, ieee)

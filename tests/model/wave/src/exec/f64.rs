@@ -42,7 +42,7 @@ impl Wave {
             doubles = doubles.map(float::flush64);
         }
         if i.clamp {
-            let dx10 = self.mode >> 8 & 1 != 0;
+            let dx10 = self.dx10_clamp();
             doubles = doubles.map(|x| match x {
                 x if x.is_nan() && !dx10 => x,
                 x if x > 0.0 => x.min(1.0),
@@ -67,7 +67,7 @@ impl Wave {
         );
     }
 
-    fn d2(&mut self, i: &Valu, f: impl Fn(f64, f64) -> f64) {
+    pub(super) fn d2(&mut self, i: &Valu, f: impl Fn(f64, f64) -> f64) {
         let (a, b) = (self.f64s(i, 0), self.f64s(i, 1));
         self.put_f64(
             i,

@@ -199,6 +199,12 @@ pub(super) fn step32(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_add3_u32 => w.u3(i, |a, b, c| a.wrapping_add(b).wrapping_add(c)),
         v_lshl_or_b32 => w.u3(i, |a, b, c| a << (b & 31) | c),
         v_and_or_b32 => w.u3(i, |a, b, c| a & b | c),
+        v_xor3_b32 => w.u3(i, |a, b, c| a ^ b ^ c),
+        v_maxmin_u32 => w.u3(i, |a, b, c| a.max(b).min(c)),
+        v_minmax_u32 => w.u3(i, |a, b, c| a.min(b).max(c)),
+        v_maxmin_i32 => w.u3(i, |a, b, c| (a as i32).max(b as i32).min(c as i32) as u32),
+        v_minmax_i32 => w.u3(i, |a, b, c| (a as i32).min(b as i32).max(c as i32) as u32),
+        v_nop | v_pipeflush => {}
         v_or3_b32 => w.u3(i, |a, b, c| a | b | c),
         v_cndmask_b32 => cndmask(w, i),
         v_add_co_u32 => carry(w, i, |a, b, _| a + b),
@@ -315,6 +321,11 @@ fn clamp_i16(v: i32) -> u32 {
 }
 
 impl Wave {
+    fn h1(&mut self, i: &Valu, f: impl Fn(u32) -> u32) {
+        let a = self.raw16(i, 0);
+        self.put16(i, a.map(|v| f(v) & 0xffff), true);
+    }
+
     fn h2(&mut self, i: &Valu, keeps: bool, f: impl Fn(u32, u32) -> u32) {
         let (a, b) = (self.raw16(i, 0), self.raw16(i, 1));
         self.put16(i, std::array::from_fn(|l| f(a[l], b[l])), keeps);
@@ -389,6 +400,24 @@ pub(super) fn step16(w: &mut Wave, i: &Valu, op: Op) -> Tried {
                 r as u32
             }
         }),
+        v_mov_b16 => w.h1(i, |a| a),
+        v_not_b16 => w.h1(i, |a| !a),
+        v_and_b16 => w.h2(i, true, |a, b| a & b),
+        v_or_b16 => w.h2(i, true, |a, b| a | b),
+        v_xor_b16 => w.h2(i, true, |a, b| a ^ b),
+        v_cndmask_b16 => {
+            let (a, b, mask) = (w.modified16(i, 0), w.modified16(i, 1), w.carry_in(i));
+            let pick = |l: usize| if mask >> l & 1 != 0 { b[l] } else { a[l] };
+            w.put16(i, std::array::from_fn(pick), true);
+        }
+        v_cvt_i32_i16 => {
+            let a = w.raw16(i, 0);
+            w.put(i, a.map(|v| sext16(v) as u32));
+        }
+        v_cvt_u32_u16 => {
+            let a = w.raw16(i, 0);
+            w.put(i, a);
+        }
         v_sat_pk_u8_i16 => {
             let a = w.raw(i, 0);
             let byte = |v: u32| sext16(v).clamp(0, 255) as u32;

@@ -11,7 +11,7 @@ use crate::wave::{violation, Lanes, Wave, LANES};
 
 impl Wave {
     /// The halves of source `n` that the low and the high operation take.
-    fn halves(&self, i: &Valu, n: usize) -> [Lanes; 2] {
+    pub(super) fn halves(&self, i: &Valu, n: usize) -> [Lanes; 2] {
         let lanes = self.raw(i, n);
         let take = |high: bool| lanes.map(|v| if high { v >> 16 } else { v & 0xffff });
         [
@@ -37,7 +37,7 @@ impl Wave {
     }
 
     /// f16 halves of source `n` as f64, with the signs that `neg` and `neg_hi` ask for.
-    fn float_halves(&self, i: &Valu, n: usize) -> [[f64; LANES]; 2] {
+    pub(super) fn float_halves(&self, i: &Valu, n: usize) -> [[f64; LANES]; 2] {
         let [low, high] = self.halves(i, n);
         let sign = |set: u8| if set >> n & 1 != 0 { 0x8000 } else { 0 };
         let (low_sign, high_sign) = (sign(i.neg), sign(i.neg_hi));
@@ -47,7 +47,7 @@ impl Wave {
         ]
     }
 
-    fn pk_f16(&mut self, i: &Valu, count: usize, f: impl Fn([f64; 3]) -> f64) {
+    pub(super) fn pk_f16(&mut self, i: &Valu, count: usize, f: impl Fn([f64; 3]) -> f64) {
         let zero = [[0.0; LANES]; 2];
         let mut sources = [zero; 3];
         for (n, source) in sources.iter_mut().enumerate().take(count) {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SOP1, SOP2, SOPC and SOPK; SOPP is in [`control`](super::control).
+//! SOP1, SOP2, SOPC and SOPK; SOPP is in [`control`](super::control), float arithmetic in
+//! [`scalar_float`](super::scalar_float).
 
-use super::{control, Ctx};
+use super::{control, scalar_float, Ctx};
 use crate::decode::code;
 use crate::inst::Salu;
 use crate::op::Op;
 use crate::wave::{violation, Halt, Step, Wave};
 
-/// Register of a relative move: `base` plus M0, inside of the allocation.
-fn relative(w: &Wave, ctx: &Ctx<'_>, base: u8, count: u32) -> Result<u8, Halt> {
-    let at = u64::from(base) + u64::from(w.m0());
+/// Register of a relative move: `base` plus `index`, inside of the allocation.
+fn relative(w: &Wave, ctx: &Ctx<'_>, base: u8, count: u32, index: u32) -> Result<u8, Halt> {
+    let at = u64::from(base) + u64::from(index);
     let limit = ctx.dispatch.sgprs() as u64;
-    if base > 101 || at + u64::from(count) > limit || (count == 2 && at % 2 != 0) {
+    if at + u64::from(count) > limit || (count == 2 && at % 2 != 0) {
         return violation(format!("relative move of s{base} by M0 = {:#x}", w.m0()));
     }
     Ok(at as u8)
@@ -159,6 +160,10 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
         s_pack_ll_b32_b16 => W(a & 0xffff | b << 16),
         s_pack_lh_b32_b16 => W(a & 0xffff | b & 0xffff_0000),
         s_pack_hh_b32_b16 => W(a >> 16 | b & 0xffff_0000),
+        s_pack_hl_b32_b16 => W(a >> 16 | b << 16),
+        s_add_nc_u64 => D(a64().wrapping_add(b64())),
+        s_sub_nc_u64 => D(a64().wrapping_sub(b64())),
+        s_mul_u64 => D(a64().wrapping_mul(b64())),
 
         s_mov_b32 => W(a),
         s_mov_b64 => D(a64()),
@@ -239,22 +244,58 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
             D(back)
         }
         s_movrels_b32 => match i.src[0] {
-            crate::inst::Src::Sgpr(base) => W(w.s[usize::from(relative(w, ctx, base, 1)?)]),
+            crate::inst::Src::Sgpr(base) => W(w.s[usize::from(relative(w, ctx, base, 1, w.m0())?)]),
             _ => return violation("s_movrels of a constant"),
         },
         s_movrels_b64 => match i.src[0] {
-            crate::inst::Src::Sgpr(base) => D(w.s64(relative(w, ctx, base, 2)?)),
+            crate::inst::Src::Sgpr(base) => D(w.s64(relative(w, ctx, base, 2, w.m0())?)),
             _ => return violation("s_movrels of a constant"),
         },
         s_movreld_b32 => {
-            let to = relative(w, ctx, i.dst, 1)?;
+            let to = relative(w, ctx, i.dst, 1, w.m0())?;
             w.s[usize::from(to)] = a;
             Out::None
         }
         s_movreld_b64 => {
-            let (to, value) = (relative(w, ctx, i.dst, 2)?, a64());
+            let (to, value) = (relative(w, ctx, i.dst, 2, w.m0())?, a64());
             w.set_s64(to, value);
             Out::None
+        }
+        s_movrelsd_2_b32 => match i.src[0] {
+            crate::inst::Src::Sgpr(base) => {
+                // Two indices in M0: of the source, and of the destination.
+                let m0 = w.m0();
+                let from = relative(w, ctx, base, 1, m0 & 0x3ff)?;
+                let to = relative(w, ctx, i.dst, 1, m0 >> 16 & 0x3ff)?;
+                w.s[usize::from(to)] = w.s[usize::from(from)];
+                Out::None
+            }
+            _ => return violation("s_movrelsd_2 of a constant"),
+        },
+        s_and_saveexec_b32 | s_or_saveexec_b32 | s_xor_saveexec_b32 | s_andn2_saveexec_b32
+        | s_orn2_saveexec_b32 | s_nand_saveexec_b32 | s_nor_saveexec_b32 | s_xnor_saveexec_b32
+        | s_andn1_saveexec_b32 | s_orn1_saveexec_b32 | s_andn1_wrexec_b32 | s_andn2_wrexec_b32 => {
+            let exec = usize::from(code::EXEC);
+            let old = w.s[exec];
+            let new = match i.op {
+                s_and_saveexec_b32 => a & old,
+                s_or_saveexec_b32 => a | old,
+                s_xor_saveexec_b32 => a ^ old,
+                s_andn2_saveexec_b32 | s_andn2_wrexec_b32 => a & !old,
+                s_orn2_saveexec_b32 => a | !old,
+                s_nand_saveexec_b32 => !(a & old),
+                s_nor_saveexec_b32 => !(a | old),
+                s_xnor_saveexec_b32 => !(a ^ old),
+                s_andn1_saveexec_b32 | s_andn1_wrexec_b32 => !a & old,
+                _ => !a | old,
+            };
+            w.s[exec] = new;
+            w.scc = new != 0;
+            W(if matches!(i.op, s_andn1_wrexec_b32 | s_andn2_wrexec_b32) {
+                new
+            } else {
+                old
+            })
         }
         s_and_saveexec_b64 | s_or_saveexec_b64 | s_xor_saveexec_b64 | s_andn2_saveexec_b64
         | s_orn2_saveexec_b64 | s_nand_saveexec_b64 | s_nor_saveexec_b64 | s_xnor_saveexec_b64
@@ -298,6 +339,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
         s_cmp_eq_u64 => S(a64() == b64()),
         s_cmp_lg_u64 => S(a64() != b64()),
 
+        s_version => Out::None,
         s_movk_i32 => W(i.imm as u32),
         s_cmovk_i32 => {
             if w.scc {
@@ -332,7 +374,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
             control::setreg(w, i.imm, i.literal)?;
             Out::None
         }
-        _ => return control::step(w, ctx, i, bytes),
+        _ => match scalar_float::step(w, i, [a, b]) {
+            Some(scalar_float::Out::Value(v)) => W(v),
+            Some(scalar_float::Out::Condition(scc)) => S(scc),
+            None => return control::step(w, ctx, i, bytes),
+        },
     };
     match out {
         W(v) => w.s[d] = v,
@@ -352,7 +398,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
         S(scc) => w.scc = scc,
         Out::None => {}
     }
-    debug_assert!(i.dst <= code::EXEC + 1);
+    debug_assert!(usize::from(i.dst) < code::COUNT);
     Ok(())
 }
 

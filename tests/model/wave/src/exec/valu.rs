@@ -3,7 +3,8 @@
 //! Vector ALU: the entry, and the loops over lanes that the families share.
 
 use super::control::GPR_IDX_EN;
-use super::{compare, convert, cross, f16, f32, f64, int, matrix, media, packed};
+use super::{compare, convert, cross, dot, extremes, f16, f32, f64, int, matrix, media, packed};
+use super::{relative, wmma};
 use crate::inst::{Shape, Src, Valu, VectorOp};
 use crate::op::{Op, OPS};
 use crate::wave::{lanes_of, violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Did this family know the instruction?
 pub(super) type Tried = Result<bool, Halt>;
 
-const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 11] = [
+const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 15] = [
     int::step32,
     f32::step,
     cross::step,
@@ -25,6 +26,10 @@ const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 11] = [
     matrix::step,
     f16::step,
     media::step,
+    extremes::step,
+    dot::step,
+    wmma::step,
+    relative::step,
 ];
 
 /// The family of each instruction, as it was found out; a number that none has before that.
@@ -50,7 +55,7 @@ fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
 }
 
 pub(super) fn step(w: &mut Wave, i: &Valu) -> Step {
-    if w.mode & GPR_IDX_EN == 0 {
+    if w.mode & GPR_IDX_EN == 0 || w.isa != Isa::Gfx942 {
         return plain_step(w, i);
     }
     let i = indexed(w, i)?;
@@ -145,11 +150,12 @@ impl Wave {
         lanes.map(|v| v >> shift & 0xffff)
     }
 
-    /// Writes a 16-bit result. The older instructions zero the other half, those that came with
-    /// `op_sel` keep it.
+    /// Writes a 16-bit result. The older instructions of gfx942 zero the other half, those that came
+    /// with `op_sel` and all of gfx1201 keep it.
     pub(super) fn put16(&mut self, i: &Valu, lanes: Lanes, keeps: bool) {
         let reg = usize::from(i.dst);
         let high = i.vop3 && i.op_sel & 8 != 0;
+        let keeps = keeps || self.isa == Isa::Gfx1201;
         let out = match (high, keeps && i.vop3) {
             (true, _) => {
                 let old = self.v[reg];
