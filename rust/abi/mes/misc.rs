@@ -95,6 +95,9 @@ misc! {
         SINGLE_MEMOP: 8 [0:0];
         SINGLE_ALU_OP: 8 [1:1];
         LDS_OOR_REPORTING: 8 [2:2];
+        /// Forget what the context says. The firmware's header calls the bit reserved, its driver
+        /// sets it (`amdgpu/amdgpu_mes.h`).
+        PROCESS_CTX_FLUSH: 8 [31:31];
         SPI_GDBG_PER_VMID_CNTL: 9 [31:0];
         TRAP_EN: 14 [31:0];
     }

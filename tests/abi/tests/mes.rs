@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use rkfd_abi::bits::DwField;
 use rkfd_abi::mes::{self, *};
 use rkfd_abi_oracle::csource::members;
 use rkfd_abi_oracle::{amd_text, fact, same, Fact, Program};
@@ -159,7 +160,9 @@ fn frame(union: &str, frame: &mes::Frame, path: &dyn Fn(&str) -> String, others:
         (format!("{union}.{path}"), sum, path)
     };
     let mut blocks = Vec::new();
-    for f in frame.words {
+    // The header does not know the bit: `debugger_flush`.
+    let named = |f: &&DwField| f.name != "PROCESS_CTX_FLUSH";
+    for f in frame.words.iter().filter(named) {
         blocks.push((fill(f.name, f.dw, &[f.field.mask]), true));
     }
     for f in frame.quads {
@@ -307,4 +310,17 @@ fn hung_queue_words() {
     }
     assert_eq!(HUNG_PIPE.shift, 3);
     assert_eq!(HUNG_HQD.shift, 7);
+}
+
+#[test]
+fn debugger_flush() {
+    // What the driver puts into the frame's flags.
+    let text: String = amd_text("amdgpu/amdgpu_mes.h").split_whitespace().collect();
+    let flags = "uint32_tsingle_memop:1;uint32_tsingle_alu_op:1;uint32_treserved:29;\
+                 uint32_tprocess_ctx_flush:1;";
+    assert!(text.contains(flags));
+    assert_eq!(
+        misc_set_shader_debugger::PROCESS_CTX_FLUSH.field.mask,
+        1 << 31
+    );
 }
