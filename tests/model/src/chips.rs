@@ -5,6 +5,7 @@
 use crate::regs::Ip;
 
 pub mod mi300x;
+pub mod rx9070;
 
 /// What decides between the two ways that an engine works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,8 +38,10 @@ pub struct GcInfo {
     pub sh_per_se: u32,
     /// Compute units in an array, before harvesting.
     pub cu_per_sh: u32,
-    /// Inactive CUs: one mask for each (se, sh), engine-major.
-    pub inactive_cus: &'static [u32],
+    /// CUs that are switched off together: 2 where they form workgroup processors.
+    pub cus_per_unit: u32,
+    /// Inactive units: one mask for each (se, sh), engine-major.
+    pub inactive: &'static [u32],
     /// Render back ends per engine.
     pub rb_per_se: u32,
     /// L2 channels.
@@ -61,6 +64,8 @@ pub struct GcInfo {
     pub sqc_inst_kib: u32,
     /// Scalar data cache in KiB.
     pub sqc_data_kib: u32,
+    /// First-level cache that an array shares, in KiB; 0 where there is none.
+    pub gl1_kib: u32,
     /// L2 of the XCC in KiB.
     pub tcc_kib: u32,
     /// Ports to the data fabric.
@@ -71,8 +76,8 @@ impl GcInfo {
     /// CUs that work.
     pub fn active_cus(&self) -> u32 {
         let arrays = self.num_se * self.sh_per_se;
-        let inactive: u32 = self.inactive_cus.iter().map(|m| m.count_ones()).sum();
-        arrays * self.cu_per_sh - inactive
+        let inactive: u32 = self.inactive.iter().map(|m| m.count_ones()).sum();
+        arrays * self.cu_per_sh - inactive * self.cus_per_unit
     }
 }
 
@@ -85,10 +90,14 @@ pub struct Chip {
     pub generation: Generation,
     /// PCI vendor, device, subsystem vendor, subsystem device.
     pub pci_ids: [u16; 4],
+    /// PCI base class, subclass and programming interface.
+    pub pci_class: u32,
     /// PCI revision id.
     pub pci_revision: u8,
     /// Revision that the NBIO straps report.
     pub rev_id: u8,
+    /// Bytes of the register BAR; what lies beyond is reached by index and data.
+    pub register_bar: u64,
     /// All IP blocks.
     pub ips: &'static [IpInstance],
     /// Shader core layout.
@@ -107,7 +116,7 @@ impl Chip {
 
     /// Every chip.
     pub fn all() -> &'static [&'static Chip] {
-        &[&mi300x::CHIP]
+        &[&mi300x::CHIP, &rx9070::CHIP]
     }
 
     /// Register segment base of instance `instance` of `ip`, in dwords.

@@ -4,12 +4,12 @@
 //! the card has, where their registers are, what its shader core looks like, what is fused off.
 
 use rkfd_abi::discovery::{
-    binary_header, die_header, die_info, gc_info_v2 as gc, gpu_info_header, harvest_table, hwid,
-    ip_discovery_header, ip_v3, table, table_info, BINARY_SIGNATURE, DISCOVERY_TABLE_SIGNATURE,
-    GC_TABLE_ID, HARVEST_TABLE_SIGNATURE,
+    binary_header, die_header, die_info, gc_info_v1, gc_info_v2, gpu_info_header, harvest_table,
+    hwid, ip_discovery_header, ip_v3, table, table_info, BINARY_SIGNATURE,
+    DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE,
 };
 
-use crate::chips::{Chip, IpInstance};
+use crate::chips::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;
 
 /// Distance of the binary from the top of VRAM.
@@ -104,13 +104,27 @@ fn ip_table(chip: &Chip, at: usize) -> Vec<u8> {
 }
 
 fn gc_table(chip: &Chip) -> Vec<u8> {
-    let info = &chip.gc;
-    let mut t = Bytes::zeroed(gc::SIZE_V2_1);
+    match chip.generation {
+        Generation::Gfx9 => table_of(2, 1, gc_info_v2::SIZE_V2_1, &counting_cus(&chip.gc)),
+        Generation::Gfx12 => table_of(1, 3, gc_info_v1::SIZE_V1_3, &counting_wgps(&chip.gc)),
+    }
+}
+
+fn table_of(major: u16, minor: u16, size: usize, values: &[(usize, u32)]) -> Vec<u8> {
+    let mut t = Bytes::zeroed(size);
     t.put32(gpu_info_header::TABLE_ID, GC_TABLE_ID);
-    t.put16(gpu_info_header::VERSION_MAJOR, 2);
-    t.put16(gpu_info_header::VERSION_MINOR, 1);
-    t.put32(gpu_info_header::TABLE_SIZE, gc::SIZE_V2_1 as u32);
-    for (at, value) in [
+    t.put16(gpu_info_header::VERSION_MAJOR, major);
+    t.put16(gpu_info_header::VERSION_MINOR, minor);
+    t.put32(gpu_info_header::TABLE_SIZE, size as u32);
+    for (at, value) in values {
+        t.put32(*at, *value);
+    }
+    t.0
+}
+
+fn counting_cus(info: &GcInfo) -> Vec<(usize, u32)> {
+    use gc_info_v2 as gc;
+    vec![
         (gc::NUM_SE, info.num_se),
         (gc::NUM_CU_PER_SH, info.cu_per_sh),
         (gc::NUM_SH_PER_SE, info.sh_per_se),
@@ -130,10 +144,47 @@ fn gc_table(chip: &Chip) -> Vec<u8> {
         (gc::INSTRUCTION_CACHE_SIZE_PER_SQC, info.sqc_inst_kib),
         (gc::SCALAR_DATA_CACHE_SIZE_PER_SQC, info.sqc_data_kib),
         (gc::TCC_SIZE, info.tcc_kib),
-    ] {
-        t.put32(at, value);
-    }
-    t.0
+    ]
+}
+
+fn counting_wgps(info: &GcInfo) -> Vec<(usize, u32)> {
+    use gc_info_v1 as gc;
+    let wgps = info.cu_per_sh / info.cus_per_unit;
+    vec![
+        (gc::NUM_SE, info.num_se),
+        (gc::NUM_WGP0_PER_SA, wgps),
+        (gc::NUM_WGP1_PER_SA, 0),
+        (gc::NUM_RB_PER_SE, info.rb_per_se),
+        (gc::NUM_GL2C, info.tccs),
+        (gc::NUM_GPRS, info.gprs),
+        (gc::WAVE_SIZE, info.wave_size),
+        (gc::MAX_WAVES_PER_SIMD, info.waves_per_simd),
+        (gc::MAX_SCRATCH_SLOTS_PER_CU, info.scratch_slots_per_cu),
+        (gc::LDS_SIZE, info.lds_kib),
+        (gc::NUM_SC_PER_SE, info.sh_per_se),
+        (gc::NUM_SA_PER_SE, info.sh_per_se),
+        (gc::NUM_PACKER_PER_SC, 4),
+        (gc::NUM_GL2A, 4),
+        (gc::NUM_TCP_PER_SA, info.cu_per_sh),
+        (gc::NUM_SDP_INTERFACE, info.sdp_interfaces),
+        (gc::NUM_TCPS, info.num_se * info.sh_per_se * info.cu_per_sh),
+        (gc::NUM_TCP_PER_WPG, info.cus_per_unit),
+        (gc::TCP_L1_SIZE, info.tcp_kib),
+        (gc::NUM_SQC_PER_WGP, info.cus_per_unit / info.cu_per_sqc),
+        (gc::L1_INSTRUCTION_CACHE_SIZE_PER_SQC, info.sqc_inst_kib),
+        (gc::L1_DATA_CACHE_SIZE_PER_SQC, info.sqc_data_kib),
+        (gc::GL1C_PER_SA, u32::from(info.gl1_kib != 0)),
+        (gc::GL1C_SIZE_PER_INSTANCE, info.gl1_kib),
+        (gc::GL2C_PER_GPU, info.tcc_kib),
+        (gc::TCP_SIZE_PER_CU, info.tcp_kib),
+        (gc::TCP_CACHE_LINE_SIZE, 128),
+        (gc::INSTRUCTION_CACHE_SIZE_PER_SQC, info.sqc_inst_kib),
+        (gc::INSTRUCTION_CACHE_LINE_SIZE, 128),
+        (gc::SCALAR_DATA_CACHE_SIZE_PER_SQC, info.sqc_data_kib),
+        (gc::SCALAR_DATA_CACHE_LINE_SIZE, 64),
+        (gc::TCC_SIZE, info.tcc_kib),
+        (gc::TCC_CACHE_LINE_SIZE, 256),
+    ]
 }
 
 /// Which whole blocks are fused off: none. CUs are fused off in `CC_GC_SHADER_ARRAY_CONFIG`.
@@ -173,7 +224,7 @@ pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chips::mi300x::CHIP;
+    use crate::chips::{mi300x::CHIP, rx9070};
     use rkfd_abi::discovery::TMR_SIZE;
 
     fn u16_at(b: &[u8], at: usize) -> usize {
@@ -247,6 +298,23 @@ mod tests {
         for absent in 3..6 {
             assert_eq!(u16_at(&b, 12 + 8 * absent), 0);
         }
+    }
+
+    #[test]
+    fn workgroup_processors_are_counted_where_there_are_some() {
+        let b = binary(&rx9070::CHIP, false);
+        assert!(b.len() < TMR_SIZE);
+        let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
+        assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (1, 3));
+        assert_eq!(u32_at(&b, gc + 8), 164);
+        let wgps = u32_at(&b, gc + 16) + u32_at(&b, gc + 20);
+        // By AMD's structure: engines, arrays in an engine, two CUs in a processor.
+        assert_eq!(u32_at(&b, gc + 12) * u32_at(&b, gc + 76) * wgps * 2, 64);
+        assert_eq!(u32_at(&b, gc + 56), 32, "lanes of a wave");
+        assert_eq!(u32_at(&b, gc + 68), 64, "LDS in KiB");
+        assert_eq!(u32_at(&b, gc + 156), 8192, "L2 in KiB");
+        let die = u16_at(&b, u16_at(&b, 12) + 14 + 2);
+        assert_eq!(u16_at(&b, die + 2), rx9070::CHIP.ips.len());
     }
 
     #[test]

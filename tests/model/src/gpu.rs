@@ -6,10 +6,10 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use rkfd_abi::doorbell::routes_to_cp;
-use rkfd_abi::ih::{client, fault, node, source};
+use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
+use rkfd_abi::ih::{client, fault, gfx12, node, soc21, source};
 
-use crate::chips::Chip;
+use crate::chips::{Chip, Generation};
 use crate::discovery;
 use crate::dma::GuestMemory;
 use crate::engines::cp::Cp;
@@ -28,8 +28,6 @@ use crate::vram::Vram;
 
 /// Size of the doorbell BAR.
 pub const DOORBELL_BAR: u64 = 2 << 20;
-/// Size of the register BAR.
-pub const REGISTER_BAR: u64 = 2 << 20;
 
 /// A card. Shared by the thread that serves the guest and the engine threads.
 pub struct Gpu {
@@ -103,9 +101,10 @@ impl Gpu {
             trace.clone(),
             vram.clone(),
             dma.clone(),
-            chip.fb_location,
+            chip,
         ));
         let ih = Ih::new(
+            chip.generation,
             strict.clone(),
             trace.clone(),
             knobs.clone(),
@@ -125,7 +124,7 @@ impl Gpu {
             ih,
             cp: Cp::new(chip.generation),
             sdma: Sdma::new(chip),
-            gc: Gc::new(chip.gc),
+            gc: Gc::new(chip),
             regs,
             counters: Counters::default(),
         });
@@ -297,7 +296,11 @@ impl Gpu {
             );
             return;
         }
-        if routes_to_cp(index / 2) {
+        let to_cp = match self.chip.generation {
+            Generation::Gfx9 => routes_to_cp(index / 2),
+            Generation::Gfx12 => navi10_routes_to_cp(index / 2),
+        };
+        if to_cp {
             self.cp.doorbell(self, index, value, width);
         } else if !self.ih.doorbell(index, value as u32)
             && !self.sdma.doorbell(self, index, value, width)
@@ -312,7 +315,8 @@ impl Gpu {
     }
 
     /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC,
-    /// 8 TCP, 9 SQC instruction, 10 SQC data; of the memory hub 256 + n SDMA engine n of the AID): status registers, interrupt. True if the access
+    /// 8 TCP, 9 SQC instruction, 10 SQC data; DMA engine n is 256 + n of the AID's memory hub on
+    /// gfx9, 13 + n of the graphics hub on gfx12): status registers, interrupt. True if the access
     /// would go on with the default page.
     pub fn raise_fault(&self, fault: &VmFault, cid: u16) -> bool {
         let latched = self.gmc.latch(fault, cid);
@@ -330,7 +334,8 @@ impl Gpu {
         );
         strict!(self.strict, "gmc", "fault of client {cid}: {fault}");
         if latched.interrupt {
-            self.ih.post(fault_entry(fault, latched.permission));
+            let entry = fault_entry(self.chip.generation, fault, latched.permission);
+            self.ih.post(entry);
         }
         latched.default_page
     }
@@ -340,26 +345,34 @@ impl Gpu {
     pub fn map_vmid(&self, vmid: u8, pasid: u16, page_table_base: u64) {
         self.gmc.map_vmid(vmid, page_table_base);
         self.ih.map_pasid(vmid, pasid);
-        athub::map_pasid(self, vmid, pasid);
+        if self.chip.generation == Generation::Gfx9 {
+            athub::map_pasid(self, vmid, pasid);
+        }
     }
 }
 
 /// The interrupt of a translation fault.
-fn fault_entry(f: &VmFault, permission: u32) -> Entry {
+fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
     let mm_hub = f.hub == Hub::Mm;
+    let (client_id, source_id, node_id) = match (generation, f.hub) {
+        (Generation::Gfx9, Hub::Mm) => (client::VMC, source::VM_FAULT, node::AID),
+        (Generation::Gfx9, Hub::Gfx) => (client::UTCL2, source::VM_FAULT, node::XCD0),
+        (Generation::Gfx12, Hub::Mm) => (soc21::VMC, source::VM_FAULT, 0),
+        (Generation::Gfx12, Hub::Gfx) => (soc21::GFX, gfx12::VM_FAULT, 0),
+    };
     let access = match f.access {
         Access::Read => fault::READ,
         Access::Execute => fault::EXE,
         Access::Write | Access::Atomic => fault::WRITE,
     };
     Entry {
-        client_id: if mm_hub { client::VMC } else { client::UTCL2 } as u8,
-        source_id: source::VM_FAULT as u8,
+        client_id: client_id as u8,
+        source_id: source_id as u8,
         // Bits 3.. are "not valid", "not readable", "not writable".
         ring_id: (permission << 3) as u8,
         vmid: f.vmid,
         mm_hub,
-        node_id: if mm_hub { node::AID } else { node::XCD0 } as u8,
+        node_id: node_id as u8,
         ctx: [
             (f.va >> 12) as u32,
             fault::ADDR_HI.field.put((f.va >> 44) as u32 & 0xf) | access.field.mask,

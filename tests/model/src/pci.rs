@@ -11,11 +11,11 @@
 //! | 0x100 | vendor-specific extended capability |
 //!
 //! The MSI-X structures lie where the card has them: `RCC_DEV0_EPF0_GFXMSIX_VECT0_ADDR_LO` is
-//! dword 0x400 of NBIF segment 4 (0x10400), which is byte 0x42000 of the register BAR. The client
+//! dword 0x400 of the NBIF segment at 0x10400, which is byte 0x42000 of the register BAR. The client
 //! plays the table itself, so accesses to those two pages never arrive here.
 
 use crate::chips::Chip;
-use crate::gpu::{DOORBELL_BAR, REGISTER_BAR};
+use crate::gpu::DOORBELL_BAR;
 
 /// Bytes of extended configuration space.
 pub const CONFIG_SIZE: usize = 4096;
@@ -92,12 +92,11 @@ impl Config {
         self.put16(0x04, 0, 0x0546);
         // A capability list.
         self.put16(0x06, 0x0010, 0);
-        // Class 0x1200: processing accelerator.
-        self.put32(0x08, 0x1200_0000 | u32::from(chip.pci_revision), 0);
+        self.put32(0x08, chip.pci_class << 8 | u32::from(chip.pci_revision), 0);
         self.put32(0x0c, 0, 0xff);
         self.bar64(0, vram);
         self.bar64(2, DOORBELL_BAR);
-        self.put32(0x24, 0, !(REGISTER_BAR as u32 - 1));
+        self.put32(0x24, 0, !(chip.register_bar as u32 - 1));
         self.put16(0x2c, subvendor, 0);
         self.put16(0x2e, subdevice, 0);
         self.bytes[0x34] = CAP_PM as u8;
@@ -203,6 +202,15 @@ mod tests {
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         assert_eq!(read32(&config, 8) >> 8, 0x12_0000);
         assert_eq!(read32(&config, 0x2c), 0x74a1_1002);
+    }
+
+    #[test]
+    fn a_graphics_card_shows_its_class_and_a_small_register_bar() {
+        let mut config = Config::new(&crate::chips::rx9070::CHIP, 8 << 30);
+        assert_eq!(read32(&config, 0), 0x7550_1002);
+        assert_eq!(read32(&config, 8) >> 8, 0x03_0000);
+        config.write(0x24, &[0xff; 4]);
+        assert_eq!(read32(&config, 0x24), 0xfff8_0000);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use vfio_user::{
 };
 
 use crate::event;
-use crate::gpu::{Gpu, DOORBELL_BAR, REGISTER_BAR};
+use crate::gpu::{Gpu, DOORBELL_BAR};
 use crate::pci::{Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
 use crate::strict;
 
@@ -66,7 +66,7 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
             let (size, mapped) = match index {
                 VFIO_PCI_BAR0_REGION_INDEX => (gpu.vram.len(), true),
                 VFIO_PCI_BAR2_REGION_INDEX => (DOORBELL_BAR, false),
-                VFIO_PCI_BAR5_REGION_INDEX => (REGISTER_BAR, false),
+                VFIO_PCI_BAR5_REGION_INDEX => (gpu.chip.register_bar, false),
                 VFIO_PCI_CONFIG_REGION_INDEX => (CONFIG_SIZE as u64, false),
                 _ => (0, false),
             };
@@ -107,9 +107,15 @@ impl Device {
         self.gpu.dma.unmap_all();
     }
 
+    /// One or two aligned dwords inside the register BAR.
+    fn is_register_access(&self, offset: u64, len: usize) -> bool {
+        let last = self.gpu.chip.register_bar.saturating_sub(len as u64);
+        offset % 4 == 0 && matches!(len, 4 | 8) && offset <= last
+    }
+
     fn read_registers(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
-        if !is_register_access(offset, data.len()) {
+        if !self.is_register_access(offset, data.len()) {
             strict!(
                 self.gpu.strict,
                 "bar5",
@@ -125,7 +131,7 @@ impl Device {
     }
 
     fn write_registers(&self, offset: u64, data: &[u8]) {
-        if !is_register_access(offset, data.len()) {
+        if !self.is_register_access(offset, data.len()) {
             strict!(
                 self.gpu.strict,
                 "bar5",
@@ -162,11 +168,6 @@ impl Device {
             ),
         }
     }
-}
-
-/// One or two aligned dwords inside the register BAR.
-fn is_register_access(offset: u64, len: usize) -> bool {
-    offset % 4 == 0 && matches!(len, 4 | 8) && offset <= REGISTER_BAR - len as u64
 }
 
 impl ServerBackend for Device {

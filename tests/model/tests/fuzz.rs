@@ -5,9 +5,11 @@
 
 mod common;
 
-use common::{enable_context, gpu, open_aperture, FB, RAM, VRAM};
+use common::{card, enable_context, gpu, open_aperture, FB, RAM, VRAM};
+use gpu_model::chips::Chip;
 use gpu_model::engines::gmc::{Access, Hub};
 use gpu_model::engines::ih::Entry;
+use gpu_model::knobs::Knobs;
 use gpu_model::server::Device;
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
@@ -35,14 +37,20 @@ impl Random {
 
 #[test]
 fn random_bar_and_config_accesses() {
-    let gpu = gpu();
+    for chip in Chip::all() {
+        random_accesses(chip);
+    }
+}
+
+fn random_accesses(chip: &'static Chip) {
+    let gpu = card(chip, Knobs::default());
     let mut device = Device::new(gpu.clone());
     let mut random = Random(0x1234_5678_9abc_def1);
     let listing = gpu.regs.listing();
     let declared: Vec<u64> = listing
         .lines()
         .filter_map(|l| u64::from_str_radix(&l[2..9], 16).ok())
-        .filter(|a| a * 4 < gpu_model::gpu::REGISTER_BAR)
+        .filter(|a| a * 4 < chip.register_bar)
         .collect();
     assert!(declared.len() > 1000);
     let mut buf = [0; 8];

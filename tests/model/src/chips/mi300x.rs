@@ -23,8 +23,10 @@ pub const CHIP: Chip = Chip {
     name: "mi300x",
     generation: Generation::Gfx9,
     pci_ids: [0x1002, 0x74a1, 0x1002, 0x74a1],
+    pci_class: 0x12_0000,
     pci_revision: 0,
     rev_id: 1,
+    register_bar: 2 << 20,
     ips: &[
         ip(Ip::Gc, 0, [9, 4, 3], &[0x2000, 0xa000]),
         ip(Ip::Mmhub, 0, [1, 8, 0], &[0x18000]),
@@ -52,7 +54,8 @@ pub const CHIP: Chip = Chip {
         num_se: 4,
         sh_per_se: 1,
         cu_per_sh: 10,
-        inactive_cus: &[0x200, 0, 0x200, 0],
+        cus_per_unit: 1,
+        inactive: &[0x200, 0, 0x200, 0],
         rb_per_se: 0,
         tccs: 16,
         gprs: 512,
@@ -64,6 +67,7 @@ pub const CHIP: Chip = Chip {
         cu_per_sqc: 2,
         sqc_inst_kib: 64,
         sqc_data_kib: 16,
+        gl1_kib: 0,
         tcc_kib: 4096,
         sdp_interfaces: 16,
     },
@@ -79,6 +83,6 @@ mod tests {
     fn has_38_of_40_cus() {
         assert_eq!(CHIP.gc.active_cus(), 38);
         let arrays = (CHIP.gc.num_se * CHIP.gc.sh_per_se) as usize;
-        assert_eq!(CHIP.gc.inactive_cus.len(), arrays);
+        assert_eq!(CHIP.gc.inactive.len(), arrays);
     }
 }

@@ -5,59 +5,134 @@
 
 use std::sync::Mutex;
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, smuio_14_0_2 as smuio, Field, Reg};
 
-use crate::chips::GcInfo;
+use crate::chips::{Chip, GcInfo, Generation};
 use crate::gpu::Gpu;
-use crate::regs::{RegId, Selector, Slot};
+use crate::regs::{Ip, RegId, Selector, Slot};
 use crate::strict;
 
 /// Registers with one copy per VMID.
-const PER_VMID: [u32; 7] = [
-    gc::regSH_MEM_BASES.off,
-    gc::regSH_MEM_CONFIG.off,
-    gc::regSQ_SHADER_TBA_LO.off,
-    gc::regSQ_SHADER_TBA_HI.off,
-    gc::regSQ_SHADER_TMA_LO.off,
-    gc::regSQ_SHADER_TMA_HI.off,
-    gc::regSPI_GDBG_PER_VMID_CNTL.off,
-];
+const BANKED: usize = 7;
 
-const CC_ARRAY: RegId = RegId::new(
-    gc::regCC_GC_SHADER_ARRAY_CONFIG.seg,
-    gc::regCC_GC_SHADER_ARRAY_CONFIG.off,
-);
-const USER_ARRAY: RegId = RegId::new(
-    gc::regGC_USER_SHADER_ARRAY_CONFIG.seg,
-    gc::regGC_USER_SHADER_ARRAY_CONFIG.off,
-);
-const SAFE_MODE: RegId = RegId::new(gc::regRLC_SAFE_MODE.seg, gc::regRLC_SAFE_MODE.off);
-const CAPTURE: RegId = RegId::new(
-    gc::regRLC_CAPTURE_GPU_CLOCK_COUNT.seg,
-    gc::regRLC_CAPTURE_GPU_CLOCK_COUNT.off,
-);
-const CLOCK_LSB: RegId = RegId::new(
-    gc::regRLC_GPU_CLOCK_COUNT_LSB.seg,
-    gc::regRLC_GPU_CLOCK_COUNT_LSB.off,
-);
-const CLOCK_MSB: RegId = RegId::new(
-    gc::regRLC_GPU_CLOCK_COUNT_MSB.seg,
-    gc::regRLC_GPU_CLOCK_COUNT_MSB.off,
-);
-const GFX_CNTL: RegId = RegId::new(gc::regGRBM_GFX_CNTL.seg, gc::regGRBM_GFX_CNTL.off);
-const GFX_INDEX: RegId = RegId::new(gc::regGRBM_GFX_INDEX.seg, gc::regGRBM_GFX_INDEX.off);
+/// Where the registers are, and the bits that differ, by generation.
+struct Ids {
+    per_vmid: [RegId; BANKED],
+    gfx_cntl: RegId,
+    gfx_index: RegId,
+    cc_array: RegId,
+    user_array: RegId,
+    safe_mode: RegId,
+    capture: RegId,
+    clock_lsb: RegId,
+    clock_msb: RegId,
+    inactive: Field,
+    /// Writing it resets engines; gfx12 only.
+    soft_reset: Option<RegId>,
+}
 
-/// Whether this engine handles `reg`.
-pub fn handles(reg: RegId) -> bool {
-    (reg.seg == 0 && PER_VMID.contains(&reg.off))
-        || [
-            CC_ARRAY, USER_ARRAY, SAFE_MODE, CAPTURE, CLOCK_LSB, CLOCK_MSB, GFX_CNTL, GFX_INDEX,
-        ]
-        .contains(&reg)
+const fn id(reg: Reg) -> RegId {
+    RegId::new(reg.seg, reg.off)
+}
+
+macro_rules! ids {
+    ($gc:ident, $inactive:ident, $soft_reset:expr) => {
+        Ids {
+            per_vmid: [
+                id($gc::regSH_MEM_BASES),
+                id($gc::regSH_MEM_CONFIG),
+                id($gc::regSQ_SHADER_TBA_LO),
+                id($gc::regSQ_SHADER_TBA_HI),
+                id($gc::regSQ_SHADER_TMA_LO),
+                id($gc::regSQ_SHADER_TMA_HI),
+                id($gc::regSPI_GDBG_PER_VMID_CNTL),
+            ],
+            gfx_cntl: id($gc::regGRBM_GFX_CNTL),
+            gfx_index: id($gc::regGRBM_GFX_INDEX),
+            cc_array: id($gc::regCC_GC_SHADER_ARRAY_CONFIG),
+            user_array: id($gc::regGC_USER_SHADER_ARRAY_CONFIG),
+            safe_mode: id($gc::regRLC_SAFE_MODE),
+            capture: id($gc::regRLC_CAPTURE_GPU_CLOCK_COUNT),
+            clock_lsb: id($gc::regRLC_GPU_CLOCK_COUNT_LSB),
+            clock_msb: id($gc::regRLC_GPU_CLOCK_COUNT_MSB),
+            inactive: $gc::$inactive,
+            soft_reset: $soft_reset,
+        }
+    };
+}
+
+static GFX9: Ids = ids!(gc, CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS, None);
+static GFX12: Ids = ids!(
+    gc12,
+    CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_WGPS,
+    Some(id(gc12::regGRBM_SOFT_RESET))
+);
+
+/// The reference clock of gfx12, in SMUIO.
+const TSC_LOWER: RegId = id(smuio::regGOLDEN_TSC_COUNT_LOWER);
+const TSC_UPPER: RegId = id(smuio::regGOLDEN_TSC_COUNT_UPPER);
+
+impl Ids {
+    fn of(generation: Generation) -> &'static Self {
+        match generation {
+            Generation::Gfx9 => &GFX9,
+            Generation::Gfx12 => &GFX12,
+        }
+    }
+
+    fn role(&self, ip: Ip, reg: RegId) -> Option<Role> {
+        if ip == Ip::Smuio {
+            return match reg {
+                TSC_LOWER => Some(Role::TscLower),
+                TSC_UPPER => Some(Role::TscUpper),
+                _ => None,
+            };
+        }
+        let single = [
+            (self.gfx_cntl, Role::GfxCntl),
+            (self.gfx_index, Role::GfxIndex),
+            (self.cc_array, Role::CcArray),
+            (self.user_array, Role::UserArray),
+            (self.safe_mode, Role::SafeMode),
+            (self.capture, Role::Capture),
+            (self.clock_lsb, Role::ClockLsb),
+            (self.clock_msb, Role::ClockMsb),
+        ];
+        if Some(reg) == self.soft_reset {
+            return Some(Role::SoftReset);
+        }
+        let banked = self.per_vmid.iter().position(|id| *id == reg);
+        let found = single.iter().find(|(id, _)| *id == reg);
+        banked.map(Role::PerVmid).or(found.map(|(_, role)| *role))
+    }
+}
+
+/// What a register is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// An index into the bank of a VMID.
+    PerVmid(usize),
+    GfxCntl,
+    GfxIndex,
+    CcArray,
+    UserArray,
+    SafeMode,
+    Capture,
+    ClockLsb,
+    ClockMsb,
+    TscLower,
+    TscUpper,
+    SoftReset,
+}
+
+/// Whether this engine handles `reg` of block `ip`.
+pub fn handles(generation: Generation, ip: Ip, reg: RegId) -> bool {
+    let smuio = ip == Ip::Smuio && generation == Generation::Gfx12;
+    (smuio || ip == Ip::Gc) && Ids::of(generation).role(ip, reg).is_some()
 }
 
 struct State {
-    per_vmid: [[u32; PER_VMID.len()]; 16],
+    per_vmid: [[u32; BANKED]; 16],
     /// Fused-off CUs and those that the driver switched off, by array.
     cc_array: Vec<u32>,
     user_array: Vec<u32>,
@@ -68,25 +143,28 @@ struct State {
 
 /// See the module.
 pub struct Gc {
+    ids: &'static Ids,
     info: GcInfo,
     state: Mutex<State>,
 }
 
 impl Gc {
-    /// Power-on state of a core with that layout.
-    pub fn new(info: GcInfo) -> Self {
+    /// Power-on state.
+    pub fn new(chip: &Chip) -> Self {
+        let ids = Ids::of(chip.generation);
         Self {
-            info,
-            state: Mutex::new(Self::power_on(&info)),
+            ids,
+            info: chip.gc,
+            state: Mutex::new(Self::power_on(ids, &chip.gc)),
         }
     }
 
-    fn power_on(info: &GcInfo) -> State {
-        let inactive = gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS;
+    fn power_on(ids: &Ids, info: &GcInfo) -> State {
+        let inactive = ids.inactive;
         State {
-            per_vmid: [[0; PER_VMID.len()]; 16],
-            cc_array: info.inactive_cus.iter().map(|m| inactive.put(*m)).collect(),
-            user_array: vec![0; info.inactive_cus.len()],
+            per_vmid: [[0; BANKED]; 16],
+            cc_array: info.inactive.iter().map(|m| inactive.put(*m)).collect(),
+            user_array: vec![0; info.inactive.len()],
             gfx_cntl: 0,
             gfx_index: 0xe000_0000,
             clock: 0,
@@ -99,7 +177,7 @@ impl Gc {
 
     /// Power-on state.
     pub fn reset(&self) {
-        *self.lock() = Self::power_on(&self.info);
+        *self.lock() = Self::power_on(self.ids, &self.info);
     }
 
     /// The bank that `GRBM_GFX_CNTL` selects.
@@ -114,16 +192,16 @@ impl Gc {
     }
 
     /// A per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA/TMA_*`, `SPI_GDBG_PER_VMID_CNTL`) of
-    /// `vmid`, for the command processor and the shaders.
+    /// `vmid`, for the command processor and the shaders. It may be named by the constant of
+    /// either generation.
     pub fn vmid_reg(&self, vmid: u8, reg: impl Into<RegId>) -> u32 {
-        let reg = reg.into();
-        match Self::bank(reg) {
+        match Self::bank(reg.into()) {
             Some(index) => self.lock().per_vmid[usize::from(vmid & 15)][index],
             None => 0,
         }
     }
 
-    /// Sets a per-VMID register, as scheduler firmware does for MAP_PROCESS.
+    /// Sets a per-VMID register, as scheduler firmware does when it gives a VMID to a process.
     pub fn set_vmid_reg(&self, vmid: u8, reg: impl Into<RegId>, value: u32) {
         if let Some(index) = Self::bank(reg.into()) {
             self.lock().per_vmid[usize::from(vmid & 15)][index] = value;
@@ -131,9 +209,10 @@ impl Gc {
     }
 
     fn bank(reg: RegId) -> Option<usize> {
-        PER_VMID
+        let tables = [&GFX9, &GFX12];
+        tables
             .iter()
-            .position(|off| reg.seg == 0 && *off == reg.off)
+            .find_map(|ids| ids.per_vmid.iter().position(|id| *id == reg))
     }
 
     /// The arrays that an access with `GRBM_GFX_INDEX` = `index` means.
@@ -160,15 +239,21 @@ impl Gc {
     pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
         let vmid = self.selector().vmid;
         let state = self.lock();
-        match slot.id {
-            GFX_CNTL => state.gfx_cntl,
-            GFX_INDEX => state.gfx_index,
-            CLOCK_LSB => state.clock as u32,
-            CLOCK_MSB => (state.clock >> 32) as u32,
-            CC_ARRAY | USER_ARRAY => match self.arrays(state.gfx_index) {
+        let Some(role) = self.ids.role(slot.ip, slot.id) else {
+            return slot.get();
+        };
+        match role {
+            Role::PerVmid(index) => state.per_vmid[usize::from(vmid)][index],
+            Role::GfxCntl => state.gfx_cntl,
+            Role::GfxIndex => state.gfx_index,
+            Role::ClockLsb => state.clock as u32,
+            Role::ClockMsb => (state.clock >> 32) as u32,
+            Role::TscLower => gpu.clock() as u32,
+            Role::TscUpper => (gpu.clock() >> 32) as u32,
+            Role::CcArray | Role::UserArray => match self.arrays(state.gfx_index) {
                 Ok(arrays) => {
-                    let values = match slot.id {
-                        CC_ARRAY => &state.cc_array,
+                    let values = match role {
+                        Role::CcArray => &state.cc_array,
                         _ => &state.user_array,
                     };
                     // A broadcast read answers from the first instance.
@@ -184,10 +269,7 @@ impl Gc {
                     0
                 }
             },
-            id => match Self::bank(id) {
-                Some(index) => state.per_vmid[usize::from(vmid)][index],
-                None => slot.get(),
-            },
+            Role::SafeMode | Role::Capture | Role::SoftReset => slot.get(),
         }
     }
 
@@ -195,20 +277,39 @@ impl Gc {
     pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
         let vmid = self.selector().vmid;
         let mut state = self.lock();
-        match slot.id {
-            GFX_CNTL => state.gfx_cntl = value,
-            GFX_INDEX => state.gfx_index = value,
+        let Some(role) = self.ids.role(slot.ip, slot.id) else {
+            slot.set(value);
+            return;
+        };
+        match role {
+            Role::PerVmid(index) => state.per_vmid[usize::from(vmid)][index] = value,
+            Role::GfxCntl => state.gfx_cntl = value,
+            Role::GfxIndex => state.gfx_index = value,
             // The request is carried out at once: the command bit reads 0, the rest stays.
-            SAFE_MODE => slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask),
-            CAPTURE => {
+            Role::SafeMode => slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask),
+            Role::SoftReset => {
+                let engines = [
+                    gc12::GRBM_SOFT_RESET__SOFT_RESET_SDMA0,
+                    gc12::GRBM_SOFT_RESET__SOFT_RESET_SDMA1,
+                ];
+                let rising = value & !slot.get();
+                let chosen = |n: usize| u32::from(engines[n].is_set(rising)) << n;
+                slot.set(value);
+                drop(state);
+                let mask = chosen(0) | chosen(1);
+                if mask != 0 {
+                    gpu.sdma.reset_engines(mask, |_| {});
+                }
+            }
+            Role::Capture => {
                 if gc::RLC_CAPTURE_GPU_CLOCK_COUNT__CAPTURE.is_set(value) {
                     state.clock = gpu.clock();
                 }
             }
-            CLOCK_LSB | CLOCK_MSB => {
+            Role::ClockLsb | Role::ClockMsb | Role::TscLower | Role::TscUpper => {
                 strict!(gpu.strict, "gc", "write of {value:#x} to {}", slot.name);
             }
-            CC_ARRAY => {
+            Role::CcArray => {
                 strict!(
                     gpu.strict,
                     "gc",
@@ -216,7 +317,7 @@ impl Gc {
                     slot.name
                 );
             }
-            USER_ARRAY => match self.arrays(state.gfx_index) {
+            Role::UserArray => match self.arrays(state.gfx_index) {
                 Ok(arrays) => {
                     for array in arrays {
                         state.user_array[array] = value & slot.mask;
@@ -229,10 +330,44 @@ impl Gc {
                     slot.name
                 ),
             },
-            id => match Self::bank(id) {
-                Some(index) => state.per_vmid[usize::from(vmid)][index] = value,
-                None => slot.set(value),
-            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields that are read with one generation's constants for both.
+    #[test]
+    fn selection_is_alike_on_both_generations() {
+        for (ours, theirs) in [
+            (gc::GRBM_GFX_CNTL__MEID, gc12::GRBM_GFX_CNTL__MEID),
+            (gc::GRBM_GFX_CNTL__PIPEID, gc12::GRBM_GFX_CNTL__PIPEID),
+            (gc::GRBM_GFX_CNTL__QUEUEID, gc12::GRBM_GFX_CNTL__QUEUEID),
+            (gc::GRBM_GFX_CNTL__VMID, gc12::GRBM_GFX_CNTL__VMID),
+            (
+                gc::GRBM_GFX_INDEX__SE_BROADCAST_WRITES,
+                gc12::GRBM_GFX_INDEX__SE_BROADCAST_WRITES,
+            ),
+            (
+                gc::GRBM_GFX_INDEX__SH_BROADCAST_WRITES,
+                gc12::GRBM_GFX_INDEX__SA_BROADCAST_WRITES,
+            ),
+            (gc::RLC_SAFE_MODE__CMD, gc12::RLC_SAFE_MODE__CMD),
+            (
+                gc::RLC_CAPTURE_GPU_CLOCK_COUNT__CAPTURE,
+                gc12::RLC_CAPTURE_GPU_CLOCK_COUNT__CAPTURE,
+            ),
+        ] {
+            assert_eq!(ours, theirs);
+        }
+        // gfx12 has fewer bits of these.
+        for (ours, theirs) in [
+            (gc::GRBM_GFX_INDEX__SH_INDEX, gc12::GRBM_GFX_INDEX__SA_INDEX),
+            (gc::GRBM_GFX_INDEX__SE_INDEX, gc12::GRBM_GFX_INDEX__SE_INDEX),
+        ] {
+            assert_eq!(ours.shift, theirs.shift);
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod walk;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::chips::Chip;
 use crate::dma::GuestMemory;
 use crate::log::Strict;
 use crate::regs::RegId;
@@ -30,9 +31,9 @@ use tlb::{Entry, Tlb};
 /// The two translation hubs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hub {
-    /// The XCC: command processor, shaders.
+    /// The graphics core: command processor, shaders; on gfx12 SDMA too.
     Gfx,
-    /// Everything else: SDMA, interrupt handler.
+    /// Everything else: SDMA of gfx9, interrupt handler.
     Mm,
 }
 
@@ -130,19 +131,18 @@ struct HubState {
 }
 
 impl Gmc {
-    /// Both hubs in power-on state. `fb_location` is in units of 16 MiB.
+    /// Both hubs in power-on state.
     pub fn new(
         strict: Arc<Strict>,
         trace: Arc<Trace>,
         vram: Arc<Vram>,
         dma: Arc<GuestMemory>,
-        fb_location: u32,
+        chip: &Chip,
     ) -> Self {
-        let state = || HubState {
-            regs: HubRegs::new(fb_location, vram.len()),
+        let hubs = [Hub::Gfx, Hub::Mm].map(|hub| HubState {
+            regs: HubRegs::new(chip, hub, vram.len()),
             tlb: Tlb::default(),
-        };
-        let hubs = [state(), state()];
+        });
         Self {
             strict,
             trace,
@@ -166,13 +166,13 @@ impl Gmc {
 
     /// A register of `hub` was read.
     pub fn reg_read(&self, hub: Hub, reg: RegId) -> u32 {
-        self.hub(hub).regs.read(hub, reg)
+        self.hub(hub).regs.read(reg)
     }
 
     /// A register of `hub` was written.
     pub fn reg_write(&self, hub: Hub, reg: RegId, value: u32) {
         let state = self.hub(hub);
-        match state.regs.write(hub, reg, value) {
+        match state.regs.write(reg, value) {
             Some(hub::Drop::Request(request)) => self.invalidate(hub, request),
             Some(hub::Drop::All) => state.tlb.drop_all(),
             None => {}

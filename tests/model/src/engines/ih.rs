@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use rkfd_abi::regs::osssys_4_4_2 as regs;
+use rkfd_abi::regs::{osssys_4_4_2 as regs, osssys_7_0_0 as regs12};
 
+use crate::chips::Generation;
 use crate::engines::gmc::{Gmc, Hub};
 use crate::event;
 use crate::knobs::Knobs;
@@ -17,18 +18,52 @@ use crate::regs::RegId;
 use crate::strict;
 use crate::trace::Trace;
 
-const RB_CNTL: u32 = regs::regIH_RB_CNTL.off;
-const RB_BASE: u32 = regs::regIH_RB_BASE.off;
-const RB_BASE_HI: u32 = regs::regIH_RB_BASE_HI.off;
-const RB_RPTR: u32 = regs::regIH_RB_RPTR.off;
-const RB_WPTR: u32 = regs::regIH_RB_WPTR.off;
-const RB_WPTR_ADDR_HI: u32 = regs::regIH_RB_WPTR_ADDR_HI.off;
-const RB_WPTR_ADDR_LO: u32 = regs::regIH_RB_WPTR_ADDR_LO.off;
-const DOORBELL_RPTR: u32 = regs::regIH_DOORBELL_RPTR.off;
-const VMID_LUT: u32 = regs::regIH_VMID_0_LUT.off;
-const VMID_LUT_MM: u32 = regs::regIH_VMID_0_LUT_MM.off;
-const LAST_LUT: u32 = regs::regIH_VMID_15_LUT_MM.off;
-const VMID_LUT_INDEX: u32 = regs::regIH_VMID_LUT_INDEX.off;
+/// Where the registers are, and what differs besides, by generation.
+struct Ids {
+    cntl: u32,
+    base: u32,
+    base_hi: u32,
+    rptr: u32,
+    wptr: u32,
+    wptr_addr_hi: u32,
+    wptr_addr_lo: u32,
+    doorbell: u32,
+    cntl_ring1: u32,
+    lut: u32,
+    lut_mm: u32,
+    last_lut: u32,
+    /// Which XCC's table the others show; not on a chip with one.
+    lut_index: Option<u32>,
+    /// `MC_SPACE` of a bus address.
+    bus_space: u32,
+    /// Table of the first XCC.
+    xcc0: u32,
+}
+
+macro_rules! ids {
+    ($regs:ident, $lut_index:expr, $bus_space:literal, $xcc0:literal) => {
+        Ids {
+            cntl: $regs::regIH_RB_CNTL.off,
+            base: $regs::regIH_RB_BASE.off,
+            base_hi: $regs::regIH_RB_BASE_HI.off,
+            rptr: $regs::regIH_RB_RPTR.off,
+            wptr: $regs::regIH_RB_WPTR.off,
+            wptr_addr_hi: $regs::regIH_RB_WPTR_ADDR_HI.off,
+            wptr_addr_lo: $regs::regIH_RB_WPTR_ADDR_LO.off,
+            doorbell: $regs::regIH_DOORBELL_RPTR.off,
+            cntl_ring1: $regs::regIH_RB_CNTL_RING1.off,
+            lut: $regs::regIH_VMID_0_LUT.off,
+            lut_mm: $regs::regIH_VMID_0_LUT_MM.off,
+            last_lut: $regs::regIH_VMID_15_LUT_MM.off,
+            lut_index: $lut_index,
+            bus_space: $bus_space,
+            xcc0: $xcc0,
+        }
+    };
+}
+
+static GFX9: Ids = ids!(regs, Some(regs::regIH_VMID_LUT_INDEX.off), 1, 1);
+static GFX12: Ids = ids!(regs12, None, 2, 0);
 
 const RB_ENABLE: u32 = regs::IH_RB_CNTL__RB_ENABLE.mask;
 const WPTR_WRITEBACK_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE.mask;
@@ -44,7 +79,7 @@ const ENTRY: u32 = rkfd_abi::ih::ENTRY_SIZE as u32;
 /// One interrupt. The time stamp and the PASID are added when it is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// SOC15 client.
+    /// Client.
     pub client_id: u8,
     /// Source inside the client.
     pub source_id: u8,
@@ -54,7 +89,7 @@ pub struct Entry {
     pub vmid: u8,
     /// The VMID is one of the memory hub.
     pub mm_hub: bool,
-    /// Die and XCC: 4 * AID + 1 + XCC, or 4 * AID.
+    /// Die and XCC: 4 * AID + 1 + XCC, or 4 * AID; 0 on gfx12.
     pub node_id: u8,
     /// Context words.
     pub ctx: [u32; 4],
@@ -100,9 +135,8 @@ impl Msix {
     }
 }
 
-/// Power-on values come from `Default`.
-#[derive(Default)]
 struct State {
+    ids: &'static Ids,
     regs: HashMap<u32, u32>,
     rptr: u32,
     wptr: u32,
@@ -116,12 +150,27 @@ struct State {
 }
 
 impl State {
+    fn power_on(ids: &'static Ids) -> Self {
+        Self {
+            ids,
+            regs: HashMap::new(),
+            rptr: 0,
+            wptr: 0,
+            overflow: false,
+            waiting: false,
+            lut_index: 0,
+            luts: HashMap::new(),
+            entries: 0,
+            messages: 0,
+        }
+    }
+
     fn reg(&self, off: u32) -> u32 {
         self.regs.get(&off).copied().unwrap_or(0)
     }
 
     fn cntl(&self) -> u32 {
-        self.reg(RB_CNTL)
+        self.reg(self.ids.cntl)
     }
 
     fn ring_bytes(&self) -> u32 {
@@ -136,6 +185,7 @@ impl State {
 
 /// The interrupt handler.
 pub struct Ih {
+    ids: &'static Ids,
     strict: Arc<Strict>,
     trace: Arc<Trace>,
     knobs: Arc<Knobs>,
@@ -148,6 +198,7 @@ pub struct Ih {
 impl Ih {
     /// An interrupt handler in power-on state.
     pub fn new(
+        generation: Generation,
         strict: Arc<Strict>,
         trace: Arc<Trace>,
         knobs: Arc<Knobs>,
@@ -155,14 +206,19 @@ impl Ih {
         dma: Arc<crate::dma::GuestMemory>,
         msix: Arc<Msix>,
     ) -> Self {
+        let ids = match generation {
+            Generation::Gfx9 => &GFX9,
+            Generation::Gfx12 => &GFX12,
+        };
         Self {
+            ids,
             strict,
             trace,
             knobs,
             gmc,
             dma,
             msix,
-            state: Mutex::default(),
+            state: Mutex::new(State::power_on(ids)),
         }
     }
 
@@ -172,7 +228,7 @@ impl Ih {
 
     /// Power-on state.
     pub fn reset(&self) {
-        *self.lock() = State::default();
+        *self.lock() = State::power_on(self.ids);
     }
 
     /// Entries written and messages sent since power-on.
@@ -184,19 +240,20 @@ impl Ih {
     /// What firmware does when it gives a VMID to a process.
     pub fn map_pasid(&self, vmid: u8, pasid: u16) {
         let mut state = self.lock();
-        // Index 1 is the first XCC, index 0 the AID.
-        state.luts.insert((1, VMID_LUT + u32::from(vmid)), pasid);
-        state.luts.insert((0, VMID_LUT_MM + u32::from(vmid)), pasid);
+        let (ids, vmid) = (self.ids, u32::from(vmid));
+        // Index 0 is the AID.
+        state.luts.insert((ids.xcc0, ids.lut + vmid), pasid);
+        state.luts.insert((0, ids.lut_mm + vmid), pasid);
     }
 
     /// A register was read.
     pub fn reg_read(&self, reg: RegId) -> u32 {
-        let state = self.lock();
+        let (ids, state) = (self.ids, self.lock());
         match reg.off {
-            RB_RPTR => state.rptr,
-            RB_WPTR => state.wptr_reg(),
-            VMID_LUT_INDEX => state.lut_index,
-            off @ VMID_LUT..=LAST_LUT => state
+            off if off == ids.rptr => state.rptr,
+            off if off == ids.wptr => state.wptr_reg(),
+            off if Some(off) == ids.lut_index => state.lut_index,
+            off if (ids.lut..=ids.last_lut).contains(&off) => state
                 .luts
                 .get(&(state.lut_index, off))
                 .copied()
@@ -208,28 +265,35 @@ impl Ih {
 
     /// A register was written.
     pub fn reg_write(&self, reg: RegId, value: u32) {
-        let mut state = self.lock();
+        let (ids, mut state) = (self.ids, self.lock());
         match reg.off {
-            RB_RPTR => self.set_rptr(&mut state, value),
-            RB_WPTR => {
+            off if off == ids.rptr => self.set_rptr(&mut state, value),
+            off if off == ids.wptr => {
                 state.wptr = value & !0x1f;
                 state.overflow = value & RB_OVERFLOW != 0;
             }
-            RB_CNTL => {
+            off if off == ids.cntl => {
                 if value & WPTR_OVERFLOW_CLEAR != 0 {
                     state.overflow = false;
                 }
-                state.regs.insert(RB_CNTL, value & !WPTR_OVERFLOW_CLEAR);
+                state.regs.insert(off, value & !WPTR_OVERFLOW_CLEAR);
                 if value & RB_ENABLE == 0 {
                     state.waiting = false;
                 }
             }
-            VMID_LUT_INDEX => state.lut_index = value,
-            off @ VMID_LUT..=LAST_LUT => {
+            off if Some(off) == ids.lut_index => state.lut_index = value,
+            off if (ids.lut..=ids.last_lut).contains(&off) => {
                 let index = state.lut_index;
                 state.luts.insert((index, off), value as u16);
             }
             off => {
+                if off == ids.cntl_ring1 && value & RB_ENABLE != 0 {
+                    strict!(
+                        self.strict,
+                        "ih",
+                        "ring 1 is enabled, but all interrupts go to ring 0 here"
+                    );
+                }
                 state.regs.insert(off, value);
             }
         }
@@ -238,7 +302,7 @@ impl Ih {
     /// A doorbell in the non-CP window: dword index on BAR2. True if it was the ring's.
     pub fn doorbell(&self, index: u32, value: u32) -> bool {
         let mut state = self.lock();
-        let cntl = state.reg(DOORBELL_RPTR);
+        let cntl = state.reg(self.ids.doorbell);
         let offset = regs::IH_DOORBELL_RPTR__OFFSET.get(cntl);
         if !regs::IH_DOORBELL_RPTR__ENABLE.is_set(cntl) || offset != index {
             return false;
@@ -298,8 +362,8 @@ impl Ih {
         let mut state = self.lock();
         let cntl = state.cntl();
         let (lut, base) = match entry.mm_hub {
-            true => (u32::from(entry.node_id & !3), VMID_LUT_MM),
-            false => (u32::from(entry.node_id), VMID_LUT),
+            true => (u32::from(entry.node_id & !3), self.ids.lut_mm),
+            false => (u32::from(entry.node_id), self.ids.lut),
         };
         let pasid = state
             .luts
@@ -341,7 +405,8 @@ impl Ih {
             entry.ctx[3],
         ];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let ring = u64::from(state.reg(RB_BASE)) << 8 | u64::from(state.reg(RB_BASE_HI)) << 40;
+        let ring =
+            u64::from(state.reg(self.ids.base)) << 8 | u64::from(state.reg(self.ids.base_hi)) << 40;
         let wptr = state.wptr & (size - 1);
         let next = (wptr + ENTRY) & (size - 1);
         if next == state.rptr && cntl & WPTR_OVERFLOW_ENABLE == 0 {
@@ -362,8 +427,8 @@ impl Ih {
             event!(self.trace, "ih", "overflow", "wptr={next:#x}");
         }
         if cntl & WPTR_WRITEBACK_ENABLE != 0 {
-            let shadow = u64::from(state.reg(RB_WPTR_ADDR_LO) & !3)
-                | u64::from(state.reg(RB_WPTR_ADDR_HI) & 0xffff) << 32;
+            let shadow = u64::from(state.reg(self.ids.wptr_addr_lo) & !3)
+                | u64::from(state.reg(self.ids.wptr_addr_hi) & 0xffff) << 32;
             self.store(cntl, shadow, &state.wptr_reg().to_le_bytes());
         }
         self.message(&mut state);
@@ -372,7 +437,7 @@ impl Ih {
     /// Writes to the ring or its shadow, in the space that `RB_CNTL.MC_SPACE` names.
     fn store(&self, cntl: u32, addr: u64, data: &[u8]) -> bool {
         let ok = match regs::IH_RB_CNTL__MC_SPACE.get(cntl) {
-            1 => self.dma.write(addr, data).is_ok(),
+            space if space == self.ids.bus_space => self.dma.write(addr, data).is_ok(),
             4 => self.gmc.vm_write(Hub::Mm, 0, addr, data).is_ok(),
             space => {
                 strict!(self.strict, "ih", "MC_SPACE {space} in RB_CNTL {cntl:#x}");
@@ -387,5 +452,55 @@ impl Ih {
             );
         }
         ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields that are read with one generation's constants for both.
+    #[test]
+    fn ring_control_is_alike_on_both_generations() {
+        for (ours, theirs) in [
+            (regs::IH_RB_CNTL__RB_ENABLE, regs12::IH_RB_CNTL__RB_ENABLE),
+            (regs::IH_RB_CNTL__RB_SIZE, regs12::IH_RB_CNTL__RB_SIZE),
+            (regs::IH_RB_CNTL__MC_SPACE, regs12::IH_RB_CNTL__MC_SPACE),
+            (
+                regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE,
+                regs12::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE,
+            ),
+            (
+                regs::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE,
+                regs12::IH_RB_CNTL__WPTR_OVERFLOW_ENABLE,
+            ),
+            (
+                regs::IH_RB_CNTL__ENABLE_INTR,
+                regs12::IH_RB_CNTL__ENABLE_INTR,
+            ),
+            (regs::IH_RB_CNTL__RPTR_REARM, regs12::IH_RB_CNTL__RPTR_REARM),
+            (
+                regs::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR,
+                regs12::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR,
+            ),
+            (
+                regs::IH_RB_WPTR__RB_OVERFLOW,
+                regs12::IH_RB_WPTR__RB_OVERFLOW,
+            ),
+            (
+                regs::IH_DOORBELL_RPTR__OFFSET,
+                regs12::IH_DOORBELL_RPTR__OFFSET,
+            ),
+            (
+                regs::IH_DOORBELL_RPTR__ENABLE,
+                regs12::IH_DOORBELL_RPTR__ENABLE,
+            ),
+        ] {
+            assert_eq!(ours, theirs);
+        }
+        assert_eq!(
+            regs12::regIH_VMID_15_LUT_MM.off,
+            regs12::regIH_VMID_0_LUT.off + 31
+        );
     }
 }

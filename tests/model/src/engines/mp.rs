@@ -6,7 +6,7 @@
 //! that would load firmware or make a ring belong to the cold start, which this model does not
 //! have: they get no answer, and a strict line.
 
-use rkfd_abi::regs::{mp_13_0_6 as mp, Reg};
+use rkfd_abi::regs::{mp_13_0_6 as mp, mp_14_0_2 as mp14, Reg};
 use rkfd_abi::smu::{self, msg, response};
 
 use crate::gpu::Gpu;
@@ -16,6 +16,8 @@ use crate::{event, strict};
 const BOOTLOADER: RegId = RegId::new(0, mp::regMP0_SMN_C2PMSG_35.off);
 const RING: RegId = RegId::new(0, mp::regMP0_SMN_C2PMSG_64.off);
 const SMU_MESSAGE: RegId = RegId::new(0, smu::MESSAGE.off);
+/// The same of MP1 14.0, in its second segment.
+const SMU_MESSAGE_14: RegId = RegId::new(1, mp14::regMP1_SMN_C2PMSG_66.off);
 
 /// Same as `MP1_PUB_SCRATCH0`.
 const SMU_VERSION: u32 = 0x0055_7b00;
@@ -32,6 +34,14 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
                 "psp",
                 "command {value:#x} in {}: the security processor is only modelled as already booted",
                 slot.name
+            );
+        }
+        SMU_MESSAGE_14 => {
+            slot.set(value);
+            strict!(
+                gpu.strict,
+                "smu",
+                "message {value:#x}: the power processor of this card is not modelled"
             );
         }
         SMU_MESSAGE => {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! The bus interface: indirect register access, VRAM window, HDP flush, doorbell aperture.
+//!
+//! NBIF 6.3.1 has all of that where NBIO 7.9.0 has it, and another pair of index and data.
 
 use rkfd_abi::mmio::REMAP_SIZE;
-use rkfd_abi::regs::nbio_7_9_0 as nbio;
+use rkfd_abi::regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
 
 use crate::event;
 use crate::gpu::Gpu;
@@ -14,6 +16,8 @@ const MM_INDEX: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_INDEX.off);
 const MM_DATA: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_DATA.off);
 const PCIE_DATA: RegId = RegId::new(0, nbio::regBIF_BX0_PCIE_DATA.off);
 const PCIE_DATA2: RegId = RegId::new(0, nbio::regBIF_BX0_PCIE_DATA2.off);
+/// Only NBIF 6.3.1 has it.
+const RSMU_DATA: RegId = RegId::new(1, nbif::regBIF_BX_PF0_RSMU_DATA.off);
 const HDP_FLUSH_REQ: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ.off);
 const HDP_FLUSH_DONE: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE.off);
 const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL.off);
@@ -51,6 +55,7 @@ fn mm_target(gpu: &Gpu) -> Indirect {
 fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
     let (index, high) = match id {
         PCIE_DATA => (stored(gpu, nbio::regBIF_BX0_PCIE_INDEX), 0),
+        RSMU_DATA => (stored(gpu, nbif::regBIF_BX_PF0_RSMU_INDEX), 0),
         _ => (
             stored(gpu, nbio::regBIF_BX0_PCIE_INDEX2),
             stored(gpu, nbio::regBIF_BX0_PCIE_INDEX2_HI),
@@ -78,7 +83,7 @@ fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
             u32::from_le_bytes(bytes)
         }
         // A register that is itself an indirect one would recurse.
-        Indirect::Register(addr) if addr <= 0x11 => 0,
+        Indirect::Register(addr) if addr <= 0x15 => 0,
         Indirect::Register(addr) => gpu.reg_read(addr),
         Indirect::Nothing => 0,
     }
@@ -91,7 +96,7 @@ fn indirect_write(gpu: &Gpu, target: Indirect, value: u32) {
                 strict!(gpu.strict, "nbio", "MM_DATA write of VRAM at {offset:#x}");
             }
         }
-        Indirect::Register(addr) if addr <= 0x11 => {
+        Indirect::Register(addr) if addr <= 0x15 => {
             strict!(
                 gpu.strict,
                 "nbio",
@@ -107,7 +112,7 @@ fn indirect_write(gpu: &Gpu, target: Indirect, value: u32) {
 pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
     match slot.id {
         MM_DATA => indirect_read(gpu, mm_target(gpu)),
-        PCIE_DATA | PCIE_DATA2 => indirect_read(gpu, smn_target(gpu, slot.id)),
+        PCIE_DATA | PCIE_DATA2 | RSMU_DATA => indirect_read(gpu, smn_target(gpu, slot.id)),
         // One bit for each engine that may ask. Flushes are done when the request was written, whoever else
         // has written one since.
         HDP_FLUSH_DONE => u32::MAX,
@@ -120,7 +125,7 @@ pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     match slot.id {
         MM_DATA => indirect_write(gpu, mm_target(gpu), value),
-        PCIE_DATA | PCIE_DATA2 => indirect_write(gpu, smn_target(gpu, slot.id), value),
+        PCIE_DATA | PCIE_DATA2 | RSMU_DATA => indirect_write(gpu, smn_target(gpu, slot.id), value),
         HDP_MEM_FLUSH => flush(gpu, "mem"),
         HDP_REG_FLUSH => flush(gpu, "reg"),
         HDP_FLUSH_REQ => {
@@ -174,4 +179,55 @@ pub fn remapped_write(gpu: &Gpu, what: Remapped) {
 pub fn doorbells_enabled(gpu: &Gpu) -> bool {
     let value = stored(gpu, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
     nbio::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN.is_set(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_generations_have_the_registers_at_the_same_places() {
+        for (ours, theirs) in [
+            (nbio::regBIF_BX_PF0_MM_INDEX, nbif::regBIF_BX_PF0_MM_INDEX),
+            (nbio::regBIF_BX_PF0_MM_DATA, nbif::regBIF_BX_PF0_MM_DATA),
+            (
+                nbio::regBIF_BX_PF0_MM_INDEX_HI,
+                nbif::regBIF_BX_PF0_MM_INDEX_HI,
+            ),
+            (nbio::regBIF_BX0_PCIE_INDEX, nbif::regBIF_BX0_PCIE_INDEX),
+            (nbio::regBIF_BX0_PCIE_DATA, nbif::regBIF_BX0_PCIE_DATA),
+            (nbio::regBIF_BX0_PCIE_INDEX2, nbif::regBIF_BX0_PCIE_INDEX2),
+            (nbio::regBIF_BX0_PCIE_DATA2, nbif::regBIF_BX0_PCIE_DATA2),
+            (
+                nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ,
+                nbif::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ,
+            ),
+            (
+                nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE,
+                nbif::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE,
+            ),
+            (
+                nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL,
+                nbif::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL,
+            ),
+            (
+                nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL,
+                nbif::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL,
+            ),
+            (
+                nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
+                nbif::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
+            ),
+            (
+                nbio::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
+                nbif::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
+            ),
+            (
+                nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+                nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+            ),
+        ] {
+            assert_eq!(ours, theirs);
+        }
+    }
 }

@@ -3,15 +3,14 @@
 //! Which registers a chip has: the tables generated from AMD's headers for each of its IP
 //! blocks, who handles them, and what they read after reset.
 
-use rkfd_abi::regs::{
-    athub_1_8_0 as athub, gc_9_4_3 as gc, hdp_4_4_2 as hdp, mmhub_1_8_0 as mmhub, mp_13_0_6 as mp,
-    nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, sdma_4_4_2 as sdma, smuio_13_0_3 as smuio, Reg,
-    RegInfo,
-};
+mod gfx12;
+mod gfx9;
+
+use rkfd_abi::regs::{Reg, RegInfo};
 
 use super::{Decl, Ip, RegId, Unit};
-use crate::chips::Chip;
-use crate::engines::gmc::hub::HubRegs;
+use crate::chips::{Chip, Generation};
+use crate::engines::gmc::hub::layout::Layout;
 use crate::engines::gmc::Hub;
 use crate::engines::{cp, gc as gc_engine};
 
@@ -26,24 +25,67 @@ const SMN: &[(&str, u32, u32)] = &[
 /// `IP_DISCOVERY_VERSION`, a dword address that no header gives a segment.
 const IP_DISCOVERY_VERSION: u32 = 0x16a00;
 
+/// A register that does not read 0 after power-on: value, and whether writes change nothing.
+type PowerOn = (Ip, Reg, u32, bool);
+
+/// Registers of one block, or of one instance of it, out of a generated table.
+struct Block {
+    ip: Ip,
+    instance: Option<u8>,
+    table: &'static [RegInfo],
+    only: &'static str,
+    without: &'static [&'static str],
+}
+
+impl Block {
+    const fn new(ip: Ip, table: &'static [RegInfo]) -> Self {
+        Self {
+            ip,
+            instance: None,
+            table,
+            only: "",
+            without: &[],
+        }
+    }
+
+    /// Those whose names begin so; of instance 0 unless told otherwise.
+    const fn only(mut self, prefix: &'static str) -> Self {
+        self.only = prefix;
+        self.instance(0)
+    }
+
+    /// Not those whose names begin so.
+    const fn without(mut self, prefixes: &'static [&'static str]) -> Self {
+        self.without = prefixes;
+        self
+    }
+
+    /// Of that instance alone.
+    const fn instance(mut self, instance: u8) -> Self {
+        self.instance = Some(instance);
+        self
+    }
+
+    fn registers(&self) -> impl Iterator<Item = &'static RegInfo> + '_ {
+        self.table.iter().filter(|info| {
+            let name = info.reg.name;
+            name.starts_with(self.only) && !self.without.iter().any(|p| name.starts_with(p))
+        })
+    }
+}
+
 /// Everything that `chip` with `vram` bytes declares.
 pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
     let mut decls: Vec<Decl> = cp::registers(chip.generation);
+    let blocks = match chip.generation {
+        Generation::Gfx9 => gfx9::blocks(),
+        Generation::Gfx12 => gfx12::blocks(),
+    };
     for instance in chip.ips {
-        let table: &[RegInfo] = match instance.ip {
-            Ip::Gc => gc::ALL,
-            Ip::Mmhub => mmhub::ALL,
-            Ip::Athub => athub::ALL,
-            Ip::Osssys => osssys::ALL,
-            Ip::Hdp => hdp::ALL,
-            Ip::Nbif => nbio::ALL,
-            // One header holds both processors; MP1 shares MP0's base.
-            Ip::Mp0 => mp::ALL,
-            Ip::Smuio => smuio::ALL,
-            Ip::Sdma => sdma::ALL,
-            Ip::Mp1 | Ip::Umc | Ip::Smn => &[],
+        let here = |b: &&Block| {
+            b.ip == instance.ip && b.instance.unwrap_or(instance.instance) == instance.instance
         };
-        for info in table {
+        for info in blocks.iter().filter(here).flat_map(Block::registers) {
             let id = RegId::from(info.reg);
             let known =
                 |d: &Decl| d.ip == instance.ip && d.instance == instance.instance && d.covers(id);
@@ -55,16 +97,18 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
                 Decl::new(info.reg.name, instance.ip, id)
                     .instance(instance.instance)
                     .mask(if info.mask == 0 { !0 } else { info.mask })
-                    .unit(unit(instance.ip, info.reg)),
+                    .unit(unit(chip.generation, instance.ip, info.reg)),
             );
         }
     }
-    for &(name, addr, reset) in SMN {
-        decls.push(
-            Decl::new(name, Ip::Smn, RegId::new(0, addr / 4))
-                .reset(reset)
-                .mask(0),
-        );
+    if chip.generation == Generation::Gfx9 {
+        for &(name, addr, reset) in SMN {
+            decls.push(
+                Decl::new(name, Ip::Smn, RegId::new(0, addr / 4))
+                    .reset(reset)
+                    .mask(0),
+            );
+        }
     }
     decls.push(
         Decl::new(
@@ -84,108 +128,44 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
             }
         }
     }
-    for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
-        if d.name.ends_with("_CONTEXT_STATUS") {
-            d.reset = sdma::SDMA_GFX_CONTEXT_STATUS__IDLE.mask;
-            d.mask = 0;
-        }
+    match chip.generation {
+        Generation::Gfx9 => gfx9::finish(&mut decls),
+        Generation::Gfx12 => gfx12::finish(&mut decls),
     }
     decls
 }
 
-fn unit(ip: Ip, reg: Reg) -> Unit {
+fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
+    match chip.generation {
+        Generation::Gfx9 => gfx9::power_on(chip, vram),
+        Generation::Gfx12 => gfx12::power_on(chip, vram),
+    }
+}
+
+fn unit(generation: Generation, ip: Ip, reg: Reg) -> Unit {
+    let hub = |hub| Layout::of(generation, hub).covers(reg.into());
     match ip {
-        Ip::Gc if HubRegs::normalise(Hub::Gfx, reg.into()).is_some() => Unit::GfxHub,
-        Ip::Mmhub if HubRegs::normalise(Hub::Mm, reg.into()).is_some() => Unit::MmHub,
-        Ip::Gc if gc_engine::handles(reg.into()) => Unit::Gc,
+        Ip::Gc if hub(Hub::Gfx) => Unit::GfxHub,
+        Ip::Mmhub if hub(Hub::Mm) => Unit::MmHub,
+        Ip::Gc | Ip::Smuio if gc_engine::handles(generation, ip, reg.into()) => Unit::Gc,
         Ip::Nbif => Unit::Nbio,
         Ip::Hdp => Unit::Hdp,
         Ip::Osssys => Unit::Ih,
         Ip::Athub => Unit::Athub,
-        Ip::Mp0 => Unit::Mp,
-        Ip::Sdma => Unit::Sdma,
+        Ip::Mp0 | Ip::Mp1 => Unit::Mp,
+        Ip::Sdma => match generation {
+            Generation::Gfx9 => Unit::Sdma,
+            Generation::Gfx12 => Unit::Store,
+        },
         _ => Unit::Store,
     }
-}
-
-/// Registers that do not read 0 after power-on: value, and whether writes change nothing.
-fn power_on(chip: &Chip, vram: u64) -> Vec<(Ip, Reg, u32, bool)> {
-    let strap = nbio::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0
-        .put(chip.rev_id.into())
-        | u32::from(chip.pci_ids[1]);
-    let nps1 = nbio::BIF_BX_PF0_PARTITION_MEM_STATUS__NPS_MODE.put(1);
-    vec![
-        (
-            Ip::Nbif,
-            nbio::regRCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE,
-            (vram >> 20) as u32,
-            true,
-        ),
-        (
-            Ip::Nbif,
-            nbio::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0,
-            strap,
-            true,
-        ),
-        (
-            Ip::Nbif,
-            nbio::regRCC_DEV0_EPF0_RCC_IOV_FUNC_IDENTIFIER,
-            0,
-            true,
-        ),
-        // One XCC in one partition (SPX), one memory partition.
-        (Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_COMPUTE_CAP, 1, true),
-        (Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_MEM_CAP, 1, true),
-        (
-            Ip::Nbif,
-            nbio::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS,
-            0,
-            true,
-        ),
-        (
-            Ip::Nbif,
-            nbio::regBIF_BX_PF0_PARTITION_MEM_STATUS,
-            nps1,
-            true,
-        ),
-        (Ip::Gc, gc::regGRBM_GFX_INDEX, 0xe000_0000, false),
-        // Idle: no unit busy, the always-set bits of an idle chip.
-        (Ip::Gc, gc::regGRBM_STATUS, 0x3028, true),
-        (Ip::Gc, gc::regGRBM_STATUS2, 0x8, true),
-        (Ip::Gc, gc::regGB_ADDR_CONFIG, 0x2a11_4042, false),
-        (
-            Ip::Gc,
-            gc::regRLC_CNTL,
-            gc::RLC_CNTL__RLC_ENABLE_F32.mask,
-            false,
-        ),
-        (
-            Ip::Gc,
-            gc::regCP_HYP_XCP_CTL,
-            gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(1),
-            false,
-        ),
-        (Ip::Sdma, sdma::regSDMA_STATUS_REG, 0x46de_e557, true),
-        // Package type OAM.
-        (
-            Ip::Smuio,
-            smuio::regSMUIO_MCM_CONFIG,
-            smuio::SMUIO_MCM_CONFIG__PKG_TYPE.put(1),
-            true,
-        ),
-        // The security processor has booted its secure OS; its mailbox is ready.
-        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_33, 0x8000_0000, true),
-        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_35, 0x8000_0000, false),
-        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_58, 0x0036_0068, true),
-        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_64, 0x8000_0000, false),
-        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_81, 0x0036_0068, true),
-    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::chips::mi300x::CHIP;
+    use crate::chips::rx9070::CHIP as RX9070;
     use crate::regs::RegisterMap;
 
     #[test]
@@ -204,13 +184,49 @@ mod tests {
 
     #[test]
     fn reset_values_name_registers_that_exist() {
-        let decls = all(&CHIP, 8 << 30);
-        for (ip, reg, ..) in power_on(&CHIP, 8 << 30) {
-            assert!(
-                decls.iter().any(|d| d.ip == ip && d.id == reg.into()),
-                "{}",
-                reg.name
-            );
+        for chip in Chip::all() {
+            let decls = all(chip, 8 << 30);
+            for (ip, reg, ..) in power_on(chip, 8 << 30) {
+                assert!(
+                    decls.iter().any(|d| d.ip == ip && d.id == reg.into()),
+                    "{}",
+                    reg.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_card_of_gfx12_has_the_same_addresses_before_discovery() {
+        let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30)).unwrap();
+        assert_eq!(map.get(0xde3).unwrap().get(), 8192);
+        assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
+        assert_eq!(map.get(0xde5).unwrap().get(), 0);
+        assert_eq!(map.get(0x94).unwrap().name, "regBIF_BX0_DRIVER_SCRATCH_0");
+        // Places that AMD's header gives for address blocks, as byte addresses.
+        for (byte, name) in [
+            (0x8000, "regGRBM_CNTL"),
+            (0x2a400, "regGRBM_GFX_CNTL"),
+            (0x3b000, "regRLC_CNTL"),
+            (0x69390, "regMMVM_L2_CNTL"),
+            (0x4280, "regIH_VMID_0_LUT"),
+        ] {
+            assert_eq!(map.get(byte / 4).unwrap().name, name);
+        }
+        // Everything that a driver writes at work lies in the register BAR.
+        for addr in [0x1a000 + 0x6ff, 0xa000 + 0x5fff] {
+            assert!(addr * 4 < RX9070.register_bar);
+        }
+        assert!(map.len() > 1500);
+    }
+
+    #[test]
+    fn dma_engines_of_gfx12_are_apart() {
+        let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30)).unwrap();
+        for (n, base) in [(0, 0x1260), (1, 0x1860)] {
+            let slot = map.get(base + 0x80).unwrap();
+            assert_eq!((slot.ip, slot.instance), (Ip::Sdma, n));
+            assert!(slot.name.ends_with("_QUEUE0_RB_CNTL"), "{}", slot.name);
         }
     }
 

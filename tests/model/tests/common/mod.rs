@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use gpu_model::chips::mi300x::CHIP;
+use gpu_model::chips::Chip;
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Gpu, Options};
 use gpu_model::knobs::Knobs;
@@ -31,8 +32,13 @@ pub fn gpu() -> Arc<Gpu> {
 
 /// The same with knobs turned.
 pub fn gpu_with(knobs: Knobs) -> Arc<Gpu> {
+    card(&CHIP, knobs)
+}
+
+/// Any card.
+pub fn card(chip: &'static Chip, knobs: Knobs) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
-        chip: &CHIP,
+        chip,
         vram: VRAM,
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),

@@ -1,37 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The page-table walker of GFX9.
+//! The page-table walker.
 //!
 //! A context has `depth` levels of directories over a page table. Directory entries carry the
 //! block fragment size: it says how many 4 KiB pages one entry of the page table below covers.
-//! An entry of a page table may be "translate further": it then points to a table of smaller
-//! pages. A directory entry with the P bit is itself a page-table entry of a huge page.
+//! On gfx9 an entry of a page table may be "translate further": it then points to a table of
+//! smaller pages. A directory entry with the P bit is itself a page-table entry of a huge page.
+
+use rkfd_abi::bits::Field64;
+use rkfd_abi::pte::{
+    self, gfx12, EXECUTABLE as EXECUTE, PDE_ADDR, PTE_ADDR, READABLE as READ, SYSTEM, VALID,
+    WRITEABLE as WRITE,
+};
 
 use super::tlb::Entry;
 use super::FaultKind;
+use crate::chips::Generation;
 use crate::dma::GuestMemory;
 use crate::log::Strict;
 use crate::strict;
 use crate::vram::Vram;
 
-const VALID: u64 = 1 << 0;
-const SYSTEM: u64 = 1 << 1;
-const EXECUTE: u64 = 1 << 4;
-const READ: u64 = 1 << 5;
-const WRITE: u64 = 1 << 6;
-const PRT: u64 = 1 << 51;
-const PDE_PTE: u64 = 1 << 54;
-const FURTHER: u64 = 1 << 56;
-const PTE_ADDR: u64 = 0x0000_ffff_ffff_f000;
-const PDE_ADDR: u64 = 0x0000_ffff_ffff_ffc0;
-/// Bits of a directory entry that mean nothing: TMZ, R, X, 53:48 and 58:55.
-const PDE_RESERVED: u64 = 1 << 3 | 1 << 4 | 1 << 5 | 0x3f << 48 | 0xf << 55;
-/// Bits of a page-table entry that mean nothing: 50:48, 53:52 and 63:59.
-const PTE_RESERVED: u64 = 7 << 48 | 3 << 52 | 0x1f << 59;
+/// What differs between the entries of generations.
+#[derive(Debug)]
+pub struct Format {
+    /// Partially resident.
+    prt: u64,
+    /// In a directory: the entry is a page.
+    page: u64,
+    /// An entry that is a page carries that bit in the page table too.
+    page_everywhere: bool,
+    /// In a page table: the entry points on. 0 if there is no such thing.
+    further: u64,
+    fragment: Field64,
+    /// Bits of a directory entry that mean nothing.
+    pde_reserved: u64,
+    /// Bits of a page-table entry that mean nothing.
+    pte_reserved: u64,
+}
+
+static GFX9: Format = Format {
+    prt: pte::PRT,
+    page: pte::PDE_PTE,
+    page_everywhere: false,
+    further: pte::TF,
+    fragment: pte::PDE_BFS,
+    // TMZ, R, X, 53:48 and 58:55. The W bit of a directory is left alone.
+    pde_reserved: 1 << 3 | 1 << 4 | 1 << 5 | 0x3f << 48 | 0xf << 55,
+    // 50:48, 53:52 and 63:59.
+    pte_reserved: 7 << 48 | 3 << 52 | 0x1f << 59,
+};
+
+static GFX12: Format = Format {
+    prt: gfx12::PRT,
+    page: gfx12::IS_PTE,
+    page_everywhere: true,
+    further: 0,
+    fragment: gfx12::PDE_BFS,
+    // Bit 56 is one that the chip itself may set: the entry was used.
+    pde_reserved: !gfx12::PDE_KNOWN & !(1 << 56),
+    pte_reserved: !gfx12::PTE_KNOWN,
+};
+
+impl Format {
+    /// That of a generation.
+    pub fn of(generation: Generation) -> &'static Self {
+        match generation {
+            Generation::Gfx9 => &GFX9,
+            Generation::Gfx12 => &GFX12,
+        }
+    }
+}
 
 /// An address space.
 #[derive(Debug, Clone, Copy)]
 pub struct Context {
+    /// How entries look.
+    pub format: &'static Format,
     /// It may be used.
     pub enabled: bool,
     /// Directory levels.
@@ -84,6 +129,7 @@ pub fn walk(
     if context.root & VALID == 0 {
         return Err(FaultKind::Pde(context.depth.saturating_sub(1)));
     }
+    let format = context.format;
     let page = page - context.first_page;
     let block_bits = 9 + u32::from(context.block_size);
     let mut pde = context.root;
@@ -107,10 +153,10 @@ pub fn walk(
         if entry & VALID == 0 {
             return Err(FaultKind::Pde(level));
         }
-        if entry & PDE_PTE != 0 {
-            return leaf(memory, entry & !PDE_PTE, page, covered, va, strict);
+        if entry & format.page != 0 {
+            return leaf(memory, format, entry, page, covered, va, strict);
         }
-        if entry & PDE_RESERVED != 0 {
+        if entry & format.pde_reserved != 0 {
             strict!(
                 strict,
                 "gmc",
@@ -123,7 +169,7 @@ pub fn walk(
     let (fragment, bits) = match context.depth {
         // A flat table is as large as its context.
         0 => (0, 36),
-        _ => ((pde >> 59) as u32, block_bits),
+        _ => (format.fragment.get(pde) as u32, block_bits),
     };
     if fragment > block_bits {
         strict!(
@@ -143,7 +189,7 @@ pub fn walk(
         );
         return Err(FaultKind::Bus);
     };
-    if pte & FURTHER == 0 {
+    if pte & format.further == 0 {
         let place = Place {
             table: pde,
             index,
@@ -151,7 +197,7 @@ pub fn walk(
             covers: fragment,
         };
         uniform(memory, &place, pte, va, strict);
-        return leaf(memory, pte, page, fragment, va, strict);
+        return leaf(memory, format, pte, page, fragment, va, strict);
     }
     if pte & VALID == 0 {
         return Err(FaultKind::NotPresent);
@@ -173,7 +219,7 @@ pub fn walk(
         );
         return Err(FaultKind::Bus);
     };
-    if last & FURTHER != 0 && last & VALID != 0 {
+    if last & format.further != 0 && last & VALID != 0 {
         strict!(
             strict,
             "gmc",
@@ -188,7 +234,7 @@ pub fn walk(
         covers: 0,
     };
     uniform(memory, &place, last, va, strict);
-    leaf(memory, last, page, 0, va, strict)
+    leaf(memory, format, last, page, 0, va, strict)
 }
 
 /// Where an entry was found.
@@ -236,6 +282,7 @@ fn mask(bits: u32) -> u64 {
 /// The page that `pte`, covering 2^`bits` pages, gives to page number `page`.
 fn leaf(
     memory: &TableMemory<'_>,
+    format: &Format,
     pte: u64,
     page: u64,
     bits: u32,
@@ -247,7 +294,7 @@ fn leaf(
     }
     // Valid, partially resident and without any right: what a driver writes to get no-retry
     // faults.
-    if pte & PRT != 0 {
+    if pte & format.prt != 0 {
         if pte & (READ | WRITE | EXECUTE) != 0 {
             strict!(
                 strict,
@@ -257,7 +304,14 @@ fn leaf(
         }
         return Err(FaultKind::NotPresent);
     }
-    if pte & PTE_RESERVED != 0 {
+    if format.page_everywhere && pte & format.page == 0 {
+        strict!(
+            strict,
+            "gmc",
+            "entry {pte:#x} of va {va:#x} is a page without the bit that says so"
+        );
+    }
+    if pte & format.pte_reserved != 0 {
         strict!(
             strict,
             "gmc",

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Registers of cards of GC 12.0.
+
+use rkfd_abi::regs::{
+    gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp, nbif_6_3_1 as nbif,
+    osssys_7_0_0 as osssys, smuio_14_0_2 as smuio,
+};
+
+use super::{Block, PowerOn};
+use crate::chips::Chip;
+use crate::regs::{Decl, Ip};
+
+/// The tables of its blocks. Two headers hold more than one block: the DMA engines are in the
+/// graphics core's, both processors in one.
+pub fn blocks() -> Vec<Block> {
+    vec![
+        Block::new(Ip::Gc, gc::ALL).without(&["regSDMA0_", "regSDMA1_"]),
+        Block::new(Ip::Sdma, gc::ALL).only("regSDMA0_"),
+        Block::new(Ip::Sdma, gc::ALL).only("regSDMA1_").instance(1),
+        Block::new(Ip::Mmhub, mmhub::ALL),
+        Block::new(Ip::Osssys, osssys::ALL),
+        Block::new(Ip::Hdp, hdp::ALL),
+        Block::new(Ip::Nbif, nbif::ALL),
+        Block::new(Ip::Mp0, mp::ALL).without(&["regMP1_"]),
+        Block::new(Ip::Mp1, mp::ALL).only("regMP1_"),
+        Block::new(Ip::Smuio, smuio::ALL),
+    ]
+}
+
+/// What no list of single registers can say.
+pub fn finish(decls: &mut [Decl]) {
+    for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
+        if d.name.ends_with("_CONTEXT_STATUS") {
+            d.reset = gc::SDMA0_QUEUE0_CONTEXT_STATUS__IDLE.mask;
+            d.mask = 0;
+        }
+    }
+}
+
+/// Registers that do not read 0 after power-on.
+pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
+    let strap = nbif::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0
+        .put(chip.rev_id.into())
+        | u32::from(chip.pci_ids[1]);
+    let info = &chip.gc;
+    let tiling = gc::GB_ADDR_CONFIG__NUM_PIPES.put(info.tccs.ilog2())
+        | gc::GB_ADDR_CONFIG__MAX_COMPRESSED_FRAGS.put(2)
+        | gc::GB_ADDR_CONFIG__NUM_PKRS.put((info.num_se * info.sh_per_se).ilog2())
+        | gc::GB_ADDR_CONFIG__NUM_SHADER_ENGINES.put(info.num_se.ilog2())
+        | gc::GB_ADDR_CONFIG__NUM_RB_PER_SE.put(info.rb_per_se.ilog2());
+    let booted = gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.mask;
+    vec![
+        (
+            Ip::Nbif,
+            nbif::regRCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE,
+            (vram >> 20) as u32,
+            true,
+        ),
+        (
+            Ip::Nbif,
+            nbif::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0,
+            strap,
+            true,
+        ),
+        (
+            Ip::Nbif,
+            nbif::regRCC_DEV0_EPF0_RCC_IOV_FUNC_IDENTIFIER,
+            0,
+            true,
+        ),
+        // Idle: no unit busy, the always-set bits of an idle chip.
+        (Ip::Gc, gc::regGRBM_STATUS, 0x3028, true),
+        (Ip::Gc, gc::regGRBM_STATUS2, 0x8, true),
+        (Ip::Gc, gc::regGB_ADDR_CONFIG, tiling, false),
+        (
+            Ip::Gc,
+            gc::regRLC_CNTL,
+            gc::RLC_CNTL__RLC_ENABLE_F32.mask,
+            false,
+        ),
+        // The security processor has loaded all firmware of the graphics core.
+        (Ip::Gc, gc::regRLC_RLCS_BOOTLOAD_STATUS, booted, true),
+        // It has booted its secure OS; its mailbox is ready.
+        (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_33, 0x8000_0000, true),
+        (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_35, 0x8000_0000, false),
+        (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_64, 0x8000_0000, false),
+        (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_81, 0x003a_0068, true),
+    ]
+}

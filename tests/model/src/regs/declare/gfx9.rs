@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Registers of cards of GC 9.4.3.
+
+use rkfd_abi::regs::{
+    athub_1_8_0 as athub, gc_9_4_3 as gc, hdp_4_4_2 as hdp, mmhub_1_8_0 as mmhub, mp_13_0_6 as mp,
+    nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, sdma_4_4_2 as sdma, smuio_13_0_3 as smuio,
+};
+
+use super::{Block, PowerOn};
+use crate::chips::Chip;
+use crate::regs::{Decl, Ip};
+
+/// The tables of its blocks.
+pub fn blocks() -> Vec<Block> {
+    vec![
+        Block::new(Ip::Gc, gc::ALL),
+        Block::new(Ip::Mmhub, mmhub::ALL),
+        Block::new(Ip::Athub, athub::ALL),
+        Block::new(Ip::Osssys, osssys::ALL),
+        Block::new(Ip::Hdp, hdp::ALL),
+        Block::new(Ip::Nbif, nbio::ALL),
+        // One header holds both processors; MP1 shares MP0's base.
+        Block::new(Ip::Mp0, mp::ALL),
+        Block::new(Ip::Smuio, smuio::ALL),
+        Block::new(Ip::Sdma, sdma::ALL),
+    ]
+}
+
+/// What no list of single registers can say.
+pub fn finish(decls: &mut [Decl]) {
+    for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
+        if d.name.ends_with("_CONTEXT_STATUS") {
+            d.reset = sdma::SDMA_GFX_CONTEXT_STATUS__IDLE.mask;
+            d.mask = 0;
+        }
+    }
+}
+
+/// Registers that do not read 0 after power-on.
+pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
+    let strap = nbio::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0
+        .put(chip.rev_id.into())
+        | u32::from(chip.pci_ids[1]);
+    let nps1 = nbio::BIF_BX_PF0_PARTITION_MEM_STATUS__NPS_MODE.put(1);
+    vec![
+        (
+            Ip::Nbif,
+            nbio::regRCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE,
+            (vram >> 20) as u32,
+            true,
+        ),
+        (
+            Ip::Nbif,
+            nbio::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0,
+            strap,
+            true,
+        ),
+        (
+            Ip::Nbif,
+            nbio::regRCC_DEV0_EPF0_RCC_IOV_FUNC_IDENTIFIER,
+            0,
+            true,
+        ),
+        // One XCC in one partition (SPX), one memory partition.
+        (Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_COMPUTE_CAP, 1, true),
+        (Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_MEM_CAP, 1, true),
+        (
+            Ip::Nbif,
+            nbio::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS,
+            0,
+            true,
+        ),
+        (
+            Ip::Nbif,
+            nbio::regBIF_BX_PF0_PARTITION_MEM_STATUS,
+            nps1,
+            true,
+        ),
+        (Ip::Gc, gc::regGRBM_GFX_INDEX, 0xe000_0000, false),
+        // Idle: no unit busy, the always-set bits of an idle chip.
+        (Ip::Gc, gc::regGRBM_STATUS, 0x3028, true),
+        (Ip::Gc, gc::regGRBM_STATUS2, 0x8, true),
+        (Ip::Gc, gc::regGB_ADDR_CONFIG, 0x2a11_4042, false),
+        (
+            Ip::Gc,
+            gc::regRLC_CNTL,
+            gc::RLC_CNTL__RLC_ENABLE_F32.mask,
+            false,
+        ),
+        (
+            Ip::Gc,
+            gc::regCP_HYP_XCP_CTL,
+            gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(1),
+            false,
+        ),
+        (Ip::Sdma, sdma::regSDMA_STATUS_REG, 0x46de_e557, true),
+        // Package type OAM.
+        (
+            Ip::Smuio,
+            smuio::regSMUIO_MCM_CONFIG,
+            smuio::SMUIO_MCM_CONFIG__PKG_TYPE.put(1),
+            true,
+        ),
+        // The security processor has booted its secure OS; its mailbox is ready.
+        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_33, 0x8000_0000, true),
+        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_35, 0x8000_0000, false),
+        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_58, 0x0036_0068, true),
+        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_64, 0x8000_0000, false),
+        (Ip::Mp0, mp::regMP0_SMN_C2PMSG_81, 0x0036_0068, true),
+    ]
+}
