@@ -11,6 +11,8 @@
 //! | [`context`] | a ring that is on: pointers, fetching, saving |
 //! | [`engine`] | the thread: turns, interrupts, faults |
 //! | [`exec`], [`transfer`] | packets; those that move much memory |
+//! | [`v7`] | packets that only SDMA 7 has |
+//! | [`layout`] | what differs between the versions of the engines |
 //! | [`rlc`] | user queues coming and going |
 //!
 //! What silicon does and this does not: tiled and byte-swapped copies, semaphores, AQL rings, the
@@ -21,16 +23,17 @@ pub mod bank;
 mod context;
 mod engine;
 mod exec;
+pub mod layout;
 pub mod rlc;
 mod transfer;
+mod v7;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use rkfd_abi::doorbell::{layout1, DWORDS, MIRROR};
-use rkfd_abi::ih::source;
+use rkfd_abi::doorbell::{DWORDS, MIRROR};
 use rkfd_abi::regs::sdma_4_4_2 as regs;
 
 use crate::chips::Chip;
@@ -40,6 +43,7 @@ use crate::regs::{Ip, Slot};
 use crate::{event, strict};
 use bank::{Bank, ContextId, Rung};
 use engine::Engine;
+use layout::Layout;
 
 /// How long a reset of the card waits for the engines to let go of everything.
 const RESET_PATIENCE: Duration = Duration::from_secs(2);
@@ -91,10 +95,11 @@ enum Wake {
     Look,
     /// Back to power-on state.
     Reset(Arc<Resets>),
+    /// A queue is to be forgotten, whatever it does.
+    ResetQueue(ContextId),
 }
 
 /// What an engine's thread shares with others.
-#[derive(Default)]
 struct Shared {
     mail: Mailbox<Wake>,
     bank: Mutex<Bank>,
@@ -102,6 +107,14 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(layout: &'static Layout) -> Self {
+        Self {
+            mail: Mailbox::default(),
+            bank: Mutex::new(Bank::new(layout)),
+            running: Mutex::default(),
+        }
+    }
+
     fn bank(&self) -> MutexGuard<'_, Bank> {
         lock(&self.bank)
     }
@@ -118,6 +131,7 @@ struct Doorbells {
 
 /// All DMA engines of the card.
 pub struct Sdma {
+    layout: &'static Layout,
     engines: Vec<Shared>,
     doorbells: Mutex<Doorbells>,
     /// Traps behind jobs so far, for fault injection.
@@ -127,9 +141,11 @@ pub struct Sdma {
 impl Sdma {
     /// The engines of `chip` in power-on state.
     pub fn new(chip: &Chip) -> Self {
-        let count = chip.ips.iter().filter(|ip| ip.ip == Ip::Sdma).count();
+        let engines: Vec<_> = chip.ips.iter().filter(|ip| ip.ip == Ip::Sdma).collect();
+        let layout = Layout::of(engines.first().map_or([0; 3], |ip| ip.version));
         Self {
-            engines: (0..count).map(|_| Shared::default()).collect(),
+            layout,
+            engines: engines.iter().map(|_| Shared::new(layout)).collect(),
             doorbells: Mutex::default(),
             traps: AtomicU64::new(0),
         }
@@ -156,7 +172,9 @@ impl Sdma {
     /// A register was read.
     pub fn reg_read(&self, slot: &Slot) -> u32 {
         match self.engines.get(usize::from(slot.instance)) {
-            Some(engine) => engine.bank().read(slot.id.off),
+            Some(engine) => engine
+                .bank()
+                .read(self.layout.local(slot.instance, slot.id)),
             None => 0,
         }
     }
@@ -166,12 +184,15 @@ impl Sdma {
         let Some(engine) = self.engines.get(usize::from(slot.instance)) else {
             return;
         };
+        let local = self.layout.local(slot.instance, slot.id);
         let (refused, runs) = {
             let mut bank = engine.bank();
-            let old = bank.read(slot.id.off);
-            let runs = ContextId::of(slot.id.off)
-                .filter(|(id, reg)| bank.enabled(*id) && is_fixed(*reg) && old != value);
-            bank.write(slot.id.off, (old & !slot.mask) | (value & slot.mask));
+            let old = bank.read(local);
+            let runs = self
+                .layout
+                .context_of(local)
+                .filter(|(id, reg)| bank.enabled(*id) && reg.is_some_and(is_fixed) && old != value);
+            bank.write(local, (old & !slot.mask) | (value & slot.mask));
             ((old ^ value) & !slot.mask, runs)
         };
         if refused != 0 {
@@ -208,9 +229,10 @@ impl Sdma {
                 "engine {n}: doorbell {index:#x} = {value:#x} of {width} bytes"
             );
             let control = engine.bank().get(regs::regSDMA_CNTL);
-            if regs::SDMA_CNTL__INVALID_DOORBELL_INT_ENABLE.is_set(control) {
-                let source = source::SDMA_DOORBELL_INVALID;
-                let entry = engine::entry(n as u8, ContextId::GFX, 0, source, 0);
+            let enable = self.layout.control_doorbell;
+            if control & enable == enable {
+                let source = self.layout.sources.doorbell_invalid;
+                let entry = self.layout.entry(n as u8, ContextId::GFX, 0, source, 0);
                 gpu.ih.post(entry);
             }
             return true;
@@ -245,14 +267,11 @@ impl Sdma {
 
     /// The engine that the bus delivers a doorbell to.
     fn engine_of(&self, index: u32) -> Option<usize> {
-        let local = index / DWORDS % MIRROR;
-        if index % DWORDS != 0
-            || !(layout1::SDMA_ENGINE_START..=layout1::SDMA_ENGINE_END).contains(&local)
-        {
+        if index % DWORDS != 0 {
             return None;
         }
-        let n = (local - layout1::SDMA_ENGINE_START) / layout1::SDMA_ENGINE_STRIDE;
-        ((n as usize) < self.engines.len()).then_some(n as usize)
+        let n = self.layout.engine_of(index / DWORDS % MIRROR)?;
+        (n < self.engines.len()).then_some(n)
     }
 
     /// A doorbell may come before its queue is mapped: mapping reads the write pointer from
@@ -288,6 +307,17 @@ impl Sdma {
             }
         }
         true
+    }
+
+    /// Makes an engine forget a queue, also one that it hangs in. Queue 0 is the kernel's.
+    pub fn reset_queue(&self, engine: u8, queue: u8) {
+        let id = match queue {
+            0 => ContextId::GFX,
+            n => ContextId::rlc(n),
+        };
+        if let Some(engine) = self.engines.get(usize::from(engine)) {
+            engine.mail.send(Wake::ResetQueue(id));
+        }
     }
 
     /// Back to power-on state. Returns when nothing of the old state runs any more.

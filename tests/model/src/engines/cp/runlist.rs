@@ -379,6 +379,7 @@ impl Engine<'_> {
             if let Some(engine) = entry.sdma {
                 let map = SdmaMap {
                     engine,
+                    rlc: None,
                     mqd: entry.mqd,
                     wptr: entry.wptr,
                     doorbell: entry.doorbell,

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use rkfd_abi::bits::join;
-use rkfd_abi::mqd::v9_sdma::{dw, SdmaMqd};
 use rkfd_abi::regs::sdma_4_4_2 as regs;
 use rkfd_abi::sdma::RLC_QUEUES;
 
@@ -15,6 +14,7 @@ use super::env::client;
 use super::queue::Unmap;
 use super::regs::{Slot, SLOTS};
 use crate::engines::gmc::VmFault;
+use crate::engines::sdma::layout::Version;
 use crate::engines::sdma::rlc::RlcMap;
 use crate::{event, strict};
 
@@ -42,16 +42,25 @@ pub struct SdmaQueue {
     pub told: bool,
 }
 
-/// What MAP_QUEUES says.
+/// What MAP_QUEUES says, or what MES makes of ADD_QUEUE.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SdmaMap {
-    pub(super) engine: u8,
-    pub(super) mqd: u64,
-    pub(super) wptr: u64,
-    pub(super) doorbell: u32,
-    pub(super) vmid: u8,
-    pub(super) pasid: u16,
-    pub(super) is_static: bool,
+pub struct SdmaMap {
+    /// Engine.
+    pub engine: u8,
+    /// The place on the engine, when the firmware names it and not the descriptor.
+    pub rlc: Option<u8>,
+    /// MQD, an address of VMID 0.
+    pub mqd: u64,
+    /// Where the write pointer is: in the queue's address space, for MES in that of VMID 0.
+    pub wptr: u64,
+    /// Dword index on the doorbell BAR.
+    pub doorbell: u32,
+    /// Address space.
+    pub vmid: u8,
+    /// Process.
+    pub pasid: u16,
+    /// Spared by "all non static".
+    pub is_static: bool,
 }
 
 impl Slot {
@@ -104,9 +113,17 @@ impl Engine<'_> {
         }
     }
 
+    /// The engine that a queue's MQD names.
+    pub fn sdma_engine_of(&self, mqd: u64) -> Result<u32, VmFault> {
+        let at = self.env.sdma().layout().mqd.engine;
+        self.env.read32(0, mqd.wrapping_add(at as u64 * 4))
+    }
+
     /// Loads a queue from its MQD. `None`: the MQD makes no sense.
-    pub(super) fn map_sdma(&mut self, map: &SdmaMap) -> Result<Option<Slot>, VmFault> {
-        let mqd = self.env.read_dwords(0, map.mqd, SdmaMqd::DWORDS)?;
+    pub fn map_sdma(&mut self, map: &SdmaMap) -> Result<Option<Slot>, VmFault> {
+        let layout = self.env.sdma().layout();
+        let dw = layout.mqd;
+        let mqd = self.env.read_dwords(0, map.mqd, dw.dwords)?;
         let wrong = |text: String| {
             strict!(
                 self.env.strict(),
@@ -117,14 +134,13 @@ impl Engine<'_> {
             );
         };
         let port = self.env.sdma();
-        if mqd[dw::sdma_engine_id] != u32::from(map.engine) {
+        if mqd[dw.engine] != u32::from(map.engine) {
             wrong(format!(
                 "says engine {}, the packet {}",
-                mqd[dw::sdma_engine_id],
-                map.engine
+                mqd[dw.engine], map.engine
             ));
         }
-        let offset = mqd[dw::sdmax_rlcx_doorbell_offset];
+        let offset = mqd[dw.doorbell_offset];
         let doorbell = regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.get(offset);
         if doorbell != map.doorbell {
             wrong(format!("says doorbell {doorbell:#x}"));
@@ -132,26 +148,35 @@ impl Engine<'_> {
         if !port.reaches(map.engine, map.doorbell) {
             wrong(format!("its doorbell does not reach engine {}", map.engine));
         }
-        if mqd[dw::sdmax_rlcx_rb_cntl] & regs::SDMA_GFX_RB_CNTL__RB_PRIV.mask != 0 {
+        if mqd[dw.rb_cntl] & regs::SDMA_GFX_RB_CNTL__RB_PRIV.mask != 0 {
             wrong("a privileged ring".into());
         }
-        let base = join(mqd[dw::sdmax_rlcx_rb_base], mqd[dw::sdmax_rlcx_rb_base_hi]);
+        let base = join(mqd[dw.rb_base[0]], mqd[dw.rb_base[1]]);
         if base == 0 {
             wrong("no ring".into());
             return Ok(None);
         }
-        let wanted = mqd[dw::sdma_queue_id];
+        let wanted = mqd[dw.queue];
         let free = |rlc: &u8| port.is_free(map.engine, *rlc);
         let all = 0..RLC_QUEUES as u8;
         let own = all.clone().find(|n| u32::from(*n) == wanted);
         if own.is_none() {
             wrong(format!("queue {wanted} of its engine"));
         }
-        let Some(rlc) = own.filter(free).or_else(|| all.clone().find(free)) else {
+        let place = match map.rlc {
+            Some(rlc) => Some(rlc).filter(free),
+            None => own.filter(free).or_else(|| all.clone().find(free)),
+        };
+        let Some(rlc) = place else {
             wrong(format!("no context is free on engine {}", map.engine));
             return Ok(None);
         };
-        let wptr = self.env.read64(map.vmid, map.wptr)?;
+        // MES has no page tables of the process at hand when it looks.
+        let space = match layout.version {
+            Version::V4 => map.vmid,
+            Version::V7 => 0,
+        };
+        let wptr = self.env.read64(space, map.wptr)?;
         let slot = Slot::rlc(map.engine, rlc);
         event!(
             self.env.trace(),

@@ -11,6 +11,7 @@ use super::env::Env;
 use crate::chips::Generation;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
+use crate::engines::sdma::layout::Layout;
 use crate::engines::sdma::rlc::{RlcMap, UserQueues};
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -47,6 +48,9 @@ struct State {
 struct NoEngines;
 
 impl UserQueues for NoEngines {
+    fn layout(&self) -> &'static Layout {
+        Layout::of([4, 4, 2])
+    }
     fn expect_doorbell(&self, _: u32) {}
     fn is_free(&self, _: u8, _: u8) -> bool {
         false

@@ -4,27 +4,22 @@
 //! firmware and the engine's own thread.
 //!
 //! An engine has ten contexts with the same block of registers each: the GFX and the PAGE queue
-//! of the kernel, and eight RLC queues.
+//! of the kernel, and eight RLC queues. One of SDMA 7 has eight: of its queues the first is the
+//! kernel's, here called GFX, and queue n is RLC queue n.
 
 use std::fmt;
 
 use rkfd_abi::bits::join;
-use rkfd_abi::mqd::v9_sdma::dw;
-use rkfd_abi::regs::sdma_4_4_2 as regs;
 use rkfd_abi::regs::Reg;
-use rkfd_abi::sdma::{RLC_QUEUES, RLC_REG_STRIDE};
+use rkfd_abi::regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs};
+use rkfd_abi::sdma::RLC_QUEUES;
+
+use super::layout::{Layout, Version};
 
 /// Contexts of an engine.
 pub const CONTEXTS: usize = 2 + RLC_QUEUES;
 /// Dwords of an engine's register space.
 const REGISTERS: usize = 0x400;
-/// `SDMA_STATUS_REG` of an idle engine.
-pub const IDLE_STATUS: u32 = 0x46de_e557;
-
-const GFX: u32 = regs::regSDMA_GFX_RB_CNTL.off;
-const PAGE: u32 = regs::regSDMA_PAGE_RB_CNTL.off;
-const RLC: u32 = regs::regSDMA_RLC0_RB_CNTL.off;
-
 /// One of the contexts of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContextId(pub u8);
@@ -45,26 +40,14 @@ impl ContextId {
         self.0 < 2
     }
 
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Self> {
+    /// The number of a user queue.
+    pub const fn as_rlc(self) -> Option<u8> {
+        self.0.checked_sub(2)
+    }
+
+    /// All that any version has.
+    pub fn every() -> impl Iterator<Item = Self> {
         (0..CONTEXTS as u8).map(Self)
-    }
-
-    /// Offset of its first register.
-    fn first(self) -> u32 {
-        match self.0 {
-            0 => GFX,
-            1 => PAGE,
-            n => RLC + u32::from(n - 2) * RLC_REG_STRIDE,
-        }
-    }
-
-    /// The context and the GFX queue's register that a register of the engine stands for.
-    pub fn of(off: u32) -> Option<(Self, u32)> {
-        Self::all().find_map(|id| {
-            let within = off.wrapping_sub(id.first());
-            (within < RLC_REG_STRIDE).then(|| (id, GFX + within))
-        })
     }
 }
 
@@ -91,6 +74,7 @@ pub enum Rung {
 
 /// See the module.
 pub struct Bank {
+    layout: &'static Layout,
     values: Vec<u32>,
     /// Counts changes of `RB_ENABLE`, so that off and on again is noticed.
     starts: [u32; CONTEXTS],
@@ -106,10 +90,18 @@ pub struct Bank {
     selected: Option<ContextId>,
 }
 
-impl Default for Bank {
-    fn default() -> Self {
+impl Bank {
+    /// Registers in power-on state.
+    pub fn new(layout: &'static Layout) -> Self {
+        let mut values = vec![0; REGISTERS];
+        for (reg, value) in layout.power_on {
+            if let Some(at) = layout.of_engine(*reg) {
+                values[at] = *value;
+            }
+        }
         Self {
-            values: vec![0; REGISTERS],
+            layout,
+            values,
             starts: [0; CONTEXTS],
             leaving: [false; CONTEXTS],
             active: [false; CONTEXTS],
@@ -118,26 +110,30 @@ impl Default for Bank {
             selected: None,
         }
     }
-}
 
-impl Bank {
     /// Power-on state. What was started before is noticed to be gone.
     pub fn reset(&mut self) {
         let starts = self.starts.map(|n| n.wrapping_add(1));
         *self = Self {
             starts,
-            ..Self::default()
+            ..Self::new(self.layout)
         };
+    }
+
+    /// What the engine's version decides.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
     }
 
     /// A register of the engine.
     pub fn get(&self, reg: Reg) -> u32 {
-        self.values[reg.off as usize]
+        self.layout.of_engine(reg).map_or(0, |at| self.values[at])
     }
 
     /// A register of a context, named by the GFX queue's.
     pub fn of(&self, id: ContextId, reg: Reg) -> u32 {
-        self.values[(id.first() + reg.off - GFX) as usize]
+        let at = self.layout.of_context(id, reg);
+        at.map_or(0, |at| self.values[at])
     }
 
     /// Two registers of a context, low half first.
@@ -147,7 +143,9 @@ impl Bank {
 
     /// Sets a register of a context, named by the GFX queue's.
     pub fn put(&mut self, id: ContextId, reg: Reg, value: u32) {
-        let at = (id.first() + reg.off - GFX) as usize;
+        let Some(at) = self.layout.of_context(id, reg) else {
+            return;
+        };
         if reg == regs::regSDMA_GFX_RB_CNTL {
             let enable = regs::SDMA_GFX_RB_CNTL__RB_ENABLE;
             if enable.is_set(self.values[at] ^ value) {
@@ -164,27 +162,27 @@ impl Bank {
         self.put(id, hi, (value >> 32) as u32);
     }
 
-    /// The driver reads a register.
-    pub fn read(&self, off: u32) -> u32 {
-        if off == regs::regSDMA_STATUS_REG.off {
+    /// The driver reads a register, named by its place in the engine.
+    pub fn read(&self, local: u32) -> u32 {
+        if self.layout.of_engine(regs::regSDMA_STATUS_REG) == Some(local as usize) {
             let idle = regs::SDMA_STATUS_REG__IDLE.mask;
-            let busy = ContextId::all().any(|id| !self.is_idle(id));
-            return IDLE_STATUS & !if busy { idle } else { 0 };
+            let busy = self.layout.contexts().any(|id| !self.is_idle(id));
+            return self.layout.idle_status & !if busy { idle } else { 0 };
         }
-        match ContextId::of(off) {
-            Some((id, reg)) if reg == regs::regSDMA_GFX_CONTEXT_STATUS.off => self.status(id),
-            _ => self.values.get(off as usize).copied().unwrap_or(0),
+        match self.layout.context_of(local) {
+            Some((id, Some(off))) if off == regs::regSDMA_GFX_CONTEXT_STATUS.off => self.status(id),
+            _ => self.values.get(local as usize).copied().unwrap_or(0),
         }
     }
 
-    /// The driver writes a register.
-    pub fn write(&mut self, off: u32, value: u32) {
-        match ContextId::of(off) {
-            Some((id, reg)) if reg == regs::regSDMA_GFX_RB_CNTL.off => {
+    /// The driver writes a register, named by its place in the engine.
+    pub fn write(&mut self, local: u32, value: u32) {
+        match self.layout.context_of(local) {
+            Some((id, Some(off))) if off == regs::regSDMA_GFX_RB_CNTL.off => {
                 self.put(id, regs::regSDMA_GFX_RB_CNTL, value);
             }
             _ => {
-                if let Some(slot) = self.values.get_mut(off as usize) {
+                if let Some(slot) = self.values.get_mut(local as usize) {
                     *slot = value;
                 }
             }
@@ -229,7 +227,8 @@ impl Bank {
         empty && !self.active[usize::from(id.0)]
     }
 
-    fn status(&self, id: ContextId) -> u32 {
+    /// What the status register of a context says.
+    pub fn status(&self, id: ContextId) -> u32 {
         use regs::*;
         let idle = self.is_idle(id);
         let selected = self.selected == Some(id) && !idle;
@@ -263,7 +262,7 @@ impl Bank {
                 regs::SDMA_GFX_DOORBELL__ENABLE.is_set(self.of(*id, regs::regSDMA_GFX_DOORBELL));
             on && self.doorbell(*id) == index
         };
-        let Some(id) = ContextId::all().find(listens) else {
+        let Some(id) = self.layout.contexts().find(listens) else {
             return Rung::Nobody;
         };
         let doorbell = self.of(id, regs::regSDMA_GFX_DOORBELL);
@@ -275,6 +274,23 @@ impl Bank {
         }
         self.set_wptr(id, value);
         Rung::Moved(id)
+    }
+
+    /// Whether a context looks up its write pointer in memory by itself.
+    pub fn polls_wptr(&self, id: ContextId) -> bool {
+        match self.layout.version {
+            Version::V4 => {
+                let poll = self.of(id, regs::regSDMA_GFX_RB_WPTR_POLL_CNTL);
+                regs::SDMA_GFX_RB_WPTR_POLL_CNTL__ENABLE.is_set(poll)
+                    || regs::SDMA_GFX_RB_WPTR_POLL_CNTL__F32_POLL_ENABLE.is_set(poll)
+            }
+            // With MCU_WPTR_POLL_ENABLE the microcontroller looks when a queue comes or its
+            // doorbell rings.
+            Version::V7 => {
+                let control = self.of(id, regs::regSDMA_GFX_RB_CNTL);
+                gc::SDMA0_QUEUE0_RB_CNTL__WPTR_POLL_ENABLE.is_set(control)
+            }
+        }
     }
 
     /// Dword index on the BAR of a context's doorbell.
@@ -303,94 +319,45 @@ impl Bank {
     }
 }
 
-/// Dwords of the MQD and the registers that they are the image of.
-pub const IMAGE: &[(usize, Reg)] = &[
-    (dw::sdmax_rlcx_rb_cntl, regs::regSDMA_GFX_RB_CNTL),
-    (dw::sdmax_rlcx_rb_base, regs::regSDMA_GFX_RB_BASE),
-    (dw::sdmax_rlcx_rb_base_hi, regs::regSDMA_GFX_RB_BASE_HI),
-    (dw::sdmax_rlcx_rb_rptr, regs::regSDMA_GFX_RB_RPTR),
-    (dw::sdmax_rlcx_rb_rptr_hi, regs::regSDMA_GFX_RB_RPTR_HI),
-    (dw::sdmax_rlcx_rb_wptr, regs::regSDMA_GFX_RB_WPTR),
-    (dw::sdmax_rlcx_rb_wptr_hi, regs::regSDMA_GFX_RB_WPTR_HI),
-    (
-        dw::sdmax_rlcx_rb_wptr_poll_cntl,
-        regs::regSDMA_GFX_RB_WPTR_POLL_CNTL,
-    ),
-    (
-        dw::sdmax_rlcx_rb_rptr_addr_hi,
-        regs::regSDMA_GFX_RB_RPTR_ADDR_HI,
-    ),
-    (
-        dw::sdmax_rlcx_rb_rptr_addr_lo,
-        regs::regSDMA_GFX_RB_RPTR_ADDR_LO,
-    ),
-    (dw::sdmax_rlcx_ib_cntl, regs::regSDMA_GFX_IB_CNTL),
-    (dw::sdmax_rlcx_ib_rptr, regs::regSDMA_GFX_IB_RPTR),
-    (dw::sdmax_rlcx_ib_offset, regs::regSDMA_GFX_IB_OFFSET),
-    (dw::sdmax_rlcx_ib_base_lo, regs::regSDMA_GFX_IB_BASE_LO),
-    (dw::sdmax_rlcx_ib_base_hi, regs::regSDMA_GFX_IB_BASE_HI),
-    (dw::sdmax_rlcx_ib_size, regs::regSDMA_GFX_IB_SIZE),
-    (dw::sdmax_rlcx_skip_cntl, regs::regSDMA_GFX_SKIP_CNTL),
-    (dw::sdmax_rlcx_doorbell, regs::regSDMA_GFX_DOORBELL),
-    (dw::sdmax_rlcx_watermark, regs::regSDMA_GFX_WATERMARK),
-    (
-        dw::sdmax_rlcx_doorbell_offset,
-        regs::regSDMA_GFX_DOORBELL_OFFSET,
-    ),
-    (dw::sdmax_rlcx_csa_addr_lo, regs::regSDMA_GFX_CSA_ADDR_LO),
-    (dw::sdmax_rlcx_csa_addr_hi, regs::regSDMA_GFX_CSA_ADDR_HI),
-    (
-        dw::sdmax_rlcx_ib_sub_remain,
-        regs::regSDMA_GFX_IB_SUB_REMAIN,
-    ),
-    (dw::sdmax_rlcx_preempt, regs::regSDMA_GFX_PREEMPT),
-    (dw::sdmax_rlcx_dummy_reg, regs::regSDMA_GFX_DUMMY_REG),
-    (
-        dw::sdmax_rlcx_rb_wptr_poll_addr_hi,
-        regs::regSDMA_GFX_RB_WPTR_POLL_ADDR_HI,
-    ),
-    (
-        dw::sdmax_rlcx_rb_wptr_poll_addr_lo,
-        regs::regSDMA_GFX_RB_WPTR_POLL_ADDR_LO,
-    ),
-    (dw::sdmax_rlcx_rb_aql_cntl, regs::regSDMA_GFX_RB_AQL_CNTL),
-    (
-        dw::sdmax_rlcx_minor_ptr_update,
-        regs::regSDMA_GFX_MINOR_PTR_UPDATE,
-    ),
-    (dw::sdmax_rlcx_midcmd_data0, regs::regSDMA_GFX_MIDCMD_DATA0),
-    (dw::sdmax_rlcx_midcmd_data1, regs::regSDMA_GFX_MIDCMD_DATA1),
-    (dw::sdmax_rlcx_midcmd_cntl, regs::regSDMA_GFX_MIDCMD_CNTL),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn v4() -> &'static Layout {
+        Layout::of([4, 4, 2])
+    }
+
     #[test]
     fn blocks_of_registers_are_alike() {
-        let of = |off| ContextId::of(off).unwrap();
-        assert_eq!(of(regs::regSDMA_GFX_RB_CNTL.off), (ContextId::GFX, GFX));
-        let status = regs::regSDMA_GFX_CONTEXT_STATUS.off;
+        let of = |reg: Reg| v4().context_of(reg.off);
+        let status = Some(regs::regSDMA_GFX_CONTEXT_STATUS.off);
+        let control = Some(regs::regSDMA_GFX_RB_CNTL.off);
         assert_eq!(
-            of(regs::regSDMA_PAGE_CONTEXT_STATUS.off),
-            (ContextId::PAGE, status)
+            of(regs::regSDMA_GFX_RB_CNTL),
+            Some((ContextId::GFX, control))
         );
         assert_eq!(
-            of(regs::regSDMA_RLC0_CONTEXT_STATUS.off),
-            (ContextId::rlc(0), status)
+            of(regs::regSDMA_PAGE_CONTEXT_STATUS),
+            Some((ContextId::PAGE, status))
         );
-        assert_eq!(of(regs::regSDMA_RLC7_RB_CNTL.off), (ContextId::rlc(7), GFX));
         assert_eq!(
-            of(regs::regSDMA_RLC0_DOORBELL_OFFSET.off).1,
-            regs::regSDMA_GFX_DOORBELL_OFFSET.off
+            of(regs::regSDMA_RLC0_CONTEXT_STATUS),
+            Some((ContextId::rlc(0), status))
         );
-        assert_eq!(ContextId::of(regs::regSDMA_CNTL.off), None);
+        assert_eq!(
+            of(regs::regSDMA_RLC7_RB_CNTL),
+            Some((ContextId::rlc(7), control))
+        );
+        assert_eq!(
+            of(regs::regSDMA_RLC0_DOORBELL_OFFSET).and_then(|c| c.1),
+            Some(regs::regSDMA_GFX_DOORBELL_OFFSET.off)
+        );
+        assert_eq!(of(regs::regSDMA_CNTL), None);
     }
 
     #[test]
     fn a_doorbell_moves_the_pointer_of_the_context_that_listens() {
-        let mut bank = Bank::default();
+        let mut bank = Bank::new(v4());
         let id = ContextId::rlc(3);
         assert_eq!(bank.ring(0x200, 64), Rung::Nobody);
         bank.put(id, regs::regSDMA_GFX_DOORBELL_OFFSET, 0x200 << 2);
@@ -410,7 +377,7 @@ mod tests {
 
     #[test]
     fn an_enabled_context_is_idle_when_its_pointers_meet() {
-        let mut bank = Bank::default();
+        let mut bank = Bank::new(v4());
         let status = |bank: &Bank| bank.read(regs::regSDMA_GFX_CONTEXT_STATUS.off);
         assert_eq!(status(&bank), 4);
         bank.set_wptr(ContextId::GFX, 32);
@@ -423,6 +390,6 @@ mod tests {
         let start = bank.start_of(ContextId::GFX);
         bank.reset();
         assert_ne!(bank.start_of(ContextId::GFX), start);
-        assert_eq!(bank.read(regs::regSDMA_STATUS_REG.off), IDLE_STATUS);
+        assert_eq!(bank.read(regs::regSDMA_STATUS_REG.off), v4().idle_status);
     }
 }

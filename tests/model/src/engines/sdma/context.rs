@@ -23,6 +23,8 @@ pub struct Config {
     pub wptr_poll: Option<u64>,
     /// Its packets may write registers.
     pub privileged: bool,
+    /// What translates its addresses.
+    pub hub: Hub,
 }
 
 impl Config {
@@ -51,9 +53,7 @@ impl Config {
         }
         let report = bank.wide(id, regSDMA_GFX_RB_RPTR_ADDR_LO, regSDMA_GFX_RB_RPTR_ADDR_HI) & !3;
         let writes_back = SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_ENABLE.is_set(control);
-        let poll = bank.of(id, regSDMA_GFX_RB_WPTR_POLL_CNTL);
-        let polls = SDMA_GFX_RB_WPTR_POLL_CNTL__ENABLE.is_set(poll)
-            || SDMA_GFX_RB_WPTR_POLL_CNTL__F32_POLL_ENABLE.is_set(poll);
+        let polls = bank.polls_wptr(id);
         let poll_at = bank.wide(
             id,
             regSDMA_GFX_RB_WPTR_POLL_ADDR_LO,
@@ -67,6 +67,7 @@ impl Config {
             rptr_report: (writes_back && report != 0).then_some(report),
             wptr_poll: (polls && poll_at != 0).then_some(poll_at),
             privileged: vmid == 0 || SDMA_GFX_RB_CNTL__RB_PRIV.is_set(control),
+            hub: bank.layout().hub,
         })
     }
 }
@@ -235,15 +236,15 @@ impl Context {
         match &self.ib {
             Some(ib) => {
                 let at = ib.base.wrapping_add((ib.pos + skip) * 4);
-                gmc.vm_read(Hub::Mm, ib.vmid, at, bytes)?;
+                gmc.vm_read(self.config.hub, ib.vmid, at, bytes)?;
             }
             None => {
                 let at = (self.rptr + skip * 4) & (self.config.size - 1);
                 let first = bytes.len().min((self.config.size - at) as usize);
                 let (head, tail) = bytes.split_at_mut(first);
                 let (vmid, base) = (self.config.vmid, self.config.base);
-                gmc.vm_read(Hub::Mm, vmid, base.wrapping_add(at), head)?;
-                gmc.vm_read(Hub::Mm, vmid, base, tail)?;
+                gmc.vm_read(self.config.hub, vmid, base.wrapping_add(at), head)?;
+                gmc.vm_read(self.config.hub, vmid, base, tail)?;
             }
         }
         for (word, chunk) in out.iter_mut().zip(bytes.chunks_exact(4)) {

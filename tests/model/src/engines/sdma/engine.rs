@@ -7,21 +7,18 @@ use std::collections::VecDeque;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use rkfd_abi::ih::{client, node};
 use rkfd_abi::regs::sdma_4_4_2 as regs;
-use rkfd_abi::sdma::{opcode_name, NOP_SINGLE};
+use rkfd_abi::sdma::NOP_SINGLE;
 
 use super::bank::{Bank, ContextId, CONTEXTS};
 use super::context::{Context, Halt};
+use super::layout::Layout;
 use super::{Shared, Wake};
 use crate::engines::gmc::{Hub, VmFault};
-use crate::engines::ih::Entry;
 use crate::gpu::Gpu;
 use crate::mailbox::Recv;
 use crate::{event, strict};
 
-/// Client number of an AID's first engine in the fault status register.
-const FIRST_CID: u16 = 256;
 /// Packets of one context that are executed before the next context has its turn, and the time
 /// after which no further one is begun.
 const BURST: usize = 64;
@@ -70,6 +67,7 @@ struct Late {
 pub(super) struct Engine<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) n: u8,
+    pub(super) layout: &'static Layout,
     shared: &'a Shared,
     contexts: [Option<Context>; CONTEXTS],
     /// Starts that the registers made impossible.
@@ -87,6 +85,7 @@ impl<'a> Engine<'a> {
         Self {
             gpu,
             n,
+            layout: shared.bank().layout(),
             shared,
             contexts: [const { None }; CONTEXTS],
             refused: [None; CONTEXTS],
@@ -111,6 +110,7 @@ impl<'a> Engine<'a> {
                     self.reset();
                     done.one(self.gpu);
                 }
+                Recv::Message(Wake::ResetQueue(id)) => self.reset_queue(id),
                 Recv::Closed => break,
             }
             wait = if self.shared.mail.is_empty() {
@@ -129,6 +129,33 @@ impl<'a> Engine<'a> {
         self.late.clear();
         self.hung = None;
         self.clock_offset = 0;
+    }
+
+    /// A queue's ring is off and empty, the engine does not hang in it any more.
+    fn reset_queue(&mut self, id: ContextId) {
+        event!(
+            self.gpu.trace,
+            "sdma",
+            "queue_reset",
+            "engine={} queue={id}",
+            self.n
+        );
+        self.contexts[usize::from(id.0)] = None;
+        self.hung = self.hung.filter(|hung| *hung != id);
+        let mut bank = self.bank();
+        for reg in [regs::regSDMA_GFX_RB_CNTL, regs::regSDMA_GFX_DOORBELL] {
+            bank.put(id, reg, 0);
+        }
+        bank.set_wptr(id, 0);
+        bank.set_leaving(id, false);
+        bank.publish(id, 0, false, false);
+        drop(bank);
+        self.gpu.cp.look();
+    }
+
+    /// What translates the engine's addresses.
+    pub(super) fn hub(&self) -> Hub {
+        self.layout.hub
     }
 
     /// Looks at everything once. Returns how long to sleep; `None` is until a message comes.
@@ -172,14 +199,14 @@ impl<'a> Engine<'a> {
 
     fn is_halted(&self) -> bool {
         let control = self.bank().get(regs::regSDMA_F32_CNTL);
-        regs::SDMA_F32_CNTL__HALT.is_set(control)
+        control & self.layout.halts != 0
     }
 
     /// Starts and stops contexts as their registers say, and takes over write pointers.
     fn follow_registers(&mut self) {
         let mut bank = self.bank();
         let mut left = false;
-        for id in ContextId::all() {
+        for id in self.layout.contexts() {
             let at = usize::from(id.0);
             let start = bank.start_of(id);
             if bank.is_leaving(id) && self.hung != Some(id) {
@@ -232,8 +259,8 @@ impl<'a> Engine<'a> {
                     bank.doorbell(id),
                     u8::from(context.is_inside())
                 );
-                let switches = regs::SDMA_CNTL__AUTO_CTXSW_ENABLE;
-                if !id.is_kernel() && !switches.is_set(bank.get(regs::regSDMA_CNTL)) {
+                let needs = self.layout.control_for_users;
+                if !id.is_kernel() && bank.get(regs::regSDMA_CNTL) & needs != needs {
                     strict!(
                         self.gpu.strict,
                         "sdma",
@@ -347,7 +374,11 @@ impl<'a> Engine<'a> {
                 late.va,
                 late.data
             );
-            if let Err(fault) = self.gpu.gmc.write32(Hub::Mm, late.vmid, late.va, late.data) {
+            if let Err(fault) = self
+                .gpu
+                .gmc
+                .write32(self.hub(), late.vmid, late.va, late.data)
+            {
                 self.gpu.raise_fault(&fault, self.cid());
             }
         }
@@ -421,7 +452,7 @@ impl<'a> Engine<'a> {
         context.reported = context.rptr;
         if let Some(to) = context.config.rptr_report {
             let vmid = context.config.vmid;
-            if let Err(fault) = self.gpu.gmc.write64(Hub::Mm, vmid, to, context.rptr) {
+            if let Err(fault) = self.gpu.gmc.write64(self.hub(), vmid, to, context.rptr) {
                 self.fault(context, &fault);
             }
         }
@@ -431,7 +462,7 @@ impl<'a> Engine<'a> {
         let Some(at) = context.config.wptr_poll else {
             return Step::Idle;
         };
-        match self.gpu.gmc.read64(Hub::Mm, context.config.vmid, at) {
+        match self.gpu.gmc.read64(self.hub(), context.config.vmid, at) {
             Ok(wptr) => {
                 let mut bank = self.bank();
                 if wptr > bank.wptr(context.id) {
@@ -455,7 +486,7 @@ impl<'a> Engine<'a> {
         let count = there.min(FETCH as u64) as usize;
         let words = &mut words[..count];
         context.fetch(&self.gpu.gmc, 0, words)?;
-        let length = super::exec::length(words);
+        let length = self.length(words);
         if length > there {
             let inside = context.ib.is_some();
             strict!(
@@ -482,7 +513,7 @@ impl<'a> Engine<'a> {
                 context.id,
                 context.vmid(),
                 u8::from(context.ib.is_some()),
-                opcode_name(words[0] as u8).unwrap_or("?"),
+                (self.layout.opcode_name)(words[0] as u8).unwrap_or("?"),
                 &words[..count.min(length as usize)]
             );
         }
@@ -531,7 +562,8 @@ impl<'a> Engine<'a> {
             }
             bank.get(regs::regSDMA_CNTL)
         };
-        if !regs::SDMA_CNTL__UTC_L1_ENABLE.is_set(control) {
+        let needs = self.layout.control_for_packets;
+        if control & needs != needs {
             strict!(
                 self.gpu.strict,
                 "sdma",
@@ -557,8 +589,7 @@ impl<'a> Engine<'a> {
 
     /// The engine's client number in the fault status register.
     fn cid(&self) -> u16 {
-        const PER_AID: u16 = 4;
-        FIRST_CID + self.n as u16 % PER_AID
+        self.layout.cid(self.n)
     }
 
     /// An access failed: the driver is told. The engine goes on if the page tables give it a page
@@ -594,21 +625,6 @@ impl<'a> Engine<'a> {
         let vmid = context.vmid();
         self.gpu
             .ih
-            .post(entry(self.n, context.id, vmid, source, ctx));
-    }
-}
-
-/// The interrupt entry of an engine.
-pub(super) fn entry(n: u8, id: ContextId, vmid: u8, source: u32, ctx: u32) -> Entry {
-    let per_aid = client::SDMA.len();
-    let aid = u32::from(n) / per_aid as u32;
-    Entry {
-        client_id: client::SDMA[usize::from(n) % per_aid] as u8,
-        source_id: source as u8,
-        ring_id: id.0,
-        vmid,
-        mm_hub: true,
-        node_id: (node::PER_AID * aid + node::AID) as u8,
-        ctx: [ctx, 0, 0, 0],
+            .post(self.layout.entry(self.n, context.id, vmid, source, ctx));
     }
 }

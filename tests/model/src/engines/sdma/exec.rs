@@ -7,45 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rkfd_abi::bits::{join, DwField};
-use rkfd_abi::ih::source;
 use rkfd_abi::regs::sdma_4_4_2 as regs;
-use rkfd_abi::sdma::{self, op, sub_op, HEADER_OP, HEADER_SUB_OP};
+use rkfd_abi::sdma::{self, op, sub_op, v7, HEADER_OP, HEADER_SUB_OP};
 
 use super::context::{Context, Ib};
 use super::engine::{Engine, Outcome};
+use super::layout::Version;
 use crate::engines::cp::atomic::operation;
-use crate::engines::gmc::{Hub, VmFault};
+use crate::engines::gmc::VmFault;
 use crate::{event, strict};
-
-/// The packet's shape, if it is one that the engine knows.
-fn shape(header: u32) -> Option<&'static sdma::Packet> {
-    let (op, sub_op) = (HEADER_OP.get(header) as u8, HEADER_SUB_OP.get(header) as u8);
-    if op == op::SEM {
-        return None;
-    }
-    let broadcast = sdma::copy_linear::BROADCAST.field.is_set(header);
-    if (op, sub_op) == (op::COPY, sub_op::COPY_LINEAR) && broadcast {
-        return Some(&sdma::copy_broadcast::PACKET);
-    }
-    sdma::PACKETS
-        .iter()
-        .find(|p| p.op == op && p.sub_op == sub_op)
-}
-
-/// Dwords of the packet that starts with `words`, as far as that shows.
-pub(super) fn length(words: &[u32]) -> u64 {
-    let Some(&header) = words.first() else {
-        return 1;
-    };
-    match shape(header) {
-        None => 1,
-        Some(p) if p.op == op::NOP => 1 + u64::from(sdma::nop::COUNT.field.get(header)),
-        Some(p) if p.op == op::WRITE && words.len() >= p.dwords => {
-            4 + u64::from(sdma::write::COUNT.get(words)) + 1
-        }
-        Some(p) => p.dwords as u64,
-    }
-}
 
 pub(super) fn address(words: &[u32], lo: DwField, hi: DwField) -> u64 {
     // Low fields that leave bits out still name an address.
@@ -53,20 +23,69 @@ pub(super) fn address(words: &[u32], lo: DwField, hi: DwField) -> u64 {
 }
 
 impl Engine<'_> {
+    /// The packet's shape, if it is one that the engine knows.
+    fn shape(&self, header: u32) -> Option<&'static sdma::Packet> {
+        let (op, sub_op) = (HEADER_OP.get(header) as u8, HEADER_SUB_OP.get(header) as u8);
+        if op == op::SEM {
+            return None;
+        }
+        let v7 = self.layout.version == Version::V7;
+        if (op, sub_op) == (op::COPY, sub_op::COPY_LINEAR) {
+            if sdma::copy_linear::BROADCAST.field.is_set(header) {
+                return Some(match v7 {
+                    true => &v7::copy_broadcast::PACKET,
+                    false => &sdma::copy_broadcast::PACKET,
+                });
+            }
+            if v7 && v7::copy_linear::CPV.field.is_set(header) {
+                return Some(&v7::copy_linear_cpv::PACKET);
+            }
+        }
+        // A user's request to the caches differs from the kernel's in nothing else.
+        let sub_op = match v7 && (op, sub_op) == (v7::op::GCR_REQ, v7::sub_op::USER_GCR) {
+            true => 0,
+            false => sub_op,
+        };
+        self.layout
+            .packets
+            .iter()
+            .find(|p| p.op == op && p.sub_op == sub_op)
+    }
+
+    /// Dwords of the packet that starts with `words`, as far as that shows.
+    pub(super) fn length(&self, words: &[u32]) -> u64 {
+        let Some(&header) = words.first() else {
+            return 1;
+        };
+        match self.shape(header) {
+            None => 1,
+            Some(p) if p.op == op::NOP => 1 + u64::from(sdma::nop::COUNT.field.get(header)),
+            Some(p) if p.op == op::WRITE && words.len() >= p.dwords => {
+                4 + u64::from(sdma::write::COUNT.get(words)) + 1
+            }
+            Some(p) => p.dwords as u64,
+        }
+    }
+
     /// Executes the packet of `words`. An error is a failed access of the packet.
     pub(super) fn execute(
         &mut self,
         context: &mut Context,
         words: &[u32],
     ) -> Result<Outcome, VmFault> {
-        let Some(shape) = shape(words[0]) else {
+        let Some(shape) = self.shape(words[0]) else {
             return Ok(Outcome::Bad("unknown packet"));
         };
         if context.progress == 0 && context.looks == 0 {
             self.check_reserved(context, shape, words);
         }
+        if self.layout.version == Version::V7 {
+            if let Some(outcome) = self.execute_v7(context, shape, words) {
+                return outcome;
+            }
+        }
         match (shape.op, shape.sub_op) {
-            (op::NOP, _) => Ok(Outcome::Next(length(words))),
+            (op::NOP, _) => Ok(Outcome::Next(self.length(words))),
             (op::COPY, sub_op::COPY_LINEAR) => self.copy(context, words),
             (op::COPY, _) => self.copy_window(context, words),
             (op::WRITE, _) => self.write(context, words),
@@ -185,7 +204,7 @@ impl Engine<'_> {
         if late != 0 && Self::behind_job(context) {
             self.fence_later(Duration::from_millis(late), context.vmid(), at, data);
         } else {
-            self.gpu.gmc.write32(Hub::Mm, context.vmid(), at, data)?;
+            self.gpu.gmc.write32(self.hub(), context.vmid(), at, data)?;
         }
         Ok(Outcome::Next(p::DWORDS as u64))
     }
@@ -213,16 +232,16 @@ impl Engine<'_> {
         } else {
             let enable = regs::SDMA_CNTL__TRAP_ENABLE.mask;
             let ctx = p::INT_CONTEXT.get(words);
-            self.post(context, source::SDMA_TRAP, enable, ctx);
+            self.post(context, self.layout.sources.trap, enable, ctx);
         }
         Outcome::Next(p::DWORDS as u64)
     }
 
     /// A packet that may not touch registers tried to.
-    fn protected(&self, context: &Context, words: &[u32]) {
+    pub(super) fn protected(&self, context: &Context, words: &[u32]) {
         self.complain(context, words, "a register in an unprivileged buffer");
-        let enable = regs::SDMA_CNTL__REG_WRITE_PROTECT_INT_ENABLE.mask;
-        self.post(context, source::SDMA_SRBMWRITE, enable, 0);
+        let enable = self.layout.control_register;
+        self.post(context, self.layout.sources.register, enable, 0);
     }
 
     fn srbm_write(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
@@ -259,7 +278,7 @@ impl Engine<'_> {
         let at = address(words, p::ADDR_LO, p::ADDR_HI);
         let value = if memory && !flush {
             let at = at & !3;
-            self.gpu.gmc.read32(Hub::Mm, context.vmid(), at)?
+            self.gpu.gmc.read32(self.hub(), context.vmid(), at)?
         } else {
             if !context.privileged() {
                 self.protected(context, words);
@@ -289,7 +308,7 @@ impl Engine<'_> {
         }
         let retries = p::RETRY_COUNT.get(words);
         if retries != p::RETRY_FOR_EVER && context.looks >= retries {
-            self.post(context, source::SDMA_POLL_TIMEOUT, 0, 0);
+            self.post(context, self.layout.sources.poll_timeout, 0, 0);
             return Ok(done);
         }
         Ok(Outcome::Wait)
@@ -299,7 +318,7 @@ impl Engine<'_> {
         use sdma::cond_exe as p;
         let at = address(words, p::ADDR_LO, p::ADDR_HI);
         let at = self.aligned(context, words, at, 4);
-        let value = self.gpu.gmc.read32(Hub::Mm, context.vmid(), at)?;
+        let value = self.gpu.gmc.read32(self.hub(), context.vmid(), at)?;
         let skip = match value == p::REFERENCE.get(words) {
             true => 0,
             false => u64::from(p::EXEC_COUNT.get(words)),
@@ -326,7 +345,7 @@ impl Engine<'_> {
         let old = self
             .gpu
             .gmc
-            .vm_atomic(Hub::Mm, context.vmid(), at, size, change)?;
+            .vm_atomic(self.hub(), context.vmid(), at, size, change)?;
         let swaps = code & atomic_op::NUMBER_MASK == atomic_op::CMPSWAP;
         if p::LOOP.get(words) != 0 && swaps && old != cmp {
             return Ok(Outcome::Wait);
@@ -348,7 +367,9 @@ impl Engine<'_> {
         };
         use sdma::timestamp_get as p;
         let at = address(words, p::WRITE_ADDR_LO, p::WRITE_ADDR_HI);
-        self.gpu.gmc.write64(Hub::Mm, context.vmid(), at, value)?;
+        self.gpu
+            .gmc
+            .write64(self.hub(), context.vmid(), at, value)?;
         Ok(Outcome::Next(p::DWORDS as u64))
     }
 }

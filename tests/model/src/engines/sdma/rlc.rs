@@ -3,11 +3,10 @@
 //! User queues of the engines, as the scheduler firmware handles them: loading one from its MQD,
 //! asking it to leave, and reading what it left behind.
 
-use rkfd_abi::mqd::v9_sdma::{dw, SdmaMqd};
 use rkfd_abi::regs::sdma_4_4_2 as regs;
-use rkfd_abi::sdma::RLC_QUEUES;
 
-use super::bank::{ContextId, IMAGE};
+use super::bank::ContextId;
+use super::layout::Layout;
 use super::{lock, Sdma, Wake};
 
 /// A queue to be put on an engine.
@@ -31,6 +30,8 @@ pub struct RlcMap<'a> {
 
 /// What the scheduler firmware does with the engines.
 pub trait UserQueues: Sync {
+    /// What the engines' version decides.
+    fn layout(&self) -> &'static Layout;
     /// Doorbells of this index will have a queue.
     fn expect_doorbell(&self, index: u32);
     /// Whether an engine's context has no queue.
@@ -49,6 +50,10 @@ pub trait UserQueues: Sync {
 }
 
 impl UserQueues for Sdma {
+    fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
     fn expect_doorbell(&self, index: u32) {
         lock(&self.doorbells).known.insert(index);
     }
@@ -57,7 +62,7 @@ impl UserQueues for Sdma {
         let id = ContextId::rlc(rlc);
         self.engines
             .get(usize::from(engine))
-            .is_some_and(|e| usize::from(rlc) < RLC_QUEUES && !e.bank().enabled(id))
+            .is_some_and(|e| self.layout.has_rlc(rlc) && !e.bank().enabled(id))
     }
 
     fn reaches(&self, engine: u8, doorbell: u32) -> bool {
@@ -71,7 +76,7 @@ impl UserQueues for Sdma {
         let id = ContextId::rlc(map.rlc);
         {
             let mut bank = engine.bank();
-            for &(n, reg) in IMAGE.iter().filter(|(n, _)| *n < SdmaMqd::DWORDS) {
+            for &(n, reg) in self.layout.image {
                 if reg != regs::regSDMA_GFX_RB_CNTL {
                     bank.put(id, reg, map.image[n]);
                 }
@@ -84,7 +89,7 @@ impl UserQueues for Sdma {
             bank.set_pasid(id, map.pasid);
             bank.set_leaving(id, false);
             let control = regs::SDMA_GFX_RB_CNTL__RB_VMID
-                .set(map.image[dw::sdmax_rlcx_rb_cntl], map.vmid.into());
+                .set(map.image[self.layout.mqd.rb_cntl], map.vmid.into());
             let enable = regs::SDMA_GFX_RB_CNTL__RB_ENABLE.mask;
             bank.put(id, regs::regSDMA_GFX_RB_CNTL, control | enable);
         }
@@ -117,15 +122,11 @@ impl UserQueues for Sdma {
             return None;
         }
         let vmid = regs::SDMA_GFX_RB_CNTL__RB_VMID.mask;
-        let mut image: Vec<(usize, u32)> = IMAGE
-            .iter()
-            .map(|&(n, reg)| match reg == regs::regSDMA_GFX_RB_CNTL {
-                true => (n, bank.of(id, reg) & !vmid),
-                false => (n, bank.of(id, reg)),
-            })
-            .collect();
-        let status = bank.of(id, regs::regSDMA_GFX_CONTEXT_STATUS);
-        image.push((dw::sdmax_rlcx_context_status, status));
-        Some(image)
+        let image = self.layout.image.iter().map(|&(n, reg)| match reg {
+            regs::regSDMA_GFX_RB_CNTL => (n, bank.of(id, reg) & !vmid),
+            regs::regSDMA_GFX_CONTEXT_STATUS => (n, bank.status(id)),
+            _ => (n, bank.of(id, reg)),
+        });
+        Some(image.collect())
     }
 }

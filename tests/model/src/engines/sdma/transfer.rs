@@ -4,12 +4,13 @@
 //! its registers and its other contexts; `Context::progress` counts what is done.
 
 use rkfd_abi::bits::join;
-use rkfd_abi::sdma;
+use rkfd_abi::sdma::{self, v7};
 
 use super::context::Context;
 use super::engine::{Engine, Outcome};
 use super::exec::address;
-use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
+use super::layout::Version;
+use crate::engines::gmc::{Access, FaultKind, VmFault};
 
 /// Bytes of one part.
 const PART: u64 = 2 << 20;
@@ -33,6 +34,18 @@ impl Engine<'_> {
         if words[b::SRC_SW.dw] & swaps != 0 {
             return Ok(Outcome::Bad("COPY that swaps bytes"));
         }
+        if self.layout.version == Version::V7 {
+            if v7::copy_linear::BACKWARDS.get(words) != 0 && !broadcast {
+                return Ok(Outcome::Bad("COPY from the end"));
+            }
+            if v7::copy_linear::CPV.get(words) != 0 {
+                use v7::copy_linear_cpv as c;
+                let compressed = c::DCC_READ_CM.field.mask | c::DCC_WRITE_CM.field.mask;
+                if broadcast || words[c::DCC_READ_CM.dw] & compressed != 0 {
+                    return Ok(Outcome::Bad("COPY of compressed memory"));
+                }
+            }
+        }
         let total = u64::from(p::COUNT.get(words)) + 1;
         let src = address(words, p::SRC_ADDR_LO, p::SRC_ADDR_HI);
         let dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
@@ -40,7 +53,7 @@ impl Engine<'_> {
         let first = context.progress == 0;
         if first && Self::in_job(context) && self.gpu.knobs.sdma_copy_fault.reach() {
             return Err(VmFault {
-                hub: Hub::Mm,
+                hub: self.hub(),
                 vmid,
                 va: dst,
                 access: Access::Write,
@@ -52,7 +65,7 @@ impl Engine<'_> {
         while context.progress < until {
             let at = context.progress;
             let count = self.gpu.gmc.vm_copy_some(
-                Hub::Mm,
+                self.hub(),
                 vmid,
                 src.wrapping_add(at),
                 dst.wrapping_add(at),
@@ -63,10 +76,9 @@ impl Engine<'_> {
             }
             context.progress += count;
         }
-        Ok(match (context.progress == total, broadcast) {
-            (false, _) => Outcome::More,
-            (true, false) => Outcome::Next(p::DWORDS as u64),
-            (true, true) => Outcome::Next(b::DWORDS as u64),
+        Ok(match context.progress == total {
+            false => Outcome::More,
+            true => Outcome::Next(self.length(words)),
         })
     }
 
@@ -74,7 +86,7 @@ impl Engine<'_> {
         let mut done = 0;
         while done < len {
             done += self.gpu.gmc.vm_copy_some(
-                Hub::Mm,
+                self.hub(),
                 vmid,
                 src.wrapping_add(done),
                 dst.wrapping_add(done),
@@ -99,8 +111,15 @@ impl Engine<'_> {
             return Ok(Outcome::Bad("COPY sub-window: encrypted or swapped"));
         }
         let get = |field: rkfd_abi::bits::DwField| u64::from(field.get(words));
+        // SDMA 7 has wider depths at the same place.
+        let get_z = |old: rkfd_abi::bits::DwField, new| match self.layout.version {
+            Version::V4 => get(old),
+            Version::V7 => get(new),
+        };
         let (width, height) = (get(p::RECT_X) + 1, get(p::RECT_Y) + 1);
-        let depth = get(p::RECT_Z) + 1;
+        let depth = get_z(p::RECT_Z, v7::copy_subwin::RECT_Z) + 1;
+        let src_z = get_z(p::SRC_Z, v7::copy_subwin::SRC_Z);
+        let dst_z = get_z(p::DST_Z, v7::copy_subwin::DST_Z);
         let src = address(words, p::SRC_ADDR_LO, p::SRC_ADDR_HI);
         let dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
         let [src_pitch, src_slice, dst_pitch, dst_slice] = [
@@ -115,10 +134,8 @@ impl Engine<'_> {
         let until = rows.min(context.progress + (PART / bytes).max(1));
         while context.progress < until {
             let (y, z) = (context.progress % height, context.progress / height);
-            let from =
-                get(p::SRC_X) + (get(p::SRC_Y) + y) * src_pitch + (get(p::SRC_Z) + z) * src_slice;
-            let to =
-                get(p::DST_X) + (get(p::DST_Y) + y) * dst_pitch + (get(p::DST_Z) + z) * dst_slice;
+            let from = get(p::SRC_X) + (get(p::SRC_Y) + y) * src_pitch + (src_z + z) * src_slice;
+            let to = get(p::DST_X) + (get(p::DST_Y) + y) * dst_pitch + (dst_z + z) * dst_slice;
             self.copy_all(
                 context.vmid(),
                 src.wrapping_add(from << element),
@@ -140,7 +157,12 @@ impl Engine<'_> {
         words: &[u32],
     ) -> Result<Outcome, VmFault> {
         use sdma::const_fill as p;
-        if p::SW.get(words) != 0 {
+        // On SDMA 7 the low bit only says that the memory may be compressed.
+        let swaps = match self.layout.version {
+            Version::V4 => p::SW.field.mask,
+            Version::V7 => p::SW.field.mask & !v7::const_fill::COMPRESS.mask,
+        };
+        if words[p::SW.dw] & swaps != 0 {
             return Ok(Outcome::Bad("CONST_FILL that swaps bytes"));
         }
         let data = p::SRC_DATA.get(words).to_le_bytes();
@@ -165,7 +187,7 @@ impl Engine<'_> {
         let until = total.min(context.progress + PART);
         while context.progress < until {
             context.progress += self.gpu.gmc.vm_fill_some(
-                Hub::Mm,
+                self.hub(),
                 context.vmid(),
                 dst.wrapping_add(context.progress),
                 until - context.progress,
@@ -202,7 +224,9 @@ impl Engine<'_> {
             context.fetch(&self.gpu.gmc, payload + at, &mut data)?;
             let bytes: Vec<u8> = data.iter().flat_map(|w| w.to_le_bytes()).collect();
             let to = dst.wrapping_add(at * 4);
-            self.gpu.gmc.vm_write(Hub::Mm, context.vmid(), to, &bytes)?;
+            self.gpu
+                .gmc
+                .vm_write(self.hub(), context.vmid(), to, &bytes)?;
             context.progress += data.len() as u64;
         }
         Ok(match context.progress == total {
@@ -238,7 +262,9 @@ impl Engine<'_> {
                 .flat_map(|n| (init.wrapping_add(n.wrapping_mul(incr)) | mask).to_le_bytes())
                 .collect();
             let to = dst.wrapping_add(at * 8);
-            self.gpu.gmc.vm_write(Hub::Mm, context.vmid(), to, &bytes)?;
+            self.gpu
+                .gmc
+                .vm_write(self.hub(), context.vmid(), to, &bytes)?;
             context.progress += count;
         }
         Ok(match context.progress == total {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Packets that SDMA 7 has and SDMA 4.4.2 does not, and those that mean something else there.
+
+use rkfd_abi::regs::gc_12_0_0 as gc;
+use rkfd_abi::sdma::v7::{self, gcr, op, sub_op};
+use rkfd_abi::sdma::Packet;
+
+use super::context::Context;
+use super::engine::{Engine, Outcome};
+use super::exec::address;
+use crate::engines::gmc::VmFault;
+
+impl Engine<'_> {
+    /// Executes a packet of SDMA 7; `None`: it is as the older engines have it.
+    pub(super) fn execute_v7(
+        &mut self,
+        context: &mut Context,
+        shape: &Packet,
+        words: &[u32],
+    ) -> Option<Result<Outcome, VmFault>> {
+        Some(match (shape.op, shape.sub_op) {
+            (op::GCR_REQ, _) => Ok(self.caches(context, words)),
+            (op::GPUVM_INV, _) => Ok(self.invalidate(context, words)),
+            (op::POLL_REGMEM, sub_op::VM_INVALIDATION) => {
+                Ok(Outcome::Bad("POLL_REGMEM that invalidates"))
+            }
+            (op::ATOMIC, sub_op::MEM_INCR) => self.increment(context, words),
+            (op::SRBM_WRITE, _) => Ok(self.register_write(context, words)),
+            (op::INDIRECT, _) if v7::indirect::PRIV.get(words) != 0 && !context.id.is_kernel() => {
+                Ok(Outcome::Bad("a privileged buffer of a user queue"))
+            }
+            _ => return None,
+        })
+    }
+
+    /// GCR_REQ: memory has no caches here; what is asked for has to make sense.
+    fn caches(&mut self, context: &Context, words: &[u32]) -> Outcome {
+        use v7::gcr_req as p;
+        let low = p::GCR_CONTROL_15_0.get(words);
+        let control = low | p::GCR_CONTROL_18_16.get(words) << p::GCR_CONTROL_15_0.field.width();
+        let ranged = gcr::GL1_RANGE.get(control) | gcr::GL2_RANGE.get(control) != 0;
+        let join = |lo: u32, hi: u32| u64::from(hi) << 32 | u64::from(lo) << 7;
+        let base = join(p::BASE_VA_31_7.get(words), p::BASE_VA_47_32.get(words));
+        let limit = join(p::LIMIT_VA_31_7.get(words), p::LIMIT_VA_47_32.get(words));
+        if ranged && limit < base {
+            self.complain(
+                context,
+                words,
+                "GCR_REQ of a range that ends before it begins",
+            );
+        }
+        let vmid = p::VMID.get(words);
+        if vmid != 0 && !context.privileged() {
+            self.complain(context, words, "GCR_REQ of a user queue names a VMID");
+        }
+        Outcome::Next(p::DWORDS as u64)
+    }
+
+    /// GPUVM_INV: drops translations of the graphics hub.
+    fn invalidate(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
+        use v7::gpuvm_inv as p;
+        let done = Outcome::Next(p::DWORDS as u64);
+        if !context.privileged() {
+            self.protected(context, words);
+            return done;
+        }
+        let vmids = p::PER_VMID_INV_REQ.get(words);
+        let request = gc::GCVM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ.put(vmids)
+            | gc::GCVM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.put(p::FLUSH_TYPE.get(words));
+        self.gpu.gmc.invalidate(self.hub(), request);
+        done
+    }
+
+    fn increment(&mut self, context: &mut Context, words: &[u32]) -> Result<Outcome, VmFault> {
+        use v7::mem_incr as p;
+        let at = address(words, p::ADDR_LO, p::ADDR_HI);
+        let at = self.aligned(context, words, at, 8);
+        let more = &mut |old: u64| old.wrapping_add(1);
+        self.gpu
+            .gmc
+            .vm_atomic(self.hub(), context.vmid(), at, 8, more)?;
+        Ok(Outcome::Next(p::DWORDS as u64))
+    }
+
+    /// SRBM_WRITE of SDMA 7: all bytes of a register, which its byte address names.
+    fn register_write(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
+        use v7::register_write as p;
+        let done = Outcome::Next(p::DWORDS as u64);
+        if !context.privileged() {
+            self.protected(context, words);
+            return done;
+        }
+        let at = p::ADDR.get(words);
+        if at % 4 != 0 || p::APERTUREID.get(words) != 0 {
+            self.complain(context, words, "SRBM_WRITE of no register");
+        }
+        self.gpu.reg_write(at / 4, p::DATA.get(words));
+        done
+    }
+}
