@@ -38,6 +38,12 @@ int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kerne
 uint64_t evicted_ms(struct kfd *k);
 /* Bytes of video memory that the GPU has, as the render node says. */
 uint64_t vram_bytes(struct kfd *k);
+/* A GPU of generation 12: waves of 32, no HIQ but an MES, two queues of each DMA engine that are the kernel's. */
+static inline bool is_gfx12(const struct kfd_node *node)
+{
+	return node->gfx_target_version / 10000 == 12;
+}
+
 /* RUNTIME_ENABLE without a payload. */
 int enable_runtime(struct kfd *k, uint32_t mode);
 

@@ -79,7 +79,8 @@ static char *trace_stop(void)
 
 TEST(trace_points_exist)
 {
-	static const char *const names[] = { "rkfd_process", "rkfd_ioctl", "rkfd_queue_step", "rkfd_runlist", "rkfd_ih", "rkfd_event" };
+	static const char *const names[] = { "rkfd_process", "rkfd_ioctl", "rkfd_queue_step", "rkfd_runlist", "rkfd_mes_submit",
+					     "rkfd_mes_done", "rkfd_ih", "rkfd_event" };
 
 	need_events();
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -88,6 +89,12 @@ TEST(trace_points_exist)
 		snprintf(path, sizeof(path), EVENTS "/%s/format", names[i]);
 		EXPECT(access(path, R_OK) == 0, "%s", path);
 	}
+}
+
+/* What the driver tells the GPU's scheduler shows as. */
+static const char *schedules(const struct kfd *k)
+{
+	return is_gfx12(&k->node) ? "rkfd_mes_submit: " : "rkfd_runlist: ";
 }
 
 TEST(a_queues_way_is_traced_step_by_step)
@@ -103,7 +110,7 @@ TEST(a_queues_way_is_traced_step_by_step)
 	EXPECT(occurrences(text, "rkfd_ioctl: ") >= 10);
 	EXPECT(occurrences(text, "rkfd_process: ") >= 1);
 	EXPECT(occurrences(text, "rkfd_queue_step: ") >= 6, "%u steps", occurrences(text, "rkfd_queue_step: "));
-	EXPECT(occurrences(text, "rkfd_runlist: ") >= 1);
+	EXPECT(occurrences(text, schedules(&f.k)) >= 1);
 	EXPECT(occurrences(text, "rkfd_ih: ") >= 1);
 	EXPECT(occurrences(text, "rkfd_event: ") >= 1);
 	free(text);
@@ -126,7 +133,7 @@ TEST(launches_do_not_enter_the_kernel)
 	waits = occurrences(text, "nr=0x0c");
 	EXPECT_EQ(occurrences(text, "rkfd_ioctl: "), waits);
 	EXPECT_EQ(occurrences(text, "rkfd_queue_step: "), 0);
-	EXPECT_EQ(occurrences(text, "rkfd_runlist: "), 0);
+	EXPECT_EQ(occurrences(text, schedules(&f.k)), 0);
 	EXPECT_EQ(occurrences(text, "drm_sched"), 0);
 	free(text);
 }
@@ -149,14 +156,15 @@ TEST(refused_ioctls_are_traced_with_their_errno)
 
 TEST(debugfs_shows_queues_and_runlists)
 {
-	static const char *const names[] = { "mqds", "hqds", "rls" };
+	static const char *const names[] = { "mqds", "hqds", "rings", "rls" };
 	struct fixture f;
 
 	if (access(DEBUGFS, F_OK))
 		SKIP("no debugfs of this driver");
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	for (int i = 0; i < 3; i++) {
+	/* There are no runlists with MES. */
+	for (int i = 0; i < (is_gfx12(&f.k.node) ? 3 : 4); i++) {
 		char path[128], *text;
 
 		snprintf(path, sizeof(path), DEBUGFS "/%s", names[i]);

@@ -90,7 +90,7 @@ TEST(device_info_agrees_with_the_topology)
 	memset(&d, 0, sizeof(d));
 	ASSERT_OK(info(fd, AMDGPU_INFO_DEV_INFO, &d, sizeof(d)));
 	EXPECT_EQ(d.device_id, node.device_id);
-	EXPECT_EQ(d.family, AMDGPU_FAMILY_AI);
+	EXPECT_EQ(d.family, is_gfx12(&node) ? AMDGPU_FAMILY_GC_12_0_0 : AMDGPU_FAMILY_AI);
 	EXPECT(d.gpu_counter_freq > 0);
 	EXPECT_EQ(d.cu_active_number, node.simd_count / node.simd_per_cu);
 	EXPECT(d.num_shader_engines > 0);
@@ -100,7 +100,7 @@ TEST(device_info_agrees_with_the_topology)
 	EXPECT_EQ(d.virtual_address_alignment, 4096);
 	EXPECT(d.high_va_offset >= 0xffff800000000000ull);
 	EXPECT(d.high_va_max > d.high_va_offset);
-	EXPECT_EQ(d.wave_front_size, 64);
+	EXPECT_EQ(d.wave_front_size, node.wave_front_size);
 	/* A card of its own, not part of a processor. */
 	EXPECT_EQ(d.ids_flags & AMDGPU_IDS_FLAGS_FUSION, 0);
 }

@@ -193,11 +193,18 @@ TEST(engines_by_number)
 	ASSERT_OK(sdma_queue_start(&p.q, &p.args));
 }
 
-/* Where the doorbell of a place is on gfx942, in the process's 8 KiB. */
-static uint64_t doorbell_of(uint32_t engine, uint32_t queue)
+/*
+ * Where the doorbell of a place is, in the process's 8 KiB. The engines of gfx942 begin at multiples of four; the first
+ * two queues of gfx12's engines are the kernel's.
+ */
+static uint64_t doorbell_of(const struct plan *p, uint32_t engine, uint32_t queue)
 {
-	uint64_t first = (0x100 + 10 * engine + 3) & ~3ul;
+	uint64_t first = 0x100 + 10 * engine;
 
+	if (is_gfx12(&p->k.node))
+		queue += 2;
+	else
+		first = (first + 3) & ~3ul;
 	return 8 * (first + (queue & 1) * 512 + queue / 2);
 }
 
@@ -211,13 +218,11 @@ TEST(places_and_doorbells)
 	uint32_t n;
 
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
-	if (p.k.node.gfx_target_version != 90402)
-		SKIP("doorbells of other chips are elsewhere");
 	n = p.k.node.num_sdma_engines;
 	for (uint32_t i = 0; i < 6; i++) {
 		ASSERT_OK(sdma_queue_create(&p.k, &q[i], KFD_IOC_QUEUE_TYPE_SDMA, 0, RING));
 		EXPECT_EQ(q[i].id, i);
-		EXPECT_EQ(SLICE_OFFSET(&q[i]), doorbell_of(i % n, i / n));
+		EXPECT_EQ(SLICE_OFFSET(&q[i]), doorbell_of(&p, i % n, i / n));
 		EXPECT_EQ(q[i].doorbell_offset >> 62, 3);
 		EXPECT_EQ(q[i].doorbell_offset >> 46 & 0xffff, p.k.node.gpu_id & 0xffff);
 	}
@@ -225,10 +230,10 @@ TEST(places_and_doorbells)
 	ASSERT_OK(sdma_queue_destroy(&q[1]));
 	ASSERT_OK(sdma_queue_destroy(&q[4]));
 	ASSERT_OK(sdma_queue_create(&p.k, &q[4], KFD_IOC_QUEUE_TYPE_SDMA, 0, RING));
-	EXPECT_EQ(SLICE_OFFSET(&q[4]), doorbell_of(1 % n, 1 / n));
+	EXPECT_EQ(SLICE_OFFSET(&q[4]), doorbell_of(&p, 1 % n, 1 / n));
 	/* By number: the lowest free of that engine, beside those that went there on their own. */
 	ASSERT_OK(sdma_queue_create(&p.k, &q[1], KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
-	EXPECT_EQ(SLICE_OFFSET(&q[1]), doorbell_of(0, n == 1 ? 4 : 4 / n));
+	EXPECT_EQ(SLICE_OFFSET(&q[1]), doorbell_of(&p, 0, n == 1 ? 4 : 4 / n));
 	for (uint32_t i = 0; i < 6; i++)
 		EXPECT_OK(sdma_queue_destroy(&q[i]));
 }
@@ -242,15 +247,15 @@ TEST(places_of_xgmi_engines)
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA_XGMI);
 	first = p.k.node.num_sdma_engines;
 	n = p.k.node.num_sdma_xgmi_engines;
-	if (p.k.node.gfx_target_version != 90402 || !n)
-		SKIP("no xGMI engines, or a chip with other doorbells");
+	if (!n)
+		SKIP("no xGMI engines");
 	for (uint32_t i = 0; i < 5; i++) {
 		ASSERT_OK(sdma_queue_create(&p.k, &q[i], KFD_IOC_QUEUE_TYPE_SDMA_XGMI, 0, RING));
-		EXPECT_EQ(SLICE_OFFSET(&q[i]), doorbell_of(first + i % n, i / n));
+		EXPECT_EQ(SLICE_OFFSET(&q[i]), doorbell_of(&p, first + i % n, i / n));
 	}
 	ASSERT_OK(sdma_queue_destroy(&q[0]));
 	ASSERT_OK(sdma_queue_create(&p.k, &q[0], KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, first, RING));
-	EXPECT_EQ(SLICE_OFFSET(&q[0]), doorbell_of(first, 0));
+	EXPECT_EQ(SLICE_OFFSET(&q[0]), doorbell_of(&p, first, 0));
 	for (uint32_t i = 0; i < 5; i++)
 		EXPECT_OK(sdma_queue_destroy(&q[i]));
 }
@@ -577,7 +582,8 @@ TEST(debugfs_shows_the_queue)
 	ASSERT_OK(sdma_queue_start(&p.q, &p.args));
 	EXPECT(works(&p.q));
 	EXPECT(file_says(DEBUGFS "/mqds", "SDMA queue", "on device"));
-	EXPECT(file_says(DEBUGFS "/hqds", "SDMA Engine 0", "RLC 0"));
+	/* The driver says on which engine it is; with MES the firmware decides where there. */
+	EXPECT(file_says(DEBUGFS "/hqds", "SDMA Engine 0", is_gfx12(&p.k.node) ? "RLC" : "RLC 0"));
 	/* The base of the ring is kept as bits 39 to 8 of its address. */
 	snprintf(base, sizeof(base), "%08x", (unsigned int)(kfd_va(p.q.ring->va) >> 8));
 	EXPECT(file_says(DEBUGFS "/mqds", base, ""));
@@ -595,7 +601,7 @@ TEST(topology_names_the_engines)
 
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
 	ASSERT(p.k.node.num_sdma_engines > 0);
-	EXPECT_EQ(p.per_engine, 8);
+	EXPECT_EQ(p.per_engine, is_gfx12(&p.k.node) ? 6 : 8);
 	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/io_links/0/properties", p.k.node.index);
 	ASSERT_OK(kfd_sysfs_value(path, "recommended_sdma_engine_id_mask", &mask));
 	EXPECT(mask < 1ull << engines(&p), "%#llx", (unsigned long long)mask);

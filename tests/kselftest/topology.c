@@ -195,13 +195,14 @@ TEST(gpu_node)
 
 	EXPECT_EQ(value(i, "properties", "cpu_cores_count"), 0);
 	EXPECT_EQ(node.vendor_id, 0x1002);
-	EXPECT_EQ(node.wave_front_size, 64);
-	EXPECT_EQ(node.simd_per_cu, 4);
+	EXPECT(node.gfx_target_version == 90402 || node.gfx_target_version == 120001, "%u", node.gfx_target_version);
+	EXPECT_EQ(node.wave_front_size, is_gfx12(&node) ? 32 : 64);
+	EXPECT_EQ(node.simd_per_cu, is_gfx12(&node) ? 2 : 4);
 	EXPECT_EQ(node.simd_count % node.simd_per_cu, 0);
-	EXPECT_EQ(node.gfx_target_version, 90402);
 	EXPECT_EQ(node.lds_size_in_kb, 64);
-	EXPECT_EQ(node.num_cp_queues, 24);
-	EXPECT_EQ(value(i, "properties", "max_waves_per_simd"), 8);
+	/* Of gfx12's two pipes with four queues each the kernel has none. */
+	EXPECT_EQ(node.num_cp_queues, is_gfx12(&node) ? 8 : 24);
+	EXPECT_EQ(value(i, "properties", "max_waves_per_simd"), is_gfx12(&node) ? 16 : 8);
 	EXPECT_EQ(node.max_slots_scratch_cu, 32);
 	EXPECT(node.num_xcc >= 1 && node.num_xcc <= 8);
 	EXPECT(cus > 0 && cus <= 40 * node.num_xcc, "%u CUs", cus);
@@ -219,10 +220,11 @@ TEST(context_save_sizes_follow_from_the_cus)
 	struct kfd_node node = gpu();
 	uint32_t cus = node.simd_count / node.simd_per_cu / node.num_xcc;
 	uint32_t engines = node.array_count / node.num_xcc / node.simd_arrays_per_engine;
-	uint32_t waves = cus * 40 < engines * 512 ? cus * 40 : engines * 512;
-	uint32_t control = (40 + waves * 8 + 8 + 4095) & ~4095u;
+	bool new = is_gfx12(&node);
+	uint32_t waves = new ? cus * 32 : cus * 40 < engines * 512 ? cus * 40 : engines * 512;
+	uint32_t control = (40 + waves * (new ? 12 : 8) + 8 + 4095) & ~4095u;
 	/* Vector registers, scalar registers, LDS and hardware registers of each CU. */
-	uint32_t groups = (cus * (0x80000 + 0x4000 + 0x10000 + 0x1000) + 4095) & ~4095u;
+	uint32_t groups = (cus * ((new ? 0x60000 : 0x80000) + 0x4000 + 0x10000 + 0x1000) + 4095) & ~4095u;
 
 	EXPECT_EQ(node.ctl_stack_size, control);
 	EXPECT_EQ(node.cwsr_size, control + groups);
