@@ -3,7 +3,7 @@
 //! The amdhsa launch ABI: from a kernel descriptor and the facts of an AQL packet to a
 //! [`Dispatch`].
 
-use crate::{Apertures, Dispatch, Fault, Memory, Scratch};
+use crate::{Apertures, Dispatch, Fault, Isa, Memory, Scratch};
 use std::fmt;
 
 /// `kernel_code_properties` bits.
@@ -15,16 +15,22 @@ mod property {
     pub const DISPATCH_ID: u16 = 1 << 4;
     pub const FLAT_SCRATCH_INIT: u16 = 1 << 5;
     pub const PRIVATE_SEGMENT_SIZE: u16 = 1 << 6;
+    pub const WAVEFRONT_SIZE32: u16 = 1 << 10;
     pub const USES_DYNAMIC_STACK: u16 = 1 << 11;
-    pub const KNOWN: u16 = PRIVATE_SEGMENT_BUFFER
-        | DISPATCH_PTR
+    /// Those of both instruction sets.
+    const COMMON: u16 = DISPATCH_PTR
         | QUEUE_PTR
         | KERNARG_SEGMENT_PTR
         | DISPATCH_ID
         | FLAT_SCRATCH_INIT
         | PRIVATE_SEGMENT_SIZE
         | USES_DYNAMIC_STACK;
+    pub const GFX942: u16 = COMMON | PRIVATE_SEGMENT_BUFFER;
+    pub const GFX1201: u16 = COMMON | WAVEFRONT_SIZE32;
 }
+
+/// `COMPUTE_PGM_RSRC2.TG_SIZE_EN`: the workgroup's size in an SGPR, which gfx1201 does not have.
+const TG_SIZE_EN: u32 = 1 << 10;
 
 /// How many user SGPRs the hardware loads at most.
 const MAX_USER_SGPRS: usize = 16;
@@ -84,7 +90,7 @@ impl KernelDescriptor {
     /// Size in memory.
     pub const SIZE: usize = 64;
 
-    /// Reads a descriptor and refuses what gfx942 does not define.
+    /// Reads a descriptor. What the instruction set does not define, [`Launch::dispatch`] refuses.
     pub fn parse(bytes: &[u8; Self::SIZE]) -> Result<Self, AbiError> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -105,13 +111,44 @@ impl KernelDescriptor {
                 "reserved bytes of the kernel descriptor are set".into(),
             ));
         }
-        let unknown = this.code_properties & !property::KNOWN;
-        if unknown != 0 {
-            return Err(AbiError::Invalid(format!(
-                "kernel code properties {unknown:#x} on gfx942"
-            )));
-        }
         Ok(this)
+    }
+
+    /// Are its waves to have 32 lanes?
+    pub fn wave32(&self) -> bool {
+        self.code_properties & property::WAVEFRONT_SIZE32 != 0
+    }
+
+    /// Scratch of one wave in bytes, as the hardware allocates it, for a kernel that wants
+    /// `private_segment_size` for each work-item.
+    pub fn scratch_wave_bytes(&self, isa: Isa, private_segment_size: u32) -> u64 {
+        let lanes = if self.wave32() { 32 } else { 64 };
+        let granule = match isa {
+            Isa::Gfx942 => 1024,
+            Isa::Gfx1201 => 256,
+        };
+        (u64::from(private_segment_size) * lanes).next_multiple_of(granule)
+    }
+
+    /// Refuses what the instruction set does not define.
+    fn check(&self, isa: Isa) -> Result<(), AbiError> {
+        let (known, name) = match isa {
+            Isa::Gfx942 => (property::GFX942, "gfx942"),
+            Isa::Gfx1201 => (property::GFX1201, "gfx1201"),
+        };
+        let unknown = self.code_properties & !known;
+        if unknown != 0 {
+            let text = format!("kernel code properties {unknown:#x} on {name}");
+            return Err(AbiError::Invalid(text));
+        }
+        if isa == Isa::Gfx1201 && (self.rsrc2 & TG_SIZE_EN != 0 || self.kernarg_preload != 0) {
+            let text = format!(
+                "rsrc2 {:#x}, preload {:#x}: gfx1201 has neither a workgroup info register nor preloaded arguments",
+                self.rsrc2, self.kernarg_preload
+            );
+            return Err(AbiError::Invalid(text));
+        }
+        Ok(())
     }
 
     /// Does the kernel find its stack size only at run time?
@@ -131,6 +168,8 @@ impl KernelDescriptor {
 /// The facts of one launch that are not in the kernel descriptor.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
+    /// The instruction set of the compute units.
+    pub isa: Isa,
     /// Address of the kernel descriptor (`kernel_object`).
     pub kernel_object: u64,
     /// `grid_size_{x,y,z}`.
@@ -160,7 +199,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Scratch of one wave in bytes, as the hardware allocates it (multiple of 1 KiB).
+    /// Scratch of one wave of gfx942 in bytes, as the hardware allocates it (multiple of 1 KiB).
     pub fn scratch_wave_bytes(private_segment_size: u32) -> u64 {
         (u64::from(private_segment_size) * 64).next_multiple_of(1024)
     }
@@ -191,6 +230,8 @@ impl Launch {
             return Err(AbiError::Invalid(text));
         }
         Ok(Dispatch {
+            isa: self.isa,
+            wave32: kd.wave32(),
             grid: self.grid,
             workgroup: self.workgroup,
             entry,
@@ -208,6 +249,7 @@ impl Launch {
 
     fn check(&self, kd: &KernelDescriptor) -> Result<(), AbiError> {
         let fail = |text: String| Err(AbiError::Invalid(text));
+        kd.check(self.isa)?;
         let items: u64 = self.workgroup.iter().map(|&n| u64::from(n)).product();
         if items == 0 || items > MAX_WORKGROUP {
             return fail(format!("workgroup of {:?} work-items", self.workgroup));
@@ -235,7 +277,7 @@ impl Launch {
                 self.private_segment_size, kd.private_segment_fixed_size
             ));
         }
-        let need = Self::scratch_wave_bytes(self.private_segment_size);
+        let need = kd.scratch_wave_bytes(self.isa, self.private_segment_size);
         if need > 0 && (self.scratch.wave_stride < need || self.scratch.slots == 0) {
             return fail(format!(
                 "scratch: a wave needs {need} bytes, has {} in {} slots",
@@ -261,7 +303,7 @@ impl Launch {
         pair(&mut sgprs, has(property::KERNARG_SEGMENT_PTR), self.kernarg);
         pair(&mut sgprs, has(property::DISPATCH_ID), self.dispatch_id);
         if has(property::FLAT_SCRATCH_INIT) {
-            let text = "the kernel wants FLAT_SCRATCH_INIT, gfx942 initialises it by hardware";
+            let text = "the kernel wants FLAT_SCRATCH_INIT, which the hardware initialises itself";
             return Err(AbiError::Invalid(text.into()));
         }
         if has(property::PRIVATE_SEGMENT_SIZE) {

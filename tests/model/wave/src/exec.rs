@@ -25,6 +25,8 @@ mod valu;
 mod vmem;
 mod wmma;
 
+pub(crate) use control::gfx1201::{Barrier, BARRIERS};
+
 use crate::inst::{Body, Inst};
 use crate::wave::{Step, Wave};
 use crate::{Dispatch, Host, Memory};
@@ -35,6 +37,8 @@ pub(crate) struct Ctx<'a> {
     pub(crate) host: &'a dyn Host,
     pub(crate) dispatch: &'a Dispatch,
     pub(crate) lds: &'a mut [u8],
+    /// The barriers of gfx1201.
+    pub(crate) barriers: &'a mut [Barrier; BARRIERS],
 }
 
 /// Executes one instruction; the wave's program counter is already behind it.
@@ -42,6 +46,7 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     match &inst.body {
         Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
         Body::Smem(i) => smem::step(wave, ctx, i),
+        Body::ScalarLoad(i) => smem::load(wave, ctx, i),
         Body::Valu(i) => valu::step(wave, i),
         Body::Dual(pair) => valu::dual(wave, pair),
         Body::Vmem(i) => vmem::step(wave, ctx, i),

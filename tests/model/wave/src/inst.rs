@@ -81,6 +81,22 @@ pub(crate) struct Smem {
     pub(crate) soffset: Option<u8>,
 }
 
+/// A scalar load of gfx1201.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScalarLoad {
+    pub(crate) data: u8,
+    /// First register of the address, or of the resource.
+    pub(crate) base: u8,
+    /// Is the base a buffer resource?
+    pub(crate) buffer: bool,
+    /// 1, 2 or 4 n.
+    pub(crate) bytes: u8,
+    pub(crate) signed: bool,
+    pub(crate) offset: i32,
+    /// Scalar register with a further offset.
+    pub(crate) soffset: Option<u8>,
+}
+
 /// A comparison: condition and operand type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cmp {
@@ -160,6 +176,12 @@ pub(crate) enum Atomic {
     PkAddF16,
     PkAddBf16,
     Wrap,
+    /// Subtracts, but not below zero.
+    SubClamp,
+    /// Subtracts if the result is not negative.
+    CondSub,
+    /// Stores each dword whose top bit is set, without that bit.
+    CondXchg,
 }
 
 /// The shape of data that a memory instruction moves for a lane.
@@ -184,6 +206,10 @@ pub(crate) enum Half {
     Low,
     /// d16_hi: the high half.
     High,
+    /// The low half, and the high one stays as it is (gfx1201).
+    LowKept,
+    /// The high half, and the low one stays as it is (gfx1201).
+    HighKept,
 }
 
 /// Which vector memory path an instruction takes.
@@ -191,8 +217,13 @@ pub(crate) enum Half {
 pub(crate) enum Segment {
     Flat,
     Global,
+    /// A dword for each lane, one behind the other.
+    GlobalByThread,
     Scratch,
-    Buffer { offen: bool, idxen: bool },
+    Buffer {
+        offen: bool,
+        idxen: bool,
+    },
 }
 
 /// A vector memory instruction.
@@ -259,6 +290,7 @@ pub(crate) struct Lds {
 pub(crate) enum Body {
     Salu(Salu),
     Smem(Smem),
+    ScalarLoad(ScalarLoad),
     Valu(Valu),
     /// Two at once (VOPD of gfx1201): both read before one writes.
     Dual(Box<[Valu; 2]>),

@@ -46,6 +46,15 @@
 //!   at most 102, then VCC. Registers outside of that range stop the wave. Registers and LDS that
 //!   silicon leaves undefined hold a fixed pattern that is not zero.
 //!
+//! On gfx1201 it is otherwise in this:
+//!
+//! * Waves have 32 work-items if [`Dispatch::wave32`] says so, which the kernel descriptor asks for.
+//! * Workgroup ids are no SGPRs: ttmp9 has x, ttmp7 y and (`rsrc2.TGID_Z_EN`) z, ttmp8 in \[29:25\] the
+//!   place of the wave in its workgroup. Every wave may read these three.
+//! * There are always 106 SGPRs, FLAT_SCRATCH is a hardware register, and `rsrc1.VGPRS` counts in 8
+//!   registers for wave32, in 4 for wave64. There are no accumulators.
+//! * MODE has no DX10_CLAMP and IEEE: waves behave as if both were set.
+//!
 //! # Preemption
 //!
 //! [`Host::poll`] is asked after each turn of a wave, a few thousand instructions, whether to go on. A
@@ -54,8 +63,9 @@
 //! # Trap handlers
 //!
 //! With [`Dispatch::trap`] set, `s_trap`, an illegal instruction and a memory violation take the wave
-//! to the handler (arithmetic exceptions are not raised, whatever MODE enables): privileged, with its program counter
-//! and the trap id in `ttmp0` and `ttmp1`, the reason in `TRAPSTS`. What the handler says goes out by
+//! to the handler (arithmetic exceptions are not raised, whatever MODE enables): privileged, with its
+//! program counter and the trap id in `ttmp0` and `ttmp1`, the reason in `TRAPSTS` (on gfx1201
+//! `EXCP_FLAG_PRIV`). What the handler says goes out by
 //! `s_sendmsg` ([`Host::message`]); it goes back by `s_rfe_b64`. Without a handler these stop the
 //! workgroup. A page fault always does. In a handler nothing traps: there everything stops the
 //! workgroup.

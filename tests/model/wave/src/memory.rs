@@ -62,9 +62,9 @@ pub trait Memory: Sync {
 /// What `s_sendmsg` carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Message id, `simm16[3:0]`: 1 is `MSG_INTERRUPT`.
+    /// Message id, `simm16[3:0]`: 1 is `MSG_INTERRUPT`. On gfx1201 `simm16[7:0]`.
     pub id: u8,
-    /// The rest of the immediate, `simm16[15:4]`.
+    /// The rest of the immediate.
     pub op: u16,
     /// M0; for `MSG_INTERRUPT` bits 23:0 go to the interrupt entry.
     pub m0: u32,
@@ -101,10 +101,10 @@ pub trait Host: Sync {
         true
     }
 
-    /// `s_memrealtime`: the 100 MHz counter.
+    /// `s_memrealtime`, `MSG_RTN_GET_REALTIME`: the 100 MHz counter.
     fn realtime(&self) -> u64;
 
-    /// `s_memtime`: the shader clock.
+    /// `s_memtime`, `SHADER_CYCLES`: the shader clock.
     fn shader_clock(&self) -> u64;
 
     /// Asked after each turn of a wave, a few thousand instructions: `true` to stop with

@@ -4,7 +4,7 @@
 
 use crate::decode::code;
 use crate::wave::{violation, Halt, State, Step, Wave};
-use crate::{FaultKind, Host, Trap, Where};
+use crate::{FaultKind, Host, Isa, Trap, Where};
 
 /// TRAPSTS bits.
 pub(crate) mod trapsts {
@@ -28,10 +28,48 @@ pub(crate) mod status {
     pub(crate) const KEPT: u32 = 3 << 1 | 1 << 18 | 3 << 20 | 1 << 22;
 }
 
+/// Bits of gfx1201.
+pub(crate) mod gfx1201 {
+    /// EXCP_FLAG_PRIV.
+    pub(crate) mod excp {
+        pub(crate) const MEMVIOL: u32 = 1 << 4;
+        pub(crate) const ILLEGAL_INST: u32 = 1 << 6;
+    }
+
+    /// STATUS, which is read only.
+    pub(crate) mod status {
+        pub(crate) const PRIV: u32 = 1 << 5;
+        pub(crate) const TRAP_EN: u32 = 1 << 6;
+        pub(crate) const EXECZ: u32 = 1 << 9;
+        pub(crate) const VCCZ: u32 = 1 << 10;
+        pub(crate) const IN_WG: u32 = 1 << 11;
+        pub(crate) const TRAP_BARRIER_COMPLETE: u32 = 1 << 15;
+        pub(crate) const VALID: u32 = 1 << 16;
+        pub(crate) const WAVE64: u32 = 1 << 29;
+    }
+
+    /// STATE_PRIV.
+    pub(crate) mod state {
+        pub(crate) const BARRIER_COMPLETE: u32 = 1 << 2;
+        pub(crate) const SCC: u32 = 1 << 9;
+        pub(crate) const USER_PRIO_SHIFT: u32 = 12;
+        pub(crate) const HALT: u32 = 1 << 14;
+        pub(crate) const SCRATCH_EN: u32 = 1 << 18;
+        /// WG_RR_EN, SLEEP_WAKEUP, SYS_PRIO, POISON_ERR, COND_DBG_USER, COND_DBG_SYS, PERF_EN,
+        /// TTRACE_EN: kept, without an effect here.
+        pub(crate) const KEPT: u32 = 3 | 3 << 10 | 7 << 15 | 3 << 19;
+    }
+}
+
 /// Virtual addresses in a program counter.
 const PC_MASK: u64 = (1 << 48) - 1;
-/// Where the trap id lies above the program counter in `ttmp1:ttmp0`.
-const TRAP_ID_SHIFT: u32 = 48;
+/// The trap id above the program counter in `ttmp1:ttmp0`.
+fn trap_id(isa: Isa, id: u8) -> u64 {
+    match isa {
+        Isa::Gfx942 => u64::from(id) << 48,
+        Isa::Gfx1201 => u64::from(id & 0xf) << 60,
+    }
+}
 
 impl Wave {
     /// What the dispatcher tells a trap handler: in ttmp8 to ttmp10 the workgroup, in ttmp11 the
@@ -41,6 +79,45 @@ impl Wave {
         self.s[ttmp..ttmp + 16].fill(0);
         self.s[ttmp + 8..ttmp + 11].copy_from_slice(&self.workgroup);
         self.s[ttmp + 11] = self.index & 0x3f;
+    }
+
+    /// What every wave of gfx1201 finds in the handler's registers: in ttmp9 and ttmp7 the workgroup,
+    /// in ttmp8 the wave's place in it.
+    pub(crate) fn describe_workgroup(&mut self, three: bool) {
+        let ttmp = usize::from(code::TTMP0);
+        let [x, y, z] = self.workgroup;
+        self.s[ttmp..ttmp + 16].fill(0);
+        self.s[ttmp + 7] = if three { y & 0xffff | z << 16 } else { y };
+        self.s[ttmp + 8] = (self.index & 0x1f) << 25;
+        self.s[ttmp + 9] = x;
+    }
+
+    /// STATE_PRIV of gfx1201 as `s_getreg` reads it, without the barrier's bit.
+    pub(crate) fn state_priv(&self, scratch: bool) -> u32 {
+        use gfx1201::state;
+        let bit = |on: bool, mask: u32| if on { mask } else { 0 };
+        bit(self.scc, state::SCC)
+            | u32::from(self.priority) << state::USER_PRIO_SHIFT
+            | bit(self.halt, state::HALT)
+            | bit(scratch, state::SCRATCH_EN)
+            | self.status
+    }
+
+    /// `s_setreg` of the bits `mask` of STATE_PRIV. What the hardware keeps itself stays as it is.
+    pub(crate) fn set_state_priv(&mut self, mask: u32, value: u32) {
+        use gfx1201::state;
+        if mask & state::SCC != 0 {
+            self.scc = value & state::SCC != 0;
+        }
+        if mask & state::HALT != 0 {
+            self.halt = value & state::HALT != 0;
+        }
+        let prio = 3 << state::USER_PRIO_SHIFT;
+        if mask & prio == prio {
+            self.priority = (value >> state::USER_PRIO_SHIFT & 3) as u8;
+        }
+        let kept = mask & state::KEPT;
+        self.status = self.status & !kept | value & kept;
     }
 
     /// STATUS as `s_getreg` reads it.
@@ -86,19 +163,23 @@ impl Wave {
         let (Some(handler), false) = (handler, self.privileged) else {
             return Err(halt);
         };
+        let (illegal, memory) = match self.isa {
+            Isa::Gfx942 => (trapsts::ILLEGAL_INST, trapsts::MEM_VIOL),
+            Isa::Gfx1201 => (gfx1201::excp::ILLEGAL_INST, gfx1201::excp::MEMVIOL),
+        };
         let (cause, id, why) = match &halt {
             Halt::Trap(id) => (0, *id, format!("s_trap {id}")),
-            Halt::Illegal(text) | Halt::Violation(text) => (trapsts::ILLEGAL_INST, 0, text.clone()),
-            Halt::Address(text) => (trapsts::MEM_VIOL, 0, text.clone()),
+            Halt::Illegal(text) | Halt::Violation(text) => (illegal, 0, text.clone()),
+            Halt::Address(text) => (memory, 0, text.clone()),
             Halt::Fault { fault, .. } if fault.kind == FaultKind::Misaligned => {
-                (trapsts::MEM_VIOL, 0, fault.to_string())
+                (memory, 0, fault.to_string())
             }
             Halt::Fault { .. } | Halt::Message(_) => return Err(halt),
         };
         host.trapped(at, &why);
         self.trapsts |= cause;
         self.privileged = true;
-        let saved = self.pc & PC_MASK | u64::from(id) << TRAP_ID_SHIFT;
+        let saved = self.pc & PC_MASK | trap_id(self.isa, id);
         self.set_s64(code::TTMP0, saved);
         self.pc = handler.tba;
         Ok(())

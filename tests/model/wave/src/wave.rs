@@ -3,6 +3,7 @@
 //! The state of one wave, and access to its registers.
 
 use crate::decode::code;
+use crate::exec::BARRIERS;
 use crate::inst::{Src, Valu};
 use crate::lanes;
 use crate::{Apertures, Dispatch, Fault, Isa, Message, Where};
@@ -69,6 +70,8 @@ pub(crate) enum State {
     Barrier,
     /// Gave up the rest of its slice (`s_sleep`).
     Yield,
+    /// Waits for others to signal the barrier with this number (gfx1201).
+    Signals(usize),
     /// Waits for others by global wave sync.
     Gws(u64),
     /// STATUS.HALT is set, and it is in no trap handler.
@@ -91,13 +94,20 @@ pub(crate) struct Wave {
     /// How many of `v` are architectural.
     pub(crate) arch: u16,
     pub(crate) mode: u32,
+    /// TRAPSTS; EXCP_FLAG_PRIV of gfx1201.
     pub(crate) trapsts: u32,
+    /// EXCP_FLAG_USER and TRAP_CTRL of gfx1201.
+    pub(crate) excp_user: u32,
+    pub(crate) trap_ctrl: u32,
+    /// How often each barrier was complete when the wave last waited for it (gfx1201).
+    pub(crate) rounds: [u32; BARRIERS],
     pub(crate) priority: u8,
     /// STATUS.PRIV: it is in the trap handler.
     pub(crate) privileged: bool,
     /// STATUS.HALT.
     pub(crate) halt: bool,
-    /// What else a trap handler finds in STATUS and IB_STS because it put it there.
+    /// What else a trap handler finds in STATUS and IB_STS (on gfx1201 STATE_PRIV and SCHED_MODE)
+    /// because it put it there.
     pub(crate) status: u32,
     pub(crate) ib_sts: u32,
     /// Lanes that the current vector instruction writes.
@@ -108,6 +118,22 @@ pub(crate) struct Wave {
     pub(crate) index: u32,
     /// Instructions executed.
     pub(crate) executed: u64,
+}
+
+/// MODE of a fresh wave. gfx1201 has no bits for DX10_CLAMP and IEEE: it always behaves as if they
+/// were set.
+fn mode(d: &Dispatch) -> u32 {
+    let float = d.rsrc1 >> 12 & 0xff | (d.rsrc1 >> 26 & 1) << 23;
+    match d.isa {
+        Isa::Gfx942 => {
+            float
+                | (d.rsrc1 >> 21 & 1) << 8
+                | (d.rsrc1 >> 23 & 1) << 9
+                | (d.rsrc2 >> 24 & 0x7f) << 12
+                | (d.rsrc2 >> 13 & 3) << 19
+        }
+        Isa::Gfx1201 => float | 3 << 8,
+    }
 }
 
 impl Wave {
@@ -147,14 +173,12 @@ impl Wave {
             scc: false,
             s,
             v: vec![[UNDEFINED; LANES]; d.vgprs()],
-            mode: d.rsrc1 >> 12 & 0xff
-                | (d.rsrc1 >> 21 & 1) << 8
-                | (d.rsrc1 >> 23 & 1) << 9
-                | (d.rsrc2 >> 24 & 0x7f) << 12
-                | (d.rsrc2 >> 13 & 3) << 19
-                | (d.rsrc1 >> 26 & 1) << 23,
+            mode: mode(d),
             arch: d.arch_vgprs() as u16,
             trapsts: 0,
+            excp_user: 0,
+            trap_ctrl: d.rsrc2 >> 24 & 0x7f | (d.rsrc2 >> 13 & 1) << 7,
+            rounds: [0; BARRIERS],
             priority: (d.rsrc1 >> 10 & 3) as u8,
             privileged: false,
             halt: false,
@@ -169,7 +193,7 @@ impl Wave {
         };
         match d.isa {
             Isa::Gfx942 => wave.set_s64(code::FLAT_SCRATCH, scratch),
-            Isa::Gfx1201 => wave.describe_workgroup(),
+            Isa::Gfx1201 => wave.describe_workgroup(d.rsrc2 >> 9 & 1 != 0),
         }
         wave.set_exec(u64::MAX >> (LANES as u32 - active));
         if d.trap.is_some() && d.isa == Isa::Gfx942 {
@@ -203,13 +227,13 @@ impl Wave {
         }
     }
 
-    /// The workgroup id as the hardware of gfx1201 gives it: x in ttmp9, y and z in ttmp7.
-    fn describe_workgroup(&mut self) {
-        let ttmp = usize::from(code::TTMP0);
-        let [x, y, z] = self.workgroup;
-        self.s[ttmp..ttmp + 16].fill(0);
-        self.s[ttmp + 7] = y & 0xffff | z << 16;
-        self.s[ttmp + 9] = x;
+    /// How many lanes it has.
+    pub(crate) fn lanes(&self) -> usize {
+        if self.wave32 {
+            LANES / 2
+        } else {
+            LANES
+        }
     }
 
     /// A mask with a bit for each lane.

@@ -4,7 +4,7 @@
 
 use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
-use crate::exec::{self, Ctx};
+use crate::exec::{self, Barrier, Ctx, BARRIERS};
 use crate::wave::{Halt, State, Wave};
 use crate::{Dispatch, Host, Isa, Memory, Stop};
 use std::ops::Deref;
@@ -31,6 +31,8 @@ pub struct Workgroup<D> {
     /// Can a wave that had its turn in this round go on?
     ready: bool,
     lds: Vec<u8>,
+    /// The barriers of gfx1201.
+    barriers: [Barrier; BARRIERS],
 }
 
 impl<D: Deref<Target = Dispatch>> Workgroup<D> {
@@ -66,7 +68,8 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 d.sgprs()
             ));
         }
-        let waves = (0..items.div_ceil(d.lanes()))
+        let count = items.div_ceil(d.lanes());
+        let waves = (0..count)
             .map(|index| Wave::new(d, wg, extent, index))
             .collect();
         Ok(Workgroup {
@@ -75,6 +78,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             turn: 0,
             ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
+            barriers: [Barrier::new(count); BARRIERS],
             dispatch,
         })
     }
@@ -87,16 +91,24 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 self.turn += 1;
                 match wave.state {
                     State::Barrier | State::Halted | State::Ended => continue,
+                    State::Signals(n) if !wave.barrier_complete(n, &self.barriers) => continue,
                     State::Gws(ticket) if !host.gws_over(ticket) => {}
                     _ => {
+                        if let State::Signals(n) = wave.state {
+                            wave.passes(n, &self.barriers);
+                        }
                         wave.state = State::Ready;
                         let mut ctx = Ctx {
                             mem,
                             host,
                             dispatch: &self.dispatch,
                             lds: &mut self.lds,
+                            barriers: &mut self.barriers,
                         };
                         slice(wave, &mut ctx, &self.limits[usize::from(wave.privileged)])?;
+                        if wave.state == State::Ended {
+                            self.barriers.iter_mut().for_each(Barrier::leave);
+                        }
                     }
                 }
                 if !matches!(wave.state, State::Barrier | State::Halted | State::Ended) {
@@ -110,9 +122,24 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             if std::mem::take(&mut self.ready) {
                 continue;
             }
+            // The last one that others waited for may have ended in this round.
+            let barriers = &self.barriers;
+            let complete =
+                |w: &Wave| matches!(w.state, State::Signals(n) if w.barrier_complete(n, barriers));
+            if self.waves.iter().any(complete) {
+                continue;
+            }
             // A halted wave never comes to a barrier.
             if let Some(wave) = self.waves.iter().find(|w| w.state == State::Halted) {
                 return Err(Stop::Halted { at: wave.place() });
+            }
+            let waits = |w: &&Wave| matches!(w.state, State::Signals(_));
+            if let Some(wave) = self.waves.iter().find(waits) {
+                let text = "s_barrier_wait for waves that do not signal".into();
+                return Err(Stop::Violation {
+                    at: wave.place(),
+                    text,
+                });
             }
             if !self.open_barrier() {
                 return Ok(());

@@ -165,7 +165,7 @@ fn opcodes_agree_with_llvm() {
 fn lengths_agree_with_objdump() {
     for (name, source) in common::SOURCES {
         for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
-            let image = llvm::compile(name, source, &[level]);
+            let image = llvm::compile(llvm::Target::Gfx942, name, source, &[level]);
             let lines = llvm::disassemble(&image);
             assert!(lines.len() > 50, "{name} {level}: a disassembly");
             let machine = Machine::load(&image);

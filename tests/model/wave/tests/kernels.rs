@@ -4,15 +4,33 @@
 
 mod common;
 
+use common::llvm::Target;
 use common::place::DATA;
 use common::{Args, Machine, Rng};
 
 const BASIC: &str = include_str!("kernels/basic.cl");
 const LEVELS: [&str; 3] = ["-O1", "-O2", "-O3"];
 
+/// What the kernels are run for.
+const TARGETS: [Target; 1] = [Target::Gfx942];
+
+/// A kernel source compiled for every target at each level, one after the other, and what it is.
+fn machines<'a>(
+    name: &'a str,
+    source: &'a str,
+    levels: &'a [&str],
+) -> impl Iterator<Item = (String, Target, Machine)> + 'a {
+    TARGETS.into_iter().flat_map(move |target| {
+        levels.iter().map(move |level| {
+            let machine = Machine::compile_for(target, name, source, &[level]);
+            (format!("{target:?} {level}"), target, machine)
+        })
+    })
+}
+
 fn each_level(test: impl Fn(&Machine)) {
-    for level in LEVELS {
-        test(&Machine::compile("basic", BASIC, &[level]));
+    for (_, _, machine) in machines("basic", BASIC, &LEVELS) {
+        test(&machine);
     }
 }
 
@@ -208,10 +226,7 @@ fn three_dimensions_with_partial_workgroups() {
 
 #[test]
 fn stack_array() {
-    let mut levels = LEVELS.to_vec();
-    levels.push("-O0");
-    for level in levels {
-        let m = Machine::compile("basic", BASIC, &[level]);
+    for (level, _, m) in machines("basic", BASIC, &["-O0", "-O1", "-O2", "-O3"]) {
         let data = random(256, 8);
         m.ram.put_u32(A, &data);
         m.launch("stack", [256, 1, 1], [64, 1, 1], &Args::new().u64(A).u64(C));
@@ -246,8 +261,7 @@ fn two_inputs<T: Word>(
     expected: impl Fn(T, T) -> Vec<T>,
     same: impl Fn(T, T) -> bool,
 ) {
-    for level in ["-O0", "-O1", "-O2", "-O3"] {
-        let m = Machine::compile("wide", WIDE, &[level]);
+    for (level, _, m) in machines("wide", WIDE, &["-O0", "-O1", "-O2", "-O3"]) {
         m.ram.put(A, &T::bytes(a));
         m.ram.put(B, &T::bytes(b));
         let args = Args::new().u64(A).u64(B).u64(C).u32(N as u32);
@@ -496,26 +510,26 @@ fn halves() {
 
 #[test]
 fn packed_halves() {
-    let m = Machine::compile("wide", WIDE, &["-O2"]);
-    // 2.0 and 3.0, 0.5 and -1.0.
-    let (a, b) = (0x4200_4000, 0xbc00_3800);
-    m.ram.put_u32(A, &[a; 64]);
-    m.ram.put_u32(B, &[b; 64]);
-    m.launch(
-        "half2s",
-        [64, 1, 1],
-        [64, 1, 1],
-        &Args::new().u64(A).u64(B).u64(C).u32(64),
-    );
-    // 2.5 and 2.0; 3.0 and 0.0.
-    assert_eq!(m.ram.get_u32(C, 64), [0x4000_4100; 64]);
-    assert_eq!(m.ram.get_u32(C + 256, 64), [0x0000_4200; 64]);
+    for (level, _, m) in machines("wide", WIDE, &["-O2"]) {
+        // 2.0 and 3.0, 0.5 and -1.0.
+        let (a, b) = (0x4200_4000, 0xbc00_3800);
+        m.ram.put_u32(A, &[a; 64]);
+        m.ram.put_u32(B, &[b; 64]);
+        m.launch(
+            "half2s",
+            [64, 1, 1],
+            [64, 1, 1],
+            &Args::new().u64(A).u64(B).u64(C).u32(64),
+        );
+        // 2.5 and 2.0; 3.0 and 0.0.
+        assert_eq!(m.ram.get_u32(C, 64), [0x4000_4100; 64], "{level}");
+        assert_eq!(m.ram.get_u32(C + 256, 64), [0x0000_4200; 64], "{level}");
+    }
 }
 
 #[test]
 fn vectors() {
-    for level in ["-O0", "-O2", "-O3"] {
-        let m = Machine::compile("wide", WIDE, &[level]);
+    for (level, _, m) in machines("wide", WIDE, &["-O0", "-O2", "-O3"]) {
         let mut rng = Rng(21);
         let mut floats = || (0..4 * N).map(|_| rng.f32()).collect::<Vec<f32>>();
         let (a, b) = (floats(), floats());
@@ -559,8 +573,7 @@ fn calls_and_stack() {
         let k = (a ^ b) & 7;
         a.wrapping_mul(k + depth).wrapping_add(b) ^ b >> 3
     };
-    for level in ["-O0", "-O1", "-O2", "-O3"] {
-        let m = Machine::compile("wide", WIDE, &[level]);
+    for (level, _, m) in machines("wide", WIDE, &["-O0", "-O1", "-O2", "-O3"]) {
         let data = random(N, 22);
         m.ram.put_u32(A, &data);
         m.launch(
@@ -579,24 +592,24 @@ fn calls_and_stack() {
 
 #[test]
 fn lane_operations() {
-    for level in ["-O1", "-O2", "-O3"] {
-        let m = Machine::compile("wide", WIDE, &[level]);
+    for (level, target, m) in machines("wide", WIDE, &["-O1", "-O2", "-O3"]) {
         let data = random(N, 23);
         m.ram.put_u32(A, &data);
         let args = Args::new().u64(A).u64(C).u32(N as u32);
         m.launch("lanes", [N as u32, 1, 1], [64, 1, 1], &args);
         let out = m.ram.get_u32(C, 6 * N);
         for (i, &v) in data.iter().enumerate() {
-            let (wave, lane) = (i / 64 * 64, i % 64);
+            let lanes = target.lanes();
+            let (wave, lane) = (i / lanes * lanes, i % lanes);
             let of = |l: usize| data[wave + l];
             let sum = (0..=lane).fold(0u32, |s, l| s.wrapping_add(of(l)));
             assert_eq!(out[i], sum, "{level} prefix sum {i}");
-            assert_eq!(out[i + N], of((lane + 5) % 64), "{level} rotation {i}");
+            assert_eq!(out[i + N], of((lane + 5) % lanes), "{level} rotation {i}");
             let odd = (0..lane).filter(|&l| of(l) & 1 != 0).count();
             assert_eq!(out[i + 2 * N] as usize, odd, "{level} ballot {i}");
             assert_eq!(out[i + 3 * N], of(0) ^ of(17), "{level} broadcast {i}");
             assert_eq!(out[i + 4 * N], of(lane ^ 1), "{level} swizzle {i}");
-            let first = (0..64).find(|&l| of(l) & 2 != 0).unwrap_or(0);
+            let first = (0..lanes).find(|&l| of(l) & 2 != 0).unwrap_or(0);
             let want = if v & 2 != 0 { wave + first + 1 } else { 0 };
             assert_eq!(
                 out[i + 5 * N] as usize,
@@ -609,8 +622,7 @@ fn lane_operations() {
 
 #[test]
 fn atomics_of_several_kinds() {
-    for level in ["-O1", "-O3"] {
-        let m = Machine::compile("wide", WIDE, &[level]);
+    for (level, _, m) in machines("wide", WIDE, &["-O1", "-O3"]) {
         let data = random(N, 24);
         m.ram.put_u32(A, &data);
         m.ram.put_u32(
@@ -640,8 +652,7 @@ fn atomics_of_several_kinds() {
 
 #[test]
 fn transpose_and_sort_in_lds() {
-    for level in ["-O0", "-O2", "-O3"] {
-        let m = Machine::compile("wide", WIDE, &[level]);
+    for (level, _, m) in machines("wide", WIDE, &["-O0", "-O2", "-O3"]) {
         let mut rng = Rng(25);
         let data: Vec<u64> = (0..3 * 256).map(|_| rng.u64()).collect();
         m.ram.put(A, &u64::bytes(&data));
@@ -667,13 +678,14 @@ fn transpose_and_sort_in_lds() {
 
 #[test]
 fn what_a_wave_knows_of_itself() {
-    let m = Machine::compile("wide", WIDE, &["-O2"]);
-    m.launch("self", [128, 1, 1], [64, 1, 1], &Args::new().u64(C));
-    for (i, words) in m.ram.get_u32(C, 8 * 128).chunks(8).enumerate() {
-        let group = i as u32 / 64;
-        assert_eq!(words[..6], [64, 128, 1, group, 1, 0], "item {i}");
+    for (level, _, m) in machines("wide", WIDE, &["-O2"]) {
+        m.launch("self", [128, 1, 1], [64, 1, 1], &Args::new().u64(C));
+        for (i, words) in m.ram.get_u32(C, 8 * 128).chunks(8).enumerate() {
+            let group = i as u32 / 64;
+            assert_eq!(words[..6], [64, 128, 1, group, 1, 0], "{level} item {i}");
+        }
+        let messages = m.host.messages.lock().unwrap();
+        let got: Vec<_> = messages.iter().map(|m| (m.id, m.m0)).collect();
+        assert_eq!(got, [(1, 0x12_3456)], "{level}");
     }
-    let messages = m.host.messages.lock().unwrap();
-    let got: Vec<_> = messages.iter().map(|m| (m.id, m.m0)).collect();
-    assert_eq!(got, [(1, 0x12_3456)]);
 }

@@ -8,7 +8,7 @@ mod common;
 use common::place::{CODE, DATA, KERNARG, PACKET, QUEUE, SCRATCH};
 use common::{llvm, Machine, Ram, Recorder};
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
-use gpu_wave::{run_workgroup, Dispatch, Host, Message, Scratch, Stop, Workgroup};
+use gpu_wave::{run_workgroup, Dispatch, Host, Isa, Message, Scratch, Stop, Workgroup};
 use std::sync::atomic::Ordering;
 
 /// Memory with code at its start.
@@ -152,10 +152,15 @@ fn bad_launches_are_refused() {
     );
     refused(launch(), &kd(3 << 1, 8).unwrap(), "user SGPRs");
     refused(launch(), &kd(2 << 1, 0x20).unwrap(), "FLAT_SCRATCH_INIT");
-    assert!(
-        matches!(kd(0, 1 << 10), Err(AbiError::Invalid(_))),
-        "wave32"
-    );
+    refused(launch(), &kd(2 << 1, 1 << 10).unwrap(), "properties 0x400");
+    let rdna = |rsrc2, properties, preload, text: &str| {
+        let kd = KernelDescriptor::parse(&descriptor(rsrc2, properties, preload)).unwrap();
+        let isa = Isa::Gfx1201;
+        refused(Launch { isa, ..launch() }, &kd, text);
+    };
+    rdna(6 << 1, 1, 0, "properties 0x1 on gfx1201");
+    rdna(2 << 1 | 1 << 10, 8, 0, "workgroup info");
+    rdna(3 << 1, 8, 1, "preloaded");
     let unreadable = Launch {
         kernarg: 0x1000,
         ..launch()

@@ -83,7 +83,7 @@ fn measure(source: &str, name: &str, args: &Args) -> Duration {
 
 /// Runs `name` over `items` work-items; prints the time of a wave instruction.
 fn measure_items(source: &str, name: &str, items: u32, args: &Args) -> Duration {
-    let image = llvm::compile(name, source, &["-O3"]);
+    let image = llvm::compile(llvm::Target::Gfx942, name, source, &["-O3"]);
     let ram = common::Ram::new(CODE, 0x4_0000);
     let object = elf::Object::load(&image, CODE, &ram);
     let mut bytes = vec![0; 0x4_0000];

@@ -267,6 +267,7 @@ impl Engine<'_> {
         let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
         let grid = |n: usize| p.u32(kd::GRID_SIZE_X + 4 * n);
         let launch = Launch {
+            isa: gpu_wave::Isa::Gfx942,
             kernel_object: object,
             grid: [grid(0), grid(1), grid(2)],
             workgroup: [size(0), size(1), size(2)],

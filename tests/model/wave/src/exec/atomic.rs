@@ -120,6 +120,15 @@ pub(super) fn apply(op: Atomic, size: u8, old: u64, data: u64, data2: u64, flush
                 old.wrapping_add(data2)
             }
         }
+        Atomic::SubClamp => old.saturating_sub(data),
+        Atomic::CondSub => old.checked_sub(data).unwrap_or(old),
+        Atomic::CondXchg => {
+            let half = |shift: u32| match (data >> shift) as u32 {
+                new if new >> 31 != 0 => u64::from(new & !(1 << 31)) << shift,
+                _ => old & u64::from(u32::MAX) << shift,
+            };
+            half(0) | half(32)
+        }
         Atomic::FCmpSwap => {
             let equal = if size == 8 {
                 f64::from_bits(old) == f64::from_bits(data)

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SOPP: branches, barriers, messages, traps; and the hardware registers.
+//! SOPP: branches, barriers, messages, traps; and the hardware registers. What gfx1201 has other than
+//! gfx942 is in [`gfx1201`].
+
+pub(crate) mod gfx1201;
 
 use super::Ctx;
 use crate::decode::code;
 use crate::inst::Salu;
 use crate::op::Op;
 use crate::wave::{violation, Halt, State, Step, Wave};
-use crate::Message;
+use crate::{Isa, Message};
 
 /// Hardware register numbers of `s_getreg` and `s_setreg`.
 mod hwreg {
@@ -49,6 +52,9 @@ fn field_mask(offset: u32, size: u32) -> u32 {
 }
 
 pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
+    if w.isa == Isa::Gfx1201 {
+        return gfx1201::getreg(w, ctx, imm);
+    }
     let (reg, offset, size) = split(imm);
     let d = ctx.dispatch;
     let value = match reg {
@@ -81,6 +87,9 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
 }
 
 pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
+    if w.isa == Isa::Gfx1201 {
+        return gfx1201::setreg(w, imm, value);
+    }
     let (reg, offset, size) = split(imm);
     let mask = field_mask(offset, size);
     let value = value << offset & mask;
@@ -128,8 +137,16 @@ fn sethalt(w: &mut Wave, halt: bool) {
     }
 }
 
+/// `MSG_DEALLOC_VGPRS` of gfx1201: the wave uses its vector registers no more.
+const MSG_DEALLOC_VGPRS: u32 = 3;
+
 fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
     use Op::*;
+    if w.isa == Isa::Gfx1201 {
+        if let Some(step) = gfx1201::step(w, ctx, i) {
+            return step;
+        }
+    }
     let imm = i.imm as u32;
     let index = w.scalar(i.src[0]);
     match i.op {
@@ -148,14 +165,21 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
                 return Err(Halt::Trap(imm as u8));
             }
         }
-        s_sendmsg if imm as u8 & 0xf == MSG_GET_DOORBELL && w.privileged => {
+        s_sendmsg if w.isa == Isa::Gfx1201 && imm & 0xffff == MSG_DEALLOC_VGPRS => {}
+        s_sendmsg
+            if w.isa == Isa::Gfx942 && imm as u8 & 0xf == MSG_GET_DOORBELL && w.privileged =>
+        {
             // The answer comes in EXEC.
             w.set_exec(u64::from(ctx.dispatch.doorbell_id & 0x3ff));
         }
         s_sendmsg | s_sendmsghalt => {
+            let id_bits = match w.isa {
+                Isa::Gfx942 => 4,
+                Isa::Gfx1201 => 8,
+            };
             let message = Message {
-                id: (imm & 0xf) as u8,
-                op: (imm >> 4 & 0xfff) as u16,
+                id: (imm & (1 << id_bits) - 1) as u8,
+                op: ((imm & 0xffff) >> id_bits) as u16,
                 m0: w.m0(),
                 privileged: w.privileged,
                 pc: w.pc.wrapping_sub(u64::from(bytes)),

@@ -30,9 +30,9 @@ pub(super) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |l| mask >> l & 1 != 0)
 }
 
-/// What a sub-dword load leaves in its register. SRAM ECC is on, as on every MI300: a d16 load
-/// writes the whole register.
-pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half) -> u32 {
+/// What a load of `value` leaves in its register, which had `old`. On gfx942 SRAM ECC is on, as on
+/// every MI300: a d16 load writes the whole register.
+pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half, old: u32) -> u32 {
     let wide = match (bytes, signed) {
         (1, true) => i32::from(value as u8 as i8) as u32,
         (2, true) => i32::from(value as u16 as i16) as u32,
@@ -42,6 +42,8 @@ pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half) -> u32 {
         Half::Whole => wide,
         Half::Low => wide & 0xffff,
         Half::High => wide << 16,
+        Half::LowKept => wide & 0xffff | old & 0xffff_0000,
+        Half::HighKept => wide << 16 | old & 0xffff,
     }
 }
 
@@ -85,7 +87,8 @@ pub(super) fn access(
                 let at = usize::from(dst.unwrap_or_default());
                 for (n, dword) in cell.chunks(4).enumerate() {
                     let value = load_word(dword) as u32;
-                    w.v[at + n][l] = extend(value, bytes, signed, half);
+                    let to = &mut w.v[at + n][l];
+                    *to = extend(value, bytes, signed, half, *to);
                 }
             }
             Access::Store { bytes, high } => {
@@ -190,6 +193,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
     let offset = u32::from(i.offset[0]) | u32::from(i.offset[1]) << 8;
     let exec = w.exec();
     let dst = usize::from(i.dst);
+    let lanes = w.lanes();
     match i.op {
         LdsOp::Nop => {}
         LdsOp::Gws(op) => {
@@ -231,14 +235,14 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
             let (addr, data) = (w.v[usize::from(i.addr)], w.v[usize::from(i.data[0])]);
             let mut out = [0; LANES];
             for l in active(exec) {
-                out[(addr[l].wrapping_add(offset) / 4) as usize % LANES] = data[l];
+                out[(addr[l].wrapping_add(offset) / 4) as usize % lanes] = data[l];
             }
             w.write(dst, exec, &out);
         }
         LdsOp::BPermute => {
             let (addr, data) = (w.v[usize::from(i.addr)], w.v[usize::from(i.data[0])]);
             let out = std::array::from_fn(|l| {
-                let source = (addr[l].wrapping_add(offset) / 4) as usize % LANES;
+                let source = (addr[l].wrapping_add(offset) / 4) as usize % lanes;
                 if exec >> source & 1 != 0 {
                     data[source]
                 } else {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Scalar memory instructions.
+//! Scalar memory instructions: those of gfx942, which load, store and read clocks; and the loads of
+//! gfx1201, which has no others.
 
 use super::Ctx;
-use crate::inst::Smem;
+use crate::inst::{ScalarLoad, Smem};
 use crate::op::Op;
 use crate::wave::{bad_address, Halt, Step, Wave};
 
@@ -23,9 +24,9 @@ fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
     Ok(va)
 }
 
-/// A buffer's base, size in bytes, and offset of the access.
-fn buffer(w: &Wave, i: &Smem) -> (u64, u64, u64) {
-    let at = usize::from(i.base);
+/// The base and the size in bytes of the buffer whose resource is at `first`.
+fn buffer(w: &Wave, first: u8) -> (u64, u64) {
+    let at = usize::from(first);
     let base = u64::from(w.s[at]) | u64::from(w.s[at + 1] & 0xffff) << 32;
     let stride = u64::from(w.s[at + 1] >> 16 & 0x3fff);
     let records = u64::from(w.s[at + 2]);
@@ -34,8 +35,11 @@ fn buffer(w: &Wave, i: &Smem) -> (u64, u64, u64) {
     } else {
         records * stride
     };
-    let soffset = i.soffset.map_or(0, |reg| w.s[usize::from(reg)]);
-    (base, size, u64::from(i.offset as u32) + u64::from(soffset))
+    (base, size)
+}
+
+fn scalar_offset(w: &Wave, soffset: Option<u8>) -> u64 {
+    soffset.map_or(0, |reg| w.s[usize::from(reg)].into())
 }
 
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
@@ -58,7 +62,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
                 fault,
                 write: false,
             })?;
-            load(w, i, bytes);
+            put(w, i.data, bytes);
             Ok(())
         }
         s_store_dword | s_store_dwordx2 | s_store_dwordx4 => {
@@ -81,7 +85,8 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         | s_buffer_load_dwordx4
         | s_buffer_load_dwordx8
         | s_buffer_load_dwordx16 => {
-            let (base, size, offset) = buffer(w, i);
+            let (base, size) = buffer(w, i.base);
+            let offset = u64::from(i.offset as u32) + scalar_offset(w, i.soffset);
             if base % 4 != 0 || offset % 4 != 0 {
                 return bad_address(format!("scalar buffer access at {base:#x} + {offset:#x}"));
             }
@@ -98,16 +103,57 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
                         write: false,
                     })?;
             }
-            load(w, i, bytes);
+            put(w, i.data, bytes);
             Ok(())
         }
         other => Err(Halt::Illegal(format!("{other:?} is not implemented"))),
     }
 }
 
-fn load(w: &mut Wave, i: &Smem, bytes: &[u8]) {
-    let at = usize::from(i.data);
+fn put(w: &mut Wave, data: u8, bytes: &[u8]) {
+    let at = usize::from(data);
     for (to, from) in w.s[at..].iter_mut().zip(bytes.chunks_exact(4)) {
         *to = u32::from_le_bytes([from[0], from[1], from[2], from[3]]);
     }
+}
+
+/// Carries out a load of gfx1201.
+pub(super) fn load(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarLoad) -> Step {
+    let size = usize::from(i.bytes);
+    let offset = scalar_offset(w, i.soffset).wrapping_add_signed(i.offset.into());
+    let (base, inside) = if i.buffer {
+        let (base, records) = buffer(w, i.base);
+        // Dwords beyond the buffer read as zero.
+        let left = records.saturating_sub(offset);
+        let left = if size < 4 { left } else { left & !3 };
+        (base, left.min(size as u64) as usize)
+    } else {
+        (w.s64(i.base), size)
+    };
+    let va = base.wrapping_add(offset);
+    let unit = size.min(4) as u64;
+    if va % unit != 0 || base % unit != 0 {
+        return bad_address(format!(
+            "scalar load of {size} bytes at {va:#x} (base {base:#x}) is not aligned"
+        ));
+    }
+    let mut bytes = [0; MAX_DWORDS * 4];
+    // A load of less than its size past the end of a buffer gives nothing.
+    if inside >= size.min(4) {
+        ctx.mem
+            .read(va, &mut bytes[..inside])
+            .map_err(|fault| Halt::Fault {
+                fault,
+                write: false,
+            })?;
+    }
+    match (size, i.signed) {
+        (1, true) => w.s[usize::from(i.data)] = i32::from(bytes[0] as i8) as u32,
+        (2, true) => {
+            let half = i16::from_le_bytes([bytes[0], bytes[1]]);
+            w.s[usize::from(i.data)] = i32::from(half) as u32;
+        }
+        _ => put(w, i.data, &bytes[..size.next_multiple_of(4)]),
+    }
+    Ok(())
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! FLAT, GLOBAL, SCRATCH and MUBUF instructions.
+//! FLAT, GLOBAL, SCRATCH and MUBUF instructions; VFLAT, VGLOBAL, VSCRATCH and VBUFFER of gfx1201.
 
 use super::lds::{self, active, extend};
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Segment, Vmem};
 use crate::wave::{bad_address, violation, Halt, Step, Wave, LANES};
-use crate::{Fault, FaultKind, Memory};
+use crate::{Fault, FaultKind, Isa, Memory};
 
 mod buffer;
 
@@ -25,6 +25,12 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
     match i.segment {
         Segment::Global => {
             let addresses = global_addresses(w, i);
+            memory(w, ctx, i, exec, &addresses)
+        }
+        Segment::GlobalByThread => {
+            let base = i.saddr.map_or(0, |saddr| w.s64(saddr));
+            let base = base.wrapping_add_signed(i.offset.into());
+            let addresses = std::array::from_fn(|l| base.wrapping_add(4 * l as u64));
             memory(w, ctx, i, exec, &addresses)
         }
         Segment::Flat => flat(w, ctx, i, exec),
@@ -67,10 +73,14 @@ fn global_addresses(w: &Wave, i: &Vmem) -> Addresses {
 
 /// Byte offsets in the private memory of each lane.
 fn scratch_offsets(w: &Wave, i: &Vmem) -> [i64; LANES] {
-    let scalar = i.saddr.map_or(0, |reg| w.s[usize::from(reg)]);
-    let base = i64::from(scalar) + i64::from(i.offset);
+    // Both offsets of gfx1201 have a sign.
+    let wide = match w.isa {
+        Isa::Gfx942 => |value: u32| i64::from(value),
+        Isa::Gfx1201 => |value: u32| i64::from(value as i32),
+    };
+    let base = i64::from(i.offset) + i.saddr.map_or(0, |reg| wide(w.s[usize::from(reg)]));
     match i.addr {
-        Some(addr) => w.v[usize::from(addr)].map(|v| i64::from(v) + base),
+        Some(addr) => w.v[usize::from(addr)].map(|v| wide(v) + base),
         None => [base; LANES],
     }
 }
@@ -122,24 +132,24 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
     let mut room: Room = [0; LANES * MAX_BYTES];
     match i.access {
         Access::Load { bytes, .. } => {
-            read(ctx.mem, &mut room, bytes.into(), mask, addresses)?;
+            read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
             finish_load(w, i, &room, mask);
             Ok(())
         }
         Access::Store { bytes, high } => {
             gather_store(w, i, bytes.into(), high, &mut room);
-            write(ctx.mem, &room, bytes.into(), mask, addresses)
+            write(ctx.mem, &room, bytes.into(), mask, addresses, w.lanes())
         }
         Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
         Access::LoadLds { bytes, signed } => {
-            read(ctx.mem, &mut room, bytes.into(), mask, addresses)?;
+            read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
             let base = u64::from(w.m0() & 0xffff).wrapping_add(i64::from(i.offset) as u64);
             for l in active(mask) {
                 let mut dword = [0; 4];
                 let size = usize::from(bytes);
                 dword[..size].copy_from_slice(&room[l * size..(l + 1) * size]);
                 let half = crate::inst::Half::Whole;
-                let value = extend(u32::from_le_bytes(dword), bytes, signed, half);
+                let value = extend(u32::from_le_bytes(dword), bytes, signed, half, 0);
                 lds::cell(ctx.lds, base.wrapping_add(4 * l as u64), 4)?
                     .copy_from_slice(&value.to_le_bytes());
             }
@@ -161,11 +171,11 @@ fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
     let size = usize::from(bytes);
     let dst = usize::from(i.dst);
     if size < 4 {
-        let mut lanes = [0; LANES];
+        let mut lanes = w.v[dst];
         for (lane, bytes_of) in lanes.iter_mut().zip(room.chunks_exact(size)) {
             let mut dword = [0; 4];
             dword[..size].copy_from_slice(bytes_of);
-            *lane = extend(u32::from_le_bytes(dword), bytes, signed, half);
+            *lane = extend(u32::from_le_bytes(dword), bytes, signed, half, *lane);
         }
         w.write(dst, mask, &lanes);
         return;
@@ -232,14 +242,14 @@ fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
     }
 }
 
-/// Do the cells of all lanes touch, one behind the other?
-fn in_a_row(size: usize, mask: u64, addresses: &Addresses) -> bool {
+/// Do the cells of all lanes of a wave touch, one behind the other?
+fn in_a_row(size: usize, mask: u64, addresses: &Addresses, lanes: usize) -> bool {
     let first = addresses[0];
     let mut differs = 0;
-    for (l, &address) in (0u64..).zip(addresses) {
+    for (l, &address) in (0u64..).zip(&addresses[..lanes]) {
         differs |= address ^ first.wrapping_add(l * size as u64);
     }
-    mask == u64::MAX && differs == 0
+    mask == u64::MAX >> (LANES - lanes) && differs == 0
 }
 
 /// The last lane of the run that begins at `first`: active lanes in a row whose cells touch.
@@ -255,14 +265,21 @@ fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize
 }
 
 /// Reads `size` bytes for each lane of `mask`, consecutive cells in one access.
-fn read(mem: &dyn Memory, room: &mut Room, size: usize, mask: u64, addresses: &Addresses) -> Step {
+fn read(
+    mem: &dyn Memory,
+    room: &mut Room,
+    size: usize,
+    mask: u64,
+    addresses: &Addresses,
+    lanes: usize,
+) -> Step {
     let refused = |fault| Halt::Fault {
         fault,
         write: false,
     };
-    if in_a_row(size, mask, addresses) {
+    if in_a_row(size, mask, addresses, lanes) {
         return mem
-            .read(addresses[0], &mut room[..LANES * size])
+            .read(addresses[0], &mut room[..lanes * size])
             .map_err(refused);
     }
     let mut l = mask.trailing_zeros() as usize;
@@ -289,11 +306,18 @@ fn read(mem: &dyn Memory, room: &mut Room, size: usize, mask: u64, addresses: &A
 }
 
 /// Writes `size` bytes for each lane of `mask`, consecutive cells in one access.
-fn write(mem: &dyn Memory, room: &Room, size: usize, mask: u64, addresses: &Addresses) -> Step {
+fn write(
+    mem: &dyn Memory,
+    room: &Room,
+    size: usize,
+    mask: u64,
+    addresses: &Addresses,
+    lanes: usize,
+) -> Step {
     let refused = |fault| Halt::Fault { fault, write: true };
-    if in_a_row(size, mask, addresses) {
+    if in_a_row(size, mask, addresses, lanes) {
         return mem
-            .write(addresses[0], &room[..LANES * size])
+            .write(addresses[0], &room[..lanes * size])
             .map_err(refused);
     }
     let mut l = 0;
@@ -354,8 +378,8 @@ fn atomics(
     Ok(())
 }
 
-/// Private memory: dwords of the 64 lanes are interleaved, so that lanes which use the same offset
-/// touch consecutive addresses.
+/// Private memory: dwords of the lanes are interleaved, so that lanes which use the same offset touch
+/// consecutive addresses.
 fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64; LANES]) -> Step {
     let size = match i.access {
         Access::Load { bytes, .. } | Access::Store { bytes, .. } => usize::from(bytes),
@@ -363,7 +387,8 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
             return violation("atomic or LDS load of scratch");
         }
     };
-    let limit = (ctx.dispatch.scratch.wave_stride / LANES as u64) as i64;
+    let lanes = w.lanes();
+    let limit = (ctx.dispatch.scratch.wave_stride / lanes as u64) as i64;
     for l in active(mask) {
         if offsets[l] < 0 || offsets[l] + size as i64 > limit {
             let offset = offsets[l];
@@ -375,11 +400,11 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
     // A piece never crosses a dword: whole dwords if all lanes are aligned, else bytes.
     let aligned = active(mask).all(|l| offsets[l] % size.min(4) as i64 == 0);
     let piece = if aligned { size.min(4) } else { 1 };
-    let base = w.scratch;
+    let (base, row) = (w.scratch, 4 * lanes as u64);
     let place = |part: usize| -> Addresses {
         std::array::from_fn(|l| {
             let offset = offsets[l] as u64 + part as u64;
-            base.wrapping_add(offset / 4 * 256 + 4 * l as u64 + offset % 4)
+            base.wrapping_add(offset / 4 * row + 4 * l as u64 + offset % 4)
         })
     };
     let mut room: Room = [0; LANES * MAX_BYTES];
@@ -390,14 +415,14 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
     for part in (0..size).step_by(piece) {
         let addresses = place(part);
         if let Access::Store { .. } = i.access {
-            for l in 0..LANES {
+            for l in 0..lanes {
                 let from = l * size + part;
                 part_room[l * piece..(l + 1) * piece].copy_from_slice(&room[from..from + piece]);
             }
-            write(ctx.mem, &part_room, piece, mask, &addresses)?;
+            write(ctx.mem, &part_room, piece, mask, &addresses, lanes)?;
         } else {
-            read(ctx.mem, &mut part_room, piece, mask, &addresses)?;
-            for l in 0..LANES {
+            read(ctx.mem, &mut part_room, piece, mask, &addresses, lanes)?;
+            for l in 0..lanes {
                 let to = l * size + part;
                 room[to..to + piece].copy_from_slice(&part_room[l * piece..(l + 1) * piece]);
             }

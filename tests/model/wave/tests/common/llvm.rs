@@ -9,7 +9,43 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::{env, fs, io::Write, process};
 
-const TARGET: [&str; 2] = ["--target=amdgcn-amd-amdhsa", "-mcpu=gfx942"];
+use gpu_wave::Isa;
+
+/// What is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Gfx942,
+    /// gfx1201 with waves of 32 lanes, which is what clang makes unless told.
+    Wave32,
+    /// gfx1201 with waves of 64 lanes.
+    Wave64,
+}
+
+pub const TARGETS: [Target; 3] = [Target::Gfx942, Target::Wave32, Target::Wave64];
+
+impl Target {
+    pub fn isa(self) -> Isa {
+        match self {
+            Target::Gfx942 => Isa::Gfx942,
+            _ => Isa::Gfx1201,
+        }
+    }
+
+    /// Lanes of a wave.
+    pub fn lanes(self) -> usize {
+        match self {
+            Target::Wave32 => 32,
+            _ => 64,
+        }
+    }
+
+    fn cpu(self) -> &'static str {
+        match self {
+            Target::Gfx942 => "-mcpu=gfx942",
+            _ => "-mcpu=gfx1201",
+        }
+    }
+}
 
 fn tool(name: &str) -> PathBuf {
     let dir = env::var_os("RKFD_LLVM_BIN").map_or("/usr/lib/llvm-19/bin".into(), PathBuf::from);
@@ -56,23 +92,26 @@ fn run_both(name: &str, args: &[&str], input: &[u8]) -> (Vec<u8>, String) {
 }
 
 /// Compiles OpenCL C to a code object; what was compiled before is not compiled again.
-pub fn compile(name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
+pub fn compile(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<Vec<u8>>>>> = Mutex::new(BTreeMap::new());
-    let key = format!("{name} {flags:?}");
+    let key = format!("{name} {target:?} {flags:?}");
     let slot = DONE
         .lock()
         .expect("no panic while held")
         .entry(key)
         .or_default()
         .clone();
-    slot.get_or_init(|| compile_now(name, source, flags))
+    slot.get_or_init(|| compile_now(target, name, source, flags))
         .clone()
 }
 
-fn compile_now(name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
+fn compile_now(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     let out = temporary(&format!("-{name}.co"));
     let out_text = out.to_str().expect("a plain path");
-    let mut args = TARGET.to_vec();
+    let mut args = vec!["--target=amdgcn-amd-amdhsa", target.cpu()];
+    if target == Target::Wave64 {
+        args.push("-mwavefrontsize64");
+    }
     args.extend(["-x", "cl", "-cl-std=CL2.0", "-nogpulib", "-Werror"]);
     args.extend(flags);
     args.extend(["-o", out_text, "-"]);
@@ -82,18 +121,23 @@ fn compile_now(name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     image
 }
 
-/// Assembles instructions to their words.
+/// Assembles instructions of gfx942 to their words.
 pub fn assemble(text: &str) -> Vec<u32> {
-    let object = run(
-        "llvm-mc",
-        &[
-            "-triple=amdgcn-amd-amdhsa",
-            "-mcpu=gfx942",
-            "-filetype=obj",
-            "-",
-        ],
-        text.as_bytes(),
-    );
+    assemble_for(Target::Gfx942, text)
+}
+
+/// Assembles instructions to their words.
+pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
+    let mut args = vec![
+        "-triple=amdgcn-amd-amdhsa",
+        target.cpu(),
+        "-filetype=obj",
+        "-",
+    ];
+    if target == Target::Wave64 {
+        args.push("-mattr=+wavefrontsize64");
+    }
+    let object = run("llvm-mc", &args, text.as_bytes());
     let code = super::elf::section(&object, ".text");
     code.chunks_exact(4)
         .map(|b| u32::from_le_bytes(b.try_into().unwrap()))

@@ -8,7 +8,8 @@ pub mod elf;
 pub mod llvm;
 
 use gpu_wave::abi::{KernelDescriptor, Launch};
-use gpu_wave::{Dispatch, Fault, FaultKind, Host, Memory, Message, Scratch, Stop};
+use gpu_wave::{Dispatch, Fault, FaultKind, Host, Isa, Memory, Message, Scratch, Stop};
+use llvm::Target;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -168,22 +169,33 @@ pub mod place {
 pub struct Machine {
     pub ram: Ram,
     pub host: Recorder,
+    pub isa: Isa,
     object: elf::Object,
 }
 
 impl Machine {
-    /// Compiles a kernel source and loads it.
+    /// Compiles a kernel source for gfx942 and loads it.
     pub fn compile(name: &str, source: &str, flags: &[&str]) -> Self {
-        Self::load(&llvm::compile(name, source, flags))
+        Self::compile_for(Target::Gfx942, name, source, flags)
     }
 
-    /// Loads a code object as a runtime does: its segments at their addresses plus a base.
+    /// Compiles a kernel source and loads it.
+    pub fn compile_for(target: Target, name: &str, source: &str, flags: &[&str]) -> Self {
+        let image = llvm::compile(target, name, source, flags);
+        Machine {
+            isa: target.isa(),
+            ..Self::load(&image)
+        }
+    }
+
+    /// Loads a code object of gfx942 as a runtime does: its segments at their addresses plus a base.
     pub fn load(image: &[u8]) -> Self {
         let ram = Ram::new(place::BASE, place::SIZE);
         let object = elf::Object::load(image, place::CODE, &ram);
         Machine {
             ram,
             host: Recorder::default(),
+            isa: Isa::Gfx942,
             object,
         }
     }
@@ -206,7 +218,7 @@ impl Machine {
         if kd.uses_dynamic_stack() {
             private = private.max(2048);
         }
-        let stride = Launch::scratch_wave_bytes(private);
+        let stride = kd.scratch_wave_bytes(self.isa, private);
         let slots = place::SCRATCH_BYTES.checked_div(stride).unwrap_or(0);
         // The AQL packet itself, for kernels that look at it.
         self.ram.put(place::PACKET + 4, &workgroup[0].to_le_bytes());
@@ -214,6 +226,7 @@ impl Machine {
         self.ram.put(place::PACKET + 8, &workgroup[2].to_le_bytes());
         self.ram.put_u32(place::PACKET + 12, &grid);
         let launch = Launch {
+            isa: self.isa,
             kernel_object,
             grid,
             workgroup,

@@ -8,6 +8,7 @@
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
 
+#define WAVE __AMDGCN_WAVEFRONT_SIZE__
 #define ID (__builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x())
 
 static void sync(void)
@@ -135,7 +136,7 @@ kernel void calls(global const uint *a, global uint *out)
 	out[i] = v;
 }
 
-// 64 lanes: prefix sum by DPP, rotation by bpermute, ballot, broadcast.
+// All lanes: prefix sum by DPP, rotation by bpermute, ballot, broadcast.
 kernel void lanes(global const uint *a, global uint *out, uint n)
 {
 	uint i = ID;
@@ -147,11 +148,24 @@ kernel void lanes(global const uint *a, global uint *out, uint n)
 	s += __builtin_amdgcn_update_dpp(0, s, 0x112, 0xf, 0xf, true);
 	s += __builtin_amdgcn_update_dpp(0, s, 0x114, 0xf, 0xf, true);
 	s += __builtin_amdgcn_update_dpp(0, s, 0x118, 0xf, 0xf, true);
+#ifdef __gfx942__
 	s += __builtin_amdgcn_update_dpp(0, s, 0x142, 0xa, 0xf, false);
 	s += __builtin_amdgcn_update_dpp(0, s, 0x143, 0xc, 0xf, false);
+#else
+	// No DPP leads from one row to the next.
+	for (uint row = 16; row < WAVE; row += 16) {
+		uint last = __builtin_amdgcn_readlane(s, row - 1);
+
+		s += lane / 16 == row / 16 ? last : 0;
+	}
+#endif
 	out[i] = s;
-	out[i + n] = __builtin_amdgcn_ds_bpermute(((lane + 5) & 63) * 4, v);
+	out[i + n] = __builtin_amdgcn_ds_bpermute(((lane + 5) & (WAVE - 1)) * 4, v);
+#if WAVE == 64
 	ulong odd = __builtin_amdgcn_ballot_w64(v & 1);
+#else
+	ulong odd = __builtin_amdgcn_ballot_w32(v & 1);
+#endif
 	out[i + 2 * n] = __builtin_popcountl(odd & ((1ul << lane) - 1));
 	out[i + 3 * n] = __builtin_amdgcn_readfirstlane(v) ^ __builtin_amdgcn_readlane(v, 17);
 	out[i + 4 * n] = __builtin_amdgcn_ds_swizzle(v, 0x041f);
@@ -183,7 +197,18 @@ kernel void atomic_kinds(global const uint *a, volatile global uint *u, volatile
 						      old * (v | 1), memory_order_relaxed,
 						      memory_order_relaxed, memory_scope_device))
 		;
+#ifdef __gfx942__
 	__builtin_amdgcn_global_atomic_fadd_f64(sum, (double)(v & 0xff));
+#else
+	// gfx1201 has no such instruction.
+	union { double f; ulong q; } was = { *sum }, is;
+
+	do
+		is.f = was.f + (double)(v & 0xff);
+	while (!__opencl_atomic_compare_exchange_weak((volatile global atomic_ulong *)sum, &was.q,
+						      is.q, memory_order_relaxed,
+						      memory_order_relaxed, memory_scope_device));
+#endif
 }
 
 // Transposes 16x16 tiles through the LDS.
@@ -238,8 +263,13 @@ kernel void self(global uint *out)
 	out[8 * i + 1] = packet[3];
 	out[8 * i + 2] = packet[4];
 	out[8 * i + 3] = __builtin_amdgcn_workgroup_id_x();
+#ifdef __gfx942__
 	out[8 * i + 4] = __builtin_amdgcn_s_memrealtime() != 0;
 	out[8 * i + 5] = __builtin_amdgcn_s_getreg(20 | 3 << 11);
+#else
+	out[8 * i + 4] = __builtin_amdgcn_s_sendmsg_rtnl(0x83) != 0;
+	out[8 * i + 5] = __builtin_amdgcn_s_getreg(26 | 3 << 11);
+#endif
 	if (i == 0)
 		__builtin_amdgcn_s_sendmsg(1, 0x123456);
 }

@@ -1,17 +1,201 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! VFLAT, VGLOBAL and VSCRATCH of gfx1201.
+//! VFLAT, VGLOBAL and VSCRATCH of gfx1201, and the table of what moves memory, which VBUFFER shares.
 
-use super::super::{illegal, Decoded, Limits, WORDS};
+use super::super::{bits, illegal, violation, Bad, Decoded, Limits, WORDS};
+use super::operand::{sgpr, vgpr, NULL};
+use crate::inst::{Access, Atomic, Body, Half, Inst, Segment, Src, Vmem};
 
-pub(super) fn flat([word, ..]: [u32; WORDS], _limits: &Limits) -> Decoded {
-    illegal(format!("VFLAT {word:#x}"))
+/// Loads, stores and atomics, which all families number alike.
+pub(super) fn access(code: u32) -> Option<Access> {
+    let load = |bytes, signed, half| {
+        Some(Access::Load {
+            bytes,
+            signed,
+            half,
+        })
+    };
+    let store = |bytes, high| Some(Access::Store { bytes, high });
+    match code {
+        0x10 => load(1, false, Half::Whole),
+        0x11 => load(1, true, Half::Whole),
+        0x12 => load(2, false, Half::Whole),
+        0x13 => load(2, true, Half::Whole),
+        0x14..=0x17 => load(4 * (code as u8 - 0x13), false, Half::Whole),
+        0x18 => store(1, false),
+        0x19 => store(2, false),
+        0x1a..=0x1d => store(4 * (code as u8 - 0x19), false),
+        0x1e => load(1, false, Half::LowKept),
+        0x1f => load(1, true, Half::LowKept),
+        0x20 => load(2, false, Half::LowKept),
+        0x21 => load(1, false, Half::HighKept),
+        0x22 => load(1, true, Half::HighKept),
+        0x23 => load(2, false, Half::HighKept),
+        0x24 => store(1, true),
+        0x25 => store(2, true),
+        _ => atomic(code).map(|(op, size)| Access::Atomic { op, size }),
+    }
 }
 
-pub(super) fn global([word, ..]: [u32; WORDS], _limits: &Limits) -> Decoded {
-    illegal(format!("VGLOBAL {word:#x}"))
+fn atomic(code: u32) -> Option<(Atomic, u8)> {
+    let op = match code {
+        0x33 | 0x41 => Atomic::Swap,
+        0x34 | 0x42 => Atomic::CmpSwap,
+        0x35 | 0x43 => Atomic::Add,
+        0x36 | 0x44 => Atomic::Sub,
+        0x37 => Atomic::SubClamp,
+        0x38 | 0x45 => Atomic::SMin,
+        0x39 | 0x46 => Atomic::UMin,
+        0x3a | 0x47 => Atomic::SMax,
+        0x3b | 0x48 => Atomic::UMax,
+        0x3c | 0x49 => Atomic::And,
+        0x3d | 0x4a => Atomic::Or,
+        0x3e | 0x4b => Atomic::Xor,
+        0x3f | 0x4c => Atomic::Inc,
+        0x40 | 0x4d => Atomic::Dec,
+        0x50 => Atomic::CondSub,
+        0x51 => Atomic::FMin,
+        0x52 => Atomic::FMax,
+        0x56 => Atomic::FAdd,
+        0x59 => Atomic::PkAddF16,
+        0x5a => Atomic::PkAddBf16,
+        _ => return None,
+    };
+    let wide = matches!(code, 0x41..=0x4d);
+    Some((op, if wide { 8 } else { 4 }))
 }
 
-pub(super) fn scratch([word, ..]: [u32; WORDS], _limits: &Limits) -> Decoded {
-    illegal(format!("VSCRATCH {word:#x}"))
+/// Registers of the data to store and of the value that comes back.
+pub(super) fn registers(access: Access, returns: bool) -> (u16, u16) {
+    match access {
+        Access::Load { bytes, .. } => (0, u16::from(bytes).div_ceil(4)),
+        Access::Store { bytes, .. } => (u16::from(bytes).div_ceil(4), 0),
+        Access::Atomic { op, size } => {
+            let n = u16::from(size) / 4;
+            let operands = if op == Atomic::CmpSwap { 2 } else { 1 };
+            (n * operands, if returns { n } else { 0 })
+        }
+        Access::LoadLds { .. } => (0, 0),
+    }
+}
+
+/// Does it bring something back: a load, or an atomic whose temporal hint says so?
+pub(super) fn returns(access: Access, second: u32) -> bool {
+    match access {
+        Access::Atomic { .. } => bits(second, 20, 20) == 1,
+        Access::Store { .. } => false,
+        _ => true,
+    }
+}
+
+/// A VGPR tuple, or 0 if there is none.
+pub(super) fn tuple(limits: &Limits, reg: u32, count: u16) -> Result<u16, Bad> {
+    match count {
+        0 => Ok(0),
+        _ => vgpr(limits, reg, count),
+    }
+}
+
+/// The offset of the third word: 24 bits with a sign.
+fn offset(third: u32) -> i32 {
+    third as i32 >> 8
+}
+
+fn build(
+    segment: Segment,
+    access: Access,
+    [_, second, third]: [u32; WORDS],
+    addr: Option<u16>,
+    saddr: Option<u8>,
+    limits: &Limits,
+) -> Decoded {
+    let returns = returns(access, second);
+    let (data, dst) = registers(access, returns);
+    Ok(Inst {
+        bytes: 0,
+        body: Body::Vmem(Vmem {
+            segment,
+            access,
+            addr,
+            data: tuple(limits, bits(second, 30, 23), data)?,
+            dst: tuple(limits, bits(second, 7, 0), dst)?,
+            returns,
+            saddr,
+            soffset: Src::None,
+            offset: offset(third),
+        }),
+    })
+}
+
+pub(super) fn flat(words: [u32; WORDS], limits: &Limits) -> Decoded {
+    let code = bits(words[0], 21, 14);
+    let Some(access) = access(code) else {
+        return illegal(format!("VFLAT opcode {code:#x}"));
+    };
+    if bits(words[0], 6, 0) != NULL {
+        return violation("VFLAT with a scalar address".into());
+    }
+    let addr = vgpr(limits, bits(words[2], 7, 0), 2)?;
+    build(Segment::Flat, access, words, Some(addr), None, limits)
+}
+
+pub(super) fn global(words: [u32; WORDS], limits: &Limits) -> Decoded {
+    let code = bits(words[0], 21, 14);
+    let found = match code {
+        // global_inv, global_wb, global_wbinv
+        0x2b | 0x2c | 0x4f => {
+            return Ok(Inst {
+                bytes: 0,
+                body: Body::CacheControl,
+            })
+        }
+        // global_load_addtid_b32 and its store have no vector address.
+        0x28 => Some(Access::Load {
+            bytes: 4,
+            signed: false,
+            half: Half::Whole,
+        }),
+        0x29 => Some(Access::Store {
+            bytes: 4,
+            high: false,
+        }),
+        _ => access(code),
+    };
+    let Some(access) = found else {
+        return illegal(format!("VGLOBAL opcode {code:#x}"));
+    };
+    let saddr = match bits(words[0], 6, 0) {
+        NULL => None,
+        reg => Some(sgpr(limits, reg, 2)?),
+    };
+    let by_thread = matches!(code, 0x28 | 0x29);
+    let segment = match by_thread {
+        true => Segment::GlobalByThread,
+        false => Segment::Global,
+    };
+    let addr = match (by_thread, saddr) {
+        (true, None) => return violation("global_*_addtid without a scalar address".into()),
+        (true, Some(_)) => None,
+        (false, Some(_)) => Some(vgpr(limits, bits(words[2], 7, 0), 1)?),
+        (false, None) => Some(vgpr(limits, bits(words[2], 7, 0), 2)?),
+    };
+    build(segment, access, words, addr, saddr, limits)
+}
+
+pub(super) fn scratch(words: [u32; WORDS], limits: &Limits) -> Decoded {
+    let code = bits(words[0], 21, 14);
+    let found = access(code).filter(|a| !matches!(a, Access::Atomic { .. }));
+    let Some(access) = found else {
+        return illegal(format!("VSCRATCH opcode {code:#x}"));
+    };
+    let saddr = match bits(words[0], 6, 0) {
+        NULL => None,
+        reg => Some(sgpr(limits, reg, 1)?),
+    };
+    // SVE: there is a vector offset.
+    let addr = match bits(words[1], 17, 17) {
+        0 => None,
+        _ => Some(vgpr(limits, bits(words[2], 7, 0), 1)?),
+    };
+    build(Segment::Scratch, access, words, addr, saddr, limits)
 }

@@ -66,9 +66,9 @@ pub(super) fn sgpr_dst(limits: &Limits, first: u32, count: u16) -> Result<u8, Ba
 pub(super) fn src(limits: &Limits, code: u32, ty: Ty, literal: u32) -> Result<Src, Bad> {
     let count = regs(limits, ty);
     Ok(match code {
-        // A workgroup id: every wave may read it.
+        // Workgroup ids and the place in the workgroup: every wave may read them.
         0..=127 => Src::Sgpr(match code {
-            115 | 117 if count == 1 => code as u8,
+            115..=117 if count == 1 => code as u8,
             _ => sgpr(limits, code, count)?,
         }),
         128..=192 => Src::Imm(integer(i64::from(code) - 128, ty)),

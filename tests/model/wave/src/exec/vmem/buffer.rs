@@ -5,50 +5,92 @@
 use super::{active, Addresses};
 use crate::inst::{Access, Vmem};
 use crate::wave::{Wave, LANES};
+use crate::Isa;
 
-/// A buffer resource of gfx9.
+/// What lies outside of a buffer.
+enum Bounds {
+    /// gfx9: as the stride says.
+    Stride,
+    /// Of gfx10 and later: an index beyond the records or an offset beyond the stride.
+    Structured,
+    /// An index beyond the records.
+    Index,
+    /// Everything if there are no records.
+    Empty,
+    /// An offset beyond the records, which are bytes; if swizzled, one beyond the stride too.
+    Raw,
+}
+
+/// A buffer resource.
 struct Resource {
     base: u64,
     stride: u64,
     swizzle: bool,
+    /// Bytes of a swizzle element.
+    element: u64,
     records: u64,
     index_stride: u64,
     add_tid: bool,
+    bounds: Bounds,
 }
-
-/// Bytes of a swizzle element.
-const ELEMENT: u64 = 4;
 
 impl Resource {
     fn read(w: &Wave, first: u8) -> Self {
         let at = usize::from(first);
         let word = |n: usize| w.s[at + n];
+        let (swizzle, element, bounds) = match w.isa {
+            Isa::Gfx942 => (word(1) >> 31 != 0, 4, Bounds::Stride),
+            Isa::Gfx1201 => {
+                let swizzle = word(1) >> 30;
+                let bounds = match word(3) >> 28 & 3 {
+                    0 => Bounds::Structured,
+                    1 => Bounds::Index,
+                    2 => Bounds::Empty,
+                    _ => Bounds::Raw,
+                };
+                (swizzle != 0, if swizzle == 3 { 16 } else { 4 }, bounds)
+            }
+        };
         Resource {
             base: u64::from(word(0)) | u64::from(word(1) & 0xffff) << 32,
             stride: u64::from(word(1) >> 16 & 0x3fff),
-            swizzle: word(1) >> 31 != 0,
+            swizzle,
+            element,
             records: u64::from(word(2)),
             index_stride: 8 << (word(3) >> 21 & 3),
             add_tid: word(3) >> 23 & 1 != 0,
+            bounds,
+        }
+    }
+
+    /// Is the access inside of the buffer?
+    fn inside(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> bool {
+        let raw = offset + soffset + bytes <= self.records;
+        match self.bounds {
+            Bounds::Stride if self.stride == 0 => raw,
+            Bounds::Stride => index < self.records && !(self.swizzle && offset >= self.stride),
+            Bounds::Structured => index < self.records && offset + bytes <= self.stride,
+            Bounds::Index => index < self.records,
+            Bounds::Empty => self.records != 0,
+            Bounds::Raw if self.swizzle => {
+                offset < self.stride && index * self.stride + offset + soffset < self.records
+            }
+            Bounds::Raw => index * self.stride + offset + soffset + bytes <= self.records,
         }
     }
 
     /// Offset from the base; `None` if out of range.
     fn offset(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> Option<u64> {
-        if self.stride == 0 {
-            let end = offset + soffset + bytes;
-            return (end <= self.records).then_some(offset + soffset);
-        }
-        if index >= self.records || (self.swizzle && offset >= self.stride) {
+        if !self.inside(index, offset, soffset, bytes) {
             return None;
         }
-        if !self.swizzle {
+        if !self.swizzle || self.stride == 0 {
             return Some(self.stride * index + offset + soffset);
         }
         let (index_high, index_low) = (index / self.index_stride, index % self.index_stride);
-        let (offset_high, offset_low) = (offset / ELEMENT, offset % ELEMENT);
-        let block = index_high * self.stride + offset_high * ELEMENT;
-        Some(block * self.index_stride + index_low * ELEMENT + offset_low + soffset)
+        let (offset_high, offset_low) = (offset / self.element, offset % self.element);
+        let block = index_high * self.stride + offset_high * self.element;
+        Some(block * self.index_stride + index_low * self.element + offset_low + soffset)
     }
 }
 

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What gfx1201 has other than gfx942: hardware registers, messages that answer, and barriers that
+//! are signalled and waited for by two instructions.
+
+use super::super::Ctx;
+use super::{field_mask, split};
+use crate::inst::Salu;
+use crate::op::Op;
+use crate::trap::gfx1201 as bits;
+use crate::wave::{violation, Halt, State, Step, Wave};
+
+/// Hardware register numbers of `s_getreg` and `s_setreg`.
+mod hwreg {
+    pub(super) const MODE: u32 = 1;
+    pub(super) const STATUS: u32 = 2;
+    pub(super) const STATE_PRIV: u32 = 4;
+    pub(super) const GPR_ALLOC: u32 = 5;
+    pub(super) const LDS_ALLOC: u32 = 6;
+    pub(super) const IB_STS: u32 = 7;
+    pub(super) const EXCP_FLAG_PRIV: u32 = 17;
+    pub(super) const EXCP_FLAG_USER: u32 = 18;
+    pub(super) const TRAP_CTRL: u32 = 19;
+    pub(super) const SCRATCH_BASE_LO: u32 = 20;
+    pub(super) const SCRATCH_BASE_HI: u32 = 21;
+    pub(super) const HW_ID1: u32 = 23;
+    pub(super) const HW_ID2: u32 = 24;
+    pub(super) const SCHED_MODE: u32 = 26;
+    pub(super) const IB_STS2: u32 = 28;
+    pub(super) const SHADER_CYCLES_LO: u32 = 29;
+    pub(super) const SHADER_CYCLES_HI: u32 = 30;
+}
+
+/// Messages that answer.
+mod message {
+    pub(super) const GET_DOORBELL: u32 = 0x80;
+    pub(super) const GET_TMA: u32 = 0x82;
+    pub(super) const GET_REALTIME: u32 = 0x83;
+    pub(super) const GET_TBA: u32 = 0x85;
+    pub(super) const GET_SE_AID_ID: u32 = 0x87;
+}
+
+/// FP_ROUND, FP_DENORM, FP16_OVFL, SCALAR_PREFETCH_EN, DISABLE_PERF. The bits of gfx942 that are not
+/// here have fixed values: see [`Wave::new`].
+const MODE: u32 = 0xff | 3 << 23 | 1 << 27;
+const EXCP_FLAG_USER: u32 = 0x7f | 3 << 30;
+const TRAP_CTRL: u32 = 0x3ff;
+const SCHED_MODE: u32 = 3;
+
+/// The barriers of a workgroup: the one of its program and the one of its trap handler.
+pub(crate) const BARRIERS: usize = 2;
+
+/// A barrier: waves signal it, and wait for all to have done so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Barrier {
+    /// Waves that the workgroup began with.
+    waves: u32,
+    /// Those that have not ended.
+    members: u32,
+    signals: u32,
+    /// How often all had signalled.
+    round: u32,
+}
+
+impl Barrier {
+    pub(crate) fn new(waves: u32) -> Self {
+        Barrier {
+            waves,
+            members: waves,
+            signals: 0,
+            round: 0,
+        }
+    }
+
+    /// A wave has come. Was it the first?
+    fn signal(&mut self) -> bool {
+        self.signals += 1;
+        let first = self.signals == 1;
+        self.complete();
+        first
+    }
+
+    /// A wave has ended.
+    pub(crate) fn leave(&mut self) {
+        self.members -= 1;
+        self.complete();
+    }
+
+    fn complete(&mut self) {
+        if self.signals != 0 && self.signals >= self.members {
+            self.signals = 0;
+            self.round = self.round.wrapping_add(1);
+        }
+    }
+}
+
+/// Which barrier an instruction names: -1 is the workgroup's, -2 the trap handlers'.
+fn barrier(w: &Wave, number: i32) -> Result<usize, Halt> {
+    match number {
+        -1 => Ok(0),
+        -2 if w.privileged => Ok(1),
+        other => violation(format!("barrier {other}")),
+    }
+}
+
+impl Wave {
+    /// Has all that the wave would wait for at the barrier happened? Then it does not count again.
+    pub(crate) fn passes(&mut self, n: usize, barriers: &[Barrier; BARRIERS]) -> bool {
+        let passes = self.rounds[n] != barriers[n].round;
+        self.rounds[n] = barriers[n].round;
+        passes
+    }
+
+    pub(crate) fn barrier_complete(&self, n: usize, barriers: &[Barrier; BARRIERS]) -> bool {
+        self.rounds[n] != barriers[n].round
+    }
+}
+
+/// `s_getreg` of gfx1201.
+pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
+    let (reg, offset, size) = split(imm);
+    let d = ctx.dispatch;
+    let bit = |on: bool, mask: u32| if on { mask } else { 0 };
+    let value = match reg {
+        hwreg::MODE => w.mode & MODE,
+        hwreg::STATUS => {
+            bit(w.privileged, bits::status::PRIV)
+                | bit(d.trap.is_some(), bits::status::TRAP_EN)
+                | bit(w.exec() == 0, bits::status::EXECZ)
+                | bit(w.vcc() == 0, bits::status::VCCZ)
+                | bit(d.waves_per_workgroup() > 1, bits::status::IN_WG)
+                | bit(
+                    w.barrier_complete(1, ctx.barriers),
+                    bits::status::TRAP_BARRIER_COMPLETE,
+                )
+                | bits::status::VALID
+                | bit(!w.wave32, bits::status::WAVE64)
+        }
+        hwreg::STATE_PRIV => {
+            w.state_priv(d.scratch.wave_stride != 0)
+                | bit(
+                    w.barrier_complete(0, ctx.barriers),
+                    bits::state::BARRIER_COMPLETE,
+                )
+        }
+        hwreg::GPR_ALLOC => (d.rsrc1 & 0x3f) << 12,
+        hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
+        // Counters: every access here is complete before the next instruction.
+        hwreg::IB_STS | hwreg::IB_STS2 => 0,
+        hwreg::EXCP_FLAG_PRIV => w.trapsts,
+        hwreg::EXCP_FLAG_USER => w.excp_user,
+        hwreg::TRAP_CTRL => w.trap_ctrl,
+        hwreg::SCRATCH_BASE_LO => w.scratch as u32,
+        hwreg::SCRATCH_BASE_HI => (w.scratch >> 32) as u32,
+        // One SE, one WGP: the wave slot is all that tells waves apart.
+        hwreg::HW_ID1 => w.index & 0x1f,
+        hwreg::HW_ID2 => 0,
+        hwreg::SCHED_MODE => w.ib_sts,
+        hwreg::SHADER_CYCLES_LO => ctx.host.shader_clock() as u32,
+        hwreg::SHADER_CYCLES_HI => (ctx.host.shader_clock() >> 32) as u32,
+        other => return violation(format!("s_getreg of hardware register {other}")),
+    };
+    Ok((value & field_mask(offset, size)) >> offset)
+}
+
+/// `s_setreg` of gfx1201.
+pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
+    let (reg, offset, size) = split(imm);
+    let mask = field_mask(offset, size);
+    let value = value << offset & mask;
+    let put = |to: &mut u32, writable: u32| *to = *to & !(mask & writable) | value & writable;
+    match reg {
+        hwreg::MODE => put(&mut w.mode, MODE),
+        hwreg::EXCP_FLAG_USER => put(&mut w.excp_user, EXCP_FLAG_USER),
+        hwreg::SCHED_MODE => put(&mut w.ib_sts, SCHED_MODE),
+        hwreg::TRAP_CTRL if w.privileged => put(&mut w.trap_ctrl, TRAP_CTRL),
+        hwreg::EXCP_FLAG_PRIV if w.privileged => put(&mut w.trapsts, u32::MAX),
+        hwreg::STATE_PRIV if w.privileged => w.set_state_priv(mask, value),
+        other => return violation(format!("s_setreg of hardware register {other}")),
+    }
+    Ok(())
+}
+
+/// `s_sendmsg_rtn`: what comes back.
+fn answer(w: &Wave, ctx: &Ctx<'_>, id: u32) -> Result<u64, Halt> {
+    let trap = || ctx.dispatch.trap.unwrap_or_default();
+    Ok(match id {
+        message::GET_REALTIME => ctx.host.realtime(),
+        message::GET_SE_AID_ID => 0,
+        message::GET_DOORBELL if w.privileged => u64::from(ctx.dispatch.doorbell_id & 0x3ff),
+        message::GET_TMA if w.privileged => trap().tma >> 8,
+        message::GET_TBA if w.privileged => trap().tba >> 8,
+        _ => return violation(format!("s_sendmsg_rtn of message {id:#x}")),
+    })
+}
+
+/// What only gfx1201 has; `None` if it is something else.
+pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
+    use Op::*;
+    let imm = i.imm as u32;
+    match i.op {
+        // Every access here is complete before the next instruction, and nothing depends on time.
+        s_clause
+        | s_delay_alu
+        | s_wait_alu
+        | s_wait_idle
+        | s_wait_event
+        | s_singleuse_vdst
+        | s_version
+        | s_ttracedata_imm
+        | s_wait_loadcnt
+        | s_wait_storecnt
+        | s_wait_samplecnt
+        | s_wait_bvhcnt
+        | s_wait_expcnt
+        | s_wait_dscnt
+        | s_wait_kmcnt
+        | s_wait_loadcnt_dscnt
+        | s_wait_storecnt_dscnt => {}
+        s_round_mode => w.mode = w.mode & !0xf | imm & 0xf,
+        s_denorm_mode => w.mode = w.mode & !0xf0 | (imm & 0xf) << 4,
+        s_sleep_var => w.state = State::Yield,
+        s_sendmsg_rtn_b32 | s_sendmsg_rtn_b64 => match answer(w, ctx, i.imm as u32 & 0xff) {
+            Ok(value) if i.op == s_sendmsg_rtn_b64 => w.set_s64(i.dst, value),
+            Ok(value) => w.s[usize::from(i.dst)] = value as u32,
+            Err(halt) => return Some(Err(halt)),
+        },
+        s_barrier_signal | s_barrier_signal_isfirst => {
+            match barrier(w, w.scalar(i.src[0]) as i32) {
+                Ok(n) => {
+                    let first = ctx.barriers[n].signal();
+                    if i.op == s_barrier_signal_isfirst {
+                        w.scc = first;
+                    }
+                }
+                Err(halt) => return Some(Err(halt)),
+            }
+        }
+        s_get_barrier_state => match barrier(w, w.scalar(i.src[0]) as i32) {
+            Ok(n) => {
+                let of = ctx.barriers[n];
+                w.s[usize::from(i.dst)] = 1 | of.members << 4 | of.signals << 16;
+            }
+            Err(halt) => return Some(Err(halt)),
+        },
+        s_barrier_wait => match barrier(w, i.imm) {
+            // A workgroup of one wave has no barrier.
+            Ok(n) if ctx.barriers[n].waves <= 1 => {}
+            Ok(n) => {
+                if !w.passes(n, ctx.barriers) {
+                    w.state = State::Signals(n);
+                }
+            }
+            Err(halt) => return Some(Err(halt)),
+        },
+        s_code_end => {
+            let text = "s_code_end: behind the end of the program".into();
+            return Some(Err(Halt::Illegal(text)));
+        }
+        _ => return None,
+    }
+    Some(Ok(()))
+}
