@@ -4,15 +4,12 @@
 
 mod common;
 
-use common::llvm::Target;
+use common::llvm::{Target, TARGETS};
 use common::place::DATA;
 use common::{Args, Machine, Rng};
 
 const BASIC: &str = include_str!("kernels/basic.cl");
 const LEVELS: [&str; 3] = ["-O1", "-O2", "-O3"];
-
-/// What the kernels are run for.
-const TARGETS: [Target; 1] = [Target::Gfx942];
 
 /// A kernel source compiled for every target at each level, one after the other, and what it is.
 fn machines<'a>(

@@ -404,7 +404,9 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
     let place = |part: usize| -> Addresses {
         std::array::from_fn(|l| {
             let offset = offsets[l] as u64 + part as u64;
-            base.wrapping_add(offset / 4 * row + 4 * l as u64 + offset % 4)
+            // Those of lanes that are not active may be anything.
+            let first = base.wrapping_add((offset / 4).wrapping_mul(row));
+            first.wrapping_add(4 * l as u64 + offset % 4)
         })
     };
     let mut room: Room = [0; LANES * MAX_BYTES];
