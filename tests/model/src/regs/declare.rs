@@ -153,10 +153,7 @@ fn unit(generation: Generation, ip: Ip, reg: Reg) -> Unit {
         Ip::Osssys => Unit::Ih,
         Ip::Athub => Unit::Athub,
         Ip::Mp0 | Ip::Mp1 => Unit::Mp,
-        Ip::Sdma => match generation {
-            Generation::Gfx9 => Unit::Sdma,
-            Generation::Gfx12 => Unit::Store,
-        },
+        Ip::Sdma => Unit::Sdma,
         _ => Unit::Store,
     }
 }
