@@ -7,7 +7,7 @@
 //! | `hqds` | registers of the active queue slots of each GPU |
 //! | `mqds` | images of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the runlist of each GPU as it was sent last |
-//! | `rings` | the kernel's rings on the DMA engines: pointers, jobs, registers |
+//! | `rings` | the kernel's rings with their types: pointers, jobs or frames, registers |
 //! | `mem_limit` | system memory that buffers of processes take and may take |
 //! | `process/<pid>/pasid` | the number of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
@@ -166,7 +166,8 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
     }
     for gpu in &gpu::list() {
-        writeln!(f, "HIQ on device {:x}", gpu.id())?;
+        let ring = gpu.dqm().map_or("scheduler", |dqm| dqm.scheduler_ring());
+        writeln!(f, "{ring} on device {:x}", gpu.id())?;
         dump_or_say(f, gpu.dqm().and_then(|dqm| dqm.scheduler_mqd()))?;
     }
     Ok(())
@@ -193,6 +194,15 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for gpu in &gpu::list() {
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        if let Some(kiq) = &*gpu.kiq() {
+            kiq.show(f)?;
+        }
+        if let Ok(dqm) = gpu.dqm() {
+            dqm.show_ring(f)?;
+        }
+        if let Ok(mes) = gpu.mes() {
+            mes.show(gpu, f)?;
+        }
         match gpu.sdma() {
             Ok(sdma) => sdma.show(gpu, f)?,
             Err(e) => writeln!(f, "  unavailable: {e:?}")?,

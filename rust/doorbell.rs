@@ -36,7 +36,8 @@ pub(crate) struct Aperture {
     slice_bytes: usize,
     /// Bytes at the start of the BAR that belong to the kernel's own engines.
     kernel_bytes: usize,
-    /// First doorbell index (32-bit words) of the page that the HIQ takes its doorbell from.
+    /// First doorbell index (32-bit words) of the page that the scheduler takes its doorbells from:
+    /// that of the HIQ, or those that stand for many queues.
     kernel_page: u32,
     /// Which slices are taken.
     #[pin]
@@ -52,7 +53,7 @@ impl Aperture {
         let phys = pdev.resource_start(BAR)?;
         let size = usize::try_from(pdev.resource_len(BAR)?)?;
         // The kernel's doorbells: its engines, a second page for the page queues of the SDMA
-        // engines (which the bus interface finds in the mirror), and a page for the HIQ.
+        // engines (which the bus interface finds in the mirror), and a page for the scheduler.
         let engines = (caps.max_kernel_doorbell as usize + 1) * BYTES as usize;
         let engines = (engines + 0x400 * 4).next_multiple_of(PAGE_SIZE);
         let slice_bytes = caps.doorbell_slice as usize;
@@ -87,6 +88,11 @@ impl Aperture {
     pub(crate) fn ring32(&self, index: u32, value: u32) -> Result {
         let bar = self.bar.try_access().ok_or(ENODEV)?;
         (&*bar).try_write32(value, index as usize * 4)
+    }
+
+    /// The doorbells that stand for all queues of a priority, lowest first.
+    pub(crate) fn aggregated<const N: usize>(&self) -> [u32; N] {
+        core::array::from_fn(|n| self.kernel_page + n as u32 * (BYTES / 4))
     }
 
     /// The doorbell of the HIQ.

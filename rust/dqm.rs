@@ -12,7 +12,7 @@ use core::{
 };
 
 use kernel::{
-    new_mutex,
+    fmt, new_mutex,
     prelude::*,
     sync::{
         lock::mutex::MutexGuard,
@@ -30,6 +30,7 @@ use crate::{
 };
 
 mod cpsch;
+mod mes;
 mod queues;
 mod runlist;
 mod sdma;
@@ -46,14 +47,14 @@ const MAX_QUEUES: usize = 4096;
 
 /// The queues that a change is about.
 #[derive(Clone, Copy)]
-pub(super) enum Scope<'a> {
+enum Scope<'a> {
     All,
     Process(&'a ProcessSlot),
     Queue(&'a Arc<HwQueue>),
 }
 
 /// How queues get onto the hardware and off it. Called with the manager's lock held.
-pub(super) trait Policy: Send + Sync {
+trait Policy: Send + Sync {
     /// Brings the scheduler up.
     fn start(&mut self, gpu: &Gpu) -> Result;
 
@@ -83,11 +84,20 @@ pub(super) trait Policy: Send + Sync {
     /// off. Needs no memory but what was reserved for these or for more queues.
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
 
+    /// The runtime of a process has announced itself, before its first queue.
+    fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
+
     /// Runlists that were sent, for debugfs.
     fn runlists(&self) -> u64;
 
     /// The words of the last runlist, for debugfs.
     fn runlist_words(&self) -> Result<KVec<u32>>;
+
+    /// What the scheduler's own ring is called, for debugfs.
+    fn scheduler_ring(&self) -> &'static str;
+
+    /// Prints that ring, unless it is one of the GPU's.
+    fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// The words of the scheduler's own MQD, for debugfs.
     fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
@@ -191,7 +201,7 @@ impl ring::sdma::UserQueues for UserQueues {
 pub(crate) fn start(gpu: &Gpu) -> Result {
     let policy: KBox<dyn Policy> = match gpu.generation().sched {
         SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
-        SchedKind::Mes => return Err(ENODEV),
+        SchedKind::Mes => KBox::new(mes::Mes::new(), GFP_KERNEL)?,
     };
     ring::sdma::set_user_queues(&UserQueues);
     let places = sdma::Places::new(gpu.config(), gpu.generation().caps)?;
@@ -520,6 +530,17 @@ impl<'a> DqmRef<'a> {
         self.map(&mut inner, Scope::All)
     }
 
+    /// The runtime of a process has announced itself, before its first queue, or has left.
+    pub(crate) fn set_runtime(self, slot: &Arc<ProcessSlot>, enabled: bool) -> Result {
+        let mut inner = self.lock();
+        if enabled && inner.running {
+            self.gpu.check_usable()?;
+            inner.policy.set_runtime(self.gpu, slot)?;
+        }
+        slot.state.lock().runtime = enabled;
+        Ok(())
+    }
+
     /// Numbers for debugfs.
     pub(crate) fn counts(self) -> Counts {
         let inner = self.lock();
@@ -534,6 +555,16 @@ impl<'a> DqmRef<'a> {
     /// The words of the last runlist.
     pub(crate) fn runlist_words(self) -> Result<KVec<u32>> {
         self.lock().policy.runlist_words()
+    }
+
+    /// What the scheduler's own ring is called.
+    pub(crate) fn scheduler_ring(self) -> &'static str {
+        self.lock().policy.scheduler_ring()
+    }
+
+    /// Prints the scheduler's own ring, unless it is one of the GPU's.
+    pub(crate) fn show_ring(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().policy.show_ring(f)
     }
 
     /// The words of the scheduler's own MQD.

@@ -30,7 +30,7 @@ use crate::{
     hw::{self, FlushType, Generation, HubSetup, McLayout},
     kapi::{self, dma::Pages, irq::Irq},
     mmu::{self, Evictable},
-    ring::{kiq::Kiq, sdma::Sdma},
+    ring::{kiq::Kiq, mes::Mes, sdma::Sdma},
 };
 
 pub(crate) mod account;
@@ -79,6 +79,8 @@ pub(crate) struct Gpu {
     /// The KIQ while it runs; the lock is that of its ring.
     #[pin]
     kiq: Mutex<Option<Kiq>>,
+    /// The rings to MES, from [`Gpu::start`] on, if that is the scheduler.
+    mes: SetOnce<Pin<KBox<Mes>>>,
     /// The kernel's rings on the DMA engines, from [`Gpu::start`] on.
     sdma: SetOnce<Pin<KBox<Sdma>>>,
     gone: Atomic<bool>,
@@ -124,7 +126,10 @@ impl Gpu {
             revision: pdev.revision_id(),
         };
         let mmio = Arc::pin_init(early.into_mmio(found.instances), GFP_KERNEL)?;
-        if let Some(why) = generation.gfx.check_alive(&mmio)? {
+        let mes = generation
+            .mes
+            .map_or(Ok(None), |mes| mes.check_alive(&mmio))?;
+        if let Some(why) = generation.gfx.check_alive(&mmio)?.or(mes) {
             dev_err!(pdev, "{why}\n");
             return Err(ENODEV);
         }
@@ -164,6 +169,7 @@ impl Gpu {
                 ih <- irq::Ih::new(dev),
                 irq <- new_mutex!(None),
                 kiq <- new_mutex!(None),
+                mes: SetOnce::new(),
                 sdma: SetOnce::new(),
                 gone: Atomic::new(false),
                 hung: Atomic::new(false),
@@ -208,6 +214,9 @@ impl Gpu {
             let kiq = Kiq::start(self)?;
             *self.kiq.lock() = Some(kiq);
         }
+        if g.mes.is_some() {
+            self.mes.populate(Mes::start(self)?);
+        }
         self.sdma.populate(Sdma::start(self)?);
         self.vram.attach(self)
     }
@@ -221,6 +230,9 @@ impl Gpu {
         }
         if let Some(kiq) = self.kiq.lock().take() {
             self.log_failure("KIQ", kiq.stop(self));
+        }
+        if let Some(mes) = self.mes.as_ref() {
+            self.log_failure("MES", mes.stop(self));
         }
         let g = self.generation();
         let mmio = self.hub.mmio();
@@ -371,6 +383,30 @@ impl Gpu {
     /// The KIQ, locked; `None` while it does not run.
     pub(crate) fn kiq(&self) -> MutexGuard<'_, Option<Kiq>> {
         self.kiq.lock()
+    }
+
+    /// The rings to MES. `ENODEV` when the driver has left the device or the scheduler is another,
+    /// `EIO` when it hangs.
+    pub(crate) fn mes(&self) -> Result<&Mes> {
+        self.check_usable()?;
+        self.mes.as_ref().map(|mes| &**mes).ok_or(ENODEV)
+    }
+
+    /// Drops a process's translations in all VMIDs that the firmware has given it; complete on
+    /// return.
+    pub(crate) fn invalidate_pasid(&self, pasid: u32, kind: FlushType) -> Result {
+        if let Some(kiq) = &mut *self.kiq.lock() {
+            return kiq.invalidate_tlbs(self, pasid, kind);
+        }
+        let Ok(mes) = self.mes() else {
+            return Ok(());
+        };
+        if let Some(done) = mes.invalidate_tlbs(self, pasid, kind) {
+            return done;
+        }
+        // Only the firmware knows which it is.
+        (self.generation().caps.first_user_vmid..hw::VMIDS)
+            .try_for_each(|vmid| self.hub.flush_vmid(vmid, kind))
     }
 
     /// The address that page tables use for the byte of VRAM at `offset`.

@@ -24,6 +24,9 @@ pub(crate) use sched::{
     KiqHal, MapProcess, MesHal, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES,
 };
 
+/// VMIDs of the hardware, of all generations.
+pub(crate) const VMIDS: u32 = 16;
+
 /// Numbers of a generation.
 pub(crate) struct Caps {
     /// The first trap handler of every process: code for one page, whose second half is the handler's
@@ -82,6 +85,9 @@ pub(crate) struct Caps {
     pub(crate) cu_group: u32,
     /// Global wave sync entries.
     pub(crate) num_gws: u32,
+    /// The control stack of a compute queue lies behind its MQD, which is in VRAM then; else an MQD
+    /// is a page of system memory.
+    pub(crate) control_stack_in_mqd: bool,
     /// Wave slots of a CU, the number that sizes the context save area.
     pub(crate) waves_per_cu: u32,
     /// Waves that a shader engine can have in flight, if that are less than its CUs have slots for.
@@ -134,6 +140,8 @@ pub(crate) struct QueueSpec {
     pub(crate) rptr_va: u64,
     /// Where user space keeps the write pointer.
     pub(crate) wptr_va: u64,
+    /// The write pointer in the kernel's address space (VMID 0); 0 if no scheduler reads it.
+    pub(crate) wptr_kernel: u64,
     /// The end-of-pipe buffer, 0 for none.
     pub(crate) eop_va: u64,
     /// Bytes of the end-of-pipe buffer.

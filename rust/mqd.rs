@@ -2,9 +2,9 @@
 
 //! A user queue's image in memory: where it is, and the ways to change it.
 //!
-//! On this class of hardware the control stack of a compute queue must lie directly behind the
-//! page of its MQD; both repeat for every XCC of the node, at a fixed distance. An SDMA queue has
-//! one image in system memory.
+//! A compute queue has an image for every XCC of the node, at a fixed distance; on some generations
+//! the control stack must lie directly behind the page of each, and all of it in VRAM. An SDMA queue has
+//! one image in system memory. What saves a queue may write up to the end of the image's page.
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
@@ -36,7 +36,7 @@ impl Mqd {
         let hal = gpu.generation().sdma_queue;
         let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
         hal.update(place, spec, &mut image)?;
-        let buffer = gpu.system_buffer(image.len() * 4)?;
+        let buffer = gpu.system_buffer(PAGE_SIZE)?;
         buffer.write_dwords(0, &image)?;
         Ok(Self {
             gpu: gpu.clone(),
@@ -47,10 +47,14 @@ impl Mqd {
     }
 
     fn new_compute(gpu: &Arc<Gpu>, spec: &QueueSpec) -> Result<Self> {
-        let ctl_stack = (spec.ctl_stack_size as usize).next_multiple_of(PAGE_SIZE);
-        let stride = PAGE_SIZE + ctl_stack;
         let num_xcc = gpu.config().num_xcc as usize;
-        let buffer = gpu.vram_buffer(stride * num_xcc)?;
+        let (stride, buffer) = if gpu.generation().caps.control_stack_in_mqd {
+            let ctl_stack = (spec.ctl_stack_size as usize).next_multiple_of(PAGE_SIZE);
+            let stride = PAGE_SIZE + ctl_stack;
+            (stride, gpu.vram_buffer(stride * num_xcc)?)
+        } else {
+            (PAGE_SIZE, gpu.system_buffer(PAGE_SIZE * num_xcc)?)
+        };
         let mqd = Self {
             gpu: gpu.clone(),
             buffer,

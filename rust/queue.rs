@@ -100,7 +100,7 @@ pub(crate) fn create(
     mut properties: Properties,
     steps: &mut Steps,
 ) -> Result<Created> {
-    let buffers = Buffers::acquire(&place.gpu, &place.vm, &properties)?;
+    let mut buffers = Buffers::acquire(&place.gpu, &place.vm, &properties)?;
     steps.mark(NO_ID, c"buffers");
 
     let siblings = table.count_on(&place.gpu);
@@ -113,6 +113,10 @@ pub(crate) fn create(
     steps.mark(id, c"id");
 
     let dqm = place.gpu.dqm()?;
+    if dqm.reads_wptr() {
+        properties.spec.wptr_kernel = buffers.show_wptr(properties.spec.wptr_va)?;
+        steps.mark(id, c"wptr");
+    }
     let sdma = match properties.engine {
         Engine::Compute => None,
         Engine::Sdma(wanted) => Some(dqm.take_sdma(wanted)?),

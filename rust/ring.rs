@@ -8,6 +8,7 @@ use kernel::prelude::*;
 
 pub(crate) mod hiq;
 pub(crate) mod kiq;
+pub(crate) mod mes;
 pub(crate) mod packet;
 pub(crate) mod sdma;
 pub(crate) mod writer;

@@ -92,6 +92,23 @@ events! {
     /// An SDMA engine is reset; the job of `seq` was on it.
     fn sdma_reset => rkfd_sdma_reset(gpu_id: u32 => gpu_id, engine: u32 => engine, seq: u64 => seq);
 
+    /// A frame goes on a ring to MES.
+    fn mes_submit => rkfd_mes_submit(
+        gpu_id: u32 => gpu_id, ring: u32 => ring, op: &CStr => op.as_char_ptr(), doorbell: u32 => doorbell,
+        seq: u32 => seq, words: &[u32; 64] => words.as_ptr()
+    );
+
+    /// MES has dealt with a frame, or has not in time.
+    fn mes_done => rkfd_mes_done(
+        gpu_id: u32 => gpu_id, ring: u32 => ring, op: &CStr => op.as_char_ptr(), seq: u32 => seq,
+        ret: i32 => ret, ns: u64 => ns
+    );
+
+    /// A scheduler that is told of each queue was told of this one, or that it goes.
+    fn queue_map => rkfd_queue_map(
+        gpu_id: u32 => gpu_id, pid: Pid => pid, qid: u32 => qid, doorbell: u32 => doorbell, map: bool => map
+    );
+
     /// A buffer moves (`from`, `to`: VRAM, GTT).
     fn bo_move => rkfd_bo_move(
         gpu_id: u32 => gpu_id, from: &CStr => from.as_char_ptr(), to: &CStr => to.as_char_ptr(),
@@ -128,6 +145,24 @@ impl Steps {
 fn now() -> u64 {
     // SAFETY: Reading the clock has no preconditions.
     unsafe { kernel::bindings::ktime_get() as u64 }
+}
+
+/// When a frame went to MES; `None` when nobody records.
+pub(crate) struct MesTimer(Option<u64>);
+
+impl MesTimer {
+    /// Starts the clock.
+    pub(crate) fn start() -> Self {
+        Self(enabled!(rkfd_mes_done).then(now))
+    }
+
+    /// Records how frame `seq` went.
+    pub(crate) fn end(self, gpu_id: u32, ring: u32, op: &CStr, seq: u32, result: Result) {
+        if let Some(start) = self.0 {
+            let ret = result.map_or_else(Error::to_errno, |()| 0);
+            mes_done(gpu_id, ring, op, seq, ret, now() - start);
+        }
+    }
 }
 
 /// When an ioctl began; `None` when nobody records.

@@ -238,6 +238,74 @@ TRACE_EVENT(rkfd_sdma_reset,
 	TP_printk("gpu_id=%u engine=%u seq=%llu", __entry->gpu_id, __entry->engine, __entry->seq)
 );
 
+TRACE_EVENT(rkfd_mes_submit,
+	TP_PROTO(u32 gpu_id, u32 ring, const char *op, u32 doorbell, u32 seq, const u32 *words),
+	TP_ARGS(gpu_id, ring, op, doorbell, seq, words),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__field(u32, ring)
+		__string(op, op)
+		__field(u32, doorbell)
+		__field(u32, seq)
+		__array(u32, words, 64)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__entry->ring = ring;
+		__assign_str(op);
+		__entry->doorbell = doorbell;
+		__entry->seq = seq;
+		memcpy(__entry->words, words, sizeof(__entry->words));
+	),
+	TP_printk("gpu_id=%u op=%s ring=%u doorbell=0x%x seq=%u words=%s", __entry->gpu_id,
+		  __get_str(op), __entry->ring, __entry->doorbell, __entry->seq,
+		  __print_array(__entry->words, 64, 4))
+);
+
+TRACE_EVENT(rkfd_mes_done,
+	TP_PROTO(u32 gpu_id, u32 ring, const char *op, u32 seq, s32 ret, u64 ns),
+	TP_ARGS(gpu_id, ring, op, seq, ret, ns),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__field(u32, ring)
+		__string(op, op)
+		__field(u32, seq)
+		__field(s32, ret)
+		__field(u64, ns)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__entry->ring = ring;
+		__assign_str(op);
+		__entry->seq = seq;
+		__entry->ret = ret;
+		__entry->ns = ns;
+	),
+	TP_printk("gpu_id=%u op=%s ring=%u seq=%u ret=%d ns=%llu", __entry->gpu_id, __get_str(op),
+		  __entry->ring, __entry->seq, __entry->ret, __entry->ns)
+);
+
+TRACE_EVENT(rkfd_queue_map,
+	TP_PROTO(u32 gpu_id, s32 pid, u32 qid, u32 doorbell, bool map),
+	TP_ARGS(gpu_id, pid, qid, doorbell, map),
+	TP_STRUCT__entry(
+		__field(u32, gpu_id)
+		__field(s32, pid)
+		__field(u32, qid)
+		__field(u32, doorbell)
+		__field(bool, map)
+	),
+	TP_fast_assign(
+		__entry->gpu_id = gpu_id;
+		__entry->pid = pid;
+		__entry->qid = qid;
+		__entry->doorbell = doorbell;
+		__entry->map = map;
+	),
+	TP_printk("gpu_id=%u pid=%d qid=%u doorbell=0x%x map=%d", __entry->gpu_id, __entry->pid,
+		  __entry->qid, __entry->doorbell, __entry->map)
+);
+
 TRACE_EVENT(rkfd_bo_move,
 	TP_PROTO(u32 gpu_id, const char *from, const char *to, u64 bytes),
 	TP_ARGS(gpu_id, from, to, bytes),

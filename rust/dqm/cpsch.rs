@@ -3,15 +3,15 @@
 //! Scheduling by the command processor's firmware: the driver hands over a runlist, the firmware
 //! finds slots and address space ids and takes turns when there are too few.
 
-use kernel::prelude::*;
+use kernel::{fmt, prelude::*};
 
 use super::{
-    queues::{Needs, Queues},
+    queues::{Needs, ProcessSlot, Queues},
     runlist, Policy, Scope,
 };
 use crate::{
     gpu::Gpu,
-    hw::{Caps, SdmaPlace},
+    hw::{Caps, SdmaPlace, VMIDS},
     ring::{
         hiq::Hiq,
         packet::{Filter, RunList, SetResources, UnmapQueues},
@@ -23,8 +23,6 @@ use crate::{
 const PREEMPTION_TIMEOUT_MS: i64 = 9000;
 /// How long it is told to wait for one queue: so that two fit into the time above.
 const UNMAP_LATENCY_MS: u32 = 4050;
-/// VMIDs of the hardware.
-const VMIDS: u32 = 16;
 
 /// The policy.
 pub(super) struct Cpsch {
@@ -287,6 +285,11 @@ impl Policy for Cpsch {
         Ok(())
     }
 
+    /// The firmware has nothing of a process before its first queue.
+    fn set_runtime(&mut self, _gpu: &Gpu, _process: &ProcessSlot) -> Result {
+        Ok(())
+    }
+
     fn runlists(&self) -> u64 {
         self.sent
     }
@@ -297,6 +300,14 @@ impl Policy for Cpsch {
             out.extend_from_slice(room.words(), GFP_KERNEL)?;
         }
         Ok(out)
+    }
+
+    fn scheduler_ring(&self) -> &'static str {
+        "HIQ"
+    }
+
+    fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.hiq.as_ref().map_or(Ok(()), |hiq| hiq.show(f))
     }
 
     fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>> {

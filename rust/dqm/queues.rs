@@ -38,6 +38,8 @@ pub(crate) struct ProcessSlot {
 pub(super) struct SlotState {
     pub(super) map: MapProcess,
     pub(super) xnack: bool,
+    /// The runtime of the process has announced itself.
+    pub(super) runtime: bool,
     /// How often the process was evicted without being restored.
     pub(super) evicted: u32,
     /// Since when.
@@ -77,6 +79,7 @@ impl ProcessSlot {
                 state <- new_mutex!(SlotState {
                     map,
                     xnack,
+                    runtime: false,
                     evicted: 0,
                     since: None,
                     queues: KVec::new(),

@@ -34,6 +34,11 @@ impl Gpu {
         trace::gpu_hang(self.id);
         // Memory of processes is going to be freed without the scheduler's word that nothing uses
         // it any more: so the GPU is cut off from it.
+        if let Some(mes) = self.generation().mes {
+            if let Err(e) = mes.halt(self.hub.mmio()) {
+                dev_err!(self.dev(), "MES could not be halted: {e:?}\n");
+            }
+        }
         for xcc in 0..self.config.num_xcc {
             if let Err(e) = self.generation().gfx.halt(self.hub.mmio(), xcc) {
                 dev_err!(self.dev(), "XCC {xcc} could not be halted: {e:?}\n");

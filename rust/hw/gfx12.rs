@@ -45,6 +45,7 @@ static CAPS: Caps = Caps {
     simd_per_cu: 2,
     cu_group: 2,
     num_gws: 64,
+    control_stack_in_mqd: false,
     waves_per_cu: 32,
     waves_per_se: None,
     cwsr_stack_per_wave: 12,

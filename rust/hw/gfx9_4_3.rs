@@ -46,6 +46,7 @@ static CAPS: Caps = Caps {
     simd_per_cu: 4,
     cu_group: 1,
     num_gws: 64,
+    control_stack_in_mqd: true,
     waves_per_cu: 40,
     waves_per_se: Some(512),
     cwsr_stack_per_wave: 8,

@@ -11,6 +11,7 @@ use kernel::{
 };
 
 use crate::{
+    dqm::GpuDqm,
     kapi::task,
     process::{Device, Process},
     topology,
@@ -199,7 +200,7 @@ pub(super) fn runtime_enable(
     let mut state = process.lock()?;
     if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
         state.runtime_enabled = false;
-        return Ok(());
+        return tell_schedulers(process, false);
     }
     if state.runtime_enabled {
         return Err(EBUSY);
@@ -207,6 +208,18 @@ pub(super) fn runtime_enable(
     if !state.queues.is_empty() {
         return Err(EEXIST);
     }
+    tell_schedulers(process, true)?;
     state.runtime_enabled = true;
+    Ok(())
+}
+
+/// Tells the schedulers of all GPUs that the process uses that its runtime is there, or not.
+fn tell_schedulers(process: &Process, enabled: bool) -> Result {
+    for device in process.devices() {
+        let Ok(slot) = device.slot() else {
+            continue;
+        };
+        device.gpu().dqm()?.set_runtime(&slot, enabled)?;
+    }
     Ok(())
 }

@@ -93,6 +93,7 @@ fn properties(args: &mut kfd_ioctl_create_queue_args) -> Result<Properties> {
             ring_size,
             rptr_va: args.read_pointer_address,
             wptr_va: args.write_pointer_address,
+            wptr_kernel: 0,
             eop_va: args.eop_buffer_address,
             // The C driver keeps 32 bits of it, too.
             eop_size: args.eop_buffer_size as u32,

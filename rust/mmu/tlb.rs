@@ -12,25 +12,20 @@ use crate::{
 
 /// Drops what the GPU has cached of the page tables of a PASID; complete on return.
 ///
-/// Which VMIDs the process has at the moment only the firmware knows, so the KIQ is asked. When
+/// Which VMIDs the process has at the moment only the firmware knows, so it is asked. When
 /// the GPU hangs or is gone there is nothing that could still translate.
 pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
     if gpu.check_usable().is_err() {
         return Ok(());
     }
-    let mut kiq = gpu.kiq();
-    // Invalidations of user memory take the lock.
-    let no_reclaim = NoReclaim::new();
-    let flushed = match &mut *kiq {
+    {
+        // Invalidations of user memory take the lock of the ring.
+        let _no_reclaim = NoReclaim::new();
         // Old translations must not outlive the memory that they lead to.
-        Some(kiq) => kiq.invalidate_tlbs(gpu, pasid, kind).inspect_err(|_| {
+        gpu.invalidate_pasid(pasid, kind).inspect_err(|_| {
             gpu.declare_hung("TLBs were not invalidated");
-        }),
-        None => Ok(()),
-    };
-    drop(kiq);
-    drop(no_reclaim);
-    flushed?;
+        })?;
+    }
     // VMIDs of the render node's jobs are the driver's own. A job that runs now shall not reach
     // what was unmapped either.
     let vmids = dma::vmids_of(gpu, pasid);

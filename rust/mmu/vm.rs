@@ -13,16 +13,16 @@ use kernel::{
 };
 
 use super::{
-    bo::BoRef,
+    bo::{BoKind, BoRef},
     evict::{self, Owner},
     pasid::Pasid,
     pgtable::{Span, Spare, Target, Tree, Update},
-    store::{Place, Store},
+    store::{Place, Store, System},
     tlb,
     user::UserMemory,
 };
 use crate::{
-    gpu::{dma, Gpu},
+    gpu::{dma, gart::Window, Gpu},
     hw::FlushType,
     kapi::task::NoReclaim,
     trace,
@@ -522,6 +522,54 @@ impl Follow {
 pub(crate) struct Pin {
     vm: Arc<Vm>,
     va: u64,
+}
+
+/// A page of a buffer that kernel queues see.
+pub(crate) struct KernelPage {
+    // Field order: the window goes before the memory.
+    window: Window,
+    _memory: Arc<System>,
+}
+
+impl KernelPage {
+    /// Its address for kernel queues (VMID 0).
+    pub(crate) fn addr(&self) -> u64 {
+        self.window.addr()
+    }
+}
+
+impl Pin {
+    /// Shows the first page to kernel queues, as long as the result lives. `EPERM` for memory of a
+    /// process, `EINVAL` for what is not, or may not stay, in system memory.
+    pub(crate) fn show_to_kernel(&self) -> Result<KernelPage> {
+        let (bo, offset) = {
+            let guard = self.vm.space.inner.lock();
+            let inner: &Option<Inner> = &guard;
+            let mapping = inner
+                .as_ref()
+                .and_then(|i| i.mappings.iter().find(|m| m.va == self.va))
+                .ok_or(EINVAL)?;
+            (mapping.bo.clone(), mapping.offset)
+        };
+        if bo.store().user().is_some() {
+            return Err(EPERM);
+        }
+        // What belongs into VRAM goes back there some day.
+        if bo.preferred() != BoKind::Gtt {
+            return Err(EINVAL);
+        }
+        let Place::System(memory) = bo.store().place() else {
+            return Err(EINVAL);
+        };
+        Ok(KernelPage {
+            window: self
+                .vm
+                .space
+                .gpu
+                .window(memory.pages(), offset, PAGE_SIZE as u64)?,
+            _memory: memory,
+        })
+    }
 }
 
 impl Drop for Pin {

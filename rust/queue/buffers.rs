@@ -8,7 +8,7 @@ use super::{Engine, Properties};
 use crate::{
     gpu::Gpu,
     hw::QueueSpec,
-    mmu::vm::{Pin, Vm},
+    mmu::vm::{KernelPage, Pin, Vm},
 };
 
 /// The smallest end-of-pipe buffer.
@@ -37,7 +37,9 @@ fn check_alignment(spec: &QueueSpec) -> Result {
 
 /// What a queue keeps mapped.
 pub(super) struct Buffers {
-    _wptr: Pin,
+    // Field order: what is shown goes before what keeps it.
+    wptr_shown: Option<KernelPage>,
+    wptr: Pin,
     _rptr: Pin,
     ring: Pin,
     _eop: Option<Pin>,
@@ -75,7 +77,8 @@ impl Buffers {
         let rptr = pin_exact(vm, spec.rptr_va, PAGE_SIZE as u64)?;
         let ring = pin_exact(vm, spec.ring_va, ring_size)?;
         let mut buffers = Self {
-            _wptr: wptr,
+            wptr_shown: None,
+            wptr,
             _rptr: rptr,
             ring,
             _eop: None,
@@ -93,6 +96,14 @@ impl Buffers {
         let size = cwsr_size(gpu, properties)?;
         buffers._cwsr = Some(pin_exact(vm, spec.cwsr_va, size)?);
         Ok(buffers)
+    }
+
+    /// Shows the write pointer at `va` to kernel queues: where it is there.
+    pub(super) fn show_wptr(&mut self, va: u64) -> Result<u64> {
+        let shown = self.wptr.show_to_kernel()?;
+        let addr = shown.addr() + va % PAGE_SIZE as u64;
+        self.wptr_shown = Some(shown);
+        Ok(addr)
     }
 
     /// Pins another ring; `EFAULT` if it is not mapped exactly. Of a ring that is smaller than a

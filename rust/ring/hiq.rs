@@ -3,6 +3,7 @@
 //! The HSA interface queue: how the kernel talks to the firmware scheduler.
 
 use kernel::{
+    fmt,
     page::PAGE_SIZE,
     prelude::*,
     sync::barrier,
@@ -61,6 +62,7 @@ impl Hiq {
             ring_size: writer.ring_bytes(),
             rptr_va: writer.rptr_addr(),
             wptr_va: writer.wptr_addr(),
+            wptr_kernel: 0,
             eop_va: base + EOP as u64,
             eop_size: EOP_BYTES as u32,
             cwsr_va: 0,
@@ -112,6 +114,11 @@ impl Hiq {
             Some(kiq) => kiq.unmap_hiq(gpu, doorbell),
             None => Ok(()),
         }
+    }
+
+    /// Prints the ring, for debugfs.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.writer.show("hiq", "HIQ", f)
     }
 
     fn send(&mut self, gpu: &Gpu, batch: &Batch) -> Result {

@@ -4,6 +4,7 @@
 //! invalidates TLBs by PASID.
 
 use kernel::{
+    fmt,
     page::PAGE_SIZE,
     prelude::*,
     time::{delay::fsleep, Delta, Instant, Monotonic},
@@ -80,6 +81,7 @@ impl Kiq {
             ring_size: writer.ring_bytes(),
             rptr_va: writer.rptr_addr(),
             wptr_va: writer.wptr_addr(),
+            wptr_kernel: 0,
             eop_va: base + EOP as u64,
             eop_size: EOP_BYTES as u32,
             cwsr_va: 0,
@@ -120,6 +122,11 @@ impl Kiq {
     /// Takes the KIQ off the hardware.
     pub(crate) fn stop(self, gpu: &Gpu) -> Result {
         gpu.generation().need_kiq()?.stop(gpu.mmio()?, 0)
+    }
+
+    /// Prints the ring, for debugfs.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.writer.show("kiq", "KIQ", f)
     }
 
     /// Says that this is the KIQ and that it hands out no queue slots of its own.

@@ -6,7 +6,7 @@
 //! read pointer that the hardware reports. What both count differs by [`Format`]. One word stays
 //! free, so that full and empty differ.
 
-use kernel::{prelude::*, sync::barrier};
+use kernel::{fmt, prelude::*, sync::barrier};
 use rkfd_abi::{pm4, sdma};
 
 use super::Batch;
@@ -133,6 +133,17 @@ impl Writer {
         self.wptr * self.format.step
     }
 
+    /// Prints the ring in a line, for debugfs.
+    pub(crate) fn show(&self, name: &str, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rptr = self.rptr().unwrap_or(0);
+        writeln!(
+            f,
+            "  {name}: type {kind}, doorbell {:#x}, rptr {rptr:#x}, wptr {:#x}",
+            self.doorbell,
+            self.wptr()
+        )
+    }
+
     /// The read pointer as the hardware counts it.
     pub(crate) fn rptr(&self) -> Result<u64> {
         self.buffer.read64(self.layout.rptr)
@@ -144,6 +155,11 @@ impl Writer {
         self.buffer.write64(self.layout.rptr, 0)?;
         self.buffer.write64(self.layout.wptr, 0)?;
         self.buffer.publish()
+    }
+
+    /// The hardware has read everything. For rings whose read pointer nobody reports.
+    pub(crate) fn all_read(&self) -> Result {
+        self.buffer.write64(self.layout.rptr, self.wptr())
     }
 
     /// Words that can be written.

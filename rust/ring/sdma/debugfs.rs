@@ -21,7 +21,7 @@ impl Sdma {
             let state = if s.running { "running" } else { "stopped" };
             writeln!(
                 f,
-                "  {name}: {state}, rptr {:#x}, wptr {:#x}, emitted {}, signaled {}, in memory {}, {} lost interrupts",
+                "  {name}: type SDMA, {state}, rptr {:#x}, wptr {:#x}, emitted {}, signaled {}, in memory {}, {} lost interrupts",
                 s.rptr, s.wptr, s.emitted, s.signaled, s.in_memory, s.lost
             )?;
             for (seq, vmid) in s.pending.iter().flatten() {

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Scheduling by MES: the driver tells it of each queue that may run, and MES finds a slot and an
+//! address space id for it when its doorbell rings. A change costs a frame for each queue that it
+//! is about, however many there are.
+
+use kernel::{fmt, prelude::*, sync::Arc};
+use rkfd_abi::mes as abi;
+
+use super::{
+    queues::{HwQueue, Needs, ProcessSlot, Queues},
+    Policy, Scope,
+};
+use crate::{
+    gpu::Gpu,
+    hw::{FlushType, QueueFormat, QueueSpec},
+    mmu::tlb::flush_pasid,
+    ring::mes::{
+        frame::{AddQueue, QueueType, RemoveQueue, ResetQueue, SetShaderDebugger},
+        Failure,
+    },
+    trace,
+};
+
+/// Bytes of a page of GPU page tables, as a power of two.
+const PAGE_BITS: u32 = 12;
+
+/// The policy.
+pub(super) struct Mes {
+    /// The rings run and take queues.
+    running: bool,
+}
+
+/// The band of a queue among those of its process. User space's priorities are not those of MES,
+/// but the C driver hands them on: what MES does not know is normal.
+fn priority(spec: &QueueSpec) -> u8 {
+    match spec.priority {
+        p @ abi::priority::LOW..=abi::priority::REALTIME => p,
+        _ => abi::priority::NORMAL,
+    }
+}
+
+fn queue_type(spec: &QueueSpec) -> QueueType {
+    match spec.sdma {
+        Some(_) => QueueType::Sdma,
+        None => QueueType::Compute,
+    }
+}
+
+/// The frame that adds a queue.
+fn add_frame(gpu: &Gpu, queue: &HwQueue) -> Result<AddQueue> {
+    let g = gpu.generation();
+    let (map, runtime) = {
+        let state = queue.slot().state.lock();
+        (state.map, state.runtime)
+    };
+    let spec = queue.state.lock().spec.clone();
+    Ok(AddQueue {
+        queue_type: queue_type(&spec),
+        pasid: map.pasid,
+        root: map.root,
+        last_page: (1 << (g.caps.va_bits - PAGE_BITS)) - 1,
+        vm_context_control: g.need_mes()?.vm_context_control(),
+        tba: map.tba,
+        tma: map.tma,
+        keep_context: runtime,
+        process_context: queue.slot().context(),
+        gang_context: queue.context(),
+        priority: priority(&spec),
+        doorbell: spec.doorbell,
+        mqd: queue.mqd().gpu_addr(),
+        wptr: spec.wptr_kernel,
+        ring_dwords: spec.ring_size / 4,
+        aql: spec.format == QueueFormat::Aql,
+    })
+}
+
+impl Mes {
+    /// A scheduler that does not run yet.
+    pub(super) fn new() -> Self {
+        Self { running: false }
+    }
+
+    /// Tells MES of a queue, if it may run and MES was not told.
+    fn add(&self, gpu: &Gpu, queue: &HwQueue) -> Result {
+        {
+            let state = queue.state.lock();
+            if !state.active || state.mapped {
+                return Ok(());
+            }
+        }
+        let frame = add_frame(gpu, queue)?;
+        let doorbell = frame.doorbell;
+        match gpu.mes()?.schedule(gpu, &frame) {
+            Ok(()) => {}
+            Err(Failure::Silent) => {
+                // MES may have it or not: afterwards it has not.
+                let queue_type = frame.queue_type;
+                self.reset(gpu, queue_type, doorbell, queue.context())?;
+                return Err(ETIMEDOUT);
+            }
+            Err(failure) => return Err(failure.into()),
+        }
+        queue.state.lock().mapped = true;
+        self.trace(gpu, queue, doorbell, true);
+        Ok(())
+    }
+
+    fn trace(&self, gpu: &Gpu, queue: &HwQueue, doorbell: u32, added: bool) {
+        trace::queue_map(gpu.id(), queue.slot().pid(), queue.qid(), doorbell, added);
+    }
+
+    /// Takes a queue off, if MES was told of it. One that does not let itself be removed is reset,
+    /// and lost; if it does not let itself be reset either, the GPU hangs.
+    fn remove(&self, gpu: &Gpu, queues: &mut Queues, queue: &HwQueue) -> Result {
+        let (queue_type, doorbell) = {
+            let state = queue.state.lock();
+            if !state.mapped {
+                return Ok(());
+            }
+            (queue_type(&state.spec), state.spec.doorbell)
+        };
+        let frame = RemoveQueue {
+            queue_type,
+            doorbell,
+            gang_context: queue.context(),
+            after_reset: false,
+        };
+        let removed = gpu.mes()?.schedule(gpu, &frame);
+        if let Err(Failure::Dead(e)) = removed {
+            return Err(e);
+        }
+        if removed.is_err() {
+            dev_err!(
+                gpu.dev(),
+                "a queue with doorbell {doorbell:#x} was not removed, it is reset\n"
+            );
+            self.reset(gpu, queue_type, doorbell, queue.context())?;
+        }
+        queue.state.lock().mapped = false;
+        self.trace(gpu, queue, doorbell, false);
+        if removed.is_err() {
+            queues.lose(gpu, queue);
+        }
+        Ok(())
+    }
+
+    /// Throws a queue out and lets MES forget it. The GPU hangs if that fails.
+    fn reset(&self, gpu: &Gpu, queue_type: QueueType, doorbell: u32, gang_context: u64) -> Result {
+        let mes = gpu.mes()?;
+        let reset = mes
+            .schedule(
+                gpu,
+                &ResetQueue {
+                    queue_type,
+                    doorbell,
+                },
+            )
+            .and_then(|()| {
+                mes.schedule(
+                    gpu,
+                    &RemoveQueue {
+                        queue_type,
+                        doorbell,
+                        gang_context,
+                        after_reset: mes.removes_after_reset(),
+                    },
+                )
+            });
+        reset.map_err(|failure| {
+            gpu.declare_hung("a queue was not reset");
+            failure.into()
+        })
+    }
+
+    fn add_process(&self, gpu: &Gpu, process: &ProcessSlot) -> Result {
+        let mut at = 0;
+        while let Some(queue) = process.queue(at) {
+            self.add(gpu, &queue)?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// A failure with one queue keeps the others from being taken off only if the GPU hangs.
+    fn remove_process(&self, gpu: &Gpu, queues: &mut Queues, process: &ProcessSlot) -> Result {
+        let mut at = 0;
+        while let Some(queue) = process.queue(at) {
+            self.remove(gpu, queues, &queue)?;
+            at += 1;
+        }
+        Ok(())
+    }
+}
+
+impl ProcessSlot {
+    fn queue(&self, at: usize) -> Option<Arc<HwQueue>> {
+        self.state.lock().queues.get(at).cloned()
+    }
+}
+
+impl Policy for Mes {
+    fn start(&mut self, gpu: &Gpu) -> Result {
+        gpu.mes()?;
+        self.running = true;
+        Ok(())
+    }
+
+    fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
+        // A GPU that hangs was halted: there is nobody to talk to.
+        let removed = if gpu.is_hung() {
+            Ok(())
+        } else {
+            self.unmap(gpu, queues, Scope::All, false)
+        };
+        self.running = false;
+        removed
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            process: abi::PROCESS_CONTEXT_SIZE,
+            queue: abi::GANG_CONTEXT_SIZE,
+            wptr: true,
+        }
+    }
+
+    fn reserve(&mut self, _gpu: &Gpu, _queues: &Queues) -> Result {
+        Ok(())
+    }
+
+    fn unmap(
+        &mut self,
+        gpu: &Gpu,
+        queues: &mut Queues,
+        scope: Scope<'_>,
+        _then_reset: bool,
+    ) -> Result {
+        if !self.running {
+            return Ok(());
+        }
+        match scope {
+            Scope::Queue(queue) => self.remove(gpu, queues, queue),
+            Scope::Process(process) => {
+                self.remove_process(gpu, queues, process)?;
+                // MES leaves translations in place, and the memory is about to go.
+                flush_pasid(gpu, process.pasid(), FlushType::Heavyweight)
+            }
+            Scope::All => {
+                let mut at = 0;
+                while let Some(process) = queues.processes.get(at).cloned() {
+                    self.remove_process(gpu, queues, &process)?;
+                    at += 1;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result {
+        if !self.running {
+            return Ok(());
+        }
+        match scope {
+            Scope::Queue(queue) => self.add(gpu, queue),
+            Scope::Process(process) => self.add_process(gpu, process),
+            Scope::All => {
+                for process in queues.processes.iter() {
+                    self.add_process(gpu, process)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result {
+        gpu.mes()?
+            .schedule(
+                gpu,
+                &SetShaderDebugger {
+                    process_context: process.context(),
+                },
+            )
+            .map_err(Error::from)
+    }
+
+    fn runlists(&self) -> u64 {
+        0
+    }
+
+    fn runlist_words(&self) -> Result<KVec<u32>> {
+        Ok(KVec::new())
+    }
+
+    fn scheduler_ring(&self) -> &'static str {
+        "MES"
+    }
+
+    fn show_ring(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>> {
+        gpu.mes()?.mqd_words(gpu)
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What debugfs shows of the rings to MES.
+
+use kernel::{fmt, prelude::*};
+
+use super::{op_name, Mes};
+use crate::{gpu::Gpu, hw::MesPipe};
+
+const PIPES: [(MesPipe, &str); 2] = [
+    (MesPipe::Scheduler, "mes_3.0.0"),
+    (MesPipe::Kiq, "mes_3.1.0"),
+];
+
+impl Mes {
+    /// Prints the firmware's version, and of each ring: pointers, frames sent, failures, registers.
+    pub(crate) fn show(&self, gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let v = self.version;
+        writeln!(
+            f,
+            "  MES firmware {:#x}, interface {:#x}, features {:#x}",
+            v.scheduler, v.api, v.feature
+        )?;
+        for (pipe, name) in PIPES {
+            let s = self.ring(pipe).lock().state();
+            let state = if s.dead { "dead" } else { "running" };
+            writeln!(
+                f,
+                "  {name}: type MES, {state}, doorbell {:#x}, wptr {:#x}, emitted {}, answered {}",
+                s.doorbell, s.wptr, s.fence, s.answered
+            )?;
+            for (op, count) in s.sent.iter().enumerate().filter(|(_, n)| **n > 0) {
+                writeln!(f, "    {} {count}", op_name(op as u8))?;
+            }
+            match s.last {
+                Some(word) => writeln!(f, "    {} failures, last {word:?}", s.failures)?,
+                None => writeln!(f, "    {} failures", s.failures)?,
+            }
+            let registers = gpu
+                .mmio()
+                .and_then(|mmio| gpu.generation().need_mes()?.dump(mmio, pipe));
+            match registers {
+                Ok(registers) => {
+                    for (name, value) in &registers {
+                        writeln!(f, "    {name} {value:08x}")?;
+                    }
+                }
+                Err(e) => writeln!(f, "    registers unavailable: {e:?}")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The image of the scheduler's ring.
+    pub(crate) fn mqd_words(&self, gpu: &Gpu) -> Result<KVec<u32>> {
+        self.ring(MesPipe::Scheduler).lock().mqd_words(gpu)
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One ring to MES: its memory, and the way of a frame to the firmware and back.
+
+use kernel::{
+    fmt,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::barrier,
+    time::{Delta, Instant, Monotonic},
+};
+use rkfd_abi::mes as abi;
+
+use super::{
+    frame::{Frame, QueryStatus, Words},
+    op_name,
+};
+use crate::{
+    gpu::Gpu,
+    hw::{MesPipe, MqdContext, MqdKind, QueueFormat, QueueSpec},
+    ring::writer::{Format, Layout, Wrap, Writer},
+    trace,
+};
+
+/// Words of the ring.
+const RING_DWORDS: usize = 2048;
+const RING: usize = 0;
+const POINTERS: usize = RING_DWORDS * 4;
+const RPTR: usize = POINTERS;
+const WPTR: usize = POINTERS + 64;
+/// What the question behind a frame is answered with.
+const FENCE: usize = POINTERS + 128;
+/// What the firmware keeps about itself.
+const CONTEXT: usize = POINTERS + 192;
+const STATUS_FENCE: usize = POINTERS + 256;
+/// Status words of the last frames, in turn: an answer that comes late is nobody else's.
+const STATUS: usize = POINTERS + 1024;
+const STATUS_SLOTS: usize = 64;
+const CLEANER_FENCE: usize = POINTERS + PAGE_SIZE;
+const EOP: usize = CLEANER_FENCE + PAGE_SIZE;
+const EOP_BYTES: usize = 2048;
+const MQD: usize = EOP + PAGE_SIZE;
+const TOTAL: usize = MQD + PAGE_SIZE;
+
+/// What the firmware writes to the status word of a frame that was done.
+const DONE: u64 = 1;
+/// How long the firmware may take for a frame.
+const TIMEOUT_MS: i64 = 2100;
+/// How long to sleep between looks at the fence, at first and at most.
+const NAP_US: i64 = 10;
+const LONGEST_NAP_US: i64 = 320;
+
+/// Opcodes that are counted.
+const OPCODES: usize = 24;
+
+/// Why a frame was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The firmware answered with this.
+    Refused(abi::ErrorWord),
+    /// The firmware went on without saying how it went.
+    Silent,
+    /// The firmware does not answer any more, or was not asked: the GPU hangs or is gone.
+    Dead(Error),
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(_) => EIO,
+            Failure::Silent => ETIMEDOUT,
+            Failure::Dead(e) => e,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    /// Nothing was sent.
+    fn from(e: Error) -> Self {
+        Self::Dead(e)
+    }
+}
+
+/// What an error word says, in words.
+struct Said(abi::ErrorWord);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.0.category {
+            abi::error_category::API => "the interface",
+            abi::error_category::SCHEDULING => "the scheduler",
+            _ => "somebody",
+        };
+        write!(
+            f,
+            "error {} of {by} in {}",
+            self.0.code,
+            op_name(self.0.opcode)
+        )?;
+        if self.0.opcode == abi::op::MISC {
+            let what = abi::misc_op_name(self.0.misc).unwrap_or("unknown");
+            write!(f, " ({what})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Numbers for debugfs.
+#[derive(Clone, Copy)]
+pub(crate) struct State {
+    pub(crate) doorbell: u32,
+    pub(crate) wptr: u64,
+    pub(crate) fence: u32,
+    pub(crate) answered: u32,
+    /// The firmware did not answer: the ring is not used any more.
+    pub(crate) dead: bool,
+    /// Frames sent, by opcode.
+    pub(crate) sent: [u32; OPCODES],
+    pub(crate) failures: u32,
+    pub(crate) last: Option<abi::ErrorWord>,
+}
+
+/// A ring.
+pub(super) struct Ring {
+    pipe: MesPipe,
+    writer: Writer,
+    fence: u32,
+    dead: bool,
+    sent: [u32; OPCODES],
+    failures: u32,
+    last: Option<abi::ErrorWord>,
+}
+
+impl Ring {
+    /// The memory of a pipe's ring. Nobody reads it yet.
+    pub(super) fn new(gpu: &Gpu, pipe: MesPipe) -> Result<Self> {
+        let buffer = gpu.system_buffer(TOTAL)?;
+        let layout = Layout {
+            ring: RING,
+            dwords: RING_DWORDS,
+            rptr: RPTR,
+            wptr: WPTR,
+        };
+        let doorbell = gpu.generation().need_mes()?.doorbell(pipe) * 2;
+        let name = match pipe {
+            MesPipe::Scheduler => c"MES",
+            MesPipe::Kiq => c"MES KIQ",
+        };
+        let writer = Writer::new(name, buffer, layout, Format::PM4, Wrap::Split, 1, doorbell)?;
+        Ok(Self {
+            pipe,
+            writer,
+            fence: 0,
+            dead: false,
+            sent: [0; OPCODES],
+            failures: 0,
+            last: None,
+        })
+    }
+
+    /// Writes the image of the ring's queue and returns its words.
+    pub(super) fn image(&self, gpu: &Gpu) -> Result<KVec<u32>> {
+        let g = gpu.generation();
+        let base = self.writer.buffer().gpu_addr();
+        let spec = QueueSpec {
+            format: QueueFormat::Pm4,
+            sdma: None,
+            ring_va: self.writer.ring_addr(),
+            ring_size: self.writer.ring_bytes(),
+            rptr_va: self.writer.rptr_addr(),
+            wptr_va: self.writer.wptr_addr(),
+            wptr_kernel: self.writer.wptr_addr(),
+            eop_va: base + EOP as u64,
+            eop_size: EOP_BYTES as u32,
+            cwsr_va: 0,
+            cwsr_size: 0,
+            ctl_stack_size: 0,
+            tba: 0,
+            priority: 0,
+            percent: 100,
+            doorbell: self.writer.doorbell(),
+            gws: false,
+            pm4_target_xcc: 0,
+        };
+        let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
+        let cx = MqdContext {
+            kind: MqdKind::Mes,
+            addr: self.mqd_addr(),
+            xcc: 0,
+            num_xcc: gpu.config().num_xcc,
+            stride: 0,
+        };
+        g.mqd.init(&cx, &spec, &mut image)?;
+        self.writer.buffer().write_dwords(MQD, &image)?;
+        Ok(image)
+    }
+
+    pub(super) fn doorbell(&self) -> u32 {
+        self.writer.doorbell()
+    }
+
+    pub(super) fn wptr_addr(&self) -> u64 {
+        self.writer.wptr_addr()
+    }
+
+    fn addr(&self, at: usize) -> u64 {
+        self.writer.buffer().gpu_addr() + at as u64
+    }
+
+    pub(super) fn mqd_addr(&self) -> u64 {
+        self.addr(MQD)
+    }
+
+    pub(super) fn context_addr(&self) -> u64 {
+        self.addr(CONTEXT)
+    }
+
+    pub(super) fn status_fence_addr(&self) -> u64 {
+        self.addr(STATUS_FENCE)
+    }
+
+    pub(super) fn cleaner_fence_addr(&self) -> u64 {
+        self.addr(CLEANER_FENCE)
+    }
+
+    /// A copy of the queue's image, for debugfs.
+    pub(super) fn mqd_words(&self, gpu: &Gpu) -> Result<KVec<u32>> {
+        let mut words = KVec::from_elem(0u32, gpu.generation().mqd.dwords(), GFP_KERNEL)?;
+        self.writer.buffer().read_dwords(MQD, &mut words)?;
+        Ok(words)
+    }
+
+    /// Numbers for debugfs.
+    pub(super) fn state(&self) -> State {
+        State {
+            doorbell: self.writer.doorbell(),
+            wptr: self.writer.wptr(),
+            fence: self.fence,
+            answered: self.writer.buffer().read32(FENCE).unwrap_or(0),
+            dead: self.dead,
+            sent: self.sent,
+            failures: self.failures,
+            last: self.last,
+        }
+    }
+
+    /// Sends a frame and waits until it was dealt with. The GPU hangs if that does not happen in
+    /// time; needs no memory.
+    pub(super) fn submit<F: Frame>(&mut self, gpu: &Gpu, frame: &F) -> Result<(), Failure> {
+        gpu.check_usable()?;
+        if self.dead {
+            return Err(Failure::Dead(EIO));
+        }
+        let timer = trace::MesTimer::start();
+        let fence = self.fence.wrapping_add(1);
+        let status = STATUS + fence as usize % STATUS_SLOTS * 8;
+        self.writer.buffer().write64(status, 0)?;
+        let mut words = [0; 2 * abi::FRAME_DWORDS];
+        let (first, second) = words.split_at_mut(abi::FRAME_DWORDS);
+        write_frame(first, frame, self.addr(status), DONE)?;
+        write_frame(second, &QueryStatus, self.addr(FENCE), fence.into())?;
+        let first: &Words = (&*first).try_into().map_err(|_| EINVAL)?;
+        let pipe = self.pipe as u32;
+        trace::mes_submit(gpu.id(), pipe, F::NAME, frame.doorbell(), fence, first);
+        self.writer.send(gpu, &words, F::NAME)?;
+        self.fence = fence;
+        if let Some(count) = self.sent.get_mut(usize::from(F::SHAPE.opcode)) {
+            *count += 1;
+        }
+        let result = self.wait(gpu, fence).and_then(|()| self.result(status));
+        timer.end(gpu.id(), pipe, F::NAME, fence, result.map_err(Error::from));
+        if let Err(failure) = result {
+            self.note(gpu, F::SHAPE, failure);
+        }
+        result
+    }
+
+    fn wait(&mut self, gpu: &Gpu, fence: u32) -> Result<(), Failure> {
+        let start = Instant::<Monotonic>::now();
+        let mut nap = NAP_US;
+        while self.writer.buffer().read32(FENCE)? != fence {
+            gpu.check_usable()?;
+            if start.elapsed() > Delta::from_millis(TIMEOUT_MS) {
+                self.dead = true;
+                return Err(Failure::Dead(ETIME));
+            }
+            kernel::time::delay::fsleep(Delta::from_micros(nap));
+            nap = (nap * 2).min(LONGEST_NAP_US);
+        }
+        // The firmware does not say how far it has read.
+        self.writer.all_read()?;
+        Ok(())
+    }
+
+    fn result(&self, status: usize) -> Result<(), Failure> {
+        barrier::mb(barrier::Full);
+        let said = self.writer.buffer().read64(status)?;
+        if said as u32 != 0 {
+            return Ok(());
+        }
+        Err(abi::ErrorWord::decode(said).map_or(Failure::Silent, Failure::Refused))
+    }
+
+    /// Says what went wrong, and draws the consequence if it was the firmware's end.
+    fn note(&mut self, gpu: &Gpu, shape: &abi::Frame, failure: Failure) {
+        let pipe = self.pipe as u32;
+        self.failures += 1;
+        match failure {
+            Failure::Refused(word) => {
+                self.last = Some(word);
+                dev_err!(
+                    gpu.dev(),
+                    "MES({pipe}) refused {}: {}\n",
+                    shape.name,
+                    Said(word)
+                );
+            }
+            Failure::Silent => {
+                dev_err!(
+                    gpu.dev(),
+                    "MES({pipe}) did not say how {} went\n",
+                    shape.name
+                );
+            }
+            Failure::Dead(_) if self.dead => {
+                dev_err!(
+                    gpu.dev(),
+                    "MES({pipe}) failed to respond to {} within {TIMEOUT_MS} ms\n",
+                    shape.name
+                );
+                gpu.declare_hung("MES does not answer");
+            }
+            Failure::Dead(_) => {}
+        }
+    }
+}
+
+/// Writes a frame with its fence.
+fn write_frame<F: Frame>(out: &mut [u32], frame: &F, addr: u64, value: u64) -> Result {
+    let words: &mut Words = out.try_into().map_err(|_| EINVAL)?;
+    words[0] = F::SHAPE.header();
+    if let Some(misc) = F::SHAPE.misc {
+        words[1] = misc.into();
+    }
+    frame.fill(words);
+    F::SHAPE.fence_addr().set(words, addr);
+    F::SHAPE.fence_value().set(words, value);
+    Ok(())
+}
