@@ -342,8 +342,12 @@ impl Banks {
         gc::CP_PQ_STATUS__DOORBELL_ENABLE.is_set(self.once(gc::regCP_PQ_STATUS))
     }
 
-    fn is_banked(reg: RegId) -> bool {
-        reg.seg == 0 && (FIRST..=LAST + MORE).contains(&reg.off)
+    fn is_banked(&self, sel: Selector, reg: RegId) -> bool {
+        // The graphics pipe has the first two as well, and no queue here.
+        let graphics = self.generation == Generation::Gfx12
+            && sel.me == 0
+            && (FIRST..FIRST + 2).contains(&reg.off);
+        reg.seg == 0 && (FIRST..=LAST + MORE).contains(&reg.off) && !graphics
     }
 
     fn name(&self, reg: RegId) -> RegId {
@@ -356,7 +360,7 @@ impl Banks {
     /// A read from the register BAR or a packet.
     pub fn read(&self, sel: Selector, reg: RegId) -> Result<u32, NoBank> {
         let reg = self.name(reg);
-        if Self::is_banked(reg) {
+        if self.is_banked(sel, reg) {
             let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             return Ok(self.slot(slot).0[(reg.off - FIRST) as usize]);
         }
@@ -373,7 +377,7 @@ impl Banks {
         wakes: &mut Vec<Wake>,
     ) -> Result<(), NoBank> {
         let reg = self.name(reg);
-        if Self::is_banked(reg) {
+        if self.is_banked(sel, reg) {
             let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             self.write_bank(slot, reg.off, value, wakes);
             return Ok(());
@@ -522,6 +526,11 @@ mod tests {
                 .count(),
             MEC_SLOTS
         );
+        // What a driver tells the graphics pipe about doorbells.
+        let graphics = id(gc12::regCP_HQD_GFX_CONTROL);
+        banks.write(sel(0, 0, 0), graphics, 7, &mut wakes).unwrap();
+        assert_eq!(banks.read(sel(0, 0, 0), graphics), Ok(7));
+        assert_eq!(banks.read(sel(3, 1, 0), graphics), Ok(0));
         // Every register of the bank keeps its value, and no two are one.
         let s = sel(1, 0, 0);
         let bank: Vec<Decl> = registers(generation);

@@ -19,7 +19,7 @@ pub trait Shader: Sync {
     fn start(&self, d: &Arc<Dispatch>, group: [u32; 3]) -> Box<dyn Running>;
 }
 
-/// The gfx942 interpreter.
+/// The interpreter of [`gpu_wave`].
 pub struct Interpreter;
 
 enum Group {
