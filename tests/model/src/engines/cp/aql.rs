@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
 use gpu_wave::{Isa, Scratch};
 use rkfd_abi::aql::{
-    self, barrier, header, kernel_descriptor as descriptor, kernel_dispatch as kd,
-    queue as amd_queue, signal, vendor,
+    self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal, vendor,
 };
 use rkfd_abi::pm4;
 use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
@@ -252,7 +251,7 @@ impl Engine<'_> {
         let (scratch, descriptor) = match self.scratch(queue, private, &kernel, p)? {
             Some(found) => found,
             None => {
-                let code = match wave32(&kernel) {
+                let code = match kernel.wave32() {
                     true => inactive::SCRATCH_WAVE32,
                     false => inactive::SCRATCH,
                 };
@@ -267,7 +266,7 @@ impl Engine<'_> {
         let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
         let grid = |n: usize| p.u32(kd::GRID_SIZE_X + 4 * n);
         let launch = Launch {
-            isa: gpu_wave::Isa::Gfx942,
+            isa: self.isa(),
             kernel_object: object,
             grid: [grid(0), grid(1), grid(2)],
             workgroup: [size(0), size(1), size(2)],
@@ -294,8 +293,6 @@ impl Engine<'_> {
         };
         dispatch.trap = self.trap_handler(queue);
         dispatch.doorbell_id = queue.config.doorbell_id();
-        dispatch.isa = self.isa();
-        dispatch.wave32 = wave32(&kernel);
         if !fits(&dispatch) {
             let waves = dispatch.waves_per_workgroup();
             let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());
@@ -360,7 +357,7 @@ impl Engine<'_> {
         };
         let vmid = queue.config.vmid;
         let u32_at = |offset: usize| self.env.read32(vmid, at.wrapping_add(offset as u64));
-        let lanes: u32 = if wave32(kernel) { 32 } else { 64 };
+        let lanes: u32 = if kernel.wave32() { 32 } else { 64 };
         let lane = u64::from(u32_at(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE)?);
         if lane * 64 < u64::from(private) * u64::from(lanes) {
             return Ok(None);
@@ -370,26 +367,22 @@ impl Engine<'_> {
             vmid,
             at.wrapping_add(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64),
         )?;
-        let need = u64::from(private) * u64::from(lanes);
-        let (scratch, need) = match self.generation() {
+        let need = kernel.scratch_wave_bytes(self.isa(), private);
+        let scratch = match self.generation() {
             // Waves, and the size of one in KiB.
-            Generation::Gfx9 => {
-                let scratch = Scratch {
-                    base,
-                    wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
-                    slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
-                };
-                (scratch, need.next_multiple_of(1024))
-            }
+            Generation::Gfx9 => Scratch {
+                base,
+                wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
+                slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
+            },
             // Waves of a shader engine, and the size of one in units of 256 bytes.
             Generation::Gfx12 => {
                 let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
-                let scratch = Scratch {
+                Scratch {
                     base,
                     wave_stride: u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 8,
                     slots: waves * u64::from(self.env.shader_engines()),
-                };
-                (scratch, need.next_multiple_of(256))
+                }
             }
         };
         if scratch.slots < waves_of(p, lanes) || scratch.wave_stride < need {
@@ -664,11 +657,6 @@ impl Flight {
             done: false,
         }
     }
-}
-
-/// Are its waves to have 32 lanes?
-fn wave32(kernel: &KernelDescriptor) -> bool {
-    descriptor::ENABLE_WAVEFRONT_SIZE32.is_set(kernel.code_properties.into())
 }
 
 /// Waves of a whole workgroup.

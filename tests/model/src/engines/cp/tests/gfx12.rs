@@ -278,3 +278,90 @@ fn a_ring_of_the_mes_is_started_by_registers() {
         card.assert_clean();
     });
 }
+
+/// An AQL queue in the place of queue 0, mapped.
+fn start_aql(card: &mut Card<'_>) -> User {
+    start_mec(card);
+    let user = put_pm4(card);
+    let put = |n: usize, value: u32| card.mock().put32(user.mqd() + n as u64 * 4, value);
+    put(v12::dw::cp_hqd_pq_control, 2 << 18 | 9);
+    put(v12::dw::cp_hqd_aql_control, 1);
+    for packet in 0..64 {
+        card.mock().put32(user.aql_ring() + packet * 64, 1);
+    }
+    assert!(map(card, user, user.wptr()));
+    card.settle();
+    card.assert_clean();
+    user
+}
+
+/// A wave32 kernel of 16 VGPRs that gets its arguments.
+fn kernel(card: &Card<'_>, code: &[u32]) -> u64 {
+    let mut descriptor = [0u8; 64];
+    descriptor[16..24].copy_from_slice(&256u64.to_le_bytes());
+    descriptor[48..52].copy_from_slice(&1u32.to_le_bytes());
+    descriptor[52..56].copy_from_slice(&(2u32 << 1).to_le_bytes());
+    descriptor[56..58].copy_from_slice(&(1u16 << 3 | 1 << 10).to_le_bytes());
+    card.mock().put(CODE, &descriptor);
+    for (n, word) in code.iter().enumerate() {
+        card.mock().put32(CODE + 256 + n as u64 * 4, *word);
+    }
+    CODE
+}
+
+#[test]
+fn a_wave32_kernel_speaks_and_signals() {
+    with_gfx12(|card| {
+        let user = start_aql(card);
+        // s_mov_b32 m0, 5; s_sendmsg sendmsg(MSG_INTERRUPT); s_endpgm
+        let kernel = kernel(card, &[0xbefd_0085, 0xbfb6_0001, ENDPGM]);
+        let signal = card.signal(0, 3);
+        // Half a wave.
+        let mut packet = dispatch(kernel, KERNARG, 1, signal, true);
+        packet[kd::WORKGROUP_SIZE_X] = 16;
+        packet[kd::GRID_SIZE_X] = 16;
+        card.submit(user, &packet);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        card.until("message", |c| c.mock().interrupts().len() == 2);
+        let all = card.mock().interrupts();
+        let message = all.iter().find(|e| e.source_id == 239).unwrap();
+        assert_eq!((message.client_id, message.vmid), (0x0a, VMID));
+        assert_eq!((message.ctx[0], message.ctx[1] >> 6 & 3), (5, 1));
+        let event = all.iter().find(|e| e.source_id == 181).unwrap();
+        assert_eq!((event.client_id, event.node_id, event.ctx[0]), (0x14, 0, 3));
+        assert_eq!(card.mock().get64(user.rptr()), 1);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn scratch_of_wave32_is_asked_for_with_its_own_code() {
+    with_gfx12(|card| {
+        let user = start_aql(card);
+        let inactive = card.signal(1, 4);
+        card.mock()
+            .put64(inactive + abi_aql::signal::VALUE as u64, 0);
+        let queue = user.amd_queue();
+        let put32 = |card: &Card<'_>, at: usize, value: u32| {
+            card.mock().put32(queue + at as u64, value);
+        };
+        card.mock()
+            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
+        let kernel = kernel(card, &[ENDPGM]);
+        let signal = card.signal(0, 0);
+        let mut packet = dispatch(kernel, KERNARG, 4, signal, true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        // 32 bytes for each of 64 lanes are 64 for each of 32, but not half of it.
+        put32(card, amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 16);
+        card.submit(user, &packet);
+        card.until("request", |c| c.signal_value(inactive) == 0x400);
+        put32(card, amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 32);
+        // Two waves of eight times 256 bytes.
+        put32(card, amd_queue::COMPUTE_TMPRING_SIZE, 2 | 8 << 12);
+        put32(card, amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
+        card.mock()
+            .put64(inactive + abi_aql::signal::VALUE as u64, 0);
+        card.until("signal", |c| c.signal_value(signal) == 0);
+        card.assert_clean();
+    });
+}
