@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Runs the module's first trap handler on the model's interpreter, and compares its words with their source.
+//! Runs the module's first trap handlers on the model's interpreter, and compares their words with their
+//! sources.
 #![cfg(test)]
 
 #[path = "../model/wave/tests/common/mod.rs"]
 mod common;
+mod gfx12;
 #[path = "../../rust/hw/gfx9_4_3/trap.rs"]
 mod module;
 

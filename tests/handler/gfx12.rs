@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The first trap handler of gfx12.
+
+#[path = "../../rust/hw/gfx12/trap.rs"]
+mod module;
+
+use crate::common::llvm::{self, Target};
+use crate::common::place::{CODE, DATA};
+use crate::common::{Ram, Recorder};
+use crate::{FIRST, FIRST_TMA, SECOND, SECOND_TMA};
+use gpu_wave::{run_workgroup, Dispatch, Isa, Stop, Trap};
+
+const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx12/trap.s");
+
+/// EXCP_FLAG_PRIV.MEMVIOL and ILLEGAL_INST.
+const MEMORY: u32 = 1 << 4;
+const ILLEGAL: u32 = 1 << 6;
+
+/// A second handler: stores in v[10:11] to the memory in ttmp[14:15] what the first one left (ttmp0, 1,
+/// EXCP_FLAG_PRIV, ttmp12, ttmp11, SCHED_MODE), and goes back, behind an `s_trap`; for anything else
+/// with the wave halted.
+const SECOND_SOURCE: &str = "
+    s_mov_b64 ttmp[4:5], exec
+    s_mov_b64 exec, 1
+    s_getreg_b32 ttmp2, hwreg(HW_REG_EXCP_FLAG_PRIV)
+    s_getreg_b32 ttmp3, hwreg(26)
+    v_mov_b32 v4, 0
+    v_mov_b32 v5, ttmp0
+    v_mov_b32 v6, ttmp1
+    v_mov_b32 v7, ttmp2
+    v_mov_b32 v8, ttmp12
+    global_store_b128 v4, v[5:8], ttmp[14:15]
+    v_mov_b32 v5, ttmp11
+    v_mov_b32 v6, ttmp3
+    v_mov_b32 v7, ttmp9
+    v_mov_b32 v8, ttmp8
+    global_store_b128 v4, v[5:8], ttmp[14:15] offset:16
+    s_mov_b64 exec, ttmp[4:5]
+    s_bfe_u32 ttmp2, ttmp1, 0x4001c
+    s_cbranch_scc0 stop
+    s_add_co_u32 ttmp0, ttmp0, 4
+    s_add_co_ci_u32 ttmp1, ttmp1, 0
+    s_branch back
+stop:
+    s_bitset1_b32 ttmp12, 14
+back:
+    s_setreg_b32 hwreg(HW_REG_STATE_PRIV, 0, 2), ttmp12
+    s_lshr_b32 ttmp12, ttmp12, 3
+    s_setreg_b32 hwreg(HW_REG_STATE_PRIV, 3, 29), ttmp12
+    s_rfe_b64 ttmp[0:1]
+";
+
+/// The wave has another scheduling mode, which is back after the trap where nobody but the first handler
+/// took it away.
+const AROUND_A_TRAP: &str =
+    "s_setreg_imm32_b32 hwreg(26, 0, 2), 2\n s_cmp_eq_u32 0, 0\n s_trap 2\n\
+     s_cselect_b32 s4, 5, 6\n s_getreg_b32 s5, hwreg(26)\n v_mov_b32 v1, s4\n v_mov_b32 v2, s5\n\
+     v_mov_b32 v3, 0\n global_store_b64 v3, v[1:2], s[0:1]\n s_endpgm\n";
+
+/// One wave whose trap handler is the module's, with a second one at `second` (0 for none).
+fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
+    let assemble = |text| llvm::assemble_for(Target::Wave32, text);
+    let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
+    ram.put_u32(CODE, &assemble(code));
+    ram.put_u32(FIRST, &module::FIRST_LEVEL);
+    ram.put_u32(SECOND, &assemble(SECOND_SOURCE));
+    ram.put(FIRST_TMA, &second.to_le_bytes());
+    ram.put(FIRST_TMA + 8, &SECOND_TMA.to_le_bytes());
+    ram.put_u32(FIRST_TMA + 16, &[debugger]);
+    let dispatch = Dispatch {
+        isa: Isa::Gfx1201,
+        wave32: true,
+        trap: Some(Trap {
+            tba: FIRST,
+            tma: FIRST_TMA,
+        }),
+        grid: [32, 4, 1],
+        workgroup: [32, 1, 1],
+        entry: CODE,
+        rsrc1: 1,
+        rsrc2: 2 << 1,
+        user_sgprs: vec![DATA as u32, (DATA >> 32) as u32],
+        lds_bytes: 512,
+        ..Dispatch::default()
+    };
+    let result = run_workgroup(&ram, &Recorder::default(), &dispatch, [0, 3, 0]);
+    (ram, result)
+}
+
+#[test]
+fn the_words_are_those_of_the_source() {
+    let words = llvm::assemble_for(Target::Wave32, MODULE_SOURCE);
+    assert_eq!(module::FIRST_LEVEL[..], words);
+}
+
+#[test]
+fn it_leads_to_the_second_handler() {
+    for debugger in [0, 1] {
+        let (ram, result) = run(AROUND_A_TRAP, SECOND, debugger);
+        result.unwrap();
+        let notes = ram.get_u32(SECOND_TMA, 8);
+        let pc = u64::from(notes[0]) | u64::from(notes[1] & 0xffff) << 32;
+        // Behind two instructions of three words; the trap's number, and the scheduling mode.
+        assert_eq!((pc, notes[1] >> 28, notes[1] >> 26 & 3), (CODE + 12, 2, 2));
+        // SCC in STATE_PRIV; neither the handler's priority nor HALT.
+        assert_eq!((notes[2], notes[3] & 0x4e00), (0, 0x200));
+        assert_eq!((notes[4], notes[5]), (debugger << 23 | 2 << 26, 0));
+        assert_eq!((notes[6], notes[7]), (0, 0), "the place of the wave");
+        // SCC came back, and the trap is over.
+        assert_eq!(ram.get_u32(DATA, 1), [5]);
+    }
+    let (ram, result) = run("ds_store_b32 v0, v0 offset:512", SECOND, 0);
+    assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE));
+    assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [MEMORY]);
+    let (ram, result) = run("s_nop 0\n s_code_end", SECOND, 0);
+    assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4));
+    assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [ILLEGAL]);
+}
+
+#[test]
+fn it_does_without_a_second_handler() {
+    let (ram, result) = run(AROUND_A_TRAP, 0, 0);
+    result.unwrap();
+    assert_eq!(ram.get_u32(DATA, 2), [5, 2], "SCC and the scheduling mode");
+    let (_, result) = run("s_nop 0\n s_mov_b32 s4, ttmp6\n s_endpgm", 0, 0);
+    assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4));
+}
