@@ -8,85 +8,20 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "watch.h"
 
-#define TRACING "/sys/kernel/tracing"
-#define EVENTS TRACING "/events/rkfd"
-#define INSTANCE TRACING "/instances/kselftest"
 #define DEBUGFS "/sys/kernel/debug/kfd"
-
-static void write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-
-	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
-	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path, strerror(errno));
-	close(fd);
-}
-
-/* The whole of a file, ended by a zero; to be freed. */
-static char *read_text(const char *path)
-{
-	size_t used = 0, size = 1 << 16;
-	char *text = malloc(size);
-	ssize_t n;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
-	while ((n = read(fd, text + used, size - used - 1)) > 0) {
-		used += (size_t)n;
-		if (size - used < 4096)
-			text = realloc(text, size *= 2);
-	}
-	ASSERT(n == 0, "%s: %s", path, strerror(errno));
-	text[used] = 0;
-	close(fd);
-	return text;
-}
-
-static unsigned int occurrences(const char *text, const char *word)
-{
-	unsigned int n = 0;
-
-	for (; (text = strstr(text, word)); text++)
-		n++;
-	return n;
-}
-
-static void need_events(void)
-{
-	if (access(EVENTS, F_OK))
-		SKIP("the driver has no trace points of its own");
-}
-
-static void trace_start(void)
-{
-	need_events();
-	rmdir(INSTANCE);
-	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
-	write_text(INSTANCE "/events/rkfd/enable", "1");
-	write_text(INSTANCE "/trace", "");
-}
-
-static char *trace_stop(void)
-{
-	char *text;
-
-	write_text(INSTANCE "/tracing_on", "0");
-	text = read_text(INSTANCE "/trace");
-	rmdir(INSTANCE);
-	return text;
-}
 
 TEST(trace_points_exist)
 {
-	static const char *const names[] = { "rkfd_process", "rkfd_ioctl", "rkfd_queue_step", "rkfd_runlist", "rkfd_mes_submit",
-					     "rkfd_mes_done", "rkfd_ih", "rkfd_event" };
+	static const char *const names[] = { "rkfd_process", "rkfd_ioctl", "rkfd_queue_step", "rkfd_queue_map", "rkfd_runlist",
+					     "rkfd_mes_submit", "rkfd_mes_done", "rkfd_ih", "rkfd_event" };
 
-	need_events();
+	watch_need_events();
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		char path[128];
 
-		snprintf(path, sizeof(path), EVENTS "/%s/format", names[i]);
+		snprintf(path, sizeof(path), WATCH_EVENTS "/%s/format", names[i]);
 		EXPECT(access(path, R_OK) == 0, "%s", path);
 	}
 }
@@ -102,17 +37,17 @@ TEST(a_queues_way_is_traced_step_by_step)
 	struct fixture f;
 	char *text;
 
-	trace_start();
+	watch_start();
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
-	text = trace_stop();
-	EXPECT(occurrences(text, "rkfd_ioctl: ") >= 10);
-	EXPECT(occurrences(text, "rkfd_process: ") >= 1);
-	EXPECT(occurrences(text, "rkfd_queue_step: ") >= 6, "%u steps", occurrences(text, "rkfd_queue_step: "));
-	EXPECT(occurrences(text, schedules(&f.k)) >= 1);
-	EXPECT(occurrences(text, "rkfd_ih: ") >= 1);
-	EXPECT(occurrences(text, "rkfd_event: ") >= 1);
+	text = watch_stop();
+	EXPECT(watch_count(text, "rkfd_ioctl: ") >= 10);
+	EXPECT(watch_count(text, "rkfd_process: ") >= 1);
+	EXPECT(watch_count(text, "rkfd_queue_step: ") >= 6, "%u steps", watch_count(text, "rkfd_queue_step: "));
+	EXPECT(watch_count(text, schedules(&f.k)) >= 1);
+	EXPECT(watch_count(text, "rkfd_ih: ") >= 1);
+	EXPECT(watch_count(text, "rkfd_event: ") >= 1);
 	free(text);
 }
 
@@ -123,18 +58,20 @@ TEST(launches_do_not_enter_the_kernel)
 	struct fixture f;
 	char *text;
 
-	need_events();
+	watch_need_events();
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	trace_start();
+	watch_start();
 	for (int i = 0; i < 20; i++)
 		EXPECT(fixture_works(&f));
-	text = trace_stop();
-	waits = occurrences(text, "nr=0x0c");
-	EXPECT_EQ(occurrences(text, "rkfd_ioctl: "), waits);
-	EXPECT_EQ(occurrences(text, "rkfd_queue_step: "), 0);
-	EXPECT_EQ(occurrences(text, schedules(&f.k)), 0);
-	EXPECT_EQ(occurrences(text, "drm_sched"), 0);
+	text = watch_stop();
+	waits = watch_count(text, "nr=0x0c");
+	EXPECT_EQ(watch_count(text, "rkfd_ioctl: "), waits);
+	EXPECT_EQ(watch_count(text, "rkfd_queue_step: "), 0);
+	EXPECT_EQ(watch_count(text, "rkfd_runlist: "), 0);
+	EXPECT_EQ(watch_count(text, "rkfd_mes_submit: "), 0);
+	EXPECT_EQ(watch_count(text, "rkfd_queue_map: "), 0);
+	EXPECT_EQ(watch_count(text, "drm_sched"), 0);
 	free(text);
 }
 
@@ -145,11 +82,11 @@ TEST(refused_ioctls_are_traced_with_their_errno)
 	struct kfd k;
 	char *text;
 
-	need_events();
+	watch_need_events();
 	fixture_open(&k);
-	trace_start();
+	watch_start();
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DESTROY_QUEUE, &args), -EINVAL);
-	text = trace_stop();
+	text = watch_stop();
 	EXPECT(strstr(text, "nr=0x03 ret=-22") != NULL, "%s", text);
 	free(text);
 }
@@ -168,7 +105,7 @@ TEST(debugfs_shows_queues_and_runlists)
 		char path[128], *text;
 
 		snprintf(path, sizeof(path), DEBUGFS "/%s", names[i]);
-		text = read_text(path);
+		text = watch_read(path);
 		EXPECT(strlen(text) > 64, "%s: %s", path, text);
 		free(text);
 	}
@@ -183,13 +120,13 @@ TEST(debugfs_mqd_holds_what_was_asked_for)
 	if (access(DEBUGFS "/mqds", F_OK))
 		SKIP("no debugfs of this driver");
 	fixture_launch(&f);
-	text = read_text(DEBUGFS "/mqds");
+	text = watch_read(DEBUGFS "/mqds");
 	/* The base of the ring is kept as bits 39 to 8 of its address. */
 	snprintf(wanted, sizeof(wanted), "%08x", (unsigned int)(kfd_va(f.q.ring->va) >> 8));
 	EXPECT(strstr(text, wanted) != NULL, "no %s in\n%.2000s", wanted, text);
 	free(text);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
-	text = read_text(DEBUGFS "/mqds");
+	text = watch_read(DEBUGFS "/mqds");
 	EXPECT(strstr(text, wanted) == NULL, "%s is still in mqds", wanted);
 	free(text);
 }
@@ -203,11 +140,11 @@ TEST(debugfs_shows_processes)
 		SKIP("no debugfs/kfd/process: this is not rkfd");
 	fixture_launch(&f);
 	snprintf(path, sizeof(path), DEBUGFS "/process/%d/pasid", getpid());
-	text = read_text(path);
+	text = watch_read(path);
 	EXPECT(atoi(text) > 0, "%s", text);
 	free(text);
 	snprintf(path, sizeof(path), DEBUGFS "/process/%d/queues", getpid());
-	text = read_text(path);
+	text = watch_read(path);
 	EXPECT(strlen(text) > 4, "%s", text);
 	free(text);
 }
@@ -222,8 +159,8 @@ TEST(debugfs_shows_the_topology)
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	snprintf(path, sizeof(path), DEBUGFS "/topology/nodes/%d/properties", node.index);
 	snprintf(other, sizeof(other), KFD_TOPOLOGY "/nodes/%d/properties", node.index);
-	a = read_text(path);
-	b = read_text(other);
+	a = watch_read(path);
+	b = watch_read(other);
 	EXPECT(!strcmp(a, b), "debugfs and sysfs differ");
 	free(a);
 	free(b);

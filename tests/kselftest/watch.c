@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Recording of the driver's trace points. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ktap.h"
+#include "watch.h"
+
+#define INSTANCE "/sys/kernel/tracing/instances/kselftest"
+
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+char *watch_read(const char *path)
+{
+	size_t used = 0, size = 1 << 16;
+	char *text = malloc(size);
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	while ((n = read(fd, text + used, size - used - 1)) > 0) {
+		used += (size_t)n;
+		if (size - used < 4096)
+			text = realloc(text, size *= 2);
+	}
+	ASSERT(n == 0, "%s: %s", path, strerror(errno));
+	text[used] = 0;
+	close(fd);
+	return text;
+}
+
+unsigned int watch_count(const char *text, const char *word)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+void watch_need_events(void)
+{
+	if (access(WATCH_EVENTS, F_OK))
+		SKIP("the driver has no trace points of its own");
+}
+
+void watch_start(void)
+{
+	watch_need_events();
+	rmdir(INSTANCE);
+	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
+	write_text(INSTANCE "/events/rkfd/enable", "1");
+	write_text(INSTANCE "/trace", "");
+}
+
+char *watch_stop(void)
+{
+	char *text;
+
+	write_text(INSTANCE "/tracing_on", "0");
+	text = watch_read(INSTANCE "/trace");
+	rmdir(INSTANCE);
+	return text;
+}
