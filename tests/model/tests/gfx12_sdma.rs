@@ -66,13 +66,25 @@ impl Card {
         };
         let top = FB + VRAM - 1;
         for (ip, reg, value) in [
-            (Ip::Gc, gc::regGCMC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(FB >> 18)),
-            (Ip::Gc, gc::regGCMC_VM_SYSTEM_APERTURE_HIGH_ADDR, lo(top >> 18)),
+            (
+                Ip::Gc,
+                gc::regGCMC_VM_SYSTEM_APERTURE_LOW_ADDR,
+                lo(FB >> 18),
+            ),
+            (
+                Ip::Gc,
+                gc::regGCMC_VM_SYSTEM_APERTURE_HIGH_ADDR,
+                lo(top >> 18),
+            ),
             (Ip::Gc, gc::regGCMC_VM_MX_L1_TLB_CNTL, 1 | 3 << 3 | 1 << 6),
             (Ip::Nbif, nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN, 1),
             (Ip::Osssys, oss::regIH_RB_BASE, lo(IH_RING >> 8)),
             (Ip::Osssys, oss::regIH_RB_BASE_HI, hi(IH_RING >> 8)),
-            (Ip::Osssys, oss::regIH_RB_CNTL, 1 | 14 << 1 | 1 << 16 | 2 << 28),
+            (
+                Ip::Osssys,
+                oss::regIH_RB_CNTL,
+                1 | 14 << 1 | 1 << 16 | 2 << 28,
+            ),
         ] {
             card.write(ip, reg, value);
         }
@@ -189,7 +201,9 @@ impl Card {
         self.submit(n, &[pkt::trap::HEADER, 0]);
         self.until("fence", |c| c.get32(at) == value);
         let wptr = self.wptr[n];
-        self.until("read pointer", |c| u64::from(c.get32(Self::report(n))) == wptr);
+        self.until("read pointer", |c| {
+            u64::from(c.get32(Self::report(n))) == wptr
+        });
     }
 
     /// The interrupts since the last call: client, source, ring, VMID, context.
@@ -279,7 +293,10 @@ fn packets_that_only_sdma_7_has() {
     use pkt::const_fill as f;
     let head = f::HEADER | f::COMPRESS.mask | f::FILLSIZE.put(f::FILLSIZE_DWORD);
     card.run(0, &[head, lo(at + 64), hi(at), 0x5a5a_0001, 31]);
-    assert_eq!([60, 64, 92, 96].map(|n| card.get32(WORK + n)), [0, 0x5a5a_0001, 0x5a5a_0001, 0]);
+    assert_eq!(
+        [60, 64, 92, 96].map(|n| card.get32(WORK + n)),
+        [0, 0x5a5a_0001, 0x5a5a_0001, 0]
+    );
     // A register by its byte address, and waiting for it.
     let scratch = CHIP.base(Ip::Gc, 0, gc::regSCRATCH_REG0.seg).unwrap() + gc::regSCRATCH_REG0.off;
     card.run(0, &[pkt::register_write::HEADER, scratch * 4, 0xcafe]);
@@ -295,7 +312,12 @@ fn nonsense_stops_its_ring_until_the_reset() {
     for words in [
         vec![copy(FB, FB, 8)[..7].to_vec(), vec![1 << 16]].concat(),
         vec![pkt::header(18, 0), 0],
-        vec![pkt::header(pkt::op::POLL_REGMEM, pkt::sub_op::VM_INVALIDATION), 0, 0, 0],
+        vec![
+            pkt::header(pkt::op::POLL_REGMEM, pkt::sub_op::VM_INVALIDATION),
+            0,
+            0,
+            0,
+        ],
     ] {
         let mut card = Card::new();
         card.submit(1, &words);
@@ -304,7 +326,11 @@ fn nonsense_stops_its_ring_until_the_reset() {
             gc::SDMA0_QUEUE0_CONTEXT_STATUS__EXCEPTION.is_set(status)
         });
         assert!(card.gpu.strict.lines()[0].contains("stops at"));
-        card.write(Ip::Gc, gc::regGRBM_SOFT_RESET, gc::GRBM_SOFT_RESET__SOFT_RESET_SDMA1.mask);
+        card.write(
+            Ip::Gc,
+            gc::regGRBM_SOFT_RESET,
+            gc::GRBM_SOFT_RESET__SOFT_RESET_SDMA1.mask,
+        );
         card.write(Ip::Gc, gc::regGRBM_SOFT_RESET, 0);
         card.until("reset", |c| c.read(1, gc::regSDMA0_QUEUE0_RB_CNTL) == 0);
         assert_ne!(card.read(0, gc::regSDMA0_QUEUE0_RB_CNTL), 0);
@@ -361,7 +387,11 @@ fn a_users_queue_comes_leaves_and_comes_back() {
     // Waits for a word, then says so and interrupts.
     use pkt::poll_regmem as p;
     let head = p::HEADER | p::FUNC.put(3) | p::MEM_POLL.put(1);
-    put(&card, 0, &[head, lo(USER), hi(USER), 7, !0, 0xfff << 16 | 4]);
+    put(
+        &card,
+        0,
+        &[head, lo(USER), hi(USER), 7, !0, 0xfff << 16 | 4],
+    );
     put(&card, 24, &[pkt::fence::HEADER, lo(USER + 8), hi(USER), 99]);
     put(&card, 40, &[pkt::trap::HEADER, 0x123]);
     map(&card, &mqd, 0);
@@ -387,7 +417,10 @@ fn a_users_queue_comes_leaves_and_comes_back() {
     card.until("reported", |c| c.get32(MQD_RING + 0x8000) == 48);
     let ring = 1 << 4 | 3;
     let found = card.interrupts();
-    assert!(found.contains(&[0x0a, 49, ring, VMID.into(), 0x123]), "{found:x?}");
+    assert!(
+        found.contains(&[0x0a, 49, ring, VMID.into(), 0x123]),
+        "{found:x?}"
+    );
     card.assert_clean();
 }
 
@@ -417,7 +450,10 @@ fn faults_are_those_of_the_graphics_hub() {
     let mut card = Card::new();
     let mqd = image(0, (0x400 + 0x100 + 1) * 2);
     let nowhere = USER + (4 << 20);
-    for (n, word) in [pkt::fence::HEADER, lo(nowhere), hi(nowhere), 1].iter().enumerate() {
+    for (n, word) in [pkt::fence::HEADER, lo(nowhere), hi(nowhere), 1]
+        .iter()
+        .enumerate()
+    {
         let at = MQD_RING + n as u64 * 4;
         card.gpu.vram.write(at, &word.to_le_bytes()).unwrap();
     }
