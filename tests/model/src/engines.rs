@@ -7,6 +7,7 @@ pub mod cp;
 pub mod gc;
 pub mod gmc;
 pub mod ih;
+pub mod mes;
 pub mod mp;
 pub mod nbio;
 pub mod sdma;

@@ -16,6 +16,7 @@ use crate::engines::cp::Cp;
 use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{Entry, Ih, Msix};
+use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::Sdma;
 use crate::engines::{athub, mp, nbio};
 use crate::event;
@@ -53,6 +54,8 @@ pub struct Gpu {
     pub cp: Cp,
     /// DMA engines.
     pub sdma: Sdma,
+    /// Pipes of MES.
+    pub mes: Pipes,
     /// The graphics core around the command processor.
     pub gc: Gc,
     /// Registers.
@@ -124,6 +127,7 @@ impl Gpu {
             ih,
             cp: Cp::new(chip.generation),
             sdma: Sdma::new(chip),
+            mes: Pipes::default(),
             gc: Gc::new(chip),
             regs,
             counters: Counters::default(),
@@ -149,6 +153,7 @@ impl Gpu {
     pub fn reset(&self) {
         event!(self.trace, "gpu", "reset");
         self.cp.reset(self);
+        self.mes.reset();
         self.sdma.reset();
         self.ih.reset();
         self.gmc.reset();
@@ -213,6 +218,7 @@ impl Gpu {
             Unit::Nbio => nbio::reg_read(self, slot),
             Unit::Store | Unit::Hdp | Unit::Athub | Unit::Mp => slot.get(),
             Unit::Sdma => self.sdma.reg_read(slot),
+            Unit::Mes => self.mes.reg_read(&self.strict, self.selector(), slot.id),
         };
         if self.trace.wants_registers() {
             event!(
@@ -255,6 +261,11 @@ impl Gpu {
             Unit::Athub => athub::reg_write(self, slot, value),
             Unit::Mp => mp::reg_write(self, slot, value),
             Unit::Sdma => self.sdma.reg_write(self, slot, value),
+            Unit::Mes => {
+                self.mes
+                    .reg_write(&self.strict, self.selector(), slot.id, value);
+                self.cp.look();
+            }
             Unit::Store | Unit::Hdp => self.store(slot, value),
         }
     }

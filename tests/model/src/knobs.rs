@@ -43,6 +43,14 @@ knobs! {
     sdma_late_fence = "sdma.late_fence", "MS: the fence behind a job in a kernel ring is written so many milliseconds after the DMA engine has gone on";
     /// A job's copy meets an unmapped page.
     sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings finds its destination unmapped";
+    /// The status of a frame is not written.
+    mes_no_status = "mes.no_status", "N: the status of the N-th frame that MES gets about user queues is never written";
+    /// A frame fails.
+    mes_error = "mes.error", "N: the N-th frame that MES gets about user queues is not carried out, its status is an error";
+    /// MES stops.
+    mes_hang = "mes.hang", "N: MES stops at the N-th frame about user queues, on both pipes, until the card is reset";
+    /// The status of a frame is late.
+    mes_late = "mes.late", "MS: the status of a frame about user queues, and of a query behind it, is written so many milliseconds after MES has gone on";
     /// The discovery binary has a wrong checksum.
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }

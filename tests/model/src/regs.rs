@@ -103,6 +103,8 @@ pub enum Unit {
     Mp,
     /// DMA engines.
     Sdma,
+    /// The pipes of MES, banked by pipe.
+    Mes,
 }
 
 /// Declaration of one register, or of an array of equal ones.

@@ -46,7 +46,7 @@ pub mod signal;
 pub mod unmap;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

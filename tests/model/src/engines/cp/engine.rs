@@ -25,6 +25,7 @@ use super::sdma::SdmaQueue;
 use super::{dispatch::Pool, Wake};
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
+use crate::engines::mes::Mes;
 use crate::mailbox::{Mailbox, Recv};
 use crate::{event, strict};
 
@@ -77,6 +78,8 @@ pub struct Engine<'a> {
     pub sdma_queues: Vec<SdmaQueue>,
     /// Scheduler firmware.
     pub sched: Sched,
+    /// Scheduler firmware of gfx12.
+    pub mes: Mes,
     /// Address spaces.
     pub vmids: [Vmid; 16],
     /// Work of queues that are off the hardware.
@@ -106,6 +109,7 @@ impl<'a> Engine<'a> {
             queues: (0..SLOTS).map(|_| None).collect(),
             sdma_queues: Vec::new(),
             sched: Sched::default(),
+            mes: Mes::default(),
             vmids: [Vmid::default(); 16],
             saves: Saves::default(),
             gws: HashMap::new(),
@@ -241,6 +245,7 @@ impl<'a> Engine<'a> {
             self.drop_queue(Slot(slot), "reset");
         }
         self.sched = Sched::default();
+        self.mes = Mes::default();
         self.vmids = [Vmid::default(); 16];
         self.saves = Saves::default();
         self.gws.clear();
@@ -267,6 +272,9 @@ impl<'a> Engine<'a> {
             sooner(time);
         }
         if let Some(time) = self.rotate() {
+            sooner(time);
+        }
+        if let Some(time) = self.turn_mes() {
             sooner(time);
         }
         if let Some(time) = self.report_orphans() {

@@ -8,6 +8,7 @@ use rkfd_abi::regs::Reg;
 use crate::chips::Generation;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
+use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::rlc::UserQueues;
 use crate::gpu::Gpu;
 use crate::knobs::Knobs;
@@ -74,6 +75,8 @@ pub trait Env: Sync {
     fn shader_engines(&self) -> u32;
     /// The DMA engines.
     fn sdma(&self) -> &dyn UserQueues;
+    /// Registers of MES.
+    fn mes(&self) -> &Pipes;
 }
 
 impl dyn Env + '_ {
@@ -198,6 +201,10 @@ impl Env for Gpu {
 
     fn sdma(&self) -> &dyn UserQueues {
         &self.sdma
+    }
+
+    fn mes(&self) -> &Pipes {
+        &self.mes
     }
 }
 

@@ -149,6 +149,9 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
             Decl::new("regCP_MEC_RS64_CNTL", Ip::Gc, id(gc12::regCP_MEC_RS64_CNTL)).unit(Unit::Cp),
         ],
     };
+    if generation == Generation::Gfx12 {
+        decls.extend(crate::engines::mes::regs::registers());
+    }
     decls.extend(match generation {
         Generation::Gfx9 => ONCE_GFX9.iter().map(|&r| decl(r)).collect::<Vec<_>>(),
         Generation::Gfx12 => ONCE_GFX12.iter().map(|(r, _)| decl(*r)).collect(),

@@ -86,6 +86,9 @@ impl Engine<'_> {
             self.sched.resources = None;
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
+        if queue.class == Class::Mes {
+            self.mes.ring_ends(queue.slot.pipe());
+        }
     }
 
     fn set_resources(&mut self, queue: &Queue, p: &Packet) -> Outcome {

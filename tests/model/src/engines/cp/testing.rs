@@ -11,6 +11,7 @@ use super::env::Env;
 use crate::chips::Generation;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
+use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::layout::Layout;
 use crate::engines::sdma::rlc::{RlcMap, UserQueues};
 use crate::knobs::Knobs;
@@ -72,6 +73,7 @@ pub struct Mock {
     strict: Strict,
     trace: Trace,
     knobs: Knobs,
+    mes: Pipes,
     state: Mutex<State>,
 }
 
@@ -82,6 +84,7 @@ impl Default for Mock {
             strict: Strict::quiet(),
             trace: Trace::off(),
             knobs: Knobs::default(),
+            mes: Pipes::default(),
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
                 holes: BTreeSet::new(),
@@ -295,5 +298,9 @@ impl Env for Mock {
 
     fn sdma(&self) -> &dyn UserQueues {
         &NoEngines
+    }
+
+    fn mes(&self) -> &Pipes {
+        &self.mes
     }
 }

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! MES: the scheduling firmware of gfx12. A driver tells it about queues in frames of 64 dwords;
+//! it decides which of them are on the hardware.
+//!
+//! It runs on two pipes of ME 3. Pipe 1 is started by registers and stands in for a kernel
+//! interface queue: it maps the ring of pipe 0, and does what is asked about registers and
+//! translations. Pipe 0 schedules. Everything here happens on the thread of the command processor,
+//! which lends itself as [`Hardware`].
+//!
+//! | module | is responsible for |
+//! |---|---|
+//! | [`regs`] | registers of the two pipes |
+//! | [`frames`] | frames that are not about queues |
+//! | [`queues`] | frames that are: adding, removing, suspending, resetting |
+//! | [`schedule`] | who has a VMID and a slot, and for how long |
+//! | [`context`] | process and gang contexts in the driver's memory |
+//!
+//! What AMD does not publish and this makes up: what the firmware keeps in the contexts, the
+//! codes in error words ([`code`]), how it weighs priorities (see [`schedule`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use rkfd_abi::mes::{self, error_category, ErrorWord, Frame, FRAME_DWORDS};
+
+use crate::engines::cp::env::{client, Env};
+use crate::engines::cp::queue::Step;
+use crate::engines::cp::regs::Slot;
+use crate::engines::gmc::VmFault;
+use crate::{event, strict};
+
+pub mod context;
+pub mod frames;
+pub mod queues;
+pub mod regs;
+pub mod schedule;
+
+#[cfg(test)]
+mod tests;
+
+/// What the version register says: firmware 0x8b of interface 0x14.
+pub const VERSION: u32 =
+    mes::VERSION.put(0x8b) | mes::VERSION_API.put(mes::API_VERSION) | mes::VERSION_FEATURE.put(1);
+
+/// Codes in error words. The firmware's own are not published.
+pub mod code {
+    /// A field has a value that makes no sense, or bits that nobody defined.
+    pub const FIELD: u8 = 1;
+    /// The header's size is not that of a frame.
+    pub const SIZE: u8 = 2;
+    /// Not at this time, or not on this pipe.
+    pub const STATE: u8 = 3;
+    /// No such queue, gang or process.
+    pub const NOT_FOUND: u8 = 4;
+    /// There is one already.
+    pub const EXISTS: u8 = 5;
+    /// An address is none that the firmware reaches.
+    pub const MEMORY: u8 = 6;
+    /// The MQD does not fit the frame.
+    pub const MQD: u8 = 7;
+    /// The hardware did not do it in time.
+    pub const TIMEOUT: u8 = 8;
+    /// The firmware cannot do that.
+    pub const UNSUPPORTED: u8 = 9;
+    /// Fault injection.
+    pub const INJECTED: u8 = 0xee;
+}
+
+/// A queue that is to be put into a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Where.
+    pub slot: Slot,
+    /// MQD, an address of VMID 0.
+    pub mqd: u64,
+    /// Write pointer, an address of VMID 0.
+    pub wptr: u64,
+    /// Dword index on the doorbell BAR.
+    pub doorbell: u32,
+    /// Address space.
+    pub vmid: u8,
+    /// Process.
+    pub pasid: u16,
+    /// It is a ring of MES itself.
+    pub ring: bool,
+}
+
+/// What a queue in a slot does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// Nothing, and nothing is left to do.
+    Idle,
+    /// Something, or it waits for something.
+    Busy,
+    /// A fault or a bad packet has stopped it.
+    Halted,
+}
+
+/// The slots that queues are put into, and the chip around them.
+pub trait Hardware {
+    /// The chip.
+    fn env(&self) -> &dyn Env;
+    /// Doorbells of this index will have a queue, though perhaps no slot.
+    fn expect(&mut self, doorbell: u32, sdma: bool);
+    /// Gives a VMID to a process.
+    fn claim(&mut self, vmid: u8, pasid: u16, root: u64);
+    /// Loads a queue from its MQD. False: the MQD makes no sense.
+    fn load(&mut self, load: &Load) -> Result<bool, VmFault>;
+    /// Begins to take a queue off its slot: its work is saved, or dropped.
+    fn begin_unload(&mut self, slot: Slot, reset: bool);
+    /// Whether there is a queue in a slot.
+    fn is_mapped(&self, slot: Slot) -> bool;
+    /// What the queue in a slot does.
+    fn activity(&self, slot: Slot) -> Activity;
+}
+
+/// A frame that could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    code: u8,
+    category: u8,
+    text: String,
+}
+
+impl Failure {
+    /// The driver is to blame.
+    fn api(code: u8, text: impl Into<String>) -> Verdict {
+        Verdict::Failed(Self {
+            code,
+            category: error_category::API,
+            text: text.into(),
+        })
+    }
+
+    /// The hardware is.
+    fn scheduling(text: impl Into<String>) -> Verdict {
+        Verdict::Failed(Self {
+            code: code::TIMEOUT,
+            category: error_category::SCHEDULING,
+            text: text.into(),
+        })
+    }
+
+    fn memory(what: &str, fault: &VmFault) -> Verdict {
+        Self::api(code::MEMORY, format!("{what}: {fault}"))
+    }
+}
+
+/// What became of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Done.
+    Done,
+    /// Not done, and never will be.
+    Failed(Failure),
+    /// Not yet: look again after this time.
+    Wait(Duration),
+}
+
+/// The ring that a pipe reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ring {
+    /// First byte, an address of VMID 0.
+    pub base: u64,
+    /// Dwords.
+    pub size: u64,
+    /// First dword that is not done, never wrapped.
+    pub rptr: u64,
+    /// First dword that is not there yet, never wrapped.
+    pub wptr: u64,
+}
+
+/// One pipe.
+#[derive(Debug, Default)]
+struct Pipe {
+    /// SET_HW_RSRC came.
+    configured: bool,
+    /// Base addresses of the graphics core's registers.
+    gc_base: [u32; 8],
+    /// How long a queue may take to leave.
+    patience: Option<Duration>,
+    /// When the frame that is not done was first looked at.
+    since: Option<Instant>,
+    /// Resets that this state has lived through.
+    resets: u64,
+    /// Fences of this ring are late, because the frame before was about a user queue.
+    late: bool,
+    /// WAIT_REG_MEM has written its first register.
+    wrote: bool,
+    /// Stuck for good.
+    hangs: bool,
+}
+
+/// What SET_HW_RSRC gave to the scheduler.
+#[derive(Debug, Clone, Default)]
+struct Resources {
+    vmid_mask: u16,
+    compute: Vec<Slot>,
+    sdma: Vec<Slot>,
+    hqds: usize,
+    aggregated: [u32; mes::PRIORITY_LEVELS],
+    /// Queues off the hardware are noticed by their doorbells.
+    doorbells: bool,
+    single_process: bool,
+}
+
+/// The firmware.
+#[derive(Default)]
+pub struct Mes {
+    pipes: [Pipe; mes::PIPES],
+    resources: Resources,
+    /// By the address of their contexts.
+    processes: BTreeMap<u64, schedule::Process>,
+    queues: Vec<schedule::UserQueue>,
+    legacy: Vec<queues::Legacy>,
+    /// Fences that fault injection holds back.
+    late: VecDeque<(Instant, u64, u64)>,
+    polled: Option<Instant>,
+}
+
+/// Patience with a queue before SET_HW_RSRC_1 said how much.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How soon a frame that waits is looked at again.
+const LOOK: Duration = Duration::from_micros(500);
+
+impl Mes {
+    /// Forgets what a pipe knew, when it was reset or halted since the last look.
+    fn notice_resets(&mut self, hw: &dyn Hardware) {
+        for n in 0..mes::PIPES {
+            let resets = hw.env().mes().resets(n as u32);
+            if std::mem::replace(&mut self.pipes[n].resets, resets) == resets {
+                continue;
+            }
+            self.pipes[n] = Pipe {
+                resets,
+                ..Pipe::default()
+            };
+            if n != mes::PIPE_SCHED as usize {
+                continue;
+            }
+            let mapped = self.queues.iter().filter(|q| q.slot.is_some()).count();
+            if mapped != 0 {
+                strict!(
+                    hw.env().strict(),
+                    "mes",
+                    "the scheduler is reset while {mapped} user queues are on the hardware"
+                );
+            }
+            self.queues.clear();
+            self.processes.clear();
+            self.legacy.clear();
+            self.resources = Resources::default();
+        }
+    }
+
+    /// Looks at the ring of a pipe: carries out the first frame, if there is one.
+    pub fn step(&mut self, hw: &mut dyn Hardware, pipe: u32, ring: &mut Ring) -> Step {
+        self.notice_resets(hw);
+        let index = pipe as usize % mes::PIPES;
+        if !hw.env().mes().runs(pipe) || self.pipes[index].hangs || ring.rptr == ring.wptr {
+            return Step::Idle;
+        }
+        let frame = FRAME_DWORDS as u64;
+        if ring.rptr % frame != 0 || (ring.wptr - ring.rptr) % frame != 0 || ring.size % frame != 0
+        {
+            strict!(
+                hw.env().strict(),
+                "mes",
+                "pipe {pipe}: no whole frames between {:#x} and {:#x} of {:#x} dwords",
+                ring.rptr,
+                ring.wptr,
+                ring.size
+            );
+            self.pipes[index].hangs = true;
+            return Step::Idle;
+        }
+        let at = ring.base + ring.rptr % ring.size * 4;
+        let words = match hw.env().read_dwords(0, at, FRAME_DWORDS) {
+            Ok(words) => words,
+            Err(fault) => {
+                strict!(hw.env().strict(), "mes", "pipe {pipe}: its ring: {fault}");
+                hw.env().raise_fault(&fault, client::CPF);
+                self.pipes[index].hangs = true;
+                return Step::Idle;
+            }
+        };
+        let mut frame = [0; FRAME_DWORDS];
+        frame.copy_from_slice(&words);
+        match self.frame(hw, pipe, &frame) {
+            Some(wait) => return Step::Poll(wait),
+            None if self.pipes[index].hangs => return Step::Idle,
+            None => {}
+        }
+        self.pipes[index].since = None;
+        ring.rptr += FRAME_DWORDS as u64;
+        Step::Busy
+    }
+
+    /// Carries out a frame. Returns when to look again if it is not done.
+    fn frame(
+        &mut self,
+        hw: &mut dyn Hardware,
+        pipe: u32,
+        words: &[u32; FRAME_DWORDS],
+    ) -> Option<Duration> {
+        let index = pipe as usize % mes::PIPES;
+        let first = self.pipes[index].since.is_none();
+        self.pipes[index].since.get_or_insert_with(Instant::now);
+        let opcode = mes::HEADER_OPCODE.get(words[0]) as u8;
+        let Some(shape) = mes::shape(words) else {
+            // Where its status would be is not known.
+            strict!(
+                hw.env().strict(),
+                "mes",
+                "pipe {pipe}: frame {:#x} {:#x}: {}",
+                words[0],
+                words[1],
+                mes::op_name(opcode)
+                    .map_or("no such opcode".into(), |n| format!("{n} is not supported"))
+            );
+            return None;
+        };
+        if first {
+            log(hw.env(), pipe, shape, words);
+        }
+        let verdict = match check(shape, words) {
+            Some(failed) => failed,
+            None => match self.inject(hw.env(), index, shape, words, first) {
+                Injected::Hang => return None,
+                Injected::Error => Verdict::Failed(Failure {
+                    code: code::INJECTED,
+                    category: error_category::UNKNOWN,
+                    text: "fault injection".into(),
+                }),
+                Injected::Nothing => self.execute(hw, pipe, shape, words),
+            },
+        };
+        let failure = match verdict {
+            Verdict::Wait(time) => return Some(time),
+            Verdict::Done => None,
+            Verdict::Failed(failure) => Some(failure),
+        };
+        self.complete(hw.env(), pipe, shape, words, failure);
+        None
+    }
+
+    fn inject(
+        &mut self,
+        env: &dyn Env,
+        pipe: usize,
+        shape: &Frame,
+        words: &[u32; FRAME_DWORDS],
+        first: bool,
+    ) -> Injected {
+        let user = queues::is_about_user_queues(shape, words);
+        if user || shape.opcode != mes::op::QUERY_SCHEDULER_STATUS {
+            self.pipes[pipe].late = user;
+        }
+        if !user || !first {
+            return Injected::Nothing;
+        }
+        if env.knobs().mes_hang.reach() {
+            event!(
+                env.trace(),
+                "mes",
+                "inject",
+                "pipe={pipe} what=hang op={}",
+                shape.name
+            );
+            self.pipes.iter_mut().for_each(|p| p.hangs = true);
+            return Injected::Hang;
+        }
+        if env.knobs().mes_error.reach() {
+            event!(
+                env.trace(),
+                "mes",
+                "inject",
+                "pipe={pipe} what=error op={}",
+                shape.name
+            );
+            return Injected::Error;
+        }
+        Injected::Nothing
+    }
+
+    /// Tells the driver what became of a frame.
+    fn complete(
+        &mut self,
+        env: &dyn Env,
+        pipe: u32,
+        shape: &Frame,
+        words: &[u32; FRAME_DWORDS],
+        failure: Option<Failure>,
+    ) {
+        let to = shape.fence_addr().get(words);
+        let value = match &failure {
+            None => shape.fence_value().get(words),
+            Some(failure) => {
+                let driver = failure.category == error_category::API;
+                if driver {
+                    let (name, text) = (shape.name, &failure.text);
+                    strict!(env.strict(), "mes", "pipe {pipe}: {name}: {text}");
+                }
+                ErrorWord {
+                    code: failure.code,
+                    opcode: shape.opcode,
+                    misc: shape.misc.unwrap_or(0),
+                    category: failure.category,
+                }
+                .encode()
+            }
+        };
+        let user = queues::is_about_user_queues(shape, words);
+        let lost = user && env.knobs().mes_no_status.reach();
+        event!(
+            env.trace(),
+            "mes",
+            "done",
+            "pipe={pipe} op={} status={value:#x} addr={to:#x} written={} error={:?}",
+            shape.name,
+            u8::from(!lost),
+            failure.as_ref().map_or("", |f| f.text.as_str())
+        );
+        if lost {
+            return;
+        }
+        let late = env.knobs().mes_late.get();
+        if late != 0 && self.pipes[pipe as usize % mes::PIPES].late {
+            let when = Instant::now() + Duration::from_millis(late);
+            self.late.push_back((when, to, value));
+            return;
+        }
+        write_status(env, to, value);
+    }
+
+    /// Writes the fences whose time has come. Returns when to look again.
+    fn write_late(&mut self, env: &dyn Env) -> Option<Duration> {
+        while let Some(&(when, to, value)) = self.late.front() {
+            let left = when.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return Some(left);
+            }
+            self.late.pop_front();
+            event!(
+                env.trace(),
+                "mes",
+                "late_status",
+                "addr={to:#x} status={value:#x}"
+            );
+            write_status(env, to, value);
+        }
+        None
+    }
+
+    /// Looks at everything that is not a ring. Returns when to look again.
+    pub fn turn(&mut self, hw: &mut dyn Hardware) -> Option<Duration> {
+        self.notice_resets(hw);
+        let late = self.write_late(hw.env());
+        let again = self.schedule(hw);
+        [late, again].into_iter().flatten().min()
+    }
+
+    /// What a pipe was given does not outlive its ring.
+    pub fn ring_ends(&mut self, pipe: u32) {
+        self.pipes[pipe as usize % mes::PIPES].since = None;
+    }
+}
+
+enum Injected {
+    Nothing,
+    Error,
+    Hang,
+}
+
+fn write_status(env: &dyn Env, to: u64, value: u64) {
+    if to == 0 || to % 8 != 0 {
+        strict!(env.strict(), "mes", "status of a frame at {to:#x}");
+        return;
+    }
+    if let Err(fault) = env.write64(0, to, value) {
+        strict!(env.strict(), "mes", "status of a frame at {to:#x}: {fault}");
+        env.raise_fault(&fault, client::CPC);
+    }
+}
+
+/// One line for a frame, with every field that is not zero.
+fn log(env: &dyn Env, pipe: u32, shape: &Frame, words: &[u32; FRAME_DWORDS]) {
+    if !env.trace().enabled() {
+        return;
+    }
+    let mut fields = String::new();
+    shape.each(words, |name, n, value| {
+        let name = name.to_lowercase();
+        match n {
+            Some(n) => fields += &format!(" {name}[{n}]={value:#x}"),
+            None => fields += &format!(" {name}={value:#x}"),
+        }
+    });
+    event!(
+        env.trace(),
+        "mes",
+        "frame",
+        "pipe={pipe} op={}{fields}",
+        shape.name
+    );
+}
+
+/// What is wrong with a frame, whatever it is about.
+fn check(shape: &Frame, words: &[u32; FRAME_DWORDS]) -> Option<Verdict> {
+    let size = mes::HEADER_DWSIZE.get(words[0]);
+    if size != FRAME_DWORDS as u32 {
+        return Some(Failure::api(code::SIZE, format!("{size} dwords")));
+    }
+    let kind = mes::HEADER_TYPE.get(words[0]);
+    if kind != mes::TYPE_SCHEDULER {
+        return Some(Failure::api(code::FIELD, format!("type {kind}")));
+    }
+    let stray = words.iter().enumerate().find_map(|(dw, word)| {
+        let bits = word & shape.undefined(dw);
+        (bits != 0).then_some((dw, bits))
+    });
+    stray.map(|(dw, bits)| {
+        Failure::api(
+            code::FIELD,
+            format!("dword {dw} has undefined bits {bits:#x}"),
+        )
+    })
+}

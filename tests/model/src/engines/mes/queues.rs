@@ -1,0 +1,686 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Frames about queues: adding and removing them, suspending, resuming and resetting.
+
+use std::time::{Duration, Instant};
+
+use rkfd_abi::bits::join;
+use rkfd_abi::doorbell::{self, navi10};
+use rkfd_abi::mes::{self, op, queue_type, Frame, FRAME_DWORDS};
+use rkfd_abi::mqd::{v12, v12_sdma};
+use rkfd_abi::pte;
+use rkfd_abi::regs::gc_12_0_0 as gc;
+
+use super::context::{self, Debugger};
+use super::frames::reachable;
+use super::schedule::{Process, UserQueue, Why};
+use super::{code, Failure, Hardware, Load, Mes, Verdict, LOOK, PATIENCE};
+use crate::engines::cp::env::Env;
+use crate::engines::cp::regs::Slot;
+use crate::{event, strict};
+
+type Words = [u32; FRAME_DWORDS];
+
+/// A queue of the kernel, in the slot that the kernel chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Legacy {
+    slot: Slot,
+    doorbell: u32,
+    leaving: bool,
+}
+
+/// Whether a frame is about queues that a process made: what fault injection is for.
+pub(super) fn is_about_user_queues(shape: &Frame, words: &Words) -> bool {
+    match shape.opcode {
+        op::ADD_QUEUE => mes::add_queue::MAP_LEGACY_KQ.get(words) == 0,
+        op::REMOVE_QUEUE => mes::remove_queue::UNMAP_LEGACY_QUEUE.get(words) == 0,
+        op::SUSPEND | op::RESUME | op::RESET => true,
+        _ => false,
+    }
+}
+
+fn slot_of(kind: u32, pipe: u32, queue: u32) -> Option<Slot> {
+    match (u8::try_from(kind).ok()?, pipe, queue) {
+        (queue_type::SCHQ, mes::PIPE_SCHED, 0) => Some(Slot::new(2, pipe, 0)),
+        (queue_type::COMPUTE, 0..=1, 0..=3) => Some(Slot::new(0, pipe, queue)),
+        _ => None,
+    }
+}
+
+impl Mes {
+    fn patience(&self, pipe: u32) -> Duration {
+        self.pipes[pipe as usize].patience.unwrap_or(PATIENCE)
+    }
+
+    fn waited(&self, pipe: u32) -> Duration {
+        let since = self.pipes[pipe as usize].since;
+        since.map_or(Duration::ZERO, |s| s.elapsed())
+    }
+
+    /// ADD_QUEUE.
+    pub(super) fn add_queue(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+        use mes::add_queue as aq;
+        for field in [
+            aq::PAGING,
+            aq::DEBUG_VMID,
+            aq::PROGRAM_GDS,
+            aq::IS_TMZ_QUEUE,
+            aq::MAP_KIQ_UTILITY_QUEUE,
+            aq::IS_LONG_RUNNING,
+            aq::IS_DWM_QUEUE,
+            aq::GWS_SIZE,
+            aq::OA_MASK,
+            aq::PROCESS_CONTEXT_ARRAY_INDEX,
+            aq::GANG_CONTEXT_ARRAY_INDEX,
+        ] {
+            if field.get(words) != 0 {
+                return Failure::api(code::UNSUPPORTED, field.name);
+            }
+        }
+        if aq::MAP_LEGACY_KQ.get(words) != 0 {
+            return self.map_legacy(hw, pipe, words);
+        }
+        if pipe != mes::PIPE_SCHED {
+            return Failure::api(
+                code::STATE,
+                "a user queue on the pipe that does not schedule",
+            );
+        }
+        let queue = match self.read_queue(hw.env(), words) {
+            Ok(queue) => queue,
+            Err(verdict) => return verdict,
+        };
+        if let Err(verdict) = self.join_process(hw, words) {
+            return verdict;
+        }
+        let pasid = aq::PROCESS_ID.get(words) as u16;
+        if let Err(fault) = context::write_gang(hw.env(), queue.gang, pasid, queue.process) {
+            return Failure::memory("gang context", &fault);
+        }
+        event!(
+            hw.env().trace(),
+            "mes",
+            "queue",
+            "doorbell={:#x} pasid={pasid:#x} type={} queues={}",
+            queue.doorbell,
+            queue.kind(),
+            self.queues.len() + 1
+        );
+        hw.expect(queue.doorbell, queue.sdma.is_some());
+        self.queues.push(queue);
+        // A queue that fits is on the hardware when the driver hears that it was added.
+        self.schedule(hw);
+        Verdict::Done
+    }
+
+    /// The queue of an ADD_QUEUE, when the frame makes sense.
+    fn read_queue(&self, env: &dyn Env, words: &Words) -> Result<UserQueue, Verdict> {
+        use mes::add_queue as aq;
+        let field = |text: String| Failure::api(code::FIELD, text);
+        let kind = aq::QUEUE_TYPE.get(words) as u8;
+        if kind != queue_type::COMPUTE && kind != queue_type::SDMA {
+            return Err(field(format!("queue type {kind}")));
+        }
+        if aq::IS_KFD_PROCESS.get(words) == 0 {
+            return Err(Failure::api(code::UNSUPPORTED, "a queue that is not KFD's"));
+        }
+        for quantum in [aq::PROCESS_QUANTUM, aq::GANG_QUANTUM] {
+            if quantum.get(words) == 0 {
+                return Err(field(format!("{} is 0", quantum.name)));
+            }
+        }
+        let level = aq::GANG_GLOBAL_PRIORITY_LEVEL.get(words);
+        let inner = aq::INPROCESS_GANG_PRIORITY.get(words);
+        if level as usize >= mes::PRIORITY_LEVELS || inner as usize >= mes::PRIORITY_LEVELS {
+            return Err(field(format!("priority {level}, in its process {inner}")));
+        }
+        let (process, gang) = (
+            aq::PROCESS_CONTEXT_ADDR.get(words),
+            aq::GANG_CONTEXT_ADDR.get(words),
+        );
+        if process == gang || process & 0xfff != 0 || gang & 0xfff != 0 {
+            return Err(field(format!("contexts at {process:#x} and {gang:#x}")));
+        }
+        for (what, at) in [("process context", process), ("gang context", gang)] {
+            if let Err(fault) = reachable(env, at) {
+                return Err(Failure::memory(what, &fault));
+            }
+        }
+        if let Some(other) = self.queues.iter().find(|q| q.gang == gang) {
+            let text = format!("gang context {gang:#x} has doorbell {:#x}", other.doorbell);
+            return Err(Failure::api(code::EXISTS, text));
+        }
+        let doorbell = aq::DOORBELL_OFFSET.get(words);
+        let known = self.queues.iter().any(|q| q.doorbell == doorbell)
+            || self.legacy.iter().any(|l| l.doorbell == doorbell);
+        if known {
+            return Err(Failure::api(
+                code::EXISTS,
+                format!("doorbell {doorbell:#x}"),
+            ));
+        }
+        let to_cp = doorbell::navi10_routes_to_cp(doorbell / doorbell::DWORDS);
+        if doorbell % doorbell::DWORDS != 0 || to_cp != (kind == queue_type::COMPUTE) {
+            return Err(field(format!(
+                "doorbell {doorbell:#x} of queue type {kind}"
+            )));
+        }
+        let mqd = aq::MQD_ADDR.get(words);
+        if self.queues.iter().any(|q| q.mqd == mqd) {
+            return Err(Failure::api(code::EXISTS, format!("MQD {mqd:#x}")));
+        }
+        let wptr = aq::WPTR_ADDR.get(words);
+        if wptr % 8 != 0 {
+            return Err(field(format!("write pointer at {wptr:#x}")));
+        }
+        // It has to be an address of the kernel, not the one that the process uses.
+        if let Err(fault) = reachable(env, wptr) {
+            return Err(Failure::memory("write pointer", &fault));
+        }
+        let sdma = self.check_mqd(env, words, mqd, wptr)?;
+        Ok(UserQueue {
+            doorbell,
+            sdma,
+            mqd,
+            wptr,
+            process,
+            gang,
+            level: level as usize,
+            inner,
+            slot: None,
+            leaving: None,
+            since: Instant::now(),
+            ready: true,
+            seen: 0,
+            suspended: aq::IS_GANG_SUSPENDED.get(words) != 0,
+            hung: false,
+            parked: false,
+        })
+    }
+
+    /// Compares an MQD with its frame. Returns the slot of a DMA queue.
+    fn check_mqd(
+        &self,
+        env: &dyn Env,
+        words: &Words,
+        mqd: u64,
+        wptr: u64,
+    ) -> Result<Option<Slot>, Verdict> {
+        use mes::add_queue as aq;
+        let wrong = |text: String| Failure::api(code::MQD, format!("MQD {mqd:#x}: {text}"));
+        let compute = aq::QUEUE_TYPE.get(words) == u32::from(queue_type::COMPUTE);
+        let dwords = if compute {
+            v12::Mqd::DWORDS
+        } else {
+            v12_sdma::SdmaMqd::DWORDS
+        };
+        let image = match env.read_dwords(0, mqd, dwords) {
+            Ok(image) => image,
+            Err(fault) => return Err(Failure::memory("MQD", &fault)),
+        };
+        let size = aq::GDS_SIZE.get(words);
+        if !compute {
+            use v12_sdma::dw;
+            let place = (image[dw::sdma_engine_id], image[dw::sdma_queue_id]);
+            let slot = self
+                .resources
+                .sdma
+                .iter()
+                .find(|s| s.as_rlc().map(|(e, q)| (u32::from(e), u32::from(q))) == Some(place));
+            let Some(slot) = slot else {
+                return Err(wrong(format!("queue {} of engine {}", place.1, place.0)));
+            };
+            if let Some(other) = self.queues.iter().find(|q| q.sdma == Some(*slot)) {
+                let text = format!("{slot} has doorbell {:#x}", other.doorbell);
+                return Err(Failure::api(code::EXISTS, text));
+            }
+            return Ok(Some(*slot));
+        }
+        use v12::dw;
+        let control = image[dw::cp_hqd_pq_control];
+        let ring = 2u32 << gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.get(control);
+        if ring != size {
+            return Err(wrong(format!(
+                "ring of {ring:#x} dwords, the frame says {size:#x}"
+            )));
+        }
+        let aql = image[dw::cp_hqd_aql_control] & 1 != 0;
+        if aql != (aq::IS_AQL_QUEUE.get(words) != 0) {
+            return Err(wrong(format!("AQL {aql}, the frame says otherwise")));
+        }
+        let poll = join(
+            image[dw::cp_hqd_pq_wptr_poll_addr_lo],
+            image[dw::cp_hqd_pq_wptr_poll_addr_hi],
+        );
+        if (poll ^ wptr) & 0xfff != 0 {
+            return Err(wrong(format!(
+                "write pointer at {poll:#x} for the process, {wptr:#x} for the firmware"
+            )));
+        }
+        let doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET
+            .get(image[dw::cp_hqd_pq_doorbell_control]);
+        if doorbell != aq::DOORBELL_OFFSET.get(words) {
+            return Err(wrong(format!("doorbell {doorbell:#x}")));
+        }
+        Ok(None)
+    }
+
+    /// Makes the process of an ADD_QUEUE known, or sees that it is the known one.
+    fn join_process(&mut self, hw: &mut dyn Hardware, words: &Words) -> Result<(), Verdict> {
+        use mes::add_queue as aq;
+        let field = |text: String| Failure::api(code::FIELD, text);
+        let at = aq::PROCESS_CONTEXT_ADDR.get(words);
+        let id = aq::PROCESS_ID.get(words);
+        let root = aq::PAGE_TABLE_BASE_ADDR.get(words);
+        let Some(pasid) = u16::try_from(id).ok().filter(|id| *id != 0) else {
+            return Err(field(format!("process {id:#x}")));
+        };
+        if root & pte::VALID == 0 {
+            return Err(field(format!("page-table root {root:#x} is not valid")));
+        }
+        let (start, end) = (
+            aq::PROCESS_VA_START.get(words),
+            aq::PROCESS_VA_END.get(words),
+        );
+        if end <= start || end >= 1 << 36 {
+            return Err(field(format!("pages {start:#x} to {end:#x}")));
+        }
+        let (tba, tma) = (aq::TRAP_HANDLER_ADDR.get(words), aq::TMA_ADDR.get(words));
+        if tba & 0xff != 0 || tma & 0xff != 0 {
+            return Err(field(format!("trap handler {tba:#x}, memory {tma:#x}")));
+        }
+        let cntl = aq::VM_CONTEXT_CNTL.get(words);
+        if !gc::GCVM_CONTEXT1_CNTL__ENABLE_CONTEXT.is_set(cntl) {
+            return Err(field(format!("vm_context_cntl {cntl:#x}")));
+        }
+        let live = self.queues.iter().any(|q| q.process == at);
+        let other = |(p, v): (&u64, &Process)| {
+            *p != at && v.pasid == pasid && self.queues.iter().any(|q| q.process == *p)
+        };
+        if self.processes.iter().any(other) {
+            let text = format!("process {pasid:#x} has another context");
+            return Err(Failure::api(code::EXISTS, text));
+        }
+        let mut process = Process {
+            pasid,
+            root,
+            tba,
+            tma,
+            trap_en: aq::TRAP_EN.get(words) != 0,
+            vm_context_cntl: cntl,
+            sh_mem_config: aq::FULL_SH_MEM_CONFIG_DATA.get(words),
+            debugger: Debugger::default(),
+            quantum: Duration::from_nanos(aq::PROCESS_QUANTUM.get(words).saturating_mul(100)),
+            vmid: None,
+        };
+        let env = hw.env();
+        if live {
+            let old = &self.processes[&at];
+            if old.pasid != pasid {
+                let text = format!("context {at:#x} is that of process {:#x}", old.pasid);
+                return Err(Failure::api(code::EXISTS, text));
+            }
+            context::check_process(env, at, pasid);
+            process.debugger = old.debugger;
+            process.vmid = old.vmid;
+            let changed = *old != process;
+            let on = self
+                .queues
+                .iter()
+                .any(|q| q.process == at && q.slot.is_some());
+            if changed && on && old.root != root {
+                return Err(field(format!(
+                    "page-table root {root:#x}, mapped with {:#x}",
+                    old.root
+                )));
+            }
+            if changed {
+                if let Some(vmid) = process.vmid {
+                    hw.claim(vmid, pasid, root);
+                }
+                process.program(hw.env());
+            }
+        } else {
+            let keep = aq::SKIP_PROCESS_CTX_CLEAR.get(words) != 0;
+            let notes = match context::read_process(env, at) {
+                Ok(notes) => notes,
+                Err(fault) => return Err(Failure::memory("process context", &fault)),
+            };
+            match notes {
+                Some((owner, debugger)) if keep && (owner == pasid || owner == 0) => {
+                    process.debugger = debugger;
+                }
+                _ if keep => strict!(
+                    env.strict(),
+                    "mes",
+                    "process {pasid:#x} keeps what its context {at:#x} says, and nobody set it up"
+                ),
+                _ => {}
+            }
+        }
+        if let Err(fault) = context::write_process(hw.env(), at, pasid, &process.debugger) {
+            return Err(Failure::memory("process context", &fault));
+        }
+        self.processes.insert(at, process);
+        Ok(())
+    }
+
+    fn map_legacy(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+        use mes::add_queue as aq;
+        let kind = aq::QUEUE_TYPE.get(words);
+        let schq = kind == u32::from(queue_type::SCHQ);
+        let Some(slot) = slot_of(kind, aq::PIPE_ID.get(words), aq::QUEUE_ID.get(words)) else {
+            return Failure::api(code::FIELD, format!("no kernel queue of type {kind} there"));
+        };
+        if schq != (pipe == mes::PIPE_KIQ) {
+            return Failure::api(code::STATE, "a kernel queue on the wrong pipe");
+        }
+        if self.resources.compute.contains(&slot) {
+            return Failure::api(code::EXISTS, format!("{slot} is for user queues"));
+        }
+        let doorbell = aq::DOORBELL_OFFSET.get(words);
+        if schq && doorbell != navi10::MES_RING0 * doorbell::DWORDS {
+            return Failure::api(code::FIELD, format!("doorbell {doorbell:#x}"));
+        }
+        if hw.is_mapped(slot) {
+            return Failure::api(code::EXISTS, format!("{slot} has a queue"));
+        }
+        let load = Load {
+            slot,
+            mqd: aq::MQD_ADDR.get(words),
+            wptr: aq::WPTR_ADDR.get(words),
+            doorbell,
+            vmid: 0,
+            pasid: 0,
+            ring: schq,
+        };
+        if let Err(fault) = reachable(hw.env(), load.wptr) {
+            return Failure::memory("write pointer", &fault);
+        }
+        match hw.load(&load) {
+            Ok(true) => {
+                self.legacy.push(Legacy {
+                    slot,
+                    doorbell,
+                    leaving: false,
+                });
+                Verdict::Done
+            }
+            Ok(false) => Failure::api(code::MQD, format!("MQD {:#x}", load.mqd)),
+            Err(fault) => Failure::memory("MQD", &fault),
+        }
+    }
+
+    /// REMOVE_QUEUE.
+    pub(super) fn remove_queue(
+        &mut self,
+        hw: &mut dyn Hardware,
+        pipe: u32,
+        words: &Words,
+    ) -> Verdict {
+        use mes::remove_queue as rq;
+        for field in [rq::UNMAP_KIQ_UTILITY_QUEUE, rq::PREEMPT_LEGACY_GFX_QUEUE] {
+            if field.get(words) != 0 {
+                return Failure::api(code::UNSUPPORTED, field.name);
+            }
+        }
+        if rq::UNMAP_LEGACY_QUEUE.get(words) != 0 {
+            return self.unmap_legacy(hw, pipe, words);
+        }
+        if pipe != mes::PIPE_SCHED {
+            return Failure::api(
+                code::STATE,
+                "a user queue on the pipe that does not schedule",
+            );
+        }
+        let doorbell = rq::DOORBELL_OFFSET.get(words);
+        let Some(n) = self.queues.iter().position(|q| q.doorbell == doorbell) else {
+            return Failure::api(
+                code::NOT_FOUND,
+                format!("no queue has doorbell {doorbell:#x}"),
+            );
+        };
+        let queue = &self.queues[n];
+        let gang = rq::GANG_CONTEXT_ADDR.get(words);
+        if gang != queue.gang || rq::QUEUE_TYPE.get(words) != u32::from(queue.kind()) {
+            return Failure::api(
+                code::FIELD,
+                format!(
+                    "doorbell {doorbell:#x} has gang {:#x}, type {}",
+                    queue.gang,
+                    queue.kind()
+                ),
+            );
+        }
+        // The slot may have become free since the last look.
+        let mapped = queue.slot.is_some_and(|slot| hw.is_mapped(slot));
+        if mapped {
+            if rq::REMOVE_QUEUE_AFTER_RESET.get(words) != 0 {
+                return Failure::api(code::STATE, "the queue was not reset");
+            }
+            self.send_away(hw, n, Why::Remove);
+            if self.waited(pipe) < self.patience(pipe) {
+                return Verdict::Wait(LOOK);
+            }
+            self.queues[n].hung = true;
+            return Failure::scheduling(format!("queue of doorbell {doorbell:#x} does not leave"));
+        }
+        let queue = self.queues.remove(n);
+        let pasid = self.processes.get(&queue.process).map_or(0, |p| p.pasid);
+        context::check_gang(hw.env(), queue.gang, pasid);
+        event!(
+            hw.env().trace(),
+            "mes",
+            "queue_gone",
+            "doorbell={doorbell:#x} pasid={pasid:#x} queues={}",
+            self.queues.len()
+        );
+        Verdict::Done
+    }
+
+    fn unmap_legacy(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+        use mes::remove_queue as rq;
+        let kind = rq::QUEUE_TYPE.get(words);
+        let Some(slot) = slot_of(kind, rq::PIPE_ID.get(words), rq::QUEUE_ID.get(words)) else {
+            return Failure::api(code::FIELD, format!("no kernel queue of type {kind} there"));
+        };
+        let doorbell = rq::DOORBELL_OFFSET.get(words);
+        let found = |l: &Legacy| l.slot == slot && l.doorbell == doorbell;
+        // The ring of the scheduler goes with what the scheduler knows, from the other pipe.
+        let Some(n) = self.legacy.iter().position(found) else {
+            let text = format!("no kernel queue with doorbell {doorbell:#x} in {slot}");
+            return Failure::api(code::NOT_FOUND, text);
+        };
+        let schq = kind == u32::from(queue_type::SCHQ);
+        if schq != (pipe == mes::PIPE_KIQ) {
+            return Failure::api(code::STATE, "a kernel queue on the wrong pipe");
+        }
+        if schq && self.queues.iter().any(|q| q.slot.is_some()) {
+            strict!(
+                hw.env().strict(),
+                "mes",
+                "the scheduler's ring goes while user queues are on the hardware"
+            );
+        }
+        if !std::mem::replace(&mut self.legacy[n].leaving, true) {
+            hw.begin_unload(slot, false);
+        }
+        if hw.is_mapped(slot) {
+            if self.waited(pipe) < self.patience(pipe) {
+                return Verdict::Wait(LOOK);
+            }
+            return Failure::scheduling(format!("{slot} does not leave"));
+        }
+        self.legacy.remove(n);
+        Verdict::Done
+    }
+
+    /// SUSPEND.
+    pub(super) fn suspend(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+        use mes::suspend as su;
+        if pipe != mes::PIPE_SCHED {
+            return Failure::api(code::STATE, "on the wrong pipe");
+        }
+        if su::QUERY_STATUS.get(words) != 0 {
+            return Failure::api(code::UNSUPPORTED, su::QUERY_STATUS.name);
+        }
+        let all = su::SUSPEND_ALL_GANGS.get(words) != 0;
+        let sdma = su::SUSPEND_ALL_SDMA_GANGS.get(words) != 0;
+        let gang = su::GANG_CONTEXT_ADDR.get(words);
+        let meant: Vec<usize> = (0..self.queues.len())
+            .filter(|&n| {
+                let queue = &self.queues[n];
+                match (all, sdma) {
+                    (false, false) => queue.gang == gang,
+                    _ => queue.sdma.is_some() && sdma || queue.sdma.is_none() && all,
+                }
+            })
+            .collect();
+        if !all && !sdma && meant.is_empty() {
+            return Failure::api(code::NOT_FOUND, format!("no gang {gang:#x}"));
+        }
+        for &n in &meant {
+            self.queues[n].suspended = true;
+            self.send_away(hw, n, Why::Suspend);
+        }
+        let stuck: Vec<usize> = meant
+            .into_iter()
+            .filter(|&n| self.queues[n].slot.is_some_and(|s| hw.is_mapped(s)))
+            .collect();
+        if !stuck.is_empty() {
+            if self.waited(pipe) < self.patience(pipe) {
+                return Verdict::Wait(LOOK);
+            }
+            for &n in &stuck {
+                self.queues[n].hung = true;
+            }
+            return Failure::scheduling(format!("{} queues do not leave", stuck.len()));
+        }
+        let (to, value) = (
+            su::SUSPEND_FENCE_ADDR.get(words),
+            su::SUSPEND_FENCE_VALUE.get(words),
+        );
+        if to != 0 {
+            if let Err(fault) = hw.env().write32(0, to, value) {
+                return Failure::memory("fence", &fault);
+            }
+        }
+        Verdict::Done
+    }
+
+    /// RESUME.
+    pub(super) fn resume(&mut self, pipe: u32, words: &Words) -> Verdict {
+        use mes::resume as re;
+        if pipe != mes::PIPE_SCHED {
+            return Failure::api(code::STATE, "on the wrong pipe");
+        }
+        let all = re::RESUME_ALL_GANGS.get(words) != 0;
+        let gang = re::GANG_CONTEXT_ADDR.get(words);
+        let mut count = 0;
+        for queue in self.queues.iter_mut().filter(|q| all || q.gang == gang) {
+            queue.suspended = false;
+            queue.since = Instant::now();
+            count += 1;
+        }
+        match all || count != 0 {
+            true => Verdict::Done,
+            false => Failure::api(code::NOT_FOUND, format!("no gang {gang:#x}")),
+        }
+    }
+
+    /// RESET.
+    pub(super) fn reset_queues(
+        &mut self,
+        hw: &mut dyn Hardware,
+        pipe: u32,
+        words: &Words,
+    ) -> Verdict {
+        use mes::reset as re;
+        if pipe != mes::PIPE_SCHED {
+            return Failure::api(code::STATE, "on the wrong pipe");
+        }
+        if re::RESET_LEGACY_GFX.get(words) != 0 {
+            return Failure::api(code::UNSUPPORTED, re::RESET_LEGACY_GFX.name);
+        }
+        let modes = [
+            re::RESET_QUEUE_ONLY,
+            re::HANG_DETECT_THEN_RESET,
+            re::HANG_DETECT_ONLY,
+        ];
+        if modes.iter().filter(|m| m.get(words) != 0).count() != 1 {
+            return Failure::api(code::FIELD, "one kind of reset at a time");
+        }
+        let kind = re::QUEUE_TYPE.get(words) as u8;
+        let meant: Vec<usize> = if re::RESET_QUEUE_ONLY.get(words) != 0 {
+            let doorbell = re::DOORBELL_OFFSET.get(words);
+            let Some(n) = self.queues.iter().position(|q| q.doorbell == doorbell) else {
+                return Failure::api(
+                    code::NOT_FOUND,
+                    format!("no queue has doorbell {doorbell:#x}"),
+                );
+            };
+            if self.queues[n].kind() != kind {
+                return Failure::api(code::FIELD, format!("queue type {kind}"));
+            }
+            vec![n]
+        } else {
+            let hung = |n: &usize| {
+                let q = &self.queues[*n];
+                q.kind() == kind && (q.hung || q.leaving == Some(Why::Reset))
+            };
+            let hung: Vec<usize> = (0..self.queues.len()).filter(hung).collect();
+            if let Some(failed) =
+                self.report_hung(hw.env(), &hung, re::DOORBELL_OFFSET_ADDR.get(words))
+            {
+                return failed;
+            }
+            if re::HANG_DETECT_ONLY.get(words) != 0 {
+                return Verdict::Done;
+            }
+            hung
+        };
+        for &n in &meant {
+            if self.queues[n].leaving != Some(Why::Reset) {
+                self.send_away(hw, n, Why::Reset);
+            }
+            self.queues[n].parked = true;
+        }
+        let stays = |n: &usize| self.queues[*n].slot.is_some_and(|s| hw.is_mapped(s));
+        if meant.iter().any(stays) {
+            if self.waited(pipe) < self.patience(pipe) {
+                return Verdict::Wait(LOOK);
+            }
+            return Failure::scheduling("queues do not let themselves be reset");
+        }
+        for n in meant {
+            self.queues[n].hung = false;
+        }
+        Verdict::Done
+    }
+
+    /// Tells the driver which queues hang: doorbells, then types and places.
+    fn report_hung(&self, env: &dyn Env, hung: &[usize], to: u64) -> Option<Verdict> {
+        let count = self.resources.hqds;
+        let mut words = vec![mes::NO_DOORBELL; 2 * count];
+        for (i, &n) in hung.iter().take(count).enumerate() {
+            let queue = &self.queues[n];
+            let Some(slot) = queue.slot else {
+                continue;
+            };
+            let (pipe, hqd) = match slot.as_rlc() {
+                Some((engine, rlc)) => (engine.into(), rlc.into()),
+                None => (slot.pipe(), slot.queue()),
+            };
+            words[i] = queue.doorbell;
+            words[count + i] = mes::HUNG_QUEUE_TYPE.put(queue.kind().into())
+                | mes::HUNG_PIPE.put(pipe)
+                | mes::HUNG_HQD.put(hqd);
+        }
+        event!(env.trace(), "mes", "hung", "queues={}", hung.len());
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        match env.write(0, to, &bytes) {
+            Ok(()) => None,
+            Err(fault) => Some(Failure::memory("list of hung queues", &fault)),
+        }
+    }
+}

@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Who is on the hardware: VMIDs for processes, slots for queues, and for how long.
+//!
+//! As long as everything fits, every queue has a slot. Beyond that a queue that has nothing to do
+//! leaves when another needs its slot, and comes back when its doorbell is rung; one that is busy
+//! leaves when its quantum is over, or at once for one of higher priority. Who waits gains
+//! priority with time, so nobody waits forever. A queue's process needs a VMID; when there is
+//! none, a process leaves as a whole. Queues of DMA engines have no doorbell that reaches the
+//! firmware: their write pointers are looked at from time to time.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rkfd_abi::bits::join;
+use rkfd_abi::mes;
+use rkfd_abi::mqd::v12_sdma::dw as sdma_dw;
+use rkfd_abi::regs::gc_12_0_0 as gc;
+
+use super::context::Debugger;
+use super::{Activity, Hardware, Load, Mes};
+use crate::engines::cp::env::{client, Env};
+use crate::engines::cp::regs::Slot;
+use crate::{event, strict};
+
+/// How often write pointers of queues off the hardware are looked at.
+const POLL: Duration = Duration::from_millis(5);
+/// How soon a crowded hardware is looked at again.
+const CROWDED: Duration = Duration::from_millis(1);
+/// Waiting for so long raises the priority by one.
+const AGE: Duration = Duration::from_millis(50);
+
+/// A process with queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// PASID.
+    pub pasid: u16,
+    /// Page-table root.
+    pub root: u64,
+    /// Trap handler.
+    pub tba: u64,
+    /// Its memory.
+    pub tma: u64,
+    /// ADD_QUEUE wants traps.
+    pub trap_en: bool,
+    /// Setting of the VMID's translations.
+    pub vm_context_cntl: u32,
+    /// Setting of the VMID's memory accesses, if it is not the driver's.
+    pub sh_mem_config: u32,
+    /// How its waves are debugged.
+    pub debugger: Debugger,
+    /// How long it may keep the hardware when others wait.
+    pub quantum: Duration,
+    /// Its address space.
+    pub vmid: Option<u8>,
+}
+
+/// Why a queue leaves the hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It has nothing to do, and another has.
+    Idle,
+    /// Its time is over.
+    Slice,
+    /// One of higher priority wants to run.
+    Priority,
+    /// Its process has to give its VMID.
+    Vmid,
+    /// It is removed.
+    Remove,
+    /// It is suspended.
+    Suspend,
+    /// It is reset.
+    Reset,
+}
+
+/// A queue of a process.
+#[derive(Debug, Clone)]
+pub struct UserQueue {
+    /// Dword index on the doorbell BAR.
+    pub doorbell: u32,
+    /// Of a DMA engine: the slot that its MQD names.
+    pub sdma: Option<Slot>,
+    /// MQD, an address of VMID 0.
+    pub mqd: u64,
+    /// Write pointer, an address of VMID 0.
+    pub wptr: u64,
+    /// Context of its process.
+    pub process: u64,
+    /// Context of its gang.
+    pub gang: u64,
+    /// Priority: band, then inside the process.
+    pub level: usize,
+    /// Inside the band.
+    pub inner: u32,
+    /// Where it is.
+    pub slot: Option<Slot>,
+    /// It is to leave its slot.
+    pub leaving: Option<Why>,
+    /// Since when it has its slot, or waits for one.
+    pub since: Instant,
+    /// It has, or may have, something to do.
+    pub ready: bool,
+    /// Write pointer in memory when it was last found without work.
+    pub seen: u64,
+    /// SUSPEND.
+    pub suspended: bool,
+    /// It did not leave when it should.
+    pub hung: bool,
+    /// It is not to run again: it is being removed, was reset, or a fault stopped it.
+    pub parked: bool,
+}
+
+impl UserQueue {
+    fn weight(&self) -> u64 {
+        self.level as u64 * 8 + u64::from(self.inner)
+    }
+
+    fn urgency(&self, now: Instant) -> u64 {
+        let waited = now.saturating_duration_since(self.since);
+        self.weight() + (waited.as_millis() / AGE.as_millis()) as u64
+    }
+
+    fn waits(&self) -> bool {
+        self.slot.is_none() && self.ready && !self.suspended && !self.parked
+    }
+
+    /// Its type, as frames name it.
+    pub fn kind(&self) -> u8 {
+        match self.sdma {
+            Some(_) => mes::queue_type::SDMA,
+            None => mes::queue_type::COMPUTE,
+        }
+    }
+}
+
+impl Process {
+    /// Sets what its VMID has for itself.
+    pub fn program(&self, env: &dyn Env) {
+        let Some(vmid) = self.vmid else {
+            return;
+        };
+        let trap = match self.trap_en || self.debugger.trap_en != 0 {
+            true => gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.mask,
+            false => 0,
+        };
+        for (reg, value) in [
+            (gc::regSQ_SHADER_TBA_LO, (self.tba >> 8) as u32),
+            (gc::regSQ_SHADER_TBA_HI, (self.tba >> 40) as u32),
+            (gc::regSQ_SHADER_TMA_LO, (self.tma >> 8) as u32),
+            (gc::regSQ_SHADER_TMA_HI, (self.tma >> 40) as u32),
+            (gc::regSPI_GDBG_PER_VMID_CNTL, self.debugger.spi_gdbg | trap),
+        ] {
+            env.set_vmid_reg(vmid, reg, value);
+        }
+        if self.sh_mem_config != 0 {
+            env.set_vmid_reg(vmid, gc::regSH_MEM_CONFIG, self.sh_mem_config);
+        } else if env.vmid_reg(vmid, gc::regSH_MEM_CONFIG) == 0 {
+            strict!(
+                env.strict(),
+                "mes",
+                "SH_MEM_CONFIG of VMID {vmid} was never set"
+            );
+        }
+    }
+}
+
+impl Mes {
+    /// A doorbell that no queue on the hardware listens to. True if it belongs to a queue or a
+    /// priority level that the firmware knows.
+    pub fn doorbell(&mut self, hw: &dyn Hardware, index: u32, value: u64) -> bool {
+        let env = hw.env();
+        let level = (0..mes::PRIORITY_LEVELS).find(|&n| env.mes().aggregated(n) == Some(index));
+        if let Some(level) = level {
+            if self.resources.aggregated[level] != index {
+                strict!(
+                    env.strict(),
+                    "mes",
+                    "aggregated doorbell {index:#x} of level {level}: SET_HW_RSRC said {:#x}",
+                    self.resources.aggregated[level]
+                );
+            }
+            event!(
+                env.trace(),
+                "mes",
+                "aggregated_doorbell",
+                "index={index:#x} level={level}"
+            );
+            self.look_at_level(env, level);
+            return true;
+        }
+        let Some(queue) = self.queues.iter_mut().find(|q| q.doorbell == index) else {
+            return false;
+        };
+        let heard = self.resources.doorbells && env.mes().hears_unmapped(env.strict());
+        event!(
+            env.trace(),
+            "mes",
+            "unmapped_doorbell",
+            "doorbell={index:#x} value={value:#x} heard={}",
+            u8::from(heard)
+        );
+        if heard && !queue.ready {
+            queue.ready = true;
+            queue.since = Instant::now();
+        }
+        true
+    }
+
+    /// Looks which queues of a priority level have something to do.
+    pub(super) fn look_at_level(&mut self, env: &dyn Env, level: usize) {
+        for queue in self.queues.iter_mut().filter(|q| q.level == level) {
+            look(env, queue);
+        }
+    }
+
+    /// Puts queues on the hardware and takes others off. Returns when to look again.
+    pub(super) fn schedule(&mut self, hw: &mut dyn Hardware) -> Option<Duration> {
+        if self.pipes.iter().any(|p| p.hangs) || !hw.env().mes().runs(mes::PIPE_SCHED) {
+            return None;
+        }
+        self.settle(hw);
+        let poll = self.poll(hw.env());
+        let now = Instant::now();
+        let mut waiting: Vec<usize> = (0..self.queues.len())
+            .filter(|&n| self.queues[n].waits())
+            .collect();
+        waiting.sort_by_key(|&n| {
+            let queue = &self.queues[n];
+            (std::cmp::Reverse(queue.urgency(now)), queue.since)
+        });
+        let mut promised = Promised::default();
+        let mut left = false;
+        for n in waiting {
+            left |= !self.place(hw, n, now, &mut promised);
+        }
+        match left {
+            true => Some(CROWDED),
+            false => poll,
+        }
+    }
+
+    /// Notices what has left the hardware.
+    fn settle(&mut self, hw: &dyn Hardware) {
+        for queue in &mut self.queues {
+            let Some(slot) = queue.slot.filter(|s| !hw.is_mapped(*s)) else {
+                continue;
+            };
+            queue.slot = None;
+            queue.hung = false;
+            queue.since = Instant::now();
+            let why = queue.leaving.take();
+            event!(
+                hw.env().trace(),
+                "mes",
+                "unmapped",
+                "doorbell={:#x} slot={slot} why={why:?}",
+                queue.doorbell
+            );
+            match why {
+                // None: somebody took it off by registers.
+                None | Some(Why::Reset | Why::Remove) => queue.parked = true,
+                Some(_) if queue.sdma.is_some() => {
+                    let rptr = sdma_rptr(hw.env(), queue.mqd);
+                    let wptr = hw.env().read64(0, queue.wptr).ok();
+                    queue.ready = rptr.is_none() || rptr != wptr;
+                    queue.seen = wptr.unwrap_or(0);
+                }
+                Some(Why::Idle) => {
+                    queue.ready = false;
+                    look(hw.env(), queue);
+                }
+                Some(_) => queue.ready = true,
+            }
+        }
+    }
+
+    /// Looks for work of queues whose doorbells do not reach the firmware.
+    fn poll(&mut self, env: &dyn Env) -> Option<Duration> {
+        let deaf = !self.resources.doorbells;
+        let quiet = |q: &super::schedule::UserQueue| {
+            q.slot.is_none() && !q.ready && !q.parked && (deaf || q.sdma.is_some())
+        };
+        if !self.queues.iter().any(quiet) {
+            self.polled = None;
+            return None;
+        }
+        let now = Instant::now();
+        if let Some(last) = self.polled {
+            let left = POLL.saturating_sub(now.saturating_duration_since(last));
+            if !left.is_zero() {
+                return Some(left);
+            }
+        }
+        self.polled = Some(now);
+        for queue in self.queues.iter_mut().filter(|q| quiet(q)) {
+            look(env, queue);
+        }
+        Some(POLL)
+    }
+
+    /// Puts a queue on the hardware, or makes room for it. True if it has its slot.
+    fn place(
+        &mut self,
+        hw: &mut dyn Hardware,
+        n: usize,
+        now: Instant,
+        promised: &mut Promised,
+    ) -> bool {
+        let vmid = self.vmid_for(hw, n, now, promised);
+        let slot = self.slot_for(hw, n, now, promised);
+        let (Some(vmid), Some(slot)) = (vmid, slot) else {
+            return false;
+        };
+        let queue = &self.queues[n];
+        let Some(process) = self.processes.get_mut(&queue.process) else {
+            return false;
+        };
+        if process.vmid != Some(vmid) {
+            let pasid = process.pasid;
+            let root = process.root;
+            process.vmid = Some(vmid);
+            let process = process.clone();
+            for other in self.processes.values_mut().filter(|p| p.pasid != pasid) {
+                other.vmid = other.vmid.filter(|v| *v != vmid);
+            }
+            hw.claim(vmid, pasid, root);
+            process.program(hw.env());
+            hw.env()
+                .reg_write(self.context_cntl(vmid), process.vm_context_cntl);
+            event!(
+                hw.env().trace(),
+                "mes",
+                "vmid",
+                "vmid={vmid} pasid={pasid:#x} root={root:#x}"
+            );
+        }
+        let Some(pasid) = self.processes.get(&self.queues[n].process).map(|p| p.pasid) else {
+            return false;
+        };
+        let queue = &mut self.queues[n];
+        let load = Load {
+            slot,
+            mqd: queue.mqd,
+            wptr: queue.wptr,
+            doorbell: queue.doorbell,
+            vmid,
+            pasid,
+            ring: false,
+        };
+        match hw.load(&load) {
+            Ok(true) => {
+                event!(
+                    hw.env().trace(),
+                    "mes",
+                    "mapped",
+                    "doorbell={:#x} slot={slot} vmid={vmid} pasid={pasid:#x} waited_us={}",
+                    queue.doorbell,
+                    now.saturating_duration_since(queue.since).as_micros()
+                );
+                queue.slot = Some(slot);
+                queue.since = Instant::now();
+                queue.ready = true;
+                promised.taken.insert(slot);
+                true
+            }
+            // The strict log has the reason.
+            Ok(false) => {
+                queue.parked = true;
+                true
+            }
+            Err(fault) => {
+                strict!(
+                    hw.env().strict(),
+                    "mes",
+                    "queue of doorbell {:#x}: MQD {:#x}: {fault}",
+                    queue.doorbell,
+                    queue.mqd
+                );
+                hw.env().raise_fault(&fault, client::CPC);
+                queue.parked = true;
+                true
+            }
+        }
+    }
+
+    /// The VMID for a queue's process, if there is one; otherwise makes room for it.
+    fn vmid_for(
+        &mut self,
+        hw: &mut dyn Hardware,
+        n: usize,
+        now: Instant,
+        promised: &mut Promised,
+    ) -> Option<u8> {
+        let own = self.queues[n].process;
+        let mapped = |queues: &[UserQueue], process: u64| {
+            queues
+                .iter()
+                .any(|q| q.process == process && q.slot.is_some())
+        };
+        let busy: Vec<u64> = self
+            .processes
+            .iter()
+            .filter(|(at, p)| p.vmid.is_some() && mapped(&self.queues, **at))
+            .map(|(at, _)| *at)
+            .collect();
+        if let Some(vmid) = self.processes.get(&own).and_then(|p| p.vmid) {
+            // Others wait for it when all of this process leaves.
+            return (!self.all_leave(own)).then_some(vmid);
+        }
+        let limit = match self.resources.single_process {
+            true => 1,
+            false => 16,
+        };
+        if busy.len() < limit {
+            let mask = self.resources.vmid_mask;
+            let taken = |v: u8| busy.iter().any(|at| self.processes[at].vmid == Some(v));
+            let held = |v: u8| self.processes.values().any(|p| p.vmid == Some(v));
+            let free = |v: &u8| mask >> v & 1 != 0 && !taken(*v);
+            let never = (1..16u8).filter(free).find(|v| !held(*v));
+            if let Some(vmid) = never.or_else(|| (1..16u8).find(free)) {
+                return Some(vmid);
+            }
+        }
+        // One process leaves for each that waits.
+        if promised.processes.contains(&own) {
+            return None;
+        }
+        let vacating = busy.iter().filter(|at| self.all_leave(**at)).count();
+        if vacating > promised.processes.len() {
+            promised.processes.insert(own);
+            return None;
+        }
+        let victim = busy.iter().copied().find(|at| {
+            !self.all_leave(*at) && {
+                let on: Vec<usize> = (0..self.queues.len())
+                    .filter(|&m| self.queues[m].process == *at && self.queues[m].slot.is_some())
+                    .collect();
+                on.iter().all(|&m| self.may_go(hw, m, n, now).is_some())
+            }
+        });
+        if let Some(victim) = victim {
+            for m in 0..self.queues.len() {
+                if self.queues[m].process == victim && self.queues[m].slot.is_some() {
+                    self.send_away(hw, m, Why::Vmid);
+                }
+            }
+            promised.processes.insert(own);
+        }
+        None
+    }
+
+    fn all_leave(&self, process: u64) -> bool {
+        let mut on = self
+            .queues
+            .iter()
+            .filter(|q| q.process == process && q.slot.is_some())
+            .peekable();
+        on.peek().is_some() && on.all(|q| q.leaving.is_some())
+    }
+
+    /// A slot for a queue, if there is one; otherwise makes room for it.
+    fn slot_for(
+        &mut self,
+        hw: &mut dyn Hardware,
+        n: usize,
+        now: Instant,
+        promised: &mut Promised,
+    ) -> Option<Slot> {
+        if let Some(slot) = self.queues[n].sdma {
+            return (!hw.is_mapped(slot) && !promised.taken.contains(&slot)).then_some(slot);
+        }
+        let free = |slot: &&Slot| !hw.is_mapped(**slot) && !promised.taken.contains(*slot);
+        // The pipe with the most room first.
+        let room = |pipe: u32| {
+            let slots = self.resources.compute.iter();
+            slots.filter(|s| s.pipe() == pipe).filter(free).count()
+        };
+        let best = self
+            .resources
+            .compute
+            .iter()
+            .filter(free)
+            .max_by_key(|s| room(s.pipe()));
+        if let Some(slot) = best {
+            return Some(*slot);
+        }
+        let leaving = self
+            .queues
+            .iter()
+            .filter(|q| q.sdma.is_none() && q.leaving.is_some())
+            .count();
+        if leaving > promised.slots {
+            promised.slots += 1;
+            return None;
+        }
+        let mut victims: Vec<(u8, Instant, usize, Why)> = (0..self.queues.len())
+            .filter(|&m| {
+                let queue = &self.queues[m];
+                queue.sdma.is_none() && queue.slot.is_some() && queue.leaving.is_none()
+            })
+            .filter_map(|m| {
+                let why = self.may_go(hw, m, n, now)?;
+                let order = u8::from(why != Why::Idle);
+                Some((order, self.queues[m].since, m, why))
+            })
+            .collect();
+        victims.sort_by_key(|&(order, since, m, _)| (order, since, m));
+        if let Some(&(_, _, m, why)) = victims.first() {
+            self.send_away(hw, m, why);
+            promised.slots += 1;
+        }
+        None
+    }
+
+    /// Why queue `m` may leave the hardware for queue `n`, if it may.
+    fn may_go(&self, hw: &dyn Hardware, m: usize, n: usize, now: Instant) -> Option<Why> {
+        let (queue, other) = (&self.queues[m], &self.queues[n]);
+        if let Some(why) = queue.leaving {
+            return Some(why);
+        }
+        let slot = queue.slot?;
+        let ran = now.saturating_duration_since(queue.since);
+        let quantum = self
+            .processes
+            .get(&queue.process)
+            .map_or(CROWDED, |p| p.quantum);
+        match hw.activity(slot) {
+            Activity::Idle | Activity::Halted => Some(Why::Idle),
+            Activity::Busy if ran >= quantum => Some(Why::Slice),
+            Activity::Busy if other.weight() > queue.weight() && ran >= CROWDED => {
+                Some(Why::Priority)
+            }
+            Activity::Busy => None,
+        }
+    }
+
+    /// Begins to take a queue off the hardware.
+    pub(super) fn send_away(&mut self, hw: &mut dyn Hardware, n: usize, why: Why) {
+        let queue = &mut self.queues[n];
+        let Some(slot) = queue.slot else {
+            return;
+        };
+        let reset = why == Why::Reset;
+        if queue.leaving.replace(why).is_some() && !reset {
+            return;
+        }
+        if hw.activity(slot) == Activity::Halted {
+            queue.parked = true;
+        }
+        queue.seen = hw.env().read64(0, queue.wptr).unwrap_or(0);
+        event!(
+            hw.env().trace(),
+            "mes",
+            "unmap",
+            "doorbell={:#x} slot={slot} why={why:?}",
+            queue.doorbell
+        );
+        hw.begin_unload(slot, reset);
+    }
+}
+
+/// What queues that wait were promised in this round.
+#[derive(Debug, Default)]
+struct Promised {
+    taken: BTreeSet<Slot>,
+    slots: usize,
+    processes: BTreeSet<u64>,
+}
+
+/// A queue off the hardware has something to do when its write pointer moved.
+fn look(env: &dyn Env, queue: &mut UserQueue) {
+    if queue.ready || queue.slot.is_some() {
+        return;
+    }
+    let moved = env
+        .read64(0, queue.wptr)
+        .is_ok_and(|wptr| wptr != queue.seen);
+    if moved {
+        queue.ready = true;
+        queue.since = Instant::now();
+    }
+}
+
+/// How far a DMA queue was when it left its engine.
+fn sdma_rptr(env: &dyn Env, mqd: u64) -> Option<u64> {
+    let word = |n: usize| env.read32(0, mqd + n as u64 * 4).ok();
+    Some(join(
+        word(sdma_dw::sdmax_rlcx_rb_rptr)?,
+        word(sdma_dw::sdmax_rlcx_rb_rptr_hi)?,
+    ))
+}
