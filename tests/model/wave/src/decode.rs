@@ -3,7 +3,7 @@
 //! From instruction words to [`Inst`]. The encodings of gfx942 are here, those of gfx1201 in
 //! [`gfx1201`].
 
-mod gfx1201;
+pub(crate) mod gfx1201;
 mod lds;
 mod operand;
 mod scalar;

@@ -268,7 +268,12 @@ pub(crate) fn from_ocp_fp8(bits: u8) -> f32 {
 
 /// bf8 of the OCP (gfx1201; the upper byte of an f16) to f32, exact.
 pub(crate) fn from_ocp_bf8(bits: u8) -> f32 {
-    from_f16(u16::from(bits) << 8)
+    let x = from_f16(u16::from(bits) << 8);
+    if x.is_nan() {
+        quiet32(x)
+    } else {
+        x
+    }
 }
 
 /// An 8-bit float of the OCP from an f32: `infinity` and `largest` are codes without the sign;
@@ -391,7 +396,7 @@ pub(crate) fn pick32(a: f32, b: f32, max: bool, ieee: bool) -> f32 {
         return quiet32(b);
     }
     if a.is_nan() {
-        return if b.is_nan() { quiet32(b) } else { b };
+        return if b.is_nan() { quiet32(a) } else { b };
     }
     if b.is_nan() {
         return a;
@@ -422,7 +427,7 @@ pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
         return quiet64(b);
     }
     if a.is_nan() {
-        return if b.is_nan() { quiet64(b) } else { b };
+        return if b.is_nan() { quiet64(a) } else { b };
     }
     if b.is_nan() {
         return a;

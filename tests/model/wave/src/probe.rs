@@ -46,7 +46,14 @@ pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
         sgprs: 106,
         privileged: true,
     };
-    look(words, &limits)
+    let found = look(words, &limits);
+    match (found, decode::gfx1201::mnemonic(words[0])) {
+        (Probe::Instruction { bytes, .. }, Some(name)) => Probe::Instruction {
+            bytes,
+            name: Some(name.to_owned()),
+        },
+        (found, _) => found,
+    }
 }
 
 fn look(words: [u32; 3], limits: &Limits) -> Probe {

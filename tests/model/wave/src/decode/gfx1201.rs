@@ -13,6 +13,7 @@ mod vector;
 mod vopd;
 
 use super::{bits, illegal, Decoded, Limits, WORDS};
+use crate::op::gfx1201 as op;
 
 /// An encoding, from the fixed bits of the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,4 +152,23 @@ pub(super) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
     }?;
     inst.bytes = length as u8 * 4;
     Ok(inst)
+}
+
+/// The mnemonic that the tables have for the opcode of a scalar or vector ALU instruction, if they
+/// have one of its own.
+pub(crate) fn mnemonic(word: u32) -> Option<&'static str> {
+    let info = match encoding(word) {
+        Encoding::Sop2 => op::sop2(bits(word, 29, 23) as u16),
+        Encoding::Sopk => op::sopk(bits(word, 27, 23) as u16),
+        Encoding::Sop1 => op::sop1(bits(word, 15, 8) as u16),
+        Encoding::Sopc => op::sopc(bits(word, 22, 16) as u16),
+        Encoding::Sopp => op::sopp(bits(word, 22, 16) as u16),
+        Encoding::Smem => op::smem(bits(word, 18, 13) as u16),
+        Encoding::Vop2 => op::vop2(bits(word, 30, 25) as u16),
+        Encoding::Vop1 => op::vop1(bits(word, 16, 9) as u16),
+        Encoding::Vop3 => vector::vop3_info(bits(word, 25, 16)).ok(),
+        Encoding::Vop3p => op::vop3p(bits(word, 22, 16) as u16),
+        _ => None,
+    };
+    info.map(|info| info.name)
 }

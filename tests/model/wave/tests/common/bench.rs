@@ -3,8 +3,9 @@
 //! Runs single instructions with known registers: each case is wrapped into code that loads the
 //! registers from memory before it and stores them after it.
 
+use super::llvm::{self, Target};
 use super::place::{CODE, DATA};
-use super::{llvm, Ram, Recorder, Rng};
+use super::{shared, Ram, Recorder, Rng};
 use gpu_wave::{run_workgroup, Dispatch, Memory, Scratch, Stop};
 
 /// v1..v13 and s16..s31 are loaded and stored.
@@ -26,6 +27,10 @@ const MARK: u32 = 0xbf80_0abc;
 /// The registers around a case.
 #[derive(Clone)]
 pub struct State {
+    /// Lanes that there are: what is beyond does not count.
+    pub lanes: usize,
+    /// Do 16-bit results keep the other half of the register?
+    pub keeps: bool,
     /// By register number; 0 is not used.
     pub v: [[u32; 64]; VECTORS + 1],
     /// By register number; below 16 not used.
@@ -77,6 +82,15 @@ impl Lane<'_> {
 
     pub fn lo(&self, n: usize) -> u32 {
         self.u(n) & 0xffff
+    }
+
+    /// What the upper half of v10 holds behind a 16-bit result in the lower one.
+    pub fn rest(&self) -> u32 {
+        if self.state.keeps {
+            self.u(10) & 0xffff_0000
+        } else {
+            0
+        }
     }
 
     pub fn hi(&self, n: usize) -> u32 {
@@ -194,6 +208,8 @@ pub fn state(seed: u64, fill: Fill) -> State {
     let vcc = rng.u64();
     let space = (0..SPACE_BYTES).map(|_| rng.u32() as u8).collect();
     State {
+        lanes: 64,
+        keeps: false,
         v,
         s,
         vcc,
@@ -203,7 +219,10 @@ pub fn state(seed: u64, fill: Fill) -> State {
     }
 }
 
-fn prologue() -> String {
+fn prologue(target: Target) -> String {
+    if target != Target::Gfx942 {
+        return prologue_12();
+    }
     let mut text = String::from(
         "s_load_dwordx4 s[4:7], s[0:1], 0\n s_load_dwordx2 s[12:13], s[0:1], 16\n\
          v_lshlrev_b32 v40, 2, v0\n s_waitcnt lgkmcnt(0)\n",
@@ -220,7 +239,49 @@ fn prologue() -> String {
     text
 }
 
-fn epilogue() -> String {
+fn prologue_12() -> String {
+    let mut text = String::from(
+        "s_load_b128 s[4:7], s[0:1], 0\n s_load_b64 s[12:13], s[0:1], 16\n\
+         v_lshlrev_b32 v40, 2, v0\n s_wait_kmcnt 0\n",
+    );
+    for n in 0..VECTORS {
+        text += &format!(
+            "global_load_b32 v{}, v40, s[4:5] offset:{}\n",
+            n + 1,
+            n * 256
+        );
+    }
+    text += "s_load_b512 s[16:31], s[4:5], 0x1000\n s_load_b64 vcc, s[4:5], 0x1040\n\
+             s_mov_b64 s[8:9], 0\n s_mov_b32 s10, 0\n s_wait_loadcnt 0\n s_wait_kmcnt 0\n";
+    text
+}
+
+fn epilogue_12() -> String {
+    let mut text = String::from(
+        "s_mov_b64 s[32:33], exec\n s_mov_b64 s[34:35], vcc\n s_cselect_b32 s36, 1, 0\n\
+         s_mov_b64 exec, -1\n s_wait_loadcnt 0\n s_wait_kmcnt 0\n",
+    );
+    for n in 0..VECTORS {
+        text += &format!(
+            "global_store_b32 v40, v{}, s[6:7] offset:{}\n",
+            n + 1,
+            n * 256
+        );
+    }
+    text += "s_add_nc_u64 s[6:7], s[6:7], 0x1000\n v_mov_b32 v42, 0\n";
+    for (at, reg) in (16..=36).enumerate() {
+        text += &format!(
+            "v_mov_b32 v41, s{reg}\n global_store_b32 v42, v41, s[6:7] offset:{}\n",
+            at * 4
+        );
+    }
+    text + "s_endpgm\n"
+}
+
+fn epilogue(target: Target) -> String {
+    if target != Target::Gfx942 {
+        return epilogue_12();
+    }
     let mut text = String::from(
         "s_mov_b64 s[32:33], exec\n s_mov_b64 s[34:35], vcc\n s_cselect_b32 s36, 1, 0\n\
          s_mov_b64 exec, -1\n s_waitcnt vmcnt(0) lgkmcnt(0)\n",
@@ -244,27 +305,34 @@ fn epilogue() -> String {
 
 /// Code around cases, assembled once for a table.
 pub struct Bench {
+    target: Target,
     prologue: Vec<u32>,
     epilogue: Vec<u32>,
     pub cases: Vec<Vec<u32>>,
 }
 
 impl Bench {
+    /// For gfx942.
     pub fn new<'a>(cases: impl Iterator<Item = &'a str>) -> Self {
+        Self::on(Target::Gfx942, cases)
+    }
+
+    pub fn on<'a>(target: Target, cases: impl Iterator<Item = &'a str>) -> Self {
         let mark = "s_nop 0xabc\n";
-        let mut text = prologue() + mark + &epilogue() + mark;
+        let mut text = prologue(target) + mark + &epilogue(target) + mark;
         for case in cases {
             text += case;
             text += "\n";
             text += mark;
         }
-        let words = llvm::assemble(&text);
+        let words = llvm::assemble_for(target, &text);
         let mut parts = words.split(|&w| w == MARK).map(<[u32]>::to_vec);
         let mut part = || parts.next().expect("prologue and epilogue");
         let (prologue, epilogue) = (part(), part());
         let mut cases: Vec<_> = parts.collect();
         cases.pop();
         Bench {
+            target,
             prologue,
             epilogue,
             cases,
@@ -297,12 +365,20 @@ impl Bench {
         ram.put(kernarg, &IN.to_le_bytes());
         ram.put(kernarg + 8, &OUT.to_le_bytes());
         ram.put(kernarg + 16, &SPACE.to_le_bytes());
+        let lanes = self.target.lanes();
+        // 64 VGPRs, 48 SGPRs, denormals on, DX10_CLAMP and IEEE as clang has them.
+        let registers = match self.target {
+            Target::Gfx942 => 7 | 4 << 6 | 1 << 21 | 1 << 23,
+            Target::Wave32 => 7,
+            Target::Wave64 => 15,
+        };
         let dispatch = Dispatch {
-            grid: [64, 1, 1],
-            workgroup: [64, 1, 1],
+            isa: self.target.isa(),
+            wave32: self.target == Target::Wave32,
+            grid: [lanes as u32, 1, 1],
+            workgroup: [lanes as u16, 1, 1],
             entry: CODE,
-            // 64 VGPRs, 48 SGPRs, denormals on, DX10_CLAMP and IEEE as clang has them.
-            rsrc1: 7 | 4 << 6 | 0xf << 16 | 1 << 21 | 1 << 23 | rsrc1,
+            rsrc1: registers | 0xf << 16 | rsrc1,
             rsrc2: 2 << 1,
             // 48 of the VGPRs are architectural.
             rsrc3: 11,
@@ -323,8 +399,10 @@ impl Bench {
         let scalars = ram.get_u32(OUT + 0x1000, SCALARS + 5);
         after.s[16..].copy_from_slice(&scalars[..SCALARS]);
         let pair = |n: usize| u64::from(scalars[n]) | u64::from(scalars[n + 1]) << 32;
-        after.exec = pair(SCALARS);
-        after.vcc = pair(SCALARS + 2);
+        let mask = u64::MAX >> (64 - lanes);
+        after.lanes = lanes;
+        after.exec = pair(SCALARS) & mask;
+        after.vcc = pair(SCALARS + 2) & mask;
         after.scc = scalars[SCALARS + 4] != 0;
         ram.read(SPACE, &mut after.space).expect("in memory");
         Ok(after)
@@ -356,7 +434,7 @@ pub fn case(
 /// Registers v10 and following of a lane: what they have to hold, how to compare.
 fn lanes(asm: &'static str, expected: Of<Vec<u32>>, same: fn(&[u32], &[u32]) -> bool) -> Case {
     let check = move |before: &State, after: &State| {
-        for n in 0..64 {
+        for n in 0..after.lanes {
             let lane = before.lane(n);
             let mut want = expected(lane);
             if after.exec >> n & 1 == 0 {
@@ -469,7 +547,7 @@ pub fn vcc(asm: &'static str, f: impl Fn(Lane<'_>) -> bool + 'static) -> Case {
 
 fn vcc_of(asm: &'static str, f: Of<bool>) -> Case {
     case(asm, move |before, after| {
-        for n in 0..64 {
+        for n in 0..after.lanes {
             let lane = before.lane(n);
             let want = f(lane) && after.exec >> n & 1 != 0;
             if want != (after.vcc >> n & 1 != 0) {
@@ -531,18 +609,48 @@ pub fn check(fills: &[Fill], cases: &[Case]) {
 
 /// As [`check`], with more bits of rsrc1 set.
 pub fn check_with(fills: &[Fill], rsrc1: u32, cases: &[Case]) {
-    let bench = Bench::new(cases.iter().map(|case| case.asm));
+    let cases: Vec<_> = cases.iter().collect();
+    let texts: Vec<_> = cases.iter().map(|case| case.asm.to_owned()).collect();
+    run(Target::Gfx942, fills, rsrc1, &cases, &texts);
+    // What gfx1201 has too: in waves of 64 lanes, since that is what the expectations know.
+    let shared: Vec<_> = cases
+        .into_iter()
+        .filter(|case| shared::has(case.asm))
+        .collect();
+    let texts: Vec<_> = shared
+        .iter()
+        .map(|case| shared::translate(case.asm))
+        .collect();
+    run(Target::Wave64, fills, rsrc1, &shared, &texts);
+}
+
+/// Runs a table on gfx1201 only, with waves of 32 and of 64 lanes.
+pub fn check_12(fills: &[Fill], cases: &[Case]) {
+    for target in [Target::Wave32, Target::Wave64] {
+        check_on(target, fills, cases);
+    }
+}
+
+/// Runs a table on one target.
+pub fn check_on(target: Target, fills: &[Fill], cases: &[Case]) {
+    let texts: Vec<_> = cases.iter().map(|case| case.asm.to_owned()).collect();
+    run(target, fills, 0, &cases.iter().collect::<Vec<_>>(), &texts);
+}
+
+fn run(target: Target, fills: &[Fill], rsrc1: u32, cases: &[&Case], texts: &[String]) {
+    let bench = Bench::on(target, texts.iter().map(String::as_str));
     assert_eq!(bench.cases.len(), cases.len(), "every case assembled");
     let mut wrong = Vec::new();
     for (n, case) in cases.iter().enumerate() {
         for (seed, &fill) in fills.iter().enumerate() {
-            let before = state(1000 * seed as u64 + n as u64, fill);
+            let mut before = state(1000 * seed as u64 + n as u64, fill);
+            before.keeps = target != Target::Gfx942;
             let result = match bench.run(n, &before, rsrc1) {
                 Ok(after) => (case.check)(&before, &after),
                 Err(stop) => Err(stop.to_string()),
             };
             if let Err(text) = result {
-                wrong.push(format!("{}: {text}", case.asm));
+                wrong.push(format!("{target:?} {}: {text}", texts[n]));
                 break;
             }
         }

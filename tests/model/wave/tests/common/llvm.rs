@@ -144,8 +144,13 @@ pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The mnemonic of each instruction, `None` where LLVM knows none.
+/// The mnemonic of each instruction of gfx942, `None` where LLVM knows none.
 pub fn disassemble_each(words: &[[u32; 2]]) -> Vec<Option<String>> {
+    disassemble_each_for(Target::Gfx942, words)
+}
+
+/// The mnemonic of each instruction, `None` where LLVM knows none.
+pub fn disassemble_each_for(target: Target, words: &[[u32; 2]]) -> Vec<Option<String>> {
     // A line is a block of its own; a mark follows each.
     let mut text = String::new();
     let mut line = |words: &[u32]| {
@@ -158,7 +163,7 @@ pub fn disassemble_each(words: &[[u32; 2]]) -> Vec<Option<String>> {
         line(pair);
         line(&[0xbf80_0abc]);
     }
-    let args = ["--disassemble", "-triple=amdgcn-amd-amdhsa", "-mcpu=gfx942"];
+    let args = ["--disassemble", "-triple=amdgcn-amd-amdhsa", target.cpu()];
     let (output, warnings) = run_both("llvm-mc", &args, text.as_bytes());
     // "<stdin>:1:1: warning: invalid instruction encoding"
     let line_of = |text: &str| text.split(':').nth(1)?.parse::<usize>().ok();

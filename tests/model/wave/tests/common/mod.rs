@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod elf;
 pub mod llvm;
+pub mod shared;
 
 use gpu_wave::abi::{KernelDescriptor, Launch};
 use gpu_wave::{Dispatch, Fault, FaultKind, Host, Isa, Memory, Message, Scratch, Stop};

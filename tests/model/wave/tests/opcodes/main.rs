@@ -18,6 +18,7 @@ mod lds;
 mod memory;
 mod modes;
 mod packed;
+mod rdna;
 mod scalar;
 mod single;
 mod small;

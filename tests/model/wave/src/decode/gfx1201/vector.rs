@@ -218,10 +218,12 @@ pub(super) fn vopc(word: u32, last: u32, limits: &Limits) -> Decoded {
     finish(v)
 }
 
-fn vop3_info(opcode: u32) -> Result<&'static Info, Bad> {
+pub(super) fn vop3_info(opcode: u32) -> Result<&'static Info, Bad> {
     let info = match opcode {
         0x100..=0x13f if has_constant(opcode - 0x100) => None,
-        0x100..=0x13f => op::vop2(opcode as u16 - 0x100),
+        0x100..=0x13f => {
+            op::vop2(opcode as u16 - 0x100).filter(|info| info.op != Op::v_pk_fmac_f16)
+        }
         0x180..=0x1ff => op::vop1(opcode as u16 - 0x180).filter(|info| {
             !matches!(
                 info.op,
@@ -232,6 +234,7 @@ fn vop3_info(opcode: u32) -> Result<&'static Info, Bad> {
                     | Op::v_permlane64_b32
             )
         }),
+        0..=0xff => None,
         _ => op::vop3(opcode as u16),
     };
     match info {
