@@ -180,6 +180,8 @@ impl Mes {
         let sdma = self.check_mqd(env, words, mqd, wptr)?;
         Ok(UserQueue {
             doorbell,
+            aql: aq::IS_AQL_QUEUE.get(words) != 0,
+            dwords: aq::GDS_SIZE.get(words).max(1),
             sdma,
             mqd,
             wptr,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rkfd_abi::bits::join;
 use rkfd_abi::mes;
+use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v12_sdma::dw as sdma_dw;
 use rkfd_abi::regs::gc_12_0_0 as gc;
 
@@ -79,6 +80,10 @@ pub enum Why {
 pub struct UserQueue {
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
+    /// Its packets are AQL.
+    pub aql: bool,
+    /// Dwords of its ring.
+    pub dwords: u32,
     /// Of a DMA engine: the slot that its MQD names.
     pub sdma: Option<Slot>,
     /// MQD, an address of VMID 0.
@@ -101,7 +106,7 @@ pub struct UserQueue {
     pub since: Instant,
     /// It has, or may have, something to do.
     pub ready: bool,
-    /// Write pointer in memory when it was last found without work.
+    /// Write pointer that the hardware knew when the queue had nothing to do.
     pub seen: u64,
     /// SUSPEND.
     pub suspended: bool,
@@ -267,7 +272,11 @@ impl Mes {
                     queue.seen = wptr.unwrap_or(0);
                 }
                 Some(Why::Idle) => {
-                    queue.ready = false;
+                    // What its doorbell said while it was leaving is in the MQD, what it would
+                    // have said is in memory.
+                    let (seen, left) = compute_wptr(hw.env(), queue).unwrap_or((0, true));
+                    queue.seen = seen;
+                    queue.ready = left;
                     look(hw.env(), queue);
                 }
                 Some(_) => queue.ready = true,
@@ -548,7 +557,6 @@ impl Mes {
         if hw.activity(slot) == Activity::Halted {
             queue.parked = true;
         }
-        queue.seen = hw.env().read64(0, queue.wptr).unwrap_or(0);
         event!(
             hw.env().trace(),
             "mes",
@@ -580,6 +588,21 @@ fn look(env: &dyn Env, queue: &mut UserQueue) {
         queue.ready = true;
         queue.since = Instant::now();
     }
+}
+
+/// The write pointer that a compute queue had when it left its slot, as it is in memory, and
+/// whether the queue was not there yet.
+fn compute_wptr(env: &dyn Env, queue: &UserQueue) -> Option<(u64, bool)> {
+    use v12::dw;
+    let word = |n: usize| env.read32(0, queue.mqd + n as u64 * 4).ok();
+    let wptr = join(word(dw::cp_hqd_pq_wptr_lo)?, word(dw::cp_hqd_pq_wptr_hi)?);
+    let behind = (wptr as u32).wrapping_sub(word(dw::cp_hqd_pq_rptr)?);
+    Some(match queue.aql {
+        // The registers count dwords, the process packets.
+        true => (wptr / 16, behind != 0),
+        // The read pointer wraps with the ring, which is never full.
+        false => (wptr, behind % queue.dwords != 0),
+    })
 }
 
 /// How far a DMA queue was when it left its engine.
