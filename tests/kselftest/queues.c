@@ -496,13 +496,19 @@ TEST(vendor_packet_runs_pm4)
 	ib[3] = 0xff;
 	ib[4] = ib[5] = 0;
 	ib[6] = 4;
+	if (is_gfx12(&f.k.node)) {
+		/* What is to be done stands in a word of its own: to all caches, write back and invalidate. */
+		ib[0] = 0xc0065800;
+		ib[1] = 0;
+		ib[7] = 0xc3f1;
+	}
 	memset(&packet, 0, sizeof(packet));
 	packet.header = AQL_HEADER(AQL_VENDOR, true);
 	packet.format = 1;
 	packet.pm4[0] = 0xc0023f00;
 	packet.pm4[1] = (uint32_t)kfd_va(ib);
 	packet.pm4[2] = (uint32_t)(kfd_va(ib) >> 32);
-	packet.pm4[3] = 7 | 1 << 23;
+	packet.pm4[3] = (is_gfx12(&f.k.node) ? 8 : 7) | 1 << 23;
 	packet.dw_cnt_remain = 10;
 	packet.completion_signal = kfd_va(done.s);
 	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));

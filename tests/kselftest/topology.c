@@ -200,12 +200,12 @@ TEST(gpu_node)
 	EXPECT_EQ(node.simd_per_cu, is_gfx12(&node) ? 2 : 4);
 	EXPECT_EQ(node.simd_count % node.simd_per_cu, 0);
 	EXPECT_EQ(node.lds_size_in_kb, 64);
-	/* Of gfx12's two pipes with four queues each the kernel has none. */
-	EXPECT_EQ(node.num_cp_queues, is_gfx12(&node) ? 8 : 24);
+	/* Of gfx12's two pipes with four queues each the kernel has two each, as in the C driver. */
+	EXPECT_EQ(node.num_cp_queues, is_gfx12(&node) ? 4 : 24);
 	EXPECT_EQ(value(i, "properties", "max_waves_per_simd"), is_gfx12(&node) ? 16 : 8);
 	EXPECT_EQ(node.max_slots_scratch_cu, 32);
 	EXPECT(node.num_xcc >= 1 && node.num_xcc <= 8);
-	EXPECT(cus > 0 && cus <= 40 * node.num_xcc, "%u CUs", cus);
+	EXPECT(cus > 0 && cus <= (is_gfx12(&node) ? 64 : 40 * node.num_xcc), "%u CUs", cus);
 	EXPECT(node.drm_render_minor >= 128 && node.drm_render_minor <= 255);
 	EXPECT_EQ(value(i, "properties", "simd_id_base") != 0, 1);
 	EXPECT_EQ(value(i, "properties", "local_mem_size"), 0);
