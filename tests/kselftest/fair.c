@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * More queues than the hardware has places for, of more processes than it may have address spaces for: all get on,
+ * and none waits for long while others are served again and again.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+enum { PROCESSES = 10, EACH = 10, QUEUES = PROCESSES * EACH, ROUNDS = 20, JOBS = QUEUES * ROUNDS };
+enum { WORDS = 256 };
+/*
+ * While a queue waits to be served, so many jobs of all queues may end. Turn by turn it would be one for each queue;
+ * a queue that starves would see all others to their end.
+ */
+#define LONGEST (5 * QUEUES)
+
+/* What the processes share: who is ready, and the order in which jobs ended. */
+struct order {
+	atomic_uint ready, go, next;
+	uint16_t queue[JOBS];
+};
+
+struct worker {
+	struct fixture f;
+	struct kfd_queue q[EACH];
+	struct kfd_signal signal[EACH];
+	uint32_t done[EACH];
+};
+
+static uint32_t value_of(unsigned int number, unsigned int i, uint32_t round)
+{
+	return number << 24 | i << 16 | (round + 1);
+}
+
+static uint32_t *words_of(struct worker *w, unsigned int i)
+{
+	return (uint32_t *)w->f.data->va + i * WORDS;
+}
+
+static void start_job(struct worker *w, unsigned int number, unsigned int i)
+{
+	fixture_fill_start(&w->f, &w->q[i], &w->signal[i], i, words_of(w, i), WORDS, value_of(number, i, w->done[i]));
+}
+
+/* One process: a job at a time in each of its queues. */
+static int work(struct order *order, unsigned int number)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	unsigned int left = EACH * ROUNDS;
+
+	ASSERT(w != NULL);
+	fixture_launch(&w->f);
+	w->q[0] = w->f.q;
+	for (unsigned int i = 0; i < EACH; i++) {
+		if (i)
+			ASSERT_OK(kfd_queue_create(&w->f.k, &w->q[i], 64));
+		ASSERT_OK(kfd_signal_create(&w->f.k, 0, &w->signal[i]));
+	}
+	atomic_fetch_add(&order->ready, 1);
+	while (!atomic_load(&order->go))
+		usleep(1000);
+	for (unsigned int i = 0; i < EACH; i++)
+		start_job(w, number, i);
+	for (unsigned int idle = 0; left; idle++) {
+		for (unsigned int i = 0; i < EACH; i++) {
+			if (w->done[i] == ROUNDS || w->signal[i].s->value)
+				continue;
+			order->queue[atomic_fetch_add(&order->next, 1)] = (uint16_t)(number * EACH + i);
+			for (unsigned int n = 0; n < WORDS; n++)
+				ASSERT_EQ(words_of(w, i)[n], value_of(number, i, w->done[i]));
+			idle = 0;
+			left--;
+			if (++w->done[i] < ROUNDS)
+				start_job(w, number, i);
+		}
+		/* Nothing ended for two minutes. */
+		ASSERT(idle < 240000, "process %u: %u jobs are left", number, left);
+		usleep(500);
+	}
+	for (unsigned int i = 0; i < EACH; i++)
+		ASSERT_OK(kfd_queue_destroy(&w->q[i]));
+	ktap_end();
+}
+
+TEST_TIMEOUT(a_hundred_queues_of_ten_processes, 400)
+{
+	unsigned int last[QUEUES] = { 0 }, jobs[QUEUES] = { 0 }, longest = 0, who = 0;
+	struct order *order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t children[PROCESSES];
+	int status;
+
+	ASSERT(order != MAP_FAILED);
+	fflush(stdout);
+	for (unsigned int i = 0; i < PROCESSES; i++) {
+		children[i] = fork();
+		ASSERT(children[i] >= 0);
+		if (!children[i])
+			_exit(work(order, i));
+	}
+	for (int i = 0; i < 120000 && atomic_load(&order->ready) != PROCESSES; i++)
+		usleep(1000);
+	EXPECT_EQ(order->ready, PROCESSES);
+	atomic_store(&order->go, 1);
+	for (unsigned int i = 0; i < PROCESSES; i++) {
+		ASSERT(waitpid(children[i], &status, 0) == children[i]);
+		EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "process %u: %#x", i, status);
+	}
+	ASSERT_EQ(order->next, JOBS);
+	for (unsigned int at = 0; at < JOBS; at++) {
+		unsigned int queue = order->queue[at];
+
+		if (at - last[queue] > longest) {
+			longest = at - last[queue];
+			who = queue;
+		}
+		last[queue] = at;
+		jobs[queue]++;
+	}
+	for (unsigned int i = 0; i < QUEUES; i++)
+		EXPECT_EQ(jobs[i], ROUNDS);
+	ktap_note("the longest wait: queue %u, while %u jobs ended", who, longest);
+	EXPECT(longest <= LONGEST, "queue %u waited while %u jobs ended", who, longest);
+}
+
+#define MOST_PLACES 32
+
+/* Other processes' short jobs, while all places are taken. */
+static void short_jobs(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	for (int i = 0; i < 5; i++)
+		ASSERT(fixture_works(&f), "job %d", i);
+	ASSERT_OK(kfd_queue_destroy(&f.q));
+}
+
+/* Kernels that do not end take turns with each other and with those that do. */
+TEST_TIMEOUT(kernels_without_an_end_leave_room, 240)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	static struct kfd_queue q[MOST_PLACES + 3];
+	static struct kfd_signal signals[MOST_PLACES + 3];
+	volatile uint32_t *started;
+	struct kfd_kernel kernel;
+	struct fixture f;
+	unsigned int count;
+
+	fixture_launch(&f);
+	count = f.k.node.num_cp_queues + 3;
+	ASSERT(count <= MOST_PLACES + 3);
+	ASSERT_OK(fixture_kernel(&f, "endless", &kernel));
+	started = f.data->va;
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t *kernarg = (uint64_t *)((char *)f.kernarg->va + i * 256);
+		struct aql_dispatch packet;
+
+		ASSERT_OK(kfd_queue_create(&f.k, &q[i], 64));
+		ASSERT_OK(kfd_signal_create(&f.k, 1, &signals[i]));
+		kernarg[0] = kfd_va((void *)&started[i]);
+		kernarg[1] = kfd_va((void *)&started[128]);
+		kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &signals[i]);
+		kfd_queue_ring(&q[i], kfd_queue_write(&q[i], &packet));
+	}
+	/* Also those that did not fit at first. */
+	for (unsigned int i = 0; i < count; i++) {
+		for (int ms = 0; ms < 60000 && !started[i]; ms++)
+			usleep(1000);
+		ASSERT(started[i], "kernel %u of %u did not start", i, count);
+	}
+	EXPECT_OK(ktap_in_child(short_jobs, NULL));
+	started[128] = 1;
+	for (unsigned int i = 0; i < count; i++) {
+		ASSERT_OK(kfd_signal_wait(&f.k, &signals[i], 60000));
+		ASSERT_OK(kfd_queue_destroy(&q[i]));
+	}
+	EXPECT(fixture_works(&f));
+}

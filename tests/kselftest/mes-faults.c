@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * An MES that refuses a frame, that does not say how one went, or that takes its time. For the model with one of the
+ * knobs mes.error, mes.no_status and mes.late; the frames that count are those about user queues.
+ */
+#define _GNU_SOURCE
+#include <drm/amdgpu_drm.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* A call of the driver is over by then, whatever the firmware does. */
+#define LONGEST_S 10.0
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void need_mes(void)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	if (!is_gfx12(&node))
+		SKIP("this GPU has no MES");
+}
+
+/* A process that has a queue before anything goes wrong, and works all the while. */
+struct bystander {
+	atomic_uint ready, stop;
+	pid_t pid;
+};
+
+static int stand_by(struct bystander *b)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	atomic_store(&b->ready, 1);
+	while (!atomic_load(&b->stop)) {
+		ASSERT(fixture_works(&f));
+		usleep(20000);
+	}
+	ASSERT_OK(kfd_queue_destroy(&f.q));
+	ktap_end();
+}
+
+static struct bystander *bystander_start(void)
+{
+	struct bystander *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(b != MAP_FAILED);
+	fflush(stdout);
+	b->pid = fork();
+	ASSERT(b->pid >= 0);
+	if (!b->pid)
+		_exit(stand_by(b));
+	for (int i = 0; i < 30000 && !atomic_load(&b->ready); i++)
+		usleep(1000);
+	ASSERT(b->ready, "the other process does not work");
+	return b;
+}
+
+static void bystander_end(struct bystander *b)
+{
+	int status;
+
+	atomic_store(&b->stop, 1);
+	ASSERT(waitpid(b->pid, &status, 0) == b->pid);
+	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "the other process: %#x", status);
+}
+
+/* Bytes of system memory that the GPU has mapped for anyone, the driver included. */
+static uint64_t gtt_used(struct kfd *k)
+{
+	uint64_t used = 0;
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&used), .return_size = sizeof(used),
+					   .query = AMDGPU_INFO_GTT_USAGE };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return used;
+}
+
+/* Queues come and go; one frame of theirs goes wrong. */
+static void meet_the_fault(void *data)
+{
+	unsigned int refused = 0, told = 0;
+	struct kfd_event_data event = { 0 };
+	struct fixture f;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
+	for (int i = 0; i < 6; i++) {
+		double start = now();
+		struct kfd_queue q;
+		int ret = kfd_queue_create(&k, &q, 64);
+
+		EXPECT(now() - start < LONGEST_S, "CREATE_QUEUE took %.1f s", now() - start);
+		if (ret) {
+			refused++;
+			EXPECT(ret == -EIO || ret == -ETIMEDOUT || ret == -ETIME, "expected EIO or a timeout, got %s",
+			       ktap_errno_name(ret));
+			continue;
+		}
+		start = now();
+		EXPECT_OK(kfd_queue_destroy(&q));
+		EXPECT(now() - start < LONGEST_S, "DESTROY_QUEUE took %.1f s", now() - start);
+	}
+	/* A queue that was not taken off as it should be was thrown out: its process hears of that. */
+	if (!refused) {
+		uint32_t result = 99;
+
+		EXPECT_OK(kfd_event_wait(&k, &event, 1, true, 1000, &result));
+		told = result == KFD_IOC_WAIT_RESULT_COMPLETE;
+		if (told) {
+			EXPECT_EQ(event.hw_exception_data.gpu_id, k.node.gpu_id);
+			EXPECT_EQ(event.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+		}
+	}
+	ktap_note("%u calls were refused, %s", refused, told ? "and the process was told of a lost queue" : "no queue was lost");
+	EXPECT_EQ(refused + told, 1);
+	kfd_close(&k);
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+TEST_TIMEOUT(a_frame_goes_wrong_and_life_goes_on, 120)
+{
+	struct bystander *b;
+	uint64_t before;
+	struct kfd k;
+
+	need_mes();
+	fixture_open_only(&k);
+	before = gtt_used(&k);
+	b = bystander_start();
+	EXPECT_OK(ktap_in_child(meet_the_fault, NULL));
+	bystander_end(b);
+	/* A process goes when nobody uses it any more, which may be a little later. */
+	for (int i = 0; i < 5000 && gtt_used(&k) != before; i++)
+		usleep(1000);
+	EXPECT_EQ(gtt_used(&k), before);
+}
+
+/* Each answer comes late, and is waited for. */
+TEST_TIMEOUT(late_answers_are_waited_for, 120)
+{
+	struct bystander *b;
+	double start, took;
+	struct fixture f;
+
+	need_mes();
+	b = bystander_start();
+	fixture_launch(&f);
+	for (int i = 0; i < 5; i++) {
+		struct kfd_queue q;
+
+		start = now();
+		ASSERT_OK(kfd_queue_create(&f.k, &q, 64));
+		took = now() - start;
+		EXPECT(took > 0.05 && took < LONGEST_S, "CREATE_QUEUE took %.3f s", took);
+		EXPECT(fixture_works(&f));
+		ASSERT_OK(kfd_queue_destroy(&q));
+	}
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	bystander_end(b);
+}
