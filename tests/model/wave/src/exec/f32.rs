@@ -347,7 +347,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             w.put_f32(i, std::array::from_fn(lane));
         }
         v_mullit_f32 => w.f3_raw(i, |a, b, c| {
-            if b == f32::MIN || b == f32::NEG_INFINITY || b.is_nan() || !(c > 0.0) {
+            if b == f32::MIN || b == f32::NEG_INFINITY || b.is_nan() || c.is_nan() || c <= 0.0 {
                 f32::MIN
             } else if a == 0.0 || b == 0.0 {
                 0.0
