@@ -5,8 +5,9 @@
 
 mod common;
 
+use common::llvm::{self, Target, TARGETS};
 use common::place::{CODE, KERNARG};
-use common::{elf, llvm, Args, Recorder};
+use common::{elf, Args, Recorder};
 use gpu_wave::abi::{KernelDescriptor, Launch};
 use gpu_wave::{Fault, Memory, Workgroup};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,9 +82,15 @@ fn measure(source: &str, name: &str, args: &Args) -> Duration {
     measure_items(source, name, items, args)
 }
 
-/// Runs `name` over `items` work-items; prints the time of a wave instruction.
+/// Runs `name` over `items` work-items on each target; prints the time of a wave instruction. Gives the
+/// time of the slowest.
 fn measure_items(source: &str, name: &str, items: u32, args: &Args) -> Duration {
-    let image = llvm::compile(llvm::Target::Gfx942, name, source, &["-O3"]);
+    let times = TARGETS.map(|target| measure_on(target, source, name, items, args));
+    times.into_iter().max().expect("there are targets")
+}
+
+fn measure_on(target: Target, source: &str, name: &str, items: u32, args: &Args) -> Duration {
+    let image = llvm::compile(target, name, source, &["-O3"]);
     let ram = common::Ram::new(CODE, 0x4_0000);
     let object = elf::Object::load(&image, CODE, &ram);
     let mut bytes = vec![0; 0x4_0000];
@@ -96,6 +103,7 @@ fn measure_items(source: &str, name: &str, items: u32, args: &Args) -> Duration 
     memory.read(kernel_object, &mut kd).unwrap();
     let kd = KernelDescriptor::parse(&kd).unwrap();
     let launch = Launch {
+        isa: target.isa(),
         kernel_object,
         grid: [items, 1, 1],
         workgroup: [256, 1, 1],
@@ -114,8 +122,8 @@ fn measure_items(source: &str, name: &str, items: u32, args: &Args) -> Duration 
     }
     let time = start.elapsed();
     println!(
-        "{name}: {} waves, {executed} wave instructions in {time:?}: {:.1} ns each",
-        items / 64,
+        "{name} {target:?}: {} waves, {executed} wave instructions in {time:?}: {:.1} ns each",
+        items as usize / target.lanes(),
         time.as_nanos() as f64 / executed as f64
     );
     time

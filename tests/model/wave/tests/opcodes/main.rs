@@ -19,6 +19,7 @@ mod memory;
 mod modes;
 mod packed;
 mod rdna;
+mod rdna_memory;
 mod scalar;
 mod single;
 mod small;

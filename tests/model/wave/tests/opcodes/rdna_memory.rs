@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The memory instructions of gfx1201: VGLOBAL, VFLAT, VSCRATCH, VBUFFER, VDS, SMEM. s[12:13] points
+//! to memory that the case may use.
+
+use crate::common::bench::{
+    case, check_12, q, s, s64, state, w, Bench, Case, Fill, Lane, State, SPACE,
+};
+use crate::common::llvm::Target;
+use gpu_wave::{Fault, FaultKind, Stop};
+
+const FILLS: [Fill; 2] = [Fill::Bits; 2];
+
+/// v12: offset of the lane's own 16 bytes; v[8:9]: address of it.
+const OWN: &str = "v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n \
+                   v_lshlrev_b32 v12, 4, v12\n v_mov_b32 v8, s12\n v_mov_b32 v9, s13\n \
+                   v_add_nc_u32 v8, v8, v12\n";
+/// Behind everything that a case starts.
+const DONE: &str = "s_wait_loadcnt_dscnt 0\n s_wait_storecnt 0\n s_wait_kmcnt 0";
+
+fn own(text: &str) -> &'static str {
+    format!("{OWN} {text}\n {DONE}").leak()
+}
+
+fn plain(text: &str) -> &'static str {
+    format!("{text}\n {DONE}").leak()
+}
+
+fn byte(l: &Lane<'_>, at: usize) -> u32 {
+    u32::from(l.state.space[16 * l.lane + at])
+}
+
+fn short(l: &Lane<'_>, at: usize) -> u32 {
+    byte(l, at) | byte(l, at + 1) << 8
+}
+
+fn dword(l: &Lane<'_>, at: usize) -> u32 {
+    short(l, at) | short(l, at + 2) << 16
+}
+
+fn at(st: &State, at: usize, bytes: usize) -> u64 {
+    let cell = st.space[at..at + bytes].iter().rev();
+    cell.fold(0, |v, &b| v << 8 | u64::from(b))
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+#[test]
+fn loads() {
+    let wait = "s_wait_loadcnt 0";
+    check_12(&FILLS, &[
+        w(own("global_load_u8 v10, v12, s[12:13] offset:1"), |l| byte(&l, 1)),
+        w(own("global_load_i8 v10, v12, s[12:13] offset:1"), |l| byte(&l, 1) as i8 as u32),
+        w(own("global_load_u16 v10, v12, s[12:13] offset:2 scope:SCOPE_SYS"), |l| short(&l, 2)),
+        w(own("global_load_i16 v10, v12, s[12:13] offset:2 th:TH_LOAD_NT"), |l| short(&l, 2) as i16 as u32),
+        w(own("global_load_b32 v10, v12, s[12:13]"), |l| dword(&l, 0)),
+        w(own("global_load_b32 v10, v[8:9], off offset:4"), |l| dword(&l, 4)),
+        w(own("v_add_nc_u32 v12, 64, v12\n global_load_b32 v10, v12, s[12:13] offset:-64"), |l| dword(&l, 0)),
+        q(own("global_load_b64 v[10:11], v12, s[12:13] offset:8"), |l| pair(dword(&l, 8), dword(&l, 12))),
+        q(own(&format!("global_load_b96 v[3:5], v12, s[12:13] offset:4\n {wait}\n v_mov_b32 v10, v3\n v_mov_b32 v11, v5")), |l| {
+            pair(dword(&l, 4), dword(&l, 12))
+        }),
+        q(own(&format!("global_load_b128 v[3:6], v12, s[12:13]\n {wait}\n v_mov_b32 v10, v4\n v_mov_b32 v11, v6")), |l| {
+            pair(dword(&l, 4), dword(&l, 12))
+        }),
+        // The other half stays.
+        w(own("global_load_d16_b16 v10, v12, s[12:13]"), |l| short(&l, 0) | l.u(10) & 0xffff_0000),
+        w(own("global_load_d16_hi_b16 v10, v12, s[12:13]"), |l| short(&l, 0) << 16 | l.lo(10)),
+        w(own("global_load_d16_u8 v10, v12, s[12:13]"), |l| byte(&l, 0) | l.u(10) & 0xffff_0000),
+        w(own("global_load_d16_i8 v10, v12, s[12:13]"), |l| {
+            byte(&l, 0) as i8 as u32 & 0xffff | l.u(10) & 0xffff_0000
+        }),
+        w(own("global_load_d16_hi_i8 v10, v12, s[12:13]"), |l| (byte(&l, 0) as i8 as u32) << 16 | l.lo(10)),
+        w(own("flat_load_b32 v10, v[8:9] offset:8"), |l| dword(&l, 8)),
+        w(own("flat_load_u8 v10, v[8:9] offset:3"), |l| byte(&l, 3)),
+        w(own("s_mov_b32 exec_lo, s18\n global_load_b32 v10, v12, s[12:13]"), |l| dword(&l, 0)),
+        w(plain("global_load_addtid_b32 v10, s[12:13] offset:8"), |l| at(l.state, 8 + 4 * l.lane, 4) as u32),
+        w(plain("v_mov_b32 v12, 20\n global_load_b32 v10, v12, s[12:13]"), |l| at(l.state, 20, 4) as u32),
+        w(own("global_inv scope:SCOPE_SYS\n global_wb scope:SCOPE_DEV\n global_wbinv\n v_mov_b32 v10, 3"), |_| 3),
+    ]);
+}
+
+/// Memory after stores: `f` gives the bytes that each lane puts at its own place.
+fn stores(text: &str, f: impl Fn(Lane<'_>) -> (usize, Vec<u8>) + 'static) -> Case {
+    case(own(text), move |before, after| {
+        let mut want = before.space.clone();
+        for n in 0..after.lanes {
+            if after.exec >> n & 1 != 0 {
+                let (at, bytes) = f(before.lane(n));
+                want[16 * n + at..][..bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        match (0..want.len()).find(|&n| want[n] != after.space[n]) {
+            None => Ok(()),
+            Some(n) => Err(format!("byte {n}: {:x}, not {:x}", after.space[n], want[n])),
+        }
+    })
+}
+
+fn words(l: &Lane<'_>, regs: std::ops::Range<usize>) -> Vec<u8> {
+    regs.flat_map(|n| l.u(n).to_le_bytes()).collect()
+}
+
+#[test]
+fn stores_of_every_width() {
+    check_12(
+        &FILLS,
+        &[
+            stores("global_store_b8 v12, v1, s[12:13] offset:1", |l| {
+                (1, vec![l.u(1) as u8])
+            }),
+            stores("global_store_d16_hi_b8 v12, v1, s[12:13]", |l| {
+                (0, vec![l.hi(1) as u8])
+            }),
+            stores("global_store_b16 v12, v1, s[12:13] offset:2", |l| {
+                (2, words(&l, 1..2)[..2].to_vec())
+            }),
+            stores("global_store_d16_hi_b16 v12, v1, s[12:13]", |l| {
+                (0, words(&l, 1..2)[2..].to_vec())
+            }),
+            stores("global_store_b32 v12, v1, s[12:13]", |l| {
+                (0, words(&l, 1..2))
+            }),
+            stores(
+                "global_store_b32 v[8:9], v1, off offset:4 scope:SCOPE_SYS",
+                |l| (4, words(&l, 1..2)),
+            ),
+            stores("global_store_b64 v12, v[1:2], s[12:13] offset:8", |l| {
+                (8, words(&l, 1..3))
+            }),
+            stores("global_store_b96 v12, v[1:3], s[12:13]", |l| {
+                (0, words(&l, 1..4))
+            }),
+            stores("global_store_b128 v12, v[1:4], s[12:13]", |l| {
+                (0, words(&l, 1..5))
+            }),
+            stores("flat_store_b32 v[8:9], v1 offset:8", |l| {
+                (8, words(&l, 1..2))
+            }),
+            stores("flat_store_b8 v[8:9], v1", |l| (0, vec![l.u(1) as u8])),
+            stores(
+                "s_mov_b32 exec_lo, s18\n global_store_b32 v12, v1, s[12:13]",
+                |l| (0, words(&l, 1..2)),
+            ),
+        ],
+    );
+}
+
+/// A global atomic; the new value of the cell is `f`.
+fn rmw(text: &'static str, bytes: usize, f: impl Fn(Lane<'_>, u64) -> u64 + 'static) -> Case {
+    case(own(text), move |before, after| {
+        let all = u64::MAX >> (64 - 8 * bytes);
+        let nan = |v: u64| f32::from_bits(v as u32).is_nan();
+        for n in 0..after.lanes {
+            let l = before.lane(n);
+            let (old, new) = (at(before, 16 * n, bytes), at(after, 16 * n, bytes));
+            let want = f(l, old) & all;
+            let same = new == want || text.contains("_f32") && nan(new) && nan(want);
+            let returned = pair(after.v[10][n], after.v[11][n]) & all;
+            if !same || (returned != old && text.contains("RETURN")) {
+                return Err(format!(
+                    "lane {n}: {old:x} -> {new:x} {returned:x}, expected {want:x}"
+                ));
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn atomics() {
+    let s = |v: u64| i64::from(v as u32 as i32);
+    let d = |l: &Lane<'_>| u64::from(l.u(1));
+    check_12(&FILLS, &[
+        rmw("global_atomic_swap_b32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, _| d(&l)),
+        rmw("global_atomic_add_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN scope:SCOPE_SYS", 4, move |l, o| o + d(&l)),
+        rmw("global_atomic_add_u32 v12, v1, s[12:13]", 4, move |l, o| o + d(&l)),
+        rmw("global_atomic_sub_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o.wrapping_sub(d(&l))),
+        rmw("global_atomic_sub_clamp_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o.saturating_sub(d(&l))),
+        rmw("global_atomic_cond_sub_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| {
+            if o >= d(&l) { o - d(&l) } else { o }
+        }),
+        rmw("global_atomic_min_i32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| s(o).min(s(d(&l))) as u64),
+        rmw("global_atomic_min_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o.min(d(&l))),
+        rmw("global_atomic_max_i32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| s(o).max(s(d(&l))) as u64),
+        rmw("global_atomic_max_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o.max(d(&l))),
+        rmw("global_atomic_and_b32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o & d(&l)),
+        rmw("global_atomic_or_b32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o | d(&l)),
+        rmw("global_atomic_xor_b32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| o ^ d(&l)),
+        rmw("global_atomic_inc_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| if o >= d(&l) { 0 } else { o + 1 }),
+        rmw("global_atomic_dec_u32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, o| {
+            if o == 0 || o > d(&l) { d(&l) } else { o - 1 }
+        }),
+        rmw("global_load_b32 v3, v12, s[12:13]\n s_wait_loadcnt 0\n v_mov_b32 v2, v1\n global_atomic_cmpswap_b32 v10, v12, v[2:3], s[12:13] th:TH_ATOMIC_RETURN", 4, move |l, _| d(&l)),
+        rmw("global_atomic_cmpswap_b32 v10, v12, v[2:3], s[12:13] th:TH_ATOMIC_RETURN", 4, |l, o| {
+            if o == u64::from(l.u(3)) { l.u(2).into() } else { o }
+        }),
+        rmw("global_atomic_add_f32 v10, v12, v1, s[12:13] th:TH_ATOMIC_RETURN", 4, |l, o| {
+            (f32::from_bits(o as u32) + l.f(1)).to_bits().into()
+        }),
+        rmw("global_atomic_add_u64 v[10:11], v12, v[3:4], s[12:13] th:TH_ATOMIC_RETURN", 8, |l, o| o.wrapping_add(l.q(3))),
+        rmw("global_atomic_swap_b64 v[10:11], v12, v[3:4], s[12:13] th:TH_ATOMIC_RETURN", 8, |l, _| l.q(3)),
+        rmw("global_atomic_max_i64 v[10:11], v12, v[3:4], s[12:13] th:TH_ATOMIC_RETURN", 8, |l, o| (o as i64).max(l.q(3) as i64) as u64),
+        rmw("global_atomic_min_u64 v[10:11], v12, v[3:4], s[12:13] th:TH_ATOMIC_RETURN", 8, |l, o| o.min(l.q(3))),
+        rmw("global_atomic_cmpswap_b64 v[10:11], v12, v[3:6], s[12:13] th:TH_ATOMIC_RETURN", 8, |l, o| if o == l.q(5) { l.q(3) } else { o }),
+        rmw("flat_atomic_add_u32 v10, v[8:9], v1 th:TH_ATOMIC_RETURN", 4, move |l, o| o + d(&l)),
+        rmw("flat_atomic_or_b64 v[10:11], v[8:9], v[3:4] th:TH_ATOMIC_RETURN", 8, |l, o| o | l.q(3)),
+    ]);
+}
+
+#[test]
+fn scratch() {
+    let slot = |text: &str| own(text);
+    let wait = "s_wait_storecnt 0";
+    check_12(&FILLS, &[
+        w(slot("scratch_store_b32 off, v1, off offset:8\n scratch_load_b32 v10, off, off offset:8"), |l| l.u(1)),
+        w(slot("s_movk_i32 s20, 16\n scratch_store_b32 off, v1, s20 offset:4\n v_mov_b32 v12, 20\n scratch_load_b32 v10, v12, off"), |l| l.u(1)),
+        w(slot("v_and_b32 v12, 0x70, v12\n s_movk_i32 s20, 16\n scratch_store_b32 v12, v1, s20\n scratch_load_b32 v10, v12, off offset:16"), |l| l.u(1)),
+        // Offsets have a sign.
+        w(slot("s_movk_i32 s20, -16\n v_mov_b32 v12, 20\n scratch_store_b32 v12, v1, s20 offset:4\n v_mov_b32 v12, -4\n scratch_load_b32 v10, v12, off offset:12"), |l| l.u(1)),
+        q(slot("scratch_store_b128 off, v[1:4], off offset:16\n scratch_load_b64 v[10:11], off, off offset:24"), |l| l.q(3)),
+        q(slot("scratch_store_b96 off, v[1:3], off offset:16\n scratch_load_b64 v[10:11], off, off offset:20"), |l| l.q(2)),
+        w(slot(&format!("scratch_store_b32 off, v1, off\n {wait}\n scratch_store_b8 off, v2, off offset:2\n {wait}\n scratch_store_b16 off, v3, off\n {wait}\n scratch_load_b32 v10, off, off")), |l| {
+            l.u(1) & 0xff00_0000 | (l.u(2) & 0xff) << 16 | l.lo(3)
+        }),
+        w(slot("scratch_store_b32 off, v1, off\n scratch_load_i8 v10, off, off offset:3"), |l| (l.i(1) >> 24) as u32),
+        w(slot("scratch_store_b32 off, v1, off\n scratch_load_d16_hi_b16 v10, off, off offset:2"), |l| l.hi(1) << 16 | l.lo(10)),
+        q(slot("scratch_store_b64 off, v[2:3], off offset:3\n scratch_load_b64 v[10:11], off, off offset:3"), |l| l.q(2)),
+        // Through the flat window.
+        w(slot("scratch_store_b32 off, v1, off offset:12\n s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_load_b32 v10, v[8:9]"), |l| l.u(1)),
+        w(slot("s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_store_b32 v[8:9], v1\n scratch_load_b32 v10, off, off offset:12"), |l| l.u(1)),
+    ]);
+    // Lanes lie one behind the other, by dwords: half as far apart as there are lanes.
+    check_12(&FILLS, &[case(
+        own("s_getreg_b32 s24, hwreg(HW_REG_SCRATCH_BASE_LO)\n s_getreg_b32 s25, hwreg(HW_REG_SCRATCH_BASE_HI)\n \
+             scratch_store_b32 off, v1, off offset:4\n s_wait_storecnt 0\n v_lshrrev_b32 v12, 2, v12\n \
+             v_mov_b32 v3, exec_hi\n s_getreg_b32 s26, hwreg(HW_REG_STATUS, 29, 1)\n \
+             s_lshl_b32 s26, 128, s26\n v_add_nc_u32 v12, s26, v12\n global_load_b32 v10, v12, s[24:25]"),
+        |before, after| match (0..after.lanes).find(|&l| after.v[10][l] != before.v[1][l]) {
+            None => Ok(()),
+            Some(l) => Err(format!("lane {l}: {:x}", after.v[10][l])),
+        },
+    )]);
+}
+
+#[test]
+fn flat_lds() {
+    let lds = "s_mov_b64 s[20:21], src_shared_base\n v_mov_b32 v8, v12\n v_mov_b32 v9, s21\n";
+    let asm = |text: &str| own(&format!("{lds} {text}"));
+    check_12(&FILLS, &[
+        w(asm("flat_store_b32 v[8:9], v1\n s_wait_dscnt 0\n ds_load_b32 v10, v12"), |l| l.u(1)),
+        w(asm("ds_store_b32 v12, v1\n s_wait_dscnt 0\n flat_load_u16 v10, v[8:9] offset:2"), |l| l.hi(1)),
+        w(asm("ds_store_b32 v12, v1\n s_wait_dscnt 0\n flat_atomic_add_u32 v[8:9], v2\n s_wait_dscnt 0\n ds_load_b32 v10, v12"), |l| l.u(1).wrapping_add(l.u(2))),
+        w(asm("ds_store_b32 v12, v1\n s_wait_dscnt 0\n v_mov_b32 v3, v1\n flat_atomic_cmpswap_b32 v[8:9], v[2:3]\n s_wait_dscnt 0\n ds_load_b32 v10, v12"), |l| l.u(2)),
+    ]);
+}
+
+/// s[20:23] describes a buffer; `bounds` is its OOB_SELECT.
+fn buffer(records: u32, stride: u32, bounds: u32, text: &str) -> &'static str {
+    let (stride, word3) = (stride << 16, bounds << 28 | 0x14000);
+    own(&format!(
+        "s_mov_b32 s20, s12\n s_or_b32 s21, s13, {stride:#x}\n s_movk_i32 s22, {records}\n \
+         s_mov_b32 s23, {word3:#x}\n v_lshrrev_b32 v13, 4, v12\n {text}"
+    ))
+}
+
+#[test]
+fn buffers() {
+    let inside = |l: &Lane<'_>, limit: usize, value: u32| if l.lane < limit { value } else { 0 };
+    check_12(
+        &FILLS,
+        &[
+            w(
+                buffer(256, 0, 3, "buffer_load_b32 v10, v12, s[20:23], null offen"),
+                move |l| inside(&l, 16, dword(&l, 0)),
+            ),
+            w(
+                buffer(
+                    256,
+                    0,
+                    3,
+                    "s_movk_i32 s19, 4\n buffer_load_b32 v10, v12, s[20:23], s19 offen offset:4",
+                ),
+                move |l| inside(&l, 16, dword(&l, 8)),
+            ),
+            w(
+                buffer(
+                    250,
+                    0,
+                    3,
+                    "buffer_load_b64 v[10:11], v12, s[20:23], null offen offset:8",
+                ),
+                move |l| inside(&l, 15, dword(&l, 8)),
+            ),
+            w(
+                buffer(0, 0, 2, "buffer_load_b32 v10, v12, s[20:23], null offen"),
+                |_| 0,
+            ),
+            w(
+                buffer(
+                    1,
+                    0,
+                    2,
+                    "buffer_load_u8 v10, v12, s[20:23], null offen offset:3",
+                ),
+                |l| byte(&l, 3),
+            ),
+            w(
+                buffer(
+                    20,
+                    16,
+                    0,
+                    "buffer_load_b32 v10, v13, s[20:23], null idxen offset:8",
+                ),
+                move |l| inside(&l, 20, dword(&l, 8)),
+            ),
+            w(
+                buffer(
+                    20,
+                    16,
+                    0,
+                    "buffer_load_b32 v10, v13, s[20:23], null idxen offset:13",
+                ),
+                |_| 0,
+            ),
+            w(
+                buffer(
+                    20,
+                    16,
+                    1,
+                    "buffer_load_b32 v10, v13, s[20:23], null idxen offset:12",
+                ),
+                move |l| inside(&l, 20, dword(&l, 12)),
+            ),
+            w(
+                buffer(
+                    256,
+                    0,
+                    3,
+                    "buffer_load_d16_hi_b16 v10, v12, s[20:23], null offen",
+                ),
+                move |l| {
+                    if l.lane < 16 {
+                        short(&l, 0) << 16 | l.lo(10)
+                    } else {
+                        0
+                    }
+                },
+            ),
+            case(
+                buffer(256, 0, 3, "buffer_store_b32 v1, v12, s[20:23], null offen"),
+                |before, after| {
+                    let mut want = before.space.clone();
+                    for n in 0..16 {
+                        want[16 * n..16 * n + 4].copy_from_slice(&before.v[1][n].to_le_bytes());
+                    }
+                    if after.space == want {
+                        Ok(())
+                    } else {
+                        Err("memory differs".into())
+                    }
+                },
+            ),
+            case(
+                buffer(
+                    256,
+                    0,
+                    3,
+                    "buffer_atomic_add_u32 v10, v12, s[20:23], null offen th:TH_ATOMIC_RETURN",
+                ),
+                |before, after| {
+                    for n in 0..16 {
+                        let old = at(before, 16 * n, 4) as u32;
+                        let sum = old.wrapping_add(before.v[10][n]);
+                        if (after.v[10][n], at(after, 16 * n, 4) as u32) != (old, sum) {
+                            return Err(format!("lane {n}"));
+                        }
+                    }
+                    Ok(())
+                },
+            ),
+        ],
+    );
+}
+
+#[test]
+fn scalar_loads() {
+    check_12(&FILLS, &[
+        s(plain("s_load_b32 s24, s[12:13], 0x10"), |b| (at(b, 16, 4) as u32, None)),
+        s(plain("s_load_u8 s24, s[12:13], 0x11"), |b| (at(b, 17, 1) as u32, None)),
+        s(plain("s_load_i8 s24, s[12:13], 0x11"), |b| (at(b, 17, 1) as i8 as u32, None)),
+        s(plain("s_load_u16 s24, s[12:13], 0x12"), |b| (at(b, 18, 2) as u32, None)),
+        s(plain("s_load_i16 s24, s[12:13], 0x12"), |b| (at(b, 18, 2) as i16 as u32, None)),
+        s64(plain("s_load_b64 s[24:25], s[12:13], 0x10 scope:SCOPE_SYS"), |b| (at(b, 16, 8), None)),
+        s64(plain("s_movk_i32 s20, 0x20\n s_load_b64 s[24:25], s[12:13], s20 offset:0x8"), |b| (at(b, 40, 8), None)),
+        s64(plain("s_add_nc_u64 s[20:21], s[12:13], 0x40\n s_load_b64 s[24:25], s[20:21], -8"), |b| (at(b, 56, 8), None)),
+        s64(plain("s_load_b96 s[16:18], s[12:13], 0x4\n s_wait_kmcnt 0\n s_mov_b32 s24, s16\n s_mov_b32 s25, s18"), |b| {
+            (pair(at(b, 4, 4) as u32, at(b, 12, 4) as u32), None)
+        }),
+        s64(plain("s_load_b512 s[16:31], s[12:13], 0x100"), |b| (at(b, 0x120, 8), None)),
+        s64(plain("s_load_b64 null, s[12:13], 0x0\n s_mov_b64 s[24:25], 7"), |_| (7, None)),
+        // Beyond a buffer are zeros.
+        s64(plain("s_mov_b64 s[20:21], s[12:13]\n s_movk_i32 s22, 20\n s_mov_b32 s23, 0\n s_buffer_load_b64 s[24:25], s[20:23], 0x10"), |b| {
+            (at(b, 16, 4), None)
+        }),
+        s(plain("s_mov_b64 s[20:21], s[12:13]\n s_movk_i32 s22, 20\n s_mov_b32 s23, 0\n s_buffer_load_u16 s24, s[20:23], 0x12"), |b| {
+            (at(b, 18, 2) as u32, None)
+        }),
+        s(plain("s_mov_b32 s24, 5\n s_prefetch_data s[12:13], 0x0, null, 3\n s_prefetch_inst_pc_rel 0x0, null, 0\n s_dcache_inv"), |_| (5, None)),
+    ]);
+}
+
+/// An LDS atomic: v10 the old value, then v11 the new one.
+fn lds(text: &'static str, f: impl Fn(Lane<'_>) -> u32 + 'static) -> Case {
+    let asm = own(&format!(
+        "ds_store_b32 v12, v1\n {text}\n ds_load_b32 v11, v12"
+    ));
+    let returns = text.contains("rtn");
+    case(asm, move |before, after| {
+        for n in 0..after.lanes {
+            let l = before.lane(n);
+            let old = if returns { l.u(1) } else { l.u(10) };
+            let (want, got) = ((old, f(l)), (after.v[10][n], after.v[11][n]));
+            let nan = f32::from_bits(want.1).is_nan() && f32::from_bits(got.1).is_nan();
+            if got != want && !(text.contains("f32") && got.0 == want.0 && nan) {
+                return Err(format!("lane {n}: got {got:x?}, expected {want:x?}"));
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn local_data() {
+    check_12(&FILLS, &[
+        w(own("ds_store_b32 v12, v1\n ds_load_b32 v10, v12"), |l| l.u(1)),
+        w(own("ds_store_b32 v12, v1\n ds_store_b8 v12, v2 offset:1\n ds_load_b32 v10, v12"), |l| l.u(1) & !0xff00 | (l.u(2) & 0xff) << 8),
+        w(own("ds_store_b32 v12, v1\n ds_store_b16_d16_hi v12, v2\n ds_load_b32 v10, v12"), |l| l.u(1) & 0xffff_0000 | l.hi(2)),
+        w(own("ds_store_b32 v12, v1\n ds_load_u16_d16 v10, v12"), |l| l.lo(1) | l.u(10) & 0xffff_0000),
+        w(own("ds_store_b32 v12, v1\n ds_load_u8_d16_hi v10, v12"), |l| (l.u(1) & 0xff) << 16 | l.lo(10)),
+        w(own("ds_store_b32 v12, v1\n ds_load_i16 v10, v12 offset:2"), |l| (l.i(1) >> 16) as u32),
+        q(own("ds_store_b64 v12, v[1:2]\n ds_load_b64 v[10:11], v12"), |l| l.q(1)),
+        q(own("ds_store_b96 v12, v[1:3]\n ds_load_b64 v[10:11], v12 offset:4"), |l| l.q(2)),
+        q(own("ds_store_b128 v12, v[1:4]\n ds_load_b128 v[5:8], v12\n s_wait_dscnt 0\n v_mov_b32 v10, v6\n v_mov_b32 v11, v8"), |l| pair(l.u(2), l.u(4))),
+        q(own("ds_store_2addr_b32 v12, v1, v2 offset0:1 offset1:3\n ds_load_2addr_b32 v[10:11], v12 offset0:3 offset1:1"), |l| pair(l.u(2), l.u(1))),
+        q(own("ds_store_2addr_stride64_b32 v12, v1, v2 offset0:0 offset1:8\n ds_load_2addr_stride64_b32 v[10:11], v12 offset0:8 offset1:0"), |l| pair(l.u(2), l.u(1))),
+        q(own("ds_store_2addr_b32 v12, v1, v2 offset1:1\n ds_storexchg_2addr_rtn_b32 v[10:11], v12, v3, v4 offset1:1"), |l| l.q(1)),
+        w(plain("s_mov_b32 m0, 64\n ds_store_addtid_b32 v1 offset:4\n ds_load_addtid_b32 v10 offset:4"), |l| l.u(1)),
+        lds("ds_add_u32 v12, v2", |l| l.u(1).wrapping_add(l.u(2))),
+        lds("ds_rsub_rtn_u32 v10, v12, v2", |l| l.u(2).wrapping_sub(l.u(1))),
+        lds("ds_min_rtn_i32 v10, v12, v2", |l| l.i(1).min(l.i(2)) as u32),
+        lds("ds_sub_clamp_rtn_u32 v10, v12, v2", |l| l.u(1).saturating_sub(l.u(2))),
+        lds("ds_cond_sub_rtn_u32 v10, v12, v2", |l| l.u(1).checked_sub(l.u(2)).unwrap_or(l.u(1))),
+        lds("ds_storexchg_rtn_b32 v10, v12, v2", |l| l.u(2)),
+        lds("ds_mskor_rtn_b32 v10, v12, v2, v3", |l| l.u(1) & !l.u(2) | l.u(3)),
+        // The value to store comes first, then the one to compare with.
+        lds("ds_cmpstore_rtn_b32 v10, v12, v3, v1", |l| l.u(3)),
+        lds("ds_cmpstore_rtn_b32 v10, v12, v3, v2", |l| if l.u(1) == l.u(2) { l.u(3) } else { l.u(1) }),
+        lds("ds_add_rtn_f32 v10, v12, v2", |l| (l.f(1) + l.f(2)).to_bits()),
+        q(own("ds_store_b64 v12, v[2:3]\n ds_condxchg32_rtn_b64 v[4:5], v12, v[6:7]\n ds_load_b64 v[10:11], v12"), |l| {
+            let half = |old: u32, new: u32| if new >> 31 != 0 { new & !(1 << 31) } else { old };
+            pair(half(l.u(2), l.u(6)), half(l.u(3), l.u(7)))
+        }),
+        q(own("ds_store_b64 v12, v[2:3]\n ds_cmpstore_b64 v12, v[4:5], v[2:3]\n ds_load_b64 v[10:11], v12"), |l| l.q(4)),
+    ]);
+}
+
+#[test]
+fn between_lanes() {
+    let from = |l: Lane<'_>, lane: usize| l.state.v[1][lane];
+    for lanes in [32, 64] {
+        let target = if lanes == 32 {
+            Target::Wave32
+        } else {
+            Target::Wave64
+        };
+        let rotate = plain("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v12, 2, v12\n ds_bpermute_b32 v10, v12, v1 offset:20");
+        let push = plain("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v12, 2, v12\n ds_permute_b32 v10, v12, v1 offset:20");
+        crate::common::bench::check_on(
+            target,
+            &FILLS,
+            &[
+                w(rotate, move |l| from(l, (l.lane + 5) % lanes)),
+                w(push, move |l| from(l, (l.lane + lanes - 5) % lanes)),
+                w(plain("ds_swizzle_b32 v10, v1 offset:0x041f"), move |l| {
+                    from(l, l.lane ^ 1)
+                }),
+            ],
+        );
+    }
+}
+
+fn stops(asm: &str) -> Stop {
+    let bench = Bench::on(Target::Wave32, [asm].into_iter());
+    bench
+        .run(0, &state(1, Fill::Bits), 0)
+        .err()
+        .unwrap_or_else(|| panic!("{asm}: no stop"))
+}
+
+#[test]
+fn what_stops_a_wave() {
+    let far = SPACE - 0x1000_0000;
+    let to = |op: &str| {
+        stops(&format!(
+            "v_mov_b32 v8, {:#x}\n v_mov_b32 v9, {:#x}\n {op}",
+            far as u32,
+            far >> 32
+        ))
+    };
+    let expected = Fault {
+        va: far,
+        kind: FaultKind::NotPresent,
+    };
+    for (op, is_write) in [
+        ("global_load_b32 v10, v[8:9], off", false),
+        ("flat_load_b128 v[2:5], v[8:9]", false),
+        ("global_store_b32 v[8:9], v1, off", true),
+        ("global_atomic_add_u32 v[8:9], v1, off", true),
+    ] {
+        match to(op) {
+            Stop::Fault { fault, write, .. } => assert_eq!((fault, write), (expected, is_write)),
+            other => panic!("{op}: {other}"),
+        }
+    }
+    for asm in [
+        "v_mov_b32 v12, 512\n scratch_load_b32 v10, v12, off",
+        "v_mov_b32 v12, -4\n scratch_load_b32 v10, v12, off",
+        "s_load_b32 s20, s[12:13], 0x2",
+        "s_mov_b32 s20, ttmp3",
+        "s_mov_b32 ttmp9, 0",
+        "s_setreg_imm32_b32 hwreg(HW_REG_STATE_PRIV), 0",
+        "s_sendmsg_rtn_b64 s[20:21], sendmsg(MSG_RTN_GET_TMA)",
+        "s_barrier_wait -2",
+        "v_mov_b32 v64, 0",
+    ] {
+        assert!(matches!(stops(asm), Stop::Violation { .. }), "{asm}");
+    }
+    assert!(matches!(stops("s_trap 3"), Stop::Trap { id: 3, .. }));
+    assert!(matches!(stops("s_sethalt 1"), Stop::Halted { .. }));
+    assert!(matches!(
+        stops("s_code_end"),
+        Stop::IllegalInstruction { .. }
+    ));
+}
