@@ -87,6 +87,9 @@ trait Policy: Send + Sync {
     /// The runtime of a process has announced itself, before its first queue.
     fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
 
+    /// A process leaves the GPU; it has no queues any more.
+    fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
+
     /// Runlists that were sent, for debugfs.
     fn runlists(&self) -> u64;
 
@@ -539,6 +542,15 @@ impl<'a> DqmRef<'a> {
         }
         slot.state.lock().runtime = enabled;
         Ok(())
+    }
+
+    /// A process leaves the GPU for good; it has no queues any more.
+    pub(crate) fn leave(self, slot: &Arc<ProcessSlot>) -> Result {
+        let mut inner = self.lock();
+        if !inner.running || self.gpu.check_usable().is_err() {
+            return Ok(());
+        }
+        inner.policy.leave(self.gpu, slot)
     }
 
     /// Numbers for debugfs.

@@ -290,6 +290,10 @@ impl Policy for Cpsch {
         Ok(())
     }
 
+    fn leave(&mut self, _gpu: &Gpu, _process: &ProcessSlot) -> Result {
+        Ok(())
+    }
+
     fn runlists(&self) -> u64 {
         self.sent
     }

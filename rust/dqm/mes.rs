@@ -90,6 +90,7 @@ impl Mes {
             }
         }
         let frame = add_frame(gpu, queue)?;
+        queue.slot().state.lock().known = true;
         let doorbell = frame.doorbell;
         match gpu.mes()?.schedule(gpu, &frame) {
             Ok(()) => {}
@@ -274,14 +275,24 @@ impl Policy for Mes {
     }
 
     fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result {
-        gpu.mes()?
-            .schedule(
-                gpu,
-                &SetShaderDebugger {
-                    process_context: process.context(),
-                },
-            )
-            .map_err(Error::from)
+        process.state.lock().known = true;
+        let frame = SetShaderDebugger {
+            process_context: process.context(),
+            flush: false,
+        };
+        Ok(gpu.mes()?.schedule(gpu, &frame)?)
+    }
+
+    fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result {
+        if !core::mem::take(&mut process.state.lock().known) {
+            return Ok(());
+        }
+        // The memory may become that of another process.
+        let frame = SetShaderDebugger {
+            process_context: process.context(),
+            flush: true,
+        };
+        Ok(gpu.mes()?.schedule(gpu, &frame)?)
     }
 
     fn runlists(&self) -> u64 {

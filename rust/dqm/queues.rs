@@ -40,6 +40,8 @@ pub(super) struct SlotState {
     pub(super) xnack: bool,
     /// The runtime of the process has announced itself.
     pub(super) runtime: bool,
+    /// A scheduler that keeps something of processes was told of this one.
+    pub(super) known: bool,
     /// How often the process was evicted without being restored.
     pub(super) evicted: u32,
     /// Since when.
@@ -80,6 +82,7 @@ impl ProcessSlot {
                     map,
                     xnack,
                     runtime: false,
+                    known: false,
                     evicted: 0,
                     since: None,
                     queues: KVec::new(),

@@ -94,12 +94,18 @@ impl Table {
 
     /// Takes a process off a GPU with all its queues, whether the GPU answers or not.
     pub(crate) fn remove_all(&mut self, gpu: &Gpu, slot: &Arc<ProcessSlot>) {
-        if self.count_on(gpu) == 0 {
-            return;
-        }
-        if let Err(e) = gpu.dqm().and_then(|dqm| dqm.unregister(slot)) {
+        let has_queues = self.count_on(gpu) > 0;
+        let left = gpu.dqm().and_then(|dqm| {
+            let stopped = if has_queues {
+                dqm.unregister(slot)
+            } else {
+                Ok(())
+            };
+            stopped.and(dqm.leave(slot))
+        });
+        if let Err(e) = left {
             pr_err!(
-                "queues of process {} on GPU {:#x} did not stop: {e:?}\n",
+                "process {} did not leave GPU {:#x}: {e:?}\n",
                 slot.pid(),
                 gpu.id()
             );

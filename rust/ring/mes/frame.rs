@@ -327,6 +327,8 @@ impl Frame for InvalidateTlbs {
 pub(crate) struct SetShaderDebugger {
     /// Where MES keeps what it knows of the process.
     pub(crate) process_context: u64,
+    /// MES forgets the process instead.
+    pub(crate) flush: bool,
 }
 
 impl Frame for SetShaderDebugger {
@@ -336,6 +338,7 @@ impl Frame for SetShaderDebugger {
     fn fill(&self, words: &mut Words) {
         use abi::misc_set_shader_debugger::*;
         PROCESS_CONTEXT_ADDR.set(words, self.process_context);
-        TRAP_EN.set(words, 1);
+        PROCESS_CTX_FLUSH.set(words, self.flush.into());
+        TRAP_EN.set(words, (!self.flush).into());
     }
 }
