@@ -202,6 +202,18 @@ static unsigned int pasid(void)
 	return value;
 }
 
+/* The driver's own handler is not enabled before the process has named one. */
+static void name_trap_handler(struct kfd *k)
+{
+	struct kfd_ioctl_set_trap_handler_args args = {
+		.tba_addr = 0x10000,
+		.tma_addr = 0x11000,
+		.gpu_id = k->gpu_id,
+	};
+
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SET_TRAP_HANDLER, &args));
+}
+
 /* Every word of the frame is in the table or 0. */
 static void check_fields(const struct frame *f, const struct field *fields, size_t count)
 {
@@ -285,6 +297,7 @@ TEST(add_queue_says_what_the_c_driver_says)
 
 	fixture_open(&k);
 	need_mes(&k);
+	name_trap_handler(&k);
 	watch_start();
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(kfd_queue_create(&k, &q[i], 128));
@@ -314,6 +327,7 @@ TEST(add_queue_of_an_sdma_queue)
 
 	fixture_open(&k);
 	need_mes(&k);
+	name_trap_handler(&k);
 	watch_start();
 	ASSERT_OK(sdma_queue_create(&k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, 8192));
 	stop_and_read();
