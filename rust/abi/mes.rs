@@ -471,7 +471,7 @@ pub fn shape(words: &[u32; FRAME_DWORDS]) -> Option<&'static Frame> {
     let misc = words[misc_write_reg::MISC_OPCODE.dw];
     FRAMES
         .iter()
-        .find(|f| f.opcode == opcode && f.misc.map_or(true, |m| u32::from(m) == misc))
+        .find(|f| f.opcode == opcode && f.misc.is_none_or(|m| u32::from(m) == misc))
 }
 
 #[cfg(test)]
