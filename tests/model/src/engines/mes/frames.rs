@@ -208,6 +208,10 @@ impl Mes {
                 trap_en: sd::TRAP_EN.get(words),
             },
         };
+        // Without queues the page may have another process by now.
+        if !self.queues.iter().any(|q| q.process == at) {
+            self.processes.remove(&at);
+        }
         let pasid = self.processes.get(&at).map_or(0, |p| p.pasid);
         if let Err(fault) = context::write_process(hw.env(), at, pasid, &debugger) {
             return Failure::memory("process context", &fault);
