@@ -208,7 +208,7 @@ static void name_trap_handler(struct kfd *k)
 	struct kfd_ioctl_set_trap_handler_args args = {
 		.tba_addr = 0x10000,
 		.tma_addr = 0x11000,
-		.gpu_id = k->gpu_id,
+		.gpu_id = k->node.gpu_id,
 	};
 
 	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SET_TRAP_HANDLER, &args));
