@@ -310,7 +310,7 @@ fn packets_that_only_sdma_7_has() {
 #[test]
 fn nonsense_stops_its_ring_until_the_reset() {
     for words in [
-        vec![copy(FB, FB, 8)[..7].to_vec(), vec![1 << 16]].concat(),
+        [copy(FB, FB, 8)[..7].to_vec(), vec![1 << 16]].concat(),
         vec![pkt::header(18, 0), 0],
         vec![
             pkt::header(pkt::op::POLL_REGMEM, pkt::sub_op::VM_INVALIDATION),
