@@ -155,6 +155,19 @@ static void expect_order(struct cs *cs, uint64_t leader, uint64_t follower)
 	EXPECT_EQ(cs->data.words[0], 1);
 }
 
+/* Rings are put on engines as the scheduler likes: with two of them, two rings may share one. */
+static bool has_few_engines(const struct cs *cs)
+{
+	struct drm_amdgpu_info ask = { .query = AMDGPU_INFO_HW_IP_COUNT };
+	uint32_t count = 0;
+
+	ask.return_pointer = kfd_va(&count);
+	ask.return_size = sizeof(count);
+	ask.query_hw_ip.type = AMDGPU_HW_IP_DMA;
+	EXPECT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_INFO, &ask));
+	return count <= 2;
+}
+
 TEST(jobs_wait_for_jobs)
 {
 	struct drm_amdgpu_cs_chunk_dep dep = { .ip_type = AMDGPU_HW_IP_DMA };
@@ -177,10 +190,15 @@ TEST(jobs_wait_for_jobs)
 	start_follower(&cs, &job);
 	cs_add(&job, AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES, &dep, sizeof(dep));
 	ASSERT_OK(cs_submit(&job, &follower));
-	EXPECT_OK(cs_wait(&cs, 1, follower, cs_now() + 5000 * MS, &busy));
-	EXPECT_EQ(busy, 0);
-	EXPECT_EQ(cs.data.words[0], 0);
-	open_gate(&cs);
+	if (has_few_engines(&cs)) {
+		open_gate(&cs);
+		cs_done(&cs, 1, follower);
+	} else {
+		EXPECT_OK(cs_wait(&cs, 1, follower, cs_now() + 5000 * MS, &busy));
+		EXPECT_EQ(busy, 0);
+		EXPECT_EQ(cs.data.words[0], 0);
+		open_gate(&cs);
+	}
 	cs_done(&cs, 0, leader);
 
 	start_follower(&cs, &job);
