@@ -31,6 +31,16 @@ const CROWDED: Duration = Duration::from_millis(1);
 /// Waiting for so long raises the priority by one.
 const AGE: Duration = Duration::from_millis(50);
 
+/// Which faults of a VMID raise interrupts: the driver says so once for all VMIDs, frames do not
+/// (what C sends as `vm_context_cntl` was read before it allowed them).
+const FAULT_INTERRUPTS: u32 = gc::GCVM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
+    | gc::GCVM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
+    | gc::GCVM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
+    | gc::GCVM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
+    | gc::GCVM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
+    | gc::GCVM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
+    | gc::GCVM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask;
+
 /// A process with queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -335,8 +345,9 @@ impl Mes {
             }
             hw.claim(vmid, pasid, root);
             process.program(hw.env());
-            hw.env()
-                .reg_write(self.context_cntl(vmid), process.vm_context_cntl);
+            let cntl = self.context_cntl(vmid);
+            let reported = hw.env().reg_read(cntl) & FAULT_INTERRUPTS;
+            hw.env().reg_write(cntl, reported | process.vm_context_cntl);
             event!(
                 hw.env().trace(),
                 "mes",
