@@ -150,7 +150,7 @@ pub fn disassemble_each(words: &[[u32; 2]]) -> Vec<Option<String>> {
 }
 
 /// The mnemonic of each instruction, `None` where LLVM knows none.
-pub fn disassemble_each_for(target: Target, words: &[[u32; 2]]) -> Vec<Option<String>> {
+pub fn disassemble_each_for(target: Target, words: &[impl AsRef<[u32]>]) -> Vec<Option<String>> {
     // A line is a block of its own; a mark follows each.
     let mut text = String::new();
     let mut line = |words: &[u32]| {
@@ -159,8 +159,8 @@ pub fn disassemble_each_for(target: Target, words: &[[u32; 2]]) -> Vec<Option<St
         }
         text += "\n";
     };
-    for pair in words {
-        line(pair);
+    for instruction in words {
+        line(instruction.as_ref());
         line(&[0xbf80_0abc]);
     }
     let args = ["--disassemble", "-triple=amdgcn-amd-amdhsa", target.cpu()];
