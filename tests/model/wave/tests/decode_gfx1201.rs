@@ -7,9 +7,11 @@ mod common;
 
 use common::bench::{state, Bench, Fill};
 use common::llvm::{self, Target};
-use common::{place, Machine};
+use common::{place, Machine, Ram, Recorder, Rng};
 use gpu_wave::probe::{self, Probe};
+use gpu_wave::{Dispatch, Isa, Scratch, Workgroup};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Instruction words of one encoding with opcode `op`, operands good for most opcodes.
 type Make = fn(u32) -> Vec<[u32; 2]>;
@@ -186,4 +188,98 @@ fn every_alu_opcode_runs() {
     }
     missing.retain(|m| !NOT_IMPLEMENTED.iter().any(|e| m.starts_with(e)));
     assert!(missing.is_empty(), "decoded, but not executed: {missing:?}");
+}
+
+/// A word that is more often an instruction than a random one.
+fn noise(rng: &mut Rng) -> u32 {
+    let heads = [
+        0x8000_0000,
+        0xb000_0000,
+        0xbe80_0000,
+        0xbf00_0000,
+        0xf400_0000,
+        0xd400_0000,
+        0xd600_0000,
+        0xcc00_0000,
+        0xc800_0000,
+        0xd800_0000,
+        0xec00_0000,
+        0xed00_0000,
+        0xee00_0000,
+        0xc400_0000,
+        0x7c00_0000,
+        0x7e00_0000,
+        0,
+    ];
+    let word = rng.u32();
+    let mut head = word;
+    if rng.u32() % 4 != 0 {
+        head = heads[rng.u32() as usize % heads.len()] | word & 0x01ff_ffff;
+    }
+    // Small register numbers are inside of the allocation.
+    match rng.u32() % 3 {
+        0 => head,
+        1 => head & 0xffff_9f1f,
+        _ => head & 0xfff1_1f1f,
+    }
+}
+
+#[test]
+fn noise_never_panics() {
+    // Instructions that run: noise alone ends too soon.
+    let good: Vec<[u32; 2]> = encodings()
+        .into_iter()
+        .filter(|(encoding, ..)| !matches!(*encoding, "SOPP" | "SOP1"))
+        .flat_map(|(_, count, make)| (0..count).flat_map(make))
+        .filter(|&[first, second]| {
+            let found = probe::gfx1201([first, second, 0], true);
+            matches!(found, Probe::Instruction { .. })
+        })
+        .collect();
+    let mut rng = Rng(43);
+    let mut executed = 0;
+    for round in 0..10_000 {
+        let ram = Ram::new(place::BASE, 0x2_0000);
+        let mut code = Vec::new();
+        for _ in 0..24 {
+            if rng.u32() % 8 == 0 {
+                code.push(noise(&mut rng));
+            } else {
+                code.extend(good[rng.u32() as usize % good.len()]);
+            }
+        }
+        ram.put_u32(place::BASE, &code);
+        let base = place::BASE + 0x1_0000;
+        let dispatch = Dispatch {
+            isa: Isa::Gfx1201,
+            wave32: round % 2 == 0,
+            grid: [1 + rng.u32() % 150, 1, 1],
+            workgroup: [128, 1, 1],
+            entry: place::BASE,
+            rsrc1: 31 | rng.u32() & 0x000f_f000,
+            rsrc2: 4 << 1 | 7 << 7 | 2 << 11,
+            user_sgprs: vec![
+                base as u32,
+                (base >> 32) as u32,
+                base as u32,
+                (base >> 32) as u32,
+            ],
+            lds_bytes: 4096,
+            scratch: Scratch {
+                base,
+                wave_stride: 4096,
+                slots: 8,
+            },
+            ..Dispatch::default()
+        };
+        let host = Recorder::default();
+        host.patience.store(2, Ordering::Relaxed);
+        let mut workgroup = Workgroup::new(&dispatch, [0, 0, 0]).expect("a good dispatch");
+        // Any end will do, but it has to be an end, and has to have words.
+        if let Err(stop) = workgroup.run(&ram, &host) {
+            assert!(!stop.to_string().is_empty(), "round {round}");
+        }
+        executed += workgroup.executed();
+    }
+    assert!(executed > 10_000, "only {executed} instructions ran");
 }

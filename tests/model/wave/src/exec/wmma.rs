@@ -236,6 +236,10 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     let mut i = *i;
     let a = if shape.sparse {
         let key = u32::from(i.op_sel & 1);
+        // A register has the places of 16 elements.
+        if key != 0 && shape.depth / 4 == 16 {
+            return violation(format!("{op:?}: index key {key}"));
+        }
         let rows = sparse(w, ra, &shape, register(i.src[2])?, key);
         // The destination is the addend, and it has no modifiers.
         i.matrix[0] = 1;
