@@ -239,6 +239,8 @@ impl Mes {
             if n != mes::PIPE_SCHED as usize {
                 continue;
             }
+            // Firmware that does not run writes nothing any more.
+            self.late.clear();
             let mapped = self.queues.iter().filter(|q| q.slot.is_some()).count();
             if mapped != 0 {
                 strict!(
