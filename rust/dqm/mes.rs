@@ -97,7 +97,7 @@ impl Mes {
             Err(Failure::Silent) => {
                 // MES may have it or not: afterwards it has not.
                 let queue_type = frame.queue_type;
-                self.reset(gpu, queue_type, doorbell, queue.context())?;
+                self.reset(gpu, queue_type, doorbell, queue.context(), false)?;
                 return Err(ETIMEDOUT);
             }
             Err(failure) => return Err(failure.into()),
@@ -136,7 +136,8 @@ impl Mes {
                 gpu.dev(),
                 "a queue with doorbell {doorbell:#x} was not removed, it is reset\n"
             );
-            self.reset(gpu, queue_type, doorbell, queue.context())?;
+            let answered = removed != Err(Failure::Silent);
+            self.reset(gpu, queue_type, doorbell, queue.context(), answered)?;
         }
         queue.state.lock().mapped = false;
         self.trace(gpu, queue, doorbell, false);
@@ -146,8 +147,16 @@ impl Mes {
         Ok(())
     }
 
-    /// Throws a queue out and lets MES forget it. The GPU hangs if that fails.
-    fn reset(&self, gpu: &Gpu, queue_type: QueueType, doorbell: u32, gang_context: u64) -> Result {
+    /// Throws a queue out and lets MES forget it. The GPU hangs if that fails. Unless MES has
+    /// `answered` what was asked before, the queue may be one that it does not know.
+    fn reset(
+        &self,
+        gpu: &Gpu,
+        queue_type: QueueType,
+        doorbell: u32,
+        gang_context: u64,
+        answered: bool,
+    ) -> Result {
         let mes = gpu.mes()?;
         let reset = mes
             .schedule(
@@ -168,10 +177,16 @@ impl Mes {
                     },
                 )
             });
-        reset.map_err(|failure| {
-            gpu.declare_hung("a queue was not reset");
-            failure.into()
-        })
+        match reset {
+            Ok(()) => Ok(()),
+            Err(Failure::Refused(e)) if !answered && e.category == abi::error_category::API => {
+                Ok(())
+            }
+            Err(failure) => {
+                gpu.declare_hung("a queue was not reset");
+                Err(failure.into())
+            }
+        }
     }
 
     fn add_process(&self, gpu: &Gpu, process: &ProcessSlot) -> Result {

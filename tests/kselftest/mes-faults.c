@@ -58,12 +58,15 @@ static struct bystander *bystander_start(void)
 {
 	struct bystander *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	pid_t pid;
+
 	ASSERT(b != MAP_FAILED);
 	fflush(stdout);
-	b->pid = fork();
-	ASSERT(b->pid >= 0);
-	if (!b->pid)
+	pid = fork();
+	ASSERT(pid >= 0);
+	if (!pid)
 		_exit(stand_by(b));
+	b->pid = pid;
 	for (int i = 0; i < 30000 && !atomic_load(&b->ready); i++)
 		usleep(1000);
 	ASSERT(b->ready, "the other process does not work");
@@ -96,15 +99,15 @@ static void meet_the_fault(void *data)
 	unsigned int refused = 0, told = 0;
 	struct kfd_event_data event = { 0 };
 	struct fixture f;
-	struct kfd k;
+	struct kfd *k = &f.k;
 
 	(void)data;
-	fixture_open(&k);
-	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
+	fixture_launch(&f);
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
 	for (int i = 0; i < 6; i++) {
 		double start = now();
 		struct kfd_queue q;
-		int ret = kfd_queue_create(&k, &q, 64);
+		int ret = kfd_queue_create(k, &q, 64);
 
 		EXPECT(now() - start < LONGEST_S, "CREATE_QUEUE took %.1f s", now() - start);
 		if (ret) {
@@ -121,17 +124,15 @@ static void meet_the_fault(void *data)
 	if (!refused) {
 		uint32_t result = 99;
 
-		EXPECT_OK(kfd_event_wait(&k, &event, 1, true, 1000, &result));
+		EXPECT_OK(kfd_event_wait(k, &event, 1, true, 1000, &result));
 		told = result == KFD_IOC_WAIT_RESULT_COMPLETE;
 		if (told) {
-			EXPECT_EQ(event.hw_exception_data.gpu_id, k.node.gpu_id);
+			EXPECT_EQ(event.hw_exception_data.gpu_id, k->node.gpu_id);
 			EXPECT_EQ(event.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
 		}
 	}
 	ktap_note("%u calls were refused, %s", refused, told ? "and the process was told of a lost queue" : "no queue was lost");
 	EXPECT_EQ(refused + told, 1);
-	kfd_close(&k);
-	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
