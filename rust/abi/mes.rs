@@ -483,7 +483,7 @@ mod tests {
         for frame in FRAMES {
             let mut seen = [0u32; FRAME_DWORDS];
             let mut take = |name: &str, dw: usize, mask: u32| {
-                assert!(dw >= 1 && dw < FRAME_DWORDS, "{}.{name}", frame.name);
+                assert!((1..FRAME_DWORDS).contains(&dw), "{}.{name}", frame.name);
                 assert_eq!(seen[dw] & mask, 0, "{}.{name}", frame.name);
                 seen[dw] |= mask;
             };
@@ -518,7 +518,7 @@ mod tests {
         }
         assert_eq!(ErrorWord::decode(1), None);
         assert_eq!(ErrorWord::decode(0), None);
-        assert_eq!(ErrorWord::decode(1 | 1 << 63), None);
+        assert_eq!(ErrorWord::decode(1 | (1 << 63)), None);
     }
 
     #[test]

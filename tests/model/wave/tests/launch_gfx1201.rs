@@ -39,7 +39,8 @@ fn run(asm: &str, d: &Dispatch, group: [u32; 3]) -> (Ram, Result<(), Stop>) {
 }
 
 /// Ends with s[2:5] at the place of each wave.
-const STORE: &str = "s_bfe_u32 s6, ttmp8, 0x50019\n s_lshl_b32 s6, s6, 4\n v_mov_b32 v2, s2\n v_mov_b32 v3, s3\n\
+const STORE: &str =
+    "s_bfe_u32 s6, ttmp8, 0x50019\n s_lshl_b32 s6, s6, 4\n v_mov_b32 v2, s2\n v_mov_b32 v3, s3\n\
     v_mov_b32 v4, s4\n v_mov_b32 v5, s5\n v_mov_b32 v1, s6\n s_mov_b32 exec_lo, 1\n\
     global_store_b128 v1, v[2:5], s[0:1]\n s_endpgm\n";
 
@@ -101,7 +102,9 @@ fn who_does_not_come_to_a_barrier() {
     let (_, result) = run("s_barrier_wait -1\n s_endpgm", &dispatch(64), [0, 0, 0]);
     assert!(matches!(result, Err(Stop::Violation { text, .. }) if text.contains("s_barrier_wait")));
     // A wave that is alone has no barrier.
-    run("s_barrier_wait -1\n s_endpgm", &dispatch(32), [0, 0, 0]).1.unwrap();
+    run("s_barrier_wait -1\n s_endpgm", &dispatch(32), [0, 0, 0])
+        .1
+        .unwrap();
 }
 
 /// What the decoder does not know: formats, loads and stores of blocks, transposing loads, ordered
@@ -118,16 +121,25 @@ fn memory_opcodes_agree_with_llvm() {
     // Of each opcode several forms, since LLVM wants fields that are not used to be zero.
     let mut all: Vec<(String, Vec<u32>)> = Vec::new();
     for op in 0..64 {
-        all.push((format!("SMEM {op:#x}"), vec![0x3d << 26 | op << 13 | 4 | 8 << 6, 0]));
+        all.push((
+            format!("SMEM {op:#x}"),
+            vec![0x3d << 26 | op << 13 | 4 | 8 << 6, 0],
+        ));
     }
     for op in 0..256 {
         for (segment, name) in [(0, "VFLAT"), (1, "VSCRATCH"), (2, "VGLOBAL")] {
             let word = 0x3b << 26 | segment << 24 | op << 14;
             for (saddr, addr) in [(NULL, 2), (6, 0)] {
-                all.push((format!("{name} {op:#x}"), vec![word | saddr, 4 | 20 << 23, addr]));
+                all.push((
+                    format!("{name} {op:#x}"),
+                    vec![word | saddr, 4 | 20 << 23, addr],
+                ));
             }
         }
-        all.push((format!("VBUFFER {op:#x}"), vec![0x31 << 26 | op << 14 | NULL, 4 | 8 << 9, 2]));
+        all.push((
+            format!("VBUFFER {op:#x}"),
+            vec![0x31 << 26 | op << 14 | NULL, 4 | 8 << 9, 2],
+        ));
         for fields in [0x2, 0x402, 0x0c00_0402, 0] {
             all.push((format!("VDS {op:#x}"), vec![0x36 << 26 | op << 18, fields]));
         }
