@@ -7,7 +7,7 @@
 //! NBIF segments 0, 2, 3 and 5, MP0 0x16000, SMUIO 0x16800 and 0x16a00. The second segment of MP1
 //! follows from the place of its mailbox on other generations. Segments that hold no register of
 //! the headers carry the values of the Navi cards before it (`sienna_cichlid_ip_offset.h`).
-//! Geometry and cache sizes are those that AMD has published for the card.
+//! 56 CUs are what AMD says of the card; cache sizes, and which workgroup processors are fused off, were compared with none.
 
 use super::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;
