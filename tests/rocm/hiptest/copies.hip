@@ -340,7 +340,8 @@ void register_fork()
 		pid_t child = fork();
 		ASSERT(child >= 0);
 		if (!child) {
-			/* Keeps its copy of the pages until it is told. */
+			/* Keeps its copy of the pages until it is told, or until there is nobody any more who could. */
+			close(gate[1]);
 			(void)!read(gate[0], &go, 1);
 			_exit(words[0] == 7 + 100 * round && words[1] == 7 + round ? 0 : 1);
 		}
