@@ -52,6 +52,30 @@ def clock_offset(steps, events):
     return None if doorbell is None else rung - doorbell[0]
 
 
+def scheduling(event):
+    """What the driver tells the scheduler in this event, or None: a frame of MES, or a packet that maps or unmaps queues."""
+    _, layer, name, values = event
+    if layer == "mes" and name == "frame":
+        # The rings of MES itself are mapped by such frames too.
+        op = pairs(values).get("op", "?")
+        return None if "legacy" in values else op
+    packet = re.search(r"\bop=0x(a[235])\b", values) if layer == "cp" and name == "packet" else None
+    return {"a2": "MAP_QUEUES", "a3": "UNMAP_QUEUES", "a5": "RUN_LIST"}[packet[1]] if packet else None
+
+
+def launches_are_silent(events):
+    """Prints what the scheduler was told in all, and whether that was without a word between first and last launch."""
+    launches = [i for i, event in enumerate(events) if is_dispatch(event)]
+    told = [op for op in map(scheduling, events) if op]
+    between = [op for op in map(scheduling, events[launches[0]:launches[-1]]) if op]
+    counts = ", ".join(f"{op} {told.count(op)}" for op in sorted(set(told)))
+    print(f"the scheduler was told: {counts}; between the launches: {', '.join(between) or 'nothing'}")
+    added, removed = told.count("ADD_QUEUE"), told.count("REMOVE_QUEUE")
+    if added != removed:
+        print(f"launch-way: {added} queues were added, {removed} removed", file=sys.stderr)
+    return not between and added == removed and bool(told)
+
+
 def main():
     if len(sys.argv) not in (2, 3) or sys.argv[1] in ("-h", "--help"):
         print(USAGE)
@@ -71,6 +95,8 @@ def main():
         end = max(t + took for t, took, *_ in steps)
         rows += [(t + offset, 0, "gpu", f"{layer}.{event}", values) for t, layer, event, values in events
                  if not DULL.search(f"{event} {values} ") and begin <= t + offset <= end]
+        if not launches_are_silent(events):
+            return 1
     rows.sort(key=lambda row: row[0])
     epoch = rows[0][0]
     print(f"{'at (us)':>11} {'took (us)':>10}  {'layer':6}  {'step':26} values")
