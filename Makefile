@@ -17,7 +17,7 @@ modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out
 clean: ## remove what a build left in this folder (the cache stays)
 	@$(S)/clean "$(KDIR)"
 
-setup: ## make or complete what the cache holds: build root, kernel tree, the guest's Debian roots
+setup: ## make or complete what the cache holds: build root, kernel tree, firmware, the guest's Debian roots
 	@$(S)/setup --all
 
 demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step of its way

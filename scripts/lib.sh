@@ -30,6 +30,10 @@ GUEST_ROOTS="trixie forky"
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
 
+# The firmware of the GPU that the guest's driver loads: Debian's package of it, and the files that are kept (amdgpu/NAME).
+FIRMWARE_PACKAGE=firmware-amd-graphics
+FIRMWARE_FILES="gc_9_4_3_mec.bin gc_9_4_3_rlc.bin psp_13_0_6_sos.bin psp_13_0_6_ta.bin sdma_4_4_2.bin smu_13_0_6.bin"
+
 # die MESSAGE...: one line that says what is wrong and what to do.
 die() {
 	printf 'rkfd: %s\n' "$*" >&2
@@ -54,6 +58,13 @@ guest_dir() {
 # The kernel that set-up chose, or nothing before set-up. The name is the release (uname -r).
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
 kernel_dir() { printf '%s/kernel-%s' "$RKFD_CACHE" "$(kernel_release)"; }
+
+# The firmware that set-up chose: its folder, which holds amdgpu/NAME, `version` and `sha256` of the package.
+firmware_dir() { printf '%s/firmware-%s' "$RKFD_CACHE" "$(cat "$RKFD_CACHE/firmware.version" 2>/dev/null || true)"; }
+firmware_ready() {
+	local file
+	for file in $FIRMWARE_FILES; do [ -s "$(firmware_dir)/amdgpu/$file" ] || return 1; done
+}
 
 need_root() { [ "$(id -u)" = 0 ] || die "needs root (it makes a Debian root file system and enters it by chroot): run it with sudo"; }
 
