@@ -2115,6 +2115,16 @@ pub const TCP_WATCH3_CNTL__VMID: Field = f(24, 0x0f000000);
 pub const TCP_WATCH3_CNTL__ATC: Field = f(28, 0x10000000);
 pub const TCP_WATCH3_CNTL__MODE: Field = f(29, 0x60000000);
 pub const TCP_WATCH3_CNTL__VALID: Field = f(31, 0x80000000);
+pub const regTCP_UTCL1_CNTL2: Reg = r("regTCP_UTCL1_CNTL2", 0, 0x12b6);
+pub const TCP_UTCL1_CNTL2__SPARE: Field = f(0, 0x000000ff);
+pub const TCP_UTCL1_CNTL2__MTYPE_OVRD_DIS: Field = f(9, 0x00000200);
+pub const TCP_UTCL1_CNTL2__ANY_LINE_VALID: Field = f(10, 0x00000400);
+pub const TCP_UTCL1_CNTL2__GPUVM_INV_MODE: Field = f(12, 0x00001000);
+pub const TCP_UTCL1_CNTL2__FORCE_SNOOP: Field = f(14, 0x00004000);
+pub const TCP_UTCL1_CNTL2__FORCE_GPUVM_INV_ACK: Field = f(15, 0x00008000);
+pub const TCP_UTCL1_CNTL2__FORCE_FRAG_2M_TO_64K: Field = f(26, 0x04000000);
+pub const TCP_UTCL1_CNTL2__THRASHING_TIMEOUT_PROTECT_ENABLE: Field = f(27, 0x08000000);
+pub const TCP_UTCL1_CNTL2__THRASHING_ENABLE: Field = f(28, 0x10000000);
 pub const regTCP_UTCL1_STATUS: Reg = r("regTCP_UTCL1_STATUS", 0, 0x12b7);
 pub const TCP_UTCL1_STATUS__FAULT_DETECTED: Field = f(0, 0x00000001);
 pub const TCP_UTCL1_STATUS__RETRY_DETECTED: Field = f(1, 0x00000002);
@@ -2331,6 +2341,10 @@ pub const RLC_SPM_MC_CNTL__RLC_SPM_MTYPE: Field = f(8, 0x00000300);
 pub const RLC_SPM_MC_CNTL__RESERVED: Field = f(10, 0xfffffc00);
 pub const regRLC_SMU_MESSAGE: Reg = r("regRLC_SMU_MESSAGE", 1, 0x4c76);
 pub const RLC_SMU_MESSAGE__CMD: Field = f(0, 0xffffffff);
+pub const regRLC_SRM_CNTL: Reg = r("regRLC_SRM_CNTL", 1, 0x4c80);
+pub const RLC_SRM_CNTL__SRM_ENABLE: Field = f(0, 0x00000001);
+pub const RLC_SRM_CNTL__AUTO_INCR_ADDR: Field = f(1, 0x00000002);
+pub const RLC_SRM_CNTL__RESERVED: Field = f(2, 0xfffffffc);
 pub const regRLC_SMU_COMMAND: Reg = r("regRLC_SMU_COMMAND", 1, 0x4ca9);
 pub const RLC_SMU_COMMAND__CMD: Field = f(0, 0xffffffff);
 pub const regRLC_CP_SCHEDULERS: Reg = r("regRLC_CP_SCHEDULERS", 1, 0x4caa);
@@ -4371,6 +4385,10 @@ pub const ALL: &[RegInfo] = &[
         mask: 0xffffffff,
     },
     RegInfo {
+        reg: regTCP_UTCL1_CNTL2,
+        mask: 0x1c00d6ff,
+    },
+    RegInfo {
         reg: regTCP_UTCL1_STATUS,
         mask: 0x0000000f,
     },
@@ -4744,6 +4762,10 @@ pub const ALL: &[RegInfo] = &[
     },
     RegInfo {
         reg: regRLC_SMU_MESSAGE,
+        mask: 0xffffffff,
+    },
+    RegInfo {
+        reg: regRLC_SRM_CNTL,
         mask: 0xffffffff,
     },
     RegInfo {
