@@ -13,7 +13,12 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::{dqm, drm, gpu::Gpu, kapi::vma, process, topology};
+use crate::{
+    dqm, drm,
+    gpu::Gpu,
+    kapi::{pci_driver::Hooks, vma},
+    process, topology,
+};
 
 /// The driver.
 pub(crate) struct Driver;
@@ -128,5 +133,30 @@ impl pci::Driver for Driver {
 
     fn unbind<'bound>(pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Self::Data<'bound>>) {
         dev_dbg!(pdev, "GPU {:#x} leaves\n", this.up.gpu.id());
+    }
+}
+
+impl Hooks for Driver {
+    fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
+        let dev = this.up.gpu.dev();
+        dev_err!(
+            dev,
+            "the GPU cannot be suspended: its memory is not saved yet\n"
+        );
+        Err(EOPNOTSUPP)
+    }
+
+    fn resume(this: Pin<&Self::Data<'_>>) -> Result {
+        this.up.gpu.check_usable()
+    }
+
+    fn reset_prepare(this: Pin<&Self::Data<'_>>) {
+        // Whatever runs on it is lost.
+        this.up.gpu.declare_hung("the bus resets the device");
+    }
+
+    fn reset_done(this: Pin<&Self::Data<'_>>) {
+        let dev = this.up.gpu.dev();
+        dev_info!(dev, "the device was reset, bind the driver again\n");
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod kobject;
 pub(crate) mod mmu_notifier;
 pub(crate) mod numa;
 pub(crate) mod pci;
+pub(crate) mod pci_driver;
 pub(crate) mod platform;
 pub(crate) mod resv;
 pub(crate) mod sched;

@@ -36,7 +36,7 @@ struct Rkfd {
     _debugfs: debugfs::Root,
     // GPUs go first, then what is left of processes, then what these are shown below of.
     #[pin]
-    _pci: kernel::driver::Registration<kernel::pci::Adapter<driver::Driver>>,
+    _pci: kernel::driver::Registration<kapi::pci_driver::Adapter<driver::Driver>>,
     _processes: process::Running,
     _kfd: chardev::Device,
     _compat: compat::Shown,
