@@ -3,7 +3,7 @@
 //! The card: its parts, and the way of an access from a BAR to the part that answers.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
@@ -13,6 +13,7 @@ use crate::chips::{Chip, Generation};
 use crate::discovery;
 use crate::dma::GuestMemory;
 use crate::engines::cp::Cp;
+use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{Entry, Ih, Msix};
@@ -54,12 +55,19 @@ pub struct Gpu {
     pub cp: Cp,
     /// DMA engines.
     pub sdma: Sdma,
+    /// What firmware the engines have.
+    pub firmware: Firmware,
     /// Pipes of MES.
     pub mes: Pipes,
     /// The graphics core around the command processor.
     pub gc: Gc,
     /// Registers.
     pub regs: RegisterMap,
+    boot: Boot,
+    /// Somebody has booted the card: firmware runs.
+    warm: AtomicBool,
+    /// Configuration space is to be reset, too.
+    config_lost: AtomicBool,
     counters: Counters,
 }
 
@@ -71,12 +79,38 @@ struct Counters {
     faults: AtomicU64,
 }
 
+/// What a card was like when the guest met it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boot {
+    /// Power came on: nothing but boot code runs.
+    Cold,
+    /// Another driver had it: the secure OS runs and all firmware is loaded.
+    Warm,
+}
+
+/// Kinds of reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reset {
+    /// Power off and on.
+    PowerOn,
+    /// Function-level reset. Boot code, secure OS and video memory are not the function's: the
+    /// C driver looks for a secure OS that survived it (`soc15_need_reset_on_init` asks for
+    /// C2PMSG_81 when the card was passed through, and what passes it through has reset it so).
+    Flr,
+    /// Of everything with the security processor, by a message to the power processor. The C
+    /// driver boots the card again from the first blob on, and takes video memory for lost
+    /// (`amdgpu_device_check_vram_lost`).
+    Mode1,
+}
+
 /// What a card is made from.
 pub struct Options {
     /// Which chip.
     pub chip: &'static Chip,
     /// Bytes of video memory.
     pub vram: u64,
+    /// How it starts.
+    pub boot: Boot,
     /// Where violations go.
     pub strict: Arc<Strict>,
     /// Where events go.
@@ -91,6 +125,7 @@ impl Gpu {
         let Options {
             chip,
             vram,
+            boot,
             strict,
             trace,
             knobs,
@@ -125,13 +160,18 @@ impl Gpu {
             msix,
             gmc,
             ih,
-            cp: Cp::new(chip.generation),
-            sdma: Sdma::new(chip),
+            cp: Cp::new(chip.generation, boot),
+            sdma: Sdma::new(chip, boot),
+            firmware: Firmware::default(),
             mes: Pipes::default(),
             gc: Gc::new(chip),
             regs,
+            boot,
+            warm: AtomicBool::new(boot == Boot::Warm),
+            config_lost: AtomicBool::new(false),
             counters: Counters::default(),
         });
+        gpu.firmware.reset(gpu.is_warm());
         gpu.boot();
         Ok(gpu)
     }
@@ -149,16 +189,46 @@ impl Gpu {
         }
     }
 
-    /// Power-on state of everything but video memory, as a function-level reset leaves it.
-    pub fn reset(&self) {
-        event!(self.trace, "gpu", "reset");
+    /// Whether the card was found booted, and no reset since has ended that.
+    pub fn is_warm(&self) -> bool {
+        self.warm.load(Ordering::Acquire)
+    }
+
+    /// Whether the run list controller runs: without it nobody answers a request for safe mode.
+    pub fn rlc_runs(&self) -> bool {
+        self.firmware.loaded(Fw::Rlc) && self.gc.rlc_enabled(self)
+    }
+
+    /// Takes the news that configuration space has gone with the rest.
+    pub fn take_config_lost(&self) -> bool {
+        self.config_lost.swap(false, Ordering::AcqRel)
+    }
+
+    /// Every engine, register, ring and translation in power-on state, waves and packets gone.
+    /// Returns when nothing of the old state runs any more.
+    pub fn reset(&self, kind: Reset) {
+        event!(self.trace, "gpu", "reset", "kind={kind:?}");
+        match kind {
+            Reset::PowerOn => self.warm.store(self.boot == Boot::Warm, Ordering::Release),
+            Reset::Mode1 => {
+                self.warm.store(false, Ordering::Release);
+                self.config_lost.store(true, Ordering::Release);
+            }
+            Reset::Flr => {}
+        }
+        self.firmware.reset(self.is_warm());
         self.cp.reset(self);
         self.mes.reset();
-        self.sdma.reset();
+        self.sdma.reset(self);
         self.ih.reset();
         self.gmc.reset();
         self.gc.reset();
         self.regs.reset();
+        if kind != Reset::Flr {
+            if let Err(e) = self.vram.clear() {
+                eprintln!("rkfd-gpu: video memory keeps its content over a reset: {e}");
+            }
+        }
         self.boot();
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_model::chips::{mi300x, Chip};
-use gpu_model::gpu::{Gpu, Options};
+use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
 use gpu_model::log::Strict;
 use gpu_model::trace::Trace;
@@ -167,6 +167,7 @@ fn run() -> Result<ExitCode, String> {
     let gpu = Gpu::new(Options {
         chip,
         vram: args.vram.unwrap_or(chip.default_vram),
+        boot: Boot::Warm,
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),
         knobs: Arc::new(knobs),

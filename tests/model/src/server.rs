@@ -20,7 +20,7 @@ use vfio_user::{
 };
 
 use crate::event;
-use crate::gpu::{Gpu, DOORBELL_BAR};
+use crate::gpu::{Gpu, Reset, DOORBELL_BAR};
 use crate::pci::{Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
 use crate::strict;
 
@@ -103,8 +103,16 @@ impl Device {
     pub fn disconnect(&mut self) {
         self.gpu.msix.clear();
         self.config.reset();
-        self.gpu.reset();
+        self.gpu.reset(Reset::PowerOn);
         self.gpu.dma.unmap_all();
+    }
+
+    /// A reset that the card was asked for through its registers has taken configuration space
+    /// with it: command register, device control and the rest are the driver's to restore.
+    fn follow_reset(&mut self) {
+        if self.gpu.take_config_lost() {
+            self.config.reset();
+        }
     }
 
     /// One or two aligned dwords inside the register BAR.
@@ -173,7 +181,10 @@ impl Device {
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         match region {
-            VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
+            VFIO_PCI_CONFIG_REGION_INDEX => {
+                self.follow_reset();
+                self.config.read(offset, data);
+            }
             VFIO_PCI_BAR5_REGION_INDEX => self.read_registers(offset, data),
             // Doorbells are for writing. User space has them mapped and may read: it gets 0.
             VFIO_PCI_BAR2_REGION_INDEX => {
@@ -206,9 +217,10 @@ impl ServerBackend for Device {
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
+                self.follow_reset();
                 if self.config.write(offset, data) == Effect::Reset {
                     event!(self.gpu.trace, "pci", "flr");
-                    self.gpu.reset();
+                    self.gpu.reset(Reset::Flr);
                 }
             }
             VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),
@@ -274,7 +286,8 @@ impl ServerBackend for Device {
     fn reset(&mut self) -> io::Result<()> {
         event!(self.gpu.trace, "pci", "device_reset");
         self.config.reset();
-        self.gpu.reset();
+        // What a client asks for so is the function's reset, when the function has one.
+        self.gpu.reset(Reset::Flr);
         Ok(())
     }
 

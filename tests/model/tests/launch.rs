@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{addr, enable_context, gpu, open_aperture, FB};
 use gpu_model::engines::gmc::Hub;
-use gpu_model::gpu::Gpu;
+use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
 use rkfd_abi::aql::{self, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v9::Mqd;
@@ -390,7 +390,7 @@ fn a_reset_in_the_middle_of_it_is_survived() {
         }
         bench.launch(0, 1 << 20);
         std::thread::sleep(Duration::from_millis(5));
-        bench.gpu.reset();
+        bench.gpu.reset(Reset::Flr);
         open_aperture(&bench.gpu);
         bench.kiq_wptr = 0;
         bench.hiq_wptr = 0;

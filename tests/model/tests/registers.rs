@@ -5,6 +5,7 @@
 mod common;
 
 use common::{addr, gpu, VRAM};
+use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
 use rkfd_abi::regs::{athub_1_8_0 as athub, gc_9_4_3 as gc, mp_13_0_6 as mp, nbio_7_9_0 as nbio};
 
@@ -170,7 +171,7 @@ fn reset_restores_power_on_state_but_keeps_vram() {
     let scratch = addr(Ip::Gc, gc::regSCRATCH_REG0);
     gpu.reg_write(scratch, 0xdead_beef);
     gpu.knobs.discovery_bad_checksum.set(1);
-    gpu.reset();
+    gpu.reset(Reset::Flr);
     assert_eq!(gpu.reg_read(scratch), 0);
     assert_eq!(gpu.vram.load32(0x1000), Ok(0x0707_0707));
     assert_eq!(gpu.vram.load32(at), Ok(0x2821_1407));

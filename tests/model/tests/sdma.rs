@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{addr, hub_write, FB};
 use gpu_model::engines::gmc::Hub;
+use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
 use rig::{copy, hi, lo, poll, Card, GART, TABLE, USER, VMID, WORK};
 use rkfd_abi::regs::{
@@ -91,7 +92,7 @@ fn a_reset_of_the_card_stops_what_runs() {
         card.submit(n, &copy(FB + WORK, FB + WORK + (64 << 20), 48 << 20));
         card.submit(n, &poll(FB + WORK, 1));
     }
-    card.gpu.reset();
+    card.gpu.reset(Reset::Flr);
     for n in 0..4 {
         assert_eq!(card.read(n, sdma::regSDMA_GFX_RB_CNTL), 0);
         assert_eq!(card.read(n, sdma::regSDMA_GFX_CONTEXT_STATUS), 4);

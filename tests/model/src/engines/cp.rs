@@ -53,8 +53,11 @@ mod tests;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
 use crate::chips::Generation;
-use crate::gpu::Gpu;
+use crate::engines::firmware::Fw;
+use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
 use crate::regs::{RegId, Selector};
 use crate::strict;
@@ -123,11 +126,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Cp {
     /// A command processor in power-on state.
-    pub fn new(generation: Generation) -> Self {
+    pub fn new(generation: Generation, boot: Boot) -> Self {
         Self {
             generation,
             mail: Mailbox::default(),
-            banks: Mutex::new(Banks::new(generation)),
+            banks: Mutex::new(Banks::new(generation, boot)),
             resets: Mutex::default(),
             reset_done: Condvar::new(),
         }
@@ -147,6 +150,9 @@ impl Cp {
 
     /// A register was written through the bank that `sel` names.
     pub fn reg_write(&self, gpu: &Gpu, sel: Selector, reg: RegId, value: u32) {
+        if self.generation == Generation::Gfx9 && reg == gc::regCP_MEC_CNTL.into() {
+            self.start_mecs(gpu, value);
+        }
         let mut wakes = Vec::new();
         let written = lock(&self.banks).write(sel, reg, value, &mut wakes);
         if written.is_err() {
@@ -161,6 +167,38 @@ impl Cp {
         }
     }
 
+    /// `CP_MEC_CNTL` gets `value`: a micro engine that leaves its halt needs code to run, and the
+    /// run list controller beside it. Without them it stays dead until it is halted again.
+    fn start_mecs(&self, gpu: &Gpu, value: u32) {
+        use gc::{CP_MEC_CNTL__MEC_ME1_HALT as ME1, CP_MEC_CNTL__MEC_ME2_HALT as ME2};
+        let starts = [ME1, ME2].map(|halt| !halt.is_set(value));
+        let missing = if !gpu.firmware.loaded(Fw::Mec1) || !gpu.firmware.loaded(Fw::Mec1Jt) {
+            Some("their firmware is not loaded")
+        } else if !gpu.rlc_runs() {
+            Some("the run list controller does not run")
+        } else {
+            None
+        };
+        let dead = match (missing, starts) {
+            (Some(what), [true, _] | [_, true]) => {
+                strict!(
+                    gpu.strict,
+                    "cp",
+                    "CP_MEC_CNTL {value:#x} starts micro engines, but {what}"
+                );
+                true
+            }
+            _ => false,
+        };
+        lock(&self.banks).set_dead(dead);
+    }
+
+    /// Whether a micro engine of the MECs is not halted.
+    pub fn mec_runs(&self) -> bool {
+        let banks = lock(&self.banks);
+        [0, 1].iter().any(|me| !banks.halted(Slot::new(*me, 0, 0)))
+    }
+
     /// Something changed that the engine may wait for.
     pub fn look(&self) {
         self.mail.send(Wake::Look);
@@ -172,8 +210,12 @@ impl Cp {
     }
 
     /// Back to power-on state. Returns when nothing of the old state runs any more.
-    pub fn reset(&self, _: &Gpu) {
-        *lock(&self.banks) = Banks::new(self.generation);
+    pub fn reset(&self, gpu: &Gpu) {
+        let boot = match gpu.is_warm() {
+            true => Boot::Warm,
+            false => Boot::Cold,
+        };
+        *lock(&self.banks) = Banks::new(self.generation, boot);
         self.mail.send(Wake::Reset);
         let mut resets = lock(&self.resets);
         resets.asked += 1;

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, smuio_14_0_2 as smuio, Field, Reg};
 
 use crate::chips::{Chip, GcInfo, Generation};
+use crate::engines::firmware::Port;
 use crate::gpu::Gpu;
 use crate::regs::{Ip, RegId, Selector, Slot};
 use crate::strict;
@@ -29,6 +30,9 @@ struct Ids {
     inactive: Field,
     /// Writing it resets engines; gfx12 only.
     soft_reset: Option<RegId>,
+    /// Ports for microcode, address and data; gfx9 only.
+    ports: &'static [(RegId, RegId, Port)],
+    rlc_cntl: Reg,
 }
 
 const fn id(reg: Reg) -> RegId {
@@ -36,7 +40,7 @@ const fn id(reg: Reg) -> RegId {
 }
 
 macro_rules! ids {
-    ($gc:ident, $inactive:ident, $soft_reset:expr) => {
+    ($gc:ident, $inactive:ident, $soft_reset:expr, $ports:expr) => {
         Ids {
             per_vmid: [
                 id($gc::regSH_MEM_BASES),
@@ -57,15 +61,34 @@ macro_rules! ids {
             clock_msb: id($gc::regRLC_GPU_CLOCK_COUNT_MSB),
             inactive: $gc::$inactive,
             soft_reset: $soft_reset,
+            ports: $ports,
+            rlc_cntl: $gc::regRLC_CNTL,
         }
     };
 }
 
-static GFX9: Ids = ids!(gc, CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS, None);
+static GFX9: Ids = ids!(
+    gc,
+    CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS,
+    None,
+    &[
+        (
+            id(gc::regRLC_GPM_UCODE_ADDR),
+            id(gc::regRLC_GPM_UCODE_DATA),
+            Port::Rlc
+        ),
+        (
+            id(gc::regCP_MEC_ME1_UCODE_ADDR),
+            id(gc::regCP_MEC_ME1_UCODE_DATA),
+            Port::Mec1
+        ),
+    ]
+);
 static GFX12: Ids = ids!(
     gc12,
     CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_WGPS,
-    Some(id(gc12::regGRBM_SOFT_RESET))
+    Some(id(gc12::regGRBM_SOFT_RESET)),
+    &[]
 );
 
 /// The reference clock of gfx12, in SMUIO.
@@ -101,6 +124,14 @@ impl Ids {
         if Some(reg) == self.soft_reset {
             return Some(Role::SoftReset);
         }
+        for (address, data, port) in self.ports {
+            if reg == *address {
+                return Some(Role::PortAddress(*port));
+            }
+            if reg == *data {
+                return Some(Role::PortData(*port));
+            }
+        }
         let banked = self.per_vmid.iter().position(|id| *id == reg);
         let found = single.iter().find(|(id, _)| *id == reg);
         banked.map(Role::PerVmid).or(found.map(|(_, role)| *role))
@@ -123,6 +154,8 @@ enum Role {
     TscLower,
     TscUpper,
     SoftReset,
+    PortAddress(Port),
+    PortData(Port),
 }
 
 /// Whether this engine handles `reg` of block `ip`.
@@ -178,6 +211,12 @@ impl Gc {
     /// Power-on state.
     pub fn reset(&self) {
         *self.lock() = Self::power_on(self.ids, &self.info);
+    }
+
+    /// Whether the run list controller's processor is enabled.
+    pub fn rlc_enabled(&self, gpu: &Gpu) -> bool {
+        let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, self.ids.rlc_cntl);
+        slot.is_some_and(|slot| gc::RLC_CNTL__RLC_ENABLE_F32.is_set(slot.get()))
     }
 
     /// The bank that `GRBM_GFX_CNTL` selects.
@@ -269,7 +308,11 @@ impl Gc {
                     0
                 }
             },
-            Role::SafeMode | Role::Capture | Role::SoftReset => slot.get(),
+            Role::PortData(_) => {
+                strict!(gpu.strict, "gc", "read of {}: a port takes only", slot.name);
+                0
+            }
+            Role::SafeMode | Role::Capture | Role::SoftReset | Role::PortAddress(_) => slot.get(),
         }
     }
 
@@ -285,8 +328,30 @@ impl Gc {
             Role::PerVmid(index) => state.per_vmid[usize::from(vmid)][index] = value,
             Role::GfxCntl => state.gfx_cntl = value,
             Role::GfxIndex => state.gfx_index = value,
-            // The request is carried out at once: the command bit reads 0, the rest stays.
-            Role::SafeMode => slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask),
+            Role::SafeMode => {
+                drop(state);
+                if gpu.rlc_runs() {
+                    // Carried out at once: the command bit reads 0, the rest stays.
+                    slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask);
+                    return;
+                }
+                slot.set(value);
+                strict!(
+                    gpu.strict,
+                    "gc",
+                    "{} = {value:#x}: the run list controller does not run, nobody answers",
+                    slot.name
+                );
+            }
+            Role::PortAddress(port) => {
+                drop(state);
+                slot.set(value);
+                gpu.firmware.port_address(gpu, port);
+            }
+            Role::PortData(port) => {
+                drop(state);
+                gpu.firmware.port_data(gpu, port);
+            }
             Role::SoftReset => {
                 let engines = [
                     gc12::GRBM_SOFT_RESET__SOFT_RESET_SDMA0,
@@ -355,6 +420,7 @@ mod tests {
                 gc12::GRBM_GFX_INDEX__SA_BROADCAST_WRITES,
             ),
             (gc::RLC_SAFE_MODE__CMD, gc12::RLC_SAFE_MODE__CMD),
+            (gc::RLC_CNTL__RLC_ENABLE_F32, gc12::RLC_CNTL__RLC_ENABLE_F32),
             (
                 gc::RLC_CAPTURE_GPU_CLOCK_COUNT__CAPTURE,
                 gc12::RLC_CAPTURE_GPU_CLOCK_COUNT__CAPTURE,

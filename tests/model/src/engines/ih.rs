@@ -29,6 +29,7 @@ struct Ids {
     wptr_addr_lo: u32,
     doorbell: u32,
     cntl_ring1: u32,
+    base_ring1: u32,
     lut: u32,
     lut_mm: u32,
     last_lut: u32,
@@ -52,6 +53,7 @@ macro_rules! ids {
             wptr_addr_lo: $regs::regIH_RB_WPTR_ADDR_LO.off,
             doorbell: $regs::regIH_DOORBELL_RPTR.off,
             cntl_ring1: $regs::regIH_RB_CNTL_RING1.off,
+            base_ring1: $regs::regIH_RB_BASE_RING1.off,
             lut: $regs::regIH_VMID_0_LUT.off,
             lut_mm: $regs::regIH_VMID_0_LUT_MM.off,
             last_lut: $regs::regIH_VMID_15_LUT_MM.off,
@@ -287,12 +289,12 @@ impl Ih {
                 state.luts.insert((index, off), value as u16);
             }
             off => {
-                if off == ids.cntl_ring1 && value & RB_ENABLE != 0 {
-                    strict!(
-                        self.strict,
-                        "ih",
-                        "ring 1 is enabled, but all interrupts go to ring 0 here"
-                    );
+                // Ring 1 takes the retry faults of the retry CAM, and what IH_CLIENT_CFG sends
+                // there. Faults are never retried here, so it stays empty; the stock driver
+                // enables it all the same (vega20_ih_irq_init).
+                let base = state.regs.get(&ids.base_ring1).copied();
+                if off == ids.cntl_ring1 && value & RB_ENABLE != 0 && base.unwrap_or(0) == 0 {
+                    strict!(self.strict, "ih", "ring 1 is enabled, but has no memory");
                 }
                 state.regs.insert(off, value);
             }

@@ -37,7 +37,8 @@ use rkfd_abi::doorbell::{DWORDS, MIRROR};
 use rkfd_abi::regs::sdma_4_4_2 as regs;
 
 use crate::chips::Chip;
-use crate::gpu::Gpu;
+use crate::engines::firmware::{Fw, Port};
+use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
 use crate::regs::{Ip, Slot};
 use crate::{event, strict};
@@ -107,10 +108,10 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(layout: &'static Layout) -> Self {
+    fn new(layout: &'static Layout, boot: Boot) -> Self {
         Self {
             mail: Mailbox::default(),
-            bank: Mutex::new(Bank::new(layout)),
+            bank: Mutex::new(Bank::new(layout, boot)),
             running: Mutex::default(),
         }
     }
@@ -140,12 +141,12 @@ pub struct Sdma {
 
 impl Sdma {
     /// The engines of `chip` in power-on state.
-    pub fn new(chip: &Chip) -> Self {
+    pub fn new(chip: &Chip, boot: Boot) -> Self {
         let engines: Vec<_> = chip.ips.iter().filter(|ip| ip.ip == Ip::Sdma).collect();
         let layout = Layout::of(engines.first().map_or([0; 3], |ip| ip.version));
         Self {
             layout,
-            engines: engines.iter().map(|_| Shared::new(layout)).collect(),
+            engines: engines.iter().map(|_| Shared::new(layout, boot)).collect(),
             doorbells: Mutex::default(),
             traps: AtomicU64::new(0),
         }
@@ -185,6 +186,16 @@ impl Sdma {
             return;
         };
         let local = self.layout.local(slot.instance, slot.id);
+        if self.layout.port_address == Some(local) {
+            engine.bank().write(local, value);
+            return gpu.firmware.port_address(gpu, Port::Sdma(slot.instance));
+        }
+        if self.layout.port_data == Some(local) {
+            return gpu.firmware.port_data(gpu, Port::Sdma(slot.instance));
+        }
+        if self.layout.of_engine(regs::regSDMA_F32_CNTL) == Some(local as usize) {
+            self.start_engine(gpu, slot.instance, value);
+        }
         let (refused, runs) = {
             let mut bank = engine.bank();
             let old = bank.read(local);
@@ -214,6 +225,30 @@ impl Sdma {
             );
         }
         engine.mail.send(Wake::Look);
+    }
+
+    /// `SDMA_F32_CNTL` gets `value`: a processor that leaves its halt needs code to run. Without
+    /// it stays dead until it is halted again.
+    fn start_engine(&self, gpu: &Gpu, n: u8, value: u32) {
+        let starts = value & self.layout.halts == 0;
+        let dead = starts && !gpu.firmware.loaded(Fw::Sdma(n));
+        if dead {
+            strict!(
+                gpu.strict,
+                "sdma",
+                "engine {n}: SDMA_F32_CNTL {value:#x} starts it, but its firmware is not loaded"
+            );
+        }
+        if let Some(engine) = self.engines.get(usize::from(n)) {
+            engine.bank().set_dead(dead);
+        }
+    }
+
+    /// Whether an engine is not halted.
+    pub fn runs(&self, n: u8) -> bool {
+        self.engines
+            .get(usize::from(n))
+            .is_some_and(|engine| !engine.bank().halted())
     }
 
     /// A doorbell in the non-CP window: dword index on the BAR. True if an engine owns it.
@@ -321,7 +356,14 @@ impl Sdma {
     }
 
     /// Back to power-on state. Returns when nothing of the old state runs any more.
-    pub fn reset(&self) {
+    pub fn reset(&self, gpu: &Gpu) {
+        let boot = match gpu.is_warm() {
+            true => Boot::Warm,
+            false => Boot::Cold,
+        };
+        for engine in &self.engines {
+            engine.bank().set_boot(boot);
+        }
         *lock(&self.doorbells) = Doorbells::default();
         let running: Vec<bool> = self.engines.iter().map(|e| *lock(&e.running)).collect();
         let count = running.iter().filter(|r| **r).count();

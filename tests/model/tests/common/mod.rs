@@ -10,7 +10,7 @@ use std::sync::Arc;
 use gpu_model::chips::mi300x::CHIP;
 use gpu_model::chips::Chip;
 use gpu_model::engines::gmc::Hub;
-use gpu_model::gpu::{Gpu, Options};
+use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
 use gpu_model::log::Strict;
 use gpu_model::mem::sparse_file;
@@ -35,11 +35,21 @@ pub fn gpu_with(knobs: Knobs) -> Arc<Gpu> {
     card(&CHIP, knobs)
 }
 
-/// Any card.
+/// Any card that another driver had.
 pub fn card(chip: &'static Chip, knobs: Knobs) -> Arc<Gpu> {
+    booted(chip, knobs, Boot::Warm)
+}
+
+/// One that was just switched on.
+pub fn cold() -> Arc<Gpu> {
+    booted(&CHIP, Knobs::default(), Boot::Cold)
+}
+
+fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
         chip,
         vram: VRAM,
+        boot,
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),
         knobs: Arc::new(knobs),

@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     fn bank(control: u32, aql: u32) -> Bank {
-        let mut banks = super::super::regs::Banks::new(Generation::Gfx9);
+        let mut banks = super::super::regs::Banks::new(Generation::Gfx9, crate::gpu::Boot::Warm);
         let bank = banks.slot_mut(Slot(0));
         bank.set64(gc::regCP_HQD_PQ_BASE, 0x1_0000);
         bank.set(gc::regCP_HQD_PQ_CONTROL, control);

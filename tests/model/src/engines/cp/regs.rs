@@ -12,6 +12,7 @@ use rkfd_abi::bits::join;
 use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
 use crate::chips::Generation;
+use crate::gpu::Boot;
 use crate::regs::{Decl, Ip, RegId, Selector, Unit};
 
 use super::Wake;
@@ -262,6 +263,8 @@ pub struct Banks {
     once: HashMap<RegId, u32>,
     /// HQDs whose write pointer is to be read from memory when they start.
     poll_once: u64,
+    /// The MECs were started without firmware.
+    dead: bool,
 }
 
 /// An access to a bank while `GRBM_GFX_CNTL` selects none.
@@ -270,8 +273,13 @@ pub struct NoBank;
 
 impl Banks {
     /// Power-on state.
-    pub fn new(generation: Generation) -> Self {
+    pub fn new(generation: Generation, boot: Boot) -> Self {
         let mut once = HashMap::new();
+        if generation == Generation::Gfx9 && boot == Boot::Cold {
+            // `mmCP_MEC_CNTL_DEFAULT`: both halted. Who had a warm card has left them running.
+            let halt = gc::CP_MEC_CNTL__MEC_ME1_HALT.mask | gc::CP_MEC_CNTL__MEC_ME2_HALT.mask;
+            once.insert(id(gc::regCP_MEC_CNTL), halt);
+        }
         if generation == Generation::Gfx12 {
             // Firmware is there, and waits to be started.
             let halt = gc12::CP_MEC_RS64_CNTL__MEC_HALT.mask;
@@ -282,6 +290,7 @@ impl Banks {
             hqd: vec![Bank::power_on(); SLOTS],
             once,
             poll_once: 0,
+            dead: false,
         }
     }
 
@@ -334,10 +343,18 @@ impl Banks {
                 && (gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl) || cntl >> active & 1 == 0);
         }
         let cntl = self.once(gc::regCP_MEC_CNTL);
+        if self.dead {
+            return true;
+        }
         match slot.me() {
             1 => gc::CP_MEC_CNTL__MEC_ME1_HALT.is_set(cntl),
             _ => gc::CP_MEC_CNTL__MEC_ME2_HALT.is_set(cntl),
         }
+    }
+
+    /// The MECs cannot run whatever their halt bits say, or may again.
+    pub fn set_dead(&mut self, dead: bool) {
+        self.dead = dead;
     }
 
     /// Are doorbells listened to at all?
@@ -454,7 +471,7 @@ mod tests {
 
     #[test]
     fn banks_are_apart_and_me_zero_has_none() {
-        let mut banks = Banks::new(Generation::Gfx9);
+        let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
         let mut wakes = Vec::new();
         let reg = id(gc::regCP_HQD_PQ_BASE);
         banks.write(sel(1, 2, 3), reg, 5, &mut wakes).unwrap();
@@ -468,7 +485,7 @@ mod tests {
 
     #[test]
     fn activation_and_dequeue_wake_the_engine() {
-        let mut banks = Banks::new(Generation::Gfx9);
+        let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
         let mut wakes = Vec::new();
         let slot = Slot::new(1, 1, 0);
         let s = sel(2, 1, 0);
@@ -495,7 +512,7 @@ mod tests {
     #[test]
     fn gfx12_has_one_mec_and_a_mes() {
         let generation = Generation::Gfx12;
-        let mut banks = Banks::new(generation);
+        let mut banks = Banks::new(generation, Boot::Warm);
         let mut wakes = Vec::new();
         let base = id(gc12::regCP_HQD_PQ_BASE);
         let active = id(gc12::regCP_HQD_ACTIVE);
@@ -552,7 +569,7 @@ mod tests {
 
     #[test]
     fn gfx12_waits_for_its_mec_to_be_started() {
-        let mut banks = Banks::new(Generation::Gfx12);
+        let mut banks = Banks::new(Generation::Gfx12, Boot::Warm);
         let mut wakes = Vec::new();
         let slot = Slot::new(0, 1, 0);
         let reg = id(gc12::regCP_MEC_RS64_CNTL);
@@ -572,7 +589,7 @@ mod tests {
 
     #[test]
     fn doorbells_match_only_active_and_enabled_queues() {
-        let mut banks = Banks::new(Generation::Gfx9);
+        let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
         let slot = Slot::new(0, 3, 7);
         let bank = banks.slot_mut(slot);
         bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, 0x1000 << 2);

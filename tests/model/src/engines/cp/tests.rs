@@ -68,7 +68,7 @@ fn with_card(test: impl FnOnce(&mut Card<'_>)) {
 
 fn with_card_of(mock: Mock, test: impl FnOnce(&mut Card<'_>)) {
     let rig = Rig {
-        banks: Mutex::new(Banks::new(mock.generation())),
+        banks: Mutex::new(Banks::new(mock.generation(), crate::gpu::Boot::Warm)),
         mock,
         mail: Mailbox::default(),
         pool: Pool::default(),

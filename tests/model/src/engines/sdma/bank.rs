@@ -15,6 +15,7 @@ use rkfd_abi::regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs};
 use rkfd_abi::sdma::RLC_QUEUES;
 
 use super::layout::{Layout, Version};
+use crate::gpu::Boot;
 
 /// Contexts of an engine.
 pub const CONTEXTS: usize = 2 + RLC_QUEUES;
@@ -88,13 +89,20 @@ pub struct Bank {
     pasids: [u16; CONTEXTS],
     /// Whose packets are executed.
     selected: Option<ContextId>,
+    boot: Boot,
+    /// It was started without firmware.
+    dead: bool,
 }
 
 impl Bank {
     /// Registers in power-on state.
-    pub fn new(layout: &'static Layout) -> Self {
+    pub fn new(layout: &'static Layout, boot: Boot) -> Self {
         let mut values = vec![0; REGISTERS];
-        for (reg, value) in layout.power_on {
+        let power_on = match boot {
+            Boot::Cold => layout.power_on,
+            Boot::Warm => layout.warm,
+        };
+        for (reg, value) in power_on {
             if let Some(at) = layout.of_engine(*reg) {
                 values[at] = *value;
             }
@@ -108,6 +116,8 @@ impl Bank {
             stopped: [false; CONTEXTS],
             pasids: [0; CONTEXTS],
             selected: None,
+            boot,
+            dead: false,
         }
     }
 
@@ -116,8 +126,23 @@ impl Bank {
         let starts = self.starts.map(|n| n.wrapping_add(1));
         *self = Self {
             starts,
-            ..Self::new(self.layout)
+            ..Self::new(self.layout, self.boot)
         };
+    }
+
+    /// What the engine's next reset leaves behind.
+    pub fn set_boot(&mut self, boot: Boot) {
+        self.boot = boot;
+    }
+
+    /// The engine cannot run whatever its halt bit says, or may again.
+    pub fn set_dead(&mut self, dead: bool) {
+        self.dead = dead;
+    }
+
+    /// Whether the engine executes nothing.
+    pub fn halted(&self) -> bool {
+        self.dead || self.get(regs::regSDMA_F32_CNTL) & self.layout.halts != 0
     }
 
     /// What the engine's version decides.
@@ -357,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_doorbell_moves_the_pointer_of_the_context_that_listens() {
-        let mut bank = Bank::new(v4());
+        let mut bank = Bank::new(v4(), Boot::Warm);
         let id = ContextId::rlc(3);
         assert_eq!(bank.ring(0x200, 64), Rung::Nobody);
         bank.put(id, regs::regSDMA_GFX_DOORBELL_OFFSET, 0x200 << 2);
@@ -377,7 +402,7 @@ mod tests {
 
     #[test]
     fn an_enabled_context_is_idle_when_its_pointers_meet() {
-        let mut bank = Bank::new(v4());
+        let mut bank = Bank::new(v4(), Boot::Warm);
         let status = |bank: &Bank| bank.read(regs::regSDMA_GFX_CONTEXT_STATUS.off);
         assert_eq!(status(&bank), 4);
         bank.set_wptr(ContextId::GFX, 32);

@@ -198,8 +198,7 @@ impl<'a> Engine<'a> {
     }
 
     fn is_halted(&self) -> bool {
-        let control = self.bank().get(regs::regSDMA_F32_CNTL);
-        control & self.layout.halts != 0
+        self.bank().halted()
     }
 
     /// Starts and stops contexts as their registers say, and takes over write pointers.

@@ -93,6 +93,12 @@ pub struct Layout {
     pub idle_status: u32,
     /// Registers that are not 0 after reset.
     pub power_on: &'static [(Reg, u32)],
+    /// The same of a card that another driver had.
+    pub warm: &'static [(Reg, u32)],
+    /// The port for microcode, where the engine has one.
+    pub port_address: Option<u32>,
+    /// Its data.
+    pub port_data: Option<u32>,
     /// The descriptor.
     pub mqd: Mqd,
     /// Dwords of the descriptor and the registers that they are the image of.
@@ -251,7 +257,11 @@ static V4: Layout = Layout {
     control_register: regs::SDMA_CNTL__REG_WRITE_PROTECT_INT_ENABLE.mask,
     halts: regs::SDMA_F32_CNTL__HALT.mask,
     idle_status: 0x46de_e557,
-    power_on: &[],
+    // `mmSDMA0_F32_CNTL_DEFAULT` of SDMA 4.0. Who had a warm card has left the engines running.
+    power_on: &[(regs::regSDMA_F32_CNTL, regs::SDMA_F32_CNTL__HALT.mask)],
+    warm: &[],
+    port_address: Some(regs::regSDMA_UCODE_ADDR.off),
+    port_data: Some(regs::regSDMA_UCODE_DATA.off),
     mqd: Mqd {
         dwords: v9_sdma::SdmaMqd::DWORDS,
         rb_cntl: v9_sdma::dw::sdmax_rlcx_rb_cntl,
@@ -293,6 +303,9 @@ static V7: Layout = Layout {
     idle_status: 0x4e1e_e557,
     // The microcontroller waits for the driver.
     power_on: &[(regs::regSDMA_F32_CNTL, gc::SDMA0_MCU_CNTL__HALT.mask)],
+    warm: &[(regs::regSDMA_F32_CNTL, gc::SDMA0_MCU_CNTL__HALT.mask)],
+    port_address: None,
+    port_data: None,
     mqd: Mqd {
         dwords: v12_sdma::SdmaMqd::DWORDS,
         rb_cntl: v12_sdma::dw::sdmax_rlcx_rb_cntl,

@@ -35,6 +35,13 @@ pub fn finish(decls: &mut [Decl]) {
             d.mask = 0;
         }
     }
+    // FLUSH_INVALIDATE_CACHE, a bit that the header of 4.0 has and that of 4.4.2 lacks. The stock
+    // driver sets it on both (hdp_v4_0_init_registers).
+    for d in decls.iter_mut().filter(|d| d.ip == Ip::Hdp) {
+        if d.id == hdp::regHDP_MISC_CNTL.into() {
+            d.mask |= 1;
+        }
+    }
 }
 
 /// Registers that do not read 0 after power-on.
