@@ -236,6 +236,35 @@ static bool wanted(const struct ktap_test *test, int argc, char **argv)
 	return false;
 }
 
+/*
+ * A test that cannot be the same on this driver, from the list that KTAP_DIFFER names (DRIVER PROGRAM.TEST REASON, the
+ * first word being $DRIVER): puts the reason into shared->reason.
+ */
+static bool differs(const char *program, const char *test)
+{
+	const char *list = getenv("KTAP_DIFFER"), *driver = getenv("DRIVER");
+	char line[512], name[160], *at;
+	bool found = false;
+	FILE *f;
+
+	if (!list || !driver)
+		return false;
+	f = fopen(list, "re");
+	if (!f)
+		return false;
+	snprintf(name, sizeof(name), "%s.%s", program, test);
+	while (!found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		at = line;
+		if (strcmp(strsep(&at, " "), driver) || !at || strcmp(strsep(&at, " "), name) || !at)
+			continue;
+		snprintf(shared->reason, sizeof(shared->reason), "%s", at + strspn(at, " "));
+		found = true;
+	}
+	fclose(f);
+	return found;
+}
+
 int ktap_main(int argc, char **argv)
 {
 	unsigned int number = 0, count = 0, failed = 0;
@@ -260,7 +289,7 @@ int ktap_main(int argc, char **argv)
 
 		if (!wanted(t, argc, argv))
 			continue;
-		result = run_one(t);
+		result = differs(program, t->name) ? EXIT_SKIPPED : run_one(t);
 		number++;
 		if (result == EXIT_SKIPPED) {
 			printf("ok %u %s.%s # SKIP %s\n", number, program, t->name, shared->reason);
