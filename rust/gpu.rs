@@ -183,11 +183,27 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Brings memory hubs, interrupts, compute core, KIQ and DMA engines up. After an error, and at the end,
-    /// [`Gpu::stop`] undoes what was done.
+    /// Brings the GPU up for the first time. After an error, and at the end, [`Gpu::stop`] undoes
+    /// what was done.
     pub(crate) fn start(self: &Arc<Self>, pdev: &pci::Device<Core<'_>>) -> Result {
+        let handler = Arc::new(irq::Handler::new(self.clone()), GFP_KERNEL)?;
+        *self.irq.lock() = Some(Irq::new(pdev, c"rkfd", handler)?);
+        self.bring_up()?;
+        self.vram.attach(self)
+    }
+
+    /// Brings bus interface, memory hubs, interrupts, compute core, KIQ and DMA engines up. Nothing
+    /// that was there before is relied on, neither registers nor VRAM: so this is also what brings
+    /// the GPU back after [`Gpu::take_down`] or a reset. After an error it may be half up.
+    pub(crate) fn bring_up(self: &Arc<Self>) -> Result {
         let mmio = self.mmio()?;
         let g = self.generation();
+        kapi::pci::set_master(&self.pdev);
+        g.nbio.start(mmio, g.caps.hdp_remap)?;
+        self.gart.restore()?;
+        self.vram
+            .bar()
+            .zero(usize::try_from(self._scratch.start())?, SZ_4K)?;
         g.gmc.start(
             mmio,
             &HubSetup {
@@ -201,9 +217,6 @@ impl Gpu {
         )?;
         self.hub.hdp_flush()?;
         self.hub.flush_vmid(0, FlushType::Legacy)?;
-
-        let handler = Arc::new(irq::Handler::new(self.clone()), GFP_KERNEL)?;
-        *self.irq.lock() = Some(Irq::new(pdev, c"rkfd", handler)?);
         self.ih.start(self)?;
         g.nbio.route_doorbells(mmio, g.caps)?;
 
@@ -212,23 +225,41 @@ impl Gpu {
         }
         if g.kiq.is_some() {
             let kiq = Kiq::start(self)?;
-            *self.kiq.lock() = Some(kiq);
+            let before = self.kiq.lock().replace(kiq);
+            drop(before);
         }
         if g.mes.is_some() {
-            self.mes.populate(Mes::start(self)?);
+            match self.mes.as_ref() {
+                Some(mes) => mes.restart(self)?,
+                None => {
+                    self.mes.populate(Mes::start(self)?);
+                }
+            }
         }
-        self.sdma.populate(Sdma::start(self)?);
-        self.vram.attach(self)
+        match self.sdma.as_ref() {
+            Some(sdma) => sdma.restart(self)?,
+            None => {
+                self.sdma.populate(Sdma::start(self)?);
+            }
+        }
+        Ok(())
     }
 
-    /// Takes down what [`Gpu::start`] brought up, as far as it got. From here on nothing new
-    /// starts on the GPU.
-    pub(crate) fn stop(&self) {
-        self.vram.detach();
+    /// Takes down what [`Gpu::bring_up`] brought up, as far as it got. What is kept in memory stays.
+    /// Jobs of the DMA engines that are not done end with an error, and those that come later, until
+    /// the GPU is brought up again.
+    pub(crate) fn take_down(&self) {
         if let Some(sdma) = self.sdma.as_ref() {
-            sdma.stop(self);
+            sdma.halt(self);
         }
-        if let Some(kiq) = self.kiq.lock().take() {
+        self.take_down_rest();
+    }
+
+    /// The same after the DMA engines.
+    fn take_down_rest(&self) {
+        // A hanging GPU was halted: there is nobody to talk to.
+        let kiq = self.kiq.lock().take();
+        if let Some(kiq) = kiq {
             self.log_failure("KIQ", kiq.stop(self));
         }
         if let Some(mes) = self.mes.as_ref() {
@@ -240,13 +271,23 @@ impl Gpu {
             self.log_failure("compute core", g.gfx.halt(mmio, xcc));
         }
         self.log_failure("interrupt ring", self.ih.stop(self));
-        // Waits for the handler.
-        let irq = self.irq.lock().take();
-        drop(irq);
         self.log_failure("memory hubs", g.gmc.stop(mmio));
         self.log_failure("doorbells", g.nbio.stop(mmio));
         // Whatever is still on its way must not reach memory that others get now.
         kapi::pci::clear_master(&self.pdev);
+    }
+
+    /// Takes down what [`Gpu::start`] brought up, as far as it got. From here on nothing new
+    /// starts on the GPU.
+    pub(crate) fn stop(&self) {
+        self.vram.detach();
+        if let Some(sdma) = self.sdma.as_ref() {
+            sdma.stop(self);
+        }
+        self.take_down_rest();
+        // Waits for the handler.
+        let irq = self.irq.lock().take();
+        drop(irq);
         self.gone.store(true, Release);
     }
 

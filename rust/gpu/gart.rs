@@ -3,8 +3,8 @@
 //! The GART: the address space of VMID 0 in which the kernel's own system memory appears to the
 //! GPU, and buffers in it (rings, MQDs, fences, runlists).
 //!
-//! It is one flat table of PTEs in VRAM. Free page numbers are a bitmap. A [`Window`] shows memory
-//! of buffers to the DMA engines while they copy it.
+//! It is one flat table of PTEs in VRAM, with a copy in memory, as VRAM may be lost. Free page numbers
+//! are a bitmap. A [`Window`] shows memory of buffers to the DMA engines while they copy it.
 
 use kernel::{
     device, new_mutex,
@@ -35,12 +35,15 @@ const HOLE_START: u64 = 0x8000_0000_0000;
 struct Bitmap {
     words: KVVec<u64>,
     pages: usize,
+    /// What the table holds.
+    ptes: KVVec<u64>,
 }
 
 impl Bitmap {
     fn new(pages: usize) -> Result<Self> {
         let words = KVVec::from_elem(0u64, pages.div_ceil(64), GFP_KERNEL)?;
-        Ok(Self { words, pages })
+        let ptes = KVVec::from_elem(0u64, pages, GFP_KERNEL)?;
+        Ok(Self { words, pages, ptes })
     }
 
     fn is_set(&self, page: usize) -> bool {
@@ -143,9 +146,25 @@ impl Gart {
         self.table.start()
     }
 
-    fn write(&self, page: usize, count: usize, pte: impl FnMut(usize) -> u64) -> Result {
+    /// Writes entries. Under the lock, so that table and copy stay the same.
+    fn write(&self, page: usize, count: usize, mut pte: impl FnMut(usize) -> u64) -> Result {
+        let mut pages = self.pages.lock();
+        let copy = pages.ptes.get_mut(page..page + count).ok_or(EINVAL)?;
+        for (i, entry) in copy.iter_mut().enumerate() {
+            *entry = pte(i);
+        }
+        self.write_table(page, copy)
+    }
+
+    fn write_table(&self, page: usize, ptes: &[u64]) -> Result {
         let at = usize::try_from(self.table.start())? + page * PTE_BYTES;
-        self.table.vram().bar().write64s(at, count, pte)
+        let bar = self.table.vram().bar();
+        bar.write64s(at, ptes.len(), |i| ptes[i])
+    }
+
+    /// Writes the whole table once more. The caller flushes the host data path and the TLBs.
+    pub(crate) fn restore(&self) -> Result {
+        self.write_table(0, &self.pages.lock().ptes)
     }
 
     fn flush(&self) -> Result {

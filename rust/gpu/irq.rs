@@ -121,7 +121,12 @@ impl Ih {
 
     /// Programs the hardware and lets it raise interrupts.
     pub(crate) fn start(&self, gpu: &Gpu) -> Result {
-        *self.rptr.lock() = 0;
+        {
+            let mut rptr = self.rptr.lock();
+            *rptr = 0;
+            // What the hardware left there before it was reset is no news.
+            self.mem.write32(WPTR_OFFSET, 0)?;
+        }
         let ring = self.mem.dma_address();
         gpu.generation().ih.start(
             gpu.mmio()?,

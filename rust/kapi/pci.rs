@@ -11,6 +11,13 @@ pub(crate) fn clear_master(pdev: &pci::Device) {
     unsafe { bindings::pci_clear_master(raw) };
 }
 
+/// Lets a device reach memory by itself.
+pub(crate) fn set_master(pdev: &pci::Device) {
+    let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();
+    // SAFETY: The device is valid; only its command register is changed.
+    unsafe { bindings::pci_set_master(raw) };
+}
+
 /// The number of the domain that a device's bus belongs to.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();

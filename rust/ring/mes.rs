@@ -51,11 +51,29 @@ impl Mes {
     pub(crate) fn start(gpu: &Gpu) -> Result<Pin<KBox<Self>>> {
         // First of all: nothing may fail for want of memory once the rings run.
         let memory = KBox::<Self>::new_uninit(GFP_KERNEL)?;
-        let hal = gpu.generation().need_mes()?;
-        let mmio = gpu.mmio()?;
         let mut kiq = Ring::new(gpu, MesPipe::Kiq)?;
         let mut scheduler = Ring::new(gpu, MesPipe::Scheduler)?;
-        // The memory of the rings goes after an error: the pipes have to stop before.
+        let version = Self::run(gpu, &mut kiq, &mut scheduler)?;
+        memory.write_pin_init(try_pin_init!(Self {
+            version,
+            scheduler <- new_mutex!(scheduler),
+            kiq <- new_mutex!(kiq),
+        }))
+    }
+
+    /// Starts both pipes again after [`Mes::stop`] or a reset of the GPU.
+    pub(crate) fn restart(&self, gpu: &Gpu) -> Result {
+        let mut scheduler = self.scheduler.lock();
+        let mut kiq = self.kiq.lock();
+        scheduler.reset()?;
+        kiq.reset()?;
+        Self::run(gpu, &mut kiq, &mut scheduler).map(|_| ())
+    }
+
+    fn run(gpu: &Gpu, kiq: &mut Ring, scheduler: &mut Ring) -> Result<MesVersion> {
+        let hal = gpu.generation().need_mes()?;
+        let mmio = gpu.mmio()?;
+        // The memory of the rings may go after an error: the pipes have to stop before.
         let halt = ScopeGuard::new(|| {
             if hal.halt(mmio).is_err() {
                 gpu.declare_hung("MES was not halted");
@@ -63,17 +81,13 @@ impl Mes {
         });
         hal.start(mmio)?;
         hal.load_ring(mmio, MesPipe::Kiq, &kiq.image(gpu)?)?;
-        Self::set_up(gpu, &mut kiq, &mut scheduler).inspect_err(|e| {
+        Self::set_up(gpu, kiq, scheduler).inspect_err(|e| {
             dev_err!(gpu.dev(), "MES does not execute frames: {e:?}\n");
         })?;
         let version = hal.version(mmio, MesPipe::Scheduler)?;
         dev_dbg!(gpu.dev(), "MES {:#x} runs\n", version.scheduler);
         halt.dismiss();
-        memory.write_pin_init(try_pin_init!(Self {
-            version,
-            scheduler <- new_mutex!(scheduler),
-            kiq <- new_mutex!(kiq),
-        }))
+        Ok(version)
     }
 
     fn set_up(gpu: &Gpu, kiq: &mut Ring, scheduler: &mut Ring) -> Result {

@@ -174,11 +174,35 @@ impl Sdma {
         drop(clients);
     }
 
-    /// The GPU hangs: all jobs end with an error.
+    /// The GPU hangs: all jobs end with an error, also those that come later, until
+    /// [`Sdma::restart`].
     pub(crate) fn give_up(&self) {
         for ring in &self.rings {
             ring.give_up(EIO);
         }
+    }
+
+    /// Stops all rings, but keeps their memory. Jobs that are not done end with `EIO`, and those that
+    /// come later, until [`Sdma::restart`].
+    pub(crate) fn halt(&self, gpu: &Gpu) {
+        let _guard = self.shared.resetting.lock();
+        for ring in &self.rings {
+            report(gpu, ring, ring.halt(EIO));
+        }
+    }
+
+    /// Puts the rings, empty, on the engines again, after [`Sdma::halt`] or a reset of the GPU.
+    pub(crate) fn restart(&self, gpu: &Gpu) -> Result {
+        let _guard = self.shared.resetting.lock();
+        // The registers of the address spaces may have been lost.
+        self.shared.vmids.forget_all();
+        for ring in &self.rings {
+            ring.restart().inspect_err(|e| {
+                let name = ring.name().to_str().unwrap_or("sdma");
+                dev_err!(gpu.dev(), "{name} does not execute packets: {e:?}\n");
+            })?;
+        }
+        Ok(())
     }
 
     /// Resets an engine that a user queue keeps. All of the engine's user queues are lost; a job of
@@ -237,13 +261,14 @@ impl Sdma {
 
 fn stop_rings(gpu: &Gpu, rings: &[Arc<Ring>]) {
     for ring in rings {
-        if let Err(e) = ring.stop(ENODEV) {
-            dev_err!(
-                gpu.dev(),
-                "DMA engine {} did not stop: {e:?}\n",
-                ring.engine()
-            );
-        }
+        report(gpu, ring, ring.stop(ENODEV));
+    }
+}
+
+fn report(gpu: &Gpu, ring: &Ring, stopped: Result) {
+    if let Err(e) = stopped {
+        let engine = ring.engine();
+        dev_err!(gpu.dev(), "DMA engine {engine} did not stop: {e:?}\n");
     }
 }
 

@@ -158,6 +158,14 @@ impl Ring {
         })
     }
 
+    /// The hardware starts from the beginning again, also of a ring that was given up.
+    pub(super) fn reset(&mut self) -> Result {
+        self.writer.buffer().write32(FENCE, 0)?;
+        self.fence = 0;
+        self.dead = false;
+        self.writer.reset()
+    }
+
     /// Writes the image of the ring's queue and returns its words.
     pub(super) fn image(&self, gpu: &Gpu) -> Result<KVec<u32>> {
         let g = gpu.generation();

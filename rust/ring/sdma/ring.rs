@@ -7,7 +7,7 @@
 //! reports a fault is always dealt with before the job that faulted is done. When an interrupt
 //! gets lost, [`Ring`]'s watcher looks at the memory itself.
 
-use core::ops::Range;
+use core::{mem, ops::Range};
 
 use kernel::{
     new_condvar, new_mutex,
@@ -163,6 +163,8 @@ struct State {
     up: Option<Up>,
     /// What jobs get when the ring does not run.
     down: Error,
+    /// The ring is on its engine.
+    running: bool,
     /// Number of the last job that was sent.
     emitted: u32,
     /// Number of the last job that is done.
@@ -296,7 +298,7 @@ impl State {
     }
 
     fn fail_all(&mut self, error: Error) {
-        for mut job in core::mem::take(&mut self.pending) {
+        for mut job in mem::take(&mut self.pending) {
             self.signaled = job.seq;
             job.error.get_or_insert(error);
             job.end();
@@ -359,6 +361,7 @@ impl Ring {
                 state <- new_mutex!(State {
                     up: Some(up),
                     down: ENODEV,
+                    running: true,
                     emitted: 0,
                     signaled: 0,
                     pending,
@@ -392,7 +395,7 @@ impl Ring {
     pub(super) fn emit(self: &Arc<Self>, frame: &Frame<'_>, memory: Memory) -> Result<ARef<Fence>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let Some(up) = state.up.as_mut() else {
+        let Some(up) = state.up.as_mut().filter(|_| state.running) else {
             return Err(state.down);
         };
         up.gpu.check_usable()?;
@@ -519,7 +522,7 @@ impl Ring {
     pub(super) fn reset(&self, guilty: impl FnOnce(u32, bool) -> bool, error: Error) -> Result {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let Some(up) = state.up.as_mut() else {
+        let Some(up) = state.up.as_mut().filter(|_| state.running) else {
             return Err(state.down);
         };
         let hal = up.gpu.generation().sdma;
@@ -569,6 +572,7 @@ impl Ring {
     pub(super) fn stop(&self, error: Error) -> Result {
         let mut state = self.state.lock();
         state.down = error;
+        state.running = false;
         let up = state.up.take();
         let result = match &up {
             Some(up) => up.stop(self.engine),
@@ -582,10 +586,38 @@ impl Ring {
         result
     }
 
+    /// Stops the engine but keeps the ring's memory. Jobs end with `error`, also those that come later,
+    /// until [`Ring::restart`].
+    pub(super) fn halt(&self, error: Error) -> Result {
+        let mut state = self.state.lock();
+        state.down = error;
+        let running = mem::replace(&mut state.running, false);
+        let result = match &state.up {
+            Some(up) if running => up.stop(self.engine),
+            _ => Ok(()),
+        };
+        state.fail_all(error);
+        result
+    }
+
+    /// Puts the ring, empty, on its engine again.
+    pub(super) fn restart(&self) -> Result {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let up = state.up.as_mut().ok_or(state.down)?;
+        // Numbers go on where they were.
+        up.writer.buffer().write32(FENCE, state.emitted)?;
+        up.start(self.engine)?;
+        state.running = true;
+        Ok(())
+    }
+
     /// The GPU hangs: nothing is executed any more. Jobs end with `error`. The memory stays until
     /// [`Ring::stop`], in case something is.
     pub(super) fn give_up(&self, error: Error) {
         let mut state = self.state.lock();
+        state.down = error;
+        state.running = false;
         if let Some(up) = &state.up {
             let hal = up.gpu.generation().sdma;
             let stopped = up.gpu.mmio().and_then(|mmio| hal.stop(mmio, self.engine));
@@ -608,7 +640,7 @@ impl Ring {
             None => (0, 0, 0),
         };
         Ok(Snapshot {
-            running: state.up.is_some(),
+            running: state.running,
             emitted: state.emitted,
             signaled: state.signaled,
             in_memory,

@@ -169,6 +169,14 @@ impl Vmids {
         owned.fold(0, |mask, slot| mask | 1 << slot.vmid)
     }
 
+    /// The VMIDs show nothing any more.
+    pub(super) fn forget_all(&self) {
+        for slot in &mut self.table.lock().slots {
+            slot.owner = (0, 0);
+            slot.switched = None;
+        }
+    }
+
     /// The address space with this PASID has gone.
     pub(super) fn forget(&self, pasid: u32) {
         let mut table = self.table.lock();
