@@ -3,6 +3,7 @@
 //! What the kernel has DMA engines do, and how the packets for it are written down.
 
 use kernel::prelude::*;
+use rkfd_abi::{bits::DwField, sdma::Packet};
 
 use super::{HdpFlush, RegValue};
 
@@ -95,4 +96,24 @@ pub(crate) trait DmaPacketHal: Sync {
 
     /// Writes a packet to `out`, which is zeroed. Returns its length.
     fn emit(&self, packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize>;
+}
+
+/// The low word of an address.
+pub(super) const fn lo(value: u64) -> u32 {
+    value as u32
+}
+
+/// The high word of an address.
+pub(super) const fn hi(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+/// Writes a packet of this shape, whose other fields are zero. Returns its length.
+pub(super) fn put(out: &mut [u32], shape: &Packet, fields: &[(DwField, u32)]) -> Result<usize> {
+    let out = out.get_mut(..shape.dwords).ok_or(EINVAL)?;
+    out[0] = shape.header();
+    for (field, value) in fields {
+        field.set(out, *value);
+    }
+    Ok(shape.dwords)
 }

@@ -3,35 +3,18 @@
 //! The packets of SDMA 4.4.2. Layouts come from `abi`.
 
 use kernel::prelude::*;
-use rkfd_abi::{
-    bits::DwField,
-    sdma::{self, IB_ALIGN, INDIRECT_END_ALIGN_DW},
-};
+use rkfd_abi::sdma::{self, IB_ALIGN, INDIRECT_END_ALIGN_DW};
 
-use crate::hw::{DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
+use crate::hw::{
+    dma::{hi, lo, put},
+    DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS,
+};
 
 /// See the file.
 pub(super) struct DmaPackets;
 
 /// Time between two reads of a register.
 const POLL_INTERVAL: u32 = 10;
-
-const fn lo(value: u64) -> u32 {
-    value as u32
-}
-
-const fn hi(value: u64) -> u32 {
-    (value >> 32) as u32
-}
-
-fn put(out: &mut [u32], shape: &sdma::Packet, fields: &[(DwField, u32)]) -> Result<usize> {
-    let out = out.get_mut(..shape.dwords).ok_or(EINVAL)?;
-    out[0] = shape.header();
-    for (field, value) in fields {
-        field.set(out, *value);
-    }
-    Ok(shape.dwords)
-}
 
 impl DmaPacketHal for DmaPackets {
     fn nop(&self) -> u32 {
