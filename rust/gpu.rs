@@ -221,7 +221,15 @@ impl Gpu {
         g.nbio.route_doorbells(mmio, g.caps)?;
 
         for xcc in 0..self.config.num_xcc {
-            g.gfx.start(mmio, xcc)?;
+            g.gfx.start_rlc(mmio, xcc).inspect_err(|_| {
+                dev_err!(
+                    self.dev(),
+                    "the run list controller of XCC {xcc} does not run\n"
+                );
+            })?;
+        }
+        for xcc in 0..self.config.num_xcc {
+            g.gfx.start(mmio, xcc, &self.config)?;
         }
         if g.kiq.is_some() {
             let kiq = Kiq::start(self)?;

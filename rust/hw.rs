@@ -486,11 +486,15 @@ pub(crate) trait GfxHal: Sync {
     /// Says in one line what keeps the core from being used, if anything does.
     fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>>;
 
+    /// Waits until the firmware of the run list controller runs, which the core cannot do without,
+    /// and brings it into the state that this driver wants. `ETIMEDOUT` when it does not run.
+    fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result;
+
     /// Completes the configuration from registers: working compute units, address layout.
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
 
     /// Programs defaults of the VMIDs of user processes and lets the MECs run.
-    fn start(&self, mmio: &Mmio, xcc: u32) -> Result;
+    fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result;
 
     /// Stops the MECs and throws out all queues, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;

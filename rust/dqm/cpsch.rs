@@ -187,7 +187,7 @@ impl Policy for Cpsch {
                     queue_mask: queue_mask(g.caps),
                     unmap_latency_ms: UNMAP_LATENCY_MS,
                     gws_mask: !0,
-                    xnack_chain: g.need_kiq()?.xnack_chain(),
+                    xnack_chain: g.need_kiq()?.xnack_chain(gpu.config()),
                 },
             )
             .and_then(|()| hiq.write_register(gpu, reg, value))

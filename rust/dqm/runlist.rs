@@ -141,8 +141,10 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
     let too_many_processes = num_processes > cpsch::max_processes(caps);
     // Each SDMA queue has a place of its own.
     let too_many_queues = queues.compute > cpsch::max_queues(caps) as usize;
-    let oversubscribed =
-        too_many_processes || too_many_queues || queues.gws > 1 || (conflict && hal.xnack_chain());
+    let oversubscribed = too_many_processes
+        || too_many_queues
+        || queues.gws > 1
+        || (conflict && hal.xnack_chain(gpu.config()));
     if oversubscribed {
         let dwords = (words.len() + RunList::DWORDS) as u32;
         append(

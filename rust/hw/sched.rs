@@ -6,7 +6,7 @@
 use kernel::prelude::*;
 
 use super::{HqdDump, HqdSlot};
-use crate::gpu::mmio::Mmio;
+use crate::gpu::{config::Config, mmio::Mmio};
 
 /// How user queues get onto the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(crate) trait KiqHal: Sync {
 
     /// The SET_RESOURCES field that lets processes with and without retry faults share a chained
     /// runlist.
-    fn xnack_chain(&self) -> bool;
+    fn xnack_chain(&self, config: &Config) -> bool;
 }
 
 /// Rings of the scheduler with a processor of its own: each has a pipe of it.

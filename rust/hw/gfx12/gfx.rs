@@ -209,15 +209,18 @@ impl GfxHal for Gfx {
                  let the platform's firmware or amdgpu bring the card up first",
             ));
         }
-        let b = block(mmio)?;
-        let status = b.rd(gc::regRLC_RLCS_BOOTLOAD_STATUS)?;
-        if !gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(status) {
-            return Ok(Some("the compute core's firmware has not been loaded"));
-        }
-        if gc::RLC_CNTL__RLC_ENABLE_F32.get(b.rd(gc::regRLC_CNTL)?) == 0 {
-            return Ok(Some("the run list controller does not run"));
-        }
         Ok(None)
+    }
+
+    fn start_rlc(&self, mmio: &Mmio, _xcc: u32) -> Result {
+        let b = block(mmio)?;
+        b.poll(gc::regRLC_RLCS_BOOTLOAD_STATUS, 0, |v| {
+            gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(v)
+        })?;
+        b.poll(gc::regRLC_CNTL, 0, |v| {
+            gc::RLC_CNTL__RLC_ENABLE_F32.is_set(v)
+        })?;
+        Ok(())
     }
 
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
@@ -258,7 +261,7 @@ impl GfxHal for Gfx {
         Ok(())
     }
 
-    fn start(&self, mmio: &Mmio, _xcc: u32) -> Result {
+    fn start(&self, mmio: &Mmio, _xcc: u32, _config: &Config) -> Result {
         let b = block(mmio)?;
         self.start_vmids(mmio, b)?;
         // Doorbells of the kernel's queues, in bytes.

@@ -44,6 +44,7 @@ const KERNEL_SHARED_BASE: u32 = 0x2000;
 const KERNEL_PRIVATE_BASE: u32 = 0x1000;
 /// The layout of addresses for tiled memory; user space asks for it.
 const GOLDEN_GB_ADDR_CONFIG: u32 = 0x2a11_4042;
+
 pub(super) fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
     mmio.block(hwid::GC, xcc as u8)
 }
@@ -79,7 +80,46 @@ fn sh_mem_config_base() -> u32 {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
 }
 
+/// The message of the request for safe mode: in it, or out of it.
+const SAFE_MODE_ENTER: u32 = 1;
+/// A spare field of the vector caches' TLBs that AMD wants set.
+const GOLDEN_TCP_SPARE: u32 = 1;
+
+/// The first MEC firmware that sees to it itself that a wave which may not retry is not asked to.
+const CHAINING_MEC_FW: u32 = 184;
+
+/// The firmware scheduler and the shader core settle between them which waves retry.
+pub(super) fn chains_xnack(config: &Config) -> bool {
+    config.mec_fw >= CHAINING_MEC_FW
+}
+
+/// While `f` runs, the run list controller does not switch clocks or power of the core.
+fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
+    b.wr(
+        gc::regRLC_SAFE_MODE,
+        gc::RLC_SAFE_MODE__CMD.put(1) | gc::RLC_SAFE_MODE__MESSAGE.put(SAFE_MODE_ENTER),
+    )?;
+    b.poll(gc::regRLC_SAFE_MODE, 0, |v| {
+        !gc::RLC_SAFE_MODE__CMD.is_set(v)
+    })?;
+    let result = f();
+    b.wr(gc::regRLC_SAFE_MODE, gc::RLC_SAFE_MODE__CMD.put(1))?;
+    result
+}
+
 impl Gfx {
+    /// Interrupts by which the core tells the power management that it is idle or busy.
+    fn report_idle(&self, b: Block<'_>, on: bool) -> Result {
+        use gc::*;
+        let fields = [
+            CP_INT_CNTL_RING0__CNTX_BUSY_INT_ENABLE,
+            CP_INT_CNTL_RING0__CNTX_EMPTY_INT_ENABLE,
+            CP_INT_CNTL_RING0__CMP_BUSY_INT_ENABLE,
+        ]
+        .map(|field| (field, u32::from(on)));
+        b.set(regCP_INT_CNTL_RING0, &fields)
+    }
+
     /// Defaults of all address spaces; those of processes are set again when they are mapped.
     fn start_vmids(&self, mmio: &Mmio, b: Block<'_>) -> Result {
         for vmid in 0..VMIDS {
@@ -177,17 +217,19 @@ impl GfxHal for Gfx {
                  let the platform's firmware or amdgpu bring the card up first",
             ));
         }
-        for b in mmio.blocks(hwid::GC) {
-            if gc::RLC_CNTL__RLC_ENABLE_F32.get(b.rd(gc::regRLC_CNTL)?) == 0 {
-                return Ok(Some("the run list controller has no firmware"));
-            }
-        }
-        if mmio.blocks(hwid::GC).count() != 1 {
-            return Ok(Some(
-                "the card is not in CPX mode: one XCC per node is all that rkfd drives yet",
-            ));
-        }
         Ok(None)
+    }
+
+    fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result {
+        let b = block(mmio, xcc)?;
+        b.poll(gc::regRLC_CNTL, 0, |v| {
+            gc::RLC_CNTL__RLC_ENABLE_F32.is_set(v)
+        })?;
+        in_safe_mode(b, || {
+            // No clock gating.
+            b.wr(gc::regRLC_CGCG_CGLS_CTRL, 0)?;
+            b.set(gc::regRLC_SRM_CNTL, &[(gc::RLC_SRM_CNTL__SRM_ENABLE, 1)])
+        })
     }
 
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
@@ -222,19 +264,28 @@ impl GfxHal for Gfx {
         Ok(())
     }
 
-    fn start(&self, mmio: &Mmio, xcc: u32) -> Result {
+    fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result {
         let b = block(mmio, xcc)?;
         b.wr(gc::regGB_ADDR_CONFIG, GOLDEN_GB_ADDR_CONFIG)?;
-        self.start_vmids(mmio, b)?;
-        // The MECs translate like everyone else.
         b.set(
-            gc::regCPC_PSP_DEBUG,
-            &[(gc::CPC_PSP_DEBUG__UTCL2IUGPAOVERRIDE, 1)],
+            gc::regTCP_UTCL1_CNTL2,
+            &[(gc::TCP_UTCL1_CNTL2__SPARE, GOLDEN_TCP_SPARE)],
         )?;
+        self.start_vmids(mmio, b)?;
+        if chains_xnack(config) {
+            b.set(
+                gc::regSQ_CONFIG1,
+                &[(gc::SQ_CONFIG1__DISABLE_XNACK_CHECK_IN_RETRY_DISABLE, 1)],
+            )?;
+        }
+        self.report_idle(b, false)?;
+        // The security processor loaded the code into a region of its own, which the MECs reach
+        // without translation: how they fetch it stays as it is.
         self.halt(mmio, xcc)?;
         b.wr(gc::regCP_MEC_CNTL, 0)?;
         fsleep(Delta::from_micros(50));
-        self.start_interrupts(mmio, b)
+        self.start_interrupts(mmio, b)?;
+        self.report_idle(b, true)
     }
 
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result {

@@ -12,11 +12,14 @@ use rkfd_abi::{
 };
 
 use super::{
-    gfx::{block, with_bank},
+    gfx::{block, chains_xnack, with_bank},
     mqd::KIQ_RESET_MERGE,
 };
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    gpu::{
+        config::Config,
+        mmio::{Block, Mmio},
+    },
     hw::{HqdSlot, KiqHal, MapProcess},
 };
 
@@ -227,8 +230,7 @@ impl KiqHal for Kiq {
         Ok(())
     }
 
-    fn xnack_chain(&self) -> bool {
-        // Needs MEC firmware 184 or later, and the driver does not load firmware yet.
-        false
+    fn xnack_chain(&self, config: &Config) -> bool {
+        chains_xnack(config)
     }
 }
