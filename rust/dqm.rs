@@ -242,6 +242,19 @@ pub(crate) fn stop(gpu: &Gpu) -> Result {
     policy.stop(gpu, queues)
 }
 
+/// Brings the scheduler of a GPU that was brought up again back, after [`stop`], and all queues that
+/// it had back onto the hardware.
+pub(crate) fn restart(gpu: &Gpu) -> Result {
+    let dqm = gpu.dqm()?;
+    let mut inner = dqm.lock();
+    if inner.running {
+        return Ok(());
+    }
+    inner.policy.start(gpu)?;
+    inner.running = true;
+    dqm.map(&mut inner, Scope::All)
+}
+
 impl<'a> DqmRef<'a> {
     fn lock(self) -> Guard<'a> {
         self.dqm.lock()

@@ -138,16 +138,27 @@ impl pci::Driver for Driver {
 
 impl Hooks for Driver {
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
-        let dev = this.up.gpu.dev();
-        dev_err!(
-            dev,
-            "the GPU cannot be suspended: its memory is not saved yet\n"
-        );
-        Err(EOPNOTSUPP)
+        let gpu = &this.up.gpu;
+        gpu.check_suspend()?;
+        dqm::stop(gpu)
+            .and_then(|()| gpu.suspend())
+            .inspect_err(|_| {
+                // The machine stays awake, and so do the queues.
+                if let Err(e) = dqm::restart(gpu) {
+                    dev_err!(gpu.dev(), "queues did not come back: {e:?}\n");
+                }
+            })
     }
 
     fn resume(this: Pin<&Self::Data<'_>>) -> Result {
-        this.up.gpu.check_usable()
+        let gpu = &this.up.gpu;
+        if gpu.is_hung() {
+            return Ok(());
+        }
+        gpu.resume()?;
+        dqm::restart(gpu).inspect_err(|_| {
+            gpu.declare_hung("queues did not come back from a suspend");
+        })
     }
 
     fn reset_prepare(this: Pin<&Self::Data<'_>>) {

@@ -45,6 +45,7 @@ pub(crate) mod memory;
 pub(crate) mod mmio;
 pub(crate) mod registry;
 pub(crate) mod reset;
+mod suspend;
 
 pub(crate) use registry::list;
 
@@ -88,6 +89,9 @@ pub(crate) struct Gpu {
     gtt_used: Atomic<u64>,
     #[pin]
     evictable: Evictable,
+    /// What VRAM held, while the GPU is suspended.
+    #[pin]
+    image: Mutex<Option<suspend::Image>>,
     /// What the floor above keeps per GPU, see [`Gpu::set_scheduler`].
     scheduler: SetOnce<Arc<dyn Any + Send + Sync>>,
 }
@@ -175,6 +179,7 @@ impl Gpu {
                 hung: Atomic::new(false),
                 gtt_used: Atomic::new(0),
                 evictable <- Evictable::new(),
+                image <- new_mutex!(None),
                 scheduler: SetOnce::new(),
             }),
             GFP_KERNEL,
@@ -200,6 +205,7 @@ impl Gpu {
         let g = self.generation();
         kapi::pci::set_master(&self.pdev);
         g.nbio.start(mmio, g.caps.hdp_remap)?;
+        self.restore_vram()?;
         self.gart.restore()?;
         self.vram
             .bar()

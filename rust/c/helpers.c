@@ -132,9 +132,9 @@ bool rkfd_helper_in_compat_syscall(void)
 	return in_compat_syscall();
 }
 
-void *rkfd_helper_alloc_ordered_workqueue(const char *name)
+void *rkfd_helper_alloc_ordered_workqueue(const char *name, bool freezable)
 {
-	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM, name);
+	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM | (freezable ? WQ_FREEZABLE : 0), name);
 }
 
 int rkfd_helper_node_distance(int from, int to)
@@ -225,9 +225,9 @@ unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns)
 	return nsecs_to_jiffies(ns);
 }
 
-void *rkfd_helper_alloc_unbound_workqueue(const char *name)
+void *rkfd_helper_alloc_unbound_workqueue(const char *name, bool freezable)
 {
-	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
+	return alloc_workqueue("%s", WQ_UNBOUND | (freezable ? WQ_FREEZABLE : 0), 0, name);
 }
 
 void rkfd_helper_wait_until_zero(int *var)

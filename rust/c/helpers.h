@@ -28,7 +28,7 @@ unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long ad
 bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);
 
-void *rkfd_helper_alloc_ordered_workqueue(const char *name);
+void *rkfd_helper_alloc_ordered_workqueue(const char *name, bool freezable);
 
 int rkfd_helper_node_distance(int from, int to);
 int rkfd_helper_first_cpu_of_node(int node);
@@ -49,7 +49,7 @@ unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns);
 
 struct drm_sched_entity;
 
-void *rkfd_helper_alloc_unbound_workqueue(const char *name);
+void *rkfd_helper_alloc_unbound_workqueue(const char *name, bool freezable);
 void rkfd_helper_wait_until_zero(int *var);
 bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout);
 bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity);

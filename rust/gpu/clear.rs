@@ -37,15 +37,15 @@ const POLL: Delta = Delta::from_millis(1);
 /// How long the end of a GPU waits for what is still to be cleared, in polls of 10 ms.
 const LAST_POLLS: u32 = 1500;
 
-/// One bit for each page of VRAM: known to hold zeroes.
+/// One bit for each page of VRAM: something is true of it.
 #[pin_data]
-pub(super) struct CleanMap {
+pub(super) struct PageMap {
     #[pin]
     words: Mutex<KVVec<u64>>,
 }
 
-impl CleanMap {
-    /// A map of memory of which nothing is known.
+impl PageMap {
+    /// A map in which it is true of no page.
     pub(super) fn new(bytes: u64) -> Result<impl PinInit<Self, Error>> {
         let pages = usize::try_from(bytes / PAGE)?;
         let words = KVVec::from_elem(0u64, pages.div_ceil(64), GFP_KERNEL)?;
@@ -54,34 +54,67 @@ impl CleanMap {
         }))
     }
 
-    /// Notes that `pieces` hold zeroes.
-    fn set(&self, pieces: &[(u64, u64)]) {
+    /// Notes that it is true of `pieces`.
+    pub(super) fn set(&self, pieces: &[(u64, u64)]) {
         let mut words = self.words.lock();
         for (start, len) in pieces {
             for_words(*start, *len, |i, mask| words[i] |= mask);
         }
     }
 
-    /// Takes `pieces` out of the map for somebody who will write to them. Calls `dirty` with each
-    /// part that was not known to be clean.
-    fn take(&self, pieces: &[(u64, u64)], dirty: &mut impl FnMut(u64, u64) -> Result) -> Result {
+    /// Notes that it is not true of `pieces`.
+    pub(super) fn unset(&self, pieces: &[(u64, u64)]) {
+        let mut words = self.words.lock();
+        for (start, len) in pieces {
+            for_words(*start, *len, |i, mask| words[i] &= !mask);
+        }
+    }
+
+    /// Notes that it is true of no page.
+    pub(super) fn unset_all(&self) {
+        self.words.lock().fill(0);
+    }
+
+    /// Offset and size of what it is true of, in pieces as long as possible.
+    pub(super) fn pieces(&self) -> Result<KVVec<(u64, u64)>> {
+        let mut pieces: KVVec<(u64, u64)> = KVVec::new();
+        let words = self.words.lock();
+        for (i, word) in words.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                let count = (left >> bit).trailing_ones();
+                left &= !((!0u64 >> (64 - count)) << bit);
+                let start = (i as u64 * 64 + u64::from(bit)) * PAGE;
+                let len = u64::from(count) * PAGE;
+                match pieces.last_mut() {
+                    Some((s, l)) if *s + *l == start => *l += len,
+                    _ => pieces.push((start, len), GFP_KERNEL)?,
+                }
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Takes `pieces` out of the map. Calls `missing` with each part of which it was not true.
+    fn take(&self, pieces: &[(u64, u64)], missing: &mut impl FnMut(u64, u64) -> Result) -> Result {
         let mut words = self.words.lock();
         for (start, len) in pieces {
             let mut from = None;
             for page in start / PAGE..(start + len) / PAGE {
                 let word = words[(page / 64) as usize];
-                let clean = word & (1 << (page % 64)) != 0;
-                match (clean, from) {
+                let held = word & (1 << (page % 64)) != 0;
+                match (held, from) {
                     (false, None) => from = Some(page),
                     (true, Some(first)) => {
-                        dirty(first * PAGE, (page - first) * PAGE)?;
+                        missing(first * PAGE, (page - first) * PAGE)?;
                         from = None;
                     }
                     _ => {}
                 }
             }
             if let Some(first) = from {
-                dirty(first * PAGE, start + len - first * PAGE)?;
+                missing(first * PAGE, start + len - first * PAGE)?;
             }
         }
         for (start, len) in pieces {
@@ -261,6 +294,7 @@ impl Vram {
     pub(super) fn make_clean(&self, pieces: &[(u64, u64)]) -> Result {
         let mut dirty: KVVec<(u64, u64)> = KVVec::new();
         let mut bytes = 0;
+        // Somebody will write to them.
         self.clean.take(pieces, &mut |start, len| {
             dirty.push((start, len), GFP_KERNEL)?;
             bytes += len;

@@ -70,6 +70,20 @@ pub(crate) fn transfer(gpu: &Gpu, vram: &VramRange, pages: &Pages, size: u64, wa
     last.map_or(Ok(()), Chunk::finish)
 }
 
+/// Copies `len` bytes of VRAM from `offset` on to system memory; complete on return, also after an
+/// error.
+pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
+    let window = gpu.window(pages, 0, len)?;
+    let moves = [Move {
+        src: gpu.vram_mc(offset),
+        dst: window.addr(),
+        len,
+    }];
+    let keep = KBox::new((), GFP_KERNEL)?;
+    let fence = gpu.sdma()?.copy(&moves, &[], keep)?;
+    wait(&fence)
+}
+
 /// A part of a transfer that is under way.
 struct Chunk {
     fence: ARef<Fence>,

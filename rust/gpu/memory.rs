@@ -28,7 +28,7 @@ use kernel::{
 
 use super::{
     account::VRAM_BLOCK,
-    clear::{CleanMap, Clearing},
+    clear::{Clearing, PageMap},
 };
 use crate::kapi::iomem::WcBar;
 
@@ -60,8 +60,12 @@ pub(crate) struct Vram {
     tables: Atomic<u64>,
     #[pin]
     promised: SpinLock<Promised>,
+    /// Pages that are known to hold zeroes.
     #[pin]
-    pub(super) clean: CleanMap,
+    pub(super) clean: PageMap,
+    /// Pages that somebody has, or had and that are not cleared yet.
+    #[pin]
+    held: PageMap,
     #[pin]
     pub(super) clearing: Clearing,
     #[pin]
@@ -132,7 +136,8 @@ impl Vram {
             chunk_size: Alignment::new::<SZ_4K>(),
         })?;
         // What whoever had the card before left in it is nobody's business.
-        let clean = CleanMap::new(usable)?;
+        let clean = PageMap::new(usable)?;
+        let held = PageMap::new(usable)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 bar,
@@ -145,6 +150,7 @@ impl Vram {
                 tables: Atomic::new(0),
                 promised <- new_spinlock!(Promised::default(), "rkfd_promised"),
                 clean <- clean,
+                held <- held,
                 clearing <- Clearing::new(),
                 work <- new_work!("rkfd_clear"),
             }),
@@ -170,6 +176,16 @@ impl Vram {
     /// Bytes that are allocated.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
+    }
+
+    /// Offset and size of everything that belongs to somebody.
+    pub(super) fn held(&self) -> Result<KVVec<(u64, u64)>> {
+        self.held.pieces()
+    }
+
+    /// VRAM may have lost what it held: nothing is known to be zero any more.
+    pub(super) fn forget_contents(&self) {
+        self.clean.unset_all();
     }
 
     /// Bytes that the CPU reaches.
@@ -313,6 +329,7 @@ impl Vram {
             return Err(ENOMEM);
         }
         self.taken.fetch_add(size, Relaxed);
+        self.held.set(&pieces);
         Ok(Blocks {
             vram: self.clone(),
             blocks,
@@ -332,6 +349,7 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         debug_assert!(!self.blocks.is_empty());
+        self.vram.held.unset(&self.pieces);
         self.vram.taken.fetch_sub(self.size, Relaxed);
     }
 }

@@ -260,6 +260,19 @@ impl Pages {
         Ok(base + (skip * PAGE_SIZE) as u64)
     }
 
+    /// Calls `f` with the memory, run by run, and where in it each begins. The device must not write
+    /// to it meanwhile.
+    pub(crate) fn for_runs(&self, mut f: impl FnMut(usize, &[u8]) -> Result) -> Result {
+        for (run, first) in self.runs.iter().zip(&self.index) {
+            let (at, len) = (first * PAGE_SIZE, PAGE_SIZE << run.order);
+            let ptr = self.cpu(at, len)?;
+            // SAFETY: `cpu()` checked the range, which lives as long as `self`; nobody writes to
+            // it, as the caller sees to for the device and there is no other way for the CPU.
+            f(at, unsafe { core::slice::from_raw_parts(ptr, len) })?;
+        }
+        Ok(())
+    }
+
     fn cpu(&self, offset: usize, len: usize) -> Result<*mut u8> {
         if offset.checked_add(len).is_none_or(|end| end > self.size()) {
             return Err(EINVAL);

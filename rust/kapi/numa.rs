@@ -27,6 +27,13 @@ pub(crate) fn memory() -> Memory {
     }
 }
 
+/// Bytes of memory that can be had without swapping anything out.
+pub(crate) fn available() -> u64 {
+    // SAFETY: Reads counters.
+    let pages = unsafe { bindings::si_mem_available() };
+    u64::try_from(pages).unwrap_or(0) * kernel::page::PAGE_SIZE as u64
+}
+
 /// A NUMA node that is online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(i32);

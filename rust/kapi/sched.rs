@@ -63,7 +63,7 @@ impl Running {
     pub(crate) fn new() -> Result<Self> {
         let name = c"rkfd_jobs".as_char_ptr();
         // SAFETY: The name lives for the call, which copies it.
-        let raw = unsafe { ours::rkfd_helper_alloc_unbound_workqueue(name) }.cast();
+        let raw = unsafe { ours::rkfd_helper_alloc_unbound_workqueue(name, false) }.cast();
         let queue = NonNull::<bindings::workqueue_struct>::new(raw).ok_or(ENOMEM)?;
         if REAPER.cmpxchg(0, raw as usize, Full).is_err() {
             // SAFETY: Nobody else knows the new queue.

@@ -25,8 +25,18 @@ unsafe impl Sync for OrderedQueue {}
 impl OrderedQueue {
     /// Makes a queue; it makes progress when memory is short.
     pub(crate) fn new(name: &CStr) -> Result<Self> {
+        Self::with(name, false)
+    }
+
+    /// The same, but items wait while user space is frozen, as for a suspend.
+    pub(crate) fn freezable(name: &CStr) -> Result<Self> {
+        Self::with(name, true)
+    }
+
+    fn with(name: &CStr, freezable: bool) -> Result<Self> {
         // SAFETY: The name lives for the call, which copies it.
-        let raw = unsafe { ours::rkfd_helper_alloc_ordered_workqueue(name.as_char_ptr()) };
+        let raw =
+            unsafe { ours::rkfd_helper_alloc_ordered_workqueue(name.as_char_ptr(), freezable) };
         // INVARIANT: A new queue, owned by us.
         NonNull::new(raw.cast()).map(Self).ok_or(ENOMEM)
     }
@@ -65,8 +75,18 @@ unsafe impl Sync for UnboundQueue {}
 impl UnboundQueue {
     /// Makes a queue.
     pub(crate) fn new(name: &CStr) -> Result<Self> {
+        Self::with(name, false)
+    }
+
+    /// The same, but items wait while user space is frozen, as for a suspend.
+    pub(crate) fn freezable(name: &CStr) -> Result<Self> {
+        Self::with(name, true)
+    }
+
+    fn with(name: &CStr, freezable: bool) -> Result<Self> {
         // SAFETY: The name lives for the call, which copies it.
-        let raw = unsafe { ours::rkfd_helper_alloc_unbound_workqueue(name.as_char_ptr()) };
+        let raw =
+            unsafe { ours::rkfd_helper_alloc_unbound_workqueue(name.as_char_ptr(), freezable) };
         // INVARIANT: A new queue, owned by us.
         NonNull::new(raw.cast()).map(Self).ok_or(ENOMEM)
     }

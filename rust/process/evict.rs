@@ -31,7 +31,7 @@ const MIN_ACTIVE: Delta = Delta::from_millis(10);
 const BACK_OFF: Delta = Delta::from_millis(100);
 
 global_mutex! {
-    /// Where the worker runs.
+    /// Where the worker runs; it waits while the machine sleeps.
     QUEUE: Option<OrderedQueue> = None;
     init init
 }
@@ -41,7 +41,7 @@ pub(super) struct RestoreQueue(());
 
 impl RestoreQueue {
     pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(OrderedQueue::new(c"rkfd_restore")?);
+        *QUEUE.lock() = Some(OrderedQueue::freezable(c"rkfd_restore")?);
         Ok(Self(()))
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct RefreshQueue(());
 
 impl RefreshQueue {
     pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(UnboundQueue::new(c"rkfd_userptr")?);
+        *QUEUE.lock() = Some(UnboundQueue::freezable(c"rkfd_userptr")?);
         Ok(Self(()))
     }
 }

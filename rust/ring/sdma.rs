@@ -15,6 +15,7 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc, Mutex, SetOnce,
     },
+    time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
 use crate::{
@@ -40,6 +41,9 @@ use vmid::Vmids;
 
 /// Most indirect buffers of a job, as the C driver allows.
 pub(crate) const MAX_IBS: usize = 49;
+
+/// How long jobs may take when the engines are about to stop.
+const DRAIN_TIMEOUT: Delta = Delta::from_secs(30);
 
 /// Who has user queues on the engines: whoever is above and registered.
 pub(crate) trait UserQueues: Sync {
@@ -211,6 +215,22 @@ impl Sdma {
         let ring = self.rings.get(engine as usize).ok_or(EINVAL)?;
         let _guard = self.shared.resetting.lock();
         self.shared.reset(gpu, ring, |_, selected| selected)
+    }
+
+    /// Waits until the engines have done all jobs that they were given. Nobody may give them new
+    /// ones.
+    pub(crate) fn drain(&self) -> Result {
+        for ring in &self.rings {
+            let start = Instant::<Monotonic>::now();
+            while ring.oldest().is_some() {
+                // A job that takes too long is ended before, by its scheduler.
+                if start.elapsed() > DRAIN_TIMEOUT {
+                    return Err(ETIME);
+                }
+                fsleep(Delta::from_millis(1));
+            }
+        }
+        Ok(())
     }
 
     /// One scheduler per engine.
