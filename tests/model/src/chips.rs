@@ -102,6 +102,8 @@ pub struct Chip {
     pub ips: &'static [IpInstance],
     /// Shader core layout.
     pub gc: GcInfo,
+    /// Whether its security processor is modelled, so that it can start cold.
+    pub cold_boot: bool,
     /// Video memory that a card gets unless told otherwise.
     pub default_vram: u64,
     /// `FB_LOCATION_BASE`: first memory-controller address of VRAM, in units of 16 MiB.

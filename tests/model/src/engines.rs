@@ -9,6 +9,7 @@ pub mod gc;
 pub mod gmc;
 pub mod ih;
 pub mod mes;
-pub mod mp;
 pub mod nbio;
+pub mod psp;
 pub mod sdma;
+pub mod smu;

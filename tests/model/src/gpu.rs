@@ -18,8 +18,9 @@ use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{Entry, Ih, Msix};
 use crate::engines::mes::regs::Pipes;
+use crate::engines::psp::Psp;
 use crate::engines::sdma::Sdma;
-use crate::engines::{athub, mp, nbio};
+use crate::engines::{athub, nbio, smu};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -55,6 +56,8 @@ pub struct Gpu {
     pub cp: Cp,
     /// DMA engines.
     pub sdma: Sdma,
+    /// Security processor.
+    pub psp: Psp,
     /// What firmware the engines have.
     pub firmware: Firmware,
     /// Pipes of MES.
@@ -162,6 +165,7 @@ impl Gpu {
             ih,
             cp: Cp::new(chip.generation, boot),
             sdma: Sdma::new(chip, boot),
+            psp: Psp::default(),
             firmware: Firmware::default(),
             mes: Pipes::default(),
             gc: Gc::new(chip),
@@ -172,12 +176,14 @@ impl Gpu {
             counters: Counters::default(),
         });
         gpu.firmware.reset(gpu.is_warm());
-        gpu.boot();
+        gpu.boot(Reset::PowerOn);
         Ok(gpu)
     }
 
-    /// What boot firmware leaves behind: the discovery binary near the top of VRAM.
-    fn boot(&self) {
+    /// What boot firmware leaves behind: the discovery binary near the top of VRAM, the security
+    /// processor at work.
+    fn boot(&self, kind: Reset) {
+        self.psp.reset(self, kind);
         let binary = discovery::binary(self.chip, self.knobs.discovery_bad_checksum.on());
         let at = self.vram.len() - discovery::TMR_OFFSET;
         if self.vram.write(at, &binary).is_err() {
@@ -216,6 +222,7 @@ impl Gpu {
             }
             Reset::Flr => {}
         }
+        self.psp.quiesce();
         self.firmware.reset(self.is_warm());
         self.cp.reset(self);
         self.mes.reset();
@@ -229,7 +236,7 @@ impl Gpu {
                 eprintln!("rkfd-gpu: video memory keeps its content over a reset: {e}");
             }
         }
-        self.boot();
+        self.boot(kind);
     }
 
     /// The reference clock: 100 MHz.
@@ -286,7 +293,8 @@ impl Gpu {
             Unit::Ih => self.ih.reg_read(slot.id),
             Unit::Gc => self.gc.reg_read(self, slot),
             Unit::Nbio => nbio::reg_read(self, slot),
-            Unit::Store | Unit::Hdp | Unit::Athub | Unit::Mp => slot.get(),
+            Unit::Store | Unit::Hdp | Unit::Athub => slot.get(),
+            Unit::Mp => self.psp.reg_read(self, slot),
             Unit::Sdma => self.sdma.reg_read(slot),
             Unit::Mes => self.mes.reg_read(&self.strict, self.selector(), slot.id),
         };
@@ -329,7 +337,8 @@ impl Gpu {
             Unit::Gc => self.gc.reg_write(self, slot, value),
             Unit::Nbio => nbio::reg_write(self, slot, value),
             Unit::Athub => athub::reg_write(self, slot, value),
-            Unit::Mp => mp::reg_write(self, slot, value),
+            Unit::Mp if smu::reg_write(self, slot, value) => {}
+            Unit::Mp => self.psp.reg_write(self, slot, value),
             Unit::Sdma => self.sdma.reg_write(self, slot, value),
             Unit::Mes => {
                 self.mes

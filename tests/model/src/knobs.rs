@@ -51,6 +51,12 @@ knobs! {
     mes_hang = "mes.hang", "N: MES stops at the N-th frame about user queues, on both pipes, until the card is reset";
     /// The status of a frame is late.
     mes_late = "mes.late", "MS: the status of a frame about user queues, and of a query behind it, is written so many milliseconds after MES has gone on";
+    /// A command of the security processor's ring fails.
+    psp_error = "psp.error", "N: the N-th command in the security processor's ring is not carried out, its status is an error";
+    /// The fence of a command is not written.
+    psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the security processor's ring is never written";
+    /// The boot loader is dead.
+    psp_dead = "psp.dead", "1: the security processor's boot loader never answers (until the next reset)";
     /// The discovery binary has a wrong checksum.
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }

@@ -22,6 +22,8 @@ const EXIT_BUG: i32 = 101;
 
 fn help() -> String {
     let chips: Vec<&str> = Chip::all().iter().map(|c| c.name).collect();
+    let bootable = Chip::all().iter().filter(|c| c.cold_boot);
+    let cold: Vec<&str> = bootable.map(|c| c.name).collect();
     let mut text = format!(
         "rkfd-gpu: a software AMD GPU as a vfio-user PCI device
 
@@ -31,6 +33,9 @@ usage: rkfd-gpu --socket PATH [options]
   --chip NAME          card to play: {} (default {})
   --vram SIZE          video memory: bytes, or with K, M or G; a power of two from 64M
                        (default {}G)
+  --boot cold|warm     cold: only the boot loader of the security processor runs, as after a power
+                       cycle (default where that processor is modelled: {}); warm: the secure
+                       OS runs and all firmware is loaded, as another driver leaves a card
   --trace FILE         event log: one line `t_ns layer event key=value...` per event
   --trace-registers    register accesses too
   --control PATH       control socket; one command per line: set NAME VALUE, get NAME,
@@ -55,6 +60,7 @@ knobs:
         chips.join(", "),
         mi300x::CHIP.name,
         mi300x::CHIP.default_vram >> 30,
+        cold.join(", "),
     );
     for (name, what) in Knobs::LIST {
         text += &format!("  {name:<24} {what}\n");
@@ -68,6 +74,7 @@ struct Args {
     control: Option<PathBuf>,
     chip: Option<&'static Chip>,
     vram: Option<u64>,
+    boot: Option<Boot>,
     trace: Option<PathBuf>,
     trace_registers: bool,
     knobs: Vec<(String, u64)>,
@@ -106,6 +113,13 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--vram" => {
                 let text = value()?;
                 args.vram = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
+            "--boot" => {
+                args.boot = Some(match value()?.as_str() {
+                    "cold" => Boot::Cold,
+                    "warm" => Boot::Warm,
+                    other => return Err(format!("--boot {other}: cold or warm")),
+                });
             }
             "--knob" => {
                 let text = value()?;
@@ -153,6 +167,16 @@ fn run() -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let chip = args.chip.unwrap_or(&mi300x::CHIP);
+    let boot = args.boot.unwrap_or(match chip.cold_boot {
+        true => Boot::Cold,
+        false => Boot::Warm,
+    });
+    if boot == Boot::Cold && !chip.cold_boot {
+        return Err(format!(
+            "--boot cold: the security processor of {} is not modelled; use --boot warm",
+            chip.name
+        ));
+    }
     let trace = match &args.trace {
         Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
         None => Trace::off(),
@@ -167,7 +191,7 @@ fn run() -> Result<ExitCode, String> {
     let gpu = Gpu::new(Options {
         chip,
         vram: args.vram.unwrap_or(chip.default_vram),
-        boot: Boot::Warm,
+        boot,
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),
         knobs: Arc::new(knobs),
@@ -213,6 +237,11 @@ fn serve(
             let _ = done.send(());
         })
         .map_err(|e| e.to_string())?;
+    let engine = gpu.clone();
+    std::thread::Builder::new()
+        .name("psp".into())
+        .spawn(move || engine.psp.run(&engine))
+        .map_err(|e| e.to_string())?;
     for n in 0..gpu.sdma.count() {
         let engine = gpu.clone();
         std::thread::Builder::new()
@@ -233,6 +262,7 @@ fn serve(
     }
     gpu.cp.stop();
     gpu.sdma.stop();
+    gpu.psp.stop();
     // A shader that never ends must not keep the process; the process's end ends it.
     let _ = finished.recv_timeout(Duration::from_secs(2));
     if let Some(path) = control {

@@ -71,6 +71,7 @@ pub const CHIP: Chip = Chip {
         tcc_kib: 4096,
         sdp_interfaces: 16,
     },
+    cold_boot: true,
     default_vram: 8 << 30,
     fb_location: 0x8000,
 };

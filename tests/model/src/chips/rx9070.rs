@@ -73,6 +73,7 @@ pub const CHIP: Chip = Chip {
         tcc_kib: 8192,
         sdp_interfaces: 16,
     },
+    cold_boot: false,
     default_vram: 8 << 30,
     fb_location: 0x8000,
 };

@@ -45,7 +45,8 @@ pub fn cold() -> Arc<Gpu> {
     booted(&CHIP, Knobs::default(), Boot::Cold)
 }
 
-fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
+/// Any card in either state.
+pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
         chip,
         vram: VRAM,

@@ -1,42 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Mailboxes of the security processor (MP0) and the power processor (MP1), warm.
+//! The mailbox of the power processor (MP1): versions, resets.
 //!
-//! The secure OS runs and all firmware is loaded, as after a boot with another driver. Commands
-//! that would load firmware or make a ring belong to the cold start, which this model does not
-//! have: they get no answer, and a strict line.
+//! Its firmware runs whatever state the rest of the card is in.
 
-use rkfd_abi::regs::{mp_13_0_6 as mp, mp_14_0_2 as mp14, Reg};
+use rkfd_abi::regs::{mp_14_0_2 as mp14, Reg};
 use rkfd_abi::smu::{self, msg, response};
 
-use crate::gpu::Gpu;
+use crate::chips::Generation;
+use crate::gpu::{Gpu, Reset};
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 
-const BOOTLOADER: RegId = RegId::new(0, mp::regMP0_SMN_C2PMSG_35.off);
-const RING: RegId = RegId::new(0, mp::regMP0_SMN_C2PMSG_64.off);
-const SMU_MESSAGE: RegId = RegId::new(0, smu::MESSAGE.off);
+const MESSAGE: RegId = RegId::new(0, smu::MESSAGE.off);
 /// The same of MP1 14.0, in its second segment.
-const SMU_MESSAGE_14: RegId = RegId::new(1, mp14::regMP1_SMN_C2PMSG_66.off);
+const MESSAGE_14: RegId = RegId::new(1, mp14::regMP1_SMN_C2PMSG_66.off);
 
 /// Same as `MP1_PUB_SCRATCH0`.
 const SMU_VERSION: u32 = 0x0055_7b00;
 /// `SMU13_0_6_DRIVER_IF_VERSION`.
 const DRIVER_IF_VERSION: u32 = 0x0804_2024;
+/// `SMU_RESET_MODE_1`, in the low half of the argument of a reset.
+const MODE_1: u32 = 1;
 
-/// A register was written.
-pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
+/// Takes a write to a register of the mailbox; false if it is another register.
+pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
     match slot.id {
-        BOOTLOADER | RING => {
-            slot.set(value & 0x7fff_ffff);
-            strict!(
-                gpu.strict,
-                "psp",
-                "command {value:#x} in {}: the security processor is only modelled as already booted",
-                slot.name
-            );
-        }
-        SMU_MESSAGE_14 => {
+        MESSAGE_14 => {
             slot.set(value);
             strict!(
                 gpu.strict,
@@ -44,22 +34,23 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
                 "message {value:#x}: the power processor of this card is not modelled"
             );
         }
-        SMU_MESSAGE => {
+        MESSAGE if gpu.chip.generation == Generation::Gfx9 => {
             slot.set(value);
-            smu_message(gpu, value);
+            message(gpu, value);
         }
-        _ => gpu.store(slot, value),
+        _ => return false,
     }
+    true
 }
 
-/// Sets a register of the power processor's mailbox.
+/// Sets a register of the mailbox.
 fn put(gpu: &Gpu, reg: Reg, value: u32) {
     if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, reg) {
         slot.set(value);
     }
 }
 
-fn smu_message(gpu: &Gpu, message: u32) {
+fn message(gpu: &Gpu, message: u32) {
     let get = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get);
     let argument = get(smu::ARGUMENT);
     event!(
@@ -88,6 +79,12 @@ fn smu_message(gpu: &Gpu, message: u32) {
             put(gpu, smu::ARGUMENT, DRIVER_IF_VERSION);
             response::OK
         }
+        // The upper half says whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
+        msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
+            // The mailbox is not reset with the rest: the driver reads its answer.
+            gpu.reset(Reset::Mode1);
+            response::OK
+        }
         msg::RESET_SDMA => {
             // The answer comes when the engines have stopped.
             let then = |gpu: &Gpu| put(gpu, smu::RESPONSE, response::OK);
@@ -98,7 +95,11 @@ fn smu_message(gpu: &Gpu, message: u32) {
             response::FAILED
         }
         _ => {
-            strict!(gpu.strict, "smu", "message {message:#x} is not modelled");
+            strict!(
+                gpu.strict,
+                "smu",
+                "message {message:#x} with argument {argument:#x} is not modelled"
+            );
             response::UNKNOWN_CMD
         }
     };

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The security processor (MP0) of version 13.0.6: boot loader, secure OS, the kernel's ring.
+//!
+//! After power-on a boot loader waits for the pieces of the secure OS ([`boot`]). The secure OS
+//! takes a ring, and commands through it ([`commands`]). A warm card comes with the secure OS
+//! running and without a ring. Mailbox commands take their time: a driver that does not wait for
+//! the answer finds the mailbox busy.
+
+pub mod blob;
+pub mod boot;
+pub mod commands;
+mod sha256;
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rkfd_abi::bits::join;
+use rkfd_abi::psp::{self as abi, cmd_buf, control, frame, status, ADDRESS, ADDRESS_ALIGN, READY};
+use rkfd_abi::regs::{mp_13_0_6 as mp, Reg};
+
+use self::boot::{Outcome, Progress};
+use self::commands::{Command, Os, Reply};
+use crate::chips::Generation;
+use crate::engines::gmc::{Hub, VmFault};
+use crate::gpu::{Gpu, Reset};
+use crate::mailbox::{Mailbox, Recv};
+use crate::regs::{Ip, RegId, Slot};
+use crate::{event, strict};
+
+/// Client number in the memory hub's fault status (`mmhub_client_ids_aldebaran`).
+pub const CLIENT: u16 = 3;
+
+const BOOTLOADER: RegId = RegId::new(0, abi::BOOTLOADER.off);
+const BOOTLOADER_ADDRESS: RegId = RegId::new(0, abi::BOOTLOADER_ADDRESS.off);
+const COMMAND: RegId = RegId::new(0, abi::COMMAND.off);
+const RING_WPTR: RegId = RegId::new(0, abi::RING_WPTR.off);
+/// Read pointer of the kernel's ring, in dwords (`psp_gfx_ctrl`).
+const RING_RPTR: Reg = mp::regMP0_SMN_C2PMSG_68;
+
+/// How long the processor works on a piece of the chain, on the secure OS, on a ring, and how long
+/// it needs after a reset.
+const LOAD_TIME: Duration = Duration::from_micros(500);
+const START_TIME: Duration = Duration::from_millis(2);
+const RING_TIME: Duration = Duration::from_micros(100);
+const RESET_TIME: Duration = Duration::from_millis(20);
+
+/// Version of the secure OS that another driver left on a warm card.
+const WARM_VERSION: u32 = 0x0036_0260;
+
+/// The largest ring that is taken.
+const MAX_RING: u32 = 1 << 20;
+/// Dwords of a frame.
+const FRAME_DWORDS: u32 = (frame::SIZE / 4) as u32;
+
+/// What the processor does.
+#[derive(Debug)]
+enum Phase {
+    Boot(Progress),
+    Os { version: u32, os: Os },
+}
+
+/// What a driver sees when the time is over.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    /// The boot loader listens.
+    Listen,
+    /// The boot loader's answer: status in the low byte.
+    Answer(u32),
+    /// The secure OS runs.
+    Alive(u32),
+    /// The secure OS's answer: its status.
+    Control(u32),
+}
+
+#[derive(Debug)]
+struct Ring {
+    base: u64,
+    dwords: u32,
+    rptr: u32,
+    wptr: u32,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    ring: Option<Ring>,
+    busy: Option<(Instant, Then)>,
+    /// The boot loader answers no more.
+    dead: bool,
+}
+
+/// The processor.
+pub struct Psp {
+    state: Mutex<State>,
+    mail: Mailbox<()>,
+}
+
+impl Default for Psp {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                phase: Phase::Boot(Progress::default()),
+                ring: None,
+                busy: None,
+                dead: false,
+            }),
+            mail: Mailbox::default(),
+        }
+    }
+}
+
+/// Sets a register of the mailboxes.
+fn put(gpu: &Gpu, reg: Reg, value: u32) {
+    if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, reg) {
+        slot.set(value);
+    }
+}
+
+fn get(gpu: &Gpu, reg: Reg) -> u32 {
+    gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get)
+}
+
+impl Psp {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Takes no more frames. Returns when none is worked on.
+    pub fn quiesce(&self) {
+        self.lock().ring = None;
+    }
+
+    /// The state after a reset of the card, whose registers are back to their power-on values.
+    pub fn reset(&self, gpu: &Gpu, kind: Reset) {
+        if gpu.chip.generation != Generation::Gfx9 {
+            return;
+        }
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.ring = None;
+        let mut busy = None;
+        match kind {
+            Reset::PowerOn if gpu.is_warm() => {
+                state.phase = Phase::Os {
+                    version: WARM_VERSION,
+                    os: Os::default(),
+                };
+            }
+            // The processor is not the function's: it goes on, and only what the driver of the
+            // function had set up is gone (see `Reset::Flr`).
+            Reset::Flr => {
+                if let Phase::Os { os, .. } = &mut state.phase {
+                    *os = Os::default();
+                }
+            }
+            // After mode 1 drivers wait for the boot loader (amdgpu_psp_wait_for_bootloader), and
+            // load the secure OS again if it is not alive.
+            Reset::Mode1 => {
+                state.phase = Phase::Boot(Progress::default());
+                busy = Some((Instant::now() + RESET_TIME, Then::Listen));
+            }
+            Reset::PowerOn => state.phase = Phase::Boot(Progress::default()),
+        }
+        if kind != Reset::Flr {
+            state.dead = false;
+        }
+        let ready = if busy.is_some() { 0 } else { READY };
+        state.busy = busy;
+        put(gpu, abi::MAILBOX, ready);
+        put(gpu, abi::BOOTLOADER, ready);
+        let version = match state.phase {
+            Phase::Os { version, .. } => version,
+            Phase::Boot(_) => 0,
+        };
+        show_os(gpu, version);
+    }
+
+    /// Lets what was asked for happen when its time has come.
+    fn settle(&self, gpu: &Gpu, state: &mut State) {
+        let Some((when, then)) = state.busy else {
+            return;
+        };
+        if Instant::now() < when {
+            return;
+        }
+        state.busy = None;
+        match then {
+            Then::Listen => {
+                put(gpu, abi::MAILBOX, READY);
+                put(gpu, abi::BOOTLOADER, READY);
+            }
+            Then::Answer(code) => put(gpu, abi::BOOTLOADER, READY | code),
+            Then::Alive(version) => {
+                put(gpu, abi::BOOTLOADER, READY);
+                show_os(gpu, version);
+            }
+            Then::Control(code) => put(gpu, abi::COMMAND, READY | code),
+        }
+    }
+
+    /// A register was read.
+    pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
+        if gpu.chip.generation == Generation::Gfx9 {
+            self.settle(gpu, &mut self.lock());
+        }
+        slot.get()
+    }
+
+    /// A register was written.
+    pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
+        if gpu.chip.generation != Generation::Gfx9 {
+            if matches!(slot.id, BOOTLOADER | COMMAND) {
+                slot.set(value & !READY);
+                strict!(
+                    gpu.strict,
+                    "psp",
+                    "command {value:#x} in {}: the security processor of this card is only modelled as already booted",
+                    slot.name
+                );
+                return;
+            }
+            return gpu.store(slot, value);
+        }
+        let mut state = self.lock();
+        self.settle(gpu, &mut state);
+        let watched = [BOOTLOADER, BOOTLOADER_ADDRESS, COMMAND, RING_WPTR];
+        if watched.contains(&slot.id) && state.busy.is_some() {
+            strict!(
+                gpu.strict,
+                "psp",
+                "{value:#x} in {} while the processor works on a command",
+                slot.name
+            );
+            return;
+        }
+        match slot.id {
+            BOOTLOADER => self.boot(gpu, &mut state, value),
+            COMMAND => self.control(gpu, &mut state, value),
+            RING_WPTR => {
+                slot.set(value);
+                self.advance(gpu, &mut state, value);
+            }
+            _ => gpu.store(slot, value),
+        }
+    }
+
+    fn boot(&self, gpu: &Gpu, state: &mut State, command: u32) {
+        let Phase::Boot(progress) = &mut state.phase else {
+            strict!(
+                gpu.strict,
+                "psp",
+                "boot loader: command {command:#x}, but the secure OS runs"
+            );
+            return;
+        };
+        put(gpu, abi::BOOTLOADER, command & !READY);
+        state.dead |= gpu.knobs.psp_dead.on();
+        if state.dead {
+            event!(gpu.trace, "psp", "dead", "command={command:#x}");
+            return;
+        }
+        let address = get(gpu, abi::BOOTLOADER_ADDRESS);
+        let (time, then) = match boot::command(gpu, progress, command, address) {
+            Outcome::Loaded => (LOAD_TIME, Then::Answer(0)),
+            Outcome::Failed(code) => (LOAD_TIME, Then::Answer(code)),
+            Outcome::Started(version) => {
+                let os = Os::default();
+                state.phase = Phase::Os { version, os };
+                (START_TIME, Then::Alive(version))
+            }
+        };
+        state.busy = Some((Instant::now() + time, then));
+    }
+
+    fn control(&self, gpu: &Gpu, state: &mut State, command: u32) {
+        if !matches!(state.phase, Phase::Os { .. }) {
+            strict!(
+                gpu.strict,
+                "psp",
+                "command {command:#x} in C2PMSG_64: the secure OS does not run"
+            );
+            return;
+        }
+        put(gpu, abi::COMMAND, command & !READY);
+        event!(gpu.trace, "psp", "control", "command={command:#x}");
+        let code = match command {
+            control::INIT_GPCOM_RING => create(gpu, state),
+            control::DESTROY_RINGS => {
+                state.ring = None;
+                0
+            }
+            control::CAN_INIT_RINGS => 0,
+            _ => {
+                strict!(
+                    gpu.strict,
+                    "psp",
+                    "command {command:#x} in C2PMSG_64 is not one of this chip"
+                );
+                status::UNKNOWN_COMMAND
+            }
+        };
+        state.busy = Some((Instant::now() + RING_TIME, Then::Control(code)));
+    }
+
+    /// The driver has put frames into the ring.
+    fn advance(&self, gpu: &Gpu, state: &mut State, wptr: u32) {
+        let Some(ring) = &mut state.ring else {
+            strict!(
+                gpu.strict,
+                "psp",
+                "write pointer {wptr:#x}, but there is no ring"
+            );
+            return;
+        };
+        if wptr % FRAME_DWORDS != 0 || wptr >= ring.dwords {
+            strict!(
+                gpu.strict,
+                "psp",
+                "write pointer {wptr:#x} of a ring of {:#x} dwords: not at a frame",
+                ring.dwords
+            );
+            return;
+        }
+        ring.wptr = wptr;
+        self.mail.send(());
+    }
+
+    /// Body of the processor's thread; returns after [`stop`](Self::stop).
+    pub fn run(&self, gpu: &Gpu) {
+        while self.mail.recv(None) == Recv::Message(()) {
+            while self.step(gpu) {}
+        }
+    }
+
+    /// Lets [`run`](Self::run) return.
+    pub fn stop(&self) {
+        self.mail.close();
+    }
+
+    /// Works on one frame of the ring; false if there is none.
+    pub fn step(&self, gpu: &Gpu) -> bool {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let (Some(ring), Phase::Os { os, .. }) = (&mut state.ring, &mut state.phase) else {
+            return false;
+        };
+        if ring.rptr == ring.wptr {
+            return false;
+        }
+        let addr = ring.base + u64::from(ring.rptr) * 4;
+        ring.rptr = (ring.rptr + FRAME_DWORDS) % ring.dwords;
+        put(gpu, RING_RPTR, ring.rptr);
+        if let Err(fault) = frame_at(gpu, os, addr) {
+            gpu.raise_fault(&fault, CLIENT);
+        }
+        true
+    }
+}
+
+/// What shows that the secure OS runs, in this version; or, with 0, that it does not.
+fn show_os(gpu: &Gpu, version: u32) {
+    put(gpu, abi::VERSION, version);
+    put(gpu, abi::SIGN_OF_LIFE, version);
+    put(gpu, abi::COMMAND, if version == 0 { 0 } else { READY });
+}
+
+/// Makes the ring that the registers describe; the status of that.
+fn create(gpu: &Gpu, state: &mut State) -> u32 {
+    let base = join(
+        get(gpu, abi::RING_ADDRESS_LO),
+        get(gpu, abi::RING_ADDRESS_HI),
+    );
+    let size = get(gpu, abi::RING_SIZE);
+    let why = if state.ring.is_some() {
+        "there is one already"
+    } else if base % ADDRESS_ALIGN != 0 || base & !ADDRESS.mask != 0 {
+        "it is not at a page"
+    } else if size == 0 || size % frame::SIZE as u32 != 0 || size > MAX_RING {
+        "not a number of frames"
+    } else {
+        put(gpu, abi::RING_WPTR, 0);
+        put(gpu, RING_RPTR, 0);
+        state.ring = Some(Ring {
+            base,
+            dwords: size / 4,
+            rptr: 0,
+            wptr: 0,
+        });
+        return 0;
+    };
+    strict!(
+        gpu.strict,
+        "psp",
+        "kernel ring of {size:#x} bytes at {base:#x}: {why}"
+    );
+    status::tee::BAD_PARAMETERS & abi::STATUS.mask
+}
+
+fn dword(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Carries out the frame at `addr`: command buffer, response, fence.
+fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
+    let mut bytes = [0; frame::SIZE];
+    gpu.gmc.vm_read(Hub::Mm, 0, addr, &mut bytes)?;
+    let buffer = join(
+        dword(&bytes, frame::CMD_BUF_ADDR_LO),
+        dword(&bytes, frame::CMD_BUF_ADDR_HI),
+    );
+    let fence = join(
+        dword(&bytes, frame::FENCE_ADDR_LO),
+        dword(&bytes, frame::FENCE_ADDR_HI),
+    );
+    let size = dword(&bytes, frame::CMD_BUF_SIZE);
+    let rest = &bytes[frame::SID_LO..];
+    // psp_ring_cmd_submit leaves the size zero.
+    let sized = size == 0 || size == cmd_buf::SIZE as u32;
+    if !sized || buffer % ADDRESS_ALIGN != 0 || fence % 4 != 0 || rest.iter().any(|b| *b != 0) {
+        strict!(
+            gpu.strict,
+            "psp",
+            "frame at {addr:#x}: command buffer {buffer:#x} of {size:#x} bytes, fence {fence:#x}, or \
+             what has to be zero on the kernel's ring is not"
+        );
+        return Ok(());
+    }
+    let mut command = Command([0; cmd_buf::SIZE]);
+    gpu.gmc.vm_read(Hub::Mm, 0, buffer, &mut command.0)?;
+    let reply = match gpu.knobs.psp_error.reach() {
+        true => Reply::status(status::tee::GENERIC),
+        false => answer(gpu, os, &command),
+    };
+    gpu.gmc
+        .vm_write(Hub::Mm, 0, buffer + cmd_buf::RESP as u64, &reply.bytes())?;
+    if gpu.knobs.psp_no_fence.reach() {
+        return Ok(());
+    }
+    gpu.gmc
+        .write32(Hub::Mm, 0, fence, dword(&bytes, frame::FENCE_VALUE))
+}
+
+/// Checks what all commands have in common.
+fn answer(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
+    let size = command.word(cmd_buf::BUF_SIZE);
+    let version = command.word(cmd_buf::BUF_VERSION);
+    let unused = &command.0[cmd_buf::RESP_BUF_ADDR_LO..cmd_buf::CMD];
+    // acquire_psp_cmd_buf leaves size and version zero.
+    let sized = size == 0 || size == cmd_buf::SIZE as u32;
+    if !sized || !matches!(version, 0 | abi::BUFFER_VERSION) || unused.iter().any(|b| *b != 0) {
+        strict!(
+            gpu.strict,
+            "psp",
+            "command buffer of {size:#x} bytes, version {version:#x}, or with a place for the \
+             response of a user ring"
+        );
+        return Reply::status(status::tee::BAD_FORMAT);
+    }
+    commands::run(gpu, os, command)
+}

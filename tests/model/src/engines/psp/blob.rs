@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What the security processor is given to load: a header, the firmware, its signature.
+//!
+//! The signature itself cannot be checked without the keys that are burnt into the chip. What a
+//! driver can do wrong is found all the same: another address or size, another piece, a copy that
+//! is not complete. The hash that the header carries covers firmware that is not encrypted.
+
+use rkfd_abi::firmware::signed;
+
+use super::sha256;
+use super::CLIENT;
+use crate::engines::gmc::Hub;
+use crate::gpu::Gpu;
+
+/// Says that the firmware is encrypted: the hash is of what comes out of that.
+const ENCRYPTED: usize = 0x18;
+/// The hash.
+const HASH: usize = 0xd0;
+/// Format of the header in the upper half of [`signed::ID_AT`], in which [`signed::TOTAL_BYTES`]
+/// counts the signature.
+const FORMATS: [u16; 2] = [0x8101, 0x0100];
+
+/// A piece of firmware as its header describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blob {
+    /// What it is.
+    pub kind: u16,
+    /// Its version.
+    pub version: u32,
+    /// Bytes of everything.
+    pub total: u32,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The header that `bytes` begins with, if a container of `room` bytes may have it.
+fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), String> {
+    let magic = &bytes[signed::MAGIC_AT..][..4];
+    if magic != signed::MAGIC {
+        return Err(format!("no $PS1 in its header but {magic:02x?}"));
+    }
+    let id = word(bytes, signed::ID_AT);
+    let body = word(bytes, signed::BODY_BYTES);
+    let total = word(bytes, signed::TOTAL_BYTES);
+    let least = body.checked_add(signed::SIZE as u32);
+    if body == 0 || least.is_none_or(|least| least > total) || total > room {
+        return Err(format!(
+            "{body:#x} bytes of firmware in a container of {total:#x}, and there are {room:#x}"
+        ));
+    }
+    let blob = Blob {
+        kind: id as u16,
+        version: word(bytes, signed::VERSION),
+        total,
+    };
+    Ok((blob, body as usize))
+}
+
+/// Reads a container of at most `room` bytes at an address of address space 0, and checks it.
+pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, String> {
+    let fetch = |at: u64, buf: &mut [u8]| {
+        gpu.gmc.vm_read(Hub::Mm, 0, at, buf).map_err(|fault| {
+            gpu.raise_fault(&fault, CLIENT);
+            format!("not readable at {:#x}", fault.va)
+        })
+    };
+    if room < signed::SIZE as u32 {
+        return Err(format!("{room:#x} bytes hold no header"));
+    }
+    let mut head = [0; signed::SIZE];
+    fetch(addr, &mut head)?;
+    let (blob, body) = header(&head, room)?;
+    let mut rest = vec![0; blob.total as usize - signed::SIZE];
+    fetch(addr + signed::SIZE as u64, &mut rest)?;
+    let (body, signature) = rest.split_at(body);
+    if word(&head, ENCRYPTED) == 0 && sha256::digest(body) != head[HASH..HASH + 32] {
+        return Err("the firmware is not what its header has the hash of".into());
+    }
+    let format = (word(&head, signed::ID_AT) >> 16) as u16;
+    if FORMATS.contains(&format) && signature.iter().all(|byte| *byte == 0) {
+        return Err("the signature is missing".into());
+    }
+    Ok(blob)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_to_fit() {
+        let mut bytes = [0; signed::SIZE];
+        bytes[signed::MAGIC_AT..][..4].copy_from_slice(&signed::MAGIC);
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        put(signed::BODY_BYTES, 0x180);
+        put(signed::TOTAL_BYTES, 0x480);
+        put(signed::ID_AT, 0x8101_2005);
+        let (blob, body) = header(&bytes, 0x480).unwrap();
+        assert_eq!((blob.kind, blob.total, body), (0x2005, 0x480, 0x180));
+        assert!(header(&bytes, 0x47f).is_err());
+        for (at, value) in [
+            (signed::BODY_BYTES, 0),
+            (signed::BODY_BYTES, 0x381),
+            (signed::BODY_BYTES, !0),
+            (signed::MAGIC_AT, 0),
+        ] {
+            let mut bad = bytes;
+            bad[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+            assert!(header(&bad, 0x480).is_err(), "{at:#x}");
+        }
+    }
+}

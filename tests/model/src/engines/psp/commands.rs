@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The commands of the kernel's ring: what they ask for, and what is answered.
+//!
+//! A command that comes at the wrong time or with the wrong content is refused with a status and a
+//! strict line. Linux goes on after a status (`psp_cmd_submit_buf` only warns), so that an engine
+//! without its firmware is what a driver notices next.
+
+use rkfd_abi::psp::{
+    cmd, cmd_buf, fw_type, load_ip_fw, load_ta, load_toc, memory_part, resp, setup_tmr,
+    spatial_part, status, unload_ta, ADDRESS, ADDRESS_ALIGN, TMR_ALIGN, TMR_SIZE, TRANSFER_SIZE,
+};
+use rkfd_abi::regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
+
+use super::blob::{self, Blob};
+use crate::engines::firmware::Fw;
+use crate::gpu::Gpu;
+use crate::regs::{Ip, Slot};
+use crate::{event, strict};
+
+/// Kinds of containers, as the files of this chip have them: register list, power table.
+const KIND_REG_LIST: u16 = 0x135;
+const KIND_P2S: u16 = 0x1d2;
+const KIND_MEC: u16 = 0x2004;
+const KIND_MEC_JT: u16 = 0x2005;
+const KIND_RLC: u16 = 0x2009;
+const KIND_RLC_GPM: u16 = 0x200b;
+const KIND_RLC_SRM: u16 = 0x200c;
+const KIND_RLC_CNTL: u16 = 0x200d;
+const KIND_SDMA: u16 = 0x2025;
+
+/// Where boot firmware has its own trusted region: so far below the end of video memory
+/// (`amdgpu_ttm_reserve_tmr` keeps out of the last 280 MiB when no VBIOS says how many).
+const BOOT_TMR: u64 = 280 << 20;
+/// The most memory that a trusted application shares with its driver.
+const MAX_SHARED: u32 = 64 << 20;
+/// Sessions at a time.
+const MAX_SESSIONS: usize = 16;
+
+/// What the secure OS remembers from command to command.
+#[derive(Debug, Default)]
+pub struct Os {
+    /// The trusted memory region: address of the next piece in it, and whether it is the driver's.
+    tmr: Option<(u64, bool)>,
+    sessions: Vec<u32>,
+    last_session: u32,
+}
+
+/// A command as it was read.
+pub struct Command(pub [u8; cmd_buf::SIZE]);
+
+impl Command {
+    /// A dword of the buffer.
+    pub fn word(&self, at: usize) -> u32 {
+        let b = &self.0[at..at + 4];
+        u32::from_le_bytes([b[0], b[1], b[2], b[3]])
+    }
+
+    /// A dword of the command's own structure.
+    fn arg(&self, at: usize) -> u32 {
+        self.word(cmd_buf::CMD + at)
+    }
+
+    /// An address of the command's own structure.
+    fn addr(&self, at: usize) -> u64 {
+        u64::from(self.arg(at)) | u64::from(self.arg(at + 4)) << 32
+    }
+
+    /// Which command it is.
+    pub fn id(&self) -> u32 {
+        self.word(cmd_buf::CMD_ID)
+    }
+}
+
+/// An answer.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    status: u32,
+    session: u32,
+    fw_addr: u64,
+    tmr_size: u32,
+}
+
+impl Reply {
+    /// Nothing but a status.
+    pub fn status(status: u32) -> Self {
+        Self {
+            status,
+            ..Self::default()
+        }
+    }
+
+    /// As it stands in the command buffer.
+    pub fn bytes(&self) -> [u8; resp::SIZE] {
+        let mut out = [0; resp::SIZE];
+        let mut put = |at: usize, value: u32| out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        put(resp::STATUS, self.status);
+        put(resp::SESSION_ID, self.session);
+        put(resp::FW_ADDR_LO, self.fw_addr as u32);
+        put(resp::FW_ADDR_HI, (self.fw_addr >> 32) as u32);
+        put(resp::TMR_SIZE, self.tmr_size);
+        out
+    }
+}
+
+/// Refuses a command: strict line and status.
+macro_rules! refuse {
+    ($gpu:expr, $status:expr, $($what:tt)*) => {{
+        strict!($gpu.strict, "psp", $($what)*);
+        return Err($status);
+    }};
+}
+
+/// Carries out a command.
+pub fn run(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
+    let id = command.id();
+    let result = match id {
+        cmd::SETUP_TMR => setup_region(gpu, os, command),
+        cmd::DESTROY_TMR => destroy_region(gpu, os),
+        cmd::LOAD_IP_FW => load_firmware(gpu, os, command),
+        cmd::LOAD_TOC => load_list(gpu, command),
+        cmd::LOAD_ASD | cmd::LOAD_TA => load_application(gpu, os, command),
+        cmd::UNLOAD_TA => unload_application(gpu, os, command),
+        cmd::INVOKE_CMD => invoke(gpu, os, command),
+        cmd::SRIOV_SPATIAL_PART => partition(gpu, command),
+        cmd::FB_NPS_MODE => memory_mode(gpu, command),
+        _ => unknown(gpu, id),
+    };
+    let reply = result.unwrap_or_else(Reply::status);
+    event!(
+        gpu.trace,
+        "psp",
+        "command",
+        "id={} status={:#x}",
+        cmd::name(id).unwrap_or("?"),
+        reply.status
+    );
+    reply
+}
+
+fn unknown(gpu: &Gpu, id: u32) -> Result<Reply, u32> {
+    match cmd::name(id) {
+        Some(name) => refuse!(
+            gpu,
+            status::NOT_SUPPORTED,
+            "command {name}: not on this chip"
+        ),
+        None => refuse!(gpu, status::UNKNOWN_COMMAND, "no command {id:#x}"),
+    }
+}
+
+/// Address and size of something that a driver keeps for the processor.
+fn aligned(gpu: &Gpu, what: &str, addr: u64) -> Result<(), u32> {
+    if addr % ADDRESS_ALIGN != 0 || addr & !ADDRESS.mask != 0 {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "{what} at {addr:#x}: not at a page of 48 bits of address"
+        );
+    }
+    Ok(())
+}
+
+fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
+    let addr = command.addr(setup_tmr::BUF_ADDR_LO);
+    let size = command.arg(setup_tmr::BUF_SIZE);
+    let flags = command.arg(setup_tmr::FLAGS);
+    let system = command.addr(setup_tmr::SYSTEM_ADDR_LO);
+    if os.tmr.is_some() {
+        refuse!(
+            gpu,
+            status::tee::BAD_STATE,
+            "SETUP_TMR: there is a trusted memory region already"
+        );
+    }
+    if flags & !setup_tmr::FLAG_VIRT_PHY_ADDR.mask != 0 {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "SETUP_TMR: flags {flags:#x}"
+        );
+    }
+    if addr == 0 && size == 0 {
+        // Boot firmware has set one aside (psp->boot_time_tmr).
+        let end = (u64::from(gpu.chip.fb_location) << 24) + gpu.vram.len();
+        os.tmr = Some((end - BOOT_TMR.min(gpu.vram.len() / 2), false));
+        return Ok(Reply::default());
+    }
+    aligned(gpu, "SETUP_TMR: region", addr)?;
+    let given = setup_tmr::FLAG_VIRT_PHY_ADDR.is_set(flags);
+    if addr % TMR_ALIGN != 0 || u64::from(size) < TMR_SIZE || size % 0x1000 != 0 || !given {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "SETUP_TMR: {size:#x} bytes at {addr:#x}, flags {flags:#x}"
+        );
+    }
+    let in_memory = system.checked_add(size.into());
+    if system % TMR_ALIGN != 0 || in_memory.is_none_or(|end| end > gpu.vram.len()) {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "SETUP_TMR: {size:#x} bytes at {system:#x} of video memory"
+        );
+    }
+    os.tmr = Some((addr, true));
+    Ok(Reply::default())
+}
+
+fn destroy_region(gpu: &Gpu, os: &mut Os) -> Result<Reply, u32> {
+    match os.tmr.take() {
+        Some((_, true)) => gpu.firmware.reset(false),
+        // What lies in the boot firmware's region stays there.
+        Some((_, false)) => {}
+        None => refuse!(
+            gpu,
+            status::tee::BAD_STATE,
+            "DESTROY_TMR: there is no trusted memory region"
+        ),
+    }
+    Ok(Reply::default())
+}
+
+/// Checks a container that a command names.
+fn container(gpu: &Gpu, what: &str, addr: u64, size: u32) -> Result<Blob, u32> {
+    aligned(gpu, what, addr)?;
+    blob::read(gpu, addr, size).map_err(|why| {
+        strict!(
+            gpu.strict,
+            "psp",
+            "{what} of {size:#x} bytes at {addr:#x}: {why}"
+        );
+        status::tee::SECURITY
+    })
+}
+
+/// What a type of firmware is for, and the kind of its container. The second: nobody asks.
+fn target(gpu: &Gpu, fw: u32) -> Option<(Option<Fw>, u16)> {
+    let sdma =
+        |n: u32| ((n as usize) < gpu.sdma.count()).then_some((Some(Fw::Sdma(n as u8)), KIND_SDMA));
+    match fw {
+        fw_type::CP_MEC => Some((Some(Fw::Mec1), KIND_MEC)),
+        fw_type::CP_MEC_ME1 => Some((Some(Fw::Mec1Jt), KIND_MEC_JT)),
+        fw_type::RLC_G => Some((Some(Fw::Rlc), KIND_RLC)),
+        fw_type::SDMA0 | fw_type::SDMA1 => sdma(fw - fw_type::SDMA0),
+        fw_type::SDMA2..=fw_type::SDMA7 => sdma(fw - fw_type::SDMA2 + 2),
+        fw_type::RLC_RESTORE_LIST_GPM_MEM => Some((None, KIND_RLC_GPM)),
+        fw_type::RLC_RESTORE_LIST_SRM_MEM => Some((None, KIND_RLC_SRM)),
+        fw_type::RLC_RESTORE_LIST_SRM_CNTL => Some((None, KIND_RLC_CNTL)),
+        fw_type::REG_LIST => Some((None, KIND_REG_LIST)),
+        fw_type::P2S_TABLE => Some((None, KIND_P2S)),
+        _ => None,
+    }
+}
+
+fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
+    let addr = command.addr(load_ip_fw::FW_ADDR_LO);
+    let size = command.arg(load_ip_fw::FW_SIZE);
+    let fw = command.arg(load_ip_fw::FW_TYPE);
+    let name = fw_type::name(fw).unwrap_or("?");
+    let Some((next, _)) = &mut os.tmr else {
+        refuse!(
+            gpu,
+            status::tee::BAD_STATE,
+            "LOAD_IP_FW {name}: there is no trusted memory region yet"
+        );
+    };
+    let Some((piece, kind)) = target(gpu, fw) else {
+        refuse!(
+            gpu,
+            status::NOT_SUPPORTED,
+            "LOAD_IP_FW of type {fw} ({name}): this chip has none"
+        );
+    };
+    let what = format!("LOAD_IP_FW {name}");
+    let blob = container(gpu, &what, addr, size)?;
+    if blob.kind != kind {
+        refuse!(
+            gpu,
+            status::tee::SECURITY,
+            "{what}: the container is of kind {:#x}, not {kind:#x}",
+            blob.kind
+        );
+    }
+    if blob.total != size {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "{what}: {size:#x} bytes are given, the container has {:#x}",
+            blob.total
+        );
+    }
+    if let Some(piece) = piece {
+        gpu.firmware.put(piece);
+    }
+    let at = *next;
+    *next += u64::from(size).next_multiple_of(ADDRESS_ALIGN);
+    event!(
+        gpu.trace,
+        "psp",
+        "firmware",
+        "type={name} bytes={size:#x} version={:#x} at={at:#x}",
+        blob.version
+    );
+    Ok(Reply {
+        fw_addr: at,
+        ..Reply::default()
+    })
+}
+
+fn load_list(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
+    let addr = command.addr(load_toc::TOC_ADDR_LO);
+    container(gpu, "LOAD_TOC", addr, command.arg(load_toc::TOC_SIZE))?;
+    Ok(Reply {
+        tmr_size: TMR_SIZE as u32,
+        ..Reply::default()
+    })
+}
+
+fn load_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
+    let addr = command.addr(load_ta::APP_ADDR_LO);
+    let size = command.arg(load_ta::APP_LEN);
+    let shared = command.addr(load_ta::CMD_BUF_ADDR_LO);
+    let shared_size = command.arg(load_ta::CMD_BUF_LEN);
+    if u64::from(size) > TRANSFER_SIZE {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "LOAD_TA: {size:#x} bytes are too many"
+        );
+    }
+    container(gpu, "LOAD_TA", addr, size)?;
+    aligned(gpu, "LOAD_TA: buffer", shared)?;
+    if shared_size % 0x1000 != 0 || shared_size > MAX_SHARED || (shared == 0) != (shared_size == 0)
+    {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "LOAD_TA: {shared_size:#x} bytes of buffer at {shared:#x}"
+        );
+    }
+    if os.sessions.len() == MAX_SESSIONS {
+        refuse!(
+            gpu,
+            status::tee::OUT_OF_MEMORY,
+            "LOAD_TA: {MAX_SESSIONS} applications are loaded"
+        );
+    }
+    os.last_session += 1;
+    os.sessions.push(os.last_session);
+    Ok(Reply {
+        session: os.last_session,
+        ..Reply::default()
+    })
+}
+
+fn unload_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
+    let session = command.arg(unload_ta::SESSION_ID);
+    let Some(at) = os.sessions.iter().position(|s| *s == session) else {
+        refuse!(
+            gpu,
+            status::tee::ITEM_NOT_FOUND,
+            "UNLOAD_TA: no session {session:#x}"
+        );
+    };
+    os.sessions.swap_remove(at);
+    Ok(Reply::default())
+}
+
+/// Trusted applications can be loaded, but what they do is not modelled.
+fn invoke(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
+    use rkfd_abi::psp::invoke;
+    let session = command.arg(invoke::SESSION_ID);
+    let what = command.arg(invoke::TA_CMD_ID);
+    let code = match os.sessions.contains(&session) {
+        true => status::NOT_SUPPORTED,
+        false => status::tee::ITEM_NOT_FOUND,
+    };
+    refuse!(
+        gpu,
+        code,
+        "INVOKE_CMD {what:#x} of session {session:#x}: not modelled"
+    );
+}
+
+/// Sets a register of the card, for what firmware writes and a driver only reads.
+fn put(gpu: &Gpu, ip: Ip, instance: u8, reg: rkfd_abi::regs::Reg, value: u32) {
+    let base = gpu.chip.base(ip, instance, reg.seg);
+    if let Some(slot) = base.and_then(|base| gpu.regs.get(base + reg.off)) {
+        slot.set(value);
+    }
+}
+
+/// Divides the XCCs into partitions of equal size.
+fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
+    let count = command.arg(spatial_part::MODE);
+    let overrides = [
+        spatial_part::OVERRIDE_IPS,
+        spatial_part::OVERRIDE_XCDS_AVAIL,
+        spatial_part::OVERRIDE_THIS_AID,
+    ];
+    let xccs = gpu.chip.ips.iter().filter(|ip| ip.ip == Ip::Gc).count() as u32;
+    let mode = match count {
+        // SPX, DPX, TPX, QPX by the number of partitions, CPX with one XCC each.
+        1..=4 if count <= xccs && xccs % count == 0 => count - 1,
+        _ if count == xccs => 4,
+        _ => refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "SRIOV_SPATIAL_PART: {count} partitions of {xccs} XCCs"
+        ),
+    };
+    if overrides.iter().any(|at| command.arg(*at) != 0) {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "SRIOV_SPATIAL_PART: overrides are not for this function"
+        );
+    }
+    let each = xccs / count;
+    for xcc in 0..xccs {
+        let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(each)
+            | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(xcc % each);
+        put(gpu, Ip::Gc, xcc as u8, gc::regCP_HYP_XCP_CTL, value);
+    }
+    let field = nbio::BIF_BX_PF0_PARTITION_COMPUTE_STATUS__PARTITION_MODE;
+    let status = nbio::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS;
+    put(gpu, Ip::Nbif, 0, status, field.put(mode));
+    Ok(Reply::default())
+}
+
+/// Memory in one partition is the only mode of a card with one AID.
+fn memory_mode(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
+    let mode = command.arg(memory_part::MODE);
+    let reg = nbio::regBIF_BX_PF0_PARTITION_MEM_CAP;
+    let able = gpu.regs.by_id(gpu.chip, Ip::Nbif, reg).map_or(0, Slot::get);
+    if mode != 1 || able & 1 == 0 {
+        refuse!(gpu, status::tee::BAD_PARAMETERS, "FB_NPS_MODE {mode}");
+    }
+    Ok(Reply::default())
+}
