@@ -319,6 +319,15 @@ void host_register()
 }
 
 /*
+ * Waits sleep while this lives. A thread that spins has each page that the kernel copies cost an interrupt between
+ * processors, which an emulator that is not alone on its machine takes milliseconds for.
+ */
+struct Sleeping {
+	Sleeping() { HIP(hipSetDeviceFlags(hipDeviceScheduleBlockingSync)); }
+	~Sleeping() { (void)hipSetDeviceFlags(hipDeviceScheduleAuto); }
+};
+
+/*
  * After a fork, the first write of either process moves a page: the GPU has to follow the parent's. The memory is
  * written first by the host, then by the GPU alone.
  */
@@ -326,6 +335,7 @@ void register_fork()
 {
 	const size_t bytes = MiB, count = bytes / 4;
 	uint32_t *words = (uint32_t *)map(bytes, MAP_PRIVATE), *gpu;
+	Sleeping sleeping;
 	int status;
 
 	for (size_t i = 0; i < count; i++)
