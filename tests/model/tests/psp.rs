@@ -406,7 +406,10 @@ fn a_frame_that_cannot_be_read_is_a_fault() {
     card.submit(cmd::DESTROY_TMR, &[]);
     assert!(!card.fenced());
     let lines = card.gpu.strict.lines();
-    assert!(lines.iter().any(|l| l.contains("fault of client 3")), "{lines:?}");
+    assert!(
+        lines.iter().any(|l| l.contains("fault of client 3")),
+        "{lines:?}"
+    );
 }
 
 #[test]
