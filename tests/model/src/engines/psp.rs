@@ -35,6 +35,7 @@ const BOOTLOADER: RegId = RegId::new(0, abi::BOOTLOADER.off);
 const BOOTLOADER_ADDRESS: RegId = RegId::new(0, abi::BOOTLOADER_ADDRESS.off);
 const COMMAND: RegId = RegId::new(0, abi::COMMAND.off);
 const RING_WPTR: RegId = RegId::new(0, abi::RING_WPTR.off);
+const SIGN_OF_LIFE: RegId = RegId::new(0, abi::SIGN_OF_LIFE.off);
 /// Read pointer of the kernel's ring, in dwords (`psp_gfx_ctrl`).
 const RING_RPTR: Reg = mp::regMP0_SMN_C2PMSG_68;
 
@@ -42,6 +43,8 @@ const RING_RPTR: Reg = mp::regMP0_SMN_C2PMSG_68;
 /// it needs after a reset.
 const LOAD_TIME: Duration = Duration::from_micros(500);
 const START_TIME: Duration = Duration::from_millis(2);
+/// How long it may take until somebody looks for the secure OS, see [`Then::Start`].
+const UNSEEN_TIME: Duration = Duration::from_secs(1);
 const RING_TIME: Duration = Duration::from_micros(100);
 const RESET_TIME: Duration = Duration::from_millis(20);
 
@@ -67,6 +70,10 @@ enum Then {
     Listen,
     /// The boot loader's answer: status in the low byte.
     Answer(u32),
+    /// The secure OS starts. That takes silicon longer than the 20 ms after which the stock driver
+    /// reads C2PMSG_81, to wait from then on for another value (`psp_v13_0_bootloader_load_sos`).
+    /// How long those are of a host's time nobody can say, so the first look counts.
+    Start(u32),
     /// The secure OS runs.
     Alive(u32),
     /// The secure OS's answer: its status.
@@ -191,7 +198,7 @@ impl Psp {
                 put(gpu, abi::BOOTLOADER, READY);
             }
             Then::Answer(code) => put(gpu, abi::BOOTLOADER, READY | code),
-            Then::Alive(version) => {
+            Then::Start(version) | Then::Alive(version) => {
                 put(gpu, abi::BOOTLOADER, READY);
                 show_os(gpu, version);
             }
@@ -202,7 +209,11 @@ impl Psp {
     /// A register was read.
     pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
         if gpu.chip.generation == Generation::Gfx9 {
-            self.settle(gpu, &mut self.lock());
+            let mut state = self.lock();
+            self.settle(gpu, &mut state);
+            if let (SIGN_OF_LIFE, Some((_, Then::Start(version)))) = (slot.id, state.busy) {
+                state.busy = Some((Instant::now() + START_TIME, Then::Alive(version)));
+            }
         }
         slot.get()
     }
@@ -267,7 +278,7 @@ impl Psp {
             Outcome::Started(version) => {
                 let os = Os::default();
                 state.phase = Phase::Os { version, os };
-                (START_TIME, Then::Alive(version))
+                (UNSEEN_TIME, Then::Start(version))
             }
         };
         state.busy = Some((Instant::now() + time, then));

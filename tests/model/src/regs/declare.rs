@@ -109,6 +109,9 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
                     .mask(0),
             );
         }
+        // No block of this card is protected against errors, so it reads 0.
+        let capability = rkfd_abi::psp::RAS_CAPABILITY;
+        decls.push(Decl::new(capability.name, Ip::Mp0, capability.into()).unit(Unit::Mp));
     }
     decls.push(
         Decl::new(
