@@ -244,6 +244,15 @@ impl Sdma {
         }
     }
 
+    /// The security processor has loaded the code of an engine, and starts it: drivers that load
+    /// through it leave SDMA_F32_CNTL alone (sdma_v4_4_2_inst_enable).
+    pub fn start_loaded(&self, n: u8) {
+        if let Some(engine) = self.engines.get(usize::from(n)) {
+            engine.bank().start();
+            engine.mail.send(Wake::Look);
+        }
+    }
+
     /// Whether an engine is not halted.
     pub fn runs(&self, n: u8) -> bool {
         self.engines

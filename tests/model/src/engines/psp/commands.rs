@@ -292,6 +292,9 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
     }
     if let Some(piece) = piece {
         gpu.firmware.put(piece);
+        if let Fw::Sdma(n) = piece {
+            gpu.sdma.start_loaded(n);
+        }
     }
     let at = *next;
     *next += u64::from(size).next_multiple_of(ADDRESS_ALIGN);

@@ -135,6 +135,16 @@ impl Bank {
         self.boot = boot;
     }
 
+    /// The security processor has loaded the engine's code and started it. Resets of the engine
+    /// alone start it again.
+    pub fn start(&mut self) {
+        self.boot = Boot::Warm;
+        self.dead = false;
+        if let Some(at) = self.layout.of_engine(regs::regSDMA_F32_CNTL) {
+            self.values[at] &= !self.layout.halts;
+        }
+    }
+
     /// The engine cannot run whatever its halt bit says, or may again.
     pub fn set_dead(&mut self, dead: bool) {
         self.dead = dead;
