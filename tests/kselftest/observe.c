@@ -105,6 +105,9 @@ TEST(debugfs_shows_queues_and_runlists)
 		char path[128], *text;
 
 		snprintf(path, sizeof(path), DEBUGFS "/%s", names[i]);
+		/* Not every driver shows its own rings. */
+		if (!strcmp(names[i], "rings") && access(path, F_OK))
+			continue;
 		text = watch_read(path);
 		EXPECT(strlen(text) > 64, "%s: %s", path, text);
 		free(text);
