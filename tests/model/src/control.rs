@@ -2,16 +2,20 @@
 
 //! The control socket: a person or a test turns knobs while the card runs.
 //!
-//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `stats`, `knobs`.
+//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `stats`, `knobs`,
+//! `trace DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID ADDRESS` (the
+//! page-table entries on the way to an address).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::engines::gmc::Hub;
 use crate::event;
 use crate::gpu::Gpu;
 use crate::knobs::Knobs;
+use crate::trace::Detail;
 
 /// Serves the control socket at `path` on threads of its own, as long as the process lives.
 pub fn serve(path: &Path, gpu: Arc<Gpu>) -> io::Result<()> {
@@ -64,7 +68,27 @@ pub fn answer(line: &str, gpu: &Gpu) -> String {
             let names: Vec<&str> = Knobs::LIST.iter().map(|(name, _)| *name).collect();
             names.join(" ")
         }
-        _ => "error: commands are: set NAME VALUE, get NAME, stats, knobs".into(),
+        ["trace", name, on @ ("on" | "off")] => match Detail::by_name(name) {
+            Some(detail) => {
+                gpu.trace.set(detail, on == "on");
+                "ok".into()
+            }
+            None => format!("error: no detail {name}"),
+        },
+        ["mark", ..] => {
+            event!(gpu.trace, "control", "mark", "{}", words[1..].join(" "));
+            "ok".into()
+        }
+        ["walk", hub @ ("gfx" | "mm"), vmid, va] => match (vmid.parse(), parse(va)) {
+            (Ok(vmid @ 0..16u8), Some(va)) => {
+                let hub = if hub == "gfx" { Hub::Gfx } else { Hub::Mm };
+                gpu.gmc.describe(hub, vmid, va)
+            }
+            _ => "error: walk gfx|mm VMID ADDRESS".into(),
+        },
+        _ => "error: commands are: set NAME VALUE, get NAME, stats, knobs, trace DETAIL on|off, \
+              mark TEXT, walk gfx|mm VMID ADDRESS"
+            .into(),
     }
 }
 
@@ -73,5 +97,41 @@ pub fn parse(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::chips::mi300x;
+    use crate::gpu::Options;
+    use crate::log::Strict;
+    use crate::trace::Trace;
+
+    #[test]
+    fn details_are_switched_and_tables_are_walked() {
+        let gpu = Gpu::new(Options {
+            chip: &mi300x::CHIP,
+            vram: 64 << 20,
+            strict: Arc::new(Strict::quiet()),
+            trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
+            knobs: Arc::default(),
+        })
+        .unwrap();
+        for (name, detail) in Detail::ALL {
+            assert_eq!(answer(&format!("trace {name} on"), &gpu), "ok");
+            assert!(gpu.trace.wants(detail));
+            assert_eq!(answer(&format!("trace {name} off"), &gpu), "ok");
+            assert!(!gpu.trace.wants(detail));
+        }
+        assert!(answer("trace registers perhaps", &gpu).starts_with("error"));
+        assert!(answer("trace all on", &gpu).starts_with("error"));
+        assert_eq!(answer("mark one two", &gpu), "ok");
+        assert!(answer("walk gfx 3 0x1000", &gpu).contains("ContextDisabled"));
+        assert!(answer("walk gfx 16 0x1000", &gpu).starts_with("error"));
+        // Asking is no access: nothing is complained about.
+        assert_eq!(gpu.strict.unexpected(), 0);
     }
 }

@@ -26,7 +26,7 @@ use crate::knobs::Knobs;
 use crate::log::Strict;
 use crate::regs::{declare, RegisterMap, Selector, Slot, Unit};
 use crate::strict;
-use crate::trace::Trace;
+use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
 
 /// Size of the doorbell BAR.
@@ -298,7 +298,7 @@ impl Gpu {
             Unit::Sdma => self.sdma.reg_read(slot),
             Unit::Mes => self.mes.reg_read(&self.strict, self.selector(), slot.id),
         };
-        if self.trace.wants_registers() {
+        if self.trace.wants(Detail::Registers) {
             event!(
                 self.trace,
                 "reg",
@@ -320,7 +320,7 @@ impl Gpu {
             );
             return;
         };
-        if self.trace.wants_registers() {
+        if self.trace.wants(Detail::Registers) {
             event!(
                 self.trace,
                 "reg",

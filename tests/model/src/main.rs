@@ -12,7 +12,7 @@ use gpu_model::chips::{mi300x, Chip};
 use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
 use gpu_model::log::Strict;
-use gpu_model::trace::Trace;
+use gpu_model::trace::{Detail, Trace};
 use gpu_model::{control, server};
 
 /// Exit code of a run in which the guest broke a rule.
@@ -37,9 +37,10 @@ usage: rkfd-gpu --socket PATH [options]
                        cycle (default where that processor is modelled: {}); warm: the secure
                        OS runs and all firmware is loaded, as another driver leaves a card
   --trace FILE         event log: one line `t_ns layer event key=value...` per event
-  --trace-registers    register accesses too
+  --trace-detail NAME  these too: registers (every access), walks (of page tables), mqds (as
+                       they are loaded); may be repeated
   --control PATH       control socket; one command per line: set NAME VALUE, get NAME,
-                       stats, knobs
+                       stats, knobs, trace DETAIL on|off, mark TEXT, walk HUB VMID ADDRESS
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
   --expect PATTERN     a STRICT line that contains PATTERN does not fail the run; may be
                        repeated
@@ -76,7 +77,7 @@ struct Args {
     vram: Option<u64>,
     boot: Option<Boot>,
     trace: Option<PathBuf>,
-    trace_registers: bool,
+    details: Vec<Detail>,
     knobs: Vec<(String, u64)>,
     expect: Vec<String>,
     keep: bool,
@@ -106,6 +107,11 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--trace" => args.trace = Some(value()?.into()),
             "--dump-discovery" => args.dump_discovery = Some(value()?.into()),
             "--expect" => args.expect.push(value()?),
+            "--trace-detail" => {
+                let name = value()?;
+                let detail = Detail::by_name(&name).ok_or(format!("no detail {name}"))?;
+                args.details.push(detail);
+            }
             "--chip" => {
                 let chip = value()?;
                 args.chip = Some(Chip::by_name(&chip).ok_or(format!("no chip {chip}"))?);
@@ -129,7 +135,6 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 let number = control::parse(number).ok_or(format!("{text}: not a number"))?;
                 args.knobs.push((name.into(), number));
             }
-            "--trace-registers" => args.trace_registers = true,
             "--keep" => args.keep = true,
             "--dump-registers" => args.dump_registers = true,
             "--help" | "-h" => args.help = true,
@@ -181,7 +186,9 @@ fn run() -> Result<ExitCode, String> {
         Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
         None => Trace::off(),
     };
-    trace.set_registers(args.trace_registers);
+    for detail in args.details {
+        trace.set(detail, true);
+    }
     let knobs = Knobs::default();
     for (name, value) in &args.knobs {
         if !knobs.set(name, *value) {

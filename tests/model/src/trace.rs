@@ -13,11 +13,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
+/// What is written only when it was asked for, because there is so much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Every register access.
+    Registers,
+    /// Every walk of a page table, with the entries that it met.
+    Walks,
+    /// Every MQD that is loaded, word by word.
+    Mqds,
+}
+
+impl Detail {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("registers", Self::Registers),
+        ("walks", Self::Walks),
+        ("mqds", Self::Mqds),
+    ];
+
+    /// The one of that name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, d)| *d)
+    }
+}
+
 /// Writer of the event log.
 pub struct Trace {
     start: Instant,
     on: bool,
-    registers: AtomicBool,
+    details: [AtomicBool; Detail::ALL.len()],
     out: Mutex<Option<Box<dyn Write + Send>>>,
 }
 
@@ -27,7 +52,7 @@ impl Trace {
         Self {
             start: Instant::now(),
             on: false,
-            registers: AtomicBool::new(false),
+            details: Default::default(),
             out: Mutex::new(None),
         }
     }
@@ -44,14 +69,14 @@ impl Trace {
         Self {
             start: Instant::now(),
             on: true,
-            registers: AtomicBool::new(false),
+            details: Default::default(),
             out: Mutex::new(Some(out)),
         }
     }
 
-    /// Also log every register access (a lot).
-    pub fn set_registers(&self, on: bool) {
-        self.registers.store(on, Ordering::Relaxed);
+    /// Switches a detail on or off.
+    pub fn set(&self, detail: Detail, on: bool) {
+        self.details[detail as usize].store(on, Ordering::Relaxed);
     }
 
     /// Whether anything is written at all.
@@ -60,10 +85,10 @@ impl Trace {
         self.on
     }
 
-    /// Whether register accesses are written.
+    /// Whether a detail is written.
     #[inline]
-    pub fn wants_registers(&self) -> bool {
-        self.on && self.registers.load(Ordering::Relaxed)
+    pub fn wants(&self, detail: Detail) -> bool {
+        self.on && self.details[detail as usize].load(Ordering::Relaxed)
     }
 
     /// Nanoseconds since the model started.

@@ -23,7 +23,7 @@ use crate::dma::GuestMemory;
 use crate::log::Strict;
 use crate::regs::RegId;
 use crate::strict;
-use crate::trace::Trace;
+use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
 use hub::HubRegs;
 use tlb::{Entry, Tlb};
@@ -393,18 +393,50 @@ impl Gmc {
     }
 
     fn walk(&self, hub: Hub, vmid: u8, va: u64) -> Result<Entry, FaultKind> {
-        let regs = &self.hub(hub).regs;
         if vmid == 0 {
-            if let Some(entry) = regs.unmapped(va, &self.strict) {
+            if let Some(entry) = self.hub(hub).regs.unmapped(va, &self.strict) {
                 return entry;
             }
         }
-        let context = regs.context(vmid);
+        let (found, path) = self.walk_tables(hub, vmid, va, &self.strict);
+        if self.trace.wants(Detail::Walks) {
+            crate::event!(
+                self.trace,
+                "gmc",
+                "walk",
+                "hub={hub:?} vmid={vmid} va={:#x} entries={:x?}",
+                va & !0xfff,
+                path.entries()
+            );
+        }
+        found
+    }
+
+    fn walk_tables(
+        &self,
+        hub: Hub,
+        vmid: u8,
+        va: u64,
+        strict: &Strict,
+    ) -> (Result<Entry, FaultKind>, walk::Path) {
+        let regs = &self.hub(hub).regs;
         let memory = walk::TableMemory {
             vram: &self.vram,
             dma: &self.dma,
             vram_base: regs.fb_offset(),
         };
-        walk::walk(&memory, &context, va, &self.strict)
+        let mut path = walk::Path::default();
+        let found = walk::walk(&memory, &regs.context(vmid), va, &mut path, strict);
+        (found, path)
+    }
+
+    /// What the tables say about an address now, for a person; nothing is cached or reported.
+    pub fn describe(&self, hub: Hub, vmid: u8, va: u64) -> String {
+        let (found, path) = self.walk_tables(hub, vmid, va, &Strict::quiet());
+        let entries = path.entries();
+        match found {
+            Ok(entry) => format!("entries={entries:x?} {entry:x?}"),
+            Err(kind) => format!("entries={entries:x?} {kind:?}"),
+        }
     }
 }

@@ -25,6 +25,7 @@ use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
 use super::regs::Slot;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
+use crate::trace::Detail;
 use crate::{event, strict};
 
 /// First dword of every compute MQD.
@@ -116,6 +117,17 @@ impl Engine<'_> {
     /// Loads a queue from its MQD and starts it. False if the MQD makes no sense.
     pub(super) fn map(&mut self, map: &Map) -> Result<bool, VmFault> {
         let mqd = self.env.read_dwords(0, map.mqd, v9::Mqd::DWORDS)?;
+        if self.env.trace().wants(Detail::Mqds) {
+            event!(
+                self.env.trace(),
+                "cp",
+                "mqd",
+                "class={:?} pasid={} mqd={:#x} words={mqd:x?}",
+                map.class,
+                map.pasid,
+                map.mqd
+            );
+        }
         if !self.check_mqd(map, &mqd) {
             return Ok(false);
         }

@@ -16,6 +16,7 @@ use super::regs::{Slot, SLOTS};
 use crate::engines::gmc::VmFault;
 use crate::engines::sdma::layout::Version;
 use crate::engines::sdma::rlc::RlcMap;
+use crate::trace::Detail;
 use crate::{event, strict};
 
 /// Patience with an engine that is told to let a queue go; its message usually comes first.
@@ -124,6 +125,16 @@ impl Engine<'_> {
         let layout = self.env.sdma().layout();
         let dw = layout.mqd;
         let mqd = self.env.read_dwords(0, map.mqd, dw.dwords)?;
+        if self.env.trace().wants(Detail::Mqds) {
+            event!(
+                self.env.trace(),
+                "hws",
+                "sdma_mqd",
+                "pasid={} mqd={:#x} words={mqd:x?}",
+                map.pasid,
+                map.mqd
+            );
+        }
         let wrong = |text: String| {
             strict!(
                 self.env.strict(),

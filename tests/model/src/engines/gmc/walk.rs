@@ -112,11 +112,33 @@ impl TableMemory<'_> {
     }
 }
 
-/// Walks the tables for the page of `va`.
+/// The entries that a walk met, the root first.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Path {
+    entries: [u64; 8],
+    len: usize,
+}
+
+impl Path {
+    fn push(&mut self, entry: u64) {
+        if let Some(slot) = self.entries.get_mut(self.len) {
+            *slot = entry;
+            self.len += 1;
+        }
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[u64] {
+        &self.entries[..self.len]
+    }
+}
+
+/// Walks the tables for the page of `va`, and notes the way in `path`.
 pub fn walk(
     memory: &TableMemory<'_>,
     context: &Context,
     va: u64,
+    path: &mut Path,
     strict: &Strict,
 ) -> Result<Entry, FaultKind> {
     if !context.enabled {
@@ -133,6 +155,7 @@ pub fn walk(
     let page = page - context.first_page;
     let block_bits = 9 + u32::from(context.block_size);
     let mut pde = context.root;
+    path.push(pde);
     for level in (0..context.depth).rev() {
         // Bits of the page number below this directory's index.
         let covered = block_bits + 9 * u32::from(level);
@@ -150,6 +173,7 @@ pub fn walk(
             );
             return Err(FaultKind::Bus);
         };
+        path.push(entry);
         if entry & VALID == 0 {
             return Err(FaultKind::Pde(level));
         }
@@ -189,6 +213,7 @@ pub fn walk(
         );
         return Err(FaultKind::Bus);
     };
+    path.push(pte);
     if pte & format.further == 0 {
         let place = Place {
             table: pde,
@@ -219,6 +244,7 @@ pub fn walk(
         );
         return Err(FaultKind::Bus);
     };
+    path.push(last);
     if last & format.further != 0 && last & VALID != 0 {
         strict!(
             strict,
