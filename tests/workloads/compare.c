@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The workload of `make compare`: does one of everything, and prints what the guest can see of it. The other half of the
+ * report comes from the GPU's own log, where marks of this program say what belongs to what.
+ *
+ * Times are CLOCK_MONOTONIC (all that passed) and the thread's processor time (what it worked itself): guest instructions
+ * under an instruction-counting clock.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compare.h"
+
+#define MAX_ROUNDS 16u
+#define MAX_COSTS 128u
+/* The high half says that a fence is a mark. */
+#define MARK 0xc0de0000u
+#define MARK_PATIENCE_US 10000000u
+
+static struct cost {
+	const char *name;
+	int ret;
+	unsigned int rounds;
+	uint64_t own[MAX_ROUNDS], elapsed[MAX_ROUNDS];
+} costs[MAX_COSTS];
+static unsigned int used;
+static uint64_t own_start, elapsed_start, own_nothing, elapsed_nothing;
+
+int compare_failed(const char *what, int err)
+{
+	printf("cmp failed %s: %s\n", what, strerror(-err));
+	fprintf(stderr, "compare: %s: %s\n", what, strerror(-err));
+	return 1;
+}
+
+static uint64_t clock_now(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+void cost_begin(void)
+{
+	own_start = clock_now(CLOCK_THREAD_CPUTIME_ID);
+	elapsed_start = clock_now(CLOCK_MONOTONIC);
+}
+
+void cost_end(const char *name, int ret)
+{
+	uint64_t elapsed = clock_now(CLOCK_MONOTONIC) - elapsed_start;
+	uint64_t own = clock_now(CLOCK_THREAD_CPUTIME_ID) - own_start;
+	unsigned int i = 0;
+
+	while (i < used && strcmp(costs[i].name, name))
+		i++;
+	if (i == MAX_COSTS || (i < used && costs[i].rounds == MAX_ROUNDS))
+		return;
+	if (i == used)
+		costs[used++] = (struct cost) { .name = name };
+	costs[i].own[costs[i].rounds] = own > own_nothing ? own - own_nothing : 0;
+	costs[i].elapsed[costs[i].rounds++] = elapsed > elapsed_nothing ? elapsed - elapsed_nothing : 0;
+	/* One that fails is what the report should show. */
+	if (ret)
+		costs[i].ret = ret;
+}
+
+/* What reading the clocks costs, which is no part of any call. */
+static void weigh_nothing(void)
+{
+	for (unsigned int i = 0; i < MAX_ROUNDS; i++) {
+		cost_begin();
+		cost_end("nothing", 0);
+	}
+	own_nothing = costs[0].own[0];
+	elapsed_nothing = costs[0].elapsed[0];
+	for (unsigned int i = 1; i < MAX_ROUNDS; i++) {
+		own_nothing = costs[0].own[i] < own_nothing ? costs[0].own[i] : own_nothing;
+		elapsed_nothing = costs[0].elapsed[i] < elapsed_nothing ? costs[0].elapsed[i] : elapsed_nothing;
+	}
+	used = 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void cost_report(void)
+{
+	for (unsigned int i = 0; i < used; i++) {
+		struct cost *c = &costs[i];
+
+		qsort(c->own, c->rounds, sizeof(c->own[0]), by_value);
+		qsort(c->elapsed, c->rounds, sizeof(c->elapsed[0]), by_value);
+		printf("cmp call %s ret=%d rounds=%u own=%llu own_min=%llu elapsed=%llu elapsed_min=%llu\n", c->name, c->ret,
+		       c->rounds, (unsigned long long)c->own[c->rounds / 2], (unsigned long long)c->own[0],
+		       (unsigned long long)c->elapsed[c->rounds / 2], (unsigned long long)c->elapsed[0]);
+	}
+}
+
+int compare_run(struct compare *c, const uint32_t *packets, const uint32_t *end)
+{
+	volatile uint32_t *fence = c->memory->va;
+	uint32_t tail[8], *p = tail, value = MARK | ++c->marked;
+	int ret = sdma_queue_put(&c->marks, packets, end);
+
+	sdma_fence(&p, kfd_va(c->memory->va), value);
+	if (!ret)
+		ret = sdma_queue_put(&c->marks, tail, p);
+	if (ret)
+		return ret;
+	sdma_queue_ring(&c->marks);
+	for (unsigned int us = 0; *fence != value; us += 100) {
+		if (us >= MARK_PATIENCE_US)
+			return -ETIME;
+		usleep(100);
+	}
+	return 0;
+}
+
+int compare_mark(struct compare *c, const char *name)
+{
+	int ret;
+
+	ret = compare_run(c, NULL, NULL);
+	printf("cmp mark %u %s\n", c->marked, name);
+	return ret ? compare_failed(name, ret) : 0;
+}
+
+int compare_open(struct compare *c)
+{
+	int ret = kfd_open(&c->k);
+
+	if (!ret)
+		ret = kfd_bo_create(&c->k, KFD_PAGE, KFD_FLAGS_GTT, &c->memory);
+	if (!ret)
+		ret = sdma_queue_create(&c->k, &c->marks, KFD_IOC_QUEUE_TYPE_SDMA, 0, KFD_PAGE);
+	return ret ? compare_failed("the device and a queue for marks", ret) : 0;
+}
+
+/* Every file below `path`, each line with the file's name. */
+static void print_tree(const char *path, size_t cut)
+{
+	struct dirent **entries;
+	int count = scandir(path, &entries, NULL, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		char sub[1024], line[512];
+		struct stat s;
+		FILE *f;
+
+		snprintf(sub, sizeof(sub), "%s/%s", path, entries[i]->d_name);
+		if (entries[i]->d_name[0] == '.' || lstat(sub, &s))
+			;
+		else if (S_ISDIR(s.st_mode))
+			print_tree(sub, cut);
+		else if (S_ISREG(s.st_mode) && strcmp(entries[i]->d_name, "uevent") && (f = fopen(sub, "re"))) {
+			printf("cmp topology %s mode %o\n", sub + cut, s.st_mode & 0777);
+			while (fgets(line, sizeof(line), f)) {
+				line[strcspn(line, "\n")] = 0;
+				printf("cmp topology %s: %s\n", sub + cut, line);
+			}
+			fclose(f);
+		}
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+}
+
+int main(void)
+{
+	static struct compare c;
+	int ret;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	weigh_nothing();
+	print_tree(KFD_TOPOLOGY, strlen(KFD_TOPOLOGY) + 1);
+	/* Memory first: it forks, and what one of the others leaves behind would count. */
+	ret = compare_memory();
+	if (!ret)
+		ret = compare_open(&c);
+	if (!ret)
+		ret = compare_queues(&c);
+	if (!ret)
+		ret = compare_mappings(&c);
+	if (!ret)
+		ret = compare_calls(&c);
+	if (!ret)
+		ret = compare_launches(&c);
+	if (!ret)
+		ret = compare_mark(&c, "end");
+	cost_report();
+	if (!ret)
+		puts("cmp done");
+	return ret;
+}
