@@ -6,7 +6,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 S := $(CURDIR)/scripts
 export WORKLOAD ROOT
 
-.PHONY: all modules clean help setup demo check vm lint fmt doc bench
+.PHONY: all modules clean help setup demo check vm lint fmt doc bench compare
 
 all: modules
 
@@ -40,6 +40,9 @@ doc: ## rustdoc of the host crates
 
 bench: ## count guest instructions of queue ioctls, launches and jobs; measure the speed of copies
 	@$(S)/bench
+
+compare: ## rkfd and the stock driver with the same GPU model and workload, side by side: topology, packets, MQDs, page tables, cost
+	@$(S)/compare
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Packets, descriptors and page-table entries as named values, each with what its difference
+//! would mean.
+
+use rkfd_abi::bits::DwField;
+use rkfd_abi::mqd::{v9, v9_sdma};
+use rkfd_abi::pm4::{self, op};
+use rkfd_abi::pte;
+
+/// A named value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Its name.
+    pub name: String,
+    /// What is compared: an address or a number that a driver hands out counts as present or not.
+    pub value: u64,
+    /// It says where something is, or which of several it is.
+    pub place: bool,
+}
+
+/// Fields of packets that a driver may fill as it likes.
+const PLACES: &[&str] = &[
+    "ADDR",
+    "IB_BASE",
+    "PASID",
+    "DOORBELL_OFFSET",
+    "DATA_LO",
+    "DATA_HI",
+    "FENCE",
+    "SHADER_TBA",
+    "SHADER_TMA",
+    "TABLE_BASE",
+    "CONTEXT_ID",
+];
+
+fn is_place(name: &str) -> bool {
+    PLACES.iter().any(|p| name.contains(p))
+}
+
+/// The name of a packet.
+pub fn packet_name(words: &[u32]) -> String {
+    match pm4::parse(words.first().copied().unwrap_or(0)) {
+        pm4::Header::Type3 { opcode, .. } => match pm4::opcode_name(opcode) {
+            Some(name) => name.into(),
+            None => format!("opcode {opcode:#x}"),
+        },
+        other => format!("{other:?}"),
+    }
+}
+
+/// A packet's fields.
+pub fn packet(words: &[u32], from_runlist: bool) -> Vec<Item> {
+    let pm4::Header::Type3 { opcode, .. } = pm4::parse(words.first().copied().unwrap_or(0)) else {
+        return Vec::new();
+    };
+    let fields: &[DwField] = match opcode {
+        op::MAP_QUEUES if from_runlist => pm4::map_queues::FORM_HWS,
+        op::MAP_QUEUES => pm4::map_queues::FORM_KIQ,
+        _ => pm4::PACKETS
+            .iter()
+            .filter(|p| p.opcode == opcode && words.len() >= p.dwords)
+            .max_by_key(|p| p.dwords)
+            .map_or(&[], |p| p.fields),
+    };
+    let mut items = vec![Item {
+        name: "header".into(),
+        value: words[0].into(),
+        place: false,
+    }];
+    items.extend(fields.iter().filter(|f| f.dw < words.len()).map(|f| Item {
+        name: f.name.into(),
+        value: f.get(words).into(),
+        place: is_place(f.name),
+    }));
+    items
+}
+
+/// Dwords of a compute queue's descriptor that say where the driver put something.
+const MQD_PLACES: &[&str] = &[
+    "cp_mqd_base_addr_lo",
+    "cp_mqd_base_addr_hi",
+    "cp_hqd_pq_doorbell_control",
+    "cp_hqd_eop_base_addr_lo",
+    "cp_hqd_eop_base_addr_hi",
+    "dynamic_cu_mask_addr_lo",
+    "dynamic_cu_mask_addr_hi",
+];
+
+/// Further ones of the scheduler's own queue, all of whose memory is the driver's.
+const HIQ_PLACES: &[&str] = &[
+    "cp_hqd_pq_base_lo",
+    "cp_hqd_pq_base_hi",
+    "cp_hqd_pq_rptr_report_addr_lo",
+    "cp_hqd_pq_rptr_report_addr_hi",
+    "cp_hqd_pq_wptr_poll_addr_lo",
+    "cp_hqd_pq_wptr_poll_addr_hi",
+];
+
+fn named(words: &[u32], names: &[(&str, usize)], places: &[&[&str]]) -> Vec<Item> {
+    words
+        .iter()
+        .enumerate()
+        .map(|(n, &word)| {
+            // A reserved name stands for the dwords up to the next; the last of two names counts.
+            let (name, at) = names
+                .iter()
+                .rev()
+                .filter(|(_, at)| *at <= n)
+                .max_by_key(|(_, at)| *at)
+                .copied()
+                .unwrap_or(("dword", 0));
+            let place = places.iter().any(|list| list.contains(&name));
+            Item {
+                name: match n - at {
+                    0 => name.into(),
+                    _ => format!("reserved_{n}"),
+                },
+                value: word.into(),
+                place,
+            }
+        })
+        .collect()
+}
+
+/// A compute queue's descriptor.
+pub fn mqd(words: &[u32]) -> Vec<Item> {
+    named(words, v9::dw::NAMES, &[MQD_PLACES])
+}
+
+/// The descriptor of the scheduler's queue.
+pub fn hiq_mqd(words: &[u32]) -> Vec<Item> {
+    named(words, v9::dw::NAMES, &[MQD_PLACES, HIQ_PLACES])
+}
+
+/// A DMA queue's descriptor.
+pub fn sdma_mqd(words: &[u32]) -> Vec<Item> {
+    let places: &[&str] = &["sdmax_rlcx_doorbell_offset"];
+    named(words, v9_sdma::dw::NAMES, &[places])
+}
+
+/// A walk: what the last entry says, and the directories above it. Flags in words, no addresses.
+pub fn entries(entries: &[u64]) -> Vec<Item> {
+    let levels = entries.len().saturating_sub(1);
+    let mut items = vec![Item {
+        name: "levels".into(),
+        value: levels as u64,
+        place: false,
+    }];
+    for (level, &entry) in entries.iter().enumerate().skip(1) {
+        let leaf = level == levels;
+        let address = if leaf { pte::PTE_ADDR } else { pte::PDE_ADDR };
+        items.push(Item {
+            name: match leaf {
+                true => "pte".into(),
+                false => format!("pde{}", levels - 1 - level),
+            },
+            value: entry & !address,
+            place: false,
+        });
+    }
+    items
+}
+
+/// The flags of an entry in words.
+pub fn flags(entry: u64, leaf: bool) -> String {
+    let bits = [
+        (pte::VALID, "V"),
+        (pte::SYSTEM, "S"),
+        (pte::SNOOPED, "C"),
+        (pte::TMZ, "Z"),
+        (pte::EXECUTABLE, "X"),
+        (pte::READABLE, "R"),
+        (pte::WRITEABLE, "W"),
+        (pte::PRT, "PRT"),
+        (pte::PDE_PTE, "P"),
+        (pte::LOG, "LOG"),
+        (pte::TF, "TF"),
+    ];
+    let mut words: Vec<String> = bits
+        .iter()
+        // Bits 4 to 11 of a directory entry belong to the address, 64-byte aligned.
+        .filter(|(bit, _)| entry & bit != 0 && (leaf || bit & pte::PDE_ADDR == 0))
+        .map(|(_, name)| (*name).into())
+        .collect();
+    if leaf {
+        words.push(format!("frag={}", pte::FRAG.get(entry)));
+        let mtype = ["NC", "RW", "CC", "UC"][pte::MTYPE.get(entry) as usize & 3];
+        words.push(format!("mtype={mtype}"));
+    } else {
+        words.push(format!("bfs={}", pte::PDE_BFS.get(entry)));
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_have_names_and_places() {
+        let words = [pm4::run_list::PACKET.header(), 0x1000, 0x12, 0x80_0020];
+        assert_eq!(packet_name(&words), "RUN_LIST");
+        let items = packet(&words, false);
+        let base = items.iter().find(|i| i.name == "IB_BASE_LO").unwrap();
+        assert!(base.place && base.value == 0x400);
+        let valid = items.iter().find(|i| i.name == "VALID").unwrap();
+        assert!(!valid.place && valid.value == 1);
+    }
+
+    #[test]
+    fn every_place_is_a_dword_and_every_dword_has_a_name() {
+        let items = hiq_mqd(&[0; v9::Mqd::DWORDS]);
+        for name in MQD_PLACES.iter().chain(HIQ_PLACES) {
+            assert!(items.iter().any(|i| i.name == *name && i.place), "{name}");
+        }
+        assert_eq!(items[0].name, "header");
+        assert!(sdma_mqd(&[0; v9_sdma::SdmaMqd::DWORDS])
+            .iter()
+            .any(|i| i.place));
+    }
+
+    #[test]
+    fn entries_lose_their_addresses_and_keep_their_flags() {
+        let pte = 0x1234_5000 | pte::VALID | pte::READABLE | pte::FRAG.put(9);
+        let items = entries(&[1, 0x8000_0041, pte]);
+        assert_eq!(items[0].value, 2);
+        assert_eq!((items[1].name.as_str(), items[1].value), ("pde0", 1));
+        assert_eq!(items[2].value, pte & 0xfff);
+        assert_eq!(flags(pte, true), "V R frag=9 mtype=NC");
+        assert_eq!(flags(0x8000_0041, false), "V bfs=0");
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The lines that the guest's `compare` printed.
+
+use std::collections::BTreeMap;
+
+/// Cost and answer of one kind of call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Its name.
+    pub name: String,
+    /// What it answered.
+    pub ret: i64,
+    /// Median of what the thread worked itself, and the least.
+    pub own: (u64, u64),
+    /// Median of what passed, and the least.
+    pub elapsed: (u64, u64),
+}
+
+/// A mapping that the GPU used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its name.
+    pub name: String,
+    /// Where it starts.
+    pub va: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What the calls that made it answered.
+    pub ret: i64,
+}
+
+/// What the guest saw.
+#[derive(Debug, Default)]
+pub struct Guest {
+    /// Lines of each file of the topology.
+    pub topology: BTreeMap<String, Vec<String>>,
+    /// Calls in the order of their first round.
+    pub calls: Vec<Call>,
+    /// What questions were answered with.
+    pub values: BTreeMap<String, String>,
+    /// Mappings in order.
+    pub mappings: Vec<Mapping>,
+    /// Bytes of memory: of the guest, of the GPU, and of the guest for the GPU.
+    pub memory: Vec<(String, [i64; 3])>,
+    /// What each mark stands before.
+    pub marks: BTreeMap<u32, String>,
+    /// Why it ended before its end.
+    pub failed: Option<String>,
+    /// It came to its end.
+    pub done: bool,
+}
+
+/// The values of `key=value` words.
+pub fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.split_whitespace()
+        .filter_map(|word| word.split_once('='))
+        .find(|(k, _)| *k == key)
+        .map(|(_, v)| v)
+}
+
+/// A number, decimal or with 0x.
+pub fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl Guest {
+    /// Reads the output of a boot; other lines than those of `compare` do not count.
+    pub fn parse(text: &str) -> Self {
+        let mut guest = Self::default();
+        for line in text.lines() {
+            let Some((kind, rest)) = line
+                .trim_end()
+                .strip_prefix("cmp ")
+                .map(|l| l.split_once(' ').unwrap_or((l, "")))
+            else {
+                continue;
+            };
+            guest.line(kind, rest);
+        }
+        guest
+    }
+
+    fn line(&mut self, kind: &str, rest: &str) {
+        let get = |key| value(rest, key).and_then(number).unwrap_or(0);
+        let signed = |key| value(rest, key).and_then(|v| v.parse().ok()).unwrap_or(0);
+        let name = rest.split(' ').next().unwrap_or("").to_string();
+        match kind {
+            "topology" => match rest.split_once(": ") {
+                Some((file, line)) => {
+                    let lines = self.topology.entry(file.into()).or_default();
+                    lines.push(line.into());
+                }
+                None => {
+                    let (file, mode) = rest.split_once(' ').unwrap_or((rest, ""));
+                    let lines = self.topology.entry(file.trim_end_matches(':').into());
+                    lines.or_default().push(mode.into());
+                }
+            },
+            "call" => self.calls.push(Call {
+                name,
+                ret: signed("ret"),
+                own: (get("own"), get("own_min")),
+                elapsed: (get("elapsed"), get("elapsed_min")),
+            }),
+            "value" => {
+                let value = rest.split(' ').nth(1).unwrap_or("");
+                self.values.insert(name, value.into());
+            }
+            "map" => self.mappings.push(Mapping {
+                name,
+                va: get("va"),
+                size: get("size"),
+                ret: signed("ret"),
+            }),
+            "memory" => {
+                let bytes = [signed("guest"), signed("vram"), signed("gtt")];
+                self.memory.push((name, bytes));
+            }
+            "mark" => {
+                if let (Ok(n), Some((_, what))) = (name.parse(), rest.split_once(' ')) {
+                    self.marks.insert(n, what.into());
+                }
+            }
+            "failed" => self.failed = Some(rest.into()),
+            "done" => self.done = true,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_line_is_read() {
+        let guest = Guest::parse(
+            "KTAP\ncmp topology nodes/1/properties mode 444\ncmp topology nodes/1/properties: a 1\n\
+             cmp call GET ret=-22 rounds=7 own=5 own_min=4 elapsed=9 elapsed_min=8\r\n\
+             cmp value base 0x10\ncmp map gtt va=0x1000 size=0x2000 ret=0\n\
+             cmp memory process guest=-4096 vram=8 gtt=0\ncmp mark 3 kind aql\ncmp done\n",
+        );
+        assert_eq!(guest.topology["nodes/1/properties"], ["mode 444", "a 1"]);
+        assert_eq!((guest.calls[0].ret, guest.calls[0].own), (-22, (5, 4)));
+        assert_eq!(guest.values["base"], "0x10");
+        assert_eq!(
+            (guest.mappings[0].va, guest.mappings[0].size),
+            (0x1000, 0x2000)
+        );
+        assert_eq!(guest.memory[0], ("process".into(), [-4096, 8, 0]));
+        assert_eq!(guest.marks[&3], "kind aql");
+        assert!(guest.done);
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `rkfd-compare`: puts what two drivers did beside each other.
+//!
+//! Reads the logs of one boot for each driver: the lines that the guest's `compare` printed, and
+//! the GPU model's event log. Differences are looked up in a list of those that are meant.
+
+mod decode;
+mod guest;
+mod meant;
+mod report;
+mod tables;
+mod trace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use guest::Guest;
+use meant::Meant;
+use trace::Trace;
+
+const HELP: &str = "rkfd-compare: what two drivers told the same GPU, side by side
+
+usage: rkfd-compare --meant FILE NAME=FOLDER [NAME=FOLDER]
+
+  NAME=FOLDER   a driver, and the logs of its boot: out.log and gpu.trace; the first is the one
+                whose differences from the second are looked at
+  --meant FILE  reStructuredText whose definition lists name the differences that are meant
+
+Exit status: 0; 2 if there are differences that are not explained; 1 on any other error.
+";
+
+/// Exit status of a report with differences that nobody explains.
+const UNEXPLAINED: u8 = 2;
+
+/// One driver's boot.
+pub struct Run {
+    /// The driver.
+    pub name: String,
+    /// What the guest saw.
+    pub guest: Guest,
+    /// What the GPU saw.
+    pub trace: Trace,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("rkfd-compare: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, String> {
+    let mut meant = None;
+    let mut folders = Vec::new();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--help" | "-h" => {
+                print!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            "--meant" => meant = Some(PathBuf::from(words.next().ok_or("--meant needs a file")?)),
+            _ => {
+                let (name, folder) = word.split_once('=').ok_or(format!("{word}: see --help"))?;
+                folders.push((name.to_string(), PathBuf::from(folder)));
+            }
+        }
+    }
+    if folders.is_empty() || folders.len() > 2 {
+        return Err("one or two drivers, see --help".into());
+    }
+    let read = |path: PathBuf| {
+        let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let meant = match meant {
+        Some(path) => Meant::parse(&read(path)?),
+        None => Meant::default(),
+    };
+    let mut runs = Vec::new();
+    for (name, folder) in folders {
+        let guest = Guest::parse(&read(folder.join("out.log"))?);
+        if !guest.done {
+            let why = guest.failed.as_deref().unwrap_or("it did not end");
+            return Err(format!("{name}: the workload failed: {why}"));
+        }
+        let trace = Trace::parse(&read(folder.join("gpu.trace"))?, &guest.marks);
+        runs.push(Run { name, guest, trace });
+    }
+    let report = report::Report::new(&runs, meant);
+    let (text, unexplained) = report.finish();
+    print!("{text}");
+    Ok(match unexplained {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(UNEXPLAINED),
+    })
+}

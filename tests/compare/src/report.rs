@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The report: the differences, each with its reason or without one, and the tables.
+//!
+//! With one driver it shows what there is to compare.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use crate::decode::{self, Item};
+use crate::guest::Mapping;
+use crate::meant::Meant;
+use crate::trace::{Act, Section, Walk};
+use crate::{tables, Run};
+
+/// The steps of a queue whose acts are compared.
+const STEPS: &[&str] = &[
+    "aql CREATE_QUEUE",
+    "aql UPDATE_QUEUE",
+    "aql SET_CU_MASK",
+    "aql UPDATE_QUEUE.inactive",
+    "aql DESTROY_QUEUE",
+    "pm4 CREATE_QUEUE",
+    "pm4 DESTROY_QUEUE",
+    "sdma CREATE_QUEUE",
+    "sdma DESTROY_QUEUE",
+    "map UNMAP_MEMORY.vram_4K",
+    "map UNMAP_MEMORY.gtt_4K",
+    "map UNMAP_MEMORY.userptr_64K",
+];
+
+/// The report in the making.
+pub struct Report<'a> {
+    runs: &'a [Run],
+    meant: Meant,
+    out: String,
+    unexplained: u32,
+    explained: u32,
+    reasons: BTreeMap<String, u32>,
+    seen: BTreeSet<String>,
+}
+
+impl<'a> Report<'a> {
+    /// A report about one or two runs.
+    pub fn new(runs: &'a [Run], meant: Meant) -> Self {
+        let mut report = Self {
+            runs,
+            meant,
+            out: String::new(),
+            unexplained: 0,
+            explained: 0,
+            reasons: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        };
+        report.part("Topology", Self::topology);
+        report.part("Answers of ioctls", Self::answers);
+        report.part("Queues: what the GPU is told", Self::steps);
+        report.part("Descriptors (MQDs)", Self::descriptors);
+        report.part("Page-table entries of the same mapping", Self::mappings);
+        for (title, text) in [
+            ("Steps in numbers", tables::sections(runs)),
+            ("Cost of calls", tables::calls(runs)),
+            ("Memory", tables::memory(runs)),
+            ("Registers of the bring-up", tables::bring_up(runs)),
+        ] {
+            report.heading(title);
+            report.out += &text;
+        }
+        report
+    }
+
+    fn heading(&mut self, title: &str) {
+        let _ = write!(self.out, "\n== {title}\n\n");
+    }
+
+    fn part(&mut self, title: &str, f: fn(&mut Self)) {
+        self.heading(title);
+        let before = (self.unexplained, self.explained);
+        f(self);
+        if self.runs.len() == 2 && before == (self.unexplained, self.explained) {
+            self.out += "no difference\n";
+        }
+    }
+
+    /// One difference; each key once.
+    fn differs(&mut self, key: &str, a: &str, b: &str) {
+        if !self.seen.insert(key.into()) {
+            return;
+        }
+        let [one, two] = self.runs else { return };
+        let verdict = match self.meant.reason(key) {
+            Some(reason) => {
+                self.explained += 1;
+                let reason = reason.to_string();
+                *self.reasons.entry(reason).or_default() += 1;
+                "meant"
+            }
+            None => {
+                self.unexplained += 1;
+                "NOT EXPLAINED"
+            }
+        };
+        let _ = writeln!(self.out, "{verdict:<14} {key}");
+        let _ = writeln!(self.out, "    {:<8} {a}\n    {:<8} {b}", one.name, two.name);
+    }
+
+    fn compare(&mut self, key: &str, a: &str, b: &str) {
+        if a != b {
+            self.differs(key, a, b);
+        }
+    }
+
+    fn topology(&mut self) {
+        let [a, b] = self.runs else {
+            let files = &self.runs[0].guest.topology;
+            let lines: usize = files.values().map(Vec::len).sum();
+            let _ = writeln!(self.out, "{} files, {lines} lines", files.len());
+            return;
+        };
+        let (a, b) = (&a.guest.topology, &b.guest.topology);
+        let files: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        for file in files {
+            let (Some(a), Some(b)) = (a.get(file), b.get(file)) else {
+                let said = |there: bool| if there { "there" } else { "not there" };
+                let key = format!("topology/{file}");
+                self.differs(&key, said(a.contains_key(file)), said(b.contains_key(file)));
+                continue;
+            };
+            let (a, b) = (properties(a), properties(b));
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for name in keys {
+                let get = |map: &BTreeMap<String, String>| {
+                    map.get(name).cloned().unwrap_or("not there".into())
+                };
+                self.compare(&format!("topology/{file}:{name}"), &get(&a), &get(&b));
+            }
+        }
+    }
+
+    fn answers(&mut self) {
+        let [a, b] = self.runs else {
+            for (name, value) in &self.runs[0].guest.values {
+                let _ = writeln!(self.out, "{name:<28} {value}");
+            }
+            return;
+        };
+        for (name, value) in &a.guest.values {
+            let other = b.guest.values.get(name).map_or("not asked", String::as_str);
+            self.compare(&format!("value/{name}"), value, other);
+        }
+        for call in &a.guest.calls {
+            let other = b.guest.calls.iter().find(|c| c.name == call.name);
+            let other = other.map_or("not called".into(), |c| c.ret.to_string());
+            self.compare(
+                &format!("errno/{}", call.name),
+                &call.ret.to_string(),
+                &other,
+            );
+        }
+    }
+
+    fn steps(&mut self) {
+        for name in STEPS {
+            let sections: Vec<_> = self.runs.iter().map(|r| r.trace.section(name)).collect();
+            match sections[..] {
+                [Some(a), Some(b)] => self.step(name, a, b),
+                [Some(a)] => {
+                    let _ = writeln!(self.out, "{name}:\n    {}", sequence(a).join("\n    "));
+                }
+                _ => {
+                    let said = |s: Option<&&Section>| match s {
+                        Some(_) => "there",
+                        None => "no such step",
+                    };
+                    let of = |n: usize| said(sections.get(n).and_then(Option::as_ref));
+                    self.differs(&format!("step/{name}"), of(0), of(1));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, name: &str, a: &Section, b: &Section) {
+        let (ours, theirs) = (sequence(a), sequence(b));
+        self.compare(
+            &format!("step/{name}"),
+            &ours.join(", "),
+            &theirs.join(", "),
+        );
+        let packets = |s: &Section, listed: bool| -> Vec<Vec<u32>> {
+            let take = |act: &Act| match act {
+                Act::Packet(_, words) if !listed => Some(words.clone()),
+                Act::Listed(words) if listed => Some(words.clone()),
+                _ => None,
+            };
+            s.acts.iter().filter_map(take).collect()
+        };
+        for listed in [false, true] {
+            let mut rest = packets(b, listed);
+            for ours in packets(a, listed) {
+                let op = decode::packet_name(&ours);
+                let kind = |w: &[u32]| (decode::packet_name(w), engine_of(w, listed));
+                let Some(at) = rest.iter().position(|w| kind(w) == kind(&ours)) else {
+                    continue;
+                };
+                let theirs = rest.remove(at);
+                let items = decode::packet(&ours, listed);
+                self.items(
+                    &format!("packet/{op}"),
+                    &items,
+                    &decode::packet(&theirs, listed),
+                );
+            }
+        }
+    }
+
+    /// Compares named values; where something is counts only as being there.
+    fn items(&mut self, prefix: &str, a: &[Item], b: &[Item]) {
+        for (a, b) in a.iter().zip(b) {
+            let seen = |item: &Item| match (item.place, item.value) {
+                // The low half of an address may be anything.
+                (true, _) => String::new(),
+                (false, value) => format!("{value:#x}"),
+            };
+            self.compare(&format!("{prefix}:{}", a.name), &seen(a), &seen(b));
+        }
+        if a.len() != b.len() {
+            let key = format!("{prefix}:length");
+            self.differs(&key, &a.len().to_string(), &b.len().to_string());
+        }
+    }
+
+    fn descriptors(&mut self) {
+        type Pick = fn(&Run) -> Option<Vec<Item>>;
+        let picks: [(&str, Pick); 6] = [
+            ("hiq", |r| hiq(r)),
+            ("aql", |r| compute(r, "aql CREATE_QUEUE")),
+            ("aql.updated", |r| compute(r, "aql UPDATE_QUEUE")),
+            ("aql.masked", |r| compute(r, "aql SET_CU_MASK")),
+            ("pm4", |r| compute(r, "pm4 CREATE_QUEUE")),
+            ("sdma", |r| sdma(r, "sdma CREATE_QUEUE")),
+        ];
+        for (name, pick) in picks {
+            let images: Vec<_> = self.runs.iter().map(pick).collect();
+            match &images[..] {
+                [Some(a), Some(b)] => self.items(&format!("mqd/{name}"), a, b),
+                [Some(a)] => {
+                    let _ = writeln!(self.out, "{name}:");
+                    for item in a.iter().filter(|i| i.value != 0) {
+                        let _ = writeln!(self.out, "    {:<40} {:#x}", item.name, item.value);
+                    }
+                }
+                [None] => {
+                    let _ = writeln!(self.out, "{name}: none was loaded");
+                }
+                _ => {
+                    let of =
+                        |i: &Option<Vec<Item>>| if i.is_some() { "loaded" } else { "not loaded" };
+                    self.differs(&format!("mqd/{name}"), of(&images[0]), of(&images[1]));
+                }
+            }
+        }
+    }
+
+    fn mappings(&mut self) {
+        for mapping in &self.runs[0].guest.mappings {
+            let all: Vec<Option<&Mapping>> = self
+                .runs
+                .iter()
+                .map(|r| r.guest.mappings.iter().find(|m| m.name == mapping.name))
+                .collect();
+            let rets: Vec<String> = all
+                .iter()
+                .map(|m| m.map_or("not tried".into(), |m| m.ret.to_string()))
+                .collect();
+            if let [a, b] = &rets[..] {
+                self.compare(&format!("pte/{}:errno", mapping.name), a, b);
+            }
+            for last in [false, true] {
+                let walks: Vec<Option<&Walk>> = self
+                    .runs
+                    .iter()
+                    .zip(&all)
+                    .map(|(run, m)| m.and_then(|m| walk_of(run, m, last)))
+                    .collect();
+                let place = if last { "last" } else { "first" };
+                let name = format!("{}.{place}", mapping.name);
+                match walks[..] {
+                    [Some(walk)] => {
+                        let _ = writeln!(self.out, "{name:<26} {}", spoken(walk));
+                    }
+                    [Some(a), Some(b)] => {
+                        if decode::entries(&a.entries) != decode::entries(&b.entries) {
+                            self.differs(&format!("pte/{name}"), &spoken(a), &spoken(b));
+                        }
+                    }
+                    [None, None] | [None] | [] => {}
+                    _ => {
+                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), spoken);
+                        self.differs(&format!("pte/{name}"), &of(walks[0]), &of(walks[1]));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text, and how many differences nobody explains.
+    pub fn finish(self) -> (String, u32) {
+        let names: Vec<&str> = self.runs.iter().map(|r| r.name.as_str()).collect();
+        let mut text = format!(
+            "{} on the same GPU model, the same workload\n",
+            names.join(" and ")
+        );
+        if self.runs.len() == 2 {
+            let _ = writeln!(
+                text,
+                "{} differences are meant, {} are not explained (NOT EXPLAINED below)",
+                self.explained, self.unexplained
+            );
+            for (reason, count) in &self.reasons {
+                let _ = writeln!(text, "  {count:>4}  {reason}");
+            }
+            for patterns in self.meant.unused() {
+                let _ = writeln!(
+                    text,
+                    "  nothing differs any more at {}",
+                    patterns.join(", ")
+                );
+            }
+        } else {
+            text += "(one driver only: what there is to compare)\n";
+        }
+        (text + &self.out, self.unexplained)
+    }
+}
+
+/// `name value` lines as a map; other content under its line number.
+fn properties(lines: &[String]) -> BTreeMap<String, String> {
+    let mut map = BTreeMap::new();
+    for (n, line) in lines.iter().enumerate() {
+        match line.split_once(' ') {
+            Some((name, value)) => map.insert(name.to_string(), value.trim().to_string()),
+            None => map.insert(format!("line{n}"), line.clone()),
+        };
+    }
+    map
+}
+
+/// The engine that a MAP_QUEUES is for, so that queues of one kind meet.
+fn engine_of(words: &[u32], listed: bool) -> u64 {
+    decode::packet(words, listed)
+        .iter()
+        .find(|i| i.name == "ENGINE_SEL")
+        .map_or(0, |i| i.value)
+}
+
+/// Registers that serve interrupts or polls and come when they come.
+const ASYNCHRONOUS: &[&str] = &["IH_RB_RPTR", "IH_RB_CNTL", "IH_DOORBELL_RPTR"];
+
+/// What the GPU was told in a section, in words; a repetition is told once.
+fn sequence(section: &Section) -> Vec<String> {
+    let mut list: Vec<String> = Vec::new();
+    for act in &section.acts {
+        let text = match act {
+            Act::Register(name, ..) if ASYNCHRONOUS.iter().any(|a| name.contains(a)) => continue,
+            Act::Register(name, value, _) => format!("{name}={value:#x}"),
+            // When they come beside the packets is a matter of chance.
+            Act::Doorbell(_) => continue,
+            Act::HdpFlush => "HDP flush".into(),
+            Act::Invalidate(hub) => format!("invalidate {hub}"),
+            Act::Packet(owner, words) => format!("{owner:?}: {}", decode::packet_name(words)),
+            Act::Listed(words) => format!("runlist: {}", decode::packet_name(words)),
+            Act::Mqd(..) | Act::SdmaMqd(..) | Act::HiqMqd(_) | Act::KernelCopy(_) => continue,
+        };
+        if list.last() != Some(&text) {
+            list.push(text);
+        }
+    }
+    list
+}
+
+fn hiq(run: &Run) -> Option<Vec<Item>> {
+    run.trace.bring_up.acts.iter().find_map(|act| match act {
+        Act::HiqMqd(words) => Some(decode::hiq_mqd(words)),
+        _ => None,
+    })
+}
+
+/// The compute descriptor that was loaded last in a step: there is one compute queue then.
+fn compute(run: &Run, step: &str) -> Option<Vec<Item>> {
+    let section = run.trace.section(step)?;
+    section.acts.iter().rev().find_map(|act| match act {
+        Act::Mqd(_, words) => Some(decode::mqd(words)),
+        _ => None,
+    })
+}
+
+/// The DMA descriptor that a step brought: the other one is that of the marks.
+fn sdma(run: &Run, step: &str) -> Option<Vec<Item>> {
+    let section = run.trace.section(step)?;
+    section.acts.iter().find_map(|act| match act {
+        Act::SdmaMqd(at, words) if !section.before.contains(at) => Some(decode::sdma_mqd(words)),
+        _ => None,
+    })
+}
+
+/// The walk for the first or the last page of a mapping.
+fn walk_of<'a>(run: &'a Run, mapping: &Mapping, last: bool) -> Option<&'a Walk> {
+    let page = match last {
+        false => mapping.va,
+        true => (mapping.va + mapping.size - 1) & !0xfff,
+    };
+    let ours = |s: &&Section| s.name.ends_with(&format!(" {}", mapping.name)) || s.name.is_empty();
+    let walks = run
+        .trace
+        .sections
+        .iter()
+        .filter(ours)
+        .flat_map(|s| &s.walks);
+    walks.filter(|w| w.va == page).last()
+}
+
+fn spoken(walk: &Walk) -> String {
+    let levels = walk.entries.len().saturating_sub(1);
+    let entry = |(n, &entry): (usize, &u64)| {
+        let leaf = n == levels;
+        format!("[{entry:#x}: {}]", decode::flags(entry, leaf))
+    };
+    let list: Vec<String> = walk.entries.iter().enumerate().skip(1).map(entry).collect();
+    list.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guest::Guest;
+    use crate::trace::Trace;
+
+    fn run(name: &str, out: &str) -> Run {
+        let guest = Guest::parse(out);
+        let trace = Trace::parse("", &guest.marks);
+        Run {
+            name: name.into(),
+            guest,
+            trace,
+        }
+    }
+
+    #[test]
+    fn a_difference_needs_a_reason() {
+        let runs = [
+            run(
+                "a",
+                "cmp topology nodes/1/properties: num_gws 64\ncmp value base 0x1\n",
+            ),
+            run(
+                "b",
+                "cmp topology nodes/1/properties: num_gws 0\ncmp value base 0x1\n",
+            ),
+        ];
+        let (text, unexplained) = Report::new(&runs, Meant::default()).finish();
+        let key = "topology/nodes/1/properties:num_gws";
+        assert!(text.contains(&format!("NOT EXPLAINED  {key}")), "{text}");
+        assert!(!text.contains("value/base"));
+        let meant = Meant::parse("``topology/*:num_gws``\n    Why not.\n");
+        let (text, left) = Report::new(&runs, meant).finish();
+        assert_eq!(left + 1, unexplained);
+        assert!(text.contains("   1  Why not."), "{text}");
+    }
+
+    #[test]
+    fn where_something_is_does_not_matter() {
+        let runs = [run("a", ""), run("b", "")];
+        let mut report = Report::new(&runs, Meant::default());
+        let item = |place, value| Item {
+            name: "ADDR".into(),
+            value,
+            place,
+        };
+        let before = report.unexplained;
+        report.items("x", &[item(true, 1)], &[item(true, 2)]);
+        assert_eq!(report.unexplained, before);
+        report.items("x", &[item(false, 1)], &[item(false, 2)]);
+        assert_eq!(report.unexplained, before + 1);
+        // Once is enough.
+        report.items("x", &[item(false, 1)], &[item(false, 3)]);
+        assert_eq!(report.unexplained, before + 1);
+    }
+}

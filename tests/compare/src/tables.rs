@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The parts of the report that are numbers and not differences: costs of calls, memory, the
+//! registers of the bring-up.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::trace::Act;
+use crate::Run;
+
+fn ratio(a: u64, b: u64) -> String {
+    match b {
+        0 => "-".into(),
+        _ => format!("{:.2}", a as f64 / b as f64),
+    }
+}
+
+/// Guest instructions of each call.
+pub fn calls(runs: &[Run]) -> String {
+    let mut out = String::from(
+        "Guest instructions of each call (QEMU -icount, one processor): the median of what the calling thread worked, and of\n\
+         all that passed until it came back, in which others worked or nobody did.\n\n",
+    );
+    let _ = write!(out, "{:<28}", "");
+    for run in runs {
+        let _ = write!(
+            out,
+            " {:>12} {:>12}",
+            format!("{} own", run.name),
+            "elapsed"
+        );
+    }
+    out += if runs.len() == 2 {
+        "  ratio own   elapsed\n"
+    } else {
+        "\n"
+    };
+    for call in &runs[0].guest.calls {
+        let _ = write!(out, "{:<28}", call.name);
+        let mut both = Vec::new();
+        for run in runs {
+            match run.guest.calls.iter().find(|c| c.name == call.name) {
+                Some(c) => {
+                    let _ = write!(out, " {:>12} {:>12}", c.own.0, c.elapsed.0);
+                    both.push(c);
+                }
+                None => {
+                    let _ = write!(out, " {:>12} {:>12}", "-", "-");
+                }
+            }
+        }
+        if let [a, b] = both[..] {
+            let own = ratio(a.own.0, b.own.0);
+            let elapsed = ratio(a.elapsed.0, b.elapsed.0);
+            let _ = write!(out, "  {own:>9} {elapsed:>9}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Bytes of each thing.
+pub fn memory(runs: &[Run]) -> String {
+    let mut out = String::from("Memory in bytes that each takes, without what the process itself does (noise of a few pages is normal).\n\n");
+    let _ = write!(out, "{:<24}", "");
+    for run in runs {
+        let _ = write!(
+            out,
+            " {:>12} {:>12} {:>12}",
+            format!("{} guest", run.name),
+            "VRAM",
+            "GTT"
+        );
+    }
+    out.push('\n');
+    for (name, _) in &runs[0].guest.memory {
+        let _ = write!(out, "{name:<24}");
+        for run in runs {
+            match run.guest.memory.iter().find(|(n, _)| n == name) {
+                Some((_, [guest, vram, gtt])) => {
+                    let _ = write!(out, " {guest:>12} {vram:>12} {gtt:>12}");
+                }
+                None => {
+                    let _ = write!(out, " {:>12} {:>12} {:>12}", "-", "-", "-");
+                }
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Registers with what was written last, and how often.
+type Registers<'a> = BTreeMap<(&'a str, u32), (u64, u32)>;
+
+/// Which registers each driver writes before the first mark, and with what last.
+pub fn bring_up(runs: &[Run]) -> String {
+    let written: Vec<Registers<'_>> = runs.iter().map(registers).collect();
+    let mut out = String::from(
+        "Registers written from probe to the first mark (bring-up and first processes); @ is a dword address.\n\n",
+    );
+    for (run, map) in runs.iter().zip(&written) {
+        let writes: u64 = map.values().map(|(n, _)| n).sum();
+        let _ = writeln!(
+            out,
+            "{}: {} registers, {writes} writes, {} reads",
+            run.name,
+            map.len(),
+            run.trace.bring_up.reads
+        );
+    }
+    let [a, b] = &written[..] else {
+        return out;
+    };
+    for (only, other, name) in [(a, b, &runs[0].name), (b, a, &runs[1].name)] {
+        let mut list: Vec<&str> = only
+            .keys()
+            .filter(|k| !other.contains_key(*k))
+            .map(|(name, _)| *name)
+            .collect();
+        list.dedup();
+        let _ = writeln!(out, "only {name} ({}):", list.len());
+        for chunk in list.chunks(4) {
+            let _ = writeln!(out, "    {}", chunk.join(" "));
+        }
+    }
+    let _ = writeln!(out, "both, with another last value:");
+    for ((name, addr), (_, last)) in a {
+        match b.get(&(*name, *addr)) {
+            Some((_, other)) if last != other => {
+                let name = format!("{name}@{addr:#x}");
+                let _ = writeln!(out, "    {name:<56} {last:#10x} {other:#10x}");
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+fn registers(run: &Run) -> Registers<'_> {
+    let mut map = Registers::new();
+    for act in &run.trace.bring_up.acts {
+        if let Act::Register(name, value, addr) = act {
+            let entry = map.entry((name, *addr)).or_default();
+            *entry = (entry.0 + 1, *value);
+        }
+    }
+    map
+}
+
+/// What the GPU was told in each section, as counts.
+pub fn sections(runs: &[Run]) -> String {
+    let mut out = String::from("What the GPU was told in each step: register writes/reads, doorbells of kernel queues, packets of KIQ and HIQ, packets\nof kernel DMA rings.\n\n");
+    let mut before = String::new();
+    for section in &runs[0].trace.sections {
+        if section.name.is_empty() {
+            continue;
+        }
+        let mut row = String::new();
+        for run in runs {
+            let Some(s) = run.trace.section(&section.name) else {
+                let _ = write!(row, " {:<34}", "-");
+                continue;
+            };
+            let count = |f: &dyn Fn(&Act) -> bool| s.acts.iter().filter(|a| f(a)).count();
+            let text = format!(
+                "reg {}/{} db {} pkt {} dma {}",
+                count(&|a| matches!(a, Act::Register(..))),
+                s.reads,
+                count(&|a| matches!(a, Act::Doorbell(..))),
+                count(&|a| matches!(a, Act::Packet(..))),
+                count(&|a| matches!(a, Act::KernelCopy(..))),
+            );
+            let _ = write!(row, " {text:<34}");
+        }
+        // Mappings are many and much the same.
+        if !section.name.starts_with("map ") || !before.contains(&row) {
+            let _ = writeln!(out, "{:<34}{}", section.name.trim(), row.trim_end());
+            before = format!("{before}{row}\n");
+        }
+    }
+    out
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The GPU model's event log, cut into sections by the marks of the workload.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::guest::{number, value};
+
+/// The high half of a fence that is a mark.
+const MARK: u32 = 0xc0de_0000;
+
+/// Who listens to a doorbell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The interface queue of the kernel.
+    Kiq,
+    /// The interface queue of the scheduler.
+    Hiq,
+    /// A ring of the kernel.
+    Kernel,
+    /// A process.
+    User,
+}
+
+/// What the GPU was told, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// A register was written: its name, the value, its address.
+    Register(String, u32, u32),
+    /// A doorbell of the kernel was rung.
+    Doorbell(Owner),
+    /// The host data path was flushed.
+    HdpFlush,
+    /// Translations were dropped.
+    Invalidate(String),
+    /// A packet was taken from the KIQ or the HIQ.
+    Packet(Owner, Vec<u32>),
+    /// A packet of a runlist.
+    Listed(Vec<u32>),
+    /// A compute queue's descriptor was loaded.
+    Mqd(u64, Vec<u32>),
+    /// The scheduler's own descriptor was loaded.
+    HiqMqd(Vec<u32>),
+    /// A DMA queue's descriptor was loaded.
+    SdmaMqd(u64, Vec<u32>),
+    /// A kernel ring of a DMA engine had a packet.
+    KernelCopy(String),
+}
+
+/// A walk of page tables for a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walk {
+    /// Page.
+    pub va: u64,
+    /// Entries, root first.
+    pub entries: Vec<u64>,
+}
+
+/// What stands between two marks.
+#[derive(Debug, Default, Clone)]
+pub struct Section {
+    /// What the first of the two says, with the kind of queue that it is about.
+    pub name: String,
+    /// What the GPU was told.
+    pub acts: Vec<Act>,
+    /// Walks for processes.
+    pub walks: Vec<Walk>,
+    /// Descriptors that were loaded last before it.
+    pub before: HashSet<u64>,
+    /// Interrupts that the GPU raised.
+    pub interrupts: u64,
+    /// Registers that were read.
+    pub reads: u64,
+}
+
+/// The whole log.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// Before the first mark: bring-up and the first processes.
+    pub bring_up: Section,
+    /// One for each mark.
+    pub sections: Vec<Section>,
+}
+
+struct Reader {
+    sections: Vec<Section>,
+    owners: HashMap<u64, Owner>,
+    queues: HashMap<String, Owner>,
+    loaded: HashSet<u64>,
+    /// Section of the runlist whose descriptors are being loaded: a mark may overtake them.
+    list: usize,
+}
+
+impl Trace {
+    /// Reads a log; `marks` says what the marks are called.
+    pub fn parse(text: &str, marks: &BTreeMap<u32, String>) -> Self {
+        let mut kind = String::new();
+        let mut reader = Reader {
+            sections: vec![Section::default()],
+            owners: HashMap::new(),
+            queues: HashMap::new(),
+            loaded: HashSet::new(),
+            list: 0,
+        };
+        for line in text.lines() {
+            let mut parts = line.splitn(4, ' ');
+            let (Some(_), Some(layer), Some(event)) = (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let rest = parts.next().unwrap_or("");
+            let Some(mark) = mark_of(layer, event, rest) else {
+                reader.event(layer, event, rest);
+                continue;
+            };
+            let name = marks.get(&mark).map_or("", String::as_str);
+            let name = match name.strip_prefix("kind ") {
+                Some(new) => {
+                    kind = new.into();
+                    String::new()
+                }
+                None if name.is_empty() || name == "between" => String::new(),
+                None => format!("{kind} {name}"),
+            };
+            reader.sections.push(Section {
+                name,
+                before: reader.loaded.clone(),
+                ..Section::default()
+            });
+        }
+        let sections = reader.sections.split_off(1);
+        Self {
+            bring_up: reader.sections.pop().unwrap_or_default(),
+            sections,
+        }
+    }
+
+    /// The section of that name.
+    pub fn section(&self, name: &str) -> Option<&Section> {
+        self.sections.iter().find(|s| s.name == name)
+    }
+}
+
+fn mark_of(layer: &str, event: &str, rest: &str) -> Option<u32> {
+    if (layer, event) != ("sdma", "packet") || value(rest, "op") != Some("FENCE") {
+        return None;
+    }
+    let word = *words(rest).last()?;
+    (word & 0xffff_0000 == MARK).then_some(word & 0xffff)
+}
+
+/// The hexadecimal words in brackets at the end of an event.
+fn words(rest: &str) -> Vec<u32> {
+    long_words(rest).into_iter().map(|w| w as u32).collect()
+}
+
+fn long_words(rest: &str) -> Vec<u64> {
+    let Some((_, list)) = rest.split_once('[') else {
+        return Vec::new();
+    };
+    let list = list.split(']').next().unwrap_or("");
+    list.split(", ")
+        .filter_map(|w| u64::from_str_radix(w, 16).ok())
+        .collect()
+}
+
+impl Reader {
+    fn event(&mut self, layer: &str, event: &str, rest: &str) {
+        let get = |key| value(rest, key).and_then(number).unwrap_or(0);
+        match (layer, event) {
+            ("reg", "write") => {
+                if let Some((name, value)) = rest.split(' ').next().and_then(|w| w.split_once('='))
+                {
+                    let value = number(value).unwrap_or(0) as u32;
+                    self.act(Act::Register(name.into(), value, get("addr") as u32));
+                }
+            }
+            ("reg", "read") => self.section().reads += 1,
+            ("cp", "queue_start") => {
+                let owner = match value(rest, "class") {
+                    Some("Kiq") => Owner::Kiq,
+                    Some("Hiq") => Owner::Hiq,
+                    _ if get("vmid") == 0 => Owner::Kernel,
+                    _ => Owner::User,
+                };
+                self.owners.insert(get("doorbell"), owner);
+                let queue = value(rest, "queue").unwrap_or("");
+                self.queues.insert(queue.into(), owner);
+            }
+            ("sdma", "queue_start") => {
+                let user = value(rest, "pasid").is_some_and(|p| p != "0");
+                let owner = if user { Owner::User } else { Owner::Kernel };
+                self.owners.insert(get("doorbell"), owner);
+            }
+            ("nbio", "doorbell") => match self.owners.get(&get("index")) {
+                Some(Owner::User) | None => {}
+                Some(&owner) => self.act(Act::Doorbell(owner)),
+            },
+            ("hdp", "flush") => self.act(Act::HdpFlush),
+            ("gmc", "invalidate") => {
+                self.act(Act::Invalidate(value(rest, "hub").unwrap_or("?").into()));
+            }
+            ("gmc", "walk") if get("vmid") != 0 => self.section().walks.push(Walk {
+                va: get("va"),
+                entries: long_words(rest),
+            }),
+            ("cp", "packet") => {
+                let queue = value(rest, "queue").unwrap_or("");
+                let owner = self.queues.get(queue).copied().unwrap_or(Owner::Kernel);
+                self.act(Act::Packet(owner, words(rest)));
+            }
+            ("hws", "runlist_packet") => self.act(Act::Listed(words(rest))),
+            ("hws", "run_list") => {
+                self.loaded.clear();
+                self.list = self.sections.len() - 1;
+            }
+            ("cp", "mqd") => {
+                let mqd = get("mqd");
+                match value(rest, "class") {
+                    Some("Hiq") => self.act(Act::HiqMqd(words(rest))),
+                    Some("Normal") if value(rest, "pasid") != Some("0") => {
+                        self.loaded.insert(mqd);
+                        self.sections[self.list]
+                            .acts
+                            .push(Act::Mqd(mqd, words(rest)));
+                    }
+                    _ => {}
+                }
+            }
+            ("hws", "sdma_mqd") => {
+                self.loaded.insert(get("mqd"));
+                let act = Act::SdmaMqd(get("mqd"), words(rest));
+                self.sections[self.list].acts.push(act);
+            }
+            ("sdma", "packet") if get("vmid") == 0 => {
+                let op = value(rest, "op").unwrap_or("?");
+                self.act(Act::KernelCopy(op.into()));
+            }
+            ("ih", "msi") => self.section().interrupts += 1,
+            _ => {}
+        }
+    }
+
+    fn section(&mut self) -> &mut Section {
+        let last = self.sections.len() - 1;
+        &mut self.sections[last]
+    }
+
+    fn act(&mut self, act: Act) {
+        // A packet that has to wait is looked at again and again.
+        let again = matches!(act, Act::Packet(..));
+        let acts = &mut self.section().acts;
+        let last = acts.iter().rev().find(|a| matches!(a, Act::Packet(..)));
+        if !(again && last == Some(&act)) {
+            acts.push(act);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_cut_the_log() {
+        let marks = [(1, "kind aql"), (2, "CREATE_QUEUE"), (3, "between")];
+        let marks = marks.map(|(n, name)| (n, name.to_string())).into();
+        let log = "1 cp queue_start queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+                   2 reg write GRBM=0x1 addr=0x2\n\
+                   3 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0001]\n\
+                   4 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0002]\n\
+                   5 nbio doorbell index=0x8 value=0x4 width=8\n\
+                   6 cp packet queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
+                   7 gmc walk hub=Mm vmid=8 va=0x1000 entries=[1, c000000000000021, 5]\n\
+                   8 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0003]\n";
+        let trace = Trace::parse(log, &marks);
+        assert_eq!(trace.bring_up.acts, [Act::Register("GRBM".into(), 1, 2)]);
+        let section = trace.section("aql CREATE_QUEUE").unwrap();
+        let packet = vec![0xc002_a500, 0x10, 0, 0x80_0011];
+        let acts = [Act::Doorbell(Owner::Hiq), Act::Packet(Owner::Hiq, packet)];
+        assert_eq!(section.acts, acts);
+        assert_eq!(section.walks[0].entries[1], 0xc000_0000_0000_0021);
+    }
+}
