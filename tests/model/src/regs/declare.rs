@@ -109,6 +109,14 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
                     .mask(0),
             );
         }
+        // Words of ATHUB that its header does not name. For the PASIDs of the VMIDs 3 to 15 the stock
+        // driver reads here: where ATHUB 1.0 has them, and 1.8 does not
+        // (`kgd_gfx_v9_get_atc_vmid_pasid_mapping_info`). No VMID looks mapped then.
+        decls.push(
+            Decl::new("ATHUB_UNNAMED", Ip::Athub, RegId::new(0, 0xf))
+                .array(13, 1)
+                .mask(0),
+        );
         // No block of this card is protected against errors, so it reads 0.
         let capability = rkfd_abi::psp::RAS_CAPABILITY;
         decls.push(Decl::new(capability.name, Ip::Mp0, capability.into()).unit(Unit::Mp));

@@ -7,6 +7,8 @@ use rkfd_abi::regs::{
     nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, sdma_4_4_2 as sdma, smuio_13_0_3 as smuio,
 };
 
+use rkfd_abi::sdma::{RLC_QUEUES, RLC_REG_STRIDE};
+
 use super::{Block, PowerOn};
 use crate::chips::Chip;
 use crate::regs::{Decl, Ip};
@@ -33,6 +35,11 @@ pub fn finish(decls: &mut [Decl]) {
         if d.name.ends_with("_CONTEXT_STATUS") {
             d.reset = sdma::SDMA_GFX_CONTEXT_STATUS__IDLE.mask;
             d.mask = 0;
+        }
+        // The header has them for the first user queue only; each has them, and the stock driver
+        // reads them so (amdgpu_amdkfd_gc_9_4_3.c). Nothing is counted: they read 0.
+        if d.name.starts_with("regSDMA_RLC0_UTILIZATION_") {
+            *d = d.array(RLC_QUEUES as u32, RLC_REG_STRIDE).mask(0);
         }
     }
     // FLUSH_INVALIDATE_CACHE, a bit that the header of 4.0 has and that of 4.4.2 lacks. The stock
