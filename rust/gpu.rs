@@ -38,11 +38,13 @@ mod clear;
 pub(crate) mod config;
 pub(crate) mod discovery;
 pub(crate) mod dma;
+pub(crate) mod firmware;
 pub(crate) mod gart;
 pub(crate) mod hub;
 pub(crate) mod irq;
 pub(crate) mod memory;
 pub(crate) mod mmio;
+pub(crate) mod psp;
 pub(crate) mod registry;
 pub(crate) mod reset;
 mod suspend;
@@ -54,6 +56,7 @@ use gart::{Buffer, Gart, Window};
 use hub::Hub;
 use memory::{Vram, VramRange};
 use mmio::{EarlyMmio, Mmio};
+use psp::Psp;
 
 /// The BAR of the registers.
 const MMIO_BAR: u32 = 5;
@@ -77,6 +80,8 @@ pub(crate) struct Gpu {
     ih: irq::Ih,
     #[pin]
     irq: Mutex<Option<Irq<irq::Handler>>>,
+    /// The security processor, if it is this driver that brings it up.
+    psp: Option<Pin<KBox<Psp>>>,
     /// The KIQ while it runs; the lock is that of its ring.
     #[pin]
     kiq: Mutex<Option<Kiq>>,
@@ -137,6 +142,14 @@ impl Gpu {
             dev_err!(pdev, "{why}\n");
             return Err(ENODEV);
         }
+        let psp = generation
+            .psp
+            .map(|hal| Psp::new(pdev.as_ref(), hal, &mmio, config.num_sdma))
+            .transpose()?;
+        if let Some(psp) = &psp {
+            config.mec_fw = psp.versions().mec;
+            config.sdma_fw = psp.versions().sdma;
+        }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
         let layout = generation.gmc.layout(&mmio)?;
         let vram = Vram::new(pdev, bar, found.vram_size)?;
@@ -172,6 +185,7 @@ impl Gpu {
                 mmio_phys,
                 ih <- irq::Ih::new(dev),
                 irq <- new_mutex!(None),
+                psp,
                 kiq <- new_mutex!(None),
                 mes: SetOnce::new(),
                 sdma: SetOnce::new(),
@@ -225,6 +239,9 @@ impl Gpu {
         self.hub.flush_vmid(0, FlushType::Legacy)?;
         self.ih.start(self)?;
         g.nbio.route_doorbells(mmio, g.caps)?;
+        if let Some(psp) = &self.psp {
+            psp.start(self)?;
+        }
 
         for xcc in 0..self.config.num_xcc {
             g.gfx.start_rlc(mmio, xcc).inspect_err(|_| {
@@ -283,6 +300,9 @@ impl Gpu {
         let mmio = self.hub.mmio();
         for xcc in 0..self.config.num_xcc {
             self.log_failure("compute core", g.gfx.halt(mmio, xcc));
+        }
+        if let Some(psp) = &self.psp {
+            self.log_failure("security processor", psp.stop(self));
         }
         self.log_failure("interrupt ring", self.ih.stop(self));
         self.log_failure("memory hubs", g.gmc.stop(mmio));
@@ -447,6 +467,11 @@ impl Gpu {
         self.mes.as_ref().map(|mes| &**mes).ok_or(ENODEV)
     }
 
+    /// The security processor, if it is this driver that brings it up.
+    pub(crate) fn psp(&self) -> Option<&Psp> {
+        self.psp.as_deref()
+    }
+
     /// Drops a process's translations in all VMIDs that the firmware has given it; complete on
     /// return.
     pub(crate) fn invalidate_pasid(&self, pasid: u32, kind: FlushType) -> Result {
@@ -486,7 +511,12 @@ impl Gpu {
 
     /// Kernel memory in system RAM that the GPU reaches through the GART.
     pub(crate) fn system_buffer(&self, size: usize) -> Result<Buffer> {
-        Buffer::system(&self.gart, self.dev(), size)
+        self.aligned_buffer(size, 1)
+    }
+
+    /// The same at an address, for the GPU, that is a multiple of `align`.
+    pub(crate) fn aligned_buffer(&self, size: usize, align: usize) -> Result<Buffer> {
+        Buffer::system(&self.gart, self.dev(), size, align)
     }
 
     /// Kernel memory in VRAM. Buffers make way for it.

@@ -17,9 +17,11 @@ use crate::gpu::{
 mod dma;
 mod gfx12;
 mod gfx9_4_3;
+pub(crate) mod psp;
 mod sched;
 
 pub(crate) use dma::{DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
+pub(crate) use psp::{FirmwareFile, PspHal};
 pub(crate) use sched::{
     KiqHal, MapProcess, MesHal, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES,
 };
@@ -642,6 +644,8 @@ pub(crate) struct Generation {
     pub(crate) sdma: &'static dyn SdmaHal,
     /// Bus interface.
     pub(crate) nbio: &'static dyn NbioHal,
+    /// The security processor, if the driver brings it up; else all firmware has to run already.
+    pub(crate) psp: Option<&'static dyn PspHal>,
     /// What takes a runlist, if that is how queues are scheduled.
     pub(crate) kiq: Option<&'static dyn KiqHal>,
     /// The scheduler with a processor of its own, if it has one.
@@ -668,4 +672,22 @@ pub(crate) fn select(discovery: &Discovery) -> Result<&'static Generation> {
         .find(|(v, _)| *v == gc)
         .map(|(_, g)| *g)
         .ok_or(ENODEV)
+}
+
+/// Says in the module's own header which firmware files it may ask for.
+pub(crate) struct ModInfo<const N: usize>;
+
+impl<const N: usize> ModInfo<N> {
+    /// Makes the entries.
+    pub(crate) const fn create(
+        module: &'static kernel::str::CStr,
+    ) -> kernel::firmware::ModInfoBuilder<N> {
+        let mut builder = kernel::firmware::ModInfoBuilder::new(module);
+        let mut i = 0;
+        while i < gfx9_4_3::FIRMWARE.len() {
+            builder = builder.new_entry().push(gfx9_4_3::FIRMWARE[i]);
+            i += 1;
+        }
+        builder
+    }
 }

@@ -93,3 +93,5 @@ module! {
         },
     },
 }
+
+kernel::module_firmware!(hw::ModInfo);

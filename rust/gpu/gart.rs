@@ -58,12 +58,12 @@ impl Bitmap {
         }
     }
 
-    /// Takes `count` pages in a row.
-    fn take(&mut self, count: usize) -> Option<usize> {
+    /// Takes `count` pages in a row, the first of them a multiple of `align`.
+    fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         let mut start = 0;
         while start + count <= self.pages {
             match (start..start + count).rev().find(|p| self.is_set(*p)) {
-                Some(used) => start = used + 1,
+                Some(used) => start = (used + 1).next_multiple_of(align),
                 None => {
                     for page in start..start + count {
                         self.set(page, true);
@@ -172,9 +172,12 @@ impl Gart {
         self.hub.flush_vmid(0, FlushType::Legacy)
     }
 
-    /// Maps `count` pages of system memory that start at bus address `dma`.
-    fn map(self: &Arc<Self>, dma: u64, count: usize) -> Result<Mapping> {
-        self.map_runs(count, |i| Ok((dma + (i * PAGE_SIZE) as u64, count - i)))
+    /// Maps `count` pages of system memory that start at bus address `dma`, to an address that is a
+    /// multiple of `align` pages.
+    fn map(self: &Arc<Self>, dma: u64, count: usize, align: usize) -> Result<Mapping> {
+        self.map_runs(count, align, |i| {
+            Ok((dma + (i * PAGE_SIZE) as u64, count - i))
+        })
     }
 
     /// Maps `count` pages of system memory. `run(i)` says at which bus address page `i` is and how
@@ -182,9 +185,10 @@ impl Gart {
     fn map_runs(
         self: &Arc<Self>,
         count: usize,
+        align: usize,
         run: impl Fn(usize) -> Result<(u64, usize)>,
     ) -> Result<Mapping> {
-        let page = self.pages.lock().take(count).ok_or(ENOMEM)?;
+        let page = self.pages.lock().take(count, align).ok_or(ENOMEM)?;
         // Dropped on error, which unmaps.
         let mapping = Mapping {
             gart: self.clone(),
@@ -211,7 +215,7 @@ impl Gart {
     pub(crate) fn window(self: &Arc<Self>, pages: &Pages, at: u64, len: u64) -> Result<Window> {
         let first = usize::try_from(at)? / PAGE_SIZE;
         let count = usize::try_from(len)?.div_ceil(PAGE_SIZE);
-        self.map_runs(count, |i| pages.dma_run(first + i))
+        self.map_runs(count, 1, |i| pages.dma_run(first + i))
             .map(Window)
     }
 
@@ -277,10 +281,17 @@ impl Window {
 }
 
 impl Buffer {
-    /// Allocates a zeroed buffer of at least `size` bytes in system memory.
-    pub(crate) fn system(gart: &Arc<Gart>, dev: &device::Device, size: usize) -> Result<Self> {
+    /// Allocates a zeroed buffer of at least `size` bytes in system memory. Its address for the GPU
+    /// is a multiple of `align`.
+    pub(crate) fn system(
+        gart: &Arc<Gart>,
+        dev: &device::Device,
+        size: usize,
+        align: usize,
+    ) -> Result<Self> {
         let mem = Coherent::new(dev, size)?;
-        let mapping = gart.map(mem.dma_address(), mem.size() / PAGE_SIZE)?;
+        let align = align.div_ceil(PAGE_SIZE).max(1);
+        let mapping = gart.map(mem.dma_address(), mem.size() / PAGE_SIZE, align)?;
         Ok(Self {
             place: Place::System { mapping, mem },
         })
@@ -355,6 +366,17 @@ impl Buffer {
                 .vram()
                 .bar()
                 .write64(self.bar_offset(range, at, 8)?, value),
+        }
+    }
+
+    /// Copies bytes to the byte offset `at`. In VRAM they reach the GPU with [`Buffer::publish`].
+    pub(crate) fn write_bytes(&self, at: usize, from: &[u8]) -> Result {
+        match &self.place {
+            Place::System { mem, .. } => mem.write_bytes(at, from),
+            Place::Vram { range, .. } => range
+                .vram()
+                .bar()
+                .write(self.bar_offset(range, at, from.len())?, from),
         }
     }
 

@@ -67,6 +67,7 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
+    psp: None,
     kiq: None,
     mes: Some(&mes::Mes),
 };

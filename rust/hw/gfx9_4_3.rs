@@ -14,6 +14,7 @@ mod ih;
 mod kiq;
 mod mqd;
 mod nbio;
+mod psp;
 mod sdma;
 mod sdma_queue;
 mod smu;
@@ -68,9 +69,13 @@ static GENERATION: Generation = Generation {
     gfx: &gfx::Gfx,
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
+    psp: Some(&psp::Psp),
     kiq: Some(&kiq::Kiq),
     mes: None,
 };
 
 /// Which versions of the compute core this drives.
 pub(super) static GENERATIONS: &[(Version, &Generation)] = &[(Version::new(9, 4, 3), &GENERATION)];
+
+/// The firmware files that it may ask for.
+pub(super) const FIRMWARE: &[&str] = &psp::PATHS;

@@ -116,6 +116,24 @@ impl Coherent {
         Ok(())
     }
 
+    /// Copies `from` to byte `offset`.
+    pub(crate) fn write_bytes(&self, offset: usize, from: &[u8]) -> Result {
+        let end = offset.checked_add(from.len()).ok_or(EINVAL)?;
+        if end > self.size {
+            return Err(EINVAL);
+        }
+        // SAFETY: `offset..end` lies inside the allocation, which no slice of Rust refers to; a race
+        // with the device is up to the caller, as with single words.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                from.as_ptr(),
+                self.cpu.as_ptr().add(offset),
+                from.len(),
+            );
+        }
+        Ok(())
+    }
+
     /// Reads the 64-bit word at byte `offset`.
     pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
         let ptr = self.at::<u64>(offset)?;

@@ -36,6 +36,12 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     }
 }
 
+/// Resets the whole card. The answer comes before the reset begins.
+pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
+    const MODE_1: u32 = 1;
+    send(mmio, msg::GFX_DRIVER_RESET, MODE_1)
+}
+
 /// Resets an SDMA engine by its physical number.
 pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
     send(mmio, msg::RESET_SDMA, 1 << engine)

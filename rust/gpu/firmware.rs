@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Firmware files: read from where the kernel finds them, and checked before anything of them
+//! goes to the card.
+//!
+//! A file that cannot be used is reported in one line, which says what to install. What the parts
+//! of a file are is the business of `hw`.
+
+use kernel::{
+    device,
+    firmware::Firmware,
+    fmt,
+    prelude::*,
+    str::CString, //
+};
+use rkfd_abi::firmware::{common, signed};
+
+use crate::hw::FirmwareFile;
+
+/// The Debian package that has the files.
+const PACKAGE: &str = "firmware-amd-graphics";
+
+/// What is wrong with a file.
+pub(crate) enum Why {
+    /// It ends before something that it should have, this many bytes are wanted.
+    Short(usize),
+    /// It has not as many bytes as its header says.
+    Size(usize),
+    /// It has a header of another version.
+    Header(u16, u16),
+    /// It is for another version of the block.
+    Block(u16, u16),
+    /// It does not have this part.
+    NoPart(&'static str),
+    /// This part is not in the form that the security processor takes.
+    NotSigned(&'static str),
+}
+
+/// A file that cannot be used.
+pub(crate) struct Bad {
+    path: &'static str,
+    bytes: usize,
+    why: Why,
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path;
+        match self.why {
+            Why::Short(want) => f.write_fmt(fmt!(
+                "{path} is truncated ({} bytes, {want} are needed)",
+                self.bytes
+            )),
+            Why::Size(said) => f.write_fmt(fmt!(
+                "{path} is truncated or damaged ({} bytes, its header says {said})",
+                self.bytes
+            )),
+            Why::Header(major, minor) => f.write_fmt(fmt!(
+                "{path} is of the wrong version (header {major}.{minor} is not known)"
+            )),
+            Why::Block(major, minor) => f.write_fmt(fmt!(
+                "{path} is the wrong firmware (for version {major}.{minor} of its block)"
+            )),
+            Why::NoPart(part) => f.write_fmt(fmt!("{path} is damaged (it has no {part})")),
+            Why::NotSigned(part) => {
+                f.write_fmt(fmt!("{path} is damaged (its {part} has no signature)"))
+            }
+        }
+    }
+}
+
+/// The content of a file whose header was checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<'a> {
+    path: &'static str,
+    data: &'a [u8],
+}
+
+impl<'a> Image<'a> {
+    fn new(file: &FirmwareFile, data: &'a [u8]) -> Result<Self, Bad> {
+        let image = Self {
+            path: file.path,
+            data,
+        };
+        image.slice(0, common::SIZE)?;
+        let said = image.word(common::SIZE_BYTES)?;
+        if said != data.len() {
+            return Err(image.bad(Why::Size(said)));
+        }
+        let half = |at| Ok::<_, Bad>(image.word(at & !3)? >> (8 * (at & 2)) & 0xffff);
+        let version = |major, minor| Ok::<_, Bad>((half(major)? as u16, half(minor)? as u16));
+        let (major, minor) = version(common::HEADER_VERSION_MAJOR, common::HEADER_VERSION_MINOR)?;
+        if major != file.header_major || !file.header_minor.contains(&minor) {
+            return Err(image.bad(Why::Header(major, minor)));
+        }
+        let ip = version(common::IP_VERSION_MAJOR, common::IP_VERSION_MINOR)?;
+        if ip != file.ip {
+            return Err(image.bad(Why::Block(ip.0, ip.1)));
+        }
+        image.slice(0, image.word(common::HEADER_SIZE_BYTES)?)?;
+        let (at, len) = image.payload()?;
+        image.slice(at, len)?;
+        Ok(image)
+    }
+
+    /// An error about this file.
+    pub(crate) fn bad(&self, why: Why) -> Bad {
+        Bad {
+            path: self.path,
+            bytes: self.data.len(),
+            why,
+        }
+    }
+
+    /// Some bytes of the file.
+    pub(crate) fn slice(&self, at: usize, len: usize) -> Result<&'a [u8], Bad> {
+        at.checked_add(len)
+            .and_then(|end| self.data.get(at..end))
+            .ok_or_else(|| self.bad(Why::Short(at.saturating_add(len))))
+    }
+
+    /// The 32-bit number at byte `at`.
+    pub(crate) fn word(&self, at: usize) -> Result<usize, Bad> {
+        let bytes = self.slice(at, 4)?;
+        let bytes = bytes.try_into().map_err(|_| self.bad(Why::Short(at + 4)))?;
+        Ok(u32::from_le_bytes(bytes) as usize)
+    }
+
+    /// The version of the firmware.
+    pub(crate) fn version(&self) -> Result<u32, Bad> {
+        Ok(self.word(common::UCODE_VERSION)? as u32)
+    }
+
+    /// Where the payload is, and how long.
+    pub(crate) fn payload(&self) -> Result<(usize, usize), Bad> {
+        Ok((
+            self.word(common::UCODE_ARRAY_OFFSET_BYTES)?,
+            self.word(common::UCODE_SIZE_BYTES)?,
+        ))
+    }
+
+    /// Checks that `len` bytes at `at` are a header of the security processor with what belongs to
+    /// it.
+    pub(crate) fn check_signed(
+        &self,
+        what: &'static str,
+        at: usize,
+        len: usize,
+    ) -> Result<(), Bad> {
+        self.slice(at, len)?;
+        let unsigned = || self.bad(Why::NotSigned(what));
+        if len < signed::SIZE {
+            return Err(unsigned());
+        }
+        if self.slice(at + signed::MAGIC_AT, signed::MAGIC.len())? != signed::MAGIC.as_slice() {
+            return Err(unsigned());
+        }
+        if self.word(at + signed::BODY_BYTES)? > len - signed::SIZE {
+            return Err(unsigned());
+        }
+        Ok(())
+    }
+}
+
+/// All firmware files of a card.
+pub(crate) struct Files {
+    files: &'static [FirmwareFile],
+    data: KVec<Firmware>,
+}
+
+impl Files {
+    /// Reads the files; a file that is missing is reported.
+    pub(crate) fn read(dev: &device::Device, files: &'static [FirmwareFile]) -> Result<Self> {
+        let mut data = KVec::with_capacity(files.len(), GFP_KERNEL)?;
+        for file in files {
+            let name = CString::try_from_fmt(fmt!("{}", file.path))?;
+            let read = Firmware::request_nowarn(&name, dev).inspect_err(|e| {
+                if *e == ENOENT {
+                    dev_err!(dev, "{} is missing: install {PACKAGE}\n", file.path);
+                } else {
+                    dev_err!(dev, "{} cannot be read: {e:?}\n", file.path);
+                }
+            })?;
+            data.push(read, GFP_KERNEL)?;
+        }
+        Ok(Self { files, data })
+    }
+
+    /// Calls `f` with the files' contents, in the order in which they are listed. A file that cannot
+    /// be used is reported.
+    pub(crate) fn with<R>(
+        &self,
+        dev: &device::Device,
+        f: impl FnOnce(&[Image<'_>]) -> Result<R, Bad>,
+    ) -> Result<R> {
+        let mut images = KVec::with_capacity(self.data.len(), GFP_KERNEL)?;
+        let report = |bad: Bad| {
+            dev_err!(dev, "{bad}: install {PACKAGE} again\n");
+            EINVAL
+        };
+        for (file, data) in self.files.iter().zip(&self.data) {
+            let image = Image::new(file, data.data()).map_err(report)?;
+            images.push(image, GFP_KERNEL)?;
+        }
+        f(&images).map_err(report)
+    }
+
+    /// The name of a file.
+    pub(crate) fn path(&self, file: usize) -> &'static str {
+        self.files.get(file).map_or("firmware", |f| f.path)
+    }
+
+    /// Some bytes of a file.
+    pub(crate) fn bytes(&self, file: usize, at: usize, len: usize) -> Result<&[u8]> {
+        let data = self.data.get(file).ok_or(EINVAL)?.data();
+        at.checked_add(len)
+            .and_then(|end| data.get(at..end))
+            .ok_or(EINVAL)
+    }
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The security processor of a card: brings its operating system up and lets it load the firmware
+//! of all engines, without which none of them runs.
+//!
+//! Everything it is given lies in system memory behind the GART: a transfer buffer, the ring, one
+//! command buffer and a fence. Commands are sent one by one; the lock of the ring is held until the
+//! fence of a command has come.
+
+use kernel::{
+    device, fmt,
+    io::poll::read_poll_timeout,
+    new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{Arc, Mutex},
+    time::Delta,
+};
+use rkfd_abi::{
+    bits::{hi32, lo32},
+    psp::{self, cmd, cmd_buf, frame, load_ip_fw, load_ta, resp, setup_tmr, status},
+};
+
+use super::{
+    firmware::Files,
+    gart::Buffer,
+    mmio::Mmio,
+    Gpu, //
+};
+use crate::hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal};
+
+/// How long a command may take. The C driver gives it 1.2 to 2 s.
+const TIMEOUT: Delta = Delta::from_millis(5_000);
+
+/// Bytes of the command buffer's command that callers may fill, in dwords.
+const ARGUMENTS: usize = 6;
+
+// The shared buffer.
+const RING: usize = 0;
+const COMMAND: usize = PAGE_SIZE;
+const FENCE: usize = 2 * PAGE_SIZE;
+const SHARED: usize = 3 * PAGE_SIZE;
+
+/// The security processor.
+#[pin_data]
+pub(crate) struct Psp {
+    hal: &'static dyn PspHal,
+    files: Files,
+    plan: FirmwarePlan,
+    #[pin]
+    state: Mutex<State>,
+}
+
+/// What the lock of the ring guards.
+struct State {
+    /// From the first start on.
+    buffers: Option<Buffers>,
+    /// The ring is there.
+    ring: bool,
+    /// The trusted memory region was set.
+    region: bool,
+    /// The session of the driver of trusted applications.
+    session: Option<u32>,
+    /// The last fence.
+    fence: u32,
+}
+
+struct Buffers {
+    /// What is to be loaded.
+    transfer: Buffer,
+    /// Ring, command, fence.
+    shared: Buffer,
+}
+
+/// What came back from a command.
+struct Response {
+    status: u32,
+    session: u32,
+}
+
+/// A status in words.
+struct Status(u32);
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self.0 {
+            status::UNKNOWN_COMMAND => "unknown command",
+            status::CANCEL => "cancelled",
+            status::NOT_SUPPORTED => "not supported",
+            status::tee::GENERIC => "failed",
+            status::tee::ACCESS_DENIED => "not allowed",
+            status::tee::BAD_FORMAT => "bad format",
+            status::tee::BAD_PARAMETERS => "bad parameter",
+            status::tee::BAD_STATE => "not now",
+            status::tee::ITEM_NOT_FOUND => "not found",
+            status::tee::OUT_OF_MEMORY => "no memory left",
+            status::tee::SECURITY => "the signature does not fit",
+            _ => "error",
+        };
+        f.write_fmt(fmt!("{words} ({:#x})", self.0))
+    }
+}
+
+impl Psp {
+    /// Reads and checks the firmware of a card with `sdma` DMA engines. What is wrong with a file is
+    /// reported.
+    pub(crate) fn new(
+        dev: &device::Device,
+        hal: &'static dyn PspHal,
+        mmio: &Mmio,
+        sdma: u32,
+    ) -> Result<Pin<KBox<Self>>> {
+        let files = Files::read(dev, hal.files())?;
+        let mut plan = Err(EINVAL);
+        files.with(dev, |images| match hal.plan(mmio, images, sdma) {
+            Ok(Ok(found)) => {
+                plan = Ok(found);
+                Ok(())
+            }
+            Ok(Err(bad)) => Err(bad),
+            Err(e) => {
+                plan = Err(e);
+                Ok(())
+            }
+        })?;
+        let plan = plan?;
+        KBox::pin_init(
+            try_pin_init!(Self {
+                hal,
+                files,
+                plan,
+                state <- new_mutex!(State {
+                    buffers: None,
+                    ring: false,
+                    region: false,
+                    session: None,
+                    fence: 0,
+                }),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Versions of the firmware that is loaded.
+    pub(crate) fn versions(&self) -> FirmwareVersions {
+        self.plan.versions
+    }
+
+    /// Brings the operating system up, unless it runs, and loads all firmware. Memory hubs and GART
+    /// have to work. Nothing is taken for granted of an earlier start.
+    pub(crate) fn start(&self, gpu: &Arc<Gpu>) -> Result {
+        let mmio = gpu.mmio()?;
+        let mut state = self.state.lock();
+        state.ring = false;
+        state.region = false;
+        state.session = None;
+        if state.buffers.is_none() {
+            state.buffers = Some(Buffers {
+                transfer: gpu
+                    .aligned_buffer(psp::TRANSFER_SIZE as usize, psp::TRANSFER_SIZE as usize)?,
+                shared: gpu.system_buffer(SHARED)?,
+            });
+        }
+        if self.hal.is_alive(mmio)? {
+            let version = self.hal.os_version(mmio)?;
+            if version != self.plan.versions.os {
+                dev_info!(
+                    gpu.dev(),
+                    "the security processor runs version {version:#x} already, not {:#x} of {}\n",
+                    self.plan.versions.os,
+                    self.files.path(0)
+                );
+            }
+        } else {
+            self.boot(gpu, mmio, &state)?;
+        }
+        self.create_ring(gpu, mmio, &mut state)?;
+        self.set_region(gpu, mmio, &mut state)?;
+        for part in &self.plan.engines {
+            self.load(gpu, mmio, &mut state, part)?;
+        }
+        if let Some(part) = &self.plan.driver {
+            self.load_driver(gpu, mmio, &mut state, part)?;
+        }
+        for part in &self.plan.late {
+            self.load(gpu, mmio, &mut state, part)?;
+        }
+        let v = self.plan.versions;
+        dev_dbg!(
+            gpu.dev(),
+            "firmware: secure OS {:#x}, RLC {}, MEC {}, SDMA {}\n",
+            v.os,
+            v.rlc,
+            v.mec,
+            v.sdma
+        );
+        Ok(())
+    }
+
+    /// Ends what [`Psp::start`] began, as far as it got. Firmware that was loaded goes on.
+    pub(crate) fn stop(&self, gpu: &Gpu) -> Result {
+        let mmio = gpu.mmio()?;
+        let mut state = self.state.lock();
+        if !core::mem::take(&mut state.ring) {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        if let Some(session) = state.session.take() {
+            let arguments = [(psp::unload_ta::SESSION_ID, session)];
+            result = self.must(gpu, mmio, &mut state, cmd::UNLOAD_TA, &arguments);
+        }
+        // One that does not answer will not answer the next either.
+        if core::mem::take(&mut state.region) && result != Err(ETIMEDOUT) {
+            let done = self.must(gpu, mmio, &mut state, cmd::DESTROY_TMR, &[]);
+            result = result.and(done);
+        }
+        let done = self.hal.destroy_ring(mmio)?;
+        result.and(self.mailbox(gpu, "destroy its ring", done))
+    }
+
+    /// Divides the card into so many partitions. Its compute dies are idle.
+    pub(crate) fn set_partitions(&self, gpu: &Gpu, partitions: u32) -> Result {
+        let mmio = gpu.mmio()?;
+        let mut state = self.state.lock();
+        let arguments = [(psp::spatial_part::MODE, partitions)];
+        self.must(gpu, mmio, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
+    }
+
+    /// Resets the card, see [`PspHal::mode1_reset`].
+    pub(crate) fn mode1_reset(&self, mmio: &Mmio) -> Result {
+        let mut state = self.state.lock();
+        state.ring = false;
+        self.hal.mode1_reset(mmio)
+    }
+
+    fn boot(&self, gpu: &Gpu, mmio: &Mmio, state: &State) -> Result {
+        let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
+        let silent = || {
+            dev_err!(
+                gpu.dev(),
+                "the security processor's boot loader does not answer: power the machine off and on\n"
+            );
+        };
+        self.hal.wait_bootloader(mmio).inspect_err(|_| silent())?;
+        for (i, part) in self.plan.boot.iter().enumerate() {
+            self.copy(buffer, part)?;
+            let answer = if i + 1 == self.plan.boot.len() {
+                self.hal.boot_os(mmio, part.code, buffer.gpu_addr())
+            } else {
+                self.hal.boot(mmio, part.code, buffer.gpu_addr())
+            };
+            match answer {
+                Ok(Ok(())) => {}
+                Ok(Err(status)) => {
+                    dev_err!(
+                        gpu.dev(),
+                        "the security processor's boot loader refuses the {} of {}: status {status:#x}\n",
+                        part.name,
+                        self.files.path(part.file)
+                    );
+                    return Err(EIO);
+                }
+                Err(e) => {
+                    dev_err!(
+                        gpu.dev(),
+                        "the security processor does not load the {} of {} ({e:?}): power the machine off and on\n",
+                        part.name,
+                        self.files.path(part.file)
+                    );
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mailbox(&self, gpu: &Gpu, what: &str, answer: Answer) -> Result {
+        answer.map_err(|status| {
+            dev_err!(
+                gpu.dev(),
+                "the security processor does not {what}: status {status:#x}\n"
+            );
+            EIO
+        })
+    }
+
+    fn create_ring(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State) -> Result {
+        let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+        shared.write32(FENCE, state.fence)?;
+        shared.publish()?;
+        let address = shared.gpu_addr() + RING as u64;
+        let create = || {
+            self.hal
+                .create_ring(mmio, address, psp::RING_BYTES)
+                .inspect_err(|e| {
+                    dev_err!(gpu.dev(), "the security processor does not answer: {e:?}\n");
+                })
+        };
+        let mut answer = create()?;
+        if answer.is_err() {
+            // Whoever had the card before may have left a ring.
+            let _ = self.hal.destroy_ring(mmio)?;
+            answer = create()?;
+        }
+        self.mailbox(gpu, "create a ring", answer)?;
+        state.ring = true;
+        Ok(())
+    }
+
+    /// Lets it use the memory that the card's own firmware has set aside when it booted.
+    fn set_region(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State) -> Result {
+        let arguments = [
+            (setup_tmr::BUF_ADDR_LO, 0),
+            (setup_tmr::BUF_ADDR_HI, 0),
+            (setup_tmr::BUF_SIZE, 0),
+            (setup_tmr::FLAGS, setup_tmr::FLAG_VIRT_PHY_ADDR.put(1)),
+        ];
+        self.must(gpu, mmio, state, cmd::SETUP_TMR, &arguments)?;
+        state.region = true;
+        Ok(())
+    }
+
+    /// Puts a part of a file into the transfer buffer.
+    fn copy(&self, buffer: &Buffer, part: &Part) -> Result {
+        let bytes = self.files.bytes(part.file, part.at, part.len)?;
+        buffer.write_bytes(0, bytes)?;
+        let end = bytes.len().next_multiple_of(PAGE_SIZE);
+        for at in (bytes.len().next_multiple_of(4)..end).step_by(4) {
+            buffer.write32(at, 0)?;
+        }
+        buffer.publish()
+    }
+
+    fn load(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
+        let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
+        self.copy(buffer, part)?;
+        let at = buffer.gpu_addr();
+        let arguments = [
+            (load_ip_fw::FW_ADDR_LO, lo32(at)),
+            (load_ip_fw::FW_ADDR_HI, hi32(at)),
+            (load_ip_fw::FW_SIZE, part.len as u32),
+            (load_ip_fw::FW_TYPE, part.code),
+        ];
+        let response = self.submit(gpu, mmio, state, cmd::LOAD_IP_FW, &arguments)?;
+        match response.status {
+            // Cancelled: it is loaded already.
+            status::SUCCESS | status::CANCEL => Ok(()),
+            status => self.refused(gpu, part, status),
+        }
+    }
+
+    fn load_driver(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
+        let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
+        self.copy(buffer, part)?;
+        let at = buffer.gpu_addr();
+        let arguments = [
+            (load_ta::APP_ADDR_LO, lo32(at)),
+            (load_ta::APP_ADDR_HI, hi32(at)),
+            (load_ta::APP_LEN, part.len as u32),
+        ];
+        let response = self.submit(gpu, mmio, state, cmd::LOAD_ASD, &arguments)?;
+        if response.status != status::SUCCESS {
+            return self.refused(gpu, part, response.status);
+        }
+        state.session = Some(response.session);
+        Ok(())
+    }
+
+    /// Reports a part that was not loaded.
+    fn refused(&self, gpu: &Gpu, part: &Part, status: u32) -> Result {
+        let (name, path, status) = (part.name, self.files.path(part.file), Status(status));
+        if part.needed {
+            dev_err!(
+                gpu.dev(),
+                "the security processor refuses the {name} firmware of {path}: {status}; install another version of firmware-amd-graphics\n"
+            );
+            return Err(EIO);
+        }
+        dev_warn!(
+            gpu.dev(),
+            "the security processor refuses the {name} of {path}: {status}\n"
+        );
+        Ok(())
+    }
+
+    /// Sends a command that has to succeed.
+    fn must(
+        &self,
+        gpu: &Gpu,
+        mmio: &Mmio,
+        state: &mut State,
+        command: u32,
+        arguments: &[(usize, u32)],
+    ) -> Result {
+        let response = self.submit(gpu, mmio, state, command, arguments)?;
+        if response.status == status::SUCCESS {
+            return Ok(());
+        }
+        dev_err!(
+            gpu.dev(),
+            "the security processor refuses {}: {}\n",
+            cmd::name(command).unwrap_or("a command"),
+            Status(response.status)
+        );
+        Err(EIO)
+    }
+
+    /// Sends a command and waits for its end.
+    fn submit(
+        &self,
+        gpu: &Gpu,
+        mmio: &Mmio,
+        state: &mut State,
+        command: u32,
+        arguments: &[(usize, u32)],
+    ) -> Result<Response> {
+        if arguments.len() > ARGUMENTS {
+            return Err(EINVAL);
+        }
+        state.fence = state.fence.wrapping_add(1).max(1);
+        let value = state.fence;
+        let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
+        for at in (0..cmd_buf::SIZE).step_by(4) {
+            shared.write32(COMMAND + at, 0)?;
+        }
+        shared.write32(COMMAND + cmd_buf::CMD_ID, command)?;
+        for (at, word) in arguments {
+            shared.write32(COMMAND + cmd_buf::CMD + at, *word)?;
+        }
+
+        let words = psp::RING_BYTES / 4;
+        let wptr = self.hal.wptr(mmio)? % words;
+        let at = RING + wptr as usize * 4;
+        if at % frame::SIZE != 0 {
+            dev_err!(
+                gpu.dev(),
+                "the security processor's ring is at {wptr:#x}, inside a frame\n"
+            );
+            return Err(EIO);
+        }
+        for offset in (0..frame::SIZE).step_by(4) {
+            shared.write32(at + offset, 0)?;
+        }
+        let base = shared.gpu_addr();
+        let (buffer, fence) = (base + COMMAND as u64, base + FENCE as u64);
+        shared.write32(at + frame::CMD_BUF_ADDR_LO, lo32(buffer))?;
+        shared.write32(at + frame::CMD_BUF_ADDR_HI, hi32(buffer))?;
+        shared.write32(at + frame::FENCE_ADDR_LO, lo32(fence))?;
+        shared.write32(at + frame::FENCE_ADDR_HI, hi32(fence))?;
+        shared.write32(at + frame::FENCE_VALUE, value)?;
+        shared.publish()?;
+        let next = (wptr + (frame::SIZE / 4) as u32) % words;
+        self.hal.set_wptr(mmio, next)?;
+
+        read_poll_timeout(
+            || shared.read32(FENCE),
+            |v| *v == value,
+            Delta::from_micros(100),
+            TIMEOUT,
+        )
+        .inspect_err(|_| {
+            dev_err!(
+                gpu.dev(),
+                "the security processor does not answer {}\n",
+                cmd::name(command).unwrap_or("a command")
+            );
+        })?;
+        let word = |at| shared.read32(COMMAND + cmd_buf::RESP + at);
+        Ok(Response {
+            status: word(resp::STATUS)?,
+            session: word(resp::SESSION_ID)?,
+        })
+    }
+}

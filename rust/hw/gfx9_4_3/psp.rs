@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The security processor 13.0.6.
+
+use kernel::{
+    io::poll::read_poll_timeout,
+    prelude::*,
+    time::{delay::fsleep, Delta},
+};
+use rkfd_abi::{
+    discovery::hwid,
+    firmware::{bin_desc, gfx_v1_0, psp_type, psp_v2_0, psp_v2_1, rlc_v2_1, ta_type, ta_v2_0},
+    firmware::{common, MAX_BINS},
+    psp::{self, bootloader, control, fw_type},
+    regs::Reg,
+};
+
+use super::smu;
+use crate::{
+    gpu::{
+        firmware::{Bad, Image, Why},
+        mmio::{Block, Mmio},
+    },
+    hw::{
+        psp::{Answer, FirmwareFile, FirmwarePlan, FirmwareVersions, Part},
+        PspHal,
+    },
+};
+
+pub(super) struct Psp;
+
+/// The names of the files. [`FILES`] has the same order.
+pub(super) const PATHS: [&str; 5] = [
+    "amdgpu/psp_13_0_6_sos.bin",
+    "amdgpu/psp_13_0_6_ta.bin",
+    "amdgpu/gc_9_4_3_rlc.bin",
+    "amdgpu/gc_9_4_3_mec.bin",
+    "amdgpu/sdma_4_4_2.bin",
+];
+const SOS: usize = 0;
+const TA: usize = 1;
+const RLC: usize = 2;
+const MEC: usize = 3;
+const SDMA: usize = 4;
+
+static FILES: [FirmwareFile; 5] = [
+    FirmwareFile {
+        path: PATHS[SOS],
+        header_major: 2,
+        header_minor: 0..=1,
+        ip: (13, 0),
+    },
+    FirmwareFile {
+        path: PATHS[TA],
+        header_major: 2,
+        header_minor: 0..=0,
+        ip: (13, 0),
+    },
+    FirmwareFile {
+        path: PATHS[RLC],
+        header_major: 2,
+        header_minor: 1..=5,
+        ip: (9, 4),
+    },
+    FirmwareFile {
+        path: PATHS[MEC],
+        header_major: 1,
+        header_minor: 0..=0,
+        ip: (9, 4),
+    },
+    FirmwareFile {
+        path: PATHS[SDMA],
+        header_major: 1,
+        header_minor: 0..=1,
+        ip: (4, 4),
+    },
+];
+
+/// What the boot loader gets, in this order: type of the part, command, whether it has to be there.
+const BOOT: &[(u32, u32, &str, bool)] = &[
+    (
+        psp_type::KDB,
+        bootloader::LOAD_KEY_DATABASE,
+        "key database",
+        true,
+    ),
+    (
+        psp_type::SYS_DRV,
+        bootloader::LOAD_SYSDRV,
+        "system driver",
+        true,
+    ),
+    (
+        psp_type::SOC_DRV,
+        bootloader::LOAD_SOCDRV,
+        "chip driver",
+        false,
+    ),
+    (
+        psp_type::INTF_DRV,
+        bootloader::LOAD_INTFDRV,
+        "interface driver",
+        false,
+    ),
+    (
+        psp_type::DBG_DRV,
+        bootloader::LOAD_DBGDRV,
+        "debug driver",
+        false,
+    ),
+    (
+        psp_type::RAS_DRV,
+        bootloader::LOAD_RASDRV,
+        "error protection driver",
+        false,
+    ),
+    (
+        psp_type::IPKEYMGR_DRV,
+        bootloader::LOAD_IPKEYMGRDRV,
+        "key manager",
+        false,
+    ),
+    (
+        psp_type::SPDM_DRV,
+        bootloader::LOAD_SPDMDRV,
+        "security protocol driver",
+        false,
+    ),
+    (
+        psp_type::SOS,
+        bootloader::LOAD_SOSDRV,
+        "secure operating system",
+        true,
+    ),
+];
+
+/// DMA engines of an AID: the engines of all AIDs get the same firmware, once for each of these.
+const SDMA_PER_AID: u32 = 4;
+
+/// How long the boot loader may take. The C driver waits 3000 times 100 ms before it gives up; what
+/// did not come in a tenth of that does not come.
+const BOOT_TIMEOUT: Delta = Delta::from_millis(30_000);
+/// What the mailbox of the operating system is given.
+const MAILBOX_TIMEOUT: Delta = Delta::from_millis(2_000);
+/// The C driver waits so long after commands that the mailbox can be asked for.
+const SETTLE: Delta = Delta::from_millis(20);
+/// How long a reset takes at least (`SMU13_MODE1_RESET_WAIT_TIME_IN_MS`).
+const RESET: Delta = Delta::from_millis(500);
+
+fn block(mmio: &Mmio) -> Result<Block<'_>> {
+    mmio.block(hwid::MP0, 0)
+}
+
+fn wait(b: Block<'_>, reg: Reg, timeout: Delta, done: impl Fn(u32) -> bool) -> Result<u32> {
+    read_poll_timeout(|| b.rd(reg), |v| done(*v), Delta::from_micros(100), timeout)
+}
+
+/// The answer in the mailbox of the operating system.
+fn answer(b: Block<'_>) -> Result<Answer> {
+    fsleep(SETTLE);
+    let value = wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
+        v & psp::READY != 0 && v != u32::MAX
+    })?;
+    Ok(match psp::STATUS.get(value) {
+        0 => Ok(()),
+        status => Err(status),
+    })
+}
+
+/// Gives the boot loader a command once it is ready for one.
+fn boot_command(b: Block<'_>, command: u32, address: u64) -> Result {
+    let units = u32::try_from(address >> psp::BOOTLOADER_ADDRESS_SHIFT)?;
+    if u64::from(units) << psp::BOOTLOADER_ADDRESS_SHIFT != address {
+        return Err(EINVAL);
+    }
+    wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| v == psp::READY)?;
+    b.wr(psp::BOOTLOADER_ADDRESS, units)?;
+    b.wr(psp::BOOTLOADER, command)
+}
+
+/// A descriptor of a packed file: type, version, where in the file, bytes.
+struct Bin {
+    kind: u32,
+    version: u32,
+    at: usize,
+    len: usize,
+}
+
+fn bin(image: &Image<'_>, bins: usize, index: usize) -> Result<Bin, Bad> {
+    let at = bins + index * bin_desc::SIZE;
+    Ok(Bin {
+        kind: image.word(at + bin_desc::FW_TYPE)? as u32,
+        version: image.word(at + bin_desc::FW_VERSION)? as u32,
+        at: image
+            .payload()?
+            .0
+            .saturating_add(image.word(at + bin_desc::OFFSET_BYTES)?),
+        len: image.word(at + bin_desc::SIZE_BYTES)?,
+    })
+}
+
+/// The descriptor of a kind; a second one replaces the first.
+fn find(
+    image: &Image<'_>,
+    bins: usize,
+    range: core::ops::Range<usize>,
+    kind: u32,
+) -> Result<Option<Bin>, Bad> {
+    let mut found = None;
+    for index in range {
+        let bin = bin(image, bins, index)?;
+        if bin.kind == kind && bin.len > 0 {
+            found = Some(bin);
+        }
+    }
+    Ok(found)
+}
+
+fn part(
+    image: &Image<'_>,
+    file: usize,
+    name: &'static str,
+    code: u32,
+    needed: bool,
+    (at, len): (usize, usize),
+) -> Result<Part, Bad> {
+    image.check_signed(name, at, len)?;
+    if len as u64 > psp::TRANSFER_SIZE {
+        return Err(image.bad(Why::NoPart(name)));
+    }
+    Ok(Part {
+        name,
+        file,
+        at,
+        len,
+        code,
+        needed,
+    })
+}
+
+/// The part of a packed file with parts for two generations of system management firmware that is
+/// for this card.
+fn boot_set(image: &Image<'_>, second: bool) -> Result<(usize, core::ops::Range<usize>), Bad> {
+    let minor = image.word(common::HEADER_VERSION_MAJOR)? >> 16;
+    let (count, bins) = match minor {
+        0 => (image.word(psp_v2_0::BIN_COUNT)?, psp_v2_0::BINS),
+        _ => (image.word(psp_v2_1::BIN_COUNT)?, psp_v2_1::BINS),
+    };
+    if count >= MAX_BINS {
+        return Err(image.bad(Why::NoPart("list of parts that is not too long")));
+    }
+    if minor == 0 {
+        return Ok((bins, 0..count));
+    }
+    let aux = image.word(psp_v2_1::AUX_BIN_INDEX)?;
+    if aux > count {
+        return Err(image.bad(Why::NoPart("second set of parts")));
+    }
+    // As the C driver cuts it: the first set is as long as what is left of the second.
+    Ok((bins, if second { aux..count } else { 0..count - aux }))
+}
+
+fn boot_parts(image: &Image<'_>, second: bool, plan: &mut FirmwarePlan) -> Result<Result<(), Bad>> {
+    let (bins, set) = match boot_set(image, second) {
+        Ok(set) => set,
+        Err(bad) => return Ok(Err(bad)),
+    };
+    for &(kind, command, name, needed) in BOOT {
+        let found = find(image, bins, set.clone(), kind).and_then(|bin| match bin {
+            Some(bin) => {
+                if kind == psp_type::SOS {
+                    plan.versions.os = bin.version;
+                }
+                part(image, SOS, name, command, true, (bin.at, bin.len)).map(Some)
+            }
+            None if needed => Err(image.bad(Why::NoPart(name))),
+            None => Ok(None),
+        });
+        match found {
+            Ok(Some(part)) => plan.boot.push(part, GFP_KERNEL)?,
+            Ok(None) => {}
+            Err(bad) => return Ok(Err(bad)),
+        }
+    }
+    let registers = find(image, bins, set, psp_type::RL).and_then(|bin| {
+        bin.map(|bin| {
+            let place = (bin.at, bin.len);
+            let name = "list of protected registers";
+            part(image, SOS, name, fw_type::REG_LIST, false, place)
+        })
+        .transpose()
+    });
+    match registers {
+        Ok(Some(part)) => plan.late.push(part, GFP_KERNEL)?,
+        Ok(None) => {}
+        Err(bad) => return Ok(Err(bad)),
+    }
+    Ok(Ok(()))
+}
+
+/// The parts of the files of engines, and the order of the C driver's list of them.
+fn engine_parts(
+    images: &[Image<'_>; 5],
+    sdma: u32,
+    mut push: impl FnMut(Part) -> Result<(), Bad>,
+) -> Result<(), Bad> {
+    let image = &images[SDMA];
+    for engine in 0..sdma.min(SDMA_PER_AID) {
+        let code = psp::sdma_fw_type(engine).unwrap_or(fw_type::SDMA0);
+        let place = image.payload()?;
+        push(part(image, SDMA, "DMA engine", code, true, place)?)?;
+    }
+
+    let image = &images[MEC];
+    let (at, len) = image.payload()?;
+    let table = image.word(gfx_v1_0::JT_SIZE)?.saturating_mul(4);
+    let code = len
+        .checked_sub(table)
+        .ok_or_else(|| image.bad(Why::NoPart("jump table")))?;
+    let name = "compute engine";
+    push(part(image, MEC, name, fw_type::CP_MEC, true, (at, code))?)?;
+    let offset = image.word(gfx_v1_0::JT_OFFSET)?.saturating_mul(4);
+    let place = (at.saturating_add(offset), table);
+    let name = "jump table";
+    push(part(image, MEC, name, fw_type::CP_MEC_ME1, true, place)?)?;
+
+    let image = &images[RLC];
+    image.slice(0, rlc_v2_1::SIZE)?;
+    for (name, code, size, offset) in [
+        (
+            "control list",
+            fw_type::RLC_RESTORE_LIST_SRM_CNTL,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_SIZE_BYTES,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_OFFSET_BYTES,
+        ),
+        (
+            "code list",
+            fw_type::RLC_RESTORE_LIST_GPM_MEM,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_SIZE_BYTES,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_OFFSET_BYTES,
+        ),
+        (
+            "memory list",
+            fw_type::RLC_RESTORE_LIST_SRM_MEM,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_SIZE_BYTES,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_OFFSET_BYTES,
+        ),
+    ] {
+        let place = (image.word(offset)?, image.word(size)?);
+        if place.1 > 0 {
+            push(part(image, RLC, name, code, false, place)?)?;
+        }
+    }
+    let place = image.payload()?;
+    let name = "run list controller";
+    push(part(image, RLC, name, fw_type::RLC_G, true, place)?)
+}
+
+/// The driver of trusted applications. Of these the driver uses none.
+fn ta_driver(image: &Image<'_>) -> Result<Option<Part>, Bad> {
+    let count = image.word(ta_v2_0::BIN_COUNT)?;
+    if count >= MAX_BINS {
+        return Err(image.bad(Why::NoPart("list of parts that is not too long")));
+    }
+    find(image, ta_v2_0::BINS, 0..count, ta_type::ASD)?
+        .map(|bin| {
+            let name = "driver of trusted applications";
+            part(image, TA, name, 0, false, (bin.at, bin.len))
+        })
+        .transpose()
+}
+
+impl PspHal for Psp {
+    fn files(&self) -> &'static [FirmwareFile] {
+        &FILES
+    }
+
+    fn plan(
+        &self,
+        mmio: &Mmio,
+        images: &[Image<'_>],
+        sdma: u32,
+    ) -> Result<Result<FirmwarePlan, Bad>> {
+        let images: &[Image<'_>; 5] = images.try_into().map_err(|_| EINVAL)?;
+        let smu = mmio.read(psp::SMU_VERSION_SMN / 4)?;
+        let mut plan = FirmwarePlan {
+            boot: KVec::new(),
+            engines: KVec::new(),
+            driver: None,
+            late: KVec::new(),
+            versions: FirmwareVersions::default(),
+        };
+        if let Err(bad) = boot_parts(&images[SOS], smu < psp::SMU_VERSION_NO_AUX, &mut plan)? {
+            return Ok(Err(bad));
+        }
+        let mut room = Ok(());
+        let engines = &mut plan.engines;
+        let parts = engine_parts(images, sdma, |part| {
+            room = room.and(engines.push(part, GFP_KERNEL));
+            Ok(())
+        });
+        room?;
+        let rest = parts.and_then(|()| {
+            plan.driver = ta_driver(&images[TA])?;
+            plan.versions.rlc = images[RLC].version()?;
+            plan.versions.mec = images[MEC].version()?;
+            plan.versions.sdma = images[SDMA].version()?;
+            Ok(())
+        });
+        Ok(rest.map(|()| plan))
+    }
+
+    fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
+        Ok(block(mmio)?.rd(psp::SIGN_OF_LIFE)? != 0)
+    }
+
+    fn os_version(&self, mmio: &Mmio) -> Result<u32> {
+        block(mmio)?.rd(psp::VERSION)
+    }
+
+    fn wait_bootloader(&self, mmio: &Mmio) -> Result {
+        let b = block(mmio)?;
+        wait(b, psp::MAILBOX, BOOT_TIMEOUT, |v| v == psp::READY)?;
+        wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| v == psp::READY)?;
+        Ok(())
+    }
+
+    fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer> {
+        let b = block(mmio)?;
+        boot_command(b, command, address)?;
+        let value = wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| {
+            v & psp::READY != 0 && v != u32::MAX
+        })?;
+        Ok(match value & !psp::READY {
+            0 => Ok(()),
+            status => Err(status),
+        })
+    }
+
+    fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer> {
+        let b = block(mmio)?;
+        boot_command(b, command, address)?;
+        fsleep(SETTLE);
+        let alive = wait(b, psp::SIGN_OF_LIFE, MAILBOX_TIMEOUT, |v| {
+            v != 0 && v != u32::MAX
+        });
+        match alive {
+            Ok(_) => Ok(Ok(())),
+            Err(e) if e == ETIMEDOUT => match b.rd(psp::BOOTLOADER)? & !psp::READY {
+                0 => Err(ETIMEDOUT),
+                status => Ok(Err(status)),
+            },
+            Err(e) => Err(e),
+        }
+    }
+
+    fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<Answer> {
+        let b = block(mmio)?;
+        wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
+            v & psp::READY != 0 && v != u32::MAX
+        })?;
+        b.wr(psp::RING_ADDRESS_LO, address as u32)?;
+        b.wr(psp::RING_ADDRESS_HI, (address >> 32) as u32)?;
+        b.wr(psp::RING_SIZE, bytes)?;
+        b.wr(psp::COMMAND, control::INIT_GPCOM_RING)?;
+        answer(b)
+    }
+
+    fn destroy_ring(&self, mmio: &Mmio) -> Result<Answer> {
+        let b = block(mmio)?;
+        b.wr(psp::COMMAND, control::DESTROY_RINGS)?;
+        answer(b)
+    }
+
+    fn wptr(&self, mmio: &Mmio) -> Result<u32> {
+        block(mmio)?.rd(psp::RING_WPTR)
+    }
+
+    fn set_wptr(&self, mmio: &Mmio, wptr: u32) -> Result {
+        block(mmio)?.wr(psp::RING_WPTR, wptr)
+    }
+
+    fn mode1_reset(&self, mmio: &Mmio) -> Result {
+        smu::mode1_reset(mmio)?;
+        fsleep(RESET);
+        self.wait_bootloader(mmio)
+    }
+}
