@@ -5,7 +5,7 @@
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
     discovery::hwid,
-    regs::{gc_9_4_3 as gc, mp_13_0_6 as mp, Reg},
+    regs::{gc_9_4_3 as gc, Reg},
 };
 
 use crate::{
@@ -209,14 +209,8 @@ impl Gfx {
 }
 
 impl GfxHal for Gfx {
-    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
-        let psp = mmio.block(hwid::MP0, 0)?;
-        if psp.rd(mp::regMP0_SMN_C2PMSG_81)? == 0 {
-            return Ok(Some(
-                "the security processor has not booted its OS and rkfd cannot load firmware yet; \
-                 let the platform's firmware or amdgpu bring the card up first",
-            ));
-        }
+    fn check_alive(&self, _mmio: &Mmio) -> Result<Option<&'static str>> {
+        // Nothing has to run before the driver has brought it up.
         Ok(None)
     }
 
