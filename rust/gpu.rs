@@ -135,12 +135,15 @@ impl Gpu {
             revision: pdev.revision_id(),
         };
         let mmio = Arc::pin_init(early.into_mmio(found.instances), GFP_KERNEL)?;
-        let mes = generation
-            .mes
-            .map_or(Ok(None), |mes| mes.check_alive(&mmio))?;
-        if let Some(why) = generation.gfx.check_alive(&mmio)?.or(mes) {
-            dev_err!(pdev, "{why}\n");
-            return Err(ENODEV);
+        if generation.psp.is_none() {
+            // Nobody else could load it.
+            let mes = generation
+                .mes
+                .map_or(Ok(None), |mes| mes.check_alive(&mmio))?;
+            if let Some(why) = generation.gfx.check_alive(&mmio)?.or(mes) {
+                dev_err!(pdev, "{why}\n");
+                return Err(ENODEV);
+            }
         }
         let psp = generation
             .psp
@@ -251,6 +254,9 @@ impl Gpu {
                 );
             })?;
         }
+        if let Some(psp) = &self.psp {
+            self.partition(psp)?;
+        }
         for xcc in 0..self.config.num_xcc {
             g.gfx.start(mmio, xcc, &self.config)?;
         }
@@ -271,6 +277,23 @@ impl Gpu {
             Some(sdma) => sdma.restart(self)?,
             None => {
                 self.sdma.populate(Sdma::start(self)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one partition of all compute dies.
+    fn partition(&self, psp: &Psp) -> Result {
+        psp.set_partitions(self, 1)?;
+        let all = self.config.num_xcc;
+        for xcc in 0..all {
+            let xccs = self.generation().gfx.partition_xccs(self.mmio()?, xcc)?;
+            if xccs != all {
+                dev_err!(
+                    self.dev(),
+                    "XCC {xcc} is in a partition of {xccs}, not of all {all}: power the machine off and on\n"
+                );
+                return Err(EIO);
             }
         }
         Ok(())

@@ -485,12 +485,19 @@ pub(crate) struct HqdSlot {
 
 /// The compute core: shader and queue registers.
 pub(crate) trait GfxHal: Sync {
-    /// Says in one line what keeps the core from being used, if anything does.
-    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>>;
+    /// Says in one line what keeps the core from being used, if anything does. For cards whose
+    /// firmware this driver cannot load.
+    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
+        let _ = mmio;
+        Ok(None)
+    }
 
     /// Waits until the firmware of the run list controller runs, which the core cannot do without,
     /// and brings it into the state that this driver wants. `ETIMEDOUT` when it does not run.
     fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result;
+
+    /// How many XCCs are in the partition of this one.
+    fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
 
     /// Completes the configuration from registers: working compute units, address layout.
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;

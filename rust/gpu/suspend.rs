@@ -81,7 +81,7 @@ impl Part {
 impl Gpu {
     /// Whether the GPU could be brought back after a suspend.
     pub(crate) fn check_suspend(&self) -> Result {
-        if self.generation().mes.is_some() {
+        if self.psp.is_none() {
             dev_err!(
                 self.dev(),
                 "no suspend: rkfd could not load the firmware of this card again\n"

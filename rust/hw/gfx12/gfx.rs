@@ -223,6 +223,10 @@ impl GfxHal for Gfx {
         Ok(())
     }
 
+    fn partition_xccs(&self, _mmio: &Mmio, _xcc: u32) -> Result<u32> {
+        Ok(1)
+    }
+
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
         config.cu_total = 0;
         let b = block(mmio)?;

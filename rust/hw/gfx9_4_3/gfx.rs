@@ -209,11 +209,6 @@ impl Gfx {
 }
 
 impl GfxHal for Gfx {
-    fn check_alive(&self, _mmio: &Mmio) -> Result<Option<&'static str>> {
-        // Nothing has to run before the driver has brought it up.
-        Ok(None)
-    }
-
     fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result {
         let b = block(mmio, xcc)?;
         b.poll(gc::regRLC_CNTL, 0, |v| {
@@ -224,6 +219,11 @@ impl GfxHal for Gfx {
             b.wr(gc::regRLC_CGCG_CGLS_CTRL, 0)?;
             b.set(gc::regRLC_SRM_CNTL, &[(gc::RLC_SRM_CNTL__SRM_ENABLE, 1)])
         })
+    }
+
+    fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
+        let control = block(mmio, xcc)?.rd(gc::regCP_HYP_XCP_CTL)?;
+        Ok(gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.get(control))
     }
 
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
