@@ -166,15 +166,13 @@ impl Engine<'_> {
             );
             match p.opcode {
                 op::NOP => {}
-                op::MAP_PROCESS => {
-                    match self.map_process(queue, &p) {
-                        Ok((process, queues)) => {
-                            expected = queues;
-                            list.processes.push(process);
-                        }
-                        Err(text) => return Ok(Err(text)),
+                op::MAP_PROCESS => match self.map_process(queue, &p) {
+                    Ok((process, queues)) => {
+                        expected = queues;
+                        list.processes.push(process);
                     }
-                }
+                    Err(text) => return Ok(Err(text)),
+                },
                 op::MAP_QUEUES => {
                     if expected == 0 {
                         return Ok(Err("MAP_QUEUES that no MAP_PROCESS promised".into()));
