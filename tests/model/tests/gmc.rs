@@ -166,9 +166,16 @@ fn huge_pages_of_both_layouts() {
         target(&card, 3, VA, Access::Write),
         Ok(Target::System(0x40_0000_0000 + low))
     );
+    // Memory of the system may lie anywhere.
+    put(&card, T.pdb1, bits(VA, 30), 0x40_0020_1000 | V | S | R | P);
+    card.gmc.invalidate(Hub::Gfx, 1 << 3);
+    assert_eq!(
+        target(&card, 3, VA, Access::Read),
+        Ok(Target::System(0x40_0020_1000 + low))
+    );
     assert_eq!(card.strict.lines(), [""; 0]);
-    // An address that is not aligned to the page it claims to cover.
-    put(&card, T.pdb1, bits(VA, 30), 0x40_0020_0000 | V | S | R | P);
+    // Video memory that is not aligned to the page it claims to cover.
+    put(&card, T.pdb1, bits(VA, 30), 0x20_0000 | V | R | P);
     card.gmc.invalidate(Hub::Gfx, 1 << 3);
     assert!(target(&card, 3, VA, Access::Read).is_err());
     assert!(card.strict.lines()[0].contains("not aligned"));

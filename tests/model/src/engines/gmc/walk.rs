@@ -345,7 +345,10 @@ fn leaf(
         );
     }
     let base = pte & PTE_ADDR;
-    if base & (mask(bits) << 12) != 0 {
+    // The offset is added, so that memory of the system may lie anywhere: the C driver makes one
+    // entry of neighbouring pages as soon as the virtual address is aligned (amdgpu_vm_update_range,
+    // amdgpu_vm_pte_fragment).
+    if base & (mask(bits) << 12) != 0 && pte & SYSTEM == 0 {
         strict!(
             strict,
             "gmc",
