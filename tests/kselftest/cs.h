@@ -59,6 +59,7 @@ int cs_bo_close(int fd, uint32_t handle);
 int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset, uint64_t size);
 /* Made, mapped to the GPU at the next free address, and to the CPU. Ends the test when that fails. */
 void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain);
+void cs_bo_new_with(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain, uint64_t flags);
 
 /* Commands. */
 struct cs_ib {
