@@ -104,23 +104,35 @@ fn pci_dev(dev: *mut bindings::device) -> *mut bindings::pci_dev {
     unsafe { kernel::container_of!(dev, bindings::pci_dev, dev) }
 }
 
+/// # Safety
+///
+/// Called by the kernel with the device of a `pci_dev` that is bound to a driver with these hooks, its lock held.
 unsafe extern "C" fn suspend<T: Hooks>(dev: *mut bindings::device) -> c_int {
     // SAFETY: Called for devices that are bound to the driver, with their lock held.
     let result = unsafe { with_data(pci_dev(dev), |data| T::suspend(data)) };
     from_result(|| result.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called by the kernel with the device of a `pci_dev` that is bound to a driver with these hooks, its lock held.
 unsafe extern "C" fn resume<T: Hooks>(dev: *mut bindings::device) -> c_int {
     // SAFETY: As above.
     let result = unsafe { with_data(pci_dev(dev), |data| T::resume(data)) };
     from_result(|| result.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
 unsafe extern "C" fn reset_prepare<T: Hooks>(pdev: *mut bindings::pci_dev) {
     // SAFETY: As above.
     unsafe { with_data(pdev, |data| T::reset_prepare(data)) }
 }
 
+/// # Safety
+///
+/// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
 unsafe extern "C" fn reset_done<T: Hooks>(pdev: *mut bindings::pci_dev) {
     // SAFETY: As above.
     unsafe { with_data(pdev, |data| T::reset_done(data)) }
