@@ -255,6 +255,14 @@ pub(crate) fn restart(gpu: &Gpu) -> Result {
     dqm.map(&mut inner, Scope::All)
 }
 
+/// The GPU is about to be reset: all queues of all processes are lost. Processes keep what else they
+/// have, and may even make new queues when the GPU is back, unless they had some.
+pub(crate) fn abandon(gpu: &Gpu) {
+    if let Ok(dqm) = gpu.dqm() {
+        dqm.lock().queues.abandon();
+    }
+}
+
 impl<'a> DqmRef<'a> {
     fn lock(self) -> Guard<'a> {
         self.dqm.lock()
@@ -370,10 +378,13 @@ impl<'a> DqmRef<'a> {
     }
 
     /// Adds a queue and, when it is runnable, puts it on the hardware. `EPERM` when the GPU has
-    /// too many.
+    /// too many, `EIO` when the process has lost all its queues to a reset of the GPU.
     pub(crate) fn add(self, queue: &Arc<HwQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
+        if queue.process.state.lock().lost {
+            return Err(EIO);
+        }
         self.check_total(&inner)?;
         {
             let mut slot = queue.process.state.lock();

@@ -17,7 +17,9 @@ use crate::{
     dqm, drm,
     gpu::Gpu,
     kapi::{pci_driver::Hooks, vma},
-    process, topology,
+    process,
+    recovery::Recovery,
+    topology,
 };
 
 /// The driver.
@@ -67,10 +69,14 @@ pub(crate) struct Bound {
 struct Up {
     gpu: Arc<Gpu>,
     node: Option<drm::Node>,
+    recovery: Option<Arc<Recovery>>,
 }
 
 impl Drop for Up {
     fn drop(&mut self) {
+        if let Some(recovery) = self.recovery.take() {
+            recovery.end();
+        }
         // Nobody new finds it.
         topology::remove_gpu(&self.gpu);
         self.gpu.withdraw();
@@ -92,9 +98,11 @@ impl Up {
         let mut up = Up {
             gpu: Gpu::new(pdev)?,
             node: None,
+            recovery: None,
         };
         up.gpu.start(pdev)?;
         dqm::start(&up.gpu)?;
+        up.recovery = Some(Recovery::start(&up.gpu)?);
         up.gpu.publish()?;
         let node = up.node.insert(drm::Node::register(&up.gpu)?);
         topology::add_gpu(&up.gpu, node.minor())?;
@@ -140,6 +148,10 @@ impl Hooks for Driver {
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         gpu.check_suspend()?;
+        let recovery = this.up.recovery.as_ref();
+        if let Some(recovery) = recovery {
+            recovery.sleep();
+        }
         dqm::stop(gpu)
             .and_then(|()| gpu.suspend())
             .inspect_err(|_| {
@@ -147,27 +159,38 @@ impl Hooks for Driver {
                 if let Err(e) = dqm::restart(gpu) {
                     dev_err!(gpu.dev(), "queues did not come back: {e:?}\n");
                 }
+                if let Some(recovery) = recovery {
+                    recovery.wake();
+                }
             })
     }
 
     fn resume(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
-        if gpu.is_hung() {
-            return Ok(());
+        let back = if gpu.is_hung() {
+            Ok(())
+        } else {
+            gpu.resume()
+                .and_then(|()| dqm::restart(gpu))
+                .inspect_err(|_| {
+                    gpu.declare_hung("queues did not come back from a suspend");
+                })
+        };
+        if let Some(recovery) = &this.up.recovery {
+            recovery.wake();
         }
-        gpu.resume()?;
-        dqm::restart(gpu).inspect_err(|_| {
-            gpu.declare_hung("queues did not come back from a suspend");
-        })
+        back
     }
 
     fn reset_prepare(this: Pin<&Self::Data<'_>>) {
-        // Whatever runs on it is lost.
-        this.up.gpu.declare_hung("the bus resets the device");
+        if let Some(recovery) = &this.up.recovery {
+            recovery.prepare();
+        }
     }
 
     fn reset_done(this: Pin<&Self::Data<'_>>) {
-        let dev = this.up.gpu.dev();
-        dev_info!(dev, "the device was reset, bind the driver again\n");
+        if let Some(recovery) = &this.up.recovery {
+            recovery.done();
+        }
     }
 }

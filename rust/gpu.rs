@@ -29,7 +29,7 @@ use crate::{
     doorbell::Aperture,
     hw::{self, FlushType, Generation, HubSetup, McLayout},
     kapi::{self, dma::Pages, irq::Irq},
-    mmu::{self, Evictable},
+    mmu::{self, Evictable, Spaces},
     ring::{kiq::Kiq, mes::Mes, sdma::Sdma},
 };
 
@@ -90,13 +90,16 @@ pub(crate) struct Gpu {
     /// The kernel's rings on the DMA engines, from [`Gpu::start`] on.
     sdma: SetOnce<Pin<KBox<Sdma>>>,
     gone: Atomic<bool>,
-    hung: Atomic<bool>,
+    #[pin]
+    health: reset::Health,
     gtt_used: Atomic<u64>,
     #[pin]
     evictable: Evictable,
     /// What VRAM held, while the GPU is suspended.
     #[pin]
     image: Mutex<Option<suspend::Image>>,
+    #[pin]
+    spaces: Spaces,
     /// What the floor above keeps per GPU, see [`Gpu::set_scheduler`].
     scheduler: SetOnce<Arc<dyn Any + Send + Sync>>,
 }
@@ -193,10 +196,11 @@ impl Gpu {
                 mes: SetOnce::new(),
                 sdma: SetOnce::new(),
                 gone: Atomic::new(false),
-                hung: Atomic::new(false),
+                health <- reset::Health::new(),
                 gtt_used: Atomic::new(0),
                 evictable <- Evictable::new(),
                 image <- new_mutex!(None),
+                spaces <- Spaces::new(),
                 scheduler: SetOnce::new(),
             }),
             GFP_KERNEL,
@@ -222,6 +226,7 @@ impl Gpu {
         let g = self.generation();
         kapi::pci::set_master(&self.pdev);
         g.nbio.start(mmio, g.caps.hdp_remap)?;
+        self.hub.open();
         self.restore_vram()?;
         self.gart.restore()?;
         self.vram
@@ -325,7 +330,11 @@ impl Gpu {
             self.log_failure("compute core", g.gfx.halt(mmio, xcc));
         }
         if let Some(psp) = &self.psp {
-            self.log_failure("security processor", psp.stop(self));
+            if self.is_hung() {
+                psp.forget();
+            } else {
+                self.log_failure("security processor", psp.stop(self));
+            }
         }
         self.log_failure("interrupt ring", self.ih.stop(self));
         self.log_failure("memory hubs", g.gmc.stop(mmio));
@@ -435,12 +444,12 @@ impl Gpu {
         self.gtt_used.fetch_sub(bytes, Relaxed);
     }
 
-    /// The firmware scheduler does not answer any more, see [`reset`].
+    /// The GPU does not answer any more, or is being reset by somebody else, see [`reset`].
     pub(crate) fn is_hung(&self) -> bool {
-        self.hung.load(Acquire)
+        self.health.is_bad()
     }
 
-    /// `ENODEV` when gone, `EIO` when hung.
+    /// `ENODEV` when gone, `EIO` when hung, or while somebody else resets it.
     pub(crate) fn check_usable(&self) -> Result {
         if self.is_gone() {
             return Err(ENODEV);
@@ -530,6 +539,11 @@ impl Gpu {
     /// Buffers in VRAM that could be moved away.
     pub(crate) fn evictable(&self) -> &Evictable {
         &self.evictable
+    }
+
+    /// Address spaces.
+    pub(crate) fn spaces(&self) -> &Spaces {
+        &self.spaces
     }
 
     /// Kernel memory in system RAM that the GPU reaches through the GART.

@@ -15,4 +15,4 @@ pub(crate) mod vm;
 pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef, CpuAccess};
 pub(crate) use evict::{make_room, validate, Away, Evictable, Owner};
 pub(crate) use user::{Keeper, UserBuffer, Validity};
-pub(crate) use vm::{Access, Vm};
+pub(crate) use vm::{rewrite_tables, Access, Spaces, Vm};

@@ -5,7 +5,7 @@
 //! This file is the list of rooms and the module's birth and death; `Documentation/architecture.rst` is
 //! the map. Lower rooms never name higher ones:
 //! `kapi` < `hw`, `gpu`, `mmu`, `ring`, `doorbell` < `mqd` < `dqm` < `queue` < `process` < `ioctl`,
-//! `chardev`, `drm`, `topology`, `debugfs`, `compat` < `driver`.
+//! `chardev`, `drm`, `topology`, `debugfs`, `compat`, `recovery` < `driver`.
 
 use kernel::prelude::*;
 
@@ -25,6 +25,7 @@ mod mmu;
 mod mqd;
 mod process;
 mod queue;
+mod recovery;
 mod ring;
 mod topology;
 mod trace;

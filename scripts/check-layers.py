@@ -26,7 +26,7 @@ FLOORS = [
     {"dqm"},
     {"queue"},
     {"process"},
-    {"ioctl", "chardev", "drm", "topology", "debugfs", "compat"},
+    {"ioctl", "chardev", "drm", "topology", "debugfs", "compat", "recovery"},
     {"driver"},
 ]
 FLOOR_OF = {name: level for level, names in enumerate(FLOORS) for name in names}

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    hw::{Caps, SdmaPlace, VMIDS},
+    hw::{Caps, HqdSlot, SdmaPlace, VMIDS},
     ring::{
         hiq::Hiq,
         packet::{Filter, RunList, SetResources, UnmapQueues},
@@ -90,11 +90,11 @@ impl Cpsch {
                     gpu.dev(),
                     "a queue with doorbell {doorbell:#x} was not preempted\n"
                 );
-                if let Some(queue) = &owner {
-                    queues.lose(gpu, queue);
+                if let Err(e) = self.free_slots(gpu, queues) {
+                    dev_err!(gpu.dev(), "queues were not reset: {e:?}\n");
+                    self.fail(gpu, "a queue did not stop");
+                    return Err(ETIME);
                 }
-                self.fail(gpu, "a queue did not stop");
-                return Err(ETIME);
             }
         }
         // Of an SDMA queue it may say nothing: the engine still has it.
@@ -105,6 +105,30 @@ impl Cpsch {
         }
         self.active = false;
         Ok(())
+    }
+
+    /// Compute queues that did not let themselves be preempted are still in their slots: they are
+    /// lost, and thrown out. An error if there is none, or one that nobody has, or that stays.
+    fn free_slots(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
+        let hal = gpu.generation().need_kiq()?;
+        let mmio = gpu.mmio()?;
+        let mut found = false;
+        for slot in queue_slots(gpu.generation().caps) {
+            for xcc in 0..gpu.config().num_xcc {
+                let Some(doorbell) = hal.doorbell_in(mmio, xcc, slot)? else {
+                    continue;
+                };
+                let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
+                hal.reset_slot(mmio, xcc, slot)?;
+                queues.lose(gpu, &queue);
+                found = true;
+            }
+        }
+        if found {
+            Ok(())
+        } else {
+            Err(ENOENT)
+        }
     }
 
     /// A queue that did not let itself be preempted is lost, and its engine is reset.
@@ -158,14 +182,18 @@ pub(super) fn max_processes(caps: &Caps) -> u32 {
 }
 
 /// The queue slots of the first MEC that the firmware may use: all but the kernel's.
+fn queue_slots(caps: &Caps) -> impl Iterator<Item = HqdSlot> + '_ {
+    (0..caps.pipes_per_mec).flat_map(|pipe| {
+        let queues = caps.kernel_queues_per_pipe..caps.queues_per_pipe;
+        queues.map(move |queue| HqdSlot { me: 1, pipe, queue })
+    })
+}
+
+/// The same as a mask.
 fn queue_mask(caps: &Caps) -> u64 {
-    let mut mask = 0;
-    for pipe in 0..caps.pipes_per_mec {
-        for queue in caps.kernel_queues_per_pipe..caps.queues_per_pipe {
-            mask |= 1u64 << (pipe * caps.queues_per_pipe + queue);
-        }
-    }
-    mask
+    queue_slots(caps).fold(0, |mask, slot| {
+        mask | 1 << (slot.pipe * caps.queues_per_pipe + slot.queue)
+    })
 }
 
 /// How many queues can be on the hardware at a time.

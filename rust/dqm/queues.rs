@@ -49,6 +49,8 @@ pub(super) struct SlotState {
     pub(super) queues: KVec<Arc<HwQueue>>,
     /// A queue of the process was reset: nothing of the process may change any more.
     pub(super) has_reset_queue: bool,
+    /// It had queues when the whole GPU was reset.
+    pub(super) lost: bool,
 }
 
 /// Memory that a scheduler wants of the driver for what it schedules.
@@ -87,6 +89,7 @@ impl ProcessSlot {
                     since: None,
                     queues: KVec::new(),
                     has_reset_queue: false,
+                    lost: false,
                 }),
             }? Error),
             GFP_KERNEL,
@@ -292,6 +295,26 @@ impl Queues {
         queue.process.state.lock().has_reset_queue = true;
         queue.state.lock().reset = true;
         gpu.queue_was_reset(queue.process.pasid);
+    }
+
+    /// All queues are lost, with whatever a scheduler knew of them and their processes.
+    pub(super) fn abandon(&mut self) {
+        let mut at = 0;
+        while let Some(process) = self.processes.get(at).cloned() {
+            let mut state = process.state.lock();
+            state.known = false;
+            if !state.queues.is_empty() {
+                state.has_reset_queue = true;
+                state.lost = true;
+            }
+            for queue in state.queues.iter() {
+                self.deactivate(queue);
+                let mut state = queue.state.lock();
+                state.reset = true;
+                state.mapped = false;
+            }
+            at += 1;
+        }
     }
 
     /// Does not count the queue as active any more. Returns whether it was.

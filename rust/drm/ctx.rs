@@ -48,8 +48,10 @@ pub(super) struct Ring {
 #[pin_data]
 pub(super) struct Ctx {
     priority: i32,
-    /// Engine resets of the GPU when the context was made.
+    /// Resets of the GPU or an engine when the context was made.
     resets: u32,
+    /// Losses of VRAM then.
+    losses: u32,
     /// The same when user space last asked.
     resets_seen: Atomic<u32>,
     #[pin]
@@ -68,9 +70,19 @@ fn valid_priority(asked: i32) -> i32 {
     }
 }
 
-/// How often an engine was reset. One that hangs for good counts as well.
-fn engine_resets(gpu: &Gpu) -> u32 {
-    gpu.sdma().map_or(u32::MAX, |sdma| sdma.resets())
+/// How often an engine, or the whole GPU, was reset. One that hangs counts as well.
+fn resets(gpu: &Gpu) -> u32 {
+    gpu.sdma()
+        .map_or(u32::MAX, |sdma| sdma.resets().wrapping_add(gpu.resets()))
+}
+
+/// How often what was in VRAM got lost.
+fn losses(gpu: &Gpu) -> u32 {
+    if gpu.is_hung() {
+        u32::MAX
+    } else {
+        gpu.resets()
+    }
 }
 
 impl Ctx {
@@ -79,11 +91,12 @@ impl Ctx {
         {
             return Err(EACCES);
         }
-        let now = engine_resets(gpu);
+        let now = resets(gpu);
         Arc::pin_init(
             pin_init!(Self {
                 priority,
                 resets: now,
+                losses: losses(gpu),
                 resets_seen: Atomic::new(now),
                 dma <- new_mutex!([const { None }; DMA_RINGS]),
             }),
@@ -143,7 +156,7 @@ impl Ctx {
 
     /// Was an engine reset since this was last asked?
     fn state(&self, gpu: &Gpu) -> uapi::drm_amdgpu_ctx {
-        let now = engine_resets(gpu);
+        let now = resets(gpu);
         let status = if self.resets_seen.xchg(now, Relaxed) == now {
             uapi::AMDGPU_CTX_NO_RESET
         } else {
@@ -155,8 +168,11 @@ impl Ctx {
     /// Was an engine reset since the context was made, and because of it?
     fn state2(&self, gpu: &Gpu) -> uapi::drm_amdgpu_ctx {
         let mut flags = 0;
-        if self.resets != engine_resets(gpu) {
+        if self.resets != resets(gpu) {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_RESET;
+        }
+        if self.losses != losses(gpu) {
+            flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
         }
         if self.is_guilty() {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_GUILTY;

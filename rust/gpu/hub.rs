@@ -6,7 +6,11 @@
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Acquire, AtomicFlag, Release},
+        Arc,
+        Mutex, //
+    },
 };
 
 use super::mmio::Mmio;
@@ -20,6 +24,8 @@ pub(crate) struct Hub {
     /// One invalidation at a time: they share an engine.
     #[pin]
     invalidate: Mutex<()>,
+    /// The card is being reset: there is nothing to flush, and nobody who would answer.
+    closed: AtomicFlag,
 }
 
 impl Hub {
@@ -32,6 +38,7 @@ impl Hub {
             mmio,
             generation,
             invalidate <- new_mutex!(()),
+            closed: AtomicFlag::new(false),
         })
     }
 
@@ -45,8 +52,23 @@ impl Hub {
         self.generation
     }
 
+    /// Until [`Hub::open`] flushes and invalidations do nothing, as the card is being reset. Those that
+    /// have begun are over when this returns, unless they are flushes.
+    pub(crate) fn close(&self) {
+        let _guard = self.invalidate.lock();
+        self.closed.store(true, Release);
+    }
+
+    /// The bus interface is set up.
+    pub(super) fn open(&self) {
+        self.closed.store(false, Release);
+    }
+
     /// Makes writes of the CPU to VRAM visible to the GPU.
     pub(crate) fn hdp_flush(&self) -> Result {
+        if self.closed.load(Acquire) {
+            return Ok(());
+        }
         let remap = self.generation.caps.hdp_remap;
         self.generation.nbio.hdp_flush(&self.mmio, remap)
     }
@@ -54,6 +76,9 @@ impl Hub {
     /// Drops the translations of a VMID in every hub; complete on return.
     pub(crate) fn flush_vmid(&self, vmid: u32, kind: FlushType) -> Result {
         let _guard = self.invalidate.lock();
+        if self.closed.load(Acquire) {
+            return Ok(());
+        }
         self.generation.gmc.flush_vmid(&self.mmio, vmid, kind)
     }
 }

@@ -57,6 +57,9 @@ pub(crate) trait Sink: Sync {
     /// The GPU hangs and all its queues are lost. Called with scheduler locks held: only note it
     /// and tell waiters.
     fn gpu_reset(&self, gpu: &Gpu);
+
+    /// The GPU was reset and works again.
+    fn gpu_back(&self, gpu: &Gpu);
 }
 
 static SINK: SetOnce<&'static dyn Sink> = SetOnce::new();

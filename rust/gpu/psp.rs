@@ -227,10 +227,22 @@ impl Psp {
     }
 
     /// Resets the card, see [`PspHal::mode1_reset`].
-    pub(crate) fn mode1_reset(&self, mmio: &Mmio) -> Result {
+    pub(super) fn mode1_reset(&self, mmio: &Mmio) -> Result {
+        self.forget();
+        self.hal.mode1_reset(mmio)
+    }
+
+    /// Waits until the boot loader is there after a reset.
+    pub(super) fn wait_for_reset(&self, mmio: &Mmio) -> Result {
+        self.hal.wait_bootloader(mmio)
+    }
+
+    /// Nobody can talk to it until [`Psp::start`].
+    pub(super) fn forget(&self) {
         let mut state = self.state.lock();
         state.ring = false;
-        self.hal.mode1_reset(mmio)
+        state.region = false;
+        state.session = None;
     }
 
     fn boot(&self, gpu: &Gpu, mmio: &Mmio, state: &State) -> Result {

@@ -15,6 +15,7 @@ mod kiq;
 mod mqd;
 mod nbio;
 mod psp;
+mod queue_reset;
 mod sdma;
 mod sdma_queue;
 mod smu;

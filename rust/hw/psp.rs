@@ -110,8 +110,8 @@ pub(crate) trait PspHal: Sync {
     /// Moves it: what is before it is executed.
     fn set_wptr(&self, mmio: &Mmio, wptr: u32) -> Result;
 
-    /// Resets the whole card but for its bus interface, and waits until the boot loader is ready:
-    /// nothing but what the boot loader does by itself runs then. The card must not be on its way
-    /// to memory, and its configuration space has to be restored by the caller.
+    /// Resets the whole card but for its bus interface: nothing but what the boot loader does by itself
+    /// runs then. The card must not be on its way to memory. Before anything else, and be it
+    /// [`PspHal::wait_bootloader`], the caller has to restore its configuration space.
     fn mode1_reset(&self, mmio: &Mmio) -> Result;
 }

@@ -74,6 +74,13 @@ pub(crate) trait KiqHal: Sync {
     /// not let itself be preempted.
     fn hung_doorbell_dword(&self) -> usize;
 
+    /// The doorbell of the user queue in a slot, if there is one: index of the 32-bit word in the
+    /// doorbell BAR.
+    fn doorbell_in(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>>;
+
+    /// Throws the user queue out of a slot, which the scheduler has asked to leave in vain.
+    fn reset_slot(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result;
+
     /// 32-bit words of MAP_PROCESS.
     fn map_process_dwords(&self) -> usize;
 

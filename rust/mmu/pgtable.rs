@@ -139,6 +139,22 @@ impl Table {
         })
     }
 
+    /// Writes the table, and those below, as if they mapped nothing yet.
+    fn rewrite(&self, gpu: &Gpu) -> Result {
+        let gmc = gpu.generation().gmc;
+        let empty = gmc.empty(self.level);
+        self.write(gpu, 0, ENTRIES, |i| {
+            match self.children.get(i).and_then(Option::as_ref) {
+                Some(child) => gmc.table(self.level, gpu.vram_pa(child.range.start())),
+                None => empty,
+            }
+        })?;
+        self.children
+            .iter()
+            .flatten()
+            .try_for_each(|child| child.rewrite(gpu))
+    }
+
     fn is_leaf(&self, i: usize) -> bool {
         self.leaves[i / 64] & (1 << (i % 64)) != 0
     }
@@ -371,6 +387,11 @@ impl<'a> Update<'a> {
         }
     }
 
+    /// A change that is left to the CPU altogether.
+    pub(super) fn by_cpu(gpu: &'a Arc<Gpu>) -> Self {
+        Self::new(gpu, 0)
+    }
+
     /// A change that lets entries lead to memory only with [`Self::write_all`].
     pub(super) fn put_off(gpu: &'a Arc<Gpu>) -> Self {
         Self {
@@ -514,6 +535,11 @@ impl Tree {
     /// Clears all entries for the `len` bytes from `va` on.
     pub(super) fn unmap(&mut self, cx: &mut Update<'_>, va: u64, len: u64) -> Result {
         self.root.unmap(cx, va, va + len)
+    }
+
+    /// Writes all tables as if nothing was mapped. What is mapped has to be mapped again.
+    pub(super) fn rewrite(&self, gpu: &Gpu) -> Result {
+        self.root.rewrite(gpu)
     }
 
     /// How many tables are needed to map the `len` bytes from `va` on in single pages.

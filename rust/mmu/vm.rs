@@ -70,11 +70,52 @@ pub(super) struct Space {
     gpu: Arc<Gpu>,
 }
 
+/// The address spaces of a GPU.
+#[pin_data]
+pub(crate) struct Spaces {
+    /// For a look or a change: nobody waits under the lock.
+    #[pin]
+    list: Mutex<KVVec<Arc<Space>>>,
+}
+
+impl Spaces {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_mutex!(KVVec::new(), "rkfd_spaces"),
+        })
+    }
+
+    fn remove(&self, space: &Arc<Space>) {
+        let mut list = self.list.lock();
+        let at = list.iter().position(|s| Arc::ptr_eq(s, space));
+        let gone = at.and_then(|at| {
+            let last = list.len() - 1;
+            list.swap(at, last);
+            list.pop()
+        });
+        drop(list);
+        drop(gone);
+    }
+}
+
+/// Writes the page tables of all address spaces of a GPU once more, as VRAM was lost. Nobody but the
+/// caller may use the GPU. The TLBs are not flushed: there is nothing in them.
+pub(crate) fn rewrite_tables(gpu: &Gpu) -> Result {
+    for at in 0.. {
+        let Some(space) = gpu.spaces().list.lock().get(at).cloned() else {
+            break;
+        };
+        space.rewrite()?;
+    }
+    gpu.hub().hdp_flush()
+}
+
 /// Ends an address space when it is dropped.
 struct Closer(Arc<Space>);
 
 impl Drop for Closer {
     fn drop(&mut self) {
+        self.0.gpu.spaces().remove(&self.0);
         let inner = self.0.inner.lock().take();
         let Some(inner) = inner else { return };
         // The tables go: nobody may write to them any more.
@@ -116,6 +157,7 @@ impl Vm {
             }),
             GFP_KERNEL,
         )?;
+        gpu.spaces().list.lock().push(space.clone(), GFP_KERNEL)?;
         let closer = Arc::new(Closer(space.clone()), GFP_KERNEL)?;
         let vm = Self {
             space,
@@ -236,6 +278,38 @@ impl Space {
         let mappings = &inner.as_ref()?.mappings;
         let mapping = mappings.get(mappings.partition_point(|m| m.va < va))?;
         Some((mapping.bo.clone(), mapping.va.checked_add(1)))
+    }
+
+    /// Writes all tables once more.
+    fn rewrite(&self) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        inner.tree.rewrite(&self.gpu)?;
+        for at in 0..inner.mappings.len() {
+            let mapping = &inner.mappings[at];
+            let (va, len, offset) = (mapping.va, mapping.len, mapping.offset);
+            let (bo, access) = (mapping.bo.clone(), mapping.access);
+            let store = bo.store();
+            let place = store.place();
+            if matches!(place, Place::Nowhere) {
+                continue;
+            }
+            let target = Target {
+                place: &place,
+                attrs: store.attrs(&place, access),
+                offset,
+            };
+            if let Some(memory) = store.user() {
+                self.write_user(inner, va, len, &target, memory)?;
+                continue;
+            }
+            // The tables are there: this only writes entries.
+            let mut update = Update::by_cpu(&self.gpu);
+            inner.tree.map(&mut update, va, len, &target)?;
+        }
+        Ok(())
     }
 
     fn check_range(&self, va: u64, len: u64) -> Result {

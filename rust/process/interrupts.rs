@@ -152,6 +152,10 @@ impl irq::Sink for Sink {
             pr_err!("cannot tell processes of a GPU hang: {e:?}\n");
         }
     }
+
+    fn gpu_back(&self, gpu: &Gpu) {
+        smi::gpu_back(gpu);
+    }
 }
 
 /// Takes the queues of a process that touched what it must not off the GPU and tells it so. They

@@ -287,12 +287,22 @@ pub(super) fn restored(gpu: &Gpu, pid: Pid, again: bool) {
     );
 }
 
-/// A GPU does not answer any more. It is not reset: nothing follows.
+/// A GPU does not answer any more. If it can be reset [`gpu_back`] follows.
 pub(super) fn gpu_lost(gpu: &Gpu) {
     tell(
         gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET,
         None,
-        format_args!("1 unknown\n"),
+        format_args!("{:x} unknown\n", gpu.resets().wrapping_add(1)),
+    );
+}
+
+/// A GPU was reset.
+pub(super) fn gpu_back(gpu: &Gpu) {
+    tell(
+        gpu.id(),
+        uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET,
+        None,
+        format_args!("{:x}\n", gpu.resets()),
     );
 }

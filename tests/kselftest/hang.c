@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * For a GPU whose scheduler does not take queues off the hardware any more, or does not answer at all: the driver
- * gives up after its 9 seconds (with MES 2), says so, and nobody is stuck.
+ * gives up after its 9 seconds (with MES 2), says so, and nobody is stuck. A GPU that the driver can reset comes
+ * back, again and again.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -67,6 +68,7 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
 		EXPECT_EQ(data.hw_exception_data.gpu_id, k.node.gpu_id);
 		EXPECT_EQ(data.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+		EXPECT_EQ(data.hw_exception_data.memory_lost, 1);
 		ktap_end();
 	}
 	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)
@@ -100,4 +102,42 @@ TEST_TIMEOUT(processes_can_still_be_killed, 180)
 	ret = kfd_open_device(&k);
 	EXPECT(now() - start < 60, "open took %.1f s", now() - start);
 	EXPECT_OK(ret);
+}
+
+static void work(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	/* The end of its queue is the next hang. */
+}
+
+/* It takes a while after each hang; until then queues are refused. */
+static void wait_until_it_works(void *data)
+{
+	double end = now() + 60;
+	struct kfd_queue q;
+	struct kfd k;
+	int ret;
+
+	(void)data;
+	fixture_open(&k);
+	while ((ret = kfd_queue_create(&k, &q, 64)) == -EIO && now() < end)
+		usleep(100000);
+	EXPECT_OK(ret);
+}
+
+TEST_TIMEOUT(the_gpu_comes_back, 240)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	if (is_gfx12(&node))
+		SKIP("this GPU is not reset: its firmware would be gone");
+	ASSERT_OK(ktap_in_child(wait_until_it_works, NULL));
+	/* Its end was a hang again. */
+	sleep(3);
+	ASSERT_OK(ktap_in_child(work, NULL));
 }

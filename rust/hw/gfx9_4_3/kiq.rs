@@ -14,6 +14,7 @@ use rkfd_abi::{
 use super::{
     gfx::{block, chains_xnack, with_bank},
     mqd::KIQ_RESET_MERGE,
+    queue_reset,
 };
 use crate::{
     gpu::{
@@ -196,6 +197,14 @@ impl KiqHal for Kiq {
         let value = block(mmio, xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
         let reg = block(mmio, 0)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
         Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1)))
+    }
+
+    fn doorbell_in(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
+        queue_reset::doorbell(mmio, xcc, slot)
+    }
+
+    fn reset_slot(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
+        queue_reset::reset(mmio, xcc, slot)
     }
 
     fn hung_doorbell_dword(&self) -> usize {

@@ -483,6 +483,6 @@ impl PspHal for Psp {
     fn mode1_reset(&self, mmio: &Mmio) -> Result {
         smu::mode1_reset(mmio)?;
         fsleep(RESET);
-        self.wait_bootloader(mmio)
+        Ok(())
     }
 }

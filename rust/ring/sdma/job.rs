@@ -214,7 +214,8 @@ impl JobOps for Job {
             Ok(()) => dev_err!(gpu.dev(), "{name}: engine was reset\n"),
             Err(e) => {
                 dev_err!(gpu.dev(), "{name}: engine was not reset: {e:?}\n");
-                ring.give_up(EIO);
+                // All jobs end, unless that has happened already.
+                gpu.declare_hung("a DMA engine was not reset");
             }
         }
     }

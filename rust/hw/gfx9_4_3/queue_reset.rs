@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reset of one queue slot, for queues that do not let themselves be preempted: waves are killed, and
+//! if that is not enough the slot's pipe is reset.
+
+use kernel::{
+    io::poll::read_poll_timeout,
+    prelude::*,
+    time::{delay::fsleep, Delta},
+};
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
+use super::gfx::{block, with_bank};
+use crate::{
+    gpu::mmio::{Block, Mmio},
+    hw::HqdSlot,
+};
+
+/// How long a slot may take to become free.
+const TIMEOUT: Delta = Delta::from_millis(4050);
+/// Between looks at it.
+const NAP: Delta = Delta::from_micros(500);
+
+fn is_active(b: Block<'_>) -> Result<bool> {
+    Ok(gc::CP_HQD_ACTIVE__ACTIVE.is_set(b.rd(gc::regCP_HQD_ACTIVE)?))
+}
+
+/// The doorbell of the queue in a slot of the first MEC, if there is one.
+pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
+    let b = block(mmio, xcc)?;
+    with_bank(mmio, b, slot, 0, || {
+        if !is_active(b)? {
+            return Ok(None);
+        }
+        let control = b.rd(gc::regCP_HQD_PQ_DOORBELL_CONTROL)?;
+        Ok(Some(
+            gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control),
+        ))
+    })
+}
+
+/// Throws the queue out of a slot of the first MEC.
+pub(super) fn reset(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
+    let b = block(mmio, xcc)?;
+    with_bank(mmio, b, slot, 0, || {
+        let gone = || read_poll_timeout(|| is_active(b), |active| !*active, NAP, TIMEOUT);
+        // The firmware has asked the queue to leave: that takes effect now.
+        b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
+        if gone().is_ok() {
+            return Ok(());
+        }
+        let pipe = gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.put(1) << slot.pipe;
+        b.wr(gc::regCP_MEC_CNTL, pipe)?;
+        fsleep(Delta::from_micros(1));
+        b.wr(gc::regCP_MEC_CNTL, 0)?;
+        gone().map(|_| ())
+    })
+}

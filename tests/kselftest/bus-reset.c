@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The GPU is reset by the bus, as by an administrator, while it is in use: queues and what was in video memory are
+ * lost, their owners are told, and everybody else goes on.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cs.h"
+
+static char reset_file[96];
+
+static void find_device(void)
+{
+	char path[128], target[256];
+	struct kfd_node node;
+	ssize_t n;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(reset_file, sizeof(reset_file), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/reset", node.domain,
+		 node.location_id >> 8, node.location_id >> 3 & 31, node.location_id & 7);
+	snprintf(path, sizeof(path), "%.*sdriver", (int)(strlen(reset_file) - strlen("reset")), reset_file);
+	n = readlink(path, target, sizeof(target) - 1);
+	ASSERT(n > 0, "%s: %s", path, strerror(errno));
+	target[n] = 0;
+	if (!strstr(target, "rkfd"))
+		SKIP("the C driver is not told of resets by the bus");
+	if (access(reset_file, W_OK) != 0)
+		SKIP("the bus cannot reset this device");
+}
+
+static void reset_device(void)
+{
+	int fd = open(reset_file, O_WRONLY | O_CLOEXEC);
+
+	ASSERT(fd >= 0, "%s: %s", reset_file, strerror(errno));
+	EXPECT(write(fd, "1", 1) == 1, "%s: %s", reset_file, strerror(errno));
+	close(fd);
+}
+
+static void works(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+static uint32_t listen_for_resets(struct kfd *k)
+{
+	uint32_t event = 0;
+
+	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
+	return event;
+}
+
+static void expect_reset(struct kfd *k, uint32_t event)
+{
+	struct kfd_event_data told = { .event_id = event };
+	uint32_t result = 99;
+
+	ASSERT_OK(kfd_event_wait(k, &told, 1, true, WAIT_MS, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(told.hw_exception_data.gpu_id, k->node.gpu_id);
+	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	EXPECT_EQ(told.hw_exception_data.memory_lost, 1);
+}
+
+static int update(struct kfd_queue *q)
+{
+	struct kfd_ioctl_update_queue_args args = { .queue_id = q->id, .queue_percentage = 0, .queue_priority = 7 };
+
+	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+TEST_TIMEOUT(nobody_is_there, 120)
+{
+	find_device();
+	for (int i = 0; i < 3; i++) {
+		reset_device();
+		ASSERT_OK(ktap_in_child(works, NULL));
+	}
+	reset_device();
+	reset_device();
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
+
+/* Its queues are dead, and it gets no new ones. */
+TEST_TIMEOUT(who_has_queues_is_told, 120)
+{
+	struct kfd_queue another;
+	struct fixture f;
+	uint32_t event;
+
+	find_device();
+	fixture_launch(&f);
+	ASSERT(fixture_works(&f));
+	event = listen_for_resets(&f.k);
+	reset_device();
+	expect_reset(&f.k, event);
+	EXPECT_RET(update(&f.q), -EACCES);
+	EXPECT_RET(kfd_queue_create(&f.k, &another, 64), -EIO);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
+
+/* Its address space, with what is in system memory, is as it was. */
+TEST_TIMEOUT(who_has_none_goes_on, 120)
+{
+	struct kfd_bo *user, *big;
+	struct fixture f = { 0 };
+	uint32_t event;
+
+	find_device();
+	fixture_open(&f.k);
+	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_GTT, &f.data));
+	ASSERT_OK(kfd_bo_create(&f.k, 64 * 256, KFD_FLAGS_GTT, &f.kernarg));
+	ASSERT_OK(kfd_bo_create(&f.k, 8 << 20, KFD_FLAGS_VRAM, &big));
+	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_GTT, &user));
+	ASSERT_OK(kfd_kernels(&f.k, &f.code));
+	ASSERT_OK(kfd_signal_create(&f.k, 0, &f.signal));
+	event = listen_for_resets(&f.k);
+	for (int i = 0; i < 2; i++) {
+		reset_device();
+		expect_reset(&f.k, event);
+	}
+	/* What is in video memory was lost, the memory was not. */
+	memset(big->va, 0, 4096);
+	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
+	EXPECT(fixture_works(&f));
+	ASSERT_OK(fixture_fill(&f, &f.q, big->va, 64, 77));
+	EXPECT_EQ(((volatile uint32_t *)big->va)[63], 77);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+struct waiter {
+	struct cs *cs;
+	uint64_t handle;
+};
+
+static void *wait_for_job(void *data)
+{
+	struct waiter *w = data;
+	uint64_t busy;
+
+	cs_wait(w->cs, 0, w->handle, FOREVER, &busy);
+	return NULL;
+}
+
+/* Jobs that are on their way end, so does who waits for them; others can be made. */
+TEST_TIMEOUT(jobs_end, 120)
+{
+	const uint64_t both = AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
+	struct waiter w = { 0 };
+	uint64_t flags = 0;
+	uint32_t status;
+	pthread_t thread;
+	struct cs cs;
+
+	find_device();
+	cs_open(&cs);
+	w.cs = &cs;
+	for (int n = 0; n < 8; n++)
+		ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &w.handle));
+	ASSERT(pthread_create(&thread, NULL, wait_for_job, &w) == 0);
+	usleep(100000);
+	reset_device();
+	pthread_join(thread, NULL);
+	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
+	EXPECT_EQ(flags & both, both);
+	/* The context has failed; another one has not. */
+	ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
+	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
+	EXPECT_EQ(flags, 0);
+	cs.data.words[0] = 0;
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 7), &w.handle));
+	cs_done(&cs, 0, w.handle);
+	EXPECT_EQ(cs.data.words[0], 7);
+}
+
+static void *reset_again(void *data)
+{
+	(void)data;
+	for (int i = 0; i < 4; i++) {
+		reset_device();
+		usleep(20000);
+	}
+	return NULL;
+}
+
+static void come_and_go(void *data)
+{
+	struct kfd_queue q;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	/* Whether there is a GPU just now is a matter of luck. */
+	if (kfd_queue_create(&k, &q, 64) == 0)
+		kfd_queue_destroy(&q);
+}
+
+TEST_TIMEOUT(processes_come_and_go_meanwhile, 120)
+{
+	pthread_t thread;
+
+	find_device();
+	ASSERT(pthread_create(&thread, NULL, reset_again, NULL) == 0);
+	for (int i = 0; i < 8; i++)
+		EXPECT_OK(ktap_in_child(come_and_go, NULL));
+	pthread_join(thread, NULL);
+	ASSERT_OK(ktap_in_child(works, NULL));
+}
