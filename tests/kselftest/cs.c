@@ -108,18 +108,6 @@ TEST(lists_of_buffers)
 	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, e, 2, sizeof(*e)), -ENOENT);
 }
 
-/* Which rings of a kind take jobs. */
-static uint32_t rings_of(int fd, uint32_t kind)
-{
-	struct drm_amdgpu_info_hw_ip ip = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&ip), .return_size = sizeof(ip),
-					   .query = AMDGPU_INFO_HW_IP_INFO };
-
-	request.query_hw_ip.type = kind;
-	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &request));
-	return ip.available_rings;
-}
-
 TEST(rings_are_reported)
 {
 	static const uint32_t kinds[] = { AMDGPU_HW_IP_GFX, AMDGPU_HW_IP_COMPUTE, AMDGPU_HW_IP_DMA };
@@ -237,8 +225,7 @@ TEST(the_number_is_written_when_the_job_is_done)
 	for (uint32_t d = 0; d < 2; d++) {
 		struct cs_bo bo;
 
-		/* One piece: the C driver says so of memory that it writes itself. */
-		cs_bo_new_with(&cs, &bo, 4096, domains[d], AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS);
+		cs_bo_new(&cs, &bo, 4096, domains[d]);
 		fence.handle = bo.handle;
 		for (uint32_t i = 0; i < 3; i++) {
 			struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 }, { cs.data.handle, 0 } };
@@ -318,7 +305,7 @@ TEST(submissions_are_checked)
 	};
 	for (unsigned int i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
 		/* These commands are not for rings of compute. */
-		if (rings[i].wanted == -ENOENT && rings_of(cs.fd, rings[i].ip))
+		if (rings[i].wanted == -ENOENT && cs_rings(cs.fd, rings[i].ip))
 			continue;
 		cs_job(&job, &cs, rings[i].ring);
 		job.ip = rings[i].ip;

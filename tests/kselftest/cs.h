@@ -57,9 +57,10 @@ int cs_ctx_state(int fd, uint32_t op, uint32_t id, uint64_t *flags, uint32_t *st
 int cs_bo_create(int fd, uint64_t size, uint64_t domain, uint64_t flags, uint32_t *handle);
 int cs_bo_close(int fd, uint32_t handle);
 int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset, uint64_t size);
+/* Which rings of a kind take jobs. */
+uint32_t cs_rings(int fd, uint32_t kind);
 /* Made, mapped to the GPU at the next free address, and to the CPU. Ends the test when that fails. */
 void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain);
-void cs_bo_new_with(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain, uint64_t flags);
 
 /* Commands. */
 struct cs_ib {

@@ -89,7 +89,18 @@ int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t 
 	return kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_VA, &args);
 }
 
-void cs_bo_new_with(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain, uint64_t flags)
+uint32_t cs_rings(int fd, uint32_t kind)
+{
+	struct drm_amdgpu_info_hw_ip ip = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&ip), .return_size = sizeof(ip),
+					   .query = AMDGPU_INFO_HW_IP_INFO };
+
+	request.query_hw_ip.type = kind;
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &request));
+	return ip.available_rings;
+}
+
+void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
 {
 	union drm_amdgpu_gem_mmap args = { 0 };
 	void *p;
@@ -97,18 +108,13 @@ void cs_bo_new_with(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t dom
 	bo->size = size;
 	bo->va = cs->next_va;
 	cs->next_va += size + 65536;
-	ASSERT_OK(cs_bo_create(cs->fd, size, domain, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | flags, &bo->handle));
+	ASSERT_OK(cs_bo_create(cs->fd, size, domain, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &bo->handle));
 	ASSERT_OK(cs_va(cs->fd, bo->handle, AMDGPU_VA_OP_MAP, ACCESS, bo->va, 0, size));
 	args.in.handle = bo->handle;
 	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, cs->fd, (off_t)args.out.addr_ptr);
 	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
 	bo->words = p;
-}
-
-void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
-{
-	cs_bo_new_with(cs, bo, size, domain, 0);
 }
 
 void cs_open_on(struct cs *cs, int fd)

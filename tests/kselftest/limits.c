@@ -114,7 +114,7 @@ TEST_TIMEOUT(all_that_is_available_can_be_had, 120)
 		EXPECT_OK(release(&k, rest[--more]));
 	EXPECT_OK(release(&k, handle));
 	EXPECT_EQ(available(&k), all);
-	EXPECT_RET(alloc(&k, all + BLOCK, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
+	EXPECT_RET(alloc(&k, all + 8 * BLOCK, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, 1ull << 62, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
 	/* So large that there is no number for its pages. */
 	EXPECT_RET(alloc(&k, ~0ull, KFD_FLAGS_VRAM, NULL, &handle), -EINVAL);
