@@ -43,8 +43,9 @@ const RING_RPTR: Reg = mp::regMP0_SMN_C2PMSG_68;
 /// it needs after a reset.
 const LOAD_TIME: Duration = Duration::from_micros(500);
 const START_TIME: Duration = Duration::from_millis(2);
-/// How long it may take until somebody looks for the secure OS, see [`Then::Start`].
-const UNSEEN_TIME: Duration = Duration::from_secs(1);
+/// How long it may take until somebody looks for the secure OS, see [`Then::Start`]: 20 ms of a guest whose clock
+/// counts instructions were 2.5 s of a busy host.
+const UNSEEN_TIME: Duration = Duration::from_secs(30);
 const RING_TIME: Duration = Duration::from_micros(100);
 const RESET_TIME: Duration = Duration::from_millis(20);
 
