@@ -499,11 +499,6 @@ impl Gpu {
         self.mes.as_ref().map(|mes| &**mes).ok_or(ENODEV)
     }
 
-    /// The security processor, if it is this driver that brings it up.
-    pub(crate) fn psp(&self) -> Option<&Psp> {
-        self.psp.as_deref()
-    }
-
     /// Drops a process's translations in all VMIDs that the firmware has given it; complete on
     /// return.
     pub(crate) fn invalidate_pasid(&self, pasid: u32, kind: FlushType) -> Result {
