@@ -233,6 +233,8 @@ impl KiqHal for Kiq {
             p::SQ_SHADER_TMA_LO.set(out, (m.tma >> 8) as u32);
             p::SQ_SHADER_TMA_HI.set(out, (m.tma >> 40) as u32);
         }
+        // Waves enter the trap handler only where it is enabled for their VMID.
+        p::SPI_GDBG_PER_VMID_CNTL.set(out, gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.put(1));
         p::NUM_GWS.set(out, m.num_gws);
         p::SDMA_ENABLE.set(out, 1);
         p::NUM_QUEUES.set(out, m.num_queues);
