@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::chips::mi300x;
-    use crate::gpu::Options;
+    use crate::gpu::{Boot, Options};
     use crate::log::Strict;
     use crate::trace::Trace;
 
@@ -114,6 +114,7 @@ mod tests {
     fn details_are_switched_and_tables_are_walked() {
         let gpu = Gpu::new(Options {
             chip: &mi300x::CHIP,
+            boot: Boot::Warm,
             vram: 64 << 20,
             strict: Arc::new(Strict::quiet()),
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
