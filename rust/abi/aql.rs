@@ -218,6 +218,27 @@ pub mod queue {
     /// u32: with asynchronous reclaim.
     pub const ALT_COMPUTE_TMPRING_SIZE: usize = 248;
 
+    /// `amd_queue_v2_t`, which a runtime has that sets [`CAPS_SW_ASYNC_RECLAIM`]: other words in the reserved
+    /// places of the first 256 bytes, and more behind them (`amd_hsa_queue.h` of ROCr 6.4).
+    pub mod v2 {
+        /// u64: the last packet index that may use the scratch memory.
+        pub const SCRATCH_MAX_USE_INDEX: usize = 184;
+        /// u64: the same of the alternate scratch memory.
+        pub const ALT_SCRATCH_MAX_USE_INDEX: usize = 200;
+        /// `u32[4]`: buffer descriptor of the alternate scratch memory.
+        pub const ALT_SCRATCH_RESOURCE_DESCRIPTOR: usize = 208;
+        /// u64: the alternate scratch memory.
+        pub const ALT_SCRATCH_BACKING_MEMORY_LOCATION: usize = 224;
+        /// `u32[3]`: the largest grid that may use it.
+        pub const ALT_SCRATCH_DISPATCH_LIMIT: usize = 232;
+        /// u32: its bytes per lane of a wave of 64.
+        pub const ALT_SCRATCH_WAVE64_LANE_BYTE_SIZE: usize = 244;
+        /// u32: its COMPUTE_TMPRING_SIZE.
+        pub const ALT_COMPUTE_TMPRING_SIZE: usize = 248;
+        /// Of each XCC two u64: the last packet index that used the scratch memory, and the alternate one.
+        pub const SCRATCH_LAST_USED_INDEX: usize = 256;
+    }
+
     /// Capability set by the packet processor: asynchronous scratch reclaim.
     pub const CAPS_CP_ASYNC_RECLAIM: Field = Field::span(0, 0);
     /// Capability set by the runtime: asynchronous scratch reclaim.

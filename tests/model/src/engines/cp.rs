@@ -40,6 +40,7 @@ pub mod regs;
 pub mod runlist;
 pub mod save;
 pub mod sched;
+mod scratch;
 pub mod sdma;
 pub mod shader;
 pub mod signal;

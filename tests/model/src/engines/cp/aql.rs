@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
-use gpu_wave::{Isa, Scratch};
+use gpu_wave::Isa;
 use rkfd_abi::aql::{
     self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal, vendor,
 };
 use rkfd_abi::pm4;
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use super::dispatch::{fits, Job, Progress, LDS};
 use super::engine::Engine;
@@ -24,6 +23,7 @@ use super::env::{client, vm_fault, ShaderMemory};
 use super::exec::POLL;
 use super::pm4::Stream;
 use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
+use super::scratch::Need;
 use super::signal::inactive;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
@@ -248,21 +248,22 @@ impl Engine<'_> {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
         };
-        let (scratch, descriptor) = match self.scratch(queue, private, &kernel, p)? {
-            Some(found) => found,
-            None => {
-                let code = match kernel.wave32() {
-                    true => inactive::SCRATCH_WAVE32,
-                    false => inactive::SCRATCH,
-                };
-                if let Some(signal) = self.set_inactive(queue, code)? {
-                    queue.halt = Halt::Scratch(signal);
-                    return Ok(Look::Later(look_again(queue)));
+        let (scratch, descriptor) =
+            match self.scratch(queue, index, &kernel, &Need::of(p, &kernel))? {
+                Some(found) => found,
+                None => {
+                    let code = match kernel.wave32() {
+                        true => inactive::SCRATCH_WAVE32,
+                        false => inactive::SCRATCH,
+                    };
+                    if let Some(signal) = self.set_inactive(queue, code)? {
+                        queue.halt = Halt::Scratch(signal);
+                        return Ok(Look::Later(look_again(queue)));
+                    }
+                    let text = format!("{private} bytes of scratch, and no way to ask for it");
+                    return Ok(Look::Error(inactive::FORMAT, text));
                 }
-                let text = format!("{private} bytes of scratch, and no way to ask for it");
-                return Ok(Look::Error(inactive::FORMAT, text));
-            }
-        };
+            };
         let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
         let grid = |n: usize| p.u32(kd::GRID_SIZE_X + 4 * n);
         let launch = Launch {
@@ -334,65 +335,11 @@ impl Engine<'_> {
         Ok(Look::Taken)
     }
 
-    fn isa(&self) -> Isa {
+    pub(super) fn isa(&self) -> Isa {
         match self.generation() {
             Generation::Gfx9 => Isa::Gfx942,
             Generation::Gfx12 => Isa::Gfx1201,
         }
-    }
-
-    /// The scratch memory for a dispatch. `None`: the queue has not enough.
-    fn scratch(
-        &self,
-        queue: &Queue,
-        private: u32,
-        kernel: &KernelDescriptor,
-        p: &Bytes,
-    ) -> Result<Option<(Scratch, [u32; 4])>, VmFault> {
-        if private == 0 {
-            return Ok(Some(Default::default()));
-        }
-        let Some(at) = Self::amd_queue(queue) else {
-            return Ok(None);
-        };
-        let vmid = queue.config.vmid;
-        let u32_at = |offset: usize| self.env.read32(vmid, at.wrapping_add(offset as u64));
-        let lanes: u32 = if kernel.wave32() { 32 } else { 64 };
-        let lane = u64::from(u32_at(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE)?);
-        if lane * 64 < u64::from(private) * u64::from(lanes) {
-            return Ok(None);
-        }
-        let ring = u32_at(amd_queue::COMPUTE_TMPRING_SIZE)?;
-        let base = self.env.read64(
-            vmid,
-            at.wrapping_add(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64),
-        )?;
-        let need = kernel.scratch_wave_bytes(self.isa(), private);
-        let scratch = match self.generation() {
-            // Waves, and the size of one in KiB.
-            Generation::Gfx9 => Scratch {
-                base,
-                wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
-                slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
-            },
-            // Waves of a shader engine, and the size of one in units of 256 bytes.
-            Generation::Gfx12 => {
-                let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
-                Scratch {
-                    base,
-                    wave_stride: u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 8,
-                    slots: waves * u64::from(self.env.shader_engines()),
-                }
-            }
-        };
-        if scratch.slots < waves_of(p, lanes) || scratch.wave_stride < need {
-            return Ok(None);
-        }
-        let mut descriptor = [0; 4];
-        for (n, word) in descriptor.iter_mut().enumerate() {
-            *word = u32_at(amd_queue::SCRATCH_RESOURCE_DESCRIPTOR + 4 * n)?;
-        }
-        Ok(Some((scratch, descriptor)))
     }
 
     fn barrier(
@@ -659,10 +606,17 @@ impl Flight {
     }
 }
 
-/// Waves of a whole workgroup.
-fn waves_of(p: &Bytes, lanes: u32) -> u64 {
-    let size = [0, 1, 2].map(|n| u64::from(p.u16(kd::WORKGROUP_SIZE_X + 2 * n)));
-    size.iter().product::<u64>().div_ceil(lanes.into())
+impl Need {
+    /// What a dispatch packet needs.
+    fn of(p: &Bytes, kernel: &KernelDescriptor) -> Self {
+        let size = [0, 1, 2].map(|n| u64::from(p.u16(kd::WORKGROUP_SIZE_X + 2 * n)));
+        let lanes = if kernel.wave32() { 32 } else { 64 };
+        Self {
+            private: p.u32(kd::PRIVATE_SEGMENT_SIZE),
+            waves: size.iter().product::<u64>().div_ceil(lanes),
+            grid: [0, 1, 2].map(|n| p.u32(kd::GRID_SIZE_X + 4 * n)),
+        }
+    }
 }
 
 /// The rules for a dispatch packet that need nothing but the packet. The packet processor has no

@@ -167,6 +167,7 @@ impl Engine<'_> {
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             self.restore(&mut queue, &mqd);
             self.read_wptr(&mut queue);
+            self.connect(&queue);
             self.queues[usize::from(map.slot.0)] = Some(queue);
         }
         Ok(true)

@@ -2,6 +2,8 @@
 
 //! AQL queues: dispatches, barriers, signals, errors.
 
+use rkfd_abi::aql::queue::v2;
+
 use super::super::env::Env;
 use super::super::queue::Halt;
 use super::*;
@@ -420,6 +422,50 @@ fn give_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u3
     put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, lane);
     put32(amd_queue::COMPUTE_TMPRING_SIZE, waves | wave_kib << 12);
     put32(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
+}
+
+#[test]
+fn the_alternate_scratch_takes_small_grids() {
+    with_card(|card| {
+        card.start();
+        let user = card.put_queue(0);
+        let caps = user.amd_queue() + amd_queue::CAPS as u64;
+        card.mock()
+            .put32(caps, amd_queue::CAPS_SW_ASYNC_RECLAIM.mask);
+        card.run_list(&[(7, &[user])], false);
+        card.settle();
+        assert!(amd_queue::CAPS_CP_ASYNC_RECLAIM.is_set(card.mock().get32(caps)));
+        let inactive = card.signal(1, 4);
+        set_signal(card, inactive, 0);
+        let queue = user.amd_queue();
+        let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
+        card.mock()
+            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
+        put32(v2::ALT_SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
+        put32(v2::ALT_COMPUTE_TMPRING_SIZE, 8 | 4 << 12);
+        put32(v2::ALT_SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
+        for n in 0..3 {
+            put32(v2::ALT_SCRATCH_DISPATCH_LIMIT + 4 * n, 256);
+        }
+        let last = queue + v2::ALT_SCRATCH_MAX_USE_INDEX as u64;
+        card.mock().put64(last, u64::MAX);
+        let used = queue + v2::SCRATCH_LAST_USED_INDEX as u64 + 8;
+        card.mock().put64(used, 7);
+        let kernel = card.kernel(0, &[ENDPGM]);
+        let signals = [card.signal(0, 0), card.signal(2, 0)];
+        let mut packet = dispatch(kernel, 0, 4, signals[0], true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        card.submit(user, &packet);
+        card.until("signal", |c| c.signal_value(signals[0]) == 0);
+        assert_eq!(card.mock().get64(used), 0);
+        // A larger grid has to ask.
+        let mut packet = dispatch(kernel, 0, 5, signals[1], true);
+        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        card.submit(user, &packet);
+        card.until("request", |c| c.signal_value(inactive) == 1);
+        card.settle();
+        assert_eq!(card.signal_value(signals[1]), 1);
+    });
 }
 
 #[test]

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Scratch memory of AQL queues: which of what the runtime gave a dispatch may use.
+//!
+//! A runtime gives a queue one piece of memory. One that knows of asynchronous reclaim
+//! (`amd_queue_v2_t`) may give a second, the alternate, for grids up to a limit, and takes either
+//! back while the queue lives: it takes the queue off, says which packet may use the piece last,
+//! and finds out which one did. The firmware of gfx942's MEC has its part of it from version 177
+//! on; the steps are those that ROCr describes in `amd_aql_queue.cpp` (AsyncReclaimMainScratch).
+
+use gpu_wave::abi::KernelDescriptor;
+use gpu_wave::Scratch;
+use rkfd_abi::aql::queue::{self as amd_queue, v2};
+use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
+
+use crate::chips::Generation;
+use crate::engines::gmc::VmFault;
+
+use super::engine::Engine;
+use super::queue::Queue;
+
+/// What a dispatch needs.
+pub(super) struct Need {
+    /// Bytes of a work-item.
+    pub private: u32,
+    /// Waves of a workgroup.
+    pub waves: u64,
+    /// Work-items.
+    pub grid: [u32; 3],
+}
+
+/// Where the descriptor of a queue says what a piece of scratch memory is.
+struct Piece {
+    lane: usize,
+    ring: usize,
+    base: usize,
+    descriptor: usize,
+    last_allowed: usize,
+    last_used: usize,
+}
+
+const MAIN: Piece = Piece {
+    lane: amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE,
+    ring: amd_queue::COMPUTE_TMPRING_SIZE,
+    base: amd_queue::SCRATCH_BACKING_MEMORY_LOCATION,
+    descriptor: amd_queue::SCRATCH_RESOURCE_DESCRIPTOR,
+    last_allowed: v2::SCRATCH_MAX_USE_INDEX,
+    last_used: v2::SCRATCH_LAST_USED_INDEX,
+};
+
+const ALTERNATE: Piece = Piece {
+    lane: v2::ALT_SCRATCH_WAVE64_LANE_BYTE_SIZE,
+    ring: v2::ALT_COMPUTE_TMPRING_SIZE,
+    base: v2::ALT_SCRATCH_BACKING_MEMORY_LOCATION,
+    descriptor: v2::ALT_SCRATCH_RESOURCE_DESCRIPTOR,
+    last_allowed: v2::ALT_SCRATCH_MAX_USE_INDEX,
+    last_used: v2::SCRATCH_LAST_USED_INDEX + 8,
+};
+
+/// A piece of scratch memory, and its buffer descriptor.
+type Found = (Scratch, [u32; 4]);
+
+impl Engine<'_> {
+    /// A queue comes to a slot: a runtime that asks is told that this firmware knows of asynchronous
+    /// reclaim. Where the descriptor is not there, the first packet shows it.
+    pub(super) fn connect(&self, queue: &Queue) {
+        let (Generation::Gfx9, Some(at)) = (self.generation(), Self::amd_queue(queue)) else {
+            return;
+        };
+        let (vmid, at) = (queue.config.vmid, at.wrapping_add(amd_queue::CAPS as u64));
+        if let Ok(caps) = self.env.read32(vmid, at) {
+            if amd_queue::CAPS_SW_ASYNC_RECLAIM.is_set(caps) {
+                let both = caps | amd_queue::CAPS_CP_ASYNC_RECLAIM.mask;
+                let _ = self.env.write32(vmid, at, both);
+            }
+        }
+    }
+
+    /// The scratch memory for the dispatch in packet `index`. `None`: the queue has not enough.
+    pub(super) fn scratch(
+        &self,
+        queue: &Queue,
+        index: u64,
+        kernel: &KernelDescriptor,
+        need: &Need,
+    ) -> Result<Option<Found>, VmFault> {
+        if need.private == 0 {
+            return Ok(Some(Default::default()));
+        }
+        let Some(at) = Self::amd_queue(queue) else {
+            return Ok(None);
+        };
+        let vmid = queue.config.vmid;
+        let caps = self
+            .env
+            .read32(vmid, at.wrapping_add(amd_queue::CAPS as u64))?;
+        let reclaims = amd_queue::CAPS_CP_ASYNC_RECLAIM.is_set(caps)
+            && amd_queue::CAPS_SW_ASYNC_RECLAIM.is_set(caps);
+        if !reclaims {
+            return self.piece(vmid, at, &MAIN, kernel, need);
+        }
+        let (piece, found) = match self.piece(vmid, at, &MAIN, kernel, need)? {
+            Some(found) => (&MAIN, found),
+            None => {
+                for (n, &items) in need.grid.iter().enumerate() {
+                    let limit = v2::ALT_SCRATCH_DISPATCH_LIMIT + 4 * n;
+                    if items > self.env.read32(vmid, at.wrapping_add(limit as u64))? {
+                        return Ok(None);
+                    }
+                }
+                match self.piece(vmid, at, &ALTERNATE, kernel, need)? {
+                    Some(found) => (&ALTERNATE, found),
+                    None => return Ok(None),
+                }
+            }
+        };
+        let allowed = at.wrapping_add(piece.last_allowed as u64);
+        if index > self.env.read64(vmid, allowed)? {
+            return Ok(None);
+        }
+        let used = at.wrapping_add(piece.last_used as u64);
+        self.env.write64(vmid, used, index)?;
+        Ok(Some(found))
+    }
+
+    /// A piece of scratch memory, if it is enough.
+    fn piece(
+        &self,
+        vmid: u8,
+        at: u64,
+        piece: &Piece,
+        kernel: &KernelDescriptor,
+        need: &Need,
+    ) -> Result<Option<Found>, VmFault> {
+        let u32_at = |offset: usize| self.env.read32(vmid, at.wrapping_add(offset as u64));
+        let lanes: u32 = if kernel.wave32() { 32 } else { 64 };
+        let lane = u64::from(u32_at(piece.lane)?);
+        if lane * 64 < u64::from(need.private) * u64::from(lanes) {
+            return Ok(None);
+        }
+        let ring = u32_at(piece.ring)?;
+        let base = self.env.read64(vmid, at.wrapping_add(piece.base as u64))?;
+        let scratch = match self.generation() {
+            // Waves, and the size of one in KiB.
+            Generation::Gfx9 => Scratch {
+                base,
+                wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
+                slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
+            },
+            // Waves of a shader engine, and the size of one in units of 256 bytes.
+            Generation::Gfx12 => {
+                let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
+                Scratch {
+                    base,
+                    wave_stride: u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 8,
+                    slots: waves * u64::from(self.env.shader_engines()),
+                }
+            }
+        };
+        let wave = kernel.scratch_wave_bytes(self.isa(), need.private);
+        if scratch.slots < need.waves || scratch.wave_stride < wave {
+            return Ok(None);
+        }
+        let mut descriptor = [0; 4];
+        for (n, word) in descriptor.iter_mut().enumerate() {
+            *word = u32_at(piece.descriptor + 4 * n)?;
+        }
+        Ok(Some((scratch, descriptor)))
+    }
+}
