@@ -61,18 +61,16 @@ const ALTERNATE: Piece = Piece {
 type Found = (Scratch, [u32; 4]);
 
 impl Engine<'_> {
-    /// A queue comes to a slot: a runtime that asks is told that this firmware knows of asynchronous
-    /// reclaim. Where the descriptor is not there, the first packet shows it.
+    /// A queue comes to a slot: the runtime is told that this firmware knows of asynchronous reclaim.
+    /// Where the descriptor is not there, the first packet shows it.
     pub(super) fn connect(&self, queue: &Queue) {
         let (Generation::Gfx9, Some(at)) = (self.generation(), Self::amd_queue(queue)) else {
             return;
         };
         let (vmid, at) = (queue.config.vmid, at.wrapping_add(amd_queue::CAPS as u64));
         if let Ok(caps) = self.env.read32(vmid, at) {
-            if amd_queue::CAPS_SW_ASYNC_RECLAIM.is_set(caps) {
-                let both = caps | amd_queue::CAPS_CP_ASYNC_RECLAIM.mask;
-                let _ = self.env.write32(vmid, at, both);
-            }
+            let known = caps | amd_queue::CAPS_CP_ASYNC_RECLAIM.mask;
+            let _ = self.env.write32(vmid, at, known);
         }
     }
 
