@@ -42,16 +42,6 @@ static void reset_device(void)
 	close(fd);
 }
 
-static void works(void *data)
-{
-	struct fixture f;
-
-	(void)data;
-	fixture_launch(&f);
-	EXPECT(fixture_works(&f));
-	EXPECT_OK(kfd_queue_destroy(&f.q));
-}
-
 static uint32_t listen_for_resets(struct kfd *k)
 {
 	uint32_t event = 0;
@@ -84,11 +74,11 @@ TEST_TIMEOUT(nobody_is_there, 120)
 	find_device();
 	for (int i = 0; i < 3; i++) {
 		reset_device();
-		ASSERT_OK(ktap_in_child(works, NULL));
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
 	reset_device();
 	reset_device();
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /* Its queues are dead, and it gets no new ones. */
@@ -107,7 +97,7 @@ TEST_TIMEOUT(who_has_queues_is_told, 120)
 	EXPECT_RET(update(&f.q), -EACCES);
 	EXPECT_RET(kfd_queue_create(&f.k, &another, 64), -EIO);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /* Its address space, with what is in system memory, is as it was. */
@@ -215,5 +205,5 @@ TEST_TIMEOUT(processes_come_and_go_meanwhile, 120)
 	for (int i = 0; i < 8; i++)
 		EXPECT_OK(ktap_in_child(come_and_go, NULL));
 	pthread_join(thread, NULL);
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }

@@ -4,7 +4,10 @@
 #include "fixture.h"
 
 #include <drm/amdgpu_drm.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 void fixture_open_only(struct kfd *k)
@@ -106,4 +109,26 @@ int enable_runtime(struct kfd *k, uint32_t mode)
 	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };
 
 	return kfd_ioctl(k->fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
+}
+
+void fixture_lives(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
 }

@@ -33,6 +33,10 @@ void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signa
 			uint32_t count, uint32_t value);
 /* Fills and compares; notes a failure of the test when that is wrong. */
 bool fixture_works(struct fixture *f);
+/* The same with a queue of its own, for ktap_in_child. */
+void fixture_lives(void *unused);
+/* Writes a file of sysfs; 0 or -errno. */
+int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
 /* Milliseconds for which the queues of this process were off the GPU, as sysfs says. */
 uint64_t evicted_ms(struct kfd *k);

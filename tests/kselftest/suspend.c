@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The machine goes to sleep and wakes up: what was in video memory is there, and queues go on. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,18 +8,6 @@
 #include "fixture.h"
 
 #define SIZE (12ull << 20)
-
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
 
 /* All devices go to sleep and are woken after a second; the processors stay awake. `depth` is what is stopped. */
 static int sleep_and_wake(const char *depth)
@@ -58,16 +45,6 @@ static bool is_marked(const uint64_t *words, uint64_t id)
 	return true;
 }
 
-static void works(void *data)
-{
-	struct fixture f;
-
-	(void)data;
-	fixture_launch(&f);
-	EXPECT(fixture_works(&f));
-	EXPECT_OK(kfd_queue_destroy(&f.q));
-}
-
 TEST_TIMEOUT(nobody_is_there, 120)
 {
 	struct kfd_node node;
@@ -75,7 +52,7 @@ TEST_TIMEOUT(nobody_is_there, 120)
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	needs_firmware(&node);
 	ASSERT_OK(sleep_and_wake("devices"));
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 TEST_TIMEOUT(a_queue_and_its_memory_come_back, 180)
@@ -101,7 +78,7 @@ TEST_TIMEOUT(a_queue_and_its_memory_come_back, 180)
 		mark(vram->va, 1);
 	}
 	EXPECT_OK(kfd_queue_destroy(&f.q));
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 struct waiter {

@@ -16,18 +16,6 @@
 
 static char address[32], driver[256];
 
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
-
 static void find_device(void)
 {
 	struct kfd_node node;
@@ -62,23 +50,13 @@ static int bind(void)
 	return write_file(path, address);
 }
 
-static void works(void *data)
-{
-	struct fixture f;
-
-	(void)data;
-	fixture_launch(&f);
-	EXPECT(fixture_works(&f));
-	EXPECT_OK(kfd_queue_destroy(&f.q));
-}
-
 TEST_TIMEOUT(nobody_is_there, 120)
 {
 	find_device();
 	for (int i = 0; i < 3; i++) {
 		ASSERT_OK(unbind());
 		ASSERT_OK(bind());
-		ASSERT_OK(ktap_in_child(works, NULL));
+		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
 }
 
@@ -121,7 +99,7 @@ TEST_TIMEOUT(a_queue_is_open, 120)
 	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
 	kfd_bo_free(&f.k, f.data);
 	ASSERT_OK(bind());
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /* A store to a doorbell of a GPU that is gone must not reach whoever has the address next. */
@@ -145,7 +123,7 @@ TEST_TIMEOUT(a_doorbell_is_mapped, 120)
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
 	ASSERT_OK(bind());
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 /* A shared buffer outlives its GPU as a file that shows nothing, and keeps the module. */
@@ -184,7 +162,7 @@ static void share(void *data)
 	ASSERT_OK(bind());
 	/* The GPU is a new one; the buffer is the old one's. */
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	munmap((void *)words, 65536);
 	kfd_close(&k);
 	EXPECT_EQ(lseek((int)args.dmabuf_fd, 0, SEEK_END), 65536);
@@ -235,7 +213,7 @@ TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
 	kill(child, SIGKILL);
 	ASSERT(waitpid(child, &status, 0) == child);
 	ASSERT_OK(bind());
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	ASSERT(munmap(p.cpu, p.size) == 0);
 }
 
@@ -264,7 +242,7 @@ TEST_TIMEOUT(somebody_waits, 120)
 	kill(child, SIGKILL);
 	ASSERT(waitpid(child, &status, 0) == child);
 	ASSERT_OK(bind());
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 struct waiter {
@@ -327,5 +305,5 @@ TEST_TIMEOUT(jobs_are_under_way, 120)
 		EXPECT_EQ(cs.data.words[0], 7);
 		close(cs.fd);
 	}
-	ASSERT_OK(ktap_in_child(works, NULL));
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
