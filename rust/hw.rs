@@ -42,6 +42,8 @@ pub(crate) struct Caps {
     pub(crate) external_rev: u32,
     /// What libdrm calls the kind of video memory (`AMDGPU_VRAM_TYPE_*`).
     pub(crate) vram_type: u32,
+    /// Bits of the interface of video memory, 0 where only the card's BIOS knows them.
+    pub(crate) vram_width: u32,
     /// Width of the addresses that the device can put on the bus.
     pub(crate) dma_bits: u32,
     /// Size of the GPU virtual address space in bytes, as a power of two.

@@ -107,8 +107,6 @@ pub(crate) struct Config {
     pub(crate) vram_size: u64,
     /// Bytes of VRAM that the CPU reaches through the BAR.
     pub(crate) vram_visible: u64,
-    /// Bits of the VRAM interface.
-    pub(crate) vram_width: u32,
     /// Version of the MEC firmware.
     pub(crate) mec_fw: u32,
     /// Version of the SDMA firmware.

@@ -24,6 +24,7 @@ static CAPS: Caps = Caps {
     drm_family: uapi::AMDGPU_FAMILY_GC_12_0_0,
     external_rev: 0x50,
     vram_type: uapi::AMDGPU_VRAM_TYPE_GDDR6,
+    vram_width: 0,
     dma_bits: 44,
     va_bits: pte::VA_BITS,
     first_user_vmid: 8,

@@ -27,6 +27,7 @@ static CAPS: Caps = Caps {
     drm_family: uapi::AMDGPU_FAMILY_AI,
     external_rev: 0x46,
     vram_type: uapi::AMDGPU_VRAM_TYPE_HBM,
+    vram_width: 8192,
     dma_bits: 48,
     va_bits: pte::VA_BITS,
     first_user_vmid: 3,

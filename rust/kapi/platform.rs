@@ -4,6 +4,8 @@
 
 use kernel::{bindings, pci, prelude::*};
 
+use super::numa;
+
 /// Who made the platform, from the header of the ACPI table DSDT; all zero if there is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Oem {
@@ -51,13 +53,67 @@ fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
     core::ptr::from_ref(pdev).cast_mut().cast()
 }
 
-/// What goes over the narrowest link between a device and the memory, in MB/s; 0 when unknown.
+/// What goes over the link between a card and the platform in MB/s, as the slot could do at best:
+/// lanes times transfer rate, without what the encoding takes. Bridges of the card itself are no link.
+/// Where no link tells, what the C driver assumes then.
 pub(crate) fn link_mbytes(pdev: &pci::Device) -> u32 {
-    let null = core::ptr::null_mut();
-    // SAFETY: The device is valid; the answers that are not asked for may be null.
-    let mbits =
-        unsafe { bindings::pcie_bandwidth_available(raw(pdev), null, null.cast(), null.cast()) };
-    mbits / 8
+    /// `PCIE_LNK_WIDTH_UNKNOWN`.
+    const UNKNOWN_WIDTH: u32 = 0xff;
+    const ASSUMED_LANES: u32 = 16;
+    /// One lane in Mbit/s.
+    const ASSUMED_RATE: u32 = 5000;
+
+    let (speed, width) = if numa::is_amd() {
+        partner(pdev)
+    } else {
+        // These platforms do not change the speed of a link while it runs: it is what it is.
+        let (mut speed, mut width) = (bindings::pci_bus_speed_PCI_SPEED_UNKNOWN, UNKNOWN_WIDTH);
+        let null = core::ptr::null_mut();
+        // SAFETY: The device is valid, and so are the two places; who limits is not asked.
+        unsafe { bindings::pcie_bandwidth_available(raw(pdev), null, &mut speed, &mut width) };
+        (speed, width)
+    };
+    let rate = match speed {
+        bindings::pci_bus_speed_PCIE_SPEED_2_5GT => 2500,
+        bindings::pci_bus_speed_PCIE_SPEED_8_0GT => 8000,
+        bindings::pci_bus_speed_PCIE_SPEED_16_0GT => 16000,
+        bindings::pci_bus_speed_PCIE_SPEED_32_0GT => 32000,
+        bindings::pci_bus_speed_PCIE_SPEED_64_0GT => 64000,
+        _ => ASSUMED_RATE,
+    };
+    let lanes = match width {
+        UNKNOWN_WIDTH | 0 => ASSUMED_LANES,
+        lanes => lanes,
+    };
+    lanes * rate / 8
+}
+
+/// Best speed and width of the platform's end of a card's link.
+fn partner(pdev: &pci::Device) -> (bindings::pci_bus_speed, bindings::pcie_link_width) {
+    let unknown = (
+        bindings::pci_bus_speed_PCI_SPEED_UNKNOWN,
+        bindings::pcie_link_width_PCIE_LNK_WIDTH_UNKNOWN,
+    );
+    let mut at = raw(pdev);
+    loop {
+        // SAFETY: A device has a bus for as long as it exists, and a bus below a bridge has that
+        // bridge as long; a root bus has none.
+        let bridge = unsafe { (*(*at).bus).self_ };
+        if bridge.is_null() {
+            return unknown;
+        }
+        // SAFETY: As above.
+        if unsafe { (*bridge).vendor } != pdev.vendor_id().as_raw() {
+            // SAFETY: As above; both only read the bridge's configuration.
+            return unsafe {
+                (
+                    bindings::pcie_get_speed_cap(bridge),
+                    bindings::pcie_get_width_cap(bridge),
+                )
+            };
+        }
+        at = bridge;
+    }
 }
 
 fn capability(pdev: &pci::Device, at: u32) -> u32 {

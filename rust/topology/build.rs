@@ -114,16 +114,27 @@ fn large_bar(gpu: &Gpu) -> bool {
     config.vram_visible >= config.vram_size
 }
 
-/// What the driver can do, in the bits that user space asks for. The debugger and shared virtual memory are
-/// not there; user space has other ways for what it would use them for.
-fn capability() -> u32 {
+/// What card and driver can do, in the bits that user space asks for. The debugger and shared virtual memory
+/// are not there; user space has other ways for what it would use them for.
+fn capability(rev_id: u32) -> u32 {
     let doorbell = uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
+    let revision = rev_id << uapi::HSA_CAP_ASIC_REVISION_SHIFT & uapi::HSA_CAP_ASIC_REVISION_MASK;
     // Exceptions reach the runtime, through its trap handler or the packet processor.
-    doorbell | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
+    doorbell
+        | revision
+        | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
+        | uapi::HSA_CAP_PER_QUEUE_RESET_SUPPORTED
 }
 
-/// What the C driver tells when no power management firmware knows the clock.
-const UNKNOWN_ENGINE_MHZ: u32 = 100;
+/// A clock in MHz; what the C driver tells when power management does not run, which would know it.
+fn known_mhz(mhz: u32) -> u32 {
+    const UNKNOWN: u32 = 100;
+    if mhz == 0 {
+        UNKNOWN
+    } else {
+        mhz
+    }
+}
 
 fn gpu(listed: &Listed, link: Link) -> Result<Node> {
     let gpu = &*listed.gpu;
@@ -140,8 +151,8 @@ fn gpu(listed: &Listed, link: Link) -> Result<Node> {
                 Heap::FbPrivate
             },
             size: config.vram_size,
-            width: config.vram_width,
-            clock_max: config.max_memory_mhz,
+            width: caps.vram_width,
+            clock_max: known_mhz(config.max_memory_mhz),
         },
         GFP_KERNEL,
     )?;
@@ -176,12 +187,9 @@ fn gpu(listed: &Listed, link: Link) -> Result<Node> {
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
-        max_engine_clk_fcompute: match config.max_engine_mhz {
-            0 => UNKNOWN_ENGINE_MHZ,
-            mhz => mhz,
-        },
+        max_engine_clk_fcompute: known_mhz(config.max_engine_mhz),
         fw_version: config.mec_fw,
-        capability: capability(),
+        capability: capability(config.rev_id),
         sdma_fw_version: config.sdma_fw,
         unique_id: config.unique_id,
         num_xcc: config.num_xcc,

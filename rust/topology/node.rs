@@ -68,7 +68,7 @@ pub(crate) struct Link {
     to: u32,
     /// Distance.
     weight: u32,
-    /// MB/s, 0 when unknown.
+    /// MB/s at best, 0 when unknown.
     bandwidth: u32,
     /// [`link_flags`].
     flags: u32,
@@ -121,7 +121,9 @@ impl fmt::Display for Link {
         writeln!(f, "weight {}", self.weight)?;
         writeln!(f, "min_latency 0")?;
         writeln!(f, "max_latency 0")?;
-        writeln!(f, "min_bandwidth {}", self.bandwidth)?;
+        // What a link gives at worst is unknown, and 0 with the C driver, too: it looks for the narrowest
+        // of the widths that the card's end has, and finds none where the slot's are.
+        writeln!(f, "min_bandwidth 0")?;
         writeln!(f, "max_bandwidth {}", self.bandwidth)?;
         writeln!(f, "recommended_transfer_size 0")?;
         writeln!(f, "recommended_sdma_engine_id_mask {}", self.sdma_engines)?;

@@ -162,6 +162,45 @@ pub fn entries(entries: &[u64]) -> Vec<Item> {
     items
 }
 
+/// The bits of a node's `capability` (`HSA_CAP_*` of `linux/kfd_sysfs.h`): one thing that card and
+/// driver can do, or a number.
+const CAPABILITIES: &[(&str, u32)] = &[
+    ("HOT_PLUGGABLE", 1 << 0),
+    ("ATS_PRESENT", 1 << 1),
+    ("SHARED_WITH_GRAPHICS", 1 << 2),
+    ("QUEUE_SIZE_POW2", 1 << 3),
+    ("QUEUE_SIZE_32BIT", 1 << 4),
+    ("QUEUE_IDLE_EVENT", 1 << 5),
+    ("VA_LIMIT", 1 << 6),
+    ("WATCH_POINTS_SUPPORTED", 1 << 7),
+    ("WATCH_POINTS_TOTALBITS", 0xf << 8),
+    ("DOORBELL_TYPE", 3 << 12),
+    ("AQL_QUEUE_DOUBLE_MAP", 1 << 14),
+    ("TRAP_DEBUG_SUPPORT", 1 << 15),
+    ("TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE", 1 << 16),
+    ("TRAP_DEBUG_WAVE_LAUNCH_MODE", 1 << 17),
+    ("TRAP_DEBUG_PRECISE_MEMORY_OPERATIONS", 1 << 18),
+    ("MEM_EDCSUPPORTED", 1 << 20),
+    ("RASEVENTNOTIFY", 1 << 21),
+    ("ASIC_REVISION", 0xf << 22),
+    ("SRAM_EDCSUPPORTED", 1 << 26),
+    ("SVMAPI_SUPPORTED", 1 << 27),
+    ("FLAGS_COHERENTHOSTACCESS", 1 << 28),
+    ("TRAP_DEBUG_FIRMWARE_SUPPORTED", 1 << 29),
+    ("TRAP_DEBUG_PRECISE_ALU_OPERATIONS", 1 << 30),
+    ("PER_QUEUE_RESET_SUPPORTED", 1 << 31),
+];
+
+/// What a node's `capability` says, bit by bit; bits that have no name count together.
+pub fn capability(value: u32) -> Vec<(&'static str, u32)> {
+    let rest = CAPABILITIES.iter().fold(value, |v, (_, mask)| v & !mask);
+    CAPABILITIES
+        .iter()
+        .map(|&(name, mask)| (name, (value & mask) >> mask.trailing_zeros()))
+        .chain([("other bits", rest)])
+        .collect()
+}
+
 /// The flags of an entry in words.
 pub fn flags(entry: u64, leaf: bool) -> String {
     let bits = [
@@ -218,6 +257,22 @@ mod tests {
         assert!(sdma_mqd(&[0; v9_sdma::SdmaMqd::DWORDS])
             .iter()
             .any(|i| i.place));
+    }
+
+    #[test]
+    fn capabilities_have_names_and_no_bit_is_lost() {
+        let list = capability(0x2040_2000);
+        let of = |name| list.iter().find(|(n, _)| *n == name).unwrap().1;
+        assert_eq!((of("DOORBELL_TYPE"), of("ASIC_REVISION")), (2, 1));
+        assert_eq!(
+            (of("TRAP_DEBUG_FIRMWARE_SUPPORTED"), of("other bits")),
+            (1, 0)
+        );
+        assert!(capability(1 << 19).contains(&("other bits", 1 << 19)));
+        let all = CAPABILITIES
+            .iter()
+            .fold(0u64, |sum, (_, m)| sum + u64::from(*m));
+        assert_eq!(all, u64::from(!(1u32 << 19)), "no two names share a bit");
     }
 
     #[test]

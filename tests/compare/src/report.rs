@@ -104,6 +104,13 @@ impl<'a> Report<'a> {
         let _ = writeln!(self.out, "    {:<8} {a}\n    {:<8} {b}", one.name, two.name);
     }
 
+    /// What is the same and worth seeing nevertheless.
+    fn same(&mut self, key: &str, text: &str) {
+        if self.seen.insert(key.into()) {
+            let _ = writeln!(self.out, "{:<14} {key}\n    {:<8} {text}", "same", "both");
+        }
+    }
+
     fn compare(&mut self, key: &str, a: &str, b: &str) {
         if a != b {
             self.differs(key, a, b);
@@ -180,12 +187,13 @@ impl<'a> Report<'a> {
     }
 
     fn step(&mut self, name: &str, a: &Section, b: &Section) {
-        let (ours, theirs) = (sequence(a), sequence(b));
-        self.compare(
-            &format!("step/{name}"),
-            &ours.join(", "),
-            &theirs.join(", "),
-        );
+        let (ours, theirs) = (sequence(a).join(", "), sequence(b).join(", "));
+        let key = format!("step/{name}");
+        if ours == theirs {
+            self.same(&key, &ours);
+        } else {
+            self.differs(&key, &ours, &theirs);
+        }
         let packets = |s: &Section, listed: bool| -> Vec<Vec<u32>> {
             let take = |act: &Act| match act {
                 Act::Packet(_, words) if !listed => Some(words.clone()),
@@ -242,7 +250,17 @@ impl<'a> Report<'a> {
         for (name, pick) in picks {
             let images: Vec<_> = self.runs.iter().map(pick).collect();
             match &images[..] {
-                [Some(a), Some(b)] => self.items(&format!("mqd/{name}"), a, b),
+                [Some(a), Some(b)] => {
+                    let written = |list: &[Item]| list.iter().filter(|i| i.value != 0).count();
+                    let _ = writeln!(
+                        self.out,
+                        "compared       mqd/{name}: {} dwords, of which {} and {} are not 0",
+                        a.len(),
+                        written(a),
+                        written(b)
+                    );
+                    self.items(&format!("mqd/{name}"), a, b);
+                }
                 [Some(a)] => {
                     let _ = writeln!(self.out, "{name}:");
                     for item in a.iter().filter(|i| i.value != 0) {
@@ -262,6 +280,7 @@ impl<'a> Report<'a> {
     }
 
     fn mappings(&mut self) {
+        let mut walks_compared = 0;
         for mapping in &self.runs[0].guest.mappings {
             let all: Vec<Option<&Mapping>> = self
                 .runs
@@ -289,8 +308,11 @@ impl<'a> Report<'a> {
                         let _ = writeln!(self.out, "{name:<26} {}", spoken(walk));
                     }
                     [Some(a), Some(b)] => {
+                        walks_compared += 1;
                         if decode::entries(&a.entries) != decode::entries(&b.entries) {
                             self.differs(&format!("pte/{name}"), &spoken(a), &spoken(b));
+                        } else if !last {
+                            self.same(&format!("pte/{name}"), &spoken(a));
                         }
                     }
                     [None, None] | [None] | [] => {}
@@ -300,6 +322,13 @@ impl<'a> Report<'a> {
                     }
                 }
             }
+        }
+        if self.runs.len() == 2 {
+            let _ = writeln!(
+                self.out,
+                "compared       {walks_compared} walks of {} mappings; where memory is differs, and the addresses shown are the first driver's",
+                self.runs[0].guest.mappings.len()
+            );
         }
     }
 
@@ -333,10 +362,17 @@ impl<'a> Report<'a> {
     }
 }
 
-/// `name value` lines as a map; other content under its line number.
+/// `name value` lines as a map; other content under its line number. What is made of bits is told
+/// bit by bit, so that each has a reason of its own.
 fn properties(lines: &[String]) -> BTreeMap<String, String> {
     let mut map = BTreeMap::new();
     for (n, line) in lines.iter().enumerate() {
+        if let Some(Ok(bits)) = line.strip_prefix("capability ").map(|v| v.trim().parse()) {
+            for (name, value) in decode::capability(bits) {
+                map.insert(format!("capability.{name}"), value.to_string());
+            }
+            continue;
+        }
         match line.split_once(' ') {
             Some((name, value)) => map.insert(name.to_string(), value.trim().to_string()),
             None => map.insert(format!("line{n}"), line.clone()),
