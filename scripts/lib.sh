@@ -42,6 +42,10 @@ die() {
 
 note() { printf 'rkfd: %s\n' "$*" >&2; }
 
+# What the GPU model can show.
+CHIPS="mi300x rx9070"
+case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "there is no chip $CHIP: CHIP is one of $CHIPS" ;; esac
+
 root_key() {
 	printf '%s\n' "$RKFD_SUITE" $ROOT_PACKAGES $ROOT_BACKPORTS | sha256sum | cut -c1-12
 }
