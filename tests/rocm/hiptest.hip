@@ -27,7 +27,7 @@ static const Case cases[] = {
 	CASE(half_floats), CASE(integers), CASE(groups), CASE(cooperative),
 	CASE(streams), CASE(events), CASE(ordering), CASE(host_functions), CASE(priorities), CASE(launches),
 	LONG_CASE(copy_sizes), CASE(copy_offsets), CASE(copy_2d), LONG_CASE(fill), CASE(symbols), CASE(host_register),
-	LONG_CASE(register_fork), CASE(managed), CASE(beyond_memory), CASE(available), CASE(pools), CASE(virtual_memory),
+	LONG_CASE(register_fork), CASE(managed), LONG_CASE(beyond_memory), CASE(available), CASE(pools), CASE(virtual_memory),
 	LONG_CASE(processes), LONG_CASE(ipc_memory), LONG_CASE(ipc_event), LONG_CASE(fault_store), LONG_CASE(fault_load),
 };
 

@@ -133,7 +133,7 @@ impl Card<'_> {
         self.engine.turn()
     }
 
-    /// Runs until `done`, at most five seconds.
+    /// Runs until `done`, at most half a minute: the host may have other things to do.
     fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let since = Instant::now();
         loop {
@@ -141,7 +141,7 @@ impl Card<'_> {
             if done(self) {
                 return;
             }
-            if since.elapsed() > Duration::from_secs(5) {
+            if since.elapsed() > Duration::from_secs(30) {
                 panic!("{what}: {:#?}", self.mock().strict().lines());
             }
             std::thread::yield_now();
