@@ -178,7 +178,12 @@ impl Files {
                 if *e == ENOENT {
                     dev_err!(dev, "{} is missing: install {PACKAGE}\n", file.path);
                 } else {
-                    dev_err!(dev, "{} cannot be read: {e:?}\n", file.path);
+                    // The kernel's word for an empty one is EINVAL, too.
+                    dev_err!(
+                        dev,
+                        "{} cannot be read, or is empty ({e:?}): install {PACKAGE} again\n",
+                        file.path
+                    );
                 }
             })?;
             data.push(read, GFP_KERNEL)?;

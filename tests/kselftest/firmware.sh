@@ -107,7 +107,7 @@ refused "a_file_is_cut" "amdgpu/gc_9_4_3_mec.bin is truncated.*install firmware-
 dd if="$kept/sdma_4_4_2.bin" of="$files/sdma_4_4_2.bin" bs=20 count=1 2>/dev/null
 refused "a_header_is_cut" "amdgpu/sdma_4_4_2.bin is truncated.*install firmware-amd-graphics"
 : >"$files/psp_13_0_6_ta.bin"
-refused "a_file_is_empty" "amdgpu/psp_13_0_6_ta.bin cannot be read"
+refused "a_file_is_empty" "amdgpu/psp_13_0_6_ta.bin cannot be read, or is empty.*install firmware-amd-graphics"
 cp "$kept/gc_9_4_3_rlc.bin" "$files/gc_9_4_3_mec.bin"
 refused "a_file_is_of_another_version" "amdgpu/gc_9_4_3_mec.bin is of the wrong version.*install firmware-amd-graphics"
 cp "$kept/gc_9_4_3_mec.bin" "$files/sdma_4_4_2.bin"
