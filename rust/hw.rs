@@ -504,7 +504,8 @@ pub(crate) trait GfxHal: Sync {
     /// Completes the configuration from registers: working compute units, address layout.
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
 
-    /// Programs defaults of the VMIDs of user processes and lets the MECs run.
+    /// Programs defaults of the VMIDs of user processes, and lets the MECs run; but where the first
+    /// queue is loaded through registers they stay halted until it is, see [`KiqHal::start`].
     fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result;
 
     /// Stops the MECs and throws out all queues, the kernel's included.

@@ -51,7 +51,7 @@ pub(crate) trait KiqHal: Sync {
     /// Takes over into the KIQ's MQD what its slot's registers hold besides the driver's fields.
     fn merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result;
 
-    /// Loads the KIQ's MQD by registers and activates it.
+    /// Loads the KIQ's MQD by registers and activates it, while the MECs are halted, then lets these go.
     fn start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result;
 
     /// Dequeues the KIQ by registers.

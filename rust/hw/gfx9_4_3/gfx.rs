@@ -94,7 +94,7 @@ pub(super) fn chains_xnack(config: &Config) -> bool {
 }
 
 /// While `f` runs, the run list controller does not switch clocks or power of the core.
-fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
+pub(super) fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
     b.wr(
         gc::regRLC_SAFE_MODE,
         gc::RLC_SAFE_MODE__CMD.put(1) | gc::RLC_SAFE_MODE__MESSAGE.put(SAFE_MODE_ENTER),
@@ -105,6 +105,15 @@ fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
     let result = f();
     b.wr(gc::regRLC_SAFE_MODE, gc::RLC_SAFE_MODE__CMD.put(1))?;
     result
+}
+
+/// Lets the MECs go on after [`GfxHal::start`]: their first queue is there.
+pub(super) fn release(mmio: &Mmio, xcc: u32) -> Result {
+    let b = block(mmio, xcc)?;
+    b.wr(gc::regCP_MEC_CNTL, 0)?;
+    fsleep(Delta::from_micros(50));
+    Gfx.start_interrupts(mmio, b)?;
+    Gfx.report_idle(b, true)
 }
 
 impl Gfx {
@@ -274,12 +283,8 @@ impl GfxHal for Gfx {
         }
         self.report_idle(b, false)?;
         // The security processor loaded the code into a region of its own, which the MECs reach
-        // without translation: how they fetch it stays as it is.
-        self.halt(mmio, xcc)?;
-        b.wr(gc::regCP_MEC_CNTL, 0)?;
-        fsleep(Delta::from_micros(50));
-        self.start_interrupts(mmio, b)?;
-        self.report_idle(b, true)
+        // without translation: how they fetch it stays as it is. They run when they have a KIQ.
+        self.halt(mmio, xcc)
     }
 
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result {

@@ -12,7 +12,7 @@ use rkfd_abi::{
 };
 
 use super::{
-    gfx::{block, chains_xnack, with_bank},
+    gfx::{self, block, chains_xnack, with_bank},
     mqd::KIQ_RESET_MERGE,
     queue_reset,
 };
@@ -158,7 +158,8 @@ impl KiqHal for Kiq {
                 gc::regCP_PQ_STATUS,
                 &[(gc::CP_PQ_STATUS__DOORBELL_ENABLE, 1)],
             )
-        })
+        })?;
+        gfx::release(mmio, xcc)
     }
 
     fn stop(&self, mmio: &Mmio, xcc: u32) -> Result {

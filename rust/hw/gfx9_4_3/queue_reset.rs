@@ -10,7 +10,7 @@ use kernel::{
 };
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
-use super::gfx::{block, with_bank};
+use super::gfx::{block, in_safe_mode, with_bank};
 use crate::{
     gpu::mmio::{Block, Mmio},
     hw::HqdSlot,
@@ -29,30 +29,35 @@ fn is_active(b: Block<'_>) -> Result<bool> {
 pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
     let b = block(mmio, xcc)?;
     with_bank(mmio, b, slot, 0, || {
-        if !is_active(b)? {
-            return Ok(None);
-        }
-        let control = b.rd(gc::regCP_HQD_PQ_DOORBELL_CONTROL)?;
-        Ok(Some(
-            gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control),
-        ))
+        in_safe_mode(b, || {
+            if !is_active(b)? {
+                return Ok(None);
+            }
+            let control = b.rd(gc::regCP_HQD_PQ_DOORBELL_CONTROL)?;
+            Ok(Some(
+                gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control),
+            ))
+        })
     })
 }
 
 /// Throws the queue out of a slot of the first MEC.
 pub(super) fn reset(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
     let b = block(mmio, xcc)?;
-    with_bank(mmio, b, slot, 0, || {
-        let gone = || read_poll_timeout(|| is_active(b), |active| !*active, NAP, TIMEOUT);
-        // The firmware has asked the queue to leave: that takes effect now.
-        b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
-        if gone().is_ok() {
-            return Ok(());
-        }
-        let pipe = gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.put(1) << slot.pipe;
-        b.wr(gc::regCP_MEC_CNTL, pipe)?;
-        fsleep(Delta::from_micros(1));
-        b.wr(gc::regCP_MEC_CNTL, 0)?;
-        gone().map(|_| ())
-    })
+    with_bank(mmio, b, slot, 0, || in_safe_mode(b, || throw_out(b, slot)))
+}
+
+/// See [`reset`].
+fn throw_out(b: Block<'_>, slot: HqdSlot) -> Result {
+    let gone = || read_poll_timeout(|| is_active(b), |active| !*active, NAP, TIMEOUT);
+    // The firmware has asked the queue to leave: that takes effect now.
+    b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
+    if gone().is_ok() {
+        return Ok(());
+    }
+    let pipe = gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.put(1) << slot.pipe;
+    b.wr(gc::regCP_MEC_CNTL, pipe)?;
+    fsleep(Delta::from_micros(1));
+    b.wr(gc::regCP_MEC_CNTL, 0)?;
+    gone().map(|_| ())
 }
