@@ -134,7 +134,7 @@ impl Recovery {
         if let Err(e) = dqm::stop(&self.gpu) {
             dev_err!(self.gpu.dev(), "the scheduler did not stop: {e:?}\n");
         }
-        self.gpu.hub().close();
+        self.gpu.close();
     }
 
     fn bring_back(&self, reset: impl FnOnce(&Gpu) -> Result) {

@@ -14,7 +14,11 @@ use kernel::{
     new_condvar, new_mutex,
     prelude::*,
     sizes::*,
-    sync::{aref::ARef, Arc, CondVar, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Release},
+        Arc, CondVar, Mutex,
+    },
     time::{delay::fsleep, Delta},
     workqueue::WorkItem,
 };
@@ -37,11 +41,20 @@ const POLL: Delta = Delta::from_millis(1);
 /// How long the end of a GPU waits for what is still to be cleared, in polls of 10 ms.
 const LAST_POLLS: u32 = 1500;
 
+/// How long who wants memory waits for a reset of the card, in polls of 10 ms.
+const RESET_POLLS: u32 = 3000;
+
 /// One bit for each page of VRAM: something is true of it.
 #[pin_data]
 pub(super) struct PageMap {
     #[pin]
-    words: Mutex<KVVec<u64>>,
+    inner: Mutex<Bits>,
+}
+
+struct Bits {
+    words: KVVec<u64>,
+    /// How often [`PageMap::unset_all`] was called.
+    epoch: u64,
 }
 
 impl PageMap {
@@ -50,36 +63,45 @@ impl PageMap {
         let pages = usize::try_from(bytes / PAGE)?;
         let words = KVVec::from_elem(0u64, pages.div_ceil(64), GFP_KERNEL)?;
         Ok(try_pin_init!(Self {
-            words <- new_mutex!(words),
+            inner <- new_mutex!(Bits { words, epoch: 0 }, "rkfd_pages"),
         }))
     }
 
     /// Notes that it is true of `pieces`.
     pub(super) fn set(&self, pieces: &[(u64, u64)]) {
-        let mut words = self.words.lock();
-        for (start, len) in pieces {
-            for_words(*start, *len, |i, mask| words[i] |= mask);
+        self.inner.lock().set(pieces);
+    }
+
+    /// The same, unless [`PageMap::unset_all`] was called since [`PageMap::epoch`] gave `epoch`.
+    fn set_since(&self, epoch: u64, pieces: &[(u64, u64)]) {
+        let mut inner = self.inner.lock();
+        if inner.epoch == epoch {
+            inner.set(pieces);
         }
     }
 
     /// Notes that it is not true of `pieces`.
     pub(super) fn unset(&self, pieces: &[(u64, u64)]) {
-        let mut words = self.words.lock();
-        for (start, len) in pieces {
-            for_words(*start, *len, |i, mask| words[i] &= !mask);
-        }
+        self.inner.lock().unset(pieces);
     }
 
     /// Notes that it is true of no page.
     pub(super) fn unset_all(&self) {
-        self.words.lock().fill(0);
+        let mut inner = self.inner.lock();
+        inner.words.fill(0);
+        inner.epoch += 1;
+    }
+
+    /// A number that changes with each [`PageMap::unset_all`].
+    fn epoch(&self) -> u64 {
+        self.inner.lock().epoch
     }
 
     /// Offset and size of what it is true of, in pieces as long as possible.
     pub(super) fn pieces(&self) -> Result<KVVec<(u64, u64)>> {
         let mut pieces: KVVec<(u64, u64)> = KVVec::new();
-        let words = self.words.lock();
-        for (i, word) in words.iter().enumerate() {
+        let inner = self.inner.lock();
+        for (i, word) in inner.words.iter().enumerate() {
             let mut left = *word;
             while left != 0 {
                 let bit = left.trailing_zeros();
@@ -98,11 +120,11 @@ impl PageMap {
 
     /// Takes `pieces` out of the map. Calls `missing` with each part of which it was not true.
     fn take(&self, pieces: &[(u64, u64)], missing: &mut impl FnMut(u64, u64) -> Result) -> Result {
-        let mut words = self.words.lock();
+        let mut inner = self.inner.lock();
         for (start, len) in pieces {
             let mut from = None;
             for page in start / PAGE..(start + len) / PAGE {
-                let word = words[(page / 64) as usize];
+                let word = inner.words[(page / 64) as usize];
                 let held = word & (1 << (page % 64)) != 0;
                 match (held, from) {
                     (false, None) => from = Some(page),
@@ -117,10 +139,22 @@ impl PageMap {
                 missing(first * PAGE, start + len - first * PAGE)?;
             }
         }
-        for (start, len) in pieces {
-            for_words(*start, *len, |i, mask| words[i] &= !mask);
-        }
+        inner.unset(pieces);
         Ok(())
+    }
+}
+
+impl Bits {
+    fn set(&mut self, pieces: &[(u64, u64)]) {
+        for (start, len) in pieces {
+            for_words(*start, *len, |i, mask| self.words[i] |= mask);
+        }
+    }
+
+    fn unset(&mut self, pieces: &[(u64, u64)]) {
+        for (start, len) in pieces {
+            for_words(*start, *len, |i, mask| self.words[i] &= !mask);
+        }
     }
 }
 
@@ -290,8 +324,36 @@ impl Vram {
         Ok(true)
     }
 
-    /// Clears what is not known to be clean of memory that somebody is about to get.
+    /// The card is being reset: nobody knows any more what VRAM holds, or reaches it, until
+    /// [`Vram::forget_contents`].
+    pub(super) fn begin_loss(&self) {
+        self.lost.store(true, Release);
+        self.clean.unset_all();
+    }
+
+    /// VRAM can be reached, and may have lost what it held: nothing is known to be zero any more.
+    pub(super) fn forget_contents(&self) {
+        self.clean.unset_all();
+        self.lost.store(false, Release);
+    }
+
+    /// Clears what is not known to be clean of memory that somebody is about to get. Waits for a
+    /// reset of the card, in which zeroes would be lost, for `EIO` at last.
     pub(super) fn make_clean(&self, pieces: &[(u64, u64)]) -> Result {
+        for _ in 0..RESET_POLLS {
+            if !self.lost.load(Acquire) {
+                let epoch = self.clean.epoch();
+                self.clear_unclean(pieces)?;
+                if !self.lost.load(Acquire) && self.clean.epoch() == epoch {
+                    return Ok(());
+                }
+            }
+            fsleep(Delta::from_millis(10));
+        }
+        Err(EIO)
+    }
+
+    fn clear_unclean(&self, pieces: &[(u64, u64)]) -> Result {
         let mut dirty: KVVec<(u64, u64)> = KVVec::new();
         let mut bytes = 0;
         // Somebody will write to them.
@@ -372,10 +434,12 @@ impl Vram {
             })
         };
         if blocks().next().is_some() {
+            // A reset between the clear and the note of it undoes both.
+            let epoch = self.clean.epoch();
             let cleared = dma::clear(gpu, blocks().flat_map(|b| b.pieces()))
                 .and_then(|fence| dma::wait(&fence));
             if cleared.is_ok() {
-                blocks().for_each(|b| self.clean.set(b.pieces()));
+                blocks().for_each(|b| self.clean.set_since(epoch, b.pieces()));
             }
         }
         batch.clear();

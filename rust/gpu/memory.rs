@@ -63,6 +63,8 @@ pub(crate) struct Vram {
     /// Pages that are known to hold zeroes.
     #[pin]
     pub(super) clean: PageMap,
+    /// The card is being reset, see [`Vram::begin_loss`].
+    pub(super) lost: Atomic<bool>,
     /// Pages that somebody has, or had and that are not cleared yet.
     #[pin]
     held: PageMap,
@@ -150,6 +152,7 @@ impl Vram {
                 tables: Atomic::new(0),
                 promised <- new_spinlock!(Promised::default(), "rkfd_promised"),
                 clean <- clean,
+                lost: Atomic::new(false),
                 held <- held,
                 clearing <- Clearing::new(),
                 work <- new_work!("rkfd_clear"),
@@ -181,11 +184,6 @@ impl Vram {
     /// Offset and size of everything that belongs to somebody.
     pub(super) fn held(&self) -> Result<KVVec<(u64, u64)>> {
         self.held.pieces()
-    }
-
-    /// VRAM may have lost what it held: nothing is known to be zero any more.
-    pub(super) fn forget_contents(&self) {
-        self.clean.unset_all();
     }
 
     /// Bytes that the CPU reaches.

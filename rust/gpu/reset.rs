@@ -143,6 +143,12 @@ impl Gpu {
         }
     }
 
+    /// Nobody talks to the card any more, which is about to be reset.
+    pub(crate) fn close(&self) {
+        self.hub.close();
+        self.vram.begin_loss();
+    }
+
     /// From now on only the current task uses the GPU, which hangs.
     pub(crate) fn begin_reset(&self) {
         self.health.by.store(this_task(), Relaxed);
@@ -176,6 +182,7 @@ impl Gpu {
                     self.id
                 );
                 self.cut_off();
+                self.vram.forget_contents();
                 HANGS
             }
         };
