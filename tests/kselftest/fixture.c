@@ -121,6 +121,14 @@ void fixture_lives(void *unused)
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
+void fixture_opens(void *unused)
+{
+	struct kfd k;
+
+	(void)unused;
+	fixture_open(&k);
+}
+
 int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;

@@ -35,6 +35,8 @@ void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signa
 bool fixture_works(struct fixture *f);
 /* The same with a queue of its own, for ktap_in_child. */
 void fixture_lives(void *unused);
+/* The same for a process that only opens it and has an address space. */
+void fixture_opens(void *unused);
 /* Writes a file of sysfs; 0 or -errno. */
 int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);

@@ -12,50 +12,15 @@
 #include <unistd.h>
 
 #include "cs.h"
+#include "device.h"
 #include "userptr.h"
-
-static char address[32], driver[256];
-
-static void find_device(void)
-{
-	struct kfd_node node;
-	char path[128], target[256];
-	ssize_t n;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain, node.location_id >> 8, node.location_id >> 3 & 31,
-		 node.location_id & 7);
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
-	n = readlink(path, target, sizeof(target) - 1);
-	ASSERT(n > 0, "%s: %s", path, strerror(errno));
-	target[n] = 0;
-	snprintf(driver, sizeof(driver), "/sys/bus/pci/drivers/%s", strrchr(target, '/') + 1);
-	if (!strstr(driver, "rkfd"))
-		SKIP("the C driver does not survive this");
-}
-
-static int unbind(void)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/unbind", driver);
-	return write_file(path, address);
-}
-
-static int bind(void)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/bind", driver);
-	return write_file(path, address);
-}
 
 TEST_TIMEOUT(nobody_is_there, 120)
 {
-	find_device();
+	device_find();
 	for (int i = 0; i < 3; i++) {
-		ASSERT_OK(unbind());
-		ASSERT_OK(bind());
+		ASSERT_OK(device_unbind());
+		ASSERT_OK(device_bind());
 		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
 }
@@ -74,11 +39,11 @@ TEST_TIMEOUT(a_queue_is_open, 120)
 	struct fixture f;
 	int ret;
 
-	find_device();
+	device_find();
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 	ASSERT_OK(kfd_queue_prepare(&f.k, &q, 64, &again));
-	ASSERT_OK(unbind());
+	ASSERT_OK(device_unbind());
 	EXPECT(access("/dev/kfd", F_OK) == 0);
 	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_VERSION, &version));
 	EXPECT_EQ(version.major_version, 1);
@@ -98,7 +63,7 @@ TEST_TIMEOUT(a_queue_is_open, 120)
 	destroy.queue_id = f.q.id;
 	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
 	kfd_bo_free(&f.k, f.data);
-	ASSERT_OK(bind());
+	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
@@ -109,20 +74,20 @@ TEST_TIMEOUT(a_doorbell_is_mapped, 120)
 	int status;
 	pid_t child;
 
-	find_device();
+	device_find();
 	fflush(stdout);
 	child = fork();
 	ASSERT(child >= 0);
 	if (!child) {
 		fixture_launch(&f);
 		EXPECT(fixture_works(&f));
-		ASSERT_OK(unbind());
+		ASSERT_OK(device_unbind());
 		*f.q.doorbell = 1;
 		_exit(0);
 	}
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
-	ASSERT_OK(bind());
+	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
@@ -145,7 +110,7 @@ static void share(void *data)
 	words = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, (int)args.dmabuf_fd, 0);
 	ASSERT(words != MAP_FAILED);
 	words[0] = 1;
-	ASSERT_OK(unbind());
+	ASSERT_OK(device_unbind());
 	info.dmabuf_fd = import.dmabuf_fd = args.dmabuf_fd;
 	import.gpu_id = k.node.gpu_id;
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
@@ -159,7 +124,7 @@ static void share(void *data)
 	}
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
-	ASSERT_OK(bind());
+	ASSERT_OK(device_bind());
 	/* The GPU is a new one; the buffer is the old one's. */
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
@@ -173,7 +138,7 @@ TEST_TIMEOUT(a_buffer_is_shared, 120)
 {
 	uint32_t kinds[] = { KFD_FLAGS_GTT, KFD_FLAGS_VRAM };
 
-	find_device();
+	device_find();
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(ktap_in_child(share, &kinds[i]));
 }
@@ -186,7 +151,7 @@ TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
 	int status;
 	pid_t child;
 
-	find_device();
+	device_find();
 	fixture_launch(&f);
 	register_new(&f.k, 64 * KFD_PAGE, &p);
 	ASSERT(gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 77));
@@ -205,14 +170,14 @@ TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
 		}
 	}
 	usleep(1500000);
-	ASSERT_OK(unbind());
+	ASSERT_OK(device_unbind());
 	EXPECT(*(uint32_t *)(p.cpu + 5 * KFD_PAGE) == 77);
 	ASSERT(madvise(p.cpu, p.size, MADV_DONTNEED) == 0);
 	EXPECT_RET(try_register(&f.k, p.cpu, p.gpu, p.size, FLAGS, &q), -ENODEV);
 	unregister(&f.k, &p);
 	kill(child, SIGKILL);
 	ASSERT(waitpid(child, &status, 0) == child);
-	ASSERT_OK(bind());
+	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	ASSERT(munmap(p.cpu, p.size) == 0);
 }
@@ -223,7 +188,7 @@ TEST_TIMEOUT(somebody_waits, 120)
 	int status;
 	pid_t child;
 
-	find_device();
+	device_find();
 	fflush(stdout);
 	child = fork();
 	ASSERT(child >= 0);
@@ -238,10 +203,10 @@ TEST_TIMEOUT(somebody_waits, 120)
 		_exit(0);
 	}
 	usleep(1500000);
-	ASSERT_OK(unbind());
+	ASSERT_OK(device_unbind());
 	kill(child, SIGKILL);
 	ASSERT(waitpid(child, &status, 0) == child);
-	ASSERT_OK(bind());
+	ASSERT_OK(device_bind());
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
@@ -270,7 +235,7 @@ TEST_TIMEOUT(jobs_are_under_way, 120)
 	uint64_t busy;
 	struct cs cs;
 
-	find_device();
+	device_find();
 	for (int i = 0; i < 3; i++) {
 		cs_open(&cs);
 		w.cs = &cs;
@@ -286,7 +251,7 @@ TEST_TIMEOUT(jobs_are_under_way, 120)
 		EXPECT(poll(&p, 1, 0) == 0);
 		ASSERT(pthread_create(&thread, NULL, wait_for_job, &w) == 0);
 		usleep(100000);
-		ASSERT_OK(unbind());
+		ASSERT_OK(device_unbind());
 		pthread_join(thread, NULL);
 		EXPECT_EQ(w.ret, -ENODEV);
 		EXPECT(poll(&p, 1, 0) == 1);
@@ -296,7 +261,7 @@ TEST_TIMEOUT(jobs_are_under_way, 120)
 		EXPECT_RET(cs_ctx_alloc(cs.fd, &cs.ctx), -ENODEV);
 		if (i != 1)
 			close(cs.fd);
-		ASSERT_OK(bind());
+		ASSERT_OK(device_bind());
 		if (i == 1)
 			close(cs.fd);
 		cs_open(&cs);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* See device.h. */
+#define _GNU_SOURCE
+#include "device.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static char address[32], driver[256];
+
+void device_find(void)
+{
+	struct kfd_node node;
+	char path[128], target[256];
+	ssize_t n;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain, node.location_id >> 8, node.location_id >> 3 & 31,
+		 node.location_id & 7);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
+	n = readlink(path, target, sizeof(target) - 1);
+	ASSERT(n > 0, "%s: %s", path, strerror(errno));
+	target[n] = 0;
+	snprintf(driver, sizeof(driver), "/sys/bus/pci/drivers/%s", strrchr(target, '/') + 1);
+	if (!strstr(driver, "rkfd"))
+		SKIP("the C driver does not survive this");
+}
+
+static int tell_driver(const char *what)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s", driver, what);
+	return write_file(path, address);
+}
+
+int device_unbind(void)
+{
+	return tell_driver("unbind");
+}
+
+int device_bind(void)
+{
+	return tell_driver("bind");
+}
+
+int kmsg_open(void)
+{
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	ASSERT(fd >= 0 && lseek(fd, 0, SEEK_END) >= 0, "/dev/kmsg: %s", strerror(errno));
+	return fd;
+}
+
+int kmsg_lines_with(int fd, const char *text)
+{
+	char line[2048];
+	int found = 0;
+	ssize_t n;
+
+	/* EPIPE: lines were overwritten before they were read. */
+	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
+		line[n > 0 ? n : 0] = 0;
+		found += strstr(line, text) != NULL;
+	}
+	return found;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The driver is taken from a device that hangs and is about to be reset, or is being reset: that ends in good order,
+ * and the driver can be given back. For a GPU that does not take queues off the hardware, that is the model with the
+ * knob hws.no_preempt=1.
+ */
+#define _GNU_SOURCE
+#include <time.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fixture.h"
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The end of its queue is what hangs. */
+static void launch_and_leave(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+/* Returns as soon as the GPU is known to hang. */
+static void hang(void *data)
+{
+	struct kfd_event_data told = { 0 };
+	uint32_t result = 99;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &told.event_id));
+	ASSERT_OK(ktap_in_child(launch_and_leave, NULL));
+	ASSERT_OK(kfd_event_wait(&k, &told, 1, true, WAIT_MS, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+}
+
+/* Takes the driver away `ms` after a hang was found. Returns how often the card was reset until the driver had gone. */
+static int unbind_after(unsigned int ms)
+{
+	struct kfd_node node;
+	double start;
+	int log, resets;
+
+	device_find();
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	if (is_gfx12(&node))
+		SKIP("this GPU is not reset: its firmware would be gone");
+	/* It may hang already. */
+	ASSERT_OK(device_unbind());
+	ASSERT_OK(device_bind());
+	log = kmsg_open();
+	ASSERT_OK(ktap_in_child(hang, NULL));
+	usleep(ms * 1000);
+	start = now();
+	ASSERT_OK(device_unbind());
+	EXPECT(now() - start < 30, "it took %.1f s", now() - start);
+	resets = kmsg_lines_with(log, " was reset (");
+	close(log);
+	ASSERT_OK(device_bind());
+	ASSERT_OK(ktap_in_child(fixture_opens, NULL));
+	return resets;
+}
+
+/* Whether the reset begins at all is a matter of luck. */
+TEST_TIMEOUT(before_the_reset, 120)
+{
+	EXPECT(unbind_after(0) <= 1);
+}
+
+/* The card is silent for half a second. It is waited for, and brought up, before it is left. */
+TEST_TIMEOUT(during_the_reset, 120)
+{
+	EXPECT_EQ(unbind_after(200), 1);
+}
+
+TEST_TIMEOUT(when_it_comes_up, 120)
+{
+	EXPECT_EQ(unbind_after(700), 1);
+}
