@@ -65,6 +65,15 @@ struct State {
     fence: u32,
 }
 
+impl State {
+    /// It has nothing of the driver's any more.
+    fn forget(&mut self) {
+        self.ring = false;
+        self.region = false;
+        self.session = None;
+    }
+}
+
 struct Buffers {
     /// What is to be loaded.
     transfer: Buffer,
@@ -146,14 +155,17 @@ impl Psp {
         self.plan.versions
     }
 
+    /// Whether its operating system runs.
+    pub(super) fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
+        self.hal.is_alive(mmio)
+    }
+
     /// Brings the operating system up, unless it runs, and loads all firmware. Memory hubs and GART
     /// have to work. Nothing is taken for granted of an earlier start.
     pub(crate) fn start(&self, gpu: &Arc<Gpu>) -> Result {
         let mmio = gpu.mmio()?;
         let mut state = self.state.lock();
-        state.ring = false;
-        state.region = false;
-        state.session = None;
+        state.forget();
         if state.buffers.is_none() {
             state.buffers = Some(Buffers {
                 transfer: gpu
@@ -239,10 +251,7 @@ impl Psp {
 
     /// Nobody can talk to it until [`Psp::start`].
     pub(super) fn forget(&self) {
-        let mut state = self.state.lock();
-        state.ring = false;
-        state.region = false;
-        state.session = None;
+        self.state.lock().forget();
     }
 
     fn boot(&self, gpu: &Gpu, mmio: &Mmio, state: &State) -> Result {
@@ -343,17 +352,31 @@ impl Psp {
         buffer.publish()
     }
 
-    fn load(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
+    /// Sends the command that takes a part out of the transfer buffer.
+    fn send<const N: usize>(
+        &self,
+        gpu: &Gpu,
+        mmio: &Mmio,
+        state: &mut State,
+        part: &Part,
+        command: u32,
+        arguments: impl FnOnce(u64) -> [(usize, u32); N],
+    ) -> Result<Response> {
         let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
         self.copy(buffer, part)?;
-        let at = buffer.gpu_addr();
-        let arguments = [
-            (load_ip_fw::FW_ADDR_LO, lo32(at)),
-            (load_ip_fw::FW_ADDR_HI, hi32(at)),
-            (load_ip_fw::FW_SIZE, part.len as u32),
-            (load_ip_fw::FW_TYPE, part.code),
-        ];
-        let response = self.submit(gpu, mmio, state, cmd::LOAD_IP_FW, &arguments)?;
+        let arguments = arguments(buffer.gpu_addr());
+        self.submit(gpu, mmio, state, command, &arguments)
+    }
+
+    fn load(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
+        let response = self.send(gpu, mmio, state, part, cmd::LOAD_IP_FW, |at| {
+            [
+                (load_ip_fw::FW_ADDR_LO, lo32(at)),
+                (load_ip_fw::FW_ADDR_HI, hi32(at)),
+                (load_ip_fw::FW_SIZE, part.len as u32),
+                (load_ip_fw::FW_TYPE, part.code),
+            ]
+        })?;
         match response.status {
             // Cancelled: it is loaded already.
             status::SUCCESS | status::CANCEL => Ok(()),
@@ -362,15 +385,13 @@ impl Psp {
     }
 
     fn load_driver(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
-        let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
-        self.copy(buffer, part)?;
-        let at = buffer.gpu_addr();
-        let arguments = [
-            (load_ta::APP_ADDR_LO, lo32(at)),
-            (load_ta::APP_ADDR_HI, hi32(at)),
-            (load_ta::APP_LEN, part.len as u32),
-        ];
-        let response = self.submit(gpu, mmio, state, cmd::LOAD_ASD, &arguments)?;
+        let response = self.send(gpu, mmio, state, part, cmd::LOAD_ASD, |at| {
+            [
+                (load_ta::APP_ADDR_LO, lo32(at)),
+                (load_ta::APP_ADDR_HI, hi32(at)),
+                (load_ta::APP_LEN, part.len as u32),
+            ]
+        })?;
         if response.status != status::SUCCESS {
             return self.refused(gpu, part, response.status);
         }

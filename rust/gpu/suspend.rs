@@ -84,7 +84,7 @@ impl Gpu {
         if self.psp.is_none() {
             dev_err!(
                 self.dev(),
-                "no suspend: rkfd could not load the firmware of this card again\n"
+                "no suspend: without power the card loses its firmware, which rkfd cannot load on this card\n"
             );
             return Err(EOPNOTSUPP);
         }
@@ -117,12 +117,31 @@ impl Gpu {
 
     /// Brings the GPU back after [`Gpu::suspend`]. It hangs if that is not possible.
     pub(crate) fn resume(self: &Arc<Self>) -> Result {
-        let up = self.bring_up().and_then(|()| self.vram.attach(self));
+        let up = self
+            .reset_if_awake()
+            .and_then(|()| self.bring_up())
+            .and_then(|()| self.vram.attach(self));
         if let Err(e) = up {
             dev_err!(self.dev(), "the GPU does not run after a suspend: {e:?}\n");
+            self.vram.forget_contents();
             self.declare_hung("it did not come back from a suspend");
         }
         up
+    }
+
+    /// Makes a card that was not without power, because the machine did not fall asleep after all or
+    /// did not sleep deeply, like one that was: firmware that runs would not be loaded again.
+    fn reset_if_awake(&self) -> Result {
+        let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
+        if psp.is_alive(self.mmio()?)? {
+            dev_info!(
+                self.dev(),
+                "the card kept its power while the machine slept, and is reset\n"
+            );
+            self.close();
+            self.reset_card()?;
+        }
+        Ok(())
     }
 
     /// Gives VRAM back what was saved, if anything was. The host path to VRAM is open, nothing

@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "fixture.h"
 
 #define SIZE (12ull << 20)
 
 /* All devices go to sleep and are woken after a second; the processors stay awake. `depth` is what is stopped. */
-static int sleep_and_wake(const char *depth)
+static int try_to_sleep(const char *depth)
 {
 	int ret;
 
@@ -23,7 +24,20 @@ static int sleep_and_wake(const char *depth)
 	return ret;
 }
 
-/* A card whose firmware the driver cannot load again does not go to sleep, and the machine is told. */
+/*
+ * The card keeps its power meanwhile. It is reset then, so that it comes back from where it would be without: with video
+ * memory lost, and no firmware.
+ */
+static int sleep_and_wake(const char *depth)
+{
+	int log = kmsg_open(), ret = try_to_sleep(depth);
+
+	EXPECT_EQ(kmsg_lines_with(log, "kept its power while the machine slept, and is reset"), 1);
+	close(log);
+	return ret;
+}
+
+/* As only then it goes to sleep at all. */
 static void needs_firmware(const struct kfd_node *node)
 {
 	if (is_gfx12(node))
@@ -43,6 +57,21 @@ static bool is_marked(const uint64_t *words, uint64_t id)
 			    (unsigned long long)words[i], (unsigned long long)words[i + 511]))
 			return false;
 	return true;
+}
+
+/* Of a card whose firmware the driver cannot load again the machine is told, and stays awake. */
+TEST_TIMEOUT(the_machine_stays_awake, 60)
+{
+	struct kfd_node node;
+	int log = kmsg_open();
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	if (!is_gfx12(&node))
+		SKIP("the driver can load the firmware of this card again");
+	EXPECT_RET(try_to_sleep("devices"), -EOPNOTSUPP);
+	EXPECT_EQ(kmsg_lines_with(log, "no suspend: without power the card loses its firmware"), 1);
+	close(log);
+	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
 TEST_TIMEOUT(nobody_is_there, 120)
