@@ -27,7 +27,7 @@ use kernel::{
 
 use crate::{
     doorbell::Aperture,
-    hw::{self, FlushType, Generation, HubSetup, McLayout},
+    hw::{self, psp::FirmwareVersions, FlushType, Generation, HubSetup, McLayout},
     kapi::{self, dma::Pages, irq::Irq},
     mmu::{self, Evictable, Spaces},
     ring::{kiq::Kiq, mes::Mes, sdma::Sdma},
@@ -153,8 +153,8 @@ impl Gpu {
             .map(|hal| Psp::new(pdev.as_ref(), hal, &mmio, config.num_sdma))
             .transpose()?;
         if let Some(psp) = &psp {
-            config.mec_fw = psp.versions().mec;
-            config.sdma_fw = psp.versions().sdma;
+            config.mec_fw = psp.versions().mec.version;
+            config.sdma_fw = psp.versions().sdma.version;
         }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
         let layout = generation.gmc.layout(&mmio)?;
@@ -207,6 +207,13 @@ impl Gpu {
         )?;
         closing.dismiss();
         Ok(gpu)
+    }
+
+    /// Versions of the firmware that the driver loads; zeroes if the card came with it.
+    pub(crate) fn firmware_versions(&self) -> FirmwareVersions {
+        self.psp
+            .as_ref()
+            .map_or_else(FirmwareVersions::default, |psp| psp.versions())
     }
 
     /// Brings the GPU up for the first time. After an error, and at the end, [`Gpu::stop`] undoes

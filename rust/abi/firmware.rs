@@ -98,15 +98,27 @@ pub mod rlc_v2_0 {
 /// Run list controller, version 2.1 (`struct rlc_firmware_header_v2_1`): the lists that the security
 /// processor loads. Offsets are from the file's begin.
 pub mod rlc_v2_1 {
-    /// Control list: bytes.
+    /// Control list: version.
+    pub const SAVE_RESTORE_LIST_CNTL_UCODE_VER: usize = 108;
+    /// Version of what it can do.
+    pub const SAVE_RESTORE_LIST_CNTL_FEATURE_VER: usize = 112;
+    /// Bytes.
     pub const SAVE_RESTORE_LIST_CNTL_SIZE_BYTES: usize = 116;
     /// Where in the file.
     pub const SAVE_RESTORE_LIST_CNTL_OFFSET_BYTES: usize = 120;
-    /// Code: bytes.
+    /// Code: version.
+    pub const SAVE_RESTORE_LIST_GPM_UCODE_VER: usize = 124;
+    /// Version of what it can do.
+    pub const SAVE_RESTORE_LIST_GPM_FEATURE_VER: usize = 128;
+    /// Bytes.
     pub const SAVE_RESTORE_LIST_GPM_SIZE_BYTES: usize = 132;
     /// Where in the file.
     pub const SAVE_RESTORE_LIST_GPM_OFFSET_BYTES: usize = 136;
-    /// Memory: bytes.
+    /// Memory: version.
+    pub const SAVE_RESTORE_LIST_SRM_UCODE_VER: usize = 140;
+    /// Version of what it can do.
+    pub const SAVE_RESTORE_LIST_SRM_FEATURE_VER: usize = 144;
+    /// Bytes.
     pub const SAVE_RESTORE_LIST_SRM_SIZE_BYTES: usize = 148;
     /// Where in the file.
     pub const SAVE_RESTORE_LIST_SRM_OFFSET_BYTES: usize = 152;

@@ -162,6 +162,11 @@ bool rkfd_helper_cpu_is_amd(void)
 	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD;
 }
 
+bool rkfd_helper_in_guest(void)
+{
+	return boot_cpu_has(X86_FEATURE_HYPERVISOR);
+}
+
 u64 rkfd_helper_node_bytes(int node)
 {
 	pg_data_t *pgdat = NODE_DATA(node);

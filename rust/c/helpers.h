@@ -35,6 +35,7 @@ int rkfd_helper_first_cpu_of_node(int node);
 unsigned int rkfd_helper_cpus_of_node(int node);
 unsigned int rkfd_helper_apicid(int cpu);
 bool rkfd_helper_cpu_is_amd(void);
+bool rkfd_helper_in_guest(void);
 u64 rkfd_helper_node_bytes(int node);
 int rkfd_helper_next_online_node(int after);
 

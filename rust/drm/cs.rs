@@ -26,6 +26,7 @@ use crate::{
 
 mod chunks;
 
+pub(super) use chunks::MAX_IBS;
 use chunks::{Request, Work};
 
 /// What a job keeps as long as it runs.

@@ -77,7 +77,7 @@ fn resets(gpu: &Gpu) -> u32 {
 }
 
 /// How often what was in VRAM got lost.
-fn losses(gpu: &Gpu) -> u32 {
+pub(super) fn losses(gpu: &Gpu) -> u32 {
     if gpu.is_hung() {
         u32::MAX
     } else {

@@ -24,12 +24,12 @@ use crate::{
     uapi,
 };
 
-/// Flags that user space may ask for when it makes a buffer.
+/// Flags that user space may ask for when it makes a buffer. That it is in one piece is not for user
+/// space to ask here, as with the C driver (`AMDGPU_GEM_CREATE_SETTABLE_MASK`).
 const CREATE_FLAGS: u64 = (uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
     | uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS
     | uapi::AMDGPU_GEM_CREATE_CPU_GTT_USWC
     | uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED
-    | uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS
     | uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC
     | uapi::AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE
     | uapi::AMDGPU_GEM_CREATE_COHERENT
@@ -49,7 +49,7 @@ fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
         uncached: has(uapi::AMDGPU_GEM_CREATE_UNCACHED),
         coherent: has(uapi::AMDGPU_GEM_CREATE_COHERENT),
         ext_coherent: has(uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
-        contiguous: has(uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS),
+        contiguous: false,
         cpu_access: if has(uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS) {
             CpuAccess::Never
         } else if has(uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED) {
@@ -192,7 +192,9 @@ impl Handler<Render> for Op {
             BoKind::Doorbell | BoKind::MmioRemap | BoKind::User => return Err(EINVAL),
         };
         let flags = bo.flags();
-        let mut bits = uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED;
+        // Memory is cleared as soon as nobody uses it.
+        let mut bits =
+            uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED | uapi::AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE;
         for (set, flag) in [
             (flags.contiguous, uapi::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS),
             (flags.coherent, uapi::AMDGPU_GEM_CREATE_COHERENT),

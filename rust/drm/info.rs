@@ -10,10 +10,18 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::{ctx::DMA_RINGS, Render};
+use super::{
+    cs::MAX_IBS,
+    ctx::{self, DMA_RINGS},
+    Render,
+};
 use crate::{
     gpu::{account, Gpu},
-    kapi::drm::{Device, File, Handler},
+    hw::psp::Release,
+    kapi::{
+        drm::{Device, File, Handler},
+        platform,
+    },
     uapi,
 };
 
@@ -69,7 +77,17 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_TIMESTAMP => out.put(&gpu.clock_counter()?),
             uapi::AMDGPU_INFO_NUM_BYTES_MOVED => out.put(&gpu.evictable().bytes_moved()),
             uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&gpu.evictable().evictions()),
-            uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&0u32),
+            uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
+            uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
+            uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
+            // Power management would know, which does not run.
+            uapi::AMDGPU_INFO_SENSOR => Err(ENOENT),
+            // There are no queues of the render node's own kind.
+            uapi::AMDGPU_INFO_UQ_FW_AREAS
+                if uapi::info_hw_ip(arg).type_ <= uapi::AMDGPU_HW_IP_DMA =>
+            {
+                Err(EOPNOTSUPP)
+            }
             _ => Err(EINVAL),
         }
         .map(|()| 0)
@@ -95,12 +113,19 @@ impl Out {
     }
 }
 
+/// Contexts of drawing that the command processor can have in flight, on all generations.
+const HW_CONTEXTS: u32 = 8;
+/// The card belongs to a virtual machine.
+const MODE_PASSED_THROUGH: u64 =
+    (uapi::AMDGPU_IDS_FLAGS_MODE_PT << uapi::AMDGPU_IDS_FLAGS_MODE_SHIFT) as u64;
+
 fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let config = gpu.config();
     let caps = gpu.generation().caps;
     let (va_start, va_end) = va_range(gpu);
     let (high_start, high_end) = high_va_range(gpu);
     let caches = &config.caches;
+    let link = platform::link(gpu.pdev());
     let mut info = uapi::drm_amdgpu_info_device {
         device_id: config.pci.device.into(),
         chip_rev: config.rev_id,
@@ -113,6 +138,15 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         max_engine_clock: u64::from(config.max_engine_mhz) * 1000,
         max_memory_clock: u64::from(config.max_memory_mhz) * 1000,
         cu_active_number: config.cu_total,
+        num_hw_gfx_contexts: HW_CONTEXTS,
+        pcie_gen: link.generation,
+        pcie_num_lanes: link.lanes,
+        ids_flags: if platform::in_guest() {
+            MODE_PASSED_THROUGH
+        } else {
+            0
+        },
+        num_shader_visible_vgprs: config.vgprs,
         virtual_address_offset: va_start,
         virtual_address_max: va_end,
         virtual_address_alignment: PAGE_SIZE as u32,
@@ -242,6 +276,14 @@ fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     }
 }
 
+/// Global data share, which this hardware does not have, and global wave sync.
+fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
+    uapi::drm_amdgpu_info_gds {
+        gws_per_compute_partition: gpu.config().num_gws,
+        ..uapi::drm_amdgpu_info_gds::default()
+    }
+}
+
 fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     let vram = gpu.vram();
     uapi::drm_amdgpu_info_vram_gtt {
@@ -256,11 +298,43 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
     if asked.ip_instance != 0 {
         return Err(EINVAL);
     }
-    let config = gpu.config();
-    let ver = match asked.fw_type {
-        uapi::AMDGPU_INFO_FW_GFX_MEC if asked.index < 2 => config.mec_fw,
-        uapi::AMDGPU_INFO_FW_SDMA if asked.index < config.num_sdma => config.sdma_fw,
+    let versions = gpu.firmware_versions();
+    let release = match asked.fw_type {
+        uapi::AMDGPU_INFO_FW_GFX_MEC if asked.index < 2 => versions.mec,
+        uapi::AMDGPU_INFO_FW_SDMA if asked.index < gpu.config().num_sdma => versions.sdma,
+        uapi::AMDGPU_INFO_FW_GFX_RLC => versions.rlc,
+        uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_CNTL => versions.rlc_lists[0],
+        uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_GPM_MEM => versions.rlc_lists[1],
+        uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_SRM_MEM => versions.rlc_lists[2],
+        // Those of the security processor count in one number, that the C driver tells twice.
+        uapi::AMDGPU_INFO_FW_SOS => Release {
+            version: versions.os,
+            feature: versions.os,
+        },
+        uapi::AMDGPU_INFO_FW_ASD => Release {
+            version: versions.ta_driver,
+            feature: versions.ta_driver,
+        },
+        // Blocks that the card does not have, or whose firmware it brings along.
+        uapi::AMDGPU_INFO_FW_VCE..=uapi::AMDGPU_INFO_FW_GFX_CE
+        | uapi::AMDGPU_INFO_FW_SMC
+        | uapi::AMDGPU_INFO_FW_VCN
+        | uapi::AMDGPU_INFO_FW_DMCU
+        | uapi::AMDGPU_INFO_FW_DMCUB..=uapi::AMDGPU_INFO_FW_VPE => Release::default(),
         _ => return Err(EINVAL),
     };
-    Ok(uapi::drm_amdgpu_info_firmware { ver, feature: 0 })
+    Ok(uapi::drm_amdgpu_info_firmware {
+        ver: release.version,
+        feature: release.feature,
+    })
+}
+
+/// How many commands of each kind of ring one submission may have.
+fn max_ibs() -> [u32; uapi::AMDGPU_HW_IP_NUM as usize] {
+    core::array::from_fn(|kind| match kind as u32 {
+        uapi::AMDGPU_HW_IP_GFX => 192,
+        uapi::AMDGPU_HW_IP_COMPUTE => 125,
+        uapi::AMDGPU_HW_IP_VCN_JPEG => 16,
+        _ => MAX_IBS,
+    })
 }

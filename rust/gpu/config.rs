@@ -91,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) scratch_slots_per_cu: u32,
     /// Bytes of LDS of a CU.
     pub(crate) lds_bytes: u32,
+    /// Vector registers that a wave may have.
+    pub(crate) vgprs: u32,
     /// Cache sizes.
     pub(crate) caches: Caches,
     /// SDMA engines of the node, all kinds.

@@ -50,6 +50,7 @@ struct GcInfo {
     scratch_slots_per_cu: u32,
     lds_bytes: u32,
     tccs: u32,
+    vgprs: u32,
     caches: Caches,
 }
 
@@ -375,6 +376,7 @@ fn parse_gc_v1(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
         scratch_slots_per_cu: get(v1::MAX_SCRATCH_SLOTS_PER_CU)?,
         lds_bytes: get(v1::LDS_SIZE)?,
         tccs: get(v1::NUM_GL2C)?,
+        vgprs: get(v1::NUM_GPRS)?,
         caches: Caches::default(),
     };
     if minor >= 2 {
@@ -411,6 +413,7 @@ fn parse_gc_v2(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
         scratch_slots_per_cu: get(v2::MAX_SCRATCH_SLOTS_PER_CU)?,
         lds_bytes: get(v2::LDS_SIZE)?,
         tccs: get(v2::NUM_TCCS)?,
+        vgprs: get(v2::NUM_GPRS)?,
         caches: Caches::default(),
     };
     if minor >= 1 {
@@ -465,6 +468,7 @@ impl Discovery {
             scratch_slots_per_cu: gc.scratch_slots_per_cu,
             // The table counts KiB.
             lds_bytes: gc.lds_bytes * 1024,
+            vgprs: gc.vgprs,
             caches: gc.caches,
             num_sdma,
             num_sdma_pcie: num_sdma.min(caps.sdma_pcie_engines),

@@ -202,9 +202,9 @@ impl Psp {
             gpu.dev(),
             "firmware: secure OS {:#x}, RLC {}, MEC {}, SDMA {}\n",
             v.os,
-            v.rlc,
-            v.mec,
-            v.sdma
+            v.rlc.version,
+            v.mec.version,
+            v.sdma.version
         );
         Ok(())
     }

@@ -40,17 +40,30 @@ pub(crate) struct Part {
     pub(crate) needed: bool,
 }
 
+/// A part of the firmware that user space may ask for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Release {
+    /// Which one it is.
+    pub(crate) version: u32,
+    /// What it can do, as a number that its makers count up.
+    pub(crate) feature: u32,
+}
+
 /// Versions of firmware, as files have them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FirmwareVersions {
     /// The security processor's operating system.
     pub(crate) os: u32,
     /// The run list controller.
-    pub(crate) rlc: u32,
+    pub(crate) rlc: Release,
+    /// Its lists: control, code, memory.
+    pub(crate) rlc_lists: [Release; 3],
     /// The compute engines.
-    pub(crate) mec: u32,
+    pub(crate) mec: Release,
     /// The DMA engines.
-    pub(crate) sdma: u32,
+    pub(crate) sdma: Release,
+    /// The driver of trusted applications.
+    pub(crate) ta_driver: u32,
 }
 
 /// What is loaded, each list in its order.

@@ -5,6 +5,7 @@
 use kernel::{bindings, pci, prelude::*};
 
 use super::numa;
+use crate::bindings as ours;
 
 /// Who made the platform, from the header of the ACPI table DSDT; all zero if there is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,66 +54,99 @@ fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
     core::ptr::from_ref(pdev).cast_mut().cast()
 }
 
-/// What goes over the link between a card and the platform in MB/s, as the slot could do at best:
-/// lanes times transfer rate, without what the encoding takes. Bridges of the card itself are no link.
-/// Where no link tells, what the C driver assumes then.
-pub(crate) fn link_mbytes(pdev: &pci::Device) -> u32 {
+/// Is the machine a virtual one?
+pub(crate) fn in_guest() -> bool {
+    // SAFETY: Looks at what was found at boot.
+    unsafe { ours::rkfd_helper_in_guest() }
+}
+
+/// The link between a card and the platform, as both ends could have it at best.
+pub(crate) struct PcieLink {
+    /// Generation of PCI Express that both have.
+    pub(crate) generation: u32,
+    /// Lanes that both have.
+    pub(crate) lanes: u32,
+    /// What the platform's end could pass in MB/s: lanes times transfer rate, without what the encoding
+    /// takes.
+    pub(crate) mbytes: u32,
+}
+
+/// The link of a card. Bridges of the card itself are no link. Where no link tells, what the C driver
+/// assumes then.
+pub(crate) fn link(pdev: &pci::Device) -> PcieLink {
     /// `PCIE_LNK_WIDTH_UNKNOWN`.
     const UNKNOWN_WIDTH: u32 = 0xff;
     const ASSUMED_LANES: u32 = 16;
-    /// One lane in Mbit/s.
-    const ASSUMED_RATE: u32 = 5000;
+    /// Of the platform, and of a card.
+    const ASSUMED: (u32, u32) = (2, 3);
+    /// Mbit/s of a lane of each generation.
+    const RATES: [u32; 6] = [2500, 5000, 8000, 16000, 32000, 64000];
 
-    let (speed, width) = if numa::is_amd() {
-        partner(pdev)
-    } else {
+    let ends = ends(pdev);
+    let (mut speed, mut width) = (bindings::pci_bus_speed_PCI_SPEED_UNKNOWN, UNKNOWN_WIDTH);
+    if !numa::is_amd() {
         // These platforms do not change the speed of a link while it runs: it is what it is.
-        let (mut speed, mut width) = (bindings::pci_bus_speed_PCI_SPEED_UNKNOWN, UNKNOWN_WIDTH);
         let null = core::ptr::null_mut();
         // SAFETY: The device is valid, and so are the two places; who limits is not asked.
         unsafe { bindings::pcie_bandwidth_available(raw(pdev), null, &mut speed, &mut width) };
-        (speed, width)
+    } else if let Some(port) = ends.platform {
+        (speed, width) = best(port);
+    }
+    let generation = |speed, assumed| match speed {
+        bindings::pci_bus_speed_PCIE_SPEED_2_5GT => 1,
+        bindings::pci_bus_speed_PCIE_SPEED_5_0GT => 2,
+        bindings::pci_bus_speed_PCIE_SPEED_8_0GT => 3,
+        bindings::pci_bus_speed_PCIE_SPEED_16_0GT => 4,
+        bindings::pci_bus_speed_PCIE_SPEED_32_0GT => 5,
+        bindings::pci_bus_speed_PCIE_SPEED_64_0GT => 6,
+        _ => assumed,
     };
-    let rate = match speed {
-        bindings::pci_bus_speed_PCIE_SPEED_2_5GT => 2500,
-        bindings::pci_bus_speed_PCIE_SPEED_8_0GT => 8000,
-        bindings::pci_bus_speed_PCIE_SPEED_16_0GT => 16000,
-        bindings::pci_bus_speed_PCIE_SPEED_32_0GT => 32000,
-        bindings::pci_bus_speed_PCIE_SPEED_64_0GT => 64000,
-        _ => ASSUMED_RATE,
-    };
-    let lanes = match width {
+    let lanes = |width| match width {
         UNKNOWN_WIDTH | 0 => ASSUMED_LANES,
         lanes => lanes,
     };
-    lanes * rate / 8
+    let card = best(ends.card);
+    let platform = (generation(speed, ASSUMED.0), lanes(width));
+    PcieLink {
+        generation: platform.0.min(generation(card.0, ASSUMED.1)),
+        lanes: platform.1.min(lanes(card.1)),
+        mbytes: platform.1 * RATES[platform.0 as usize - 1] / 8,
+    }
 }
 
-/// Best speed and width of the platform's end of a card's link.
-fn partner(pdev: &pci::Device) -> (bindings::pci_bus_speed, bindings::pcie_link_width) {
-    let unknown = (
-        bindings::pci_bus_speed_PCI_SPEED_UNKNOWN,
-        bindings::pcie_link_width_PCIE_LNK_WIDTH_UNKNOWN,
-    );
-    let mut at = raw(pdev);
+/// Who is at the two ends of a card's link.
+struct Ends {
+    /// The card, or its outermost bridge.
+    card: *mut bindings::pci_dev,
+    /// The platform's port; a card on a root bus has none.
+    platform: Option<*mut bindings::pci_dev>,
+}
+
+fn ends(pdev: &pci::Device) -> Ends {
+    let mut card = raw(pdev);
     loop {
         // SAFETY: A device has a bus for as long as it exists, and a bus below a bridge has that
         // bridge as long; a root bus has none.
-        let bridge = unsafe { (*(*at).bus).self_ };
-        if bridge.is_null() {
-            return unknown;
-        }
+        let bridge = unsafe { (*(*card).bus).self_ };
         // SAFETY: As above.
-        if unsafe { (*bridge).vendor } != pdev.vendor_id().as_raw() {
-            // SAFETY: As above; both only read the bridge's configuration.
-            return unsafe {
-                (
-                    bindings::pcie_get_speed_cap(bridge),
-                    bindings::pcie_get_width_cap(bridge),
-                )
+        if bridge.is_null() || unsafe { (*bridge).vendor } != pdev.vendor_id().as_raw() {
+            return Ends {
+                card,
+                platform: (!bridge.is_null()).then_some(bridge),
             };
         }
-        at = bridge;
+        card = bridge;
+    }
+}
+
+/// The best that an end could do.
+fn best(end: *mut bindings::pci_dev) -> (bindings::pci_bus_speed, bindings::pcie_link_width) {
+    // SAFETY: From `ends`: a device, or a bridge above it, both valid; only their configuration is read.
+    unsafe {
+        (
+            bindings::pcie_get_speed_cap(end),
+            bindings::pcie_get_width_cap(end),
+        )
     }
 }
 

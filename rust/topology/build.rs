@@ -86,7 +86,7 @@ struct Links {
 }
 
 fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
-    let bandwidth = platform::link_mbytes(gpu.pdev());
+    let bandwidth = platform::link(gpu.pdev()).mbytes;
     let no_atomics = |can: bool| {
         if can {
             0

@@ -198,6 +198,8 @@ int main(void)
 	if (!ret)
 		ret = compare_calls(&c);
 	if (!ret)
+		ret = compare_answers(&c);
+	if (!ret)
 		ret = compare_launches(&c);
 	if (!ret)
 		ret = compare_mark(&c, "end");

@@ -35,6 +35,8 @@ void cost_report(void);
 int compare_calls(struct compare *c);
 int compare_queues(struct compare *c);
 int compare_launches(struct compare *c);
+/* compare-answers.c: what does not depend on what was done before */
+int compare_answers(struct compare *c);
 /* compare-memory.c: mappings that the GPU then walks; what processes, queues and buffers cost in memory */
 int compare_mappings(struct compare *c);
 int compare_memory(void);

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Commands of one submission that a DMA ring has room for.
-const MAX_IBS: u32 = 49;
+pub(in crate::drm) const MAX_IBS: u32 = 49;
 /// Dwords of one command buffer: the packet that calls it has 20 bits for them.
 const MAX_IB_DWORDS: u32 = 0xf_ffff;
 

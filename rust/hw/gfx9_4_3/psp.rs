@@ -9,8 +9,8 @@ use kernel::{
 };
 use rkfd_abi::{
     discovery::hwid,
-    firmware::{bin_desc, gfx_v1_0, psp_type, psp_v2_0, psp_v2_1, rlc_v2_1, ta_type, ta_v2_0},
-    firmware::{common, MAX_BINS},
+    firmware::{bin_desc, gfx_v1_0, psp_type, psp_v2_0, psp_v2_1, rlc_v2_0, rlc_v2_1},
+    firmware::{common, sdma_v1_0, ta_type, ta_v2_0, MAX_BINS},
     psp::{self, bootloader, control, fw_type},
     regs::Reg,
 };
@@ -22,7 +22,7 @@ use crate::{
         mmio::{Block, Mmio},
     },
     hw::{
-        psp::{Answer, FirmwareFile, FirmwarePlan, FirmwareVersions, Part},
+        psp::{Answer, FirmwareFile, FirmwarePlan, FirmwareVersions, Part, Release},
         PspHal,
     },
 };
@@ -356,8 +356,47 @@ fn engine_parts(
     push(part(image, RLC, name, fw_type::RLC_G, true, place)?)
 }
 
-/// The driver of trusted applications. Of these the driver uses none.
-fn ta_driver(image: &Image<'_>) -> Result<Option<Part>, Bad> {
+/// The release that an engine's file is, whose header has the second number at byte `feature`.
+fn release(image: &Image<'_>, feature: usize) -> Result<Release, Bad> {
+    Ok(Release {
+        version: image.version()?,
+        feature: image.word(feature)? as u32,
+    })
+}
+
+/// Which releases the files of engines are.
+fn releases(images: &[Image<'_>; 5], versions: &mut FirmwareVersions) -> Result<(), Bad> {
+    versions.mec = release(&images[MEC], gfx_v1_0::UCODE_FEATURE_VERSION)?;
+    versions.sdma = release(&images[SDMA], sdma_v1_0::UCODE_FEATURE_VERSION)?;
+    let rlc = &images[RLC];
+    versions.rlc = release(rlc, rlc_v2_0::UCODE_FEATURE_VERSION)?;
+    for (list, version, feature) in [
+        (
+            0,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_UCODE_VER,
+            rlc_v2_1::SAVE_RESTORE_LIST_CNTL_FEATURE_VER,
+        ),
+        (
+            1,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_UCODE_VER,
+            rlc_v2_1::SAVE_RESTORE_LIST_GPM_FEATURE_VER,
+        ),
+        (
+            2,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_UCODE_VER,
+            rlc_v2_1::SAVE_RESTORE_LIST_SRM_FEATURE_VER,
+        ),
+    ] {
+        versions.rlc_lists[list] = Release {
+            version: rlc.word(version)? as u32,
+            feature: rlc.word(feature)? as u32,
+        };
+    }
+    Ok(())
+}
+
+/// The driver of trusted applications, with its version. Of these the driver uses none.
+fn ta_driver(image: &Image<'_>) -> Result<Option<(Part, u32)>, Bad> {
     let count = image.word(ta_v2_0::BIN_COUNT)?;
     if count >= MAX_BINS {
         return Err(image.bad(Why::NoPart("list of parts that is not too long")));
@@ -365,7 +404,8 @@ fn ta_driver(image: &Image<'_>) -> Result<Option<Part>, Bad> {
     find(image, ta_v2_0::BINS, 0..count, ta_type::ASD)?
         .map(|bin| {
             let name = "driver of trusted applications";
-            part(image, TA, name, 0, false, (bin.at, bin.len))
+            let part = part(image, TA, name, 0, false, (bin.at, bin.len))?;
+            Ok((part, bin.version))
         })
         .transpose()
 }
@@ -401,11 +441,11 @@ impl PspHal for Psp {
         });
         room?;
         let rest = parts.and_then(|()| {
-            plan.driver = ta_driver(&images[TA])?;
-            plan.versions.rlc = images[RLC].version()?;
-            plan.versions.mec = images[MEC].version()?;
-            plan.versions.sdma = images[SDMA].version()?;
-            Ok(())
+            if let Some((part, version)) = ta_driver(&images[TA])? {
+                plan.driver = Some(part);
+                plan.versions.ta_driver = version;
+            }
+            releases(images, &mut plan.versions)
         });
         Ok(rest.map(|()| plan))
     }

@@ -406,6 +406,14 @@ fn firmware_files() {
             0,
             &[
                 (
+                    "save_restore_list_cntl_ucode_ver",
+                    f::rlc_v2_1::SAVE_RESTORE_LIST_CNTL_UCODE_VER,
+                ),
+                (
+                    "save_restore_list_cntl_feature_ver",
+                    f::rlc_v2_1::SAVE_RESTORE_LIST_CNTL_FEATURE_VER,
+                ),
+                (
                     "save_restore_list_cntl_size_bytes",
                     f::rlc_v2_1::SAVE_RESTORE_LIST_CNTL_SIZE_BYTES,
                 ),
@@ -414,12 +422,28 @@ fn firmware_files() {
                     f::rlc_v2_1::SAVE_RESTORE_LIST_CNTL_OFFSET_BYTES,
                 ),
                 (
+                    "save_restore_list_gpm_ucode_ver",
+                    f::rlc_v2_1::SAVE_RESTORE_LIST_GPM_UCODE_VER,
+                ),
+                (
+                    "save_restore_list_gpm_feature_ver",
+                    f::rlc_v2_1::SAVE_RESTORE_LIST_GPM_FEATURE_VER,
+                ),
+                (
                     "save_restore_list_gpm_size_bytes",
                     f::rlc_v2_1::SAVE_RESTORE_LIST_GPM_SIZE_BYTES,
                 ),
                 (
                     "save_restore_list_gpm_offset_bytes",
                     f::rlc_v2_1::SAVE_RESTORE_LIST_GPM_OFFSET_BYTES,
+                ),
+                (
+                    "save_restore_list_srm_ucode_ver",
+                    f::rlc_v2_1::SAVE_RESTORE_LIST_SRM_UCODE_VER,
+                ),
+                (
+                    "save_restore_list_srm_feature_ver",
+                    f::rlc_v2_1::SAVE_RESTORE_LIST_SRM_FEATURE_VER,
                 ),
                 (
                     "save_restore_list_srm_size_bytes",
