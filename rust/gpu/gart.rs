@@ -351,10 +351,18 @@ impl Buffer {
     pub(crate) fn write32(&self, at: usize, value: u32) -> Result {
         match &self.place {
             Place::System { mem, .. } => mem.write32(at, value),
-            Place::Vram { range, .. } => range
-                .vram()
-                .bar()
-                .write(self.bar_offset(range, at, 4)?, &value.to_le_bytes()),
+            Place::Vram { .. } => self.write32s(at, &[value]),
+        }
+    }
+
+    /// Writes 32-bit words from byte `at` on. In VRAM they reach the GPU with [`Buffer::publish`].
+    pub(crate) fn write32s(&self, at: usize, from: &[u32]) -> Result {
+        match &self.place {
+            Place::System { mem, .. } => mem.write32s(at, from),
+            Place::Vram { range, .. } => {
+                let at = self.bar_offset(range, at, size_of_val(from))?;
+                range.vram().bar().write32s(at, from)
+            }
         }
     }
 
@@ -382,18 +390,19 @@ impl Buffer {
 
     /// Copies words from `from` to the byte offset `at` and makes them visible to the GPU.
     pub(crate) fn write_dwords(&self, at: usize, from: &[u32]) -> Result {
-        for (i, value) in from.iter().enumerate() {
-            self.write32(at + i * 4, *value)?;
-        }
+        self.write32s(at, from)?;
         self.publish()
     }
 
     /// Copies words from the byte offset `at` into `to`.
     pub(crate) fn read_dwords(&self, at: usize, to: &mut [u32]) -> Result {
-        for (i, value) in to.iter_mut().enumerate() {
-            *value = self.read32(at + i * 4)?;
+        match &self.place {
+            Place::System { mem, .. } => mem.read32s(at, to),
+            Place::Vram { range, .. } => {
+                let at = self.bar_offset(range, at, size_of_val(to))?;
+                range.vram().bar().read32s(at, to)
+            }
         }
-        Ok(())
     }
 
     /// Makes the CPU's writes visible to the GPU.

@@ -116,6 +116,34 @@ impl Coherent {
         Ok(())
     }
 
+    fn words(&self, offset: usize, count: usize) -> Result<*mut u32> {
+        let end = count.checked_mul(4).and_then(|len| len.checked_add(offset));
+        if end.is_none_or(|end| end > self.size) {
+            return Err(EINVAL);
+        }
+        self.at(offset)
+    }
+
+    /// Writes 32-bit words from byte `offset` on, in order.
+    pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
+        let ptr = self.words(offset, from.len())?;
+        for (i, value) in from.iter().enumerate() {
+            // SAFETY: `words()` returns the aligned address of `from.len()` words of the allocation.
+            unsafe { ptr.add(i).write_volatile(*value) };
+        }
+        Ok(())
+    }
+
+    /// Reads 32-bit words from byte `offset` on.
+    pub(crate) fn read32s(&self, offset: usize, to: &mut [u32]) -> Result {
+        let ptr = self.words(offset, to.len())?;
+        for (i, value) in to.iter_mut().enumerate() {
+            // SAFETY: `words()` returns the aligned address of `to.len()` words of the allocation.
+            *value = unsafe { ptr.add(i).read_volatile() };
+        }
+        Ok(())
+    }
+
     /// Copies `from` to byte `offset`.
     pub(crate) fn write_bytes(&self, offset: usize, from: &[u8]) -> Result {
         let end = offset.checked_add(from.len()).ok_or(EINVAL)?;

@@ -130,6 +130,44 @@ impl WcBar {
         self.with(offset, 4, |p| unsafe { bindings::readl(p.cast()) })
     }
 
+    /// Reads 32-bit words from byte `offset` on, which must be aligned.
+    pub(crate) fn read32s(&self, offset: usize, to: &mut [u32]) -> Result {
+        if offset % 4 != 0 {
+            return Err(EINVAL);
+        }
+        let mut at = offset;
+        for chunk in to.chunks_mut(CHUNK / 4) {
+            let len = size_of_val(chunk);
+            self.with(at, len, |p| {
+                for (i, value) in chunk.iter_mut().enumerate() {
+                    // SAFETY: `with()` passes `len` mapped bytes, which are the words of `chunk`.
+                    *value = unsafe { bindings::readl(p.add(i * 4).cast()) };
+                }
+            })?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Writes 32-bit words from byte `offset` on, which must be aligned.
+    pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
+        if offset % 4 != 0 {
+            return Err(EINVAL);
+        }
+        let mut at = offset;
+        for chunk in from.chunks(CHUNK / 4) {
+            let len = size_of_val(chunk);
+            self.with(at, len, |p| {
+                for (i, value) in chunk.iter().enumerate() {
+                    // SAFETY: `with()` passes `len` mapped bytes, which are the words of `chunk`.
+                    unsafe { bindings::writel(*value, p.add(i * 4).cast()) };
+                }
+            })?;
+            at += len;
+        }
+        Ok(())
+    }
+
     /// Writes `count` 64-bit words from byte `offset` on, which must be aligned; `value(i)` gives
     /// word `i`.
     pub(crate) fn write64s(

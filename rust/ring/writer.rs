@@ -15,6 +15,9 @@ use crate::{
     trace,
 };
 
+/// So many packets that do nothing are written in one go.
+const FILL: usize = 64;
+
 /// What reads a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
@@ -171,10 +174,25 @@ impl Writer {
         Ok(mask - used)
     }
 
-    fn put(&mut self, word: u32) -> Result {
+    /// Writes words for which there is room, those behind the end of the ring at its start.
+    fn put(&mut self, words: &[u32]) -> Result {
         let at = self.wptr as usize & (self.layout.dwords - 1);
-        self.buffer.write32(self.layout.ring + at * 4, word)?;
-        self.wptr += 1;
+        let (here, wrapped) = words.split_at(words.len().min(self.layout.dwords - at));
+        self.buffer.write32s(self.layout.ring + at * 4, here)?;
+        self.buffer.write32s(self.layout.ring, wrapped)?;
+        self.wptr += words.len() as u64;
+        Ok(())
+    }
+
+    /// Writes packets that do nothing.
+    fn fill(&mut self, count: usize) -> Result {
+        let nops = [self.format.nop; FILL];
+        let mut left = count;
+        while left > 0 {
+            let n = left.min(FILL);
+            self.put(&nops[..n])?;
+            left -= n;
+        }
         Ok(())
     }
 
@@ -197,15 +215,9 @@ impl Writer {
         if skip + words.len() + pad > self.room()? {
             return Err(ENOMEM);
         }
-        for _ in 0..skip {
-            self.put(self.format.nop)?;
-        }
-        for word in words {
-            self.put(*word)?;
-        }
-        for _ in 0..pad {
-            self.put(self.format.nop)?;
-        }
+        self.fill(skip)?;
+        self.put(words)?;
+        self.fill(pad)?;
         // The hardware must see the packets before the pointer, and the pointer before the bell.
         barrier::mb(barrier::Full);
         self.buffer.write64(self.layout.wptr, self.wptr())?;
