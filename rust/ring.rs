@@ -4,7 +4,11 @@
 
 use core::ops::Deref;
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    processor::cpu_relax,
+    time::{delay::fsleep, Delta, Instant, Monotonic},
+};
 
 pub(crate) mod hiq;
 pub(crate) mod kiq;
@@ -15,6 +19,34 @@ pub(crate) mod writer;
 
 /// Words of the longest batch.
 const MAX_BATCH: usize = 64;
+
+/// For so long an answer is looked for without a pause: most come sooner than a sleeper would be awake again.
+const SPIN: Delta = Delta::from_micros(100);
+/// Pauses after that: the first, and the longest. Each is twice as long as the one before.
+const NAP_US: i64 = 10;
+const LONGEST_NAP_US: i64 = 320;
+
+/// Looks at memory until `done`; `ETIMEDOUT` when that does not come, and whatever `done` fails with.
+fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
+    let start = Instant::<Monotonic>::now();
+    let mut nap = NAP_US;
+    loop {
+        // Before the last look, which may come late.
+        let waited = start.elapsed();
+        if done()? {
+            return Ok(());
+        }
+        if waited > Delta::from_millis(timeout_ms) {
+            return Err(ETIMEDOUT);
+        }
+        if waited < SPIN {
+            cpu_relax();
+        } else {
+            fsleep(Delta::from_micros(nap));
+            nap = (nap * 2).min(LONGEST_NAP_US);
+        }
+    }
+}
 
 /// A PM4 packet: knows its length and how it is written down.
 pub(crate) trait Packet {

@@ -2,16 +2,11 @@
 
 //! The HSA interface queue: how the kernel talks to the firmware scheduler.
 
-use kernel::{
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::barrier,
-    time::{Delta, Instant, Monotonic},
-};
+use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 
 use super::{
     packet::{MapHiq, QueryStatus, RunList, SetResources, UnmapQueues, WriteRegister},
+    wait,
     writer::{Format, Layout, Wrap, Writer},
     Batch,
 };
@@ -169,15 +164,15 @@ impl Hiq {
     }
 
     fn wait_fence(&self, gpu: &Gpu, timeout_ms: i64) -> Result {
-        let start = Instant::<Monotonic>::now();
-        while self.writer.buffer().read64(FENCE)? != FENCE_COMPLETED {
-            gpu.check_usable()?;
-            if start.elapsed() > Delta::from_millis(timeout_ms) {
-                return Err(ETIME);
+        let fence = self.writer.buffer();
+        wait(timeout_ms, || {
+            let done = fence.read64(FENCE)? == FENCE_COMPLETED;
+            if !done {
+                gpu.check_usable()?;
             }
-            kernel::time::delay::fsleep(Delta::from_micros(10));
-        }
-        Ok(())
+            Ok(done)
+        })
+        .map_err(|e| if e == ETIMEDOUT { ETIME } else { e })
     }
 
     /// The doorbell of a queue that did not let itself be preempted; the note is cleared.

@@ -3,17 +3,13 @@
 //! The kernel interface queue: the only queue that is loaded by registers. It maps the HIQ and
 //! invalidates TLBs by PASID.
 
-use kernel::{
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
-    time::{delay::fsleep, Delta, Instant, Monotonic},
-};
+use kernel::{fmt, page::PAGE_SIZE, prelude::*};
 
 use super::{
     packet::{
         Filter, InvalidateTlbs, MapHiq, SetResources, SetUconfigReg, UnmapQueues, WriteMemory,
     },
+    wait,
     writer::{Format, Layout, Wrap, Writer},
     Batch,
 };
@@ -209,19 +205,5 @@ impl Kiq {
             flush_type: kind as u32,
         })?;
         self.run(gpu, batch)
-    }
-}
-
-/// Polls until `done`, politely; `ETIMEDOUT` when it does not come.
-fn wait(timeout_ms: i64, done: impl Fn() -> Result<bool>) -> Result {
-    let start = Instant::<Monotonic>::now();
-    loop {
-        if done()? {
-            return Ok(());
-        }
-        if start.elapsed() > Delta::from_millis(timeout_ms) {
-            return if done()? { Ok(()) } else { Err(ETIMEDOUT) };
-        }
-        fsleep(Delta::from_micros(20));
     }
 }

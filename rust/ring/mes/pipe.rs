@@ -2,13 +2,7 @@
 
 //! One ring to MES: its memory, and the way of a frame to the firmware and back.
 
-use kernel::{
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::barrier,
-    time::{Delta, Instant, Monotonic},
-};
+use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 use rkfd_abi::mes as abi;
 
 use super::{
@@ -18,7 +12,10 @@ use super::{
 use crate::{
     gpu::Gpu,
     hw::{MesPipe, MqdContext, MqdKind, QueueFormat, QueueSpec},
-    ring::writer::{Format, Layout, Wrap, Writer},
+    ring::{
+        wait,
+        writer::{Format, Layout, Wrap, Writer},
+    },
     trace,
 };
 
@@ -46,9 +43,6 @@ const TOTAL: usize = MQD + PAGE_SIZE;
 const DONE: u64 = 1;
 /// How long the firmware may take for a frame.
 const TIMEOUT_MS: i64 = 2100;
-/// How long to sleep between looks at the fence, at first and at most.
-const NAP_US: i64 = 10;
-const LONGEST_NAP_US: i64 = 320;
 
 /// Opcodes that are counted.
 const OPCODES: usize = 24;
@@ -284,17 +278,19 @@ impl Ring {
     }
 
     fn wait(&mut self, gpu: &Gpu, fence: u32) -> Result<(), Failure> {
-        let start = Instant::<Monotonic>::now();
-        let mut nap = NAP_US;
-        while self.writer.buffer().read32(FENCE)? != fence {
-            gpu.check_usable()?;
-            if start.elapsed() > Delta::from_millis(TIMEOUT_MS) {
-                self.dead = true;
-                return Err(Failure::Dead(ETIME));
+        let buffer = self.writer.buffer();
+        let answered = wait(TIMEOUT_MS, || {
+            let answered = buffer.read32(FENCE)? == fence;
+            if !answered {
+                gpu.check_usable()?;
             }
-            kernel::time::delay::fsleep(Delta::from_micros(nap));
-            nap = (nap * 2).min(LONGEST_NAP_US);
+            Ok(answered)
+        });
+        if answered == Err(ETIMEDOUT) {
+            self.dead = true;
+            return Err(Failure::Dead(ETIME));
         }
+        answered?;
         // The firmware does not say how far it has read.
         self.writer.all_read()?;
         Ok(())
