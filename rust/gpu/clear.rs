@@ -122,21 +122,26 @@ impl PageMap {
     fn take(&self, pieces: &[(u64, u64)], missing: &mut impl FnMut(u64, u64) -> Result) -> Result {
         let mut inner = self.inner.lock();
         for (start, len) in pieces {
-            let mut from = None;
-            for page in start / PAGE..(start + len) / PAGE {
-                let word = inner.words[(page / 64) as usize];
-                let held = word & (1 << (page % 64)) != 0;
-                match (held, from) {
-                    (false, None) => from = Some(page),
-                    (true, Some(first)) => {
-                        missing(first * PAGE, (page - first) * PAGE)?;
-                        from = None;
+            // Behind the last page of which it is true.
+            let mut from = *start;
+            let mut result = Ok(());
+            for_words(*start, *len, |i, mask| {
+                let word_at = i as u64 * 64 * PAGE;
+                let mut held = inner.words[i] & mask;
+                while held != 0 && result.is_ok() {
+                    let bit = held.trailing_zeros();
+                    let count = (held >> bit).trailing_ones();
+                    held &= !((!0u64 >> (64 - count)) << bit);
+                    let first = word_at + u64::from(bit) * PAGE;
+                    if from < first {
+                        result = missing(from, first - from);
                     }
-                    _ => {}
+                    from = first + u64::from(count) * PAGE;
                 }
-            }
-            if let Some(first) = from {
-                missing(first * PAGE, start + len - first * PAGE)?;
+            });
+            result?;
+            if from < start + len {
+                missing(from, start + len - from)?;
             }
         }
         inner.unset(pieces);
@@ -400,6 +405,10 @@ impl Vram {
         Ok(())
     }
 
+    fn left_count(&self) -> usize {
+        self.clearing.state.lock().left.len()
+    }
+
     /// Takes what is ready off the list; `None` when nothing is there at all.
     fn next_batch(&self, batch: &mut KVec<Left>) -> Option<Arc<Gpu>> {
         let mut state = self.clearing.state.lock();
@@ -455,14 +464,17 @@ impl WorkItem for Vram {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // Without memory for the list there will be some later.
-        let mut batch = loop {
-            match KVec::with_capacity(BATCH, GFP_KERNEL) {
-                Ok(batch) => break batch,
-                Err(_) => fsleep(POLL),
+        let mut batch = KVec::new();
+        loop {
+            let wanted = this.left_count().min(BATCH);
+            if batch.reserve(wanted, GFP_KERNEL).is_err() && batch.capacity() == 0 {
+                // There will be memory for the list later.
+                fsleep(POLL);
+                continue;
             }
-        };
-        while let Some(gpu) = this.next_batch(&mut batch) {
+            let Some(gpu) = this.next_batch(&mut batch) else {
+                return;
+            };
             if batch.is_empty() {
                 fsleep(POLL);
             } else {
