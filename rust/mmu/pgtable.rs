@@ -45,14 +45,16 @@ fn index(level: Level, va: u64) -> usize {
     (va >> (PAGE_BITS + level * ENTRY_BITS)) as usize % ENTRIES
 }
 
+type Children = [Option<KBox<Table>>; ENTRIES];
+
 /// A table.
 struct Table {
     range: VramRange,
     level: Level,
     /// Entries that map memory themselves.
     leaves: [u64; ENTRIES / 64],
-    /// Entries that point to tables; empty at level 0.
-    children: KVVec<Option<KBox<Table>>>,
+    /// Entries that point to tables; not there at level 0.
+    children: Option<KBox<Children>>,
     /// How many entries are in use.
     used: usize,
 }
@@ -93,13 +95,10 @@ struct Row {
 impl Table {
     fn new(gpu: &Gpu, level: Level) -> Result<KBox<Self>> {
         let range = gpu.vram().alloc_table(SZ_4K as u64)?;
-        let mut children = KVVec::new();
-        if level > 0 {
-            children.reserve(ENTRIES, GFP_KERNEL)?;
-            for _ in 0..ENTRIES {
-                children.push(None, GFP_KERNEL)?;
-            }
-        }
+        let children = match level {
+            0 => None,
+            _ => Some(KBox::zeroed(GFP_KERNEL)?),
+        };
         let table = KBox::new(
             Self {
                 range,
@@ -143,16 +142,29 @@ impl Table {
     fn rewrite(&self, gpu: &Gpu) -> Result {
         let gmc = gpu.generation().gmc;
         let empty = gmc.empty(self.level);
-        self.write(gpu, 0, ENTRIES, |i| {
-            match self.children.get(i).and_then(Option::as_ref) {
-                Some(child) => gmc.table(self.level, gpu.vram_pa(child.range.start())),
-                None => empty,
-            }
+        self.write(gpu, 0, ENTRIES, |i| match self.child(i) {
+            Some(child) => gmc.table(self.level, gpu.vram_pa(child.range.start())),
+            None => empty,
         })?;
-        self.children
-            .iter()
-            .flatten()
-            .try_for_each(|child| child.rewrite(gpu))
+        let children = self.children.iter().flat_map(|all| all.iter());
+        children.flatten().try_for_each(|child| child.rewrite(gpu))
+    }
+
+    fn child(&self, i: usize) -> Option<&Table> {
+        self.children.as_ref()?[i].as_deref()
+    }
+
+    fn child_mut(&mut self, i: usize) -> Option<&mut Table> {
+        self.children.as_mut()?[i].as_deref_mut()
+    }
+
+    /// Hangs a table in, or takes one out.
+    fn replace_child(&mut self, i: usize, new: Option<KBox<Table>>) -> Option<KBox<Table>> {
+        let children = self.children.as_mut()?;
+        self.used += usize::from(new.is_some());
+        let old = core::mem::replace(&mut children[i], new);
+        self.used -= usize::from(old.is_some());
+        old
     }
 
     fn is_leaf(&self, i: usize) -> bool {
@@ -196,7 +208,7 @@ impl Table {
                 self.write_row(cx, &row)?;
                 self.set_leaf(i, true);
             } else {
-                if self.children[i].is_none() {
+                if self.child(i).is_none() {
                     let child = match cx.spare.0.pop() {
                         Some(child) if self.level == 1 => child,
                         _ => Table::new(cx.gpu, self.level - 1)?,
@@ -204,10 +216,9 @@ impl Table {
                     let entry = gmc.table(self.level, cx.gpu.vram_pa(child.range.start()));
                     self.write(cx.gpu, i, 1, |_| entry)?;
                     self.set_leaf(i, false);
-                    self.children[i] = Some(child);
-                    self.used += 1;
+                    self.replace_child(i, Some(child));
                 }
-                let child = self.children[i].as_mut().ok_or(EINVAL)?;
+                let child = self.child_mut(i).ok_or(EINVAL)?;
                 child.map(cx, at, next, phys, flags)?;
             }
             at = next;
@@ -218,18 +229,15 @@ impl Table {
     /// Lets the entry stand for a block: a table below it goes. False if it has to stay, for want
     /// of memory.
     fn clear_child(&mut self, cx: &mut Update<'_>, i: usize) -> bool {
-        let Some(child) = &self.children[i] else {
+        let Some(child) = self.child(i) else {
             return true;
         };
         debug_assert!(child.used > 0);
         if cx.garbage.reserve(1, GFP_KERNEL).is_err() {
             return false;
         }
-        if let Some(child) = self.children[i].take() {
-            self.used -= 1;
-            return cx.garbage.push_within_capacity(child).is_ok();
-        }
-        true
+        self.replace_child(i, None)
+            .is_none_or(|child| cx.garbage.push_within_capacity(child).is_ok())
     }
 
     fn map_pages(&mut self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
@@ -290,13 +298,12 @@ impl Table {
                 }
                 self.write(cx.gpu, i, 1, |_| empty)?;
                 self.set_leaf(i, false);
-            } else if let Some(child) = self.children[i].as_mut() {
+            } else if let Some(child) = self.child_mut(i) {
                 child.unmap(cx, at, next)?;
                 // Without memory for the list the empty table stays where it is.
                 if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
                     self.write(cx.gpu, i, 1, |_| empty)?;
-                    if let Some(child) = self.children[i].take() {
-                        self.used -= 1;
+                    if let Some(child) = self.replace_child(i, None) {
                         cx.garbage.push(child, GFP_KERNEL)?;
                     }
                 }
@@ -319,7 +326,7 @@ impl Table {
             let i = index(self.level, at);
             if self.is_leaf(i) {
                 count += 1;
-            } else if let Some(child) = &self.children[i] {
+            } else if let Some(child) = self.child(i) {
                 count += child.blocks(at, next);
             }
             at = next;
@@ -455,6 +462,11 @@ impl<'a> Update<'a> {
         }
         self.rows.clear();
         Ok(())
+    }
+
+    /// Tables were made superfluous: the TLBs have to forget them.
+    pub(super) fn has_garbage(&self) -> bool {
+        !self.garbage.is_empty()
     }
 
     /// Forgets what was put off: it is going to be unmapped.

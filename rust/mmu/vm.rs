@@ -48,6 +48,15 @@ struct Mapping {
     bo: BoRef,
 }
 
+/// What changed addresses led to before. TLBs keep what they have found, never that there was nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing, or the TLBs were flushed since.
+    Empty,
+    /// Memory.
+    Translated,
+}
+
 struct Inner {
     tree: Tree,
     /// Sorted by address, without overlap.
@@ -347,7 +356,7 @@ impl Space {
             };
             match bo.store().user() {
                 Some(memory) => self.write_user(inner, va, len, &target, memory)?,
-                None => self.write(inner, va, len, &target, FlushType::Legacy)?,
+                None => self.write(inner, va, len, &target)?,
             }
         }
         let new = Mapping {
@@ -364,24 +373,17 @@ impl Space {
             .map_err(|_| ENOMEM)
     }
 
-    /// Writes the entries of a mapping; after an error there are none.
-    fn write(
-        &self,
-        inner: &mut Inner,
-        va: u64,
-        len: u64,
-        target: &Target<'_>,
-        kind: FlushType,
-    ) -> Result {
+    /// Writes the entries of a mapping where there are none; after an error there are none.
+    fn write(&self, inner: &mut Inner, va: u64, len: u64, target: &Target<'_>) -> Result {
         let mut update = Update::new(&self.gpu, len);
         if let Err(e) = inner.tree.map(&mut update, va, len, target) {
             // What was written so far must not stay.
             update.give_up();
             inner.tree.unmap(&mut update, va, len)?;
-            self.finish(update, FlushType::Heavyweight)?;
+            self.finish(update, Before::Translated)?;
             return Err(e);
         }
-        self.finish(update, kind)
+        self.finish(update, Before::Empty)
     }
 
     /// Lets the entries of the mapping of `store` at `va`, if there is one, lead to other pages of
@@ -418,12 +420,15 @@ impl Space {
         memory: &UserMemory,
     ) -> Result {
         // What is still shown there may not be in these tables afterwards.
-        self.clear_shown(va)?;
+        let before = match self.clear_shown(va)? {
+            true => Before::Translated,
+            false => Before::Empty,
+        };
         let mut update = Update::put_off(&self.gpu);
         let mapped = inner.tree.map(&mut update, va, len, target);
         let written = mapped.and_then(|()| self.show_if_current(&mut update, va, target, memory));
         match written {
-            Ok(true) => self.finish(update, FlushType::Heavyweight),
+            Ok(true) => self.finish(update, before),
             Ok(false) => {
                 // Who tells of the change sees to it that it is tried again.
                 self.clear(inner, va, len)
@@ -494,7 +499,7 @@ impl Space {
         self.clear_shown(va)?;
         let mut update = Update::new(&self.gpu, len);
         inner.tree.unmap(&mut update, va, len)?;
-        self.finish(update, FlushType::Heavyweight)
+        self.finish(update, Before::Translated)
     }
 
     fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {
@@ -516,10 +521,12 @@ impl Space {
     }
 
     /// Makes the change visible and frees tables that are not needed any more.
-    fn finish(&self, mut update: Update<'_>, kind: FlushType) -> Result {
+    fn finish(&self, mut update: Update<'_>, before: Before) -> Result {
         update.write_out()?;
         self.gpu.hub().hdp_flush()?;
-        tlb::flush_pasid(&self.gpu, self.pasid.get(), kind)?;
+        if before == Before::Translated || update.has_garbage() {
+            tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
+        }
         drop(update);
         Ok(())
     }
@@ -588,7 +595,7 @@ impl Follow {
         let len = mapping.len;
         let mut update = Update::with_spare(&space.gpu, len, self.spare);
         let done = inner.tree.map(&mut update, self.va, len, &target);
-        done.and(space.finish(update, FlushType::Heavyweight))
+        done.and(space.finish(update, Before::Translated))
     }
 }
 
