@@ -26,7 +26,7 @@ fn has_whole_groups(mask: &[u32], group: u32) -> bool {
 pub(super) fn spread(gpu: &Gpu, mask: &[u32]) -> Result<KVec<KVec<u32>>> {
     let config = gpu.config();
     let group = gpu.generation().caps.cu_group;
-    if !has_whole_groups(mask, group) {
+    if group > 1 && !has_whole_groups(mask, group) {
         return Err(EINVAL);
     }
     let mut out = KVec::with_capacity(config.num_xcc as usize, GFP_KERNEL)?;
