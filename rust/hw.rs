@@ -207,6 +207,25 @@ pub(crate) struct MqdContext {
 /// Registers of one queue slot for `hqds` in debugfs: register name and value.
 pub(crate) type HqdDump = KVec<(&'static str, u32)>;
 
+/// The words of an image: one that is being built, or one where the hardware finds it, where reads are slow.
+pub(crate) trait Words {
+    /// Reads a word.
+    fn get(&mut self, dword: usize) -> u32;
+
+    /// Writes a word.
+    fn set(&mut self, dword: usize, value: u32);
+}
+
+impl<const N: usize> Words for [u32; N] {
+    fn get(&mut self, dword: usize) -> u32 {
+        self[dword]
+    }
+
+    fn set(&mut self, dword: usize, value: u32) {
+        self[dword] = value;
+    }
+}
+
 /// The image of a queue in memory.
 pub(crate) trait MqdHal: Sync {
     /// 32-bit words of an MQD.
@@ -216,10 +235,10 @@ pub(crate) trait MqdHal: Sync {
     fn init(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut [u32]) -> Result;
 
     /// Changes the fields of an image that may change in the life of a queue.
-    fn update(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut [u32]) -> Result;
+    fn update(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut dyn Words);
 
     /// Sets the compute units that an XCC's part of the queue may use, one word per shader engine.
-    fn set_cu_mask(&self, masks: &[u32], image: &mut [u32]) -> Result;
+    fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words) -> Result;
 }
 
 /// User queues of the SDMA engines.

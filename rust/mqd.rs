@@ -10,7 +10,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
     gpu::{gart::Buffer, Gpu},
-    hw::{MqdContext, MqdKind, QueueSpec, SdmaPlace},
+    hw::{MqdContext, MqdKind, QueueSpec, SdmaPlace, Words},
 };
 
 /// The image of a user queue.
@@ -64,9 +64,9 @@ impl Mqd {
         let hal = gpu.generation().mqd;
         let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
         for xcc in 0..gpu.config().num_xcc {
-            image.fill(0);
             hal.init(&mqd.context(xcc), spec, &mut image)?;
             mqd.buffer.write_dwords(mqd.offset(xcc), &image)?;
+            image.fill(0);
         }
         Ok(mqd)
     }
@@ -108,9 +108,15 @@ impl Mqd {
     /// Changes the image. The queue must be off the hardware: what the CP saved stays.
     pub(crate) fn update(&self, spec: &QueueSpec) -> Result {
         let g = self.gpu.generation();
-        self.change(|xcc, image| match self.sdma {
-            Some(place) => g.sdma_queue.update(place, spec, image),
-            None => g.mqd.update(&self.context(xcc), spec, image),
+        if let Some(place) = self.sdma {
+            let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
+            self.buffer.read_dwords(0, &mut image)?;
+            g.sdma_queue.update(place, spec, &mut image)?;
+            return self.buffer.write_dwords(0, &image);
+        }
+        self.change(|xcc, image| {
+            g.mqd.update(&self.context(xcc), spec, image);
+            Ok(())
         })
     }
 
@@ -126,15 +132,17 @@ impl Mqd {
         })
     }
 
-    fn change(&self, f: impl Fn(u32, &mut [u32]) -> Result) -> Result {
-        let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
+    fn change(&self, f: impl Fn(u32, &mut dyn Words) -> Result) -> Result {
         for xcc in 0..self.count() {
-            let at = self.offset(xcc);
-            self.buffer.read_dwords(at, &mut image)?;
+            let mut image = InPlace {
+                buffer: &self.buffer,
+                at: self.offset(xcc),
+                result: Ok(()),
+            };
             f(xcc, &mut image)?;
-            self.buffer.write_dwords(at, &image)?;
+            image.result?;
         }
-        Ok(())
+        self.buffer.publish()
     }
 
     /// A copy of the image of one XCC.
@@ -143,5 +151,30 @@ impl Mqd {
         self.gpu.mmio()?;
         self.buffer.read_dwords(self.offset(xcc), &mut image)?;
         Ok(image)
+    }
+}
+
+/// An image where the hardware finds it. Reads of VRAM are slow, so nothing else is touched.
+struct InPlace<'a> {
+    buffer: &'a Buffer,
+    at: usize,
+    /// The first error.
+    result: Result,
+}
+
+impl Words for InPlace<'_> {
+    fn get(&mut self, dword: usize) -> u32 {
+        let read = self.buffer.read32(self.at + dword * 4);
+        read.unwrap_or_else(|e| {
+            self.result = self.result.and(Err(e));
+            0
+        })
+    }
+
+    fn set(&mut self, dword: usize, value: u32) {
+        // Nothing that follows from a failed read.
+        self.result = self
+            .result
+            .and_then(|()| self.buffer.write32(self.at + dword * 4, value));
     }
 }

@@ -4,11 +4,11 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
-    mqd::v12::{Mqd as Image, HEADER, HQ_STATUS0_DISPATCH_PTR},
+    mqd::v12::{dw, Mqd as Image, HEADER, HQ_STATUS0_DISPATCH_PTR},
     regs::gc_12_0_0 as gc,
 };
 
-use crate::hw::{MqdContext, MqdHal, MqdKind, QueueFormat, QueueSpec};
+use crate::hw::{MqdContext, MqdHal, MqdKind, QueueFormat, QueueSpec, Words};
 
 /// See the file.
 pub(super) struct Mqd;
@@ -55,13 +55,9 @@ const fn order(value: u32) -> u32 {
     value.next_power_of_two().trailing_zeros()
 }
 
-fn read(words: &[u32]) -> Result<Image> {
-    let mut image = Image::zeroed();
-    if words.len() != Image::DWORDS {
-        return Err(EINVAL);
-    }
-    image.dwords_mut().copy_from_slice(words);
-    Ok(image)
+fn image(words: &mut [u32]) -> Result<&mut Image> {
+    let words = words.try_into().map_err(|_| EINVAL)?;
+    Ok(Image::from_dwords(words))
 }
 
 fn pq_size(spec: &QueueSpec) -> u32 {
@@ -97,36 +93,44 @@ fn init_user(spec: &QueueSpec, m: &mut Image) {
 }
 
 /// What may change in the life of a queue.
-fn update_user(spec: &QueueSpec, m: &mut Image) {
-    m.cp_hqd_pq_control = gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.set(m.cp_hqd_pq_control, pq_size(spec));
-    m.cp_hqd_pq_base_lo = lo(spec.ring_va >> 8);
-    m.cp_hqd_pq_base_hi = hi(spec.ring_va >> 8);
-    m.cp_hqd_pq_rptr_report_addr_lo = lo(spec.rptr_va);
-    m.cp_hqd_pq_rptr_report_addr_hi = hi(spec.rptr_va);
-    m.cp_hqd_pq_wptr_poll_addr_lo = lo(spec.wptr_va);
-    m.cp_hqd_pq_wptr_poll_addr_hi = hi(spec.wptr_va);
-    m.cp_hqd_pq_doorbell_control =
-        gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.put(spec.doorbell);
-    m.cp_hqd_ib_control = gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.put(3);
-    m.cp_hqd_eop_control = if spec.eop_size > 0 {
+fn update_user(spec: &QueueSpec, m: &mut dyn Words) {
+    let mut pq_control =
+        gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.set(m.get(dw::cp_hqd_pq_control), pq_size(spec));
+    let mut doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.put(spec.doorbell);
+    if spec.format == QueueFormat::Aql {
+        pq_control |= gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put(1)
+            | gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR.put(2)
+            | gc::CP_HQD_PQ_CONTROL__QUEUE_FULL_EN.put(1);
+        doorbell |= gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP.put(1);
+    }
+    let eop_control = if spec.eop_size > 0 {
         order(spec.eop_size / 8).min(MAX_EOP_SIZE)
     } else {
         0
     };
-    m.cp_hqd_eop_base_addr_lo = lo(spec.eop_va >> 8);
-    m.cp_hqd_eop_base_addr_hi = hi(spec.eop_va >> 8);
-    m.cp_hqd_iq_timer = 0;
-    m.cp_hqd_vmid = 0;
-    if spec.format == QueueFormat::Aql {
-        m.cp_hqd_pq_control |= gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put(1)
-            | gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR.put(2)
-            | gc::CP_HQD_PQ_CONTROL__QUEUE_FULL_EN.put(1);
-        m.cp_hqd_pq_doorbell_control |= gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP.put(1);
+    let ib_control = gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.put(3);
+    for (dword, value) in [
+        (dw::cp_hqd_pq_control, pq_control),
+        (dw::cp_hqd_pq_base_lo, lo(spec.ring_va >> 8)),
+        (dw::cp_hqd_pq_base_hi, hi(spec.ring_va >> 8)),
+        (dw::cp_hqd_pq_rptr_report_addr_lo, lo(spec.rptr_va)),
+        (dw::cp_hqd_pq_rptr_report_addr_hi, hi(spec.rptr_va)),
+        (dw::cp_hqd_pq_wptr_poll_addr_lo, lo(spec.wptr_va)),
+        (dw::cp_hqd_pq_wptr_poll_addr_hi, hi(spec.wptr_va)),
+        (dw::cp_hqd_pq_doorbell_control, doorbell),
+        (dw::cp_hqd_ib_control, ib_control),
+        (dw::cp_hqd_eop_control, eop_control),
+        (dw::cp_hqd_eop_base_addr_lo, lo(spec.eop_va >> 8)),
+        (dw::cp_hqd_eop_base_addr_hi, hi(spec.eop_va >> 8)),
+        (dw::cp_hqd_iq_timer, 0),
+        (dw::cp_hqd_vmid, 0),
+        (dw::cp_hqd_pipe_priority, pipe_priority(spec.priority)),
+    ] {
+        m.set(dword, value);
     }
     if spec.cwsr_va != 0 {
-        m.cp_hqd_ctx_save_control = 0;
+        m.set(dw::cp_hqd_ctx_save_control, 0);
     }
-    m.cp_hqd_pipe_priority = pipe_priority(spec.priority);
 }
 
 /// A ring of MES: one goes into registers as it is, the other is mapped through it.
@@ -174,7 +178,7 @@ impl MqdHal for Mqd {
     }
 
     fn init(&self, cx: &MqdContext, spec: &QueueSpec, words: &mut [u32]) -> Result {
-        let mut m = read(words)?;
+        let m = image(words)?;
         m.header = HEADER;
         m.compute_pipelinestat_enable = 1;
         m.compute_static_thread_mgmt_se0 = !0;
@@ -185,36 +189,36 @@ impl MqdHal for Mqd {
         m.cp_mqd_base_addr_hi = hi(cx.addr);
         match cx.kind {
             MqdKind::User => {
-                init_user(spec, &mut m);
-                update_user(spec, &mut m);
+                init_user(spec, m);
+                update_user(spec, m.dwords_mut());
             }
-            MqdKind::Mes => init_mes(spec, &mut m),
+            MqdKind::Mes => init_mes(spec, m),
             MqdKind::Hiq | MqdKind::Kiq => return Err(EINVAL),
         }
-        words.copy_from_slice(m.dwords());
         Ok(())
     }
 
-    fn update(&self, _cx: &MqdContext, spec: &QueueSpec, words: &mut [u32]) -> Result {
-        let mut m = read(words)?;
-        update_user(spec, &mut m);
-        words.copy_from_slice(m.dwords());
-        Ok(())
+    fn update(&self, _cx: &MqdContext, spec: &QueueSpec, m: &mut dyn Words) {
+        update_user(spec, m);
     }
 
-    fn set_cu_mask(&self, masks: &[u32], words: &mut [u32]) -> Result {
-        let mut m = read(words)?;
-        // Engines that the card does not have get none.
-        let get = |i| masks.get(i).copied().unwrap_or(0);
-        m.compute_static_thread_mgmt_se0 = get(0);
-        m.compute_static_thread_mgmt_se1 = get(1);
-        m.compute_static_thread_mgmt_se2 = get(2);
-        m.compute_static_thread_mgmt_se3 = get(3);
-        m.compute_static_thread_mgmt_se4 = get(4);
-        m.compute_static_thread_mgmt_se5 = get(5);
-        m.compute_static_thread_mgmt_se6 = get(6);
-        m.compute_static_thread_mgmt_se7 = get(7);
-        words.copy_from_slice(m.dwords());
+    fn set_cu_mask(&self, masks: &[u32], m: &mut dyn Words) -> Result {
+        for (i, dword) in [
+            dw::compute_static_thread_mgmt_se0,
+            dw::compute_static_thread_mgmt_se1,
+            dw::compute_static_thread_mgmt_se2,
+            dw::compute_static_thread_mgmt_se3,
+            dw::compute_static_thread_mgmt_se4,
+            dw::compute_static_thread_mgmt_se5,
+            dw::compute_static_thread_mgmt_se6,
+            dw::compute_static_thread_mgmt_se7,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // Engines that the card does not have get none.
+            m.set(dword, masks.get(i).copied().unwrap_or(0));
+        }
         Ok(())
     }
 }

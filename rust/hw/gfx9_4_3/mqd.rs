@@ -8,7 +8,7 @@ use rkfd_abi::{
     regs::gc_9_4_3 as gc,
 };
 
-use crate::hw::{MqdContext, MqdHal, MqdKind, QueueFormat, QueueSpec};
+use crate::hw::{MqdContext, MqdHal, MqdKind, QueueFormat, QueueSpec, Words};
 
 /// See the file.
 pub(super) struct Mqd;
@@ -46,13 +46,9 @@ const fn order(value: u32) -> u32 {
     value.next_power_of_two().trailing_zeros()
 }
 
-fn read(words: &[u32]) -> Result<Image> {
-    let mut image = Image::zeroed();
-    if words.len() != Image::DWORDS {
-        return Err(EINVAL);
-    }
-    image.dwords_mut().copy_from_slice(words);
-    Ok(image)
+fn image(words: &mut [u32]) -> Result<&mut Image> {
+    let words = words.try_into().map_err(|_| EINVAL)?;
+    Ok(Image::from_dwords(words))
 }
 
 fn pq_size(spec: &QueueSpec) -> u32 {
@@ -94,55 +90,64 @@ fn quantum() -> u32 {
 }
 
 /// What may change in the life of a queue.
-fn update_scheduled(cx: &MqdContext, spec: &QueueSpec, m: &mut Image) {
-    m.cp_hqd_pq_control = gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.set(m.cp_hqd_pq_control, pq_size(spec));
-    m.cp_hqd_pq_base_lo = lo(spec.ring_va >> 8);
-    m.cp_hqd_pq_base_hi = hi(spec.ring_va >> 8);
-    m.cp_hqd_pq_rptr_report_addr_lo = lo(spec.rptr_va);
-    m.cp_hqd_pq_rptr_report_addr_hi = hi(spec.rptr_va);
-    m.cp_hqd_pq_wptr_poll_addr_lo = lo(spec.wptr_va);
-    m.cp_hqd_pq_wptr_poll_addr_hi = hi(spec.wptr_va);
-    m.cp_hqd_pq_doorbell_control =
-        gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.put(spec.doorbell);
-    m.cp_hqd_ib_control = gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.put(3)
-        | gc::CP_HQD_IB_CONTROL__IB_EXE_DISABLE.put(1);
-    m.cp_hqd_eop_control = if spec.eop_size > 0 {
+fn update_scheduled(cx: &MqdContext, spec: &QueueSpec, m: &mut dyn Words) {
+    let aql = spec.format == QueueFormat::Aql;
+    let mut pq_control =
+        gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.set(m.get(dw::cp_hqd_pq_control), pq_size(spec));
+    let mut doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.put(spec.doorbell);
+    if aql {
+        pq_control |= gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR.put(2)
+            | gc::CP_HQD_PQ_CONTROL__QUEUE_FULL_EN.put(1)
+            | gc::CP_HQD_PQ_CONTROL__WPP_CLAMP_EN.put(1);
+        // Only the first XCC reports how far the queue was read.
+        pq_control = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.set(pq_control, (cx.xcc != 0).into());
+        doorbell |= gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP.put(1);
+    }
+    let eop_control = if spec.eop_size > 0 {
         order(spec.eop_size / 8).min(MAX_EOP_SIZE)
     } else {
         0
     };
-    m.cp_hqd_eop_base_addr_lo = lo(spec.eop_va >> 8);
-    m.cp_hqd_eop_base_addr_hi = hi(spec.eop_va >> 8);
-    m.cp_hqd_iq_timer = 0;
-    m.cp_hqd_vmid = 0;
-    if spec.format == QueueFormat::Aql {
-        m.cp_hqd_pq_control |= gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR.put(2)
-            | gc::CP_HQD_PQ_CONTROL__QUEUE_FULL_EN.put(1)
-            | gc::CP_HQD_PQ_CONTROL__WPP_CLAMP_EN.put(1);
-        // Only the first XCC reports how far the queue was read.
-        m.cp_hqd_pq_control =
-            gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.set(m.cp_hqd_pq_control, (cx.xcc != 0).into());
-        m.cp_hqd_pq_doorbell_control |= gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP.put(1);
+    let ib_control = gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.put(3)
+        | gc::CP_HQD_IB_CONTROL__IB_EXE_DISABLE.put(1);
+    let limits = gc::COMPUTE_RESOURCE_LIMITS__FORCE_SIMD_DIST
+        .set(m.get(dw::compute_resource_limits), spec.gws.into());
+    for (dword, value) in [
+        (dw::cp_hqd_pq_control, pq_control),
+        (dw::cp_hqd_pq_base_lo, lo(spec.ring_va >> 8)),
+        (dw::cp_hqd_pq_base_hi, hi(spec.ring_va >> 8)),
+        (dw::cp_hqd_pq_rptr_report_addr_lo, lo(spec.rptr_va)),
+        (dw::cp_hqd_pq_rptr_report_addr_hi, hi(spec.rptr_va)),
+        (dw::cp_hqd_pq_wptr_poll_addr_lo, lo(spec.wptr_va)),
+        (dw::cp_hqd_pq_wptr_poll_addr_hi, hi(spec.wptr_va)),
+        (dw::cp_hqd_pq_doorbell_control, doorbell),
+        (dw::cp_hqd_ib_control, ib_control),
+        (dw::cp_hqd_eop_control, eop_control),
+        (dw::cp_hqd_eop_base_addr_lo, lo(spec.eop_va >> 8)),
+        (dw::cp_hqd_eop_base_addr_hi, hi(spec.eop_va >> 8)),
+        (dw::cp_hqd_iq_timer, 0),
+        (dw::cp_hqd_vmid, 0),
+        (dw::cp_hqd_pipe_priority, pipe_priority(spec.priority)),
+        (dw::compute_resource_limits, limits),
+    ] {
+        m.set(dword, value);
     }
     if spec.cwsr_va != 0 {
-        m.cp_hqd_ctx_save_control = 0;
+        m.set(dw::cp_hqd_ctx_save_control, 0);
     }
-    m.cp_hqd_pipe_priority = pipe_priority(spec.priority);
-    m.compute_resource_limits = gc::COMPUTE_RESOURCE_LIMITS__FORCE_SIMD_DIST
-        .set(m.compute_resource_limits, spec.gws.into());
 }
 
 /// A user queue's share of the work, for nodes of several XCCs.
-fn set_xcc_share(cx: &MqdContext, spec: &QueueSpec, m: &mut Image) {
+fn set_xcc_share(cx: &MqdContext, spec: &QueueSpec, m: &mut dyn Words) {
     match spec.format {
         QueueFormat::Aql => {
-            m.compute_tg_chunk_size = 1;
-            m.compute_current_logic_xcc_id = cx.xcc % cx.num_xcc;
+            m.set(dw::compute_tg_chunk_size, 1);
+            m.set(dw::compute_current_logic_xcc_id, cx.xcc % cx.num_xcc);
         }
         QueueFormat::Pm4 => {
-            m.compute_current_logic_xcc_id = 0;
-            m.compute_tg_chunk_size = 0;
-            m.pm4_target_xcc_in_xcp = spec.pm4_target_xcc.into();
+            m.set(dw::compute_current_logic_xcc_id, 0);
+            m.set(dw::compute_tg_chunk_size, 0);
+            m.set(dw::pm4_target_xcc_in_xcp, spec.pm4_target_xcc.into());
         }
     }
 }
@@ -180,7 +185,7 @@ impl MqdHal for Mqd {
     }
 
     fn init(&self, cx: &MqdContext, spec: &QueueSpec, words: &mut [u32]) -> Result {
-        let mut m = read(words)?;
+        let m = image(words)?;
         m.header = HEADER;
         m.compute_pipelinestat_enable = 1;
         m.compute_static_thread_mgmt_se0 = !0;
@@ -190,51 +195,51 @@ impl MqdHal for Mqd {
         m.cp_mqd_base_addr_lo = lo(cx.addr);
         m.cp_mqd_base_addr_hi = hi(cx.addr);
         match cx.kind {
-            MqdKind::Kiq => init_kiq(cx, spec, &mut m),
+            MqdKind::Kiq => init_kiq(cx, spec, m),
             MqdKind::Hiq => {
-                init_scheduled(cx, spec, &mut m);
+                init_scheduled(cx, spec, m);
                 // The HIQ keeps what a queue gets in the place of further shader engines.
                 m.compute_current_logic_xcc_id = !0;
                 m.compute_restart_cg_tg_id = !0;
                 m.compute_tg_chunk_size = !0;
                 m.compute_restore_tg_chunk_size = !0;
-                update_scheduled(cx, spec, &mut m);
+                update_scheduled(cx, spec, m.dwords_mut());
                 m.cp_hqd_pq_control |= gc::CP_HQD_PQ_CONTROL__PRIV_STATE.put(1)
                     | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.put(1)
                     | gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put((cx.xcc != 0).into());
             }
             MqdKind::User => {
-                init_scheduled(cx, spec, &mut m);
+                init_scheduled(cx, spec, m);
                 m.compute_restart_cg_tg_id = !0;
                 m.compute_restore_tg_chunk_size = !0;
-                update_scheduled(cx, spec, &mut m);
-                set_xcc_share(cx, spec, &mut m);
+                update_scheduled(cx, spec, m.dwords_mut());
+                set_xcc_share(cx, spec, m.dwords_mut());
             }
             MqdKind::Mes => return Err(EINVAL),
         }
-        words.copy_from_slice(m.dwords());
         Ok(())
     }
 
-    fn update(&self, cx: &MqdContext, spec: &QueueSpec, words: &mut [u32]) -> Result {
-        let mut m = read(words)?;
-        update_scheduled(cx, spec, &mut m);
+    fn update(&self, cx: &MqdContext, spec: &QueueSpec, m: &mut dyn Words) {
+        update_scheduled(cx, spec, m);
         match spec.format {
-            QueueFormat::Aql => m.compute_tg_chunk_size = 1,
-            QueueFormat::Pm4 => set_xcc_share(cx, spec, &mut m),
+            QueueFormat::Aql => m.set(dw::compute_tg_chunk_size, 1),
+            QueueFormat::Pm4 => set_xcc_share(cx, spec, m),
         }
-        words.copy_from_slice(m.dwords());
-        Ok(())
     }
 
-    fn set_cu_mask(&self, masks: &[u32], words: &mut [u32]) -> Result {
-        let mut m = read(words)?;
-        let get = |i| masks.get(i).copied().ok_or(EINVAL);
-        m.compute_static_thread_mgmt_se0 = get(0)?;
-        m.compute_static_thread_mgmt_se1 = get(1)?;
-        m.compute_static_thread_mgmt_se2 = get(2)?;
-        m.compute_static_thread_mgmt_se3 = get(3)?;
-        words.copy_from_slice(m.dwords());
+    fn set_cu_mask(&self, masks: &[u32], m: &mut dyn Words) -> Result {
+        for (i, dword) in [
+            dw::compute_static_thread_mgmt_se0,
+            dw::compute_static_thread_mgmt_se1,
+            dw::compute_static_thread_mgmt_se2,
+            dw::compute_static_thread_mgmt_se3,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            m.set(dword, masks.get(i).copied().ok_or(EINVAL)?);
+        }
         Ok(())
     }
 }
