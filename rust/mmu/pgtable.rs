@@ -59,6 +59,10 @@ struct Table {
     used: usize,
 }
 
+/// One empty table of each level, for the next that is needed: who maps and unmaps in turn should neither wait for
+/// new ones nor have the old ones cleared.
+type Kept = [Option<KBox<Table>>; ROOT as usize];
+
 /// Tables of pages that were made in advance.
 pub(super) struct Spare(KVVec<KBox<Table>>);
 
@@ -209,10 +213,7 @@ impl Table {
                 self.set_leaf(i, true);
             } else {
                 if self.child(i).is_none() {
-                    let child = match cx.spare.0.pop() {
-                        Some(child) if self.level == 1 => child,
-                        _ => Table::new(cx.gpu, self.level - 1)?,
-                    };
+                    let child = cx.table(self.level - 1)?;
                     let entry = gmc.table(self.level, cx.gpu.vram_pa(child.range.start()));
                     self.write(cx.gpu, i, 1, |_| entry)?;
                     self.set_leaf(i, false);
@@ -352,6 +353,8 @@ pub(super) struct Update<'a> {
     gpu: &'a Arc<Gpu>,
     garbage: KVec<KBox<Table>>,
     spare: Spare,
+    /// Those of the tree, while it changes.
+    kept: Kept,
     /// Rows that are still to be written, and where in VRAM.
     rows: KVVec<(u64, PteRun)>,
     by_dma: bool,
@@ -388,6 +391,7 @@ impl<'a> Update<'a> {
             gpu,
             garbage: KVec::new(),
             spare,
+            kept: Kept::default(),
             rows: KVVec::new(),
             by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
             put_off: false,
@@ -464,6 +468,17 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
+    /// An empty table.
+    fn table(&mut self, level: Level) -> Result<KBox<Table>> {
+        if let Some(table) = self.kept[level as usize].take() {
+            return Ok(table);
+        }
+        match self.spare.0.pop() {
+            Some(table) if level == 0 => Ok(table),
+            _ => Table::new(self.gpu, level),
+        }
+    }
+
     /// Tables were made superfluous: the TLBs have to forget them.
     pub(super) fn has_garbage(&self) -> bool {
         !self.garbage.is_empty()
@@ -508,6 +523,7 @@ pub(super) struct Target<'a> {
 /// The page tables of an address space.
 pub(super) struct Tree {
     root: KBox<Table>,
+    kept: Kept,
 }
 
 impl Tree {
@@ -515,6 +531,7 @@ impl Tree {
     pub(super) fn new(gpu: &Gpu) -> Result<Self> {
         Ok(Self {
             root: Table::new(gpu, ROOT)?,
+            kept: Kept::default(),
         })
     }
 
@@ -532,6 +549,13 @@ impl Tree {
         len: u64,
         target: &Target<'_>,
     ) -> Result {
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        let result = self.map_runs(cx, va, len, target);
+        core::mem::swap(&mut cx.kept, &mut self.kept);
+        result
+    }
+
+    fn map_runs(&mut self, cx: &mut Update<'_>, va: u64, len: u64, target: &Target<'_>) -> Result {
         let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
         let mut done = 0;
         while done < len {
@@ -544,6 +568,17 @@ impl Tree {
         Ok(())
     }
 
+    /// Ends a change that the TLBs know of. An empty table of each level is kept, the others go.
+    pub(super) fn end(&mut self, mut update: Update<'_>) {
+        while let Some(table) = update.garbage.pop() {
+            let kept = &mut self.kept[table.level as usize];
+            // What a block has replaced still holds entries.
+            if table.used == 0 && kept.is_none() {
+                *kept = Some(table);
+            }
+        }
+    }
+
     /// Clears all entries for the `len` bytes from `va` on.
     pub(super) fn unmap(&mut self, cx: &mut Update<'_>, va: u64, len: u64) -> Result {
         self.root.unmap(cx, va, va + len)
@@ -551,7 +586,9 @@ impl Tree {
 
     /// Writes all tables as if nothing was mapped. What is mapped has to be mapped again.
     pub(super) fn rewrite(&self, gpu: &Gpu) -> Result {
-        self.root.rewrite(gpu)
+        self.root.rewrite(gpu)?;
+        let mut kept = self.kept.iter().flatten();
+        kept.try_for_each(|table| table.rewrite(gpu))
     }
 
     /// How many tables are needed to map the `len` bytes from `va` on in single pages.

@@ -380,10 +380,10 @@ impl Space {
             // What was written so far must not stay.
             update.give_up();
             inner.tree.unmap(&mut update, va, len)?;
-            self.finish(update, Before::Translated)?;
+            self.finish(&mut inner.tree, update, Before::Translated)?;
             return Err(e);
         }
-        self.finish(update, Before::Empty)
+        self.finish(&mut inner.tree, update, Before::Empty)
     }
 
     /// Lets the entries of the mapping of `store` at `va`, if there is one, lead to other pages of
@@ -428,7 +428,7 @@ impl Space {
         let mapped = inner.tree.map(&mut update, va, len, target);
         let written = mapped.and_then(|()| self.show_if_current(&mut update, va, target, memory));
         match written {
-            Ok(true) => self.finish(update, before),
+            Ok(true) => self.finish(&mut inner.tree, update, before),
             Ok(false) => {
                 // Who tells of the change sees to it that it is tried again.
                 self.clear(inner, va, len)
@@ -499,7 +499,7 @@ impl Space {
         self.clear_shown(va)?;
         let mut update = Update::new(&self.gpu, len);
         inner.tree.unmap(&mut update, va, len)?;
-        self.finish(update, Before::Translated)
+        self.finish(&mut inner.tree, update, Before::Translated)
     }
 
     fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {
@@ -521,13 +521,13 @@ impl Space {
     }
 
     /// Makes the change visible and frees tables that are not needed any more.
-    fn finish(&self, mut update: Update<'_>, before: Before) -> Result {
+    fn finish(&self, tree: &mut Tree, mut update: Update<'_>, before: Before) -> Result {
         update.write_out()?;
         self.gpu.hub().hdp_flush()?;
         if before == Before::Translated || update.has_garbage() {
             tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
         }
-        drop(update);
+        tree.end(update);
         Ok(())
     }
 
@@ -595,7 +595,7 @@ impl Follow {
         let len = mapping.len;
         let mut update = Update::with_spare(&space.gpu, len, self.spare);
         let done = inner.tree.map(&mut update, self.va, len, &target);
-        done.and(space.finish(update, Before::Translated))
+        done.and(space.finish(&mut inner.tree, update, Before::Translated))
     }
 }
 
