@@ -345,18 +345,9 @@ fn leaf(
         );
     }
     let base = pte & PTE_ADDR;
-    // The offset is added, so that memory of the system may lie anywhere: the C driver makes one
-    // entry of neighbouring pages as soon as the virtual address is aligned (amdgpu_vm_update_range,
+    // The offset is added, so that the memory may lie anywhere: the C driver makes one entry of
+    // neighbouring pages as soon as the virtual address is aligned (amdgpu_vm_update_range,
     // amdgpu_vm_pte_fragment).
-    if base & (mask(bits) << 12) != 0 && pte & SYSTEM == 0 {
-        strict!(
-            strict,
-            "gmc",
-            "entry {pte:#x} of va {va:#x}: address not aligned to its {} KiB",
-            4u64 << bits
-        );
-        return Err(FaultKind::NotPresent);
-    }
     let system = pte & SYSTEM != 0;
     let physical = base + ((page & mask(bits)) << 12);
     let page = if system {
