@@ -30,7 +30,7 @@ macro_rules! knobs {
 
 knobs! {
     /// Preemption of a queue never finishes.
-    hws_no_preempt = "hws.no_preempt", "1: the scheduler firmware never gets a queue off the hardware; 2: nor that, but it gives up after the unmap latency and names the queues in the HIQ's MQD";
+    hws_no_preempt = "hws.no_preempt", "1: the scheduler firmware never gets a queue off the hardware; 2: nor that, but it gives up after the unmap latency and names compute queues in the HIQ's MQD";
     /// QUERY_STATUS and RELEASE_MEM fences are not written.
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
     /// The next N MSI messages are lost.

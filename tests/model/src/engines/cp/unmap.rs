@@ -199,10 +199,14 @@ impl Engine<'_> {
         Some((queue.pasid, queue.config.doorbell.unwrap_or(0)))
     }
 
-    /// The time is over: the queues stay, and the driver finds their doorbells in the HIQ's MQD.
+    /// The time is over: the queues stay, and the driver finds the doorbells of compute queues in the HIQ's MQD. Those of
+    /// DMA queues it has to look for in the engines (`kfd_device_queue_manager.c`, `unmap_queues_cpsch`).
     fn give_up(&mut self, hiq: &Queue, left: &[Slot]) -> Result<(), VmFault> {
-        for (n, slot) in left.iter().enumerate() {
-            let Some((pasid, doorbell)) = self.keep_sdma(*slot).or_else(|| self.keep(*slot)) else {
+        let mut named = 0;
+        for slot in left {
+            let sdma = self.keep_sdma(*slot);
+            let is_sdma = sdma.is_some();
+            let Some((pasid, doorbell)) = sdma.or_else(|| self.keep(*slot)) else {
                 continue;
             };
             event!(
@@ -211,10 +215,11 @@ impl Engine<'_> {
                 "preemption_failed",
                 "queue={slot} pasid={pasid} doorbell={doorbell:#x}"
             );
-            if n < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
-                let dword = (v9::HIQ_FAILED_DOORBELLS + n) as u64;
+            if !is_sdma && named < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
+                let dword = (v9::HIQ_FAILED_DOORBELLS + named) as u64;
                 let at = hiq.config.mqd.wrapping_add(dword * 4);
                 self.env.write32(0, at, doorbell)?;
+                named += 1;
             }
         }
         Ok(())
