@@ -16,7 +16,7 @@ use super::{
     Render,
 };
 use crate::{
-    gpu::{account, Gpu},
+    gpu::{account, memory::Vram, Gpu},
     hw::psp::Release,
     kapi::{
         drm::{Device, File, Handler},
@@ -70,7 +70,7 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_MEMORY => out.put(&memory(gpu)),
             uapi::AMDGPU_INFO_VRAM_GTT => out.put(&vram_gtt(gpu)),
             uapi::AMDGPU_INFO_VRAM_USAGE | uapi::AMDGPU_INFO_VIS_VRAM_USAGE => {
-                out.put(&gpu.vram().used())
+                out.put(&used(gpu.vram()))
             }
             uapi::AMDGPU_INFO_GTT_USAGE => out.put(&gpu.gtt_used()),
             uapi::AMDGPU_INFO_FW_VERSION => out.put(&firmware(gpu, arg)?),
@@ -252,6 +252,11 @@ const MAX_SE: u32 = 4;
 const MAX_SH_PER_SE: u32 = 2;
 const MAX_REGISTERS: u32 = 128;
 
+/// Bytes of VRAM that cannot be allocated: what is reserved for firmware counts, too, as in the C driver, where it is pinned.
+fn used(vram: &Vram) -> u64 {
+    vram.used() + (vram.size() - vram.usable())
+}
+
 fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
     uapi::drm_amdgpu_heap_info {
         total_heap_size: total,
@@ -266,12 +271,8 @@ fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     let gtt = account::gtt_limit();
     let visible = vram.visible();
     uapi::drm_amdgpu_memory_info {
-        vram: heap(vram.size(), vram.usable(), vram.used()),
-        cpu_accessible_vram: heap(
-            visible,
-            visible.min(vram.usable()),
-            vram.used().min(visible),
-        ),
+        vram: heap(vram.size(), vram.usable(), used(vram)),
+        cpu_accessible_vram: heap(visible, visible.min(vram.usable()), used(vram).min(visible)),
         gtt: heap(gtt, gtt, gpu.gtt_used()),
     }
 }

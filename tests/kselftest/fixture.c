@@ -104,6 +104,16 @@ uint64_t vram_bytes(struct kfd *k)
 	return sizes.vram_size;
 }
 
+uint64_t all_vram_bytes(struct kfd *k)
+{
+	struct drm_amdgpu_memory_info memory = { 0 };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&memory), .return_size = sizeof(memory),
+					   .query = AMDGPU_INFO_MEMORY };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return memory.vram.total_heap_size;
+}
+
 int enable_runtime(struct kfd *k, uint32_t mode)
 {
 	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = mode };

@@ -42,8 +42,10 @@ int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
 /* Milliseconds for which the queues of this process were off the GPU, as sysfs says. */
 uint64_t evicted_ms(struct kfd *k);
-/* Bytes of video memory that the GPU has, as the render node says. */
+/* Bytes of video memory that the GPU has for programs, as the render node says. */
 uint64_t vram_bytes(struct kfd *k);
+/* The same with what the driver keeps for itself, which counts as used. */
+uint64_t all_vram_bytes(struct kfd *k);
 /* A GPU of generation 12: waves of 32, no HIQ but an MES, two queues of each DMA engine that are the kernel's. */
 static inline bool is_gfx12(const struct kfd_node *node)
 {
