@@ -3,14 +3,12 @@
 #define _GNU_SOURCE
 #include "cs.h"
 
-/* The ring is dead, the other one and other contexts are not. */
-static void expect_dead(struct cs *cs, int error)
+/* The other ring works, and so do other contexts. */
+static void expect_others_work(struct cs *cs)
 {
 	uint32_t ctx = cs->ctx;
-	uint64_t handle, busy;
+	uint64_t handle;
 
-	EXPECT_RET(cs_run(cs, 0, cs_write(cs, cs->data.va, 1), NULL), error);
-	EXPECT_RET(cs_wait(cs, 0, 1, 0, &busy), error);
 	ASSERT_OK(cs_run(cs, 1, cs_write(cs, cs->data.va, 2), &handle));
 	cs_done(cs, 1, handle);
 	EXPECT_EQ(cs->data.words[0], 2);
@@ -21,6 +19,16 @@ static void expect_dead(struct cs *cs, int error)
 		EXPECT_EQ(cs->data.words[0], 3 + i);
 	}
 	EXPECT_OK(cs_ctx(cs->fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &ctx));
+}
+
+/* The ring is dead, the other one and other contexts are not. */
+static void expect_dead(struct cs *cs, int error)
+{
+	uint64_t busy;
+
+	EXPECT_RET(cs_run(cs, 0, cs_write(cs, cs->data.va, 1), NULL), error);
+	EXPECT_RET(cs_wait(cs, 0, 1, 0, &busy), error);
+	expect_others_work(cs);
 }
 
 TEST(commands_that_are_not_mapped)
@@ -89,4 +97,33 @@ TEST(encrypted_memory_is_not_there)
 	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -EINVAL);
 	EXPECT_EQ(cs.data.words[0], 0);
 	expect_dead(&cs, -EINVAL);
+}
+
+/*
+ * Whether a driver calls that an error of the job or not: the job ends, others do not know of it, and what may not be written
+ * was not.
+ */
+TEST(nobody_else_knows)
+{
+	const uint64_t nowhere = 0x5000000000ull, read_only = 0x7000000000ull;
+	uint64_t handle, busy;
+	struct cs_bo kept;
+	struct cs cs;
+
+	cs_open(&cs);
+	cs_bo_new(&cs, &kept, 4096, AMDGPU_GEM_DOMAIN_GTT);
+	kept.words[0] = 0x55;
+	ASSERT_OK(cs_va(cs.fd, kept.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, read_only, 0, 4096));
+	for (int i = 0; i < 4; i++) {
+		const struct cs_ib bad[] = { { nowhere, 64 }, cs_copy(&cs, nowhere, cs.data.va, 64),
+					     cs_copy(&cs, cs.data.va, nowhere, 64), cs_write(&cs, read_only, 0x66) };
+		int ret;
+
+		ASSERT_OK(cs_run(&cs, 0, bad[i], &handle));
+		ret = cs_wait(&cs, 0, handle, FOREVER, &busy);
+		EXPECT(ret == 0 || ret == -EFAULT, "job %d: %s", i, ktap_errno_name(ret));
+		EXPECT(ret || !busy);
+		expect_others_work(&cs);
+	}
+	EXPECT_EQ(kept.words[0], 0x55);
 }

@@ -155,7 +155,7 @@ TEST(svm_without_its_capability_is_eperm)
 	svm.args.nattr = ~0u;
 	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm), -EINVAL);
 	if (k.node.capability & SVM_CAPABILITY)
-		SKIP("this driver has SVM");
+		SKIP("the node has SVM");
 	svm.args.nattr = 1;
 	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm), -EPERM);
 }

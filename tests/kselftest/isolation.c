@@ -126,7 +126,7 @@ TEST(doorbells_are_different_pages)
 	join(&p);
 	rmdir(INSTANCE);
 	if (!mine.slice)
-		SKIP("the driver does not tell where doorbells are");
+		SKIP("no trace point tells where the doorbells are");
 	EXPECT(mine.slice + KFD_DOORBELL_SLICE <= theirs.slice || theirs.slice + KFD_DOORBELL_SLICE <= mine.slice, "%#llx and %#llx",
 	       (unsigned long long)mine.slice, (unsigned long long)theirs.slice);
 }

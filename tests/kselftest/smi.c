@@ -317,7 +317,22 @@ TEST(faults_are_told)
 	EXPECT(!strncmp(text, "1 ", 2), "%s", text);
 }
 
-/* Buffers of the render node want all of a small video memory. */
+/* Wants all of a small video memory for buffers of the render node. */
+static void wants_all(void *data)
+{
+	const uint64_t *vram = data;
+	struct kfd k;
+
+	fixture_open_only(&k);
+	for (uint64_t got = 0; got < *vram; got += 8 << 20) {
+		union drm_amdgpu_gem_create args = { .in = { .bo_size = 8 << 20, .alignment = 4096,
+							     .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+
+		ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
+	}
+}
+
+/* For another process: a driver may take nothing from whom it works for (C driver: amdgpu_ttm_bo_eviction_valuable). */
 TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
 {
 	const char *text;
@@ -333,12 +348,7 @@ TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
 		SKIP("%llu MiB of video memory", (unsigned long long)vram >> 20);
 	fd = listen_to(&k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
 	ASSERT_OK(kfd_bo_create(&k, vram / 4, KFD_FLAGS_VRAM, &bo));
-	for (uint64_t got = 0; got < vram; got += 8 << 20) {
-		union drm_amdgpu_gem_create args = { .in = { .bo_size = 8 << 20, .alignment = 4096,
-							     .domains = AMDGPU_GEM_DOMAIN_VRAM } };
-
-		ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
-	}
+	ASSERT_OK(ktap_in_child(wants_all, &vram));
 	wait_for_line(fd, " 0\n", &text);
 	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), k.node.gpu_id, KFD_QUEUE_EVICTION_TRIGGER_TTM);
 	EXPECT(strstr(text, wanted) != NULL && !strncmp(text, "9 ", 2), "%s", text);
