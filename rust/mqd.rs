@@ -128,7 +128,8 @@ impl Mqd {
         }
         self.change(|xcc, image| {
             let mask = masks.get(xcc as usize).ok_or(EINVAL)?;
-            self.gpu.generation().mqd.set_cu_mask(mask, image)
+            self.gpu.generation().mqd.set_cu_mask(mask, image);
+            Ok(())
         })
     }
 

@@ -36,11 +36,6 @@ macro_rules! mqd {
                 zerocopy::transmute_ref!(self)
             }
 
-            /// Dwords as a descriptor, to be changed.
-            pub fn from_dwords(dwords: &mut [u32; $dwords]) -> &mut Self {
-                zerocopy::transmute_mut!(dwords)
-            }
-
             /// The descriptor as dwords, to be changed.
             pub fn dwords_mut(&mut self) -> &mut [u32; $dwords] {
                 zerocopy::transmute_mut!(self)

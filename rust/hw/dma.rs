@@ -3,7 +3,10 @@
 //! What the kernel has DMA engines do, and how the packets for it are written down.
 
 use kernel::prelude::*;
-use rkfd_abi::{bits::DwField, sdma::Packet};
+use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo, DwField},
+    sdma::{self, Packet},
+};
 
 use super::{HdpFlush, RegValue};
 
@@ -80,33 +83,36 @@ pub(crate) enum DmaPacket {
     },
 }
 
-/// The packet language of a version of the DMA engines.
+/// The packet language of a version of the DMA engines: the oldest one, and what is different.
 pub(crate) trait DmaPacketHal: Sync {
     /// A packet of one word that does nothing.
-    fn nop(&self) -> u32;
+    fn nop(&self) -> u32 {
+        sdma::NOP_SINGLE
+    }
 
     /// An indirect call ends at a multiple of so many words of the ring.
-    fn indirect_end_align(&self) -> usize;
+    fn indirect_end_align(&self) -> usize {
+        sdma::INDIRECT_END_ALIGN_DW
+    }
 
     /// The most bytes that a packet may copy or fill.
-    fn max_bytes(&self) -> u32;
+    fn max_bytes(&self) -> u32 {
+        sdma::MAX_BYTES
+    }
 
     /// The most page table entries that a packet may write.
-    fn max_ptes(&self) -> u32;
+    fn max_ptes(&self) -> u32 {
+        sdma::ptepde_gen::COUNT.field.max() + 1
+    }
 
     /// Writes a packet to `out`, which is zeroed. Returns its length.
-    fn emit(&self, packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize>;
+    fn emit(&self, packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize> {
+        emit(packet, out)
+    }
 }
 
-/// The low word of an address.
-pub(super) const fn lo(value: u64) -> u32 {
-    value as u32
-}
-
-/// The high word of an address.
-pub(super) const fn hi(value: u64) -> u32 {
-    (value >> 32) as u32
-}
+/// Time between two reads of a register.
+const POLL_INTERVAL: u32 = 10;
 
 /// Writes a packet of this shape, whose other fields are zero. Returns its length.
 pub(super) fn put(out: &mut [u32], shape: &Packet, fields: &[(DwField, u32)]) -> Result<usize> {
@@ -116,4 +122,151 @@ pub(super) fn put(out: &mut [u32], shape: &Packet, fields: &[(DwField, u32)]) ->
         field.set(out, *value);
     }
     Ok(shape.dwords)
+}
+
+/// Writes a packet as the oldest version knows it. Later ones have its fields at the same places.
+pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize> {
+    match *packet {
+        DmaPacket::Write { addr, value } => {
+            use sdma::write as p;
+            let len = put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::DST_ADDR_LO, lo(addr)),
+                    (p::DST_ADDR_HI, hi(addr)),
+                    (p::COUNT, 0),
+                ],
+            )?;
+            *out.get_mut(len - 1).ok_or(EINVAL)? = value;
+            Ok(len)
+        }
+        DmaPacket::Fence { addr, value } => {
+            use sdma::fence as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::ADDR_LO, lo(addr)),
+                    (p::ADDR_HI, hi(addr)),
+                    (p::DATA, value),
+                ],
+            )
+        }
+        DmaPacket::Trap { context } => {
+            use sdma::trap as p;
+            put(out, &p::PACKET, &[(p::INT_CONTEXT, context)])
+        }
+        DmaPacket::WriteReg(r) => {
+            use sdma::srbm_write as p;
+            let all_bytes = p::BYTE_EN.field.max();
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::BYTE_EN, all_bytes),
+                    (p::ADDR, r.reg),
+                    (p::DATA, r.value),
+                ],
+            )
+        }
+        DmaPacket::WaitReg(r) => {
+            use sdma::poll_regmem as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::FUNC, p::FUNC_EQUAL),
+                    (p::ADDR_LO, r.reg << 2),
+                    (p::VALUE, r.value),
+                    (p::MASK, r.value),
+                    (p::INTERVAL, POLL_INTERVAL),
+                    (p::RETRY_COUNT, p::RETRY_FOR_EVER),
+                ],
+            )
+        }
+        DmaPacket::HdpFlush(flush) => {
+            use sdma::poll_regmem as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::HDP_FLUSH, 1),
+                    (p::FUNC, p::FUNC_EQUAL),
+                    (p::ADDR_LO, flush.done << 2),
+                    (p::ADDR_HI, flush.request << 2),
+                    (p::VALUE, flush.mask),
+                    (p::MASK, flush.mask),
+                    (p::INTERVAL, POLL_INTERVAL),
+                    (p::RETRY_COUNT, p::RETRY_FOR_EVER),
+                ],
+            )
+        }
+        DmaPacket::Indirect { vmid, addr, dwords } => {
+            use sdma::indirect as p;
+            let addr = addr & !(sdma::IB_ALIGN - 1);
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::VMID, vmid),
+                    (p::IB_BASE_LO, lo(addr)),
+                    (p::IB_BASE_HI, hi(addr)),
+                    (p::IB_SIZE, dwords),
+                ],
+            )
+        }
+        DmaPacket::Fill { dst, len, value } => {
+            use sdma::const_fill as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::FILLSIZE, p::FILLSIZE_DWORD),
+                    (p::DST_ADDR_LO, lo(dst)),
+                    (p::DST_ADDR_HI, hi(dst)),
+                    (p::SRC_DATA, value),
+                    (p::COUNT, len - 1),
+                ],
+            )
+        }
+        DmaPacket::Copy { src, dst, len } => {
+            use sdma::copy_linear as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::COUNT, len - 1),
+                    (p::SRC_ADDR_LO, lo(src)),
+                    (p::SRC_ADDR_HI, hi(src)),
+                    (p::DST_ADDR_LO, lo(dst)),
+                    (p::DST_ADDR_HI, hi(dst)),
+                ],
+            )
+        }
+        DmaPacket::Ptes {
+            pe,
+            addr,
+            flags,
+            incr,
+            count,
+        } => {
+            use sdma::ptepde_gen as p;
+            put(
+                out,
+                &p::PACKET,
+                &[
+                    (p::DST_ADDR_LO, lo(pe)),
+                    (p::DST_ADDR_HI, hi(pe)),
+                    (p::MASK_DW0, lo(flags)),
+                    (p::MASK_DW1, hi(flags)),
+                    (p::INIT_DW0, lo(addr)),
+                    (p::INIT_DW1, hi(addr)),
+                    (p::INCR_DW0, lo(incr)),
+                    (p::INCR_DW1, hi(incr)),
+                    (p::COUNT, count - 1),
+                ],
+            )
+        }
+    }
 }

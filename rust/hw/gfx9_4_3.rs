@@ -7,7 +7,6 @@ use rkfd_abi::{doorbell as db, mmio, pte};
 use super::{Caps, Generation, SchedKind};
 use crate::{gpu::mmio::Version, uapi};
 
-mod dma_packet;
 mod gfx;
 mod gmc;
 mod ih;

@@ -279,7 +279,7 @@ impl MesHal for Mes {
     }
 
     fn vm_context_control(&self) -> u32 {
-        gmc::context_cntl(0)
+        gmc::GFX.context_cntl(0)
     }
 
     fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump> {

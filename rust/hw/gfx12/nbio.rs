@@ -3,11 +3,14 @@
 //! The bus interface (NBIF 6.3.1) and the host data path (HDP 7.0.0).
 
 use kernel::prelude::*;
-use rkfd_abi::{discovery::hwid, mmio as abi, regs::nbif_6_3_1 as n};
+use rkfd_abi::{discovery::hwid, regs::nbif_6_3_1 as n};
 
 use crate::{
-    gpu::mmio::Mmio,
-    hw::{Caps, NbioHal},
+    gpu::mmio::{Block, Mmio},
+    hw::{
+        nbio::{nbio_names, NbioNames, NbioVersion},
+        Caps,
+    },
 };
 
 /// See the file.
@@ -36,39 +39,10 @@ fn port(id: u32, address: u32, first: u32, size: u32) -> u32 {
         | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWADDR_31_28_VALUE.put(address)
 }
 
-impl NbioHal for Nbio {
-    fn start(&self, mmio: &Mmio, remap: u32) -> Result {
-        let b = mmio.block(hwid::NBIF, 0)?;
-        b.wr(
-            n::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
-            remap + abi::REMAP_HDP_MEM_FLUSH_CNTL,
-        )?;
-        b.wr(
-            n::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
-            remap + abi::REMAP_HDP_REG_FLUSH_CNTL,
-        )?;
-        b.set(
-            n::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
-            &[(
-                n::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
-                1,
-            )],
-        )?;
-        b.wr(
-            n::regBIF_BX0_BIF_FB_EN,
-            n::BIF_BX0_BIF_FB_EN__FB_READ_EN.put(1) | n::BIF_BX0_BIF_FB_EN__FB_WRITE_EN.put(1),
-        )
-    }
+impl NbioVersion for Nbio {
+    const NAMES: &'static NbioNames = &nbio_names!(n);
 
-    fn rev_id(&self, mmio: &Mmio) -> Result<u32> {
-        let strap = mmio
-            .block(hwid::NBIF, 0)?
-            .rd(n::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0)?;
-        Ok(n::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0.get(strap))
-    }
-
-    fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result {
-        let b = mmio.block(hwid::NBIF, 0)?;
+    fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result {
         b.wr(n::regGDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL, CP_PORT_0)?;
         b.wr(n::regGDC_S2A0_S2A_DOORBELL_ENTRY_3_CTRL, CP_PORT_3)?;
         b.wr(
@@ -86,23 +60,5 @@ impl NbioHal for Nbio {
                 SDMA_RANGE * engines as u32,
             ),
         )
-    }
-
-    fn stop(&self, mmio: &Mmio) -> Result {
-        mmio.block(hwid::NBIF, 0)?.set(
-            n::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
-            &[(
-                n::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
-                0,
-            )],
-        )
-    }
-
-    fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
-        let at = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
-        mmio.write_byte_offset(at, 0)?;
-        // Reading back waits for the flush.
-        mmio.read_byte_offset(at)?;
-        Ok(())
     }
 }

@@ -3,11 +3,17 @@
 //! The bus interface, NBIO 7.9.0.
 
 use kernel::prelude::*;
-use rkfd_abi::{discovery::hwid, mmio as abi, regs::nbio_7_9_0 as n, regs::Reg};
+use rkfd_abi::{
+    discovery::hwid,
+    regs::{nbio_7_9_0 as n, Reg},
+};
 
 use crate::{
-    gpu::mmio::Mmio,
-    hw::{Caps, NbioHal},
+    gpu::mmio::{Block, Mmio},
+    hw::{
+        nbio::{nbio_names, NbioNames, NbioVersion},
+        Caps,
+    },
 };
 
 /// See the file.
@@ -18,46 +24,20 @@ const IH_RANGE: u32 = 8;
 /// Doorbells (32-bit words) of an SDMA engine.
 const SDMA_RANGE: u32 = 20;
 
-impl NbioHal for Nbio {
-    fn start(&self, mmio: &Mmio, remap: u32) -> Result {
-        let b = mmio.block(hwid::NBIF, 0)?;
+impl NbioVersion for Nbio {
+    const NAMES: &'static NbioNames = &nbio_names!(n);
+
+    fn init(mmio: &Mmio, b: Block<'_>) -> Result {
         let mut xccs = 0;
         for gc in mmio.blocks(hwid::GC) {
             xccs |= 1u32 << gc.inst();
         }
         b.wr(n::regXCC_DOORBELL_FENCE, 0xff & !xccs)?;
         b.wr(n::regBIFC_GFX_INT_MONITOR_MASK, 0x7ff)?;
-        b.wr(
-            n::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
-            remap + abi::REMAP_HDP_MEM_FLUSH_CNTL,
-        )?;
-        b.wr(
-            n::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
-            remap + abi::REMAP_HDP_REG_FLUSH_CNTL,
-        )?;
-        b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)?;
-        b.set(
-            n::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
-            &[(
-                n::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
-                1,
-            )],
-        )?;
-        b.wr(
-            n::regBIF_BX0_BIF_FB_EN,
-            n::BIF_BX0_BIF_FB_EN__FB_READ_EN.put(1) | n::BIF_BX0_BIF_FB_EN__FB_WRITE_EN.put(1),
-        )
+        b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)
     }
 
-    fn rev_id(&self, mmio: &Mmio) -> Result<u32> {
-        let strap = mmio
-            .block(hwid::NBIF, 0)?
-            .rd(n::regRCC_STRAP0_RCC_DEV0_EPF0_STRAP0)?;
-        Ok(n::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0.get(strap))
-    }
-
-    fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result {
-        let b = mmio.block(hwid::NBIF, 0)?;
+    fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result {
         let range = |first: u32, size| {
             n::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY.put(first)
                 | n::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY.put(size)
@@ -108,24 +88,6 @@ impl NbioHal for Nbio {
             b.wr(entry, range(first, SDMA_RANGE))?;
             b.wr(ctrl, port(id, high, SDMA_RANGE))?;
         }
-        Ok(())
-    }
-
-    fn stop(&self, mmio: &Mmio) -> Result {
-        mmio.block(hwid::NBIF, 0)?.set(
-            n::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
-            &[(
-                n::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
-                0,
-            )],
-        )
-    }
-
-    fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
-        let at = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
-        mmio.write_byte_offset(at, 0)?;
-        // Reading back waits for the flush.
-        mmio.read_byte_offset(at)?;
         Ok(())
     }
 }

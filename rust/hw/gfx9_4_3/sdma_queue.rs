@@ -3,114 +3,25 @@
 //! User queues of the SDMA engines: their images, and the registers of the places ("RLC queues")
 //! that the scheduler loads them into.
 
-use kernel::prelude::*;
 use rkfd_abi::{
-    discovery::hwid,
-    mqd::v9_sdma::SdmaMqd as Image,
-    regs::{sdma_4_4_2 as sdma, Reg},
+    mqd::v9_sdma::{dw, SdmaMqd as Image},
+    regs::sdma_4_4_2 as s,
+    sdma::RLC_REG_STRIDE,
 };
 
-use crate::{
-    gpu::mmio::{Block, Mmio},
-    hw::{HqdDump, QueueSpec, SdmaPlace, SdmaQueueHal},
+use super::sdma::Sdma;
+use crate::hw::{
+    sdma::{ring_names, RingNames},
+    sdma_queue::{sdma_mqd_words, SdmaMqdWords, SdmaQueueVersion},
 };
 
 /// See the file.
 pub(super) struct SdmaQueue;
 
-/// How often the engine reports its read pointer.
-const RPTR_WRITEBACK_TIMER: u32 = 6;
-/// What the dummy register of a queue holds.
-const DUMMY: u32 = 0xf;
-
-/// Registers from one place of an engine to the next.
-const STRIDE: u32 = sdma::regSDMA_RLC1_RB_CNTL.off - sdma::regSDMA_RLC0_RB_CNTL.off;
-
-/// What a dump shows.
-const DUMPED: &[Reg] = &[
-    sdma::regSDMA_RLC0_RB_CNTL,
-    sdma::regSDMA_RLC0_RB_BASE,
-    sdma::regSDMA_RLC0_RB_BASE_HI,
-    sdma::regSDMA_RLC0_RB_RPTR,
-    sdma::regSDMA_RLC0_RB_RPTR_HI,
-    sdma::regSDMA_RLC0_RB_WPTR,
-    sdma::regSDMA_RLC0_RB_WPTR_HI,
-    sdma::regSDMA_RLC0_RB_RPTR_ADDR_HI,
-    sdma::regSDMA_RLC0_RB_RPTR_ADDR_LO,
-    sdma::regSDMA_RLC0_IB_CNTL,
-    sdma::regSDMA_RLC0_CONTEXT_STATUS,
-    sdma::regSDMA_RLC0_DOORBELL,
-    sdma::regSDMA_RLC0_DOORBELL_OFFSET,
-    sdma::regSDMA_RLC0_RB_WPTR_POLL_ADDR_HI,
-    sdma::regSDMA_RLC0_RB_WPTR_POLL_ADDR_LO,
-    sdma::regSDMA_RLC0_MINOR_PTR_UPDATE,
-];
-
-const fn lo(value: u64) -> u32 {
-    value as u32
-}
-
-const fn hi(value: u64) -> u32 {
-    (value >> 32) as u32
-}
-
-fn engine(mmio: &Mmio, place: SdmaPlace) -> Result<Block<'_>> {
-    mmio.block(hwid::SDMA0, place.engine.try_into()?)
-}
-
-impl SdmaQueueHal for SdmaQueue {
-    fn dwords(&self) -> usize {
-        Image::DWORDS
-    }
-
-    fn update(&self, place: SdmaPlace, spec: &QueueSpec, words: &mut [u32]) -> Result {
-        let mut m = Image::zeroed();
-        if words.len() != Image::DWORDS {
-            return Err(EINVAL);
-        }
-        m.dwords_mut().copy_from_slice(words);
-        let size = (spec.ring_size / 4).next_power_of_two().trailing_zeros();
-        // The scheduler fills the VMID in.
-        m.sdmax_rlcx_rb_cntl = sdma::SDMA_RLC0_RB_CNTL__RB_SIZE.put(size)
-            | sdma::SDMA_RLC0_RB_CNTL__RPTR_WRITEBACK_ENABLE.put(1)
-            | sdma::SDMA_RLC0_RB_CNTL__RPTR_WRITEBACK_TIMER.put(RPTR_WRITEBACK_TIMER);
-        m.sdmax_rlcx_rb_base = lo(spec.ring_va >> 8);
-        m.sdmax_rlcx_rb_base_hi = hi(spec.ring_va >> 8);
-        m.sdmax_rlcx_rb_rptr_addr_lo = lo(spec.rptr_va);
-        m.sdmax_rlcx_rb_rptr_addr_hi = hi(spec.rptr_va);
-        m.sdmax_rlcx_doorbell_offset = sdma::SDMA_RLC0_DOORBELL_OFFSET__OFFSET.put(spec.doorbell);
-        m.sdma_engine_id = place.engine;
-        m.sdma_queue_id = place.queue;
-        m.sdmax_rlcx_dummy_reg = DUMMY;
-        // Nobody keeps an engine for as long as it takes to work off an indirect buffer.
-        m.sdmax_rlcx_ib_cntl |= sdma::SDMA_RLC0_IB_CNTL__SWITCH_INSIDE_IB.put(1);
-        words.copy_from_slice(m.dwords());
-        Ok(())
-    }
-
-    fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>> {
-        let b = engine(mmio, place)?;
-        let at = place.queue * STRIDE;
-        let status = b.rd_at(sdma::regSDMA_RLC0_CONTEXT_STATUS, at)?;
-        if !sdma::SDMA_RLC0_CONTEXT_STATUS__SELECTED.is_set(status) {
-            return Ok(None);
-        }
-        let offset = b.rd_at(sdma::regSDMA_RLC0_DOORBELL_OFFSET, at)?;
-        let doorbell = sdma::SDMA_RLC0_DOORBELL_OFFSET__OFFSET.get(offset);
-        Ok((doorbell != 0).then_some(doorbell))
-    }
-
-    fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>> {
-        let b = engine(mmio, place)?;
-        let at = place.queue * STRIDE;
-        let cntl = b.rd_at(sdma::regSDMA_RLC0_RB_CNTL, at)?;
-        if !sdma::SDMA_RLC0_RB_CNTL__RB_ENABLE.is_set(cntl) {
-            return Ok(None);
-        }
-        let mut out = HqdDump::with_capacity(DUMPED.len(), GFP_KERNEL)?;
-        for reg in DUMPED {
-            out.push((reg.name, b.rd_at(*reg, at)?), GFP_KERNEL)?;
-        }
-        Ok(Some(out))
-    }
+impl SdmaQueueVersion for SdmaQueue {
+    type Engines = Sdma;
+    const DWORDS: usize = Image::DWORDS;
+    const AT: &'static SdmaMqdWords = &sdma_mqd_words!(dw);
+    const PLACE: &'static RingNames = &ring_names!(s, SDMA_RLC0_);
+    const STRIDE: u32 = RLC_REG_STRIDE;
 }

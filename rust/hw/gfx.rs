@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The compute core: what the driver wants of it, and what all versions of it do.
+
+use kernel::prelude::*;
+use rkfd_abi::{
+    discovery::hwid,
+    regs::{Field, Reg},
+};
+
+use super::{names::names, Caps, VMIDS};
+use crate::gpu::{
+    config::Config,
+    mmio::{Block, Mmio},
+};
+
+/// Registers of one queue slot for `hqds` in debugfs: register name and value.
+pub(crate) type HqdDump = KVec<(&'static str, u32)>;
+
+/// A slot that holds a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HqdSlot {
+    /// 1 or 2.
+    pub(crate) me: u32,
+    /// Pipe of the MEC.
+    pub(crate) pipe: u32,
+    /// Queue of the pipe.
+    pub(crate) queue: u32,
+}
+
+/// The compute core: shader and queue registers.
+pub(crate) trait GfxHal: Sync {
+    /// Says in one line what keeps the core from being used, if anything does. For cards whose
+    /// firmware this driver cannot load.
+    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
+        let _ = mmio;
+        Ok(None)
+    }
+
+    /// Waits until the firmware of the run list controller runs, which the core cannot do without,
+    /// and brings it into the state that this driver wants. `ETIMEDOUT` when it does not run.
+    fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result;
+
+    /// How many XCCs are in the partition of this one.
+    fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
+
+    /// Completes the configuration from registers: working compute units, address layout.
+    fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
+
+    /// Programs defaults of the VMIDs of user processes, and lets the MECs run; but where the first
+    /// queue is loaded through registers they stay halted until it is, see [`super::KiqHal::start`].
+    fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result;
+
+    /// Stops the MECs and throws out all queues, the kernel's included.
+    fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
+
+    /// Reads the clock counter.
+    fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
+
+    /// The SH_MEM_CONFIG of a user process.
+    fn sh_mem_config(&self, xnack: bool) -> u32;
+
+    /// The SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
+    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32;
+
+    /// Dumps a queue slot's registers.
+    fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
+
+    /// Reads the register at dword `address` if user space may know it.
+    fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>>;
+}
+
+names! { $
+    /// What all versions have.
+    struct GfxNames, gfx_names {
+        regs {
+            GRBM_GFX_CNTL,
+            GRBM_GFX_INDEX,
+            CC_GC_SHADER_ARRAY_CONFIG,
+            GC_USER_SHADER_ARRAY_CONFIG,
+            SH_MEM_CONFIG,
+            SH_MEM_BASES,
+            SPI_GDBG_PER_VMID_CNTL,
+            SPI_COMPUTE_QUEUE_RESET,
+            CPC_INT_CNTL,
+            CP_HQD_ACTIVE,
+            CP_HQD_VMID,
+            CP_MQD_BASE_ADDR,
+            CP_MQD_BASE_ADDR_HI,
+            CP_HQD_PERSISTENT_STATE,
+            CP_HQD_PQ_BASE,
+            CP_HQD_PQ_BASE_HI,
+            CP_HQD_PQ_CONTROL,
+            CP_HQD_PQ_RPTR,
+            CP_HQD_PQ_WPTR_LO,
+            CP_HQD_PQ_WPTR_HI,
+            CP_HQD_PQ_RPTR_REPORT_ADDR,
+            CP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+            CP_HQD_PQ_WPTR_POLL_ADDR,
+            CP_HQD_PQ_WPTR_POLL_ADDR_HI,
+            CP_HQD_PQ_DOORBELL_CONTROL,
+            CP_HQD_EOP_BASE_ADDR,
+            CP_HQD_EOP_BASE_ADDR_HI,
+            CP_HQD_EOP_CONTROL,
+            CP_HQD_DEQUEUE_REQUEST,
+            CP_HQD_CTX_SAVE_BASE_ADDR_LO,
+            CP_HQD_CTX_SAVE_BASE_ADDR_HI,
+        }
+        fields {
+            GRBM_GFX_CNTL__MEID,
+            GRBM_GFX_CNTL__PIPEID,
+            GRBM_GFX_CNTL__QUEUEID,
+            GRBM_GFX_CNTL__VMID,
+            GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES,
+            GRBM_GFX_INDEX__SE_BROADCAST_WRITES,
+            GRBM_GFX_INDEX__SE_INDEX,
+            SH_MEM_BASES__PRIVATE_BASE,
+            SH_MEM_BASES__SHARED_BASE,
+            SPI_GDBG_PER_VMID_CNTL__TRAP_EN,
+            CPC_INT_CNTL__TIME_STAMP_INT_ENABLE,
+            CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE,
+            CP_HQD_ACTIVE__ACTIVE,
+        }
+    }
+}
+
+/// A version of the compute core.
+pub(super) trait GfxVersion: Sync {
+    /// Where its registers are.
+    const NAMES: &'static GfxNames;
+    /// The numbers of its generation.
+    const CAPS: &'static Caps;
+    /// Its compute engines.
+    const MECS: u32;
+    /// Registers that user space may read through the render node.
+    const USER_REGISTERS: &'static [Reg];
+    /// Selects one array of a shader engine, or all.
+    const ARRAY: ArrayFields;
+    /// Where LDS and scratch appear in a space that no process has set up: the top 16 bits.
+    const DEFAULT_BASES: (u32, u32);
+    /// The same of VMID 0, if it is to be written.
+    const VMID0_BASES: Option<(u32, u32)>;
+
+    /// See [`GfxHal::check_alive`].
+    fn check_alive(mmio: &Mmio) -> Result<Option<&'static str>> {
+        let _ = mmio;
+        Ok(None)
+    }
+
+    /// See [`GfxHal::start_rlc`].
+    fn start_rlc(b: Block<'_>) -> Result;
+
+    /// See [`GfxHal::partition_xccs`].
+    fn partition_xccs(b: Block<'_>) -> Result<u32> {
+        let _ = b;
+        Ok(1)
+    }
+
+    /// Arrays that are off as a whole, a bit each.
+    fn arrays_off(b: Block<'_>) -> Result<u32> {
+        let _ = b;
+        Ok(0)
+    }
+
+    /// The working compute units of an array, whose configuration says what is off.
+    fn working_cus(array_config: u32, cu_per_sh: u32) -> u32;
+
+    /// The layout of addresses for tiled memory, for user space.
+    fn gb_addr_config(b: Block<'_>) -> Result<u32>;
+
+    /// The SH_MEM_CONFIG of a space that no process has set up.
+    fn default_sh_mem_config(user: bool) -> u32;
+
+    /// What else belongs to an address space.
+    fn start_vmid(b: Block<'_>, vmid: u32) -> Result {
+        let _ = (b, vmid);
+        Ok(())
+    }
+
+    /// See [`GfxHal::start`].
+    fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result;
+
+    /// Stops the compute engines.
+    fn stop_mecs(b: Block<'_>) -> Result;
+
+    /// See [`GfxHal::clock_counter`].
+    fn clock_counter(mmio: &Mmio) -> Result<u64>;
+
+    /// See [`GfxHal::sh_mem_config`].
+    fn sh_mem_config(xnack: bool) -> u32;
+}
+
+/// Fields of GRBM_GFX_INDEX that select one array of a shader engine, or all.
+pub(super) struct ArrayFields {
+    /// One.
+    pub(super) index: Field,
+    /// All.
+    pub(super) broadcast: Field,
+}
+
+/// Where LDS and scratch appear for VMIDs of the kernel: the top 16 bits.
+const KERNEL_BASES: (u32, u32) = (0x2000, 0x1000);
+/// Asks for a queue to be reset instead of saved.
+const DEQUEUE_RESET: u32 = 2;
+
+const NO_SLOT: HqdSlot = HqdSlot {
+    me: 0,
+    pipe: 0,
+    queue: 0,
+};
+
+/// The registers of an XCC's core.
+pub(super) fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
+    mmio.block(hwid::GC, u8::try_from(xcc)?)
+}
+
+impl GfxNames {
+    /// Makes banked registers show one queue slot or VMID while `f` runs.
+    pub(super) fn with_bank<R>(
+        &self,
+        mmio: &Mmio,
+        b: Block<'_>,
+        slot: HqdSlot,
+        vmid: u32,
+        f: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let _guard = mmio.lock_bank();
+        b.wr(
+            self.GRBM_GFX_CNTL,
+            self.GRBM_GFX_CNTL__MEID.put(slot.me)
+                | self.GRBM_GFX_CNTL__PIPEID.put(slot.pipe)
+                | self.GRBM_GFX_CNTL__QUEUEID.put(slot.queue)
+                | self.GRBM_GFX_CNTL__VMID.put(vmid),
+        )?;
+        let result = f();
+        b.wr(self.GRBM_GFX_CNTL, 0)?;
+        result
+    }
+
+    fn bases(&self, (shared, private): (u32, u32)) -> u32 {
+        self.SH_MEM_BASES__SHARED_BASE.put(shared) | self.SH_MEM_BASES__PRIVATE_BASE.put(private)
+    }
+
+    /// Throws the queue out of the slot that the bank shows, if one is there.
+    fn clear_slot(&self, b: Block<'_>) -> Result {
+        if !self.CP_HQD_ACTIVE__ACTIVE.is_set(b.rd(self.CP_HQD_ACTIVE)?) {
+            return Ok(());
+        }
+        b.wr(self.CP_HQD_DEQUEUE_REQUEST, DEQUEUE_RESET)?;
+        b.wr(self.SPI_COMPUTE_QUEUE_RESET, 1)?;
+        b.wr(self.CP_HQD_ACTIVE, 0)?;
+        b.wr(self.CP_HQD_PQ_DOORBELL_CONTROL, 0)?;
+        b.wr(self.CP_HQD_DEQUEUE_REQUEST, 0)
+    }
+
+    /// Dumps a queue slot's registers.
+    pub(super) fn dump_slot(&self, mmio: &Mmio, b: Block<'_>, slot: HqdSlot) -> Result<HqdDump> {
+        let mut out = HqdDump::new();
+        self.with_bank(mmio, b, slot, 0, || {
+            for reg in [
+                self.CP_HQD_ACTIVE,
+                self.CP_HQD_VMID,
+                self.CP_MQD_BASE_ADDR,
+                self.CP_MQD_BASE_ADDR_HI,
+                self.CP_HQD_PERSISTENT_STATE,
+                self.CP_HQD_PQ_BASE,
+                self.CP_HQD_PQ_BASE_HI,
+                self.CP_HQD_PQ_CONTROL,
+                self.CP_HQD_PQ_RPTR,
+                self.CP_HQD_PQ_WPTR_LO,
+                self.CP_HQD_PQ_WPTR_HI,
+                self.CP_HQD_PQ_RPTR_REPORT_ADDR,
+                self.CP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+                self.CP_HQD_PQ_WPTR_POLL_ADDR,
+                self.CP_HQD_PQ_WPTR_POLL_ADDR_HI,
+                self.CP_HQD_PQ_DOORBELL_CONTROL,
+                self.CP_HQD_EOP_BASE_ADDR,
+                self.CP_HQD_EOP_BASE_ADDR_HI,
+                self.CP_HQD_EOP_CONTROL,
+                self.CP_HQD_DEQUEUE_REQUEST,
+                self.CP_HQD_CTX_SAVE_BASE_ADDR_LO,
+                self.CP_HQD_CTX_SAVE_BASE_ADDR_HI,
+            ] {
+                out.push((reg.name, b.rd(reg)?), GFP_KERNEL)?;
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+}
+
+/// Defaults of all address spaces; those of processes are set again when they are mapped.
+pub(super) fn start_vmids<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
+    let n = T::NAMES;
+    for vmid in 0..VMIDS {
+        let user = vmid >= T::CAPS.first_user_vmid;
+        let bases = match vmid {
+            0 => T::VMID0_BASES,
+            _ if user => Some(T::DEFAULT_BASES),
+            _ => Some(KERNEL_BASES),
+        };
+        n.with_bank(mmio, b, NO_SLOT, vmid, || {
+            b.wr(n.SH_MEM_CONFIG, T::default_sh_mem_config(user))?;
+            if let Some(bases) = bases {
+                b.wr(n.SH_MEM_BASES, n.bases(bases))?;
+            }
+            if user {
+                let trap = n.SPI_GDBG_PER_VMID_CNTL__TRAP_EN;
+                b.set(n.SPI_GDBG_PER_VMID_CNTL, &[(trap, 1)])?;
+            }
+            Ok(())
+        })?;
+        T::start_vmid(b, vmid)?;
+    }
+    Ok(())
+}
+
+/// Interrupts of the pipes that run user queues.
+pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
+    let n = T::NAMES;
+    for pipe in 0..T::CAPS.pipes_per_mec {
+        let slot = HqdSlot {
+            me: 1,
+            pipe,
+            queue: 0,
+        };
+        n.with_bank(mmio, b, slot, 0, || {
+            b.wr(
+                n.CPC_INT_CNTL,
+                n.CPC_INT_CNTL__TIME_STAMP_INT_ENABLE.put(1)
+                    | n.CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE.put(1),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Stops the compute engines and throws out queues that somebody left on the hardware: a scheduler
+/// that hung, or another driver. None of them goes of its own accord then.
+pub(super) fn halt<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
+    T::stop_mecs(b)?;
+    for me in 1..=T::MECS {
+        for pipe in 0..T::CAPS.pipes_per_mec {
+            for queue in 0..T::CAPS.queues_per_pipe {
+                let slot = HqdSlot { me, pipe, queue };
+                T::NAMES.with_bank(mmio, b, slot, 0, || T::NAMES.clear_slot(b))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<T: GfxVersion> GfxHal for T {
+    fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
+        T::check_alive(mmio)
+    }
+
+    fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result {
+        T::start_rlc(block(mmio, xcc)?)
+    }
+
+    fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
+        T::partition_xccs(block(mmio, xcc)?)
+    }
+
+    fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
+        let n = T::NAMES;
+        let all_instances = n.GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1);
+        config.cu_total = 0;
+        for xcc in 0..config.num_xcc {
+            let b = block(mmio, xcc)?;
+            let arrays_off = T::arrays_off(b)?;
+            let _guard = mmio.lock_bank();
+            for se in 0..config.num_se {
+                for sh in 0..config.sh_per_se {
+                    b.wr(
+                        n.GRBM_GFX_INDEX,
+                        all_instances | n.GRBM_GFX_INDEX__SE_INDEX.put(se) | T::ARRAY.index.put(sh),
+                    )?;
+                    let off =
+                        b.rd(n.CC_GC_SHADER_ARRAY_CONFIG)? | b.rd(n.GC_USER_SHADER_ARRAY_CONFIG)?;
+                    let on = if arrays_off >> (se * config.sh_per_se + sh) & 1 != 0 {
+                        0
+                    } else {
+                        T::working_cus(off, config.cu_per_sh)
+                    };
+                    config.cu_total += on.count_ones();
+                    config.cu_bitmap.push(on, GFP_KERNEL)?;
+                }
+            }
+            b.wr(
+                n.GRBM_GFX_INDEX,
+                all_instances
+                    | n.GRBM_GFX_INDEX__SE_BROADCAST_WRITES.put(1)
+                    | T::ARRAY.broadcast.put(1),
+            )?;
+        }
+        config.gb_addr_config = T::gb_addr_config(block(mmio, 0)?)?;
+        Ok(())
+    }
+
+    fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result {
+        T::start(mmio, block(mmio, xcc)?, config)
+    }
+
+    fn halt(&self, mmio: &Mmio, xcc: u32) -> Result {
+        halt::<T>(mmio, block(mmio, xcc)?)
+    }
+
+    fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {
+        T::clock_counter(mmio)
+    }
+
+    fn sh_mem_config(&self, xnack: bool) -> u32 {
+        T::sh_mem_config(xnack)
+    }
+
+    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32 {
+        T::NAMES.bases(((lds_base >> 48) as u32, (scratch_base >> 48) as u32))
+    }
+
+    fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump> {
+        T::NAMES.dump_slot(mmio, block(mmio, xcc)?, slot)
+    }
+
+    fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>> {
+        let b = block(mmio, 0)?;
+        for reg in T::USER_REGISTERS {
+            if b.address(*reg, 0)? == address {
+                return b.rd(*reg).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A memory hub: its apertures, caches and contexts, which all versions set up alike.
+
+use kernel::prelude::*;
+use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
+    pte,
+    regs::{Field, Reg},
+};
+
+use super::{FlushType, HubSetup};
+use crate::{gpu::mmio::Block, hw::names::names};
+
+names! { $
+    /// What all versions have, in the hub of the graphics core and in the memory hub.
+    struct HubNames, hub_names {
+        regs {
+            MC_VM_FB_LOCATION_BASE,
+            MC_VM_FB_LOCATION_TOP,
+            MC_VM_AGP_BASE,
+            MC_VM_AGP_BOT,
+            MC_VM_AGP_TOP,
+            MC_VM_SYSTEM_APERTURE_LOW_ADDR,
+            MC_VM_SYSTEM_APERTURE_HIGH_ADDR,
+            MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB,
+            MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB,
+            MC_VM_MX_L1_TLB_CNTL,
+            VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32,
+            VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_HI32,
+            VM_L2_PROTECTION_FAULT_CNTL,
+            VM_L2_PROTECTION_FAULT_CNTL2,
+            VM_L2_CNTL,
+            VM_L2_CNTL2,
+            VM_L2_CNTL3,
+            VM_L2_CNTL4,
+            VM_CONTEXT0_CNTL,
+            VM_CONTEXT1_CNTL,
+            VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32,
+            VM_CONTEXT1_PAGE_TABLE_BASE_ADDR_LO32,
+            VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32,
+            VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32,
+            VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_LO32,
+            VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_HI32,
+            VM_L2_CONTEXT1_IDENTITY_APERTURE_HIGH_ADDR_LO32,
+            VM_L2_CONTEXT1_IDENTITY_APERTURE_HIGH_ADDR_HI32,
+            VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_LO32,
+            VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_HI32,
+            VM_INVALIDATE_ENG0_SEM,
+            VM_INVALIDATE_ENG0_REQ,
+            VM_INVALIDATE_ENG0_ACK,
+            VM_INVALIDATE_ENG0_ADDR_RANGE_LO32,
+            VM_INVALIDATE_ENG0_ADDR_RANGE_HI32,
+            VM_L2_CNTL5,
+        }
+        fields {
+            MC_VM_FB_LOCATION_BASE__FB_BASE,
+            MC_VM_FB_LOCATION_TOP__FB_TOP,
+            VM_L2_PROTECTION_FAULT_CNTL2__ACTIVE_PAGE_MIGRATION_PTE_READ_RETRY,
+            MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB,
+            MC_VM_MX_L1_TLB_CNTL__SYSTEM_ACCESS_MODE,
+            MC_VM_MX_L1_TLB_CNTL__ENABLE_ADVANCED_DRIVER_MODEL,
+            MC_VM_MX_L1_TLB_CNTL__SYSTEM_APERTURE_UNMAPPED_ACCESS,
+            MC_VM_MX_L1_TLB_CNTL__MTYPE,
+            VM_L2_CNTL__ENABLE_L2_CACHE,
+            VM_L2_CNTL__L2_PDE0_CACHE_TAG_GENERATION_MODE,
+            VM_L2_CNTL__PDE_FAULT_CLASSIFICATION,
+            VM_L2_CNTL__CONTEXT1_IDENTITY_ACCESS_MODE,
+            VM_L2_CNTL__IDENTITY_MODE_FRAGMENT_SIZE,
+            VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS,
+            VM_L2_CNTL2__INVALIDATE_L2_CACHE,
+            VM_L2_CNTL3__BANK_SELECT,
+            VM_L2_CNTL3__L2_CACHE_BIGK_FRAGMENT_SIZE,
+            VM_L2_CNTL4__VMC_TAP_PDE_REQUEST_PHYSICAL,
+            VM_L2_CNTL4__VMC_TAP_PTE_REQUEST_PHYSICAL,
+            VM_CONTEXT0_CNTL__ENABLE_CONTEXT,
+            VM_CONTEXT0_CNTL__PAGE_TABLE_DEPTH,
+            VM_CONTEXT0_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+            VM_CONTEXT1_CNTL__ENABLE_CONTEXT,
+            VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH,
+            VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE,
+            VM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+            VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            VM_L2_PROTECTION_FAULT_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__PDE1_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__PDE2_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__TRANSLATE_FURTHER_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__NACK_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__CRASH_ON_NO_RETRY_FAULT,
+            VM_L2_PROTECTION_FAULT_CNTL__CRASH_ON_RETRY_FAULT,
+            VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
+            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES,
+            VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE,
+            VM_L2_PROTECTION_FAULT_CNTL__CLEAR_PROTECTION_FAULT_STATUS_ADDR,
+        }
+    }
+}
+
+/// Numbers of a version of the hubs.
+pub(in crate::hw) struct HubNumbers {
+    /// What the first-level cache's control has besides.
+    pub(in crate::hw) l1_tlb: &'static [(Field, u32)],
+    /// What the second-level cache's control has besides.
+    pub(in crate::hw) l2_cntl: &'static [(Field, u32)],
+    /// What the control of VMID 0's context has besides.
+    pub(in crate::hw) context0: &'static [(Field, u32)],
+    /// How many bits of an address select a bank of the second-level cache.
+    pub(in crate::hw) bank_select: u32,
+    /// The size of fragments that have a cache of their own.
+    pub(in crate::hw) big_fragment: u32,
+    /// How many directories the hubs walk to a page table.
+    pub(in crate::hw) depth: u32,
+    /// How much more than 512 entries a page table has, as a power of two.
+    pub(in crate::hw) block_size: u32,
+    /// Accesses of processes that fail may be repeated until the page is there.
+    pub(in crate::hw) retry: bool,
+}
+
+/// A hub.
+pub(in crate::hw) struct Hub {
+    /// Where its registers are.
+    pub(in crate::hw) names: HubNames,
+    /// What its last fault was.
+    pub(in crate::hw) fault_status: Reg,
+    /// The value of L2_CNTL3 from which the driver starts.
+    pub(in crate::hw) l2_cntl3: u32,
+    /// The numbers of its version.
+    pub(in crate::hw) numbers: &'static HubNumbers,
+}
+
+/// The value of L2_CNTL4 from which the driver starts.
+const L2_CNTL4: u32 = 0x0000_00c1;
+/// Engines that invalidate TLBs.
+const ENGINES: u32 = 18;
+/// The last of them, which is the CPU's.
+pub(in crate::hw) const CPU_ENGINE: u32 = 17;
+/// Contexts besides that of VMID 0.
+const USER_CONTEXTS: u32 = 15;
+/// Distance of a context's 64-bit registers, in dwords.
+const ADDR_STRIDE: u32 = 2;
+/// The memory type for the L1 TLB's own accesses.
+const MTYPE_UC: u32 = pte::MTYPE_UC as u32;
+/// Bottom of an AGP aperture that is off, in units of 16 MiB.
+const AGP_OFF_BOTTOM: u32 = 0x00ff_ffff;
+
+fn with(from: u32, fields: &[(Field, u32)]) -> u32 {
+    fields
+        .iter()
+        .fold(from, |value, (field, to)| field.set(value, *to))
+}
+
+/// Reads, changes the fields of both lists and writes back.
+fn set(b: Block<'_>, reg: Reg, common: &[(Field, u32)], own: &[(Field, u32)]) -> Result {
+    b.wr(reg, with(with(b.rd(reg)?, common), own))
+}
+
+impl HubNames {
+    /// Where firmware has put VRAM, first and last, in units of 16 MiB.
+    pub(super) fn frame_buffer(&self, b: Block<'_>) -> Result<(u32, u32)> {
+        let base = b.rd(self.MC_VM_FB_LOCATION_BASE)?;
+        let top = b.rd(self.MC_VM_FB_LOCATION_TOP)?;
+        Ok((
+            self.MC_VM_FB_LOCATION_BASE__FB_BASE.get(base),
+            self.MC_VM_FB_LOCATION_TOP__FB_TOP.get(top),
+        ))
+    }
+
+    /// What an invalidation engine is asked for to drop the translations of a VMID.
+    pub(in crate::hw) fn invalidate_request(&self, vmid: u32, kind: FlushType) -> u32 {
+        self.VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ
+            .put(1 << vmid)
+            | self.VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.put(kind as u32)
+            | self.VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES.put(1)
+            | self.VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0.put(1)
+            | self.VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1.put(1)
+            | self.VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2.put(1)
+            | self.VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES.put(1)
+    }
+
+    /// Has the CPU's engine drop the translations of a VMID.
+    pub(in crate::hw) fn invalidate(&self, b: Block<'_>, vmid: u32, kind: FlushType) -> Result {
+        let request = self.invalidate_request(vmid, kind);
+        b.wr_at(self.VM_INVALIDATE_ENG0_REQ, CPU_ENGINE, request)?;
+        b.poll(self.VM_INVALIDATE_ENG0_ACK, CPU_ENGINE, |ack| {
+            ack & (1 << vmid) != 0
+        })?;
+        Ok(())
+    }
+}
+
+impl Hub {
+    /// VMID 0: its page table and the apertures that bypass it.
+    pub(super) fn start_apertures(&self, b: Block<'_>, s: &HubSetup) -> Result {
+        let n = &self.names;
+        let table = s.gart_table | pte::VALID;
+        b.wr(n.VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, lo(table))?;
+        b.wr_at(n.VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, 1, hi(table))?;
+        let (start, end) = (s.gart_start >> 12, s.gart_end >> 12);
+        b.wr(n.VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, lo(start))?;
+        b.wr_at(n.VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, 1, hi(start))?;
+        b.wr(n.VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, lo(end))?;
+        b.wr_at(n.VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, 1, hi(end))?;
+
+        // The AGP aperture is off: its bottom lies above its top.
+        b.wr(n.MC_VM_AGP_BASE, 0)?;
+        b.wr(n.MC_VM_AGP_BOT, AGP_OFF_BOTTOM)?;
+        b.wr(n.MC_VM_AGP_TOP, 0)?;
+        let (first, last) = (s.layout.fb_start >> 18, s.layout.fb_end >> 18);
+        b.wr(n.MC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(first))?;
+        b.wr(n.MC_VM_SYSTEM_APERTURE_HIGH_ADDR, lo(last))?;
+        let (stray, fault) = (s.scratch_pa >> 12, s.dummy_dma >> 12);
+        b.wr(n.MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB, lo(stray))?;
+        b.wr(n.MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB, hi(stray))?;
+        b.wr(n.VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32, lo(fault))?;
+        b.wr(n.VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_HI32, hi(fault))?;
+        let retry = n.VM_L2_PROTECTION_FAULT_CNTL2__ACTIVE_PAGE_MIGRATION_PTE_READ_RETRY;
+        b.set(n.VM_L2_PROTECTION_FAULT_CNTL2, &[(retry, 1)])
+    }
+
+    /// The caches of translations.
+    pub(super) fn start_caches(&self, b: Block<'_>) -> Result {
+        let (n, v) = (&self.names, self.numbers);
+        let l1 = [
+            (n.MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB, 1),
+            (n.MC_VM_MX_L1_TLB_CNTL__SYSTEM_ACCESS_MODE, 3),
+            (n.MC_VM_MX_L1_TLB_CNTL__ENABLE_ADVANCED_DRIVER_MODEL, 1),
+            (n.MC_VM_MX_L1_TLB_CNTL__SYSTEM_APERTURE_UNMAPPED_ACCESS, 0),
+            (n.MC_VM_MX_L1_TLB_CNTL__MTYPE, MTYPE_UC),
+        ];
+        set(b, n.MC_VM_MX_L1_TLB_CNTL, &l1, v.l1_tlb)?;
+        let l2 = [
+            (n.VM_L2_CNTL__ENABLE_L2_CACHE, 1),
+            (n.VM_L2_CNTL__L2_PDE0_CACHE_TAG_GENERATION_MODE, 0),
+            (n.VM_L2_CNTL__PDE_FAULT_CLASSIFICATION, 0),
+            (n.VM_L2_CNTL__CONTEXT1_IDENTITY_ACCESS_MODE, 1),
+            (n.VM_L2_CNTL__IDENTITY_MODE_FRAGMENT_SIZE, 0),
+        ];
+        set(b, n.VM_L2_CNTL, &l2, v.l2_cntl)?;
+        b.set(
+            n.VM_L2_CNTL2,
+            &[
+                (n.VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS, 1),
+                (n.VM_L2_CNTL2__INVALIDATE_L2_CACHE, 1),
+            ],
+        )?;
+        let cntl3 = [
+            (n.VM_L2_CNTL3__BANK_SELECT, v.bank_select),
+            (n.VM_L2_CNTL3__L2_CACHE_BIGK_FRAGMENT_SIZE, v.big_fragment),
+        ];
+        b.wr(n.VM_L2_CNTL3, with(self.l2_cntl3, &cntl3))?;
+        let cntl4 = [
+            (n.VM_L2_CNTL4__VMC_TAP_PDE_REQUEST_PHYSICAL, 0),
+            (n.VM_L2_CNTL4__VMC_TAP_PTE_REQUEST_PHYSICAL, 0),
+        ];
+        b.wr(n.VM_L2_CNTL4, with(L2_CNTL4, &cntl4))
+    }
+
+    /// What the context of VMID 0 and those of processes hold, and what faults do.
+    pub(super) fn start_contexts(&self, b: Block<'_>) -> Result {
+        let n = &self.names;
+        let context0 = [
+            (n.VM_CONTEXT0_CNTL__ENABLE_CONTEXT, 1),
+            (n.VM_CONTEXT0_CNTL__PAGE_TABLE_DEPTH, 0),
+            (
+                n.VM_CONTEXT0_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+                0,
+            ),
+        ];
+        set(b, n.VM_CONTEXT0_CNTL, &context0, self.numbers.context0)?;
+        b.wr(n.VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_LO32, !0)?;
+        b.wr(n.VM_L2_CONTEXT1_IDENTITY_APERTURE_LOW_ADDR_HI32, 0xf)?;
+        b.wr(n.VM_L2_CONTEXT1_IDENTITY_APERTURE_HIGH_ADDR_LO32, 0)?;
+        b.wr(n.VM_L2_CONTEXT1_IDENTITY_APERTURE_HIGH_ADDR_HI32, 0)?;
+        b.wr(n.VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_LO32, 0)?;
+        b.wr(n.VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_HI32, 0)?;
+
+        let (start, end) = (
+            n.VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32,
+            n.VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32,
+        );
+        let last = (1u64 << (pte::VA_BITS - pte::PAGE_SHIFT)) - 1;
+        for i in 0..USER_CONTEXTS {
+            let value = b.rd_at(n.VM_CONTEXT1_CNTL, i)?;
+            b.wr_at(n.VM_CONTEXT1_CNTL, i, self.context_cntl(value))?;
+            let at = (i + 1) * ADDR_STRIDE;
+            b.wr_at(start, at, 0)?;
+            b.wr_at(start, at + 1, 0)?;
+            b.wr_at(end, at, lo(last))?;
+            b.wr_at(end, at + 1, hi(last))?;
+        }
+        for engine in 0..ENGINES {
+            let at = engine * ADDR_STRIDE;
+            b.wr_at(n.VM_INVALIDATE_ENG0_ADDR_RANGE_LO32, at, !0)?;
+            b.wr_at(n.VM_INVALIDATE_ENG0_ADDR_RANGE_HI32, at, 0x1f)?;
+        }
+        b.set(n.VM_L2_PROTECTION_FAULT_CNTL, &self.fault_cntl())?;
+        let interrupts = self.interrupts();
+        for i in 0..=USER_CONTEXTS {
+            let value = b.rd_at(n.VM_CONTEXT0_CNTL, i)?;
+            b.wr_at(n.VM_CONTEXT0_CNTL, i, with(value, &interrupts))?;
+        }
+        Ok(())
+    }
+
+    /// The control register of the context of a process.
+    pub(in crate::hw) fn context_cntl(&self, from: u32) -> u32 {
+        let (n, v) = (&self.names, self.numbers);
+        with(
+            from,
+            &[
+                (n.VM_CONTEXT1_CNTL__ENABLE_CONTEXT, 1),
+                (n.VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH, v.depth),
+                (n.VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+                (
+                    n.VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                    1,
+                ),
+                (n.VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+                (n.VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+                (n.VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+                (n.VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+                (
+                    n.VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                    1,
+                ),
+                (n.VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE, v.block_size),
+                (
+                    n.VM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+                    v.retry.into(),
+                ),
+            ],
+        )
+    }
+
+    /// Fields that let the faults of a context raise interrupts.
+    fn interrupts(&self) -> [(Field, u32); 7] {
+        let n = &self.names;
+        [
+            n.VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            n.VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            n.VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            n.VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            n.VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            n.VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            n.VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+        ]
+        .map(|field| (field, 1))
+    }
+
+    /// Faults go to the default page and are reported, they do not stop the hub.
+    fn fault_cntl(&self) -> [(Field, u32); 13] {
+        let n = &self.names;
+        [
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__PDE1_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__PDE2_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__TRANSLATE_FURTHER_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__NACK_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (
+                n.VM_L2_PROTECTION_FAULT_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (n.VM_L2_PROTECTION_FAULT_CNTL__CRASH_ON_NO_RETRY_FAULT, 0),
+            (n.VM_L2_PROTECTION_FAULT_CNTL__CRASH_ON_RETRY_FAULT, 0),
+        ]
+    }
+
+    /// Switches all translation off.
+    pub(super) fn stop(&self, b: Block<'_>) -> Result {
+        let n = &self.names;
+        for i in 0..=USER_CONTEXTS {
+            b.wr_at(n.VM_CONTEXT0_CNTL, i, 0)?;
+        }
+        b.set(
+            n.MC_VM_MX_L1_TLB_CNTL,
+            &[
+                (n.MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB, 0),
+                (n.MC_VM_MX_L1_TLB_CNTL__ENABLE_ADVANCED_DRIVER_MODEL, 0),
+            ],
+        )?;
+        b.set(n.VM_L2_CNTL, &[(n.VM_L2_CNTL__ENABLE_L2_CACHE, 0)])?;
+        b.wr(n.VM_L2_CNTL3, 0)
+    }
+
+    /// What the status register says of the last fault; clears it.
+    pub(super) fn take_fault_status(&self, b: Block<'_>) -> Result<u32> {
+        let n = &self.names;
+        let status = b.rd(self.fault_status)?;
+        let clear = n.VM_L2_PROTECTION_FAULT_CNTL__CLEAR_PROTECTION_FAULT_STATUS_ADDR;
+        b.set(n.VM_L2_PROTECTION_FAULT_CNTL, &[(clear, 1)])?;
+        Ok(status)
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The interrupt ring: what the driver wants of it, and what all versions of it do.
+
+use kernel::prelude::*;
+use rkfd_abi::discovery::hwid;
+
+use super::{names::names, nbio::NbioNames};
+use crate::gpu::mmio::{Block, Mmio};
+
+mod entry;
+
+pub(super) use entry::{page_fault, shader_message, RawEntry};
+pub(crate) use entry::{IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_DWORDS};
+
+/// How the interrupt ring is set up.
+pub(crate) struct IhSetup {
+    /// Bus address of the ring.
+    pub(crate) ring: u64,
+    /// Bytes of the ring, a power of two.
+    pub(crate) size: u32,
+    /// Bus address to which the hardware writes its write pointer.
+    pub(crate) wptr: u64,
+    /// The ring's doorbell: index of the 32-bit word in the doorbell BAR.
+    pub(crate) doorbell: u32,
+    /// Bus address of the page that a dummy read of the bus interface may hit.
+    pub(crate) dummy_dma: u64,
+}
+
+/// The interrupt ring.
+pub(crate) trait IhHal: Sync {
+    /// Programs and enables the ring.
+    fn start(&self, mmio: &Mmio, setup: &IhSetup) -> Result;
+
+    /// Disables the ring.
+    fn stop(&self, mmio: &Mmio) -> Result;
+
+    /// Splits a write pointer (shadow or register) into byte offset and overflow.
+    fn wptr(&self, raw: u32) -> (u32, bool);
+
+    /// Reads the write pointer register.
+    fn read_wptr(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Acknowledges an overflow.
+    fn clear_overflow(&self, mmio: &Mmio) -> Result;
+
+    /// Decodes an entry.
+    fn decode(&self, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
+}
+
+names! { $
+    /// What all versions have.
+    struct IhNames, ih_names {
+        regs {
+            IH_CHICKEN,
+            IH_RB_BASE,
+            IH_RB_BASE_HI,
+            IH_RB_CNTL,
+            IH_RB_WPTR_ADDR_LO,
+            IH_RB_WPTR_ADDR_HI,
+            IH_RB_RPTR,
+            IH_RB_WPTR,
+            IH_DOORBELL_RPTR,
+        }
+        fields {
+            IH_CHICKEN__MC_SPACE_GPA_ENABLE,
+            IH_RB_CNTL__MC_SPACE,
+            IH_RB_CNTL__WPTR_OVERFLOW_CLEAR,
+            IH_RB_CNTL__WPTR_OVERFLOW_ENABLE,
+            IH_RB_CNTL__RB_SIZE,
+            IH_RB_CNTL__WPTR_WRITEBACK_ENABLE,
+            IH_RB_CNTL__MC_SNOOP,
+            IH_RB_CNTL__MC_RO,
+            IH_RB_CNTL__MC_VMID,
+            IH_RB_CNTL__RPTR_REARM,
+            IH_RB_WPTR__RB_OVERFLOW,
+            IH_DOORBELL_RPTR__OFFSET,
+            IH_DOORBELL_RPTR__ENABLE,
+        }
+    }
+}
+
+/// A version of the interrupt ring.
+pub(super) trait IhVersion: Sync {
+    /// Where its registers are.
+    const NAMES: &'static IhNames;
+    /// Where those of the bus interface are.
+    const BUS: &'static NbioNames;
+    /// What says that the ring's memory is addressed on the bus.
+    const MC_SPACE_BUS: u32;
+
+    /// Switches the ring and its interrupts on or off.
+    fn switch(b: Block<'_>, on: bool) -> Result;
+
+    /// What comes before the ring is switched on.
+    fn prepare(b: Block<'_>) -> Result {
+        let _ = b;
+        Ok(())
+    }
+
+    /// What an entry means that is none of the command processor's own.
+    fn event(entry: &RawEntry<'_>) -> IhEvent;
+}
+
+fn block(mmio: &Mmio) -> Result<Block<'_>> {
+    mmio.block(hwid::OSSSYS, 0)
+}
+
+/// Switches the ring off, and empties it.
+fn switch_off<T: IhVersion>(b: Block<'_>) -> Result {
+    T::switch(b, false)?;
+    b.wr(T::NAMES.IH_RB_RPTR, 0)?;
+    b.wr(T::NAMES.IH_RB_WPTR, 0)
+}
+
+impl IhNames {
+    /// The clear bit acts when it goes from 0 to 1.
+    pub(super) fn clear_overflow(&self, b: Block<'_>) -> Result {
+        let bit = self.IH_RB_CNTL__WPTR_OVERFLOW_CLEAR;
+        b.set(self.IH_RB_CNTL, &[(bit, 1)])?;
+        // At once, so that the next overflow is seen.
+        b.set(self.IH_RB_CNTL, &[(bit, 0)])
+    }
+}
+
+impl<T: IhVersion> IhHal for T {
+    fn start(&self, mmio: &Mmio, s: &IhSetup) -> Result {
+        let (b, n) = (block(mmio)?, T::NAMES);
+        switch_off::<T>(b)?;
+        T::BUS.start_interrupts(mmio, s.dummy_dma)?;
+        b.set(n.IH_CHICKEN, &[(n.IH_CHICKEN__MC_SPACE_GPA_ENABLE, 1)])?;
+
+        b.wr(n.IH_RB_BASE, (s.ring >> 8) as u32)?;
+        b.wr(n.IH_RB_BASE_HI, (s.ring >> 40) as u32 & 0xff)?;
+        b.set(
+            n.IH_RB_CNTL,
+            &[
+                (n.IH_RB_CNTL__MC_SPACE, T::MC_SPACE_BUS),
+                (n.IH_RB_CNTL__WPTR_OVERFLOW_CLEAR, 1),
+                (n.IH_RB_CNTL__WPTR_OVERFLOW_ENABLE, 1),
+                (n.IH_RB_CNTL__RB_SIZE, (s.size / 4).ilog2()),
+                (n.IH_RB_CNTL__WPTR_WRITEBACK_ENABLE, 1),
+                (n.IH_RB_CNTL__MC_SNOOP, 1),
+                (n.IH_RB_CNTL__MC_RO, 0),
+                (n.IH_RB_CNTL__MC_VMID, 0),
+                (n.IH_RB_CNTL__RPTR_REARM, 1),
+            ],
+        )?;
+        b.wr(n.IH_RB_WPTR_ADDR_LO, s.wptr as u32)?;
+        b.wr(n.IH_RB_WPTR_ADDR_HI, (s.wptr >> 32) as u32 & 0xffff)?;
+        b.wr(n.IH_RB_WPTR, 0)?;
+        b.wr(n.IH_RB_RPTR, 0)?;
+        b.wr(
+            n.IH_DOORBELL_RPTR,
+            n.IH_DOORBELL_RPTR__OFFSET.put(s.doorbell) | n.IH_DOORBELL_RPTR__ENABLE.put(1),
+        )?;
+        T::prepare(b)?;
+        T::switch(b, true)
+    }
+
+    fn stop(&self, mmio: &Mmio) -> Result {
+        let b = block(mmio)?;
+        switch_off::<T>(b)?;
+        b.wr(T::NAMES.IH_DOORBELL_RPTR, 0)
+    }
+
+    fn wptr(&self, raw: u32) -> (u32, bool) {
+        let field = T::NAMES.IH_RB_WPTR__RB_OVERFLOW;
+        (raw & !field.mask, field.is_set(raw))
+    }
+
+    fn read_wptr(&self, mmio: &Mmio) -> Result<u32> {
+        block(mmio)?.rd(T::NAMES.IH_RB_WPTR)
+    }
+
+    fn clear_overflow(&self, mmio: &Mmio) -> Result {
+        T::NAMES.clear_overflow(block(mmio)?)
+    }
+
+    fn decode(&self, words: &[u32; IH_ENTRY_DWORDS]) -> IhEntry {
+        RawEntry::new(words).decode(T::event)
+    }
+}

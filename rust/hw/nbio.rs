@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The bus interface: what the driver wants of it, and what all versions of it do.
+
+use kernel::prelude::*;
+use rkfd_abi::{discovery::hwid, mmio as abi};
+
+use super::{names::names, Caps};
+use crate::gpu::mmio::{Block, Mmio};
+
+/// The bus interface.
+pub(crate) trait NbioHal: Sync {
+    /// Opens memory, doorbell and HDP flush paths; `remap` is the byte offset in the register BAR
+    /// at which user space gets the HDP flush registers.
+    fn start(&self, mmio: &Mmio, remap: u32) -> Result;
+
+    /// Reads the revision of the silicon.
+    fn rev_id(&self, mmio: &Mmio) -> Result<u32>;
+
+    /// Lets doorbells of the interrupt ring and the SDMA engines through.
+    fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result;
+
+    /// Closes the doorbell path.
+    fn stop(&self, mmio: &Mmio) -> Result;
+
+    /// Makes writes of the CPU to VRAM visible to the GPU.
+    fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result;
+}
+
+names! { $
+    /// What all versions have.
+    struct NbioNames, nbio_names {
+        regs {
+            BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
+            BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
+            RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+            BIF_BX0_BIF_FB_EN,
+            RCC_STRAP0_RCC_DEV0_EPF0_STRAP0,
+            BIF_BX0_INTERRUPT_CNTL,
+            BIF_BX0_INTERRUPT_CNTL2,
+            BIF_BX_PF0_GPU_HDP_FLUSH_REQ,
+            BIF_BX_PF0_GPU_HDP_FLUSH_DONE,
+        }
+        fields {
+            RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
+            BIF_BX0_BIF_FB_EN__FB_READ_EN,
+            BIF_BX0_BIF_FB_EN__FB_WRITE_EN,
+            RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0,
+            BIF_BX0_INTERRUPT_CNTL__IH_DUMMY_RD_OVERRIDE,
+            BIF_BX0_INTERRUPT_CNTL__IH_REQ_NONSNOOP_EN,
+            BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0,
+        }
+    }
+}
+
+/// A version of the bus interface.
+pub(super) trait NbioVersion: Sync {
+    /// Where its registers are.
+    const NAMES: &'static NbioNames;
+
+    /// What comes before the paths are opened.
+    fn init(mmio: &Mmio, b: Block<'_>) -> Result {
+        let _ = (mmio, b);
+        Ok(())
+    }
+
+    /// See [`NbioHal::route_doorbells`].
+    fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result;
+}
+
+/// The registers of the bus interface.
+pub(super) fn block(mmio: &Mmio) -> Result<Block<'_>> {
+    mmio.block(hwid::NBIF, 0)
+}
+
+impl NbioNames {
+    /// How the bus interface handles the dummy reads by which interrupts push data ahead of them.
+    pub(super) fn start_interrupts(&self, mmio: &Mmio, dummy_dma: u64) -> Result {
+        let b = block(mmio)?;
+        b.wr(self.BIF_BX0_INTERRUPT_CNTL2, (dummy_dma >> 8) as u32)?;
+        b.set(
+            self.BIF_BX0_INTERRUPT_CNTL,
+            &[
+                (self.BIF_BX0_INTERRUPT_CNTL__IH_DUMMY_RD_OVERRIDE, 0),
+                (self.BIF_BX0_INTERRUPT_CNTL__IH_REQ_NONSNOOP_EN, 0),
+            ],
+        )
+    }
+
+    fn open_doorbells(&self, b: Block<'_>, open: bool) -> Result {
+        let bit = self.RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN;
+        b.set(
+            self.RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+            &[(bit, open.into())],
+        )
+    }
+}
+
+impl<T: NbioVersion> NbioHal for T {
+    fn start(&self, mmio: &Mmio, remap: u32) -> Result {
+        let (b, n) = (block(mmio)?, T::NAMES);
+        T::init(mmio, b)?;
+        b.wr(
+            n.BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
+            remap + abi::REMAP_HDP_MEM_FLUSH_CNTL,
+        )?;
+        b.wr(
+            n.BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
+            remap + abi::REMAP_HDP_REG_FLUSH_CNTL,
+        )?;
+        n.open_doorbells(b, true)?;
+        b.wr(
+            n.BIF_BX0_BIF_FB_EN,
+            n.BIF_BX0_BIF_FB_EN__FB_READ_EN.put(1) | n.BIF_BX0_BIF_FB_EN__FB_WRITE_EN.put(1),
+        )
+    }
+
+    fn rev_id(&self, mmio: &Mmio) -> Result<u32> {
+        let n = T::NAMES;
+        let strap = block(mmio)?.rd(n.RCC_STRAP0_RCC_DEV0_EPF0_STRAP0)?;
+        Ok(n.RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0
+            .get(strap))
+    }
+
+    fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result {
+        T::route(mmio, block(mmio)?, caps)
+    }
+
+    fn stop(&self, mmio: &Mmio) -> Result {
+        T::NAMES.open_doorbells(block(mmio)?, false)
+    }
+
+    fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
+        let at = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
+        mmio.write_byte_offset(at, 0)?;
+        // Reading back waits for the flush.
+        mmio.read_byte_offset(at)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! User queues of the DMA engines: what the driver wants of them, and what all versions of them
+//! have in their images and in the registers of the places that the scheduler loads them into.
+
+use kernel::prelude::*;
+use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
+    regs::Reg,
+};
+
+use super::{
+    mqd::order,
+    names::names,
+    sdma::{RingNames, SdmaVersion},
+    HqdDump, QueueSpec,
+};
+use crate::gpu::mmio::Mmio;
+
+/// The place of a user queue on an SDMA engine. Unlike compute queues, which the scheduler puts
+/// wherever there is room, it has its own for life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SdmaPlace {
+    /// The engine.
+    pub(crate) engine: u32,
+    /// Its queue.
+    pub(crate) queue: u32,
+}
+
+/// User queues of the SDMA engines.
+pub(crate) trait SdmaQueueHal: Sync {
+    /// 32-bit words of an MQD.
+    fn dwords(&self) -> usize;
+
+    /// Fills a zeroed image for a new queue at `place`, or changes the fields of one that may
+    /// change in the life of a queue.
+    fn update(&self, place: SdmaPlace, spec: &QueueSpec, image: &mut [u32]) -> Result;
+
+    /// The doorbell of the queue that the engine holds at this place, if it does: index of the
+    /// 32-bit word in the doorbell BAR.
+    fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>>;
+
+    /// Dumps the registers of a place, if a queue is there.
+    fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>>;
+}
+
+names! { $
+    /// Words of an image that all versions have.
+    struct SdmaMqdWords, sdma_mqd_words {
+        words {
+            sdmax_rlcx_rb_cntl,
+            sdmax_rlcx_rb_base,
+            sdmax_rlcx_rb_base_hi,
+            sdmax_rlcx_rb_rptr_addr_hi,
+            sdmax_rlcx_rb_rptr_addr_lo,
+            sdmax_rlcx_ib_cntl,
+            sdmax_rlcx_doorbell_offset,
+            sdmax_rlcx_dummy_reg,
+            sdma_engine_id,
+            sdma_queue_id,
+        }
+    }
+}
+
+/// How often the engine reports its read pointer.
+const RPTR_WRITEBACK_TIMER: u32 = 6;
+/// What the dummy register of a queue holds.
+const DUMMY: u32 = 0xf;
+
+/// A version of the user queues.
+pub(super) trait SdmaQueueVersion: Sync {
+    /// The engines.
+    type Engines: SdmaVersion;
+    /// Words of an image.
+    const DWORDS: usize;
+    /// Where words of an image are.
+    const AT: &'static SdmaMqdWords;
+    /// Where the registers of the first place are.
+    const PLACE: &'static RingNames;
+    /// Registers from one place of an engine to the next.
+    const STRIDE: u32;
+
+    /// Fills in what only this version has.
+    fn update(spec: &QueueSpec, m: &mut [u32]) {
+        let _ = (spec, m);
+    }
+}
+
+impl<T: SdmaQueueVersion> SdmaQueueHal for T {
+    fn dwords(&self) -> usize {
+        T::DWORDS
+    }
+
+    fn update(&self, place: SdmaPlace, spec: &QueueSpec, m: &mut [u32]) -> Result {
+        if m.len() != T::DWORDS {
+            return Err(EINVAL);
+        }
+        let (at, n) = (T::AT, T::PLACE);
+        // The scheduler fills the VMID in.
+        m[at.sdmax_rlcx_rb_cntl] = n.RB_CNTL__RB_SIZE.put(order(spec.ring_size / 4))
+            | n.RB_CNTL__RPTR_WRITEBACK_ENABLE.put(1)
+            | n.RB_CNTL__RPTR_WRITEBACK_TIMER.put(RPTR_WRITEBACK_TIMER);
+        m[at.sdmax_rlcx_rb_base] = lo(spec.ring_va >> 8);
+        m[at.sdmax_rlcx_rb_base_hi] = hi(spec.ring_va >> 8);
+        m[at.sdmax_rlcx_rb_rptr_addr_lo] = lo(spec.rptr_va);
+        m[at.sdmax_rlcx_rb_rptr_addr_hi] = hi(spec.rptr_va);
+        m[at.sdmax_rlcx_doorbell_offset] = n.DOORBELL_OFFSET__OFFSET.put(spec.doorbell);
+        m[at.sdma_engine_id] = place.engine;
+        m[at.sdma_queue_id] = place.queue;
+        m[at.sdmax_rlcx_dummy_reg] = DUMMY;
+        // Nobody keeps an engine for as long as it takes to work off an indirect buffer.
+        m[at.sdmax_rlcx_ib_cntl] |= n.IB_CNTL__SWITCH_INSIDE_IB.put(1);
+        T::update(spec, m);
+        Ok(())
+    }
+
+    fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>> {
+        let e = T::Engines::engine(mmio, place.engine)?;
+        let (n, at) = (T::PLACE, place.queue * T::STRIDE);
+        let status = e.rd_at(n.CONTEXT_STATUS, at)?;
+        if !n.CONTEXT_STATUS__SELECTED.is_set(status) {
+            return Ok(None);
+        }
+        let doorbell = n
+            .DOORBELL_OFFSET__OFFSET
+            .get(e.rd_at(n.DOORBELL_OFFSET, at)?);
+        Ok((doorbell != 0).then_some(doorbell))
+    }
+
+    fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>> {
+        let e = T::Engines::engine(mmio, place.engine)?;
+        let (n, at) = (T::PLACE, place.queue * T::STRIDE);
+        if !n.RB_CNTL__RB_ENABLE.is_set(e.rd_at(n.RB_CNTL, at)?) {
+            return Ok(None);
+        }
+        e.dump(&dumped(n), at).map(Some)
+    }
+}
+
+/// What a dump shows.
+fn dumped(n: &RingNames) -> [Reg; 16] {
+    [
+        n.RB_CNTL,
+        n.RB_BASE,
+        n.RB_BASE_HI,
+        n.RB_RPTR,
+        n.RB_RPTR_HI,
+        n.RB_WPTR,
+        n.RB_WPTR_HI,
+        n.RB_RPTR_ADDR_HI,
+        n.RB_RPTR_ADDR_LO,
+        n.IB_CNTL,
+        n.CONTEXT_STATUS,
+        n.DOORBELL,
+        n.DOORBELL_OFFSET,
+        n.RB_WPTR_POLL_ADDR_HI,
+        n.RB_WPTR_POLL_ADDR_LO,
+        n.MINOR_PTR_UPDATE,
+    ]
+}
