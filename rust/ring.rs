@@ -20,8 +20,9 @@ pub(crate) mod writer;
 /// Words of the longest batch.
 const MAX_BATCH: usize = 64;
 
-/// For so long an answer is looked for without a pause: most come sooner than a sleeper would be awake again.
-const SPIN: Delta = Delta::from_micros(100);
+/// For so long an answer is looked for without a pause: most come sooner than a sleeper would be awake again, and all
+/// that is healthy comes in this time.
+const SPIN: Delta = Delta::from_millis(1);
 /// Pauses after that: the first, and the longest. Each is twice as long as the one before.
 const NAP_US: i64 = 10;
 const LONGEST_NAP_US: i64 = 320;
