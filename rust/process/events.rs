@@ -32,6 +32,8 @@ pub(crate) const PAGE_SIZE_MIN: usize = SIGNAL_LIMIT as usize * 8;
 pub(crate) const FIRST_OTHER_ID: u32 = (i32::MAX as u32 >> 1) + 1;
 /// Last id of events that have no slot.
 pub(crate) const LAST_OTHER_ID: u32 = i32::MAX as u32;
+/// With fewer signal events than these it is less work to look for each than to look at all slots.
+const FEW: u32 = SIGNAL_LIMIT / 64;
 /// What a slot holds while nobody has signalled.
 pub(crate) const UNSIGNALED: u64 = u64::MAX;
 
@@ -348,7 +350,8 @@ impl Events {
 
     /// An interrupt of the GPU, carrying the low `bits` bits of an event id.
     ///
-    /// If they do not name an event whose slot was written, every slot is looked at.
+    /// If they do not name an event whose slot was written (as that of an earlier interrupt was for both), the slots of
+    /// all events are looked at; of all that there can be when there are many.
     pub(crate) fn signal_interrupt(&self, partial_id: u32, bits: u32) {
         let mut inner = self.inner.lock();
         let named = if bits == 0 {
@@ -363,9 +366,25 @@ impl Events {
         if inner.page.is_none() {
             return;
         }
-        for id in 1..SIGNAL_LIMIT {
-            if inner.slot(id) != UNSIGNALED {
-                inner.set_from_interrupt(id);
+        if inner.signal_count >= FEW {
+            for id in 1..SIGNAL_LIMIT {
+                if inner.slot(id) != UNSIGNALED {
+                    inner.set_from_interrupt(id);
+                }
+            }
+            return;
+        }
+        let mut ids = [0; FEW as usize];
+        // Those with a slot come first.
+        let events = inner.events.keys().take_while(|id| **id < SIGNAL_LIMIT);
+        let mut count = 0;
+        for (to, id) in ids.iter_mut().zip(events) {
+            *to = *id;
+            count += 1;
+        }
+        for id in &ids[..count] {
+            if inner.slot(*id) != UNSIGNALED {
+                inner.set_from_interrupt(*id);
             }
         }
     }
