@@ -212,6 +212,11 @@ TEST(gpu_node)
 	/* Version 2.0 of the doorbells; without it the runtime refuses the GPU. */
 	EXPECT_EQ(node.capability >> 12 & 3, 2);
 	EXPECT(value(i, "caches/0/properties", "level") >= 1);
+	EXPECT(value(i, "mem_banks/0/properties", "mem_clk_max") > 0);
+	EXPECT(value(i, "io_links/0/properties", "max_bandwidth") > 0);
+	/* Of a card with GDDR only its BIOS knows. */
+	if (!is_gfx12(&node))
+		EXPECT_EQ(value(i, "mem_banks/0/properties", "width"), 8192);
 }
 
 /* The context save area follows from the number of CUs; 7.2 of the runtime takes it from here. */

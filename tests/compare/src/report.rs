@@ -151,18 +151,23 @@ impl<'a> Report<'a> {
             }
             return;
         };
-        for (name, value) in &a.guest.values {
-            let other = b.guest.values.get(name).map_or("not asked", String::as_str);
-            self.compare(&format!("value/{name}"), value, other);
+        let names: BTreeSet<&String> = a.guest.values.keys().chain(b.guest.values.keys()).collect();
+        for name in names {
+            let of = |run: &Run| {
+                run.guest
+                    .values
+                    .get(name)
+                    .map_or("not asked".into(), String::clone)
+            };
+            self.compare(&format!("value/{name}"), &of(a), &of(b));
         }
-        for call in &a.guest.calls {
-            let other = b.guest.calls.iter().find(|c| c.name == call.name);
-            let other = other.map_or("not called".into(), |c| c.ret.to_string());
-            self.compare(
-                &format!("errno/{}", call.name),
-                &call.ret.to_string(),
-                &other,
-            );
+        let names = a.guest.calls.iter().chain(&b.guest.calls);
+        for name in names.map(|c| &c.name) {
+            let of = |run: &Run| {
+                let call = run.guest.calls.iter().find(|c| c.name == *name);
+                call.map_or("not called".into(), |c| c.ret.to_string())
+            };
+            self.compare(&format!("errno/{name}"), &of(a), &of(b));
         }
     }
 
@@ -212,6 +217,13 @@ impl<'a> Report<'a> {
                 };
                 let theirs = rest.remove(at);
                 let items = decode::packet(&ours, listed);
+                if self.seen.insert(format!("compared {op}")) {
+                    let dwords = ours.len();
+                    let _ = writeln!(
+                        self.out,
+                        "compared       packet/{op}: {dwords} dwords, field by field in every step"
+                    );
+                }
                 self.items(
                     &format!("packet/{op}"),
                     &items,
@@ -490,13 +502,17 @@ mod tests {
             ),
             run(
                 "b",
-                "cmp topology nodes/1/properties: num_gws 0\ncmp value base 0x1\n",
+                "cmp topology nodes/1/properties: num_gws 0\ncmp value base 0x1\ncmp value more 0x2\n",
             ),
         ];
         let (text, unexplained) = Report::new(&runs, Meant::default()).finish();
         let key = "topology/nodes/1/properties:num_gws";
         assert!(text.contains(&format!("NOT EXPLAINED  {key}")), "{text}");
         assert!(!text.contains("value/base"));
+        assert!(
+            text.contains("value/more"),
+            "what only the second says counts, too"
+        );
         let meant = Meant::parse("``topology/*:num_gws``\n    Why not.\n");
         let (text, left) = Report::new(&runs, meant).finish();
         assert_eq!(left + 1, unexplained);
