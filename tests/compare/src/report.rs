@@ -404,12 +404,22 @@ fn engine_of(words: &[u32], listed: bool) -> u64 {
 /// Registers that serve interrupts or polls and come when they come.
 const ASYNCHRONOUS: &[&str] = &["IH_RB_RPTR", "IH_RB_CNTL", "IH_DOORBELL_RPTR"];
 
+/// The register by which a job of a DMA engine flushes the host data path. The kernel's jobs clear
+/// memory that nobody uses any more, or not yet: they come when they come.
+const FLUSH_OF_A_JOB: &str = "GPU_HDP_FLUSH_REQ";
+
 /// What the GPU was told in a section, in words; a repetition is told once.
 fn sequence(section: &Section) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
+    let mut of_a_job = false;
     for act in &section.acts {
         let text = match act {
             Act::Register(name, ..) if ASYNCHRONOUS.iter().any(|a| name.contains(a)) => continue,
+            Act::Register(name, ..) if name.contains(FLUSH_OF_A_JOB) => {
+                of_a_job = true;
+                continue;
+            }
+            Act::HdpFlush if std::mem::take(&mut of_a_job) => continue,
             Act::Register(name, value, _) => format!("{name}={value:#x}"),
             // When they come beside the packets is a matter of chance.
             Act::Doorbell(_) => continue,
@@ -517,6 +527,18 @@ mod tests {
         let (text, left) = Report::new(&runs, meant).finish();
         assert_eq!(left + 1, unexplained);
         assert!(text.contains("   1  Why not."), "{text}");
+    }
+
+    #[test]
+    fn jobs_that_clear_memory_come_when_they_come() {
+        let write = |name: &str| Act::Register(name.into(), 0x400, 0xe26);
+        let job = write("regBIF_BX_PF0_GPU_HDP_FLUSH_REQ");
+        let acts = vec![Act::HdpFlush, job, Act::HdpFlush, write("regX")];
+        let section = Section {
+            acts,
+            ..Section::default()
+        };
+        assert_eq!(sequence(&section), ["HDP flush", "regX=0x400"]);
     }
 
     #[test]
