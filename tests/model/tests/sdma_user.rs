@@ -504,8 +504,9 @@ fn faults_stay_with_their_process() {
     bench.card.finish(0);
 }
 
+/// Drivers find it by its engine: only compute queues are named.
 #[test]
-fn a_firmware_that_does_not_preempt_names_the_queue() {
+fn a_queue_that_does_not_leave_is_not_named() {
     let mut bench = Bench::new();
     let user = users(1)[0];
     bench.queue(user);
@@ -513,7 +514,8 @@ fn a_firmware_that_does_not_preempt_names_the_queue() {
     bench.gpu.knobs.hws_no_preempt.set(2);
     bench.unmap_all();
     let failed = HIQ_MQD + v9::HIQ_FAILED_DOORBELLS as u64 * 4;
-    assert_eq!(bench.get32(failed), user.doorbell());
+    assert_eq!(bench.get32(failed), 0);
+    assert_eq!(bench.rlc(user, sdma::regSDMA_RLC0_RB_CNTL) & 1, 1);
     bench.submit(user, &write(user.data(), 1));
     bench.idle(user);
     bench.gpu.knobs.hws_no_preempt.set(0);
