@@ -78,13 +78,23 @@ TEST_TIMEOUT(before_the_reset, 120)
 	EXPECT(unbind_after(0) <= 1);
 }
 
-/* The card is silent for half a second. It is waited for, and brought up, before it is left. */
-TEST_TIMEOUT(during_the_reset, 120)
+/* The same when the reset has begun, which on a busy machine it may not have the first time. */
+static void unbind_in_reset(unsigned int ms)
 {
-	EXPECT_EQ(unbind_after(200), 1);
+	int resets = 0;
+
+	for (int i = 0; i < 3 && !resets; i++)
+		resets = unbind_after(ms);
+	EXPECT_EQ(resets, 1);
 }
 
-TEST_TIMEOUT(when_it_comes_up, 120)
+/* The card is silent for half a second. It is waited for, and brought up, before it is left. */
+TEST_TIMEOUT(during_the_reset, 240)
 {
-	EXPECT_EQ(unbind_after(700), 1);
+	unbind_in_reset(200);
+}
+
+TEST_TIMEOUT(when_it_comes_up, 240)
+{
+	unbind_in_reset(700);
 }
