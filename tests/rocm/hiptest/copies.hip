@@ -319,13 +319,21 @@ void host_register()
 }
 
 /*
- * Waits sleep while this lives. A thread that spins has each page that the kernel copies cost an interrupt between
- * processors, which an emulator that is not alone on its machine takes milliseconds for.
+ * As launched(), but sleeps between looks: of a thread that spins each page that the kernel copies costs an interrupt
+ * between processors, which an emulator that is not alone on its machine takes milliseconds for. (HIP's own
+ * way to sleep is none: Documentation/testing.rst.)
  */
-struct Sleeping {
-	Sleeping() { HIP(hipSetDeviceFlags(hipDeviceScheduleBlockingSync)); }
-	~Sleeping() { (void)hipSetDeviceFlags(hipDeviceScheduleAuto); }
-};
+static void launched_asleep()
+{
+	hipError_t error;
+
+	HIP(hipGetLastError());
+	while ((error = hipStreamQuery(nullptr)) == hipErrorNotReady)
+		usleep(1000);
+	HIP(error);
+	/* That a stream was not ready is what HIP remembers as an error. */
+	(void)hipGetLastError();
+}
 
 /*
  * After a fork, the first write of either process moves a page: the GPU has to follow the parent's. The memory is
@@ -335,7 +343,6 @@ void register_fork()
 {
 	const size_t bytes = MiB, count = bytes / 4;
 	uint32_t *words = (uint32_t *)map(bytes, MAP_PRIVATE), *gpu;
-	Sleeping sleeping;
 	int status;
 
 	for (size_t i = 0; i < count; i++)
@@ -358,7 +365,7 @@ void register_fork()
 		for (size_t i = 0; !round && i < count; i += 2)
 			words[i] += 100;
 		add_index<<<8, THREADS>>>(gpu, count);
-		launched();
+		launched_asleep();
 		expect_all("after a fork", words, count, [=](size_t i) {
 			return 7 + (i % 2 ? 0 : 100) + (uint32_t)i * (round + 1);
 		});
