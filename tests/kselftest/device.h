@@ -3,7 +3,7 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
-/* Looks for the GPU's PCI device. Skips the test unless rkfd is its driver: the C driver does not survive what follows. */
+/* Looks for the GPU's PCI device and for its driver, which it has. For the two below. */
 void device_find(void);
 /* Takes the driver from it, gives it back. Return 0 or a negative errno. */
 int device_unbind(void);

@@ -7,27 +7,18 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* The child must be gone soon after it is killed. */
 static void expect_death(pid_t child, double seconds)
 {
-	double end = now() + seconds;
+	double end = seconds_now() + seconds;
 	int status;
 
 	while (waitpid(child, &status, WNOHANG) == 0) {
-		ASSERT(now() < end, "process %d cannot be killed", child);
+		ASSERT(seconds_now() < end, "process %d cannot be killed", child);
 		usleep(50000);
 	}
 }
@@ -57,9 +48,9 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &data.event_id));
 		ASSERT_OK(kfd_queue_create(&k, &first, 64));
 		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
-		start = now();
+		start = seconds_now();
 		ret = kfd_queue_start(&second, &args);
-		took = now() - start;
+		took = seconds_now() - start;
 		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s", ktap_errno_name(ret));
 		/* An MES is given 2 s for each frame. */
 		EXPECT(took > (is_gfx12(&k.node) ? 1.5 : 3) && took < 40, "after %.1f s", took);
@@ -98,9 +89,9 @@ TEST_TIMEOUT(processes_can_still_be_killed, 180)
 	usleep(3000000);
 	ASSERT(kill(child, SIGKILL) == 0);
 	expect_death(child, 90);
-	start = now();
+	start = seconds_now();
 	ret = kfd_open_device(&k);
-	EXPECT(now() - start < 60, "open took %.1f s", now() - start);
+	EXPECT(seconds_now() - start < 60, "open took %.1f s", seconds_now() - start);
 	EXPECT_OK(ret);
 }
 
@@ -117,14 +108,14 @@ static void work(void *data)
 /* It takes a while after each hang; until then queues are refused. */
 static void wait_until_it_works(void *data)
 {
-	double end = now() + 60;
+	double end = seconds_now() + 60;
 	struct kfd_queue q;
 	struct kfd k;
 	int ret;
 
 	(void)data;
 	fixture_open(&k);
-	while ((ret = kfd_queue_create(&k, &q, 64)) == -EIO && now() < end)
+	while ((ret = kfd_queue_create(&k, &q, 64)) == -EIO && seconds_now() < end)
 		usleep(100000);
 	EXPECT_OK(ret);
 }

@@ -163,7 +163,7 @@ static unsigned int kernel_complaints(void)
 	return found;
 }
 
-static double seconds_now(void)
+double seconds_now(void)
 {
 	struct timespec t;
 

@@ -72,6 +72,9 @@ __attribute__((noreturn, format(printf, 1, 2))) void ktap_skip(const char *reaso
 __attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
 /* Runs `fn` in a child of the test; its failures are the test's. */
 int ktap_in_child(void (*fn)(void *), void *data);
+
+/* Since some time in the past; only differences mean something. */
+double seconds_now(void);
 const char *ktap_errno_name(long ret);
 int ktap_main(int argc, char **argv);
 

@@ -8,21 +8,12 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
 
 /* A call of the driver is over by then, whatever the firmware does. */
 #define LONGEST_S 10.0
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void need_mes(void)
 {
@@ -105,20 +96,20 @@ static void meet_the_fault(void *data)
 	fixture_launch(&f);
 	ASSERT_OK(kfd_event_create(k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
 	for (int i = 0; i < 6; i++) {
-		double start = now();
+		double start = seconds_now();
 		struct kfd_queue q;
 		int ret = kfd_queue_create(k, &q, 64);
 
-		EXPECT(now() - start < LONGEST_S, "CREATE_QUEUE took %.1f s", now() - start);
+		EXPECT(seconds_now() - start < LONGEST_S, "CREATE_QUEUE took %.1f s", seconds_now() - start);
 		if (ret) {
 			refused++;
 			EXPECT(ret == -EIO || ret == -ETIMEDOUT || ret == -ETIME, "expected EIO or a timeout, got %s",
 			       ktap_errno_name(ret));
 			continue;
 		}
-		start = now();
+		start = seconds_now();
 		EXPECT_OK(kfd_queue_destroy(&q));
-		EXPECT(now() - start < LONGEST_S, "DESTROY_QUEUE took %.1f s", now() - start);
+		EXPECT(seconds_now() - start < LONGEST_S, "DESTROY_QUEUE took %.1f s", seconds_now() - start);
 	}
 	/* A queue that was not taken off as it should be was thrown out: its process hears of that. */
 	if (!refused) {
@@ -168,9 +159,9 @@ TEST_TIMEOUT(late_answers_are_waited_for, 120)
 	for (int i = 0; i < 5; i++) {
 		struct kfd_queue q;
 
-		start = now();
+		start = seconds_now();
 		ASSERT_OK(kfd_queue_create(&f.k, &q, 64));
-		took = now() - start;
+		took = seconds_now() - start;
 		EXPECT(took > 0.05 && took < LONGEST_S, "CREATE_QUEUE took %.3f s", took);
 		EXPECT(fixture_works(&f));
 		ASSERT_OK(kfd_queue_destroy(&q));
