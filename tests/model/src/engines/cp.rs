@@ -95,8 +95,6 @@ pub enum Wake {
     ResetPipe(u32, u32),
     /// The driver asked for its software interrupt.
     SoftwareInterrupt,
-    /// A wave sent a message: job, M0, whether its trap handler did.
-    ShaderMessage(u64, u32, bool),
     /// A job needs to be looked at.
     Job(u64),
     /// Something changed.

@@ -536,6 +536,11 @@ impl Engine<'_> {
             once |= flight.scratch;
             signals.push((flight.signal, times));
         }
+        // Before what has ended is forgotten, and before its signals.
+        self.shader_messages(queue);
+        let Some(aql) = aql_mut(queue) else {
+            return;
+        };
         let mut retired = Vec::new();
         while aql.flights.front().is_some_and(|f| f.done) {
             retired.extend(aql.flights.pop_front().map(|f| f.index));

@@ -111,7 +111,10 @@ impl Engine<'_> {
                 Some(job) => job,
                 None => return,
             };
-            match job.progress() {
+            let progress = job.progress();
+            // All that a job which is done has said is there now.
+            self.shader_messages(queue);
+            match progress {
                 Progress::Going => return,
                 Progress::Done => {
                     event!(

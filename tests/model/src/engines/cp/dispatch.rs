@@ -103,6 +103,10 @@ pub struct Job {
     gws: Option<GwsShare>,
     vmid: AtomicU8,
     stop: AtomicBool,
+    /// What waves have said to the driver, M0 and whether in a trap handler, until the engine
+    /// asks. It is with the job, and not in the engine's mail: a wave that has spoken may end the
+    /// job before the engine reads its mail again.
+    messages: Mutex<Vec<(u32, bool)>>,
     state: Mutex<State>,
 }
 
@@ -178,6 +182,7 @@ impl Job {
             groups,
             vmid: AtomicU8::new(0),
             stop: AtomicBool::new(false),
+            messages: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -202,6 +207,11 @@ impl Job {
     pub fn counts(&self) -> (u64, usize) {
         let state = lock(&self.state);
         (state.done, state.paused.len() + state.halted)
+    }
+
+    /// What its waves have said since this was last asked: all of it once the job is done.
+    pub fn take_messages(&self) -> Vec<(u32, bool)> {
+        std::mem::take(&mut lock(&self.messages))
     }
 
     /// Workgroups that have started and not ended.
@@ -340,9 +350,8 @@ impl Host for WorkerHost<'_> {
     fn message(&self, message: &Message) -> bool {
         // MSG_INTERRUPT; the engine knows the queue and with it the doorbell and VMID.
         if message.id == 1 {
-            let (job, m0) = (self.job.id, message.m0);
-            self.mail
-                .send(Wake::ShaderMessage(job, m0, message.privileged));
+            lock(&self.job.messages).push((message.m0, message.privileged));
+            self.mail.send(Wake::Job(self.job.id));
         }
         message.id == 1
     }

@@ -227,9 +227,6 @@ impl<'a> Engine<'a> {
                     self.post(kiq, 178, [0, 0]);
                 }
             }
-            Wake::ShaderMessage(job, m0, privileged) => {
-                self.shader_message(job, m0, privileged);
-            }
             Wake::Reset => self.reset(),
         }
     }
@@ -299,6 +296,7 @@ impl<'a> Engine<'a> {
     }
 
     fn step(&mut self, queue: &mut Queue) -> Step {
+        self.shader_messages(queue);
         if queue.leaving.is_some() || self.banks().halted(queue.slot) {
             return Step::Idle;
         }

@@ -276,6 +276,7 @@ impl Engine<'_> {
                 self.queues[usize::from(slot.0)] = Some(queue);
                 continue;
             }
+            self.shader_messages(&queue);
             self.leave(queue, leaving.how);
         }
         again

@@ -245,24 +245,22 @@ impl Engine<'_> {
         });
     }
 
-    /// `s_sendmsg MSG_INTERRUPT` of a wave, or of its trap handler.
-    pub(super) fn shader_message(&mut self, job: u64, m0: u32, privileged: bool) {
-        let queue = self
-            .queues
-            .iter()
-            .flatten()
-            .find(|q| q.work.jobs().iter().any(|j| j.id == job));
-        if let Some(queue) = queue {
-            event!(
-                self.env.trace(),
-                "sq",
-                "message",
-                "queue={} pasid={} job={job} m0={m0:#x} privileged={}",
-                queue.slot,
-                queue.pasid,
-                u8::from(privileged)
-            );
-            self.sq_interrupt(queue, sq::ENCODING_INST, privileged, m0 & 0xff_ffff);
+    /// `s_sendmsg MSG_INTERRUPT` of waves, or of their trap handlers, that nobody has heard yet.
+    pub(super) fn shader_messages(&self, queue: &Queue) {
+        for job in queue.work.jobs() {
+            for (m0, privileged) in job.take_messages() {
+                event!(
+                    self.env.trace(),
+                    "sq",
+                    "message",
+                    "queue={} pasid={} job={} m0={m0:#x} privileged={}",
+                    queue.slot,
+                    queue.pasid,
+                    job.id,
+                    u8::from(privileged)
+                );
+                self.sq_interrupt(queue, sq::ENCODING_INST, privileged, m0 & 0xff_ffff);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 
 use rkfd_abi::aql::queue::v2;
 
+use super::super::dispatch::Progress;
 use super::super::env::Env;
 use super::super::queue::Halt;
 use super::*;
@@ -308,6 +309,35 @@ fn a_kernel_that_fails_stops_its_queue_alone() {
 }
 
 #[test]
+fn the_last_words_of_a_wave_are_heard() {
+    with_card(|card| {
+        let user = start(card);
+        let mut code = GATE.to_vec();
+        assert_eq!(code.pop(), Some(ENDPGM));
+        // s_sendmsg MSG_INTERRUPT
+        code.extend([0xbf90_0001, ENDPGM]);
+        let kernel = card.kernel(0, &code);
+        let signal = card.signal(0, 3);
+        card.submit(user, &dispatch(kernel, KERNARG, 1, signal, true));
+        let job = |card: &Card<'_>| card.queue_of(user)?.work.jobs().pop();
+        card.until("dispatch", |c| job(c).is_some());
+        let job = job(card).unwrap();
+        // The engine finds the job done without having read its mail.
+        card.mock().put32(GATE_OPEN, 1);
+        while job.progress() != Progress::Done {
+            std::thread::yield_now();
+        }
+        card.engine.turn();
+        let sources = card.mock().interrupts();
+        let sources: Vec<_> = sources.iter().map(|e| e.source_id).collect();
+        assert_eq!(sources, [239, 181]);
+        card.settle();
+        assert_eq!(card.mock().interrupts().len(), 2);
+        card.assert_clean();
+    });
+}
+
+#[test]
 fn a_trap_handler_gets_the_exception_instead() {
     // Sends the doorbell and EC_QUEUE_WAVE_TRAP, halts the wave and goes back.
     const HANDLER: [u32; 6] = [
@@ -390,30 +420,39 @@ fn a_faulting_kernel_halts_until_it_is_unmapped() {
 fn scratch_is_asked_for_and_waited_for() {
     with_card(|card| {
         let user = start(card);
-        let inactive = card.signal(1, 4);
-        set_signal(card, inactive, 0);
+        let inactive = inactive_signal(card, user);
         let queue = user.amd_queue();
         let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
-        card.mock()
-            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
         let kernel = card.kernel(0, &[ENDPGM]);
         let signal = card.signal(0, 0);
-        let mut packet = dispatch(kernel, 0, 4, signal, true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        let packet = scratch_dispatch(kernel, 0, 4, signal);
         put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 32);
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 1);
         card.settle();
         assert_eq!(card.signal_value(signal), 1);
         // What the runtime does: memory, sizes, then the signal to 0.
-        let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
-        put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
-        put32(amd_queue::COMPUTE_TMPRING_SIZE, 8 | 4 << 12);
-        put32(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
+        give_scratch(card, user, 64, 8, 4);
         set_signal(card, inactive, 0);
         card.until("signal", |c| c.signal_value(signal) == 0);
         card.assert_clean();
     });
+}
+
+/// A dispatch whose lanes want 64 bytes of it each.
+fn scratch_dispatch(kernel: u64, kernarg: u64, groups: u32, signal: u64) -> [u8; 64] {
+    let mut packet = dispatch(kernel, kernarg, groups, signal, true);
+    packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+    packet
+}
+
+/// By which a queue asks for scratch memory.
+fn inactive_signal(card: &Card<'_>, user: User) -> u64 {
+    let signal = card.signal(1, 4);
+    set_signal(card, signal, 0);
+    let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
+    card.mock().put64(at, signal);
+    signal
 }
 
 /// Scratch memory as a runtime gives it: lane bytes, waves, KiB of a wave.
@@ -434,12 +473,9 @@ fn the_alternate_scratch_takes_small_grids() {
         // The runtime may say so after it has made the queue.
         card.mock()
             .put32(at, caps | amd_queue::CAPS_SW_ASYNC_RECLAIM.mask);
-        let inactive = card.signal(1, 4);
-        set_signal(card, inactive, 0);
+        let inactive = inactive_signal(card, user);
         let queue = user.amd_queue();
         let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
-        card.mock()
-            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
         put32(v2::ALT_SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
         put32(v2::ALT_COMPUTE_TMPRING_SIZE, 8 | 4 << 12);
         put32(v2::ALT_SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
@@ -452,14 +488,12 @@ fn the_alternate_scratch_takes_small_grids() {
         card.mock().put64(used, 7);
         let kernel = card.kernel(0, &[ENDPGM]);
         let signals = [card.signal(0, 0), card.signal(2, 0)];
-        let mut packet = dispatch(kernel, 0, 4, signals[0], true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        let packet = scratch_dispatch(kernel, 0, 4, signals[0]);
         card.submit(user, &packet);
         card.until("signal", |c| c.signal_value(signals[0]) == 0);
         assert_eq!(card.mock().get64(used), 0);
         // A larger grid has to ask.
-        let mut packet = dispatch(kernel, 0, 5, signals[1], true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        let packet = scratch_dispatch(kernel, 0, 5, signals[1]);
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 1);
         card.settle();
@@ -471,21 +505,16 @@ fn the_alternate_scratch_takes_small_grids() {
 fn scratch_that_was_lent_goes_back() {
     with_card(|card| {
         let user = start(card);
-        let inactive = card.signal(1, 4);
-        set_signal(card, inactive, 0);
+        let inactive = inactive_signal(card, user);
         let queue = user.amd_queue();
-        card.mock()
-            .put64(queue + amd_queue::QUEUE_INACTIVE_SIGNAL as u64, inactive);
         give_scratch(card, user, 64, 8, 4);
         let properties = queue + amd_queue::QUEUE_PROPERTIES as u64;
         card.mock().put32(properties, 1 << 4);
         let kernel = card.kernel(0, &[ENDPGM]);
         let signals = [card.signal(0, 0), card.signal(2, 0)];
-        let mut packet = dispatch(kernel, 0, 4, signals[0], true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
-        card.submit(user, &packet);
-        packet[abi_aql::COMPLETION_SIGNAL..][..8].copy_from_slice(&signals[1].to_le_bytes());
-        card.submit(user, &packet);
+        for signal in signals {
+            card.submit(user, &scratch_dispatch(kernel, 0, 4, signal));
+        }
         card.until("return", |c| c.signal_value(inactive) == 512);
         assert_eq!(card.signal_value(signals[0]), 0);
         card.settle();
@@ -506,14 +535,10 @@ fn scratch_that_was_lent_goes_back() {
 fn a_queue_that_waits_for_scratch_survives_preemption() {
     with_card(|card| {
         let user = start(card);
-        let inactive = card.signal(1, 4);
-        set_signal(card, inactive, 0);
-        let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
-        card.mock().put64(at, inactive);
+        let inactive = inactive_signal(card, user);
         let kernel = card.kernel(0, &[ENDPGM]);
         let signal = card.signal(0, 0);
-        let mut packet = dispatch(kernel, 0, 4, signal, true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        let packet = scratch_dispatch(kernel, 0, 4, signal);
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 1);
         card.unmap_all();
@@ -532,15 +557,11 @@ fn a_queue_that_waits_for_scratch_survives_preemption() {
 fn scratch_for_less_than_a_workgroup_is_not_enough() {
     with_card(|card| {
         let user = start(card);
-        let inactive = card.signal(1, 4);
-        set_signal(card, inactive, 0);
-        let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
-        card.mock().put64(at, inactive);
+        let inactive = inactive_signal(card, user);
         give_scratch(card, user, 64, 1, 4);
         let kernel = card.kernel(0, &[ENDPGM]);
         let signal = card.signal(0, 0);
-        let mut packet = dispatch(kernel, 0, 4, signal, true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        let mut packet = scratch_dispatch(kernel, 0, 4, signal);
         packet[kd::WORKGROUP_SIZE_X] = 128;
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 1);
@@ -559,8 +580,7 @@ fn workgroups_share_no_scratch_at_the_same_time() {
         give_scratch(card, user, 64, 2, 4);
         let kernel = card.kernel(0, &GATE);
         let signal = card.signal(0, 0);
-        let mut packet = dispatch(kernel, KERNARG, 10, signal, true);
-        packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
+        let packet = scratch_dispatch(kernel, KERNARG, 10, signal);
         card.submit(user, &packet);
         card.until("start", |c| c.queue_of(user).is_some_and(|q| !q.is_quiet()));
         // Long enough for others to have their turn.
