@@ -10,6 +10,32 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "listen.h"
+
+/*
+ * Listens for the end of a reset; -1 for a GPU that is not reset. Each hang is waited for to its end: whoever comes next,
+ * or switches the machine off, would meet the reset that it leads to.
+ */
+static int listen_for_resets(void)
+{
+	struct kfd k;
+
+	fixture_open_only(&k);
+	if (is_gfx12(&k.node))
+		return -1;
+	return listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_GPU_POST_RESET));
+}
+
+static void expect_reset(int resets)
+{
+	char back[16];
+
+	if (resets < 0)
+		return;
+	snprintf(back, sizeof(back), "%x ", KFD_SMI_EVENT_GPU_POST_RESET);
+	EXPECT(listen_for_line(resets, back, NULL));
+	close(resets);
+}
 
 /* The child must be gone soon after it is killed. */
 static void expect_death(pid_t child, double seconds)
@@ -30,6 +56,7 @@ static void expect_death(pid_t child, double seconds)
  */
 TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 {
+	int resets = listen_for_resets();
 	double start, took;
 	pid_t child;
 
@@ -65,11 +92,13 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)
 		usleep(100000);
 	EXPECT(kill(child, 0) != 0, "the process is still there");
+	expect_reset(resets);
 }
 
 /* A process that was open all the while can be killed, and a new one is answered, with yes or no. */
 TEST_TIMEOUT(processes_can_still_be_killed, 180)
 {
+	int resets = listen_for_resets();
 	struct kfd k;
 	double start;
 	pid_t child;
@@ -82,6 +111,7 @@ TEST_TIMEOUT(processes_can_still_be_killed, 180)
 		struct kfd_queue q;
 
 		fixture_open(&k);
+		/* Refused by a GPU that was not reset. */
 		kfd_queue_create(&k, &q, 64);
 		for (;;)
 			pause();
@@ -93,6 +123,7 @@ TEST_TIMEOUT(processes_can_still_be_killed, 180)
 	ret = kfd_open_device(&k);
 	EXPECT(seconds_now() - start < 60, "open took %.1f s", seconds_now() - start);
 	EXPECT_OK(ret);
+	expect_reset(resets);
 }
 
 static void work(void *data)
@@ -105,30 +136,14 @@ static void work(void *data)
 	/* The end of its queue is the next hang. */
 }
 
-/* It takes a while after each hang; until then queues are refused. */
-static void wait_until_it_works(void *data)
-{
-	double end = seconds_now() + 60;
-	struct kfd_queue q;
-	struct kfd k;
-	int ret;
-
-	(void)data;
-	fixture_open(&k);
-	while ((ret = kfd_queue_create(&k, &q, 64)) == -EIO && seconds_now() < end)
-		usleep(100000);
-	EXPECT_OK(ret);
-}
-
 TEST_TIMEOUT(the_gpu_comes_back, 240)
 {
-	struct kfd_node node;
+	for (int i = 0; i < 2; i++) {
+		int resets = listen_for_resets();
 
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	if (is_gfx12(&node))
-		SKIP("this GPU is not reset: its firmware would be gone");
-	ASSERT_OK(ktap_in_child(wait_until_it_works, NULL));
-	/* Its end was a hang again. */
-	sleep(3);
-	ASSERT_OK(ktap_in_child(work, NULL));
+		if (resets < 0)
+			SKIP("this GPU is not reset: its firmware would be gone");
+		ASSERT_OK(ktap_in_child(work, NULL));
+		expect_reset(resets);
+	}
 }

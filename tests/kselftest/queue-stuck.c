@@ -56,10 +56,27 @@ static void work(void *data)
 	(void)data;
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
+	/* It does not leave either. */
+	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
 TEST_TIMEOUT(the_next_process_finds_a_working_gpu, 180)
 {
 	EXPECT_OK(ktap_in_child(get_stuck, NULL));
+	EXPECT_OK(ktap_in_child(work, NULL));
+}
+
+static void end_with_a_queue(void *data)
+{
+	struct fixture f;
+
+	(void)data;
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+TEST_TIMEOUT(a_process_may_end_with_a_stuck_queue, 180)
+{
+	EXPECT_OK(ktap_in_child(end_with_a_queue, NULL));
 	EXPECT_OK(ktap_in_child(work, NULL));
 }

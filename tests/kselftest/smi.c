@@ -13,55 +13,9 @@
 #include <drm/amdgpu_drm.h>
 
 #include "fixture.h"
+#include "listen.h"
 
-#define BIT(event) KFD_SMI_EVENT_MASK_FROM_INDEX(event)
 #define NOBODY 65534
-
-static int listen_to(struct kfd *k, uint64_t mask)
-{
-	struct kfd_ioctl_smi_events_args args = { .gpuid = k->node.gpu_id };
-
-	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SMI_EVENTS, &args));
-	if (mask)
-		ASSERT(write((int)args.anon_fd, &mask, sizeof(mask)) == sizeof(mask));
-	return (int)args.anon_fd;
-}
-
-/* All lines that came, or come within `ms`, a string. */
-static const char *lines(int fd, int ms)
-{
-	static char text[65536];
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	size_t n = 0;
-	ssize_t got;
-
-	text[0] = 0;
-	while (poll(&p, 1, ms) == 1 && n < sizeof(text) - 1) {
-		EXPECT(p.revents == POLLIN, "%#x", p.revents);
-		got = read(fd, text + n, sizeof(text) - 1 - n);
-		ASSERT(got > 0, "%s", strerror(errno));
-		n += (size_t)got;
-		text[n] = 0;
-		ms = 300;
-	}
-	return text;
-}
-
-/* Waits until a line came. Of what comes later nothing is missing. */
-static bool wait_for_line(int fd, const char *wanted, const char **all)
-{
-	static char text[65536];
-	bool found;
-
-	text[0] = 0;
-	for (int i = 0; i < 20 && !strstr(text, wanted); i++)
-		strncat(text, lines(fd, 1000), sizeof(text) - strlen(text) - 1);
-	found = strstr(text, wanted) != NULL;
-	EXPECT(found, "no '%s' in '%s'", wanted, text);
-	if (all)
-		*all = text;
-	return found;
-}
 
 TEST(the_file)
 {
@@ -117,8 +71,8 @@ TEST(processes_start_and_end)
 	pid_t child;
 
 	fixture_open_only(&k);
-	fd = listen_to(&k, BIT(KFD_SMI_EVENT_PROCESS_START) | BIT(KFD_SMI_EVENT_PROCESS_END));
-	half = listen_to(&k, BIT(KFD_SMI_EVENT_PROCESS_END));
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_START) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
+	half = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
 	none = listen_to(&k, 0);
 	fflush(stdout);
 	child = fork();
@@ -130,20 +84,20 @@ TEST(processes_start_and_end)
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT_EQ(status, 0);
 	snprintf(wanted, sizeof(wanted), "d %x smi\n", child);
-	if (wait_for_line(fd, wanted, &text)) {
+	if (listen_for_line(fd, wanted, &text)) {
 		char start[64];
 
 		snprintf(start, sizeof(start), "c %x smi\n", child);
 		EXPECT(strstr(text, start) != NULL && strstr(text, start) < strstr(text, wanted), "%s", text);
 	}
-	text = lines(half, 0);
+	text = listen_lines(half, 0);
 	EXPECT(!strcmp(text, wanted), "%s", text);
 	EXPECT(read(none, wanted, 1) < 0 && errno == EAGAIN);
 	/* A line is read in parts too. */
 	ASSERT_OK(ktap_in_child(comes_and_goes, NULL));
 	ASSERT_OK(kfd_acquire_vm(&k));
 	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
-	wait_for_line(fd, wanted, NULL);
+	listen_for_line(fd, wanted, NULL);
 	/* Acquired again: it has started already. */
 	ASSERT_OK(kfd_acquire_vm(&k));
 	EXPECT(read(fd, wanted, 1) < 0 && errno == EAGAIN);
@@ -168,7 +122,7 @@ static void is_nobody(void *data)
 	/* Its own business is told to it. */
 	ASSERT_OK(kfd_acquire_vm(&k));
 	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
-	wait_for_line(fd, wanted, NULL);
+	listen_for_line(fd, wanted, NULL);
 }
 
 TEST(nobody_hears_of_others)
@@ -223,10 +177,10 @@ TEST(queues_stop_for_changes_of_memory)
 	int fd, pid;
 
 	fixture_launch(&f);
-	fd = listen_to(&f.k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	p = show_pages(&f.k, 16 * KFD_PAGE);
 	ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
-	wait_for_line(fd, " 0\n", &text);
+	listen_for_line(fd, " 0\n", &text);
 	ASSERT(sscanf(text, "9 %llu -%d %x %u\n", &ns, &pid, &gpu, &trigger) == 4, "%s", text);
 	EXPECT_EQ(pid, getpid());
 	EXPECT_EQ(gpu, f.k.node.gpu_id);
@@ -252,7 +206,7 @@ TEST(who_does_not_read_loses_lines)
 	int fd, one;
 
 	fixture_open(&k);
-	fd = listen_to(&k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	p = show_pages(&k, KFD_PAGE);
 	for (int i = 0; i < 400; i++) {
 		ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
@@ -273,9 +227,9 @@ TEST(who_does_not_read_loses_lines)
 	}
 	EXPECT(one > 100, "%d", one);
 	/* There is room again. */
-	lines(fd, 0);
+	listen_lines(fd, 0);
 	ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
-	wait_for_line(fd, "9 ", NULL);
+	listen_for_line(fd, "9 ", NULL);
 }
 
 static void stores_to_nowhere(void *data)
@@ -311,9 +265,9 @@ TEST(faults_are_told)
 	int fd;
 
 	fixture_open_only(&k);
-	fd = listen_to(&k, BIT(KFD_SMI_EVENT_VMFAULT));
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_VMFAULT));
 	ASSERT_OK(ktap_in_child(stores_to_nowhere, NULL));
-	wait_for_line(fd, ":smi\n", &text);
+	listen_for_line(fd, ":smi\n", &text);
 	EXPECT(!strncmp(text, "1 ", 2), "%s", text);
 }
 
@@ -346,10 +300,10 @@ TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
 	vram = vram_bytes(&k);
 	if (vram > 1ull << 30)
 		SKIP("%llu MiB of video memory", (unsigned long long)vram >> 20);
-	fd = listen_to(&k, BIT(KFD_SMI_EVENT_QUEUE_EVICTION) | BIT(KFD_SMI_EVENT_QUEUE_RESTORE));
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	ASSERT_OK(kfd_bo_create(&k, vram / 4, KFD_FLAGS_VRAM, &bo));
 	ASSERT_OK(ktap_in_child(wants_all, &vram));
-	wait_for_line(fd, " 0\n", &text);
+	listen_for_line(fd, " 0\n", &text);
 	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), k.node.gpu_id, KFD_QUEUE_EVICTION_TRIGGER_TTM);
 	EXPECT(strstr(text, wanted) != NULL && !strncmp(text, "9 ", 2), "%s", text);
 	EXPECT(strstr(text, "\na ") != NULL, "%s", text);

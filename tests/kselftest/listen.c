@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#define _GNU_SOURCE
+#include <poll.h>
+#include <unistd.h>
+
+#include "ktap.h"
+#include "listen.h"
+
+int listen_to(struct kfd *k, uint64_t mask)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = k->node.gpu_id };
+
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SMI_EVENTS, &args));
+	if (mask)
+		ASSERT(write((int)args.anon_fd, &mask, sizeof(mask)) == sizeof(mask));
+	return (int)args.anon_fd;
+}
+
+const char *listen_lines(int fd, int ms)
+{
+	static char text[65536];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t n = 0;
+	ssize_t got;
+
+	text[0] = 0;
+	while (poll(&p, 1, ms) == 1 && n < sizeof(text) - 1) {
+		EXPECT(p.revents == POLLIN, "%#x", p.revents);
+		got = read(fd, text + n, sizeof(text) - 1 - n);
+		ASSERT(got > 0, "%s", strerror(errno));
+		n += (size_t)got;
+		text[n] = 0;
+		ms = 300;
+	}
+	return text;
+}
+
+bool listen_for_line(int fd, const char *wanted, const char **all)
+{
+	static char text[65536];
+	bool found;
+
+	text[0] = 0;
+	for (int i = 0; i < 60 && !strstr(text, wanted); i++)
+		strncat(text, listen_lines(fd, 1000), sizeof(text) - strlen(text) - 1);
+	found = strstr(text, wanted) != NULL;
+	EXPECT(found, "no '%s' in '%s'", wanted, text);
+	if (all)
+		*all = text;
+	return found;
+}
