@@ -78,26 +78,20 @@ impl Cpsch {
             self.fail(gpu, "preemption timed out");
             return Err(e);
         }
-        // A queue that does not react makes the firmware give up without an error: it leaves the
-        // queue's doorbell in the HIQ's MQD.
+        // A compute queue that does not react makes the firmware give up without an error: it leaves
+        // the queue's doorbell in the HIQ's MQD.
         if let Some(doorbell) = hiq.take_hung_doorbell(gpu)? {
-            let owner = queues.find_doorbell(doorbell);
-            let place = owner.as_ref().and_then(|queue| queue.sdma_place());
-            if let Some(place) = place {
-                self.free_engine(gpu, queues, place, doorbell, then_reset)?;
-            } else {
-                dev_err!(
-                    gpu.dev(),
-                    "a queue with doorbell {doorbell:#x} was not preempted\n"
-                );
-                if let Err(e) = self.free_slots(gpu, queues) {
-                    dev_err!(gpu.dev(), "queues were not reset: {e:?}\n");
-                    self.fail(gpu, "a queue did not stop");
-                    return Err(ETIME);
-                }
+            dev_err!(
+                gpu.dev(),
+                "a queue with doorbell {doorbell:#x} was not preempted\n"
+            );
+            if let Err(e) = self.free_slots(gpu, queues) {
+                dev_err!(gpu.dev(), "queues were not reset: {e:?}\n");
+                self.fail(gpu, "a queue did not stop");
+                return Err(ETIME);
             }
         }
-        // Of an SDMA queue it may say nothing: the engine still has it.
+        // Of an SDMA queue it says nothing: the engine still has it.
         let mut from = 0;
         while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
             self.free_engine(gpu, queues, place, doorbell, then_reset)?;

@@ -17,7 +17,7 @@ use kernel::{
 use super::{sdma, GpuDqm};
 use crate::{
     gpu::{gart::Buffer, Gpu},
-    hw::{MapProcess, QueueSpec, SdmaPlace},
+    hw::{MapProcess, QueueSpec},
     mqd::Mqd,
 };
 
@@ -191,11 +191,6 @@ impl HwQueue {
     /// The queue's id within the process.
     pub(crate) fn qid(&self) -> u32 {
         self.qid
-    }
-
-    /// Where it is on an SDMA engine, if it is.
-    pub(super) fn sdma_place(&self) -> Option<SdmaPlace> {
-        self.state.lock().spec.sdma
     }
 
     /// Where the scheduler keeps what it knows of the queue; 0 if it does not want that.
