@@ -374,15 +374,15 @@ fn a_users_queue_comes_leaves_and_comes_back() {
         }
     };
     let map = |card: &Card, mqd: &SdmaMqd, wptr| {
-        card.gpu.sdma.map(&RlcMap {
+        let map = RlcMap {
             engine: 1,
             rlc: 3,
             image: mqd.dwords(),
             vmid: VMID,
             pasid: 0x8001,
             doorbell,
-            wptr,
-        });
+        };
+        card.gpu.sdma.map(&map, &|| Ok(wptr)).unwrap();
     };
     // Waits for a word, then says so and interrupts.
     use pkt::poll_regmem as p;
@@ -436,9 +436,8 @@ fn a_reset_queue_is_forgotten() {
         vmid: VMID,
         pasid: 0x8001,
         doorbell,
-        wptr: 0,
     };
-    card.gpu.sdma.map(&map);
+    card.gpu.sdma.map(&map, &|| Ok(0)).unwrap();
     card.gpu.sdma.reset_queue(0, 2);
     card.until("forgotten", |c| c.gpu.sdma.is_free(0, 2));
     assert_ne!(card.read(0, gc::regSDMA0_QUEUE0_RB_CNTL), 0);
@@ -457,15 +456,15 @@ fn faults_are_those_of_the_graphics_hub() {
         let at = MQD_RING + n as u64 * 4;
         card.gpu.vram.write(at, &word.to_le_bytes()).unwrap();
     }
-    card.gpu.sdma.map(&RlcMap {
+    let map = RlcMap {
         engine: 0,
         rlc: 2,
         image: mqd.dwords(),
         vmid: VMID,
         pasid: 0x8001,
         doorbell: (0x400 + 0x100 + 1) * 2,
-        wptr: 16,
-    });
+    };
+    card.gpu.sdma.map(&map, &|| Ok(16)).unwrap();
     card.until("fault", |c| !c.gpu.strict.lines().is_empty());
     let line = card.gpu.strict.lines()[0].clone();
     assert!(line.contains("fault of client 13"), "{line}");

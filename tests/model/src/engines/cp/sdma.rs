@@ -187,27 +187,29 @@ impl Engine<'_> {
             Version::V4 => map.vmid,
             Version::V7 => 0,
         };
-        let wptr = self.env.read64(space, map.wptr)?;
         let slot = Slot::rlc(map.engine, rlc);
-        event!(
-            self.env.trace(),
-            "hws",
-            "sdma_map",
-            "queue={slot} vmid={} pasid={} mqd={:#x} doorbell={:#x} wptr={wptr:#x}",
-            map.vmid,
-            map.pasid,
-            map.mqd,
-            map.doorbell
-        );
-        port.map(&RlcMap {
+        let queue = RlcMap {
             engine: map.engine,
             rlc,
             image: &mqd,
             vmid: map.vmid,
             pasid: map.pasid,
             doorbell: map.doorbell,
-            wptr,
-        });
+        };
+        port.map(&queue, &|| {
+            let wptr = self.env.read64(space, map.wptr)?;
+            event!(
+                self.env.trace(),
+                "hws",
+                "sdma_map",
+                "queue={slot} vmid={} pasid={} mqd={:#x} doorbell={:#x} wptr={wptr:#x}",
+                map.vmid,
+                map.pasid,
+                map.mqd,
+                map.doorbell
+            );
+            Ok(wptr)
+        })?;
         self.sdma_queues.push(SdmaQueue {
             slot,
             mqd: map.mqd,

@@ -59,7 +59,9 @@ impl UserQueues for NoEngines {
     fn reaches(&self, _: u8, _: u32) -> bool {
         false
     }
-    fn map(&self, _: &RlcMap<'_>) {}
+    fn map(&self, _: &RlcMap<'_>, _: &dyn Fn() -> Result<u64, VmFault>) -> Result<(), VmFault> {
+        Ok(())
+    }
     fn unmap(&self, _: u8, _: u8) {}
     fn keep(&self, _: u8, _: u8) {}
     fn left_behind(&self, _: u8, _: u8) -> Option<Vec<(usize, u32)>> {
