@@ -34,6 +34,7 @@ mod mes;
 mod queues;
 mod runlist;
 mod sdma;
+mod slots;
 
 pub(crate) use self::{
     queues::{HwQueue, ProcessSlot},

@@ -7,11 +7,11 @@ use kernel::{fmt, prelude::*};
 
 use super::{
     queues::{Needs, ProcessSlot, Queues},
-    runlist, Policy, Scope,
+    runlist, slots, Policy, Scope,
 };
 use crate::{
     gpu::Gpu,
-    hw::{Caps, HqdSlot, SdmaPlace, VMIDS},
+    hw::SdmaPlace,
     ring::{
         hiq::Hiq,
         packet::{Filter, RunList, SetResources, UnmapQueues},
@@ -107,7 +107,7 @@ impl Cpsch {
         let hal = gpu.generation().need_kiq()?;
         let mmio = gpu.mmio()?;
         let mut found = false;
-        for slot in queue_slots(gpu.generation().caps) {
+        for slot in slots::queue_slots(gpu.generation().caps) {
             for xcc in 0..gpu.config().num_xcc {
                 let Some(doorbell) = hal.doorbell_in(mmio, xcc, slot)? else {
                     continue;
@@ -165,36 +165,6 @@ impl Cpsch {
     }
 }
 
-/// The VMIDs that processes get.
-fn vmid_mask(caps: &Caps) -> u32 {
-    (caps.first_user_vmid..VMIDS).fold(0, |mask, vmid| mask | 1 << vmid)
-}
-
-/// How many processes can be on the hardware at a time.
-pub(super) fn max_processes(caps: &Caps) -> u32 {
-    VMIDS - caps.first_user_vmid
-}
-
-/// The queue slots of the first MEC that the firmware may use: all but the kernel's.
-fn queue_slots(caps: &Caps) -> impl Iterator<Item = HqdSlot> + '_ {
-    (0..caps.pipes_per_mec).flat_map(|pipe| {
-        let queues = caps.kernel_queues_per_pipe..caps.queues_per_pipe;
-        queues.map(move |queue| HqdSlot { me: 1, pipe, queue })
-    })
-}
-
-/// The same as a mask.
-fn queue_mask(caps: &Caps) -> u64 {
-    queue_slots(caps).fold(0, |mask, slot| {
-        mask | 1 << (slot.pipe * caps.queues_per_pipe + slot.queue)
-    })
-}
-
-/// How many queues can be on the hardware at a time.
-pub(super) fn max_queues(caps: &Caps) -> u32 {
-    queue_mask(caps).count_ones()
-}
-
 impl Policy for Cpsch {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let g = gpu.generation();
@@ -205,8 +175,8 @@ impl Policy for Cpsch {
                 gpu,
                 &SetResources {
                     hiq: true,
-                    vmid_mask: vmid_mask(g.caps),
-                    queue_mask: queue_mask(g.caps),
+                    vmid_mask: slots::vmid_mask(g.caps),
+                    queue_mask: slots::queue_mask(g.caps),
                     unmap_latency_ms: UNMAP_LATENCY_MS,
                     gws_mask: !0,
                     xnack_chain: g.need_kiq()?.xnack_chain(gpu.config()),
@@ -300,7 +270,9 @@ impl Policy for Cpsch {
                 addr: room.addr(),
                 dwords: list.dwords,
                 chain: false,
-                processes: list.processes.min(max_processes(gpu.generation().caps)),
+                processes: list
+                    .processes
+                    .min(slots::max_processes(gpu.generation().caps)),
             },
         )?;
         self.active = true;

@@ -5,7 +5,7 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*};
 
-use super::{cpsch, queues::Queues};
+use super::{queues::Queues, slots};
 use crate::{
     gpu::{gart::Buffer, Gpu},
     ring::{
@@ -138,9 +138,9 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
         }
     }
 
-    let too_many_processes = num_processes > cpsch::max_processes(caps);
+    let too_many_processes = num_processes > slots::max_processes(caps);
     // Each SDMA queue has a place of its own.
-    let too_many_queues = queues.compute > cpsch::max_queues(caps) as usize;
+    let too_many_queues = queues.compute > slots::max_queues(caps) as usize;
     let oversubscribed = too_many_processes
         || too_many_queues
         || queues.gws > 1
@@ -153,7 +153,7 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
                 addr,
                 dwords,
                 chain: true,
-                processes: num_processes.min(cpsch::max_processes(caps)),
+                processes: num_processes.min(slots::max_processes(caps)),
             },
         )?;
     }
