@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The facts of `rkfd_abi` against AMD's headers.
+
+mod aql;
+mod ids;
+mod layouts;
+mod mes;
+mod pm4;
+mod psp;
+mod regs;
+mod sdma;
+mod selfcheck;

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A card on the bench: small VRAM, guest memory at bus address 0, quiet strict log, and the
+//! few register writes that a driver does before anything works.
+
+pub mod sdma;
+
+use std::sync::Arc;
+
+use gpu_model::chips::mi300x::CHIP;
+use gpu_model::chips::Chip;
+use gpu_model::engines::gmc::Hub;
+use gpu_model::gpu::{Boot, Gpu, Options};
+use gpu_model::knobs::Knobs;
+use gpu_model::log::Strict;
+use gpu_model::mem::sparse_file;
+use gpu_model::regs::Ip;
+use gpu_model::trace::Trace;
+use rkfd_abi::regs::{gc_9_4_3 as gc, Reg};
+
+/// Bytes of VRAM.
+pub const VRAM: u64 = 256 << 20;
+/// Bytes of guest memory.
+pub const RAM: u64 = 64 << 20;
+/// First memory-controller address of VRAM.
+pub const FB: u64 = (CHIP.fb_location as u64) << 24;
+
+/// A card in power-on state with guest memory.
+pub fn gpu() -> Arc<Gpu> {
+    gpu_with(Knobs::default())
+}
+
+/// The same with knobs turned.
+pub fn gpu_with(knobs: Knobs) -> Arc<Gpu> {
+    card(&CHIP, knobs)
+}
+
+/// Any card that another driver had.
+pub fn card(chip: &'static Chip, knobs: Knobs) -> Arc<Gpu> {
+    booted(chip, knobs, Boot::Warm)
+}
+
+/// One that was just switched on.
+pub fn cold() -> Arc<Gpu> {
+    booted(&CHIP, Knobs::default(), Boot::Cold)
+}
+
+/// Any card in either state.
+pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
+    let gpu = Gpu::new(Options {
+        chip,
+        vram: VRAM,
+        boot,
+        strict: Arc::new(Strict::quiet()),
+        trace: Arc::new(Trace::off()),
+        knobs: Arc::new(knobs),
+    })
+    .unwrap();
+    let ram = sparse_file("ram", RAM).unwrap();
+    gpu.dma.map(0, RAM, Some((ram, 0)), true, true).unwrap();
+    gpu
+}
+
+/// Dword address of a register of instance 0 of a block.
+pub fn addr(ip: Ip, reg: Reg) -> u32 {
+    CHIP.base(ip, 0, reg.seg).unwrap() + reg.off
+}
+
+/// Writes a register of a hub, named by its GC constant.
+pub fn hub_write(gpu: &Gpu, hub: Hub, reg: Reg, value: u32) {
+    match hub {
+        Hub::Gfx => gpu.reg_write(addr(Ip::Gc, reg), value),
+        Hub::Mm => gpu.reg_write(addr(Ip::Mmhub, reg.at(0x340)), value),
+    }
+}
+
+/// Reads a register of a hub, named by its GC constant.
+pub fn hub_read(gpu: &Gpu, hub: Hub, reg: Reg) -> u32 {
+    match hub {
+        Hub::Gfx => gpu.reg_read(addr(Ip::Gc, reg)),
+        Hub::Mm => gpu.reg_read(addr(Ip::Mmhub, reg.at(0x340))),
+    }
+}
+
+/// L1 TLB on, system aperture over VRAM, in both hubs.
+pub fn open_aperture(gpu: &Gpu) {
+    for hub in [Hub::Gfx, Hub::Mm] {
+        let top = FB + VRAM - 1;
+        hub_write(
+            gpu,
+            hub,
+            gc::regMC_VM_SYSTEM_APERTURE_LOW_ADDR,
+            (FB >> 18) as u32,
+        );
+        hub_write(
+            gpu,
+            hub,
+            gc::regMC_VM_SYSTEM_APERTURE_HIGH_ADDR,
+            (top >> 18) as u32,
+        );
+        hub_write(gpu, hub, gc::regMC_VM_MX_L1_TLB_CNTL, 1 | 3 << 3 | 1 << 6);
+    }
+}
+
+/// Enables the context of `vmid` with `depth` directory levels over all addresses, faults
+/// reported and redirected.
+pub fn enable_context(gpu: &Gpu, hub: Hub, vmid: u32, depth: u32, block_size: u32, root: u64) {
+    let base = gc::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);
+    hub_write(gpu, hub, base, root as u32);
+    hub_write(gpu, hub, base.at(1), (root >> 32) as u32);
+    let end = gc::regVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.at(2 * vmid);
+    hub_write(gpu, hub, end, !0);
+    hub_write(gpu, hub, end.at(1), 0xf);
+    let cntl = 1 | depth << 1 | block_size << 3 | 0x01ff_fe00;
+    hub_write(gpu, hub, gc::regVM_CONTEXT0_CNTL.at(vmid), cntl);
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A card of GC 12.0: its page tables, hubs, interrupt ring, straps, clock and bus interface.
+
+use std::sync::Arc;
+
+use crate::common::{self, VRAM};
+use gpu_model::chips::rx9070::CHIP;
+use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target, VmFault};
+use gpu_model::engines::ih::Entry;
+use gpu_model::gpu::Gpu;
+use gpu_model::knobs::Knobs;
+use gpu_model::regs::Ip;
+use rkfd_abi::regs::{
+    gc_12_0_0 as gc, mmhub_4_1_0 as mm, nbif_6_3_1 as nbif, osssys_7_0_0 as oss,
+    smuio_14_0_2 as smuio, Reg,
+};
+
+const V: u64 = 1;
+const S: u64 = 2;
+const C: u64 = 4;
+const X: u64 = 1 << 4;
+const R: u64 = 1 << 5;
+const W: u64 = 1 << 6;
+const PRT: u64 = 1 << 56;
+const P: u64 = 1 << 63;
+const VA: u64 = 0x7fab_cdef_5000;
+/// Tables in VRAM: one level behind the other.
+const TABLES: u64 = 0x10_0000;
+
+fn gpu() -> Arc<Gpu> {
+    common::card(&CHIP, Knobs::default())
+}
+
+fn addr(ip: Ip, reg: Reg) -> u32 {
+    CHIP.base(ip, 0, reg.seg).unwrap() + reg.off
+}
+
+fn write(gpu: &Gpu, ip: Ip, reg: Reg, value: u32) {
+    gpu.bar_reg_write(addr(ip, reg), value);
+}
+
+fn read(gpu: &Gpu, ip: Ip, reg: Reg) -> u32 {
+    gpu.bar_reg_read(addr(ip, reg))
+}
+
+fn put(gpu: &Gpu, table: u64, index: u64, entry: u64) {
+    let at = table + index * 8;
+    gpu.vram.write(at, &entry.to_le_bytes()).unwrap();
+}
+
+/// Depth 3, block size 0, all faults reported and redirected: what the driver writes.
+fn enable(gpu: &Gpu, vmid: u32, root: u64) {
+    let base = gc::regGCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);
+    write(gpu, Ip::Gc, base, root as u32);
+    write(gpu, Ip::Gc, base.at(1), (root >> 32) as u32);
+    let end = gc::regGCVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.at(2 * vmid);
+    write(gpu, Ip::Gc, end, !0);
+    write(gpu, Ip::Gc, end.at(1), 0xf);
+    let cntl = 1 | 3 << 1 | 0x00ff_fc00;
+    write(gpu, Ip::Gc, gc::regGCVM_CONTEXT0_CNTL.at(vmid), cntl);
+}
+
+/// Four levels for the page of `va`.
+fn map(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
+    let index = |low: u32| va >> low & 0x1ff;
+    put(gpu, TABLES, index(39), (TABLES + 0x1000) | V);
+    put(gpu, TABLES + 0x1000, index(30), (TABLES + 0x2000) | V);
+    put(gpu, TABLES + 0x2000, index(21), (TABLES + 0x3000) | V);
+    put(gpu, TABLES + 0x3000, index(12), pte);
+    enable(gpu, vmid, TABLES | V);
+}
+
+fn target(gpu: &Gpu, vmid: u8, va: u64, access: Access) -> Result<Target, FaultKind> {
+    let pa = gpu.gmc.translate(Hub::Gfx, vmid, va, access);
+    pa.map(|pa| pa.target).map_err(|f| f.kind)
+}
+
+#[test]
+fn four_levels_lead_to_the_page() {
+    let gpu = gpu();
+    map(&gpu, 9, VA, 0x20_0000 | V | R | W | P);
+    let at = VA + 0x123;
+    assert_eq!(
+        target(&gpu, 9, at, Access::Write),
+        Ok(Target::Vram(0x20_0123))
+    );
+    assert_eq!(
+        target(&gpu, 9, at, Access::Execute),
+        Err(FaultKind::Execute)
+    );
+    // What C leaves in a fresh table: not valid, executable.
+    put(&gpu, TABLES + 0x3000, (VA >> 12 & 0x1ff) + 1, X);
+    assert_eq!(
+        target(&gpu, 9, VA + 0x1000, Access::Read),
+        Err(FaultKind::NotPresent)
+    );
+    assert_eq!(
+        target(&gpu, 9, VA ^ 1 << 25, Access::Read),
+        Err(FaultKind::Pde(0))
+    );
+    assert_eq!(
+        target(&gpu, 9, VA ^ 1 << 45, Access::Read),
+        Err(FaultKind::Pde(2))
+    );
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn a_page_may_end_the_walk_at_every_level() {
+    let gpu = gpu();
+    map(&gpu, 9, VA, 0);
+    let huge = 0x80_0000 | V | R | P | 3 << 54;
+    put(&gpu, TABLES + 0x2000, VA >> 21 & 0x1ff, huge);
+    assert_eq!(
+        target(&gpu, 9, VA, Access::Read),
+        Ok(Target::Vram(0x80_0000 + (VA & 0x1f_ffff)))
+    );
+    let system = 0x40_0000_0000 | V | S | C | R | W | P;
+    put(&gpu, TABLES + 0x1000, VA >> 30 & 0x1ff, system);
+    gpu.gmc.invalidate(Hub::Gfx, 1 << 9);
+    assert_eq!(
+        target(&gpu, 9, VA, Access::Write),
+        Ok(Target::System(0x40_0000_0000 + (VA & 0x3fff_ffff)))
+    );
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn entries_of_another_generation_are_reported() {
+    // A page without the bit that makes it one.
+    let card = gpu();
+    map(&card, 9, VA, 0x20_0000 | V | R);
+    assert!(target(&card, 9, VA, Access::Read).is_ok());
+    assert!(card.strict.lines()[0].contains("without the bit"));
+    // The PRT bit of gfx9.
+    let card = gpu();
+    map(&card, 9, VA, 0x20_0000 | V | R | P | 1 << 51);
+    assert!(target(&card, 9, VA, Access::Read).is_ok());
+    assert!(card.strict.lines()[0].contains("reserved"));
+    // A huge page as gfx9 marks it is a directory here, with a bit that means nothing.
+    let card = gpu();
+    map(&card, 9, VA, 0);
+    let entry = 0x80_0000 | V | R | 1 << 54;
+    put(&card, TABLES + 0x2000, VA >> 21 & 0x1ff, entry);
+    assert_eq!(
+        target(&card, 9, VA, Access::Read),
+        Err(FaultKind::NotPresent)
+    );
+    assert!(card.strict.lines()[0].contains("reserved"));
+    // Valid, partially resident and without rights: a fault that is not retried.
+    let card = gpu();
+    map(&card, 9, VA, V | S | PRT | P);
+    assert_eq!(
+        target(&card, 9, VA, Access::Read),
+        Err(FaultKind::NotPresent)
+    );
+    assert_eq!(card.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn invalidation_drops_what_it_names_and_acknowledges() {
+    let gpu = gpu();
+    map(&gpu, 9, VA, 0x20_0000 | V | R | P);
+    let page = |at| Ok(Target::Vram(at));
+    assert_eq!(target(&gpu, 9, VA, Access::Read), page(0x20_0000));
+    map(&gpu, 9, VA, 0x30_0000 | V | R | P);
+    for vmid in [8, 9] {
+        let (req, ack) = (
+            gc::regGCVM_INVALIDATE_ENG17_REQ,
+            gc::regGCVM_INVALIDATE_ENG17_ACK,
+        );
+        assert_eq!(target(&gpu, 9, VA, Access::Read), page(0x20_0000));
+        write(&gpu, Ip::Gc, req, 1 << vmid | 0xf8_0000);
+        assert_eq!(read(&gpu, Ip::Gc, ack), 1 << vmid);
+    }
+    assert_eq!(target(&gpu, 9, VA, Access::Read), page(0x30_0000));
+    // An engine of the memory hub is taken until it is given back.
+    let sem = mm::regMMVM_INVALIDATE_ENG17_SEM;
+    assert_eq!(read(&gpu, Ip::Mmhub, sem), 1);
+    assert_eq!(read(&gpu, Ip::Mmhub, sem), 0);
+    write(&gpu, Ip::Mmhub, sem, 0);
+    assert_eq!(read(&gpu, Ip::Mmhub, sem), 1);
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn power_on_values_say_where_vram_is() {
+    let gpu = gpu();
+    for (ip, base, top) in [
+        (
+            Ip::Gc,
+            gc::regGCMC_VM_FB_LOCATION_BASE,
+            gc::regGCMC_VM_FB_LOCATION_TOP,
+        ),
+        (
+            Ip::Mmhub,
+            mm::regMMMC_VM_FB_LOCATION_BASE,
+            mm::regMMMC_VM_FB_LOCATION_TOP,
+        ),
+    ] {
+        assert_eq!(read(&gpu, ip, base), CHIP.fb_location);
+        assert_eq!(
+            read(&gpu, ip, top),
+            CHIP.fb_location + (VRAM >> 24) as u32 - 1
+        );
+    }
+    assert_eq!(read(&gpu, Ip::Gc, gc::regGCVM_L2_CNTL3), 0x8012_0007);
+    assert_eq!(read(&gpu, Ip::Mmhub, mm::regMMVM_L2_CNTL3), 0x8010_0007);
+    let booted = read(&gpu, Ip::Gc, gc::regRLC_RLCS_BOOTLOAD_STATUS);
+    assert!(gc::RLC_RLCS_BOOTLOAD_STATUS__BOOTLOAD_COMPLETE.is_set(booted));
+}
+
+const RING: u64 = 0x10_0000;
+const SHADOW: u64 = 0x20_0000;
+const DOORBELL: u32 = 0x178 * 2;
+
+/// A ring of 256 KiB at a bus address, as the driver makes it.
+fn interrupt_ring(gpu: &Gpu) {
+    let set = |reg, value| write(gpu, Ip::Osssys, reg, value);
+    set(oss::regIH_RB_BASE, (RING >> 8) as u32);
+    set(oss::regIH_RB_BASE_HI, (RING >> 40) as u32);
+    set(oss::regIH_RB_WPTR_ADDR_LO, SHADOW as u32);
+    set(oss::regIH_RB_WPTR_ADDR_HI, (SHADOW >> 32) as u32);
+    set(oss::regIH_DOORBELL_RPTR, DOORBELL | 1 << 28);
+    let flags = 1 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21;
+    set(oss::regIH_RB_CNTL, flags | 16 << 1 | 2 << 28);
+    let enable = nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN;
+    write(gpu, Ip::Nbif, enable, 1);
+}
+
+fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
+    gpu.dma.load32(RING + entry * 32 + word * 4).unwrap()
+}
+
+#[test]
+fn interrupts_arrive_with_the_process_of_their_vmid() {
+    let gpu = gpu();
+    interrupt_ring(&gpu);
+    gpu.map_vmid(8, 0x1234, 0);
+    let lut = read(&gpu, Ip::Osssys, oss::regIH_VMID_0_LUT.at(8));
+    assert_eq!(lut, 0x1234);
+    gpu.ih.post(Entry {
+        client_id: 0x0a,
+        source_id: 49,
+        vmid: 8,
+        ctx: [7, 0, 0, 0],
+        ..Entry::default()
+    });
+    assert_eq!(word(&gpu, 0, 0), 8 << 24 | 49 << 8 | 0x0a);
+    assert_eq!(word(&gpu, 0, 3), 0x1234);
+    assert_eq!(word(&gpu, 0, 4), 7);
+    assert_eq!(gpu.dma.load32(SHADOW), Ok(32));
+    assert_eq!(read(&gpu, Ip::Osssys, oss::regIH_RB_WPTR), 32);
+    gpu.doorbell(u64::from(DOORBELL) * 4, 32, 4);
+    assert_eq!(read(&gpu, Ip::Osssys, oss::regIH_RB_RPTR), 32);
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+    // A bus address as gfx9 writes it.
+    let cntl = read(&gpu, Ip::Osssys, oss::regIH_RB_CNTL);
+    let cntl = cntl & !(7 << 28) | 1 << 28;
+    write(&gpu, Ip::Osssys, oss::regIH_RB_CNTL, cntl);
+    gpu.ih.post(Entry::default());
+    assert!(gpu.strict.lines()[0].contains("MC_SPACE 1"));
+}
+
+#[test]
+fn faults_name_the_client_of_their_hub() {
+    let gpu = gpu();
+    interrupt_ring(&gpu);
+    gpu.map_vmid(9, 0x77, TABLES | V);
+    enable(&gpu, 9, TABLES | V);
+    let fault = |hub| VmFault {
+        hub,
+        vmid: 9,
+        va: VA,
+        access: Access::Write,
+        kind: FaultKind::NotPresent,
+    };
+    assert!(gpu.raise_fault(&fault(Hub::Gfx), 8), "default page");
+    assert_eq!(word(&gpu, 0, 0) & 0xffff, 0x0a, "GFX, source 0");
+    assert_eq!(word(&gpu, 0, 0) >> 31, 0);
+    assert_eq!(word(&gpu, 0, 3), 0x77);
+    assert_eq!(word(&gpu, 0, 4), (VA >> 12) as u32);
+    assert_eq!(word(&gpu, 0, 5), (VA >> 44) as u32 | 1 << 5);
+    let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
+    assert_eq!(
+        gc::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__VMID.get(status),
+        9
+    );
+    assert_eq!(gc::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__CID.get(status), 8);
+    assert_eq!(gc::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__RW.get(status), 1);
+    let at = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_ADDR_LO32);
+    assert_eq!(at, (VA >> 12) as u32);
+    write(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_CNTL, 1);
+    let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
+    assert_eq!(status, 0);
+    // The memory hub: its context is off, so nothing is reported beyond the status.
+    assert!(!gpu.raise_fault(&fault(Hub::Mm), 15));
+    let cntl = mm::regMMVM_CONTEXT0_CNTL.at(9);
+    write(&gpu, Ip::Mmhub, cntl, 1 | 3 << 1 | 0x00ff_fc00);
+    gpu.raise_fault(&fault(Hub::Mm), 15);
+    assert_eq!(word(&gpu, 1, 0) & 0xffff, 0x12, "VMC, source 0");
+    assert_eq!(word(&gpu, 1, 0) >> 31, 1);
+    assert_eq!(word(&gpu, 1, 3), 0x77);
+}
+
+#[test]
+fn straps_count_workgroup_processors() {
+    let gpu = gpu();
+    let mut cus = 0;
+    for se in 0..4 {
+        for sa in 0..2 {
+            let index = se << 16 | sa << 8 | 1 << 30;
+            write(&gpu, Ip::Gc, gc::regGRBM_GFX_INDEX, index);
+            let inactive = read(&gpu, Ip::Gc, gc::regCC_GC_SHADER_ARRAY_CONFIG)
+                | read(&gpu, Ip::Gc, gc::regGC_USER_SHADER_ARRAY_CONFIG);
+            let inactive = gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_WGPS.get(inactive);
+            cus += 2 * (!inactive & 0xf).count_ones();
+        }
+    }
+    write(&gpu, Ip::Gc, gc::regGRBM_GFX_INDEX, 0xe000_0000);
+    assert_eq!(cus, 56);
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+    write(&gpu, Ip::Gc, gc::regGRBM_GFX_INDEX, 4 << 16);
+    read(&gpu, Ip::Gc, gc::regCC_GC_SHADER_ARRAY_CONFIG);
+    assert!(gpu.strict.lines()[0].contains("no such array"));
+}
+
+#[test]
+fn shader_memory_is_banked_by_vmid_and_the_clock_runs() {
+    let gpu = gpu();
+    for vmid in 0..16 {
+        write(&gpu, Ip::Gc, gc::regGRBM_GFX_CNTL, vmid << 4);
+        write(&gpu, Ip::Gc, gc::regSH_MEM_BASES, 0x100 + vmid);
+    }
+    write(&gpu, Ip::Gc, gc::regGRBM_GFX_CNTL, 5 << 4);
+    assert_eq!(read(&gpu, Ip::Gc, gc::regSH_MEM_BASES), 0x105);
+    assert_eq!(gpu.gc.vmid_reg(7, gc::regSH_MEM_BASES), 0x107);
+    write(&gpu, Ip::Gc, gc::regGRBM_GFX_CNTL, 3 << 2 | 1);
+    let selector = gpu.selector();
+    assert_eq!((selector.me, selector.pipe, selector.queue), (3, 1, 0));
+    let clock = || read(&gpu, Ip::Smuio, smuio::regGOLDEN_TSC_COUNT_LOWER);
+    let before = clock();
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    assert!(clock().wrapping_sub(before) >= 200_000, "100 MHz");
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn the_bus_interface_reaches_everything() {
+    let gpu = gpu();
+    // What lies behind the BAR, by either pair of index and data.
+    let far = addr(Ip::Nbif, nbif::regRCC_DEV0_EPF2_STRAP2);
+    assert!(u64::from(far) * 4 > CHIP.register_bar);
+    let mask = gpu.regs.get(far).unwrap().mask;
+    for (index, data) in [(0x0e, 0x0f), (0x14, 0x15)] {
+        gpu.bar_reg_write(index, far * 4);
+        gpu.bar_reg_write(data, index & mask);
+        assert_eq!(gpu.bar_reg_read(data), index & mask);
+    }
+    // The page that user space may map is the last one of the BAR.
+    let page = 0x7_f000;
+    let set = |reg, value| write(&gpu, Ip::Nbif, reg, value);
+    set(nbif::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL, page);
+    set(nbif::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL, page + 4);
+    for byte in [0, 4, 8, 0xffc] {
+        gpu.bar_reg_write((page + byte) / 4, 0);
+        assert_eq!(gpu.bar_reg_read((page + byte) / 4), 0);
+    }
+    set(nbif::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ, 1);
+    assert_eq!(
+        read(&gpu, Ip::Nbif, nbif::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE) & 1,
+        1
+    );
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+    // Doorbells of the interrupt ring do not reach it before it listens.
+    set(nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN, 1);
+    gpu.doorbell(u64::from(DOORBELL) * 4, 0, 4);
+    assert!(gpu.strict.lines()[0].contains("outside the command processor's part"));
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The page-table walker against tables built by hand, both layouts of GFX9, and the TLB.
+
+use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_aperture, FB};
+use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target, VmFault};
+use gpu_model::gpu::Gpu;
+use gpu_model::regs::Ip;
+use rkfd_abi::regs::gc_9_4_3 as gc;
+
+const V: u64 = 1;
+const S: u64 = 2;
+const C: u64 = 4;
+const X: u64 = 1 << 4;
+const R: u64 = 1 << 5;
+const W: u64 = 1 << 6;
+const PRT: u64 = 1 << 51;
+const P: u64 = 1 << 54;
+const TF: u64 = 1 << 56;
+const BFS9: u64 = 9 << 59;
+
+fn put(gpu: &Gpu, table: u64, index: u64, entry: u64) {
+    gpu.vram
+        .write(table + index * 8, &entry.to_le_bytes())
+        .unwrap();
+}
+
+/// Tables in VRAM for one 4 KiB page at `va`, as a driver lays them out.
+struct Tables {
+    pdb2: u64,
+    pdb1: u64,
+    pdb0: u64,
+    ptb: u64,
+}
+
+const T: Tables = Tables {
+    pdb2: 0x10_0000,
+    pdb1: 0x10_1000,
+    pdb0: 0x10_2000,
+    ptb: 0x10_3000,
+};
+
+fn bits(va: u64, low: u32) -> u64 {
+    va >> low & 0x1ff
+}
+
+/// Four plain levels: depth 3, block size 0.
+fn plain(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
+    put(gpu, T.pdb2, bits(va, 39), T.pdb1 | V);
+    put(gpu, T.pdb1, bits(va, 30), T.pdb0 | V);
+    put(gpu, T.pdb0, bits(va, 21), T.ptb | V);
+    put(gpu, T.ptb, bits(va, 12), pte);
+    enable_context(gpu, Hub::Gfx, vmid, 3, 0, T.pdb2 | V);
+}
+
+/// Translate-further layout: depth 2, block size 9.
+fn further(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
+    put(gpu, T.pdb2, bits(va, 39), T.pdb1 | V);
+    put(gpu, T.pdb1, bits(va, 30), T.pdb0 | V | BFS9);
+    put(gpu, T.pdb0, bits(va, 21), T.ptb | V | TF);
+    put(gpu, T.ptb, bits(va, 12), pte);
+    enable_context(gpu, Hub::Gfx, vmid, 2, 9, T.pdb2 | V);
+}
+
+fn target(gpu: &Gpu, vmid: u8, va: u64, access: Access) -> Result<Target, FaultKind> {
+    gpu.gmc
+        .translate(Hub::Gfx, vmid, va, access)
+        .map(|pa| pa.target)
+        .map_err(|f| f.kind)
+}
+
+const VA: u64 = 0x7fab_cdef_5000;
+
+#[test]
+fn both_layouts_find_the_page_and_its_rights() {
+    for build in [plain, further] {
+        let gpu = gpu();
+        build(&gpu, 5, VA, 0x20_0000 | V | R | W);
+        let at = VA + 0x123;
+        assert_eq!(
+            target(&gpu, 5, at, Access::Read),
+            Ok(Target::Vram(0x20_0123))
+        );
+        assert_eq!(
+            target(&gpu, 5, at, Access::Write),
+            Ok(Target::Vram(0x20_0123))
+        );
+        assert_eq!(
+            target(&gpu, 5, at, Access::Execute),
+            Err(FaultKind::Execute)
+        );
+        assert_eq!(
+            target(&gpu, 5, VA + 0x1000, Access::Read),
+            Err(FaultKind::NotPresent)
+        );
+        assert_eq!(
+            target(&gpu, 6, VA, Access::Read),
+            Err(FaultKind::ContextDisabled)
+        );
+        let pa = gpu.gmc.translate(Hub::Gfx, 5, at, Access::Read).unwrap();
+        assert_eq!(pa.left, 0x1000 - 0x123);
+        assert_eq!(gpu.strict.lines(), [""; 0]);
+    }
+}
+
+#[test]
+fn missing_directories_name_their_level() {
+    let gpu = gpu();
+    plain(&gpu, 3, VA, V | R);
+    assert_eq!(
+        target(&gpu, 3, VA ^ 1 << 45, Access::Read),
+        Err(FaultKind::Pde(2))
+    );
+    assert_eq!(
+        target(&gpu, 3, VA ^ 1 << 35, Access::Read),
+        Err(FaultKind::Pde(1))
+    );
+    assert_eq!(
+        target(&gpu, 3, VA ^ 1 << 25, Access::Read),
+        Err(FaultKind::Pde(0))
+    );
+    assert_eq!(
+        target(&gpu, 3, 1 << 48, Access::Read),
+        Err(FaultKind::Range)
+    );
+    hub_write(
+        &gpu,
+        Hub::Gfx,
+        gc::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(6),
+        0,
+    );
+    assert_eq!(target(&gpu, 3, VA, Access::Read), Err(FaultKind::Pde(2)));
+}
+
+#[test]
+fn huge_pages_of_both_layouts() {
+    // 2 MiB by the P bit of a plain directory.
+    let card = gpu();
+    plain(&card, 3, VA, 0);
+    put(&card, T.pdb0, bits(VA, 21), 0x80_0000 | V | R | P);
+    let low = VA & 0x1f_ffff;
+    assert_eq!(
+        target(&card, 3, VA, Access::Read),
+        Ok(Target::Vram(0x80_0000 + low))
+    );
+    // 2 MiB as an entry of a translate-further block: no P bit.
+    let card = gpu();
+    further(&card, 3, VA, 0);
+    put(&card, T.pdb0, bits(VA, 21), 0x80_0000 | V | R);
+    assert_eq!(
+        target(&card, 3, VA, Access::Read),
+        Ok(Target::Vram(0x80_0000 + low))
+    );
+    // 1 GiB of system memory by the P bit.
+    put(
+        &card,
+        T.pdb1,
+        bits(VA, 30),
+        0x40_0000_0000 | V | S | C | R | W | P,
+    );
+    card.gmc.invalidate(Hub::Gfx, 1 << 3);
+    let low = VA & 0x3fff_ffff;
+    assert_eq!(
+        target(&card, 3, VA, Access::Write),
+        Ok(Target::System(0x40_0000_0000 + low))
+    );
+    // The memory may lie anywhere.
+    put(&card, T.pdb1, bits(VA, 30), 0x40_0020_1000 | V | S | R | P);
+    card.gmc.invalidate(Hub::Gfx, 1 << 3);
+    assert_eq!(
+        target(&card, 3, VA, Access::Read),
+        Ok(Target::System(0x40_0020_1000 + low))
+    );
+    assert_eq!(card.strict.lines(), [""; 0]);
+    let card = gpu();
+    further(&card, 3, VA, 0);
+    put(&card, T.pdb0, bits(VA, 21), 0x7f_a000 | V | R);
+    assert_eq!(
+        target(&card, 3, VA, Access::Read),
+        Ok(Target::Vram(0x7f_a000 + (VA & 0x1f_ffff)))
+    );
+    assert_eq!(card.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn fragments_must_be_what_they_claim() {
+    let gpu = gpu();
+    let va = 0x7000_0000;
+    further(&gpu, 3, va, 0);
+    for i in 0..16 {
+        put(&gpu, T.ptb, i, 0x20_0000 + (i << 12) | V | R | W | 4 << 7);
+    }
+    for i in 0..16 {
+        assert!(target(&gpu, 3, va + (i << 12), Access::Read).is_ok());
+    }
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+    put(&gpu, T.ptb, 15, 0x50_0000 | V | R | W | 4 << 7);
+    gpu.gmc.invalidate(Hub::Gfx, 1 << 3);
+    assert!(target(&gpu, 3, va, Access::Read).is_ok());
+    assert!(gpu.strict.lines()[0].contains("claims a fragment"));
+}
+
+#[test]
+fn tables_may_live_in_guest_memory() {
+    let gpu = gpu();
+    plain(&gpu, 4, VA, 0);
+    let system_table = 0x5000;
+    put(&gpu, T.pdb0, bits(VA, 21), system_table | V | S | C);
+    let pte: u64 = 0x9000 | V | S | C | R | W | X;
+    gpu.dma
+        .write(system_table + 8 * bits(VA, 12), &pte.to_le_bytes())
+        .unwrap();
+    gpu.gmc
+        .write64(Hub::Gfx, 4, VA + 8, 0x1122_3344_5566_7788)
+        .unwrap();
+    assert_eq!(gpu.dma.load64(0x9008), Ok(0x1122_3344_5566_7788));
+    let mut code = [0; 4];
+    gpu.gmc.vm_fetch(Hub::Gfx, 4, VA + 8, &mut code).unwrap();
+    assert_eq!(code, [0x88, 0x77, 0x66, 0x55]);
+}
+
+#[test]
+fn no_retry_entries_fault_and_reserved_bits_are_reported() {
+    let card = gpu();
+    plain(&card, 3, VA, V | S | PRT);
+    assert_eq!(
+        target(&card, 3, VA, Access::Read),
+        Err(FaultKind::NotPresent)
+    );
+    assert_eq!(card.strict.lines(), [""; 0]);
+    plain(&card, 3, VA, V | R | 1 << 49);
+    assert!(target(&card, 3, VA, Access::Read).is_ok());
+    assert!(card.strict.lines()[0].contains("reserved"));
+    let card = gpu();
+    plain(&card, 3, VA, V | R | 1 << 40);
+    assert_eq!(target(&card, 3, VA, Access::Read), Err(FaultKind::Bus));
+    assert!(card.strict.lines()[0].contains("outside VRAM"));
+}
+
+#[test]
+fn translations_stay_until_they_are_invalidated() {
+    let gpu = gpu();
+    further(&gpu, 7, VA, 0x20_0000 | V | R);
+    assert_eq!(
+        target(&gpu, 7, VA, Access::Read),
+        Ok(Target::Vram(0x20_0000))
+    );
+    put(&gpu, T.ptb, bits(VA, 12), 0x30_0000 | V | R);
+    // No invalidation: the old page.
+    assert_eq!(
+        target(&gpu, 7, VA, Access::Read),
+        Ok(Target::Vram(0x20_0000))
+    );
+    // Of another VMID, of the other hub: still the old page.
+    hub_write(&gpu, Hub::Gfx, gc::regVM_INVALIDATE_ENG17_REQ, 1 << 6);
+    hub_write(&gpu, Hub::Mm, gc::regVM_INVALIDATE_ENG17_REQ, 1 << 7);
+    assert_eq!(
+        target(&gpu, 7, VA, Access::Read),
+        Ok(Target::Vram(0x20_0000))
+    );
+    assert_eq!(
+        hub_read(&gpu, Hub::Gfx, gc::regVM_INVALIDATE_ENG17_ACK),
+        1 << 6
+    );
+    for engine in 0..18 {
+        put(
+            &gpu,
+            T.ptb,
+            bits(VA, 12),
+            (0x40_0000 + (engine << 12)) | V | R,
+        );
+        hub_write(
+            &gpu,
+            Hub::Gfx,
+            gc::regVM_INVALIDATE_ENG0_REQ.at(engine as u32),
+            1 << 7,
+        );
+        assert_eq!(
+            hub_read(
+                &gpu,
+                Hub::Gfx,
+                gc::regVM_INVALIDATE_ENG0_ACK.at(engine as u32)
+            ),
+            1 << 7
+        );
+        assert_eq!(
+            hub_read(
+                &gpu,
+                Hub::Gfx,
+                gc::regVM_INVALIDATE_ENG0_SEM.at(engine as u32)
+            ),
+            1
+        );
+        assert_eq!(
+            target(&gpu, 7, VA, Access::Read),
+            Ok(Target::Vram(0x40_0000 + (engine << 12)))
+        );
+    }
+    // Giving the VMID to another process drops its translations too.
+    put(&gpu, T.ptb, bits(VA, 12), 0x70_0000 | V | R);
+    gpu.map_vmid(7, 0x8001, T.pdb2 | V);
+    assert_eq!(
+        target(&gpu, 7, VA, Access::Read),
+        Ok(Target::Vram(0x70_0000))
+    );
+    assert_eq!(gpu.gmc.root(Hub::Mm, 7), T.pdb2 | V);
+}
+
+#[test]
+fn vmid_0_has_the_aperture_and_a_flat_table() {
+    let gpu = gpu();
+    assert_eq!(
+        target(&gpu, 0, FB, Access::Read),
+        Err(FaultKind::ContextDisabled)
+    );
+    assert!(gpu.strict.lines()[0].contains("L1 TLB"));
+    open_aperture(&gpu);
+    assert_eq!(
+        target(&gpu, 0, FB + 0x1234, Access::Write),
+        Ok(Target::Vram(0x1234))
+    );
+    // GART: 16 pages at 4 GiB, table in VRAM.
+    let gart = 0x1_0000_0000u64;
+    enable_context(&gpu, Hub::Gfx, 0, 0, 0, T.ptb | V);
+    let start = gc::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32;
+    hub_write(&gpu, Hub::Gfx, start, (gart >> 12) as u32);
+    let end = gc::regVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32;
+    hub_write(&gpu, Hub::Gfx, end, (gart >> 12) as u32 + 15);
+    hub_write(&gpu, Hub::Gfx, end.at(1), 0);
+    put(&gpu, T.ptb, 3, 0x8000 | V | S | C | R | W | X | 3 << 57);
+    assert_eq!(
+        target(&gpu, 0, gart + 0x3010, Access::Read),
+        Ok(Target::System(0x8010))
+    );
+    assert_eq!(
+        target(&gpu, 0, gart + 0x4000, Access::Read),
+        Err(FaultKind::NotPresent)
+    );
+    assert_eq!(
+        target(&gpu, 0, gart + 0x1_0000, Access::Read),
+        Err(FaultKind::Range)
+    );
+    assert_eq!(
+        target(&gpu, 0, gart - 1, Access::Read),
+        Err(FaultKind::Range)
+    );
+    assert_eq!(gpu.strict.lines().len(), 1);
+}
+
+#[test]
+fn accesses_cross_pages_and_atomics_are_atomic() {
+    let gpu = gpu();
+    plain(&gpu, 3, VA, 0x20_0000 | V | R | W);
+    put(&gpu, T.ptb, bits(VA, 12) + 1, 0x9000 | V | S | C | R | W);
+    gpu.gmc
+        .vm_write(Hub::Gfx, 3, VA + 0xffe, &[1, 2, 3, 4])
+        .unwrap();
+    let mut buf = [0; 4];
+    gpu.vram.read(0x20_0ffe, &mut buf[..2]).unwrap();
+    gpu.dma.read(0x9000, &mut buf[2..]).unwrap();
+    assert_eq!(buf, [1, 2, 3, 4]);
+    gpu.gmc.vm_read(Hub::Gfx, 3, VA + 0xffe, &mut buf).unwrap();
+    assert_eq!(buf, [1, 2, 3, 4]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    let add = &mut |v: u64| v + 1;
+                    gpu.gmc.vm_atomic(Hub::Gfx, 3, VA + 0x40, 8, add).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(gpu.gmc.read64(Hub::Gfx, 3, VA + 0x40), Ok(4000));
+    let misaligned = gpu.gmc.vm_atomic(Hub::Gfx, 3, VA + 0x44, 8, &mut |v| v);
+    assert_eq!(misaligned.map_err(|f| f.kind), Err(FaultKind::Misaligned));
+    put(&gpu, T.ptb, bits(VA, 12) + 2, 0xf000_0000 | V | S | R);
+    assert_eq!(
+        gpu.gmc.read32(Hub::Gfx, 3, VA + 0x2000).map_err(|f| f.kind),
+        Err(FaultKind::Bus)
+    );
+}
+
+#[test]
+fn faults_fill_the_status_registers_once() {
+    let gpu = gpu();
+    plain(&gpu, 9, VA, V | R);
+    let fault = gpu.gmc.write32(Hub::Gfx, 9, VA, 1).unwrap_err();
+    assert_eq!(
+        (fault.kind, fault.va, fault.vmid),
+        (FaultKind::Write, VA, 9)
+    );
+    assert!(gpu.raise_fault(&fault, 8), "redirected to the default page");
+    let status = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS);
+    assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__VMID.get(status), 9);
+    assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__CID.get(status), 8);
+    assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__RW.get(status), 1);
+    assert_eq!(
+        gc::VM_L2_PROTECTION_FAULT_STATUS__PERMISSION_FAULTS.get(status),
+        4
+    );
+    assert_eq!(
+        gc::VM_L2_PROTECTION_FAULT_STATUS__MORE_FAULTS.get(status),
+        0
+    );
+    let low = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_ADDR_LO32);
+    assert_eq!(u64::from(low), VA >> 12 & 0xffff_ffff);
+    let other = VmFault {
+        va: 0x1000,
+        ..fault
+    };
+    gpu.raise_fault(&other, 5);
+    let status = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS);
+    assert_eq!(
+        gc::VM_L2_PROTECTION_FAULT_STATUS__MORE_FAULTS.get(status),
+        1
+    );
+    assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__CID.get(status), 8);
+    let cntl = addr(Ip::Gc, gc::regVM_L2_PROTECTION_FAULT_CNTL);
+    gpu.reg_write(cntl, gpu.reg_read(cntl) | 1);
+    assert_eq!(
+        hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS),
+        0
+    );
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The interrupt ring as a driver sees it: entries, wrap, overflow, shadow, messages.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use crate::common::{addr, gpu_with};
+use gpu_model::engines::ih::Entry;
+use gpu_model::gpu::Gpu;
+use gpu_model::knobs::Knobs;
+use gpu_model::regs::Ip;
+use rkfd_abi::regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as ih, Reg};
+
+const RING: u64 = 0x10_0000;
+const SHADOW: u64 = 0x20_0000;
+/// Eight entries: 64 dwords.
+const SIZE: u32 = 256;
+const DOORBELL: u32 = 0x1a0 * 2;
+const CLEAR: u32 = 1 << 31;
+
+fn write(gpu: &Gpu, reg: Reg, value: u32) {
+    gpu.reg_write(addr(Ip::Osssys, reg), value);
+}
+
+fn read(gpu: &Gpu, reg: Reg) -> u32 {
+    gpu.reg_read(addr(Ip::Osssys, reg))
+}
+
+/// Ring on, re-arm on, doorbell on.
+fn cntl() -> u32 {
+    1 | 6 << 1 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 28
+}
+
+fn card(knobs: Knobs) -> (std::sync::Arc<Gpu>, File) {
+    let gpu = gpu_with(knobs);
+    write(&gpu, ih::regIH_RB_BASE, (RING >> 8) as u32);
+    write(&gpu, ih::regIH_RB_BASE_HI, (RING >> 40) as u32);
+    write(&gpu, ih::regIH_RB_WPTR_ADDR_LO, SHADOW as u32);
+    write(&gpu, ih::regIH_RB_WPTR_ADDR_HI, (SHADOW >> 32) as u32);
+    write(&gpu, ih::regIH_DOORBELL_RPTR, DOORBELL | 1 << 28);
+    write(&gpu, ih::regIH_RB_CNTL, cntl());
+    gpu.reg_write(
+        addr(Ip::Nbif, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
+        1,
+    );
+    let flags = rustix::event::EventfdFlags::NONBLOCK;
+    let event = File::from(rustix::event::eventfd(0, flags).unwrap());
+    let other: OwnedFd = event.try_clone().unwrap().into();
+    gpu.msix.set(0, vec![Some(File::from(other))]);
+    (gpu, event)
+}
+
+fn messages(mut event: &File) -> u64 {
+    let mut count = [0; 8];
+    match event.read_exact(&mut count) {
+        Ok(()) => u64::from_ne_bytes(count),
+        Err(_) => 0,
+    }
+}
+
+fn eop(ctx: u32) -> Entry {
+    Entry {
+        client_id: 0x14,
+        source_id: 181,
+        ring_id: 4,
+        vmid: 8,
+        node_id: 1,
+        ctx: [ctx, 2, 3, 4],
+        ..Entry::default()
+    }
+}
+
+fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
+    gpu.dma.load32(RING + entry * 32 + word * 4).unwrap()
+}
+
+#[test]
+fn an_entry_has_amds_layout_and_the_pasid_of_its_vmid() {
+    let (gpu, event) = card(Knobs::default());
+    gpu.map_vmid(8, 0x8042, 1);
+    gpu.ih.post(eop(0x77));
+    assert_eq!(word(&gpu, 0, 0), 0x14 | 181 << 8 | 4 << 16 | 8 << 24);
+    assert_eq!(word(&gpu, 0, 3), 0x8042 | 1 << 16);
+    let ctx: Vec<u32> = (4..8).map(|i| word(&gpu, 0, i)).collect();
+    assert_eq!(ctx, [0x77, 2, 3, 4]);
+    assert_eq!(gpu.dma.load32(SHADOW), Ok(32));
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 32);
+    assert_eq!(messages(&event), 1);
+    // The same VMID of the memory hub has its own table.
+    gpu.ih.post(Entry {
+        mm_hub: true,
+        node_id: 0,
+        vmid: 9,
+        ..eop(1)
+    });
+    assert_eq!(word(&gpu, 1, 0) >> 31, 1);
+    assert_eq!(word(&gpu, 1, 3), 0);
+}
+
+#[test]
+fn luts_written_by_the_driver_count() {
+    let (gpu, _event) = card(Knobs::default());
+    write(&gpu, ih::regIH_VMID_LUT_INDEX, 1);
+    write(&gpu, ih::regIH_VMID_0_LUT.at(8), 0x55);
+    assert_eq!(read(&gpu, ih::regIH_VMID_0_LUT.at(8)), 0x55);
+    write(&gpu, ih::regIH_VMID_LUT_INDEX, 0);
+    assert_eq!(read(&gpu, ih::regIH_VMID_0_LUT.at(8)), 0);
+    gpu.ih.post(eop(1));
+    assert_eq!(word(&gpu, 0, 3) & 0xffff, 0x55);
+}
+
+#[test]
+fn one_message_until_the_read_pointer_moves() {
+    let (gpu, event) = card(Knobs::default());
+    for i in 0..3 {
+        gpu.ih.post(eop(i));
+    }
+    assert_eq!(messages(&event), 1);
+    // Acknowledged up to the second entry: the third is still there, so a new message comes.
+    gpu.doorbell(u64::from(DOORBELL) * 4, 64, 4);
+    assert_eq!(messages(&event), 1);
+    write(&gpu, ih::regIH_RB_RPTR, 96);
+    assert_eq!(messages(&event), 0);
+    gpu.ih.post(eop(9));
+    assert_eq!(messages(&event), 1);
+    assert_eq!(read(&gpu, ih::regIH_RB_RPTR), 96);
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+#[test]
+fn the_ring_wraps() {
+    let (gpu, _event) = card(Knobs::default());
+    for i in 0..20u32 {
+        gpu.ih.post(eop(i));
+        let next = (i + 1) * 32 % SIZE;
+        assert_eq!(gpu.dma.load32(SHADOW), Ok(next));
+        assert_eq!(word(&gpu, u64::from(i % 8), 4), i);
+        write(&gpu, ih::regIH_RB_RPTR, next);
+    }
+}
+
+#[test]
+fn overflow_sets_the_bit_until_it_is_cleared() {
+    let (gpu, _event) = card(Knobs::default());
+    for i in 0..8 {
+        assert_eq!(gpu.dma.load32(SHADOW).unwrap() & 1, 0);
+        gpu.ih.post(eop(i));
+    }
+    assert_eq!(gpu.dma.load32(SHADOW), Ok(1));
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 1);
+    gpu.ih.post(eop(8));
+    assert_eq!(word(&gpu, 0, 4), 8, "the oldest entry is overwritten");
+    assert_eq!(gpu.dma.load32(SHADOW), Ok(33));
+    // The driver's way out: continue behind the write pointer, clear the bit.
+    write(&gpu, ih::regIH_RB_RPTR, 64);
+    write(&gpu, ih::regIH_RB_CNTL, cntl() | CLEAR);
+    write(&gpu, ih::regIH_RB_CNTL, cntl());
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 32);
+    gpu.ih.post(eop(9));
+    assert_eq!(gpu.dma.load32(SHADOW), Ok(65), "again full");
+}
+
+#[test]
+fn lost_messages_bad_pointers_and_a_ring_that_is_off() {
+    let knobs = Knobs::default();
+    knobs.ih_drop_msi.set(1);
+    let (gpu, event) = card(knobs);
+    gpu.ih.post(eop(1));
+    assert_eq!(messages(&event), 0);
+    write(&gpu, ih::regIH_RB_RPTR, 0);
+    assert_eq!(messages(&event), 1, "the entry is still unread");
+    gpu.doorbell(u64::from(DOORBELL) * 4, 0x21, 4);
+    assert!(gpu.strict.lines()[0].contains("read pointer"));
+    write(&gpu, ih::regIH_RB_CNTL, cntl() & !1);
+    gpu.ih.post(eop(2));
+    assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 32);
+    gpu.doorbell(u64::from(DOORBELL + 2) * 4, 0, 4);
+    assert!(gpu.strict.lines()[1].contains("neither"));
+}
+
+#[test]
+fn a_fault_comes_as_the_driver_decodes_it() {
+    use crate::common::enable_context;
+    use gpu_model::engines::gmc::Hub;
+    let (gpu, event) = card(Knobs::default());
+    enable_context(&gpu, Hub::Gfx, 8, 3, 0, 0x10_0001);
+    gpu.map_vmid(8, 0x8001, 0x10_0001);
+    let va = 0x7654_3210_f000;
+    let fault = gpu.gmc.write32(Hub::Gfx, 8, va, 0).unwrap_err();
+    gpu.raise_fault(&fault, 8);
+    assert_eq!(word(&gpu, 0, 0) & 0xffff, 0x1b);
+    assert_eq!(word(&gpu, 0, 0) >> 24 & 15, 8);
+    // Not valid, and a write.
+    assert_eq!(word(&gpu, 0, 0) >> 16 & 0xff, 0x08 | 0x20);
+    assert_eq!(word(&gpu, 0, 3), 0x8001 | 1 << 16);
+    let addr = u64::from(word(&gpu, 0, 4)) << 12 | u64::from(word(&gpu, 0, 5) & 15) << 44;
+    assert_eq!(addr, va);
+    assert_eq!(word(&gpu, 0, 5) & 0xf0, 0x20, "write, no retry");
+    assert_eq!(messages(&event), 1);
+}

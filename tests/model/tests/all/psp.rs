@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! The security processor as a driver meets it: boot chain, ring, commands, resets.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::common::{addr, booted, open_aperture, FB, VRAM};
+use gpu_model::chips::mi300x::CHIP;
+use gpu_model::engines::firmware::Fw;
+use gpu_model::gpu::{Boot, Gpu, Reset};
+use gpu_model::knobs::Knobs;
+use gpu_model::regs::Ip;
+use rkfd_abi::firmware::signed;
+use rkfd_abi::psp::{
+    self, bootloader, cmd, cmd_buf, control, frame, fw_type, load_ip_fw, load_ta, resp, setup_tmr,
+    spatial_part, status, unload_ta,
+};
+use rkfd_abi::regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, Reg};
+use rkfd_abi::smu;
+
+/// Where the tests keep things, in VRAM.
+const BLOB: u64 = 16 << 20;
+const RING: u64 = 32 << 20;
+const BUFFER: u64 = RING + 0x1000;
+const FENCE: u64 = RING + 0x2000;
+
+/// Commands of the chain with the kind of their containers, in order.
+const CHAIN: &[(u32, u16)] = &[
+    (bootloader::LOAD_KEY_DATABASE, 0x4f),
+    (bootloader::LOAD_SYSDRV, 0x0a),
+    (bootloader::LOAD_SOCDRV, 0x14a),
+    (bootloader::LOAD_INTFDRV, 0x14c),
+    (bootloader::LOAD_DBGDRV, 0x14b),
+    (bootloader::LOAD_RASDRV, 0x152),
+    (bootloader::LOAD_SOSDRV, 0x09),
+];
+
+/// Version of the secure OS in the tests.
+const VERSION: u32 = 0x0036_1234;
+
+/// An encrypted container of that kind: what is in it cannot be checked.
+fn blob(kind: u16, body: usize) -> Vec<u8> {
+    let mut bytes = vec![0x5a; signed::SIZE + body + 0x200];
+    bytes[..signed::SIZE].fill(0);
+    bytes[signed::MAGIC_AT..][..4].copy_from_slice(&signed::MAGIC);
+    let mut put = |at: usize, v: u32| bytes[at..at + 4].copy_from_slice(&v.to_le_bytes());
+    put(signed::BODY_BYTES, body as u32);
+    put(0x18, 1);
+    put(signed::ID_AT, 0x8101_0000 | u32::from(kind));
+    put(signed::VERSION, VERSION);
+    put(signed::TOTAL_BYTES, (signed::SIZE + body + 0x200) as u32);
+    bytes
+}
+
+struct Card {
+    gpu: Arc<Gpu>,
+    wptr: u32,
+    fence: u32,
+}
+
+impl Card {
+    fn new(boot: Boot, knobs: &[(&str, u64)]) -> Self {
+        let all = Knobs::default();
+        for (name, value) in knobs {
+            assert!(all.set(name, *value));
+        }
+        let gpu = booted(&CHIP, all, boot);
+        open_aperture(&gpu);
+        Self {
+            gpu,
+            wptr: 0,
+            fence: 0,
+        }
+    }
+
+    /// Cold, with the secure OS loaded, a ring and a trusted region.
+    fn up() -> Self {
+        let mut card = Self::new(Boot::Cold, &[]);
+        card.chain();
+        card.ring();
+        assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+        card
+    }
+
+    fn read(&self, reg: Reg) -> u32 {
+        self.gpu.reg_read(addr(Ip::Mp0, reg))
+    }
+
+    fn write(&self, reg: Reg, value: u32) {
+        self.gpu.reg_write(addr(Ip::Mp0, reg), value);
+    }
+
+    /// Waits until a register has that value; false after a while.
+    fn wait(&self, reg: Reg, value: u32) -> bool {
+        let start = Instant::now();
+        while self.read(reg) != value {
+            if start.elapsed() > Duration::from_millis(500) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        true
+    }
+
+    /// One step of the chain; what the boot loader answers.
+    fn load(&self, command: u32, bytes: &[u8]) -> u32 {
+        self.gpu.vram.write(BLOB, bytes).unwrap();
+        let at = (FB + BLOB) >> psp::BOOTLOADER_ADDRESS_SHIFT;
+        self.write(psp::BOOTLOADER_ADDRESS, at as u32);
+        self.write(psp::BOOTLOADER, command);
+        std::thread::sleep(Duration::from_millis(3));
+        self.read(psp::BOOTLOADER)
+    }
+
+    fn chain(&self) {
+        for (command, kind) in CHAIN {
+            assert_eq!(self.read(psp::SIGN_OF_LIFE), 0);
+            let answer = self.load(*command, &blob(*kind, 0x900));
+            if *command != bootloader::LOAD_SOSDRV {
+                assert_eq!(answer, psp::READY);
+            }
+        }
+        assert_eq!(self.read(psp::SIGN_OF_LIFE), 0, "it takes its time");
+        assert!(self.wait(psp::SIGN_OF_LIFE, VERSION));
+        assert_eq!(self.read(psp::VERSION), VERSION);
+        assert_eq!(self.read(psp::COMMAND), psp::READY);
+    }
+
+    fn control(&self, command: u32) -> u32 {
+        self.write(psp::COMMAND, command);
+        std::thread::sleep(Duration::from_millis(1));
+        self.read(psp::COMMAND)
+    }
+
+    fn create(&self, base: u64, size: u32) -> u32 {
+        self.write(psp::RING_ADDRESS_LO, base as u32);
+        self.write(psp::RING_ADDRESS_HI, (base >> 32) as u32);
+        self.write(psp::RING_SIZE, size);
+        self.control(control::INIT_GPCOM_RING)
+    }
+
+    fn ring(&mut self) {
+        assert_eq!(self.create(FB + RING, psp::RING_BYTES), psp::READY);
+        self.wptr = self.read(psp::RING_WPTR);
+    }
+
+    /// Puts a command into the ring, with dwords of its structure.
+    fn submit(&mut self, id: u32, args: &[(usize, u32)]) {
+        let mut buffer = [0; cmd_buf::SIZE];
+        let mut put = |at: usize, v: u32| buffer[at..at + 4].copy_from_slice(&v.to_le_bytes());
+        put(cmd_buf::CMD_ID, id);
+        for (at, value) in args {
+            put(cmd_buf::CMD + at, *value);
+        }
+        self.gpu.vram.write(BUFFER, &buffer).unwrap();
+        self.fence += 1;
+        let mut entry = [0; frame::SIZE];
+        let mut put = |at: usize, v: u32| entry[at..at + 4].copy_from_slice(&v.to_le_bytes());
+        put(frame::CMD_BUF_ADDR_LO, (FB + BUFFER) as u32);
+        put(frame::CMD_BUF_ADDR_HI, ((FB + BUFFER) >> 32) as u32);
+        put(frame::FENCE_ADDR_LO, (FB + FENCE) as u32);
+        put(frame::FENCE_ADDR_HI, ((FB + FENCE) >> 32) as u32);
+        put(frame::FENCE_VALUE, self.fence);
+        let at = RING + u64::from(self.wptr) * 4;
+        self.gpu.vram.write(at, &entry).unwrap();
+        self.wptr = (self.wptr + 16) % (psp::RING_BYTES / 4);
+        self.write(psp::RING_WPTR, self.wptr);
+        while self.gpu.psp.step(&self.gpu) {}
+    }
+
+    fn response(&self, at: usize) -> u32 {
+        self.gpu
+            .vram
+            .load32(BUFFER + (cmd_buf::RESP + at) as u64)
+            .unwrap()
+    }
+
+    fn fenced(&self) -> bool {
+        self.gpu.vram.load32(FENCE).unwrap() == self.fence
+    }
+
+    /// Carries out a command; its status.
+    fn command(&mut self, id: u32, args: &[(usize, u32)]) -> u32 {
+        self.submit(id, args);
+        assert!(self.fenced());
+        self.response(resp::STATUS)
+    }
+
+    fn load_fw(&mut self, fw: u32, bytes: &[u8], size: u32) -> u32 {
+        self.gpu.vram.write(BLOB, bytes).unwrap();
+        let at = FB + BLOB;
+        let args = [
+            (load_ip_fw::FW_ADDR_LO, at as u32),
+            (load_ip_fw::FW_ADDR_HI, (at >> 32) as u32),
+            (load_ip_fw::FW_SIZE, size),
+            (load_ip_fw::FW_TYPE, fw),
+        ];
+        self.command(cmd::LOAD_IP_FW, &args)
+    }
+
+    fn clean(&self) {
+        assert_eq!(self.gpu.strict.lines(), Vec::<String>::new());
+    }
+
+    /// Exactly one strict line so far, about that.
+    fn complained(&self, what: &str) {
+        let lines = self.gpu.strict.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(what), "{lines:?}");
+    }
+}
+
+#[test]
+fn the_chain_brings_the_secure_os_to_life() {
+    let card = Card::new(Boot::Cold, &[]);
+    assert_eq!(card.read(psp::MAILBOX), psp::READY);
+    assert_eq!(card.read(psp::BOOTLOADER), psp::READY);
+    assert_eq!(card.read(psp::COMMAND), 0);
+    card.chain();
+    card.clean();
+}
+
+#[test]
+fn the_boot_loader_refuses_disorder_and_wrong_pieces() {
+    for (command, bytes, what) in [
+        (bootloader::LOAD_SOSDRV, blob(9, 16), "SOSDRV before KDB"),
+        (bootloader::LOAD_KEY_DATABASE, blob(9, 16), "of kind 0x9"),
+        (bootloader::LOAD_KEY_DATABASE, vec![0; 0x400], "no $PS1"),
+        (0x30_0000, blob(9, 16), "not one of this chip"),
+    ] {
+        let card = Card::new(Boot::Cold, &[]);
+        let answer = card.load(command, &bytes);
+        assert_ne!(answer & 0xff, 0);
+        assert_ne!(answer & psp::READY, 0);
+        card.complained(what);
+    }
+}
+
+#[test]
+fn a_damaged_piece_is_found_by_its_hash() {
+    let card = Card::new(Boot::Cold, &[]);
+    let mut bytes = blob(0x4f, 64);
+    bytes[0x18] = 0;
+    assert_ne!(card.load(bootloader::LOAD_KEY_DATABASE, &bytes), psp::READY);
+    card.complained("the hash of");
+}
+
+#[test]
+fn the_mailbox_does_not_take_two_commands() {
+    // On a busy machine the first command may have had its time when the second comes.
+    let busy = (0..50).any(|_| {
+        let card = Card::new(Boot::Cold, &[]);
+        card.gpu.vram.write(BLOB, &blob(0x4f, 64)).unwrap();
+        let at = (FB + BLOB) >> psp::BOOTLOADER_ADDRESS_SHIFT;
+        card.write(psp::BOOTLOADER_ADDRESS, at as u32);
+        card.write(psp::BOOTLOADER, bootloader::LOAD_KEY_DATABASE);
+        card.write(psp::BOOTLOADER, bootloader::LOAD_SYSDRV);
+        card.gpu.strict.lines()[0].contains("works on a command")
+    });
+    assert!(busy);
+}
+
+#[test]
+fn firmware_is_loaded_by_type() {
+    let mut card = Card::up();
+    let pieces: &[(u32, u16, Option<Fw>)] = &[
+        (fw_type::SDMA0, 0x2025, Some(Fw::Sdma(0))),
+        (fw_type::SDMA3, 0x2025, Some(Fw::Sdma(3))),
+        (fw_type::CP_MEC, 0x2004, Some(Fw::Mec1)),
+        (fw_type::CP_MEC_ME1, 0x2005, Some(Fw::Mec1Jt)),
+        (fw_type::RLC_RESTORE_LIST_SRM_CNTL, 0x200d, None),
+        (fw_type::RLC_RESTORE_LIST_GPM_MEM, 0x200b, None),
+        (fw_type::RLC_RESTORE_LIST_SRM_MEM, 0x200c, None),
+        (fw_type::RLC_G, 0x2009, Some(Fw::Rlc)),
+        (fw_type::REG_LIST, 0x135, None),
+    ];
+    let mut last = 0;
+    for (fw, kind, piece) in pieces {
+        assert!(piece.is_none_or(|p| !card.gpu.firmware.loaded(p)));
+        let bytes = blob(*kind, 0x1000);
+        assert_eq!(card.load_fw(*fw, &bytes, bytes.len() as u32), 0);
+        assert!(piece.is_none_or(|p| card.gpu.firmware.loaded(p)));
+        let at = u64::from(card.response(resp::FW_ADDR_HI)) << 32
+            | u64::from(card.response(resp::FW_ADDR_LO));
+        assert!(at > last && (FB..FB + VRAM).contains(&at));
+        last = at;
+    }
+    assert!(!card.gpu.firmware.loaded(Fw::Sdma(1)));
+    card.clean();
+}
+
+#[test]
+fn firmware_of_the_wrong_kind_or_size_is_refused() {
+    let mec = blob(0x2004, 0x1000);
+    let size = mec.len() as u32;
+    for (fw, bytes, size, what) in [
+        (fw_type::RLC_G, &mec, size, "of kind 0x2004"),
+        (fw_type::CP_MEC, &mec, size - 1, "there are"),
+        (fw_type::CP_MEC, &mec, size + 0x100, "are given"),
+        (fw_type::CP_MEC, &vec![0; 0x1000], 0x1000, "no $PS1"),
+        (fw_type::VCN, &mec, size, "this chip has none"),
+        (fw_type::SDMA4, &mec, size, "this chip has none"),
+    ] {
+        let mut card = Card::up();
+        assert_ne!(card.load_fw(fw, bytes, size), 0);
+        assert!(!card.gpu.firmware.loaded(Fw::Mec1));
+        card.complained(what);
+    }
+}
+
+#[test]
+fn firmware_needs_a_trusted_region() {
+    let mut card = Card::new(Boot::Warm, &[]);
+    card.ring();
+    let bytes = blob(0x2004, 0x1000);
+    let answer = card.load_fw(fw_type::CP_MEC, &bytes, bytes.len() as u32);
+    assert_eq!(answer, status::tee::BAD_STATE);
+    card.complained("no trusted memory region");
+    assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+    assert_eq!(card.command(cmd::DESTROY_TMR, &[]), 0);
+    assert_eq!(card.command(cmd::DESTROY_TMR, &[]), status::tee::BAD_STATE);
+}
+
+#[test]
+fn the_ring_wraps_and_can_be_made_again() {
+    let mut card = Card::up();
+    for _ in 0..100 {
+        let args = [(spatial_part::MODE, 1)];
+        assert_eq!(card.command(cmd::SRIOV_SPATIAL_PART, &args), 0);
+    }
+    assert_eq!(card.control(control::DESTROY_RINGS), psp::READY);
+    card.ring();
+    assert_eq!(card.wptr, 0);
+    assert_eq!(card.command(cmd::DESTROY_TMR, &[]), 0);
+    card.clean();
+    assert_ne!(card.create(FB + RING, psp::RING_BYTES) & 0xffff, 0);
+    card.complained("one already");
+}
+
+#[test]
+fn rings_need_the_secure_os() {
+    let card = Card::new(Boot::Cold, &[]);
+    card.write(psp::COMMAND, control::INIT_GPCOM_RING);
+    assert!(!card.wait(psp::COMMAND, psp::READY));
+    card.complained("does not run");
+    let card = Card::new(Boot::Warm, &[]);
+    card.write(psp::RING_WPTR, 16);
+    card.complained("no ring");
+}
+
+#[test]
+fn partitions_show_in_the_registers() {
+    let mut card = Card::up();
+    let ctl = addr(Ip::Gc, gc::regCP_HYP_XCP_CTL);
+    assert_eq!(
+        card.command(cmd::SRIOV_SPATIAL_PART, &[(spatial_part::MODE, 1)]),
+        0
+    );
+    let each = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.get(card.gpu.reg_read(ctl));
+    assert_eq!(each, 1);
+    let mode = addr(Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS);
+    assert_eq!(card.gpu.reg_read(mode), 0);
+    assert_ne!(
+        card.command(cmd::SRIOV_SPATIAL_PART, &[(spatial_part::MODE, 2)]),
+        0
+    );
+    card.complained("2 partitions of 1");
+}
+
+#[test]
+fn trusted_applications_have_sessions() {
+    let mut card = Card::up();
+    let bytes = blob(0xf1b, 0x800);
+    card.gpu.vram.write(BLOB, &bytes).unwrap();
+    let load = [
+        (load_ta::APP_ADDR_LO, (FB + BLOB) as u32),
+        (load_ta::APP_ADDR_HI, ((FB + BLOB) >> 32) as u32),
+        (load_ta::APP_LEN, bytes.len() as u32),
+        (load_ta::CMD_BUF_ADDR_LO, (FB + (48 << 20)) as u32),
+        (load_ta::CMD_BUF_ADDR_HI, ((FB + (48 << 20)) >> 32) as u32),
+        (load_ta::CMD_BUF_LEN, 0x4000),
+    ];
+    assert_eq!(card.command(cmd::LOAD_TA, &load), 0);
+    let session = card.response(resp::SESSION_ID);
+    assert_ne!(session, 0);
+    assert_eq!(card.command(cmd::LOAD_TA, &load), 0);
+    assert_ne!(card.response(resp::SESSION_ID), session);
+    let unload = [(unload_ta::SESSION_ID, session)];
+    assert_eq!(card.command(cmd::UNLOAD_TA, &unload), 0);
+    card.clean();
+    assert_ne!(card.command(cmd::UNLOAD_TA, &unload), 0);
+    card.complained("no session");
+}
+
+#[test]
+fn unknown_commands_have_a_status_of_their_own() {
+    let mut card = Card::up();
+    assert_eq!(card.command(0x7f, &[]), status::UNKNOWN_COMMAND);
+    assert_eq!(card.command(cmd::PERF_HW, &[]), status::NOT_SUPPORTED);
+    assert_eq!(card.gpu.strict.lines().len(), 2);
+}
+
+#[test]
+fn a_frame_that_cannot_be_read_is_a_fault() {
+    let mut card = Card::new(Boot::Warm, &[]);
+    assert_eq!(card.create(0x1000, psp::RING_BYTES), psp::READY);
+    card.submit(cmd::DESTROY_TMR, &[]);
+    assert!(!card.fenced());
+    let lines = card.gpu.strict.lines();
+    assert!(
+        lines.iter().any(|l| l.contains("fault of client 3")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn knobs_break_what_they_say() {
+    let mut card = Card::new(Boot::Warm, &[("psp.error", 2), ("psp.no_fence", 3)]);
+    card.ring();
+    assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+    assert_ne!(card.command(cmd::DESTROY_TMR, &[]), 0);
+    card.submit(cmd::DESTROY_TMR, &[]);
+    assert!(!card.fenced());
+    assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+    card.clean();
+    let card = Card::new(Boot::Cold, &[("psp.dead", 1)]);
+    card.load(bootloader::LOAD_KEY_DATABASE, &blob(0x4f, 16));
+    assert!(!card.wait(psp::BOOTLOADER, psp::READY));
+    card.clean();
+}
+
+#[test]
+fn mode_1_takes_the_secure_os_and_all_firmware() {
+    for boot in [Boot::Cold, Boot::Warm] {
+        let mut card = match boot {
+            Boot::Cold => Card::up(),
+            Boot::Warm => Card::new(boot, &[]),
+        };
+        card.write(smu::RESPONSE, 0);
+        card.write(smu::ARGUMENT, 1);
+        card.write(smu::MESSAGE, smu::msg::GFX_DRIVER_RESET);
+        assert_eq!(card.read(smu::RESPONSE), smu::response::OK);
+        assert_eq!(card.read(psp::SIGN_OF_LIFE), 0);
+        assert!(card.wait(psp::MAILBOX, psp::READY));
+        assert!(card.wait(psp::BOOTLOADER, psp::READY));
+        assert!(!card.gpu.firmware.loaded(Fw::Rlc));
+        open_aperture(&card.gpu);
+        card.chain();
+        card.ring();
+        assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+        card.clean();
+    }
+}
+
+#[test]
+fn a_function_level_reset_leaves_the_secure_os() {
+    let mut card = Card::up();
+    card.gpu.reset(Reset::Flr);
+    assert_eq!(card.read(psp::VERSION), VERSION);
+    assert_eq!(card.read(psp::COMMAND), psp::READY);
+    assert!(!card.gpu.firmware.loaded(Fw::Rlc));
+    open_aperture(&card.gpu);
+    card.ring();
+    assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+    card.clean();
+    card.gpu.reset(Reset::PowerOn);
+    assert_eq!(card.read(psp::SIGN_OF_LIFE), 0);
+}

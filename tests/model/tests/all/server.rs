@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A driver's first steps through a real vfio-user socket, with the crate's client as QEMU.
+
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::common::{gpu, VRAM};
+use gpu_model::gpu::Gpu;
+use gpu_model::mem::{sparse_file, Block};
+use gpu_model::server::{listen, Device};
+use vfio_user::Client;
+
+const CONFIG: u32 = 7;
+const MSIX: u32 = 2;
+/// Data is event descriptors, action is trigger.
+const EVENTFD: u32 = 1 << 2 | 1 << 5;
+
+struct Bench {
+    client: Client,
+    gpu: Arc<Gpu>,
+    path: PathBuf,
+    server: std::thread::JoinHandle<()>,
+}
+
+fn bench(name: &str) -> Bench {
+    let path = std::env::temp_dir().join(format!("rkfd-{name}-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let gpu = gpu();
+    gpu.dma.unmap_all();
+    let server = listen(&path, &gpu).unwrap();
+    let card = gpu.clone();
+    let server = std::thread::spawn(move || {
+        let mut device = Device::new(card);
+        server.run(&mut device).unwrap();
+        device.disconnect();
+    });
+    Bench {
+        client: Client::new(&path).unwrap(),
+        gpu,
+        path,
+        server,
+    }
+}
+
+impl Bench {
+    fn read32(&mut self, region: u32, offset: u64) -> u32 {
+        let mut b = [0; 4];
+        self.client.region_read(region, offset, &mut b).unwrap();
+        u32::from_le_bytes(b)
+    }
+
+    fn write32(&mut self, region: u32, offset: u64, value: u32) {
+        self.client
+            .region_write(region, offset, &value.to_le_bytes())
+            .unwrap();
+    }
+
+    fn finish(self) -> Arc<Gpu> {
+        self.client.shutdown().unwrap();
+        self.server.join().unwrap();
+        assert!(!self.path.exists(), "the socket file is removed");
+        self.gpu
+    }
+}
+
+#[test]
+fn regions_and_identity() {
+    let mut b = bench("regions");
+    let sizes: Vec<u64> = b.client.regions_sizes();
+    assert_eq!(sizes[0], VRAM);
+    assert_eq!(sizes[2], 2 << 20);
+    assert_eq!(sizes[5], 2 << 20);
+    assert_eq!(sizes[7], 4096);
+    assert_eq!((sizes[1], sizes[3], sizes[4], sizes[6]), (0, 0, 0, 0));
+    assert_eq!(b.read32(CONFIG, 0), 0x74a1_1002);
+    assert_eq!(b.read32(5, 0xde3 * 4), (VRAM >> 20) as u32);
+    assert_eq!(b.client.get_irq_info(MSIX).unwrap().count, 4);
+    assert_eq!(b.client.get_irq_info(0).unwrap().count, 0);
+    b.finish();
+}
+
+#[test]
+fn vram_is_shared_memory() {
+    let mut b = bench("vram");
+    let region = b.client.region(0).unwrap();
+    assert_eq!(region.sparse_areas.len(), 1);
+    let file = region
+        .file_offset
+        .as_ref()
+        .unwrap()
+        .file()
+        .try_clone()
+        .unwrap();
+    let map = Block::map(file, 0, VRAM).unwrap();
+    assert_eq!(map.load32(VRAM - (64 << 10)), Ok(0x2821_1407));
+    map.write(0x100, &[1, 2, 3, 4]).unwrap();
+    assert_eq!(b.read32(0, 0x100), 0x0403_0201);
+    b.write32(0, 0x104, 9);
+    assert_eq!(map.load32(0x104), Ok(9));
+    b.finish();
+}
+
+#[test]
+fn guest_memory_comes_and_goes() {
+    let mut b = bench("dma");
+    let ram = sparse_file("ram", 0x20_0000).unwrap();
+    b.client
+        .dma_map(0x1000, 0x10_0000, 0x10_0000, ram.as_raw_fd())
+        .unwrap();
+    b.gpu.dma.write(0x10_0000, &[5; 8]).unwrap();
+    let map = Block::map(ram, 0, 0x20_0000).unwrap();
+    assert_eq!(map.load64(0x1000), Ok(0x0505_0505_0505_0505));
+    b.client.dma_unmap(0x10_0000, 0x10_0000).unwrap();
+    assert!(b.gpu.dma.write(0x10_0000, &[5; 8]).is_err());
+    b.finish();
+}
+
+#[test]
+fn a_doorbell_interrupt_goes_all_the_way() {
+    let mut b = bench("msi");
+    let ram = sparse_file("ram", 0x10_0000).unwrap();
+    b.client.dma_map(0, 0, 0x10_0000, ram.as_raw_fd()).unwrap();
+    let flags = rustix::event::EventfdFlags::empty();
+    let event = rustix::event::eventfd(0, flags).unwrap();
+    b.client
+        .set_irqs(MSIX, EVENTFD, 0, 1, &[event.as_raw_fd()])
+        .unwrap();
+    // IH ring at 0x1_0000, 256 bytes, no re-arm.
+    let ih = |off: u64| (0x10a0 + off) * 4;
+    b.write32(5, ih(0x81), 0x1_0000 >> 8);
+    b.write32(5, ih(0x80), 1 | 6 << 1 | 1 << 16 | 1 << 17 | 1 << 28);
+    b.gpu.ih.post(gpu_model::engines::ih::Entry {
+        client_id: 0x14,
+        source_id: 181,
+        ..Default::default()
+    });
+    let mut count = [0; 8];
+    std::fs::File::from(event).read_exact(&mut count).unwrap();
+    assert_eq!(u64::from_ne_bytes(count), 1);
+    assert_eq!(b.read32(5, ih(0x84)), 32);
+    // Doorbells: refused while the aperture is off, then seen by the right part.
+    b.client.region_write(2, 0x1a0 * 8, &[0; 4]).unwrap();
+    assert_eq!(b.gpu.strict.unexpected(), 1);
+    b.write32(5, (0xd20 + 0xc0) * 4, 1);
+    b.write32(5, ih(0x87), 0x340 | 1 << 28);
+    b.client
+        .region_write(2, 0x1a0 * 8, &32u32.to_le_bytes())
+        .unwrap();
+    assert_eq!(b.read32(5, ih(0x83)), 32);
+    assert_eq!(b.gpu.strict.unexpected(), 1);
+    b.finish();
+}
+
+#[test]
+fn odd_accesses_are_reported_and_harmless() {
+    let mut b = bench("odd");
+    let mut byte = [0xff; 1];
+    b.client.region_read(5, 1, &mut byte).unwrap();
+    assert_eq!(byte, [0]);
+    b.client.region_write(5, 2, &[1, 2]).unwrap();
+    b.client.region_write(2, 4, &[0; 8]).unwrap();
+    let mut pair = [1; 8];
+    b.client.region_read(2, 0, &mut pair).unwrap();
+    assert_eq!(pair, [0; 8]);
+    assert_eq!(b.gpu.strict.unexpected(), 3);
+    b.client.region_read(5, 0xde3 * 4, &mut pair).unwrap();
+    assert_eq!(pair[..4], ((VRAM >> 20) as u32).to_le_bytes());
+    b.finish();
+}
+
+#[test]
+fn both_resets_and_the_disconnect_give_power_on_state() {
+    let mut b = bench("reset");
+    let scratch = u64::from(0xa000u32 + 0x2040) * 4;
+    b.write32(5, scratch, 1);
+    b.client.reset().unwrap();
+    assert_eq!(b.read32(5, scratch), 0);
+    b.write32(5, scratch, 2);
+    b.write32(CONFIG, 0x6c, 0x8000);
+    assert_eq!(b.read32(5, scratch), 0);
+    b.write32(5, scratch, 3);
+    let gpu = b.finish();
+    assert_eq!(gpu.reg_read(0xa000 + 0x2040), 0);
+    assert_eq!(gpu.strict.lines(), [""; 0]);
+}
+
+/// All regions' sizes by index.
+trait Sizes {
+    fn regions_sizes(&self) -> Vec<u64>;
+}
+
+impl Sizes for Client {
+    fn regions_sizes(&self) -> Vec<u64> {
+        (0..9)
+            .map(|i| self.region(i).map_or(0, |r| r.size))
+            .collect()
+    }
+}

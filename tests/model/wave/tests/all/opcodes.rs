@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Each opcode: assembled by llvm-mc, run, compared with what Rust computes on its own.
+
+#![allow(
+    clippy::neg_cmp_op_on_partial_ord,
+    clippy::double_comparisons,
+    reason = "what unordered comparisons do is what is tested"
+)]
+
+mod cross;
+mod double;
+mod int;
+mod lds;
+mod memory;
+mod modes;
+mod packed;
+mod rdna;
+mod rdna_memory;
+mod scalar;
+mod single;
+mod small;
