@@ -297,7 +297,7 @@ fn a_register_takes_the_queue_off() {
 }
 
 /// How long the demo's vector takes, which counts only in
-/// `cargo test --release -p gpu_model --test gfx12_launch -- --nocapture`.
+/// `cargo test --release -p gpu_model --test all gfx12_launch:: -- --nocapture`.
 #[test]
 fn a_million_additions() {
     with_bench(|bench| {

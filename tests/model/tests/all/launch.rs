@@ -405,7 +405,7 @@ fn a_reset_in_the_middle_of_it_is_survived() {
 }
 
 /// The demo's vector ends with its signal. Says how long it takes, which counts only in
-/// `cargo test --release -p gpu_model --test launch -- --nocapture`.
+/// `cargo test --release -p gpu_model --test all launch:: -- --nocapture`.
 #[test]
 fn a_million_additions() {
     with_bench(|bench| {
