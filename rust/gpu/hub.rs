@@ -4,13 +4,9 @@
 //! two operations that make CPU writes and page table changes visible to the GPU.
 
 use kernel::{
-    new_mutex,
+    new_mutex, new_spinlock,
     prelude::*,
-    sync::{
-        atomic::{Acquire, AtomicFlag, Release},
-        Arc,
-        Mutex, //
-    },
+    sync::{Arc, Mutex, SpinLock},
 };
 
 use super::mmio::Mmio;
@@ -24,8 +20,10 @@ pub(crate) struct Hub {
     /// One invalidation at a time: they share an engine.
     #[pin]
     invalidate: Mutex<()>,
-    /// The card is being reset: there is nothing to flush, and nobody who would answer.
-    closed: AtomicFlag,
+    /// The card is being reset: there is nothing to flush, and nobody who would answer. Held while
+    /// a flush is under way.
+    #[pin]
+    closed: SpinLock<bool>,
 }
 
 impl Hub {
@@ -38,7 +36,7 @@ impl Hub {
             mmio,
             generation,
             invalidate <- new_mutex!(()),
-            closed: AtomicFlag::new(false),
+            closed <- new_spinlock!(false),
         })
     }
 
@@ -53,20 +51,21 @@ impl Hub {
     }
 
     /// Until [`Hub::open`] flushes and invalidations do nothing, as the card is being reset. Those that
-    /// have begun are over when this returns, unless they are flushes.
+    /// have begun are over when this returns.
     pub(crate) fn close(&self) {
         let _guard = self.invalidate.lock();
-        self.closed.store(true, Release);
+        *self.closed.lock() = true;
     }
 
     /// The bus interface is set up.
     pub(super) fn open(&self) {
-        self.closed.store(false, Release);
+        *self.closed.lock() = false;
     }
 
     /// Makes writes of the CPU to VRAM visible to the GPU.
     pub(crate) fn hdp_flush(&self) -> Result {
-        if self.closed.load(Acquire) {
+        let closed = self.closed.lock();
+        if *closed {
             return Ok(());
         }
         let remap = self.generation.caps.hdp_remap;
@@ -76,7 +75,7 @@ impl Hub {
     /// Drops the translations of a VMID in every hub; complete on return.
     pub(crate) fn flush_vmid(&self, vmid: u32, kind: FlushType) -> Result {
         let _guard = self.invalidate.lock();
-        if self.closed.load(Acquire) {
+        if *self.closed.lock() {
             return Ok(());
         }
         self.generation.gmc.flush_vmid(&self.mmio, vmid, kind)
