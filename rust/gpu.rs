@@ -26,6 +26,11 @@ use kernel::{
 };
 
 use crate::{
+    asic::{
+        config::{Config, PciInfo},
+        discovery,
+        mmio::{EarlyMmio, Mmio},
+    },
     doorbell::Aperture,
     hw::{self, psp::FirmwareVersions, FlushType, Generation, HubSetup, McLayout},
     kapi::{self, dma::Pages, irq::Irq},
@@ -35,15 +40,11 @@ use crate::{
 
 pub(crate) mod account;
 mod clear;
-pub(crate) mod config;
-pub(crate) mod discovery;
 pub(crate) mod dma;
-pub(crate) mod firmware;
 pub(crate) mod gart;
 pub(crate) mod hub;
 pub(crate) mod irq;
 pub(crate) mod memory;
-pub(crate) mod mmio;
 pub(crate) mod psp;
 pub(crate) mod registry;
 pub(crate) mod reset;
@@ -51,11 +52,9 @@ mod suspend;
 
 pub(crate) use registry::list;
 
-use config::{Config, PciInfo};
 use gart::{Buffer, Gart, Window};
 use hub::Hub;
 use memory::{Vram, VramRange};
-use mmio::{EarlyMmio, Mmio};
 use psp::Psp;
 
 /// The BAR of the registers.
@@ -112,10 +111,14 @@ impl Gpu {
         let early = EarlyMmio::new(pdev.iomap_region(MMIO_BAR, c"rkfd/registers")?)?;
         let bar = Vram::map_bar(pdev)?;
         let found = discovery::read(pdev, &early, &bar)?;
-        let generation = hw::select(&found).inspect_err(|_| match found.gc_version() {
-            Some(v) => dev_err!(pdev, "no support for compute core version {v}\n"),
-            None => dev_err!(pdev, "IP discovery lists no compute core\n"),
-        })?;
+        let generation = found
+            .gc_version()
+            .ok_or(ENODEV)
+            .and_then(hw::select)
+            .inspect_err(|_| match found.gc_version() {
+                Some(v) => dev_err!(pdev, "no support for compute core version {v}\n"),
+                None => dev_err!(pdev, "IP discovery lists no compute core\n"),
+            })?;
         kapi::dma::set_mask(pdev, generation.caps.dma_bits)?;
 
         let mut config = found.config(generation.caps)?;

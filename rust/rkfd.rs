@@ -4,11 +4,12 @@
 //!
 //! This file is the list of rooms and the module's birth and death; `Documentation/architecture.rst` is
 //! the map. Lower rooms never name higher ones:
-//! `kapi` < `hw`, `gpu`, `mmu`, `ring`, `doorbell` < `mqd` < `dqm` < `queue` < `process` < `ioctl`,
+//! `kapi` < `asic` < `hw`, `gpu`, `mmu`, `ring`, `doorbell` < `mqd` < `dqm` < `queue` < `process` < `ioctl`,
 //! `chardev`, `drm`, `topology`, `debugfs`, `compat`, `recovery` < `driver`.
 
 use kernel::prelude::*;
 
+mod asic;
 mod bindings;
 mod chardev;
 mod compat;

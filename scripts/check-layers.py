@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLOORS = [
     {"bindings", "uapi"},
     {"kapi", "trace"},
+    {"asic"},
     {"hw", "gpu", "mmu", "ring", "doorbell"},
     {"mqd"},
     {"dqm"},

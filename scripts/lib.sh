@@ -22,7 +22,7 @@ export RKFD_SRC RKFD_CACHE RKFD_OUT
 # Packages of the build root. Changing either list makes a new root beside the old one.
 ROOT_PACKAGES="bc bindgen bison busybox-static ca-certificates cargo clang-19 cpio dwarves erofs-utils flex gcc gcc-14
 kmod libc6-dev libelf-dev libclang-dev libdrm-dev libssl-dev lld-19 llvm-19 make pahole python3 rust-clippy
-rust-src rustc rustfmt strace xz-utils zstd libhsa-runtime-dev"
+python3-sphinx rust-src rustc rustfmt shellcheck strace xz-utils zstd libhsa-runtime-dev"
 ROOT_BACKPORTS="linux-libc-dev qemu-system-x86"
 
 # The Debian releases whose unmodified ROCm is run in the guest, and what is installed there.

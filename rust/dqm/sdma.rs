@@ -8,7 +8,8 @@
 use kernel::{new_mutex, prelude::*, sync::Arc, sync::Mutex};
 
 use crate::{
-    gpu::{config::Config, Gpu},
+    asic::config::Config,
+    gpu::Gpu,
     hw::{Caps, SdmaPlace},
 };
 

@@ -9,8 +9,10 @@ use kernel::{
     sync::{Arc, Mutex, SpinLock},
 };
 
-use super::mmio::Mmio;
-use crate::hw::{FlushType, Generation};
+use crate::{
+    asic::mmio::Mmio,
+    hw::{FlushType, Generation},
+};
 
 /// Registers and the generation's functions.
 #[pin_data]

@@ -21,13 +21,11 @@ use rkfd_abi::{
     psp::{self, cmd, cmd_buf, frame, load_ip_fw, load_ta, resp, setup_tmr, status},
 };
 
-use super::{
-    firmware::Files,
-    gart::Buffer,
-    mmio::Mmio,
-    Gpu, //
+use super::{gart::Buffer, Gpu};
+use crate::{
+    asic::{firmware::Files, mmio::Mmio},
+    hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal},
 };
-use crate::hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal};
 
 /// How long a command may take. The C driver gives it 1.2 to 2 s.
 const TIMEOUT: Delta = Delta::from_millis(5_000);

@@ -7,8 +7,8 @@ use kernel::{
     sync::Arc, //
 };
 
-use super::{account, config::Config, Gpu};
-use crate::kapi::global::global_mutex;
+use super::{account, Gpu};
+use crate::{asic::config::Config, kapi::global::global_mutex};
 
 global_mutex! {
     LIST: KVec<Arc<Gpu>> = KVec::new();

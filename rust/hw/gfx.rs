@@ -9,7 +9,7 @@ use rkfd_abi::{
 };
 
 use super::{names::names, Caps, VMIDS};
-use crate::gpu::{
+use crate::asic::{
     config::Config,
     mmio::{Block, Mmio},
 };

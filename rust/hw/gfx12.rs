@@ -5,7 +5,7 @@
 use rkfd_abi::{doorbell as db, mmio, pte};
 
 use super::{Caps, Generation, SchedKind};
-use crate::{gpu::mmio::Version, uapi};
+use crate::{asic::mmio::Version, uapi};
 
 mod dma_packet;
 mod gfx;

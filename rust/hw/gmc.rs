@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, pte};
 
-use crate::gpu::mmio::{Block, Mmio};
+use crate::asic::mmio::{Block, Mmio};
 
 mod hub;
 

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::discovery::hwid;
 
 use super::{names::names, nbio::NbioNames};
-use crate::gpu::mmio::{Block, Mmio};
+use crate::asic::mmio::{Block, Mmio};
 
 mod entry;
 

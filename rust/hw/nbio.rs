@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, mmio as abi};
 
 use super::{names::names, Caps};
-use crate::gpu::mmio::{Block, Mmio};
+use crate::asic::mmio::{Block, Mmio};
 
 /// The bus interface.
 pub(crate) trait NbioHal: Sync {

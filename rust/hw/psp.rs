@@ -2,26 +2,12 @@
 
 //! The security processor: which firmware it wants, in which order, and its mailboxes.
 
-use core::ops::RangeInclusive;
-
 use kernel::prelude::*;
 
-use crate::gpu::{
-    firmware::{Bad, Image},
+use crate::asic::{
+    firmware::{Bad, FirmwareFile, Image},
     mmio::Mmio, //
 };
-
-/// A firmware file that a card needs.
-pub(crate) struct FirmwareFile {
-    /// Its name in the kernel's folders of firmware.
-    pub(crate) path: &'static str,
-    /// Major version of its header.
-    pub(crate) header_major: u16,
-    /// Minor versions of its header that are known.
-    pub(crate) header_minor: RangeInclusive<u16>,
-    /// The version of the block that it is for.
-    pub(crate) ip: (u16, u16),
-}
 
 /// A piece of a file that the security processor gets.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@
 use kernel::prelude::*;
 
 use super::{HqdDump, HqdSlot};
-use crate::gpu::{config::Config, mmio::Mmio};
+use crate::asic::{config::Config, mmio::Mmio};
 
 /// How user queues get onto the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

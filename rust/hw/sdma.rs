@@ -15,7 +15,7 @@ use super::{
     nbio::{self, NbioNames},
     DmaPacketHal, FlushType, HqdDump,
 };
-use crate::gpu::mmio::{Block, Mmio};
+use crate::asic::mmio::{Block, Mmio};
 
 /// Where the kernel's ring of an SDMA engine is.
 #[derive(Clone, Copy, Debug)]

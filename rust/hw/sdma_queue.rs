@@ -15,7 +15,7 @@ use super::{
     sdma::{RingNames, SdmaVersion},
     HqdDump, QueueSpec,
 };
-use crate::gpu::mmio::Mmio;
+use crate::asic::mmio::Mmio;
 
 /// The place of a user queue on an SDMA engine. Unlike compute queues, which the scheduler puts
 /// wherever there is room, it has its own for life.

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use crate::gpu::{config::Config, Gpu};
+use crate::{asic::config::Config, gpu::Gpu};
 
 /// Shader arrays share a mask word of their engine, 16 bits each.
 const BITS_PER_ARRAY: u32 = 16;

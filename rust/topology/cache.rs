@@ -9,7 +9,7 @@
 use core::fmt;
 use kernel::prelude::*;
 
-use crate::gpu::config::Config;
+use crate::asic::config::Config;
 
 /// `HSA_CACHE_TYPE_*` of `kfd_topology.h`.
 mod kind {

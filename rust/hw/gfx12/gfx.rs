@@ -10,7 +10,7 @@ use rkfd_abi::{
 };
 
 use crate::{
-    gpu::{
+    asic::{
         config::Config,
         mmio::{Block, Mmio},
     },

@@ -14,7 +14,7 @@ use rkfd_abi::{
 };
 
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::{
         gmc::{hub_names, GmcVersion, Hub, HubNames, HubNumbers, CPU_ENGINE},
         FlushType, Level, PteAttrs,

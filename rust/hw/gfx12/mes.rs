@@ -19,7 +19,7 @@ use super::{
     gmc, CAPS,
 };
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::{HqdDump, HqdSlot, MesHal, MesPipe, MesResources, MesVersion, MES_PRIORITIES},
 };
 

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, regs::nbif_6_3_1 as n};
 
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::{
         nbio::{nbio_names, NbioNames, NbioVersion},
         Caps,

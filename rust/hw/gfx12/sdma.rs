@@ -18,7 +18,7 @@ use rkfd_abi::{
 
 use super::{dma_packet::DmaPackets, gmc};
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::{
         gmc::HubNames,
         nbio::{nbio_names, NbioNames},

@@ -7,7 +7,7 @@ use rkfd_abi::regs::{gc_9_4_3 as gc, Reg};
 
 pub(super) use crate::hw::gfx::block;
 use crate::{
-    gpu::{
+    asic::{
         config::Config,
         mmio::{Block, Mmio},
     },

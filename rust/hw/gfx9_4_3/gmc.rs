@@ -15,7 +15,7 @@ use rkfd_abi::{
 };
 
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::{
         gmc::{hub_names, hubs, GmcVersion, Hub, HubNames, HubNumbers},
         FlushType, Level, PteAttrs,

@@ -9,7 +9,7 @@ use rkfd_abi::{
 };
 
 use crate::{
-    gpu::mmio::Block,
+    asic::mmio::Block,
     hw::{
         ih::{ih_names, page_fault, shader_message, IhNames, IhVersion, RawEntry},
         nbio::{nbio_names, NbioNames},

@@ -17,7 +17,7 @@ use super::{
     queue_reset,
 };
 use crate::{
-    gpu::{
+    asic::{
         config::Config,
         mmio::{Block, Mmio},
     },

@@ -9,7 +9,7 @@ use rkfd_abi::{
 };
 
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::{
         nbio::{nbio_names, NbioNames, NbioVersion},
         Caps,

@@ -17,12 +17,12 @@ use rkfd_abi::{
 
 use super::smu;
 use crate::{
-    gpu::{
-        firmware::{Bad, Image, Why},
+    asic::{
+        firmware::{Bad, FirmwareFile, Image, Why},
         mmio::{Block, Mmio},
     },
     hw::{
-        psp::{Answer, FirmwareFile, FirmwarePlan, FirmwareVersions, Part, Release},
+        psp::{Answer, FirmwarePlan, FirmwareVersions, Part, Release},
         PspHal,
     },
 };

@@ -12,7 +12,7 @@ use rkfd_abi::regs::gc_9_4_3 as gc;
 
 use super::gfx::{block, in_safe_mode, with_bank};
 use crate::{
-    gpu::mmio::{Block, Mmio},
+    asic::mmio::{Block, Mmio},
     hw::HqdSlot,
 };
 

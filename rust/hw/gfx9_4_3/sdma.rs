@@ -18,7 +18,7 @@ use rkfd_abi::{
 
 use super::{gmc, smu};
 use crate::{
-    gpu::mmio::{Block, Mmio, POLL_TIMEOUT_US},
+    asic::mmio::{Block, Mmio, POLL_TIMEOUT_US},
     hw::{
         gmc::HubNames,
         nbio::{nbio_names, NbioNames},

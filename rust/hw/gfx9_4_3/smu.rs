@@ -9,7 +9,7 @@ use rkfd_abi::{
     smu::{msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
-use crate::gpu::mmio::Mmio;
+use crate::asic::mmio::Mmio;
 
 /// How long the firmware may work on a message, as the C driver waits.
 const TIMEOUT_MS: i64 = 2000;

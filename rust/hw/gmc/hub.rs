@@ -10,7 +10,7 @@ use rkfd_abi::{
 };
 
 use super::{FlushType, HubSetup};
-use crate::{gpu::mmio::Block, hw::names::names};
+use crate::{asic::mmio::Block, hw::names::names};
 
 names! { $
     /// What all versions have, in the hub of the graphics core and in the memory hub.

@@ -5,8 +5,7 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*};
 
-use super::mmio::Version;
-use crate::hw::Caps;
+use super::{caps::Caps, mmio::Version};
 
 /// Where the device sits.
 #[derive(Clone, Copy, Debug, Default)]

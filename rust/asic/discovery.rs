@@ -20,10 +20,11 @@ use rkfd_abi::{
 };
 
 use super::{
+    caps::Caps,
     config::{Caches, Config},
     mmio::{EarlyMmio, Instance, Version, MAX_SEGMENTS},
 };
-use crate::{hw::Caps, kapi::iomem::WcBar};
+use crate::kapi::iomem::WcBar;
 
 /// How long firmware may take to finish its boot.
 const BOOT_TIMEOUT_MS: i64 = 2000;
@@ -149,7 +150,7 @@ impl<'a> Bytes<'a> {
 }
 
 /// Reads the table of a device.
-pub(super) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<Discovery> {
+pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<Discovery> {
     let booted = read_poll_timeout(
         || mmio.read(abi::MP0_C2PMSG_33),
         |v| v & abi::MP0_C2PMSG_33_BOOT_DONE != 0,
@@ -448,7 +449,7 @@ impl Discovery {
     }
 
     /// The part of the configuration that the table knows.
-    pub(super) fn config(&self, caps: &Caps) -> Result<Config> {
+    pub(crate) fn config(&self, caps: &Caps) -> Result<Config> {
         let num_sdma = [hwid::SDMA0, hwid::SDMA1, hwid::SDMA2, hwid::SDMA3]
             .iter()
             .map(|id| self.count(*id))

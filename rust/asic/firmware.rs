@@ -6,6 +6,8 @@
 //! A file that cannot be used is reported in one line, which says what to install. What the parts
 //! of a file are is the business of `hw`.
 
+use core::ops::RangeInclusive;
+
 use kernel::{
     device,
     firmware::Firmware,
@@ -15,10 +17,20 @@ use kernel::{
 };
 use rkfd_abi::firmware::{common, signed};
 
-use crate::hw::FirmwareFile;
-
 /// The Debian package that has the files.
 const PACKAGE: &str = "firmware-amd-graphics";
+
+/// A firmware file that a card needs.
+pub(crate) struct FirmwareFile {
+    /// Its name in the kernel's folders of firmware.
+    pub(crate) path: &'static str,
+    /// Major version of its header.
+    pub(crate) header_major: u16,
+    /// Minor versions of its header that are known.
+    pub(crate) header_minor: RangeInclusive<u16>,
+    /// The version of the block that it is for.
+    pub(crate) ip: (u16, u16),
+}
 
 /// What is wrong with a file.
 pub(crate) enum Why {

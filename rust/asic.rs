@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Register access, IP discovery, per-chip numbers and the firmware file format: everything below
+//! the hardware abstraction in [`crate::hw`].
+
+pub(crate) mod caps;
+pub(crate) mod config;
+pub(crate) mod discovery;
+pub(crate) mod firmware;
+pub(crate) mod mmio;
