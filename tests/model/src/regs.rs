@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rkfd_abi::regs::Reg;
+use gpu_regs::Reg;
 
 use crate::chips::Chip;
 

@@ -412,7 +412,7 @@ fn descriptor_sizes() {
 
 #[test]
 fn descriptor_registers() {
-    use rkfd_abi::regs::gc_9_4_3 as gc;
+    use gpu_regs::gc_9_4_3 as gc;
     let plain = assemble("gfx942", "");
     let at = |directive: &str| changed(&plain, &assemble("gfx942", directive), 4);
     let ieee = u64::from(gc::COMPUTE_PGM_RSRC1__IEEE_MODE.mask);

@@ -87,8 +87,8 @@ fn v9_sdma_mqd() {
 
 #[test]
 fn v12_sdma_mqd() {
+    use gpu_regs::{gc_12_0_0 as gc, RegInfo};
     use mqd::v12_sdma::{dw, SdmaMqd, REGISTERS};
-    use rkfd_abi::regs::{gc_12_0_0 as gc, RegInfo};
     assert!(mqd_facts("v12_sdma_mqd", dw::NAMES, SdmaMqd::DWORDS, &[]) > 40);
     // The descriptor is the row of registers; the two of the firmware's debugger have no name.
     let first = gc::regSDMA0_QUEUE0_RB_CNTL.off;

@@ -1,59 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The generated register modules against the headers they were generated from, read by a C
-//! compiler instead of the generator's regular expressions.
+//! The model's generated register modules against the headers they were generated from, read by a C
+//! compiler instead of the generator's parser.
 
 use std::collections::BTreeMap;
 
-use rkfd_abi::regs::*;
-use rkfd_abi_oracle::{fact, Fact, Program};
+use gpu_regs::*;
+use rkfd_abi_oracle::{fact, shift_mask, Fact, Program};
 
-/// A generated module: its text, its table, its headers.
+/// A generated module: its tables, its headers.
 struct Module {
-    text: &'static str,
     all: &'static [RegInfo],
+    fields: &'static [(&'static str, Field)],
     stem: &'static str,
 }
 
 macro_rules! module {
     ($name:ident, $folder:literal) => {
         Module {
-            text: include_str!(concat!(
-                "../../../../rust/abi/regs/",
-                stringify!($name),
-                ".rs"
-            )),
             all: $name::ALL,
+            fields: $name::FIELDS,
             stem: concat!($folder, "/", stringify!($name)),
         }
     };
 }
 
-/// The field constants in a module's text, its white space already evened: name, shift, mask.
-fn fields(text: &str) -> Vec<(String, u32, u32)> {
-    let text = text.replace("( ", "(").replace(", )", ")");
-    text.split("pub const ")
-        .filter_map(|item| {
-            let (name, rest) = item.split_once(": Field = f(")?;
-            let (shift, rest) = rest.split_once(", ")?;
-            let mask = rest.split_once(')')?.0;
-            let mask = u32::from_str_radix(mask.strip_prefix("0x")?, 16).ok()?;
-            Some((name.to_string(), shift.parse().ok()?, mask))
-        })
-        .collect()
-}
-
 fn check(module: &Module) -> usize {
-    let text = module.text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let listed = text.matches(": Field =").count();
-    let fields = fields(&text);
-    assert_eq!(
-        fields.len(),
-        listed,
-        "{}: constants that were not read",
-        module.stem
-    );
-
     let mut facts: Vec<Fact> = Vec::new();
     for RegInfo { reg, .. } in module.all {
         facts.push(fact(reg.name, reg.off, reg.name));
@@ -61,13 +33,8 @@ fn check(module: &Module) -> usize {
         facts.push(fact(idx.clone(), reg.seg, idx));
     }
     let mut union: BTreeMap<&str, u32> = BTreeMap::new();
-    for (name, shift, mask) in &fields {
-        facts.push(fact(
-            format!("{name}__SHIFT"),
-            *shift,
-            format!("{name}__SHIFT"),
-        ));
-        facts.push(fact(format!("{name}_MASK"), *mask, format!("{name}_MASK")));
+    for (name, field) in module.fields {
+        facts.extend(shift_mask(name, *field));
         let reg = module
             .all
             .iter()
@@ -75,7 +42,7 @@ fn check(module: &Module) -> usize {
             .filter(|reg| name.starts_with(*reg) && name[reg.len()..].starts_with("__"))
             .max_by_key(|reg| reg.len())
             .unwrap_or_else(|| panic!("{name} belongs to no register"));
-        *union.entry(reg).or_default() |= mask;
+        *union.entry(reg).or_default() |= field.mask;
     }
     for info in module.all {
         if let Some(mask) = union.get(&info.reg.name[3..]) {

@@ -2,8 +2,8 @@
 
 //! Checks the oracle itself: a changed fact, a lost one and a doubled one are noticed.
 
+use gpu_regs::gc_9_4_3 as gc;
 use rkfd_abi::pm4::map_process as mp;
-use rkfd_abi::regs::gc_9_4_3 as gc;
 use rkfd_abi_oracle::{compare, fact, place, shift_mask, Mismatch, Program};
 
 fn program() -> Program {

@@ -2,7 +2,7 @@
 
 //! The address translation hub: which process owns a VMID.
 
-use rkfd_abi::regs::athub_1_8_0 as athub;
+use gpu_regs::athub_1_8_0 as athub;
 
 use crate::gpu::Gpu;
 use crate::regs::{Ip, Slot};

@@ -54,7 +54,7 @@ mod tests;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use gpu_regs::gc_9_4_3 as gc;
 
 use crate::chips::Generation;
 use crate::engines::firmware::Fw;

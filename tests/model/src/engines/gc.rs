@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, smuio_14_0_2 as smuio, Field, Reg};
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, smuio_14_0_2 as smuio, Field, Reg};
 
 use crate::chips::{Chip, GcInfo, Generation};
 use crate::engines::firmware::Port;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use rkfd_abi::regs::{osssys_4_4_2 as regs, osssys_7_0_0 as regs12};
+use gpu_regs::{osssys_4_4_2 as regs, osssys_7_0_0 as regs12};
 
 use crate::chips::Generation;
 use crate::engines::gmc::{Gmc, Hub};

@@ -4,8 +4,8 @@
 //!
 //! NBIF 6.3.1 has all of that where NBIO 7.9.0 has it, and another pair of index and data.
 
+use gpu_regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
 use rkfd_abi::mmio::REMAP_SIZE;
-use rkfd_abi::regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
 
 use crate::event;
 use crate::gpu::Gpu;
@@ -24,7 +24,7 @@ const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY
 const HDP_REG_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL.off);
 
 /// The stored value of a register of this block.
-fn stored(gpu: &Gpu, reg: rkfd_abi::regs::Reg) -> u32 {
+fn stored(gpu: &Gpu, reg: gpu_regs::Reg) -> u32 {
     gpu.regs.by_id(gpu.chip, Ip::Nbif, reg).map_or(0, Slot::get)
 }
 

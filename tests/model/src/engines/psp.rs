@@ -15,9 +15,9 @@ mod sha256;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gpu_regs::{mp_13_0_6 as mp, psp as mailbox, Reg};
 use rkfd_abi::bits::join;
 use rkfd_abi::psp::{self as abi, cmd_buf, control, frame, status, ADDRESS, ADDRESS_ALIGN, READY};
-use rkfd_abi::regs::{mp_13_0_6 as mp, Reg};
 
 use self::boot::{Outcome, Progress};
 use self::commands::{Command, Os, Reply};
@@ -31,11 +31,11 @@ use crate::{event, strict};
 /// Client number in the memory hub's fault status (`mmhub_client_ids_aldebaran`).
 pub const CLIENT: u16 = 3;
 
-const BOOTLOADER: RegId = RegId::new(0, abi::BOOTLOADER.off);
-const BOOTLOADER_ADDRESS: RegId = RegId::new(0, abi::BOOTLOADER_ADDRESS.off);
-const COMMAND: RegId = RegId::new(0, abi::COMMAND.off);
-const RING_WPTR: RegId = RegId::new(0, abi::RING_WPTR.off);
-const SIGN_OF_LIFE: RegId = RegId::new(0, abi::SIGN_OF_LIFE.off);
+const BOOTLOADER: RegId = RegId::new(0, mailbox::BOOTLOADER.off);
+const BOOTLOADER_ADDRESS: RegId = RegId::new(0, mailbox::BOOTLOADER_ADDRESS.off);
+const COMMAND: RegId = RegId::new(0, mailbox::COMMAND.off);
+const RING_WPTR: RegId = RegId::new(0, mailbox::RING_WPTR.off);
+const SIGN_OF_LIFE: RegId = RegId::new(0, mailbox::SIGN_OF_LIFE.off);
 /// Read pointer of the kernel's ring, in dwords (`psp_gfx_ctrl`).
 const RING_RPTR: Reg = mp::regMP0_SMN_C2PMSG_68;
 
@@ -175,8 +175,8 @@ impl Psp {
         }
         let ready = if busy.is_some() { 0 } else { READY };
         state.busy = busy;
-        put(gpu, abi::MAILBOX, ready);
-        put(gpu, abi::BOOTLOADER, ready);
+        put(gpu, mailbox::MAILBOX, ready);
+        put(gpu, mailbox::BOOTLOADER, ready);
         let version = match state.phase {
             Phase::Os { version, .. } => version,
             Phase::Boot(_) => 0,
@@ -195,15 +195,15 @@ impl Psp {
         state.busy = None;
         match then {
             Then::Listen => {
-                put(gpu, abi::MAILBOX, READY);
-                put(gpu, abi::BOOTLOADER, READY);
+                put(gpu, mailbox::MAILBOX, READY);
+                put(gpu, mailbox::BOOTLOADER, READY);
             }
-            Then::Answer(code) => put(gpu, abi::BOOTLOADER, READY | code),
+            Then::Answer(code) => put(gpu, mailbox::BOOTLOADER, READY | code),
             Then::Start(version) | Then::Alive(version) => {
-                put(gpu, abi::BOOTLOADER, READY);
+                put(gpu, mailbox::BOOTLOADER, READY);
                 show_os(gpu, version);
             }
-            Then::Control(code) => put(gpu, abi::COMMAND, READY | code),
+            Then::Control(code) => put(gpu, mailbox::COMMAND, READY | code),
         }
     }
 
@@ -266,13 +266,13 @@ impl Psp {
             );
             return;
         };
-        put(gpu, abi::BOOTLOADER, command & !READY);
+        put(gpu, mailbox::BOOTLOADER, command & !READY);
         state.dead |= gpu.knobs.psp_dead.on();
         if state.dead {
             event!(gpu.trace, "psp", "dead", "command={command:#x}");
             return;
         }
-        let address = get(gpu, abi::BOOTLOADER_ADDRESS);
+        let address = get(gpu, mailbox::BOOTLOADER_ADDRESS);
         let (time, then) = match boot::command(gpu, progress, command, address) {
             Outcome::Loaded => (LOAD_TIME, Then::Answer(0)),
             Outcome::Failed(code) => (LOAD_TIME, Then::Answer(code)),
@@ -294,7 +294,7 @@ impl Psp {
             );
             return;
         }
-        put(gpu, abi::COMMAND, command & !READY);
+        put(gpu, mailbox::COMMAND, command & !READY);
         event!(gpu.trace, "psp", "control", "command={command:#x}");
         let code = match command {
             control::INIT_GPCOM_RING => create(gpu, state),
@@ -372,18 +372,18 @@ impl Psp {
 
 /// What shows that the secure OS runs, in this version; or, with 0, that it does not.
 fn show_os(gpu: &Gpu, version: u32) {
-    put(gpu, abi::VERSION, version);
-    put(gpu, abi::SIGN_OF_LIFE, version);
-    put(gpu, abi::COMMAND, if version == 0 { 0 } else { READY });
+    put(gpu, mailbox::VERSION, version);
+    put(gpu, mailbox::SIGN_OF_LIFE, version);
+    put(gpu, mailbox::COMMAND, if version == 0 { 0 } else { READY });
 }
 
 /// Makes the ring that the registers describe; the status of that.
 fn create(gpu: &Gpu, state: &mut State) -> u32 {
     let base = join(
-        get(gpu, abi::RING_ADDRESS_LO),
-        get(gpu, abi::RING_ADDRESS_HI),
+        get(gpu, mailbox::RING_ADDRESS_LO),
+        get(gpu, mailbox::RING_ADDRESS_HI),
     );
-    let size = get(gpu, abi::RING_SIZE);
+    let size = get(gpu, mailbox::RING_SIZE);
     let why = if state.ring.is_some() {
         "there is one already"
     } else if base % ADDRESS_ALIGN != 0 || base & !ADDRESS.mask != 0 {
@@ -391,7 +391,7 @@ fn create(gpu: &Gpu, state: &mut State) -> u32 {
     } else if size == 0 || size % frame::SIZE as u32 != 0 || size > MAX_RING {
         "not a number of frames"
     } else {
-        put(gpu, abi::RING_WPTR, 0);
+        put(gpu, mailbox::RING_WPTR, 0);
         put(gpu, RING_RPTR, 0);
         state.ring = Some(Ring {
             base,

@@ -33,8 +33,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::doorbell::{DWORDS, MIRROR};
-use rkfd_abi::regs::sdma_4_4_2 as regs;
 
 use crate::chips::Chip;
 use crate::engines::firmware::{Fw, Port};

@@ -4,15 +4,15 @@
 //!
 //! Its firmware runs whatever state the rest of the card is in.
 
-use rkfd_abi::regs::{mp_14_0_2 as mp14, Reg};
-use rkfd_abi::smu::{self, msg, response};
+use gpu_regs::{mp_14_0_2 as mp14, smu as mailbox, Reg};
+use rkfd_abi::smu::{msg, response};
 
 use crate::chips::Generation;
 use crate::gpu::{Gpu, Reset};
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 
-const MESSAGE: RegId = RegId::new(0, smu::MESSAGE.off);
+const MESSAGE: RegId = RegId::new(0, mailbox::MESSAGE.off);
 /// The same of MP1 14.0, in its second segment.
 const MESSAGE_14: RegId = RegId::new(1, mp14::regMP1_SMN_C2PMSG_66.off);
 
@@ -52,14 +52,14 @@ fn put(gpu: &Gpu, reg: Reg, value: u32) {
 
 fn message(gpu: &Gpu, message: u32) {
     let get = |reg| gpu.regs.by_id(gpu.chip, Ip::Mp0, reg).map_or(0, Slot::get);
-    let argument = get(smu::ARGUMENT);
+    let argument = get(mailbox::ARGUMENT);
     event!(
         gpu.trace,
         "smu",
         "message",
         "message={message:#x} argument={argument:#x}"
     );
-    if get(smu::RESPONSE) != 0 {
+    if get(mailbox::RESPONSE) != 0 {
         strict!(
             gpu.strict,
             "smu",
@@ -68,15 +68,15 @@ fn message(gpu: &Gpu, message: u32) {
     }
     let answer = match message {
         msg::TEST_MESSAGE => {
-            put(gpu, smu::ARGUMENT, argument.wrapping_add(1));
+            put(gpu, mailbox::ARGUMENT, argument.wrapping_add(1));
             response::OK
         }
         msg::GET_SMU_VERSION => {
-            put(gpu, smu::ARGUMENT, SMU_VERSION);
+            put(gpu, mailbox::ARGUMENT, SMU_VERSION);
             response::OK
         }
         msg::GET_DRIVER_IF_VERSION => {
-            put(gpu, smu::ARGUMENT, DRIVER_IF_VERSION);
+            put(gpu, mailbox::ARGUMENT, DRIVER_IF_VERSION);
             response::OK
         }
         // The upper half says whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
@@ -87,7 +87,7 @@ fn message(gpu: &Gpu, message: u32) {
         }
         msg::RESET_SDMA => {
             // The answer comes when the engines have stopped.
-            let then = |gpu: &Gpu| put(gpu, smu::RESPONSE, response::OK);
+            let then = |gpu: &Gpu| put(gpu, mailbox::RESPONSE, response::OK);
             if gpu.sdma.reset_engines(argument, then) {
                 return;
             }
@@ -103,5 +103,5 @@ fn message(gpu: &Gpu, message: u32) {
             response::UNKNOWN_CMD
         }
     };
-    put(gpu, smu::RESPONSE, answer);
+    put(gpu, mailbox::RESPONSE, answer);
 }

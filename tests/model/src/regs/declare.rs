@@ -6,7 +6,7 @@
 mod gfx12;
 mod gfx9;
 
-use rkfd_abi::regs::{Reg, RegInfo};
+use gpu_regs::{Reg, RegInfo};
 
 use super::{Decl, Ip, RegId, Unit};
 use crate::chips::{Chip, Generation};
@@ -118,7 +118,7 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
                 .mask(0),
         );
         // No block of this card is protected against errors, so it reads 0.
-        let capability = rkfd_abi::psp::RAS_CAPABILITY;
+        let capability = gpu_regs::psp::RAS_CAPABILITY;
         decls.push(Decl::new(capability.name, Ip::Mp0, capability.into()).unit(Unit::Mp));
     }
     decls.push(

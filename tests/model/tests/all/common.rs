@@ -16,7 +16,7 @@ use gpu_model::log::Strict;
 use gpu_model::mem::sparse_file;
 use gpu_model::regs::Ip;
 use gpu_model::trace::Trace;
-use rkfd_abi::regs::{gc_9_4_3 as gc, Reg};
+use gpu_regs::{gc_9_4_3 as gc, Reg};
 
 /// Bytes of VRAM.
 pub const VRAM: u64 = 256 << 20;

@@ -7,7 +7,7 @@ use crate::common::{addr, cold, gpu, open_aperture, FB};
 use gpu_model::engines::firmware::Fw;
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::{gc_9_4_3 as gc, sdma_4_4_2 as sdma, Reg};
+use gpu_regs::{gc_9_4_3 as gc, sdma_4_4_2 as sdma, Reg};
 
 const CODE: u64 = 0x10_0000;
 

@@ -11,7 +11,7 @@ use gpu_model::engines::ih::Entry;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::{
+use gpu_regs::{
     gc_12_0_0 as gc, mmhub_4_1_0 as mm, nbif_6_3_1 as nbif, osssys_7_0_0 as oss,
     smuio_14_0_2 as smuio, Reg,
 };

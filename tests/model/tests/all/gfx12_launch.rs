@@ -11,9 +11,9 @@ use gpu_model::chips::rx9070::CHIP;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
+use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, Reg};
 use rkfd_abi::aql::{self, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v12::{dw, Mqd, HQD_FIRST, HQD_LAST};
-use rkfd_abi::regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, Reg};
 
 /// First memory-controller address of VRAM.
 const FB: u64 = (CHIP.fb_location as u64) << 24;

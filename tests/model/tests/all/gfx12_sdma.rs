@@ -12,8 +12,8 @@ use gpu_model::engines::sdma::rlc::{RlcMap, UserQueues};
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
+use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg};
 use rkfd_abi::mqd::v12_sdma::{dw, SdmaMqd};
-use rkfd_abi::regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg};
 use rkfd_abi::sdma::v7::{self as pkt, gcr};
 
 /// First memory-controller address of VRAM.

@@ -6,7 +6,7 @@ use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_apertur
 use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target, VmFault};
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use gpu_regs::gc_9_4_3 as gc;
 
 const V: u64 = 1;
 const S: u64 = 2;

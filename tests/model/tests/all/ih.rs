@@ -11,7 +11,7 @@ use gpu_model::engines::ih::Entry;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as ih, Reg};
+use gpu_regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as ih, Reg};
 
 const RING: u64 = 0x10_0000;
 const SHADOW: u64 = 0x20_0000;

@@ -10,11 +10,11 @@ use crate::common::{addr, enable_context, gpu, open_aperture, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
+use gpu_regs::Reg;
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 use rkfd_abi::aql::{self, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v9::Mqd;
 use rkfd_abi::pm4::{self, op};
-use rkfd_abi::regs::Reg;
-use rkfd_abi::regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 
 // VRAM offsets.
 const KIQ_RING: u64 = 0x10_0000;

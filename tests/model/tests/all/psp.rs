@@ -11,12 +11,12 @@ use gpu_model::engines::firmware::Fw;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, psp as mailbox, smu as smu_mailbox, Reg};
 use rkfd_abi::firmware::signed;
 use rkfd_abi::psp::{
     self, bootloader, cmd, cmd_buf, control, frame, fw_type, load_ip_fw, load_ta, resp, setup_tmr,
     spatial_part, status, unload_ta,
 };
-use rkfd_abi::regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, Reg};
 use rkfd_abi::smu;
 
 /// Where the tests keep things, in VRAM.
@@ -107,42 +107,42 @@ impl Card {
     fn load(&self, command: u32, bytes: &[u8]) -> u32 {
         self.gpu.vram.write(BLOB, bytes).unwrap();
         let at = (FB + BLOB) >> psp::BOOTLOADER_ADDRESS_SHIFT;
-        self.write(psp::BOOTLOADER_ADDRESS, at as u32);
-        self.write(psp::BOOTLOADER, command);
+        self.write(mailbox::BOOTLOADER_ADDRESS, at as u32);
+        self.write(mailbox::BOOTLOADER, command);
         std::thread::sleep(Duration::from_millis(3));
-        self.read(psp::BOOTLOADER)
+        self.read(mailbox::BOOTLOADER)
     }
 
     fn chain(&self) {
         for (command, kind) in CHAIN {
-            assert_eq!(self.read(psp::SIGN_OF_LIFE), 0);
+            assert_eq!(self.read(mailbox::SIGN_OF_LIFE), 0);
             let answer = self.load(*command, &blob(*kind, 0x900));
             if *command != bootloader::LOAD_SOSDRV {
                 assert_eq!(answer, psp::READY);
             }
         }
-        assert_eq!(self.read(psp::SIGN_OF_LIFE), 0, "it takes its time");
-        assert!(self.wait(psp::SIGN_OF_LIFE, VERSION));
-        assert_eq!(self.read(psp::VERSION), VERSION);
-        assert_eq!(self.read(psp::COMMAND), psp::READY);
+        assert_eq!(self.read(mailbox::SIGN_OF_LIFE), 0, "it takes its time");
+        assert!(self.wait(mailbox::SIGN_OF_LIFE, VERSION));
+        assert_eq!(self.read(mailbox::VERSION), VERSION);
+        assert_eq!(self.read(mailbox::COMMAND), psp::READY);
     }
 
     fn control(&self, command: u32) -> u32 {
-        self.write(psp::COMMAND, command);
+        self.write(mailbox::COMMAND, command);
         std::thread::sleep(Duration::from_millis(1));
-        self.read(psp::COMMAND)
+        self.read(mailbox::COMMAND)
     }
 
     fn create(&self, base: u64, size: u32) -> u32 {
-        self.write(psp::RING_ADDRESS_LO, base as u32);
-        self.write(psp::RING_ADDRESS_HI, (base >> 32) as u32);
-        self.write(psp::RING_SIZE, size);
+        self.write(mailbox::RING_ADDRESS_LO, base as u32);
+        self.write(mailbox::RING_ADDRESS_HI, (base >> 32) as u32);
+        self.write(mailbox::RING_SIZE, size);
         self.control(control::INIT_GPCOM_RING)
     }
 
     fn ring(&mut self) {
         assert_eq!(self.create(FB + RING, psp::RING_BYTES), psp::READY);
-        self.wptr = self.read(psp::RING_WPTR);
+        self.wptr = self.read(mailbox::RING_WPTR);
     }
 
     /// Puts a command into the ring, with dwords of its structure.
@@ -165,7 +165,7 @@ impl Card {
         let at = RING + u64::from(self.wptr) * 4;
         self.gpu.vram.write(at, &entry).unwrap();
         self.wptr = (self.wptr + 16) % (psp::RING_BYTES / 4);
-        self.write(psp::RING_WPTR, self.wptr);
+        self.write(mailbox::RING_WPTR, self.wptr);
         while self.gpu.psp.step(&self.gpu) {}
     }
 
@@ -214,9 +214,9 @@ impl Card {
 #[test]
 fn the_chain_brings_the_secure_os_to_life() {
     let card = Card::new(Boot::Cold, &[]);
-    assert_eq!(card.read(psp::MAILBOX), psp::READY);
-    assert_eq!(card.read(psp::BOOTLOADER), psp::READY);
-    assert_eq!(card.read(psp::COMMAND), 0);
+    assert_eq!(card.read(mailbox::MAILBOX), psp::READY);
+    assert_eq!(card.read(mailbox::BOOTLOADER), psp::READY);
+    assert_eq!(card.read(mailbox::COMMAND), 0);
     card.chain();
     card.clean();
 }
@@ -253,9 +253,9 @@ fn the_mailbox_does_not_take_two_commands() {
         let card = Card::new(Boot::Cold, &[]);
         card.gpu.vram.write(BLOB, &blob(0x4f, 64)).unwrap();
         let at = (FB + BLOB) >> psp::BOOTLOADER_ADDRESS_SHIFT;
-        card.write(psp::BOOTLOADER_ADDRESS, at as u32);
-        card.write(psp::BOOTLOADER, bootloader::LOAD_KEY_DATABASE);
-        card.write(psp::BOOTLOADER, bootloader::LOAD_SYSDRV);
+        card.write(mailbox::BOOTLOADER_ADDRESS, at as u32);
+        card.write(mailbox::BOOTLOADER, bootloader::LOAD_KEY_DATABASE);
+        card.write(mailbox::BOOTLOADER, bootloader::LOAD_SYSDRV);
         card.gpu.strict.lines()[0].contains("works on a command")
     });
     assert!(busy);
@@ -341,11 +341,11 @@ fn the_ring_wraps_and_can_be_made_again() {
 #[test]
 fn rings_need_the_secure_os() {
     let card = Card::new(Boot::Cold, &[]);
-    card.write(psp::COMMAND, control::INIT_GPCOM_RING);
-    assert!(!card.wait(psp::COMMAND, psp::READY));
+    card.write(mailbox::COMMAND, control::INIT_GPCOM_RING);
+    assert!(!card.wait(mailbox::COMMAND, psp::READY));
     card.complained("does not run");
     let card = Card::new(Boot::Warm, &[]);
-    card.write(psp::RING_WPTR, 16);
+    card.write(mailbox::RING_WPTR, 16);
     card.complained("no ring");
 }
 
@@ -426,7 +426,7 @@ fn knobs_break_what_they_say() {
     card.clean();
     let card = Card::new(Boot::Cold, &[("psp.dead", 1)]);
     card.load(bootloader::LOAD_KEY_DATABASE, &blob(0x4f, 16));
-    assert!(!card.wait(psp::BOOTLOADER, psp::READY));
+    assert!(!card.wait(mailbox::BOOTLOADER, psp::READY));
     card.clean();
 }
 
@@ -437,13 +437,13 @@ fn mode_1_takes_the_secure_os_and_all_firmware() {
             Boot::Cold => Card::up(),
             Boot::Warm => Card::new(boot, &[]),
         };
-        card.write(smu::RESPONSE, 0);
-        card.write(smu::ARGUMENT, 1);
-        card.write(smu::MESSAGE, smu::msg::GFX_DRIVER_RESET);
-        assert_eq!(card.read(smu::RESPONSE), smu::response::OK);
-        assert_eq!(card.read(psp::SIGN_OF_LIFE), 0);
-        assert!(card.wait(psp::MAILBOX, psp::READY));
-        assert!(card.wait(psp::BOOTLOADER, psp::READY));
+        card.write(smu_mailbox::RESPONSE, 0);
+        card.write(smu_mailbox::ARGUMENT, 1);
+        card.write(smu_mailbox::MESSAGE, smu::msg::GFX_DRIVER_RESET);
+        assert_eq!(card.read(smu_mailbox::RESPONSE), smu::response::OK);
+        assert_eq!(card.read(mailbox::SIGN_OF_LIFE), 0);
+        assert!(card.wait(mailbox::MAILBOX, psp::READY));
+        assert!(card.wait(mailbox::BOOTLOADER, psp::READY));
         assert!(!card.gpu.firmware.loaded(Fw::Rlc));
         open_aperture(&card.gpu);
         card.chain();
@@ -457,13 +457,13 @@ fn mode_1_takes_the_secure_os_and_all_firmware() {
 fn a_function_level_reset_leaves_the_secure_os() {
     let mut card = Card::up();
     card.gpu.reset(Reset::Flr);
-    assert_eq!(card.read(psp::VERSION), VERSION);
-    assert_eq!(card.read(psp::COMMAND), psp::READY);
+    assert_eq!(card.read(mailbox::VERSION), VERSION);
+    assert_eq!(card.read(mailbox::COMMAND), psp::READY);
     assert!(!card.gpu.firmware.loaded(Fw::Rlc));
     open_aperture(&card.gpu);
     card.ring();
     assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
     card.clean();
     card.gpu.reset(Reset::PowerOn);
-    assert_eq!(card.read(psp::SIGN_OF_LIFE), 0);
+    assert_eq!(card.read(mailbox::SIGN_OF_LIFE), 0);
 }

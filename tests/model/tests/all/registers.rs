@@ -5,7 +5,7 @@
 use crate::common::{addr, gpu, VRAM};
 use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::{athub_1_8_0 as athub, gc_9_4_3 as gc, mp_13_0_6 as mp, nbio_7_9_0 as nbio};
+use gpu_regs::{athub_1_8_0 as athub, gc_9_4_3 as gc, mp_13_0_6 as mp, nbio_7_9_0 as nbio};
 
 #[test]
 fn undeclared_registers_read_zero_and_are_reported() {

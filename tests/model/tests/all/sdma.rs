@@ -11,8 +11,9 @@ use crate::common::{addr, hub_write, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::{
+use gpu_regs::{
     gc_9_4_3 as gc, mmhub_1_8_0 as mmhub, nbio_7_9_0 as nbio, sdma_4_4_2 as sdma,
+    smu as smu_mailbox,
 };
 use rkfd_abi::{sdma as pkt, smu};
 
@@ -52,7 +53,7 @@ fn a_ring_runs_reports_and_interrupts() {
 fn the_page_queue_is_a_ring_of_its_own() {
     let mut card = Card::new();
     let page = sdma::regSDMA_PAGE_RB_CNTL.off - sdma::regSDMA_GFX_RB_CNTL.off;
-    let set = |reg: rkfd_abi::regs::Reg, value| card.set(1, reg.at(page), value);
+    let set = |reg: gpu_regs::Reg, value| card.set(1, reg.at(page), value);
     let (ring, pointers) = (FB + WORK, FB + WORK + 0x8000);
     set(sdma::regSDMA_GFX_RB_BASE, lo(ring >> 8));
     set(sdma::regSDMA_GFX_RB_BASE_HI, hi(ring >> 8));
@@ -375,11 +376,14 @@ fn conditions_atomics_and_time() {
 
 fn reset_engines(card: &Card, mask: u32) -> u32 {
     let mp = |reg| addr(Ip::Mp0, reg);
-    card.gpu.reg_write(mp(smu::RESPONSE), 0);
-    card.gpu.reg_write(mp(smu::ARGUMENT), mask);
-    card.gpu.reg_write(mp(smu::MESSAGE), smu::msg::RESET_SDMA);
-    card.until("response", |c| c.gpu.reg_read(mp(smu::RESPONSE)) != 0);
-    card.gpu.reg_read(mp(smu::RESPONSE))
+    card.gpu.reg_write(mp(smu_mailbox::RESPONSE), 0);
+    card.gpu.reg_write(mp(smu_mailbox::ARGUMENT), mask);
+    card.gpu
+        .reg_write(mp(smu_mailbox::MESSAGE), smu::msg::RESET_SDMA);
+    card.until("response", |c| {
+        c.gpu.reg_read(mp(smu_mailbox::RESPONSE)) != 0
+    });
+    card.gpu.reg_read(mp(smu_mailbox::RESPONSE))
 }
 
 #[test]

@@ -10,10 +10,10 @@ use crate::common::{self, addr, enable_context, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
+use gpu_regs::{gc_9_4_3 as gc, sdma_4_4_2 as sdma, Reg};
 use rkfd_abi::mqd::v9::{self, Mqd};
 use rkfd_abi::mqd::v9_sdma::{dw, SdmaMqd};
 use rkfd_abi::pm4;
-use rkfd_abi::regs::{gc_9_4_3 as gc, sdma_4_4_2 as sdma, Reg};
 use rkfd_abi::sdma as pkt;
 
 // VRAM offsets.

@@ -2,9 +2,9 @@
 
 //! Grids that PM4 packets start, from the `COMPUTE_*` registers of their queue.
 
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 use gpu_wave::{Apertures, Dispatch, Isa};
 use rkfd_abi::pm4;
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
 use super::dispatch::{Job, Progress};
 use super::engine::{Engine, Outcome};

@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 use gpu_wave::{Apertures, GwsResources, Trap};
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use super::aql::look_again;
 use super::env::{client, Env};

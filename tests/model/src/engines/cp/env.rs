@@ -3,7 +3,7 @@
 //! What the command processor needs from the rest of the chip, as a trait, so that it can be
 //! tested against memory and registers that are not a whole GPU.
 
-use rkfd_abi::regs::Reg;
+use gpu_regs::Reg;
 
 use crate::chips::Generation;
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};

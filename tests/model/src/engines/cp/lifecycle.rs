@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use gpu_regs::gc_9_4_3 as gc;
 
 use super::engine::Engine;
 use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use gpu_regs::gc_9_4_3 as gc;
 
 use super::engine::{Engine, Vmid};
 use super::env::Env;

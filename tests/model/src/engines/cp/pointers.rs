@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use gpu_regs::gc_9_4_3 as gc;
 
 use super::engine::Engine;
 use super::env::client;

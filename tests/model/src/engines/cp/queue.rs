@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use super::aql::Aql;
 use super::dispatch::{GwsShare, Job};

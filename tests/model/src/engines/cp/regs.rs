@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 use rkfd_abi::bits::join;
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
 use crate::chips::Generation;
 use crate::gpu::Boot;

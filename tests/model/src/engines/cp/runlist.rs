@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use gpu_regs::{gc_9_4_3 as gc, Reg};
 use rkfd_abi::pm4::{self, op};
-use rkfd_abi::regs::{gc_9_4_3 as gc, Reg};
 
 use super::engine::{Engine, Outcome, Vmid};
 use super::env::client;

@@ -12,11 +12,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use gpu_regs::gc_9_4_3 as gc;
 use rkfd_abi::bits::join;
 use rkfd_abi::cwsr;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v9::{self, dw};
-use rkfd_abi::regs::gc_9_4_3 as gc;
 
 use super::dispatch::GwsShare;
 use super::engine::Engine;

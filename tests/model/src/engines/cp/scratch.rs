@@ -8,10 +8,10 @@
 //! and finds out which one did. The firmware of gfx942's MEC has its part of it from version 177
 //! on; the steps are those that ROCr describes in `amd_aql_queue.cpp` (AsyncReclaimMainScratch).
 
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 use gpu_wave::abi::KernelDescriptor;
 use gpu_wave::Scratch;
 use rkfd_abi::aql::queue::{self as amd_queue, v2};
-use rkfd_abi::regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::bits::join;
-use rkfd_abi::regs::sdma_4_4_2 as regs;
 use rkfd_abi::sdma::RLC_QUEUES;
 
 use super::engine::Engine;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
-use rkfd_abi::regs::Reg;
+use gpu_regs::Reg;
 
 use super::env::Env;
 use crate::chips::Generation;

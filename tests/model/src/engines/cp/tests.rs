@@ -12,11 +12,11 @@ mod user;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use gpu_regs::gc_9_4_3 as gc;
+use gpu_regs::Reg;
 use rkfd_abi::aql::{self as abi_aql, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v9::{self, dw};
 use rkfd_abi::pm4::{self, op};
-use rkfd_abi::regs::gc_9_4_3 as gc;
-use rkfd_abi::regs::Reg;
 
 use super::dispatch::Pool;
 use super::engine::Engine;

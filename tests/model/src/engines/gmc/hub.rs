@@ -6,7 +6,7 @@ pub mod layout;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rkfd_abi::regs::gc_9_4_3 as gc;
+use gpu_regs::gc_9_4_3 as gc;
 
 use super::tlb::Entry;
 use super::walk::{Context, Format};

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use gpu_regs::{gc_12_0_0 as gc, Reg};
 use rkfd_abi::mes::{self, misc_op, op, Frame, FRAME_DWORDS};
 use rkfd_abi::pte;
-use rkfd_abi::regs::{gc_12_0_0 as gc, Reg};
 
 use super::context::{self, Debugger};
 use super::{code, Failure, Hardware, Mes, Resources, Verdict, LOOK};

@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
+use gpu_regs::gc_12_0_0 as gc;
 use rkfd_abi::bits::join;
 use rkfd_abi::doorbell::{self, navi10};
 use rkfd_abi::mes::{self, op, queue_type, Frame, FRAME_DWORDS};
 use rkfd_abi::mqd::{v12, v12_sdma};
 use rkfd_abi::pte;
-use rkfd_abi::regs::gc_12_0_0 as gc;
 
 use super::context::{self, Debugger};
 use super::frames::reachable;

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
+use gpu_regs::{gc_12_0_0 as gc, Reg};
 use rkfd_abi::mes;
-use rkfd_abi::regs::{gc_12_0_0 as gc, Reg};
 
 use crate::log::Strict;
 use crate::regs::{Decl, Ip, RegId, Selector, Unit};

@@ -12,11 +12,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use gpu_regs::gc_12_0_0 as gc;
 use rkfd_abi::bits::join;
 use rkfd_abi::mes;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v12_sdma::dw as sdma_dw;
-use rkfd_abi::regs::gc_12_0_0 as gc;
 
 use super::context::Debugger;
 use super::{Activity, Hardware, Load, Mes};

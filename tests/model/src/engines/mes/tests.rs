@@ -7,9 +7,9 @@ mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpu_regs::gc_12_0_0 as gc;
 use rkfd_abi::mes::{self, ErrorWord, Frame, FRAME_BYTES, FRAME_DWORDS};
 use rkfd_abi::mqd::{v12, v12_sdma};
-use rkfd_abi::regs::gc_12_0_0 as gc;
 
 use super::{Activity, Hardware, Load, Mes, Ring};
 use crate::engines::cp::env::Env;

@@ -65,7 +65,7 @@ pub enum Outcome {
     Started(u32),
 }
 
-/// Carries out `command` with what [`rkfd_abi::psp::BOOTLOADER_ADDRESS`] holds.
+/// Carries out `command` with what [`gpu_regs::psp::BOOTLOADER_ADDRESS`] holds.
 pub fn command(gpu: &Gpu, progress: &mut Progress, command: u32, address: u32) -> Outcome {
     let addr = u64::from(address) << BOOTLOADER_ADDRESS_SHIFT;
     let Some(at) = CHAIN.iter().position(|step| step.command == command) else {

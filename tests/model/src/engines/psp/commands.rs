@@ -6,11 +6,11 @@
 //! strict line. Linux goes on after a status (`psp_cmd_submit_buf` only warns), so that an engine
 //! without its firmware is what a driver notices next.
 
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 use rkfd_abi::psp::{
     cmd, cmd_buf, fw_type, load_ip_fw, load_ta, load_toc, memory_part, resp, setup_tmr,
     spatial_part, status, unload_ta, ADDRESS, ADDRESS_ALIGN, TMR_ALIGN, TMR_SIZE, TRANSFER_SIZE,
 };
-use rkfd_abi::regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 
 use super::blob::{self, Blob};
 use crate::engines::firmware::Fw;
@@ -387,7 +387,7 @@ fn invoke(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
 }
 
 /// Sets a register of the card, for what firmware writes and a driver only reads.
-fn put(gpu: &Gpu, ip: Ip, instance: u8, reg: rkfd_abi::regs::Reg, value: u32) {
+fn put(gpu: &Gpu, ip: Ip, instance: u8, reg: gpu_regs::Reg, value: u32) {
     let base = gpu.chip.base(ip, instance, reg.seg);
     if let Some(slot) = base.and_then(|base| gpu.regs.get(base + reg.off)) {
         slot.set(value);

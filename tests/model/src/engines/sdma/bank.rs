@@ -9,9 +9,9 @@
 
 use std::fmt;
 
+use gpu_regs::Reg;
+use gpu_regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs};
 use rkfd_abi::bits::join;
-use rkfd_abi::regs::Reg;
-use rkfd_abi::regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs};
 use rkfd_abi::sdma::RLC_QUEUES;
 
 use super::layout::{Layout, Version};

@@ -2,8 +2,8 @@
 
 //! A ring that is on: its configuration, its pointers, what it is in the middle of.
 
+use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::bits::join;
-use rkfd_abi::regs::sdma_4_4_2 as regs;
 
 use super::bank::{Bank, ContextId};
 use crate::engines::gmc::{Gmc, Hub, VmFault};

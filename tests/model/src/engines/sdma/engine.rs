@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use rkfd_abi::regs::sdma_4_4_2 as regs;
+use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::sdma::NOP_SINGLE;
 
 use super::bank::{Bank, ContextId, CONTEXTS};

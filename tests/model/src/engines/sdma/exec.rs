@@ -6,8 +6,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::bits::{join, DwField};
-use rkfd_abi::regs::sdma_4_4_2 as regs;
 use rkfd_abi::sdma::{self, op, sub_op, v7, HEADER_OP, HEADER_SUB_OP};
 
 use super::context::{Context, Ib};

@@ -6,10 +6,10 @@
 //! The rest of the engine names registers as SDMA 4.4.2 does; [`Layout`] says where they are. The
 //! fields that it looks at are at the same place in both, which a test says.
 
+use gpu_regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs, Reg};
 use rkfd_abi::doorbell::{layout1, navi10};
 use rkfd_abi::ih::{client, gfx12, node, soc21, source};
 use rkfd_abi::mqd::{v12_sdma, v9_sdma};
-use rkfd_abi::regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs, Reg};
 use rkfd_abi::sdma::{self, v7, Packet, RLC_REG_STRIDE};
 
 use super::bank::ContextId;

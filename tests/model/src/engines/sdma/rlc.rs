@@ -3,7 +3,7 @@
 //! User queues of the engines, as the scheduler firmware handles them: loading one from its MQD,
 //! asking it to leave, and reading what it left behind.
 
-use rkfd_abi::regs::sdma_4_4_2 as regs;
+use gpu_regs::sdma_4_4_2 as regs;
 
 use super::bank::ContextId;
 use super::layout::Layout;

@@ -2,7 +2,7 @@
 
 //! Packets that SDMA 7 has and SDMA 4.4.2 does not, and those that mean something else there.
 
-use rkfd_abi::regs::gc_12_0_0 as gc;
+use gpu_regs::gc_12_0_0 as gc;
 use rkfd_abi::sdma::v7::{self, gcr, op, sub_op};
 use rkfd_abi::sdma::Packet;
 

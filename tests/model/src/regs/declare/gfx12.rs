@@ -2,7 +2,7 @@
 
 //! Registers of cards of GC 12.0.
 
-use rkfd_abi::regs::{
+use gpu_regs::{
     gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp, nbif_6_3_1 as nbif,
     osssys_7_0_0 as osssys, smuio_14_0_2 as smuio,
 };

@@ -2,7 +2,7 @@
 
 //! Registers of cards of GC 9.4.3.
 
-use rkfd_abi::regs::{
+use gpu_regs::{
     athub_1_8_0 as athub, gc_9_4_3 as gc, hdp_4_4_2 as hdp, mmhub_1_8_0 as mmhub, mp_13_0_6 as mp,
     nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, sdma_4_4_2 as sdma, smuio_13_0_3 as smuio,
 };

@@ -10,9 +10,7 @@ use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
-use rkfd_abi::regs::{
-    gc_9_4_3 as gc, nbio_7_9_0 as nbio, osssys_4_4_2 as oss, sdma_4_4_2 as sdma, Reg,
-};
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, osssys_4_4_2 as oss, sdma_4_4_2 as sdma, Reg};
 use rkfd_abi::sdma as pkt;
 
 use crate::common::{addr, enable_context, gpu_with, open_aperture, FB};

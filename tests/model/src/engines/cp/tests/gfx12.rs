@@ -3,9 +3,9 @@
 //! Queues of gfx12: what a scheduler other than the HWS does with the engine, and packets that
 //! have another form there.
 
+use gpu_regs::gc_12_0_0 as gc12;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::pm4::gfx12;
-use rkfd_abi::regs::gc_12_0_0 as gc12;
 
 use super::super::queue::{Class, Halt, Unmap};
 use super::super::save::Map;

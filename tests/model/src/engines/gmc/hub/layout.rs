@@ -4,7 +4,7 @@
 //!
 //! All hubs have the same registers, in blocks that lie differently.
 
-use rkfd_abi::regs::{
+use gpu_regs::{
     gc_12_0_0 as gc12, gc_9_4_3 as gc9, mmhub_1_8_0 as mm9, mmhub_4_1_0 as mm12, Field, Reg,
 };
 
