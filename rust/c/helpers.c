@@ -20,6 +20,7 @@
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sysfs.h>
 #include <linux/topology.h>
 #include <linux/uaccess.h>
 #include <linux/wait_bit.h>
@@ -353,6 +354,12 @@ phys_addr_t rkfd_helper_page_to_phys(struct page *page)
 void *rkfd_helper_page_address(struct page *page)
 {
 	return page_address(page);
+}
+
+/* One lock class for all attributes of the driver: there is one call site. */
+void rkfd_helper_sysfs_attr_init(struct attribute *attr)
+{
+	sysfs_attr_init(attr);
 }
 
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus)

@@ -71,9 +71,11 @@ struct drm_syncobj;
 void rkfd_helper_drm_syncobj_get(struct drm_syncobj *syncobj);
 void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj);
 
+struct attribute;
 struct page;
 struct pci_bus;
 
+void rkfd_helper_sysfs_attr_init(struct attribute *attr);
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
 void *rkfd_helper_page_address(struct page *page);

@@ -11,6 +11,8 @@ use kernel::{
     bindings, device, error::to_result, page::PAGE_SIZE, prelude::*, str::CString, types::Opaque,
 };
 
+use crate::bindings as ours;
+
 /// Where the text of a file is written to. What does not fit into a page is cut off.
 pub(crate) struct Text<'a> {
     buf: &'a mut [u8],
@@ -170,6 +172,8 @@ impl Dir {
                 mode: 0o444,
                 ..pin_init::zeroed()
             });
+            // SAFETY: `raw` is a valid attribute that nobody else knows. The class is static.
+            unsafe { ours::rkfd_helper_sysfs_attr_init(raw.get()) };
             attributes.push(Attribute { raw, file }, GFP_KERNEL)?;
         }
         let node = KBox::new(
