@@ -6,6 +6,7 @@
 #include <linux/cpumask.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
+#include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
 #include <linux/fs.h>
 #include <linux/hmm.h>
@@ -354,6 +355,11 @@ phys_addr_t rkfd_helper_page_to_phys(struct page *page)
 void *rkfd_helper_page_address(struct page *page)
 {
 	return page_address(page);
+}
+
+bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
+{
+	return dma_mapping_error(dev, addr);
 }
 
 /* One lock class for all attributes of the driver: there is one call site. */

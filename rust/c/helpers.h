@@ -72,9 +72,11 @@ void rkfd_helper_drm_syncobj_get(struct drm_syncobj *syncobj);
 void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj);
 
 struct attribute;
+struct device;
 struct page;
 struct pci_bus;
 
+bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr);
 void rkfd_helper_sysfs_attr_init(struct attribute *attr);
 struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);

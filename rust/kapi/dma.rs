@@ -19,9 +19,6 @@ use kernel::{
 
 use crate::bindings as ours;
 
-/// What `dma_map_*()` returns for a failure (`DMA_MAPPING_ERROR`).
-const MAPPING_ERROR: u64 = !0;
-
 /// Sets the streaming and the coherent DMA mask of a device that is being probed.
 pub(crate) fn set_mask(pdev: &pci::Device<device::Core<'_>>, bits: u32) -> Result {
     let mask = if bits >= 64 { !0 } else { (1u64 << bits) - 1 };
@@ -267,7 +264,8 @@ impl Pages {
                 0,
             )
         };
-        if dma == MAPPING_ERROR {
+        // SAFETY: `dev` is valid; `dma` is what was returned for it.
+        if unsafe { ours::rkfd_helper_dma_mapping_error(raw(&self.dev), dma) } {
             // SAFETY: `page` was allocated above with this order and is not used elsewhere.
             unsafe { bindings::__free_pages(page.as_ptr(), order) };
             return Err(ENOMEM);

@@ -23,8 +23,6 @@ const FAULT_TIMEOUT_MS: u32 = 1000;
 /// Pages that are looked up at a time. To bring some in may itself change what others see (after a
 /// fork each write makes a copy), then the walk begins anew: it should not be long.
 const CHUNK: usize = 1 << 9;
-/// What `dma_map_*()` returns for a failure (`DMA_MAPPING_ERROR`).
-const MAPPING_ERROR: u64 = !0;
 
 /// The page is there; asked for: it shall be.
 const PFN_VALID: c_ulong = 1 << ours::HMM_PFN_VALID_BIT;
@@ -274,7 +272,8 @@ impl Mapped {
                 0,
             )
         };
-        if dma == MAPPING_ERROR {
+        // SAFETY: The device is valid; `dma` is what was returned for it.
+        if unsafe { ours::rkfd_helper_dma_mapping_error(raw_device(&self.dev), dma) } {
             return Err(ENOMEM);
         }
         let first = self.pages;
