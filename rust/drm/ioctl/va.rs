@@ -10,140 +10,22 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{gem::lookup, info, target::Target, user, FileData, Render};
+use super::{gem::lookup, info};
 use crate::{
+    drm::{
+        file::{FileData, Render},
+        mappings::{wait_for_jobs, Mapping, Range},
+        syncobj_signal::SyncobjSignal,
+        user,
+    },
     kapi::{
         drm::{Device, File, Handler},
         fence::{Fence, Timeout},
-        resv::Usage,
         syncobj,
     },
-    mmu::{gem::Object, Access, Vm},
+    mmu::{gem::Object, Access},
     uapi,
 };
-
-/// A mapping that was made here.
-#[derive(Clone)]
-struct Mapping {
-    va: u64,
-    len: u64,
-    offset: u64,
-    access: Access,
-    object: ARef<Object>,
-}
-
-impl Mapping {
-    fn end(&self) -> u64 {
-        self.va + self.len
-    }
-
-    /// The part from `start` to `end`, which lie in it; `None` if that is nothing.
-    fn part(&self, start: u64, end: u64) -> Option<Self> {
-        (start < end).then(|| Self {
-            va: start,
-            len: end - start,
-            offset: self.offset + (start - self.va),
-            ..self.clone()
-        })
-    }
-
-    fn touches(&self, range: &Range) -> bool {
-        self.va < range.end && range.start < self.end()
-    }
-}
-
-/// Addresses.
-struct Range {
-    start: u64,
-    end: u64,
-}
-
-/// The mappings that were made here.
-pub(super) struct Mappings(KVec<Mapping>);
-
-impl Mappings {
-    pub(super) const fn new() -> Self {
-        Self(KVec::new())
-    }
-
-    fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
-        self.0.reserve(1, GFP_KERNEL)?;
-        vm.map(new.va, new.object.bo(), new.offset, new.len, new.access)?;
-        // There is room: it was reserved above.
-        self.0.push_within_capacity(new)?;
-        Ok(())
-    }
-
-    /// Ends the mapping at index `at`.
-    fn end(&mut self, vm: &Vm, at: usize) -> Result {
-        let mapping = self.0.get(at).ok_or(ENOENT)?;
-        vm.unmap(mapping.va, mapping.len)?;
-        self.0.remove(at).map_err(|_| ENOENT)?;
-        Ok(())
-    }
-
-    /// Ends the mapping of `object` that starts at `va`.
-    fn unmap(&mut self, vm: &Vm, object: &Object, va: u64) -> Result {
-        let at = self
-            .0
-            .iter()
-            .position(|m| m.va == va && m.object.key() == object.key())
-            .ok_or(ENOENT)?;
-        self.end(vm, at)
-    }
-
-    /// Ends what is mapped in a range. What lies outside of it is mapped again, because page tables know only whole
-    /// mappings: jobs that use it have been waited for. If there is no memory for that it is lost, and the error says
-    /// so; the range is cleared nevertheless.
-    fn clear(&mut self, vm: &Vm, range: &Range) -> Result {
-        let mut result = Ok(());
-        while let Some(at) = self.0.iter().position(|m| m.touches(range)) {
-            let whole = self.0.get(at).ok_or(ENOENT)?.clone();
-            self.end(vm, at)?;
-            let below = whole.part(whole.va, range.start);
-            let above = whole.part(range.end, whole.end());
-            for part in Iterator::chain(below.into_iter(), above) {
-                result = result.and(self.map(vm, part));
-            }
-        }
-        result
-    }
-
-    /// The buffers in a range.
-    fn objects(&self, range: &Range) -> Result<KVec<ARef<Object>>> {
-        let mut objects = KVec::new();
-        for mapping in self.0.iter().filter(|m| m.touches(range)) {
-            objects.push(mapping.object.clone(), GFP_KERNEL)?;
-        }
-        Ok(objects)
-    }
-
-    /// Ends all mappings of an object that the file has no handle of any more.
-    pub(super) fn forget(&mut self, vm: &Vm, object: usize) {
-        while let Some(at) = self.0.iter().position(|m| m.object.key() == object) {
-            if let Err(e) = self.end(vm, at) {
-                // A queue still uses it: it stays until the address space goes.
-                pr_debug!("mapping of a closed buffer stays: {e:?}\n");
-                if self.0.remove(at).is_err() {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// A mapping of an object.
-    pub(super) fn find(&self, object: usize) -> Option<ARef<Object>> {
-        let mapping = self.0.iter().find(|m| m.object.key() == object)?;
-        Some(mapping.object.clone())
-    }
-}
-
-/// Waits until no job that was submitted uses a buffer. Jobs end, at the latest when they have taken too long.
-pub(super) fn wait_for_jobs(object: &Object, interruptible: bool) -> Result {
-    let resv = object.bo().resv();
-    resv.wait(Usage::Bookkeep, interruptible, Timeout::FOREVER)?;
-    Ok(())
-}
 
 /// What the ioctl asks for, checked.
 struct Asked {
@@ -265,9 +147,14 @@ impl Handler<Render> for Va {
             _ => Some(lookup(file, arg.handle)?),
         };
         wait_for_input(file, arg)?;
-        let told = match arg.vm_timeline_syncobj_out {
+        let signal = match arg.vm_timeline_syncobj_out {
             0 => None,
-            handle => Some(Target::new(file, handle, arg.vm_timeline_point, ENOENT)?),
+            handle => Some(SyncobjSignal::new(
+                file,
+                handle,
+                arg.vm_timeline_point,
+                ENOENT,
+            )?),
         };
         let has = |flag| arg.flags & flag != 0;
         let asked = Asked {
@@ -282,8 +169,8 @@ impl Handler<Render> for Va {
         };
         change(data, arg.operation, object, &asked)?;
         // Page tables are not changed later: the fence is one that is signalled.
-        if let Some(told) = told {
-            told.give(&Fence::stub());
+        if let Some(signal) = signal {
+            signal.signal_with(&Fence::stub());
         }
         Ok(0)
     }

@@ -8,8 +8,8 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::Render;
 use crate::{
+    drm::file::Render,
     gpu::Gpu,
     kapi::{
         drm::{Device, File, Handler},

@@ -5,13 +5,13 @@
 use kernel::prelude::*;
 
 /// A table of things with numbers.
-pub(super) struct Table<T> {
+pub(super) struct HandleTable<T> {
     slots: KVVec<Option<T>>,
     /// No slot below is free.
     full_below: usize,
 }
 
-impl<T> Table<T> {
+impl<T> HandleTable<T> {
     pub(super) const fn new() -> Self {
         Self {
             slots: KVVec::new(),

@@ -4,8 +4,13 @@
 
 use kernel::{prelude::*, sync::aref::ARef};
 
-use super::{ctx::Ring, stream::Sent, user, FileData, Render};
 use crate::{
+    drm::{
+        ctx::Ring,
+        ctx_entity::Submission,
+        file::{FileData, Render},
+        user,
+    },
     kapi::{
         drm::{Device, File, Handler},
         fence::{Fence, Timeout},
@@ -23,14 +28,14 @@ pub(super) struct JobName {
 
 impl JobName {
     /// The job; `None` if it is over for long.
-    pub(super) fn find(&self, data: &FileData) -> Result<Option<Sent>> {
+    pub(super) fn find(&self, data: &FileData) -> Result<Option<Submission>> {
         data.ctx(self.ctx)?
-            .stream(data, self.ring)?
-            .sent(self.number)
+            .entity(self.ring)?
+            .submission(self.number)
     }
 
     fn finished(&self, data: &FileData) -> Result<Option<ARef<Fence>>> {
-        Ok(self.find(data)?.map(|sent| sent.finished))
+        Ok(self.find(data)?.map(|job| job.finished))
     }
 }
 

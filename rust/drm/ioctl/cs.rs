@@ -11,8 +11,11 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{bo_list::BoList, FileData, Render};
 use crate::{
+    drm::{
+        bo_list::BoList,
+        file::{FileData, Render},
+    },
     kapi::{
         drm::{Device, File, Handler},
         fence::Fence,
@@ -26,7 +29,6 @@ use crate::{
 
 mod chunks;
 
-pub(super) use chunks::MAX_IBS;
 use chunks::{Request, Work};
 
 /// What a job keeps as long as it runs.
@@ -57,7 +59,7 @@ impl Handler<Render> for Submit {
             (handle, None) => data.bo_lists.lock().get(handle).cloned().ok_or(ENOENT)?,
         };
         // Before the locks: there is no hurry then.
-        request.stream.wait_for_room()?;
+        request.entity.wait_for_room()?;
         // The device stays until the job is pushed; what is pushed ends with it.
         let number = dev
             .while_plugged(|| submit(data, &request, work, &list))
@@ -118,7 +120,7 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
         None => None,
     };
 
-    request.stream.submit(
+    request.entity.submit(
         |entity, number| {
             let mut job = Job::user(&vm, ibs, keep)?;
             if let Some(at) = number_at {
@@ -135,7 +137,7 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
                 guard.add_fence(finished, Usage::Write);
             }
             for signal in signals {
-                signal.give(finished);
+                signal.signal_with(finished);
             }
         },
     )

@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::aref::ARef};
 
-use super::Render;
+use super::file::Render;
 use crate::kapi::{
     drm::File,
     fence::Fence,
@@ -12,13 +12,13 @@ use crate::kapi::{
 };
 
 /// Where a fence goes.
-pub(super) struct Target {
+pub(super) struct SyncobjSignal {
     syncobj: ARef<Syncobj>,
     /// A point of its time line, with memory for it; without one its fence is replaced.
     point: Option<(u64, Link)>,
 }
 
-impl Target {
+impl SyncobjSignal {
     /// The syncobj with a handle, and a point of its time line unless that is 0. Fails with `missing` if there is none.
     pub(super) fn new(
         file: &File<Render>,
@@ -35,7 +35,7 @@ impl Target {
     }
 
     /// Hands over the fence.
-    pub(super) fn give(self, fence: &ARef<Fence>) {
+    pub(super) fn signal_with(self, fence: &ARef<Fence>) {
         match self.point {
             Some((point, link)) => self.syncobj.add_point(link, fence, point),
             None => self.syncobj.replace(Some(fence)),

@@ -13,12 +13,12 @@ use kernel::{
 use crate::{
     drm::{
         bo_list::BoList,
-        ctx::{Ctx, Ring},
-        stream::Stream,
-        target::Target,
+        ctx::{Ctx, Ring, DMA_MAX_IBS},
+        ctx_entity::CtxEntity,
+        file::Render,
+        ioctl::{bo_list, wait::JobName},
+        syncobj_signal::SyncobjSignal,
         user,
-        wait::JobName,
-        Render,
     },
     kapi::{drm::File, fence::Fence, syncobj},
     mmu::{gem, BoRef},
@@ -26,8 +26,6 @@ use crate::{
     uapi,
 };
 
-/// Commands of one submission that a DMA ring has room for.
-pub(in crate::drm) const MAX_IBS: u32 = 49;
 /// Dwords of one command buffer: the packet that calls it has 20 bits for them.
 const MAX_IB_DWORDS: u32 = 0xf_ffff;
 
@@ -58,7 +56,7 @@ pub(super) struct Request {
     chunks: KVec<Chunk>,
     ctx: Arc<Ctx>,
     /// The ring that all commands are for.
-    pub(super) stream: Arc<Stream>,
+    pub(super) entity: Arc<CtxEntity>,
     pub(super) user_fence: Option<UserFence>,
     pub(super) bo_list: Option<Arc<BoList>>,
 }
@@ -67,7 +65,7 @@ pub(super) struct Request {
 pub(super) struct Work {
     pub(super) ibs: KVec<Ib>,
     pub(super) after: KVVec<ARef<Fence>>,
-    pub(super) signals: KVVec<Target>,
+    pub(super) signals: KVVec<SyncobjSignal>,
 }
 
 fn ring_of(ib: &uapi::drm_amdgpu_cs_chunk_ib) -> Ring {
@@ -113,7 +111,7 @@ impl Request {
         let ctx = file.data().ctx(asked.ctx_id)?;
         let list: KVec<u64> = user::read_array(asked.chunks, asked.num_chunks as usize)?;
         let mut chunks = KVec::with_capacity(list.len(), user::sized())?;
-        let mut stream: Option<Arc<Stream>> = None;
+        let mut entity: Option<Arc<CtxEntity>> = None;
         let (mut ibs, mut gang) = (0, false);
         let (mut user_fence, mut bo_list) = (None, None);
         for at in list {
@@ -121,10 +119,10 @@ impl Request {
             match chunk.id {
                 uapi::AMDGPU_CHUNK_ID_IB => {
                     let ib: uapi::drm_amdgpu_cs_chunk_ib = first(&chunk.data)?;
-                    let its = ctx.stream(file.data(), ring_of(&ib))?;
-                    let leader = stream.get_or_insert_with(|| its.clone());
+                    let its = ctx.entity(ring_of(&ib))?;
+                    let leader = entity.get_or_insert_with(|| its.clone());
                     gang |= !Arc::ptr_eq(leader, &its);
-                    if ibs == MAX_IBS {
+                    if ibs == DMA_MAX_IBS {
                         return Err(EINVAL);
                     }
                     ibs += 1;
@@ -133,7 +131,7 @@ impl Request {
                     user_fence = Some(self::user_fence(file, &chunk.data)?);
                 }
                 uapi::AMDGPU_CHUNK_ID_BO_HANDLES if bo_list.is_none() => {
-                    bo_list = Some(BoList::read(file, &first(&chunk.data)?)?);
+                    bo_list = Some(bo_list::read(file, &first(&chunk.data)?)?);
                 }
                 uapi::AMDGPU_CHUNK_ID_CP_GFX_SHADOW => {
                     first::<uapi::drm_amdgpu_cs_chunk_cp_gfx_shadow>(&chunk.data)?;
@@ -155,7 +153,7 @@ impl Request {
         Ok(Self {
             chunks,
             ctx,
-            stream: stream.ok_or(EINVAL)?,
+            entity: entity.ok_or(EINVAL)?,
             user_fence,
             bo_list,
         })
@@ -224,7 +222,7 @@ impl Work {
         ib: &uapi::drm_amdgpu_cs_chunk_ib,
     ) -> Result {
         // A job may have failed since the first round.
-        ctx.stream(file.data(), ring_of(ib))?;
+        ctx.entity(ring_of(ib))?;
         let dwords = ib.ib_bytes / 4;
         if ib.flags & uapi::AMDGPU_IB_FLAG_CE != 0 || dwords > MAX_IB_DWORDS {
             return Err(EINVAL);
@@ -253,8 +251,8 @@ impl Work {
                 number: job.handle,
             };
             let fence = match name.find(file.data())? {
-                Some(sent) if scheduled => sent.scheduled,
-                Some(sent) => sent.finished,
+                Some(job) if scheduled => job.scheduled,
+                Some(job) => job.finished,
                 None => continue,
             };
             self.after.push(fence, GFP_KERNEL)?;
@@ -268,7 +266,7 @@ impl Work {
     }
 
     fn add_signal(&mut self, file: &File<Render>, handle: u32, point: u64) -> Result {
-        let target = Target::new(file, handle, point, EINVAL)?;
+        let target = SyncobjSignal::new(file, handle, point, EINVAL)?;
         Ok(self.signals.push(target, GFP_KERNEL)?)
     }
 }

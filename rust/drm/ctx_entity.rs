@@ -23,7 +23,7 @@ const JOBS: usize = 32;
 
 /// A job that was handed to the scheduler.
 #[derive(Clone)]
-pub(super) struct Sent {
+pub(super) struct Submission {
     /// It goes to an engine.
     pub(super) scheduled: ARef<Fence>,
     /// The engine is done with it.
@@ -34,11 +34,11 @@ struct History {
     /// The number of the next job.
     next: u64,
     /// The last jobs, by their number modulo [`JOBS`].
-    sent: [Option<Sent>; JOBS],
+    sent: [Option<Submission>; JOBS],
 }
 
 impl History {
-    fn slot(&mut self, number: u64) -> &mut Option<Sent> {
+    fn slot(&mut self, number: u64) -> &mut Option<Submission> {
         &mut self.sent[(number % JOBS as u64) as usize]
     }
 
@@ -52,14 +52,14 @@ impl History {
 
 /// A ring of a context.
 #[pin_data]
-pub(super) struct Stream {
+pub(super) struct CtxEntity {
     entity: Entity<Job>,
     /// Held from the number to the hand-over of a job, so that jobs go in the order of their numbers.
     #[pin]
     history: Mutex<History>,
 }
 
-impl Stream {
+impl CtxEntity {
     /// A stream whose jobs run on any of the GPU's DMA engines. `owner` tells jobs of one address space from others.
     pub(super) fn new(gpu: &Gpu, priority: Priority, owner: usize) -> Result<Arc<Self>> {
         let entity = Entity::new(priority, gpu.sdma()?.schedulers(), owner)?;
@@ -84,7 +84,7 @@ impl Stream {
     /// that are still queued end at once.
     pub(super) fn flush(&self, patience: Timeout) {
         self.entity.flush();
-        if let Ok(Some(last)) = self.sent(u64::MAX) {
+        if let Ok(Some(last)) = self.submission(u64::MAX) {
             // Whether it was done, or the patience was at its end, makes no difference.
             let _ = last.finished.wait_interruptible(patience);
         }
@@ -92,7 +92,7 @@ impl Stream {
 
     /// The job with a number, the last one for all ones; `None` if it is so old that it is over, `EINVAL` if there
     /// was none.
-    pub(super) fn sent(&self, number: u64) -> Result<Option<Sent>> {
+    pub(super) fn submission(&self, number: u64) -> Result<Option<Submission>> {
         let mut history = self.history.lock();
         let number = if number == u64::MAX {
             history.next - 1
@@ -136,7 +136,7 @@ impl Stream {
             }
             let number = history.next;
             let job = build(&self.entity, number)?.arm();
-            let sent = Sent {
+            let sent = Submission {
                 scheduled: job.scheduled(),
                 finished: job.finished(),
             };

@@ -10,12 +10,11 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::{
-    cs::MAX_IBS,
-    ctx::{self, DMA_RINGS},
-    Render,
-};
 use crate::{
+    drm::{
+        ctx::{self, DMA_MAX_IBS, DMA_RINGS},
+        file::Render,
+    },
     gpu::{account, memory::Vram, Gpu},
     hw::psp::Release,
     kapi::{
@@ -336,6 +335,6 @@ fn max_ibs() -> [u32; uapi::AMDGPU_HW_IP_NUM as usize] {
         uapi::AMDGPU_HW_IP_GFX => 192,
         uapi::AMDGPU_HW_IP_COMPUTE => 125,
         uapi::AMDGPU_HW_IP_VCN_JPEG => 16,
-        _ => MAX_IBS,
+        _ => DMA_MAX_IBS,
     })
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An open file of the render node: its contexts, BO lists, address space and mappings.
+
+use kernel::{
+    fs, new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+};
+
+use super::{
+    bo_list::BoList,
+    ctx::Ctx,
+    handle_table::HandleTable,
+    mappings::{self, Mappings},
+};
+use crate::{
+    gpu::Gpu,
+    kapi::{drm, fence::Timeout},
+    mmu::Vm,
+};
+
+/// The DRM driver; [`super::device`] implements its operations.
+pub(super) struct Render;
+
+/// Driver data of an open file.
+#[pin_data]
+pub(super) struct FileData {
+    // Field order: jobs are dropped before the buffers and the address space that they use.
+    #[pin]
+    pub(super) contexts: Mutex<HandleTable<Arc<Ctx>>>,
+    #[pin]
+    pub(super) bo_lists: Mutex<HandleTable<Arc<BoList>>>,
+    /// Owner of the file's fences, see [`crate::kapi::fence::Fence::owner`].
+    pub(super) owner: usize,
+    gpu: Arc<Gpu>,
+    /// Created on first use: most files only query the device.
+    #[pin]
+    vm: Mutex<Option<Arc<Vm>>>,
+    /// Taken before the lock of the address space.
+    #[pin]
+    pub(super) mappings: Mutex<Mappings>,
+}
+
+/// How long closing a descriptor waits for the jobs of a ring, in milliseconds.
+const FLUSH_MS: u32 = 1000;
+
+/// The next file's owner number. Numbers are never reused; 0 stands for the driver's own jobs.
+static OWNERS: Atomic<usize> = Atomic::new(1);
+
+impl FileData {
+    /// Returns the data of a new file of `gpu`.
+    pub(super) fn new(gpu: Arc<Gpu>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                contexts <- new_mutex!(HandleTable::new()),
+                bo_lists <- new_mutex!(HandleTable::new()),
+                owner: OWNERS.fetch_add(1, Relaxed),
+                gpu,
+                vm <- new_mutex!(None),
+                mappings <- new_mutex!(Mappings::new()),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the GPU, or `ENODEV` once it is removed.
+    pub(super) fn gpu(&self) -> Result<&Arc<Gpu>> {
+        if self.gpu.is_gone() {
+            return Err(ENODEV);
+        }
+        Ok(&self.gpu)
+    }
+
+    /// Returns the address space, which the first call creates. `ENODEV` if the GPU is removed.
+    pub(super) fn vm(&self) -> Result<Arc<Vm>> {
+        let mut vm = self.vm.lock();
+        if let Some(vm) = &*vm {
+            return Ok(vm.clone());
+        }
+        let new = Vm::new(self.gpu()?)?;
+        *vm = Some(new.clone());
+        Ok(new)
+    }
+
+    /// Returns the context `handle`, or `EINVAL`.
+    pub(super) fn ctx(&self, handle: u32) -> Result<Arc<Ctx>> {
+        self.contexts.lock().get(handle).cloned().ok_or(EINVAL)
+    }
+
+    /// Waits for the jobs of the file.
+    pub(super) fn flush(&self) {
+        let patience = Timeout::from_ms(FLUSH_MS);
+        for at in 0.. {
+            let ctx = self.contexts.lock().iter().nth(at).cloned();
+            let Some(ctx) = ctx else {
+                return;
+            };
+            ctx.for_each_entity(|entity| entity.flush(patience));
+        }
+    }
+
+    /// Removes the mappings of a GEM object whose last handle in this file is closed.
+    pub(super) fn unmap_closed(&self, object: usize) {
+        let vm = self.vm.lock().clone();
+        let Some(vm) = vm else {
+            return;
+        };
+        let mapped = self.mappings.lock().find(object);
+        if let Some(mapped) = mapped {
+            // Not interruptible: the mapping must not go before the jobs that use it.
+            let _ = mappings::wait_for_jobs(&mapped, false);
+            self.mappings.lock().forget(&vm, object);
+        }
+    }
+}
+
+/// Returns the address space of an open file; `EINVAL` if it is no render node file of `gpu`,
+/// `ENODEV` if the GPU is removed.
+pub(crate) fn vm_of_file(file: &fs::File, gpu: &Gpu) -> Result<Arc<Vm>> {
+    let file = drm::File::<Render>::of(file).ok_or(EINVAL)?;
+    let data = file.data();
+    if !core::ptr::eq(&*data.gpu, gpu) {
+        return Err(EINVAL);
+    }
+    data.vm()
+}

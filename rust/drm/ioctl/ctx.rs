@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `CTX`: creates, destroys and queries contexts.
+
+use kernel::prelude::*;
+
+use crate::{
+    drm::{
+        ctx::{valid_priority, Ctx},
+        file::Render,
+    },
+    kapi::drm::{Device, File, Handler},
+    uapi,
+};
+
+/// `CTX`.
+pub(super) struct CtxOp;
+
+impl Handler<Render> for CtxOp {
+    type Arg = uapi::drm_amdgpu_ctx;
+    const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_CTX;
+
+    fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+        let data = file.data();
+        let gpu = data.gpu()?;
+        let asked = uapi::ctx_in(arg);
+        let flags = match asked.op {
+            uapi::AMDGPU_CTX_OP_SET_STABLE_PSTATE => uapi::AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK,
+            _ => 0,
+        };
+        if asked.flags & !flags != 0 {
+            return Err(EINVAL);
+        }
+        match asked.op {
+            uapi::AMDGPU_CTX_OP_ALLOC_CTX => {
+                let ctx = Ctx::new(gpu, data.owner, valid_priority(asked.priority))?;
+                *arg = uapi::ctx_alloc_out(data.contexts.lock().add(ctx)?);
+            }
+            uapi::AMDGPU_CTX_OP_FREE_CTX => {
+                let ctx = data.contexts.lock().remove(asked.ctx_id);
+                // Dropped without the lock: it may have to wait for its jobs to start.
+                drop(ctx.ok_or(EINVAL)?);
+            }
+            uapi::AMDGPU_CTX_OP_QUERY_STATE => *arg = data.ctx(asked.ctx_id)?.state(),
+            uapi::AMDGPU_CTX_OP_QUERY_STATE2 => *arg = data.ctx(asked.ctx_id)?.state2(),
+            uapi::AMDGPU_CTX_OP_GET_STABLE_PSTATE => {
+                data.ctx(asked.ctx_id)?;
+                *arg = uapi::ctx_pstate_out(uapi::AMDGPU_CTX_STABLE_PSTATE_NONE);
+            }
+            // The clocks do as they like, which the firmware of this hardware does not let be changed
+            // to one of the others.
+            uapi::AMDGPU_CTX_OP_SET_STABLE_PSTATE => {
+                data.ctx(asked.ctx_id)?;
+                if asked.flags != uapi::AMDGPU_CTX_STABLE_PSTATE_NONE {
+                    return Err(EINVAL);
+                }
+            }
+            _ => return Err(EINVAL),
+        }
+        Ok(0)
+    }
+}
