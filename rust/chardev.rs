@@ -72,7 +72,7 @@ impl DeviceMemory for Registers {
 /// The registered device with what hangs below it in sysfs.
 pub(crate) struct Device {
     // Children go first.
-    _topology: topology::Shown,
+    _topology: topology::SysfsRegistration,
     _processes: process::sysfs::Root,
     _registration: Registration<Kfd>,
 }
@@ -82,7 +82,7 @@ impl Device {
     pub(crate) fn new() -> Result<Self> {
         let registration = Registration::<Kfd>::new()?;
         Ok(Self {
-            _topology: topology::Shown::new(registration.device())?,
+            _topology: topology::SysfsRegistration::new(registration.device())?,
             _processes: process::sysfs::Root::new(registration.device())?,
             _registration: registration,
         })

@@ -17,13 +17,13 @@ use crate::kapi::kobject::{is_module_shown, Dir, File, Parent, Text};
 const NAME: &CStr = c"amdgpu";
 
 /// The directory. Dropping it takes it away.
-pub(crate) struct Shown {
+pub(crate) struct Registration {
     // Children first.
     _parameters: Dir,
     _module: Dir,
 }
 
-impl Shown {
+impl Registration {
     /// Makes it; `EBUSY` if the driver of that name is there.
     pub(crate) fn new() -> Result<Self> {
         if is_module_shown(NAME) {

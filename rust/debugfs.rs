@@ -37,7 +37,7 @@ pub(crate) struct Root {
     // Field order: children first.
     _files: [Pin<KBox<File<()>>>; 5],
     _processes: process::debugfs::Root,
-    _topology: topology::Mirror,
+    _topology: topology::DebugfsRegistration,
 }
 
 /// Makes the directory.
@@ -55,7 +55,7 @@ pub(crate) fn new() -> Result<Root> {
             )?,
         ],
         _processes: process::debugfs::Root::new(&dir),
-        _topology: topology::Mirror::new(&dir),
+        _topology: topology::DebugfsRegistration::new(&dir),
     })
 }
 

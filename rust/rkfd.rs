@@ -41,7 +41,7 @@ struct Rkfd {
     _pci: kernel::driver::Registration<kapi::pci_driver::Adapter<driver::Driver>>,
     _processes: process::Running,
     _kfd: chardev::Device,
-    _compat: compat::Shown,
+    _compat: compat::Registration,
     _jobs: kapi::sched::Running,
     _statics: Statics,
 }
@@ -71,7 +71,7 @@ impl kernel::InPlaceModule for Rkfd {
         // GPUs come when all that shows them is there.
         try_pin_init!(Self {
             _statics: Statics::new(),
-            _compat: compat::Shown::new()?,
+            _compat: compat::Registration::new()?,
             _jobs: kapi::sched::Running::new()?,
             _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,

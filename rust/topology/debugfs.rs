@@ -15,12 +15,12 @@ use kernel::{
 use super::node::Node;
 
 /// The directory `topology/nodes`.
-pub(super) struct Tree {
+pub(super) struct DebugfsTree {
     nodes: KVec<Pin<KBox<File<Arc<Node>>>>>,
     dir: Dir,
 }
 
-impl Tree {
+impl DebugfsTree {
     /// Makes the directory without nodes.
     pub(super) fn new(parent: &Dir) -> Self {
         Self {

@@ -23,7 +23,7 @@ use crate::kapi::{
 };
 
 /// The whole directory.
-pub(super) struct Tree {
+pub(super) struct SysfsTree {
     // Children before parents: that is the order in which they have to go.
     nodes: KVec<NodeDirs>,
     nodes_dir: Dir,
@@ -65,7 +65,7 @@ fn number(n: usize) -> Result<CString> {
     CString::try_from_fmt(fmt!("{n}"))
 }
 
-impl Tree {
+impl SysfsTree {
     /// Makes the directory without nodes.
     pub(super) fn new(parent: &device::Device, generation: &'static Atomic<u32>) -> Result<Self> {
         let mut files = KVec::new();

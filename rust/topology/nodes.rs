@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Makes the nodes: what NUMA nodes and GPUs have, and which links run between them.
+//! Builds the nodes of the topology from NUMA nodes and GPUs, and the links between them.
 
 use kernel::{prelude::*, sync::Arc};
 
 use super::{
-    cache, cpu_nodes,
+    cache,
     node::{link_flags, Bank, GpuLines, Heap, Lines, Link, Node},
-    Listed,
 };
 use crate::{
     gpu::Gpu,
@@ -15,8 +14,23 @@ use crate::{
     uapi,
 };
 
-/// All nodes: those of processors first.
-pub(super) fn all(gpus: &[Listed]) -> Result<KVec<Arc<Node>>> {
+/// A GPU of the topology.
+pub(super) struct TopologyGpu {
+    /// The GPU.
+    pub(super) gpu: Arc<Gpu>,
+    /// Minor number of the render node.
+    pub(super) render_minor: u32,
+    /// Id of its first compute unit. Ids of removed GPUs are not reused.
+    pub(super) first_cu: u32,
+}
+
+/// Returns the NUMA nodes that have processors, which are the first nodes of the topology.
+fn cpu_nodes() -> impl Iterator<Item = numa::Node> {
+    numa::nodes().filter(|n| n.cpus() > 0)
+}
+
+/// Returns all nodes, those of processors first.
+pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
     let mut nodes: KVec<Node> = KVec::new();
     for (index, numa) in cpu_nodes().enumerate() {
         nodes.push(cpu(index as u32, numa)?, GFP_KERNEL)?;
@@ -136,7 +150,7 @@ fn known_mhz(mhz: u32) -> u32 {
     }
 }
 
-fn gpu(listed: &Listed, link: Link) -> Result<Node> {
+fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     let gpu = &*listed.gpu;
     let config = gpu.config();
     let caps = gpu.generation().caps;
