@@ -94,12 +94,18 @@ impl FileData {
     /// Waits for the jobs of the file.
     pub(super) fn flush(&self) {
         let patience = Timeout::from_ms(FLUSH_MS);
-        for at in 0.. {
-            let ctx = self.contexts.lock().iter().nth(at).cloned();
-            let Some(ctx) = ctx else {
+        let mut from = 0;
+        loop {
+            let next = self
+                .contexts
+                .lock()
+                .next(from)
+                .map(|(h, ctx)| (h, ctx.clone()));
+            let Some((handle, ctx)) = next else {
                 return;
             };
             ctx.for_each_entity(|entity| entity.flush(patience));
+            from = handle + 1;
         }
     }
 

@@ -1,67 +1,92 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an open file knows by numbers of its own: the lowest free number from 1 on.
+//! Handles of an open file: the lowest free number from 1 on, as `xa_alloc` with `XA_FLAGS_ALLOC1`
+//! hands out in the C driver.
 
-use kernel::prelude::*;
+use kernel::{alloc::flags::__GFP_NOWARN, id_pool::IdPool, prelude::*};
 
-/// A table of things with numbers.
+/// Values by handle.
+///
+/// Ids come from an [`IdPool`]. The values are in a vector instead of an `XArray`, whose binding
+/// neither allocates ids nor iterates.
 pub(super) struct HandleTable<T> {
+    /// Id 0 is never acquired.
+    ids: IdPool,
+    /// The value of each id that was ever in use; `None` if the id is free.
     slots: KVVec<Option<T>>,
-    /// No slot below is free.
-    full_below: usize,
+    /// All ids from 1 up to this one, exclusive, are in use.
+    first_free: usize,
 }
 
 impl<T> HandleTable<T> {
-    pub(super) const fn new() -> Self {
+    /// Returns an empty table.
+    pub(super) fn new() -> Self {
         Self {
+            ids: IdPool::new(),
             slots: KVVec::new(),
-            full_below: 0,
+            first_free: 1,
         }
     }
 
-    /// Gives `value` the lowest number that is free.
+    /// Stores `value` and returns its handle, the lowest that is free. `ENOMEM` without memory,
+    /// `EBUSY` if all handles are in use.
     pub(super) fn add(&mut self, value: T) -> Result<u32> {
-        let rest = self.slots.get(self.full_below..).unwrap_or_default();
-        let at = rest.iter().position(Option::is_none);
-        let at = self.full_below + at.unwrap_or(rest.len());
-        let id = u32::try_from(at + 1).map_err(|_| EBUSY)?;
-        match self.slots.get_mut(at) {
-            Some(slot) => *slot = Some(value),
-            None => self.slots.push(Some(value), GFP_KERNEL)?,
+        if self.slots.is_empty() {
+            self.slots.push(None, GFP_KERNEL)?;
         }
-        self.full_below = at + 1;
-        Ok(id)
+        let id = loop {
+            // The search must start below the capacity.
+            let start = self.first_free;
+            let found = if start < self.ids.capacity() {
+                self.ids.find_unused_id(start)
+            } else {
+                None
+            };
+            if let Some(id) = found {
+                break id;
+            }
+            let request = self.ids.grow_request().ok_or(EBUSY)?;
+            // User space controls the size: suppress the allocation warning.
+            self.ids.grow(request.realloc(GFP_KERNEL | __GFP_NOWARN)?);
+        };
+        let handle = id.as_u32();
+        match self.slots.get_mut(id.as_usize()) {
+            Some(slot) => *slot = Some(value),
+            // All lower ids have a slot, so this is the next one.
+            None => self.slots.push(Some(value), GFP_KERNEL | __GFP_NOWARN)?,
+        }
+        self.first_free = id.acquire() + 1;
+        Ok(handle)
     }
 
-    fn slot(&mut self, id: u32) -> Option<(usize, &mut Option<T>)> {
-        let at = (id as usize).checked_sub(1)?;
-        self.slots.get_mut(at).map(|slot| (at, slot))
+    /// Returns the value of a handle.
+    pub(super) fn get(&self, handle: u32) -> Option<&T> {
+        self.slots.get(handle as usize)?.as_ref()
     }
 
-    /// What has the number `id`.
-    pub(super) fn get(&self, id: u32) -> Option<&T> {
-        let at = (id as usize).checked_sub(1)?;
-        self.slots.get(at)?.as_ref()
-    }
-
-    /// Puts `value` in place of what has the number `id`, which is handed out; gives `value` back if nothing has.
-    pub(super) fn replace(&mut self, id: u32, value: T) -> Result<T, T> {
-        match self.slot(id) {
-            Some((_, Some(old))) => Ok(core::mem::replace(old, value)),
+    /// Replaces the value of a handle and returns the old one, or `value` if the handle is free.
+    pub(super) fn replace(&mut self, handle: u32, value: T) -> Result<T, T> {
+        match self.slots.get_mut(handle as usize) {
+            Some(Some(old)) => Ok(core::mem::replace(old, value)),
             _ => Err(value),
         }
     }
 
-    /// Takes what has the number `id` out.
-    pub(super) fn remove(&mut self, id: u32) -> Option<T> {
-        let (at, slot) = self.slot(id)?;
-        let value = slot.take()?;
-        self.full_below = self.full_below.min(at);
+    /// Frees a handle and returns its value.
+    pub(super) fn remove(&mut self, handle: u32) -> Option<T> {
+        let id = handle as usize;
+        let value = self.slots.get_mut(id)?.take()?;
+        self.ids.release_id(id);
+        self.first_free = self.first_free.min(id);
         Some(value)
     }
 
-    /// Everything in the table.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().flatten()
+    /// Returns the first value whose handle is at least `from`, with its handle.
+    pub(super) fn next(&self, from: u32) -> Option<(u32, &T)> {
+        let slots = self.slots.get(from as usize..)?;
+        let values = (from..).zip(slots);
+        values
+            .filter_map(|(handle, slot)| Some((handle, slot.as_ref()?)))
+            .next()
     }
 }

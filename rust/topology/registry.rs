@@ -143,10 +143,7 @@ pub(crate) fn remove_gpu(gpu: &Gpu) {
     };
     let removed = state.gpus.remove(at);
     if let Err(e) = state.rebuild() {
-        pr_err!(
-            "gpu {:x}: topology not rebuilt after removal: {e:?}\n",
-            gpu.id()
-        );
+        dev_err!(gpu.dev(), "topology not rebuilt after removal: {e:?}\n");
     }
     drop(state);
     drop(removed);
