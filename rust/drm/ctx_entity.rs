@@ -80,13 +80,17 @@ impl CtxEntity {
         self.entity.error()
     }
 
-    /// Waits, not for long, until all jobs have gone to an engine and are done; those of a process that was killed
-    /// that are still queued end at once.
-    pub(super) fn flush(&self, patience: Timeout) {
-        self.entity.flush();
+    /// Waits until all jobs are handed to an engine, an exiting process for `timeout` at most. The
+    /// queued jobs of a killed process end instead.
+    pub(super) fn flush(&self, timeout: Timeout) {
+        self.entity.flush(timeout);
+    }
+
+    /// Waits until the last job is done, a signal arrives or `timeout` expires.
+    pub(super) fn wait_idle(&self, timeout: Timeout) {
         if let Ok(Some(last)) = self.submission(u64::MAX) {
-            // Whether it was done, or the patience was at its end, makes no difference.
-            let _ = last.finished.wait_interruptible(patience);
+            // All outcomes are the same to the caller, which closes a descriptor.
+            let _ = last.finished.wait_interruptible(timeout);
         }
     }
 

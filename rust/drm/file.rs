@@ -9,17 +9,19 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
     },
+    time::{Instant, Monotonic},
 };
 
 use super::{
     bo_list::BoList,
     ctx::Ctx,
+    ctx_entity::CtxEntity,
     handle_table::HandleTable,
     mappings::{self, Mappings},
 };
 use crate::{
     gpu::Gpu,
-    kapi::{drm, fence::Timeout},
+    kapi::{drm, fence::Timeout, task},
     mmu::Vm,
 };
 
@@ -45,8 +47,29 @@ pub(super) struct FileData {
     pub(super) mappings: Mutex<Mappings>,
 }
 
-/// How long closing a descriptor waits for the jobs of a ring, in milliseconds.
+/// Time that closing a descriptor waits for all jobs of the file, in milliseconds
+/// (`MAX_WAIT_SCHED_ENTITY_Q_EMPTY`, `gpu_scheduler.h`).
 const FLUSH_MS: u32 = 1000;
+
+/// A point in time up to which several waits may take.
+struct Deadline {
+    start: Instant<Monotonic>,
+    ms: u32,
+}
+
+impl Deadline {
+    /// Returns the point `ms` milliseconds from now.
+    fn after_ms(ms: u32) -> Self {
+        let start = Instant::now();
+        Self { start, ms }
+    }
+
+    /// Returns the time that is left.
+    fn remaining(&self) -> Timeout {
+        let elapsed = u32::try_from(self.start.elapsed().as_millis()).unwrap_or(u32::MAX);
+        Timeout::from_ms(self.ms.saturating_sub(elapsed))
+    }
+}
 
 /// The next file's owner number. Numbers are never reused; 0 stands for the driver's own jobs.
 static OWNERS: Atomic<usize> = Atomic::new(1);
@@ -91,11 +114,20 @@ impl FileData {
         self.contexts.lock().get(handle).cloned().ok_or(EINVAL)
     }
 
-    /// Waits for the jobs of the file.
+    /// Waits for the jobs of the file: first until they are handed to an engine, then until they
+    /// are done (`amdgpu_flush`). Stops when the process is killed.
     pub(super) fn flush(&self) {
-        let patience = Timeout::from_ms(FLUSH_MS);
+        let deadline = Deadline::after_ms(FLUSH_MS);
+        self.for_each_entity(|entity| entity.flush(deadline.remaining()));
+        let deadline = Deadline::after_ms(FLUSH_MS);
+        self.for_each_entity(|entity| entity.wait_idle(deadline.remaining()));
+    }
+
+    /// Calls `f` for the entities of all contexts, until `SIGKILL` is pending. Without the lock of
+    /// the contexts.
+    fn for_each_entity(&self, mut f: impl FnMut(&CtxEntity)) {
         let mut from = 0;
-        loop {
+        while !task::fatal_signal_pending() {
             let next = self
                 .contexts
                 .lock()
@@ -104,7 +136,7 @@ impl FileData {
             let Some((handle, ctx)) = next else {
                 return;
             };
-            ctx.for_each_entity(|entity| entity.flush(patience));
+            ctx.for_each_entity(&mut f);
             from = handle + 1;
         }
     }

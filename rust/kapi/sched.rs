@@ -506,10 +506,11 @@ impl<J: JobOps> Entity<J> {
         to_result(unsafe { ours::drm_sched_entity_error(self.queue.raw.get()) })
     }
 
-    /// A file is closed: waits until the hardware has got all jobs. If the process was killed, it does not
-    /// wait for long, and ends what is queued.
-    pub(crate) fn flush(&self) {
-        self.queue.flush(Timeout::from_ms(FLUSH_MS));
+    /// Waits until all jobs are handed to the hardware, or the process is killed. Called when a
+    /// descriptor is closed. An exiting process waits for `timeout` at most; if it was killed, its
+    /// queued jobs end with `ESRCH`.
+    pub(crate) fn flush(&self, timeout: Timeout) {
+        self.queue.flush(timeout);
     }
 }
 

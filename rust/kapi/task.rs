@@ -28,6 +28,15 @@ pub(crate) fn in_compat_syscall() -> bool {
     unsafe { ours::rkfd_helper_in_compat_syscall() }
 }
 
+/// Returns whether `SIGKILL` is pending for the current task (`__fatal_signal_pending`).
+pub(crate) fn fatal_signal_pending() -> bool {
+    let task: *const bindings::task_struct = kernel::current!().as_ptr();
+    // SAFETY: The current task is valid. Another task may set the bit meanwhile: a volatile read of
+    // one word sees the set before or after that.
+    let pending = unsafe { core::ptr::read_volatile(&raw const (*task).pending.signal.sig[0]) };
+    pending & (1 << (bindings::SIGKILL - 1)) != 0
+}
+
 /// Is `task` the leader of the current thread group?
 pub(crate) fn is_current_leader(task: &Task) -> bool {
     core::ptr::eq(kernel::current!().group_leader(), task)
