@@ -13,7 +13,6 @@ pub(crate) mod file;
 pub(crate) mod gem;
 pub(crate) mod global;
 pub(crate) mod hmm;
-pub(crate) mod id_table;
 pub(crate) mod iomem;
 pub(crate) mod irq;
 pub(crate) mod kobject;

@@ -31,6 +31,7 @@ pub(crate) mod device;
 pub(crate) mod events;
 mod evict;
 mod exceptions;
+mod handles;
 pub(crate) mod interrupts;
 pub(crate) mod memory;
 pub(crate) mod mmap;
@@ -51,7 +52,7 @@ use self::{
 
 /// What the process lock guards.
 pub(crate) struct State {
-    pub(crate) queues: queue::Table,
+    pub(crate) queues: queue::QueueTable,
     /// `RUNTIME_ENABLE` was called: the runtime wants to hear of its queues' exceptions. What the call says
     /// beyond that is for debuggers.
     pub(crate) runtime_enabled: bool,
@@ -103,7 +104,7 @@ impl Process {
                 user: UserMemory::new()?,
                 state <- new_mutex!(
                     State {
-                        queues: queue::Table::new(),
+                        queues: queue::QueueTable::new()?,
                         runtime_enabled: false,
                         exited: false,
                     },

@@ -2,33 +2,54 @@
 
 //! `CREATE_QUEUE`, `DESTROY_QUEUE`, `UPDATE_QUEUE`, `SET_CU_MASK`, `GET_QUEUE_WAVE_STATE`.
 
-use kernel::{error::Error, prelude::*, sync::Arc};
+use kernel::{
+    error::Error,
+    num::casts::{u32_as_usize, usize_as_u64},
+    prelude::*,
+    sync::Arc,
+};
 
 use super::user;
 use crate::{
     dqm::SdmaWanted,
-    hw::{QueueFormat, QueueSpec},
+    hw::QueueFormat,
     process::{mmap, Process},
-    queue::{self, Change, Engine, Kind, Place, Properties},
+    queue::{self, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate},
     trace::Steps,
     uapi::*,
 };
 
-/// Most compute units that a mask may name; what is beyond is ignored.
+/// Bits of a CU mask that are used; the rest is ignored (`max_num_cus` in the C driver).
 const MAX_CUS: u32 = 1024;
-/// The errno that the C driver gives for an unknown type; user space sees it as number 524.
+/// Errno of the C driver for an unknown queue type. Not an errno of user space, which sees 524.
 const ENOTSUPP: Error = kernel::error::code::ENOTSUPP;
 
-/// Share and XCC come in one word.
-fn share(word: u32) -> (u32, u8) {
-    (word & 0xff, (word >> 8 & 0xff) as u8)
+/// Share, target XCC and priority of CREATE_QUEUE and UPDATE_QUEUE.
+struct Share {
+    percent: u8,
+    pm4_target_xcc: u8,
+    priority: u8,
 }
 
-/// What creating and updating have in common; returns the ring's size.
-fn check_ring(ring_va: u64, ring_size: u32, percentage: u32, priority: u32) -> Result<u32> {
-    if share(percentage).0 > KFD_MAX_QUEUE_PERCENTAGE || priority > KFD_MAX_QUEUE_PRIORITY {
-        return Err(EINVAL);
+impl Share {
+    /// Decodes `queue_percentage` (share in bits 7:0, XCC in bits 15:8) and the priority. `EINVAL`
+    /// above 100 % or priority 15.
+    fn new(percentage: u32, priority: u32) -> Result<Self> {
+        let [percent, pm4_target_xcc, ..] = percentage.to_le_bytes();
+        if u32::from(percent) > KFD_MAX_QUEUE_PERCENTAGE || priority > KFD_MAX_QUEUE_PRIORITY {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            percent,
+            pm4_target_xcc,
+            priority: u8::try_from(priority)?,
+        })
     }
+}
+
+/// Returns the size of the ring in bytes, at least `KFD_MIN_QUEUE_RING_SIZE`. `EFAULT` if the
+/// address is no user address, `EINVAL` if the size is no power of two.
+fn check_ring(ring_va: u64, ring_size: u32) -> Result<u32> {
     if ring_va != 0 {
         user::access_ok(ring_va, 8)?;
     }
@@ -38,35 +59,34 @@ fn check_ring(ring_va: u64, ring_size: u32, percentage: u32, priority: u32) -> R
     Ok(ring_size.max(KFD_MIN_QUEUE_RING_SIZE))
 }
 
-fn engine(args: &kfd_ioctl_create_queue_args) -> Result<Engine> {
+/// Returns the requested engine type; `ENOTSUPP` for an unknown queue type.
+fn engine(args: &kfd_ioctl_create_queue_args) -> Result<QueueEngine> {
     Ok(match args.queue_type {
-        KFD_IOC_QUEUE_TYPE_COMPUTE | KFD_IOC_QUEUE_TYPE_COMPUTE_AQL => Engine::Compute,
-        KFD_IOC_QUEUE_TYPE_SDMA => Engine::Sdma(SdmaWanted::Pcie),
-        KFD_IOC_QUEUE_TYPE_SDMA_XGMI => Engine::Sdma(SdmaWanted::Xgmi),
-        KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID => Engine::Sdma(SdmaWanted::Engine(args.sdma_engine_id)),
+        KFD_IOC_QUEUE_TYPE_COMPUTE | KFD_IOC_QUEUE_TYPE_COMPUTE_AQL => QueueEngine::Compute,
+        KFD_IOC_QUEUE_TYPE_SDMA => QueueEngine::Sdma(SdmaWanted::Pcie),
+        KFD_IOC_QUEUE_TYPE_SDMA_XGMI => QueueEngine::Sdma(SdmaWanted::Xgmi),
+        KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID => {
+            QueueEngine::Sdma(SdmaWanted::Engine(args.sdma_engine_id))
+        }
         _ => return Err(ENOTSUPP),
     })
 }
 
-/// What sysfs calls a kind of queue.
-fn shown_kind(kind: Kind) -> u32 {
-    // The C driver's own numbers, which are not those of CREATE_QUEUE.
+/// Returns the queue type in sysfs: `enum kfd_queue_type`, which differs from
+/// `KFD_IOC_QUEUE_TYPE_*`.
+fn sysfs_type(kind: QueueKind) -> u32 {
     match kind {
-        Kind::Compute => 0,
-        Kind::Sdma => 1,
-        Kind::SdmaXgmi => 3,
+        QueueKind::Compute => 0,
+        QueueKind::Sdma => 1,
+        QueueKind::SdmaXgmi => 3,
     }
 }
 
-/// Checks what needs no look at the process.
-fn properties(args: &mut kfd_ioctl_create_queue_args) -> Result<Properties> {
-    let ring_size = check_ring(
-        args.ring_base_address,
-        args.ring_size,
-        args.queue_percentage,
-        args.queue_priority,
-    )?;
-    args.ring_size = ring_size;
+/// Checks the arguments of CREATE_QUEUE as far as they do not depend on the process
+/// (`set_queue_properties_from_user()`), and rounds up the ring size in them.
+fn queue_request(args: &mut kfd_ioctl_create_queue_args) -> Result<QueueRequest> {
+    let share = Share::new(args.queue_percentage, args.queue_priority)?;
+    args.ring_size = check_ring(args.ring_base_address, args.ring_size)?;
     if args.metadata_ring_size != 0 && !args.metadata_ring_size.is_power_of_two() {
         return Err(EINVAL);
     }
@@ -78,42 +98,39 @@ fn properties(args: &mut kfd_ioctl_create_queue_args) -> Result<Properties> {
         }
     }
     let engine = engine(args)?;
-    let (percent, pm4_target_xcc) = share(args.queue_percentage);
     let is_aql = args.queue_type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
-    Ok(Properties {
+    Ok(QueueRequest {
         engine,
-        spec: QueueSpec {
-            format: if is_aql {
-                QueueFormat::Aql
-            } else {
-                QueueFormat::Pm4
-            },
-            sdma: None,
-            ring_va: args.ring_base_address,
-            ring_size,
-            rptr_va: args.read_pointer_address,
-            wptr_va: args.write_pointer_address,
-            wptr_kernel: 0,
-            eop_va: args.eop_buffer_address,
-            // The C driver keeps 32 bits of it, too.
-            eop_size: args.eop_buffer_size as u32,
-            cwsr_va: args.ctx_save_restore_address,
-            cwsr_size: args.ctx_save_restore_size,
-            ctl_stack_size: args.ctl_stack_size,
-            tba: 0,
-            priority: args.queue_priority as u8,
-            percent: percent as u8,
-            doorbell: 0,
-            gws: false,
-            pm4_target_xcc,
+        format: if is_aql {
+            QueueFormat::Aql
+        } else {
+            QueueFormat::Pm4
         },
+        ring_va: args.ring_base_address,
+        ring_size: args.ring_size,
         metadata_size: if is_aql { args.metadata_ring_size } else { 0 },
+        rptr_va: args.read_pointer_address,
+        wptr_va: args.write_pointer_address,
+        eop_va: args.eop_buffer_address,
+        // CAST: Truncated as `queue_properties.eop_ring_buffer_size` of the C driver.
+        eop_size: args.eop_buffer_size as u32,
+        cwsr_va: args.ctx_save_restore_address,
+        cwsr_size: args.ctx_save_restore_size,
+        ctl_stack_size: args.ctl_stack_size,
+        priority: share.priority,
+        percent: share.percent,
+        pm4_target_xcc: share.pm4_target_xcc,
     })
 }
 
+/// `CREATE_QUEUE`.
+///
+/// `EINVAL` for invalid arguments or buffers, `EFAULT` for addresses outside of user space,
+/// `ENOTSUPP` for an unknown queue type, `ESRCH` before `ACQUIRE_VM`, otherwise as
+/// [`queue::QueueTable::create`].
 pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
-    let mut properties = properties(args)?;
+    let request = queue_request(args)?;
     steps.mark(queue::NO_ID, c"validate");
 
     let mut state = process.lock()?;
@@ -121,38 +138,38 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
     let gpu = device.gpu();
     let (vm, slot) = (device.vm(), device.slot());
     let (vm, slot) = (vm.map_err(|_| ESRCH)?, slot.map_err(|_| ESRCH)?);
-    if let Engine::Sdma(SdmaWanted::Engine(engine)) = properties.engine {
+    if let QueueEngine::Sdma(SdmaWanted::Engine(engine)) = request.engine {
         if engine >= gpu.config().num_sdma {
             return Err(EINVAL);
         }
     }
-    properties.spec.tba = slot.trap_handler();
     steps.mark(queue::NO_ID, c"bind");
 
-    let place = Place {
+    let target = QueueTarget {
         gpu: gpu.clone(),
         vm,
         doorbells: device.doorbells()?,
         slot,
     };
-    let shown_size = u64::from(args.ring_size);
-    let created = queue::create(&mut state.queues, place, properties, &mut steps)?;
+    let created = state.queues.create(target, &request, &mut steps)?;
     process.show_queue(
         created.id,
         args.gpu_id,
-        shown_kind(created.kind),
-        shown_size,
+        sysfs_type(created.kind),
+        u64::from(request.ring_size),
     );
     drop(state);
     args.queue_id = created.id;
     args.doorbell_offset =
-        mmap::TYPE_DOORBELL | mmap::gpu_id(args.gpu_id) | created.doorbell as u64;
+        mmap::TYPE_DOORBELL | mmap::gpu_id(args.gpu_id) | usize_as_u64(created.doorbell);
     Ok(())
 }
 
+/// `DESTROY_QUEUE`. `EINVAL` without such a queue, `ERESTARTSYS` after a signal; any other error
+/// says that the queue is destroyed and the hardware did not confirm it.
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
-    // What they are written to may be freed when this returns.
+    // User space may free the exception payload of the queue when this returns.
     let _held = process.hold_exceptions()?;
     let mut state = process.lock()?;
     let result = state.queues.destroy(args.queue_id);
@@ -164,52 +181,51 @@ pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue
     result
 }
 
+/// `UPDATE_QUEUE`. `EFAULT` without such a queue, otherwise as [`queue::QueueUpdate`] is applied.
 pub(super) fn update(process: &Arc<Process>, args: &mut kfd_ioctl_update_queue_args) -> Result {
-    let ring_size = check_ring(
-        args.ring_base_address,
-        args.ring_size,
-        args.queue_percentage,
-        args.queue_priority,
-    )?;
-    args.ring_size = ring_size;
-    let (percent, pm4_target_xcc) = share(args.queue_percentage);
+    let share = Share::new(args.queue_percentage, args.queue_priority)?;
+    args.ring_size = check_ring(args.ring_base_address, args.ring_size)?;
     let mut steps = Steps::start(process.pid());
     let mut state = process.lock()?;
     let queue = state.queues.get_mut(args.queue_id).ok_or(EFAULT)?;
-    queue.update(&Change {
+    queue.update(&QueueUpdate {
         ring_va: args.ring_base_address,
-        ring_size,
-        percent: percent as u8,
-        priority: args.queue_priority as u8,
-        pm4_target_xcc,
+        ring_size: args.ring_size,
+        percent: share.percent,
+        priority: share.priority,
+        pm4_target_xcc: share.pm4_target_xcc,
     })?;
     steps.mark(args.queue_id, c"update");
     Ok(())
 }
 
+/// `SET_CU_MASK`. `EINVAL` if the number of bits is 0 or no multiple of 32, or the mask splits a
+/// WGP; `EFAULT` without such a queue or if the mask cannot be read.
 pub(super) fn set_cu_mask(process: &Arc<Process>, args: &mut kfd_ioctl_set_cu_mask_args) -> Result {
     if args.num_cu_mask % u32::BITS != 0 || args.num_cu_mask == 0 {
         return Err(EINVAL);
     }
     let words = args.num_cu_mask.min(MAX_CUS) / u32::BITS;
-    let mask = user::read_u32s(args.cu_mask_ptr, words as usize)?;
+    let mask = user::read_u32s(args.cu_mask_ptr, u32_as_usize(words))?;
     let mut state = process.lock()?;
     let queue = state.queues.get_mut(args.queue_id).ok_or(EFAULT)?;
     queue.set_cu_mask(&mask)
 }
 
+/// `ALLOC_QUEUE_GWS`, see [`queue::QueueTable::set_gws`].
 pub(super) fn alloc_gws(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_alloc_queue_gws_args,
 ) -> Result {
     let mut state = process.lock()?;
-    queue::set_gws(&mut state.queues, args.queue_id, args.num_gws != 0)?;
+    state.queues.set_gws(args.queue_id, args.num_gws != 0)?;
     args.first_gws = 0;
     Ok(())
 }
 
-/// Only a queue that was preempted into its context save area has a state to show, and without a
-/// trap handler that saves none ever is.
+/// `GET_QUEUE_WAVE_STATE`. `EFAULT` without such a queue, else `EINVAL`: only an inactive queue
+/// that was preempted into its context save area has wave state to copy, and the trap handler of
+/// the driver saves none.
 pub(super) fn get_wave_state(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_queue_wave_state_args,

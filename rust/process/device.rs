@@ -17,17 +17,13 @@ use kernel::{
 use super::{
     apertures::Apertures,
     evict::{Evictor, Tenant},
+    handles::HandleTable,
     memory::Mem,
     smi,
     trap::TrapHandler,
     userptr::UserMemory,
 };
-use crate::{
-    doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, kapi::id_table::Table, mmu::vm::Vm,
-};
-
-/// Handles are positive 32-bit numbers to user space's eyes.
-const MAX_HANDLES: usize = i32::MAX as usize;
+use crate::{doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::vm::Vm};
 
 /// What `ACQUIRE_VM` made of a render node file.
 struct Bound {
@@ -61,7 +57,7 @@ pub(crate) struct Device {
     #[pin]
     doorbells: Mutex<Option<Arc<Slice>>>,
     #[pin]
-    memory: Mutex<Table<Mem>>,
+    memory: Mutex<HandleTable<Mem>>,
 }
 
 impl Device {
@@ -78,7 +74,7 @@ impl Device {
                 evictor: SetOnce::new(),
                 bound <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
-                memory <- new_mutex!(Table::new(MAX_HANDLES)),
+                memory <- new_mutex!(HandleTable::new()),
             }),
             GFP_KERNEL,
         )
@@ -234,7 +230,7 @@ impl Device {
         Ok(slice)
     }
 
-    pub(super) fn memory(&self) -> &Mutex<Table<Mem>> {
+    pub(super) fn memory(&self) -> &Mutex<HandleTable<Mem>> {
         &self.memory
     }
 

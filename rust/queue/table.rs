@@ -1,98 +1,168 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queues of a process.
+//! The queues of a process: ids, creation, destruction.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    id_pool::IdPool,
+    num::casts::u32_as_usize,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
+    sync::Arc,
+};
 
-use super::Queue;
+use super::{
+    buffers::QueueBuffers,
+    request::{QueueKind, QueueRequest},
+    user_queue::{Queue, QueueTarget},
+};
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
     gpu::Gpu,
-    kapi::id_table,
+    trace::Steps,
 };
 
-/// Queues that a process may have on all GPUs.
-const MAX: usize = 1024;
+/// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
+const MAX_QUEUES: usize = 1024;
+/// Queues that a process may have on one GPU.
+const MAX_PER_GPU: usize = 255;
+
+/// Id in trace events of steps that precede the allocation of the queue id.
+pub(crate) const NO_ID: u32 = u32::MAX;
 
 /// The queues of a process, by id.
-pub(crate) struct Table(id_table::Table<Option<Queue>>);
-
-/// An id whose queue is being made. Dropping it gives the id back.
-pub(super) struct Vacancy<'a> {
-    table: &'a mut Table,
-    id: u32,
+pub(crate) struct QueueTable {
+    ids: IdPool,
+    queues: RBTree<u32, Queue>,
 }
 
-impl Vacancy<'_> {
-    pub(super) fn id(&self) -> u32 {
-        self.id
+/// Result of [`QueueTable::create`].
+pub(crate) struct CreatedQueue {
+    /// The queue id.
+    pub(crate) id: u32,
+    /// The type of the queue.
+    pub(crate) kind: QueueKind,
+    /// Byte offset of the doorbell within the slice of the process.
+    pub(crate) doorbell: usize,
+}
+
+impl QueueTable {
+    /// Returns an empty table.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            ids: IdPool::with_capacity(MAX_QUEUES, GFP_KERNEL)?,
+            queues: RBTree::new(),
+        })
     }
 
-    pub(super) fn fill(self, queue: Queue) {
-        if let Some(slot) = self.table.0.get_mut(self.id) {
-            *slot = Some(queue);
+    /// Creates a queue under the lowest free id and maps it if it is runnable.
+    ///
+    /// `EINVAL` if a buffer is not mapped as required, `ENOSPC` if the process has too many queues
+    /// on the GPU, `ENOMEM` if it has too many in all, otherwise as [`Queue::new`] and
+    /// [`Queue::start`]. Nothing has changed after an error.
+    pub(crate) fn create(
+        &mut self,
+        target: QueueTarget,
+        request: &QueueRequest,
+        steps: &mut Steps,
+    ) -> Result<CreatedQueue> {
+        let buffers = QueueBuffers::acquire(&target.gpu, &target.vm, request)?;
+        steps.mark(NO_ID, c"buffers");
+
+        let siblings = self.count_on(&target.gpu);
+        if siblings >= MAX_PER_GPU {
+            return Err(ENOSPC);
         }
-    }
-}
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let unused = self.ids.find_unused_id(0).ok_or(ENOMEM)?;
+        let id = unused.as_u32();
+        steps.mark(id, c"id");
 
-impl Drop for Vacancy<'_> {
-    fn drop(&mut self) {
-        if matches!(self.table.0.get(self.id), Some(None)) {
-            self.table.0.remove(self.id);
-        }
-    }
-}
+        let queue = Queue::new(id, target, buffers, request, steps)?;
+        queue.start(siblings == 0)?;
+        steps.mark(id, c"map");
 
-impl Table {
-    pub(crate) const fn new() -> Self {
-        Self(id_table::Table::new(MAX))
-    }
-
-    /// Takes the lowest free id; `ENOMEM` when there is none.
-    pub(super) fn reserve(&mut self) -> Result<Vacancy<'_>> {
-        let id = self.0.insert(None).map_err(|_| ENOMEM)?;
-        Ok(Vacancy { table: self, id })
+        let created = CreatedQueue {
+            id,
+            kind: queue.kind(),
+            doorbell: queue.doorbell_offset(),
+        };
+        unused.acquire();
+        self.queues.insert(node.into_node(id, queue));
+        Ok(created)
     }
 
+    /// Returns the queue with this id.
     pub(crate) fn get(&self, id: u32) -> Option<&Queue> {
-        self.0.get(id)?.as_ref()
+        self.queues.get(&id)
     }
 
+    /// Returns the queue with this id.
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Queue> {
-        self.0.get_mut(id)?.as_mut()
+        self.queues.get_mut(&id)
     }
 
+    /// Returns whether the process has no queue.
     pub(crate) fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
+        self.queues.is_empty()
     }
 
-    /// All queues with their ids.
+    /// Iterates over all queues in the order of their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> {
-        self.0
-            .iter()
-            .filter_map(|(id, queue)| Some((id, queue.as_ref()?)))
+        self.queues.iter().map(|(id, queue)| (*id, queue))
     }
 
-    /// How many queues are on a GPU.
-    pub(super) fn count_on(&self, gpu: &Gpu) -> usize {
-        self.iter()
-            .filter(|(_, q)| q.gpu().id() == gpu.id())
-            .count()
+    /// Iterates over the queues on a GPU.
+    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> impl Iterator<Item = (u32, &'a Queue)> {
+        self.iter().filter(|(_, q)| q.gpu().id() == gpu.id())
+    }
+
+    fn count_on(&self, gpu: &Gpu) -> usize {
+        self.on_gpu(gpu).count()
+    }
+
+    /// Removes a queue that is off the hardware and frees its id.
+    fn remove(&mut self, id: u32) {
+        // The buffers are unpinned and the MQD is freed here.
+        let queue = self.queues.remove(&id);
+        drop(queue);
+        self.ids.release_id(u32_as_usize(id));
+    }
+
+    /// Assigns the global wave sync of its GPU to queue `id`, or removes it.
+    ///
+    /// `EINVAL` without such a queue, if it is an SDMA queue, or if GWS is to be removed and not
+    /// assigned to it; `ENODEV` if the GPU has no GWS; `EBUSY` if a queue of the process has it.
+    pub(crate) fn set_gws(&mut self, id: u32, gws: bool) -> Result {
+        let gpu = self.get(id).ok_or(EINVAL)?.gpu();
+        if gpu.config().num_gws == 0 {
+            return Err(ENODEV);
+        }
+        let owner = self
+            .on_gpu(gpu)
+            .find(|(_, q)| q.spec().gws)
+            .map(|(owner, _)| owner);
+        match owner {
+            Some(_) if gws => return Err(EBUSY),
+            owner if !gws && owner != Some(id) => return Err(EINVAL),
+            _ => {}
+        }
+        self.get_mut(id).ok_or(EINVAL)?.set_gws(gws)
     }
 
     /// Destroys a queue; `EINVAL` if there is none with this id.
     ///
-    /// With any other error it is gone although the hardware did not confirm it.
+    /// The queue is destroyed also with any other error, which says that the hardware did not
+    /// confirm it.
     pub(crate) fn destroy(&mut self, id: u32) -> Result {
         let queue = self.get(id).ok_or(EINVAL)?;
         let is_last = self.count_on(queue.gpu()) == 1;
         let stopped = queue.stop(is_last);
-        let queue = self.0.remove(id);
-        drop(queue);
+        self.remove(id);
         stopped
     }
 
-    /// Takes a process off a GPU with all its queues, whether the GPU answers or not.
+    /// Removes a process from a GPU and destroys its queues there, also if the GPU does not
+    /// answer.
     pub(crate) fn remove_all(&mut self, gpu: &Gpu, slot: &Arc<ProcessSlot>) {
         let has_queues = self.count_on(gpu) > 0;
         let left = gpu.dqm().and_then(|dqm| {
@@ -104,17 +174,17 @@ impl Table {
             stopped.and(dqm.leave(slot))
         });
         if let Err(e) = left {
-            pr_err!(
-                "process {} did not leave GPU {:#x}: {e:?}\n",
+            dev_err!(
+                gpu.dev(),
+                "process {} was not removed from GPU {:#x}: {e:?}\n",
                 slot.pid(),
                 gpu.id()
             );
         }
-        for id in 0..MAX as u32 {
-            if self.get(id).is_some_and(|q| q.gpu().id() == gpu.id()) {
-                let queue = self.0.remove(id);
-                drop(queue);
-            }
+        loop {
+            let id = self.on_gpu(gpu).next().map(|(id, _)| id);
+            let Some(id) = id else { break };
+            self.remove(id);
         }
     }
 }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One user queue: its buffers, doorbell, SDMA queue slot and MQD.
+
+use kernel::{prelude::*, sync::Arc};
+
+use super::{
+    buffers::QueueBuffers,
+    cu_mask,
+    request::{QueueEngine, QueueKind, QueueRequest, QueueResources, QueueUpdate},
+};
+use crate::{
+    doorbell::{Doorbell, Slice},
+    dqm::{GpuDqm, HwQueue, ProcessSlot, SdmaSlot},
+    gpu::Gpu,
+    hw::QueueSpec,
+    mmu::vm::Vm,
+    trace::Steps,
+};
+
+/// The process and GPU that a queue is created for.
+pub(crate) struct QueueTarget {
+    /// The GPU.
+    pub(crate) gpu: Arc<Gpu>,
+    /// Address space of the process on the GPU.
+    pub(crate) vm: Arc<Vm>,
+    /// Doorbells of the process on the GPU.
+    pub(crate) doorbells: Arc<Slice>,
+    /// The process in the device queue manager (qpd).
+    pub(crate) slot: Arc<ProcessSlot>,
+}
+
+/// A user queue.
+pub(crate) struct Queue {
+    // Field order: the MQD first, then SDMA queue slot and doorbell, then the buffers.
+    hw: Arc<HwQueue>,
+    sdma: Option<SdmaSlot>,
+    doorbell: Doorbell,
+    buffers: QueueBuffers,
+    target: QueueTarget,
+    spec: QueueSpec,
+    metadata_size: u32,
+}
+
+impl Queue {
+    /// Acquires all resources of a queue and builds its MQD. The device queue manager does not
+    /// know the queue yet, see [`Self::start`].
+    ///
+    /// `ENOMEM` without a free SDMA queue slot, `EBUSY` without a free doorbell, `EPERM` if the
+    /// GPU has too many queues.
+    pub(super) fn new(
+        id: u32,
+        target: QueueTarget,
+        mut buffers: QueueBuffers,
+        request: &QueueRequest,
+        steps: &mut Steps,
+    ) -> Result<Self> {
+        let dqm = target.gpu.dqm()?;
+        let mut wptr_kernel = 0;
+        if dqm.reads_wptr() {
+            wptr_kernel = buffers.map_wptr_to_kernel(request.wptr_va)?;
+            steps.mark(id, c"wptr");
+        }
+        let sdma = match request.engine {
+            QueueEngine::Compute => None,
+            QueueEngine::Sdma(wanted) => Some(dqm.take_sdma(wanted)?),
+        };
+        let sdma_id = sdma.as_ref().map(SdmaSlot::place);
+        if sdma_id.is_some() {
+            steps.mark(id, c"engine");
+        }
+        let doorbell = match sdma_id {
+            None => target.doorbells.alloc_cp()?,
+            Some(engine) => target.doorbells.of_sdma(engine),
+        };
+        steps.mark(id, c"doorbell");
+
+        let spec = request.spec(&QueueResources {
+            sdma: sdma_id,
+            wptr_kernel,
+            doorbell: doorbell.index(),
+            tba: target.slot.trap_handler(),
+        });
+        let hw = HwQueue::new(&target.slot, id, spec.clone())?;
+        steps.mark(id, c"mqd");
+        Ok(Self {
+            hw,
+            sdma,
+            doorbell,
+            buffers,
+            target,
+            spec,
+            metadata_size: request.metadata_size,
+        })
+    }
+
+    /// Adds the queue to the device queue manager, which maps it if it is runnable. `is_first`
+    /// also registers the process. Nothing has changed after an error.
+    pub(super) fn start(&self, is_first: bool) -> Result {
+        let dqm = self.target.gpu.dqm()?;
+        if is_first {
+            dqm.register_process(&self.target.slot)?;
+        }
+        dqm.add(&self.hw).inspect_err(|_| {
+            if is_first {
+                // Cannot fail: the process has no queue on the hardware.
+                let _ = dqm.unregister(&self.target.slot);
+            }
+        })
+    }
+
+    /// Unmaps the queue and removes it from the device queue manager; with `is_last`, also the
+    /// process.
+    ///
+    /// The queue is removed in any case; an error says that the hardware did not confirm it.
+    pub(super) fn stop(&self, is_last: bool) -> Result {
+        let dqm = self.target.gpu.dqm()?;
+        let removed = dqm.remove(&self.hw);
+        if is_last {
+            return removed.and(dqm.unregister(&self.target.slot));
+        }
+        removed
+    }
+
+    /// Returns the GPU.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.target.gpu
+    }
+
+    /// Returns the description that the MQD was last written from.
+    pub(crate) fn spec(&self) -> &QueueSpec {
+        &self.spec
+    }
+
+    /// Returns the number of the doorbell within the slice of the process, as in IH entries.
+    pub(crate) fn doorbell_id(&self) -> u32 {
+        self.doorbell.id()
+    }
+
+    /// Returns the byte offset of the doorbell within the slice of the process.
+    pub(super) fn doorbell_offset(&self) -> usize {
+        self.doorbell.offset_in_slice()
+    }
+
+    /// Returns the type of the queue.
+    pub(crate) fn kind(&self) -> QueueKind {
+        match &self.sdma {
+            None => QueueKind::Compute,
+            Some(slot) if slot.is_xgmi() => QueueKind::SdmaXgmi,
+            Some(_) => QueueKind::Sdma,
+        }
+    }
+
+    /// Returns the queue in the device queue manager.
+    pub(crate) fn hw(&self) -> &Arc<HwQueue> {
+        &self.hw
+    }
+
+    /// Changes ring, share, priority and target XCC. A share or ring size of 0 unmaps the queue
+    /// until the next update.
+    ///
+    /// `EFAULT` if the new ring is not mapped, `EACCES` if a queue of the process was reset. The
+    /// queue is unchanged after an error.
+    pub(crate) fn update(&mut self, update: &QueueUpdate) -> Result {
+        let new_ring = if update.ring_va != 0 && update.ring_size != 0 {
+            let size = u64::from(update.ring_size) + u64::from(self.metadata_size);
+            Some(QueueBuffers::pin_ring(
+                &self.target.vm,
+                update.ring_va,
+                size,
+            )?)
+        } else {
+            None
+        };
+        self.set_spec(update.apply(&self.spec))?;
+        if let Some(ring) = new_ring {
+            // The hardware does not access the old ring any more.
+            self.buffers.set_ring(ring);
+        }
+        Ok(())
+    }
+
+    /// Assigns or removes global wave sync. `EINVAL` for an SDMA queue.
+    pub(super) fn set_gws(&mut self, gws: bool) -> Result {
+        if self.kind() != QueueKind::Compute {
+            return Err(EINVAL);
+        }
+        self.set_spec(QueueSpec {
+            gws,
+            ..self.spec.clone()
+        })
+    }
+
+    fn set_spec(&mut self, spec: QueueSpec) -> Result {
+        self.target.gpu.dqm()?.update(&self.hw, spec.clone())?;
+        self.spec = spec;
+        Ok(())
+    }
+
+    /// Restricts the queue to the compute units in `mask`, numbered as in SET_CU_MASK. `EINVAL`
+    /// if the mask splits a WGP.
+    pub(crate) fn set_cu_mask(&self, mask: &[u32]) -> Result {
+        let gpu = &self.target.gpu;
+        // The mask has no effect on an SDMA queue; the C driver accepts it, too.
+        let masks = cu_mask::distribute(gpu, mask)?;
+        gpu.dqm()?.set_cu_mask(&self.hw, &masks)
+    }
+}
