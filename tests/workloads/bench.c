@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What the queue ioctls, a launch and a copy cost, at 1, 10 and 100 live queues. Prints the median of a few rounds in
- * units of CLOCK_MONOTONIC: under an instruction-counting clock that is guest instructions.
+ * Measures queue ioctls, dispatch and SDMA copy with 1, 10 and 100 live queues. Prints the median
+ * of a few rounds in units of CLOCK_MONOTONIC: guest instructions under an instruction-counting
+ * clock.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -33,10 +34,11 @@ static void report(const char *what, unsigned int live, uint64_t *samples)
 {
 	qsort(samples, ROUNDS, sizeof(samples[0]), by_value);
 	printf("bench: %-24s live=%-4u median=%-10llu min=%-10llu max=%llu\n", what, live,
-	       (unsigned long long)samples[ROUNDS / 2], (unsigned long long)samples[0], (unsigned long long)samples[ROUNDS - 1]);
+	       (unsigned long long)samples[ROUNDS / 2], (unsigned long long)samples[0],
+	       (unsigned long long)samples[ROUNDS - 1]);
 }
 
-/* Creates, updates and destroys one more queue beside `live - 1` others. */
+/* Creates, updates and destroys one more queue besides `live - 1` others. */
 static int measure_queue(struct kfd *k, unsigned int live)
 {
 	uint64_t create[ROUNDS], update[ROUNDS], destroy[ROUNDS], start;
@@ -118,7 +120,9 @@ static int measure_launch(struct kfd *k, struct kfd_queue *q)
 	return 0;
 }
 
-/* A copy of a page by an SDMA queue: writing its packets, and from there to the return of the wait. */
+/*
+ * A copy of a page by an SDMA queue: writing its packets, and from there to the return of the wait.
+ */
 static int measure_copy(struct kfd *k)
 {
 	uint64_t copy[ROUNDS], store[ROUNDS], start;
@@ -137,7 +141,7 @@ static int measure_copy(struct kfd *k)
 		volatile uint32_t *fence = memory->va;
 		uint32_t packets[32] = { 0 }, *p = packets;
 
-		/* With a fence alone nothing interrupts the process. */
+		/* With a fence only, no interrupt is raised. */
 		start = journal_now();
 		sdma_copy(&p, kfd_va(memory->va) + KFD_PAGE, kfd_va(memory->va), KFD_PAGE);
 		sdma_fence(&p, kfd_va((void *)fence), i + 1);

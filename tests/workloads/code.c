@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Loads an AMDGPU code object and finds kernels in it. */
+/* Loads an AMDGPU code object and looks up its kernels. */
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +24,9 @@ static const Elf64_Shdr *section(const struct kfd_code *code, unsigned int i)
 	return (const Elf64_Shdr *)(const void *)(code->image + header(code)->e_shoff) + i;
 }
 
-/* The code objects that the Makefile builds of kernels/, see kernels.S. */
-extern const unsigned char kernels_gfx942[], kernels_gfx942_end[], kernels_gfx1201[], kernels_gfx1201_end[];
+/* Code objects built from kernels/ by the Makefile, see kernels.S. */
+extern const unsigned char kernels_gfx942[], kernels_gfx942_end[], kernels_gfx1201[],
+	kernels_gfx1201_end[];
 
 static const struct {
 	uint32_t gfx_target_version;
@@ -35,16 +36,20 @@ static const struct {
 	{ 120001, kernels_gfx1201, kernels_gfx1201_end },
 };
 
-/* Loads the kernels of kernels/ as this GPU's instruction set has them; -ENOTSUP if they were not built for it. */
+/* Loads the kernels of kernels/ for this GPU's ISA; -ENOTSUP if not built for it. */
 int kfd_kernels(struct kfd *k, struct kfd_code *code)
 {
 	for (size_t i = 0; i < sizeof(builds) / sizeof(builds[0]); i++)
 		if (builds[i].gfx_target_version == k->node.gfx_target_version)
-			return kfd_code_load(k, builds[i].image, (size_t)(builds[i].end - builds[i].image), code);
+			return kfd_code_load(k, builds[i].image,
+					     (size_t)(builds[i].end - builds[i].image), code);
 	return -ENOTSUP;
 }
 
-/* Copies the segments to where GPU and CPU both see them. Position independent code needs no more. */
+/*
+ * Copies the segments to memory visible to GPU and CPU. Position independent code needs no
+ * relocation.
+ */
 int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code)
 {
 	uint64_t low = UINT64_MAX, high = 0;
@@ -67,7 +72,8 @@ int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code
 	if (low >= high)
 		return -ENOEXEC;
 	low &= ~(uint64_t)(KFD_PAGE - 1);
-	ret = kfd_bo_create(k, high - low, k->node.large_bar ? KFD_FLAGS_VRAM : KFD_FLAGS_GTT, &code->bo);
+	ret = kfd_bo_create(k, high - low, k->node.large_bar ? KFD_FLAGS_VRAM : KFD_FLAGS_GTT,
+			    &code->bo);
 	if (ret)
 		return ret;
 	code->lowest = low;
@@ -76,12 +82,13 @@ int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code
 		const Elf64_Phdr *p = segment(code, i);
 
 		if (p->p_type == PT_LOAD)
-			memcpy((char *)code->bo->va + (p->p_vaddr - low), code->image + p->p_offset, p->p_filesz);
+			memcpy((char *)code->bo->va + (p->p_vaddr - low), code->image + p->p_offset,
+			       p->p_filesz);
 	}
 	return 0;
 }
 
-/* The descriptor of a kernel is the 64-byte object called NAME.kd. */
+/* The descriptor of a kernel is the 64-byte object NAME.kd. */
 int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_kernel *kernel)
 {
 	char wanted[128];
@@ -89,7 +96,8 @@ int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_ke
 	snprintf(wanted, sizeof(wanted), "%s.kd", name);
 	for (unsigned int i = 0; i < header(code)->e_shnum; i++) {
 		const Elf64_Shdr *s = section(code, i);
-		const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)(code->image + s->sh_offset);
+		const Elf64_Sym *symbols =
+			(const Elf64_Sym *)(const void *)(code->image + s->sh_offset);
 		const char *strings;
 
 		if (s->sh_type != SHT_DYNSYM)
@@ -100,7 +108,8 @@ int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_ke
 
 			if (strcmp(strings + symbols[n].st_name, wanted))
 				continue;
-			kernel->descriptor = kfd_va(code->bo->va) + symbols[n].st_value - code->lowest;
+			kernel->descriptor =
+				kfd_va(code->bo->va) + symbols[n].st_value - code->lowest;
 			kd = (const uint32_t *)(uintptr_t)kernel->descriptor;
 			kernel->group_size = kd[0];
 			kernel->private_size = kd[1];
@@ -117,12 +126,13 @@ void kfd_code_unload(struct kfd *k, struct kfd_code *code)
 	code->bo = NULL;
 }
 
-void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel, const uint32_t grid[3],
-		       const uint16_t group[3], const void *kernarg, const struct kfd_signal *signal)
+void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel,
+		       const uint32_t grid[3], const uint16_t group[3], const void *kernarg,
+		       const struct kfd_signal *signal)
 {
 	memset(packet, 0, sizeof(*packet));
 	packet->header = AQL_HEADER(AQL_KERNEL_DISPATCH, true);
-	/* Dimensions that are not counted must be 1 in both. */
+	/* Sizes of unused dimensions must be 1. */
 	packet->setup = grid[2] > 1 || group[2] > 1 ? 3 : grid[1] > 1 || group[1] > 1 ? 2 : 1;
 	for (int i = 0; i < 3; i++) {
 		packet->workgroup_size[i] = group[i];

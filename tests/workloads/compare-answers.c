@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Answers that do not depend on what was done before: what the render node tells of the device, which flags it takes, and
- * the errno of questions that nobody should ask. See compare.h.
+ * Replies that do not depend on history: render node info, accepted flags, and errnos of invalid
+ * requests. See compare.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,14 +27,15 @@ static void answer(const char *group, const char *name, int ret)
 {
 	const char *errname = ret ? strerrorname_np(-ret) : "0";
 
-	/* Some are the kernel's own. */
+	/* Kernel-internal errnos without a name. */
 	if (errname)
 		printf("cmp value %s.%s %s\n", group, name, errname);
 	else
 		printf("cmp value %s.%s %d\n", group, name, ret);
 }
 
-static int ask(const struct compare *c, struct drm_amdgpu_info *info, uint32_t query, void *out, uint32_t size)
+static int ask(const struct compare *c, struct drm_amdgpu_info *info, uint32_t query, void *out,
+	       uint32_t size)
 {
 	info->query = query;
 	info->return_pointer = kfd_va(out);
@@ -155,7 +156,7 @@ static void firmware(const struct compare *c)
 	}
 }
 
-/* The answers that are left: whether there is one, and those that are the device's. */
+/* The other queries: whether they are supported, and those that are a property of the device. */
 static void questions(const struct compare *c)
 {
 	struct drm_amdgpu_info info = { 0 };
@@ -165,7 +166,10 @@ static void questions(const struct compare *c)
 	char name[32], room[4096];
 
 	for (uint32_t query = 0; query <= LAST_INFO + 1; query++) {
-		/* Asks power management, which the C driver was told to leave out (amdgpu_dpm_get_vce_clock_state). */
+		/*
+		 * Queries power management, which the C driver was told to leave out
+		 * (amdgpu_dpm_get_vce_clock_state).
+		 */
 		if (query == AMDGPU_INFO_VCE_CLOCK_TABLE)
 			continue;
 		memset(&info, 0, sizeof(info));
@@ -191,14 +195,17 @@ static void questions(const struct compare *c)
 	}
 }
 
-/* Which flags a buffer of the render node may have, and what becomes of them. */
+/* Accepted flags of a render node BO, and the resulting flags. */
 static void create_flags(const struct compare *c)
 {
 	for (unsigned int bit = 0; bit < CREATE_FLAG_BITS; bit++) {
-		union drm_amdgpu_gem_create create = { .in = { .bo_size = KFD_PAGE, .alignment = KFD_PAGE,
-							       .domains = AMDGPU_GEM_DOMAIN_VRAM, .domain_flags = 1u << bit } };
+		union drm_amdgpu_gem_create create = { .in = { .bo_size = KFD_PAGE,
+							       .alignment = KFD_PAGE,
+							       .domains = AMDGPU_GEM_DOMAIN_VRAM,
+							       .domain_flags = 1u << bit } };
 		struct drm_amdgpu_gem_create_in made = { 0 };
-		struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = kfd_va(&made) };
+		struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO,
+						.value = kfd_va(&made) };
 		struct drm_gem_close gone = { 0 };
 		char name[32];
 		int ret = kfd_ioctl(c->k.drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
@@ -214,7 +221,7 @@ static void create_flags(const struct compare *c)
 	}
 }
 
-/* What a shared buffer says of itself, before the CPU has touched it. */
+/* Metadata of a shared BO, before CPU access. */
 static void shared(struct compare *c)
 {
 	static const struct {
@@ -234,9 +241,11 @@ static void shared(struct compare *c)
 		if (kfd_bo_alloc(&c->k, KFD_PAGE, kinds[i].flags, &bo))
 			continue;
 		export.handle = bo->handle;
-		answer("export", kinds[i].name, kfd_ioctl(c->k.fd, AMDKFD_IOC_EXPORT_DMABUF, &export));
+		answer("export", kinds[i].name,
+		       kfd_ioctl(c->k.fd, AMDKFD_IOC_EXPORT_DMABUF, &export));
 		info.dmabuf_fd = export.dmabuf_fd;
-		answer("dmabuf_info", kinds[i].name, kfd_ioctl(c->k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info));
+		answer("dmabuf_info", kinds[i].name,
+		       kfd_ioctl(c->k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info));
 		value("dmabuf_flags", kinds[i].name, info.flags);
 		value("dmabuf_size", kinds[i].name, info.size);
 		close((int)export.dmabuf_fd);
@@ -250,7 +259,7 @@ static void shared(struct compare *c)
 		answer("errno", name, kfd_ioctl(k->fd, AMDKFD_IOC_##request, &a)); \
 	} while (0)
 
-/* A queue with one of its arguments changed; one that is made nevertheless goes again. */
+/* Creates a queue with one argument changed; destroys it if that succeeds. */
 #define WRONG_QUEUE(name, change) \
 	do { \
 		struct kfd_ioctl_create_queue_args a = args; \
@@ -284,7 +293,8 @@ static void wrong_queues(struct kfd *k)
 	WRONG_QUEUE("ctx_size", a.ctx_save_restore_size = 4096);
 	WRONG_QUEUE("ctl_stack_size", a.ctl_stack_size += 4096);
 	WRONG_QUEUE("gpu", a.gpu_id ^= 1);
-	WRONG_QUEUE("engine", a.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID; a.sdma_engine_id = 99);
+	WRONG_QUEUE("engine", a.queue_type = KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID;
+		    a.sdma_engine_id = 99);
 	kfd_queue_free_memory(&q);
 }
 
@@ -294,44 +304,81 @@ static void wrong(struct kfd *k)
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	wrong_queues(k);
-	WRONG("DESTROY_QUEUE.unknown", DESTROY_QUEUE, struct kfd_ioctl_destroy_queue_args a = { .queue_id = 999 });
-	WRONG("UPDATE_QUEUE.unknown", UPDATE_QUEUE, struct kfd_ioctl_update_queue_args a = { .queue_id = 999 });
+	WRONG("DESTROY_QUEUE.unknown", DESTROY_QUEUE,
+	      struct kfd_ioctl_destroy_queue_args a = { .queue_id = 999 });
+	WRONG("UPDATE_QUEUE.unknown", UPDATE_QUEUE,
+	      struct kfd_ioctl_update_queue_args a = { .queue_id = 999 });
 	WRONG("SET_CU_MASK.empty", SET_CU_MASK, struct kfd_ioctl_set_cu_mask_args a = { 0 });
-	WRONG("SET_CU_MASK.odd", SET_CU_MASK, struct kfd_ioctl_set_cu_mask_args a = { .num_cu_mask = 33 });
-	WRONG("GET_QUEUE_WAVE_STATE.unknown", GET_QUEUE_WAVE_STATE, struct kfd_ioctl_get_queue_wave_state_args a = { .queue_id = 999 });
-	WRONG("ALLOC_QUEUE_GWS.unknown", ALLOC_QUEUE_GWS, struct kfd_ioctl_alloc_queue_gws_args a = { .queue_id = 999, .num_gws = 1 });
-	WRONG("ALLOC_MEMORY.empty", ALLOC_MEMORY_OF_GPU, struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .flags = KFD_FLAGS_GTT });
-	WRONG("ALLOC_MEMORY.no_kind", ALLOC_MEMORY_OF_GPU, struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .size = KFD_PAGE });
+	WRONG("SET_CU_MASK.odd", SET_CU_MASK,
+	      struct kfd_ioctl_set_cu_mask_args a = { .num_cu_mask = 33 });
+	WRONG("GET_QUEUE_WAVE_STATE.unknown", GET_QUEUE_WAVE_STATE,
+	      struct kfd_ioctl_get_queue_wave_state_args a = { .queue_id = 999 });
+	WRONG("ALLOC_QUEUE_GWS.unknown", ALLOC_QUEUE_GWS,
+	      struct kfd_ioctl_alloc_queue_gws_args a = { .queue_id = 999, .num_gws = 1 });
+	WRONG("ALLOC_MEMORY.empty", ALLOC_MEMORY_OF_GPU,
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu,
+							      .flags = KFD_FLAGS_GTT });
+	WRONG("ALLOC_MEMORY.no_kind", ALLOC_MEMORY_OF_GPU,
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .size = KFD_PAGE });
 	WRONG("ALLOC_MEMORY.gpu", ALLOC_MEMORY_OF_GPU,
-	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu ^ 1, .size = KFD_PAGE, .flags = KFD_FLAGS_GTT });
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = {
+		      .gpu_id = gpu ^ 1, .size = KFD_PAGE, .flags = KFD_FLAGS_GTT });
 	WRONG("ALLOC_MEMORY.doorbells", ALLOC_MEMORY_OF_GPU,
-	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .size = KFD_PAGE, .flags = KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL });
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = {
+		      .gpu_id = gpu, .size = KFD_PAGE, .flags = KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL });
 	WRONG("ALLOC_MEMORY.mmio", ALLOC_MEMORY_OF_GPU,
-	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .size = 2 * KFD_PAGE, .flags = KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP });
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = {
+		      .gpu_id = gpu,
+		      .size = 2 * KFD_PAGE,
+		      .flags = KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP });
 	WRONG("ALLOC_MEMORY.userptr_nowhere", ALLOC_MEMORY_OF_GPU,
-	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .size = KFD_PAGE, .flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR });
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = {
+		      .gpu_id = gpu, .size = KFD_PAGE, .flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR });
 	WRONG("ALLOC_MEMORY.too_much", ALLOC_MEMORY_OF_GPU,
-	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu, .size = 1ull << 40, .flags = KFD_FLAGS_VRAM, .va_addr = 1ull << 41 });
-	WRONG("FREE_MEMORY.unknown", FREE_MEMORY_OF_GPU, struct kfd_ioctl_free_memory_of_gpu_args a = { .handle = (uint64_t)gpu << 32 | 9999 });
-	WRONG("MAP_MEMORY.none", MAP_MEMORY_TO_GPU, struct kfd_ioctl_map_memory_to_gpu_args a = { .handle = (uint64_t)gpu << 32 });
+	      struct kfd_ioctl_alloc_memory_of_gpu_args a = { .gpu_id = gpu,
+							      .size = 1ull << 40,
+							      .flags = KFD_FLAGS_VRAM,
+							      .va_addr = 1ull << 41 });
+	WRONG("FREE_MEMORY.unknown", FREE_MEMORY_OF_GPU,
+	      struct kfd_ioctl_free_memory_of_gpu_args a = { .handle = (uint64_t)gpu << 32 |
+								       9999 });
+	WRONG("MAP_MEMORY.none", MAP_MEMORY_TO_GPU,
+	      struct kfd_ioctl_map_memory_to_gpu_args a = { .handle = (uint64_t)gpu << 32 });
 	WRONG("MAP_MEMORY.unknown", MAP_MEMORY_TO_GPU,
-	      struct kfd_ioctl_map_memory_to_gpu_args a = { .handle = (uint64_t)gpu << 32 | 9999, .device_ids_array_ptr = kfd_va(&gpu), .n_devices = 1 });
-	WRONG("IMPORT_DMABUF.no_file", IMPORT_DMABUF, struct kfd_ioctl_import_dmabuf_args a = { .gpu_id = gpu, .dmabuf_fd = 999 });
-	WRONG("IMPORT_DMABUF.no_buffer", IMPORT_DMABUF, struct kfd_ioctl_import_dmabuf_args a = { .gpu_id = gpu, .dmabuf_fd = (uint32_t)null });
-	WRONG("GET_DMABUF_INFO.no_file", GET_DMABUF_INFO, struct kfd_ioctl_get_dmabuf_info_args a = { .dmabuf_fd = 999 });
-	WRONG("GET_DMABUF_INFO.no_buffer", GET_DMABUF_INFO, struct kfd_ioctl_get_dmabuf_info_args a = { .dmabuf_fd = (uint32_t)null });
-	WRONG("CREATE_EVENT.type", CREATE_EVENT, struct kfd_ioctl_create_event_args a = { .event_type = 77 });
-	WRONG("DESTROY_EVENT.unknown", DESTROY_EVENT, struct kfd_ioctl_destroy_event_args a = { .event_id = 4000 });
-	WRONG("SET_EVENT.unknown", SET_EVENT, struct kfd_ioctl_set_event_args a = { .event_id = 4000 });
-	WRONG("RESET_EVENT.unknown", RESET_EVENT, struct kfd_ioctl_reset_event_args a = { .event_id = 4000 });
-	WRONG("ACQUIRE_VM.no_file", ACQUIRE_VM, struct kfd_ioctl_acquire_vm_args a = { .gpu_id = gpu, .drm_fd = 999 });
-	WRONG("ACQUIRE_VM.other_file", ACQUIRE_VM, struct kfd_ioctl_acquire_vm_args a = { .gpu_id = gpu, .drm_fd = (uint32_t)null });
-	WRONG("GET_TILE_CONFIG.gpu", GET_TILE_CONFIG, struct kfd_ioctl_get_tile_config_args a = { .gpu_id = gpu ^ 1 });
+	      struct kfd_ioctl_map_memory_to_gpu_args a = { .handle = (uint64_t)gpu << 32 | 9999,
+							    .device_ids_array_ptr = kfd_va(&gpu),
+							    .n_devices = 1 });
+	WRONG("IMPORT_DMABUF.no_file", IMPORT_DMABUF,
+	      struct kfd_ioctl_import_dmabuf_args a = { .gpu_id = gpu, .dmabuf_fd = 999 });
+	WRONG("IMPORT_DMABUF.no_buffer", IMPORT_DMABUF,
+	      struct kfd_ioctl_import_dmabuf_args a = { .gpu_id = gpu,
+							.dmabuf_fd = (uint32_t)null });
+	WRONG("GET_DMABUF_INFO.no_file", GET_DMABUF_INFO,
+	      struct kfd_ioctl_get_dmabuf_info_args a = { .dmabuf_fd = 999 });
+	WRONG("GET_DMABUF_INFO.no_buffer", GET_DMABUF_INFO,
+	      struct kfd_ioctl_get_dmabuf_info_args a = { .dmabuf_fd = (uint32_t)null });
+	WRONG("CREATE_EVENT.type", CREATE_EVENT,
+	      struct kfd_ioctl_create_event_args a = { .event_type = 77 });
+	WRONG("DESTROY_EVENT.unknown", DESTROY_EVENT,
+	      struct kfd_ioctl_destroy_event_args a = { .event_id = 4000 });
+	WRONG("SET_EVENT.unknown", SET_EVENT,
+	      struct kfd_ioctl_set_event_args a = { .event_id = 4000 });
+	WRONG("RESET_EVENT.unknown", RESET_EVENT,
+	      struct kfd_ioctl_reset_event_args a = { .event_id = 4000 });
+	WRONG("ACQUIRE_VM.no_file", ACQUIRE_VM,
+	      struct kfd_ioctl_acquire_vm_args a = { .gpu_id = gpu, .drm_fd = 999 });
+	WRONG("ACQUIRE_VM.other_file", ACQUIRE_VM,
+	      struct kfd_ioctl_acquire_vm_args a = { .gpu_id = gpu, .drm_fd = (uint32_t)null });
+	WRONG("GET_TILE_CONFIG.gpu", GET_TILE_CONFIG,
+	      struct kfd_ioctl_get_tile_config_args a = { .gpu_id = gpu ^ 1 });
 	WRONG("SET_MEMORY_POLICY.policy", SET_MEMORY_POLICY,
 	      struct kfd_ioctl_set_memory_policy_args a = { .gpu_id = gpu, .default_policy = 77 });
-	WRONG("SET_TRAP_HANDLER.gpu", SET_TRAP_HANDLER, struct kfd_ioctl_set_trap_handler_args a = { .gpu_id = gpu ^ 1 });
-	WRONG("SMI_EVENTS.gpu", SMI_EVENTS, struct kfd_ioctl_smi_events_args a = { .gpuid = gpu ^ 1 });
-	WRONG("RUNTIME_ENABLE.twice_off", RUNTIME_ENABLE, struct kfd_ioctl_runtime_enable_args a = { 0 });
+	WRONG("SET_TRAP_HANDLER.gpu", SET_TRAP_HANDLER,
+	      struct kfd_ioctl_set_trap_handler_args a = { .gpu_id = gpu ^ 1 });
+	WRONG("SMI_EVENTS.gpu", SMI_EVENTS,
+	      struct kfd_ioctl_smi_events_args a = { .gpuid = gpu ^ 1 });
+	WRONG("RUNTIME_ENABLE.twice_off", RUNTIME_ENABLE,
+	      struct kfd_ioctl_runtime_enable_args a = { 0 });
 	answer("errno", "unknown_number", kfd_ioctl(k->fd, _IO('K', 0x7f), NULL));
 	close(null);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What each ioctl costs and answers; queues of each kind between marks; launches. See compare.h. */
+/* Cost and result of each ioctl; queues of each type between marks; dispatches. See compare.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,10 @@
 #define ROUNDS 7u
 #define ROOM (2ul << 20)
 
-/* Calls `request` once and books it under its name; the result is part of the report, not of the control flow. */
+/*
+ * Calls `request` once and records it under its name; the result goes to the report and does not
+ * affect control flow.
+ */
 #define CALL(fd, request, args) \
 	do { \
 		int ret_; \
@@ -35,8 +38,11 @@ static void questions(struct compare *c)
 	struct kfd_ioctl_get_version_args version = { 0 };
 	struct kfd_ioctl_get_available_memory_args available = { .gpu_id = k->node.gpu_id };
 	struct kfd_ioctl_get_tile_config_args config = {
-		.tile_config_ptr = kfd_va(tile), .macro_tile_config_ptr = kfd_va(macro), .gpu_id = k->node.gpu_id,
-		.num_tile_configs = 32, .num_macro_tile_configs = 16,
+		.tile_config_ptr = kfd_va(tile),
+		.macro_tile_config_ptr = kfd_va(macro),
+		.gpu_id = k->node.gpu_id,
+		.num_tile_configs = 32,
+		.num_macro_tile_configs = 16,
 	};
 	struct kfd_ioctl_set_memory_policy_args policy = { .gpu_id = k->node.gpu_id };
 
@@ -81,9 +87,12 @@ static void events(struct compare *c)
 	struct kfd *k = &c->k;
 
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		struct kfd_ioctl_create_event_args create = { .event_type = KFD_IOC_EVENT_SIGNAL, .auto_reset = 1 };
+		struct kfd_ioctl_create_event_args create = { .event_type = KFD_IOC_EVENT_SIGNAL,
+							      .auto_reset = 1 };
 		struct kfd_event_data data = { 0 };
-		struct kfd_ioctl_wait_events_args wait = { .events_ptr = kfd_va(&data), .num_events = 1, .timeout = 1000 };
+		struct kfd_ioctl_wait_events_args wait = { .events_ptr = kfd_va(&data),
+							   .num_events = 1,
+							   .timeout = 1000 };
 		struct kfd_ioctl_set_event_args set = { 0 };
 		struct kfd_ioctl_reset_event_args reset = { 0 };
 		struct kfd_ioctl_destroy_event_args destroy = { 0 };
@@ -97,14 +106,14 @@ static void events(struct compare *c)
 	}
 }
 
-/* A process of its own for each round: the cost of the first open, of ACQUIRE_VM, and of the end. */
+/* A new process per round: cost of the first open, of ACQUIRE_VM, and of the exit. */
 static void beginnings(const struct compare *c)
 {
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		struct kfd k = { .node = c->k.node };
 		struct kfd_ioctl_acquire_vm_args args = { .gpu_id = c->k.node.gpu_id };
 
-		/* Of this process everything is there already; a second file shares it. */
+		/* All state of this process exists already; a second file shares it. */
 		cost_begin();
 		k.fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
 		cost_end("open_kfd_again", k.fd < 0 ? -1 : 0);
@@ -127,7 +136,13 @@ struct kind {
 	uint32_t flags;
 };
 
-#define KIND(name, size, flags) { "ALLOC_MEMORY." name, "MAP_MEMORY." name, "UNMAP_MEMORY." name, "FREE_MEMORY." name, size, flags }
+#define KIND(name, size, flags) \
+	{ "ALLOC_MEMORY." name, \
+	  "MAP_MEMORY." name,   \
+	  "UNMAP_MEMORY." name, \
+	  "FREE_MEMORY." name,  \
+	  size,                 \
+	  flags }
 
 static int buffers(struct compare *c)
 {
@@ -161,7 +176,7 @@ static int buffers(struct compare *c)
 	return 0;
 }
 
-/* cost_begin() stands before the call whose result is cost_end()'s argument: arguments are evaluated in between. */
+/* cost_begin() precedes the call in cost_end()'s argument: arguments are evaluated in between. */
 static void sharing(struct compare *c)
 {
 	struct kfd *k = &c->k;
@@ -170,7 +185,8 @@ static void sharing(struct compare *c)
 	if (kfd_bo_create(k, ROOM, KFD_FLAGS_GTT, &bo))
 		return;
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		struct kfd_ioctl_export_dmabuf_args export = { .handle = bo->handle, .flags = O_CLOEXEC };
+		struct kfd_ioctl_export_dmabuf_args export = { .handle = bo->handle,
+							       .flags = O_CLOEXEC };
 		struct kfd_ioctl_get_dmabuf_info_args info = { 0 };
 
 		CALL(k->fd, EXPORT_DMABUF, &export);
@@ -188,12 +204,18 @@ static void render(const struct compare *c)
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		struct drm_amdgpu_info_device device;
 		struct drm_amdgpu_info info = {
-			.return_pointer = kfd_va(&device), .return_size = sizeof(device), .query = AMDGPU_INFO_DEV_INFO,
+			.return_pointer = kfd_va(&device),
+			.return_size = sizeof(device),
+			.query = AMDGPU_INFO_DEV_INFO,
 		};
-		union drm_amdgpu_gem_create create = { .in = { .bo_size = ROOM, .alignment = KFD_PAGE,
-							       .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+		union drm_amdgpu_gem_create create = { .in = { .bo_size = ROOM,
+							       .alignment = KFD_PAGE,
+							       .domains =
+								       AMDGPU_GEM_DOMAIN_VRAM } };
 		struct drm_amdgpu_gem_va va = {
-			.operation = AMDGPU_VA_OP_MAP, .va_address = 0x7000000000ull, .map_size = ROOM,
+			.operation = AMDGPU_VA_OP_MAP,
+			.va_address = 0x7000000000ull,
+			.map_size = ROOM,
 			.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE,
 		};
 		union drm_amdgpu_ctx ctx = { .in = { .op = AMDGPU_CTX_OP_ALLOC_CTX } };
@@ -202,7 +224,8 @@ static void render(const struct compare *c)
 		cost_begin();
 		cost_end("drm.INFO_DEV_INFO", kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &info));
 		cost_begin();
-		cost_end("drm.GEM_CREATE.vram_2M", kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
+		cost_end("drm.GEM_CREATE.vram_2M",
+			 kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create));
 		va.handle = gone.handle = create.out.handle;
 		cost_begin();
 		cost_end("drm.GEM_VA.map", kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_VA, &va));
@@ -238,16 +261,20 @@ int compare_calls(struct compare *c)
 	return 0;
 }
 
-/* One queue of a kind: what each call on it tells the GPU, between marks; the first round only. */
-static int one_queue(struct compare *c, struct kfd_queue *q, struct kfd_ioctl_create_queue_args *args, unsigned int round)
+/* One queue of a type: what each call on it sends to the GPU, between marks; first round only. */
+static int one_queue(struct compare *c, struct kfd_queue *q,
+		     struct kfd_ioctl_create_queue_args *args, unsigned int round)
 {
 	struct kfd *k = &c->k;
 	uint32_t mask[32];
 	struct kfd_ioctl_update_queue_args update = {
-		.ring_base_address = args->ring_base_address, .ring_size = args->ring_size, .queue_percentage = 100,
+		.ring_base_address = args->ring_base_address,
+		.ring_size = args->ring_size,
+		.queue_percentage = 100,
 		.queue_priority = 15,
 	};
-	struct kfd_ioctl_set_cu_mask_args cus = { .num_cu_mask = 32 * 32, .cu_mask_ptr = kfd_va(mask) };
+	struct kfd_ioctl_set_cu_mask_args cus = { .num_cu_mask = 32 * 32,
+						  .cu_mask_ptr = kfd_va(mask) };
 	struct kfd_ioctl_destroy_queue_args destroy = { 0 };
 
 	memset(mask, 0xff, sizeof(mask));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Mappings of each kind, which the GPU then uses; and what processes, queues and buffers take of memory. See compare.h. */
+/*
+ * Mappings of each type, accessed by the GPU; memory cost of processes, queues and BOs. See
+ * compare.h.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +28,9 @@ struct mapping {
 #define VRAM KFD_IOC_ALLOC_MEM_FLAGS_VRAM
 #define GTT KFD_IOC_ALLOC_MEM_FLAGS_GTT
 #define USERPTR KFD_IOC_ALLOC_MEM_FLAGS_USERPTR
-#define PLAIN (KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
+#define PLAIN                                                                    \
+	(KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
 
 static const struct mapping mappings[] = {
 	{ "vram_4K", 4096, VRAM | PLAIN, 0 },
@@ -49,7 +54,7 @@ static const struct mapping mappings[] = {
 	{ "userptr_read_only", 65536, USERPTR | PLAIN, KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE },
 };
 
-/* Memory of the process, page by page: huge pages come when they like. */
+/* Page by page: huge pages are not deterministic. */
 static void *own_memory(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,9 +68,14 @@ static void *own_memory(size_t size)
 
 static int one_mapping(struct compare *c, const struct mapping *m)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .size = m->size, .gpu_id = c->k.node.gpu_id };
-	struct kfd_ioctl_map_memory_to_gpu_args map = { .device_ids_array_ptr = kfd_va(&c->k.node.gpu_id), .n_devices = 1 };
-	struct kfd_ioctl_unmap_memory_from_gpu_args unmap = { .device_ids_array_ptr = map.device_ids_array_ptr, .n_devices = 1 };
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .size = m->size,
+							   .gpu_id = c->k.node.gpu_id };
+	struct kfd_ioctl_map_memory_to_gpu_args map = {
+		.device_ids_array_ptr = kfd_va(&c->k.node.gpu_id), .n_devices = 1
+	};
+	struct kfd_ioctl_unmap_memory_from_gpu_args unmap = {
+		.device_ids_array_ptr = map.device_ids_array_ptr, .n_devices = 1
+	};
 	struct kfd_ioctl_free_memory_of_gpu_args gone = { 0 };
 	uint32_t packets[16], *p = packets;
 	char mark[64];
@@ -84,10 +94,11 @@ static int one_mapping(struct compare *c, const struct mapping *m)
 	map.handle = unmap.handle = gone.handle = args.handle;
 	if (!ret)
 		ret = kfd_ioctl(c->k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map);
-	printf("cmp map %s va=%#llx size=%#zx ret=%d\n", m->name, (unsigned long long)args.va_addr, m->size, ret);
+	printf("cmp map %s va=%#llx size=%#zx ret=%d\n", m->name, (unsigned long long)args.va_addr,
+	       m->size, ret);
 	if (ret)
 		return 0;
-	/* The first and the last dword; what may not be written is read. */
+	/* First and last dword; read-only memory is read. */
 	for (unsigned int i = 0; i < 2; i++) {
 		uint64_t at = args.va_addr + (i ? m->size - 4 : 0);
 
@@ -123,7 +134,7 @@ int compare_mappings(struct compare *c)
 	return 0;
 }
 
-/* Free pages, those included that processors keep at hand. */
+/* Free pages, per-CPU lists included. */
 static long long free_bytes(void)
 {
 	long long pages = 0, n;
@@ -133,7 +144,8 @@ static long long free_bytes(void)
 	usleep(300000);
 	f = fopen("/proc/zoneinfo", "re");
 	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " pages free %lld", &n) == 1 || sscanf(line, " count: %lld", &n) == 1)
+		if (sscanf(line, " pages free %lld", &n) == 1 ||
+		    sscanf(line, " count: %lld", &n) == 1)
 			pages += n;
 	}
 	if (f)
@@ -144,7 +156,9 @@ static long long free_bytes(void)
 static uint64_t usage(int fd, uint32_t query)
 {
 	uint64_t bytes = 0;
-	struct drm_amdgpu_info info = { .return_pointer = kfd_va(&bytes), .return_size = sizeof(bytes), .query = query };
+	struct drm_amdgpu_info info = { .return_pointer = kfd_va(&bytes),
+					.return_size = sizeof(bytes),
+					.query = query };
 
 	return kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &info) ? 0 : bytes;
 }
@@ -159,13 +173,15 @@ static struct used now(int fd)
 			       (long long)usage(fd, AMDGPU_INFO_GTT_USAGE) };
 }
 
-static void told(const char *what, struct used before, struct used after, long long count, long long own)
+static void told(const char *what, struct used before, struct used after, long long count,
+		 long long own)
 {
-	printf("cmp memory %s guest=%lld vram=%lld gtt=%lld\n", what, (after.guest - before.guest - own) / count,
-	       (after.vram - before.vram) / count, (after.gtt - before.gtt) / count);
+	printf("cmp memory %s guest=%lld vram=%lld gtt=%lld\n", what,
+	       (after.guest - before.guest - own) / count, (after.vram - before.vram) / count,
+	       (after.gtt - before.gtt) / count);
 }
 
-/* How deep a child goes. */
+/* Depth of initialization of a child. */
 enum stage { NOTHING, OPENED, ACQUIRED };
 
 static int child(enum stage stage, int ready, int go)
@@ -184,7 +200,7 @@ static int child(enum stage stage, int ready, int go)
 	return 0;
 }
 
-/* What COPIES processes take that each have got to `stage`, less what they take anyway. */
+/* Memory of COPIES processes that have reached `stage`, less their baseline. */
 static int processes(int fd, enum stage stage, const char *what, long long own, long long *guest)
 {
 	int ready[2], go[2], bad = 0;
@@ -227,7 +243,7 @@ static int queues_and_buffers(void)
 		ret = kfd_queue_prepare(&k, &queues[i], 64, &args[i]);
 	if (ret)
 		return compare_failed("queues to weigh", ret);
-	/* The first queue brings what all of them share. */
+	/* The first queue includes one-time allocations. */
 	before = now(k.drm);
 	ret = kfd_queue_start(&queues[0], &args[0]);
 	told("first_queue", before, now(k.drm), 1, 0);
@@ -270,7 +286,7 @@ int compare_memory(void)
 		ret = kfd_open_render(&k);
 	if (ret)
 		return compare_failed("the GPU", ret);
-	/* Once for nothing: what the first of all costs stays. */
+	/* Warm up: one-time allocations of the first process stay. */
 	ret = processes(k.drm, ACQUIRED, NULL, 0, &unused);
 	if (!ret)
 		ret = processes(k.drm, NOTHING, NULL, 0, &bare);
@@ -281,7 +297,7 @@ int compare_memory(void)
 	close(k.drm);
 	if (ret)
 		return ret;
-	/* In a process that ends, so that the marks start in a fresh one. */
+	/* In a child, so that the marks start in a new process. */
 	if (!fork()) {
 		ret = queues_and_buffers();
 		fflush(stdout);

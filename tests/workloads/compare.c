@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The workload of `make compare`: does one of everything, and prints what the guest can see of it. The other half of the
- * report comes from the GPU's own log, where marks of this program say what belongs to what.
+ * The workload of `make compare`: uses every feature once and prints what is visible in the guest.
+ * The rest of the report comes from the GPU's log, which marks of this program divide into
+ * sections.
  *
- * Times are CLOCK_MONOTONIC (all that passed) and the thread's processor time (what it worked itself): guest instructions
- * under an instruction-counting clock.
+ * Times are CLOCK_MONOTONIC (elapsed) and thread CPU time (own): guest instructions under an
+ * instruction-counting clock.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -20,7 +21,7 @@
 
 #define MAX_ROUNDS 16u
 #define MAX_COSTS 128u
-/* The high half says that a fence is a mark. */
+/* High dword of a fence that is a mark. */
 #define MARK 0xc0de0000u
 #define MARK_PATIENCE_US 10000000u
 
@@ -67,13 +68,14 @@ void cost_end(const char *name, int ret)
 	if (i == used)
 		costs[used++] = (struct cost) { .name = name };
 	costs[i].own[costs[i].rounds] = own > own_nothing ? own - own_nothing : 0;
-	costs[i].elapsed[costs[i].rounds++] = elapsed > elapsed_nothing ? elapsed - elapsed_nothing : 0;
-	/* One that fails is what the report should show. */
+	costs[i].elapsed[costs[i].rounds++] =
+		elapsed > elapsed_nothing ? elapsed - elapsed_nothing : 0;
+	/* A failed child is part of the report. */
 	if (ret)
 		costs[i].ret = ret;
 }
 
-/* What reading the clocks costs, which is no part of any call. */
+/* Cost of reading the clocks, to be subtracted. */
 static void weigh_nothing(void)
 {
 	for (unsigned int i = 0; i < MAX_ROUNDS; i++) {
@@ -84,7 +86,8 @@ static void weigh_nothing(void)
 	elapsed_nothing = costs[0].elapsed[0];
 	for (unsigned int i = 1; i < MAX_ROUNDS; i++) {
 		own_nothing = costs[0].own[i] < own_nothing ? costs[0].own[i] : own_nothing;
-		elapsed_nothing = costs[0].elapsed[i] < elapsed_nothing ? costs[0].elapsed[i] : elapsed_nothing;
+		elapsed_nothing = costs[0].elapsed[i] < elapsed_nothing ? costs[0].elapsed[i] :
+									  elapsed_nothing;
 	}
 	used = 0;
 }
@@ -103,9 +106,10 @@ void cost_report(void)
 
 		qsort(c->own, c->rounds, sizeof(c->own[0]), by_value);
 		qsort(c->elapsed, c->rounds, sizeof(c->elapsed[0]), by_value);
-		printf("cmp call %s ret=%d rounds=%u own=%llu own_min=%llu elapsed=%llu elapsed_min=%llu\n", c->name, c->ret,
-		       c->rounds, (unsigned long long)c->own[c->rounds / 2], (unsigned long long)c->own[0],
-		       (unsigned long long)c->elapsed[c->rounds / 2], (unsigned long long)c->elapsed[0]);
+		printf("cmp call %s ret=%d rounds=%u own=%llu own_min=%llu elapsed=%llu elapsed_min=%llu\n",
+		       c->name, c->ret, c->rounds, (unsigned long long)c->own[c->rounds / 2],
+		       (unsigned long long)c->own[0], (unsigned long long)c->elapsed[c->rounds / 2],
+		       (unsigned long long)c->elapsed[0]);
 	}
 }
 
@@ -149,7 +153,7 @@ int compare_open(struct compare *c)
 	return ret ? compare_failed("the device and a queue for marks", ret) : 0;
 }
 
-/* Every file below `path`, each line with the file's name. */
+/* Prints every file below `path`, each line prefixed with the file name. */
 static void print_tree(const char *path, size_t cut)
 {
 	struct dirent **entries;
@@ -165,7 +169,8 @@ static void print_tree(const char *path, size_t cut)
 			;
 		else if (S_ISDIR(s.st_mode))
 			print_tree(sub, cut);
-		else if (S_ISREG(s.st_mode) && strcmp(entries[i]->d_name, "uevent") && (f = fopen(sub, "re"))) {
+		else if (S_ISREG(s.st_mode) && strcmp(entries[i]->d_name, "uevent") &&
+			 (f = fopen(sub, "re"))) {
 			printf("cmp topology %s mode %o\n", sub + cut, s.st_mode & 0777);
 			while (fgets(line, sizeof(line), f)) {
 				line[strcspn(line, "\n")] = 0;
@@ -187,7 +192,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	weigh_nothing();
 	print_tree(KFD_TOPOLOGY, strlen(KFD_TOPOLOGY) + 1);
-	/* Memory first: it forks, and what one of the others leaves behind would count. */
+	/* Memory first: it forks, and leftovers of the others would count. */
 	ret = compare_memory();
 	if (!ret)
 		ret = compare_open(&c);

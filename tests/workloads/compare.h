@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the parts of `compare` share: one process's device, marks in the GPU's own log, and the cost of calls.
+ * Shared by the parts of `compare`: device, marks in the GPU's log, and cost of calls.
  *
- * Every line of output that the report reads starts with `cmp `; nothing here knows which driver answers.
+ * Lines of output for the report start with `cmp `; nothing here depends on the driver.
  */
 #ifndef COMPARE_H
 #define COMPARE_H
@@ -12,7 +12,10 @@
 
 struct compare {
 	struct kfd k;
-	/* Its fences stand in the GPU's log, in order with all that the driver does before and after. */
+	/*
+	 * Queue of the marks. Its fences appear in the GPU's log in order with the driver's
+	 * actions.
+	 */
 	struct sdma_queue marks;
 	struct kfd_bo *memory;
 	uint32_t marked;
@@ -20,13 +23,16 @@ struct compare {
 
 /* compare.c */
 int compare_open(struct compare *c);
-/* Puts a mark into the GPU's log and says what it stands before. */
+/* Writes a mark to the GPU's log and prints which section it starts. */
 int compare_mark(struct compare *c, const char *name);
-/* Runs packets on the queue of the marks, and waits for them. */
+/* Runs packets on the queue of the marks and waits for them. */
 int compare_run(struct compare *c, const uint32_t *packets, const uint32_t *end);
 int compare_failed(const char *what, int err);
 
-/* Cost of a call: `cost_begin(); ret = call; cost_end(name, ret);`. The numbers are printed by cost_report(). */
+/*
+ * Cost of a call: `cost_begin(); ret = call; cost_end(name, ret);`. cost_report() prints the
+ * numbers.
+ */
 void cost_begin(void);
 void cost_end(const char *name, int ret);
 void cost_report(void);
@@ -35,9 +41,9 @@ void cost_report(void);
 int compare_calls(struct compare *c);
 int compare_queues(struct compare *c);
 int compare_launches(struct compare *c);
-/* compare-answers.c: what does not depend on what was done before */
+/* compare-answers.c: replies that do not depend on history */
 int compare_answers(struct compare *c);
-/* compare-memory.c: mappings that the GPU then walks; what processes, queues and buffers cost in memory */
+/* compare-memory.c: mappings accessed by the GPU; memory cost of processes, queues and BOs */
 int compare_mappings(struct compare *c);
 int compare_memory(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Small kernels of each kind, launched through a queue of /dev/kfd and checked against the processor. */
+/* Tests small kernels of each kind on a queue of /dev/kfd, checked against the CPU. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static uint32_t noise(uint32_t i)
 	return i ^ i >> 15;
 }
 
-/* Opened, with 1 MiB of noise to read and 1 MiB to write; `vram` says where those are. */
+/* Opens the GPU with 1 MiB of noise as input and 1 MiB of output; `vram` selects their domain. */
 static void start(struct gpu *g, bool vram)
 {
 	uint32_t flags;
@@ -48,7 +48,8 @@ static void start(struct gpu *g, bool vram)
 		g->from[i] = noise(i);
 }
 
-static void run3(struct gpu *g, const char *name, const void *args, size_t size, const uint32_t grid[3], const uint16_t group[3])
+static void run3(struct gpu *g, const char *name, const void *args, size_t size,
+		 const uint32_t grid[3], const uint16_t group[3])
 {
 	struct aql_dispatch packet;
 	struct kfd_kernel kernel;
@@ -58,13 +59,16 @@ static void run3(struct gpu *g, const char *name, const void *args, size_t size,
 	g->signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, g->kernarg->va, &g->signal);
 	kfd_queue_ring(&g->q, kfd_queue_write(&g->q, &packet));
-	ASSERT(kfd_signal_wait(&g->k, &g->signal, WAIT_MS) == 0, "kernel %s does not end; error word %#llx", name,
+	ASSERT(kfd_signal_wait(&g->k, &g->signal, WAIT_MS) == 0,
+	       "kernel %s timed out; error word %#llx", name,
 	       (unsigned long long)g->q.inactive.s->value);
 }
 
-static void run(struct gpu *g, const char *name, const void *args, size_t size, uint32_t items, uint16_t items_of_group)
+static void run(struct gpu *g, const char *name, const void *args, size_t size, uint32_t items,
+		uint16_t items_of_group)
 {
-	run3(g, name, args, size, (const uint32_t[3]){ items, 1, 1 }, (const uint16_t[3]){ items_of_group, 1, 1 });
+	run3(g, name, args, size, (const uint32_t[3]){ items, 1, 1 },
+	     (const uint16_t[3]){ items_of_group, 1, 1 });
 }
 
 static void run2(struct gpu *g, const char *name, uint32_t items, uint16_t group)
@@ -74,12 +78,13 @@ static void run2(struct gpu *g, const char *name, uint32_t items, uint16_t group
 	run(g, name, args, sizeof(args), items, group);
 }
 
-#define CHECK_ALL(count, expression)                                                                                \
-	do {                                                                                                        \
-		for (uint32_t i = 0; i < (count); i++) {                                                            \
-			uint32_t want_ = (expression);                                                              \
-			ASSERT(g.to[i] == want_, "element %u: expected %#x, got %#x", i, want_, g.to[i]);           \
-		}                                                                                                   \
+#define CHECK_ALL(count, expression)                                                            \
+	do {                                                                                    \
+		for (uint32_t i = 0; i < (count); i++) {                                        \
+			uint32_t want_ = (expression);                                          \
+			ASSERT(g.to[i] == want_, "element %u: expected %#x, got %#x", i, want_, \
+			       g.to[i]);                                                        \
+		}                                                                               \
 	} while (0)
 
 TEST(copy)
@@ -92,7 +97,7 @@ TEST(copy)
 	EXPECT_EQ(g.to[WORDS], 0);
 }
 
-TEST(copy_in_video_memory)
+TEST(copy_in_vram)
 {
 	struct gpu g;
 
@@ -102,7 +107,7 @@ TEST(copy_in_video_memory)
 	EXPECT_EQ(g.to[WORDS], 0);
 }
 
-TEST(copy_of_16_bytes_at_a_time)
+TEST(copy_16_bytes_per_item)
 {
 	struct gpu g;
 
@@ -112,7 +117,7 @@ TEST(copy_of_16_bytes_at_a_time)
 	EXPECT_EQ(g.to[WORDS], 0);
 }
 
-TEST(copy_of_single_bytes)
+TEST(copy_bytes)
 {
 	struct gpu g;
 
@@ -122,14 +127,15 @@ TEST(copy_of_single_bytes)
 	EXPECT_EQ(((unsigned char *)g.to)[10001], 0);
 }
 
-/* Grids that are no multiple of the group, groups that are no multiple of the wave. */
-TEST(fill_in_every_shape)
+/* Grids that are no multiple of the workgroup size, workgroups that are no multiple of the wave. */
+TEST(fill_grid_shapes)
 {
 	static const struct {
 		uint32_t items;
 		uint16_t group;
-	} shapes[] = { { 1, 1 },     { 1, 64 },	  { 63, 64 },  { 64, 64 },   { 65, 64 },  { 100, 33 },	 { 1000, 256 },
-		       { 1023, 1024 }, { 1024, 1024 }, { 2050, 1024 }, { 4096, 100 }, { 7, 3 }, { 65536, 192 } };
+	} shapes[] = { { 1, 1 },      { 1, 64 },     { 63, 64 },     { 64, 64 },     { 65, 64 },
+		       { 100, 33 },   { 1000, 256 }, { 1023, 1024 }, { 1024, 1024 }, { 2050, 1024 },
+		       { 4096, 100 }, { 7, 3 },	     { 65536, 192 } };
 	struct gpu g;
 
 	start(&g, false);
@@ -143,7 +149,8 @@ TEST(fill_in_every_shape)
 		run(&g, "fill", &args, sizeof(args), shapes[s].items, shapes[s].group);
 		CHECK_ALL(shapes[s].items, 0xf111 + s);
 		for (uint32_t i = 0; i < 64; i++)
-			ASSERT(g.to[shapes[s].items + i] == 0, "%u items in groups of %u: element %u was written", shapes[s].items,
+			ASSERT(g.to[shapes[s].items + i] == 0,
+			       "%u items in groups of %u: element %u was written", shapes[s].items,
 			       shapes[s].group, shapes[s].items + i);
 	}
 }
@@ -169,10 +176,11 @@ TEST(saxpy)
 	args.a = a;
 	run(&g, "saxpy", &args, sizeof(args), 4096, 256);
 	for (int i = 0; i < 4096; i++)
-		ASSERT(y[i] == fmaf(a, x[i], before[i]), "element %d: expected %.9g, got %.9g", i, fmaf(a, x[i], before[i]), y[i]);
+		ASSERT(y[i] == fmaf(a, x[i], before[i]), "element %d: expected %.9g, got %.9g", i,
+		       fmaf(a, x[i], before[i]), y[i]);
 }
 
-/* Local memory and barriers across the waves of a group. */
+/* LDS and barriers across the waves of a workgroup. */
 TEST(reduce)
 {
 	struct gpu g;
@@ -188,7 +196,7 @@ TEST(reduce)
 	}
 }
 
-TEST(reverse_through_local_memory)
+TEST(reverse_through_lds)
 {
 	struct gpu g;
 
@@ -218,8 +226,9 @@ TEST(atomics)
 	next = g.to + 128;
 	ticket = g.to + 1024;
 	{
-		const uint64_t args[7] = { kfd_va(g.from), kfd_va(b), kfd_va(largest_to), kfd_va(sum_to), kfd_va(tally),
-					   kfd_va(next), kfd_va(ticket) };
+		const uint64_t args[7] = { kfd_va(g.from), kfd_va(b),	  kfd_va(largest_to),
+					   kfd_va(sum_to), kfd_va(tally), kfd_va(next),
+					   kfd_va(ticket) };
 
 		run(&g, "atomics", args, sizeof(args), items, 160);
 	}
@@ -231,7 +240,7 @@ TEST(atomics)
 	EXPECT_EQ(*next, items);
 	for (uint32_t i = 0; i < items; i++) {
 		ASSERT(ticket[i] < items, "ticket %u", i);
-		ASSERT(!seen[ticket[i]], "item %u has two tickets", ticket[i]);
+		ASSERT(!seen[ticket[i]], "item %u has a duplicate ticket", ticket[i]);
 		seen[ticket[i]] = 1;
 	}
 }
@@ -293,10 +302,14 @@ TEST(loops_and_division)
 	}
 }
 
-/* Three dimensions, none of them a multiple of the group's: each element once, by the right work-item. */
-TEST(grid_in_three_dimensions)
+/*
+ * Three dimensions, none a multiple of the workgroup size: each element once, by the right
+ * work-item.
+ */
+TEST(grid_3d)
 {
-	static const uint32_t grids[][3] = { { 8, 4, 2 }, { 21, 10, 5 }, { 1, 1, 3 }, { 40, 1, 1 }, { 3, 9, 2 }, { 64, 16, 7 } };
+	static const uint32_t grids[][3] = { { 8, 4, 2 },  { 21, 10, 5 }, { 1, 1, 3 },
+					     { 40, 1, 1 }, { 3, 9, 2 },	  { 64, 16, 7 } };
 	const uint16_t group[3] = { 8, 4, 2 };
 	struct gpu g;
 
@@ -307,9 +320,11 @@ TEST(grid_in_three_dimensions)
 
 		memset(g.to, 0, (total + 256) * 4);
 		run3(&g, "grid3d", args, sizeof(args), grid, group);
-		CHECK_ALL(total, i % grid[0] | i / grid[0] % grid[1] << 8 | i / grid[0] / grid[1] << 16 | 1u << 24);
+		CHECK_ALL(total, i % grid[0] | i / grid[0] % grid[1] << 8 |
+					 i / grid[0] / grid[1] << 16 | 1u << 24);
 		for (uint32_t i = total; i < total + 256; i++)
-			ASSERT(g.to[i] == 0, "grid %u: element %u beyond the end was written", n, i);
+			ASSERT(g.to[i] == 0, "grid %u: element %u beyond the end was written", n,
+			       i);
 	}
 }
 
@@ -326,7 +341,7 @@ static uint32_t scratch_on_cpu(uint32_t v)
 	return r;
 }
 
-TEST(private_memory)
+TEST(scratch_memory)
 {
 	struct gpu g;
 
@@ -338,21 +353,21 @@ TEST(private_memory)
 	CHECK_ALL(8192, scratch_on_cpu(g.from[i]));
 }
 
-/* Time stamps that a profiler would ask for. */
-TEST(time_stamps_of_a_dispatch)
+/* Dispatch timestamps, for profilers. */
+TEST(dispatch_timestamps)
 {
 	struct gpu g;
 
 	start(&g, false);
-	/* Bit 3 of the queue's properties turns profiling on. */
+	/* ENABLE_PROFILING: bit 3 of the queue properties. */
 	g.q.q->queue_properties |= 1u << 3;
 	run2(&g, "copy", WORDS, 256);
 	EXPECT(g.signal.s->start_ts != 0);
-	EXPECT(g.signal.s->end_ts >= g.signal.s->start_ts, "%llu before %llu", (unsigned long long)g.signal.s->end_ts,
-	       (unsigned long long)g.signal.s->start_ts);
+	EXPECT(g.signal.s->end_ts >= g.signal.s->start_ts, "%llu before %llu",
+	       (unsigned long long)g.signal.s->end_ts, (unsigned long long)g.signal.s->start_ts);
 }
 
-TEST_TIMEOUT(a_hundred_launches_in_a_row, 120)
+TEST_TIMEOUT(hundred_dispatches, 120)
 {
 	struct gpu g;
 

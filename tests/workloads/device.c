@@ -19,7 +19,9 @@ int kfd_ioctl(int fd, unsigned long request, void *args)
 	return ioctl(fd, request, args) < 0 ? -errno : 0;
 }
 
-/* The number after `key` in a file of "key number" lines; with no key, the file's only number. */
+/*
+ * Returns the number after `key` in a file of "key number" lines; without a key, the only number.
+ */
 int kfd_sysfs_value(const char *path, const char *key, uint64_t *value)
 {
 	char line[256], name[128];
@@ -170,7 +172,8 @@ int kfd_open_render(struct kfd *k)
 
 int kfd_acquire_vm(struct kfd *k)
 {
-	struct kfd_ioctl_acquire_vm_args args = { .drm_fd = (uint32_t)k->drm, .gpu_id = k->node.gpu_id };
+	struct kfd_ioctl_acquire_vm_args args = { .drm_fd = (uint32_t)k->drm,
+						  .gpu_id = k->node.gpu_id };
 
 	return kfd_ioctl(k->fd, AMDKFD_IOC_ACQUIRE_VM, &args);
 }
@@ -226,8 +229,8 @@ void kfd_close(struct kfd *k)
 }
 
 /*
- * Takes `size` bytes of address space that nothing backs, 2 MiB aligned when the size is worth it, so
- * that the GPU can have the same addresses. `start` and `reserved` are what munmap() wants back.
+ * Reserves `size` bytes of address space for GPU and CPU, 2 MiB aligned for large sizes. munmap()
+ * needs `start` and `reserved`.
  */
 void *kfd_reserve(size_t size, size_t *reserved, void **start)
 {
@@ -258,13 +261,14 @@ int kfd_bo_alloc(struct kfd *k, size_t size, uint32_t flags, struct kfd_bo **out
 		free(bo);
 		return -ENOMEM;
 	}
-	/* Give back what alignment cost. */
+	/* Unmap the alignment padding. */
 	if ((char *)start < (char *)bo->va)
 		munmap(start, (size_t)((char *)bo->va - (char *)start));
 	if ((char *)bo->va + size < (char *)start + reserved)
-		munmap((char *)bo->va + size, (size_t)((char *)start + reserved - ((char *)bo->va + size)));
+		munmap((char *)bo->va + size,
+		       (size_t)((char *)start + reserved - ((char *)bo->va + size)));
 	bo->size = size;
-	/* Video memory beyond a small window cannot be shown to the CPU. */
+	/* VRAM beyond a small BAR has no CPU mapping. */
 	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) && !k->node.large_bar)
 		flags &= ~KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC;
 	bo->flags = flags;
@@ -286,7 +290,8 @@ int kfd_bo_alloc(struct kfd *k, size_t size, uint32_t flags, struct kfd_bo **out
 
 int kfd_bo_map_cpu(struct kfd *k, struct kfd_bo *bo)
 {
-	bool by_kfd = bo->flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
+	bool by_kfd = bo->flags &
+		      (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
 	void *p = mmap(bo->va, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		       by_kfd ? k->fd : k->drm, (off_t)bo->mmap_offset);
 

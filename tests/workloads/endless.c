@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Starts a kernel that never ends and says so, then waits to be killed. With -s it lets the kernel end
- * after that many milliseconds and exits in peace. For tests of what a death leaves behind.
+ * Starts an endless kernel, prints a line, then waits to be killed. With -s ends the kernel after
+ * that many milliseconds and exits cleanly. For tests of abnormal exits.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -19,7 +19,8 @@ static int failed(const char *what, int err)
 
 int main(int argc, char **argv)
 {
-	unsigned int stop_after = argc > 2 && !strcmp(argv[1], "-s") ? (unsigned int)strtoul(argv[2], NULL, 0) : 0;
+	unsigned int stop_after =
+		argc > 2 && !strcmp(argv[1], "-s") ? (unsigned int)strtoul(argv[2], NULL, 0) : 0;
 	const uint32_t grid[3] = { 64, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
 	static struct kfd k;
@@ -54,7 +55,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 10000 && !flags[0]; i++)
 		usleep(1000);
 	if (!flags[0])
-		return failed("the kernel did not start", -110);
+		return failed("kernel did not start", -110);
 	printf("endless: running\n");
 	fflush(stdout);
 	if (!stop_after)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Events and the signals that complete through them. */
+/* Events, and signals that complete through them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -23,10 +23,14 @@ static int create(struct kfd *k, uint32_t type, bool auto_reset, uint64_t page, 
 	return ret;
 }
 
-/* The page of event slots that the GPU writes and the kernel reads: memory of ours, handed over once. */
+/*
+ * The page of event slots, written by the GPU and read by the kernel: our memory, passed to the
+ * driver once.
+ */
 int kfd_event_page(struct kfd *k)
 {
-	return k->event_page ? 0 : kfd_bo_create(k, KFD_EVENT_PAGE_SIZE, KFD_FLAGS_GTT, &k->event_page);
+	return k->event_page ? 0 :
+			       kfd_bo_create(k, KFD_EVENT_PAGE_SIZE, KFD_FLAGS_GTT, &k->event_page);
 }
 
 int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, uint32_t *id)
@@ -60,8 +64,9 @@ int kfd_event_reset(struct kfd *k, uint32_t id)
 	return kfd_ioctl(k->fd, AMDKFD_IOC_RESET_EVENT, &args);
 }
 
-/* One WAIT_EVENTS, no retries. `result` is one of KFD_IOC_WAIT_RESULT_*. */
-int kfd_event_wait(struct kfd *k, struct kfd_event_data *events, uint32_t count, bool all, uint32_t ms, uint32_t *result)
+/* A single WAIT_EVENTS without retries. `result` is one of KFD_IOC_WAIT_RESULT_*. */
+int kfd_event_wait(struct kfd *k, struct kfd_event_data *events, uint32_t count, bool all,
+		   uint32_t ms, uint32_t *result)
 {
 	struct kfd_ioctl_wait_events_args args = {
 		.events_ptr = kfd_va(events),
@@ -75,7 +80,7 @@ int kfd_event_wait(struct kfd *k, struct kfd_event_data *events, uint32_t count,
 	return ret;
 }
 
-/* A signal in memory of the process, with an event that the command processor raises at completion. */
+/* A signal in user memory, with an event that the CP raises at completion. */
 int kfd_signal_create(struct kfd *k, int64_t value, struct kfd_signal *signal)
 {
 	int ret = kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &signal->event_id);
@@ -99,12 +104,12 @@ static uint64_t now_ms(void)
 {
 	struct timespec t;
 
-	/* The coarse clock is read without a system call whatever the clock source. */
+	/* The coarse clock needs no system call, whatever the clock source. */
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Sleeps in WAIT_EVENTS until the signal falls to zero or below. -ETIME when it does not in time. */
+/* Sleeps in WAIT_EVENTS until the signal is zero or below; -ETIME on a timeout. */
 int kfd_signal_wait(struct kfd *k, struct kfd_signal *signal, uint32_t ms)
 {
 	uint64_t end = now_ms() + ms, now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Collects the steps of the program and, from a tracefs instance of its own, the events of the driver, and
- * prints them in the order in which they happened: a table for people and a line for programs each.
+ * Collects the steps of the program and, from a private tracefs instance, the trace events of the
+ * driver; prints them in chronological order as a table and as one machine-readable line each.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,13 +77,14 @@ static int write_file(const char *path, const char *text)
 	return ret;
 }
 
-/* Traces every event of `system` into an instance of our own. */
+/* Traces every event of `system` into a private instance. */
 int journal_trace_start(const char *system)
 {
 	char path[256];
 	int ret;
 
-	if (access(TRACING "/instances", F_OK) && mount("tracefs", TRACING, "tracefs", 0, NULL) && errno != EBUSY)
+	if (access(TRACING "/instances", F_OK) && mount("tracefs", TRACING, "tracefs", 0, NULL) &&
+	    errno != EBUSY)
 		return -errno;
 	rmdir(INSTANCE);
 	if (mkdir(INSTANCE, 0700) && errno != EEXIST)
@@ -97,7 +98,7 @@ int journal_trace_start(const char *system)
 	return ret;
 }
 
-/* A step on a queue's way is named by the step, what happened to a process or an event by what happened. */
+/* Queue events are named by their `step`, process and event ones by their `what`. */
 static void name_event(struct step *s, const char *event, const char *fields)
 {
 	const char *detail = strstr(fields, " step=");
@@ -105,7 +106,8 @@ static void name_event(struct step *s, const char *event, const char *fields)
 	if (!detail)
 		detail = strstr(fields, " what=");
 	if (detail)
-		snprintf(s->name, sizeof(s->name), "%.16s:%.*s", event, (int)strcspn(detail + 6, " "), detail + 6);
+		snprintf(s->name, sizeof(s->name), "%.16s:%.*s", event,
+			 (int)strcspn(detail + 6, " "), detail + 6);
 	else
 		snprintf(s->name, sizeof(s->name), "%s", event);
 }
@@ -185,6 +187,7 @@ void journal_print(void)
 		printf("%-6s  %-24s %s\n", s->layer, s->name, s->values);
 	}
 	for (unsigned int i = 0; i < count; i++)
-		printf("rkfd-demo: t=%llu layer=%s step=%s took=%llu %s\n", (unsigned long long)steps[i].start, steps[i].layer,
-		       steps[i].name, (unsigned long long)(steps[i].end - steps[i].start), steps[i].values);
+		printf("rkfd-demo: t=%llu layer=%s step=%s took=%llu %s\n",
+		       (unsigned long long)steps[i].start, steps[i].layer, steps[i].name,
+		       (unsigned long long)(steps[i].end - steps[i].start), steps[i].values);
 }

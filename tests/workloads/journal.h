@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What happened when: the steps of a program and the kernel's trace events, on one clock. */
+/* A journal: the steps of a program and trace events of the kernel on one clock. */
 #ifndef JOURNAL_H
 #define JOURNAL_H
 

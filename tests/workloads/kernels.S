@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The code objects of kernels/, one for each instruction set, inside the program: kfd_kernels() knows which is whose. */
+/* Embeds the code objects of kernels/, one per ISA; kfd_kernels() selects one. */
 #ifdef ISA
 #define PASTE(name, isa, end) name##isa##end
 #define NAME(name, isa, end) PASTE(name, isa, end)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A small user-space library over /dev/kfd, the KFD topology in sysfs and the render node: what a compute
- * program needs to get from open() to a finished kernel, one function a step, nothing hidden.
+ * A small user-space library over /dev/kfd, the KFD topology in sysfs and the render node:
+ * everything a compute program needs from open() to a finished kernel, one function per step.
  *
- * Functions return 0 or a negative errno. Nothing here knows which driver answers.
+ * Functions return 0 or a negative errno. Nothing here depends on the driver.
  */
 #ifndef KFD_H
 #define KFD_H
@@ -20,27 +20,30 @@
 #define KFD_EVENT_PAGE_SIZE 32768ul
 #define KFD_EVENT_UNSIGNALED (~0ull)
 
-#define KFD_FLAGS_GTT (KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
-		       KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
-		       KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED)
-#define KFD_FLAGS_VRAM (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
-			KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
-			KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC)
+#define KFD_FLAGS_GTT                                                                 \
+	(KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |             \
+	 KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED)
+#define KFD_FLAGS_VRAM                                                                \
+	(KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |            \
+	 KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC)
 
-/* What sysfs says about one GPU node. */
+/* One GPU node in sysfs. */
 struct kfd_node {
 	int index;
 	uint32_t gpu_id;
 	char name[64];
 	uint32_t gfx_target_version, simd_count, simd_per_cu, array_count, simd_arrays_per_engine;
-	uint32_t num_xcc, cwsr_size, ctl_stack_size, lds_size_in_kb, wave_front_size, max_slots_scratch_cu;
+	uint32_t num_xcc, cwsr_size, ctl_stack_size, lds_size_in_kb, wave_front_size,
+		max_slots_scratch_cu;
 	uint32_t num_cp_queues, num_sdma_engines, num_sdma_xgmi_engines;
 	uint32_t drm_render_minor, capability, vendor_id, device_id, location_id, domain;
 	uint64_t vram_bytes;
 	bool large_bar;
 };
 
-/* One process's view of one GPU. */
+/* One GPU as used by one process. */
 struct kfd {
 	int fd, drm;
 	uint32_t major, minor;
@@ -52,7 +55,7 @@ struct kfd {
 	uint64_t signals_used;
 };
 
-/* Memory that the GPU and, unless it was asked not to, the process see at the same address. */
+/* Memory at the same address for the GPU and, unless excluded by flags, the CPU. */
 struct kfd_bo {
 	uint64_t handle, mmap_offset;
 	void *va;
@@ -61,7 +64,7 @@ struct kfd_bo {
 	bool mapped;
 };
 
-/* The user signal that the command processor completes: 64 bytes, layout fixed by the HSA runtime ABI. */
+/* User signal completed by the CP: 64 bytes, layout fixed by the HSA runtime ABI. */
 struct amd_signal {
 	int64_t kind;
 	volatile int64_t value;
@@ -72,7 +75,7 @@ struct amd_signal {
 	uint32_t reserved3[2];
 };
 
-/* The queue descriptor shared with the command processor, 256 bytes, layout fixed by the HSA runtime ABI. */
+/* Queue descriptor shared with the CP, 256 bytes, layout fixed by the HSA runtime ABI. */
 struct amd_queue {
 	uint32_t type, features;
 	uint64_t base_address, doorbell_signal;
@@ -112,7 +115,13 @@ _Static_assert(offsetof(struct amd_queue, read_dispatch_id) == 0x80, "amd_queue_
 _Static_assert(offsetof(struct amd_queue, queue_inactive_signal) == 0xc0, "amd_queue_t");
 _Static_assert(sizeof(struct aql_dispatch) == 64 && sizeof(struct aql_barrier) == 64, "AQL packet");
 
-enum { AQL_VENDOR = 0, AQL_INVALID = 1, AQL_KERNEL_DISPATCH = 2, AQL_BARRIER_AND = 3, AQL_BARRIER_OR = 5 };
+enum {
+	AQL_VENDOR = 0,
+	AQL_INVALID = 1,
+	AQL_KERNEL_DISPATCH = 2,
+	AQL_BARRIER_AND = 3,
+	AQL_BARRIER_OR = 5
+};
 /* System scope for acquire and release. */
 #define AQL_HEADER(type, barrier) ((uint16_t)((type) | ((barrier) ? 1 << 8 : 0) | 2 << 9 | 2 << 11))
 
@@ -131,7 +140,7 @@ struct kfd_queue {
 	volatile uint64_t *doorbell;
 };
 
-/* A loaded code object, and one kernel of it. */
+/* A loaded code object, and one of its kernels. */
 struct kfd_code {
 	struct kfd_bo *bo;
 	const unsigned char *image;
@@ -170,14 +179,16 @@ int kfd_event_create(struct kfd *k, uint32_t type, bool auto_reset, uint32_t *id
 int kfd_event_destroy(struct kfd *k, uint32_t id);
 int kfd_event_set(struct kfd *k, uint32_t id);
 int kfd_event_reset(struct kfd *k, uint32_t id);
-int kfd_event_wait(struct kfd *k, struct kfd_event_data *events, uint32_t count, bool all, uint32_t ms, uint32_t *result);
+int kfd_event_wait(struct kfd *k, struct kfd_event_data *events, uint32_t count, bool all,
+		   uint32_t ms, uint32_t *result);
 int kfd_signal_create(struct kfd *k, int64_t value, struct kfd_signal *signal);
 int kfd_signal_wait(struct kfd *k, struct kfd_signal *signal, uint32_t ms);
 
 /* queue.c */
 uint32_t kfd_waves(const struct kfd_node *node);
 size_t kfd_cwsr_bytes(const struct kfd_node *node);
-int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets, struct kfd_ioctl_create_queue_args *args);
+int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets,
+		      struct kfd_ioctl_create_queue_args *args);
 int kfd_queue_start(struct kfd_queue *q, struct kfd_ioctl_create_queue_args *args);
 int kfd_queue_map_doorbell(struct kfd_queue *q);
 int kfd_queue_create(struct kfd *k, struct kfd_queue *q, uint32_t packets);
@@ -193,8 +204,9 @@ int kfd_kernels(struct kfd *k, struct kfd_code *code);
 int kfd_code_load(struct kfd *k, const void *image, size_t size, struct kfd_code *code);
 int kfd_code_kernel(const struct kfd_code *code, const char *name, struct kfd_kernel *kernel);
 void kfd_code_unload(struct kfd *k, struct kfd_code *code);
-void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel, const uint32_t grid[3],
-		       const uint16_t group[3], const void *kernarg, const struct kfd_signal *signal);
+void kfd_fill_dispatch(struct aql_dispatch *packet, const struct kfd_kernel *kernel,
+		       const uint32_t grid[3], const uint16_t group[3], const void *kernarg,
+		       const struct kfd_signal *signal);
 
 static inline uint64_t kfd_va(const void *p)
 {

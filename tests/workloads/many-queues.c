@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * 30 queues on hardware with 24 places: creates them, gives each one work at the same time, and shows when
- * each one was served. Exit status 0 only if all were, with the right result.
+ * Creates 30 queues on hardware with 24 HQDs, dispatches on all of them at once, and prints when
+ * each one was served. Exits with 0 only if all were, with the right result.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -64,7 +64,8 @@ int main(int argc, char **argv)
 		if (ret)
 			return failed("creating a queue", ret);
 	}
-	printf("%u queues on %u places, created in %.1f ms\n", count, k.node.num_cp_queues, now_ms() - start);
+	printf("%u queues on %u HQDs, created in %.1f ms\n", count, k.node.num_cp_queues,
+	       now_ms() - start);
 	start = now_ms();
 	for (unsigned int i = 0; i < count; i++) {
 		char *args = (char *)kernarg->va + i * 64;
@@ -80,7 +81,8 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < count; i++) {
 		ret = kfd_signal_wait(&k, &signals[i], 30000);
 		if (ret) {
-			fprintf(stderr, "many-queues: queue %u was not served: %s\n", i, strerror(-ret));
+			fprintf(stderr, "many-queues: queue %u was not served: %s\n", i,
+				strerror(-ret));
 			return 1;
 		}
 		printf("queue %3u done by %8.1f ms\n", i, now_ms() - start);
@@ -92,6 +94,7 @@ int main(int argc, char **argv)
 		if (ret)
 			return failed("destroying a queue", ret);
 	}
-	printf("many-queues: %u queues, %u wrong words, %s\n", count, wrong, wrong ? "FAIL" : "PASS");
+	printf("many-queues: %u queues, %u wrong words, %s\n", count, wrong,
+	       wrong ? "FAIL" : "PASS");
 	return wrong ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* AQL queues: their memory, their doorbell, their packets. */
+/* AQL queues: buffers, doorbell, packets. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 
 #include "kfd.h"
 
-/* From this generation on queues need an end-of-pipe buffer, and scratch is counted in other units. */
+/* From this generation on queues need an EOP buffer, and scratch has other units. */
 static bool is_gfx10_up(const struct kfd_node *node)
 {
 	return node->gfx_target_version >= 100100;
 }
 
-/* Waves of one XCC, as the size of the context save area counts them (kfd_queue_ctx_save_restore_size). */
+/* Waves of one XCC for the size of the context save area (kfd_queue_ctx_save_restore_size). */
 uint32_t kfd_waves(const struct kfd_node *node)
 {
 	uint32_t cus = node->simd_count / node->simd_per_cu / node->num_xcc;
-	/* array_count is of all XCCs, the limit of waves is of one. */
+	/* array_count is of all XCCs, the limit of waves is per XCC. */
 	uint32_t engines = node->array_count / node->num_xcc / node->simd_arrays_per_engine;
 
 	if (is_gfx10_up(node))
@@ -30,7 +30,7 @@ static uint32_t debug_bytes(const struct kfd_node *node)
 	return (kfd_waves(node) * 32 + 63) & ~63u;
 }
 
-/* The context save area of one queue, for all XCCs. */
+/* Size of the context save area of one queue, for all XCCs. */
 size_t kfd_cwsr_bytes(const struct kfd_node *node)
 {
 	size_t total = ((size_t)node->cwsr_size + debug_bytes(node)) * node->num_xcc;
@@ -77,8 +77,9 @@ static void fill_descriptor(struct kfd_queue *q)
 		ring[i].header = AQL_INVALID;
 }
 
-/* Everything that CREATE_QUEUE refers to: ring, descriptor with the indices, context save area. */
-int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets, struct kfd_ioctl_create_queue_args *args)
+/* Prepares all buffers of CREATE_QUEUE: ring, descriptor with the indices, context save area. */
+int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets,
+		      struct kfd_ioctl_create_queue_args *args)
 {
 	int ret;
 
@@ -88,7 +89,8 @@ int kfd_queue_prepare(struct kfd *k, struct kfd_queue *q, uint32_t packets, stru
 	q->packets = packets;
 	ret = kfd_signal_create(k, 0, &q->inactive);
 	if (!ret)
-		ret = kfd_bo_create(k, packets * sizeof(struct aql_dispatch), KFD_FLAGS_GTT, &q->ring);
+		ret = kfd_bo_create(k, packets * sizeof(struct aql_dispatch), KFD_FLAGS_GTT,
+				    &q->ring);
 	if (!ret)
 		ret = kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &q->descriptor);
 	if (!ret)
@@ -132,20 +134,22 @@ int kfd_queue_start(struct kfd_queue *q, struct kfd_ioctl_create_queue_args *arg
 	return 0;
 }
 
-/* One slice of doorbells for each process and GPU; the queue's own is somewhere in it. */
+/* Each process has one doorbell page per GPU; the queue's doorbell is within it. */
 int kfd_queue_map_doorbell(struct kfd_queue *q)
 {
 	struct kfd *k = q->k;
 
 	if (!k->doorbells) {
 		off_t offset = (off_t)(q->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
-		void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, offset);
+		void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd,
+			       offset);
 
 		if (p == MAP_FAILED)
 			return -errno;
 		k->doorbells = p;
 	}
-	q->doorbell = (volatile uint64_t *)(k->doorbells + (q->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	q->doorbell = (volatile uint64_t *)(k->doorbells +
+					    (q->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 	return 0;
 }
 
@@ -199,8 +203,8 @@ int kfd_queue_destroy(struct kfd_queue *q)
 }
 
 /*
- * Gives the queue memory for the private segments of its waves, `lane_bytes` for each work-item of every
- * wave that the GPU can hold. To be done while the queue is idle.
+ * Sets up scratch for the queue, `lane_bytes` for each work-item of every wave that the GPU can
+ * hold. The queue must be idle.
  */
 int kfd_queue_set_scratch(struct kfd_queue *q, uint32_t lane_bytes)
 {
@@ -215,22 +219,28 @@ int kfd_queue_set_scratch(struct kfd_queue *q, uint32_t lane_bytes)
 	if (ret)
 		return ret;
 	base = kfd_va(q->scratch->va);
-	/* Waves, of a shader array from gfx11 on, and what one has, in KiB or since then in 256 bytes. */
+	/*
+	 * COMPUTE_TMPRING_SIZE: waves (from gfx11 on per shader array), and size per wave in KiB
+	 * (from gfx11 on in 256 bytes).
+	 */
 	if (is_gfx10_up(node))
-		q->q->compute_tmpring_size = (waves / node->array_count & 0xfff) | (wave_bytes / 256) << 12;
+		q->q->compute_tmpring_size = (waves / node->array_count & 0xfff) |
+					     (wave_bytes / 256) << 12;
 	else
-		q->q->compute_tmpring_size = (waves / node->num_xcc & 0xfff) | (wave_bytes / 1024) << 12;
+		q->q->compute_tmpring_size = (waves / node->num_xcc & 0xfff) | (wave_bytes / 1024)
+										       << 12;
 	q->q->scratch_backing_memory_location = base;
 	q->q->scratch_backing_memory_byte_size = total;
 	q->q->scratch_wave64_lane_byte_size = wave_bytes / node->wave_front_size;
 	q->q->scratch_resource_descriptor[0] = (uint32_t)base;
 	q->q->scratch_resource_descriptor[1] = (uint32_t)(base >> 32 & 0xffff) | 1u << 31;
 	q->q->scratch_resource_descriptor[2] = (uint32_t)total;
-	q->q->scratch_resource_descriptor[3] = 4 | 5 << 3 | 6 << 6 | 7 << 9 | 4 << 12 | 4 << 15 | 3 << 21 | 1 << 23;
+	q->q->scratch_resource_descriptor[3] = 4 | 5 << 3 | 6 << 6 | 7 << 9 | 4 << 12 | 4 << 15 |
+					       3 << 21 | 1 << 23;
 	return 0;
 }
 
-/* Puts one packet in the ring: body first, header last with release order. Returns its index. */
+/* Writes one packet to the ring: body first, header last with release order. Returns its index. */
 uint64_t kfd_queue_write(struct kfd_queue *q, const void *packet)
 {
 	uint64_t index = __atomic_fetch_add(&q->q->write_dispatch_id, 1, __ATOMIC_RELAXED);
@@ -245,7 +255,7 @@ uint64_t kfd_queue_write(struct kfd_queue *q, const void *packet)
 	return index;
 }
 
-/* The 8-byte store that tells the GPU. */
+/* Rings the doorbell: an 8-byte store. */
 void kfd_queue_ring(struct kfd_queue *q, uint64_t index)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

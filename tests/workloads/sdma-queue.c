@@ -7,8 +7,8 @@
 
 #include "sdma-queue.h"
 
-int sdma_queue_prepare(struct kfd *k, struct sdma_queue *q, uint32_t type, uint32_t engine, uint32_t bytes,
-		       struct kfd_ioctl_create_queue_args *args)
+int sdma_queue_prepare(struct kfd *k, struct sdma_queue *q, uint32_t type, uint32_t engine,
+		       uint32_t bytes, struct kfd_ioctl_create_queue_args *args)
 {
 	int ret;
 
@@ -48,7 +48,8 @@ int sdma_queue_start(struct sdma_queue *q, struct kfd_ioctl_create_queue_args *a
 	q->doorbell_offset = args->doorbell_offset;
 	if (!k->doorbells) {
 		off_t offset = (off_t)(q->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
-		void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, offset);
+		void *p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd,
+			       offset);
 
 		if (p == MAP_FAILED) {
 			ret = -errno;
@@ -57,11 +58,13 @@ int sdma_queue_start(struct sdma_queue *q, struct kfd_ioctl_create_queue_args *a
 		}
 		k->doorbells = p;
 	}
-	q->doorbell = (volatile uint64_t *)(k->doorbells + (q->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	q->doorbell = (volatile uint64_t *)(k->doorbells +
+					    (q->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 	return 0;
 }
 
-int sdma_queue_create(struct kfd *k, struct sdma_queue *q, uint32_t type, uint32_t engine, uint32_t bytes)
+int sdma_queue_create(struct kfd *k, struct sdma_queue *q, uint32_t type, uint32_t engine,
+		      uint32_t bytes)
 {
 	struct kfd_ioctl_create_queue_args args;
 	int ret = sdma_queue_prepare(k, q, type, engine, bytes, &args);
@@ -112,7 +115,7 @@ int sdma_queue_put(struct sdma_queue *q, const uint32_t *packets, const uint32_t
 void sdma_queue_ring(struct sdma_queue *q)
 {
 	__atomic_store_n(q->wptr, q->written, __ATOMIC_RELEASE);
-	/* The engine must find the packets when it hears the bell. */
+	/* The packets must be visible before the doorbell. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	*q->doorbell = q->written;
 }
@@ -124,7 +127,10 @@ bool sdma_queue_is_empty(const struct sdma_queue *q)
 
 void sdma_signal(uint32_t **p, const struct kfd_signal *signal)
 {
-	/* From 1 to 0, whatever the high half is not; then the event's slot and the interrupt. */
+	/*
+	 * The value changes from 1 to 0: its high dword is 0 anyway. Then the event slot and a
+	 * trap.
+	 */
 	sdma_fence(p, kfd_va((void *)&signal->s->value), 0);
 	sdma_fence(p, signal->s->event_mailbox_ptr, signal->event_id);
 	sdma_trap(p, signal->event_id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Packets of the SDMA engines of gfx9, written where a pointer stands; each function moves the pointer on.
- * Layouts are those of the kernel's vega10_sdma_pkt_open.h; byte counts are the wider ones of SDMA 4.4.
+ * SDMA packets of gfx9, written at a pointer that each function advances. Layouts are those of the
+ * kernel's vega10_sdma_pkt_open.h; byte counts are the wider ones of SDMA 4.4.
  */
 #ifndef SDMA_H
 #define SDMA_H
@@ -22,10 +22,18 @@ enum sdma_op {
 	SDMA_TIMESTAMP = 13,
 };
 
-/* Comparisons of POLL_REGMEM. */
-enum sdma_func { SDMA_ALWAYS, SDMA_LESS, SDMA_LESS_EQUAL, SDMA_EQUAL, SDMA_NOT_EQUAL, SDMA_GREATER_EQUAL, SDMA_GREATER };
+/* Compare functions of POLL_REGMEM. */
+enum sdma_func {
+	SDMA_ALWAYS,
+	SDMA_LESS,
+	SDMA_LESS_EQUAL,
+	SDMA_EQUAL,
+	SDMA_NOT_EQUAL,
+	SDMA_GREATER_EQUAL,
+	SDMA_GREATER
+};
 
-/* Atomic operations; `| SDMA_64` for quadwords, `| SDMA_NO_RETURN` when the old value is not wanted. */
+/* Atomic operations; `| SDMA_64` for qwords, `| SDMA_NO_RETURN` to discard the old value. */
 enum sdma_atomic {
 	SDMA_SWAP = 0x07,
 	SDMA_CMPSWAP = 0x08,
@@ -46,7 +54,7 @@ static inline void sdma_put64(uint32_t **p, uint64_t value)
 	*(*p)++ = (uint32_t)(value >> 32);
 }
 
-/* One packet, with `skipped` dwords after its header that mean nothing. */
+/* One packet that skips `skipped` dwords after its header. */
 static inline void sdma_nop(uint32_t **p, uint32_t skipped)
 {
 	*(*p)++ = SDMA_NOP | skipped << 16;
@@ -63,7 +71,8 @@ static inline void sdma_copy(uint32_t **p, uint64_t to, uint64_t from, uint32_t 
 	sdma_put64(p, to);
 }
 
-static inline void sdma_broadcast(uint32_t **p, uint64_t to, uint64_t to2, uint64_t from, uint32_t bytes)
+static inline void sdma_broadcast(uint32_t **p, uint64_t to, uint64_t to2, uint64_t from,
+				  uint32_t bytes)
 {
 	*(*p)++ = SDMA_COPY | 1u << 27;
 	*(*p)++ = bytes - 1;
@@ -74,8 +83,10 @@ static inline void sdma_broadcast(uint32_t **p, uint64_t to, uint64_t to2, uint6
 }
 
 /* A rectangle of dwords; pitches and sizes in dwords. */
-static inline void sdma_rectangle(uint32_t **p, uint64_t to, uint32_t to_x, uint32_t to_y, uint32_t to_pitch, uint64_t from,
-				  uint32_t from_x, uint32_t from_y, uint32_t from_pitch, uint32_t width, uint32_t height)
+static inline void sdma_rectangle(uint32_t **p, uint64_t to, uint32_t to_x, uint32_t to_y,
+				  uint32_t to_pitch, uint64_t from, uint32_t from_x,
+				  uint32_t from_y, uint32_t from_pitch, uint32_t width,
+				  uint32_t height)
 {
 	*(*p)++ = SDMA_COPY | 4 << 8 | 2u << 29;
 	sdma_put64(p, from);
@@ -90,7 +101,7 @@ static inline void sdma_rectangle(uint32_t **p, uint64_t to, uint32_t to_x, uint
 	*(*p)++ = 0;
 }
 
-/* `count` dwords starting with `first`, each one more than the one before. */
+/* `count` dwords starting with `first`, each one larger than the previous one. */
 static inline void sdma_write(uint32_t **p, uint64_t to, uint32_t count, uint32_t first)
 {
 	*(*p)++ = SDMA_WRITE;
@@ -121,8 +132,9 @@ static inline void sdma_trap(uint32_t **p, uint32_t context)
 	*(*p)++ = context;
 }
 
-/* Waits for ever until the dword at `at` compares. */
-static inline void sdma_poll(uint32_t **p, uint64_t at, enum sdma_func func, uint32_t value, uint32_t mask)
+/* Polls the dword at `at` for ever until the comparison holds. */
+static inline void sdma_poll(uint32_t **p, uint64_t at, enum sdma_func func, uint32_t value,
+			     uint32_t mask)
 {
 	*(*p)++ = SDMA_POLL | (uint32_t)func << 28 | 1u << 31;
 	sdma_put64(p, at);
@@ -140,7 +152,8 @@ static inline void sdma_cond_exe(uint32_t **p, uint64_t at, uint32_t value, uint
 	*(*p)++ = skipped;
 }
 
-static inline void sdma_atomic(uint32_t **p, uint32_t op, uint64_t at, uint64_t source, uint64_t compare)
+static inline void sdma_atomic(uint32_t **p, uint32_t op, uint64_t at, uint64_t source,
+			       uint64_t compare)
 {
 	*(*p)++ = SDMA_ATOMIC | op << 25;
 	sdma_put64(p, at);
@@ -149,7 +162,7 @@ static inline void sdma_atomic(uint32_t **p, uint32_t op, uint64_t at, uint64_t 
 	*(*p)++ = 0;
 }
 
-/* The GPU's clock, the one that GET_CLOCK_COUNTERS reads, to a multiple of 8. */
+/* Writes the GPU clock of GET_CLOCK_COUNTERS to a multiple of 8. */
 static inline void sdma_clock(uint32_t **p, uint64_t to)
 {
 	*(*p)++ = SDMA_TIMESTAMP | 2 << 8;

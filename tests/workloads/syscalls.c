@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The parent seizes the child when that asks for it and stops it at every system call. Two calls of
- * getsid() with impossible arguments mark where counting begins and ends.
+ * The parent seizes the child on request and stops it at every system call. Two calls of getsid()
+ * with invalid arguments mark start and end of the count.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@ static void count_call(struct syscall_table *table, uint64_t number, uint64_t re
 {
 	uint32_t i;
 
-	/* Only for ioctl does it matter which. */
+	/* Only ioctl needs the argument. */
 	if (number != SYS_ioctl)
 		request = 0;
 	for (i = 0; i < table->used; i++)
@@ -41,18 +41,19 @@ static void count_call(struct syscall_table *table, uint64_t number, uint64_t re
 	table->entry[i].times++;
 }
 
-/* One stop of the child. Returns 1 when tracing is over. */
+/* Handles one stop of the child. Returns 1 when tracing is over. */
 static int one_stop(pid_t child, int status, struct syscall_table *table, int *counting)
 {
 	struct __ptrace_syscall_info info;
 	int signal = WSTOPSIG(status);
 
 	if (signal != (SIGTRAP | 0x80)) {
-		/* Group stops and our own interrupt carry no signal for the child. */
+		/* Group stops and PTRACE_INTERRUPT carry no signal for the child. */
 		ptrace(PTRACE_SYSCALL, child, 0, status >> 16 ? 0 : signal);
 		return 0;
 	}
-	if (ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 && info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 &&
+	    info.op == PTRACE_SYSCALL_INFO_ENTRY) {
 		if (info.entry.nr == SYS_getsid && info.entry.args[0] == MARK_START) {
 			*counting = 1;
 		} else if (info.entry.nr == SYS_getsid && info.entry.args[0] == MARK_STOP) {
@@ -72,7 +73,8 @@ static void trace(pid_t child, struct syscall_table *table)
 	int status, counting = 0;
 	char c = 's';
 
-	if (ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_TRACESYSGOOD) || ptrace(PTRACE_INTERRUPT, child, 0, 0)) {
+	if (ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_TRACESYSGOOD) ||
+	    ptrace(PTRACE_INTERRUPT, child, 0, 0)) {
 		c = 'f';
 	} else if (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
 		ptrace(PTRACE_SYSCALL, child, 0, 0);
@@ -86,8 +88,8 @@ static void trace(pid_t child, struct syscall_table *table)
 
 int syscalls_run(int (*body)(struct syscall_table *table))
 {
-	struct syscall_table *table =
-		mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct syscall_table *table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status;
 	char c;
 	pid_t child;
@@ -129,7 +131,7 @@ int syscalls_start(void)
 		return -EPIPE;
 	if (c != 's')
 		return -EPERM;
-	/* No such process: the call fails, and that is its use. */
+	/* Fails with ESRCH: only the tracer needs to see it. */
 	syscall(SYS_getsid, MARK_START);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Counts the system calls that this process makes between two marks, by a parent that traces it. */
+/* Counts the system calls of this process between two marks, by a tracing parent. */
 #ifndef SYSCALLS_H
 #define SYSCALLS_H
 
@@ -15,9 +15,9 @@ struct syscall_table {
 	} entry[SYSCALLS_MAX];
 };
 
-/* Runs `body` in a child; returns its exit status. The table is the child's to read. */
+/* Runs `body` in a child; returns its exit status. The child reads the table. */
 int syscalls_run(int (*body)(struct syscall_table *table));
-/* For the body: between these two calls, system calls are counted. Both return 0 or a negative errno. */
+/* For the body: system calls between these two are counted. Both return 0 or a negative errno. */
 int syscalls_start(void);
 int syscalls_stop(void);
 

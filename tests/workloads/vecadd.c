@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The demo: c = a + b over 1,048,576 floats in 4096 workgroups of 256, launched through a doorbell of
- * /dev/kfd and awaited by an event. Shows the way of the launch, layer by layer; then launches 100 more
- * times and counts the system calls that these take. Exit status 0 only if every sum was right and no
- * system call but the wait was made.
+ * Demo: c = a + b over 1,048,576 floats in 4096 workgroups of 256, dispatched through a doorbell of
+ * /dev/kfd, completion by an event. Prints the steps of the dispatch in each layer; then dispatches
+ * 100 more times and counts their system calls. Exits with 0 only if every sum is right and the
+ * wait was the only system call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ static float *floats(struct kfd_bo *bo)
 	return bo->va;
 }
 
-/* Values whose sum is exact, so that it can be compared for equality. */
+/* Values with exact sums, comparable for equality. */
 static void fill_inputs(struct demo *d)
 {
 	for (uint32_t i = 0; i < groups * GROUP; i++) {
@@ -71,7 +71,8 @@ static uint32_t wrong_sums(struct demo *d)
 		if (floats(d->c)[i] == floats(d->a)[i] + floats(d->b)[i])
 			continue;
 		if (wrong++ < 4)
-			fprintf(stderr, "vecadd: c[%u] is %f, not %f\n", i, floats(d->c)[i], floats(d->a)[i] + floats(d->b)[i]);
+			fprintf(stderr, "vecadd: c[%u] is %f, not %f\n", i, floats(d->c)[i],
+				floats(d->a)[i] + floats(d->b)[i]);
 	}
 	return wrong;
 }
@@ -80,14 +81,19 @@ static int open_device(struct demo *d)
 {
 	struct kfd *k = &d->k;
 
-	STEP("open+get_version", kfd_open_device(k), "file=/dev/kfd fd=%d version=%u.%u", k->fd, k->major, k->minor);
-	STEP("topology", kfd_topology_find_gpu(&k->node), "node=%d gpu_id=%u gfx=%u cus=%u xcc=%u vram_mib=%llu", k->node.index,
-	     k->node.gpu_id, k->node.gfx_target_version, k->node.simd_count / k->node.simd_per_cu, k->node.num_xcc,
+	STEP("open+get_version", kfd_open_device(k), "file=/dev/kfd fd=%d version=%u.%u", k->fd,
+	     k->major, k->minor);
+	STEP("topology", kfd_topology_find_gpu(&k->node),
+	     "node=%d gpu_id=%u gfx=%u cus=%u xcc=%u vram_mib=%llu", k->node.index, k->node.gpu_id,
+	     k->node.gfx_target_version, k->node.simd_count / k->node.simd_per_cu, k->node.num_xcc,
 	     (unsigned long long)k->node.vram_bytes >> 20);
-	STEP("open_render_node", kfd_open_render(k), "file=/dev/dri/renderD%u fd=%d", k->node.drm_render_minor, k->drm);
+	STEP("open_render_node", kfd_open_render(k), "file=/dev/dri/renderD%u fd=%d",
+	     k->node.drm_render_minor, k->drm);
 	STEP("get_apertures", kfd_get_apertures(k), "gpuvm=%#llx-%#llx lds=%#llx scratch=%#llx",
-	     (unsigned long long)k->apertures.gpuvm_base, (unsigned long long)k->apertures.gpuvm_limit,
-	     (unsigned long long)k->apertures.lds_base, (unsigned long long)k->apertures.scratch_base);
+	     (unsigned long long)k->apertures.gpuvm_base,
+	     (unsigned long long)k->apertures.gpuvm_limit,
+	     (unsigned long long)k->apertures.lds_base,
+	     (unsigned long long)k->apertures.scratch_base);
 	STEP("acquire_vm", kfd_acquire_vm(k), "gpu_id=%u", k->node.gpu_id);
 	return 0;
 }
@@ -97,24 +103,30 @@ static int allocate(struct demo *d)
 	size_t bytes = (size_t)groups * GROUP * sizeof(float);
 	struct kfd *k = &d->k;
 
-	STEP("alloc+map_a", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->a), "kind=vram bytes=%zu va=%p handle=%#llx", bytes, d->a->va,
+	STEP("alloc+map_a", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->a),
+	     "kind=vram bytes=%zu va=%p handle=%#llx", bytes, d->a->va,
 	     (unsigned long long)d->a->handle);
-	STEP("alloc+map_b", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->b), "kind=vram bytes=%zu va=%p handle=%#llx", bytes, d->b->va,
+	STEP("alloc+map_b", kfd_bo_create(k, bytes, KFD_FLAGS_VRAM, &d->b),
+	     "kind=vram bytes=%zu va=%p handle=%#llx", bytes, d->b->va,
 	     (unsigned long long)d->b->handle);
-	STEP("alloc+map_c", kfd_bo_create(k, bytes, KFD_FLAGS_GTT, &d->c), "kind=gtt bytes=%zu va=%p handle=%#llx", bytes, d->c->va,
+	STEP("alloc+map_c", kfd_bo_create(k, bytes, KFD_FLAGS_GTT, &d->c),
+	     "kind=gtt bytes=%zu va=%p handle=%#llx", bytes, d->c->va,
 	     (unsigned long long)d->c->handle);
-	STEP("alloc+map_kernarg", kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &d->kernarg), "kind=gtt bytes=%lu va=%p", KFD_PAGE,
-	     d->kernarg->va);
+	STEP("alloc+map_kernarg", kfd_bo_create(k, KFD_PAGE, KFD_FLAGS_GTT, &d->kernarg),
+	     "kind=gtt bytes=%lu va=%p", KFD_PAGE, d->kernarg->va);
 	fill_inputs(d);
 	((uint64_t *)d->kernarg->va)[0] = kfd_va(d->a->va);
 	((uint64_t *)d->kernarg->va)[1] = kfd_va(d->b->va);
 	((uint64_t *)d->kernarg->va)[2] = kfd_va(d->c->va);
-	STEP("load_code", kfd_kernels(k, &d->code), "bytes=%zu va=%p", d->code.image_size, d->code.bo->va);
-	STEP("find_kernel", kfd_code_kernel(&d->code, "vecadd", &d->kernel), "name=vecadd descriptor=%#llx",
-	     (unsigned long long)d->kernel.descriptor);
-	STEP("event_page", kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &(uint32_t){ 0 }), "va=%p slots=4096", k->event_page->va);
-	STEP("create_event+signal", kfd_signal_create(k, 1, &d->signal), "event=%u signal=%p mailbox=%#llx", d->signal.event_id,
-	     (void *)d->signal.s, (unsigned long long)d->signal.s->event_mailbox_ptr);
+	STEP("load_code", kfd_kernels(k, &d->code), "bytes=%zu va=%p", d->code.image_size,
+	     d->code.bo->va);
+	STEP("find_kernel", kfd_code_kernel(&d->code, "vecadd", &d->kernel),
+	     "name=vecadd descriptor=%#llx", (unsigned long long)d->kernel.descriptor);
+	STEP("event_page", kfd_event_create(k, KFD_IOC_EVENT_SIGNAL, true, &(uint32_t){ 0 }),
+	     "va=%p slots=4096", k->event_page->va);
+	STEP("create_event+signal", kfd_signal_create(k, 1, &d->signal),
+	     "event=%u signal=%p mailbox=%#llx", d->signal.event_id, (void *)d->signal.s,
+	     (unsigned long long)d->signal.s->event_mailbox_ptr);
 	return 0;
 }
 
@@ -123,10 +135,13 @@ static int create_queue(struct demo *d)
 	struct kfd_ioctl_create_queue_args args;
 	struct kfd_queue *q = &d->q;
 
-	STEP("queue_memory", kfd_queue_prepare(&d->k, q, 64, &args), "ring=%p bytes=%u descriptor=%p cwsr=%p cwsr_bytes=%zu", q->ring->va,
-	     args.ring_size, q->descriptor->va, q->cwsr->va, q->cwsr->size);
-	STEP("create_queue", kfd_queue_start(q, &args), "queue=%u doorbell_offset=%#llx", q->id, (unsigned long long)q->doorbell_offset);
-	STEP("mmap_doorbell", kfd_queue_map_doorbell(q), "slice=%p doorbell=%p", (void *)d->k.doorbells, (void *)q->doorbell);
+	STEP("queue_memory", kfd_queue_prepare(&d->k, q, 64, &args),
+	     "ring=%p bytes=%u descriptor=%p cwsr=%p cwsr_bytes=%zu", q->ring->va, args.ring_size,
+	     q->descriptor->va, q->cwsr->va, q->cwsr->size);
+	STEP("create_queue", kfd_queue_start(q, &args), "queue=%u doorbell_offset=%#llx", q->id,
+	     (unsigned long long)q->doorbell_offset);
+	STEP("mmap_doorbell", kfd_queue_map_doorbell(q), "slice=%p doorbell=%p",
+	     (void *)d->k.doorbells, (void *)q->doorbell);
 	return 0;
 }
 
@@ -145,18 +160,19 @@ static int first_launch(struct demo *d)
 	prepare_packet(d);
 	journal_begin("packet_written");
 	index = kfd_queue_write(&d->q, &d->packet);
-	journal_end("index=%llu header=%#06x grid=%u group=%u kernarg=%#llx signal=%#llx", (unsigned long long)index,
-		    d->packet.header, d->packet.grid_size[0], d->packet.workgroup_size[0],
-		    (unsigned long long)d->packet.kernarg_address, (unsigned long long)d->packet.completion_signal);
+	journal_end("index=%llu header=%#06x grid=%u group=%u kernarg=%#llx signal=%#llx",
+		    (unsigned long long)index, d->packet.header, d->packet.grid_size[0],
+		    d->packet.workgroup_size[0], (unsigned long long)d->packet.kernarg_address,
+		    (unsigned long long)d->packet.completion_signal);
 	journal_begin("doorbell_rung");
 	kfd_queue_ring(&d->q, index);
 	journal_end("address=%p value=%llu", (void *)d->q.doorbell, (unsigned long long)index);
-	STEP("wait_events", kfd_signal_wait(&d->k, &d->signal, WAIT_MS), "event=%u signal_value=%lld", d->signal.event_id,
-	     (long long)d->signal.s->value);
+	STEP("wait_events", kfd_signal_wait(&d->k, &d->signal, WAIT_MS),
+	     "event=%u signal_value=%lld", d->signal.event_id, (long long)d->signal.s->value);
 	return 0;
 }
 
-/* Launches again and again; each workgroup has to have written one element that was spoiled before. */
+/* Dispatches repeatedly; each workgroup must rewrite one element that was overwritten before. */
 static uint32_t launch_again(struct demo *d)
 {
 	uint32_t bad = 0;
@@ -194,14 +210,15 @@ static const char *call_name(uint64_t number, uint64_t request)
 	return text;
 }
 
-/* Prints the table; returns how many calls were something other than the wait. */
+/* Prints the table; returns the number of system calls other than the wait. */
 static uint64_t print_calls(const struct syscall_table *table)
 {
 	uint64_t others = 0;
 
 	printf("\nsystem calls during %u launches:\n%10s  %s\n", relaunches, "times", "call");
 	for (uint32_t i = 0; i < table->used; i++) {
-		bool wait = table->entry[i].number == SYS_ioctl && table->entry[i].request == AMDKFD_IOC_WAIT_EVENTS;
+		bool wait = table->entry[i].number == SYS_ioctl &&
+			    table->entry[i].request == AMDKFD_IOC_WAIT_EVENTS;
 
 		printf("%10llu  %s\n", (unsigned long long)table->entry[i].times,
 		       call_name(table->entry[i].number, table->entry[i].request));
@@ -224,14 +241,15 @@ static int relaunch(struct demo *d, struct syscall_table *table)
 	bad = launch_again(d);
 	syscalls_stop();
 	others = print_calls(table);
-	printf("rkfd-demo: relaunch launches=%u other_system_calls=%llu wrong=%u\n", relaunches, (unsigned long long)others, bad);
+	printf("rkfd-demo: relaunch launches=%u other_system_calls=%llu wrong=%u\n", relaunches,
+	       (unsigned long long)others, bad);
 	if (!table->complete) {
-		fprintf(stderr, "vecadd: the trace of the launches is not complete\n");
+		fprintf(stderr, "vecadd: the trace of the launches is incomplete\n");
 		return 1;
 	}
 	if (others || bad)
 		return 1;
-	/* Once more without the tracer in the way, for the time it takes. */
+	/* Once more without the tracer, to measure the time. */
 	start = journal_now();
 	d->signal.s->value = 1;
 	kfd_queue_ring(&d->q, kfd_queue_write(&d->q, &d->packet));
@@ -283,7 +301,8 @@ static int demo(struct syscall_table *table)
 		printf("(no tracepoints of the driver: %s)\n", strerror(-traced));
 	if (ret) {
 		if (d.q.inactive.s)
-			fprintf(stderr, "vecadd: the queue's error word is %#llx\n", (unsigned long long)d.q.inactive.s->value);
+			fprintf(stderr, "vecadd: the queue's error word is %#llx\n",
+				(unsigned long long)d.q.inactive.s->value);
 		return 1;
 	}
 	ret = relaunch(&d, table);
@@ -310,7 +329,9 @@ int main(int argc, char **argv)
 			relaunches = (unsigned int)strtoul(optarg, NULL, 0);
 			break;
 		default:
-			fprintf(stderr, "usage: vecadd [-g groups of 256 (4096)] [-n launches after the first (100)]\n");
+			fprintf(stderr,
+				"usage: vecadd [-g groups of 256 (4096)] "
+				"[-n launches after the first (100)]\n");
 			return 2;
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //
-// The kernels that the workloads launch. There are no device libraries: ids come from builtins, sizes from
-// the dispatch packet, so that no kernel needs hidden arguments.
+// Kernels of the workloads. They use no device libraries: ids come from builtins, sizes from the
+// dispatch packet, so that no kernel needs hidden arguments.
 
 #define SYSTEM __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES
 #define GROUP(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
@@ -25,7 +25,8 @@ static void barrier_all(void)
 	__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-__kernel GROUP(256, 1, 1) void vecadd(__global const float *a, __global const float *b, __global float *c)
+__kernel GROUP(256, 1, 1) void vecadd(__global const float *a, __global const float *b,
+				      __global float *c)
 {
 	uint i = __builtin_amdgcn_workgroup_id_x() * 256 + __builtin_amdgcn_workitem_id_x();
 
@@ -65,7 +66,7 @@ __kernel void saxpy(__global const float *x, __global float *y, float a)
 	y[i] = a * x[i] + y[i];
 }
 
-// One sum for each group, in LDS, by halves.
+// Tree reduction in LDS: one sum per workgroup.
 __kernel GROUP(256, 1, 1) void reduce(__global const uint *in, __global uint *out)
 {
 	__local uint part[256];
@@ -83,7 +84,7 @@ __kernel GROUP(256, 1, 1) void reduce(__global const uint *in, __global uint *ou
 		out[g] = part[0];
 }
 
-// Each work-item reverses through LDS: item l writes slot l, reads slot 255 - l, across waves.
+// Reversal through LDS: work-item l writes slot l and reads slot 255 - l, across waves.
 __kernel GROUP(256, 1, 1) void reverse(__global const uint *in, __global uint *out)
 {
 	__local uint part[256];
@@ -95,9 +96,10 @@ __kernel GROUP(256, 1, 1) void reverse(__global const uint *in, __global uint *o
 	out[base + l] = part[255 - l];
 }
 
-// A histogram, a maximum, a 64-bit sum, a tally by compare and swap, and a unique ticket for each item.
-__kernel void atomics(__global const uint *in, __global atomic_uint *bins, __global atomic_uint *largest,
-		      __global atomic_ulong *sum, __global atomic_uint *tally, __global atomic_uint *next,
+// A histogram, a maximum, a 64-bit sum, a count by compare-and-swap, a unique ticket per work-item.
+__kernel void atomics(__global const uint *in, __global atomic_uint *bins,
+		      __global atomic_uint *largest, __global atomic_ulong *sum,
+		      __global atomic_uint *tally, __global atomic_uint *next,
 		      __global uint *ticket)
 {
 	uint i = global_x();
@@ -110,12 +112,13 @@ __kernel void atomics(__global const uint *in, __global atomic_uint *bins, __glo
 	ticket[__opencl_atomic_fetch_add(next, 1u, __ATOMIC_RELAXED, SYSTEM)] = i;
 	if (i % 16 == 0) {
 		old = __opencl_atomic_load(tally, __ATOMIC_RELAXED, SYSTEM);
-		while (!__opencl_atomic_compare_exchange_weak(tally, &old, old + 3, __ATOMIC_RELAXED, __ATOMIC_RELAXED, SYSTEM))
+		while (!__opencl_atomic_compare_exchange_weak(
+			tally, &old, old + 3, __ATOMIC_RELAXED, __ATOMIC_RELAXED, SYSTEM))
 			;
 	}
 }
 
-// Neighbouring work-items take different ways, nested, and leave loops at different times.
+// Nested divergent branches, and loops with different trip counts per work-item.
 __kernel void divergent(__global const uint *in, __global uint *out)
 {
 	uint i = global_x();
@@ -145,7 +148,7 @@ __kernel void divergent(__global const uint *in, __global uint *out)
 	out[i] = r;
 }
 
-// Uniform and nested loops, integer division by a value the compiler cannot know.
+// Uniform and nested loops, integer division by a value unknown to the compiler.
 __kernel void loops(__global const uint *in, __global uint *out, uint rounds, uint divisor)
 {
 	uint i = global_x();
@@ -157,7 +160,7 @@ __kernel void loops(__global const uint *in, __global uint *out, uint rounds, ui
 	out[i] = r / divisor + r % divisor;
 }
 
-// Where am I: each work-item of a grid in three dimensions, whose last groups are partial, says so.
+// Each work-item of a 3D grid with partial workgroups writes its coordinates.
 __kernel GROUP(8, 4, 2) void grid3d(__global uint *out)
 {
 	__constant struct packet *p = (__constant struct packet *)__builtin_amdgcn_dispatch_ptr();
@@ -168,7 +171,7 @@ __kernel GROUP(8, 4, 2) void grid3d(__global uint *out)
 	out[(z * p->grid[1] + y) * p->grid[0] + x] += x | y << 8 | z << 16 | 1u << 24;
 }
 
-// An array that must live in memory of the work-item itself.
+// A private array that must be in scratch.
 __kernel void scratch(__global const uint *in, __global uint *out)
 {
 	uint i = global_x();
@@ -185,7 +188,7 @@ __kernel void scratch(__global const uint *in, __global uint *out)
 	out[i] = r;
 }
 
-// Does not end before the host says so.
+// Spins until the host sets a flag.
 __kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global atomic_uint *stop)
 {
 	if (__builtin_amdgcn_workitem_id_x() == 0)
@@ -194,14 +197,14 @@ __kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global at
 		__builtin_amdgcn_s_sleep(8);
 }
 
-// One store to wherever the host says, to see what a bad address does.
+// One store to an address given by the host, for memory faults.
 __kernel GROUP(64, 1, 1) void poke(__global uint *where, uint value)
 {
 	if (__builtin_amdgcn_workitem_id_x() == 0)
 		*where = value;
 }
 
-// An instruction that no GPU has.
+// An illegal instruction.
 __kernel GROUP(64, 1, 1) void illegal(__global uint *out)
 {
 	if (__builtin_amdgcn_workitem_id_x() == 0)
