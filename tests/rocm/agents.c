@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Prints what rocminfo does not: how HSA sees the links between agents and the pools of others, and the GPU's caches. */
+/*
+ * Prints what rocminfo leaves out: links between agents, access to other agents' pools, GPU caches.
+ */
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 #include <stdio.h>
@@ -44,7 +46,7 @@ static hsa_status_t show_cache(hsa_cache_t cache, void *data)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* The way from agent `data` to one pool of another's. */
+/* Link from agent `data` to one pool of another agent. */
 static hsa_status_t show_link(hsa_amd_memory_pool_t pool, void *data)
 {
 	const hsa_agent_t *pair = data;
@@ -56,12 +58,17 @@ static hsa_status_t show_link(hsa_amd_memory_pool_t pool, void *data)
 	MUST(hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment));
 	if (segment != HSA_AMD_SEGMENT_GLOBAL)
 		return HSA_STATUS_SUCCESS;
-	MUST(hsa_amd_agent_memory_pool_get_info(pair[0], pool, HSA_AMD_AGENT_MEMORY_POOL_INFO_ACCESS, &access));
-	MUST(hsa_amd_agent_memory_pool_get_info(pair[0], pool, HSA_AMD_AGENT_MEMORY_POOL_INFO_NUM_LINK_HOPS, &hops));
+	MUST(hsa_amd_agent_memory_pool_get_info(pair[0], pool,
+						HSA_AMD_AGENT_MEMORY_POOL_INFO_ACCESS, &access));
+	MUST(hsa_amd_agent_memory_pool_get_info(
+		pair[0], pool, HSA_AMD_AGENT_MEMORY_POOL_INFO_NUM_LINK_HOPS, &hops));
 	if (hops && hops <= 4)
-		MUST(hsa_amd_agent_memory_pool_get_info(pair[0], pool, HSA_AMD_AGENT_MEMORY_POOL_INFO_LINK_INFO, links));
-	printf("link from=%u to=%u access=%u hops=%u type=%u distance=%u atomic32=%d atomic64=%d\n", node_of(pair[0]), node_of(pair[1]),
-	       access, hops, links[0].link_type, links[0].numa_distance, links[0].atomic_support_32bit, links[0].atomic_support_64bit);
+		MUST(hsa_amd_agent_memory_pool_get_info(
+			pair[0], pool, HSA_AMD_AGENT_MEMORY_POOL_INFO_LINK_INFO, links));
+	printf("link from=%u to=%u access=%u hops=%u type=%u distance=%u atomic32=%d atomic64=%d\n",
+	       node_of(pair[0]), node_of(pair[1]), access, hops, links[0].link_type,
+	       links[0].numa_distance, links[0].atomic_support_32bit,
+	       links[0].atomic_support_64bit);
 	return HSA_STATUS_SUCCESS;
 }
 
@@ -77,7 +84,8 @@ int main(void)
 			hsa_agent_t pair[2] = { agents[i], agents[j] };
 
 			if (i != j)
-				MUST(hsa_amd_agent_iterate_memory_pools(agents[j], show_link, pair));
+				MUST(hsa_amd_agent_iterate_memory_pools(agents[j], show_link,
+									pair));
 		}
 	}
 	MUST(hsa_shut_down());

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""The traced program, and beside what could be seen of it from above what could only be inferred: calls of HIP, calls of HSA,
-ioctls with their counts and costs, the driver's steps, interrupts; and that nothing of it happens between two launches.
+"""Traces vecadd on HIP: number and cost of HIP calls, HSA calls, ioctls, driver steps, interrupts.
+Checks that launches cause neither ioctls nor driver activity.
 
-usage: demo.py [table] [quiet]     (both without an argument)
+usage: demo.py [table] [quiet]     (default: both)
 """
 
 import collections
@@ -11,26 +11,31 @@ import os
 import re
 import sys
 
-from traceway import TRACEFS, Recording, calls
+from traceway import TRACEFS, Recording, calls, system_call
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vecadd")
 
 KFD = {
     0x01: "GET_VERSION", 0x02: "CREATE_QUEUE", 0x03: "DESTROY_QUEUE", 0x04: "SET_MEMORY_POLICY",
-    0x05: "GET_CLOCK_COUNTERS", 0x06: "GET_PROCESS_APERTURES", 0x07: "UPDATE_QUEUE", 0x08: "CREATE_EVENT",
-    0x09: "DESTROY_EVENT", 0x0A: "SET_EVENT", 0x0B: "RESET_EVENT", 0x0C: "WAIT_EVENTS",
-    0x11: "SET_SCRATCH_BACKING_VA", 0x12: "GET_TILE_CONFIG", 0x13: "SET_TRAP_HANDLER",
-    0x14: "GET_PROCESS_APERTURES_NEW", 0x15: "ACQUIRE_VM", 0x16: "ALLOC_MEMORY_OF_GPU", 0x17: "FREE_MEMORY_OF_GPU",
-    0x18: "MAP_MEMORY_TO_GPU", 0x19: "UNMAP_MEMORY_FROM_GPU", 0x1A: "SET_CU_MASK", 0x1C: "GET_DMABUF_INFO",
-    0x1D: "IMPORT_DMABUF", 0x1E: "ALLOC_QUEUE_GWS", 0x1F: "SMI_EVENTS", 0x20: "SVM", 0x21: "SET_XNACK_MODE",
-    0x23: "AVAILABLE_MEMORY", 0x24: "EXPORT_DMABUF", 0x25: "RUNTIME_ENABLE", 0x26: "DBG_TRAP",
+    0x05: "GET_CLOCK_COUNTERS", 0x06: "GET_PROCESS_APERTURES", 0x07: "UPDATE_QUEUE",
+    0x08: "CREATE_EVENT", 0x09: "DESTROY_EVENT", 0x0A: "SET_EVENT", 0x0B: "RESET_EVENT",
+    0x0C: "WAIT_EVENTS", 0x11: "SET_SCRATCH_BACKING_VA", 0x12: "GET_TILE_CONFIG",
+    0x13: "SET_TRAP_HANDLER", 0x14: "GET_PROCESS_APERTURES_NEW", 0x15: "ACQUIRE_VM",
+    0x16: "ALLOC_MEMORY_OF_GPU", 0x17: "FREE_MEMORY_OF_GPU", 0x18: "MAP_MEMORY_TO_GPU",
+    0x19: "UNMAP_MEMORY_FROM_GPU", 0x1A: "SET_CU_MASK", 0x1C: "GET_DMABUF_INFO",
+    0x1D: "IMPORT_DMABUF", 0x1E: "ALLOC_QUEUE_GWS", 0x1F: "SMI_EVENTS", 0x20: "SVM",
+    0x21: "SET_XNACK_MODE", 0x23: "AVAILABLE_MEMORY", 0x24: "EXPORT_DMABUF",
+    0x25: "RUNTIME_ENABLE", 0x26: "DBG_TRAP",
 }
-DRM = {0x00: "VERSION", 0x05: "GET_CLIENT", 0x09: "GEM_CLOSE", 0x0C: "GET_CAP", 0x45: "AMDGPU_INFO"}
-# Entries of the interrupt ring by client and source, as rust/abi/ih.rs names them.
+DRM = {0x00: "VERSION", 0x05: "GET_CLIENT", 0x09: "GEM_CLOSE", 0x0C: "GET_CAP",
+       0x45: "AMDGPU_INFO"}
+# Client and source ids of IH entries, see rust/abi/ih.rs.
 CLIENTS = {10: "SE0SH", 20: "GRBM_CP", 8: "SDMA0", 9: "SDMA1", 1: "SDMA2", 4: "SDMA3"}
-SOURCES = {181: "end of pipe", 183: "bad opcode", 184: "bad register", 224: "SDMA trap", 239: "message of a wave"}
+SOURCES = {181: "end of pipe", 183: "bad opcode", 184: "bad register", 224: "SDMA trap",
+           239: "SQ message"}
 
-# What the study counted in the traced program, and the functions that do it in either version of the libraries.
+# Expected calls: (layer, name, number, functions in either version of the libraries, whether the
+# number is exact).
 STUDY = (
     ("HIP", "hipMalloc", 3, ("hipMalloc",), True),
     ("HIP", "hipMemcpy", 3, ("hipMemcpy",), True),
@@ -38,7 +43,8 @@ STUDY = (
     ("HIP", "hipDeviceSynchronize", 1, ("hipDeviceSynchronize",), True),
     ("HIP", "hipFree", 3, ("hipFree",), True),
     ("HSA", "queue create", 1, ("hsa_queue_create",), True),
-    ("HSA", "async copy", 3, ("hsa_amd_memory_async_copy", "hsa_amd_memory_async_copy_on_engine"), False),
+    ("HSA", "async copy", 3,
+     ("hsa_amd_memory_async_copy", "hsa_amd_memory_async_copy_on_engine"), False),
     ("HSA", "pool allocation", 7, ("hsa_amd_memory_pool_allocate",), False),
     ("HSA", "host lock", 3, ("hsa_amd_memory_lock", "hsa_amd_memory_lock_to_pool"), False),
     ("HSA", "signal wait", 6, ("hsa_signal_wait_scacquire", "hsa_signal_wait_relaxed"), False),
@@ -46,7 +52,7 @@ STUDY = (
 
 
 class Report:
-    """Lines of KTAP, and whether something failed."""
+    """KTAP report."""
 
     def __init__(self, count):
         self.number, self.failed, self.wrong = 0, 0, 0
@@ -86,23 +92,25 @@ def layer(call):
 
 
 def table(title, rows):
-    """Rows of (name, durations in us)."""
+    """Prints a table of {name: durations in us}."""
     say()
-    say(f"{title:<46}{'count':>7}{'total us':>12}{'mean us':>10}{'most us':>10}")
+    say(f"{title:<46}{'count':>7}{'total us':>12}{'mean us':>10}{'max us':>10}")
     for name, times in sorted(rows.items(), key=lambda row: -sum(row[1])):
-        say(f"  {name:<44}{len(times):>7}{sum(times):>12.1f}{sum(times) / len(times):>10.1f}{max(times):>10.1f}")
+        mean = sum(times) / len(times)
+        say(f"  {name:<44}{len(times):>7}{sum(times):>12.1f}{mean:>10.1f}{max(times):>10.1f}")
 
 
 def grouped(all_calls, wanted):
     rows = collections.defaultdict(list)
     for call in all_calls:
         if layer(call) == wanted:
-            rows[call.name if isinstance(call.name, str) else ioctl_name(call.name)[1]].append(call.us)
+            name = call.name if isinstance(call.name, str) else ioctl_name(call.name)[1]
+            rows[name].append(call.us)
     return rows
 
 
 def driver_rows(events):
-    """How often the driver did what: (what, count)."""
+    """Returns the number of driver actions by name."""
     rows = collections.Counter()
     for event in events:
         if event.name == "rkfd_runlist":
@@ -110,10 +118,11 @@ def driver_rows(events):
         elif event.name == "rkfd_packet":
             rows[f"packet {event['packet']} on ring {event['ring']}"] += 1
         elif event.name == "rkfd_sdma_job":
-            rows["job of a kernel SDMA ring (fills, page tables)"] += 1
+            rows["job on a kernel SDMA ring (fills, page tables)"] += 1
         elif event.name == "rkfd_ih":
             client, source = int(event["client"]), int(event["source"])
-            rows[f"interrupt: {SOURCES.get(source, source)} from {CLIENTS.get(client, client)}"] += 1
+            name = f"{SOURCES.get(source, source)} from {CLIENTS.get(client, client)}"
+            rows[f"interrupt: {name}"] += 1
         elif event.name == "rkfd_doorbell_map":
             rows["doorbell page mapped"] += 1
         elif event.name == "rkfd_event":
@@ -125,28 +134,33 @@ def driver_rows(events):
 
 
 def queue_creation(events, all_calls):
-    """The first hsa_queue_create, split into what it consists of."""
+    """Returns the cost of the first hsa_queue_create by part: (name, us, depth)."""
     whole = next((c for c in all_calls if c.name == "hsa_queue_create"), None)
     if not whole:
         return []
-    inside = [c for c in all_calls if layer(c) in ("kfd", "drm", "mmap") and c.tid == whole.tid and whole.start <= c.start <= whole.end]
+    inside = [c for c in all_calls if layer(c) in ("kfd", "drm", "mmap")
+              and c.tid == whole.tid and whole.start <= c.start <= whole.end]
     rows = [("hsa_queue_create", whole.us, 0)]
     for call in inside:
         if call.name == "mmap":
             continue
-        kind, name = ioctl_name(call.name) if isinstance(call.name, int) else ("kfd", call.name)
+        kind, name = ("kfd", call.name)
+        if isinstance(call.name, int):
+            kind, name = ioctl_name(call.name)
         rows.append((f"{kind}: {name}", call.us, 1))
         if name != "CREATE_QUEUE":
             continue
-        rows += [(f"step {re.search('step=(.*) ns', e.text)[1]}", int(e["ns"]) / 1e3, 2) for e in events
-                 if e.name == "rkfd_queue_step" and e.tid == whole.tid and call.start <= e.when <= call.end + 1e-6]
-    rows.append(("mmap of other memory", sum(c.us for c in inside if c.name == "mmap"), 1))
+        steps = [e for e in events if e.name == "rkfd_queue_step" and e.tid == whole.tid
+                 and call.start <= e.when <= call.end + 1e-6]
+        rows += [(f"step {re.search('step=(.*) ns', e.text)[1]}", int(e["ns"]) / 1e3, 2)
+                 for e in steps]
+    rows.append(("other mmap", sum(c.us for c in inside if c.name == "mmap"), 1))
     rows.append(("user space and other system calls", whole.us - sum(c.us for c in inside), 1))
     return rows
 
 
 def record(arguments, report):
-    """Runs the traced program under a recording; returns its events and calls."""
+    """Runs vecadd under a recording; returns its events and calls."""
     recording = Recording(PROGRAM)
     try:
         status, output, took = recording.run([PROGRAM, *arguments])
@@ -155,42 +169,44 @@ def record(arguments, report):
         recording.close()
     for line in output.splitlines():
         say(f"vecadd: {line}")
-    report.expect(status == 0, f"the program ended with status {status}")
-    report.expect(lost == 0, f"{lost} events were lost")
-    report.expect(any(e.name == "sys_ioctl" for e in events), "no ioctl was seen at all")
-    say(f"the program took {took:.1f} s, {len(events)} events were recorded")
+    report.expect(status == 0, f"exit status {status}")
+    report.expect(lost == 0, f"{lost} events lost")
+    report.expect(any(e.name == "sys_ioctl" for e in events), "no ioctl recorded")
+    say(f"took {took:.1f} s, {len(events)} events recorded")
     return events, calls(events)
 
 
 def show_table(report):
-    """What mission row 19 asks for."""
+    """Prints calls, ioctls, driver actions and the steps of queue creation; checks the counts."""
     events, all_calls = record([], report)
     counts = collections.Counter(call.name for call in all_calls)
     say()
-    say(f"{'the traced program':<34}{'in the study':>14}{'here':>8}")
+    say(f"{'calls':<34}{'expected':>14}{'counted':>8}")
     for where, what, studied, functions, exact in STUDY:
         here = sum(counts[name] for name in functions)
         say(f"  {where} {what:<28}{studied:>14}{here:>8}")
-        report.expect(here == studied if exact else here > 0, f"{here} times {what}, expected {studied}")
-    table("calls of HIP", grouped(all_calls, "HIP"))
-    table("calls of HSA that HIP makes", grouped(all_calls, "HSA"))
-    table("ioctls of /dev/kfd", grouped(all_calls, "kfd"))
-    table("ioctls of the render node", grouped(all_calls, "drm"))
+        right = here == studied if exact else here > 0
+        report.expect(right, f"{here} times {what}, expected {studied}")
+    table("HIP calls", grouped(all_calls, "HIP"))
+    table("HSA calls of HIP", grouped(all_calls, "HSA"))
+    table("/dev/kfd ioctls", grouped(all_calls, "kfd"))
+    table("render node ioctls", grouped(all_calls, "drm"))
     say()
-    say(f"{'what the driver did':<58}{'count':>7}")
+    say(f"{'driver actions':<58}{'count':>7}")
     for name, count in sorted(driver_rows(events).items()):
         say(f"  {name:<56}{count:>7}")
     say()
     say(f"{'hsa_queue_create, step by step':<58}{'us':>10}")
     for name, us, depth in queue_creation(events, all_calls):
         say(f"  {'  ' * depth + name:<56}{us:>10.1f}")
-    # Another driver has no trace points for these.
+    # The C driver has no trace events for these.
     traced = os.path.exists(TRACEFS + "/events/rkfd/rkfd_queue_step")
-    report.expect(not traced or any(e.name == "rkfd_queue_step" for e in events), "no step of a queue's creation was traced")
+    report.expect(not traced or any(e.name == "rkfd_queue_step" for e in events),
+                  "no rkfd_queue_step event")
 
 
 def show_quiet(report):
-    """Between two launches: no system call of the launching thread, no ioctl of any but waits, no job, no runlist."""
+    """Checks that launches cause no ioctl (but WAIT_EVENTS of other threads), job or runlist."""
     launches = 200
     events, all_calls = record(["16", str(launches)], report)
     series = [c for c in all_calls if c.name == "hipLaunchKernel"]
@@ -202,11 +218,13 @@ def show_quiet(report):
     between = [e for e in events if begin < e.when < end]
     ioctls = [e for e in between if e.name == "sys_ioctl" and not e.ends]
     own = [e for e in ioctls if e.tid == tid]
-    others = collections.Counter(ioctl_name(int(re.search(r"cmd: ([0-9a-fx]+)", e.text)[1], 16))[1] for e in ioctls if e.tid != tid)
-    say(f"{len(series) - 1} launches in {(end - begin) * 1e3:.1f} ms, {len(own)} ioctls of their thread; of other threads: {dict(others)}")
-    report.expect(not own, f"the launching thread made {len(own)} ioctls: {own[0].text if own else ''}")
-    report.expect(set(others) <= {"WAIT_EVENTS"}, f"other threads made ioctls: {dict(others)}")
-    for name in ("rkfd_runlist", "rkfd_packet", "rkfd_queue_step", "rkfd_sdma_job", "rkfd_vm_map", "drm_run_job", "drm_sched_job_run"):
+    others = collections.Counter(ioctl_name(system_call(e))[1] for e in ioctls if e.tid != tid)
+    say(f"{len(series) - 1} launches in {(end - begin) * 1e3:.1f} ms, {len(own)} ioctls of their "
+        f"thread; of other threads: {dict(others)}")
+    report.expect(not own, f"{len(own)} ioctls of that thread: {own[0].text if own else ''}")
+    report.expect(set(others) <= {"WAIT_EVENTS"}, f"ioctls of other threads: {dict(others)}")
+    for name in ("rkfd_runlist", "rkfd_packet", "rkfd_queue_step", "rkfd_sdma_job", "rkfd_vm_map",
+                 "drm_run_job", "drm_sched_job_run"):
         count = sum(e.name == name for e in between)
         report.expect(count == 0, f"{count} times {name} between the launches")
 

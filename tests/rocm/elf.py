@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Which functions an ELF file needs from others, and where in the file those begin that it offers."""
+"""Reads imported functions and file offsets of exported functions from an ELF file."""
 
 import struct
 
@@ -25,7 +25,7 @@ class Elf:
         return [struct.unpack_from(form, self.data, start + i * size) for i in range(count)]
 
     def symbols(self):
-        """(name, kind, section, value) of each dynamic symbol."""
+        """Yields (name, kind, section, value) of each dynamic symbol."""
         for section in self.sections:
             if section[1] != SHT_DYNSYM:
                 continue
@@ -36,11 +36,11 @@ class Elf:
                 yield self.data[strings + name:end].decode(), info & 15, index, value
 
     def needed(self):
-        """Names of what it takes from other files."""
+        """Returns the names of undefined symbols."""
         return {name for name, _, section, _ in self.symbols() if section == 0 and name}
 
     def offered(self):
-        """Where in the file each function begins that others can call."""
+        """Returns the file offset of each exported function by name."""
         return {name: self.file_offset(value) for name, kind, section, value in self.symbols()
                 if section and kind == STT_FUNC}
 

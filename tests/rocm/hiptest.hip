@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Everything that rkfd has to carry for HIP, case by case, in KTAP. Without an argument all cases run at their full
- * sizes; the arguments name cases, -l lists them, -s BYTES limits the largest copy. The cases are in hiptest/.
+ * Tests the HIP features that depend on the driver, in KTAP. Without arguments runs all cases at
+ * full size; arguments name cases, -l lists them, -s BYTES limits the largest copy. The cases are
+ * in hiptest/.
  */
 #include "hiptest/hiptest.h"
 
@@ -22,13 +23,47 @@ struct Case {
 #define CASE(name) { #name, name, 120 }
 #define LONG_CASE(name) { #name, name, 600 }
 static const Case cases[] = {
-	LONG_CASE(lds), CASE(dynamic_lds), CASE(atomics), CASE(atomics_lds), CASE(atomics_host), CASE(divergence), CASE(grid3d),
-	CASE(last_block), CASE(scratch), CASE(scratch_streams), CASE(registers), CASE(calls), CASE(waves), CASE(math),
-	CASE(half_floats), CASE(integers), CASE(groups), CASE(cooperative),
-	CASE(streams), CASE(events), CASE(ordering), CASE(host_functions), CASE(priorities), CASE(launches),
-	LONG_CASE(copy_sizes), CASE(copy_offsets), CASE(copy_2d), LONG_CASE(fill), CASE(symbols), CASE(host_register),
-	LONG_CASE(register_fork), CASE(managed), LONG_CASE(beyond_memory), CASE(available), CASE(pools), CASE(virtual_memory),
-	LONG_CASE(processes), LONG_CASE(ipc_memory), LONG_CASE(ipc_event), LONG_CASE(fault_store), LONG_CASE(fault_load),
+	LONG_CASE(lds),
+	CASE(dynamic_lds),
+	CASE(atomics),
+	CASE(atomics_lds),
+	CASE(atomics_host),
+	CASE(divergence),
+	CASE(grid3d),
+	CASE(last_block),
+	CASE(scratch),
+	CASE(scratch_streams),
+	CASE(registers),
+	CASE(calls),
+	CASE(waves),
+	CASE(math),
+	CASE(half_floats),
+	CASE(integers),
+	CASE(groups),
+	CASE(cooperative),
+	CASE(streams),
+	CASE(events),
+	CASE(ordering),
+	CASE(host_functions),
+	CASE(priorities),
+	CASE(launches),
+	LONG_CASE(copy_sizes),
+	CASE(copy_offsets),
+	CASE(copy_2d),
+	LONG_CASE(fill),
+	CASE(symbols),
+	CASE(host_register),
+	LONG_CASE(register_fork),
+	CASE(managed),
+	LONG_CASE(beyond_memory),
+	CASE(available),
+	CASE(pools),
+	CASE(virtual_memory),
+	LONG_CASE(processes),
+	LONG_CASE(ipc_memory),
+	LONG_CASE(ipc_event),
+	LONG_CASE(fault_store),
+	LONG_CASE(fault_load),
 };
 
 size_t size_limit = 256 * MiB;
@@ -42,7 +77,7 @@ bool failed(const char *file, int line, const char *what, const char *more, ...)
 	char text[400];
 	va_list list;
 
-	/* The hundredth says no more than the first. */
+	/* Limit the output: more failures add no information. */
 	if (failed_count++ >= MAX_TOLD)
 		return false;
 	va_start(list, more);
@@ -85,13 +120,15 @@ double seconds_now()
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-void hip_result(const char *file, int line, const char *call, hipError_t got, hipError_t wanted, bool must)
+void hip_result(const char *file, int line, const char *call, hipError_t got, hipError_t wanted,
+		bool must)
 {
 	if (got == wanted)
 		return;
-	/* The error is told here; it is not to be found again by the next launch. */
+	/* Clear the error: the next launch would return it again. */
 	(void)hipGetLastError();
-	failed(file, line, call, "expected %s, got %s", hipGetErrorName(wanted), hipGetErrorName(got));
+	failed(file, line, call, "expected %s, got %s", hipGetErrorName(wanted),
+	       hipGetErrorName(got));
 	if (must)
 		throw Ended();
 }
@@ -110,17 +147,18 @@ void launched()
 	HIP(hipDeviceSynchronize());
 }
 
-/* A case that hangs takes the others with it: they would wait for the same GPU. */
+/* A hung case ends the program: later cases would wait for the same GPU. */
 static void late(int)
 {
 	char text[160];
-	int n = snprintf(text, sizeof(text), "# failed: not done in time\nnot ok %u hiptest.%s\n", case_number, case_name);
+	int n = snprintf(text, sizeof(text), "# failed: not done in time\nnot ok %u hiptest.%s\n",
+			 case_number, case_name);
 
 	(void)!write(1, text, (size_t)n);
 	_exit(1);
 }
 
-/* One case; whether it passed. */
+/* Runs one case; returns whether it passed. */
 static bool run(const Case &one)
 {
 	std::string skip;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Processes that use the GPU through HSA or HIP start and end, by themselves or killed in the middle of anything, and leave
- * nothing behind.
- */
+/* Tests start, exit and kill of HSA and HIP programs at any point: nothing is left over. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,10 +20,12 @@
 #define MIB (1u << 20)
 #define WARM_UP 4
 
-/* What a process is at, told to whoever watches it. */
+/* Phase of a process, reported to its parent. */
 enum phase { BEGIN, INIT, ALLOC, QUEUE, LOAD, RUN, COPY, INVALIDATE, SLEEP, LEAVE, PHASES };
-static const char *const phase_names[PHASES] = { "before hsa_init", "hsa_init",	   "allocation", "queue creation", "loading code",
-						 "running kernel",  "copying",	   "invalidation", "waiting",	   "leaving" };
+static const char *const phase_names[PHASES] = {
+	"before hsa_init", "hsa_init", "allocation",   "queue creation", "loading code",
+	"running kernel",  "copying",  "invalidation", "waiting",	 "leaving"
+};
 
 struct watched {
 	volatile int phase;
@@ -58,7 +57,7 @@ static void expect_filled(const uint32_t *words, uint32_t value, const char *whe
 	EXPECT(wrong == 0, "%s: %u of %u words are wrong", where, wrong, WORDS);
 }
 
-/* The whole life of a program: everything once, results looked at. */
+/* A complete program: uses everything once and checks results. */
 static void short_life(struct watched *w, uint32_t value)
 {
 	uint32_t *vram, *host, *mine, *locked = NULL;
@@ -83,7 +82,7 @@ static void short_life(struct watched *w, uint32_t value)
 	gpu_copy(&g, host, g.cpu, vram, g.gpu, WORDS * 4);
 	expect_filled(host, value, "a copy of video memory");
 	w->phase = LEAVE;
-	/* Some leave the cleaning of memory to the library, some all of it to the kernel. */
+	/* Some leave freeing of memory to the library, some all of the cleanup to the kernel. */
 	if (value % 3 == 0) {
 		HSA(hsa_amd_memory_unlock(mine));
 		HSA(hsa_amd_memory_pool_free(vram));
@@ -93,7 +92,7 @@ static void short_life(struct watched *w, uint32_t value)
 		gpu_close(&g);
 }
 
-/* Starts `short_life` in a child. */
+/* Starts `short_life` in a child process. */
 static pid_t start_life(struct watched *w, uint32_t value)
 {
 	pid_t child;
@@ -113,7 +112,8 @@ static void expect_exit(pid_t child, const char *what)
 	int status = 0;
 
 	ASSERT(waitpid(child, &status, 0) == child);
-	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x", what, status);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x", what,
+	       status);
 }
 
 /* Two at a time, from the first ioctl to the last reference. */
@@ -133,7 +133,7 @@ static void lives(long count)
 		expect_exit(other, "a process");
 }
 
-/* How many processes: LIVES of the environment where fewer will do than the 200 that make the test. */
+/* Number of processes, from $LIVES where fewer than the default of 200 are enough. */
 static long cycles(void)
 {
 	const char *text = getenv("LIVES");
@@ -156,7 +156,7 @@ TEST_TIMEOUT(starts_and_exits, 900)
 	leaks_expect_none("starts and exits", count);
 }
 
-/* A life that can be killed anywhere: each phase lasts, and the last does not end. */
+/* A program to be killed anywhere: each phase takes a while, and the last one never ends. */
 static void long_life(struct watched *w)
 {
 	uint32_t *flags, *mine, *locked = NULL;
@@ -187,10 +187,11 @@ static void long_life(struct watched *w)
 		usleep(10000);
 	w->phase = COPY;
 	for (int i = 0; i < 8; i++)
-		gpu_copy(&g, i & 1 ? host : vram, i & 1 ? g.cpu : g.gpu, i & 1 ? vram : host, i & 1 ? g.gpu : g.cpu, 16 * MIB);
+		gpu_copy(&g, i & 1 ? host : vram, i & 1 ? g.cpu : g.gpu, i & 1 ? vram : host,
+			 i & 1 ? g.gpu : g.cpu, 16 * MIB);
 	w->phase = INVALIDATE;
 	for (int i = 0; i < 40; i++) {
-		/* Others than these pages stay as they are: the kernel runs on in between. */
+		/* All other pages must stay unchanged: the kernel continues meanwhile. */
 		madvise((char *)mine + MIB, MIB, MADV_DONTNEED);
 		mprotect((char *)mine + 2 * MIB, PAGE, PROT_READ);
 		mprotect((char *)mine + 2 * MIB, PAGE, PROT_READ | PROT_WRITE);
@@ -201,7 +202,7 @@ static void long_life(struct watched *w)
 	gpu_wait(never, 1000);
 }
 
-/* Kills a long life `us` after it came to `phase`; returns where it was then. */
+/* Kills a long-lived process `us` after it entered `phase`; returns its phase at that time. */
 static int kill_in(enum phase phase, long us)
 {
 	struct watched *w = shared_page();
@@ -218,20 +219,22 @@ static int kill_in(enum phase phase, long us)
 	}
 	while (w->phase < (int)phase && waited++ < 60000 && waitpid(child, &status, WNOHANG) == 0)
 		usleep(1000);
-	EXPECT(w->phase >= (int)phase, "the process did not come to %s", phase_names[phase]);
+	EXPECT(w->phase >= (int)phase, "the process did not reach %s", phase_names[phase]);
 	usleep((useconds_t)us);
 	at = w->phase;
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it ended before with status %#x", status);
+	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "exited early with status %#x",
+	       status);
 	munmap(w, PAGE);
 	return at;
 }
 
-TEST_TIMEOUT(twenty_kills_at_random_moments, 600)
+TEST_TIMEOUT(twenty_kills_at_random_times, 600)
 {
-	/* How long each phase lasts, about: moments are spread over it. */
-	static const long lasts[PHASES] = { 1000, 900000, 300000, 150000, 60000, 400000, 300000, 400000, 200000, 0 };
+	/* Approximate duration of each phase: kills are spread over it. */
+	static const long lasts[PHASES] = { 1000,   900000, 300000, 150000, 60000,
+					    400000, 300000, 400000, 200000, 0 };
 	unsigned int hits[PHASES] = { 0 };
 	unsigned long seed = (unsigned long)time(NULL);
 
@@ -241,7 +244,8 @@ TEST_TIMEOUT(twenty_kills_at_random_moments, 600)
 	srandom((unsigned int)seed);
 	for (int i = 0; i < 22; i++) {
 		/* Twice in each phase, then anywhere. */
-		enum phase phase = i < 2 * LEAVE ? (enum phase)(i % LEAVE) : (enum phase)(random() % LEAVE);
+		enum phase phase = i < 2 * LEAVE ? (enum phase)(i % LEAVE) :
+						   (enum phase)(random() % LEAVE);
 		int at = kill_in(phase, random() % (lasts[phase] + 1));
 
 		hits[at]++;
@@ -250,7 +254,7 @@ TEST_TIMEOUT(twenty_kills_at_random_moments, 600)
 		if (hits[i])
 			ktap_note("%u killed in: %s", hits[i], phase_names[i]);
 	leaks_expect_none("kills", 22);
-	/* And the GPU still works for others. */
+	/* The GPU still works for others. */
 	lives(2);
 }
 
@@ -262,7 +266,10 @@ static long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Runs a HIP program and kills it after `ms`, or lets it end if that is 0. True if it was killed before it ended. */
+/*
+ * Runs a HIP program and kills it after `ms`, or waits for its exit if 0. Returns whether it was
+ * killed before it exited.
+ */
 static bool run_hip(long ms)
 {
 	int status = 0;
@@ -284,7 +291,8 @@ static bool run_hip(long ms)
 		ASSERT(ended >= 0);
 		if (!ended)
 			continue;
-		EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "vecadd ended with status %#x", status);
+		EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		       "vecadd ended with status %#x", status);
 		return false;
 	}
 	kill(child, SIGKILL);
@@ -293,10 +301,10 @@ static bool run_hip(long ms)
 }
 
 /*
- * How long a run takes differs a lot: a moment that was too late is one of a run that was counted as an end by itself.
- * Three are killed, one in each third of that time; where fewer lives will do, one at any time.
+ * Run times vary a lot: a kill that was too late counts as a regular exit. Kills three, one in each
+ * third of the run time; with reduced $LIVES one at any time.
  */
-TEST_TIMEOUT(hip_programs_end_and_are_killed, 600)
+TEST_TIMEOUT(hip_program_exit_and_kill, 600)
 {
 	long start = now_ms(), took;
 	int killed = 0, ended = 1, kills = cycles() < 200 ? 1 : 3;
@@ -318,7 +326,7 @@ TEST_TIMEOUT(hip_programs_end_and_are_killed, 600)
 			ended++;
 		}
 	}
-	ktap_note("%d ended, %d were killed", ended, killed);
+	ktap_note("%d exited, %d killed", ended, killed);
 	EXPECT(killed > 0);
 	leaks_expect_none("HIP programs", ended + killed);
 }
@@ -330,7 +338,7 @@ struct load {
 	unsigned int rounds;
 };
 
-/* Fills the process's own memory by the GPU and looks at it with the CPU, again and again. */
+/* Fills userptr memory with the GPU and checks it with the CPU, repeatedly. */
 static void *keep_filling(void *data)
 {
 	struct load *l = data;
@@ -361,7 +369,10 @@ static void under_load(void *data)
 		void *other = pages(64 * PAGE), *there = NULL;
 		pid_t child;
 
-		/* A child for a moment: its parent's pages become shared, and are to be copied before the GPU writes. */
+		/*
+		 * A short-lived child: pages of the parent become COW and must be copied before the
+		 * GPU writes.
+		 */
 		child = fork();
 		if (!child)
 			_exit(l.mine[0] == 0xffffffff);
@@ -371,7 +382,10 @@ static void under_load(void *data)
 		mprotect(other, PAGE, PROT_READ);
 		mprotect(other, PAGE, PROT_READ | PROT_WRITE);
 		if (i & 1) {
-			/* Gone while the GPU has it: queues come back when the lock is given up. */
+			/*
+			 * Unmapped while in use by the GPU: queues are restored once the lock is
+			 * released.
+			 */
 			munmap((char *)other + 32 * PAGE, 32 * PAGE);
 			HSA(hsa_amd_memory_unlock(other));
 			munmap(other, 32 * PAGE);
@@ -383,7 +397,7 @@ static void under_load(void *data)
 	}
 	l.stop = 1;
 	pthread_join(thread, NULL);
-	ktap_note("%u rounds of the GPU meanwhile", l.rounds);
+	ktap_note("%u GPU rounds meanwhile", l.rounds);
 	EXPECT(l.rounds > 0);
 	HSA(hsa_amd_memory_unlock(l.mine));
 	gpu_close(&g);
@@ -397,16 +411,16 @@ TEST_TIMEOUT(forks_and_unmaps_under_load, 300)
 	leaks_expect_none("forks and unmaps", 30);
 }
 
-/* After all of it the module can go, and comes back. Last, as the others need it. */
-TEST(the_module_goes_and_comes_back)
+/* Unloads and reloads the module. Last, because the other tests need it. */
+TEST(module_reload)
 {
 	const char *path = getenv("RKFD_MODULE");
 	int fd;
 
 	if (access("/sys/module/rkfd", F_OK))
-		SKIP("this is not rkfd");
+		SKIP("not rkfd");
 	if (!path || access(path, R_OK))
-		SKIP("RKFD_MODULE names no file to load again");
+		SKIP("RKFD_MODULE does not name a module file");
 	ASSERT(syscall(SYS_delete_module, "rkfd", O_NONBLOCK) == 0, "%s", strerror(errno));
 	EXPECT(access("/dev/kfd", F_OK) != 0, "/dev/kfd is still there");
 	EXPECT(access("/sys/module/amdgpu", F_OK) != 0, "/sys/module/amdgpu is still there");

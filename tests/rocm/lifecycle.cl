@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Kernels of lifecycle.c, in workgroups of 64. Nothing of a library is needed for them. */
+/* Kernels of lifecycle.c, for workgroups of 64. They need no device libraries. */
 
-/* Puts `value` plus its index in each word. */
+/* Writes `value` plus its index to each word. */
 kernel void fill(global uint *out, uint value)
 {
 	uint i = __builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x();
@@ -9,7 +9,7 @@ kernel void fill(global uint *out, uint value)
 	out[i] = value + i;
 }
 
-/* Runs until somebody writes the word `end`; says in `begun` that it runs. */
+/* Spins until the word `end` is written; sets `begun` at the start. */
 kernel void spin(global volatile uint *begun, global volatile uint *end)
 {
 	*begun = 1;

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Runs rocminfo as it is and compares what it says with sysfs, value by value; its exit status says nothing. What rocminfo
-does not show (links, each cache) is asked for by the program `agents`."""
+"""Compares the output of rocminfo with sysfs, value by value; its exit status is meaningless.
+
+The program `agents` prints what rocminfo leaves out (links, each cache).
+"""
 
 import glob
 import re
@@ -12,18 +14,18 @@ NODES = "/sys/devices/virtual/kfd/kfd/topology/nodes"
 LINK_PCIE = 2
 NO_ATOMICS_32, NO_ATOMICS_64 = 4, 8
 CACHE_OF_CUS = 8
-# What the GPUs are called, how many CUs the models of them have, and what their instruction set leaves open.
+# Marketing name, CUs of the GPU model, target features of the ISA name.
 GPUS = {
     "gfx942": ("AMD Instinct MI300X", 38, ":sramecc-:xnack-"),
     "gfx1201": ("AMD Radeon RX 9070", 56, ""),
 }
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
-# A large BAR shows video memory to everybody, a small one to the GPU alone.
+# Heap type of VRAM: public with a large BAR, else private.
 HEAP_SYSTEM, HEAP_PUBLIC, HEAP_PRIVATE = 0, 1, 2
 
 
 class Report:
-    """Lines of KTAP: one for each thing looked at."""
+    """KTAP report."""
 
     def __init__(self):
         self.lines, self.wrong, self.failed = [], [], False
@@ -46,25 +48,25 @@ class Report:
 
 
 def properties(path):
-    """The numbers of a file; its lists are left out."""
+    """Returns the decimal values of a properties file, without lists."""
     with open(path) as f:
         return {key: int(value) for key, value in (line.split() for line in f) if value.isdigit()}
 
 
 def folder(node, kind):
-    """All of one kind that a node has: memory banks, caches, links."""
+    """Returns the memory banks, caches or links of a node."""
     paths = glob.glob(f"{NODES}/{node}/{kind}/*/properties")
     return [properties(path) for path in sorted(paths, key=lambda path: int(path.split("/")[-2]))]
 
 
 def number(text):
-    """The first number of a value: `38`, `29857(0x74a1)`, `8388608(0x800000) KB`."""
+    """Returns the first number of a value: `38`, `29857(0x74a1)`, `8388608(0x800000) KB`."""
     match = re.match(r"\d+", text)
     return int(match[0]) if match else None
 
 
 class Agent:
-    """What rocminfo says of an agent: values, pools, names of instruction sets."""
+    """An agent in the output of rocminfo: values, pools, ISA names."""
 
     def __init__(self, text):
         head, _, rest = text.partition("Pool Info:")
@@ -75,7 +77,8 @@ class Agent:
 
     @staticmethod
     def pairs(text):
-        return {key.strip(" :"): value.strip() for key, value in re.findall(r"^\s*([^:\n]+):+ *(.*?)\s*$", text, re.M)}
+        found = re.findall(r"^\s*([^:\n]+):+ *(.*?)\s*$", text, re.M)
+        return {key.strip(" :"): value.strip() for key, value in found}
 
     def __getitem__(self, key):
         return self.values.get(key, "")
@@ -93,10 +96,10 @@ def check_cpu(report, agent, node):
     report.equal("Internal Node ID", number(agent["Internal Node ID"]), node)
     report.equal("Compute Unit", number(agent["Compute Unit"]), node_properties["cpu_cores_count"])
     size = sum(bank["size_in_bytes"] for bank in folder(node, "mem_banks"))
-    report.equal("sizes of its pools in KiB", agent.pool_sizes("GLOBAL"), {size // 1024})
+    report.equal("pool sizes in KiB", agent.pool_sizes("GLOBAL"), {size // 1024})
     kinds = " ".join(pool["Segment"] for pool in agent.pools)
     for kind in ("FINE GRAINED", "COARSE GRAINED", "KERNARG"):
-        report.equal(f"a pool that is {kind}", kind in kinds, True)
+        report.equal(f"a {kind} pool", kind in kinds, True)
     report.done("cpu")
 
 
@@ -104,11 +107,11 @@ def check_gpu(report, agent, node):
     p = properties(f"{NODES}/{node}/properties")
     version = p["gfx_target_version"]
     name = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
-    report.equal("a GPU that the models show", name in GPUS, True)
+    report.equal("a modelled GPU", name in GPUS, True)
     marketing_name, cus, _ = GPUS[name]
     report.equal("Name", agent["Name"], name)
     report.equal("Marketing Name", agent["Marketing Name"], marketing_name)
-    report.equal("the number of CUs", p["simd_count"] // p["simd_per_cu"], cus)
+    report.equal("number of CUs", p["simd_count"] // p["simd_per_cu"], cus)
     values = {
         "Internal Node ID": node,
         "Compute Unit": p["simd_count"] // p["simd_per_cu"],
@@ -130,16 +133,20 @@ def check_gpu(report, agent, node):
     report.done("gpu")
 
     banks = folder(node, "mem_banks")
-    report.equal("kind of memory", {bank["heap_type"] for bank in banks} <= {HEAP_PUBLIC, HEAP_PRIVATE}, True)
-    report.equal("pools of video memory in KiB", agent.pool_sizes("GLOBAL"), {sum(b["size_in_bytes"] for b in banks) // 1024})
+    heaps = {bank["heap_type"] for bank in banks}
+    report.equal("heap type", heaps <= {HEAP_PUBLIC, HEAP_PRIVATE}, True)
+    size = sum(bank["size_in_bytes"] for bank in banks)
+    report.equal("VRAM pools in KiB", agent.pool_sizes("GLOBAL"), {size // 1024})
     report.equal("pool of LDS in KiB", agent.pool_sizes("GROUP"), {p["lds_size_in_kb"]})
     report.done("pools")
 
-    caches = [cache for cache in folder(node, "caches") if cache["type"] & CACHE_OF_CUS and cache["type"] & 1]
+    caches = [cache for cache in folder(node, "caches")
+              if cache["type"] & CACHE_OF_CUS and cache["type"] & 1]
     report.equal("caches_count", len(folder(node, "caches")), p["caches_count"])
-    report.equal("levels of caches", set(agent.caches()), {cache["level"] for cache in caches})
+    report.equal("cache levels", set(agent.caches()), {cache["level"] for cache in caches})
     for level, size in agent.caches().items():
-        report.equal(f"size of L{level} among {level}", size in {c["size"] for c in caches if c["level"] == level}, True)
+        sizes = {cache["size"] for cache in caches if cache["level"] == level}
+        report.equal(f"size of L{level} in sysfs", size in sizes, True)
     lines = {cache["cache_line_size"] for cache in caches if cache["level"] == 2}
     report.equal("Cacheline Size", {number(agent["Cacheline Size"])}, lines)
     report.done("caches")
@@ -150,28 +157,31 @@ def check_gpu(report, agent, node):
 
 def check_links(report, cpu, gpu):
     output = subprocess.run(["agents"], stdout=subprocess.PIPE, text=True).stdout
-    links = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in output.splitlines() if line.startswith("link ")]
+    links = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in output.splitlines()
+             if line.startswith("link ")]
     for source, target in ((cpu, gpu), (gpu, cpu)):
         told = [link for link in folder(source, "io_links") if link["node_to"] == target]
         seen = [link for link in links if (int(link["from"]), int(link["to"])) == (source, target)]
         report.equal(f"links in sysfs from {source} to {target}", len(told), 1)
-        report.equal(f"HSA sees pools from {source} to {target}", bool(seen), True)
+        report.equal(f"pool links in HSA from {source} to {target}", bool(seen), True)
         for link in seen if told else []:
             wanted = {"hops": 1, "type": LINK_PCIE, "distance": told[0]["weight"],
                       "atomic32": int(not told[0]["flags"] & NO_ATOMICS_32),
                       "atomic64": int(not told[0]["flags"] & NO_ATOMICS_64)}
-            report.equal(f"link from {source} to {target}", {key: int(link[key]) for key in wanted}, wanted)
+            here = {key: int(link[key]) for key in wanted}
+            report.equal(f"link from {source} to {target}", here, wanted)
     report.done("links")
 
 
 def main():
     report = Report()
-    output = subprocess.run(["rocminfo"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    output = subprocess.run(["rocminfo"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True).stdout
     output = COLORS.sub("", output)
-    report.equal("its last line", output.rstrip().rsplit("\n", 1)[-1].strip(), "*** Done ***")
+    report.equal("last line", output.rstrip().rsplit("\n", 1)[-1].strip(), "*** Done ***")
     agents = [Agent(text) for text in re.split(r"\*+\s*\nAgent \d+\s*\n\*+\s*\n", output)[1:]]
-    report.equal("the number of agents", len(agents), len(glob.glob(NODES + "/*")))
-    report.done("ends")
+    report.equal("number of agents", len(agents), len(glob.glob(NODES + "/*")))
+    report.done("output_is_complete")
     if not report.failed:
         gpu = next(i for i, agent in enumerate(agents) if agent["Device Type"] == "GPU")
         check_cpu(report, agents[0], 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Records what a program does in HIP, in HSA, in the kernel and in the driver, without changing or configuring it.
+"""Traces an unmodified program in HIP, HSA, kernel and driver.
 
-Calls of library functions are seen by uprobes at their first instruction and where they return; ioctls by the tracepoints
-of system calls; the driver's steps by its own tracepoints. All of it goes to an instance of tracefs of its own.
+Library calls are recorded by uprobes and uretprobes, ioctls by syscall trace events, the driver by
+its own trace events, all in a private tracefs instance.
 """
 
 import glob
@@ -16,29 +16,29 @@ from elf import Elf
 TRACEFS = "/sys/kernel/tracing"
 INSTANCE = TRACEFS + "/instances/rocm"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# KiB for each processor.
+# KiB per CPU.
 BUFFER = 32768
-EVENTS = ("rkfd", "gpu_scheduler", "syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl", "syscalls/sys_enter_mmap",
-          "syscalls/sys_exit_mmap")
-# The upper two bits of an offset in /dev/kfd say what is mapped.
+EVENTS = ("rkfd", "gpu_scheduler", "syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl",
+          "syscalls/sys_enter_mmap", "syscalls/sys_exit_mmap")
+# Mapping type: the upper two bits of an mmap offset of /dev/kfd.
 MAP_DOORBELLS = 3
 LINE = re.compile(r"^\s*(.+)-(\d+)\s+\[(\d+)\]\s+\S+\s+(\d+\.\d+): (\w+)(:|\(| ->) ?(.*)$")
 RETURNED = "__ret"
 
 
 class Event:
-    """One line of a trace; `ends` for the end of a system call."""
+    """One line of a trace; `ends` marks the exit of a system call."""
 
     def __init__(self, tid, when, name, text, ends=False):
         self.tid, self.when, self.name, self.text, self.ends = tid, when, name, text, ends
 
     def __getitem__(self, key):
-        """The value of `key=value` in the line."""
+        """Returns the value of `key=value` in the line."""
         return re.search(rf"\b{key}=(\S+)", self.text).group(1)
 
 
 class Call:
-    """A call of a function: by whom, from when to when (seconds)."""
+    """A call: thread, function, start and end in seconds."""
 
     def __init__(self, tid, name, start, end):
         self.tid, self.name, self.start, self.end = tid, name, start, end
@@ -49,13 +49,13 @@ class Call:
 
 
 def library(stem):
-    """The file of a library of Debian's, or None."""
+    """Returns the path of an installed library, or None."""
     found = sorted(glob.glob(f"{LIBRARIES}/{stem}.so.*"))
     return os.path.realpath(found[0]) if found else None
 
 
 def probes(program):
-    """(group, function, file, offset) of each function of HIP that the program calls, and of HSA that HIP or it calls."""
+    """Yields (group, function, file, offset) of the HIP and HSA functions that are called."""
     hip, hsa = library("libamdhip64"), library("libhsa-runtime64")
     wanted = Elf(program).needed()
     if hip:
@@ -72,12 +72,12 @@ def write(path, text, mode="w"):
 
 
 class Recording:
-    """An instance of tracefs with everything of interest switched on while a program runs."""
+    """A tracefs instance with all events of interest enabled while a program runs."""
 
     def __init__(self, program):
         self.groups = set()
         self.stop_probes()
-        # Not by open(): that seeks, which this file does not know of.
+        # Not open(): it seeks, which uprobe_events does not support.
         fd = os.open(TRACEFS + "/uprobe_events", os.O_WRONLY | os.O_APPEND)
         for group, name, path, offset in probes(program):
             for kind, suffix in (("p", ""), ("r", RETURNED)):
@@ -95,23 +95,25 @@ class Recording:
         write(TRACEFS + "/uprobe_events", "")
 
     def run(self, command):
-        """Runs the program; returns its exit status, its output and how long it took."""
+        """Runs the program; returns exit status, output and elapsed seconds."""
         for event in EVENTS + tuple(self.groups):
             if os.path.exists(f"{INSTANCE}/events/{event}/enable"):
                 write(f"{INSTANCE}/events/{event}/enable", "1")
         write(INSTANCE + "/tracing_on", "1")
         start = time.monotonic()
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace")
         took = time.monotonic() - start
         write(INSTANCE + "/tracing_on", "0")
         return done.returncode, done.stdout, took
 
     def lost(self):
-        """How many events found no room."""
+        """Returns the number of dropped events."""
         count = 0
         for path in glob.glob(INSTANCE + "/per_cpu/cpu*/stats"):
             with open(path) as f:
-                count += sum(int(n) for n in re.findall(r"^(?:commit )?overrun: (\d+)", f.read(), re.M))
+                numbers = re.findall(r"^(?:commit )?overrun: (\d+)", f.read(), re.M)
+                count += sum(int(n) for n in numbers)
         return count
 
     def events(self):
@@ -119,7 +121,8 @@ class Recording:
             for line in f:
                 match = LINE.match(line)
                 if match:
-                    yield Event(int(match[2]), float(match[4]), match[5], match[7], match[6] == " ->")
+                    yield Event(int(match[2]), float(match[4]), match[5], match[7],
+                                match[6] == " ->")
 
     def close(self):
         write(INSTANCE + "/events/enable", "0")
@@ -128,14 +131,15 @@ class Recording:
 
 
 def system_call(event):
-    """The number of an ioctl, or what a mmap is for."""
+    """Returns the command of an ioctl, or a name for an mmap."""
     if event.name == "sys_ioctl":
         return int(re.search(r"cmd: ([0-9a-fx]+)", event.text)[1], 16)
-    return "mmap of doorbells" if int(re.search(r"off: ([0-9a-fx]+)", event.text)[1], 16) >> 62 == MAP_DOORBELLS else "mmap"
+    offset = int(re.search(r"off: ([0-9a-fx]+)", event.text)[1], 16)
+    return "mmap of doorbells" if offset >> 62 == MAP_DOORBELLS else "mmap"
 
 
 def calls(events):
-    """Pairs entries of library functions, of ioctl() and of mmap() with their returns, thread by thread."""
+    """Pairs entry and return of library functions, ioctl() and mmap() per thread."""
     open_calls, done = {}, []
     for event in events:
         name = event.name
@@ -152,7 +156,7 @@ def calls(events):
                 done.append(Call(event.tid, plain, stack.pop(), event.when))
         elif name.startswith(("hip", "__hip", "hsa_")):
             open_calls.setdefault((event.tid, name), []).append(event.when)
-    # What did not return before the end of the recording.
+    # Calls still running at the end of the recording.
     for (tid, name), stack in open_calls.items():
         if isinstance(stack, list):
             done += [Call(tid, name, start, start) for start in stack]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The traced program: c = a + b over 1,048,576 floats in 4096 blocks of 256, in plain HIP: three hipMalloc, three
- * hipMemcpy, one launch, one hipDeviceSynchronize, three hipFree, and nothing else. Every sum is compared. The
- * arguments, both optional: how many blocks, and how many launches before the synchronize (one).
+ * The traced program: c = a + b over 1,048,576 floats in 4096 blocks of 256, in plain HIP: three
+ * hipMalloc, three hipMemcpy, one launch, one hipDeviceSynchronize, three hipFree, and nothing
+ * else. Compares every sum. Optional arguments: number of blocks, number of launches before the
+ * synchronize (1).
  */
 #include <hip/hip_runtime.h>
 
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
 
 	printf("KTAP version 1\n1..1\n");
 	fflush(stdout);
-	/* Values whose sum is exact, so that it can be compared for equality. */
+	/* Values with exact sums, comparable for equality. */
 	for (size_t i = 0; i < count; i++) {
 		a[i] = (float)(i & 0xffff) * 0.5f;
 		b[i] = (float)(i >> 4);
@@ -57,7 +58,9 @@ int main(int argc, char **argv)
 	MUST(hipFree(dc));
 	for (size_t i = 0; i < count; i++)
 		if (c[i] != a[i] + b[i] && wrong++ < 8)
-			printf("# failed: element %zu is %g, not %g\n", i, (double)c[i], (double)(a[i] + b[i]));
-	printf("# %zu of %zu sums right\n%s 1 vecadd\n", count - wrong, count, wrong ? "not ok" : "ok");
+			printf("# failed: element %zu is %g, not %g\n", i, (double)c[i],
+			       (double)(a[i] + b[i]));
+	printf("# %zu of %zu sums right\n%s 1 vecadd\n", count - wrong, count,
+	       wrong ? "not ok" : "ok");
 	return wrong != 0;
 }

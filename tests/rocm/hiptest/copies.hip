@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Copies of every size in every direction, fills, and memory of the host that the GPU uses in place: registered,
+ * Tests copies of all sizes in all directions, fills, and host memory used in place: registered,
  * shared after a fork, managed.
  */
 #include "hiptest.h"
@@ -15,11 +15,11 @@
 #define GUARD 64u
 #define GUARD_BYTE 0xa5
 
-static const size_t sizes[] = { 1,	   2,	      3,	     4,	       7,	 64,	     255,	4095,
-				4096,	   4097,      16383,	     16384,    16385,	 65537,	     MiB,	MiB + 1,
-				4 * MiB + 3, 16 * MiB, 64 * MiB, 256 * MiB };
+static const size_t sizes[] = { 1,    2,       3,	    4,	      7,	64,	  255,
+				4095, 4096,    4097,	    16383,    16384,	16385,	  65537,
+				MiB,  MiB + 1, 4 * MiB + 3, 16 * MiB, 64 * MiB, 256 * MiB };
 
-/* Words that differ everywhere: a copy that is shifted or torn shows. */
+/* All words differ: a shifted or torn copy is detected. */
 static void pattern(void *to, size_t bytes, uint32_t seed)
 {
 	uint32_t *words = (uint32_t *)to;
@@ -38,7 +38,8 @@ static void expect_same(const char *what, const void *got, const void *wanted, s
 		return;
 	while (a[i] == b[i])
 		i++;
-	EXPECT(a[i] == b[i], "%s of %zu bytes: byte %zu is %#x, not %#x", what, bytes, i, a[i], b[i]);
+	EXPECT(a[i] == b[i], "%s of %zu bytes: byte %zu is %#x, not %#x", what, bytes, i, a[i],
+	       b[i]);
 }
 
 static bool is_guard(const uint8_t *at)
@@ -49,7 +50,7 @@ static bool is_guard(const uint8_t *at)
 	return true;
 }
 
-/* Host memory of a kind, 4 KiB aligned. */
+/* Host memory of one type, 4 KiB aligned. */
 struct Host {
 	uint8_t *at = nullptr;
 	bool pinned;
@@ -80,7 +81,7 @@ static void copy(void *to, const void *from, size_t bytes, hipMemcpyKind kind, h
 		HIP(hipMemcpy(to, from, bytes, kind));
 }
 
-/* To the device, there from one buffer to another, and back; then also from host to host. */
+/* Host to device, device to device, device to host; optionally host to host. */
 static void round_trips(bool pinned)
 {
 	size_t most = size_limit, shift = 0;
@@ -98,12 +99,16 @@ static void round_trips(bool pinned)
 			break;
 		double start = seconds_now();
 		for (hipStream_t on : { (hipStream_t)0, stream.at }) {
-			/* Each time other bytes, so that what the last copy left is not taken for this one's. */
+			/*
+			 * New contents each time, so that stale data of the previous copy is
+			 * detected.
+			 */
 			const uint8_t *source = from.at + ++shift % GUARD;
 			uint8_t guards[2 * GUARD];
 
 			copy(a.at, source, bytes, hipMemcpyHostToDevice, on);
-			copy(b.at, a.at, bytes, on ? hipMemcpyDeviceToDevice : hipMemcpyDefault, on);
+			copy(b.at, a.at, bytes, on ? hipMemcpyDeviceToDevice : hipMemcpyDefault,
+			     on);
 			copy(to.at, b.at, bytes, hipMemcpyDeviceToHost, on);
 			copy(guards, a.at + bytes, GUARD, hipMemcpyDeviceToHost, on);
 			copy(guards + GUARD, b.at + bytes, GUARD, hipMemcpyDeviceToHost, on);
@@ -112,12 +117,14 @@ static void round_trips(bool pinned)
 			else
 				HIP(hipDeviceSynchronize());
 			expect_same(kind, to.at, source, bytes);
-			EXPECT(is_guard(to.at + bytes), "%s, %zu bytes: written behind the host's copy", kind, bytes);
-			EXPECT(is_guard(guards) && is_guard(guards + GUARD), "%s, %zu bytes: written behind the device's",
-			       kind, bytes);
+			EXPECT(is_guard(to.at + bytes),
+			       "%s, %zu bytes: written behind the host's copy", kind, bytes);
+			EXPECT(is_guard(guards) && is_guard(guards + GUARD),
+			       "%s, %zu bytes: written behind the device's", kind, bytes);
 		}
 		if (bytes >= 16 * MiB)
-			note("%s, %zu MiB: %.1f s for two round trips", kind, bytes / MiB, seconds_now() - start);
+			note("%s, %zu MiB: %.1f s for two round trips", kind, bytes / MiB,
+			     seconds_now() - start);
 	}
 	for (size_t bytes : sizes) {
 		if (bytes > most)
@@ -135,7 +142,7 @@ void copy_sizes()
 	round_trips(false);
 }
 
-/* Neither end aligned: every offset in a word, and across pages. */
+/* Unaligned at both ends: all offsets within a word, and across pages. */
 void copy_offsets()
 {
 	const size_t room = 64 * KiB;
@@ -147,14 +154,18 @@ void copy_offsets()
 		for (size_t target : { 0, 2, 5, 4095, 12289 })
 			for (size_t bytes : { 1, 13, 4099, 20011 }) {
 				memset(to.at, 0, room);
-				HIP(hipMemcpy(device.at + target, from.at + source, bytes, hipMemcpyHostToDevice));
-				HIP(hipMemcpy(other.at + source, device.at + target, bytes, hipMemcpyDeviceToDevice));
-				HIP(hipMemcpy(to.at + target, other.at + source, bytes, hipMemcpyDeviceToHost));
-				expect_same("copy between offsets", to.at + target, from.at + source, bytes);
+				HIP(hipMemcpy(device.at + target, from.at + source, bytes,
+					      hipMemcpyHostToDevice));
+				HIP(hipMemcpy(other.at + source, device.at + target, bytes,
+					      hipMemcpyDeviceToDevice));
+				HIP(hipMemcpy(to.at + target, other.at + source, bytes,
+					      hipMemcpyDeviceToHost));
+				expect_same("copy between offsets", to.at + target,
+					    from.at + source, bytes);
 			}
 }
 
-/* Rectangles of rows, between the host and the device and within the device. */
+/* Pitched copies between host and device, and within the device. */
 void copy_2d()
 {
 	const size_t width = 300, height = 40, pitch = 512;
@@ -163,7 +174,7 @@ void copy_2d()
 	size_t device_pitch;
 
 	pattern(from.data(), from.size(), 4);
-	/* HIP 5.7 takes this call for one about images, which this GPU has none of. */
+	/* HIP 5.7 fails this call without image support, which this GPU does not have. */
 	if (hipMallocPitch((void **)&device, &device_pitch, width, height) != hipSuccess) {
 		(void)hipGetLastError();
 		note("no hipMallocPitch");
@@ -173,9 +184,12 @@ void copy_2d()
 	EXPECT(device_pitch >= width, "%zu", device_pitch);
 	Device<uint8_t> other(device_pitch * height);
 	HIP(hipMemset2D(device, device_pitch, 0x11, width, height));
-	HIP(hipMemcpy2D(device, device_pitch, from.data() + 5, pitch, width, height, hipMemcpyHostToDevice));
-	HIP(hipMemcpy2D(other.at, device_pitch, device, device_pitch, width, height, hipMemcpyDeviceToDevice));
-	HIP(hipMemcpy2D(to.data(), pitch, other.at, device_pitch, width, height, hipMemcpyDeviceToHost));
+	HIP(hipMemcpy2D(device, device_pitch, from.data() + 5, pitch, width, height,
+			hipMemcpyHostToDevice));
+	HIP(hipMemcpy2D(other.at, device_pitch, device, device_pitch, width, height,
+			hipMemcpyDeviceToDevice));
+	HIP(hipMemcpy2D(to.data(), pitch, other.at, device_pitch, width, height,
+			hipMemcpyDeviceToHost));
 	for (size_t row = 0; row < height; row++) {
 		expect_same("row", &to[row * pitch], &from[row * pitch + 5], width);
 		for (size_t i = width; i < pitch; i++)
@@ -207,7 +221,7 @@ void fill()
 			HIP(hipMemsetAsync(device.at, value, bytes, stream.at));
 		HIP(hipDeviceSynchronize());
 		HIP(hipMemcpy(host.at, device.at, bytes + GUARD, hipMemcpyDeviceToHost));
-		/* All bytes are alike if each is like the one before it. */
+		/* The fill is uniform if every byte equals the previous one. */
 		wrong = host.at[0] != value || memcmp(host.at, host.at + 1, bytes - 1);
 		EXPECT(!wrong, "fill of %zu bytes with %#x", bytes, value);
 		EXPECT(is_guard(host.at + bytes), "fill of %zu bytes wrote behind them", bytes);
@@ -255,11 +269,12 @@ void symbols()
 
 static __global__ void add_index(uint32_t *words, size_t count)
 {
-	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		words[i] += (uint32_t)i;
 }
 
-/* Registers, lets the GPU and the host write by turns, and copies from and to it. */
+/* Registers memory; GPU and host write it in turns, and it is source and target of copies. */
 static void use_registered(uint8_t *at, size_t bytes)
 {
 	uint32_t *words = (uint32_t *)at, *gpu;
@@ -271,12 +286,15 @@ static void use_registered(uint8_t *at, size_t bytes)
 	HIP(hipHostGetDevicePointer((void **)&gpu, at, 0));
 	add_index<<<8, THREADS>>>(gpu, count);
 	launched();
-	expect_all("registered, written by the GPU", words, count, [](size_t i) { return mix((uint32_t)i) + (uint32_t)i; });
+	expect_all("registered, written by the GPU", words, count,
+		   [](size_t i) { return mix((uint32_t)i) + (uint32_t)i; });
 	for (size_t i = 0; i < count; i++)
 		words[i] ^= 0x5555;
 	add_index<<<8, THREADS>>>(gpu, count);
 	launched();
-	auto last = [](size_t i) { return ((mix((uint32_t)i) + (uint32_t)i) ^ 0x5555) + (uint32_t)i; };
+	auto last = [](size_t i) {
+		return ((mix((uint32_t)i) + (uint32_t)i) ^ 0x5555) + (uint32_t)i;
+	};
 	expect_all("registered, written by both", words, count, last);
 	Device<uint32_t> device(count);
 	Stream stream;
@@ -284,7 +302,8 @@ static void use_registered(uint8_t *at, size_t bytes)
 	add_index<<<8, THREADS, 0, stream.at>>>(device.at, count);
 	HIP(hipMemcpyAsync(words, device.at, count * 4, hipMemcpyDeviceToHost, stream.at));
 	stream.wait();
-	expect_all("registered, by copies", words, count, [&](size_t i) { return last(i) + (uint32_t)i; });
+	expect_all("registered, by copies", words, count,
+		   [&](size_t i) { return last(i) + (uint32_t)i; });
 	HIP(hipHostUnregister(at));
 	EXPECT_HIP(hipHostUnregister(at), hipErrorHostMemoryNotRegistered);
 }
@@ -307,7 +326,7 @@ void host_register()
 		use_registered(at, bytes);
 		munmap(at, bytes);
 	}
-	/* Neither begin nor end at a page. */
+	/* Neither start nor end is page aligned. */
 	at = map(64 * KiB, MAP_PRIVATE);
 	use_registered(at + 2048 + 64, 40000);
 	munmap(at, 64 * KiB);
@@ -319,9 +338,9 @@ void host_register()
 }
 
 /*
- * As launched(), but sleeps between looks: of a thread that spins each page that the kernel copies costs an interrupt
- * between processors, which an emulator that is not alone on its machine takes milliseconds for. (HIP's own
- * way to sleep is none: Documentation/testing.rst.)
+ * As launched(), but sleeps between polls: every page that the kernel copies causes a TLB shootdown
+ * IPI to a spinning thread, which takes milliseconds in an emulator on a busy host. (HIP's own
+ * blocking wait does not sleep: Documentation/testing.rst.)
  */
 static void launched_asleep()
 {
@@ -331,13 +350,13 @@ static void launched_asleep()
 	while ((error = hipStreamQuery(nullptr)) == hipErrorNotReady)
 		usleep(1000);
 	HIP(error);
-	/* That a stream was not ready is what HIP remembers as an error. */
+	/* Clear hipErrorNotReady, which HIP remembers as an error. */
 	(void)hipGetLastError();
 }
 
 /*
- * After a fork, the first write of either process moves a page: the GPU has to follow the parent's. The memory is
- * written first by the host, then by the GPU alone.
+ * After a fork the first write of either process moves a page (COW): the GPU must follow the
+ * parent's page. The first write is by the host, or by the GPU alone.
  */
 void register_fork()
 {
@@ -357,7 +376,9 @@ void register_fork()
 		pid_t child = fork();
 		ASSERT(child >= 0);
 		if (!child) {
-			/* Keeps its copy of the pages until it is told, or until there is nobody any more who could. */
+			/*
+			 * Holds its copy of the pages until a message arrives or the parent exits.
+			 */
 			close(gate[1]);
 			(void)!read(gate[0], &go, 1);
 			_exit(words[0] == 7 + 100 * round && words[1] == 7 + round ? 0 : 1);
@@ -382,15 +403,16 @@ void register_fork()
 void managed()
 {
 	const size_t count = 100000;
-	int advertised = attribute(hipDeviceAttributeManagedMemory), together = attribute(hipDeviceAttributeConcurrentManagedAccess);
+	int advertised = attribute(hipDeviceAttributeManagedMemory),
+	    together = attribute(hipDeviceAttributeConcurrentManagedAccess);
 	uint32_t *words;
 
-	note("ManagedMemory %d, ConcurrentManagedAccess %d, PageableMemoryAccess %d", advertised, together,
-	     attribute(hipDeviceAttributePageableMemoryAccess));
+	note("ManagedMemory %d, ConcurrentManagedAccess %d, PageableMemoryAccess %d", advertised,
+	     together, attribute(hipDeviceAttributePageableMemoryAccess));
 	hipError_t error = hipMallocManaged((void **)&words, count * 4);
 	if (!advertised && error != hipSuccess) {
 		(void)hipGetLastError();
-		throw Skipped{ "hipDeviceAttributeManagedMemory is 0, and hipMallocManaged says so" };
+		throw Skipped{ "hipDeviceAttributeManagedMemory is 0, and hipMallocManaged fails" };
 	}
 	HIP(error);
 	for (size_t i = 0; i < count; i++)
@@ -398,17 +420,20 @@ void managed()
 	for (uint32_t round = 1; round <= 3; round++) {
 		add_index<<<8, THREADS>>>(words, count);
 		launched();
-		expect_all("managed memory", words, count, [=](size_t i) { return mix((uint32_t)i) + round * (uint32_t)i; });
+		expect_all("managed memory", words, count,
+			   [=](size_t i) { return mix((uint32_t)i) + round * (uint32_t)i; });
 	}
 	if (together) {
 		HIP(hipMemAdvise(words, count * 4, hipMemAdviseSetPreferredLocation, 0));
 		HIP(hipMemPrefetchAsync(words, count * 4, 0, 0));
 		HIP(hipMemPrefetchAsync(words, count * 4, hipCpuDeviceId, 0));
 		HIP(hipDeviceSynchronize());
-		expect_all("prefetched memory", words, count, [](size_t i) { return mix((uint32_t)i) + 3 * (uint32_t)i; });
+		expect_all("prefetched memory", words, count,
+			   [](size_t i) { return mix((uint32_t)i) + 3 * (uint32_t)i; });
 	}
 	Device<uint32_t> device(count);
 	HIP(hipMemcpy(device.at, words, count * 4, hipMemcpyDefault));
-	expect_all("copied from managed memory", device.get(), [](size_t i) { return mix((uint32_t)i) + 3 * (uint32_t)i; });
+	expect_all("copied from managed memory", device.get(),
+		   [](size_t i) { return mix((uint32_t)i) + 3 * (uint32_t)i; });
 	HIP(hipFree(words));
 }

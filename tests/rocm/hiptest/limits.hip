@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* How much memory there is: what is told, what happens beyond it, and the calls that hand memory out by other ways. */
+/* Tests the reported amount of memory, allocation beyond it, and further allocation APIs. */
 #include "hiptest.h"
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ static void use(void *at, uint32_t value)
 	expect_all("words of this memory", got, [=](size_t i) { return value + (uint32_t)i; });
 }
 
-/* Asks for too much, at once and in pieces, and gives all back. */
+/* Allocates too much, at once and in pieces, and frees all. */
 static void exhaust()
 {
 	size_t left, total;
@@ -40,7 +40,8 @@ static void exhaust()
 	EXPECT_HIP(hipHostMalloc(&at, (size_t)1 << 42, hipHostMallocDefault), hipErrorOutOfMemory);
 	while (pieces.size() <= total / GiB && (error = hipMalloc(&at, GiB)) == hipSuccess)
 		pieces.push_back(at);
-	EXPECT(error == hipErrorOutOfMemory, "%s after %zu GiB", hipGetErrorName(error), pieces.size());
+	EXPECT(error == hipErrorOutOfMemory, "%s after %zu GiB", hipGetErrorName(error),
+	       pieces.size());
 	(void)hipGetLastError();
 	EXPECT(pieces.size() >= left / GiB - 1, "only %zu of %zu GiB", pieces.size(), left / GiB);
 	if (!pieces.empty())
@@ -53,8 +54,9 @@ static void exhaust()
 }
 
 /*
- * How much is left when HIP's own threads have let go of what was freed: a command that has ended keeps its buffers
- * until the thread that heard of it comes by, so that hipFree may return before the driver hears of it.
+ * Free memory once HIP's own threads have released what was freed: an ended command holds its
+ * buffers until a callback thread drops them, so that hipFree may return before the driver frees
+ * memory.
  */
 static size_t left_at_rest(size_t hoped_for)
 {
@@ -72,7 +74,10 @@ void beyond_memory()
 {
 	size_t first, second, total;
 
-	/* What HIP itself needs for the first time it has then: the second time nothing may be lost. */
+	/*
+	 * The first run includes first-use allocations of HIP: only the second run may not lose
+	 * memory.
+	 */
 	exhaust();
 	HIP(hipMemGetInfo(&first, &total));
 	exhaust();
@@ -95,16 +100,16 @@ void available()
 	EXPECT(total == about.totalGlobalMem, "%zu, not %zu", total, about.totalGlobalMem);
 	EXPECT(before - during == 64 * MiB, "%zu bytes went for 64 MiB", before - during);
 	EXPECT(after == before, "%zu, not %zu", after, before);
-	/* HIP counts the workgroup processors of GPUs whose CUs come in pairs. */
+	/* HIP counts WGPs on GPUs with CUs in pairs. */
 	if (!strncmp(about.gcnArchName, "gfx942", 6))
 		EXPECT(about.multiProcessorCount == 38, "%d", about.multiProcessorCount);
 	else if (!strncmp(about.gcnArchName, "gfx1201", 7))
 		EXPECT(about.multiProcessorCount == 28, "%d", about.multiProcessorCount);
 	else
-		EXPECT(false, "%s is no GPU that the models show", about.gcnArchName);
+		EXPECT(false, "%s is not a modelled GPU", about.gcnArchName);
 	EXPECT(about.sharedMemPerBlock == 64 * KiB, "%zu", about.sharedMemPerBlock);
-	note("%s, %s, %d CUs at %d MHz, %zu MiB", about.name, about.gcnArchName, about.multiProcessorCount, about.clockRate / 1000,
-	     about.totalGlobalMem / MiB);
+	note("%s, %s, %d CUs at %d MHz, %zu MiB", about.name, about.gcnArchName,
+	     about.multiProcessorCount, about.clockRate / 1000, about.totalGlobalMem / MiB);
 }
 
 void pools()
@@ -118,20 +123,25 @@ void pools()
 		for (void *&one : at)
 			HIP(hipMallocAsync(&one, MiB, stream.at));
 		for (uint32_t i = 0; i < 4; i++)
-			fill_words<<<4, THREADS, 0, stream.at>>>((uint32_t *)at[i], 1000, i * 1000 + round);
+			fill_words<<<4, THREADS, 0, stream.at>>>((uint32_t *)at[i], 1000,
+								   i * 1000 + round);
 		stream.wait();
 		for (uint32_t i = 0; i < 4; i++) {
 			std::vector<uint32_t> got(1000);
 
 			HIP(hipMemcpy(got.data(), at[i], 4000, hipMemcpyDeviceToHost));
-			expect_all("memory of a pool", got, [=](size_t k) { return i * 1000 + round + (uint32_t)k; });
+			expect_all("memory of a pool", got,
+				   [=](size_t k) { return i * 1000 + round + (uint32_t)k; });
 			HIP(hipFreeAsync(at[i], stream.at));
 		}
 		stream.wait();
 	}
 }
 
-/* Addresses first, memory afterwards: the same memory at two places, and another at the first. */
+/*
+ * Address reservation first, memory afterwards: the same memory at two addresses, and other memory
+ * at the first.
+ */
 void virtual_memory()
 {
 	hipMemAllocationProp what = {};
@@ -157,7 +167,7 @@ void virtual_memory()
 	HIP(hipMemSetAccess(at + bytes, bytes, &access, 1));
 	use(at, 1);
 	use(at + bytes, 2);
-	/* One kernel across the seam. */
+	/* One kernel across the boundary of two allocations. */
 	fill_words<<<4, THREADS>>>((uint32_t *)(at + bytes - 2000), 1000, 3000);
 	launched();
 	std::vector<uint32_t> got(1000);

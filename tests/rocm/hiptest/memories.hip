@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Kernels and the memories that they use: LDS, static and dynamic; atomics on LDS, on video memory and on the host's;
- * scratch, from a small array to more than a wave has registers for; the stack of calls.
+ * Tests kernels and memory types: static and dynamic LDS; atomics on LDS, VRAM and host memory;
+ * scratch, from small arrays to register spills; the call stack.
  */
 #include "hiptest.h"
 
@@ -23,7 +23,7 @@ static __global__ void sum_blocks(const uint32_t *in, uint32_t *out)
 		out[blockIdx.x] = part[0];
 }
 
-/* All of the LDS that a workgroup can have, each word written by one thread and read by another. */
+/* All LDS of a workgroup; each word is written by one thread and read by another. */
 static __global__ void all_lds(uint32_t *out)
 {
 	__shared__ uint32_t words[16384];
@@ -37,7 +37,7 @@ static __global__ void all_lds(uint32_t *out)
 	out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-/* A transpose by way of LDS, in bytes, halves and words: every width of ds_read and ds_write. */
+/* Transposes through LDS, in bytes, halves and words: every width of ds_read and ds_write. */
 template <typename T> static __global__ void transpose(const T *in, T *out)
 {
 	__shared__ T tile[32][33];
@@ -119,7 +119,7 @@ void dynamic_lds()
 	}
 }
 
-/* What all threads together do to each of these is the same in every order. */
+/* The results do not depend on the order of threads. */
 struct Sums {
 	uint32_t added, subtracted, incremented, swapped, ored, anded, xored, umin, umax, looped;
 	int32_t imin, imax;
@@ -136,7 +136,10 @@ static __device__ void use_atomics(Sums *s, uint32_t id)
 	atomicAdd(&s->added, x);
 	atomicSub(&s->subtracted, x);
 	atomicInc(&s->incremented, 1000);
-	/* Each takes what lies there and leaves its own: the sum of all taken and of the last one left is known. */
+	/*
+	 * Each thread exchanges a value for its own: the sum of all returned values and the last
+	 * one is known.
+	 */
 	atomicAdd(&s->added, atomicExch(&s->swapped, id));
 	atomicOr(&s->ored, 1u << (x % 32));
 	atomicAnd(&s->anded, ~(1u << (id % 7)));
@@ -197,7 +200,8 @@ static void check_sums(Sums got, uint32_t threads)
 	EXPECT(got.added + got.swapped == xs + ids, "%u + %u", got.added, got.swapped);
 	EXPECT(got.subtracted == 0u - xs, "%u", got.subtracted);
 	EXPECT(got.incremented == threads % 1001, "%u", got.incremented);
-	EXPECT(got.ored == w.ored && got.anded == w.anded && got.xored == w.xored, "%#x %#x %#x", got.ored, got.anded, got.xored);
+	EXPECT(got.ored == w.ored && got.anded == w.anded && got.xored == w.xored, "%#x %#x %#x",
+	       got.ored, got.anded, got.xored);
 	EXPECT(got.umin == w.umin && got.umax == w.umax, "%u %u", got.umin, got.umax);
 	EXPECT(got.imin == w.imin && got.imax == w.imax, "%d %d", got.imin, got.imax);
 	EXPECT(got.added64 == w.added64, "%llu", got.added64);
@@ -252,7 +256,7 @@ static __global__ void count_with_host(uint32_t *word, uint32_t rounds)
 		atomicAdd_system(word, 1);
 }
 
-/* On memory of the host, where the processor adds to the same word at the same time. */
+/* On host memory, with concurrent CPU atomics on the same word. */
 void atomics_host()
 {
 	Pinned<Sums> sums(1, hipHostMallocMapped | hipHostMallocCoherent);
@@ -271,7 +275,7 @@ void atomics_host()
 	EXPECT(word[0] == mine + theirs, "%u, not %u", word[0], mine + theirs);
 }
 
-/* An array of each thread, indexed by what the compiler cannot know: it lies in scratch. */
+/* A per-thread array with an index unknown to the compiler: placed in scratch. */
 template <uint32_t WORDS> static __global__ void array_of_each(const uint32_t *order, uint32_t *out)
 {
 	uint32_t id = blockIdx.x * blockDim.x + threadIdx.x, mine[WORDS], sum = 0;
@@ -283,7 +287,8 @@ template <uint32_t WORDS> static __global__ void array_of_each(const uint32_t *o
 	out[id] = sum;
 }
 
-template <uint32_t WORDS> static void check_array(hipStream_t stream, uint32_t blocks, uint32_t threads)
+template <uint32_t WORDS>
+static void check_array(hipStream_t stream, uint32_t blocks, uint32_t threads)
 {
 	std::vector<uint32_t> order(WORDS);
 
@@ -305,7 +310,7 @@ template <uint32_t WORDS> static void check_array(hipStream_t stream, uint32_t b
 	});
 }
 
-/* Small, larger, small again: the queue's scratch has to grow, and to be right for each. */
+/* Small, larger, small again: the queue's scratch must grow and work for each size. */
 void scratch()
 {
 	check_array<64>(0, 8, 64);
@@ -325,7 +330,7 @@ void scratch_streams()
 	check_array<64>(b.at, 4, 64);
 }
 
-/* More values alive at once than a thread of so large a block has registers: the compiler spills. */
+/* More live values than registers per thread at this block size: the compiler spills. */
 #define ALIVE 192
 static __global__ __launch_bounds__(1024) void many_values(const uint32_t *in, uint32_t *out)
 {
@@ -353,8 +358,9 @@ void registers()
 	for (uint32_t i = 0; i < ALIVE; i++)
 		in[i] = mix(i);
 	HIP(hipFuncGetAttributes(&about, (const void *)many_values));
-	note("%d registers, %zu bytes of scratch for each thread", about.numRegs, about.localSizeBytes);
-	EXPECT(about.localSizeBytes, "nothing was spilled: the case shows nothing");
+	note("%d registers, %zu bytes of scratch for each thread", about.numRegs,
+	     about.localSizeBytes);
+	EXPECT(about.localSizeBytes, "no spills: nothing tested");
 	Device<uint32_t> from(in), out(2 * 1024);
 	many_values<<<2, 1024>>>(from.at, out.at);
 	launched();
@@ -401,7 +407,7 @@ static __global__ void call_them(uint32_t *out)
 	out[id] = table[id % 3](id) + fibonacci(id % 9);
 }
 
-/* Whether the GPU can do atomics on the host's memory by PCI Express, as its link says. */
+/* Returns whether the PCIe link supports atomics on host memory, according to the topology. */
 static bool link_has_atomics()
 {
 	FILE *file = fopen("/sys/class/kfd/kfd/topology/nodes/1/io_links/0/properties", "r");
@@ -416,7 +422,7 @@ static bool link_has_atomics()
 	return !(flags & 0xc);
 }
 
-/* Recursion, and calls by pointers that differ from thread to thread: a stack whose size the compiler cannot know. */
+/* Recursion and divergent function pointers: a stack of unknown size. */
 void calls()
 {
 	Device<uint32_t> out(4 * 64);
@@ -425,13 +431,19 @@ void calls()
 	recurse<<<4, 64>>>(out.at);
 	launched();
 	expect_all("recursion", out.get(), [](size_t id) { return fibonacci((uint32_t)id % 9); });
-	/* A function that the compiler does not see might print, which HIP does by atomics on the host's memory. */
+	/*
+	 * An unknown function might call printf, which HIP implements with atomics on host memory.
+	 */
 	if (!link_has_atomics())
-		throw Skipped{ "recursion works; HIP runs no kernels with function pointers without atomics of PCI Express" };
+		throw Skipped{
+			"recursion works; HIP runs no kernels with function pointers without PCIe atomics"
+		};
 	call_them<<<4, 64>>>(out.at);
 	launched();
 	expect_all("called functions", out.get(), [](size_t i) {
-		uint32_t id = (uint32_t)i, x = id % 3 == 0 ? twice(id) : id % 3 == 1 ? square(id) : mix(id);
+		uint32_t id = (uint32_t)i, x = id % 3 == 0 ? twice(id) :
+					       id % 3 == 1 ? square(id) :
+							     mix(id);
 		return x + fibonacci(id % 9);
 	});
 }

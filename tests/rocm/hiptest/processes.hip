@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * More than one process: four at work at once, memory and events of one used by another, and one that reaches for
- * memory that it does not have, which ends it and nobody else.
+ * Tests several processes: four working at once, memory and events shared between two, and a memory
+ * fault, which ends the faulting process only.
  */
 #include "hiptest.h"
 
@@ -19,7 +19,8 @@
 
 static __global__ void multiply_add(uint32_t *words, uint32_t count, uint32_t factor, uint32_t more)
 {
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count;
+	     i += gridDim.x * blockDim.x)
 		words[i] = words[i] * factor + more;
 }
 
@@ -33,7 +34,7 @@ static __global__ void load(uint32_t *base, int64_t index)
 	base[0] = base[index];
 }
 
-/* Allocates, copies, computes and frees, again and again. */
+/* Allocates, copies, computes and frees, repeatedly. */
 static void work(uint32_t rounds, uint32_t seed)
 {
 	const uint32_t count = 50000;
@@ -49,7 +50,8 @@ static void work(uint32_t rounds, uint32_t seed)
 		multiply_add<<<8, THREADS, 0, stream.at>>>(words.at, count, 3, round);
 		HIP(hipGetLastError());
 		stream.wait();
-		expect_all("a process's own work", words.get(), [&](size_t i) { return (in[i] * 5 + seed) * 3 + round; });
+		expect_all("a process's own work", words.get(),
+			   [&](size_t i) { return (in[i] * 5 + seed) * 3 + round; });
 	}
 }
 
@@ -88,7 +90,8 @@ Helper::~Helper()
 
 void Helper::order(const Order &order)
 {
-	ASSERT(send(orders, &order, sizeof(order), MSG_NOSIGNAL) == sizeof(order), "%s", strerror(errno));
+	ASSERT(send(orders, &order, sizeof(order), MSG_NOSIGNAL) == sizeof(order), "%s",
+	       strerror(errno));
 }
 
 void Helper::answer()
@@ -101,7 +104,7 @@ void Helper::answer()
 		return;
 	}
 	int status = end(&said);
-	ASSERT(false, "the other process ended (%#x) and said: %s", status, said.c_str());
+	ASSERT(false, "the other process exited (%#x): %s", status, said.c_str());
 }
 
 int Helper::end(std::string *said)
@@ -142,7 +145,7 @@ static void open_event(const Order &order)
 	HIP(hipEventDestroy(event));
 }
 
-/* Reaches from memory that there is to an address where nothing is. */
+/* Accesses an unmapped address relative to a valid buffer. */
 static void reach(const Order &order)
 {
 	Device<uint32_t> words(1024);
@@ -153,7 +156,7 @@ static void reach(const Order &order)
 	else
 		load<<<1, 1>>>(words.at, index);
 	(void)hipDeviceSynchronize();
-	/* The runtime aborts the process from a thread of its own. */
+	/* The runtime aborts the process from another thread. */
 	sleep(60);
 }
 
@@ -162,7 +165,7 @@ int helper_main(int fd)
 	Order order;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* To be done with the start before anybody waits for it. */
+	/* Reports that startup is complete. */
 	(void)hipFree(NULL);
 	while (recv(fd, &order, sizeof(order), 0) == sizeof(order) && order.job != Job::Leave) {
 		uint32_t before = failures();
@@ -188,7 +191,10 @@ int helper_main(int fd)
 	return 0;
 }
 
-/* The other processes: started once, all together, and used by every case here until one of them dies of its order. */
+/*
+ * Helper processes: started together once and shared by all cases here, until a case makes one
+ * crash.
+ */
 static std::vector<std::unique_ptr<Helper>> others(3);
 
 static Helper &other(size_t which)
@@ -210,7 +216,7 @@ void processes()
 		other(i).order(order);
 	for (size_t i = 0; i < others.size(); i++)
 		other(i).answer();
-	note("three more processes have started in %.1f s", seconds_now() - start);
+	note("three more processes started in %.1f s", seconds_now() - start);
 	order.rounds = 20;
 	for (size_t i = 0; i < others.size(); i++)
 		other(i).order(order);
@@ -219,7 +225,7 @@ void processes()
 		other(i).answer();
 }
 
-/* The other process finds what lies there, changes it, and what it did is seen here. */
+/* The other process reads and changes the memory; the change is visible here. */
 static void share(uint32_t *words)
 {
 	std::vector<uint32_t> in(SHARED_WORDS);
@@ -233,7 +239,8 @@ static void share(uint32_t *words)
 	other(0).order(order);
 	other(0).answer();
 	HIP(hipMemcpy(in.data(), words, SHARED_WORDS * 4, hipMemcpyDeviceToHost));
-	expect_all("changed by another process", in, [](size_t i) { return mix((uint32_t)i) * 3 + 1; });
+	expect_all("changed by another process", in,
+		   [](size_t i) { return mix((uint32_t)i) * 3 + 1; });
 }
 
 void ipc_memory()
@@ -242,13 +249,17 @@ void ipc_memory()
 	int version = 0;
 
 	/*
-	 * By default ROCr takes two ioctls for this that Linux does not have and never had. That of HIP 6 can be told to
-	 * share DMA buffers instead, that of HIP 5.7 cannot.
+	 * By default ROCr uses two ioctls for this that upstream Linux never had. ROCr of HIP 6 can
+	 * be configured to share DMA buffers instead, that of HIP 5.7 cannot.
 	 */
 	HIP(hipRuntimeGetVersion(&version));
 	if (version < 60000000 || !legacy || strcmp(legacy, "0"))
-		throw Skipped{ "this way of ROCr to share memory takes ioctls that Linux does not have" };
-	/* Small memories lie together in one object of the driver; so the second is not at its begin. */
+		throw Skipped{
+			"this ROCr shares memory with ioctls that upstream Linux does not have"
+		};
+	/*
+	 * Small allocations share one BO, so that the second one does not start at its beginning.
+	 */
 	Device<uint32_t> first(1000), second(SHARED_WORDS), large(4 * MiB / 4);
 
 	share(second.at);
@@ -273,7 +284,10 @@ void ipc_event()
 	stream.wait();
 }
 
-/* A child reaches beyond its memory: the runtime says where and why, ends it, and everybody else goes on. */
+/*
+ * A child accesses unmapped memory: the runtime reports where and why and aborts it; other
+ * processes go on.
+ */
 static void fault(Job job)
 {
 	Order order = {};
@@ -282,7 +296,7 @@ static void fault(Job job)
 	size_t where;
 	int status;
 
-	/* Far from everything that either process maps by itself: nothing is there for the GPU, and nothing will be. */
+	/* Far from all mappings of either process: unmapped for the GPU, now and later. */
 	order.job = job;
 	order.address = 0x100000001234;
 	Helper &one = other(2);
@@ -297,7 +311,8 @@ static void fault(Job job)
 	where = line.find(" on address ");
 	if (EXPECT(where != std::string::npos))
 		at = strtoull(line.c_str() + where + strlen(" on address "), NULL, 16);
-	EXPECT(at >> 12 == order.address >> 12, "%#llx instead of %#llx", at, (unsigned long long)order.address);
+	EXPECT(at >> 12 == order.address >> 12, "%#llx instead of %#llx", at,
+	       (unsigned long long)order.address);
 	EXPECT(line.find("Page not present") != std::string::npos);
 	work(2, 9);
 	order = {};

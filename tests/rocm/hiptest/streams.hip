@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Streams: copies and kernels on eight of them with events between, callbacks, priorities, and long rows of launches. */
+/*
+ * Tests streams: copies and kernels on eight streams with events between them, callbacks,
+ * priorities, and long sequences of launches.
+ */
 #include "hiptest.h"
 
 #include <atomic>
@@ -9,7 +12,7 @@
 #define THREADS 256u
 #define STREAMS 8u
 
-/* Neither commutes with the other, so every wrong order shows. */
+/* The two operations do not commute, so that every wrong order is detected. */
 static __host__ __device__ uint32_t step(uint32_t x, uint32_t by)
 {
 	return x * 0x01000193u + by;
@@ -17,20 +20,22 @@ static __host__ __device__ uint32_t step(uint32_t x, uint32_t by)
 
 static __global__ void step_all(uint32_t *words, uint32_t count, uint32_t by)
 {
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count;
+	     i += gridDim.x * blockDim.x)
 		words[i] = step(words[i], by);
 }
 
 static __global__ void mix_in(uint32_t *words, const uint32_t *others, uint32_t count)
 {
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count;
+	     i += gridDim.x * blockDim.x)
 		words[i] = step(words[i], others[i]);
 }
 
 /*
- * Each round each stream: copies from the host, runs a kernel, takes in what its neighbour has made in the same round
- * (after an event), copies within the device, runs a kernel, and copies to the host. Before its neighbour has read, it
- * does not begin the next round (another event).
+ * Per round each stream: copies from the host, runs a kernel, adds its neighbour's result of the
+ * same round (after an event), copies within the device, runs a kernel, and copies to the host. The
+ * next round starts after its neighbour has read (another event).
  */
 void streams()
 {
@@ -59,7 +64,8 @@ void streams()
 
 			if (round)
 				HIP(hipStreamWaitEvent(on, taken[s]->at, 0));
-			HIP(hipMemcpyAsync(a[s]->at, host[s]->at, bytes, hipMemcpyHostToDevice, on));
+			HIP(hipMemcpyAsync(a[s]->at, host[s]->at, bytes, hipMemcpyHostToDevice,
+					   on));
 			step_all<<<4, THREADS, 0, on>>>(a[s]->at, count, round * STREAMS + s);
 			HIP(hipEventRecord(made[s]->at, on));
 		}
@@ -71,7 +77,8 @@ void streams()
 			HIP(hipStreamWaitEvent(on, made[other]->at, 0));
 			mix_in<<<3, THREADS, 0, on>>>(b[s]->at, a[other]->at, count);
 			HIP(hipEventRecord(taken[other]->at, on));
-			HIP(hipMemcpyAsync(host[s]->at, b[s]->at, bytes, hipMemcpyDeviceToHost, on));
+			HIP(hipMemcpyAsync(host[s]->at, b[s]->at, bytes, hipMemcpyDeviceToHost,
+					   on));
 		}
 		std::vector<std::vector<uint32_t>> between(want), before;
 		for (uint32_t s = 0; s < STREAMS; s++)
@@ -84,7 +91,8 @@ void streams()
 	HIP(hipDeviceSynchronize());
 	for (uint32_t s = 0; s < STREAMS; s++) {
 		EXPECT_HIP(hipStreamQuery(stream[s]->at), hipSuccess);
-		expect_all("a stream's result", host[s]->at, count, [&](size_t i) { return want[s][i]; });
+		expect_all("a stream's result", host[s]->at, count,
+			   [&](size_t i) { return want[s][i]; });
 	}
 }
 
@@ -114,14 +122,14 @@ void events()
 	EXPECT_HIP(hipEventQuery(second.at), hipSuccess);
 	HIP(hipEventElapsedTime(&ms, first.at, second.at));
 	EXPECT(ms > 0 && ms < 60000, "%g ms", (double)ms);
-	note("20000 rounds of one lane take %.3f ms of the GPU's time", (double)ms);
+	note("20000 rounds of one lane take %.3f ms of GPU time", (double)ms);
 	HIP(hipEventElapsedTime(&ms, second.at, first.at));
-	EXPECT(ms < 0, "%g ms backwards", (double)ms);
+	EXPECT(ms < 0, "negative time: %g ms", (double)ms);
 	EXPECT_HIP(hipEventElapsedTime(&ms, first.at, never.at), hipErrorInvalidHandle);
 	stream.wait();
 }
 
-/* One buffer goes through all streams, fifty times, each waiting for the one before it. */
+/* One buffer passes through all streams, fifty times, each waiting for the previous one. */
 void ordering()
 {
 	const uint32_t count = 512;
@@ -165,7 +173,7 @@ static void call_back(void *data)
 		c->seen[n] = *c->word;
 }
 
-/* The host's functions run between the stream's kernels, not before and not after. */
+/* Host functions run between the kernels of the stream, neither before nor after. */
 void host_functions()
 {
 	Stream stream;
@@ -183,7 +191,8 @@ void host_functions()
 	EXPECT(called.count == 4, "%u", (uint32_t)called.count);
 	for (uint32_t i = 0; i < 4; i++) {
 		want = step(want, i);
-		EXPECT(called.seen[i] == want, "function %u saw %#x, not %#x", i, called.seen[i], want);
+		EXPECT(called.seen[i] == want, "function %u saw %#x, not %#x", i, called.seen[i],
+		       want);
 	}
 }
 
@@ -214,7 +223,7 @@ void priorities()
 		HIP(hipStreamDestroy(one));
 }
 
-/* More launches than a ring holds at once would, with a wait only at the end; each kernel of one thread and one wave. */
+/* More launches than a ring holds, with a single wait at the end; each kernel has one thread. */
 void launches()
 {
 	const uint32_t rounds = 3000;

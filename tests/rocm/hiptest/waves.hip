@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Kernels and how their threads are arranged: divergence, grids of three dimensions, blocks that wait for each other,
- * the lanes of a wave, cooperative groups; and what they compute: integers, floats, doubles, halves.
+ * Tests control flow and thread layout: divergence, 3D grids, inter-block synchronization, lanes of
+ * a wave, cooperative groups; and arithmetic: integers, floats, doubles, halves.
  */
 #include "hiptest.h"
 
@@ -14,7 +14,10 @@ namespace cg = cooperative_groups;
 
 #define THREADS 256u
 
-/* Every kind of way through a kernel, each lane another: loops of other lengths, break, continue, switch, return. */
+/*
+ * Every control flow construct, diverging by lane: loops with different trip counts, break,
+ * continue, switch, return.
+ */
 static __host__ __device__ uint32_t wander(uint32_t id)
 {
 	uint32_t n = id + 1, steps = 0;
@@ -68,10 +71,11 @@ void divergence()
 	out.clear();
 	wander_all<<<20, THREADS>>>(out.at, count);
 	launched();
-	expect_all("divergent ways", out.get(), [=](size_t id) { return id < count ? wander((uint32_t)id) : 0; });
+	expect_all("divergent ways", out.get(),
+		   [=](size_t id) { return id < count ? wander((uint32_t)id) : 0; });
 }
 
-/* Where each thread says that it is. */
+/* Each thread writes its coordinates. */
 static __global__ void where(uint64_t *out, uint3 size)
 {
 	uint3 at = { blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y * blockDim.y + threadIdx.y,
@@ -80,13 +84,18 @@ static __global__ void where(uint64_t *out, uint3 size)
 	if (at.x >= size.x || at.y >= size.y || at.z >= size.z)
 		return;
 	out[((uint64_t)at.z * size.y + at.y) * size.x + at.x] =
-		(uint64_t)at.x << 40 | (uint64_t)at.y << 20 | at.z | (uint64_t)(gridDim.x + gridDim.y + gridDim.z) << 56;
+		(uint64_t)at.x << 40 | (uint64_t)at.y << 20 | at.z |
+		(uint64_t)(gridDim.x + gridDim.y + gridDim.z) << 56;
 }
 
 void grid3d()
 {
-	static const uint3 sizes[] = { { 56, 20, 6 }, { 33, 17, 5 }, { 1, 1, 70 }, { 3, 700, 1 }, { 1, 3, 4097 } };
-	static const uint3 blocks[] = { { 8, 4, 2 }, { 7, 5, 3 }, { 1, 1, 64 }, { 1, 256, 1 }, { 1, 2, 16 } };
+	static const uint3 sizes[] = {
+		{ 56, 20, 6 }, { 33, 17, 5 }, { 1, 1, 70 }, { 3, 700, 1 }, { 1, 3, 4097 }
+	};
+	static const uint3 blocks[] = {
+		{ 8, 4, 2 }, { 7, 5, 3 }, { 1, 1, 64 }, { 1, 256, 1 }, { 1, 2, 16 }
+	};
 
 	for (size_t i = 0; i < 5; i++) {
 		uint3 n = sizes[i], b = blocks[i];
@@ -103,8 +112,9 @@ void grid3d()
 	}
 }
 
-/* The block that comes last adds up what all wrote: fences between blocks have to hold. */
-static __global__ void last_adds(const uint32_t *in, uint32_t *parts, uint32_t *counter, uint32_t *out)
+/* The last block sums the results of all others: fences between blocks have to hold. */
+static __global__ void last_adds(const uint32_t *in, uint32_t *parts, uint32_t *counter,
+				 uint32_t *out)
 {
 	__shared__ bool last;
 	uint32_t sum = 0;
@@ -187,8 +197,10 @@ void waves()
 			all &= mix(base + i) != 12345;
 		}
 		bits = __builtin_popcountll(odd) + __builtin_clz(x | 1) + __builtin_ffs((int)x);
-		wrong += got[id].up != mix(lane < 3 ? id : id - 3) || got[id].down != mix(lane + 7 >= width ? id : id + 7) ||
-			 got[id].across != mix(base + (lane ^ 21)) || got[id].from5 != mix(base + 5) || got[id].odd != odd ||
+		wrong += got[id].up != mix(lane < 3 ? id : id - 3) ||
+			 got[id].down != mix(lane + 7 >= width ? id : id + 7) ||
+			 got[id].across != mix(base + (lane ^ 21)) ||
+			 got[id].from5 != mix(base + 5) || got[id].odd != odd ||
 			 got[id].any != any || got[id].all != all || got[id].bits != bits ||
 			 got[id].first != __builtin_ffsll((long long)odd) - 1 ||
 			 got[id].wide != (double)mix(base + (lane ^ 1)) * 0.25;
@@ -205,20 +217,26 @@ static __global__ void compute(const double *in, float *f, double *d)
 
 	f += id * FUNCTIONS;
 	d += id * FUNCTIONS;
-	f[0] = sinf(y), f[1] = cosf(y), f[2] = expf(-y), f[3] = logf(y), f[4] = sqrtf(y), f[5] = powf(y, 1.5f);
-	f[6] = erff(y), f[7] = tanhf(y), f[8] = atan2f(y, 2.0f), f[9] = 1.0f / y, f[10] = fmodf(y, 0.7f), f[11] = cbrtf(y);
-	d[0] = sin(x), d[1] = cos(x), d[2] = exp(-x), d[3] = log(x), d[4] = sqrt(x), d[5] = pow(x, 1.5);
-	d[6] = erf(x), d[7] = tanh(x), d[8] = atan2(x, 2.0), d[9] = 1.0 / x, d[10] = fmod(x, 0.7), d[11] = cbrt(x);
+	f[0] = sinf(y), f[1] = cosf(y), f[2] = expf(-y), f[3] = logf(y), f[4] = sqrtf(y),
+	f[5] = powf(y, 1.5f);
+	f[6] = erff(y), f[7] = tanhf(y), f[8] = atan2f(y, 2.0f), f[9] = 1.0f / y,
+	f[10] = fmodf(y, 0.7f), f[11] = cbrtf(y);
+	d[0] = sin(x), d[1] = cos(x), d[2] = exp(-x), d[3] = log(x), d[4] = sqrt(x),
+	d[5] = pow(x, 1.5);
+	d[6] = erf(x), d[7] = tanh(x), d[8] = atan2(x, 2.0), d[9] = 1.0 / x, d[10] = fmod(x, 0.7),
+	d[11] = cbrt(x);
 }
 
 void math()
 {
-	static const char *const names[FUNCTIONS] = { "sin", "cos", "exp", "log", "sqrt", "pow",
-						      "erf", "tanh", "atan2", "1/x", "fmod", "cbrt" };
+	static const char *const names[FUNCTIONS] = {
+		"sin", "cos",  "exp",	"log", "sqrt", "pow",
+		"erf", "tanh", "atan2", "1/x", "fmod", "cbrt"
+	};
 	const uint32_t count = 4 * 64;
 	std::vector<double> in(count);
 
-	/* Values that a float holds exactly, so that both widths compute the same thing. */
+	/* Values that are exact in float, so that both widths compute the same. */
 	for (uint32_t i = 0; i < count; i++)
 		in[i] = (double)(mix(i) % 4096 + 1) / 128.0;
 	Device<double> from(in), doubles(count * FUNCTIONS);
@@ -231,17 +249,22 @@ void math()
 		double worst_f = 0, worst_d = 0;
 
 		for (uint32_t i = 0; i < count; i++) {
-			double x = in[i], r[FUNCTIONS] = { sin(x), cos(x), exp(-x), log(x), sqrt(x), pow(x, 1.5),
-							   erf(x), tanh(x), atan2(x, 2.0), 1.0 / x, fmod(x, 0.7), cbrt(x) };
+			double x = in[i],
+			       r[FUNCTIONS] = { sin(x),	       cos(x),	    exp(-x),	  log(x),
+						sqrt(x),       pow(x, 1.5), erf(x),	  tanh(x),
+						atan2(x, 2.0), 1.0 / x,	    fmod(x, 0.7), cbrt(x) };
 			double scale = fmax(fabs(r[which]), 1e-3);
 
-			/* Its second argument is no float, so the float's result is another number. */
+			/*
+			 * The second argument is not exact in float: expect the float's own result.
+			 */
 			if (which == 10)
 				r[which] = fmod(x, 0.7);
 			worst_d = fmax(worst_d, fabs(d[i * FUNCTIONS + which] - r[which]) / scale);
 			if (which == 10)
 				r[which] = (double)fmodf((float)x, 0.7f);
-			worst_f = fmax(worst_f, fabs((double)f[i * FUNCTIONS + which] - r[which]) / scale);
+			worst_f = fmax(worst_f,
+				       fabs((double)f[i * FUNCTIONS + which] - r[which]) / scale);
 		}
 		EXPECT(worst_d < 1e-12, "%s of doubles is wrong by %g", names[which], worst_d);
 		EXPECT(worst_f < 1e-5, "%s of floats is wrong by %g", names[which], worst_f);
@@ -263,7 +286,7 @@ void half_floats()
 	const uint32_t count = 256;
 	std::vector<float> in(count);
 
-	/* Small integers: every result is one too, and exact. */
+	/* Small integers: every result is exact. */
 	for (uint32_t i = 0; i < count; i++)
 		in[i] = (float)(int)(mix(i) % 31) - 15.0f;
 	Device<float> from(in), to(2 * count);
@@ -284,7 +307,8 @@ struct Whole {
 
 static __host__ __device__ void divide(Whole *w, uint32_t id)
 {
-	uint64_t x = (uint64_t)mix(id) << 32 | mix(id + 1), y = (uint64_t)mix(id + 2) >> id % 31 << id % 33 | 1;
+	uint64_t x = (uint64_t)mix(id) << 32 | mix(id + 1),
+		 y = (uint64_t)mix(id + 2) >> id % 31 << id % 33 | 1;
 	uint32_t a = (uint32_t)x, b = (uint32_t)(x >> 40) | 1, bits = 0;
 
 	w->quotient = x / y;
@@ -324,8 +348,9 @@ void integers()
 		memset(&w, 0, sizeof(w));
 		divide(&w, id);
 		if (memcmp(&w, &got[id], sizeof(w)) && !wrong++)
-			note("number %u: %#llx / .. = %#llx, not %#llx", id, (unsigned long long)w.product,
-			     (unsigned long long)got[id].quotient, (unsigned long long)w.quotient);
+			note("number %u: %#llx / .. = %#llx, not %#llx", id,
+			     (unsigned long long)w.product, (unsigned long long)got[id].quotient,
+			     (unsigned long long)w.quotient);
 	}
 	EXPECT(!wrong, "%u of %zu wrong", wrong, got.size());
 }
@@ -346,7 +371,7 @@ static __global__ void group_sums(uint32_t *out)
 	out[id] = sum;
 }
 
-/* Groups within a block, which need nothing of the driver. */
+/* Groups within a block, which need no driver support. */
 void groups()
 {
 	Device<uint32_t> out(128);
@@ -364,7 +389,7 @@ void groups()
 	});
 }
 
-/* Each round reads what another block wrote in the round before. */
+/* Each round reads what another block wrote in the previous round. */
 static __global__ void around(uint32_t *a, uint32_t *b, uint32_t rounds)
 {
 	cg::grid_group grid = cg::this_grid();
@@ -390,13 +415,16 @@ void cooperative()
 	Device<uint32_t> a(in), b(size);
 	void *arguments[] = { &a.at, &b.at, &rounds };
 	if (!attribute(hipDeviceAttributeCooperativeLaunch)) {
-		hipError_t got = hipLaunchCooperativeKernel((const void *)around, dim3(blocks), dim3(threads), arguments, 0, 0);
+		hipError_t got = hipLaunchCooperativeKernel((const void *)around, dim3(blocks),
+							    dim3(threads), arguments, 0, 0);
 
 		(void)hipGetLastError();
-		EXPECT(got != hipSuccess, "a cooperative launch that the device does not advertise is accepted");
+		EXPECT(got != hipSuccess,
+		       "a cooperative launch that the device does not advertise is accepted");
 		throw Skipped{ "hipDeviceAttributeCooperativeLaunch is 0" };
 	}
-	HIP(hipLaunchCooperativeKernel((const void *)around, dim3(blocks), dim3(threads), arguments, 0, 0));
+	HIP(hipLaunchCooperativeKernel((const void *)around, dim3(blocks), dim3(threads), arguments,
+				       0, 0));
 	launched();
 	now = in;
 	for (uint32_t i = 0; i < rounds; i++) {

@@ -9,7 +9,7 @@
 
 #include "gpu.h"
 
-/* Longer than anything may take that is not broken. */
+/* Timeout beyond any valid duration. */
 #define WAIT_SECONDS 60
 
 void gpu_check(hsa_status_t status, const char *call)
@@ -37,7 +37,7 @@ static hsa_status_t find_agent(hsa_agent_t agent, void *data)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* Global pools by what they are for: fine-grained, coarse-grained, kernel arguments. */
+/* Global pools: fine-grained, coarse-grained, kernarg. */
 static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *data)
 {
 	struct gpu *g = data;
@@ -83,7 +83,8 @@ void gpu_open(struct gpu *g)
 
 void gpu_make_queue(struct gpu *g)
 {
-	HSA(hsa_queue_create(g->gpu, 64, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &g->queue));
+	HSA(hsa_queue_create(g->gpu, 64, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX,
+			     &g->queue));
 }
 
 static void find_kernel(struct gpu *g, const char *name, struct gpu_kernel *k)
@@ -91,10 +92,14 @@ static void find_kernel(struct gpu *g, const char *name, struct gpu_kernel *k)
 	hsa_executable_symbol_t symbol;
 
 	HSA(hsa_executable_get_symbol_by_name(g->executable, name, &g->gpu, &symbol));
-	HSA(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &k->object));
-	HSA(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, &k->kernarg));
-	HSA(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, &k->group));
-	HSA(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, &k->private));
+	HSA(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT,
+					   &k->object));
+	HSA(hsa_executable_symbol_get_info(
+		symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, &k->kernarg));
+	HSA(hsa_executable_symbol_get_info(
+		symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, &k->group));
+	HSA(hsa_executable_symbol_get_info(
+		symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, &k->private));
 }
 
 void gpu_load(struct gpu *g)
@@ -110,12 +115,13 @@ void gpu_load(struct gpu *g)
 	sprintf(path + n, ".%.60s.co", name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		printf("# failed: there is no %s\n", path);
+		printf("# failed: no %s\n", path);
 		fflush(stdout);
 		_exit(1);
 	}
 	HSA(hsa_code_object_reader_create_from_file(fd, &reader));
-	HSA(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, NULL, &g->executable));
+	HSA(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,
+				      NULL, &g->executable));
 	HSA(hsa_executable_load_agent_code_object(g->executable, g->gpu, reader, NULL, NULL));
 	HSA(hsa_executable_freeze(g->executable, NULL));
 	HSA(hsa_code_object_reader_destroy(reader));
@@ -142,7 +148,7 @@ void *gpu_alloc(struct gpu *g, hsa_amd_memory_pool_t pool, size_t bytes)
 	void *p = NULL;
 
 	HSA(hsa_amd_memory_pool_allocate(pool, bytes, 0, &p));
-	/* Video memory is the GPU's alone: who else may use it is said for the other pools. */
+	/* VRAM is accessible to the GPU only, the other pools to both agents. */
 	if (pool.handle == g->vram.handle)
 		HSA(hsa_amd_agents_allow_access(1, &g->gpu, NULL, p));
 	else
@@ -150,13 +156,16 @@ void *gpu_alloc(struct gpu *g, hsa_amd_memory_pool_t pool, size_t bytes)
 	return p;
 }
 
-void gpu_launch(struct gpu *g, const struct gpu_kernel *k, uint32_t items, const void *a, uint64_t b, hsa_signal_t done)
+void gpu_launch(struct gpu *g, const struct gpu_kernel *k, uint32_t items, const void *a,
+		uint64_t b, hsa_signal_t done)
 {
 	uint64_t index = hsa_queue_add_write_index_screlease(g->queue, 1);
-	hsa_kernel_dispatch_packet_t *packet = (hsa_kernel_dispatch_packet_t *)g->queue->base_address + index % g->queue->size;
-	/* One line for each packet that can be under way. */
+	hsa_kernel_dispatch_packet_t *packet =
+		(hsa_kernel_dispatch_packet_t *)g->queue->base_address + index % g->queue->size;
+	/* One slot per pending packet. */
 	uint64_t *kernarg = (uint64_t *)((char *)g->kernarg + index % 64 * 64);
-	uint16_t header = HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE | 1 << HSA_PACKET_HEADER_BARRIER |
+	uint16_t header = HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE |
+			  1 << HSA_PACKET_HEADER_BARRIER |
 			  HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
 			  HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
 
@@ -191,7 +200,8 @@ bool gpu_wait(hsa_signal_t signal, unsigned int seconds)
 	uint64_t frequency = 0;
 
 	HSA(hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY, &frequency));
-	return hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_EQ, 0, seconds * frequency, HSA_WAIT_STATE_BLOCKED) == 0;
+	return hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_EQ, 0, seconds * frequency,
+					 HSA_WAIT_STATE_BLOCKED) == 0;
 }
 
 static void wait_or_die(hsa_signal_t signal, const char *what)
@@ -212,7 +222,8 @@ void gpu_fill(struct gpu *g, uint32_t *gpu_address, uint32_t words, uint32_t val
 	wait_or_die(done, "a kernel");
 }
 
-void gpu_copy(struct gpu *g, void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t bytes)
+void gpu_copy(struct gpu *g, void *to, hsa_agent_t to_agent, const void *from,
+	      hsa_agent_t from_agent, size_t bytes)
 {
 	hsa_signal_t done = gpu_signal(1);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* A GPU as an HSA program sees it: agents, pools, a queue, two kernels. Whatever fails ends the process. */
+/* A GPU through HSA: agents, pools, a queue, two kernels. Every failure ends the process. */
 #ifndef GPU_H
 #define GPU_H
 
@@ -26,23 +26,25 @@ struct gpu {
 void gpu_check(hsa_status_t status, const char *call);
 #define HSA(call) gpu_check((call), #call)
 
-/* hsa_init, agents and pools. */
+/* Calls hsa_init, finds agents and pools. */
 void gpu_open(struct gpu *g);
 void gpu_make_queue(struct gpu *g);
-/* Reads the kernels from the file beside the program. */
+/* Loads the kernels from the code object file next to the program. */
 void gpu_load(struct gpu *g);
-/* Gives back all of it but what was allocated, and hsa_shut_down. */
+/* Releases everything except allocations, and calls hsa_shut_down. */
 void gpu_close(struct gpu *g);
 
 void *gpu_alloc(struct gpu *g, hsa_amd_memory_pool_t pool, size_t bytes);
-/* Starts a kernel with two arguments; the signal counts down to 0 when it is done. */
-void gpu_launch(struct gpu *g, const struct gpu_kernel *kernel, uint32_t items, const void *a, uint64_t b, hsa_signal_t done);
+/* Dispatches a kernel with two arguments; the signal reaches 0 when it is done. */
+void gpu_launch(struct gpu *g, const struct gpu_kernel *kernel, uint32_t items, const void *a,
+		uint64_t b, hsa_signal_t done);
 hsa_signal_t gpu_signal(int64_t value);
-/* False if the signal is not 0 after so long. */
+/* Returns false if the signal is not 0 after the timeout. */
 bool gpu_wait(hsa_signal_t signal, unsigned int seconds);
-/* Fills `words` words and waits. */
+/* Fills `words` dwords and waits. */
 void gpu_fill(struct gpu *g, uint32_t *gpu_address, uint32_t words, uint32_t value);
 /* Copies and waits. */
-void gpu_copy(struct gpu *g, void *to, hsa_agent_t to_agent, const void *from, hsa_agent_t from_agent, size_t bytes);
+void gpu_copy(struct gpu *g, void *to, hsa_agent_t to_agent, const void *from,
+	      hsa_agent_t from_agent, size_t bytes);
 
 #endif

@@ -10,20 +10,20 @@
 #include "ktap.h"
 #include "leaks.h"
 
-/* What counts what is taken: on rkfd all of these, on the C driver those that it has. */
+/* Counters of resources in use: rkfd has all of them, the C driver some. */
 static const char *const counters[] = {
 	"/sys/kernel/debug/kfd/resources",
 	"/sys/kernel/debug/kfd/mem_limit",
 	"/sys/module/rkfd/refcnt",
 };
-/* Each of these has an entry for each process. */
+/* Directories with an entry per process. */
 static const char *const folders[] = {
 	"/sys/devices/virtual/kfd/kfd/proc",
 	"/sys/kernel/debug/kfd/process",
 };
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
-/* What a process held is given back after its end, some of it when the GPU has cleared it. */
+/* A process is torn down asynchronously, in part after the GPU has cleared memory. */
 #define SETTLE_MS 15000
 
 static char before[COUNTERS][4096];
@@ -53,7 +53,7 @@ static unsigned int entries(const char *path)
 	return n;
 }
 
-/* How many of the counters differ; says which, line by line, if it is to. */
+/* Returns the number of counters that differ; prints them if requested. */
 static unsigned int differences(const char *what, int tell)
 {
 	unsigned int found = 0;
@@ -70,7 +70,8 @@ static unsigned int differences(const char *what, int tell)
 			int m = (int)strcspn(a, "\n"), n = (int)strcspn(b, "\n");
 
 			if (m != n || memcmp(a, b, (size_t)n))
-				ktap_note("failed: %s: %s was '%.*s', is '%.*s'", what, counters[i], m, a, n, b);
+				ktap_note("failed: %s: %s was '%.*s', is '%.*s'", what, counters[i],
+					  m, a, n, b);
 			a += m + (a[m] != 0);
 			b += n + (b[n] != 0);
 		}
@@ -82,7 +83,8 @@ static unsigned int differences(const char *what, int tell)
 			continue;
 		found++;
 		if (tell)
-			ktap_note("failed: %s: %s has %u entries, had %u", what, folders[i], n, entries_before[i]);
+			ktap_note("failed: %s: %s has %u entries, had %u", what, folders[i], n,
+				  entries_before[i]);
 	}
 	return found;
 }
@@ -100,6 +102,6 @@ void leaks_expect_none(const char *what, long cycles)
 {
 	for (int ms = 0; ms < SETTLE_MS && differences(what, 0); ms += 100)
 		usleep(100000);
-	EXPECT(differences(what, 1) == 0, "%s: something is left over", what);
+	EXPECT(differences(what, 1) == 0, "%s: something left over", what);
 	growth_expect_none(what, memory, cycles);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Whether processes left something behind in the driver: memory, numbers, doorbells, queues, references. */
+/* Detects resources leaked by processes: memory, ids, doorbells, queues, references. */
 #ifndef LEAKS_H
 #define LEAKS_H
 
-/* Takes note of what there is; no process may have the GPU open. */
+/* Records the current state; no process may have the GPU open. */
 void leaks_start(void);
-/* Waits until as much as then is there again; after `cycles` processes, says what is left over. */
+/* Waits until the recorded state is reached again; prints leaks after `cycles` processes. */
 void leaks_expect_none(const char *what, long cycles);
 
 #endif
