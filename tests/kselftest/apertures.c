@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* GET_PROCESS_APERTURES and GET_PROCESS_APERTURES_NEW. */
+/* Tests GET_PROCESS_APERTURES and GET_PROCESS_APERTURES_NEW. */
 #include "fixture.h"
 
-TEST(count_is_of_gpus)
+TEST(zero_nodes_returns_gpu_count)
 {
 	struct kfd_ioctl_get_process_apertures_new_args args = { 0 };
 	uint32_t gpus = 0;
@@ -16,16 +16,17 @@ TEST(count_is_of_gpus)
 	EXPECT_EQ(args.num_of_nodes, gpus);
 }
 
-TEST(new_fills_no_more_than_there_are)
+TEST(new_fills_at_most_gpu_count)
 {
 	struct kfd_process_device_apertures found[3];
-	struct kfd_ioctl_get_process_apertures_new_args args = { .kfd_process_device_apertures_ptr = kfd_va(found),
-								 .num_of_nodes = 2 };
+	struct kfd_ioctl_get_process_apertures_new_args args = {
+		.kfd_process_device_apertures_ptr = kfd_va(found), .num_of_nodes = 2
+	};
 	struct kfd k;
 
 	fixture_open_only(&k);
 	memset(found, 0xee, sizeof(found));
-	/* As many as there are nodes, CPUs too, may be asked for. */
+	/* num_of_nodes may count every node, CPU nodes included. */
 	ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
 	EXPECT(args.num_of_nodes >= 1 && args.num_of_nodes <= 2);
 	EXPECT_EQ(found[0].gpu_id, k.node.gpu_id);
@@ -33,11 +34,12 @@ TEST(new_fills_no_more_than_there_are)
 		EXPECT_EQ(found[1].gpu_id, 0xeeeeeeee);
 }
 
-TEST(more_than_there_are_nodes_is_einval)
+TEST(num_of_nodes_above_node_count_is_einval)
 {
 	struct kfd_process_device_apertures found[1];
-	struct kfd_ioctl_get_process_apertures_new_args args = { .kfd_process_device_apertures_ptr = kfd_va(found),
-								 .num_of_nodes = 1000 };
+	struct kfd_ioctl_get_process_apertures_new_args args = {
+		.kfd_process_device_apertures_ptr = kfd_va(found), .num_of_nodes = 1000
+	};
 	struct kfd k;
 
 	fixture_open_only(&k);
@@ -58,7 +60,7 @@ TEST(bad_array_is_efault)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args), -EFAULT);
 }
 
-TEST(windows_are_where_user_space_expects_them)
+TEST(lds_scratch_gpuvm_ranges)
 {
 	struct kfd k;
 
@@ -67,13 +69,13 @@ TEST(windows_are_where_user_space_expects_them)
 	EXPECT_EQ(k.apertures.lds_limit, (1ull << 48) + 0xffffffff);
 	EXPECT_EQ(k.apertures.scratch_base, 2ull << 48);
 	EXPECT_EQ(k.apertures.scratch_limit, (2ull << 48) + 0xffffffff);
-	/* The GPU must reach every address that a process may have. */
+	/* GPUVM must cover every address that a process can have. */
 	EXPECT_EQ(k.apertures.gpuvm_limit, (1ull << 47) - 1);
 	EXPECT(k.apertures.gpuvm_base > 0 && k.apertures.gpuvm_base <= 1ull << 32, "%#llx",
 	       (unsigned long long)k.apertures.gpuvm_base);
 }
 
-TEST(old_and_new_say_the_same)
+TEST(old_and_new_ioctl_agree)
 {
 	struct kfd_ioctl_get_process_apertures_args args;
 	struct kfd k;
@@ -81,7 +83,8 @@ TEST(old_and_new_say_the_same)
 	fixture_open_only(&k);
 	memset(&args, 0xff, sizeof(args));
 	ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_GET_PROCESS_APERTURES, &args));
-	ASSERT(args.num_of_nodes >= 1 && args.num_of_nodes <= NUM_OF_SUPPORTED_GPUS, "%u", args.num_of_nodes);
+	ASSERT(args.num_of_nodes >= 1 && args.num_of_nodes <= NUM_OF_SUPPORTED_GPUS, "%u",
+	       args.num_of_nodes);
 	for (uint32_t i = 0; i < args.num_of_nodes; i++) {
 		struct kfd_process_device_apertures *a = &args.process_apertures[i];
 
@@ -95,5 +98,5 @@ TEST(old_and_new_say_the_same)
 		EXPECT_EQ(a->gpuvm_limit, k.apertures.gpuvm_limit);
 		return;
 	}
-	EXPECT(false, "the GPU is not among the apertures");
+	EXPECT(false, "no apertures for the GPU");
 }

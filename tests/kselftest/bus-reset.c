@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The GPU is reset by the bus, as by an administrator, while it is in use: queues and what was in video memory are
- * lost, their owners are told, and everybody else goes on.
+ * Tests a reset of the PCI function while the GPU is in use: queues and VRAM contents are lost,
+ * their owners get a HW_EXCEPTION event, other processes go on.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -19,10 +19,11 @@ static void find_device(void)
 	struct kfd_node node;
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(reset_file, sizeof(reset_file), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/reset", node.domain,
-		 node.location_id >> 8, node.location_id >> 3 & 31, node.location_id & 7);
+	snprintf(reset_file, sizeof(reset_file), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/reset",
+		 node.domain, node.location_id >> 8, node.location_id >> 3 & 31,
+		 node.location_id & 7);
 	if (access(reset_file, W_OK) != 0)
-		SKIP("the bus cannot reset this device");
+		SKIP("no reset method for this PCI device");
 }
 
 static void reset_device(void)
@@ -56,12 +57,14 @@ static void expect_reset(struct kfd *k, uint32_t event)
 
 static int update(struct kfd_queue *q)
 {
-	struct kfd_ioctl_update_queue_args args = { .queue_id = q->id, .queue_percentage = 0, .queue_priority = 7 };
+	struct kfd_ioctl_update_queue_args args = { .queue_id = q->id,
+						    .queue_percentage = 0,
+						    .queue_priority = 7 };
 
 	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
 }
 
-TEST_TIMEOUT(nobody_is_there, 120)
+TEST_TIMEOUT(idle, 120)
 {
 	find_device();
 	for (int i = 0; i < 3; i++) {
@@ -73,8 +76,8 @@ TEST_TIMEOUT(nobody_is_there, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-/* Its queues are dead, and it gets no new ones. */
-TEST_TIMEOUT(who_has_queues_is_told, 120)
+/* Existing queues are dead and CREATE_QUEUE fails. */
+TEST_TIMEOUT(queue_owner_gets_reset_event, 120)
 {
 	struct kfd_queue another;
 	struct fixture f;
@@ -92,8 +95,8 @@ TEST_TIMEOUT(who_has_queues_is_told, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-/* Its address space, with what is in system memory, is as it was. */
-TEST_TIMEOUT(who_has_none_goes_on, 120)
+/* The address space and all system memory are intact. */
+TEST_TIMEOUT(process_without_queues_survives, 120)
 {
 	struct kfd_bo *user, *big;
 	struct fixture f = { 0 };
@@ -112,7 +115,7 @@ TEST_TIMEOUT(who_has_none_goes_on, 120)
 		reset_device();
 		expect_reset(&f.k, event);
 	}
-	/* What is in video memory was lost, the memory was not. */
+	/* VRAM contents are lost, the allocation is not. */
 	memset(big->va, 0, 4096);
 	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
 	EXPECT(fixture_works(&f));
@@ -135,8 +138,8 @@ static void *wait_for_job(void *data)
 	return NULL;
 }
 
-/* Jobs that are on their way end, so does who waits for them; others can be made. */
-TEST_TIMEOUT(jobs_end, 120)
+/* Pending jobs and waits on them end; new jobs can be submitted. */
+TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 {
 	const uint64_t both = AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
 	struct waiter w = { 0 };
@@ -156,7 +159,7 @@ TEST_TIMEOUT(jobs_end, 120)
 	pthread_join(thread, NULL);
 	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
 	EXPECT_EQ(flags & both, both);
-	/* The context has failed; another one has not. */
+	/* The old context failed; a new one has not. */
 	ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
 	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
 	EXPECT_EQ(flags, 0);
@@ -183,12 +186,12 @@ static void come_and_go(void *data)
 
 	(void)data;
 	fixture_open(&k);
-	/* Whether there is a GPU just now is a matter of luck. */
+	/* CREATE_QUEUE may fail or succeed: it races with the resets. */
 	if (kfd_queue_create(&k, &q, 64) == 0)
 		kfd_queue_destroy(&q);
 }
 
-TEST_TIMEOUT(processes_come_and_go_meanwhile, 120)
+TEST_TIMEOUT(open_and_exit_during_reset, 120)
 {
 	pthread_t thread;
 

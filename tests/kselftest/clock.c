@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* GET_CLOCK_COUNTERS. */
+/* Tests GET_CLOCK_COUNTERS. */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <time.h>
@@ -25,7 +25,7 @@ static struct kfd_ioctl_get_clock_counters_args counters(struct kfd *k, uint32_t
 	return args;
 }
 
-TEST(cpu_clocks_are_the_systems)
+TEST(cpu_clocks_match_clock_gettime)
 {
 	struct kfd_ioctl_get_clock_counters_args args;
 	uint64_t raw, boot;
@@ -36,11 +36,13 @@ TEST(cpu_clocks_are_the_systems)
 	boot = clock_ns(CLOCK_BOOTTIME);
 	args = counters(&k, k.node.gpu_id);
 	EXPECT_EQ(args.system_clock_freq, 1000000000);
-	EXPECT(args.cpu_clock_counter >= raw && args.cpu_clock_counter <= clock_ns(CLOCK_MONOTONIC_RAW));
-	EXPECT(args.system_clock_counter >= boot && args.system_clock_counter <= clock_ns(CLOCK_BOOTTIME));
+	EXPECT(args.cpu_clock_counter >= raw &&
+	       args.cpu_clock_counter <= clock_ns(CLOCK_MONOTONIC_RAW));
+	EXPECT(args.system_clock_counter >= boot &&
+	       args.system_clock_counter <= clock_ns(CLOCK_BOOTTIME));
 }
 
-TEST(gpu_clock_never_goes_back_and_moves)
+TEST(gpu_clock_is_monotonic)
 {
 	uint64_t last = 0, first = 0;
 	struct kfd k;
@@ -49,17 +51,19 @@ TEST(gpu_clock_never_goes_back_and_moves)
 	for (int i = 0; i < 200; i++) {
 		uint64_t now = counters(&k, k.node.gpu_id).gpu_clock_counter;
 
-		ASSERT(now >= last, "%llu after %llu", (unsigned long long)now, (unsigned long long)last);
+		ASSERT(now >= last, "%llu after %llu", (unsigned long long)now,
+		       (unsigned long long)last);
 		first = first ? first : now;
 		last = now;
 	}
 	EXPECT(last > first);
 }
 
-TEST(gpu_clock_runs_at_the_rate_that_the_render_node_tells)
+TEST(gpu_clock_rate_matches_gpu_counter_freq)
 {
 	struct drm_amdgpu_info_device info = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&info), .return_size = sizeof(info),
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&info),
+					   .return_size = sizeof(info),
 					   .query = AMDGPU_INFO_DEV_INFO };
 	struct kfd_ioctl_get_clock_counters_args a, b;
 	double rate;
@@ -73,8 +77,8 @@ TEST(gpu_clock_runs_at_the_rate_that_the_render_node_tells)
 	b = counters(&k, k.node.gpu_id);
 	rate = (double)(b.gpu_clock_counter - a.gpu_clock_counter) * 1e6 /
 	       (double)(b.system_clock_counter - a.system_clock_counter);
-	EXPECT(rate > info.gpu_counter_freq * 0.7 && rate < info.gpu_counter_freq * 1.3, "%.0f kHz, expected %u", rate,
-	       info.gpu_counter_freq);
+	EXPECT(rate > info.gpu_counter_freq * 0.7 && rate < info.gpu_counter_freq * 1.3,
+	       "%.0f kHz, expected %u", rate, info.gpu_counter_freq);
 }
 
 TEST(unknown_gpu_reads_zero)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Command submission: jobs that fail, and what becomes of those after them. */
+/* Tests command submission: failing jobs and the jobs behind them. */
 #define _GNU_SOURCE
 #include "cs.h"
 
-/* The other ring works, and so do other contexts. */
+/* The other ring and other contexts still work. */
 static void expect_others_work(struct cs *cs)
 {
 	uint32_t ctx = cs->ctx;
@@ -21,7 +21,7 @@ static void expect_others_work(struct cs *cs)
 	EXPECT_OK(cs_ctx(cs->fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &ctx));
 }
 
-/* The ring is dead, the other one and other contexts are not. */
+/* The ring of this context is dead; the other ring and other contexts are not. */
 static void expect_dead(struct cs *cs, int error)
 {
 	uint64_t busy;
@@ -31,7 +31,7 @@ static void expect_dead(struct cs *cs, int error)
 	expect_others_work(cs);
 }
 
-TEST(commands_that_are_not_mapped)
+TEST(unmapped_ib)
 {
 	struct drm_amdgpu_fence fence = { .ip_type = AMDGPU_HW_IP_DMA };
 	union drm_amdgpu_wait_fences args = { 0 };
@@ -43,7 +43,7 @@ TEST(commands_that_are_not_mapped)
 	ASSERT_OK(cs_run(&cs, 0, (struct cs_ib){ 0x5000000000ull, 64 }, &handle));
 	EXPECT_EQ(handle, 1);
 	EXPECT_RET(cs_wait(&cs, 0, handle, FOREVER, &busy), -EFAULT);
-	/* Nobody took too long. */
+	/* No timeout, so the context is not guilty. */
 	EXPECT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
 	EXPECT_EQ(flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY, 0);
 	fence.ctx_id = cs.ctx;
@@ -54,7 +54,7 @@ TEST(commands_that_are_not_mapped)
 	expect_dead(&cs, -EFAULT);
 }
 
-TEST(data_that_are_not_mapped)
+TEST(unmapped_source)
 {
 	uint64_t handle, busy;
 	struct cs cs;
@@ -65,7 +65,7 @@ TEST(data_that_are_not_mapped)
 	expect_dead(&cs, -EFAULT);
 }
 
-TEST(data_that_may_not_be_written)
+TEST(write_to_read_only_mapping)
 {
 	const uint64_t va = 0x7000000000ull;
 	uint64_t handle, busy;
@@ -73,7 +73,8 @@ TEST(data_that_may_not_be_written)
 
 	cs_open(&cs);
 	cs.data.words[0] = 0x55;
-	ASSERT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, va, 0, 4096));
+	ASSERT_OK(cs_va(cs.fd, cs.data.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, va, 0,
+			4096));
 	ASSERT_OK(cs_run(&cs, 1, cs_copy(&cs, va, cs.data.va + 4, 4), &handle));
 	cs_done(&cs, 1, handle);
 	EXPECT_EQ(cs.data.words[1], 0x55);
@@ -83,7 +84,7 @@ TEST(data_that_may_not_be_written)
 	expect_dead(&cs, -EFAULT);
 }
 
-TEST(encrypted_memory_is_not_there)
+TEST(secure_ib_is_einval)
 {
 	uint64_t handle, busy;
 	struct cs_job job;
@@ -100,10 +101,10 @@ TEST(encrypted_memory_is_not_there)
 }
 
 /*
- * Whether a driver calls that an error of the job or not: the job ends, others do not know of it, and what may not be written
- * was not.
+ * Drivers differ in whether a VM fault fails the job. In either case the job ends, other jobs are
+ * unaffected, and read-only memory is unchanged.
  */
-TEST(nobody_else_knows)
+TEST(faults_do_not_affect_others)
 {
 	const uint64_t nowhere = 0x5000000000ull, read_only = 0x7000000000ull;
 	uint64_t handle, busy;
@@ -113,10 +114,13 @@ TEST(nobody_else_knows)
 	cs_open(&cs);
 	cs_bo_new(&cs, &kept, 4096, AMDGPU_GEM_DOMAIN_GTT);
 	kept.words[0] = 0x55;
-	ASSERT_OK(cs_va(cs.fd, kept.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, read_only, 0, 4096));
+	ASSERT_OK(cs_va(cs.fd, kept.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, read_only, 0,
+			4096));
 	for (int i = 0; i < 4; i++) {
-		const struct cs_ib bad[] = { { nowhere, 64 }, cs_copy(&cs, nowhere, cs.data.va, 64),
-					     cs_copy(&cs, cs.data.va, nowhere, 64), cs_write(&cs, read_only, 0x66) };
+		const struct cs_ib bad[] = { { nowhere, 64 },
+					     cs_copy(&cs, nowhere, cs.data.va, 64),
+					     cs_copy(&cs, cs.data.va, nowhere, 64),
+					     cs_write(&cs, read_only, 0x66) };
 		int ret;
 
 		ASSERT_OK(cs_run(&cs, 0, bad[i], &handle));

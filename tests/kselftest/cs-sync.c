@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Command submission: what waits for what. */
+/* Tests command submission: fences, dependencies, syncobjs and implicit synchronization. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -10,10 +10,10 @@
 #include "cs.h"
 
 #define MS 1000000ull
-/* Dword of the data buffer that a held ring waits for. */
+/* Dword of the data buffer that a held ring polls. */
 #define GATE 1023u
 
-/* Puts a job in a ring that is not done before open_gate(). */
+/* Submits a job that does not end before open_gate(). */
 static uint64_t hold(struct cs *cs, uint32_t ring)
 {
 	uint64_t handle = 0;
@@ -29,8 +29,8 @@ static void open_gate(struct cs *cs)
 	cs->data.words[GATE] = 1;
 }
 
-static int wait_fences(struct cs *cs, const struct drm_amdgpu_fence *fences, uint32_t count, bool all, uint64_t timeout,
-		       uint32_t *status, uint32_t *first)
+static int wait_fences(struct cs *cs, const struct drm_amdgpu_fence *fences, uint32_t count,
+		       bool all, uint64_t timeout, uint32_t *status, uint32_t *first)
 {
 	union drm_amdgpu_wait_fences args = { 0 };
 	int ret;
@@ -57,7 +57,7 @@ static int idle(struct cs *cs, uint32_t handle, uint64_t timeout, uint32_t *busy
 	return ret;
 }
 
-TEST(waits_end_when_the_job_does)
+TEST(waits_end_with_the_job)
 {
 	uint32_t status, first, busy32;
 	struct drm_amdgpu_fence f[2] = { { 0 } };
@@ -71,16 +71,18 @@ TEST(waits_end_when_the_job_does)
 	start = cs_now();
 	EXPECT_OK(cs_wait(&cs, 0, ~0ull, start + 50 * MS, &busy));
 	EXPECT_EQ(busy, 1);
-	/* Not to the millisecond: the C driver counts ticks. */
+	/* Lower bound is loose: the C driver counts jiffies. */
 	EXPECT(cs_now() - start >= 20 * MS, "%llu ns", (unsigned long long)(cs_now() - start));
 
-	f[0] = (struct drm_amdgpu_fence){ .ctx_id = cs.ctx, .ip_type = AMDGPU_HW_IP_DMA, .seq_no = handle };
+	f[0] = (struct drm_amdgpu_fence){ .ctx_id = cs.ctx,
+					  .ip_type = AMDGPU_HW_IP_DMA,
+					  .seq_no = handle };
 	EXPECT_OK(wait_fences(&cs, f, 1, true, 0, &status, &first));
 	EXPECT_EQ(status, 0);
 	EXPECT_OK(wait_fences(&cs, f, 1, false, cs_now() + 20 * MS, &status, &first));
 	EXPECT_EQ(status, 0);
 	EXPECT_EQ(first, ~0u);
-	/* Number 0 is over. */
+	/* Sequence number 0 counts as signalled. */
 	f[1] = f[0];
 	f[1].seq_no = 0;
 	EXPECT_OK(wait_fences(&cs, f, 2, false, 0, &status, &first));
@@ -104,7 +106,7 @@ TEST(waits_end_when_the_job_does)
 	EXPECT_EQ(busy32, 0);
 }
 
-TEST(waits_are_checked)
+TEST(wait_argument_checks)
 {
 	struct drm_amdgpu_fence f = { .ctx_id = 1, .ip_type = AMDGPU_HW_IP_DMA };
 	union drm_amdgpu_wait_cs wait = { 0 };
@@ -133,7 +135,7 @@ TEST(waits_are_checked)
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait), -EINVAL);
 }
 
-/* A job in ring 1 that copies what a held job in ring 0 leads to. */
+/* Prepares a job in ring 1 that copies the gate, which the held job in ring 0 polls. */
 static void start_follower(struct cs *cs, struct cs_job *job)
 {
 	struct cs_ib ib = cs_copy(cs, cs->data.va + GATE * 4, cs->data.va, 4);
@@ -157,7 +159,7 @@ static void expect_order(struct cs *cs, uint64_t leader, uint64_t follower)
 	EXPECT_EQ(cs->data.words[0], 1);
 }
 
-/* Rings are put on engines as the scheduler likes: with two of them, two rings may share one. */
+/* The scheduler picks the engine of a ring: with at most two engines, two rings may share one. */
 static bool has_few_engines(const struct cs *cs)
 {
 	struct drm_amdgpu_info ask = { .query = AMDGPU_INFO_HW_IP_COUNT };
@@ -170,7 +172,7 @@ static bool has_few_engines(const struct cs *cs)
 	return count <= 2;
 }
 
-TEST(jobs_wait_for_jobs)
+TEST(dependencies)
 {
 	struct drm_amdgpu_cs_chunk_dep dep = { .ip_type = AMDGPU_HW_IP_DMA };
 	uint64_t leader, follower, busy;
@@ -186,7 +188,7 @@ TEST(jobs_wait_for_jobs)
 	ASSERT_OK(cs_submit(&job, &follower));
 	expect_order(&cs, leader, follower);
 
-	/* Until the other is scheduled only. */
+	/* SCHEDULED_DEPENDENCIES waits only until the other job is scheduled. */
 	leader = hold(&cs, 0);
 	dep.handle = leader;
 	start_follower(&cs, &job);
@@ -217,7 +219,7 @@ TEST(jobs_wait_for_jobs)
 	cs_done(&cs, 1, follower);
 }
 
-TEST(jobs_wait_for_syncobjs_and_signal_them)
+TEST(syncobj_in_and_out)
 {
 	struct drm_amdgpu_bo_list_entry bos[2];
 	struct drm_amdgpu_cs_chunk_sem sem = { 0 };
@@ -245,7 +247,7 @@ TEST(jobs_wait_for_syncobjs_and_signal_them)
 	expect_order(&cs, leader, follower);
 	EXPECT_OK(syncobj_wait(cs.fd, sem.handle, INT64_MAX));
 
-	/* Not there, nothing submitted, twice. */
+	/* Unknown handle, syncobj without a fence, duplicate signal. */
 	start_follower(&cs, &job);
 	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem));
 	job.data[1].sem.handle = 77;
@@ -270,7 +272,7 @@ static void *signal_late(void *data)
 	return NULL;
 }
 
-TEST(jobs_use_time_lines)
+TEST(timeline_syncobjs)
 {
 	struct drm_amdgpu_cs_chunk_syncobj point = { 0 };
 	struct drm_amdgpu_bo_list_entry bos[2];
@@ -301,7 +303,7 @@ TEST(jobs_use_time_lines)
 	expect_order(&cs, leader, follower);
 	EXPECT_OK(syncobj_timeline_wait(cs.fd, point.handle, 10, INT64_MAX));
 
-	/* A point that nobody has submitted yet: refused, or waited for. */
+	/* A point without a fence yet: refused, or waited for with WAIT_FOR_SUBMIT. */
 	start_follower(&cs, &job);
 	point.point = 20;
 	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point));
@@ -333,7 +335,7 @@ static int to_handle(struct cs *cs, uint64_t number, uint32_t what, uint32_t *ha
 	return ret;
 }
 
-TEST(fences_have_handles)
+TEST(fence_to_handle)
 {
 	struct drm_syncobj_handle import = { 0 };
 	uint32_t syncobj, syncobj_fd, sync_file, over;
@@ -362,16 +364,18 @@ TEST(fences_have_handles)
 	EXPECT(poll(&p, 1, 20000) == 1 && p.revents & POLLIN);
 	EXPECT_OK(syncobj_wait(cs.fd, syncobj, INT64_MAX));
 	EXPECT_OK(syncobj_wait(cs.fd, import.handle, INT64_MAX));
-	/* They outlive the file. */
+	/* Fences outlive the DRM file. */
 	close(cs.fd);
 	EXPECT(poll(&p, 1, 0) == 1);
 	close((int)sync_file);
 	close((int)syncobj_fd);
 }
 
-TEST(address_space_changes_are_told)
+TEST(gem_va_signals_timeline)
 {
-	struct drm_amdgpu_gem_va args = { .operation = AMDGPU_VA_OP_MAP, .flags = ACCESS, .map_size = 4096 };
+	struct drm_amdgpu_gem_va args = { .operation = AMDGPU_VA_OP_MAP,
+					  .flags = ACCESS,
+					  .map_size = 4096 };
 	struct cs cs;
 	uint32_t handle;
 
@@ -390,7 +394,7 @@ TEST(address_space_changes_are_told)
 	EXPECT_OK(syncobj_timeline_wait(cs.fd, handle, 3, INT64_MAX));
 	EXPECT(syncobj_timeline_wait(cs.fd, handle, 4, 0) != 0);
 
-	/* After others. */
+	/* Input fences. */
 	args.operation = AMDGPU_VA_OP_UNMAP;
 	args.num_syncobj_handles = 1;
 	args.input_fence_syncobj_handles = kfd_va(&handle);
@@ -403,7 +407,7 @@ TEST(address_space_changes_are_told)
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_GEM_VA, &args), -EFAULT);
 }
 
-TEST(mappings_are_replaced_and_split)
+TEST(va_replace_and_clear)
 {
 	const uint64_t va = 0x7000000000ull, page = 4096;
 	struct cs_bo a, b;
@@ -417,13 +421,17 @@ TEST(mappings_are_replaced_and_split)
 		a.words[i * 1024] = 0xa0 + i;
 		b.words[i * 1024] = 0xb0 + i;
 	}
-	ASSERT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, va, 0, 4 * page));
+	ASSERT_OK(
+		cs_va(cs.fd, a.handle, AMDGPU_VA_OP_MAP, AMDGPU_VM_PAGE_READABLE, va, 0, 4 * page));
 	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_MAP, ACCESS, va + page, 0, page), -EINVAL);
-	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + page, 4 * page, page), -EINVAL);
+	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + page, 4 * page, page),
+		   -EINVAL);
 	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, ACCESS, va + page, 0, 0), -EINVAL);
-	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, 1 << 30, va + page, 0, page), -EINVAL);
-	/* Page 1 becomes page 3 of the other; page 2 stays. */
-	ASSERT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, AMDGPU_VM_PAGE_READABLE, va + page, 3 * page, page));
+	EXPECT_RET(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, 1 << 30, va + page, 0, page),
+		   -EINVAL);
+	/* Page 1 becomes page 3 of the other BO; page 2 stays. */
+	ASSERT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_REPLACE, AMDGPU_VM_PAGE_READABLE, va + page,
+			3 * page, page));
 	for (uint32_t i = 0; i < 4; i++) {
 		struct cs_ib ib = cs_copy(&cs, va + i * page, cs.data.va + 4 * i, 4);
 
@@ -431,7 +439,7 @@ TEST(mappings_are_replaced_and_split)
 		cs_done(&cs, 0, handle);
 		EXPECT_EQ(cs.data.words[i], i == 1 ? 0xb3 : 0xa0 + i);
 	}
-	/* The middle of what is left goes. */
+	/* Clear the middle of the remaining mapping. */
 	EXPECT_OK(cs_va(cs.fd, 0, AMDGPU_VA_OP_CLEAR, 0, va + page, 0, 2 * page));
 	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_MAP, ACCESS, va + page, 0, 2 * page));
 	EXPECT_OK(cs_va(cs.fd, a.handle, AMDGPU_VA_OP_UNMAP, 0, va, 0, page));
@@ -440,7 +448,7 @@ TEST(mappings_are_replaced_and_split)
 	EXPECT_OK(cs_va(cs.fd, b.handle, AMDGPU_VA_OP_UNMAP, 0, va + page, 0, 2 * page));
 }
 
-TEST(buffers_carry_jobs_to_other_files)
+TEST(implicit_sync_across_files)
 {
 	struct drm_prime_handle out = { .flags = DRM_CLOEXEC | DRM_RDWR }, in = { 0 };
 	struct drm_amdgpu_bo_list_entry bos[2];
@@ -461,7 +469,7 @@ TEST(buffers_carry_jobs_to_other_files)
 	a.data.words[1] = 0x77;
 	leader = hold(&a, 0);
 
-	/* Another address space: the job waits for the buffer's jobs without being told. */
+	/* Another address space: the job waits for the fences in the BO's reservation. */
 	bos[0].bo_handle = b.code.handle;
 	bos[1].bo_handle = in.handle;
 	ib = cs_copy(&b, there + GATE * 4, there + 4, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Command submission: contexts, lists of buffers, jobs, and what is refused. */
+/* Tests command submission: contexts, BO lists, jobs, and argument checks. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #include "cs.h"
 
-TEST(contexts_have_the_lowest_free_id)
+TEST(ctx_id_is_lowest_free)
 {
 	uint32_t ids[4];
 	int fd = cs_open_file();
@@ -22,11 +22,11 @@ TEST(contexts_have_the_lowest_free_id)
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &(uint32_t){ ~0u }), -EINVAL);
 	ASSERT_OK(cs_ctx_alloc(fd, &ids[3]));
 	EXPECT_EQ(ids[3], 2);
-	/* Last: the C driver gives number 0 away after this. */
+	/* Keep this last: the C driver hands out id 0 after this. */
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &(uint32_t){ 0 }), -EINVAL);
 }
 
-TEST(contexts_check_what_is_asked)
+TEST(ctx_argument_checks)
 {
 	uint32_t id = 0, status;
 	uint64_t flags;
@@ -35,7 +35,7 @@ TEST(contexts_check_what_is_asked)
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 1, 0, &id), -EINVAL);
 	EXPECT_RET(cs_ctx(fd, 0, 0, 0, &id), -EINVAL);
 	EXPECT_RET(cs_ctx(fd, 77, 0, 0, &id), -EINVAL);
-	/* What is no priority is the normal one. */
+	/* Invalid priorities count as NORMAL. */
 	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, 0x1234567, &id));
 	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_LOW, &id));
 	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_VERY_HIGH, &id));
@@ -50,12 +50,14 @@ TEST(contexts_check_what_is_asked)
 
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_GET_STABLE_PSTATE, 0, 0, &(uint32_t){ 77 }), -EINVAL);
 	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_GET_STABLE_PSTATE, 0, 0, &(uint32_t){ id }));
-	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_SET_STABLE_PSTATE, AMDGPU_CTX_STABLE_PSTATE_NONE, 0, &(uint32_t){ id }));
+	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_SET_STABLE_PSTATE, AMDGPU_CTX_STABLE_PSTATE_NONE, 0,
+			 &(uint32_t){ id }));
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_SET_STABLE_PSTATE, 5, 0, &(uint32_t){ id }), -EINVAL);
-	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_SET_STABLE_PSTATE, 0x10, 0, &(uint32_t){ id }), -EINVAL);
+	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_SET_STABLE_PSTATE, 0x10, 0, &(uint32_t){ id }),
+		   -EINVAL);
 }
 
-TEST(high_priority_is_for_the_privileged)
+TEST(high_priority_needs_privilege)
 {
 	uint32_t id = 0;
 	int fd = cs_open_file();
@@ -65,7 +67,8 @@ TEST(high_priority_is_for_the_privileged)
 	EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_ALLOC_CTX, 0, AMDGPU_CTX_PRIORITY_NORMAL, &id));
 }
 
-static int list(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count, uint32_t size)
+static int list(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count,
+		uint32_t size)
 {
 	union drm_amdgpu_bo_list args = { 0 };
 	int ret;
@@ -81,7 +84,7 @@ static int list(int fd, uint32_t op, uint32_t *handle, const void *entries, uint
 	return ret;
 }
 
-TEST(lists_of_buffers)
+TEST(bo_lists)
 {
 	struct drm_amdgpu_bo_list_entry e[2] = { { 0, 7 }, { 0, 99 } };
 	uint32_t handle = 0, other = 0;
@@ -97,10 +100,13 @@ TEST(lists_of_buffers)
 	EXPECT_EQ(handle, 1);
 	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_UPDATE, &(uint32_t){ 3 }, e, 1, sizeof(*e)), -ENOENT);
 	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, e, 2, sizeof(*e) + 8), -EINVAL);
-	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, e, 128 * 1024 + 1, sizeof(*e)), -EINVAL);
-	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, (void *)KERNEL_ADDRESS, 1, sizeof(*e)), -EFAULT);
+	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, e, 128 * 1024 + 1, sizeof(*e)),
+		   -EINVAL);
+	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, (void *)KERNEL_ADDRESS, 1,
+			sizeof(*e)),
+		   -EFAULT);
 	EXPECT_RET(list(fd, 9, &handle, e, 1, sizeof(*e)), -EINVAL);
-	/* One that is not there is destroyed without complaint. */
+	/* Destroying an unknown list succeeds. */
 	EXPECT_OK(list(fd, AMDGPU_BO_LIST_OP_DESTROY, &handle, NULL, 0, 0));
 	EXPECT_OK(list(fd, AMDGPU_BO_LIST_OP_DESTROY, &(uint32_t){ 77 }, NULL, 0, 0));
 	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_UPDATE, &(uint32_t){ 1 }, e, 1, sizeof(*e)), -ENOENT);
@@ -108,9 +114,10 @@ TEST(lists_of_buffers)
 	EXPECT_RET(list(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, e, 2, sizeof(*e)), -ENOENT);
 }
 
-TEST(rings_are_reported)
+TEST(hw_ip_info)
 {
-	static const uint32_t kinds[] = { AMDGPU_HW_IP_GFX, AMDGPU_HW_IP_COMPUTE, AMDGPU_HW_IP_DMA };
+	static const uint32_t kinds[] = { AMDGPU_HW_IP_GFX, AMDGPU_HW_IP_COMPUTE,
+					  AMDGPU_HW_IP_DMA };
 	uint32_t engines = 0;
 	int fd = cs_open_file();
 
@@ -123,7 +130,7 @@ TEST(rings_are_reported)
 		memset(&ip, 0, sizeof(ip));
 		request.query_hw_ip.type = kinds[i];
 		ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &request));
-		/* Rings of compute are not for every driver to offer. */
+		/* Compute rings are optional. */
 		if (kinds[i] == AMDGPU_HW_IP_COMPUTE)
 			continue;
 		if (kinds[i] == AMDGPU_HW_IP_GFX) {
@@ -137,11 +144,12 @@ TEST(rings_are_reported)
 		EXPECT_EQ(ip.available_rings, engines > 1 ? 3 : 1);
 		EXPECT_EQ(ip.ib_start_alignment, 256);
 		EXPECT_EQ(ip.ib_size_alignment, 4);
-		EXPECT(ip.hw_ip_version_major == 4 || ip.hw_ip_version_major == 7, "%u", ip.hw_ip_version_major);
+		EXPECT(ip.hw_ip_version_major == 4 || ip.hw_ip_version_major == 7, "%u",
+		       ip.hw_ip_version_major);
 	}
 }
 
-TEST(a_job_runs)
+TEST(job_writes_memory)
 {
 	struct cs cs;
 	uint64_t handle = 0, busy;
@@ -149,14 +157,16 @@ TEST(a_job_runs)
 	cs_open(&cs);
 	for (uint32_t ring = 0; ring < 2; ring++) {
 		for (uint32_t i = 0; i < 5; i++) {
-			ASSERT_OK(cs_run(&cs, ring, cs_write(&cs, cs.data.va + 4 * i, 0x600d0000 + i), &handle));
-			/* Numbers count from 1, in each ring. */
+			ASSERT_OK(cs_run(&cs, ring,
+					 cs_write(&cs, cs.data.va + 4 * i, 0x600d0000 + i),
+					 &handle));
+			/* Sequence numbers start at 1 in each ring. */
 			EXPECT_EQ(handle, i + 1);
 			cs_done(&cs, ring, handle);
 			EXPECT_EQ(cs.data.words[i], 0x600d0000 + i);
 			cs.data.words[i] = 0;
 		}
-		/* None, the last one, one to come. */
+		/* Sequence numbers: 0, latest, future. */
 		EXPECT_OK(cs_wait(&cs, ring, 0, 0, &busy));
 		EXPECT_EQ(busy, 0);
 		EXPECT_OK(cs_wait(&cs, ring, ~0ull, 0, &busy));
@@ -165,26 +175,26 @@ TEST(a_job_runs)
 	}
 }
 
-TEST(jobs_of_a_ring_run_in_order)
+TEST(jobs_of_a_ring_are_ordered)
 {
 	struct cs cs;
 	uint64_t handle = 0;
 
 	cs_open(&cs);
-	/* More than are remembered, so that submission has to wait. */
+	/* More than a context remembers (amdgpu_sched_jobs), so that submission has to wait. */
 	for (uint32_t i = 1; i <= 300; i++) {
 		ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, i), &handle));
 		EXPECT_EQ(handle, i);
 	}
 	cs_done(&cs, 0, handle);
 	EXPECT_EQ(cs.data.words[0], 300);
-	/* Those that were forgotten are over. */
+	/* Sequence numbers no longer remembered count as signalled. */
 	cs_done(&cs, 0, 1);
 	cs_done(&cs, 0, 268);
 	cs_done(&cs, 0, 269);
 }
 
-TEST(several_commands_are_one_job)
+TEST(several_ibs_per_job)
 {
 	struct drm_amdgpu_bo_list_entry bos[3];
 	struct cs_job job;
@@ -193,7 +203,7 @@ TEST(several_commands_are_one_job)
 
 	cs_open(&cs);
 	bos[0].bo_handle = cs.code.handle;
-	/* The same buffer twice is no matter. */
+	/* Duplicates in the list are allowed. */
 	bos[1].bo_handle = bos[2].bo_handle = cs.data.handle;
 	cs_job(&job, &cs, 0);
 	for (uint32_t i = 0; i < 49; i++) {
@@ -201,7 +211,7 @@ TEST(several_commands_are_one_job)
 
 		cs_add_ib(&job, ib);
 	}
-	/* One without commands. */
+	/* An empty IB. */
 	job.data[20].ib.ib_bytes = 3;
 	cs_add_bos(&job, bos, 3);
 	ASSERT_OK(cs_submit(&job, &handle));
@@ -214,7 +224,7 @@ TEST(several_commands_are_one_job)
 	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 }
 
-TEST(the_number_is_written_when_the_job_is_done)
+TEST(user_fence_is_written)
 {
 	static const uint32_t domains[] = { AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_DOMAIN_VRAM };
 	struct drm_amdgpu_cs_chunk_fence fence = { 0 };
@@ -228,7 +238,8 @@ TEST(the_number_is_written_when_the_job_is_done)
 		cs_bo_new(&cs, &bo, 4096, domains[d]);
 		fence.handle = bo.handle;
 		for (uint32_t i = 0; i < 3; i++) {
-			struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 }, { cs.data.handle, 0 } };
+			struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 },
+								  { cs.data.handle, 0 } };
 			struct cs_job job;
 
 			cs_job(&job, &cs, d);
@@ -244,7 +255,7 @@ TEST(the_number_is_written_when_the_job_is_done)
 	}
 }
 
-TEST(submissions_are_checked)
+TEST(cs_argument_checks)
 {
 	struct drm_amdgpu_bo_list_entry bos[] = { { 0, 0 }, { 0, 0 } };
 	struct drm_amdgpu_cs_chunk_fence fence = { 0 };
@@ -261,7 +272,7 @@ TEST(submissions_are_checked)
 	bos[1].bo_handle = cs.data.handle;
 	ib = cs_write(&cs, cs.data.va, 1);
 
-	/* The outside. */
+	/* Context, BO list and chunk array. */
 	args.in.ctx_id = cs.ctx;
 	EXPECT_RET(kfd_ioctl(cs.fd, DRM_IOCTL_AMDGPU_CS, &args), -EINVAL);
 	args.in.num_chunks = 1;
@@ -304,7 +315,7 @@ TEST(submissions_are_checked)
 		{ AMDGPU_HW_IP_GFX, 0, 0, -ENOENT },	 { AMDGPU_HW_IP_VCN_DEC, 0, 0, -ENOENT },
 	};
 	for (unsigned int i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
-		/* These commands are not for rings of compute. */
+		/* SDMA packets: not for compute rings. */
 		if (rings[i].wanted == -ENOENT && cs_rings(cs.fd, rings[i].ip))
 			continue;
 		cs_job(&job, &cs, rings[i].ring);
@@ -314,7 +325,7 @@ TEST(submissions_are_checked)
 		EXPECT_RET(cs_submit(&job, NULL), rings[i].wanted);
 	}
 
-	/* Commands. */
+	/* IBs. */
 	cs_job(&job, &cs, 0);
 	cs_add_ib(&job, ib);
 	job.data[0].ib.flags = AMDGPU_IB_FLAG_CE;
@@ -323,7 +334,7 @@ TEST(submissions_are_checked)
 	job.data[0].ib.ib_bytes = 0x100000 * 4;
 	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 
-	/* Buffers. */
+	/* BO handles. */
 	cs_job(&job, &cs, 0);
 	cs_add_ib(&job, ib);
 	job.bo_list = 77;
@@ -341,7 +352,7 @@ TEST(submissions_are_checked)
 	cs_add_bos(&job, bos, 2);
 	EXPECT_RET(cs_submit(&job, NULL), -ENOENT);
 
-	/* Where the number is written. */
+	/* User fence. */
 	ASSERT_OK(cs_bo_create(cs.fd, 8192, AMDGPU_GEM_DOMAIN_GTT, 0, &big));
 	ASSERT_OK(cs_bo_create(cs.fd, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &small));
 	cs_job(&job, &cs, 0);
@@ -357,7 +368,7 @@ TEST(submissions_are_checked)
 	cs_add(&job, AMDGPU_CHUNK_ID_FENCE, &job.data[1], sizeof(fence));
 	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 
-	/* Nothing of that was a job. */
+	/* No rejected submission has used up a sequence number. */
 	cs_job(&job, &cs, 0);
 	cs_add_ib(&job, ib);
 	job.bo_list = bo_list;
@@ -367,7 +378,7 @@ TEST(submissions_are_checked)
 	EXPECT_EQ(cs.data.words[0], 1);
 }
 
-TEST(buffers_may_be_closed_when_the_job_is_submitted)
+TEST(close_bo_with_pending_job)
 {
 	struct drm_amdgpu_bo_list_entry bos[3];
 	struct cs_job job;
@@ -395,7 +406,7 @@ TEST(buffers_may_be_closed_when_the_job_is_submitted)
 	}
 }
 
-TEST(contexts_may_be_freed_when_the_job_is_submitted)
+TEST(free_ctx_with_pending_job)
 {
 	struct cs cs;
 	uint64_t handle;
@@ -406,7 +417,7 @@ TEST(contexts_may_be_freed_when_the_job_is_submitted)
 		EXPECT_OK(cs_ctx(cs.fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &(uint32_t){ cs.ctx }));
 		ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
 	}
-	/* The buffers know when they are done. */
+	/* The BO's reservation holds the job's fence. */
 	union drm_amdgpu_gem_wait_idle args = { 0 };
 
 	args.in.handle = cs.data.handle;
@@ -417,7 +428,7 @@ TEST(contexts_may_be_freed_when_the_job_is_submitted)
 		EXPECT_EQ(cs.data.words[i], i);
 }
 
-TEST(files_may_be_closed_when_jobs_run)
+TEST(close_fd_with_pending_jobs)
 {
 	for (int i = 0; i < 10; i++) {
 		struct cs cs;
@@ -429,7 +440,10 @@ TEST(files_may_be_closed_when_jobs_run)
 			volatile uint32_t *last = &cs.data.words[39];
 			double end = seconds_now() + 10;
 
-			/* That waits until the jobs are in the ring; no ioctl can tell any more when they are done. */
+			/*
+			 * Wait until the jobs are in the ring; the closed file cannot tell when
+			 * they are done.
+			 */
 			close(cs.fd);
 			while (*last != 39 && seconds_now() < end)
 				usleep(1000);
@@ -438,7 +452,7 @@ TEST(files_may_be_closed_when_jobs_run)
 	}
 }
 
-TEST(processes_may_be_killed_when_jobs_run)
+TEST(kill_with_pending_jobs)
 {
 	for (int i = 0; i < 4; i++) {
 		pid_t pid = fork();
@@ -449,7 +463,8 @@ TEST(processes_may_be_killed_when_jobs_run)
 		if (!pid) {
 			cs_open(&cs);
 			for (uint32_t n = 0;; n++)
-				cs_run(&cs, n & 1, cs_write(&cs, cs.data.va + 4 * (n & 1023), n), NULL);
+				cs_run(&cs, n & 1, cs_write(&cs, cs.data.va + 4 * (n & 1023), n),
+				       NULL);
 		}
 		usleep(200000);
 		kill(pid, SIGKILL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Commands for the DMA engines through the render node, by bare ioctls. */
+/* Command submission on the SDMA rings of the render node, by bare ioctls. */
 #ifndef CS_H
 #define CS_H
 
@@ -18,17 +18,20 @@ struct cs_bo {
 	volatile uint32_t *words;
 };
 
-/* A file with a context, a buffer of commands and one of data, both mapped everywhere and zero. */
+/*
+ * A render node file with a context, an IB buffer and a data buffer, both mapped to GPU and CPU,
+ * zeroed.
+ */
 struct cs {
 	int fd;
 	uint32_t ctx;
 	struct cs_bo code, data;
-	/* Where the next commands go, in dwords. */
+	/* Next free dword of `code`. */
 	uint32_t used;
 	uint64_t next_va;
 };
 
-/* A submission in the making. */
+/* A submission under construction. */
 struct cs_job {
 	struct cs *cs;
 	uint32_t ctx, ring, ip, instance, bo_list;
@@ -47,7 +50,7 @@ struct cs_job {
 
 int cs_open_file(void);
 void cs_open(struct cs *cs);
-/* On a file that is open already. */
+/* Same on an open file. */
 void cs_open_on(struct cs *cs, int fd);
 
 int cs_ctx(int fd, uint32_t op, uint32_t flags, int32_t priority, uint32_t *id);
@@ -56,13 +59,17 @@ int cs_ctx_state(int fd, uint32_t op, uint32_t id, uint64_t *flags, uint32_t *st
 
 int cs_bo_create(int fd, uint64_t size, uint64_t domain, uint64_t flags, uint32_t *handle);
 int cs_bo_close(int fd, uint32_t handle);
-int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset, uint64_t size);
-/* Which rings of a kind take jobs. */
+int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset,
+	  uint64_t size);
+/* Returns AMDGPU_INFO_HW_IP_INFO's available_rings of an IP type. */
 uint32_t cs_rings(int fd, uint32_t kind);
-/* Made, mapped to the GPU at the next free address, and to the CPU. Ends the test when that fails. */
+/*
+ * Allocates a BO and maps it to the GPU at the next free address and to the CPU. Ends the test on
+ * failure.
+ */
 void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain);
 
-/* Commands. */
+/* IBs. */
 struct cs_ib {
 	uint64_t va;
 	uint32_t bytes;
@@ -70,7 +77,7 @@ struct cs_ib {
 
 struct cs_ib cs_write(struct cs *cs, uint64_t to, uint32_t value);
 struct cs_ib cs_copy(struct cs *cs, uint64_t from, uint64_t to, uint32_t count);
-/* Waits until the dword at `at` is `value`. */
+/* Polls until the dword at `at` is `value`. */
 struct cs_ib cs_poll(struct cs *cs, uint64_t at, uint32_t value);
 
 void cs_job(struct cs_job *job, struct cs *cs, uint32_t ring);
@@ -78,11 +85,11 @@ void cs_add(struct cs_job *job, uint32_t id, const void *data, uint32_t bytes);
 void cs_add_ib(struct cs_job *job, struct cs_ib ib);
 void cs_add_bos(struct cs_job *job, const struct drm_amdgpu_bo_list_entry *entries, uint32_t count);
 int cs_submit(struct cs_job *job, uint64_t *handle);
-/* One command, with the buffers of `cs`. */
+/* Submits one IB with the BOs of `cs`. */
 int cs_run(struct cs *cs, uint32_t ring, struct cs_ib ib, uint64_t *handle);
 
 int cs_wait(struct cs *cs, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy);
-/* Waits for a job as long as it takes; notes a failure of the test unless it went well. */
+/* Waits for a job without a timeout; a failure is a failure of the test. */
 void cs_done(struct cs *cs, uint32_t ring, uint64_t handle);
 uint64_t cs_now(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What the tests of command submission have in common. */
+/* See cs.h. */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #include "cs.h"
 
-/* Packets of the DMA engines. */
+/* SDMA packet opcodes. */
 enum { SDMA_COPY = 1, SDMA_WRITE = 2, SDMA_POLL_REGMEM = 8 };
 
 int cs_open_file(void)
@@ -75,7 +75,8 @@ int cs_bo_close(int fd, uint32_t handle)
 	return kfd_ioctl(fd, DRM_IOCTL_GEM_CLOSE, &args);
 }
 
-int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset, uint64_t size)
+int cs_va(int fd, uint32_t handle, uint32_t operation, uint32_t flags, uint64_t va, uint64_t offset,
+	  uint64_t size)
 {
 	struct drm_amdgpu_gem_va args = {
 		.handle = handle,
@@ -108,7 +109,8 @@ void cs_bo_new(struct cs *cs, struct cs_bo *bo, uint64_t size, uint64_t domain)
 	bo->size = size;
 	bo->va = cs->next_va;
 	cs->next_va += size + 65536;
-	ASSERT_OK(cs_bo_create(cs->fd, size, domain, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &bo->handle));
+	ASSERT_OK(cs_bo_create(cs->fd, size, domain, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED,
+			       &bo->handle));
 	ASSERT_OK(cs_va(cs->fd, bo->handle, AMDGPU_VA_OP_MAP, ACCESS, bo->va, 0, size));
 	args.in.handle = bo->handle;
 	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
@@ -134,7 +136,10 @@ static struct cs_ib put(struct cs *cs, const uint32_t *words, uint32_t count)
 {
 	uint32_t at = cs->used;
 
-	/* A command buffer starts at a multiple of 256 bytes. The ring of them is longer than all that can be on its way. */
+	/*
+	 * IBs start at multiples of 256 bytes. The buffer wraps; it holds more than all IBs that
+	 * can be pending.
+	 */
 	if (at + count > BO_BYTES / 4)
 		at = 0;
 	for (uint32_t i = 0; i < count; i++)
@@ -152,16 +157,22 @@ struct cs_ib cs_write(struct cs *cs, uint64_t to, uint32_t value)
 
 struct cs_ib cs_copy(struct cs *cs, uint64_t from, uint64_t to, uint32_t count)
 {
-	uint32_t words[] = { SDMA_COPY, count - 1,    0,
-			     (uint32_t)from, (uint32_t)(from >> 32), (uint32_t)to, (uint32_t)(to >> 32) };
+	uint32_t words[] = {
+		SDMA_COPY,    count - 1,	   0, (uint32_t)from, (uint32_t)(from >> 32),
+		(uint32_t)to, (uint32_t)(to >> 32)
+	};
 
 	return put(cs, words, 7);
 }
 
 struct cs_ib cs_poll(struct cs *cs, uint64_t at, uint32_t value)
 {
-	/* Memory, until equal, for ever. */
-	uint32_t words[] = { SDMA_POLL_REGMEM | 3u << 28 | 1u << 31, (uint32_t)at, (uint32_t)(at >> 32), value, ~0u,
+	/* Memory space, function "equal", retry for ever. */
+	uint32_t words[] = { SDMA_POLL_REGMEM | 3u << 28 | 1u << 31,
+			     (uint32_t)at,
+			     (uint32_t)(at >> 32),
+			     value,
+			     ~0u,
 			     0xfffu << 16 | 10 };
 
 	return put(cs, words, 6);
@@ -279,16 +290,19 @@ int syncobj_create(int fd, uint32_t flags, uint32_t *handle)
 
 int syncobj_wait(int fd, uint32_t handle, int64_t timeout)
 {
-	struct drm_syncobj_wait args = { .handles = kfd_va(&handle), .count_handles = 1, .timeout_nsec = timeout };
+	struct drm_syncobj_wait args = { .handles = kfd_va(&handle),
+					 .count_handles = 1,
+					 .timeout_nsec = timeout };
 
 	return kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_WAIT, &args);
 }
 
 int syncobj_timeline_wait(int fd, uint32_t handle, uint64_t point, int64_t timeout)
 {
-	struct drm_syncobj_timeline_wait args = {
-		.handles = kfd_va(&handle), .points = kfd_va(&point), .count_handles = 1, .timeout_nsec = timeout
-	};
+	struct drm_syncobj_timeline_wait args = { .handles = kfd_va(&handle),
+						  .points = kfd_va(&point),
+						  .count_handles = 1,
+						  .timeout_nsec = timeout };
 
 	return kfd_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Processes that die with work in flight, and what they leave behind: nothing. */
+/* Tests processes that die with work in flight: nothing is left over. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -7,7 +7,7 @@
 
 #include "fixture.h"
 
-/* Puts a kernel that never ends in the queue and waits until it runs. */
+/* Dispatches a kernel that never ends; waits until it runs. */
 static void start_endless(struct fixture *f, unsigned int groups)
 {
 	const uint32_t grid[3] = { groups * 64, 1, 1 };
@@ -26,10 +26,10 @@ static void start_endless(struct fixture *f, unsigned int groups)
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
 	for (int i = 0; i < 10000 && !flags[0]; i++)
 		usleep(1000);
-	ASSERT(flags[0] != 0, "the kernel does not start");
+	ASSERT(flags[0] != 0, "kernel did not start");
 }
 
-/* A child in the middle of a dispatch. Returns its pid once the kernel runs. */
+/* Forks a child that dies inside a dispatch. Returns its pid once the kernel runs. */
 static pid_t endless_child(void)
 {
 	int ready[2];
@@ -51,12 +51,12 @@ static pid_t endless_child(void)
 			pause();
 	}
 	close(ready[1]);
-	ASSERT(read(ready[0], &c, 1) == 1, "the child did not get so far");
+	ASSERT(read(ready[0], &c, 1) == 1, "child failed before its kernel ran");
 	close(ready[0]);
 	return child;
 }
 
-TEST_TIMEOUT(endless_kernels_end_when_told, 90)
+TEST_TIMEOUT(endless_kernel_ends_on_request, 90)
 {
 	struct fixture f;
 
@@ -77,7 +77,7 @@ static void launch(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-TEST_TIMEOUT(kill_in_the_middle_of_a_dispatch, 180)
+TEST_TIMEOUT(kill_during_dispatch, 180)
 {
 	uint64_t before = 0, after = 0;
 	struct kfd k;
@@ -92,20 +92,21 @@ TEST_TIMEOUT(kill_in_the_middle_of_a_dispatch, 180)
 		ASSERT(waitpid(child, &status, 0) == child);
 		EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	}
-	/* What a process held is given back after its end, not before waitpid() returns. */
+	/* A process is torn down asynchronously, not before waitpid() returns. */
 	for (int i = 0; i < 100; i++) {
 		ASSERT_OK(kfd_available(&k, &after));
 		if (after >= before)
 			break;
 		usleep(50000);
 	}
-	/* More is possible: what the test before this one held may have come back late. */
-	EXPECT(after >= before, "%llu of %llu bytes", (unsigned long long)after, (unsigned long long)before);
+	/* More is possible: the previous test's memory may have been released late. */
+	EXPECT(after >= before, "%llu of %llu bytes", (unsigned long long)after,
+	       (unsigned long long)before);
 	EXPECT_OK(ktap_in_child(launch, NULL));
 }
 
-/* Others go on while somebody's kernel hangs, and after that one was killed. */
-TEST_TIMEOUT(others_are_not_disturbed, 180)
+/* Other processes run while a kernel hangs and after its process is killed. */
+TEST_TIMEOUT(other_processes_are_unaffected, 180)
 {
 	struct fixture f;
 	pid_t child = endless_child();
@@ -121,8 +122,8 @@ TEST_TIMEOUT(others_are_not_disturbed, 180)
 		EXPECT(fixture_works(&f));
 }
 
-/* Destroying a queue does not wait for its work: waves are saved away. */
-TEST_TIMEOUT(a_busy_queue_can_be_destroyed, 120)
+/* Destroying a queue does not wait for its waves: CWSR saves them. */
+TEST_TIMEOUT(destroy_busy_queue, 120)
 {
 	struct fixture f;
 	struct kfd_queue other;
@@ -145,7 +146,7 @@ static void launch_and_leave(void *data)
 	start_endless(&f, 1);
 }
 
-TEST_TIMEOUT(exit_without_cleaning_up, 180)
+TEST_TIMEOUT(exit_without_cleanup, 180)
 {
 	struct fixture f;
 
@@ -155,8 +156,8 @@ TEST_TIMEOUT(exit_without_cleaning_up, 180)
 	EXPECT(fixture_works(&f));
 }
 
-/* A process that sleeps in WAIT_EVENTS for what never comes can be killed. */
-TEST(kill_while_waiting)
+/* A process in WAIT_EVENTS without a timeout can be killed. */
+TEST(kill_in_wait_events)
 {
 	int status;
 	pid_t child;
@@ -170,7 +171,8 @@ TEST(kill_while_waiting)
 
 		fixture_open(&k);
 		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
-		kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, ~0u, &result);
+		kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, ~0u,
+			       &result);
 		_exit(3);
 	}
 	usleep(500000);

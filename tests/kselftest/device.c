@@ -17,8 +17,8 @@ void device_find(void)
 	ssize_t n;
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain, node.location_id >> 8, node.location_id >> 3 & 31,
-		 node.location_id & 7);
+	snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", node.domain, node.location_id >> 8,
+		 node.location_id >> 3 & 31, node.location_id & 7);
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
 	n = readlink(path, target, sizeof(target) - 1);
 	ASSERT(n > 0, "%s: %s", path, strerror(errno));
@@ -58,7 +58,7 @@ int kmsg_lines_with(int fd, const char *text)
 	int found = 0;
 	ssize_t n;
 
-	/* EPIPE: lines were overwritten before they were read. */
+	/* EPIPE: records were overwritten before they were read. */
 	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
 		line[n > 0 ? n : 0] = 0;
 		found += strstr(line, text) != NULL;

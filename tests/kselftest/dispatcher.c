@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The ioctl dispatcher: which numbers exist, how argument sizes are treated, what absent features answer. */
+/*
+ * Tests the ioctl dispatcher: valid numbers, argument sizes, and the errno of unsupported features.
+ */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +11,7 @@
 #define KFD_NR(dir, nr, size) _IOC(dir, AMDKFD_IOCTL_BASE, nr, size)
 #define SVM_CAPABILITY (1u << 27)
 
-TEST(numbers_outside_the_table_are_enotty)
+TEST(unknown_nr_is_enotty)
 {
 	char args[256] = { 0 };
 	struct kfd k;
@@ -17,12 +19,13 @@ TEST(numbers_outside_the_table_are_enotty)
 	fixture_open(&k);
 	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0, 8), args), -ENOTTY);
 	for (unsigned int nr = 0x29; nr < 0x100; nr++)
-		EXPECT(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, nr, 16), args) == -ENOTTY, "nr %#x", nr);
+		EXPECT(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, nr, 16), args) == -ENOTTY,
+		       "nr %#x", nr);
 	for (unsigned int nr = 0x29; nr < 0x100; nr++)
 		EXPECT(kfd_ioctl(k.fd, KFD_NR(_IOC_NONE, nr, 0), NULL) == -ENOTTY, "nr %#x", nr);
 }
 
-/* Only the number decides: neither type nor direction of the caller's word are looked at. */
+/* The dispatcher looks only at _IOC_NR, neither at type nor at direction. */
 TEST(type_and_direction_are_ignored)
 {
 	struct kfd_ioctl_get_version_args args = { 0 };
@@ -36,7 +39,7 @@ TEST(type_and_direction_are_ignored)
 	EXPECT_EQ(args.major_version, 1);
 }
 
-TEST(shorter_arguments_get_only_what_fits)
+TEST(short_args_are_truncated)
 {
 	uint32_t words[4] = { 0xaaaaaaaa, 0xaaaaaaaa, 0xaaaaaaaa, 0xaaaaaaaa };
 	struct kfd k;
@@ -50,7 +53,7 @@ TEST(shorter_arguments_get_only_what_fits)
 	EXPECT_EQ(words[0], 0xaaaaaaaa);
 }
 
-TEST(longer_read_arguments_are_zeroed_beyond_the_kernels_own)
+TEST(long_read_args_are_zero_filled)
 {
 	unsigned char bytes[512];
 	struct kfd k;
@@ -62,14 +65,14 @@ TEST(longer_read_arguments_are_zeroed_beyond_the_kernels_own)
 	for (int i = 8; i < 64; i++)
 		EXPECT(bytes[i] == 0, "byte %d is %#x", i, bytes[i]);
 	EXPECT_EQ(bytes[64], 0xaa);
-	/* Beyond what the kernel keeps on its stack. */
+	/* Larger than the kernel's stack buffer. */
 	memset(bytes, 0xaa, sizeof(bytes));
 	EXPECT_OK(kfd_ioctl(k.fd, KFD_NR(_IOC_READ, 0x01, 400), bytes));
 	EXPECT_EQ(bytes[399], 0);
 	EXPECT_EQ(bytes[400], 0xaa);
 }
 
-TEST(longer_write_arguments_come_back_as_they_were)
+TEST(long_write_args_are_unchanged)
 {
 	struct {
 		struct kfd_ioctl_get_clock_counters_args args;
@@ -86,16 +89,20 @@ TEST(longer_write_arguments_come_back_as_they_were)
 		EXPECT_EQ(big.tail[i], 0x5a5a5a5a5a5a5a5aull);
 }
 
-/* What the caller left out reads as zero: CREATE_EVENT without auto_reset and node_id. */
-TEST(shorter_write_arguments_are_zero_extended)
+/* Missing members read as zero: CREATE_EVENT without auto_reset and node_id. */
+TEST(short_write_args_are_zero_extended)
 {
-	struct kfd_ioctl_create_event_args args = { .event_type = KFD_IOC_EVENT_MEMORY, .auto_reset = 1, .event_id = 77 };
+	struct kfd_ioctl_create_event_args args = { .event_type = KFD_IOC_EVENT_MEMORY,
+						    .auto_reset = 1,
+						    .event_id = 77 };
 	struct kfd_event_data data = { 0 };
 	uint32_t result;
 	struct kfd k;
 
 	fixture_open(&k);
-	EXPECT_OK(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x08, offsetof(struct kfd_ioctl_create_event_args, auto_reset)),
+	EXPECT_OK(kfd_ioctl(k.fd,
+			    KFD_NR(_IOC_READ | _IOC_WRITE, 0x08,
+				   offsetof(struct kfd_ioctl_create_event_args, auto_reset)),
 			    &args));
 	EXPECT_EQ(args.event_id, 77);
 	EXPECT(args.event_trigger_data >= KFD_SIGNAL_EVENT_LIMIT, "%#x", args.event_trigger_data);
@@ -104,21 +111,25 @@ TEST(shorter_write_arguments_are_zero_extended)
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
 }
 
-TEST(bad_pointers_are_efault_for_every_number)
+TEST(bad_args_pointer_is_efault)
 {
 	struct kfd k;
 
 	fixture_open(&k);
 	for (unsigned int nr = 0x01; nr <= 0x26; nr++) {
-		/* CREATE_PROCESS takes nothing; the deprecated ones are asked below. */
-		int ret = kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, nr, 96), (void *)KERNEL_ADDRESS);
+		/*
+		 * CREATE_PROCESS has no argument; deprecated_dbg_ioctls_are_eperm covers the
+		 * deprecated ones.
+		 */
+		int ret = kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, nr, 96),
+				    (void *)KERNEL_ADDRESS);
 
-		EXPECT(ret == -EFAULT, "nr %#x answers %s", nr, ktap_errno_name(ret));
+		EXPECT(ret == -EFAULT, "nr %#x returns %s", nr, ktap_errno_name(ret));
 	}
 }
 
-/* Arguments that can be read but not written: the work is done, the answer is lost. */
-TEST(read_only_arguments_are_efault)
+/* Arguments can be read but not written: the ioctl takes effect, the copy back fails. */
+TEST(read_only_args_are_efault)
 {
 	struct kfd_ioctl_get_version_args *args =
 		mmap(NULL, KFD_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -128,7 +139,7 @@ TEST(read_only_arguments_are_efault)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_VERSION, args), -EFAULT);
 }
 
-TEST(deprecated_debug_numbers_are_eperm)
+TEST(deprecated_dbg_ioctls_are_eperm)
 {
 	char args[256] = { 0 };
 	struct kfd k;
@@ -140,27 +151,33 @@ TEST(deprecated_debug_numbers_are_eperm)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED, args), -EPERM);
 }
 
-TEST(svm_without_its_capability_is_eperm)
+TEST(svm_without_capability_is_eperm)
 {
 	struct {
 		struct kfd_ioctl_svm_args args;
 		struct kfd_ioctl_svm_attribute attr;
-	} svm = { .args = { .start_addr = 1ull << 32, .size = 4096, .op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = 1 } };
+	} svm = { .args = { .start_addr = 1ull << 32,
+			    .size = 4096,
+			    .op = KFD_IOCTL_SVM_OP_SET_ATTR,
+			    .nattr = 1 } };
 	struct kfd k;
 
 	fixture_open(&k);
-	/* More attributes claimed than the size of the argument holds. */
+	/* nattr exceeds the size of the argument. */
 	svm.args.nattr = 2;
-	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm), -EINVAL);
+	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm),
+		   -EINVAL);
 	svm.args.nattr = ~0u;
-	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm), -EINVAL);
+	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm),
+		   -EINVAL);
 	if (k.node.capability & SVM_CAPABILITY)
-		SKIP("the node has SVM");
+		SKIP("the node supports SVM");
 	svm.args.nattr = 1;
-	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm), -EPERM);
+	EXPECT_RET(kfd_ioctl(k.fd, KFD_NR(_IOC_READ | _IOC_WRITE, 0x20, sizeof(svm)), &svm),
+		   -EPERM);
 }
 
-TEST(queue_calls_check_before_they_look_for_the_queue)
+TEST(queue_ioctls_check_arguments_first)
 {
 	struct kfd_ioctl_set_cu_mask_args mask = { .queue_id = 999, .num_cu_mask = 31 };
 	struct kfd_ioctl_get_queue_wave_state_args waves = { .queue_id = 999 };
@@ -181,7 +198,7 @@ TEST(queue_calls_check_before_they_look_for_the_queue)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &gws), -EINVAL);
 }
 
-TEST(unknown_gpus_and_handles_are_einval)
+TEST(unknown_gpu_and_handle_is_einval)
 {
 	struct kfd_ioctl_get_tile_config_args tile = { .gpu_id = NO_SUCH_GPU };
 	struct kfd_ioctl_import_dmabuf_args import = { .gpu_id = NO_SUCH_GPU };
@@ -198,19 +215,19 @@ TEST(unknown_gpus_and_handles_are_einval)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_SMI_EVENTS, &smi), -EINVAL);
 }
 
-TEST(debug_trap_wants_a_process_that_it_may_debug)
+TEST(dbg_trap_checks_target_process)
 {
 	struct kfd_ioctl_dbg_trap_args args = { .pid = 0x7ffffff0, .op = KFD_IOC_DBG_TRAP_DISABLE };
 	struct kfd k;
 
 	fixture_open(&k);
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DBG_TRAP, &args), -ESRCH);
-	/* Not enabled, so nothing else can be asked. */
+	/* Debugging is not enabled: every other operation fails. */
 	args.pid = (uint32_t)getpid();
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_DBG_TRAP, &args), -EINVAL);
 }
 
-TEST(criu_asks_for_a_known_operation)
+TEST(criu_checks_operation)
 {
 	struct kfd_ioctl_criu_args args = { .op = 99 };
 	struct kfd k;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Buffers that go from process to process as DMA buffers, as IPC of the runtime does it. */
+/* Tests BOs shared between processes as DMA buffers, as the runtime's IPC does. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #include "dmabuf.h"
 
-/* More than the unit in which memory is said to be available. */
+/* Larger than the granularity of AVAILABLE_MEMORY. */
 #define MUCH (4u << 20)
 #define MIB (1ull << 20)
 #define STEP (8 * MIB)
@@ -21,7 +21,10 @@ static void send_fd(int socket, int fd)
 {
 	char control[CMSG_SPACE(sizeof(fd))] = { 0 }, byte = 0;
 	struct iovec vec = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &vec, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &vec,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -35,7 +38,10 @@ static int receive_fd(int socket)
 {
 	char control[CMSG_SPACE(sizeof(int))], byte;
 	struct iovec vec = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &vec, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &vec,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
 	struct cmsghdr *c;
 	int fd = -1;
 
@@ -58,7 +64,7 @@ static bool hear(int socket)
 	return read(socket, &c, 1) == 1;
 }
 
-/* Another process, with a socket to this one. */
+/* A child process with a socket to this one. */
 struct other {
 	pid_t pid;
 	int socket;
@@ -106,12 +112,12 @@ static void importer(int socket)
 	holds(bo->va, 0xaaaa);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xbbbb));
 	tell(socket);
-	/* The exporter has let go of it, in whatever way. */
+	/* The exporter has released the BO, in whatever way. */
 	hear(socket);
 	holds(bo->va, 0xcccc);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xdddd));
 	holds(bo->va, 0xdddd);
-	/* It can be passed on. */
+	/* Re-export works. */
 	fd = dmabuf_export(&f.k, bo->handle, O_CLOEXEC);
 	EXPECT(fd >= 0);
 	close(fd);
@@ -136,7 +142,7 @@ static void exporter(int socket)
 	ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xcccc));
 }
 
-TEST(two_processes_share_memory)
+TEST(import_in_another_process)
 {
 	struct fixture f;
 	struct other o;
@@ -165,15 +171,15 @@ TEST(two_processes_share_memory)
 	EXPECT(fixture_works(&f));
 }
 
-/* The process that made the memory ends, by itself or not; who has imported it keeps it. */
-TEST(exporters_may_end_first)
+/* The exporter exits or is killed; the importer keeps the memory. */
+TEST(exporter_exits_first)
 {
 	struct fixture f;
 	uint64_t before, available, now;
 
 	fixture_launch(&f);
 	if (!f.k.node.large_bar)
-		SKIP("video memory has no place in the CPU's addresses");
+		SKIP("VRAM is not mapped by the BAR");
 	before = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	ASSERT_OK(kfd_available(&f.k, &available));
 	for (int i = 0; i < 2; i++) {
@@ -202,12 +208,12 @@ TEST(exporters_may_end_first)
 		}
 		ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xeeee));
 		holds(bo->va, 0xeeee);
-		/* What was set aside for it still is. */
+		/* The memory still counts as used. */
 		EXPECT_OK(kfd_available(&f.k, &now));
 		EXPECT(now < available, "%#llx", (unsigned long long)now);
 		EXPECT_OK(kfd_bo_free(&f.k, bo));
 	}
-	/* Page tables may stay. */
+	/* Page tables may stay allocated. */
 	expect_usage(&f.k, AMDGPU_INFO_VRAM_USAGE, before + 65536);
 	EXPECT_OK(kfd_available(&f.k, &now));
 	EXPECT_EQ(now, available);
@@ -225,7 +231,7 @@ static void dying(int socket)
 		ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, n));
 }
 
-TEST_TIMEOUT(importers_can_be_killed, 120)
+TEST_TIMEOUT(kill_importer, 120)
 {
 	struct fixture f;
 	uint64_t before;
@@ -256,16 +262,17 @@ TEST_TIMEOUT(importers_can_be_killed, 120)
 			EXPECT_OK(kfd_bo_free(&f.k, bo));
 		}
 	}
-	/* Page tables may stay. */
+	/* Page tables may stay allocated. */
 	expect_usage(&f.k, AMDGPU_INFO_VRAM_USAGE, before + 65536);
 	EXPECT(fixture_works(&f));
 }
 
-/* As the runtime's IPC does it: the key that tells a handle from an old one is attached to the object. */
+/* As the runtime's IPC does: metadata attached to the BO tells a valid handle from a stale one. */
 static void ipc_importer(int socket)
 {
 	struct drm_amdgpu_gem_create_in made;
-	struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = kfd_va(&made) };
+	struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO,
+					.value = kfd_va(&made) };
 	struct drm_amdgpu_gem_metadata get = { 0 };
 	struct kfd_ioctl_get_dmabuf_info_args args = { 0 };
 	uint32_t key[4] = { 0 }, handle;
@@ -276,7 +283,7 @@ static void ipc_importer(int socket)
 
 	fixture_launch(&f);
 	fd = receive_fd(socket);
-	/* Too little room for what is attached: the answer says how much there is. */
+	/* Metadata buffer too small: the ioctl returns the required size. */
 	args.metadata_ptr = kfd_va(key);
 	args.metadata_size = 8;
 	EXPECT_RET(dmabuf_info(&f.k, fd, &args), -EINVAL);
@@ -299,9 +306,10 @@ static void ipc_importer(int socket)
 	op.handle = handle;
 	EXPECT_OK(kfd_ioctl(f.k.drm, DRM_IOCTL_AMDGPU_GEM_OP, &op));
 	EXPECT_EQ(made.bo_size, SIZE);
-	EXPECT_EQ(made.domains, args.flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT);
+	EXPECT_EQ(made.domains, args.flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM ? AMDGPU_GEM_DOMAIN_VRAM :
+									    AMDGPU_GEM_DOMAIN_GTT);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xbbbb));
-	/* System memory goes the other way: through the render node alone. */
+	/* System memory takes the other path: the render node alone. */
 	va = map_handle(&f.k, handle, NULL, SIZE);
 	holds(va, 0xbbbb);
 	EXPECT_OK(va_op(&f.k, handle, AMDGPU_VA_OP_MAP, va, SIZE));
@@ -317,7 +325,7 @@ static void ipc_importer(int socket)
 	close(fd);
 }
 
-TEST(interprocess_communication_of_the_runtime)
+TEST(runtime_ipc)
 {
 	struct drm_amdgpu_gem_metadata set = { .data = { .flags = 7, .data_size_bytes = 16 } };
 	struct fixture f;
@@ -359,10 +367,10 @@ static void child_imports(void *data)
 	fixture_launch(&f);
 	bo = dmabuf_import(&f.k, *(int *)data, SIZE);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0x5555));
-	/* The child ends with all that it has. */
+	/* The child exits with all its state. */
 }
 
-TEST(a_forked_child_may_import)
+TEST(import_in_forked_child)
 {
 	struct fixture f;
 	struct kfd_bo *bo;
@@ -378,7 +386,7 @@ TEST(a_forked_child_may_import)
 	holds(bo->va, 0x6666);
 }
 
-/* Writes to one place in each step of a buffer, and finds there what was written last. */
+/* Writes one location per step of a buffer and checks the value written last. */
 static void compute(struct fixture *f, struct kfd_bo *bo, uint32_t place, uint32_t n)
 {
 	for (uint32_t i = 0; i < bo->size / STEP; i++) {
@@ -386,9 +394,11 @@ static void compute(struct fixture *f, struct kfd_bo *bo, uint32_t place, uint32
 
 		uint32_t last = n == 1 ? 0 : n - 1 + i;
 
-		ASSERT(words[0] == last && words[63] == last, "round %u, step %u: %u, %u", n, i, words[0], words[63]);
+		ASSERT(words[0] == last && words[63] == last, "round %u, step %u: %u, %u", n, i,
+		       words[0], words[63]);
 		ASSERT_OK(fixture_fill(f, &f->q, words, 64, n + i));
-		ASSERT(words[0] == n + i && words[63] == n + i, "round %u, step %u: %u, %u", n, i, words[0], words[63]);
+		ASSERT(words[0] == n + i && words[63] == n + i, "round %u, step %u: %u, %u", n, i,
+		       words[0], words[63]);
 	}
 }
 
@@ -413,7 +423,7 @@ static void computes_too(int socket)
 	EXPECT(fixture_works(&f));
 }
 
-/* Takes more video memory than there is, by the render node, again and again. */
+/* Allocates more VRAM than there is, from the render node, repeatedly. */
 static void presses(int socket)
 {
 	static uint32_t handles[512];
@@ -426,8 +436,11 @@ static void presses(int socket)
 	ASSERT(count <= 512);
 	for (int round = 0; round < 4; round++) {
 		for (uint32_t i = 0; i < count; i++) {
-			union drm_amdgpu_gem_create args = { .in = { .bo_size = STEP, .alignment = 4096,
-								     .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+			union drm_amdgpu_gem_create args = {
+				.in = { .bo_size = STEP,
+					.alignment = 4096,
+					.domains = AMDGPU_GEM_DOMAIN_VRAM }
+			};
 
 			ASSERT_OK(kfd_ioctl(k.drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
 			handles[i] = args.out.handle;
@@ -438,8 +451,8 @@ static void presses(int socket)
 	}
 }
 
-/* A shared buffer has to leave video memory: the queues of both processes stop, and no write is lost. */
-TEST_TIMEOUT(shared_buffers_move, 240)
+/* A shared BO is evicted from VRAM: the queues of both processes stop, no write is lost. */
+TEST_TIMEOUT(evict_shared_bo, 240)
 {
 	struct other second, third;
 	struct fixture f;
@@ -450,7 +463,7 @@ TEST_TIMEOUT(shared_buffers_move, 240)
 	fixture_launch(&f);
 	vram = vram_bytes(&f.k);
 	if (vram > 1024 * MIB || !f.k.node.large_bar)
-		SKIP("%llu MiB of video memory", (unsigned long long)(vram / MIB));
+		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
 	start(&second, computes_too);
 	start(&third, presses);
 	ASSERT_OK(kfd_bo_create(&f.k, vram / 2 / STEP * STEP, KFD_FLAGS_VRAM, &bo));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Buffers as DMA buffers: which can be exported and imported, and what becomes of them in one process. */
+/* Tests DMA buffers within one process: which BOs can be exported and imported. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -12,7 +12,7 @@
 
 #include "dmabuf.h"
 
-TEST(an_exported_buffer_is_a_file)
+TEST(export_fdinfo)
 {
 	struct stat first, second;
 	struct kfd k;
@@ -30,16 +30,18 @@ TEST(an_exported_buffer_is_a_file)
 		ASSERT(a >= 0 && b >= 0, "%s, %s", ktap_errno_name(a), ktap_errno_name(b));
 		EXPECT_EQ(fcntl(a, F_GETFD), FD_CLOEXEC);
 		EXPECT_EQ(fcntl(b, F_GETFD), 0);
-		/* One buffer, however often it is exported. */
-		EXPECT(fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_ino == second.st_ino);
+		/* One DMA buffer per BO, however often it is exported. */
+		EXPECT(fstat(a, &first) == 0 && fstat(b, &second) == 0 &&
+		       first.st_ino == second.st_ino);
 		EXPECT_EQ(lseek(a, 0, SEEK_END), SIZE);
 		EXPECT_OK(dmabuf_info(&k, a, &args));
 		EXPECT_EQ(args.size, SIZE);
 		EXPECT_EQ(args.gpu_id, k.node.gpu_id);
 		EXPECT_EQ(args.metadata_size, 0);
-		/* PUBLIC is a hint to the C driver, which forgets it. */
+		/* PUBLIC is a hint that the C driver does not report. */
 		EXPECT_EQ(args.flags | (bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC),
-			  i ? KFD_IOC_ALLOC_MEM_FLAGS_VRAM | (bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) :
+			  i ? KFD_IOC_ALLOC_MEM_FLAGS_VRAM |
+					  (bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) :
 			      KFD_IOC_ALLOC_MEM_FLAGS_GTT);
 		if (!i || k.node.large_bar) {
 			own = bo->va;
@@ -49,18 +51,19 @@ TEST(an_exported_buffer_is_a_file)
 				words[w] = w + 1;
 			for (uint32_t w = 0; w < WORDS; w += 1023)
 				EXPECT_EQ(own[w], w + 1);
-			EXPECT(mmap(NULL, SIZE + 4096, PROT_READ, MAP_SHARED, a, 0) == MAP_FAILED && errno == EINVAL);
+			EXPECT(mmap(NULL, SIZE + 4096, PROT_READ, MAP_SHARED, a, 0) == MAP_FAILED &&
+			       errno == EINVAL);
 			munmap(words, SIZE);
 		}
 		close(a);
 		EXPECT_OK(kfd_bo_free(&k, bo));
-		/* The descriptor keeps it. */
+		/* The fd keeps the BO alive. */
 		EXPECT_OK(dmabuf_info(&k, b, &args));
 		close(b);
 	}
 }
 
-TEST(what_may_not_be_written_may_not_be_written_as_a_file)
+TEST(export_keeps_read_only)
 {
 	struct kfd_bo *bo;
 	struct kfd k;
@@ -70,13 +73,14 @@ TEST(what_may_not_be_written_may_not_be_written_as_a_file)
 	ASSERT_OK(kfd_bo_alloc(&k, SIZE, KFD_FLAGS_GTT & ~KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &bo));
 	fd = dmabuf_export(&k, bo->handle, O_CLOEXEC);
 	ASSERT(fd >= 0);
-	EXPECT(mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EACCES);
+	EXPECT(mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED &&
+	       errno == EACCES);
 	EXPECT(mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
 	close(fd);
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
 
-/* Pages of the device may be refused; they are no memory to share, though a driver can make a file of them. */
+/* Doorbell and MMIO pages may be refused: they are not memory, though a driver can export them. */
 static void export_registers(struct kfd *k, struct kfd_bo *bo)
 {
 	int fd = dmabuf_export(k, bo->handle, O_CLOEXEC);
@@ -87,33 +91,45 @@ static void export_registers(struct kfd *k, struct kfd_bo *bo)
 		EXPECT_RET(fd, -EINVAL);
 }
 
-TEST(what_cannot_be_exported)
+TEST(export_errors)
 {
-	void *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page =
+		mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct kfd_bo *bo;
 	struct kfd k, none;
 	uint64_t handle;
 
 	fixture_open(&k);
-	struct kfd_ioctl_alloc_memory_of_gpu_args user = { .va_addr = kfd_va(page), .mmap_offset = kfd_va(page), .size = KFD_PAGE,
-		.gpu_id = k.node.gpu_id, .flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE };
+	struct kfd_ioctl_alloc_memory_of_gpu_args user = {
+		.va_addr = kfd_va(page),
+		.mmap_offset = kfd_va(page),
+		.size = KFD_PAGE,
+		.gpu_id = k.node.gpu_id,
+		.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE
+	};
 
 	ASSERT(page != MAP_FAILED);
 	EXPECT_RET(dmabuf_export(&k, (uint64_t)NO_SUCH_GPU << 32, 0), -EINVAL);
 	EXPECT_RET(dmabuf_export(&k, (uint64_t)k.node.gpu_id << 32 | 12345, 0), -EINVAL);
-	ASSERT_OK(kfd_bo_alloc(&k, KFD_DOORBELL_SLICE, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &bo));
+	ASSERT_OK(kfd_bo_alloc(&k, KFD_DOORBELL_SLICE,
+			       KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE,
+			       &bo));
 	export_registers(&k, bo);
 	EXPECT_OK(kfd_bo_free(&k, bo));
-	ASSERT_OK(kfd_bo_alloc(&k, KFD_PAGE, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &bo));
+	ASSERT_OK(kfd_bo_alloc(
+		&k, KFD_PAGE, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE,
+		&bo));
 	export_registers(&k, bo);
 	EXPECT_OK(kfd_bo_free(&k, bo));
 	ASSERT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &user));
 	EXPECT_RET(dmabuf_export(&k, user.handle, 0), -EPERM);
-	EXPECT(mmap(NULL, KFD_PAGE, PROT_READ, MAP_SHARED, k.drm, (off_t)user.mmap_offset) == MAP_FAILED && errno == EPERM, "%s",
-	       strerrorname_np(errno));
+	EXPECT(mmap(NULL, KFD_PAGE, PROT_READ, MAP_SHARED, k.drm, (off_t)user.mmap_offset) ==
+			       MAP_FAILED &&
+		       errno == EPERM,
+	       "%s", strerrorname_np(errno));
 	ASSERT_OK(kfd_bo_alloc(&k, SIZE, KFD_FLAGS_GTT, &bo));
 	EXPECT_OK(kfd_open_device(&none));
-	/* Handles are the process's, whichever of its files is used. */
+	/* Handles belong to the process, whichever of its files is used. */
 	close(dmabuf_export(&none, bo->handle, 0));
 	handle = bo->handle;
 	EXPECT_OK(kfd_bo_free(&k, bo));
@@ -130,7 +146,7 @@ static void before_acquire(void *data)
 	EXPECT_RET(dmabuf_import_at(&k, fd, (void *)0x100000000ul, &handle), -ENODEV);
 }
 
-TEST(what_cannot_be_imported)
+TEST(import_errors)
 {
 	struct kfd_ioctl_get_dmabuf_info_args args = { 0 };
 	struct kfd_ioctl_import_dmabuf_args bad = { .gpu_id = NO_SUCH_GPU };
@@ -153,9 +169,10 @@ TEST(what_cannot_be_imported)
 	EXPECT_RET(dmabuf_import_at(&k, closed, va, &handle), -EBADF);
 	EXPECT_RET(dmabuf_info(&k, closed, &args), -EBADF);
 	EXPECT_RET(dmabuf_import_at(&k, -1, va, &handle), -EBADF);
-	/* Files of other kinds. */
+	/* Not DMA buffers. */
 	memory = memfd_create("memory", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	ASSERT(memory >= 0 && ftruncate(memory, SIZE) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+	ASSERT(memory >= 0 && ftruncate(memory, SIZE) == 0 &&
+	       fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
 	for (int i = 0; i < 3; i++) {
 		int other = i == 0 ? k.fd : i == 1 ? k.drm : memory;
 		struct drm_prime_handle prime = { .fd = other };
@@ -175,7 +192,7 @@ TEST(what_cannot_be_imported)
 		ASSERT(other >= 0, "%s", strerror(errno));
 		EXPECT_RET(dmabuf_info(&k, other, &args), -EINVAL);
 		prime.fd = other;
-		/* A driver that takes it, takes it both ways. */
+		/* A driver that imports it does so for either node. */
 		if (kfd_ioctl(k.drm, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime)) {
 			EXPECT_RET(kfd_ioctl(k.drm, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime), -EINVAL);
 			EXPECT_RET(dmabuf_import_at(&k, other, va, &handle), -EINVAL);
@@ -189,9 +206,9 @@ TEST(what_cannot_be_imported)
 		close(other);
 		close(udmabuf);
 	} else {
-		ktap_note("no udmabuf here");
+		ktap_note("no udmabuf");
 	}
-	/* Where it is mapped is looked at when it is mapped. */
+	/* The size is checked when it is mapped. */
 	ASSERT_OK(dmabuf_import_at(&k, fd, bo->va, &handle));
 	struct kfd_bo twice = { .handle = handle, .va = bo->va, .size = SIZE };
 
@@ -204,8 +221,8 @@ TEST(what_cannot_be_imported)
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
 
-/* A process imports what it has exported, twice: three addresses, one memory. */
-TEST(own_buffers_can_be_imported)
+/* Importing an own exported BO twice: three addresses, one BO. */
+TEST(import_own_bo)
 {
 	struct kfd_bo *bo, *again[2];
 	struct fixture f;
@@ -228,10 +245,11 @@ TEST(own_buffers_can_be_imported)
 		for (int n = 0; n < 2; n++) {
 			uint64_t now;
 
-			EXPECT_OK(fixture_fill(&f, &f.q, again[n]->va, WORDS, 0x1000u + (uint32_t)n));
+			EXPECT_OK(
+				fixture_fill(&f, &f.q, again[n]->va, WORDS, 0x1000u + (uint32_t)n));
 			holds(bo->va, 0x1000u + (uint32_t)n);
 			holds(again[!n]->va, 0x1000u + (uint32_t)n);
-			/* Page tables aside it takes nothing. */
+			/* No memory is used, page tables aside. */
 			EXPECT(number(&f.k, AMDGPU_INFO_VRAM_USAGE) <= used + 65536);
 			EXPECT_OK(kfd_available(&f.k, &now));
 			EXPECT_EQ(now, available);
@@ -249,19 +267,26 @@ TEST(own_buffers_can_be_imported)
 	EXPECT(fixture_works(&f));
 }
 
-/* As the runtime's virtual memory does it: memory without an address, addresses without memory, and one in the other. */
-TEST(virtual_memory_of_the_runtime)
+/*
+ * As the runtime's virtual memory management does: memory without an address, addresses without
+ * memory, and mappings between them.
+ */
+TEST(runtime_virtual_memory)
 {
 	uint64_t before;
 	struct fixture f;
 
 	fixture_launch(&f);
 	if (!f.k.node.large_bar)
-		SKIP("video memory has no place in the CPU's addresses");
+		SKIP("VRAM is not mapped by the BAR");
 	before = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (int round = 0; round < 3; round++) {
-		struct kfd_ioctl_alloc_memory_of_gpu_args args = { .size = SIZE, .gpu_id = f.k.node.gpu_id,
-			.flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC };
+		struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+			.size = SIZE,
+			.gpu_id = f.k.node.gpu_id,
+			.flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+				 KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC
+		};
 		struct kfd_ioctl_free_memory_of_gpu_args freed;
 		char *va = reserve(4 * SIZE);
 		uint64_t handles[2];
@@ -285,26 +310,30 @@ TEST(virtual_memory_of_the_runtime)
 			EXPECT_OK(va_op(&f.k, gems[i], AMDGPU_VA_OP_MAP, va + i * SIZE, SIZE));
 			map_handle(&f.k, gems[i], va + i * SIZE, SIZE);
 		}
-		/* Two buffers, one piece. */
+		/* Two BOs back to back. */
 		EXPECT_OK(fixture_fill(&f, &f.q, (uint32_t *)va, 2 * WORDS, 0x600d));
 		holds((uint32_t *)va, 0x600d);
 		holds((uint32_t *)(va + SIZE), 0x600d);
-		/* The memory of the second one at a second address. */
+		/* The second BO at a second address as well. */
 		EXPECT_OK(va_op(&f.k, gems[1], AMDGPU_VA_OP_MAP, va + 2 * SIZE, SIZE));
 		EXPECT_OK(fixture_fill(&f, &f.q, (uint32_t *)(va + 2 * SIZE), WORDS, 0x900d));
 		holds((uint32_t *)(va + SIZE), 0x900d);
-		/* The memory may go before the mapping: what is mapped stays. */
+		/* The handle may be freed before the mapping: the mapping keeps the BO. */
 		freed.handle = handles[1];
 		EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &freed));
 		EXPECT_OK(fixture_fill(&f, &f.q, (uint32_t *)va, 2 * WORDS, 0xa00d));
 		holds((uint32_t *)(va + SIZE), 0xa00d);
 		for (int i = 0; i < 2; i++) {
 			EXPECT_OK(va_op(&f.k, gems[i], AMDGPU_VA_OP_UNMAP, va + i * SIZE, SIZE));
-			/* The other mapping goes with the handle. */
+			/* Freeing the handle removes the other mapping. */
 			EXPECT_OK(close_handle(&f.k, gems[i]));
 		}
-		/* The addresses are not used again: nobody says when the GPU has forgotten the mapping that went with the handle. */
-		ASSERT(mmap(va, 4 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == va);
+		/*
+		 * Do not reuse these addresses: nothing signals when the GPU has dropped the
+		 * mapping that went with the handle.
+		 */
+		ASSERT(mmap(va, 4 * SIZE, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == va);
 		freed.handle = handles[0];
 		EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &freed));
 	}
@@ -312,10 +341,12 @@ TEST(virtual_memory_of_the_runtime)
 	EXPECT(fixture_works(&f));
 }
 
-/* Buffers of the render node go to /dev/kfd too, and back. */
-TEST(render_buffers_can_be_imported)
+/* Imports BOs of the render node into /dev/kfd, and back. */
+TEST(import_render_node_bo)
 {
-	union drm_amdgpu_gem_create create = { .in = { .bo_size = SIZE, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_GTT } };
+	union drm_amdgpu_gem_create create = {
+		.in = { .bo_size = SIZE, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_GTT }
+	};
 	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
 	struct kfd_bo *bo;
 	struct fixture f;
@@ -330,7 +361,7 @@ TEST(render_buffers_can_be_imported)
 	close(prime.fd);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0x4444));
 	holds(bo->va, 0x4444);
-	/* No handle of the render node and no descriptor is left: it is exported anew. */
+	/* No GEM handle and no fd is left: a new export is made. */
 	fd = dmabuf_export(&f.k, bo->handle, O_CLOEXEC);
 	ASSERT(fd >= 0);
 	EXPECT_OK(close_handle(&f.k, handle_of_fd(&f.k, fd)));

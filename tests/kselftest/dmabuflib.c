@@ -24,7 +24,9 @@ int dmabuf_info(struct kfd *k, int fd, struct kfd_ioctl_get_dmabuf_info_args *ar
 
 int dmabuf_import_at(struct kfd *k, int fd, void *va, uint64_t *handle)
 {
-	struct kfd_ioctl_import_dmabuf_args args = { .va_addr = kfd_va(va), .gpu_id = k->node.gpu_id, .dmabuf_fd = (uint32_t)fd };
+	struct kfd_ioctl_import_dmabuf_args args = { .va_addr = kfd_va(va),
+						     .gpu_id = k->node.gpu_id,
+						     .dmabuf_fd = (uint32_t)fd };
 	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_IMPORT_DMABUF, &args);
 
 	*handle = args.handle;
@@ -47,7 +49,9 @@ struct kfd_bo *dmabuf_import(struct kfd *k, int fd, size_t size)
 uint64_t number(struct kfd *k, uint32_t query)
 {
 	uint64_t value = 0;
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value), .return_size = sizeof(value), .query = query };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
+					   .return_size = sizeof(value),
+					   .query = query };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
 	return value;
@@ -57,12 +61,14 @@ void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
 {
 	for (int i = 0; i < 50 && number(k, query) > most; i++)
 		usleep(100000);
-	EXPECT(number(k, query) <= most, "%llu bytes, %llu before", (unsigned long long)number(k, query), (unsigned long long)most);
+	EXPECT(number(k, query) <= most, "%llu bytes, %llu before",
+	       (unsigned long long)number(k, query), (unsigned long long)most);
 }
 
 bool holds(const uint32_t *words, uint32_t value)
 {
-	return EXPECT_EQ(words[0], value) && EXPECT_EQ(words[WORDS / 2], value) && EXPECT_EQ(words[WORDS - 1], value);
+	return EXPECT_EQ(words[0], value) && EXPECT_EQ(words[WORDS / 2], value) &&
+	       EXPECT_EQ(words[WORDS - 1], value);
 }
 
 uint32_t handle_of_fd(struct kfd *k, int fd)
@@ -89,18 +95,21 @@ int va_op(struct kfd *k, uint32_t handle, uint32_t op, void *va, uint64_t size)
 	struct drm_amdgpu_gem_va args = {
 		.handle = handle,
 		.operation = op,
-		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE,
+		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
+			 AMDGPU_VM_PAGE_EXECUTABLE,
 		.va_address = kfd_va(va),
 		.map_size = size,
 		.vm_timeline_syncobj_out = done.handle,
 		.vm_timeline_point = point,
 	};
-	struct drm_syncobj_timeline_wait wait = { .handles = kfd_va(&done.handle), .points = kfd_va(&point), .count_handles = 1,
+	struct drm_syncobj_timeline_wait wait = { .handles = kfd_va(&done.handle),
+						  .points = kfd_va(&point),
+						  .count_handles = 1,
 						  .timeout_nsec = INT64_MAX };
 	struct drm_syncobj_destroy gone = { .handle = done.handle };
 	int ret = kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_VA, &args);
 
-	/* The C driver's ioctl may return before the GPU sees the change. */
+	/* The C driver's ioctl may return before the GPU's page tables are updated. */
 	if (!ret)
 		EXPECT_OK(kfd_ioctl(k->drm, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait));
 	EXPECT_OK(kfd_ioctl(k->drm, DRM_IOCTL_SYNCOBJ_DESTROY, &gone));
@@ -113,7 +122,8 @@ void *map_handle(struct kfd *k, uint32_t handle, void *at, size_t size)
 	void *p;
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
-	p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), k->drm, (off_t)args.out.addr_ptr);
+	p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), k->drm,
+		 (off_t)args.out.addr_ptr);
 	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
 	return p;
 }

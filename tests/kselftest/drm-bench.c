@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What a job costs through libdrm, in units of CLOCK_MONOTONIC (guest instructions under a clock that counts
- * them), and how fast copies are.
- *   drm-bench jobs     from submit to fence, one at a time and many on their way
- *   drm-bench copy     bytes per second, by directions
+ * Measures jobs through libdrm in units of CLOCK_MONOTONIC (guest instructions under an
+ * instruction-counting clock), and copy throughput.
+ *   drm-bench jobs     submit to fence, one job at a time and many pending
+ *   drm-bench copy     bytes per second in each direction
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -33,8 +33,9 @@ static int by_value(const void *a, const void *b)
 static void report(const char *what, uint64_t *samples)
 {
 	qsort(samples, ROUNDS, sizeof(samples[0]), by_value);
-	printf("bench: %-34s median=%-10llu min=%-10llu max=%llu\n", what, (unsigned long long)samples[ROUNDS / 2],
-	       (unsigned long long)samples[0], (unsigned long long)samples[ROUNDS - 1]);
+	printf("bench: %-34s median=%-10llu min=%-10llu max=%llu\n", what,
+	       (unsigned long long)samples[ROUNDS / 2], (unsigned long long)samples[0],
+	       (unsigned long long)samples[ROUNDS - 1]);
 	fflush(stdout);
 }
 
@@ -85,7 +86,9 @@ static void copy(void)
 	static const struct {
 		const char *name;
 		uint32_t from, to;
-	} ways[] = { { "VRAM to VRAM", VRAM, VRAM }, { "VRAM to GTT", VRAM, GTT }, { "GTT to VRAM", GTT, VRAM } };
+	} ways[] = { { "VRAM to VRAM", VRAM, VRAM },
+		     { "VRAM to GTT", VRAM, GTT },
+		     { "GTT to VRAM", GTT, VRAM } };
 	const uint64_t size = 256 * MIB;
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
@@ -109,7 +112,8 @@ static void copy(void)
 			start = now() - start;
 			best = start < best ? start : best;
 		}
-		printf("bench: SDMA copy %-16s bytes/s=%llu\n", ways[i].name, (unsigned long long)(size * SECOND / best));
+		printf("bench: SDMA copy %-16s bytes/s=%llu\n", ways[i].name,
+		       (unsigned long long)(size * SECOND / best));
 		fflush(stdout);
 		stream_destroy(&s);
 		mem_destroy(&from);
@@ -118,19 +122,20 @@ static void copy(void)
 	}
 }
 
-TEST_TIMEOUT(the_cost_of_jobs, 300)
+TEST_TIMEOUT(job_cost, 300)
 {
 	jobs();
 }
 
-TEST_TIMEOUT(the_speed_of_copies, 300)
+TEST_TIMEOUT(copy_rate, 300)
 {
 	copy();
 }
 
 int main(int argc, char **argv)
 {
-	char *test[] = { argv[0], argc == 2 && !strcmp(argv[1], "copy") ? "the_speed_of_copies" : "the_cost_of_jobs", NULL };
+	char *test[] = { argv[0], argc == 2 && !strcmp(argv[1], "copy") ? "copy_rate" : "job_cost",
+			 NULL };
 
 	return ktap_main(2, test);
 }

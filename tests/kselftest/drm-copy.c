@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* SDMA through libdrm: copies and fills of all sizes in all directions, every packet, and one event a job. */
+/*
+ * Tests SDMA through libdrm: copies and fills of all sizes in all directions, every packet type,
+ * and one trace event per job.
+ */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,7 +14,7 @@
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
 
-/* Memory of each kind; the third one is the process's own, which KFD shows to the same address space. */
+/* Kinds of memory; the third is user memory, mapped by KFD into the same address space. */
 enum kind { IN_VRAM, IN_GTT, IN_USER, KINDS };
 
 static const char *const names[KINDS] = { "VRAM", "GTT", "user memory" };
@@ -22,7 +25,7 @@ struct area {
 	struct mem mem;
 };
 
-/* `size` bytes of user memory, at the same address for the GPU that has the render node's address space. */
+/* Maps `size` bytes of user memory at the same GPU address in the VM of the render node. */
 static bool user_area(struct gpu *g, uint64_t size, struct area *a)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = { 0 };
@@ -42,7 +45,8 @@ static bool user_area(struct gpu *g, uint64_t size, struct area *a)
 	alloc.mmap_offset = a->va;
 	alloc.size = size;
 	alloc.gpu_id = k.node.gpu_id;
-	alloc.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT;
+	alloc.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+		      KFD_IOC_ALLOC_MEM_FLAGS_COHERENT;
 	ret = kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &alloc);
 	if (ret == -EOPNOTSUPP)
 		return false;
@@ -53,7 +57,10 @@ static bool user_area(struct gpu *g, uint64_t size, struct area *a)
 	return true;
 }
 
-/* Two areas of `size` bytes of each kind, in one stream's list. Returns how many kinds there are. */
+/*
+ * Two areas of `size` bytes of each kind, in the BO list of one stream. Returns the number of
+ * kinds.
+ */
 static int areas(struct gpu *g, struct stream *s, uint64_t size, struct area a[KINDS][2])
 {
 	const struct mem *mems[4];
@@ -86,27 +93,31 @@ static bool all(const uint32_t *words, uint64_t from, uint64_t to, uint32_t valu
 {
 	for (uint64_t i = from; i < to; i++)
 		if (words[i] != value)
-			return EXPECT(false, "word %llu is %#x, not %#x", (unsigned long long)i, words[i], value);
+			return EXPECT(false, "word %llu is %#x, not %#x", (unsigned long long)i,
+				      words[i], value);
 	return true;
 }
 
-static bool numbered(const uint32_t *words, uint64_t from, uint64_t to, uint32_t seed, int64_t shift)
+static bool numbered(const uint32_t *words, uint64_t from, uint64_t to, uint32_t seed,
+		     int64_t shift)
 {
 	for (uint64_t i = from; i < to; i++) {
 		uint32_t wanted = seed + (uint32_t)((int64_t)i + shift) * 0x9e3779b1u;
 
 		if (words[i] != wanted)
-			return EXPECT(false, "word %llu is %#x, not %#x", (unsigned long long)i, words[i], wanted);
+			return EXPECT(false, "word %llu is %#x, not %#x", (unsigned long long)i,
+				      words[i], wanted);
 	}
 	return true;
 }
 
 #define SIZE (4 * MIB)
 
-/* Sizes around every boundary, at odd places, with a look at what lies before and behind. */
-TEST_TIMEOUT(copies_of_all_sizes_in_all_directions, 300)
+/* Sizes around every boundary, at unaligned offsets; the bytes around the target are checked. */
+TEST_TIMEOUT(copies, 300)
 {
-	static const uint32_t sizes[] = { 4, 8, 60, 64, 68, 252, 4092, 4096, 4100, 65536, 65540, MIB - 4, MIB + 4, 3 * MIB };
+	static const uint32_t sizes[] = { 4,	8,    60,    64,    68,	     252,     4092,
+					  4096, 4100, 65536, 65540, MIB - 4, MIB + 4, 3 * MIB };
 	struct area a[KINDS][2];
 	struct stream s;
 	struct gpu g;
@@ -115,28 +126,35 @@ TEST_TIMEOUT(copies_of_all_sizes_in_all_directions, 300)
 	for (int from = 0; from < kinds; from++) {
 		for (int to = 0; to < kinds; to++) {
 			for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-				uint32_t words = sizes[i] / 4, seed = (uint32_t)(from * 3 + to) << 20 | (uint32_t)i;
-				/* In words: at a page's end, at another place of another page. */
+				uint32_t words = sizes[i] / 4,
+					 seed = (uint32_t)(from * 3 + to) << 20 | (uint32_t)i;
+				/*
+				 * In dwords: at the end of a page, at another offset of another
+				 * page.
+				 */
 				uint32_t at = 1024 - (i % 3), source = 2048 + i % 5;
 				uint32_t *src = a[from][0].cpu, *dst = a[to][1].cpu;
 
 				number(src + source, words, seed);
 				dst[at - 1] = dst[at + words] = 0xfee1dead;
 				dst[at] = dst[at + words - 1] = 0;
-				stream_copy(&s, a[to][1].va + at * 4, a[from][0].va + source * 4, sizes[i]);
-				if (!EXPECT(dst[at - 1] == 0xfee1dead && dst[at + words] == 0xfee1dead) ||
+				stream_copy(&s, a[to][1].va + at * 4, a[from][0].va + source * 4,
+					    sizes[i]);
+				if (!EXPECT(dst[at - 1] == 0xfee1dead &&
+					    dst[at + words] == 0xfee1dead) ||
 				    !numbered(dst + at, 0, words, seed, 0)) {
-					ktap_note("%u bytes from %s to %s", sizes[i], names[from], names[to]);
+					ktap_note("%u bytes from %s to %s", sizes[i], names[from],
+						  names[to]);
 					ktap_end();
 				}
 			}
 		}
 	}
 	if (kinds < KINDS)
-		ktap_note("user memory left out: this driver does not show it to the GPU");
+		ktap_note("user memory left out: this driver does not map it for the GPU");
 }
 
-TEST_TIMEOUT(fills_of_all_sizes, 120)
+TEST_TIMEOUT(fills, 120)
 {
 	static const uint32_t sizes[] = { 4, 8, 64, 4092, 4096, 4100, 65540, MIB, 3 * MIB + 4 };
 	struct area a[KINDS][2];
@@ -146,19 +164,22 @@ TEST_TIMEOUT(fills_of_all_sizes, 120)
 
 	for (int to = 0; to < kinds; to++) {
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-			uint32_t *dst = a[to][0].cpu, words = sizes[i] / 4, at = 1023, value = 0xa5000000u + (uint32_t)i;
+			uint32_t *dst = a[to][0].cpu, words = sizes[i] / 4, at = 1023,
+				 value = 0xa5000000u + (uint32_t)i;
 
 			dst[at - 1] = dst[at + words] = 0xfee1dead;
 			stream_fill(&s, a[to][0].va + at * 4, value, sizes[i]);
-			EXPECT(dst[at - 1] == 0xfee1dead && dst[at + words] == 0xfee1dead, "%u bytes in %s", sizes[i], names[to]);
-			ASSERT(all(dst + at, 0, words, value), "%u bytes in %s", sizes[i], names[to]);
+			EXPECT(dst[at - 1] == 0xfee1dead && dst[at + words] == 0xfee1dead,
+			       "%u bytes in %s", sizes[i], names[to]);
+			ASSERT(all(dst + at, 0, words, value), "%u bytes in %s", sizes[i],
+			       names[to]);
 		}
 	}
 }
 
 /*
- * 1 GiB is what one packet can do. The processor looks at samples only: at those words that the GPU wrote
- * before into the source, and at those around them.
+ * 1 GiB is the limit of one packet. The CPU checks samples only: dwords that the GPU wrote to the
+ * source before, and their neighbours.
  */
 static void copy_a_gibibyte(uint32_t from, uint32_t to)
 {
@@ -200,7 +221,7 @@ static void copy_a_gibibyte(uint32_t from, uint32_t to)
 	stream_run(&s, p);
 	words = look.cpu;
 	for (uint32_t i = 0; i < SAMPLES; i++) {
-		/* Of each 512 bytes the next sample leaves 64. */
+		/* Per 512 bytes the sampled copy reads 64. */
 		for (uint32_t w = 0; w < 16; w++)
 			ASSERT_EQ(words[i * 16 + w], w == i ? 0x33330000 + i : 0x11111111);
 	}
@@ -209,22 +230,22 @@ static void copy_a_gibibyte(uint32_t from, uint32_t to)
 	mem_destroy(&dst);
 }
 
-TEST_TIMEOUT(a_gibibyte_within_vram, 120)
+TEST_TIMEOUT(copy_1gib_vram_to_vram, 120)
 {
 	copy_a_gibibyte(VRAM, VRAM);
 }
 
-TEST_TIMEOUT(a_gibibyte_to_system_memory, 180)
+TEST_TIMEOUT(copy_1gib_vram_to_gtt, 180)
 {
 	copy_a_gibibyte(VRAM, GTT);
 }
 
-TEST_TIMEOUT(a_gibibyte_from_system_memory, 180)
+TEST_TIMEOUT(copy_1gib_gtt_to_vram, 180)
 {
 	copy_a_gibibyte(GTT, VRAM);
 }
 
-TEST(every_packet_does_what_it_says)
+TEST(packets)
 {
 	struct area a[KINDS][2];
 	uint32_t *p, *src, *dst, *dst2;
@@ -242,7 +263,7 @@ TEST(every_packet_does_what_it_says)
 	memset(dst2, 0, 65536);
 	number(src, 16384, 7);
 
-	/* Broadcast, write, fence, NOPs that hide dwords. */
+	/* Broadcast, write, fence, NOPs that skip dwords. */
 	p = stream_begin(&s);
 	sdma_broadcast(&p, to, a[IN_VRAM][1].va + 4096, from, 8192);
 	sdma_nop(&p, 0);
@@ -257,7 +278,7 @@ TEST(every_packet_does_what_it_says)
 	EXPECT_EQ(dst[4196], 0);
 	EXPECT_EQ(dst[8192], 0xfe2ce);
 
-	/* A rectangle of 5 x 3 words out of rows of 64 into rows of 100. */
+	/* A 5 x 3 dword rectangle from a pitch of 64 to a pitch of 100. */
 	memset(dst, 0, 65536);
 	p = stream_begin(&s);
 	sdma_rectangle(&p, to, 10, 1, 100, from, 7, 2, 64, 5, 3);
@@ -266,10 +287,11 @@ TEST(every_packet_does_what_it_says)
 		for (uint32_t x = 0; x < 100; x++) {
 			bool inside = x >= 10 && x < 15 && y >= 1 && y < 4;
 
-			ASSERT_EQ(dst[y * 100 + x], inside ? src[(y - 1 + 2) * 64 + x - 10 + 7] : 0);
+			ASSERT_EQ(dst[y * 100 + x],
+				  inside ? src[(y - 1 + 2) * 64 + x - 10 + 7] : 0);
 		}
 
-	/* Atomics of both sizes; a swap that compares and one that does not. */
+	/* Atomics of both sizes; a compare-and-swap that swaps and one that does not. */
 	memset(dst, 0, 4096);
 	dst[0] = 5;
 	dst[2] = 0xffffffff;
@@ -292,7 +314,10 @@ TEST(every_packet_does_what_it_says)
 	EXPECT_EQ(dst[8], 0xf0);
 	EXPECT_EQ(*(uint64_t *)(dst + 10), 0x123456789abcdefull);
 
-	/* What is behind a COND_EXE is skipped or not; a comparison that holds does not wait. */
+	/*
+	 * COND_EXE runs or skips the packets behind it; POLL_REGMEM with a true condition does not
+	 * wait.
+	 */
 	memset(dst, 0, 4096);
 	dst[100] = 1;
 	p = stream_begin(&s);
@@ -309,18 +334,19 @@ TEST(every_packet_does_what_it_says)
 	EXPECT_EQ(dst[1], 0);
 	EXPECT_EQ(dst[2], 0xcc);
 
-	/* Two looks at the clock. */
+	/* Two TIMESTAMP packets. */
 	p = stream_begin(&s);
 	sdma_clock(&p, to + 4096);
 	sdma_copy(&p, to + 65536, from, MIB);
 	sdma_clock(&p, to + 4104);
 	stream_run(&s, p);
 	clock = (uint64_t *)(dst + 1024);
-	EXPECT(clock[0] > 0 && clock[1] >= clock[0], "%llu, then %llu", (unsigned long long)clock[0], (unsigned long long)clock[1]);
+	EXPECT(clock[0] > 0 && clock[1] >= clock[0], "%llu, then %llu",
+	       (unsigned long long)clock[0], (unsigned long long)clock[1]);
 }
 
-/* The GPU waits for memory that the processor writes. */
-TEST(a_job_waits_for_the_processor)
+/* The job polls memory that the CPU writes. */
+TEST(poll_memory_written_by_cpu)
 {
 	struct area a[KINDS][2];
 	volatile uint32_t *words;
@@ -342,8 +368,8 @@ TEST(a_job_waits_for_the_processor)
 	EXPECT_EQ(words[1], 2);
 }
 
-/* One job, many IBs; and as many as the driver takes at once. */
-TEST(many_ibs_in_a_job)
+/* One job with many IBs, up to the limit of the driver. */
+TEST(many_ibs_per_job)
 {
 	struct amdgpu_cs_ib_info ib[49];
 	struct amdgpu_cs_request request = { .ip_type = AMDGPU_HW_IP_DMA, .ibs = ib };
@@ -361,7 +387,7 @@ TEST(many_ibs_in_a_job)
 	for (uint32_t i = 0; i < 49; i++) {
 		uint32_t *start = (uint32_t *)s.ib.cpu + i * s.slot_dw, *p = start;
 
-		/* Each goes on from what the one before left. */
+		/* Each IB continues from the value that the previous one left. */
 		sdma_atomic(&p, SDMA_CMPSWAP, m.va, i + 1, i);
 		ib[i].ib_mc_address = s.ib.va + i * s.slot_dw * 4;
 		ib[i].size = (uint32_t)(p - start);
@@ -379,8 +405,8 @@ struct seen {
 	unsigned int queued, run, done;
 };
 
-/* One event says that a job was queued, one that it runs, one that it is done; here and in this order. */
-TEST(one_event_a_job)
+/* Each job has one event each for queued, running and done, in this order. */
+TEST(one_trace_event_per_job)
 {
 	enum { JOBS = 100 };
 	static struct seen jobs[JOBS];
@@ -391,10 +417,10 @@ TEST(one_event_a_job)
 	char *text, *line;
 
 	areas(&g, &s, SIZE, a);
-	/* What is done once, mappings and such, is done now. */
+	/* Trigger one-time work now: mappings and the like. */
 	stream_copy(&s, a[IN_VRAM][0].va, a[IN_GTT][0].va, MIB);
 	if (!trace_start())
-		SKIP("no trace events of the scheduler");
+		SKIP("no gpu_scheduler trace events");
 	for (unsigned int i = 0; i < JOBS; i++)
 		stream_copy(&s, a[i & 1][1].va, a[1 - (i & 1)][0].va, 4096 + i * 4);
 	usleep(100000);
@@ -405,10 +431,11 @@ TEST(one_event_a_job)
 		uint64_t context;
 
 		snprintf(pid, sizeof(pid), "-%d ", getpid());
-		if (!event || event > strchrnul(line, '\n') || !memmem(line, (size_t)(event - line), pid, strlen(pid)))
+		if (!event || event > strchrnul(line, '\n') ||
+		    !memmem(line, (size_t)(event - line), pid, strlen(pid)))
 			continue;
 		context = trace_number(event, "fence=");
-		ASSERT(found < JOBS, "this process queued more jobs than it submitted");
+		ASSERT(found < JOBS, "more jobs queued than submitted by this process");
 		jobs[found].context = context;
 		jobs[found].number = trace_number(strchr(strstr(event, "fence="), ':') - 1, ":");
 		jobs[found++].queued = 1;
@@ -417,25 +444,30 @@ TEST(one_event_a_job)
 	}
 	EXPECT_EQ(found, JOBS);
 	for (line = text; *line; line = strchrnul(line, '\n'), line += !!*line) {
-		char *end = strchrnul(line, '\n'), *run = strstr(line, "drm_sched_job_run: "), *done = strstr(line, "drm_sched_job_done: ");
+		char *end = strchrnul(line, '\n'), *run = strstr(line, "drm_sched_job_run: "),
+		     *done = strstr(line, "drm_sched_job_done: ");
 		char *event = run && run < end ? run : done && done < end ? done : NULL;
 		struct seen *job;
 		uint64_t number;
 
 		if (!event || trace_number(event, "fence=") != jobs[0].context)
 			continue;
-		number = trace_number(strchr(strstr(event, "fence="), ':') - 1, ":") - jobs[0].number;
-		ASSERT(number < JOBS, "an event of job %lld", (long long)number);
+		number = trace_number(strchr(strstr(event, "fence="), ':') - 1, ":") -
+			 jobs[0].number;
+		ASSERT(number < JOBS, "event of unknown job %lld", (long long)number);
 		job = &jobs[number];
 		if (event == run) {
 			runs++;
-			EXPECT(job->run++ == 0 && !job->done, "job %llu runs twice", (unsigned long long)number);
+			EXPECT(job->run++ == 0 && !job->done, "job %llu runs twice",
+			       (unsigned long long)number);
 		} else {
-			EXPECT(job->done++ == 0 && job->run, "job %llu is done twice", (unsigned long long)number);
+			EXPECT(job->done++ == 0 && job->run, "job %llu is done twice",
+			       (unsigned long long)number);
 		}
 	}
 	EXPECT_EQ(runs, JOBS);
 	for (unsigned int i = 0; i < JOBS; i++)
-		EXPECT(jobs[i].run == 1 && jobs[i].done == 1, "job %u: %u runs, done %u times", i, jobs[i].run, jobs[i].done);
+		EXPECT(jobs[i].run == 1 && jobs[i].done == 1, "job %u: %u runs, done %u times", i,
+		       jobs[i].run, jobs[i].done);
 	free(text);
 }

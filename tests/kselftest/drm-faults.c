@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A GPU that does not do what it should: each test is for one kind of it, and is run where the GPU has just
- * that (tests/vm/boots). An error goes to the one job, the others and the rings live on, nothing is left over.
+ * Tests a faulty GPU: each test needs one kind of fault, configured by its boot (tests/vm/boots).
+ * One job fails, other jobs and rings are unaffected, nothing is left over.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -42,8 +42,8 @@ static void crowd_close(struct crowd *c)
 }
 
 /*
- * Each context submits one job that copies a page; then all are waited for. Returns how many ended in an error,
- * the last of which is in `*error`. What the others copied is there.
+ * Each context submits one job that copies a page; then waits for all. Returns the number of failed
+ * jobs, and the last error in `*error`. Checks the copies of the others.
  */
 static unsigned int crowd_round(struct crowd *c, uint32_t value, int *error, uint32_t *guilty)
 {
@@ -76,7 +76,7 @@ static unsigned int crowd_round(struct crowd *c, uint32_t value, int *error, uin
 	return errors;
 }
 
-/* The same in `rounds` rounds and from new; afterwards there is as much as before. */
+/* Runs `rounds` rounds, each with new contexts; memory use is unchanged afterwards. */
 static void run_with_faults(unsigned int rounds, unsigned int wanted, int *error)
 {
 	static struct crowd c;
@@ -86,7 +86,7 @@ static void run_with_faults(unsigned int rounds, unsigned int wanted, int *error
 	long before;
 
 	drm_open(&c.g);
-	/* What a file keeps once it has had so many objects: page tables. */
+	/* Allocate page tables now: the file keeps them. */
 	crowd_open(&c);
 	crowd_close(&c);
 	vram = drm_vram_usage(&c.g);
@@ -103,8 +103,9 @@ static void run_with_faults(unsigned int rounds, unsigned int wanted, int *error
 
 			EXPECT(now == 1, "%u jobs with an error in one round", now);
 			ASSERT_OK(amdgpu_cs_query_reset_state2(c.s[guilty].ctx, &flags));
-			EXPECT(*error != -ETIME || (flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY), "flags %#llx", (unsigned long long)flags);
-			/* The others, and new ones, do not know. */
+			EXPECT(*error != -ETIME || (flags & AMDGPU_CTX_QUERY2_FLAGS_GUILTY),
+			       "flags %#llx", (unsigned long long)flags);
+			/* The other contexts and new ones are unaffected. */
 			for (uint32_t k = 0; k < STREAMS; k++) {
 				uint32_t *p = stream_begin(&c.s[k]);
 
@@ -122,12 +123,14 @@ static void run_with_faults(unsigned int rounds, unsigned int wanted, int *error
 	growth_expect_none("faults", before, rounds * 100);
 	for (int i = 0; i < 50 && (drm_vram_usage(&c.g) > vram || drm_gtt_usage(&c.g) > gtt); i++)
 		usleep(100000);
-	EXPECT(drm_vram_usage(&c.g) <= vram, "%llu bytes of VRAM, %llu before", (unsigned long long)drm_vram_usage(&c.g), (unsigned long long)vram);
-	EXPECT(drm_gtt_usage(&c.g) <= gtt, "%llu bytes of GTT, %llu before", (unsigned long long)drm_gtt_usage(&c.g), (unsigned long long)gtt);
+	EXPECT(drm_vram_usage(&c.g) <= vram, "%llu bytes of VRAM, %llu before",
+	       (unsigned long long)drm_vram_usage(&c.g), (unsigned long long)vram);
+	EXPECT(drm_gtt_usage(&c.g) <= gtt, "%llu bytes of GTT, %llu before",
+	       (unsigned long long)drm_gtt_usage(&c.g), (unsigned long long)gtt);
 }
 
-/* An engine stops in the middle of one job and has to be reset. */
-TEST_TIMEOUT(an_engine_hangs, 200)
+/* An engine hangs within one job and is reset. */
+TEST_TIMEOUT(engine_hang, 200)
 {
 	int error = 0;
 
@@ -135,7 +138,7 @@ TEST_TIMEOUT(an_engine_hangs, 200)
 	EXPECT_RET(error, -ETIME);
 }
 
-/* One after another, so that no later job's interrupt tells of an earlier one; each ends all the same. */
+/* One job at a time, so that no later job's interrupt signals an earlier one; each still ends. */
 static void one_by_one(void)
 {
 	struct timespec start, end;
@@ -149,15 +152,16 @@ static void one_by_one(void)
 		clock_gettime(CLOCK_MONOTONIC, &start);
 		ASSERT(drm_works(&g), "job %d", i);
 		clock_gettime(CLOCK_MONOTONIC, &end);
-		took = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
+		took = (double)(end.tv_sec - start.tv_sec) +
+		       (double)(end.tv_nsec - start.tv_nsec) / 1e9;
 		EXPECT(took < 10, "job %d took %.1f s", i, took);
 		late += took > 0.4;
 	}
 	ktap_note("%u of 20 jobs took longer than 0.4 s", late);
 }
 
-/* Some interrupts do not come: the driver looks for itself after a while. */
-TEST_TIMEOUT(interrupts_get_lost, 200)
+/* Some interrupts are lost: the driver polls the fences after a while. */
+TEST_TIMEOUT(lost_interrupts, 200)
 {
 	int error = 0;
 
@@ -165,8 +169,8 @@ TEST_TIMEOUT(interrupts_get_lost, 200)
 	one_by_one();
 }
 
-/* The interrupt overtakes the fence's value. */
-TEST_TIMEOUT(fences_are_written_late, 200)
+/* The interrupt arrives before the fence value is written. */
+TEST_TIMEOUT(late_fence_writes, 200)
 {
 	int error = 0;
 
@@ -174,8 +178,8 @@ TEST_TIMEOUT(fences_are_written_late, 200)
 	one_by_one();
 }
 
-/* One copy finds its destination unmapped. */
-TEST_TIMEOUT(a_copy_faults, 200)
+/* One copy has an unmapped destination. */
+TEST_TIMEOUT(copy_fault, 200)
 {
 	int error = 0;
 
@@ -183,11 +187,14 @@ TEST_TIMEOUT(a_copy_faults, 200)
 	EXPECT(error < 0);
 }
 
-/* Packets, sources and destinations where there is nothing; packets that are none. The next job is fine. */
-static void after(struct gpu *g, struct stream *s, const uint32_t *end, uint64_t packets, uint32_t dwords)
+/* Unmapped IBs, sources and destinations; invalid packets. The next job succeeds. */
+static void after(struct gpu *g, struct stream *s, const uint32_t *end, uint64_t packets,
+		  uint32_t dwords)
 {
 	struct amdgpu_cs_ib_info ib = { .ib_mc_address = packets, .size = dwords };
-	struct amdgpu_cs_request request = { .ip_type = AMDGPU_HW_IP_DMA, .number_of_ibs = 1, .ibs = &ib };
+	struct amdgpu_cs_request request = { .ip_type = AMDGPU_HW_IP_DMA,
+					     .number_of_ibs = 1,
+					     .ibs = &ib };
 	int ret;
 
 	if (end) {
@@ -212,18 +219,18 @@ static void open_one(struct gpu *g, struct stream *s, struct mem *m)
 	stream_uses(s, mems, 1);
 }
 
-TEST_TIMEOUT(packets_out_of_nowhere, 120)
+TEST_TIMEOUT(unmapped_ib, 120)
 {
 	struct stream s;
 	struct gpu g;
 	struct mem m;
 
 	open_one(&g, &s, &m);
-	/* Accepted, as nobody looks at the address but the engine. */
+	/* Accepted: only the engine checks the address. */
 	after(&g, &s, NULL, 0x7ff000000000ull, 64);
 }
 
-TEST_TIMEOUT(copies_from_and_to_nowhere, 120)
+TEST_TIMEOUT(unmapped_copy, 120)
 {
 	struct stream s;
 	struct gpu g;
@@ -240,7 +247,7 @@ TEST_TIMEOUT(copies_from_and_to_nowhere, 120)
 	p = s.ib.cpu;
 	sdma_copy(&p, m.va, 0x7ff000000000ull, 4096);
 	after(&g, &s, p, 0, 0);
-	/* Where a mapping ends. */
+	/* End of a mapping. */
 	stream_destroy(&s);
 	stream_create(&g, &s, 0, NORMAL, 1, 256);
 	ASSERT_OK(amdgpu_bo_va_op(m.bo, 0, 65536, m.va, 0, AMDGPU_VA_OP_UNMAP));
@@ -253,7 +260,7 @@ TEST_TIMEOUT(copies_from_and_to_nowhere, 120)
 			ASSERT_EQ(((uint32_t *)m.cpu)[i], 0x5a5a5a5a);
 }
 
-TEST_TIMEOUT(packets_that_are_none, 120)
+TEST_TIMEOUT(invalid_packets, 120)
 {
 	struct stream s;
 	struct gpu g;

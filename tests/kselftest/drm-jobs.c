@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Many small jobs: 8 processes with 4 entities each submit 10,000. Each job moves a counter from one value to
- * the next and only from that one, so that at the end the counter tells that every job ran once and in its
- * order; the scheduler's events tell it of every fence. And who goes first when the engines are short.
+ * Tests many small jobs: 8 processes with 4 entities each submit 10,000. Each job advances a
+ * counter by compare-and-swap, so that the final value proves that every job ran once and in order;
+ * trace events of the scheduler prove it for fences. Also tests priorities when engines are
+ * oversubscribed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,10 +19,10 @@
 #define PROCESSES 8u
 #define ENTITIES 4u
 #define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
-/* Jobs of an entity that are under way at once. */
+/* Pending jobs per entity. */
 #define AHEAD 24u
 
-/* Jobs of an entity: JOBS of the environment where fewer will do than the 320,000 in all that make the test. */
+/* Jobs per entity, from $JOBS where fewer than the default of 320,000 in all are enough. */
 static unsigned int jobs_each;
 
 static unsigned int many(void)
@@ -53,7 +54,7 @@ static void submit_all(void *data)
 		for (uint32_t e = 0; e < ENTITIES; e++) {
 			uint32_t *p;
 
-			/* The place of a job's packets is free again when that one is done. */
+			/* The slot of a job's packets is free again once the job is done. */
 			if (i % AHEAD == 0 && i)
 				ASSERT_OK(stream_wait(&s[e], s[e].seq, WAIT_NS));
 			p = stream_begin(&s[e]);
@@ -61,7 +62,7 @@ static void submit_all(void *data)
 			ASSERT_OK(stream_submit(&s[e], p));
 			ASSERT_EQ(s[e].seq, i + 1);
 		}
-		/* A fence that is signalled tells of all before it. */
+		/* A signalled fence implies all before it. */
 		if (i % 100 == 99) {
 			uint32_t e = i / 100 % ENTITIES;
 
@@ -103,8 +104,11 @@ struct chain {
 	unsigned int done;
 };
 
-/* Every fence is signalled once, after the one before of its context: told by the events of a smaller crowd. */
-TEST_TIMEOUT(every_fence_is_signalled_once_and_in_order, 120)
+/*
+ * Every fence signals once, in order within its context, according to the trace events of a smaller
+ * run.
+ */
+TEST_TIMEOUT(fences_signal_once_in_order, 120)
 {
 	static struct chain chains[1024];
 	unsigned int whole = 0;
@@ -112,7 +116,7 @@ TEST_TIMEOUT(every_fence_is_signalled_once_and_in_order, 120)
 
 	jobs_each = 100;
 	if (!trace_start())
-		SKIP("no trace events of the scheduler");
+		SKIP("no gpu_scheduler trace events");
 	all_processes();
 	text = trace_stop();
 	for (line = text; *line; line = strchrnul(line, '\n'), line += !!*line) {
@@ -127,8 +131,9 @@ TEST_TIMEOUT(every_fence_is_signalled_once_and_in_order, 120)
 		while (c->context && c->context != context)
 			ASSERT(++c < chains + 1024);
 		if (c->context)
-			EXPECT(number == c->last + 1, "context %llu: %llu after %llu", (unsigned long long)context,
-			       (unsigned long long)number, (unsigned long long)c->last);
+			EXPECT(number == c->last + 1, "context %llu: %llu after %llu",
+			       (unsigned long long)context, (unsigned long long)number,
+			       (unsigned long long)c->last);
 		c->context = context;
 		c->last = number;
 		c->done++;
@@ -139,14 +144,14 @@ TEST_TIMEOUT(every_fence_is_signalled_once_and_in_order, 120)
 	free(text);
 }
 
-TEST_TIMEOUT(thousands_of_jobs_for_each_entity, 900)
+TEST_TIMEOUT(ten_thousand_jobs_per_entity, 900)
 {
 	uint64_t vram, gtt;
 	struct gpu g;
 	long before;
 
 	drm_open(&g);
-	/* What is made at first use is made before the count. */
+	/* Make first-use allocations before counting. */
 	jobs_each = 30;
 	all_processes();
 	EXPECT(drm_works(&g));
@@ -164,13 +169,13 @@ TEST_TIMEOUT(thousands_of_jobs_for_each_entity, 900)
 }
 
 /*
- * Every engine is blocked; on each waits a context of low priority with many jobs, and then one of high
- * priority comes with as many. When the engines go on, the newcomer has its jobs done while the other one has
- * had a few: those that were on the ring before, and the share of time that low priority has (a 32nd).
+ * Every engine is blocked; on each wait a LOW context with many jobs, and behind it a HIGH one with
+ * as many. After unblocking, the HIGH jobs finish while few LOW jobs run: those already on the
+ * ring, and the share of LOW (1/32).
  */
 #define MANY 28u
 
-TEST_TIMEOUT(high_priority_goes_first, 120)
+TEST_TIMEOUT(high_priority_overtakes, 120)
 {
 	enum { MAX_RINGS = 16 };
 	static struct stream block[MAX_RINGS], low[MAX_RINGS], high[MAX_RINGS];
@@ -198,7 +203,7 @@ TEST_TIMEOUT(high_priority_goes_first, 120)
 		stream_uses(&high[i], mems, 1);
 	}
 	if (!trace_start())
-		SKIP("no trace events of the scheduler");
+		SKIP("no gpu_scheduler trace events");
 	for (unsigned int i = 0; i < rings; i++) {
 		uint32_t *p = stream_begin(&block[i]);
 
@@ -231,7 +236,7 @@ TEST_TIMEOUT(high_priority_goes_first, 120)
 	usleep(100000);
 	text = trace_stop();
 
-	/* The contexts in the order of their first jobs: blockers, low ones, high ones. */
+	/* Contexts in the order of their first jobs: blockers, LOW, HIGH. */
 	{
 		uint64_t known[MAX_RINGS * 3];
 		unsigned int count = 0;
@@ -242,13 +247,14 @@ TEST_TIMEOUT(high_priority_goes_first, 120)
 			unsigned int k = 0;
 
 			snprintf(pid, sizeof(pid), "-%d ", getpid());
-			if (!event || event > strchrnul(line, '\n') || !memmem(line, (size_t)(event - line), pid, strlen(pid)))
+			if (!event || event > strchrnul(line, '\n') ||
+			    !memmem(line, (size_t)(event - line), pid, strlen(pid)))
 				continue;
 			context = trace_number(event, "fence=");
 			while (k < count && known[k] != context)
 				k++;
 			if (k == count) {
-				ASSERT(count < rings * 3, "more contexts than were made");
+				ASSERT(count < rings * 3, "more contexts than created");
 				known[count++] = context;
 			}
 		}
@@ -260,18 +266,24 @@ TEST_TIMEOUT(high_priority_goes_first, 120)
 		unsigned int own = 0, before_last = 0;
 		char ring[64] = "";
 
-		/* On which ring it is, then what ran there between its coming and its last job. */
+		/*
+		 * First pass: find the ring. Second pass: count the LOW jobs that ran on it between
+		 * the first HIGH job queued and the last one run.
+		 */
 		for (int pass = 0; pass < 2; pass++) {
 			bool come = false;
 
 			for (line = text; *line; line = strchrnul(line, '\n'), line += !!*line) {
-				char *end = strchrnul(line, '\n'), *run = strstr(line, "drm_sched_job_run: ");
-				char *queue = strstr(line, "drm_sched_job_queue: "), *name = strstr(line, "ring=");
+				char *end = strchrnul(line, '\n'),
+				     *run = strstr(line, "drm_sched_job_run: ");
+				char *queue = strstr(line, "drm_sched_job_queue: "),
+				     *name = strstr(line, "ring=");
 				uint64_t context;
 
 				if (name == NULL || name > end)
 					continue;
-				if (queue && queue < end && trace_number(queue, "fence=") == high_context[h])
+				if (queue && queue < end &&
+				    trace_number(queue, "fence=") == high_context[h])
 					come = true;
 				if (!run || run > end)
 					continue;
@@ -279,16 +291,21 @@ TEST_TIMEOUT(high_priority_goes_first, 120)
 				if (context == high_context[h]) {
 					own++;
 					if (!pass)
-						snprintf(ring, sizeof(ring), "%.*s", (int)strcspn(name, ","), name);
-				} else if (pass && come && own < 2 * MANY && !strncmp(name, ring, strlen(ring))) {
+						snprintf(ring, sizeof(ring), "%.*s",
+							 (int)strcspn(name, ","), name);
+				} else if (pass && come && own < 2 * MANY &&
+					   !strncmp(name, ring, strlen(ring))) {
 					for (unsigned int l = 0; l < rings; l++)
 						before_last += context == low_context[l];
 				}
 			}
 		}
 		EXPECT_EQ(own, 2 * MANY);
-		ktap_note("%s: %u low jobs before the last of %u high ones", ring, before_last, MANY);
-		EXPECT(before_last <= MANY / 2, "%u low jobs before the last of %u high ones", before_last, MANY);
+		ktap_note("%s: %u low-priority jobs before the last of %u high-priority ones", ring,
+			  before_last, MANY);
+		EXPECT(before_last <= MANY / 2,
+		       "%u low-priority jobs before the last of %u high-priority ones", before_last,
+		       MANY);
 		compared++;
 	}
 	EXPECT_EQ(compared, rings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Video memory that is too small for all, and video memory that others had before. */
+/* Tests VRAM oversubscription, and that VRAM is cleared between owners. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
 #define MIB (1ull << 20)
-/* The pattern of a process that must not be seen by another. */
+/* Pattern of one process that no other process may read. */
 #define SECRET 0x5ec4e700u
 
 static uint64_t vram_size(struct gpu *g)
@@ -25,7 +25,7 @@ static uint64_t vram_size(struct gpu *g)
 	return heap.heap_size;
 }
 
-/* With what the driver keeps for itself: that counts as used, too. */
+/* VRAM including the driver's reservations, which count as used. */
 static uint64_t all_vram(struct gpu *g)
 {
 	struct drm_amdgpu_memory_info memory = { 0 };
@@ -45,8 +45,8 @@ static uint32_t random_below(uint32_t limit)
 }
 
 /*
- * Objects of three times the size of video memory, all of which would rather be there; SDMA copies and fills
- * blocks at random between any two of them. What each block must hold is kept beside.
+ * Over-allocates VRAM threefold with BOs that prefer VRAM; SDMA copies and fills random blocks of
+ * any two BOs. The expected contents are kept in `wanted`.
  */
 #define BLOCK 65536u
 #define OBJECT (8 * MIB)
@@ -70,7 +70,8 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 	vram = vram_size(&g);
 	count = (unsigned int)(3 * vram / OBJECT);
 	if (count > MAX_OBJECTS)
-		SKIP("more than %llu MiB of video memory", (unsigned long long)(MAX_OBJECTS * OBJECT / 3 / MIB));
+		SKIP("more than %llu MiB of VRAM",
+		     (unsigned long long)(MAX_OBJECTS * OBJECT / 3 / MIB));
 	stream_create(&g, &s, 0, NORMAL, 1, 4096);
 	mem_create(&g, BLOCKS * 64, GTT, &look);
 	for (unsigned int i = 0; i < count; i++) {
@@ -84,8 +85,10 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 		}
 		stream_run(&s, p);
 	}
-	ktap_note("%u objects of %llu MiB in %llu MiB; usage: VRAM %llu MiB, GTT %llu MiB", count, OBJECT / MIB,
-		  (unsigned long long)(vram / MIB), (unsigned long long)(drm_vram_usage(&g) / MIB), (unsigned long long)(drm_gtt_usage(&g) / MIB));
+	ktap_note("%u objects of %llu MiB in %llu MiB; usage: VRAM %llu MiB, GTT %llu MiB", count,
+		  OBJECT / MIB, (unsigned long long)(vram / MIB),
+		  (unsigned long long)(drm_vram_usage(&g) / MIB),
+		  (unsigned long long)(drm_gtt_usage(&g) / MIB));
 	EXPECT(drm_vram_usage(&g) <= all_vram(&g));
 
 	for (unsigned int round = 0; round < rounds; round++) {
@@ -100,16 +103,21 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 				uint32_t a = random_below(BLOCKS), b = random_below(BLOCKS);
 
 				if (random_below(8)) {
-					sdma_copy(&p, objects[to].va + b * BLOCK, objects[from].va + a * BLOCK, BLOCK);
+					sdma_copy(&p, objects[to].va + b * BLOCK,
+						  objects[from].va + a * BLOCK, BLOCK);
 					wanted[to][b] = wanted[from][a];
 				} else {
 					wanted[to][b] = n << 16 | random_below(65536);
-					sdma_fill(&p, objects[to].va + b * BLOCK, wanted[to][b], BLOCK);
+					sdma_fill(&p, objects[to].va + b * BLOCK, wanted[to][b],
+						  BLOCK);
 				}
 			}
 			stream_run(&s, p);
 		}
-		/* Of each block four places, the first and the last words among them; every byte at the end. */
+		/*
+		 * Compare four dwords of each block, first and last included; at the end every
+		 * byte.
+		 */
 		for (unsigned int i = 0; i < count; i++) {
 			const uint32_t *words = look.cpu;
 
@@ -121,13 +129,17 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 				uint64_t block = objects[i].va + b * BLOCK;
 
 				sdma_copy(&p, look.va + b * 64, block, 16);
-				sdma_copy(&p, look.va + b * 64 + 16, block + 4 * random_below(BLOCK / 4 - 8), 32);
+				sdma_copy(&p, look.va + b * 64 + 16,
+					  block + 4 * random_below(BLOCK / 4 - 8), 32);
 				sdma_copy(&p, look.va + b * 64 + 48, block + BLOCK - 16, 16);
 			}
-			ASSERT(p <= stream_begin(&s) + s.slot_dw, "%u words", (unsigned int)(p - stream_begin(&s)));
+			ASSERT(p <= stream_begin(&s) + s.slot_dw, "%u words",
+			       (unsigned int)(p - stream_begin(&s)));
 			stream_run(&s, p);
 			for (uint32_t w = 0; w < BLOCKS * 16; w++)
-				ASSERT(words[w] == wanted[i][w / 16], "object %u, block %u: %#x, not %#x", i, w / 16, words[w], wanted[i][w / 16]);
+				ASSERT(words[w] == wanted[i][w / 16],
+				       "object %u, block %u: %#x, not %#x", i, w / 16, words[w],
+				       wanted[i][w / 16]);
 		}
 	}
 	mem_destroy(&look);
@@ -152,11 +164,11 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 	mem_destroy(&look);
 	stream_destroy(&s);
 	EXPECT(drm_works(&g));
-	/* Its page tables go with the file. */
+	/* Page tables of the file are freed with it. */
 	drm_close(&g);
 }
 
-TEST_TIMEOUT(three_times_the_memory_there_is, 240)
+TEST_TIMEOUT(vram_oversubscribed_threefold, 240)
 {
 	struct gpu g;
 	uint64_t vram, gtt;
@@ -168,12 +180,14 @@ TEST_TIMEOUT(three_times_the_memory_there_is, 240)
 	over_allocate(3, 100);
 	for (int i = 0; i < 50 && (drm_vram_usage(&g) > vram || drm_gtt_usage(&g) > gtt); i++)
 		usleep(100000);
-	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before", (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
-	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before", (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
+	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before",
+	       (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
+	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before",
+	       (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
 }
 
-/* What the processor has mapped goes where the object goes. */
-TEST_TIMEOUT(mappings_follow_their_objects, 120)
+/* CPU mappings follow evicted BOs. */
+TEST_TIMEOUT(cpu_mappings_follow_evictions, 120)
 {
 	struct mem mapped[8];
 	const struct mem *mems[1];
@@ -185,7 +199,7 @@ TEST_TIMEOUT(mappings_follow_their_objects, 120)
 	drm_open(&g);
 	vram = vram_size(&g);
 	if (vram > 1024 * MIB)
-		SKIP("more than 1 GiB of video memory");
+		SKIP("more than 1 GiB of VRAM");
 	count = (unsigned int)(vram / OBJECT);
 	stream_create(&g, &s, 0, NORMAL, 1, 256);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -196,7 +210,7 @@ TEST_TIMEOUT(mappings_follow_their_objects, 120)
 		for (uint32_t w = 0; w < MIB / 4; w++)
 			words[w] = i << 20 | w;
 	}
-	/* Push them out by others, and call them back, twice. */
+	/* Evict the BOs and bring them back, twice. */
 	for (uint32_t round = 0; round < 2; round++) {
 		for (unsigned int i = 0; i < count; i++) {
 			ASSERT_OK(mem_try(&g, OBJECT, VRAM, 0, false, &objects[i]));
@@ -209,7 +223,8 @@ TEST_TIMEOUT(mappings_follow_their_objects, 120)
 			const uint32_t *words = mapped[i].cpu;
 
 			for (uint32_t w = 0; w < MIB / 4; w++)
-				ASSERT(words[w] == (i << 20 | w), "object %u, word %u: %#x", i, w, words[w]);
+				ASSERT(words[w] == (i << 20 | w), "object %u, word %u: %#x", i, w,
+				       words[w]);
 		}
 		for (unsigned int i = 0; i < count; i++)
 			mem_destroy(&objects[i]);
@@ -224,12 +239,14 @@ TEST_TIMEOUT(mappings_follow_their_objects, 120)
 	}
 }
 
-/* Fills nearly all of video memory with the pattern, by objects of the render node or of KFD. */
+/* Fills nearly all of VRAM with the pattern, by render node BOs or by KFD BOs. */
 struct owner {
 	bool by_kfd, killed;
 };
 
-static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd, bool (*use)(struct gpu *, struct stream *, struct mem *, struct kfd_bo *),
+static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd,
+			     bool (*use)(struct gpu *, struct stream *, struct mem *,
+					 struct kfd_bo *),
 			     struct stream *s)
 {
 	unsigned int count = 0;
@@ -242,8 +259,9 @@ static unsigned int take_all(struct gpu *g, struct kfd *k, bool by_kfd, bool (*u
 			if (kfd_bo_create(k, OBJECT, KFD_FLAGS_VRAM, &bo))
 				break;
 		} else {
-			/* What does not fit any more would go elsewhere. */
-			if (drm_vram_usage(g) + 4 * OBJECT > all_vram(g) || mem_try(g, OBJECT, VRAM, 0, false, &objects[count]))
+			/* Stop before BOs are placed elsewhere. */
+			if (drm_vram_usage(g) + 4 * OBJECT > all_vram(g) ||
+			    mem_try(g, OBJECT, VRAM, 0, false, &objects[count]))
 				break;
 			m = &objects[count];
 		}
@@ -264,7 +282,7 @@ static bool write_secret(struct gpu *g, struct stream *s, struct mem *m, struct 
 	} else {
 		uint32_t *words = bo->va;
 
-		/* The page's ends tell as much as all of it. */
+		/* The ends of each half page are enough. */
 		for (size_t i = 0; i < bo->size / 4; i += 512)
 			words[i] = words[i + 511] = SECRET;
 	}
@@ -291,7 +309,7 @@ static void first_owner(void *data)
 	if (!o->by_kfd)
 		stream_create(&g, &s, 0, NORMAL, 1, 256);
 	count = take_all(&g, &k, o->by_kfd, write_secret, &s);
-	EXPECT(count >= 4, "only %u objects", count);
+	EXPECT(count >= 4, "only %u BOs", count);
 	if (o->killed)
 		raise(SIGKILL);
 	if (!o->by_kfd && !(count & 1))
@@ -320,7 +338,8 @@ static bool read_secret(struct gpu *g, struct stream *s, struct mem *m, struct k
 		for (size_t i = 0; i < bo->size / 8; i += 256)
 			seen |= words[i] | words[i + 255];
 	}
-	return EXPECT(seen == 0, "memory of another process shows: bits %#llx", (unsigned long long)seen);
+	return EXPECT(seen == 0, "contents of another process visible: bits %#llx",
+		      (unsigned long long)seen);
 }
 
 static void second_owner(void *data)
@@ -337,10 +356,10 @@ static void second_owner(void *data)
 		mem_create(&g, OBJECT, GTT, &staging);
 	}
 	count = take_all(&g, &k, o->by_kfd, read_secret, &s);
-	EXPECT(count >= 4, "only %u objects", count);
+	EXPECT(count >= 4, "only %u BOs", count);
 }
 
-/* Runs the first owner to its end, whichever that is; the second comes at once. */
+/* Runs the first owner until it exits or is killed; the second starts at once. */
 static void owners(bool first_by_kfd, bool killed, bool second_by_kfd)
 {
 	struct owner first = { first_by_kfd, killed }, second = { second_by_kfd, false };
@@ -354,36 +373,37 @@ static void owners(bool first_by_kfd, bool killed, bool second_by_kfd)
 		ktap_end();
 	}
 	ASSERT(waitpid(child, &status, 0) == child);
-	EXPECT(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0, "status %#x", status);
+	EXPECT(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0,
+	       "status %#x", status);
 	EXPECT_OK(ktap_in_child(second_owner, &second));
 }
 
-TEST_TIMEOUT(nobody_sees_what_another_left, 120)
+TEST_TIMEOUT(vram_is_cleared_after_exit, 120)
 {
 	struct gpu g;
 
 	drm_open(&g);
 	if (vram_size(&g) > 1024 * MIB)
-		SKIP("more than 1 GiB of video memory");
+		SKIP("more than 1 GiB of VRAM");
 	owners(false, false, false);
 	owners(false, false, true);
 }
 
-TEST_TIMEOUT(nobody_sees_what_a_killed_one_left, 120)
+TEST_TIMEOUT(vram_is_cleared_after_kill, 120)
 {
 	struct gpu g;
 
 	drm_open(&g);
 	if (vram_size(&g) > 1024 * MIB)
-		SKIP("more than 1 GiB of video memory");
+		SKIP("more than 1 GiB of VRAM");
 	owners(false, true, false);
 	owners(true, true, false);
 	owners(true, true, true);
 	owners(false, true, true);
 }
 
-/* A piece of an object's life within one process: freed and taken again at once, again and again. */
-TEST_TIMEOUT(fresh_objects_are_empty, 120)
+/* Frees and reallocates BOs within one process, repeatedly. */
+TEST_TIMEOUT(new_bo_is_zeroed, 120)
 {
 	const struct mem *mems[1];
 	uint64_t vram, seen = 0;
@@ -402,7 +422,7 @@ TEST_TIMEOUT(fresh_objects_are_empty, 120)
 		words = m.cpu;
 		for (uint64_t w = 0; w < size / 8; w++)
 			seen |= words[w];
-		ASSERT(seen == 0, "bits %#llx after %u objects", (unsigned long long)seen, i);
+		ASSERT(seen == 0, "bits %#llx after %u BOs", (unsigned long long)seen, i);
 		mems[0] = &m;
 		stream_uses(&s, mems, 1);
 		stream_fill(&s, m.va, SECRET + i, size);
@@ -414,7 +434,7 @@ TEST_TIMEOUT(fresh_objects_are_empty, 120)
 	EXPECT(drm_vram_usage(&g) <= vram);
 }
 
-/* Takes all there is and more, and uses it, for a while. */
+/* Allocates more VRAM than there is and uses it for a while. */
 static void press(void *data)
 {
 	unsigned int count;
@@ -434,8 +454,10 @@ static void press(void *data)
 	}
 }
 
-/* A process with queues in use, whose video memory another one needs: it waits, goes on, and misses nothing. */
-TEST_TIMEOUT(a_compute_process_under_pressure, 180)
+/*
+ * A process with busy queues is evicted by another process: it pauses, goes on, and loses no write.
+ */
+TEST_TIMEOUT(queues_survive_vram_pressure, 180)
 {
 	enum { KEPT = 3 };
 	struct kfd_bo *kept[KEPT], *used;
@@ -471,5 +493,6 @@ TEST_TIMEOUT(a_compute_process_under_pressure, 180)
 		EXPECT(fixture_works(&f));
 	for (uint32_t i = 0; i < KEPT; i++)
 		for (size_t w = 0; w < OBJECT / 4; w += 64)
-			ASSERT(((uint32_t *)kept[i]->va)[w] == (i << 24 | (uint32_t)w), "object %u, word %zu", i, w);
+			ASSERT(((uint32_t *)kept[i]->va)[w] == (i << 24 | (uint32_t)w),
+			       "object %u, word %zu", i, w);
 }

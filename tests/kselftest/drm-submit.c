@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Command submission: contexts, chunks, lists, dependencies, syncobjs, waits, with their errors. */
+/*
+ * Tests command submission through libdrm: contexts, chunks, BO lists, dependencies, syncobjs,
+ * waits, and their errors.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -15,10 +18,10 @@
 
 #define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
 #define NOWHERE 0xffff800000001000ull
-/* Long enough for a job that could run to have run. */
+/* Long enough for a runnable job to end. */
 #define A_MOMENT 150000u
 
-/* A few words that jobs and this process share, and streams that use them. */
+/* Memory that jobs and this process share, and streams that use it. */
 struct bench {
 	struct gpu g;
 	struct mem m;
@@ -45,8 +48,9 @@ static void open_bench(struct bench *b)
 	}
 }
 
-/* Packets of a job that waits for word `gate` to be 1 and then sets word `done` to `value`. */
-static uint32_t *gated(struct bench *b, struct stream *s, uint32_t gate, uint32_t done, uint32_t value)
+/* Writes packets that poll dword `gate` until it is 1, then set dword `done` to `value`. */
+static uint32_t *gated(struct bench *b, struct stream *s, uint32_t gate, uint32_t done,
+		       uint32_t value)
 {
 	uint32_t *p = stream_begin(s);
 
@@ -55,8 +59,9 @@ static uint32_t *gated(struct bench *b, struct stream *s, uint32_t gate, uint32_
 	return p;
 }
 
-/* Packets of a job that makes word `where` `value` if it is `before`. */
-static uint32_t *step(struct bench *b, struct stream *s, uint32_t where, uint32_t before, uint32_t value)
+/* Writes packets that set dword `where` to `value` if it is `before`. */
+static uint32_t *step(struct bench *b, struct stream *s, uint32_t where, uint32_t before,
+		      uint32_t value)
 {
 	uint32_t *p = stream_begin(s);
 
@@ -64,7 +69,8 @@ static uint32_t *step(struct bench *b, struct stream *s, uint32_t where, uint32_
 	return p;
 }
 
-static int context_call(struct gpu *g, uint32_t op, uint32_t flags, uint32_t id, int32_t priority, union drm_amdgpu_ctx *out)
+static int context_call(struct gpu *g, uint32_t op, uint32_t flags, uint32_t id, int32_t priority,
+			union drm_amdgpu_ctx *out)
 {
 	int ret;
 
@@ -109,15 +115,16 @@ TEST(contexts)
 	EXPECT_OK(context_call(&g, AMDGPU_CTX_OP_FREE_CTX, 0, a, 0, &ctx));
 	EXPECT_RET(context_call(&g, AMDGPU_CTX_OP_FREE_CTX, 0, a, 0, &ctx), -EINVAL);
 	EXPECT_RET(context_call(&g, AMDGPU_CTX_OP_QUERY_STATE, 0, a, 0, &ctx), -EINVAL);
-	/* Programs of old have left nonsense in the priority. */
+	/* Old programs leave garbage in the priority. */
 	EXPECT_OK(context_call(&g, AMDGPU_CTX_OP_ALLOC_CTX, 0, 0, 12345, &ctx));
 	EXPECT_OK(context_call(&g, AMDGPU_CTX_OP_FREE_CTX, 0, ctx.out.alloc.ctx_id, 0, &ctx));
 }
 
-TEST(more_than_normal_is_not_for_everybody)
+TEST(high_priority_needs_privilege)
 {
 	static const int32_t high[] = { AMDGPU_CTX_PRIORITY_HIGH, AMDGPU_CTX_PRIORITY_VERY_HIGH };
-	static const int32_t normal[] = { AMDGPU_CTX_PRIORITY_VERY_LOW, AMDGPU_CTX_PRIORITY_LOW, NORMAL };
+	static const int32_t normal[] = { AMDGPU_CTX_PRIORITY_VERY_LOW, AMDGPU_CTX_PRIORITY_LOW,
+					  NORMAL };
 	union drm_amdgpu_ctx ctx;
 	struct gpu g;
 
@@ -131,7 +138,7 @@ TEST(more_than_normal_is_not_for_everybody)
 		EXPECT_OK(context_call(&g, AMDGPU_CTX_OP_ALLOC_CTX, 0, 0, normal[i], &ctx));
 }
 
-/* A submission put together by hand, so that it can be wrong. */
+/* A hand-made submission, so that it can be invalid. */
 struct raw {
 	struct bench b;
 	uint32_t ctx, list;
@@ -151,7 +158,7 @@ static void raw_chunk(struct raw *r, uint32_t id, const void *data, uint32_t byt
 	r->count++;
 }
 
-/* Starts anew with one good IB, that fills a few words. */
+/* Resets to one valid IB that fills a few dwords. */
 static void raw_begin(struct raw *r)
 {
 	r->count = 0;
@@ -173,7 +180,8 @@ static int raw_submit(struct raw *r)
 	return kfd_ioctl(r->b.g.fd, DRM_IOCTL_AMDGPU_CS, &r->cs);
 }
 
-static int raw_wait(struct raw *r, uint32_t ctx, uint32_t ring, uint64_t handle, uint64_t timeout, uint64_t *busy)
+static int raw_wait(struct raw *r, uint32_t ctx, uint32_t ring, uint64_t handle, uint64_t timeout,
+		    uint64_t *busy)
 {
 	union drm_amdgpu_wait_cs wait = { 0 };
 	int ret;
@@ -195,7 +203,7 @@ static void raw_open(struct raw *r)
 	memset(r, 0, sizeof(*r));
 	open_bench(&r->b);
 	r->ctx = context_new(&r->b.g);
-	/* Raw jobs name no objects, so that none waits for what the GPU still has to map: this one does. */
+	/* Raw jobs have no BO list and so do not wait for pending page table updates: wait here. */
 	p = stream_begin(&r->b.s[0]);
 	sdma_fence(&p, at(&r->b, 15), 1);
 	stream_run(&r->b.s[0], p);
@@ -203,7 +211,7 @@ static void raw_open(struct raw *r)
 	sdma_atomic(&p, SDMA_ADD, at(&r->b, 0), 1, 0);
 }
 
-/* What was wrong has cost nothing: the next job has the next number, and does its work. */
+/* Rejected submissions use up no sequence number, and the next job works. */
 static void raw_still_good(struct raw *r, uint64_t number)
 {
 	uint32_t before = r->b.words[0];
@@ -217,9 +225,10 @@ static void raw_still_good(struct raw *r, uint64_t number)
 	EXPECT_EQ(r->b.words[0], before + 1);
 }
 
-TEST(places_that_do_not_exist)
+TEST(invalid_rings)
 {
-	static const uint32_t absent[] = { AMDGPU_HW_IP_GFX, AMDGPU_HW_IP_UVD, AMDGPU_HW_IP_VCE, AMDGPU_HW_IP_UVD_ENC, AMDGPU_HW_IP_VPE };
+	static const uint32_t absent[] = { AMDGPU_HW_IP_GFX, AMDGPU_HW_IP_UVD, AMDGPU_HW_IP_VCE,
+					   AMDGPU_HW_IP_UVD_ENC, AMDGPU_HW_IP_VPE };
 	static struct raw r;
 
 	raw_open(&r);
@@ -243,7 +252,7 @@ TEST(places_that_do_not_exist)
 
 		if (!amdgpu_query_hw_ip_info(r.b.g.dev, absent[i], 0, &ip) && ip.available_rings)
 			continue;
-		/* A GPU that can be partitioned looks for a partition with such a ring. */
+		/* On a GPU with partitions the driver looks for a partition with such a ring. */
 		r.ib.ip_type = absent[i];
 		EXPECT_RET(raw_submit(&r), -ENOENT);
 	}
@@ -255,14 +264,14 @@ TEST(places_that_do_not_exist)
 	r.ctx = context_new(&r.b.g);
 	raw_still_good(&r, 1);
 	raw_still_good(&r, 2);
-	/* Each ring of a context has numbers of its own. */
+	/* Sequence numbers are per ring of a context. */
 	raw_begin(&r);
 	r.ib.ring = 1;
 	ASSERT_OK(raw_submit(&r));
 	EXPECT_EQ(r.cs.out.handle, 1);
 }
 
-TEST(chunks_that_are_wrong)
+TEST(invalid_chunks)
 {
 	static struct raw r;
 	struct drm_amdgpu_cs_chunk_fence fence = { 0 };
@@ -285,12 +294,12 @@ TEST(chunks_that_are_wrong)
 	raw_begin(&r);
 	r.pointers[0] = NOWHERE;
 	EXPECT_RET(raw_submit(&r), -EFAULT);
-	/* Nothing to run. */
+	/* Empty IB. */
 	raw_begin(&r);
 	r.count = 0;
 	raw_chunk(&r, AMDGPU_CHUNK_ID_DEPENDENCIES, words, 0);
 	EXPECT_RET(raw_submit(&r), -EINVAL);
-	/* More than the packet's field holds, more IBs than the ring takes. */
+	/* Larger than the packet's size field; more IBs than the ring takes. */
 	raw_begin(&r);
 	r.ib.ib_bytes = 0x100000 * 4;
 	EXPECT_RET(raw_submit(&r), -EINVAL);
@@ -301,7 +310,7 @@ TEST(chunks_that_are_wrong)
 	while (r.count < 50)
 		raw_chunk(&r, AMDGPU_CHUNK_ID_IB, &r.ib, sizeof(r.ib));
 	EXPECT_RET(raw_submit(&r), -EINVAL);
-	/* A user fence has a page to itself, and there is one of it. */
+	/* A user fence BO is one page, and there is at most one. */
 	raw_begin(&r);
 	raw_chunk(&r, AMDGPU_CHUNK_ID_FENCE, &fence, sizeof(fence));
 	fence.handle = 0x1234;
@@ -312,13 +321,13 @@ TEST(chunks_that_are_wrong)
 	EXPECT_RET(raw_wait(&r, r.ctx, 0, 2, 0, &busy), -EINVAL);
 	EXPECT_RET(raw_wait(&r, r.ctx, 2, 1, 0, &busy), -EINVAL);
 	EXPECT_RET(raw_wait(&r, 0x1234, 0, 1, 0, &busy), -EINVAL);
-	/* The last one, whichever that was. */
+	/* Of several, the last one counts. */
 	EXPECT_OK(raw_wait(&r, r.ctx, 0, ~0ull, ~0ull >> 1, &busy));
 	EXPECT_EQ(busy, 0);
 }
 
-/* The engine takes the address without its five low bits, as the driver hands it over. */
-TEST(packets_at_an_odd_place)
+/* The engine ignores the low five bits of an IB address, which the driver passes through. */
+TEST(unaligned_ib)
 {
 	static struct raw r;
 	uint64_t busy;
@@ -329,7 +338,7 @@ TEST(packets_at_an_odd_place)
 	ASSERT_OK(raw_submit(&r));
 	ASSERT_OK(raw_wait(&r, r.ctx, 0, r.cs.out.handle, ~0ull >> 1, &busy));
 	EXPECT_EQ(r.b.words[0], 1);
-	/* And a length that is no multiple of eight dwords. */
+	/* Also with a length that is no multiple of eight dwords. */
 	raw_begin(&r);
 	r.ib.ib_bytes = 36;
 	((uint32_t *)r.b.s[0].ib.cpu)[8] = SDMA_NOP;
@@ -338,7 +347,8 @@ TEST(packets_at_an_odd_place)
 	EXPECT_EQ(r.b.words[0], 2);
 }
 
-static int list_call(struct gpu *g, uint32_t op, uint32_t handle, const void *entries, uint32_t count, uint32_t size, uint32_t *out)
+static int list_call(struct gpu *g, uint32_t op, uint32_t handle, const void *entries,
+		     uint32_t count, uint32_t size, uint32_t *out)
 {
 	union drm_amdgpu_bo_list args = { 0 };
 	int ret;
@@ -353,7 +363,7 @@ static int list_call(struct gpu *g, uint32_t op, uint32_t handle, const void *en
 	return ret;
 }
 
-TEST(lists_of_objects)
+TEST(bo_lists)
 {
 	struct drm_amdgpu_bo_list_entry entries[4] = { 0 };
 	struct drm_amdgpu_bo_list_in in = { .bo_info_size = sizeof(entries[0]) };
@@ -364,18 +374,24 @@ TEST(lists_of_objects)
 
 	raw_open(&r);
 	ASSERT_OK(amdgpu_bo_export(r.b.m.bo, amdgpu_bo_handle_type_kms, &entries[0].bo_handle));
-	ASSERT_OK(amdgpu_bo_export(r.b.s[0].ib.bo, amdgpu_bo_handle_type_kms, &entries[1].bo_handle));
-	/* The same one twice is all right. */
+	ASSERT_OK(
+		amdgpu_bo_export(r.b.s[0].ib.bo, amdgpu_bo_handle_type_kms, &entries[1].bo_handle));
+	/* Duplicates are allowed. */
 	entries[2] = entries[0];
 	entries[3].bo_handle = 0x1234;
 	ASSERT_OK(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 3, size, &a));
 	ASSERT_OK(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 0, size, &b));
 	EXPECT(a != 0 && b != 0 && a != b);
-	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 4, size, &none), -ENOENT);
-	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 1, size + 4, &none), -EINVAL);
-	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 0x7fffffff, size, &none), -EINVAL);
-	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, (void *)NOWHERE, 1, size, &none), -EFAULT);
-	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_UPDATE, 0x1234, entries, 1, size, &none), -ENOENT);
+	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 4, size, &none),
+		   -ENOENT);
+	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 1, size + 4, &none),
+		   -EINVAL);
+	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, entries, 0x7fffffff, size, &none),
+		   -EINVAL);
+	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_CREATE, 0, (void *)NOWHERE, 1, size, &none),
+		   -EFAULT);
+	EXPECT_RET(list_call(&r.b.g, AMDGPU_BO_LIST_OP_UPDATE, 0x1234, entries, 1, size, &none),
+		   -ENOENT);
 	EXPECT_RET(list_call(&r.b.g, 77, a, entries, 1, size, &none), -EINVAL);
 	EXPECT_OK(list_call(&r.b.g, AMDGPU_BO_LIST_OP_UPDATE, b, entries, 2, size, &none));
 	EXPECT_EQ(none, b);
@@ -387,7 +403,7 @@ TEST(lists_of_objects)
 	EXPECT_OK(raw_submit(&r));
 	r.list = b;
 	EXPECT_OK(raw_submit(&r));
-	/* A list that comes along; but not both. */
+	/* A BO_HANDLES chunk; but not together with a list handle. */
 	in.bo_number = 2;
 	in.bo_info_ptr = kfd_va(entries);
 	raw_chunk(&r, AMDGPU_CHUNK_ID_BO_HANDLES, &in, sizeof(in));
@@ -406,11 +422,13 @@ TEST(lists_of_objects)
 	raw_still_good(&r, 4);
 }
 
-/* A job's number reaches memory when the job is done. */
+/* The sequence number reaches memory when the job is done. */
 TEST(user_fences)
 {
 	struct amdgpu_cs_ib_info ib = { 0 };
-	struct amdgpu_cs_request request = { .ip_type = AMDGPU_HW_IP_DMA, .number_of_ibs = 1, .ibs = &ib };
+	struct amdgpu_cs_request request = { .ip_type = AMDGPU_HW_IP_DMA,
+					     .number_of_ibs = 1,
+					     .ibs = &ib };
 	struct bench b;
 	struct mem page;
 	uint32_t *start, *p;
@@ -433,7 +451,7 @@ TEST(user_fences)
 	EXPECT_EQ(b.words[0], 5);
 }
 
-TEST(waiting_for_any_and_for_all)
+TEST(wait_any_and_all)
 {
 	struct amdgpu_cs_fence fences[3];
 	union drm_amdgpu_wait_fences none = { 0 };
@@ -468,8 +486,8 @@ TEST(waiting_for_any_and_for_all)
 	EXPECT_RET(amdgpu_cs_wait_fences(fences, 3, false, 0, &status, &first), -EINVAL);
 }
 
-/* Three contexts in a row, the first of which waits for the processor. */
-TEST(dependencies_between_contexts)
+/* Three contexts in a chain; the first job waits for the CPU. */
+TEST(dependencies_across_contexts)
 {
 	struct drm_amdgpu_cs_chunk_dep dep;
 	struct amdgpu_cs_fence after;
@@ -487,13 +505,13 @@ TEST(dependencies_between_contexts)
 	usleep(A_MOMENT);
 	EXPECT_EQ(b->words[1], 0);
 	EXPECT_RET(stream_wait(&b->s[3], b->s[3].seq, 0), -ETIMEDOUT);
-	/* Other work goes on. */
+	/* Independent jobs run meanwhile. */
 	raw_still_good(&r, 1);
 	b->words[16] = 1;
 	EXPECT_OK(stream_wait(&b->s[3], b->s[3].seq, WAIT_NS));
 	EXPECT_EQ(b->words[1], 3);
 
-	/* After one that is done, after one's own, and after what there is not. */
+	/* Dependencies on a signalled fence, on the same ring, and on unknown fences. */
 	memset(&dep, 0, sizeof(dep));
 	dep.ip_type = AMDGPU_HW_IP_DMA;
 	dep.ctx_id = r.ctx;
@@ -522,8 +540,9 @@ static uint32_t syncobj(struct gpu *g)
 	return handle;
 }
 
-/* One job with its packets at `p`, and syncobjs in chunks of two kinds. */
-static int submit_with(struct stream *s, const uint32_t *end, uint32_t id, const void *data, uint32_t bytes)
+/* Submits one job with the packets at `p` and two syncobj chunks. */
+static int submit_with(struct stream *s, const uint32_t *end, uint32_t id, const void *data,
+		       uint32_t bytes)
 {
 	struct drm_amdgpu_cs_chunk_data ib = { 0 };
 	struct drm_amdgpu_cs_chunk chunks[2] = { 0 };
@@ -549,7 +568,7 @@ static int64_t until(uint64_t ns)
 	return (int64_t)((uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec + ns);
 }
 
-TEST(syncobjs_in_and_out)
+TEST(syncobj_in_and_out)
 {
 	struct drm_amdgpu_cs_chunk_sem sem;
 	struct bench b;
@@ -558,9 +577,12 @@ TEST(syncobjs_in_and_out)
 	open_bench(&b);
 	sem.handle = syncobj(&b.g);
 	empty = syncobj(&b.g);
-	ASSERT_OK(submit_with(&b.s[0], gated(&b, &b.s[0], 16, 1, 1), AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem)));
-	ASSERT_OK(submit_with(&b.s[1], step(&b, &b.s[1], 1, 1, 2), AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem)));
-	EXPECT_RET(amdgpu_cs_syncobj_wait(b.g.dev, &sem.handle, 1, until(A_MOMENT * 1000), 0, NULL), -ETIME);
+	ASSERT_OK(submit_with(&b.s[0], gated(&b, &b.s[0], 16, 1, 1), AMDGPU_CHUNK_ID_SYNCOBJ_OUT,
+			      &sem, sizeof(sem)));
+	ASSERT_OK(submit_with(&b.s[1], step(&b, &b.s[1], 1, 1, 2), AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem,
+			      sizeof(sem)));
+	EXPECT_RET(amdgpu_cs_syncobj_wait(b.g.dev, &sem.handle, 1, until(A_MOMENT * 1000), 0, NULL),
+		   -ETIME);
 	EXPECT_EQ(b.words[1], 0);
 	EXPECT_RET(stream_wait(&b.s[1], b.s[1].seq, 0), -ETIMEDOUT);
 	b.words[16] = 1;
@@ -568,19 +590,26 @@ TEST(syncobjs_in_and_out)
 	EXPECT_OK(stream_wait(&b.s[1], b.s[1].seq, WAIT_NS));
 	EXPECT_EQ(b.words[1], 2);
 
-	/* One that nobody will signal, and one that there is not. */
-	EXPECT_RET(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_IN, &empty, sizeof(empty)), -EINVAL);
+	/* A syncobj without a fence, and an unknown handle. */
+	EXPECT_RET(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_IN,
+			       &empty, sizeof(empty)),
+		   -EINVAL);
 	sem.handle = 0x1234;
-	EXPECT_RET(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem)), -ENOENT);
-	EXPECT_RET(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem)), -EINVAL);
+	EXPECT_RET(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_IN,
+			       &sem, sizeof(sem)),
+		   -ENOENT);
+	EXPECT_RET(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_OUT,
+			       &sem, sizeof(sem)),
+		   -EINVAL);
 	ASSERT_OK(amdgpu_cs_syncobj_signal(b.g.dev, &empty, 1));
-	EXPECT_OK(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_IN, &empty, sizeof(empty)));
+	EXPECT_OK(submit_with(&b.s[2], step(&b, &b.s[2], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_IN,
+			      &empty, sizeof(empty)));
 	EXPECT_OK(stream_wait(&b.s[2], b.s[2].seq, WAIT_NS));
 	EXPECT_EQ(b.words[1], 3);
 	EXPECT_OK(amdgpu_cs_destroy_syncobj(b.g.dev, empty));
 }
 
-TEST(timelines)
+TEST(timeline_syncobjs)
 {
 	struct drm_amdgpu_cs_chunk_syncobj point = { 0 };
 	uint64_t value = 99, wanted = 5;
@@ -589,32 +618,42 @@ TEST(timelines)
 	open_bench(&b);
 	point.handle = syncobj(&b.g);
 	point.point = 5;
-	EXPECT_RET(submit_with(&b.s[1], step(&b, &b.s[1], 1, 1, 2), AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point)), -EINVAL);
-	ASSERT_OK(submit_with(&b.s[0], gated(&b, &b.s[0], 16, 1, 1), AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point)));
-	ASSERT_OK(submit_with(&b.s[1], step(&b, &b.s[1], 1, 1, 2), AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point)));
+	EXPECT_RET(submit_with(&b.s[1], step(&b, &b.s[1], 1, 1, 2),
+			       AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point)),
+		   -EINVAL);
+	ASSERT_OK(submit_with(&b.s[0], gated(&b, &b.s[0], 16, 1, 1),
+			      AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point)));
+	ASSERT_OK(submit_with(&b.s[1], step(&b, &b.s[1], 1, 1, 2),
+			      AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point)));
 	point.point = 7;
-	ASSERT_OK(submit_with(&b.s[1], step(&b, &b.s[1], 1, 2, 3), AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point)));
+	ASSERT_OK(submit_with(&b.s[1], step(&b, &b.s[1], 1, 2, 3),
+			      AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point)));
 	ASSERT_OK(amdgpu_cs_syncobj_query(b.g.dev, &point.handle, &value, 1));
 	EXPECT_EQ(value, 0);
-	EXPECT_RET(amdgpu_cs_syncobj_timeline_wait(b.g.dev, &point.handle, &wanted, 1, until(A_MOMENT * 1000), 0, NULL), -ETIME);
+	EXPECT_RET(amdgpu_cs_syncobj_timeline_wait(b.g.dev, &point.handle, &wanted, 1,
+						   until(A_MOMENT * 1000), 0, NULL),
+		   -ETIME);
 	EXPECT_EQ(b.words[1], 0);
 	b.words[16] = 1;
-	EXPECT_OK(amdgpu_cs_syncobj_timeline_wait(b.g.dev, &point.handle, &wanted, 1, until(WAIT_NS), 0, NULL));
+	EXPECT_OK(amdgpu_cs_syncobj_timeline_wait(b.g.dev, &point.handle, &wanted, 1,
+						  until(WAIT_NS), 0, NULL));
 	wanted = 7;
-	EXPECT_OK(amdgpu_cs_syncobj_timeline_wait(b.g.dev, &point.handle, &wanted, 1, until(WAIT_NS), 0, NULL));
+	EXPECT_OK(amdgpu_cs_syncobj_timeline_wait(b.g.dev, &point.handle, &wanted, 1,
+						  until(WAIT_NS), 0, NULL));
 	EXPECT_EQ(b.words[1], 3);
 	ASSERT_OK(amdgpu_cs_syncobj_query(b.g.dev, &point.handle, &value, 1));
 	EXPECT_EQ(value, 7);
-	/* The processor's turn. */
+	/* The CPU signals the point. */
 	wanted = 10;
 	ASSERT_OK(amdgpu_cs_syncobj_timeline_signal(b.g.dev, &point.handle, &wanted, 1));
 	point.point = 10;
-	EXPECT_OK(submit_with(&b.s[2], step(&b, &b.s[2], 1, 3, 4), AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point)));
+	EXPECT_OK(submit_with(&b.s[2], step(&b, &b.s[2], 1, 3, 4),
+			      AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, &point, sizeof(point)));
 	EXPECT_OK(stream_wait(&b.s[2], b.s[2].seq, WAIT_NS));
 	EXPECT_EQ(b.words[1], 4);
 }
 
-TEST(fences_become_handles)
+TEST(fence_to_handle)
 {
 	struct amdgpu_cs_fence fence;
 	uint32_t handle, shared, file, again;
@@ -624,9 +663,12 @@ TEST(fences_become_handles)
 	open_bench(&b);
 	ASSERT_OK(stream_submit(&b.s[0], gated(&b, &b.s[0], 16, 1, 1)));
 	fence = stream_fence(&b.s[0], b.s[0].seq);
-	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &handle));
-	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD, &shared));
-	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &file));
+	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ,
+					    &handle));
+	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD,
+					    &shared));
+	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence,
+					    AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &file));
 	EXPECT_RET(amdgpu_cs_fence_to_handle(b.g.dev, &fence, 77, &again), -EINVAL);
 	ASSERT_OK(amdgpu_cs_import_syncobj(b.g.dev, (int)shared, &again));
 	ready.fd = (int)file;
@@ -639,16 +681,19 @@ TEST(fences_become_handles)
 	EXPECT_OK(amdgpu_cs_syncobj_wait(b.g.dev, &handle, 1, until(WAIT_NS), 0, NULL));
 	EXPECT_OK(amdgpu_cs_syncobj_wait(b.g.dev, &again, 1, until(WAIT_NS), 0, NULL));
 	EXPECT_EQ(b.words[1], 1);
-	/* Of a job that is long done. */
-	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &file));
+	/* Of a signalled fence. */
+	ASSERT_OK(amdgpu_cs_fence_to_handle(b.g.dev, &fence,
+					    AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD, &file));
 	ready.fd = (int)file;
 	EXPECT_EQ(poll(&ready, 1, 0), 1);
 	fence.fence += 5;
-	EXPECT_RET(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ, &handle), -EINVAL);
+	EXPECT_RET(amdgpu_cs_fence_to_handle(b.g.dev, &fence, AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ,
+					     &handle),
+		   -EINVAL);
 }
 
-/* What an object waits for: WAIT_IDLE, and jobs of other files that have it in their lists. */
-TEST(objects_are_busy_until_their_jobs_are_done)
+/* BO fences: GEM_WAIT_IDLE, and jobs of other files with the BO in their list. */
+TEST(bo_is_busy_until_job_is_done)
 {
 	struct amdgpu_bo_import_result in;
 	const struct mem *mems[2];
@@ -664,13 +709,13 @@ TEST(objects_are_busy_until_their_jobs_are_done)
 	mems[0] = &b.m;
 	mems[1] = &m;
 	stream_uses(&b.s[0], mems, 2);
-	/* A driver may have to empty it first. */
+	/* Drivers may clear the BO first, which makes it busy. */
 	EXPECT_OK(amdgpu_bo_wait_for_idle(m.bo, WAIT_NS, &busy));
 	EXPECT(!busy);
 	EXPECT_OK(amdgpu_bo_wait_for_idle(m.bo, 0, &busy));
 	EXPECT(!busy);
 
-	/* A second file on the same GPU, with the same object at an address of its own. */
+	/* A second file on the same GPU, with the BO at another address. */
 	other = b.g;
 	other.fd = open(drmGetRenderDeviceNameFromFd(b.g.fd), O_RDWR | O_CLOEXEC);
 	ASSERT(other.fd >= 0);
@@ -679,7 +724,8 @@ TEST(objects_are_busy_until_their_jobs_are_done)
 	ASSERT_OK(amdgpu_bo_import(other.dev, amdgpu_bo_handle_type_dma_buf_fd, fd, &in));
 	seen.bo = in.buf_handle;
 	seen.size = 65536;
-	ASSERT_OK(amdgpu_va_range_alloc(other.dev, amdgpu_gpu_va_range_general, 65536, 4096, 0, &seen.va, &seen.range, 0));
+	ASSERT_OK(amdgpu_va_range_alloc(other.dev, amdgpu_gpu_va_range_general, 65536, 4096, 0,
+					&seen.va, &seen.range, 0));
 	ASSERT_OK(amdgpu_bo_va_op(seen.bo, 0, 65536, seen.va, 0, AMDGPU_VA_OP_MAP));
 	stream_create(&other, &s, 0, NORMAL, 8, 64);
 	mems[0] = &seen;
@@ -708,8 +754,8 @@ TEST(objects_are_busy_until_their_jobs_are_done)
 	}
 }
 
-/* More jobs than anybody keeps; each must find what the one before left. */
-TEST_TIMEOUT(a_long_row_of_jobs, 120)
+/* More jobs than a context remembers; each must find the value of the previous one. */
+TEST_TIMEOUT(long_chain_of_jobs, 120)
 {
 	enum { JOBS = 500 };
 	const struct mem *mems[1];
@@ -724,7 +770,7 @@ TEST_TIMEOUT(a_long_row_of_jobs, 120)
 		ASSERT_OK(stream_submit(&s, step(&b, &s, 5, i, i + 1)));
 	ASSERT_OK(stream_wait(&s, s.seq, WAIT_NS));
 	EXPECT_EQ(b.words[5], JOBS);
-	/* One that is long forgotten is done. */
+	/* A sequence number no longer remembered counts as signalled. */
 	EXPECT_OK(stream_wait(&s, 1, 0));
 }
 
@@ -742,7 +788,7 @@ static void leave_in_the_middle(void *data)
 		sdma_copy(&p, b.m.va + 32768, b.m.va + 8192, 16384);
 		ASSERT_OK(stream_submit(s, p));
 	}
-	/* Every other one puts its things away first, jobs or no jobs. */
+	/* Every other process cleans up first, pending jobs or not. */
 	if (*(int *)data & 1) {
 		for (int i = 0; i < 4; i++)
 			stream_destroy(&b.s[i]);
@@ -750,7 +796,7 @@ static void leave_in_the_middle(void *data)
 	}
 }
 
-TEST_TIMEOUT(processes_leave_with_jobs_under_way, 180)
+TEST_TIMEOUT(exit_with_pending_jobs, 180)
 {
 	uint64_t vram, gtt;
 	struct gpu g;
@@ -769,6 +815,8 @@ TEST_TIMEOUT(processes_leave_with_jobs_under_way, 180)
 	growth_expect_none("processes with jobs", before, 25);
 	for (int i = 0; i < 50 && (drm_vram_usage(&g) > vram || drm_gtt_usage(&g) > gtt); i++)
 		usleep(100000);
-	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before", (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
-	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before", (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
+	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before",
+	       (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
+	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before",
+	       (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
 }

@@ -24,13 +24,13 @@ void drm_open(struct gpu *g)
 	snprintf(path, sizeof(path), "/dev/dri/renderD%u", node.drm_render_minor);
 	g->fd = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT(g->fd >= 0, "%s: %s", path, strerror(errno));
-	/* A file of its own, also in a child of a process that has one. */
+	/* Open a new file even in a child of a process that has one. */
 	ASSERT_OK(amdgpu_device_initialize2(g->fd, false, &major, &minor, &g->dev));
 	ASSERT_OK(amdgpu_query_hw_ip_count(g->dev, AMDGPU_HW_IP_DMA, &g->engines));
 	ASSERT(g->engines > 0);
 	ASSERT_OK(amdgpu_query_hw_ip_info(g->dev, AMDGPU_HW_IP_DMA, 0, &ip));
-	/* A context has two rings of this kind, wherever their jobs run. */
-	ASSERT(ip.available_rings & 1, "no ring of the DMA engines");
+	/* Each context has two SDMA rings, on whatever engines. */
+	ASSERT(ip.available_rings & 1, "no SDMA ring");
 }
 
 void drm_close(struct gpu *g)
@@ -54,7 +54,8 @@ int mem_try(struct gpu *g, uint64_t size, uint32_t domain, uint64_t flags, bool 
 	ret = amdgpu_bo_alloc(g->dev, &request, &m->bo);
 	if (ret)
 		return ret;
-	ret = amdgpu_va_range_alloc(g->dev, amdgpu_gpu_va_range_general, size, 4096, 0, &m->va, &m->range, 0);
+	ret = amdgpu_va_range_alloc(g->dev, amdgpu_gpu_va_range_general, size, 4096, 0, &m->va,
+				    &m->range, 0);
 	if (ret)
 		goto free_bo;
 	ret = amdgpu_bo_va_op(m->bo, 0, size, m->va, 0, AMDGPU_VA_OP_MAP);
@@ -86,13 +87,14 @@ void mem_destroy(struct mem *m)
 	EXPECT_OK(amdgpu_bo_free(m->bo));
 }
 
-void stream_create(struct gpu *g, struct stream *s, uint32_t ring, uint32_t priority, uint32_t count, uint32_t dwords)
+void stream_create(struct gpu *g, struct stream *s, uint32_t ring, uint32_t priority,
+		   uint32_t count, uint32_t dwords)
 {
 	memset(s, 0, sizeof(*s));
 	s->gpu = g;
 	s->ring = ring;
 	s->slots = count;
-	/* Packets start at multiples of 256 bytes, as HW_IP_INFO asks. */
+	/* HW_IP_INFO requires IBs at multiples of 256 bytes. */
 	s->slot_dw = (dwords + 63) & ~63u;
 	ASSERT_OK(amdgpu_cs_ctx_create2(g->dev, priority, &s->ctx));
 	mem_create(g, ((uint64_t)count * s->slot_dw * 4 + 4095) & ~4095ull, GTT, &s->ib);
@@ -125,7 +127,8 @@ uint32_t *stream_begin(struct stream *s)
 	return (uint32_t *)s->ib.cpu + s->slot * s->slot_dw;
 }
 
-int stream_submit_after(struct stream *s, const uint32_t *end, struct amdgpu_cs_fence *after, uint32_t count)
+int stream_submit_after(struct stream *s, const uint32_t *end, struct amdgpu_cs_fence *after,
+			uint32_t count)
 {
 	const uint32_t *start = stream_begin(s);
 	struct amdgpu_cs_ib_info ib = {
@@ -159,7 +162,9 @@ int stream_submit(struct stream *s, const uint32_t *end)
 
 struct amdgpu_cs_fence stream_fence(const struct stream *s, uint64_t seq)
 {
-	return (struct amdgpu_cs_fence){ .context = s->ctx, .ip_type = AMDGPU_HW_IP_DMA, .ring = s->ring, .fence = seq };
+	return (struct amdgpu_cs_fence){
+		.context = s->ctx, .ip_type = AMDGPU_HW_IP_DMA, .ring = s->ring, .fence = seq
+	};
 }
 
 int stream_wait(struct stream *s, uint64_t seq, uint64_t ns)
@@ -270,7 +275,7 @@ bool trace_start(void)
 		return false;
 	rmdir(INSTANCE);
 	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
-	/* Room for all events of a test on each processor. */
+	/* Large enough for all events of a test on each CPU. */
 	ASSERT(write_text(INSTANCE "/buffer_size_kb", "8192"));
 	ASSERT(write_text(INSTANCE "/trace", ""));
 	ASSERT(write_text(INSTANCE "/events/gpu_scheduler/enable", "1"));

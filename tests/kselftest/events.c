@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Events: kinds, limits, setting, waiting, ages. */
+/* Tests events: types, limits, SET_EVENT, RESET_EVENT, WAIT_EVENTS, event event_ages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +20,8 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static int create(struct kfd *k, uint32_t type, bool auto_reset, uint64_t page, struct kfd_ioctl_create_event_args *args)
+static int create(struct kfd *k, uint32_t type, bool auto_reset, uint64_t page,
+		  struct kfd_ioctl_create_event_args *args)
 {
 	memset(args, 0, sizeof(*args));
 	args->event_page_offset = page;
@@ -37,7 +38,7 @@ static uint32_t signal_event(struct kfd *k, bool auto_reset)
 	return id;
 }
 
-/* Waits for one event; returns the result. */
+/* Waits for one event; returns the wait result. */
 static uint32_t wait_one(struct kfd *k, uint32_t id, uint32_t ms)
 {
 	struct kfd_event_data data = { .event_id = id };
@@ -47,7 +48,7 @@ static uint32_t wait_one(struct kfd *k, uint32_t id, uint32_t ms)
 	return result;
 }
 
-TEST(signals_need_a_page)
+TEST(signal_events_need_an_event_page)
 {
 	struct kfd_ioctl_create_event_args args;
 	struct kfd k;
@@ -55,11 +56,11 @@ TEST(signals_need_a_page)
 	fixture_open(&k);
 	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args), -ENOMEM);
 	EXPECT_RET(create(&k, KFD_IOC_EVENT_DEBUG_EVENT, true, 0, &args), -ENOMEM);
-	/* The others do not. */
+	/* Other types do not. */
 	EXPECT_OK(create(&k, KFD_IOC_EVENT_MEMORY, false, 0, &args));
 }
 
-TEST(the_page_is_checked)
+TEST(event_page_checks)
 {
 	struct kfd_ioctl_create_event_args args;
 	struct kfd_bo *small, *page, *other;
@@ -70,32 +71,36 @@ TEST(the_page_is_checked)
 	ASSERT_OK(kfd_bo_create(&k, 4096, KFD_FLAGS_GTT, &small));
 	ASSERT_OK(kfd_bo_create(&k, KFD_EVENT_PAGE_SIZE, KFD_FLAGS_GTT, &page));
 	ASSERT_OK(kfd_bo_create(&k, KFD_EVENT_PAGE_SIZE, KFD_FLAGS_GTT, &other));
-	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)NO_SUCH_GPU << 32, &args), -EINVAL);
-	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)k.node.gpu_id << 32 | 0x999, &args), -EINVAL);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)NO_SUCH_GPU << 32, &args),
+		   -EINVAL);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)k.node.gpu_id << 32 | 0x999,
+			  &args),
+		   -EINVAL);
 	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, small->handle, &args), -EINVAL);
 	ASSERT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, page->handle, &args));
 	EXPECT_EQ(args.event_page_offset, 2ull << 62);
 	slots = page->va;
 	for (int i = 0; i < 4096; i++)
 		ASSERT(slots[i] == KFD_EVENT_UNSIGNALED, "slot %d", i);
-	/* Twice is once too often, with the same page or another. */
+	/* A second event page is refused, whether the same BO or another. */
 	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, page->handle, &args), -EINVAL);
 	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, other->handle, &args), -EINVAL);
 	EXPECT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args));
-	/* The small one was let go. */
+	/* The too small one is not in use: it can be freed. */
 	EXPECT_OK(kfd_bo_free(&k, small));
 }
 
-TEST(page_without_vm_is_enodev)
+TEST(event_page_without_vm_is_enodev)
 {
 	struct kfd_ioctl_create_event_args args;
 	struct kfd k;
 
 	fixture_open_only(&k);
-	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)k.node.gpu_id << 32, &args), -ENODEV);
+	EXPECT_RET(create(&k, KFD_IOC_EVENT_SIGNAL, true, (uint64_t)k.node.gpu_id << 32, &args),
+		   -ENODEV);
 }
 
-TEST(ids_of_signals_are_slots)
+TEST(signal_event_id_is_slot)
 {
 	struct kfd_ioctl_create_event_args args;
 	struct kfd k;
@@ -105,19 +110,20 @@ TEST(ids_of_signals_are_slots)
 	first = signal_event(&k, true);
 	EXPECT_EQ(first, 1);
 	for (uint32_t i = 0; i < 10; i++) {
-		ASSERT_OK(create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_DEBUG_EVENT, true, 0, &args));
+		ASSERT_OK(create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_DEBUG_EVENT, true,
+				 0, &args));
 		EXPECT_EQ(args.event_id, first + 1 + i);
 		EXPECT_EQ(args.event_slot_index, args.event_id);
 		EXPECT_EQ(args.event_trigger_data, args.event_id);
 		EXPECT_EQ(args.event_page_offset, 2ull << 62);
 	}
-	/* The lowest free one is given again. */
+	/* The lowest free id is used again. */
 	ASSERT_OK(kfd_event_destroy(&k, 4));
 	ASSERT_OK(create(&k, KFD_IOC_EVENT_SIGNAL, true, 0, &args));
 	EXPECT_EQ(args.event_id, 4);
 }
 
-TEST(ids_of_others_are_out_of_the_way)
+TEST(other_event_ids_are_above_slots)
 {
 	struct kfd_ioctl_create_event_args args;
 	struct kfd k;
@@ -130,7 +136,7 @@ TEST(ids_of_others_are_out_of_the_way)
 		EXPECT(args.event_id >= 0x40000000, "type %u has %#x", type, args.event_id);
 		EXPECT_EQ(args.event_trigger_data, args.event_id);
 		EXPECT_EQ(args.event_page_offset, 0);
-		/* Only signals are for user space to set. */
+		/* User space can set signal events only. */
 		EXPECT_RET(kfd_event_set(&k, args.event_id), -EINVAL);
 		EXPECT_RET(kfd_event_reset(&k, args.event_id), -EINVAL);
 		EXPECT_EQ(wait_one(&k, args.event_id, 0), TIMEOUT);
@@ -138,7 +144,7 @@ TEST(ids_of_others_are_out_of_the_way)
 	}
 }
 
-TEST(debug_events_cannot_be_set)
+TEST(set_non_signal_event_is_einval)
 {
 	uint32_t id;
 	struct kfd k;
@@ -149,7 +155,7 @@ TEST(debug_events_cannot_be_set)
 	EXPECT_RET(kfd_event_reset(&k, id), -EINVAL);
 }
 
-TEST(unknown_events_are_einval)
+TEST(unknown_event_is_einval)
 {
 	static const uint32_t ids[] = { 0, 77, 4095, 4096, 0x40000000, ~0u };
 	struct kfd_event_data data[2] = { 0 };
@@ -170,7 +176,7 @@ TEST(unknown_events_are_einval)
 	EXPECT_RET(kfd_event_destroy(&k, data[0].event_id), -EINVAL);
 }
 
-TEST(no_more_than_4095_signals)
+TEST(signal_event_limit_is_4095)
 {
 	struct kfd_ioctl_create_event_args args;
 	struct kfd k;
@@ -189,7 +195,7 @@ TEST(no_more_than_4095_signals)
 	EXPECT_EQ(args.event_id, 2000);
 }
 
-TEST(auto_reset_is_consumed_by_the_wait)
+TEST(auto_reset_clears_event)
 {
 	uint32_t id;
 	struct kfd k;
@@ -197,7 +203,7 @@ TEST(auto_reset_is_consumed_by_the_wait)
 	fixture_open(&k);
 	id = signal_event(&k, true);
 	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
-	/* Set without a waiter, it stays set for the next one. */
+	/* Without a waiter the event stays set until the next wait. */
 	EXPECT_OK(kfd_event_set(&k, id));
 	EXPECT_OK(kfd_event_set(&k, id));
 	EXPECT_EQ(wait_one(&k, id, 0), COMPLETE);
@@ -207,7 +213,7 @@ TEST(auto_reset_is_consumed_by_the_wait)
 	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
 }
 
-TEST(manual_reset_stays)
+TEST(manual_reset_stays_set)
 {
 	uint32_t id;
 	struct kfd k;
@@ -221,7 +227,7 @@ TEST(manual_reset_stays)
 	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
 }
 
-TEST(timeouts_take_their_time)
+TEST(wait_timeouts)
 {
 	uint64_t start, took;
 	uint32_t id;
@@ -239,7 +245,7 @@ TEST(timeouts_take_their_time)
 	EXPECT(took >= 250 && took < 10000, "250 ms took %llu ms", (unsigned long long)took);
 }
 
-TEST(any_and_all)
+TEST(wait_any_and_all)
 {
 	struct kfd_event_data data[3] = { 0 };
 	uint32_t result;
@@ -261,20 +267,20 @@ TEST(any_and_all)
 	EXPECT_EQ(result, COMPLETE);
 }
 
-TEST(waiting_for_nothing)
+TEST(wait_for_zero_events)
 {
 	uint32_t result;
 	struct kfd k;
 
 	fixture_open(&k);
-	/* All of no events have happened; one of no events has not, but none is missing either. */
+	/* Waiting for all of zero events completes, for any of zero times out. */
 	EXPECT_OK(kfd_event_wait(&k, NULL, 0, true, 0, &result));
 	EXPECT_EQ(result, COMPLETE);
 	EXPECT_OK(kfd_event_wait(&k, NULL, 0, false, 0, &result));
 	EXPECT_EQ(result, COMPLETE);
 }
 
-TEST(bad_arrays)
+TEST(bad_event_arrays)
 {
 	struct kfd_event_data data = { 0 };
 	uint32_t result;
@@ -285,7 +291,8 @@ TEST(bad_arrays)
 	EXPECT_RET(kfd_event_wait(&k, NULL, 1, true, 0, &result), -EFAULT);
 	EXPECT_EQ(result, FAIL);
 	EXPECT_RET(kfd_event_wait(&k, (void *)KERNEL_ADDRESS, 1, true, 0, &result), -EFAULT);
-	EXPECT_RET(kfd_event_wait(&k, &data, KFD_SIGNAL_EVENT_LIMIT + 1, true, 0, &result), -ENOMEM);
+	EXPECT_RET(kfd_event_wait(&k, &data, KFD_SIGNAL_EVENT_LIMIT + 1, true, 0, &result),
+		   -ENOMEM);
 	EXPECT_RET(kfd_event_wait(&k, &data, ~0u, true, 0, &result), -ENOMEM);
 }
 
@@ -322,7 +329,7 @@ static void finish(struct waiter *w)
 	pthread_join(w->thread, NULL);
 }
 
-TEST(setting_wakes_a_waiter)
+TEST(set_wakes_waiter)
 {
 	struct waiter w;
 	uint32_t id;
@@ -337,13 +344,13 @@ TEST(setting_wakes_a_waiter)
 		finish(&w);
 		EXPECT_OK(w.ret);
 		EXPECT_EQ(w.result, COMPLETE);
-		/* Whether it was there or came later: it consumed the event. */
+		/* Set before or after the wait started: the wait consumed the event. */
 		EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
 	}
 }
 
-/* One set wakes all who wait, of an automatic event as well. */
-TEST(setting_wakes_all_waiters)
+/* One set wakes all waiters, also of an auto-reset event. */
+TEST(set_wakes_all_waiters)
 {
 	struct waiter w[8];
 	uint32_t id;
@@ -363,7 +370,7 @@ TEST(setting_wakes_all_waiters)
 	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
 }
 
-TEST(all_waits_for_the_last)
+TEST(wait_all_needs_every_event)
 {
 	uint32_t ids[3];
 	struct waiter w;
@@ -389,7 +396,7 @@ TEST(all_waits_for_the_last)
 	EXPECT_EQ(w.result, COMPLETE);
 }
 
-TEST(destroying_wakes_with_failure)
+TEST(destroy_fails_the_wait)
 {
 	struct waiter w;
 	uint32_t id;
@@ -410,8 +417,8 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* A signal interrupts the wait; what is left of the time is told. */
-TEST(signals_interrupt_the_wait)
+/* A signal interrupts the wait; the remaining timeout is written back. */
+TEST(signal_interrupts_wait)
 {
 	struct sigaction action = { .sa_handler = nothing };
 	struct kfd_ioctl_wait_events_args args = { 0 };
@@ -432,7 +439,7 @@ TEST(signals_interrupt_the_wait)
 	EXPECT(args.timeout > 5000 && args.timeout < 9900, "%u ms left", args.timeout);
 }
 
-TEST(ages)
+TEST(event_ages)
 {
 	struct kfd_event_data data = { 0 };
 	uint32_t result;
@@ -441,7 +448,7 @@ TEST(ages)
 
 	fixture_open(&k);
 	data.event_id = signal_event(&k, true);
-	/* Age 1 is what an event is born with. */
+	/* New events have age 1. */
 	data.signal_event_data.last_event_age = 1;
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
 	EXPECT_EQ(result, TIMEOUT);
@@ -450,16 +457,16 @@ TEST(ages)
 	EXPECT_EQ(result, COMPLETE);
 	age = data.signal_event_data.last_event_age;
 	EXPECT_EQ(age, 2);
-	/* Nothing new since. */
+	/* Not set since. */
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
 	EXPECT_EQ(result, TIMEOUT);
-	/* Another waiter that knows an older age is woken though the event was consumed. */
+	/* A waiter with an older age returns at once though the event was consumed. */
 	EXPECT_OK(kfd_event_set(&k, data.event_id));
 	EXPECT_EQ(wait_one(&k, data.event_id, 0), COMPLETE);
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
 	EXPECT_EQ(result, COMPLETE);
 	EXPECT_EQ(data.signal_event_data.last_event_age, 3);
-	/* Age 0 asks for the old behaviour and is left alone. */
+	/* Age 0 selects the behaviour without event_ages and stays 0. */
 	data.signal_event_data.last_event_age = 0;
 	EXPECT_OK(kfd_event_set(&k, data.event_id));
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
@@ -467,8 +474,11 @@ TEST(ages)
 	EXPECT_EQ(data.signal_event_data.last_event_age, 0);
 }
 
-/* The GPU's way: the command processor writes the slot and interrupts; the kernel takes the slot back. */
-TEST(the_gpu_raises_events)
+/*
+ * Event signalled by the GPU: the CP writes the slot and raises an interrupt; the kernel resets the
+ * slot.
+ */
+TEST(gpu_signals_event)
 {
 	volatile uint64_t *slots;
 	uint32_t *words;
@@ -486,8 +496,8 @@ TEST(the_gpu_raises_events)
 	}
 }
 
-/* Waits that start before the kernel is launched are woken by the interrupt alone. */
-TEST(the_gpu_wakes_sleepers)
+/* The wait starts before the dispatch, so only the interrupt can wake it. */
+TEST(gpu_wakes_waiter)
 {
 	struct waiter w;
 	struct fixture f;
@@ -504,8 +514,8 @@ TEST(the_gpu_wakes_sleepers)
 	}
 }
 
-/* With many events in use, each kernel still raises its own. */
-TEST(each_kernel_raises_its_own_event)
+/* With many events in use, each kernel signals its own. */
+TEST(gpu_signals_the_right_event)
 {
 	struct kfd_signal signals[64];
 	struct fixture f;
@@ -516,7 +526,8 @@ TEST(each_kernel_raises_its_own_event)
 	for (int i = 0; i < 64; i++)
 		ASSERT_OK(kfd_signal_create(&f.k, 1, &signals[i]));
 	for (unsigned int i = 0; i < 64; i++)
-		fixture_fill_start(&f, &f.q, &signals[i], i, (uint32_t *)f.data->va + i * 64, 64, i + 1);
+		fixture_fill_start(&f, &f.q, &signals[i], i, (uint32_t *)f.data->va + i * 64, 64,
+				   i + 1);
 	for (unsigned int i = 0; i < 64; i++) {
 		unsigned int n = i * 29 % 64;
 

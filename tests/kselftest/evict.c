@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Video memory that is too small: buffers move to system memory and come back, queues are stopped meanwhile. */
+/* Tests eviction from small VRAM: BOs move to GTT and back, user queues are stopped meanwhile. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define SIZE (8 * MIB)
 #define MAX 512
 
-/* A buffer of the render node. */
+/* A BO of the render node. */
 struct buffer {
 	uint32_t handle;
 	uint64_t *words;
@@ -26,13 +26,15 @@ static struct buffer buffers[MAX];
 static uint64_t number(struct kfd *k, uint32_t query)
 {
 	uint64_t value = 0;
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value), .return_size = sizeof(value), .query = query };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
+					   .return_size = sizeof(value),
+					   .query = query };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
 	return value;
 }
 
-/* Opens the GPU; skips the test where video memory is not small. Returns its size. */
+/* Opens the GPU; skips the test unless VRAM is small. Returns its size. */
 static uint64_t open_small(struct kfd *k)
 {
 	uint64_t vram;
@@ -40,20 +42,23 @@ static uint64_t open_small(struct kfd *k)
 	fixture_open(k);
 	vram = vram_bytes(k);
 	if (vram > 1024 * MIB || !k->node.large_bar)
-		SKIP("%llu MiB of video memory", (unsigned long long)(vram / MIB));
+		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
 	return vram;
 }
 
 static void create(struct kfd *k, struct buffer *b)
 {
-	union drm_amdgpu_gem_create args = { .in = { .bo_size = SIZE, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_VRAM } };
+	union drm_amdgpu_gem_create args = {
+		.in = { .bo_size = SIZE, .alignment = 4096, .domains = AMDGPU_GEM_DOMAIN_VRAM }
+	};
 	union drm_amdgpu_gem_mmap map = { 0 };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &args));
 	b->handle = args.out.handle;
 	map.in.handle = b->handle;
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_MMAP, &map));
-	b->words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm, (off_t)map.out.addr_ptr);
+	b->words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm,
+			(off_t)map.out.addr_ptr);
 	ASSERT(b->words != MAP_FAILED);
 }
 
@@ -65,7 +70,7 @@ static void destroy(struct kfd *k, struct buffer *b)
 	EXPECT_OK(kfd_ioctl(k->drm, DRM_IOCTL_GEM_CLOSE, &args));
 }
 
-/* Two words in each page tell buffer and page. */
+/* Two dwords in each page identify BO and page. */
 static void mark(uint64_t *words, size_t size, uint64_t id)
 {
 	for (size_t i = 0; i < size / 8; i += 512)
@@ -75,8 +80,9 @@ static void mark(uint64_t *words, size_t size, uint64_t id)
 static bool is_marked(const uint64_t *words, size_t size, uint64_t id)
 {
 	for (size_t i = 0; i < size / 8; i += 512)
-		if (!EXPECT(words[i] == (id << 32 | i) && words[i + 511] == words[i], "buffer %llu, word %zu: %#llx, %#llx",
-			    (unsigned long long)id, i, (unsigned long long)words[i], (unsigned long long)words[i + 511]))
+		if (!EXPECT(words[i] == (id << 32 | i) && words[i + 511] == words[i],
+			    "BO %llu, word %zu: %#llx, %#llx", (unsigned long long)id, i,
+			    (unsigned long long)words[i], (unsigned long long)words[i + 511]))
 			return false;
 	return true;
 }
@@ -85,10 +91,11 @@ static void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
 {
 	for (int i = 0; i < 50 && number(k, query) > most; i++)
 		usleep(100000);
-	EXPECT(number(k, query) <= most, "%llu bytes, %llu before", (unsigned long long)number(k, query), (unsigned long long)most);
+	EXPECT(number(k, query) <= most, "%llu bytes, %llu before",
+	       (unsigned long long)number(k, query), (unsigned long long)most);
 }
 
-TEST_TIMEOUT(render_buffers_make_room_for_each_other, 120)
+TEST_TIMEOUT(render_bos_evict_render_bos, 120)
 {
 	uint64_t vram, all, used, gtt, evictions;
 	unsigned int count;
@@ -104,7 +111,8 @@ TEST_TIMEOUT(render_buffers_make_room_for_each_other, 120)
 	for (unsigned int i = 0; i < count; i++) {
 		create(&k, &buffers[i]);
 		for (size_t w = 0; w < SIZE / 8; w += 512)
-			ASSERT(buffers[i].words[w] == 0 && buffers[i].words[w + 511] == 0, "buffer %u is not empty", i);
+			ASSERT(buffers[i].words[w] == 0 && buffers[i].words[w + 511] == 0,
+			       "BO %u is not zeroed", i);
 		mark(buffers[i].words, SIZE, i);
 		EXPECT(number(&k, AMDGPU_INFO_VRAM_USAGE) <= all);
 	}
@@ -119,8 +127,8 @@ TEST_TIMEOUT(render_buffers_make_room_for_each_other, 120)
 	expect_usage(&k, AMDGPU_INFO_GTT_USAGE, gtt);
 }
 
-/* What processes may take of video memory is not less because others have buffers there. */
-TEST_TIMEOUT(render_buffers_make_room_for_those_of_processes, 120)
+/* BOs of the render node do not reduce the VRAM limit of KFD processes. */
+TEST_TIMEOUT(kfd_bos_evict_render_bos, 120)
 {
 	uint64_t vram, before, after;
 	struct kfd_bo *bo;
@@ -142,7 +150,7 @@ TEST_TIMEOUT(render_buffers_make_room_for_those_of_processes, 120)
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
 
-/* Takes so much video memory by the render node that what was there has to go, again and again. */
+/* Allocates so much VRAM from the render node that everything else is evicted, repeatedly. */
 static void press(struct kfd *k, uint64_t vram, unsigned int rounds)
 {
 	unsigned int count = (unsigned int)(5 * vram / 4 / SIZE);
@@ -159,8 +167,8 @@ static void press(struct kfd *k, uint64_t vram, unsigned int rounds)
 	}
 }
 
-/* A process computes on half of video memory while another one wants all of it. */
-TEST_TIMEOUT(queues_stop_while_their_buffers_are_away, 200)
+/* A process computes on half of VRAM while another allocates all of it. */
+TEST_TIMEOUT(queues_stop_while_evicted, 200)
 {
 	static struct kfd other;
 	struct kfd_bo *bos[8];
@@ -172,7 +180,7 @@ TEST_TIMEOUT(queues_stop_while_their_buffers_are_away, 200)
 	fixture_launch(&f);
 	vram = vram_bytes(&f.k);
 	if (vram > 1024 * MIB || !f.k.node.large_bar)
-		SKIP("%llu MiB of video memory", (unsigned long long)(vram / MIB));
+		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
 	size = vram / 2 / 8 / SIZE * SIZE;
 	others = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -186,13 +194,14 @@ TEST_TIMEOUT(queues_stop_while_their_buffers_are_away, 200)
 		press(&other, vram, 3);
 		ktap_end();
 	}
-	/* Each launch writes to one place in each buffer, and finds what the last one wrote. */
+	/* Each dispatch writes one location in each BO and finds the previous value. */
 	for (uint32_t n = 1; waitpid(child, &status, WNOHANG) == 0; n++) {
 		for (uint32_t i = 0; i < 8; i++) {
 			uint32_t *words = (uint32_t *)bos[i]->va + 2;
 
 			ASSERT_OK(fixture_fill(&f, &f.q, words, 64, n + i));
-			ASSERT(words[0] == n + i && words[63] == n + i, "round %u, buffer %u: %u, %u", n, i, words[0], words[63]);
+			ASSERT(words[0] == n + i && words[63] == n + i, "round %u, BO %u: %u, %u",
+			       n, i, words[0], words[63]);
 		}
 	}
 	EXPECT(status == 0, "status %#x", status);
@@ -201,7 +210,7 @@ TEST_TIMEOUT(queues_stop_while_their_buffers_are_away, 200)
 	for (uint32_t i = 0; i < 8; i++)
 		EXPECT(is_marked(bos[i]->va, size, i));
 	EXPECT(fixture_works(&f));
-	/* All are back when the other one is gone. */
+	/* Everything is restored once the other process has exited. */
 	for (int i = 0; i < 50 && number(&f.k, AMDGPU_INFO_VRAM_USAGE) < others + 8 * size; i++)
 		usleep(100000);
 	EXPECT(number(&f.k, AMDGPU_INFO_VRAM_USAGE) >= others + 8 * size);
@@ -221,8 +230,8 @@ static void victim(void *data)
 		ASSERT_OK(fixture_fill(&f, &f.q, (uint32_t *)bo->va + 2, 64, n));
 }
 
-/* Processes end by SIGKILL in any state of an eviction, and leave nothing. */
-TEST_TIMEOUT(evicted_processes_can_be_killed, 200)
+/* Processes killed in any state of an eviction leave nothing over. */
+TEST_TIMEOUT(kill_evicted_process, 200)
 {
 	uint64_t vram, used, gtt;
 	struct kfd k;
@@ -246,7 +255,10 @@ TEST_TIMEOUT(evicted_processes_can_be_killed, 200)
 		for (unsigned int i = 0; i < vram / SIZE; i++) {
 			create(&k, &buffers[i]);
 			mark(buffers[i].words, SIZE, i);
-			/* By now it had to go; it is killed on its way out, while it is away, on its way back. */
+			/*
+			 * The eviction has started; kill during eviction, while evicted, or during
+			 * restore.
+			 */
 			if (i == vram / SIZE * 3 / 4) {
 				usleep(round * 35000);
 				EXPECT(kill(child, SIGKILL) == 0);

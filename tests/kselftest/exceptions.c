@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What goes wrong with a queue: whether the runtime of its process is told, and how. */
+/* Tests queue exceptions: delivery to a runtime that enabled them, and to one that did not. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "fixture.h"
 
-/* Of a queue whose packets are wrong: dimensions of a dispatch, and a packet that nobody knows. */
+/* Exceptions of invalid packets: dispatch dimensions, and an unknown packet type. */
 #define DIMENSIONS KFD_EC_MASK(EC_QUEUE_PACKET_DISPATCH_DIM_INVALID)
 #define UNKNOWN KFD_EC_MASK(EC_QUEUE_PACKET_UNSUPPORTED)
 
-TEST(runtime_is_enabled_once)
+TEST(runtime_enable_only_once)
 {
 	struct kfd_queue q;
 	struct kfd k;
 
 	fixture_open(&k);
-	/* Taking it away does no harm when it is not there. */
+	/* Disabling is harmless when not enabled. */
 	EXPECT_OK(enable_runtime(&k, 0));
 	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
 	EXPECT_OK(enable_runtime(&k, 0));
-	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK |
+					     KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
 	EXPECT_OK(enable_runtime(&k, 0));
 	ASSERT_OK(kfd_queue_create(&k, &q, 64));
 	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
@@ -30,7 +31,7 @@ TEST(runtime_is_enabled_once)
 	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
 }
 
-/* A process with a queue whose exceptions go where `payload` is. */
+/* A process with a queue that reports exceptions at `payload`. */
 struct watched {
 	struct kfd k;
 	struct kfd_queue q;
@@ -43,7 +44,8 @@ static void watch_queue(struct watched *w)
 {
 	ASSERT_OK(kfd_queue_create(&w->k, &w->q, 64));
 	ASSERT_OK(kfd_event_create(&w->k, KFD_IOC_EVENT_SIGNAL, true, &w->event));
-	w->payload = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	w->payload =
+		mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT(w->payload != MAP_FAILED);
 	w->header = w->q.cwsr->va;
 	w->header->err_payload_addr = kfd_va((void *)w->payload);
@@ -74,12 +76,12 @@ static int wait_for_event(struct watched *w, uint32_t ms)
 	return ret ? ret : result == KFD_IOC_WAIT_RESULT_COMPLETE ? 0 : -ETIME;
 }
 
-TEST(bad_packets_are_reported)
+TEST(bad_packet_sets_payload)
 {
 	struct watched w;
 
 	watch(&w, true);
-	/* What is there already stays until the runtime takes it. */
+	/* A pending payload stays until the runtime takes it. */
 	*w.payload = KFD_EC_MASK(EC_QUEUE_NEW);
 	submit_nonsense(&w, 2);
 	ASSERT_OK(wait_for_event(&w, WAIT_MS));
@@ -87,7 +89,7 @@ TEST(bad_packets_are_reported)
 	EXPECT_OK(kfd_queue_destroy(&w.q));
 }
 
-TEST(each_queue_has_its_own)
+TEST(payload_is_per_queue)
 {
 	volatile uint64_t *second;
 	struct watched w;
@@ -97,7 +99,8 @@ TEST(each_queue_has_its_own)
 	ASSERT_OK(kfd_queue_create(&w.k, &q, 64));
 	second = w.payload + 1;
 	memcpy(q.cwsr->va, w.header, sizeof(*w.header));
-	((struct kfd_context_save_area_header *)q.cwsr->va)->err_payload_addr = kfd_va((void *)second);
+	((struct kfd_context_save_area_header *)q.cwsr->va)->err_payload_addr =
+		kfd_va((void *)second);
 	submit_nonsense(&w, 7);
 	ASSERT_OK(wait_for_event(&w, WAIT_MS));
 	EXPECT_EQ(*w.payload, UNKNOWN);
@@ -105,8 +108,8 @@ TEST(each_queue_has_its_own)
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
-/* A runtime that did not ask finds out from the queue's own signal. */
-TEST(nobody_is_told_who_did_not_ask)
+/* A runtime without RUNTIME_ENABLE learns of it from the queue's own signal. */
+TEST(no_payload_without_runtime_enable)
 {
 	struct watched w;
 
@@ -116,8 +119,10 @@ TEST(nobody_is_told_who_did_not_ask)
 	EXPECT_EQ(*w.payload, 0);
 }
 
-/* Addresses of nothing, of the kernel and of memory that cannot be written: the event comes all the same. */
-TEST(payloads_that_are_none)
+/*
+ * Payload addresses that are unmapped, of the kernel, or read-only: the event is signalled anyway.
+ */
+TEST(bad_payload_address)
 {
 	void *read_only = mmap(NULL, KFD_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const uint64_t addresses[] = { 0, 8, KERNEL_ADDRESS, ~7ull, kfd_va(read_only) };
@@ -135,7 +140,7 @@ TEST(payloads_that_are_none)
 	}
 }
 
-TEST(events_that_are_none)
+TEST(bad_payload_event)
 {
 	struct watched w;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * More queues than the hardware has places for, of more processes than it may have address spaces for: all get on,
- * and none waits for long while others are served again and again.
+ * Tests oversubscription: more queues than HQDs, of more processes than VMIDs. All make progress,
+ * and none waits long while others are served repeatedly.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -15,20 +15,20 @@
 enum { PROCESSES = 10, EACH = 10, QUEUES = PROCESSES * EACH, ROUNDS = 20, JOBS = QUEUES * ROUNDS };
 enum { WORDS = 256 };
 /*
- * While a job waits for its turn and runs, so many jobs of all queues may end. Turn by turn it would be one for each
- * queue; one that starves would see all others to their end.
+ * Limit of jobs that may end while one job waits and runs. Round robin gives one per queue; a
+ * starved queue would see all others to their end.
  */
 #define LONGEST (5 * QUEUES)
-/* The queue's time stamps are wanted. */
+/* Enables dispatch timestamps. */
 #define ENABLE_PROFILING (1u << 3)
 
-/* When a job was given to its queue and when it ended, by the GPU's clock: nothing that the CPUs do changes that. */
+/* Time of submission and end of a job by the GPU clock, independent of CPU load. */
 struct job {
 	uint64_t begin, end;
 	uint32_t queue;
 };
 
-/* What the processes share. */
+/* Shared by the processes. */
 struct order {
 	atomic_uint ready, go, next;
 	struct job jobs[JOBS];
@@ -63,10 +63,11 @@ static uint32_t *words_of(struct worker *w, unsigned int i)
 static void start_job(struct worker *w, unsigned int number, unsigned int i)
 {
 	w->begin[i] = gpu_clock(&w->f.k);
-	fixture_fill_start(&w->f, &w->q[i], &w->signal[i], i, words_of(w, i), WORDS, value_of(number, i, w->done[i]));
+	fixture_fill_start(&w->f, &w->q[i], &w->signal[i], i, words_of(w, i), WORDS,
+			   value_of(number, i, w->done[i]));
 }
 
-/* One process: a job at a time in each of its queues. */
+/* One process: one job at a time in each of its queues. */
 static int work(struct order *order, unsigned int number)
 {
 	struct worker *w = calloc(1, sizeof(*w));
@@ -91,7 +92,8 @@ static int work(struct order *order, unsigned int number)
 			if (w->done[i] == ROUNDS || w->signal[i].s->value)
 				continue;
 			order->jobs[atomic_fetch_add(&order->next, 1)] =
-				(struct job){ w->begin[i], w->signal[i].s->end_ts, number * EACH + i };
+				(struct job){ w->begin[i], w->signal[i].s->end_ts,
+					      number * EACH + i };
 			for (unsigned int n = 0; n < WORDS; n++)
 				ASSERT_EQ(words_of(w, i)[n], value_of(number, i, w->done[i]));
 			idle = 0;
@@ -100,7 +102,7 @@ static int work(struct order *order, unsigned int number)
 				start_job(w, number, i);
 		}
 		/* Nothing ended for half a minute. */
-		ASSERT(idle < 60000, "process %u: %u jobs are left", number, left);
+		ASSERT(idle < 60000, "process %u: %u jobs left", number, left);
 		usleep(500);
 	}
 	for (unsigned int i = 0; i < EACH; i++)
@@ -115,10 +117,11 @@ static int by_end(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-TEST_TIMEOUT(a_hundred_queues_of_ten_processes, 400)
+TEST_TIMEOUT(ten_processes_with_ten_queues, 400)
 {
 	unsigned int jobs[QUEUES] = { 0 }, longest = 0, who = 0;
-	struct order *order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct order *order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t children[PROCESSES];
 	int status;
 
@@ -144,8 +147,8 @@ TEST_TIMEOUT(a_hundred_queues_of_ten_processes, 400)
 		const struct job *job = &order->jobs[at];
 		unsigned int before = at;
 
-		EXPECT(job->end > job->begin, "queue %u: a job from %llu to %llu", job->queue, (unsigned long long)job->begin,
-		       (unsigned long long)job->end);
+		EXPECT(job->end > job->begin, "queue %u: a job from %llu to %llu", job->queue,
+		       (unsigned long long)job->begin, (unsigned long long)job->end);
 		while (before && order->jobs[before - 1].end > job->begin)
 			before--;
 		if (at - before > longest) {
@@ -156,13 +159,13 @@ TEST_TIMEOUT(a_hundred_queues_of_ten_processes, 400)
 	}
 	for (unsigned int i = 0; i < QUEUES; i++)
 		EXPECT_EQ(jobs[i], ROUNDS);
-	ktap_note("the longest wait: queue %u, while %u jobs ended", who, longest);
+	ktap_note("longest wait: queue %u, %u jobs ended meanwhile", who, longest);
 	EXPECT(longest <= LONGEST, "queue %u waited while %u jobs ended", who, longest);
 }
 
 #define MOST_PLACES 32
 
-/* Other processes' short jobs, while all places are taken. */
+/* Short jobs of another process while all HQDs are taken. */
 static void short_jobs(void *data)
 {
 	struct fixture f;
@@ -174,8 +177,8 @@ static void short_jobs(void *data)
 	ASSERT_OK(kfd_queue_destroy(&f.q));
 }
 
-/* Kernels that do not end take turns with each other and with those that do. */
-TEST_TIMEOUT(kernels_without_an_end_leave_room, 240)
+/* Endless kernels share the HQDs with each other and with short ones. */
+TEST_TIMEOUT(endless_kernels_are_preempted, 240)
 {
 	const uint32_t grid[3] = { 64, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
@@ -202,7 +205,7 @@ TEST_TIMEOUT(kernels_without_an_end_leave_room, 240)
 		kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &signals[i]);
 		kfd_queue_ring(&q[i], kfd_queue_write(&q[i], &packet));
 	}
-	/* Also those that did not fit at first. */
+	/* Also those beyond the number of HQDs. */
 	for (unsigned int i = 0; i < count; i++) {
 		for (int ms = 0; ms < 60000 && !started[i]; ms++)
 			usleep(1000);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Kernels that do what they must not. The GPU stops them, the process is told, nobody else is harmed. */
+/*
+ * Tests faulting kernels: the GPU stops them, the process gets an event, other processes are
+ * unaffected.
+ */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -24,12 +27,12 @@ static void launch(struct fixture *f, const char *name, uint64_t first, uint32_t
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
 }
 
-/* Asks for the memory event before anything can go wrong. */
+/* Creates the memory event before anything can fault. */
 static uint32_t memory_event(struct fixture *f)
 {
 	uint32_t id;
 
-	/* Up to 7.2 the C driver also sends SIGSEGV. */
+	/* The C driver up to 7.2 also sends SIGSEGV. */
 	signal(SIGSEGV, SIG_IGN);
 	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
 	return id;
@@ -46,7 +49,7 @@ static struct kfd_hsa_memory_exception_data expect_fault(struct fixture *f, uint
 	return data.memory_exception_data;
 }
 
-TEST_TIMEOUT(a_store_to_nowhere_is_a_memory_event, 90)
+TEST_TIMEOUT(store_to_unmapped_raises_memory_event, 90)
 {
 	struct kfd_hsa_memory_exception_data data;
 	struct fixture f;
@@ -60,7 +63,7 @@ TEST_TIMEOUT(a_store_to_nowhere_is_a_memory_event, 90)
 	EXPECT_EQ(f.signal.s->value, 1);
 }
 
-TEST_TIMEOUT(a_store_to_read_only_memory_is_a_memory_event, 90)
+TEST_TIMEOUT(store_to_read_only_raises_memory_event, 90)
 {
 	struct kfd_hsa_memory_exception_data data;
 	struct kfd_bo *bo;
@@ -76,7 +79,7 @@ TEST_TIMEOUT(a_store_to_read_only_memory_is_a_memory_event, 90)
 	EXPECT_EQ(*(uint32_t *)bo->va, 0);
 }
 
-TEST_TIMEOUT(memory_that_was_unmapped_is_gone_at_once, 90)
+TEST_TIMEOUT(unmap_takes_effect_at_once, 90)
 {
 	struct kfd_hsa_memory_exception_data data;
 	struct kfd_bo *bo;
@@ -108,7 +111,7 @@ static void fault_and_leave(void *data)
 	expect_fault(&f, id);
 }
 
-TEST_TIMEOUT(others_go_on_after_somebodys_fault, 180)
+TEST_TIMEOUT(other_processes_survive_fault, 180)
 {
 	struct fixture f;
 
@@ -120,14 +123,16 @@ TEST_TIMEOUT(others_go_on_after_somebodys_fault, 180)
 	}
 }
 
-/* The address space of another process is not reachable even if one knows where things are. */
-TEST_TIMEOUT(anothers_memory_is_nowhere, 120)
+/* Memory of another process is unreachable even at a known address. */
+TEST_TIMEOUT(foreign_memory_faults, 120)
 {
 	struct fixture f;
 	int status;
 	pid_t child;
 	uint64_t va = 0x7000aaaa0000ull;
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = va, .size = 4096, .flags = KFD_FLAGS_GTT };
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = va,
+							   .size = 4096,
+							   .flags = KFD_FLAGS_GTT };
 	struct kfd_bo bo = { .va = (void *)va, .size = 4096, .flags = KFD_FLAGS_GTT };
 
 	fixture_launch(&f);
@@ -157,7 +162,7 @@ TEST_TIMEOUT(anothers_memory_is_nowhere, 120)
 	EXPECT(fixture_works(&f));
 }
 
-/* After an illegal instruction the process can still be cleaned away. */
+/* After an illegal instruction the process can still be torn down. */
 static void run_illegal(void *data)
 {
 	struct fixture f;
@@ -170,7 +175,7 @@ static void run_illegal(void *data)
 	EXPECT_EQ(((uint32_t *)f.data->va)[1], 0);
 }
 
-TEST_TIMEOUT(an_illegal_instruction_stops_its_kernel, 120)
+TEST_TIMEOUT(illegal_instruction, 120)
 {
 	struct fixture f;
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
-# The card's firmware: a file that cannot be used is named in one line, with the package to install, and the driver
-# leaves nothing behind; with good files the card comes up again.
+# Tests firmware loading: an unusable file causes one log line with its name and the package to
+# install, and probe leaves nothing behind; with good files probe succeeds again.
 #
-# usage: firmware.sh                    takes the files away, cuts and changes them; the driver is bound again and again
-#        firmware.sh fails PATTERN      the driver could not bring the card up and said PATTERN; it does when asked again
-#        firmware.sh dead PATTERN       the same with a card that is past help
+# usage: firmware.sh                    removes, truncates and changes files, each followed by bind
+#        firmware.sh fails PATTERN      probe failed and logged PATTERN; the next bind succeeds
+#        firmware.sh dead PATTERN       same with a card that needs a power cycle
 #
-# What is said is rkfd's own, so this is not for the stock driver.
+# The log lines are rkfd's own: not for the C driver.
 
 files=/lib/firmware/amdgpu
 kept=/tmp/firmware-kept
@@ -29,30 +29,31 @@ say() {
 echo "KTAP version 1"
 if [ ! -d "$driver" ]; then
 	echo "1..1"
-	echo "ok 1 firmware # SKIP the driver is not rkfd, whose words this looks for"
+	echo "ok 1 firmware # SKIP not rkfd, whose log lines this test needs"
 	exit 0
 fi
 
-# The GPU is not there for anybody.
+# Succeeds if there is neither a render node nor a GPU node.
 absent() {
-	! ls /dev/dri/renderD* >/dev/null 2>&1 && ! grep -qs '[1-9]' /sys/class/kfd/kfd/topology/nodes/*/gpu_id
+	! ls /dev/dri/renderD* >/dev/null 2>&1 &&
+		! grep -qs '[1-9]' /sys/class/kfd/kfd/topology/nodes/*/gpu_id
 }
 
-# said PATTERN: exactly one line has it.
-said() {
+# logged PATTERN: succeeds if exactly one log line matches.
+logged() {
 	[ "$(dmesg | grep -c -- "$1")" = 1 ] && return
-	echo "# failed: not one line with '$1':"
+	echo "# failed: expected exactly one line with '$1':"
 	dmesg | grep -i 'rkfd\|firmware' | sed 's/^/# /'
 	return 1
 }
 
-# refused NAME PATTERN: with the files as they are the card does not come up.
+# refused NAME PATTERN: expects that probe fails with the current files; then restores them.
 refused() {
 	dmesg -c >/dev/null
 	rc=0
-	echo "$card" 2>/dev/null >"$driver/bind" && { echo "# failed: it was bound"; rc=1; }
-	said "$2" || rc=1
-	absent || { echo "# failed: something was left"; rc=1; }
+	echo "$card" 2>/dev/null >"$driver/bind" && { echo "# failed: bind succeeded"; rc=1; }
+	logged "$2" || rc=1
+	absent || { echo "# failed: something left over"; rc=1; }
 	[ ! -e "$driver/$card" ] || echo "$card" >"$driver/unbind"
 	say $rc "$1"
 	cp "$kept"/* "$files"
@@ -65,7 +66,7 @@ works() {
 	say $rc "$1"
 }
 
-# byte FILE OFFSET: another value there.
+# byte FILE OFFSET: overwrites this byte.
 byte() {
 	printf '\125' | dd of="$files/$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
@@ -73,20 +74,20 @@ byte() {
 case ${1-} in
 fails | dead)
 	[ "$1" = dead ] && echo "1..3" || echo "1..4"
-	said "$2"
-	say $? "is_said"
+	logged "$2"
+	say $? "message_logged"
 	absent
-	say $? "nothing_is_left"
+	say $? "nothing_left"
 	if [ "$1" = fails ]; then
 		for card in /sys/bus/pci/devices/*; do
 			[ "$(cat "$card/class")" = 0x120000 ] && break
 		done
 		echo "$(basename "$card")" >"$driver/bind"
-		say $? "the_next_time_it_comes_up"
+		say $? "next_bind"
 		works "works"
 	else
 		rmmod rkfd
-		say $? "the_driver_goes"
+		say $? "rmmod"
 	fi
 	exit $failed
 	;;
@@ -100,23 +101,23 @@ cp "$files"/* "$kept"
 echo "$card" >"$driver/unbind"
 for file in gc_9_4_3_mec gc_9_4_3_rlc sdma_4_4_2 psp_13_0_6_sos psp_13_0_6_ta; do
 	rm "$files/$file.bin"
-	refused "${file}_is_missing" "amdgpu/$file.bin is missing: install firmware-amd-graphics"
+	refused "missing_${file}" "amdgpu/$file.bin.*missing.*firmware-amd-graphics"
 done
 dd if="$kept/gc_9_4_3_mec.bin" of="$files/gc_9_4_3_mec.bin" bs=300 count=1 2>/dev/null
-refused "a_file_is_cut" "amdgpu/gc_9_4_3_mec.bin is truncated.*install firmware-amd-graphics"
+refused "truncated_file" "amdgpu/gc_9_4_3_mec.bin.*truncated.*firmware-amd-graphics"
 dd if="$kept/sdma_4_4_2.bin" of="$files/sdma_4_4_2.bin" bs=20 count=1 2>/dev/null
-refused "a_header_is_cut" "amdgpu/sdma_4_4_2.bin is truncated.*install firmware-amd-graphics"
+refused "truncated_header" "amdgpu/sdma_4_4_2.bin.*truncated.*firmware-amd-graphics"
 : >"$files/psp_13_0_6_ta.bin"
-refused "a_file_is_empty" "amdgpu/psp_13_0_6_ta.bin cannot be read, or is empty.*install firmware-amd-graphics"
+refused "empty_file" "amdgpu/psp_13_0_6_ta.bin.*empty.*firmware-amd-graphics"
 cp "$kept/gc_9_4_3_rlc.bin" "$files/gc_9_4_3_mec.bin"
-refused "a_file_is_of_another_version" "amdgpu/gc_9_4_3_mec.bin is of the wrong version.*install firmware-amd-graphics"
+refused "wrong_header_version" "amdgpu/gc_9_4_3_mec.bin.*version.*firmware-amd-graphics"
 cp "$kept/gc_9_4_3_mec.bin" "$files/sdma_4_4_2.bin"
-refused "a_file_is_for_another_block" "amdgpu/sdma_4_4_2.bin is the wrong firmware.*install firmware-amd-graphics"
+refused "wrong_ip_block" "amdgpu/sdma_4_4_2.bin.*wrong.*firmware-amd-graphics"
 byte gc_9_4_3_rlc.bin $((256 + 16))
-refused "a_file_has_no_signature" "amdgpu/gc_9_4_3_rlc.bin is damaged.*install firmware-amd-graphics"
+refused "missing_signature" "amdgpu/gc_9_4_3_rlc.bin.*signature.*firmware-amd-graphics"
 byte gc_9_4_3_mec.bin 4096
-refused "a_file_is_damaged" "refuses the compute engine firmware of amdgpu/gc_9_4_3_mec.bin"
+refused "corrupt_file" "firmware of amdgpu/gc_9_4_3_mec.bin"
 echo "$card" >"$driver/bind"
-say $? "good_files_again"
+say $? "bind_with_good_files"
 works "works"
 exit $failed

@@ -40,8 +40,8 @@ int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kerne
 	return kfd_code_kernel(&f->code, name, kernel);
 }
 
-void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal, unsigned int slot, uint32_t *data,
-			uint32_t count, uint32_t value)
+void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
+			unsigned int slot, uint32_t *data, uint32_t count, uint32_t value)
 {
 	const uint32_t grid[3] = { count, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
@@ -59,7 +59,8 @@ void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signa
 	kfd_queue_ring(q, kfd_queue_write(q, &packet));
 }
 
-int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_t count, uint32_t value)
+int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_t count,
+		 uint32_t value)
 {
 	fixture_fill_start(f, q, &f->signal, 0, data, count, value);
 	return kfd_signal_wait(&f->k, &f->signal, WAIT_MS);
@@ -86,7 +87,8 @@ uint64_t evicted_ms(struct kfd *k)
 	unsigned long long ms = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms", getpid(), k->node.gpu_id);
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/stats_%u/evicted_ms",
+		 getpid(), k->node.gpu_id);
 	f = fopen(path, "r");
 	ASSERT(f != NULL, "%s", path);
 	EXPECT(fscanf(f, "%llu", &ms) == 1);
@@ -97,7 +99,8 @@ uint64_t evicted_ms(struct kfd *k)
 uint64_t vram_bytes(struct kfd *k)
 {
 	struct drm_amdgpu_info_vram_gtt sizes = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes), .return_size = sizeof(sizes),
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&sizes),
+					   .return_size = sizeof(sizes),
 					   .query = AMDGPU_INFO_VRAM_GTT };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
@@ -107,7 +110,8 @@ uint64_t vram_bytes(struct kfd *k)
 uint64_t all_vram_bytes(struct kfd *k)
 {
 	struct drm_amdgpu_memory_info memory = { 0 };
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&memory), .return_size = sizeof(memory),
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&memory),
+					   .return_size = sizeof(memory),
 					   .query = AMDGPU_INFO_MEMORY };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What most tests start from: an open GPU, and a queue with a kernel to launch. */
+/* Fixtures: an open GPU, and a queue with loaded kernels. */
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
@@ -7,9 +7,9 @@
 #include "ktap.h"
 
 #define WAIT_MS 20000u
-/* A gpu_id that no node has: 16 bits are all there can be. */
+/* A gpu_id that no node has: valid ones have 16 bits. */
 #define NO_SUCH_GPU 0x7fff0001u
-/* An address that belongs to the kernel. */
+/* A kernel address. */
 #define KERNEL_ADDRESS 0xffff800000000000ull
 
 struct fixture {
@@ -20,33 +20,37 @@ struct fixture {
 	struct kfd_signal signal;
 };
 
-/* Opened, VM acquired. Ends the test when that fails. */
+/* Opens the GPU and acquires its VM. Ends the test on failure. */
 void fixture_open(struct kfd *k);
-/* The same without ACQUIRE_VM. */
+/* Same without ACQUIRE_VM. */
 void fixture_open_only(struct kfd *k);
-/* Opened, with a queue, the kernels loaded, and 1 MiB of data. */
+/* Opens the GPU, creates a queue, loads the kernels, allocates 1 MiB of data. */
 void fixture_launch(struct fixture *f);
-/* `count` words at data become `value`, by the fill kernel; waits for it. Returns 0 or a negative errno. */
-int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_t count, uint32_t value);
-/* Puts the fill kernel in the queue without waiting. `slot` picks one of 64 places for the arguments. */
-void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal, unsigned int slot, uint32_t *data,
-			uint32_t count, uint32_t value);
-/* Fills and compares; notes a failure of the test when that is wrong. */
+/*
+ * Sets `count` dwords at data to `value` with the fill kernel; waits. Returns 0 or a negative
+ * errno.
+ */
+int fixture_fill(struct fixture *f, struct kfd_queue *q, uint32_t *data, uint32_t count,
+		 uint32_t value);
+/* Dispatches the fill kernel without waiting. `slot` selects one of 64 kernarg slots. */
+void fixture_fill_start(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
+			unsigned int slot, uint32_t *data, uint32_t count, uint32_t value);
+/* Fills and compares; a mismatch is a failure of the test. */
 bool fixture_works(struct fixture *f);
-/* The same with a queue of its own, for ktap_in_child. */
+/* Same with a queue of its own, for ktap_in_child. */
 void fixture_lives(void *unused);
-/* The same for a process that only opens it and has an address space. */
+/* Only opens the GPU and acquires its VM, for ktap_in_child. */
 void fixture_opens(void *unused);
-/* Writes a file of sysfs; 0 or -errno. */
+/* Writes a sysfs file; returns 0 or -errno. */
 int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
-/* Milliseconds for which the queues of this process were off the GPU, as sysfs says. */
+/* Returns how long the queues of this process were evicted, in ms, from sysfs. */
 uint64_t evicted_ms(struct kfd *k);
-/* Bytes of video memory that the GPU has for programs, as the render node says. */
+/* Returns the VRAM available to programs in bytes, from the render node. */
 uint64_t vram_bytes(struct kfd *k);
-/* The same with what the driver keeps for itself, which counts as used. */
+/* Same including the driver's reservations, which count as used. */
 uint64_t all_vram_bytes(struct kfd *k);
-/* A GPU of generation 12: waves of 32, no HIQ but an MES, two queues of each DMA engine that are the kernel's. */
+/* GFX12: wave32, MES instead of a HIQ, two queues of each SDMA engine reserved for the kernel. */
 static inline bool is_gfx12(const struct kfd_node *node)
 {
 	return node->gfx_target_version / 10000 == 12;

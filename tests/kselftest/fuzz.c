@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Nonsense for every number: nothing may break, and afterwards everything works. */
+/* Fuzzes every ioctl with random arguments: nothing may break, and everything works afterwards. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 static uint64_t seed = 0x9e3779b97f4a7c15ull;
 
-/* xorshift: the same nonsense every time. */
+/* xorshift: the same sequence every time. */
 static uint64_t random64(void)
 {
 	seed ^= seed << 13;
@@ -19,7 +19,7 @@ static uint64_t random64(void)
 	return seed;
 }
 
-/* Values that have broken drivers before. */
+/* Values that tend to break drivers. */
 static uint64_t nasty(struct kfd *k, const void *page)
 {
 	switch (random64() % 16) {
@@ -57,13 +57,15 @@ static uint64_t nasty(struct kfd *k, const void *page)
 
 static bool skipped(unsigned int nr, const uint64_t *args)
 {
-	/* A wait without an end would be a wait without an end. */
+	/* WAIT_EVENTS could wait for ever. */
 	if (nr == 0x0c)
 		return true;
-	/* One process is enough. */
+	/* CREATE_PROCESS: one process is enough. */
 	if (nr == 0x27)
 		return true;
-	/* As much memory as the machine has is its owner's problem; what is refused is not. */
+	/*
+	 * ALLOC_MEMORY may take all system memory as requested; only refused sizes are of interest.
+	 */
 	if (nr == 0x16 && args[1] > (16 << 20) && args[1] < (1ull << 40))
 		return true;
 	return false;
@@ -84,13 +86,14 @@ static void nonsense(unsigned int rounds, bool with_vm)
 
 		for (int n = 0; n < 64; n++) {
 			args[n] = nasty(&k, page);
-			/* Two halves of their own, half of the time. */
+			/* Half of the time, two random 32-bit halves. */
 			if (random64() & 1)
 				args[n] = (args[n] & 0xffffffff) | nasty(&k, page) << 32;
 		}
 		if (skipped(nr, args))
 			continue;
-		kfd_ioctl(k.fd, _IOC(random64() & 3, AMDKFD_IOCTL_BASE, nr, size), random64() % 32 ? args : (void *)nasty(&k, page));
+		kfd_ioctl(k.fd, _IOC(random64() & 3, AMDKFD_IOCTL_BASE, nr, size),
+			  random64() % 32 ? args : (void *)nasty(&k, page));
 	}
 }
 
@@ -103,13 +106,13 @@ static void launch(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-/* Everybody else finds the GPU in order. */
+/* Other processes find the GPU usable. */
 static void after(void)
 {
 	EXPECT_OK(ktap_in_child(launch, NULL));
 }
 
-/* In a child, which may be killed for what it does, but must not take others with it. */
+/* Run in a child, which may be killed for what it does, but must not affect others. */
 static void nonsense_in_child(uint64_t start, bool with_vm)
 {
 	int status;
@@ -129,22 +132,22 @@ static void nonsense_in_child(uint64_t start, bool with_vm)
 		ktap_note("the child ended by signal %d", WTERMSIG(status));
 }
 
-TEST_TIMEOUT(nonsense_without_a_vm, 120)
+TEST_TIMEOUT(fuzz_without_vm, 120)
 {
 	for (uint64_t i = 1; i <= 3; i++)
 		nonsense_in_child(i * 0x9e3779b97f4a7c15ull, false);
 	after();
 }
 
-TEST_TIMEOUT(nonsense_with_a_vm, 180)
+TEST_TIMEOUT(fuzz_with_vm, 180)
 {
 	for (uint64_t i = 1; i <= 4; i++)
 		nonsense_in_child(i * 0xd1342543de82ef95ull, true);
 	after();
 }
 
-/* A valid CREATE_QUEUE with one member at a time turned to nonsense. */
-TEST_TIMEOUT(queues_with_one_thing_wrong, 240)
+/* A valid CREATE_QUEUE with one random member at a time. */
+TEST_TIMEOUT(fuzz_create_queue, 240)
 {
 	struct kfd_ioctl_create_queue_args good, args;
 	struct kfd_queue q;
@@ -167,8 +170,8 @@ TEST_TIMEOUT(queues_with_one_thing_wrong, 240)
 	ASSERT_OK(kfd_queue_start(&q, &good));
 }
 
-/* Waits with nonsense, but with an end. */
-TEST_TIMEOUT(waits_with_nonsense, 120)
+/* Random waits with a timeout. */
+TEST_TIMEOUT(fuzz_wait_events, 120)
 {
 	struct kfd_event_data *data = calloc(5000, sizeof(*data));
 	struct kfd k;
@@ -184,7 +187,7 @@ TEST_TIMEOUT(waits_with_nonsense, 120)
 			.timeout = random64() % 3,
 		};
 
-		/* At most what the array holds, when it is the array. */
+		/* For the array itself, no more than it holds. */
 		if (args.num_events > 4999 && args.num_events <= 8192)
 			args.num_events = 4999;
 		for (int n = 0; n < 5; n++)
@@ -194,17 +197,20 @@ TEST_TIMEOUT(waits_with_nonsense, 120)
 	after();
 }
 
-TEST(mappings_with_nonsense)
+TEST(fuzz_mmap)
 {
 	struct kfd k;
 
 	fixture_open(&k);
 	for (int i = 0; i < 4000; i++) {
-		uint64_t offset = (random64() & 1 ? (random64() & 3) << 62 | (uint64_t)k.node.gpu_id << 46 | (random64() & 0x3fff) :
-						    nasty(&k, &k)) &
+		uint64_t offset = (random64() & 1 ?
+					   (random64() & 3) << 62 | (uint64_t)k.node.gpu_id << 46 |
+						   (random64() & 0x3fff) :
+					   nasty(&k, &k)) &
 				  ~0xfffull;
 		size_t size = 4096ul << (random64() % 4);
-		void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, random64() & 1 ? MAP_SHARED : MAP_PRIVATE,
+		void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			       random64() & 1 ? MAP_SHARED : MAP_PRIVATE,
 			       random64() & 1 ? k.fd : k.drm, (off_t)offset);
 
 		if (p != MAP_FAILED)
@@ -224,18 +230,21 @@ static void render_nonsense(void)
 
 		for (int n = 0; n < 64; n++)
 			args[n] = nasty(&k, args);
-		/* Do not ask for gigabytes in good faith. */
+		/* GEM_CREATE: do not allocate gigabytes. */
 		if (nr == 0x40 && args[0] < (1ull << 40))
 			args[0] &= 0xffffff;
-		/* The DRM core allocates as many handles as it is told, and warns when those are too many (0xc3 to
-		 * 0xcd: calls with lists of synchronization objects; the count is in the second to fourth word). */
+		/*
+		 * The DRM core allocates as many handles as requested and warns about too many
+		 * (0xc3 to 0xcd: syncobj array ioctls; the count is in the second to fourth dword).
+		 */
 		for (int n = 1; n < 4 && nr >= 0xc3 && nr <= 0xcd; n++)
 			args[n] &= ~0xffff0000ull;
-		kfd_ioctl(k.drm, _IOC(random64() & 3, 'd', nr, random64() % 200), random64() % 16 ? args : (void *)nasty(&k, args));
+		kfd_ioctl(k.drm, _IOC(random64() & 3, 'd', nr, random64() % 200),
+			  random64() % 16 ? args : (void *)nasty(&k, args));
 	}
 }
 
-TEST_TIMEOUT(render_node_with_nonsense, 120)
+TEST_TIMEOUT(fuzz_render_node, 120)
 {
 	int status;
 	pid_t child;

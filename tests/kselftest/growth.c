@@ -35,7 +35,7 @@ static void settle(void)
 	usleep(300000);
 }
 
-/* The memory of the kernel that cannot be taken back, in KiB. */
+/* Unreclaimable slab memory in KiB. */
 static long kernel_memory(void)
 {
 	settle();
@@ -49,7 +49,7 @@ struct slab {
 
 static struct slab slabs[600];
 
-/* The objects of a kind that are in use, as the allocator counts them; -1 for a kind unknown before. */
+/* Objects in use of a slab cache; -1 for a cache not recorded before. */
 static long *slab_objects(const char *name)
 {
 	for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
@@ -63,7 +63,7 @@ static long *slab_objects(const char *name)
 	return NULL;
 }
 
-/* With `limit` 0 takes note of all kinds; else returns how many have grown by more, and says which. */
+/* With `limit` 0 records all caches; else returns how many have grown by more and prints them. */
 static unsigned int slab_growth(long limit, bool tell)
 {
 	unsigned int grown = 0;
@@ -81,7 +81,8 @@ static unsigned int slab_growth(long limit, bool tell)
 		} else if (*known >= 0 && active - *known > limit) {
 			grown++;
 			if (tell)
-				ktap_note("failed: %s grew from %ld to %ld objects", name, *known, active);
+				ktap_note("failed: %s grew from %ld to %ld objects", name, *known,
+					  active);
 		}
 	}
 	fclose(f);
@@ -106,5 +107,6 @@ void growth_expect_none(const char *what, long before, long cycles)
 		after = kernel_memory();
 	}
 	EXPECT(after - before <= limit, "%s: slab grew from %ld to %ld KiB", what, before, after);
-	EXPECT(slab_growth(objects, true) == 0, "%s: objects are left over after %ld cycles", what, cycles);
+	EXPECT(slab_growth(objects, true) == 0, "%s: objects left over after %ld cycles", what,
+	       cycles);
 }

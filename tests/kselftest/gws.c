@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* ALLOC_QUEUE_GWS: which queue of a process may use the global wave sync, as cooperative launches ask for. */
+/*
+ * Tests ALLOC_QUEUE_GWS: global wave sync for one queue of a process, as cooperative launches need
+ * it.
+ */
 #include "fixture.h"
 
 #define NO_QUEUE 1000u
 
 static int gws(struct kfd *k, uint32_t queue, uint32_t num)
 {
-	struct kfd_ioctl_alloc_queue_gws_args args = { .queue_id = queue, .num_gws = num, .first_gws = 77 };
+	struct kfd_ioctl_alloc_queue_gws_args args = { .queue_id = queue,
+						       .num_gws = num,
+						       .first_gws = 77 };
 	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &args);
 
 	if (!ret)
@@ -14,7 +19,7 @@ static int gws(struct kfd *k, uint32_t queue, uint32_t num)
 	return ret;
 }
 
-/* What the topology promises. */
+/* num_gws in the topology. */
 static uint64_t num_gws(struct kfd *k)
 {
 	uint64_t num = 0;
@@ -25,7 +30,7 @@ static uint64_t num_gws(struct kfd *k)
 	return num;
 }
 
-TEST(one_queue_of_a_process_has_it)
+TEST(one_queue_per_process)
 {
 	struct kfd_queue second;
 	struct fixture f;
@@ -45,7 +50,7 @@ TEST(one_queue_of_a_process_has_it)
 	EXPECT_OK(gws(&f.k, f.q.id, 0));
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(gws(&f.k, second.id, 64));
-	/* It goes with the queue. */
+	/* Destroying the queue frees it. */
 	EXPECT_OK(kfd_queue_destroy(&second));
 	EXPECT_OK(gws(&f.k, f.q.id, 1));
 	EXPECT(fixture_works(&f));
@@ -61,14 +66,14 @@ static void have_it(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-/* The firmware lets processes take turns. */
-TEST(several_processes_have_it)
+/* The firmware multiplexes processes. */
+TEST(several_processes)
 {
 	struct fixture f;
 
 	fixture_launch(&f);
 	if (!num_gws(&f.k))
-		SKIP("there is none");
+		SKIP("no GWS");
 	EXPECT_OK(gws(&f.k, f.q.id, 64));
 	for (int i = 0; i < 3; i++) {
 		EXPECT_OK(ktap_in_child(have_it, NULL));

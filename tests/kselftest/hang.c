@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * For a GPU whose scheduler does not take queues off the hardware any more, or does not answer at all: the driver
- * gives up after its 9 seconds (with MES 2), says so, and nobody is stuck. A GPU that the driver can reset comes
- * back, again and again.
+ * Tests a GPU whose scheduler fails to preempt queues or does not answer: the driver gives up after
+ * its timeout of 9 s (MES: 2 s), reports it, and no process hangs. A GPU that the driver can reset
+ * recovers, repeatedly.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include "listen.h"
 
 /*
- * Listens for the end of a reset; -1 for a GPU that is not reset. Each hang is waited for to its end: whoever comes next,
- * or switches the machine off, would meet the reset that it leads to.
+ * Listens for the end of a reset; -1 for a GPU that is not reset. Each hang is awaited to its end,
+ * because the reset would hit the next test or the shutdown.
  */
 static int listen_for_resets(void)
 {
@@ -37,24 +37,24 @@ static void expect_reset(int resets)
 	close(resets);
 }
 
-/* The child must be gone soon after it is killed. */
+/* The child must exit soon after SIGKILL. */
 static void expect_death(pid_t child, double seconds)
 {
 	double end = seconds_now() + seconds;
 	int status;
 
 	while (waitpid(child, &status, WNOHANG) == 0) {
-		ASSERT(seconds_now() < end, "process %d cannot be killed", child);
+		ASSERT(seconds_now() < end, "process %d survives SIGKILL", child);
 		usleep(50000);
 	}
 }
 
 /*
- * The first queue needs nothing taken off. The second one does: it is refused after the timeout, which is the
- * firmware's patience with one queue (4 s) or the driver's with the firmware (9 s). What was open can be
- * closed, and the process ends.
+ * The first queue needs no preemption. The second one does: CREATE_QUEUE fails after the timeout,
+ * either of the firmware for one queue (4 s) or of the driver for the firmware (9 s). Queues can be
+ * destroyed and the process exits.
  */
-TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
+TEST_TIMEOUT(preemption_timeout, 180)
 {
 	int resets = listen_for_resets();
 	double start, took;
@@ -78,10 +78,11 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 		start = seconds_now();
 		ret = kfd_queue_start(&second, &args);
 		took = seconds_now() - start;
-		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s", ktap_errno_name(ret));
-		/* An MES is given 2 s for each frame. */
+		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s",
+		       ktap_errno_name(ret));
+		/* MES: 2 s per frame. */
 		EXPECT(took > (is_gfx12(&k.node) ? 1.5 : 3) && took < 40, "after %.1f s", took);
-		/* The runtime learns of it by the event for such things. */
+		/* The runtime gets a HW_EXCEPTION event. */
 		EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 5000, &result));
 		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
 		EXPECT_EQ(data.hw_exception_data.gpu_id, k.node.gpu_id);
@@ -91,12 +92,14 @@ TEST_TIMEOUT(the_timeout_ends_the_wait, 180)
 	}
 	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)
 		usleep(100000);
-	EXPECT(kill(child, 0) != 0, "the process is still there");
+	EXPECT(kill(child, 0) != 0, "process still exists");
 	expect_reset(resets);
 }
 
-/* A process that was open all the while can be killed, and a new one is answered, with yes or no. */
-TEST_TIMEOUT(processes_can_still_be_killed, 180)
+/*
+ * A process that was open all the time can be killed, and a new one gets a reply, success or errno.
+ */
+TEST_TIMEOUT(kill_after_hang, 180)
 {
 	int resets = listen_for_resets();
 	struct kfd k;
@@ -111,7 +114,7 @@ TEST_TIMEOUT(processes_can_still_be_killed, 180)
 		struct kfd_queue q;
 
 		fixture_open(&k);
-		/* Refused by a GPU that was not reset. */
+		/* EIO from a GPU that was not reset. */
 		kfd_queue_create(&k, &q, 64);
 		for (;;)
 			pause();
@@ -133,16 +136,16 @@ static void work(void *data)
 	(void)data;
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	/* The end of its queue is the next hang. */
+	/* Destroying its queue is the next hang. */
 }
 
-TEST_TIMEOUT(the_gpu_comes_back, 240)
+TEST_TIMEOUT(reset_recovers, 240)
 {
 	for (int i = 0; i < 2; i++) {
 		int resets = listen_for_resets();
 
 		if (resets < 0)
-			SKIP("this GPU is not reset: its firmware would be gone");
+			SKIP("this GPU is not reset: that would lose its firmware");
 		ASSERT_OK(ktap_in_child(work, NULL));
 		expect_reset(resets);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Two processes at once: neither sees the other's doorbells, memory or events. */
+/* Tests two processes at once: doorbells, memory and events are isolated. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,11 +10,11 @@
 
 #include "fixture.h"
 
-/* The same place in both, far from everything that the system chooses. */
+/* The same address in both, far from everything that the system maps. */
 #define INSTANCE "/sys/kernel/tracing/instances/isolation"
 #define COMMON_VA ((char *)0x700000000000ul)
 
-/* What one side tells the other. */
+/* Message from one process to the other. */
 struct facts {
 	uint64_t doorbell_offset, slice, handle, mmap_offset;
 	uint32_t event;
@@ -26,7 +26,7 @@ struct pair {
 	pid_t child;
 };
 
-/* Forks; returns true in the child. Each side has an end of the socket. */
+/* Forks; returns true in the child. Each process has one end of the socket. */
 static bool split(struct pair *p)
 {
 	int ends[2];
@@ -47,10 +47,10 @@ static void tell(struct pair *p, const struct facts *facts)
 
 static void hear(struct pair *p, struct facts *facts)
 {
-	ASSERT(recv(p->mine, facts, sizeof(*facts), 0) == sizeof(*facts), "the other side is gone");
+	ASSERT(recv(p->mine, facts, sizeof(*facts), 0) == sizeof(*facts), "other process exited");
 }
 
-/* Lets the other side go on, and waits until it has come as far. */
+/* Barrier between the two processes. */
 static void meet(struct pair *p)
 {
 	struct facts none = { 0 };
@@ -64,10 +64,10 @@ static void join(struct pair *p)
 	int status;
 
 	ASSERT(waitpid(p->child, &status, 0) == p->child);
-	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other side failed");
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "other process failed");
 }
 
-/* Where the slice of this process is, as the driver's trace has it; 0 if it does not say. */
+/* Doorbell address of this process, from the driver's trace; 0 if not traced. */
 static uint64_t traced_slice(void)
 {
 	char line[512], pid[32], *at;
@@ -78,7 +78,8 @@ static uint64_t traced_slice(void)
 		return 0;
 	snprintf(pid, sizeof(pid), "pid=%d ", getpid());
 	while (fgets(line, sizeof(line), trace))
-		if (strstr(line, "rkfd_doorbell_map:") && strstr(line, pid) && (at = strstr(line, "phys=")))
+		if (strstr(line, "rkfd_doorbell_map:") && strstr(line, pid) &&
+		    (at = strstr(line, "phys=")))
 			sscanf(at, "phys=%llx", &address);
 	fclose(trace);
 	return address;
@@ -105,7 +106,7 @@ static void collect(struct fixture *f, struct facts *facts)
 	facts->event = f->signal.event_id;
 }
 
-TEST(doorbells_are_different_pages)
+TEST(doorbell_pages_differ)
 {
 	struct facts mine = { 0 }, theirs;
 	struct fixture f;
@@ -117,8 +118,9 @@ TEST(doorbells_are_different_pages)
 	collect(&f, &mine);
 	tell(&p, &mine);
 	hear(&p, &theirs);
-	/* The same file offset means a different slice to each process. */
-	EXPECT_EQ(mine.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1), theirs.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
+	/* The same mmap offset selects a different doorbell page in each process. */
+	EXPECT_EQ(mine.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1),
+		  theirs.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
 	EXPECT(fixture_works(&f));
 	meet(&p);
 	if (!p.child)
@@ -126,16 +128,18 @@ TEST(doorbells_are_different_pages)
 	join(&p);
 	rmdir(INSTANCE);
 	if (!mine.slice)
-		SKIP("no trace point tells where the doorbells are");
-	EXPECT(mine.slice + KFD_DOORBELL_SLICE <= theirs.slice || theirs.slice + KFD_DOORBELL_SLICE <= mine.slice, "%#llx and %#llx",
-	       (unsigned long long)mine.slice, (unsigned long long)theirs.slice);
+		SKIP("no trace event with the doorbell address");
+	EXPECT(mine.slice + KFD_DOORBELL_SLICE <= theirs.slice ||
+		       theirs.slice + KFD_DOORBELL_SLICE <= mine.slice,
+	       "%#llx and %#llx", (unsigned long long)mine.slice, (unsigned long long)theirs.slice);
 }
 
 /*
- * A packet whose doorbell was not rung stays where it is, whatever the other process rings. Queues must neither
- * come nor go meanwhile: putting a queue back on the hardware reads its write pointer, doorbell or not.
+ * A packet whose doorbell was not rung is not executed, whatever the other process rings. No queue
+ * may be created or destroyed meanwhile: mapping a queue makes the CP read its write pointer,
+ * doorbell or not.
  */
-TEST(ringing_reaches_only_the_own_queue)
+TEST(doorbell_reaches_own_queue_only)
 {
 	struct fixture f;
 	struct pair p;
@@ -172,7 +176,7 @@ TEST(ringing_reaches_only_the_own_queue)
 	join(&p);
 }
 
-TEST(handles_of_another_process_are_unknown)
+TEST(foreign_handle_is_unknown)
 {
 	struct facts facts = { 0 };
 	struct fixture f;
@@ -192,7 +196,8 @@ TEST(handles_of_another_process_are_unknown)
 		EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map_args), -ENOMEM);
 		EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &map_args), -ENOMEM);
 		m = mmap(NULL, 4096, PROT_READ, MAP_SHARED, k.drm, (off_t)facts.mmap_offset);
-		EXPECT(m == MAP_FAILED && errno == EACCES, "%s", m == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+		EXPECT(m == MAP_FAILED && errno == EACCES, "%s",
+		       m == MAP_FAILED ? strerrorname_np(errno) : "mapped");
 		meet(&p);
 		ktap_end();
 	}
@@ -204,7 +209,7 @@ TEST(handles_of_another_process_are_unknown)
 	join(&p);
 }
 
-TEST(events_of_another_process_are_unknown)
+TEST(foreign_event_is_unknown)
 {
 	struct facts facts = { 0 };
 	struct pair p;
@@ -216,7 +221,7 @@ TEST(events_of_another_process_are_unknown)
 		hear(&p, &facts);
 		EXPECT_RET(kfd_event_set(&k, facts.event), -EINVAL);
 		EXPECT_RET(kfd_event_destroy(&k, facts.event), -EINVAL);
-		/* Nor does setting an own event of the same number. */
+		/* Setting an own event with the same id does not signal it either. */
 		do
 			ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
 		while (id < facts.event);
@@ -231,15 +236,20 @@ TEST(events_of_another_process_are_unknown)
 	facts.event = id;
 	tell(&p, &facts);
 	meet(&p);
-	EXPECT_OK(kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, 100, &result));
+	EXPECT_OK(kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, 100,
+				 &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
 	join(&p);
 }
 
-/* One address, two processes, two memories: the GPU's walks are per process, through all its caches. */
-TEST_TIMEOUT(one_address_is_two_memories, 120)
+/*
+ * One address, two processes, two BOs: page table walks are per VMID, through all TLBs and caches.
+ */
+TEST_TIMEOUT(same_address_in_two_vms, 120)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = kfd_va(COMMON_VA), .size = 65536, .flags = KFD_FLAGS_GTT };
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = kfd_va(COMMON_VA),
+							   .size = 65536,
+							   .flags = KFD_FLAGS_GTT };
 	struct kfd_bo common = { .va = COMMON_VA, .size = 65536, .flags = KFD_FLAGS_GTT };
 	uint32_t *words = (uint32_t *)COMMON_VA, who;
 	struct fixture f;
@@ -265,8 +275,8 @@ TEST_TIMEOUT(one_address_is_two_memories, 120)
 		join(&p);
 }
 
-/* Both launch all the time, neither waits for the other. */
-TEST_TIMEOUT(both_work_at_full_speed, 120)
+/* Both dispatch continuously; neither waits for the other. */
+TEST_TIMEOUT(concurrent_dispatches, 120)
 {
 	struct fixture f;
 	struct pair p;

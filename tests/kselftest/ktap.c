@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Runs tests and says how they went, in KTAP. */
+/* KTAP test runner. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ struct shared {
 static struct shared *shared;
 static int kmsg = -1;
 
-/* Every word of the kernel that means a bug, whoever made it. */
+/* Messages of the kernel that indicate a bug, whatever its origin. */
 static const char *const complaints[] = { "BUG:",	    "WARNING:",		   "Oops",
 					  "refcount_t:",    "general protection",  "Call Trace",
 					  "UBSAN",	    "KASAN",		   "panicked at",
@@ -56,7 +56,7 @@ void ktap_failed(const char *file, int line, const char *what, const char *more,
 	char text[512];
 	va_list list;
 
-	/* The hundredth says no more than the first. */
+	/* Limit the output: more failures add no information. */
 	if (__atomic_fetch_add(&shared->failures, 1, __ATOMIC_RELAXED) >= MAX_TOLD)
 		return;
 	va_start(list, more);
@@ -137,7 +137,7 @@ int ktap_in_child(void (*fn)(void *), void *data)
 	return WEXITSTATUS(status);
 }
 
-/* Reads what the kernel said since last time; prints and counts its complaints. */
+/* Reads the kernel log since the last call; prints and counts complaints. */
 static unsigned int kernel_complaints(void)
 {
 	unsigned int found = 0;
@@ -171,7 +171,7 @@ double seconds_now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a child; kills its whole group when time is up. */
+/* Waits for a child; kills its process group on a timeout. */
 static int wait_for(pid_t child, unsigned int seconds, bool *late)
 {
 	double end = seconds_now() + seconds;
@@ -197,7 +197,7 @@ static int wait_for(pid_t child, unsigned int seconds, bool *late)
 	return status;
 }
 
-/* One test. Returns 0 passed, EXIT_SKIPPED or EXIT_FAILED. */
+/* Runs one test. Returns 0 (passed), EXIT_SKIPPED or EXIT_FAILED. */
 static int run_one(const struct ktap_test *test)
 {
 	bool late;
@@ -237,8 +237,8 @@ static bool wanted(const struct ktap_test *test, int argc, char **argv)
 }
 
 /*
- * A test that cannot be the same on this driver, from the list that KTAP_DIFFER names (DRIVER PROGRAM.TEST REASON, the
- * first word being $DRIVER): puts the reason into shared->reason.
+ * Looks up a test in the list of $KTAP_DIFFER (DRIVER PROGRAM.TEST REASON, DRIVER being $DRIVER):
+ * tests that cannot be the same on this driver. Copies the reason to shared->reason.
  */
 static bool differs(const char *program, const char *test)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A KTAP harness: each TEST runs in a process of its own, so that it has its own address space (which is
- * what the driver keys everything by), may die, and cannot hang the rest. What the kernel complains about
- * meanwhile fails the test too.
+ * KTAP harness: each TEST runs in its own process, and so in its own address space, which is the
+ * key of all driver state. A test may crash or hang without affecting the others. Complaints in the
+ * kernel log fail the test as well.
  */
 #ifndef KTAP_H
 #define KTAP_H
@@ -26,7 +26,7 @@ struct ktap_test {
 	static void fn(void)
 #define TEST(fn) TEST_TIMEOUT(fn, 60)
 
-/* Notes a failure and goes on. */
+/* Records a failure and goes on. */
 #define EXPECT(condition, ...)                                                                       \
 	({                                                                                           \
 		bool ok_ = (condition);                                                              \
@@ -34,14 +34,14 @@ struct ktap_test {
 			ktap_failed(__FILE__, __LINE__, #condition, "" __VA_ARGS__);                 \
 		ok_;                                                                                 \
 	})
-/* Notes a failure and ends the test. */
+/* Records a failure and ends the test. */
 #define ASSERT(condition, ...)                                                                       \
 	do {                                                                                         \
 		if (!EXPECT(condition, __VA_ARGS__))                                                 \
 			ktap_end();                                                                  \
 	} while (0)
 
-/* For calls that answer 0 or a negative errno, and for numbers. */
+/* For calls that return 0 or a negative errno, and for numbers. */
 #define EXPECT_RET(call, wanted) ktap_expect_ret(__FILE__, __LINE__, #call, (call), (wanted))
 #define ASSERT_RET(call, wanted)                                                                     \
 	do {                                                                                         \
@@ -59,7 +59,7 @@ struct ktap_test {
 
 #define SKIP(...) ktap_skip(__VA_ARGS__)
 
-/* The kernel's own "not supported", which has no name in user space. */
+/* The kernel's internal "not supported", which has no name in user space. */
 #ifndef ENOTSUPP
 #define ENOTSUPP 524
 #endif
@@ -70,10 +70,10 @@ bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const
 __attribute__((noreturn)) void ktap_end(void);
 __attribute__((noreturn, format(printf, 1, 2))) void ktap_skip(const char *reason, ...);
 __attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
-/* Runs `fn` in a child of the test; its failures are the test's. */
+/* Runs `fn` in a child process; its failures are failures of the test. */
 int ktap_in_child(void (*fn)(void *), void *data);
 
-/* Since some time in the past; only differences mean something. */
+/* Monotonic time in seconds. */
 double seconds_now(void);
 const char *ktap_errno_name(long ret);
 int ktap_main(int argc, char **argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* How much memory processes may have, and that it is counted to the byte. */
+/* Tests memory limits and the accounting of allocations. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,7 +9,9 @@
 
 #define BLOCK (2ul << 20)
 #define GTT (KFD_FLAGS_GTT)
-#define USERPTR (KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
+#define USERPTR                                                               \
+	(KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
 
 static int alloc(struct kfd *k, uint64_t size, uint32_t flags, void *user, uint64_t *handle)
 {
@@ -38,7 +40,7 @@ static uint64_t available(struct kfd *k)
 	return bytes;
 }
 
-/* What debugfs says of system memory, in MiB: all, then GTT; used, then the limit. */
+/* System memory in MiB from debugfs: all and GTT, each used and limit. */
 struct limits {
 	unsigned long used, limit, gtt_used, gtt_limit;
 };
@@ -50,15 +52,17 @@ static struct limits system_limits(void)
 
 	if (!f)
 		SKIP("no debugfs");
-	ASSERT_EQ(fscanf(f, "System mem used %luM out of %luM\nTTM mem used %luM out of %luM\n", &l.used, &l.limit, &l.gtt_used,
-			 &l.gtt_limit), 4);
+	ASSERT_EQ(fscanf(f, "System mem used %luM out of %luM\nTTM mem used %luM out of %luM\n",
+			 &l.used, &l.limit, &l.gtt_used, &l.gtt_limit),
+		  4);
 	fclose(f);
 	return l;
 }
 
-TEST(vram_is_counted_in_blocks)
+TEST(vram_accounting_granularity)
 {
-	uint64_t before, handles[3], sizes[3] = { 4096, BLOCK, BLOCK + 4096 }, blocks[3] = { 1, 1, 2 };
+	uint64_t before, handles[3], sizes[3] = { 4096, BLOCK, BLOCK + 4096 },
+				     blocks[3] = { 1, 1, 2 };
 	struct kfd k;
 
 	fixture_open(&k);
@@ -70,7 +74,7 @@ TEST(vram_is_counted_in_blocks)
 		ASSERT_OK(alloc(&k, sizes[i], KFD_FLAGS_VRAM, NULL, &handles[i]));
 		EXPECT_EQ(available(&k), now - blocks[i] * BLOCK);
 	}
-	/* Memory of the system is not VRAM. */
+	/* System memory does not count as VRAM. */
 	uint64_t now = available(&k), gtt;
 
 	ASSERT_OK(alloc(&k, 64 << 20, GTT, NULL, &gtt));
@@ -81,7 +85,7 @@ TEST(vram_is_counted_in_blocks)
 	EXPECT_EQ(available(&k), before);
 }
 
-TEST(mapping_changes_nothing)
+TEST(map_does_not_change_available)
 {
 	struct kfd_bo *bo;
 	uint64_t before;
@@ -90,14 +94,14 @@ TEST(mapping_changes_nothing)
 	fixture_open(&k);
 	ASSERT_OK(kfd_bo_alloc(&k, 64 << 20, KFD_FLAGS_GTT, &bo));
 	before = available(&k);
-	/* 32 tables of the last level. */
+	/* 32 page tables of the last level. */
 	ASSERT_OK(kfd_bo_map_gpu(&k, bo));
 	EXPECT_EQ(available(&k), before);
 	ASSERT_OK(kfd_bo_unmap_gpu(&k, bo));
 	EXPECT_EQ(available(&k), before);
 }
 
-TEST_TIMEOUT(all_that_is_available_can_be_had, 120)
+TEST_TIMEOUT(all_available_vram_can_be_allocated, 120)
 {
 	uint64_t all, handle, rest[8], more = 0;
 	struct kfd k;
@@ -106,17 +110,17 @@ TEST_TIMEOUT(all_that_is_available_can_be_had, 120)
 	all = available(&k);
 	ASSERT_OK(alloc(&k, all, KFD_FLAGS_VRAM, NULL, &handle));
 	EXPECT_EQ(available(&k), 0);
-	/* The limit itself counts bytes: where many small buffers take less than their blocks some are left. */
+	/* The limit counts bytes: BOs smaller than a block leave some available. */
 	while (more < 8 && !alloc(&k, BLOCK, KFD_FLAGS_VRAM, NULL, &rest[more]))
 		more++;
-	EXPECT(more < 8, "no end of memory");
+	EXPECT(more < 8, "no limit reached");
 	while (more)
 		EXPECT_OK(release(&k, rest[--more]));
 	EXPECT_OK(release(&k, handle));
 	EXPECT_EQ(available(&k), all);
 	EXPECT_RET(alloc(&k, all + 8 * BLOCK, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, 1ull << 62, KFD_FLAGS_VRAM, NULL, &handle), -ENOMEM);
-	/* So large that there is no number for its pages. */
+	/* So large that its page count overflows. */
 	EXPECT_RET(alloc(&k, ~0ull, KFD_FLAGS_VRAM, NULL, &handle), -EINVAL);
 	EXPECT_EQ(available(&k), all);
 }
@@ -132,7 +136,7 @@ static void take_and_die(void *data)
 	ASSERT_OK(alloc(&k, 32 * BLOCK, GTT, NULL, &handle));
 }
 
-/* Nothing changes any more: what the last process had was given back. */
+/* Wait until nothing changes: memory of the previous test's process may be released late. */
 static struct limits settled(struct kfd *k)
 {
 	struct limits l, last = { 0 };
@@ -148,7 +152,7 @@ static struct limits settled(struct kfd *k)
 	return l;
 }
 
-TEST(the_dead_have_nothing)
+TEST(exit_releases_memory)
 {
 	struct limits before, after;
 	uint64_t all;
@@ -164,7 +168,7 @@ TEST(the_dead_have_nothing)
 	EXPECT_EQ(after.gtt_used, before.gtt_used);
 }
 
-TEST(system_memory_has_its_limits)
+TEST(system_memory_limit)
 {
 	uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * KFD_PAGE, limit = total - total / 64;
 	struct limits l = system_limits();
@@ -174,7 +178,7 @@ TEST(system_memory_has_its_limits)
 	EXPECT_EQ(l.gtt_limit, total / 2 >> 20);
 }
 
-TEST(gtt_and_user_memory_are_counted)
+TEST(gtt_and_userptr_accounting)
 {
 	const size_t size = 32ul << 20;
 	struct limits before, now;
@@ -201,7 +205,7 @@ TEST(gtt_and_user_memory_are_counted)
 	EXPECT_EQ(now.gtt_used, before.gtt_used);
 }
 
-TEST(more_system_memory_than_there_is)
+TEST(system_memory_beyond_limit_is_enomem)
 {
 	const uint64_t mib = 1ull << 20;
 	struct limits before = system_limits(), after;
@@ -213,12 +217,13 @@ TEST(more_system_memory_than_there_is)
 	size = (before.limit < before.gtt_limit ? before.limit : before.gtt_limit) + 1;
 	EXPECT_RET(alloc(&k, size * mib, GTT, NULL, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, 1ull << 62, GTT, NULL, &handle), -ENOMEM);
-	/* Nothing is looked at of what is too much. */
+	/* The limit is checked before the user address. */
 	size = (before.limit + 1) * mib;
-	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	ASSERT(memory != MAP_FAILED);
 	EXPECT_RET(alloc(&k, size, USERPTR, memory, &handle), -ENOMEM);
-	/* Neither of what is not there: but that is another error. */
+	/* Below the limit an unmapped user address is another error. */
 	EXPECT_RET(alloc(&k, KFD_PAGE, USERPTR, (void *)0x7000deadb000ull, &handle), -EFAULT);
 	after = system_limits();
 	EXPECT_EQ(after.used, before.used);

@@ -2,8 +2,7 @@
 /*
  * usage: load-as FILE NAME    loads the kernel module in FILE under another name
  *
- * For tests of what happens when a module of that name is there. Without the file's signature, which is
- * not one of the changed module.
+ * For tests of a module whose name is taken. Drops the signature, which would not match.
  */
 
 #include <elf.h>
@@ -16,13 +15,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In struct module the name follows the state and the list. */
+/* Offset of `name` in struct module: behind the state and the list. */
 #define NAME_AT 24
 #define NAME_LEN 56
 
 static const char MAGIC[] = "~Module signature appended~\n";
 
-/* The part of a file that is the module. */
+/* Size of the module without its signature. */
 static size_t without_signature(const unsigned char *file, size_t size)
 {
 	const size_t magic = sizeof(MAGIC) - 1, info = 12;
@@ -35,7 +34,7 @@ static size_t without_signature(const unsigned char *file, size_t size)
 	return size - magic - info - signature;
 }
 
-/* The place of a module's name in its file. */
+/* Offset of the module name in its file. */
 static char *name_of(unsigned char *file)
 {
 	const Elf64_Ehdr *elf = (const void *)file;
@@ -61,7 +60,7 @@ int main(int argc, char **argv)
 	unsigned char *file = mmap(NULL, st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 
 	if (file == MAP_FAILED || memcmp(file, ELFMAG, SELFMAG)) {
-		fprintf(stderr, "load-as: %s is no module\n", argv[1]);
+		fprintf(stderr, "load-as: %s is not a module\n", argv[1]);
 		return 2;
 	}
 	char *name = name_of(file);

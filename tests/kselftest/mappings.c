@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* mmap() of /dev/kfd: doorbells, the register page, and what is refused. */
+/* Tests mmap() of /dev/kfd: doorbells, the MMIO page, and errors. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@ static uint64_t offset_of(uint64_t type, uint32_t gpu_id)
 	return type << 62 | (uint64_t)(gpu_id & 0xffff) << 46;
 }
 
-/* 0 and unmapped again, or a negative errno. */
+/* Maps and unmaps; returns 0 or a negative errno. */
 static int try_map(int fd, uint64_t offset, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
@@ -24,7 +24,7 @@ static int try_map(int fd, uint64_t offset, size_t size)
 	return 0;
 }
 
-TEST(doorbells_are_mapped_whole)
+TEST(doorbells_are_mapped_as_a_whole)
 {
 	struct fixture f;
 	uint64_t offset;
@@ -39,7 +39,7 @@ TEST(doorbells_are_mapped_whole)
 	EXPECT(fixture_works(&f));
 }
 
-TEST(retired_types_are_einval)
+TEST(retired_mmap_types_are_einval)
 {
 	struct fixture f;
 
@@ -49,7 +49,7 @@ TEST(retired_types_are_einval)
 	EXPECT_RET(try_map(f.k.fd, offset_of(2, 0), 4096), -EINVAL);
 }
 
-/* Refused, or as good as a shared one; a page fault in it must not hurt the kernel. */
+/* Either refused or like a shared one; a page fault in it must not harm the kernel. */
 static void touch_private(struct fixture *f, uint64_t offset, size_t size)
 {
 	volatile uint32_t *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, f->k.fd, (off_t)offset);
@@ -62,7 +62,7 @@ static void touch_private(struct fixture *f, uint64_t offset, size_t size)
 	munmap((void *)p, size);
 }
 
-TEST(a_private_mapping_hurts_nobody)
+TEST(private_mapping)
 {
 	struct fixture f;
 
@@ -72,7 +72,7 @@ TEST(a_private_mapping_hurts_nobody)
 	EXPECT(fixture_works(&f));
 }
 
-TEST(register_page_is_one_page)
+TEST(mmio_mapping_is_one_page)
 {
 	struct fixture f;
 
@@ -83,8 +83,8 @@ TEST(register_page_is_one_page)
 	EXPECT_RET(try_map(f.k.fd, 0, 4096), -ENODEV);
 }
 
-/* Input and output of a device: never dumped, copied or grown. */
-TEST(doorbell_mappings_are_marked)
+/* Device I/O: no core dump, no copy on fork, no mremap() growth. */
+TEST(doorbell_vma_flags)
 {
 	char line[512], wanted[32];
 	bool here = false, found = false;
@@ -112,18 +112,20 @@ TEST(doorbell_mappings_are_marked)
 	fclose(maps);
 }
 
-TEST(a_mapping_cannot_grow)
+TEST(mapping_cannot_grow)
 {
 	struct fixture f;
 	void *p;
 
 	fixture_launch(&f);
-	p = mremap((void *)f.k.doorbells, KFD_DOORBELL_SLICE, KFD_DOORBELL_SLICE * 2, MREMAP_MAYMOVE);
-	EXPECT(p == MAP_FAILED && errno == EFAULT, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "grown");
+	p = mremap((void *)f.k.doorbells, KFD_DOORBELL_SLICE, KFD_DOORBELL_SLICE * 2,
+		   MREMAP_MAYMOVE);
+	EXPECT(p == MAP_FAILED && errno == EFAULT, "%s",
+	       p == MAP_FAILED ? strerrorname_np(errno) : "grown");
 	EXPECT(fixture_works(&f));
 }
 
-TEST(a_queue_works_through_a_second_mapping)
+TEST(second_doorbell_mapping)
 {
 	struct fixture f;
 	void *p;
@@ -134,9 +136,10 @@ TEST(a_queue_works_through_a_second_mapping)
 	ASSERT(p != MAP_FAILED);
 	munmap((void *)f.k.doorbells, KFD_DOORBELL_SLICE);
 	f.k.doorbells = p;
-	f.q.doorbell = (volatile uint64_t *)((char *)p + (f.q.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
+	f.q.doorbell =
+		(volatile uint64_t *)((char *)p + (f.q.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 	EXPECT(fixture_works(&f));
-	/* Files may be closed; what is mapped and what runs stays. */
+	/* Files may be closed; mappings and queues stay. */
 	close(f.k.drm);
 	EXPECT(fixture_works(&f));
 }
@@ -146,7 +149,7 @@ static void touch(void *data)
 	*(volatile uint64_t *)data;
 }
 
-TEST(doorbells_are_not_there_after_unmap)
+TEST(doorbell_after_munmap_faults)
 {
 	struct fixture f;
 	int ret;

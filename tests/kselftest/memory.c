@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* ALLOC, FREE, MAP, UNMAP_MEMORY and AVAILABLE_MEMORY. */
+/* Tests ALLOC, FREE, MAP, UNMAP_MEMORY and AVAILABLE_MEMORY. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,8 +10,12 @@
 
 #define VRAM (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE)
 #define GTT (KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE)
-#define DOORBELL (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
-#define REMAP (KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
+#define DOORBELL                                                               \
+	(KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
+#define REMAP                                                                    \
+	(KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_COHERENT)
 
 static int alloc(struct kfd *k, uint64_t va, uint64_t size, uint32_t flags, uint64_t *handle)
 {
@@ -58,7 +62,7 @@ static uint64_t reserve(size_t size)
 	return kfd_va(p);
 }
 
-TEST(handles_name_their_gpu)
+TEST(handle_contains_gpu_id)
 {
 	uint64_t handle;
 	struct kfd k;
@@ -69,8 +73,8 @@ TEST(handles_name_their_gpu)
 	EXPECT_OK(release(&k, handle));
 }
 
-/* What the processor writes through its mapping stays, for each kind, size, and set of caching flags. */
-TEST(kinds_and_flags)
+/* CPU writes through the mapping persist, for each domain, size and set of caching flags. */
+TEST(domains_and_flags)
 {
 	static const uint32_t flags[] = {
 		GTT,
@@ -96,19 +100,21 @@ TEST(kinds_and_flags)
 			struct kfd_bo *bo;
 			volatile uint32_t *words;
 
-			ASSERT(kfd_bo_create(&k, sizes[n], flags[i], &bo) == 0, "flags %#x size %zu", flags[i], sizes[n]);
+			ASSERT(kfd_bo_create(&k, sizes[n], flags[i], &bo) == 0,
+			       "flags %#x size %zu", flags[i], sizes[n]);
 			words = bo->va;
-			EXPECT(words[0] == 0 && words[bo->size / 4 - 1] == 0, "flags %#x size %zu: not clear", flags[i], sizes[n]);
+			EXPECT(words[0] == 0 && words[bo->size / 4 - 1] == 0,
+			       "flags %#x size %zu: not zeroed", flags[i], sizes[n]);
 			words[0] = 0xdeadbeef;
 			words[bo->size / 4 - 1] = 0x12345678;
-			EXPECT(words[0] == 0xdeadbeef && words[bo->size / 4 - 1] == 0x12345678, "flags %#x size %zu", flags[i],
-			       sizes[n]);
+			EXPECT(words[0] == 0xdeadbeef && words[bo->size / 4 - 1] == 0x12345678,
+			       "flags %#x size %zu", flags[i], sizes[n]);
 			EXPECT(kfd_bo_free(&k, bo) == 0, "flags %#x size %zu", flags[i], sizes[n]);
 		}
 	}
 }
 
-TEST(video_memory_needs_no_address)
+TEST(vram_without_va)
 {
 	uint64_t handle;
 	struct kfd k;
@@ -118,14 +124,14 @@ TEST(video_memory_needs_no_address)
 	EXPECT_OK(release(&k, handle));
 }
 
-TEST(what_was_freed_is_cleared_before_it_is_given_again)
+TEST(new_bo_is_zeroed)
 {
 	struct kfd_bo *bo;
 	struct kfd k;
 
 	fixture_open(&k);
 	if (!k.node.large_bar)
-		SKIP("the processor does not see video memory");
+		SKIP("VRAM is not mapped by the BAR");
 	for (int i = 0; i < 4; i++) {
 		uint32_t *words;
 
@@ -146,12 +152,15 @@ TEST(alloc_errors)
 
 	fixture_open(&k);
 	EXPECT_RET(alloc(&k, va, 0, GTT, &handle), -EINVAL);
-	/* No kind at all. */
+	/* No domain at all. */
 	EXPECT_RET(alloc(&k, va, 4096, KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &handle), -EINVAL);
 	EXPECT_RET(alloc(&k, va, 4096, 0, &handle), -EINVAL);
-	/* User memory without its address. */
-	EXPECT_RET(alloc(&k, va, 4096, KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &handle), -EINVAL);
-	/* A ring of half of one byte. */
+	/* USERPTR without an address. */
+	EXPECT_RET(alloc(&k, va, 4096,
+			 KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE,
+			 &handle),
+		   -EINVAL);
+	/* A doubly mapped ring of one byte (half is mapped twice). */
 	EXPECT_RET(alloc(&k, va, 1, GTT | KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM, &handle), -EINVAL);
 	memset(&args, 0, sizeof(args));
 	args.va_addr = va;
@@ -162,10 +171,11 @@ TEST(alloc_errors)
 	args.gpu_id = 0;
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args), -EINVAL);
 	if (!k.node.large_bar)
-		EXPECT_RET(alloc(&k, va, 4096, VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC, &handle), -EINVAL);
+		EXPECT_RET(alloc(&k, va, 4096, VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC, &handle),
+			   -EINVAL);
 }
 
-TEST(more_than_there_is_is_enomem)
+TEST(alloc_beyond_vram_is_enomem)
 {
 	uint64_t va = reserve(1 << 20), handle;
 	struct kfd k;
@@ -174,7 +184,7 @@ TEST(more_than_there_is_is_enomem)
 	EXPECT_RET(alloc(&k, va, k.node.vram_bytes + (1 << 20), VRAM, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, va, 1ull << 46, VRAM, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, va, 1ull << 46, GTT, &handle), -ENOMEM);
-	/* And what there is can still be had. */
+	/* What is available can still be allocated. */
 	ASSERT_OK(alloc(&k, va, 1 << 20, VRAM, &handle));
 	EXPECT_OK(release(&k, handle));
 }
@@ -187,11 +197,11 @@ TEST(alloc_without_vm_is_enodev)
 	fixture_open_only(&k);
 	EXPECT_RET(alloc(&k, reserve(4096), 4096, GTT, &handle), -ENODEV);
 	EXPECT_RET(alloc(&k, 0, 4096, VRAM, &handle), -ENODEV);
-	/* The size is looked at before anything else. */
+	/* The size is checked first. */
 	EXPECT_RET(alloc(&k, 0, 0, VRAM, &handle), -EINVAL);
 }
 
-TEST(doorbells_have_one_size)
+TEST(doorbell_alloc_size)
 {
 	uint64_t handle;
 	struct kfd_bo *bo;
@@ -205,7 +215,7 @@ TEST(doorbells_have_one_size)
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
 
-TEST(register_page_has_one_size)
+TEST(mmio_alloc_size)
 {
 	uint64_t handle;
 	struct kfd_bo *bo;
@@ -214,12 +224,12 @@ TEST(register_page_has_one_size)
 	fixture_open(&k);
 	EXPECT_RET(alloc(&k, reserve(8192), 8192, REMAP, &handle), -EINVAL);
 	ASSERT_OK(kfd_bo_alloc(&k, KFD_PAGE, REMAP, &bo));
-	/* Its offset is one for /dev/kfd: type 0 and the GPU's number. */
+	/* mmap offset for /dev/kfd: type 0 and the gpu_id. */
 	EXPECT_EQ(bo->mmap_offset >> 62, 0);
 	EXPECT_EQ(bo->mmap_offset >> 46 & 0xffff, k.node.gpu_id & 0xffff);
 	EXPECT_OK(kfd_bo_map_cpu(&k, bo));
 	EXPECT_OK(kfd_bo_map_gpu(&k, bo));
-	/* Flushing the host data path is a store to its first word. */
+	/* HDP flush: a store to its first dword. */
 	*(volatile uint32_t *)bo->va = 0;
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
@@ -242,7 +252,7 @@ TEST(free_errors)
 	EXPECT_RET(release(&k, handle), -EINVAL);
 }
 
-TEST(the_event_page_cannot_be_freed)
+TEST(free_event_page_is_ebusy)
 {
 	uint32_t id;
 	struct kfd k;
@@ -265,11 +275,14 @@ TEST(map_and_unmap_errors)
 	ASSERT_OK(alloc(&k, reserve(4096), 4096, GTT, &handle));
 	ids[0] = k.node.gpu_id;
 	ids[1] = NO_SUCH_GPU;
-	/* The arguments of both calls are laid out alike. */
+	/* Both ioctls have the same argument layout. */
 	for (int i = 0; i < 2; i++) {
-		unsigned long request = i ? AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU : AMDKFD_IOC_MAP_MEMORY_TO_GPU;
+		unsigned long request = i ? AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU :
+					    AMDKFD_IOC_MAP_MEMORY_TO_GPU;
 
-		args = (struct kfd_ioctl_map_memory_to_gpu_args){ .handle = handle, .device_ids_array_ptr = kfd_va(ids) };
+		args = (struct kfd_ioctl_map_memory_to_gpu_args){
+			.handle = handle, .device_ids_array_ptr = kfd_va(ids)
+		};
 		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EINVAL);
 		args.n_devices = 1;
 		args.n_success = 2;
@@ -286,34 +299,35 @@ TEST(map_and_unmap_errors)
 		args.handle = (uint64_t)NO_SUCH_GPU << 32;
 		EXPECT_RET(kfd_ioctl(k.fd, request, &args), -EINVAL);
 	}
-	/* What was not mapped cannot be unmapped; mapping twice is no error. */
+	/* Unmapping what is not mapped fails; mapping twice succeeds. */
 	EXPECT_RET(unmap(&k, handle), -EINVAL);
 	EXPECT_OK(map(&k, handle));
 	EXPECT_OK(map(&k, handle));
 	EXPECT_OK(unmap(&k, handle));
 	EXPECT_RET(unmap(&k, handle), -EINVAL);
-	/* All devices before the unknown one were served, and said to be. */
+	/* The devices before the unknown one were handled and counted in n_success. */
 	args = (struct kfd_ioctl_map_memory_to_gpu_args){
 		.handle = handle, .device_ids_array_ptr = kfd_va(ids), .n_devices = 2
 	};
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args), -EINVAL);
 	EXPECT_EQ(args.n_success, 1);
 	EXPECT_OK(unmap(&k, handle));
-	/* Nothing left to do is done. */
-	args = (struct kfd_ioctl_map_memory_to_gpu_args){
-		.handle = handle, .device_ids_array_ptr = kfd_va(ids), .n_devices = 1, .n_success = 1
-	};
+	/* n_success at the end: nothing to do. */
+	args = (struct kfd_ioctl_map_memory_to_gpu_args){ .handle = handle,
+							  .device_ids_array_ptr = kfd_va(ids),
+							  .n_devices = 1,
+							  .n_success = 1 };
 	EXPECT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args));
 	EXPECT_OK(release(&k, handle));
 }
 
-TEST(addresses_that_cannot_be_mapped)
+TEST(bad_addresses)
 {
 	uint64_t va = reserve(1 << 20), first, second;
 	struct kfd k;
 
 	fixture_open(&k);
-	/* Two at one place. */
+	/* Two BOs at one address. */
 	ASSERT_OK(alloc(&k, va, 65536, GTT, &first));
 	ASSERT_OK(map(&k, first));
 	ASSERT_OK(alloc(&k, va + 61440, 8192, GTT, &second));
@@ -323,19 +337,19 @@ TEST(addresses_that_cannot_be_mapped)
 	EXPECT_OK(unmap(&k, second));
 	EXPECT_OK(release(&k, second));
 	EXPECT_OK(release(&k, first));
-	/* Beyond what the GPU's page tables reach. */
+	/* Above the range of the GPU's page tables. */
 	if (!alloc(&k, 0x4000000000000000ull, 4096, GTT, &first)) {
 		EXPECT_RET(map(&k, first), -EINVAL);
 		EXPECT_OK(release(&k, first));
 	}
-	/* Not on a page. */
+	/* Not page aligned. */
 	if (!alloc(&k, va + 0x123, 4096, GTT, &first)) {
 		EXPECT_RET(map(&k, first), -EINVAL);
 		EXPECT_OK(release(&k, first));
 	}
 }
 
-TEST(buffers_of_a_queue_cannot_be_unmapped)
+TEST(unmap_queue_buffer_is_ebusy)
 {
 	struct kfd_queue q;
 	struct kfd k;
@@ -346,11 +360,11 @@ TEST(buffers_of_a_queue_cannot_be_unmapped)
 	EXPECT_RET(unmap(&k, q.descriptor->handle), -EBUSY);
 	EXPECT_RET(unmap(&k, q.cwsr->handle), -EBUSY);
 	EXPECT_RET(release(&k, q.ring->handle), -EBUSY);
-	/* Afterwards they can: destroying frees them. */
+	/* Destroying the queue releases its buffers. */
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
-TEST(available_memory_goes_down_and_comes_back)
+TEST(available_memory_follows_allocations)
 {
 	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = NO_SUCH_GPU };
 	uint64_t before, during, after, handle;
@@ -363,13 +377,14 @@ TEST(available_memory_goes_down_and_comes_back)
 	EXPECT_EQ(before % (2 << 20), 0);
 	ASSERT_OK(alloc(&k, 0, 64 << 20, VRAM, &handle));
 	ASSERT_OK(kfd_available(&k, &during));
-	EXPECT(during <= before - (64 << 20), "%llu after %llu", (unsigned long long)during, (unsigned long long)before);
+	EXPECT(during <= before - (64 << 20), "%llu after %llu", (unsigned long long)during,
+	       (unsigned long long)before);
 	EXPECT_OK(release(&k, handle));
 	ASSERT_OK(kfd_available(&k, &after));
 	EXPECT_EQ(after, before);
 }
 
-/* The CPU's mapping lives on when the handle is gone, as every mapping of a file does. */
+/* The CPU mapping outlives the handle, as any file mapping does. */
 TEST(cpu_mapping_outlives_the_handle)
 {
 	uint32_t *words;
@@ -387,7 +402,7 @@ TEST(cpu_mapping_outlives_the_handle)
 	EXPECT_EQ(words[5], 100);
 }
 
-TEST(offsets_belong_to_the_file_that_may_use_them)
+TEST(mmap_offset_is_per_file)
 {
 	char path[64];
 	struct kfd_bo *bo;
@@ -401,16 +416,19 @@ TEST(offsets_belong_to_the_file_that_may_use_them)
 	other = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT(other >= 0);
 	p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, other, (off_t)bo->mmap_offset);
-	EXPECT(p == MAP_FAILED && errno == EACCES, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
-	/* More than the object has. */
+	EXPECT(p == MAP_FAILED && errno == EACCES, "%s",
+	       p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	/* Larger than the BO. */
 	p = mmap(NULL, 16384, PROT_READ, MAP_SHARED, k.drm, (off_t)bo->mmap_offset);
-	EXPECT(p == MAP_FAILED && errno == EINVAL, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
-	/* Nothing there. */
+	EXPECT(p == MAP_FAILED && errno == EINVAL, "%s",
+	       p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	/* No BO at this offset. */
 	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, k.drm, (off_t)1 << 50);
-	EXPECT(p == MAP_FAILED && errno == EINVAL, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	EXPECT(p == MAP_FAILED && errno == EINVAL, "%s",
+	       p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
 }
 
-TEST(many_objects)
+TEST(many_bos)
 {
 	static uint64_t handles[2000];
 	struct kfd k;
@@ -420,7 +438,8 @@ TEST(many_objects)
 	ASSERT_OK(kfd_available(&k, &before));
 	va = reserve(2000ul * 8192);
 	for (int i = 0; i < 2000; i++) {
-		ASSERT_OK(alloc(&k, va + (uint64_t)i * 8192, 4096, i & 1 ? GTT : VRAM, &handles[i]));
+		ASSERT_OK(
+			alloc(&k, va + (uint64_t)i * 8192, 4096, i & 1 ? GTT : VRAM, &handles[i]));
 		ASSERT_OK(map(&k, handles[i]));
 	}
 	for (int i = 0; i < 2000; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * An MES that refuses a frame, that does not say how one went, or that takes its time. For the model with one of the
- * knobs mes.error, mes.no_status and mes.late; the frames that count are those about user queues.
+ * Tests an MES that rejects a frame, omits a status, or is slow: the model with the knob mes.error,
+ * mes.no_status or mes.late. Only frames about user queues count.
  */
 #define _GNU_SOURCE
 #include <drm/amdgpu_drm.h>
@@ -12,7 +12,7 @@
 
 #include "fixture.h"
 
-/* A call of the driver is over by then, whatever the firmware does. */
+/* Upper bound of an ioctl, whatever the firmware does, in seconds. */
 #define LONGEST_S 10.0
 
 static void need_mes(void)
@@ -21,10 +21,10 @@ static void need_mes(void)
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	if (!is_gfx12(&node))
-		SKIP("this GPU has no MES");
+		SKIP("no MES");
 }
 
-/* A process that has a queue before anything goes wrong, and works all the while. */
+/* A process with a queue from before the fault, which works all the time. */
 struct bystander {
 	atomic_uint ready, stop;
 	pid_t pid;
@@ -47,7 +47,8 @@ static int stand_by(struct bystander *b)
 
 static struct bystander *bystander_start(void)
 {
-	struct bystander *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct bystander *b =
+		mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	pid_t pid;
 
@@ -60,7 +61,7 @@ static struct bystander *bystander_start(void)
 	b->pid = pid;
 	for (int i = 0; i < 30000 && !atomic_load(&b->ready); i++)
 		usleep(1000);
-	ASSERT(b->ready, "the other process does not work");
+	ASSERT(b->ready, "other process does not work");
 	return b;
 }
 
@@ -70,21 +71,22 @@ static void bystander_end(struct bystander *b)
 
 	atomic_store(&b->stop, 1);
 	ASSERT(waitpid(b->pid, &status, 0) == b->pid);
-	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "the other process: %#x", status);
+	EXPECT(WIFEXITED(status) && !WEXITSTATUS(status), "other process: %#x", status);
 }
 
-/* Bytes of system memory that the GPU has mapped for anyone, the driver included. */
+/* Bytes of system memory mapped for the GPU, the driver's own included. */
 static uint64_t gtt_used(struct kfd *k)
 {
 	uint64_t used = 0;
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&used), .return_size = sizeof(used),
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&used),
+					   .return_size = sizeof(used),
 					   .query = AMDGPU_INFO_GTT_USAGE };
 
 	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
 	return used;
 }
 
-/* Queues come and go; one frame of theirs goes wrong. */
+/* Creates and destroys queues; one of their frames fails. */
 static void meet_the_fault(void *data)
 {
 	unsigned int refused = 0, told = 0;
@@ -100,18 +102,22 @@ static void meet_the_fault(void *data)
 		struct kfd_queue q;
 		int ret = kfd_queue_create(k, &q, 64);
 
-		EXPECT(seconds_now() - start < LONGEST_S, "CREATE_QUEUE took %.1f s", seconds_now() - start);
+		EXPECT(seconds_now() - start < LONGEST_S, "CREATE_QUEUE took %.1f s",
+		       seconds_now() - start);
 		if (ret) {
 			refused++;
-			EXPECT(ret == -EIO || ret == -ETIMEDOUT || ret == -ETIME, "expected EIO or a timeout, got %s",
-			       ktap_errno_name(ret));
+			EXPECT(ret == -EIO || ret == -ETIMEDOUT || ret == -ETIME,
+			       "expected EIO or a timeout, got %s", ktap_errno_name(ret));
 			continue;
 		}
 		start = seconds_now();
 		EXPECT_OK(kfd_queue_destroy(&q));
-		EXPECT(seconds_now() - start < LONGEST_S, "DESTROY_QUEUE took %.1f s", seconds_now() - start);
+		EXPECT(seconds_now() - start < LONGEST_S, "DESTROY_QUEUE took %.1f s",
+		       seconds_now() - start);
 	}
-	/* A queue that was not taken off as it should be was thrown out: its process hears of that. */
+	/*
+	 * A queue that was not removed properly was evicted: its process gets a HW_EXCEPTION event.
+	 */
 	if (!refused) {
 		uint32_t result = 99;
 
@@ -122,13 +128,14 @@ static void meet_the_fault(void *data)
 			EXPECT_EQ(event.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
 		}
 	}
-	ktap_note("%u calls were refused, %s", refused, told ? "and the process was told of a lost queue" : "no queue was lost");
+	ktap_note("%u calls refused, %s", refused,
+		  told ? "and the process was told of a lost queue" : "no queue was lost");
 	EXPECT_EQ(refused + told, 1);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-TEST_TIMEOUT(a_frame_goes_wrong_and_life_goes_on, 120)
+TEST_TIMEOUT(failed_frame_is_survived, 120)
 {
 	struct bystander *b;
 	uint64_t before;
@@ -140,14 +147,14 @@ TEST_TIMEOUT(a_frame_goes_wrong_and_life_goes_on, 120)
 	b = bystander_start();
 	EXPECT_OK(ktap_in_child(meet_the_fault, NULL));
 	bystander_end(b);
-	/* A process goes when nobody uses it any more, which may be a little later. */
+	/* A process is torn down asynchronously. */
 	for (int i = 0; i < 5000 && gtt_used(&k) != before; i++)
 		usleep(1000);
 	EXPECT_EQ(gtt_used(&k), before);
 }
 
-/* Each answer comes late, and is waited for. */
-TEST_TIMEOUT(late_answers_are_waited_for, 120)
+/* Replies are late and waited for. */
+TEST_TIMEOUT(late_replies, 120)
 {
 	struct bystander *b;
 	double start, took;

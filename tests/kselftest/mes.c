@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Scheduling by MES: which frames the driver sends for a queue and when, and what is in ADD_QUEUE, field by field.
+ * Tests scheduling by MES: frames sent per queue operation, and each field of ADD_QUEUE.
  *
- * The table of fields comes from the C driver: the layout is union MESAPI__ADD_QUEUE of include/mes_v12_api_def.h, the
- * values are those that add_queue_mes() of amdkfd/kfd_device_queue_manager.c and mes_v12_0_add_hw_queue() of
- * amdgpu/mes_v12_0.c put there. Frames are read from the trace point rkfd_mes_submit.
+ * Expected values are those of the C driver: the layout is union MESAPI__ADD_QUEUE of
+ * include/mes_v12_api_def.h, filled by add_queue_mes() of amdkfd/kfd_device_queue_manager.c and
+ * mes_v12_0_add_hw_queue() of amdgpu/mes_v12_0.c. Frames are read from the trace event
+ * rkfd_mes_submit.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -51,7 +52,10 @@ static void parse_frame(char *line, struct frame *f)
 	}
 }
 
-/* Ends the recording and reads the frames in it. Skips where queues are scheduled otherwise, as the same record says. */
+/*
+ * Stops recording and parses the frames. Skips on GPUs scheduled otherwise, which the recording
+ * shows as well.
+ */
 static void stop_and_read(void)
 {
 	char *text = watch_stop(), *next;
@@ -101,7 +105,7 @@ static void need_mes(struct kfd *k)
 		SKIP("queues of this GPU are scheduled by runlists");
 }
 
-TEST(one_frame_adds_a_queue_and_one_removes_it)
+TEST(one_frame_per_create_and_destroy)
 {
 	enum { QUEUES = 10 };
 	struct kfd_queue q[QUEUES];
@@ -123,7 +127,7 @@ TEST(one_frame_adds_a_queue_and_one_removes_it)
 	EXPECT_EQ(frames_of("ADD_QUEUE"), 0);
 }
 
-TEST(launches_send_no_frame)
+TEST(dispatch_sends_no_frame)
 {
 	struct fixture f;
 
@@ -150,8 +154,8 @@ static int update(struct kfd_queue *q, uint32_t percentage)
 	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
 }
 
-/* Other queues are left alone, however many there are. */
-TEST(an_update_removes_and_adds_one_queue)
+/* Other queues are not touched, however many there are. */
+TEST(update_removes_and_adds_one_queue)
 {
 	struct kfd_queue q[4];
 	struct kfd k;
@@ -179,7 +183,7 @@ TEST(an_update_removes_and_adds_one_queue)
 			EXPECT_OK(kfd_queue_destroy(&q[i]));
 }
 
-/* A field: its first dword, how many, and what is in it. */
+/* A field: first dword, number of dwords, value. */
 struct field {
 	const char *name;
 	unsigned int word, words;
@@ -202,7 +206,7 @@ static unsigned int pasid(void)
 	return value;
 }
 
-/* The driver's own handler is not enabled before the process has named one. */
+/* The driver's trap handler is disabled until the process sets one. */
 static void name_trap_handler(struct kfd *k)
 {
 	struct kfd_ioctl_set_trap_handler_args args = {
@@ -214,7 +218,7 @@ static void name_trap_handler(struct kfd *k)
 	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SET_TRAP_HANDLER, &args));
 }
 
-/* Every word of the frame is in the table or 0. */
+/* Every other dword of the frame is 0. */
 static void check_fields(const struct frame *f, const struct field *fields, size_t count)
 {
 	bool known[FRAME_WORDS] = { false };
@@ -226,16 +230,17 @@ static void check_fields(const struct frame *f, const struct field *fields, size
 		for (unsigned int w = 0; w < x->words; w++)
 			known[x->word + w] = true;
 		if (x->how == IS)
-			EXPECT(got == x->value, "%s is %#llx, not %#llx", x->name, (unsigned long long)got,
-			       (unsigned long long)x->value);
+			EXPECT(got == x->value, "%s is %#llx, not %#llx", x->name,
+			       (unsigned long long)got, (unsigned long long)x->value);
 		else
-			EXPECT(got && (x->how == NOT_0 || got % KFD_PAGE == 0), "%s is %#llx", x->name, (unsigned long long)got);
+			EXPECT(got && (x->how == NOT_0 || got % KFD_PAGE == 0), "%s is %#llx",
+			       x->name, (unsigned long long)got);
 	}
 	for (unsigned int i = 0; i < FRAME_WORDS; i++)
 		EXPECT(known[i] || !f->words[i], "word %u is %#x", i, f->words[i]);
 }
 
-/* What all frames have in common. mqd_addr, wptr_addr and doorbell_offset are looked at beside the table. */
+/* Common to all frames. mqd_addr, wptr_addr and doorbell_offset are checked separately. */
 static void check_frame(const struct frame *f, uint32_t type, uint32_t ring_bytes, bool aql)
 {
 	enum { KFD_PROCESS = 1 << 9, TRAP_EN = 1 << 10, AQL = 1 << 11 };
@@ -271,25 +276,25 @@ static void check_frame(const struct frame *f, uint32_t type, uint32_t ring_byte
 	};
 
 	check_fields(f, fields, sizeof(fields) / sizeof(fields[0]));
-	/* A root of page tables is valid, and the context of the hub enabled with four levels. */
+	/* The page table root is valid; the hub context is enabled with four levels. */
 	EXPECT(f->words[8 / 4] & 1, "%#x", f->words[8 / 4]);
 	EXPECT_EQ(f->words[144 / 4] & 7, 1 | 3 << 1);
 }
 
-/* Byte offset of the doorbell within the process's doorbells against the index on the BAR in units of 4 bytes. */
+/* doorbell_offset: byte offset within the process's doorbells, and index on the BAR in dwords. */
 static void check_doorbell(const struct frame *f, uint64_t offset)
 {
 	EXPECT_EQ(f->words[72 / 4] * 4ull % KFD_DOORBELL_SLICE, offset % KFD_DOORBELL_SLICE);
 }
 
-/* The write pointer is where the kernel's address space shows its page. */
+/* wptr_addr is a GART address of the write pointer's page. */
 static void check_wptr(const struct frame *f, uint64_t va)
 {
 	EXPECT_EQ(quad(f, 88 / 4) % KFD_PAGE, va % KFD_PAGE);
-	EXPECT(quad(f, 88 / 4) != va, "the kernel has no such address: %#llx", (unsigned long long)va);
+	EXPECT(quad(f, 88 / 4) != va, "not a GART address: %#llx", (unsigned long long)va);
 }
 
-TEST(add_queue_says_what_the_c_driver_says)
+TEST(add_queue_fields_of_compute_queue)
 {
 	struct kfd_queue q[2];
 	const struct frame *f, *second;
@@ -319,7 +324,7 @@ TEST(add_queue_says_what_the_c_driver_says)
 	EXPECT(f->words[72 / 4] != second->words[72 / 4]);
 }
 
-TEST(add_queue_of_an_sdma_queue)
+TEST(add_queue_fields_of_sdma_queue)
 {
 	struct sdma_queue q;
 	const struct frame *f;
@@ -338,8 +343,8 @@ TEST(add_queue_of_an_sdma_queue)
 	EXPECT_OK(sdma_queue_destroy(&q));
 }
 
-/* A removal names the queue as its addition did. */
-TEST(remove_queue_names_doorbell_and_gang)
+/* REMOVE_QUEUE identifies the queue as ADD_QUEUE did. */
+TEST(remove_queue_fields)
 {
 	const struct frame *added, *removed;
 	struct frame copy;

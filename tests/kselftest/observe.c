@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What one can watch: trace points, the folders of debugfs, and that a launch shows up in neither. */
+/* Tests trace events and debugfs, and that dispatches appear in neither. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,10 +12,11 @@
 
 #define DEBUGFS "/sys/kernel/debug/kfd"
 
-TEST(trace_points_exist)
+TEST(trace_events_exist)
 {
-	static const char *const names[] = { "rkfd_process", "rkfd_ioctl", "rkfd_queue_step", "rkfd_queue_map", "rkfd_runlist",
-					     "rkfd_mes_submit", "rkfd_mes_done", "rkfd_ih", "rkfd_event" };
+	static const char *const names[] = { "rkfd_process",   "rkfd_ioctl",   "rkfd_queue_step",
+					     "rkfd_queue_map", "rkfd_runlist", "rkfd_mes_submit",
+					     "rkfd_mes_done",  "rkfd_ih",      "rkfd_event" };
 
 	watch_need_events();
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -26,13 +27,13 @@ TEST(trace_points_exist)
 	}
 }
 
-/* What the driver tells the GPU's scheduler shows as. */
+/* Trace event of a queue reaching the GPU's scheduler. */
 static const char *schedules(const struct kfd *k)
 {
 	return is_gfx12(&k->node) ? "rkfd_mes_submit: " : "rkfd_runlist: ";
 }
 
-TEST(a_queues_way_is_traced_step_by_step)
+TEST(queue_creation_steps_are_traced)
 {
 	struct fixture f;
 	char *text;
@@ -44,15 +45,16 @@ TEST(a_queues_way_is_traced_step_by_step)
 	text = watch_stop();
 	EXPECT(watch_count(text, "rkfd_ioctl: ") >= 10);
 	EXPECT(watch_count(text, "rkfd_process: ") >= 1);
-	EXPECT(watch_count(text, "rkfd_queue_step: ") >= 6, "%u steps", watch_count(text, "rkfd_queue_step: "));
+	EXPECT(watch_count(text, "rkfd_queue_step: ") >= 6, "%u steps",
+	       watch_count(text, "rkfd_queue_step: "));
 	EXPECT(watch_count(text, schedules(&f.k)) >= 1);
 	EXPECT(watch_count(text, "rkfd_ih: ") >= 1);
 	EXPECT(watch_count(text, "rkfd_event: ") >= 1);
 	free(text);
 }
 
-/* A launch passes the kernel by: nothing but waits, interrupts and events in the trace. */
-TEST(launches_do_not_enter_the_kernel)
+/* Dispatches bypass the kernel: the trace holds nothing but waits, interrupts and events. */
+TEST(dispatch_does_not_enter_the_kernel)
 {
 	unsigned int waits;
 	struct fixture f;
@@ -75,8 +77,8 @@ TEST(launches_do_not_enter_the_kernel)
 	free(text);
 }
 
-/* The same order, whether it ends well or not. */
-TEST(refused_ioctls_are_traced_with_their_errno)
+/* ioctls are traced in order, successful or not. */
+TEST(failed_ioctls_are_traced_with_errno)
 {
 	struct kfd_ioctl_destroy_queue_args args = { .queue_id = 99 };
 	struct kfd k;
@@ -91,7 +93,7 @@ TEST(refused_ioctls_are_traced_with_their_errno)
 	free(text);
 }
 
-TEST(debugfs_shows_queues_and_runlists)
+TEST(debugfs_hqds_and_runlists)
 {
 	static const char *const names[] = { "mqds", "hqds", "rings", "rls" };
 	struct fixture f;
@@ -100,12 +102,12 @@ TEST(debugfs_shows_queues_and_runlists)
 		SKIP("no debugfs of this driver");
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	/* There are no runlists with MES. */
+	/* With MES there are no runlists. */
 	for (int i = 0; i < (is_gfx12(&f.k.node) ? 3 : 4); i++) {
 		char path[128], *text;
 
 		snprintf(path, sizeof(path), DEBUGFS "/%s", names[i]);
-		/* Not every driver shows its own rings. */
+		/* Some drivers leave out their own rings. */
 		if (!strcmp(names[i], "rings") && access(path, F_OK))
 			continue;
 		text = watch_read(path);
@@ -115,7 +117,7 @@ TEST(debugfs_shows_queues_and_runlists)
 	EXPECT(fixture_works(&f));
 }
 
-TEST(debugfs_mqd_holds_what_was_asked_for)
+TEST(debugfs_mqds)
 {
 	char *text, wanted[32];
 	struct fixture f;
@@ -124,7 +126,7 @@ TEST(debugfs_mqd_holds_what_was_asked_for)
 		SKIP("no debugfs of this driver");
 	fixture_launch(&f);
 	text = watch_read(DEBUGFS "/mqds");
-	/* The base of the ring is kept as bits 39 to 8 of its address. */
+	/* cp_hqd_pq_base holds bits 39 to 8 of the ring address. */
 	snprintf(wanted, sizeof(wanted), "%08x", (unsigned int)(kfd_va(f.q.ring->va) >> 8));
 	EXPECT(strstr(text, wanted) != NULL, "no %s in\n%.2000s", wanted, text);
 	free(text);
@@ -134,13 +136,13 @@ TEST(debugfs_mqd_holds_what_was_asked_for)
 	free(text);
 }
 
-TEST(debugfs_shows_processes)
+TEST(debugfs_processes)
 {
 	char path[128], *text;
 	struct fixture f;
 
 	if (access(DEBUGFS "/process", F_OK))
-		SKIP("no debugfs/kfd/process: this is not rkfd");
+		SKIP("no debugfs/kfd/process: not rkfd");
 	fixture_launch(&f);
 	snprintf(path, sizeof(path), DEBUGFS "/process/%d/pasid", getpid());
 	text = watch_read(path);
@@ -152,13 +154,13 @@ TEST(debugfs_shows_processes)
 	free(text);
 }
 
-TEST(debugfs_shows_the_topology)
+TEST(debugfs_topology)
 {
 	char path[128], other[128], *a, *b;
 	struct kfd_node node;
 
 	if (access(DEBUGFS "/topology", F_OK))
-		SKIP("no debugfs/kfd/topology: this is not rkfd");
+		SKIP("no debugfs/kfd/topology: not rkfd");
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	snprintf(path, sizeof(path), DEBUGFS "/topology/nodes/%d/properties", node.index);
 	snprintf(other, sizeof(other), KFD_TOPOLOGY "/nodes/%d/properties", node.index);
@@ -202,8 +204,8 @@ static void read_all_of(const char *path, int depth)
 	closedir(d);
 }
 
-/* Reading everything, with a queue and without, does no harm. */
-TEST(every_file_can_be_read)
+/* Reading every file, with and without a queue, is harmless. */
+TEST(read_every_debugfs_file)
 {
 	struct fixture f;
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* SET_MEMORY_POLICY, SET_TRAP_HANDLER, SET_SCRATCH_BACKING_VA, SET_XNACK_MODE, RUNTIME_ENABLE, ACQUIRE_VM. */
+/*
+ * Tests SET_MEMORY_POLICY, SET_TRAP_HANDLER, SET_SCRATCH_BACKING_VA, SET_XNACK_MODE,
+ * RUNTIME_ENABLE, ACQUIRE_VM.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -25,11 +28,15 @@ TEST(memory_policy)
 	struct kfd k;
 
 	fixture_open(&k);
-	EXPECT_OK(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_NONCOHERENT, KFD_IOC_CACHE_POLICY_COHERENT));
-	EXPECT_OK(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_NONCOHERENT));
+	EXPECT_OK(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_NONCOHERENT,
+			 KFD_IOC_CACHE_POLICY_COHERENT));
+	EXPECT_OK(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_COHERENT,
+			 KFD_IOC_CACHE_POLICY_NONCOHERENT));
 	EXPECT_RET(policy(&k, k.node.gpu_id, 2, KFD_IOC_CACHE_POLICY_COHERENT), -EINVAL);
 	EXPECT_RET(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_COHERENT, 2), -EINVAL);
-	EXPECT_RET(policy(&k, NO_SUCH_GPU, KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_COHERENT), -EINVAL);
+	EXPECT_RET(policy(&k, NO_SUCH_GPU, KFD_IOC_CACHE_POLICY_COHERENT,
+			  KFD_IOC_CACHE_POLICY_COHERENT),
+		   -EINVAL);
 }
 
 TEST(memory_policy_without_vm_is_esrch)
@@ -37,14 +44,17 @@ TEST(memory_policy_without_vm_is_esrch)
 	struct kfd k;
 
 	fixture_open_only(&k);
-	/* The policy itself is looked at first, then the GPU, then whether the process has a VM there. */
+	/* Order of checks: policy, GPU, VM of the process. */
 	EXPECT_RET(policy(&k, NO_SUCH_GPU, 7, 0), -EINVAL);
-	EXPECT_RET(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_COHERENT), -ESRCH);
+	EXPECT_RET(policy(&k, k.node.gpu_id, KFD_IOC_CACHE_POLICY_COHERENT,
+			  KFD_IOC_CACHE_POLICY_COHERENT),
+		   -ESRCH);
 }
 
 TEST(trap_handler)
 {
-	struct kfd_ioctl_set_trap_handler_args args = { .tba_addr = 1ull << 32, .tma_addr = (1ull << 32) + 4096 };
+	struct kfd_ioctl_set_trap_handler_args args = { .tba_addr = 1ull << 32,
+							.tma_addr = (1ull << 32) + 4096 };
 	struct kfd k;
 
 	fixture_open_only(&k);
@@ -88,9 +98,9 @@ TEST(xnack_mode)
 	struct kfd k;
 
 	fixture_open(&k);
-	/* Built without shared virtual memory, the C driver has no XNACK to ask about. */
+	/* Built without SVM, the C driver has no XNACK mode. */
 	if (xnack(&k, -1, &before) == -EPERM)
-		SKIP("this driver is built without it");
+		SKIP("driver built without SVM");
 	ASSERT_OK(xnack(&k, -1, &before));
 	EXPECT(before == 0 || before == 1, "%d", before);
 	EXPECT_OK(xnack(&k, before, &now));
@@ -114,8 +124,9 @@ TEST(runtime_enable)
 	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EBUSY);
 	EXPECT_OK(enable_runtime(&k, 0));
 	EXPECT_OK(enable_runtime(&k, 0));
-	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
-	/* With the runtime enabled queues work as ever. */
+	EXPECT_OK(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK |
+					     KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK));
+	/* Queues work with the runtime enabled. */
 	ASSERT_OK(kfd_queue_create(&k, &q, 64));
 	EXPECT_OK(enable_runtime(&k, 0));
 	EXPECT_RET(enable_runtime(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK), -EEXIST);
@@ -147,14 +158,14 @@ TEST(acquire_vm)
 	EXPECT_RET(acquire(&k, k.fd, k.node.gpu_id), -EINVAL);
 	EXPECT_RET(acquire(&k, k.drm, NO_SUCH_GPU), -EINVAL);
 	EXPECT_OK(acquire(&k, k.drm, k.node.gpu_id));
-	/* The same file again is what the runtime does; another one is not. */
+	/* Acquiring the same file again succeeds, as the runtime does; another file is refused. */
 	EXPECT_OK(acquire(&k, k.drm, k.node.gpu_id));
 	EXPECT_OK(acquire(&k, dup(k.drm), k.node.gpu_id));
 	EXPECT_RET(acquire(&k, other, k.node.gpu_id), -EBUSY);
 	EXPECT_RET(acquire(&k, null, k.node.gpu_id), -EBUSY);
 }
 
-TEST(acquired_vm_outlives_the_file_descriptor)
+TEST(acquired_vm_outlives_the_fd)
 {
 	struct kfd_bo *bo;
 	struct kfd k;
@@ -166,8 +177,8 @@ TEST(acquired_vm_outlives_the_file_descriptor)
 	EXPECT_OK(kfd_bo_free(&k, bo));
 }
 
-/* A VM that one process acquired is not for another one. */
-TEST(a_vm_belongs_to_one_process)
+/* A VM acquired by one process is refused to another. */
+TEST(vm_belongs_to_one_process)
 {
 	struct kfd k, mine = { 0 };
 	int status = 0;
@@ -180,7 +191,7 @@ TEST(a_vm_belongs_to_one_process)
 	if (!status) {
 		ASSERT_OK(kfd_open_device(&mine));
 		mine.node = k.node;
-		/* The very file that the parent acquired. */
+		/* The file that the parent acquired. */
 		EXPECT_RET(acquire(&mine, k.drm, mine.node.gpu_id), -EINVAL);
 		ktap_end();
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What fork, exec, threads and passed file descriptors mean to a driver that keys its state by address space. */
+/* Tests fork, exec, threads and passed files: driver state is keyed by address space. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #include "fixture.h"
 
-/* Every call and every mapping through a file of another process is EBADF. */
+/* Every ioctl and mmap() through a file of another process fails with EBADF. */
 static void use_foreign(void *data)
 {
 	struct fixture *f = data;
@@ -22,24 +22,27 @@ static void use_foreign(void *data)
 
 	EXPECT_RET(kfd_ioctl(f->k.fd, AMDKFD_IOC_GET_VERSION, &version), -EBADF);
 	for (unsigned int nr = 1; nr <= 0x26; nr++) {
-		int ret = kfd_ioctl(f->k.fd, _IOC(_IOC_READ | _IOC_WRITE, AMDKFD_IOCTL_BASE, nr, sizeof(args)), args);
+		int ret = kfd_ioctl(
+			f->k.fd, _IOC(_IOC_READ | _IOC_WRITE, AMDKFD_IOCTL_BASE, nr, sizeof(args)),
+			args);
 
-		EXPECT(ret == -EBADF, "nr %#x answers %s", nr, ktap_errno_name(ret));
+		EXPECT(ret == -EBADF, "nr %#x returns %s", nr, ktap_errno_name(ret));
 	}
-	/* Numbers that do not exist do not exist for anybody. */
+	/* Unknown numbers are ENOTTY in any process. */
 	EXPECT_RET(kfd_ioctl(f->k.fd, _IOC(_IOC_READ, AMDKFD_IOCTL_BASE, 0x70, 8), args), -ENOTTY);
 	p = mmap(NULL, KFD_DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, f->k.fd,
 		 (off_t)(f->q.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1)));
-	EXPECT(p == MAP_FAILED && errno == EBADF, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	EXPECT(p == MAP_FAILED && errno == EBADF, "%s",
+	       p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
 }
 
-TEST(a_forked_child_may_not_use_the_file)
+TEST(fork_inherited_fd_is_ebadf)
 {
 	struct fixture f;
 
 	fixture_launch(&f);
 	EXPECT_OK(ktap_in_child(use_foreign, &f));
-	/* The parent did not notice. */
+	/* The parent is unaffected. */
 	EXPECT(fixture_works(&f));
 }
 
@@ -51,7 +54,7 @@ static void touch_doorbell(void *data)
 	*(volatile uint64_t *)f->q.doorbell;
 }
 
-TEST(a_forked_child_does_not_have_the_doorbells)
+TEST(fork_does_not_inherit_doorbells)
 {
 	struct fixture f;
 	int status;
@@ -79,7 +82,7 @@ static void open_own(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-TEST(a_forked_child_may_open_its_own)
+TEST(forked_child_opens_its_own)
 {
 	struct fixture f;
 
@@ -90,8 +93,8 @@ TEST(a_forked_child_may_open_its_own)
 	}
 }
 
-/* The parent may end first: nothing of the child's hangs on it. */
-TEST(a_child_outlives_its_parent)
+/* The parent may exit first: no state of the child depends on it. */
+TEST(child_outlives_parent)
 {
 	int status;
 	pid_t child;
@@ -121,7 +124,7 @@ static void *use_from_thread(void *data)
 	return NULL;
 }
 
-TEST(threads_share_everything)
+TEST(threads_share_state)
 {
 	pthread_t thread;
 	struct fixture f;
@@ -138,7 +141,10 @@ static int send_fd(int to, int fd)
 {
 	char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec io = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -152,7 +158,10 @@ static int receive_fd(int from)
 {
 	char byte, control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec io = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
 	int fd;
 
 	if (recvmsg(from, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
@@ -161,8 +170,8 @@ static int receive_fd(int from)
 	return fd;
 }
 
-/* A file that arrived over a socket is as foreign as an inherited one. */
-TEST(a_passed_file_may_not_be_used)
+/* A file received over a socket is as foreign as an inherited one. */
+TEST(passed_fd_is_ebadf)
 {
 	struct fixture f = { 0 };
 	int pair[2], status;
@@ -188,8 +197,11 @@ TEST(a_passed_file_may_not_be_used)
 	EXPECT(fixture_works(&f));
 }
 
-/* Only the last holder's close lets go; the process that opened it may be long gone. */
-TEST(a_passed_file_outlives_its_process)
+/*
+ * The last reference to a file releases it, possibly long after the exit of the process that opened
+ * it.
+ */
+TEST(passed_fd_outlives_process)
 {
 	int pair[2], status, fd;
 	struct kfd_ioctl_get_version_args version;
@@ -216,10 +228,10 @@ TEST(a_passed_file_outlives_its_process)
 }
 
 /*
- * exec() gives the process a new address space, and with it a new start: this program runs itself again
- * with the old file still open, which must do no harm, and opens its own.
+ * exec() creates a new address space and so new driver state: this program executes itself with the
+ * old file still open, which must be harmless, and opens its own.
  */
-TEST(exec_starts_afresh)
+TEST(exec_gets_new_state)
 {
 	struct fixture f;
 	char number[16];
@@ -248,9 +260,12 @@ static int after_exec(int old)
 	struct kfd_queue q;
 	int ret = kfd_ioctl(old, AMDKFD_IOC_GET_VERSION, &version);
 
-	/* The C driver still answers here, because the leading thread is the same; a stricter one may refuse. */
+	/*
+	 * The C driver accepts the old file, because the group leader is the same; a stricter
+	 * driver may refuse it.
+	 */
 	if (ret && ret != -EBADF) {
-		printf("# failed: the old file answers %s\n", ktap_errno_name(ret));
+		printf("# failed: the old file returns %s\n", ktap_errno_name(ret));
 		return 1;
 	}
 	ret = kfd_open(&k);
@@ -265,7 +280,7 @@ static int after_exec(int old)
 }
 
 /* vfork shares the address space, but is another process. */
-TEST(a_vforked_child_may_not_use_the_file)
+TEST(vfork_inherited_fd_is_ebadf)
 {
 	static struct kfd_ioctl_get_version_args version;
 	static struct fixture f;

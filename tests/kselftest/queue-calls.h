@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The calls about queues as they are, with whatever arguments a test wants refused. */
+/* Raw queue ioctls, for tests of argument checks. */
 #ifndef QUEUE_CALLS_H
 #define QUEUE_CALLS_H
 
@@ -17,10 +17,14 @@ static inline int destroy(struct kfd *k, uint32_t id)
 	return kfd_ioctl(k->fd, AMDKFD_IOC_DESTROY_QUEUE, &args);
 }
 
-static inline int update(struct kfd *k, uint32_t id, uint64_t ring, uint32_t size, uint32_t percent, uint32_t priority)
+static inline int update(struct kfd *k, uint32_t id, uint64_t ring, uint32_t size, uint32_t percent,
+			 uint32_t priority)
 {
 	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = ring, .queue_id = id, .ring_size = size, .queue_percentage = percent,
+		.ring_base_address = ring,
+		.queue_id = id,
+		.ring_size = size,
+		.queue_percentage = percent,
 		.queue_priority = priority,
 	};
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Compute queues that do not let themselves be preempted: the queue is reset, its process is told, and others go on.
- * For a GPU whose scheduler gives up after its patience, that is the model with the knob hws.no_preempt=2.
+ * Tests compute queues that cannot be preempted: the queue is reset, its process gets a
+ * HW_EXCEPTION event, others go on. Needs a GPU whose scheduler gives up after a timeout: the model
+ * with the knob hws.no_preempt=2.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -12,8 +13,11 @@
 static int update(struct kfd_queue *q, uint32_t percent)
 {
 	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = kfd_va(q->ring->va), .queue_id = q->id, .ring_size = (uint32_t)q->ring->size,
-		.queue_percentage = percent, .queue_priority = 7,
+		.ring_base_address = kfd_va(q->ring->va),
+		.queue_id = q->id,
+		.ring_size = (uint32_t)q->ring->size,
+		.queue_percentage = percent,
+		.queue_priority = 7,
 	};
 
 	return kfd_ioctl(q->k->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
@@ -30,21 +34,21 @@ static void get_stuck(void *data)
 	fixture_launch(&f);
 	ASSERT(fixture_works(&f));
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
-	/* That takes the first one off, which takes as long as the firmware's patience. */
+	/* This preempts the first queue, which ends with the firmware's timeout. */
 	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
 	told.event_id = event;
 	ASSERT_OK(kfd_event_wait(&f.k, &told, 1, true, WAIT_MS, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
 	EXPECT_EQ(told.hw_exception_data.gpu_id, f.k.node.gpu_id);
 	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
-	/* The other queue is as good as new. */
+	/* The other queue works. */
 	EXPECT_OK(fixture_fill(&f, &second, f.data->va, 64, 7));
 	EXPECT_EQ(((volatile uint32_t *)f.data->va)[63], 7);
 	EXPECT_RET(update(&f.q, 0), -EACCES);
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-TEST_TIMEOUT(a_stuck_queue_is_lost_and_its_process_told, 120)
+TEST_TIMEOUT(stuck_queue_is_reset, 120)
 {
 	get_stuck(NULL);
 }
@@ -56,11 +60,11 @@ static void work(void *data)
 	(void)data;
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	/* It does not leave either. */
+	/* This queue cannot be preempted either. */
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-TEST_TIMEOUT(the_next_process_finds_a_working_gpu, 180)
+TEST_TIMEOUT(next_process_works, 180)
 {
 	EXPECT_OK(ktap_in_child(get_stuck, NULL));
 	EXPECT_OK(ktap_in_child(work, NULL));
@@ -75,7 +79,7 @@ static void end_with_a_queue(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-TEST_TIMEOUT(a_process_may_end_with_a_stuck_queue, 180)
+TEST_TIMEOUT(exit_with_stuck_queue, 180)
 {
 	EXPECT_OK(ktap_in_child(end_with_a_queue, NULL));
 	EXPECT_OK(ktap_in_child(work, NULL));

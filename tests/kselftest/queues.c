@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* CREATE_QUEUE, DESTROY_QUEUE and UPDATE_QUEUE: what they do, and each way in which they refuse. */
+/* Tests CREATE_QUEUE, DESTROY_QUEUE and UPDATE_QUEUE: effects, and every argument check. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "fixture.h"
 #include "queue-calls.h"
 
-/* A queue's memory, ready, and the arguments that would create it. */
+/* Buffers of a queue, and valid arguments to create it. */
 struct plan {
 	struct kfd k;
 	struct kfd_queue q;
@@ -20,7 +20,7 @@ static void plan(struct plan *p)
 	ASSERT_OK(kfd_queue_prepare(&p->k, &p->q, 64, &p->args));
 }
 
-/* One changed member at a time, each with the errno that it must cause. */
+/* Each case changes one member and expects an errno. */
 #define REFUSED(member, value, wanted)                                                   \
 	do {                                                                             \
 		struct kfd_ioctl_create_queue_args args_ = p.args;                       \
@@ -28,7 +28,7 @@ static void plan(struct plan *p)
 		EXPECT_RET(create(&p.k, args_), wanted);                                 \
 	} while (0)
 
-TEST(create_says_where_the_doorbell_is)
+TEST(create_returns_doorbell_offset)
 {
 	struct plan p;
 
@@ -42,7 +42,7 @@ TEST(create_says_where_the_doorbell_is)
 	EXPECT_RET(destroy(&p.k, p.q.id), -EINVAL);
 }
 
-TEST(create_refuses_bad_numbers)
+TEST(create_checks_arguments)
 {
 	struct plan p;
 
@@ -61,7 +61,7 @@ TEST(create_refuses_bad_numbers)
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
 }
 
-TEST(create_refuses_addresses_of_the_kernel)
+TEST(create_refuses_kernel_addresses)
 {
 	struct plan p;
 
@@ -74,7 +74,7 @@ TEST(create_refuses_addresses_of_the_kernel)
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
 }
 
-/* When several things are wrong, the first that the driver looks at decides. */
+/* With several invalid members the errno is that of the first check. */
 TEST(create_checks_in_order)
 {
 	struct kfd_ioctl_create_queue_args args;
@@ -112,7 +112,7 @@ TEST(create_without_vm_is_esrch)
 	EXPECT_RET(create(&k, args), -EINVAL);
 }
 
-TEST(create_refuses_memory_that_the_gpu_does_not_have)
+TEST(create_refuses_unmapped_buffers)
 {
 	static char plain[8192] __attribute__((aligned(4096)));
 	struct plan p;
@@ -130,14 +130,14 @@ TEST(create_refuses_memory_that_the_gpu_does_not_have)
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
 }
 
-TEST(create_refuses_buffers_of_the_wrong_size)
+TEST(create_refuses_wrong_buffer_sizes)
 {
 	struct kfd_bo *big;
 	struct plan p;
 
 	plan(&p);
 	REFUSED(ring_size, p.args.ring_size * 2, -EINVAL);
-	/* Half of the ring's memory is not the ring's memory either; below a page there is nothing to compare. */
+	/* Half of the ring's BO is a wrong size too; sizes below a page are not compared. */
 	ASSERT_OK(kfd_bo_create(&p.k, 16384, KFD_FLAGS_GTT, &big));
 	REFUSED(ring_base_address, kfd_va(big->va), -EINVAL);
 	REFUSED(ring_base_address, kfd_va(big->va) + 4096, -EINVAL);
@@ -147,13 +147,13 @@ TEST(create_refuses_buffers_of_the_wrong_size)
 	REFUSED(ctl_stack_size, 0, -EINVAL);
 	REFUSED(ctx_save_restore_size, p.args.ctx_save_restore_size - 1, -EINVAL);
 	REFUSED(ctx_save_restore_size, 0, -EINVAL);
-	/* More than is there. */
+	/* Larger than the BO. */
 	REFUSED(ctx_save_restore_size, p.args.ctx_save_restore_size + 4096, -EINVAL);
 	REFUSED(ctx_save_restore_address, kfd_va(big->va), -EINVAL);
 	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
 }
 
-TEST(an_end_of_pipe_buffer_may_be_given)
+TEST(create_with_eop_buffer)
 {
 	struct kfd_ioctl_create_queue_args args;
 	struct kfd_bo *eop;
@@ -173,7 +173,7 @@ TEST(an_end_of_pipe_buffer_may_be_given)
 	EXPECT_OK(kfd_bo_free(&p.k, eop));
 }
 
-TEST(engines_that_do_not_exist_are_einval)
+TEST(unknown_engine_is_einval)
 {
 	struct kfd_ioctl_create_queue_args args;
 	struct plan p;
@@ -187,7 +187,7 @@ TEST(engines_that_do_not_exist_are_einval)
 	EXPECT_RET(create(&p.k, args), -EINVAL);
 }
 
-/* Rings below 1024 bytes are taken for 1024. */
+/* Rings below 1024 bytes count as 1024. */
 TEST(small_rings_are_rounded_up)
 {
 	struct plan p;
@@ -202,7 +202,7 @@ TEST(small_rings_are_rounded_up)
 	EXPECT_OK(destroy(&p.k, p.q.id));
 }
 
-TEST(every_priority_and_percentage)
+TEST(priorities_and_percentages)
 {
 	struct plan p;
 
@@ -219,7 +219,7 @@ TEST(every_priority_and_percentage)
 	}
 }
 
-TEST(a_pm4_queue_can_be_created)
+TEST(create_pm4_queue)
 {
 	struct kfd_bo *eop;
 	struct plan p;
@@ -233,7 +233,7 @@ TEST(a_pm4_queue_can_be_created)
 	EXPECT_OK(destroy(&p.k, p.q.id));
 }
 
-TEST(destroy_of_unknown_queues_is_einval)
+TEST(destroy_unknown_queue_is_einval)
 {
 	struct kfd k;
 
@@ -243,7 +243,7 @@ TEST(destroy_of_unknown_queues_is_einval)
 	EXPECT_RET(destroy(&k, ~0u), -EINVAL);
 }
 
-TEST(queue_numbers_are_the_lowest_free)
+TEST(queue_id_is_lowest_free)
 {
 	struct kfd_queue q[4];
 	struct kfd k;
@@ -261,7 +261,7 @@ TEST(queue_numbers_are_the_lowest_free)
 	EXPECT_EQ(q[1].id, 1);
 }
 
-TEST(work_is_done)
+TEST(dispatches)
 {
 	struct fixture f;
 
@@ -271,7 +271,7 @@ TEST(work_is_done)
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-TEST(two_queues_of_a_process_work_side_by_side)
+TEST(two_queues_of_a_process)
 {
 	uint32_t *words;
 	struct kfd_signal second;
@@ -314,7 +314,7 @@ TEST(update_errors)
 	EXPECT_RET(update(unknown.k, unknown.id, ring, 4096, 100, 7), -EFAULT);
 	EXPECT_RET(update(f.q.k, f.q.id, kfd_va(plain), 4096, 100, 7), -EFAULT);
 	EXPECT_RET(update(f.q.k, f.q.id, ring, 8192, 100, 7), -EFAULT);
-	/* None of that changed the queue. */
+	/* No rejected update changed the queue. */
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(update(f.q.k, f.q.id, ring, 4096, 100, 15));
 	EXPECT(fixture_works(&f));
@@ -322,8 +322,8 @@ TEST(update_errors)
 	EXPECT(fixture_works(&f));
 }
 
-/* At 0 % a queue does not run; what was put in it runs when it may again. */
-TEST(a_paused_queue_waits)
+/* At 0 % a queue is inactive; its packets run once it is active again. */
+TEST(paused_queue_waits)
 {
 	uint32_t *words;
 	struct fixture f;
@@ -339,7 +339,7 @@ TEST(a_paused_queue_waits)
 	ASSERT_OK(update(f.q.k, f.q.id, kfd_va(f.q.ring->va), 4096, 100, 7));
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_EQ(words[0], 4711);
-	/* Without a ring it does not run either. */
+	/* Without a ring it is inactive as well. */
 	ASSERT_OK(update(f.q.k, f.q.id, 0, 0, 100, 7));
 	fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, 4712);
 	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 300), -ETIME);
@@ -349,8 +349,8 @@ TEST(a_paused_queue_waits)
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-/* A queue that is created paused starts when it is told to. */
-TEST(a_queue_may_be_created_paused)
+/* A queue created inactive starts when it is updated. */
+TEST(create_paused_queue)
 {
 	volatile uint64_t *real, elsewhere = 0;
 	struct kfd_ioctl_create_queue_args args;
@@ -364,7 +364,7 @@ TEST(a_queue_may_be_created_paused)
 	args.queue_percentage = 0;
 	ASSERT_OK(kfd_queue_start(&q, &args));
 	ASSERT_OK(kfd_queue_map_doorbell(&q));
-	/* Its doorbell means nothing yet: the packet is there, the ring comes later. */
+	/* The doorbell has no effect yet: the packet is written, the ring is set later. */
 	real = q.doorbell;
 	q.doorbell = &elsewhere;
 	fixture_fill_start(&f, &q, &f.signal, 0, words, 64, 5);
@@ -379,13 +379,15 @@ TEST(a_queue_may_be_created_paused)
 
 static int set_mask(struct kfd_queue *q, uint32_t count, const uint32_t *words)
 {
-	struct kfd_ioctl_set_cu_mask_args args = { .queue_id = q->id, .num_cu_mask = count, .cu_mask_ptr = kfd_va(words) };
+	struct kfd_ioctl_set_cu_mask_args args = { .queue_id = q->id,
+						   .num_cu_mask = count,
+						   .cu_mask_ptr = kfd_va(words) };
 
 	return kfd_ioctl(q->k->fd, AMDKFD_IOC_SET_CU_MASK, &args);
 }
 
-/* A queue may be held to some of the compute units, and works there. */
-TEST(a_queue_on_some_of_the_compute_units)
+/* A CU mask restricts a queue, which works with it. */
+TEST(cu_mask)
 {
 	uint32_t words[64];
 	struct fixture f;
@@ -398,7 +400,7 @@ TEST(a_queue_on_some_of_the_compute_units)
 	memset(words, 0xff, sizeof(words));
 	EXPECT_OK(set_mask(&f.q, 32, words));
 	EXPECT(fixture_works(&f));
-	/* What is beyond 1024 is not looked at. */
+	/* Bits beyond 1024 are ignored. */
 	EXPECT_OK(set_mask(&f.q, 2048, words));
 	EXPECT(fixture_works(&f));
 	EXPECT_RET(set_mask(&f.q, 33, words), -EINVAL);
@@ -406,8 +408,8 @@ TEST(a_queue_on_some_of_the_compute_units)
 	EXPECT(fixture_works(&f));
 }
 
-/* Paused queues cost no hardware, so the limit of the process can be reached quickly. */
-TEST_TIMEOUT(the_limit_of_queues_is_enospc, 120)
+/* Inactive queues need no HQD, so that the limit per process is reached fast. */
+TEST_TIMEOUT(queue_limit_is_enospc, 120)
 {
 	struct plan p;
 	uint32_t created = 0;
@@ -462,7 +464,7 @@ TEST(barrier_packets)
 	EXPECT_RET(kfd_signal_wait(&f.k, &done, 200), -ETIME);
 	__atomic_store_n(&dep[1].s->value, 0, __ATOMIC_RELEASE);
 	ASSERT_OK(kfd_signal_wait(&f.k, &done, WAIT_MS));
-	/* With no signals there is nothing to wait for. */
+	/* Without signals there is nothing to wait for. */
 	memset(packet.dep_signal, 0, sizeof(packet.dep_signal));
 	packet.header = AQL_HEADER(AQL_BARRIER_AND, true);
 	done.s->value = 1;
@@ -471,7 +473,7 @@ TEST(barrier_packets)
 	EXPECT(fixture_works(&f));
 }
 
-/* Vendor packet with format 1: a jump into a PM4 buffer, as the runtime uses to drop caches. */
+/* Vendor packet of format 1: jumps to a PM4 IB, as the runtime does to invalidate caches. */
 TEST(vendor_packet_runs_pm4)
 {
 	struct {
@@ -489,7 +491,7 @@ TEST(vendor_packet_runs_pm4)
 	ASSERT_OK(kfd_signal_create(&f.k, 1, &done));
 	ASSERT_OK(kfd_bo_create(&f.k, 4096, KFD_FLAGS_GTT, &buffer));
 	ib = buffer->va;
-	/* ACQUIRE_MEM of everything: what the runtime sends after it loaded code. */
+	/* ACQUIRE_MEM of the whole range: sent by the runtime after loading code. */
 	ib[0] = 0xc0055800;
 	ib[1] = 0x28840000;
 	ib[2] = ~0u;
@@ -497,7 +499,7 @@ TEST(vendor_packet_runs_pm4)
 	ib[4] = ib[5] = 0;
 	ib[6] = 4;
 	if (is_gfx12(&f.k.node)) {
-		/* What is to be done stands in a word of its own: to all caches, write back and invalidate. */
+		/* gcr_cntl has a dword of its own: write back and invalidate all caches. */
 		ib[0] = 0xc0065800;
 		ib[1] = 0;
 		ib[7] = 0xc3f1;
@@ -516,8 +518,8 @@ TEST(vendor_packet_runs_pm4)
 	EXPECT(fixture_works(&f));
 }
 
-/* Several packets behind one doorbell, more than the ring holds in all, in order. */
-TEST(batches_behind_one_doorbell)
+/* Several packets per doorbell, more in all than the ring holds, in order. */
+TEST(several_packets_per_doorbell)
 {
 	uint32_t *words;
 	struct fixture f;
@@ -546,7 +548,7 @@ TEST(batches_behind_one_doorbell)
 		kfd_queue_ring(&f.q, index);
 		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 		ASSERT_EQ(f.signal.s->value, 0);
-		/* The barrier bit of each makes the last one the last. */
+		/* The barrier bit in each packet makes the last one finish last. */
 		ASSERT_EQ(words[0], round * 100 + 15);
 		ASSERT_EQ(f.q.q->read_dispatch_id, (uint64_t)(round + 1) * 16);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Several threads of one process do everything at once. What counts is that nothing breaks. */
+/* Tests races between threads of one process: everything at once, nothing may break. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -36,7 +36,7 @@ static void *loop(void *data)
 	return NULL;
 }
 
-/* Runs all of them for a while; each must have got somewhere. */
+/* Runs all threads for a while; each must have made progress. */
 static void run(void (*const *work)(unsigned int, unsigned int), unsigned int count)
 {
 	static struct worker workers[MAX_THREADS];
@@ -55,7 +55,7 @@ static void run(void (*const *work)(unsigned int, unsigned int), unsigned int co
 	}
 }
 
-/* The library keeps its books per thread: these use the calls directly. */
+/* The library is not thread-safe: these use the ioctls directly. */
 static int create_queue(struct kfd_ioctl_create_queue_args args, uint32_t *id)
 {
 	int ret = kfd_ioctl(f.k.fd, AMDKFD_IOC_CREATE_QUEUE, &args);
@@ -88,10 +88,12 @@ static void queue_life(unsigned int n, unsigned int round)
 	}
 }
 
-/* Numbers of other threads' queues, or of none: refused or done, never worse. */
+/* Queue ids of other threads, or unknown ones: the ioctl fails or succeeds, nothing worse. */
 static void queue_meddling(unsigned int n, unsigned int round)
 {
-	struct kfd_ioctl_update_queue_args update = { .queue_id = 1 + round % 6, .queue_percentage = round % 101, .ring_size = 4096 };
+	struct kfd_ioctl_update_queue_args update = { .queue_id = 1 + round % 6,
+						      .queue_percentage = round % 101,
+						      .ring_size = 4096 };
 	struct kfd_ioctl_destroy_queue_args destroy = { .queue_id = 40 + n };
 
 	kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update);
@@ -102,7 +104,8 @@ static void memory_life(unsigned int n, unsigned int round)
 {
 	struct kfd_bo *bo;
 
-	if (EXPECT_OK(kfd_bo_create(&f.k, 4096u << (round % 8), (n ^ round) & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo))) {
+	if (EXPECT_OK(kfd_bo_create(&f.k, 4096u << (round % 8),
+				    (n ^ round) & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo))) {
 		if (!(bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) || f.k.node.large_bar)
 			*(volatile uint32_t *)bo->va = round;
 		EXPECT_OK(kfd_bo_free(&f.k, bo));
@@ -118,7 +121,9 @@ static void memory_meddling(unsigned int n, unsigned int round)
 	};
 
 	(void)n;
-	kfd_ioctl(f.k.fd, round & 1 ? AMDKFD_IOC_MAP_MEMORY_TO_GPU : AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &args);
+	kfd_ioctl(f.k.fd,
+		  round & 1 ? AMDKFD_IOC_MAP_MEMORY_TO_GPU : AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU,
+		  &args);
 }
 
 static void event_life(unsigned int n, unsigned int round)
@@ -128,7 +133,7 @@ static void event_life(unsigned int n, unsigned int round)
 
 	(void)n;
 	if (EXPECT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, round & 1, &id))) {
-		/* The meddlers may have destroyed it already. */
+		/* A meddling thread may have destroyed it already. */
 		kfd_event_set(&f.k, id);
 		data.event_id = id;
 		kfd_event_wait(&f.k, &data, 1, false, 5, &result);
@@ -136,7 +141,7 @@ static void event_life(unsigned int n, unsigned int round)
 	}
 }
 
-/* Waits for, and destroys, what others may be using. */
+/* Waits for and destroys events of other threads. */
 static void event_meddling(unsigned int n, unsigned int round)
 {
 	struct kfd_event_data data[8] = { 0 };
@@ -159,8 +164,11 @@ static void launching(unsigned int n, unsigned int round)
 
 static void reading(unsigned int n, unsigned int round)
 {
-	static const char *const files[] = { KFD_TOPOLOGY "/nodes/1/properties", "/sys/kernel/debug/kfd/mqds",
-					     "/sys/kernel/debug/kfd/hqds", "/sys/kernel/debug/kfd/rls", KFD_TOPOLOGY "/generation_id" };
+	static const char *const files[] = { KFD_TOPOLOGY "/nodes/1/properties",
+					     "/sys/kernel/debug/kfd/mqds",
+					     "/sys/kernel/debug/kfd/hqds",
+					     "/sys/kernel/debug/kfd/rls",
+					     KFD_TOPOLOGY "/generation_id" };
 	char bytes[4096];
 	int fd = open(files[round % 5], O_RDONLY | O_CLOEXEC);
 
@@ -203,9 +211,10 @@ static void prepare(void)
 		ASSERT_OK(kfd_queue_prepare(&f.k, &queues[i], 64, &queue_args[i]));
 }
 
-TEST_TIMEOUT(queues_of_many_threads, 90)
+TEST_TIMEOUT(queues_in_many_threads, 90)
 {
-	void (*const work[])(unsigned int, unsigned int) = { queue_life, queue_life, queue_life, queue_life, launching };
+	void (*const work[])(unsigned int, unsigned int) = { queue_life, queue_life, queue_life,
+							     queue_life, launching };
 
 	prepare();
 	run(work, 5);
@@ -214,19 +223,23 @@ TEST_TIMEOUT(queues_of_many_threads, 90)
 
 TEST_TIMEOUT(everything_at_once, 90)
 {
-	void (*const work[])(unsigned int, unsigned int) = { queue_life,     queue_meddling, memory_life, memory_life, memory_meddling,
-							     event_life,     event_life,     event_meddling, event_meddling, reading,
-							     mapping,	     opening };
+	void (*const work[])(unsigned int,
+			     unsigned int) = { queue_life,  queue_meddling,  memory_life,
+					       memory_life, memory_meddling, event_life,
+					       event_life,  event_meddling,  event_meddling,
+					       reading,	    mapping,	     opening };
 
 	prepare();
 	run(work, 12);
 	EXPECT(fixture_works(&f));
 }
 
-/* The process dies while its threads are in the middle of all that. */
-TEST_TIMEOUT(dying_in_the_middle, 120)
+/* The process is killed while its threads are in the middle of that. */
+TEST_TIMEOUT(kill_during_ioctls, 120)
 {
-	void (*const work[])(unsigned int, unsigned int) = { queue_life, memory_life, event_life, launching, opening, event_meddling };
+	void (*const work[])(unsigned int,
+			     unsigned int) = { queue_life, memory_life, event_life,
+					       launching,  opening,	event_meddling };
 
 	for (int i = 0; i < 4; i++) {
 		int status;
@@ -248,7 +261,7 @@ TEST_TIMEOUT(dying_in_the_middle, 120)
 	EXPECT(fixture_works(&f));
 }
 
-/* Two threads put packets into one queue: indices come from an atomic counter, doorbells in any order. */
+/* Two threads submit to one queue: indices from an atomic counter, doorbells in any order. */
 static struct kfd_signal counted;
 static unsigned long sent[2];
 
@@ -274,7 +287,7 @@ static void producing(unsigned int n, unsigned int round)
 	sent[n]++;
 }
 
-TEST_TIMEOUT(two_threads_fill_one_queue, 90)
+TEST_TIMEOUT(two_threads_submit_to_one_queue, 90)
 {
 	void (*const work[])(unsigned int, unsigned int) = { producing, producing };
 	uint32_t *words;

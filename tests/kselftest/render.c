@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The render node, as far as the compute runtime uses it. */
+/* Tests the render node, as far as the compute runtime uses it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -32,12 +32,14 @@ static int render(struct kfd_node *node)
 
 static int info(int fd, uint32_t query, void *to, uint32_t size)
 {
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(to), .return_size = size, .query = query };
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(to),
+					   .return_size = size,
+					   .query = query };
 
 	return call(fd, DRM_IOCTL_AMDGPU_INFO, &request);
 }
 
-TEST(node_is_where_libdrm_looks)
+TEST(sysfs_device_of_render_node)
 {
 	struct kfd_node node;
 	struct stat s;
@@ -58,7 +60,7 @@ TEST(version)
 	struct drm_version v = { 0 };
 	int fd = render(NULL);
 
-	/* Asked twice: once for the lengths, then for the words. */
+	/* Two calls: first for the lengths, then for the strings. */
 	ASSERT_OK(call(fd, DRM_IOCTL_VERSION, &v));
 	EXPECT_EQ(v.version_major, 3);
 	EXPECT_EQ(v.name_len, 6);
@@ -81,7 +83,7 @@ TEST(accel_working)
 	EXPECT_EQ(works, 1);
 }
 
-TEST(device_info_agrees_with_the_topology)
+TEST(device_info_matches_topology)
 {
 	struct drm_amdgpu_info_device d;
 	struct kfd_node node;
@@ -101,11 +103,11 @@ TEST(device_info_agrees_with_the_topology)
 	EXPECT(d.high_va_offset >= 0xffff800000000000ull);
 	EXPECT(d.high_va_max > d.high_va_offset);
 	EXPECT_EQ(d.wave_front_size, node.wave_front_size);
-	/* A card of its own, not part of a processor. */
+	/* A discrete GPU, not an APU. */
 	EXPECT_EQ(d.ids_flags & AMDGPU_IDS_FLAGS_FUSION, 0);
 }
 
-TEST(answers_are_cut_to_what_was_asked)
+TEST(info_is_truncated_to_return_size)
 {
 	struct {
 		uint32_t words[8];
@@ -116,7 +118,7 @@ TEST(answers_are_cut_to_what_was_asked)
 	ASSERT_OK(info(fd, AMDGPU_INFO_DEV_INFO, &a, 8));
 	EXPECT(a.words[0] != 0xeeeeeeee);
 	EXPECT_EQ(a.words[2], 0xeeeeeeee);
-	/* No room at all, or nowhere. */
+	/* Zero size, or no pointer. */
 	EXPECT_RET(info(fd, AMDGPU_INFO_ACCEL_WORKING, &a, 0), -EINVAL);
 	EXPECT_RET(info(fd, AMDGPU_INFO_ACCEL_WORKING, NULL, 4), -EINVAL);
 	EXPECT_RET(info(fd, AMDGPU_INFO_ACCEL_WORKING, (void *)KERNEL_ADDRESS, 4), -EFAULT);
@@ -134,7 +136,7 @@ static int read_register(int fd, uint32_t offset, uint32_t count, uint32_t *to)
 	return call(fd, DRM_IOCTL_AMDGPU_INFO, &request);
 }
 
-TEST(the_one_register_that_libdrm_reads)
+TEST(read_mmr_reg)
 {
 	uint32_t word = 0, again = 1, many[200];
 	int fd = render(NULL);
@@ -143,12 +145,12 @@ TEST(the_one_register_that_libdrm_reads)
 	ASSERT_OK(read_register(fd, GB_ADDR_CONFIG, 1, &again));
 	EXPECT_EQ(word, again);
 	EXPECT(word != 0 && word != 0xffffffff, "%#x", word);
-	/* Most registers are not for user space, and not so many at a time. */
+	/* Most registers are not readable from user space, nor too many at a time. */
 	EXPECT_RET(read_register(fd, 0x7fffffff, 1, &word), -EFAULT);
 	EXPECT_RET(read_register(fd, GB_ADDR_CONFIG, 129, many), -EINVAL);
 }
 
-TEST(engines)
+TEST(hw_ip_info)
 {
 	struct drm_amdgpu_info request = { 0 };
 	uint32_t count = 99;
@@ -196,7 +198,7 @@ static int destroy(int fd, uint32_t handle)
 	return call(fd, DRM_IOCTL_GEM_CLOSE, &args);
 }
 
-TEST(objects_can_be_created_and_mapped)
+TEST(create_and_map_bo)
 {
 	static const uint64_t domains[] = { AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_DOMAIN_VRAM };
 	int fd = render(NULL);
@@ -210,22 +212,25 @@ TEST(objects_can_be_created_and_mapped)
 		EXPECT(handle != 0);
 		ASSERT_OK(offset_of(fd, handle, &offset));
 		words = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
-		ASSERT(words != MAP_FAILED, "domain %#llx: %s", (unsigned long long)domains[i], strerror(errno));
+		ASSERT(words != MAP_FAILED, "domain %#llx: %s", (unsigned long long)domains[i],
+		       strerror(errno));
 		EXPECT(words[0] == 0 && words[16383] == 0);
 		words[16383] = 0x600d;
 		EXPECT_OK(destroy(fd, handle));
-		/* The mapping keeps the memory. */
+		/* The mapping keeps the BO. */
 		EXPECT_EQ(words[16383], 0x600d);
 		munmap((void *)words, 65536);
 	}
 }
 
-static int va_op(int fd, uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset, uint64_t size)
+static int va_op(int fd, uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset,
+		 uint64_t size)
 {
 	struct drm_amdgpu_gem_va args = {
 		.handle = handle,
 		.operation = operation,
-		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE,
+		.flags = AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE |
+			 AMDGPU_VM_PAGE_EXECUTABLE,
 		.va_address = va,
 		.offset_in_bo = offset,
 		.map_size = size,
@@ -234,7 +239,7 @@ static int va_op(int fd, uint32_t handle, uint32_t operation, uint64_t va, uint6
 	return call(fd, DRM_IOCTL_AMDGPU_GEM_VA, &args);
 }
 
-TEST(objects_have_places_in_the_address_space)
+TEST(gem_va)
 {
 	static const uint64_t va = 0x7000000000ull;
 	uint32_t a, b;
@@ -253,7 +258,7 @@ TEST(objects_have_places_in_the_address_space)
 	EXPECT_OK(va_op(fd, b, AMDGPU_VA_OP_MAP, va + 65536, 4096, 8192));
 	EXPECT_OK(va_op(fd, a, AMDGPU_VA_OP_UNMAP, va, 0, 65536));
 	EXPECT_RET(va_op(fd, a, AMDGPU_VA_OP_UNMAP, va, 0, 65536), -ENOENT);
-	/* A mapping goes with the handle. */
+	/* Closing the handle removes the mapping. */
 	EXPECT_OK(destroy(fd, b));
 	EXPECT_OK(va_op(fd, a, AMDGPU_VA_OP_MAP, va + 65536, 0, 65536));
 	EXPECT_OK(va_op(fd, 0, AMDGPU_VA_OP_CLEAR, va, 0, 1 << 20));
@@ -267,11 +272,12 @@ static int metadata(int fd, uint32_t handle, uint32_t op, struct drm_amdgpu_gem_
 	return call(fd, DRM_IOCTL_AMDGPU_GEM_METADATA, args);
 }
 
-TEST(objects_remember_what_is_attached)
+TEST(gem_metadata)
 {
 	struct drm_amdgpu_gem_metadata set = { 0 }, get = { 0 };
 	struct drm_amdgpu_gem_create_in info;
-	struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = kfd_va(&info) };
+	struct drm_amdgpu_gem_op op = { .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO,
+					.value = kfd_va(&info) };
 	uint32_t handle;
 	int fd = render(NULL);
 
@@ -294,7 +300,7 @@ TEST(objects_remember_what_is_attached)
 	EXPECT_EQ(info.domains, AMDGPU_GEM_DOMAIN_VRAM);
 }
 
-TEST(objects_are_shared_by_files)
+TEST(prime_between_files)
 {
 	struct drm_prime_handle out = { .flags = DRM_CLOEXEC | DRM_RDWR }, in = { 0 };
 	uint32_t handle, other = 0;
@@ -318,7 +324,7 @@ TEST(objects_are_shared_by_files)
 	munmap((void *)words, 65536);
 }
 
-TEST(bad_objects)
+TEST(bad_bo_arguments)
 {
 	uint32_t handle;
 	uint64_t offset;
@@ -330,7 +336,7 @@ TEST(bad_objects)
 	EXPECT_RET(destroy(fd, 0x1234), -EINVAL);
 }
 
-TEST(objects_of_a_file_are_not_another_files)
+TEST(handles_are_per_file)
 {
 	int a = render(NULL), b = render(NULL);
 	uint32_t handle;
@@ -341,17 +347,20 @@ TEST(objects_of_a_file_are_not_another_files)
 	ASSERT_OK(offset_of(a, handle, &offset));
 	EXPECT_RET(offset_of(b, handle, &none), -ENOENT);
 	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, b, (off_t)offset);
-	EXPECT(p == MAP_FAILED && errno == EACCES, "%s", p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
+	EXPECT(p == MAP_FAILED && errno == EACCES, "%s",
+	       p == MAP_FAILED ? strerrorname_np(errno) : "mapped");
 }
 
-TEST(many_files_and_objects_go_with_the_process)
+TEST(exit_releases_files_and_bos)
 {
 	for (int i = 0; i < 32; i++) {
 		int fd = render(NULL);
 		uint32_t handle;
 
 		for (int n = 0; n < 8; n++)
-			ASSERT_OK(create(fd, 65536, n & 1 ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM, &handle));
+			ASSERT_OK(create(fd, 65536,
+					 n & 1 ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM,
+					 &handle));
 		if (i & 1)
 			close(fd);
 	}

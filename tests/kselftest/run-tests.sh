@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 #
-# usage: run-tests.sh GROUP...    runs what run-list says for these groups; fails when one of them did
+# usage: run-tests.sh GROUP...    runs the programs of these groups (see run-list)
 #
-# Programs that speak KTAP speak for themselves. For the others one line says how they went. What cannot be the same on the
-# driver that $DRIVER names is in the list `differ`, with its reason: it is skipped.
+# Fails if one of them does. Programs without KTAP output get one result line. Tests that cannot be
+# the same on the driver $DRIVER are skipped, with the reason of the list `differ`.
 
 list=$(dirname "$0")/run-list
 failed=0
@@ -12,7 +12,7 @@ export KTAP_DIFFER="$(dirname "$0")/differ"
 
 for group in "$@"; do
 	grep "^$group " "$list" >/tmp/run-list.$$ || {
-		echo "run-tests.sh: there is no group $group" >&2
+		echo "run-tests.sh: no group $group" >&2
 		exit 2
 	}
 	while read -r _ program arguments; do
@@ -24,7 +24,8 @@ for group in "$@"; do
 		start=$(cut -d. -f1 /proc/uptime)
 		echo "# running $program $arguments"
 		# shellcheck disable=SC2086
-		{ "$program" $arguments </dev/null 2>&1; echo $? >/tmp/run-rc.$$; } | tee /tmp/run-out.$$
+		{ "$program" $arguments </dev/null 2>&1; echo $? >/tmp/run-rc.$$; } |
+			tee /tmp/run-out.$$
 		rc=$(cat /tmp/run-rc.$$)
 		if ! grep -q '^KTAP version' /tmp/run-out.$$; then
 			echo "KTAP version 1"

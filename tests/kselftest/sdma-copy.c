@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Work by SDMA queues of the process, with a doorbell and nothing else: copies, fills, and what goes with them. */
+/*
+ * Tests user mode SDMA queues: copies, fills, synchronization packets, and that they bypass the
+ * kernel.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -45,18 +48,18 @@ static void stream_open(struct stream *s)
 	stream_open_with(s, KFD_IOC_QUEUE_TYPE_SDMA, 0, RING);
 }
 
-/* Hands over what was written at s->p. */
+/* Rings the doorbell for the packets up to s->p. */
 static void go(struct stream *s)
 {
 	time_t start = time(NULL);
 
 	while (sdma_queue_put(&s->q, s->packets, s->p))
-		ASSERT(time(NULL) - start < 60, "the ring stays full");
+		ASSERT(time(NULL) - start < 60, "ring stays full");
 	sdma_queue_ring(&s->q);
 	s->p = s->packets;
 }
 
-/* The same, and sleeps until it is done. */
+/* Same, and sleeps until the packets are done. */
 static void go_and_wait(struct stream *s)
 {
 	s->signal.s->value = 1;
@@ -70,7 +73,7 @@ static void *memory(struct stream *s, size_t size, uint32_t flags)
 	struct kfd_bo *bo;
 
 	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) && !s->k.node.large_bar)
-		SKIP("the processor does not see all of the video memory");
+		SKIP("VRAM is not mapped by the BAR");
 	ASSERT_OK(kfd_bo_create(&s->k, size, flags, &bo));
 	return bo->va;
 }
@@ -94,10 +97,14 @@ static bool has_pattern(const uint32_t *p, size_t bytes, uint32_t seed)
 static const uint32_t places[] = { KFD_FLAGS_VRAM, KFD_FLAGS_GTT };
 static const char *const names[] = { "VRAM", "GTT" };
 
-/* 4 B to 1 MiB, at every place in a page, in all directions; nothing around the target changes. */
-TEST_TIMEOUT(small_copies_in_all_directions, 120)
+/*
+ * 4 B to 1 MiB, at every offset in a page, in all directions; bytes around the target are
+ * unchanged.
+ */
+TEST_TIMEOUT(small_copies, 120)
 {
-	static const uint32_t sizes[] = { 4, 8, 12, 64, 100, 4092, 4096, 4100, 65536, 65536 + 4, 1u << 20 };
+	static const uint32_t sizes[] = { 4,	8,    12,    64,	100,	 4092,
+					  4096, 4100, 65536, 65536 + 4, 1u << 20 };
 	struct stream s;
 	uint32_t seed = 1;
 	char *mem[2];
@@ -116,8 +123,10 @@ TEST_TIMEOUT(small_copies_in_all_directions, 120)
 				memset(b, 0x55, sizes[i]);
 				sdma_copy(&s.p, kfd_va(b), kfd_va(a), sizes[i]);
 				go_and_wait(&s);
-				EXPECT(has_pattern(b, sizes[i], seed), "%u bytes from %s to %s", sizes[i], names[from], names[to]);
-				EXPECT(has_pattern(a, sizes[i], seed), "the source of %u bytes changed", sizes[i]);
+				EXPECT(has_pattern(b, sizes[i], seed), "%u bytes from %s to %s",
+				       sizes[i], names[from], names[to]);
+				EXPECT(has_pattern(a, sizes[i], seed),
+				       "the source of %u bytes changed", sizes[i]);
 				EXPECT_EQ(b[-1], 0x600d600d);
 				EXPECT_EQ(b[sizes[i] / 4], 0x600d600d);
 			}
@@ -125,7 +134,7 @@ TEST_TIMEOUT(small_copies_in_all_directions, 120)
 	}
 }
 
-TEST_TIMEOUT(copies_of_64_mib_in_all_directions, 240)
+TEST_TIMEOUT(copies_of_64_mib, 240)
 {
 	struct stream s;
 	uint32_t *mem[2][2];
@@ -143,9 +152,11 @@ TEST_TIMEOUT(copies_of_64_mib_in_all_directions, 240)
 			clock_gettime(CLOCK_MONOTONIC, &a);
 			go_and_wait(&s);
 			clock_gettime(CLOCK_MONOTONIC, &b);
-			ms = (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
+			ms = (double)(b.tv_sec - a.tv_sec) * 1e3 +
+			     (double)(b.tv_nsec - a.tv_nsec) / 1e6;
 			ktap_note("64 MiB from %s to %s in %.1f ms", names[from], names[to], ms);
-			EXPECT(has_pattern(mem[to][1], 64 * MIB, from * 2 + to), "from %s to %s", names[from], names[to]);
+			EXPECT(has_pattern(mem[to][1], 64 * MIB, from * 2 + to), "from %s to %s",
+			       names[from], names[to]);
 		}
 	}
 }
@@ -160,7 +171,8 @@ TEST_TIMEOUT(fills, 120)
 		uint32_t *mem = memory(&s, 65 * MIB, places[to]);
 
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-			uint32_t *at = mem + 1 + i * 24, value = 0xf111000u + (uint32_t)i, n = sizes[i] / 4, wrong = 0;
+			uint32_t *at = mem + 1 + i * 24, value = 0xf111000u + (uint32_t)i,
+				 n = sizes[i] / 4, wrong = 0;
 
 			at[-1] = at[n] = 0x600d600d;
 			sdma_fill(&s.p, kfd_va(at), value, sizes[i]);
@@ -174,7 +186,7 @@ TEST_TIMEOUT(fills, 120)
 	}
 }
 
-TEST(broadcasts_rectangles_and_writes)
+TEST(broadcast_rectangle_and_write)
 {
 	struct stream s;
 	uint32_t *a, *b;
@@ -190,7 +202,7 @@ TEST(broadcasts_rectangles_and_writes)
 	go_and_wait(&s);
 	for (uint32_t i = 0; i < 100; i++)
 		EXPECT_EQ(b[i], 1000 + i);
-	/* 5 x 3 words at (2, 1) of 10 in a row to (1, 2) of 20 in a row. */
+	/* 5 x 3 dwords from (2, 1) with a pitch of 10 to (1, 2) with a pitch of 20. */
 	memset(b, 0, 4096);
 	for (uint32_t i = 0; i < 100; i++)
 		a[i] = i;
@@ -205,8 +217,8 @@ TEST(broadcasts_rectangles_and_writes)
 	}
 }
 
-/* Packets of 7 and 4 words do not divide the ring: they lie across its end in every way. */
-TEST_TIMEOUT(the_ring_wraps, 120)
+/* Packets of 7 and 4 dwords do not divide the ring size: they wrap at every dword. */
+TEST_TIMEOUT(ring_wraps, 120)
 {
 	static const uint32_t rings[] = { 1024, 4096, 65536 };
 	struct stream s;
@@ -220,7 +232,7 @@ TEST_TIMEOUT(the_ring_wraps, 120)
 
 		ASSERT_OK(sdma_queue_create(&s.k, &s.q, KFD_IOC_QUEUE_TYPE_SDMA, 0, rings[r]));
 		for (uint32_t i = 1; i <= rounds; i++) {
-			/* Each copies what the one before has left. */
+			/* Each copy depends on the previous one. */
 			sdma_copy(&s.p, kfd_va(mem + i % 1024 + 1), kfd_va(mem + i % 1024), 4);
 			sdma_write(&s.p, kfd_va(mem + (i + 1) % 1024), 1, i + 1);
 			if (i % 7 == 0)
@@ -230,7 +242,7 @@ TEST_TIMEOUT(the_ring_wraps, 120)
 		}
 		go_and_wait(&s);
 		EXPECT_EQ(s.words[0], rounds);
-		/* The read pointer is reported when the engine finds the time. */
+		/* The engine reports the read pointer late. */
 		for (int ms = 0; ms < 5000 && !sdma_queue_is_empty(&s.q); ms++)
 			usleep(1000);
 		EXPECT(s.q.written > 4ul * rings[r]);
@@ -240,8 +252,8 @@ TEST_TIMEOUT(the_ring_wraps, 120)
 	}
 }
 
-/* FENCE and TRAP wake a process that sleeps in WAIT_EVENTS, each time, and nobody else. */
-TEST(a_trap_wakes_an_event)
+/* FENCE and TRAP wake a process in WAIT_EVENTS, each time, and no other process. */
+TEST(trap_signals_event)
 {
 	struct kfd_event_data data[2] = { 0 };
 	struct kfd_signal other;
@@ -258,19 +270,19 @@ TEST(a_trap_wakes_an_event)
 	data[0].event_id = other.event_id;
 	EXPECT_OK(kfd_event_wait(&s.k, data, 1, true, 50, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
-	/* Both at once, by one queue. */
+	/* Both at once, from one queue. */
 	sdma_signal(&s.p, &other);
 	go_and_wait(&s);
 	ASSERT_OK(kfd_signal_wait(&s.k, &other, WAIT_MS));
 }
 
-/* Two queues hand a word to and fro: one waits for it with POLL_REGMEM, the other changes it with ATOMIC. */
-TEST_TIMEOUT(two_queues_wait_for_each_other, 120)
+/* Two queues synchronize by POLL_REGMEM and ATOMIC. */
+TEST_TIMEOUT(two_queues_synchronize, 120)
 {
 	static const uint32_t types[][2] = {
 		{ KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA },
 		{ KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA_XGMI },
-		/* On one engine: it has to switch between them. */
+		/* On one engine, which has to switch between them. */
 		{ KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID },
 	};
 	uint32_t packets[64] = { 0 };
@@ -332,13 +344,14 @@ TEST(atomics)
 		volatile uint64_t *at = (volatile uint64_t *)&s.words[64];
 
 		*at = cases[i].before;
-		sdma_atomic(&s.p, cases[i].op, kfd_va((void *)at), cases[i].source, cases[i].compare);
+		sdma_atomic(&s.p, cases[i].op, kfd_va((void *)at), cases[i].source,
+			    cases[i].compare);
 		go_and_wait(&s);
 		EXPECT(*at == cases[i].after, "case %zu: %#llx", i, (unsigned long long)*at);
 	}
 }
 
-/* The clock of TIMESTAMP is the one that GET_CLOCK_COUNTERS reads. */
+/* TIMESTAMP and GET_CLOCK_COUNTERS read the same clock. */
 TEST(timestamps)
 {
 	struct kfd_ioctl_get_clock_counters_args before = { 0 }, after = { 0 };
@@ -376,18 +389,19 @@ TEST(conditions)
 	}
 }
 
-/* --- nothing but doorbells --- */
+/* --- bypassing the kernel --- */
 
 static void write_text(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 
 	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
-	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path, strerror(errno));
+	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
+	       strerror(errno));
 	close(fd);
 }
 
-/* Lines of the trace that are events. */
+/* Event lines of the trace. */
 static unsigned int traced_events(void)
 {
 	unsigned int n = 0;
@@ -412,7 +426,7 @@ static int copy_by_doorbell(struct syscall_table *table)
 	stream_open(s);
 	a = memory(s, 4 * MIB, KFD_FLAGS_GTT);
 	b = memory(s, 4 * MIB, KFD_FLAGS_GTT);
-	/* What the tests before have left to be cleared is cleared by the kernel's own jobs. */
+	/* The kernel's own jobs clear memory left by the previous tests. */
 	for (unsigned int i = 0, quiet = 0; i < 100 && quiet < 5; i++, quiet++) {
 		write_text(INSTANCE "/trace", "");
 		usleep(100000);
@@ -441,8 +455,10 @@ static int copy_by_doorbell(struct syscall_table *table)
 	EXPECT(table->complete);
 	EXPECT_EQ(wrong, 0);
 	for (uint32_t i = 0; i < table->used; i++) {
-		ktap_note("%llu of system call %llu (%#llx)", (unsigned long long)table->entry[i].times,
-			  (unsigned long long)table->entry[i].number, (unsigned long long)table->entry[i].request);
+		ktap_note("%llu of system call %llu (%#llx)",
+			  (unsigned long long)table->entry[i].times,
+			  (unsigned long long)table->entry[i].number,
+			  (unsigned long long)table->entry[i].request);
 		others += table->entry[i].times;
 	}
 	EXPECT_EQ(others, 0);
@@ -450,8 +466,8 @@ static int copy_by_doorbell(struct syscall_table *table)
 	ktap_end();
 }
 
-/* A thousand copies make no system call at all, and no job of the kernel's scheduler. */
-TEST_TIMEOUT(copies_pass_the_kernel_by, 120)
+/* A thousand copies make no system call and cause no gpu_scheduler job. */
+TEST_TIMEOUT(copies_bypass_the_kernel, 120)
 {
 	bool sched = access(TRACING "/events/gpu_scheduler", F_OK) == 0;
 
@@ -462,16 +478,16 @@ TEST_TIMEOUT(copies_pass_the_kernel_by, 120)
 	if (sched)
 		write_text(INSTANCE "/events/gpu_scheduler/enable", "1");
 	else
-		ktap_note("no scheduler is loaded that could run a job");
+		ktap_note("gpu_scheduler is not loaded");
 	EXPECT_EQ(syscalls_run(copy_by_doorbell), 0);
 	rmdir(INSTANCE);
 }
 
-/* --- many --- */
+/* --- oversubscription --- */
 
 #define WORKERS 16
 
-/* Copies on two queues, now and again, until it did so a few times. */
+/* Copies on two queues from time to time, a few times in all. */
 static int worker(unsigned int number)
 {
 	struct stream *s = calloc(1, sizeof(*s));
@@ -479,8 +495,11 @@ static int worker(unsigned int number)
 	uint32_t *mem;
 
 	ASSERT(s != NULL);
-	stream_open_with(s, number & 1 ? KFD_IOC_QUEUE_TYPE_SDMA_XGMI : KFD_IOC_QUEUE_TYPE_SDMA, 0, RING);
-	ASSERT_OK(sdma_queue_create(&s->k, &second, number & 1 ? KFD_IOC_QUEUE_TYPE_SDMA : KFD_IOC_QUEUE_TYPE_SDMA_XGMI, 0, RING));
+	stream_open_with(s, number & 1 ? KFD_IOC_QUEUE_TYPE_SDMA_XGMI : KFD_IOC_QUEUE_TYPE_SDMA, 0,
+			 RING);
+	ASSERT_OK(sdma_queue_create(
+		&s->k, &second, number & 1 ? KFD_IOC_QUEUE_TYPE_SDMA : KFD_IOC_QUEUE_TYPE_SDMA_XGMI,
+		0, RING));
 	mem = memory(s, MIB, KFD_FLAGS_GTT);
 	for (uint32_t i = 1; i <= 20; i++) {
 		uint32_t packets[32] = { 0 }, *p = packets;
@@ -503,8 +522,8 @@ static int worker(unsigned int number)
 	ktap_end();
 }
 
-/* More processes than the hardware has address spaces for, with all queues that the engines have: each gets on. */
-TEST_TIMEOUT(more_processes_than_fit, 240)
+/* More processes than VMIDs, using every queue of the engines: each makes progress. */
+TEST_TIMEOUT(more_processes_than_vmids, 240)
 {
 	pid_t children[WORKERS];
 	struct kfd_node node;
@@ -512,7 +531,7 @@ TEST_TIMEOUT(more_processes_than_fit, 240)
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	if (node.num_sdma_engines + node.num_sdma_xgmi_engines < 4)
-		SKIP("this needs four engines");
+		SKIP("fewer than four engines");
 	fflush(stdout);
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		children[i] = fork();
@@ -526,8 +545,8 @@ TEST_TIMEOUT(more_processes_than_fit, 240)
 	}
 }
 
-/* More compute queues than places: SDMA queues do their work while the others take turns. */
-TEST_TIMEOUT(beside_too_many_compute_queues, 240)
+/* More compute queues than HQDs: SDMA queues work while those take turns. */
+TEST_TIMEOUT(with_compute_oversubscription, 240)
 {
 	enum { COMPUTE = 30 };
 	static struct kfd_queue compute[COMPUTE];
@@ -560,7 +579,7 @@ TEST_TIMEOUT(beside_too_many_compute_queues, 240)
 	EXPECT_OK(sdma_queue_destroy(&q));
 }
 
-/* Queues come and go while a copy runs on another: it is preempted, and nothing of it is lost. */
+/* Queues are created and destroyed while another one copies: it is preempted and loses nothing. */
 TEST_TIMEOUT(copies_survive_preemption, 120)
 {
 	struct sdma_queue other;
@@ -578,7 +597,8 @@ TEST_TIMEOUT(copies_survive_preemption, 120)
 		sdma_signal(&s.p, &s.signal);
 		go(&s);
 		for (int i = 0; i < 3; i++) {
-			ASSERT_OK(sdma_queue_create(&s.k, &other, KFD_IOC_QUEUE_TYPE_SDMA, 0, RING));
+			ASSERT_OK(
+				sdma_queue_create(&s.k, &other, KFD_IOC_QUEUE_TYPE_SDMA, 0, RING));
 			ASSERT_OK(sdma_queue_destroy(&other));
 		}
 		ASSERT_OK(kfd_signal_wait(&s.k, &s.signal, WAIT_MS));
@@ -604,7 +624,7 @@ static void copy_until_killed(int ready)
 		pause();
 }
 
-TEST_TIMEOUT(killed_in_the_middle_of_a_copy, 180)
+TEST_TIMEOUT(kill_during_copy, 180)
 {
 	struct stream s;
 	uint32_t *a;
@@ -623,7 +643,7 @@ TEST_TIMEOUT(killed_in_the_middle_of_a_copy, 180)
 		if (!child)
 			copy_until_killed(ready[1]);
 		close(ready[1]);
-		ASSERT(read(ready[0], &c, 1) == 1, "the child did not get so far");
+		ASSERT(read(ready[0], &c, 1) == 1, "child failed before its copy");
 		close(ready[0]);
 		usleep(i * 2000);
 		kill(child, SIGKILL);

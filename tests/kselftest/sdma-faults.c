@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* SDMA queues that touch what they must not: the process is told, the memory is as it was, others go on. */
+/* Tests faulting SDMA queues: the process gets an event, memory is unchanged, others go on. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void victim_open(struct victim *v)
 {
 	memset(v, 0, sizeof(*v));
 	fixture_open(&v->k);
-	/* Up to 7.2 the C driver also sends SIGSEGV. */
+	/* The C driver up to 7.2 also sends SIGSEGV. */
 	signal(SIGSEGV, SIG_IGN);
 	ASSERT_OK(kfd_event_create(&v->k, KFD_IOC_EVENT_MEMORY, false, &v->event));
 	ASSERT_OK(kfd_bo_create(&v->k, 4096, KFD_FLAGS_GTT, &v->page));
@@ -60,7 +60,7 @@ static bool works(struct victim *v)
 	return *word == value;
 }
 
-TEST_TIMEOUT(a_copy_to_nowhere_is_a_memory_event, 90)
+TEST_TIMEOUT(copy_to_unmapped_raises_memory_event, 90)
 {
 	uint32_t packets[8] = { 0 }, *p = packets;
 	struct victim v;
@@ -71,7 +71,7 @@ TEST_TIMEOUT(a_copy_to_nowhere_is_a_memory_event, 90)
 	expect_fault(&v, NOWHERE);
 }
 
-TEST_TIMEOUT(a_copy_from_nowhere_is_a_memory_event, 90)
+TEST_TIMEOUT(copy_from_unmapped_raises_memory_event, 90)
 {
 	uint32_t packets[8] = { 0 }, *p = packets;
 	struct victim v;
@@ -82,7 +82,7 @@ TEST_TIMEOUT(a_copy_from_nowhere_is_a_memory_event, 90)
 	expect_fault(&v, NOWHERE);
 }
 
-TEST_TIMEOUT(read_only_memory_stays_as_it_is, 90)
+TEST_TIMEOUT(copy_to_read_only_raises_memory_event, 90)
 {
 	uint32_t packets[8] = { 0 }, *p = packets;
 	struct kfd_bo *bo;
@@ -96,7 +96,7 @@ TEST_TIMEOUT(read_only_memory_stays_as_it_is, 90)
 	EXPECT_EQ(*(uint32_t *)bo->va, 0);
 }
 
-TEST_TIMEOUT(memory_that_was_unmapped_is_gone_at_once, 90)
+TEST_TIMEOUT(unmap_takes_effect_at_once, 90)
 {
 	uint32_t packets[8] = { 0 }, *p = packets;
 	struct kfd_bo *bo;
@@ -128,8 +128,8 @@ static void fault_and_leave(void *data)
 	expect_fault(&v, NOWHERE);
 }
 
-/* The queues of the others, on the same engine too, go on. */
-TEST_TIMEOUT(others_go_on_after_somebodys_fault, 180)
+/* Queues of other processes go on, also on the same engine. */
+TEST_TIMEOUT(other_processes_survive_fault, 180)
 {
 	struct victim v;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * SDMA queues that do not let themselves be preempted: the engine is reset, the process is told, and others go
- * on. For a GPU whose scheduler gives up after its patience, that is the model with the knob hws.no_preempt=2.
+ * Tests SDMA queues that cannot be preempted: the engine is reset, the process gets a HW_EXCEPTION
+ * event, others go on. Needs a GPU whose scheduler gives up after a timeout: the model with the
+ * knob hws.no_preempt=2.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -15,7 +16,10 @@
 static int update(struct sdma_queue *q, uint32_t percent)
 {
 	struct kfd_ioctl_update_queue_args args = {
-		.ring_base_address = kfd_va(q->ring->va), .queue_id = q->id, .ring_size = RING, .queue_percentage = percent,
+		.ring_base_address = kfd_va(q->ring->va),
+		.queue_id = q->id,
+		.ring_size = RING,
+		.queue_percentage = percent,
 		.queue_priority = 7,
 	};
 
@@ -34,7 +38,7 @@ static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 	return *word == value;
 }
 
-/* Waits for a word that never comes; being paused does not help. */
+/* Polls a dword that is never written; deactivating the queue does not help. */
 static void get_stuck(void *data)
 {
 	uint32_t packets[8] = { 0 }, *p = packets, event, result = 99;
@@ -53,7 +57,7 @@ static void get_stuck(void *data)
 	ASSERT_OK(sdma_queue_put(&q, packets, p));
 	sdma_queue_ring(&q);
 	usleep(50000);
-	/* The update finds out, and comes too late. */
+	/* The update detects the hang and fails. */
 	EXPECT_RET(update(&q, 0), -EACCES);
 	told.event_id = event;
 	ASSERT_OK(kfd_event_wait(&k, &told, 1, true, WAIT_MS, &result));
@@ -64,7 +68,7 @@ static void get_stuck(void *data)
 	EXPECT_OK(sdma_queue_destroy(&q));
 }
 
-TEST_TIMEOUT(a_stuck_queue_is_lost_and_its_process_told, 120)
+TEST_TIMEOUT(stuck_queue_is_reset, 120)
 {
 	get_stuck(NULL);
 }
@@ -84,7 +88,7 @@ static void use_engine(void *data)
 }
 
 /* The engine works again afterwards. */
-TEST_TIMEOUT(the_next_process_gets_a_working_engine, 180)
+TEST_TIMEOUT(next_process_works, 180)
 {
 	EXPECT_OK(ktap_in_child(get_stuck, NULL));
 	EXPECT_OK(ktap_in_child(use_engine, NULL));

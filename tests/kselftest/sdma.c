@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* SDMA queues: what CREATE_QUEUE, UPDATE_QUEUE and DESTROY_QUEUE do with them, and each way in which they refuse. */
+/*
+ * Tests CREATE_QUEUE, UPDATE_QUEUE and DESTROY_QUEUE of SDMA queues: effects, and every argument
+ * check.
+ */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -14,9 +17,10 @@
 #define RING 4096u
 #define MAX_PLACES 512
 
-static const uint32_t types[] = { KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA_XGMI, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID };
+static const uint32_t types[] = { KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA_XGMI,
+				  KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID };
 
-/* A queue's memory, ready, and the arguments that would create it. */
+/* Buffers of a queue, and valid arguments to create it. */
 struct plan {
 	struct kfd k;
 	struct sdma_queue q;
@@ -46,7 +50,7 @@ static uint32_t engines(const struct plan *p)
 	return p->k.node.num_sdma_engines + p->k.node.num_sdma_xgmi_engines;
 }
 
-/* Does the GPU have what a queue of this type runs on? */
+/* Returns whether the GPU has engines for this queue type. */
 static bool has(const struct plan *p, uint32_t type)
 {
 	return type != KFD_IOC_QUEUE_TYPE_SDMA_XGMI || p->k.node.num_sdma_xgmi_engines;
@@ -55,7 +59,7 @@ static bool has(const struct plan *p, uint32_t type)
 static void put(struct sdma_queue *q, const uint32_t *packets, const uint32_t *end)
 {
 	for (int i = 0; sdma_queue_put(q, packets, end); i++) {
-		ASSERT(i < 20000, "the ring stays full");
+		ASSERT(i < 20000, "ring stays full");
 		usleep(1000);
 	}
 	sdma_queue_ring(q);
@@ -68,7 +72,7 @@ static bool becomes(volatile uint32_t *word, uint32_t value, unsigned int ms)
 	return *word == value;
 }
 
-/* The queue does what it is told. */
+/* Expects that the queue executes packets. */
 static bool works(struct sdma_queue *q)
 {
 	static uint32_t value = 0x5d3a;
@@ -84,7 +88,7 @@ static bool works(struct sdma_queue *q)
 	return done;
 }
 
-/* One changed member at a time, each with the errno that it must cause. */
+/* Each case changes one member and expects an errno. */
 #define REFUSED(member, value, wanted)                                                   \
 	do {                                                                             \
 		struct kfd_ioctl_create_queue_args args_ = p.args;                       \
@@ -96,7 +100,7 @@ static bool works(struct sdma_queue *q)
 	for (size_t t##_ = 0; t##_ < sizeof(types) / sizeof(types[0]); t##_++)           \
 		for (uint32_t t = types[t##_], once_ = has(&(p), t); once_; once_ = 0)
 
-TEST(create_refuses_bad_numbers)
+TEST(create_checks_arguments)
 {
 	struct plan p;
 
@@ -118,7 +122,7 @@ TEST(create_refuses_bad_numbers)
 	REFUSED(queue_type, 5, -ENOTSUPP);
 }
 
-TEST(create_refuses_memory_that_the_gpu_does_not_have)
+TEST(create_refuses_unmapped_buffers)
 {
 	static char plain[8192] __attribute__((aligned(4096)));
 	struct kfd_bo *big;
@@ -139,8 +143,8 @@ TEST(create_refuses_memory_that_the_gpu_does_not_have)
 	}
 }
 
-/* Neither end-of-pipe buffer nor context save area is looked at. */
-TEST(create_wants_no_compute_buffers)
+/* Neither EOP buffer nor context save area is checked. */
+TEST(create_ignores_compute_buffers)
 {
 	static char plain[8192] __attribute__((aligned(4096)));
 	struct plan p;
@@ -174,8 +178,8 @@ TEST(create_without_vm_is_esrch)
 	EXPECT_RET(create(&k, args), -ESRCH);
 }
 
-/* The number of the engine matters to one type alone, and is looked at before the buffers. */
-TEST(engines_by_number)
+/* The engine id matters to SDMA_BY_ENG_ID only, and is checked before the buffers. */
+TEST(create_by_engine_id)
 {
 	struct plan p;
 
@@ -194,8 +198,8 @@ TEST(engines_by_number)
 }
 
 /*
- * Where the doorbell of a place is, in the process's 8 KiB. The engines of gfx942 begin at multiples of four; the first
- * two queues of gfx12's engines are the kernel's.
+ * Offset of a queue's doorbell in the process's 8 KiB. gfx942: engines start at multiples of four
+ * queues; GFX12: the first two queues of each engine are the kernel's.
  */
 static uint64_t doorbell_of(const struct plan *p, uint32_t engine, uint32_t queue)
 {
@@ -210,8 +214,8 @@ static uint64_t doorbell_of(const struct plan *p, uint32_t engine, uint32_t queu
 
 #define SLICE_OFFSET(q) ((q)->doorbell_offset & (KFD_DOORBELL_SLICE - 1))
 
-/* Queues go to the engines of their kind in turn; the doorbell says where they are. */
-TEST(places_and_doorbells)
+/* Queues are spread round robin over the engines of their type; the doorbell offset tells which. */
+TEST(engine_and_doorbell_assignment)
 {
 	struct sdma_queue q[6];
 	struct plan p;
@@ -226,19 +230,19 @@ TEST(places_and_doorbells)
 		EXPECT_EQ(q[i].doorbell_offset >> 62, 3);
 		EXPECT_EQ(q[i].doorbell_offset >> 46 & 0xffff, p.k.node.gpu_id & 0xffff);
 	}
-	/* The lowest free place is the next. */
+	/* The lowest free queue is next. */
 	ASSERT_OK(sdma_queue_destroy(&q[1]));
 	ASSERT_OK(sdma_queue_destroy(&q[4]));
 	ASSERT_OK(sdma_queue_create(&p.k, &q[4], KFD_IOC_QUEUE_TYPE_SDMA, 0, RING));
 	EXPECT_EQ(SLICE_OFFSET(&q[4]), doorbell_of(&p, 1 % n, 1 / n));
-	/* By number: the lowest free of that engine, beside those that went there on their own. */
+	/* By engine id: the lowest free queue of that engine, shared with automatic assignment. */
 	ASSERT_OK(sdma_queue_create(&p.k, &q[1], KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 0, RING));
 	EXPECT_EQ(SLICE_OFFSET(&q[1]), doorbell_of(&p, 0, n == 1 ? 4 : 4 / n));
 	for (uint32_t i = 0; i < 6; i++)
 		EXPECT_OK(sdma_queue_destroy(&q[i]));
 }
 
-TEST(places_of_xgmi_engines)
+TEST(xgmi_engine_assignment)
 {
 	struct sdma_queue q[5];
 	struct plan p;
@@ -260,7 +264,7 @@ TEST(places_of_xgmi_engines)
 		EXPECT_OK(sdma_queue_destroy(&q[i]));
 }
 
-/* Creates paused queues until that fails; all share the plan's memory. Returns how many there are. */
+/* Creates inactive queues until that fails, all with the plan's buffers. Returns their number. */
 static uint32_t exhaust(struct plan *p, uint32_t type, uint32_t engine, uint32_t *ids)
 {
 	uint32_t count = 0;
@@ -282,7 +286,7 @@ static uint32_t exhaust(struct plan *p, uint32_t type, uint32_t engine, uint32_t
 	return count;
 }
 
-TEST(a_kind_that_is_used_up_is_enomem)
+TEST(queue_type_exhausted_is_enomem)
 {
 	const uint32_t kinds[] = { KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA_XGMI };
 	uint32_t ids[2][MAX_PLACES], count[2], more[MAX_PLACES];
@@ -291,17 +295,20 @@ TEST(a_kind_that_is_used_up_is_enomem)
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 2; i++) {
-			uint32_t have = i ? p.k.node.num_sdma_xgmi_engines : p.k.node.num_sdma_engines;
+			uint32_t have = i ? p.k.node.num_sdma_xgmi_engines :
+					    p.k.node.num_sdma_engines;
 
 			count[i] = exhaust(&p, kinds[i], 0, ids[i]);
 			EXPECT_EQ(count[i], have * p.per_engine);
 			if (have)
-				EXPECT_EQ(exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, i ? p.k.node.num_sdma_engines : 0, more), 0);
+				EXPECT_EQ(exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID,
+						  i ? p.k.node.num_sdma_engines : 0, more),
+					  0);
 		}
-		/* What comes first still comes first. */
+		/* The argument checks come first. */
 		REFUSED(ring_size, RING * 2, -EINVAL);
 		REFUSED(queue_priority, 16, -EINVAL);
-		/* One given back is one that can be had. */
+		/* A destroyed queue's place is free again. */
 		ASSERT_OK(destroy(&p.k, ids[0][count[0] / 2]));
 		EXPECT_EQ(exhaust(&p, kinds[0], 0, &ids[0][count[0] / 2]), 1);
 		for (int i = 0; i < 2; i++)
@@ -311,7 +318,7 @@ TEST(a_kind_that_is_used_up_is_enomem)
 	ASSERT_OK(sdma_queue_start(&p.q, &p.args));
 }
 
-TEST(an_engine_that_is_used_up_is_enomem)
+TEST(engine_exhausted_is_enomem)
 {
 	uint32_t ids[MAX_PLACES], rest[MAX_PLACES], count, left;
 	struct plan p;
@@ -319,12 +326,14 @@ TEST(an_engine_that_is_used_up_is_enomem)
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
 	for (uint32_t engine = 0; engine < engines(&p); engine++) {
 		bool xgmi = engine >= p.k.node.num_sdma_engines;
-		uint32_t of_kind = xgmi ? p.k.node.num_sdma_xgmi_engines : p.k.node.num_sdma_engines;
+		uint32_t of_kind = xgmi ? p.k.node.num_sdma_xgmi_engines :
+					  p.k.node.num_sdma_engines;
 
 		count = exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, engine, ids);
 		EXPECT_EQ(count, p.per_engine);
-		/* The others of its kind still have room. */
-		left = exhaust(&p, xgmi ? KFD_IOC_QUEUE_TYPE_SDMA_XGMI : KFD_IOC_QUEUE_TYPE_SDMA, 0, rest);
+		/* Other engines of the type still have free queues. */
+		left = exhaust(&p, xgmi ? KFD_IOC_QUEUE_TYPE_SDMA_XGMI : KFD_IOC_QUEUE_TYPE_SDMA, 0,
+			       rest);
 		EXPECT_EQ(left, (of_kind - 1) * p.per_engine);
 		for (uint32_t i = 0; i < count; i++)
 			ASSERT_OK(destroy(&p.k, ids[i]));
@@ -340,18 +349,20 @@ static void take_all(void *data)
 
 	(void)data;
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
-	EXPECT_EQ(exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA, 0, ids), p.k.node.num_sdma_engines * p.per_engine);
-	EXPECT_EQ(exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA_XGMI, 0, ids), p.k.node.num_sdma_xgmi_engines * p.per_engine);
+	EXPECT_EQ(exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA, 0, ids),
+		  p.k.node.num_sdma_engines * p.per_engine);
+	EXPECT_EQ(exhaust(&p, KFD_IOC_QUEUE_TYPE_SDMA_XGMI, 0, ids),
+		  p.k.node.num_sdma_xgmi_engines * p.per_engine);
 }
 
-/* Places belong to the GPU, not to a process, and come back when a process ends. */
-TEST(the_dead_give_their_places_back)
+/* SDMA queues are a resource of the GPU, freed when a process exits. */
+TEST(exit_frees_engine_queues)
 {
 	for (int i = 0; i < 3; i++)
 		ASSERT_OK(ktap_in_child(take_all, NULL));
 }
 
-TEST(numbers_are_shared_with_compute_queues)
+TEST(queue_ids_are_shared_with_compute_queues)
 {
 	struct sdma_queue a, b;
 	struct kfd_queue q;
@@ -370,7 +381,7 @@ TEST(numbers_are_shared_with_compute_queues)
 	EXPECT(works(&a) && works(&b));
 }
 
-TEST(its_memory_cannot_be_taken_away)
+TEST(unmap_queue_buffer_is_ebusy)
 {
 	struct plan p;
 
@@ -402,7 +413,7 @@ TEST(update_errors)
 	EXPECT_RET(update(unknown.k, unknown.id, ring, RING, 100, 7), -EFAULT);
 	EXPECT_RET(update(p.q.k, p.q.id, kfd_va(plain), RING, 100, 7), -EFAULT);
 	EXPECT_RET(update(p.q.k, p.q.id, ring, RING * 2, 100, 7), -EFAULT);
-	/* None of that changed the queue. */
+	/* No rejected update changed the queue. */
 	EXPECT(works(&p.q));
 	EXPECT_RET(kfd_bo_unmap_gpu(&p.k, p.q.ring), -EBUSY);
 	EXPECT_OK(update(p.q.k, p.q.id, ring, RING, 100, 15));
@@ -430,8 +441,8 @@ TEST(update_to_another_ring)
 		ASSERT(works(&p.q), "round %d", i);
 }
 
-/* At 0 % a queue does not run; what was put in it runs when it may again. */
-TEST(a_paused_queue_waits)
+/* At 0 % a queue is inactive; its packets run once it is active again. */
+TEST(paused_queue_waits)
 {
 	uint32_t packets[16] = { 0 }, *p = packets;
 	volatile uint32_t *word;
@@ -447,7 +458,8 @@ TEST(a_paused_queue_waits)
 	for (uint32_t i = 0; i < 3; i++) {
 		bool by_ring = i == 1;
 
-		ASSERT_OK(by_ring ? update(q.k, q.id, 0, 0, 100, 7) : update(q.k, q.id, kfd_va(q.ring->va), RING, 0, 7));
+		ASSERT_OK(by_ring ? update(q.k, q.id, 0, 0, 100, 7) :
+				    update(q.k, q.id, kfd_va(q.ring->va), RING, 0, 7));
 		p = packets;
 		sdma_fence(&p, kfd_va((void *)word), i + 1);
 		put(&q, packets, p);
@@ -458,8 +470,8 @@ TEST(a_paused_queue_waits)
 	EXPECT_OK(sdma_queue_destroy(&q));
 }
 
-/* Destroyed while it waits for something that never comes, while it copies, and with a full ring. */
-TEST(destroy_of_a_busy_queue)
+/* Destroys it while it polls for ever, while it copies, and with a full ring. */
+TEST(destroy_busy_queue)
 {
 	struct sdma_queue q, other;
 	struct kfd_bo *data;
@@ -478,7 +490,8 @@ TEST(destroy_of_a_busy_queue)
 			sdma_fill(&p, kfd_va(word + 1), 0xdead, 4);
 		} else {
 			for (int n = 0; n < 20; n++)
-				sdma_copy(&p, kfd_va(data->va) + (8 << 20), kfd_va(data->va), 8 << 20);
+				sdma_copy(&p, kfd_va(data->va) + (8 << 20), kfd_va(data->va),
+					  8 << 20);
 		}
 		put(&q, packets, p);
 		usleep(i * 3000u);
@@ -493,12 +506,12 @@ TEST(destroy_of_a_busy_queue)
 	}
 }
 
-/* A mask of compute units means nothing to it, and there are no waves whose state could be had. */
+/* CU masks have no effect, and there is no wave state. */
 TEST(compute_ioctls_on_an_sdma_queue)
 {
 	struct kfd_ioctl_get_queue_wave_state_args state = { 0 };
 	struct kfd_ioctl_set_cu_mask_args mask = { 0 };
-	/* Compute units of gfx12 come in pairs. */
+	/* On GFX12 CU masks are in pairs (WGPs). */
 	uint32_t words[2] = { 3, 0 };
 	struct plan p;
 
@@ -536,8 +549,8 @@ static void expect_number(const char *path, uint64_t wanted)
 	EXPECT_EQ(value, wanted);
 }
 
-/* proc/<pid>/queues/<id> in sysfs: the kinds have the driver's own numbers there. */
-TEST(sysfs_shows_the_queue)
+/* proc/<pid>/queues/<id> in sysfs: type is the driver's enum kfd_queue_type. */
+TEST(sysfs_queue_attributes)
 {
 	char path[256];
 	struct plan p;
@@ -546,20 +559,23 @@ TEST(sysfs_shows_the_queue)
 	for (uint32_t engine = 0; engine < engines(&p); engine++) {
 		p.args.sdma_engine_id = engine;
 		ASSERT_OK(sdma_queue_start(&p.q, &p.args));
-		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/queues/%u/type", getpid(), p.q.id);
+		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/queues/%u/type",
+			 getpid(), p.q.id);
 		expect_number(path, engine < p.k.node.num_sdma_engines ? 1 : 3);
-		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/queues/%u/size", getpid(), p.q.id);
+		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/queues/%u/size",
+			 getpid(), p.q.id);
 		expect_number(path, RING);
 		ASSERT_OK(destroy(&p.k, p.q.id));
 		EXPECT(access(path, F_OK) != 0);
 	}
-	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/sdma_%u", getpid(), p.k.node.gpu_id);
+	snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/proc/%d/sdma_%u", getpid(),
+		 p.k.node.gpu_id);
 	EXPECT(access(path, R_OK) == 0, "%s", path);
 }
 
 #define DEBUGFS "/sys/kernel/debug/kfd"
 
-/* Does a line of the file hold both words? */
+/* Returns whether a line of the file contains both words. */
 static bool file_says(const char *path, const char *a, const char *b)
 {
 	char line[1024];
@@ -573,7 +589,7 @@ static bool file_says(const char *path, const char *a, const char *b)
 	return found;
 }
 
-TEST(debugfs_shows_the_queue)
+TEST(debugfs_hqds_and_mqds)
 {
 	char base[32];
 	struct plan p;
@@ -584,9 +600,9 @@ TEST(debugfs_shows_the_queue)
 	ASSERT_OK(sdma_queue_start(&p.q, &p.args));
 	EXPECT(works(&p.q));
 	EXPECT(file_says(DEBUGFS "/mqds", "SDMA queue", "on device"));
-	/* The driver says on which engine it is; with MES the firmware decides where there. */
+	/* The HQD dump names the engine; with MES the firmware assigns the queue. */
 	EXPECT(file_says(DEBUGFS "/hqds", "SDMA Engine 0", is_gfx12(&p.k.node) ? "RLC" : "RLC 0"));
-	/* The base of the ring is kept as bits 39 to 8 of its address. */
+	/* sdmax_rlcx_rb_base holds bits 39 to 8 of the ring address. */
 	snprintf(base, sizeof(base), "%08x", (unsigned int)(kfd_va(p.q.ring->va) >> 8));
 	EXPECT(file_says(DEBUGFS "/mqds", base, ""));
 	EXPECT(file_says(DEBUGFS "/hqds", base, ""));
@@ -595,7 +611,7 @@ TEST(debugfs_shows_the_queue)
 	EXPECT(!file_says(DEBUGFS "/mqds", "SDMA queue", ""));
 }
 
-TEST(topology_names_the_engines)
+TEST(topology_engine_counts)
 {
 	uint64_t mask;
 	char path[256];
@@ -604,7 +620,8 @@ TEST(topology_names_the_engines)
 	plan(&p, KFD_IOC_QUEUE_TYPE_SDMA);
 	ASSERT(p.k.node.num_sdma_engines > 0);
 	EXPECT_EQ(p.per_engine, is_gfx12(&p.k.node) ? 6 : 8);
-	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/io_links/0/properties", p.k.node.index);
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/io_links/0/properties",
+		 p.k.node.index);
 	ASSERT_OK(kfd_sysfs_value(path, "recommended_sdma_engine_id_mask", &mask));
 	EXPECT(mask < 1ull << engines(&p), "%#llx", (unsigned long long)mask);
 	if (p.k.node.large_bar)

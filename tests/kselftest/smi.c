@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What a GPU tells who supervises it. */
+/* Tests SMI events. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 #define NOBODY 65534
 
-TEST(the_file)
+TEST(event_fd)
 {
 	struct kfd_ioctl_smi_events_args args = { .gpuid = NO_SUCH_GPU };
 	struct pollfd p = { .events = POLLIN };
@@ -31,10 +31,11 @@ TEST(the_file)
 
 	fixture_open_only(&k);
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_SMI_EVENTS, &args), -EINVAL);
-	/* It needs no address space. */
+	/* It needs no VM. */
 	fd = listen_to(&k, 0);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	EXPECT(readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "anon_inode:kfd_smi_ev"), "%s", name);
+	EXPECT(readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "anon_inode:kfd_smi_ev"),
+	       "%s", name);
 	EXPECT(read(fd, bytes, sizeof(bytes)) < 0 && errno == EAGAIN);
 	EXPECT(read(fd, bytes, 0) < 0 && errno == EAGAIN);
 	EXPECT(write(fd, &mask, 7) < 0 && errno == EFAULT);
@@ -46,7 +47,7 @@ TEST(the_file)
 	EXPECT(poll(&p, 1, 0) == 0);
 	for (int i = 0; i < 200; i++)
 		listen_to(&k, mask);
-	/* No descriptor is left. */
+	/* No free fd. */
 	limit.rlim_cur = (rlim_t)listen_to(&k, 0) + 1;
 	ASSERT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	args.gpuid = k.node.gpu_id;
@@ -62,7 +63,7 @@ static void comes_and_goes(void *data)
 	fixture_open(&k);
 }
 
-TEST(processes_start_and_end)
+TEST(process_start_and_end)
 {
 	char wanted[64];
 	const char *text;
@@ -71,7 +72,8 @@ TEST(processes_start_and_end)
 	pid_t child;
 
 	fixture_open_only(&k);
-	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_START) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_START) |
+				   KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
 	half = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
 	none = listen_to(&k, 0);
 	fflush(stdout);
@@ -88,17 +90,18 @@ TEST(processes_start_and_end)
 		char start[64];
 
 		snprintf(start, sizeof(start), "c %x smi\n", child);
-		EXPECT(strstr(text, start) != NULL && strstr(text, start) < strstr(text, wanted), "%s", text);
+		EXPECT(strstr(text, start) != NULL && strstr(text, start) < strstr(text, wanted),
+		       "%s", text);
 	}
 	text = listen_lines(half, 0);
 	EXPECT(!strcmp(text, wanted), "%s", text);
 	EXPECT(read(none, wanted, 1) < 0 && errno == EAGAIN);
-	/* A line is read in parts too. */
+	/* Lines can be read in parts. */
 	ASSERT_OK(ktap_in_child(comes_and_goes, NULL));
 	ASSERT_OK(kfd_acquire_vm(&k));
 	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
 	listen_for_line(fd, wanted, NULL);
-	/* Acquired again: it has started already. */
+	/* Acquired again: no second start event. */
 	ASSERT_OK(kfd_acquire_vm(&k));
 	EXPECT(read(fd, wanted, 1) < 0 && errno == EAGAIN);
 	EXPECT(read(half, wanted, 1) == 1 && wanted[0] == 'd');
@@ -112,20 +115,20 @@ static void is_nobody(void *data)
 	struct kfd k;
 	int fd;
 
-	/* It could not open the render node later. */
+	/* It could not open the render node after setuid(). */
 	fixture_open_only(&k);
 	ASSERT(setuid(NOBODY) == 0);
 	fd = listen_to(&k, ~0ull);
 	ASSERT(write(ready[3], "", 1) == 1);
 	ASSERT(read(ready[0], wanted, 1) == 1);
 	EXPECT(read(fd, wanted, 1) < 0 && errno == EAGAIN);
-	/* Its own business is told to it. */
+	/* A process gets its own events. */
 	ASSERT_OK(kfd_acquire_vm(&k));
 	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
 	listen_for_line(fd, wanted, NULL);
 }
 
-TEST(nobody_hears_of_others)
+TEST(unprivileged_gets_own_events_only)
 {
 	int status, pipes[4];
 	struct kfd k;
@@ -155,8 +158,12 @@ static char *show_pages(struct kfd *k, size_t size)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = kfd_va(p), .mmap_offset = kfd_va(p), .size = size, .gpu_id = k->node.gpu_id,
-		.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE };
+		.va_addr = kfd_va(p),
+		.mmap_offset = kfd_va(p),
+		.size = size,
+		.gpu_id = k->node.gpu_id,
+		.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE
+	};
 	struct kfd_bo bo = { 0 };
 
 	ASSERT(p != MAP_FAILED);
@@ -166,7 +173,7 @@ static char *show_pages(struct kfd *k, size_t size)
 	return p;
 }
 
-TEST(queues_stop_for_changes_of_memory)
+TEST(eviction_by_mmu_notifier)
 {
 	unsigned long long ns, ns2;
 	unsigned int gpu, trigger;
@@ -177,7 +184,8 @@ TEST(queues_stop_for_changes_of_memory)
 	int fd, pid;
 
 	fixture_launch(&f);
-	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
+	fd = listen_to(&f.k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+				     KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	p = show_pages(&f.k, 16 * KFD_PAGE);
 	ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
 	listen_for_line(fd, " 0\n", &text);
@@ -187,7 +195,8 @@ TEST(queues_stop_for_changes_of_memory)
 	EXPECT_EQ(trigger, KFD_QUEUE_EVICTION_TRIGGER_USERPTR);
 	restored = strstr(text, "\na ");
 	ASSERT(restored != NULL, "%s", text);
-	ASSERT(sscanf(restored, "\na %llu -%d %x %c\n", &ns2, &pid, &gpu, &again) == 4, "%s", restored);
+	ASSERT(sscanf(restored, "\na %llu -%d %x %c\n", &ns2, &pid, &gpu, &again) == 4, "%s",
+	       restored);
 	EXPECT_EQ(pid, getpid());
 	EXPECT_EQ(gpu, f.k.node.gpu_id);
 	EXPECT(again == '0' || again == 'R');
@@ -196,8 +205,8 @@ TEST(queues_stop_for_changes_of_memory)
 	close(fd);
 }
 
-/* What a listener does not read is lost at some time, in whole lines. */
-TEST(who_does_not_read_loses_lines)
+/* Events are dropped when the reader is too slow, as whole lines. */
+TEST(full_fifo_drops_whole_lines)
 {
 	static char text[16384];
 	struct kfd k;
@@ -206,7 +215,8 @@ TEST(who_does_not_read_loses_lines)
 	int fd, one;
 
 	fixture_open(&k);
-	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+				   KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	p = show_pages(&k, KFD_PAGE);
 	for (int i = 0; i < 400; i++) {
 		ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
@@ -222,7 +232,9 @@ TEST(who_does_not_read_loses_lines)
 		int pid;
 
 		one++;
-		if (!EXPECT(sscanf(line, "%x %llu -%d ", &event, &ns, &pid) == 3 && (event == 9 || event == 10) && pid == getpid(), "%.60s", line))
+		if (!EXPECT(sscanf(line, "%x %llu -%d ", &event, &ns, &pid) == 3 &&
+				    (event == 9 || event == 10) && pid == getpid(),
+			    "%.60s", line))
 			break;
 	}
 	EXPECT(one > 100, "%d", one);
@@ -257,8 +269,8 @@ static void stores_to_nowhere(void *data)
 	ASSERT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
 }
 
-/* The GPU has to complain about this one. */
-TEST(faults_are_told)
+/* Runs in the group `faults`: the GPU model complains. */
+TEST(vm_faults)
 {
 	const char *text;
 	struct kfd k;
@@ -271,7 +283,7 @@ TEST(faults_are_told)
 	EXPECT(!strncmp(text, "1 ", 2), "%s", text);
 }
 
-/* Wants all of a small video memory for buffers of the render node. */
+/* Allocates all of a small VRAM from the render node. */
 static void wants_all(void *data)
 {
 	const uint64_t *vram = data;
@@ -286,8 +298,11 @@ static void wants_all(void *data)
 	}
 }
 
-/* For another process: a driver may take nothing from whom it works for (C driver: amdgpu_ttm_bo_eviction_valuable). */
-TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
+/*
+ * The other process is needed: a driver may exempt BOs of the process that allocates (C driver:
+ * amdgpu_ttm_bo_eviction_valuable).
+ */
+TEST_TIMEOUT(eviction_by_ttm, 120)
 {
 	const char *text;
 	struct kfd_bo *bo;
@@ -299,12 +314,14 @@ TEST_TIMEOUT(queues_stop_for_buffers_that_move, 120)
 	fixture_open(&k);
 	vram = vram_bytes(&k);
 	if (vram > 1ull << 30)
-		SKIP("%llu MiB of video memory", (unsigned long long)vram >> 20);
-	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) | KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
+		SKIP("%llu MiB of VRAM", (unsigned long long)vram >> 20);
+	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+				   KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	ASSERT_OK(kfd_bo_create(&k, vram / 4, KFD_FLAGS_VRAM, &bo));
 	ASSERT_OK(ktap_in_child(wants_all, &vram));
 	listen_for_line(fd, " 0\n", &text);
-	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), k.node.gpu_id, KFD_QUEUE_EVICTION_TRIGGER_TTM);
+	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), k.node.gpu_id,
+		 KFD_QUEUE_EVICTION_TRIGGER_TTM);
 	EXPECT(strstr(text, wanted) != NULL && !strncmp(text, "9 ", 2), "%s", text);
 	EXPECT(strstr(text, "\na ") != NULL, "%s", text);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Many of everything, again and again: afterwards there is as much of everything as before. */
+/* Tests repeated use of every resource: nothing is left over. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 
 #define QUEUES 30
 
-TEST_TIMEOUT(a_thousand_queues_one_after_another, 300)
+TEST_TIMEOUT(thousand_queues_in_sequence, 300)
 {
 	struct kfd_ioctl_create_queue_args args;
 	uint64_t available, after;
@@ -27,7 +27,7 @@ TEST_TIMEOUT(a_thousand_queues_one_after_another, 300)
 		if (i == 50)
 			before = growth_start();
 		ASSERT_OK(kfd_queue_start(&q, &again));
-		/* Numbers and doorbells are used again, or they would run out. */
+		/* Queue ids and doorbells are reused. */
 		ASSERT_EQ(q.id, 1);
 		ASSERT_OK(kfd_queue_stop(&q));
 	}
@@ -43,13 +43,13 @@ static void live_and_die(void *data)
 
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	/* Every other one leaves the cleaning to the kernel. */
+	/* Every other process leaves the cleanup to the kernel. */
 	if (*(int *)data & 1)
 		EXPECT_OK(kfd_queue_destroy(&f.q));
 }
 
-/* More processes than there are VMIDs, one after another. */
-TEST_TIMEOUT(processes_come_and_go, 300)
+/* More processes than VMIDs, one after another. */
+TEST_TIMEOUT(many_processes_in_sequence, 300)
 {
 	uint64_t available, after = 0;
 	struct kfd k;
@@ -69,10 +69,11 @@ TEST_TIMEOUT(processes_come_and_go, 300)
 			break;
 		usleep(50000);
 	}
-	EXPECT(after >= available, "%llu of %llu bytes", (unsigned long long)after, (unsigned long long)available);
+	EXPECT(after >= available, "%llu of %llu bytes", (unsigned long long)after,
+	       (unsigned long long)available);
 }
 
-TEST_TIMEOUT(objects_come_and_go, 180)
+TEST_TIMEOUT(alloc_and_free_bos, 180)
 {
 	uint64_t available, after;
 	struct kfd_bo *bo;
@@ -84,7 +85,8 @@ TEST_TIMEOUT(objects_come_and_go, 180)
 	for (int i = 0; i < 1100; i++) {
 		if (i == 100)
 			before = growth_start();
-		ASSERT_OK(kfd_bo_create(&k, i % 3 ? 65536 : 2 << 20, i & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo));
+		ASSERT_OK(kfd_bo_create(&k, i % 3 ? 65536 : 2 << 20,
+					i & 1 ? KFD_FLAGS_GTT : KFD_FLAGS_VRAM, &bo));
 		ASSERT_OK(kfd_bo_free(&k, bo));
 	}
 	growth_expect_none("objects", before, 1000);
@@ -92,7 +94,7 @@ TEST_TIMEOUT(objects_come_and_go, 180)
 	EXPECT_EQ(after, available);
 }
 
-TEST_TIMEOUT(events_come_and_go, 120)
+TEST_TIMEOUT(create_and_destroy_events, 120)
 {
 	uint32_t id;
 	struct kfd k;
@@ -102,14 +104,15 @@ TEST_TIMEOUT(events_come_and_go, 120)
 	for (int i = 0; i < 20000; i++) {
 		if (i == 1000)
 			before = growth_start();
-		ASSERT_OK(kfd_event_create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_MEMORY, true, &id));
+		ASSERT_OK(kfd_event_create(&k, i & 1 ? KFD_IOC_EVENT_SIGNAL : KFD_IOC_EVENT_MEMORY,
+					   true, &id));
 		ASSERT_OK(kfd_event_destroy(&k, id));
 	}
 	growth_expect_none("events", before, 19000);
 }
 
-/* More queues than the hardware has places: all of them get their turn. */
-TEST_TIMEOUT(thirty_queues_on_twenty_four_places, 240)
+/* More queues than HQDs: all of them are served. */
+TEST_TIMEOUT(thirty_queues_on_24_hqds, 240)
 {
 	static struct kfd_queue q[QUEUES];
 	struct kfd_signal signals[QUEUES];
@@ -124,9 +127,11 @@ TEST_TIMEOUT(thirty_queues_on_twenty_four_places, 240)
 	}
 	for (uint32_t round = 0; round < 3; round++) {
 		for (unsigned int i = 0; i < QUEUES; i++)
-			fixture_fill_start(&f, &q[i], &signals[i], i, words + i * 256, 256, round * 1000 + i);
+			fixture_fill_start(&f, &q[i], &signals[i], i, words + i * 256, 256,
+					   round * 1000 + i);
 		for (int i = QUEUES - 1; i >= 0; i--)
-			ASSERT(kfd_signal_wait(&f.k, &signals[i], WAIT_MS) == 0, "queue %d in round %u", i, round);
+			ASSERT(kfd_signal_wait(&f.k, &signals[i], WAIT_MS) == 0,
+			       "queue %d in round %u", i, round);
 		for (uint32_t i = 0; i < QUEUES * 256; i++)
 			ASSERT_EQ(words[i], round * 1000 + i / 256);
 	}
@@ -153,7 +158,7 @@ static void spawn(void *data)
 	int more = *(int *)data;
 
 	if (more > 0) {
-		/* The next one runs while this one does. */
+		/* Start the next one while this one runs. */
 		int left = more - 1, status = 0;
 		pid_t child = fork();
 
@@ -168,7 +173,7 @@ static void spawn(void *data)
 	}
 }
 
-/* More processes at once than there are VMIDs. */
+/* More processes at once than VMIDs. */
 TEST_TIMEOUT(twenty_processes_at_once, 240)
 {
 	int count = 20;

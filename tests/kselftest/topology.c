@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The topology in sysfs: every file that user space reads, and values that fit together. */
+/* Tests the topology in sysfs: every file that user space reads, and consistency of the values. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -66,15 +66,15 @@ TEST(system_files)
 		EXPECT_OK(kfd_sysfs_value(KFD_TOPOLOGY "/system_properties", keys[i], &number));
 }
 
-/* User space counts every entry of nodes/ and takes them for 0 to n - 1. */
-TEST(nodes_are_dense_and_alone)
+/* User space counts the entries of nodes/ and assumes the names 0 to n - 1. */
+TEST(nodes_are_numbered_without_gaps)
 {
 	EXPECT(nodes() >= 2, "%d nodes", nodes());
 	EXPECT_EQ(entries(KFD_TOPOLOGY "/nodes"), nodes());
 	EXPECT_EQ(value(0, "gpu_id", NULL), 0);
 }
 
-TEST(gpu_id_fits_the_mmap_offset)
+TEST(gpu_id_fits_mmap_offset)
 {
 	struct kfd_node node = gpu();
 
@@ -84,7 +84,10 @@ TEST(gpu_id_fits_the_mmap_offset)
 			EXPECT(value(i, "gpu_id", NULL) != node.gpu_id);
 }
 
-/* Lines of "key number" in decimal, the last one ended; a parser stops at the first that is not. */
+/*
+ * Lines of "key number" in decimal, newline at the end of each; user space parsers stop at the
+ * first other line.
+ */
 static void check_lines(const char *path)
 {
 	char line[4096], name[128];
@@ -101,20 +104,23 @@ static void check_lines(const char *path)
 		EXPECT(line[strlen(line) - 1] == '\n', "%s: %s", path, line);
 		if (!strncmp(line, "sibling_map ", 12))
 			continue;
-		EXPECT(sscanf(line, "%127s %llu%n", name, &number, &used) == 2 && line[used] == '\n', "%s: %s", path, line);
+		EXPECT(sscanf(line, "%127s %llu%n", name, &number, &used) == 2 &&
+			       line[used] == '\n',
+		       "%s: %s", path, line);
 	}
 	EXPECT(lines > 0, "%s is empty", path);
 	fclose(f);
 }
 
-static void check_folder(int node, const char *folder, const char *count_key, const char *const *keys)
+static void check_folder(int node, const char *folder, const char *count_key,
+			 const char *const *keys)
 {
 	uint64_t count = value(node, "properties", count_key);
 	char path[300];
 
 	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/%s", node, folder);
-	EXPECT(entries(path) == (int)count, "%s has %d entries, %s is %llu", path, entries(path), count_key,
-	       (unsigned long long)count);
+	EXPECT(entries(path) == (int)count, "%s has %d entries, %s is %llu", path, entries(path),
+	       count_key, (unsigned long long)count);
 	for (uint64_t i = 0; i < count; i++) {
 		char file[100];
 
@@ -128,12 +134,31 @@ static void check_folder(int node, const char *folder, const char *count_key, co
 
 TEST(every_node_has_its_files)
 {
-	static const char *const bank[] = { "heap_type", "size_in_bytes", "flags", "width", "mem_clk_max", NULL };
-	static const char *const cache[] = { "processor_id_low", "level", "size", "cache_line_size", "cache_lines_per_tag",
-					     "association", "latency", "type", NULL };
-	static const char *const link[] = { "type", "version_major", "version_minor", "node_from", "node_to", "weight",
-					    "min_latency", "max_latency", "min_bandwidth", "max_bandwidth",
-					    "recommended_transfer_size", "recommended_sdma_engine_id_mask", "flags", NULL };
+	static const char *const bank[] = { "heap_type", "size_in_bytes", "flags",
+					    "width",	 "mem_clk_max",	  NULL };
+	static const char *const cache[] = { "processor_id_low",
+					     "level",
+					     "size",
+					     "cache_line_size",
+					     "cache_lines_per_tag",
+					     "association",
+					     "latency",
+					     "type",
+					     NULL };
+	static const char *const link[] = { "type",
+					    "version_major",
+					    "version_minor",
+					    "node_from",
+					    "node_to",
+					    "weight",
+					    "min_latency",
+					    "max_latency",
+					    "min_bandwidth",
+					    "max_bandwidth",
+					    "recommended_transfer_size",
+					    "recommended_sdma_engine_id_mask",
+					    "flags",
+					    NULL };
 
 	for (int i = 0; i < nodes(); i++) {
 		char path[300];
@@ -152,13 +177,47 @@ TEST(every_node_has_its_files)
 TEST(properties_have_every_key_in_order)
 {
 	static const char *const keys[] = {
-		"cpu_cores_count", "simd_count", "mem_banks_count", "caches_count", "io_links_count", "p2p_links_count",
-		"cpu_core_id_base", "simd_id_base", "max_waves_per_simd", "lds_size_in_kb", "gds_size_in_kb", "num_gws",
-		"wave_front_size", "array_count", "simd_arrays_per_engine", "cu_per_simd_array", "simd_per_cu",
-		"max_slots_scratch_cu", "gfx_target_version", "vendor_id", "device_id", "location_id", "domain",
-		"drm_render_minor", "hive_id", "num_sdma_engines", "num_sdma_xgmi_engines", "num_sdma_queues_per_engine",
-		"num_cp_queues", "cwsr_size", "ctl_stack_size", "max_engine_clk_fcompute", "local_mem_size", "fw_version",
-		"capability", "capability2", "debug_prop", "sdma_fw_version", "unique_id", "num_xcc", "max_engine_clk_ccompute",
+		"cpu_cores_count",
+		"simd_count",
+		"mem_banks_count",
+		"caches_count",
+		"io_links_count",
+		"p2p_links_count",
+		"cpu_core_id_base",
+		"simd_id_base",
+		"max_waves_per_simd",
+		"lds_size_in_kb",
+		"gds_size_in_kb",
+		"num_gws",
+		"wave_front_size",
+		"array_count",
+		"simd_arrays_per_engine",
+		"cu_per_simd_array",
+		"simd_per_cu",
+		"max_slots_scratch_cu",
+		"gfx_target_version",
+		"vendor_id",
+		"device_id",
+		"location_id",
+		"domain",
+		"drm_render_minor",
+		"hive_id",
+		"num_sdma_engines",
+		"num_sdma_xgmi_engines",
+		"num_sdma_queues_per_engine",
+		"num_cp_queues",
+		"cwsr_size",
+		"ctl_stack_size",
+		"max_engine_clk_fcompute",
+		"local_mem_size",
+		"fw_version",
+		"capability",
+		"capability2",
+		"debug_prop",
+		"sdma_fw_version",
+		"unique_id",
+		"num_xcc",
+		"max_engine_clk_ccompute",
 	};
 	char path[300], line[256], name[128];
 	struct kfd_node node = gpu();
@@ -169,7 +228,8 @@ TEST(properties_have_every_key_in_order)
 	f = fopen(path, "re");
 	ASSERT(f != NULL);
 	while (fgets(line, sizeof(line), f) && sscanf(line, "%127s", name) == 1) {
-		ASSERT(n < sizeof(keys) / sizeof(keys[0]), "more than the C driver prints: %s", name);
+		ASSERT(n < sizeof(keys) / sizeof(keys[0]), "more keys than the C driver has: %s",
+		       name);
 		EXPECT(!strcmp(name, keys[n]), "expected %s, got %s", keys[n], name);
 		n++;
 	}
@@ -180,7 +240,8 @@ TEST(properties_have_every_key_in_order)
 TEST(cpu_node)
 {
 	EXPECT(value(0, "properties", "cpu_cores_count") >= 1);
-	EXPECT((int)value(0, "properties", "cpu_cores_count") <= (int)sysconf(_SC_NPROCESSORS_CONF));
+	EXPECT((int)value(0, "properties", "cpu_cores_count") <=
+	       (int)sysconf(_SC_NPROCESSORS_CONF));
 	EXPECT_EQ(value(0, "properties", "simd_count"), 0);
 	EXPECT(value(0, "properties", "mem_banks_count") >= 1);
 	EXPECT_EQ(value(0, "mem_banks/0/properties", "heap_type"), 0);
@@ -195,12 +256,16 @@ TEST(gpu_node)
 
 	EXPECT_EQ(value(i, "properties", "cpu_cores_count"), 0);
 	EXPECT_EQ(node.vendor_id, 0x1002);
-	EXPECT(node.gfx_target_version == 90402 || node.gfx_target_version == 120001, "%u", node.gfx_target_version);
+	EXPECT(node.gfx_target_version == 90402 || node.gfx_target_version == 120001, "%u",
+	       node.gfx_target_version);
 	EXPECT_EQ(node.wave_front_size, is_gfx12(&node) ? 32 : 64);
 	EXPECT_EQ(node.simd_per_cu, is_gfx12(&node) ? 2 : 4);
 	EXPECT_EQ(node.simd_count % node.simd_per_cu, 0);
 	EXPECT_EQ(node.lds_size_in_kb, 64);
-	/* Of gfx12's two pipes with four queues each the kernel has two each, as in the C driver. */
+	/*
+	 * GFX12 has two pipes with four queues each; two queues of each are the kernel's, as in the
+	 * C driver.
+	 */
 	EXPECT_EQ(node.num_cp_queues, is_gfx12(&node) ? 4 : 24);
 	EXPECT_EQ(value(i, "properties", "max_waves_per_simd"), is_gfx12(&node) ? 16 : 8);
 	EXPECT_EQ(node.max_slots_scratch_cu, 32);
@@ -209,18 +274,18 @@ TEST(gpu_node)
 	EXPECT(node.drm_render_minor >= 128 && node.drm_render_minor <= 255);
 	EXPECT_EQ(value(i, "properties", "simd_id_base") != 0, 1);
 	EXPECT_EQ(value(i, "properties", "local_mem_size"), 0);
-	/* Version 2.0 of the doorbells; without it the runtime refuses the GPU. */
+	/* Doorbell type 2.0, without which the runtime rejects the GPU. */
 	EXPECT_EQ(node.capability >> 12 & 3, 2);
 	EXPECT(value(i, "caches/0/properties", "level") >= 1);
 	EXPECT(value(i, "mem_banks/0/properties", "mem_clk_max") > 0);
 	EXPECT(value(i, "io_links/0/properties", "max_bandwidth") > 0);
-	/* Of a card with GDDR only its BIOS knows. */
+	/* With GDDR the width is known to the VBIOS only. */
 	if (!is_gfx12(&node))
 		EXPECT_EQ(value(i, "mem_banks/0/properties", "width"), 8192);
 }
 
-/* The context save area follows from the number of CUs; 7.2 of the runtime takes it from here. */
-TEST(context_save_sizes_follow_from_the_cus)
+/* The context save size follows from the number of CUs; ROCm 7.2 reads it from here. */
+TEST(context_save_size_matches_cus)
 {
 	struct kfd_node node = gpu();
 	uint32_t cus = node.simd_count / node.simd_per_cu / node.num_xcc;
@@ -228,33 +293,36 @@ TEST(context_save_sizes_follow_from_the_cus)
 	bool new = is_gfx12(&node);
 	uint32_t waves = new ? cus * 32 : cus * 40 < engines * 512 ? cus * 40 : engines * 512;
 	uint32_t control = (40 + waves * (new ? 12 : 8) + 8 + 4095) & ~4095u;
-	/* Vector registers, scalar registers, LDS and hardware registers of each CU. */
-	uint32_t groups = (cus * ((new ? 0x60000 : 0x80000) + 0x4000 + 0x10000 + 0x1000) + 4095) & ~4095u;
+	/* VGPRs, SGPRs, LDS and hardware registers of each CU. */
+	uint32_t groups = (cus * ((new ? 0x60000 : 0x80000) + 0x4000 + 0x10000 + 0x1000) + 4095) &
+			  ~4095u;
 
 	EXPECT_EQ(node.ctl_stack_size, control);
 	EXPECT_EQ(node.cwsr_size, control + groups);
 }
 
-TEST(pci_identity_is_the_devices)
+TEST(pci_ids_match_device)
 {
 	struct kfd_node node = gpu();
 	char path[300], text[64];
-	uint32_t bus = node.location_id >> 8, device = node.location_id >> 3 & 31, function = node.location_id & 7;
+	uint32_t bus = node.location_id >> 8, device = node.location_id >> 3 & 31,
+		 function = node.location_id & 7;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/device", node.domain, bus, device, function);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/device", node.domain,
+		 bus, device, function);
 	f = fopen(path, "re");
 	ASSERT(f != NULL, "%s", path);
 	ASSERT(fgets(text, sizeof(text), f) != NULL);
 	fclose(f);
 	EXPECT_EQ(strtoul(text, NULL, 16), node.device_id);
-	/* And the render node is that device's. */
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/drm/renderD%u", node.domain, bus, device, function,
-		 node.drm_render_minor);
+	/* The render node belongs to that device. */
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/drm/renderD%u",
+		 node.domain, bus, device, function, node.drm_render_minor);
 	EXPECT(access(path, F_OK) == 0, "%s", path);
 }
 
-TEST(video_memory_is_one_bank)
+TEST(vram_is_one_bank)
 {
 	struct kfd_node node = gpu();
 	char path[300], line[128];
@@ -267,20 +335,20 @@ TEST(video_memory_is_one_bank)
 	EXPECT(node.vram_bytes > 0);
 	if (!node.large_bar)
 		return;
-	/* All of it is behind the first BAR. */
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/resource", node.domain, node.location_id >> 8,
-		 node.location_id >> 3 & 31, node.location_id & 7);
+	/* The first BAR covers all of it. */
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/resource", node.domain,
+		 node.location_id >> 8, node.location_id >> 3 & 31, node.location_id & 7);
 	f = fopen(path, "re");
 	ASSERT(f != NULL);
 	ASSERT(fgets(line, sizeof(line), f) != NULL);
 	ASSERT(sscanf(line, "%lx %lx", &start, &end) == 2);
 	fclose(f);
-	EXPECT(node.vram_bytes <= end - start + 1, "%llu bytes, a BAR of %llu", (unsigned long long)node.vram_bytes,
-	       (unsigned long long)(end - start + 1));
+	EXPECT(node.vram_bytes <= end - start + 1, "%llu bytes, a BAR of %llu",
+	       (unsigned long long)node.vram_bytes, (unsigned long long)(end - start + 1));
 }
 
-/* One way each between the CPU's node and the GPU's, of type PCIe. */
-TEST(links_go_both_ways)
+/* One PCIe link in each direction between CPU node and GPU node. */
+TEST(io_links_in_both_directions)
 {
 	struct kfd_node node = gpu();
 	bool there = false, back = false;
@@ -304,12 +372,12 @@ TEST(links_go_both_ways)
 		back |= value(0, file, "node_to") == (uint64_t)node.index;
 	}
 	EXPECT(there);
-	/* The way from the CPU is there when all of the memory can be reached. */
+	/* CPU to GPU: only with a BAR that covers all of VRAM. */
 	if (node.large_bar)
 		EXPECT(back);
 }
 
-TEST(caches_say_whose_they_are)
+TEST(caches)
 {
 	struct kfd_node node = gpu();
 	bool level[4] = { false };
@@ -323,7 +391,8 @@ TEST(caches_say_whose_they_are)
 
 		snprintf(file, sizeof(file), "caches/%llu/properties", (unsigned long long)i);
 		l = value(node.index, file, "level");
-		EXPECT(l >= 1 && l <= 3, "cache %llu: level %llu", (unsigned long long)i, (unsigned long long)l);
+		EXPECT(l >= 1 && l <= 3, "cache %llu: level %llu", (unsigned long long)i,
+		       (unsigned long long)l);
 		level[l & 3] = true;
 		EXPECT(value(node.index, file, "size") > 0);
 		EXPECT((value(node.index, file, "type") & 8) != 0, "not a cache of CUs");
@@ -335,13 +404,13 @@ TEST(caches_say_whose_they_are)
 				for (char *c = line + 12; *c; c++)
 					siblings += *c == '1';
 		fclose(f);
-		EXPECT(siblings > 0, "cache %llu serves nobody", (unsigned long long)i);
+		EXPECT(siblings > 0, "cache %llu: empty sibling_map", (unsigned long long)i);
 	}
 	EXPECT(level[1]);
 	EXPECT(level[2]);
 }
 
-TEST(files_can_only_be_read)
+TEST(files_are_read_only)
 {
 	struct kfd_node node = gpu();
 	struct stat s;

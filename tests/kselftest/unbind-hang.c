@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The driver is taken from a device that hangs and is about to be reset, or is being reset: that ends in good order,
- * and the driver can be given back. For a GPU that does not take queues off the hardware, that is the model with the
- * knob hws.no_preempt=1.
+ * Tests driver unbind of a hung GPU with a reset pending or running: it ends cleanly, and bind
+ * works. Needs a GPU that does not preempt queues: the model with the knob hws.no_preempt=1.
  */
 #define _GNU_SOURCE
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include "device.h"
 #include "fixture.h"
 
-/* The end of its queue is what hangs. */
+/* Exit destroys its queue, which hangs. */
 static void launch_and_leave(void *data)
 {
 	struct fixture f;
@@ -20,7 +19,7 @@ static void launch_and_leave(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-/* Returns as soon as the GPU is known to hang. */
+/* Returns as soon as the hang is detected. */
 static void hang(void *data)
 {
 	struct kfd_event_data told = { 0 };
@@ -36,7 +35,7 @@ static void hang(void *data)
 	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
 }
 
-/* Takes the driver away `ms` after a hang was found. Returns how often the card was reset until the driver had gone. */
+/* Unbinds the driver `ms` after a hang. Returns the number of resets until the unbind was done. */
 static int unbind_after(unsigned int ms)
 {
 	struct kfd_node node;
@@ -46,8 +45,8 @@ static int unbind_after(unsigned int ms)
 	device_find();
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	if (is_gfx12(&node))
-		SKIP("this GPU is not reset: its firmware would be gone");
-	/* It may hang already. */
+		SKIP("this GPU is not reset: that would lose its firmware");
+	/* It may be hung already. */
 	ASSERT_OK(device_unbind());
 	ASSERT_OK(device_bind());
 	log = kmsg_open();
@@ -63,13 +62,13 @@ static int unbind_after(unsigned int ms)
 	return resets;
 }
 
-/* Whether the reset begins at all is a matter of luck. */
-TEST_TIMEOUT(before_the_reset, 120)
+/* Depends on timing whether the reset starts at all. */
+TEST_TIMEOUT(unbind_before_reset, 120)
 {
 	EXPECT(unbind_after(0) <= 1);
 }
 
-/* The same when the reset has begun, which on a busy machine it may not have the first time. */
+/* Unbind after the reset has started, retried as a busy machine may miss it the first time. */
 static void unbind_in_reset(unsigned int ms)
 {
 	int resets = 0;
@@ -79,13 +78,13 @@ static void unbind_in_reset(unsigned int ms)
 	EXPECT_EQ(resets, 1);
 }
 
-/* The card is silent for half a second. It is waited for, and brought up, before it is left. */
-TEST_TIMEOUT(during_the_reset, 240)
+/* The card does not respond for half a second. The unbind waits until it is up. */
+TEST_TIMEOUT(unbind_during_reset, 240)
 {
 	unbind_in_reset(200);
 }
 
-TEST_TIMEOUT(when_it_comes_up, 240)
+TEST_TIMEOUT(unbind_after_reset, 240)
 {
 	unbind_in_reset(700);
 }

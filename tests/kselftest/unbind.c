@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The driver is taken from the device while a queue is open, and given back. */
+/* Tests driver unbind and bind while the GPU is in use. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include "device.h"
 #include "userptr.h"
 
-TEST_TIMEOUT(nobody_is_there, 120)
+TEST_TIMEOUT(idle, 120)
 {
 	device_find();
 	for (int i = 0; i < 3; i++) {
@@ -25,8 +25,8 @@ TEST_TIMEOUT(nobody_is_there, 120)
 	}
 }
 
-/* Every call that would reach the GPU says that it is gone; none hangs, none crashes. */
-TEST_TIMEOUT(a_queue_is_open, 120)
+/* Every ioctl that needs the GPU fails; none hangs or crashes. */
+TEST_TIMEOUT(open_queue, 120)
 {
 	struct kfd_ioctl_destroy_queue_args destroy;
 	struct kfd_ioctl_get_version_args version = { 0 };
@@ -48,18 +48,18 @@ TEST_TIMEOUT(a_queue_is_open, 120)
 	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_VERSION, &version));
 	EXPECT_EQ(version.major_version, 1);
 	ret = kfd_queue_start(&q, &again);
-	EXPECT(ret < 0, "a queue on no GPU");
+	EXPECT(ret < 0, "queue without GPU");
 	ret = kfd_bo_create(&f.k, 65536, KFD_FLAGS_GTT, &bo);
-	EXPECT(ret < 0, "memory of no GPU");
+	EXPECT(ret < 0, "memory without GPU");
 	ret = kfd_available(&f.k, &bytes);
-	EXPECT(ret < 0, "AVAILABLE_MEMORY of no GPU");
-	/* Events have nothing to do with the GPU. */
+	EXPECT(ret < 0, "AVAILABLE_MEMORY without GPU");
+	/* Events do not need the GPU. */
 	EXPECT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, true, &id));
 	EXPECT_OK(kfd_event_set(&f.k, id));
 	data.event_id = id;
 	EXPECT_OK(kfd_event_wait(&f.k, &data, 1, true, 0, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-	/* What was made can be put away, without a word or with one. */
+	/* Objects can be released, with or without an error. */
 	destroy.queue_id = f.q.id;
 	kfd_ioctl(f.k.fd, AMDKFD_IOC_DESTROY_QUEUE, &destroy);
 	kfd_bo_free(&f.k, f.data);
@@ -67,8 +67,8 @@ TEST_TIMEOUT(a_queue_is_open, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-/* A store to a doorbell of a GPU that is gone must not reach whoever has the address next. */
-TEST_TIMEOUT(a_doorbell_is_mapped, 120)
+/* A store to a doorbell of a removed GPU must not reach a device that gets the address next. */
+TEST_TIMEOUT(mapped_doorbell, 120)
 {
 	struct fixture f;
 	int status;
@@ -91,7 +91,7 @@ TEST_TIMEOUT(a_doorbell_is_mapped, 120)
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
-/* A shared buffer outlives its GPU as a file that shows nothing, and keeps the module. */
+/* An exported BO outlives its GPU as an inaccessible file, and holds a module reference. */
 static void share(void *data)
 {
 	struct kfd_ioctl_get_dmabuf_info_args info = { 0 };
@@ -125,16 +125,17 @@ static void share(void *data)
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %#x", status);
 	ASSERT_OK(device_bind());
-	/* The GPU is a new one; the buffer is the old one's. */
+	/* The GPU is a new device; the BO belongs to the old one. */
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	munmap((void *)words, 65536);
 	kfd_close(&k);
 	EXPECT_EQ(lseek((int)args.dmabuf_fd, 0, SEEK_END), 65536);
-	EXPECT(syscall(SYS_delete_module, "rkfd", O_NONBLOCK) < 0 && errno == EWOULDBLOCK, "%s", strerrorname_np(errno));
+	EXPECT(syscall(SYS_delete_module, "rkfd", O_NONBLOCK) < 0 && errno == EWOULDBLOCK, "%s",
+	       strerrorname_np(errno));
 }
 
-TEST_TIMEOUT(a_buffer_is_shared, 120)
+TEST_TIMEOUT(exported_bo, 120)
 {
 	uint32_t kinds[] = { KFD_FLAGS_GTT, KFD_FLAGS_VRAM };
 
@@ -143,8 +144,8 @@ TEST_TIMEOUT(a_buffer_is_shared, 120)
 		ASSERT_OK(ktap_in_child(share, &kinds[i]));
 }
 
-/* The GPU showed memory of the process, which stays the process's. */
-TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
+/* A userptr BO: the memory remains the process's. */
+TEST_TIMEOUT(userptr_bo, 120)
 {
 	struct fixture f;
 	struct pages p, q;
@@ -161,7 +162,7 @@ TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
 	if (!child) {
 		struct fixture other;
 
-		/* It changes its memory while the GPU goes. */
+		/* The process changes the mapping during the unbind. */
 		fixture_launch(&other);
 		register_new(&other.k, 64 * KFD_PAGE, &p);
 		for (;;) {
@@ -182,8 +183,8 @@ TEST_TIMEOUT(memory_of_a_process_is_shown, 120)
 	ASSERT(munmap(p.cpu, p.size) == 0);
 }
 
-/* A process that waits for the GPU is not left behind. */
-TEST_TIMEOUT(somebody_waits, 120)
+/* A process waiting for the GPU is woken. */
+TEST_TIMEOUT(waiting_process, 120)
 {
 	int status;
 	pid_t child;
@@ -225,8 +226,8 @@ static void *wait_for_job(void *data)
 	return NULL;
 }
 
-/* Jobs that are on their way, and jobs behind them, end; so does who waits for them. */
-TEST_TIMEOUT(jobs_are_under_way, 120)
+/* Running and pending jobs end, and so do waits for them. */
+TEST_TIMEOUT(pending_jobs, 120)
 {
 	union drm_amdgpu_fence_to_handle args = { 0 };
 	struct pollfd p = { .events = POLLIN };
@@ -239,7 +240,7 @@ TEST_TIMEOUT(jobs_are_under_way, 120)
 	for (int i = 0; i < 3; i++) {
 		cs_open(&cs);
 		w.cs = &cs;
-		/* The engine waits for what nobody writes. */
+		/* The engine polls a dword that is never written. */
 		for (int n = 0; n < 8; n++)
 			ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &w.handle));
 		args.in.fence.ctx_id = cs.ctx;

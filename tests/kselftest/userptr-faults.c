@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The GPU uses memory of the process that is not there any more: that is a memory fault, as for any other. */
+/* Tests GPU access to userptr memory that was unmapped: a memory fault. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@ static uint32_t memory_event(struct fixture *f)
 {
 	uint32_t id;
 
-	/* Up to 7.2 the C driver also sends SIGSEGV. */
+	/* The C driver up to 7.2 also sends SIGSEGV. */
 	signal(SIGSEGV, SIG_IGN);
 	ASSERT_OK(kfd_event_create(&f->k, KFD_IOC_EVENT_MEMORY, false, &id));
 	return id;
@@ -29,7 +29,7 @@ static void expect_fault(struct fixture *f, uint32_t id, uint64_t va)
 	EXPECT_EQ(data.memory_exception_data.failure.NotPresent, 1);
 }
 
-/* Its pages belong to somebody else by now. */
+/* Its pages belong to another process by now. */
 static void memory_goes(void *how)
 {
 	struct fixture f;
@@ -45,22 +45,23 @@ static void memory_goes(void *how)
 	else if (*(int *)how == 1)
 		ASSERT(mprotect(p.cpu, p.size, PROT_NONE) == 0);
 	else
-		ASSERT(mremap(p.cpu, p.size, p.size, MREMAP_MAYMOVE | MREMAP_FIXED, anonymous(p.size)) != MAP_FAILED);
-	/* Meanwhile the page tables are rewritten. */
+		ASSERT(mremap(p.cpu, p.size, p.size, MREMAP_MAYMOVE | MREMAP_FIXED,
+			      anonymous(p.size)) != MAP_FAILED);
+	/* The page tables are rewritten meanwhile. */
 	usleep(100000);
 	fixture_fill_start(&f, &f.q, &f.signal, 0, (uint32_t *)(p.gpu + 3 * KFD_PAGE), 64, 2);
 	expect_fault(&f, id, p.gpu + 3 * KFD_PAGE);
 	EXPECT(f.signal.s->value == 1);
 }
 
-TEST_TIMEOUT(memory_that_went_is_a_memory_event, 120)
+TEST_TIMEOUT(unmapped_userptr_raises_memory_event, 120)
 {
 	for (int how = 0; how < 3; how++)
 		ASSERT_OK(ktap_in_child(memory_goes, &how));
 }
 
-/* It is the process's own affair. */
-TEST_TIMEOUT(others_go_on, 120)
+/* Only this process is affected. */
+TEST_TIMEOUT(other_processes_survive_fault, 120)
 {
 	struct fixture f;
 	struct pages p;

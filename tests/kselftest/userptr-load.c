@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Memory of the process changes while the GPU uses it. */
+/* Tests changes of userptr memory under GPU load. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* A queue of its own that fills pages again and again, and looks whether that is what the process sees. */
+/* A thread with its own queue that fills pages repeatedly and checks them by the CPU. */
 struct load {
 	struct fixture f;
 	struct pages pages;
@@ -31,7 +31,8 @@ static void *work(void *data)
 	for (uint32_t n = 1; !l->stop; n++) {
 		size_t at = n % (l->pages.size / KFD_PAGE) * KFD_PAGE;
 
-		if (!gpu_writes(&l->f, &l->pages, at, 64, n) || !gpu_reads(&l->f, &l->pages, at + 512, n * 3))
+		if (!gpu_writes(&l->f, &l->pages, at, 64, n) ||
+		    !gpu_reads(&l->f, &l->pages, at + 512, n * 3))
 			break;
 		l->rounds++;
 	}
@@ -46,7 +47,7 @@ static void load_start(struct load *l, size_t size)
 	ASSERT(pthread_create(&l->thread, NULL, work, l) == 0);
 }
 
-/* Waits until the GPU has done some more rounds. */
+/* Waits for a few more rounds of the GPU. */
 static bool load_goes_on(struct load *l)
 {
 	uint32_t from = l->rounds;
@@ -64,8 +65,8 @@ static void load_stop(struct load *l)
 	EXPECT_OK(unregister(&l->f.k, &l->pages));
 }
 
-/* The child keeps what was there, the GPU goes on with the pages of the parent. */
-TEST(fork_copies_pages)
+/* The child keeps the old contents, the GPU continues on the pages of the parent. */
+TEST(fork_keeps_parent_pages)
 {
 	struct fixture f;
 	struct pages p;
@@ -79,20 +80,23 @@ TEST(fork_copies_pages)
 		char c;
 
 		ASSERT(pipe(pipes) == 0);
-		ASSERT(gpu_writes(&f, &p, 0, 64, 100 + round) && gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 200 + round));
+		ASSERT(gpu_writes(&f, &p, 0, 64, 100 + round) &&
+		       gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 200 + round));
 		child = fork();
 		ASSERT(child >= 0);
 		if (!child) {
-			volatile uint32_t *first = (void *)p.cpu, *sixth = (void *)(p.cpu + 5 * KFD_PAGE);
+			volatile uint32_t *first = (void *)p.cpu,
+					  *sixth = (void *)(p.cpu + 5 * KFD_PAGE);
 
 			close(pipes[1]);
-			if (read(pipes[0], &c, 1) != 1 || *first != 100 + round || *sixth != 200 + round)
+			if (read(pipes[0], &c, 1) != 1 || *first != 100 + round ||
+			    *sixth != 200 + round)
 				_exit(1);
 			*first = 7;
 			_exit(0);
 		}
 		close(pipes[0]);
-		/* By the GPU first in one page, by the process first in the other. */
+		/* First write by the GPU in one page, by the CPU in the other. */
 		EXPECT(gpu_writes(&f, &p, 0, 64, 300 + round));
 		*(volatile uint32_t *)(p.cpu + 5 * KFD_PAGE) = 1;
 		EXPECT(gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 400 + round));
@@ -106,7 +110,7 @@ TEST(fork_copies_pages)
 	EXPECT_OK(unregister(&f.k, &p));
 }
 
-TEST_TIMEOUT(forks_under_load, 120)
+TEST_TIMEOUT(fork_under_load, 120)
 {
 	static struct load l;
 
@@ -129,8 +133,8 @@ TEST_TIMEOUT(forks_under_load, 120)
 	EXPECT(fixture_works(&l.f));
 }
 
-/* A wave that runs all the while is saved and restored, and sees what the process writes then. */
-TEST(a_kernel_runs_on)
+/* A running wave is saved and restored, and sees later CPU writes. */
+TEST(running_kernel_survives)
 {
 	const uint32_t grid[3] = { 64, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
@@ -155,7 +159,7 @@ TEST(a_kernel_runs_on)
 		kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
 		for (int i = 0; i < 10000 && !flags[0]; i++)
 			usleep(1000);
-		ASSERT(flags[0] != 0, "the kernel did not start");
+		ASSERT(flags[0] != 0, "kernel did not start");
 		for (int i = 0; i < 5; i++) {
 			pid_t child = fork();
 
@@ -171,7 +175,7 @@ TEST(a_kernel_runs_on)
 	EXPECT_OK(unregister(&f.k, &p));
 }
 
-/* Pages are thrown away, made one large page, moved, made read-only for a while. */
+/* MADV_DONTNEED, huge pages, mremap() and mprotect(). */
 TEST_TIMEOUT(pages_change_under_load, 120)
 {
 	static struct load l;
@@ -189,7 +193,7 @@ TEST_TIMEOUT(pages_change_under_load, 120)
 			break;
 		case 1:
 			ASSERT(madvise(p.cpu, p.size, MADV_HUGEPAGE) == 0);
-			/* If there is such a page. */
+			/* May fail without a free huge page. */
 			madvise(p.cpu, p.size, MADV_COLLAPSE);
 			break;
 		case 2:
@@ -198,7 +202,8 @@ TEST_TIMEOUT(pages_change_under_load, 120)
 			ASSERT(mprotect(p.cpu, p.size, PROT_READ | PROT_WRITE) == 0);
 			break;
 		case 3:
-			ASSERT(madvise(l.pages.cpu, l.pages.size, MADV_PAGEOUT) == 0 || errno == EINVAL);
+			ASSERT(madvise(l.pages.cpu, l.pages.size, MADV_PAGEOUT) == 0 ||
+			       errno == EINVAL);
 			ASSERT(madvise(p.cpu, p.size, MADV_NOHUGEPAGE) == 0);
 			break;
 		}
@@ -211,8 +216,8 @@ TEST_TIMEOUT(pages_change_under_load, 120)
 	EXPECT_OK(unregister(&f->k, &p));
 }
 
-/* Memory that may not be written at the moment is waited for: it may be again. */
-TEST(read_only_for_a_while)
+/* A BO whose pages are temporarily read-only is retried. */
+TEST(temporarily_read_only)
 {
 	struct fixture f;
 	struct pages p;
@@ -234,8 +239,8 @@ TEST(read_only_for_a_while)
 	EXPECT_OK(unregister(&f.k, &p));
 }
 
-/* Memory goes before the buffer: nobody waits for it; when it is there again it is seen. */
-TEST_TIMEOUT(memory_goes_first, 120)
+/* Memory is unmapped before the BO is freed: no error; mapped again, it is visible again. */
+TEST_TIMEOUT(munmap_before_free, 120)
 {
 	static struct load l;
 	struct pages p[4];
@@ -247,16 +252,21 @@ TEST_TIMEOUT(memory_goes_first, 120)
 			register_new(&l.f.k, (64 + i) * KFD_PAGE, &p[i]);
 		ASSERT(munmap(p[0].cpu, p[0].size) == 0);
 		ASSERT(munmap(p[1].cpu + 8 * KFD_PAGE, 16 * KFD_PAGE) == 0);
-		moved = mremap(p[2].cpu, p[2].size, p[2].size, MREMAP_MAYMOVE | MREMAP_FIXED, anonymous(p[2].size));
+		moved = mremap(p[2].cpu, p[2].size, p[2].size, MREMAP_MAYMOVE | MREMAP_FIXED,
+			       anonymous(p[2].size));
 		ASSERT(moved != MAP_FAILED);
 		ASSERT(mremap(p[3].cpu, p[3].size, 32 * KFD_PAGE, 0) == p[3].cpu);
 		if (!load_goes_on(&l))
 			break;
-		/* New memory at the old place of one of them; the next change of any makes it seen. */
-		ASSERT(mmap(p[0].cpu, p[0].size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-		       p[0].cpu);
+		/*
+		 * New memory at the old address of one BO; the next MMU notifier of any BO makes it
+		 * visible.
+		 */
+		ASSERT(mmap(p[0].cpu, p[0].size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p[0].cpu);
 		memset(p[0].cpu, 0, p[0].size);
-		ASSERT(madvise(l.pages.cpu + l.pages.size - KFD_PAGE, KFD_PAGE, MADV_NOHUGEPAGE) == 0);
+		ASSERT(madvise(l.pages.cpu + l.pages.size - KFD_PAGE, KFD_PAGE, MADV_NOHUGEPAGE) ==
+		       0);
 		ASSERT(mprotect(p[0].cpu, p[0].size, PROT_READ) == 0);
 		ASSERT(mprotect(p[0].cpu, p[0].size, PROT_READ | PROT_WRITE) == 0);
 		if (!load_goes_on(&l))
@@ -274,8 +284,8 @@ TEST_TIMEOUT(memory_goes_first, 120)
 	EXPECT(fixture_works(&l.f));
 }
 
-/* The save areas of eight queues, and a child that keeps its copy of them: all pages have to be copied. */
-TEST_TIMEOUT(a_fork_with_large_areas, 120)
+/* Context save areas of eight queues, and a child with a copy: all pages have to be copied. */
+TEST_TIMEOUT(fork_with_large_areas, 120)
 {
 	struct pages p[8];
 	struct fixture f;
@@ -303,7 +313,8 @@ TEST_TIMEOUT(a_fork_with_large_areas, 120)
 			ASSERT(gpu_writes(&f, &p[round], 5 * MIB, 64, round));
 			clock_gettime(CLOCK_MONOTONIC, &end);
 			ktap_note("%s pages: %ld ms", huge ? "large" : "small",
-				  (long)((end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000));
+				  (long)((end.tv_sec - start.tv_sec) * 1000 +
+					 (end.tv_nsec - start.tv_nsec) / 1000000));
 			ASSERT(kill(child, SIGKILL) == 0);
 			ASSERT(waitpid(child, NULL, 0) == child);
 		}
@@ -321,7 +332,8 @@ static void *churn(void *data)
 	while (!l->stop) {
 		size_t size = (1 + (size_t)rand() % 200) * KFD_PAGE;
 		struct pages p;
-		char *cpu = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *cpu = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
 		int ret;
 
 		if (!EXPECT(cpu != MAP_FAILED))
@@ -331,8 +343,10 @@ static void *churn(void *data)
 			continue;
 		if (!EXPECT_OK(ret) || !EXPECT_OK(kfd_bo_map_gpu(&l->f.k, &p.bo)))
 			break;
-		/* It goes, but nobody else gets the address. */
-		if (rand() & 1 && !EXPECT(mmap(cpu, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == cpu))
+		/* It is unmapped, but the address is not reused. */
+		if (rand() & 1 &&
+		    !EXPECT(mmap(cpu, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+				 0) == cpu))
 			break;
 		if (!EXPECT_OK(unregister(&l->f.k, &p)))
 			break;
@@ -341,7 +355,7 @@ static void *churn(void *data)
 	return NULL;
 }
 
-/* Four threads make and free, one forks, the GPU works. */
+/* Four threads allocate and free, one forks, the GPU works. */
 TEST_TIMEOUT(all_at_once, 120)
 {
 	static struct load l;
@@ -392,8 +406,10 @@ static void die(int how)
 	}
 }
 
-/* Processes end in the midst of it: by SIGKILL, exit(), execve(). Memory that others get is not touched. */
-TEST_TIMEOUT(ends_under_load, 200)
+/*
+ * Processes end during that: SIGKILL, exit(), execve(). Memory that others get next is not written.
+ */
+TEST_TIMEOUT(exit_under_load, 200)
 {
 	size_t size = 32 * MIB;
 	struct fixture f;
@@ -416,8 +432,11 @@ TEST_TIMEOUT(ends_under_load, 200)
 			EXPECT(kill(child, SIGKILL) == 0);
 		}
 		ASSERT(waitpid(child, &status, 0) == child);
-		EXPECT(i % 3 == 0 ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0, "end %u: status %#x", i, status);
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		EXPECT(i % 3 == 0 ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL :
+				    status == 0,
+		       "end %u: status %#x", i, status);
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		ASSERT(p != MAP_FAILED);
 		memset(p, 0x5a, size);
 		usleep(10000);

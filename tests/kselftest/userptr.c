@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Memory of the process itself in the GPU's address space: registered, used, changed under the GPU's hands. */
+/* Tests userptr BOs: registration, use by the GPU, and changes of the mapping. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "userptr.h"
 
-TEST(the_gpu_reads_and_writes_memory_of_the_process)
+TEST(gpu_reads_and_writes)
 {
 	struct fixture f;
 	struct pages p;
@@ -27,8 +27,8 @@ TEST(the_gpu_reads_and_writes_memory_of_the_process)
 	EXPECT(fixture_works(&f));
 }
 
-/* Where the process has pages that nobody has touched yet, and at another address. */
-TEST(the_gpu_has_addresses_of_its_own)
+/* At an address of the process with untouched pages, and at another address. */
+TEST(gpu_va_differs_from_cpu_va)
 {
 	struct fixture f;
 	struct pages p;
@@ -41,9 +41,10 @@ TEST(the_gpu_has_addresses_of_its_own)
 	for (uint32_t i = 0; i < 16; i++)
 		ASSERT(gpu_writes(&f, &p, i * KFD_PAGE + 64, 64, 0x3000 + i));
 	EXPECT(*gpu == 0);
-	/* An address inside a page names the page. */
+	/* An unaligned address selects its page. */
 	EXPECT_OK(unregister(&f.k, &p));
-	ASSERT_OK(try_register(&f.k, cpu + 5 * KFD_PAGE + 24, kfd_va(gpu), 2 * KFD_PAGE, FLAGS, &p));
+	ASSERT_OK(
+		try_register(&f.k, cpu + 5 * KFD_PAGE + 24, kfd_va(gpu), 2 * KFD_PAGE, FLAGS, &p));
 	ASSERT_OK(kfd_bo_map_gpu(&f.k, &p.bo));
 	p.cpu = cpu + 5 * KFD_PAGE;
 	EXPECT(gpu_reads(&f, &p, 0, 0x77));
@@ -74,8 +75,8 @@ TEST_TIMEOUT(large_areas, 120)
 	}
 }
 
-/* As the runtime does it: all that a queue uses is memory of the process. */
-TEST(queues_in_memory_of_the_process)
+/* As the runtime does: all buffers of a queue are userptr BOs. */
+TEST(queue_in_userptr_memory)
 {
 	struct kfd_ioctl_create_queue_args args;
 	struct pages ring, descriptor, cwsr;
@@ -96,7 +97,10 @@ TEST(queues_in_memory_of_the_process)
 	args.read_pointer_address = kfd_va((void *)&q.q->read_dispatch_id);
 	args.ctx_save_restore_address = cwsr.gpu;
 	if (is_gfx12(&f.k.node)) {
-		/* Firmware of its own reads the write pointer, at an address that cannot move: as in the C driver. */
+		/*
+		 * MES reads the write pointer at an address that must not move: userptr memory is
+		 * refused, as by the C driver.
+		 */
 		EXPECT_RET(kfd_queue_start(&q, &args), -EPERM);
 		q.q = q.descriptor->va;
 		q.q->base_address = ring.gpu;
@@ -113,13 +117,13 @@ TEST(queues_in_memory_of_the_process)
 		ASSERT_OK(fixture_fill(&f, &q, f.data->va, 64, i));
 		ASSERT_EQ(((uint32_t *)f.data->va)[63], i);
 		if (i % 50 == 49) {
-			/* The ring moves under the queue. */
+			/* The ring's pages are migrated while the queue is in use. */
 			ASSERT(madvise(ring.cpu, KFD_PAGE, MADV_NOHUGEPAGE) == 0);
 			ASSERT(mprotect(descriptor.cpu, KFD_PAGE, PROT_READ) == 0);
 			ASSERT(mprotect(descriptor.cpu, KFD_PAGE, PROT_READ | PROT_WRITE) == 0);
 		}
 	}
-	/* What a queue needs stays mapped. */
+	/* Buffers of a queue cannot be unmapped from the GPU. */
 	EXPECT_RET(kfd_bo_unmap_gpu(&f.k, &ring.bo), -EBUSY);
 	EXPECT_RET(kfd_bo_unmap_gpu(&f.k, &cwsr.bo), -EBUSY);
 	ASSERT_OK(kfd_queue_stop(&q));
@@ -128,9 +132,9 @@ TEST(queues_in_memory_of_the_process)
 	EXPECT_OK(unregister(&f.k, &cwsr));
 }
 
-TEST(what_cannot_be_registered)
+TEST(registration_errors)
 {
-	static const char text[] = "a page of the program that may not be written";
+	static const char text[] = "a read-only page of the program";
 	int fd = memfd_create("userptr", 0);
 	struct fixture f;
 	struct pages p;
@@ -139,29 +143,36 @@ TEST(what_cannot_be_registered)
 
 	fixture_launch(&f);
 	cpu = anonymous(16 * KFD_PAGE);
-	/* No address; nothing there; a hole at the end, in the middle. */
+	/* No address; nothing mapped; a hole at the end or in the middle. */
 	EXPECT_RET(try_register(&f.k, NULL, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EINVAL);
 	EXPECT_RET(try_register(&f.k, (void *)0x1000, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
 	ASSERT(munmap(cpu + 8 * KFD_PAGE, KFD_PAGE) == 0);
-	EXPECT_RET(try_register(&f.k, cpu + 8 * KFD_PAGE, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
-	EXPECT_RET(try_register(&f.k, cpu + 7 * KFD_PAGE, kfd_va(cpu), 2 * KFD_PAGE, FLAGS, &p), -EFAULT);
+	EXPECT_RET(try_register(&f.k, cpu + 8 * KFD_PAGE, kfd_va(cpu), KFD_PAGE, FLAGS, &p),
+		   -EFAULT);
+	EXPECT_RET(try_register(&f.k, cpu + 7 * KFD_PAGE, kfd_va(cpu), 2 * KFD_PAGE, FLAGS, &p),
+		   -EFAULT);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 16 * KFD_PAGE, FLAGS, &p), -EFAULT);
-	/* The kernel's addresses; none at all; sizes. */
-	EXPECT_RET(try_register(&f.k, (void *)KERNEL_ADDRESS, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
-	EXPECT_RET(try_register(&f.k, (void *)(~0ul - KFD_PAGE + 1), kfd_va(cpu), 2 * KFD_PAGE, FLAGS, &p), -EOVERFLOW);
+	/* Kernel address; NULL; sizes. */
+	EXPECT_RET(try_register(&f.k, (void *)KERNEL_ADDRESS, kfd_va(cpu), KFD_PAGE, FLAGS, &p),
+		   -EFAULT);
+	EXPECT_RET(try_register(&f.k, (void *)(~0ul - KFD_PAGE + 1), kfd_va(cpu), 2 * KFD_PAGE,
+				FLAGS, &p),
+		   -EOVERFLOW);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 0, FLAGS, &p), -EINVAL);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), 1ul << 46, FLAGS, &p), -ENOMEM);
 	ret = try_register(&f.k, cpu, kfd_va(cpu), ~0ul - KFD_PAGE, FLAGS, &p);
 	EXPECT(ret == -ENOMEM || ret == -ENOSPC, "%s", ktap_errno_name(ret));
-	/* What the process may not write, whatever the GPU shall do with it. */
-	EXPECT_RET(try_register(&f.k, (void *)(kfd_va(text) & ~(KFD_PAGE - 1)), kfd_va(cpu), KFD_PAGE,
-				FLAGS & ~KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &p), -EPERM);
+	/* Read-only for the CPU, whatever the access flags of the GPU. */
+	EXPECT_RET(try_register(&f.k, (void *)(kfd_va(text) & ~(KFD_PAGE - 1)), kfd_va(cpu),
+				KFD_PAGE, FLAGS & ~KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &p),
+		   -EPERM);
 	ASSERT(mprotect(cpu, KFD_PAGE, PROT_READ) == 0);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EPERM);
 	ASSERT(mprotect(cpu, KFD_PAGE, PROT_NONE) == 0);
 	EXPECT_RET(try_register(&f.k, cpu, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
-	/* Memory of a device: doorbells, buffers of the GPU. */
-	EXPECT_RET(try_register(&f.k, (void *)f.k.doorbells, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
+	/* Device memory: doorbells, BOs. */
+	EXPECT_RET(try_register(&f.k, (void *)f.k.doorbells, kfd_va(cpu), KFD_PAGE, FLAGS, &p),
+		   -EFAULT);
 	EXPECT_RET(try_register(&f.k, f.data->va, kfd_va(cpu), KFD_PAGE, FLAGS, &p), -EFAULT);
 	/* Beyond the end of a file. */
 	ASSERT(fd >= 0 && ftruncate(fd, KFD_PAGE) == 0);
@@ -173,7 +184,7 @@ TEST(what_cannot_be_registered)
 	EXPECT(fixture_works(&f));
 }
 
-TEST(files_are_memory_too)
+TEST(file_mappings)
 {
 	int fd = memfd_create("userptr", 0);
 	uint32_t word = 0;
@@ -192,7 +203,7 @@ TEST(files_are_memory_too)
 	word = 0xdef;
 	EXPECT(pwrite(fd, &word, 4, 5 * KFD_PAGE) == 4);
 	EXPECT(gpu_reads(&f, &p, 5 * KFD_PAGE + 256, 9));
-	/* The file loses its end, and gets it back. */
+	/* The file is truncated and extended again. */
 	ASSERT(ftruncate(fd, 2 * KFD_PAGE) == 0);
 	ASSERT(ftruncate(fd, 8 * KFD_PAGE) == 0);
 	EXPECT(fixture_works(&f));
@@ -203,7 +214,7 @@ TEST(files_are_memory_too)
 	EXPECT_OK(unregister(&f.k, &p));
 }
 
-TEST(the_same_pages_twice)
+TEST(same_pages_twice)
 {
 	struct pages a, b;
 	struct fixture f;

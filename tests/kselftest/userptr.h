@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Memory of the process that the GPU sees: what the tests of it share. */
+/* Helpers for userptr tests. */
 #ifndef USERPTR_H
 #define USERPTR_H
 
@@ -8,10 +8,12 @@
 #include "fixture.h"
 
 #define MIB (1ul << 20)
-#define FLAGS (KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
-	       KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
+#define FLAGS                                                                    \
+	(KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |    \
+	 KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | \
+	 KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED | KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE)
 
-/* Pages of the process that the GPU sees. */
+/* A userptr BO. */
 struct pages {
 	struct kfd_bo bo;
 	char *cpu;
@@ -25,14 +27,19 @@ static inline char *anonymous(size_t size)
 	void *start, *p = kfd_reserve(size, &reserved, &start);
 
 	ASSERT(p != NULL);
-	ASSERT(mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	ASSERT(mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		    0) == p);
 	return p;
 }
 
-static inline int try_register(struct kfd *k, void *cpu, uint64_t gpu, size_t size, uint32_t flags, struct pages *p)
+static inline int try_register(struct kfd *k, void *cpu, uint64_t gpu, size_t size, uint32_t flags,
+			       struct pages *p)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
-		.va_addr = gpu, .size = size, .gpu_id = k->node.gpu_id, .flags = flags, .mmap_offset = kfd_va(cpu) };
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = gpu,
+							   .size = size,
+							   .gpu_id = k->node.gpu_id,
+							   .flags = flags,
+							   .mmap_offset = kfd_va(cpu) };
 	int ret = kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
 
 	memset(p, 0, sizeof(*p));
@@ -53,7 +60,7 @@ static inline void register_at(struct kfd *k, void *cpu, uint64_t gpu, size_t si
 	ASSERT_OK(kfd_bo_map_gpu(k, &p->bo));
 }
 
-/* New pages, seen by both at the same address. */
+/* New pages, mapped for CPU and GPU at the same address. */
 static inline void register_new(struct kfd *k, size_t size, struct pages *p)
 {
 	char *cpu = anonymous(size);
@@ -69,8 +76,9 @@ static inline int unregister(struct kfd *k, struct pages *p)
 	return ret ? ret : kfd_ioctl(k->fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &args);
 }
 
-/* The GPU fills `count` words of the pages from byte `at` on, the process finds them. */
-static inline bool gpu_writes(struct fixture *f, struct pages *p, size_t at, uint32_t count, uint32_t value)
+/* The GPU fills `count` dwords from byte `at` on; the CPU compares. */
+static inline bool gpu_writes(struct fixture *f, struct pages *p, size_t at, uint32_t count,
+			      uint32_t value)
 {
 	uint32_t *cpu = (uint32_t *)(p->cpu + at);
 
@@ -82,7 +90,7 @@ static inline bool gpu_writes(struct fixture *f, struct pages *p, size_t at, uin
 	return true;
 }
 
-/* The process writes to a word of the pages, the GPU copies it to its own buffer. */
+/* The CPU writes a dword of the pages, the GPU copies it to another BO. */
 static inline bool gpu_reads(struct fixture *f, struct pages *p, size_t at, uint32_t value)
 {
 	const uint32_t grid[3] = { 64, 1, 1 };
@@ -98,11 +106,13 @@ static inline bool gpu_reads(struct fixture *f, struct pages *p, size_t at, uint
 	ASSERT_OK(fixture_kernel(f, "copy", &kernel));
 	memcpy((char *)f->kernarg->va + 63 * 256, args, sizeof(args));
 	f->signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, (char *)f->kernarg->va + 63 * 256, &f->signal);
+	kfd_fill_dispatch(&packet, &kernel, grid, group, (char *)f->kernarg->va + 63 * 256,
+			  &f->signal);
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
 	if (!EXPECT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS)))
 		return false;
-	return EXPECT(to[0] == value && to[63] == value + 63, "at %#zx: %#x, %#x, not %#x", at, to[0], to[63], value);
+	return EXPECT(to[0] == value && to[63] == value + 63, "at %#zx: %#x, %#x, not %#x", at,
+		      to[0], to[63], value);
 }
 
 #endif

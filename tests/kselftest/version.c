@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* open(), GET_VERSION and what the device node looks like. */
+/* Tests open(), GET_VERSION and the device node. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 
 #include "fixture.h"
 
-TEST(node_is_a_character_device_with_a_class)
+TEST(device_node_and_class)
 {
 	struct stat s;
 
@@ -20,7 +20,7 @@ TEST(node_is_a_character_device_with_a_class)
 	EXPECT(access(KFD_TOPOLOGY, F_OK) == 0);
 }
 
-TEST(version_is_1_and_what_the_headers_say)
+TEST(version_is_at_least_1_17)
 {
 	struct kfd_ioctl_get_version_args args = { 0 };
 	int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
@@ -28,13 +28,16 @@ TEST(version_is_1_and_what_the_headers_say)
 	ASSERT(fd >= 0, "%s", strerror(errno));
 	ASSERT_OK(kfd_ioctl(fd, AMDKFD_IOC_GET_VERSION, &args));
 	EXPECT_EQ(args.major_version, KFD_IOCTL_MAJOR_VERSION);
-	/* The runtime needs 1.17 for SDMA queues by engine; newer user space headers may know more. */
+	/*
+	 * The runtime needs 1.17 for SDMA queues by engine; newer user space headers may declare
+	 * more.
+	 */
 	EXPECT(args.minor_version >= 17, "minor %u", args.minor_version);
 	EXPECT(args.minor_version <= KFD_IOCTL_MINOR_VERSION, "minor %u", args.minor_version);
 	close(fd);
 }
 
-TEST(version_into_bad_memory_is_efault)
+TEST(bad_pointer_is_efault)
 {
 	int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
 
@@ -44,7 +47,7 @@ TEST(version_into_bad_memory_is_efault)
 	EXPECT_RET(kfd_ioctl(fd, AMDKFD_IOC_GET_VERSION, (void *)KERNEL_ADDRESS), -EFAULT);
 }
 
-TEST(opening_read_only_and_many_times_works)
+TEST(open_read_only_and_repeatedly)
 {
 	struct kfd_ioctl_get_version_args args;
 	int fds[64];
@@ -59,8 +62,8 @@ TEST(opening_read_only_and_many_times_works)
 		EXPECT_OK(kfd_ioctl(fds[i], AMDKFD_IOC_GET_VERSION, &args));
 }
 
-/* All files of a process share one process object: what one file acquired, the other uses. */
-TEST(two_files_of_one_process_share_its_state)
+/* All files of a process share one process object: state acquired by one is usable by the other. */
+TEST(files_of_a_process_share_state)
 {
 	struct kfd_ioctl_free_memory_of_gpu_args free_args = { 0 };
 	struct kfd_bo *bo;
@@ -74,13 +77,13 @@ TEST(two_files_of_one_process_share_its_state)
 	free_args.handle = bo->handle;
 	EXPECT_OK(kfd_ioctl(other, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &free_args));
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &free_args), -EINVAL);
-	/* Closing one of them takes nothing away. */
+	/* Closing one of them changes nothing. */
 	close(k.fd);
 	k.fd = other;
 	EXPECT_OK(kfd_bo_create(&k, 8192, KFD_FLAGS_GTT, &bo));
 }
 
-TEST(closing_all_and_opening_again_works)
+TEST(reopen_after_last_close)
 {
 	struct kfd k;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Recording of the driver's trace points. */
+/* See watch.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ static void write_text(const char *path, const char *text)
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 
 	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
-	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path, strerror(errno));
+	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
+	       strerror(errno));
 	close(fd);
 }
 
@@ -52,7 +53,7 @@ unsigned int watch_count(const char *text, const char *word)
 void watch_need_events(void)
 {
 	if (access(WATCH_EVENTS, F_OK))
-		SKIP("the driver has no trace points of its own");
+		SKIP("no trace events of this driver");
 }
 
 void watch_start(void)
