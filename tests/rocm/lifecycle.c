@@ -133,7 +133,7 @@ static void lives(long count)
 		expect_exit(other, "a process");
 }
 
-/* Number of processes, from $LIVES where fewer than the default of 200 are enough. */
+/* Number of processes: $LIVES, by default 200. */
 static long cycles(void)
 {
 	const char *text = getenv("LIVES");
@@ -232,7 +232,7 @@ static int kill_in(enum phase phase, long us)
 
 TEST_TIMEOUT(twenty_kills_at_random_times, 600)
 {
-	/* Approximate duration of each phase: kills are spread over it. */
+	/* Approximate duration of each phase in us: kills are spread over it. */
 	static const long lasts[PHASES] = { 1000,   900000, 300000, 150000, 60000,
 					    400000, 300000, 400000, 200000, 0 };
 	unsigned int hits[PHASES] = { 0 };

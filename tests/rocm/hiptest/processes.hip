@@ -165,7 +165,7 @@ int helper_main(int fd)
 	Order order;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* Reports that startup is complete. */
+	/* Completes the startup of HIP before the first command. */
 	(void)hipFree(NULL);
 	while (recv(fd, &order, sizeof(order), 0) == sizeof(order) && order.job != Job::Leave) {
 		uint32_t before = failures();
@@ -304,7 +304,7 @@ static void fault(Job job)
 	status = one.end(&said);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "status %#x", status);
 	where = said.find("Memory access fault by GPU node-1");
-	if (!EXPECT(where != std::string::npos, "it said: %s", said.c_str()))
+	if (!EXPECT(where != std::string::npos, "standard error: %s", said.c_str()))
 		return;
 	std::string line = said.substr(where, said.find('\n', where) - where);
 	note("%s", line.c_str());

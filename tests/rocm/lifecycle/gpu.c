@@ -37,17 +37,25 @@ static hsa_status_t find_agent(hsa_agent_t agent, void *data)
 	return HSA_STATUS_SUCCESS;
 }
 
-/* Global pools: fine-grained, coarse-grained, kernarg. */
-static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *data)
+/* Returns the flags of a global pool, 0 for other segments. */
+static uint32_t pool_flags(hsa_amd_memory_pool_t pool)
 {
-	struct gpu *g = data;
 	hsa_amd_segment_t segment;
 	uint32_t flags = 0;
 
 	HSA(hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment));
-	if (segment != HSA_AMD_SEGMENT_GLOBAL)
-		return HSA_STATUS_SUCCESS;
-	HSA(hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags));
+	if (segment == HSA_AMD_SEGMENT_GLOBAL)
+		HSA(hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS,
+						 &flags));
+	return flags;
+}
+
+/* Host pools: fine-grained and kernarg. */
+static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *data)
+{
+	uint32_t flags = pool_flags(pool);
+	struct gpu *g = data;
+
 	if (flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT)
 		g->kernargs = pool;
 	else if (flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED)
@@ -58,14 +66,8 @@ static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *data)
 static hsa_status_t find_vram(hsa_amd_memory_pool_t pool, void *data)
 {
 	struct gpu *g = data;
-	hsa_amd_segment_t segment;
-	uint32_t flags = 0;
 
-	HSA(hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment));
-	if (segment != HSA_AMD_SEGMENT_GLOBAL)
-		return HSA_STATUS_SUCCESS;
-	HSA(hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags));
-	if (flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED)
+	if (pool_flags(pool) & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED)
 		g->vram = pool;
 	return HSA_STATUS_SUCCESS;
 }
