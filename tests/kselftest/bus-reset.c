@@ -179,7 +179,7 @@ static void *reset_again(void *data)
 	return NULL;
 }
 
-static void come_and_go(void *data)
+static void open_and_exit(void *data)
 {
 	struct kfd_queue q;
 	struct kfd k;
@@ -198,7 +198,7 @@ TEST_TIMEOUT(open_and_exit_during_reset, 120)
 	find_device();
 	ASSERT(pthread_create(&thread, NULL, reset_again, NULL) == 0);
 	for (int i = 0; i < 8; i++)
-		EXPECT_OK(ktap_in_child(come_and_go, NULL));
+		EXPECT_OK(ktap_in_child(open_and_exit, NULL));
 	pthread_join(thread, NULL);
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }

@@ -13,15 +13,31 @@
 /* Dword of the data buffer that a held ring polls. */
 #define GATE 1023u
 
-/* Submits a job that does not end before open_gate(). */
-static uint64_t hold(struct cs *cs, uint32_t ring)
+/*
+ * Submits a job that does not end before open_gate(), with a further chunk if `bytes` is not 0.
+ * Returns its sequence number.
+ */
+static uint64_t hold_with(struct cs *cs, uint32_t ring, uint32_t chunk, const void *data,
+			  uint32_t bytes)
 {
+	struct drm_amdgpu_bo_list_entry bos[] = { { cs->code.handle, 0 }, { cs->data.handle, 0 } };
 	uint64_t handle = 0;
+	struct cs_job job;
 	struct cs_ib ib = cs_poll(cs, cs->data.va + GATE * 4, 1);
 
 	cs->data.words[GATE] = 0;
-	ASSERT_OK(cs_run(cs, ring, ib, &handle));
+	cs_job(&job, cs, ring);
+	cs_add_bos(&job, bos, 2);
+	cs_add_ib(&job, ib);
+	if (bytes)
+		cs_add(&job, chunk, data, bytes);
+	ASSERT_OK(cs_submit(&job, &handle));
 	return handle;
+}
+
+static uint64_t hold(struct cs *cs, uint32_t ring)
+{
+	return hold_with(cs, ring, 0, NULL, 0);
 }
 
 static void open_gate(struct cs *cs)
@@ -221,24 +237,14 @@ TEST(dependencies)
 
 TEST(syncobj_in_and_out)
 {
-	struct drm_amdgpu_bo_list_entry bos[2];
 	struct drm_amdgpu_cs_chunk_sem sem = { 0 };
-	struct cs_ib ib;
 	uint64_t leader, follower;
 	struct cs_job job;
 	struct cs cs;
 
 	cs_open(&cs);
-	bos[0].bo_handle = cs.code.handle;
-	bos[1].bo_handle = cs.data.handle;
 	ASSERT_OK(syncobj_create(cs.fd, 0, &sem.handle));
-	cs.data.words[GATE] = 0;
-	ib = cs_poll(&cs, cs.data.va + GATE * 4, 1);
-	cs_job(&job, &cs, 0);
-	cs_add_bos(&job, bos, 2);
-	cs_add_ib(&job, ib);
-	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem));
-	ASSERT_OK(cs_submit(&job, &leader));
+	leader = hold_with(&cs, 0, AMDGPU_CHUNK_ID_SYNCOBJ_OUT, &sem, sizeof(sem));
 	EXPECT_RET(syncobj_wait(cs.fd, sem.handle, (int64_t)(cs_now() + 20 * MS)), -ETIME);
 
 	start_follower(&cs, &job);
@@ -275,25 +281,15 @@ static void *signal_late(void *data)
 TEST(timeline_syncobjs)
 {
 	struct drm_amdgpu_cs_chunk_syncobj point = { 0 };
-	struct drm_amdgpu_bo_list_entry bos[2];
-	struct cs_ib ib;
 	uint64_t leader, follower;
 	struct cs_job job, late;
 	pthread_t thread;
 	struct cs cs;
 
 	cs_open(&cs);
-	bos[0].bo_handle = cs.code.handle;
-	bos[1].bo_handle = cs.data.handle;
 	ASSERT_OK(syncobj_create(cs.fd, 0, &point.handle));
-	cs.data.words[GATE] = 0;
-	ib = cs_poll(&cs, cs.data.va + GATE * 4, 1);
-	cs_job(&job, &cs, 0);
-	cs_add_bos(&job, bos, 2);
-	cs_add_ib(&job, ib);
 	point.point = 10;
-	cs_add(&job, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point));
-	ASSERT_OK(cs_submit(&job, &leader));
+	leader = hold_with(&cs, 0, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &point, sizeof(point));
 	EXPECT_RET(syncobj_timeline_wait(cs.fd, point.handle, 10, 0), -ETIME);
 
 	start_follower(&cs, &job);

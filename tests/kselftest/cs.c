@@ -315,7 +315,7 @@ TEST(cs_argument_checks)
 		{ AMDGPU_HW_IP_GFX, 0, 0, -ENOENT },	 { AMDGPU_HW_IP_VCN_DEC, 0, 0, -ENOENT },
 	};
 	for (unsigned int i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
-		/* SDMA packets: not for compute rings. */
+		/* The IB has SDMA packets: leave out compute rings that exist. */
 		if (rings[i].wanted == -ENOENT && cs_rings(cs.fd, rings[i].ip))
 			continue;
 		cs_job(&job, &cs, rings[i].ring);

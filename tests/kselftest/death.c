@@ -29,7 +29,7 @@ static void start_endless(struct fixture *f, unsigned int groups)
 	ASSERT(flags[0] != 0, "kernel did not start");
 }
 
-/* Forks a child that dies inside a dispatch. Returns its pid once the kernel runs. */
+/* Forks a child with a dispatch that never ends. Returns its pid once the kernel runs. */
 static pid_t endless_child(void)
 {
 	int ready[2];
@@ -37,9 +37,7 @@ static pid_t endless_child(void)
 	char c;
 
 	ASSERT(pipe(ready) == 0);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct fixture f;
 
@@ -162,9 +160,7 @@ TEST(kill_in_wait_events)
 	int status;
 	pid_t child;
 
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		uint32_t id, result;
 		struct kfd k;

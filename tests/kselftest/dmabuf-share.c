@@ -17,47 +17,12 @@
 #define MIB (1ull << 20)
 #define STEP (8 * MIB)
 
-static void send_fd(int socket, int fd)
-{
-	char control[CMSG_SPACE(sizeof(fd))] = { 0 }, byte = 0;
-	struct iovec vec = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &vec,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fd));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	ASSERT(sendmsg(socket, &message, 0) == 1);
-}
-
-static int receive_fd(int socket)
-{
-	char control[CMSG_SPACE(sizeof(int))], byte;
-	struct iovec vec = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &vec,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *c;
-	int fd = -1;
-
-	ASSERT(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
-	c = CMSG_FIRSTHDR(&message);
-	ASSERT(c && c->cmsg_type == SCM_RIGHTS);
-	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
-}
-
-static void tell(int socket)
+static void notify_peer(int socket)
 {
 	ASSERT(write(socket, "", 1) == 1);
 }
 
-static bool hear(int socket)
+static bool wait_peer(int socket)
 {
 	char c;
 
@@ -75,9 +40,7 @@ static void start(struct other *o, void (*run)(int socket))
 	int ends[2];
 
 	ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-	fflush(stdout);
-	o->pid = fork();
-	ASSERT(o->pid >= 0);
+	o->pid = fork_child();
 	if (!o->pid) {
 		close(ends[0]);
 		run(ends[1]);
@@ -111,9 +74,9 @@ static void importer(int socket)
 	close(fd);
 	holds(bo->va, 0xaaaa);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xbbbb));
-	tell(socket);
+	notify_peer(socket);
 	/* The exporter has released the BO, in whatever way. */
-	hear(socket);
+	wait_peer(socket);
 	holds(bo->va, 0xcccc);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xdddd));
 	holds(bo->va, 0xdddd);
@@ -137,7 +100,7 @@ static void exporter(int socket)
 	ASSERT(fd >= 0);
 	ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xaaaa));
 	send_fd(socket, fd);
-	ASSERT(hear(socket));
+	ASSERT(wait_peer(socket));
 	holds(bo->va, 0xbbbb);
 	ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xcccc));
 }
@@ -161,11 +124,11 @@ TEST(import_in_another_process)
 		ASSERT(fd >= 0);
 		send_fd(o.socket, fd);
 		close(fd);
-		ASSERT(hear(o.socket));
+		ASSERT(wait_peer(o.socket));
 		holds(bo->va, 0xbbbb);
 		ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xcccc));
 		EXPECT_OK(kfd_bo_free(&f.k, bo));
-		tell(o.socket);
+		notify_peer(o.socket);
 		finish(&o);
 	}
 	EXPECT(fixture_works(&f));
@@ -180,7 +143,7 @@ TEST(exporter_exits_first)
 	fixture_launch(&f);
 	if (!f.k.node.large_bar)
 		SKIP("VRAM is not mapped by the BAR");
-	before = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
+	before = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	ASSERT_OK(kfd_available(&f.k, &available));
 	for (int i = 0; i < 2; i++) {
 		struct kfd_bo *bo;
@@ -197,7 +160,7 @@ TEST(exporter_exits_first)
 		if (i)
 			kill(o.pid, SIGKILL);
 		else
-			tell(o.socket);
+			notify_peer(o.socket);
 		if (i) {
 			ASSERT(waitpid(o.pid, NULL, 0) == o.pid);
 			close(o.socket);
@@ -226,7 +189,7 @@ static void dying(int socket)
 
 	fixture_launch(&f);
 	bo = dmabuf_import(&f.k, receive_fd(socket), SIZE);
-	tell(socket);
+	notify_peer(socket);
 	for (uint32_t n = 0;; n++)
 		ASSERT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, n));
 }
@@ -238,7 +201,7 @@ TEST_TIMEOUT(kill_importer, 120)
 	int fd;
 
 	fixture_launch(&f);
-	before = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
+	before = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (unsigned int i = 0; i < 4; i++) {
 		struct kfd_bo *bo;
 		struct other o;
@@ -249,7 +212,7 @@ TEST_TIMEOUT(kill_importer, 120)
 		ASSERT(fd >= 0);
 		send_fd(o.socket, fd);
 		close(fd);
-		ASSERT(hear(o.socket));
+		ASSERT(wait_peer(o.socket));
 		if (i & 2)
 			EXPECT_OK(kfd_bo_free(&f.k, bo));
 		usleep(20000 * (i + 1));
@@ -415,7 +378,7 @@ static void computes_too(int socket)
 	ASSERT_OK(dmabuf_info(&f.k, fd, &args));
 	bo = dmabuf_import(&f.k, fd, args.size);
 	close(fd);
-	tell(socket);
+	notify_peer(socket);
 	for (uint32_t n = 1; recv(socket, &c, 1, MSG_DONTWAIT) < 0; n++)
 		compute(&f, bo, 4096, n);
 	EXPECT(evicted_ms(&f.k) > 0);
@@ -431,7 +394,7 @@ static void presses(int socket)
 	uint32_t count;
 
 	fixture_open_only(&k);
-	ASSERT(hear(socket));
+	ASSERT(wait_peer(socket));
 	count = (uint32_t)(5 * vram_bytes(&k) / 4 / STEP);
 	ASSERT(count <= 512);
 	for (int round = 0; round < 4; round++) {
@@ -471,12 +434,12 @@ TEST_TIMEOUT(evict_shared_bo, 240)
 	ASSERT(fd >= 0);
 	send_fd(second.socket, fd);
 	close(fd);
-	ASSERT(hear(second.socket));
-	tell(third.socket);
+	ASSERT(wait_peer(second.socket));
+	notify_peer(third.socket);
 	for (uint32_t n = 1; waitpid(third.pid, &status, WNOHANG) == 0; n++)
 		compute(&f, bo, 0, n);
 	EXPECT(status == 0, "status %#x", status);
-	tell(second.socket);
+	notify_peer(second.socket);
 	finish(&second);
 	EXPECT(evicted_ms(&f.k) > 0);
 	ktap_note("evicted for %llu ms", (unsigned long long)evicted_ms(&f.k));

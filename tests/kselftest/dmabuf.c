@@ -208,7 +208,7 @@ TEST(import_errors)
 	} else {
 		ktap_note("no udmabuf");
 	}
-	/* The size is checked when it is mapped. */
+	/* Import does not check for a conflicting address, mapping does. */
 	ASSERT_OK(dmabuf_import_at(&k, fd, bo->va, &handle));
 	struct kfd_bo twice = { .handle = handle, .va = bo->va, .size = SIZE };
 
@@ -235,7 +235,7 @@ TEST(import_own_bo)
 		if (i && !f.k.node.large_bar)
 			break;
 		ASSERT_OK(kfd_bo_create(&f.k, SIZE, kinds[i], &bo));
-		used = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
+		used = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 		ASSERT_OK(kfd_available(&f.k, &available));
 		fd = dmabuf_export(&f.k, bo->handle, O_CLOEXEC);
 		ASSERT(fd >= 0);
@@ -250,7 +250,7 @@ TEST(import_own_bo)
 			holds(bo->va, 0x1000u + (uint32_t)n);
 			holds(again[!n]->va, 0x1000u + (uint32_t)n);
 			/* No memory is used, page tables aside. */
-			EXPECT(number(&f.k, AMDGPU_INFO_VRAM_USAGE) <= used + 65536);
+			EXPECT(amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE) <= used + 65536);
 			EXPECT_OK(kfd_available(&f.k, &now));
 			EXPECT_EQ(now, available);
 		}
@@ -279,7 +279,7 @@ TEST(runtime_virtual_memory)
 	fixture_launch(&f);
 	if (!f.k.node.large_bar)
 		SKIP("VRAM is not mapped by the BAR");
-	before = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
+	before = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (int round = 0; round < 3; round++) {
 		struct kfd_ioctl_alloc_memory_of_gpu_args args = {
 			.size = SIZE,

@@ -17,10 +17,6 @@ int dmabuf_info(struct kfd *k, int fd, struct kfd_ioctl_get_dmabuf_info_args *ar
 int dmabuf_import_at(struct kfd *k, int fd, void *va, uint64_t *handle);
 /* Imports a BO, mapped for the CPU at the GPU's address. */
 struct kfd_bo *dmabuf_import(struct kfd *k, int fd, size_t size);
-/* Returns a number from the render node (AMDGPU_INFO_*). */
-uint64_t number(struct kfd *k, uint32_t query);
-/* Waits up to 5 s until the number of bytes in use falls to `most`: memory may be freed late. */
-void expect_usage(struct kfd *k, uint32_t query, uint64_t most);
 /* Expects `value` in the first, the middle and the last dword of SIZE bytes. */
 bool holds(const uint32_t *words, uint32_t value);
 /* A BO of another process on this one's render node: its GEM handle, ... */

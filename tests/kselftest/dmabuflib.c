@@ -46,25 +46,6 @@ struct kfd_bo *dmabuf_import(struct kfd *k, int fd, size_t size)
 	return bo;
 }
 
-uint64_t number(struct kfd *k, uint32_t query)
-{
-	uint64_t value = 0;
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
-					   .return_size = sizeof(value),
-					   .query = query };
-
-	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
-	return value;
-}
-
-void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
-{
-	for (int i = 0; i < 50 && number(k, query) > most; i++)
-		usleep(100000);
-	EXPECT(number(k, query) <= most, "%llu bytes, %llu before",
-	       (unsigned long long)number(k, query), (unsigned long long)most);
-}
-
 bool holds(const uint32_t *words, uint32_t value)
 {
 	return EXPECT_EQ(words[0], value) && EXPECT_EQ(words[WORDS / 2], value) &&

@@ -221,7 +221,7 @@ static void copy_a_gibibyte(uint32_t from, uint32_t to)
 	stream_run(&s, p);
 	words = look.cpu;
 	for (uint32_t i = 0; i < SAMPLES; i++) {
-		/* Per 512 bytes the sampled copy reads 64. */
+		/* Each sample of 512 bytes is overwritten from byte 64 on by the next one. */
 		for (uint32_t w = 0; w < 16; w++)
 			ASSERT_EQ(words[i * 16 + w], w == i ? 0x33330000 + i : 0x11111111);
 	}

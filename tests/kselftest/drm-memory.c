@@ -178,12 +178,7 @@ TEST_TIMEOUT(vram_oversubscribed_threefold, 240)
 	vram = drm_vram_usage(&g);
 	gtt = drm_gtt_usage(&g);
 	over_allocate(3, 100);
-	for (int i = 0; i < 50 && (drm_vram_usage(&g) > vram || drm_gtt_usage(&g) > gtt); i++)
-		usleep(100000);
-	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before",
-	       (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
-	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before",
-	       (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
+	drm_expect_usage(&g, vram, gtt);
 }
 
 /* CPU mappings follow evicted BOs. */

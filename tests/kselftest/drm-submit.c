@@ -18,7 +18,7 @@
 
 #define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
 #define NOWHERE 0xffff800000001000ull
-/* Long enough for a runnable job to end. */
+/* In us; long enough for a runnable job to end. */
 #define A_MOMENT 150000u
 
 /* Memory that jobs and this process share, and streams that use it. */
@@ -294,7 +294,7 @@ TEST(invalid_chunks)
 	raw_begin(&r);
 	r.pointers[0] = NOWHERE;
 	EXPECT_RET(raw_submit(&r), -EFAULT);
-	/* Empty IB. */
+	/* No IB chunk. */
 	raw_begin(&r);
 	r.count = 0;
 	raw_chunk(&r, AMDGPU_CHUNK_ID_DEPENDENCIES, words, 0);
@@ -321,7 +321,7 @@ TEST(invalid_chunks)
 	EXPECT_RET(raw_wait(&r, r.ctx, 0, 2, 0, &busy), -EINVAL);
 	EXPECT_RET(raw_wait(&r, r.ctx, 2, 1, 0, &busy), -EINVAL);
 	EXPECT_RET(raw_wait(&r, 0x1234, 0, 1, 0, &busy), -EINVAL);
-	/* Of several, the last one counts. */
+	/* Handle ~0 stands for the latest job. */
 	EXPECT_OK(raw_wait(&r, r.ctx, 0, ~0ull, ~0ull >> 1, &busy));
 	EXPECT_EQ(busy, 0);
 }
@@ -813,10 +813,5 @@ TEST_TIMEOUT(exit_with_pending_jobs, 180)
 	}
 	EXPECT(drm_works(&g));
 	growth_expect_none("processes with jobs", before, 25);
-	for (int i = 0; i < 50 && (drm_vram_usage(&g) > vram || drm_gtt_usage(&g) > gtt); i++)
-		usleep(100000);
-	EXPECT(drm_vram_usage(&g) <= vram, "%llu bytes of VRAM, %llu before",
-	       (unsigned long long)drm_vram_usage(&g), (unsigned long long)vram);
-	EXPECT(drm_gtt_usage(&g) <= gtt, "%llu bytes of GTT, %llu before",
-	       (unsigned long long)drm_gtt_usage(&g), (unsigned long long)gtt);
+	drm_expect_usage(&g, vram, gtt);
 }

@@ -8,6 +8,7 @@
 
 #include "../workloads/kfd.h"
 #include "drm.h"
+#include "fixture.h"
 
 #define TRACING "/sys/kernel/tracing"
 #define INSTANCE TRACING "/instances/kselftest"
@@ -259,14 +260,14 @@ uint64_t drm_gtt_usage(struct gpu *g)
 	return usage(g, AMDGPU_INFO_GTT_USAGE);
 }
 
-static bool write_text(const char *path, const char *text)
+void drm_expect_usage(struct gpu *g, uint64_t vram, uint64_t gtt)
 {
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return done;
+	for (int i = 0; i < 50 && (drm_vram_usage(g) > vram || drm_gtt_usage(g) > gtt); i++)
+		usleep(100000);
+	EXPECT(drm_vram_usage(g) <= vram, "%llu bytes of VRAM, %llu before",
+	       (unsigned long long)drm_vram_usage(g), (unsigned long long)vram);
+	EXPECT(drm_gtt_usage(g) <= gtt, "%llu bytes of GTT, %llu before",
+	       (unsigned long long)drm_gtt_usage(g), (unsigned long long)gtt);
 }
 
 bool trace_start(void)
@@ -276,10 +277,10 @@ bool trace_start(void)
 	rmdir(INSTANCE);
 	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
 	/* Large enough for all events of a test on each CPU. */
-	ASSERT(write_text(INSTANCE "/buffer_size_kb", "8192"));
-	ASSERT(write_text(INSTANCE "/trace", ""));
-	ASSERT(write_text(INSTANCE "/events/gpu_scheduler/enable", "1"));
-	ASSERT(write_text(INSTANCE "/tracing_on", "1"));
+	ASSERT_OK(write_file(INSTANCE "/buffer_size_kb", "8192"));
+	ASSERT_OK(write_file(INSTANCE "/trace", ""));
+	ASSERT_OK(write_file(INSTANCE "/events/gpu_scheduler/enable", "1"));
+	ASSERT_OK(write_file(INSTANCE "/tracing_on", "1"));
 	return true;
 }
 
@@ -290,7 +291,7 @@ char *trace_stop(void)
 	ssize_t n;
 	int fd;
 
-	ASSERT(write_text(INSTANCE "/tracing_on", "0"));
+	ASSERT_OK(write_file(INSTANCE "/tracing_on", "0"));
 	fd = open(INSTANCE "/trace", O_RDONLY | O_CLOEXEC);
 	ASSERT(fd >= 0 && text != NULL);
 	while ((n = read(fd, text + used, size - used - 1)) > 0) {

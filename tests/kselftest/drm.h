@@ -81,6 +81,8 @@ bool drm_works(struct gpu *g);
 uint64_t drm_vram_usage(struct gpu *g);
 uint64_t drm_gtt_usage(struct gpu *g);
 
+/* Waits up to 5 s until no more than these bytes are in use; a failure of the test otherwise. */
+void drm_expect_usage(struct gpu *g, uint64_t vram, uint64_t gtt);
 /* Trace events of gpu_scheduler, in a private tracefs instance. */
 bool trace_start(void);
 char *trace_stop(void);

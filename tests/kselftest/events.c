@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Tests events: types, limits, SET_EVENT, RESET_EVENT, WAIT_EVENTS, event event_ages. */
+/* Tests events: types, limits, SET_EVENT, RESET_EVENT, WAIT_EVENTS, event ages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -273,7 +273,7 @@ TEST(wait_for_zero_events)
 	struct kfd k;
 
 	fixture_open(&k);
-	/* Waiting for all of zero events completes, for any of zero times out. */
+	/* Waiting for zero events completes at once. */
 	EXPECT_OK(kfd_event_wait(&k, NULL, 0, true, 0, &result));
 	EXPECT_EQ(result, COMPLETE);
 	EXPECT_OK(kfd_event_wait(&k, NULL, 0, false, 0, &result));
@@ -466,7 +466,7 @@ TEST(event_ages)
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
 	EXPECT_EQ(result, COMPLETE);
 	EXPECT_EQ(data.signal_event_data.last_event_age, 3);
-	/* Age 0 selects the behaviour without event_ages and stays 0. */
+	/* Age 0 selects the behaviour without ages and stays 0. */
 	data.signal_event_data.last_event_age = 0;
 	EXPECT_OK(kfd_event_set(&k, data.event_id));
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));

@@ -23,17 +23,6 @@ struct buffer {
 
 static struct buffer buffers[MAX];
 
-static uint64_t number(struct kfd *k, uint32_t query)
-{
-	uint64_t value = 0;
-	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
-					   .return_size = sizeof(value),
-					   .query = query };
-
-	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
-	return value;
-}
-
 /* Opens the GPU; skips the test unless VRAM is small. Returns its size. */
 static uint64_t open_small(struct kfd *k)
 {
@@ -87,14 +76,6 @@ static bool is_marked(const uint64_t *words, size_t size, uint64_t id)
 	return true;
 }
 
-static void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
-{
-	for (int i = 0; i < 50 && number(k, query) > most; i++)
-		usleep(100000);
-	EXPECT(number(k, query) <= most, "%llu bytes, %llu before",
-	       (unsigned long long)number(k, query), (unsigned long long)most);
-}
-
 TEST_TIMEOUT(render_bos_evict_render_bos, 120)
 {
 	uint64_t vram, all, used, gtt, evictions;
@@ -103,9 +84,9 @@ TEST_TIMEOUT(render_bos_evict_render_bos, 120)
 
 	vram = open_small(&k);
 	all = all_vram_bytes(&k);
-	used = number(&k, AMDGPU_INFO_VRAM_USAGE);
-	gtt = number(&k, AMDGPU_INFO_GTT_USAGE);
-	evictions = number(&k, AMDGPU_INFO_NUM_EVICTIONS);
+	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
+	gtt = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
+	evictions = amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS);
 	count = (unsigned int)(2 * vram / SIZE);
 	ASSERT(count <= MAX);
 	for (unsigned int i = 0; i < count; i++) {
@@ -114,11 +95,12 @@ TEST_TIMEOUT(render_bos_evict_render_bos, 120)
 			ASSERT(buffers[i].words[w] == 0 && buffers[i].words[w + 511] == 0,
 			       "BO %u is not zeroed", i);
 		mark(buffers[i].words, SIZE, i);
-		EXPECT(number(&k, AMDGPU_INFO_VRAM_USAGE) <= all);
+		EXPECT(amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE) <= all);
 	}
-	EXPECT(number(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions >= count / 3, "%llu evictions",
-	       (unsigned long long)(number(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions));
-	EXPECT(number(&k, AMDGPU_INFO_NUM_BYTES_MOVED) >= count / 3 * SIZE);
+	EXPECT(amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions >= count / 3,
+	       "%llu evictions",
+	       (unsigned long long)(amdgpu_info(&k, AMDGPU_INFO_NUM_EVICTIONS) - evictions));
+	EXPECT(amdgpu_info(&k, AMDGPU_INFO_NUM_BYTES_MOVED) >= count / 3 * SIZE);
 	for (unsigned int i = 0; i < count; i++)
 		ASSERT(is_marked(buffers[i].words, SIZE, i));
 	for (unsigned int i = 0; i < count; i++)
@@ -182,7 +164,7 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 	if (vram > 1024 * MIB || !f.k.node.large_bar)
 		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
 	size = vram / 2 / 8 / SIZE * SIZE;
-	others = number(&f.k, AMDGPU_INFO_VRAM_USAGE);
+	others = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (uint32_t i = 0; i < 8; i++) {
 		ASSERT_OK(kfd_bo_create(&f.k, size, KFD_FLAGS_VRAM, &bos[i]));
 		mark(bos[i]->va, size, i);
@@ -211,9 +193,10 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 		EXPECT(is_marked(bos[i]->va, size, i));
 	EXPECT(fixture_works(&f));
 	/* Everything is restored once the other process has exited. */
-	for (int i = 0; i < 50 && number(&f.k, AMDGPU_INFO_VRAM_USAGE) < others + 8 * size; i++)
+	for (int i = 0; i < 50 && amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE) < others + 8 * size;
+	     i++)
 		usleep(100000);
-	EXPECT(number(&f.k, AMDGPU_INFO_VRAM_USAGE) >= others + 8 * size);
+	EXPECT(amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE) >= others + 8 * size);
 }
 
 static void victim(void *data)
@@ -237,8 +220,8 @@ TEST_TIMEOUT(kill_evicted_process, 200)
 	struct kfd k;
 
 	vram = open_small(&k);
-	used = number(&k, AMDGPU_INFO_VRAM_USAGE);
-	gtt = number(&k, AMDGPU_INFO_GTT_USAGE);
+	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
+	gtt = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
 	for (unsigned int round = 0; round < 6; round++) {
 		int status, pipes[2];
 		pid_t child;

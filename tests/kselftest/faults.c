@@ -143,9 +143,7 @@ TEST_TIMEOUT(foreign_memory_faults, 120)
 	ASSERT_OK(kfd_bo_map_cpu(&f.k, &bo));
 	ASSERT_OK(kfd_bo_map_gpu(&f.k, &bo));
 	*(uint32_t *)bo.va = 0x5ec4e7;
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct fixture mine;
 		uint32_t id;

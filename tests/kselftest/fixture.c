@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 void fixture_open_only(struct kfd *k)
@@ -143,14 +144,82 @@ void fixture_opens(void *unused)
 	fixture_open(&k);
 }
 
+pid_t fork_child(void)
+{
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	ASSERT(child >= 0);
+	return child;
+}
+
+void send_fd(int socket, int fd)
+{
+	char control[CMSG_SPACE(sizeof(fd))] = { 0 }, byte = 0;
+	struct iovec vec = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &vec,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	ASSERT(sendmsg(socket, &message, 0) == 1);
+}
+
+int receive_fd(int socket)
+{
+	char control[CMSG_SPACE(sizeof(int))], byte;
+	struct iovec vec = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &vec,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *c;
+	int fd = -1;
+
+	ASSERT(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
+	c = CMSG_FIRSTHDR(&message);
+	ASSERT(c && c->cmsg_type == SCM_RIGHTS);
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+uint64_t amdgpu_info(struct kfd *k, uint32_t query)
+{
+	uint64_t value = 0;
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&value),
+					   .return_size = sizeof(value),
+					   .query = query };
+
+	ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_INFO, &request));
+	return value;
+}
+
+void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
+{
+	for (int i = 0; i < 50 && amdgpu_info(k, query) > most; i++)
+		usleep(100000);
+	EXPECT(amdgpu_info(k, query) <= most, "%llu bytes, %llu before",
+	       (unsigned long long)amdgpu_info(k, query), (unsigned long long)most);
+}
+
 int write_file(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), ret = 0;
+	ssize_t written;
 
 	if (fd < 0)
 		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
+	written = write(fd, text, strlen(text));
+	if (written < 0)
 		ret = -errno;
+	else if ((size_t)written != strlen(text))
+		ret = -EIO;
 	close(fd);
 	return ret;
 }

@@ -3,6 +3,8 @@
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
+#include <sys/types.h>
+
 #include "../workloads/kfd.h"
 #include "ktap.h"
 
@@ -41,7 +43,16 @@ bool fixture_works(struct fixture *f);
 void fixture_lives(void *unused);
 /* Only opens the GPU and acquires its VM, for ktap_in_child. */
 void fixture_opens(void *unused);
-/* Writes a sysfs file; returns 0 or -errno. */
+/* fork() that ends the test on failure and does not duplicate buffered output. */
+pid_t fork_child(void);
+/* Pass an fd over a Unix socket. End the test on failure. */
+void send_fd(int socket, int fd);
+int receive_fd(int socket);
+/* Returns a number from the render node (AMDGPU_INFO_*). */
+uint64_t amdgpu_info(struct kfd *k, uint32_t query);
+/* Waits up to 5 s until the number of bytes in use falls to `most`: memory may be freed late. */
+void expect_usage(struct kfd *k, uint32_t query, uint64_t most);
+/* Writes a sysfs or tracefs file; returns 0 or -errno. */
 int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);
 /* Returns how long the queues of this process were evicted, in ms, from sysfs. */

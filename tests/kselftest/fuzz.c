@@ -118,9 +118,7 @@ static void nonsense_in_child(uint64_t start, bool with_vm)
 	int status;
 	pid_t child;
 
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		seed = start;
 		alarm(40);
@@ -249,9 +247,7 @@ TEST_TIMEOUT(fuzz_render_node, 120)
 	int status;
 	pid_t child;
 
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		alarm(40);
 		render_nonsense();

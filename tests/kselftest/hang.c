@@ -60,9 +60,7 @@ TEST_TIMEOUT(preemption_timeout, 180)
 	double start, took;
 	pid_t child;
 
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct kfd_event_data data = { 0 };
 		struct kfd_queue first, second;
@@ -107,14 +105,12 @@ TEST_TIMEOUT(kill_after_hang, 180)
 	pid_t child;
 	int ret;
 
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct kfd_queue q;
 
 		fixture_open(&k);
-		/* EIO from a GPU that was not reset. */
+		/* Fails on a GPU that was not reset. */
 		kfd_queue_create(&k, &q, 64);
 		for (;;)
 			pause();
@@ -136,7 +132,7 @@ static void work(void *data)
 	(void)data;
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	/* Destroying its queue is the next hang. */
+	/* Exit destroys its queue, which hangs again. */
 }
 
 TEST_TIMEOUT(reset_recovers, 240)

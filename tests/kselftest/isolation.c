@@ -32,31 +32,29 @@ static bool split(struct pair *p)
 	int ends[2];
 
 	ASSERT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
-	fflush(stdout);
-	p->child = fork();
-	ASSERT(p->child >= 0);
+	p->child = fork_child();
 	p->mine = ends[p->child ? 0 : 1];
 	close(ends[p->child ? 1 : 0]);
 	return !p->child;
 }
 
-static void tell(struct pair *p, const struct facts *facts)
+static void send_facts(struct pair *p, const struct facts *facts)
 {
 	ASSERT(send(p->mine, facts, sizeof(*facts), 0) == sizeof(*facts));
 }
 
-static void hear(struct pair *p, struct facts *facts)
+static void receive_facts(struct pair *p, struct facts *facts)
 {
 	ASSERT(recv(p->mine, facts, sizeof(*facts), 0) == sizeof(*facts), "other process exited");
 }
 
 /* Barrier between the two processes. */
-static void meet(struct pair *p)
+static void sync_peers(struct pair *p)
 {
 	struct facts none = { 0 };
 
-	tell(p, &none);
-	hear(p, &none);
+	send_facts(p, &none);
+	receive_facts(p, &none);
 }
 
 static void join(struct pair *p)
@@ -116,13 +114,13 @@ TEST(doorbell_pages_differ)
 	split(&p);
 	fixture_launch(&f);
 	collect(&f, &mine);
-	tell(&p, &mine);
-	hear(&p, &theirs);
+	send_facts(&p, &mine);
+	receive_facts(&p, &theirs);
 	/* The same mmap offset selects a different doorbell page in each process. */
 	EXPECT_EQ(mine.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1),
 		  theirs.doorbell_offset & ~(KFD_DOORBELL_SLICE - 1));
 	EXPECT(fixture_works(&f));
-	meet(&p);
+	sync_peers(&p);
 	if (!p.child)
 		ktap_end();
 	join(&p);
@@ -146,17 +144,17 @@ TEST(doorbell_reaches_own_queue_only)
 
 	if (split(&p)) {
 		fixture_launch(&f);
-		meet(&p);
-		meet(&p);
+		sync_peers(&p);
+		sync_peers(&p);
 		for (int i = 0; i < 20; i++)
 			EXPECT(fixture_works(&f));
-		meet(&p);
-		meet(&p);
+		sync_peers(&p);
+		sync_peers(&p);
 		ktap_end();
 	}
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
-	meet(&p);
+	sync_peers(&p);
 	((uint32_t *)f.data->va)[0] = 7;
 	{
 		volatile uint64_t *real = f.q.doorbell, elsewhere = 0;
@@ -165,14 +163,14 @@ TEST(doorbell_reaches_own_queue_only)
 		fixture_fill_start(&f, &f.q, &f.signal, 0, f.data->va, 64, 8);
 		f.q.doorbell = real;
 	}
-	meet(&p);
-	meet(&p);
+	sync_peers(&p);
+	sync_peers(&p);
 	EXPECT_EQ(f.signal.s->value, 1);
 	EXPECT_EQ(((uint32_t *)f.data->va)[0], 7);
 	kfd_queue_ring(&f.q, f.q.q->write_dispatch_id - 1);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 	EXPECT_EQ(((uint32_t *)f.data->va)[0], 8);
-	meet(&p);
+	sync_peers(&p);
 	join(&p);
 }
 
@@ -189,7 +187,7 @@ TEST(foreign_handle_is_unknown)
 		void *m;
 
 		fixture_open(&k);
-		hear(&p, &facts);
+		receive_facts(&p, &facts);
 		free_args.handle = map_args.handle = facts.handle;
 		map_args.device_ids_array_ptr = kfd_va(&k.node.gpu_id);
 		EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &free_args), -EINVAL);
@@ -198,13 +196,13 @@ TEST(foreign_handle_is_unknown)
 		m = mmap(NULL, 4096, PROT_READ, MAP_SHARED, k.drm, (off_t)facts.mmap_offset);
 		EXPECT(m == MAP_FAILED && errno == EACCES, "%s",
 		       m == MAP_FAILED ? strerrorname_np(errno) : "mapped");
-		meet(&p);
+		sync_peers(&p);
 		ktap_end();
 	}
 	fixture_launch(&f);
 	collect(&f, &facts);
-	tell(&p, &facts);
-	meet(&p);
+	send_facts(&p, &facts);
+	sync_peers(&p);
 	EXPECT(fixture_works(&f));
 	join(&p);
 }
@@ -218,7 +216,7 @@ TEST(foreign_event_is_unknown)
 
 	if (split(&p)) {
 		fixture_open(&k);
-		hear(&p, &facts);
+		receive_facts(&p, &facts);
 		EXPECT_RET(kfd_event_set(&k, facts.event), -EINVAL);
 		EXPECT_RET(kfd_event_destroy(&k, facts.event), -EINVAL);
 		/* Setting an own event with the same id does not signal it either. */
@@ -227,15 +225,15 @@ TEST(foreign_event_is_unknown)
 		while (id < facts.event);
 		ASSERT_EQ(id, facts.event);
 		EXPECT_OK(kfd_event_set(&k, id));
-		meet(&p);
+		sync_peers(&p);
 		ktap_end();
 	}
 	fixture_open(&k);
 	for (int i = 0; i < 10; i++)
 		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_SIGNAL, true, &id));
 	facts.event = id;
-	tell(&p, &facts);
-	meet(&p);
+	send_facts(&p, &facts);
+	sync_peers(&p);
 	EXPECT_OK(kfd_event_wait(&k, &(struct kfd_event_data){ .event_id = id }, 1, true, 100,
 				 &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
@@ -264,13 +262,13 @@ TEST_TIMEOUT(same_address_in_two_vms, 120)
 	ASSERT_OK(kfd_bo_map_cpu(&f.k, &common));
 	ASSERT_OK(kfd_bo_map_gpu(&f.k, &common));
 	for (uint32_t round = 0; round < 30; round++) {
-		meet(&p);
+		sync_peers(&p);
 		ASSERT_OK(fixture_fill(&f, &f.q, words, 4096, who + round));
-		meet(&p);
+		sync_peers(&p);
 		for (int i = 0; i < 4096; i++)
 			ASSERT_EQ(words[i], who + round);
 	}
-	meet(&p);
+	sync_peers(&p);
 	if (p.child)
 		join(&p);
 }
@@ -283,7 +281,7 @@ TEST_TIMEOUT(concurrent_dispatches, 120)
 
 	split(&p);
 	fixture_launch(&f);
-	meet(&p);
+	sync_peers(&p);
 	for (int i = 0; i < 100; i++)
 		ASSERT(fixture_works(&f), "round %d", i);
 	if (p.child)

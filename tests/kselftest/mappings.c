@@ -156,9 +156,7 @@ TEST(doorbell_after_munmap_faults)
 
 	fixture_launch(&f);
 	munmap((void *)f.k.doorbells, KFD_DOORBELL_SLICE);
-	fflush(stdout);
-	ret = fork();
-	ASSERT(ret >= 0);
+	ret = fork_child();
 	if (!ret) {
 		touch((void *)f.q.doorbell);
 		_exit(0);

@@ -160,7 +160,7 @@ TEST(alloc_errors)
 			 KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE,
 			 &handle),
 		   -EINVAL);
-	/* A doubly mapped ring of one byte (half is mapped twice). */
+	/* AQL queue memory of one byte: the BO has half the size. */
 	EXPECT_RET(alloc(&k, va, 1, GTT | KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM, &handle), -EINVAL);
 	memset(&args, 0, sizeof(args));
 	args.va_addr = va;
@@ -312,7 +312,7 @@ TEST(map_and_unmap_errors)
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args), -EINVAL);
 	EXPECT_EQ(args.n_success, 1);
 	EXPECT_OK(unmap(&k, handle));
-	/* n_success at the end: nothing to do. */
+	/* n_success equals n_devices: nothing to do. */
 	args = (struct kfd_ioctl_map_memory_to_gpu_args){ .handle = handle,
 							  .device_ids_array_ptr = kfd_va(ids),
 							  .n_devices = 1,

@@ -53,9 +53,7 @@ static struct bystander *bystander_start(void)
 	pid_t pid;
 
 	ASSERT(b != MAP_FAILED);
-	fflush(stdout);
-	pid = fork();
-	ASSERT(pid >= 0);
+	pid = fork_child();
 	if (!pid)
 		_exit(stand_by(b));
 	b->pid = pid;
@@ -129,7 +127,7 @@ static void meet_the_fault(void *data)
 		}
 	}
 	ktap_note("%u calls refused, %s", refused,
-		  told ? "and the process was told of a lost queue" : "no queue was lost");
+		  told ? "process got a HW_EXCEPTION event" : "no queue was lost");
 	EXPECT_EQ(refused + told, 1);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));

@@ -61,9 +61,7 @@ TEST(fork_does_not_inherit_doorbells)
 	pid_t child;
 
 	fixture_launch(&f);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		touch_doorbell(&f);
 		_exit(0);
@@ -101,9 +99,7 @@ TEST(child_outlives_parent)
 	struct fixture f;
 
 	fixture_launch(&f);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		if (fork())
 			_exit(0);
@@ -137,39 +133,6 @@ TEST(threads_share_state)
 	}
 }
 
-static int send_fd(int to, int fd)
-{
-	char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec io = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &io,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	return sendmsg(to, &message, 0) == 1 ? 0 : -errno;
-}
-
-static int receive_fd(int from)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec io = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &io,
-				  .msg_iovlen = 1,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	int fd;
-
-	if (recvmsg(from, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
-		return -1;
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
-	return fd;
-}
-
 /* A file received over a socket is as foreign as an inherited one. */
 TEST(passed_fd_is_ebadf)
 {
@@ -178,9 +141,7 @@ TEST(passed_fd_is_ebadf)
 	pid_t child;
 
 	ASSERT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		f.k.fd = receive_fd(pair[1]);
 		ASSERT(f.k.fd >= 0);
@@ -190,7 +151,7 @@ TEST(passed_fd_is_ebadf)
 		ktap_end();
 	}
 	fixture_launch(&f);
-	ASSERT_OK(send_fd(pair[0], f.k.fd));
+	send_fd(pair[0], f.k.fd);
 	ASSERT(write(pair[0], &f.q.doorbell_offset, 8) == 8);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
@@ -208,15 +169,13 @@ TEST(passed_fd_outlives_process)
 	pid_t child;
 
 	ASSERT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct fixture f;
 
 		fixture_launch(&f);
 		EXPECT(fixture_works(&f));
-		ASSERT_OK(send_fd(pair[0], f.k.fd));
+		send_fd(pair[0], f.k.fd);
 		ktap_end();
 	}
 	fd = receive_fd(pair[1]);
@@ -238,9 +197,7 @@ TEST(exec_gets_new_state)
 	int status;
 	pid_t child;
 
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		fixture_launch(&f);
 		EXPECT(fixture_works(&f));

@@ -245,9 +245,7 @@ TEST_TIMEOUT(kill_during_ioctls, 120)
 		int status;
 		pid_t child;
 
-		fflush(stdout);
-		child = fork();
-		ASSERT(child >= 0);
+		child = fork_child();
 		if (!child) {
 			prepare();
 			run(work, 6);

@@ -391,16 +391,6 @@ TEST(conditions)
 
 /* --- bypassing the kernel --- */
 
-static void write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-
-	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
-	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
-	       strerror(errno));
-	close(fd);
-}
-
 /* Event lines of the trace. */
 static unsigned int traced_events(void)
 {
@@ -428,12 +418,12 @@ static int copy_by_doorbell(struct syscall_table *table)
 	b = memory(s, 4 * MIB, KFD_FLAGS_GTT);
 	/* The kernel's own jobs clear memory left by the previous tests. */
 	for (unsigned int i = 0, quiet = 0; i < 100 && quiet < 5; i++, quiet++) {
-		write_text(INSTANCE "/trace", "");
+		ASSERT_OK(write_file(INSTANCE "/trace", ""));
 		usleep(100000);
 		if (traced_events())
 			quiet = 0;
 	}
-	write_text(INSTANCE "/trace", "");
+	ASSERT_OK(write_file(INSTANCE "/trace", ""));
 	ASSERT_OK(syscalls_start());
 	for (uint32_t i = 1; i <= COPIES; i++) {
 		uint32_t at = i * 97 % 4096;
@@ -476,7 +466,7 @@ TEST_TIMEOUT(copies_bypass_the_kernel, 120)
 	rmdir(INSTANCE);
 	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
 	if (sched)
-		write_text(INSTANCE "/events/gpu_scheduler/enable", "1");
+		ASSERT_OK(write_file(INSTANCE "/events/gpu_scheduler/enable", "1"));
 	else
 		ktap_note("gpu_scheduler is not loaded");
 	EXPECT_EQ(syscalls_run(copy_by_doorbell), 0);
@@ -487,7 +477,7 @@ TEST_TIMEOUT(copies_bypass_the_kernel, 120)
 
 #define WORKERS 16
 
-/* Copies on two queues from time to time, a few times in all. */
+/* 20 copies on two queues, the second one waiting for a fence of the first. */
 static int worker(unsigned int number)
 {
 	struct stream *s = calloc(1, sizeof(*s));
@@ -637,9 +627,7 @@ TEST_TIMEOUT(kill_during_copy, 180)
 		char c;
 
 		ASSERT(pipe(ready) == 0);
-		fflush(stdout);
-		child = fork();
-		ASSERT(child >= 0);
+		child = fork_child();
 		if (!child)
 			copy_until_killed(ready[1]);
 		close(ready[1]);

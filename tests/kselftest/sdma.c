@@ -308,7 +308,7 @@ TEST(queue_type_exhausted_is_enomem)
 		/* The argument checks come first. */
 		REFUSED(ring_size, RING * 2, -EINVAL);
 		REFUSED(queue_priority, 16, -EINVAL);
-		/* A destroyed queue's place is free again. */
+		/* Destroying a queue makes room for one. */
 		ASSERT_OK(destroy(&p.k, ids[0][count[0] / 2]));
 		EXPECT_EQ(exhaust(&p, kinds[0], 0, &ids[0][count[0] / 2]), 1);
 		for (int i = 0; i < 2; i++)

@@ -55,7 +55,7 @@ TEST(event_fd)
 	close(fd);
 }
 
-static void comes_and_goes(void *data)
+static void acquire_and_exit(void *data)
 {
 	struct kfd k;
 
@@ -76,11 +76,9 @@ TEST(process_start_and_end)
 				   KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
 	half = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_PROCESS_END));
 	none = listen_to(&k, 0);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
-		comes_and_goes(NULL);
+		acquire_and_exit(NULL);
 		ktap_end();
 	}
 	ASSERT(waitpid(child, &status, 0) == child);
@@ -97,7 +95,7 @@ TEST(process_start_and_end)
 	EXPECT(!strcmp(text, wanted), "%s", text);
 	EXPECT(read(none, wanted, 1) < 0 && errno == EAGAIN);
 	/* Lines can be read in parts. */
-	ASSERT_OK(ktap_in_child(comes_and_goes, NULL));
+	ASSERT_OK(ktap_in_child(acquire_and_exit, NULL));
 	ASSERT_OK(kfd_acquire_vm(&k));
 	snprintf(wanted, sizeof(wanted), "c %x smi\n", getpid());
 	listen_for_line(fd, wanted, NULL);
@@ -108,7 +106,7 @@ TEST(process_start_and_end)
 	EXPECT(read(half, wanted, 63) > 3 && wanted[0] == ' ');
 }
 
-static void is_nobody(void *data)
+static void unprivileged_listener(void *data)
 {
 	int *ready = data;
 	char wanted[64];
@@ -138,17 +136,15 @@ TEST(unprivileged_gets_own_events_only)
 	if (geteuid())
 		SKIP("not privileged");
 	ASSERT(pipe(pipes) == 0 && pipe(pipes + 2) == 0);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
-		is_nobody(pipes);
+		unprivileged_listener(pipes);
 		ktap_end();
 	}
 	close(pipes[3]);
 	ASSERT(read(pipes[2], &c, 1) == 1);
 	fixture_open(&k);
-	ASSERT_OK(ktap_in_child(comes_and_goes, NULL));
+	ASSERT_OK(ktap_in_child(acquire_and_exit, NULL));
 	ASSERT(write(pipes[1], "", 1) == 1);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT_EQ(status, 0);
@@ -284,7 +280,7 @@ TEST(vm_faults)
 }
 
 /* Allocates all of a small VRAM from the render node. */
-static void wants_all(void *data)
+static void take_all_vram(void *data)
 {
 	const uint64_t *vram = data;
 	struct kfd k;
@@ -299,8 +295,8 @@ static void wants_all(void *data)
 }
 
 /*
- * The other process is needed: a driver may exempt BOs of the process that allocates (C driver:
- * amdgpu_ttm_bo_eviction_valuable).
+ * Another process allocates: a driver may exempt BOs of the allocating process from eviction (C
+ * driver: amdgpu_ttm_bo_eviction_valuable).
  */
 TEST_TIMEOUT(eviction_by_ttm, 120)
 {
@@ -318,7 +314,7 @@ TEST_TIMEOUT(eviction_by_ttm, 120)
 	fd = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
 				   KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE));
 	ASSERT_OK(kfd_bo_create(&k, vram / 4, KFD_FLAGS_VRAM, &bo));
-	ASSERT_OK(ktap_in_child(wants_all, &vram));
+	ASSERT_OK(ktap_in_child(take_all_vram, &vram));
 	listen_for_line(fd, " 0\n", &text);
 	snprintf(wanted, sizeof(wanted), " -%d %x %d\n", getpid(), k.node.gpu_id,
 		 KFD_QUEUE_EVICTION_TRIGGER_TTM);

@@ -40,7 +40,7 @@ static int sleep_and_wake(const char *depth)
 	return ret;
 }
 
-/* Otherwise suspend is refused. */
+/* Skips cards whose firmware the driver cannot reload: suspend is refused. */
 static void needs_firmware(const struct kfd_node *node)
 {
 	if (is_gfx12(node))

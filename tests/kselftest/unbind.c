@@ -75,9 +75,7 @@ TEST_TIMEOUT(mapped_doorbell, 120)
 	pid_t child;
 
 	device_find();
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		fixture_launch(&f);
 		EXPECT(fixture_works(&f));
@@ -115,9 +113,7 @@ static void share(void *data)
 	import.gpu_id = k.node.gpu_id;
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_GET_DMABUF_INFO, &info), -ENODEV);
 	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_IMPORT_DMABUF, &import), -ENODEV);
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		words[0] = 2;
 		_exit(0);
@@ -156,9 +152,7 @@ TEST_TIMEOUT(userptr_bo, 120)
 	fixture_launch(&f);
 	register_new(&f.k, 64 * KFD_PAGE, &p);
 	ASSERT(gpu_writes(&f, &p, 5 * KFD_PAGE, 64, 77));
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct fixture other;
 
@@ -190,9 +184,7 @@ TEST_TIMEOUT(waiting_process, 120)
 	pid_t child;
 
 	device_find();
-	fflush(stdout);
-	child = fork();
-	ASSERT(child >= 0);
+	child = fork_child();
 	if (!child) {
 		struct kfd_event_data data = { 0 };
 		struct fixture f;

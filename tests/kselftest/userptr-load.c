@@ -303,9 +303,7 @@ TEST_TIMEOUT(fork_with_large_areas, 120)
 			struct timespec start, end;
 			pid_t child;
 
-			fflush(stdout);
-			child = fork();
-			ASSERT(child >= 0);
+			child = fork_child();
 			if (!child)
 				for (;;)
 					pause();
@@ -420,9 +418,7 @@ TEST_TIMEOUT(exit_under_load, 200)
 		int status;
 		char *p;
 
-		fflush(stdout);
-		child = fork();
-		ASSERT(child >= 0);
+		child = fork_child();
 		if (!child) {
 			die(i % 3);
 			_exit(0);

@@ -117,7 +117,7 @@ TEST(queue_in_userptr_memory)
 		ASSERT_OK(fixture_fill(&f, &q, f.data->va, 64, i));
 		ASSERT_EQ(((uint32_t *)f.data->va)[63], i);
 		if (i % 50 == 49) {
-			/* The ring's pages are migrated while the queue is in use. */
+			/* Invalidates the ring's pages while the queue is in use. */
 			ASSERT(madvise(ring.cpu, KFD_PAGE, MADV_NOHUGEPAGE) == 0);
 			ASSERT(mprotect(descriptor.cpu, KFD_PAGE, PROT_READ) == 0);
 			ASSERT(mprotect(descriptor.cpu, KFD_PAGE, PROT_READ | PROT_WRITE) == 0);

@@ -7,20 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ktap.h"
+#include "fixture.h"
 #include "watch.h"
 
 #define INSTANCE "/sys/kernel/tracing/instances/kselftest"
-
-static void write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-
-	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
-	ASSERT(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
-	       strerror(errno));
-	close(fd);
-}
 
 char *watch_read(const char *path)
 {
@@ -61,15 +51,15 @@ void watch_start(void)
 	watch_need_events();
 	rmdir(INSTANCE);
 	ASSERT(mkdir(INSTANCE, 0700) == 0 || errno == EEXIST, "%s", strerror(errno));
-	write_text(INSTANCE "/events/rkfd/enable", "1");
-	write_text(INSTANCE "/trace", "");
+	ASSERT_OK(write_file(INSTANCE "/events/rkfd/enable", "1"));
+	ASSERT_OK(write_file(INSTANCE "/trace", ""));
 }
 
 char *watch_stop(void)
 {
 	char *text;
 
-	write_text(INSTANCE "/tracing_on", "0");
+	ASSERT_OK(write_file(INSTANCE "/tracing_on", "0"));
 	text = watch_read(INSTANCE "/trace");
 	rmdir(INSTANCE);
 	return text;
