@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Chips: everything that differs between cards and is data.
+//! Chip descriptions: the data that differs between cards.
 
 use crate::regs::Ip;
 
 pub mod mi300x;
 pub mod rx9070;
 
-/// What decides between the two ways that an engine works.
+/// Generation of the engines, for behaviour that differs in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Generation {
-    /// GC 9.4.3 and its surroundings: queues come by runlist.
+    /// GC 9.4.3 and its companion blocks: CPSCH, queues come by runlist.
     Gfx9,
-    /// GC 12.0 and its surroundings: queues come through MES.
+    /// GC 12.0 and its companion blocks: queues come through MES.
     Gfx12,
 }
 
 /// One instance of an IP block, as the discovery table lists it.
 #[derive(Debug, Clone, Copy)]
 pub struct IpInstance {
-    /// Which block.
+    /// IP block.
     pub ip: Ip,
     /// Instance number.
     pub instance: u8,
@@ -38,9 +38,9 @@ pub struct GcInfo {
     pub sh_per_se: u32,
     /// Compute units in an array, before harvesting.
     pub cu_per_sh: u32,
-    /// CUs that are switched off together: 2 where they form workgroup processors.
+    /// CUs that are harvested together: 2 where they form a workgroup processor.
     pub cus_per_unit: u32,
-    /// Inactive units: one mask for each (se, sh), engine-major.
+    /// Inactive units: one mask for each (se, sh), SE-major.
     pub inactive: &'static [u32],
     /// Render back ends per engine.
     pub rb_per_se: u32,
@@ -64,7 +64,7 @@ pub struct GcInfo {
     pub sqc_inst_kib: u32,
     /// Scalar data cache in KiB.
     pub sqc_data_kib: u32,
-    /// First-level cache that an array shares, in KiB; 0 where there is none.
+    /// First-level cache shared by a shader array, in KiB; 0 if there is none.
     pub gl1_kib: u32,
     /// L2 of the XCC in KiB.
     pub tcc_kib: u32,
@@ -73,7 +73,7 @@ pub struct GcInfo {
 }
 
 impl GcInfo {
-    /// CUs that work.
+    /// Returns the number of active CUs, after harvesting.
     pub fn active_cus(&self) -> u32 {
         let arrays = self.num_se * self.sh_per_se;
         let inactive: u32 = self.inactive.iter().map(|m| m.count_ones()).sum();
@@ -81,12 +81,12 @@ impl GcInfo {
     }
 }
 
-/// A card.
+/// A card model.
 #[derive(Debug, Clone, Copy)]
 pub struct Chip {
     /// Name on the command line.
     pub name: &'static str,
-    /// How its engines work.
+    /// Generation of its engines.
     pub generation: Generation,
     /// PCI vendor, device, subsystem vendor, subsystem device.
     pub pci_ids: [u16; 4],
@@ -96,32 +96,32 @@ pub struct Chip {
     pub pci_revision: u8,
     /// Revision that the NBIO straps report.
     pub rev_id: u8,
-    /// Bytes of the register BAR; what lies beyond is reached by index and data.
+    /// Bytes of the register BAR; registers beyond it are reached by index and data.
     pub register_bar: u64,
     /// All IP blocks.
     pub ips: &'static [IpInstance],
     /// Shader core layout.
     pub gc: GcInfo,
-    /// Whether its security processor is modelled, so that it can start cold.
+    /// Whether the PSP is modelled, so that the card can boot cold.
     pub cold_boot: bool,
-    /// Video memory that a card gets unless told otherwise.
+    /// Default size of video memory, in bytes.
     pub default_vram: u64,
     /// `FB_LOCATION_BASE`: first memory-controller address of VRAM, in units of 16 MiB.
     pub fb_location: u32,
 }
 
 impl Chip {
-    /// The chip of that name.
+    /// Returns the chip called `name`.
     pub fn by_name(name: &str) -> Option<&'static Chip> {
         Self::all().iter().copied().find(|c| c.name == name)
     }
 
-    /// Every chip.
+    /// Returns all chips.
     pub fn all() -> &'static [&'static Chip] {
         &[&mi300x::CHIP, &rx9070::CHIP]
     }
 
-    /// Register segment base of instance `instance` of `ip`, in dwords.
+    /// Returns the register segment base of instance `instance` of `ip`, in dwords.
     pub fn base(&self, ip: Ip, instance: u8, seg: u8) -> Option<u32> {
         self.ips
             .iter()

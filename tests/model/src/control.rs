@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The control socket: a person or a test turns knobs while the card runs.
+//! The control socket: changes knobs and queries state at run time.
 //!
-//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `stats`, `knobs`,
-//! `trace DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID ADDRESS` (the
-//! page-table entries on the way to an address).
+//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `stats`, `knobs`, `trace
+//! DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID ADDRESS` (the page-table
+//! entries on the walk for an address).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,7 +17,7 @@ use crate::gpu::Gpu;
 use crate::knobs::Knobs;
 use crate::trace::Detail;
 
-/// Serves the control socket at `path` on threads of its own, as long as the process lives.
+/// Serves the control socket at `path`, on its own threads, for the life of the process.
 pub fn serve(path: &Path, gpu: Arc<Gpu>) -> io::Result<()> {
     if path.exists() && UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
@@ -28,7 +28,7 @@ pub fn serve(path: &Path, gpu: Arc<Gpu>) -> io::Result<()> {
         .spawn(move || {
             for stream in listener.incoming().flatten() {
                 let gpu = gpu.clone();
-                // A client that cannot be served just sees its connection close.
+                // If the thread cannot be spawned the connection is closed.
                 let _ = std::thread::Builder::new()
                     .name("control-client".into())
                     .spawn(move || talk(&stream, &gpu));
@@ -47,7 +47,7 @@ fn talk(stream: &UnixStream, gpu: &Gpu) {
     }
 }
 
-/// The answer to one command.
+/// Executes one command and returns the answer.
 pub fn answer(line: &str, gpu: &Gpu) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
@@ -92,7 +92,7 @@ pub fn answer(line: &str, gpu: &Gpu) -> String {
     }
 }
 
-/// A number, decimal or with 0x.
+/// Parses a number, decimal or with 0x.
 pub fn parse(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(answer("mark one two", &gpu), "ok");
         assert!(answer("walk gfx 3 0x1000", &gpu).contains("ContextDisabled"));
         assert!(answer("walk gfx 16 0x1000", &gpu).starts_with("error"));
-        // Asking is no access: nothing is complained about.
+        // A describing walk is not an access: no STRICT line.
         assert_eq!(gpu.strict.unexpected(), 0);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Builds the IP discovery binary that boot firmware leaves near the top of VRAM: which blocks
-//! the card has, where their registers are, what its shader core looks like, what is fused off.
+//! Builds the IP discovery binary that boot firmware places near the top of VRAM: IP blocks, their
+//! register bases, shader core layout, harvesting.
 
 use rkfd_abi::discovery::{
     binary_header, die_header, die_info, gc_info_v1, gc_info_v2, gpu_info_header, harvest_table,
@@ -12,7 +12,7 @@ use rkfd_abi::discovery::{
 use crate::chips::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;
 
-/// Distance of the binary from the top of VRAM.
+/// Distance of the binary from the top of VRAM, in bytes.
 pub use rkfd_abi::discovery::TMR_OFFSET;
 
 fn hw_id(ip: Ip) -> Option<u16> {
@@ -74,7 +74,8 @@ fn ip_entry(instance: &IpInstance, id: u16) -> Vec<u8> {
     entry.0
 }
 
-/// The table of blocks; `at` is its offset in the binary, which die offsets count from 0.
+/// Builds the IP table. `at` is its offset in the binary; die offsets count from the start of the
+/// binary.
 fn ip_table(chip: &Chip, at: usize) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = chip
         .ips
@@ -187,7 +188,8 @@ fn counting_wgps(info: &GcInfo) -> Vec<(usize, u32)> {
     ]
 }
 
-/// Which whole blocks are fused off: none. CUs are fused off in `CC_GC_SHADER_ARRAY_CONFIG`.
+/// Builds the table of harvested blocks, which is empty: CUs are fused off in
+/// `CC_GC_SHADER_ARRAY_CONFIG`.
 fn harvest() -> Vec<u8> {
     let mut t = Bytes::zeroed(harvest_table::SIZE);
     t.put32(harvest_table::SIGNATURE, HARVEST_TABLE_SIGNATURE);
@@ -195,7 +197,7 @@ fn harvest() -> Vec<u8> {
     t.0
 }
 
-/// The binary of `chip`. With `corrupt` its checksum is wrong.
+/// Returns the discovery binary of `chip`. With `corrupt` its checksum is wrong.
 pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
     let ip_at = binary_header::SIZE;
     let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at))];
@@ -235,8 +237,8 @@ mod tests {
         u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
     }
 
-    /// Offset and size of a table whose checksum and signature hold, by the rules of AMD's
-    /// header: byte sums, sizes from the table itself.
+    /// Checks checksum and signature of a table by the rules of AMD's header (byte sums, sizes from
+    /// the table itself) and returns its offset.
     fn checked_table(b: &[u8], index: usize, signature: u32, size: usize) -> usize {
         let info = 12 + 8 * index;
         let offset = u16_at(b, info);
@@ -308,7 +310,7 @@ mod tests {
         assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (1, 3));
         assert_eq!(u32_at(&b, gc + 8), 164);
         let wgps = u32_at(&b, gc + 16) + u32_at(&b, gc + 20);
-        // By AMD's structure: engines, arrays in an engine, two CUs in a processor.
+        // By AMD's structure: shader engines, arrays per engine, two CUs per workgroup processor.
         assert_eq!(u32_at(&b, gc + 12) * u32_at(&b, gc + 76) * wgps * 2, 64);
         assert_eq!(u32_at(&b, gc + 56), 32, "lanes of a wave");
         assert_eq!(u32_at(&b, gc + 68), 64, "LDS in KiB");

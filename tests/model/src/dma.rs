@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Guest memory as the card reaches it over the bus: bus address -> mapping of a guest RAM file.
+//! Guest memory, accessed over the bus: maps bus addresses to mappings of guest RAM files.
 //!
-//! The client announces and withdraws ranges at any time; withdrawing waits for the accesses in
-//! flight.
+//! The client maps and unmaps DMA ranges at any time; an unmap waits for the accesses in flight.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +11,12 @@ use std::sync::{Arc, RwLockReadGuard};
 use crate::mem::{Block, OutOfBlock};
 use crate::shards::Shards;
 
-/// An access to a bus address where no guest memory is.
+/// An access to a bus address that no guest memory backs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusError {
     /// First byte of the access.
     pub addr: u64,
-    /// Its length.
+    /// Length of the access in bytes.
     pub len: usize,
 }
 
@@ -26,15 +25,16 @@ struct Range {
     size: u64,
     read: bool,
     write: bool,
-    /// None: the client owns something there (another device's BAR) that cannot be mapped.
+    /// `None`: the client has something there that cannot be mapped (another device's BAR).
     block: Option<Block>,
 }
 
-/// The ranges as they are while this lives.
+/// Read guard on the DMA ranges.
 pub struct Ranges<'a>(RwLockReadGuard<'a, Vec<Arc<Range>>>);
 
 impl Ranges<'_> {
-    /// The block behind a bus address: with it the offset, and how many bytes follow there.
+    /// Returns the block behind a bus address, the offset in it, and the number of bytes that
+    /// follow in the range.
     pub fn find(&self, addr: u64, write: bool) -> Option<(&Block, u64, u64)> {
         let at = self.0.partition_point(|r| r.base <= addr).checked_sub(1)?;
         let range = &self.0[at];
@@ -47,15 +47,15 @@ impl Ranges<'_> {
     }
 }
 
-/// All guest memory that the client announced.
+/// All DMA ranges that the client mapped.
 #[derive(Default)]
 pub struct GuestMemory {
     ranges: Shards<Vec<Arc<Range>>>,
 }
 
 impl GuestMemory {
-    /// Makes `size` bytes at bus address `base` reachable. Without `file` the range is known but
-    /// not accessible.
+    /// Maps `size` bytes at bus address `base`. Without `file` the range is known but not
+    /// accessible.
     pub fn map(
         &self,
         base: u64,
@@ -96,7 +96,7 @@ impl GuestMemory {
         })
     }
 
-    /// Withdraws every range inside `base..base+size`; returns how many there were.
+    /// Unmaps every range inside `base..base+size`; returns their number.
     pub fn unmap(&self, base: u64, size: u64) -> usize {
         let end = base.saturating_add(size);
         self.ranges.update(|ranges| {
@@ -106,7 +106,7 @@ impl GuestMemory {
         })
     }
 
-    /// Withdraws everything.
+    /// Unmaps all ranges.
     pub fn unmap_all(&self) {
         self.ranges.update(Vec::clear);
     }
@@ -119,7 +119,7 @@ impl GuestMemory {
         f: impl FnOnce(&Block, u64) -> Result<R, OutOfBlock>,
     ) -> Result<R, BusError> {
         let fail = BusError { addr, len };
-        // The guard stays until the access is over: when `unmap` returns, nothing uses the range.
+        // The guard is held until the access is over: once `unmap` returns, nothing uses the range.
         let ranges = self.ranges.read();
         let at = ranges.partition_point(|r| r.base <= addr).checked_sub(1);
         let range = at.map(|at| &ranges[at]).ok_or(fail)?;
@@ -131,8 +131,9 @@ impl GuestMemory {
         f(block, within).map_err(|_| fail)
     }
 
-    /// For accesses to more than one place at once. A thread that holds the guard must not call
-    /// the other functions: they take it too, and `unmap` may be waiting between the two.
+    /// Takes the read guard, for accesses to more than one range at once. A thread that holds it
+    /// must not call the other functions: they take it too, and `unmap` may be waiting between the
+    /// two.
     pub fn enter(&self) -> Ranges<'_> {
         Ranges(self.ranges.read())
     }
@@ -175,7 +176,7 @@ impl GuestMemory {
         self.with(addr, 8, |r| r.read, |b, o| b.load64(o))
     }
 
-    /// An access that spans two ranges, page by page.
+    /// Reads across two ranges, page by page.
     fn read_pieces(&self, addr: u64, buf: &mut [u8]) -> Result<(), BusError> {
         for (at, len) in pages(addr, buf.len())? {
             let piece = &mut buf[(at - addr) as usize..][..len];
@@ -193,7 +194,7 @@ impl GuestMemory {
     }
 }
 
-/// Splits a byte range at 4 KiB boundaries; refuses what is one page only or wraps.
+/// Splits a byte range at 4 KiB boundaries. Fails if it lies in one page or wraps.
 fn pages(addr: u64, len: usize) -> Result<Vec<(u64, usize)>, BusError> {
     let fail = BusError { addr, len };
     let end = addr.checked_add(len as u64).ok_or(fail)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The working parts of the card.
+//! The engines of the card.
 
 pub mod athub;
 pub mod cp;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The card: its parts, and the way of an access from a BAR to the part that answers.
+//! The card: its parts, and the routing of BAR accesses to them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,14 +29,14 @@ use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
 
-/// Size of the doorbell BAR.
+/// Size of the doorbell BAR in bytes.
 pub const DOORBELL_BAR: u64 = 2 << 20;
 
 /// A card. Shared by the thread that serves the guest and the engine threads.
 pub struct Gpu {
-    /// What it is.
+    /// Chip description.
     pub chip: &'static Chip,
-    /// Rule violations of the guest.
+    /// Strict log.
     pub strict: Arc<Strict>,
     /// Event log.
     pub trace: Arc<Trace>,
@@ -58,7 +58,7 @@ pub struct Gpu {
     pub sdma: Sdma,
     /// Security processor.
     pub psp: Psp,
-    /// What firmware the engines have.
+    /// Firmware load state.
     pub firmware: Firmware,
     /// Pipes of MES.
     pub mes: Pipes,
@@ -67,9 +67,9 @@ pub struct Gpu {
     /// Registers.
     pub regs: RegisterMap,
     boot: Boot,
-    /// Somebody has booted the card: firmware runs.
+    /// The card was found booted: firmware runs.
     warm: AtomicBool,
-    /// Configuration space is to be reset, too.
+    /// Configuration space is to be reset too.
     config_lost: AtomicBool,
     counters: Counters,
 }
@@ -82,12 +82,12 @@ struct Counters {
     faults: AtomicU64,
 }
 
-/// What a card was like when the guest met it.
+/// State of a card when the guest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boot {
-    /// Power came on: nothing but boot code runs.
+    /// After power-on: only boot code runs.
     Cold,
-    /// Another driver had it: the secure OS runs and all firmware is loaded.
+    /// After another driver: the secure OS runs and all firmware is loaded.
     Warm,
 }
 
@@ -96,34 +96,34 @@ pub enum Boot {
 pub enum Reset {
     /// Power off and on.
     PowerOn,
-    /// Function-level reset. Boot code, secure OS and video memory are not the function's: the
-    /// C driver looks for a secure OS that survived it (`soc15_need_reset_on_init` asks for
-    /// C2PMSG_81 when the card was passed through, and what passes it through has reset it so).
+    /// Function-level reset. Boot code, secure OS and video memory are not part of the function:
+    /// the C driver checks for a secure OS that survived it (`soc15_need_reset_on_init` reads
+    /// C2PMSG_81 under passthrough, where the hypervisor has done an FLR).
     Flr,
-    /// Of everything with the security processor, by a message to the power processor. The C
-    /// driver boots the card again from the first blob on, and takes video memory for lost
+    /// Mode 1 reset of everything including the PSP, by a message to the SMU. The C driver boots
+    /// the card again from the first component on, and treats video memory as lost
     /// (`amdgpu_device_check_vram_lost`).
     Mode1,
 }
 
-/// What a card is made from.
+/// Parameters of a card.
 pub struct Options {
-    /// Which chip.
+    /// Chip.
     pub chip: &'static Chip,
     /// Bytes of video memory.
     pub vram: u64,
-    /// How it starts.
+    /// Boot state.
     pub boot: Boot,
-    /// Where violations go.
+    /// Strict log.
     pub strict: Arc<Strict>,
-    /// Where events go.
+    /// Event log.
     pub trace: Arc<Trace>,
     /// Fault injection.
     pub knobs: Arc<Knobs>,
 }
 
 impl Gpu {
-    /// A card in power-on state.
+    /// Returns a card in power-on state.
     pub fn new(options: Options) -> io::Result<Arc<Self>> {
         let Options {
             chip,
@@ -180,8 +180,8 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What boot firmware leaves behind: the discovery binary near the top of VRAM, the security
-    /// processor at work.
+    /// Sets the state that boot firmware establishes: the discovery binary near the top of VRAM,
+    /// the running PSP.
     fn boot(&self, kind: Reset) {
         self.psp.reset(self, kind);
         let binary = discovery::binary(self.chip, self.knobs.discovery_bad_checksum.on());
@@ -195,23 +195,23 @@ impl Gpu {
         }
     }
 
-    /// Whether the card was found booted, and no reset since has ended that.
+    /// Returns whether the card was found booted, and not reset to power-on state since.
     pub fn is_warm(&self) -> bool {
         self.warm.load(Ordering::Acquire)
     }
 
-    /// Whether the run list controller runs: without it nobody answers a request for safe mode.
+    /// Returns whether the RLC runs: without it safe mode requests are not acknowledged.
     pub fn rlc_runs(&self) -> bool {
         self.firmware.loaded(Fw::Rlc) && self.gc.rlc_enabled(self)
     }
 
-    /// Takes the news that configuration space has gone with the rest.
+    /// Takes the flag that configuration space was reset.
     pub fn take_config_lost(&self) -> bool {
         self.config_lost.swap(false, Ordering::AcqRel)
     }
 
-    /// Every engine, register, ring and translation in power-on state, waves and packets gone.
-    /// Returns when nothing of the old state runs any more.
+    /// Resets every engine, register, ring and translation to power-on state; drops waves and
+    /// packets. Returns once nothing of the old state runs any more.
     pub fn reset(&self, kind: Reset) {
         event!(self.trace, "gpu", "reset", "kind={kind:?}");
         match kind {
@@ -233,18 +233,18 @@ impl Gpu {
         self.regs.reset();
         if kind != Reset::Flr {
             if let Err(e) = self.vram.clear() {
-                eprintln!("rkfd-gpu: video memory keeps its content over a reset: {e}");
+                eprintln!("rkfd-gpu: cannot clear video memory for a reset: {e}");
             }
         }
         self.boot(kind);
     }
 
-    /// The reference clock: 100 MHz.
+    /// Returns the 100 MHz reference clock.
     pub fn clock(&self) -> u64 {
         self.trace.now() / 10
     }
 
-    /// Counters as one line of `key=value`.
+    /// Returns the counters as one line of `key=value`.
     pub fn stats(&self) -> String {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let (entries, messages) = self.ih.counts();
@@ -260,7 +260,7 @@ impl Gpu {
         )
     }
 
-    /// A read from the register BAR.
+    /// Handles a read of the register BAR.
     pub fn bar_reg_read(&self, addr: u32) -> u32 {
         self.counters.register_reads.fetch_add(1, Ordering::Relaxed);
         match nbio::remapped(self, addr) {
@@ -269,7 +269,7 @@ impl Gpu {
         }
     }
 
-    /// A write to the register BAR.
+    /// Handles a write to the register BAR.
     pub fn bar_reg_write(&self, addr: u32, value: u32) {
         self.counters
             .register_writes
@@ -349,8 +349,7 @@ impl Gpu {
         }
     }
 
-    /// Stores into a plain register; bits that cannot be written and would change are a
-    /// violation.
+    /// Stores to a plain register; changing read-only bits is a violation.
     pub fn store(&self, slot: &Slot, value: u32) {
         let refused = slot.write(value);
         if refused != 0 {
@@ -363,12 +362,12 @@ impl Gpu {
         }
     }
 
-    /// The bank that `GRBM_GFX_CNTL` selects.
+    /// Returns the bank that `GRBM_GFX_CNTL` selects.
     pub fn selector(&self) -> Selector {
         self.gc.selector()
     }
 
-    /// A write to the doorbell BAR.
+    /// Handles a write to the doorbell BAR.
     pub fn doorbell(&self, offset: u64, value: u64, width: u8) {
         let index = (offset / 4) as u32;
         event!(
@@ -399,15 +398,15 @@ impl Gpu {
                 self.strict,
                 "nbio",
                 "doorbell {index:#x} = {value:#x}: outside the command processor's part, and \
-                 neither an interrupt ring nor a DMA ring listens there"
+                 neither an IH ring nor an SDMA ring has this doorbell"
             );
         }
     }
 
-    /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC,
-    /// 8 TCP, 9 SQC instruction, 10 SQC data; DMA engine n is 256 + n of the AID's memory hub on
-    /// gfx9, 13 + n of the graphics hub on gfx12): status registers, interrupt. True if the access
-    /// would go on with the default page.
+    /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC, 8
+    /// TCP, 9 SQC instruction, 10 SQC data; SDMA engine n is 256 + n of the AID's memory hub on
+    /// gfx9, 13 + n of the graphics hub on gfx12): status registers, interrupt. Returns whether the
+    /// access continues with the default page.
     pub fn raise_fault(&self, fault: &VmFault, cid: u16) -> bool {
         let latched = self.gmc.latch(fault, cid);
         self.counters.faults.fetch_add(1, Ordering::Relaxed);
@@ -430,8 +429,8 @@ impl Gpu {
         latched.default_page
     }
 
-    /// What scheduler firmware does when it gives a VMID to a process: translation roots,
-    /// VMID-to-PASID tables of the interrupt handler.
+    /// Assigns a VMID to a process, as scheduler firmware does: page-table roots, VMID-to-PASID
+    /// tables of the interrupt handler.
     pub fn map_vmid(&self, vmid: u8, pasid: u16, page_table_base: u64) {
         self.gmc.map_vmid(vmid, page_table_base);
         self.ih.map_pasid(vmid, pasid);
@@ -441,7 +440,7 @@ impl Gpu {
     }
 }
 
-/// The interrupt of a translation fault.
+/// Returns the interrupt entry of a translation fault.
 fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
     let mm_hub = f.hub == Hub::Mm;
     let (client_id, source_id, node_id) = match (generation, f.hub) {
@@ -458,7 +457,7 @@ fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
     Entry {
         client_id: client_id as u8,
         source_id: source_id as u8,
-        // Bits 3.. are "not valid", "not readable", "not writable".
+        // Bits 3 and up are "not valid", "not readable", "not writable".
         ring_id: (permission << 3) as u8,
         vmid: f.vmid,
         mm_hub,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Fault injection: named values that make the card misbehave on purpose.
+//! Fault injection: named values that make the card misbehave.
 //!
 //! Set at start by `--knob NAME=VALUE` and at run time through the control socket. Zero is off.
 
@@ -30,65 +30,65 @@ macro_rules! knobs {
 
 knobs! {
     /// Preemption of a queue never finishes.
-    hws_no_preempt = "hws.no_preempt", "1: the scheduler firmware never gets a queue off the hardware; 2: nor that, but it gives up after the unmap latency and names compute queues in the HIQ's MQD";
+    hws_no_preempt = "hws.no_preempt", "1: preemption by the scheduler firmware never completes; 2: the same, but the firmware times out after the unmap latency and reports compute queues in the HIQ's MQD";
     /// QUERY_STATUS and RELEASE_MEM fences are not written.
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
     /// The next N MSI messages are lost.
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
-    /// An engine stops in a job of the kernel ring.
-    sdma_hang = "sdma.hang", "N: the DMA engine that meets the N-th indirect buffer of a job (VMID other than 0) in a kernel ring stops there until it is reset";
+    /// An SDMA engine hangs in a job of the kernel ring.
+    sdma_hang = "sdma.hang", "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel ring hangs there until it is reset";
     /// Interrupts of finished jobs are lost.
-    sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP behind a job in a kernel ring raises no interrupt";
+    sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
     /// Fences of finished jobs are late.
-    sdma_late_fence = "sdma.late_fence", "MS: the fence behind a job in a kernel ring is written so many milliseconds after the DMA engine has gone on";
-    /// A job's copy meets an unmapped page.
-    sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings finds its destination unmapped";
+    sdma_late_fence = "sdma.late_fence", "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA engine continues";
+    /// A job's copy faults.
+    sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings faults on its destination";
     /// The status of a frame is not written.
-    mes_no_status = "mes.no_status", "N: the status of the N-th frame that MES gets about user queues is never written";
+    mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
     /// A frame fails.
-    mes_error = "mes.error", "N: the N-th frame that MES gets about user queues is not carried out, its status is an error";
+    mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
     /// MES stops.
-    mes_hang = "mes.hang", "N: MES stops at the N-th frame about user queues, on both pipes, until the card is reset";
-    /// The status of a frame is late.
-    mes_late = "mes.late", "MS: the status of a frame about user queues, and of a query behind it, is written so many milliseconds after MES has gone on";
+    mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
+    /// The status of a frame is delayed. 1714 Fences of finished jobs are delayed. 1718 MES hangs.
+    mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
     /// A command of the security processor's ring fails.
-    psp_error = "psp.error", "N: the N-th command in the security processor's ring is not carried out, its status is an error";
+    psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";
     /// The fence of a command is not written.
-    psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the security processor's ring is never written";
-    /// The boot loader is dead.
-    psp_dead = "psp.dead", "1: the security processor's boot loader never answers (until the next reset)";
+    psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the PSP ring is never written";
+    /// The boot loader does not respond.
+    psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
     /// The discovery binary has a wrong checksum.
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }
 
-/// One value that may change at any time.
+/// A value that may change at any time.
 #[derive(Default)]
 pub struct Knob(AtomicU64);
 
 impl Knob {
-    /// The value.
+    /// Returns the value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether it is anything but zero.
+    /// Returns whether the value is not zero.
     pub fn on(&self) -> bool {
         self.get() != 0
     }
 
-    /// Sets it.
+    /// Sets the value.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Counts down by one; true if that made it zero.
+    /// Decrements the value; returns whether it became zero.
     pub fn reach(&self) -> bool {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| v.checked_sub(1))
             .is_ok_and(|before| before == 1)
     }
 
-    /// Counts down by one; true if there was something to take.
+    /// Decrements the value; returns false if it was zero already.
     pub fn take(&self) -> bool {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| v.checked_sub(1))
@@ -97,12 +97,12 @@ impl Knob {
 }
 
 impl Knobs {
-    /// Sets the knob `name`; false if there is none of that name.
+    /// Sets the knob `name`; returns false if it does not exist.
     pub fn set(&self, name: &str, value: u64) -> bool {
         self.find(name).map(|k| k.set(value)).is_some()
     }
 
-    /// Reads the knob `name`.
+    /// Returns the knob `name`.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.find(name).map(Knob::get)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A software model of an AMD Instinct GPU, served to QEMU over vfio-user.
+//! A software model of AMD GPUs, served to QEMU over vfio-user.
 //!
-//! The model plays the card at the level a driver sees it: PCI config space, BARs, registers,
-//! packets, page tables, interrupts. It is strict: what the silicon would not accept is reported
-//! by [`log::Strict`] and makes the run fail. [`gpu::Gpu`] is the card; start reading there.
+//! The model emulates the card at the level of its driver interface: PCI configuration space, BARs,
+//! registers, packets, page tables, interrupts. It is strict: anything that silicon does not accept
+//! is reported by [`log::Strict`] and fails the run. [`gpu::Gpu`] is the card; start reading there.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

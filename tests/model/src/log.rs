@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The strict log: everything that a guest did wrong, one line each.
+//! The strict log: every violation by the guest, one line each.
 //!
-//! A line starts with `STRICT:` and says what, where and the value. A run in which a line
-//! appeared that no `--expect` pattern announced ends with a non-zero exit code.
+//! A line starts with `STRICT:` and contains the unit, the error, the address and the value. The
+//! exit code is nonzero after a line that no `--expect` pattern matches.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Mutex;
 
-/// Repetitions of one and the same line that are printed before it is only counted.
+/// Number of times that an identical line is printed before it is only counted.
 const REPEAT_LIMIT: u64 = 3;
 
-/// Different lines that are told apart; a guest that makes up more of them is only counted.
+/// Number of distinct lines; further ones are only counted.
 const LINE_LIMIT: usize = 2000;
 
-/// Collects rule violations.
+/// Collects violations.
 #[derive(Default)]
 pub struct Strict {
     expected: Vec<String>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl Strict {
-    /// A log in which lines that contain one of `expected` do not fail the run.
+    /// Returns a log in which lines that contain one of `expected` do not fail the run.
     pub fn new(expected: Vec<String>) -> Self {
         Self {
             expected,
@@ -40,7 +40,7 @@ impl Strict {
         }
     }
 
-    /// A log that prints nothing, for tests; lines are still counted and kept.
+    /// Returns a log that prints nothing, for tests; lines are still counted and kept.
     pub fn quiet() -> Self {
         let log = Self::default();
         log.lock().quiet = true;
@@ -51,7 +51,7 @@ impl Strict {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Records one violation by `unit` (the part of the chip that noticed it).
+    /// Records a violation detected by `unit`.
     pub fn report(&self, unit: &str, what: fmt::Arguments<'_>) {
         let line = format!("{unit}: {what}");
         let expected = self.expected.iter().any(|p| line.contains(p.as_str()));
@@ -76,7 +76,7 @@ impl Strict {
             return;
         }
         let tail = if count == REPEAT_LIMIT {
-            " (more of this line are only counted)"
+            " (repetitions are only counted from here on)"
         } else {
             ""
         };
@@ -84,17 +84,17 @@ impl Strict {
         eprintln!("STRICT: {line}{mark}{tail}");
     }
 
-    /// Number of violations that no `--expect` announced.
+    /// Returns the number of violations that match no `--expect`.
     pub fn unexpected(&self) -> u64 {
         self.lock().unexpected
     }
 
-    /// Number of violations that an `--expect` announced.
+    /// Returns the number of violations that match an `--expect`.
     pub fn announced(&self) -> u64 {
         self.lock().announced
     }
 
-    /// The first violations, oldest first (at most 64), for tests.
+    /// Returns the first violations, oldest first (at most 64), for tests.
     pub fn lines(&self) -> Vec<String> {
         self.lock().last.clone()
     }

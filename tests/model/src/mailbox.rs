@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A queue between the thread that serves the BARs and the thread of an engine.
+//! Message queue from the thread that serves the BARs to an engine thread.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// What [`Mailbox::recv`] found.
+/// Result of [`Mailbox::recv`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Recv<T> {
     /// A message.
     Message(T),
-    /// Nothing came in time.
+    /// Timeout.
     Timeout,
-    /// The mailbox was closed and is empty.
+    /// The mailbox is closed and empty.
     Closed,
 }
 
@@ -37,7 +37,7 @@ impl<T> Mailbox<T> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Puts a message in. After [`close`](Self::close) it is dropped.
+    /// Enqueues a message. Dropped after [`close`](Self::close).
     pub fn send(&self, message: T) {
         let mut state = self.lock();
         if !state.1 {
@@ -46,7 +46,7 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Takes the oldest message, waiting for it (`None`: for ever).
+    /// Dequeues the oldest message, waiting for it (`None`: without timeout).
     pub fn recv(&self, timeout: Option<Duration>) -> Recv<T> {
         let deadline = timeout.map(|t| Instant::now() + t);
         let mut state = self.lock();
@@ -73,12 +73,12 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Whether a message waits.
+    /// Returns whether no message is queued.
     pub fn is_empty(&self) -> bool {
         self.lock().0.is_empty()
     }
 
-    /// Refuses further messages and lets the receiver end.
+    /// Rejects further messages and ends the receiver.
     pub fn close(&self) {
         self.lock().1 = true;
         self.wake.notify_all();

@@ -15,7 +15,7 @@ use gpu_model::log::Strict;
 use gpu_model::trace::{Detail, Trace};
 use gpu_model::{control, server};
 
-/// Exit code of a run in which the guest broke a rule.
+/// Exit code of a run with violations by the guest.
 const EXIT_STRICT: u8 = 3;
 /// Exit code of a bug in the model.
 const EXIT_BUG: i32 = 101;
@@ -29,32 +29,31 @@ fn help() -> String {
 
 usage: rkfd-gpu --socket PATH [options]
 
-  --socket PATH        vfio-user socket to listen on (needed)
-  --chip NAME          card to play: {} (default {})
-  --vram SIZE          video memory: bytes, or with K, M or G; a power of two from 64M
+  --socket PATH        vfio-user socket to listen on (required)
+  --chip NAME          card to emulate: {} (default {})
+  --vram SIZE          video memory in bytes, or with K, M or G; a power of two from 64M
                        (default {}G)
-  --boot cold|warm     cold: only the boot loader of the security processor runs, as after a power
-                       cycle (default where that processor is modelled: {}); warm: the secure
-                       OS runs and all firmware is loaded, as another driver leaves a card
+  --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
+                       where the PSP is modelled: {}); warm: the secure OS runs and all
+                       firmware is loaded, as left by another driver
   --trace FILE         event log: one line `t_ns layer event key=value...` per event
-  --trace-detail NAME  these too: registers (every access), walks (of page tables), mqds (as
-                       they are loaded); may be repeated
+  --trace-detail NAME  also log: registers (every access), walks (of page tables), mqds (when
+                       loaded); may be repeated
   --control PATH       control socket; one command per line: set NAME VALUE, get NAME,
                        stats, knobs, trace DETAIL on|off, mark TEXT, walk HUB VMID ADDRESS
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
   --expect PATTERN     a STRICT line that contains PATTERN does not fail the run; may be
                        repeated
-  --keep               serve the next client when one disconnects
+  --keep               serve another client after a disconnect
   --dump-discovery FILE  write the IP discovery binary and exit
   --dump-registers     print the register map and exit
-  --help               this text
+  --help               print this text
 
 QEMU: -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"path\":\"PATH\",\"type\":\"unix\"}}}}'
 with guest memory in a shared memory backend (memory-backend-memfd,share=on).
 
-Ends when the client disconnects. Exit status: 0; {EXIT_STRICT} if the guest did something that
-a card would not accept (lines `STRICT: ...` on standard error, other than --expect ones);
-1 on a usage or system error.
+Exits when the client disconnects. Exit status: 0; {EXIT_STRICT} after violations by the guest
+(lines `STRICT: ...` on standard error, other than --expect ones); 1 on a usage or system error.
 
 knobs:
 ",
@@ -178,7 +177,7 @@ fn run() -> Result<ExitCode, String> {
     });
     if boot == Boot::Cold && !chip.cold_boot {
         return Err(format!(
-            "--boot cold: the security processor of {} is not modelled; use --boot warm",
+            "--boot cold: the PSP of {} is not modelled; use --boot warm",
             chip.name
         ));
     }
@@ -203,7 +202,7 @@ fn run() -> Result<ExitCode, String> {
         trace: Arc::new(trace),
         knobs: Arc::new(knobs),
     })
-    .map_err(|e| format!("cannot make the card: {e}"))?;
+    .map_err(|e| format!("cannot create the card: {e}"))?;
     if let Some(path) = &args.dump_discovery {
         let binary = gpu_model::discovery::binary(chip, false);
         std::fs::write(path, binary).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -217,9 +216,9 @@ fn run() -> Result<ExitCode, String> {
     serve(&gpu, &socket, args.control.as_deref(), args.keep)?;
     let (bad, announced) = (gpu.strict.unexpected(), gpu.strict.announced());
     gpu.trace.flush();
-    eprintln!("rkfd-gpu: client gone; {}", gpu.stats());
+    eprintln!("rkfd-gpu: client disconnected; {}", gpu.stats());
     if bad != 0 {
-        eprintln!("rkfd-gpu: {bad} STRICT lines ({announced} more were expected)");
+        eprintln!("rkfd-gpu: {bad} STRICT lines (and {announced} expected ones)");
         return Ok(ExitCode::from(EXIT_STRICT));
     }
     Ok(ExitCode::SUCCESS)
@@ -270,7 +269,7 @@ fn serve(
     gpu.cp.stop();
     gpu.sdma.stop();
     gpu.psp.stop();
-    // A shader that never ends must not keep the process; the process's end ends it.
+    // A shader that never ends must not keep the process alive; process exit ends it.
     let _ = finished.recv_timeout(Duration::from_secs(2));
     if let Some(path) = control {
         let _ = std::fs::remove_file(path);
@@ -278,13 +277,13 @@ fn serve(
     Ok(())
 }
 
-/// A panic is a bug of the model. The guest would wait for ever on the lost thread, so the whole
-/// process ends at once and loudly.
+/// Ends the process on a panic, which is a bug in the model: the guest would otherwise wait forever
+/// for the lost thread.
 fn end_on_panic(gpu: Arc<Gpu>) {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         print(info);
-        eprintln!("rkfd-gpu: bug in the model, ending");
+        eprintln!("rkfd-gpu: bug in the model, exiting");
         gpu.trace.flush();
         std::process::exit(EXIT_BUG);
     }));

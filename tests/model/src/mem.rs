@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A block of memory that another process writes too: guest RAM or VRAM.
+//! A block of memory shared with another process: guest RAM or VRAM.
 //!
 //! Aligned 4- and 8-byte accesses are single atomic accesses, since the guest reads fences, ring
 //! pointers and signals while the model writes them; the rest is a plain copy.
@@ -17,21 +17,21 @@ pub struct Block {
     map: MmapRegion,
 }
 
-/// An access that does not lie inside the block, or is misaligned for an atomic.
+/// An access outside the block, or misaligned for an atomic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfBlock;
 
 impl Block {
     /// Maps `size` bytes of `file` from `offset`.
     pub fn map(file: File, offset: u64, size: u64) -> io::Result<Self> {
-        // Touching a mapping behind the end of its file would kill the process.
+        // Accessing a mapping beyond the end of its file would kill the process.
         let end = offset
             .checked_add(size)
             .ok_or(io::ErrorKind::InvalidInput)?;
         if end > file.metadata()?.len() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{offset:#x}+{size:#x} is behind the end of the file"),
+                format!("{offset:#x}+{size:#x} is beyond the end of the file"),
             ));
         }
         let size = usize::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -40,12 +40,12 @@ impl Block {
         Ok(Self { map })
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> u64 {
         self.map.size() as u64
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -94,7 +94,7 @@ impl Block {
         Ok(())
     }
 
-    /// Copies `len` bytes from `offset` on to `to` of `target`, which may be this block.
+    /// Copies `len` bytes at `offset` to `to` in `target`, which may be this block.
     pub fn copy(&self, offset: u64, target: &Self, to: u64, len: usize) -> Result<(), OutOfBlock> {
         let from = self.map.get_slice(offset as usize, len);
         let into = target.map.get_slice(to as usize, len);
@@ -115,8 +115,8 @@ impl Block {
         Ok(u64::from_le(self.atomic64(offset)?.load(Ordering::Acquire)))
     }
 
-    /// Replaces the aligned value of `size` (4 or 8) bytes at `offset` by `f(old)`, atomically
-    /// against the guest's own atomics. Returns the old value.
+    /// Replaces the aligned value of `size` (4 or 8) bytes at `offset` by `f(old)`, atomically with
+    /// respect to the guest's own atomics. Returns the old value.
     pub fn atomic(
         &self,
         offset: u64,
@@ -165,7 +165,7 @@ impl Block {
     }
 }
 
-/// A new unnamed file of `size` bytes without storage behind it yet.
+/// Returns a new unnamed file of `size` bytes without allocated storage.
 pub fn sparse_file(name: &str, size: u64) -> io::Result<File> {
     let fd = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
     let file = File::from(fd);

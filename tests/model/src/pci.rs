@@ -10,9 +10,10 @@
 //! | 0xc0 | MSI-X: 4 vectors, table in BAR5 at 0x42000, pending bits in BAR5 at 0x43000 |
 //! | 0x100 | vendor-specific extended capability |
 //!
-//! The MSI-X structures lie where the card has them: `RCC_DEV0_EPF0_GFXMSIX_VECT0_ADDR_LO` is
-//! dword 0x400 of the NBIF segment at 0x10400, which is byte 0x42000 of the register BAR. The client
-//! plays the table itself, so accesses to those two pages never arrive here.
+//! The MSI-X structures have the same position as on the card:
+//! `RCC_DEV0_EPF0_GFXMSIX_VECT0_ADDR_LO` is dword 0x400 of the NBIF segment at 0x10400, which is
+//! byte 0x42000 of the register BAR. The client emulates the table itself, so accesses to those two
+//! pages never arrive here.
 
 use crate::chips::Chip;
 use crate::gpu::DOORBELL_BAR;
@@ -34,16 +35,16 @@ const EXT_VENDOR: usize = 0x100;
 const BAR_TYPE_64: u32 = 4;
 const BAR_PREFETCH: u32 = 8;
 
-/// What a write to configuration space asks for.
+/// Side effect of a write to configuration space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing beyond the stored bits.
+    /// None.
     None,
     /// Function-level reset.
     Reset,
 }
 
-/// Configuration space: values, and which bits a write changes.
+/// Configuration space: values, and writable bits.
 pub struct Config {
     bytes: Box<[u8; CONFIG_SIZE]>,
     writable: Box<[u8; CONFIG_SIZE]>,
@@ -51,7 +52,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Configuration space of `chip` with `vram` bytes (a power of two) behind BAR0.
+    /// Returns the configuration space of `chip` with `vram` bytes (a power of two) behind BAR0.
     pub fn new(chip: &Chip, vram: u64) -> Self {
         let mut config = Self {
             bytes: Box::new([0; CONFIG_SIZE]),
@@ -90,7 +91,7 @@ impl Config {
         self.put16(0x02, device, 0);
         // Memory and bus-master enable, parity, SERR, INTx disable.
         self.put16(0x04, 0, 0x0546);
-        // A capability list.
+        // Capability list present.
         self.put16(0x06, 0x0010, 0);
         self.put32(0x08, chip.pci_class << 8 | u32::from(chip.pci_revision), 0);
         self.put32(0x0c, 0, 0xff);
@@ -145,7 +146,7 @@ impl Config {
         self.put32(EXT_VENDOR + 4, 0x0101_0001, 0);
     }
 
-    /// Copies from configuration space; bytes beyond its end read as 0.
+    /// Reads configuration space; bytes beyond its end read as 0.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         let Ok(offset) = usize::try_from(offset) else {
@@ -158,7 +159,7 @@ impl Config {
         }
     }
 
-    /// Writes the writable bits among `data`.
+    /// Writes the writable bits of `data`.
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Effect {
         let Ok(offset) = usize::try_from(offset) else {
             return Effect::None;
@@ -179,7 +180,7 @@ impl Config {
         Effect::None
     }
 
-    /// The state after a function-level reset.
+    /// Resets to the state after a function-level reset.
     pub fn reset(&mut self) {
         self.bytes = self.initial.clone();
     }

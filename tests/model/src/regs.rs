@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The register map as data: which registers exist, what they read after reset, which bits can
-//! be written, and which part of the chip looks at them.
+//! The register map: existing registers, reset values, writable bits, and the unit that handles
+//! each.
 //!
-//! A register that is not declared does not exist: reading it gives 0 and a strict line.
+//! A register that is not declared does not exist: it reads 0, with a strict line.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ pub mod declare;
 pub enum Ip {
     /// Graphics and compute (one XCC).
     Gc,
-    /// Memory hub of everything outside the XCC.
+    /// Memory hub outside the XCC.
     Mmhub,
     /// Address translation hub (VMID to PASID).
     Athub,
@@ -39,11 +39,11 @@ pub enum Ip {
     Sdma,
     /// Memory controller.
     Umc,
-    /// The system management network: absolute addresses, reached by index and data.
+    /// System management network: absolute addresses, accessed by index and data.
     Smn,
 }
 
-/// Position of a register inside its IP block.
+/// Position of a register in its IP block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegId {
     /// Segment, an index into the block's base addresses.
@@ -53,7 +53,7 @@ pub struct RegId {
 }
 
 impl RegId {
-    /// A register at `off` of segment `seg`.
+    /// Returns the register at `off` of segment `seg`.
     pub const fn new(seg: u8, off: u32) -> Self {
         Self { seg, off }
     }
@@ -65,7 +65,7 @@ impl From<Reg> for RegId {
     }
 }
 
-/// Which copy of a banked GC register an access means (`GRBM_GFX_CNTL`).
+/// Selection of a copy of a banked GC register (`GRBM_GFX_CNTL`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Selector {
     /// Micro engine: 1 and 2 are the compute MECs.
@@ -78,10 +78,10 @@ pub struct Selector {
     pub vmid: u8,
 }
 
-/// Who handles accesses to a register.
+/// The unit that handles accesses to a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// Nobody: it is storage.
+    /// None: plain storage.
     Store,
     /// Command processor, banked by me, pipe and queue.
     Cp,
@@ -99,20 +99,20 @@ pub enum Unit {
     Ih,
     /// VMID to PASID.
     Athub,
-    /// Mailboxes of the security and power processors.
+    /// Mailboxes of PSP and SMU.
     Mp,
-    /// DMA engines.
+    /// SDMA engines.
     Sdma,
     /// The pipes of MES, banked by pipe.
     Mes,
 }
 
-/// Declaration of one register, or of an array of equal ones.
+/// Declaration of one register, or of an array of identical ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Decl {
     /// AMD's name.
     pub name: &'static str,
-    /// Block it belongs to.
+    /// Block.
     pub ip: Ip,
     /// Instance of the block.
     pub instance: u8,
@@ -124,14 +124,14 @@ pub struct Decl {
     pub stride: u32,
     /// Value after reset.
     pub reset: u32,
-    /// Bits that a write changes.
+    /// Writable bits.
     pub mask: u32,
-    /// Who handles it.
+    /// Unit that handles it.
     pub unit: Unit,
 }
 
 impl Decl {
-    /// A plain register of instance 0: reset 0, all bits writable, stored only.
+    /// Returns a plain register of instance 0: reset 0, all bits writable, stored only.
     pub const fn new(name: &'static str, ip: Ip, id: RegId) -> Self {
         Self {
             name,
@@ -146,37 +146,37 @@ impl Decl {
         }
     }
 
-    /// Handled by `unit`.
+    /// Sets the unit.
     pub const fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
         self
     }
 
-    /// Reads `reset` after reset.
+    /// Sets the reset value.
     pub const fn reset(mut self, reset: u32) -> Self {
         self.reset = reset;
         self
     }
 
-    /// Only bits of `mask` can be written.
+    /// Sets the writable bits.
     pub const fn mask(mut self, mask: u32) -> Self {
         self.mask = mask;
         self
     }
 
-    /// Of instance `instance` of the block.
+    /// Sets the instance of the block.
     pub const fn instance(mut self, instance: u8) -> Self {
         self.instance = instance;
         self
     }
 
-    /// Whether `id` is this register or one of its copies.
+    /// Returns whether `id` is this register or one of its copies.
     pub fn covers(&self, id: RegId) -> bool {
         let within = id.off.wrapping_sub(self.id.off);
         id.seg == self.id.seg && within % self.stride == 0 && within / self.stride < self.count
     }
 
-    /// `count` copies, `stride` dwords apart.
+    /// Declares `count` copies, `stride` dwords apart.
     pub const fn array(mut self, count: u32, stride: u32) -> Self {
         self.count = count;
         self.stride = stride;
@@ -195,27 +195,26 @@ pub struct Slot {
     pub instance: u8,
     /// Position inside the block.
     pub id: RegId,
-    /// Who handles it.
+    /// Unit that handles it.
     pub unit: Unit,
-    /// Bits that a write changes.
+    /// Writable bits.
     pub mask: u32,
     reset: u32,
     value: AtomicU32,
 }
 
 impl Slot {
-    /// The stored value.
+    /// Returns the stored value.
     pub fn get(&self) -> u32 {
         self.value.load(Ordering::Acquire)
     }
 
-    /// Stores, ignoring the write mask (the chip's own update).
+    /// Stores a value, ignoring the write mask (update by the chip itself).
     pub fn set(&self, value: u32) {
         self.value.store(value, Ordering::Release);
     }
 
-    /// Stores the writable bits of `value`; returns the bits that were refused because they are
-    /// not writable and differ.
+    /// Stores the writable bits of `value`; returns the read-only bits that differ.
     pub fn write(&self, value: u32) -> u32 {
         let old = self.get();
         self.set((old & !self.mask) | (value & self.mask));
@@ -229,7 +228,7 @@ pub struct RegisterMap {
 }
 
 impl RegisterMap {
-    /// The map of `chip` from declarations. Two declarations of one address are an error.
+    /// Builds the map of `chip` from declarations. Two declarations of one address are an error.
     pub fn build<'a>(
         chip: &Chip,
         decls: impl IntoIterator<Item = &'a Decl>,
@@ -271,17 +270,17 @@ impl RegisterMap {
         Ok(Self { slots })
     }
 
-    /// The register at dword address `addr`.
+    /// Returns the register at dword address `addr`.
     pub fn get(&self, addr: u32) -> Option<&Slot> {
         self.slots.get(&addr)
     }
 
-    /// The register `reg` of instance 0 of `ip`, for the chip's own use.
+    /// Returns the register `reg` of instance 0 of `ip`, for accesses by the chip itself.
     pub fn by_id(&self, chip: &Chip, ip: Ip, reg: Reg) -> Option<&Slot> {
         self.get(chip.base(ip, 0, reg.seg)? + reg.off)
     }
 
-    /// The map as text, one register per line, by address.
+    /// Returns the map as text, one register per line, by address.
     pub fn listing(&self) -> String {
         let mut slots: Vec<_> = self.slots.iter().collect();
         slots.sort_by_key(|(addr, _)| **addr);
@@ -295,17 +294,17 @@ impl RegisterMap {
         text
     }
 
-    /// Number of registers.
+    /// Returns the number of registers.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Every register to its reset value.
+    /// Sets every register to its reset value.
     pub fn reset(&self) {
         for slot in self.slots.values() {
             slot.set(slot.reset);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The vfio-user side: regions, interrupts and guest memory as the client sees them.
+//! The vfio-user server: regions, interrupts and guest memory.
 
 use std::fs::File;
 use std::io;
@@ -24,13 +24,13 @@ use crate::gpu::{Gpu, Reset, DOORBELL_BAR};
 use crate::pci::{Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
 use crate::strict;
 
-/// One connection's view of the card.
+/// State of one connection.
 pub struct Device {
     gpu: Arc<Gpu>,
     config: Config,
 }
 
-/// A listening socket at `path`. A socket file that nobody serves any more is replaced.
+/// Listens on a socket at `path`. A stale socket file is replaced.
 pub fn listen(path: &Path, gpu: &Gpu) -> io::Result<Server> {
     if path.exists() {
         match UnixStream::connect(path) {
@@ -93,13 +93,13 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
 }
 
 impl Device {
-    /// The card as a client that just connected finds it.
+    /// Returns the state for a new client.
     pub fn new(gpu: Arc<Gpu>) -> Self {
         let config = Config::new(gpu.chip, gpu.vram.len());
         Self { gpu, config }
     }
 
-    /// What a disconnect leaves behind: no guest memory, no interrupts, power-on state.
+    /// Cleans up after a disconnect: no guest memory, no interrupts, power-on state.
     pub fn disconnect(&mut self) {
         self.gpu.msix.clear();
         self.config.reset();
@@ -107,15 +107,15 @@ impl Device {
         self.gpu.dma.unmap_all();
     }
 
-    /// A reset that the card was asked for through its registers has taken configuration space
-    /// with it: command register, device control and the rest are the driver's to restore.
+    /// Resets configuration space after a reset of the card through its registers: the driver has
+    /// to restore command register, device control and the rest.
     fn follow_reset(&mut self) {
         if self.gpu.take_config_lost() {
             self.config.reset();
         }
     }
 
-    /// One or two aligned dwords inside the register BAR.
+    /// Returns whether an access is one or two aligned dwords in the register BAR.
     fn is_register_access(&self, offset: u64, len: usize) -> bool {
         let last = self.gpu.chip.register_bar.saturating_sub(len as u64);
         offset % 4 == 0 && matches!(len, 4 | 8) && offset <= last
@@ -161,7 +161,7 @@ impl Device {
                 strict!(
                     self.gpu.strict,
                     "bar2",
-                    "write behind the end at {offset:#x}"
+                    "write beyond configuration space at {offset:#x}"
                 );
             }
             (Ok(b), _) if offset % 4 == 0 => {
@@ -186,7 +186,7 @@ impl ServerBackend for Device {
                 self.config.read(offset, data);
             }
             VFIO_PCI_BAR5_REGION_INDEX => self.read_registers(offset, data),
-            // Doorbells are for writing. User space has them mapped and may read: it gets 0.
+            // Doorbells are write-only. User space maps them and may read: it gets 0.
             VFIO_PCI_BAR2_REGION_INDEX => {
                 event!(
                     self.gpu.trace,
@@ -286,7 +286,7 @@ impl ServerBackend for Device {
     fn reset(&mut self) -> io::Result<()> {
         event!(self.gpu.trace, "pci", "device_reset");
         self.config.reset();
-        // What a client asks for so is the function's reset, when the function has one.
+        // VFIO device reset is a function-level reset if the function supports it.
         self.gpu.reset(Reset::Flr);
         Ok(())
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A lock for data that every access reads and that hardly ever changes: one copy per shard, a
-//! thread reads its own shard, a writer changes all of them. Readers on different cores do not
-//! meet on one cache line.
+//! A lock for data that every access reads and that rarely changes: one copy per shard, a thread
+//! reads its own shard, a writer changes all of them. Readers on different cores do not share a
+//! cache line.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
@@ -13,7 +13,7 @@ const SHARDS: usize = 8;
 #[derive(Default)]
 struct Shard<T>(RwLock<T>);
 
-/// See the module.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Shards<T> {
     shards: [Shard<T>; SHARDS],
@@ -28,7 +28,7 @@ fn mine() -> usize {
 }
 
 impl<T: Clone> Shards<T> {
-    /// The value, which does not change while the guard lives.
+    /// Returns the value, which does not change while the guard lives.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.shards[mine()]
@@ -37,9 +37,9 @@ impl<T: Clone> Shards<T> {
             .unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Changes the value once no reader is left; further readers wait until it is done.
+    /// Changes the value after all readers are done; new readers wait for the change.
     pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        // Always in the same order, so that two writers cannot wait for each other.
+        // Fixed order, so that two writers do not deadlock.
         let mut guards: Vec<_> = self
             .shards
             .iter()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The event log: one line per thing that happened, `t_ns layer event key=value...`.
+//! The event log: one line per event, `t_ns layer event key=value...`.
 //!
-//! Times are nanoseconds of the host's monotonic clock since the model started. Writing a line
-//! costs nothing when no file was asked for: [`event!`](crate::event) formats lazily.
+//! Times are nanoseconds of the host's monotonic clock since the model started. Without a file an
+//! event costs nothing: [`event!`](crate::event) formats lazily.
 
 use std::fmt;
 use std::fs::File;
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// What is written only when it was asked for, because there is so much of it.
+/// Optional, verbose parts of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// Every register access.
     Registers,
-    /// Every walk of a page table, with the entries that it met.
+    /// Every page-table walk, with its entries.
     Walks,
-    /// Every MQD that is loaded, word by word.
+    /// Every loaded MQD, word by word.
     Mqds,
 }
 
@@ -32,7 +32,7 @@ impl Detail {
         ("mqds", Self::Mqds),
     ];
 
-    /// The one of that name.
+    /// Returns the detail called `name`.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, d)| *d)
     }
@@ -47,7 +47,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// No log.
+    /// Returns a disabled log.
     pub fn off() -> Self {
         Self {
             start: Instant::now(),
@@ -57,14 +57,14 @@ impl Trace {
         }
     }
 
-    /// A log in `path`, replaced if it exists.
+    /// Returns a log in `path`, replaced if it exists.
     pub fn to_file(path: &Path) -> io::Result<Self> {
         Ok(Self::to_writer(Box::new(LineWriter::new(File::create(
             path,
         )?))))
     }
 
-    /// A log in any writer.
+    /// Returns a log in a writer.
     pub fn to_writer(out: Box<dyn Write + Send>) -> Self {
         Self {
             start: Instant::now(),
@@ -74,24 +74,24 @@ impl Trace {
         }
     }
 
-    /// Switches a detail on or off.
+    /// Enables or disables a detail.
     pub fn set(&self, detail: Detail, on: bool) {
         self.details[detail as usize].store(on, Ordering::Relaxed);
     }
 
-    /// Whether anything is written at all.
+    /// Returns whether the log is enabled.
     #[inline]
     pub fn enabled(&self) -> bool {
         self.on
     }
 
-    /// Whether a detail is written.
+    /// Returns whether a detail is enabled.
     #[inline]
     pub fn wants(&self, detail: Detail) -> bool {
         self.on && self.details[detail as usize].load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds since the model started.
+    /// Returns nanoseconds since the model started.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
@@ -104,14 +104,14 @@ impl Trace {
         let now = self.now();
         let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(out) = out.as_mut() {
-            // A full disk must not stop the guest; the log is then short, and its reader sees it.
+            // A full disk must not stop the guest; the log is truncated.
             let _ = writeln!(out, "{now} {layer} {event} {rest}");
         }
     }
 
-    /// Brings everything written so far to the file.
+    /// Flushes the log to the file.
     pub fn flush(&self) {
-        // Also called when a thread panicked, perhaps inside `event`: then nothing waits.
+        // Also called after a panic, possibly inside `event`: does not block then.
         if let Ok(mut out) = self.out.try_lock() {
             if let Some(out) = out.as_mut() {
                 let _ = out.flush();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The card's own memory: a sparse memfd that the guest also maps through BAR0.
+//! Video memory: a sparse memfd that the guest also maps through BAR0.
 
 use std::fs::File;
 use std::io;
@@ -23,29 +23,30 @@ impl std::ops::Deref for Vram {
 }
 
 impl Vram {
-    /// `size` bytes, all zero, without storage behind them yet.
+    /// Returns `size` bytes, all zero, without allocated storage.
     pub fn new(size: u64) -> io::Result<Self> {
         let file = sparse_file("rkfd-vram", size)?;
         let block = Block::map(file.try_clone()?, 0, size)?;
         Ok(Self { file, block })
     }
 
-    /// The descriptor to hand to the client, which maps it into the guest.
+    /// Returns the descriptor for the client, which maps it into the guest.
     pub fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// How many bytes from `offset` on, `len` at most, have no storage yet: they are zero.
+    /// Returns the number of bytes from `offset` on, at most `len`, without allocated storage: they
+    /// are zero.
     pub fn untouched(&self, offset: u64, len: u64) -> u64 {
         match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
             Ok(data) => data.saturating_sub(offset).min(len),
-            // Nothing but a hole up to the end.
+            // A hole up to the end.
             Err(rustix::io::Errno::NXIO) => len,
             Err(_) => 0,
         }
     }
 
-    /// Forgets the content, as a power cycle does.
+    /// Clears the content, as a power cycle does.
     pub fn clear(&self) -> io::Result<()> {
         rustix::fs::fallocate(
             &self.file,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! MI300X, the slice of it that the model shows: one AID with one XCC.
+//! MI300X, reduced to one AID with one XCC.
 //!
 //! Bases come from AMD's register headers, whose address blocks name the byte address of each
 //! segment; NBIF segments 6 and 7 hold no register of the headers and carry the values of the

@@ -3,11 +3,12 @@
 //! Radeon RX 9070: Navi 48 with one workgroup processor of each shader engine fused off.
 //!
 //! Bases come from AMD's register headers, whose address blocks name the byte address of each
-//! segment that has registers: GC 0x1260 and 0xa000, MMHUB 0x1a000, OSSSYS 0x10a0, HDP 0xf20,
-//! NBIF segments 0, 2, 3 and 5, MP0 0x16000, SMUIO 0x16800 and 0x16a00. The second segment of MP1
-//! follows from the place of its mailbox on other generations. Segments that hold no register of
-//! the headers carry the values of the Navi cards before it (`sienna_cichlid_ip_offset.h`).
-//! 56 CUs are what AMD says of the card; cache sizes, and which workgroup processors are fused off, were compared with none.
+//! segment that has registers: GC 0x1260 and 0xa000, MMHUB 0x1a000, OSSSYS 0x10a0, HDP 0xf20, NBIF
+//! segments 0, 2, 3 and 5, MP0 0x16000, SMUIO 0x16800 and 0x16a00. The second segment of MP1 is
+//! derived from the address of its mailbox on other generations. Segments that hold no register of
+//! the headers carry the values of the Navi cards before it (`sienna_cichlid_ip_offset.h`). The
+//! number of CUs, 56, is from AMD's specification of the card; cache sizes, and which workgroup
+//! processors are fused off, are not verified against hardware.
 
 use super::{Chip, GcInfo, Generation, IpInstance};
 use crate::regs::Ip;
@@ -21,7 +22,7 @@ const fn ip(ip: Ip, instance: u8, version: [u8; 3], bases: &'static [u32]) -> Ip
     }
 }
 
-/// Segments of the graphics core. The DMA engines are a part of it.
+/// Segments of the graphics core, which includes the SDMA engines.
 const GC: &[u32] = &[0x1260, 0xa000, 0x1_c000, 0x240_2c00];
 
 /// The card.

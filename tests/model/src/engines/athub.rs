@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The address translation hub: which process owns a VMID.
+//! ATHUB: the VMID-to-PASID mapping.
 
 use gpu_regs::athub_1_8_0 as athub;
 
@@ -11,7 +11,7 @@ const STATUS: u32 = athub::regATC_VMID_PASID_MAPPING_UPDATE_STATUS.off;
 const FIRST: u32 = athub::regATC_VMID0_PASID_MAPPING.off;
 const VALID: u32 = 1 << 31;
 
-/// A register was written.
+/// Handles a register write.
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     match slot.id.off {
         // Write 1 to clear.
@@ -31,7 +31,7 @@ fn finished(gpu: &Gpu, vmid: u32) {
     }
 }
 
-/// What scheduler firmware does when it gives a VMID to a process.
+/// Sets the PASID of a VMID, as scheduler firmware does when it assigns the VMID to a process.
 pub fn map_pasid(gpu: &Gpu, vmid: u8, pasid: u16) {
     let reg = athub::regATC_VMID0_PASID_MAPPING.at(u32::from(vmid & 15));
     if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Athub, reg) {

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The command processor: hardware queues, their doorbells and the packets they carry.
+//! The command processor: HQDs, their doorbells and packets.
 //!
-//! BAR accesses arrive on the thread that serves the guest and must return at once; what they
-//! mean is handed through a mailbox to [`Cp::run`], the engine thread, which owns all queue state
+//! BAR accesses arrive on the thread that serves the guest and must return at once; their effects
+//! are sent through a mailbox to [`Cp::run`], the engine thread, which owns all queue state
 //! ([`engine::Engine`]). Workgroups run on worker threads ([`dispatch::Pool`]).
 //!
 //! | module | is responsible for |
 //! |---|---|
 //! | [`regs`] | register banks |
-//! | [`queue`], [`pointers`] | a queue on the hardware; its pointers and doorbell |
-//! | [`lifecycle`], [`save`] | a queue's start and end; MQDs, preempted work |
-//! | [`engine`] | the thread: messages, turns |
-//! | [`pm4`], [`exec`], [`atomic`], [`compute`] | dword packets; grids that they start |
-//! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, time slices |
-//! | [`sdma`] | user queues of the DMA engines in runlists |
-//! | `mes` | where the MES of gfx12 takes part |
+//! | [`queue`], [`pointers`] | a mapped queue; its pointers and doorbell |
+//! | [`lifecycle`], [`save`] | activation and dequeue; MQDs, preempted work |
+//! | [`engine`] | the engine thread: messages, arbitration between queues |
+//! | [`pm4`], [`exec`], [`atomic`], [`compute`] | PM4 packets; dispatches that they start |
+//! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, quanta |
+//! | [`sdma`] | SDMA user queues in runlists |
+//! | `mes` | hooks for the MES of gfx12 |
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
 //!
-//! What silicon does and this does not: GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt, as on silicon), CU masks beyond
-//! "none is left", queue priorities, doorbell ranges, the contents of a wave in the save area
-//! (see [`save`]). Arithmetic exceptions do not lead to the trap handler; what does is in
-//! [`gpu_wave`].
+//! Not modelled: GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt,
+//! as on silicon), CU masks other than "no CU left", queue priorities, doorbell ranges, the
+//! contents of a wave in the save area (see [`save`]). Arithmetic exceptions do not enter the trap
+//! handler; [`gpu_wave`] lists what does.
 
 pub mod aql;
 pub mod atomic;
@@ -69,12 +69,12 @@ use shader::Interpreter;
 
 pub use regs::registers;
 
-/// Threads that run workgroups, at most.
+/// Maximum number of worker threads.
 const WORKERS: usize = 2;
-/// How long a reset waits for the engine to let go of everything.
+/// Timeout of a reset for the engine to stop.
 const RESET_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What wakes the engine thread.
+/// A message to the engine thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// A doorbell: dword index on BAR2, value, width in bytes (4 or 8).
@@ -87,19 +87,19 @@ pub enum Wake {
     Dequeue(Slot, u8),
     /// The write pointer registers of an active queue changed.
     Wptr(Slot),
-    /// Write pointers of these slots are to be read from memory.
+    /// Reads the write pointers of these slots from memory.
     PollOnce(u64),
     /// `SPI_COMPUTE_QUEUE_RESET`.
     ResetQueue(Slot),
     /// A pipe reset of `CP_MEC_CNTL`: me (0: MEC1), pipe.
     ResetPipe(u32, u32),
-    /// The driver asked for its software interrupt.
+    /// The driver raised the software interrupt.
     SoftwareInterrupt,
-    /// A job needs to be looked at.
+    /// The progress of a job changed.
     Job(u64),
-    /// Something changed.
+    /// Rescans all queues.
     Look,
-    /// Back to power-on state.
+    /// Resets to power-on state.
     Reset,
 }
 
@@ -124,7 +124,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cp {
-    /// A command processor in power-on state.
+    /// Returns a command processor in power-on state.
     pub fn new(generation: Generation, boot: Boot) -> Self {
         Self {
             generation,
@@ -135,7 +135,7 @@ impl Cp {
         }
     }
 
-    /// A register was read through the bank that `sel` names.
+    /// Handles a register read through the bank that `sel` selects.
     pub fn reg_read(&self, gpu: &Gpu, sel: Selector, reg: RegId) -> u32 {
         lock(&self.banks).read(sel, reg).unwrap_or_else(|_| {
             strict!(
@@ -147,7 +147,7 @@ impl Cp {
         })
     }
 
-    /// A register was written through the bank that `sel` names.
+    /// Handles a register write through the bank that `sel` selects.
     pub fn reg_write(&self, gpu: &Gpu, sel: Selector, reg: RegId, value: u32) {
         if self.generation == Generation::Gfx9 && reg == gc::regCP_MEC_CNTL.into() {
             self.start_mecs(gpu, value);
@@ -166,15 +166,15 @@ impl Cp {
         }
     }
 
-    /// `CP_MEC_CNTL` gets `value`: a micro engine that leaves its halt needs code to run, and the
-    /// run list controller beside it. Without them it stays dead until it is halted again.
+    /// Handles a write of `value` to `CP_MEC_CNTL`: an unhalted ME needs firmware, and so does the
+    /// RLC. Without them it is dead until it is halted again.
     fn start_mecs(&self, gpu: &Gpu, value: u32) {
         use gc::{CP_MEC_CNTL__MEC_ME1_HALT as ME1, CP_MEC_CNTL__MEC_ME2_HALT as ME2};
         let starts = [ME1, ME2].map(|halt| !halt.is_set(value));
         let missing = if !gpu.firmware.loaded(Fw::Mec1) || !gpu.firmware.loaded(Fw::Mec1Jt) {
             Some("their firmware is not loaded")
         } else if !gpu.rlc_runs() {
-            Some("the run list controller does not run")
+            Some("the RLC does not run")
         } else {
             None
         };
@@ -183,7 +183,7 @@ impl Cp {
                 strict!(
                     gpu.strict,
                     "cp",
-                    "CP_MEC_CNTL {value:#x} starts micro engines, but {what}"
+                    "CP_MEC_CNTL {value:#x} unhalts MECs, but {what}"
                 );
                 true
             }
@@ -192,23 +192,23 @@ impl Cp {
         lock(&self.banks).set_dead(dead);
     }
 
-    /// Whether a micro engine of the MECs is not halted.
+    /// Returns whether one of the MECs is not halted.
     pub fn mec_runs(&self) -> bool {
         let banks = lock(&self.banks);
         [0, 1].iter().any(|me| !banks.halted(Slot::new(*me, 0, 0)))
     }
 
-    /// Something changed that the engine may wait for.
+    /// Makes the engine thread rescan its queues.
     pub fn look(&self) {
         self.mail.send(Wake::Look);
     }
 
-    /// A doorbell outside the SDMA/IH/VCN window was rung.
+    /// Handles a doorbell outside the SDMA/IH/VCN window.
     pub fn doorbell(&self, _: &Gpu, index: u32, value: u64, width: u8) {
         self.mail.send(Wake::Doorbell(index, value, width));
     }
 
-    /// Back to power-on state. Returns when nothing of the old state runs any more.
+    /// Resets to power-on state. Returns once nothing of the old state runs any more.
     pub fn reset(&self, gpu: &Gpu) {
         let boot = match gpu.is_warm() {
             true => Boot::Warm,
@@ -220,15 +220,15 @@ impl Cp {
         resets.asked += 1;
         let mine = resets.asked;
         let waiting = |r: &mut Resets| r.running && r.done < mine;
-        // A guest that resets the card while a worker is stuck goes on; the worker's memory
-        // accesses then meet an address space without a page table.
+        // A reset does not wait for a stuck worker; its memory accesses then fault, since the
+        // address space has no page table.
         let _guard = self
             .reset_done
             .wait_timeout_while(resets, RESET_PATIENCE, waiting)
             .unwrap_or_else(|e| e.into_inner());
     }
 
-    /// Body of the engine thread; returns after [`stop`](Self::stop).
+    /// Runs the engine thread; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu) {
         let pool = Pool::default();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -247,7 +247,7 @@ impl Cp {
         lock(&self.resets).running = false;
     }
 
-    /// Lets [`run`](Self::run) return.
+    /// Ends [`run`](Self::run).
     pub fn stop(&self) {
         self.mail.close();
     }

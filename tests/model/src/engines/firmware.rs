@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Which engines have their firmware, and what loading it through an engine's own registers takes.
+//! Firmware load state of the engines, and microcode ports.
 //!
-//! The content does not run here: what matters is that an engine without firmware does nothing.
-//! The security processor says what it has loaded ([`Firmware::put`]); where an engine has a port
-//! for its microcode, a driver may write it there. A warm card comes with everything loaded.
+//! The firmware is not executed; only its presence matters: an engine without firmware does
+//! nothing. The PSP reports what it has loaded ([`Firmware::put`]); where an engine has a microcode
+//! port, a driver may write it there. On a warm card everything is loaded.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,13 +18,13 @@ use crate::{event, strict};
 /// A piece of firmware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fw {
-    /// The run list controller's.
+    /// RLC.
     Rlc,
-    /// Both compute micro engines'.
+    /// Both compute MEs.
     Mec1,
     /// Their jump table.
     Mec1Jt,
-    /// That of DMA engine n.
+    /// SDMA engine n.
     Sdma(u8),
 }
 
@@ -39,15 +39,15 @@ impl Fw {
     }
 }
 
-/// See the module.
+/// Load state of all firmware.
 #[derive(Default)]
 pub struct Firmware {
     loaded: AtomicU32,
-    /// Dwords that came through a port since its address was last written.
+    /// Dwords written to a port since its address was last written.
     written: [AtomicU32; PORTS],
 }
 
-/// A port for microcode.
+/// A microcode port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
     /// `RLC_GPM_UCODE_*`.
@@ -58,7 +58,7 @@ pub enum Port {
     Sdma(u8),
 }
 
-/// Those of the graphics core, and of 16 DMA engines.
+/// Ports of the graphics core, and of 16 SDMA engines.
 const PORTS: usize = 2 + 16;
 
 impl Port {
@@ -72,17 +72,17 @@ impl Port {
 }
 
 impl Firmware {
-    /// Whether an engine has this piece.
+    /// Returns whether a piece of firmware is loaded.
     pub fn loaded(&self, fw: Fw) -> bool {
         self.loaded.load(Ordering::Acquire) & fw.bit() != 0
     }
 
-    /// An engine has got this piece.
+    /// Marks a piece of firmware as loaded.
     pub fn put(&self, fw: Fw) {
         self.loaded.fetch_or(fw.bit(), Ordering::AcqRel);
     }
 
-    /// All pieces are there (a warm card), or none.
+    /// Marks all pieces as loaded (a warm card), or none.
     pub fn reset(&self, all: bool) {
         self.loaded
             .store(if all { !0 } else { 0 }, Ordering::Release);
@@ -91,19 +91,19 @@ impl Firmware {
         }
     }
 
-    /// A dword came through a port.
+    /// Handles a dword written to a port.
     pub fn port_data(&self, gpu: &Gpu, port: Port) {
         if self.written[port.index()].fetch_add(1, Ordering::AcqRel) == 0 && runs(gpu, port) {
             strict!(
                 gpu.strict,
                 "firmware",
-                "microcode is written to the port of {port:?} while that engine runs"
+                "write to the microcode port of {port:?} while that engine runs"
             );
         }
     }
 
-    /// The address of a port was written. A driver does that before the data, and after it with
-    /// the version, for those who look at the register later.
+    /// Handles a write to the address of a port. Drivers write it before the data, and afterwards
+    /// with the version, for later reads of the register.
     pub fn port_address(&self, gpu: &Gpu, port: Port) {
         let dwords = self.written[port.index()].swap(0, Ordering::AcqRel);
         if dwords == 0 {
@@ -128,7 +128,7 @@ impl Firmware {
     }
 }
 
-/// Whether `CP_CPC_IC_BASE` names memory that the micro engines can fetch from.
+/// Returns whether `CP_CPC_IC_BASE` points to memory that the MEs can fetch from.
 fn code_in_memory(gpu: &Gpu) -> bool {
     let get = |reg| {
         let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, reg);
@@ -160,7 +160,7 @@ fn code_in_memory(gpu: &Gpu) -> bool {
     }
 }
 
-/// Whether the engine behind a port is not halted.
+/// Returns whether the engine behind a port is not halted.
 fn runs(gpu: &Gpu, port: Port) -> bool {
     match port {
         Port::Rlc => gpu.rlc_runs(),

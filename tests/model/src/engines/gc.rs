@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The graphics core around the command processor: register banks, per-VMID shader memory
-//! configuration, CU straps, RLC.
+//! The graphics core around the command processor: GRBM selection, per-VMID SH_MEM configuration,
+//! CU harvesting, RLC.
 
 use std::sync::Mutex;
 
@@ -13,10 +13,10 @@ use crate::gpu::Gpu;
 use crate::regs::{Ip, RegId, Selector, Slot};
 use crate::strict;
 
-/// Registers with one copy per VMID.
+/// Number of registers with one copy per VMID.
 const BANKED: usize = 7;
 
-/// Where the registers are, and the bits that differ, by generation.
+/// Register positions and bits that differ between generations.
 struct Ids {
     per_vmid: [RegId; BANKED],
     gfx_cntl: RegId,
@@ -28,9 +28,9 @@ struct Ids {
     clock_lsb: RegId,
     clock_msb: RegId,
     inactive: Field,
-    /// Writing it resets engines; gfx12 only.
+    /// `GRBM_SOFT_RESET`; gfx12 only.
     soft_reset: Option<RegId>,
-    /// Ports for microcode, address and data; gfx9 only.
+    /// Microcode ports, address and data; gfx9 only.
     ports: &'static [(RegId, RegId, Port)],
     rlc_cntl: Reg,
 }
@@ -138,10 +138,10 @@ impl Ids {
     }
 }
 
-/// What a register is.
+/// Kind of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// An index into the bank of a VMID.
+    /// Index into the bank of a VMID.
     PerVmid(usize),
     GfxCntl,
     GfxIndex,
@@ -158,7 +158,7 @@ enum Role {
     PortData(Port),
 }
 
-/// Whether this engine handles `reg` of block `ip`.
+/// Returns whether this engine handles `reg` of block `ip`.
 pub fn handles(generation: Generation, ip: Ip, reg: RegId) -> bool {
     let smuio = ip == Ip::Smuio && generation == Generation::Gfx12;
     (smuio || ip == Ip::Gc) && Ids::of(generation).role(ip, reg).is_some()
@@ -166,7 +166,7 @@ pub fn handles(generation: Generation, ip: Ip, reg: RegId) -> bool {
 
 struct State {
     per_vmid: [[u32; BANKED]; 16],
-    /// Fused-off CUs and those that the driver switched off, by array.
+    /// Fused-off CUs and those that the driver disabled, by shader array.
     cc_array: Vec<u32>,
     user_array: Vec<u32>,
     gfx_cntl: u32,
@@ -174,7 +174,7 @@ struct State {
     clock: u64,
 }
 
-/// See the module.
+/// State of the graphics core.
 pub struct Gc {
     ids: &'static Ids,
     info: GcInfo,
@@ -182,7 +182,7 @@ pub struct Gc {
 }
 
 impl Gc {
-    /// Power-on state.
+    /// Returns the power-on state.
     pub fn new(chip: &Chip) -> Self {
         let ids = Ids::of(chip.generation);
         Self {
@@ -208,18 +208,18 @@ impl Gc {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Power-on state.
+    /// Resets to power-on state.
     pub fn reset(&self) {
         *self.lock() = Self::power_on(self.ids, &self.info);
     }
 
-    /// Whether the run list controller's processor is enabled.
+    /// Returns whether the RLC is enabled.
     pub fn rlc_enabled(&self, gpu: &Gpu) -> bool {
         let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, self.ids.rlc_cntl);
         slot.is_some_and(|slot| gc::RLC_CNTL__RLC_ENABLE_F32.is_set(slot.get()))
     }
 
-    /// The bank that `GRBM_GFX_CNTL` selects.
+    /// Returns the bank that `GRBM_GFX_CNTL` selects.
     pub fn selector(&self) -> Selector {
         let value = self.lock().gfx_cntl;
         Selector {
@@ -230,9 +230,9 @@ impl Gc {
         }
     }
 
-    /// A per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA/TMA_*`, `SPI_GDBG_PER_VMID_CNTL`) of
-    /// `vmid`, for the command processor and the shaders. It may be named by the constant of
-    /// either generation.
+    /// Returns a per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA/TMA_*`, `SPI_GDBG_PER_VMID_CNTL`) of
+    /// `vmid`, for the command processor and the shaders. The constant of either generation names
+    /// it.
     pub fn vmid_reg(&self, vmid: u8, reg: impl Into<RegId>) -> u32 {
         match Self::bank(reg.into()) {
             Some(index) => self.lock().per_vmid[usize::from(vmid & 15)][index],
@@ -240,7 +240,7 @@ impl Gc {
         }
     }
 
-    /// Sets a per-VMID register, as scheduler firmware does when it gives a VMID to a process.
+    /// Sets a per-VMID register, as scheduler firmware does when it assigns a VMID to a process.
     pub fn set_vmid_reg(&self, vmid: u8, reg: impl Into<RegId>, value: u32) {
         if let Some(index) = Self::bank(reg.into()) {
             self.lock().per_vmid[usize::from(vmid & 15)][index] = value;
@@ -254,7 +254,7 @@ impl Gc {
             .find_map(|ids| ids.per_vmid.iter().position(|id| *id == reg))
     }
 
-    /// The arrays that an access with `GRBM_GFX_INDEX` = `index` means.
+    /// Returns the shader arrays selected by `GRBM_GFX_INDEX` = `index`.
     fn arrays(&self, index: u32) -> Result<Vec<usize>, u32> {
         let se_all = gc::GRBM_GFX_INDEX__SE_BROADCAST_WRITES.is_set(index);
         let sh_all = gc::GRBM_GFX_INDEX__SH_BROADCAST_WRITES.is_set(index);
@@ -274,7 +274,7 @@ impl Gc {
         Ok(arrays)
     }
 
-    /// A register was read.
+    /// Handles a register read.
     pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
         let vmid = self.selector().vmid;
         let state = self.lock();
@@ -295,7 +295,7 @@ impl Gc {
                         Role::CcArray => &state.cc_array,
                         _ => &state.user_array,
                     };
-                    // A broadcast read answers from the first instance.
+                    // A broadcast read returns the first instance.
                     arrays.first().map_or(0, |a| values[*a])
                 }
                 Err(index) => {
@@ -309,14 +309,19 @@ impl Gc {
                 }
             },
             Role::PortData(_) => {
-                strict!(gpu.strict, "gc", "read of {}: a port takes only", slot.name);
+                strict!(
+                    gpu.strict,
+                    "gc",
+                    "read of {}: the port is write-only",
+                    slot.name
+                );
                 0
             }
             Role::SafeMode | Role::Capture | Role::SoftReset | Role::PortAddress(_) => slot.get(),
         }
     }
 
-    /// A register was written.
+    /// Handles a register write.
     pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
         let vmid = self.selector().vmid;
         let mut state = self.lock();
@@ -331,7 +336,7 @@ impl Gc {
             Role::SafeMode => {
                 drop(state);
                 if gpu.rlc_runs() {
-                    // Carried out at once: the command bit reads 0, the rest stays.
+                    // Completes at once: the command bit reads 0, the rest is kept.
                     slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask);
                     return;
                 }
@@ -339,7 +344,7 @@ impl Gc {
                 strict!(
                     gpu.strict,
                     "gc",
-                    "{} = {value:#x}: the run list controller does not run, nobody answers",
+                    "{} = {value:#x}: the RLC does not run, nobody answers",
                     slot.name
                 );
             }
@@ -403,7 +408,7 @@ impl Gc {
 mod tests {
     use super::*;
 
-    /// Fields that are read with one generation's constants for both.
+    /// Checks fields that are read with one generation's constants for both.
     #[test]
     fn selection_is_alike_on_both_generations() {
         for (ours, theirs) in [

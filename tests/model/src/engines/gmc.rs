@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Memory controller and address translation: every access of an engine to an address goes
-//! through one of two hubs and a VMID.
+//! Memory controller and GPUVM: every memory access of an engine is translated by one of two hubs,
+//! for a VMID.
 //!
-//! * VMID 0 sees the memory controller's own space: addresses inside the system aperture go
+//! * VMID 0 is the memory controller's own address space: addresses inside the system aperture go
 //!   unmapped to VRAM or AGP, the others through context 0 (the GART).
-//! * VMID 1..15 see a page-table tree each.
+//! * VMIDs 1..15 have a page-table tree each.
 //!
-//! Translations are cached and stay cached until an invalidation request or a remapped VMID
-//! drops them, so a driver that forgets to invalidate meets its old mapping.
+//! Translations are cached in a TLB until an invalidation request or a new mapping of the VMID
+//! drops them, so a driver that omits a TLB flush keeps using the old mapping.
 
 pub mod bulk;
 pub mod hub;
@@ -31,13 +31,13 @@ use tlb::{Entry, Tlb};
 /// The two translation hubs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hub {
-    /// The graphics core: command processor, shaders; on gfx12 SDMA too.
+    /// Graphics hub: command processor, shaders; on gfx12 SDMA too.
     Gfx,
-    /// Everything else: SDMA of gfx9, interrupt handler.
+    /// Memory hub: everything else; SDMA of gfx9, interrupt handler.
     Mm,
 }
 
-/// What an access wants.
+/// Access type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Load.
@@ -50,41 +50,41 @@ pub enum Access {
     Atomic,
 }
 
-/// Why a translation failed.
+/// Cause of a failed translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// The context is not enabled.
     ContextDisabled,
     /// Outside the range of the context.
     Range,
-    /// An entry of the directory at this level (0 is nearest the page table) is not valid.
+    /// A PDE at this level (0 is next to the page table) is not valid.
     Pde(u8),
-    /// The page-table entry is not valid.
+    /// The PTE is not valid.
     NotPresent,
-    /// The page may not be read.
+    /// No read permission.
     Read,
-    /// The page may not be written.
+    /// No write permission.
     Write,
-    /// The page may not be executed.
+    /// No execute permission.
     Execute,
     /// Misaligned atomic.
     Misaligned,
-    /// The translation worked but nothing answers at the physical address.
+    /// No memory at the physical address.
     Bus,
 }
 
 /// A failed access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VmFault {
-    /// Hub that noticed.
+    /// Hub.
     pub hub: Hub,
     /// Address space.
     pub vmid: u8,
-    /// Address that failed.
+    /// Faulting address.
     pub va: u64,
-    /// What was wanted.
+    /// Access type.
     pub access: Access,
-    /// Why it failed.
+    /// Cause.
     pub kind: FaultKind,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for VmFault {
     }
 }
 
-/// Where a page lives.
+/// Location of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Offset in video memory.
@@ -107,16 +107,16 @@ pub enum Target {
     System(u64),
 }
 
-/// Result of a translation: the place of the byte, and how many bytes from it on share it.
+/// Result of a translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pa {
-    /// The byte.
+    /// Location of the byte.
     pub target: Target,
     /// Bytes up to the end of its page.
     pub left: u64,
 }
 
-/// Memory hubs, their registers and TLBs.
+/// Both hubs, their registers and TLBs.
 pub struct Gmc {
     strict: Arc<Strict>,
     trace: Arc<Trace>,
@@ -131,7 +131,7 @@ struct HubState {
 }
 
 impl Gmc {
-    /// Both hubs in power-on state.
+    /// Returns both hubs in power-on state.
     pub fn new(
         strict: Arc<Strict>,
         trace: Arc<Trace>,
@@ -156,7 +156,7 @@ impl Gmc {
         &self.hubs[hub as usize]
     }
 
-    /// Power-on state.
+    /// Resets to power-on state.
     pub fn reset(&self) {
         for hub in &self.hubs {
             hub.regs.reset();
@@ -164,12 +164,12 @@ impl Gmc {
         }
     }
 
-    /// A register of `hub` was read.
+    /// Handles a read of a register of `hub`.
     pub fn reg_read(&self, hub: Hub, reg: RegId) -> u32 {
         self.hub(hub).regs.read(reg)
     }
 
-    /// A register of `hub` was written.
+    /// Handles a write to a register of `hub`.
     pub fn reg_write(&self, hub: Hub, reg: RegId, value: u32) {
         let state = self.hub(hub);
         match state.regs.write(reg, value) {
@@ -179,7 +179,7 @@ impl Gmc {
         }
     }
 
-    /// Drops translations as an invalidation request (the REQ register's layout) asks.
+    /// Invalidates translations for an invalidation request (layout of the REQ register).
     pub fn invalidate(&self, hub: Hub, request: u32) {
         let vmids = request as u16;
         crate::event!(
@@ -193,8 +193,8 @@ impl Gmc {
         }
     }
 
-    /// What scheduler firmware does when it gives a VMID to a process: page-table root of both
-    /// hubs, and nothing cached from its former owner.
+    /// Assigns a VMID to a process, as scheduler firmware does: sets the page-table root in both
+    /// hubs, and flushes the former owner's TLB entries.
     pub fn map_vmid(&self, vmid: u8, page_table_base: u64) {
         for hub in &self.hubs {
             hub.regs.set_root(vmid, page_table_base);
@@ -202,24 +202,24 @@ impl Gmc {
         }
     }
 
-    /// Page-table root of a VMID.
+    /// Returns the page-table root of a VMID.
     pub fn root(&self, hub: Hub, vmid: u8) -> u64 {
         self.hub(hub).regs.root(vmid)
     }
 
-    /// Records a fault in the hub's status registers and says what follows from it.
+    /// Latches a fault in the hub's status registers and returns its consequences.
     pub fn latch(&self, fault: &VmFault, client: u16) -> hub::Latched {
         self.hub(fault.hub).regs.latch(fault, client)
     }
 
-    /// Bus address of the page that stands in for a faulting one.
+    /// Returns the bus address of the hub's default page, which replaces a faulting one.
     pub fn default_page(&self, hub: Hub) -> u64 {
         self.hub(hub).regs.default_page()
     }
 
     /// Translates one address. Does not report a fault: [`crate::gpu::Gpu::raise_fault`] does.
     ///
-    /// The result may be invalidated at once; to access memory use the `vm_` functions.
+    /// The result may be invalidated at once; use the `vm_` functions to access memory.
     pub fn translate(&self, hub: Hub, vmid: u8, va: u64, access: Access) -> Result<Pa, VmFault> {
         let _guard = self.hub(hub).tlb.enter();
         self.lookup(hub, vmid, va, access)
@@ -265,7 +265,7 @@ impl Gmc {
         })
     }
 
-    /// Reads through a translation.
+    /// Reads translated memory.
     pub fn vm_read(&self, hub: Hub, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
         self.vm_load(hub, vmid, va, buf, Access::Read)
     }
@@ -302,7 +302,7 @@ impl Gmc {
         Ok(())
     }
 
-    /// Writes through a translation.
+    /// Writes translated memory.
     pub fn vm_write(&self, hub: Hub, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
         let mut done = 0;
         while done < data.len() {
@@ -323,8 +323,8 @@ impl Gmc {
         Ok(())
     }
 
-    /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically against the guest's
-    /// processors. Returns the old value. `f` may run more than once and must not access memory.
+    /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically with respect to the
+    /// guest's CPUs. Returns the old value. `f` may run more than once and must not access memory.
     pub fn vm_atomic(
         &self,
         hub: Hub,
@@ -375,12 +375,13 @@ impl Gmc {
         self.vm_write(hub, vmid, va, &value.to_le_bytes())
     }
 
-    /// A page table led to a place where nothing is: on silicon the fabric answers with an error.
+    /// Returns the fault of a translation to a physical address without memory; on silicon the
+    /// fabric returns an error.
     fn bus_fault(&self, hub: Hub, vmid: u8, va: u64, access: Access, pa: Pa) -> VmFault {
         strict!(
             self.strict,
             "gmc",
-            "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: nothing at {:x?}",
+            "{hub:?} hub vmid {vmid} {access:?} of {va:#x}: no memory at {:x?}",
             pa.target
         );
         VmFault {
@@ -430,7 +431,7 @@ impl Gmc {
         (found, path)
     }
 
-    /// What the tables say about an address now, for a person; nothing is cached or reported.
+    /// Describes the current page-table walk for an address as text. Nothing is cached or reported.
     pub fn describe(&self, hub: Hub, vmid: u8, va: u64) -> String {
         let (found, path) = self.walk_tables(hub, vmid, va, &Strict::quiet());
         let entries = path.entries();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The interrupt handler: a ring of 32-byte entries in memory, a write pointer, a message.
+//! The interrupt handler: a ring of 32-byte entries in memory, write pointer writeback, MSI-X.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::regs::RegId;
 use crate::strict;
 use crate::trace::Trace;
 
-/// Where the registers are, and what differs besides, by generation.
+/// Register positions and other differences between generations.
 struct Ids {
     cntl: u32,
     base: u32,
@@ -33,11 +33,11 @@ struct Ids {
     lut: u32,
     lut_mm: u32,
     last_lut: u32,
-    /// Which XCC's table the others show; not on a chip with one.
+    /// Selects the XCC of the LUT registers; `None` on a chip with one XCC.
     lut_index: Option<u32>,
     /// `MC_SPACE` of a bus address.
     bus_space: u32,
-    /// Table of the first XCC.
+    /// LUT of the first XCC.
     xcc0: u32,
 }
 
@@ -78,18 +78,18 @@ const RB_OVERFLOW: u32 = regs::IH_RB_WPTR__RB_OVERFLOW.mask;
 /// Bytes of an entry.
 const ENTRY: u32 = rkfd_abi::ih::ENTRY_SIZE as u32;
 
-/// One interrupt. The time stamp and the PASID are added when it is posted.
+/// An interrupt entry. Time stamp and PASID are added when it is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// Client.
+    /// Client id.
     pub client_id: u8,
-    /// Source inside the client.
+    /// Source id of the client.
     pub source_id: u8,
-    /// Ring, or the permission bits of a fault.
+    /// Ring id, or the permission bits of a fault.
     pub ring_id: u8,
-    /// Address space it is about.
+    /// VMID.
     pub vmid: u8,
-    /// The VMID is one of the memory hub.
+    /// Whether the VMID belongs to the memory hub.
     pub mm_hub: bool,
     /// Die and XCC: 4 * AID + 1 + XCC, or 4 * AID; 0 on gfx12.
     pub node_id: u8,
@@ -97,7 +97,7 @@ pub struct Entry {
     pub ctx: [u32; 4],
 }
 
-/// The message-signalled interrupt vectors that the client armed.
+/// MSI-X vectors that the client armed.
 #[derive(Default)]
 pub struct Msix {
     vectors: Mutex<Vec<Option<File>>>,
@@ -124,7 +124,7 @@ impl Msix {
             .clear();
     }
 
-    /// Sends the message of `vector`; false if nobody armed it.
+    /// Triggers `vector`; returns whether it is armed.
     pub fn send(&self, vector: usize) -> bool {
         let vectors = self.vectors.lock().unwrap_or_else(|e| e.into_inner());
         match vectors.get(vector) {
@@ -143,7 +143,7 @@ struct State {
     rptr: u32,
     wptr: u32,
     overflow: bool,
-    /// A message is out and the guest has not moved the read pointer since.
+    /// An interrupt was sent, and the guest has not moved the read pointer since.
     waiting: bool,
     lut_index: u32,
     luts: HashMap<(u32, u32), u16>,
@@ -198,7 +198,7 @@ pub struct Ih {
 }
 
 impl Ih {
-    /// An interrupt handler in power-on state.
+    /// Returns an interrupt handler in power-on state.
     pub fn new(
         generation: Generation,
         strict: Arc<Strict>,
@@ -228,18 +228,18 @@ impl Ih {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Power-on state.
+    /// Resets to power-on state.
     pub fn reset(&self) {
         *self.lock() = State::power_on(self.ids);
     }
 
-    /// Entries written and messages sent since power-on.
+    /// Returns the number of entries written and of messages sent since power-on.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.lock();
         (state.entries, state.messages)
     }
 
-    /// What firmware does when it gives a VMID to a process.
+    /// Sets the PASID of a VMID, as scheduler firmware does when it assigns the VMID to a process.
     pub fn map_pasid(&self, vmid: u8, pasid: u16) {
         let mut state = self.lock();
         let (ids, vmid) = (self.ids, u32::from(vmid));
@@ -248,7 +248,7 @@ impl Ih {
         state.luts.insert((0, ids.lut_mm + vmid), pasid);
     }
 
-    /// A register was read.
+    /// Handles a register read.
     pub fn reg_read(&self, reg: RegId) -> u32 {
         let (ids, state) = (self.ids, self.lock());
         match reg.off {
@@ -265,7 +265,7 @@ impl Ih {
         }
     }
 
-    /// A register was written.
+    /// Handles a register write.
     pub fn reg_write(&self, reg: RegId, value: u32) {
         let (ids, mut state) = (self.ids, self.lock());
         match reg.off {
@@ -289,19 +289,24 @@ impl Ih {
                 state.luts.insert((index, off), value as u16);
             }
             off => {
-                // Ring 1 takes the retry faults of the retry CAM, and what IH_CLIENT_CFG sends
-                // there. Faults are never retried here, so it stays empty; the stock driver
-                // enables it all the same (vega20_ih_irq_init).
+                // Ring 1 receives the retry faults of the retry CAM, and sources that IH_CLIENT_CFG
+                // redirects to it. Retry faults are not modelled, so it stays empty; the stock
+                // driver enables it nevertheless (vega20_ih_irq_init).
                 let base = state.regs.get(&ids.base_ring1).copied();
                 if off == ids.cntl_ring1 && value & RB_ENABLE != 0 && base.unwrap_or(0) == 0 {
-                    strict!(self.strict, "ih", "ring 1 is enabled, but has no memory");
+                    strict!(
+                        self.strict,
+                        "ih",
+                        "ring 1 is enabled, but its base address is 0"
+                    );
                 }
                 state.regs.insert(off, value);
             }
         }
     }
 
-    /// A doorbell in the non-CP window: dword index on BAR2. True if it was the ring's.
+    /// Handles a doorbell in the non-CP window: dword index on BAR2. Returns whether it is the
+    /// ring's doorbell.
     pub fn doorbell(&self, index: u32, value: u32) -> bool {
         let mut state = self.lock();
         let cntl = state.reg(self.ids.doorbell);
@@ -337,7 +342,7 @@ impl Ih {
         }
     }
 
-    /// Sends the message unless one is out already.
+    /// Sends an interrupt message unless one is pending.
     fn message(&self, state: &mut State) {
         let cntl = state.cntl();
         if cntl & ENABLE_INTR == 0 || state.waiting {
@@ -359,7 +364,7 @@ impl Ih {
         );
     }
 
-    /// Puts an entry on the ring and tells the guest.
+    /// Writes an entry to the ring and raises an interrupt.
     pub fn post(&self, entry: Entry) {
         let mut state = self.lock();
         let cntl = state.cntl();
@@ -390,7 +395,7 @@ impl Ih {
             event!(self.trace, "ih", "lost", "ring is off");
             return;
         }
-        // The time stamp counts the reference clock, 100 MHz.
+        // The time stamp counts the 100 MHz reference clock.
         let time = self.trace.now() / 10;
         let words = [
             u32::from(entry.client_id)
@@ -436,7 +441,7 @@ impl Ih {
         self.message(&mut state);
     }
 
-    /// Writes to the ring or its shadow, in the space that `RB_CNTL.MC_SPACE` names.
+    /// Writes to the ring or its write-back address, in the address space of `RB_CNTL.MC_SPACE`.
     fn store(&self, cntl: u32, addr: u64, data: &[u8]) -> bool {
         let ok = match regs::IH_RB_CNTL__MC_SPACE.get(cntl) {
             space if space == self.ids.bus_space => self.dma.write(addr, data).is_ok(),
@@ -450,7 +455,7 @@ impl Ih {
             strict!(
                 self.strict,
                 "ih",
-                "ring or write-pointer shadow at {addr:#x}: nothing there"
+                "ring or write-pointer writeback at {addr:#x}: no memory"
             );
         }
         ok
@@ -461,7 +466,7 @@ impl Ih {
 mod tests {
     use super::*;
 
-    /// Fields that are read with one generation's constants for both.
+    /// Checks fields that are read with one generation's constants for both.
     #[test]
     fn ring_control_is_alike_on_both_generations() {
         for (ours, theirs) in [

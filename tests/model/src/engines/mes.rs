@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! MES: the scheduling firmware of gfx12. A driver tells it about queues in frames of 64 dwords;
-//! it decides which of them are on the hardware.
+//! MES: the scheduler firmware of gfx12. A driver submits frames of 64 dwords that add and remove
+//! queues; MES maps and unmaps them.
 //!
-//! It runs on two pipes of ME 3. Pipe 1 is started by registers and stands in for a kernel
-//! interface queue: it maps the ring of pipe 0, and does what is asked about registers and
-//! translations. Pipe 0 schedules. Everything here happens on the thread of the command processor,
-//! which lends itself as [`Hardware`].
+//! It runs on two pipes of ME 3. Pipe 1 is started by registers and replaces the KIQ: it maps the
+//! ring of pipe 0, and executes requests about registers and TLBs. Pipe 0 schedules. Everything
+//! here runs on the thread of the command processor, through the trait [`Hardware`].
 //!
 //! | module | is responsible for |
 //! |---|---|
 //! | [`regs`] | registers of the two pipes |
 //! | [`frames`] | frames that are not about queues |
-//! | [`queues`] | frames that are: adding, removing, suspending, resetting |
-//! | [`schedule`] | who has a VMID and a slot, and for how long |
+//! | [`queues`] | frames about queues: add, remove, suspend, resume, reset |
+//! | [`schedule`] | assignment of VMIDs and HQD slots, quanta |
 //! | [`context`] | process and gang contexts in the driver's memory |
 //!
-//! What AMD does not publish and this makes up: what the firmware keeps in the contexts, the
-//! codes in error words ([`code`]), how it weighs priorities (see [`schedule`]).
+//! AMD does not publish these, so they are made up: the contents of the contexts, the error codes
+//! ([`code`]), the weighing of priorities (see [`schedule`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -39,38 +38,38 @@ pub mod schedule;
 #[cfg(test)]
 mod tests;
 
-/// What the version register says: firmware 0x8b of interface 0x14.
+/// Value of the version register: firmware 0x8b of interface 0x14.
 pub const VERSION: u32 =
     mes::VERSION.put(0x8b) | mes::VERSION_API.put(mes::API_VERSION) | mes::VERSION_FEATURE.put(1);
 
-/// Codes in error words. The firmware's own are not published.
+/// Codes in error words. The codes of AMD's firmware are not published.
 pub mod code {
-    /// A field has a value that makes no sense, or bits that nobody defined.
+    /// Invalid value of a field, or undefined bits set.
     pub const FIELD: u8 = 1;
-    /// The header's size is not that of a frame.
+    /// The size in the header does not match the opcode.
     pub const SIZE: u8 = 2;
-    /// Not at this time, or not on this pipe.
+    /// Not allowed in this state, or on this pipe.
     pub const STATE: u8 = 3;
-    /// No such queue, gang or process.
+    /// Unknown queue, gang or process.
     pub const NOT_FOUND: u8 = 4;
-    /// There is one already.
+    /// Already exists.
     pub const EXISTS: u8 = 5;
-    /// An address is none that the firmware reaches.
+    /// Inaccessible address.
     pub const MEMORY: u8 = 6;
-    /// The MQD does not fit the frame.
+    /// The MQD does not match the frame.
     pub const MQD: u8 = 7;
-    /// The hardware did not do it in time.
+    /// Timeout of the hardware.
     pub const TIMEOUT: u8 = 8;
-    /// The firmware cannot do that.
+    /// Not supported by the firmware.
     pub const UNSUPPORTED: u8 = 9;
     /// Fault injection.
     pub const INJECTED: u8 = 0xee;
 }
 
-/// A queue that is to be put into a slot.
+/// Parameters of mapping a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Where.
+    /// HQD slot.
     pub slot: Slot,
     /// MQD, an address of VMID 0.
     pub mqd: u64,
@@ -80,42 +79,42 @@ pub struct Load {
     pub doorbell: u32,
     /// Address space.
     pub vmid: u8,
-    /// Process.
+    /// PASID.
     pub pasid: u16,
-    /// It is a ring of MES itself.
+    /// Whether it is a ring of MES itself.
     pub ring: bool,
 }
 
-/// What a queue in a slot does.
+/// Activity of a mapped queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Nothing, and nothing is left to do.
+    /// No work left.
     Idle,
-    /// Something, or it waits for something.
+    /// Executing or waiting.
     Busy,
-    /// A fault or a bad packet has stopped it.
+    /// Stopped by a fault or a bad packet.
     Halted,
 }
 
-/// The slots that queues are put into, and the chip around them.
+/// The HQD slots, and the chip around them.
 pub trait Hardware {
     /// The chip.
     fn env(&self) -> &dyn Env;
-    /// Doorbells of this index will have a queue, though perhaps no slot.
+    /// Announces that doorbells of this index belong to a queue, even if it is not mapped.
     fn expect(&mut self, doorbell: u32, sdma: bool);
-    /// Gives a VMID to a process.
+    /// Assigns a VMID to a process.
     fn claim(&mut self, vmid: u8, pasid: u16, root: u64);
-    /// Loads a queue from its MQD. False: the MQD makes no sense.
+    /// Loads a queue from its MQD. Returns false if the MQD is invalid.
     fn load(&mut self, load: &Load) -> Result<bool, VmFault>;
-    /// Begins to take a queue off its slot: its work is saved, or dropped.
+    /// Starts to unmap a queue: preempts it, or resets it.
     fn begin_unload(&mut self, slot: Slot, reset: bool);
-    /// Whether there is a queue in a slot.
+    /// Returns whether a queue is mapped to a slot.
     fn is_mapped(&self, slot: Slot) -> bool;
-    /// What the queue in a slot does.
+    /// Returns the activity of the queue in a slot.
     fn activity(&self, slot: Slot) -> Activity;
 }
 
-/// A frame that could not be carried out.
+/// Failure of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     code: u8,
@@ -124,7 +123,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The driver is to blame.
+    /// Returns the verdict of an error by the driver.
     fn api(code: u8, text: impl Into<String>) -> Verdict {
         Verdict::Failed(Self {
             code,
@@ -133,7 +132,7 @@ impl Failure {
         })
     }
 
-    /// The hardware is.
+    /// Returns the verdict of an error by the hardware.
     fn scheduling(text: impl Into<String>) -> Verdict {
         Verdict::Failed(Self {
             code: code::TIMEOUT,
@@ -147,52 +146,52 @@ impl Failure {
     }
 }
 
-/// What became of a frame.
+/// Result of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Done.
     Done,
-    /// Not done, and never will be.
+    /// Failed.
     Failed(Failure),
-    /// Not yet: look again after this time.
+    /// Not complete; retry after this time.
     Wait(Duration),
 }
 
-/// The ring that a pipe reads.
+/// The ring of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ring {
     /// First byte, an address of VMID 0.
     pub base: u64,
     /// Dwords.
     pub size: u64,
-    /// First dword that is not done, never wrapped.
+    /// Read pointer in dwords, never wrapped.
     pub rptr: u64,
-    /// First dword that is not there yet, never wrapped.
+    /// Write pointer in dwords, never wrapped.
     pub wptr: u64,
 }
 
 /// One pipe.
 #[derive(Debug, Default)]
 struct Pipe {
-    /// SET_HW_RSRC came.
+    /// SET_HW_RSRC was executed.
     configured: bool,
-    /// Base addresses of the graphics core's registers.
+    /// Register base addresses of the graphics core.
     gc_base: [u32; 8],
-    /// How long a queue may take to leave.
+    /// Timeout for unmapping a queue.
     patience: Option<Duration>,
-    /// When the frame that is not done was first looked at.
+    /// When the pending frame was first tried.
     since: Option<Instant>,
-    /// Resets that this state has lived through.
+    /// Number of pipe resets already handled.
     resets: u64,
-    /// Fences of this ring are late, because the frame before was about a user queue.
+    /// Fences of this ring are delayed, because the previous frame was about a user queue.
     late: bool,
     /// WAIT_REG_MEM has written its first register.
     wrote: bool,
-    /// Stuck for good.
+    /// Hangs until it is reset.
     hangs: bool,
 }
 
-/// What SET_HW_RSRC gave to the scheduler.
+/// Parameters of SET_HW_RSRC.
 #[derive(Debug, Clone, Default)]
 struct Resources {
     vmid_mask: u16,
@@ -200,32 +199,32 @@ struct Resources {
     sdma: Vec<Slot>,
     hqds: usize,
     aggregated: [u32; mes::PRIORITY_LEVELS],
-    /// Queues off the hardware are noticed by their doorbells.
+    /// Whether doorbells of unmapped queues are monitored.
     doorbells: bool,
     single_process: bool,
 }
 
-/// The firmware.
+/// State of the firmware.
 #[derive(Default)]
 pub struct Mes {
     pipes: [Pipe; mes::PIPES],
     resources: Resources,
-    /// By the address of their contexts.
+    /// Processes by context address.
     processes: BTreeMap<u64, schedule::Process>,
     queues: Vec<schedule::UserQueue>,
     legacy: Vec<queues::Legacy>,
-    /// Fences that fault injection holds back.
+    /// Fences delayed by a knob.
     late: VecDeque<(Instant, u64, u64)>,
     polled: Option<Instant>,
 }
 
-/// Patience with a queue before SET_HW_RSRC_1 said how much.
+/// Timeout for unmapping a queue before SET_HW_RSRC_1 sets one.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How soon a frame that waits is looked at again.
+/// Poll interval of a pending frame.
 const LOOK: Duration = Duration::from_micros(500);
 
 impl Mes {
-    /// Forgets what a pipe knew, when it was reset or halted since the last look.
+    /// Drops the state of a pipe that was reset or halted since the last call.
     fn notice_resets(&mut self, hw: &dyn Hardware) {
         for n in 0..mes::PIPES {
             let resets = hw.env().mes().resets(n as u32);
@@ -239,14 +238,14 @@ impl Mes {
             if n != mes::PIPE_SCHED as usize {
                 continue;
             }
-            // Firmware that does not run writes nothing any more.
+            // A halted firmware writes nothing.
             self.late.clear();
             let mapped = self.queues.iter().filter(|q| q.slot.is_some()).count();
             if mapped != 0 {
                 strict!(
                     hw.env().strict(),
                     "mes",
-                    "the scheduler is reset while {mapped} user queues are on the hardware"
+                    "the scheduler is reset while {mapped} user queues are mapped"
                 );
             }
             self.queues.clear();
@@ -256,7 +255,7 @@ impl Mes {
         }
     }
 
-    /// Looks at the ring of a pipe: carries out the first frame, if there is one.
+    /// Steps the ring of a pipe: executes the first frame, if any.
     pub fn step(&mut self, hw: &mut dyn Hardware, pipe: u32, ring: &mut Ring) -> Step {
         self.notice_resets(hw);
         let index = pipe as usize % mes::PIPES;
@@ -269,7 +268,7 @@ impl Mes {
             strict!(
                 hw.env().strict(),
                 "mes",
-                "pipe {pipe}: no whole frames between {:#x} and {:#x} of {:#x} dwords",
+                "pipe {pipe}: incomplete frames between {:#x} and {:#x} of {:#x} dwords",
                 ring.rptr,
                 ring.wptr,
                 ring.size
@@ -299,7 +298,7 @@ impl Mes {
         Step::Busy
     }
 
-    /// Carries out a frame. Returns when to look again if it is not done.
+    /// Executes a frame. Returns when to retry if it is not complete.
     fn frame(
         &mut self,
         hw: &mut dyn Hardware,
@@ -311,7 +310,7 @@ impl Mes {
         self.pipes[index].since.get_or_insert_with(Instant::now);
         let opcode = mes::HEADER_OPCODE.get(words[0]) as u8;
         let Some(shape) = mes::shape(words) else {
-            // Where its status would be is not known.
+            // The address of its status is unknown.
             strict!(
                 hw.env().strict(),
                 "mes",
@@ -319,7 +318,7 @@ impl Mes {
                 words[0],
                 words[1],
                 mes::op_name(opcode)
-                    .map_or("no such opcode".into(), |n| format!("{n} is not supported"))
+                    .map_or("unknown opcode".into(), |n| format!("{n} is not supported"))
             );
             return None;
         };
@@ -386,7 +385,7 @@ impl Mes {
         Injected::Nothing
     }
 
-    /// Tells the driver what became of a frame.
+    /// Writes the status and fence of a frame.
     fn complete(
         &mut self,
         env: &dyn Env,
@@ -436,7 +435,7 @@ impl Mes {
         write_status(env, to, value);
     }
 
-    /// Writes the fences whose time has come. Returns when to look again.
+    /// Writes the delayed fences that are due. Returns when to call it again.
     fn write_late(&mut self, env: &dyn Env) -> Option<Duration> {
         while let Some(&(when, to, value)) = self.late.front() {
             let left = when.saturating_duration_since(Instant::now());
@@ -455,7 +454,7 @@ impl Mes {
         None
     }
 
-    /// Looks at everything that is not a ring. Returns when to look again.
+    /// Runs everything besides the rings. Returns when to call it again.
     pub fn turn(&mut self, hw: &mut dyn Hardware) -> Option<Duration> {
         self.notice_resets(hw);
         let late = self.write_late(hw.env());
@@ -463,7 +462,7 @@ impl Mes {
         [late, again].into_iter().flatten().min()
     }
 
-    /// What a pipe was given does not outlive its ring.
+    /// Drops the parameters of a pipe when its ring is unmapped.
     pub fn ring_ends(&mut self, pipe: u32) {
         self.pipes[pipe as usize % mes::PIPES].since = None;
     }
@@ -486,7 +485,7 @@ fn write_status(env: &dyn Env, to: u64, value: u64) {
     }
 }
 
-/// One line for a frame, with every field that is not zero.
+/// Logs a frame in one line, with every nonzero field.
 fn log(env: &dyn Env, pipe: u32, shape: &Frame, words: &[u32; FRAME_DWORDS]) {
     if !env.trace().enabled() {
         return;
@@ -508,7 +507,7 @@ fn log(env: &dyn Env, pipe: u32, shape: &Frame, words: &[u32; FRAME_DWORDS]) {
     );
 }
 
-/// What is wrong with a frame, whatever it is about.
+/// Checks a frame independently of its opcode.
 fn check(shape: &Frame, words: &[u32; FRAME_DWORDS]) -> Option<Verdict> {
     let size = mes::HEADER_DWSIZE.get(words[0]);
     if size != FRAME_DWORDS as u32 {

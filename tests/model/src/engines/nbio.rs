@@ -2,7 +2,7 @@
 
 //! The bus interface: indirect register access, VRAM window, HDP flush, doorbell aperture.
 //!
-//! NBIF 6.3.1 has all of that where NBIO 7.9.0 has it, and another pair of index and data.
+//! NBIF 6.3.1 has these registers at the same positions as NBIO 7.9.0, and another index/data pair.
 
 use gpu_regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
 use rkfd_abi::mmio::REMAP_SIZE;
@@ -16,19 +16,19 @@ const MM_INDEX: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_INDEX.off);
 const MM_DATA: RegId = RegId::new(0, nbio::regBIF_BX_PF0_MM_DATA.off);
 const PCIE_DATA: RegId = RegId::new(0, nbio::regBIF_BX0_PCIE_DATA.off);
 const PCIE_DATA2: RegId = RegId::new(0, nbio::regBIF_BX0_PCIE_DATA2.off);
-/// Only NBIF 6.3.1 has it.
+/// NBIF 6.3.1 only.
 const RSMU_DATA: RegId = RegId::new(1, nbif::regBIF_BX_PF0_RSMU_DATA.off);
 const HDP_FLUSH_REQ: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ.off);
 const HDP_FLUSH_DONE: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE.off);
 const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL.off);
 const HDP_REG_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL.off);
 
-/// The stored value of a register of this block.
+/// Returns the stored value of a register of this block.
 fn stored(gpu: &Gpu, reg: gpu_regs::Reg) -> u32 {
     gpu.regs.by_id(gpu.chip, Ip::Nbif, reg).map_or(0, Slot::get)
 }
 
-/// What an indirect access means.
+/// Target of an indirect access.
 enum Indirect {
     Vram(u64),
     Register(u32),
@@ -66,7 +66,7 @@ fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
         strict!(
             gpu.strict,
             "nbio",
-            "SMN address {high:#x}_{index:08x}: nothing there"
+            "SMN address {high:#x}_{index:08x}: no such register"
         );
         return Indirect::Nothing;
     }
@@ -82,7 +82,7 @@ fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
             }
             u32::from_le_bytes(bytes)
         }
-        // A register that is itself an indirect one would recurse.
+        // Indirect access to an index/data register would recurse.
         Indirect::Register(addr) if addr <= 0x15 => 0,
         Indirect::Register(addr) => gpu.reg_read(addr),
         Indirect::Nothing => 0,
@@ -108,20 +108,19 @@ fn indirect_write(gpu: &Gpu, target: Indirect, value: u32) {
     }
 }
 
-/// A register was read.
+/// Handles a register read.
 pub fn reg_read(gpu: &Gpu, slot: &Slot) -> u32 {
     match slot.id {
         MM_DATA => indirect_read(gpu, mm_target(gpu)),
         PCIE_DATA | PCIE_DATA2 | RSMU_DATA => indirect_read(gpu, smn_target(gpu, slot.id)),
-        // One bit for each engine that may ask. Flushes are done when the request was written, whoever else
-        // has written one since.
+        // One bit per requesting engine. A flush completes when it is requested, by any engine.
         HDP_FLUSH_DONE => u32::MAX,
         HDP_MEM_FLUSH | HDP_REG_FLUSH => 0,
         _ => slot.get(),
     }
 }
 
-/// A register was written.
+/// Handles a register write.
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     match slot.id {
         MM_DATA => indirect_write(gpu, mm_target(gpu), value),
@@ -140,22 +139,22 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     }
 }
 
-/// The model's host path has no cache, so a flush has nothing left to do but be seen.
+/// Handles an HDP flush: the model has no HDP cache, so it is only logged.
 fn flush(gpu: &Gpu, path: &str) {
     event!(gpu.trace, "hdp", "flush", "path={path}");
 }
 
-/// What is at an address of the page that user space may map.
+/// A register of the page that is remapped for user space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remapped {
-    /// A flush register: a write to it is the flush.
+    /// A flush register: writing it flushes.
     Flush(&'static str),
-    /// Nothing. User space can reach it, so it is no mistake of a driver: reads 0.
+    /// A hole. User space can access it, so it is not a driver bug: reads 0.
     Hole,
 }
 
-/// Whether `addr` (dword address in the register BAR) lies in the page that the HDP flush
-/// registers were remapped to.
+/// Returns the register if `addr` (dword address in the register BAR) is in the page that the HDP
+/// flush registers were remapped to.
 pub fn remapped(gpu: &Gpu, addr: u32) -> Option<Remapped> {
     let mem = stored(gpu, nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL);
     let reg = stored(gpu, nbio::regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL);
@@ -167,7 +166,7 @@ pub fn remapped(gpu: &Gpu, addr: u32) -> Option<Remapped> {
     (mem != 0 && mem / REMAP_SIZE == addr / (REMAP_SIZE / 4)).then_some(Remapped::Hole)
 }
 
-/// A write to the remapped page.
+/// Handles a write to the remapped page.
 pub fn remapped_write(gpu: &Gpu, what: Remapped) {
     match what {
         Remapped::Flush(path) => flush(gpu, path),
@@ -175,7 +174,7 @@ pub fn remapped_write(gpu: &Gpu, what: Remapped) {
     }
 }
 
-/// Whether the doorbell aperture is open.
+/// Returns whether the doorbell aperture is enabled.
 pub fn doorbells_enabled(gpu: &Gpu) -> bool {
     let value = stored(gpu, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
     nbio::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN.is_set(value)

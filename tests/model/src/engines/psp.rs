@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The security processor (MP0) of version 13.0.6: boot loader, secure OS, the kernel's ring.
+//! PSP (MP0) 13.0.6: boot loader, secure OS, the kernel's ring.
 //!
-//! After power-on a boot loader waits for the pieces of the secure OS ([`boot`]). The secure OS
-//! takes a ring, and commands through it ([`commands`]). A warm card comes with the secure OS
-//! running and without a ring. Mailbox commands take their time: a driver that does not wait for
-//! the answer finds the mailbox busy.
+//! After power-on the boot loader waits for the components of the secure OS ([`boot`]). The secure
+//! OS accepts a ring, and commands through it ([`commands`]). On a warm card the secure OS runs,
+//! without a ring. Mailbox commands take time: a driver that does not wait for the response finds
+//! the mailbox busy.
 
 pub mod blob;
 pub mod boot;
@@ -28,7 +28,7 @@ use crate::mailbox::{Mailbox, Recv};
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
 
-/// Client number in the memory hub's fault status (`mmhub_client_ids_aldebaran`).
+/// Client id in the memory hub's fault status (`mmhub_client_ids_aldebaran`).
 pub const CLIENT: u16 = 3;
 
 const BOOTLOADER: RegId = RegId::new(0, mailbox::BOOTLOADER.off);
@@ -39,45 +39,45 @@ const SIGN_OF_LIFE: RegId = RegId::new(0, mailbox::SIGN_OF_LIFE.off);
 /// Read pointer of the kernel's ring, in dwords (`psp_gfx_ctrl`).
 const RING_RPTR: Reg = mp::regMP0_SMN_C2PMSG_68;
 
-/// How long the processor works on a piece of the chain, on the secure OS, on a ring, and how long
-/// it needs after a reset.
+/// Time for loading a component, starting the secure OS, creating a ring, and for the boot loader
+/// after a reset.
 const LOAD_TIME: Duration = Duration::from_micros(500);
 const START_TIME: Duration = Duration::from_millis(2);
-/// How long it may take until somebody looks for the secure OS, see [`Then::Start`]: 20 ms of a guest whose clock
-/// counts instructions were 2.5 s of a busy host.
+/// Timeout until the driver first reads the secure OS state, see [`Then::Start`]: 20 ms of a guest
+/// whose clock counts instructions were 2.5 s on a busy host.
 const UNSEEN_TIME: Duration = Duration::from_secs(30);
 const RING_TIME: Duration = Duration::from_micros(100);
 const RESET_TIME: Duration = Duration::from_millis(20);
 
-/// Version of the secure OS that another driver left on a warm card.
+/// Version of the secure OS on a warm card.
 const WARM_VERSION: u32 = 0x0036_0260;
 
-/// The largest ring that is taken.
+/// Maximum size of a ring, in bytes.
 const MAX_RING: u32 = 1 << 20;
 /// Dwords of a frame.
 const FRAME_DWORDS: u32 = (frame::SIZE / 4) as u32;
 
-/// What the processor does.
+/// State of the processor.
 #[derive(Debug)]
 enum Phase {
     Boot(Progress),
     Os { version: u32, os: Os },
 }
 
-/// What a driver sees when the time is over.
+/// State change that a driver sees after a delay.
 #[derive(Debug, Clone, Copy)]
 enum Then {
-    /// The boot loader listens.
+    /// The boot loader is ready.
     Listen,
-    /// The boot loader's answer: status in the low byte.
+    /// Response of the boot loader: status in the low byte.
     Answer(u32),
-    /// The secure OS starts. That takes silicon longer than the 20 ms after which the stock driver
-    /// reads C2PMSG_81, to wait from then on for another value (`psp_v13_0_bootloader_load_sos`).
-    /// How long those are of a host's time nobody can say, so the first look counts.
+    /// The secure OS starts. On silicon this takes longer than the 20 ms after which the stock
+    /// driver reads C2PMSG_81 to wait for a different value (`psp_v13_0_bootloader_load_sos`). The
+    /// host time of these 20 ms is unknown, so the state changes after the first read.
     Start(u32),
     /// The secure OS runs.
     Alive(u32),
-    /// The secure OS's answer: its status.
+    /// Response of the secure OS: its status.
     Control(u32),
 }
 
@@ -94,11 +94,11 @@ struct State {
     phase: Phase,
     ring: Option<Ring>,
     busy: Option<(Instant, Then)>,
-    /// The boot loader answers no more.
+    /// The boot loader does not respond.
     dead: bool,
 }
 
-/// The processor.
+/// The security processor.
 pub struct Psp {
     state: Mutex<State>,
     mail: Mailbox<()>,
@@ -118,7 +118,7 @@ impl Default for Psp {
     }
 }
 
-/// Sets a register of the mailboxes.
+/// Sets a mailbox register.
 fn put(gpu: &Gpu, reg: Reg, value: u32) {
     if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, reg) {
         slot.set(value);
@@ -134,12 +134,12 @@ impl Psp {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Takes no more frames. Returns when none is worked on.
+    /// Stops processing frames. Returns when no frame is in progress.
     pub fn quiesce(&self) {
         self.lock().ring = None;
     }
 
-    /// The state after a reset of the card, whose registers are back to their power-on values.
+    /// Sets the state after a reset of the card, whose registers are at their power-on values.
     pub fn reset(&self, gpu: &Gpu, kind: Reset) {
         if gpu.chip.generation != Generation::Gfx9 {
             return;
@@ -155,15 +155,15 @@ impl Psp {
                     os: Os::default(),
                 };
             }
-            // The processor is not the function's: it goes on, and only what the driver of the
-            // function had set up is gone (see `Reset::Flr`).
+            // The PSP is not part of the function: it keeps running, and only the function driver's
+            // setup is lost (see `Reset::Flr`).
             Reset::Flr => {
                 if let Phase::Os { os, .. } = &mut state.phase {
                     *os = Os::default();
                 }
             }
             // After mode 1 drivers wait for the boot loader (amdgpu_psp_wait_for_bootloader), and
-            // load the secure OS again if it is not alive.
+            // reload the secure OS if it is not alive.
             Reset::Mode1 => {
                 state.phase = Phase::Boot(Progress::default());
                 busy = Some((Instant::now() + RESET_TIME, Then::Listen));
@@ -184,7 +184,7 @@ impl Psp {
         show_os(gpu, version);
     }
 
-    /// Lets what was asked for happen when its time has come.
+    /// Applies a pending state change when it is due.
     fn settle(&self, gpu: &Gpu, state: &mut State) {
         let Some((when, then)) = state.busy else {
             return;
@@ -207,7 +207,7 @@ impl Psp {
         }
     }
 
-    /// A register was read.
+    /// Handles a register read.
     pub fn reg_read(&self, gpu: &Gpu, slot: &Slot) -> u32 {
         if gpu.chip.generation == Generation::Gfx9 {
             let mut state = self.lock();
@@ -219,7 +219,7 @@ impl Psp {
         slot.get()
     }
 
-    /// A register was written.
+    /// Handles a register write.
     pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
         if gpu.chip.generation != Generation::Gfx9 {
             if matches!(slot.id, BOOTLOADER | COMMAND) {
@@ -227,7 +227,7 @@ impl Psp {
                 strict!(
                     gpu.strict,
                     "psp",
-                    "command {value:#x} in {}: the security processor of this card is only modelled as already booted",
+                    "command {value:#x} in {}: the PSP of this card is only modelled as already booted",
                     slot.name
                 );
                 return;
@@ -241,7 +241,7 @@ impl Psp {
             strict!(
                 gpu.strict,
                 "psp",
-                "{value:#x} in {} while the processor works on a command",
+                "{value:#x} in {} while the PSP works on a command",
                 slot.name
             );
             return;
@@ -315,14 +315,10 @@ impl Psp {
         state.busy = Some((Instant::now() + RING_TIME, Then::Control(code)));
     }
 
-    /// The driver has put frames into the ring.
+    /// Handles a new write pointer of the ring.
     fn advance(&self, gpu: &Gpu, state: &mut State, wptr: u32) {
         let Some(ring) = &mut state.ring else {
-            strict!(
-                gpu.strict,
-                "psp",
-                "write pointer {wptr:#x}, but there is no ring"
-            );
+            strict!(gpu.strict, "psp", "write pointer {wptr:#x}, but no ring");
             return;
         };
         if wptr % FRAME_DWORDS != 0 || wptr >= ring.dwords {
@@ -338,19 +334,19 @@ impl Psp {
         self.mail.send(());
     }
 
-    /// Body of the processor's thread; returns after [`stop`](Self::stop).
+    /// Runs the processor's thread; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu) {
         while self.mail.recv(None) == Recv::Message(()) {
             while self.step(gpu) {}
         }
     }
 
-    /// Lets [`run`](Self::run) return.
+    /// Ends [`run`](Self::run).
     pub fn stop(&self) {
         self.mail.close();
     }
 
-    /// Works on one frame of the ring; false if there is none.
+    /// Processes one frame of the ring; returns false if there is none.
     pub fn step(&self, gpu: &Gpu) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -370,14 +366,14 @@ impl Psp {
     }
 }
 
-/// What shows that the secure OS runs, in this version; or, with 0, that it does not.
+/// Sets the registers that show the version of the running secure OS; 0: it does not run.
 fn show_os(gpu: &Gpu, version: u32) {
     put(gpu, mailbox::VERSION, version);
     put(gpu, mailbox::SIGN_OF_LIFE, version);
     put(gpu, mailbox::COMMAND, if version == 0 { 0 } else { READY });
 }
 
-/// Makes the ring that the registers describe; the status of that.
+/// Creates the ring that the registers describe; returns the status.
 fn create(gpu: &Gpu, state: &mut State) -> u32 {
     let base = join(
         get(gpu, mailbox::RING_ADDRESS_LO),
@@ -387,9 +383,9 @@ fn create(gpu: &Gpu, state: &mut State) -> u32 {
     let why = if state.ring.is_some() {
         "there is one already"
     } else if base % ADDRESS_ALIGN != 0 || base & !ADDRESS.mask != 0 {
-        "it is not at a page"
+        "its address is not page aligned"
     } else if size == 0 || size % frame::SIZE as u32 != 0 || size > MAX_RING {
-        "not a number of frames"
+        "its size is not a multiple of a frame"
     } else {
         put(gpu, mailbox::RING_WPTR, 0);
         put(gpu, RING_RPTR, 0);
@@ -413,7 +409,7 @@ fn dword(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Carries out the frame at `addr`: command buffer, response, fence.
+/// Executes the frame at `addr`: command buffer, response, fence.
 fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
     let mut bytes = [0; frame::SIZE];
     gpu.gmc.vm_read(Hub::Mm, 0, addr, &mut bytes)?;
@@ -453,7 +449,7 @@ fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
         .write32(Hub::Mm, 0, fence, dword(&bytes, frame::FENCE_VALUE))
 }
 
-/// Checks what all commands have in common.
+/// Validates the fields common to all commands, and executes the command.
 fn answer(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
     let size = command.word(cmd_buf::BUF_SIZE);
     let version = command.word(cmd_buf::BUF_VERSION);

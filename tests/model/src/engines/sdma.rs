@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The DMA engines. Each has a thread of its own ([`engine`]), which owns what it is in the
-//! middle of; its registers ([`bank`]) are shared with the thread that serves the guest and with
-//! the scheduler firmware, which puts user queues on an engine and takes them off ([`rlc`]).
-//! Doorbells and register writes change registers and wake the thread, they never wait for it.
+//! The SDMA engines. Each has its own thread ([`engine`]), which owns the execution state; its
+//! registers ([`bank`]) are shared with the thread that serves the guest and with the scheduler
+//! firmware, which maps and unmaps user queues ([`rlc`]). Doorbells and register writes change
+//! registers and wake the thread without waiting for it.
 //!
 //! | module | is responsible for |
 //! |---|---|
-//! | [`bank`] | registers, doorbells, what status registers say |
-//! | [`context`] | a ring that is on: pointers, fetching, saving |
-//! | [`engine`] | the thread: turns, interrupts, faults |
-//! | [`exec`], [`transfer`] | packets; those that move much memory |
+//! | [`bank`] | registers, doorbells, status registers |
+//! | [`context`] | an enabled ring: pointers, fetching, saving |
+//! | [`engine`] | the thread: arbitration, interrupts, faults |
+//! | [`exec`], [`transfer`] | packets; bulk transfers |
 //! | [`v7`] | packets that only SDMA 7 has |
-//! | [`layout`] | what differs between the versions of the engines |
-//! | [`rlc`] | user queues coming and going |
+//! | [`layout`] | differences between the versions of the engines |
+//! | [`rlc`] | mapping and unmapping of user queues |
 //!
-//! What silicon does and this does not: tiled and byte-swapped copies, semaphores, AQL rings, the
-//! packets that `exec` does not list (they stop their queue), the context-empty interrupt, queue
-//! priorities and phase quanta: queues have their turns one after the other.
+//! Not modelled: tiled and byte-swapped copies, semaphores, AQL rings, the packets that `exec` does
+//! not list (they stop their queue), the context-empty interrupt, queue priorities and phase
+//! quanta: queues are served round-robin.
 
 pub mod bank;
 mod context;
@@ -46,16 +46,16 @@ use bank::{Bank, ContextId, Rung};
 use engine::Engine;
 use layout::Layout;
 
-/// How long a reset of the card waits for the engines to let go of everything.
+/// Timeout of a reset for the engines to stop.
 const RESET_PATIENCE: Duration = Duration::from_secs(2);
-/// How long after its doorbell a queue may be mapped.
+/// Longest time between a doorbell and the mapping of its queue.
 const ORPHAN: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A reset of several engines, and what follows from the last one's end.
+/// A reset of several engines, and the action after the last one is reset.
 struct Resets {
     left: AtomicUsize,
     done: Mutex<bool>,
@@ -73,7 +73,7 @@ impl Resets {
         })
     }
 
-    /// One engine is reset.
+    /// Records the reset of one engine.
     fn one(&self, gpu: &Gpu) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             (self.then)(gpu);
@@ -90,17 +90,17 @@ impl Resets {
     }
 }
 
-/// What wakes an engine's thread.
+/// A message to an engine's thread.
 enum Wake {
     /// Registers changed.
     Look,
-    /// Back to power-on state.
+    /// Resets to power-on state.
     Reset(Arc<Resets>),
-    /// A queue is to be forgotten, whatever it does.
+    /// Drops a queue, whatever its state.
     ResetQueue(ContextId),
 }
 
-/// What an engine's thread shares with others.
+/// State shared with an engine's thread.
 struct Shared {
     mail: Mailbox<Wake>,
     bank: Mutex<Bank>,
@@ -121,26 +121,26 @@ impl Shared {
     }
 }
 
-/// Doorbells that found nobody.
+/// Doorbells without a mapped queue.
 #[derive(Default)]
 struct Doorbells {
-    /// Of queues that are or were on an engine, or that a runlist names.
+    /// Doorbells of queues that are or were mapped, or are in a runlist.
     known: HashSet<u32>,
-    /// Others: index, value, when.
+    /// Others: index, value, time.
     orphans: Vec<(u32, u64, Instant)>,
 }
 
-/// All DMA engines of the card.
+/// All SDMA engines of the card.
 pub struct Sdma {
     layout: &'static Layout,
     engines: Vec<Shared>,
     doorbells: Mutex<Doorbells>,
-    /// Traps behind jobs so far, for fault injection.
+    /// Number of traps after jobs, for fault injection.
     traps: AtomicU64,
 }
 
 impl Sdma {
-    /// The engines of `chip` in power-on state.
+    /// Returns the engines of `chip` in power-on state.
     pub fn new(chip: &Chip, boot: Boot) -> Self {
         let engines: Vec<_> = chip.ips.iter().filter(|ip| ip.ip == Ip::Sdma).collect();
         let layout = Layout::of(engines.first().map_or([0; 3], |ip| ip.version));
@@ -152,12 +152,12 @@ impl Sdma {
         }
     }
 
-    /// Number of engines.
+    /// Returns the number of engines.
     pub fn count(&self) -> usize {
         self.engines.len()
     }
 
-    /// Body of an engine's thread; returns after [`stop`](Self::stop).
+    /// Runs an engine's thread; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu, n: usize) {
         let shared = &self.engines[n];
         *lock(&shared.running) = true;
@@ -165,12 +165,12 @@ impl Sdma {
         *lock(&shared.running) = false;
     }
 
-    /// Lets [`run`](Self::run) return.
+    /// Ends [`run`](Self::run).
     pub fn stop(&self) {
         self.engines.iter().for_each(|e| e.mail.close());
     }
 
-    /// A register was read.
+    /// Handles a register read.
     pub fn reg_read(&self, slot: &Slot) -> u32 {
         match self.engines.get(usize::from(slot.instance)) {
             Some(engine) => engine
@@ -180,7 +180,7 @@ impl Sdma {
         }
     }
 
-    /// A register was written.
+    /// Handles a register write.
     pub fn reg_write(&self, gpu: &Gpu, slot: &Slot, value: u32) {
         let Some(engine) = self.engines.get(usize::from(slot.instance)) else {
             return;
@@ -227,8 +227,8 @@ impl Sdma {
         engine.mail.send(Wake::Look);
     }
 
-    /// `SDMA_F32_CNTL` gets `value`: a processor that leaves its halt needs code to run. Without
-    /// it stays dead until it is halted again.
+    /// Handles a write of `value` to `SDMA_F32_CNTL`: an unhalted processor needs firmware. Without
+    /// it is dead until it is halted again.
     fn start_engine(&self, gpu: &Gpu, n: u8, value: u32) {
         let starts = value & self.layout.halts == 0;
         let dead = starts && !gpu.firmware.loaded(Fw::Sdma(n));
@@ -244,8 +244,8 @@ impl Sdma {
         }
     }
 
-    /// The security processor has loaded the code of an engine, and starts it: drivers that load
-    /// through it leave SDMA_F32_CNTL alone (sdma_v4_4_2_inst_enable).
+    /// Starts an engine whose firmware the PSP has loaded: drivers that load through the PSP do not
+    /// write SDMA_F32_CNTL (sdma_v4_4_2_inst_enable).
     pub fn start_loaded(&self, n: u8) {
         if let Some(engine) = self.engines.get(usize::from(n)) {
             engine.bank().start();
@@ -253,14 +253,15 @@ impl Sdma {
         }
     }
 
-    /// Whether an engine is not halted.
+    /// Returns whether an engine is not halted.
     pub fn runs(&self, n: u8) -> bool {
         self.engines
             .get(usize::from(n))
             .is_some_and(|engine| !engine.bank().halted())
     }
 
-    /// A doorbell in the non-CP window: dword index on the BAR. True if an engine owns it.
+    /// Handles a doorbell in the non-CP window: dword index on the BAR. Returns whether it belongs
+    /// to an engine.
     pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64, width: u8) -> bool {
         let Some(n) = self.engine_of(index) else {
             return false;
@@ -309,7 +310,7 @@ impl Sdma {
         true
     }
 
-    /// The engine that the bus delivers a doorbell to.
+    /// Returns the engine that a doorbell is routed to.
     fn engine_of(&self, index: u32) -> Option<usize> {
         if index % DWORDS != 0 {
             return None;
@@ -318,8 +319,8 @@ impl Sdma {
         (n < self.engines.len()).then_some(n)
     }
 
-    /// A doorbell may come before its queue is mapped: mapping reads the write pointer from
-    /// memory, so nothing is lost. When no queue comes, it is an error.
+    /// Reports doorbells that still have no queue. A doorbell may precede the mapping of its queue:
+    /// mapping reads the write pointer from memory, so nothing is lost.
     fn report_orphans(&self, gpu: &Gpu, doorbells: &mut Doorbells) {
         let Doorbells { known, orphans } = doorbells;
         orphans.retain(|(index, value, since)| {
@@ -338,7 +339,7 @@ impl Sdma {
         });
     }
 
-    /// Resets the engines of `mask`, then calls `then`. False if there is no such engine.
+    /// Resets the engines of `mask`, then calls `then`. Returns false if an engine does not exist.
     pub fn reset_engines(&self, mask: u32, then: fn(&Gpu)) -> bool {
         let all = (1u32 << self.engines.len()) - 1;
         if mask == 0 || mask & !all != 0 {
@@ -353,7 +354,7 @@ impl Sdma {
         true
     }
 
-    /// Makes an engine forget a queue, also one that it hangs in. Queue 0 is the kernel's.
+    /// Drops a queue, also if the engine hangs in it. Queue 0 is the kernel's.
     pub fn reset_queue(&self, engine: u8, queue: u8) {
         let id = match queue {
             0 => ContextId::GFX,
@@ -364,7 +365,7 @@ impl Sdma {
         }
     }
 
-    /// Back to power-on state. Returns when nothing of the old state runs any more.
+    /// Resets to power-on state. Returns once nothing of the old state runs any more.
     pub fn reset(&self, gpu: &Gpu) {
         let boot = match gpu.is_warm() {
             true => Boot::Warm,
@@ -390,7 +391,7 @@ impl Sdma {
     }
 }
 
-/// Registers that must not change while their ring is enabled.
+/// Returns whether a register must not change while its ring is enabled.
 fn is_fixed(off: u32) -> bool {
     [
         regs::regSDMA_GFX_RB_BASE,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The mailbox of the power processor (MP1): versions, resets.
+//! SMU (MP1) mailbox: versions, resets.
 //!
-//! Its firmware runs whatever state the rest of the card is in.
+//! Its firmware runs in every state of the rest of the card.
 
 use gpu_regs::{mp_14_0_2 as mp14, smu as mailbox, Reg};
 use rkfd_abi::smu::{msg, response};
@@ -23,7 +23,7 @@ const DRIVER_IF_VERSION: u32 = 0x0804_2024;
 /// `SMU_RESET_MODE_1`, in the low half of the argument of a reset.
 const MODE_1: u32 = 1;
 
-/// Takes a write to a register of the mailbox; false if it is another register.
+/// Handles a write to a mailbox register; returns false for other registers.
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
     match slot.id {
         MESSAGE_14 => {
@@ -31,7 +31,7 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
             strict!(
                 gpu.strict,
                 "smu",
-                "message {value:#x}: the power processor of this card is not modelled"
+                "message {value:#x}: the SMU of this card is not modelled"
             );
         }
         MESSAGE if gpu.chip.generation == Generation::Gfx9 => {
@@ -43,7 +43,7 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
     true
 }
 
-/// Sets a register of the mailbox.
+/// Sets a mailbox register.
 fn put(gpu: &Gpu, reg: Reg, value: u32) {
     if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Mp0, reg) {
         slot.set(value);
@@ -63,7 +63,7 @@ fn message(gpu: &Gpu, message: u32) {
         strict!(
             gpu.strict,
             "smu",
-            "message {message:#x} while the response register was not cleared"
+            "message {message:#x} while the response register is not cleared"
         );
     }
     let answer = match message {
@@ -79,14 +79,14 @@ fn message(gpu: &Gpu, message: u32) {
             put(gpu, mailbox::ARGUMENT, DRIVER_IF_VERSION);
             response::OK
         }
-        // The upper half says whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
+        // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
         msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
-            // The mailbox is not reset with the rest: the driver reads its answer.
+            // The mailbox is not reset: the driver reads its response.
             gpu.reset(Reset::Mode1);
             response::OK
         }
         msg::RESET_SDMA => {
-            // The answer comes when the engines have stopped.
+            // The response is written when the engines are reset.
             let then = |gpu: &Gpu| put(gpu, mailbox::RESPONSE, response::OK);
             if gpu.sdma.reset_engines(argument, then) {
                 return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Which registers a chip has: the tables generated from AMD's headers for each of its IP
-//! blocks, who handles them, and what they read after reset.
+//! Register declarations of a chip: the tables generated from AMD's headers for each of its IP
+//! blocks, with units and reset values.
 
 mod gfx12;
 mod gfx9;
@@ -14,7 +14,7 @@ use crate::engines::gmc::hub::layout::Layout;
 use crate::engines::gmc::Hub;
 use crate::engines::{cp, gc as gc_engine};
 
-/// Registers that are only reached through the index/data pair, by byte address.
+/// Registers that are only accessible through the index/data pair, by byte address.
 const SMN: &[(&str, u32, u32)] = &[
     // MP1_FIRMWARE_FLAGS: interrupts enabled, the power firmware runs.
     ("MP1_FIRMWARE_FLAGS", 0x3b1_0028, 1),
@@ -22,13 +22,13 @@ const SMN: &[(&str, u32, u32)] = &[
     ("MP1_PUB_SCRATCH0", 0x3b1_0090, 0x0055_7b00),
 ];
 
-/// `IP_DISCOVERY_VERSION`, a dword address that no header gives a segment.
+/// `IP_DISCOVERY_VERSION`, a dword address without a segment in the headers.
 const IP_DISCOVERY_VERSION: u32 = 0x16a00;
 
-/// A register that does not read 0 after power-on: value, and whether writes change nothing.
+/// A register that does not read 0 after power-on: value, and whether it is read-only.
 type PowerOn = (Ip, Reg, u32, bool);
 
-/// Registers of one block, or of one instance of it, out of a generated table.
+/// Registers of one block, or of one instance of it, from a generated table.
 struct Block {
     ip: Ip,
     instance: Option<u8>,
@@ -48,19 +48,19 @@ impl Block {
         }
     }
 
-    /// Those whose names begin so; of instance 0 unless told otherwise.
+    /// Restricts the block to names with this prefix; instance 0 unless set otherwise.
     const fn only(mut self, prefix: &'static str) -> Self {
         self.only = prefix;
         self.instance(0)
     }
 
-    /// Not those whose names begin so.
+    /// Excludes names with these prefixes.
     const fn without(mut self, prefixes: &'static [&'static str]) -> Self {
         self.without = prefixes;
         self
     }
 
-    /// Of that instance alone.
+    /// Restricts the block to that instance.
     const fn instance(mut self, instance: u8) -> Self {
         self.instance = Some(instance);
         self
@@ -74,7 +74,7 @@ impl Block {
     }
 }
 
-/// Everything that `chip` with `vram` bytes declares.
+/// Returns all declarations of `chip` with `vram` bytes.
 pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
     let mut decls: Vec<Decl> = cp::registers(chip.generation);
     let blocks = match chip.generation {
@@ -89,7 +89,7 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
             let id = RegId::from(info.reg);
             let known =
                 |d: &Decl| d.ip == instance.ip && d.instance == instance.instance && d.covers(id);
-            // A virtual function's alias of a register, or one that an engine declares itself.
+            // An alias for virtual functions, or a register that an engine declares itself.
             if decls.iter().any(known) {
                 continue;
             }
@@ -109,15 +109,15 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
                     .mask(0),
             );
         }
-        // Words of ATHUB that its header does not name. For the PASIDs of the VMIDs 3 to 15 the stock
-        // driver reads here: where ATHUB 1.0 has them, and 1.8 does not
-        // (`kgd_gfx_v9_get_atc_vmid_pasid_mapping_info`). No VMID looks mapped then.
+        // Words of ATHUB without a name in its header. The stock driver reads the PASIDs of the
+        // VMIDs 3 to 15 here: at the position in ATHUB 1.0, which does not apply to 1.8
+        // (`kgd_gfx_v9_get_atc_vmid_pasid_mapping_info`). No VMID appears mapped then.
         decls.push(
             Decl::new("ATHUB_UNNAMED", Ip::Athub, RegId::new(0, 0xf))
                 .array(13, 1)
                 .mask(0),
         );
-        // No block of this card is protected against errors, so it reads 0.
+        // No block of this card has RAS, so it reads 0.
         let capability = gpu_regs::psp::RAS_CAPABILITY;
         decls.push(Decl::new(capability.name, Ip::Mp0, capability.into()).unit(Unit::Mp));
     }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
         assert_eq!(map.get(0xde5).unwrap().get(), 0);
         assert_eq!(map.get(0x94).unwrap().name, "regBIF_BX0_DRIVER_SCRATCH_0");
-        // Places that AMD's header gives for address blocks, as byte addresses.
+        // Byte addresses of address blocks in AMD's header.
         for (byte, name) in [
             (0x8000, "regGRBM_CNTL"),
             (0x2a400, "regGRBM_GFX_CNTL"),
@@ -221,7 +221,7 @@ mod tests {
         ] {
             assert_eq!(map.get(byte / 4).unwrap().name, name);
         }
-        // Everything that a driver writes at work lies in the register BAR.
+        // All registers that a driver writes at run time are in the register BAR.
         for addr in [0x1a000 + 0x6ff, 0xa000 + 0x5fff] {
             assert!(addr * 4 < RX9070.register_bar);
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! AQL queues: 64-byte packets, in order, several dispatches in flight.
+//! AQL queues: 64-byte packets, processed in order, several dispatches in flight.
 //!
-//! A packet is *looked at* once its header is not INVALID, the barrier bit allows it and, for a
-//! barrier packet, its signals are at zero. It is *retired* when it and all before it are done:
-//! then its header is INVALID again and the read index has passed it.
+//! A packet is *taken* once its header is not INVALID, the barrier bit allows it and, for a barrier
+//! packet, its dependency signals are zero. It is *retired* when it and all packets before it are
+//! complete: its header is set to INVALID and the read index passes it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,15 +29,14 @@ use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::event;
 
-/// Dispatches of one queue that are under way at the same time.
+/// Dispatches of one queue in flight at the same time.
 const FLIGHTS: usize = 4;
-/// Packets of one queue before the next queue has its turn.
+/// Packets of one queue per turn.
 const BURST: usize = 16;
-/// Shortest and longest pause between looks at what a packet waits for: a packet that has
-/// waited for some time is looked at less often.
+/// Shortest and longest poll interval for a packet that waits; the interval grows while it waits.
 const PATIENCE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 
-/// A packet that has begun.
+/// A packet in flight.
 pub struct Flight {
     index: u64,
     signal: u64,
@@ -46,28 +45,29 @@ pub struct Flight {
     done: bool,
 }
 
-/// State of an AQL queue beyond its pointers.
+/// State of an AQL queue besides its pointers.
 pub struct Aql {
-    /// Next packet to look at.
+    /// Index of the next packet to take.
     next: u64,
     flights: VecDeque<Flight>,
-    /// Address of the `amd_queue_t` that the queue's pointers lie in.
+    /// Address of the `amd_queue_t` that contains the queue's indices.
     pub amd_queue: Option<u64>,
     /// State of PM4 in vendor packets.
     pub pm4: Pm4,
-    /// A vendor packet's buffers are being executed.
+    /// The IB of a vendor packet is being executed.
     in_vendor: bool,
-    /// Since when the next packet, or the queue, waits for something in memory.
+    /// When the next packet, or the queue, began to wait for a change in memory.
     waiting: Option<Instant>,
 }
 
 impl Aql {
-    /// A queue with nothing in flight.
+    /// Returns the state of a queue with nothing in flight.
     pub fn new(config: &Config, rptr: u64) -> Self {
         let read = amd_queue::READ_DISPATCH_ID as u64;
         let write = amd_queue::WRITE_DISPATCH_ID as u64;
         let base = config.rptr_report.wrapping_sub(read);
-        // ROCr passes the addresses of the two indices in its amd_queue_t. Anything else has none.
+        // ROCr passes the addresses of the two indices in its amd_queue_t. Other producers have
+        // none.
         let is_amd =
             base % amd_queue::ALIGN as u64 == 0 && config.wptr_poll == base.wrapping_add(write);
         Self {
@@ -80,13 +80,13 @@ impl Aql {
         }
     }
 
-    /// When to look again at what has to change in memory.
+    /// Returns when to poll memory again.
     fn look_again(&mut self) -> Step {
         let waited = self.waiting.get_or_insert_with(Instant::now).elapsed();
         Step::Poll((waited / 8).clamp(PATIENCE[0], PATIENCE[1]))
     }
 
-    /// The dispatches under way.
+    /// Returns the dispatches in flight.
     pub fn jobs(&self) -> Vec<Arc<Job>> {
         let own = self.flights.iter().filter(|f| !f.done);
         own.filter_map(|f| f.job.clone())
@@ -94,7 +94,7 @@ impl Aql {
             .collect()
     }
 
-    /// Something has begun and is not retired.
+    /// Returns whether a packet is taken and not retired.
     pub fn in_flight(&self) -> bool {
         !self.flights.is_empty() || self.in_vendor || !self.pm4.jobs.is_empty()
     }
@@ -125,17 +125,17 @@ impl Bytes {
     }
 }
 
-/// What a look at a packet led to.
+/// Result of processing a packet.
 enum Look {
-    /// It has begun, or is done.
+    /// Taken; it may be complete already.
     Taken,
-    /// Not now.
+    /// Not taken yet.
     Later(Step),
     /// The queue stops: inactive code and reason.
     Error(u64, String),
 }
 
-/// When to look again at what has to change in memory for a queue to go on.
+/// Returns when to poll the memory that a queue waits for.
 pub(super) fn look_again(queue: &mut Queue) -> Step {
     aql_mut(queue).map_or(Step::Poll(POLL), Aql::look_again)
 }
@@ -148,12 +148,12 @@ fn aql_mut(queue: &mut Queue) -> Option<&mut Aql> {
 }
 
 impl Engine<'_> {
-    /// Looks at packets of an AQL queue.
+    /// Processes packets of an AQL queue.
     pub(super) fn step_aql(&mut self, queue: &mut Queue) -> Step {
         self.reap_aql(queue);
         for _ in 0..BURST {
             if queue.halt != Halt::No {
-                // A request for scratch is looked at again by the clock.
+                // A pending scratch request is polled.
                 return match queue.halt {
                     Halt::Scratch(_) => look_again(queue),
                     _ => Step::Idle,
@@ -236,7 +236,7 @@ impl Engine<'_> {
         let vmid = queue.config.vmid;
         let private = p.u32(kd::PRIVATE_SEGMENT_SIZE);
         if private != 0 {
-            // Scratch is not shared, and the runtime finds the packet by the read index.
+            // Scratch is not shared, and the runtime locates the packet by the read index.
             if matches!(&queue.work, Work::Aql(aql) if !aql.flights.is_empty()) {
                 return Ok(Look::Later(Step::Idle));
             }
@@ -260,7 +260,8 @@ impl Engine<'_> {
                         queue.halt = Halt::Scratch(signal);
                         return Ok(Look::Later(look_again(queue)));
                     }
-                    let text = format!("{private} bytes of scratch, and no way to ask for it");
+                    let text =
+                        format!("{private} bytes of scratch, but the queue has no inactive signal");
                     return Ok(Look::Error(inactive::FORMAT, text));
                 }
             };
@@ -350,7 +351,7 @@ impl Engine<'_> {
         all: bool,
     ) -> Result<Look, VmFault> {
         if p.u16(barrier::RESERVED0) != 0 || p.u32(barrier::RESERVED1) != 0 {
-            let text = "reserved fields of a barrier packet".into();
+            let text = "reserved fields of a barrier packet are set".into();
             return Ok(Look::Error(inactive::FORMAT, text));
         }
         let (mut given, mut zero) = (0, 0);
@@ -459,7 +460,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Executes a packet of a vendor packet's buffer.
+    /// Executes a PM4 packet of a vendor packet's IB.
     fn step_vendor(&mut self, queue: &mut Queue) -> Look {
         self.reap_pm4(queue);
         let Some(aql) = aql_mut(queue) else {
@@ -470,11 +471,11 @@ impl Engine<'_> {
             if !aql.pm4.jobs.is_empty() {
                 return Look::Later(Step::Idle);
             }
-            // A flight without a job is done when `reap_aql` next looks at it.
+            // A flight without a job completes in the next `reap_aql`.
             aql.in_vendor = false;
             return Look::Taken;
         }
-        // The ring is never read: there always is a buffer.
+        // The ring is never read: there is always an IB.
         let mut ring = Stream {
             vmid: queue.config.vmid,
             base: queue.config.base,
@@ -492,7 +493,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Books what has ended: retires packets in order, then signals.
+    /// Retires completed packets in order and signals their completion.
     pub(super) fn reap_aql(&mut self, queue: &mut Queue) {
         let slot = queue.slot;
         let Some(aql) = aql_mut(queue) else {
@@ -502,7 +503,7 @@ impl Engine<'_> {
         let mut signals = Vec::new();
         let mut failed = None;
         let mut once = false;
-        // The packet whose buffers run is the last one that was taken.
+        // The packet that owns the executing IB is the last one taken.
         let vendor = aql
             .flights
             .back()
@@ -536,7 +537,7 @@ impl Engine<'_> {
             once |= flight.scratch;
             signals.push((flight.signal, times));
         }
-        // Before what has ended is forgotten, and before its signals.
+        // Before the completed jobs are dropped, and before their signals.
         self.shader_messages(queue);
         let Some(aql) = aql_mut(queue) else {
             return;
@@ -580,7 +581,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Scratch that the runtime lent for one dispatch goes back after it.
+    /// Returns scratch that the runtime lent for a single dispatch.
     fn give_scratch_back(&mut self, queue: &mut Queue) -> Result<(), VmFault> {
         let Some(at) = Self::amd_queue(queue) else {
             return Ok(());
@@ -599,7 +600,7 @@ impl Engine<'_> {
 }
 
 impl Flight {
-    /// A packet without a dispatch.
+    /// Returns the flight of a packet without a dispatch.
     fn instant(index: u64, signal: u64) -> Self {
         Self {
             index,
@@ -612,7 +613,7 @@ impl Flight {
 }
 
 impl Need {
-    /// What a dispatch packet needs.
+    /// Returns the scratch that a dispatch packet needs.
     fn of(p: &Bytes, kernel: &KernelDescriptor) -> Self {
         let size = [0, 1, 2].map(|n| u64::from(p.u16(kd::WORKGROUP_SIZE_X + 2 * n)));
         let lanes = if kernel.wave32() { 32 } else { 64 };
@@ -624,8 +625,8 @@ impl Need {
     }
 }
 
-/// The rules for a dispatch packet that need nothing but the packet. The packet processor has no
-/// use for the last reserved field, in which profilers keep an id of their own.
+/// Checks a dispatch packet on its own. The packet processor ignores the last reserved field, in
+/// which profilers store an id.
 fn check_dispatch(p: &Bytes) -> Result<(), (u64, String)> {
     let setup = p.u16(kd::SETUP).into();
     let dims = kd::SETUP_DIMENSIONS.get(setup) as usize;
@@ -634,7 +635,7 @@ fn check_dispatch(p: &Bytes) -> Result<(), (u64, String)> {
     if setup & kd::SETUP_RESERVED != 0 || p.u16(kd::RESERVED0) != 0 {
         return Err((
             inactive::FORMAT,
-            "reserved fields of a dispatch packet".into(),
+            "reserved fields of a dispatch packet are set".into(),
         ));
     }
     if dims == 0 || grid.contains(&0) {

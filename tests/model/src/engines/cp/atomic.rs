@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The atomic operations of the L2 cache, as ATOMIC_MEM names them.
+//! Atomic operations of the L2 cache, by their ATOMIC_MEM codes.
 
-/// New value from (old, source, compare).
+/// Computes the new value from (old, source, compare).
 pub type Operation = fn(u64, u64, u64) -> u64;
 
-/// `TC_OP_ATOMIC_*` of `vega10_enum.h`, `GL2_OP_ATOMIC_*` of `soc24_enum.h`: operand size and operation (old, source, compare).
+/// Returns operand size in bytes and operation (old, source, compare) of a code: `TC_OP_ATOMIC_*`
+/// of `vega10_enum.h`, `GL2_OP_ATOMIC_*` of `soc24_enum.h`.
 pub fn operation(code: u32) -> Option<(u8, Operation)> {
     // Bit 5: 64 bits.
     let wide = code & 0x20 != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Grids that PM4 packets start, from the `COMPUTE_*` registers of their queue.
+//! Dispatches by PM4 packets, from the `COMPUTE_*` registers of the queue.
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 use gpu_wave::{Apertures, Dispatch, Isa};
@@ -14,9 +14,9 @@ use super::queue::{Pm4, Queue};
 use crate::chips::Generation;
 use crate::{event, strict};
 
-/// The `COMPUTE_*` registers of a generation, as packets name them.
+/// The `COMPUTE_*` registers of a generation.
 struct Names {
-    /// The GC block's segment 0, in dwords: packets name registers by absolute address.
+    /// Base of GC segment 0, in dwords: packets use absolute register addresses.
     segment0: u32,
     start_x: Reg,
     num_thread_x: Reg,
@@ -57,7 +57,7 @@ impl Names {
 }
 
 impl Engine<'_> {
-    /// Starts a grid from the `COMPUTE_*` registers.
+    /// Executes DISPATCH_DIRECT with the `COMPUTE_*` registers.
     pub(super) fn dispatch_direct(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
         use pm4::dispatch_direct as dd;
         self.check(queue, p, &dd::PACKET, dd::FIELDS);
@@ -104,7 +104,7 @@ impl Engine<'_> {
         Outcome::Next
     }
 
-    /// Takes finished dispatches of PM4 packets off the list.
+    /// Removes completed dispatches of PM4 packets.
     pub(super) fn reap_pm4(&mut self, queue: &mut Queue) {
         loop {
             let job = match pm4_state(queue).and_then(|s| s.jobs.front().cloned()) {
@@ -112,7 +112,7 @@ impl Engine<'_> {
                 None => return,
             };
             let progress = job.progress();
-            // All that a job which is done has said is there now.
+            // All messages of a completed job are posted by now.
             self.shader_messages(queue);
             match progress {
                 Progress::Going => return,
@@ -138,7 +138,7 @@ impl Engine<'_> {
     }
 }
 
-// `Dispatch` has a field that only its crate can fill.
+// `Dispatch` has a private field, so a struct expression is impossible here.
 #[allow(clippy::field_reassign_with_default)]
 fn direct(
     generation: Generation,

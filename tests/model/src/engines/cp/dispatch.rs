@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Dispatches on their way through the compute units: a [`Job`] is one dispatch, the [`Pool`]
-//! shares the worker threads between all jobs.
+//! Execution of dispatches on the compute units: a [`Job`] is one dispatch, the [`Pool`] shares the
+//! worker threads between all jobs.
 //!
-//! A worker takes a job, runs some workgroups of it for a slice of time and goes on to the next
-//! job, so that an endless kernel delays the others but never stops them. A job can be stopped at
-//! any time: workgroups that run are interrupted, their state stays in the job, and
-//! [`Pool::submit`] lets them go on where they were, maybe under another VMID.
+//! A worker takes a job, runs some of its workgroups for a time slice and proceeds to the next job,
+//! so an endless kernel delays the others but never stops them. A job can be stopped at any time:
+//! running workgroups are interrupted, their state stays in the job, and [`Pool::submit`] resumes
+//! them, possibly under another VMID.
 //!
-//! Workgroups start in order. As many as the compute units have room for ([`Job::new`]) may be
-//! under way at once, and once none has ended for some time they take turns: a kernel whose
-//! workgroups wait for each other ends, as it does on silicon if they all have room.
+//! Workgroups start in order. The number in flight is limited to those that fit on the compute
+//! units ([`Job::new`]); when none has ended for some time they take turns: a kernel whose
+//! workgroups wait for each other completes, as on silicon, if all of them fit.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -25,41 +25,41 @@ use super::Wake;
 use crate::event;
 use crate::mailbox::Mailbox;
 
-/// How long a worker stays with one job while others wait.
+/// Time slice of a job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
-/// How long a workgroup runs while others of its job could: usually, and once workgroups seem to
-/// wait for each other.
+/// Time slice of a workgroup while others of its job are runnable: normally, and once workgroups
+/// seem to wait for each other.
 const TURN: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(1)];
-/// Turns without the end of a workgroup after which they seem to.
+/// Number of slices without the end of a workgroup after which they seem to.
 const STUCK: u32 = 4;
-/// Workgroups of more than one wave of a compute unit.
+/// Maximum number of multi-wave workgroups on a compute unit.
 const GROUPS: u64 = 16;
-/// LDS of a compute unit.
+/// Bytes of LDS of a compute unit.
 pub const LDS: u32 = 64 << 10;
-/// `COMPUTE_PGM_RSRC1.WGP_MODE` of gfx12: a workgroup has both CUs of a workgroup processor.
+/// `COMPUTE_PGM_RSRC1.WGP_MODE` of gfx12: a workgroup uses both CUs of a workgroup processor.
 const WGP_MODE: u32 = 1 << 29;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// Workgroups are left.
     Going,
     /// All workgroups have ended.
     Done,
-    /// A workgroup stopped for good.
+    /// A workgroup stopped with an error.
     Failed(Stop),
 }
 
-/// What a queue has of the global wave sync.
+/// GWS allocation of a queue.
 #[derive(Clone)]
 pub struct GwsShare {
-    /// How many resources.
+    /// Number of resources.
     pub size: u32,
-    /// They.
+    /// The resources.
     pub resources: Arc<GwsResources>,
 }
 
@@ -74,13 +74,13 @@ struct State {
     next: u64,
     done: u64,
     running: u32,
-    /// Started and interrupted, the one that waits longest first.
+    /// Started and interrupted, longest waiting first.
     paused: VecDeque<Unit>,
     /// Started and not ended.
     live: BTreeSet<u64>,
-    /// Stands still for ever.
+    /// Number of workgroups halted for good.
     halted: usize,
-    /// Turns that ended since the last workgroup did.
+    /// Slices that ended since a workgroup last did.
     stuck: u32,
     failed: Option<Stop>,
     started: Option<u64>,
@@ -89,32 +89,32 @@ struct State {
 
 /// One dispatch.
 pub struct Job {
-    /// Unique in the life of the model.
+    /// Unique in a run of the model.
     pub id: u64,
-    /// What runs.
+    /// The dispatch.
     pub dispatch: Arc<Dispatch>,
     /// Number of workgroups.
     pub total: u64,
     groups: [u32; 3],
-    /// Workgroups that may be under way at once.
+    /// Maximum number of workgroups in flight.
     room: u64,
-    /// A workgroup and the one that many behind it use the same scratch memory.
+    /// Workgroups with the same index modulo this share scratch memory.
     reach: u64,
     gws: Option<GwsShare>,
     vmid: AtomicU8,
     stop: AtomicBool,
-    /// What waves have said to the driver, M0 and whether in a trap handler, until the engine
-    /// asks. It is with the job, and not in the engine's mail: a wave that has spoken may end the
-    /// job before the engine reads its mail again.
+    /// Interrupt messages of the waves (M0, whether sent from a trap handler) that the engine has
+    /// not taken yet. They are stored in the job, not in the engine's mailbox: the job may end
+    /// before the engine reads its mailbox again.
     messages: Mutex<Vec<(u32, bool)>>,
     state: Mutex<State>,
 }
 
-/// What a workgroup runs on: a compute unit, or the two of a workgroup processor.
+/// Resources of a workgroup's execution unit: a CU, or the two of a workgroup processor.
 struct Place {
     cus: u32,
     simds: u64,
-    /// Waves of a SIMD.
+    /// Wave slots of a SIMD.
     waves: u64,
     /// VGPRs of a SIMD, for one lane of one wave.
     vgprs: u64,
@@ -142,14 +142,14 @@ impl Place {
     }
 }
 
-/// Have the waves of one workgroup registers enough?
+/// Returns whether a SIMD has enough registers for the waves of one workgroup.
 pub fn fits(d: &Dispatch) -> bool {
     let place = Place::of(d);
     let waves = u64::from(d.waves_per_workgroup()).div_ceil(place.simds);
     waves * d.vgprs() as u64 <= place.vgprs
 }
 
-/// Workgroups that `cus` compute units have room for.
+/// Returns the number of workgroups that fit on `cus` compute units.
 fn room(d: &Dispatch, cus: u32) -> u64 {
     let place = Place::of(d);
     let waves = u64::from(d.waves_per_workgroup()).max(1);
@@ -163,7 +163,7 @@ fn room(d: &Dispatch, cus: u32) -> u64 {
 }
 
 impl Job {
-    /// A job that has not started, for a card of `cus` compute units.
+    /// Returns a job that has not started, for a card of `cus` compute units.
     pub fn new(id: u64, dispatch: Dispatch, cus: u32, gws: Option<GwsShare>) -> Arc<Self> {
         let groups = dispatch.workgroups();
         let reach = match dispatch.scratch.slots {
@@ -187,7 +187,7 @@ impl Job {
         })
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn progress(&self) -> Progress {
         let state = lock(&self.state);
         match &state.failed {
@@ -197,35 +197,35 @@ impl Job {
         }
     }
 
-    /// Clock values at the first workgroup's start and the last one's end.
+    /// Returns the clock at the first workgroup's start and at the last one's end.
     pub fn times(&self) -> (u64, u64) {
         let state = lock(&self.state);
         (state.started.unwrap_or(state.ended), state.ended)
     }
 
-    /// Workgroups that have ended, and those that have begun and are on no worker.
+    /// Returns the number of ended workgroups, and of interrupted ones.
     pub fn counts(&self) -> (u64, usize) {
         let state = lock(&self.state);
         (state.done, state.paused.len() + state.halted)
     }
 
-    /// What its waves have said since this was last asked: all of it once the job is done.
+    /// Takes the messages sent since the last call; complete once the job is done.
     pub fn take_messages(&self) -> Vec<(u32, bool)> {
         std::mem::take(&mut lock(&self.messages))
     }
 
-    /// Workgroups that have started and not ended.
+    /// Returns the number of workgroups that have started and not ended.
     #[cfg(test)]
     pub fn under_way(&self) -> usize {
         lock(&self.state).live.len()
     }
 
-    /// Asks the workers to let go of it.
+    /// Requests that the workers stop the job.
     pub fn request_stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// No worker has anything of it in hand.
+    /// Returns whether no worker runs a workgroup of the job.
     pub fn is_quiet(&self) -> bool {
         lock(&self.state).running == 0
     }
@@ -239,7 +239,7 @@ impl Job {
         ]
     }
 
-    /// Whether a further workgroup may start.
+    /// Returns whether another workgroup may start.
     fn may_start(&self, state: &State) -> bool {
         state.next < self.total
             && (state.live.len() as u64) < self.room
@@ -249,8 +249,8 @@ impl Job {
                 .is_none_or(|first| state.next - first < self.reach)
     }
 
-    /// The next workgroup to run, and for how long if others could. Those that wait for their turn
-    /// come first unless they seem to wait for one that has not started.
+    /// Returns the next workgroup to run and its time slice. Interrupted workgroups come first
+    /// unless they seem to wait for one that has not started.
     fn take(&self, shader: &dyn Shader) -> Option<(Unit, Duration)> {
         let mut state = lock(&self.state);
         if self.stop.load(Ordering::Acquire) || state.failed.is_some() {
@@ -273,7 +273,7 @@ impl Job {
         Some((unit, TURN[usize::from(stuck)]))
     }
 
-    /// Whether a worker would find something to run.
+    /// Returns whether a workgroup is runnable.
     fn has_work(&self) -> bool {
         let state = lock(&self.state);
         !self.stop.load(Ordering::Acquire)
@@ -281,7 +281,7 @@ impl Job {
             && (!state.paused.is_empty() || self.may_start(&state))
     }
 
-    /// Books what became of a workgroup. True when the engine has to look at the job.
+    /// Records the result of a workgroup. Returns whether the engine has to be woken.
     fn give_back(&self, unit: Unit, result: Result<(), Stop>, waits: bool, now: u64) -> bool {
         let mut state = lock(&self.state);
         state.running -= 1;
@@ -299,7 +299,7 @@ impl Job {
                 };
                 state.paused.push_back(unit);
             }
-            // Its waves keep their place, and the dispatch does not end.
+            // Its waves keep their slots, and the dispatch does not complete.
             Err(Stop::Halted { .. }) => state.halted += 1,
             Err(stop) => {
                 state.failed.get_or_insert(stop);
@@ -333,13 +333,13 @@ impl Default for Pool {
     }
 }
 
-/// What a running workgroup may ask.
+/// The host interface of a running workgroup.
 struct WorkerHost<'a> {
     env: &'a dyn Env,
     pool: &'a Pool,
     job: &'a Job,
     mail: &'a Mailbox<Wake>,
-    /// When other jobs, and other workgroups of this one, have their turn.
+    /// End of the time slice.
     deadline: Instant,
     turn: Instant,
     /// A wave waits for others of its dispatch.
@@ -348,7 +348,7 @@ struct WorkerHost<'a> {
 
 impl Host for WorkerHost<'_> {
     fn message(&self, message: &Message) -> bool {
-        // MSG_INTERRUPT; the engine knows the queue and with it the doorbell and VMID.
+        // MSG_INTERRUPT; the engine adds the queue's doorbell and VMID.
         if message.id == 1 {
             lock(&self.job.messages).push((message.m0, message.privileged));
             self.mail.send(Wake::Job(self.job.id));
@@ -414,7 +414,7 @@ impl Host for WorkerHost<'_> {
 }
 
 impl Pool {
-    /// Hands a job to the workers, or back to them after it was stopped.
+    /// Queues a job for the workers, again after it was stopped.
     pub fn submit(&self, job: &Arc<Job>, vmid: u8) {
         job.vmid.store(vmid, Ordering::Release);
         job.stop.store(false, Ordering::Release);
@@ -423,7 +423,7 @@ impl Pool {
         self.wake.notify_all();
     }
 
-    /// Lets the workers end.
+    /// Ends the worker threads.
     pub fn close(&self) {
         lock(&self.jobs).closed = true;
         self.wake.notify_all();
@@ -433,7 +433,7 @@ impl Pool {
         lock(&self.jobs).ready.iter().any(|job| job.id != id)
     }
 
-    /// Waits for a job that has workgroups left, and puts it at the end of the line.
+    /// Waits for a runnable job, and moves it to the end of the run queue.
     fn pick(&self) -> Option<Arc<Job>> {
         let mut jobs = lock(&self.jobs);
         loop {
@@ -450,7 +450,7 @@ impl Pool {
         }
     }
 
-    /// Body of a worker thread.
+    /// Runs a worker thread.
     pub fn work(&self, env: &dyn Env, shader: &dyn Shader, mail: &Mailbox<Wake>) {
         while let Some(job) = self.pick() {
             let vmid = job.vmid.load(Ordering::Acquire);
@@ -459,7 +459,7 @@ impl Pool {
         }
     }
 
-    /// Puts a job back in the line that left it when all that it had to run was running.
+    /// Requeues a job that left the run queue when all its runnable workgroups were taken.
     fn line_up(&self, job: &Arc<Job>) {
         let mut jobs = lock(&self.jobs);
         if job.has_work() && !jobs.ready.iter().any(|other| other.id == job.id) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The engine: everything the MECs do, on one thread. It takes messages (doorbells, register
-//! writes that mean work, workgroups that ended), looks at every mapped queue in turn, and sleeps
-//! when no queue can go on.
+//! The engine thread of the MECs. It handles messages (doorbells, register writes, ended
+//! workgroups), steps every mapped queue in turn, and sleeps when no queue can proceed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,72 +28,72 @@ use crate::engines::mes::Mes;
 use crate::mailbox::{Mailbox, Recv};
 use crate::{event, strict};
 
-/// How long a reset waits for workgroups to stop.
+/// Timeout of a reset for workgroups to stop.
 const RESET_PATIENCE: Duration = Duration::from_secs(1);
-/// Indirect buffers inside each other, beyond the ring.
+/// Maximum nesting depth of IBs.
 const IB_DEPTH: usize = 2;
-/// Packets of one queue that are executed before the next queue has its turn.
+/// Packets of one queue per turn.
 const BURST: usize = 16;
 
-/// What became of a packet.
+/// Result of executing a packet.
 #[derive(Debug)]
 pub enum Outcome {
     /// Done.
     Next,
-    /// Not yet; look again after this time.
+    /// Not complete; retry after this time.
     Wait(Duration),
-    /// Not yet; a message will come.
+    /// Not complete; a message will follow.
     Idle,
-    /// Done; go on in a buffer, with (false) or without (true) coming back.
+    /// Done; continue in an IB, with (false) or without (true) return.
     Enter(Stream, bool),
-    /// Done, and so are the next dwords.
+    /// Done; skip this number of dwords.
     Skip(u64),
-    /// The packet stops the queue: exception code, what is wrong.
+    /// The packet stops the queue: exception code, error.
     Bad(u32, &'static str),
 }
 
-/// Who has a VMID.
+/// Owner of a VMID.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Vmid {
-    /// Process; 0 is nobody.
+    /// PASID; 0 if the VMID is free.
     pub pasid: u16,
     /// Page-table root.
     pub root: u64,
 }
 
-/// The engine's own state.
+/// State of the engine thread.
 pub struct Engine<'a> {
-    /// The chip around.
+    /// The surrounding chip.
     pub env: &'a dyn Env,
     /// Registers, shared with the thread that serves the guest.
     pub banks: &'a Mutex<Banks>,
-    /// Messages.
+    /// Mailbox.
     pub mail: &'a Mailbox<Wake>,
     /// Compute units.
     pub pool: &'a Pool,
     /// Mapped queues by slot.
     pub queues: Vec<Option<Queue>>,
-    /// User queues on DMA engines.
+    /// SDMA user queues.
     pub sdma_queues: Vec<SdmaQueue>,
-    /// Scheduler firmware.
+    /// State of the HWS.
     pub sched: Sched,
-    /// Scheduler firmware of gfx12.
+    /// State of MES (gfx12).
     pub mes: Mes,
     /// Address spaces.
     pub vmids: [Vmid; 16],
-    /// Work of queues that are off the hardware.
+    /// Saved work of unmapped queues.
     pub saves: Saves,
-    /// Global wave sync of queues, by MQD.
+    /// GWS of queues, by MQD address.
     pub(super) gws: HashMap<u64, Arc<GwsResources>>,
     pub(super) known_doorbells: HashSet<u32>,
-    /// Doorbells of no known queue: index, value, when.
+    /// Doorbells without a mapped queue: index, value, time.
     pub(super) orphans: Vec<(u32, u64, Instant)>,
     jobs: u64,
     turn: usize,
 }
 
 impl<'a> Engine<'a> {
-    /// An engine in power-on state.
+    /// Returns an engine in power-on state.
     pub fn new(
         env: &'a dyn Env,
         banks: &'a Mutex<Banks>,
@@ -133,7 +132,7 @@ impl<'a> Engine<'a> {
         self.jobs
     }
 
-    /// The flat apertures of a VMID.
+    /// Returns the flat apertures of a VMID.
     pub(super) fn apertures(&self, vmid: u8) -> Apertures {
         let bases = match self.generation() {
             Generation::Gfx9 => gc::regSH_MEM_BASES,
@@ -146,7 +145,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The trap handler of a queue's waves.
+    /// Returns the trap handler of a queue's waves.
     pub(super) fn trap_handler(&self, queue: &Queue) -> Option<Trap> {
         let vmid = queue.config.vmid;
         let reg = |r| u64::from(self.env.vmid_reg(vmid, r));
@@ -193,7 +192,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes one message.
+    /// Handles one message.
     pub fn handle(&mut self, message: Wake) {
         match message {
             Wake::Look | Wake::Job(_) => {}
@@ -256,7 +255,7 @@ impl<'a> Engine<'a> {
         event!(self.env.trace(), "cp", "reset");
     }
 
-    /// Looks at everything once. Returns how long to sleep; `None` is until a message comes.
+    /// Makes one pass over all queues. Returns how long to sleep; `None`: until a message comes.
     pub fn turn(&mut self) -> Option<Duration> {
         let mut sleep: Option<Duration> = None;
         let mut sooner = |time: Duration| {
@@ -280,7 +279,7 @@ impl<'a> Engine<'a> {
         self.turn = self.turn.wrapping_add(1);
         for n in 0..SLOTS {
             let slot = (n + self.turn) % SLOTS;
-            // Out of the table while it runs: its packets may map and unmap others.
+            // Taken out of the table while it runs: its packets may map and unmap others.
             let Some(mut queue) = self.queues[slot].take() else {
                 continue;
             };
@@ -322,7 +321,7 @@ impl<'a> Engine<'a> {
             let inside = matches!(&queue.work, Work::Pm4(pm4) if !pm4.ibs.is_empty());
             let empty = !inside && queue.rptr == queue.wptr;
             if empty || queue.halt != Halt::No {
-                // What was executed may have given others something to do.
+                // The executed packets may have made other queues runnable.
                 return if n == 0 { Step::Idle } else { Step::Busy };
             }
             let mut ring = Stream {
@@ -353,7 +352,7 @@ impl<'a> Engine<'a> {
         Step::Busy
     }
 
-    /// Executes one packet of the innermost buffer, or of `ring` when there is none.
+    /// Executes one packet of the innermost IB, or of `ring` if there is none.
     pub(super) fn step_stream(
         &mut self,
         queue: &mut Queue,
@@ -370,12 +369,12 @@ impl<'a> Engine<'a> {
         };
         let (length, outcome) = match fetched {
             Fetched::End => {
-                // Only a buffer ends; the ring was looked at before.
+                // Only an IB can end here; the ring was checked before.
                 ibs.pop();
                 return Step::Busy;
             }
             Fetched::Filler => {
-                // A driver pads with hundreds of them.
+                // Drivers pad with hundreds of NOPs.
                 let mut next = stream.clone();
                 next.pos = next.pos.wrapping_add(1);
                 while matches!(next.fetch(self.env), Ok(Fetched::Filler)) {
@@ -387,13 +386,13 @@ impl<'a> Engine<'a> {
                 strict!(
                     self.env.strict(),
                     "cp",
-                    "queue {}: packet {header:#x} of {need} dwords, {left} are there",
+                    "queue {}: packet {header:#x} of {need} dwords, {left} available",
                     queue.slot
                 );
                 if ibs.is_empty() {
                     return Step::Idle;
                 }
-                self.bad_packet(queue, ec::PACKET_RESERVED, "packet reaches over its buffer");
+                self.bad_packet(queue, ec::PACKET_RESERVED, "packet exceeds its buffer");
                 return Step::Idle;
             }
             Fetched::Bad(header, what) => {
@@ -425,7 +424,7 @@ impl<'a> Engine<'a> {
             Outcome::Skip(more) => advance(ring, ibs, length + more),
             Outcome::Enter(next, chain) => {
                 if !chain && ibs.len() == IB_DEPTH {
-                    self.bad_packet(queue, ec::PACKET_UNSUPPORTED, "buffers nest too deep");
+                    self.bad_packet(queue, ec::PACKET_UNSUPPORTED, "IBs are nested too deep");
                     return Step::Idle;
                 }
                 advance(ring, ibs, length);
@@ -444,7 +443,7 @@ impl<'a> Engine<'a> {
         Step::Busy
     }
 
-    /// Checks the length and sends a packet to who executes it.
+    /// Checks the length of a packet and executes it.
     fn dispatch_packet(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         if let Some(shape) = shape(self.generation(), p.opcode, p.words.len()) {
             if p.opcode != op::NOP && !p.length_fits(shape) {
@@ -483,7 +482,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A packet stops its queue.
+    /// Stops a queue because of a bad packet.
     pub(super) fn bad_packet(&mut self, queue: &mut Queue, code: u32, what: &str) {
         strict!(
             self.env.strict(),
@@ -498,7 +497,7 @@ impl<'a> Engine<'a> {
         self.post(queue, source::CP_BAD_OPCODE, [ctx, 0]);
     }
 
-    /// A fault stops a queue until it is taken off the hardware.
+    /// Stops a queue until it is unmapped, because of a fault.
     pub(super) fn fault(&mut self, queue: &mut Queue, fault: &VmFault, client: u8) {
         event!(
             self.env.trace(),
@@ -509,11 +508,11 @@ impl<'a> Engine<'a> {
             queue.pasid
         );
         if queue.config.vmid == 0 {
-            // Nobody is to blame but the driver.
+            // VMID 0: a driver bug.
             strict!(
                 self.env.strict(),
                 "cp",
-                "queue {} of the kernel: {fault}",
+                "kernel queue {}: {fault}",
                 queue.slot
             );
         }

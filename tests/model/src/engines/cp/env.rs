@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the command processor needs from the rest of the chip, as a trait, so that it can be
-//! tested against memory and registers that are not a whole GPU.
+//! Interface between the command processor and the rest of the chip: a trait, so that tests can use
+//! a mock.
 
 use gpu_regs::Reg;
 
@@ -17,7 +17,7 @@ use crate::trace::Trace;
 
 /// `CID` values of the fault status register, for [`Env::raise_fault`].
 pub mod client {
-    /// Command processor, fetcher.
+    /// Command processor fetcher.
     pub const CPF: u8 = 4;
     /// Command processor, compute.
     pub const CPC: u8 = 5;
@@ -27,13 +27,13 @@ pub mod client {
     pub const SQC_INST: u8 = 9;
 }
 
-/// The chip around the command processor.
+/// The chip as the command processor sees it.
 pub trait Env: Sync {
-    /// What kind of chip it is.
+    /// Generation of the chip.
     fn generation(&self) -> Generation;
-    /// Where violations go.
+    /// Strict log.
     fn strict(&self) -> &Strict;
-    /// Where events go.
+    /// Event log.
     fn trace(&self) -> &Trace;
     /// Fault injection.
     fn knobs(&self) -> &Knobs;
@@ -51,7 +51,7 @@ pub trait Env: Sync {
         size: u8,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault>;
-    /// Tells the driver about a fault; `client` is one of [`client`].
+    /// Reports a fault; `client` is one of [`client`].
     fn raise_fault(&self, fault: &VmFault, client: u8);
     /// Posts an interrupt.
     fn interrupt(&self, entry: Entry);
@@ -59,21 +59,21 @@ pub trait Env: Sync {
     fn reg_read(&self, addr: u32) -> u32;
     /// Writes a register by its dword address.
     fn reg_write(&self, addr: u32, value: u32);
-    /// Gives a VMID to a process.
+    /// Assigns a VMID to a process.
     fn map_vmid(&self, vmid: u8, pasid: u16, root: u64);
-    /// A per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA_*`, ...).
+    /// Returns a per-VMID register (`SH_MEM_*`, `SQ_SHADER_TBA_*`, ...).
     fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32;
     /// Sets a per-VMID register.
     fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32);
-    /// Drops the translations of a VMID from the graphics hub, or from both.
+    /// Flushes the TLB entries of a VMID in the graphics hub, or in both hubs.
     fn invalidate(&self, vmid: u8, both_hubs: bool);
-    /// The 100 MHz counter.
+    /// Returns the 100 MHz reference counter.
     fn clock(&self) -> u64;
-    /// Compute units that work.
+    /// Returns the number of active CUs.
     fn compute_units(&self) -> u32;
-    /// Shader engines.
+    /// Returns the number of shader engines.
     fn shader_engines(&self) -> u32;
-    /// The DMA engines.
+    /// The SDMA engines.
     fn sdma(&self) -> &dyn UserQueues;
     /// Registers of MES.
     fn mes(&self) -> &Pipes;
@@ -208,14 +208,14 @@ impl Env for Gpu {
     }
 }
 
-/// The memory of one address space, as the shader interpreter wants it.
+/// The memory of one address space, for the shader interpreter.
 pub struct ShaderMemory<'a> {
     env: &'a dyn Env,
     vmid: u8,
 }
 
 impl<'a> ShaderMemory<'a> {
-    /// Memory of address space `vmid`.
+    /// Returns the memory of address space `vmid`.
     pub fn new(env: &'a dyn Env, vmid: u8) -> Self {
         Self { env, vmid }
     }
@@ -232,7 +232,7 @@ fn shader_fault(fault: VmFault) -> gpu_wave::Fault {
     gpu_wave::Fault { va: fault.va, kind }
 }
 
-/// The other way round: what the interpreter reports, as a fault of an address space.
+/// Converts a fault of the interpreter to a VM fault.
 pub fn vm_fault(vmid: u8, fault: &gpu_wave::Fault, write: bool) -> VmFault {
     let kind = match fault.kind {
         gpu_wave::FaultKind::NotPresent => FaultKind::NotPresent,

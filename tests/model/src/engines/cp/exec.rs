@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets that every queue may send: memory, registers, waiting, events, dispatch.
+//! PM4 packets of all queues: memory, registers, waits, events, dispatch.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::engines::gmc::VmFault;
 use crate::engines::ih::Entry;
 use crate::{event, strict};
 
-/// How often memory or a register that a packet waits for is looked at.
+/// Poll interval of memory or a register that a packet waits for.
 pub const POLL: Duration = Duration::from_micros(100);
 
 /// Exception codes of `uapi/linux/kfd_ioctl.h` (`enum kfd_dbg_trap_exception_code`).
@@ -31,7 +31,7 @@ pub mod ec {
 /// First and last dword address of the `COMPUTE_*` registers, which belong to the queue.
 pub const COMPUTE: std::ops::Range<u32> = 0x2e00..0x2e80;
 
-/// The PM4 state of a queue that is fetched as PM4.
+/// Returns the PM4 state of a PM4 queue.
 pub fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
     match &mut queue.work {
         Work::Pm4(pm4) => Some(pm4),
@@ -40,7 +40,7 @@ pub fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
 }
 
 impl Engine<'_> {
-    /// Executes a packet that is not one of the scheduler's.
+    /// Executes a packet that is not a scheduler packet.
     pub(super) fn execute(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         match p.opcode {
             op::NOP | op::CONTEXT_CONTROL | op::CLEAR_STATE => Ok(Outcome::Next),
@@ -102,7 +102,7 @@ impl Engine<'_> {
         ok
     }
 
-    /// Posts an interrupt of the command processor about a queue.
+    /// Posts an interrupt of the command processor for a queue.
     pub(super) fn post(&self, queue: &Queue, source: u32, ctx: [u32; 2]) {
         self.env.interrupt(Entry {
             client_id: client::GRBM_CP as u8,
@@ -115,7 +115,7 @@ impl Engine<'_> {
         });
     }
 
-    /// The `NODE_ID` of what the graphics core tells.
+    /// Returns the `NODE_ID` of interrupts of the graphics core.
     pub(super) fn node_id(&self) -> u8 {
         match self.generation() {
             Generation::Gfx9 => node::XCD0 as u8,
@@ -168,7 +168,7 @@ impl Engine<'_> {
         Ok(Outcome::Next)
     }
 
-    /// Writes a register: the queue's own compute state, or one of the chip.
+    /// Writes a register: the queue's own compute state, or a register of the chip.
     fn write_reg(&mut self, queue: &mut Queue, reg: u32, value: u32) -> bool {
         if COMPUTE.contains(&reg) {
             if let Some(pm4) = pm4_state(queue) {
@@ -338,7 +338,7 @@ impl Engine<'_> {
         Ok(Outcome::Next)
     }
 
-    /// Are all dispatches that the queue's PM4 packets started at their end?
+    /// Returns whether all dispatches of the queue's PM4 packets are complete.
     fn drained(queue: &mut Queue) -> bool {
         pm4_state(queue).is_none_or(|s| s.jobs.is_empty())
     }
@@ -362,7 +362,7 @@ impl Engine<'_> {
     fn release_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::release_mem as rm;
         let generation = self.generation();
-        // What is read from the packet lies at the same place in both.
+        // The fields used below are at the same position in both.
         let shape = match generation {
             Generation::Gfx9 => &rm::PACKET,
             Generation::Gfx12 => &gfx12::release_mem::PACKET,
@@ -429,7 +429,7 @@ impl Engine<'_> {
         self.check(queue, p, &ib::PACKET, ib::FIELDS);
         let size = u64::from(p.get(ib::IB_SIZE));
         let base = p.address(ib::IB_BASE_LO, ib::IB_BASE_HI);
-        // A kernel ring runs the buffer in the VMID that the packet names, a user queue in its own.
+        // A kernel ring runs the IB in the VMID that the packet names, a user queue in its own.
         let vmid = match queue.config.vmid {
             0 => p.get(ib::VMID) as u8,
             own => own,
@@ -446,7 +446,7 @@ impl Engine<'_> {
             strict!(
                 self.env.strict(),
                 "cp",
-                "queue {}: indirect buffer at {base:#x} of {size} dwords, valid {}",
+                "queue {}: IB at {base:#x} of {size} dwords, valid {}",
                 queue.slot,
                 p.get(ib::VALID)
             );

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A queue's start, its notice to leave, and its sudden end. Leaving in good order is in
+//! Activation and dequeue requests of a queue, and forced removal. Orderly preemption is in
 //! [`save`](super::save).
 
 use std::time::Instant;
@@ -14,7 +14,8 @@ use crate::chips::Generation;
 use crate::{event, strict};
 
 impl Engine<'_> {
-    /// `CP_HQD_ACTIVE` was set by a register write: the KIQ, or a driver without HWS.
+    /// Activates a queue after a register write set `CP_HQD_ACTIVE`: the KIQ, or a queue of a
+    /// driver without HWS.
     pub(super) fn activate_by_register(&mut self, slot: Slot) {
         let class = match self.generation() {
             Generation::Gfx12 if slot.me() == 3 => Class::Mes,
@@ -31,7 +32,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Starts the queue that a bank describes. True if it makes sense.
+    /// Activates the queue that a bank describes. Returns whether its configuration is valid.
     pub(super) fn activate(
         &mut self,
         slot: Slot,
@@ -94,20 +95,20 @@ impl Engine<'_> {
         true
     }
 
-    /// Does fault injection keep the queue on the hardware?
+    /// Returns whether a knob keeps the queue on the hardware.
     fn is_stuck(&self, slot: Slot) -> bool {
         let queue = self.queues[usize::from(slot.0)].as_ref();
         queue.is_some_and(|q| q.pasid != 0) && self.env.knobs().hws_no_preempt.on()
     }
 
-    /// Begins to take a queue off the hardware.
+    /// Starts to unmap a queue.
     pub(super) fn start_unmap(&mut self, slot: Slot, how: Unmap, keep: bool) {
         let stuck = self.is_stuck(slot);
         let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
             self.banks().slot_mut(slot).set(gc::regCP_HQD_ACTIVE, 0);
             return;
         };
-        // Without an area to save to, what runs has to end.
+        // Without a save area, running waves have to end.
         let how = match how {
             Unmap::Preempt if queue.config.save_area.is_none() => Unmap::Drain,
             how => how,
@@ -133,7 +134,7 @@ impl Engine<'_> {
         );
     }
 
-    /// Takes a queue off because a register says so.
+    /// Unmaps a queue because of a register write.
     pub(super) fn force_off(&mut self, slot: Slot, how: Unmap) {
         self.start_unmap(slot, how, false);
         if let Some(queue) = &mut self.queues[usize::from(slot.0)] {
@@ -148,7 +149,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A queue vanishes with everything it has in flight.
+    /// Drops a queue with everything in flight.
     pub(super) fn drop_queue(&mut self, slot: Slot, why: &str) {
         let Some(queue) = self.queues[usize::from(slot.0)].take() else {
             return;
@@ -166,8 +167,8 @@ impl Engine<'_> {
         );
     }
 
-    /// `SPI_COMPUTE_QUEUE_RESET` or a pipe reset: waves die, and a dequeue that was asked for
-    /// takes effect.
+    /// Handles `SPI_COMPUTE_QUEUE_RESET` or a pipe reset: kills the waves, and completes a pending
+    /// dequeue request.
     pub(super) fn reset_queue(&mut self, slot: Slot) {
         if self.queues[usize::from(slot.0)].is_some() {
             self.force_off(slot, Unmap::Reset);

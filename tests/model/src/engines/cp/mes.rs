@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Where MES takes part in the work of the command processor: its rings, doorbells that no mapped
-//! queue listens to, and the slots that it puts queues into. What it does with them is in
-//! [`crate::engines::mes`].
+//! Hooks of MES in the command processor: its rings, doorbells of unmapped queues, and the HQD
+//! slots that it maps queues to. The firmware itself is in [`crate::engines::mes`].
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::engines::mes::{Activity, Hardware, Load, Mes, Ring};
 use crate::strict;
 
 impl Engine<'_> {
-    /// Lends the engine to the firmware.
+    /// Passes the engine to the MES firmware.
     fn with_mes<T>(&mut self, f: impl FnOnce(&mut Mes, &mut Self) -> T) -> T {
         let mut mes = std::mem::take(&mut self.mes);
         let result = f(&mut mes, self);
@@ -28,7 +27,7 @@ impl Engine<'_> {
         result
     }
 
-    /// Looks at a ring of MES.
+    /// Steps a ring of MES.
     pub(super) fn step_mes(&mut self, queue: &mut Queue) -> Step {
         let mut ring = Ring {
             base: queue.config.base,
@@ -54,7 +53,7 @@ impl Engine<'_> {
         step
     }
 
-    /// What MES has to do beside its rings. Returns when to look again.
+    /// Runs the scheduler of MES. Returns when to run it again.
     pub(super) fn turn_mes(&mut self) -> Option<Duration> {
         match self.generation() {
             Generation::Gfx9 => None,
@@ -62,7 +61,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A doorbell of no mapped queue. True if somebody knows whose it is.
+    /// Handles a doorbell of no mapped queue. Returns whether MES knows its queue.
     pub(super) fn mes_doorbell(&mut self, index: u32, value: u64) -> bool {
         self.with_mes(|mes, hw| mes.doorbell(hw, index, value))
     }
@@ -115,7 +114,7 @@ impl Hardware for Engine<'_> {
             strict!(
                 self.env.strict(),
                 "mes",
-                "doorbell {:#x} is to have {}, which is taken",
+                "doorbell {:#x}: {} is in use",
                 load.doorbell,
                 load.slot
             );
@@ -141,7 +140,7 @@ impl Hardware for Engine<'_> {
             .get(usize::from(slot.0))
             .and_then(Option::as_ref);
         match queue {
-            // How far a DMA engine is only the engine knows.
+            // Only the SDMA engine knows its progress.
             None => Activity::Busy,
             Some(queue) if queue.halt != Halt::No => Activity::Halted,
             Some(queue) if queue.rptr == queue.wptr && !queue.work.in_flight() => Activity::Idle,

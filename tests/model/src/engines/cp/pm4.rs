@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PM4 packets: fetching them from a ring or an indirect buffer, and checking their form.
+//! PM4 packets: fetch from a ring or an IB, and format checks.
 
 use rkfd_abi::bits::DwField;
 use rkfd_abi::pm4::{self, Header, Packet as Shape};
@@ -9,14 +9,14 @@ use super::env::Env;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 
-/// Where packets come from: a piece of memory, the ring or an indirect buffer.
+/// A source of packets in memory: the ring or an IB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
     /// Address space.
     pub vmid: u8,
     /// First byte.
     pub base: u64,
-    /// Dwords until it repeats (the ring); an indirect buffer does not.
+    /// Size in dwords after which it wraps (the ring); `None` for an IB.
     pub wrap: Option<u64>,
     /// Next dword.
     pub pos: u64,
@@ -25,7 +25,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Reads `count` dwords from `pos` on, around the end of the ring.
+    /// Reads `count` dwords from `at`, wrapping at the end of the ring.
     fn read(&self, env: &dyn Env, at: u64, count: u64) -> Result<Vec<u32>, VmFault> {
         let Some(size) = self.wrap else {
             return env.read_dwords(self.vmid, self.base.wrapping_add(at * 4), count as usize);
@@ -41,7 +41,7 @@ impl Stream {
         Ok(words)
     }
 
-    /// The packet at `pos`. Does not move.
+    /// Fetches the packet at `pos` without advancing.
     pub fn fetch(&self, env: &dyn Env) -> Result<Fetched, VmFault> {
         let left = self.end.wrapping_sub(self.pos);
         if left == 0 {
@@ -67,22 +67,22 @@ impl Stream {
     }
 }
 
-/// What is at the front of a stream.
+/// The packet at the front of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
-    /// Nothing: the end.
+    /// The stream is empty.
     End,
-    /// One dword to skip.
+    /// One dword of padding.
     Filler,
-    /// A whole packet.
+    /// A complete packet.
     Packet(Packet),
-    /// The body reaches over the end.
+    /// The body extends beyond the end.
     Short {
         /// First dword.
         header: u32,
         /// Dwords of the packet.
         need: u64,
-        /// Dwords there are.
+        /// Dwords available.
         left: u64,
     },
     /// Not a packet.
@@ -99,43 +99,43 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, field: DwField) -> u32 {
         field.get(&self.words)
     }
 
-    /// Is the field not zero?
+    /// Returns whether the field is not zero.
     pub fn has(&self, field: DwField) -> bool {
         self.get(field) != 0
     }
 
-    /// Two fields of whole dwords as one value.
+    /// Returns two dword fields as one 64-bit value.
     pub fn join(&self, lo: DwField, hi: DwField) -> u64 {
         rkfd_abi::bits::join(self.get(lo), self.get(hi))
     }
 
-    /// An address from a field that lacks low bits and one with the high half.
+    /// Returns an address from a low field without the alignment bits and a high field.
     pub fn address(&self, lo: DwField, hi: DwField) -> u64 {
         let low = self.words[lo.dw] & lo.field.mask;
         rkfd_abi::bits::join(low, self.get(hi))
     }
 
-    /// The dwords from `first` on.
+    /// Returns the dwords from `first` on.
     pub fn payload(&self, first: usize) -> &[u32] {
         self.words.get(first..).unwrap_or(&[])
     }
 
-    /// Number of dwords with the header.
+    /// Returns the number of dwords with the header.
     pub fn len(&self) -> u64 {
         self.words.len() as u64
     }
 
-    /// Never: a packet has a header.
+    /// Returns false: a packet has a header.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Does it have the length that `shape` says?
+    /// Returns whether the packet has the length that `shape` requires.
     pub fn length_fits(&self, shape: &Shape) -> bool {
         match shape.payload {
             Some(_) => self.words.len() >= shape.dwords,
@@ -143,7 +143,7 @@ impl Packet {
         }
     }
 
-    /// Bits outside the fields of `form`: (dword, bits). The header is always checked.
+    /// Returns bits set outside the fields of `form`: (dword, bits). The header is always checked.
     pub fn reserved_bits(&self, shape: &Shape, form: &[DwField]) -> Option<(usize, u32)> {
         let end = shape.payload.unwrap_or(self.words.len());
         (0..end.min(self.words.len())).find_map(|dw| {
@@ -153,7 +153,7 @@ impl Packet {
     }
 }
 
-/// The shape of an opcode's packet, if the opcode is known.
+/// Returns the shape of an opcode's packet, if the opcode is known.
 pub fn shape(generation: Generation, opcode: u8, dwords: usize) -> Option<&'static Shape> {
     let own = match generation {
         Generation::Gfx9 => &[],
@@ -206,7 +206,7 @@ mod tests {
             assert_eq!(stream.fetch(&mock).unwrap(), Fetched::Filler);
             stream.pos += 1;
             let Fetched::Packet(packet) = stream.fetch(&mock).unwrap() else {
-                panic!("no packet");
+                panic!("not a packet");
             };
             assert_eq!(packet.words, words[2..]);
             stream.pos += packet.len();

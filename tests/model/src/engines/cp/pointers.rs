@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Read and write pointers of queues, and the doorbells that move them.
+//! Read and write pointers of queues, and their doorbells.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use super::queue::{Format, Halt, Queue};
 use super::regs::Slot;
 use crate::{event, strict};
 
-/// How long after its doorbell a queue may be mapped.
+/// Longest time between a doorbell and the mapping of its queue.
 const ORPHAN: Duration = Duration::from_millis(100);
 
 impl Engine<'_> {
-    /// Tells memory and the register how far a queue is.
+    /// Reports the read pointer to memory and to the register.
     pub(super) fn report_rptr(&mut self, queue: &mut Queue) {
         let register = queue.config.narrow_rptr(queue.rptr);
         self.banks()
@@ -96,8 +96,8 @@ impl Engine<'_> {
         self.queues[usize::from(slot.0)] = Some(queue);
     }
 
-    /// A doorbell may come before the packet that maps its queue was executed: mapping reads the
-    /// write pointer from memory, so nothing is lost. When no queue comes, it is an error.
+    /// Reports doorbells that still have no queue. A doorbell may precede the packet that maps its
+    /// queue: mapping reads the write pointer from memory, so nothing is lost.
     pub(super) fn report_orphans(&mut self) -> Option<Duration> {
         let strict = self.env.strict();
         self.orphans.retain(|(index, value, since)| {
@@ -114,7 +114,7 @@ impl Engine<'_> {
         (!self.orphans.is_empty()).then_some(ORPHAN)
     }
 
-    /// Moves the write pointer, if it makes sense.
+    /// Sets the write pointer, if it is valid.
     fn set_wptr(&mut self, queue: &mut Queue, wptr: u64) {
         let behind = queue.wptr.wrapping_sub(wptr);
         if queue.config.format == Format::Pm4 && (1..=queue.config.capacity()).contains(&behind) {
@@ -124,7 +124,7 @@ impl Engine<'_> {
         let filled = wptr.wrapping_sub(queue.rptr);
         let most = match queue.config.format {
             Format::Pm4 => queue.config.capacity(),
-            // Producers take an index first and wait for its slot to be free afterwards.
+            // Producers reserve an index first and wait for its slot to be free afterwards.
             Format::Aql => 1 << 28,
         };
         if filled > most {

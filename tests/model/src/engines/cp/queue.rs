@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A queue on the hardware: what its HQD says, how far it is, what it has in flight.
+//! A mapped queue: HQD configuration, pointers, work in flight.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::pm4::Stream;
 use super::regs::{Bank, Slot};
 use crate::chips::Generation;
 
-/// Who may send what.
+/// Privilege class: which packets are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Kernel interface queue: maps single queues, by slot.
@@ -23,57 +23,57 @@ pub enum Class {
     Hiq,
     /// A ring of the MES.
     Mes,
-    /// Any other.
+    /// Any other queue.
     Normal,
 }
 
-/// How packets are fetched.
+/// Packet format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Dword packets.
+    /// PM4.
     Pm4,
-    /// 64-byte packets.
+    /// AQL.
     Aql,
 }
 
-/// What an HQD says about its queue.
+/// Configuration of a queue in its HQD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Packet format.
     pub format: Format,
-    /// Address space of the ring.
+    /// VMID of the ring.
     pub vmid: u8,
     /// Byte address of the ring.
     pub base: u64,
-    /// Dwords of the ring.
+    /// Size of the ring in dwords.
     pub size: u64,
-    /// Where the read pointer is reported.
+    /// Address for read pointer reports.
     pub rptr_report: u64,
-    /// Where the write pointer is in memory.
+    /// Address of the write pointer in memory.
     pub wptr_poll: u64,
-    /// Dword index of its doorbell on the BAR, if it has one.
+    /// Dword index of its doorbell on the BAR, if enabled.
     pub doorbell: Option<u32>,
-    /// May touch registers.
+    /// Whether its packets may access registers.
     pub privileged: bool,
     /// Memory queue descriptor, an address of VMID 0.
     pub mqd: u64,
-    /// Wave state can be saved, and the area for it.
+    /// Context save area, if wave state can be saved.
     pub save_area: Option<SaveArea>,
 }
 
-/// The area for context save and restore, an address of the queue's VMID.
+/// The CWSR area, an address of the queue's VMID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SaveArea {
     /// First byte.
     pub base: u64,
     /// Bytes of the control stack; the wave state follows.
     pub stack: u32,
-    /// Bytes of all.
+    /// Bytes in total.
     pub size: u32,
 }
 
 impl Config {
-    /// Reads a bank. The error says what makes no sense.
+    /// Reads the configuration from a bank. Fails if it is invalid.
     pub fn from_bank(generation: Generation, bank: &Bank) -> Result<Self, String> {
         let control = bank.get(gc::regCP_HQD_PQ_CONTROL);
         let size_log = gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.get(control);
@@ -85,14 +85,14 @@ impl Config {
         let slot_based = slot_based.get(control) == 2;
         let aql = bank.get(gc::regCP_HQD_AQL_CONTROL) & 1 != 0;
         if base == 0 {
-            return Err("the ring has no address".into());
+            return Err("ring address is 0".into());
         }
         if !(5..=29).contains(&size_log) {
             return Err(format!("ring size 2^{} dwords", size_log + 1));
         }
         if aql != slot_based {
             return Err(format!(
-                "CP_HQD_AQL_CONTROL says AQL {aql}, CP_HQD_PQ_CONTROL {control:#x} {slot_based}"
+                "CP_HQD_AQL_CONTROL has AQL {aql}, CP_HQD_PQ_CONTROL {control:#x} {slot_based}"
             ));
         }
         // The registers have no bits below these.
@@ -119,7 +119,7 @@ impl Config {
         })
     }
 
-    /// Units of the pointers in the ring: dwords, or AQL packets.
+    /// Returns the size of the ring in units of its pointers: dwords, or AQL packets.
     pub fn capacity(&self) -> u64 {
         match self.format {
             Format::Pm4 => self.size,
@@ -127,18 +127,18 @@ impl Config {
         }
     }
 
-    /// Doorbell as interrupts name it: 8-byte index inside the process's slice.
+    /// Returns the doorbell id of interrupts: 8-byte index in the process's doorbell slice.
     pub fn doorbell_id(&self) -> u32 {
         self.doorbell.unwrap_or(0) / rkfd_abi::doorbell::DWORDS
             % rkfd_abi::doorbell::PER_PROCESS as u32
     }
 
-    /// The 64-bit pointer behind a 32-bit `rptr` register, given the write pointer.
+    /// Extends a 32-bit `rptr` register to 64 bits, given the write pointer.
     pub fn widen_rptr(&self, rptr: u32, wptr: u64) -> u64 {
         match self.format {
-            // The register wraps with the ring; a full PM4 ring does not exist.
+            // The register wraps with the ring; a PM4 ring is never completely full.
             Format::Pm4 => wptr.wrapping_sub(wptr.wrapping_sub(rptr.into()) & (self.size - 1)),
-            // Dwords, not wrapped; 2^28 packets fit.
+            // In dwords, not wrapped; 2^28 packets fit.
             Format::Aql => {
                 let packets = u64::from(rptr) / 16;
                 wptr.wrapping_sub(wptr.wrapping_sub(packets) & ((1 << 28) - 1))
@@ -146,7 +146,7 @@ impl Config {
         }
     }
 
-    /// The 32-bit register for a pointer.
+    /// Truncates a pointer to the 32-bit register.
     pub fn narrow_rptr(&self, rptr: u64) -> u32 {
         match self.format {
             Format::Pm4 => (rptr & (self.size - 1)) as u32,
@@ -155,70 +155,70 @@ impl Config {
     }
 }
 
-/// Why a queue does not go on.
+/// Reason why a queue is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halt {
     /// It runs.
     No,
     /// A VM fault without retry.
     Fault,
-    /// A packet that does not exist or may not be sent.
+    /// A bad packet, or one that is not allowed.
     BadPacket,
     /// An error was reported through the inactive signal.
     Error,
-    /// The inactive signal asks for scratch memory; the queue goes on when its value is 0.
+    /// The inactive signal requests scratch memory; the queue resumes when its value is 0.
     Scratch(u64),
 }
 
-/// How a queue is to leave the hardware.
+/// Kinds of dequeue requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmap {
-    /// Save what runs.
+    /// Saves running waves.
     Preempt,
-    /// Throw away what runs.
+    /// Kills running waves.
     Reset,
-    /// Let what runs end first.
+    /// Waits for running waves to end.
     Drain,
 }
 
-/// A queue that is leaving.
+/// A pending dequeue request.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving {
-    /// How.
+    /// Kind.
     pub how: Unmap,
-    /// Since when.
+    /// When it was requested.
     pub since: Instant,
-    /// It stays mapped afterwards.
+    /// Whether the queue stays mapped afterwards.
     pub keep: bool,
-    /// By registers: the scheduler firmware, which may hang, has no say.
+    /// Requested by registers: ignores the knobs that make the scheduler hang.
     pub forced: bool,
 }
 
-/// State of a PM4 queue beyond its pointers.
+/// State of a PM4 queue besides its pointers.
 #[derive(Default)]
 pub struct Pm4 {
-    /// Indirect buffers being executed, the innermost last.
+    /// IBs being executed, the innermost last.
     pub ibs: Vec<Stream>,
     /// The `COMPUTE_*` registers from `COMPUTE_DISPATCH_INITIATOR` on.
     pub compute: Vec<u32>,
-    /// Dispatches under way.
+    /// Dispatches in flight.
     pub jobs: VecDeque<Arc<Job>>,
-    /// What the last returning atomic gave.
+    /// Result of the last returning atomic.
     pub atomic_return: u64,
-    /// A WRITE_WAIT has written its register and waits.
+    /// A WRITE_WAIT has written its register and polls.
     pub wrote: bool,
 }
 
-/// What a queue has in flight.
+/// Work in flight.
 pub enum Work {
-    /// Dword packets.
+    /// PM4 queue.
     Pm4(Pm4),
-    /// 64-byte packets.
+    /// AQL queue.
     Aql(Aql),
 }
 
 impl Work {
-    /// Nothing in flight.
+    /// Returns the state with nothing in flight.
     pub fn new(config: &Config, rptr: u64) -> Self {
         match config.format {
             Format::Pm4 => Work::Pm4(Pm4::default()),
@@ -226,7 +226,7 @@ impl Work {
         }
     }
 
-    /// The dispatches under way.
+    /// Returns the dispatches in flight.
     pub fn jobs(&self) -> Vec<Arc<Job>> {
         match self {
             Work::Pm4(pm4) => pm4.jobs.iter().cloned().collect(),
@@ -234,7 +234,7 @@ impl Work {
         }
     }
 
-    /// Would be lost if only the pointers were saved.
+    /// Returns whether there is state that the pointers do not cover.
     pub fn in_flight(&self) -> bool {
         match self {
             Work::Pm4(pm4) => !pm4.jobs.is_empty() || !pm4.ibs.is_empty(),
@@ -243,49 +243,50 @@ impl Work {
     }
 }
 
-/// A queue on the hardware.
+/// A mapped queue.
 pub struct Queue {
     /// Its HQD.
     pub slot: Slot,
-    /// Its privileges.
+    /// Privilege class.
     pub class: Class,
-    /// What the HQD says.
+    /// Configuration in its HQD.
     pub config: Config,
-    /// First packet that is not done: dwords (PM4) or packets (AQL), never wrapped.
+    /// Read pointer: first packet that is not done, in dwords (PM4) or packets (AQL), never
+    /// wrapped.
     pub rptr: u64,
-    /// First packet that is not there yet.
+    /// Write pointer, in the same units.
     pub wptr: u64,
-    /// Whether it goes on.
+    /// Whether it is stopped.
     pub halt: Halt,
-    /// It is being taken off.
+    /// Pending dequeue request.
     pub leaving: Option<Leaving>,
-    /// Process, for interrupts and unmapping by PASID.
+    /// PASID, for interrupts and unmapping by PASID.
     pub pasid: u16,
-    /// What its waves have of the global wave sync.
+    /// GWS allocation of its waves.
     pub gws: Option<GwsShare>,
-    /// Its waves may go to the trap handler.
+    /// Whether its waves may enter the trap handler.
     pub traps: bool,
-    /// Is it one that "all non static" spares?
+    /// Static queue: not affected by UNMAP_QUEUES "all non static".
     pub is_static: bool,
-    /// In flight.
+    /// Work in flight.
     pub work: Work,
 }
 
 impl Queue {
-    /// No worker holds any of its workgroups.
+    /// Returns whether no worker runs one of its workgroups.
     pub fn is_quiet(&self) -> bool {
         self.work.jobs().iter().all(|job| job.is_quiet())
     }
 }
 
-/// What a look at a queue found.
+/// Result of stepping a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It did something: look again.
+    /// Progress was made: step it again.
     Busy,
-    /// Only a message can change that.
+    /// Nothing to do until a message comes.
     Idle,
-    /// Something in memory must change; look again after this time.
+    /// Waits for a change in memory; poll after this time.
     Poll(Duration),
 }
 

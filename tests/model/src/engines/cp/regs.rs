@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Registers of the command processor: the HQD banks (one per me, pipe and queue) and the few
+//! Registers of the command processor: the HQD banks (one per me, pipe and queue) and the registers
 //! that exist once.
 //!
-//! The thread that serves the guest and the engine thread share [`Banks`] under a lock that is
-//! held for single accesses only. A write that means work comes back as a [`Wake`] for the engine.
+//! The thread that serves the guest and the engine thread share [`Banks`] under a lock that is held
+//! for single accesses only. A write with side effects returns a [`Wake`] for the engine.
 
 use std::collections::HashMap;
 
@@ -17,35 +17,34 @@ use crate::regs::{Decl, Ip, RegId, Selector, Unit};
 
 use super::Wake;
 
-/// MECs.
+/// Number of MECs.
 const MECS: usize = 2;
 /// Pipes of a MEC.
 const PIPES: usize = 4;
 /// Queues of a pipe.
 const QUEUES: usize = 8;
-/// HQDs of the MECs, at most.
+/// Maximum number of MEC HQDs.
 pub const MEC_SLOTS: usize = MECS * PIPES * QUEUES;
-/// Pipes of the MES, with a queue each.
+/// Pipes of the MES, one queue each.
 const MES_PIPES: usize = 2;
-/// HQDs of the chip, at most.
+/// Maximum number of HQDs.
 pub const SLOTS: usize = MEC_SLOTS + MES_PIPES;
 
-/// Banks are kept in the order of gfx9, and their registers go by the names that they have there.
+/// Banks are stored in the register order of gfx9, and gfx9 names are used for both generations.
 const FIRST: u32 = gc::regCP_HQD_GFX_CONTROL.off;
 const LAST: u32 = gc::regCP_HQD_AQL_DISPATCH_ID_HI.off;
-/// Registers that only gfx12 has, behind `CP_HQD_PQ_WPTR_HI`.
+/// Registers that exist on gfx12 only, after `CP_HQD_PQ_WPTR_HI`.
 const MORE: u32 = gc12::regCP_HQD_DEQUEUE_STATUS.off - gc12::regCP_HQD_PQ_WPTR_HI.off;
 const BANK: usize = (LAST + MORE - FIRST + 1) as usize;
 
-/// One of the HQDs. Of the MECs: its index is `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which
-/// is also the bit number in the queue mask of SET_RESOURCES. Then those of the MES, a queue for
-/// each pipe. Above them are the contexts of DMA engines ([`super::sdma`]), which have no registers
-/// here.
+/// Index of an HQD. MEC HQDs come first: `me * 32 + pipe * 8 + queue` with MEC1 as me 0, which is
+/// also the bit number in the queue mask of SET_RESOURCES. The MES HQDs follow, one per pipe.
+/// Indices above them are contexts of SDMA engines ([`super::sdma`]), which have no registers here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
 
 impl Slot {
-    /// The HQD of a me (0: MEC1, 2: MES), pipe and queue.
+    /// Returns the HQD of a me (0: MEC1, 2: MES), pipe and queue.
     pub fn new(me: u32, pipe: u32, queue: u32) -> Self {
         Self(match me {
             2 => MEC_SLOTS as u32 + (pipe & 1),
@@ -53,7 +52,7 @@ impl Slot {
         } as u8)
     }
 
-    /// The HQD that `GRBM_GFX_CNTL` selects, if it selects one.
+    /// Returns the HQD that `GRBM_GFX_CNTL` selects, if any.
     pub fn selected(generation: Generation, sel: Selector) -> Option<Self> {
         let me = u32::from(sel.me).checked_sub(1)?;
         let (pipe, queue) = (u32::from(sel.pipe), u32::from(sel.queue));
@@ -67,7 +66,7 @@ impl Slot {
         there.then(|| Self::new(me, pipe, queue))
     }
 
-    /// Does a chip of that generation have it?
+    /// Returns whether the HQD exists on that generation.
     pub fn exists(self, generation: Generation) -> bool {
         let sel = Selector {
             me: self.me() as u8,
@@ -82,7 +81,7 @@ impl Slot {
         u32::from(self.0).checked_sub(MEC_SLOTS as u32)
     }
 
-    /// ME number as registers and interrupts count it: 1 is MEC1, 3 the MES.
+    /// Returns the ME number in registers and interrupts: 1 is MEC1, 3 the MES.
     pub fn me(self) -> u32 {
         match self.of_mes() {
             Some(_) => 3,
@@ -90,12 +89,12 @@ impl Slot {
         }
     }
 
-    /// Pipe in the MEC or MES.
+    /// Returns the pipe in the MEC or MES.
     pub fn pipe(self) -> u32 {
         self.of_mes().unwrap_or(u32::from(self.0) / 8 % 4)
     }
 
-    /// Queue in the pipe.
+    /// Returns the queue in the pipe.
     pub fn queue(self) -> u32 {
         match self.of_mes() {
             Some(_) => 0,
@@ -103,7 +102,7 @@ impl Slot {
         }
     }
 
-    /// The `ring_id` of its interrupts.
+    /// Returns the `ring_id` of its interrupts.
     pub fn ring_id(self) -> u8 {
         use rkfd_abi::ih::cp_ring::{ME, PIPE, QUEUE};
         (ME.put(self.me()) | PIPE.put(self.pipe()) | QUEUE.put(self.queue())) as u8
@@ -127,7 +126,7 @@ const fn decl(reg: Reg) -> Decl {
     Decl::new(reg.name, Ip::Gc, id(reg)).unit(Unit::Cp)
 }
 
-/// What this unit answers for.
+/// Returns the registers of this unit.
 pub fn registers(generation: Generation) -> Vec<Decl> {
     let all = |name, first: Reg, count| {
         Decl::new(name, Ip::Gc, id(first))
@@ -160,7 +159,7 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
     decls
 }
 
-/// Registers that exist once, of gfx9.
+/// gfx9 registers that exist once.
 const ONCE_GFX9: [Reg; 12] = [
     gc::regCP_MEC_CNTL,
     gc::regCP_PQ_STATUS,
@@ -176,7 +175,7 @@ const ONCE_GFX9: [Reg; 12] = [
     gc::regRLC_CP_SCHEDULERS,
 ];
 
-/// The same of gfx12, with the name that each goes by here. Their fields lie as on gfx9.
+/// Their gfx12 counterparts, paired with the gfx9 name. The fields are at the same positions.
 const ONCE_GFX12: [(Reg, Reg); 6] = [
     (gc12::regCP_PQ_STATUS, gc::regCP_PQ_STATUS),
     (gc12::regCP_PQ_WPTR_POLL_CNTL, gc::regCP_PQ_WPTR_POLL_CNTL),
@@ -189,7 +188,7 @@ const ONCE_GFX12: [(Reg, Reg); 6] = [
     (gc12::regRLC_CP_SCHEDULERS, gc::regRLC_CP_SCHEDULERS),
 ];
 
-/// A register of gfx12 by the name that it goes by here.
+/// Translates a gfx12 register to its gfx9 name.
 fn gfx12_name(reg: RegId) -> RegId {
     let first = gc12::regCP_MQD_BASE_ADDR;
     let wptr_hi = gc12::regCP_HQD_PQ_WPTR_HI.off;
@@ -207,45 +206,45 @@ fn gfx12_name(reg: RegId) -> RegId {
     once.map_or(reg, |(_, name)| id(*name))
 }
 
-/// One HQD's registers.
+/// Registers of one HQD.
 #[derive(Clone)]
 pub struct Bank([u32; BANK]);
 
 impl Bank {
     fn power_on() -> Self {
         let mut bank = Self([0; BANK]);
-        // What AMD calls CP_HQD_PERSISTENT_STATE_DEFAULT.
+        // CP_HQD_PERSISTENT_STATE_DEFAULT in AMD's headers.
         bank.set(gc::regCP_HQD_PERSISTENT_STATE, 0x0be0_5301);
         bank
     }
 
-    /// Value of a register of the bank.
+    /// Returns a register of the bank.
     pub fn get(&self, reg: Reg) -> u32 {
         self.0[(reg.off - FIRST) as usize]
     }
 
-    /// Two consecutive registers as one value, low half first.
+    /// Returns two consecutive registers as one value, low half first.
     pub fn get64(&self, reg: Reg) -> u64 {
         join(self.get(reg), self.get(reg.at(1)))
     }
 
-    /// Changes a register of the bank.
+    /// Sets a register of the bank.
     pub fn set(&mut self, reg: Reg, value: u32) {
         self.0[(reg.off - FIRST) as usize] = value;
     }
 
-    /// Changes two consecutive registers.
+    /// Sets two consecutive registers.
     pub fn set64(&mut self, reg: Reg, value: u64) {
         self.set(reg, value as u32);
         self.set(reg.at(1), (value >> 32) as u32);
     }
 
-    /// Is `CP_HQD_ACTIVE` set?
+    /// Returns whether `CP_HQD_ACTIVE` is set.
     pub fn active(&self) -> bool {
         gc::CP_HQD_ACTIVE__ACTIVE.is_set(self.get(gc::regCP_HQD_ACTIVE))
     }
 
-    /// The doorbell it listens to: dword index on the BAR.
+    /// Returns its doorbell as a dword index on the BAR, if enabled.
     pub fn doorbell(&self) -> Option<u32> {
         use gc::{
             CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN as EN,
@@ -261,27 +260,28 @@ pub struct Banks {
     generation: Generation,
     hqd: Vec<Bank>,
     once: HashMap<RegId, u32>,
-    /// HQDs whose write pointer is to be read from memory when they start.
+    /// HQDs that read their write pointer from memory on activation.
     poll_once: u64,
-    /// The MECs were started without firmware.
+    /// The MECs were unhalted without firmware.
     dead: bool,
 }
 
-/// An access to a bank while `GRBM_GFX_CNTL` selects none.
+/// Error: access to a bank while `GRBM_GFX_CNTL` selects none.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NoBank;
 
 impl Banks {
-    /// Power-on state.
+    /// Returns the power-on state.
     pub fn new(generation: Generation, boot: Boot) -> Self {
         let mut once = HashMap::new();
         if generation == Generation::Gfx9 && boot == Boot::Cold {
-            // `mmCP_MEC_CNTL_DEFAULT`: both halted. Who had a warm card has left them running.
+            // `mmCP_MEC_CNTL_DEFAULT`: both halted. On a warm card the previous driver left them
+            // running.
             let halt = gc::CP_MEC_CNTL__MEC_ME1_HALT.mask | gc::CP_MEC_CNTL__MEC_ME2_HALT.mask;
             once.insert(id(gc::regCP_MEC_CNTL), halt);
         }
         if generation == Generation::Gfx12 {
-            // Firmware is there, and waits to be started.
+            // Firmware is loaded and halted.
             let halt = gc12::CP_MEC_RS64_CNTL__MEC_HALT.mask;
             once.insert(id(gc12::regCP_MEC_RS64_CNTL), halt);
         }
@@ -294,22 +294,22 @@ impl Banks {
         }
     }
 
-    /// The bank of a slot.
+    /// Returns the bank of a slot.
     pub fn slot(&self, slot: Slot) -> &Bank {
         &self.hqd[usize::from(slot.0) % SLOTS]
     }
 
-    /// The bank of a slot, to change.
+    /// Returns the bank of a slot, mutably.
     pub fn slot_mut(&mut self, slot: Slot) -> &mut Bank {
         &mut self.hqd[usize::from(slot.0) % SLOTS]
     }
 
-    /// A register that exists once.
+    /// Returns a register that exists once.
     pub fn once(&self, reg: Reg) -> u32 {
         self.once.get(&id(reg)).copied().unwrap_or(0)
     }
 
-    /// Takes the request to read the write pointer of `slot` from memory.
+    /// Takes the poll-once request for the write pointer of `slot`.
     pub fn take_poll_once(&mut self, slot: Slot) -> bool {
         let bit = 1u64.checked_shl(slot.0.into()).unwrap_or(0);
         let asked = self.poll_once & bit != 0;
@@ -317,7 +317,7 @@ impl Banks {
         asked
     }
 
-    /// The active HQD that listens to a doorbell.
+    /// Returns the active HQD with that doorbell.
     pub fn find_doorbell(&self, index: u32) -> Option<Slot> {
         let position = self
             .hqd
@@ -326,19 +326,19 @@ impl Banks {
         Some(Slot(position as u8))
     }
 
-    /// Is the KIQ the queue in `slot`?
+    /// Returns whether the queue in `slot` is the KIQ.
     pub fn is_kiq(&self, slot: Slot) -> bool {
         let schedulers = self.once(gc::regRLC_CP_SCHEDULERS);
         let kiq = 0x80 | slot.me() << 5 | slot.pipe() << 3 | slot.queue();
         gc::RLC_CP_SCHEDULERS__scheduler0.get(schedulers) == kiq
     }
 
-    /// Is the MEC of `slot`, or its pipe, halted?
+    /// Returns whether the MEC of `slot`, or its pipe, is halted.
     pub fn halted(&self, slot: Slot) -> bool {
         if self.generation == Generation::Gfx12 {
             let cntl = self.once(gc12::regCP_MEC_RS64_CNTL);
             let active = gc12::CP_MEC_RS64_CNTL__MEC_PIPE0_ACTIVE.shift + slot.pipe() as u8;
-            // The MES has its own.
+            // The MES has its own register.
             return slot.me() == 1
                 && (gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl) || cntl >> active & 1 == 0);
         }
@@ -352,18 +352,18 @@ impl Banks {
         }
     }
 
-    /// The MECs cannot run whatever their halt bits say, or may again.
+    /// Sets whether the MECs are dead, regardless of their halt bits.
     pub fn set_dead(&mut self, dead: bool) {
         self.dead = dead;
     }
 
-    /// Are doorbells listened to at all?
+    /// Returns whether doorbells are enabled.
     pub fn doorbells_enabled(&self) -> bool {
         gc::CP_PQ_STATUS__DOORBELL_ENABLE.is_set(self.once(gc::regCP_PQ_STATUS))
     }
 
     fn is_banked(&self, sel: Selector, reg: RegId) -> bool {
-        // The graphics pipe has the first two as well, and no queue here.
+        // The graphics pipe has the first two as well, but no queue here.
         let graphics = self.generation == Generation::Gfx12
             && sel.me == 0
             && (FIRST..FIRST + 2).contains(&reg.off);
@@ -377,7 +377,7 @@ impl Banks {
         }
     }
 
-    /// A read from the register BAR or a packet.
+    /// Reads a register for the BAR or a packet.
     pub fn read(&self, sel: Selector, reg: RegId) -> Result<u32, NoBank> {
         let reg = self.name(reg);
         if self.is_banked(sel, reg) {
@@ -387,7 +387,7 @@ impl Banks {
         Ok(self.once.get(&reg).copied().unwrap_or(0))
     }
 
-    /// A write from the register BAR or a packet; what the engine has to do about it is added to
+    /// Writes a register for the BAR or a packet; resulting messages to the engine are appended to
     /// `wakes`.
     pub fn write(
         &mut self,
@@ -546,12 +546,12 @@ mod tests {
                 .count(),
             MEC_SLOTS
         );
-        // What a driver tells the graphics pipe about doorbells.
+        // Doorbell settings of the graphics pipe.
         let graphics = id(gc12::regCP_HQD_GFX_CONTROL);
         banks.write(sel(0, 0, 0), graphics, 7, &mut wakes).unwrap();
         assert_eq!(banks.read(sel(0, 0, 0), graphics), Ok(7));
         assert_eq!(banks.read(sel(3, 1, 0), graphics), Ok(0));
-        // Every register of the bank keeps its value, and no two are one.
+        // Every register of the bank keeps its own value.
         let s = sel(1, 0, 0);
         let bank: Vec<Decl> = registers(generation);
         let bank: Vec<RegId> = bank

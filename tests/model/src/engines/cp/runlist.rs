@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Runlists: reading one from memory, and keeping its queues on the hardware.
+//! Runlists: parsing, mapping, and time slices.
 //!
-//! A list that fits is mapped once. One that does not (its driver chained it to itself) is cut
-//! into windows: as many queues as there are slots and VMIDs for, from a cursor on; when the
-//! quantum is over, queues outside of the next window are preempted and the new ones are mapped.
+//! A runlist that fits is mapped once. An oversubscribed one (its driver chained it to itself) is
+//! divided into windows: as many queues as there are slots and VMIDs for, starting at a cursor;
+//! when the quantum expires, queues outside the next window are preempted and the new ones are
+//! mapped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -31,9 +32,9 @@ pub(super) struct Entry {
     wptr: u64,
     doorbell: u32,
     is_static: bool,
-    /// Has the global wave sync of its process.
+    /// Uses the GWS of its process.
     gws: bool,
-    /// DMA engine; none: a compute queue.
+    /// SDMA engine; `None`: a compute queue.
     sdma: Option<u8>,
 }
 
@@ -44,23 +45,23 @@ pub(super) struct Process {
     root: u64,
     regs: Vec<(Reg, u32)>,
     quantum: Duration,
-    /// Resources of global wave sync for its queue that has them.
+    /// GWS resources for the queue that uses them.
     num_gws: u32,
 }
 
-/// A runlist being executed.
+/// The runlist being executed.
 #[derive(Debug, Default)]
 pub(super) struct Runlist {
     processes: Vec<Process>,
     pub(super) entries: Vec<Entry>,
     limit: usize,
-    /// Entries that are on the hardware.
+    /// Mapped entries.
     pub(super) mapped: HashMap<usize, Slot>,
     /// First entry of the window.
     start: usize,
-    /// End of the slice.
+    /// End of the quantum.
     until: Option<Instant>,
-    /// The next window, while queues are leaving for it.
+    /// Entries of the next window, while queues are being preempted for it.
     next: Option<Vec<usize>>,
 }
 
@@ -88,7 +89,7 @@ impl Engine<'_> {
             strict!(
                 self.env.strict(),
                 "hws",
-                "runlist {base:#x} while queues of another are mapped"
+                "runlist {base:#x} while queues of the previous one are mapped"
             );
         }
         let mut list = match self.read_list(queue, base, size)? {
@@ -128,7 +129,7 @@ impl Engine<'_> {
         Ok(Outcome::Next)
     }
 
-    /// Reads a runlist from memory. `until` is set when it is chained to itself.
+    /// Parses a runlist. `until` is set if it is chained to itself.
     fn read_list(
         &mut self,
         queue: &Queue,
@@ -143,8 +144,8 @@ impl Engine<'_> {
             end: size.into(),
         };
         let mut list = Runlist::default();
-        // Fewer may follow than MAP_PROCESS says: the stock driver counts queues that are paused
-        // (`pm_map_process_v9` sends `queue_count`) and lists those that are active.
+        // Fewer may follow than MAP_PROCESS announces: the stock driver counts inactive queues
+        // (`pm_map_process_v9` sends `queue_count`) and lists only active ones.
         let mut expected = 0;
         loop {
             let p = match stream.fetch(self.env)? {
@@ -175,7 +176,7 @@ impl Engine<'_> {
                 },
                 op::MAP_QUEUES => {
                     if expected == 0 {
-                        return Ok(Err("MAP_QUEUES that no MAP_PROCESS promised".into()));
+                        return Ok(Err("MAP_QUEUES not announced by MAP_PROCESS".into()));
                     }
                     expected -= 1;
                     match self.map_entry(queue, &p, list.processes.len() - 1) {
@@ -218,7 +219,7 @@ impl Engine<'_> {
                 "page-table root {root:#x} of PASID {pasid} is not valid"
             ));
         }
-        // The packet has the trap handler's address >> 8, and so have the registers.
+        // The packet has the trap handler's address >> 8, as the registers do.
         let regs = vec![
             (gc::regSH_MEM_BASES, p.get(mp::SH_MEM_BASES)),
             (gc::regSH_MEM_CONFIG, p.get(mp::SH_MEM_CONFIG)),
@@ -308,13 +309,13 @@ impl Engine<'_> {
             ));
         }
         if sdma.is_some() {
-            // Its process may ring it while it waits for its turn.
+            // The process may ring it before the queue is mapped.
             self.env.sdma().expect_doorbell(entry.doorbell);
         }
         Ok(entry)
     }
 
-    /// The entries from `start` on that fit the hardware together.
+    /// Returns the entries from `start` on that fit on the hardware together.
     fn window(&self, list: &Runlist, start: usize) -> Vec<usize> {
         let Some(resources) = self.sched.resources else {
             return Vec::new();
@@ -328,7 +329,7 @@ impl Engine<'_> {
         for n in 0..list.entries.len() {
             let index = (start + n) % list.entries.len();
             let process = list.entries[index].process;
-            // Global wave sync has one owner at a time.
+            // GWS has one owner at a time.
             if list.entries[index].gws && gws.replace(process).is_some_and(|p| p != process) {
                 break;
             }
@@ -338,7 +339,7 @@ impl Engine<'_> {
                 }
                 processes.push(process);
             }
-            // Contexts of DMA engines do not run out: a driver hands out no more than there are.
+            // SDMA contexts do not run out: a driver allocates no more than there are.
             if list.entries[index].sdma.is_none() {
                 if compute == slots {
                     break;
@@ -350,7 +351,7 @@ impl Engine<'_> {
         window
     }
 
-    /// Maps the entries of `window` that are not mapped yet, and starts a slice.
+    /// Maps the entries of `window` that are not mapped yet, and starts a quantum.
     fn enter_window(&mut self, hiq: Slot, window: &[usize]) {
         let Some(mut list) = self.sched.runlist.take() else {
             return;
@@ -436,7 +437,7 @@ impl Engine<'_> {
         self.env.raise_fault(fault, client::CPC);
     }
 
-    /// The VMID of a process: the one it has, one it had, or a free one.
+    /// Returns the VMID of a process: its current one, a former one, or a free one.
     fn vmid_for(&mut self, process: &Process) -> Option<u8> {
         let mask = self.sched.resources?.vmid_mask;
         let used = |v: u8| {
@@ -482,7 +483,7 @@ impl Engine<'_> {
             .find(|&s| self.queues[usize::from(s.0)].is_none() && !banks.slot(s).active())
     }
 
-    /// Time slices of a chained runlist. Returns when to look again.
+    /// Rotates a chained runlist. Returns when to call it again.
     pub(super) fn rotate(&mut self) -> Option<Duration> {
         let mut list = self.sched.runlist.take()?;
         list.mapped.retain(|_, slot| self.is_mapped(*slot));
@@ -538,7 +539,8 @@ impl Engine<'_> {
         wait
     }
 
-    /// What is unmapped on request does not come back with the next slice.
+    /// Removes explicitly unmapped queues from the runlist, so the next quantum does not map them
+    /// again.
     pub(super) fn forget_entries(&mut self, select: u32, p: &Packet, slots: &[Slot]) {
         use pm4::unmap_queues as uq;
         let Some(list) = &mut self.sched.runlist else {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Queues coming on and off the hardware: loading an MQD, saving it, and keeping what was in
-//! flight.
+//! MQD load and save, CWSR: keeps the work of unmapped queues.
 //!
-//! What silicon writes into the save area is the state of each wave. The model keeps that to
-//! itself: the wave area gets one record that names what was kept, `compute_wave_restore_addr`
-//! in the MQD leads to the record, and the offsets of control stack and wave area move as if the
-//! waves were there. Restoring reads the record, so an area that the driver freed, moved or
-//! overwrote is noticed.
+//! On silicon the save area receives the state of each wave. The model keeps that state itself: the
+//! wave area gets one record that identifies it, `compute_wave_restore_addr` in the MQD points to
+//! the record, and the offsets of control stack and wave area move as if the waves were there.
+//! Restore reads the record, so a save area that the driver freed, moved or overwrote is detected.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,11 +32,11 @@ const MQD_HEADER: u32 = 0xc031_0800;
 const MAGIC: u64 = 0x7265_636f_7264_4350;
 /// Bytes of the record.
 const RECORD: u32 = 64;
-/// Patience with a worker that is told to stop; the message usually comes first.
+/// Poll interval for workers to stop; the message usually comes first.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// Where the generations differ in an MQD and in what belongs to it. What is loaded into the
-/// registers lies at the same place in all.
+/// MQD layout and CWSR details that differ between generations. The dwords that are loaded into the
+/// registers are at the same offsets in all.
 struct Layout {
     restore_addr_lo: usize,
     restore_addr_hi: usize,
@@ -63,7 +61,7 @@ fn layout(generation: Generation) -> Layout {
     }
 }
 
-/// A queue's work while it is off the hardware.
+/// Work of an unmapped queue.
 struct Saved {
     mqd: u64,
     rptr: u64,
@@ -71,7 +69,7 @@ struct Saved {
     work: Work,
 }
 
-/// Everything that is off the hardware.
+/// Saved work of all unmapped queues.
 #[derive(Default)]
 pub struct Saves {
     by_token: HashMap<u64, Saved>,
@@ -79,42 +77,42 @@ pub struct Saves {
 }
 
 impl Saves {
-    /// Number of kept queues.
+    /// Returns the number of saved queues.
     pub fn len(&self) -> usize {
         self.by_token.len()
     }
 
-    /// Nothing is kept.
+    /// Returns whether nothing is saved.
     pub fn is_empty(&self) -> bool {
         self.by_token.is_empty()
     }
 }
 
-/// What MAP_QUEUES says.
+/// Parameters of MAP_QUEUES.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Map {
-    /// HQD to use.
+    /// HQD slot.
     pub slot: Slot,
     /// MQD, an address of VMID 0.
     pub mqd: u64,
-    /// Write pointer in memory, an address of `vmid`; on gfx12 of VMID 0.
+    /// Write pointer address, in the address space `vmid`; on gfx12 in VMID 0.
     pub wptr: u64,
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
     /// Address space.
     pub vmid: u8,
-    /// Process.
+    /// PASID.
     pub pasid: u16,
-    /// Privileges.
+    /// Privilege class.
     pub class: Class,
-    /// Spared by "all non static".
+    /// Static queue: not affected by "all non static".
     pub is_static: bool,
-    /// Resources of global wave sync.
+    /// Number of GWS resources.
     pub gws: u32,
 }
 
 impl Engine<'_> {
-    /// Loads a queue from its MQD and starts it. False if the MQD makes no sense.
+    /// Loads a queue from its MQD and activates it. Returns false if the MQD is invalid.
     pub(super) fn map(&mut self, map: &Map) -> Result<bool, VmFault> {
         let mqd = self.env.read_dwords(0, map.mqd, v9::Mqd::DWORDS)?;
         if self.env.trace().wants(Detail::Mqds) {
@@ -133,7 +131,7 @@ impl Engine<'_> {
         }
         let generation = self.generation();
         if generation == Generation::Gfx12 {
-            // The scheduler polls the write pointer of a queue that has no slot, here.
+            // The scheduler polls the write pointers of unmapped queues at this address.
             self.env.read64(0, map.wptr)?;
         }
         {
@@ -173,8 +171,8 @@ impl Engine<'_> {
         Ok(true)
     }
 
-    /// The global wave sync of a queue that has some: the same each time it is mapped, since a
-    /// kernel finds there what one before it has set up.
+    /// Returns the GWS of a queue that has some. It is kept across mappings, since kernels rely on
+    /// what an earlier one has set up.
     fn give_gws(&mut self, map: &Map) -> Option<GwsShare> {
         if map.gws == 0 {
             self.gws.remove(&map.mqd);
@@ -203,12 +201,12 @@ impl Engine<'_> {
         }
         let own = join(mqd[dw::cp_mqd_base_addr_lo], mqd[dw::cp_mqd_base_addr_hi]);
         if own != map.mqd {
-            wrong(format!("says that it is at {own:#x}"));
+            wrong(format!("it contains address {own:#x}"));
         }
         let control = mqd[dw::cp_hqd_pq_doorbell_control];
         let doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control);
         if doorbell != map.doorbell {
-            wrong(format!("says doorbell {doorbell:#x}"));
+            wrong(format!("it contains doorbell {doorbell:#x}"));
         }
         let wptr = join(
             mqd[dw::cp_hqd_pq_wptr_poll_addr_lo],
@@ -216,12 +214,12 @@ impl Engine<'_> {
         );
         let same = match self.generation() {
             Generation::Gfx9 => wptr == map.wptr,
-            // Two addresses of one page.
+            // Two mappings of the same page.
             Generation::Gfx12 => (wptr ^ map.wptr) & 0xfff == 0,
         };
         if !same {
             wrong(format!(
-                "write pointer at {wptr:#x}, packet says {:#x}",
+                "write pointer at {wptr:#x}, {:#x} in the packet",
                 map.wptr
             ));
         }
@@ -230,7 +228,7 @@ impl Engine<'_> {
         }
         let vmid = mqd[dw::cp_hqd_vmid] & 15;
         if vmid != 0 && vmid != u32::from(map.vmid) {
-            wrong(format!("says VMID {vmid}, has {}", map.vmid));
+            wrong(format!("it contains VMID {vmid}, mapped with {}", map.vmid));
         }
         let masks = [
             dw::compute_static_thread_mgmt_se0,
@@ -239,12 +237,12 @@ impl Engine<'_> {
             dw::compute_static_thread_mgmt_se3,
         ];
         if map.class == Class::Normal && masks.iter().all(|&n| mqd[n] == 0) {
-            wrong("no CU may run its waves".into());
+            wrong("no CU is enabled for its waves".into());
         }
         true
     }
 
-    /// Ends what can be ended of queues that are leaving. Returns when to look again.
+    /// Completes pending dequeue requests. Returns when to call it again.
     pub(super) fn finish_unmaps(&mut self) -> Option<Duration> {
         let mut again = None;
         for slot in (0..self.queues.len() as u8).map(Slot) {
@@ -282,7 +280,7 @@ impl Engine<'_> {
         again
     }
 
-    /// Books finished dispatches of a queue.
+    /// Processes completed dispatches of a queue.
     fn reap(&mut self, queue: &mut Queue) {
         match queue.work {
             Work::Pm4(_) => self.reap_pm4(queue),
@@ -290,7 +288,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The last act of a queue on the hardware: its MQD is written, its slot is free.
+    /// Completes the unmap of a queue: writes its MQD and frees its slot.
     fn leave(&mut self, queue: Queue, how: Unmap) {
         let slot = queue.slot;
         event!(
@@ -309,7 +307,7 @@ impl Engine<'_> {
                 strict!(
                     self.env.strict(),
                     "cp",
-                    "queue {slot}: its MQD or save area cannot be written: {fault}"
+                    "queue {slot}: cannot write MQD or save area: {fault}"
                 );
                 self.env.raise_fault(&fault, client::CPC);
             }
@@ -366,7 +364,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Writes the record. Returns how much of control stack and wave area counts as used.
+    /// Writes the record. Returns the bytes of control stack and wave area that count as used.
     fn save_waves(&mut self, queue: &Queue, area: SaveArea) -> Result<(u32, u32), VmFault> {
         let mut waves = 0u64;
         let mut bytes = 0u64;
@@ -409,7 +407,7 @@ impl Engine<'_> {
         Ok((stack, state))
     }
 
-    /// Gives a queue its work back, if its MQD says that there is some.
+    /// Restores the work of a queue, if its MQD refers to saved work.
     fn restore(&mut self, queue: &mut Queue, mqd: &[u32]) {
         let layout = layout(self.generation());
         if mqd[layout.restore_control] == 0 {
@@ -438,7 +436,7 @@ impl Engine<'_> {
             strict!(
                 self.env.strict(),
                 "cp",
-                "queue {} pasid {}: the save area at {from:#x} does not hold what was saved there",
+                "queue {} pasid {}: the save area at {from:#x} was overwritten",
                 queue.slot,
                 queue.pasid
             );
@@ -453,7 +451,7 @@ impl Engine<'_> {
             strict!(
                 self.env.strict(),
                 "cp",
-                "queue {}: saved at read pointer {:#x}, its MQD now says {:#x}",
+                "queue {}: saved at read pointer {:#x}, its MQD contains {:#x}",
                 queue.slot,
                 saved.rptr,
                 queue.rptr

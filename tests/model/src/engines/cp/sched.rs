@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The scheduler firmware: what it owns, and the packets of KIQ and HIQ. Runlists are in
-//! [`runlist`](super::runlist), UNMAP_QUEUES is in [`unmap`](super::unmap).
+//! The HWS: its state, and the packets of KIQ and HIQ. Runlists are in [`runlist`](super::runlist),
+//! UNMAP_QUEUES is in [`unmap`](super::unmap).
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
-/// Patience before SET_RESOURCES said how much.
+/// Unmap latency before SET_RESOURCES sets one.
 pub(super) const DEFAULT_LATENCY: Duration = Duration::from_secs(4);
 
-/// What SET_RESOURCES gave to the scheduler.
+/// Parameters of SET_RESOURCES.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resources {
     pub(super) vmid_mask: u16,
     pub(super) queue_mask: u64,
     pub(super) latency: Duration,
-    /// Resources of global wave sync.
+    /// Number of GWS resources.
     pub(super) num_gws: u32,
 }
 
-/// The scheduler's state.
+/// State of the HWS.
 #[derive(Debug, Default)]
 pub struct Sched {
     pub(super) resources: Option<Resources>,
@@ -43,7 +43,7 @@ pub struct Sched {
 }
 
 impl Sched {
-    /// Queues of the runlist, and how many of them are mapped.
+    /// Returns the number of queues in the runlist, and of mapped ones.
     pub fn counts(&self) -> (usize, usize) {
         self.runlist
             .as_ref()
@@ -52,19 +52,19 @@ impl Sched {
 }
 
 impl Engine<'_> {
-    /// Executes a packet of the scheduler.
+    /// Executes a scheduler packet.
     pub(super) fn schedule(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         if self.generation() == Generation::Gfx12 {
-            // There the MES schedules.
+            // gfx12: MES schedules.
             return Ok(Outcome::Bad(
                 ec::PACKET_UNSUPPORTED,
-                "scheduler packet on a chip without such firmware",
+                "scheduler packet on a chip without HWS",
             ));
         }
         match (p.opcode, queue.class) {
             (_, Class::Normal) => Ok(Outcome::Bad(
                 ec::PACKET_UNSUPPORTED,
-                "scheduler packet in a queue that is not the scheduler's",
+                "scheduler packet in a queue other than KIQ or HIQ",
             )),
             (op::SET_RESOURCES, _) => Ok(self.set_resources(queue, p)),
             (op::RUN_LIST, Class::Hiq) => self.run_list(queue, p),
@@ -79,7 +79,7 @@ impl Engine<'_> {
         }
     }
 
-    /// With the HIQ goes everything that its scheduler knew; queues stay where they are.
+    /// Drops the scheduler's state when the HIQ is unmapped; other queues stay mapped.
     pub(super) fn forget_scheduler(&mut self, queue: &Queue) {
         if queue.class == Class::Hiq {
             self.sched.runlist = None;
@@ -105,7 +105,7 @@ impl Engine<'_> {
             latency.as_millis()
         );
         if queue.class == Class::Kiq {
-            // From the KIQ, dwords 4 and 5 are the address of the cleaner shader.
+            // On the KIQ, dwords 4 and 5 are the address of the cleaner shader.
             self.sched.kiq_mask = queue_mask;
             if p.get(sr::QUEUE_TYPE) != sr::QUEUE_TYPE_KIQ || vmid_mask != 0 {
                 strict!(
@@ -123,11 +123,11 @@ impl Engine<'_> {
         } else if vmid_mask & 1 != 0 || vmid_mask == 0 {
             Some("VMID mask")
         } else if queue_mask == 0 || queue_mask >> 32 != 0 {
-            Some("queue mask names queues outside of MEC1, or none")
+            Some("queue mask has no queue, or queues outside MEC1")
         } else if queue_mask & self.sched.kiq_mask != 0 {
-            Some("queue mask names queues that the KIQ handed out")
+            Some("queue mask differs from that of the KIQ")
         } else if latency.is_zero() {
-            Some("no unmap latency")
+            Some("unmap latency is 0")
         } else {
             None
         };
@@ -152,7 +152,7 @@ impl Engine<'_> {
         Outcome::Next
     }
 
-    /// MAP_QUEUES of the KIQ: one queue into the slot that the packet names.
+    /// Executes MAP_QUEUES on the KIQ: one queue, to the slot that the packet names.
     fn kiq_map(&mut self, queue: &Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::map_queues as mq;
         self.check(queue, p, &mq::PACKET, mq::FORM_KIQ);
@@ -163,7 +163,7 @@ impl Engine<'_> {
             _ => {
                 return Ok(Outcome::Bad(
                     ec::PACKET_UNSUPPORTED,
-                    "MAP_QUEUES for an engine that is not there",
+                    "MAP_QUEUES for an engine that does not exist",
                 ))
             }
         };

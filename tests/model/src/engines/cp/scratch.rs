@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Scratch memory of AQL queues: which of what the runtime gave a dispatch may use.
+//! Scratch memory of AQL queues: selection for a dispatch, and asynchronous reclaim.
 //!
-//! A runtime gives a queue one piece of memory. One that knows of asynchronous reclaim
-//! (`amd_queue_v2_t`) may give a second, the alternate, for grids up to a limit, and takes either
-//! back while the queue lives: it takes the queue off, says which packet may use the piece last,
-//! and finds out which one did. The firmware of gfx942's MEC has its part of it from version 177
-//! on; the steps are those that ROCr describes in `amd_aql_queue.cpp` (AsyncReclaimMainScratch).
+//! A runtime assigns one scratch buffer to a queue. A runtime with asynchronous reclaim
+//! (`amd_queue_v2_t`) may assign a second, the alternate, for grids up to a limit, and reclaims
+//! either while the queue lives: it unmaps the queue, sets the last packet that may use the buffer,
+//! and checks which packet did. The MEC firmware of gfx942 supports this from version 177 on; the
+//! protocol is described in ROCr's `amd_aql_queue.cpp` (AsyncReclaimMainScratch).
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 use gpu_wave::abi::KernelDescriptor;
@@ -19,17 +19,17 @@ use crate::engines::gmc::VmFault;
 use super::engine::Engine;
 use super::queue::Queue;
 
-/// What a dispatch needs.
+/// Scratch requirements of a dispatch.
 pub(super) struct Need {
-    /// Bytes of a work-item.
+    /// Bytes per work-item.
     pub private: u32,
-    /// Waves of a workgroup.
+    /// Waves per workgroup.
     pub waves: u64,
     /// Work-items.
     pub grid: [u32; 3],
 }
 
-/// Where the descriptor of a queue says what a piece of scratch memory is.
+/// Offsets of a scratch buffer's fields in the queue descriptor.
 struct Piece {
     lane: usize,
     ring: usize,
@@ -57,12 +57,12 @@ const ALTERNATE: Piece = Piece {
     last_used: v2::SCRATCH_LAST_USED_INDEX + 8,
 };
 
-/// A piece of scratch memory, and its buffer descriptor.
+/// A scratch buffer, and its buffer descriptor.
 type Found = (Scratch, [u32; 4]);
 
 impl Engine<'_> {
-    /// A queue comes to a slot: the runtime is told that this firmware knows of asynchronous reclaim.
-    /// Where the descriptor is not there, the first packet shows it.
+    /// Announces support for asynchronous reclaim to the runtime when a queue is mapped. If the
+    /// descriptor is not accessible, the first packet reports that.
     pub(super) fn connect(&self, queue: &Queue) {
         let (Generation::Gfx9, Some(at)) = (self.generation(), Self::amd_queue(queue)) else {
             return;
@@ -74,7 +74,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The scratch memory for the dispatch in packet `index`. `None`: the queue has not enough.
+    /// Returns the scratch buffer for the dispatch in packet `index`. `None`: it is not sufficient.
     pub(super) fn scratch(
         &self,
         queue: &Queue,
@@ -121,7 +121,7 @@ impl Engine<'_> {
         Ok(Some(found))
     }
 
-    /// A piece of scratch memory, if it is enough.
+    /// Returns a scratch buffer, if it is sufficient.
     fn piece(
         &self,
         vmid: u8,
@@ -139,13 +139,13 @@ impl Engine<'_> {
         let ring = u32_at(piece.ring)?;
         let base = self.env.read64(vmid, at.wrapping_add(piece.base as u64))?;
         let scratch = match self.generation() {
-            // Waves, and the size of one in KiB.
+            // Number of waves, and size per wave in KiB.
             Generation::Gfx9 => Scratch {
                 base,
                 wave_stride: u64::from(gc::COMPUTE_TMPRING_SIZE__WAVESIZE.get(ring)) << 10,
                 slots: gc::COMPUTE_TMPRING_SIZE__WAVES.get(ring).into(),
             },
-            // Waves of a shader engine, and the size of one in units of 256 bytes.
+            // Waves per shader engine, and size per wave in units of 256 bytes.
             Generation::Gfx12 => {
                 let waves = u64::from(gc12::COMPUTE_TMPRING_SIZE__WAVES.get(ring));
                 Scratch {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! User queues of the DMA engines, which the scheduler firmware puts on an engine and takes off
-//! again as it does with compute queues. What executes them is [`crate::engines::sdma`].
+//! SDMA user queues in the scheduler: mapping them to engines and unmapping them, as with compute
+//! queues. Their packets are executed by [`crate::engines::sdma`].
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::engines::sdma::rlc::RlcMap;
 use crate::trace::Detail;
 use crate::{event, strict};
 
-/// Patience with an engine that is told to let a queue go; its message usually comes first.
+/// Poll interval for an engine to release a queue; its message usually comes first.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A queue on an engine.
+/// A mapped SDMA queue.
 #[derive(Debug, Clone)]
 pub struct SdmaQueue {
     /// Engine and context.
@@ -31,46 +31,46 @@ pub struct SdmaQueue {
     pub mqd: u64,
     /// Address space.
     pub vmid: u8,
-    /// Process.
+    /// PASID.
     pub pasid: u16,
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
-    /// Spared by "all non static".
+    /// Static queue: not affected by "all non static".
     pub is_static: bool,
-    /// It is to leave.
+    /// Dequeue requested.
     pub leaving: bool,
-    /// The engine was told.
+    /// The engine was notified.
     pub told: bool,
 }
 
-/// What MAP_QUEUES says, or what MES makes of ADD_QUEUE.
+/// Parameters of MAP_QUEUES, or of ADD_QUEUE on MES.
 #[derive(Debug, Clone, Copy)]
 pub struct SdmaMap {
     /// Engine.
     pub engine: u8,
-    /// The place on the engine, when the firmware names it and not the descriptor.
+    /// The RLC queue on the engine, if the firmware names it and not the MQD.
     pub rlc: Option<u8>,
     /// MQD, an address of VMID 0.
     pub mqd: u64,
-    /// Where the write pointer is: in the queue's address space, for MES in that of VMID 0.
+    /// Write pointer address: in the queue's address space, on MES in VMID 0.
     pub wptr: u64,
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
     /// Address space.
     pub vmid: u8,
-    /// Process.
+    /// PASID.
     pub pasid: u16,
-    /// Spared by "all non static".
+    /// Static queue: not affected by "all non static".
     pub is_static: bool,
 }
 
 impl Slot {
-    /// A context of a DMA engine, numbered behind the HQDs.
+    /// Returns the slot of a context of an SDMA engine, numbered after the HQDs.
     pub fn rlc(engine: u8, rlc: u8) -> Self {
         Self(SLOTS as u8 + engine * RLC_QUEUES as u8 + rlc)
     }
 
-    /// Engine and context.
+    /// Returns engine and context, if the slot is one of an SDMA engine.
     pub fn as_rlc(self) -> Option<(u8, u8)> {
         let n = self.0.checked_sub(SLOTS as u8)?;
         Some((n / RLC_QUEUES as u8, n % RLC_QUEUES as u8))
@@ -78,7 +78,7 @@ impl Slot {
 }
 
 impl Engine<'_> {
-    /// Whether a queue is in a slot of either kind.
+    /// Returns whether a queue is mapped to a slot of either kind.
     pub(super) fn is_mapped(&self, slot: Slot) -> bool {
         match slot.as_rlc() {
             None => self.queues[usize::from(slot.0)].is_some(),
@@ -86,7 +86,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the queue of a slot of either kind is leaving.
+    /// Returns whether the queue of a slot of either kind has a pending dequeue request.
     pub(super) fn is_leaving(&self, slot: Slot) -> bool {
         match slot.as_rlc() {
             None => self.queues[usize::from(slot.0)]
@@ -96,7 +96,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Begins to take a queue off an engine, or off an HQD.
+    /// Starts to unmap a queue from an SDMA engine or an HQD.
     pub(super) fn start_unmap_any(&mut self, slot: Slot, how: Unmap, keep: bool) {
         if slot.as_rlc().is_none() {
             self.start_unmap(slot, how, keep);
@@ -114,13 +114,13 @@ impl Engine<'_> {
         }
     }
 
-    /// The engine that a queue's MQD names.
+    /// Returns the engine that an MQD names.
     pub fn sdma_engine_of(&self, mqd: u64) -> Result<u32, VmFault> {
         let at = self.env.sdma().layout().mqd.engine;
         self.env.read32(0, mqd.wrapping_add(at as u64 * 4))
     }
 
-    /// Loads a queue from its MQD. `None`: the MQD makes no sense.
+    /// Loads a queue from its MQD. `None`: the MQD is invalid.
     pub fn map_sdma(&mut self, map: &SdmaMap) -> Result<Option<Slot>, VmFault> {
         let layout = self.env.sdma().layout();
         let dw = layout.mqd;
@@ -147,24 +147,27 @@ impl Engine<'_> {
         let port = self.env.sdma();
         if mqd[dw.engine] != u32::from(map.engine) {
             wrong(format!(
-                "says engine {}, the packet {}",
+                "it contains engine {}, {} in the packet",
                 mqd[dw.engine], map.engine
             ));
         }
         let offset = mqd[dw.doorbell_offset];
         let doorbell = regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.get(offset);
         if doorbell != map.doorbell {
-            wrong(format!("says doorbell {doorbell:#x}"));
+            wrong(format!("it contains doorbell {doorbell:#x}"));
         }
         if !port.reaches(map.engine, map.doorbell) {
-            wrong(format!("its doorbell does not reach engine {}", map.engine));
+            wrong(format!(
+                "its doorbell is not routed to engine {}",
+                map.engine
+            ));
         }
         if mqd[dw.rb_cntl] & regs::SDMA_GFX_RB_CNTL__RB_PRIV.mask != 0 {
-            wrong("a privileged ring".into());
+            wrong("the ring is privileged".into());
         }
         let base = join(mqd[dw.rb_base[0]], mqd[dw.rb_base[1]]);
         if base == 0 {
-            wrong("no ring".into());
+            wrong("ring address is 0".into());
             return Ok(None);
         }
         let wanted = mqd[dw.queue];
@@ -172,17 +175,17 @@ impl Engine<'_> {
         let all = 0..RLC_QUEUES as u8;
         let own = all.clone().find(|n| u32::from(*n) == wanted);
         if own.is_none() {
-            wrong(format!("queue {wanted} of its engine"));
+            wrong(format!("queue {wanted} does not exist"));
         }
         let place = match map.rlc {
             Some(rlc) => Some(rlc).filter(free),
             None => own.filter(free).or_else(|| all.clone().find(free)),
         };
         let Some(rlc) = place else {
-            wrong(format!("no context is free on engine {}", map.engine));
+            wrong(format!("no free queue on engine {}", map.engine));
             return Ok(None);
         };
-        // MES has no page tables of the process at hand when it looks.
+        // MES reads it in VMID 0: the page tables of the process are not set up yet.
         let space = match layout.version {
             Version::V4 => map.vmid,
             Version::V7 => 0,
@@ -223,8 +226,8 @@ impl Engine<'_> {
         Ok(Some(slot))
     }
 
-    /// Tells engines about queues that are to leave, and writes the MQDs of those that have.
-    /// Returns when to look again.
+    /// Notifies engines about pending dequeue requests, and writes the MQDs of completed ones.
+    /// Returns when to call it again.
     pub(super) fn finish_sdma_unmaps(&mut self) -> Option<Duration> {
         let stuck = self.env.knobs().hws_no_preempt.on();
         let port = self.env.sdma();
@@ -263,7 +266,7 @@ impl Engine<'_> {
                     strict!(
                         self.env.strict(),
                         "hws",
-                        "queue {}: its MQD cannot be written: {fault}",
+                        "queue {}: cannot write MQD: {fault}",
                         queue.slot
                     );
                     self.env.raise_fault(&fault, client::CPC);
@@ -274,7 +277,7 @@ impl Engine<'_> {
         again
     }
 
-    /// A queue that did not leave in time stays.
+    /// Keeps a queue mapped that was not unmapped in time.
     pub(super) fn keep_sdma(&mut self, slot: Slot) -> Option<(u16, u32)> {
         let (engine, rlc) = slot.as_rlc()?;
         let queue = self.sdma_queues.iter_mut().find(|q| q.slot == slot)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The seam between dispatches and the shader interpreter: a workgroup that can be interrupted.
+//! Interface between dispatches and the shader interpreter: workgroups that can be interrupted.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use gpu_wave::{Dispatch, Host, Memory, Stop, Workgroup};
 
 /// A workgroup that has started.
 pub trait Running: Send {
-    /// Runs it until it ends, or until [`Host::poll`] wants it interrupted
-    /// ([`Stop::Interrupted`]); then it can be run again and goes on where it was.
+    /// Runs it until it ends, or until [`Host::poll`] requests an interruption
+    /// ([`Stop::Interrupted`]); a later call resumes it.
     fn run(&mut self, memory: &dyn Memory, host: &dyn Host) -> Result<(), Stop>;
 }
 
-/// Something that executes workgroups.
+/// Executes workgroups.
 pub trait Shader: Sync {
     /// Starts the workgroup with id `group`.
     fn start(&self, d: &Arc<Dispatch>, group: [u32; 3]) -> Box<dyn Running>;

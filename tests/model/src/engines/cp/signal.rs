@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How queues talk back to user space: completion signals, the queue's inactive signal, and
-//! interrupts of shaders.
+//! Notifications to user space: completion signals, the queue's inactive signal, and interrupts of
+//! shaders.
 
 use gpu_wave::Stop;
 use rkfd_abi::aql::{queue as amd_queue, signal};
@@ -17,29 +17,29 @@ use crate::engines::gmc::VmFault;
 use crate::engines::ih::Entry;
 use crate::{event, strict};
 
-/// What the packet processor writes into the inactive signal, as ROCr reads it.
+/// Codes that the packet processor writes to the inactive signal, as ROCr decodes them.
 pub mod inactive {
-    /// Scratch memory of a wave64 kernel is missing.
+    /// Not enough scratch memory for a wave64 kernel.
     pub const SCRATCH: u64 = 1;
-    /// Dimensions or grid.
+    /// Invalid dimensions or grid size.
     pub const DIMENSIONS: u64 = 2;
-    /// Group segment (LDS).
+    /// Invalid group segment (LDS) size.
     pub const GROUP_SEGMENT: u64 = 4;
-    /// Kernel object.
+    /// Invalid kernel object.
     pub const CODE: u64 = 8;
-    /// Packet format.
+    /// Invalid packet format.
     pub const FORMAT: u64 = 32;
-    /// Workgroup size.
+    /// Invalid workgroup size.
     pub const WORKGROUP: u64 = 64;
-    /// Registers.
+    /// Invalid register counts.
     pub const VGPRS: u64 = 128;
-    /// Vendor packet.
+    /// Invalid vendor packet.
     pub const VENDOR: u64 = 256;
-    /// Scratch that was given for one dispatch can be taken back.
+    /// Scratch lent for a single dispatch can be reclaimed.
     pub const SCRATCH_DONE: u64 = 512;
-    /// Scratch memory of a wave32 kernel is missing.
+    /// Not enough scratch memory for a wave32 kernel.
     pub const SCRATCH_WAVE32: u64 = 1024;
-    /// A wave left its aperture.
+    /// A wave violated its aperture.
     pub const APERTURE: u64 = 0x2000_0000;
     /// Illegal instruction.
     pub const ILLEGAL: u64 = 0x4000_0000;
@@ -47,7 +47,7 @@ pub mod inactive {
     pub const TRAP: u64 = 0x8000_0000;
 }
 
-/// The exception code (`kfd_dbg_trap_exception_code`) for an inactive code of a packet.
+/// Returns the exception code (`kfd_dbg_trap_exception_code`) for an inactive code of a packet.
 fn exception_of(code: u64) -> Option<u32> {
     Some(match code {
         inactive::DIMENSIONS => 16,
@@ -57,13 +57,13 @@ fn exception_of(code: u64) -> Option<u32> {
         inactive::VGPRS => 22,
         inactive::VENDOR => 23,
         inactive::FORMAT => ec::PACKET_UNSUPPORTED,
-        // Of a wave: the packet is in order.
+        // Raised by a wave: the packet is valid.
         _ => return None,
     })
 }
 
 impl Engine<'_> {
-    /// The address of the queue's `amd_queue_t`, if it has one.
+    /// Returns the address of the queue's `amd_queue_t`, if it has one.
     pub(super) fn amd_queue(queue: &Queue) -> Option<u64> {
         match &queue.work {
             Work::Aql(aql) => aql.amd_queue,
@@ -82,7 +82,7 @@ impl Engine<'_> {
         Ok(amd_queue::PROPERTIES_ENABLE_PROFILING.is_set(properties))
     }
 
-    /// A packet is complete: time stamps, decrement, mailbox, interrupt, in that order.
+    /// Completes a packet: time stamps, decrement, mailbox, interrupt, in that order.
     pub(super) fn complete(
         &mut self,
         queue: &mut Queue,
@@ -124,7 +124,7 @@ impl Engine<'_> {
         self.notify(queue, at)
     }
 
-    /// Mailbox and interrupt of a signal that has an event.
+    /// Writes the event mailbox and raises the interrupt of a signal with an event.
     fn notify(&self, queue: &Queue, at: u64) -> Result<(), VmFault> {
         let vmid = queue.config.vmid;
         let mailbox = self
@@ -143,13 +143,13 @@ impl Engine<'_> {
             "queue={} va={mailbox:#x} event={id}",
             queue.slot
         );
-        // The driver looks at the slot when the interrupt comes, so the slot is first.
+        // The driver reads the slot in the interrupt handler, so the slot is written first.
         self.env.write64(vmid, mailbox, id.into())?;
         self.post(queue, source::CP_END_OF_PIPE, [id, 0]);
         Ok(())
     }
 
-    /// Stores `code` in the queue's inactive signal. `None`: there is none.
+    /// Stores `code` to the queue's inactive signal. `None`: it has none.
     pub(super) fn set_inactive(&self, queue: &Queue, code: u64) -> Result<Option<u64>, VmFault> {
         let Some(at) = Self::amd_queue(queue) else {
             return Ok(None);
@@ -176,7 +176,7 @@ impl Engine<'_> {
         Ok(Some(at))
     }
 
-    /// An error stops an AQL queue.
+    /// Stops an AQL queue with an error.
     pub(super) fn aql_error(&mut self, queue: &mut Queue, code: u64, text: &str) {
         strict!(
             self.env.strict(),
@@ -187,8 +187,8 @@ impl Engine<'_> {
             queue.rptr
         );
         queue.halt = Halt::Error;
-        // The runtime hears of it twice: through its signal, and, if it enabled exceptions,
-        // through the driver.
+        // The error is reported twice: through the inactive signal, and, if the runtime enabled
+        // exceptions, through the driver.
         if let Err(fault) = self.set_inactive(queue, code) {
             self.fault(queue, &fault, client::CPC);
         }
@@ -198,7 +198,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A queue that waits for scratch asks whether it has come.
+    /// Polls whether a scratch request was granted.
     pub(super) fn scratch_granted(&mut self, queue: &mut Queue, at: u64) -> bool {
         match self
             .env
@@ -245,7 +245,7 @@ impl Engine<'_> {
         });
     }
 
-    /// `s_sendmsg MSG_INTERRUPT` of waves, or of their trap handlers, that nobody has heard yet.
+    /// Posts pending `s_sendmsg MSG_INTERRUPT` of waves or their trap handlers.
     pub(super) fn shader_messages(&self, queue: &Queue) {
         for job in queue.work.jobs() {
             for (m0, privileged) in job.take_messages() {
@@ -264,7 +264,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A workgroup stopped for good.
+    /// Handles a workgroup that stopped with an error.
     pub(super) fn shader_failed(&mut self, queue: &mut Queue, job: &Job, stop: &Stop) {
         event!(
             self.env.trace(),
@@ -275,7 +275,7 @@ impl Engine<'_> {
             queue.pasid,
             job.id
         );
-        // Without a trap handler, or in it.
+        // Without a trap handler, or inside it.
         let code = match stop {
             Stop::Fault { fault, write, .. } => {
                 let cid = match fault.kind {
@@ -291,7 +291,7 @@ impl Engine<'_> {
             Stop::Violation { .. } => inactive::APERTURE,
             Stop::BadDispatch(_) => inactive::WORKGROUP,
             Stop::Message(_) | Stop::Halted { .. } | Stop::Interrupted => {
-                // The wave hangs, and with it the queue.
+                // The wave hangs, and the queue with it.
                 queue.halt = Halt::Error;
                 return;
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A chip for tests: flat memory for all address spaces, registers in a map, interrupts in a list.
+//! A mock chip for tests: flat memory for all address spaces, a map of registers, a list of
+//! interrupts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -21,16 +22,16 @@ use crate::trace::Trace;
 /// Bytes of memory.
 pub const MEMORY: usize = 4 << 20;
 
-/// Something the command processor did, in order.
+/// A side effect of the command processor, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// Wrote memory.
     Write(u64, Vec<u8>),
     /// Posted an interrupt.
     Interrupt(Entry),
-    /// Gave a VMID to a process.
+    /// Assigned a VMID to a process.
     MapVmid(u8, u16, u64),
-    /// Dropped translations.
+    /// Flushed TLB entries.
     Invalidate(u8, bool),
     /// Raised a fault at an address.
     Fault(u64),
@@ -45,7 +46,7 @@ struct State {
     clock: u64,
 }
 
-/// A card without DMA engines.
+/// A card without SDMA engines.
 struct NoEngines;
 
 impl UserQueues for NoEngines {
@@ -100,7 +101,7 @@ impl Default for Mock {
 }
 
 impl Mock {
-    /// A chip of gfx12.
+    /// Returns a gfx12 chip.
     pub fn gfx12() -> Self {
         Self {
             generation: Generation::Gfx12,
@@ -112,29 +113,29 @@ impl Mock {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Stores without leaving a trace.
+    /// Stores a dword without recording it.
     pub fn put32(&self, va: u64, value: u32) {
         self.lock().memory[va as usize..][..4].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Stores without leaving a trace.
+    /// Stores a qword without recording it.
     pub fn put64(&self, va: u64, value: u64) {
         self.lock().memory[va as usize..][..8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Stores bytes without leaving a trace.
+    /// Stores bytes without recording it.
     pub fn put(&self, va: u64, data: &[u8]) {
         self.lock().memory[va as usize..][..data.len()].copy_from_slice(data);
     }
 
-    /// Loads.
+    /// Loads a dword.
     pub fn get32(&self, va: u64) -> u32 {
         let state = self.lock();
         let b = &state.memory[va as usize..][..4];
         u32::from_le_bytes([b[0], b[1], b[2], b[3]])
     }
 
-    /// Loads.
+    /// Loads a qword.
     pub fn get64(&self, va: u64) -> u64 {
         u64::from(self.get32(va)) | u64::from(self.get32(va + 4)) << 32
     }
@@ -144,22 +145,22 @@ impl Mock {
         self.lock().holes.insert(va >> 12);
     }
 
-    /// A register as packets see it.
+    /// Returns a register by dword address.
     pub fn reg(&self, addr: u32) -> u32 {
         self.lock().regs.get(&addr).copied().unwrap_or(0)
     }
 
-    /// Sets such a register.
+    /// Sets a register by dword address.
     pub fn set_reg(&self, addr: u32, value: u32) {
         self.lock().regs.insert(addr, value);
     }
 
-    /// What happened so far; forgets it.
+    /// Takes the recorded side effects.
     pub fn acts(&self) -> Vec<Act> {
         std::mem::take(&mut self.lock().acts)
     }
 
-    /// The interrupts so far, without forgetting.
+    /// Returns the interrupts so far, without taking them.
     pub fn interrupts(&self) -> Vec<Entry> {
         let entry = |act: &Act| match act {
             Act::Interrupt(entry) => Some(*entry),
@@ -168,7 +169,7 @@ impl Mock {
         self.lock().acts.iter().filter_map(entry).collect()
     }
 
-    /// Faults raised so far, without forgetting.
+    /// Returns the faults so far, without taking them.
     pub fn faults(&self) -> Vec<u64> {
         let va = |act: &Act| match act {
             Act::Fault(va) => Some(*va),

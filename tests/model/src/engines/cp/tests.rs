@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Tests of whole queues on the mock chip: the engine as the model runs it, with worker threads
-//! and the shader interpreter.
+//! Tests of whole queues on the mock chip: the engine as in the model, with worker threads and the
+//! shader interpreter.
 
 mod aql;
 mod gfx12;
@@ -40,7 +40,8 @@ const HIQ_DOORBELL: u32 = 0x800;
 const FENCE: u64 = 0x2_4000;
 const LIST: u64 = 0x3_0000;
 const CODE: u64 = 0x4_0000;
-/// User queue `n` has 64 KiB from here on: MQD, control stack, ring, amd_queue_t, save area.
+/// Base of user queue 0; each user queue has 64 KiB: MQD, control stack, ring, amd_queue_t, save
+/// area.
 const USER: u64 = 0x10_0000;
 const SIGNALS: u64 = 0x5_0000;
 const HWS_MASK: u64 = 0xfcfc_fcfc;
@@ -53,7 +54,7 @@ struct Rig {
     pool: Pool,
 }
 
-/// A running engine with what a driver would keep.
+/// A running engine with the state of a driver.
 struct Card<'a> {
     rig: &'a Rig,
     engine: Engine<'a>,
@@ -133,7 +134,7 @@ impl Card<'_> {
         self.engine.turn()
     }
 
-    /// Runs until `done`, at most half a minute: the host may have other things to do.
+    /// Runs until `done`, for at most 30 s: the host may be busy.
     fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let since = Instant::now();
         loop {
@@ -148,7 +149,7 @@ impl Card<'_> {
         }
     }
 
-    /// Runs until only a message could change anything, or for the time.
+    /// Runs until only a message can cause progress, or until the time is over.
     fn settle(&mut self) {
         let since = Instant::now();
         while since.elapsed() < Duration::from_millis(20) {
@@ -162,7 +163,7 @@ impl Card<'_> {
         assert_eq!(self.mock().strict().lines(), Vec::<String>::new());
     }
 
-    /// What a driver does first: KIQ by registers.
+    /// Activates the KIQ by registers, as a driver does first.
     fn start_kiq(&mut self) {
         self.write_reg(KIQ_SLOT, gc::regRLC_CP_SCHEDULERS, 0x80 | 2 << 5 | 1 << 3);
         let put = |reg, value| self.write_reg(KIQ_SLOT, reg, value);
@@ -216,7 +217,7 @@ impl Card<'_> {
         self.mock().get32(at + n as u64 * 4)
     }
 
-    /// The HIQ by a KIQ packet, and its resources.
+    /// Maps the HIQ by a KIQ packet, and sets its resources.
     fn start_hiq(&mut self) {
         self.put_mqd(HIQ_MQD, |mqd| {
             mqd.cp_hqd_pq_base_lo = (HIQ_RING >> 8) as u32;
@@ -254,7 +255,7 @@ impl Card<'_> {
         assert_eq!(self.engine.queues.iter().flatten().count(), 2);
     }
 
-    /// The MQD of AQL queue `n`, of PASID `pasid`.
+    /// Writes the MQD of AQL queue `n` of process `pasid`.
     fn put_queue(&self, n: u64) -> User {
         let user = User { n };
         self.put_mqd(user.mqd(), |mqd| {
@@ -282,7 +283,7 @@ impl Card<'_> {
         self.run_list_with(processes, chain, &[]);
     }
 
-    /// A runlist in which the queues `gws` have the global wave sync of their processes.
+    /// Sends a runlist in which the queues `gws` use the GWS of their processes.
     fn run_list_with(&mut self, processes: &[(u16, &[User])], chain: bool, gws: &[User]) {
         let mut words = Vec::new();
         for (pasid, users) in processes {
@@ -325,7 +326,7 @@ impl Card<'_> {
         ]);
     }
 
-    /// UNMAP_QUEUES with a fence behind it.
+    /// Sends UNMAP_QUEUES with a fence.
     fn unmap_all(&mut self) {
         self.mock().put64(FENCE, 10);
         self.hiq(&[
@@ -349,13 +350,13 @@ impl Card<'_> {
         self.mock().get64(FENCE) == 100
     }
 
-    /// The mapped queue of a user, if it is mapped.
+    /// Returns the mapped queue of a user.
     fn queue_of(&self, user: User) -> Option<&super::queue::Queue> {
         let mut queues = self.engine.queues.iter().flatten();
         queues.find(|q| q.config.doorbell == Some(user.doorbell()))
     }
 
-    /// Puts a packet in the ring, without a doorbell.
+    /// Writes a packet to the ring, without a doorbell.
     fn push(&self, user: User, packet: &[u8; 64]) -> u64 {
         let index = self.mock().get64(user.wptr());
         let at = user.aql_ring() + index % 64 * 64;
@@ -375,7 +376,7 @@ impl Card<'_> {
         self.ring_doorbell(user, index);
     }
 
-    /// A kernel: descriptor at the returned address, code behind it.
+    /// Writes a kernel: descriptor at the returned address, code behind it.
     fn kernel(&self, n: u64, code: &[u32]) -> u64 {
         let at = CODE + n * 0x1000;
         let mut descriptor = [0u8; 64];
@@ -394,7 +395,7 @@ impl Card<'_> {
         at
     }
 
-    /// A completion signal with value 1; with an event if `event` is not 0.
+    /// Writes a completion signal with value 1; with an event if `event` is not 0.
     fn signal(&self, n: u64, event: u32) -> u64 {
         let at = SIGNALS + n * 64;
         self.mock().put64(at + signal::KIND as u64, 1);
@@ -452,7 +453,7 @@ impl User {
     }
 }
 
-/// A dispatch packet: `groups` workgroups of 64.
+/// Returns a dispatch packet: `groups` workgroups of 64.
 fn dispatch(kernel: u64, kernarg: u64, groups: u32, signal: u64, barrier: bool) -> [u8; 64] {
     let mut p = [0u8; 64];
     let head = header::TYPE_KERNEL_DISPATCH | u32::from(barrier) << 8 | 2 << 9 | 2 << 11;
@@ -474,7 +475,7 @@ fn dispatch(kernel: u64, kernarg: u64, groups: u32, signal: u64, barrier: bool) 
 const ENDPGM: u32 = 0xbf81_0000;
 
 /// Stores 1 to `kernarg + 4 * workgroup id` once the dword at `kernarg + 0x1000` is not 0: a kernel
-/// that waits for its host.
+/// that waits for the host.
 const GATE: [u32; 11] = [
     // s_load_dword s3, s[0:1], 0x1000
     0xc002_00c0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! UNMAP_QUEUES: which queues are meant, waiting until they are gone, and giving up.
+//! UNMAP_QUEUES: selection of queues, waiting, and timeout.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::sched::DEFAULT_LATENCY;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
-/// An UNMAP_QUEUES that is not done.
+/// A pending UNMAP_QUEUES.
 #[derive(Debug)]
 pub(super) struct Unmapping {
     pub(super) by: Slot,
@@ -34,7 +34,7 @@ impl Engine<'_> {
         let at = self.sched.unmapping.iter().position(|u| u.by == queue.slot);
         let Some(at) = at else {
             return match self.begin_unmap(queue, p) {
-                // What is idle leaves at the engine's next turn.
+                // Idle queues are unmapped in the engine's next turn.
                 Ok(()) => Ok(Outcome::Wait(Duration::ZERO)),
                 Err(outcome) => Ok(outcome),
             };
@@ -86,7 +86,7 @@ impl Engine<'_> {
         if no_unmap && queue.class != Class::Kiq {
             return Err(Outcome::Bad(
                 ec::PACKET_UNSUPPORTED,
-                "PREEMPT_NO_UNMAP outside of the KIQ",
+                "PREEMPT_NO_UNMAP in a queue other than the KIQ",
             ));
         }
         let how = match action {
@@ -130,7 +130,7 @@ impl Engine<'_> {
                 self.start_unmap_any(slot, how, no_unmap);
             }
         }
-        // A KIQ takes the HIQ away with everything that it scheduled.
+        // Unmapping the HIQ from the KIQ unmaps everything that it scheduled.
         let hiq_goes = slots.iter().any(|s| {
             self.queues
                 .get(usize::from(s.0))
@@ -174,8 +174,7 @@ impl Engine<'_> {
         slots
     }
 
-    /// Mapped queues that the runlist put there and that `filter` wants by their PASID and by
-    /// whether they are static.
+    /// Returns mapped queues of the runlist that match `filter` (PASID, static).
     fn scheduled(&self, filter: impl Fn(u16, bool) -> bool) -> Vec<Slot> {
         let mask = self.sched.resources.map_or(0, |r| r.queue_mask);
         let compute = self.queues.iter().flatten();
@@ -189,7 +188,7 @@ impl Engine<'_> {
         compute.chain(sdma).collect()
     }
 
-    /// A queue that did not leave in time goes on.
+    /// Keeps a queue mapped that was not unmapped in time.
     fn keep(&mut self, slot: Slot) -> Option<(u16, u32)> {
         let queue = self.queues.get_mut(usize::from(slot.0))?.as_mut()?;
         queue.leaving = None;
@@ -199,8 +198,9 @@ impl Engine<'_> {
         Some((queue.pasid, queue.config.doorbell.unwrap_or(0)))
     }
 
-    /// The time is over: the queues stay, and the driver finds the doorbells of compute queues in the HIQ's MQD. Those of
-    /// DMA queues it has to look for in the engines (`kfd_device_queue_manager.c`, `unmap_queues_cpsch`).
+    /// Handles the timeout: the queues stay mapped, and the doorbells of compute queues are written
+    /// to the HIQ's MQD. The driver finds SDMA queues by the engines' registers
+    /// (`kfd_device_queue_manager.c`, `unmap_queues_cpsch`).
     fn give_up(&mut self, hiq: &Queue, left: &[Slot]) -> Result<(), VmFault> {
         let mut named = 0;
         for slot in left {

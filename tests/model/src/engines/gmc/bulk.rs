@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Copies and fills of many pages: translated ranges that are contiguous where they lie are moved
-//! at once.
+//! Copies and fills of many pages: physically contiguous ranges are accessed at once.
 
 use super::{Access, Gmc, Hub, Pa, Target, VmFault};
 use crate::dma::Ranges;
 use crate::mem::Block;
 
-/// Bytes that are moved at most while translations are kept from being dropped.
+/// Maximum number of bytes per access, for which TLB invalidation has to wait.
 const RUN: u64 = 256 << 10;
 
-/// Whether there is nothing but zeros, a word at a time.
+/// Returns whether all bytes are zero, a word at a time.
 fn is_zero(data: &[u8]) -> bool {
     let words = data.chunks_exact(8);
     let rest = words.remainder().iter().all(|byte| *byte == 0);
@@ -18,12 +17,12 @@ fn is_zero(data: &[u8]) -> bool {
 }
 
 impl Gmc {
-    /// The place of `va`, and how many bytes from it on, `most` at most, lie there in a row. For
-    /// callers inside [`super::tlb::Tlb::enter`].
+    /// Returns the location of `va` and the number of physically contiguous bytes there, at most
+    /// `most`. For callers inside [`super::tlb::Tlb::enter`].
     fn run(&self, hub: Hub, vmid: u8, va: u64, most: u64, access: Access) -> Result<Pa, VmFault> {
         let mut run = self.lookup(hub, vmid, va, access)?;
         while run.left < most {
-            // What cannot be accessed is met again at the start of the next run.
+            // A fault is reported at the start of the next run.
             let Ok(next) = self.lookup(hub, vmid, va.wrapping_add(run.left), access) else {
                 break;
             };
@@ -59,7 +58,7 @@ impl Gmc {
         }
     }
 
-    /// Copies the first part of `len` bytes; returns how many bytes that were.
+    /// Copies the first part of `len` bytes; returns its length.
     pub fn vm_copy_some(
         &self,
         hub: Hub,
@@ -86,9 +85,9 @@ impl Gmc {
         Ok(count)
     }
 
-    /// Writes the first part of `data` over and over into the first part of `len` bytes; returns
-    /// how many bytes that were: as many as the pattern fits in, so that the next part starts
-    /// with its first byte again unless the place is misaligned for it.
+    /// Fills the first part of `len` bytes with repetitions of `data`; returns its length: a
+    /// multiple of the pattern, so that the next part starts with its first byte again, unless the
+    /// address is misaligned for it.
     pub fn vm_fill_some(
         &self,
         hub: Hub,
@@ -103,7 +102,7 @@ impl Gmc {
         let nothing = || self.bus_fault(hub, vmid, dst, Access::Write, to);
         let (target, into, room) = self.block(&ranges, to, true).ok_or_else(nothing)?;
         if let (Target::Vram(at), true) = (to.target, is_zero(data)) {
-            // Finding memory for pages that are zero anyway is what takes the host longest.
+            // Allocating host memory for pages that are zero anyway is the slowest part.
             let zero = self.vram.untouched(at, room);
             if zero != 0 {
                 return Ok(zero);

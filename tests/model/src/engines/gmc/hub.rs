@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Registers of a translation hub: contexts, apertures, invalidation engines, fault status.
+//! Registers of a hub: contexts, apertures, invalidation engines, fault status.
 
 pub mod layout;
 
@@ -17,7 +17,7 @@ use crate::regs::RegId;
 use crate::strict;
 use layout::{Layout, ENGINES};
 
-/// Permission bits of a fault, as `PERMISSION_FAULTS` and the interrupt entry have them.
+/// Permission bits of a fault, in `PERMISSION_FAULTS` and in the interrupt entry.
 mod permission {
     pub const VALID: u32 = 1;
     pub const READ: u32 = 2;
@@ -25,7 +25,7 @@ mod permission {
     pub const EXECUTE: u32 = 8;
 }
 
-/// What a register write asks the hub to drop.
+/// Translations to invalidate after a register write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drop {
     /// An invalidation request, in the layout of the REQ register.
@@ -34,30 +34,30 @@ pub enum Drop {
     All,
 }
 
-/// A fault as the registers and the interrupt entry describe it.
+/// A latched fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Latched {
     /// Permission bits.
     pub permission: u32,
-    /// An interrupt is due.
+    /// Whether to raise an interrupt.
     pub interrupt: bool,
-    /// The access goes on with the default page.
+    /// Whether the access continues with the default page.
     pub default_page: bool,
 }
 
-/// See the module.
+/// Registers of one hub.
 pub struct HubRegs {
     at: &'static Layout,
     format: &'static Format,
     values: Box<[AtomicU32]>,
-    /// Invalidation engines that somebody has taken.
+    /// Invalidation engines that were acquired.
     taken: AtomicU32,
     fb_location: u32,
     vram_size: u64,
 }
 
 impl HubRegs {
-    /// Power-on state.
+    /// Returns the power-on state.
     pub fn new(chip: &Chip, hub: Hub, vram_size: u64) -> Self {
         let at = Layout::of(chip.generation, hub);
         let regs = Self {
@@ -72,7 +72,7 @@ impl HubRegs {
         regs
     }
 
-    /// Power-on state; the video BIOS has placed VRAM.
+    /// Resets to power-on state, with VRAM placed by the VBIOS.
     pub fn reset(&self) {
         for value in &self.values {
             value.store(0, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl HubRegs {
         let top = (u64::from(self.fb_location) << 24) + self.vram_size - 1;
         self.set(self.at.fb_top, (top >> 24) as u32);
         self.set(self.at.l2_cntl3, self.at.l2_cntl3_reset);
-        // The AGP aperture is off: its bottom lies above its top.
+        // The AGP aperture is off: its bottom is above its top.
         self.set(self.at.agp_bot, 0xff_ffff);
     }
 
@@ -102,7 +102,7 @@ impl HubRegs {
         u64::from(self.get(lo)) | u64::from(self.get(lo + 1)) << 32
     }
 
-    /// A read by the guest.
+    /// Handles a guest read.
     pub fn read(&self, reg: RegId) -> u32 {
         if !self.at.covers(reg) {
             return 0;
@@ -113,10 +113,10 @@ impl HubRegs {
         }
     }
 
-    /// Takes an invalidation engine: 1 if it was free.
+    /// Acquires an invalidation engine: returns 1 if it was free.
     fn acquire(&self, engine: u32) -> u32 {
         let bit = 1 << engine;
-        // Where nobody else competes for an engine the semaphore is always granted.
+        // Without competing agents the semaphore is always granted.
         let before = match self.at.semaphores {
             true => self.taken.fetch_or(bit, Ordering::AcqRel),
             false => 0,
@@ -124,7 +124,7 @@ impl HubRegs {
         u32::from(before & bit == 0)
     }
 
-    /// A write by the guest; returns which translations it drops.
+    /// Handles a guest write; returns the translations to invalidate.
     pub fn write(&self, reg: RegId, value: u32) -> Option<Drop> {
         if !self.at.covers(reg) {
             return None;
@@ -138,7 +138,7 @@ impl HubRegs {
             }
         } else if engine(at.eng0_req) {
             self.set(off, value);
-            // The request is carried out before the guest can read again.
+            // The request completes before the guest can read again.
             self.set(off - at.eng0_req + at.eng0_ack, value & 0xffff);
             if at.fields.clear_fault.is_set(value) {
                 self.clear_fault();
@@ -179,12 +179,12 @@ impl HubRegs {
         }
     }
 
-    /// Physical address of the first byte of VRAM, as page tables use it.
+    /// Returns the physical address of VRAM as page tables use it.
     pub fn fb_offset(&self) -> u64 {
         u64::from(self.get(self.at.fb_offset)) << 24
     }
 
-    /// Page-table root of a VMID.
+    /// Returns the page-table root of a VMID.
     pub fn root(&self, vmid: u8) -> u64 {
         self.get64(self.at.base + 2 * u32::from(vmid & 15))
     }
@@ -196,7 +196,7 @@ impl HubRegs {
         self.set(lo + 1, (root >> 32) as u32);
     }
 
-    /// The context of a VMID as the walker needs it.
+    /// Returns the context of a VMID for the page-table walker.
     pub fn context(&self, vmid: u8) -> Context {
         let vmid = u32::from(vmid & 15);
         let cntl = self.get(self.at.context0_cntl + vmid);
@@ -211,8 +211,8 @@ impl HubRegs {
         }
     }
 
-    /// For VMID 0: the translation of an address that the system aperture covers, or `None` if
-    /// the address belongs to context 0.
+    /// Translates an address of VMID 0 in the system aperture; `None` if the address belongs to
+    /// context 0.
     pub fn unmapped(&self, va: u64, strict: &Strict) -> Option<Result<Entry, FaultKind>> {
         let l1 = self.get(self.at.l1_cntl);
         let mode = gc::MC_VM_MX_L1_TLB_CNTL__SYSTEM_ACCESS_MODE.get(l1);
@@ -257,7 +257,7 @@ impl HubRegs {
         Some(Err(FaultKind::Range))
     }
 
-    /// Records a fault in the status registers and says what follows from it.
+    /// Latches a fault in the status registers and returns its consequences.
     pub fn latch(&self, fault: &VmFault, client: u16) -> Latched {
         let (access, rw) = match fault.access {
             Access::Read => (permission::READ, 0),
@@ -312,7 +312,7 @@ impl HubRegs {
         }
     }
 
-    /// Bus address of the page that stands in for a faulting one.
+    /// Returns the bus address of the default page.
     pub fn default_page(&self) -> u64 {
         self.get64(self.at.fault_default) << 12
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The translation cache of a hub: direct mapped, bounded, readable by many threads at once.
+//! The TLB of a hub: direct mapped, bounded, readable by many threads at once.
 //!
-//! A slot is two words, `data` and `key ^ data`. A reader that catches a slot half written
-//! computes a key that is not the one it looks for, and misses.
+//! A slot is two words, `data` and `key ^ data`. A reader of a half-written slot computes a key
+//! that does not match, and misses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::RwLockReadGuard;
@@ -18,7 +18,7 @@ const VALID: u64 = 1 << 63;
 pub struct Entry {
     /// Byte address of the page: VRAM offset or bus address.
     pub page: u64,
-    /// The page is guest memory.
+    /// Whether the page is guest memory.
     pub system: bool,
     /// May be read.
     pub read: bool,
@@ -55,11 +55,11 @@ struct Slot {
     data: AtomicU64,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct Tlb {
     slots: Box<[Slot]>,
-    /// Held shared by an access from its translation to its end, exclusively by invalidation:
-    /// once that returns, nothing uses the old translation any more.
+    /// Held shared by an access from its translation to its end, exclusively by invalidation: once
+    /// that returns, nothing uses the old translation.
     in_flight: Shards<()>,
 }
 
@@ -83,13 +83,13 @@ impl Tlb {
         &self.slots[hash as usize % SLOTS]
     }
 
-    /// Begins an access: as long as the guard lives no translation is dropped.
+    /// Begins an access: no translation is invalidated while the guard lives.
     #[inline]
     pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.in_flight.read()
     }
 
-    /// The cached translation of the page of `va`.
+    /// Returns the cached translation of the page of `va`.
     #[inline]
     pub fn find(&self, vmid: u8, va: u64) -> Option<Entry> {
         let slot = self.slot(vmid, va);
@@ -98,7 +98,7 @@ impl Tlb {
         (data & VALID != 0 && check ^ data == key(vmid, va)).then(|| Entry::unpack(data))
     }
 
-    /// Caches a translation, displacing whatever shared its slot.
+    /// Caches a translation, evicting the previous one of its slot.
     pub fn insert(&self, vmid: u8, va: u64, entry: Entry) {
         let slot = self.slot(vmid, va);
         let data = entry.pack();
@@ -106,7 +106,7 @@ impl Tlb {
         slot.check.store(data ^ key(vmid, va), Ordering::Release);
     }
 
-    /// Forgets everything about one VMID.
+    /// Invalidates all entries of one VMID.
     pub fn drop_vmid(&self, vmid: u8) {
         self.in_flight.update(|()| {
             for slot in &self.slots {
@@ -119,7 +119,7 @@ impl Tlb {
         });
     }
 
-    /// Forgets everything.
+    /// Invalidates all entries.
     pub fn drop_all(&self) {
         self.in_flight.update(|()| {
             for slot in &self.slots {

@@ -2,10 +2,10 @@
 
 //! The page-table walker.
 //!
-//! A context has `depth` levels of directories over a page table. Directory entries carry the
-//! block fragment size: it says how many 4 KiB pages one entry of the page table below covers.
-//! On gfx9 an entry of a page table may be "translate further": it then points to a table of
-//! smaller pages. A directory entry with the P bit is itself a page-table entry of a huge page.
+//! A context has `depth` levels of directories above a page table. PDEs carry the block fragment
+//! size: the number of 4 KiB pages (log2) that one PTE of the page table below covers. On gfx9 a
+//! PTE may be "translate further": it then points to a table of smaller pages. A PDE with the P bit
+//! is itself the PTE of a huge page.
 
 use rkfd_abi::bits::Field64;
 use rkfd_abi::pte::{
@@ -21,21 +21,21 @@ use crate::log::Strict;
 use crate::strict;
 use crate::vram::Vram;
 
-/// What differs between the entries of generations.
+/// PDE and PTE formats that differ between generations.
 #[derive(Debug)]
 pub struct Format {
-    /// Partially resident.
+    /// PRT bit: partially resident.
     prt: u64,
-    /// In a directory: the entry is a page.
+    /// In a PDE: the entry is a PTE.
     page: u64,
-    /// An entry that is a page carries that bit in the page table too.
+    /// Whether that bit is also set in PTEs of the page table.
     page_everywhere: bool,
-    /// In a page table: the entry points on. 0 if there is no such thing.
+    /// In a PTE: translate further. 0 if not supported.
     further: u64,
     fragment: Field64,
-    /// Bits of a directory entry that mean nothing.
+    /// Reserved bits of a PDE.
     pde_reserved: u64,
-    /// Bits of a page-table entry that mean nothing.
+    /// Reserved bits of a PTE.
     pte_reserved: u64,
 }
 
@@ -45,7 +45,7 @@ static GFX9: Format = Format {
     page_everywhere: false,
     further: pte::TF,
     fragment: pte::PDE_BFS,
-    // TMZ, R, X, 53:48 and 58:55. The W bit of a directory is left alone.
+    // TMZ, R, X, 53:48 and 58:55. The W bit of a PDE is ignored.
     pde_reserved: 1 << 3 | 1 << 4 | 1 << 5 | 0x3f << 48 | 0xf << 55,
     // 50:48, 53:52 and 63:59.
     pte_reserved: 7 << 48 | 3 << 52 | 0x1f << 59,
@@ -57,13 +57,13 @@ static GFX12: Format = Format {
     page_everywhere: true,
     further: 0,
     fragment: gfx12::PDE_BFS,
-    // Bit 56 is one that the chip itself may set: the entry was used.
+    // Bit 56 may be set by the chip itself: accessed.
     pde_reserved: !gfx12::PDE_KNOWN & !(1 << 56),
     pte_reserved: !gfx12::PTE_KNOWN,
 };
 
 impl Format {
-    /// That of a generation.
+    /// Returns the format of a generation.
     pub fn of(generation: Generation) -> &'static Self {
         match generation {
             Generation::Gfx9 => &GFX9,
@@ -72,18 +72,18 @@ impl Format {
     }
 }
 
-/// An address space.
+/// A VM context.
 #[derive(Debug, Clone, Copy)]
 pub struct Context {
-    /// How entries look.
+    /// PDE and PTE format.
     pub format: &'static Format,
-    /// It may be used.
+    /// Whether the context is enabled.
     pub enabled: bool,
-    /// Directory levels.
+    /// Number of directory levels.
     pub depth: u8,
     /// A page table covers 2^(9 + this) pages.
     pub block_size: u8,
-    /// Root entry: address and flags.
+    /// Root PDE: address and flags.
     pub root: u64,
     /// First page number.
     pub first_page: u64,
@@ -91,13 +91,13 @@ pub struct Context {
     pub last_page: u64,
 }
 
-/// Where tables are read from.
+/// Memory that contains the page tables.
 pub struct TableMemory<'a> {
     /// Video memory.
     pub vram: &'a Vram,
     /// Guest memory.
     pub dma: &'a GuestMemory,
-    /// Physical address of VRAM's first byte.
+    /// Physical address of the start of VRAM.
     pub vram_base: u64,
 }
 
@@ -112,7 +112,7 @@ impl TableMemory<'_> {
     }
 }
 
-/// The entries that a walk met, the root first.
+/// Entries read during a walk, the root first.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Path {
     entries: [u64; 8],
@@ -127,13 +127,13 @@ impl Path {
         }
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub fn entries(&self) -> &[u64] {
         &self.entries[..self.len]
     }
 }
 
-/// Walks the tables for the page of `va`, and notes the way in `path`.
+/// Walks the tables for the page of `va`, and records the entries in `path`.
 pub fn walk(
     memory: &TableMemory<'_>,
     context: &Context,
@@ -160,7 +160,7 @@ pub fn walk(
         // Bits of the page number below this directory's index.
         let covered = block_bits + 9 * u32::from(level);
         let mut index = page >> covered;
-        // The root directory takes all bits that are left.
+        // The root directory uses all remaining bits.
         if level + 1 != context.depth {
             index &= 0x1ff;
         }
@@ -169,7 +169,7 @@ pub fn walk(
             strict!(
                 strict,
                 "gmc",
-                "page directory at {table:#x} of va {va:#x} is nowhere"
+                "page directory at {table:#x} of va {va:#x}: no memory"
             );
             return Err(FaultKind::Bus);
         };
@@ -184,12 +184,12 @@ pub fn walk(
             strict!(
                 strict,
                 "gmc",
-                "directory entry {entry:#x} (level {level}, va {va:#x}) has reserved bits"
+                "PDE {entry:#x} (level {level}, va {va:#x}) has reserved bits"
             );
         }
         pde = entry;
     }
-    // The page table: its entries cover 2^fragment pages, as the last directory entry says.
+    // The page table: its PTEs cover 2^fragment pages, given by the last PDE.
     let (fragment, bits) = match context.depth {
         // A flat table is as large as its context.
         0 => (0, 36),
@@ -199,7 +199,7 @@ pub fn walk(
         strict!(
             strict,
             "gmc",
-            "block fragment {fragment} in {pde:#x} exceeds a block, va {va:#x}"
+            "block fragment {fragment} in PDE {pde:#x} exceeds a block, va {va:#x}"
         );
         return Err(FaultKind::Pde(0));
     }
@@ -209,7 +209,7 @@ pub fn walk(
         strict!(
             strict,
             "gmc",
-            "page table at {table:#x} of va {va:#x} is nowhere"
+            "page table at {table:#x} of va {va:#x}: no memory"
         );
         return Err(FaultKind::Bus);
     };
@@ -231,7 +231,7 @@ pub fn walk(
         strict!(
             strict,
             "gmc",
-            "entry {pte:#x} of va {va:#x} translates further below 4 KiB"
+            "PTE {pte:#x} of va {va:#x} translates further below 4 KiB"
         );
         return Err(FaultKind::NotPresent);
     }
@@ -240,7 +240,7 @@ pub fn walk(
         strict!(
             strict,
             "gmc",
-            "small-page table at {table:#x} of va {va:#x} is nowhere"
+            "small-page table at {table:#x} of va {va:#x}: no memory"
         );
         return Err(FaultKind::Bus);
     };
@@ -249,7 +249,7 @@ pub fn walk(
         strict!(
             strict,
             "gmc",
-            "entry {last:#x} of va {va:#x} translates further twice"
+            "PTE {last:#x} of va {va:#x} translates further twice"
         );
         return Err(FaultKind::NotPresent);
     }
@@ -263,20 +263,20 @@ pub fn walk(
     leaf(memory, format, last, page, 0, va, strict)
 }
 
-/// Where an entry was found.
+/// Location of a PTE.
 struct Place {
-    /// The entry that pointed to its table.
+    /// The PDE that points to its table.
     table: u64,
     index: u64,
-    /// Entries of the table.
+    /// Number of entries in the table.
     entries: u64,
-    /// Each of them covers 2^this pages.
+    /// log2 of the pages that each entry covers.
     covers: u32,
 }
 
-/// Checks the promise of the fragment field: the aligned group of 2^fragment pages around the
-/// entry is contiguous and has the same flags. The L1 TLB of the chip caches the group as one.
-/// An invalid neighbour says nothing: the driver may be about to map or unmap the group.
+/// Checks the fragment field: the aligned group of 2^fragment pages around the PTE must be
+/// contiguous and have equal flags, since the chip's L1 TLB caches the group as one. An invalid
+/// neighbour is not an error: the driver may be about to map or unmap the group.
 fn uniform(memory: &TableMemory<'_>, place: &Place, pte: u64, va: u64, strict: &Strict) {
     let fragment = (pte >> 7 & 0x1f) as u32;
     if pte & VALID == 0 || fragment <= place.covers {
@@ -294,7 +294,7 @@ fn uniform(memory: &TableMemory<'_>, place: &Place, pte: u64, va: u64, strict: &
             strict!(
                 strict,
                 "gmc",
-                "entry {pte:#x} of va {va:#x} claims a fragment of 2^{fragment} pages, but entry \
+                "PTE {pte:#x} of va {va:#x} claims a fragment of 2^{fragment} pages, but entry \
                  {index:#x} of its table at {table:#x} is {entry:#x} and not {expected:#x}"
             );
         }
@@ -305,7 +305,7 @@ fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// The page that `pte`, covering 2^`bits` pages, gives to page number `page`.
+/// Returns the translation of page number `page` by `pte`, which covers 2^`bits` pages.
 fn leaf(
     memory: &TableMemory<'_>,
     format: &Format,
@@ -318,14 +318,13 @@ fn leaf(
     if pte & VALID == 0 {
         return Err(FaultKind::NotPresent);
     }
-    // Valid, partially resident and without any right: what a driver writes to get no-retry
-    // faults.
+    // Valid, PRT and without permissions: a driver's PTE for no-retry faults.
     if pte & format.prt != 0 {
         if pte & (READ | WRITE | EXECUTE) != 0 {
             strict!(
                 strict,
                 "gmc",
-                "entry {pte:#x} of va {va:#x}: PRT pages are not modelled"
+                "PTE {pte:#x} of va {va:#x}: PRT is not modelled"
             );
         }
         return Err(FaultKind::NotPresent);
@@ -334,19 +333,19 @@ fn leaf(
         strict!(
             strict,
             "gmc",
-            "entry {pte:#x} of va {va:#x} is a page without the bit that says so"
+            "PTE {pte:#x} of va {va:#x} is a leaf without the bit for PTEs"
         );
     }
     if pte & format.pte_reserved != 0 {
         strict!(
             strict,
             "gmc",
-            "entry {pte:#x} of va {va:#x} has reserved bits"
+            "PTE {pte:#x} of va {va:#x} has reserved bits"
         );
     }
     let base = pte & PTE_ADDR;
-    // The offset is added, so that the memory may lie anywhere: the C driver makes one entry of
-    // neighbouring pages as soon as the virtual address is aligned (amdgpu_vm_update_range,
+    // The offset is added, so memory need not be aligned to the fragment: the C driver merges PTEs
+    // of neighbouring pages as soon as the virtual address is aligned (amdgpu_vm_update_range,
     // amdgpu_vm_pte_fragment).
     let system = pte & SYSTEM != 0;
     let physical = base + ((page & mask(bits)) << 12);
@@ -359,7 +358,7 @@ fn leaf(
                 strict!(
                     strict,
                     "gmc",
-                    "entry {pte:#x} of va {va:#x}: {physical:#x} is outside VRAM"
+                    "PTE {pte:#x} of va {va:#x}: {physical:#x} is outside VRAM"
                 );
                 return Err(FaultKind::Bus);
             }

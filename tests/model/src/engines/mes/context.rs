@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Process and gang contexts: pages that the driver gives to the firmware for its notes.
+//! Process and gang contexts: pages that the driver provides for the firmware.
 //!
-//! The notes are read back when they matter, so a page that the driver freed, moved or overwrote
-//! while it was in use is noticed.
+//! The contents are verified when they are used, so a page that the driver freed, moved or
+//! overwrote while it was in use is detected.
 
 use crate::engines::cp::env::Env;
 use crate::engines::gmc::VmFault;
 use crate::strict;
 
-/// First word of a process's notes.
+/// First qword of a process context.
 const PROCESS: u64 = 0x7865_746e_6f63_5050;
-/// First word of a gang's notes.
+/// First qword of a gang context.
 const GANG: u64 = 0x7865_746e_6f63_4750;
 
-/// How the waves of a process are debugged.
+/// Debugger settings of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Debugger {
     /// `SPI_GDBG_PER_VMID_CNTL` of its VMID.
@@ -23,11 +23,11 @@ pub struct Debugger {
     pub flags: u32,
     /// `TCP_WATCHn_CNTL`.
     pub watch: [u32; 4],
-    /// SET_SHADER_DEBUGGER wants traps.
+    /// Traps enabled by SET_SHADER_DEBUGGER.
     pub trap_en: u32,
 }
 
-/// The notes about a process.
+/// Writes a process context.
 pub fn write_process(
     env: &dyn Env,
     at: u64,
@@ -46,7 +46,7 @@ pub fn write_process(
     env.write(0, at, &bytes)
 }
 
-/// What the notes about a process say, if there are some.
+/// Reads a process context, if there is one.
 pub fn read_process(env: &dyn Env, at: u64) -> Result<Option<(u16, Debugger)>, VmFault> {
     let words = env.read_dwords(0, at, 16)?;
     if words[0] != PROCESS as u32 || words[1] != (PROCESS >> 32) as u32 {
@@ -61,7 +61,7 @@ pub fn read_process(env: &dyn Env, at: u64) -> Result<Option<(u16, Debugger)>, V
     Ok(Some((words[2] as u16, debugger)))
 }
 
-/// Complains when the notes about a process are not those that were left.
+/// Verifies a process context and reports a mismatch.
 pub fn check_process(env: &dyn Env, at: u64, pasid: u16) {
     let found = read_process(env, at).ok().flatten().map(|(pasid, _)| pasid);
     if found != Some(pasid) {
@@ -73,7 +73,7 @@ pub fn check_process(env: &dyn Env, at: u64, pasid: u16) {
     }
 }
 
-/// The notes about a gang.
+/// Writes a gang context.
 pub fn write_gang(env: &dyn Env, at: u64, pasid: u16, process: u64) -> Result<(), VmFault> {
     let bytes: Vec<u8> = [GANG, pasid.into(), process]
         .iter()
@@ -82,7 +82,7 @@ pub fn write_gang(env: &dyn Env, at: u64, pasid: u16, process: u64) -> Result<()
     env.write(0, at, &bytes)
 }
 
-/// Complains when the notes about a gang are not those that were left.
+/// Verifies a gang context and reports a mismatch.
 pub fn check_gang(env: &dyn Env, at: u64, pasid: u16) {
     let fits = |at: u64| -> Result<bool, VmFault> {
         Ok(env.read64(0, at)? == GANG && env.read64(0, at + 8)? == u64::from(pasid))

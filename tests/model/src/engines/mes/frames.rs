@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Frames that are not about queues: resources, registers, translations, the debugger.
+//! Frames that are not about queues: resources, registers, TLBs, the debugger.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::engines::cp::regs::Slot;
 use crate::engines::gmc::VmFault;
 use crate::event;
 
-/// Patience with a register.
+/// Timeout of waiting for a register.
 const REGISTER: Duration = Duration::from_secs(1);
 
 type Words = [u32; FRAME_DWORDS];
 
 impl Mes {
-    /// Carries out a frame that is well-formed.
+    /// Executes a well-formed frame.
     pub(super) fn execute(
         &mut self,
         hw: &mut dyn Hardware,
@@ -98,18 +98,21 @@ impl Mes {
             || rs::MMHUB_BASE.get(words, 0) == 0
             || rs::OSSSYS_BASE.get(words, 0) == 0
         {
-            return Failure::api(code::FIELD, "no base addresses of registers");
+            return Failure::api(code::FIELD, "register base addresses are 0");
         }
         here.configured = true;
         if pipe != mes::PIPE_SCHED {
             let masks = [rs::VMID_MASK_GFXHUB, rs::VMID_MASK_MMHUB];
             if masks.iter().any(|m| m.get(words) != 0) {
-                return Failure::api(code::FIELD, "the other pipe has no VMIDs to hand out");
+                return Failure::api(
+                    code::FIELD,
+                    "the other pipe does not schedule and has no VMIDs",
+                );
             }
             return Verdict::Done;
         }
         if !self.queues.is_empty() {
-            return Failure::api(code::STATE, "SET_HW_RSRC while there are queues");
+            return Failure::api(code::STATE, "SET_HW_RSRC while queues exist");
         }
         match resources(words) {
             Ok(resources) => self.resources = resources,
@@ -124,11 +127,14 @@ impl Mes {
     fn set_hw_rsrc_1(&mut self, hw: &dyn Hardware, pipe: u32, words: &Words) -> Verdict {
         use mes::set_hw_rsrc_1 as rs;
         if rs::MES_COOP_MODE.get(words) != 0 || rs::ENABLE_MES_DEBUG_CTX.get(words) != 0 {
-            return Failure::api(code::UNSUPPORTED, "cooperation or debug context");
+            return Failure::api(
+                code::UNSUPPORTED,
+                "address of a cooperation or debug context",
+            );
         }
         let timeout = rs::MES_KIQ_UNMAP_TIMEOUT.get(words);
         if timeout == 0 {
-            return Failure::api(code::FIELD, "no time for queues to leave");
+            return Failure::api(code::FIELD, "unmap timeout is 0");
         }
         let cleaner = rs::CLEANER_SHADER_FENCE_MC_ADDR.get(words);
         if let Err(fault) = reachable(hw.env(), cleaner) {
@@ -208,7 +214,7 @@ impl Mes {
                 trap_en: sd::TRAP_EN.get(words),
             },
         };
-        // Without queues the page may have another process by now.
+        // Without queues the page may belong to another process by now.
         if !self.queues.iter().any(|q| q.process == at) {
             self.processes.remove(&at);
         }
@@ -229,25 +235,25 @@ impl Mes {
         if cc::CONFIG_OPCODE.get(words) != 0 {
             return Failure::api(code::UNSUPPORTED, "configuration option");
         }
-        // The driver sends it to the pipe that does not schedule: it is one firmware.
+        // The driver sends it to the pipe that does not schedule: both pipes run one firmware.
         let _ = pipe;
         self.resources.single_process = cc::LIMIT_SINGLE_PROCESS.get(words) != 0;
         Verdict::Done
     }
 
-    /// A register's address, as SET_HW_RSRC said.
+    /// Returns the dword address of a register, by the bases of SET_HW_RSRC.
     pub(super) fn dword(&self, reg: Reg) -> u32 {
         let bases = &self.pipes[mes::PIPE_SCHED as usize].gc_base;
         reg.dword(bases).unwrap_or(0)
     }
 
-    /// The register with the settings of a VMID's translations.
+    /// Returns the address of a VMID's CONTEXT_CNTL register.
     pub(super) fn context_cntl(&self, vmid: u8) -> u32 {
         self.dword(gc::regGCVM_CONTEXT1_CNTL.at(u32::from(vmid) - 1))
     }
 }
 
-/// What SET_HW_RSRC gives to the scheduler.
+/// Parses SET_HW_RSRC.
 fn resources(words: &Words) -> Result<Resources, String> {
     use mes::set_hw_rsrc as rs;
     let vmid_mask = rs::VMID_MASK_GFXHUB.get(words);
@@ -299,7 +305,7 @@ fn resources(words: &Words) -> Result<Resources, String> {
     })
 }
 
-/// Whether the firmware can read what is at an address.
+/// Checks that the firmware can read an address.
 pub(super) fn reachable(env: &dyn Env, at: u64) -> Result<(), VmFault> {
     env.read64(0, at).map(|_| ())
 }
@@ -329,7 +335,7 @@ fn read_reg(env: &dyn Env, words: &Words) -> Verdict {
     };
     match written {
         Ok(()) => Verdict::Done,
-        Err(fault) => Failure::memory("buffer of READ_REG", &fault),
+        Err(fault) => Failure::memory("READ_REG buffer", &fault),
     }
 }
 

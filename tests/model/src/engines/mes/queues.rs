@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Frames about queues: adding and removing them, suspending, resuming and resetting.
+//! Frames about queues: add, remove, suspend, resume, reset.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::{event, strict};
 
 type Words = [u32; FRAME_DWORDS];
 
-/// A queue of the kernel, in the slot that the kernel chose.
+/// A kernel queue, in the slot that the driver chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Legacy {
     slot: Slot,
@@ -29,7 +29,7 @@ pub struct Legacy {
     leaving: bool,
 }
 
-/// Whether a frame is about queues that a process made: what fault injection is for.
+/// Returns whether a frame is about user queues; fault injection applies to those.
 pub(super) fn is_about_user_queues(shape: &Frame, words: &Words) -> bool {
     match shape.opcode {
         op::ADD_QUEUE => mes::add_queue::MAP_LEGACY_KQ.get(words) == 0,
@@ -57,7 +57,7 @@ impl Mes {
         since.map_or(Duration::ZERO, |s| s.elapsed())
     }
 
-    /// ADD_QUEUE.
+    /// Executes ADD_QUEUE.
     pub(super) fn add_queue(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
         use mes::add_queue as aq;
         for field in [
@@ -81,10 +81,7 @@ impl Mes {
             return self.map_legacy(hw, pipe, words);
         }
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(
-                code::STATE,
-                "a user queue on the pipe that does not schedule",
-            );
+            return Failure::api(code::STATE, "user queue on the pipe that does not schedule");
         }
         let queue = match self.read_queue(hw.env(), words) {
             Ok(queue) => queue,
@@ -108,12 +105,12 @@ impl Mes {
         );
         hw.expect(queue.doorbell, queue.sdma.is_some());
         self.queues.push(queue);
-        // A queue that fits is on the hardware when the driver hears that it was added.
+        // A queue that fits is mapped before the frame completes.
         self.schedule(hw);
         Verdict::Done
     }
 
-    /// The queue of an ADD_QUEUE, when the frame makes sense.
+    /// Parses the queue of an ADD_QUEUE, and validates it.
     fn read_queue(&self, env: &dyn Env, words: &Words) -> Result<UserQueue, Verdict> {
         use mes::add_queue as aq;
         let field = |text: String| Failure::api(code::FIELD, text);
@@ -122,7 +119,7 @@ impl Mes {
             return Err(field(format!("queue type {kind}")));
         }
         if aq::IS_KFD_PROCESS.get(words) == 0 {
-            return Err(Failure::api(code::UNSUPPORTED, "a queue that is not KFD's"));
+            return Err(Failure::api(code::UNSUPPORTED, "not a KFD queue"));
         }
         for quantum in [aq::PROCESS_QUANTUM, aq::GANG_QUANTUM] {
             if quantum.get(words) == 0 {
@@ -173,7 +170,7 @@ impl Mes {
         if wptr % 8 != 0 {
             return Err(field(format!("write pointer at {wptr:#x}")));
         }
-        // It has to be an address of the kernel, not the one that the process uses.
+        // It has to be an address in VMID 0, not one of the process.
         if let Err(fault) = reachable(env, wptr) {
             return Err(Failure::memory("write pointer", &fault));
         }
@@ -200,7 +197,7 @@ impl Mes {
         })
     }
 
-    /// Compares an MQD with its frame. Returns the slot of a DMA queue.
+    /// Compares an MQD with its frame. Returns the slot of an SDMA queue.
     fn check_mqd(
         &self,
         env: &dyn Env,
@@ -243,12 +240,12 @@ impl Mes {
         let ring = 2u32 << gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.get(control);
         if ring != size {
             return Err(wrong(format!(
-                "ring of {ring:#x} dwords, the frame says {size:#x}"
+                "ring of {ring:#x} dwords, {size:#x} in the frame"
             )));
         }
         let aql = image[dw::cp_hqd_aql_control] & 1 != 0;
         if aql != (aq::IS_AQL_QUEUE.get(words) != 0) {
-            return Err(wrong(format!("AQL {aql}, the frame says otherwise")));
+            return Err(wrong(format!("AQL {aql} differs from the frame")));
         }
         let poll = join(
             image[dw::cp_hqd_pq_wptr_poll_addr_lo],
@@ -267,7 +264,7 @@ impl Mes {
         Ok(None)
     }
 
-    /// Makes the process of an ADD_QUEUE known, or sees that it is the known one.
+    /// Registers the process of an ADD_QUEUE, or checks that it matches the known one.
     fn join_process(&mut self, hw: &mut dyn Hardware, words: &Words) -> Result<(), Verdict> {
         use mes::add_queue as aq;
         let field = |text: String| Failure::api(code::FIELD, text);
@@ -355,7 +352,7 @@ impl Mes {
                 _ if keep => strict!(
                     env.strict(),
                     "mes",
-                    "process {pasid:#x} keeps what its context {at:#x} says, and nobody set it up"
+                    "process {pasid:#x} uses its context {at:#x}, which was never set up"
                 ),
                 _ => {}
             }
@@ -372,13 +369,16 @@ impl Mes {
         let kind = aq::QUEUE_TYPE.get(words);
         let schq = kind == u32::from(queue_type::SCHQ);
         let Some(slot) = slot_of(kind, aq::PIPE_ID.get(words), aq::QUEUE_ID.get(words)) else {
-            return Failure::api(code::FIELD, format!("no kernel queue of type {kind} there"));
+            return Failure::api(
+                code::FIELD,
+                format!("no kernel queue of type {kind} in that slot"),
+            );
         };
         if schq != (pipe == mes::PIPE_KIQ) {
-            return Failure::api(code::STATE, "a kernel queue on the wrong pipe");
+            return Failure::api(code::STATE, "kernel queue on the wrong pipe");
         }
         if self.resources.compute.contains(&slot) {
-            return Failure::api(code::EXISTS, format!("{slot} is for user queues"));
+            return Failure::api(code::EXISTS, format!("{slot} is reserved for user queues"));
         }
         let doorbell = aq::DOORBELL_OFFSET.get(words);
         if schq && doorbell != navi10::MES_RING0 * doorbell::DWORDS {
@@ -413,7 +413,7 @@ impl Mes {
         }
     }
 
-    /// REMOVE_QUEUE.
+    /// Executes REMOVE_QUEUE.
     pub(super) fn remove_queue(
         &mut self,
         hw: &mut dyn Hardware,
@@ -430,10 +430,7 @@ impl Mes {
             return self.unmap_legacy(hw, pipe, words);
         }
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(
-                code::STATE,
-                "a user queue on the pipe that does not schedule",
-            );
+            return Failure::api(code::STATE, "user queue on the pipe that does not schedule");
         }
         let doorbell = rq::DOORBELL_OFFSET.get(words);
         let Some(n) = self.queues.iter().position(|q| q.doorbell == doorbell) else {
@@ -454,7 +451,7 @@ impl Mes {
                 ),
             );
         }
-        // The slot may have become free since the last look.
+        // The slot may have become free since the last pass.
         let mapped = queue.slot.is_some_and(|slot| hw.is_mapped(slot));
         if mapped {
             if rq::REMOVE_QUEUE_AFTER_RESET.get(words) != 0 {
@@ -465,7 +462,9 @@ impl Mes {
                 return Verdict::Wait(LOOK);
             }
             self.queues[n].hung = true;
-            return Failure::scheduling(format!("queue of doorbell {doorbell:#x} does not leave"));
+            return Failure::scheduling(format!(
+                "queue of doorbell {doorbell:#x}: preemption timed out"
+            ));
         }
         let queue = self.queues.remove(n);
         let pasid = self.processes.get(&queue.process).map_or(0, |p| p.pasid);
@@ -484,24 +483,27 @@ impl Mes {
         use mes::remove_queue as rq;
         let kind = rq::QUEUE_TYPE.get(words);
         let Some(slot) = slot_of(kind, rq::PIPE_ID.get(words), rq::QUEUE_ID.get(words)) else {
-            return Failure::api(code::FIELD, format!("no kernel queue of type {kind} there"));
+            return Failure::api(
+                code::FIELD,
+                format!("no kernel queue of type {kind} in that slot"),
+            );
         };
         let doorbell = rq::DOORBELL_OFFSET.get(words);
         let found = |l: &Legacy| l.slot == slot && l.doorbell == doorbell;
-        // The ring of the scheduler goes with what the scheduler knows, from the other pipe.
+        // The scheduler's own ring is unmapped through the other pipe, and its state is dropped.
         let Some(n) = self.legacy.iter().position(found) else {
             let text = format!("no kernel queue with doorbell {doorbell:#x} in {slot}");
             return Failure::api(code::NOT_FOUND, text);
         };
         let schq = kind == u32::from(queue_type::SCHQ);
         if schq != (pipe == mes::PIPE_KIQ) {
-            return Failure::api(code::STATE, "a kernel queue on the wrong pipe");
+            return Failure::api(code::STATE, "kernel queue on the wrong pipe");
         }
         if schq && self.queues.iter().any(|q| q.slot.is_some()) {
             strict!(
                 hw.env().strict(),
                 "mes",
-                "the scheduler's ring goes while user queues are on the hardware"
+                "the scheduler's ring is unmapped while user queues are mapped"
             );
         }
         if !std::mem::replace(&mut self.legacy[n].leaving, true) {
@@ -511,13 +513,13 @@ impl Mes {
             if self.waited(pipe) < self.patience(pipe) {
                 return Verdict::Wait(LOOK);
             }
-            return Failure::scheduling(format!("{slot} does not leave"));
+            return Failure::scheduling(format!("{slot}: preemption timed out"));
         }
         self.legacy.remove(n);
         Verdict::Done
     }
 
-    /// SUSPEND.
+    /// Executes SUSPEND.
     pub(super) fn suspend(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
         use mes::suspend as su;
         if pipe != mes::PIPE_SCHED {
@@ -556,7 +558,7 @@ impl Mes {
             for &n in &stuck {
                 self.queues[n].hung = true;
             }
-            return Failure::scheduling(format!("{} queues do not leave", stuck.len()));
+            return Failure::scheduling(format!("preemption of {} queues timed out", stuck.len()));
         }
         let (to, value) = (
             su::SUSPEND_FENCE_ADDR.get(words),
@@ -570,7 +572,7 @@ impl Mes {
         Verdict::Done
     }
 
-    /// RESUME.
+    /// Executes RESUME.
     pub(super) fn resume(&mut self, pipe: u32, words: &Words) -> Verdict {
         use mes::resume as re;
         if pipe != mes::PIPE_SCHED {
@@ -590,7 +592,7 @@ impl Mes {
         }
     }
 
-    /// RESET.
+    /// Executes RESET.
     pub(super) fn reset_queues(
         &mut self,
         hw: &mut dyn Hardware,
@@ -610,7 +612,7 @@ impl Mes {
             re::HANG_DETECT_ONLY,
         ];
         if modes.iter().filter(|m| m.get(words) != 0).count() != 1 {
-            return Failure::api(code::FIELD, "one kind of reset at a time");
+            return Failure::api(code::FIELD, "more than one kind of reset");
         }
         let kind = re::QUEUE_TYPE.get(words) as u8;
         let meant: Vec<usize> = if re::RESET_QUEUE_ONLY.get(words) != 0 {
@@ -652,7 +654,7 @@ impl Mes {
             if self.waited(pipe) < self.patience(pipe) {
                 return Verdict::Wait(LOOK);
             }
-            return Failure::scheduling("queues do not let themselves be reset");
+            return Failure::scheduling("reset of queues timed out");
         }
         for n in meant {
             self.queues[n].hung = false;
@@ -660,7 +662,7 @@ impl Mes {
         Verdict::Done
     }
 
-    /// Tells the driver which queues hang: doorbells, then types and places.
+    /// Reports hung queues to the driver: doorbells, then types and slots.
     fn report_hung(&self, env: &dyn Env, hung: &[usize], to: u64) -> Option<Verdict> {
         let count = self.resources.hqds;
         let mut words = vec![mes::NO_DOORBELL; 2 * count];

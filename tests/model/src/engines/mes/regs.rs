@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Registers of MES: starting and stopping its two pipes, what each pipe has for itself, the
-//! doorbells of queues that are not on the hardware. The rings' own registers are HQDs and belong
-//! to the command processor.
+//! Registers of MES: halt and reset of its two pipes, registers banked by pipe, doorbells of
+//! unmapped queues. The rings' own registers are HQDs and belong to the command processor.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -14,7 +13,7 @@ use crate::log::Strict;
 use crate::regs::{Decl, Ip, RegId, Selector, Unit};
 use crate::strict;
 
-/// Registers that every pipe has.
+/// Registers banked by pipe.
 const BANKED: &[Reg] = &[
     gc::regCP_MES_PRGRM_CNTR_START,
     gc::regCP_MES_PRGRM_CNTR_START_HI,
@@ -45,11 +44,11 @@ const ONCE: &[Reg] = &[
     gc::regCP_MES_DOORBELL_CONTROL5,
 ];
 
-/// What a process's part of a doorbell's address begins with: bit 13, since KFD gives each process
-/// two pages.
+/// Lowest bit of the process part of a doorbell address: bit 13, since KFD allocates two pages per
+/// process.
 const PROC_LSB: u32 = 13;
 
-/// What this unit answers for.
+/// Returns the registers of this unit.
 pub fn registers() -> Vec<Decl> {
     let decl = |reg: &Reg| Decl::new(reg.name, Ip::Gc, (*reg).into()).unit(Unit::Mes);
     BANKED.iter().chain(ONCE).map(decl).collect()
@@ -62,7 +61,7 @@ struct State {
     resets: [u64; mes::PIPES],
 }
 
-/// See the module.
+/// Registers of both pipes.
 pub struct Pipes {
     state: Mutex<State>,
 }
@@ -78,7 +77,7 @@ impl Default for Pipes {
 impl State {
     fn power_on() -> Self {
         let mut state = Self::default();
-        // Firmware is there, and waits to be started.
+        // Firmware is loaded and halted.
         let halt = gc::CP_MES_CNTL__MES_HALT.mask;
         state.once.insert(gc::regCP_MES_CNTL.into(), halt);
         state
@@ -110,7 +109,7 @@ impl Pipes {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Power-on state.
+    /// Resets to power-on state.
     pub fn reset(&self) {
         let mut state = self.lock();
         let resets = state.resets.map(|n| n + 1);
@@ -118,17 +117,17 @@ impl Pipes {
         state.resets = resets;
     }
 
-    /// Whether a pipe executes its firmware.
+    /// Returns whether a pipe runs.
     pub fn runs(&self, pipe: u32) -> bool {
         self.lock().runs(pipe)
     }
 
-    /// How often a pipe has lost what it knew.
+    /// Returns how often a pipe was reset or halted.
     pub fn resets(&self, pipe: u32) -> u64 {
         self.lock().resets[pipe as usize % mes::PIPES]
     }
 
-    /// Whether doorbells of queues off the hardware reach the firmware.
+    /// Returns whether doorbells of unmapped queues reach the firmware.
     pub fn hears_unmapped(&self, strict: &Strict) -> bool {
         let value = self.lock().get(gc::regCP_UNMAPPED_DOORBELL);
         if !gc::CP_UNMAPPED_DOORBELL__ENABLE.is_set(value) {
@@ -139,13 +138,13 @@ impl Pipes {
             strict!(
                 strict,
                 "mes",
-                "CP_UNMAPPED_DOORBELL.PROC_LSB is {lsb}: queues of different processes look alike"
+                "CP_UNMAPPED_DOORBELL.PROC_LSB is {lsb}: queues of different processes are not distinguished"
             );
         }
         true
     }
 
-    /// The doorbell that stands for all queues of a priority level.
+    /// Returns the aggregated doorbell of a priority level.
     pub fn aggregated(&self, level: usize) -> Option<u32> {
         let value = self
             .lock()
@@ -170,7 +169,7 @@ impl Pipes {
         Some(sel.pipe.into())
     }
 
-    /// A register was read.
+    /// Handles a register read.
     pub fn reg_read(&self, strict: &Strict, sel: Selector, reg: RegId) -> u32 {
         let bank = Self::bank(strict, sel, reg);
         let state = self.lock();
@@ -187,7 +186,7 @@ impl Pipes {
         state.banked[bank].get(&reg).copied().unwrap_or(0)
     }
 
-    /// A register was written.
+    /// Handles a register write.
     pub fn reg_write(&self, strict: &Strict, sel: Selector, reg: RegId, value: u32) {
         let bank = Self::bank(strict, sel, reg);
         let mut state = self.lock();

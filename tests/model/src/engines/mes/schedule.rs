@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Who is on the hardware: VMIDs for processes, slots for queues, and for how long.
+//! The scheduler: assigns VMIDs to processes and HQD slots to queues.
 //!
-//! As long as everything fits, every queue has a slot. Beyond that a queue that has nothing to do
-//! leaves when another needs its slot, and comes back when its doorbell is rung; one that is busy
-//! leaves when its quantum is over, or at once for one of higher priority. Who waits gains
-//! priority with time, so nobody waits forever. A queue's process needs a VMID; when there is
-//! none, a process leaves as a whole. Queues of DMA engines have no doorbell that reaches the
-//! firmware: their write pointers are looked at from time to time.
+//! As long as everything fits, every queue is mapped. With oversubscription an idle queue is
+//! unmapped when another needs its slot, and mapped again when its doorbell is rung; a busy one is
+//! unmapped when its quantum expires, or at once for one of higher priority. Waiting raises the
+//! priority over time, which prevents starvation. A mapped queue's process needs a VMID; when none
+//! is free, all queues of another process are unmapped. SDMA queues have no doorbell that reaches
+//! the firmware: their write pointers are polled.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -24,15 +24,15 @@ use crate::engines::cp::env::{client, Env};
 use crate::engines::cp::regs::Slot;
 use crate::{event, strict};
 
-/// How often write pointers of queues off the hardware are looked at.
+/// Poll interval for write pointers of unmapped queues.
 const POLL: Duration = Duration::from_millis(5);
-/// How soon a crowded hardware is looked at again.
+/// Interval of scheduling passes with oversubscription.
 const CROWDED: Duration = Duration::from_millis(1);
-/// Waiting for so long raises the priority by one.
+/// Waiting time that raises the priority by one.
 const AGE: Duration = Duration::from_millis(50);
 
-/// Which faults of a VMID raise interrupts: the driver says so once for all VMIDs, frames do not
-/// (what C sends as `vm_context_cntl` was read before it allowed them).
+/// Fault interrupt enables of a VMID: the driver sets them once for all VMIDs, frames do not (C
+/// reads `vm_context_cntl` before it enables them).
 const FAULT_INTERRUPTS: u32 = gc::GCVM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
     | gc::GCVM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
     | gc::GCVM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT.mask
@@ -50,79 +50,79 @@ pub struct Process {
     pub root: u64,
     /// Trap handler.
     pub tba: u64,
-    /// Its memory.
+    /// Trap handler memory.
     pub tma: u64,
-    /// ADD_QUEUE wants traps.
+    /// Traps enabled by ADD_QUEUE.
     pub trap_en: bool,
-    /// Setting of the VMID's translations.
+    /// `VM_CONTEXT_CNTL` of the VMID.
     pub vm_context_cntl: u32,
-    /// Setting of the VMID's memory accesses, if it is not the driver's.
+    /// `SH_MEM_CONFIG` of the VMID, if it differs from the driver's default.
     pub sh_mem_config: u32,
-    /// How its waves are debugged.
+    /// Debugger settings.
     pub debugger: Debugger,
-    /// How long it may keep the hardware when others wait.
+    /// Process quantum.
     pub quantum: Duration,
-    /// Its address space.
+    /// VMID, if assigned.
     pub vmid: Option<u8>,
 }
 
-/// Why a queue leaves the hardware.
+/// Reason for unmapping a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It has nothing to do, and another has.
+    /// Idle, while another queue waits.
     Idle,
-    /// Its time is over.
+    /// Quantum expired.
     Slice,
-    /// One of higher priority wants to run.
+    /// Preempted by a queue of higher priority.
     Priority,
-    /// Its process has to give its VMID.
+    /// Its process loses its VMID.
     Vmid,
-    /// It is removed.
+    /// REMOVE_QUEUE.
     Remove,
-    /// It is suspended.
+    /// SUSPEND.
     Suspend,
-    /// It is reset.
+    /// RESET.
     Reset,
 }
 
-/// A queue of a process.
+/// A user queue.
 #[derive(Debug, Clone)]
 pub struct UserQueue {
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
-    /// Its packets are AQL.
+    /// Whether its packets are AQL.
     pub aql: bool,
-    /// Dwords of its ring.
+    /// Size of the ring in dwords.
     pub dwords: u32,
-    /// Of a DMA engine: the slot that its MQD names.
+    /// SDMA queue: the slot that its MQD names.
     pub sdma: Option<Slot>,
     /// MQD, an address of VMID 0.
     pub mqd: u64,
     /// Write pointer, an address of VMID 0.
     pub wptr: u64,
-    /// Context of its process.
+    /// Address of the process context.
     pub process: u64,
-    /// Context of its gang.
+    /// Address of the gang context.
     pub gang: u64,
-    /// Priority: band, then inside the process.
+    /// Gang priority level.
     pub level: usize,
-    /// Inside the band.
+    /// Priority in the level.
     pub inner: u32,
-    /// Where it is.
+    /// Slot, if mapped.
     pub slot: Option<Slot>,
-    /// It is to leave its slot.
+    /// Pending unmap.
     pub leaving: Option<Why>,
-    /// Since when it has its slot, or waits for one.
+    /// When it was mapped, or began to wait.
     pub since: Instant,
-    /// It has, or may have, something to do.
+    /// Whether it has, or may have, work.
     pub ready: bool,
-    /// Write pointer that the hardware knew when the queue had nothing to do.
+    /// Write pointer known to the hardware when the queue became idle.
     pub seen: u64,
-    /// SUSPEND.
+    /// Suspended by SUSPEND.
     pub suspended: bool,
-    /// It did not leave when it should.
+    /// Unmapping timed out.
     pub hung: bool,
-    /// It is not to run again: it is being removed, was reset, or a fault stopped it.
+    /// Not to be mapped again: being removed, reset, or stopped by a fault.
     pub parked: bool,
 }
 
@@ -140,7 +140,7 @@ impl UserQueue {
         self.slot.is_none() && self.ready && !self.suspended && !self.parked
     }
 
-    /// Its type, as frames name it.
+    /// Returns its type, as encoded in frames.
     pub fn kind(&self) -> u8 {
         match self.sdma {
             Some(_) => mes::queue_type::SDMA,
@@ -150,7 +150,7 @@ impl UserQueue {
 }
 
 impl Process {
-    /// Sets what its VMID has for itself.
+    /// Programs its per-VMID registers.
     pub fn program(&self, env: &dyn Env) {
         let Some(vmid) = self.vmid else {
             return;
@@ -181,8 +181,8 @@ impl Process {
 }
 
 impl Mes {
-    /// A doorbell that no queue on the hardware listens to. True if it belongs to a queue or a
-    /// priority level that the firmware knows.
+    /// Handles a doorbell of an unmapped queue. Returns whether it belongs to a known queue or a
+    /// priority level.
     pub fn doorbell(&mut self, hw: &dyn Hardware, index: u32, value: u64) -> bool {
         let env = hw.env();
         let level = (0..mes::PRIORITY_LEVELS).find(|&n| env.mes().aggregated(n) == Some(index));
@@ -191,7 +191,7 @@ impl Mes {
                 strict!(
                     env.strict(),
                     "mes",
-                    "aggregated doorbell {index:#x} of level {level}: SET_HW_RSRC said {:#x}",
+                    "aggregated doorbell {index:#x} of level {level}: {:#x} in SET_HW_RSRC",
                     self.resources.aggregated[level]
                 );
             }
@@ -222,14 +222,14 @@ impl Mes {
         true
     }
 
-    /// Looks which queues of a priority level have something to do.
+    /// Checks which queues of a priority level have work.
     pub(super) fn look_at_level(&mut self, env: &dyn Env, level: usize) {
         for queue in self.queues.iter_mut().filter(|q| q.level == level) {
             look(env, queue);
         }
     }
 
-    /// Puts queues on the hardware and takes others off. Returns when to look again.
+    /// Runs a scheduling pass: maps and unmaps queues. Returns when to run it again.
     pub(super) fn schedule(&mut self, hw: &mut dyn Hardware) -> Option<Duration> {
         if self.pipes.iter().any(|p| p.hangs) || !hw.env().mes().runs(mes::PIPE_SCHED) {
             return None;
@@ -255,7 +255,7 @@ impl Mes {
         }
     }
 
-    /// Notices what has left the hardware.
+    /// Handles queues that are no longer mapped.
     fn settle(&mut self, hw: &dyn Hardware) {
         for queue in &mut self.queues {
             let Some(slot) = queue.slot.filter(|s| !hw.is_mapped(*s)) else {
@@ -273,7 +273,7 @@ impl Mes {
                 queue.doorbell
             );
             match why {
-                // None: somebody took it off by registers.
+                // `None`: unmapped by registers.
                 None | Some(Why::Reset | Why::Remove) => queue.parked = true,
                 Some(_) if queue.sdma.is_some() => {
                     let rptr = sdma_rptr(hw.env(), queue.mqd);
@@ -282,8 +282,8 @@ impl Mes {
                     queue.seen = wptr.unwrap_or(0);
                 }
                 Some(Why::Idle) => {
-                    // What its doorbell said while it was leaving is in the MQD, what it would
-                    // have said is in memory.
+                    // A doorbell rung before the unmap completed is in the MQD, a later one only in
+                    // memory.
                     let (seen, left) = compute_wptr(hw.env(), queue).unwrap_or((0, true));
                     queue.seen = seen;
                     queue.ready = left;
@@ -294,7 +294,7 @@ impl Mes {
         }
     }
 
-    /// Looks for work of queues whose doorbells do not reach the firmware.
+    /// Polls write pointers of queues whose doorbells do not reach the firmware.
     fn poll(&mut self, env: &dyn Env) -> Option<Duration> {
         let deaf = !self.resources.doorbells;
         let quiet = |q: &super::schedule::UserQueue| {
@@ -318,7 +318,7 @@ impl Mes {
         Some(POLL)
     }
 
-    /// Puts a queue on the hardware, or makes room for it. True if it has its slot.
+    /// Maps a queue, or starts to free a slot for it. Returns whether it is mapped.
     fn place(
         &mut self,
         hw: &mut dyn Hardware,
@@ -404,7 +404,7 @@ impl Mes {
         }
     }
 
-    /// The VMID for a queue's process, if there is one; otherwise makes room for it.
+    /// Returns the VMID of a queue's process, if available; otherwise starts to free one.
     fn vmid_for(
         &mut self,
         hw: &mut dyn Hardware,
@@ -425,7 +425,7 @@ impl Mes {
             .map(|(at, _)| *at)
             .collect();
         if let Some(vmid) = self.processes.get(&own).and_then(|p| p.vmid) {
-            // Others wait for it when all of this process leaves.
+            // Other processes wait for it once all queues of this one are unmapped.
             return (!self.all_leave(own)).then_some(vmid);
         }
         let limit = match self.resources.single_process {
@@ -442,7 +442,7 @@ impl Mes {
                 return Some(vmid);
             }
         }
-        // One process leaves for each that waits.
+        // One process is unmapped for each that waits.
         if promised.processes.contains(&own) {
             return None;
         }
@@ -479,7 +479,7 @@ impl Mes {
         on.peek().is_some() && on.all(|q| q.leaving.is_some())
     }
 
-    /// A slot for a queue, if there is one; otherwise makes room for it.
+    /// Returns a slot for a queue, if available; otherwise starts to free one.
     fn slot_for(
         &mut self,
         hw: &mut dyn Hardware,
@@ -491,7 +491,7 @@ impl Mes {
             return (!hw.is_mapped(slot) && !promised.taken.contains(&slot)).then_some(slot);
         }
         let free = |slot: &&Slot| !hw.is_mapped(**slot) && !promised.taken.contains(*slot);
-        // The pipe with the most room first.
+        // The pipe with the most free slots first.
         let room = |pipe: u32| {
             let slots = self.resources.compute.iter();
             slots.filter(|s| s.pipe() == pipe).filter(free).count()
@@ -533,7 +533,7 @@ impl Mes {
         None
     }
 
-    /// Why queue `m` may leave the hardware for queue `n`, if it may.
+    /// Returns the reason why queue `m` may be unmapped for queue `n`, if it may.
     fn may_go(&self, hw: &dyn Hardware, m: usize, n: usize, now: Instant) -> Option<Why> {
         let (queue, other) = (&self.queues[m], &self.queues[n]);
         if let Some(why) = queue.leaving {
@@ -555,7 +555,7 @@ impl Mes {
         }
     }
 
-    /// Begins to take a queue off the hardware.
+    /// Starts to unmap a queue.
     pub(super) fn send_away(&mut self, hw: &mut dyn Hardware, n: usize, why: Why) {
         let queue = &mut self.queues[n];
         let Some(slot) = queue.slot else {
@@ -579,7 +579,7 @@ impl Mes {
     }
 }
 
-/// What queues that wait were promised in this round.
+/// Slots and VMIDs reserved for waiting queues in this pass.
 #[derive(Debug, Default)]
 struct Promised {
     taken: BTreeSet<Slot>,
@@ -587,7 +587,7 @@ struct Promised {
     processes: BTreeSet<u64>,
 }
 
-/// A queue off the hardware has something to do when its write pointer moved.
+/// Checks an unmapped queue for work: its write pointer moved.
 fn look(env: &dyn Env, queue: &mut UserQueue) {
     if queue.ready || queue.slot.is_some() {
         return;
@@ -601,8 +601,8 @@ fn look(env: &dyn Env, queue: &mut UserQueue) {
     }
 }
 
-/// The write pointer that a compute queue had when it left its slot, as it is in memory, and
-/// whether the queue was not there yet.
+/// Returns the write pointer of a compute queue when it was unmapped, in the units used in memory,
+/// and whether the queue had work left.
 fn compute_wptr(env: &dyn Env, queue: &UserQueue) -> Option<(u64, bool)> {
     use v12::dw;
     let word = |n: usize| env.read32(0, queue.mqd + n as u64 * 4).ok();
@@ -616,7 +616,7 @@ fn compute_wptr(env: &dyn Env, queue: &UserQueue) -> Option<(u64, bool)> {
     })
 }
 
-/// How far a DMA queue was when it left its engine.
+/// Returns the read pointer of an SDMA queue when it was unmapped.
 fn sdma_rptr(env: &dyn Env, mqd: u64) -> Option<u64> {
     let word = |n: usize| env.read32(0, mqd + n as u64 * 4).ok();
     Some(join(

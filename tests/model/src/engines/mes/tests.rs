@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! MES against hardware that only remembers what it was told.
+//! Tests of MES against mock hardware.
 
 mod frames;
 mod sharing;
@@ -27,27 +27,27 @@ const SCRATCH: u64 = 0x2000;
 const RING: u64 = 0x4000;
 const RING_DWORDS: u64 = 2048;
 const HUNG: u64 = 0x8000;
-/// Each queue has pages of its own from here on.
+/// Base of the pages of each queue.
 const QUEUES: u64 = 0x4_0000;
 const PROCESSES: u64 = 0x1_0000;
 /// Only queues 0 and 1 of both pipes.
 const FEW: u32 = 0x3;
 
-/// A queue in a slot.
+/// A mapped queue.
 struct Mapped {
     load: Load,
     leaving: bool,
 }
 
-/// Slots that remember, and queues with as much work as a test says.
+/// Mock HQD slots, and queues with a given amount of work.
 struct Slots {
     env: Mock,
     mapped: BTreeMap<Slot, Mapped>,
     /// Work left, by doorbell.
     work: BTreeMap<u32, u64>,
-    /// Doorbells of queues that do not leave on request.
+    /// Doorbells of queues that cannot be preempted.
     stuck: BTreeSet<u32>,
-    /// Work done, in order.
+    /// Completed work, in order.
     done: Vec<u32>,
     claims: Vec<(u8, u16, u64)>,
     resets: Vec<u32>,
@@ -98,7 +98,7 @@ impl Hardware for Slots {
 }
 
 impl Slots {
-    /// Lets queues leave, and lets the others work.
+    /// Completes unmaps, and executes work of mapped queues.
     fn run(&mut self) {
         let stuck = &self.stuck;
         self.mapped
@@ -113,13 +113,13 @@ impl Slots {
         }
     }
 
-    /// Only those of queues, not of rings.
+    /// Returns the number of user queues, without rings.
     fn user(&self) -> usize {
         self.mapped.values().filter(|m| m.load.vmid != 0).count()
     }
 }
 
-/// A firmware with hardware and one ring for both pipes.
+/// MES with mock hardware and one ring for both pipes.
 struct Bench {
     mes: Mes,
     hw: Slots,
@@ -171,9 +171,9 @@ fn set_hw_rsrc_1() -> Words {
     })
 }
 
-/// Queue `n` of process `p`, numbers of which make up all its addresses.
+/// Returns the doorbell of queue `n`.
 fn doorbell(n: u32) -> u32 {
-    // Beyond the kernel's pages, clear of the window that is not the command processor's.
+    // Beyond the kernel's pages, outside the non-CP window.
     0x2000 + n / 64 * 0x400 + n % 64 * 2
 }
 
@@ -217,7 +217,7 @@ fn remove_queue(n: u32) -> Words {
 }
 
 impl Bench {
-    /// Both pipes run; nothing was said yet.
+    /// Returns a bench with both pipes running, before any frame.
     fn off() -> Self {
         let env = Mock::gfx12();
         let sel = Selector {
@@ -259,7 +259,7 @@ impl Bench {
         }
     }
 
-    /// Ready for queues.
+    /// Returns a bench that is ready for queues.
     fn ready() -> Self {
         let mut bench = Self::off();
         for pipe in [mes::PIPE_KIQ, mes::PIPE_SCHED] {
@@ -278,7 +278,7 @@ impl Bench {
         assert_eq!(FRAME_BYTES, 256);
     }
 
-    /// Sends a frame and waits until it is done. Returns its status.
+    /// Sends a frame and waits for its completion. Returns its status.
     fn send(&mut self, pipe: u32, words: &Words) -> u64 {
         self.hw.env.put64(STATUS, 0);
         self.put(words);
@@ -299,7 +299,7 @@ impl Bench {
         panic!("the frame is never done");
     }
 
-    /// Sends a frame that fails. Returns the code of the error.
+    /// Sends a frame that fails. Returns its error code.
     fn fails(&mut self, words: &Words) -> u8 {
         self.fails_on(mes::PIPE_SCHED, words)
     }
@@ -316,7 +316,7 @@ impl Bench {
         self.mes.turn(&mut self.hw);
     }
 
-    /// An MQD for queue `n`.
+    /// Writes an MQD for queue `n`.
     fn mqd(&mut self, n: u32) {
         use v12::dw;
         let at = mqd_at(n);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the security processor is given to load: a header, the firmware, its signature.
+//! Firmware containers that the PSP loads: a header, the firmware, its signature.
 //!
-//! The signature itself cannot be checked without the keys that are burnt into the chip. What a
-//! driver can do wrong is found all the same: another address or size, another piece, a copy that
-//! is not complete. The hash that the header carries covers firmware that is not encrypted.
+//! The signature cannot be verified without the keys that are fused into the chip. Driver errors
+//! are detected all the same: wrong address or size, wrong container, incomplete copy. The hash in
+//! the header covers firmware that is not encrypted.
 
 use rkfd_abi::firmware::signed;
 
@@ -13,22 +13,22 @@ use super::CLIENT;
 use crate::engines::gmc::Hub;
 use crate::gpu::Gpu;
 
-/// Says that the firmware is encrypted: the hash is of what comes out of that.
+/// Nonzero if the firmware is encrypted: the hash is of the decrypted firmware.
 const ENCRYPTED: usize = 0x18;
-/// The hash.
+/// Offset of the hash.
 const HASH: usize = 0xd0;
-/// Format of the header in the upper half of [`signed::ID_AT`], in which [`signed::TOTAL_BYTES`]
-/// counts the signature.
+/// Header format in the upper half of [`signed::ID_AT`], with which [`signed::TOTAL_BYTES`]
+/// includes the signature.
 const FORMATS: [u16; 2] = [0x8101, 0x0100];
 
-/// A piece of firmware as its header describes it.
+/// Header of a firmware container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blob {
-    /// What it is.
+    /// Kind of firmware.
     pub kind: u16,
     /// Its version.
     pub version: u32,
-    /// Bytes of everything.
+    /// Size of the container in bytes.
     pub total: u32,
 }
 
@@ -36,7 +36,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The header that `bytes` begins with, if a container of `room` bytes may have it.
+/// Parses the header at the start of `bytes`, for a container of at most `room` bytes.
 fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), String> {
     let magic = &bytes[signed::MAGIC_AT..][..4];
     if magic != signed::MAGIC {
@@ -59,7 +59,7 @@ fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), String
     Ok((blob, body as usize))
 }
 
-/// Reads a container of at most `room` bytes at an address of address space 0, and checks it.
+/// Reads a container of at most `room` bytes at an address of VMID 0, and validates it.
 pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, String> {
     let fetch = |at: u64, buf: &mut [u8]| {
         gpu.gmc.vm_read(Hub::Mm, 0, at, buf).map_err(|fault| {

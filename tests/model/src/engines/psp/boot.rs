@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The boot loader: what it takes, and in which order.
+//! The boot loader: accepted components and their order.
 //!
-//! The order is that of `psp_hw_start`. The numbers by which a container says what it is are those
-//! of the files for this chip.
+//! The order is that of `psp_hw_start`. The kinds of the containers are those in the firmware files
+//! of this chip.
 
 use rkfd_abi::psp::{bootloader as cmd, BOOTLOADER_ADDRESS_SHIFT, TRANSFER_SIZE};
 
@@ -11,17 +11,17 @@ use super::blob::{self, Blob};
 use crate::gpu::Gpu;
 use crate::{event, strict};
 
-/// Answers in the low byte: any but zero is a failure; which means what is not known.
+/// Status in the low byte: nonzero is a failure. The codes are not published.
 const REFUSED: u32 = 1;
 const BAD_BLOB: u32 = 2;
 
-/// One step of the chain.
+/// A component of the chain.
 struct Step {
     command: u32,
     name: &'static str,
-    /// What the container says it is.
+    /// Kind in the container's header.
     kind: u16,
-    /// Whether this chip needs it before the secure OS.
+    /// Whether this chip requires it before the secure OS.
     needed: bool,
 }
 
@@ -34,10 +34,10 @@ const fn step(command: u32, name: &'static str, kind: u16, needed: bool) -> Step
     }
 }
 
-/// The chain. What is optional is not in the files of this chip.
+/// The chain. Optional components are not in the firmware files of this chip.
 const CHAIN: &[Step] = &[
     step(cmd::LOAD_KEY_DATABASE, "KDB", 0x4f, true),
-    // psp_v13_0.c:291 gives the key database again where the patch levels are meant.
+    // psp_v13_0.c:291 passes the key database again instead of the patch levels.
     step(cmd::LOAD_TOS_SPL_TABLE, "SPL", 0x4f, false),
     step(cmd::LOAD_SYSDRV, "SYSDRV", 0x0a, true),
     step(cmd::LOAD_SOCDRV, "SOCDRV", 0x14a, true),
@@ -47,25 +47,25 @@ const CHAIN: &[Step] = &[
     step(cmd::LOAD_SOSDRV, "SOSDRV", 0x09, true),
 ];
 
-/// How far the chain has come.
+/// Progress of the chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Steps done, by their position.
+    /// Completed steps, by position.
     done: u16,
 }
 
-/// What a command ended with.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The boot loader takes the next command.
+    /// The boot loader is ready for the next command.
     Loaded,
-    /// It was refused; the low byte of the answer.
+    /// Rejected; the status.
     Failed(u32),
     /// The secure OS runs; its version.
     Started(u32),
 }
 
-/// Carries out `command` with what [`gpu_regs::psp::BOOTLOADER_ADDRESS`] holds.
+/// Executes `command` with the address in [`gpu_regs::psp::BOOTLOADER_ADDRESS`].
 pub fn command(gpu: &Gpu, progress: &mut Progress, command: u32, address: u32) -> Outcome {
     let addr = u64::from(address) << BOOTLOADER_ADDRESS_SHIFT;
     let Some(at) = CHAIN.iter().position(|step| step.command == command) else {
@@ -95,7 +95,7 @@ pub fn command(gpu: &Gpu, progress: &mut Progress, command: u32, address: u32) -
         strict!(
             gpu.strict,
             "psp",
-            "boot loader: {} was loaded already, or what comes after it",
+            "boot loader: {}, or a later component, was loaded already",
             step.name
         );
         return Outcome::Failed(REFUSED);
@@ -133,7 +133,7 @@ fn check(gpu: &Gpu, step: &Step, addr: u64) -> Result<Blob, String> {
     let blob = blob::read(gpu, addr, TRANSFER_SIZE as u32)?;
     if blob.kind != step.kind {
         return Err(format!(
-            "it is of kind {:#x}, this step takes {:#x}",
+            "container of kind {:#x}, {:#x} required",
             blob.kind, step.kind
         ));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The commands of the kernel's ring: what they ask for, and what is answered.
+//! Commands of the kernel's ring.
 //!
-//! A command that comes at the wrong time or with the wrong content is refused with a status and a
-//! strict line. Linux goes on after a status (`psp_cmd_submit_buf` only warns), so that an engine
-//! without its firmware is what a driver notices next.
+//! A command in the wrong state or with wrong content is rejected with a status and a strict line.
+//! Linux continues after an error status (`psp_cmd_submit_buf` only warns), so the driver then
+//! observes an engine without firmware.
 
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 use rkfd_abi::psp::{
@@ -18,7 +18,7 @@ use crate::gpu::Gpu;
 use crate::regs::{Ip, Slot};
 use crate::{event, strict};
 
-/// Kinds of containers, as the files of this chip have them: register list, power table.
+/// Kinds of containers in the firmware files of this chip: register list, power table.
 const KIND_REG_LIST: u16 = 0x135;
 const KIND_P2S: u16 = 0x1d2;
 const KIND_MEC: u16 = 0x2004;
@@ -29,50 +29,50 @@ const KIND_RLC_SRM: u16 = 0x200c;
 const KIND_RLC_CNTL: u16 = 0x200d;
 const KIND_SDMA: u16 = 0x2025;
 
-/// Where boot firmware has its own trusted region: so far below the end of video memory
-/// (`amdgpu_ttm_reserve_tmr` keeps out of the last 280 MiB when no VBIOS says how many).
+/// Distance of the boot firmware's TMR from the end of video memory (`amdgpu_ttm_reserve_tmr`
+/// reserves the last 280 MiB when the VBIOS specifies no size).
 const BOOT_TMR: u64 = 280 << 20;
-/// The most memory that a trusted application shares with its driver.
+/// Maximum size of the memory shared with a trusted application, in bytes.
 const MAX_SHARED: u32 = 64 << 20;
-/// Sessions at a time.
+/// Maximum number of sessions.
 const MAX_SESSIONS: usize = 16;
 
-/// What the secure OS remembers from command to command.
+/// State of the secure OS between commands.
 #[derive(Debug, Default)]
 pub struct Os {
-    /// The trusted memory region: address of the next piece in it, and whether it is the driver's.
+    /// TMR: address of the next component in it, and whether the driver allocated it.
     tmr: Option<(u64, bool)>,
     sessions: Vec<u32>,
     last_session: u32,
 }
 
-/// A command as it was read.
+/// A command buffer.
 pub struct Command(pub [u8; cmd_buf::SIZE]);
 
 impl Command {
-    /// A dword of the buffer.
+    /// Returns a dword of the buffer.
     pub fn word(&self, at: usize) -> u32 {
         let b = &self.0[at..at + 4];
         u32::from_le_bytes([b[0], b[1], b[2], b[3]])
     }
 
-    /// A dword of the command's own structure.
+    /// Returns a dword of the command's structure.
     fn arg(&self, at: usize) -> u32 {
         self.word(cmd_buf::CMD + at)
     }
 
-    /// An address of the command's own structure.
+    /// Returns an address of the command's structure.
     fn addr(&self, at: usize) -> u64 {
         u64::from(self.arg(at)) | u64::from(self.arg(at + 4)) << 32
     }
 
-    /// Which command it is.
+    /// Returns the command id.
     pub fn id(&self) -> u32 {
         self.word(cmd_buf::CMD_ID)
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     status: u32,
@@ -82,7 +82,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Nothing but a status.
+    /// Returns a response with a status only.
     pub fn status(status: u32) -> Self {
         Self {
             status,
@@ -90,7 +90,7 @@ impl Reply {
         }
     }
 
-    /// As it stands in the command buffer.
+    /// Returns the bytes in the command buffer.
     pub fn bytes(&self) -> [u8; resp::SIZE] {
         let mut out = [0; resp::SIZE];
         let mut put = |at: usize, value: u32| out[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -103,7 +103,7 @@ impl Reply {
     }
 }
 
-/// Refuses a command: strict line and status.
+/// Rejects a command: strict line and status.
 macro_rules! refuse {
     ($gpu:expr, $status:expr, $($what:tt)*) => {{
         strict!($gpu.strict, "psp", $($what)*);
@@ -111,7 +111,7 @@ macro_rules! refuse {
     }};
 }
 
-/// Carries out a command.
+/// Executes a command.
 pub fn run(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
     let id = command.id();
     let result = match id {
@@ -149,13 +149,13 @@ fn unknown(gpu: &Gpu, id: u32) -> Result<Reply, u32> {
     }
 }
 
-/// Address and size of something that a driver keeps for the processor.
+/// Checks the alignment of an address.
 fn aligned(gpu: &Gpu, what: &str, addr: u64) -> Result<(), u32> {
     if addr % ADDRESS_ALIGN != 0 || addr & !ADDRESS.mask != 0 {
         refuse!(
             gpu,
             status::tee::BAD_PARAMETERS,
-            "{what} at {addr:#x}: not at a page of 48 bits of address"
+            "{what} at {addr:#x}: not a page-aligned 48-bit address"
         );
     }
     Ok(())
@@ -170,7 +170,7 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
         refuse!(
             gpu,
             status::tee::BAD_STATE,
-            "SETUP_TMR: there is a trusted memory region already"
+            "SETUP_TMR: the trusted memory region exists already"
         );
     }
     if flags & !setup_tmr::FLAG_VIRT_PHY_ADDR.mask != 0 {
@@ -181,7 +181,7 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
         );
     }
     if addr == 0 && size == 0 {
-        // Boot firmware has set one aside (psp->boot_time_tmr).
+        // Boot firmware has reserved one (psp->boot_time_tmr).
         let end = (u64::from(gpu.chip.fb_location) << 24) + gpu.vram.len();
         os.tmr = Some((end - BOOT_TMR.min(gpu.vram.len() / 2), false));
         return Ok(Reply::default());
@@ -210,18 +210,18 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
 fn destroy_region(gpu: &Gpu, os: &mut Os) -> Result<Reply, u32> {
     match os.tmr.take() {
         Some((_, true)) => gpu.firmware.reset(false),
-        // What lies in the boot firmware's region stays there.
+        // The contents of the boot firmware's region stay there.
         Some((_, false)) => {}
         None => refuse!(
             gpu,
             status::tee::BAD_STATE,
-            "DESTROY_TMR: there is no trusted memory region"
+            "DESTROY_TMR: no trusted memory region"
         ),
     }
     Ok(Reply::default())
 }
 
-/// Checks a container that a command names.
+/// Validates the container of a command.
 fn container(gpu: &Gpu, what: &str, addr: u64, size: u32) -> Result<Blob, u32> {
     aligned(gpu, what, addr)?;
     blob::read(gpu, addr, size).map_err(|why| {
@@ -234,7 +234,8 @@ fn container(gpu: &Gpu, what: &str, addr: u64, size: u32) -> Result<Blob, u32> {
     })
 }
 
-/// What a type of firmware is for, and the kind of its container. The second: nobody asks.
+/// Returns the engine of a firmware type, and the kind of its container. The engine is `None` for
+/// types without a modelled engine.
 fn target(gpu: &Gpu, fw: u32) -> Option<(Option<Fw>, u16)> {
     let sdma =
         |n: u32| ((n as usize) < gpu.sdma.count()).then_some((Some(Fw::Sdma(n as u8)), KIND_SDMA));
@@ -262,7 +263,7 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
         refuse!(
             gpu,
             status::tee::BAD_STATE,
-            "LOAD_IP_FW {name}: there is no trusted memory region yet"
+            "LOAD_IP_FW {name}: no trusted memory region"
         );
     };
     let Some((piece, kind)) = target(gpu, fw) else {
@@ -329,7 +330,7 @@ fn load_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, 
         refuse!(
             gpu,
             status::tee::BAD_PARAMETERS,
-            "LOAD_TA: {size:#x} bytes are too many"
+            "LOAD_TA: size {size:#x} is too large"
         );
     }
     container(gpu, "LOAD_TA", addr, size)?;
@@ -346,7 +347,7 @@ fn load_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, 
         refuse!(
             gpu,
             status::tee::OUT_OF_MEMORY,
-            "LOAD_TA: {MAX_SESSIONS} applications are loaded"
+            "LOAD_TA: {MAX_SESSIONS} applications are loaded already"
         );
     }
     os.last_session += 1;
@@ -370,7 +371,7 @@ fn unload_application(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply
     Ok(Reply::default())
 }
 
-/// Trusted applications can be loaded, but what they do is not modelled.
+/// Executes INVOKE_CMD. Trusted applications can be loaded, but are not modelled.
 fn invoke(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
     use rkfd_abi::psp::invoke;
     let session = command.arg(invoke::SESSION_ID);
@@ -386,7 +387,7 @@ fn invoke(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32> {
     );
 }
 
-/// Sets a register of the card, for what firmware writes and a driver only reads.
+/// Sets a register of the card that only firmware writes.
 fn put(gpu: &Gpu, ip: Ip, instance: u8, reg: gpu_regs::Reg, value: u32) {
     let base = gpu.chip.base(ip, instance, reg.seg);
     if let Some(slot) = base.and_then(|base| gpu.regs.get(base + reg.off)) {
@@ -394,7 +395,7 @@ fn put(gpu: &Gpu, ip: Ip, instance: u8, reg: gpu_regs::Reg, value: u32) {
     }
 }
 
-/// Divides the XCCs into partitions of equal size.
+/// Partitions the XCCs equally.
 fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
     let count = command.arg(spatial_part::MODE);
     let overrides = [
@@ -417,7 +418,7 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
         refuse!(
             gpu,
             status::tee::BAD_PARAMETERS,
-            "SRIOV_SPATIAL_PART: overrides are not for this function"
+            "SRIOV_SPATIAL_PART: overrides are not modelled"
         );
     }
     let each = xccs / count;
@@ -432,7 +433,7 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
     Ok(Reply::default())
 }
 
-/// Memory in one partition is the only mode of a card with one AID.
+/// Sets the memory partition mode. A card with one AID supports NPS1 only.
 fn memory_mode(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
     let mode = command.arg(memory_part::MODE);
     let reg = nbio::regBIF_BX_PF0_PARTITION_MEM_CAP;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SHA-256 (FIPS 180-4), as far as checking firmware needs it.
+//! SHA-256 (FIPS 180-4), for firmware hashes.
 
 const K: [u32; 64] = [
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -17,7 +17,7 @@ const START: [u32; 8] = [
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 ];
 
-/// The hash of `data`.
+/// Returns the hash of `data`.
 pub fn digest(data: &[u8]) -> [u8; 32] {
     let mut state = START;
     let blocks = data.chunks_exact(64);

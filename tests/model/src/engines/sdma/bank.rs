@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The registers of one engine, shared by the thread that serves the guest, the scheduler
-//! firmware and the engine's own thread.
+//! Registers of one engine, shared by the thread that serves the guest, the scheduler firmware and
+//! the engine's own thread.
 //!
-//! An engine has ten contexts with the same block of registers each: the GFX and the PAGE queue
-//! of the kernel, and eight RLC queues. One of SDMA 7 has eight: of its queues the first is the
-//! kernel's, here called GFX, and queue n is RLC queue n.
+//! An engine has ten contexts with the same block of registers each: the GFX and the PAGE queue of
+//! the kernel, and eight RLC queues. SDMA 7 has eight: queue 0 is the kernel's, called GFX here,
+//! and queue n is RLC queue n.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ use rkfd_abi::sdma::RLC_QUEUES;
 use super::layout::{Layout, Version};
 use crate::gpu::Boot;
 
-/// Contexts of an engine.
+/// Contexts per engine.
 pub const CONTEXTS: usize = 2 + RLC_QUEUES;
 /// Dwords of an engine's register space.
 const REGISTERS: usize = 0x400;
-/// One of the contexts of an engine.
+/// A context of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContextId(pub u8);
 
@@ -31,22 +31,22 @@ impl ContextId {
     /// The kernel's second ring.
     pub const PAGE: Self = Self(1);
 
-    /// A user queue.
+    /// Returns the context of user queue `n`.
     pub const fn rlc(n: u8) -> Self {
         Self(2 + n)
     }
 
-    /// Whether it is one of the kernel's rings.
+    /// Returns whether it is one of the kernel's rings.
     pub const fn is_kernel(self) -> bool {
         self.0 < 2
     }
 
-    /// The number of a user queue.
+    /// Returns the number of a user queue.
     pub const fn as_rlc(self) -> Option<u8> {
         self.0.checked_sub(2)
     }
 
-    /// All that any version has.
+    /// Returns all contexts that any version has.
     pub fn every() -> impl Iterator<Item = Self> {
         (0..CONTEXTS as u8).map(Self)
     }
@@ -62,40 +62,40 @@ impl fmt::Display for ContextId {
     }
 }
 
-/// What became of a doorbell.
+/// Result of a doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rung {
-    /// It moved a write pointer.
+    /// The write pointer moved.
     Moved(ContextId),
-    /// The write pointer is already further.
+    /// The write pointer is ahead of the doorbell's value.
     Behind(ContextId),
-    /// Nothing listens there now.
+    /// No enabled context has this doorbell.
     Nobody,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct Bank {
     layout: &'static Layout,
     values: Vec<u32>,
-    /// Counts changes of `RB_ENABLE`, so that off and on again is noticed.
+    /// Counts changes of `RB_ENABLE`, to detect off and on again.
     starts: [u32; CONTEXTS],
-    /// The scheduler wants the queue to leave.
+    /// Dequeue requested by the scheduler.
     leaving: [bool; CONTEXTS],
-    /// Inside a packet or an indirect buffer.
+    /// Inside a packet or an IB.
     active: [bool; CONTEXTS],
     /// Stopped by an exception.
     stopped: [bool; CONTEXTS],
-    /// Processes of the queues, for the event log.
+    /// PASIDs of the queues, for the event log.
     pasids: [u16; CONTEXTS],
-    /// Whose packets are executed.
+    /// The context whose packets are being executed.
     selected: Option<ContextId>,
     boot: Boot,
-    /// It was started without firmware.
+    /// Unhalted without firmware.
     dead: bool,
 }
 
 impl Bank {
-    /// Registers in power-on state.
+    /// Returns the registers in power-on state.
     pub fn new(layout: &'static Layout, boot: Boot) -> Self {
         let mut values = vec![0; REGISTERS];
         let power_on = match boot {
@@ -121,7 +121,7 @@ impl Bank {
         }
     }
 
-    /// Power-on state. What was started before is noticed to be gone.
+    /// Resets to power-on state. Earlier starts are detected as gone.
     pub fn reset(&mut self) {
         let starts = self.starts.map(|n| n.wrapping_add(1));
         *self = Self {
@@ -130,13 +130,12 @@ impl Bank {
         };
     }
 
-    /// What the engine's next reset leaves behind.
+    /// Sets the state after the engine's next reset.
     pub fn set_boot(&mut self, boot: Boot) {
         self.boot = boot;
     }
 
-    /// The security processor has loaded the engine's code and started it. Resets of the engine
-    /// alone start it again.
+    /// Marks the engine as started by the PSP. Resets of the engine alone start it again.
     pub fn start(&mut self) {
         self.boot = Boot::Warm;
         self.dead = false;
@@ -145,38 +144,38 @@ impl Bank {
         }
     }
 
-    /// The engine cannot run whatever its halt bit says, or may again.
+    /// Sets whether the engine is dead, regardless of its halt bit.
     pub fn set_dead(&mut self, dead: bool) {
         self.dead = dead;
     }
 
-    /// Whether the engine executes nothing.
+    /// Returns whether the engine executes nothing.
     pub fn halted(&self) -> bool {
         self.dead || self.get(regs::regSDMA_F32_CNTL) & self.layout.halts != 0
     }
 
-    /// What the engine's version decides.
+    /// Returns the layout of the engine's version.
     pub fn layout(&self) -> &'static Layout {
         self.layout
     }
 
-    /// A register of the engine.
+    /// Returns a register of the engine.
     pub fn get(&self, reg: Reg) -> u32 {
         self.layout.of_engine(reg).map_or(0, |at| self.values[at])
     }
 
-    /// A register of a context, named by the GFX queue's.
+    /// Returns a register of a context, named as in the GFX queue.
     pub fn of(&self, id: ContextId, reg: Reg) -> u32 {
         let at = self.layout.of_context(id, reg);
         at.map_or(0, |at| self.values[at])
     }
 
-    /// Two registers of a context, low half first.
+    /// Returns two registers of a context, low half first.
     pub fn wide(&self, id: ContextId, lo: Reg, hi: Reg) -> u64 {
         join(self.of(id, lo), self.of(id, hi))
     }
 
-    /// Sets a register of a context, named by the GFX queue's.
+    /// Sets a register of a context, named as in the GFX queue.
     pub fn put(&mut self, id: ContextId, reg: Reg, value: u32) {
         let Some(at) = self.layout.of_context(id, reg) else {
             return;
@@ -197,7 +196,7 @@ impl Bank {
         self.put(id, hi, (value >> 32) as u32);
     }
 
-    /// The driver reads a register, named by its place in the engine.
+    /// Handles a driver's read, by offset in the engine.
     pub fn read(&self, local: u32) -> u32 {
         if self.layout.of_engine(regs::regSDMA_STATUS_REG) == Some(local as usize) {
             let idle = regs::SDMA_STATUS_REG__IDLE.mask;
@@ -210,7 +209,7 @@ impl Bank {
         }
     }
 
-    /// The driver writes a register, named by its place in the engine.
+    /// Handles a driver's write, by offset in the engine.
     pub fn write(&mut self, local: u32, value: u32) {
         match self.layout.context_of(local) {
             Some((id, Some(off))) if off == regs::regSDMA_GFX_RB_CNTL.off => {
@@ -224,22 +223,22 @@ impl Bank {
         }
     }
 
-    /// Whether the ring of a context is on.
+    /// Returns whether the ring of a context is enabled.
     pub fn enabled(&self, id: ContextId) -> bool {
         regs::SDMA_GFX_RB_CNTL__RB_ENABLE.is_set(self.of(id, regs::regSDMA_GFX_RB_CNTL))
     }
 
-    /// Tells one start of a context from the next.
+    /// Returns the number of the current start of a context.
     pub fn start_of(&self, id: ContextId) -> u32 {
         self.starts[usize::from(id.0)]
     }
 
-    /// The read pointer register.
+    /// Returns the read pointer register.
     pub fn rptr(&self, id: ContextId) -> u64 {
         self.wide(id, regs::regSDMA_GFX_RB_RPTR, regs::regSDMA_GFX_RB_RPTR_HI)
     }
 
-    /// The write pointer register.
+    /// Returns the write pointer register.
     pub fn wptr(&self, id: ContextId) -> u64 {
         self.wide(id, regs::regSDMA_GFX_RB_WPTR, regs::regSDMA_GFX_RB_WPTR_HI)
     }
@@ -256,13 +255,13 @@ impl Bank {
         self.put_wide(id, lo, hi, value);
     }
 
-    /// Nothing is left to do for a context.
+    /// Returns whether a context has no work.
     pub fn is_idle(&self, id: ContextId) -> bool {
         let empty = !self.enabled(id) || self.rptr(id) == self.wptr(id);
         empty && !self.active[usize::from(id.0)]
     }
 
-    /// What the status register of a context says.
+    /// Returns the status register of a context.
     pub fn status(&self, id: ContextId) -> u32 {
         use regs::*;
         let idle = self.is_idle(id);
@@ -272,25 +271,25 @@ impl Bank {
             | SDMA_GFX_CONTEXT_STATUS__EXCEPTION.put(self.stopped[usize::from(id.0)].into())
     }
 
-    /// The engine tells how far a context is.
+    /// Publishes the progress of a context.
     pub fn publish(&mut self, id: ContextId, rptr: u64, active: bool, stopped: bool) {
         self.set_rptr(id, rptr);
         self.active[usize::from(id.0)] = active;
         self.stopped[usize::from(id.0)] = stopped;
     }
 
-    /// The engine begins to execute packets of a context.
+    /// Marks a context as being executed.
     pub fn begin(&mut self, id: ContextId) {
         self.active[usize::from(id.0)] = true;
         self.selected = Some(id);
     }
 
-    /// The engine tells whose packet keeps it.
+    /// Sets the context whose packet occupies the engine.
     pub fn select(&mut self, id: Option<ContextId>) {
         self.selected = id;
     }
 
-    /// A doorbell: dword index on the BAR, write pointer in bytes.
+    /// Handles a doorbell: dword index on the BAR, write pointer in bytes.
     pub fn ring(&mut self, index: u32, value: u64) -> Rung {
         let listens = |id: &ContextId| {
             let on =
@@ -311,7 +310,7 @@ impl Bank {
         Rung::Moved(id)
     }
 
-    /// Whether a context looks up its write pointer in memory by itself.
+    /// Returns whether a context polls its write pointer in memory.
     pub fn polls_wptr(&self, id: ContextId) -> bool {
         match self.layout.version {
             Version::V4 => {
@@ -319,8 +318,8 @@ impl Bank {
                 regs::SDMA_GFX_RB_WPTR_POLL_CNTL__ENABLE.is_set(poll)
                     || regs::SDMA_GFX_RB_WPTR_POLL_CNTL__F32_POLL_ENABLE.is_set(poll)
             }
-            // With MCU_WPTR_POLL_ENABLE the microcontroller looks when a queue comes or its
-            // doorbell rings.
+            // With MCU_WPTR_POLL_ENABLE the microcontroller reads it when a queue is mapped or its
+            // doorbell is rung.
             Version::V7 => {
                 let control = self.of(id, regs::regSDMA_GFX_RB_CNTL);
                 gc::SDMA0_QUEUE0_RB_CNTL__WPTR_POLL_ENABLE.is_set(control)
@@ -328,27 +327,27 @@ impl Bank {
         }
     }
 
-    /// Dword index on the BAR of a context's doorbell.
+    /// Returns the dword index on the BAR of a context's doorbell.
     pub fn doorbell(&self, id: ContextId) -> u32 {
         regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.get(self.of(id, regs::regSDMA_GFX_DOORBELL_OFFSET))
     }
 
-    /// Process of a queue.
+    /// Returns the PASID of a queue.
     pub fn pasid(&self, id: ContextId) -> u16 {
         self.pasids[usize::from(id.0)]
     }
 
-    /// Sets the process of a queue.
+    /// Sets the PASID of a queue.
     pub fn set_pasid(&mut self, id: ContextId, pasid: u16) {
         self.pasids[usize::from(id.0)] = pasid;
     }
 
-    /// Whether the scheduler wants a queue to leave.
+    /// Returns whether a dequeue is requested.
     pub fn is_leaving(&self, id: ContextId) -> bool {
         self.leaving[usize::from(id.0)]
     }
 
-    /// Asks a queue to leave, or says that it has left.
+    /// Sets or clears the dequeue request.
     pub fn set_leaving(&mut self, id: ContextId, leaving: bool) {
         self.leaving[usize::from(id.0)] = leaving;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A ring that is on: its configuration, its pointers, what it is in the middle of.
+//! An enabled ring: configuration, pointers, execution state.
 
 use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::bits::join;
@@ -8,27 +8,27 @@ use rkfd_abi::bits::join;
 use super::bank::{Bank, ContextId};
 use crate::engines::gmc::{Gmc, Hub, VmFault};
 
-/// What the registers say about a ring.
+/// Configuration of a ring in its registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// First byte.
     pub base: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Address space of the ring and of what its packets name.
+    /// VMID of the ring and of addresses in its packets.
     pub vmid: u8,
-    /// Where the read pointer is reported.
+    /// Address for read pointer reports.
     pub rptr_report: Option<u64>,
-    /// Where the write pointer is looked up.
+    /// Address of the write pointer in memory.
     pub wptr_poll: Option<u64>,
-    /// Its packets may write registers.
+    /// Whether its packets may access registers.
     pub privileged: bool,
-    /// What translates its addresses.
+    /// Hub that translates its addresses.
     pub hub: Hub,
 }
 
 impl Config {
-    /// Reads a bank. The error says what makes no sense.
+    /// Reads the configuration from a bank. Fails if it is invalid.
     pub fn from_bank(bank: &Bank, id: ContextId) -> Result<Self, String> {
         use regs::*;
         let control = bank.of(id, regSDMA_GFX_RB_CNTL);
@@ -38,7 +38,7 @@ impl Config {
         ) << 8;
         let log = SDMA_GFX_RB_CNTL__RB_SIZE.get(control);
         if base == 0 {
-            return Err("the ring has no address".into());
+            return Err("ring address is 0".into());
         }
         if !(6..=29).contains(&log) {
             return Err(format!("ring of 2^{log} dwords"));
@@ -46,10 +46,10 @@ impl Config {
         if SDMA_GFX_RB_CNTL__RB_SWAP_ENABLE.is_set(control)
             || SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_SWAP_ENABLE.is_set(control)
         {
-            return Err("bytes are to be swapped".into());
+            return Err("byte swapping is not modelled".into());
         }
         if bank.of(id, regSDMA_GFX_RB_AQL_CNTL) & 1 != 0 {
-            return Err("AQL packets".into());
+            return Err("AQL packets are not modelled".into());
         }
         let report = bank.wide(id, regSDMA_GFX_RB_RPTR_ADDR_LO, regSDMA_GFX_RB_RPTR_ADDR_HI) & !3;
         let writes_back = SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_ENABLE.is_set(control);
@@ -72,63 +72,63 @@ impl Config {
     }
 }
 
-/// An indirect buffer being executed.
+/// An IB being executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ib {
     /// First byte.
     pub base: u64,
-    /// Dwords.
+    /// Size in dwords.
     pub size: u64,
-    /// First dword that is not done.
+    /// Next dword.
     pub pos: u64,
-    /// Address space of the buffer and of what its packets name.
+    /// VMID of the IB and of addresses in its packets.
     pub vmid: u8,
 }
 
-/// Why a context does not go on.
+/// Reason why a context is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
     /// It runs.
     No,
-    /// A packet that does not exist.
+    /// A bad packet.
     BadPacket,
-    /// An access that failed and has no substitute.
+    /// A fault without a default page.
     Fault,
-    /// Its pointers make no sense.
+    /// Invalid pointers.
     Pointers,
 }
 
-/// See the module. Pointers are bytes, never wrapped.
+/// State of an enabled context. Pointers are in bytes, never wrapped.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// Which one.
+    /// Which context.
     pub id: ContextId,
-    /// Of which start (see [`Bank::start_of`]).
+    /// Number of the start (see [`Bank::start_of`]).
     pub start: u32,
-    /// What the registers said when it started.
+    /// Configuration when it started.
     pub config: Config,
-    /// Process, for the event log.
+    /// PASID, for the event log.
     pub pasid: u16,
-    /// First byte that is not fetched.
+    /// Read pointer: first byte not fetched.
     pub rptr: u64,
-    /// First byte that is not there yet.
+    /// Write pointer.
     pub wptr: u64,
     /// Last reported read pointer.
     pub reported: u64,
-    /// Buffer that the ring has entered.
+    /// Entered IB.
     pub ib: Option<Ib>,
-    /// How much of the current packet is done, in units of the packet.
+    /// Progress of the current packet, in units of the packet.
     pub progress: u64,
-    /// How often the current packet has looked at what it waits for.
+    /// Number of polls of the current packet.
     pub looks: u32,
-    /// Whether it goes on.
+    /// Whether it is stopped.
     pub halt: Halt,
-    /// VMID of the last indirect buffer since the last trap: whose job the ring runs.
+    /// VMID of the last IB since the last trap: the owner of the current job.
     pub job: u8,
 }
 
 impl Context {
-    /// A context that its registers just switched on.
+    /// Returns a context that its registers just enabled.
     pub fn new(id: ContextId, bank: &Bank, pasid: u16) -> Result<Self, String> {
         use regs::*;
         let config = Config::from_bank(bank, id)?;
@@ -147,7 +147,7 @@ impl Context {
             job: 0,
         };
         if !id.is_kernel() {
-            // A queue that was taken off in the middle goes on there.
+            // A queue that was preempted inside an IB resumes there.
             let size = bank.of(id, regSDMA_GFX_IB_SIZE);
             let base = bank.wide(id, regSDMA_GFX_IB_BASE_LO, regSDMA_GFX_IB_BASE_HI);
             if size != 0 {
@@ -169,7 +169,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Leaves in the registers what a later start goes on with.
+    /// Saves the state for a later start in the registers.
     pub fn save(&self, bank: &mut Bank) {
         use regs::*;
         let id = self.id;
@@ -191,27 +191,27 @@ impl Context {
         bank.publish(id, self.rptr, false, false);
     }
 
-    /// Whether something is left to do.
+    /// Returns whether the context has work.
     pub fn has_work(&self) -> bool {
         self.ib.is_some() || self.rptr != self.wptr
     }
 
-    /// In the middle of a packet or of a buffer.
+    /// Returns whether it is inside a packet or an IB.
     pub fn is_inside(&self) -> bool {
         self.ib.is_some() || self.progress != 0 || self.looks != 0
     }
 
-    /// Address space that the current packet's addresses belong to.
+    /// Returns the VMID of addresses in the current packet.
     pub fn vmid(&self) -> u8 {
         self.ib.map_or(self.config.vmid, |ib| ib.vmid)
     }
 
-    /// Whether the current packet may touch registers.
+    /// Returns whether the current packet may access registers.
     pub fn privileged(&self) -> bool {
         self.config.privileged && self.ib.is_none_or(|ib| ib.vmid == 0)
     }
 
-    /// Dwords from the current packet on that are there.
+    /// Returns the number of available dwords from the current packet on.
     pub fn available(&self) -> u64 {
         match &self.ib {
             Some(ib) => ib.size - ib.pos,
@@ -219,8 +219,8 @@ impl Context {
         }
     }
 
-    /// Reads `out.len()` dwords that lie `skip` dwords behind the start of the current packet.
-    /// The caller has looked that they are there.
+    /// Reads `out.len()` dwords, `skip` dwords after the start of the current packet. The caller
+    /// has checked that they are available.
     pub fn fetch(&self, gmc: &Gmc, skip: u64, out: &mut [u32]) -> Result<(), VmFault> {
         // A packet fits; only the data of WRITE does not.
         let mut small = [0; 64];
@@ -253,7 +253,7 @@ impl Context {
         Ok(())
     }
 
-    /// The current packet is done: goes to the next one, `dwords` further on.
+    /// Completes the current packet: advances by `dwords`.
     pub fn advance(&mut self, dwords: u64) {
         self.progress = 0;
         self.looks = 0;

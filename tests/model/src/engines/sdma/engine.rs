@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! One engine on its thread: it looks at the registers of its contexts, executes packets of one
-//! context after the other, and sleeps when none can go on.
+//! The thread of one engine: it tracks the registers of its contexts, executes packets of one
+//! context after the other, and sleeps when none can proceed.
 
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
@@ -19,35 +19,34 @@ use crate::gpu::Gpu;
 use crate::mailbox::Recv;
 use crate::{event, strict};
 
-/// Packets of one context that are executed before the next context has its turn, and the time
-/// after which no further one is begun.
+/// Packets of one context per turn, and the time after which no further one is started.
 const BURST: usize = 64;
 const SLICE: Duration = Duration::from_millis(4);
-/// How soon what a packet waits for is looked at again: first, and at most.
+/// Poll interval of a waiting packet: initial and maximum.
 const POLL: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
-/// How often a write pointer in memory is looked at.
+/// Poll interval of write pointers in memory.
 const WPTR_POLL: Duration = Duration::from_millis(1);
-/// Dwords that are fetched at once.
+/// Dwords per fetch.
 const FETCH: usize = 16;
 
-/// What became of a packet.
+/// Result of executing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Done; this long.
+    /// Done; length in dwords.
     Next(u64),
-    /// Done, and a buffer is entered, which the context has.
+    /// Done, and an IB is entered; the context holds it.
     Entered,
-    /// Part of it is done.
+    /// Partly done.
     More,
-    /// What it waits for is not there.
+    /// Waits for a condition.
     Wait,
-    /// The engine stops with it.
+    /// The engine hangs in it.
     Hang,
-    /// It stops its context.
+    /// The packet stops its context.
     Bad(&'static str),
 }
 
-/// How it is with a context after a look at it.
+/// State of a context after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Busy,
@@ -55,7 +54,7 @@ enum Step {
     Poll(Duration),
 }
 
-/// A fence that fault injection holds back.
+/// A fence delayed by a knob.
 struct Late {
     due: Instant,
     vmid: u8,
@@ -63,20 +62,20 @@ struct Late {
     data: u32,
 }
 
-/// See the module.
+/// State of the engine's thread.
 pub(super) struct Engine<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) n: u8,
     pub(super) layout: &'static Layout,
     shared: &'a Shared,
     contexts: [Option<Context>; CONTEXTS],
-    /// Starts that the registers made impossible.
+    /// Starts rejected because of invalid registers.
     refused: [Option<u32>; CONTEXTS],
     late: VecDeque<Late>,
-    /// Fault injection stopped the engine in this context.
+    /// A knob made the engine hang in this context.
     hung: Option<ContextId>,
     turn: usize,
-    /// Added to the reference clock: the local counter.
+    /// Offset of the local counter from the reference clock.
     pub(super) clock_offset: u64,
 }
 
@@ -121,7 +120,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Everything at reset values, nothing goes on.
+    /// Resets everything; nothing resumes.
     fn reset(&mut self) {
         event!(self.gpu.trace, "sdma", "reset", "engine={}", self.n);
         self.bank().reset();
@@ -131,7 +130,7 @@ impl<'a> Engine<'a> {
         self.clock_offset = 0;
     }
 
-    /// A queue's ring is off and empty, the engine does not hang in it any more.
+    /// Disables and empties a queue's ring, and ends a hang in it.
     fn reset_queue(&mut self, id: ContextId) {
         event!(
             self.gpu.trace,
@@ -153,12 +152,12 @@ impl<'a> Engine<'a> {
         self.gpu.cp.look();
     }
 
-    /// What translates the engine's addresses.
+    /// Returns the hub that translates the engine's addresses.
     pub(super) fn hub(&self) -> Hub {
         self.layout.hub
     }
 
-    /// Looks at everything once. Returns how long to sleep; `None` is until a message comes.
+    /// Makes one pass over all contexts. Returns how long to sleep; `None`: until a message comes.
     fn turn(&mut self) -> Option<Duration> {
         let mut sleep: Option<Duration> = None;
         let mut sooner = |time: Duration| {
@@ -201,7 +200,7 @@ impl<'a> Engine<'a> {
         self.bank().halted()
     }
 
-    /// Starts and stops contexts as their registers say, and takes over write pointers.
+    /// Starts and stops contexts by their registers, and reads write pointers.
     fn follow_registers(&mut self) {
         let mut bank = self.bank();
         let mut left = false;
@@ -288,7 +287,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A ring was switched off.
+    /// Stops a ring that was disabled.
     fn stop(&self, bank: &mut Bank, id: ContextId, context: Option<Context>) {
         let Some(context) = context else { return };
         event!(
@@ -306,7 +305,7 @@ impl<'a> Engine<'a> {
         bank.publish(id, rptr, false, false);
     }
 
-    /// The scheduler takes a queue off.
+    /// Completes a dequeue request of the scheduler.
     fn leave(&self, bank: &mut Bank, id: ContextId, context: Option<Context>) {
         if let Some(context) = context {
             event!(
@@ -331,7 +330,7 @@ impl<'a> Engine<'a> {
         bank.set_leaving(id, false);
     }
 
-    /// A write pointer moved: can that be?
+    /// Validates a changed write pointer.
     fn check_pointers(&mut self, at: usize) {
         let n = self.n;
         let Some(context) = &mut self.contexts[at] else {
@@ -356,7 +355,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Writes the fences whose time has come. Returns when the next one has.
+    /// Writes the delayed fences that are due. Returns when the next one is.
     fn land_fences(&mut self) -> Option<Duration> {
         while let Some(late) = self.late.front() {
             let left = late.due.saturating_duration_since(Instant::now());
@@ -384,7 +383,7 @@ impl<'a> Engine<'a> {
         None
     }
 
-    /// Keeps a fence back.
+    /// Delays a fence.
     pub(super) fn fence_later(&mut self, after: Duration, vmid: u8, va: u64, data: u32) {
         self.late.push_back(Late {
             due: Instant::now() + after,
@@ -421,7 +420,7 @@ impl<'a> Engine<'a> {
                         step = Step::Idle;
                         break;
                     }
-                    // What was fetched is lost; what reads as zero are NOPs.
+                    // Fetched data is lost; it reads as zero, which is a NOP.
                     match context.ib {
                         Some(ib) => context.advance(ib.size - ib.pos),
                         None => context.halt = Halt::Fault,
@@ -433,7 +432,7 @@ impl<'a> Engine<'a> {
         step
     }
 
-    /// Tells registers and memory how far a context is.
+    /// Reports the progress of a context to registers and memory.
     fn report(&mut self, context: &mut Context) {
         let stopped = context.halt != Halt::No;
         let inside = context.is_inside() || self.hung == Some(context.id);
@@ -478,7 +477,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Executes one packet, or a part of it. An error is one of fetching.
+    /// Executes one packet, or a part of it. Fails if fetching faults.
     fn step_packet(&mut self, context: &mut Context) -> Result<Step, VmFault> {
         let there = context.available();
         let mut words = [0; FETCH];
@@ -491,14 +490,14 @@ impl<'a> Engine<'a> {
             strict!(
                 self.gpu.strict,
                 "sdma",
-                "engine {}: queue {} pasid {}: packet {:#x} of {length} dwords, {there} are there",
+                "engine {}: queue {} pasid {}: packet {:#x} of {length} dwords, {there} available",
                 self.n,
                 context.id,
                 context.pasid,
                 words[0]
             );
             if inside {
-                self.bad_packet(context, words, "packet reaches over its buffer");
+                self.bad_packet(context, words, "packet exceeds its buffer");
             }
             return Ok(Step::Idle);
         }
@@ -552,7 +551,7 @@ impl<'a> Engine<'a> {
         Ok(Step::Busy)
     }
 
-    /// Whether a ring is still on, and nobody wants it to leave.
+    /// Returns whether a ring is still enabled, without a dequeue request.
     fn may_go_on(&self, context: &Context) -> bool {
         let control = {
             let bank = self.bank();
@@ -586,13 +585,13 @@ impl<'a> Engine<'a> {
         context.halt = Halt::BadPacket;
     }
 
-    /// The engine's client number in the fault status register.
+    /// Returns the engine's client id in the fault status register.
     fn cid(&self) -> u16 {
         self.layout.cid(self.n)
     }
 
-    /// An access failed: the driver is told. The engine goes on if the page tables give it a page
-    /// to go on with: what it reads is lost, what it writes too.
+    /// Reports a failed access. The engine continues if there is a default page: reads return
+    /// nothing useful, writes are lost.
     pub(super) fn fault(&mut self, context: &mut Context, fault: &VmFault) {
         event!(
             self.gpu.trace,

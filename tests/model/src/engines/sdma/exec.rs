@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets: their length, and what they do. Those that move much memory are in
-//! [`transfer`](super::transfer).
+//! Packets: length and execution. Bulk transfers are in [`transfer`](super::transfer).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,12 +17,12 @@ use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
 pub(super) fn address(words: &[u32], lo: DwField, hi: DwField) -> u64 {
-    // Low fields that leave bits out still name an address.
+    // Low fields without the alignment bits still hold an address.
     join(words[lo.dw] & lo.field.mask, words[hi.dw])
 }
 
 impl Engine<'_> {
-    /// The packet's shape, if it is one that the engine knows.
+    /// Returns the packet's shape, if the engine knows it.
     fn shape(&self, header: u32) -> Option<&'static sdma::Packet> {
         let (op, sub_op) = (HEADER_OP.get(header) as u8, HEADER_SUB_OP.get(header) as u8);
         if op == op::SEM {
@@ -41,7 +40,7 @@ impl Engine<'_> {
                 return Some(&v7::copy_linear_cpv::PACKET);
             }
         }
-        // A user's request to the caches differs from the kernel's in nothing else.
+        // GCR_REQ of a user differs from the kernel's in nothing else.
         let sub_op = match v7 && (op, sub_op) == (v7::op::GCR_REQ, v7::sub_op::USER_GCR) {
             true => 0,
             false => sub_op,
@@ -52,7 +51,7 @@ impl Engine<'_> {
             .find(|p| p.op == op && p.sub_op == sub_op)
     }
 
-    /// Dwords of the packet that starts with `words`, as far as that shows.
+    /// Returns the length in dwords of the packet that starts with `words`, as far as known.
     pub(super) fn length(&self, words: &[u32]) -> u64 {
         let Some(&header) = words.first() else {
             return 1;
@@ -67,7 +66,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Executes the packet of `words`. An error is a failed access of the packet.
+    /// Executes the packet in `words`. Fails if an access of the packet faults.
     pub(super) fn execute(
         &mut self,
         context: &mut Context,
@@ -128,7 +127,7 @@ impl Engine<'_> {
         );
     }
 
-    /// The address, which hardware rounds down to a multiple of `align`.
+    /// Returns the address, which hardware rounds down to a multiple of `align`.
     pub(super) fn aligned(&self, context: &Context, words: &[u32], at: u64, align: u64) -> u64 {
         if at % align != 0 {
             let what = format!("address {at:#x} is not a multiple of {align}");
@@ -137,12 +136,12 @@ impl Engine<'_> {
         at & !(align - 1)
     }
 
-    /// Whether the current packet belongs to a job that fault injection counts.
+    /// Returns whether the current packet belongs to a job that fault injection counts.
     pub(super) fn in_job(context: &Context) -> bool {
         context.id.is_kernel() && context.ib.is_some_and(|ib| ib.vmid != 0)
     }
 
-    /// Whether the ring goes on behind such a job.
+    /// Returns whether the ring continues after such a job.
     fn behind_job(context: &Context) -> bool {
         context.id.is_kernel() && context.ib.is_none() && context.job != 0
     }
@@ -150,11 +149,11 @@ impl Engine<'_> {
     fn indirect(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
         use sdma::indirect as p;
         if context.ib.is_some() {
-            return Outcome::Bad("an indirect buffer in an indirect buffer");
+            return Outcome::Bad("nested IB");
         }
         let enable = self.bank().of(context.id, regs::regSDMA_GFX_IB_CNTL);
         if context.id.is_kernel() && !regs::SDMA_GFX_IB_CNTL__IB_ENABLE.is_set(enable) {
-            return Outcome::Bad("indirect buffers are not enabled");
+            return Outcome::Bad("IBs are not enabled");
         }
         let end = context.rptr / 4 + p::DWORDS as u64;
         if end % sdma::INDIRECT_END_ALIGN_DW as u64 != 0 {
@@ -162,7 +161,7 @@ impl Engine<'_> {
             self.complain(context, words, &what);
         }
         let named = p::VMID.get(words) as u8;
-        // Only the kernel's rings may choose an address space.
+        // Only the kernel's rings may select a VMID.
         let vmid = match context.id.is_kernel() {
             true => named,
             false => context.config.vmid,
@@ -173,9 +172,9 @@ impl Engine<'_> {
         let base = address(words, p::IB_BASE_LO, p::IB_BASE_HI);
         let base = self.aligned(context, words, base, sdma::IB_ALIGN);
         let size = u64::from(p::IB_SIZE.get(words));
-        // A user may ask the kernel's ring for nothing; the kernel itself has no reason to.
+        // An empty IB is allowed for a user's job; the kernel itself has no reason to submit one.
         if size == 0 && vmid == 0 {
-            self.complain(context, words, "an empty indirect buffer");
+            self.complain(context, words, "empty IB");
         }
         if context.id.is_kernel() && vmid != 0 {
             if self.gpu.knobs.sdma_hang.reach() {
@@ -237,7 +236,7 @@ impl Engine<'_> {
         Outcome::Next(p::DWORDS as u64)
     }
 
-    /// A packet that may not touch registers tried to.
+    /// Reports a register access without privilege.
     pub(super) fn protected(&self, context: &Context, words: &[u32]) {
         self.complain(context, words, "a register in an unprivileged buffer");
         let enable = self.layout.control_register;
@@ -325,7 +324,7 @@ impl Engine<'_> {
         };
         let length = p::DWORDS as u64 + skip;
         if length > context.available() {
-            self.complain(context, words, "COND_EXE skips more than is there");
+            self.complain(context, words, "COND_EXE skips more than is available");
         }
         Ok(Outcome::Next(length))
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What differs between the versions of the engines and is data: SDMA 4.4.2, whose registers have
-//! a block of their own, and SDMA 7, whose registers are the graphics core's.
+//! Data that differs between the versions of the engines: SDMA 4.4.2, whose registers are in a
+//! block of their own, and SDMA 7, whose registers are in the GC block.
 //!
-//! The rest of the engine names registers as SDMA 4.4.2 does; [`Layout`] says where they are. The
-//! fields that it looks at are at the same place in both, which a test says.
+//! The rest of the engine uses the register names of SDMA 4.4.2; [`Layout`] translates them. The
+//! fields in use are at the same position in both versions; a test checks that.
 
 use gpu_regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs, Reg};
 use rkfd_abi::doorbell::{layout1, navi10};
@@ -17,15 +17,15 @@ use crate::engines::gmc::Hub;
 use crate::engines::ih::Entry;
 use crate::regs::RegId;
 
-/// Registers of a context.
+/// Registers per context.
 const BLOCK: usize = RLC_REG_STRIDE as usize;
 /// First register of the first context, in both versions.
 const FIRST: u32 = regs::regSDMA_GFX_RB_CNTL.off;
-/// Where an engine keeps those of its registers that are in another segment.
+/// Position of an engine's registers that are in another segment.
 const HYP: u32 = 0x380;
 /// No such register.
 const NONE: u8 = 0xff;
-/// The ring id of an interrupt names the engine, too.
+/// The ring id of an interrupt also contains the engine.
 const ENGINE_SHIFT: u8 = v7::RING_ID_ENGINE.shift;
 
 /// Versions of the engines.
@@ -42,18 +42,18 @@ pub enum Version {
 pub struct Sources {
     /// TRAP packet.
     pub trap: u32,
-    /// A doorbell of another width than 64 bits.
+    /// A doorbell of a width other than 64 bits.
     pub doorbell_invalid: u32,
-    /// A register that the packet must not touch.
+    /// A protected register access.
     pub register: u32,
-    /// Polling took too long.
+    /// Poll timeout.
     pub poll_timeout: u32,
 }
 
-/// Where a descriptor has what the scheduler looks at.
+/// Offsets in the MQD that the scheduler uses, in dwords.
 #[derive(Debug, Clone, Copy)]
 pub struct Mqd {
-    /// Dwords of it.
+    /// Size in dwords.
     pub dwords: usize,
     /// Ring control.
     pub rb_cntl: usize,
@@ -61,60 +61,60 @@ pub struct Mqd {
     pub rb_base: [usize; 2],
     /// Doorbell offset.
     pub doorbell_offset: usize,
-    /// The engine.
+    /// Engine.
     pub engine: usize,
-    /// The queue of the engine.
+    /// Queue on the engine.
     pub queue: usize,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct Layout {
     /// Which version.
     pub version: Version,
-    /// What translates the engine's addresses.
+    /// Hub that translates the engine's addresses.
     pub hub: Hub,
-    /// Its packets.
+    /// Packets.
     pub packets: &'static [Packet],
-    /// Names of its packets.
+    /// Names of packets.
     pub opcode_name: fn(u8) -> Option<&'static str>,
-    /// Its interrupts.
+    /// Interrupt sources.
     pub sources: Sources,
-    /// Bits of `SDMA_CNTL` without which packets are not executed as they should be.
+    /// Bits of `SDMA_CNTL` required for correct packet execution.
     pub control_for_packets: u32,
-    /// Bits of `SDMA_CNTL` without which user queues are not executed.
+    /// Bits of `SDMA_CNTL` required for user queues.
     pub control_for_users: u32,
-    /// Bits of `SDMA_CNTL` that let an interrupt of a wrong doorbell out.
+    /// Bits of `SDMA_CNTL` that enable the interrupt of an invalid doorbell.
     pub control_doorbell: u32,
-    /// Bits of `SDMA_CNTL` that let an interrupt of a protected register out.
+    /// Bits of `SDMA_CNTL` that enable the interrupt of a protected register access.
     pub control_register: u32,
-    /// Bits of the register that holds the engine which do so.
+    /// Halt bits of the engine's control register.
     pub halts: u32,
     /// `STATUS_REG` of an idle engine.
     pub idle_status: u32,
     /// Registers that are not 0 after reset.
     pub power_on: &'static [(Reg, u32)],
-    /// The same of a card that another driver had.
+    /// The same for a warm card.
     pub warm: &'static [(Reg, u32)],
-    /// The port for microcode, where the engine has one.
+    /// Address register of the microcode port, if any.
     pub port_address: Option<u32>,
-    /// Its data.
+    /// Data register of the microcode port.
     pub port_data: Option<u32>,
-    /// The descriptor.
+    /// MQD layout.
     pub mqd: Mqd,
-    /// Dwords of the descriptor and the registers that they are the image of.
+    /// MQD dwords and the registers that they are the image of.
     pub image: &'static [(usize, Reg)],
-    /// Registers of a context: as SDMA 4.4.2 has them, as this version has them.
+    /// Context registers: SDMA 4.4.2 offset to this version's.
     here: [u8; BLOCK],
-    /// The other way.
+    /// The reverse.
     there: [u8; BLOCK],
-    /// Registers of the engine: as SDMA 4.4.2 has them, as this version has them.
+    /// Engine registers: SDMA 4.4.2 name, offset in this version.
     engine: &'static [(Reg, u32)],
-    /// First doorbell of the engines, and from one engine to the next.
+    /// First doorbell of the engines, and distance between engines.
     doorbells: [u32; 2],
 }
 
 impl Layout {
-    /// The layout of engines of such a version.
+    /// Returns the layout of engines of a version.
     pub fn of(version: [u8; 3]) -> &'static Self {
         match version[0] {
             0..=6 => &V4,
@@ -122,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// Where a register of the engine is, in dwords from its first.
+    /// Returns the offset of an engine's register, in dwords from its first.
     pub fn local(&self, instance: u8, id: RegId) -> u32 {
         let n = u32::from(instance);
         match (self.version, id.seg) {
@@ -134,7 +134,7 @@ impl Layout {
         }
     }
 
-    /// Position of a context's registers among the contexts.
+    /// Returns the position of a context's registers among the contexts.
     fn place(&self, id: ContextId) -> u32 {
         match self.version {
             Version::V4 => id.0.into(),
@@ -142,27 +142,27 @@ impl Layout {
         }
     }
 
-    /// Where a register of a context is. `None`: it has no such register.
+    /// Returns the offset of a context register. `None`: it does not exist.
     pub fn of_context(&self, id: ContextId, reg: Reg) -> Option<usize> {
         let within = self.here[(reg.off - FIRST) as usize];
         let at = FIRST + self.place(id) * RLC_REG_STRIDE + u32::from(within);
         (within != NONE).then_some(at as usize)
     }
 
-    /// Where a register of the engine is. `None`: it has no such register.
+    /// Returns the offset of an engine register. `None`: it does not exist.
     pub fn of_engine(&self, reg: Reg) -> Option<usize> {
         let found = self.engine.iter().find(|(r, _)| r.off == reg.off);
         found.map(|(_, at)| *at as usize)
     }
 
-    /// All contexts that there are.
+    /// Returns all contexts.
     pub fn contexts(&self) -> impl Iterator<Item = ContextId> {
         let all = self.version == Version::V4;
         ContextId::every()
             .filter(move |id| all || *id != ContextId::PAGE && *id != ContextId::rlc(0))
     }
 
-    /// The context of a register, and the register's offset as SDMA 4.4.2 has it, if it has one.
+    /// Returns the context of a register, and the register's SDMA 4.4.2 offset, if it has one.
     pub fn context_of(&self, local: u32) -> Option<(ContextId, Option<u32>)> {
         self.contexts().find_map(|id| {
             let within = local.wrapping_sub(FIRST + self.place(id) * RLC_REG_STRIDE);
@@ -171,18 +171,18 @@ impl Layout {
         })
     }
 
-    /// Whether a user queue may be in this place.
+    /// Returns whether RLC queue `rlc` exists.
     pub fn has_rlc(&self, rlc: u8) -> bool {
         self.contexts().any(|id| id == ContextId::rlc(rlc))
     }
 
-    /// The engine that a doorbell (qword index inside a page) goes to.
+    /// Returns the engine that a doorbell (qword index in a page) is routed to.
     pub fn engine_of(&self, local: u32) -> Option<usize> {
         let [first, stride] = self.doorbells;
         local.checked_sub(first).map(|n| (n / stride) as usize)
     }
 
-    /// Client number of an engine in the fault status register.
+    /// Returns the client id of an engine in the fault status register.
     pub fn cid(&self, engine: u8) -> u16 {
         const PER_AID: u16 = 4;
         match self.version {
@@ -191,7 +191,7 @@ impl Layout {
         }
     }
 
-    /// The interrupt entry of an engine.
+    /// Returns the interrupt entry of an engine.
     pub fn entry(&self, n: u8, id: ContextId, vmid: u8, source: u32, ctx: u32) -> Entry {
         let per_aid = client::SDMA.len();
         let aid = u32::from(n) / per_aid as u32;
@@ -215,7 +215,7 @@ impl Layout {
     }
 }
 
-/// Table of a context's registers, by their offsets on either side.
+/// Returns a translation table of context registers.
 const fn table(pairs: &[(Reg, u32)], back: bool) -> [u8; BLOCK] {
     let mut out = [NONE; BLOCK];
     let mut n = 0;
@@ -257,7 +257,8 @@ static V4: Layout = Layout {
     control_register: regs::SDMA_CNTL__REG_WRITE_PROTECT_INT_ENABLE.mask,
     halts: regs::SDMA_F32_CNTL__HALT.mask,
     idle_status: 0x46de_e557,
-    // `mmSDMA0_F32_CNTL_DEFAULT` of SDMA 4.0. Who had a warm card has left the engines running.
+    // `mmSDMA0_F32_CNTL_DEFAULT` of SDMA 4.0. On a warm card the previous driver left the engines
+    // running.
     power_on: &[(regs::regSDMA_F32_CNTL, regs::SDMA_F32_CNTL__HALT.mask)],
     warm: &[],
     port_address: Some(regs::regSDMA_UCODE_ADDR.off),
@@ -331,7 +332,7 @@ static V7: Layout = Layout {
     doorbells: [navi10::SDMA_ENGINE0, navi10::SDMA_ENGINE_STRIDE],
 };
 
-/// Where SDMA 7 has a context's registers.
+/// Context registers of SDMA 7.
 const CONTEXT_V7: &[(Reg, u32)] = {
     use gc::*;
     use regs::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! User queues of the engines, as the scheduler firmware handles them: loading one from its MQD,
-//! asking it to leave, and reading what it left behind.
+//! Interface of the scheduler firmware to user queues: mapping one from its MQD, requesting a
+//! dequeue, and reading the saved state.
 
 use gpu_regs::sdma_4_4_2 as regs;
 
@@ -10,43 +10,42 @@ use super::layout::Layout;
 use super::{lock, Sdma, Wake};
 use crate::engines::gmc::VmFault;
 
-/// A queue to be put on an engine.
+/// Parameters of mapping a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct RlcMap<'a> {
     /// Engine.
     pub engine: u8,
-    /// Its context.
+    /// Context.
     pub rlc: u8,
     /// The MQD.
     pub image: &'a [u32],
     /// Address space.
     pub vmid: u8,
-    /// Process.
+    /// PASID.
     pub pasid: u16,
     /// Dword index on the doorbell BAR.
     pub doorbell: u32,
 }
 
-/// What the scheduler firmware does with the engines.
+/// Operations of the scheduler firmware on the engines.
 pub trait UserQueues: Sync {
-    /// What the engines' version decides.
+    /// Returns the layout of the engines' version.
     fn layout(&self) -> &'static Layout;
-    /// Doorbells of this index will have a queue.
+    /// Announces that doorbells of this index belong to a queue.
     fn expect_doorbell(&self, index: u32);
-    /// Whether an engine's context has no queue.
+    /// Returns whether an engine's context has no queue.
     fn is_free(&self, engine: u8, rlc: u8) -> bool;
-    /// Whether the bus delivers a doorbell to an engine.
+    /// Returns whether a doorbell is routed to an engine.
     fn reaches(&self, engine: u8, doorbell: u32) -> bool;
-    /// Puts a queue on its engine. `wptr` reads its write pointer, in bytes, which is asked for
-    /// when doorbells are heard already: what rang before has left it in memory only.
+    /// Maps a queue to its engine. `wptr` reads its write pointer, in bytes, and is called after
+    /// the doorbell is enabled: an earlier value is in memory only.
     fn map(&self, map: &RlcMap<'_>, wptr: &dyn Fn() -> Result<u64, VmFault>)
         -> Result<(), VmFault>;
-    /// Asks a queue to leave its engine. The command processor is woken when it has.
+    /// Requests a dequeue. The command processor is woken on completion.
     fn unmap(&self, engine: u8, rlc: u8);
-    /// Takes back the wish that a queue leaves.
+    /// Withdraws the dequeue request.
     fn keep(&self, engine: u8, rlc: u8);
-    /// What a queue that has left its engine leaves in its MQD: dword, value. `None`: it is still
-    /// there.
+    /// Returns the MQD update of a dequeued queue: dword, value. `None`: it is still mapped.
     fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>>;
 }
 
@@ -97,7 +96,7 @@ impl UserQueues for Sdma {
         {
             let mut bank = engine.bank();
             match wptr {
-                // A doorbell that was heard meanwhile is newer.
+                // The value of a doorbell rung meanwhile is newer.
                 Ok(wptr) if wptr <= bank.wptr(id) => {}
                 Ok(wptr) => bank.set_wptr(id, wptr),
                 Err(fault) => {
@@ -173,8 +172,8 @@ mod tests {
         Sdma::new(Chip::by_name("mi300x").unwrap(), Boot::Warm)
     }
 
-    /// The write pointer of a queue that is mapped while its owner moves it to 64: what is in
-    /// memory when the scheduler looks, and whether the owner rings then.
+    /// Returns the write pointer of a queue that is mapped while its owner moves it to 64, given
+    /// the value in memory when the scheduler reads it, and whether the doorbell is rung then.
     fn mapped(in_memory: u64, rings: bool) -> u64 {
         let sdma = sdma();
         let id = ContextId::rlc(QUEUE.rlc);
@@ -195,9 +194,9 @@ mod tests {
     #[test]
     fn no_doorbell_is_lost_while_a_queue_is_mapped() {
         assert_eq!(mapped(0, false), 0);
-        // It rang before, to deaf ears.
+        // The doorbell was rung before the mapping.
         assert_eq!(mapped(64, false), 64);
-        // It rings when memory has been read.
+        // The doorbell is rung after the read of memory.
         assert_eq!(mapped(0, true), 64);
         assert_eq!(mapped(64, true), 64);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets that move much memory. They are executed in parts, so that an engine keeps an eye on
-//! its registers and its other contexts; `Context::progress` counts what is done.
+//! Bulk transfer packets. They are executed in parts, so that an engine checks its registers and
+//! its other contexts in between; `Context::progress` counts completed units.
 
 use rkfd_abi::bits::join;
 use rkfd_abi::sdma::{self, v7};
@@ -12,13 +12,13 @@ use super::exec::address;
 use super::layout::Version;
 use crate::engines::gmc::{Access, FaultKind, VmFault};
 
-/// Bytes of one part.
+/// Bytes per part.
 const PART: u64 = 2 << 20;
-/// Bytes of a pattern that is written at once.
+/// Bytes of a pattern per write.
 const PATTERN: u64 = 64 << 10;
 
 impl Engine<'_> {
-    /// COPY linear, with or without broadcast.
+    /// Executes COPY linear, with or without broadcast.
     pub(super) fn copy(
         &mut self,
         context: &mut Context,
@@ -32,11 +32,11 @@ impl Engine<'_> {
         }
         let swaps = b::DST2_SW.field.mask | b::DST1_SW.field.mask | b::SRC_SW.field.mask;
         if words[b::SRC_SW.dw] & swaps != 0 {
-            return Ok(Outcome::Bad("COPY that swaps bytes"));
+            return Ok(Outcome::Bad("COPY with byte swapping"));
         }
         if self.layout.version == Version::V7 {
             if v7::copy_linear::BACKWARDS.get(words) != 0 && !broadcast {
-                return Ok(Outcome::Bad("COPY from the end"));
+                return Ok(Outcome::Bad("COPY backwards"));
             }
             if v7::copy_linear::CPV.get(words) != 0 {
                 use v7::copy_linear_cpv as c;
@@ -96,7 +96,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// COPY of a box between linear volumes; progress counts rows.
+    /// Executes COPY of a box between linear volumes; progress counts rows.
     pub(super) fn copy_window(
         &mut self,
         context: &mut Context,
@@ -111,7 +111,7 @@ impl Engine<'_> {
             return Ok(Outcome::Bad("COPY sub-window: encrypted or swapped"));
         }
         let get = |field: rkfd_abi::bits::DwField| u64::from(field.get(words));
-        // SDMA 7 has wider depths at the same place.
+        // SDMA 7 has wider depth fields at the same position.
         let get_z = |old: rkfd_abi::bits::DwField, new| match self.layout.version {
             Version::V4 => get(old),
             Version::V7 => get(new),
@@ -150,20 +150,20 @@ impl Engine<'_> {
         })
     }
 
-    /// CONST_FILL.
+    /// Executes CONST_FILL.
     pub(super) fn fill(
         &mut self,
         context: &mut Context,
         words: &[u32],
     ) -> Result<Outcome, VmFault> {
         use sdma::const_fill as p;
-        // On SDMA 7 the low bit only says that the memory may be compressed.
+        // On SDMA 7 the low bit only allows compression.
         let swaps = match self.layout.version {
             Version::V4 => p::SW.field.mask,
             Version::V7 => p::SW.field.mask & !v7::const_fill::COMPRESS.mask,
         };
         if words[p::SW.dw] & swaps != 0 {
-            return Ok(Outcome::Bad("CONST_FILL that swaps bytes"));
+            return Ok(Outcome::Bad("CONST_FILL with byte swapping"));
         }
         let data = p::SRC_DATA.get(words).to_le_bytes();
         let count = u64::from(p::COUNT.get(words));
@@ -200,7 +200,7 @@ impl Engine<'_> {
         })
     }
 
-    /// WRITE linear: the packet's own dwords.
+    /// Executes WRITE linear: the packet's own dwords.
     pub(super) fn write(
         &mut self,
         context: &mut Context,
@@ -208,7 +208,7 @@ impl Engine<'_> {
     ) -> Result<Outcome, VmFault> {
         use sdma::write as p;
         if p::ENCRYPT.get(words) | p::TMZ.get(words) | p::SW.get(words) != 0 {
-            return Ok(Outcome::Bad("WRITE that encrypts or swaps"));
+            return Ok(Outcome::Bad("WRITE with encryption or byte swapping"));
         }
         let payload = p::DWORDS as u64 - 1;
         let total = u64::from(p::COUNT.get(words)) + 1;
@@ -235,7 +235,7 @@ impl Engine<'_> {
         })
     }
 
-    /// PTEPDE: page-table entries of a row of pages.
+    /// Executes PTEPDE: writes page-table entries for consecutive pages.
     pub(super) fn generate_entries(
         &mut self,
         context: &mut Context,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets that SDMA 7 has and SDMA 4.4.2 does not, and those that mean something else there.
+//! Packets that exist on SDMA 7 only, or differ from SDMA 4.4.2.
 
 use gpu_regs::gc_12_0_0 as gc;
 use rkfd_abi::sdma::v7::{self, gcr, op, sub_op};
@@ -12,7 +12,7 @@ use super::exec::address;
 use crate::engines::gmc::VmFault;
 
 impl Engine<'_> {
-    /// Executes a packet of SDMA 7; `None`: it is as the older engines have it.
+    /// Executes a packet of SDMA 7; `None`: it is the same as in SDMA 4.4.2.
     pub(super) fn execute_v7(
         &mut self,
         context: &mut Context,
@@ -23,18 +23,18 @@ impl Engine<'_> {
             (op::GCR_REQ, _) => Ok(self.caches(context, words)),
             (op::GPUVM_INV, _) => Ok(self.invalidate(context, words)),
             (op::POLL_REGMEM, sub_op::VM_INVALIDATION) => {
-                Ok(Outcome::Bad("POLL_REGMEM that invalidates"))
+                Ok(Outcome::Bad("POLL_REGMEM with cache invalidation"))
             }
             (op::ATOMIC, sub_op::MEM_INCR) => self.increment(context, words),
             (op::SRBM_WRITE, _) => Ok(self.register_write(context, words)),
             (op::INDIRECT, _) if v7::indirect::PRIV.get(words) != 0 && !context.id.is_kernel() => {
-                Ok(Outcome::Bad("a privileged buffer of a user queue"))
+                Ok(Outcome::Bad("privileged IB in a user queue"))
             }
             _ => return None,
         })
     }
 
-    /// GCR_REQ: memory has no caches here; what is asked for has to make sense.
+    /// Executes GCR_REQ: memory has no caches here; only the request is checked.
     fn caches(&mut self, context: &Context, words: &[u32]) -> Outcome {
         use v7::gcr_req as p;
         let low = p::GCR_CONTROL_15_0.get(words);
@@ -44,11 +44,7 @@ impl Engine<'_> {
         let base = join(p::BASE_VA_31_7.get(words), p::BASE_VA_47_32.get(words));
         let limit = join(p::LIMIT_VA_31_7.get(words), p::LIMIT_VA_47_32.get(words));
         if ranged && limit < base {
-            self.complain(
-                context,
-                words,
-                "GCR_REQ of a range that ends before it begins",
-            );
+            self.complain(context, words, "GCR_REQ range ends before it begins");
         }
         let vmid = p::VMID.get(words);
         if vmid != 0 && !context.privileged() {
@@ -57,7 +53,7 @@ impl Engine<'_> {
         Outcome::Next(p::DWORDS as u64)
     }
 
-    /// GPUVM_INV: drops translations of the graphics hub.
+    /// Executes GPUVM_INV: invalidates translations of the graphics hub.
     fn invalidate(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
         use v7::gpuvm_inv as p;
         let done = Outcome::Next(p::DWORDS as u64);
@@ -83,7 +79,7 @@ impl Engine<'_> {
         Ok(Outcome::Next(p::DWORDS as u64))
     }
 
-    /// SRBM_WRITE of SDMA 7: all bytes of a register, which its byte address names.
+    /// Executes SRBM_WRITE of SDMA 7: all bytes of a register, by byte address.
     fn register_write(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
         use v7::register_write as p;
         let done = Outcome::Next(p::DWORDS as u64);

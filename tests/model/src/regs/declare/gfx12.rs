@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Registers of cards of GC 12.0.
+//! Registers of GC 12.0 cards.
 
 use gpu_regs::{
     gc_12_0_0 as gc, hdp_7_0_0 as hdp, mmhub_4_1_0 as mmhub, mp_14_0_2 as mp, nbif_6_3_1 as nbif,
@@ -11,8 +11,8 @@ use super::{Block, PowerOn};
 use crate::chips::Chip;
 use crate::regs::{Decl, Ip};
 
-/// The tables of its blocks. Two headers hold more than one block: the DMA engines are in the
-/// graphics core's, both processors in one.
+/// Returns the tables of its blocks. Two headers hold more than one block: GC includes SDMA, and
+/// one header holds both processors.
 pub fn blocks() -> Vec<Block> {
     vec![
         Block::new(Ip::Gc, gc::ALL).without(&["regSDMA0_", "regSDMA1_"]),
@@ -28,7 +28,7 @@ pub fn blocks() -> Vec<Block> {
     ]
 }
 
-/// What no list of single registers can say.
+/// Adjusts declarations by rules instead of single registers.
 pub fn finish(decls: &mut [Decl]) {
     for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
         if d.name.ends_with("_CONTEXT_STATUS") {
@@ -38,7 +38,7 @@ pub fn finish(decls: &mut [Decl]) {
     }
 }
 
-/// Registers that do not read 0 after power-on.
+/// Returns registers that do not read 0 after power-on.
 pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
     let strap = nbif::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0
         .put(chip.rev_id.into())
@@ -79,7 +79,7 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             gc::RLC_CNTL__RLC_ENABLE_F32.mask,
             false,
         ),
-        // The security processor has loaded all firmware of the graphics core.
+        // The PSP has loaded all firmware of the graphics core.
         (Ip::Gc, gc::regRLC_RLCS_BOOTLOAD_STATUS, booted, true),
         // It has booted its secure OS; its mailbox is ready.
         (Ip::Mp0, mp::regMPASP_SMN_C2PMSG_33, 0x8000_0000, true),

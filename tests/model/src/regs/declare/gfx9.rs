@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Registers of cards of GC 9.4.3.
+//! Registers of GC 9.4.3 cards.
 
 use gpu_regs::{
     athub_1_8_0 as athub, gc_9_4_3 as gc, hdp_4_4_2 as hdp, mmhub_1_8_0 as mmhub, mp_13_0_6 as mp,
@@ -13,7 +13,7 @@ use super::{Block, PowerOn};
 use crate::chips::Chip;
 use crate::regs::{Decl, Ip};
 
-/// The tables of its blocks.
+/// Returns the tables of its blocks.
 pub fn blocks() -> Vec<Block> {
     vec![
         Block::new(Ip::Gc, gc::ALL),
@@ -29,21 +29,22 @@ pub fn blocks() -> Vec<Block> {
     ]
 }
 
-/// What no list of single registers can say.
+/// Adjusts declarations by rules instead of single registers.
 pub fn finish(decls: &mut [Decl]) {
     for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
         if d.name.ends_with("_CONTEXT_STATUS") {
             d.reset = sdma::SDMA_GFX_CONTEXT_STATUS__IDLE.mask;
             d.mask = 0;
         }
-        // The header has them for the first user queue only; each has them, and the stock driver
-        // reads them so (amdgpu_amdkfd_gc_9_4_3.c). Nothing is counted: they read 0.
+        // The header declares them for the first user queue only; each has them, and the stock
+        // driver reads them accordingly (amdgpu_amdkfd_gc_9_4_3.c). Nothing is counted: they read
+        // 0.
         if d.name.starts_with("regSDMA_RLC0_UTILIZATION_") {
             *d = d.array(RLC_QUEUES as u32, RLC_REG_STRIDE).mask(0);
         }
     }
-    // FLUSH_INVALIDATE_CACHE, a bit that the header of 4.0 has and that of 4.4.2 lacks. The stock
-    // driver sets it on both (hdp_v4_0_init_registers).
+    // FLUSH_INVALIDATE_CACHE, a bit that the header of 4.0 declares and that of 4.4.2 does not. The
+    // stock driver sets it on both (hdp_v4_0_init_registers).
     for d in decls.iter_mut().filter(|d| d.ip == Ip::Hdp) {
         if d.id == hdp::regHDP_MISC_CNTL.into() {
             d.mask |= 1;
@@ -51,7 +52,7 @@ pub fn finish(decls: &mut [Decl]) {
     }
 }
 
-/// Registers that do not read 0 after power-on.
+/// Returns registers that do not read 0 after power-on.
 pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
     let strap = nbio::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0
         .put(chip.rev_id.into())
@@ -116,7 +117,7 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             smuio::SMUIO_MCM_CONFIG__PKG_TYPE.put(1),
             true,
         ),
-        // The security processor has booted its secure OS; its mailbox is ready.
+        // The PSP has booted its secure OS; its mailbox is ready.
         (Ip::Mp0, mp::regMP0_SMN_C2PMSG_33, 0x8000_0000, true),
         (Ip::Mp0, mp::regMP0_SMN_C2PMSG_35, 0x8000_0000, false),
         (Ip::Mp0, mp::regMP0_SMN_C2PMSG_58, 0x0036_0068, true),

@@ -62,7 +62,7 @@ fn a_kernel_runs_and_signals() {
     });
 }
 
-/// A barrier packet that waits for `deps`.
+/// Returns a barrier packet that waits for `deps`.
 fn barrier(kind: u32, deps: &[u64], signal: u64) -> [u8; 64] {
     let mut p = [0u8; 64];
     p[..2].copy_from_slice(&(kind as u16).to_le_bytes());
@@ -134,7 +134,7 @@ fn packets_are_taken_in_order_however_the_doorbells_come() {
             p[0] = 1;
             p
         };
-        // More packets than the ring has, many times around it.
+        // More packets than the ring has slots: it wraps many times.
         let mut seed = 7u64;
         let mut total = 0;
         for _ in 0..60 {
@@ -186,7 +186,7 @@ fn a_vendor_packet_runs_its_pm4_buffer() {
         let user = start(card);
         let ib = 0x6_0000u64;
         let words = [
-            // As ROCr invalidates caches after loading code.
+            // The cache invalidation that ROCr sends after loading code.
             pm4::header(op::ACQUIRE_MEM, 6),
             0x2884_0000,
             !0,
@@ -218,7 +218,7 @@ fn a_vendor_packet_runs_its_pm4_buffer() {
         assert_eq!(card.mock().get32(ib + 0x100), 42);
         assert_eq!(card.mock().get64(user.rptr()), 1);
         card.assert_clean();
-        // Registers are not for users.
+        // User queues must not write registers.
         card.mock().put32(ib + 8 * 4, 0);
         card.mock().put32(ib + 9 * 4, 0x3000);
         card.submit(user, &p);
@@ -288,7 +288,7 @@ fn each_wrong_packet_has_its_error_code() {
 
 #[test]
 fn a_kernel_that_fails_stops_its_queue_alone() {
-    // (code, inactive code): s_trap 3, nothing that decodes.
+    // (code, inactive code): s_trap 3, an undecodable instruction.
     for (code, expected) in [(0xbf92_0003, 0x8000_0000u64), (0xffff_ffff, 0x4000_0000)] {
         with_card(|card| {
             let user = start(card);
@@ -322,7 +322,7 @@ fn the_last_words_of_a_wave_are_heard() {
         let job = |card: &Card<'_>| card.queue_of(user)?.work.jobs().pop();
         card.until("dispatch", |c| job(c).is_some());
         let job = job(card).unwrap();
-        // The engine finds the job done without having read its mail.
+        // The engine finds the job done without having read its mailbox.
         card.mock().put32(GATE_OPEN, 1);
         while job.progress() != Progress::Done {
             std::thread::yield_now();
@@ -339,7 +339,7 @@ fn the_last_words_of_a_wave_are_heard() {
 
 #[test]
 fn a_trap_handler_gets_the_exception_instead() {
-    // Sends the doorbell and EC_QUEUE_WAVE_TRAP, halts the wave and goes back.
+    // Sends the doorbell and EC_QUEUE_WAVE_TRAP, halts the wave and returns.
     const HANDLER: [u32; 6] = [
         // s_sendmsg MSG_GET_DOORBELL
         0xbf90_000a,
@@ -381,7 +381,7 @@ fn a_trap_handler_gets_the_exception_instead() {
         let data = ctx0 & 0xfff | ctx0 >> 16 & 0xf000 | ctx1 << 16 & 0xff_0000;
         assert_eq!((ctx0 >> 13 & 1, ctx0 >> 26 & 3), (1, 1));
         assert_eq!((data & 0x3ff, data >> 10), (user.doorbell() / 2 % 1024, 2));
-        // The wave stands still, wherever its queue goes.
+        // The wave stays halted across unmaps.
         for _ in 0..2 {
             assert_eq!(card.queue_of(user).unwrap().halt, Halt::No);
             card.unmap_all();
@@ -431,7 +431,7 @@ fn scratch_is_asked_for_and_waited_for() {
         card.until("request", |c| c.signal_value(inactive) == 1);
         card.settle();
         assert_eq!(card.signal_value(signal), 1);
-        // What the runtime does: memory, sizes, then the signal to 0.
+        // As the runtime does: buffer, sizes, then the signal to 0.
         give_scratch(card, user, 64, 8, 4);
         set_signal(card, inactive, 0);
         card.until("signal", |c| c.signal_value(signal) == 0);
@@ -439,14 +439,14 @@ fn scratch_is_asked_for_and_waited_for() {
     });
 }
 
-/// A dispatch whose lanes want 64 bytes of it each.
+/// Returns a dispatch that needs 64 bytes of scratch per lane.
 fn scratch_dispatch(kernel: u64, kernarg: u64, groups: u32, signal: u64) -> [u8; 64] {
     let mut packet = dispatch(kernel, kernarg, groups, signal, true);
     packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
     packet
 }
 
-/// By which a queue asks for scratch memory.
+/// Returns the signal of scratch requests of a queue.
 fn inactive_signal(card: &Card<'_>, user: User) -> u64 {
     let signal = card.signal(1, 4);
     set_signal(card, signal, 0);
@@ -455,7 +455,7 @@ fn inactive_signal(card: &Card<'_>, user: User) -> u64 {
     signal
 }
 
-/// Scratch memory as a runtime gives it: lane bytes, waves, KiB of a wave.
+/// Assigns scratch memory as a runtime does: bytes per lane, waves, KiB per wave.
 fn give_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u32) {
     let put32 = |at: usize, value: u32| card.mock().put32(user.amd_queue() + at as u64, value);
     put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, lane);
@@ -470,7 +470,7 @@ fn the_alternate_scratch_takes_small_grids() {
         let at = user.amd_queue() + amd_queue::CAPS as u64;
         let caps = card.mock().get32(at);
         assert!(amd_queue::CAPS_CP_ASYNC_RECLAIM.is_set(caps));
-        // The runtime may say so after it has made the queue.
+        // The runtime may announce support after it has created the queue.
         card.mock()
             .put32(at, caps | amd_queue::CAPS_SW_ASYNC_RECLAIM.mask);
         let inactive = inactive_signal(card, user);
@@ -492,7 +492,7 @@ fn the_alternate_scratch_takes_small_grids() {
         card.submit(user, &packet);
         card.until("signal", |c| c.signal_value(signals[0]) == 0);
         assert_eq!(card.mock().get64(used), 0);
-        // A larger grid has to ask.
+        // A larger grid has to request scratch.
         let packet = scratch_dispatch(kernel, 0, 5, signals[1]);
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 1);
@@ -519,7 +519,7 @@ fn scratch_that_was_lent_goes_back() {
         assert_eq!(card.signal_value(signals[0]), 0);
         card.settle();
         assert_eq!(card.signal_value(signals[1]), 1, "the queue stands still");
-        // The runtime takes it away, and the next dispatch has to ask.
+        // The runtime reclaims it, and the next dispatch has to request it.
         give_scratch(card, user, 0, 0, 0);
         card.mock().put32(properties, 0);
         set_signal(card, inactive, 0);
@@ -543,7 +543,7 @@ fn a_queue_that_waits_for_scratch_survives_preemption() {
         card.until("request", |c| c.signal_value(inactive) == 1);
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
-        // While the queue is away the runtime answers; it need not be asked again.
+        // The request is granted while the queue is unmapped; it is not repeated.
         give_scratch(card, user, 64, 8, 4);
         set_signal(card, inactive, 0);
         card.run_list(&[(7, &[user])], false);
@@ -576,14 +576,14 @@ fn scratch_for_less_than_a_workgroup_is_not_enough() {
 fn workgroups_share_no_scratch_at_the_same_time() {
     with_card(|card| {
         let user = start(card);
-        // Two waves' worth: the third workgroup waits for the first.
+        // Scratch for two waves: the third workgroup waits for the first.
         give_scratch(card, user, 64, 2, 4);
         let kernel = card.kernel(0, &GATE);
         let signal = card.signal(0, 0);
         let packet = scratch_dispatch(kernel, KERNARG, 10, signal);
         card.submit(user, &packet);
         card.until("start", |c| c.queue_of(user).is_some_and(|q| !q.is_quiet()));
-        // Long enough for others to have their turn.
+        // Longer than a time slice.
         std::thread::sleep(Duration::from_millis(60));
         let job = card.queue_of(user).unwrap().work.jobs()[0].clone();
         assert_eq!(job.under_way(), 2);
@@ -598,7 +598,7 @@ fn workgroups_share_no_scratch_at_the_same_time() {
 
 #[test]
 fn workgroups_that_wait_for_each_other_end() {
-    // As many as have room wait for the last of them.
+    // As many workgroups as fit wait for the last of them.
     const BARRIER: [u32; 14] = [
         // v_mov_b32 v0, 0
         0x7e00_0280,
@@ -648,7 +648,7 @@ fn producers_may_run_ahead_of_the_ring() {
         for _ in 0..64 {
             card.push(user, &packet);
         }
-        // Ten more indices are taken; their slots are not free yet.
+        // Ten more indices are reserved; their slots are not free yet.
         card.mock().put64(user.wptr(), 74);
         card.ring_doorbell(user, 63);
         card.settle();

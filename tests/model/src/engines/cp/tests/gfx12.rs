@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Queues of gfx12: what a scheduler other than the HWS does with the engine, and packets that
-//! have another form there.
+//! gfx12 queues: the interface of a scheduler other than the HWS, and packets with a different
+//! format.
 
 use gpu_regs::gc_12_0_0 as gc12;
 use rkfd_abi::mqd::v12;
@@ -33,7 +33,7 @@ fn start_mec(card: &mut Card<'_>) {
     card.write_reg((0, 0, 0), gc12::regCP_PQ_STATUS, 2);
 }
 
-/// A PM4 queue of 512 dwords in the place of queue 0.
+/// Writes a PM4 queue of 512 dwords in the place of queue 0.
 fn put_pm4(card: &Card<'_>) -> User {
     let user = User { n: 0 };
     let mut mqd = v12::Mqd::zeroed();
@@ -72,7 +72,7 @@ fn map(card: &mut Card<'_>, user: User, wptr: u64) -> bool {
     card.engine.map(&map).unwrap()
 }
 
-/// A mapped queue.
+/// Maps a queue.
 fn start(card: &mut Card<'_>) -> User {
     start_mec(card);
     let user = put_pm4(card);
@@ -89,7 +89,7 @@ fn submit(card: &mut Card<'_>, user: User, packets: &[u32]) {
     card.ring_doorbell(user, wptr);
 }
 
-/// A fence of event 6 behind the write back of all caches.
+/// Returns a fence of event 6 after a write-back of all caches.
 fn fence(value: u32) -> [u32; 8] {
     use gfx12::release_mem as rm;
     let mut words = [0; 8];
@@ -118,7 +118,7 @@ fn set_sh(reg: Reg, values: &[u32]) -> Vec<u32> {
     packet
 }
 
-/// The packets that launch `groups` wave32 workgroups of 64.
+/// Returns the packets that launch `groups` wave32 workgroups of 64.
 fn launch(code: u64, groups: u32) -> Vec<u32> {
     let mut words = set_sh(gc12::regCOMPUTE_NUM_THREAD_X, &[64, 1, 1]);
     let entry = [(code >> 8) as u32, (code >> 40) as u32];
@@ -173,7 +173,7 @@ fn cache_packets_have_the_form_of_gfx12() {
         submit(card, user, &fence(1));
         card.until("fence", |c| c.mock().get32(FENCE) == 1);
         card.assert_clean();
-        // The TC's actions of gfx9 are reserved here.
+        // The TC actions of gfx9 are reserved here.
         let mut old = fence(2);
         old[1] |= 1 << 18 | 1 << 24;
         submit(card, user, &old);
@@ -239,14 +239,14 @@ fn wave32_grids_run_and_survive_preemption() {
         let mqd = |n| card.mqd(user.mqd(), n);
         assert_eq!(mqd(v12::dw::compute_wave_restore_control), 1);
         assert_eq!(mqd(v12::dw::cp_hqd_active), 0);
-        // Two waves of twelve bytes.
+        // Two waves of twelve bytes each.
         let used = 0x1000 - mqd(v12::dw::cp_hqd_cntl_stack_offset);
         assert_eq!(used, 24);
         assert!(map(card, user, user.wptr()));
         card.settle();
         assert_eq!(mqd_of(card, user, v12::dw::compute_wave_restore_control), 0);
         assert!(card.queue_of(user).unwrap().work.in_flight());
-        // The code changes under the wave's feet only for the next dispatch: a reset ends it.
+        // The modified code takes effect for the next dispatch only: this one ends by a reset.
         card.engine.start_unmap_any(SLOT, Unmap::Reset, false);
         card.until("unmapped", |c| !c.engine.is_mapped(SLOT));
         assert_eq!(card.mock().get32(FENCE), 1);
@@ -279,7 +279,7 @@ fn a_ring_of_the_mes_is_started_by_registers() {
     });
 }
 
-/// An AQL queue in the place of queue 0, mapped.
+/// Maps an AQL queue in the place of queue 0.
 fn start_aql(card: &mut Card<'_>) -> User {
     start_mec(card);
     let user = put_pm4(card);
@@ -295,7 +295,7 @@ fn start_aql(card: &mut Card<'_>) -> User {
     user
 }
 
-/// A wave32 kernel of 16 VGPRs that gets its arguments.
+/// Writes a wave32 kernel of 16 VGPRs with a kernarg pointer.
 fn kernel(card: &Card<'_>, code: &[u32]) -> u64 {
     let mut descriptor = [0u8; 64];
     descriptor[16..24].copy_from_slice(&256u64.to_le_bytes());
@@ -356,7 +356,7 @@ fn scratch_of_wave32_is_asked_for_with_its_own_code() {
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 0x400);
         put32(card, amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 32);
-        // Two waves of eight times 256 bytes.
+        // Two waves of 8 * 256 bytes.
         put32(card, amd_queue::COMPUTE_TMPRING_SIZE, 2 | 8 << 12);
         put32(card, amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
         card.mock()

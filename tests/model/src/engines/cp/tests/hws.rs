@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The scheduler: runlists, unmapping, time slices, preemption.
+//! The HWS: runlists, unmapping, quanta, preemption.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn a_running_dispatch_is_preempted_and_goes_on_elsewhere() {
             let state = card.mqd(user.mqd(), dw::cp_hqd_wg_state_offset);
             assert!(stack < 0x1000 && state > 0x1000, "{stack:#x} {state:#x}");
             assert_eq!(card.signal_value(signal), 1);
-            // A new place: other queues first, another VMID.
+            // Another position in the list, and another VMID.
             card.run_list(&[(9 + round, &[other]), (7, &[user])], false);
             card.until("mapped", |c| c.queue_of(user).is_some());
         }
@@ -168,7 +168,7 @@ fn thirty_queues_share_twenty_four_slots() {
         card.until("signals", |c| {
             signals.iter().all(|s| c.signal_value(*s) == 0)
         });
-        // And they come off again, in the middle of a slice.
+        // Unmap in the middle of a quantum.
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
         assert_eq!(card.engine.queues.iter().flatten().count(), 2);
@@ -214,15 +214,15 @@ fn a_list_that_does_not_fit_must_be_chained() {
 fn wrong_lists_stop_the_hiq() {
     type Spoil = fn(&Card<'_>);
     let cases: &[Spoil] = &[
-        // A queue that was not promised.
+        // A queue that MAP_PROCESS does not announce.
         |c| c.mock().put32(LIST + 13 * 4, 0),
-        // A page-table root that is not valid.
+        // An invalid page-table root.
         |c| c.mock().put32(LIST + 2 * 4, 0x8000_7000),
         // PASID 0.
         |c| c.mock().put32(LIST + 4, 1 << 25),
         // The short MAP_PROCESS of older chips.
         |c| c.mock().put32(LIST, pm4::map_process_v9::PACKET.header()),
-        // A packet that has no place in a list.
+        // A packet that is not allowed in a runlist.
         |c| {
             c.mock()
                 .put32(LIST + 21 * 4, pm4::header(op::WRITE_DATA, 6))
@@ -276,7 +276,7 @@ fn firmware_that_gives_up_names_the_queue() {
         card.until("fence", Card::fence_is_written);
         assert_eq!(card.mqd(HIQ_MQD, dw::queue_doorbell_id0), user.doorbell());
         let slot = card.queue_of(user).unwrap().slot;
-        // It still runs; then the driver resets it.
+        // It keeps running; then the driver resets it.
         assert_eq!(card.bank(slot, gc::regCP_HQD_ACTIVE), 1);
         let at = (slot.me() as u8, slot.pipe() as u8, slot.queue() as u8);
         card.write_reg(at, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
@@ -298,7 +298,7 @@ fn hung_firmware_writes_no_fence() {
                 card.pump();
             }
             assert!(!card.fence_is_written(), "{knob}");
-            // The hardware itself still obeys: a driver can start over.
+            // Register resets still work: a driver can start over.
             for pipe in 0..6 {
                 card.write_reg((0, 0, 0), gc::regCP_MEC_CNTL, 1 << (16 + pipe));
             }
@@ -392,8 +392,8 @@ fn an_endless_kernel_stops_nobody_else() {
     });
 }
 
-/// Packets that preemption finds in every state: each dispatch counts, each barrier waits for
-/// the last dispatch, vendor packets write memory.
+/// Runs a mix in which preemption meets packets in every state: each dispatch counts, each barrier
+/// waits for the last dispatch, vendor packets write memory.
 #[test]
 fn preemption_at_any_moment_loses_and_repeats_nothing() {
     // Counts at s[0:1].
@@ -475,7 +475,7 @@ fn preemption_at_any_moment_loses_and_repeats_nothing() {
             card.unmap_all();
             card.until("fence", Card::fence_is_written);
             if next(3) == 0 {
-                // The next round needs the signals: lets this one end.
+                // The next round reuses the signals: complete this one first.
                 continue_until_done(card, &users);
             } else {
                 card.run_list(&[(7, &users)], false);
@@ -508,7 +508,7 @@ fn continue_until_done(card: &mut Card<'_>, users: &[User]) {
     });
 }
 
-/// One wave sets resource 0 up for `n` workgroups.
+/// One wave initialises resource 0 for `n` workgroups.
 const fn gws_init(n: u32) -> [u32; 6] {
     [
         // v_mov_b32 v1, n - 1
@@ -524,7 +524,7 @@ const fn gws_init(n: u32) -> [u32; 6] {
     ]
 }
 
-/// Counts at `s[0:1]`, meets the others, and stores what was counted then.
+/// Counts at `s[0:1]`, waits at the barrier, and stores the count read afterwards.
 const fn gws_meet(n: u32) -> [u32; 21] {
     [
         // v_mov_b32 v0, 0; v_mov_b32 v1, 1; s_mov_b64 exec, 1
@@ -565,7 +565,7 @@ fn workgroups_meet_by_global_wave_sync() {
     with_card(|card| {
         card.start();
         let users = [card.put_queue(0), card.put_queue(1)];
-        // Two processes with the resources: one after the other has them.
+        // Two processes use the resources, one after the other.
         let list: [(u16, &[User]); 2] = [(7, &users[..1]), (8, &users[1..])];
         card.run_list_with(&list, true, &users);
         card.settle();
@@ -585,7 +585,7 @@ fn workgroups_meet_by_global_wave_sync() {
             }
         }
         card.assert_clean();
-        // Without them a wave stops.
+        // Without an allocation a wave stops.
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
         card.run_list(&list, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The kernel's own rings: KIQ by registers, packets of each kind, and packets that are wrong.
+//! Kernel rings: KIQ activation by registers, packets of each kind, and bad packets.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn data_moves_between_memory_and_registers() {
         card.mock().set_reg(0x3000, 77);
         card.mock().put64(MEM + 8, 0x1_0000_0002);
         card.kiq(&[
-            // Register to memory, as a driver reads through the KIQ.
+            // Register to memory, as in KIQ register reads of a driver.
             pm4::header(op::COPY_DATA, 5),
             5 << 8 | 1 << 20,
             0x3000,
@@ -183,7 +183,7 @@ fn buffers_nest_chain_and_return() {
         };
         let mut words = write(MEM).to_vec();
         words.extend(jump(b, 5, 1));
-        // Never reached: a chain does not come back.
+        // Not reached: a chained IB does not return.
         words.extend(write(MEM + 4));
         for (n, word) in words.iter().enumerate() {
             card.mock().put32(a + n as u64 * 4, *word);
@@ -192,7 +192,7 @@ fn buffers_nest_chain_and_return() {
             card.mock().put32(b + n as u64 * 4, *word);
         }
         let mut ring = jump(a, 14, 0).to_vec();
-        // The skipped packet of COND_EXEC, and one that runs.
+        // The skipped packet of COND_EXEC, and an executed one.
         ring.extend([pm4::header(op::COND_EXEC, 4), MEM as u32 + 0x40, 0, 0, 5]);
         ring.extend(write(MEM + 12));
         ring.extend(write(MEM + 16));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PM4 queues of users, and packets that nobody would send on purpose.
+//! PM4 user queues, and random packets.
 
 use super::super::queue::Halt;
 use super::*;
 
 const KERNARG: u64 = 0x7_0000;
 
-/// A PM4 queue of 512 dwords in the place of AQL queue `n`.
+/// Writes and maps a PM4 queue of 512 dwords in the place of AQL queue `n`.
 fn start_pm4(card: &mut Card<'_>) -> User {
     card.start();
     let user = card.put_queue(0);
@@ -39,7 +39,7 @@ fn set_sh(reg: Reg, values: &[u32]) -> Vec<u32> {
     packet
 }
 
-/// The packets that launch `groups` workgroups of 64 and signal event 6 behind them.
+/// Returns the packets that launch `groups` workgroups of 64 and signal event 6.
 fn launch(kernel: u64, groups: u32, fence: u64) -> Vec<u32> {
     let entry = kernel + 256;
     let mut words = set_sh(gc::regCOMPUTE_NUM_THREAD_X, &[64, 1, 1]);
@@ -75,7 +75,7 @@ fn a_pm4_queue_launches_and_signals() {
         submit_pm4(card, user, &launch(kernel, 5, FENCE));
         card.settle();
         assert_eq!(card.mock().get32(FENCE), 0, "the kernel still runs");
-        // Preempted in the middle, with the fence packet waiting.
+        // Preempted in the middle, while the fence packet waits.
         card.mock().put64(HIQ_RPTR, 0);
         let marker = FENCE + 8;
         card.hiq(&[
@@ -148,7 +148,7 @@ fn a_buffer_that_calls_itself_is_stopped() {
         card.settle();
         assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
     });
-    // A chain to itself is endless, but it can be taken off.
+    // An IB chained to itself is endless, but the queue can be unmapped.
     with_card(|card| {
         let user = start_pm4(card);
         let ib = 0x6_0000u64;
@@ -175,7 +175,7 @@ impl Random {
         self.0
     }
 
-    /// Mostly small numbers, sometimes addresses, sometimes anything.
+    /// Returns mostly small numbers, sometimes addresses, sometimes any number.
     fn word(&mut self) -> u32 {
         let n = self.next();
         match n >> 60 {
@@ -227,7 +227,7 @@ fn nonsense_stops_no_engine() {
                     card.pump();
                 }
             }
-            // The card is still there for others.
+            // Other queues still work.
             card.mock().put32(0x9000, 0);
             card.kiq(&[pm4::header(op::WRITE_DATA, 4), 5 << 8, 0x9000, 0, 77]);
             card.until("KIQ", |c| c.mock().get32(0x9000) == 77);

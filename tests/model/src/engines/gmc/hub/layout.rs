@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Where the registers of a translation hub are, and what their bits are, by generation.
+//! Register positions and fields of a hub, by generation.
 //!
-//! All hubs have the same registers, in blocks that lie differently.
+//! All hubs have the same registers, in blocks with different layouts.
 
 use gpu_regs::{
     gc_12_0_0 as gc12, gc_9_4_3 as gc9, mmhub_1_8_0 as mm9, mmhub_4_1_0 as mm12, Field, Reg,
@@ -12,19 +12,19 @@ use crate::chips::Generation;
 use crate::engines::gmc::Hub;
 use crate::regs::RegId;
 
-/// Invalidation engines of a hub.
+/// Invalidation engines per hub.
 pub const ENGINES: u32 = 18;
 
-/// Offsets in segment 0, and the fields that the hub looks at.
+/// Offsets in segment 0, and the fields that the model uses.
 #[derive(Debug)]
 pub struct Layout {
     /// First register.
     pub first: u32,
-    /// Registers, with the gaps between them.
+    /// Number of registers, including gaps.
     pub count: u32,
     pub(super) l2_cntl2: u32,
     pub(super) l2_cntl3: u32,
-    /// What `VM_L2_CNTL3` reads after reset.
+    /// Reset value of `VM_L2_CNTL3`.
     pub(super) l2_cntl3_reset: u32,
     pub(super) fault_cntl: u32,
     pub(super) fault_status: u32,
@@ -47,7 +47,7 @@ pub struct Layout {
     pub(super) aperture_high: u32,
     pub(super) l1_cntl: u32,
     pub(super) fields: Fields,
-    /// An engine that was taken by reading its semaphore is taken until 0 is written.
+    /// Whether an engine acquired by reading its semaphore stays acquired until 0 is written.
     pub(super) semaphores: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Layout {
 pub(super) struct Fields {
     pub(super) depth: Field,
     pub(super) block_size: Field,
-    /// Interrupt enables; the bit above each enables the default page.
+    /// Interrupt enables; the next higher bit enables the default page.
     pub(super) range: Field,
     pub(super) dummy: Field,
     pub(super) pde0: Field,
@@ -68,7 +68,7 @@ pub(super) struct Fields {
 }
 
 impl Layout {
-    /// That of a hub.
+    /// Returns the layout of a hub.
     pub fn of(generation: Generation, hub: Hub) -> &'static Self {
         match (generation, hub) {
             (Generation::Gfx9, Hub::Gfx) => &GFX9,
@@ -78,7 +78,7 @@ impl Layout {
         }
     }
 
-    /// Whether the register belongs to the hub.
+    /// Returns whether the register belongs to the hub.
     pub fn covers(&self, reg: RegId) -> bool {
         reg.seg == 0 && (self.first..self.first + self.count).contains(&reg.off)
     }
@@ -229,8 +229,8 @@ static MM12: Layout = Layout {
 mod tests {
     use super::*;
 
-    /// What the hub shares between generations without a table: bits of single registers, and
-    /// that a 64-bit value's halves, the engines and the contexts follow each other.
+    /// Checks what the layout assumes for all generations: bits of single registers, and that
+    /// 64-bit halves, engines and contexts are consecutive.
     #[test]
     fn hubs_differ_only_where_the_table_says() {
         assert_eq!(gc9::VM_CONTEXT1_CNTL__ENABLE_CONTEXT.mask, 1);

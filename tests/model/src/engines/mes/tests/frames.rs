@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Single frames: what is answered, and what is refused.
+//! Single frames: status and rejection.
 
 use rkfd_abi::mes::error_category;
 
@@ -96,7 +96,7 @@ fn what_makes_no_sense_is_refused() {
     with(code::FIELD, &|w| aq::GANG_CONTEXT_ADDR.set(w, 0x1_1008));
     with(code::FIELD, &|w| aq::VM_CONTEXT_CNTL.set(w, 0));
     with(code::FIELD, &|w| aq::PROCESS_VA_END.set(w, 1 << 40));
-    // An address of the process, not of the kernel.
+    // An address of the process, not of VMID 0.
     with(code::MEMORY, &|w| aq::WPTR_ADDR.set(w, 0x7fff_dead_b038));
     with(code::MEMORY, &|w| aq::MQD_ADDR.set(w, 0x7fff_dead_b000));
     with(code::MEMORY, &|w| {
@@ -108,7 +108,7 @@ fn what_makes_no_sense_is_refused() {
     with(code::UNSUPPORTED, &|w| aq::IS_KFD_PROCESS.set(w, 0));
     with(code::UNSUPPORTED, &|w| aq::IS_TMZ_QUEUE.set(w, 1));
     assert_eq!(bench.strict(), 23);
-    // Nobody knows where the status of an unknown frame is.
+    // The address of the status of an unknown frame is unknown.
     let mut unknown = good;
     unknown[0] = mes::header(12);
     assert_eq!(bench.send(0, &unknown), 0);
@@ -168,10 +168,10 @@ fn a_queue_comes_and_goes_once() {
         "removed twice"
     );
     assert_eq!(bench.strict(), 2);
-    // And again, in the same contexts.
+    // Again, in the same contexts.
     bench.add(1, 0);
     assert_eq!(bench.send(0, &remove_queue(0)), 1);
-    // Contexts that change hands while they are in use are noticed.
+    // A context that is reused while in use is detected.
     bench.add(1, 0);
     bench.hw.env.put64(mqd_at(0) + 0x1000, 0);
     bench.hw.env.put64(PROCESSES + 0x1000, 0);
@@ -280,7 +280,7 @@ fn the_debugger_outlives_an_add_that_says_so() {
     let mut keep = add_queue(1, 0);
     aq::SKIP_PROCESS_CTX_CLEAR.set(&mut keep, 1);
     assert_eq!(bench.send(0, &keep), 1);
-    assert_eq!(bench.strict(), 1, "nobody has set the context up");
+    assert_eq!(bench.strict(), 1, "the context was never set up");
     assert_eq!(bench.send(0, &remove_queue(0)), 1);
     assert_eq!(bench.send(0, &debugger(0x4000, 1)), 1);
     assert_eq!(bench.send(0, &keep), 1);
@@ -306,10 +306,10 @@ fn faults_are_injected_where_the_knobs_say() {
         (error.code, error.category),
         (code::INJECTED, error_category::UNKNOWN)
     );
-    assert_eq!(bench.hw.user(), 1, "it was not carried out");
+    assert_eq!(bench.hw.user(), 1, "it was not executed");
     bench.hw.env.knobs().set("mes.no_status", 1);
     assert_eq!(bench.send(0, &remove_queue(0)), 0);
-    assert_eq!(bench.hw.user(), 0, "it was carried out");
+    assert_eq!(bench.hw.user(), 0, "it was executed");
     let query = frame(&mes::query_scheduler_status::FRAME, |w| {
         mes::query_scheduler_status::FRAME
             .fence_addr()
@@ -323,10 +323,10 @@ fn faults_are_injected_where_the_knobs_say() {
     assert_eq!(put(&bench), 0);
     std::thread::sleep(std::time::Duration::from_millis(25));
     bench.turn();
-    assert_eq!(put(&bench), 1, "late, but it comes");
+    assert_eq!(put(&bench), 1, "delayed, but written");
     bench.hw.env.knobs().set("mes.late", 0);
     bench.hw.env.knobs().set("mes.hang", 1);
     assert_eq!(bench.send(0, &remove_queue(0)), 0);
-    assert_eq!(bench.send(0, &query), 0, "nothing is answered any more");
+    assert_eq!(bench.send(0, &query), 0, "no further status is written");
     assert_eq!(bench.strict(), 0);
 }

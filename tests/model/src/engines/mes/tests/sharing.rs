@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! More queues and processes than the hardware has room for.
+//! Oversubscription: more queues and processes than slots and VMIDs.
 
 use std::time::{Duration, Instant};
 
@@ -23,12 +23,9 @@ fn a_hundred_queues_of_ten_processes_all_get_their_turn() {
         let pasids: BTreeSet<u16> = bench.hw.mapped.values().map(|m| m.load.pasid).collect();
         assert_eq!(vmids.len(), pasids.len(), "a VMID for each process");
         std::thread::sleep(Duration::from_micros(200));
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "somebody starves"
-        );
+        assert!(start.elapsed() < Duration::from_secs(30), "a queue starves");
     }
-    // Nobody is done before everybody has begun.
+    // No queue is done before all have started.
     let first_done = (0..100)
         .map(doorbell)
         .map(|d| bench.hw.done.iter().rposition(|x| *x == d).unwrap());
@@ -79,7 +76,7 @@ fn an_idle_queue_makes_room_and_its_doorbell_brings_it_back() {
         !bench.mes.doorbell(&bench.hw, doorbell(77), 1),
         "not a queue of ours"
     );
-    // The doorbell of the priority level makes the firmware look at write pointers.
+    // The aggregated doorbell makes the firmware poll write pointers.
     let out = (0..4).find(|n| !has(&bench, *n)).unwrap();
     let sel = Selector {
         me: 3,
