@@ -21,6 +21,7 @@ use crate::{
 /// The files of `/dev/kfd`.
 struct Kfd;
 
+#[vtable]
 impl File for Kfd {
     type Private = Arc<Process>;
     const NAME: &'static CStr = c"kfd";
@@ -46,7 +47,8 @@ impl File for Kfd {
             device,
             phys: target.phys,
         };
-        area.map_device(Arc::new(registers, GFP_KERNEL)?)?;
+        let registers = Arc::new(registers, GFP_KERNEL)?;
+        area.map_device(registers.device.gpu().pdev(), registers.clone())?;
         if target.is_doorbell {
             trace::doorbell_map(process.pid(), target.gpu_id, target.phys, start);
         }

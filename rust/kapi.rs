@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel crate lacks: safe wrappers of kernel interfaces, of use to any driver.
+//! Safe wrappers of kernel interfaces that the kernel crate lacks; nothing here is specific to this
+//! driver.
 //!
-//! Everything `unsafe` that talks to C lives here, so that others need not.
+//! Each file wraps one C header, named at its top. `unsafe` code of the driver is confined to these
+//! files, `uapi.rs`, `trace.rs` and `ring/writer.rs`: what a caller elsewhere has to guarantee is
+//! therefore expressed by types, or checked at run time.
 
+pub(crate) mod acpi;
+pub(crate) mod capability;
 pub(crate) mod chardev;
+pub(crate) mod cpufeature;
+pub(crate) mod cpufreq;
 pub(crate) mod dma;
 pub(crate) mod dmabuf;
 pub(crate) mod drm;
@@ -16,24 +23,29 @@ pub(crate) mod hmm;
 pub(crate) mod iomem;
 pub(crate) mod irq;
 pub(crate) mod kobject;
+pub(crate) mod meminfo;
 pub(crate) mod mmu_notifier;
+mod module_use;
 pub(crate) mod numa;
 pub(crate) mod pci;
 pub(crate) mod pci_driver;
 pub(crate) mod platform;
 pub(crate) mod resv;
 pub(crate) mod sched;
+pub(crate) mod sched_mm;
 pub(crate) mod syncobj;
 pub(crate) mod task;
+pub(crate) mod timekeeping;
+pub(crate) mod uaccess;
 pub(crate) mod vma;
 pub(crate) mod workqueue;
 
-/// The module that this code is part of, for the `owner` of operations.
+/// Returns this module, for the `owner` of operations.
 const fn this_module() -> *mut kernel::bindings::module {
     <crate::LocalModule as kernel::ModuleMetadata>::THIS_MODULE.as_ptr()
 }
 
-/// The C side of a device.
+/// Returns the C side of a device.
 fn raw_device(dev: &kernel::device::Device) -> *mut kernel::bindings::device {
     core::ptr::from_ref(dev).cast_mut().cast()
 }

@@ -42,7 +42,7 @@ struct Rkfd {
     _processes: process::Running,
     _kfd: chardev::Device,
     _compat: compat::Registration,
-    _jobs: kapi::sched::Running,
+    _jobs: kapi::sched::WorkqueueGuard,
     _statics: Statics,
 }
 
@@ -72,7 +72,7 @@ impl kernel::InPlaceModule for Rkfd {
         try_pin_init!(Self {
             _statics: Statics::new(),
             _compat: compat::Registration::new()?,
-            _jobs: kapi::sched::Running::new()?,
+            _jobs: kapi::sched::WorkqueueGuard::new()?,
             _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,
             _processes: process::Running::new()?,

@@ -4,6 +4,7 @@
  */
 
 #include <linux/cpumask.h>
+#include <linux/device.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -134,9 +135,9 @@ bool rkfd_helper_in_compat_syscall(void)
 	return in_compat_syscall();
 }
 
-void *rkfd_helper_alloc_ordered_workqueue(const char *name, bool freezable)
+void *rkfd_helper_alloc_workqueue(const char *name, unsigned int flags, int max_active)
 {
-	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM | (freezable ? WQ_FREEZABLE : 0), name);
+	return alloc_workqueue("%s", flags, max_active, name);
 }
 
 int rkfd_helper_node_distance(int from, int to)
@@ -230,11 +231,6 @@ void rkfd_helper_dma_fence_set_error(struct dma_fence *fence, int error)
 unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns)
 {
 	return nsecs_to_jiffies(ns);
-}
-
-void *rkfd_helper_alloc_unbound_workqueue(const char *name, bool freezable)
-{
-	return alloc_workqueue("%s", WQ_UNBOUND | (freezable ? WQ_FREEZABLE : 0), 0, name);
 }
 
 void rkfd_helper_wait_until_zero(int *var)
@@ -366,6 +362,60 @@ bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
 void rkfd_helper_sysfs_attr_init(struct attribute *attr)
 {
 	sysfs_attr_init(attr);
+}
+
+static void dma_mask_release(struct device *dev, void *res)
+{
+}
+
+/*
+ * The mask of a device is set once per binding, which a resource of the device records. Called with the device lock
+ * held. -EBUSY: the mask was set before.
+ */
+int rkfd_helper_dma_set_mask(struct device *dev, u64 mask)
+{
+	void *res;
+	int ret;
+
+	if (devres_find(dev, dma_mask_release, NULL, NULL))
+		return -EBUSY;
+	res = devres_alloc(dma_mask_release, 1, GFP_KERNEL);
+	if (!res)
+		return -ENOMEM;
+	ret = dma_set_mask_and_coherent(dev, mask);
+	if (ret) {
+		devres_free(res);
+		return ret;
+	}
+	devres_add(dev, res);
+	return 0;
+}
+
+bool rkfd_helper_dma_mask_is_set(struct device *dev)
+{
+	return devres_find(dev, dma_mask_release, NULL, NULL);
+}
+
+/* Whether [start, start + size) lies in a memory BAR of the device. */
+bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size)
+{
+	int bar;
+
+	for (bar = 0; bar < PCI_STD_NUM_BARS; bar++) {
+		u64 len = pci_resource_len(pdev, bar);
+		u64 first = pci_resource_start(pdev, bar);
+
+		if ((pci_resource_flags(pdev, bar) & IORESOURCE_MEM) && start >= first && size <= len &&
+		    start - first <= len - size)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the current task is a kernel thread that has no user memory. */
+bool rkfd_helper_is_kthread(void)
+{
+	return (current->flags & PF_KTHREAD) && !current->mm;
 }
 
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus)

@@ -28,7 +28,7 @@ unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long ad
 bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);
 
-void *rkfd_helper_alloc_ordered_workqueue(const char *name, bool freezable);
+void *rkfd_helper_alloc_workqueue(const char *name, unsigned int flags, int max_active);
 
 int rkfd_helper_node_distance(int from, int to);
 int rkfd_helper_first_cpu_of_node(int node);
@@ -50,7 +50,6 @@ unsigned long rkfd_helper_nsecs_to_jiffies(u64 ns);
 
 struct drm_sched_entity;
 
-void *rkfd_helper_alloc_unbound_workqueue(const char *name, bool freezable);
 void rkfd_helper_wait_until_zero(int *var);
 bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout);
 bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity);
@@ -74,7 +73,9 @@ void rkfd_helper_drm_syncobj_put(struct drm_syncobj *syncobj);
 struct attribute;
 struct device;
 struct page;
+struct device;
 struct pci_bus;
+struct pci_dev;
 
 bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr);
 void rkfd_helper_sysfs_attr_init(struct attribute *attr);
@@ -82,6 +83,10 @@ struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
 void *rkfd_helper_page_address(struct page *page);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
+bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size);
+int rkfd_helper_dma_set_mask(struct device *dev, u64 mask);
+bool rkfd_helper_dma_mask_is_set(struct device *dev);
+bool rkfd_helper_is_kthread(void);
 
 struct mmu_interval_notifier;
 

@@ -13,6 +13,7 @@ use crate::{
     kapi::drm::{self, Ioctl},
 };
 
+#[vtable]
 impl drm::Driver for Render {
     type File = FileData;
     const NAME: &'static CStr = c"amdgpu";

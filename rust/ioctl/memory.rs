@@ -9,7 +9,7 @@ use super::{process::device_of_handle, user};
 use crate::{
     drm,
     gpu::account,
-    kapi::task::file_from_fd,
+    kapi::drm::file_from_fd,
     process::{
         memory::{Flags, Request},
         mmap, Device, Process,

@@ -14,7 +14,8 @@ use kernel::{
 
 use super::vma::{self, NewArea};
 
-/// What the files of a character device do.
+/// File operations of a character device (`struct file_operations`).
+#[vtable]
 pub(crate) trait File: Sized + Send + Sync + 'static {
     /// What an open file owns.
     type Private: ForeignOwnable + Send + Sync;

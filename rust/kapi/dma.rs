@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory a device reaches by DMA: coherent buffers and runs of system pages.
+//! Memory that a device accesses by DMA: coherent buffers, and runs of system pages.
 //!
-//! Unlike `kernel::dma::Coherent`, these objects may be allocated outside of probe and may outlive
-//! the binding of the driver: they hold a reference to the device and give their memory back when
-//! the last user drops them.
+//! Unlike `kernel::dma::Coherent`, these objects may be allocated outside of probe, and may outlive
+//! the binding of the driver: they hold a reference to the device, and are freed by the last user.
+//!
+//! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! dma::set_mask(pdev, 48)?;
+//! let ring = dma::Coherent::new(pdev.as_ref(), 4096)?;
+//! ring.write32(0, header)?;
+//! device.set_ring_base(ring.dma_address());
+//! ```
 
 use core::ptr::NonNull;
 
@@ -17,27 +27,38 @@ use kernel::{
     sync::aref::ARef, //
 };
 
+use super::raw_device as raw;
 use crate::bindings as ours;
 
 /// Sets the streaming and the coherent DMA mask of a device that is being probed.
+///
+/// Once per binding (`EBUSY`), and before memory of this file can be allocated or mapped for the
+/// device: that fails with `ENODEV` until the mask is set, and after the unbind.
 pub(crate) fn set_mask(pdev: &pci::Device<device::Core<'_>>, bits: u32) -> Result {
     let mask = if bits >= 64 { !0 } else { (1u64 << bits) - 1 };
     let dev: &device::Device = pdev.as_ref();
-    // SAFETY: The device is valid by its type; it is in its probe callback (context `Core`), so
-    // that no DMA allocation of this driver exists yet.
-    kernel::error::to_result(unsafe { bindings::dma_set_mask_and_coherent(raw(dev), mask) })
+    // SAFETY: The device is valid, and its lock is held (context `Core`). The mask must not change
+    // while memory is allocated or mapped: the helper refuses to set it twice, and `check_mask()`
+    // refuses to allocate or map before.
+    kernel::error::to_result(unsafe { ours::rkfd_helper_dma_set_mask(raw(dev), mask) })
 }
 
-fn raw(dev: &device::Device) -> *mut bindings::device {
-    core::ptr::from_ref(dev).cast_mut().cast()
+/// Fails with `ENODEV` unless [`set_mask`] was called in this binding of the device.
+pub(super) fn check_mask(dev: &device::Device) -> Result {
+    // SAFETY: The device is valid; its list of resources is under a lock of its own.
+    if unsafe { ours::rkfd_helper_dma_mask_is_set(raw(dev)) } {
+        Ok(())
+    } else {
+        Err(ENODEV)
+    }
 }
 
-/// A zeroed, physically contiguous, cache-coherent buffer that CPU and device share.
+/// A zeroed, cache-coherent buffer that CPU and device share, contiguous for both.
 ///
 /// # Invariants
 ///
 /// `cpu` points to `size` bytes that `dma_alloc_attrs()` returned for `dev`, page aligned, and
-/// `dma` is their address as the device sees it.
+/// `dma` is their DMA address. No reference to them exists: all accesses are volatile.
 pub(crate) struct Coherent {
     dev: ARef<device::Device>,
     cpu: NonNull<u8>,
@@ -45,21 +66,24 @@ pub(crate) struct Coherent {
     size: usize,
 }
 
-// SAFETY: The memory is owned by the object and can be freed from any task.
+// SAFETY: The memory is owned by the object, and `dma_free_attrs()` may be called by any task.
 unsafe impl Send for Coherent {}
-// SAFETY: All accesses through a shared reference are volatile and of a single word; races with
-// the device and with other CPUs are what this memory is for.
+// SAFETY: All accesses are volatile and of naturally aligned words. Such accesses may race with
+// the device and with other CPUs: the kernel's memory model makes each of them atomic.
 unsafe impl Sync for Coherent {}
 
 impl Coherent {
-    /// Allocates `size` bytes, rounded up to whole pages.
+    /// Allocates `size` bytes, rounded up to whole pages. `ENOMEM` on failure, `ENODEV` before
+    /// [`set_mask`].
     pub(crate) fn new(dev: &device::Device, size: usize) -> Result<Self> {
         let size = size
             .max(1)
             .checked_next_multiple_of(PAGE_SIZE)
             .ok_or(EINVAL)?;
+        check_mask(dev)?;
         let mut dma = 0;
-        // SAFETY: `dev` is a valid device; the result is checked below.
+        // SAFETY: `dev` is a valid device whose mask is set and does not change; the size is not
+        // zero, and NULL is handled below.
         let cpu = unsafe {
             bindings::dma_alloc_attrs(
                 raw(dev),
@@ -70,7 +94,7 @@ impl Coherent {
             )
         };
         let cpu = NonNull::new(cpu.cast::<u8>()).ok_or(ENOMEM)?;
-        // INVARIANT: `dma_alloc_attrs()` succeeded with this size.
+        // INVARIANT: `dma_alloc_attrs()` returned both addresses for this size.
         Ok(Self {
             dev: dev.into(),
             cpu,
@@ -79,12 +103,12 @@ impl Coherent {
         })
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// The address of the buffer for the device.
+    /// Returns the DMA address of the buffer.
     pub(crate) fn dma_address(&self) -> u64 {
         self.dma
     }
@@ -98,7 +122,7 @@ impl Coherent {
         Ok(unsafe { self.cpu.as_ptr().add(offset) }.cast())
     }
 
-    /// Reads the 32-bit word at byte `offset`.
+    /// Reads the 32-bit word at byte `offset`; `EINVAL` out of bounds or unaligned, as all accesses.
     pub(crate) fn read32(&self, offset: usize) -> Result<u32> {
         let ptr = self.at::<u32>(offset)?;
         // SAFETY: `at()` returns a valid, aligned address inside the allocation.
@@ -121,7 +145,7 @@ impl Coherent {
         self.at(offset)
     }
 
-    /// Writes 32-bit words from byte `offset` on, in order.
+    /// Writes 32-bit words from byte `offset` on, in ascending order.
     pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
         let ptr = self.words(offset, from.len())?;
         for (i, value) in from.iter().enumerate() {
@@ -141,20 +165,22 @@ impl Coherent {
         Ok(())
     }
 
-    /// Copies `from` to byte `offset`.
+    /// Copies `from` to byte `offset`, which must be a multiple of 8.
     pub(crate) fn write_bytes(&self, offset: usize, from: &[u8]) -> Result {
         let end = offset.checked_add(from.len()).ok_or(EINVAL)?;
-        if end > self.size {
+        if end > self.size || offset % 8 != 0 {
             return Err(EINVAL);
         }
-        // SAFETY: `offset..end` lies inside the allocation, which no slice of Rust refers to; a race
-        // with the device is up to the caller, as with single words.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                from.as_ptr(),
-                self.cpu.as_ptr().add(offset),
-                from.len(),
-            );
+        let words = from.chunks_exact(8);
+        let tail = words.remainder();
+        for (i, word) in words.enumerate() {
+            let word = word.try_into().map_err(|_| EINVAL)?;
+            self.write64(offset + i * 8, u64::from_ne_bytes(word))?;
+        }
+        for (i, byte) in tail.iter().enumerate() {
+            let ptr = self.at::<u8>(end - tail.len() + i)?;
+            // SAFETY: `at()` returns a valid address inside the allocation.
+            unsafe { ptr.write_volatile(*byte) };
         }
         Ok(())
     }
@@ -177,7 +203,8 @@ impl Coherent {
 
 impl Drop for Coherent {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant this is exactly what `dma_alloc_attrs()` returned.
+        // SAFETY: By the type invariant device, size and addresses are those of the allocation, and
+        // nothing borrows it any more.
         unsafe {
             bindings::dma_free_attrs(
                 raw(&self.dev),
@@ -190,20 +217,21 @@ impl Drop for Coherent {
     }
 }
 
-/// A run of `1 << order` system pages, mapped for the device.
+/// `1 << order` contiguous system pages, mapped for the device.
 struct Run {
     page: NonNull<bindings::page>,
     order: u32,
     dma: u64,
 }
 
-/// System memory behind a buffer object: zeroed pages in runs as large as the allocator gives,
+/// System memory of a buffer object: zeroed pages in runs as large as the page allocator has,
 /// mapped for the device in both directions.
 ///
 /// # Invariants
 ///
-/// Every run is owned by the object and is mapped for `dev`; the runs together hold exactly
-/// `pages` pages; `index[i]` is the first page number of `runs[i]`.
+/// Every run is owned by the object, in lowmem, and mapped for `dev`; the runs together have
+/// exactly `pages` pages; `index[i]` is the first page number of `runs[i]`. No reference to the
+/// memory exists: all accesses are volatile.
 pub(crate) struct Pages {
     dev: ARef<device::Device>,
     runs: KVVec<Run>,
@@ -211,21 +239,24 @@ pub(crate) struct Pages {
     pages: usize,
 }
 
-// SAFETY: Pages are owned by the object and can be freed from any task.
+// SAFETY: The pages are owned by the object; unmapping and freeing them may be done by any task.
 unsafe impl Send for Pages {}
-// SAFETY: A shared reference only reads addresses, and copies bytes through raw pointers.
+// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
+// words, which may race with the device and with other CPUs.
 unsafe impl Sync for Pages {}
 
-/// The largest run that is tried: 2 MiB.
+/// Order of the largest run: 2 MiB.
 const MAX_ORDER: u32 = 9;
 
 impl Pages {
-    /// Allocates and maps memory of at least `size` bytes.
+    /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
+    /// `ENODEV` before [`set_mask`].
     pub(crate) fn new(dev: &device::Device, size: usize) -> Result<Self> {
         let pages = size.div_ceil(PAGE_SIZE);
         if pages == 0 {
             return Err(EINVAL);
         }
+        check_mask(dev)?;
         let mut this = Self {
             dev: dev.into(),
             runs: KVVec::new(),
@@ -249,11 +280,12 @@ impl Pages {
     fn add_run(&mut self, order: u32) -> Result {
         self.runs.reserve(1, GFP_KERNEL)?;
         self.index.reserve(1, GFP_KERNEL)?;
-        // SAFETY: Allocating pages has no precondition besides a sleeping context.
+        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
         let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         let size = PAGE_SIZE << order;
-        // SAFETY: `dev` is valid, `page` is the head of `size` bytes owned by us.
+        // SAFETY: `dev` is valid, with a mask that does not change; `page` is the head of `size`
+        // bytes that were allocated above.
         let dma = unsafe {
             bindings::dma_map_page_attrs(
                 raw(&self.dev),
@@ -276,7 +308,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.pages * PAGE_SIZE
     }
@@ -289,30 +321,35 @@ impl Pages {
         Ok((&self.runs[i], page - self.index[i]))
     }
 
-    /// The device address of page `page` and how many pages follow it (itself included)
-    /// contiguously.
+    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
+    /// on, itself included. `EINVAL` out of bounds.
     pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         let (run, skip) = self.find(page)?;
         Ok((run.dma + (skip * PAGE_SIZE) as u64, (1 << run.order) - skip))
     }
 
-    /// The physical address of page `page`.
+    /// Returns the physical address of page `page`; `EINVAL` out of bounds.
     pub(crate) fn phys(&self, page: usize) -> Result<u64> {
         let (run, skip) = self.find(page)?;
-        // SAFETY: `run.page` is a valid page by the type invariant.
+        // SAFETY: The page exists, since the object owns it by the type invariant.
         let base = unsafe { ours::rkfd_helper_page_to_phys(run.page.as_ptr()) };
         Ok(base + (skip * PAGE_SIZE) as u64)
     }
 
-    /// Calls `f` with the memory, run by run, and where in it each begins. The device must not write
-    /// to it meanwhile.
+    /// Calls `f` with the offset and a copy of each page, in order. What the device writes
+    /// meanwhile is in the copy or not, for each aligned word of 64 bits. `ENOMEM` without memory
+    /// for the copy.
     pub(crate) fn for_runs(&self, mut f: impl FnMut(usize, &[u8]) -> Result) -> Result {
-        for (run, first) in self.runs.iter().zip(&self.index) {
-            let (at, len) = (first * PAGE_SIZE, PAGE_SIZE << run.order);
-            let ptr = self.cpu(at, len)?;
-            // SAFETY: `cpu()` checked the range, which lives as long as `self`; nobody writes to
-            // it, as the caller sees to for the device and there is no other way for the CPU.
-            f(at, unsafe { core::slice::from_raw_parts(ptr, len) })?;
+        const WORD: usize = size_of::<u64>();
+        let mut copy = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
+        for at in (0..self.size()).step_by(PAGE_SIZE) {
+            let from = self.cpu(at, PAGE_SIZE)?.cast::<u64>();
+            for (i, to) in copy.chunks_exact_mut(WORD).enumerate() {
+                // SAFETY: `cpu()` checked the page, which is aligned; `i` is an index of its words.
+                let word = unsafe { from.add(i).read_volatile() };
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+            f(at, &copy)?;
         }
         Ok(())
     }
@@ -326,7 +363,8 @@ impl Pages {
         if inside + len > PAGE_SIZE << run.order {
             return Err(EINVAL);
         }
-        // SAFETY: `run.page` is a valid lowmem page (GFP_KERNEL); the offset is inside the run.
+        // SAFETY: The page has a kernel address, as it is in lowmem by the type invariant (no
+        // `__GFP_HIGHMEM`); `inside..inside + len` is part of the run.
         Ok(unsafe {
             ours::rkfd_helper_page_address(run.page.as_ptr())
                 .cast::<u8>()
@@ -334,7 +372,7 @@ impl Pages {
         })
     }
 
-    /// Reads the 64-bit word at byte `offset`, which must be aligned.
+    /// Reads the 64-bit word at byte `offset`; `EINVAL` out of bounds or unaligned.
     pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
         if offset % 8 != 0 {
             return Err(EINVAL);
@@ -344,7 +382,7 @@ impl Pages {
         Ok(unsafe { ptr.read_volatile() })
     }
 
-    /// Writes the 64-bit word at byte `offset`, which must be aligned.
+    /// Writes the 64-bit word at byte `offset`; `EINVAL` out of bounds or unaligned.
     pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
         if offset % 8 != 0 {
             return Err(EINVAL);
@@ -359,7 +397,8 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         for run in &self.runs {
-            // SAFETY: By the type invariant the run is mapped and owned by this object.
+            // SAFETY: By the type invariant the run is mapped with this size and direction, and
+            // owned by the object.
             unsafe {
                 bindings::dma_unmap_page_attrs(
                     raw(&self.dev),

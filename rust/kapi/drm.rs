@@ -1,73 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DRM devices with a render node.
+//! DRM devices with a render node, their files and ioctls.
 //!
-//! A thin layer over the C interface: `kernel::drm` exists only where DRM is built in.
+//! `kernel::drm` only exists in kernels with `CONFIG_DRM=y`; this works with a modular DRM core.
+//!
+//! C headers: [`include/drm/drm_drv.h`](srctree/include/drm/drm_drv.h),
+//! [`include/drm/drm_file.h`](srctree/include/drm/drm_file.h),
+//! [`include/drm/drm_ioctl.h`](srctree/include/drm/drm_ioctl.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! struct Version;
+//!
+//! impl drm::Handler<Render> for Version {
+//!     type Arg = drm_render_version;
+//!     const CMD: u32 = DRM_IOCTL_RENDER_VERSION;
+//!
+//!     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
+//!         arg.minor = file.data().minor();
+//!         Ok(0)
+//!     }
+//! }
+//!
+//! let dev = drm::Device::new::<Render>(parent)?;
+//! let registration = drm::Registration::new(dev)?;
+//! ```
 
 use core::{any::TypeId, marker::PhantomData, ptr::NonNull};
 
 use kernel::{
     bindings, device,
     error::{from_err_ptr, to_result},
-    fs,
+    fs::{self, LocalFile},
     prelude::*,
     sync::{
         aref::{ARef, AlwaysRefCounted},
+        atomic::{Atomic, Full},
         Arc,
     },
     transmute::FromBytes,
     types::{ForeignOwnable, Opaque},
 };
 
-/// A driver of DRM devices.
+use super::module_use::ModuleUse;
+
+/// A driver of DRM devices (`struct drm_driver`).
+#[vtable]
 pub(crate) trait Driver: Sized + Send + Sync + 'static {
-    /// What belongs to an open file.
+    /// The driver's data of an open file.
     type File: Send + Sync + 'static;
-    /// Name, as `DRM_IOCTL_VERSION` tells it.
+    /// Name in the reply to `DRM_IOCTL_VERSION`.
     const NAME: &'static CStr;
-    /// Description, told likewise.
+    /// Description in the reply to `DRM_IOCTL_VERSION`.
     const DESC: &'static CStr;
-    /// Version of the interface.
+    /// Major, minor and patch level of the interface.
     const VERSION: (i32, i32, i32);
-    /// The driver's ioctls, by number.
+    /// The driver's ioctls, indexed by number; see [`ioctl_table`].
     const IOCTLS: &'static [Ioctl];
 
-    /// A file is opened.
+    /// Opens a file, and returns its data.
     fn open(dev: &Device) -> Result<Arc<Self::File>>;
 
-    /// A descriptor of a file is closed, not necessarily the last one.
+    /// Called when a descriptor of a file is closed, not necessarily the last one.
     fn flush(file: &File<Self>);
 
-    /// A file gives up its handle of a GEM object, see [`super::gem::Object::key`]. Also called for all
-    /// handles that are left when the file is closed.
+    /// Called when a file closes its handle of the GEM object with key `object`
+    /// ([`super::gem::Object::key`]), and at the release of the file for all that are left.
     fn handle_closed(file: &File<Self>, object: usize);
 }
 
 /// An ioctl of driver `D`.
 pub(crate) trait Handler<D: Driver> {
-    /// Its argument, which is copied in and out.
+    /// The argument, which the DRM core copies in and out.
     type Arg: FromBytes;
-    /// Its command word.
+    /// The command word.
     const CMD: u32;
-    /// Whether a process that is not privileged may use it through a render node.
+    /// Whether it is permitted on render nodes (`DRM_RENDER_ALLOW`).
     const RENDER: bool = true;
 
-    /// Runs it.
+    /// Runs the ioctl; returns a value that is not negative, or an error.
     fn run(dev: &Device, file: &File<D>, arg: &mut Self::Arg) -> Result<i32>;
 }
 
-/// A line of the table of ioctls.
+/// An entry of the table of ioctls (`struct drm_ioctl_desc`).
 #[repr(transparent)]
 pub(crate) struct Ioctl(bindings::drm_ioctl_desc);
 
-// SAFETY: Function and name pointers to what is static.
+// SAFETY: The descriptor is never written, and its pointers are to statics.
 unsafe impl Sync for Ioctl {}
 
 impl Ioctl {
-    /// No ioctl: `EINVAL`.
+    /// An unused number: `EINVAL`.
     pub(crate) const NONE: Self = Self(pin_init::zeroed());
 
-    /// The ioctl that `H` handles.
+    /// The entry of the ioctl that `H` handles.
     pub(crate) const fn new<D: Driver, H: Handler<D>>() -> Self {
         assert!(size_of::<H::Arg>() == (H::CMD >> 16 & 0x3fff) as usize);
         let flags = if H::RENDER {
@@ -84,7 +111,7 @@ impl Ioctl {
     }
 }
 
-/// Puts ioctls where their numbers belong in a table of `N` lines.
+/// Returns a table of `N` entries with the ioctls of `list` at the index of their number.
 pub(crate) const fn ioctl_table<const N: usize, const M: usize>(list: [Ioctl; M]) -> [Ioctl; N] {
     let mut table = [const { Ioctl::NONE }; N];
     let mut i = 0;
@@ -110,50 +137,54 @@ unsafe extern "C" fn run<D: Driver, H: Handler<D>>(
     data: *mut c_void,
     file: *mut bindings::drm_file,
 ) -> c_int {
-    // SAFETY: The device outlives the call.
+    // SAFETY: The device is held by the open file during the call.
     let dev = unsafe { Device::from_raw(dev) };
-    // SAFETY: The file outlives the call and is one of `D`.
+    // SAFETY: The file is open during the call, and one of `D` by the safety requirement.
     let file = unsafe { File::<D>::from_raw(file) };
-    // SAFETY: The core has copied as many bytes as the command word says, which is the size of the
-    // argument; the buffer is ours during the call and aligned for any argument.
+    // SAFETY: The core passes a buffer of at least the size in the command word, which `Ioctl::new`
+    // compared with the argument's; it is initialized (what user space did not pass is zeroed),
+    // aligned for any argument, and used by this call alone. `Arg` is valid for all bit patterns.
     let arg = unsafe { &mut *data.cast::<H::Arg>() };
     H::run(dev, file, arg).unwrap_or_else(|e| e.to_errno())
 }
 
-/// A DRM device.
+/// A DRM device of this module.
 ///
 /// # Invariants
 ///
-/// `raw` is an initialized `struct drm_device` of this module.
-#[repr(transparent)]
+/// `raw` is an initialized `struct drm_device`, allocated by [`Device::new`] as part of this type.
+#[repr(C)]
 pub(crate) struct Device {
     raw: Opaque<bindings::drm_device>,
+    /// 1 from the first registration on. Zeroed by the allocation.
+    registered: Atomic<i32>,
 }
 
-// SAFETY: DRM devices are made to be used by many tasks.
+// SAFETY: The last reference may be dropped by any task.
 unsafe impl Send for Device {}
-// SAFETY: As above.
+// SAFETY: Shared references give out what does not change after the allocation, and call
+// functions that lock or use atomics.
 unsafe impl Sync for Device {}
 
-// SAFETY: The count of the device is that of `drm_dev_get/put`.
+// SAFETY: `drm_dev_get/put` are an atomic count that keeps the device allocated.
 unsafe impl AlwaysRefCounted for Device {
     fn inc_ref(&self) {
-        // SAFETY: The device is valid by the type invariant.
+        // SAFETY: A shared reference implies that the count is not zero.
         unsafe { bindings::drm_dev_get(self.raw.get()) }
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: The caller gives up one reference, so the count is not zero before.
         unsafe { bindings::drm_dev_put(obj.cast().as_ptr()) }
     }
 }
 
 struct Fops(bindings::file_operations);
 
-// SAFETY: Never written after build time.
+// SAFETY: The table is constant: function pointers that are never written.
 unsafe impl Sync for Fops {}
 
-/// File operations of all devices of this module: the address tells our files from others.
+/// File operations of all devices of this module: their address identifies files of this module.
 static FOPS: Fops = Fops(bindings::file_operations {
     owner: super::this_module(),
     open: Some(bindings::drm_open),
@@ -172,17 +203,17 @@ static FOPS: Fops = Fops(bindings::file_operations {
     ..pin_init::zeroed()
 });
 
-/// What the private data of an open file start with, whoever the driver is.
+/// The start of the private data of an open file, the same for all drivers.
 #[repr(C)]
 struct Header {
     driver: TypeId,
-    /// Passes [`Driver::flush`] on.
+    /// Calls [`Driver::flush`].
     flush: unsafe fn(*mut bindings::drm_file),
-    /// Passes [`Driver::handle_closed`] on.
+    /// Calls [`Driver::handle_closed`].
     handle_closed: unsafe fn(*mut bindings::drm_file, usize),
 }
 
-/// What the private data of an open file point to.
+/// The private data of an open file.
 #[repr(C)]
 struct Private<T> {
     header: Header,
@@ -191,10 +222,10 @@ struct Private<T> {
 
 /// # Safety
 ///
-/// Called by the kernel for a file with our operations.
+/// Called by the kernel for an open file with the operations [`FOPS`].
 unsafe extern "C" fn flush(file: *mut bindings::file, _id: bindings::fl_owner_t) -> c_int {
-    // SAFETY: A file with these operations was opened by `drm_open`, which set the private data; those of ours
-    // start with a header, whose function is that of the file's driver.
+    // SAFETY: `drm_open()` set the private data of such a file, and called `Table::open`, which set
+    // those of the driver: they start with a header, whose function is that of the file's driver.
     unsafe {
         let file: *mut bindings::drm_file = (*file).private_data.cast();
         ((*(*file).driver_priv.cast::<Header>()).flush)(file);
@@ -202,25 +233,26 @@ unsafe extern "C" fn flush(file: *mut bindings::file, _id: bindings::fl_owner_t)
     0
 }
 
-/// Tells the driver of an open file that the file has given up its handle of an object.
+/// Calls [`Driver::handle_closed`] of the driver of an open file.
 ///
 /// # Safety
 ///
 /// `file` is an open file of a device of this module.
 pub(super) unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
-    // SAFETY: The private data of such files start with a header.
+    // SAFETY: `Table::open` set the private data of such a file, which start with a header.
     let header = unsafe { &*(*file).driver_priv.cast::<Header>() };
-    // SAFETY: The function is that of the file's driver.
+    // SAFETY: The function is that of the file's driver, and the file is open.
     unsafe { (header.handle_closed)(file, object) };
 }
 
-/// The C table of a driver.
+/// The `struct drm_driver` of a driver.
 struct Table<D: Driver>(PhantomData<D>);
 
 impl<D: Driver> Table<D> {
     const TABLE: bindings::drm_driver = bindings::drm_driver {
         open: Some(Self::open),
         postclose: Some(Self::postclose),
+        release: Some(Self::release),
         gem_prime_import: Some(super::dmabuf::import),
         major: D::VERSION.0,
         minor: D::VERSION.1,
@@ -244,7 +276,7 @@ impl<D: Driver> Table<D> {
         dev: *mut bindings::drm_device,
         file: *mut bindings::drm_file,
     ) -> c_int {
-        // SAFETY: The device outlives the call.
+        // SAFETY: The device is held by the file during the call.
         match D::open(unsafe { Device::from_raw(dev) }) {
             Ok(data) => {
                 let header = Header {
@@ -255,7 +287,7 @@ impl<D: Driver> Table<D> {
                 let Ok(private) = KBox::new(Private { header, data }, GFP_KERNEL) else {
                     return ENOMEM.to_errno();
                 };
-                // SAFETY: The file is new; its private data are ours.
+                // SAFETY: The file is being opened; this member is the driver's.
                 unsafe { (*file).driver_priv = private.into_foreign() };
                 0
             }
@@ -267,7 +299,7 @@ impl<D: Driver> Table<D> {
     ///
     /// `file` is an open file of a device of driver `D`.
     unsafe fn flush(file: *mut bindings::drm_file) {
-        // SAFETY: By the safety requirement; the file outlives the call.
+        // SAFETY: By the safety requirement; the caller keeps the file open.
         D::flush(unsafe { File::from_raw(file) });
     }
 
@@ -275,33 +307,47 @@ impl<D: Driver> Table<D> {
     ///
     /// `file` is an open file of a device of driver `D`.
     unsafe fn handle_closed(file: *mut bindings::drm_file, object: usize) {
-        // SAFETY: By the safety requirement; the file outlives the call.
+        // SAFETY: By the safety requirement; the caller keeps the file open.
         D::handle_closed(unsafe { File::from_raw(file) }, object);
     }
 
     /// # Safety
     ///
-    /// Called by the DRM core for a file that `open` was called for, when nobody uses it any more.
+    /// Called by the DRM core for a file that `open` succeeded for, as the last use of it.
     unsafe extern "C" fn postclose(_dev: *mut bindings::drm_device, file: *mut bindings::drm_file) {
-        // SAFETY: `open` put them there.
+        // SAFETY: `open` stored a box of this type, and nothing uses the file after this.
         drop(unsafe { KBox::<Private<D::File>>::from_foreign((*file).driver_priv) });
+    }
+
+    /// # Safety
+    ///
+    /// Called by the DRM core, once for each device, when its last reference is dropped.
+    unsafe extern "C" fn release(_dev: *mut bindings::drm_device) {
+        // SAFETY: `Device::new` stored one token for each device.
+        drop(unsafe { ModuleUse::from_counted() });
     }
 }
 
 impl Device {
-    /// Allocates a device of driver `D` below `parent`. Nobody sees it before [`Registration::new`].
+    /// Allocates a device of driver `D` below `parent`; it is not visible to user space before
+    /// [`Registration::new`]. The unload of the module waits for its last reference, since C uses
+    /// the driver's table until then.
     pub(crate) fn new<D: Driver>(parent: &device::Device) -> Result<ARef<Self>> {
-        // SAFETY: The parent is valid, the table is static, and a plain `drm_device` is asked for.
+        let token = ModuleUse::new()?;
+        // SAFETY: The parent is valid, the table is static. The memory is zeroed, and large enough
+        // for a `Self`, whose first field is the `drm_device`.
         let raw = from_err_ptr(unsafe {
             bindings::__drm_dev_alloc(
                 super::raw_device(parent),
                 const { &Table::<D>::TABLE },
-                size_of::<bindings::drm_device>(),
+                size_of::<Self>(),
                 0,
             )
         })?;
         let raw = NonNull::new(raw.cast::<Self>()).ok_or(ENOMEM)?;
-        // SAFETY: The reference of its birth is handed over.
+        // `release` takes it back.
+        token.into_counted();
+        // SAFETY: The allocation leaves one reference, which is handed over.
         Ok(unsafe { ARef::from_raw(raw) })
     }
 
@@ -309,7 +355,7 @@ impl Device {
     ///
     /// `raw` is a valid device of this module for the lifetime of the result.
     pub(super) unsafe fn from_raw<'a>(raw: *mut bindings::drm_device) -> &'a Self {
-        // SAFETY: By the safety requirement; the layout is the same.
+        // SAFETY: All devices of this module are the first field of a `Self`.
         unsafe { &*raw.cast() }
     }
 
@@ -317,54 +363,56 @@ impl Device {
         self.raw.get()
     }
 
-    /// The device that this one is below of.
+    /// Returns the parent device.
     pub(crate) fn parent(&self) -> &device::Device {
-        // SAFETY: The parent is set at allocation and held by the DRM device.
+        // SAFETY: The parent is set by the allocation, and held by the DRM device.
         unsafe { device::Device::from_raw((*self.raw()).dev) }
     }
 
-    /// Runs `f` while the device cannot be unplugged; `None` when it was.
+    /// Runs `f` in a section that unplugging waits for (`drm_dev_enter()`); `None` if the device is
+    /// unplugged.
     pub(crate) fn while_plugged<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         let mut index = 0;
-        // SAFETY: The device is valid.
+        // SAFETY: The device is initialized by the type invariant.
         if !unsafe { bindings::drm_dev_enter(self.raw(), &mut index) } {
             return None;
         }
         let result = f();
-        // SAFETY: Entered above.
+        // SAFETY: The index is that of the `drm_dev_enter()` above, in the same task.
         unsafe { bindings::drm_dev_exit(index) };
         Some(result)
     }
 }
 
-/// A device that user space sees. Dropping it unplugs the device: no ioctl starts any more, all mappings are
-/// emptied; open files stay.
+/// A registered device. Dropping it unplugs the device: no ioctl starts any more, and all mappings
+/// are zapped; open files stay.
 ///
 /// # Invariants
 ///
-/// The device is registered.
+/// The device is registered, and this is its only registration.
 pub(crate) struct Registration(ARef<Device>);
 
 impl Registration {
-    /// Shows a device to user space.
+    /// Registers a device, once in its life: `EBUSY` afterwards.
     pub(crate) fn new(dev: ARef<Device>) -> Result<Self> {
-        // SAFETY: The device is valid and not registered: `Device::new` gives none that is, and a
-        // second call fails on the minors.
+        dev.registered.cmpxchg(0, 1, Full).map_err(|_| EBUSY)?;
+        // SAFETY: The device is initialized by its type invariant, and was never registered: the
+        // flag was not set. (A second `drm_dev_register()` would add the minors' devices twice.)
         to_result(unsafe { bindings::drm_dev_register(dev.raw(), 0) })?;
         // INVARIANT: Registered above.
         Ok(Self(dev))
     }
 
-    /// The minor number of the render node.
+    /// Returns the minor number of the render node.
     pub(crate) fn render_minor(&self) -> u32 {
-        // SAFETY: A registered device with the feature RENDER has the minor until it is freed.
+        // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is freed.
         unsafe { (*(*self.0.raw()).render).index as u32 }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The device is registered by the type invariant; it is unplugged once, here.
         unsafe { bindings::drm_dev_unplug(self.0.raw()) }
     }
 }
@@ -385,7 +433,7 @@ impl<D: Driver> File<D> {
     ///
     /// `raw` is an open file of a device of driver `D` for the lifetime of the result.
     unsafe fn from_raw<'a>(raw: *mut bindings::drm_file) -> &'a Self {
-        // SAFETY: By the safety requirement; the layout is the same.
+        // SAFETY: Valid by the safety requirement; the type is transparent.
         unsafe { &*raw.cast() }
     }
 
@@ -393,38 +441,53 @@ impl<D: Driver> File<D> {
         self.raw.get()
     }
 
-    /// What belongs to the file.
+    /// Returns the driver's data of the file.
     pub(crate) fn data(&self) -> &Arc<D::File> {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the private data are of this type; they are not changed
+        // before `postclose`.
         unsafe { &(*(*self.raw()).driver_priv.cast::<Private<D::File>>()).data }
     }
 
-    /// Finds out whether an open file is one of driver `D`'s.
+    /// Returns the DRM side of an open file; `None` if it is not one of driver `D`.
     pub(crate) fn of(file: &fs::File) -> Option<&Self> {
         let drm = drm_file(file)?;
-        // SAFETY: Files of this module have private data that start with a header.
+        // SAFETY: The private data of files of this module start with a header.
         if unsafe { (*(*drm).driver_priv.cast::<Header>()).driver } != TypeId::of::<D>() {
             return None;
         }
-        // SAFETY: Checked above to be one of `D`; it lives as long as the borrowed file.
+        // SAFETY: The header is that of driver `D`. The DRM side is freed at the release of the
+        // file, which the borrow prevents.
         Some(unsafe { Self::from_raw(drm) })
     }
 }
 
-/// The DRM side of an open file of a device of this module.
-pub(super) fn drm_file(file: &fs::File) -> Option<*mut bindings::drm_file> {
+/// Returns the open file behind a descriptor of the current process. `EBADF` if there is none,
+/// `EINVAL` if it is not a file of a DRM device of this module.
+pub(crate) fn file_from_fd(fd: u32) -> Result<ARef<fs::File>> {
+    let file = LocalFile::fget(fd)?;
+    if drm_file(&file).is_none() {
+        return Err(EINVAL);
+    }
+    // SAFETY: The requirement, that this thread is not in a `fdget_pos()` section of the file,
+    // protects the position of the file. Nothing uses that of a file with these operations:
+    // `drm_read()` ignores it, and `noop_llseek()` returns it without a meaning.
+    Ok(unsafe { LocalFile::assume_no_fdget_pos(file) })
+}
+
+/// Returns the DRM side of an open file; `None` if it is not one of a device of this module.
+pub(super) fn drm_file(file: &LocalFile) -> Option<*mut bindings::drm_file> {
     let raw = file.as_ptr();
-    // SAFETY: The file is valid.
+    // SAFETY: The file is valid during the borrow; its operations are set by its open.
     if unsafe { (*raw).f_op } != &raw const FOPS.0 {
         return None;
     }
-    // SAFETY: A file with these operations was opened by `drm_open`, which set the private data.
+    // SAFETY: `drm_open()` set the private data of a file with these operations.
     Some(unsafe { (*raw).private_data.cast() })
 }
 
-/// The device of an open file, if it is one of this module's.
+/// Returns the device of an open file; `None` if it is not one of this module.
 pub(crate) fn device_of(file: &fs::File) -> Option<&Device> {
     let drm = drm_file(file)?;
-    // SAFETY: An open file's minor and device exist as long as the file.
+    // SAFETY: An open file holds its minor and its device until its release.
     Some(unsafe { Device::from_raw((*(*drm).minor).dev) })
 }

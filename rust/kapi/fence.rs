@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA fences: what is waited for, and the driver's own that say when a piece of hardware work is done.
+//! DMA fences, the consumer's side: waiting, and looking at the result. [`hw`] has the producer's.
+//!
+//! C header: [`include/linux/dma-fence.h`](srctree/include/linux/dma-fence.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! let done: ARef<Fence> = job.arm().push();
+//! if done.wait_interruptible(Timeout::from_ms(100))? {
+//!     done.result()?;
+//! } else {
+//!     return Err(ETIME);
+//! }
+//! ```
+
+pub(crate) mod hw;
 
 use core::ptr::NonNull;
 
@@ -8,57 +23,59 @@ use kernel::{
     bindings,
     error::to_result,
     prelude::*,
-    sync::{
-        aref::{ARef, AlwaysRefCounted},
-        atomic::{Atomic, Relaxed},
-    },
+    sync::aref::{ARef, AlwaysRefCounted},
     types::Opaque,
 };
 
 use crate::bindings as ours;
 
-/// How long a wait may take, in jiffies.
+/// A timeout of a wait, in jiffies.
+///
+/// # Invariants
+///
+/// Not negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timeout(isize);
 
 impl Timeout {
-    /// Only looks.
+    /// Does not wait.
     pub(crate) const NONE: Self = Self(0);
-    /// As long as it takes.
+    /// No limit (`MAX_SCHEDULE_TIMEOUT`).
     pub(crate) const FOREVER: Self = Self(isize::MAX);
 
-    /// At least so many milliseconds.
+    /// Returns a timeout of `ms` milliseconds, rounded up to jiffies.
     pub(crate) fn from_ms(ms: u32) -> Self {
-        // SAFETY: A pure function.
+        // SAFETY: A function of its argument, for any value.
         Self::from_jiffies(unsafe { bindings::__msecs_to_jiffies(ms) })
     }
 
-    /// Until a point of the monotonic clock, in nanoseconds, as user space gives it: what is negative as a
-    /// signed number is never.
+    /// Returns the time left until `ns` on the monotonic clock, in nanoseconds. A value that is
+    /// negative as a signed number is no limit, as in `amdgpu_gem_timeout()`.
     pub(crate) fn until(ns: u64) -> Self {
         let Ok(ns) = i64::try_from(ns) else {
             return Self::FOREVER;
         };
-        // SAFETY: Reading the clock has no preconditions.
+        // SAFETY: The clock can be read in any context.
         let left = ns.saturating_sub(unsafe { bindings::ktime_get() });
         match u64::try_from(left) {
-            // SAFETY: A pure function.
+            // SAFETY: A function of its argument, for any value.
             Ok(left) => Self::from_jiffies(unsafe { ours::rkfd_helper_nsecs_to_jiffies(left) }),
             Err(_) => Self::NONE,
         }
     }
 
     fn from_jiffies(jiffies: usize) -> Self {
+        // INVARIANT: At most `isize::MAX - 1`, which is not `FOREVER` either.
         Self(isize::try_from(jiffies).map_or(isize::MAX - 1, |j| j.min(isize::MAX - 1)))
     }
 
-    /// The number that C takes; never negative.
+    /// Returns the jiffies, as C takes them; never negative.
     pub(super) fn raw(self) -> c_long {
         self.0
     }
 }
 
-/// Turns what a wait of C returned into: done, or timed out, or interrupted.
+/// Converts the result of a wait in C: whether it ended before the timeout, or the error.
 pub(super) fn waited(ret: c_long) -> Result<bool> {
     if ret < 0 {
         to_result(ret as c_int)?;
@@ -66,37 +83,37 @@ pub(super) fn waited(ret: c_long) -> Result<bool> {
     Ok(ret > 0)
 }
 
-/// Something that happens once: anybody's fence.
+/// A fence of any driver (`struct dma_fence`).
 ///
 /// # Invariants
 ///
-/// An initialized fence. It does not need the module that made it: that is the promise of whoever makes fences,
-/// see [`HwFence`] for ours.
+/// Initialized. Usable without the module that emitted it once it is signaled; until then its
+/// producer keeps that module loaded, see [`hw::HwFence`].
 #[repr(transparent)]
 pub(crate) struct Fence(Opaque<bindings::dma_fence>);
 
-// SAFETY: Fences are made to be shared.
+// SAFETY: The last reference may be dropped in any context (`dma_fence_release()` uses RCU).
 unsafe impl Send for Fence {}
-// SAFETY: As above.
+// SAFETY: All methods call functions that take the lock of the fence or read atomically.
 unsafe impl Sync for Fence {}
 
-// SAFETY: The count is that of `dma_fence_get/put`.
+// SAFETY: `dma_fence_get/put` are an atomic count that keeps the fence allocated.
 unsafe impl AlwaysRefCounted for Fence {
     fn inc_ref(&self) {
-        // SAFETY: The fence is valid by the type invariant.
+        // SAFETY: A shared reference implies that the count is not zero.
         unsafe { ours::rkfd_helper_dma_fence_get(self.raw()) }
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: The caller gives up one reference, so the count is not zero before.
         unsafe { ours::rkfd_helper_dma_fence_put(obj.cast().as_ptr()) }
     }
 }
 
 impl Fence {
-    /// A fence that is signaled, without an error.
+    /// Returns a fence that is signaled without an error.
     pub(crate) fn stub() -> ARef<Self> {
-        // SAFETY: The stub is static; we get a reference.
+        // SAFETY: The function returns a reference to an initialized static fence.
         unsafe { Self::from_raw(bindings::dma_fence_get_stub()) }
     }
 
@@ -104,27 +121,29 @@ impl Fence {
     ///
     /// # Safety
     ///
-    /// `raw` is an initialized fence, a reference to which is handed over.
+    /// `raw` is an initialized fence, one reference to which is handed over.
     pub(super) unsafe fn from_raw(raw: *mut bindings::dma_fence) -> ARef<Self> {
-        // SAFETY: By the safety requirement; the layout is the same.
+        // SAFETY: Not NULL and owned by the safety requirement; the type is transparent.
         unsafe { ARef::from_raw(NonNull::new_unchecked(raw.cast())) }
     }
 
-    /// Takes over a reference, if there is one.
+    /// Takes over a reference; `None` for NULL.
     ///
     /// # Safety
     ///
     /// `raw` is NULL or as for [`Self::from_raw`].
     pub(super) unsafe fn from_raw_or_null(raw: *mut bindings::dma_fence) -> Option<ARef<Self>> {
-        // SAFETY: By the safety requirement.
+        // SAFETY: Not NULL here, so the safety requirement is that of `from_raw`.
         (!raw.is_null()).then(|| unsafe { Self::from_raw(raw) })
     }
 
+    /// Borrows a fence.
+    ///
     /// # Safety
     ///
     /// `raw` is an initialized fence that lives as long as the result.
     pub(super) unsafe fn borrow_raw<'a>(raw: *mut bindings::dma_fence) -> &'a Self {
-        // SAFETY: By the safety requirement; the layout is the same.
+        // SAFETY: Valid for `'a` by the safety requirement; the type is transparent.
         unsafe { &*raw.cast() }
     }
 
@@ -132,15 +151,15 @@ impl Fence {
         self.0.get()
     }
 
-    /// Has it happened?
+    /// Returns whether the fence is signaled.
     pub(crate) fn is_signaled(&self) -> bool {
-        // SAFETY: The fence is valid.
+        // SAFETY: The fence is initialized by the type invariant, and held by the reference.
         unsafe { ours::rkfd_helper_dma_fence_is_signaled(self.raw()) }
     }
 
-    /// How it ended; `None` as long as it has not.
+    /// Returns the result of a signaled fence; `None` before.
     pub(crate) fn status(&self) -> Option<Result> {
-        // SAFETY: The fence is valid.
+        // SAFETY: The fence is initialized by the type invariant, and held by the reference.
         match unsafe { bindings::dma_fence_get_status(self.raw()) } {
             0 => None,
             1 => Some(Ok(())),
@@ -148,46 +167,48 @@ impl Fence {
         }
     }
 
-    /// The error it ended with; as long as it has not ended there is none.
+    /// Returns the error of a signaled fence; no error before it is signaled.
     pub(crate) fn result(&self) -> Result {
         self.status().unwrap_or(Ok(()))
     }
 
-    /// Which series of fences it is part of.
+    /// Returns the fence context: fences of one context are signaled in the order of their seqnos.
     pub(crate) fn context(&self) -> u64 {
-        // SAFETY: Written before the fence was shared.
+        // SAFETY: The field is only written by the init of the fence.
         unsafe { (*self.raw()).context }
     }
 
-    /// Whose job it is the end or the start of, see [`super::sched::Entity::new`]; `None` if it is no
-    /// scheduler's.
+    /// Returns the owner of the entity ([`super::sched::Entity::new`]) whose job the fence belongs
+    /// to; `None` for a fence that is not a scheduler's.
     pub(crate) fn owner(&self) -> Option<usize> {
-        // SAFETY: The fence is valid; the function looks at what kind it is.
+        // SAFETY: The fence is initialized; the function compares its operations.
         let fence = unsafe { ours::to_drm_sched_fence(self.raw()) };
-        // SAFETY: Such a fence is as valid as the part of it that we have; the owner never changes.
+        // SAFETY: The fence is part of that `drm_sched_fence`, so both have the same lifetime; the
+        // owner is only written by its init.
         (!fence.is_null()).then(|| unsafe { (*fence).owner } as usize)
     }
 
-    /// Waits; `false` when time is up.
+    /// Waits; returns `false` on timeout. Not interruptible.
     pub(crate) fn wait_timeout(&self, timeout: Timeout) -> bool {
-        // SAFETY: The fence is valid, the timeout not negative.
+        // SAFETY: The fence is initialized, and the timeout not negative, as the function demands.
         let ret = unsafe { bindings::dma_fence_wait_timeout(self.raw(), false, timeout.raw()) };
-        // A wait that nothing interrupts has no other outcome.
+        // Negative values are for interruptible waits only.
         ret != 0
     }
 
-    /// Waits until it is signaled.
+    /// Waits until the fence is signaled. Not interruptible.
     pub(crate) fn wait(&self) {
         self.wait_timeout(Timeout::FOREVER);
     }
 
-    /// Waits; `false` when time is up, an error when a signal comes.
+    /// Waits; returns `false` on timeout, `ERESTARTSYS` on a signal.
     pub(crate) fn wait_interruptible(&self, timeout: Timeout) -> Result<bool> {
-        // SAFETY: The fence is valid, the timeout not negative.
+        // SAFETY: The fence is initialized, and the timeout not negative, as the function demands.
         waited(unsafe { bindings::dma_fence_wait_timeout(self.raw(), true, timeout.raw()) })
     }
 
-    /// Waits for the first of several; `None` when time is up, an error when a signal comes.
+    /// Waits for the first of several fences, and returns its index; `None` on timeout and for an
+    /// empty slice, `ERESTARTSYS` on a signal, `ENOMEM` without memory.
     pub(crate) fn wait_any(fences: &[ARef<Fence>], timeout: Timeout) -> Result<Option<usize>> {
         if fences.is_empty() {
             return Ok(None);
@@ -197,7 +218,8 @@ impl Fence {
             raw.push(fence.raw(), GFP_KERNEL)?;
         }
         let mut first = 0;
-        // SAFETY: As many fences as are said, all of which `fences` holds; the timeout is not negative.
+        // SAFETY: The array has that many fences, which `fences` holds during the call; it is not
+        // empty, and the timeout is not negative.
         let ret = unsafe {
             bindings::dma_fence_wait_any_timeout(
                 raw.as_mut_ptr(),
@@ -209,131 +231,4 @@ impl Fence {
         };
         Ok(waited(ret)?.then_some(first as usize))
     }
-}
-
-/// A series of the driver's own fences, which are signaled in the order of their coming.
-pub(crate) struct Timeline {
-    name: &'static CStr,
-    context: u64,
-    last: Atomic<u64>,
-}
-
-impl Timeline {
-    /// A new series; the name is for people.
-    pub(crate) fn new(name: &'static CStr) -> Self {
-        Self {
-            name,
-            // SAFETY: Counts up, nothing else.
-            context: unsafe { bindings::dma_fence_context_alloc(1) },
-            last: Atomic::new(0),
-        }
-    }
-
-    /// The next fence, with memory that was allocated before: cannot fail.
-    pub(crate) fn emit(&self, memory: UnusedFence) -> HwFence {
-        let raw: *mut Memory = KBox::into_raw(memory.0);
-        let seqno = self.last.fetch_add(1, Relaxed).wrapping_add(1);
-        // SAFETY: The memory is ours alone; the operations are static. NULL makes the fence use its own
-        // lock. The name is written before anybody knows the fence.
-        unsafe {
-            (*raw).name = self.name;
-            bindings::dma_fence_init64(
-                (*raw).fence.get(),
-                &raw const OPS,
-                core::ptr::null_mut(),
-                self.context,
-                seqno,
-            );
-        }
-        // INVARIANT: Initialized above, not signaled.
-        // SAFETY: The reference of its birth is handed over. It is the first field of memory of the
-        // allocator that `dma_fence_free` gives it back to.
-        HwFence(unsafe { Fence::from_raw(raw.cast()) })
-    }
-}
-
-/// The memory of a fence of ours.
-#[repr(C)]
-struct Memory {
-    fence: Opaque<bindings::dma_fence>,
-    name: &'static CStr,
-}
-
-/// Memory for a fence to come, for those who must not fail or allocate when they emit it.
-pub(crate) struct UnusedFence(KBox<Memory>);
-
-// SAFETY: Memory, nothing else.
-unsafe impl Send for UnusedFence {}
-// SAFETY: As above.
-unsafe impl Sync for UnusedFence {}
-
-impl UnusedFence {
-    /// Allocates it.
-    pub(crate) fn new() -> Result<Self> {
-        let memory = Memory {
-            fence: Opaque::zeroed(),
-            name: c"",
-        };
-        Ok(Self(KBox::new(memory, GFP_KERNEL)?))
-    }
-}
-
-/// The driver's side of a fence of its own: whoever has it must signal it. One that is dropped before is
-/// signaled with an error, so that nobody waits forever.
-///
-/// # Invariants
-///
-/// A fence that [`Timeline::emit`] made, of which this is the only owner. As long as it is not signaled it uses
-/// code and data of the module; afterwards C does not call us any more for it, so that it may outlive the module
-/// (there is neither a release nor a wait operation). Who calls us holds the RCU read lock, and the kernel waits
-/// for all of those before it frees the memory of a module. What is left is a fence that is neither signaled nor
-/// dropped: forgetting one is as forbidden as it is with registrations.
-pub(crate) struct HwFence(ARef<Fence>);
-
-impl HwFence {
-    /// What others wait for.
-    pub(crate) fn fence(&self) -> &ARef<Fence> {
-        &self.0
-    }
-
-    /// The work is done. From any context; `false` if the fence had been signaled before.
-    pub(crate) fn signal(&self) -> bool {
-        // SAFETY: The fence is valid.
-        unsafe { ours::rkfd_helper_dma_fence_end(self.0.raw(), 0) }
-    }
-
-    /// The work has failed. From any context; `false` if the fence had been signaled before.
-    pub(crate) fn fail(&self, error: Error) -> bool {
-        // SAFETY: The fence is valid, and an `Error` is a negative error number.
-        unsafe { ours::rkfd_helper_dma_fence_end(self.0.raw(), error.to_errno()) }
-    }
-}
-
-impl Drop for HwFence {
-    fn drop(&mut self) {
-        if !self.0.is_signaled() {
-            self.fail(ECANCELED);
-        }
-    }
-}
-
-static OPS: bindings::dma_fence_ops = bindings::dma_fence_ops {
-    get_driver_name: Some(driver_name),
-    get_timeline_name: Some(timeline_name),
-    ..pin_init::zeroed()
-};
-
-/// # Safety
-///
-/// May be called with anything.
-unsafe extern "C" fn driver_name(_fence: *mut bindings::dma_fence) -> *const c_char {
-    <crate::LocalModule as kernel::ModuleMetadata>::NAME.as_char_ptr()
-}
-
-/// # Safety
-///
-/// Called with a fence of ours.
-unsafe extern "C" fn timeline_name(fence: *mut bindings::dma_fence) -> *const c_char {
-    // SAFETY: Fences of ours are the first field of a `Memory`, whose name was written first of all.
-    unsafe { (*fence.cast::<Memory>()).name.as_char_ptr() }
 }

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GEM objects: memory that files of a DRM device know by handles and map.
+//! GEM objects: memory that files of a DRM device refer to by handles, and map.
+//!
+//! C header: [`include/drm/drm_gem.h`](srctree/include/drm/drm_gem.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! let object: ARef<gem::Object<Buffer>> = gem::Object::new(dev, size, try_pin_init!(Buffer { bo }))?;
+//! let handle = object.create_handle(file)?;
+//!
+//! let object = gem::Object::<Buffer>::lookup(file, handle).ok_or(ENOENT)?;
+//! object.view().zap();
+//! ```
 
 use core::{any::TypeId, ops::Deref, ptr::NonNull};
 
@@ -21,38 +33,42 @@ use super::{
 };
 use crate::bindings as ours;
 
-/// How user space sees the memory of an object.
+/// The caching mode of a CPU mapping.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caching {
-    /// As ordinary memory.
+    /// Cached.
     WriteBack,
-    /// As device memory without side effects.
+    /// Write-combined: device memory without side effects.
     WriteCombine,
-    /// As registers.
+    /// Uncached: registers.
     Uncached,
 }
 
-/// What a GEM object holds.
-pub(crate) trait Payload: Sized + Send + Sync + 'static {
-    /// It is registers, and mapped as such.
+/// The driver's part of a GEM object (`struct drm_gem_object_funcs`).
+///
+/// The addresses of [`Self::show_pages`] are put into user page tables: an implementation must
+/// return pages of the object only, and call [`View::zap`] before it frees or moves them.
+#[vtable]
+pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
+    /// Returns whether the object is registers: mapped uncached, not inherited by `fork()`.
     fn is_registers(&self) -> bool;
 
-    /// Whether other processes may get it, and the error if not.
+    /// Returns whether the object may be exported as a DMA buffer, or the error if not.
     fn may_share(&self) -> Result;
 
-    /// Whether the CPU may map it, and the error if not.
+    /// Returns whether the CPU may map the object, or the error if not.
     fn may_map(&self) -> Result;
 
-    /// Who uses the memory.
+    /// Returns the reservation of the object.
     fn resv(&self) -> &Resv;
 
-    /// Calls `f` with the physical addresses of the pages from `first` on, and how they are mapped,
-    /// until it returns false or the last page is done. The memory stays there meanwhile. An error
-    /// if not even the first page is there. Called while the device is plugged in.
+    /// Calls `f` with physical address and caching mode of the pages from page `first` on, until it
+    /// returns `false` or there are no more. The pages must not move during the call. An error if
+    /// the first page is not available. Called while the device is plugged in.
     fn show_pages(&self, first: usize, f: &mut dyn FnMut(u64, Caching) -> bool) -> Result;
 }
 
-/// The CPU's mappings of an object, which may be gone already.
+/// The CPU mappings of an object, which may have been freed already.
 pub(crate) struct View {
     dev: ARef<Device>,
     offset: u64,
@@ -60,10 +76,10 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Empties the mappings: whoever touches them next comes to [`Payload::show_pages`].
+    /// Zaps the mappings. The next access faults, and calls [`DriverObject::show_pages`].
     pub(crate) fn zap(&self) {
-        // SAFETY: The inode lives as long as the device. If the object has gone and its place in the file
-        // belongs to another one, that one's mappings are emptied, which does no harm.
+        // SAFETY: The inode lives as long as the device, which the view holds. If the object was
+        // freed, and its offset is another object's, that one's mappings are zapped: harmless.
         unsafe {
             bindings::unmap_mapping_range(
                 (*(*self.dev.raw()).anon_inode).i_mapping,
@@ -75,40 +91,40 @@ impl View {
     }
 }
 
-/// A GEM object with a payload.
+/// A GEM object with its driver's part.
 ///
 /// # Invariants
 ///
-/// `raw` is an initialized GEM object with `Self::FUNCS`, which holds a reference to its device, and `id` is
-/// the id of `T`. All GEM objects of devices of this module are of this type, for some `T`.
+/// `raw` is an initialized GEM object with `Self::FUNCS`, which holds a reference to its device;
+/// `id` is the id of `T`. All GEM objects of devices of this module are of this type, for some `T`.
 #[repr(C)]
 #[pin_data]
-pub(crate) struct Object<T: Payload> {
+pub(crate) struct Object<T: DriverObject> {
     raw: Opaque<bindings::drm_gem_object>,
     id: TypeId,
     #[pin]
     payload: T,
 }
 
-// SAFETY: GEM objects are used from everywhere, and so is the payload.
-unsafe impl<T: Payload> Send for Object<T> {}
-// SAFETY: As above.
-unsafe impl<T: Payload> Sync for Object<T> {}
+// SAFETY: The last reference may be dropped by any task; the driver's part is `Send`.
+unsafe impl<T: DriverObject> Send for Object<T> {}
+// SAFETY: Methods on shared references call functions that lock; the driver's part is `Sync`.
+unsafe impl<T: DriverObject> Sync for Object<T> {}
 
-// SAFETY: The count of the object is that of `drm_gem_object_get/put`.
-unsafe impl<T: Payload> AlwaysRefCounted for Object<T> {
+// SAFETY: `drm_gem_object_get/put` are an atomic count that keeps the object allocated.
+unsafe impl<T: DriverObject> AlwaysRefCounted for Object<T> {
     fn inc_ref(&self) {
-        // SAFETY: The object is valid by the type invariant.
+        // SAFETY: A shared reference implies that the count is not zero.
         unsafe { ours::rkfd_helper_drm_gem_object_get(self.raw.get()) }
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: The caller gives up one reference, so the count is not zero before.
         unsafe { ours::rkfd_helper_drm_gem_object_put(obj.cast().as_ptr()) }
     }
 }
 
-impl<T: Payload> Deref for Object<T> {
+impl<T: DriverObject> Deref for Object<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -116,10 +132,10 @@ impl<T: Payload> Deref for Object<T> {
     }
 }
 
-/// Pages that one fault fills in, as far as they belong to the area.
+/// Pages that one fault inserts at most.
 const FAULT_AROUND: usize = 16;
 
-impl<T: Payload> Object<T> {
+impl<T: DriverObject> Object<T> {
     const FUNCS: bindings::drm_gem_object_funcs = bindings::drm_gem_object_funcs {
         free: Some(Self::free),
         close: Some(Self::close),
@@ -136,7 +152,8 @@ impl<T: Payload> Object<T> {
         ..pin_init::zeroed()
     };
 
-    /// Makes an object of `size` bytes, a multiple of the page size, that files can map.
+    /// Creates an object of `size` bytes that files can map. `EINVAL` if the size is zero or not a
+    /// multiple of the page size.
     pub(crate) fn new(
         dev: &Device,
         size: usize,
@@ -153,107 +170,111 @@ impl<T: Payload> Object<T> {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: Only references to the object are given out, none of which lets it be moved.
+        // SAFETY: Only shared references to the object are given out, through which it is not moved.
         let object = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(object) }));
         let raw: *mut bindings::drm_gem_object = object.cast().as_ptr();
         dev.inc_ref();
-        // SAFETY: The device is valid, the object zeroed and on the heap. What the object holds of its
-        // device is the reference taken above.
+        // SAFETY: The device is valid; the object is zeroed heap memory that is not shared yet. Its
+        // reference to the device was taken above. The reservation is part of what `payload` owns:
+        // it is borrowed from it, and nothing has mutable access to `payload` before `free`.
         unsafe {
             (*raw).funcs = const { &Self::FUNCS };
-            // Lives as long as the payload.
             (*raw).resv = (*object.as_ptr()).payload.resv().raw();
             bindings::drm_gem_private_object_init(dev.raw(), raw, size);
         }
         // INVARIANT: Initialized above.
-        // SAFETY: The reference of its birth is handed over.
+        // SAFETY: The init leaves one reference, which is handed over.
         let object = unsafe { ARef::from_raw(object) };
-        // SAFETY: The object is valid; on error it is freed as any other.
+        // SAFETY: The object is initialized; on error it is freed through its last reference.
         to_result(unsafe { bindings::drm_gem_create_mmap_offset(raw) })?;
         Ok(object)
     }
 
-    /// The object behind a DMA buffer; `None` if it is of another kind, or another driver's.
+    /// Returns the object of a DMA buffer; `None` if it has another type, or is another driver's.
     pub(crate) fn of_dma_buf(buf: &DmaBuf) -> Option<ARef<Self>> {
         let raw = buf.gem_object()?;
         let object: NonNull<Self> = raw.cast();
-        // SAFETY: The object lives as long as the buffer. By the type invariant the id lies where it
-        // does in `Self`, whatever `T` is.
+        // SAFETY: The buffer holds the object, one of this module. By the type invariant it is an
+        // `Object` of some type, and `repr(C)` puts the id at the same offset in all of them.
         if unsafe { (*object.as_ptr()).id } != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: The id shows that the object is part of a `Self`, which lives meanwhile.
+        // SAFETY: The id is that of `T`, so the object is a `Self`; the buffer holds it.
         Some(unsafe { object.as_ref() }.into())
     }
 
-    /// The device.
+    /// Returns the device.
     pub(crate) fn device(&self) -> &Device {
-        // SAFETY: The object holds its device.
+        // SAFETY: The object holds its device, one of this module, by the type invariant.
         unsafe { Device::from_raw((*self.raw.get()).dev) }
     }
 
-    /// What tells the object from all others that exist.
+    /// Returns a key that is unique among the objects that exist.
     pub(crate) fn key(&self) -> usize {
         self.raw.get() as usize
     }
 
-    /// Where in a file of the device the object is mapped.
+    /// Returns the offset at which files of the device map the object, in bytes.
     pub(crate) fn mmap_offset(&self) -> u64 {
-        // SAFETY: The offset was made in `new`.
+        // SAFETY: `new` allocated the offset, which does not change.
         unsafe { ours::rkfd_helper_drm_vma_node_offset_addr(&raw mut (*self.raw.get()).vma_node) }
     }
 
-    /// The CPU's mappings.
+    /// Returns the CPU mappings.
     pub(crate) fn view(&self) -> View {
         View {
             dev: self.device().into(),
             offset: self.mmap_offset(),
-            // SAFETY: The object is valid.
+            // SAFETY: The size is only written by the init of the object.
             size: unsafe { (*self.raw.get()).size },
         }
     }
 
-    /// Lets a file map the object, without a handle. Calls are counted.
+    /// Permits a file to map the object without a handle. Calls are counted. `EINVAL` if the file is
+    /// not one of a device of this module.
     pub(crate) fn allow(&self, file: &fs::File) -> Result {
         let file = drm::drm_file(file).ok_or(EINVAL)?;
-        // SAFETY: Object and file are valid.
+        // SAFETY: The object is initialized and the file open, both during the borrow; the node has a
+        // lock of its own.
         to_result(unsafe {
             bindings::drm_vma_node_allow(&raw mut (*self.raw.get()).vma_node, file)
         })
     }
 
-    /// Takes back one [`Self::allow`].
+    /// Reverts one [`Self::allow`].
     pub(crate) fn revoke(&self, file: &fs::File) {
         if let Some(file) = drm::drm_file(file) {
-            // SAFETY: Object and file are valid.
+            // SAFETY: The object is initialized and the file open, both during the borrow; revoking
+            // what was not allowed has no effect.
             unsafe { bindings::drm_vma_node_revoke(&raw mut (*self.raw.get()).vma_node, file) }
         }
     }
 
-    /// Gives a file a handle of the object, with which it may also map it.
+    /// Creates a handle of the object in a file, which permits mapping it too.
     pub(crate) fn create_handle<D: drm::Driver>(&self, file: &drm::File<D>) -> Result<u32> {
         let mut handle = 0;
-        // SAFETY: Object and file are valid.
+        // SAFETY: The object is initialized and the file open, both during the borrow.
         to_result(unsafe {
             bindings::drm_gem_handle_create(file.raw(), self.raw.get(), &mut handle)
         })?;
         Ok(handle)
     }
 
-    /// The object behind a handle of a file; `None` if there is none or it is of another kind.
+    /// Returns the object of a handle of a file; `None` if there is none, or it has another type.
     pub(crate) fn lookup<D: drm::Driver>(file: &drm::File<D>, handle: u32) -> Option<ARef<Self>> {
-        // SAFETY: The file is valid.
+        // SAFETY: The file is open during the borrow.
         let raw = unsafe { bindings::drm_gem_object_lookup(file.raw(), handle) };
         let raw = NonNull::new(raw)?;
         let object: NonNull<Self> = raw.cast();
-        // SAFETY: The object is valid: we have a reference. By the type invariant the id lies where it
-        // does in `Self`, whatever `T` is.
+        // SAFETY: The lookup took a reference. Files of this module only have handles of objects of
+        // this module (imports of others are refused): an `Object` of some type, and `repr(C)` puts
+        // the id at the same offset in all of them.
         if unsafe { (*object.as_ptr()).id } != TypeId::of::<T>() {
-            // SAFETY: Gives up the reference of the lookup.
+            // SAFETY: The reference of the lookup is given up, and the object not used after.
             unsafe { ours::rkfd_helper_drm_gem_object_put(raw.as_ptr()) };
             return None;
         }
-        // SAFETY: The id shows that the object is part of a `Self`; the reference is handed over.
+        // SAFETY: The id is that of `T`, so the object is a `Self`; the reference is handed over.
         Some(unsafe { ARef::from_raw(object) })
     }
 
@@ -261,7 +282,8 @@ impl<T: Payload> Object<T> {
     ///
     /// Called by the DRM core for an object of this type without references.
     unsafe extern "C" fn free(raw: *mut bindings::drm_gem_object) {
-        // SAFETY: The object is valid until the box below is dropped; it held the device.
+        // SAFETY: The object is initialized, and valid until the box is dropped: it came from such a
+        // box in `new`. Its reference to the device is dropped last.
         unsafe {
             let dev = NonNull::from(Device::from_raw((*raw).dev));
             bindings::drm_gem_object_release(raw);
@@ -272,14 +294,15 @@ impl<T: Payload> Object<T> {
 
     /// # Safety
     ///
-    /// Called by the DRM core for an object of this type of which a file gives up its handle.
+    /// Called by the DRM core for an object of this type and an open file that closes its handle.
     unsafe extern "C" fn close(raw: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
-        // SAFETY: Objects of this type have handles only in files of devices of this module.
+        // SAFETY: Only files of devices of this module have handles of such objects, and the file is
+        // open by the safety requirement.
         unsafe { drm::handle_closed(file, raw as usize) };
     }
 
-    /// Makes the file of an object that is shared. Its mappings count among those of the device: they are
-    /// emptied when the memory moves, and when the device is unplugged.
+    /// Creates the DMA buffer of an object. Its mappings join those of the device: [`View::zap`] and
+    /// the unplug of the device zap them too.
     ///
     /// # Safety
     ///
@@ -288,15 +311,16 @@ impl<T: Payload> Object<T> {
         raw: *mut bindings::drm_gem_object,
         flags: c_int,
     ) -> *mut bindings::dma_buf {
-        // SAFETY: The object is part of a `Self`.
+        // SAFETY: The object is a `Self`, and valid during the call, by the safety requirement.
         if let Err(e) = unsafe { &*raw.cast::<Self>() }.may_share() {
             return e.to_ptr();
         }
-        // SAFETY: The object is valid.
+        // SAFETY: The object is valid by the safety requirement.
         let buf = unsafe { bindings::drm_gem_prime_export(raw, flags) };
         if kernel::error::from_err_ptr(buf).is_ok() {
-            // SAFETY: The file is new, nobody maps it yet. The inode lives as long as the device, which the
-            // object holds, which the file holds.
+            // SAFETY: The file is new, so nobody maps it yet. The inode lives as long as the device,
+            // which the object holds, which the file holds. The buffer is of a GEM object of this
+            // module, as `adopt` demands.
             unsafe {
                 (*(*buf).file).f_mapping = (*(*(*raw).dev).anon_inode).i_mapping;
                 dmabuf::adopt(buf);
@@ -312,20 +336,20 @@ impl<T: Payload> Object<T> {
         raw: *mut bindings::drm_gem_object,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: The object is part of a `Self` and lives as long as the area.
+        // SAFETY: The object is a `Self` by the safety requirement, and the area holds it.
         let this = unsafe { &*raw.cast::<Self>() };
         if let Err(e) = this.may_map() {
             return e.to_errno();
         }
-        // SAFETY: The area is being set up: reading its flags is fine.
+        // SAFETY: The area is being set up with the mmap lock held: its flags do not change.
         let mut flags = unsafe { (*vma).__bindgen_anon_2.vm_flags };
         const ACCESS: bindings::vm_flags_t =
             bindings::VM_READ | bindings::VM_WRITE | bindings::VM_EXEC;
         let private =
             |flags| flags & (bindings::VM_SHARED | bindings::VM_MAYWRITE) == bindings::VM_MAYWRITE;
         if private(flags) && flags & ACCESS == 0 {
-            // A private mapping that nobody may touch only reserves addresses, if it stays so.
-            // SAFETY: As above.
+            // An inaccessible private mapping only reserves addresses, provided that it stays so.
+            // SAFETY: The area is being set up with the mmap lock held for writing.
             unsafe { ours::rkfd_helper_vm_flags_clear(vma, bindings::VM_MAYWRITE) };
             flags &= !bindings::VM_MAYWRITE;
         }
@@ -335,13 +359,14 @@ impl<T: Payload> Object<T> {
         let mut flags =
             bindings::VM_IO | bindings::VM_PFNMAP | bindings::VM_DONTEXPAND | bindings::VM_DONTDUMP;
         if this.is_registers() {
-            // Registers are nothing that a child should inherit.
+            // A child does not inherit registers.
             flags |= bindings::VM_DONTCOPY;
         }
-        // SAFETY: The area is being set up: flags and protection may be changed.
+        // SAFETY: The area is being set up with the mmap lock held for writing: flags and protection
+        // may be changed.
         unsafe {
             ours::rkfd_helper_vm_flags_set(vma, flags);
-            // Memory is mapped as its place demands, which is seen when a page is touched.
+            // The caching mode of memory depends on its placement: the fault handler sets it.
             if this.is_registers() {
                 ours::rkfd_helper_vma_set_noncached(vma);
             }
@@ -358,7 +383,8 @@ impl<T: Payload> Object<T> {
             let inner = (*vmf).__bindgen_anon_1;
             (inner.vma, inner.address & !(PAGE_SIZE - 1))
         };
-        // SAFETY: As above; the private data of an area of ours are its object.
+        // SAFETY: The DRM core made the object, a `Self`, the private data of the area, which holds
+        // it. The area does not change: the mmap or VMA lock is held. The node is set since `new`.
         let (this, start, end, page) = unsafe {
             let this = &*(*vma).vm_private_data.cast::<Self>();
             let range = (*vma).__bindgen_anon_1.__bindgen_anon_1;
@@ -380,7 +406,8 @@ impl<T: Payload> Object<T> {
                 let shown = this.show_pages(page, &mut |phys, caching| {
                     let pfn = phys as usize / PAGE_SIZE;
                     let wc = caching == Caching::WriteCombine;
-                    // SAFETY: The area is a PFN map by `mmap`, and the address lies in it.
+                    // SAFETY: The area is a PFN map without copy-on-write by `mmap`; fewer pages
+                    // than `count` were inserted, so the address lies in it.
                     let inserted = unsafe {
                         ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn, wc)
                     };
@@ -391,7 +418,7 @@ impl<T: Payload> Object<T> {
                     i < count && inserted == bindings::vm_fault_reason_VM_FAULT_NOPAGE
                 });
                 match shown {
-                    // The signal first; then the page is touched again.
+                    // Handles the signal first; the access is then repeated.
                     Err(e) if e == EINTR || e == ERESTARTSYS => {
                         bindings::vm_fault_reason_VM_FAULT_NOPAGE
                     }
@@ -402,37 +429,39 @@ impl<T: Payload> Object<T> {
     }
 }
 
-/// An object that somebody has who is no file. That counts as a handle: as long as an object has handles it
-/// remembers its DMA buffer, of which there is never more than one.
+/// A handle of an object that belongs to no file.
+///
+/// As long as an object has handles it refers to its DMA buffer: so it never has two of them.
 ///
 /// # Invariants
 ///
-/// One handle of the object's count is ours.
-pub(crate) struct Held<T: Payload>(ARef<Object<T>>);
+/// One of the object's handle count belongs to this object.
+pub(crate) struct HandleRef<T: DriverObject>(ARef<Object<T>>);
 
-impl<T: Payload> Held<T> {
-    /// Counts as a handle.
+impl<T: DriverObject> HandleRef<T> {
+    /// Adds a handle.
     pub(crate) fn new(object: ARef<Object<T>>) -> Self {
-        // SAFETY: The object is valid.
+        // SAFETY: The object is initialized, and held by `object`; the count is under a lock.
         unsafe { ours::rkfd_helper_drm_gem_hold(object.raw.get(), core::ptr::null_mut()) };
         // INVARIANT: Counted above.
         Self(object)
     }
 
-    /// The object behind a DMA buffer, as [`Object::of_dma_buf`].
+    /// Adds a handle of the object of a DMA buffer; `None` as for [`Object::of_dma_buf`].
     pub(crate) fn import(buf: &DmaBuf) -> Option<Self> {
         let object = Object::of_dma_buf(buf)?;
-        // SAFETY: Object and buffer are valid, and the buffer shows the object.
+        // SAFETY: Object and buffer are held meanwhile, and the buffer is one of the object.
         unsafe { ours::rkfd_helper_drm_gem_hold(object.raw.get(), buf.raw()) };
         // INVARIANT: Counted above.
         Some(Self(object))
     }
 
-    /// The DMA buffer of the object, made if there is none; the CPU may write to it if `writable` is set by
-    /// whoever makes it.
+    /// Returns the DMA buffer of the object, and creates it if there is none. Whether the CPU may
+    /// write to it (`writable`) is decided by its creation.
     pub(crate) fn export(&self, writable: bool) -> Result<DmaBuf> {
         let flags = if writable { bindings::O_RDWR } else { 0 };
-        // SAFETY: The object is valid and has a handle. The reference is handed over.
+        // SAFETY: The object has a handle by the type invariant, as the helper demands. The result
+        // is an error or a reference, which is handed over.
         unsafe {
             DmaBuf::from_raw(ours::rkfd_helper_drm_gem_export(
                 self.0.raw.get(),
@@ -442,7 +471,7 @@ impl<T: Payload> Held<T> {
     }
 }
 
-impl<T: Payload> Deref for Held<T> {
+impl<T: DriverObject> Deref for HandleRef<T> {
     type Target = Object<T>;
 
     fn deref(&self) -> &Object<T> {
@@ -450,9 +479,9 @@ impl<T: Payload> Deref for Held<T> {
     }
 }
 
-impl<T: Payload> Drop for Held<T> {
+impl<T: DriverObject> Drop for HandleRef<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant one handle belongs to this object, which is given up once.
         unsafe { ours::rkfd_helper_drm_gem_let_go(self.0.raw.get()) }
     }
 }

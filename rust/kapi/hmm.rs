@@ -127,6 +127,7 @@ impl<T: Watch> Interval<T> {
     /// no memory, `EPERM` if it may not be written, `EBUSY` if it does not hold still, `ESRCH` if the
     /// process is ending. Takes the mmap lock; touches user memory.
     pub(crate) fn fault(&self, dev: &device::Device) -> Result<Mapped> {
+        super::dma::check_mask(dev)?;
         let user = self.mm().mmget_not_zero().ok_or(ESRCH)?;
         // The last user's end would call us: not from here.
         let _user = kernel::mm::MmWithUser::into_mmput_async(user);

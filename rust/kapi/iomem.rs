@@ -13,6 +13,8 @@ use kernel::{
     sync::aref::ARef, //
 };
 
+use super::pci::raw;
+
 /// How many bytes are touched in one go while unbinding is held off.
 const CHUNK: usize = 64 * 1024;
 
@@ -33,10 +35,6 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 // SAFETY: All accesses are I/O accesses, for which races are defined by the device.
 unsafe impl Sync for Mapping {}
-
-fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
-    core::ptr::from_ref(pdev).cast_mut().cast()
-}
 
 impl Drop for Mapping {
     fn drop(&mut self) {

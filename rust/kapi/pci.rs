@@ -1,41 +1,166 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What PCI devices say of themselves and the kernel crate does not pass on.
+//! PCI functions that `kernel::pci` lacks: bus mastering, configuration save and restore, links.
+//!
+//! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! pci::clear_master(pdev);
+//! pci::save_state(pdev)?;
+//! // The device loses power, or is reset.
+//! pci::restore_state(pdev);
+//! pci::set_master(pdev);
+//! ```
 
 use kernel::{bindings, error::to_result, pci, prelude::*};
 
-/// Keeps a device from reaching memory by itself, interrupts included.
+use super::cpufeature;
+
+/// Returns the C side of a PCI device.
+pub(super) fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
+    core::ptr::from_ref(pdev).cast_mut().cast()
+}
+
+/// Disables bus mastering: DMA and MSI.
 pub(crate) fn clear_master(pdev: &pci::Device) {
-    let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();
-    // SAFETY: The device is valid; only its command register is changed.
-    unsafe { bindings::pci_clear_master(raw) };
+    // SAFETY: The device is valid by its type; the function changes its command register only.
+    unsafe { bindings::pci_clear_master(raw(pdev)) };
 }
 
-/// Lets a device reach memory by itself.
+/// Enables bus mastering: DMA and MSI.
 pub(crate) fn set_master(pdev: &pci::Device) {
-    let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();
-    // SAFETY: The device is valid; only its command register is changed.
-    unsafe { bindings::pci_set_master(raw) };
+    // SAFETY: The device is valid by its type; the function changes its command register only.
+    unsafe { bindings::pci_set_master(raw(pdev)) };
 }
 
-/// Remembers the configuration of a device, interrupts included.
+/// Saves the configuration space of a device, MSI state included.
+///
+/// Not to be called from two threads at a time, see [`restore_state`].
 pub(crate) fn save_state(pdev: &pci::Device) -> Result {
-    let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();
-    // SAFETY: The device is valid, and bound to the driver that calls this.
-    to_result(unsafe { bindings::pci_save_state(raw) })
+    // SAFETY: The device is valid by its type; the buffers exist since it was enumerated. Two
+    // threads at a time would mix what they save, within these buffers.
+    to_result(unsafe { bindings::pci_save_state(raw(pdev)) })
 }
 
-/// Writes back what [`save_state`] has remembered.
+/// Restores what [`save_state`] saved; no effect without it.
 pub(crate) fn restore_state(pdev: &pci::Device) {
-    let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();
-    // SAFETY: As above.
-    unsafe { bindings::pci_restore_state(raw) };
+    // SAFETY: The device is valid by its type; the function checks whether a state was saved.
+    unsafe { bindings::pci_restore_state(raw(pdev)) };
 }
 
-/// The number of the domain that a device's bus belongs to.
+/// Returns the PCI domain of a device.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
-    let raw: *mut bindings::pci_dev = core::ptr::from_ref(pdev).cast_mut().cast();
     // SAFETY: A device has a bus for as long as it exists.
-    let domain = unsafe { crate::bindings::rkfd_helper_pci_domain_nr((*raw).bus) };
+    let domain = unsafe { crate::bindings::rkfd_helper_pci_domain_nr((*raw(pdev)).bus) };
     domain as u32
+}
+
+/// The PCIe link between a card and the platform, as both ends support it at best.
+pub(crate) struct PcieLink {
+    /// PCIe generation that both ends support.
+    pub(crate) generation: u32,
+    /// Lanes that both ends have.
+    pub(crate) lanes: u32,
+    /// Bandwidth of the platform's end in MB/s: lanes times transfer rate, encoding not deducted.
+    pub(crate) mbytes: u32,
+}
+
+/// Returns the link of a card, where bridges of the card itself do not count. Unknown values are
+/// those that `amdgpu_device_get_pcie_info()` assumes.
+pub(crate) fn link(pdev: &pci::Device) -> PcieLink {
+    /// `PCIE_LNK_WIDTH_UNKNOWN`.
+    const UNKNOWN_WIDTH: u32 = 0xff;
+    const ASSUMED_LANES: u32 = 16;
+    /// Generation of the platform, and of a card.
+    const ASSUMED: (u32, u32) = (2, 3);
+    /// Mbit/s of a lane, by generation.
+    const RATES: [u32; 6] = [2500, 5000, 8000, 16000, 32000, 64000];
+
+    let ends = ends(pdev);
+    let (mut speed, mut width) = (bindings::pci_bus_speed_PCI_SPEED_UNKNOWN, UNKNOWN_WIDTH);
+    if !cpufeature::is_amd() {
+        // These platforms do not change the speed at run time: the present one counts.
+        let null = core::ptr::null_mut();
+        // SAFETY: The device is valid, and so are both results; the limiting device is optional.
+        unsafe { bindings::pcie_bandwidth_available(raw(pdev), null, &mut speed, &mut width) };
+    } else if let Some(port) = ends.platform {
+        (speed, width) = best(port);
+    }
+    let generation = |speed, assumed| match speed {
+        bindings::pci_bus_speed_PCIE_SPEED_2_5GT => 1,
+        bindings::pci_bus_speed_PCIE_SPEED_5_0GT => 2,
+        bindings::pci_bus_speed_PCIE_SPEED_8_0GT => 3,
+        bindings::pci_bus_speed_PCIE_SPEED_16_0GT => 4,
+        bindings::pci_bus_speed_PCIE_SPEED_32_0GT => 5,
+        bindings::pci_bus_speed_PCIE_SPEED_64_0GT => 6,
+        _ => assumed,
+    };
+    let lanes = |width| match width {
+        UNKNOWN_WIDTH | 0 => ASSUMED_LANES,
+        lanes => lanes,
+    };
+    let card = best(ends.card);
+    let platform = (generation(speed, ASSUMED.0), lanes(width));
+    PcieLink {
+        generation: platform.0.min(generation(card.0, ASSUMED.1)),
+        lanes: platform.1.min(lanes(card.1)),
+        mbytes: platform.1 * RATES[platform.0 as usize - 1] / 8,
+    }
+}
+
+/// The two ends of a card's link.
+struct Ends {
+    /// The card, or its outermost bridge.
+    card: *mut bindings::pci_dev,
+    /// The platform's port; `None` on a root bus.
+    platform: Option<*mut bindings::pci_dev>,
+}
+
+fn ends(pdev: &pci::Device) -> Ends {
+    let mut card = raw(pdev);
+    loop {
+        // SAFETY: A device has a bus for as long as it exists; the bus below a bridge has that
+        // bridge as long, and a root bus has NULL.
+        let bridge = unsafe { (*(*card).bus).self_ };
+        // SAFETY: The bridge is not NULL here, and exists as long as the device below it.
+        if bridge.is_null() || unsafe { (*bridge).vendor } != pdev.vendor_id().as_raw() {
+            return Ends {
+                card,
+                platform: (!bridge.is_null()).then_some(bridge),
+            };
+        }
+        card = bridge;
+    }
+}
+
+/// Returns the highest speed and width that an end supports.
+fn best(end: *mut bindings::pci_dev) -> (bindings::pci_bus_speed, bindings::pcie_link_width) {
+    // SAFETY: The argument is from `ends`: a device or a bridge above it, valid as long as the
+    // device. The functions only read its configuration.
+    unsafe {
+        (
+            bindings::pcie_get_speed_cap(end),
+            bindings::pcie_get_width_cap(end),
+        )
+    }
+}
+
+fn capability(pdev: &pci::Device, at: u32) -> u32 {
+    let mut value = 0;
+    // SAFETY: The device is valid by its type, and so is the result, which stays 0 on failure.
+    unsafe { bindings::pcie_capability_read_dword(raw(pdev), at as i32, &mut value) };
+    value
+}
+
+/// Returns whether the device may send atomic operations (`PCI_EXP_DEVCTL2_ATOMIC_REQ`).
+pub(crate) fn sends_atomics(pdev: &pci::Device) -> bool {
+    capability(pdev, bindings::PCI_EXP_DEVCTL2) & bindings::PCI_EXP_DEVCTL2_ATOMIC_REQ != 0
+}
+
+/// Returns whether the device completes atomic operations of 32 or 64 bits.
+pub(crate) fn completes_atomics(pdev: &pci::Device) -> bool {
+    let any = bindings::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | bindings::PCI_EXP_DEVCAP2_ATOMIC_COMP64;
+    capability(pdev, bindings::PCI_EXP_DEVCAP2) & any != 0
 }

@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Device memory in user mappings of a character device.
+//! PCI BARs in user mappings of the character device.
 //!
-//! Mappings are filled by page faults, each of which asks whether the memory may still be touched.
-//! [`zap_all`] empties all of them; so nobody keeps a way to memory that was taken away.
+//! Mappings are filled by page faults, each of which asks [`DeviceMemory`] for the address.
+//! [`zap_all`] empties all mappings when memory is revoked.
+//!
+//! C headers: [`include/linux/mm.h`](srctree/include/linux/mm.h),
+//! [`include/linux/pseudo_fs.h`](srctree/include/linux/pseudo_fs.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! struct Doorbells { gpu: Arc<Gpu>, phys: u64 }
+//!
+//! impl vma::DeviceMemory for Doorbells {
+//!     fn phys(&self) -> Result<u64> {
+//!         if self.gpu.is_gone() { Err(ENODEV) } else { Ok(self.phys) }
+//!     }
+//! }
+//!
+//! // In the mmap file operation.
+//! area.map_device(gpu.pdev(), Arc::new(Doorbells { gpu, phys }, GFP_KERNEL)?)
+//! ```
 
 use core::{marker::PhantomData, ptr::NonNull};
 
@@ -11,8 +29,10 @@ use kernel::{
     bindings,
     error::{from_err_ptr, to_result},
     page::PAGE_SIZE,
+    pci,
     prelude::*,
     sync::{
+        aref::ARef,
         atomic::{ordering, Atomic},
         Arc,
     },
@@ -22,18 +42,21 @@ use kernel::{
 use crate::bindings as ours;
 
 /// Device memory that user space may map.
+///
+/// Safe to implement: each fault checks that the address is in a memory BAR of the device that
+/// [`NewArea::map_device`] was called with.
 pub(crate) trait DeviceMemory: Send + Sync + 'static {
-    /// The physical address of the memory; an error when it was taken away. Whoever takes it away calls
-    /// [`zap_all`] afterwards.
+    /// Returns the physical address of the memory; an error once it is revoked. After a revocation
+    /// [`zap_all`] must be called, else mappings keep the pages they have.
     fn phys(&self) -> Result<u64>;
 }
 
-/// A user mapping that is being made.
+/// The argument of a `mmap` file operation.
 ///
 /// # Invariants
 ///
-/// `vma` is the area that a `mmap` file operation was called with; that call is still running, and the
-/// mmap lock is held for writing.
+/// `vma` is the area that a `mmap` file operation was called with; that call is still running, and
+/// the mmap lock is held for writing.
 pub(crate) struct NewArea<'a> {
     vma: NonNull<bindings::vm_area_struct>,
     _p: PhantomData<&'a ()>,
@@ -44,7 +67,7 @@ impl NewArea<'_> {
     ///
     /// # Safety
     ///
-    /// Called from that file operation, and the value does not outlive the call.
+    /// Called from that file operation with its area; the value does not outlive the call.
     pub(super) unsafe fn from_raw(vma: NonNull<bindings::vm_area_struct>) -> Self {
         // INVARIANT: By the safety requirement.
         Self {
@@ -57,49 +80,53 @@ impl NewArea<'_> {
         self.vma.as_ptr()
     }
 
-    /// First user address.
+    /// Returns the first user address.
     pub(crate) fn start(&self) -> usize {
-        // SAFETY: By the type invariant the area is valid and ours to read.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
         unsafe { (*self.raw()).__bindgen_anon_1.__bindgen_anon_1.vm_start }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(crate) fn len(&self) -> usize {
-        // SAFETY: As above.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
         let end = unsafe { (*self.raw()).__bindgen_anon_1.__bindgen_anon_1.vm_end };
         end - self.start()
     }
 
-    /// Offset in the file, as given to mmap().
+    /// Returns the offset in the file that was passed to `mmap()`, in bytes.
     pub(crate) fn offset(&self) -> u64 {
-        // SAFETY: As above.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
         let pages = unsafe { (*self.raw()).vm_pgoff };
         pages as u64 * PAGE_SIZE as u64
     }
 
-    /// Shows `memory` in the area, uncached, from its first byte on. A fork does not inherit it.
+    /// Maps `memory`, part of a BAR of `pdev`, uncached, from its first byte on. Not inherited by
+    /// `fork()`.
     ///
-    /// `EINVAL` for a private area that could be written: the kernel insists (by `BUG_ON`) that a page
-    /// of a device is never put into an area whose writes would have to be copied.
-    pub(crate) fn map_device(self, memory: Arc<dyn DeviceMemory>) -> Result {
-        // SAFETY: By the type invariant the area is valid and ours to read.
+    /// `EINVAL` for a private area that may become writable: `vmf_insert_pfn_prot()` has a `BUG_ON`
+    /// for PFN maps with copy-on-write.
+    pub(crate) fn map_device(self, pdev: &pci::Device, memory: Arc<dyn DeviceMemory>) -> Result {
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
         let flags = unsafe { (*self.raw()).__bindgen_anon_2.vm_flags };
         if flags & (bindings::VM_SHARED | bindings::VM_MAYWRITE) == bindings::VM_MAYWRITE {
             return Err(EINVAL);
         }
-        let boxed = KBox::new(Shared { memory }, GFP_KERNEL)?;
+        let pdev = pdev.into();
+        let boxed = KBox::new(Shared { pdev, memory }, GFP_KERNEL)?;
         let flags = bindings::VM_IO
             | bindings::VM_PFNMAP
             | bindings::VM_DONTCOPY
             | bindings::VM_DONTEXPAND
             | bindings::VM_NORESERVE
             | bindings::VM_DONTDUMP;
-        // SAFETY: By the type invariant flags and protection may be changed.
+        // SAFETY: By the type invariant the area is being set up, with the mmap lock held for
+        // writing: flags and protection may be changed.
         unsafe {
             ours::rkfd_helper_vm_flags_set(self.raw(), flags);
             ours::rkfd_helper_vma_set_noncached(self.raw());
         }
-        // SAFETY: By the type invariant; `close` takes back what the private data own.
+        // SAFETY: By the type invariant the area is being set up, and its private data are those of
+        // the file operation. `close` frees them.
         unsafe {
             (*self.raw()).vm_private_data = boxed.into_foreign();
             (*self.raw()).vm_ops = &raw const OPS.0;
@@ -108,14 +135,15 @@ impl NewArea<'_> {
     }
 }
 
-/// What the private data of an area point to.
+/// The private data of an area.
 struct Shared {
+    pdev: ARef<pci::Device>,
     memory: Arc<dyn DeviceMemory>,
 }
 
 struct Ops(bindings::vm_operations_struct);
 
-// SAFETY: Never written after build time.
+// SAFETY: The table is constant: function pointers that are never written.
 unsafe impl Sync for Ops {}
 
 static OPS: Ops = Ops(bindings::vm_operations_struct {
@@ -126,57 +154,59 @@ static OPS: Ops = Ops(bindings::vm_operations_struct {
     ..pin_init::zeroed()
 });
 
-/// The area was moved or copied.
+/// Called when the area was moved or copied.
 ///
 /// # Safety
 ///
 /// Only called by the kernel as an operation of an area set up by `map_device`.
 unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-    // SAFETY: The private data are those of the area that this one was copied from.
+    // SAFETY: The private data were copied from an area of `map_device`, which still owns them.
     let shared = unsafe { &*(*vma).vm_private_data.cast::<Shared>() };
     let copy = KBox::new(
         Shared {
+            pdev: shared.pdev.clone(),
             memory: shared.memory.clone(),
         },
         GFP_KERNEL,
     );
-    // Without memory the copy has none to show: its faults fail.
+    // Faults of a copy without private data fail.
     let private = copy.map_or(core::ptr::null_mut(), |b| b.into_foreign().cast());
-    // SAFETY: The area is new and its private data are ours to set.
+    // SAFETY: The area is new, and not visible to faults before this returns.
     unsafe { (*vma).vm_private_data = private };
 }
 
 /// # Safety
 ///
-/// As for [`open`].
+/// Only called by the kernel as an operation of an area set up by `map_device`.
 unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-    // SAFETY: The area goes away; the private data are not used after this.
+    // SAFETY: The area is valid, and this is the last operation that is called for it.
     let private = unsafe { (*vma).vm_private_data };
     if !private.is_null() {
-        // SAFETY: They came from `into_foreign()` of this type, in `map_device` or `open`.
+        // SAFETY: They came from `into_foreign()` of this type in `map_device` or `open`, and are
+        // owned by this area alone.
         drop(unsafe { KBox::<Shared>::from_foreign(private.cast()) });
     }
 }
 
-/// The memory is shown from its first byte, so an area cannot be cut.
+/// Refuses to split the area: the memory is mapped from its first byte.
 ///
 /// # Safety
 ///
-/// As for [`open`].
+/// Only called by the kernel as an operation of an area set up by `map_device`.
 unsafe extern "C" fn may_split(_vma: *mut bindings::vm_area_struct, _addr: usize) -> c_int {
     EINVAL.to_errno()
 }
 
 /// # Safety
 ///
-/// As for [`open`].
+/// Only called by the kernel as an operation of an area set up by `map_device`.
 unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
-    // SAFETY: The kernel passes a valid fault whose area exists while it is handled.
+    // SAFETY: The kernel passes a valid fault, whose area exists while it is handled.
     let (vma, address) = unsafe {
         let inner = (*vmf).__bindgen_anon_1;
         (inner.vma, inner.address)
     };
-    // SAFETY: As above.
+    // SAFETY: The area is valid, and does not change: the mmap or VMA lock is held.
     let (private, start) = unsafe {
         (
             (*vma).vm_private_data,
@@ -186,16 +216,25 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     if private.is_null() {
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
     }
-    // SAFETY: They point to a `Shared` until `close`, which waits for faults by the mmap or VMA lock.
+    // SAFETY: They are a `Shared` until `close`, which the mmap or VMA lock keeps from running.
     let shared = unsafe { &*private.cast::<Shared>() };
     let address = address & !(PAGE_SIZE - 1);
     let Ok(phys) = shared.memory.phys() else {
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
     };
-    let pfn = (phys + (address - start) as u64) / PAGE_SIZE as u64;
-    // SAFETY: The area is a PFN map by `map_device`, and the address lies in it.
+    let Some(phys) = phys.checked_add((address - start) as u64) else {
+        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+    };
+    let pdev = super::pci::raw(&shared.pdev);
+    // SAFETY: The device is valid; only its resources are read.
+    if !unsafe { ours::rkfd_helper_pci_bar_contains(pdev, phys, PAGE_SIZE as u64) } {
+        return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+    }
+    let pfn = phys / PAGE_SIZE as u64;
+    // SAFETY: The area is a PFN map without copy-on-write by `map_device`, and the address lies in
+    // it. The page is registers or memory of a device, as checked above.
     let done = unsafe { ours::rkfd_helper_vmf_insert(vma, address, pfn as usize, false) };
-    // Whoever takes the memory away either sees the page just inserted, or is seen here.
+    // A revocation either zaps the page just inserted, or is seen here.
     if shared.memory.phys().is_err() {
         zap_all();
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
@@ -203,20 +242,23 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     done
 }
 
-/// The inode whose address space all mappings of the character device belong to.
+/// The inode in whose address space all mappings of the character device are.
 static INODE: Atomic<*mut bindings::inode> = Atomic::new(core::ptr::null_mut());
+
+/// Calls of [`zap_all`] that are running.
+static ZAPS: Atomic<i32> = Atomic::new(0);
 
 /// The file system of that inode.
 struct Fs(core::cell::UnsafeCell<bindings::file_system_type>);
 
-// SAFETY: Only the kernel's own functions touch it, under their locks.
+// SAFETY: Only passed to `simple_pin_fs()`, which accesses it under locks of the VFS.
 unsafe impl Sync for Fs {}
 
 static FS: Fs = Fs(core::cell::UnsafeCell::new(bindings::file_system_type {
     name: kernel::str::as_char_ptr_in_const_context(c"rkfd"),
     init_fs_context: Some(init_fs_context),
     kill_sb: Some(bindings::kill_anon_super),
-    // No owner: the pinned mount would keep the module from being unloaded. It goes with the inode.
+    // No owner: the pinned mount would prevent the unload. It is released with the inode.
     ..pin_init::zeroed()
 }));
 
@@ -225,7 +267,7 @@ static FS: Fs = Fs(core::cell::UnsafeCell::new(bindings::file_system_type {
 /// Only called by the kernel as an operation of [`FS`].
 unsafe extern "C" fn init_fs_context(fc: *mut bindings::fs_context) -> c_int {
     const MAGIC: usize = u32::from_be_bytes(*b"rkfd") as usize;
-    // SAFETY: `fc` is valid and being set up.
+    // SAFETY: The kernel passes a valid context that is being set up.
     if unsafe { ours::init_pseudo(fc, MAGIC) }.is_null() {
         ENOMEM.to_errno()
     } else {
@@ -233,32 +275,32 @@ unsafe extern "C" fn init_fs_context(fc: *mut bindings::fs_context) -> c_int {
     }
 }
 
-/// Owner of the inode behind all mappings; one exists while the character device does.
+/// Owns the inode of all mappings, as long as the character device exists.
 ///
 /// # Invariants
 ///
-/// `mount` holds a pin of [`FS`], and [`INODE`] a reference to an inode of it.
+/// `mount` holds a pin of [`FS`], and [`INODE`] is an inode of it with a reference of this object.
 pub(super) struct MappingInode {
     mount: *mut bindings::vfsmount,
     pins: c_int,
 }
 
-// SAFETY: The pin may be released by any task.
+// SAFETY: `simple_release_fs()` and `iput()` may be called by any task that can sleep.
 unsafe impl Send for MappingInode {}
 // SAFETY: There are no methods on shared references.
 unsafe impl Sync for MappingInode {}
 
 impl MappingInode {
-    /// Makes the inode; `EBUSY` if there is one.
+    /// Creates the inode; `EBUSY` if there is one.
     pub(super) fn new() -> Result<Self> {
         if !INODE.load(ordering::Relaxed).is_null() {
             return Err(EBUSY);
         }
         let mut mount = core::ptr::null_mut();
         let mut pins = 0;
-        // SAFETY: The file system type is static.
+        // SAFETY: The file system type is static; mount and count are locals, NULL and 0 at first.
         to_result(unsafe { bindings::simple_pin_fs(FS.0.get(), &mut mount, &mut pins) })?;
-        // SAFETY: The mount is pinned.
+        // SAFETY: The mount was pinned above, so its superblock is valid.
         let inode = from_err_ptr(unsafe { bindings::alloc_anon_inode((*mount).mnt_sb) });
         match inode {
             Ok(inode) => {
@@ -267,7 +309,7 @@ impl MappingInode {
                 Ok(Self { mount, pins })
             }
             Err(e) => {
-                // SAFETY: Pinned above.
+                // SAFETY: The mount was pinned above with this count.
                 unsafe { bindings::simple_release_fs(&mut mount, &mut pins) };
                 Err(e)
             }
@@ -278,8 +320,11 @@ impl MappingInode {
 impl Drop for MappingInode {
     fn drop(&mut self) {
         let inode = INODE.xchg(core::ptr::null_mut(), ordering::Full);
-        // SAFETY: By the type invariant both are held; no file is open any more that uses them,
-        // because each holds a reference to the module.
+        // SAFETY: The variable is static; `zap_all` wakes waiters for its address. Calls that come
+        // later see NULL.
+        unsafe { ours::rkfd_helper_wait_until_zero(ZAPS.as_ptr()) };
+        // SAFETY: By the type invariant both are held. No open file refers to the inode: each
+        // holds a reference to the module, which is being unloaded or failed to load.
         unsafe {
             bindings::iput(inode);
             bindings::simple_release_fs(&mut self.mount, &mut self.pins);
@@ -287,7 +332,7 @@ impl Drop for MappingInode {
     }
 }
 
-/// Lets the mappings of an open file count among those that [`zap_all`] empties.
+/// Moves the mappings of a file to the inode that [`zap_all`] works on.
 ///
 /// # Safety
 ///
@@ -295,16 +340,23 @@ impl Drop for MappingInode {
 pub(super) unsafe fn adopt(file: *mut bindings::file) {
     let inode = INODE.load(ordering::Acquire);
     if !inode.is_null() {
-        // SAFETY: The file is not visible to others yet; the inode lives while files are open.
+        // SAFETY: The file is being opened, so nobody maps it yet. By the safety requirement the
+        // inode outlives the file.
         unsafe { (*file).f_mapping = (*inode).i_mapping };
     }
 }
 
-/// Empties all mappings of the character device. The next access faults and asks the memory again.
+/// Zaps all mappings of the character device. The next access faults, and asks [`DeviceMemory`].
 pub(crate) fn zap_all() {
+    ZAPS.fetch_add(1, ordering::Full);
     let inode = INODE.load(ordering::Acquire);
     if !inode.is_null() {
-        // SAFETY: The inode lives as long as the character device, which outlives all drivers' devices.
+        // SAFETY: The inode was still set after this call was counted: the drop of `MappingInode`
+        // waits for it before it puts the inode.
         unsafe { bindings::unmap_mapping_range((*inode).i_mapping, 0, 0, 1) };
+    }
+    if ZAPS.fetch_sub(1, ordering::Full) == 1 {
+        // SAFETY: The variable is static; the function uses its address as a key only.
+        unsafe { bindings::wake_up_var(ZAPS.as_ptr().cast()) };
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::kapi::{
     dmabuf::DmaBuf,
     drm,
-    gem::{self, Caching, Held, Payload},
+    gem::{self, Caching, DriverObject, HandleRef},
     resv::Resv,
 };
 
@@ -55,7 +55,8 @@ impl Shared {
     }
 }
 
-impl Payload for Shared {
+#[vtable]
+impl DriverObject for Shared {
     fn is_registers(&self) -> bool {
         self.bo.is_registers()
     }
@@ -117,7 +118,7 @@ pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
 
 /// A buffer that one file of the render node may map, for as long as this lives.
 pub(crate) struct Gem {
-    object: Held<Shared>,
+    object: HandleRef<Shared>,
     file: ARef<File>,
 }
 
@@ -125,13 +126,13 @@ impl Gem {
     /// Lets `file`, an open file of the render node of any GPU, map `bo`.
     pub(crate) fn new(bo: BoRef, file: &File) -> Result<Self> {
         let dev = drm::device_of(file).ok_or(EINVAL)?;
-        Self::of(Held::new(object(dev, bo)?), file)
+        Self::of(HandleRef::new(object(dev, bo)?), file)
     }
 
     /// Lets `file` map the buffer that a DMA buffer shows. `EINVAL` if that is none of ours,
     /// `EOPNOTSUPP` if it is of another GPU than `file`.
     pub(crate) fn import(buf: &DmaBuf, file: &File) -> Result<Self> {
-        let object: Held<Shared> = Held::import(buf).ok_or(EINVAL)?;
+        let object: HandleRef<Shared> = HandleRef::import(buf).ok_or(EINVAL)?;
         let dev = drm::device_of(file).ok_or(EINVAL)?;
         if !core::ptr::eq(object.device(), dev) {
             return Err(EOPNOTSUPP);
@@ -139,7 +140,7 @@ impl Gem {
         Self::of(object, file)
     }
 
-    fn of(object: Held<Shared>, file: &File) -> Result<Self> {
+    fn of(object: HandleRef<Shared>, file: &File) -> Result<Self> {
         object.allow(file)?;
         Ok(Self {
             object,

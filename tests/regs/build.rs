@@ -168,7 +168,10 @@ impl Headers {
 
 /// The selected registers of `module`, each with whether its field constants are wanted.
 fn select<'a>(module: &Module, headers: &'a Headers) -> Vec<(&'a str, u32, bool)> {
-    for pattern in [&module.want, &module.bare, &module.drop].into_iter().flatten() {
+    for pattern in [&module.want, &module.bare, &module.drop]
+        .into_iter()
+        .flatten()
+    {
         let hit = |name: &str| matches(pattern.as_bytes(), name.as_bytes());
         if !headers.offsets.iter().any(|(name, _)| hit(name)) {
             fail(&format!("[{}] {pattern} matches no register", module.name));
@@ -201,7 +204,9 @@ fn fields<'a>(module: &Module, headers: &'a Headers, reg: &str) -> Vec<(&'a str,
             Some(mask) if mask != 0 && mask.trailing_zeros() == shift => {
                 list.push((field.as_str(), shift, mask));
             }
-            Some(mask) => fail(&format!("{full}: shift {shift} does not fit mask {mask:#x}")),
+            Some(mask) => fail(&format!(
+                "{full}: shift {shift} does not fit mask {mask:#x}"
+            )),
             None => fail(&format!("{full} has a shift but no mask")),
         }
     }
@@ -240,7 +245,10 @@ fn emit(out: &mut String, module: &Module, headers: &Headers) -> std::fmt::Resul
     writeln!(out, "/// Every register of the module, sorted by address.")?;
     writeln!(out, "pub static ALL: &[RegInfo] = &[\n{all}];")?;
     writeln!(out, "/// Every field constant of the module by name.")?;
-    writeln!(out, "pub static FIELDS: &[(&str, Field)] = &[\n{named}];\n}}")
+    writeln!(
+        out,
+        "pub static FIELDS: &[(&str, Field)] = &[\n{named}];\n}}"
+    )
 }
 
 fn main() {

@@ -14,7 +14,7 @@ use crate::{
     kapi::{
         drm::{Device, File, Handler},
         fence::Timeout,
-        gem::Payload,
+        gem::DriverObject,
         resv::Usage,
     },
     mmu::{

@@ -155,6 +155,7 @@ pub(crate) struct Queue {
     shared: Arc<Shared>,
 }
 
+#[vtable]
 impl JobOps for Job {
     type Queue = Queue;
 

@@ -23,7 +23,10 @@ use crate::{
     gpu::Gpu,
     hw::{HdpFlush, SdmaRing, VmSwitch},
     kapi::{
-        fence::{Fence, HwFence, Timeline, UnusedFence},
+        fence::{
+            hw::{HwFence, Timeline, UnusedFence},
+            Fence,
+        },
         workqueue::OrderedQueue,
     },
     ring::writer::{Format, Layout, Wrap, Writer},

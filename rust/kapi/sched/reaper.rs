@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The work queue on which jobs and entities are freed.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::{Atomic, Full, Relaxed},
+    workqueue::Queue,
+};
+
+use crate::kapi::{
+    module_use::{Barrier, ModuleUse},
+    workqueue::{Builder, OwnedQueue},
+};
+
+/// Address of the queue of [`WorkqueueGuard`]; 0 without one.
+static QUEUE: Atomic<usize> = Atomic::new(0);
+
+/// Owns the work queue on which jobs are freed; the module needs one to create schedulers.
+///
+/// The queue has no `WQ_MEM_RECLAIM`: its items may wait for queues without a rescuer. Dropping the
+/// guard waits until all schedulers, and with them all jobs, and all other objects that call into
+/// the module are gone; [`Scheduler::new`](super::Scheduler::new) fails with `ENODEV` from then on.
+///
+/// # Invariants
+///
+/// [`QUEUE`] is the address of `_queue` while `barrier` exists.
+pub(crate) struct WorkqueueGuard {
+    // Waits for all users of the queue; `None` only while the guard is created or dropped.
+    barrier: Option<Barrier>,
+    _queue: OwnedQueue,
+}
+
+impl WorkqueueGuard {
+    /// Creates the queue; `EBUSY` if there is one.
+    pub(crate) fn new() -> Result<Self> {
+        let queue = Builder::unbound().build(c"rkfd_jobs")?;
+        let address: *const Queue = &*queue;
+        QUEUE
+            .cmpxchg(0, address as usize, Full)
+            .map_err(|_| EBUSY)?;
+        // On error the address is cleared by `Drop`.
+        let mut this = Self {
+            barrier: None,
+            _queue: queue,
+        };
+        // INVARIANT: Stored above.
+        this.barrier = Some(Barrier::new()?);
+        Ok(this)
+    }
+}
+
+impl Drop for WorkqueueGuard {
+    fn drop(&mut self) {
+        drop(self.barrier.take());
+        QUEUE.xchg(0, Full);
+        // `_queue` is dropped next: items that are queued run to their end.
+    }
+}
+
+/// Keeps the queue of [`WorkqueueGuard`], on behalf of a scheduler.
+///
+/// # Invariants
+///
+/// The queue exists as long as `_use`: [`WorkqueueGuard`] waits for all tokens before it destroys
+/// the queue.
+pub(super) struct Reaper {
+    queue: NonNull<bindings::workqueue_struct>,
+    _use: ModuleUse,
+}
+
+// SAFETY: Work queues are thread safe, and the token is a counter.
+unsafe impl Send for Reaper {}
+// SAFETY: `enqueue_and_release` only reads the pointer, and `queue_work` is thread safe.
+unsafe impl Sync for Reaper {}
+
+impl Reaper {
+    /// Keeps the queue; `ENODEV` without a [`WorkqueueGuard`].
+    pub(super) fn new() -> Result<Self> {
+        let token = ModuleUse::new()?;
+        let queue = NonNull::new(QUEUE.load(Relaxed) as *mut _).ok_or(ENODEV)?;
+        // INVARIANT: The token was taken before the address was read, so the guard's barrier is
+        // there until the token is dropped.
+        Ok(Self { queue, _use: token })
+    }
+
+    /// Returns a reference to the queue that outlives this object, for an item that drops it.
+    ///
+    /// # Safety
+    ///
+    /// The result is only used to enqueue one item that holds this object. (Destroying the queue
+    /// drains it first, so it lasts until that item has run.)
+    pub(super) unsafe fn queue<'a>(&self) -> &'a Queue {
+        // SAFETY: By the type invariant and the safety requirement the queue exists until the item
+        // was enqueued.
+        unsafe { Queue::from_raw(self.queue.as_ptr()) }
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The address space of a task, and allocation scopes.
+//!
+//! C headers: [`include/linux/sched/mm.h`](srctree/include/linux/sched/mm.h),
+//! [`include/linux/kthread.h`](srctree/include/linux/kthread.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! // A lock that `hmm::Watch::invalidate` takes.
+//! let scope = NoReclaim::new();
+//! let tables = space.tables.lock();
+//! let page = KBox::new(Entry::new(), GFP_KERNEL)?; // Does not enter reclaim.
+//! ```
+
+use core::marker::PhantomData;
+
+use kernel::{bindings, prelude::*, task::Task};
+
+use crate::bindings as ours;
+
+/// Returns a key of the current task's `mm_struct`; `None` for a kernel thread.
+///
+/// Unique among those that exist; a [`super::mmu_notifier::Registration`] prevents its reuse.
+pub(crate) fn current_mm_key() -> Option<usize> {
+    kernel::current!().mm().map(|mm| mm.as_raw() as usize)
+}
+
+/// Runs `f` with the user memory of `task` (`kthread_use_mm()`), for as long as page faults take.
+///
+/// `EINVAL` unless called by a kernel thread without user memory; `ESRCH` if the task has exited,
+/// or has another `mm_struct` than that with `mm_key` ([`current_mm_key`]).
+pub(crate) fn with_memory_of<T>(task: &Task, mm_key: usize, f: impl FnOnce() -> T) -> Result<T> {
+    // SAFETY: Reads fields of the current task that only it changes. A user task that is exiting
+    // has no memory either, but must not call `kthread_use_mm()`.
+    if !unsafe { ours::rkfd_helper_is_kthread() } {
+        return Err(EINVAL);
+    }
+    // SAFETY: The task is valid by its type; the function takes its lock.
+    let mm = unsafe { bindings::get_task_mm(task.as_ptr()) };
+    if mm.is_null() {
+        return Err(ESRCH);
+    }
+    let result = if mm as usize == mm_key {
+        // SAFETY: `get_task_mm()` took a user reference. The current task is a kernel thread
+        // without user memory, and gets back to that state below before it can get here again:
+        // within `f` the check above fails.
+        unsafe { bindings::kthread_use_mm(mm) };
+        let result = f();
+        // SAFETY: The current task has used this memory since the call above.
+        unsafe { bindings::kthread_unuse_mm(mm) };
+        Ok(result)
+    } else {
+        Err(ESRCH)
+    };
+    // SAFETY: Gives up the reference of `get_task_mm()`. Asynchronously: the teardown may wait for
+    // work that waits for the caller.
+    unsafe { bindings::mmput_async(mm) };
+    result
+}
+
+/// A scope in which allocations of the current task do not enter reclaim
+/// (`memalloc_noreclaim_save()`).
+///
+/// Locks that [`super::hmm::Watch::invalidate`] takes must be held in such a scope: otherwise an
+/// allocation could wait for the invalidation, which waits for the lock.
+pub(crate) struct NoReclaim {
+    flags: c_uint,
+    /// The flags are those of one task.
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl NoReclaim {
+    /// Enters the scope. Scopes nest; they must end in reverse order.
+    pub(crate) fn new() -> Self {
+        Self {
+            // SAFETY: Sets a flag of the current task, and returns its former value.
+            flags: unsafe { ours::rkfd_helper_noreclaim_save() },
+            _not_send: PhantomData,
+        }
+    }
+}
+
+impl Drop for NoReclaim {
+    fn drop(&mut self) {
+        // SAFETY: The type is not `Send`, so this is the task whose flag was saved. Any value is
+        // fine: the function changes that one flag of the task.
+        unsafe { ours::rkfd_helper_noreclaim_restore(self.flags) }
+    }
+}
