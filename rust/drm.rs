@@ -11,7 +11,7 @@
 //!
 //! | file | part |
 //! |---|---|
-//! | `user`, `handle_table`, `syncobj_signal` | helpers |
+//! | `user`, `handle_table`, `dependencies`, `syncobj_signal` | helpers |
 //! | `ctx_entity`, `ctx`, `bo_list`, `mappings` | objects of an open file |
 //! | `file` | the open file |
 //! | `ioctl` | one handler for each ioctl |
@@ -20,6 +20,7 @@
 mod bo_list;
 mod ctx;
 mod ctx_entity;
+mod dependencies;
 mod device;
 mod file;
 mod handle_table;

@@ -14,7 +14,7 @@ pub(super) struct Entry {
     pub(super) priority: u32,
 }
 
-/// A list of buffers. Immutable: an update replaces the list.
+/// A list of buffers without duplicates. Immutable: an update replaces the list.
 pub(super) struct BoList {
     /// In the order of ascending priority.
     entries: KVVec<Entry>,
@@ -27,13 +27,19 @@ impl BoList {
         Ok(Arc::new(Self { entries }, GFP_KERNEL)?)
     }
 
-    /// Returns a list of `entries`.
+    /// Returns a list of the buffers of `entries`, each once, with the lowest of its priorities.
     pub(super) fn new(mut entries: KVVec<Entry>) -> Result<Arc<Self>> {
+        entries.sort_unstable_by_key(|entry| (Arc::as_ptr(&entry.bo).addr(), entry.priority));
+        let mut last = 0;
+        entries.retain(|entry| {
+            let bo = Arc::as_ptr(&entry.bo).addr();
+            core::mem::replace(&mut last, bo) != bo
+        });
         entries.sort_unstable_by_key(|entry| entry.priority);
         Ok(Arc::new(Self { entries }, GFP_KERNEL)?)
     }
 
-    /// Returns the buffers. One may be there more than once.
+    /// Returns the buffers, each once, in the order of ascending priority.
     pub(super) fn bos(&self) -> impl Iterator<Item = &BoRef> {
         self.entries.iter().map(|entry| &entry.bo)
     }

@@ -6,21 +6,18 @@
 //! Then the reservations of all buffers are locked, the buffers are brought where the commands expect them, and the
 //! job is made, armed, published and pushed. Nothing fails after the job is armed.
 
-use kernel::{
-    prelude::*,
-    sync::{aref::ARef, Arc},
-};
+use kernel::{prelude::*, sync::Arc};
 
 use crate::{
     drm::{
         bo_list::BoList,
+        dependencies::Dependencies,
         file::{FileData, Render},
     },
     kapi::{
         drm::{Device, File, Handler},
-        fence::Fence,
         resv::{LockSet, Usage},
-        sched,
+        sched, task,
     },
     mmu::{self, BoRef},
     ring::sdma::Job,
@@ -69,17 +66,26 @@ impl Handler<Render> for Submit {
     }
 }
 
-/// What the job has to wait for because of a buffer: jobs of others, and whatever moves the buffer. Jobs of the same
-/// file look after themselves; `EXPLICIT_SYNC` makes that so for all.
-fn implicit(data: &FileData, bo: &BoRef, after: &mut KVVec<ARef<Fence>>) -> Result {
+/// Adds the implicit dependencies of a job on a buffer: kernel work and jobs of other files. Jobs
+/// of the same file synchronize explicitly, and all jobs do on a buffer with `EXPLICIT_SYNC`
+/// (`amdgpu_sync_test_fence`).
+fn add_implicit(data: &FileData, bo: &BoRef, after: &mut Dependencies) -> Result {
     for fence in bo.resv().fences(Usage::Read)? {
         let wait = match fence.owner() {
             None | Some(0) => true,
             Some(owner) => owner != data.owner && !bo.flags().explicit_sync,
         };
         if wait && !fence.is_signaled() {
-            after.push(fence, GFP_KERNEL)?;
+            after.add(fence)?;
         }
+    }
+    Ok(())
+}
+
+/// Returns `ERESTARTSYS` if the process is killed. For loops whose length user space controls.
+fn check_killed() -> Result {
+    if task::fatal_signal_pending() {
+        return Err(ERESTARTSYS);
     }
     Ok(())
 }
@@ -108,8 +114,9 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
 
     let locks = LockSet::new(&resvs, true)?;
     for bo in bos() {
+        check_killed()?;
         mmu::validate(bo)?;
-        implicit(data, bo, &mut after)?;
+        add_implicit(data, bo, &mut after)?;
     }
     for guard in locks.iter() {
         guard.reserve(1)?;
@@ -127,8 +134,9 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
                 job = job.with_user_fence(at, number);
             }
             let mut job = sched::Job::new(entity, 1, job)?;
-            for fence in after {
-                job.add_dependency(fence)?;
+            for fence in after.iter() {
+                check_killed()?;
+                job.add_dependency(fence.clone())?;
             }
             Ok(job)
         },

@@ -4,23 +4,20 @@
 //! finds out which ring it is for and how many commands there are, the second what they are and what they wait for.
 //! No lock is held.
 
-use kernel::{
-    prelude::*,
-    sync::{aref::ARef, Arc},
-    transmute::FromBytes,
-};
+use kernel::{prelude::*, sync::Arc, transmute::FromBytes};
 
 use crate::{
     drm::{
         bo_list::BoList,
         ctx::{Ctx, Ring, DMA_MAX_IBS},
         ctx_entity::CtxEntity,
+        dependencies::Dependencies,
         file::Render,
         ioctl::{bo_list, wait::JobName},
         syncobj_signal::SyncobjSignal,
         user,
     },
-    kapi::{drm::File, fence::Fence, syncobj},
+    kapi::{drm::File, syncobj},
     mmu::{gem, BoRef},
     ring::sdma::Ib,
     uapi,
@@ -64,7 +61,7 @@ pub(super) struct Request {
 /// What the second round finds.
 pub(super) struct Work {
     pub(super) ibs: KVec<Ib>,
-    pub(super) after: KVVec<ARef<Fence>>,
+    pub(super) after: Dependencies,
     pub(super) signals: KVVec<SyncobjSignal>,
 }
 
@@ -163,7 +160,7 @@ impl Request {
     pub(super) fn work(&self, file: &File<Render>) -> Result<Work> {
         let mut work = Work {
             ibs: KVec::new(),
-            after: KVVec::new(),
+            after: Dependencies::new(),
             signals: KVVec::new(),
         };
         let mut signalled = false;
@@ -255,14 +252,14 @@ impl Work {
                 Some(job) => job.finished,
                 None => continue,
             };
-            self.after.push(fence, GFP_KERNEL)?;
+            self.after.add(fence)?;
         }
         Ok(())
     }
 
     fn add_syncobj(&mut self, file: &File<Render>, handle: u32, point: u64, flags: u64) -> Result {
         let fence = syncobj::find_fence(file, handle, point, flags)?;
-        Ok(self.after.push(fence, GFP_KERNEL)?)
+        self.after.add(fence)
     }
 
     fn add_signal(&mut self, file: &File<Render>, handle: u32, point: u64) -> Result {
