@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The caches of a GPU as the topology lists them: one entry for each cache that has a working compute unit, with
-//! a bitmap of the compute units that share it.
+//! The caches of a GPU: one entry for each cache with an active compute unit, with a bitmap of the
+//! compute units that share it.
 //!
-//! Follows `kfd_fill_gpu_cache_info_from_gfx_config` and its `_v2` (`kfd_crat.c`) for kinds and line sizes, and
-//! `kfd_fill_cache_non_crat_info` (`kfd_topology.c`) for the walk over compute units.
+//! Types and line sizes follow `kfd_fill_gpu_cache_info_from_gfx_config` and its `_v2`
+//! (`kfd_crat.c`), the walk over compute units `kfd_fill_cache_non_crat_info` (`kfd_topology.c`).
 
 use core::fmt;
 use kernel::prelude::*;
@@ -18,7 +18,7 @@ mod kind {
     pub(super) const HSACU: u32 = 1 << 3;
 }
 
-/// Compute units of one shader array fit one word of the sibling map.
+/// Bits of one word of the sibling map, which holds the compute units of one shader array.
 const MAP_BITS: u32 = 32;
 
 /// One cache.
@@ -26,9 +26,11 @@ pub(crate) struct Cache {
     processor_id_low: u32,
     level: u32,
     size_kib: u32,
+    /// Cache line in bytes.
     line: u32,
+    /// `HSA_CACHE_TYPE_*`.
     kind: u32,
-    /// A word for each shader array that is listed.
+    /// A word for each listed shader array.
     siblings: KVec<u32>,
 }
 
@@ -53,8 +55,8 @@ impl fmt::Display for Cache {
     }
 }
 
-/// One kind of cache that a GPU has.
-struct Sort {
+/// One type of cache of a GPU.
+struct CacheType {
     level: u32,
     size_kib: u32,
     line: u32,
@@ -63,7 +65,7 @@ struct Sort {
     shared_by: u32,
 }
 
-/// Line sizes, where the discovery table does not tell them (`kfd_crat.c` has the same numbers).
+/// Line sizes in bytes where the discovery table has none (`kfd_crat.c`).
 const VECTOR_LINE: u32 = 128;
 const SCALAR_LINE: u32 = 64;
 const MALL_LINE: u32 = 64;
@@ -76,47 +78,47 @@ fn or(value: u32, default: u32) -> u32 {
     }
 }
 
-fn sorts(config: &Config) -> [Sort; 6] {
+fn cache_types(config: &Config) -> [CacheType; 6] {
     let c = &config.caches;
     let data = kind::DATA | kind::HSACU;
     let per_sqc = c.cu_per_sqc.max(1);
     [
-        Sort {
+        CacheType {
             level: 1,
             size_kib: c.tcp_kib,
             line: or(c.tcp_line, VECTOR_LINE),
             kind: data,
             shared_by: 1,
         },
-        Sort {
+        CacheType {
             level: 1,
             size_kib: c.sqc_inst_kib,
             line: or(c.sqc_inst_line, SCALAR_LINE),
             kind: kind::INSTRUCTION | kind::HSACU,
             shared_by: per_sqc,
         },
-        Sort {
+        CacheType {
             level: 1,
             size_kib: c.sqc_data_kib,
             line: or(c.sqc_data_line, SCALAR_LINE),
             kind: data,
             shared_by: per_sqc,
         },
-        Sort {
+        CacheType {
             level: 1,
             size_kib: c.gl1_kib,
             line: VECTOR_LINE,
             kind: data,
             shared_by: config.cu_per_sh,
         },
-        Sort {
+        CacheType {
             level: 2,
             size_kib: c.tcc_kib,
             line: or(c.tcc_line, VECTOR_LINE),
             kind: data,
             shared_by: config.cu_per_sh,
         },
-        Sort {
+        CacheType {
             level: 3,
             size_kib: c.mall_kib,
             line: MALL_LINE,
@@ -126,7 +128,7 @@ fn sorts(config: &Config) -> [Sort; 6] {
     ]
 }
 
-/// A mask of the low `bits` bits.
+/// Returns a mask of the low `bits` bits.
 fn low_mask(bits: u32) -> u32 {
     if bits >= MAP_BITS {
         u32::MAX
@@ -135,29 +137,34 @@ fn low_mask(bits: u32) -> u32 {
     }
 }
 
-/// Lists the caches of a GPU whose compute units are numbered from `first_cu` on.
+/// Returns the caches of a GPU whose first compute unit has the id `first_cu`.
 pub(crate) fn list(config: &Config, first_cu: u32) -> Result<KVec<Cache>> {
     let mut all = KVec::new();
-    for sort in sorts(config) {
-        if sort.size_kib == 0 {
+    for cache_type in cache_types(config) {
+        if cache_type.size_kib == 0 {
             continue;
         }
-        if sort.level == 1 {
-            list_level_1(config, &sort, first_cu, &mut all)?;
-        } else if let Some(cache) = whole_gpu(config, &sort, first_cu)? {
+        if cache_type.level == 1 {
+            list_level_1(config, &cache_type, first_cu, &mut all)?;
+        } else if let Some(cache) = whole_gpu(config, &cache_type, first_cu)? {
             all.push(cache, GFP_KERNEL)?;
         }
     }
     Ok(all)
 }
 
-/// A cache for each group of compute units of each shader array in which one works.
-fn list_level_1(config: &Config, sort: &Sort, first_cu: u32, all: &mut KVec<Cache>) -> Result {
+/// Appends a cache for each group of compute units of a shader array with an active one.
+fn list_level_1(
+    config: &Config,
+    cache_type: &CacheType,
+    first_cu: u32,
+    all: &mut KVec<Cache>,
+) -> Result {
     let mut cu = first_cu;
     for &bitmap in &config.cu_bitmap {
         let mut block = 0;
         while block < config.cu_per_sh {
-            let group = (bitmap >> block) & low_mask(sort.shared_by);
+            let group = (bitmap >> block) & low_mask(cache_type.shared_by);
             if group != 0 {
                 let first = group.trailing_zeros();
                 let mut siblings = KVec::with_capacity(1, GFP_KERNEL)?;
@@ -165,26 +172,27 @@ fn list_level_1(config: &Config, sort: &Sort, first_cu: u32, all: &mut KVec<Cach
                 all.push(
                     Cache {
                         processor_id_low: cu + first,
-                        level: sort.level,
-                        size_kib: sort.size_kib,
-                        line: sort.line,
-                        kind: sort.kind,
+                        level: cache_type.level,
+                        size_kib: cache_type.size_kib,
+                        line: cache_type.line,
+                        kind: cache_type.kind,
                         siblings,
                     },
                     GFP_KERNEL,
                 )?;
             }
-            cu += sort.shared_by.min(config.cu_per_sh - block);
-            block += sort.shared_by;
+            cu += cache_type.shared_by.min(config.cu_per_sh - block);
+            block += cache_type.shared_by;
         }
     }
     Ok(())
 }
 
-/// The one cache behind all compute units. The first shader array that works gives the processor id; from the
-/// second array on the C driver lists the map of the array before, and user space relies on neither.
-fn whole_gpu(config: &Config, sort: &Sort, first_cu: u32) -> Result<Option<Cache>> {
-    let mask = low_mask(sort.shared_by);
+/// Returns the cache that all compute units share. The first active shader array gives the
+/// processor id. From the second array on, the C driver lists the map of the array before it; user
+/// space relies on neither.
+fn whole_gpu(config: &Config, cache_type: &CacheType, first_cu: u32) -> Result<Option<Cache>> {
+    let mask = low_mask(cache_type.shared_by);
     let Some(&first_map) = config.cu_bitmap.iter().find(|map| **map & mask != 0) else {
         return Ok(None);
     };
@@ -198,10 +206,10 @@ fn whole_gpu(config: &Config, sort: &Sort, first_cu: u32) -> Result<Option<Cache
     }
     Ok(Some(Cache {
         processor_id_low: first_cu + first,
-        level: sort.level,
-        size_kib: sort.size_kib,
-        line: sort.line,
-        kind: sort.kind,
+        level: cache_type.level,
+        size_kib: cache_type.size_kib,
+        line: cache_type.line,
+        kind: cache_type.kind,
         siblings,
     }))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The properties of the nodes once more, in debugfs: `topology/nodes/<n>/properties`.
+//! The properties of the nodes in debugfs: `topology/nodes/<n>/properties`.
 //!
-//! The texts are made of nodes that do not change any more; readers take no lock.
+//! Nodes are immutable; readers take no lock.
 
 use kernel::{
     debugfs::{Dir, File},
@@ -21,7 +21,7 @@ pub(super) struct DebugfsTree {
 }
 
 impl DebugfsTree {
-    /// Makes the directory without nodes.
+    /// Creates the directory without nodes.
     pub(super) fn new(parent: &Dir) -> Self {
         Self {
             nodes: KVec::new(),
@@ -29,7 +29,7 @@ impl DebugfsTree {
         }
     }
 
-    /// Shows `nodes` in place of those that were there.
+    /// Replaces all nodes by `nodes`. `ENOMEM` leaves a part of them.
     pub(super) fn replace(&mut self, nodes: &[Arc<Node>]) -> Result {
         self.nodes.clear();
         for (index, node) in nodes.iter().enumerate() {

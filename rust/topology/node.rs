@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a node of the topology says about itself: computed once from what a GPU or a NUMA node has, then printed.
+//! The properties of a topology node: computed once from a GPU or a NUMA node, then printed.
 //!
-//! Names, order and units of the lines are those of the C driver's `kfd_topology.c` (`node_show`, `mem_show`,
-//! `iolink_show`, `kfd_cache_show`), the values those of its virtual CRAT (`kfd_crat.c`). User space parses them as
-//! `name decimal` up to the first line of another form.
+//! Names, order and units of the lines are those of the C driver's `kfd_topology.c` (`node_show`,
+//! `mem_show`, `iolink_show`, `kfd_cache_show`), the values those of its virtual CRAT
+//! (`kfd_crat.c`). User space parses them as `name decimal` up to the first line of another form.
 
 use core::fmt;
 use kernel::prelude::*;
@@ -12,22 +12,22 @@ use kernel::prelude::*;
 use super::cache::Cache;
 use crate::uapi;
 
-/// Kinds of memory banks (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
+/// Heap type of a memory bank (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Heap {
     /// Memory of a NUMA node.
     System = 0,
-    /// Video memory, all of it within reach of the CPU.
+    /// VRAM, all of it accessible by the CPU.
     FbPublic = 1,
-    /// Video memory that the CPU reaches only in part.
+    /// VRAM that the CPU can access in part.
     FbPrivate = 2,
 }
 
 /// One bank of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bank {
-    /// Who reaches it how.
+    /// Heap type.
     pub(crate) heap: Heap,
     /// Bytes.
     pub(crate) size: u64,
@@ -47,11 +47,11 @@ impl fmt::Display for Bank {
     }
 }
 
-/// Facts of a link, in the bits of `CRAT_IOLINK_FLAGS_*` (`kfd_crat.h`).
+/// Flags of a link, `CRAT_IOLINK_FLAGS_*` (`kfd_crat.h`).
 pub(crate) mod link_flags {
-    /// The entry counts.
+    /// The entry is valid.
     pub(crate) const ENABLED: u32 = 1 << 0;
-    /// Writes through it need a flush before the other side sees them.
+    /// Writes are visible to the other side only after a flush.
     pub(crate) const NON_COHERENT: u32 = 1 << 1;
     /// No 32-bit atomics.
     pub(crate) const NO_ATOMICS_32: u32 = 1 << 2;
@@ -62,25 +62,25 @@ pub(crate) mod link_flags {
 /// A link between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    /// `CRAT_IOLINK_TYPE_*`.
+    /// `HSA_IOLINK_TYPE_*`.
     kind: u32,
     from: u32,
     to: u32,
-    /// Distance.
+    /// NUMA distance.
     weight: u32,
-    /// MB/s at best, 0 when unknown.
+    /// Maximum in MB/s, 0 when unknown.
     bandwidth: u32,
     /// [`link_flags`].
     flags: u32,
-    /// SDMA engines that do well on it, a bit for each.
+    /// Bitmap of the recommended SDMA engines.
     pub(crate) sdma_engines: u32,
 }
 
 impl Link {
-    /// Distance that the C driver gives each PCI Express link.
+    /// Distance of a PCI Express link (`kfd_fill_gpu_direct_io_link_to_cpu`).
     const PCIE_WEIGHT: u32 = 20;
 
-    /// A PCI Express link of `bandwidth` MB/s.
+    /// Returns a PCI Express link of `bandwidth` MB/s.
     pub(crate) fn pcie(from: u32, to: u32, bandwidth: u32, flags: u32) -> Self {
         Self {
             kind: uapi::HSA_IOLINK_TYPE_PCIEXPRESS,
@@ -93,7 +93,7 @@ impl Link {
         }
     }
 
-    /// The link between two NUMA nodes, of which the kernel tells nothing but the distance.
+    /// Returns the link between two NUMA nodes, of which only the distance is known.
     pub(crate) fn between_cpus(from: u32, to: u32, distance: u32) -> Self {
         Self {
             kind: if crate::kapi::numa::is_amd() {
@@ -121,8 +121,8 @@ impl fmt::Display for Link {
         writeln!(f, "weight {}", self.weight)?;
         writeln!(f, "min_latency 0")?;
         writeln!(f, "max_latency 0")?;
-        // What a link gives at worst is unknown, and 0 with the C driver, too: it looks for the narrowest
-        // of the widths that the card's end has, and finds none where the slot's are.
+        // The minimum is unknown. The C driver prints 0, too: it looks for the lowest link width in
+        // the capabilities of the card, but these are in those of the slot.
         writeln!(f, "min_bandwidth 0")?;
         writeln!(f, "max_bandwidth {}", self.bandwidth)?;
         writeln!(f, "recommended_transfer_size 0")?;
@@ -131,47 +131,47 @@ impl fmt::Display for Link {
     }
 }
 
-/// Lines that only a GPU has.
+/// Lines of `properties` of GPUs only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GpuLines {
-    /// MHz.
+    /// Maximum clock of the GPU in MHz.
     pub(crate) max_engine_clk_fcompute: u32,
-    /// MEC firmware.
+    /// Version of the MEC firmware.
     pub(crate) fw_version: u32,
     /// `HSA_CAP_*` of `linux/kfd_sysfs.h`.
     pub(crate) capability: u32,
-    /// SDMA firmware.
+    /// Version of the SDMA firmware.
     pub(crate) sdma_fw_version: u32,
     /// Serial number.
     pub(crate) unique_id: u64,
-    /// Accelerated compute dies.
+    /// Number of XCCs.
     pub(crate) num_xcc: u32,
 }
 
-/// The lines of `properties` that both kinds of nodes have; what does not apply is 0.
+/// Lines of `properties` of all nodes; 0 where a line does not apply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
     /// Processors of a NUMA node.
     pub(crate) cpu_cores_count: u32,
-    /// SIMDs of all compute units: what makes a node a GPU in the eyes of user space.
+    /// SIMDs of all compute units. User space takes a node with SIMDs for a GPU.
     pub(crate) simd_count: u32,
     /// Lowest APIC id of the node.
     pub(crate) cpu_core_id_base: u32,
-    /// Number of the first compute unit, counted over all GPUs.
+    /// Id of the first compute unit, unique among all GPUs.
     pub(crate) simd_id_base: u32,
-    /// Waves.
+    /// Waves of a SIMD.
     pub(crate) max_waves_per_simd: u32,
-    /// KiB of LDS of a compute unit.
+    /// LDS of a compute unit in KiB.
     pub(crate) lds_size_in_kb: u32,
     /// Global wave sync entries that user space may allocate.
     pub(crate) num_gws: u32,
-    /// Lanes.
+    /// Lanes of a wave.
     pub(crate) wave_front_size: u32,
-    /// Shader arrays of all dies.
+    /// Shader arrays of all XCCs.
     pub(crate) array_count: u32,
     /// Shader arrays of a shader engine.
     pub(crate) simd_arrays_per_engine: u32,
-    /// Compute units of a shader array, broken ones included.
+    /// Compute units of a shader array, including inactive ones.
     pub(crate) cu_per_simd_array: u32,
     /// SIMDs of a compute unit.
     pub(crate) simd_per_cu: u32,
@@ -179,29 +179,29 @@ pub(crate) struct Lines {
     pub(crate) max_slots_scratch_cu: u32,
     /// `major * 10000 + minor * 100 + stepping`.
     pub(crate) gfx_target_version: u32,
-    /// PCI.
+    /// PCI vendor id.
     pub(crate) vendor_id: u32,
-    /// PCI.
+    /// PCI device id.
     pub(crate) device_id: u32,
-    /// Bus, device and function.
+    /// PCI bus, device and function.
     pub(crate) location_id: u32,
     /// PCI domain.
     pub(crate) domain: u32,
-    /// Minor of the render node.
+    /// Minor number of the render node.
     pub(crate) drm_render_minor: u32,
-    /// Engines that user space counts as PCIe engines.
+    /// SDMA engines for PCIe.
     pub(crate) num_sdma_engines: u32,
-    /// The others.
+    /// SDMA engines for xGMI.
     pub(crate) num_sdma_xgmi_engines: u32,
     /// User queues of an SDMA engine.
     pub(crate) num_sdma_queues_per_engine: u32,
-    /// Slots for compute queues.
+    /// HQD slots for compute queues.
     pub(crate) num_cp_queues: u32,
-    /// Bytes of a queue's context save area, one die.
+    /// CWSR area of a queue for one XCC, in bytes.
     pub(crate) cwsr_size: u32,
-    /// Bytes of the control stack therein.
+    /// Control stack within the CWSR area, in bytes.
     pub(crate) ctl_stack_size: u32,
-    /// MHz of the CPU.
+    /// Maximum clock of the CPU in MHz.
     pub(crate) max_engine_clk_ccompute: u32,
 }
 
@@ -209,11 +209,11 @@ pub(crate) struct Lines {
 pub(crate) struct Node {
     /// 0 for a NUMA node.
     pub(crate) gpu_id: u32,
-    /// What the C driver calls the device; empty for a NUMA node.
+    /// Device name as in the C driver; empty for a NUMA node.
     pub(crate) name: &'static str,
     /// Lines of `properties`.
     pub(crate) lines: Lines,
-    /// More of them for a GPU.
+    /// Further lines of a GPU.
     pub(crate) gpu_lines: Option<GpuLines>,
     /// Memory.
     pub(crate) banks: KVec<Bank>,
@@ -224,7 +224,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The text of the file `properties`.
+    /// Returns the contents of the file `properties`.
     pub(crate) fn properties(&self) -> Properties<'_> {
         Properties(self)
     }
@@ -262,7 +262,7 @@ impl fmt::Display for Properties<'_> {
             ("location_id", lines.location_id),
             ("domain", lines.domain),
             ("drm_render_minor", lines.drm_render_minor),
-            // A hive is made by xGMI links, of which none are found so far.
+            // xGMI hives are not supported.
             ("hive_id", 0),
             ("num_sdma_engines", lines.num_sdma_engines),
             ("num_sdma_xgmi_engines", lines.num_sdma_xgmi_engines),
@@ -278,7 +278,7 @@ impl fmt::Display for Properties<'_> {
         }
         if let Some(gpu) = &node.gpu_lines {
             writeln!(f, "max_engine_clk_fcompute {}", gpu.max_engine_clk_fcompute)?;
-            // The C driver prints 0 here always; sizes are in the banks.
+            // Always 0 in the C driver; sizes are in the banks.
             writeln!(f, "local_mem_size 0")?;
             writeln!(f, "fw_version {}", gpu.fw_version)?;
             writeln!(f, "capability {}", gpu.capability)?;
@@ -296,7 +296,7 @@ impl fmt::Display for Properties<'_> {
     }
 }
 
-/// A length as sysfs prints it. Nothing here has more than a few hundred entries.
+/// Returns a length as `u32`: no list has more than a few hundred entries.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -33,15 +33,15 @@ fn cpu_nodes() -> impl Iterator<Item = numa::Node> {
 pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
     let mut nodes: KVec<Node> = KVec::new();
     for (index, numa) in cpu_nodes().enumerate() {
-        nodes.push(cpu(index as u32, numa)?, GFP_KERNEL)?;
+        nodes.push(cpu(u32::try_from(index)?, numa)?, GFP_KERNEL)?;
     }
     let cpus = nodes.len();
     for listed in gpus {
-        let index = nodes.len() as u32;
+        let index = u32::try_from(nodes.len())?;
         let home = home_of(&listed.gpu);
-        let link = link(&listed.gpu, index, home);
-        nodes.push(gpu(listed, link.there)?, GFP_KERNEL)?;
-        if let (Some(back), Some(node)) = (link.back, nodes[..cpus].get_mut(home as usize)) {
+        let link = link(&listed.gpu, index, u32::try_from(home)?);
+        nodes.push(gpu(listed, link.to_cpu)?, GFP_KERNEL)?;
+        if let (Some(back), Some(node)) = (link.to_gpu, nodes[..cpus].get_mut(home)) {
             node.io_links.push(back, GFP_KERNEL)?;
         }
     }
@@ -52,12 +52,13 @@ pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
     Ok(out)
 }
 
-/// The index of the NUMA node that a GPU is close to; the first if the firmware does not say.
-fn home_of(gpu: &Gpu) -> u32 {
+/// Returns the index of the NUMA node that a GPU belongs to; 0 if unknown.
+fn home_of(gpu: &Gpu) -> usize {
     let near = numa::of_device(gpu.dev());
-    cpu_nodes().position(|n| Some(n) == near).unwrap_or(0) as u32
+    cpu_nodes().position(|n| Some(n) == near).unwrap_or(0)
 }
 
+/// Returns the node of a NUMA node.
 fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
     let mut banks = KVec::new();
     banks.push(
@@ -72,7 +73,7 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
     let mut io_links = KVec::new();
     for (other, peer) in cpu_nodes().enumerate() {
         if peer != numa {
-            let link = Link::between_cpus(index, other as u32, numa.distance(peer));
+            let link = Link::between_cpus(index, u32::try_from(other)?, numa.distance(peer));
             io_links.push(link, GFP_KERNEL)?;
         }
     }
@@ -92,56 +93,58 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
     })
 }
 
-/// The two directions of the link between a GPU and its NUMA node.
+/// Both directions of the link between a GPU and its NUMA node.
 struct Links {
-    there: Link,
-    /// Only if the processors reach all of the GPU's memory.
-    back: Option<Link>,
+    to_cpu: Link,
+    /// Only if the CPU can access all VRAM.
+    to_gpu: Option<Link>,
 }
 
+/// Returns the links between the GPU at node `from` and the NUMA node at `to`.
 fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
     let bandwidth = platform::link(gpu.pdev()).mbytes;
-    let no_atomics = |can: bool| {
-        if can {
+    let no_atomics = |supported: bool| {
+        if supported {
             0
         } else {
             link_flags::NO_ATOMICS_32 | link_flags::NO_ATOMICS_64
         }
     };
     let flags = link_flags::ENABLED | no_atomics(platform::sends_atomics(gpu.pdev()));
-    let mut there = Link::pcie(from, to, bandwidth, flags);
+    let mut to_cpu = Link::pcie(from, to, bandwidth, flags);
     let flags = link_flags::ENABLED
         | link_flags::NON_COHERENT
         | no_atomics(platform::completes_atomics(gpu.pdev()));
-    let mut back = large_bar(gpu).then(|| Link::pcie(to, from, bandwidth, flags));
-    if let Some(back) = &mut back {
-        // The C driver recommends for links that go both ways.
-        back.sdma_engines = (1 << gpu.config().num_sdma_pcie) - 1;
-        there.sdma_engines = back.sdma_engines;
+    let mut to_gpu = large_bar(gpu).then(|| Link::pcie(to, from, bandwidth, flags));
+    if let Some(to_gpu) = &mut to_gpu {
+        // The C driver recommends engines only if both directions exist
+        // (`kfd_set_recommended_sdma_engines`).
+        to_gpu.sdma_engines = (1 << gpu.config().num_sdma_pcie) - 1;
+        to_cpu.sdma_engines = to_gpu.sdma_engines;
     }
-    Links { there, back }
+    Links { to_cpu, to_gpu }
 }
 
-/// Do processors reach all of the video memory?
+/// Returns whether the CPU can access all VRAM.
 fn large_bar(gpu: &Gpu) -> bool {
     let config = gpu.config();
     config.vram_visible >= config.vram_size
 }
 
-/// What card and driver can do, in the bits that user space asks for. The debugger and shared virtual memory
-/// are not there; user space has other ways for what it would use them for.
+/// Returns the capability bits `HSA_CAP_*`. The debugger and SVM are not supported; user space
+/// falls back without them.
 fn capability(rev_id: u32) -> u32 {
     let doorbell = uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
     let revision = rev_id << uapi::HSA_CAP_ASIC_REVISION_SHIFT & uapi::HSA_CAP_ASIC_REVISION_MASK;
-    // Exceptions reach the runtime, through its trap handler or the packet processor.
+    // Exceptions reach the runtime through its trap handler or the packet processor.
     doorbell
         | revision
         | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
         | uapi::HSA_CAP_PER_QUEUE_RESET_SUPPORTED
 }
 
-/// A clock in MHz; what the C driver tells when power management does not run, which would know it.
-fn known_mhz(mhz: u32) -> u32 {
+/// Returns a clock in MHz; if unknown, what the C driver reports without power management.
+fn mhz_or_default(mhz: u32) -> u32 {
     const UNKNOWN: u32 = 100;
     if mhz == 0 {
         UNKNOWN
@@ -150,6 +153,7 @@ fn known_mhz(mhz: u32) -> u32 {
     }
 }
 
+/// Returns the node of a GPU.
 fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     let gpu = &*listed.gpu;
     let config = gpu.config();
@@ -166,7 +170,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             },
             size: config.vram_size,
             width: caps.vram_width,
-            clock_max: known_mhz(config.max_memory_mhz),
+            clock_max: mhz_or_default(config.max_memory_mhz),
         },
         GFP_KERNEL,
     )?;
@@ -201,7 +205,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
-        max_engine_clk_fcompute: known_mhz(config.max_engine_mhz),
+        max_engine_clk_fcompute: mhz_or_default(config.max_engine_mhz),
         fw_version: config.mec_fw,
         capability: capability(config.rev_id),
         sdma_fw_version: config.sdma_fw,
@@ -210,7 +214,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     };
     Ok(Node {
         gpu_id: gpu.id(),
-        // What the C driver calls every device that it knows from its discovery table.
+        // The name of all devices with a discovery table in the C driver (`amdgpu_asic_name`).
         name: "ip discovery",
         lines,
         gpu_lines: Some(gpu_lines),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The directory `topology` in sysfs: one file or folder for each thing that a node has.
+//! The directory `topology` in sysfs: a directory for each node, with its properties, memory banks,
+//! caches and links.
 //!
-//! The texts are made of nodes that do not change any more; readers take no lock.
+//! Nodes are immutable; readers take no lock.
 
 use core::fmt::{self, Display, Write};
 
@@ -24,7 +25,7 @@ use crate::kapi::{
 
 /// The whole directory.
 pub(super) struct SysfsTree {
-    // Children before parents: that is the order in which they have to go.
+    // Field order: children are removed before parents.
     nodes: KVec<NodeDirs>,
     nodes_dir: Dir,
     _root: Dir,
@@ -37,12 +38,13 @@ struct NodeDirs {
     _node: Dir,
 }
 
-/// Writes all of `what`, or fails.
+/// Writes `what`; `EFBIG` if it does not fit.
 fn put(out: &mut Text<'_>, what: fmt::Arguments<'_>) -> Result {
     out.write_fmt(what).map_err(|_| EFBIG)
 }
 
-/// A file whose text one part of a node makes.
+/// Returns a list of one file, which prints `part` of a node; reading fails with `ENODEV` if the
+/// node has no such part.
 fn text<T, F>(name: &CStr, node: &Arc<Node>, part: F) -> Result<KVec<File>>
 where
     T: Display,
@@ -55,18 +57,20 @@ where
     })?)
 }
 
+/// Returns a list of one file.
 fn one(file: File) -> Result<KVec<File>> {
     let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
     files.push(file, GFP_KERNEL)?;
     Ok(files)
 }
 
+/// Returns a directory name.
 fn number(n: usize) -> Result<CString> {
     CString::try_from_fmt(fmt!("{n}"))
 }
 
 impl SysfsTree {
-    /// Makes the directory without nodes.
+    /// Creates the directory without nodes below `parent`.
     pub(super) fn new(parent: &device::Device, generation: &'static Atomic<u32>) -> Result<Self> {
         let mut files = KVec::new();
         files.push(
@@ -97,7 +101,7 @@ impl SysfsTree {
         })
     }
 
-    /// Shows `nodes` in place of those that were there.
+    /// Replaces all nodes by `nodes`. An error leaves a part of them.
     pub(super) fn replace(&mut self, nodes: &[Arc<Node>]) -> Result {
         self.nodes.clear();
         self.nodes.reserve(nodes.len(), GFP_KERNEL)?;
@@ -140,7 +144,7 @@ impl NodeDirs {
     }
 }
 
-/// The files that every node has.
+/// Returns the files of every node.
 fn node_files(node: &Arc<Node>) -> Result<KVec<File>> {
     let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
     let of = node.clone();
