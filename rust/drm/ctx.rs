@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `CTX`: contexts, in which user space submits.
+//! Contexts, in which user space submits jobs.
 //!
-//! A context has entitys, one for each ring that user space names; they are made when they are first used. It
-//! lives as long as its handle and the ioctls that use it.
+//! A context has one entity for each ring that user space names, created on first use. It lives as
+//! long as its handle and the ioctls that use it.
 
 use kernel::{
     new_mutex,
@@ -24,7 +24,7 @@ use crate::{
     uapi,
 };
 
-/// Rings of each kind of engine, by number of the kind.
+/// Rings of each engine type, by `AMDGPU_HW_IP_*` (`amdgpu_ctx_num_entities`, `amdgpu_ctx.c`).
 const RINGS: [u32; uapi::AMDGPU_HW_IP_NUM as usize] = {
     let mut rings = [1; uapi::AMDGPU_HW_IP_NUM as usize];
     rings[uapi::AMDGPU_HW_IP_COMPUTE as usize] = 4;
@@ -32,17 +32,20 @@ const RINGS: [u32; uapi::AMDGPU_HW_IP_NUM as usize] = {
     rings
 };
 
-/// Rings that user space may name of the DMA engines.
+/// SDMA rings that user space may name.
 pub(super) const DMA_RINGS: usize = 2;
 
-/// Limit of IBs of one submission to a DMA ring.
+/// Limit of IBs of one submission to an SDMA ring.
 pub(super) const DMA_MAX_IBS: u32 = 49;
 
 /// A ring as user space names it.
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
+    /// `AMDGPU_HW_IP_*`.
     pub(super) kind: u32,
+    /// 0: each engine type has one instance, with several rings.
     pub(super) instance: u32,
+    /// Below the number of rings of the engine type.
     pub(super) index: u32,
 }
 
@@ -53,17 +56,18 @@ pub(super) struct Ctx {
     /// Owner of the fences of its jobs, see [`crate::kapi::fence::Fence::owner`].
     owner: usize,
     priority: i32,
-    /// Resets of the GPU or an engine when the context was made.
+    /// Count of resets of the GPU or an engine when the context was created.
     resets: u32,
-    /// Losses of VRAM then.
+    /// Count of losses of VRAM when the context was created.
     losses: u32,
-    /// The same when user space last asked.
+    /// Count of resets at the last query.
     resets_seen: Atomic<u32>,
     #[pin]
     dma: Mutex<[Option<Arc<CtxEntity>>; DMA_RINGS]>,
 }
 
-/// The priority that user space means. What is none counts as normal, as ever.
+/// Returns `asked` if it is a priority, else the normal one: user space that predates priorities
+/// passes garbage (`amdgpu_ctx_ioctl`).
 pub(super) fn valid_priority(asked: i32) -> i32 {
     const HIGH: i32 = uapi::AMDGPU_CTX_PRIORITY_HIGH as i32;
     const VERY_HIGH: i32 = uapi::AMDGPU_CTX_PRIORITY_VERY_HIGH as i32;
@@ -75,13 +79,13 @@ pub(super) fn valid_priority(asked: i32) -> i32 {
     }
 }
 
-/// How often an engine, or the whole GPU, was reset. One that hangs counts as well.
+/// Returns the count of resets of the GPU and its SDMA engines; a hung GPU counts as reset.
 fn resets(gpu: &Gpu) -> u32 {
     gpu.sdma()
         .map_or(u32::MAX, |sdma| sdma.resets().wrapping_add(gpu.resets()))
 }
 
-/// How often what was in VRAM got lost.
+/// Returns how often the contents of VRAM were lost; `u32::MAX` if the GPU is hung.
 pub(super) fn losses(gpu: &Gpu) -> u32 {
     if gpu.is_hung() {
         u32::MAX
@@ -91,6 +95,7 @@ pub(super) fn losses(gpu: &Gpu) -> u32 {
 }
 
 impl Ctx {
+    /// Returns a new context. `EACCES` if a priority above normal needs `CAP_SYS_NICE`.
     pub(super) fn new(gpu: &Arc<Gpu>, owner: usize, priority: i32) -> Result<Arc<Self>> {
         if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !task::capable(Capability::SysNice)
         {
@@ -119,19 +124,20 @@ impl Ctx {
         }
     }
 
-    /// The entity of a ring. Fails with the error of the job that it scheduled last, if that failed.
+    /// Returns the entity of a ring. `EINVAL` if there is no such ring, `ENOENT` if it takes no
+    /// jobs of user space, `ENODEV` if the GPU is removed, else the error of the job that was
+    /// scheduled last.
     pub(super) fn entity(&self, ring: Ring) -> Result<Arc<CtxEntity>> {
-        let rings = RINGS.get(ring.kind as usize).ok_or(EINVAL)?;
-        // There is one instance of each kind, with several rings.
+        let rings = RINGS.get(usize::try_from(ring.kind)?).ok_or(EINVAL)?;
         if ring.instance != 0 || ring.index >= *rings {
             return Err(EINVAL);
         }
         if ring.kind != uapi::AMDGPU_HW_IP_DMA {
-            // No scheduler in the partition, says the C driver.
+            // As the C driver if the partition has no scheduler (`amdgpu_xcp_select_scheds`).
             return Err(ENOENT);
         }
         let mut dma = self.dma.lock();
-        let slot = dma.get_mut(ring.index as usize).ok_or(EINVAL)?;
+        let slot = dma.get_mut(usize::try_from(ring.index)?).ok_or(EINVAL)?;
         let entity = match slot {
             Some(entity) => entity.clone(),
             None => {
@@ -147,7 +153,7 @@ impl Ctx {
         Ok(entity)
     }
 
-    /// Calls `f` for each entity that there is.
+    /// Calls `f` for each entity, without a lock.
     pub(super) fn for_each_entity(&self, mut f: impl FnMut(&CtxEntity)) {
         for at in 0..DMA_RINGS {
             let entity = self.dma.lock().get(at).cloned().flatten();
@@ -157,14 +163,14 @@ impl Ctx {
         }
     }
 
-    /// Did a job of the context take too long?
+    /// Returns whether a job of the context timed out.
     fn is_guilty(&self) -> bool {
         let mut guilty = false;
         self.for_each_entity(|entity| guilty |= entity.check() == Err(ETIME));
         guilty
     }
 
-    /// Was an engine reset since this was last asked?
+    /// Returns the answer to `QUERY_STATE`: whether there was a reset since the last query.
     pub(super) fn state(&self) -> uapi::drm_amdgpu_ctx {
         let now = resets(&self.gpu);
         let status = if self.resets_seen.xchg(now, Relaxed) == now {
@@ -175,7 +181,8 @@ impl Ctx {
         uapi::ctx_state_out(0, status)
     }
 
-    /// Was an engine reset since the context was made, and because of it?
+    /// Returns the answer to `QUERY_STATE2`: whether there was a reset, or VRAM was lost, since the
+    /// context was created, and whether the context caused it.
     pub(super) fn state2(&self) -> uapi::drm_amdgpu_ctx {
         let mut flags = 0;
         if self.resets != resets(&self.gpu) {

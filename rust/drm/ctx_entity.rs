@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space knows as a ring of a context: an entity of the GPU's schedulers, whose jobs run one after the
-//! other, and the fences of its last jobs by the numbers that were handed out for them.
+//! A ring of a context: a scheduler entity, whose jobs run in order, and the fences of its last
+//! jobs by sequence number.
 
 use kernel::{
     new_mutex,
@@ -18,49 +18,51 @@ use crate::{
     ring::sdma::Job,
 };
 
-/// Jobs that may be on their way at a time; also the fences that are remembered.
-const JOBS: usize = 32;
+/// Limit of jobs in flight, and the number of fences that are kept (`amdgpu_sched_jobs`).
+const JOBS: u64 = 32;
 
-/// A job that was handed to the scheduler.
+/// The fences of a submitted job.
 #[derive(Clone)]
 pub(super) struct Submission {
-    /// It goes to an engine.
+    /// Signaled when the job is handed to an engine.
     pub(super) scheduled: ARef<Fence>,
-    /// The engine is done with it.
+    /// Signaled when the job is done.
     pub(super) finished: ARef<Fence>,
 }
 
 struct History {
-    /// The number of the next job.
+    /// Sequence number of the next job.
     next: u64,
-    /// The last jobs, by their number modulo [`JOBS`].
-    sent: [Option<Submission>; JOBS],
+    /// The last jobs, by sequence number modulo [`JOBS`].
+    sent: [Option<Submission>; JOBS as usize],
 }
 
 impl History {
     fn slot(&mut self, number: u64) -> &mut Option<Submission> {
-        &mut self.sent[(number % JOBS as u64) as usize]
+        // CAST: The remainder is less than 32.
+        &mut self.sent[(number % JOBS) as usize]
     }
 
-    /// What has to be finished before there is room for one more.
-    fn in_the_way(&mut self) -> Option<ARef<Fence>> {
+    /// Returns the fence that the next job has to wait for, if [`JOBS`] jobs are in flight.
+    fn oldest_in_flight(&mut self) -> Option<ARef<Fence>> {
         let next = self.next;
         let oldest = self.slot(next).as_ref()?;
         (!oldest.finished.is_signaled()).then(|| oldest.finished.clone())
     }
 }
 
-/// A ring of a context.
+/// A scheduler entity of a context with the history of its jobs.
 #[pin_data]
 pub(super) struct CtxEntity {
     entity: Entity<Job>,
-    /// Held from the number to the hand-over of a job, so that jobs go in the order of their numbers.
+    /// Held from assigning a sequence number to pushing the job, so that both are in the same
+    /// order.
     #[pin]
     history: Mutex<History>,
 }
 
 impl CtxEntity {
-    /// A stream whose jobs run on any of the GPU's DMA engines. `owner` tells jobs of one address space from others.
+    /// Returns an entity whose jobs run on any SDMA engine of the GPU. `owner` marks their fences.
     pub(super) fn new(gpu: &Gpu, priority: Priority, owner: usize) -> Result<Arc<Self>> {
         let entity = Entity::new(priority, gpu.sdma()?.schedulers(), owner)?;
         Arc::pin_init(
@@ -68,14 +70,14 @@ impl CtxEntity {
                 entity,
                 history <- new_mutex!(History {
                     next: 1,
-                    sent: [const { None }; JOBS],
+                    sent: [const { None }; JOBS as usize],
                 }),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Fails with the error of the job that was scheduled last.
+    /// Returns the error of the job that was scheduled last.
     pub(super) fn check(&self) -> Result {
         self.entity.error()
     }
@@ -94,8 +96,8 @@ impl CtxEntity {
         }
     }
 
-    /// The job with a number, the last one for all ones; `None` if it is so old that it is over, `EINVAL` if there
-    /// was none.
+    /// Returns the job with a sequence number, the last one for `u64::MAX`; `None` if its fences
+    /// are no longer kept, which implies that it is done. `EINVAL` if there was no such job.
     pub(super) fn submission(&self, number: u64) -> Result<Option<Submission>> {
         let mut history = self.history.lock();
         let number = if number == u64::MAX {
@@ -106,26 +108,26 @@ impl CtxEntity {
         if number >= history.next {
             return Err(EINVAL);
         }
-        if history.next - number > JOBS as u64 {
+        if history.next - number > JOBS {
             return Ok(None);
         }
         Ok(history.slot(number).clone())
     }
 
-    /// Waits until there is room for a job.
+    /// Waits until less than [`JOBS`] jobs are in flight. `ERESTARTSYS` if a signal arrives.
     pub(super) fn wait_for_room(&self) -> Result {
         loop {
-            let Some(fence) = self.history.lock().in_the_way() else {
+            let Some(fence) = self.history.lock().oldest_in_flight() else {
                 return Ok(());
             };
             fence.wait_interruptible(Timeout::FOREVER)?;
         }
     }
 
-    /// Hands a job to the scheduler and returns its number.
+    /// Pushes a job to the scheduler and returns its sequence number.
     ///
-    /// `build` makes the job, given its number. `publish` shows its fence to whoever has to wait for it; it is called
-    /// when nothing can fail any more.
+    /// `build` creates the job, given its sequence number. `publish` adds its fence to reservations
+    /// and syncobjs; it is called when nothing can fail any more.
     pub(super) fn submit(
         &self,
         build: impl for<'a> FnOnce(&'a Entity<Job>, u64) -> Result<sched::Job<'a, Job>>,
@@ -133,7 +135,7 @@ impl CtxEntity {
     ) -> Result<u64> {
         loop {
             let mut history = self.history.lock();
-            if let Some(fence) = history.in_the_way() {
+            if let Some(fence) = history.oldest_in_flight() {
                 drop(history);
                 fence.wait_interruptible(Timeout::FOREVER)?;
                 continue;

@@ -61,12 +61,13 @@ impl<T> HandleTable<T> {
 
     /// Returns the value of a handle.
     pub(super) fn get(&self, handle: u32) -> Option<&T> {
-        self.slots.get(handle as usize)?.as_ref()
+        self.slots.get(usize::try_from(handle).ok()?)?.as_ref()
     }
 
     /// Replaces the value of a handle and returns the old one, or `value` if the handle is free.
     pub(super) fn replace(&mut self, handle: u32, value: T) -> Result<T, T> {
-        match self.slots.get_mut(handle as usize) {
+        let id = usize::try_from(handle).ok();
+        match id.and_then(|id| self.slots.get_mut(id)) {
             Some(Some(old)) => Ok(core::mem::replace(old, value)),
             _ => Err(value),
         }
@@ -74,7 +75,7 @@ impl<T> HandleTable<T> {
 
     /// Frees a handle and returns its value.
     pub(super) fn remove(&mut self, handle: u32) -> Option<T> {
-        let id = handle as usize;
+        let id = usize::try_from(handle).ok()?;
         let value = self.slots.get_mut(id)?.take()?;
         self.ids.release_id(id);
         self.first_free = self.first_free.min(id);
@@ -83,7 +84,7 @@ impl<T> HandleTable<T> {
 
     /// Returns the first value whose handle is at least `from`, with its handle.
     pub(super) fn next(&self, from: u32) -> Option<(u32, &T)> {
-        let slots = self.slots.get(from as usize..)?;
+        let slots = self.slots.get(usize::try_from(from).ok()?..)?;
         let values = (from..).zip(slots);
         values
             .filter_map(|(handle, slot)| Some((handle, slot.as_ref()?)))

@@ -9,13 +9,18 @@ use crate::{
     mmu::{gem::Object, Access, Vm},
 };
 
-/// A mapping that was made here.
+/// A mapping of a part of a buffer.
 #[derive(Clone)]
 pub(super) struct Mapping {
+    /// Address in bytes.
     pub(super) va: u64,
+    /// Bytes.
     pub(super) len: u64,
+    /// Offset into the buffer, in bytes.
     pub(super) offset: u64,
+    /// Permissions.
     pub(super) access: Access,
+    /// The GEM object of the buffer.
     pub(super) object: ARef<Object>,
 }
 
@@ -24,7 +29,7 @@ impl Mapping {
         self.va + self.len
     }
 
-    /// The part from `start` to `end`, which lie in it; `None` if that is nothing.
+    /// Returns the part from `start` to `end`, both within the mapping; `None` if that is empty.
     fn part(&self, start: u64, end: u64) -> Option<Self> {
         (start < end).then(|| Self {
             va: start,
@@ -34,59 +39,63 @@ impl Mapping {
         })
     }
 
-    fn touches(&self, range: &Range) -> bool {
+    fn overlaps(&self, range: &VaRange) -> bool {
         self.va < range.end && range.start < self.end()
     }
 }
 
-/// Addresses.
-pub(super) struct Range {
+/// A range of addresses.
+pub(super) struct VaRange {
+    /// First address.
     pub(super) start: u64,
+    /// Address behind the last.
     pub(super) end: u64,
 }
 
-/// The mappings that were made here.
+/// All mappings that `GEM_VA` made in an address space.
 pub(super) struct Mappings(KVec<Mapping>);
 
 impl Mappings {
+    /// Returns an empty list.
     pub(super) const fn new() -> Self {
         Self(KVec::new())
     }
 
+    /// Adds a mapping. `ENOMEM` without memory, else the error of [`Vm::map`].
     pub(super) fn map(&mut self, vm: &Vm, new: Mapping) -> Result {
         self.0.reserve(1, GFP_KERNEL)?;
         vm.map(new.va, new.object.bo(), new.offset, new.len, new.access)?;
-        // There is room: it was reserved above.
+        // Reserved above.
         self.0.push_within_capacity(new)?;
         Ok(())
     }
 
-    /// Ends the mapping at index `at`.
-    fn end(&mut self, vm: &Vm, at: usize) -> Result {
+    /// Removes the mapping at index `at`.
+    fn remove(&mut self, vm: &Vm, at: usize) -> Result {
         let mapping = self.0.get(at).ok_or(ENOENT)?;
         vm.unmap(mapping.va, mapping.len)?;
         self.0.remove(at).map_err(|_| ENOENT)?;
         Ok(())
     }
 
-    /// Ends the mapping of `object` that starts at `va`.
+    /// Removes the mapping of `object` that starts at `va`; `ENOENT` if there is none.
     pub(super) fn unmap(&mut self, vm: &Vm, object: &Object, va: u64) -> Result {
         let at = self
             .0
             .iter()
             .position(|m| m.va == va && m.object.key() == object.key())
             .ok_or(ENOENT)?;
-        self.end(vm, at)
+        self.remove(vm, at)
     }
 
-    /// Ends what is mapped in a range. What lies outside of it is mapped again, because page tables know only whole
-    /// mappings: jobs that use it have been waited for. If there is no memory for that it is lost, and the error says
-    /// so; the range is cleared nevertheless.
-    pub(super) fn clear(&mut self, vm: &Vm, range: &Range) -> Result {
+    /// Removes all mappings in a range. A mapping that exceeds the range is removed as a whole, and
+    /// its parts outside are mapped again: the caller has waited for the jobs that use it. If that
+    /// fails, these parts are lost and the error is returned; the range is cleared nevertheless.
+    pub(super) fn clear(&mut self, vm: &Vm, range: &VaRange) -> Result {
         let mut result = Ok(());
-        while let Some(at) = self.0.iter().position(|m| m.touches(range)) {
+        while let Some(at) = self.0.iter().position(|m| m.overlaps(range)) {
             let whole = self.0.get(at).ok_or(ENOENT)?.clone();
-            self.end(vm, at)?;
+            self.remove(vm, at)?;
             let below = whole.part(whole.va, range.start);
             let above = whole.part(range.end, whole.end());
             for part in Iterator::chain(below.into_iter(), above) {
@@ -96,21 +105,21 @@ impl Mappings {
         result
     }
 
-    /// The buffers in a range.
-    pub(super) fn objects(&self, range: &Range) -> Result<KVec<ARef<Object>>> {
+    /// Returns the buffers that are mapped in a range.
+    pub(super) fn objects(&self, range: &VaRange) -> Result<KVec<ARef<Object>>> {
         let mut objects = KVec::new();
-        for mapping in self.0.iter().filter(|m| m.touches(range)) {
+        for mapping in self.0.iter().filter(|m| m.overlaps(range)) {
             objects.push(mapping.object.clone(), GFP_KERNEL)?;
         }
         Ok(objects)
     }
 
-    /// Ends all mappings of an object that the file has no handle of any more.
+    /// Removes all mappings of an object whose last handle in the file is closed.
     pub(super) fn forget(&mut self, vm: &Vm, object: usize) {
         while let Some(at) = self.0.iter().position(|m| m.object.key() == object) {
-            if let Err(e) = self.end(vm, at) {
-                // A queue still uses it: it stays until the address space goes.
-                pr_debug!("mapping of a closed buffer stays: {e:?}\n");
+            if let Err(e) = self.remove(vm, at) {
+                // A queue still uses the mapping, which stays until the address space is destroyed.
+                pr_debug!("mapping of a closed buffer not removed: {e:?}\n");
                 if self.0.remove(at).is_err() {
                     return;
                 }
@@ -118,14 +127,15 @@ impl Mappings {
         }
     }
 
-    /// A mapping of an object.
+    /// Returns an object if it is mapped.
     pub(super) fn find(&self, object: usize) -> Option<ARef<Object>> {
         let mapping = self.0.iter().find(|m| m.object.key() == object)?;
         Some(mapping.object.clone())
     }
 }
 
-/// Waits until no job that was submitted uses a buffer. Jobs end, at the latest when they have taken too long.
+/// Waits for all submitted jobs that use a buffer, which end by their timeout at the latest.
+/// `ERESTARTSYS` if `interruptible` and a signal arrives.
 pub(super) fn wait_for_jobs(object: &Object, interruptible: bool) -> Result {
     let resv = object.bo().resv();
     resv.wait(Usage::Bookkeep, interruptible, Timeout::FOREVER)?;

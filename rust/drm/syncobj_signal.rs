@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Syncobjs that get the fence of what an ioctl does, when that is done.
+//! Syncobjs that receive the fence of the operation of an ioctl.
 
 use kernel::{prelude::*, sync::aref::ARef};
 
@@ -11,15 +11,16 @@ use crate::kapi::{
     syncobj::{Link, Syncobj},
 };
 
-/// Where a fence goes.
+/// A syncobj, or a point of its timeline, that receives a fence.
 pub(super) struct SyncobjSignal {
     syncobj: ARef<Syncobj>,
-    /// A point of its time line, with memory for it; without one its fence is replaced.
+    /// A point of the timeline and the memory for it; `None` replaces the fence of the syncobj.
     point: Option<(u64, Link)>,
 }
 
 impl SyncobjSignal {
-    /// The syncobj with a handle, and a point of its time line unless that is 0. Fails with `missing` if there is none.
+    /// Returns the syncobj `handle`, with a point of its timeline unless that is 0. Error `missing`
+    /// for an unknown handle, `ENOMEM` without memory.
     pub(super) fn new(
         file: &File<Render>,
         handle: u32,
@@ -34,7 +35,7 @@ impl SyncobjSignal {
         Ok(Self { syncobj, point })
     }
 
-    /// Hands over the fence.
+    /// Attaches the fence. Cannot fail.
     pub(super) fn signal_with(self, fence: &ARef<Fence>) {
         match self.point {
             Some((point, link)) => self.syncobj.add_point(link, fence, point),

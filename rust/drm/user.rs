@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copies of what user space points to.
+//! Copies arrays from user space.
 
 use kernel::{
     alloc::{flags, Allocator, Flags, Vec},
@@ -9,25 +9,29 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-/// For memory whose size the caller chooses: that there is not so much is no news for the log.
+/// Returns the allocation flags for sizes that user space controls: no allocation warning.
 pub(super) fn sized() -> Flags {
     GFP_KERNEL | flags::__GFP_NOWARN
 }
 
-/// A copy of the `count` elements at user address `addr`.
-pub(super) fn read_array<T: FromBytes, A: Allocator>(addr: u64, count: usize) -> Result<Vec<T, A>> {
+/// Returns a copy of the `count` elements at user address `addr`. `EFAULT` if they are not
+/// readable, `EOVERFLOW` or `ENOMEM` for too many.
+pub(super) fn read_array<T: FromBytes, A: Allocator>(addr: u64, count: u32) -> Result<Vec<T, A>> {
+    let count = usize::try_from(count)?;
     let bytes = count.checked_mul(size_of::<T>()).ok_or(EOVERFLOW)?;
     let mut out = Vec::with_capacity(count, sized())?;
-    let mut reader = UserSlice::new(UserPtr::from_addr(addr as usize), bytes).reader();
+    let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(addr)?), bytes).reader();
     for _ in 0..count {
         out.push(reader.read()?, GFP_KERNEL)?;
     }
     Ok(out)
 }
 
-/// A copy of the `len` bytes at user address `addr`.
+/// Returns a copy of the `len` bytes at user address `addr`. `EFAULT` if they are not readable,
+/// `ENOMEM` for too many.
 pub(super) fn read_bytes(addr: u64, len: usize) -> Result<KVVec<u8>> {
     let mut out = KVVec::new();
-    UserSlice::new(UserPtr::from_addr(addr as usize), len).read_all(&mut out, sized())?;
+    let from = UserPtr::from_addr(usize::try_from(addr)?);
+    UserSlice::new(from, len).read_all(&mut out, sized())?;
     Ok(out)
 }

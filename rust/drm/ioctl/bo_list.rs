@@ -27,13 +27,13 @@ pub(super) fn read(
     asked: &uapi::drm_amdgpu_bo_list_in,
 ) -> Result<Arc<BoList>> {
     if asked.bo_number > MAX_ENTRIES
-        || asked.bo_info_size as usize != size_of::<uapi::drm_amdgpu_bo_list_entry>()
+        || usize::try_from(asked.bo_info_size)? != size_of::<uapi::drm_amdgpu_bo_list_entry>()
     {
         return Err(EINVAL);
     }
-    let count = asked.bo_number as usize;
-    let given: KVVec<uapi::drm_amdgpu_bo_list_entry> = user::read_array(asked.bo_info_ptr, count)?;
-    let mut entries = KVVec::with_capacity(count, user::sized())?;
+    let given: KVVec<uapi::drm_amdgpu_bo_list_entry> =
+        user::read_array(asked.bo_info_ptr, asked.bo_number)?;
+    let mut entries = KVVec::with_capacity(given.len(), user::sized())?;
     for entry in &given {
         let entry = Entry {
             bo: gem::lookup(file, entry.bo_handle)?.bo().clone(),
@@ -44,7 +44,7 @@ pub(super) fn read(
     BoList::new(entries)
 }
 
-/// `BO_LIST`.
+/// `BO_LIST`: creates, replaces or destroys a list.
 pub(super) struct BoListOp;
 
 impl Handler<Render> for BoListOp {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `CS`: user space hands commands to the scheduler of an engine.
+//! `CS`: submits IBs to the scheduler of an engine.
 //!
-//! All that user space passed is copied, and all that may wait for user space is waited for, before a lock is taken.
-//! Then the reservations of all buffers are locked, the buffers are brought where the commands expect them, and the
-//! job is made, armed, published and pushed. Nothing fails after the job is armed.
+//! All arguments are copied from user space, and all waits for other submissions of user space are
+//! done, before a lock is taken. Then the reservations of all buffers are locked, the buffers are
+//! validated, and the job is created, armed, published and pushed. Nothing fails after arming.
 
 use kernel::{prelude::*, sync::Arc};
 
@@ -28,13 +28,13 @@ mod chunks;
 
 use chunks::{Request, Work};
 
-/// What a job keeps as long as it runs.
-struct Keep {
+/// References that a job holds until it is done.
+struct JobRefs {
     _list: Arc<BoList>,
     _user_fence: Option<BoRef>,
 }
 
-/// `CS`.
+/// `CS`: submits IBs.
 pub(super) struct Submit;
 
 impl Handler<Render> for Submit {
@@ -55,9 +55,9 @@ impl Handler<Render> for Submit {
             (_, Some(_)) => return Err(EINVAL),
             (handle, None) => data.bo_lists.lock().get(handle).cloned().ok_or(ENOENT)?,
         };
-        // Before the locks: there is no hurry then.
+        // Waits before the reservations are locked, so that others do not wait for them.
         request.entity.wait_for_room()?;
-        // The device stays until the job is pushed; what is pushed ends with it.
+        // Not unplugged before the job is pushed: removal of the GPU ends all pushed jobs.
         let number = dev
             .while_plugged(|| submit(data, &request, work, &list))
             .ok_or(ENODEV)??;
@@ -90,7 +90,7 @@ fn check_killed() -> Result {
     Ok(())
 }
 
-/// Locks, checks, and hands over to the scheduler.
+/// Locks and validates the buffers, and pushes the job. Returns its sequence number.
 fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) -> Result<u64> {
     let vm = data.vm()?;
     let Work {
@@ -99,8 +99,8 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
         signals,
     } = work;
     let user_fence = request.user_fence.as_ref();
-    let keep = KBox::new(
-        Keep {
+    let refs = KBox::new(
+        JobRefs {
             _list: list.clone(),
             _user_fence: user_fence.map(|fence| fence.bo.clone()),
         },
@@ -121,16 +121,16 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
     for guard in locks.iter() {
         guard.reserve(1)?;
     }
-    let number_at = match user_fence {
-        // The engine writes 32-bit words.
+    let seq_addr = match user_fence {
+        // The engine writes dwords.
         Some(fence) => Some(fence.bo.kernel_addr()? + u64::from(fence.offset & !3)),
         None => None,
     };
 
     request.entity.submit(
         |entity, number| {
-            let mut job = Job::user(&vm, ibs, keep)?;
-            if let Some(at) = number_at {
+            let mut job = Job::user(&vm, ibs, refs)?;
+            if let Some(at) = seq_addr {
                 job = job.with_user_fence(at, number);
             }
             let mut job = sched::Job::new(entity, 1, job)?;

@@ -13,7 +13,7 @@ use crate::{
     uapi,
 };
 
-/// `CTX`.
+/// `CTX`: creates, destroys or queries a context.
 pub(super) struct CtxOp;
 
 impl Handler<Render> for CtxOp {
@@ -38,7 +38,7 @@ impl Handler<Render> for CtxOp {
             }
             uapi::AMDGPU_CTX_OP_FREE_CTX => {
                 let ctx = data.contexts.lock().remove(asked.ctx_id);
-                // Dropped without the lock: it may have to wait for its jobs to start.
+                // Dropped without the lock: this may wait until its jobs are handed to an engine.
                 drop(ctx.ok_or(EINVAL)?);
             }
             uapi::AMDGPU_CTX_OP_QUERY_STATE => *arg = data.ctx(asked.ctx_id)?.state(),
@@ -47,8 +47,7 @@ impl Handler<Render> for CtxOp {
                 data.ctx(asked.ctx_id)?;
                 *arg = uapi::ctx_pstate_out(uapi::AMDGPU_CTX_STABLE_PSTATE_NONE);
             }
-            // The clocks do as they like, which the firmware of this hardware does not let be changed
-            // to one of the others.
+            // The firmware of this hardware supports no stable power states.
             uapi::AMDGPU_CTX_OP_SET_STABLE_PSTATE => {
                 data.ctx(asked.ctx_id)?;
                 if asked.flags != uapi::AMDGPU_CTX_STABLE_PSTATE_NONE {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ioctls about buffers: make, map, describe.
+//! `GEM_*` except `GEM_VA`: create, map, wait for and describe buffers.
 
 use kernel::{
     prelude::*,
@@ -24,8 +24,8 @@ use crate::{
     uapi,
 };
 
-/// Flags that user space may ask for when it makes a buffer. That it is in one piece is not for user
-/// space to ask here, as with the C driver (`AMDGPU_GEM_CREATE_SETTABLE_MASK`).
+/// Flags that user space may set at creation. As in the C driver, `VRAM_CONTIGUOUS` is not among
+/// them (`AMDGPU_GEM_CREATE_SETTABLE_MASK`).
 const CREATE_FLAGS: u64 = (uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
     | uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS
     | uapi::AMDGPU_GEM_CREATE_CPU_GTT_USWC
@@ -36,11 +36,12 @@ const CREATE_FLAGS: u64 = (uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
     | uapi::AMDGPU_GEM_CREATE_UNCACHED
     | uapi::AMDGPU_GEM_CREATE_EXT_COHERENT) as u64;
 
+/// Returns the GEM object `handle`, or `ENOENT`.
 pub(super) fn lookup(file: &File<Render>, handle: u32) -> Result<ARef<Object>> {
     Object::lookup(file, handle).ok_or(ENOENT)
 }
 
-/// `GEM_CREATE`: VRAM or system memory, zeroed.
+/// `GEM_CREATE`: creates a zeroed buffer in VRAM or system memory.
 pub(super) struct Create;
 
 fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
@@ -60,7 +61,7 @@ fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
         explicit_sync: has(uapi::AMDGPU_GEM_CREATE_EXPLICIT_SYNC),
     };
     if domains & u64::from(uapi::AMDGPU_GEM_DOMAIN_VRAM) != 0 {
-        // A full VRAM is no reason to fail: system memory does as well.
+        // Falls back to system memory if VRAM is full.
         Bo::prefer_vram(gpu, size, attrs)
     } else {
         Bo::gtt(gpu, size, attrs, None)
@@ -76,7 +77,7 @@ impl Handler<Render> for Create {
         let memory = uapi::AMDGPU_GEM_DOMAIN_CPU
             | uapi::AMDGPU_GEM_DOMAIN_GTT
             | uapi::AMDGPU_GEM_DOMAIN_VRAM;
-        // Contents that are encrypted, and buffers bound to the address space, are not there.
+        // `ENCRYPTED` and `VM_ALWAYS_VALID` are not supported.
         if asked.domain_flags & !CREATE_FLAGS != 0
             || asked.domains & !u64::from(memory) != 0
             || asked.domains == 0
@@ -97,7 +98,7 @@ impl Handler<Render> for Create {
     }
 }
 
-/// `GEM_MMAP`: where in the file a buffer is mapped.
+/// `GEM_MMAP`: returns the mmap offset of a buffer.
 pub(super) struct Mmap;
 
 impl Handler<Render> for Mmap {
@@ -112,7 +113,7 @@ impl Handler<Render> for Mmap {
     }
 }
 
-/// `GEM_WAIT_IDLE`: waits for the jobs that use a buffer.
+/// `GEM_WAIT_IDLE`: waits for the jobs that read or write a buffer.
 pub(super) struct WaitIdle;
 
 impl Handler<Render> for WaitIdle {
@@ -129,7 +130,7 @@ impl Handler<Render> for WaitIdle {
     }
 }
 
-/// `GEM_METADATA`: what exporters tell importers.
+/// `GEM_METADATA`: stores or returns the metadata that exporters pass to importers.
 pub(super) struct Metadata;
 
 impl Handler<Render> for Metadata {
@@ -163,13 +164,13 @@ impl Handler<Render> for Metadata {
                 stored.flags = if bytes == 0 { 0 } else { arg.data.flags };
                 Ok(0)
             }
-            // The C driver does nothing, successfully.
+            // The C driver ignores unknown operations.
             _ => Ok(0),
         }
     }
 }
 
-/// `GEM_OP`: how a buffer was made.
+/// `GEM_OP`: returns the creation parameters of a buffer.
 pub(super) struct Op;
 
 impl Handler<Render> for Op {
@@ -188,11 +189,11 @@ impl Handler<Render> for Op {
         let domain = match bo.preferred() {
             BoKind::Vram => uapi::AMDGPU_GEM_DOMAIN_VRAM,
             BoKind::Gtt => uapi::AMDGPU_GEM_DOMAIN_GTT,
-            // Registers have no handles, nor has memory of a process.
+            // These have no GEM handles.
             BoKind::Doorbell | BoKind::MmioRemap | BoKind::User => return Err(EINVAL),
         };
         let flags = bo.flags();
-        // Memory is cleared as soon as nobody uses it.
+        // All memory is cleared when it is freed.
         let mut bits =
             uapi::AMDGPU_GEM_CREATE_VRAM_CLEARED | uapi::AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE;
         for (set, flag) in [

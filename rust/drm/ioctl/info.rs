@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `INFO`: what user space asks about the device.
+//! `INFO`: queries about the device.
 
 use kernel::{
     page::PAGE_SIZE,
@@ -24,19 +24,20 @@ use crate::{
     uapi,
 };
 
-/// Addresses below are kept free, so that null pointers and their neighbours fault.
+/// Start of the usable address space in bytes (`AMDGPU_VA_RESERVED_BOTTOM`): null pointers fault.
 const VA_RESERVED_BOTTOM: u64 = SZ_64K as u64;
-/// Addresses at the top that the C driver keeps for trap handler, semaphores and context save.
+/// Bytes at the top that the C driver reserves for the trap handler, semaphores and the context
+/// save area (`AMDGPU_VA_RESERVED_TOP`).
 const VA_RESERVED_TOP: u64 = SZ_64K as u64 + 2 * SZ_2M as u64;
 
-/// The lower half of the address space: from, to.
+/// Returns the usable lower half of the address space: first address, end.
 pub(super) fn va_range(gpu: &Gpu) -> (u64, u64) {
     let size = (1u64 << gpu.generation().caps.va_bits) - VA_RESERVED_TOP;
     let hole = 1u64 << (gpu.generation().caps.va_bits - 1);
     (VA_RESERVED_BOTTOM, size.min(hole))
 }
 
-/// The upper half: from, to. Its addresses have all higher bits set.
+/// Returns the usable upper half of the address space, in canonical form: first address, end.
 fn high_va_range(gpu: &Gpu) -> (u64, u64) {
     let bits = gpu.generation().caps.va_bits;
     let size = (1u64 << bits) - VA_RESERVED_TOP;
@@ -55,7 +56,7 @@ impl Handler<Render> for Info {
         let gpu = file.data().gpu()?;
         let out = Out {
             ptr: arg.return_pointer,
-            size: arg.return_size as usize,
+            size: usize::try_from(arg.return_size)?,
         };
         if out.size == 0 || out.ptr == 0 {
             return Err(EINVAL);
@@ -79,9 +80,9 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
-            // Power management would know, which does not run.
+            // Sensors need power management, which does not run.
             uapi::AMDGPU_INFO_SENSOR => Err(ENOENT),
-            // There are no queues of the render node's own kind.
+            // User queues of the render node are not supported.
             uapi::AMDGPU_INFO_UQ_FW_AREAS
                 if uapi::info_hw_ip(arg).type_ <= uapi::AMDGPU_HW_IP_DMA =>
             {
@@ -93,14 +94,16 @@ impl Handler<Render> for Info {
     }
 }
 
-/// Where the answer goes.
+/// The buffer of user space for the answer.
 struct Out {
+    /// User address.
     ptr: u64,
+    /// Bytes.
     size: usize,
 }
 
 impl Out {
-    /// Writes as much of the answer as there is room for.
+    /// Writes the answer, truncated to the size of the buffer. `EFAULT` if it is not writable.
     fn put<T: AsBytes>(&self, value: &T) -> Result {
         self.put_bytes(value.as_bytes())
     }
@@ -112,12 +115,13 @@ impl Out {
     }
 }
 
-/// Contexts of drawing that the command processor can have in flight, on all generations.
+/// `max_hw_contexts` of all generations.
 const HW_CONTEXTS: u32 = 8;
-/// The card belongs to a virtual machine.
+/// The device is passed through to a virtual machine.
 const MODE_PASSED_THROUGH: u64 =
     (uapi::AMDGPU_IDS_FLAGS_MODE_PT << uapi::AMDGPU_IDS_FLAGS_MODE_SHIFT) as u64;
 
+/// Returns the answer to `DEV_INFO`.
 fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let config = gpu.config();
     let caps = gpu.generation().caps;
@@ -175,7 +179,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     info
 }
 
-/// How many blocks of a kind there are; `EINVAL` for kinds that the device does not have.
+/// Returns the number of instances of an IP block type; `EINVAL` for types that the device lacks.
 fn ip_count(gpu: &Gpu, kind: u32) -> Result<u32> {
     match kind {
         uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => Ok(gpu.config().num_xcc),
@@ -184,7 +188,7 @@ fn ip_count(gpu: &Gpu, kind: u32) -> Result<u32> {
     }
 }
 
-/// Rings that user space may submit to, one bit each: none of the compute core.
+/// Returns the bitmap of the rings that user space may submit to: none of graphics and compute.
 fn rings(gpu: &Gpu, kind: u32) -> u32 {
     let engines = match kind {
         uapi::AMDGPU_HW_IP_DMA => gpu.sdma().map_or(0, |sdma| sdma.schedulers().len()),
@@ -193,6 +197,7 @@ fn rings(gpu: &Gpu, kind: u32) -> u32 {
     (1 << engines.min(DMA_RINGS)) - 1
 }
 
+/// Answers `HW_IP_INFO`. Start and size alignment of IBs are in bytes.
 fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let kind = uapi::info_hw_ip(arg).type_;
     if uapi::info_hw_ip(arg).ip_instance >= uapi::AMDGPU_HW_IP_INSTANCE_MAX_COUNT {
@@ -202,7 +207,7 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
         uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => (gpu.config().gc, 32, 32),
         uapi::AMDGPU_HW_IP_DMA => (gpu.config().sdma, 256, 4),
         uapi::AMDGPU_HW_IP_NUM.. => return Err(EINVAL),
-        // The device has no such block.
+        // The device lacks the block.
         _ => return out.put_bytes(&uapi::hw_ip_bytes(&uapi::drm_amdgpu_info_hw_ip::default())),
     };
     let info = uapi::drm_amdgpu_info_hw_ip {
@@ -219,7 +224,7 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     out.put_bytes(&uapi::hw_ip_bytes(&info))
 }
 
-/// Registers that user space may read; `EFAULT` for others, as in the C driver.
+/// Answers `READ_MMR_REG`. `EFAULT` for registers that user space may not read, as in the C driver.
 fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     let asked = uapi::info_read_mmr_reg(arg);
     let index = |shift: u32, mask: u32, count: u32| {
@@ -238,7 +243,7 @@ fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     {
         return Err(EINVAL);
     }
-    let mut values = KVec::with_capacity(asked.count as usize * 4, GFP_KERNEL)?;
+    let mut values = KVec::with_capacity(usize::try_from(asked.count)? * 4, GFP_KERNEL)?;
     for offset in asked.dword_offset..asked.dword_offset.saturating_add(asked.count) {
         let value = gpu.user_register(offset)?.ok_or(EFAULT)?;
         values.extend_from_slice(&value.to_ne_bytes(), GFP_KERNEL)?;
@@ -246,16 +251,17 @@ fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
     out.put_bytes(&values)
 }
 
-/// Limits of the C driver's questions.
+/// Limits of `READ_MMR_REG` (`AMDGPU_GFX_MAX_SE`, `AMDGPU_GFX_MAX_SH_PER_SE`, `amdgpu_info_ioctl`).
 const MAX_SE: u32 = 4;
 const MAX_SH_PER_SE: u32 = 2;
 const MAX_REGISTERS: u32 = 128;
 
-/// Bytes of VRAM that cannot be allocated: what is reserved for firmware counts, too, as in the C driver, where it is pinned.
+/// Returns the used bytes of VRAM. As in the C driver, this includes memory reserved for firmware.
 fn used(vram: &Vram) -> u64 {
     vram.used() + (vram.size() - vram.usable())
 }
 
+/// Returns the description of a heap; all arguments are in bytes.
 fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
     uapi::drm_amdgpu_heap_info {
         total_heap_size: total,
@@ -265,6 +271,7 @@ fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
     }
 }
 
+/// Returns the answer to `MEMORY`.
 fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     let vram = gpu.vram();
     let gtt = account::gtt_limit();
@@ -276,7 +283,7 @@ fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     }
 }
 
-/// Global data share, which this hardware does not have, and global wave sync.
+/// Returns the answer to `GDS_CONFIG`: the hardware has no global data share, but global wave sync.
 fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
     uapi::drm_amdgpu_info_gds {
         gws_per_compute_partition: gpu.config().num_gws,
@@ -284,6 +291,7 @@ fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
     }
 }
 
+/// Returns the answer to `VRAM_GTT`.
 fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     let vram = gpu.vram();
     uapi::drm_amdgpu_info_vram_gtt {
@@ -293,6 +301,7 @@ fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     }
 }
 
+/// Returns the answer to `FW_VERSION`; `EINVAL` for unknown firmware.
 fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_info_firmware> {
     let asked = uapi::info_query_fw(arg);
     if asked.ip_instance != 0 {
@@ -306,7 +315,7 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
         uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_CNTL => versions.rlc_lists[0],
         uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_GPM_MEM => versions.rlc_lists[1],
         uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_SRM_MEM => versions.rlc_lists[2],
-        // Those of the security processor count in one number, that the C driver tells twice.
+        // PSP firmware has one number, which the C driver reports as version and feature.
         uapi::AMDGPU_INFO_FW_SOS => Release {
             version: versions.os,
             feature: versions.os,
@@ -315,7 +324,7 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
             version: versions.ta_driver,
             feature: versions.ta_driver,
         },
-        // Blocks that the card does not have, or whose firmware it brings along.
+        // Blocks that the card lacks, or whose firmware the driver does not load.
         uapi::AMDGPU_INFO_FW_VCE..=uapi::AMDGPU_INFO_FW_GFX_CE
         | uapi::AMDGPU_INFO_FW_SMC
         | uapi::AMDGPU_INFO_FW_VCN
@@ -329,7 +338,7 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
     })
 }
 
-/// How many commands of each kind of ring one submission may have.
+/// Returns the limits of IBs of one submission, by ring type.
 fn max_ibs() -> [u32; uapi::AMDGPU_HW_IP_NUM as usize] {
     core::array::from_fn(|kind| match kind as u32 {
         uapi::AMDGPU_HW_IP_GFX => 192,

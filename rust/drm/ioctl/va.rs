@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `GEM_VA`: buffers in the file's address space, besides those that `/dev/kfd` maps there.
+//! `GEM_VA`: maps and unmaps buffers in the file's address space, apart from those that `/dev/kfd`
+//! maps there.
 //!
-//! A mapping made here ends with an unmap, with the handle of its buffer, or with the file. It is there, or gone, when
-//! the ioctl returns: jobs that were submitted before, and use the buffer, are waited for before it goes.
+//! A mapping ends with an unmap, with the last handle of its buffer, or with the file. Page tables
+//! are up to date when the ioctl returns: an unmap waits for submitted jobs that use the buffer.
 
 use kernel::{
     prelude::*,
@@ -14,7 +15,7 @@ use super::{gem::lookup, info};
 use crate::{
     drm::{
         file::{FileData, Render},
-        mappings::{wait_for_jobs, Mapping, Range},
+        mappings::{wait_for_jobs, Mapping, VaRange},
         syncobj_signal::SyncobjSignal,
         user,
     },
@@ -27,7 +28,7 @@ use crate::{
     uapi,
 };
 
-/// What the ioctl asks for, checked.
+/// The checked arguments of the ioctl: addresses and sizes in bytes.
 struct Asked {
     va: u64,
     len: u64,
@@ -36,8 +37,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn range(&self) -> Range {
-        Range {
+    fn range(&self) -> VaRange {
+        VaRange {
             start: self.va,
             end: self.va + self.len,
         }
@@ -54,7 +55,7 @@ impl Asked {
     }
 }
 
-/// Flags of mappings. Of these, what a page may be cached as follows from its buffer.
+/// Flags that are accepted. `MTYPE` has no effect: caching follows from the buffer.
 const FLAGS: u32 = uapi::AMDGPU_VM_DELAY_UPDATE
     | uapi::AMDGPU_VM_PAGE_READABLE
     | uapi::AMDGPU_VM_PAGE_WRITEABLE
@@ -62,15 +63,13 @@ const FLAGS: u32 = uapi::AMDGPU_VM_DELAY_UPDATE
     | uapi::AMDGPU_VM_MTYPE_MASK
     | uapi::AMDGPU_VM_PAGE_NOALLOC;
 
-/// Waits for what user space wants to have happened before.
+/// Waits for the input fences. `EINVAL` for handle 0, `ERESTARTSYS` if a signal arrives.
 fn wait_for_input(file: &File<Render>, arg: &uapi::drm_amdgpu_gem_va) -> Result {
     if arg.num_syncobj_handles == 0 {
         return Ok(());
     }
-    let handles: KVec<u32> = user::read_array(
-        arg.input_fence_syncobj_handles,
-        arg.num_syncobj_handles as usize,
-    )?;
+    let handles: KVec<u32> =
+        user::read_array(arg.input_fence_syncobj_handles, arg.num_syncobj_handles)?;
     for handle in handles {
         if handle == 0 {
             return Err(EINVAL);
@@ -80,7 +79,9 @@ fn wait_for_input(file: &File<Render>, arg: &uapi::drm_amdgpu_gem_va) -> Result 
     Ok(())
 }
 
-fn change(
+/// Does the operation. `EINVAL` if its arguments are malformed, `ENOENT` for a mapping that does
+/// not exist.
+fn apply(
     data: &Arc<FileData>,
     operation: u32,
     object: Option<ARef<Object>>,
@@ -167,8 +168,8 @@ impl Handler<Render> for Va {
                 exec: has(uapi::AMDGPU_VM_PAGE_EXECUTABLE),
             },
         };
-        change(data, arg.operation, object, &asked)?;
-        // Page tables are not changed later: the fence is one that is signalled.
+        apply(data, arg.operation, object, &asked)?;
+        // Page tables are updated already: a signaled fence.
         if let Some(signal) = signal {
             signal.signal_with(&Fence::stub());
         }

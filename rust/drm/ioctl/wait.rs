@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `WAIT_CS`, `WAIT_FENCES`, `FENCE_TO_HANDLE`: what becomes of jobs that were submitted.
+//! `WAIT_CS`, `WAIT_FENCES`, `FENCE_TO_HANDLE`: wait for submitted jobs, or export their fences.
 
 use kernel::{prelude::*, sync::aref::ARef};
 
@@ -20,18 +20,20 @@ use crate::{
 };
 
 /// A job as user space names it.
-pub(super) struct JobName {
+pub(super) struct JobId {
+    /// Context handle.
     pub(super) ctx: u32,
+    /// The ring it was submitted to.
     pub(super) ring: Ring,
-    pub(super) number: u64,
+    /// Sequence number that `CS` returned.
+    pub(super) seq: u64,
 }
 
-impl JobName {
-    /// The job; `None` if it is over for long.
+impl JobId {
+    /// Returns the fences of the job; `None` if they are no longer kept, which implies that it is
+    /// done. `EINVAL` for an unknown context, ring or job.
     pub(super) fn find(&self, data: &FileData) -> Result<Option<Submission>> {
-        data.ctx(self.ctx)?
-            .entity(self.ring)?
-            .submission(self.number)
+        data.ctx(self.ctx)?.entity(self.ring)?.submission(self.seq)
     }
 
     fn finished(&self, data: &FileData) -> Result<Option<ARef<Fence>>> {
@@ -39,7 +41,7 @@ impl JobName {
     }
 }
 
-impl From<&uapi::drm_amdgpu_fence> for JobName {
+impl From<&uapi::drm_amdgpu_fence> for JobId {
     fn from(fence: &uapi::drm_amdgpu_fence) -> Self {
         Self {
             ctx: fence.ctx_id,
@@ -48,12 +50,13 @@ impl From<&uapi::drm_amdgpu_fence> for JobName {
                 instance: fence.ip_instance,
                 index: fence.ring,
             },
-            number: fence.seq_no,
+            seq: fence.seq_no,
         }
     }
 }
 
-/// Waits for a fence; false when the time is over before, and the error of what failed.
+/// Waits for a fence until `deadline`, in ns of the monotonic clock. Returns false at the deadline,
+/// else the result of the fence; `ERESTARTSYS` if a signal arrives.
 fn wait(fence: &Fence, deadline: u64) -> Result<bool> {
     if !fence.wait_interruptible(Timeout::until(deadline))? {
         return Ok(false);
@@ -62,7 +65,7 @@ fn wait(fence: &Fence, deadline: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// `WAIT_CS`.
+/// `WAIT_CS`: waits for one job.
 pub(super) struct WaitCs;
 
 impl Handler<Render> for WaitCs {
@@ -71,14 +74,14 @@ impl Handler<Render> for WaitCs {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let asked = uapi::wait_cs_in(arg);
-        let job = JobName {
+        let job = JobId {
             ctx: asked.ctx_id,
             ring: Ring {
                 kind: asked.ip_type,
                 instance: asked.ip_instance,
                 index: asked.ring,
             },
-            number: asked.handle,
+            seq: asked.handle,
         };
         let done = match job.finished(file.data())? {
             Some(fence) => wait(&fence, asked.timeout)?,
@@ -89,13 +92,13 @@ impl Handler<Render> for WaitCs {
     }
 }
 
-/// `WAIT_FENCES`.
+/// `WAIT_FENCES`: waits for all or the first of several jobs.
 pub(super) struct WaitFences;
 
-/// Waits for all; false when the time is over before.
+/// Waits for all fences. Returns false at the deadline.
 fn wait_all(data: &FileData, fences: &[uapi::drm_amdgpu_fence], deadline: u64) -> Result<bool> {
     for fence in fences {
-        if let Some(fence) = JobName::from(fence).finished(data)? {
+        if let Some(fence) = JobId::from(fence).finished(data)? {
             if !wait(&fence, deadline)? {
                 return Ok(false);
             }
@@ -104,7 +107,8 @@ fn wait_all(data: &FileData, fences: &[uapi::drm_amdgpu_fence], deadline: u64) -
     Ok(true)
 }
 
-/// Waits for any: its index, and its fence if it is remembered.
+/// Waits for the first fence. Returns its index, and itself if it is still kept; `None` at the
+/// deadline.
 fn wait_any(
     data: &FileData,
     fences: &[uapi::drm_amdgpu_fence],
@@ -112,7 +116,7 @@ fn wait_any(
 ) -> Result<Option<(usize, Option<ARef<Fence>>)>> {
     let mut found = KVec::with_capacity(fences.len(), user::sized())?;
     for (i, fence) in fences.iter().enumerate() {
-        match JobName::from(fence).finished(data)? {
+        match JobId::from(fence).finished(data)? {
             Some(fence) => found.push(fence, GFP_KERNEL)?,
             None => return Ok(Some((i, None))),
         }
@@ -131,7 +135,7 @@ impl Handler<Render> for WaitFences {
             return Err(EINVAL);
         }
         let fences: KVec<uapi::drm_amdgpu_fence> =
-            user::read_array(asked.fences, asked.fence_count as usize)?;
+            user::read_array(asked.fences, asked.fence_count)?;
         if asked.wait_all != 0 {
             let done = wait_all(file.data(), &fences, asked.timeout_ns)?;
             *arg = uapi::wait_fences_out(u32::from(done), 0);
@@ -139,8 +143,8 @@ impl Handler<Render> for WaitFences {
         }
         match wait_any(file.data(), &fences, asked.timeout_ns)? {
             Some((first, fence)) => {
-                *arg = uapi::wait_fences_out(1, first as u32);
-                // The answer is handed out also when that job failed.
+                *arg = uapi::wait_fences_out(1, u32::try_from(first)?);
+                // The index is valid also if that job failed.
                 fence.map_or(Ok(()), |fence| fence.result())?;
             }
             None => *arg = uapi::wait_fences_out(0, !0),
@@ -149,7 +153,7 @@ impl Handler<Render> for WaitFences {
     }
 }
 
-/// `FENCE_TO_HANDLE`.
+/// `FENCE_TO_HANDLE`: exports the fence of a job as a syncobj or a sync file.
 pub(super) struct FenceToHandle;
 
 impl Handler<Render> for FenceToHandle {
@@ -158,7 +162,7 @@ impl Handler<Render> for FenceToHandle {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let asked = uapi::fence_to_handle_in(arg);
-        let fence = JobName::from(&asked.fence)
+        let fence = JobId::from(&asked.fence)
             .finished(file.data())?
             .unwrap_or_else(Fence::stub);
         let handle = match asked.what {
@@ -166,9 +170,9 @@ impl Handler<Render> for FenceToHandle {
                 Syncobj::new(Some(&fence))?.create_handle(file)?
             }
             uapi::AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD => {
-                Syncobj::new(Some(&fence))?.create_fd()? as u32
+                u32::try_from(Syncobj::new(Some(&fence))?.create_fd()?)?
             }
-            uapi::AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD => sync_file_fd(&fence)? as u32,
+            uapi::AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD => u32::try_from(sync_file_fd(&fence)?)?,
             _ => return Err(EINVAL),
         };
         *arg = uapi::fence_to_handle_out(handle);

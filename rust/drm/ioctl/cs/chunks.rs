@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space passes to a submission: a list of chunks, copied once and then looked at in two rounds. The first
-//! finds out which ring it is for and how many commands there are, the second what they are and what they wait for.
-//! No lock is held.
+//! Parses the chunks of a submission, which are copied once, in two passes as the C driver does
+//! (`amdgpu_cs_pass1`, `amdgpu_cs_pass2`): the first finds the ring and counts the IBs, the second
+//! collects IBs, dependencies and syncobjs. No lock is held.
 
 use kernel::{prelude::*, sync::Arc, transmute::FromBytes};
 
@@ -13,7 +13,7 @@ use crate::{
         ctx_entity::CtxEntity,
         dependencies::Dependencies,
         file::Render,
-        ioctl::{bo_list, wait::JobName},
+        ioctl::{bo_list, wait::JobId},
         syncobj_signal::SyncobjSignal,
         user,
     },
@@ -23,7 +23,7 @@ use crate::{
     uapi,
 };
 
-/// Dwords of one command buffer: the packet that calls it has 20 bits for them.
+/// Limit of an IB in dwords: the size field of the `INDIRECT_BUFFER` packet of SDMA has 20 bits.
 const MAX_IB_DWORDS: u32 = 0xf_ffff;
 
 struct Chunk {
@@ -31,37 +31,44 @@ struct Chunk {
     data: KVVec<u8>,
 }
 
-/// Splits a chunk into its elements. What is left at the end is ignored.
+/// Returns the elements of a chunk. An incomplete element at the end is ignored.
 fn elements<'a, T: FromBytes + 'a>(data: &'a [u8]) -> impl Iterator<Item = T> + 'a {
     data.chunks_exact(size_of::<T>())
         .filter_map(T::from_bytes_copy)
 }
 
-/// The struct that a chunk starts with.
+/// Returns the first element of a chunk; `EINVAL` if it is too short.
 fn first<T: FromBytes>(data: &[u8]) -> Result<T> {
     elements(data).next().ok_or(EINVAL)
 }
 
-/// Where the number of the job is written when it is done.
+/// Location to which the sequence number of the job is written when it is done.
 pub(super) struct UserFence {
+    /// The buffer, of one page.
     pub(super) bo: BoRef,
+    /// Bytes from its start.
     pub(super) offset: u32,
 }
 
-/// A submission after the first round.
+/// A submission after the first pass.
 pub(super) struct Request {
     chunks: KVec<Chunk>,
     ctx: Arc<Ctx>,
-    /// The ring that all commands are for.
+    /// The entity of all IBs.
     pub(super) entity: Arc<CtxEntity>,
+    /// From a chunk `FENCE`.
     pub(super) user_fence: Option<UserFence>,
+    /// From a chunk `BO_HANDLES`.
     pub(super) bo_list: Option<Arc<BoList>>,
 }
 
-/// What the second round finds.
+/// Result of the second pass.
 pub(super) struct Work {
+    /// IBs that are not empty.
     pub(super) ibs: KVec<Ib>,
+    /// Explicit dependencies.
     pub(super) after: Dependencies,
+    /// Syncobjs that receive the fence of the job.
     pub(super) signals: KVVec<SyncobjSignal>,
 }
 
@@ -81,7 +88,7 @@ fn read_chunk(at: u64) -> Result<Chunk> {
     }
     Ok(Chunk {
         id: head.chunk_id,
-        data: user::read_bytes(head.chunk_data, head.length_dw as usize * 4)?,
+        data: user::read_bytes(head.chunk_data, usize::try_from(head.length_dw)? * 4)?,
     })
 }
 
@@ -90,7 +97,7 @@ fn user_fence(file: &File<Render>, data: &[u8]) -> Result<UserFence> {
     let object = gem::Object::lookup(file, asked.handle).ok_or(EINVAL)?;
     let bo = object.bo().clone();
     let page = kernel::page::PAGE_SIZE;
-    if bo.size() != page as u64 || asked.offset as usize > page - size_of::<u64>() {
+    if bo.size() != page as u64 || usize::try_from(asked.offset)? > page - size_of::<u64>() {
         return Err(EINVAL);
     }
     Ok(UserFence {
@@ -100,13 +107,14 @@ fn user_fence(file: &File<Render>, data: &[u8]) -> Result<UserFence> {
 }
 
 impl Request {
-    /// Copies the chunks of a submission, and makes the first round.
+    /// Copies the chunks of a submission and does the first pass. `EINVAL` for malformed chunks or
+    /// IBs for several rings, else the errors of the lookups.
     pub(super) fn read(file: &File<Render>, asked: &uapi::drm_amdgpu_cs_in) -> Result<Self> {
         if asked.num_chunks == 0 {
             return Err(EINVAL);
         }
         let ctx = file.data().ctx(asked.ctx_id)?;
-        let list: KVec<u64> = user::read_array(asked.chunks, asked.num_chunks as usize)?;
+        let list: KVec<u64> = user::read_array(asked.chunks, asked.num_chunks)?;
         let mut chunks = KVec::with_capacity(list.len(), user::sized())?;
         let mut entity: Option<Arc<CtxEntity>> = None;
         let (mut ibs, mut gang) = (0, false);
@@ -143,7 +151,7 @@ impl Request {
             }
             chunks.push(chunk, GFP_KERNEL)?;
         }
-        // Commands for several rings that have to run at the same time: not offered in `ids_flags`.
+        // Gang submission is not advertised in `ids_flags`.
         if gang {
             return Err(EINVAL);
         }
@@ -156,7 +164,7 @@ impl Request {
         })
     }
 
-    /// The second round. May wait for user space to submit what has to go before.
+    /// Does the second pass. May wait until user space submits the point of a timeline syncobj.
     pub(super) fn work(&self, file: &File<Render>) -> Result<Work> {
         let mut work = Work {
             ibs: KVec::new(),
@@ -218,7 +226,7 @@ impl Work {
         ctx: &Ctx,
         ib: &uapi::drm_amdgpu_cs_chunk_ib,
     ) -> Result {
-        // A job may have failed since the first round.
+        // A job may have failed since the first pass.
         ctx.entity(ring_of(ib))?;
         let dwords = ib.ib_bytes / 4;
         if ib.flags & uapi::AMDGPU_IB_FLAG_CE != 0 || dwords > MAX_IB_DWORDS {
@@ -235,17 +243,17 @@ impl Work {
         Ok(self.ibs.push(ib, GFP_KERNEL)?)
     }
 
-    /// Lets the job wait until others are done, or are scheduled.
+    /// Adds dependencies on jobs: until they are `scheduled`, or until they are done.
     fn add_jobs(&mut self, file: &File<Render>, data: &[u8], scheduled: bool) -> Result {
         for job in elements::<uapi::drm_amdgpu_cs_chunk_dep>(data) {
-            let name = JobName {
+            let name = JobId {
                 ctx: job.ctx_id,
                 ring: Ring {
                     kind: job.ip_type,
                     instance: job.ip_instance,
                     index: job.ring,
                 },
-                number: job.handle,
+                seq: job.handle,
             };
             let fence = match name.find(file.data())? {
                 Some(job) if scheduled => job.scheduled,
@@ -257,11 +265,13 @@ impl Work {
         Ok(())
     }
 
+    /// Adds a dependency on the fence of a syncobj.
     fn add_syncobj(&mut self, file: &File<Render>, handle: u32, point: u64, flags: u64) -> Result {
         let fence = syncobj::find_fence(file, handle, point, flags)?;
         self.after.add(fence)
     }
 
+    /// Adds a syncobj that receives the fence of the job.
     fn add_signal(&mut self, file: &File<Render>, handle: u32, point: u64) -> Result {
         let target = SyncobjSignal::new(file, handle, point, EINVAL)?;
         Ok(self.signals.push(target, GFP_KERNEL)?)
