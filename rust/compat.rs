@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space looks for to find out whether AMD's driver is loaded: `/sys/module/amdgpu`.
+//! `/sys/module/amdgpu`, which user space reads to find out whether the driver is loaded.
 //!
-//! `rocminfo` and the test programs of ROCm do not ask `/dev/kfd` but this directory. It says what is
-//! true of rkfd: it is live, and does not run on an emulator that is too slow for ordinary tests.
-//! Since one name stands for one driver, rkfd and amdgpu cannot be loaded at the same time: rkfd
-//! refuses with `EBUSY`, the kernel refuses amdgpu, with `EINVAL`, as a module that is loaded already.
+//! `rocminfo` and the test programs of ROCm read this directory instead of opening `/dev/kfd`:
+//! `initstate` is "live", `parameters/emu_mode` is 0, no emulation. rkfd and amdgpu cannot be
+//! loaded at the same time: loading rkfd fails with `EBUSY`, loading amdgpu with `EINVAL`, as of a
+//! module that is loaded already.
 
 use core::fmt::Write;
 
@@ -13,18 +13,18 @@ use kernel::prelude::*;
 
 use crate::kapi::kobject::{is_module_shown, Dir, File, Parent, Text};
 
-/// The name that programs look for.
+/// Name of the module directory.
 const NAME: &CStr = c"amdgpu";
 
-/// The directory. Dropping it takes it away.
+/// The registered directory. Dropping it removes it.
 pub(crate) struct Registration {
-    // Children first.
+    // Field order: children are removed first.
     _parameters: Dir,
     _module: Dir,
 }
 
 impl Registration {
-    /// Makes it; `EBUSY` if the driver of that name is there.
+    /// Creates the directory; `EBUSY` if amdgpu is loaded.
     pub(crate) fn new() -> Result<Self> {
         if is_module_shown(NAME) {
             pr_err!("amdgpu is loaded; only one of the two can drive AMD's GPUs (rmmod amdgpu)\n");
@@ -43,7 +43,7 @@ impl Registration {
     }
 }
 
-/// One file with a text that never changes.
+/// Returns a list of one file with constant contents.
 fn one(name: &CStr, text: &'static str) -> Result<KVec<File>> {
     let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
     let file = File::new(name, move |out: &mut Text<'_>| {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kfd/` in debugfs: what is on the hardware, and whose it is.
+//! `kfd/` in debugfs: the state of queues, rings and memory.
 //!
-//! | file | shows |
+//! | file | contents |
 //! |---|---|
-//! | `hqds` | registers of the active queue slots of each GPU |
-//! | `mqds` | images of the queues of each process, and of the scheduler's queue |
-//! | `rls` | the runlist of each GPU as it was sent last |
-//! | `rings` | the kernel's rings with their types: pointers, jobs or frames, registers |
-//! | `mem_limit` | system memory that buffers of processes take and may take |
-//! | `process/<pid>/pasid` | the number of the process on each GPU |
+//! | `hqds` | registers of the active HQDs of each GPU |
+//! | `mqds` | MQDs of the queues of each process, and of the scheduler's queue |
+//! | `rls` | the last runlist of each GPU |
+//! | `rings` | the kernel's rings: pointers, jobs or MES frames, registers |
+//! | `mem_limit` | system memory that is used by buffers of processes, and its limit |
+//! | `process/<pid>/pasid` | the PASID of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
-//! | `topology/nodes/<n>/properties` | what sysfs shows of a node |
+//! | `topology/nodes/<n>/properties` | properties of a node as in sysfs |
 //!
-//! Readers take the locks of what they look at; nothing here changes anything.
+//! All files are read-only. Readers take the locks of the objects that they print.
 
 use kernel::{
     debugfs::{Dir, File},
@@ -29,18 +29,18 @@ use crate::{
     topology,
 };
 
-/// Words in a line of a dump.
-const PER_LINE: usize = 8;
+/// Dwords in a line of a dump.
+const DWORDS_PER_LINE: usize = 8;
 
-/// All of it; dropping it takes it away.
+/// The directory. Dropping it removes all files.
 pub(crate) struct Root {
-    // Field order: children first.
+    // Field order: children are removed first.
     _files: [Pin<KBox<File<()>>>; 5],
     _processes: process::debugfs::Root,
     _topology: topology::DebugfsRegistration,
 }
 
-/// Makes the directory.
+/// Creates the directory. `ENOMEM` without memory; failures of debugfs itself are ignored.
 pub(crate) fn new() -> Result<Root> {
     let dir = Dir::new(c"kfd");
     Ok(Root {
@@ -59,6 +59,7 @@ pub(crate) fn new() -> Result<Root> {
     })
 }
 
+/// Prints `mem_limit`, in MiB.
 fn limits(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [all, gtt] = account::system();
     for (what, (used, limit)) in [("System", all), ("TTM", gtt)] {
@@ -67,9 +68,10 @@ fn limits(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// Prints dwords, each line with its offset in bytes.
 fn dump(f: &mut fmt::Formatter<'_>, words: &[u32]) -> fmt::Result {
-    for (line, chunk) in words.chunks(PER_LINE).enumerate() {
-        write!(f, "    {:08x}:", line * PER_LINE * 4)?;
+    for (line, chunk) in words.chunks(DWORDS_PER_LINE).enumerate() {
+        write!(f, "    {:08x}:", line * DWORDS_PER_LINE * 4)?;
         for word in chunk {
             write!(f, " {word:08x}")?;
         }
@@ -78,26 +80,28 @@ fn dump(f: &mut fmt::Formatter<'_>, words: &[u32]) -> fmt::Result {
     Ok(())
 }
 
-/// Prints words that had to be fetched, or why that failed.
-fn dump_or_say(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32>>) -> fmt::Result {
+/// Prints dwords, or the error of reading them.
+fn dump_or_error(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32>>) -> fmt::Result {
     match words {
         Ok(words) => dump(f, &words),
         Err(e) => writeln!(f, "    unavailable: {e:?}"),
     }
 }
 
+/// Prints `hqds`.
 fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for gpu in &gpu::list() {
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
         for xcc in 0..gpu.config().num_xcc {
-            slots(gpu, xcc, f)?;
+            compute_hqds(gpu, xcc, f)?;
         }
-        sdma_places(gpu, f)?;
+        sdma_hqds(gpu, f)?;
     }
     Ok(())
 }
 
-fn sdma_places(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Prints the active SDMA queues of a GPU.
+fn sdma_hqds(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let hal = gpu.generation().sdma_queue;
     for engine in 0..gpu.config().num_sdma {
         for queue in 0..gpu.config().sdma_queues_per_engine {
@@ -117,7 +121,8 @@ fn sdma_places(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn slots(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Prints the active compute HQDs of an XCC.
+fn compute_hqds(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let caps = gpu.generation().caps;
     for pipe in 0..caps.pipes_per_mec {
         for queue in 0..caps.queues_per_pipe {
@@ -126,7 +131,7 @@ fn slots(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 .mmio()
                 .and_then(|mmio| gpu.generation().gfx.dump_hqd(mmio, xcc, slot));
             match registers {
-                // The first says whether a queue is there.
+                // The first register is `CP_HQD_ACTIVE`.
                 Ok(registers) if registers.first().is_some_and(|(_, active)| *active != 0) => {
                     writeln!(f, "  Inst {xcc}, CP Pipe {pipe}, Queue {queue}")?;
                     for (name, value) in &registers {
@@ -141,6 +146,7 @@ fn slots(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// Prints `mqds`.
 fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for process in table::snapshot().map_err(|_| fmt::Error)? {
         writeln!(f, "Process {}:", process.pid())?;
@@ -161,18 +167,19 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
             for xcc in 0..queue.hw().mqd().count() {
                 writeln!(f, "   Inst {xcc}")?;
-                dump_or_say(f, queue.hw().mqd().words(xcc))?;
+                dump_or_error(f, queue.hw().mqd().words(xcc))?;
             }
         }
     }
     for gpu in &gpu::list() {
         let ring = gpu.dqm().map_or("scheduler", |dqm| dqm.scheduler_ring());
         writeln!(f, "{ring} on device {:x}", gpu.id())?;
-        dump_or_say(f, gpu.dqm().and_then(|dqm| dqm.scheduler_mqd()))?;
+        dump_or_error(f, gpu.dqm().and_then(|dqm| dqm.scheduler_mqd()))?;
     }
     Ok(())
 }
 
+/// Prints `rls`.
 fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for gpu in &gpu::list() {
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
@@ -186,11 +193,12 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "  {} processes, {} queues, {} active, {} runlists sent",
             counts.processes, counts.queues, counts.active, counts.runlists
         )?;
-        dump_or_say(f, dqm.runlist_words())?;
+        dump_or_error(f, dqm.runlist_words())?;
     }
     Ok(())
 }
 
+/// Prints `rings`.
 fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for gpu in &gpu::list() {
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
