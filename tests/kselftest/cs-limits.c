@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Many contexts, BO lists and entries of a list: handles and time. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cs.h"
+
+#define CONTEXTS 300u
+#define MANY_CONTEXTS 20000u
+#define MAX_ENTRIES (128u * 1024)
+#define SECOND 1000000000ull
+
+static int list_op(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count)
+{
+	union drm_amdgpu_bo_list args = { 0 };
+	int ret;
+
+	args.in.operation = op;
+	args.in.list_handle = *handle;
+	args.in.bo_number = count;
+	args.in.bo_info_size = sizeof(struct drm_amdgpu_bo_list_entry);
+	args.in.bo_info_ptr = kfd_va(entries);
+	ret = kfd_ioctl(fd, DRM_IOCTL_AMDGPU_BO_LIST, &args);
+	if (!ret)
+		*handle = args.out.list_handle;
+	return ret;
+}
+
+TEST(freed_context_ids_are_reused_lowest_first)
+{
+	static const uint32_t freed[] = { 3, 64, 65, 299 };
+	uint32_t id = 0;
+	int fd = cs_open_file();
+
+	for (uint32_t i = 1; i <= CONTEXTS; i++) {
+		ASSERT_OK(cs_ctx_alloc(fd, &id));
+		ASSERT(id == i);
+	}
+	for (int i = 3; i >= 0; i--)
+		EXPECT_OK(cs_ctx(fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &(uint32_t){ freed[i] }));
+	for (int i = 0; i < 4; i++) {
+		EXPECT_OK(cs_ctx_alloc(fd, &id));
+		EXPECT_EQ(id, freed[i]);
+	}
+	EXPECT_OK(cs_ctx_alloc(fd, &id));
+	EXPECT_EQ(id, CONTEXTS + 1);
+}
+
+TEST(freed_list_handles_are_reused_lowest_first)
+{
+	uint32_t handle = 0;
+	int fd = cs_open_file();
+
+	for (uint32_t i = 1; i <= CONTEXTS; i++) {
+		ASSERT_OK(list_op(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, NULL, 0));
+		ASSERT(handle == i);
+	}
+	EXPECT_OK(list_op(fd, AMDGPU_BO_LIST_OP_DESTROY, &(uint32_t){ 127 }, NULL, 0));
+	EXPECT_OK(list_op(fd, AMDGPU_BO_LIST_OP_CREATE, &handle, NULL, 0));
+	EXPECT_EQ(handle, 127);
+}
+
+TEST(a_file_with_many_contexts_closes_in_time)
+{
+	uint32_t id = 0;
+	uint64_t start;
+	int fd = cs_open_file();
+
+	for (uint32_t i = 0; i < MANY_CONTEXTS; i++)
+		ASSERT_OK(cs_ctx_alloc(fd, &id));
+	EXPECT_EQ(id, MANY_CONTEXTS);
+	start = cs_now();
+	close(fd);
+	EXPECT(cs_now() - start < 5 * SECOND);
+}
+
+TEST(a_list_may_name_a_buffer_many_times)
+{
+	struct drm_amdgpu_bo_list_entry *entries = calloc(MAX_ENTRIES, sizeof(*entries));
+	uint64_t handle = 0, start;
+	struct cs_job job;
+	struct cs cs;
+
+	ASSERT(entries);
+	cs_open(&cs);
+	for (uint32_t i = 0; i < MAX_ENTRIES; i++) {
+		entries[i].bo_handle = i % 2 ? cs.data.handle : cs.code.handle;
+		entries[i].bo_priority = i % 40;
+	}
+	cs_job(&job, &cs, 0);
+	job.bo_list = 0;
+	ASSERT_OK(list_op(cs.fd, AMDGPU_BO_LIST_OP_CREATE, &job.bo_list, entries, MAX_ENTRIES));
+	cs_add_ib(&job, cs_write(&cs, cs.data.va, 0x600d));
+	start = cs_now();
+	for (uint32_t i = 0; i < 100; i++)
+		ASSERT_OK(cs_submit(&job, &handle));
+	EXPECT(cs_now() - start < 20 * SECOND);
+	cs_done(&cs, 0, handle);
+	EXPECT_EQ(cs.data.words[0], 0x600d);
+	free(entries);
+}
