@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/dev/kfd`: open, ioctl and mmap, each handed to those who do the work.
+//! The character device `/dev/kfd`: open, ioctl, mmap.
 
 use kernel::{
+    num::casts::usize_as_u64,
     prelude::*,
     sync::{Arc, ArcBorrow},
 };
@@ -14,7 +15,7 @@ use crate::{
         task,
         vma::{DeviceMemory, NewArea},
     },
-    process::{self, Process},
+    process::{self, Process, ProcessDevice},
     topology, trace,
 };
 
@@ -28,7 +29,7 @@ impl File for Kfd {
     const MODE: u16 = 0o666;
 
     fn open() -> Result<Arc<Process>> {
-        // The structs of the ioctls are the same for 32 bits, the addresses in them are not.
+        // Arguments have the same layout for 32-bit programs, but addresses do not fit.
         if task::in_compat_syscall() {
             return Err(EPERM);
         }
@@ -42,7 +43,7 @@ impl File for Kfd {
     fn mmap(process: ArcBorrow<'_, Process>, area: NewArea<'_>) -> Result {
         let target = process.mmap_target(area.offset(), area.len())?;
         let device = process.device(target.gpu_id)?.clone();
-        let start = area.start() as u64;
+        let start = usize_as_u64(area.start());
         let registers = Registers {
             device,
             phys: target.phys,
@@ -56,9 +57,9 @@ impl File for Kfd {
     }
 }
 
-/// Registers of a GPU in a mapping of a process.
+/// Registers of a GPU mapped by a process.
 struct Registers {
-    device: Arc<process::Device>,
+    device: Arc<ProcessDevice>,
     phys: u64,
 }
 
@@ -71,16 +72,16 @@ impl DeviceMemory for Registers {
     }
 }
 
-/// The registered device with what hangs below it in sysfs.
+/// The registered device with its sysfs directories.
 pub(crate) struct Device {
-    // Children go first.
+    // Field order: children first.
     _topology: topology::SysfsRegistration,
     _processes: process::sysfs::Root,
     _registration: Registration<Kfd>,
 }
 
 impl Device {
-    /// Registers `/dev/kfd`.
+    /// Registers `/dev/kfd` and its sysfs directories.
     pub(crate) fn new() -> Result<Self> {
         let registration = Registration::<Kfd>::new()?;
         Ok(Self {

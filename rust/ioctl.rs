@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls of `/dev/kfd`: the table of them and the way in and out that they share.
+//! Ioctls of `/dev/kfd`: dispatch table, copying of arguments.
 //!
-//! A command is known by its number alone; its size may differ from ours in both directions, because
-//! arguments grow: what the caller does not give is zero, what it gives in excess is handed back
-//! untouched. The answer is copied out even when the ioctl failed, as `WAIT_EVENTS` needs.
+//! A command is identified by its number. Its size may differ from the driver's in both directions,
+//! because argument structs grow: missing bytes are zero, excess bytes are copied back unchanged. The
+//! arguments are copied out also if the ioctl failed, as WAIT_EVENTS requires.
 
 use kernel::{
+    num::casts::u32_as_usize,
     prelude::*,
     sync::Arc,
     transmute::{AsBytes, FromBytes},
@@ -19,28 +20,29 @@ use crate::{
     uapi::{self, *},
 };
 
-mod absent;
 mod dmabuf;
 mod event;
 mod memory;
 mod process;
 mod queue;
 mod smi;
+mod unsupported;
 mod user;
 
-/// Bytes of arguments that need no allocation.
-const SMALL: usize = 128;
+/// Arguments up to this size in bytes are kept on the stack.
+const STACK_SIZE: usize = 128;
 
 /// One ioctl.
 struct Entry {
-    /// Its command word as the kernel's header defines it.
+    /// Command word of the UAPI header.
     cmd: u32,
+    /// Handler: process, arguments, bytes of arguments that the caller passed.
     run: fn(&Arc<Process>, &mut [u8], usize) -> Result,
-    /// Needs `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
+    /// Requires `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
     privileged: bool,
 }
 
-/// Reads the argument struct of an ioctl at the start of its data.
+/// Returns the argument struct at the start of the data.
 fn args<T: FromBytes + AsBytes>(data: &mut [u8]) -> Result<&mut T> {
     T::from_bytes_mut_prefix(data)
         .map(|(args, _)| args)
@@ -57,7 +59,7 @@ macro_rules! table {
     };
 }
 
-/// What is answered with the data that a struct describes.
+/// Ioctls with a fixed argument struct.
 static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_GET_VERSION: kfd_ioctl_get_version_args => process::get_version,
     AMDKFD_IOC_CREATE_QUEUE: kfd_ioctl_create_queue_args => queue::create,
@@ -71,10 +73,10 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_SET_EVENT: kfd_ioctl_set_event_args => event::set,
     AMDKFD_IOC_RESET_EVENT: kfd_ioctl_reset_event_args => event::reset,
     AMDKFD_IOC_WAIT_EVENTS: kfd_ioctl_wait_events_args => event::wait,
-    AMDKFD_IOC_DBG_REGISTER_DEPRECATED: kfd_ioctl_dbg_register_args => absent::debugger,
-    AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED: kfd_ioctl_dbg_unregister_args => absent::debugger,
-    AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED: kfd_ioctl_dbg_address_watch_args => absent::debugger,
-    AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED: kfd_ioctl_dbg_wave_control_args => absent::debugger,
+    AMDKFD_IOC_DBG_REGISTER_DEPRECATED: kfd_ioctl_dbg_register_args => unsupported::debugger,
+    AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED: kfd_ioctl_dbg_unregister_args => unsupported::debugger,
+    AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED: kfd_ioctl_dbg_address_watch_args => unsupported::debugger,
+    AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED: kfd_ioctl_dbg_wave_control_args => unsupported::debugger,
     AMDKFD_IOC_SET_SCRATCH_BACKING_VA: kfd_ioctl_set_scratch_backing_va_args
         => process::set_scratch_backing_va,
     AMDKFD_IOC_GET_TILE_CONFIG: kfd_ioctl_get_tile_config_args => process::get_tile_config,
@@ -98,21 +100,21 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_RUNTIME_ENABLE: kfd_ioctl_runtime_enable_args => process::runtime_enable,
 };
 
-/// What looks at its data by itself.
+/// Ioctls with variable arguments.
 static RAW: &[Entry] = &[
     Entry {
         cmd: uapi::AMDKFD_IOC_SVM,
-        run: absent::svm,
+        run: unsupported::svm,
         privileged: false,
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_CRIU_OP,
-        run: absent::criu,
+        run: unsupported::criu,
         privileged: true,
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_DBG_TRAP,
-        run: absent::debug_trap,
+        run: unsupported::debug_trap,
         privileged: false,
     },
 ];
@@ -121,33 +123,36 @@ static RAW: &[Entry] = &[
 struct Command(u32);
 
 impl Command {
+    /// Returns the number.
     fn nr(&self) -> u32 {
         self.0 & 0xff
     }
 
+    /// Returns the size of the arguments in bytes.
     fn size(&self) -> usize {
-        ((self.0 >> 16) & 0x3fff) as usize
+        u32_as_usize(self.0 >> 16 & 0x3fff)
     }
 
-    /// User space writes, the kernel reads.
+    /// Returns whether arguments are copied in.
     fn is_in(&self) -> bool {
         self.0 >> 30 & 1 != 0
     }
 
-    /// The kernel writes, user space reads.
+    /// Returns whether arguments are copied out.
     fn is_out(&self) -> bool {
         self.0 >> 31 & 1 != 0
     }
 }
 
+/// Returns the entry of a command number.
 fn find(nr: u32) -> Option<&'static Entry> {
     Iterator::chain(TABLE.iter(), RAW).find(|entry| Command(entry.cmd).nr() == nr)
 }
 
 /// Runs the ioctl with command word `cmd` whose argument is at user address `arg`.
 ///
-/// Fails with `ENOTTY` for a number that does not exist and with `EBADF` if the caller is not the
-/// process that opened the file.
+/// `ENOTTY` for an unknown number, `EBADF` if the caller is not the process that opened the file,
+/// `EACCES` without the required capability, `EFAULT` if the arguments cannot be copied.
 pub(crate) fn dispatch(process: &Arc<Process>, cmd: u32, arg: usize) -> Result<isize> {
     let timer = IoctlTimer::start();
     let given = Command(cmd);
@@ -158,7 +163,11 @@ pub(crate) fn dispatch(process: &Arc<Process>, cmd: u32, arg: usize) -> Result<i
     };
     timer.end(process.pid(), given.nr(), ret);
     if ret != 0 {
-        pr_debug!("ioctl {:#x} of {}: {ret}\n", given.nr(), process.pid());
+        pr_debug!(
+            "process {}: ioctl {:#x} failed: {ret}\n",
+            process.pid(),
+            given.nr()
+        );
     }
     result.map(|()| 0)
 }
@@ -172,15 +181,15 @@ fn run(process: &Arc<Process>, given: &Command, arg: usize) -> Result {
     let known = Command(entry.cmd);
     let size = given.size().max(known.size());
 
-    let mut small = [0u64; SMALL / 8];
+    let mut small = [0u64; STACK_SIZE / 8];
     let mut large = KVec::new();
-    let words: &mut [u64] = if size <= SMALL {
+    let words: &mut [u64] = if size <= STACK_SIZE {
         &mut small
     } else {
         large.resize(size.div_ceil(8), 0, GFP_KERNEL)?;
         &mut large
     };
-    // Words, so that the arguments are aligned.
+    // Words, for the alignment of the arguments.
     let data = AsBytes::as_bytes_mut(words).get_mut(..size).ok_or(EINVAL)?;
 
     let (mut reader, mut writer) =

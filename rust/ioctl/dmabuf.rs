@@ -3,43 +3,47 @@
 //! `EXPORT_DMABUF`, `IMPORT_DMABUF`, `GET_DMABUF_INFO`.
 
 use kernel::{
+    num::casts::{arch::u64_as_usize, u32_as_usize},
     prelude::*,
     sync::Arc,
     transmute::AsBytes,
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::process::device_of_handle;
 use crate::{
-    process::{share::Shared, Process},
+    process::{make_handle, share::SharedBuffer, Process},
     uapi::*,
 };
 
+/// `EXPORT_DMABUF`. `EINVAL` without such a GPU or buffer, `ENODEV` if the GPU was removed.
 pub(super) fn export(process: &Arc<Process>, args: &mut kfd_ioctl_export_dmabuf_args) -> Result {
     let state = process.lock()?;
-    let (device, id) = device_of_handle(process, args.handle)?;
+    let (device, id) = process.device_of_handle(args.handle)?;
     let buf = device.export(id)?;
     drop(state);
     args.dmabuf_fd = buf.into_fd(args.flags)?;
     Ok(())
 }
 
+/// `IMPORT_DMABUF`. `EINVAL` without such a GPU or if the dma-buf cannot be imported, `ENODEV` before
+/// `ACQUIRE_VM`, `EBADF` without such a descriptor.
 pub(super) fn import(process: &Arc<Process>, args: &mut kfd_ioctl_import_dmabuf_args) -> Result {
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     device.vm()?;
     let id = device.import(args.dmabuf_fd, args.va_addr)?;
-    args.handle = u64::from(args.gpu_id) << 32 | u64::from(id);
+    args.handle = make_handle(args.gpu_id, id);
     Ok(())
 }
 
-/// The size of the metadata is told also when the caller has too little room for them.
+/// `GET_DMABUF_INFO`. `EINVAL` if the metadata does not fit the caller's buffer, whose required size is
+/// returned nevertheless; otherwise as [`SharedBuffer::from_fd`].
 pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_args) -> Result {
-    let shared = Shared::from_fd(args.dmabuf_fd)?;
+    let shared = SharedBuffer::from_fd(args.dmabuf_fd)?;
     args.size = shared.size();
     let metadata = shared.metadata();
-    let room = core::mem::replace(&mut args.metadata_size, metadata.bytes);
-    if metadata.bytes > room {
+    let available = core::mem::replace(&mut args.metadata_size, metadata.bytes);
+    if metadata.bytes > available {
         return Err(EINVAL);
     }
     args.gpu_id = shared.gpu().id();
@@ -48,9 +52,12 @@ pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_ar
         return Ok(());
     }
     let bytes = AsBytes::as_bytes(&metadata.data[..])
-        .get(..metadata.bytes as usize)
+        .get(..u32_as_usize(metadata.bytes))
         .ok_or(EINVAL)?;
-    UserSlice::new(UserPtr::from_addr(args.metadata_ptr as usize), bytes.len())
-        .writer()
-        .write_slice(bytes)
+    UserSlice::new(
+        UserPtr::from_addr(u64_as_usize(args.metadata_ptr)),
+        bytes.len(),
+    )
+    .writer()
+    .write_slice(bytes)
 }

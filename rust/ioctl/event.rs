@@ -5,6 +5,7 @@
 use core::mem::{offset_of, size_of};
 
 use kernel::{
+    num::casts::u32_as_usize,
     prelude::*,
     sync::Arc,
     uaccess::{UserPtr, UserSlice},
@@ -12,25 +13,30 @@ use kernel::{
 
 use crate::{
     process::{
-        events::{HwException, Kind, MemoryException, Outcome, Payload, Request, SIGNAL_LIMIT},
+        events::{
+            EventKind, EventPayload, HwException, MemoryException, WaitOutcome, WaitRequest,
+            SIGNAL_LIMIT,
+        },
         mmap, Process,
     },
     trace,
     uapi::{self, *},
 };
 
-/// Bytes of an entry of the array that `WAIT_EVENTS` points to.
+/// Bytes of an entry of the array of WAIT_EVENTS.
 const ENTRY: usize = size_of::<kfd_event_data>();
-/// Where in an entry the id is.
+/// Byte offset of the event id in an entry.
 const ENTRY_ID: usize = offset_of!(kfd_event_data, event_id);
-// The data of all kinds of events starts at the start of the entry; of signal events it is the age.
+// The payload of all event types starts at offset 0; that of signal events is the age.
 
+/// `CREATE_EVENT`. Also sets the signal page, if its handle is given, see [`Process::set_event_page`];
+/// otherwise errors as `Events::create`.
 pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_event_args) -> Result {
     if args.event_page_offset != 0 {
         process.set_event_page(args.event_page_offset)?;
     }
     args.event_page_offset = 0;
-    let kind = Kind(args.event_type);
+    let kind = EventKind(args.event_type);
     let created = process.events().create(kind, args.auto_reset != 0)?;
     if created.has_slot {
         args.event_page_offset = mmap::TYPE_EVENTS;
@@ -42,40 +48,45 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_event_a
     Ok(())
 }
 
+/// `DESTROY_EVENT`. `EINVAL` without such an event.
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_event_args) -> Result {
     trace::event(process.pid(), args.event_id, c"destroy");
     process.events().destroy(args.event_id)
 }
 
+/// `SET_EVENT`. `EINVAL` without such an event or if it is no signal event.
 pub(super) fn set(process: &Arc<Process>, args: &mut kfd_ioctl_set_event_args) -> Result {
     trace::event(process.pid(), args.event_id, c"set");
     process.events().set(args.event_id)
 }
 
+/// `RESET_EVENT`. `EINVAL` without such an event or if it is no signal event.
 pub(super) fn reset(process: &Arc<Process>, args: &mut kfd_ioctl_reset_event_args) -> Result {
     trace::event(process.pid(), args.event_id, c"reset");
     process.events().reset(args.event_id)
 }
 
+/// `WAIT_EVENTS`. `ENOMEM` for too many events, `EFAULT` if the array cannot be accessed, otherwise as
+/// `Events::wait`.
 pub(super) fn wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Result {
     let result = do_wait(process, args);
     args.wait_result = match &result {
-        Ok(Outcome::Complete(_)) => uapi::KFD_IOC_WAIT_RESULT_COMPLETE,
-        Ok(Outcome::Timeout) => uapi::KFD_IOC_WAIT_RESULT_TIMEOUT,
+        Ok(WaitOutcome::Complete(_)) => uapi::KFD_IOC_WAIT_RESULT_COMPLETE,
+        Ok(WaitOutcome::Timeout) => uapi::KFD_IOC_WAIT_RESULT_TIMEOUT,
         Err(_) => uapi::KFD_IOC_WAIT_RESULT_FAIL,
     };
     result.map(|_| ())
 }
 
-fn do_wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Result<Outcome> {
+fn do_wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Result<WaitOutcome> {
     if args.num_events > SIGNAL_LIMIT {
         return Err(ENOMEM);
     }
-    let requests = read_requests(args.events_ptr, args.num_events as usize)?;
+    let requests = read_requests(args.events_ptr, u32_as_usize(args.num_events))?;
     let outcome = process
         .events()
         .wait(&requests, args.wait_for_all != 0, &mut args.timeout)?;
-    if let Outcome::Complete(payloads) = &outcome {
+    if let WaitOutcome::Complete(payloads) = &outcome {
         write_payloads(args.events_ptr, payloads)?;
         for request in &requests {
             trace::event(process.pid(), request.id, c"wake");
@@ -84,7 +95,8 @@ fn do_wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Res
     Ok(outcome)
 }
 
-fn read_requests(array: u64, count: usize) -> Result<KVec<Request>> {
+/// Reads `count` entries of the array.
+fn read_requests(array: u64, count: usize) -> Result<KVec<WaitRequest>> {
     let mut requests = KVec::with_capacity(count, GFP_KERNEL)?;
     let mut reader =
         UserSlice::new(UserPtr::from_addr(usize::try_from(array)?), count * ENTRY).reader();
@@ -93,21 +105,22 @@ fn read_requests(array: u64, count: usize) -> Result<KVec<Request>> {
         reader.skip(ENTRY_ID - size_of::<u64>())?;
         let id: u32 = reader.read()?;
         reader.skip(ENTRY - ENTRY_ID - size_of::<u32>())?;
-        requests.push(Request { id, last_age }, GFP_KERNEL)?;
+        requests.push(WaitRequest { id, last_age }, GFP_KERNEL)?;
     }
     Ok(requests)
 }
 
-fn write_payloads(array: u64, payloads: &[Payload]) -> Result {
+/// Writes a payload to each entry of the array.
+fn write_payloads(array: u64, payloads: &[EventPayload]) -> Result {
     let array = usize::try_from(array)?;
     for (index, payload) in payloads.iter().enumerate() {
         let at = array.checked_add(index * ENTRY).ok_or(EFAULT)?;
         let mut writer = UserSlice::new(UserPtr::from_addr(at), ENTRY).writer();
         match payload {
-            Payload::None => {}
-            Payload::Age(age) => writer.write(age)?,
-            Payload::Memory(what) => writer.write(&memory_data(what))?,
-            Payload::Hw(what) => writer.write(&hw_data(what))?,
+            EventPayload::None => {}
+            EventPayload::Age(age) => writer.write(age)?,
+            EventPayload::Memory(what) => writer.write(&memory_data(what))?,
+            EventPayload::Hw(what) => writer.write(&hw_data(what))?,
         }
     }
     Ok(())

@@ -3,20 +3,24 @@
 //! `ACQUIRE_VM`, `ALLOC_MEMORY_OF_GPU`, `FREE_MEMORY_OF_GPU`, `MAP_MEMORY_TO_GPU`,
 //! `UNMAP_MEMORY_FROM_GPU`, `AVAILABLE_MEMORY`.
 
-use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{
+    num::casts::{u32_as_usize, usize_as_u64},
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc,
+};
 
-use super::{process::device_of_handle, user};
+use super::user;
 use crate::{
     drm,
     gpu::account,
     kapi::drm::file_from_fd,
-    process::{
-        memory::{Flags, Request},
-        mmap, Device, Process,
-    },
+    process::{make_handle, memory::AllocRequest, mmap, AllocFlags, Process, ProcessDevice},
     uapi::*,
 };
 
+/// `ACQUIRE_VM`. `EINVAL` if the descriptor is no render node of the GPU or its address space belongs to
+/// another process, `EBUSY` for a second render node, `ENODEV` if the GPU was removed.
 pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm_args) -> Result {
     let file = file_from_fd(args.drm_fd).map_err(|_| EINVAL)?;
     let _state = process.lock()?;
@@ -26,6 +30,8 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     })
 }
 
+/// `ALLOC_MEMORY_OF_GPU`. `EINVAL` for invalid flags or sizes, `ENODEV` before `ACQUIRE_VM`, otherwise as
+/// [`ProcessDevice::create`] and [`ProcessDevice::insert`].
 pub(super) fn alloc(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_alloc_memory_of_gpu_args,
@@ -33,7 +39,7 @@ pub(super) fn alloc(
     if args.size == 0 {
         return Err(EINVAL);
     }
-    let flags = Flags(args.flags);
+    let flags = AllocFlags(args.flags);
     let mut state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     let vram = device.gpu().vram();
@@ -49,22 +55,22 @@ pub(super) fn alloc(
         }
         device.doorbells()?;
     } else if is_mmio {
-        if args.size != PAGE_SIZE as u64 {
+        if args.size != usize_as_u64(PAGE_SIZE) {
             return Err(EINVAL);
         }
     }
-    let request = Request {
+    let request = AllocRequest {
         va: args.va_addr,
         size: args.size,
         flags,
         user_va: args.mmap_offset,
     };
     let buffer = if flags.is_user() {
-        // User memory is not touched under the lock.
+        // User memory is not accessed under the process lock.
         drop(state);
         let buffer = device.create(process.user_memory(), &request)?;
         state = process.lock()?;
-        // It may be gone meanwhile.
+        // The GPU may have been removed meanwhile.
         device.vm()?;
         buffer
     } else {
@@ -72,8 +78,8 @@ pub(super) fn alloc(
     };
     let allocated = device.insert(buffer)?;
     drop(state);
-    args.handle = u64::from(args.gpu_id) << 32 | u64::from(allocated.id);
-    // The page of registers is mapped through the file of the ioctl, all else by the render node.
+    args.handle = make_handle(args.gpu_id, allocated.id);
+    // The MMIO remap page is mapped through this file, everything else through the render node.
     args.mmap_offset = if is_mmio {
         mmap::TYPE_MMIO | mmap::gpu_id(args.gpu_id)
     } else {
@@ -82,43 +88,48 @@ pub(super) fn alloc(
     Ok(())
 }
 
+/// `FREE_MEMORY_OF_GPU`. `EPERM` for the signal page, `EINVAL` without such a buffer, `EBUSY` while a GPU
+/// maps it.
 pub(super) fn free(process: &Arc<Process>, args: &mut kfd_ioctl_free_memory_of_gpu_args) -> Result {
     let _state = process.lock()?;
     if process.events().page_handle() == Some(args.handle) {
         return Err(EPERM);
     }
-    let (device, id) = device_of_handle(process, args.handle)?;
+    let (device, id) = process.device_of_handle(args.handle)?;
     device.free(id)
 }
 
-/// Checks what MAP and UNMAP have in common and copies the list of GPUs.
+/// Copies the list of GPU ids of MAP and UNMAP. `EINVAL` if it is empty or `done` exceeds its length.
 fn device_ids(array: u64, count: u32, done: u32) -> Result<KVec<u32>> {
     if count == 0 || done > count {
         return Err(EINVAL);
     }
-    user::read_u32s(array, count as usize)
+    user::read_u32s(array, u32_as_usize(count))
 }
 
-/// Calls `f` for every GPU of the list from `done` on, counting.
+/// Calls `f` for each GPU of the list from index `done` on, and counts `done`.
 fn for_devices(
     process: &Process,
     ids: &[u32],
     done: &mut u32,
-    mut f: impl FnMut(&Device) -> Result,
+    mut f: impl FnMut(&ProcessDevice) -> Result,
 ) -> Result {
-    for id in ids.iter().skip(*done as usize) {
+    for id in ids.iter().skip(u32_as_usize(*done)) {
         f(process.device(*id)?)?;
         *done += 1;
     }
     Ok(())
 }
 
+/// `MAP_MEMORY_TO_GPU`. `n_success` counts the GPUs that map the buffer, also after an error. `EINVAL`
+/// for an invalid list, `EFAULT` if it cannot be read, `ENOMEM` without such a buffer, otherwise as
+/// [`ProcessDevice::map`].
 pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu_args) -> Result {
     let ids = device_ids(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
     let _state = process.lock()?;
-    let (device, handle) = device_of_handle(process, args.handle)?;
+    let (device, handle) = process.device_of_handle(args.handle)?;
     device.vm()?;
-    if !device.has_memory(handle) {
+    if !device.has_buffer(handle) {
         return Err(ENOMEM);
     }
     for_devices(process, &ids, &mut args.n_success, |on| {
@@ -126,14 +137,16 @@ pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu
     })
 }
 
+/// `UNMAP_MEMORY_FROM_GPU`. As [`map`]; `EINVAL` if a GPU does not map the buffer, `EBUSY` if a queue
+/// has pinned the mapping.
 pub(super) fn unmap(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_unmap_memory_from_gpu_args,
 ) -> Result {
     let ids = device_ids(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
     let _state = process.lock()?;
-    let (device, handle) = device_of_handle(process, args.handle)?;
-    if !device.has_memory(handle) {
+    let (device, handle) = process.device_of_handle(args.handle)?;
+    if !device.has_buffer(handle) {
         return Err(ENOMEM);
     }
     for_devices(process, &ids, &mut args.n_success, |on| {
@@ -141,6 +154,7 @@ pub(super) fn unmap(
     })
 }
 
+/// `AVAILABLE_MEMORY`: bytes of VRAM that the process may allocate. `EINVAL` without such a GPU.
 pub(super) fn available(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_available_memory_args,

@@ -3,6 +3,7 @@
 //! Ioctls about the process as a whole and its settings on a GPU.
 
 use kernel::{
+    num::casts::{arch::u64_as_usize, u32_as_usize},
     prelude::*,
     sync::Arc,
     time::{BootTime, ClockSource},
@@ -13,32 +14,29 @@ use kernel::{
 use crate::{
     dqm::GpuDqm,
     kapi::task,
-    process::{Device, Process},
+    process::{Process, ProcessDevice},
     topology,
     uapi::*,
 };
 
-/// The interface that user space may count on; `Documentation/abi.rst` says what each step brought.
+/// Version of the interface, `KFD_IOCTL_MAJOR_VERSION` and the minor one. `Documentation/abi.rst` lists
+/// the changes.
 const VERSION: (u32, u32) = (1, 17);
 
-/// Ticks per second of the clock that `system_clock_counter` counts: it is in nanoseconds.
+/// Frequency in Hz of `system_clock_counter`, which counts ns.
 const SYSTEM_CLOCK_HZ: u64 = 1_000_000_000;
 
-/// Entries of the tables of tiling modes that the interface has room for.
+/// Maximum numbers of tiling modes in GET_TILE_CONFIG.
 const TILE_MODES: u32 = 32;
 const MACRO_TILE_MODES: u32 = 16;
 
-/// The GPU half and the id half of a handle.
-pub(super) fn device_of_handle(process: &Process, handle: u64) -> Result<(&Arc<Device>, u32)> {
-    let device = process.device((handle >> 32) as u32)?;
-    Ok((device, handle as u32))
-}
-
+/// `GET_VERSION`.
 pub(super) fn get_version(_: &Arc<Process>, args: &mut kfd_ioctl_get_version_args) -> Result {
     (args.major_version, args.minor_version) = VERSION;
     Ok(())
 }
 
+/// `SET_MEMORY_POLICY`. `EINVAL` for an unknown policy or GPU, `ESRCH` before `ACQUIRE_VM`.
 pub(super) fn set_memory_policy(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_memory_policy_args,
@@ -51,12 +49,13 @@ pub(super) fn set_memory_policy(
         return Err(EINVAL);
     }
     let _state = process.lock()?;
-    // Caching is a matter of page table entries on this hardware: there is no alternate aperture
-    // and no policy register to set.
+    // PTEs determine the caching on this hardware; there is neither an alternate aperture nor a policy
+    // register.
     process.device(args.gpu_id)?.slot().map_err(|_| ESRCH)?;
     Ok(())
 }
 
+/// `GET_CLOCK_COUNTERS`. The counter of an unknown GPU is 0.
 pub(super) fn get_clock_counters(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_clock_counters_args,
@@ -66,12 +65,13 @@ pub(super) fn get_clock_counters(
         Err(_) => 0,
     };
     args.cpu_clock_counter = task::ktime_get_raw_ns();
-    args.system_clock_counter = BootTime::ktime_get() as u64;
+    args.system_clock_counter = u64::try_from(BootTime::ktime_get())?;
     args.system_clock_freq = SYSTEM_CLOCK_HZ;
     Ok(())
 }
 
-fn apertures_of(device: &Device) -> kfd_process_device_apertures {
+/// Returns the apertures in the format of the ioctls.
+fn apertures_of(device: &ProcessDevice) -> kfd_process_device_apertures {
     let apertures = device.apertures();
     kfd_process_device_apertures {
         lds_base: apertures.lds_base,
@@ -85,6 +85,7 @@ fn apertures_of(device: &Device) -> kfd_process_device_apertures {
     }
 }
 
+/// `GET_PROCESS_APERTURES`.
 pub(super) fn get_apertures(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_process_apertures_args,
@@ -98,39 +99,43 @@ pub(super) fn get_apertures(
     Ok(())
 }
 
+/// `GET_PROCESS_APERTURES_NEW`; returns the number of GPUs only if `num_of_nodes` is 0. `EINVAL` if it
+/// exceeds the number of topology nodes, `EFAULT` if the array cannot be written.
 pub(super) fn get_apertures_new(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_process_apertures_new_args,
 ) -> Result {
     let devices = process.devices();
     if args.num_of_nodes == 0 {
-        args.num_of_nodes = devices.len() as u32;
+        args.num_of_nodes = u32::try_from(devices.len())?;
         return Ok(());
     }
-    if args.num_of_nodes as usize > topology::nodes()?.len() {
+    if u32_as_usize(args.num_of_nodes) > topology::nodes()?.len() {
         return Err(EINVAL);
     }
-    let count = devices.len().min(args.num_of_nodes as usize);
+    let count = devices.len().min(u32_as_usize(args.num_of_nodes));
     let size = core::mem::size_of::<kfd_process_device_apertures>();
-    let array = UserPtr::from_addr(args.kfd_process_device_apertures_ptr as usize);
+    let array = UserPtr::from_addr(u64_as_usize(args.kfd_process_device_apertures_ptr));
     let mut writer = UserSlice::new(array, count * size).writer();
-    args.num_of_nodes = count as u32;
+    args.num_of_nodes = u32::try_from(count)?;
     for device in devices.iter().take(count) {
         writer.write(&apertures_of(device))?;
     }
     Ok(())
 }
 
+/// `SET_SCRATCH_BACKING_VA`. `EINVAL` without such a GPU, `ENODEV` before `ACQUIRE_VM`.
 pub(super) fn set_scratch_backing_va(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_scratch_backing_va_args,
 ) -> Result {
     let _state = process.lock()?;
-    // The firmware takes the base from each AQL queue's descriptor; nothing is programmed.
+    // No register to program: the firmware takes the base from the amd_queue_t of each AQL queue.
     process.device(args.gpu_id)?.vm()?;
     Ok(())
 }
 
+/// `SET_TRAP_HANDLER`. `EINVAL` without such a GPU, `ESRCH` before `ACQUIRE_VM`.
 pub(super) fn set_trap_handler(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_trap_handler_args,
@@ -138,26 +143,28 @@ pub(super) fn set_trap_handler(
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
     device.slot().map_err(|_| ESRCH)?;
-    // Waves that come by see the change at once.
+    // Takes effect for running waves at once.
     device.set_trap_handler(args.tba_addr, args.tma_addr)
 }
 
+/// Writes zeroes to user memory. `EFAULT` if that fails.
 fn write_zeroes(addr: u64, words: u32) -> Result {
-    let zeroes = [0u32; TILE_MODES as usize];
-    let words = zeroes.get(..words as usize).ok_or(EINVAL)?;
+    let zeroes = [0u32; u32_as_usize(TILE_MODES)];
+    let words = zeroes.get(..u32_as_usize(words)).ok_or(EINVAL)?;
     let bytes = AsBytes::as_bytes(words);
-    UserSlice::new(UserPtr::from_addr(addr as usize), bytes.len())
+    UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes.len())
         .writer()
         .write_slice(bytes)
 }
 
+/// `GET_TILE_CONFIG`. `EINVAL` without such a GPU, `EFAULT` if the arrays cannot be written.
 pub(super) fn get_tile_config(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_tile_config_args,
 ) -> Result {
     let device = process.device(args.gpu_id)?;
     args.gb_addr_config = device.gpu().config().gb_addr_config;
-    // Tables of tiling modes, banks and ranks belong to older hardware; here they are zero.
+    // Tiling modes, banks and ranks exist on older hardware only: all zero.
     args.num_banks = 0;
     args.num_ranks = 0;
     args.num_tile_configs = args.num_tile_configs.min(TILE_MODES);
@@ -173,6 +180,8 @@ pub(super) fn get_tile_config(
     Ok(())
 }
 
+/// `SET_XNACK_MODE`, or with a negative mode GET. `EBUSY` if the process has queues, `EPERM` to enable
+/// XNACK.
 pub(super) fn set_xnack_mode(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_xnack_mode_args,
@@ -185,7 +194,7 @@ pub(super) fn set_xnack_mode(
     if !state.queues.is_empty() {
         return Err(EBUSY);
     }
-    // Retry faults are never on.
+    // Retry faults are not supported.
     if args.xnack_enabled == 0 {
         Ok(())
     } else {
@@ -193,6 +202,7 @@ pub(super) fn set_xnack_mode(
     }
 }
 
+/// `RUNTIME_ENABLE`. `EBUSY` if it is enabled already, `EEXIST` if the process has queues.
 pub(super) fn runtime_enable(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_runtime_enable_args,
@@ -200,7 +210,7 @@ pub(super) fn runtime_enable(
     let mut state = process.lock()?;
     if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
         state.runtime_enabled = false;
-        return tell_schedulers(process, false);
+        return set_runtime(process, false);
     }
     if state.runtime_enabled {
         return Err(EBUSY);
@@ -208,13 +218,13 @@ pub(super) fn runtime_enable(
     if !state.queues.is_empty() {
         return Err(EEXIST);
     }
-    tell_schedulers(process, true)?;
+    set_runtime(process, true)?;
     state.runtime_enabled = true;
     Ok(())
 }
 
-/// Tells the schedulers of all GPUs that the process uses that its runtime is there, or not.
-fn tell_schedulers(process: &Process, enabled: bool) -> Result {
+/// Passes the state of the runtime to the schedulers of all GPUs that the process uses.
+fn set_runtime(process: &Process, enabled: bool) -> Result {
     for device in process.devices() {
         let Ok(slot) = device.slot() else {
             continue;

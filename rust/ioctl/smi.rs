@@ -5,12 +5,13 @@
 use kernel::{prelude::*, sync::Arc};
 
 use crate::{
-    process::{smi::Client, Process},
+    process::{smi::SmiClient, Process},
     uapi::*,
 };
 
+/// `SMI_EVENTS`. `EINVAL` without such a GPU, otherwise as [`SmiClient::open`].
 pub(super) fn events(process: &Arc<Process>, args: &mut kfd_ioctl_smi_events_args) -> Result {
     let gpu = process.device(args.gpuid)?.gpu();
-    args.anon_fd = Client::open(gpu)?;
+    args.anon_fd = SmiClient::open(gpu)?;
     Ok(())
 }

@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where in a process's address space the GPU sees LDS, scratch and memory.
+//! GPU virtual addresses of the LDS, scratch and memory apertures of a process.
 
 use crate::hw::Caps;
 
-/// Bits by which the first two apertures are told apart from memory; each is 4 GiB long.
+/// LDS and scratch apertures lie above the address space of memory; each is 4 GiB long
+/// (`kfd_init_apertures_v9()`).
 const LDS_BASE: u64 = 1 << 48;
 const SCRATCH_BASE: u64 = 2 << 48;
-const APERTURE_LAST: u64 = u32::MAX as u64;
-/// User mappings start above the pages that a null pointer with an offset may hit.
+const APERTURE_LAST: u64 = (1 << 32) - 1;
+/// Start of user mappings: a null pointer with a small offset faults.
 const GPUVM_BASE: u64 = 1 << 16;
-/// Above this, addresses are sign-extended: the hole of a 48-bit address space starts here.
+/// Start of the hole of a 48-bit address space, above which addresses are sign-extended.
 const HOLE_START: u64 = 1 << 47;
 
 /// The apertures of a process on a GPU; limits are the last byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Apertures {
+    /// First byte of LDS.
     pub(crate) lds_base: u64,
+    /// Last byte of LDS.
     pub(crate) lds_limit: u64,
+    /// First byte of scratch.
     pub(crate) scratch_base: u64,
+    /// Last byte of scratch.
     pub(crate) scratch_limit: u64,
+    /// First byte of memory.
     pub(crate) gpuvm_base: u64,
+    /// Last byte of memory.
     pub(crate) gpuvm_limit: u64,
 }
 
 impl Apertures {
+    /// Returns the apertures on a GPU of a generation.
     pub(crate) fn new(caps: &Caps) -> Self {
         Self {
             lds_base: LDS_BASE,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes as folders of debugfs: `process/<pid>/` with the PASID on each GPU and the queues.
+//! Processes in debugfs: `process/<pid>/` with the PASID on each GPU and the queues.
 //!
-//! Removing a folder waits for its readers, who take the process's lock: whoever removes one holds none.
+//! Removing a directory waits for the readers of its files, which take the process lock.
 
 use kernel::{
     debugfs::{Dir, File},
@@ -10,86 +10,102 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::Arc,
-    task::Pid,
 };
 
-use super::{table, Process};
+use super::kfd_process::Process;
 use crate::{
     hw::{QueueFormat, QueueSpec},
     kapi::global::global_mutex,
 };
 
+/// The directory `process` with the directories in it.
+struct Tree {
+    // Field order: children first.
+    folders: KVec<Folder>,
+    dir: Dir,
+}
+
 global_mutex! {
-    /// The folder `process`, while the module is there.
-    ROOT: Option<Dir> = None;
+    /// Set while the module's debugfs directory exists.
+    TREE: Option<Tree> = None;
     init init
 }
 
-/// Shows processes below a folder as long as it exists.
+/// Owns the directory `process`.
 pub(crate) struct Root(());
 
 impl Root {
+    /// Creates the directory. Processes appear in it from now on.
     pub(crate) fn new(parent: &Dir) -> Self {
-        *ROOT.lock() = Some(parent.subdir(c"process"));
+        *TREE.lock() = Some(Tree {
+            folders: KVec::new(),
+            dir: parent.subdir(c"process"),
+        });
         Self(())
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        let root = ROOT.lock().take();
-        drop(root);
+        let tree = TREE.lock().take();
+        drop(tree);
     }
 }
 
-type Shown = Pin<KBox<File<Pid>>>;
-
-/// The folder of a process.
-pub(super) struct Folder {
+/// The directory of a process.
+struct Folder {
     // Field order: children first.
-    _files: [Shown; 2],
+    _files: [Pin<KBox<File<Arc<Process>>>>; 2],
     _dir: Dir,
+    process: Arc<Process>,
 }
 
-impl Folder {
-    /// Makes the folder of a process; `None` while there is nothing for it to be below of.
-    pub(super) fn new(process: &Process) -> Result<Option<Self>> {
-        let Some(root) = ROOT.lock().clone() else {
-            return Ok(None);
-        };
-        let dir = root.subdir(&CString::try_from_fmt(fmt!("{}", process.pid()))?);
-        let pasid = dir.read_callback_file(c"pasid", process.pid(), &pasid_of);
-        let queues = dir.read_callback_file(c"queues", process.pid(), &queues_of);
-        Ok(Some(Self {
-            _files: [
-                KBox::pin_init(pasid, GFP_KERNEL)?,
-                KBox::pin_init(queues, GFP_KERNEL)?,
-            ],
-            _dir: dir,
-        }))
-    }
+/// Adds a process. Does nothing without a debugfs directory.
+pub(super) fn add(process: &Arc<Process>) -> Result {
+    let mut guard = TREE.lock();
+    let Some(tree) = &mut *guard else {
+        return Ok(());
+    };
+    tree.folders.reserve(1, GFP_KERNEL)?;
+    let dir = tree
+        .dir
+        .subdir(&CString::try_from_fmt(fmt!("{}", process.pid()))?);
+    let pasids = dir.read_callback_file(c"pasid", process.clone(), &pasids);
+    let queues = dir.read_callback_file(c"queues", process.clone(), &queues);
+    let folder = Folder {
+        _files: [
+            KBox::pin_init(pasids, GFP_KERNEL)?,
+            KBox::pin_init(queues, GFP_KERNEL)?,
+        ],
+        _dir: dir,
+        process: process.clone(),
+    };
+    Ok(tree.folders.push_within_capacity(folder)?)
 }
 
-/// The process with this id, if it is still there.
-fn find(pid: Pid) -> Result<Option<Arc<Process>>, fmt::Error> {
-    let all = table::snapshot().map_err(|_| fmt::Error)?;
-    Ok(all.into_iter().find(|process| process.pid() == pid))
+/// Removes a process. Waits for readers: the caller holds no lock that they take.
+pub(super) fn remove(process: &Process) {
+    let mut guard = TREE.lock();
+    let folder = guard.as_mut().and_then(|tree| {
+        let at = tree
+            .folders
+            .iter()
+            .position(|folder| core::ptr::eq(&*folder.process, process))?;
+        tree.folders.remove(at).ok()
+    });
+    drop(guard);
+    drop(folder);
 }
 
-fn pasid_of(pid: &Pid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if let Some(process) = find(*pid)? {
-        for device in process.devices() {
-            writeln!(f, "{}", device.pasid())?;
-        }
+/// Prints the PASID on each GPU, one per line.
+fn pasids(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for device in process.devices() {
+        writeln!(f, "{}", device.pasid())?;
     }
     Ok(())
 }
 
-fn queues_of(pid: &Pid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    find(*pid)?.map_or(Ok(()), |process| queues(&process, f))
-}
-
-/// What the ring of a queue holds.
+/// Returns the name of a queue's ring format.
 fn format_of(spec: &QueueSpec) -> &'static str {
     match (spec.sdma, spec.format) {
         (Some(_), _) => "Sdma",
@@ -98,8 +114,8 @@ fn format_of(spec: &QueueSpec) -> &'static str {
     }
 }
 
-/// One line for each queue of a process.
-pub(crate) fn queues(process: &Process, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Prints one line for each queue of a process.
+fn queues(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (id, queue) in process.inspect().queues.iter() {
         let spec = queue.spec();
         writeln!(

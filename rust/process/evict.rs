@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queues off the GPU while buffers of their process are out of VRAM.
+//! Eviction of the queues of a process while its buffers are out of VRAM.
 //!
-//! Queues access memory without asking anybody. So before a buffer that a process maps leaves VRAM
-//! all queues that the process has on this GPU are taken off, and put back when all its buffers
-//! have returned. A worker tries that some time after the last buffer had to go, again and again.
+//! Queues access memory without fences. Before a buffer that is mapped by a process leaves VRAM, all
+//! queues of the process on this GPU are unmapped; they are restored when all its buffers are back.
+//! A worker tries that some time after the last eviction, until it succeeds.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -17,7 +17,7 @@ use kernel::{
     workqueue::{Work, WorkItem},
 };
 
-use super::smi::{self, Trigger};
+use super::smi::{self, EvictionTrigger};
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
     kapi::{global::global_mutex, workqueue::OrderedQueue},
@@ -25,53 +25,55 @@ use crate::{
     trace,
 };
 
-/// How long a process computes at least before its queues are taken off again.
+/// Minimum time between restoring and evicting the queues of a process
+/// (`PROCESS_ACTIVE_TIME_MS`).
 const MIN_ACTIVE: Delta = Delta::from_millis(10);
-/// How long after an eviction, or a failure, the worker tries to undo it.
+/// Delay of the worker after an eviction, and after a failure (`PROCESS_RESTORE_TIME_MS`).
 const BACK_OFF: Delta = Delta::from_millis(100);
 
 global_mutex! {
-    /// Where the worker runs; it waits while the machine sleeps.
+    /// Work queue of the workers; frozen during suspend.
     QUEUE: Option<OrderedQueue> = None;
     init init
 }
 
-/// Evicted processes are restored while this exists; dropping it waits for those that are.
-pub(super) struct RestoreQueue(());
+/// The work queue of [`Evictor`]; dropping it waits for the workers.
+pub(super) struct RestoreWorkqueue(());
 
-impl RestoreQueue {
+impl RestoreWorkqueue {
+    /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
         *QUEUE.lock() = Some(OrderedQueue::freezable(c"rkfd_restore")?);
         Ok(Self(()))
     }
 }
 
-impl Drop for RestoreQueue {
+impl Drop for RestoreWorkqueue {
     fn drop(&mut self) {
         let queue = QUEUE.lock().take();
         drop(queue);
     }
 }
 
-struct State {
-    /// Since when the queues are off.
+struct EvictorState {
+    /// Time of the eviction; `None` if the queues are not evicted.
     since: Option<Instant<Monotonic>>,
-    /// When they were put back last.
+    /// Time of the last restore.
     restored: Option<Instant<Monotonic>>,
-    /// What has to return first.
-    away: KVec<Away>,
+    /// Buffers that are out of VRAM.
+    evicted: KVec<Away>,
 }
 
-/// A process on a GPU whose buffers may have to leave VRAM.
+/// Evicts and restores the queues of a process on a GPU.
 #[pin_data]
 pub(super) struct Evictor {
     process: Arc<ProcessSlot>,
-    /// Inside the locks of reservations, outside that of the queue manager.
+    /// Inside reservation locks, outside the lock of the device queue manager.
     #[pin]
-    state: Mutex<State>,
-    /// Held while the worker works.
+    state: Mutex<EvictorState>,
+    /// Held while the worker restores.
     #[pin]
-    at_work: Mutex<()>,
+    restoring: Mutex<()>,
     /// The process has left the GPU.
     ended: AtomicFlag,
     #[pin]
@@ -83,19 +85,20 @@ impl_has_work! {
 }
 
 impl Evictor {
+    /// Returns the evictor of a process.
     pub(super) fn new(process: &Arc<ProcessSlot>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 process: process.clone(),
                 state <- new_mutex!(
-                    State {
+                    EvictorState {
                         since: None,
                         restored: None,
-                        away: KVec::new(),
+                        evicted: KVec::new(),
                     },
                     "rkfd_evictor"
                 ),
-                at_work <- new_mutex!(()),
+                restoring <- new_mutex!(()),
                 ended: AtomicFlag::new(false),
                 work <- new_work!("rkfd_restore"),
             }),
@@ -103,34 +106,36 @@ impl Evictor {
         )
     }
 
-    /// Milliseconds for which the queues were off, for whatever reason.
+    /// Returns for how many ms the queues have been evicted, for any reason.
     pub(super) fn evicted_ms(&self) -> u64 {
         self.process.evicted_ms()
     }
 
-    /// The process leaves the GPU: nothing is restored any more when this returns.
+    /// Ends evictions and restores: the process leaves the GPU. No restore is in progress when this
+    /// returns.
     pub(super) fn end(&self) {
         self.ended.store(true, Relaxed);
-        let _at_work = self.at_work.lock();
-        let away = core::mem::take(&mut self.state.lock().away);
-        drop(away);
+        let _restoring = self.restoring.lock();
+        let evicted = core::mem::take(&mut self.state.lock().evicted);
+        drop(evicted);
     }
 
     fn schedule(self: &Arc<Self>) {
         if let Some(queue) = &*QUEUE.lock() {
-            // Not again if it waits for its turn already.
+            // Fails if it is queued already.
             let _ = queue.enqueue(self.clone());
         }
     }
 
-    /// Takes the queues off, if that was not done before.
-    fn quiesce(self: &Arc<Self>, what: Away) -> Result {
+    /// Evicts the queues, unless they are evicted, before `buffer` leaves VRAM. Fails if the hardware
+    /// does not unmap them or without memory; the buffer has to stay then.
+    fn evict_queues(self: &Arc<Self>, buffer: Away) -> Result {
         let mut state = self.state.lock();
         if self.ended.load(Relaxed) {
-            // There are no queues any more.
+            // The queues are unmapped for good.
             return Ok(());
         }
-        state.away.reserve(1, GFP_KERNEL)?;
+        state.evicted.reserve(1, GFP_KERNEL)?;
         if state.since.is_none() {
             if let Some(restored) = state.restored {
                 let active = restored.elapsed();
@@ -140,27 +145,27 @@ impl Evictor {
             }
             let gpu = self.process.gpu();
             let dqm = gpu.dqm()?;
-            smi::evicted(gpu, self.process.pid(), Trigger::Move);
+            smi::evicted(gpu, self.process.pid(), EvictionTrigger::Ttm);
             if let Err(e) = dqm.evict(&self.process) {
-                // The memory stays where it is, and the queues may go on if they can.
+                // The buffer stays; continue the queues if possible.
                 let _ = dqm.restore(&self.process);
                 return Err(e);
             }
             state.since = Some(Instant::now());
             trace::process(self.process.pid(), self.process.pasid(), c"evicted");
         }
-        if !state.away.iter().any(|away| away.is(&what)) {
-            state.away.push_within_capacity(what)?;
+        if !state.evicted.iter().any(|evicted| evicted.is(&buffer)) {
+            state.evicted.push_within_capacity(buffer)?;
         }
         drop(state);
         self.schedule();
         Ok(())
     }
 
-    /// Brings all buffers back, then the queues. False if that did not work out; `Err` if it never
-    /// will.
+    /// Moves all buffers back to VRAM, then restores the queues. Returns false if that has to be
+    /// tried again; an error is permanent.
     fn restore(&self) -> Result<bool> {
-        let _at_work = self.at_work.lock();
+        let _restoring = self.restoring.lock();
         loop {
             let mut state = self.state.lock();
             if state.since.is_none() {
@@ -169,8 +174,8 @@ impl Evictor {
             if self.ended.load(Relaxed) {
                 return Ok(true);
             }
-            let Some(away) = state.away.pop() else {
-                // The lock is held: no buffer goes before the queues are back.
+            let Some(buffer) = state.evicted.pop() else {
+                // Under the lock: no buffer is evicted before the queues are restored.
                 match self.process.gpu().dqm()?.restore(&self.process) {
                     Err(e) if e == ENOMEM => return Ok(false),
                     other => other?,
@@ -182,11 +187,11 @@ impl Evictor {
                 return Ok(true);
             };
             drop(state);
-            match away.bring_back() {
+            match buffer.bring_back() {
                 Ok(()) => {}
                 Err(e) if e == EIO || e == ENODEV => return Err(e),
                 Err(_) => {
-                    self.state.lock().away.push(away, GFP_KERNEL)?;
+                    self.state.lock().evicted.push(buffer, GFP_KERNEL)?;
                     return Ok(false);
                 }
             }
@@ -209,8 +214,9 @@ impl WorkItem for Evictor {
                 fsleep(BACK_OFF);
                 this.schedule();
             }
-            Err(e) => pr_err!(
-                "queues of process {} stay off GPU {:#x}: {e:?}\n",
+            Err(e) => dev_err!(
+                this.process.gpu().dev(),
+                "process {}: queues stay evicted on GPU {:#x}: {e:?}\n",
                 this.process.pid(),
                 this.process.gpu().id()
             ),
@@ -218,17 +224,18 @@ impl WorkItem for Evictor {
     }
 }
 
-/// An address space whose process has an evictor.
-pub(super) struct Tenant(Arc<Evictor>);
+/// The evictor of the owner of an address space.
+pub(super) struct VmEvictor(Arc<Evictor>);
 
-impl Tenant {
+impl VmEvictor {
+    /// Returns the object to be registered with the address space.
     pub(super) fn new(evictor: &Arc<Evictor>) -> Result<Arc<Self>> {
         Ok(Arc::new(Self(evictor.clone()), GFP_KERNEL)?)
     }
 }
 
-impl Owner for Tenant {
+impl Owner for VmEvictor {
     fn quiesce(&self, what: Away) -> Result {
-        self.0.quiesce(what)
+        self.0.evict_queues(what)
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exceptions of queues, and how the runtime of their process hears of them.
+//! Delivery of queue exceptions to the runtime (`kfd_send_exception_to_runtime()`).
 //!
-//! A runtime that called `RUNTIME_ENABLE` keeps, in the header of each queue's context save area, where the
-//! exceptions of the queue are to be collected and which event is to be set then. The driver writes there
-//! as the process itself would, from a worker: user memory may be slow, and whoever has it watched by
-//! user space keeps only his own process waiting. A queue is not destroyed while its exceptions are on
-//! their way, because the runtime frees that memory afterwards.
+//! A runtime that called `RUNTIME_ENABLE` keeps, in the header of each queue's context save area, the
+//! address of the queue's exception payload and the event to be set. The driver writes the payload as
+//! the process itself would, from a worker: access to user memory may block, for instance on
+//! userfaultfd, which then blocks this process only. DESTROY_QUEUE waits for a delivery in progress,
+//! because the runtime frees that memory afterwards.
 
 use kernel::{
     prelude::*,
@@ -16,44 +16,45 @@ use kernel::{
 };
 use rkfd_abi::cwsr;
 
-use super::{Device, Process};
+use super::{kfd_process::Process, pdd::ProcessDevice};
 use crate::{
     kapi::{global::global_mutex, task, workqueue::UnboundQueue},
     trace, uapi,
 };
 
-/// How often DESTROY_QUEUE looks whether it may go on.
-const PAUSE: Delta = Delta::from_millis(1);
+/// Poll interval of DESTROY_QUEUE while a delivery is in progress.
+const POLL_INTERVAL: Delta = Delta::from_millis(1);
 
 global_mutex! {
-    /// Where the workers run.
+    /// Work queue of the deliveries.
     QUEUE: Option<UnboundQueue> = None;
     init init
 }
 
-/// Exceptions are passed on while this exists; dropping it waits for the workers.
-pub(super) struct ExceptionQueue(());
+/// The work queue of deliveries; dropping it waits for the workers.
+pub(super) struct ExceptionWorkqueue(());
 
-impl ExceptionQueue {
+impl ExceptionWorkqueue {
+    /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
         *QUEUE.lock() = Some(UnboundQueue::new(c"rkfd_exceptions")?);
         Ok(Self(()))
     }
 }
 
-impl Drop for ExceptionQueue {
+impl Drop for ExceptionWorkqueue {
     fn drop(&mut self) {
         let queue = QUEUE.lock().take();
         drop(queue);
     }
 }
 
-/// Exceptions, bit n for the `EC_*` n + 1.
+/// Exceptions: bit n - 1 for `EC_*` number n (`KFD_EC_MASK()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceptions(pub(crate) u64);
 
 impl Exceptions {
-    /// Those that a queue can have: of its waves, of its packets, and the scheduler's.
+    /// Exceptions of queues (`KFD_EC_MASK_QUEUE`): of waves, of packets, of the scheduler.
     const OF_QUEUES: Self = Self(
         Self::range(
             uapi::EC_QUEUE_WAVE_ABORT,
@@ -63,7 +64,7 @@ impl Exceptions {
             | Self::range(uapi::EC_QUEUE_PREEMPTION_ERROR, uapi::EC_QUEUE_NEW).0,
     );
 
-    /// Those that the packet processor reports.
+    /// Exceptions of packets (`KFD_EC_MASK_PACKET`).
     const OF_PACKETS: Self = Self::range(
         uapi::EC_QUEUE_PACKET_DISPATCH_DIM_INVALID,
         uapi::EC_QUEUE_PACKET_VENDOR_UNSUPPORTED,
@@ -73,23 +74,23 @@ impl Exceptions {
         Self((1 << last) - (1 << (first - 1)))
     }
 
-    /// The exception of a packet with this code, if it is one.
+    /// Returns the exception with number `code`, if it is one of packets.
     pub(super) fn of_packet(code: u32) -> Option<Self> {
         let bit = code.checked_sub(1).and_then(|n| 1u64.checked_shl(n))?;
         (bit & Self::OF_PACKETS.0 != 0).then_some(Self(bit))
     }
 }
 
-/// A queue of a process, and what happened to it.
-pub(super) struct Raised {
+/// Exceptions of a queue to be delivered.
+pub(super) struct QueueException {
     pub(super) process: Arc<Process>,
-    pub(super) device: Arc<Device>,
-    /// Which of the process's doorbells the queue has.
+    pub(super) device: Arc<ProcessDevice>,
+    /// Number of the queue's doorbell within the slice of the process.
     pub(super) doorbell: u32,
     pub(super) exceptions: Exceptions,
 }
 
-impl Raised {
+impl QueueException {
     /// Passes the exceptions on, later. `otherwise` is called if the runtime does not want to know.
     pub(super) fn send(self, otherwise: impl FnOnce(&Process) + Send + 'static) {
         let pid = self.process.pid();
@@ -165,7 +166,7 @@ fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
 impl Process {
     /// Runs `f` as if the process itself accessed its memory. `ESRCH` if that is gone.
     fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
-        task::with_memory_of(&self.leader, self.mm, f)
+        task::with_memory_of(self.leader(), self.mm(), f)
     }
 
     /// Waits until no exceptions are on their way, and keeps it so. `ERESTARTSYS` after a signal.
@@ -177,7 +178,7 @@ impl Process {
             if kernel::current!().signal_pending() {
                 return Err(ERESTARTSYS);
             }
-            fsleep(PAUSE);
+            fsleep(POLL_INTERVAL);
         }
     }
 }

@@ -12,6 +12,17 @@ use kernel::{num::casts::u32_as_usize, prelude::*};
 // CAST: Positive.
 const MAX_HANDLES: u32 = i32::MAX as u32;
 
+/// Returns the handle of buffer `id` of a GPU in ioctls (`MAKE_HANDLE()`).
+pub(crate) fn make_handle(gpu_id: u32, id: u32) -> u64 {
+    u64::from(gpu_id) << 32 | u64::from(id)
+}
+
+/// Returns GPU id and buffer id of a handle (`GET_GPU_ID()`, `GET_IDR_HANDLE()`).
+pub(super) fn split_handle(handle: u64) -> (u32, u32) {
+    // CAST: The halves of the word.
+    ((handle >> 32) as u32, handle as u32)
+}
+
 /// Values by handle.
 ///
 /// # Invariants

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What interrupts and resets mean to processes.
+//! Interrupts and resets of GPUs: signals events and evicts queues of the processes concerned.
 
 use kernel::{prelude::*, sync::Arc};
 
 use super::{
-    events::MemoryException,
-    exceptions::{Exceptions, Raised},
-    lost, smi, table, Device, Process,
+    events::{HwException, MemoryException},
+    exceptions::{Exceptions, QueueException},
+    kfd_process::Process,
+    pdd::ProcessDevice,
+    smi, table,
 };
 use crate::{
     dqm::GpuDqm,
@@ -30,16 +32,16 @@ global_mutex! {
 }
 
 /// Faults are handled while this exists; dropping it waits for those that are.
-pub(super) struct FaultQueue(());
+pub(super) struct FaultWorkqueue(());
 
-impl FaultQueue {
+impl FaultWorkqueue {
     pub(super) fn new() -> Result<Self> {
         *FAULTS.lock() = Some(OrderedQueue::new(c"rkfd_faults")?);
         Ok(Self(()))
     }
 }
 
-impl Drop for FaultQueue {
+impl Drop for FaultWorkqueue {
     fn drop(&mut self) {
         let queue = FAULTS.lock().take();
         drop(queue);
@@ -82,7 +84,7 @@ impl irq::Sink for Sink {
             return signal(&process);
         };
         // Either the trap handler of the runtime reports an exception, or it signals as any program may.
-        Raised {
+        QueueException {
             process,
             device,
             doorbell: report.doorbell,
@@ -96,7 +98,7 @@ impl irq::Sink for Sink {
     fn bad_opcode(&self, gpu: &Gpu, pasid: u32, doorbell: u32, code: u32) {
         let found = table::by_pasid(gpu, pasid);
         if let (Some((process, device)), Some(exceptions)) = (found, Exceptions::of_packet(code)) {
-            Raised {
+            QueueException {
                 process,
                 device,
                 doorbell,
@@ -134,22 +136,32 @@ impl irq::Sink for Sink {
 
     fn queue_reset(&self, gpu: &Gpu, pasid: u32) {
         if let Some((process, _)) = table::by_pasid(gpu, pasid) {
-            process.events().hw_exception(&lost(gpu));
+            process
+                .events()
+                .hw_exception(&HwException::gpu_lost(gpu.id()));
             trace::process(process.pid(), pasid, c"queue reset");
         }
     }
 
     fn gpu_reset(&self, gpu: &Gpu) {
-        let data = lost(gpu);
+        let data = HwException::gpu_lost(gpu.id());
         smi::gpu_lost(gpu);
-        let told = table::for_each(|process| {
+        let processes = match table::snapshot() {
+            Ok(processes) => processes,
+            Err(e) => {
+                dev_err!(
+                    gpu.dev(),
+                    "hang of GPU {:#x} is not signalled to processes: {e:?}\n",
+                    gpu.id()
+                );
+                return;
+            }
+        };
+        for process in &processes {
             if process.devices().iter().any(|d| d.id() == gpu.id()) {
                 process.events().hw_exception(&data);
                 trace::process(process.pid(), 0, c"GPU hang");
             }
-        });
-        if let Err(e) = told {
-            pr_err!("cannot tell processes of a GPU hang: {e:?}\n");
         }
     }
 
@@ -160,7 +172,7 @@ impl irq::Sink for Sink {
 
 /// Takes the queues of a process that touched what it must not off the GPU and tells it so. They
 /// stay off: the process is expected to end.
-fn stop(process: &Arc<Process>, device: &Arc<Device>, what: &MemoryException) {
+fn stop(process: &Arc<Process>, device: &Arc<ProcessDevice>, what: &MemoryException) {
     let evicted = device
         .slot()
         .and_then(|slot| device.gpu().dqm()?.evict(&slot));
@@ -171,7 +183,7 @@ fn stop(process: &Arc<Process>, device: &Arc<Device>, what: &MemoryException) {
         );
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
-    smi::vm_fault(device.gpu(), &process.leader);
+    smi::vm_fault(device.gpu(), process.leader());
     if !process.events().memory_exception(what) {
         pr_warn!(
             "process {}: memory access fault at {:#x} on GPU {:#x} that it does not wait for\n",

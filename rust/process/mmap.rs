@@ -1,48 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What may be mapped through `/dev/kfd`, and how its offsets are made.
+//! mmap() of `/dev/kfd`: encoding of offsets, doorbell and MMIO remap pages.
 
-use kernel::{page::PAGE_SIZE, prelude::*};
+use kernel::{num::casts::u32_as_usize, page::PAGE_SIZE, prelude::*};
 
-use super::Process;
+use super::kfd_process::Process;
 
-/// Bits 63:62 of an offset say what is meant, bits 61:46 on which GPU.
+/// Bits 63:62 of an offset are the type, bits 61:46 the GPU id (`KFD_MMAP_TYPE_*`,
+/// `KFD_MMAP_GPU_ID_SHIFT`).
 const TYPE_MASK: u64 = 3 << 62;
+/// Doorbells of the process on a GPU.
 pub(crate) const TYPE_DOORBELL: u64 = 3 << 62;
-/// Only in answers: the page is the caller's own buffer.
+/// Signal page. Returned by CREATE_EVENT only; user space maps the buffer that it has allocated.
 pub(crate) const TYPE_EVENTS: u64 = 2 << 62;
+/// HDP flush registers of a GPU.
 pub(crate) const TYPE_MMIO: u64 = 0;
 const GPU_SHIFT: u32 = 46;
 const GPU_MASK: u64 = 0xffff;
 
-/// The part of an offset that names a GPU.
-pub(crate) const fn gpu_id(id: u32) -> u64 {
-    (id as u64 & GPU_MASK) << GPU_SHIFT
+/// Returns the bits of an offset for a GPU id.
+pub(crate) fn gpu_id(id: u32) -> u64 {
+    (u64::from(id) & GPU_MASK) << GPU_SHIFT
 }
 
-/// Registers that may be mapped, uncached.
-pub(crate) struct Target {
-    /// Where they are.
+/// Registers to be mapped, uncached.
+pub(crate) struct MmapTarget {
+    /// CPU physical address.
     pub(crate) phys: u64,
-    /// Of which GPU.
+    /// The GPU.
     pub(crate) gpu_id: u32,
-    /// The process's doorbells; else the page with the HDP flush registers.
+    /// Doorbells of the process; otherwise the page of the HDP flush registers.
     pub(crate) is_doorbell: bool,
 }
 
 impl Process {
-    /// What `len` bytes at `offset` of the file are.
-    pub(crate) fn mmap_target(&self, offset: u64, len: usize) -> Result<Target> {
+    /// Resolves a mapping of `len` bytes at `offset` of the file. `EBADF` for another caller than the
+    /// process, `ENODEV` without such a GPU, `EINVAL` for another type or length.
+    pub(crate) fn mmap_target(&self, offset: u64, len: usize) -> Result<MmapTarget> {
         self.check_caller()?;
+        // CAST: 16 bits.
         let gpu_id = (offset >> GPU_SHIFT & GPU_MASK) as u32;
         let device = self.device(gpu_id).map_err(|_| ENODEV);
         match offset & TYPE_MASK {
             TYPE_DOORBELL => {
                 let device = device?;
-                if len != device.gpu().generation().caps.doorbell_slice as usize {
+                if len != u32_as_usize(device.gpu().generation().caps.doorbell_slice) {
                     return Err(EINVAL);
                 }
-                Ok(Target {
+                Ok(MmapTarget {
                     phys: device.doorbells()?.phys(),
                     gpu_id,
                     is_doorbell: true,
@@ -53,7 +58,7 @@ impl Process {
                 if len != PAGE_SIZE {
                     return Err(EINVAL);
                 }
-                Ok(Target {
+                Ok(MmapTarget {
                     phys: device.gpu().hdp_remap_phys(),
                     gpu_id,
                     is_doorbell: false,

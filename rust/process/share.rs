@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers that go from process to process, as DMA buffers.
+//! Export and import of buffers as dma-bufs.
 //!
-//! What is shared is the GEM object, with what user space attached to it: every process that has it
-//! sees the same memory, wherever that moves, and the last one frees it. What was set aside for the
-//! memory is set aside once, however many processes have it.
+//! The GEM object is shared, with the metadata of user space: all processes access the same memory,
+//! wherever it is moved, and the last reference frees it. The memory is accounted once.
 
 use kernel::{
     prelude::*,
@@ -12,8 +11,8 @@ use kernel::{
 };
 
 use super::{
-    memory::{Flags, Mem},
-    Device,
+    buffer::{AllocFlags, Buffer},
+    pdd::ProcessDevice,
 };
 use crate::{
     gpu::Gpu,
@@ -25,8 +24,8 @@ use crate::{
     uapi,
 };
 
-/// What kind of memory a buffer is, as `ALLOC_MEMORY_OF_GPU` would name it.
-fn kind(bo: &BoRef) -> Result<u32> {
+/// Returns the domain flag of `ALLOC_MEMORY_OF_GPU` for a buffer; `EINVAL` if it cannot be shared.
+fn domain(bo: &BoRef) -> Result<u32> {
     match bo.preferred() {
         BoKind::Vram => Ok(uapi::KFD_IOC_ALLOC_MEM_FLAGS_VRAM),
         BoKind::Gtt => Ok(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT),
@@ -34,62 +33,63 @@ fn kind(bo: &BoRef) -> Result<u32> {
     }
 }
 
-/// A buffer that somebody shares.
-pub(crate) struct Shared(ARef<Object>);
+/// A buffer behind a dma-buf.
+pub(crate) struct SharedBuffer(ARef<Object>);
 
-impl Shared {
-    /// The buffer behind a descriptor: `EBADF` if there is no such descriptor, `EINVAL` if it is no
-    /// buffer of this driver, `ENODEV` if its GPU was taken away.
+impl SharedBuffer {
+    /// Returns the buffer behind a file descriptor. `EBADF` without such a descriptor, `EINVAL` if
+    /// it is no buffer of this driver, `ENODEV` if its GPU was removed.
     pub(crate) fn from_fd(fd: u32) -> Result<Self> {
         let object = Object::of_dma_buf(&DmaBuf::from_fd(fd)?).ok_or(EINVAL)?;
-        kind(object.bo())?;
+        domain(object.bo())?;
         if object.bo().gpu().is_gone() {
             return Err(ENODEV);
         }
         Ok(Self(object))
     }
 
-    /// The GPU it was allocated on.
+    /// Returns the GPU that the buffer was allocated on.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         self.0.bo().gpu()
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.0.bo().size()
     }
 
-    /// What it is, as flags of `ALLOC_MEMORY_OF_GPU`.
+    /// Returns the flags of `ALLOC_MEMORY_OF_GPU`.
     pub(crate) fn flags(&self) -> Result<u32> {
         let bo = self.0.bo();
         let public = match bo.flags().cpu_access {
             CpuAccess::Required => uapi::KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC,
             CpuAccess::Possible | CpuAccess::Never => 0,
         };
-        Ok(kind(bo)? | public)
+        Ok(domain(bo)? | public)
     }
 
-    /// What user space attached to it.
+    /// Returns the metadata of user space.
     pub(crate) fn metadata(&self) -> Metadata {
         self.0.metadata().lock().clone()
     }
 }
 
-impl Device {
-    /// Makes a buffer of this GPU one that can be shared.
+impl ProcessDevice {
+    /// Exports a buffer of this GPU as a dma-buf; `EINVAL` without such a handle.
     pub(crate) fn export(&self, id: u32) -> Result<DmaBuf> {
-        self.memory().lock().get(id).ok_or(EINVAL)?.export()
+        self.buffers().lock().get(id).ok_or(EINVAL)?.export()
     }
 
-    /// Takes a buffer that somebody shares under a handle, to be mapped at `va`. Whatever the
-    /// exporter may do with it, this process may write to it and run it.
+    /// Imports a dma-buf, to be mapped at `va`, and returns its handle. This process may write and
+    /// execute the buffer, whatever the rights of the exporter. Errors as
+    /// [`SharedBuffer::from_fd`]; `EFAULT` if no handle can be allocated.
     pub(crate) fn import(&self, fd: u32, va: u64) -> Result<u32> {
         let file = self.file()?;
         let gem = Gem::import(&DmaBuf::from_fd(fd)?, &file)?;
-        let flags = kind(gem.bo())?
+        let flags = domain(gem.bo())?
             | uapi::KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE
             | uapi::KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE;
-        let mem = Mem::imported(gem, va, Flags(flags));
-        self.memory().lock().insert(mem).map_err(|_| EFAULT)
+        let buffer = Buffer::imported(gem, va, AllocFlags(flags));
+        self.buffers().lock().insert(buffer).map_err(|_| EFAULT)
     }
 }

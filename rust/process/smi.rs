@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of a GPU for who supervises it: a file for each listener, a line for each event.
+//! SMI events: a file per client and GPU, a line of text per event.
 //!
-//! What a listener has no room for is lost. Listeners hear of the processes of the one that opened
-//! the file, or of all if that was privileged.
+//! Events are dropped when the FIFO of a client is full. A client receives the events of its own
+//! process, a privileged client (`CAP_SYS_ADMIN`) those of all processes.
 
 use core::fmt::Write;
 
 use kernel::{
     fs::File,
     new_poll_condvar, new_spinlock,
+    num::casts::u32_as_usize,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -31,21 +32,31 @@ use crate::{
     uapi,
 };
 
-/// Bytes that wait for a listener.
-const ROOM: usize = 8192;
-/// Bytes of a line, with a zero behind it that is not sent.
-const LINE: usize = uapi::KFD_SMI_EVENT_MSG_SIZE as usize;
+/// Size of the FIFO of a client in bytes.
+const FIFO_SIZE: usize = 8192;
+/// Maximum size of a line in bytes, including a final zero that is not sent.
+const LINE: usize = u32_as_usize(uapi::KFD_SMI_EVENT_MSG_SIZE);
 
-/// Why queues are taken off, as listeners are told.
+/// Trigger of a queue eviction, as in the event.
 #[derive(Clone, Copy)]
-pub(super) enum Trigger {
-    /// Memory of the process changes.
-    Userptr = uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_USERPTR as isize,
-    /// Buffers move.
-    Move = uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_TTM as isize,
+pub(super) enum EvictionTrigger {
+    /// Invalidation of a userptr.
+    Userptr,
+    /// Eviction of a buffer from VRAM.
+    Ttm,
 }
 
-/// Bytes on their way, a ring.
+impl EvictionTrigger {
+    /// Returns the number in `enum KFD_QUEUE_EVICTION_TRIGGERS`.
+    fn number(self) -> u32 {
+        match self {
+            Self::Userptr => uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_USERPTR,
+            Self::Ttm => uapi::KFD_QUEUE_EVICTION_TRIGGERS_KFD_QUEUE_EVICTION_TRIGGER_TTM,
+        }
+    }
+}
+
+/// Ring buffer of bytes for a client.
 struct Fifo {
     bytes: KVec<u8>,
     first: usize,
@@ -53,41 +64,41 @@ struct Fifo {
 }
 
 impl Fifo {
-    /// Puts a line in, or nothing of it.
+    /// Appends a line. Returns false if it does not fit.
     fn put(&mut self, line: &[u8]) -> bool {
-        if ROOM - self.count < line.len() {
+        if FIFO_SIZE - self.count < line.len() {
             return false;
         }
         for byte in line {
-            let at = (self.first + self.count) % ROOM;
-            if let Some(place) = self.bytes.get_mut(at) {
-                *place = *byte;
+            let at = (self.first + self.count) % FIFO_SIZE;
+            if let Some(to) = self.bytes.get_mut(at) {
+                *to = *byte;
             }
             self.count += 1;
         }
         true
     }
 
-    /// Takes out as many bytes as there are and fit.
+    /// Removes bytes into `out`. Returns how many.
     fn take(&mut self, out: &mut [u8]) -> usize {
         let n = out.len().min(self.count);
         for to in out.iter_mut().take(n) {
             *to = self.bytes.get(self.first).copied().unwrap_or_default();
-            self.first = (self.first + 1) % ROOM;
+            self.first = (self.first + 1) % FIFO_SIZE;
         }
         self.count -= n;
         n
     }
 }
 
-/// A listener.
+/// A client of `SMI_EVENTS`.
 #[pin_data]
-pub(crate) struct Client {
+pub(crate) struct SmiClient {
     gpu_id: u32,
-    /// Who opened the file.
+    /// The process that opened the file.
     pid: Pid,
-    hears_all: bool,
-    /// Which events.
+    privileged: bool,
+    /// Enabled events: bit n - 1 for event n.
     mask: Atomic<u64>,
     #[pin]
     fifo: SpinLock<Fifo>,
@@ -96,9 +107,8 @@ pub(crate) struct Client {
 }
 
 global_spinlock! {
-    /// All listeners. Nothing is allocated under the lock: events come from where memory may be
-    /// waited for.
-    CLIENTS: KVec<Arc<Client>> = KVec::new();
+    /// All clients. Nothing is allocated under the lock, as events are raised by the MMU notifier.
+    CLIENTS: KVec<Arc<SmiClient>> = KVec::new();
     init init_lock
 }
 
@@ -107,11 +117,12 @@ pub(super) fn init() {
     init_lock();
 }
 
-impl Client {
-    /// Listens to a GPU, for the current process. Gives its descriptor of the file.
+impl SmiClient {
+    /// Creates a client of a GPU for the current process. Returns the file descriptor; `ENOMEM`
+    /// without memory, `EMFILE` without a free descriptor.
     pub(crate) fn open(gpu: &Gpu) -> Result<u32> {
         let mut bytes = KVec::new();
-        bytes.resize(ROOM, 0, GFP_KERNEL)?;
+        bytes.resize(FIFO_SIZE, 0, GFP_KERNEL)?;
         let fifo = Fifo {
             bytes,
             first: 0,
@@ -121,7 +132,7 @@ impl Client {
             pin_init!(Self {
                 gpu_id: gpu.id(),
                 pid: kernel::current!().group_leader().pid(),
-                hears_all: task::capable(Capability::SysAdmin),
+                privileged: task::capable(Capability::SysAdmin),
                 mask: Atomic::new(0),
                 fifo <- new_spinlock!(fifo),
                 waiting <- new_poll_condvar!(),
@@ -132,13 +143,15 @@ impl Client {
         file::open(client.clone()).inspect_err(|_| file::Stream::closed(&client))
     }
 
-    fn wants(&self, event: u32, of: Option<Pid>) -> bool {
+    /// Returns whether the client receives an event of process `of`, or of the GPU if `None`.
+    fn accepts(&self, event: u32, of: Option<Pid>) -> bool {
         let mask = self.mask.load(Relaxed);
-        mask & 1 << (event - 1) != 0 && (self.hears_all || of.is_none_or(|pid| pid == self.pid))
+        mask & 1 << (event - 1) != 0 && (self.privileged || of.is_none_or(|pid| pid == self.pid))
     }
 }
 
-fn add(client: &Arc<Client>) -> Result {
+/// Adds a client to the list.
+fn add(client: &Arc<SmiClient>) -> Result {
     loop {
         let mut clients = CLIENTS.lock();
         if clients.push_within_capacity(client.clone()).is_ok() {
@@ -160,13 +173,13 @@ fn add(client: &Arc<Client>) -> Result {
     }
 }
 
-impl file::Stream for Client {
+impl file::Stream for SmiClient {
     const NAME: &'static CStr = c"kfd_smi_ev";
 
-    /// Never waits: `EAGAIN` if there is nothing.
+    /// Does not block: `EAGAIN` if there is no event.
     fn read(&self, mut to: UserSliceWriter) -> Result<usize> {
         let mut bytes = KVec::new();
-        bytes.resize(to.len().min(ROOM), 0, GFP_KERNEL)?;
+        bytes.resize(to.len().min(FIFO_SIZE), 0, GFP_KERNEL)?;
         let n = self.fifo.lock().take(&mut bytes);
         if n == 0 {
             return Err(EAGAIN);
@@ -175,7 +188,7 @@ impl file::Stream for Client {
         Ok(n)
     }
 
-    /// Eight bytes: a bit for each event that is wanted from now on.
+    /// Sets the 8 bytes of the event mask. `EFAULT` for fewer bytes.
     fn write(&self, mut from: UserSliceReader) -> Result<usize> {
         if from.len() < size_of::<u64>() {
             return Err(EFAULT);
@@ -193,18 +206,18 @@ impl file::Stream for Client {
         let mut clients = CLIENTS.lock();
         let at = clients.iter().position(|c| Arc::ptr_eq(c, this));
         let gone = at.and_then(|at| clients.remove(at).ok());
-        // Nobody frees the room of a static when the module goes.
-        let room = if clients.is_empty() {
+        // Statics are not dropped at module unload: free the allocation with the last client.
+        let list = if clients.is_empty() {
             core::mem::replace(&mut *clients, KVec::new())
         } else {
             KVec::new()
         };
         drop(clients);
-        drop((gone, room));
+        drop((gone, list));
     }
 }
 
-/// A line that is being written. What does not fit is cut off.
+/// Formats a line; truncates it to [`LINE`].
 struct Line {
     bytes: [u8; LINE],
     len: usize,
@@ -220,25 +233,25 @@ impl Write for Line {
     }
 }
 
-/// Tells who wants to know of an event, of a process or of the GPU as such. Allocates nothing and
-/// does not sleep.
-fn tell(gpu_id: u32, event: u32, of: Option<Pid>, what: core::fmt::Arguments<'_>) {
+/// Sends an event of process `of`, or of the GPU if `None`, to the clients. Does not allocate or
+/// sleep.
+fn send(gpu_id: u32, event: u32, of: Option<Pid>, what: core::fmt::Arguments<'_>) {
     let mut line = Line {
         bytes: [0; LINE],
         len: 0,
     };
-    // Writing to a line does not fail.
+    // `Line` does not return errors.
     let _ = write!(line, "{event:x} ");
     let _ = line.write_fmt(what);
     let text = line.bytes.get(..line.len).unwrap_or_default();
     for client in CLIENTS.lock().iter() {
-        if client.gpu_id == gpu_id && client.wants(event, of) && client.fifo.lock().put(text) {
+        if client.gpu_id == gpu_id && client.accepts(event, of) && client.fifo.lock().put(text) {
             client.waiting.notify_all();
         }
     }
 }
 
-/// A process has acquired an address space on a GPU, or has left it.
+/// Sends the start (`ACQUIRE_VM`) or end of a process on a GPU.
 pub(super) fn process(gpu: &Gpu, leader: &Task, starts: bool) {
     let event = if starts {
         uapi::kfd_smi_event_KFD_SMI_EVENT_PROCESS_START
@@ -246,7 +259,7 @@ pub(super) fn process(gpu: &Gpu, leader: &Task, starts: bool) {
         uapi::kfd_smi_event_KFD_SMI_EVENT_PROCESS_END
     };
     let pid = leader.pid();
-    tell(
+    send(
         gpu.id(),
         event,
         Some(pid),
@@ -254,10 +267,10 @@ pub(super) fn process(gpu: &Gpu, leader: &Task, starts: bool) {
     );
 }
 
-/// A process has touched what it must not.
+/// Sends a VM fault of a process.
 pub(super) fn vm_fault(gpu: &Gpu, leader: &Task) {
     let pid = leader.pid();
-    tell(
+    send(
         gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_VMFAULT,
         Some(pid),
@@ -265,21 +278,21 @@ pub(super) fn vm_fault(gpu: &Gpu, leader: &Task) {
     );
 }
 
-/// The queues of a process are about to be taken off a GPU.
-pub(super) fn evicted(gpu: &Gpu, pid: Pid, trigger: Trigger) {
+/// Sends the eviction of the queues of a process.
+pub(super) fn evicted(gpu: &Gpu, pid: Pid, trigger: EvictionTrigger) {
     let (now, id) = (BootTime::ktime_get(), gpu.id());
-    tell(
+    send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION,
         Some(pid),
-        format_args!("{now} -{pid} {id:x} {}\n", trigger as u32),
+        format_args!("{now} -{pid} {id:x} {}\n", trigger.number()),
     );
 }
 
-/// They were put back, or that has to be tried again.
+/// Sends the restore of the queues of a process; `again` if it failed and is tried again.
 pub(super) fn restored(gpu: &Gpu, pid: Pid, again: bool) {
     let (now, id) = (BootTime::ktime_get(), gpu.id());
-    tell(
+    send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE,
         Some(pid),
@@ -287,9 +300,9 @@ pub(super) fn restored(gpu: &Gpu, pid: Pid, again: bool) {
     );
 }
 
-/// A GPU does not answer any more. If it can be reset [`gpu_back`] follows.
+/// Sends that a GPU hangs. [`gpu_back`] follows if it can be reset.
 pub(super) fn gpu_lost(gpu: &Gpu) {
-    tell(
+    send(
         gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET,
         None,
@@ -297,9 +310,9 @@ pub(super) fn gpu_lost(gpu: &Gpu) {
     );
 }
 
-/// A GPU was reset.
+/// Sends that a GPU was reset.
 pub(super) fn gpu_back(gpu: &Gpu) {
-    tell(
+    send(
         gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET,
         None,

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes as folders below the device: `proc/<pid>/` with what each GPU and queue is used for.
+//! Processes in sysfs: `proc/<pid>/` below the device, with statistics of GPUs and queues.
 //!
-//! The files show numbers that are kept anyway and take no lock, as removing a folder waits for
-//! its readers.
+//! The files show cached numbers and take no lock, as removing a directory waits for its readers.
 
 use core::fmt::Write;
 
-use kernel::{device, prelude::*, str::CString, sync::Arc};
+use kernel::{device, prelude::*, str::CString, sync::Arc, task::Pid};
 
-use super::{Device, Process};
+use super::pdd::ProcessDevice;
 use crate::kapi::{
     global::global_mutex,
     kobject::{Dir, File, Parent, Text},
 };
 
 global_mutex! {
-    /// The folder `proc`, while the device exists.
+    /// The directory `proc`; set while the device exists.
     ROOT: Option<Arc<Dir>> = None;
     init init
 }
 
-/// Shows processes below a device as long as it exists. All processes have ended when it goes.
+/// Owns the directory `proc` below a device. All processes have ended when it is dropped.
 pub(crate) struct Root(());
 
 impl Root {
+    /// Creates the directory. Processes appear in it from now on.
     pub(crate) fn new(dev: &device::Device) -> Result<Self> {
         let dir = Dir::new(&Parent::Device(dev), c"proc", KVec::new())?;
         *ROOT.lock() = Some(Arc::new(dir, GFP_KERNEL)?);
@@ -39,8 +39,8 @@ impl Drop for Root {
     }
 }
 
-/// The folder of a process.
-pub(super) struct View {
+/// The directory of a process.
+pub(super) struct ProcessFolder {
     // Field order: children first.
     each_queue: KVec<(u32, Dir)>,
     queues: Dir,
@@ -48,6 +48,7 @@ pub(super) struct View {
     _top: Dir,
 }
 
+/// Returns a file that shows a number.
 fn number(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Result<File> {
     File::new(name, move |out: &mut Text<'_>| {
         writeln!(out, "{}", value())?;
@@ -55,8 +56,8 @@ fn number(name: &CStr, value: impl Fn() -> u64 + Send + Sync + 'static) -> Resul
     })
 }
 
-/// The folder of a GPU's statistics.
-fn stats(top: &Dir, device: &Arc<Device>) -> Result<Dir> {
+/// Creates the directory `stats_<gpu_id>`.
+fn stats(top: &Dir, device: &Arc<ProcessDevice>) -> Result<Dir> {
     let name = CString::try_from_fmt(fmt!("stats_{}", device.id()))?;
     let device = device.clone();
     let mut files = KVec::with_capacity(1, GFP_KERNEL)?;
@@ -67,29 +68,29 @@ fn stats(top: &Dir, device: &Arc<Device>) -> Result<Dir> {
     Dir::new(&Parent::Dir(top), &name, files)
 }
 
-impl View {
-    /// Makes the folder of a process; `None` while there is no device for it to be below of.
-    pub(super) fn new(process: &Process) -> Result<Option<Self>> {
+impl ProcessFolder {
+    /// Creates the directory of a process; `None` before the device is registered.
+    pub(super) fn new(pid: Pid, devices: &[Arc<ProcessDevice>]) -> Result<Option<Self>> {
         let Some(root) = ROOT.lock().clone() else {
             return Ok(None);
         };
         let mut files = KVec::new();
-        // Each GPU has its own; the file tells none, as in the C driver.
+        // PASIDs are per GPU; the file shows 0, as in the C driver.
         files.push(number(c"pasid", || 0)?, GFP_KERNEL)?;
-        for device in process.devices() {
+        for device in devices {
             let name = CString::try_from_fmt(fmt!("vram_{}", device.id()))?;
             let shown = device.clone();
             files.push(number(&name, move || shown.vram_usage())?, GFP_KERNEL)?;
-            // Microseconds of work of SDMA queues. Only scheduler firmware from version 194 on
-            // counts them, and none is known to be there: 0, as the C driver then says.
+            // Activity of SDMA queues in us. Counted by scheduler firmware from version 194 on, which
+            // is not relied on; the C driver shows 0 with older firmware, too.
             let name = CString::try_from_fmt(fmt!("sdma_{}", device.id()))?;
             files.push(number(&name, || 0)?, GFP_KERNEL)?;
         }
-        let name = CString::try_from_fmt(fmt!("{}", process.pid()))?;
+        let name = CString::try_from_fmt(fmt!("{}", pid))?;
         let top = Dir::new(&Parent::Dir(&root), &name, files)?;
         let queues = Dir::new(&Parent::Dir(&top), c"queues", KVec::new())?;
         let mut all = KVec::new();
-        for device in process.devices() {
+        for device in devices {
             all.push(stats(&top, device)?, GFP_KERNEL)?;
         }
         Ok(Some(Self {
@@ -100,7 +101,7 @@ impl View {
         }))
     }
 
-    /// Shows a queue.
+    /// Adds a queue of `size` bytes; `kind` is a number of `enum kfd_queue_type`.
     pub(super) fn add_queue(&mut self, id: u32, gpu_id: u32, kind: u32, size: u64) -> Result {
         let mut files = KVec::with_capacity(3, GFP_KERNEL)?;
         let facts = [
@@ -121,7 +122,7 @@ impl View {
         Ok(())
     }
 
-    /// Hides a queue.
+    /// Removes a queue.
     pub(super) fn remove_queue(&mut self, id: u32) {
         if let Some(at) = self.each_queue.iter().position(|(q, _)| *q == id) {
             drop(self.each_queue.remove(at));

@@ -1,57 +1,168 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All processes that use GPUs, found by address space, by PASID, or one after the other.
+//! The list of processes: creation at the first open, lookup, end with the address space.
 
 use kernel::{prelude::*, sync::Arc, task::Pid};
 
-use super::{Device, Process};
+use super::{debugfs, kfd_process::Process, pdd::ProcessDevice, sysfs::ProcessFolder};
 use crate::{
-    gpu::Gpu,
-    kapi::{global::global_mutex, task::NoReclaim},
+    gpu::{registry, Gpu},
+    kapi::{
+        global::global_mutex,
+        mmu_notifier,
+        task::{self, NoReclaim},
+    },
+    trace,
 };
 
+/// An entry of the list.
+struct Entry {
+    process: Arc<Process>,
+    /// Keeps the key of the address space from being reused.
+    registration: mmu_notifier::Registration<MmExit>,
+}
+
 global_mutex! {
-    LIST: KVec<Arc<Process>> = KVec::new();
-    init init
+    LIST: KVec<Entry> = KVec::new();
+    init init_list
 }
 
-/// The process of an address space.
-pub(super) fn find(mm: usize) -> Option<Arc<Process>> {
-    LIST.lock().iter().find(|p| p.mm == mm).cloned()
+global_mutex! {
+    /// Held across lookup and creation of a process: an address space has one at most.
+    CREATE: () = ();
+    init init_create
 }
 
-/// The process and its data of the GPU to which a PASID of that GPU belongs.
-pub(crate) fn by_pasid(gpu: &Gpu, pasid: u32) -> Option<(Arc<Process>, Arc<Device>)> {
+/// Initializes the locks of this file; called once, at module load.
+pub(super) fn init() {
+    init_list();
+    init_create();
+}
+
+/// The MMU notifier of an address space.
+struct MmExit;
+
+impl mmu_notifier::Exit for MmExit {
+    fn mm_exit(mm_key: usize) {
+        if let Some(process) = find(mm_key) {
+            end(&process);
+        }
+    }
+}
+
+/// Returns the process of an address space.
+fn find(mm: usize) -> Option<Arc<Process>> {
+    LIST.lock()
+        .iter()
+        .find(|entry| entry.process.mm() == mm)
+        .map(|entry| entry.process.clone())
+}
+
+/// Returns the process of the caller's address space; creates it at the first open. `EINVAL`
+/// without a GPU or for a kernel thread.
+pub(crate) fn open_current() -> Result<Arc<Process>> {
+    if registry::count() == 0 {
+        return Err(EINVAL);
+    }
+    let process = find_or_create()?;
+    trace::process(process.pid(), 0, c"opened");
+    Ok(process)
+}
+
+fn find_or_create() -> Result<Arc<Process>> {
+    let mm = task::current_mm_key().ok_or(EINVAL)?;
+    let _create = CREATE.lock();
+    if let Some(process) = find(mm) {
+        return Ok(process);
+    }
+    let leader = kernel::current!().group_leader().into();
+    let process = Process::new(leader, mm)?;
+    // The address space cannot end before this thread has returned.
+    let registration = mmu_notifier::Registration::new()?;
+    insert(Entry {
+        process: process.clone(),
+        registration,
+    })?;
+    match ProcessFolder::new(process.pid(), process.devices()) {
+        Ok(folder) => process.set_folder(folder),
+        Err(e) => pr_warn!("process {} is not in sysfs: {e:?}\n", process.pid()),
+    }
+    if let Err(e) = debugfs::add(&process) {
+        pr_warn!("process {} is not in debugfs: {e:?}\n", process.pid());
+    }
+    Ok(process)
+}
+
+fn insert(entry: Entry) -> Result {
+    let mut list = LIST.lock();
+    // The lock is taken when a hang is reported, possibly from memory reclaim.
+    let _no_reclaim = NoReclaim::new();
+    list.reserve(1, GFP_KERNEL)?;
+    Ok(list.push_within_capacity(entry)?)
+}
+
+/// Ends a process: releases its resources, then removes it from the list. Idempotent; no GPU
+/// accesses the address space when this returns.
+fn end(process: &Process) {
+    process.release();
+    debugfs::remove(process);
+    let mut list = LIST.lock();
+    let at = list
+        .iter()
+        .position(|entry| core::ptr::eq(&*entry.process, process));
+    let entry = at.and_then(|at| list.remove(at).ok());
+    drop(list);
+    if let Some(Entry {
+        process,
+        registration,
+    }) = entry
+    {
+        drop(registration);
+        drop(process);
+    }
+}
+
+/// Ends all processes; called at module unload, when no file is open any more.
+pub(super) fn shutdown() {
+    match snapshot() {
+        Ok(processes) => processes.iter().for_each(|p| end(p)),
+        Err(e) => pr_err!("processes are left at module unload: {e:?}\n"),
+    }
+    // Twice: a running callback may drop its registration after the first wait has begun.
+    mmu_notifier::synchronize();
+    mmu_notifier::synchronize();
+}
+
+/// Returns the process with this PASID on a GPU, and its pdd there.
+pub(super) fn by_pasid(gpu: &Gpu, pasid: u32) -> Option<(Arc<Process>, Arc<ProcessDevice>)> {
     if pasid == 0 {
         return None;
     }
-    LIST.lock().iter().find_map(|process| {
+    LIST.lock().iter().find_map(|Entry { process, .. }| {
         let device = process
-            .devices
+            .devices()
             .iter()
-            .find(|d| d.pasid() == pasid && d.gpu().id() == gpu.id())?;
+            .find(|d| d.pasid() == pasid && d.id() == gpu.id())?;
         Some((process.clone(), device.clone()))
     })
 }
 
-/// The process of a thread group, by the id that it has for the caller.
+/// Returns the process of a thread group, by its id in the caller's PID namespace.
 pub(crate) fn by_user_pid(pid: Pid) -> Result<Option<Arc<Process>>> {
     let found = snapshot()?
         .into_iter()
-        .find(|p| p.leader.tgid_nr_ns(None) == pid);
+        .find(|p| p.leader().tgid_nr_ns(None) == pid);
     Ok(found)
 }
 
-/// All processes of this moment.
-///
-/// The list is not locked while the caller looks at them.
+/// Returns all processes. The list is not locked afterwards. `ENOMEM` without memory.
 pub(crate) fn snapshot() -> Result<KVec<Arc<Process>>> {
     let mut out: KVec<Arc<Process>> = KVec::new();
     loop {
         let list = LIST.lock();
         if out.capacity() >= list.len() {
-            for process in list.iter() {
-                out.push_within_capacity(process.clone())?;
+            for entry in list.iter() {
+                out.push_within_capacity(entry.process.clone())?;
             }
             return Ok(out);
         }
@@ -61,23 +172,8 @@ pub(crate) fn snapshot() -> Result<KVec<Arc<Process>>> {
     }
 }
 
-/// Calls `f` on every process.
-pub(crate) fn for_each(f: impl FnMut(&Arc<Process>)) -> Result {
-    snapshot()?.iter().for_each(f);
-    Ok(())
-}
-
-pub(super) fn insert(process: Arc<Process>) -> Result {
-    let mut list = LIST.lock();
-    // Whoever tells processes of a GPU that hangs may have been called because memory is short.
-    let _no_reclaim = NoReclaim::new();
-    list.push(process, GFP_KERNEL)?;
-    Ok(())
-}
-
-/// Takes a process off the list; nobody finds it any more.
-pub(super) fn remove(process: &Process) -> Option<Arc<Process>> {
-    let mut list = LIST.lock();
-    let at = list.iter().position(|p| core::ptr::eq(&**p, process))?;
-    list.remove(at).ok()
+/// As [`snapshot`], after a creation in progress has completed.
+pub(super) fn snapshot_all() -> Result<KVec<Arc<Process>>> {
+    let _create = CREATE.lock();
+    snapshot()
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queues off the GPUs while memory of their process changes that they use.
+//! Userptr buffers of a process, and eviction of its queues while their pages change.
 //!
-//! Buffers may show memory of the process (`USERPTR`), which is not pinned. Before the kernel changes
-//! such pages it says so: the queues of the process are taken off all its GPUs. A worker looks for the
-//! pages that are there afterwards, rewrites the page tables, and puts the queues back if nothing has
-//! changed again meanwhile. As in the C driver, memory that has gone for good does not keep the queues
-//! off: page tables show nothing there.
+//! The pages of a userptr are not pinned. Before the kernel changes them the MMU notifier evicts the
+//! queues of the process on all its GPUs. A worker faults the pages in again, rewrites the page
+//! tables, and restores the queues if nothing has changed meanwhile. As in the C driver, memory that
+//! has been unmapped does not keep the queues evicted: its PTEs are invalid.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -20,7 +19,7 @@ use kernel::{
     workqueue::{Work, WorkItem},
 };
 
-use super::smi::{self, Trigger};
+use super::smi::{self, EvictionTrigger};
 use crate::{
     dqm::{GpuDqm, ProcessSlot},
     gpu::{
@@ -32,57 +31,59 @@ use crate::{
     trace,
 };
 
-/// How long after an invalidation the worker looks for the pages.
-const DELAY: Delta = Delta::from_millis(1);
-/// How often in a row the worker looks at buffers that have changed again.
-const ROUNDS: u32 = 4;
-/// How often pages are looked for that change each time before it gives up, for a new buffer.
-const TRIES: u32 = 10;
+/// Delay of the worker after an invalidation (`AMDGPU_USERPTR_RESTORE_DELAY_MS`), doubled after each
+/// failure in a row, five times at most.
+const RESTORE_DELAY: Delta = Delta::from_millis(1);
+/// Attempts of one run of the worker.
+const RESTORE_ROUNDS: u32 = 4;
+/// Attempts to get the pages of a new buffer.
+const CREATE_TRIES: u32 = 10;
 
 global_mutex! {
-    /// Where the workers run.
+    /// Work queue of the workers; frozen during suspend.
     QUEUE: Option<UnboundQueue> = None;
     init init
 }
 
-/// Queues are put back while this exists; dropping it waits for the workers.
-pub(super) struct RefreshQueue(());
+/// The work queue of [`UserMemory`]; dropping it waits for the workers.
+pub(super) struct RefreshWorkqueue(());
 
-impl RefreshQueue {
+impl RefreshWorkqueue {
+    /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
         *QUEUE.lock() = Some(UnboundQueue::freezable(c"rkfd_userptr")?);
         Ok(Self(()))
     }
 }
 
-impl Drop for RefreshQueue {
+impl Drop for RefreshWorkqueue {
     fn drop(&mut self) {
         let queue = QUEUE.lock().take();
         drop(queue);
     }
 }
 
-/// A GPU of the process.
-struct Place {
+/// A GPU on which the process may have queues.
+struct GpuQueues {
     process: Arc<ProcessSlot>,
-    /// The queues were taken off here.
-    off: bool,
+    /// The queues are evicted here.
+    evicted: bool,
 }
 
-struct State {
-    places: KVec<Place>,
+struct UserMemoryState {
+    gpus: KVec<GpuQueues>,
     buffers: KVVec<UserBuffer>,
-    /// Invalidations since the queues were taken off; 0 if they are not.
+    /// Invalidations since the queues were restored; 0 if they are not evicted.
     invalidations: u64,
 }
 
-/// What a process shows of its memory to its GPUs.
+/// The userptr buffers of a process.
 #[pin_data]
 pub(crate) struct UserMemory {
-    /// Taken by invalidations: by all with [`NoReclaim`].
+    /// Taken by the MMU notifier, hence always with [`NoReclaim`].
     #[pin]
-    state: Mutex<State>,
-    /// How often in a row the worker has failed.
+    state: Mutex<UserMemoryState>,
+    /// Failed runs of the worker in a row.
     failures: Atomic<u64>,
     #[pin]
     work: Work<UserMemory>,
@@ -92,32 +93,32 @@ impl_has_work! {
     impl HasWork<Self> for UserMemory { self.work }
 }
 
-/// The lock is left before memory may be waited for again.
-struct Guard<'a> {
-    // Field order.
-    state: MutexGuard<'a, State>,
+/// The lock of [`UserMemory`].
+struct UserMemoryGuard<'a> {
+    // Field order: unlocked before memory reclaim is allowed again.
+    state: MutexGuard<'a, UserMemoryState>,
     _no_reclaim: NoReclaim,
 }
 
-/// What buffers call.
-struct Caller(Arc<UserMemory>);
+/// MMU notifier of the buffers.
+struct UserptrInvalidator(Arc<UserMemory>);
 
-impl Keeper for Caller {
+impl Keeper for UserptrInvalidator {
     fn invalidate(&self, validity: &Validity, mark: Mark<'_>) {
         let mut guard = self.0.lock();
-        let state: &mut State = &mut guard.state;
+        let state: &mut UserMemoryState = &mut guard.state;
         mark.set();
         validity.count();
         if !validity.is_known() {
-            // No GPU has seen these pages.
+            // No GPU maps these pages yet.
             return;
         }
         state.invalidations += 1;
         let first = state.invalidations == 1;
         if first {
-            state.places.iter_mut().for_each(Place::take_off);
+            state.gpus.iter_mut().for_each(GpuQueues::evict);
         }
-        // Jobs of the render node may use the address space, too.
+        // Jobs of the render node may access the address space, too.
         if let Some(buffer) = state.buffers.iter().find(|b| b.has(validity)) {
             buffer.hide();
         }
@@ -128,20 +129,25 @@ impl Keeper for Caller {
     }
 }
 
-impl Place {
-    /// Takes the queues off. If the GPU does not let go of them it is cut off from memory.
-    fn take_off(&mut self) {
-        if self.off {
+impl GpuQueues {
+    /// Evicts the queues. A GPU that does not unmap them in time is reset or cut off from memory.
+    fn evict(&mut self) {
+        if self.evicted {
             return;
         }
         let Ok(dqm) = self.process.gpu().dqm() else {
             return;
         };
-        self.off = true;
-        smi::evicted(self.process.gpu(), self.process.pid(), Trigger::Userptr);
+        self.evicted = true;
+        smi::evicted(
+            self.process.gpu(),
+            self.process.pid(),
+            EvictionTrigger::Userptr,
+        );
         if let Err(e) = dqm.evict(&self.process) {
-            pr_err!(
-                "process {}: queues were not taken off GPU {:#x}: {e:?}\n",
+            dev_err!(
+                self.process.gpu().dev(),
+                "process {}: queues were not evicted on GPU {:#x}: {e:?}\n",
                 self.process.pid(),
                 self.process.gpu().id()
             );
@@ -153,9 +159,9 @@ impl Place {
         );
     }
 
-    /// Puts the queues back. `ENOMEM` if that has to be tried again.
-    fn put_back(&mut self) -> Result {
-        if !self.off {
+    /// Restores the queues. `ENOMEM` if that has to be tried again.
+    fn restore(&mut self) -> Result {
+        if !self.evicted {
             return Ok(());
         }
         let restored = self
@@ -165,14 +171,15 @@ impl Place {
             .and_then(|dqm| dqm.restore(&self.process));
         match restored {
             Err(e) if e == ENOMEM => return Err(e),
-            Err(e) => pr_err!(
-                "process {}: queues stay off GPU {:#x}: {e:?}\n",
+            Err(e) => dev_err!(
+                self.process.gpu().dev(),
+                "process {}: queues stay evicted on GPU {:#x}: {e:?}\n",
                 self.process.pid(),
                 self.process.gpu().id()
             ),
             Ok(()) => {}
         }
-        self.off = false;
+        self.evicted = false;
         smi::restored(self.process.gpu(), self.process.pid(), false);
         trace::process(
             self.process.pid(),
@@ -184,12 +191,13 @@ impl Place {
 }
 
 impl UserMemory {
+    /// Returns a process without userptr buffers.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 state <- new_mutex!(
-                    State {
-                        places: KVec::new(),
+                    UserMemoryState {
+                        gpus: KVec::new(),
                         buffers: KVVec::new(),
                         invalidations: 0,
                     },
@@ -202,9 +210,9 @@ impl UserMemory {
         )
     }
 
-    fn lock(&self) -> Guard<'_> {
+    fn lock(&self) -> UserMemoryGuard<'_> {
         let state = self.state.lock();
-        Guard {
+        UserMemoryGuard {
             state,
             _no_reclaim: NoReclaim::new(),
         }
@@ -212,54 +220,54 @@ impl UserMemory {
 
     fn schedule(self: &Arc<Self>) {
         if let Some(queue) = &*QUEUE.lock() {
-            // Not again if it waits for its turn already.
+            // Fails if it is queued already.
             let _ = queue.enqueue(self.clone());
         }
     }
 
-    /// The process may have queues on a GPU from now on.
+    /// Adds a GPU on which the process may have queues from now on. `ENOMEM` without memory.
     pub(super) fn join(&self, process: &Arc<ProcessSlot>) -> Result {
         let mut guard = self.lock();
-        let state: &mut State = &mut guard.state;
-        let mut place = Place {
+        let state: &mut UserMemoryState = &mut guard.state;
+        let mut gpu = GpuQueues {
             process: process.clone(),
-            off: false,
+            evicted: false,
         };
-        state.places.reserve(1, GFP_KERNEL)?;
+        state.gpus.reserve(1, GFP_KERNEL)?;
         if state.invalidations > 0 {
-            place.take_off();
+            gpu.evict();
         }
-        state.places.push_within_capacity(place)?;
+        state.gpus.push_within_capacity(gpu)?;
         Ok(())
     }
 
-    /// The process has no queues on a GPU any more, and gets none.
+    /// Removes a GPU on which the process has no queues any more.
     pub(super) fn part(&self, process: &Arc<ProcessSlot>) {
         let mut guard = self.lock();
-        let places = &mut guard.state.places;
-        let at = places.iter().position(|p| Arc::ptr_eq(&p.process, process));
-        let gone = at.and_then(|at| places.remove(at).ok());
+        let gpus = &mut guard.state.gpus;
+        let at = gpus.iter().position(|g| Arc::ptr_eq(&g.process, process));
+        let gone = at.and_then(|at| gpus.remove(at).ok());
         drop(guard);
         drop(gone);
     }
 
-    /// Makes a buffer of the `size` bytes at `start` of the current process, which has to be this
-    /// one. Touches user memory.
+    /// Creates a buffer of the `size` bytes at `start` of the current process, which is the owner of
+    /// `self`. Accesses user memory.
     ///
-    /// `EFAULT` if there is no memory, `EPERM` if it may not be written, `EOVERFLOW` if there are no
-    /// such addresses, `EAGAIN` if it does not hold still.
+    /// `EFAULT` if nothing is mapped there, `EPERM` if it is not writable, `EOVERFLOW` for an invalid
+    /// range, `EAGAIN` if the pages keep changing, `ENOMEM` above a limit or without memory.
     pub(super) fn create(
         self: &Arc<Self>,
         gpu: &Arc<Gpu>,
         start: u64,
         size: u64,
         flags: BoFlags,
-    ) -> Result<(Bo, Known)> {
+    ) -> Result<(Bo, UserptrRegistration)> {
         let reservation = account::reserve(gpu, Kind::User, size)?;
-        let caller = Arc::new(Caller(self.clone()), GFP_KERNEL)?;
-        let bo = Bo::user(gpu, start, size, flags, caller, reservation)?;
+        let invalidator = Arc::new(UserptrInvalidator(self.clone()), GFP_KERNEL)?;
+        let bo = Bo::user(gpu, start, size, flags, invalidator, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;
-        for _ in 0..TRIES {
+        for _ in 0..CREATE_TRIES {
             let found = match buffer.refresh() {
                 Err(e) if e == EBUSY => return Err(EAGAIN),
                 other => other?,
@@ -271,17 +279,16 @@ impl UserMemory {
             guard.state.buffers.push(buffer.clone(), GFP_KERNEL)?;
             buffer.set_known(true);
             drop(guard);
-            let known = Known {
+            let registration = UserptrRegistration {
                 all: self.clone(),
                 buffer,
             };
-            return Ok((bo, known));
+            return Ok((bo, registration));
         }
         Err(EAGAIN)
     }
 
-    /// The buffers that `pick` takes of those that are known; `None` if the queues are where they
-    /// belong.
+    /// Returns the buffers for which `pick` returns true; `None` if the queues are not evicted.
     fn select(&self, pick: fn(&UserBuffer) -> bool) -> Result<Option<KVVec<UserBuffer>>> {
         let mut list = KVVec::new();
         loop {
@@ -302,11 +309,11 @@ impl UserMemory {
         }
     }
 
-    /// Refreshes all buffers and puts the queues back. False if that has to be tried again.
+    /// Refreshes all buffers and restores the queues. Returns false if that has to be tried again.
     fn restore(&self) -> Result<bool> {
-        // Memory may have come back without a word.
+        // Also memory that was missing: it may be mapped again without an invalidation.
         let mut pick: fn(&UserBuffer) -> bool = UserBuffer::is_invalid;
-        for _ in 0..ROUNDS {
+        for _ in 0..RESTORE_ROUNDS {
             let Some(list) = self.select(pick)? else {
                 return Ok(true);
             };
@@ -317,7 +324,7 @@ impl UserMemory {
                         let _guard = self.lock();
                         buffer.confirm(found);
                     }
-                    // The GPU faults when it goes there: better than to wait for ever.
+                    // The queues are restored nevertheless; an access faults.
                     Err(e) if e == EFAULT => {
                         let _guard = self.lock();
                         buffer.note_missing(changes);
@@ -325,13 +332,13 @@ impl UserMemory {
                     // The process is ending.
                     Err(e) if e == ESRCH => return Ok(true),
                     Err(e) if e == EIO || e == ENODEV => return Err(e),
-                    // It is looked at again; the others need not wait for it.
+                    // Tried again in the next round, after the other buffers.
                     Err(_) => {}
                 }
             }
-            // The buffers may be the last of their kind: not under the lock.
+            // May be the last references, which are not dropped under the lock.
             drop(list);
-            if self.put_back()? {
+            if self.restore_queues()? {
                 return Ok(true);
             }
             pick = |buffer| !buffer.is_settled();
@@ -339,15 +346,15 @@ impl UserMemory {
         Ok(false)
     }
 
-    /// Puts the queues back if all buffers are as they should be.
-    fn put_back(&self) -> Result<bool> {
+    /// Restores the queues on all GPUs if all buffers are settled; returns false otherwise.
+    fn restore_queues(&self) -> Result<bool> {
         let mut guard = self.lock();
-        let state: &mut State = &mut guard.state;
+        let state: &mut UserMemoryState = &mut guard.state;
         if !state.buffers.iter().all(UserBuffer::is_settled) {
             return Ok(false);
         }
-        for place in state.places.iter_mut() {
-            place.put_back()?;
+        for gpu in state.gpus.iter_mut() {
+            gpu.restore()?;
         }
         state.invalidations = 0;
         Ok(true)
@@ -359,14 +366,14 @@ impl WorkItem for UserMemory {
 
     fn run(this: Arc<Self>) {
         let failures = this.failures.load(Relaxed);
-        fsleep(DELAY * (1i64 << failures.min(5)));
+        fsleep(RESTORE_DELAY * (1i64 << failures.min(5)));
         match this.restore() {
             Ok(true) => this.failures.store(0, Relaxed),
             Err(e) if e == EIO || e == ENODEV => this.failures.store(0, Relaxed),
             Ok(false) | Err(_) => {
                 this.failures.store(failures + 1, Relaxed);
-                for place in &this.lock().state.places {
-                    smi::restored(place.process.gpu(), place.process.pid(), true);
+                for gpu in &this.lock().state.gpus {
+                    smi::restored(gpu.process.gpu(), gpu.process.pid(), true);
                 }
                 this.schedule();
             }
@@ -374,13 +381,13 @@ impl WorkItem for UserMemory {
     }
 }
 
-/// A buffer is known as long as this lives.
-pub(super) struct Known {
+/// Registers a userptr buffer for refreshes.
+pub(super) struct UserptrRegistration {
     all: Arc<UserMemory>,
     buffer: UserBuffer,
 }
 
-impl Drop for Known {
+impl Drop for UserptrRegistration {
     fn drop(&mut self) {
         let mut guard = self.all.lock();
         self.buffer.set_known(false);

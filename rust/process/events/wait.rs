@@ -1,232 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for events.
+//! WAIT_EVENTS.
 //!
-//! A wait links one [`Node`] per awaited event into that event's list and sleeps on its own
-//! condition variable. Who signals an event marks the nodes' waits; who destroys one marks them
-//! failed. All links are made of memory that was allocated before the lock was taken.
+//! A wait links one [`WaitNode`] per request into the list of the event and sleeps on its own
+//! condition variable. Signalling an event marks the waits in its list as activated, destroying it
+//! marks them as failed. All nodes are allocated before the lock is taken.
 
 use kernel::{
-    new_condvar,
+    num::casts::u32_as_usize,
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc, CondVar, CondVarTimeoutResult,
-    },
+    sync::{Arc, CondVarTimeoutResult},
     time::{msecs_to_jiffies, Instant, Jiffies, Monotonic},
 };
 
-use super::{Event, Events, HwException, Inner, Kind, MemoryException, SIGNAL_LIMIT};
+use super::{
+    table::{Event, EventTable, Events},
+    types::{EventPayload, SIGNAL_LIMIT},
+    waiters::{Wait, WaitList, WaitNode},
+};
 
-/// `timeout` of a wait that only looks.
+/// `timeout` of a wait that polls.
 const IMMEDIATE: u32 = 0;
-/// `timeout` of a wait without end.
+/// `timeout` of an infinite wait.
 const INFINITE: u32 = u32::MAX;
-
-const PENDING: u32 = 0;
-const ACTIVATED: u32 = 1;
-const DESTROYED: u32 = 2;
+/// Longest finite timeout in milliseconds.
+// CAST: Positive.
+const MAX_MS: u32 = i32::MAX as u32;
 
 /// One awaited event.
 #[derive(Clone, Copy)]
-pub(crate) struct Request {
+pub(crate) struct WaitRequest {
+    /// The event id.
     pub(crate) id: u32,
-    /// For signal events: the age that the caller has seen, or 0 if ages do not matter to it.
+    /// Age of a signal event that the caller has seen: an event with a different age counts as
+    /// signalled. 0 if the caller does not use ages.
     pub(crate) last_age: u64,
 }
 
-/// What an activated event tells its waiter.
-#[derive(Clone, Copy)]
-pub(crate) enum Payload {
-    None,
-    Age(u64),
-    Memory(MemoryException),
-    Hw(HwException),
-}
-
-/// How a wait that did not fail ended.
-pub(crate) enum Outcome {
-    /// All, or one, of the events were signalled; one payload per request.
-    Complete(KVec<Payload>),
+/// Result of a wait that did not fail.
+pub(crate) enum WaitOutcome {
+    /// One, or all, of the events were signalled; a payload per request.
+    Complete(KVec<EventPayload>),
+    /// The time is over.
     Timeout,
 }
 
-/// One `WAIT_EVENTS` call.
-#[pin_data]
-struct Wait {
-    #[pin]
-    wake: CondVar,
-    /// One of the states above per request; written under the lock of the events.
-    states: KVec<Atomic<u32>>,
-}
-
-impl Wait {
-    fn new(count: usize) -> Result<Arc<Self>> {
-        let mut states = KVec::with_capacity(count, GFP_KERNEL)?;
-        for _ in 0..count {
-            states.push(Atomic::new(PENDING), GFP_KERNEL)?;
-        }
-        Arc::pin_init(
-            pin_init!(Self { wake <- new_condvar!("rkfd_wait_events"), states }),
-            GFP_KERNEL,
-        )
-    }
-
-    fn state(&self, index: usize) -> u32 {
-        self.states
-            .get(index)
-            .map_or(DESTROYED, |s| s.load(Relaxed))
-    }
-
-    fn mark(&self, index: usize, state: u32) {
-        if let Some(s) = self.states.get(index) {
-            s.store(state, Relaxed);
-        }
-    }
-
-    /// Whether the wait is over: `None` while it is not, `EIO` if an event was destroyed.
-    fn test(&self, all: bool) -> Option<Result> {
-        let mut activated = 0;
-        for state in &self.states {
-            match state.load(Relaxed) {
-                DESTROYED => return Some(Err(EIO)),
-                ACTIVATED if !all => return Some(Ok(())),
-                ACTIVATED => activated += 1,
-                _ => {}
-            }
-        }
-        (activated == self.states.len()).then_some(Ok(()))
-    }
-}
-
-/// A wait in the list of an event.
-struct Node {
-    next: Option<KBox<Node>>,
-    wait: Arc<Wait>,
-    index: usize,
-}
-
-/// The waits of one event.
-pub(super) struct List(Option<KBox<Node>>);
-
-impl List {
-    pub(super) const fn new() -> Self {
-        Self(None)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn push(&mut self, mut node: KBox<Node>) {
-        node.next = self.0.take();
-        self.0 = Some(node);
-    }
-
-    fn pop(&mut self) -> Option<KBox<Node>> {
-        let mut node = self.0.take()?;
-        self.0 = node.next.take();
-        Some(node)
-    }
-
-    fn mark(&self, state: u32) {
-        let mut at = self.0.as_ref();
-        while let Some(node) = at {
-            node.wait.mark(node.index, state);
-            node.wait.wake.notify_all();
-            at = node.next.as_ref();
-        }
-    }
-
-    /// Wakes all with success.
-    pub(super) fn activate(&self) {
-        self.mark(ACTIVATED);
-    }
-
-    /// Wakes all with failure.
-    pub(super) fn fail(&self) {
-        self.mark(DESTROYED);
-    }
-
-    /// Moves all nodes of `wait` to `out` and notes in `linked` that they are in no list any more.
-    fn unlink(&mut self, wait: &Arc<Wait>, out: &mut List, linked: &mut [bool]) {
-        let mut kept = List::new();
-        while let Some(node) = self.pop() {
-            if Arc::ptr_eq(&node.wait, wait) {
-                if let Some(linked) = linked.get_mut(node.index) {
-                    *linked = false;
-                }
-                out.push(node);
-            } else {
-                kept.push(node);
-            }
-        }
-        while let Some(node) = kept.pop() {
-            self.push(node);
-        }
-    }
-}
-
-impl Drop for List {
-    // Without this a long list would be dropped recursively.
-    fn drop(&mut self) {
-        while self.pop().is_some() {}
-    }
-}
-
-impl Event {
-    /// Whether a wait for it would have nothing to wait for.
-    fn is_over(&self, last_age: u64) -> bool {
-        self.signaled || (self.wants_age(last_age) && self.age != last_age)
-    }
-
-    /// Starts a wait: true if there is nothing to wait for.
-    fn begin_wait(&mut self, last_age: u64) -> bool {
-        let over = self.is_over(last_age);
-        self.signaled = self.signaled && !self.auto_reset;
-        over
-    }
-
-    fn wants_age(&self, last_age: u64) -> bool {
-        self.kind == Kind::SIGNAL && last_age != 0
-    }
-
-    fn payload(&self, last_age: u64) -> Payload {
-        match self.kind {
-            Kind::MEMORY => Payload::Memory(self.memory),
-            Kind::HW_EXCEPTION => Payload::Hw(self.hw),
-            _ if self.wants_age(last_age) => Payload::Age(self.age),
-            _ => Payload::None,
-        }
-    }
-}
-
-/// A wait in progress, seen by its own thread.
+/// A wait as its own thread sees it.
 struct Waiting<'a> {
     wait: Arc<Wait>,
-    requests: &'a [Request],
-    /// Which event each request means, so that a later one with the same id is not taken for it.
+    requests: &'a [WaitRequest],
+    /// Serial number of the event of each request: an id may be reused while the wait sleeps.
     serials: KVec<u64>,
-    payloads: KVec<Payload>,
-    nodes: KVec<KBox<Node>>,
-    /// Whether the node of a request is in the list of its event. The list of an event that many
-    /// requests name is walked once for all of them.
+    payloads: KVec<EventPayload>,
+    nodes: KVec<KBox<WaitNode>>,
+    /// Whether the node of a request is in the list of its event. The list of an event that is
+    /// named by several requests is walked once for all of them.
     linked: KVec<bool>,
-    /// Nodes that were unlinked, to be freed after the lock.
-    done: List,
+    /// Unlinked nodes, freed after the lock is released.
+    done: WaitList,
 }
 
 impl<'a> Waiting<'a> {
-    fn new(requests: &'a [Request]) -> Result<Self> {
+    fn new(requests: &'a [WaitRequest]) -> Result<Self> {
         let count = requests.len();
         let wait = Wait::new(count)?;
         let mut nodes = KVec::with_capacity(count, GFP_KERNEL)?;
         for index in (0..count).rev() {
-            let node = Node {
-                next: None,
-                wait: wait.clone(),
-                index,
-            };
+            let node = WaitNode::new(&wait, index);
             nodes.push(KBox::new(node, GFP_KERNEL)?, GFP_KERNEL)?;
         }
         Ok(Self {
@@ -236,24 +76,25 @@ impl<'a> Waiting<'a> {
             payloads: KVec::with_capacity(count, GFP_KERNEL)?,
             nodes,
             linked: KVec::from_elem(false, count, GFP_KERNEL)?,
-            done: List::new(),
+            done: WaitList::new(),
         })
     }
 
-    /// Finds the events and links the wait into those that are not signalled.
-    fn link(&mut self, inner: &mut Inner) -> Result {
+    /// Looks up the events and links the wait into those that are not signalled. `EINVAL` if one
+    /// does not exist.
+    fn link(&mut self, table: &mut EventTable) -> Result {
         for request in self.requests {
-            let event = inner.events.get(&request.id).ok_or(EINVAL)?;
+            let event = table.events.get(&request.id).ok_or(EINVAL)?;
             self.serials.push_within_capacity(event.serial)?;
         }
-        // Nodes are popped in the order of the requests; nothing below can fail any more.
+        // Nodes are popped in the order of the requests; no failure is possible from here on.
         for request in self.requests {
-            let (Some(node), Some(event)) = (self.nodes.pop(), inner.events.get_mut(&request.id))
+            let (Some(node), Some(event)) = (self.nodes.pop(), table.events.get_mut(&request.id))
             else {
                 return Err(EINVAL);
             };
             if event.begin_wait(request.last_age) {
-                self.wait.mark(node.index, ACTIVATED);
+                self.wait.activate(node.index);
                 self.done.push(node);
             } else {
                 if let Some(linked) = self.linked.get_mut(node.index) {
@@ -265,20 +106,20 @@ impl<'a> Waiting<'a> {
         Ok(())
     }
 
-    fn event<'i>(&self, inner: &'i mut Inner, index: usize) -> Option<&'i mut Event> {
+    fn event<'i>(&self, table: &'i mut EventTable, index: usize) -> Option<&'i mut Event> {
         let (request, serial) = (self.requests.get(index)?, self.serials.get(index)?);
-        let event = inner.events.get_mut(&request.id)?;
+        let event = table.events.get_mut(&request.id)?;
         (event.serial == *serial).then_some(event)
     }
 
-    /// Unlinks the wait. If it `restarts`, the signals that it took off auto-reset events are put
-    /// back for the next try.
-    fn unlink(&mut self, inner: &mut Inner, restarts: bool) {
-        let mut done = core::mem::replace(&mut self.done, List::new());
+    /// Unlinks the wait. With `restarts`, signals consumed from auto-reset events are restored for
+    /// the restarted system call.
+    fn unlink(&mut self, table: &mut EventTable, restarts: bool) {
+        let mut done = core::mem::replace(&mut self.done, WaitList::new());
         let mut linked = core::mem::take(&mut self.linked);
         for index in 0..self.serials.len() {
-            let activated = self.wait.state(index) == ACTIVATED;
-            if let Some(event) = self.event(inner, index) {
+            let activated = self.wait.is_activated(index);
+            if let Some(event) = self.event(table, index) {
                 if linked.get(index).copied().unwrap_or(false) {
                     event.waiters.unlink(&self.wait, &mut done, &mut linked);
                 }
@@ -291,15 +132,15 @@ impl<'a> Waiting<'a> {
         self.linked = linked;
     }
 
-    /// Collects what the activated events have to tell.
-    fn collect(&mut self, inner: &mut Inner) -> Result {
+    /// Collects the payloads of activated events. `EINVAL` if an event was destroyed.
+    fn collect(&mut self, table: &mut EventTable) -> Result {
         for (index, request) in self.requests.iter().enumerate() {
-            let activated = self.wait.state(index) == ACTIVATED;
-            let event = self.event(inner, index).ok_or(EINVAL)?;
+            let activated = self.wait.is_activated(index);
+            let event = self.event(table, index).ok_or(EINVAL)?;
             let payload = if activated {
                 event.payload(request.last_age)
             } else {
-                Payload::None
+                EventPayload::None
             };
             self.payloads.push_within_capacity(payload)?;
         }
@@ -307,32 +148,36 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// Time that is left to a wait.
-enum Left {
+/// Remaining time of a wait.
+enum Remaining {
     Nothing,
     Forever,
     Jiffies(Jiffies),
 }
 
-impl Left {
+impl Remaining {
     fn new(timeout_ms: u32) -> Self {
         match timeout_ms {
             IMMEDIATE => Self::Nothing,
             INFINITE => Self::Forever,
-            // Above this, milliseconds count as infinite where jiffies are made of them.
-            ms => Self::Jiffies(msecs_to_jiffies(ms.min(i32::MAX as u32)) + 1),
+            // `msecs_to_jiffies()` returns infinity for more.
+            ms => Self::Jiffies(msecs_to_jiffies(ms.min(MAX_MS)) + 1),
         }
     }
 }
 
-impl Inner {
-    /// The wait for one of `requests` if it is over as it begins, which needs no links: most waits
-    /// of a busy program are. False, and nothing has changed, if it is not.
-    fn look(&mut self, requests: &[Request], payloads: &mut KVec<Payload>) -> Result<bool> {
+impl EventTable {
+    /// Completes a wait for any of `requests` without linking it, if an event is signalled
+    /// already: the usual case in a busy program. Returns false and changes nothing otherwise.
+    fn try_complete(
+        &mut self,
+        requests: &[WaitRequest],
+        payloads: &mut KVec<EventPayload>,
+    ) -> Result<bool> {
         let mut over = false;
         for request in requests {
             let event = self.events.get(&request.id).ok_or(EINVAL)?;
-            over |= event.is_over(request.last_age);
+            over |= event.is_signaled_for(request.last_age);
         }
         if !over {
             return Ok(false);
@@ -341,7 +186,7 @@ impl Inner {
             let event = self.events.get_mut(&request.id).ok_or(EINVAL)?;
             let payload = match event.begin_wait(request.last_age) {
                 true => event.payload(request.last_age),
-                false => Payload::None,
+                false => EventPayload::None,
             };
             payloads.push_within_capacity(payload)?;
         }
@@ -350,50 +195,52 @@ impl Inner {
 }
 
 impl Events {
-    /// Waits for all or one of `requests`, at most `timeout_ms`.
+    /// Waits for one of `requests`, or with `all` for all of them, at most `timeout_ms`
+    /// milliseconds (0 polls, `u32::MAX` is infinite).
     ///
-    /// Fails with `EINVAL` for an unknown event, `EIO` if one is destroyed meanwhile, and
-    /// `ERESTARTSYS` if a signal comes first; then `timeout_ms` is what was left.
+    /// `ENOMEM` for more than [`SIGNAL_LIMIT`] requests, `EINVAL` for an unknown event, `EIO` if
+    /// one is destroyed meanwhile, `ERESTARTSYS` after a signal; `timeout_ms` is the remaining
+    /// time then.
     pub(crate) fn wait(
         &self,
-        requests: &[Request],
+        requests: &[WaitRequest],
         all: bool,
         timeout_ms: &mut u32,
-    ) -> Result<Outcome> {
-        if requests.len() > SIGNAL_LIMIT as usize {
+    ) -> Result<WaitOutcome> {
+        if requests.len() > u32_as_usize(SIGNAL_LIMIT) {
             return Err(ENOMEM);
         }
-        // Of several requests for all, two may name one event, and its signal is for one of them.
+        // With `all`, two requests may name one auto-reset event, whose signal satisfies only one.
         if !all || requests.len() == 1 {
             let mut payloads = KVec::with_capacity(requests.len(), GFP_KERNEL)?;
-            if self.inner.lock().look(requests, &mut payloads)? {
-                return Ok(Outcome::Complete(payloads));
+            if self.table.lock().try_complete(requests, &mut payloads)? {
+                return Ok(WaitOutcome::Complete(payloads));
             }
         }
         let mut waiting = Waiting::new(requests)?;
         let started = Instant::<Monotonic>::now();
-        let mut left = Left::new(*timeout_ms);
+        let mut left = Remaining::new(*timeout_ms);
 
-        let mut inner = self.inner.lock();
-        waiting.link(&mut inner)?;
+        let mut table = self.table.lock();
+        waiting.link(&mut table)?;
         let result = loop {
             if let Some(over) = waiting.wait.test(all) {
                 break over
-                    .and_then(|()| waiting.collect(&mut inner))
+                    .and_then(|()| waiting.collect(&mut table))
                     .map(|()| true);
             }
             let interrupted = match left {
-                Left::Nothing => break Ok(false),
-                Left::Forever => waiting.wait.wake.wait_interruptible(&mut inner),
-                Left::Jiffies(jiffies) => {
+                Remaining::Nothing => break Ok(false),
+                Remaining::Forever => waiting.wait.wake.wait_interruptible(&mut table),
+                Remaining::Jiffies(jiffies) => {
                     let wake = &waiting.wait.wake;
-                    match wake.wait_interruptible_timeout(&mut inner, jiffies) {
+                    match wake.wait_interruptible_timeout(&mut table, jiffies) {
                         CondVarTimeoutResult::Woken { jiffies } => {
-                            left = Left::Jiffies(jiffies);
+                            left = Remaining::Jiffies(jiffies);
                             false
                         }
                         CondVarTimeoutResult::Timeout => {
-                            left = Left::Nothing;
+                            left = Remaining::Nothing;
                             false
                         }
                         CondVarTimeoutResult::Signal { .. } => true,
@@ -402,20 +249,20 @@ impl Events {
             };
             if interrupted && waiting.wait.test(all).is_none() {
                 if *timeout_ms != INFINITE {
-                    let ms = started.elapsed().as_millis().clamp(0, u32::MAX.into()) as u32;
+                    let ms = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
                     *timeout_ms = timeout_ms.saturating_sub(ms);
                 }
                 break Err(ERESTARTSYS);
             }
         };
         let restarts = matches!(result, Err(e) if e == ERESTARTSYS);
-        waiting.unlink(&mut inner, restarts);
-        drop(inner);
+        waiting.unlink(&mut table, restarts);
+        drop(table);
 
         Ok(if result? {
-            Outcome::Complete(core::mem::take(&mut waiting.payloads))
+            WaitOutcome::Complete(core::mem::take(&mut waiting.payloads))
         } else {
-            Outcome::Timeout
+            WaitOutcome::Timeout
         })
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process has on one GPU: its address space there, doorbells, memory.
+//! A process on one GPU (pdd): address space, doorbells, buffers.
 
 use kernel::{
     fs::File,
@@ -16,18 +16,18 @@ use kernel::{
 
 use super::{
     apertures::Apertures,
-    evict::{Evictor, Tenant},
+    buffer::Buffer,
+    evict::{Evictor, VmEvictor},
     handles::HandleTable,
-    memory::Mem,
     smi,
     trap::TrapHandler,
     userptr::UserMemory,
 };
 use crate::{doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::vm::Vm};
 
-/// What `ACQUIRE_VM` made of a render node file.
-struct Bound {
-    /// Keeps the file open; a second `ACQUIRE_VM` must name the same one.
+/// The result of `ACQUIRE_VM`.
+struct AcquiredVm {
+    /// Keeps the render node file open; a second `ACQUIRE_VM` has to name it again.
     file: ARef<File>,
     vm: Arc<Vm>,
     slot: Arc<ProcessSlot>,
@@ -36,31 +36,32 @@ struct Bound {
 
 /// A process on a GPU.
 ///
-/// The locks in it are taken inside the process lock and are never nested, but for `memory`, which
-/// is held while page tables change. `doorbells` is also taken by `mmap`.
+/// Its locks are taken inside the process lock and are not nested, except that `buffers` is held
+/// while page tables are written. `doorbells` is also taken by mmap().
 #[pin_data]
-pub(crate) struct Device {
+pub(crate) struct ProcessDevice {
     gpu: Arc<Gpu>,
     apertures: Apertures,
-    /// The PASID of the address space, 0 while there is none; interrupts look for it.
+    /// PASID of the address space, 0 while there is none. Read by the interrupt thread.
     pasid: Atomic<u32>,
-    /// Bytes of VRAM that the process has, for sysfs.
+    /// VRAM usage in bytes, for sysfs.
     vram_usage: Atomic<u64>,
-    /// Set when the GPU was taken away or the process ended.
+    /// The GPU was removed or the process has ended.
     gone: AtomicFlag,
-    /// A fault has stopped the queues.
+    /// The queues are evicted for good after a VM fault.
     faulted: AtomicFlag,
-    /// Comes with the address space.
+    /// Set by `ACQUIRE_VM`.
     evictor: SetOnce<Arc<Evictor>>,
     #[pin]
-    bound: Mutex<Option<Bound>>,
+    acquired: Mutex<Option<AcquiredVm>>,
     #[pin]
     doorbells: Mutex<Option<Arc<Slice>>>,
     #[pin]
-    memory: Mutex<HandleTable<Mem>>,
+    buffers: Mutex<HandleTable<Buffer>>,
 }
 
-impl Device {
+impl ProcessDevice {
+    /// Returns the process on a GPU, without address space.
     pub(super) fn new(gpu: Arc<Gpu>) -> Result<Arc<Self>> {
         let apertures = Apertures::new(gpu.generation().caps);
         Arc::pin_init(
@@ -72,65 +73,73 @@ impl Device {
                 gone: AtomicFlag::new(false),
                 faulted: AtomicFlag::new(false),
                 evictor: SetOnce::new(),
-                bound <- new_mutex!(None),
+                acquired <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
-                memory <- new_mutex!(HandleTable::new()),
+                buffers <- new_mutex!(HandleTable::new()),
             }),
             GFP_KERNEL,
         )
     }
 
+    /// Returns the GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
 
+    /// Returns the id of the GPU (`gpu_id`).
     pub(crate) fn id(&self) -> u32 {
         self.gpu.id()
     }
 
+    /// Returns the apertures.
     pub(crate) fn apertures(&self) -> &Apertures {
         &self.apertures
     }
 
+    /// Returns the PASID, 0 before `ACQUIRE_VM` and after the end.
     pub(crate) fn pasid(&self) -> u32 {
         self.pasid.load(Relaxed)
     }
 
-    pub(crate) fn vram_usage(&self) -> u64 {
+    /// Returns the VRAM usage in bytes.
+    pub(super) fn vram_usage(&self) -> u64 {
         self.vram_usage.load(Relaxed)
     }
 
-    pub(super) fn account_vram(&self, bytes: u64, sign: i64) {
-        if sign > 0 {
-            self.vram_usage.fetch_add(bytes, Relaxed);
-        } else {
-            self.vram_usage.fetch_sub(bytes, Relaxed);
-        }
+    /// Adds to the VRAM usage, in bytes.
+    pub(super) fn add_vram_usage(&self, bytes: u64) {
+        self.vram_usage.fetch_add(bytes, Relaxed);
     }
 
-    /// Milliseconds that the queues were kept off the GPU to make room, so far.
-    pub(crate) fn evicted_ms(&self) -> u64 {
+    /// Subtracts from the VRAM usage, in bytes.
+    pub(super) fn sub_vram_usage(&self, bytes: u64) {
+        self.vram_usage.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Returns for how many ms the queues have been evicted.
+    pub(super) fn evicted_ms(&self) -> u64 {
         self.evictor.as_ref().map_or(0, |e| e.evicted_ms())
     }
 
-    /// True for the first fault.
+    /// Marks the process as faulted on this GPU. Returns whether it was not before.
     pub(super) fn begin_fault(&self) -> bool {
         !self.faulted.xchg(true, Relaxed)
     }
 
-    /// The fault could not be handled: the next one is the first again.
+    /// Undoes [`Self::begin_fault`] for a fault that could not be handled.
     pub(super) fn end_fault(&self) {
         self.faulted.store(false, Relaxed);
     }
 
+    /// Returns whether the GPU was removed or the process has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
 
-    /// Makes the address space of a render node file the process's on this GPU.
+    /// Makes the address space of a render node file that of the process on this GPU.
     ///
-    /// `open` finds the address space behind the file. The same file may come again; another one
-    /// is refused with `EBUSY`.
+    /// `open` returns the address space of the file. Idempotent for one file; `EBUSY` for another
+    /// one, `EINVAL` if the address space belongs to another process.
     pub(crate) fn acquire_vm(
         &self,
         pid: Pid,
@@ -138,9 +147,9 @@ impl Device {
         file: ARef<File>,
         open: impl FnOnce(&File) -> Result<Arc<Vm>>,
     ) -> Result {
-        let mut bound = self.bound.lock();
-        if let Some(bound) = &*bound {
-            return if core::ptr::eq(&*bound.file, &*file) {
+        let mut acquired = self.acquired.lock();
+        if let Some(acquired) = &*acquired {
+            return if core::ptr::eq(&*acquired.file, &*file) {
                 Ok(())
             } else {
                 Err(EBUSY)
@@ -150,14 +159,13 @@ impl Device {
         let trap = TrapHandler::new(&self.gpu, &vm)?;
         let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
         let evictor = Evictor::new(&slot)?;
-        if !vm.claim(Tenant::new(&evictor)?) {
-            // Another process's.
+        if !vm.claim(VmEvictor::new(&evictor)?) {
             return Err(EINVAL);
         }
         self.evictor.populate(evictor);
         user.join(&slot)?;
         self.pasid.store(vm.pasid(), Relaxed);
-        *bound = Some(Bound {
+        *acquired = Some(AcquiredVm {
             file,
             vm,
             slot,
@@ -167,8 +175,8 @@ impl Device {
         Ok(())
     }
 
-    /// What the scheduler has to know. No trap handler is enabled until user space names one: then the
-    /// firmware itself tells the queue's owner what a wave did, instead of nobody.
+    /// Returns the contents of MAP_PROCESS. No trap handler is enabled before `SET_TRAP_HANDLER`:
+    /// without one the firmware reports exceptions of waves in the queue's error signal.
     fn map_process(&self, vm: &Vm) -> MapProcess {
         let gfx = self.gpu.generation().gfx;
         MapProcess {
@@ -180,43 +188,37 @@ impl Device {
         }
     }
 
-    /// Enables the driver's trap handler, which goes on to the one at `tba`; `ENODEV` before `ACQUIRE_VM`.
+    /// Enables the first-level trap handler, which jumps to the one at `tba`. `ENODEV` before
+    /// `ACQUIRE_VM`.
     pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) -> Result {
-        let bound = self.bound.lock();
-        let Bound { slot, trap, .. } = bound.as_ref().ok_or(ENODEV)?;
-        trap.set_second(tba, tma)?;
+        let acquired = self.acquired.lock();
+        let AcquiredVm { slot, trap, .. } = acquired.as_ref().ok_or(ENODEV)?;
+        trap.set_second_level(tba, tma)?;
         slot.set_trap_handler(trap.tba(), trap.tma());
         Ok(())
     }
 
-    /// The address space; `ENODEV` before `ACQUIRE_VM` and after the end.
+    fn acquired<T>(&self, f: impl FnOnce(&AcquiredVm) -> T) -> Result<T> {
+        self.acquired.lock().as_ref().map(f).ok_or(ENODEV)
+    }
+
+    /// Returns the address space; `ENODEV` before `ACQUIRE_VM` and after the end.
     pub(crate) fn vm(&self) -> Result<Arc<Vm>> {
-        self.bound
-            .lock()
-            .as_ref()
-            .map(|b| b.vm.clone())
-            .ok_or(ENODEV)
+        self.acquired(|acquired| acquired.vm.clone())
     }
 
-    /// The file of `ACQUIRE_VM`; `ENODEV` as [`Self::vm`].
+    /// Returns the render node file; `ENODEV` as [`Self::vm`].
     pub(super) fn file(&self) -> Result<ARef<File>> {
-        self.bound
-            .lock()
-            .as_ref()
-            .map(|b| b.file.clone())
-            .ok_or(ENODEV)
+        self.acquired(|acquired| acquired.file.clone())
     }
 
-    /// What the scheduler knows of the process; `ENODEV` as [`Self::vm`].
+    /// Returns the process in the device queue manager; `ENODEV` as [`Self::vm`].
     pub(crate) fn slot(&self) -> Result<Arc<ProcessSlot>> {
-        self.bound
-            .lock()
-            .as_ref()
-            .map(|b| b.slot.clone())
-            .ok_or(ENODEV)
+        self.acquired(|acquired| acquired.slot.clone())
     }
 
-    /// The doorbells, taken at first use.
+    /// Returns the doorbells, allocated by the first call. `ENODEV` after the end, `ENOMEM` if the
+    /// BAR has no free slice.
     pub(crate) fn doorbells(&self) -> Result<Arc<Slice>> {
         let mut doorbells = self.doorbells.lock();
         if self.is_gone() {
@@ -230,11 +232,12 @@ impl Device {
         Ok(slice)
     }
 
-    pub(super) fn memory(&self) -> &Mutex<HandleTable<Mem>> {
-        &self.memory
+    /// Returns the buffers, by handle.
+    pub(super) fn buffers(&self) -> &Mutex<HandleTable<Buffer>> {
+        &self.buffers
     }
 
-    /// Nothing new may be made any more.
+    /// Refuses new allocations and stops restoring the queues.
     pub(super) fn mark_gone(&self) {
         self.gone.store(true, Relaxed);
         if let Some(evictor) = self.evictor.as_ref() {
@@ -242,14 +245,14 @@ impl Device {
         }
     }
 
-    /// Lets go of everything but the GPU. Queues and mappings are gone already.
+    /// Releases doorbells and address space. The queues are unmapped and the buffers freed.
     pub(super) fn release(&self) {
         self.mark_gone();
         self.pasid.store(0, Relaxed);
         let doorbells = self.doorbells.lock().take();
         drop(doorbells);
         // Closing the file may free the address space: not under the lock.
-        let bound = self.bound.lock().take();
-        drop(bound);
+        let acquired = self.acquired.lock().take();
+        drop(acquired);
     }
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ioctls whose feature is not there: what the arguments are checked for before that shows, and
-//! the answer. `Documentation/abi.rst` has the list.
+//! Ioctls of features that the driver does not have: checks of arguments and the errno of a kernel
+//! without the feature. `Documentation/abi.rst` lists them.
 
 use core::mem::{offset_of, size_of};
 
-use kernel::{prelude::*, sync::Arc, task::Pid};
+use kernel::{num::casts::u32_as_usize, prelude::*, sync::Arc, task::Pid};
 
 use crate::{
     process::{table, Process},
     uapi::*,
 };
 
-/// The 32-bit word at byte `at` of an argument.
+/// Returns the 32-bit word at byte `at`; `EINVAL` behind the end.
 fn word(data: &[u8], at: usize) -> Result<u32> {
     data.get(at..at + 4)
         .and_then(|bytes| bytes.try_into().ok())
@@ -20,18 +20,19 @@ fn word(data: &[u8], at: usize) -> Result<u32> {
         .ok_or(EINVAL)
 }
 
-/// The debugger interface of the first kernels; refused ever since.
+/// Deprecated debugger ioctls: `EPERM`.
 pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
     Err(EPERM)
 }
 
-/// As a kernel without `CONFIG_HSA_AMD_SVM`; the topology does not promise it.
+/// `SVM`: `EPERM` as a kernel without `CONFIG_HSA_AMD_SVM`, `EINVAL` if the attributes do not fit the
+/// size of the command. The topology does not report the capability.
 pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
     const HEADER: usize = size_of::<kfd_ioctl_svm_args>();
     const ATTRIBUTE: usize = size_of::<kfd_ioctl_svm_attribute>();
 
     let count = word(data, offset_of!(kfd_ioctl_svm_args, nattr))?;
-    let needed = (count as usize)
+    let needed = u32_as_usize(count)
         .checked_mul(ATTRIBUTE)
         .and_then(|n| n.checked_add(HEADER))
         .ok_or(EINVAL)?;
@@ -41,16 +42,16 @@ pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
     Err(EPERM)
 }
 
-/// No operation of checkpoint and restore is known.
+/// `CRIU_OP`: `EINVAL`, as for an unknown operation.
 pub(super) fn criu(_: &Arc<Process>, _: &mut [u8], _: usize) -> Result {
     Err(EINVAL)
 }
 
-/// There is nothing to debug with, but who is asked for is looked at first: a process that uses GPUs,
-/// and the caller itself, as nobody else's debugger can be attached.
+/// `DBG_TRAP`: `ESRCH` if the target does not use GPUs, `EPERM` if it is another process, as no debugger
+/// can be attached, else `EINVAL`.
 pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8], _: usize) -> Result {
     let pid = word(data, offset_of!(kfd_ioctl_dbg_trap_args, pid))?;
-    let target = table::by_user_pid(pid as Pid)?.ok_or(ESRCH)?;
+    let target = table::by_user_pid(Pid::from_ne_bytes(pid.to_ne_bytes()))?.ok_or(ESRCH)?;
     if !Arc::ptr_eq(&target, process) {
         return Err(EPERM);
     }

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The process object: its GPUs, queues, events and user memory, and their release.
+
+use kernel::{
+    new_mutex,
+    num::casts::arch::u64_as_usize,
+    prelude::*,
+    sync::{aref::ARef, lock::mutex::MutexGuard, Arc, Mutex},
+    task::{Pid, Task},
+};
+
+use super::{
+    buffer::BufferSlots,
+    events::{Events, HwException},
+    handles::split_handle,
+    memory,
+    pdd::ProcessDevice,
+    smi,
+    sysfs::ProcessFolder,
+    userptr::UserMemory,
+};
+use crate::{
+    gpu::{registry, Gpu},
+    kapi::task,
+    queue::QueueTable,
+    trace,
+};
+
+/// State under the process lock.
+pub(crate) struct ProcessState {
+    /// The queues.
+    pub(crate) queues: QueueTable,
+    /// `RUNTIME_ENABLE` was called: exceptions of queues are reported to the runtime. The other
+    /// arguments of the call are for debuggers.
+    pub(crate) runtime_enabled: bool,
+    /// The address space is gone.
+    exited: bool,
+}
+
+/// A process.
+#[pin_data]
+pub(crate) struct Process {
+    pid: Pid,
+    leader: ARef<Task>,
+    /// Identifies the address space; only compared.
+    mm: usize,
+    /// The GPUs that were present at the first open.
+    devices: KVec<Arc<ProcessDevice>>,
+    #[pin]
+    state: Mutex<ProcessState>,
+    user: Arc<UserMemory>,
+    #[pin]
+    events: Events,
+    /// Held while exceptions are delivered to the runtime; outside the process lock.
+    #[pin]
+    pub(super) delivering: Mutex<()>,
+    #[pin]
+    folder: Mutex<Option<ProcessFolder>>,
+}
+
+impl Process {
+    /// Creates the process of the address space `mm`. `EINVAL` without a GPU.
+    pub(super) fn new(leader: ARef<Task>, mm: usize) -> Result<Arc<Self>> {
+        let mut devices = KVec::new();
+        for gpu in registry::list() {
+            devices.push(ProcessDevice::new(gpu)?, GFP_KERNEL)?;
+        }
+        if devices.is_empty() {
+            return Err(EINVAL);
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                pid: leader.pid(),
+                leader,
+                mm,
+                devices,
+                user: UserMemory::new()?,
+                state <- new_mutex!(
+                    ProcessState {
+                        queues: QueueTable::new()?,
+                        runtime_enabled: false,
+                        exited: false,
+                    },
+                    "rkfd_process"
+                ),
+                events <- Events::new()?,
+                delivering <- new_mutex!((), "rkfd_delivering"),
+                folder <- new_mutex!(None),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the id of the thread group.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Returns the thread group leader.
+    pub(super) fn leader(&self) -> &Task {
+        &self.leader
+    }
+
+    /// Returns the key of the address space, see [`task::current_mm_key`].
+    pub(super) fn mm(&self) -> usize {
+        self.mm
+    }
+
+    /// Returns the process on each GPU.
+    pub(crate) fn devices(&self) -> &[Arc<ProcessDevice>] {
+        &self.devices
+    }
+
+    /// Returns the process on the GPU with this id. `EINVAL` if there is none, `ENODEV` if it was
+    /// removed.
+    pub(crate) fn device(&self, gpu_id: u32) -> Result<&Arc<ProcessDevice>> {
+        let device = self
+            .devices
+            .iter()
+            .find(|d| d.id() == gpu_id)
+            .ok_or(EINVAL)?;
+        if device.is_gone() {
+            return Err(ENODEV);
+        }
+        Ok(device)
+    }
+
+    /// Splits a buffer handle into the process on the buffer's GPU and the handle there. Errors
+    /// as [`Self::device`].
+    pub(crate) fn device_of_handle(&self, handle: u64) -> Result<(&Arc<ProcessDevice>, u32)> {
+        let (gpu_id, id) = split_handle(handle);
+        Ok((self.device(gpu_id)?, id))
+    }
+
+    /// Returns the userptr buffers.
+    pub(crate) fn user_memory(&self) -> &Arc<UserMemory> {
+        &self.user
+    }
+
+    /// Returns the events.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Takes the process lock; `EBADF` if the address space is gone.
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, ProcessState>> {
+        let state = self.state.lock();
+        if state.exited {
+            return Err(EBADF);
+        }
+        Ok(state)
+    }
+
+    /// Takes the process lock to read the state, also if the address space is gone.
+    pub(crate) fn inspect(&self) -> MutexGuard<'_, ProcessState> {
+        self.state.lock()
+    }
+
+    /// Returns `EBADF` unless the caller is the process itself: a file cannot be used by a forked
+    /// child, by a process that received it, or after execve().
+    pub(crate) fn check_caller(&self) -> Result {
+        if task::is_current_leader(&self.leader) && task::current_mm_key() == Some(self.mm) {
+            Ok(())
+        } else {
+            Err(EBADF)
+        }
+    }
+
+    /// Makes the buffer under `handle` the signal page. `EINVAL` if there is one already, without
+    /// such a buffer, or if it is too small or the CPU cannot access it; `ENODEV` before
+    /// `ACQUIRE_VM`.
+    pub(crate) fn set_event_page(&self, handle: u64) -> Result {
+        let _state = self.lock()?;
+        if self.events.has_page() {
+            return Err(EINVAL);
+        }
+        let (device, id) = self.device_of_handle(handle)?;
+        device.vm()?;
+        let bo = device.bo(id).ok_or(EINVAL)?;
+        let size = u64_as_usize(bo.size());
+        let slots = KBox::new(BufferSlots::new(bo)?, GFP_KERNEL)?;
+        self.events.set_page(slots, size, handle)
+    }
+
+    /// Sets the folder of the process in sysfs.
+    pub(super) fn set_folder(&self, folder: Option<ProcessFolder>) {
+        *self.folder.lock() = folder;
+    }
+
+    /// Adds a queue of `size` bytes to sysfs. A failure is logged only: the queue works without.
+    pub(crate) fn show_queue(&self, id: u32, gpu_id: u32, kind: u32, size: u64) {
+        if let Some(folder) = &mut *self.folder.lock() {
+            if let Err(e) = folder.add_queue(id, gpu_id, kind, size) {
+                pr_warn!("process {}: queue {id} is not in sysfs: {e:?}\n", self.pid);
+            }
+        }
+    }
+
+    /// Removes a queue from sysfs.
+    pub(crate) fn hide_queue(&self, id: u32) {
+        if let Some(folder) = &mut *self.folder.lock() {
+            folder.remove_queue(id);
+        }
+    }
+
+    /// Releases everything of the process on a GPU: queues first, then the buffers that they use.
+    /// Also works if the GPU does not answer.
+    fn leave(&self, state: &mut ProcessState, device: &ProcessDevice) {
+        device.mark_gone();
+        if let Ok(slot) = device.slot() {
+            state.queues.remove_all(device.gpu(), &slot);
+            self.user.part(&slot);
+        }
+        memory::release(&self.devices, device);
+        if device.slot().is_ok() {
+            smi::process(device.gpu(), &self.leader, false);
+        }
+        device.release();
+    }
+
+    /// Releases all resources when the address space goes. Idempotent; concurrent callers wait for
+    /// the first.
+    pub(super) fn release(&self) {
+        let mut state = self.state.lock();
+        if state.exited {
+            return;
+        }
+        state.exited = true;
+        for device in &self.devices {
+            self.leave(&mut state, device);
+        }
+        state.runtime_enabled = false;
+        drop(state);
+        // Waits for readers of the files, which may take the process lock.
+        let folder = self.folder.lock().take();
+        drop(folder);
+        self.events.clear();
+        trace::process(self.pid, 0, c"released");
+    }
+
+    /// Releases everything of the process on a GPU that is removed, and signals its events.
+    pub(super) fn lose_gpu(&self, gpu: &Gpu) {
+        let Some(device) = self.devices.iter().find(|d| d.id() == gpu.id()) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        if device.is_gone() {
+            return;
+        }
+        self.leave(&mut state, device);
+        drop(state);
+        self.events.hw_exception(&HwException::gpu_lost(gpu.id()));
+        self.events.terminate();
+        trace::process(self.pid, 0, c"lost GPU");
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Start and end of the room: statics, work queues, removal of GPUs.
+
+use kernel::prelude::*;
+
+use super::{debugfs, evict, exceptions, interrupts, smi, sysfs, table, userptr};
+use crate::gpu::{irq, Gpu};
+
+/// Initializes the static locks of this room; called once, at module load.
+pub(crate) fn init() {
+    table::init();
+    sysfs::init();
+    debugfs::init();
+    interrupts::init();
+    evict::init();
+    exceptions::init();
+    smi::init();
+    userptr::init();
+}
+
+/// The work queues of this room. Processes may exist while this does; dropping it ends those that
+/// are left.
+pub(crate) struct Workqueues {
+    _faults: interrupts::FaultWorkqueue,
+    _exceptions: exceptions::ExceptionWorkqueue,
+    _restores: evict::RestoreWorkqueue,
+    _refreshes: userptr::RefreshWorkqueue,
+}
+
+impl Workqueues {
+    /// Creates the work queues and registers for interrupts, before there is a GPU.
+    pub(crate) fn new() -> Result<Self> {
+        irq::set_sink(&interrupts::SINK);
+        Ok(Self {
+            _faults: interrupts::FaultWorkqueue::new()?,
+            _exceptions: exceptions::ExceptionWorkqueue::new()?,
+            _restores: evict::RestoreWorkqueue::new()?,
+            _refreshes: userptr::RefreshWorkqueue::new()?,
+        })
+    }
+}
+
+impl Drop for Workqueues {
+    fn drop(&mut self) {
+        table::shutdown();
+    }
+}
+
+/// Releases what all processes have on a GPU that is being unbound, and signals their events.
+///
+/// Called while the hardware still answers. The processes live on; further calls for this GPU
+/// fail with `ENODEV`.
+pub(crate) fn gpu_gone(gpu: &Gpu) {
+    // Includes a process that is being created, as it may have the GPU in its list.
+    match table::snapshot_all() {
+        Ok(processes) => processes.iter().for_each(|p| p.lose_gpu(gpu)),
+        Err(e) => dev_err!(
+            gpu.dev(),
+            "processes are not removed from GPU {:#x}: {e:?}\n",
+            gpu.id()
+        ),
+    }
+}
