@@ -68,6 +68,8 @@ struct GpuQueues {
     process: Arc<ProcessSlot>,
     /// The queues are evicted here.
     evicted: bool,
+    /// The last eviction failed, which was logged.
+    failed: bool,
 }
 
 struct UserMemoryState {
@@ -115,9 +117,8 @@ impl Keeper for UserptrInvalidator {
         }
         state.invalidations += 1;
         let first = state.invalidations == 1;
-        if first {
-            state.gpus.iter_mut().for_each(GpuQueues::evict);
-        }
+        // Not only the first time: the worker may have restored some GPUs before it failed.
+        state.gpus.iter_mut().for_each(GpuQueues::evict);
         // Jobs of the render node may access the address space, too.
         if let Some(buffer) = state.buffers.iter().find(|b| b.has(validity)) {
             buffer.hide();
@@ -144,7 +145,8 @@ impl GpuQueues {
             self.process.pid(),
             EvictionTrigger::Userptr,
         );
-        if let Err(e) = dqm.evict(&self.process) {
+        let evicted = dqm.evict(&self.process);
+        if let (Err(e), false) = (&evicted, self.failed) {
             dev_err!(
                 self.process.gpu().dev(),
                 "process {}: queues were not evicted on GPU {:#x}: {e:?}\n",
@@ -152,6 +154,7 @@ impl GpuQueues {
                 self.process.gpu().id()
             );
         }
+        self.failed = evicted.is_err();
         trace::process(
             self.process.pid(),
             self.process.pasid(),
@@ -232,6 +235,7 @@ impl UserMemory {
         let mut gpu = GpuQueues {
             process: process.clone(),
             evicted: false,
+            failed: false,
         };
         state.gpus.reserve(1, GFP_KERNEL)?;
         if state.invalidations > 0 {
