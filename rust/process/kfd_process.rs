@@ -212,6 +212,7 @@ impl Process {
             state.queues.remove_all(device.gpu(), &slot);
             self.user.part(&slot);
         }
+        device.end_evictions();
         memory::release(&self.devices, device);
         if device.slot().is_ok() {
             smi::process(device.gpu(), &self.leader, false);

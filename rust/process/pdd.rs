@@ -237,9 +237,14 @@ impl ProcessDevice {
         &self.buffers
     }
 
-    /// Refuses new allocations and stops restoring the queues.
+    /// Refuses new queues, doorbells and buffers.
     pub(super) fn mark_gone(&self) {
         self.gone.store(true, Relaxed);
+    }
+
+    /// Ends evictions and restores. The queues are unmapped for good: a buffer that leaves VRAM
+    /// does not wait for them any more.
+    pub(super) fn end_evictions(&self) {
         if let Some(evictor) = self.evictor.as_ref() {
             evictor.end();
         }
@@ -247,7 +252,6 @@ impl ProcessDevice {
 
     /// Releases doorbells and address space. The queues are unmapped and the buffers freed.
     pub(super) fn release(&self) {
-        self.mark_gone();
         self.pasid.store(0, Relaxed);
         let doorbells = self.doorbells.lock().take();
         drop(doorbells);
