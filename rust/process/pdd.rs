@@ -156,14 +156,24 @@ impl ProcessDevice {
             };
         }
         let vm = open(&file)?;
-        let trap = TrapHandler::new(&self.gpu, &vm)?;
+        let trap = TrapHandler::new(&self.gpu)?;
         let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
         let evictor = Evictor::new(&slot)?;
-        if !vm.claim(VmEvictor::new(&evictor)?) {
-            return Err(EINVAL);
+        let owner = VmEvictor::new(&evictor)?;
+        user.join(&slot)?;
+        // The address space outlives a failed call: a claim cannot be undone and comes last.
+        let claimed = trap.map(&vm).and_then(|()| {
+            if vm.claim(owner) {
+                return Ok(());
+            }
+            trap.unmap(&vm);
+            Err(EINVAL)
+        });
+        if let Err(e) = claimed {
+            user.part(&slot);
+            return Err(e);
         }
         self.evictor.populate(evictor);
-        user.join(&slot)?;
         self.pasid.store(vm.pasid(), Relaxed);
         *acquired = Some(AcquiredVm {
             file,

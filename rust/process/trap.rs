@@ -16,15 +16,15 @@ use crate::{
 /// Byte offset of the TMA in the page: TBA and TMA of the second-level handler.
 const TMA_OFFSET: usize = PAGE_SIZE / 2;
 
-/// The mapped handler. It stays mapped as long as the address space exists.
+/// The handler. It stays mapped as long as the address space exists.
 pub(super) struct TrapHandler {
     bo: BoRef,
     va: u64,
 }
 
 impl TrapHandler {
-    /// Maps the handler in an address space without owner. `EINVAL` if its address is taken.
-    pub(super) fn new(gpu: &Arc<Gpu>, vm: &Vm) -> Result<Self> {
+    /// Returns a handler in memory. It is mapped nowhere yet.
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let caps = gpu.generation().caps;
         let size = usize_as_u64(PAGE_SIZE);
         let flags = BoFlags {
@@ -42,13 +42,29 @@ impl TrapHandler {
         }
         // The last page below the hole, which mmap() never returns.
         let va = (1 << (caps.va_bits - 1)) - size;
+        Ok(Self { bo, va })
+    }
+
+    /// Maps the handler in an address space. `EINVAL` if its address is taken.
+    pub(super) fn map(&self, vm: &Vm) -> Result {
         let access = Access {
             read: true,
             write: false,
             exec: true,
         };
-        vm.map(va, &bo, 0, size, access)?;
-        Ok(Self { bo, va })
+        vm.map(self.va, &self.bo, 0, self.bo.size(), access)
+    }
+
+    /// Undoes [`Self::map`]. Without an answer of the hardware the page stays mapped until the
+    /// address space goes.
+    pub(super) fn unmap(&self, vm: &Vm) {
+        if let Err(e) = vm.unmap(self.va, self.bo.size()) {
+            dev_err!(
+                self.bo.gpu().dev(),
+                "trap handler of PASID {} was not unmapped: {e:?}\n",
+                vm.pasid()
+            );
+        }
     }
 
     /// Returns the GPU address of the code (TBA).
