@@ -8,11 +8,13 @@
 
 mod buffers;
 mod cu_mask;
+mod exceptions;
 mod request;
 mod table;
 mod user_queue;
 
 pub(crate) use self::{
+    exceptions::PendingExceptions,
     request::{QueueEngine, QueueKind, QueueRequest, QueueUpdate},
     table::{QueueTable, NO_ID},
     user_queue::QueueTarget,

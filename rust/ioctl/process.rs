@@ -207,19 +207,19 @@ pub(super) fn runtime_enable(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_runtime_enable_args,
 ) -> Result {
-    let mut state = process.lock()?;
+    let state = process.lock()?;
     if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
-        state.runtime_enabled = false;
+        process.set_runtime_enabled(false);
         return set_runtime(process, false);
     }
-    if state.runtime_enabled {
+    if process.runtime_enabled() {
         return Err(EBUSY);
     }
     if !state.queues.is_empty() {
         return Err(EEXIST);
     }
     set_runtime(process, true)?;
-    state.runtime_enabled = true;
+    process.set_runtime_enabled(true);
     Ok(())
 }
 

@@ -150,6 +150,7 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
         vm,
         doorbells: device.doorbells()?,
         slot,
+        exceptions: device.exceptions().ok_or(ESRCH)?.clone(),
     };
     let created = state.queues.create(target, &request, &mut steps)?;
     process.show_queue(

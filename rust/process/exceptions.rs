@@ -9,16 +9,22 @@
 //! because the runtime frees that memory afterwards.
 
 use kernel::{
+    num::casts::{arch::u64_as_usize, usize_as_u64},
     prelude::*,
     sync::{lock::mutex::MutexGuard, Arc},
     time::{delay::fsleep, Delta},
     uaccess::{UserPtr, UserSlice},
+    workqueue::WorkItem,
 };
 use rkfd_abi::cwsr;
 
-use super::{kfd_process::Process, pdd::ProcessDevice};
+use super::{
+    kfd_process::{Process, EXCEPTION_WORK},
+    pdd::ProcessDevice,
+};
 use crate::{
     kapi::{global::global_mutex, task, workqueue::UnboundQueue},
+    queue::PendingExceptions,
     trace, uapi,
 };
 
@@ -81,98 +87,117 @@ impl Exceptions {
     }
 }
 
-/// Exceptions of a queue to be delivered.
-pub(super) struct QueueException {
-    pub(super) process: Arc<Process>,
-    pub(super) device: Arc<ProcessDevice>,
-    /// Number of the queue's doorbell within the slice of the process.
-    pub(super) doorbell: u32,
-    pub(super) exceptions: Exceptions,
+/// Schedules the delivery of exceptions of the queue with a doorbell. Returns false if the runtime is
+/// not enabled, they are no exceptions of queues, or no queue has the doorbell.
+///
+/// Called by the interrupt thread: allocates nothing. Exceptions of a queue that are raised before
+/// the worker runs are delivered together.
+pub(super) fn raise(
+    process: &Arc<Process>,
+    device: &ProcessDevice,
+    doorbell: u32,
+    exceptions: Exceptions,
+) -> bool {
+    if !process.runtime_enabled() || exceptions.0 & Exceptions::OF_QUEUES.0 == 0 {
+        return false;
+    }
+    let raised = device
+        .exceptions()
+        .is_some_and(|pending| pending.raise(doorbell, exceptions.0));
+    if raised {
+        if let Some(queue) = &*QUEUE.lock() {
+            // Fails if it is queued already.
+            let _ = queue.enqueue::<Arc<Process>, EXCEPTION_WORK>(process.clone());
+        }
+    }
+    raised
 }
 
-impl QueueException {
-    /// Passes the exceptions on, later. `otherwise` is called if the runtime does not want to know.
-    pub(super) fn send(self, otherwise: impl FnOnce(&Process) + Send + 'static) {
-        let pid = self.process.pid();
-        let queue = QUEUE.lock();
-        let spawned = queue.as_ref().map(|queue| {
-            queue.try_spawn(GFP_KERNEL, move || {
-                if !self.deliver() {
-                    otherwise(&self.process);
-                }
-            })
-        });
-        if !matches!(spawned, Some(Ok(()))) {
-            pr_err!("an exception of process {pid} is lost\n");
-        }
-    }
+impl WorkItem<EXCEPTION_WORK> for Process {
+    type Pointer = Arc<Self>;
 
-    /// True if there is a queue whose runtime wants to know, whether it could be told or not.
-    fn deliver(&self) -> bool {
-        let _delivering = self.process.delivering.lock();
-        let Some(area) = self.save_area() else {
-            return false;
-        };
-        let told = self
-            .process
-            .with_memory(|| add_to_payload(area, self.exceptions))
-            .and_then(|event| self.process.events().set(event));
-        trace::process(self.process.pid(), self.device.pasid(), c"exception");
-        if let Err(e) = told {
-            pr_debug!(
-                "process {} was not told of exceptions {:#x}: {e:?}\n",
-                self.process.pid(),
-                self.exceptions.0
-            );
+    fn run(this: Arc<Self>) {
+        for device in this.devices() {
+            let Some(pending) = device.exceptions() else {
+                continue;
+            };
+            for doorbell in pending.pending() {
+                deliver(&this, device, pending, doorbell);
+            }
         }
-        true
-    }
-
-    /// Where the context save area of the queue is; `None` if it is not for the runtime.
-    fn save_area(&self) -> Option<u64> {
-        let state = self.process.lock().ok()?;
-        if !state.runtime_enabled || self.exceptions.0 & Exceptions::OF_QUEUES.0 == 0 {
-            return None;
-        }
-        let queues = &state.queues;
-        let (_, queue) = queues.iter().find(|(_, queue)| {
-            queue.gpu().id() == self.device.id() && queue.doorbell_id() == self.doorbell
-        })?;
-        Some(queue.spec().cwsr_va)
     }
 }
 
-/// Reads a value of the process.
+/// Delivers the pending exceptions of a queue.
+fn deliver(process: &Process, device: &ProcessDevice, pending: &PendingExceptions, doorbell: u32) {
+    // Before the exceptions are taken: the queue is not destroyed from here on.
+    let _delivering = process.delivering().lock();
+    let exceptions = Exceptions(pending.take(doorbell));
+    let Some(area) = save_area(process, device, doorbell) else {
+        return;
+    };
+    if exceptions.0 == 0 {
+        return;
+    }
+    let delivered = process
+        .with_memory(|| add_to_payload(area, exceptions))
+        .and_then(|event| process.events().set(event));
+    trace::process(process.pid(), device.pasid(), c"exception");
+    if let Err(e) = delivered {
+        pr_debug!(
+            "process {}: exceptions {:#x} not delivered: {e:?}\n",
+            process.pid(),
+            exceptions.0
+        );
+    }
+}
+
+/// Returns the address of the context save area of the queue with a doorbell; `None` if there is no
+/// such queue or the runtime is not enabled any more.
+fn save_area(process: &Process, device: &ProcessDevice, doorbell: u32) -> Option<u64> {
+    let state = process.lock().ok()?;
+    if !process.runtime_enabled() {
+        return None;
+    }
+    let (_, queue) = state
+        .queues
+        .iter()
+        .find(|(_, queue)| queue.gpu().id() == device.id() && queue.doorbell_id() == doorbell)?;
+    Some(queue.spec().cwsr_va)
+}
+
+/// Reads a value from user memory.
 fn read<T: kernel::transmute::FromBytes>(addr: u64) -> Result<T> {
     let ptr = UserPtr::from_addr(usize::try_from(addr)?);
     UserSlice::new(ptr, size_of::<T>()).reader().read()
 }
 
-/// Adds exceptions to those that the runtime has not seen yet. Returns the event to set: it is set also where the
-/// exceptions cannot be read or written, as in the C driver (`send_exception_work_handler`), for which nothing
-/// to be read is 0.
+/// Adds exceptions to the payload of the queue with this context save area. Returns the id of the event
+/// to be set. As in the C driver (`send_exception_work_handler()`) the event is set also if the payload
+/// cannot be accessed, and what cannot be read counts as 0.
 fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
-    let payload: u64 = read(area.wrapping_add(cwsr::ERR_PAYLOAD_ADDR as u64)).unwrap_or(0);
+    let payload: u64 = read(area.wrapping_add(usize_as_u64(cwsr::ERR_PAYLOAD_ADDR))).unwrap_or(0);
     let sum = read::<u64>(payload).unwrap_or(0) | exceptions.0;
-    let written = UserSlice::new(UserPtr::from_addr(payload as usize), size_of::<u64>())
+    let written = UserSlice::new(UserPtr::from_addr(u64_as_usize(payload)), size_of::<u64>())
         .writer()
         .write(&sum);
     if written.is_err() {
-        pr_debug!("exceptions {sum:#x} have no place at {payload:#x}\n");
+        pr_debug!("exception payload at {payload:#x} is not writable\n");
     }
-    read(area.wrapping_add(cwsr::ERR_EVENT_ID as u64)).unwrap_or(0)
+    read(area.wrapping_add(usize_as_u64(cwsr::ERR_EVENT_ID))).unwrap_or(0)
 }
 
 impl Process {
-    /// Runs `f` as if the process itself accessed its memory. `ESRCH` if that is gone.
+    /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space is gone.
     fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
         task::with_memory_of(self.leader(), self.mm(), f)
     }
 
-    /// Waits until no exceptions are on their way, and keeps it so. `ERESTARTSYS` after a signal.
+    /// Waits for a delivery in progress and blocks further ones until the guard is dropped.
+    /// `ERESTARTSYS` after a signal.
     pub(crate) fn hold_exceptions(&self) -> Result<MutexGuard<'_, ()>> {
         loop {
-            if let Some(held) = self.delivering.try_lock() {
+            if let Some(held) = self.delivering().try_lock() {
                 return Ok(held);
             }
             if kernel::current!().signal_pending() {

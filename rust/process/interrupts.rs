@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Interrupts and resets of GPUs: signals events and evicts queues of the processes concerned.
+//!
+//! Runs in the interrupt thread, which allocates nothing and waits for no hardware.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 
 use super::{
     events::{HwException, MemoryException},
-    exceptions::{Exceptions, QueueException},
-    kfd_process::Process,
+    exceptions::{self, Exceptions},
+    kfd_process::{Process, FAULT_WORK},
     pdd::ProcessDevice,
     smi, table,
 };
@@ -19,22 +21,22 @@ use crate::{
     trace,
 };
 
-/// Valid low bits of an event id in interrupts of the packet processor, DMA engine and shaders.
+/// Bits of the event id in interrupts of CP, SDMA and SQ.
 const CP_ID_BITS: u32 = 32;
 const SDMA_ID_BITS: u32 = 28;
 const SQ_ID_BITS: u32 = 24;
 
 global_mutex! {
-    /// Where faults are handled: taking queues off the hardware may take seconds, which the
-    /// interrupt thread does not have.
+    /// Work queue of VM faults: evicting queues may take seconds.
     FAULTS: Option<OrderedQueue> = None;
     init init
 }
 
-/// Faults are handled while this exists; dropping it waits for those that are.
+/// The work queue of VM faults; dropping it waits for the workers.
 pub(super) struct FaultWorkqueue(());
 
 impl FaultWorkqueue {
+    /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
         *FAULTS.lock() = Some(OrderedQueue::new(c"rkfd_faults")?);
         Ok(Self(()))
@@ -48,63 +50,52 @@ impl Drop for FaultWorkqueue {
     }
 }
 
-/// The receiver of all GPUs' events.
-pub(crate) struct Sink;
+/// Receives the events of all GPUs.
+pub(super) struct Sink;
 
-/// The one that `driver` registers.
-pub(crate) static SINK: Sink = Sink;
+/// The receiver to be registered with the GPUs.
+pub(super) static SINK: Sink = Sink;
 
-fn signal(gpu: &Gpu, pasid: u32, id: u32, bits: u32) {
-    // The process may have ended meanwhile.
-    if let Some((process, _)) = table::by_pasid(gpu, pasid) {
-        trace::event(process.pid(), id, c"interrupt");
-        process.events().signal_interrupt(id, bits);
-    }
+/// Signals the event with this id in its low `bits` bits.
+fn signal(process: &Process, id: u32, bits: u32) {
+    trace::event(process.pid(), id, c"interrupt");
+    process.events().signal_interrupt(id, bits);
 }
 
 impl irq::Sink for Sink {
     fn cp_eop(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
-        signal(gpu, pasid, ctx0, CP_ID_BITS);
+        // Without a process, it has ended.
+        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+            signal(&process, ctx0, CP_ID_BITS);
+        }
     }
 
     fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
-        signal(gpu, pasid, ctx0 & ((1 << SDMA_ID_BITS) - 1), SDMA_ID_BITS);
+        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+            signal(&process, ctx0 & ((1 << SDMA_ID_BITS) - 1), SDMA_ID_BITS);
+        }
     }
 
     fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, from: SqSender) {
         let Some((process, device)) = table::by_pasid(gpu, pasid) else {
             return;
         };
-        let signal = move |process: &Process| {
-            let id = data & ((1 << SQ_ID_BITS) - 1);
-            trace::event(process.pid(), id, c"interrupt");
-            process.events().signal_interrupt(id, SQ_ID_BITS);
-        };
-        let SqSender::TrapHandler(report) = from else {
-            return signal(&process);
-        };
-        // Either the trap handler of the runtime reports an exception, or it signals as any program may.
-        QueueException {
-            process,
-            device,
-            doorbell: report.doorbell,
-            exceptions: Exceptions(report.exceptions),
+        if let SqSender::TrapHandler(report) = from {
+            // Any shader may send such a message to signal an event.
+            let exceptions = Exceptions(report.exceptions);
+            if exceptions::raise(&process, &device, report.doorbell, exceptions) {
+                return;
+            }
         }
-        .send(signal);
+        signal(&process, data & ((1 << SQ_ID_BITS) - 1), SQ_ID_BITS);
     }
 
-    /// The firmware also reports it in the queue's own error signal, which runtimes look at that did
-    /// not enable exceptions.
+    /// Without an enabled runtime, the error signal of the queue, which the firmware writes, is the
+    /// only report.
     fn bad_opcode(&self, gpu: &Gpu, pasid: u32, doorbell: u32, code: u32) {
         let found = table::by_pasid(gpu, pasid);
         if let (Some((process, device)), Some(exceptions)) = (found, Exceptions::of_packet(code)) {
-            QueueException {
-                process,
-                device,
-                doorbell,
-                exceptions,
-            }
-            .send(|_| {});
+            exceptions::raise(&process, &device, doorbell, exceptions);
         }
     }
 
@@ -112,25 +103,20 @@ impl irq::Sink for Sink {
         let Some((process, device)) = table::by_pasid(gpu, pasid) else {
             return;
         };
-        let what = MemoryException {
+        let fault = MemoryException {
             not_present: fault.not_present,
             read_only: fault.no_write,
             no_execute: false,
             va: fault.addr,
             gpu_id: gpu.id(),
         };
-        // A faulting wave faults again and again: one fault is handled, the rest is the same news.
-        if !device.begin_fault() {
+        // A faulting wave repeats its access: handle the first fault only.
+        if !device.record_fault(fault) {
             return;
         }
-        let faulted = device.clone();
-        let queue = FAULTS.lock();
-        let spawned = queue
-            .as_ref()
-            .map(|q| q.try_spawn(GFP_KERNEL, move || stop(&process, &device, &what)));
-        if !matches!(spawned, Some(Ok(()))) {
-            faulted.end_fault();
-            pr_err!("cannot handle a VM fault of PASID {pasid}\n");
+        if let Some(queue) = &*FAULTS.lock() {
+            // Fails if it is queued already.
+            let _ = queue.enqueue::<Arc<Process>, FAULT_WORK>(process);
         }
     }
 
@@ -170,26 +156,38 @@ impl irq::Sink for Sink {
     }
 }
 
-/// Takes the queues of a process that touched what it must not off the GPU and tells it so. They
-/// stay off: the process is expected to end.
-fn stop(process: &Arc<Process>, device: &Arc<ProcessDevice>, what: &MemoryException) {
-    let evicted = device
-        .slot()
-        .and_then(|slot| device.gpu().dqm()?.evict(&slot));
+impl WorkItem<FAULT_WORK> for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        for device in this.devices() {
+            if let Some(fault) = device.take_fault() {
+                handle_fault(&this, device, fault);
+            }
+        }
+    }
+}
+
+/// Evicts the queues of a process after a VM fault, for good, and signals its memory exception events.
+fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryException) {
+    let gpu = device.gpu();
+    let evicted = device.slot().and_then(|slot| gpu.dqm()?.evict(&slot));
     if let Err(e) = evicted {
-        pr_err!(
-            "process {}: cannot stop its queues after a fault: {e:?}\n",
+        dev_err!(
+            gpu.dev(),
+            "process {}: queues were not evicted after a VM fault: {e:?}\n",
             process.pid()
         );
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
-    smi::vm_fault(device.gpu(), process.leader());
-    if !process.events().memory_exception(what) {
-        pr_warn!(
-            "process {}: memory access fault at {:#x} on GPU {:#x} that it does not wait for\n",
+    smi::vm_fault(gpu, process.leader());
+    if !process.events().memory_exception(fault) {
+        dev_warn!(
+            gpu.dev(),
+            "process {}: no handler registered for the VM fault at {:#x} on GPU {:#x}\n",
             process.pid(),
-            what.va,
-            what.gpu_id
+            fault.va,
+            fault.gpu_id
         );
     }
 }

@@ -3,11 +3,17 @@
 //! The process object: its GPUs, queues, events and user memory, and their release.
 
 use kernel::{
-    new_mutex,
+    impl_has_work, new_mutex, new_work,
     num::casts::arch::u64_as_usize,
     prelude::*,
-    sync::{aref::ARef, lock::mutex::MutexGuard, Arc, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{AtomicFlag, Relaxed},
+        lock::mutex::MutexGuard,
+        Arc, Mutex,
+    },
     task::{Pid, Task},
+    workqueue::Work,
 };
 
 use super::{
@@ -27,13 +33,15 @@ use crate::{
     trace,
 };
 
+/// Number of the work item that delivers exceptions.
+pub(super) const EXCEPTION_WORK: u64 = 1;
+/// Number of the work item that handles VM faults.
+pub(super) const FAULT_WORK: u64 = 2;
+
 /// State under the process lock.
 pub(crate) struct ProcessState {
     /// The queues.
     pub(crate) queues: QueueTable,
-    /// `RUNTIME_ENABLE` was called: exceptions of queues are reported to the runtime. The other
-    /// arguments of the call are for debuggers.
-    pub(crate) runtime_enabled: bool,
     /// The address space is gone.
     exited: bool,
 }
@@ -54,9 +62,22 @@ pub(crate) struct Process {
     events: Events,
     /// Held while exceptions are delivered to the runtime; outside the process lock.
     #[pin]
-    pub(super) delivering: Mutex<()>,
+    delivering: Mutex<()>,
+    /// See [`Self::set_runtime_enabled`].
+    runtime_enabled: AtomicFlag,
+    /// Delivers exceptions to the runtime.
+    #[pin]
+    exception_work: Work<Process, EXCEPTION_WORK>,
+    /// Handles VM faults.
+    #[pin]
+    fault_work: Work<Process, FAULT_WORK>,
     #[pin]
     folder: Mutex<Option<ProcessFolder>>,
+}
+
+impl_has_work! {
+    impl HasWork<Self, EXCEPTION_WORK> for Process { self.exception_work }
+    impl HasWork<Self, FAULT_WORK> for Process { self.fault_work }
 }
 
 impl Process {
@@ -79,13 +100,15 @@ impl Process {
                 state <- new_mutex!(
                     ProcessState {
                         queues: QueueTable::new()?,
-                        runtime_enabled: false,
                         exited: false,
                     },
                     "rkfd_process"
                 ),
                 events <- Events::new()?,
                 delivering <- new_mutex!((), "rkfd_delivering"),
+                runtime_enabled: AtomicFlag::new(false),
+                exception_work <- new_work!("rkfd_exceptions"),
+                fault_work <- new_work!("rkfd_faults"),
                 folder <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
@@ -183,6 +206,23 @@ impl Process {
         self.events.set_page(slots, size, handle)
     }
 
+    /// Returns whether `RUNTIME_ENABLE` was called: exceptions of queues are delivered to the
+    /// runtime.
+    pub(crate) fn runtime_enabled(&self) -> bool {
+        self.runtime_enabled.load(Relaxed)
+    }
+
+    /// Sets whether exceptions of queues are delivered to the runtime. The caller holds the process
+    /// lock. The other arguments of `RUNTIME_ENABLE` are for debuggers.
+    pub(crate) fn set_runtime_enabled(&self, enabled: bool) {
+        self.runtime_enabled.store(enabled, Relaxed);
+    }
+
+    /// Returns the lock that is held while exceptions are delivered.
+    pub(super) fn delivering(&self) -> &Mutex<()> {
+        &self.delivering
+    }
+
     /// Sets the folder of the process in sysfs.
     pub(super) fn set_folder(&self, folder: Option<ProcessFolder>) {
         *self.folder.lock() = folder;
@@ -231,7 +271,7 @@ impl Process {
         for device in &self.devices {
             self.leave(&mut state, device);
         }
-        state.runtime_enabled = false;
+        self.set_runtime_enabled(false);
         drop(state);
         // Waits for readers of the files, which may take the process lock.
         let folder = self.folder.lock().take();

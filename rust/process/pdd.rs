@@ -5,6 +5,7 @@
 use kernel::{
     fs::File,
     new_mutex,
+    num::casts::u32_as_usize,
     prelude::*,
     sync::{
         aref::ARef,
@@ -17,13 +18,20 @@ use kernel::{
 use super::{
     apertures::Apertures,
     buffer::Buffer,
+    events::MemoryException,
     evict::{Evictor, VmEvictor},
     handles::HandleTable,
     smi,
     trap::TrapHandler,
     userptr::UserMemory,
 };
-use crate::{doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::vm::Vm};
+use crate::{
+    doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::vm::Vm,
+    queue::PendingExceptions,
+};
+
+/// Bytes of a doorbell.
+const DOORBELL_BYTES: u32 = 8;
 
 /// The result of `ACQUIRE_VM`.
 struct AcquiredVm {
@@ -48,8 +56,12 @@ pub(crate) struct ProcessDevice {
     vram_usage: Atomic<u64>,
     /// The GPU was removed or the process has ended.
     gone: AtomicFlag,
-    /// The queues are evicted for good after a VM fault.
-    faulted: AtomicFlag,
+    /// The first VM fault, after which the queues stay evicted.
+    fault: SetOnce<MemoryException>,
+    /// The fault was handled.
+    fault_handled: AtomicFlag,
+    /// Pending exceptions of queues. Set by `ACQUIRE_VM`.
+    exceptions: SetOnce<Arc<PendingExceptions>>,
     /// Set by `ACQUIRE_VM`.
     evictor: SetOnce<Arc<Evictor>>,
     #[pin]
@@ -71,7 +83,9 @@ impl ProcessDevice {
                 pasid: Atomic::new(0),
                 vram_usage: Atomic::new(0),
                 gone: AtomicFlag::new(false),
-                faulted: AtomicFlag::new(false),
+                fault: SetOnce::new(),
+                fault_handled: AtomicFlag::new(false),
+                exceptions: SetOnce::new(),
                 evictor: SetOnce::new(),
                 acquired <- new_mutex!(None),
                 doorbells <- new_mutex!(None),
@@ -121,14 +135,20 @@ impl ProcessDevice {
         self.evictor.as_ref().map_or(0, |e| e.evicted_ms())
     }
 
-    /// Marks the process as faulted on this GPU. Returns whether it was not before.
-    pub(super) fn begin_fault(&self) -> bool {
-        !self.faulted.xchg(true, Relaxed)
+    /// Records a VM fault. Returns whether it is the first one, which has to be handled.
+    pub(super) fn record_fault(&self, fault: MemoryException) -> bool {
+        self.fault.populate(fault)
     }
 
-    /// Undoes [`Self::begin_fault`] for a fault that could not be handled.
-    pub(super) fn end_fault(&self) {
-        self.faulted.store(false, Relaxed);
+    /// Returns the VM fault if it was recorded and not returned before.
+    pub(super) fn take_fault(&self) -> Option<&MemoryException> {
+        let fault = self.fault.as_ref()?;
+        (!self.fault_handled.xchg(true, Relaxed)).then_some(fault)
+    }
+
+    /// Returns the pending exceptions of queues; `None` before `ACQUIRE_VM`.
+    pub(crate) fn exceptions(&self) -> Option<&Arc<PendingExceptions>> {
+        self.exceptions.as_ref()
     }
 
     /// Returns whether the GPU was removed or the process has ended.
@@ -160,6 +180,8 @@ impl ProcessDevice {
         let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
         let evictor = Evictor::new(&slot)?;
         let owner = VmEvictor::new(&evictor)?;
+        let doorbells = self.gpu.generation().caps.doorbell_slice / DOORBELL_BYTES;
+        let exceptions = PendingExceptions::new(u32_as_usize(doorbells))?;
         user.join(&slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
         let claimed = trap.map(&vm).and_then(|()| {
@@ -174,6 +196,7 @@ impl ProcessDevice {
             return Err(e);
         }
         self.evictor.populate(evictor);
+        self.exceptions.populate(exceptions);
         self.pasid.store(vm.pasid(), Relaxed);
         *acquired = Some(AcquiredVm {
             file,

@@ -7,6 +7,7 @@ use kernel::{prelude::*, sync::Arc};
 use super::{
     buffers::QueueBuffers,
     cu_mask,
+    exceptions::{ExceptionRegistration, PendingExceptions},
     request::{QueueEngine, QueueKind, QueueRequest, QueueResources, QueueUpdate},
 };
 use crate::{
@@ -28,12 +29,15 @@ pub(crate) struct QueueTarget {
     pub(crate) doorbells: Arc<Slice>,
     /// The process in the device queue manager (qpd).
     pub(crate) slot: Arc<ProcessSlot>,
+    /// Pending exceptions of the process on the GPU.
+    pub(crate) exceptions: Arc<PendingExceptions>,
 }
 
 /// A user queue.
 pub(crate) struct Queue {
     // Field order: the MQD first, then SDMA queue slot and doorbell, then the buffers.
     hw: Arc<HwQueue>,
+    _exceptions: ExceptionRegistration,
     sdma: Option<SdmaSlot>,
     doorbell: Doorbell,
     buffers: QueueBuffers,
@@ -85,6 +89,7 @@ impl Queue {
         steps.mark(id, c"mqd");
         Ok(Self {
             hw,
+            _exceptions: target.exceptions.register(doorbell.id()),
             sdma,
             doorbell,
             buffers,
