@@ -3,8 +3,8 @@
 //! Ioctls of `/dev/kfd`: dispatch table, copying of arguments.
 //!
 //! A command is identified by its number. Its size may differ from the driver's in both directions,
-//! because argument structs grow: missing bytes are zero, excess bytes are copied back unchanged. The
-//! arguments are copied out also if the ioctl failed, as WAIT_EVENTS requires.
+//! because argument structs grow: missing bytes are zero, excess bytes are copied back unchanged.
+//! The arguments are copied out also if the ioctl failed, as WAIT_EVENTS requires.
 
 use kernel::{
     num::casts::u32_as_usize,
@@ -66,7 +66,8 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_DESTROY_QUEUE: kfd_ioctl_destroy_queue_args => queue::destroy,
     AMDKFD_IOC_SET_MEMORY_POLICY: kfd_ioctl_set_memory_policy_args => process::set_memory_policy,
     AMDKFD_IOC_GET_CLOCK_COUNTERS: kfd_ioctl_get_clock_counters_args => process::get_clock_counters,
-    AMDKFD_IOC_GET_PROCESS_APERTURES: kfd_ioctl_get_process_apertures_args => process::get_apertures,
+    AMDKFD_IOC_GET_PROCESS_APERTURES: kfd_ioctl_get_process_apertures_args
+        => process::get_apertures,
     AMDKFD_IOC_UPDATE_QUEUE: kfd_ioctl_update_queue_args => queue::update,
     AMDKFD_IOC_CREATE_EVENT: kfd_ioctl_create_event_args => event::create,
     AMDKFD_IOC_DESTROY_EVENT: kfd_ioctl_destroy_event_args => event::destroy,
@@ -75,8 +76,10 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_WAIT_EVENTS: kfd_ioctl_wait_events_args => event::wait,
     AMDKFD_IOC_DBG_REGISTER_DEPRECATED: kfd_ioctl_dbg_register_args => unsupported::debugger,
     AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED: kfd_ioctl_dbg_unregister_args => unsupported::debugger,
-    AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED: kfd_ioctl_dbg_address_watch_args => unsupported::debugger,
-    AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED: kfd_ioctl_dbg_wave_control_args => unsupported::debugger,
+    AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED: kfd_ioctl_dbg_address_watch_args
+        => unsupported::debugger,
+    AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED: kfd_ioctl_dbg_wave_control_args
+        => unsupported::debugger,
     AMDKFD_IOC_SET_SCRATCH_BACKING_VA: kfd_ioctl_set_scratch_backing_va_args
         => process::set_scratch_backing_va,
     AMDKFD_IOC_GET_TILE_CONFIG: kfd_ioctl_get_tile_config_args => process::get_tile_config,

@@ -25,8 +25,8 @@ pub(super) fn export(process: &Arc<Process>, args: &mut kfd_ioctl_export_dmabuf_
     Ok(())
 }
 
-/// `IMPORT_DMABUF`. `EINVAL` without such a GPU or if the dma-buf cannot be imported, `ENODEV` before
-/// `ACQUIRE_VM`, `EBADF` without such a descriptor.
+/// `IMPORT_DMABUF`. `EINVAL` without such a GPU or if the dma-buf cannot be imported, `ENODEV`
+/// before `ACQUIRE_VM`, `EBADF` without such a descriptor.
 pub(super) fn import(process: &Arc<Process>, args: &mut kfd_ioctl_import_dmabuf_args) -> Result {
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
@@ -36,8 +36,8 @@ pub(super) fn import(process: &Arc<Process>, args: &mut kfd_ioctl_import_dmabuf_
     Ok(())
 }
 
-/// `GET_DMABUF_INFO`. `EINVAL` if the metadata does not fit the caller's buffer, whose required size is
-/// returned nevertheless; otherwise as [`SharedBuffer::from_fd`].
+/// `GET_DMABUF_INFO`. `EINVAL` if the metadata does not fit the caller's buffer, whose required
+/// size is returned nevertheless; otherwise as [`SharedBuffer::from_fd`].
 pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_args) -> Result {
     let shared = SharedBuffer::from_fd(args.dmabuf_fd)?;
     args.size = shared.size();

@@ -29,8 +29,8 @@ const ENTRY: usize = size_of::<kfd_event_data>();
 const ENTRY_ID: usize = offset_of!(kfd_event_data, event_id);
 // The payload of all event types starts at offset 0; that of signal events is the age.
 
-/// `CREATE_EVENT`. Also sets the signal page, if its handle is given, see [`Process::set_event_page`];
-/// otherwise errors as `Events::create`.
+/// `CREATE_EVENT`. Also sets the signal page, if its handle is given, see
+/// [`Process::set_event_page`]; otherwise errors as `Events::create`.
 pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_event_args) -> Result {
     if args.event_page_offset != 0 {
         process.set_event_page(args.event_page_offset)?;
@@ -66,8 +66,8 @@ pub(super) fn reset(process: &Arc<Process>, args: &mut kfd_ioctl_reset_event_arg
     process.events().reset(args.event_id)
 }
 
-/// `WAIT_EVENTS`. `ENOMEM` for too many events, `EFAULT` if the array cannot be accessed, otherwise as
-/// `Events::wait`.
+/// `WAIT_EVENTS`. `ENOMEM` for too many events, `EFAULT` if the array cannot be accessed, otherwise
+/// as `Events::wait`.
 pub(super) fn wait(process: &Arc<Process>, args: &mut kfd_ioctl_wait_events_args) -> Result {
     let result = do_wait(process, args);
     args.wait_result = match &result {

@@ -19,8 +19,8 @@ use crate::{
     uapi::*,
 };
 
-/// `ACQUIRE_VM`. `EINVAL` if the descriptor is no render node of the GPU or its address space belongs to
-/// another process, `EBUSY` for a second render node, `ENODEV` if the GPU was removed.
+/// `ACQUIRE_VM`. `EINVAL` if the descriptor is no render node of the GPU or its address space
+/// belongs to another process, `EBUSY` for a second render node, `ENODEV` if the GPU was removed.
 pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm_args) -> Result {
     let file = file_from_fd(args.drm_fd).map_err(|_| EINVAL)?;
     let _state = process.lock()?;
@@ -30,8 +30,8 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     })
 }
 
-/// `ALLOC_MEMORY_OF_GPU`. `EINVAL` for invalid flags or sizes, `ENODEV` before `ACQUIRE_VM`, otherwise as
-/// [`ProcessDevice::create`] and [`ProcessDevice::insert`].
+/// `ALLOC_MEMORY_OF_GPU`. `EINVAL` for invalid flags or sizes, `ENODEV` before `ACQUIRE_VM`,
+/// otherwise as [`ProcessDevice::create`] and [`ProcessDevice::insert`].
 pub(super) fn alloc(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_alloc_memory_of_gpu_args,
@@ -88,8 +88,8 @@ pub(super) fn alloc(
     Ok(())
 }
 
-/// `FREE_MEMORY_OF_GPU`. `EPERM` for the signal page, `EINVAL` without such a buffer, `EBUSY` while a GPU
-/// maps it.
+/// `FREE_MEMORY_OF_GPU`. `EPERM` for the signal page, `EINVAL` without such a buffer, `EBUSY` while
+/// a GPU maps it.
 pub(super) fn free(process: &Arc<Process>, args: &mut kfd_ioctl_free_memory_of_gpu_args) -> Result {
     let _state = process.lock()?;
     if process.events().page_handle() == Some(args.handle) {
@@ -99,7 +99,8 @@ pub(super) fn free(process: &Arc<Process>, args: &mut kfd_ioctl_free_memory_of_g
     device.free(id)
 }
 
-/// Copies the list of GPU ids of MAP and UNMAP. `EINVAL` if it is empty or `done` exceeds its length.
+/// Copies the list of GPU ids of MAP and UNMAP. `EINVAL` if it is empty or `done` exceeds its
+/// length.
 fn device_ids(array: u64, count: u32, done: u32) -> Result<KVec<u32>> {
     if count == 0 || done > count {
         return Err(EINVAL);
@@ -121,9 +122,9 @@ fn for_devices(
     Ok(())
 }
 
-/// `MAP_MEMORY_TO_GPU`. `n_success` counts the GPUs that map the buffer, also after an error. `EINVAL`
-/// for an invalid list, `EFAULT` if it cannot be read, `ENOMEM` without such a buffer, otherwise as
-/// [`ProcessDevice::map`].
+/// `MAP_MEMORY_TO_GPU`. `n_success` counts the GPUs that map the buffer, also after an error.
+/// `EINVAL` for an invalid list, `EFAULT` if it cannot be read, `ENOMEM` without such a buffer,
+/// otherwise as [`ProcessDevice::map`].
 pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu_args) -> Result {
     let ids = device_ids(args.device_ids_array_ptr, args.n_devices, args.n_success)?;
     let _state = process.lock()?;
@@ -137,8 +138,8 @@ pub(super) fn map(process: &Arc<Process>, args: &mut kfd_ioctl_map_memory_to_gpu
     })
 }
 
-/// `UNMAP_MEMORY_FROM_GPU`. As [`map`]; `EINVAL` if a GPU does not map the buffer, `EBUSY` if a queue
-/// has pinned the mapping.
+/// `UNMAP_MEMORY_FROM_GPU`. As [`map`]; `EINVAL` if a GPU does not map the buffer, `EBUSY` if a
+/// queue has pinned the mapping.
 pub(super) fn unmap(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_unmap_memory_from_gpu_args,

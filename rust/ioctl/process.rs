@@ -19,8 +19,8 @@ use crate::{
     uapi::*,
 };
 
-/// Version of the interface, `KFD_IOCTL_MAJOR_VERSION` and the minor one. `Documentation/abi.rst` lists
-/// the changes.
+/// Version of the interface, `KFD_IOCTL_MAJOR_VERSION` and the minor one. `Documentation/abi.rst`
+/// lists the changes.
 const VERSION: (u32, u32) = (1, 17);
 
 /// Frequency in Hz of `system_clock_counter`, which counts ns.
@@ -49,8 +49,8 @@ pub(super) fn set_memory_policy(
         return Err(EINVAL);
     }
     let _state = process.lock()?;
-    // PTEs determine the caching on this hardware; there is neither an alternate aperture nor a policy
-    // register.
+    // PTEs determine the caching on this hardware; there is neither an alternate aperture nor a
+    // policy register.
     process.device(args.gpu_id)?.slot().map_err(|_| ESRCH)?;
     Ok(())
 }
@@ -99,8 +99,8 @@ pub(super) fn get_apertures(
     Ok(())
 }
 
-/// `GET_PROCESS_APERTURES_NEW`; returns the number of GPUs only if `num_of_nodes` is 0. `EINVAL` if it
-/// exceeds the number of topology nodes, `EFAULT` if the array cannot be written.
+/// `GET_PROCESS_APERTURES_NEW`; returns the number of GPUs only if `num_of_nodes` is 0. `EINVAL` if
+/// it exceeds the number of topology nodes, `EFAULT` if the array cannot be written.
 pub(super) fn get_apertures_new(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_process_apertures_new_args,
@@ -180,8 +180,8 @@ pub(super) fn get_tile_config(
     Ok(())
 }
 
-/// `SET_XNACK_MODE`, or with a negative mode GET. `EBUSY` if the process has queues, `EPERM` to enable
-/// XNACK.
+/// `SET_XNACK_MODE`, or with a negative mode GET. `EBUSY` if the process has queues, `EPERM` to
+/// enable XNACK.
 pub(super) fn set_xnack_mode(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_set_xnack_mode_args,

@@ -25,8 +25,8 @@ pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
     Err(EPERM)
 }
 
-/// `SVM`: `EPERM` as a kernel without `CONFIG_HSA_AMD_SVM`, `EINVAL` if the attributes do not fit the
-/// size of the command. The topology does not report the capability.
+/// `SVM`: `EPERM` as a kernel without `CONFIG_HSA_AMD_SVM`, `EINVAL` if the attributes do not fit
+/// the size of the command. The topology does not report the capability.
 pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
     const HEADER: usize = size_of::<kfd_ioctl_svm_args>();
     const ATTRIBUTE: usize = size_of::<kfd_ioctl_svm_attribute>();
@@ -47,8 +47,8 @@ pub(super) fn criu(_: &Arc<Process>, _: &mut [u8], _: usize) -> Result {
     Err(EINVAL)
 }
 
-/// `DBG_TRAP`: `ESRCH` if the target does not use GPUs, `EPERM` if it is another process, as no debugger
-/// can be attached, else `EINVAL`.
+/// `DBG_TRAP`: `ESRCH` if the target does not use GPUs, `EPERM` if it is another process, as no
+/// debugger can be attached, else `EINVAL`.
 pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8], _: usize) -> Result {
     let pid = word(data, offset_of!(kfd_ioctl_dbg_trap_args, pid))?;
     let target = table::by_user_pid(Pid::from_ne_bytes(pid.to_ne_bytes()))?.ok_or(ESRCH)?;

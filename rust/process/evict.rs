@@ -2,9 +2,9 @@
 
 //! Eviction of the queues of a process while its buffers are out of VRAM.
 //!
-//! Queues access memory without fences. Before a buffer that is mapped by a process leaves VRAM, all
-//! queues of the process on this GPU are unmapped; they are restored when all its buffers are back.
-//! A worker tries that some time after the last eviction, until it succeeds.
+//! Queues access memory without fences. Before a buffer that is mapped by a process leaves VRAM,
+//! all queues of the process on this GPU are unmapped; they are restored when all its buffers are
+//! back. A worker tries that some time after the last eviction, until it succeeds.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -127,8 +127,8 @@ impl Evictor {
         }
     }
 
-    /// Evicts the queues, unless they are evicted, before `buffer` leaves VRAM. Fails if the hardware
-    /// does not unmap them or without memory; the buffer has to stay then.
+    /// Evicts the queues, unless they are evicted, before `buffer` leaves VRAM. Fails if the
+    /// hardware does not unmap them or without memory; the buffer has to stay then.
     fn evict_queues(self: &Arc<Self>, buffer: Away) -> Result {
         let mut state = self.state.lock();
         if self.ended.load(Relaxed) {

@@ -2,11 +2,11 @@
 
 //! Delivery of queue exceptions to the runtime (`kfd_send_exception_to_runtime()`).
 //!
-//! A runtime that called `RUNTIME_ENABLE` keeps, in the header of each queue's context save area, the
-//! address of the queue's exception payload and the event to be set. The driver writes the payload as
-//! the process itself would, from a worker: access to user memory may block, for instance on
-//! userfaultfd, which then blocks this process only. DESTROY_QUEUE waits for a delivery in progress,
-//! because the runtime frees that memory afterwards.
+//! A runtime that called `RUNTIME_ENABLE` keeps, in the header of each queue's context save area,
+//! the address of the queue's exception payload and the event to be set. The driver writes the
+//! payload as the process itself would, from a worker: access to user memory may block, for
+//! instance on userfaultfd, which then blocks this process only. DESTROY_QUEUE waits for a delivery
+//! in progress, because the runtime frees that memory afterwards.
 
 use kernel::{
     num::casts::{arch::u64_as_usize, usize_as_u64},
@@ -87,8 +87,8 @@ impl Exceptions {
     }
 }
 
-/// Schedules the delivery of exceptions of the queue with a doorbell. Returns false if the runtime is
-/// not enabled, they are no exceptions of queues, or no queue has the doorbell.
+/// Schedules the delivery of exceptions of the queue with a doorbell. Returns false if the runtime
+/// is not enabled, they are no exceptions of queues, or no queue has the doorbell.
 ///
 /// Called by the interrupt thread: allocates nothing. Exceptions of a queue that are raised before
 /// the worker runs are delivered together.
@@ -172,9 +172,9 @@ fn read<T: kernel::transmute::FromBytes>(addr: u64) -> Result<T> {
     UserSlice::new(ptr, size_of::<T>()).reader().read()
 }
 
-/// Adds exceptions to the payload of the queue with this context save area. Returns the id of the event
-/// to be set. As in the C driver (`send_exception_work_handler()`) the event is set also if the payload
-/// cannot be accessed, and what cannot be read counts as 0.
+/// Adds exceptions to the payload of the queue with this context save area. Returns the id of the
+/// event to be set. As in the C driver (`send_exception_work_handler()`) the event is set also if
+/// the payload cannot be accessed, and what cannot be read counts as 0.
 fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
     let payload: u64 = read(area.wrapping_add(usize_as_u64(cwsr::ERR_PAYLOAD_ADDR))).unwrap_or(0);
     let sum = read::<u64>(payload).unwrap_or(0) | exceptions.0;
@@ -188,7 +188,8 @@ fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
 }
 
 impl Process {
-    /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space is gone.
+    /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space is
+    /// gone.
     fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
         task::with_memory_of(self.leader(), self.mm(), f)
     }

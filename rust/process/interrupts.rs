@@ -2,7 +2,8 @@
 
 //! Interrupts and resets of GPUs: signals events and evicts queues of the processes concerned.
 //!
-//! Runs in the interrupt thread, which allocates nothing and waits for no hardware.
+//! IH entries are handled in the interrupt thread, without allocation and without waiting for the
+//! hardware.
 
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 
@@ -168,7 +169,8 @@ impl WorkItem<FAULT_WORK> for Process {
     }
 }
 
-/// Evicts the queues of a process after a VM fault, for good, and signals its memory exception events.
+/// Evicts the queues of a process after a VM fault, for good, and signals its memory exception
+/// events.
 fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryException) {
     let gpu = device.gpu();
     let evicted = device.slot().and_then(|slot| gpu.dqm()?.evict(&slot));

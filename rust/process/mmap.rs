@@ -34,8 +34,8 @@ pub(crate) struct MmapTarget {
 }
 
 impl Process {
-    /// Resolves a mapping of `len` bytes at `offset` of the file. `EBADF` for another caller than the
-    /// process, `ENODEV` without such a GPU, `EINVAL` for another type or length.
+    /// Resolves a mapping of `len` bytes at `offset` of the file. `EBADF` for another caller than
+    /// the process, `ENODEV` without such a GPU, `EINVAL` for another type or length.
     pub(crate) fn mmap_target(&self, offset: u64, len: usize) -> Result<MmapTarget> {
         self.check_caller()?;
         // CAST: 16 bits.

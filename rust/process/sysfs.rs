@@ -81,8 +81,8 @@ impl ProcessFolder {
             let name = CString::try_from_fmt(fmt!("vram_{}", device.id()))?;
             let shown = device.clone();
             files.push(number(&name, move || shown.vram_usage())?, GFP_KERNEL)?;
-            // Activity of SDMA queues in us. Counted by scheduler firmware from version 194 on, which
-            // is not relied on; the C driver shows 0 with older firmware, too.
+            // Activity of SDMA queues in us. Counted by scheduler firmware from version 194 on,
+            // which is not relied on; the C driver shows 0 with older firmware, too.
             let name = CString::try_from_fmt(fmt!("sdma_{}", device.id()))?;
             files.push(number(&name, || 0)?, GFP_KERNEL)?;
         }

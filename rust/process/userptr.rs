@@ -2,10 +2,10 @@
 
 //! Userptr buffers of a process, and eviction of its queues while their pages change.
 //!
-//! The pages of a userptr are not pinned. Before the kernel changes them the MMU notifier evicts the
-//! queues of the process on all its GPUs. A worker faults the pages in again, rewrites the page
-//! tables, and restores the queues if nothing has changed meanwhile. As in the C driver, memory that
-//! has been unmapped does not keep the queues evicted: its PTEs are invalid.
+//! The pages of a userptr are not pinned. Before the kernel changes them the MMU notifier evicts
+//! the queues of the process on all its GPUs. A worker faults the pages in again, rewrites the page
+//! tables, and restores the queues if nothing has changed meanwhile. As in the C driver, memory
+//! that has been unmapped does not keep the queues evicted: its PTEs are invalid.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -31,8 +31,8 @@ use crate::{
     trace,
 };
 
-/// Delay of the worker after an invalidation (`AMDGPU_USERPTR_RESTORE_DELAY_MS`), doubled after each
-/// failure in a row, five times at most.
+/// Delay of the worker after an invalidation (`AMDGPU_USERPTR_RESTORE_DELAY_MS`), doubled after
+/// each failure in a row, five times at most.
 const RESTORE_DELAY: Delta = Delta::from_millis(1);
 /// Attempts of one run of the worker.
 const RESTORE_ROUNDS: u32 = 4;
@@ -255,11 +255,12 @@ impl UserMemory {
         drop(gone);
     }
 
-    /// Creates a buffer of the `size` bytes at `start` of the current process, which is the owner of
-    /// `self`. Accesses user memory.
+    /// Creates a buffer of the `size` bytes at `start` of the current process, which is the owner
+    /// of `self`. Accesses user memory.
     ///
-    /// `EFAULT` if nothing is mapped there, `EPERM` if it is not writable, `EOVERFLOW` for an invalid
-    /// range, `EAGAIN` if the pages keep changing, `ENOMEM` above a limit or without memory.
+    /// `EFAULT` if nothing is mapped there, `EPERM` if it is not writable, `EOVERFLOW` for an
+    /// invalid range, `EAGAIN` if the pages keep changing, `ENOMEM` above a limit or without
+    /// memory.
     pub(super) fn create(
         self: &Arc<Self>,
         gpu: &Arc<Gpu>,
