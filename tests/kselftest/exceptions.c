@@ -152,3 +152,33 @@ TEST(bad_payload_event)
 	EXPECT_EQ(*w.payload, DIMENSIONS);
 	EXPECT_OK(kfd_queue_destroy(&w.q));
 }
+
+/* Exceptions are not delivered after the runtime was disabled. */
+TEST(runtime_disabled)
+{
+	struct watched w;
+
+	watch(&w, true);
+	EXPECT_OK(enable_runtime(&w.k, 0));
+	submit_nonsense(&w, 2);
+	EXPECT_RET(wait_for_event(&w, 500), -ETIME);
+	EXPECT_EQ(*w.payload, 0);
+	EXPECT_OK(kfd_queue_destroy(&w.q));
+}
+
+/* A queue with the doorbell of a destroyed one does not receive that queue's exceptions. */
+TEST(doorbell_is_reused)
+{
+	struct watched w;
+
+	watch(&w, true);
+	submit_nonsense(&w, 2);
+	EXPECT_OK(kfd_queue_destroy(&w.q));
+	watch_queue(&w);
+	EXPECT_RET(wait_for_event(&w, 500), -ETIME);
+	EXPECT_EQ(*w.payload, 0);
+	submit_nonsense(&w, 2);
+	EXPECT_OK(wait_for_event(&w, WAIT_MS));
+	EXPECT_EQ(*w.payload, DIMENSIONS);
+	EXPECT_OK(kfd_queue_destroy(&w.q));
+}
