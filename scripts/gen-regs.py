@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Writes rust/abi/regs/*.rs from AMD's asic_reg headers.
 
-Input is a kernel source tree (argument, or RKFD_KERNEL_SRC) and the list of
-wanted registers beside this script (gen-regs.list). Address, base index, field
-shift and field mask all come from the headers; nothing is typed by hand. The
+Input is a kernel source tree (argument, or RKFD_KERNEL_SRC), the list of headers
+beside this script (gen-regs.list), and the driver's source, which decides which
+registers and fields are written: those that rust/hw, rust/asic and rust/abi
+name. Address, base index, field shift and field mask come from the headers. The
 output is committed, so building the module needs no kernel source tree beyond
-what Kbuild has; `gen-regs.py --check` tells whether it is current.
+what Kbuild has; `gen-regs.py --check` tells whether it is current, with the
+registers and fields that are missing or not used.
 """
 
 import argparse
@@ -19,13 +21,16 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LIST = HERE / "gen-regs.list"
-OUT = HERE.parent / "rust" / "abi" / "regs"
+RUST = HERE.parent / "rust"
+OUT = RUST / "abi" / "regs"
 ASIC_REG = "drivers/gpu/drm/amd/include/asic_reg"
 
 OFFSET = re.compile(r"^#define\s+reg(\w+)\s+(0x[0-9a-fA-F]+|\d+)\s*$")
 BASE_IDX = re.compile(r"^#define\s+reg(\w+)_BASE_IDX\s+(\d+)\s*$")
 SHIFT = re.compile(r"^#define\s+(\w+?)__(\w+)__SHIFT\s+(0x[0-9a-fA-F]+|\d+)")
 MASK = re.compile(r"^#define\s+(\w+?)__(\w+)_MASK\s+(0x[0-9a-fA-F]+|\d+)")
+# A register or a field in the driver's source.
+TOKEN = r"(reg[A-Z]\w*|[A-Z][A-Z0-9]*_\w*__\w+)"
 
 
 def fail(text):
@@ -33,40 +38,47 @@ def fail(text):
 
 
 class Module:
-    """One generated file: its source headers and the patterns that select registers."""
+    """One generated file: its source headers and the rules for the types of its registers."""
 
     def __init__(self, name, stem, about):
         self.name, self.stem, self.about = name, stem, about
-        self.want, self.bare, self.drop, self.maskless = [], [], [], []
+        self.rename, self.alias = [], []
 
-    def add(self, word):
-        kind = {"!": self.drop, "@": self.bare, "~": self.maskless}.get(word[0])
-        if kind is None:
-            self.want.append(word)
-        else:
-            kind.append(word[1:])
+    def type_of(self, register):
+        """The path below `name` of the register's type."""
+        for pattern, to in self.rename:
+            name, count = re.subn(pattern, to, register)
+            if count:
+                return name
+        return register
+
+    def alias_of(self, path):
+        """The type whose layout the type at `path` has, if that is another one."""
+        for pattern, to in self.alias:
+            if path != to and fnmatch.fnmatchcase(path, pattern):
+                return to
+        return None
 
 
 def read_list(path):
     modules = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.split("#", 1)[0].strip()
-        if not line:
-            continue
         head = re.fullmatch(r"\[(\w+)\s+(\S+)\s+(.+)\]", line)
+        rename = re.fullmatch(r"/(.+)/(.*)/", line)
+        alias = re.fullmatch(r"=(\S+)=(\S+)", line)
         if head:
             modules.append(Module(*head.groups()))
-        elif line.startswith("[") and line.endswith("]") and " " in line:
-            fail(f"{path.name}:{number}: bad section head")
-        elif not modules:
-            fail(f"{path.name}:{number}: pattern before the first section")
-        else:
-            for word in line.split():
-                modules[-1].add(word)
+        elif rename and modules:
+            modules[-1].rename.append(rename.groups())
+        elif alias and modules:
+            modules[-1].alias.append(alias.groups())
+        elif line:
+            fail(f"{path.name}:{number}: neither a section head nor a rule of one")
     return modules
 
 
-def read_header(path, pattern, *groups):
+def read_header(path, pattern):
     if not path.is_file():
         fail(f"{path} is missing: is this the kernel source tree?")
     for line in path.read_text(errors="replace").splitlines():
@@ -75,88 +87,150 @@ def read_header(path, pattern, *groups):
             yield found.groups()
 
 
-def select(module, names):
-    """Names in header order, each with True when its fields are wanted too."""
-    idle = [p for p in module.want + module.bare + module.drop if not fnmatch.filter(names, p)]
-    if idle:
-        fail(f"[{module.name}] these match no register: {' '.join(idle)}")
-
-    def hit(name, patterns):
-        return any(fnmatch.fnmatchcase(name, p) for p in patterns)
-
-    for name in names:
-        if hit(name, module.drop):
-            continue
-        if hit(name, module.want):
-            yield name, True
-        elif hit(name, module.bare):
-            yield name, False
+def notice(path):
+    """The licence notice of a header, as lines of a Rust comment."""
+    found = re.match(r"/\*\n(.*?)\*/", path.read_text(errors="replace"), re.S)
+    if not found or "Permission is hereby granted" not in found.group(1):
+        fail(f"{path} does not start with the notice of the MIT licence")
+    lines = [line.strip().removeprefix("*").strip() for line in found.group(1).splitlines()]
+    return [f"// {line}".rstrip() for line in "\n".join(lines).strip().splitlines()]
 
 
-def emit(module, src):
+def source(path):
+    """A file of the driver without comments and tests."""
+    text = path.read_text().split("#[cfg(test)]", 1)[0]
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def tables(files):
+    """For each macro that fills a table of names!: the names in that table."""
+    out = {}
+    for text in files.values():
+        for found in re.finditer(r"names! \{ \$\n.*?\n\}", text, re.S):
+            head = re.search(r"struct \w+, (\w+) of \w+ \{", found.group())
+            if not head:
+                continue
+            names = set()
+            section = re.compile(r"(regs|fields) \{((?:[^{}]|\{[^{}]*\})*)\}")
+            for kind, body in section.findall(found.group()[head.end():]):
+                for reg, inner in re.findall(r"(\w+)(?: \{([^{}]*)\})?,", body):
+                    if kind == "regs":
+                        names.add(f"reg{reg}")
+                    names |= {f"{reg}__{field}" for field in re.findall(r"\w+", inner)}
+            out[head.group(1)] = names
+    return out
+
+
+def scan(modules):
+    """The registers (with their `reg` prefix) and fields that the driver names, by module."""
+    known = {m.name for m in modules}
+    paths = [p for room in ("hw", "asic", "abi") for p in sorted((RUST / room).rglob("*.rs"))]
+    paths += [RUST / "hw.rs", RUST / "asic.rs"]
+    files = {p: source(p) for p in paths if OUT not in p.parents}
+    fills = tables(files)
+    used = {name: set() for name in known}
+    for text in files.values():
+        alias = {}
+        for name, other in re.findall(r"\b([a-z]+(?:_\d+){3})\b(?: as (\w+))?", text):
+            if name in known:
+                alias[other or name] = name
+        for fill, short, prefix in re.findall(r"(\w+)!\((\w+)(?:, (\w+))?\)", text):
+            if fill in fills and short in alias:
+                for name in fills[fill]:
+                    reg = name.startswith("reg")
+                    name = name.removeprefix("reg") if reg else name
+                    used[alias[short]].add(("reg" if reg else "") + prefix + name)
+        for short, name in alias.items():
+            used[name] |= set(re.findall(rf"\b{short}::{TOKEN}", text))
+            if re.search(rf"\buse (?:\w+::)*{short}::\*", text):
+                used[name] |= set(re.findall(rf"(?<![:\w.]){TOKEN}", text))
+    return used
+
+
+def emit(module, src, used):
+    """The text of a module, and the types that it needs: path and alias."""
     head = src / ASIC_REG / (module.stem + "_offset.h")
     mask_head = src / ASIC_REG / (module.stem + "_sh_mask.h")
-    offsets, segs = {}, {}
+    offsets, segs, shifts, masks = {}, {}, {}, {}
     for name, value in read_header(head, OFFSET):
         if not name.endswith("_BASE_IDX"):
             offsets[name] = int(value, 0)
     for name, value in read_header(head, BASE_IDX):
         segs[name] = int(value)
-    shifts, masks = {}, {}
     for reg, field, value in read_header(mask_head, SHIFT):
-        shifts.setdefault(reg, {})[field] = int(value, 0)
+        shifts[f"{reg}__{field}"] = int(value, 0)
     for reg, field, value in read_header(mask_head, MASK):
-        masks.setdefault(reg, {})[field] = int(value, 0)
+        masks[f"{reg}__{field}"] = int(value, 0)
 
-    chosen = list(select(module, list(offsets)))
-    chosen.sort(key=lambda c: (segs[c[0]], offsets[c[0]], c[0]))
-    out = [
-        "// SPDX-License-Identifier: GPL-2.0 OR MIT",
+    items = {}
+    for name in used:
+        reg = name.removeprefix("reg") if name.startswith("reg") else name.split("__", 1)[0]
+        if reg not in offsets or (reg != name.removeprefix("reg") and name not in shifts):
+            fail(f"[{module.name}] the headers have no {name}")
+        items.setdefault(reg, []).append(name)
+    types = {}
+    out = []
+    for reg in sorted(items, key=lambda r: (segs[r], offsets[r], r)):
+        path = module.type_of(reg)
+        types[path] = module.alias_of(path)
+        if f"reg{reg}" in items[reg]:
+            out.append(f'pub const reg{reg}: Reg<name::{path}> = Reg::new("reg{reg}", {segs[reg]}, {offsets[reg]:#06x});')
+        for field in sorted((f for f in items[reg] if "__" in f), key=lambda f: (shifts[f], f)):
+            shift, mask = shifts[field], masks.get(field, 0)
+            if mask == 0 or mask > 0xFFFFFFFF or (mask >> shift) << shift != mask or not (mask >> shift) & 1:
+                fail(f"{field}: shift {shift} does not fit mask {mask:#x}")
+            out.append(f"pub const {field}: Field<name::{path}> = Field::new({shift}, {mask:#010x});")
+    regs = "Reg" if any(": Reg<" in line for line in out) else ""
+    fields = "Field" if any(": Field<" in line for line in out) else ""
+    text = [
+        "// SPDX-License-Identifier: MIT",
+        "//",
+        *notice(head),
         "",
         f"//! Registers of the {module.about}.",
         "//!",
-        f"//! Generated by `scripts/gen-regs.py` from AMD's `{ASIC_REG}/{module.stem}_offset.h` and",
-        f"//! `{module.stem.rsplit('/')[-1]}_sh_mask.h`; do not edit. A register constant is a dword offset in segment `seg`",
-        "//! of the instance's base addresses; a field constant is shift and in-place mask in 32 bits.",
+        f"//! Generated by `scripts/gen-regs.py` from AMD's `{ASIC_REG}/`",
+        f"//! `{module.stem}_offset.h` and `{module.stem.rsplit('/')[-1]}_sh_mask.h`; do not edit.",
         "",
-        "// The names are the documentation: they are the vendor's.",
+        "// The names are AMD's and the documentation.",
         "#![allow(missing_docs)]",
         "",
-        "use super::{Field, Reg, RegInfo};",
+        f"use super::{{name, {', '.join(filter(None, [fields, regs]))}}};",
         "",
-        "const fn r(name: &'static str, seg: u8, off: u32) -> Reg { Reg { name, seg, off } }",
-        "const fn f(shift: u8, mask: u32) -> Field { Field::new(shift, mask) }",
-        "",
+        *out,
     ]
-    infos = []
-    for name, with_fields in chosen:
-        fields = dict(shifts.get(name, {}))
-        for lacking in [f for f in fields if f"{name}.{f}" in module.maskless]:
-            if lacking in masks.get(name, {}):
-                fail(f"[{module.name}] {name}.{lacking} does have a mask")
-            del fields[lacking]
-        union = 0
-        for field, shift in fields.items():
-            mask = masks.get(name, {}).get(field)
-            if mask is None:
-                fail(f"{name}.{field} has a shift but no mask")
-            if mask == 0 or mask > 0xFFFFFFFF or (mask >> shift) << shift != mask or not (mask >> shift) & 1:
-                fail(f"{name}.{field}: shift {shift} does not fit mask {mask:#x}")
-            union |= mask
-        out.append(f'pub const reg{name}: Reg = r("reg{name}", {segs[name]}, {offsets[name]:#06x});')
-        infos.append((name, union))
-        if not with_fields:
-            continue
-        for field, shift in sorted(fields.items(), key=lambda x: x[1]):
-            mask = masks[name][field]
-            out.append(f"pub const {name}__{field}: Field = f({shift}, {mask:#010x});")
-    out.append("")
-    out.append("/// Every register of this module with the union of its field masks (0: header lists no field).")
-    out.append("pub const ALL: &[RegInfo] = &[")
-    for name, union in infos:
-        out.append(f"RegInfo {{ reg: reg{name}, mask: {union:#010x} }},")
-    out.append("];")
-    return "\n".join(out) + "\n", len(infos)
+    return "\n".join(text) + "\n", types
+
+
+def emit_names(types):
+    """The module of the registers' types."""
+    rooms = {}
+    for path, to in types.items():
+        room, _, name = path.rpartition("::")
+        rooms.setdefault(room, []).append((name, to and to.rpartition("::")[2]))
+        if to and to not in types:
+            rooms.setdefault(to.rpartition("::")[0], []).append((to.rpartition("::")[2], None))
+
+    def lines(room):
+        for name, to in sorted(set(rooms.get(room, []))):
+            yield f"pub type {name} = {to};" if to else f"pub enum {name} {{}}"
+
+    text = [
+        "// SPDX-License-Identifier: GPL-2.0 OR MIT",
+        "",
+        "//! Types that stand for the names of registers, see [`super::Reg`].",
+        "//!",
+        "//! Generated by `scripts/gen-regs.py`; do not edit.",
+        "",
+        "// The names are AMD's and the documentation.",
+        "#![allow(missing_docs, non_camel_case_types)]",
+        "",
+        *lines(""),
+    ]
+    for room in sorted(filter(None, rooms)):
+        text += ["", f"/// Registers of the SDMA engines{', of each queue' if 'queue' in room else ''}.",
+                 f"pub mod {room} {{", *lines(room), "}"]
+    return "\n".join(text) + "\n"
 
 
 def rustfmt(text):
@@ -169,6 +243,10 @@ def rustfmt(text):
     return done.stdout
 
 
+def constants(text):
+    return set(re.findall(r"\bpub (?:const|enum|type) (\w+)", text))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", default=os.environ.get("RKFD_KERNEL_SRC"),
@@ -177,20 +255,35 @@ def main():
     args = parser.parse_args()
     if not args.source:
         fail("name the kernel source tree or set RKFD_KERNEL_SRC")
-    stale = []
-    for module in read_list(LIST):
-        text, count = emit(module, Path(args.source))
-        text = rustfmt(text)
-        path = OUT / f"{module.name}.rs"
-        if args.check:
-            if not path.is_file() or path.read_text() != text:
-                stale.append(path.name)
-        else:
+    modules = read_list(LIST)
+    used = scan(modules)
+    texts, types = {}, {}
+    for module in modules:
+        if not used[module.name]:
+            fail(f"[{module.name}] the driver names nothing of it: remove it from {LIST.name}")
+        texts[f"{module.name}.rs"], own = emit(module, Path(args.source), used[module.name])
+        for path, alias in own.items():
+            types[path] = types.get(path) or alias
+    texts["name.rs"] = emit_names(types)
+
+    stale = [path.name for path in OUT.glob("*.rs") if path.name not in texts]
+    for name, text in texts.items():
+        path, text = OUT / name, rustfmt(text)
+        old = path.read_text() if path.is_file() else ""
+        if not args.check:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
-            print(f"{path.name}: {count} registers")
-    if stale:
+            print(f"{name}: {len(constants(text))} names")
+        elif old != text:
+            stale.append(name)
+            for what, names in (("missing", constants(text) - constants(old)),
+                                ("not used", constants(old) - constants(text))):
+                if names:
+                    print(f"gen-regs: {name}: {what}: {' '.join(sorted(names))}", file=sys.stderr)
+    if stale and args.check:
         fail("out of date: " + ", ".join(stale) + "; run scripts/gen-regs.py")
+    for name in stale:
+        (OUT / name).unlink()
 
 
 if __name__ == "__main__":

@@ -63,38 +63,3 @@ pub const MP0_C2PMSG_33: u32 = 0x16061;
 pub const MP0_C2PMSG_33_BOOT_DONE: u32 = 1 << 31;
 /// Virtualisation: dword address (`mmRCC_IOV_FUNC_IDENTIFIER`); bit 0 virtual function, bit 31 IOV.
 pub const RCC_IOV_FUNC_IDENTIFIER: u32 = 0xde5;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::regs::{mp_13_0_6 as mp, nbio_7_9_0 as nbio};
-
-    /// Segments 0 to 2 of the NBIF instance and segment 0 of MP0, the same on every gfx9 card.
-    const NBIF: [u32; 3] = [0x0, 0x14, 0xd20];
-    const MP0: [u32; 1] = [0x16000];
-
-    #[test]
-    fn addresses_before_discovery_are_those_of_the_registers() {
-        for (address, reg) in [
-            (PCIE_INDEX2, nbio::regBIF_BX0_PCIE_INDEX2),
-            (PCIE_DATA2, nbio::regBIF_BX0_PCIE_DATA2),
-            (PCIE_INDEX2_HI, nbio::regBIF_BX0_PCIE_INDEX2_HI),
-            (MM_INDEX, nbio::regBIF_BX_PF0_MM_INDEX),
-            (MM_DATA, nbio::regBIF_BX_PF0_MM_DATA),
-            (MM_INDEX_HI, nbio::regBIF_BX_PF0_MM_INDEX_HI),
-            (DRIVER_SCRATCH[0], nbio::regBIF_BX0_DRIVER_SCRATCH_0),
-            (DRIVER_SCRATCH[2], nbio::regBIF_BX0_DRIVER_SCRATCH_2),
-            (
-                RCC_CONFIG_MEMSIZE,
-                nbio::regRCC_DEV0_EPF0_RCC_CONFIG_MEMSIZE,
-            ),
-            (
-                RCC_IOV_FUNC_IDENTIFIER,
-                nbio::regRCC_DEV0_EPF0_RCC_IOV_FUNC_IDENTIFIER,
-            ),
-        ] {
-            assert_eq!(reg.dword(&NBIF), Some(address), "{}", reg.name);
-        }
-        assert_eq!(mp::regMP0_SMN_C2PMSG_33.dword(&MP0), Some(MP0_C2PMSG_33));
-    }
-}

@@ -16,37 +16,33 @@
 //!   address space 0.
 
 use crate::bits::{Field, Field64};
-use crate::regs::{mp_13_0_6 as regs, Reg};
+use crate::regs::{mp_13_0_6 as regs, name, Reg, Untyped};
 
 /// Reads [`READY`] when the boot loader's mailbox can be used.
-pub const MAILBOX: Reg = regs::regMP0_SMN_C2PMSG_33;
+pub const MAILBOX: Reg<name::MP0_SMN_C2PMSG_33> = regs::regMP0_SMN_C2PMSG_33;
 /// The boot loader's command and answer.
-pub const BOOTLOADER: Reg = regs::regMP0_SMN_C2PMSG_35;
+pub const BOOTLOADER: Reg<name::MP0_SMN_C2PMSG_35> = regs::regMP0_SMN_C2PMSG_35;
 /// The address of what the boot loader is to load, in units of 1 MiB.
-pub const BOOTLOADER_ADDRESS: Reg = regs::regMP0_SMN_C2PMSG_36;
+pub const BOOTLOADER_ADDRESS: Reg<name::MP0_SMN_C2PMSG_36> = regs::regMP0_SMN_C2PMSG_36;
 /// The version of the secure operating system that runs.
-pub const VERSION: Reg = regs::regMP0_SMN_C2PMSG_58;
+pub const VERSION: Reg<name::MP0_SMN_C2PMSG_58> = regs::regMP0_SMN_C2PMSG_58;
 /// Command and answer of the secure operating system.
-pub const COMMAND: Reg = regs::regMP0_SMN_C2PMSG_64;
+pub const COMMAND: Reg<name::MP0_SMN_C2PMSG_64> = regs::regMP0_SMN_C2PMSG_64;
 /// The kernel ring's write pointer, in dwords.
-pub const RING_WPTR: Reg = regs::regMP0_SMN_C2PMSG_67;
+pub const RING_WPTR: Reg<name::MP0_SMN_C2PMSG_67> = regs::regMP0_SMN_C2PMSG_67;
 /// The kernel ring's address, low half.
-pub const RING_ADDRESS_LO: Reg = regs::regMP0_SMN_C2PMSG_69;
+pub const RING_ADDRESS_LO: Reg<name::MP0_SMN_C2PMSG_69> = regs::regMP0_SMN_C2PMSG_69;
 /// The kernel ring's address, high half.
-pub const RING_ADDRESS_HI: Reg = regs::regMP0_SMN_C2PMSG_70;
+pub const RING_ADDRESS_HI: Reg<name::MP0_SMN_C2PMSG_70> = regs::regMP0_SMN_C2PMSG_70;
 /// The kernel ring's size in bytes.
-pub const RING_SIZE: Reg = regs::regMP0_SMN_C2PMSG_71;
+pub const RING_SIZE: Reg<name::MP0_SMN_C2PMSG_71> = regs::regMP0_SMN_C2PMSG_71;
 /// Not zero while the secure operating system runs; changes when it was loaded.
-pub const SIGN_OF_LIFE: Reg = regs::regMP0_SMN_C2PMSG_81;
+pub const SIGN_OF_LIFE: Reg<name::MP0_SMN_C2PMSG_81> = regs::regMP0_SMN_C2PMSG_81;
 /// Progress and errors of the boot loader, for a report.
-pub const BOOTLOADER_STATUS: Reg = regs::regMP0_SMN_C2PMSG_92;
+pub const BOOTLOADER_STATUS: Reg<name::MP0_SMN_C2PMSG_92> = regs::regMP0_SMN_C2PMSG_92;
 /// What the card's error protection covers. The headers of 13.0.6 lack it, the driver takes it from
 /// those of 13.0.2.
-pub const RAS_CAPABILITY: Reg = Reg {
-    name: "regMP0_SMN_C2PMSG_127",
-    seg: 0,
-    off: 0x00bf,
-};
+pub const RAS_CAPABILITY: Reg<Untyped> = Reg::new("regMP0_SMN_C2PMSG_127", 0, 0x00bf);
 /// The version of the system management firmware: byte address in SMN (`MP1_PUB_SCRATCH0`).
 pub const SMU_VERSION_SMN: u32 = 0x03b1_0090;
 /// Below this version of the system management firmware the other half of the boot files is for it

@@ -574,11 +574,4 @@ mod tests {
         assert_eq!(copy_broadcast::COUNT.field.max(), MAX_BYTES - 1);
         assert_eq!(const_fill::COUNT.field.max(), MAX_BYTES - 1);
     }
-
-    #[test]
-    fn contexts_are_evenly_spaced() {
-        let last = RLC_REG_STRIDE * (RLC_QUEUES as u32 - 1);
-        let first = regs::regSDMA_RLC0_RB_CNTL.off;
-        assert_eq!(regs::regSDMA_RLC7_RB_CNTL.off, first + last);
-    }
 }

@@ -6,14 +6,14 @@
 //! (registers). The driver clears [`RESPONSE`], writes [`ARGUMENT`], then [`MESSAGE`]; the answer is
 //! there when [`RESPONSE`] is not zero, a value that the message returns then is in [`ARGUMENT`].
 
-use crate::regs::{mp_13_0_6 as regs, Reg};
+use crate::regs::{mp_13_0_6 as regs, name, Reg};
 
 /// The mailbox register that takes a message; writing it starts the firmware.
-pub const MESSAGE: Reg = regs::regMP1_SMN_C2PMSG_66;
+pub const MESSAGE: Reg<name::MP1_SMN_C2PMSG_66> = regs::regMP1_SMN_C2PMSG_66;
 /// The mailbox register of the message's argument and of the value that it returns.
-pub const ARGUMENT: Reg = regs::regMP1_SMN_C2PMSG_82;
+pub const ARGUMENT: Reg<name::MP1_SMN_C2PMSG_82> = regs::regMP1_SMN_C2PMSG_82;
 /// The mailbox register of the response.
-pub const RESPONSE: Reg = regs::regMP1_SMN_C2PMSG_90;
+pub const RESPONSE: Reg<name::MP1_SMN_C2PMSG_90> = regs::regMP1_SMN_C2PMSG_90;
 
 /// Messages.
 pub mod msg {

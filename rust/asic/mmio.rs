@@ -17,7 +17,7 @@ use kernel::{
     time::Delta, //
 };
 
-use rkfd_abi::regs::{nbio_7_9_0 as window, Field, Reg};
+use rkfd_abi::regs::{nbio_7_9_0 as window, Field, Reg, Value};
 
 /// How long registers are polled, as the C driver does (its `usec_timeout`).
 pub(crate) const POLL_TIMEOUT_US: i64 = 100_000;
@@ -190,8 +190,11 @@ impl<'a> Block<'a> {
         self.unit.inst
     }
 
-    /// The absolute dword address of `reg` moved by `index`.
-    pub(crate) fn address(self, reg: Reg, index: u32) -> Result<u32> {
+    /// Returns the absolute dword address of `reg`, `index` dwords further on.
+    ///
+    /// `ENXIO` when discovery gave the instance no base address for the register's segment,
+    /// `EINVAL` when the address overflows.
+    pub(crate) fn address<R>(self, reg: Reg<R>, index: u32) -> Result<u32> {
         if reg.seg >= self.unit.num_bases {
             return Err(ENXIO);
         }
@@ -206,37 +209,42 @@ impl<'a> Block<'a> {
             .ok_or(EINVAL)
     }
 
-    /// Reads a register.
-    pub(crate) fn rd(self, reg: Reg) -> Result<u32> {
-        self.mmio.read(self.address(reg, 0)?)
+    /// Reads a register. `ENODEV` after unbind, else as [`Block::address`].
+    pub(crate) fn rd<R>(self, reg: Reg<R>) -> Result<Value<R>> {
+        self.rd_at(reg, 0)
     }
 
-    /// Writes a register.
-    pub(crate) fn wr(self, reg: Reg, value: u32) -> Result {
-        self.mmio.write(self.address(reg, 0)?, value)
+    /// Writes a register. Errors as [`Block::rd`].
+    pub(crate) fn wr<R>(self, reg: Reg<R>, value: impl Into<Value<R>>) -> Result {
+        self.wr_at(reg, 0, value)
     }
 
-    /// Reads the register `index` dwords behind `reg`.
-    pub(crate) fn rd_at(self, reg: Reg, index: u32) -> Result<u32> {
-        self.mmio.read(self.address(reg, index)?)
+    /// Reads element `index` of a register array with a stride of one dword. Errors as
+    /// [`Block::rd`].
+    pub(crate) fn rd_at<R>(self, reg: Reg<R>, index: u32) -> Result<Value<R>> {
+        self.mmio.read(self.address(reg, index)?).map(Value::new)
     }
 
-    /// Writes the register `index` dwords behind `reg`.
-    pub(crate) fn wr_at(self, reg: Reg, index: u32, value: u32) -> Result {
-        self.mmio.write(self.address(reg, index)?, value)
+    /// Writes element `index` of a register array with a stride of one dword. Errors as
+    /// [`Block::rd`].
+    pub(crate) fn wr_at<R>(self, reg: Reg<R>, index: u32, value: impl Into<Value<R>>) -> Result {
+        self.mmio
+            .write(self.address(reg, index)?, value.into().raw())
     }
 
-    /// Reads, changes the given fields and writes back.
-    pub(crate) fn set(self, reg: Reg, fields: &[(Field, u32)]) -> Result {
-        let mut value = self.rd(reg)?;
-        for (field, to) in fields {
-            value = field.set(value, *to);
-        }
-        self.wr(reg, value)
+    /// Reads a register, replaces the given fields and writes it back. Errors as [`Block::rd`].
+    pub(crate) fn set<R>(self, reg: Reg<R>, fields: &[(Field<R>, u32)]) -> Result {
+        self.wr(reg, self.rd(reg)?.with(fields))
     }
 
-    /// Polls `reg` until `done` says so; `ETIMEDOUT` when it never does.
-    pub(crate) fn poll(self, reg: Reg, index: u32, done: impl Fn(u32) -> bool) -> Result<u32> {
+    /// Polls element `index` of a register array every microsecond until `done` accepts its value,
+    /// which is returned. `ETIMEDOUT` after [`POLL_TIMEOUT_US`], else as [`Block::rd`].
+    pub(crate) fn poll<R>(
+        self,
+        reg: Reg<R>,
+        index: u32,
+        done: impl Fn(Value<R>) -> bool,
+    ) -> Result<Value<R>> {
         read_poll_timeout(
             || self.rd_at(reg, index),
             |v| done(*v),

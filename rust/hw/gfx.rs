@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
-    regs::{Field, Reg},
+    regs::{name, Field, Reg, Untyped, Value},
 };
 
 use super::{names::names, Caps, VMIDS};
@@ -58,10 +58,10 @@ pub(crate) trait GfxHal: Sync {
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
 
     /// The SH_MEM_CONFIG of a user process.
-    fn sh_mem_config(&self, xnack: bool) -> u32;
+    fn sh_mem_config(&self, xnack: bool) -> Value<name::SH_MEM_CONFIG>;
 
     /// The SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
-    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32;
+    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES>;
 
     /// Dumps a queue slot's registers.
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
@@ -72,18 +72,18 @@ pub(crate) trait GfxHal: Sync {
 
 names! { $
     /// What all versions have.
-    struct GfxNames, gfx_names {
+    struct GfxNames, gfx_names of name {
         regs {
-            GRBM_GFX_CNTL,
-            GRBM_GFX_INDEX,
+            GRBM_GFX_CNTL { MEID, PIPEID, QUEUEID, VMID, },
+            GRBM_GFX_INDEX { INSTANCE_BROADCAST_WRITES, SE_BROADCAST_WRITES, SE_INDEX, },
             CC_GC_SHADER_ARRAY_CONFIG,
             GC_USER_SHADER_ARRAY_CONFIG,
             SH_MEM_CONFIG,
-            SH_MEM_BASES,
-            SPI_GDBG_PER_VMID_CNTL,
+            SH_MEM_BASES { PRIVATE_BASE, SHARED_BASE, },
+            SPI_GDBG_PER_VMID_CNTL { TRAP_EN, },
             SPI_COMPUTE_QUEUE_RESET,
-            CPC_INT_CNTL,
-            CP_HQD_ACTIVE,
+            CPC_INT_CNTL { TIME_STAMP_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
+            CP_HQD_ACTIVE { ACTIVE, },
             CP_HQD_VMID,
             CP_MQD_BASE_ADDR,
             CP_MQD_BASE_ADDR_HI,
@@ -106,21 +106,6 @@ names! { $
             CP_HQD_CTX_SAVE_BASE_ADDR_LO,
             CP_HQD_CTX_SAVE_BASE_ADDR_HI,
         }
-        fields {
-            GRBM_GFX_CNTL__MEID,
-            GRBM_GFX_CNTL__PIPEID,
-            GRBM_GFX_CNTL__QUEUEID,
-            GRBM_GFX_CNTL__VMID,
-            GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES,
-            GRBM_GFX_INDEX__SE_BROADCAST_WRITES,
-            GRBM_GFX_INDEX__SE_INDEX,
-            SH_MEM_BASES__PRIVATE_BASE,
-            SH_MEM_BASES__SHARED_BASE,
-            SPI_GDBG_PER_VMID_CNTL__TRAP_EN,
-            CPC_INT_CNTL__TIME_STAMP_INT_ENABLE,
-            CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE,
-            CP_HQD_ACTIVE__ACTIVE,
-        }
     }
 }
 
@@ -133,7 +118,7 @@ pub(super) trait GfxVersion: Sync {
     /// Its compute engines.
     const MECS: u32;
     /// Registers that user space may read through the render node.
-    const USER_REGISTERS: &'static [Reg];
+    const USER_REGISTERS: &'static [Reg<Untyped>];
     /// Selects one array of a shader engine, or all.
     const ARRAY: ArrayFields;
     /// Where LDS and scratch appear in a space that no process has set up: the top 16 bits.
@@ -163,13 +148,13 @@ pub(super) trait GfxVersion: Sync {
     }
 
     /// The working compute units of an array, whose configuration says what is off.
-    fn working_cus(array_config: u32, cu_per_sh: u32) -> u32;
+    fn working_cus(off: Value<name::CC_GC_SHADER_ARRAY_CONFIG>, cu_per_sh: u32) -> u32;
 
     /// The layout of addresses for tiled memory, for user space.
     fn gb_addr_config(b: Block<'_>) -> Result<u32>;
 
     /// The SH_MEM_CONFIG of a space that no process has set up.
-    fn default_sh_mem_config(user: bool) -> u32;
+    fn default_sh_mem_config(user: bool) -> Value<name::SH_MEM_CONFIG>;
 
     /// What else belongs to an address space.
     fn start_vmid(b: Block<'_>, vmid: u32) -> Result {
@@ -187,15 +172,15 @@ pub(super) trait GfxVersion: Sync {
     fn clock_counter(mmio: &Mmio) -> Result<u64>;
 
     /// See [`GfxHal::sh_mem_config`].
-    fn sh_mem_config(xnack: bool) -> u32;
+    fn sh_mem_config(xnack: bool) -> Value<name::SH_MEM_CONFIG>;
 }
 
 /// Fields of GRBM_GFX_INDEX that select one array of a shader engine, or all.
 pub(super) struct ArrayFields {
     /// One.
-    pub(super) index: Field,
+    pub(super) index: Field<name::GRBM_GFX_INDEX>,
     /// All.
-    pub(super) broadcast: Field,
+    pub(super) broadcast: Field<name::GRBM_GFX_INDEX>,
 }
 
 /// Where LDS and scratch appear for VMIDs of the kernel: the top 16 bits.
@@ -237,7 +222,7 @@ impl GfxNames {
         result
     }
 
-    fn bases(&self, (shared, private): (u32, u32)) -> u32 {
+    fn bases(&self, (shared, private): (u32, u32)) -> Value<name::SH_MEM_BASES> {
         self.SH_MEM_BASES__SHARED_BASE.put(shared) | self.SH_MEM_BASES__PRIVATE_BASE.put(private)
     }
 
@@ -258,30 +243,30 @@ impl GfxNames {
         let mut out = HqdDump::new();
         self.with_bank(mmio, b, slot, 0, || {
             for reg in [
-                self.CP_HQD_ACTIVE,
-                self.CP_HQD_VMID,
-                self.CP_MQD_BASE_ADDR,
-                self.CP_MQD_BASE_ADDR_HI,
-                self.CP_HQD_PERSISTENT_STATE,
-                self.CP_HQD_PQ_BASE,
-                self.CP_HQD_PQ_BASE_HI,
-                self.CP_HQD_PQ_CONTROL,
-                self.CP_HQD_PQ_RPTR,
-                self.CP_HQD_PQ_WPTR_LO,
-                self.CP_HQD_PQ_WPTR_HI,
-                self.CP_HQD_PQ_RPTR_REPORT_ADDR,
-                self.CP_HQD_PQ_RPTR_REPORT_ADDR_HI,
-                self.CP_HQD_PQ_WPTR_POLL_ADDR,
-                self.CP_HQD_PQ_WPTR_POLL_ADDR_HI,
-                self.CP_HQD_PQ_DOORBELL_CONTROL,
-                self.CP_HQD_EOP_BASE_ADDR,
-                self.CP_HQD_EOP_BASE_ADDR_HI,
-                self.CP_HQD_EOP_CONTROL,
-                self.CP_HQD_DEQUEUE_REQUEST,
-                self.CP_HQD_CTX_SAVE_BASE_ADDR_LO,
-                self.CP_HQD_CTX_SAVE_BASE_ADDR_HI,
+                self.CP_HQD_ACTIVE.untyped(),
+                self.CP_HQD_VMID.untyped(),
+                self.CP_MQD_BASE_ADDR.untyped(),
+                self.CP_MQD_BASE_ADDR_HI.untyped(),
+                self.CP_HQD_PERSISTENT_STATE.untyped(),
+                self.CP_HQD_PQ_BASE.untyped(),
+                self.CP_HQD_PQ_BASE_HI.untyped(),
+                self.CP_HQD_PQ_CONTROL.untyped(),
+                self.CP_HQD_PQ_RPTR.untyped(),
+                self.CP_HQD_PQ_WPTR_LO.untyped(),
+                self.CP_HQD_PQ_WPTR_HI.untyped(),
+                self.CP_HQD_PQ_RPTR_REPORT_ADDR.untyped(),
+                self.CP_HQD_PQ_RPTR_REPORT_ADDR_HI.untyped(),
+                self.CP_HQD_PQ_WPTR_POLL_ADDR.untyped(),
+                self.CP_HQD_PQ_WPTR_POLL_ADDR_HI.untyped(),
+                self.CP_HQD_PQ_DOORBELL_CONTROL.untyped(),
+                self.CP_HQD_EOP_BASE_ADDR.untyped(),
+                self.CP_HQD_EOP_BASE_ADDR_HI.untyped(),
+                self.CP_HQD_EOP_CONTROL.untyped(),
+                self.CP_HQD_DEQUEUE_REQUEST.untyped(),
+                self.CP_HQD_CTX_SAVE_BASE_ADDR_LO.untyped(),
+                self.CP_HQD_CTX_SAVE_BASE_ADDR_HI.untyped(),
             ] {
-                out.push((reg.name, b.rd(reg)?), GFP_KERNEL)?;
+                out.push((reg.name, b.rd(reg)?.raw()), GFP_KERNEL)?;
             }
             Ok(())
         })?;
@@ -411,11 +396,11 @@ impl<T: GfxVersion> GfxHal for T {
         T::clock_counter(mmio)
     }
 
-    fn sh_mem_config(&self, xnack: bool) -> u32 {
+    fn sh_mem_config(&self, xnack: bool) -> Value<name::SH_MEM_CONFIG> {
         T::sh_mem_config(xnack)
     }
 
-    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> u32 {
+    fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES> {
         T::NAMES.bases(((lds_base >> 48) as u32, (scratch_base >> 48) as u32))
     }
 
@@ -427,7 +412,7 @@ impl<T: GfxVersion> GfxHal for T {
         let b = block(mmio, 0)?;
         for reg in T::USER_REGISTERS {
             if b.address(*reg, 0)? == address {
-                return b.rd(*reg).map(Some);
+                return b.rd(*reg).map(|v| Some(v.raw()));
             }
         }
         Ok(None)

@@ -3,7 +3,10 @@
 //! The interrupt ring: what the driver wants of it, and what all versions of it do.
 
 use kernel::prelude::*;
-use rkfd_abi::discovery::hwid;
+use rkfd_abi::{
+    discovery::hwid,
+    regs::{name, Value},
+};
 
 use super::{names::names, nbio::NbioNames};
 use crate::asic::mmio::{Block, Mmio};
@@ -50,32 +53,27 @@ pub(crate) trait IhHal: Sync {
 
 names! { $
     /// What all versions have.
-    struct IhNames, ih_names {
+    struct IhNames, ih_names of name {
         regs {
-            IH_CHICKEN,
+            IH_CHICKEN { MC_SPACE_GPA_ENABLE, },
             IH_RB_BASE,
             IH_RB_BASE_HI,
-            IH_RB_CNTL,
+            IH_RB_CNTL {
+                MC_SPACE,
+                WPTR_OVERFLOW_CLEAR,
+                WPTR_OVERFLOW_ENABLE,
+                RB_SIZE,
+                WPTR_WRITEBACK_ENABLE,
+                MC_SNOOP,
+                MC_RO,
+                MC_VMID,
+                RPTR_REARM,
+            },
             IH_RB_WPTR_ADDR_LO,
             IH_RB_WPTR_ADDR_HI,
             IH_RB_RPTR,
-            IH_RB_WPTR,
-            IH_DOORBELL_RPTR,
-        }
-        fields {
-            IH_CHICKEN__MC_SPACE_GPA_ENABLE,
-            IH_RB_CNTL__MC_SPACE,
-            IH_RB_CNTL__WPTR_OVERFLOW_CLEAR,
-            IH_RB_CNTL__WPTR_OVERFLOW_ENABLE,
-            IH_RB_CNTL__RB_SIZE,
-            IH_RB_CNTL__WPTR_WRITEBACK_ENABLE,
-            IH_RB_CNTL__MC_SNOOP,
-            IH_RB_CNTL__MC_RO,
-            IH_RB_CNTL__MC_VMID,
-            IH_RB_CNTL__RPTR_REARM,
-            IH_RB_WPTR__RB_OVERFLOW,
-            IH_DOORBELL_RPTR__OFFSET,
-            IH_DOORBELL_RPTR__ENABLE,
+            IH_RB_WPTR { RB_OVERFLOW, },
+            IH_DOORBELL_RPTR { OFFSET, ENABLE, },
         }
     }
 }
@@ -166,11 +164,11 @@ impl<T: IhVersion> IhHal for T {
 
     fn wptr(&self, raw: u32) -> (u32, bool) {
         let field = T::NAMES.IH_RB_WPTR__RB_OVERFLOW;
-        (raw & !field.mask, field.is_set(raw))
+        (raw & !field.mask(), field.is_set(Value::new(raw)))
     }
 
     fn read_wptr(&self, mmio: &Mmio) -> Result<u32> {
-        block(mmio)?.rd(T::NAMES.IH_RB_WPTR)
+        block(mmio)?.rd(T::NAMES.IH_RB_WPTR).map(Value::raw)
     }
 
     fn clear_overflow(&self, mmio: &Mmio) -> Result {

@@ -3,7 +3,10 @@
 //! Images of compute queues in memory: what the driver wants in them, and what all versions have.
 
 use kernel::prelude::*;
-use rkfd_abi::bits::{hi32 as hi, lo32 as lo};
+use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
+    regs::{name, Value, Word},
+};
 
 use super::{names::names, SdmaPlace};
 
@@ -116,6 +119,18 @@ pub(crate) trait Words {
     fn set(&mut self, dword: usize, value: u32);
 }
 
+impl dyn Words + '_ {
+    /// Reads the word of a register.
+    pub(crate) fn read<R>(&mut self, word: Word<R>) -> Value<R> {
+        Value::new(self.get(word.index()))
+    }
+
+    /// Writes the word of a register.
+    pub(crate) fn write<R>(&mut self, word: Word<R>, value: impl Into<Value<R>>) {
+        self.set(word.index(), value.into().raw());
+    }
+}
+
 impl Words for &mut [u32] {
     fn get(&mut self, dword: usize) -> u32 {
         self[dword]
@@ -128,65 +143,66 @@ impl Words for &mut [u32] {
 
 names! { $
     /// Words of an image that all versions have.
-    struct MqdWords, mqd_words {
-        words {
+    struct MqdWords, mqd_words of name {
+        plain {
             header,
             compute_pipelinestat_enable,
-            cp_mqd_base_addr_lo,
-            cp_mqd_base_addr_hi,
-            cp_mqd_control,
-            cp_hqd_active,
-            cp_hqd_vmid,
-            cp_hqd_persistent_state,
             cp_hqd_pipe_priority,
-            cp_hqd_quantum,
-            cp_hqd_pq_base_lo,
-            cp_hqd_pq_base_hi,
-            cp_hqd_pq_rptr_report_addr_lo,
-            cp_hqd_pq_rptr_report_addr_hi,
-            cp_hqd_pq_wptr_poll_addr_lo,
-            cp_hqd_pq_wptr_poll_addr_hi,
-            cp_hqd_pq_doorbell_control,
-            cp_hqd_pq_control,
-            cp_hqd_ib_control,
-            cp_hqd_iq_timer,
             cp_hqd_hq_status0,
-            cp_hqd_eop_base_addr_lo,
-            cp_hqd_eop_base_addr_hi,
-            cp_hqd_eop_control,
-            cp_hqd_ctx_save_base_addr_lo,
-            cp_hqd_ctx_save_base_addr_hi,
             cp_hqd_ctx_save_control,
             cp_hqd_cntl_stack_offset,
             cp_hqd_cntl_stack_size,
             cp_hqd_wg_state_offset,
             cp_hqd_ctx_save_size,
-            cp_hqd_aql_control,
+        }
+        words {
+            cp_mqd_base_addr_lo: CP_MQD_BASE_ADDR,
+            cp_mqd_base_addr_hi: CP_MQD_BASE_ADDR_HI,
+            cp_mqd_control: CP_MQD_CONTROL,
+            cp_hqd_active: CP_HQD_ACTIVE,
+            cp_hqd_vmid: CP_HQD_VMID,
+            cp_hqd_persistent_state: CP_HQD_PERSISTENT_STATE,
+            cp_hqd_quantum: CP_HQD_QUANTUM,
+            cp_hqd_pq_base_lo: CP_HQD_PQ_BASE,
+            cp_hqd_pq_base_hi: CP_HQD_PQ_BASE_HI,
+            cp_hqd_pq_rptr: CP_HQD_PQ_RPTR,
+            cp_hqd_pq_rptr_report_addr_lo: CP_HQD_PQ_RPTR_REPORT_ADDR,
+            cp_hqd_pq_rptr_report_addr_hi: CP_HQD_PQ_RPTR_REPORT_ADDR_HI,
+            cp_hqd_pq_wptr_poll_addr_lo: CP_HQD_PQ_WPTR_POLL_ADDR,
+            cp_hqd_pq_wptr_poll_addr_hi: CP_HQD_PQ_WPTR_POLL_ADDR_HI,
+            cp_hqd_pq_wptr_lo: CP_HQD_PQ_WPTR_LO,
+            cp_hqd_pq_wptr_hi: CP_HQD_PQ_WPTR_HI,
+            cp_hqd_pq_doorbell_control: CP_HQD_PQ_DOORBELL_CONTROL,
+            cp_hqd_pq_control: CP_HQD_PQ_CONTROL,
+            cp_hqd_ib_control: CP_HQD_IB_CONTROL,
+            cp_hqd_iq_timer: CP_HQD_IQ_TIMER,
+            cp_hqd_eop_base_addr_lo: CP_HQD_EOP_BASE_ADDR,
+            cp_hqd_eop_base_addr_hi: CP_HQD_EOP_BASE_ADDR_HI,
+            cp_hqd_eop_control: CP_HQD_EOP_CONTROL,
+            cp_hqd_ctx_save_base_addr_lo: CP_HQD_CTX_SAVE_BASE_ADDR_LO,
+            cp_hqd_ctx_save_base_addr_hi: CP_HQD_CTX_SAVE_BASE_ADDR_HI,
+            cp_hqd_aql_control: CP_HQD_AQL_CONTROL,
         }
     }
 }
 
 names! { $
     /// Fields of these words.
-    struct MqdFields, mqd_fields {
+    struct MqdFields, mqd_fields of name {
         fields {
-            CP_HQD_PERSISTENT_STATE__PRELOAD_REQ,
-            CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE,
-            CP_HQD_PERSISTENT_STATE__QSWITCH_MODE,
-            CP_HQD_PQ_CONTROL__QUEUE_SIZE,
-            CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE,
-            CP_HQD_PQ_CONTROL__UNORD_DISPATCH,
-            CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR,
-            CP_HQD_PQ_CONTROL__QUEUE_FULL_EN,
-            CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET,
-            CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN,
-            CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_BIF_DROP,
-            CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE,
-            CP_HQD_AQL_CONTROL__CONTROL0,
-            CP_HQD_QUANTUM__QUANTUM_EN,
-            CP_HQD_QUANTUM__QUANTUM_SCALE,
-            CP_HQD_QUANTUM__QUANTUM_DURATION,
-            CP_MQD_CONTROL__PRIV_STATE,
+            CP_HQD_PERSISTENT_STATE { PRELOAD_REQ, PRELOAD_SIZE, QSWITCH_MODE, },
+            CP_HQD_PQ_CONTROL {
+                QUEUE_SIZE,
+                RPTR_BLOCK_SIZE,
+                UNORD_DISPATCH,
+                SLOT_BASED_WPTR,
+                QUEUE_FULL_EN,
+            },
+            CP_HQD_PQ_DOORBELL_CONTROL { DOORBELL_OFFSET, DOORBELL_EN, DOORBELL_BIF_DROP, },
+            CP_HQD_IB_CONTROL { MIN_IB_AVAIL_SIZE, },
+            CP_HQD_AQL_CONTROL { CONTROL0, },
+            CP_HQD_QUANTUM { QUANTUM_EN, QUANTUM_SCALE, QUANTUM_DURATION, },
+            CP_MQD_CONTROL { PRIV_STATE, },
         }
     }
 }
@@ -214,13 +230,17 @@ pub(super) trait MqdVersion: Sync {
     /// What it has in common with the others.
     const COMMON: &'static MqdCommon;
     /// What the control word of indirect buffers has besides.
-    const IB_CONTROL: u32;
+    const IB_CONTROL: Value<name::CP_HQD_IB_CONTROL>;
 
     /// Fills in what a queue of this kind starts with; only what all kinds have is there yet.
     fn init(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) -> Result;
 
     /// The control word of a ring, with what only this version has of it.
-    fn pq_control(cx: &MqdContext, spec: &QueueSpec, value: u32) -> u32;
+    fn pq_control(
+        cx: &MqdContext,
+        spec: &QueueSpec,
+        value: Value<name::CP_HQD_PQ_CONTROL>,
+    ) -> Value<name::CP_HQD_PQ_CONTROL>;
 
     /// Fills in what only this version has of what may change in the life of a user queue.
     fn update(cx: &MqdContext, spec: &QueueSpec, m: &mut dyn Words) {
@@ -258,8 +278,8 @@ impl MqdCommon {
         let at = &self.at;
         m[at.header] = self.header;
         m[at.compute_pipelinestat_enable] = 1;
-        m[at.cp_mqd_base_addr_lo] = lo(cx.addr);
-        m[at.cp_mqd_base_addr_hi] = hi(cx.addr);
+        at.cp_mqd_base_addr_lo.set(m, lo(cx.addr));
+        at.cp_mqd_base_addr_hi.set(m, hi(cx.addr));
     }
 
     /// All compute units of the first so many shader engines may be used.
@@ -270,7 +290,7 @@ impl MqdCommon {
     }
 
     /// How long the queue keeps the hardware when others wait.
-    pub(super) fn quantum(&self) -> u32 {
+    pub(super) fn quantum(&self) -> Value<name::CP_HQD_QUANTUM> {
         let f = &self.fields;
         f.CP_HQD_QUANTUM__QUANTUM_EN.put(1)
             | f.CP_HQD_QUANTUM__QUANTUM_SCALE.put(1)
@@ -281,22 +301,31 @@ impl MqdCommon {
     pub(super) fn init_scheduled(&self, cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
         let (at, f) = (&self.at, &self.fields);
         self.allow_engines(self.se_masks.len(), m);
-        m[at.cp_hqd_persistent_state] = f.CP_HQD_PERSISTENT_STATE__PRELOAD_REQ.put(1)
-            | f.CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE
-                .put(self.preload_size);
-        m[at.cp_hqd_pq_control] = f.CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE.put(5)
-            | f.CP_HQD_PQ_CONTROL__UNORD_DISPATCH.put(1);
-        m[at.cp_mqd_control] = f.CP_MQD_CONTROL__PRIV_STATE.put(1);
-        m[at.cp_hqd_quantum] = self.quantum();
+        at.cp_hqd_persistent_state.set(
+            m,
+            f.CP_HQD_PERSISTENT_STATE__PRELOAD_REQ.put(1)
+                | f.CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE
+                    .put(self.preload_size),
+        );
+        at.cp_hqd_pq_control.set(
+            m,
+            f.CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE.put(5)
+                | f.CP_HQD_PQ_CONTROL__UNORD_DISPATCH.put(1),
+        );
+        at.cp_mqd_control
+            .set(m, f.CP_MQD_CONTROL__PRIV_STATE.put(1));
+        at.cp_hqd_quantum.set(m, self.quantum());
         m[at.cp_hqd_hq_status0] = self.dispatch_ptr;
         if spec.format == QueueFormat::Aql {
-            m[at.cp_hqd_aql_control] = f.CP_HQD_AQL_CONTROL__CONTROL0.put(1);
+            at.cp_hqd_aql_control
+                .set(m, f.CP_HQD_AQL_CONTROL__CONTROL0.put(1));
         }
         if spec.cwsr_va != 0 {
             let area = spec.cwsr_va + u64::from(cx.xcc) * u64::from(spec.cwsr_size);
-            m[at.cp_hqd_persistent_state] |= f.CP_HQD_PERSISTENT_STATE__QSWITCH_MODE.put(1);
-            m[at.cp_hqd_ctx_save_base_addr_lo] = lo(area);
-            m[at.cp_hqd_ctx_save_base_addr_hi] = hi(area);
+            at.cp_hqd_persistent_state
+                .or(m, f.CP_HQD_PERSISTENT_STATE__QSWITCH_MODE.put(1));
+            at.cp_hqd_ctx_save_base_addr_lo.set(m, lo(area));
+            at.cp_hqd_ctx_save_base_addr_hi.set(m, hi(area));
             m[at.cp_hqd_ctx_save_size] = spec.cwsr_size;
             m[at.cp_hqd_cntl_stack_size] = spec.ctl_stack_size;
             m[at.cp_hqd_cntl_stack_offset] = spec.ctl_stack_size;
@@ -309,19 +338,24 @@ impl MqdCommon {
     pub(super) fn init_ring(&self, spec: &QueueSpec, m: &mut [u32]) {
         let (at, f) = (&self.at, &self.fields);
         self.allow_engines(RING_ENGINES, m);
-        m[at.cp_hqd_pq_base_lo] = lo(spec.ring_va >> 8);
-        m[at.cp_hqd_pq_base_hi] = hi(spec.ring_va >> 8);
-        m[at.cp_hqd_eop_base_addr_lo] = lo(spec.eop_va >> 8);
-        m[at.cp_hqd_eop_base_addr_hi] = hi(spec.eop_va >> 8);
-        m[at.cp_hqd_pq_rptr_report_addr_lo] = lo(spec.rptr_va) & !3;
-        m[at.cp_hqd_pq_rptr_report_addr_hi] = hi(spec.rptr_va) & 0xffff;
-        m[at.cp_hqd_pq_wptr_poll_addr_lo] = lo(spec.wptr_va) & !3;
-        m[at.cp_hqd_pq_wptr_poll_addr_hi] = hi(spec.wptr_va) & 0xffff;
-        m[at.cp_hqd_pq_doorbell_control] = f
-            .CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET
-            .put(spec.doorbell)
-            | f.CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.put(1);
-        m[at.cp_hqd_active] = 1;
+        at.cp_hqd_pq_base_lo.set(m, lo(spec.ring_va >> 8));
+        at.cp_hqd_pq_base_hi.set(m, hi(spec.ring_va >> 8));
+        at.cp_hqd_eop_base_addr_lo.set(m, lo(spec.eop_va >> 8));
+        at.cp_hqd_eop_base_addr_hi.set(m, hi(spec.eop_va >> 8));
+        at.cp_hqd_pq_rptr_report_addr_lo
+            .set(m, lo(spec.rptr_va) & !3);
+        at.cp_hqd_pq_rptr_report_addr_hi
+            .set(m, hi(spec.rptr_va) & 0xffff);
+        at.cp_hqd_pq_wptr_poll_addr_lo.set(m, lo(spec.wptr_va) & !3);
+        at.cp_hqd_pq_wptr_poll_addr_hi
+            .set(m, hi(spec.wptr_va) & 0xffff);
+        at.cp_hqd_pq_doorbell_control.set(
+            m,
+            f.CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET
+                .put(spec.doorbell)
+                | f.CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_EN.put(1),
+        );
+        at.cp_hqd_active.set(m, 1);
     }
 }
 
@@ -333,7 +367,7 @@ pub(super) fn update_scheduled<T: MqdVersion>(
 ) {
     let (at, f) = (&T::COMMON.at, &T::COMMON.fields);
     let size = f.CP_HQD_PQ_CONTROL__QUEUE_SIZE;
-    let mut control = size.set(m.get(at.cp_hqd_pq_control), pq_size(spec));
+    let mut control = m.read(at.cp_hqd_pq_control).set(size, pq_size(spec));
     let mut doorbell = f
         .CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET
         .put(spec.doorbell);
@@ -347,25 +381,21 @@ pub(super) fn update_scheduled<T: MqdVersion>(
         0 => 0,
         size => order(size / 8).min(MAX_EOP_SIZE),
     };
-    for (dword, value) in [
-        (at.cp_hqd_pq_control, T::pq_control(cx, spec, control)),
-        (at.cp_hqd_pq_base_lo, lo(spec.ring_va >> 8)),
-        (at.cp_hqd_pq_base_hi, hi(spec.ring_va >> 8)),
-        (at.cp_hqd_pq_rptr_report_addr_lo, lo(spec.rptr_va)),
-        (at.cp_hqd_pq_rptr_report_addr_hi, hi(spec.rptr_va)),
-        (at.cp_hqd_pq_wptr_poll_addr_lo, lo(spec.wptr_va)),
-        (at.cp_hqd_pq_wptr_poll_addr_hi, hi(spec.wptr_va)),
-        (at.cp_hqd_pq_doorbell_control, doorbell),
-        (at.cp_hqd_ib_control, ib_control),
-        (at.cp_hqd_eop_control, eop_control),
-        (at.cp_hqd_eop_base_addr_lo, lo(spec.eop_va >> 8)),
-        (at.cp_hqd_eop_base_addr_hi, hi(spec.eop_va >> 8)),
-        (at.cp_hqd_iq_timer, 0),
-        (at.cp_hqd_vmid, 0),
-        (at.cp_hqd_pipe_priority, pipe_priority(spec.priority)),
-    ] {
-        m.set(dword, value);
-    }
+    m.write(at.cp_hqd_pq_control, T::pq_control(cx, spec, control));
+    m.write(at.cp_hqd_pq_base_lo, lo(spec.ring_va >> 8));
+    m.write(at.cp_hqd_pq_base_hi, hi(spec.ring_va >> 8));
+    m.write(at.cp_hqd_pq_rptr_report_addr_lo, lo(spec.rptr_va));
+    m.write(at.cp_hqd_pq_rptr_report_addr_hi, hi(spec.rptr_va));
+    m.write(at.cp_hqd_pq_wptr_poll_addr_lo, lo(spec.wptr_va));
+    m.write(at.cp_hqd_pq_wptr_poll_addr_hi, hi(spec.wptr_va));
+    m.write(at.cp_hqd_pq_doorbell_control, doorbell);
+    m.write(at.cp_hqd_ib_control, ib_control);
+    m.write(at.cp_hqd_eop_control, eop_control);
+    m.write(at.cp_hqd_eop_base_addr_lo, lo(spec.eop_va >> 8));
+    m.write(at.cp_hqd_eop_base_addr_hi, hi(spec.eop_va >> 8));
+    m.write(at.cp_hqd_iq_timer, 0);
+    m.write(at.cp_hqd_vmid, 0);
+    m.set(at.cp_hqd_pipe_priority, pipe_priority(spec.priority));
     if spec.cwsr_va != 0 {
         m.set(at.cp_hqd_ctx_save_control, 0);
     }

@@ -1,35 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registers, fields and words that a block has under the same names in all its versions, each
-//! version at its own places.
+//! Tables of the registers, fields and MQD words that all versions of a block have under the same
+//! name, each version at its own address.
 
-/// Declares a struct with a member for each of these names, and a macro that fills it in with what
-/// a module of `abi` has under them. The macro takes what the version puts in front of the names,
-/// if anything.
+/// Declares a struct with one member per register, field and word, and a macro that fills it in from
+/// a module of `rkfd_abi::regs` or `rkfd_abi::mqd`.
+///
+/// `of NAMES` names the module of [`rkfd_abi::regs::name`] that holds the registers' types. `regs`
+/// lists registers with their fields, `fields` fields alone, `words` dwords of an MQD that hold a
+/// register's value, `plain` other dwords. The filling macro takes the module, and the prefix that
+/// this version has before the names, if any.
 macro_rules! names {
     ($d:tt
         $(#[$meta:meta])*
-        struct $name:ident, $fill:ident {
-            $(regs { $($reg:ident,)* })?
-            $(fields { $($field:ident,)* })?
-            $(words { $($word:ident,)* })?
+        struct $name:ident, $fill:ident of $marks:ident {
+            $(regs { $($reg:ident $({ $($rf:ident,)* })?,)* })?
+            $(fields { $($freg:ident { $($ff:ident,)* },)* })?
+            $(plain { $($plain:ident,)* })?
+            $(words { $($word:ident: $wreg:ident,)* })?
         }
     ) => {
-        $(#[$meta])*
-        #[allow(non_snake_case)]
-        pub(in crate::hw) struct $name {
-            $($(pub(in crate::hw) $reg: rkfd_abi::regs::Reg,)*)?
-            $($(pub(in crate::hw) $field: rkfd_abi::regs::Field,)*)?
-            $($(pub(in crate::hw) $word: usize,)*)?
+        kernel::macros::paste! {
+            $(#[$meta])*
+            #[allow(non_snake_case)]
+            pub(in crate::hw) struct $name {
+                $($(
+                    pub(in crate::hw) $reg: rkfd_abi::regs::Reg<$marks::$reg>,
+                    $($(
+                        pub(in crate::hw) [<$reg __ $rf>]: rkfd_abi::regs::Field<$marks::$reg>,
+                    )*)?
+                )*)?
+                $($($(
+                    pub(in crate::hw) [<$freg __ $ff>]: rkfd_abi::regs::Field<$marks::$freg>,
+                )*)*)?
+                $($(pub(in crate::hw) $plain: usize,)*)?
+                $($(pub(in crate::hw) $word: rkfd_abi::regs::Word<$marks::$wreg>,)*)?
+            }
         }
 
         macro_rules! $fill {
             ($d module:ident $d(, $d prefix:ident)?) => {
                 kernel::macros::paste! {
                     $name {
-                        $($($reg: $d module::[<reg $d($d prefix)? $reg>],)*)?
-                        $($($field: $d module::[<$d($d prefix)? $field>],)*)?
-                        $($($word: $d module::$word,)*)?
+                        $($(
+                            $reg: $d module::[<reg $d($d prefix)? $reg>],
+                            $($([<$reg __ $rf>]: $d module::[<$d($d prefix)? $reg __ $rf>],)*)?
+                        )*)?
+                        $($($([<$freg __ $ff>]: $d module::[<$d($d prefix)? $freg __ $ff>],)*)*)?
+                        $($($plain: $d module::$plain,)*)?
+                        $($($word: rkfd_abi::regs::Word::new($d module::$word),)*)?
                     }
                 }
             };

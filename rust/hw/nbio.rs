@@ -3,7 +3,7 @@
 //! The bus interface: what the driver wants of it, and what all versions of it do.
 
 use kernel::prelude::*;
-use rkfd_abi::{discovery::hwid, mmio as abi};
+use rkfd_abi::{discovery::hwid, mmio as abi, regs::name};
 
 use super::{names::names, Caps};
 use crate::asic::mmio::{Block, Mmio};
@@ -29,26 +29,17 @@ pub(crate) trait NbioHal: Sync {
 
 names! { $
     /// What all versions have.
-    struct NbioNames, nbio_names {
+    struct NbioNames, nbio_names of name {
         regs {
             BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
             BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL,
-            RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
-            BIF_BX0_BIF_FB_EN,
-            RCC_STRAP0_RCC_DEV0_EPF0_STRAP0,
-            BIF_BX0_INTERRUPT_CNTL,
+            RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN { BIF_DOORBELL_APER_EN, },
+            BIF_BX0_BIF_FB_EN { FB_READ_EN, FB_WRITE_EN, },
+            RCC_STRAP0_RCC_DEV0_EPF0_STRAP0 { STRAP_ATI_REV_ID_DEV0_F0, },
+            BIF_BX0_INTERRUPT_CNTL { IH_DUMMY_RD_OVERRIDE, IH_REQ_NONSNOOP_EN, },
             BIF_BX0_INTERRUPT_CNTL2,
-            BIF_BX_PF0_GPU_HDP_FLUSH_REQ,
+            BIF_BX_PF0_GPU_HDP_FLUSH_REQ { SDMA0, },
             BIF_BX_PF0_GPU_HDP_FLUSH_DONE,
-        }
-        fields {
-            RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN,
-            BIF_BX0_BIF_FB_EN__FB_READ_EN,
-            BIF_BX0_BIF_FB_EN__FB_WRITE_EN,
-            RCC_STRAP0_RCC_DEV0_EPF0_STRAP0__STRAP_ATI_REV_ID_DEV0_F0,
-            BIF_BX0_INTERRUPT_CNTL__IH_DUMMY_RD_OVERRIDE,
-            BIF_BX0_INTERRUPT_CNTL__IH_REQ_NONSNOOP_EN,
-            BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0,
         }
     }
 }

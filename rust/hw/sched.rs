@@ -4,6 +4,7 @@
 //! generation.
 
 use kernel::prelude::*;
+use rkfd_abi::regs::{name, Value};
 
 use super::{HqdDump, HqdSlot};
 use crate::asic::{config::Config, mmio::Mmio};
@@ -26,9 +27,9 @@ pub(crate) struct MapProcess {
     /// Page table root with flags.
     pub(crate) root: u64,
     /// See [`super::GfxHal::sh_mem_config`].
-    pub(crate) sh_mem_config: u32,
+    pub(crate) sh_mem_config: Value<name::SH_MEM_CONFIG>,
     /// See [`super::GfxHal::sh_mem_bases`].
-    pub(crate) sh_mem_bases: u32,
+    pub(crate) sh_mem_bases: Value<name::SH_MEM_BASES>,
     /// First-level trap handler, 0 for none.
     pub(crate) tba: u64,
     /// Memory of the trap handler.

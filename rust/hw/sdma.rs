@@ -6,7 +6,10 @@ use kernel::prelude::*;
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
     discovery::hwid,
-    regs::{Field, Reg},
+    regs::{
+        name::{sdma, sdma_queue},
+        Field, Reg, Untyped, Value,
+    },
 };
 
 use super::{
@@ -105,17 +108,19 @@ pub(crate) trait SdmaHal: Sync {
 
 names! { $
     /// What all versions have of an engine.
-    struct EngineNames, engine_names {
-        regs { CNTL, STATUS_REG, }
-        fields { CNTL__TRAP_ENABLE, STATUS_REG__IDLE, }
+    struct EngineNames, engine_names of sdma {
+        regs {
+            CNTL { TRAP_ENABLE, },
+            STATUS_REG { IDLE, },
+        }
     }
 }
 
 names! { $
     /// What all versions have of each ring of an engine.
-    struct RingNames, ring_names {
+    struct RingNames, ring_names of sdma_queue {
         regs {
-            RB_CNTL,
+            RB_CNTL { RB_ENABLE, RB_SIZE, RPTR_WRITEBACK_ENABLE, RPTR_WRITEBACK_TIMER, },
             RB_BASE,
             RB_BASE_HI,
             RB_RPTR,
@@ -126,22 +131,11 @@ names! { $
             RB_RPTR_ADDR_LO,
             RB_WPTR_POLL_ADDR_HI,
             RB_WPTR_POLL_ADDR_LO,
-            IB_CNTL,
-            CONTEXT_STATUS,
-            DOORBELL,
-            DOORBELL_OFFSET,
+            IB_CNTL { IB_ENABLE, SWITCH_INSIDE_IB, },
+            CONTEXT_STATUS { SELECTED, },
+            DOORBELL { ENABLE, },
+            DOORBELL_OFFSET { OFFSET, },
             MINOR_PTR_UPDATE,
-        }
-        fields {
-            RB_CNTL__RB_ENABLE,
-            RB_CNTL__RB_SIZE,
-            RB_CNTL__RPTR_WRITEBACK_ENABLE,
-            RB_CNTL__RPTR_WRITEBACK_TIMER,
-            IB_CNTL__IB_ENABLE,
-            IB_CNTL__SWITCH_INSIDE_IB,
-            CONTEXT_STATUS__SELECTED,
-            DOORBELL__ENABLE,
-            DOORBELL_OFFSET__OFFSET,
         }
     }
 }
@@ -157,9 +151,9 @@ pub(super) trait SdmaVersion: Sync {
     /// Where those of the hub are that it uses.
     const HUB: &'static HubNames;
     /// The PASID that interrupts of this hub have for VMID 0.
-    const PASIDS: Reg;
+    const PASIDS: Reg<Untyped>;
     /// What a dump shows.
-    const DUMPED: &'static [Reg];
+    const DUMPED: &'static [Reg<Untyped>];
     /// The packets that the engines know.
     const PACKETS: &'static dyn DmaPacketHal;
 
@@ -191,7 +185,7 @@ pub(super) struct Engine<'a> {
     /// The block.
     pub(super) block: Block<'a>,
     engine: u32,
-    stride: fn(Reg) -> u32,
+    stride: fn(Reg<Untyped>) -> u32,
 }
 
 impl<'a> Engine<'a> {
@@ -202,7 +196,7 @@ impl<'a> Engine<'a> {
 
     /// An engine of several in a block; `stride` says how far each register is from the next
     /// engine's.
-    pub(super) fn among(block: Block<'a>, engine: u32, stride: fn(Reg) -> u32) -> Self {
+    pub(super) fn among(block: Block<'a>, engine: u32, stride: fn(Reg<Untyped>) -> u32) -> Self {
         Self {
             block,
             engine,
@@ -211,40 +205,36 @@ impl<'a> Engine<'a> {
     }
 
     /// How far the engine's register is from the block's.
-    pub(super) fn index(self, reg: Reg) -> u32 {
-        self.engine * (self.stride)(reg)
+    pub(super) fn index<R>(self, reg: Reg<R>) -> u32 {
+        self.engine * (self.stride)(reg.untyped())
     }
 
     /// Reads a register.
-    pub(super) fn rd(self, reg: Reg) -> Result<u32> {
+    pub(super) fn rd<R>(self, reg: Reg<R>) -> Result<Value<R>> {
         self.rd_at(reg, 0)
     }
 
     /// Reads the register `index` dwords behind `reg`.
-    pub(super) fn rd_at(self, reg: Reg, index: u32) -> Result<u32> {
+    pub(super) fn rd_at<R>(self, reg: Reg<R>, index: u32) -> Result<Value<R>> {
         self.block.rd_at(reg, self.index(reg) + index)
     }
 
     /// Writes a register.
-    pub(super) fn wr(self, reg: Reg, value: u32) -> Result {
+    pub(super) fn wr<R>(self, reg: Reg<R>, value: impl Into<Value<R>>) -> Result {
         self.block.wr_at(reg, self.index(reg), value)
     }
 
     /// Reads, changes the given fields and writes back.
-    pub(super) fn set(self, reg: Reg, fields: &[(Field, u32)]) -> Result {
-        let value = self.rd(reg)?;
-        let value = fields
-            .iter()
-            .fold(value, |v, (field, to)| field.set(v, *to));
-        self.wr(reg, value)
+    pub(super) fn set<R>(self, reg: Reg<R>, fields: &[(Field<R>, u32)]) -> Result {
+        self.wr(reg, self.rd(reg)?.with(fields))
     }
 
     /// Reads all of these, moved by `index`.
-    pub(super) fn dump(self, regs: &[Reg], index: u32) -> Result<HqdDump> {
+    pub(super) fn dump(self, regs: &[Reg<Untyped>], index: u32) -> Result<HqdDump> {
         let mut dump = HqdDump::with_capacity(regs.len(), GFP_KERNEL)?;
         for reg in regs {
             let name = reg.name.strip_prefix("reg").unwrap_or(reg.name);
-            dump.push((name, self.rd_at(*reg, index)?), GFP_KERNEL)?;
+            dump.push((name, self.rd_at(*reg, index)?.raw()), GFP_KERNEL)?;
         }
         Ok(dump)
     }
@@ -285,6 +275,19 @@ impl RingNames {
     }
 }
 
+/// A register of a block and its value, for a packet.
+fn at<R>(
+    block: Block<'_>,
+    reg: Reg<R>,
+    index: u32,
+    value: impl Into<Value<R>>,
+) -> Result<RegValue> {
+    Ok(RegValue {
+        reg: block.address(reg, index)?,
+        value: value.into().raw(),
+    })
+}
+
 impl<T: SdmaVersion> SdmaHal for T {
     fn start(&self, mmio: &Mmio, engine: u32, ring: &SdmaRing) -> Result {
         T::start(T::engine(mmio, engine)?, ring)
@@ -322,10 +325,6 @@ impl<T: SdmaVersion> SdmaHal for T {
     ) -> Result<VmSwitch> {
         let (hub, inv) = T::hub(mmio, engine)?;
         let ih = mmio.block(hwid::OSSSYS, 0)?;
-        let at = |block: Block<'_>, reg: Reg, index: u32, value: u32| -> Result<RegValue> {
-            let reg = block.address(reg, index)?;
-            Ok(RegValue { reg, value })
-        };
         let n = T::HUB;
         let root_of = n.VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32;
         let context = vmid * (n.VM_CONTEXT1_PAGE_TABLE_BASE_ADDR_LO32.off - root_of.off);
@@ -347,7 +346,7 @@ impl<T: SdmaVersion> SdmaHal for T {
         Ok(HdpFlush {
             request: b.address(T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_REQ, 0)?,
             done: b.address(T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_DONE, 0)?,
-            mask: T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0.mask << inv,
+            mask: T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0.mask() << inv,
         })
     }
 

@@ -6,7 +6,7 @@
 use kernel::prelude::*;
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
-    regs::Reg,
+    regs::{name::sdma_queue, Reg, Untyped},
 };
 
 use super::{
@@ -46,18 +46,20 @@ pub(crate) trait SdmaQueueHal: Sync {
 
 names! { $
     /// Words of an image that all versions have.
-    struct SdmaMqdWords, sdma_mqd_words {
-        words {
-            sdmax_rlcx_rb_cntl,
-            sdmax_rlcx_rb_base,
-            sdmax_rlcx_rb_base_hi,
+    struct SdmaMqdWords, sdma_mqd_words of sdma_queue {
+        plain {
             sdmax_rlcx_rb_rptr_addr_hi,
             sdmax_rlcx_rb_rptr_addr_lo,
-            sdmax_rlcx_ib_cntl,
-            sdmax_rlcx_doorbell_offset,
             sdmax_rlcx_dummy_reg,
             sdma_engine_id,
             sdma_queue_id,
+        }
+        words {
+            sdmax_rlcx_rb_cntl: RB_CNTL,
+            sdmax_rlcx_rb_base: RB_BASE,
+            sdmax_rlcx_rb_base_hi: RB_BASE_HI,
+            sdmax_rlcx_ib_cntl: IB_CNTL,
+            sdmax_rlcx_doorbell_offset: DOORBELL_OFFSET,
         }
     }
 }
@@ -97,19 +99,24 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
         }
         let (at, n) = (T::AT, T::PLACE);
         // The scheduler fills the VMID in.
-        m[at.sdmax_rlcx_rb_cntl] = n.RB_CNTL__RB_SIZE.put(order(spec.ring_size / 4))
-            | n.RB_CNTL__RPTR_WRITEBACK_ENABLE.put(1)
-            | n.RB_CNTL__RPTR_WRITEBACK_TIMER.put(RPTR_WRITEBACK_TIMER);
-        m[at.sdmax_rlcx_rb_base] = lo(spec.ring_va >> 8);
-        m[at.sdmax_rlcx_rb_base_hi] = hi(spec.ring_va >> 8);
+        at.sdmax_rlcx_rb_cntl.set(
+            m,
+            n.RB_CNTL__RB_SIZE.put(order(spec.ring_size / 4))
+                | n.RB_CNTL__RPTR_WRITEBACK_ENABLE.put(1)
+                | n.RB_CNTL__RPTR_WRITEBACK_TIMER.put(RPTR_WRITEBACK_TIMER),
+        );
+        at.sdmax_rlcx_rb_base.set(m, lo(spec.ring_va >> 8));
+        at.sdmax_rlcx_rb_base_hi.set(m, hi(spec.ring_va >> 8));
         m[at.sdmax_rlcx_rb_rptr_addr_lo] = lo(spec.rptr_va);
         m[at.sdmax_rlcx_rb_rptr_addr_hi] = hi(spec.rptr_va);
-        m[at.sdmax_rlcx_doorbell_offset] = n.DOORBELL_OFFSET__OFFSET.put(spec.doorbell);
+        at.sdmax_rlcx_doorbell_offset
+            .set(m, n.DOORBELL_OFFSET__OFFSET.put(spec.doorbell));
         m[at.sdma_engine_id] = place.engine;
         m[at.sdma_queue_id] = place.queue;
         m[at.sdmax_rlcx_dummy_reg] = DUMMY;
         // Nobody keeps an engine for as long as it takes to work off an indirect buffer.
-        m[at.sdmax_rlcx_ib_cntl] |= n.IB_CNTL__SWITCH_INSIDE_IB.put(1);
+        at.sdmax_rlcx_ib_cntl
+            .or(m, n.IB_CNTL__SWITCH_INSIDE_IB.put(1));
         T::update(spec, m);
         Ok(())
     }
@@ -138,23 +145,23 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
 }
 
 /// What a dump shows.
-fn dumped(n: &RingNames) -> [Reg; 16] {
+fn dumped(n: &RingNames) -> [Reg<Untyped>; 16] {
     [
-        n.RB_CNTL,
-        n.RB_BASE,
-        n.RB_BASE_HI,
-        n.RB_RPTR,
-        n.RB_RPTR_HI,
-        n.RB_WPTR,
-        n.RB_WPTR_HI,
-        n.RB_RPTR_ADDR_HI,
-        n.RB_RPTR_ADDR_LO,
-        n.IB_CNTL,
-        n.CONTEXT_STATUS,
-        n.DOORBELL,
-        n.DOORBELL_OFFSET,
-        n.RB_WPTR_POLL_ADDR_HI,
-        n.RB_WPTR_POLL_ADDR_LO,
-        n.MINOR_PTR_UPDATE,
+        n.RB_CNTL.untyped(),
+        n.RB_BASE.untyped(),
+        n.RB_BASE_HI.untyped(),
+        n.RB_RPTR.untyped(),
+        n.RB_RPTR_HI.untyped(),
+        n.RB_WPTR.untyped(),
+        n.RB_WPTR_HI.untyped(),
+        n.RB_RPTR_ADDR_HI.untyped(),
+        n.RB_RPTR_ADDR_LO.untyped(),
+        n.IB_CNTL.untyped(),
+        n.CONTEXT_STATUS.untyped(),
+        n.DOORBELL.untyped(),
+        n.DOORBELL_OFFSET.untyped(),
+        n.RB_WPTR_POLL_ADDR_HI.untyped(),
+        n.RB_WPTR_POLL_ADDR_LO.untyped(),
+        n.MINOR_PTR_UPDATE.untyped(),
     ]
 }

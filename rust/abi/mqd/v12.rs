@@ -335,25 +335,6 @@ pub const ALLOC_SIZE: usize = 4096;
 mod tests {
     use super::*;
     use crate::mqd::v9;
-    use crate::regs::gc_12_0_0 as gc;
-
-    #[test]
-    fn hqd_registers_follow_the_image() {
-        for (reg, dw) in [
-            (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
-            (gc::regCP_HQD_VMID, dw::cp_hqd_vmid),
-            (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
-            (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
-            (gc::regCP_HQD_DEQUEUE_REQUEST, dw::cp_hqd_dequeue_request),
-            (gc::regCP_MQD_CONTROL, dw::cp_mqd_control),
-            (gc::regCP_HQD_EOP_BASE_ADDR, dw::cp_hqd_eop_base_addr_lo),
-            (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
-            (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
-        ] {
-            let n = reg.off - gc::regCP_MQD_BASE_ADDR.off;
-            assert_eq!(HQD_FIRST + n as usize, dw, "{}", reg.name);
-        }
-    }
 
     #[test]
     fn the_part_of_the_registers_lies_where_it_lay_on_gfx9() {

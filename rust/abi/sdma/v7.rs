@@ -613,16 +613,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn queues_are_evenly_spaced() {
-        let last = QUEUE_REG_STRIDE * (QUEUES as u32 - 1);
-        let first = regs::regSDMA0_QUEUE0_RB_CNTL.off;
-        assert_eq!(regs::regSDMA0_QUEUE7_RB_CNTL.off, first + last);
-        assert_eq!(
-            regs::regSDMA1_QUEUE7_RB_CNTL.off,
-            first + last + ENGINE_REG_STRIDE
-        );
-        assert!(HYP_REGS.contains(&regs::regSDMA0_MCU_CNTL.off));
-    }
 }

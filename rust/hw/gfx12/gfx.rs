@@ -4,9 +4,12 @@
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
+    bits::join,
     discovery::hwid,
     doorbell::navi10 as db,
-    regs::{gc_12_0_0 as gc, mp_14_0_2 as mp, smuio_14_0_2 as smuio, Field, Reg},
+    regs::{
+        gc_12_0_0 as gc, mp_14_0_2 as mp, name, smuio_14_0_2 as smuio, Field, Reg, Untyped, Value,
+    },
 };
 
 use crate::{
@@ -55,13 +58,13 @@ pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot) -> Result<HqdDump> {
     Gfx::NAMES.dump_slot(mmio, block(mmio)?, slot)
 }
 
-fn sh_mem_config() -> u32 {
+fn sh_mem_config() -> Value<name::SH_MEM_CONFIG> {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
         | gc::SH_MEM_CONFIG__INITIAL_INST_PREFETCH.put(INITIAL_INST_PREFETCH)
 }
 
 /// What the MEC's control register has besides the halt bit, and whether it is set for it to run.
-const MEC_FIELDS: &[(Field, bool)] = &[
+const MEC_FIELDS: &[(Field<name::CP_MEC_RS64_CNTL>, bool)] = &[
     (gc::CP_MEC_RS64_CNTL__MEC_INVALIDATE_ICACHE, false),
     (gc::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET, false),
     (gc::CP_MEC_RS64_CNTL__MEC_PIPE1_RESET, false),
@@ -77,7 +80,7 @@ const MEC_FIELDS: &[(Field, bool)] = &[
 fn run_mec(b: Block<'_>, run: bool) -> Result {
     let mut value = b.rd(gc::regCP_MEC_RS64_CNTL)?;
     for (field, set_to_run) in MEC_FIELDS {
-        value = field.set(value, (*set_to_run == run).into());
+        value = value.set(*field, (*set_to_run == run).into());
     }
     b.wr(gc::regCP_MEC_RS64_CNTL, value)?;
     fsleep(Delta::from_micros(MEC_US));
@@ -100,19 +103,19 @@ impl GfxVersion for Gfx {
     const CAPS: &'static Caps = &super::CAPS;
     const MECS: u32 = 1;
     // What is busy, and the address layout.
-    const USER_REGISTERS: &'static [Reg] = &[
-        gc::regGRBM_STATUS,
-        gc::regGRBM_STATUS2,
-        gc::regGRBM_STATUS_SE0,
-        gc::regGRBM_STATUS_SE1,
-        gc::regGRBM_STATUS_SE2,
-        gc::regGRBM_STATUS_SE3,
-        gc::regSDMA0_STATUS_REG,
-        gc::regSDMA1_STATUS_REG,
-        gc::regCP_STAT,
-        gc::regCP_CPF_STATUS,
-        gc::regCP_CPC_STATUS,
-        gc::regGB_ADDR_CONFIG,
+    const USER_REGISTERS: &'static [Reg<Untyped>] = &[
+        gc::regGRBM_STATUS.untyped(),
+        gc::regGRBM_STATUS2.untyped(),
+        gc::regGRBM_STATUS_SE0.untyped(),
+        gc::regGRBM_STATUS_SE1.untyped(),
+        gc::regGRBM_STATUS_SE2.untyped(),
+        gc::regGRBM_STATUS_SE3.untyped(),
+        gc::regSDMA0_STATUS_REG.untyped(),
+        gc::regSDMA1_STATUS_REG.untyped(),
+        gc::regCP_STAT.untyped(),
+        gc::regCP_CPF_STATUS.untyped(),
+        gc::regCP_CPC_STATUS.untyped(),
+        gc::regGB_ADDR_CONFIG.untyped(),
     ];
     const ARRAY: ArrayFields = ArrayFields {
         index: gc::GRBM_GFX_INDEX__SA_INDEX,
@@ -123,7 +126,7 @@ impl GfxVersion for Gfx {
 
     fn check_alive(mmio: &Mmio) -> Result<Option<&'static str>> {
         let psp = mmio.block(hwid::MP0, 0)?;
-        if psp.rd(mp::regMPASP_SMN_C2PMSG_81)? == 0 {
+        if psp.rd(mp::regMPASP_SMN_C2PMSG_81)?.raw() == 0 {
             return Ok(Some(
                 "the security processor has not booted its OS and rkfd cannot load firmware yet; \
                  let the platform's firmware or amdgpu bring the card up first",
@@ -150,16 +153,16 @@ impl GfxVersion for Gfx {
         Ok(off | by_user)
     }
 
-    fn working_cus(array_config: u32, cu_per_sh: u32) -> u32 {
-        let off = gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_WGPS.get(array_config);
+    fn working_cus(off: Value<name::CC_GC_SHADER_ARRAY_CONFIG>, cu_per_sh: u32) -> u32 {
+        let off = gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_WGPS.get(off);
         active_cus(off, cu_per_sh)
     }
 
     fn gb_addr_config(b: Block<'_>) -> Result<u32> {
-        b.rd(gc::regGB_ADDR_CONFIG)
+        b.rd(gc::regGB_ADDR_CONFIG).map(Value::raw)
     }
 
-    fn default_sh_mem_config(_user: bool) -> u32 {
+    fn default_sh_mem_config(_user: bool) -> Value<name::SH_MEM_CONFIG> {
         sh_mem_config()
     }
 
@@ -191,8 +194,8 @@ impl GfxVersion for Gfx {
 
     fn clock_counter(mmio: &Mmio) -> Result<u64> {
         let b = mmio.block(hwid::SMUIO, 0)?;
-        let upper = || b.rd(smuio::regGOLDEN_TSC_COUNT_UPPER);
-        let lower = || b.rd(smuio::regGOLDEN_TSC_COUNT_LOWER);
+        let upper = || b.rd(smuio::regGOLDEN_TSC_COUNT_UPPER).map(Value::raw);
+        let lower = || b.rd(smuio::regGOLDEN_TSC_COUNT_LOWER).map(Value::raw);
         let before = upper()?;
         let mut lo = lower()?;
         let hi = upper()?;
@@ -200,10 +203,10 @@ impl GfxVersion for Gfx {
             // It ran over in between.
             lo = lower()?;
         }
-        Ok(u64::from(hi) << 32 | u64::from(lo))
+        Ok(join(lo, hi))
     }
 
-    fn sh_mem_config(_xnack: bool) -> u32 {
+    fn sh_mem_config(_xnack: bool) -> Value<name::SH_MEM_CONFIG> {
         // Faults are never retried.
         sh_mem_config()
     }

@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
     pte::{self, gfx12 as bits},
-    regs::{gc_12_0_0 as gc, mmhub_4_1_0 as mm},
+    regs::{gc_12_0_0 as gc, mmhub_4_1_0 as mm, name, Value},
 };
 
 use crate::{
@@ -45,24 +45,24 @@ static NUMBERS: HubNumbers = HubNumbers {
 pub(super) static GFX: Hub = Hub {
     names: hub_names!(gc, GC),
     fault_status: gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32,
-    l2_cntl3: 0x8012_0007,
+    l2_cntl3: Value::new(0x8012_0007),
     numbers: &NUMBERS,
 };
 
 static MEM: Hub = Hub {
     names: hub_names!(mm, MM),
     fault_status: mm::regMMVM_L2_PROTECTION_FAULT_STATUS_LO32,
-    l2_cntl3: 0x8010_0007,
+    l2_cntl3: Value::new(0x8010_0007),
     numbers: &NUMBERS,
 };
 
 /// The value of L2_CNTL5 from which the driver starts.
-const L2_CNTL5: u32 = 0x0000_3fe0;
+const L2_CNTL5: Value<name::VM_L2_CNTL5> = Value::new(0x0000_3fe0);
 
 /// The memory hub knows the one type of invalidation only.
 fn flush_memory_hub(b: Block<'_>, vmid: u32) -> Result {
     let sem = MEM.names.VM_INVALIDATE_ENG0_SEM;
-    b.poll(sem, CPU_ENGINE, |sem| sem & 1 != 0)?;
+    b.poll(sem, CPU_ENGINE, |sem| sem.raw() & 1 != 0)?;
     let done = MEM.names.invalidate(b, vmid, FlushType::Legacy);
     b.wr_at(sem, CPU_ENGINE, 0)?;
     done?;
@@ -85,7 +85,8 @@ impl GmcVersion for Gmc {
     const GART: u64 = bits::MTYPE.put(pte::MTYPE_UC) | bits::IS_PTE;
 
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
-        mmio.block(hwid::MMHUB, 0)?.rd(mm::regMMMC_VM_FB_OFFSET)
+        let b = mmio.block(hwid::MMHUB, 0)?;
+        b.rd(mm::regMMMC_VM_FB_OFFSET).map(Value::raw)
     }
 
     fn start_hub(b: Block<'_>, hub: &Hub) -> Result {

@@ -9,14 +9,15 @@ use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
     discovery::hwid,
     doorbell::navi10 as db,
-    mqd::v12::dw,
-    regs::{gc_12_0_0 as gc, Field, Reg},
+    regs::{gc_12_0_0 as gc, name, Field, Reg, Untyped, Value},
     sdma::v7::ENGINES,
 };
 
 use super::{
     gfx::{block, dump_slot, with_bank},
-    gmc, CAPS,
+    gmc,
+    mqd::AT,
+    CAPS,
 };
 use crate::{
     asic::mmio::{Block, Mmio},
@@ -33,46 +34,31 @@ const PROC_LSB: u32 = 0xd;
 /// VMIDs of the memory hub that MES hands out: as many as of the graphics hub.
 const MMHUB_VMIDS: u32 = 0xff00;
 /// Fields of what the firmware says of itself.
-const VERSION: Field = Field::span(11, 0);
-const API_VERSION: Field = Field::span(23, 12);
-const FEATURE_VERSION: Field = Field::span(31, 24);
+const VERSION: Field<name::CP_MES_GP3_LO> = Field::span(11, 0);
+const API_VERSION: Field<name::CP_MES_GP3_LO> = Field::span(23, 12);
+const FEATURE_VERSION: Field<name::CP_MES_GP3_LO> = Field::span(31, 24);
 
 /// From the image of a ring to the registers of its slot, in the order in which they are written
 /// before the doorbell.
-const RING_REGS: &[(Reg, usize)] = &[
-    (gc::regCP_MQD_BASE_ADDR, dw::cp_mqd_base_addr_lo),
-    (gc::regCP_MQD_BASE_ADDR_HI, dw::cp_mqd_base_addr_hi),
+const RING_REGS: &[(Reg<Untyped>, usize)] = &[
+    gc::regCP_MQD_BASE_ADDR.from_word(AT.cp_mqd_base_addr_lo),
+    gc::regCP_MQD_BASE_ADDR_HI.from_word(AT.cp_mqd_base_addr_hi),
 ];
-const RING_REGS_BEHIND: &[(Reg, usize)] = &[
-    (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
-    (gc::regCP_HQD_PQ_BASE_HI, dw::cp_hqd_pq_base_hi),
-    (
-        gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
-        dw::cp_hqd_pq_rptr_report_addr_lo,
-    ),
-    (
-        gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
-        dw::cp_hqd_pq_rptr_report_addr_hi,
-    ),
-    (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
-    (
-        gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
-        dw::cp_hqd_pq_wptr_poll_addr_lo,
-    ),
-    (
-        gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
-        dw::cp_hqd_pq_wptr_poll_addr_hi,
-    ),
-    (
-        gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-        dw::cp_hqd_pq_doorbell_control,
-    ),
-    (gc::regCP_HQD_PERSISTENT_STATE, dw::cp_hqd_persistent_state),
-    (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
+const RING_REGS_BEHIND: &[(Reg<Untyped>, usize)] = &[
+    gc::regCP_HQD_PQ_BASE.from_word(AT.cp_hqd_pq_base_lo),
+    gc::regCP_HQD_PQ_BASE_HI.from_word(AT.cp_hqd_pq_base_hi),
+    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR.from_word(AT.cp_hqd_pq_rptr_report_addr_lo),
+    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI.from_word(AT.cp_hqd_pq_rptr_report_addr_hi),
+    gc::regCP_HQD_PQ_CONTROL.from_word(AT.cp_hqd_pq_control),
+    gc::regCP_HQD_PQ_WPTR_POLL_ADDR.from_word(AT.cp_hqd_pq_wptr_poll_addr_lo),
+    gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI.from_word(AT.cp_hqd_pq_wptr_poll_addr_hi),
+    gc::regCP_HQD_PQ_DOORBELL_CONTROL.from_word(AT.cp_hqd_pq_doorbell_control),
+    gc::regCP_HQD_PERSISTENT_STATE.from_word(AT.cp_hqd_persistent_state),
+    gc::regCP_HQD_ACTIVE.from_word(AT.cp_hqd_active),
 ];
 
 /// Registers of the aggregated doorbells, lowest priority first. All have the first one's layout.
-const AGGREGATED: [Reg; MES_PRIORITIES] = [
+const AGGREGATED: [Reg<name::CP_MES_DOORBELL_CONTROL1>; MES_PRIORITIES] = [
     gc::regCP_MES_DOORBELL_CONTROL1,
     gc::regCP_MES_DOORBELL_CONTROL2,
     gc::regCP_MES_DOORBELL_CONTROL3,
@@ -92,11 +78,7 @@ const fn slot(pipe: MesPipe) -> HqdSlot {
 fn bases(b: Block<'_>) -> [u32; 8] {
     let mut out = [0; 8];
     for (seg, base) in (0u8..).zip(&mut out) {
-        let first = Reg {
-            name: "segment",
-            seg,
-            off: 0,
-        };
+        let first = Reg::<Untyped>::new("segment", seg, 0);
         // A segment that the block does not have stays 0.
         *base = b.address(first, 0).unwrap_or(0);
     }
@@ -122,7 +104,7 @@ impl MesHal for Mes {
                 kiq.me << 5 | kiq.pipe << 3 | kiq.queue | 0x80,
             )],
         )?;
-        let mut active = 0;
+        let mut active = Value::ZERO;
         for (pipe, reset, run) in [
             (
                 MesPipe::Scheduler,
@@ -168,7 +150,7 @@ impl MesHal for Mes {
 
     fn load_ring(&self, mmio: &Mmio, pipe: MesPipe, mqd: &[u32]) -> Result {
         let b = block(mmio)?;
-        let load = |list: &[(Reg, usize)]| -> Result {
+        let load = |list: &[(Reg<Untyped>, usize)]| -> Result {
             for (reg, i) in list {
                 b.wr(*reg, mqd.get(*i).copied().ok_or(EINVAL)?)?;
             }
@@ -190,7 +172,7 @@ impl MesHal for Mes {
         let b = block(mmio)?;
         with_bank(mmio, b, slot(pipe), 0, || {
             let active = |v| gc::CP_HQD_ACTIVE__ACTIVE.get(v) != 0;
-            let mut left = Ok(0);
+            let mut left = Ok(Value::ZERO);
             if active(b.rd(gc::regCP_HQD_ACTIVE)?) {
                 b.wr(gc::regCP_HQD_DEQUEUE_REQUEST, 1)?;
                 left = b.poll(gc::regCP_HQD_ACTIVE, 0, |v| !active(v));
@@ -279,7 +261,7 @@ impl MesHal for Mes {
     }
 
     fn vm_context_control(&self) -> u32 {
-        gmc::GFX.context_cntl(0)
+        gmc::GFX.context_cntl(Value::ZERO).raw()
     }
 
     fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump> {
@@ -287,13 +269,13 @@ impl MesHal for Mes {
         let b = block(mmio)?;
         with_bank(mmio, b, slot(pipe), 0, || {
             for reg in [
-                gc::regCP_MES_CNTL,
-                gc::regCP_MES_GP3_LO,
-                gc::regCP_MES_GP3_HI,
-                gc::regCP_MES_INSTR_PNTR,
-                gc::regCP_UNMAPPED_DOORBELL,
+                gc::regCP_MES_CNTL.untyped(),
+                gc::regCP_MES_GP3_LO.untyped(),
+                gc::regCP_MES_GP3_HI.untyped(),
+                gc::regCP_MES_INSTR_PNTR.untyped(),
+                gc::regCP_UNMAPPED_DOORBELL.untyped(),
             ] {
-                out.push((reg.name, b.rd(reg)?), GFP_KERNEL)?;
+                out.push((reg.name, b.rd(reg)?.raw()), GFP_KERNEL)?;
             }
             Ok(())
         })?;

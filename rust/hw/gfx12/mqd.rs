@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::{
     mqd::v12::{dw, Mqd as Image, HEADER, HQ_STATUS0_DISPATCH_PTR},
-    regs::gc_12_0_0 as gc,
+    regs::{gc_12_0_0 as gc, name, Value, Word},
 };
 
 use crate::hw::{
@@ -19,9 +19,12 @@ use crate::hw::{
 /// See the file.
 pub(super) struct Mqd;
 
+/// Where words of an image are.
+pub(super) const AT: MqdWords = mqd_words!(dw);
+
 static COMMON: MqdCommon = MqdCommon {
     dwords: Image::DWORDS,
-    at: mqd_words!(dw),
+    at: AT,
     fields: mqd_fields!(gc),
     se_masks: &[
         dw::compute_static_thread_mgmt_se0,
@@ -41,27 +44,32 @@ static COMMON: MqdCommon = MqdCommon {
 /// A misc word that the kernel's own queues carry.
 const MISC_RESERVED: u32 = 7;
 /// What registers of a queue slot hold before the driver's fields are put in.
-const EOP_CONTROL_DEFAULT: u32 = 0x0000_0006;
-const MQD_CONTROL_DEFAULT: u32 = 0x0000_0100;
-const PQ_CONTROL_DEFAULT: u32 = 0x0030_8509;
-const PERSISTENT_STATE_DEFAULT: u32 = 0x0be0_5501;
-const IB_CONTROL_DEFAULT: u32 = 0x0030_0000;
-const QUANTUM_DEFAULT: u32 = 0x0000_0a00;
+const EOP_CONTROL_DEFAULT: Value<name::CP_HQD_EOP_CONTROL> = Value::new(0x0000_0006);
+const MQD_CONTROL_DEFAULT: Value<name::CP_MQD_CONTROL> = Value::new(0x0000_0100);
+const PQ_CONTROL_DEFAULT: Value<name::CP_HQD_PQ_CONTROL> = Value::new(0x0030_8509);
+const PERSISTENT_STATE_DEFAULT: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5501);
+const IB_CONTROL_DEFAULT: Value<name::CP_HQD_IB_CONTROL> = Value::new(0x0030_0000);
+const QUANTUM_DEFAULT: Value<name::CP_HQD_QUANTUM> = Value::new(0x0000_0a00);
 /// Log2 of a page's words, less one: how much of a ring is read until its pointer is reported.
 const RPTR_BLOCK_PAGE: u32 = 9;
 /// The word of a MES ring's image that goes to a register of the CP's own: [`DB_UPDATED`].
-const GFX_CONTROL: usize = 184;
+const GFX_CONTROL: Word<name::CP_HQD_GFX_CONTROL> = Word::new(184);
 /// Doorbells of queues that are not on the hardware are told to the scheduler.
-const DB_UPDATED: u32 = gc::CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN.put(1);
+const DB_UPDATED: Value<name::CP_HQD_GFX_CONTROL> =
+    gc::CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN.put(1);
 
 /// A ring of MES: one goes into registers as it is, the other is mapped through it.
 fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_ring(spec, m);
     m[dw::compute_misc_reserved] = MISC_RESERVED;
-    m[dw::cp_hqd_eop_control] = gc::CP_HQD_EOP_CONTROL__EOP_SIZE
-        .set(EOP_CONTROL_DEFAULT, order(spec.eop_size / 4).max(1) - 1);
-    m[dw::cp_mqd_control] = gc::CP_MQD_CONTROL__VMID.set(MQD_CONTROL_DEFAULT, 0);
-    m[dw::cp_hqd_pq_wptr_poll_addr_lo] &= !7;
+    AT.cp_hqd_eop_control.set(
+        m,
+        gc::CP_HQD_EOP_CONTROL__EOP_SIZE
+            .set(EOP_CONTROL_DEFAULT, order(spec.eop_size / 4).max(1) - 1),
+    );
+    AT.cp_mqd_control
+        .set(m, gc::CP_MQD_CONTROL__VMID.set(MQD_CONTROL_DEFAULT, 0));
+    m[AT.cp_hqd_pq_wptr_poll_addr_lo.index()] &= !7;
     let fields = [
         (gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE, pq_size(spec)),
         (gc::CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE, RPTR_BLOCK_PAGE),
@@ -71,21 +79,23 @@ fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
         (gc::CP_HQD_PQ_CONTROL__KMD_QUEUE, 1),
         (gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR, 1),
     ];
-    m[dw::cp_hqd_pq_control] = fields
-        .iter()
-        .fold(PQ_CONTROL_DEFAULT, |v, (field, to)| field.set(v, *to));
-    m[dw::cp_hqd_vmid] = 0;
-    m[dw::cp_hqd_persistent_state] = gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE
-        .set(PERSISTENT_STATE_DEFAULT, COMMON.preload_size);
-    m[dw::cp_hqd_ib_control] = IB_CONTROL_DEFAULT;
-    m[dw::cp_hqd_iq_timer] = 0;
-    m[dw::cp_hqd_quantum] = QUANTUM_DEFAULT;
-    m[GFX_CONTROL] = DB_UPDATED;
+    AT.cp_hqd_pq_control
+        .set(m, PQ_CONTROL_DEFAULT.with(&fields));
+    AT.cp_hqd_vmid.set(m, 0);
+    AT.cp_hqd_persistent_state.set(
+        m,
+        gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE
+            .set(PERSISTENT_STATE_DEFAULT, COMMON.preload_size),
+    );
+    AT.cp_hqd_ib_control.set(m, IB_CONTROL_DEFAULT);
+    AT.cp_hqd_iq_timer.set(m, 0);
+    AT.cp_hqd_quantum.set(m, QUANTUM_DEFAULT);
+    GFX_CONTROL.set(m, DB_UPDATED);
 }
 
 impl MqdVersion for Mqd {
     const COMMON: &'static MqdCommon = &COMMON;
-    const IB_CONTROL: u32 = 0;
+    const IB_CONTROL: Value<name::CP_HQD_IB_CONTROL> = Value::ZERO;
 
     fn init(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) -> Result {
         match cx.kind {
@@ -99,7 +109,11 @@ impl MqdVersion for Mqd {
         Ok(())
     }
 
-    fn pq_control(_cx: &MqdContext, spec: &QueueSpec, value: u32) -> u32 {
+    fn pq_control(
+        _cx: &MqdContext,
+        spec: &QueueSpec,
+        value: Value<name::CP_HQD_PQ_CONTROL>,
+    ) -> Value<name::CP_HQD_PQ_CONTROL> {
         let aql = spec.format == QueueFormat::Aql;
         value | gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put(aql.into())
     }

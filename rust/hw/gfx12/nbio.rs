@@ -3,7 +3,10 @@
 //! The bus interface (NBIF 6.3.1) and the host data path (HDP 7.0.0).
 
 use kernel::prelude::*;
-use rkfd_abi::{discovery::hwid, regs::nbif_6_3_1 as n};
+use rkfd_abi::{
+    discovery::hwid,
+    regs::{name, nbif_6_3_1 as n, Value},
+};
 
 use crate::{
     asic::mmio::{Block, Mmio},
@@ -31,7 +34,12 @@ const SDMA_PORT: u32 = 0xe;
 const SDMA_ADDRESS: u32 = 3;
 
 /// A port through which doorbells go; all have the layout of the first.
-fn port(id: u32, address: u32, first: u32, size: u32) -> u32 {
+fn port(
+    id: u32,
+    address: u32,
+    first: u32,
+    size: u32,
+) -> Value<name::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL> {
     n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_ENABLE.put(1)
         | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_AWID.put(id)
         | n::GDC_S2A0_S2A_DOORBELL_ENTRY_0_CTRL__S2A_DOORBELL_PORT0_RANGE_OFFSET.put(first)

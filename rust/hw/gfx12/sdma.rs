@@ -12,7 +12,7 @@ use kernel::{
 };
 use rkfd_abi::{
     discovery::hwid,
-    regs::{gc_12_0_0 as s, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg},
+    regs::{gc_12_0_0 as s, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg, Untyped, Value},
     sdma::v7::{ENGINES, ENGINE_REG_STRIDE, HYP_REG_STRIDE},
 };
 
@@ -81,7 +81,7 @@ fn start_engine(e: Engine<'_>) -> Result {
         ],
     )?;
     let page = e.rd(s::regSDMA0_UTCL1_PAGE)?;
-    e.wr(s::regSDMA0_UTCL1_PAGE, page & UTCL1_PAGE_KEEP)?;
+    e.wr(s::regSDMA0_UTCL1_PAGE, page.raw() & UTCL1_PAGE_KEEP)?;
     e.set(
         s::regSDMA0_MCU_CNTL,
         &[(s::SDMA0_MCU_CNTL__HALT, 0), (s::SDMA0_MCU_CNTL__RESET, 0)],
@@ -95,7 +95,7 @@ fn soft_reset(e: Engine<'_>, engine: u32) -> Result {
         &[(s::SDMA0_MCU_CNTL__HALT, 1), (s::SDMA0_MCU_CNTL__RESET, 1)],
     )?;
     e.wr(s::regSDMA0_QUEUE0_PREEMPT, 0)?;
-    let bit = s::GRBM_SOFT_RESET__SOFT_RESET_SDMA0.mask << engine;
+    let bit = s::GRBM_SOFT_RESET__SOFT_RESET_SDMA0.mask() << engine;
     for value in [bit, 0] {
         fsleep(Delta::from_micros(RESET_US));
         e.block.wr(s::regGRBM_SOFT_RESET, value)?;
@@ -107,7 +107,7 @@ fn soft_reset(e: Engine<'_>, engine: u32) -> Result {
 }
 
 /// From a register of one engine to that of the next.
-fn stride(reg: Reg) -> u32 {
+fn stride(reg: Reg<Untyped>) -> u32 {
     if reg.seg == s::regSDMA0_MCU_CNTL.seg {
         HYP_REG_STRIDE
     } else {
@@ -120,27 +120,27 @@ impl SdmaVersion for Sdma {
     const RING: &'static RingNames = &ring_names!(s, SDMA0_QUEUE0_);
     const BUS: &'static NbioNames = &nbio_names!(nbif);
     const HUB: &'static HubNames = &gmc::GFX.names;
-    const PASIDS: Reg = oss::regIH_VMID_0_LUT;
-    const DUMPED: &'static [Reg] = &[
-        s::regSDMA0_MCU_CNTL,
-        s::regSDMA0_CNTL,
-        s::regSDMA0_STATUS_REG,
-        s::regSDMA0_QUEUE_STATUS0,
-        s::regSDMA0_QUEUE0_RB_CNTL,
-        s::regSDMA0_QUEUE0_RB_BASE,
-        s::regSDMA0_QUEUE0_RB_BASE_HI,
-        s::regSDMA0_QUEUE0_RB_RPTR,
-        s::regSDMA0_QUEUE0_RB_RPTR_HI,
-        s::regSDMA0_QUEUE0_RB_WPTR,
-        s::regSDMA0_QUEUE0_RB_WPTR_HI,
-        s::regSDMA0_QUEUE0_IB_CNTL,
-        s::regSDMA0_QUEUE0_IB_BASE_LO,
-        s::regSDMA0_QUEUE0_IB_BASE_HI,
-        s::regSDMA0_QUEUE0_IB_SIZE,
-        s::regSDMA0_QUEUE0_IB_OFFSET,
-        s::regSDMA0_QUEUE0_CONTEXT_STATUS,
-        s::regSDMA0_QUEUE0_DOORBELL,
-        s::regSDMA0_QUEUE0_DOORBELL_OFFSET,
+    const PASIDS: Reg<Untyped> = oss::regIH_VMID_0_LUT.untyped();
+    const DUMPED: &'static [Reg<Untyped>] = &[
+        s::regSDMA0_MCU_CNTL.untyped(),
+        s::regSDMA0_CNTL.untyped(),
+        s::regSDMA0_STATUS_REG.untyped(),
+        s::regSDMA0_QUEUE_STATUS0.untyped(),
+        s::regSDMA0_QUEUE0_RB_CNTL.untyped(),
+        s::regSDMA0_QUEUE0_RB_BASE.untyped(),
+        s::regSDMA0_QUEUE0_RB_BASE_HI.untyped(),
+        s::regSDMA0_QUEUE0_RB_RPTR.untyped(),
+        s::regSDMA0_QUEUE0_RB_RPTR_HI.untyped(),
+        s::regSDMA0_QUEUE0_RB_WPTR.untyped(),
+        s::regSDMA0_QUEUE0_RB_WPTR_HI.untyped(),
+        s::regSDMA0_QUEUE0_IB_CNTL.untyped(),
+        s::regSDMA0_QUEUE0_IB_BASE_LO.untyped(),
+        s::regSDMA0_QUEUE0_IB_BASE_HI.untyped(),
+        s::regSDMA0_QUEUE0_IB_SIZE.untyped(),
+        s::regSDMA0_QUEUE0_IB_OFFSET.untyped(),
+        s::regSDMA0_QUEUE0_CONTEXT_STATUS.untyped(),
+        s::regSDMA0_QUEUE0_DOORBELL.untyped(),
+        s::regSDMA0_QUEUE0_DOORBELL_OFFSET.untyped(),
     ];
     const PACKETS: &'static dyn DmaPacketHal = &DmaPackets;
 
@@ -181,7 +181,7 @@ impl SdmaVersion for Sdma {
         let index = e.index(s::regSDMA0_QUEUE_RESET_REQ);
         let done = e
             .block
-            .poll(s::regSDMA0_QUEUE_RESET_REQ, index, |v| v & ring == 0);
+            .poll(s::regSDMA0_QUEUE_RESET_REQ, index, |v| v.raw() & ring == 0);
         match done {
             Ok(_) => Ok(()),
             Err(_) => soft_reset(e, engine),
@@ -189,7 +189,7 @@ impl SdmaVersion for Sdma {
     }
 
     fn fault_engine(status: u32, _node: u32) -> Option<u32> {
-        let client = s::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__CID.get(status);
+        let client = s::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__CID.get(Value::new(status));
         let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
         ((n as usize) < ENGINES).then_some(n)
     }

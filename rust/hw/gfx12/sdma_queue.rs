@@ -6,7 +6,7 @@
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
     mqd::v12_sdma::{dw, SdmaMqd as Image},
-    regs::gc_12_0_0 as s,
+    regs::{gc_12_0_0 as s, name, Word},
     sdma::v7::QUEUE_REG_STRIDE,
 };
 
@@ -22,6 +22,7 @@ pub(super) struct SdmaQueue;
 
 /// How long a queue keeps the engine when others wait.
 const QUANTUM: u32 = 32;
+const SCHED_CNTL: Word<name::sdma_queue::SCHEDULE_CNTL> = Word::new(dw::sdmax_rlcx_sched_cntl);
 
 impl SdmaQueueVersion for SdmaQueue {
     type Engines = Sdma;
@@ -31,9 +32,13 @@ impl SdmaQueueVersion for SdmaQueue {
     const STRIDE: u32 = QUEUE_REG_STRIDE;
 
     fn update(spec: &QueueSpec, m: &mut [u32]) {
-        m[dw::sdmax_rlcx_rb_cntl] |= s::SDMA0_QUEUE0_RB_CNTL__MCU_WPTR_POLL_ENABLE.put(1);
+        let poll = s::SDMA0_QUEUE0_RB_CNTL__MCU_WPTR_POLL_ENABLE;
+        Self::AT.sdmax_rlcx_rb_cntl.or(m, poll.put(1));
         m[dw::sdmax_rlcx_rb_wptr_poll_addr_lo] = lo(spec.wptr_va);
         m[dw::sdmax_rlcx_rb_wptr_poll_addr_hi] = hi(spec.wptr_va);
-        m[dw::sdmax_rlcx_sched_cntl] = s::SDMA0_QUEUE0_SCHEDULE_CNTL__CONTEXT_QUANTUM.put(QUANTUM);
+        SCHED_CNTL.set(
+            m,
+            s::SDMA0_QUEUE0_SCHEDULE_CNTL__CONTEXT_QUANTUM.put(QUANTUM),
+        );
     }
 }

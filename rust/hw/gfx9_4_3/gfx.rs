@@ -3,7 +3,10 @@
 //! The compute core: defaults of address spaces, MECs, counters.
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
-use rkfd_abi::regs::{gc_9_4_3 as gc, Reg};
+use rkfd_abi::{
+    bits::join,
+    regs::{gc_9_4_3 as gc, name, Reg, Untyped, Value},
+};
 
 pub(super) use crate::hw::gfx::block;
 use crate::{
@@ -36,7 +39,7 @@ pub(super) fn with_bank<R>(
     Gfx::NAMES.with_bank(mmio, b, slot, vmid, f)
 }
 
-fn sh_mem_config_base() -> u32 {
+fn sh_mem_config_base() -> Value<name::SH_MEM_CONFIG> {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
 }
 
@@ -93,17 +96,17 @@ impl GfxVersion for Gfx {
     const CAPS: &'static Caps = &super::CAPS;
     const MECS: u32 = 2;
     // What is busy, and the address layout.
-    const USER_REGISTERS: &'static [Reg] = &[
-        gc::regGRBM_STATUS,
-        gc::regGRBM_STATUS2,
-        gc::regGRBM_STATUS_SE0,
-        gc::regGRBM_STATUS_SE1,
-        gc::regGRBM_STATUS_SE2,
-        gc::regGRBM_STATUS_SE3,
-        gc::regCP_STAT,
-        gc::regCP_CPF_STATUS,
-        gc::regCP_CPC_STATUS,
-        gc::regGB_ADDR_CONFIG,
+    const USER_REGISTERS: &'static [Reg<Untyped>] = &[
+        gc::regGRBM_STATUS.untyped(),
+        gc::regGRBM_STATUS2.untyped(),
+        gc::regGRBM_STATUS_SE0.untyped(),
+        gc::regGRBM_STATUS_SE1.untyped(),
+        gc::regGRBM_STATUS_SE2.untyped(),
+        gc::regGRBM_STATUS_SE3.untyped(),
+        gc::regCP_STAT.untyped(),
+        gc::regCP_CPF_STATUS.untyped(),
+        gc::regCP_CPC_STATUS.untyped(),
+        gc::regGB_ADDR_CONFIG.untyped(),
     ];
     const ARRAY: ArrayFields = ArrayFields {
         index: gc::GRBM_GFX_INDEX__SH_INDEX,
@@ -128,16 +131,16 @@ impl GfxVersion for Gfx {
         Ok(gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.get(control))
     }
 
-    fn working_cus(array_config: u32, cu_per_sh: u32) -> u32 {
+    fn working_cus(off: Value<name::CC_GC_SHADER_ARRAY_CONFIG>, cu_per_sh: u32) -> u32 {
         let all = (1u32 << cu_per_sh) - 1;
-        !gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS.get(array_config) & all
+        !gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS.get(off) & all
     }
 
     fn gb_addr_config(_b: Block<'_>) -> Result<u32> {
         Ok(GOLDEN_GB_ADDR_CONFIG)
     }
 
-    fn default_sh_mem_config(user: bool) -> u32 {
+    fn default_sh_mem_config(user: bool) -> Value<name::SH_MEM_CONFIG> {
         sh_mem_config_base() | gc::SH_MEM_CONFIG__RETRY_DISABLE.put((!user).into())
     }
 
@@ -183,7 +186,7 @@ impl GfxVersion for Gfx {
             CP_MEC_CNTL__MEC_ME1_HALT,
             CP_MEC_CNTL__MEC_ME2_HALT,
         ];
-        let value = bits.iter().fold(0, |v, bit| v | bit.put(1));
+        let value = bits.iter().fold(Value::ZERO, |v, bit| v | bit.put(1));
         b.wr(regCP_MEC_CNTL, value)?;
         fsleep(Delta::from_micros(50));
         Ok(())
@@ -196,10 +199,10 @@ impl GfxVersion for Gfx {
         b.wr(gc::regRLC_CAPTURE_GPU_CLOCK_COUNT, 1)?;
         let lsb = b.rd(gc::regRLC_GPU_CLOCK_COUNT_LSB)?;
         let msb = b.rd(gc::regRLC_GPU_CLOCK_COUNT_MSB)?;
-        Ok(u64::from(msb) << 32 | u64::from(lsb))
+        Ok(join(lsb.raw(), msb.raw()))
     }
 
-    fn sh_mem_config(xnack: bool) -> u32 {
+    fn sh_mem_config(xnack: bool) -> Value<name::SH_MEM_CONFIG> {
         sh_mem_config_base()
             | gc::SH_MEM_CONFIG__F8_MODE.put(1)
             | gc::SH_MEM_CONFIG__RETRY_DISABLE.put((!xnack).into())

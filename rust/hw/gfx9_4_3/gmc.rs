@@ -11,7 +11,7 @@ use rkfd_abi::{
     discovery::hwid,
     ih::node,
     pte,
-    regs::{gc_9_4_3 as gc, mmhub_1_8_0 as mm},
+    regs::{gc_9_4_3 as gc, mmhub_1_8_0 as mm, name, Value},
 };
 
 use crate::{
@@ -38,7 +38,7 @@ static NUMBERS: HubNumbers = HubNumbers {
 };
 
 /// The value of L2_CNTL3 from which the driver starts.
-const L2_CNTL3: u32 = 0x8010_0007;
+const L2_CNTL3: Value<name::VM_L2_CNTL3> = Value::new(0x8010_0007);
 
 static GFX: Hub = Hub {
     names: hub_names!(gc),
@@ -61,7 +61,8 @@ impl GmcVersion for Gmc {
     const GART: u64 = pte::MTYPE.put(pte::MTYPE_UC);
 
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
-        mmio.block(hwid::GC, 0)?.rd(gc::regMC_VM_FB_OFFSET)
+        let b = mmio.block(hwid::GC, 0)?;
+        b.rd(gc::regMC_VM_FB_OFFSET).map(Value::raw)
     }
 
     fn started(mmio: &Mmio) -> Result {
@@ -73,11 +74,11 @@ impl GmcVersion for Gmc {
         for hub in mmio.blocks(hwid::MMHUB) {
             for i in 0..DAGBS {
                 for reg in [
-                    mm::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
-                    mm::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+                    mm::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE.untyped(),
+                    mm::regDAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE.untyped(),
                 ] {
                     let v = hub.rd_at(reg, i * distance)?;
-                    hub.wr_at(reg, i * distance, v | SDMA_CLIENT)?;
+                    hub.wr_at(reg, i * distance, v | SDMA_CLIENT.into())?;
                 }
             }
         }

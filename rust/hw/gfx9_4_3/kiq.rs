@@ -6,14 +6,14 @@
 use kernel::prelude::*;
 use rkfd_abi::{
     doorbell::layout1,
-    mqd::v9::{dw, HIQ_FAILED_DOORBELLS},
+    mqd::v9::HIQ_FAILED_DOORBELLS,
     pm4::map_process as p,
-    regs::{gc_9_4_3 as gc, Reg},
+    regs::{gc_9_4_3 as gc, name, Reg, Untyped, Value},
 };
 
 use super::{
     gfx::{self, block, chains_xnack, with_bank},
-    mqd::KIQ_RESET_MERGE,
+    mqd::{AT, KIQ_RESET_MERGE},
     queue_reset,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(super) struct Kiq;
 /// How long a process keeps the hardware when there are too many, in milliseconds.
 const QUANTUM: u32 = 10;
 /// What a queue slot's persistent state is at rest.
-const PERSISTENT_STATE_REST: u32 = 0x0be0_5301;
+const PERSISTENT_STATE_REST: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5301);
 const KIQ: HqdSlot = HqdSlot {
     me: 2,
     pipe: 1,
@@ -71,7 +71,7 @@ impl KiqHal for Kiq {
         with_bank(mmio, b, KIQ, 0, || {
             for (reg, word, ours) in KIQ_RESET_MERGE {
                 let word = mqd.get_mut(*word).ok_or(EINVAL)?;
-                *word = (*word & ours) | (b.rd(*reg)? & !ours);
+                *word = (*word & ours) | (b.rd(*reg)?.raw() & !ours);
             }
             Ok(())
         })
@@ -86,7 +86,7 @@ impl KiqHal for Kiq {
         )?;
         let word = |i: usize| mqd.get(i).copied().ok_or(EINVAL);
         with_bank(mmio, b, KIQ, 0, || {
-            let load = |list: &[(Reg, usize)]| -> Result {
+            let load = |list: &[(Reg<Untyped>, usize)]| -> Result {
                 for (reg, i) in list {
                     b.wr(*reg, word(*i)?)?;
                 }
@@ -97,45 +97,30 @@ impl KiqHal for Kiq {
                 &[(gc::CP_PQ_WPTR_POLL_CNTL__EN, 0)],
             )?;
             load(&[
-                (gc::regCP_HQD_EOP_BASE_ADDR, dw::cp_hqd_eop_base_addr_lo),
-                (gc::regCP_HQD_EOP_BASE_ADDR_HI, dw::cp_hqd_eop_base_addr_hi),
-                (gc::regCP_HQD_EOP_CONTROL, dw::cp_hqd_eop_control),
-                (
-                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-                    dw::cp_hqd_pq_doorbell_control,
-                ),
+                gc::regCP_HQD_EOP_BASE_ADDR.from_word(AT.cp_hqd_eop_base_addr_lo),
+                gc::regCP_HQD_EOP_BASE_ADDR_HI.from_word(AT.cp_hqd_eop_base_addr_hi),
+                gc::regCP_HQD_EOP_CONTROL.from_word(AT.cp_hqd_eop_control),
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL.from_word(AT.cp_hqd_pq_doorbell_control),
             ])?;
             if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) != 0 {
                 dequeue(b)?;
                 load(&[
-                    (gc::regCP_HQD_PQ_RPTR, dw::cp_hqd_pq_rptr),
-                    (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
-                    (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
+                    gc::regCP_HQD_PQ_RPTR.from_word(AT.cp_hqd_pq_rptr),
+                    gc::regCP_HQD_PQ_WPTR_LO.from_word(AT.cp_hqd_pq_wptr_lo),
+                    gc::regCP_HQD_PQ_WPTR_HI.from_word(AT.cp_hqd_pq_wptr_hi),
                 ])?;
             }
             load(&[
-                (gc::regCP_MQD_BASE_ADDR, dw::cp_mqd_base_addr_lo),
-                (gc::regCP_MQD_BASE_ADDR_HI, dw::cp_mqd_base_addr_hi),
-                (gc::regCP_MQD_CONTROL, dw::cp_mqd_control),
-                (gc::regCP_HQD_PQ_BASE, dw::cp_hqd_pq_base_lo),
-                (gc::regCP_HQD_PQ_BASE_HI, dw::cp_hqd_pq_base_hi),
-                (gc::regCP_HQD_PQ_CONTROL, dw::cp_hqd_pq_control),
-                (
-                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR,
-                    dw::cp_hqd_pq_rptr_report_addr_lo,
-                ),
-                (
-                    gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI,
-                    dw::cp_hqd_pq_rptr_report_addr_hi,
-                ),
-                (
-                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR,
-                    dw::cp_hqd_pq_wptr_poll_addr_lo,
-                ),
-                (
-                    gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI,
-                    dw::cp_hqd_pq_wptr_poll_addr_hi,
-                ),
+                gc::regCP_MQD_BASE_ADDR.from_word(AT.cp_mqd_base_addr_lo),
+                gc::regCP_MQD_BASE_ADDR_HI.from_word(AT.cp_mqd_base_addr_hi),
+                gc::regCP_MQD_CONTROL.from_word(AT.cp_mqd_control),
+                gc::regCP_HQD_PQ_BASE.from_word(AT.cp_hqd_pq_base_lo),
+                gc::regCP_HQD_PQ_BASE_HI.from_word(AT.cp_hqd_pq_base_hi),
+                gc::regCP_HQD_PQ_CONTROL.from_word(AT.cp_hqd_pq_control),
+                gc::regCP_HQD_PQ_RPTR_REPORT_ADDR.from_word(AT.cp_hqd_pq_rptr_report_addr_lo),
+                gc::regCP_HQD_PQ_RPTR_REPORT_ADDR_HI.from_word(AT.cp_hqd_pq_rptr_report_addr_hi),
+                gc::regCP_HQD_PQ_WPTR_POLL_ADDR.from_word(AT.cp_hqd_pq_wptr_poll_addr_lo),
+                gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI.from_word(AT.cp_hqd_pq_wptr_poll_addr_hi),
             ])?;
             // Doorbells of the kernel's queues, in bytes.
             b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, doorbell * 4)?;
@@ -144,15 +129,12 @@ impl KiqHal for Kiq {
                 layout1::USERQUEUE_END * 2 * 4,
             )?;
             load(&[
-                (
-                    gc::regCP_HQD_PQ_DOORBELL_CONTROL,
-                    dw::cp_hqd_pq_doorbell_control,
-                ),
-                (gc::regCP_HQD_PQ_WPTR_LO, dw::cp_hqd_pq_wptr_lo),
-                (gc::regCP_HQD_PQ_WPTR_HI, dw::cp_hqd_pq_wptr_hi),
-                (gc::regCP_HQD_VMID, dw::cp_hqd_vmid),
-                (gc::regCP_HQD_PERSISTENT_STATE, dw::cp_hqd_persistent_state),
-                (gc::regCP_HQD_ACTIVE, dw::cp_hqd_active),
+                gc::regCP_HQD_PQ_DOORBELL_CONTROL.from_word(AT.cp_hqd_pq_doorbell_control),
+                gc::regCP_HQD_PQ_WPTR_LO.from_word(AT.cp_hqd_pq_wptr_lo),
+                gc::regCP_HQD_PQ_WPTR_HI.from_word(AT.cp_hqd_pq_wptr_hi),
+                gc::regCP_HQD_VMID.from_word(AT.cp_hqd_vmid),
+                gc::regCP_HQD_PERSISTENT_STATE.from_word(AT.cp_hqd_persistent_state),
+                gc::regCP_HQD_ACTIVE.from_word(AT.cp_hqd_active),
             ])?;
             b.set(
                 gc::regCP_PQ_STATUS,
@@ -191,13 +173,13 @@ impl KiqHal for Kiq {
     }
 
     fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
-        block(mmio, xcc)?.rd(gc::regSCRATCH_REG0)
+        block(mmio, xcc)?.rd(gc::regSCRATCH_REG0).map(Value::raw)
     }
 
     fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)> {
         let value = block(mmio, xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
         let reg = block(mmio, 0)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
-        Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1)))
+        Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1).raw()))
     }
 
     fn doorbell_in(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
@@ -226,8 +208,8 @@ impl KiqHal for Kiq {
         p::PROCESS_QUANTUM.set(out, QUANTUM);
         p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_LO32.set(out, m.root as u32);
         p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_HI32.set(out, (m.root >> 32) as u32);
-        p::SH_MEM_BASES.set(out, m.sh_mem_bases);
-        p::SH_MEM_CONFIG.set(out, m.sh_mem_config);
+        p::SH_MEM_BASES.set(out, m.sh_mem_bases.raw());
+        p::SH_MEM_CONFIG.set(out, m.sh_mem_config.raw());
         if m.tba != 0 {
             p::SQ_SHADER_TBA_LO.set(out, (m.tba >> 8) as u32);
             p::SQ_SHADER_TBA_HI.set(out, (m.tba >> 40) as u32);
@@ -235,7 +217,7 @@ impl KiqHal for Kiq {
             p::SQ_SHADER_TMA_HI.set(out, (m.tma >> 40) as u32);
         }
         // Waves enter the trap handler only where it is enabled for their VMID.
-        p::SPI_GDBG_PER_VMID_CNTL.set(out, gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.put(1));
+        p::SPI_GDBG_PER_VMID_CNTL.set(out, gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.put(1).raw());
         p::NUM_GWS.set(out, m.num_gws);
         p::SDMA_ENABLE.set(out, 1);
         p::NUM_QUEUES.set(out, m.num_queues);

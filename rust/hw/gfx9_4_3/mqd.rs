@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
     mqd::v9::{dw, Mqd as Image, HEADER},
-    regs::gc_9_4_3 as gc,
+    regs::{gc_9_4_3 as gc, name, Field, Reg, Untyped, Value, Word},
 };
 
 use crate::hw::{
@@ -20,9 +20,14 @@ use crate::hw::{
 /// See the file.
 pub(super) struct Mqd;
 
+/// Where words of an image are.
+pub(super) const AT: MqdWords = mqd_words!(dw);
+const PGM_RSRC2: Word<name::COMPUTE_PGM_RSRC2> = Word::new(dw::compute_pgm_rsrc2);
+const RESOURCE_LIMITS: Word<name::COMPUTE_RESOURCE_LIMITS> = Word::new(dw::compute_resource_limits);
+
 static COMMON: MqdCommon = MqdCommon {
     dwords: Image::DWORDS,
-    at: mqd_words!(dw),
+    at: AT,
     fields: mqd_fields!(gc),
     se_masks: &[
         dw::compute_static_thread_mgmt_se0,
@@ -44,7 +49,7 @@ fn init_scheduled(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     update_scheduled::<Mqd>(cx, spec, &mut &mut *m);
     set_limits(spec, &mut &mut *m);
     if spec.tba != 0 {
-        m[dw::compute_pgm_rsrc2] |= gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.put(1);
+        PGM_RSRC2.or(m, gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.put(1));
     }
     m[dw::cp_mqd_stride_size] = cx.stride;
 }
@@ -69,12 +74,9 @@ fn set_pm4_share(spec: &QueueSpec, m: &mut dyn Words) {
 
 /// A queue of which some waves may only run on SIMDs of their own.
 fn set_limits(spec: &QueueSpec, m: &mut dyn Words) {
-    let limits = m.get(dw::compute_resource_limits);
     let alone = gc::COMPUTE_RESOURCE_LIMITS__FORCE_SIMD_DIST;
-    m.set(
-        dw::compute_resource_limits,
-        alone.set(limits, spec.gws.into()),
-    );
+    let limits = m.read(RESOURCE_LIMITS).set(alone, spec.gws.into());
+    m.write(RESOURCE_LIMITS, limits);
 }
 
 /// The KIQ is not connected by the scheduler: all of it goes into registers as it is.
@@ -84,19 +86,28 @@ fn init_kiq(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     let masks = cx.addr + (Image::DWORDS * 4) as u64;
     m[dw::dynamic_cu_mask_addr_lo] = lo(masks);
     m[dw::dynamic_cu_mask_addr_hi] = hi(masks);
-    m[dw::cp_hqd_eop_control] = gc::CP_HQD_EOP_CONTROL__EOP_SIZE.put(order(spec.eop_size / 4) - 1);
-    m[dw::cp_hqd_pq_control] = gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.put(pq_size(spec))
-        | gc::CP_HQD_PQ_CONTROL__PRIV_STATE.put(1)
-        | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.put(1);
-    m[dw::cp_hqd_persistent_state] =
-        gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE.put(COMMON.preload_size);
-    m[dw::cp_hqd_ib_control] = gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.put(3);
-    m[dw::cp_hqd_quantum] = COMMON.quantum();
+    AT.cp_hqd_eop_control.set(
+        m,
+        gc::CP_HQD_EOP_CONTROL__EOP_SIZE.put(order(spec.eop_size / 4) - 1),
+    );
+    AT.cp_hqd_pq_control.set(
+        m,
+        gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.put(pq_size(spec))
+            | gc::CP_HQD_PQ_CONTROL__PRIV_STATE.put(1)
+            | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.put(1),
+    );
+    AT.cp_hqd_persistent_state.set(
+        m,
+        gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE.put(COMMON.preload_size),
+    );
+    AT.cp_hqd_ib_control
+        .set(m, gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.put(3));
+    AT.cp_hqd_quantum.set(m, COMMON.quantum());
 }
 
 impl MqdVersion for Mqd {
     const COMMON: &'static MqdCommon = &COMMON;
-    const IB_CONTROL: u32 = gc::CP_HQD_IB_CONTROL__IB_EXE_DISABLE.put(1);
+    const IB_CONTROL: Value<name::CP_HQD_IB_CONTROL> = gc::CP_HQD_IB_CONTROL__IB_EXE_DISABLE.put(1);
 
     fn init(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) -> Result {
         match cx.kind {
@@ -108,9 +119,12 @@ impl MqdVersion for Mqd {
                 m[dw::compute_restart_cg_tg_id] = !0;
                 m[dw::compute_tg_chunk_size] = !0;
                 m[dw::compute_restore_tg_chunk_size] = !0;
-                m[dw::cp_hqd_pq_control] |= gc::CP_HQD_PQ_CONTROL__PRIV_STATE.put(1)
-                    | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.put(1)
-                    | gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put((cx.xcc != 0).into());
+                AT.cp_hqd_pq_control.or(
+                    m,
+                    gc::CP_HQD_PQ_CONTROL__PRIV_STATE.put(1)
+                        | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.put(1)
+                        | gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.put((cx.xcc != 0).into()),
+                );
             }
             MqdKind::User => {
                 init_scheduled(cx, spec, m);
@@ -131,7 +145,11 @@ impl MqdVersion for Mqd {
         }
     }
 
-    fn pq_control(cx: &MqdContext, spec: &QueueSpec, value: u32) -> u32 {
+    fn pq_control(
+        cx: &MqdContext,
+        spec: &QueueSpec,
+        value: Value<name::CP_HQD_PQ_CONTROL>,
+    ) -> Value<name::CP_HQD_PQ_CONTROL> {
         if spec.format != QueueFormat::Aql {
             return value;
         }
@@ -141,43 +159,59 @@ impl MqdVersion for Mqd {
     }
 }
 
-/// Words of an image that go into registers, and the words' names in the image.
-pub(super) const KIQ_RESET_MERGE: &[(rkfd_abi::regs::Reg, usize, u32)] = &[
-    (
+/// A word of an image of which the driver sets these fields, and the rest is the register's.
+const fn merge<R>(reg: Reg<R>, word: Word<R>, ours: &[Field<R>]) -> (Reg<Untyped>, usize, u32) {
+    let mut mask = 0;
+    let mut i = 0;
+    while i < ours.len() {
+        mask |= ours[i].mask();
+        i += 1;
+    }
+    (reg.untyped(), word.index(), mask)
+}
+
+/// Registers whose value the image of the KIQ takes over, the places of their words, and the
+/// bits that are the driver's all the same.
+pub(super) const KIQ_RESET_MERGE: &[(Reg<Untyped>, usize, u32)] = &[
+    merge(
         gc::regCP_HQD_EOP_CONTROL,
-        dw::cp_hqd_eop_control,
-        gc::CP_HQD_EOP_CONTROL__EOP_SIZE.mask,
+        AT.cp_hqd_eop_control,
+        &[gc::CP_HQD_EOP_CONTROL__EOP_SIZE],
     ),
-    (
+    merge(
         gc::regCP_MQD_CONTROL,
-        dw::cp_mqd_control,
-        gc::CP_MQD_CONTROL__VMID.mask,
+        AT.cp_mqd_control,
+        &[gc::CP_MQD_CONTROL__VMID],
     ),
-    (
+    merge(
         gc::regCP_HQD_PQ_CONTROL,
-        dw::cp_hqd_pq_control,
-        gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.mask
-            | gc::CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE.mask
-            | gc::CP_HQD_PQ_CONTROL__UNORD_DISPATCH.mask
-            | gc::CP_HQD_PQ_CONTROL__ROQ_PQ_IB_FLIP.mask
-            | gc::CP_HQD_PQ_CONTROL__PRIV_STATE.mask
-            | gc::CP_HQD_PQ_CONTROL__KMD_QUEUE.mask,
+        AT.cp_hqd_pq_control,
+        &[
+            gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE,
+            gc::CP_HQD_PQ_CONTROL__RPTR_BLOCK_SIZE,
+            gc::CP_HQD_PQ_CONTROL__UNORD_DISPATCH,
+            gc::CP_HQD_PQ_CONTROL__ROQ_PQ_IB_FLIP,
+            gc::CP_HQD_PQ_CONTROL__PRIV_STATE,
+            gc::CP_HQD_PQ_CONTROL__KMD_QUEUE,
+        ],
     ),
-    (
+    merge(
         gc::regCP_HQD_PERSISTENT_STATE,
-        dw::cp_hqd_persistent_state,
-        gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE.mask,
+        AT.cp_hqd_persistent_state,
+        &[gc::CP_HQD_PERSISTENT_STATE__PRELOAD_SIZE],
     ),
-    (
+    merge(
         gc::regCP_HQD_IB_CONTROL,
-        dw::cp_hqd_ib_control,
-        gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE.mask,
+        AT.cp_hqd_ib_control,
+        &[gc::CP_HQD_IB_CONTROL__MIN_IB_AVAIL_SIZE],
     ),
-    (
+    merge(
         gc::regCP_HQD_QUANTUM,
-        dw::cp_hqd_quantum,
-        gc::CP_HQD_QUANTUM__QUANTUM_EN.mask
-            | gc::CP_HQD_QUANTUM__QUANTUM_SCALE.mask
-            | gc::CP_HQD_QUANTUM__QUANTUM_DURATION.mask,
+        AT.cp_hqd_quantum,
+        &[
+            gc::CP_HQD_QUANTUM__QUANTUM_EN,
+            gc::CP_HQD_QUANTUM__QUANTUM_SCALE,
+            gc::CP_HQD_QUANTUM__QUANTUM_DURATION,
+        ],
     ),
 ];

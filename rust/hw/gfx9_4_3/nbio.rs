@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::{
     discovery::hwid,
-    regs::{nbio_7_9_0 as n, Reg},
+    regs::{name, nbio_7_9_0 as n, Reg},
 };
 
 use crate::{
@@ -23,6 +23,14 @@ pub(super) struct Nbio;
 const IH_RANGE: u32 = 8;
 /// Doorbells (32-bit words) of an SDMA engine.
 const SDMA_RANGE: u32 = 20;
+
+/// Range register, port register, port id and address bits of an SDMA engine's doorbells.
+type Engine = (
+    Reg<name::DOORBELL0_CTRL_ENTRY_0>,
+    Reg<name::S2A_DOORBELL_ENTRY_1_CTRL>,
+    u32,
+    u32,
+);
 
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
@@ -55,8 +63,8 @@ impl NbioVersion for Nbio {
         )?;
         b.wr(n::regS2A_DOORBELL_ENTRY_3_CTRL, port(0, 0, IH_RANGE))?;
 
-        // The engines of the first AID: range register, port register, port id, address bits.
-        let engines: [(Reg, Reg, u32, u32); 4] = [
+        // The engines of the first AID.
+        let engines: [Engine; 4] = [
             (
                 n::regDOORBELL0_CTRL_ENTRY_1,
                 n::regS2A_DOORBELL_ENTRY_1_CTRL,

@@ -12,7 +12,7 @@ use rkfd_abi::{
     firmware::{bin_desc, gfx_v1_0, psp_type, psp_v2_0, psp_v2_1, rlc_v2_0, rlc_v2_1},
     firmware::{common, sdma_v1_0, ta_type, ta_v2_0, MAX_BINS},
     psp::{self, bootloader, control, fw_type},
-    regs::Reg,
+    regs::{Reg, Value},
 };
 
 use super::smu;
@@ -151,8 +151,13 @@ fn block(mmio: &Mmio) -> Result<Block<'_>> {
     mmio.block(hwid::MP0, 0)
 }
 
-fn wait(b: Block<'_>, reg: Reg, timeout: Delta, done: impl Fn(u32) -> bool) -> Result<u32> {
-    read_poll_timeout(|| b.rd(reg), |v| done(*v), Delta::from_micros(100), timeout)
+fn wait<R>(b: Block<'_>, reg: Reg<R>, timeout: Delta, done: impl Fn(u32) -> bool) -> Result<u32> {
+    read_poll_timeout(
+        || b.rd(reg).map(Value::raw),
+        |v| done(*v),
+        Delta::from_micros(100),
+        timeout,
+    )
 }
 
 /// The answer in the mailbox of the operating system.
@@ -451,11 +456,11 @@ impl PspHal for Psp {
     }
 
     fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
-        Ok(block(mmio)?.rd(psp::SIGN_OF_LIFE)? != 0)
+        Ok(block(mmio)?.rd(psp::SIGN_OF_LIFE)?.raw() != 0)
     }
 
     fn os_version(&self, mmio: &Mmio) -> Result<u32> {
-        block(mmio)?.rd(psp::VERSION)
+        block(mmio)?.rd(psp::VERSION).map(Value::raw)
     }
 
     fn wait_bootloader(&self, mmio: &Mmio) -> Result {
@@ -486,7 +491,7 @@ impl PspHal for Psp {
         });
         match alive {
             Ok(_) => Ok(Ok(())),
-            Err(e) if e == ETIMEDOUT => match b.rd(psp::BOOTLOADER)? & !psp::READY {
+            Err(e) if e == ETIMEDOUT => match b.rd(psp::BOOTLOADER)?.raw() & !psp::READY {
                 0 => Err(ETIMEDOUT),
                 status => Ok(Err(status)),
             },
@@ -513,7 +518,7 @@ impl PspHal for Psp {
     }
 
     fn wptr(&self, mmio: &Mmio) -> Result<u32> {
-        block(mmio)?.rd(psp::RING_WPTR)
+        block(mmio)?.rd(psp::RING_WPTR).map(Value::raw)
     }
 
     fn set_wptr(&self, mmio: &Mmio, wptr: u32) -> Result {

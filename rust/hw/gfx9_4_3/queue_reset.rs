@@ -55,7 +55,7 @@ fn throw_out(b: Block<'_>, slot: HqdSlot) -> Result {
     if gone().is_ok() {
         return Ok(());
     }
-    let pipe = gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.put(1) << slot.pipe;
+    let pipe = gc::CP_MEC_CNTL__MEC_ME1_PIPE0_RESET.mask() << slot.pipe;
     b.wr(gc::regCP_MEC_CNTL, pipe)?;
     fsleep(Delta::from_micros(1));
     b.wr(gc::regCP_MEC_CNTL, 0)?;

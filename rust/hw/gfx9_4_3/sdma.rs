@@ -13,7 +13,10 @@ use kernel::{
 };
 use rkfd_abi::{
     discovery::hwid,
-    regs::{mmhub_1_8_0 as mm, nbio_7_9_0 as nbio, osssys_4_4_2 as oss, sdma_4_4_2 as s, Reg},
+    regs::{
+        mmhub_1_8_0 as mm, nbio_7_9_0 as nbio, osssys_4_4_2 as oss, sdma_4_4_2 as s, Reg, Untyped,
+        Value,
+    },
 };
 
 use super::{gmc, smu};
@@ -105,27 +108,27 @@ impl SdmaVersion for Sdma {
     const RING: &'static RingNames = &ring_names!(s, SDMA_GFX_);
     const BUS: &'static NbioNames = &nbio_names!(nbio);
     const HUB: &'static HubNames = &gmc::MEM.names;
-    const PASIDS: Reg = oss::regIH_VMID_0_LUT_MM;
-    const DUMPED: &'static [Reg] = &[
-        s::regSDMA_F32_CNTL,
-        s::regSDMA_CNTL,
-        s::regSDMA_STATUS_REG,
-        s::regSDMA_STATUS1_REG,
-        s::regSDMA_GFX_RB_CNTL,
-        s::regSDMA_GFX_RB_BASE,
-        s::regSDMA_GFX_RB_BASE_HI,
-        s::regSDMA_GFX_RB_RPTR,
-        s::regSDMA_GFX_RB_RPTR_HI,
-        s::regSDMA_GFX_RB_WPTR,
-        s::regSDMA_GFX_RB_WPTR_HI,
-        s::regSDMA_GFX_IB_CNTL,
-        s::regSDMA_GFX_IB_BASE_LO,
-        s::regSDMA_GFX_IB_BASE_HI,
-        s::regSDMA_GFX_IB_SIZE,
-        s::regSDMA_GFX_IB_OFFSET,
-        s::regSDMA_GFX_CONTEXT_STATUS,
-        s::regSDMA_GFX_DOORBELL,
-        s::regSDMA_GFX_DOORBELL_OFFSET,
+    const PASIDS: Reg<Untyped> = oss::regIH_VMID_0_LUT_MM.untyped();
+    const DUMPED: &'static [Reg<Untyped>] = &[
+        s::regSDMA_F32_CNTL.untyped(),
+        s::regSDMA_CNTL.untyped(),
+        s::regSDMA_STATUS_REG.untyped(),
+        s::regSDMA_STATUS1_REG.untyped(),
+        s::regSDMA_GFX_RB_CNTL.untyped(),
+        s::regSDMA_GFX_RB_BASE.untyped(),
+        s::regSDMA_GFX_RB_BASE_HI.untyped(),
+        s::regSDMA_GFX_RB_RPTR.untyped(),
+        s::regSDMA_GFX_RB_RPTR_HI.untyped(),
+        s::regSDMA_GFX_RB_WPTR.untyped(),
+        s::regSDMA_GFX_RB_WPTR_HI.untyped(),
+        s::regSDMA_GFX_IB_CNTL.untyped(),
+        s::regSDMA_GFX_IB_BASE_LO.untyped(),
+        s::regSDMA_GFX_IB_BASE_HI.untyped(),
+        s::regSDMA_GFX_IB_SIZE.untyped(),
+        s::regSDMA_GFX_IB_OFFSET.untyped(),
+        s::regSDMA_GFX_CONTEXT_STATUS.untyped(),
+        s::regSDMA_GFX_DOORBELL.untyped(),
+        s::regSDMA_GFX_DOORBELL_OFFSET.untyped(),
     ];
     const PACKETS: &'static dyn DmaPacketHal = &DmaPackets;
 
@@ -173,7 +176,7 @@ impl SdmaVersion for Sdma {
     }
 
     fn fault_engine(status: u32, node: u32) -> Option<u32> {
-        let client = mm::VM_L2_PROTECTION_FAULT_STATUS__CID.get(status);
+        let client = mm::VM_L2_PROTECTION_FAULT_STATUS__CID.get(Value::new(status));
         let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
         (n < PER_AID).then(|| first_of_node(node) + n)
     }

@@ -6,6 +6,7 @@
 use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
 use rkfd_abi::{
     discovery::hwid,
+    regs::Value,
     smu::{msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
@@ -21,7 +22,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     b.wr(ARGUMENT, argument)?;
     b.wr(MESSAGE, message)?;
     let answer = read_poll_timeout(
-        || b.rd(RESPONSE),
+        || b.rd(RESPONSE).map(Value::raw),
         |v| *v != 0,
         Delta::from_micros(10),
         Delta::from_millis(TIMEOUT_MS),

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
     pte,
-    regs::{Field, Reg},
+    regs::{name, Field, Reg, Value},
 };
 
 use super::{FlushType, HubSetup};
@@ -14,10 +14,10 @@ use crate::{asic::mmio::Block, hw::names::names};
 
 names! { $
     /// What all versions have, in the hub of the graphics core and in the memory hub.
-    struct HubNames, hub_names {
+    struct HubNames, hub_names of name {
         regs {
-            MC_VM_FB_LOCATION_BASE,
-            MC_VM_FB_LOCATION_TOP,
+            MC_VM_FB_LOCATION_BASE { FB_BASE, },
+            MC_VM_FB_LOCATION_TOP { FB_TOP, },
             MC_VM_AGP_BASE,
             MC_VM_AGP_BOT,
             MC_VM_AGP_TOP,
@@ -25,17 +25,67 @@ names! { $
             MC_VM_SYSTEM_APERTURE_HIGH_ADDR,
             MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB,
             MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB,
-            MC_VM_MX_L1_TLB_CNTL,
+            MC_VM_MX_L1_TLB_CNTL {
+                ENABLE_L1_TLB,
+                SYSTEM_ACCESS_MODE,
+                ENABLE_ADVANCED_DRIVER_MODEL,
+                SYSTEM_APERTURE_UNMAPPED_ACCESS,
+                MTYPE,
+            },
             VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32,
             VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_HI32,
-            VM_L2_PROTECTION_FAULT_CNTL,
-            VM_L2_PROTECTION_FAULT_CNTL2,
-            VM_L2_CNTL,
-            VM_L2_CNTL2,
-            VM_L2_CNTL3,
-            VM_L2_CNTL4,
-            VM_CONTEXT0_CNTL,
-            VM_CONTEXT1_CNTL,
+            VM_L2_PROTECTION_FAULT_CNTL {
+                RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
+                PDE1_PROTECTION_FAULT_ENABLE_DEFAULT,
+                PDE2_PROTECTION_FAULT_ENABLE_DEFAULT,
+                TRANSLATE_FURTHER_PROTECTION_FAULT_ENABLE_DEFAULT,
+                NACK_PROTECTION_FAULT_ENABLE_DEFAULT,
+                DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
+                READ_PROTECTION_FAULT_ENABLE_DEFAULT,
+                WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                CRASH_ON_NO_RETRY_FAULT,
+                CRASH_ON_RETRY_FAULT,
+                CLEAR_PROTECTION_FAULT_STATUS_ADDR,
+            },
+            VM_L2_PROTECTION_FAULT_CNTL2 { ACTIVE_PAGE_MIGRATION_PTE_READ_RETRY, },
+            VM_L2_CNTL {
+                ENABLE_L2_CACHE,
+                L2_PDE0_CACHE_TAG_GENERATION_MODE,
+                PDE_FAULT_CLASSIFICATION,
+                CONTEXT1_IDENTITY_ACCESS_MODE,
+                IDENTITY_MODE_FRAGMENT_SIZE,
+            },
+            VM_L2_CNTL2 { INVALIDATE_ALL_L1_TLBS, INVALIDATE_L2_CACHE, },
+            VM_L2_CNTL3 { BANK_SELECT, L2_CACHE_BIGK_FRAGMENT_SIZE, },
+            VM_L2_CNTL4 { VMC_TAP_PDE_REQUEST_PHYSICAL, VMC_TAP_PTE_REQUEST_PHYSICAL, },
+            VM_CONTEXT0_CNTL {
+                ENABLE_CONTEXT,
+                PAGE_TABLE_DEPTH,
+                RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+            },
+            VM_CONTEXT1_CNTL {
+                ENABLE_CONTEXT,
+                PAGE_TABLE_DEPTH,
+                RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
+                VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
+                READ_PROTECTION_FAULT_ENABLE_DEFAULT,
+                WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                PAGE_TABLE_BLOCK_SIZE,
+                RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+                RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+                DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+                PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
+                VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
+                READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
+                WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+                EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
+            },
             VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32,
             VM_CONTEXT1_PAGE_TABLE_BASE_ADDR_LO32,
             VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32,
@@ -47,74 +97,19 @@ names! { $
             VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_LO32,
             VM_L2_CONTEXT_IDENTITY_PHYSICAL_OFFSET_HI32,
             VM_INVALIDATE_ENG0_SEM,
-            VM_INVALIDATE_ENG0_REQ,
+            VM_INVALIDATE_ENG0_REQ {
+                PER_VMID_INVALIDATE_REQ,
+                INVALIDATE_L2_PTES,
+                INVALIDATE_L2_PDE0,
+                INVALIDATE_L2_PDE1,
+                INVALIDATE_L2_PDE2,
+                INVALIDATE_L1_PTES,
+                FLUSH_TYPE,
+            },
             VM_INVALIDATE_ENG0_ACK,
             VM_INVALIDATE_ENG0_ADDR_RANGE_LO32,
             VM_INVALIDATE_ENG0_ADDR_RANGE_HI32,
             VM_L2_CNTL5,
-        }
-        fields {
-            MC_VM_FB_LOCATION_BASE__FB_BASE,
-            MC_VM_FB_LOCATION_TOP__FB_TOP,
-            VM_L2_PROTECTION_FAULT_CNTL2__ACTIVE_PAGE_MIGRATION_PTE_READ_RETRY,
-            MC_VM_MX_L1_TLB_CNTL__ENABLE_L1_TLB,
-            MC_VM_MX_L1_TLB_CNTL__SYSTEM_ACCESS_MODE,
-            MC_VM_MX_L1_TLB_CNTL__ENABLE_ADVANCED_DRIVER_MODEL,
-            MC_VM_MX_L1_TLB_CNTL__SYSTEM_APERTURE_UNMAPPED_ACCESS,
-            MC_VM_MX_L1_TLB_CNTL__MTYPE,
-            VM_L2_CNTL__ENABLE_L2_CACHE,
-            VM_L2_CNTL__L2_PDE0_CACHE_TAG_GENERATION_MODE,
-            VM_L2_CNTL__PDE_FAULT_CLASSIFICATION,
-            VM_L2_CNTL__CONTEXT1_IDENTITY_ACCESS_MODE,
-            VM_L2_CNTL__IDENTITY_MODE_FRAGMENT_SIZE,
-            VM_L2_CNTL2__INVALIDATE_ALL_L1_TLBS,
-            VM_L2_CNTL2__INVALIDATE_L2_CACHE,
-            VM_L2_CNTL3__BANK_SELECT,
-            VM_L2_CNTL3__L2_CACHE_BIGK_FRAGMENT_SIZE,
-            VM_L2_CNTL4__VMC_TAP_PDE_REQUEST_PHYSICAL,
-            VM_L2_CNTL4__VMC_TAP_PTE_REQUEST_PHYSICAL,
-            VM_CONTEXT0_CNTL__ENABLE_CONTEXT,
-            VM_CONTEXT0_CNTL__PAGE_TABLE_DEPTH,
-            VM_CONTEXT0_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
-            VM_CONTEXT1_CNTL__ENABLE_CONTEXT,
-            VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH,
-            VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE,
-            VM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
-            VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_INTERRUPT,
-            VM_L2_PROTECTION_FAULT_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__PDE1_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__PDE2_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__TRANSLATE_FURTHER_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__NACK_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__CRASH_ON_NO_RETRY_FAULT,
-            VM_L2_PROTECTION_FAULT_CNTL__CRASH_ON_RETRY_FAULT,
-            VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PTES,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE0,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE1,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L2_PDE2,
-            VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES,
-            VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE,
-            VM_L2_PROTECTION_FAULT_CNTL__CLEAR_PROTECTION_FAULT_STATUS_ADDR,
         }
     }
 }
@@ -122,11 +117,11 @@ names! { $
 /// Numbers of a version of the hubs.
 pub(in crate::hw) struct HubNumbers {
     /// What the first-level cache's control has besides.
-    pub(in crate::hw) l1_tlb: &'static [(Field, u32)],
+    pub(in crate::hw) l1_tlb: &'static [(Field<name::MC_VM_MX_L1_TLB_CNTL>, u32)],
     /// What the second-level cache's control has besides.
-    pub(in crate::hw) l2_cntl: &'static [(Field, u32)],
+    pub(in crate::hw) l2_cntl: &'static [(Field<name::VM_L2_CNTL>, u32)],
     /// What the control of VMID 0's context has besides.
-    pub(in crate::hw) context0: &'static [(Field, u32)],
+    pub(in crate::hw) context0: &'static [(Field<name::VM_CONTEXT0_CNTL>, u32)],
     /// How many bits of an address select a bank of the second-level cache.
     pub(in crate::hw) bank_select: u32,
     /// The size of fragments that have a cache of their own.
@@ -144,15 +139,15 @@ pub(in crate::hw) struct Hub {
     /// Where its registers are.
     pub(in crate::hw) names: HubNames,
     /// What its last fault was.
-    pub(in crate::hw) fault_status: Reg,
+    pub(in crate::hw) fault_status: Reg<name::VM_L2_PROTECTION_FAULT_STATUS>,
     /// The value of L2_CNTL3 from which the driver starts.
-    pub(in crate::hw) l2_cntl3: u32,
+    pub(in crate::hw) l2_cntl3: Value<name::VM_L2_CNTL3>,
     /// The numbers of its version.
     pub(in crate::hw) numbers: &'static HubNumbers,
 }
 
 /// The value of L2_CNTL4 from which the driver starts.
-const L2_CNTL4: u32 = 0x0000_00c1;
+const L2_CNTL4: Value<name::VM_L2_CNTL4> = Value::new(0x0000_00c1);
 /// Engines that invalidate TLBs.
 const ENGINES: u32 = 18;
 /// The last of them, which is the CPU's.
@@ -166,15 +161,14 @@ const MTYPE_UC: u32 = pte::MTYPE_UC as u32;
 /// Bottom of an AGP aperture that is off, in units of 16 MiB.
 const AGP_OFF_BOTTOM: u32 = 0x00ff_ffff;
 
-fn with(from: u32, fields: &[(Field, u32)]) -> u32 {
-    fields
-        .iter()
-        .fold(from, |value, (field, to)| field.set(value, *to))
-}
-
 /// Reads, changes the fields of both lists and writes back.
-fn set(b: Block<'_>, reg: Reg, common: &[(Field, u32)], own: &[(Field, u32)]) -> Result {
-    b.wr(reg, with(with(b.rd(reg)?, common), own))
+fn set<R>(
+    b: Block<'_>,
+    reg: Reg<R>,
+    common: &[(Field<R>, u32)],
+    own: &[(Field<R>, u32)],
+) -> Result {
+    b.wr(reg, b.rd(reg)?.with(common).with(own))
 }
 
 impl HubNames {
@@ -189,7 +183,11 @@ impl HubNames {
     }
 
     /// What an invalidation engine is asked for to drop the translations of a VMID.
-    pub(in crate::hw) fn invalidate_request(&self, vmid: u32, kind: FlushType) -> u32 {
+    pub(in crate::hw) fn invalidate_request(
+        &self,
+        vmid: u32,
+        kind: FlushType,
+    ) -> Value<name::VM_INVALIDATE_ENG0_REQ> {
         self.VM_INVALIDATE_ENG0_REQ__PER_VMID_INVALIDATE_REQ
             .put(1 << vmid)
             | self.VM_INVALIDATE_ENG0_REQ__FLUSH_TYPE.put(kind as u32)
@@ -205,7 +203,7 @@ impl HubNames {
         let request = self.invalidate_request(vmid, kind);
         b.wr_at(self.VM_INVALIDATE_ENG0_REQ, CPU_ENGINE, request)?;
         b.poll(self.VM_INVALIDATE_ENG0_ACK, CPU_ENGINE, |ack| {
-            ack & (1 << vmid) != 0
+            ack.raw() & (1 << vmid) != 0
         })?;
         Ok(())
     }
@@ -270,12 +268,12 @@ impl Hub {
             (n.VM_L2_CNTL3__BANK_SELECT, v.bank_select),
             (n.VM_L2_CNTL3__L2_CACHE_BIGK_FRAGMENT_SIZE, v.big_fragment),
         ];
-        b.wr(n.VM_L2_CNTL3, with(self.l2_cntl3, &cntl3))?;
+        b.wr(n.VM_L2_CNTL3, self.l2_cntl3.with(&cntl3))?;
         let cntl4 = [
             (n.VM_L2_CNTL4__VMC_TAP_PDE_REQUEST_PHYSICAL, 0),
             (n.VM_L2_CNTL4__VMC_TAP_PTE_REQUEST_PHYSICAL, 0),
         ];
-        b.wr(n.VM_L2_CNTL4, with(L2_CNTL4, &cntl4))
+        b.wr(n.VM_L2_CNTL4, L2_CNTL4.with(&cntl4))
     }
 
     /// What the context of VMID 0 and those of processes hold, and what faults do.
@@ -320,43 +318,43 @@ impl Hub {
         let interrupts = self.interrupts();
         for i in 0..=USER_CONTEXTS {
             let value = b.rd_at(n.VM_CONTEXT0_CNTL, i)?;
-            b.wr_at(n.VM_CONTEXT0_CNTL, i, with(value, &interrupts))?;
+            b.wr_at(n.VM_CONTEXT0_CNTL, i, value.with(&interrupts))?;
         }
         Ok(())
     }
 
     /// The control register of the context of a process.
-    pub(in crate::hw) fn context_cntl(&self, from: u32) -> u32 {
+    pub(in crate::hw) fn context_cntl(
+        &self,
+        from: Value<name::VM_CONTEXT1_CNTL>,
+    ) -> Value<name::VM_CONTEXT1_CNTL> {
         let (n, v) = (&self.names, self.numbers);
-        with(
-            from,
-            &[
-                (n.VM_CONTEXT1_CNTL__ENABLE_CONTEXT, 1),
-                (n.VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH, v.depth),
-                (n.VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
-                (
-                    n.VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
-                    1,
-                ),
-                (n.VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
-                (n.VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
-                (n.VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
-                (n.VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
-                (
-                    n.VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
-                    1,
-                ),
-                (n.VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE, v.block_size),
-                (
-                    n.VM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
-                    v.retry.into(),
-                ),
-            ],
-        )
+        from.with(&[
+            (n.VM_CONTEXT1_CNTL__ENABLE_CONTEXT, 1),
+            (n.VM_CONTEXT1_CNTL__PAGE_TABLE_DEPTH, v.depth),
+            (n.VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+            (
+                n.VM_CONTEXT1_CNTL__DUMMY_PAGE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (n.VM_CONTEXT1_CNTL__PDE0_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+            (n.VM_CONTEXT1_CNTL__VALID_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+            (n.VM_CONTEXT1_CNTL__READ_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+            (n.VM_CONTEXT1_CNTL__WRITE_PROTECTION_FAULT_ENABLE_DEFAULT, 1),
+            (
+                n.VM_CONTEXT1_CNTL__EXECUTE_PROTECTION_FAULT_ENABLE_DEFAULT,
+                1,
+            ),
+            (n.VM_CONTEXT1_CNTL__PAGE_TABLE_BLOCK_SIZE, v.block_size),
+            (
+                n.VM_CONTEXT1_CNTL__RETRY_PERMISSION_OR_INVALID_PAGE_FAULT,
+                v.retry.into(),
+            ),
+        ])
     }
 
     /// Fields that let the faults of a context raise interrupts.
-    fn interrupts(&self) -> [(Field, u32); 7] {
+    fn interrupts(&self) -> [(Field<name::VM_CONTEXT1_CNTL>, u32); 7] {
         let n = &self.names;
         [
             n.VM_CONTEXT1_CNTL__RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT,
@@ -371,7 +369,7 @@ impl Hub {
     }
 
     /// Faults go to the default page and are reported, they do not stop the hub.
-    fn fault_cntl(&self) -> [(Field, u32); 13] {
+    fn fault_cntl(&self) -> [(Field<name::VM_L2_PROTECTION_FAULT_CNTL>, u32); 13] {
         let n = &self.names;
         [
             (
@@ -446,6 +444,6 @@ impl Hub {
         let status = b.rd(self.fault_status)?;
         let clear = n.VM_L2_PROTECTION_FAULT_CNTL__CLEAR_PROTECTION_FAULT_STATUS_ADDR;
         b.set(n.VM_L2_PROTECTION_FAULT_CNTL, &[(clear, 1)])?;
-        Ok(status)
+        Ok(status.raw())
     }
 }

@@ -46,7 +46,7 @@ impl Reg {
     }
 
     /// The model's form of a register that driver and model share by its role.
-    const fn shared(reg: rkfd_abi::regs::Reg) -> Self {
+    const fn shared<R>(reg: rkfd_abi::regs::Reg<R>) -> Self {
         Self {
             name: reg.name,
             seg: reg.seg,

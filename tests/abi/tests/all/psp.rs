@@ -242,32 +242,50 @@ fn registers_have_the_roles_that_the_driver_gives_them() {
     let text = amd_text("amdgpu/psp_v13_0.c");
     let function = |name: &str| block(&text, name, "}");
     for (name, reg) in [
-        ("static int psp_v13_0_wait_for_vmbx_ready(", psp::MAILBOX),
+        (
+            "static int psp_v13_0_wait_for_vmbx_ready(",
+            gpu_regs::psp::MAILBOX,
+        ),
         (
             "static int psp_v13_0_wait_for_bootloader(struct",
-            psp::BOOTLOADER,
+            gpu_regs::psp::BOOTLOADER,
         ),
         (
             "static int psp_v13_0_bootloader_load_component(",
-            psp::BOOTLOADER_ADDRESS,
+            gpu_regs::psp::BOOTLOADER_ADDRESS,
         ),
         (
             "static inline void psp_v13_0_init_sos_version(",
-            psp::VERSION,
+            gpu_regs::psp::VERSION,
         ),
-        ("static int psp_v13_0_ring_stop(", psp::COMMAND),
-        ("static uint32_t psp_v13_0_ring_get_wptr(", psp::RING_WPTR),
-        ("static int psp_v13_0_ring_create(", psp::RING_ADDRESS_LO),
-        ("static int psp_v13_0_ring_create(", psp::RING_ADDRESS_HI),
-        ("static int psp_v13_0_ring_create(", psp::RING_SIZE),
-        ("static bool psp_v13_0_is_sos_alive(", psp::SIGN_OF_LIFE),
+        ("static int psp_v13_0_ring_stop(", gpu_regs::psp::COMMAND),
+        (
+            "static uint32_t psp_v13_0_ring_get_wptr(",
+            gpu_regs::psp::RING_WPTR,
+        ),
+        (
+            "static int psp_v13_0_ring_create(",
+            gpu_regs::psp::RING_ADDRESS_LO,
+        ),
+        (
+            "static int psp_v13_0_ring_create(",
+            gpu_regs::psp::RING_ADDRESS_HI,
+        ),
+        (
+            "static int psp_v13_0_ring_create(",
+            gpu_regs::psp::RING_SIZE,
+        ),
+        (
+            "static bool psp_v13_0_is_sos_alive(",
+            gpu_regs::psp::SIGN_OF_LIFE,
+        ),
         (
             "static void psp_v13_0_bootloader_print_status(",
-            psp::BOOTLOADER_STATUS,
+            gpu_regs::psp::BOOTLOADER_STATUS,
         ),
         (
             "static bool psp_v13_0_get_ras_capability(",
-            psp::RAS_CAPABILITY,
+            gpu_regs::psp::RAS_CAPABILITY,
         ),
     ] {
         assert!(function(name).contains(reg.name), "{name} {}", reg.name);
@@ -277,8 +295,11 @@ fn registers_have_the_roles_that_the_driver_gives_them() {
         .include("include/asic_reg/mp/mp_13_0_2_offset.h")
         .facts([
             same("regMP1_PUB_SCRATCH0", psp::SMU_VERSION_SMN),
-            same("regMP0_SMN_C2PMSG_127", psp::RAS_CAPABILITY.off),
-            same("regMP0_SMN_C2PMSG_127_BASE_IDX", psp::RAS_CAPABILITY.seg),
+            same("regMP0_SMN_C2PMSG_127", gpu_regs::psp::RAS_CAPABILITY.off),
+            same(
+                "regMP0_SMN_C2PMSG_127_BASE_IDX",
+                gpu_regs::psp::RAS_CAPABILITY.seg,
+            ),
         ])
         .check();
     let aux = function("static bool psp_v13_0_is_aux_sos_load_required(");

@@ -351,9 +351,9 @@ fn mailbox() {
         facts.push(same(&format!("PPSMC_Result_{name}"), *response));
     }
     for (use_of, register) in [
-        ("msg_reg", smu::MESSAGE),
-        ("arg_regs[0]", smu::ARGUMENT),
-        ("resp_reg", smu::RESPONSE),
+        ("msg_reg", gpu_regs::smu::MESSAGE),
+        ("arg_regs[0]", gpu_regs::smu::ARGUMENT),
+        ("resp_reg", gpu_regs::smu::RESPONSE),
     ] {
         let name = register.name.replacen("reg", "mm", 1);
         let line = format!("{use_of} = SOC15_REG_OFFSET(MP1, 0, {name});");
