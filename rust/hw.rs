@@ -22,20 +22,18 @@ pub(crate) mod psp;
 mod sched;
 mod sdma;
 mod sdma_queue;
+mod select;
 
 pub(crate) use crate::asic::caps::{Caps, VMIDS};
-pub(crate) use dma::{DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
-pub(crate) use generation::{select, Generation};
+pub(crate) use dma::{DmaPacket, DmaPacketHal, HdpFlush, DMA_PACKET_DWORDS};
+pub(crate) use generation::Generation;
 pub(crate) use gfx::{HqdDump, HqdSlot};
 pub(crate) use gmc::{FlushType, HubSetup, Level, McLayout, PteAttrs};
 pub(crate) use ih::{IhEntry, IhEvent, IhSetup, SqSender, VmFault, IH_ENTRY_DWORDS};
-pub(crate) use mqd::{MqdContext, MqdKind, QueueFormat, QueueSpec, Words};
-pub(crate) use psp::PspHal;
-pub(crate) use sched::{
-    KiqHal, MapProcess, MesHal, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES,
-};
-pub(crate) use sdma::{HdpFlush, RegValue, SdmaRing, VmSwitch};
-pub(crate) use sdma_queue::SdmaPlace;
+pub(crate) use mqd::{MqdContext, MqdKind, QueueFormat, QueueSpec, SdmaPlace, Words};
+pub(crate) use sched::{MapProcess, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES};
+pub(crate) use sdma::{SdmaRing, VmSwitch};
+pub(crate) use select::select;
 
 /// Says in the module's own header which firmware files it may ask for.
 pub(crate) struct ModInfo<const N: usize>;

@@ -17,7 +17,10 @@ use kernel::{
     time::Delta, //
 };
 
-use rkfd_abi::regs::{nbio_7_9_0 as window, Field, Reg, Value};
+use rkfd_abi::{
+    discovery::hwid,
+    regs::{nbio_7_9_0 as window, Field, Reg, Value},
+};
 
 /// How long registers are polled, as the C driver does (its `usec_timeout`).
 pub(crate) const POLL_TIMEOUT_US: i64 = 100_000;
@@ -54,7 +57,7 @@ pub(crate) const MAX_SEGMENTS: usize = 16;
 pub(crate) struct Instance {
     /// Hardware id of the block.
     pub(crate) hw_id: u16,
-    /// Instance number within the package.
+    /// Physical instance number, within the package.
     pub(crate) inst: u8,
     /// Its version.
     pub(crate) version: Version,
@@ -64,12 +67,80 @@ pub(crate) struct Instance {
     pub(crate) bases: [u32; MAX_SEGMENTS],
 }
 
+/// Logical to physical instance numbers of a card (C: `adev->ip_map`, `amdgpu_ip.c`).
+///
+/// The driver counts the instances that work: logical numbers have no holes. Hardware, its firmware
+/// and interrupt entries count what is on the package: physical numbers. The two differ for GC and
+/// SDMA0 when instances are harvested; for all other blocks, and on cards without harvesting, they
+/// are the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InstanceMap {
+    /// Physical GC instances that work, a bit each.
+    gc: u64,
+    /// Physical SDMA0 instances that work, a bit each.
+    sdma: u64,
+}
+
+impl InstanceMap {
+    /// Returns the map of a card with these instances.
+    fn new(units: &[Instance]) -> Self {
+        let mut map = Self::default();
+        for unit in units {
+            let bit = 1u64.checked_shl(u32::from(unit.inst)).unwrap_or(0);
+            match unit.hw_id {
+                hwid::GC => map.gc |= bit,
+                hwid::SDMA0 => map.sdma |= bit,
+                _ => {}
+            }
+        }
+        map
+    }
+
+    /// The mask of physical instances of a block whose instances are renumbered.
+    fn mask(&self, hw_id: u16) -> Option<u64> {
+        match hw_id {
+            hwid::GC => Some(self.gc),
+            hwid::SDMA0 => Some(self.sdma),
+            _ => None,
+        }
+    }
+
+    /// Returns the physical number of logical instance `logical` of block `hw_id` (C: `GET_INST`).
+    /// `ENODEV` when there are not so many.
+    pub(crate) fn physical(&self, hw_id: u16, logical: u8) -> Result<u8> {
+        let Some(mut mask) = self.mask(hw_id) else {
+            return Ok(logical);
+        };
+        for _ in 0..logical {
+            mask &= mask.wrapping_sub(1);
+        }
+        match mask {
+            0 => Err(ENODEV),
+            mask => Ok(u8::try_from(mask.trailing_zeros())?),
+        }
+    }
+
+    /// Returns the logical number of physical instance `physical` of block `hw_id`. `ENODEV` when
+    /// that instance is harvested.
+    pub(crate) fn logical(&self, hw_id: u16, physical: u8) -> Result<u8> {
+        let Some(mask) = self.mask(hw_id) else {
+            return Ok(physical);
+        };
+        let bit = 1u64.checked_shl(u32::from(physical)).ok_or(ENODEV)?;
+        if mask & bit == 0 {
+            return Err(ENODEV);
+        }
+        Ok(u8::try_from((mask & (bit - 1)).count_ones())?)
+    }
+}
+
 /// Register access to one GPU.
 #[pin_data]
 pub(crate) struct Mmio {
     bar: DevresLt<pci::Bar<'static>>,
     size: usize,
     units: KVec<Instance>,
+    map: InstanceMap,
     /// Guards the index/data register pair.
     #[pin]
     window: SpinLock<()>,
@@ -107,12 +178,14 @@ impl EarlyMmio {
         (&*bar).try_read32(reg as usize * 4)
     }
 
-    /// Adds what discovery found.
+    /// Adds the instances that discovery found.
     pub(crate) fn into_mmio(self, units: KVec<Instance>) -> impl PinInit<Mmio, Error> {
+        let map = InstanceMap::new(&units);
         try_pin_init!(Mmio {
             bar: self.bar,
             size: self.size,
             units,
+            map,
             window <- new_spinlock!(()),
             bank <- new_mutex!(()),
         })
@@ -120,8 +193,15 @@ impl EarlyMmio {
 }
 
 impl Mmio {
-    /// The registers of instance `inst` of block `hw_id`.
+    /// Returns the map between logical and physical instance numbers.
+    pub(crate) fn instances(&self) -> &InstanceMap {
+        &self.map
+    }
+
+    /// Returns the registers of logical instance `inst` of block `hw_id`. `ENODEV` when the card
+    /// has no such instance.
     pub(crate) fn block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
+        let inst = self.map.physical(hw_id, inst)?;
         let unit = self
             .units
             .iter()
@@ -130,7 +210,8 @@ impl Mmio {
         Ok(Block { mmio: self, unit })
     }
 
-    /// All instances of block `hw_id`.
+    /// Returns all instances of block `hw_id`, in the order of the discovery table, which is that of
+    /// their numbers.
     pub(crate) fn blocks(&self, hw_id: u16) -> impl Iterator<Item = Block<'_>> {
         self.units
             .iter()
@@ -185,7 +266,7 @@ impl Mmio {
 }
 
 impl<'a> Block<'a> {
-    /// The instance number of the block.
+    /// Returns the physical instance number of the block.
     pub(crate) fn inst(self) -> u8 {
         self.unit.inst
     }

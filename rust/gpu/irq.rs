@@ -198,7 +198,7 @@ impl Ih {
                     *word = self.mem.read32(*rptr as usize + i * 4)?;
                 }
                 *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
-                dispatch(gpu, &gpu.generation().ih.decode(&raw));
+                dispatch(gpu, &gpu.generation().ih.decode(gpu.mmio()?, &raw));
             }
             gpu.doorbells()
                 .ring32(gpu.generation().caps.ih_doorbell * 2, *rptr)?;
@@ -292,7 +292,8 @@ fn vm_fault(gpu: &Gpu, entry: &IhEntry, fault: &VmFault, user: bool) {
     } else if let Ok(sdma) = gpu.sdma() {
         // A job of a kernel ring: it ends with an error, and that is all.
         let hal = gpu.generation().sdma;
-        let engine = hal.fault_engine(status, u32::from(entry.node));
+        let mmio = gpu.mmio().ok();
+        let engine = mmio.and_then(|m| hal.fault_engine(m, status, u32::from(entry.node)));
         sdma.fault(engine, u32::from(entry.vmid));
     }
 }

@@ -8,10 +8,28 @@ use rkfd_abi::{
     sdma::{self, Packet},
 };
 
-use super::{HdpFlush, RegValue};
-
 /// Words of the longest packet.
 pub(crate) const DMA_PACKET_DWORDS: usize = 16;
+
+/// A register as packets of a DMA engine address it, and what belongs into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegValue {
+    /// Its dword address.
+    pub(crate) reg: u32,
+    /// The value, or the bits that are waited for.
+    pub(crate) value: u32,
+}
+
+/// How a DMA engine flushes what the CPU wrote to VRAM.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HdpFlush {
+    /// Dword address of the register that takes the request.
+    pub(crate) request: u32,
+    /// Dword address of the register that says that it is done.
+    pub(crate) done: u32,
+    /// The engine's bit in both.
+    pub(crate) mask: u32,
+}
 
 /// Something to do for a DMA engine. Addresses are those of the VMID in which it runs.
 #[derive(Clone, Copy, Debug)]

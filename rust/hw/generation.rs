@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Generation descriptors and their selection by GC version.
+//! The descriptor of a hardware generation.
 
 use kernel::prelude::*;
 
 use super::{
     gfx::GfxHal,
-    gfx12, gfx9_4_3,
     gmc::GmcHal,
     ih::IhHal,
     mqd::MqdHal,
@@ -16,7 +15,7 @@ use super::{
     sdma::SdmaHal,
     sdma_queue::SdmaQueueHal,
 };
-use crate::asic::{caps::Caps, mmio::Version};
+use crate::asic::caps::Caps;
 
 /// A generation.
 pub(crate) struct Generation {
@@ -58,13 +57,4 @@ impl Generation {
     pub(crate) fn need_mes(&self) -> Result<&'static dyn MesHal> {
         self.mes.ok_or(ENODEV)
     }
-}
-
-/// Returns the generation that drives GC version `gc`, or `ENODEV`.
-pub(crate) fn select(gc: Version) -> Result<&'static Generation> {
-    let all = Iterator::chain(gfx9_4_3::GENERATIONS.iter(), gfx12::GENERATIONS);
-    all.into_iter()
-        .find(|(v, _)| *v == gc)
-        .map(|(_, g)| *g)
-        .ok_or(ENODEV)
 }

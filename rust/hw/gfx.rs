@@ -8,8 +8,9 @@ use rkfd_abi::{
     regs::{name, Field, Reg, Untyped, Value},
 };
 
-use super::{names::names, Caps, VMIDS};
+use super::names::names;
 use crate::asic::{
+    caps::{Caps, VMIDS},
     config::Config,
     mmio::{Block, Mmio},
 };
@@ -48,7 +49,7 @@ pub(crate) trait GfxHal: Sync {
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
 
     /// Programs defaults of the VMIDs of user processes, and lets the MECs run; but where the first
-    /// queue is loaded through registers they stay halted until it is, see [`super::KiqHal::start`].
+    /// queue is loaded through registers they stay halted until it is, see [`super::sched::KiqHal::start`].
     fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result;
 
     /// Stops the MECs and throws out all queues, the kernel's included.
@@ -238,39 +239,52 @@ impl GfxNames {
         b.wr(self.CP_HQD_DEQUEUE_REQUEST, 0)
     }
 
-    /// Dumps a queue slot's registers.
-    pub(super) fn dump_slot(&self, mmio: &Mmio, b: Block<'_>, slot: HqdSlot) -> Result<HqdDump> {
-        let mut out = HqdDump::new();
+    /// Dumps a queue slot's registers. Leaves room for `extra` further entries.
+    pub(super) fn dump_slot(
+        &self,
+        mmio: &Mmio,
+        b: Block<'_>,
+        slot: HqdSlot,
+        extra: usize,
+    ) -> Result<HqdDump> {
+        let regs = self.dumped();
+        let mut out = HqdDump::with_capacity(regs.len() + extra, GFP_KERNEL)?;
         self.with_bank(mmio, b, slot, 0, || {
-            for reg in [
-                self.CP_HQD_ACTIVE.untyped(),
-                self.CP_HQD_VMID.untyped(),
-                self.CP_MQD_BASE_ADDR.untyped(),
-                self.CP_MQD_BASE_ADDR_HI.untyped(),
-                self.CP_HQD_PERSISTENT_STATE.untyped(),
-                self.CP_HQD_PQ_BASE.untyped(),
-                self.CP_HQD_PQ_BASE_HI.untyped(),
-                self.CP_HQD_PQ_CONTROL.untyped(),
-                self.CP_HQD_PQ_RPTR.untyped(),
-                self.CP_HQD_PQ_WPTR_LO.untyped(),
-                self.CP_HQD_PQ_WPTR_HI.untyped(),
-                self.CP_HQD_PQ_RPTR_REPORT_ADDR.untyped(),
-                self.CP_HQD_PQ_RPTR_REPORT_ADDR_HI.untyped(),
-                self.CP_HQD_PQ_WPTR_POLL_ADDR.untyped(),
-                self.CP_HQD_PQ_WPTR_POLL_ADDR_HI.untyped(),
-                self.CP_HQD_PQ_DOORBELL_CONTROL.untyped(),
-                self.CP_HQD_EOP_BASE_ADDR.untyped(),
-                self.CP_HQD_EOP_BASE_ADDR_HI.untyped(),
-                self.CP_HQD_EOP_CONTROL.untyped(),
-                self.CP_HQD_DEQUEUE_REQUEST.untyped(),
-                self.CP_HQD_CTX_SAVE_BASE_ADDR_LO.untyped(),
-                self.CP_HQD_CTX_SAVE_BASE_ADDR_HI.untyped(),
-            ] {
-                out.push((reg.name, b.rd(reg)?.raw()), GFP_KERNEL)?;
+            for reg in regs {
+                // Reserved before the lock: nothing may be allocated under it.
+                out.push_within_capacity((reg.name, b.rd(reg)?.raw()))?;
             }
             Ok(())
         })?;
         Ok(out)
+    }
+
+    /// The registers that [`Self::dump_slot`] shows.
+    fn dumped(&self) -> [Reg<Untyped>; 22] {
+        [
+            self.CP_HQD_ACTIVE.untyped(),
+            self.CP_HQD_VMID.untyped(),
+            self.CP_MQD_BASE_ADDR.untyped(),
+            self.CP_MQD_BASE_ADDR_HI.untyped(),
+            self.CP_HQD_PERSISTENT_STATE.untyped(),
+            self.CP_HQD_PQ_BASE.untyped(),
+            self.CP_HQD_PQ_BASE_HI.untyped(),
+            self.CP_HQD_PQ_CONTROL.untyped(),
+            self.CP_HQD_PQ_RPTR.untyped(),
+            self.CP_HQD_PQ_WPTR_LO.untyped(),
+            self.CP_HQD_PQ_WPTR_HI.untyped(),
+            self.CP_HQD_PQ_RPTR_REPORT_ADDR.untyped(),
+            self.CP_HQD_PQ_RPTR_REPORT_ADDR_HI.untyped(),
+            self.CP_HQD_PQ_WPTR_POLL_ADDR.untyped(),
+            self.CP_HQD_PQ_WPTR_POLL_ADDR_HI.untyped(),
+            self.CP_HQD_PQ_DOORBELL_CONTROL.untyped(),
+            self.CP_HQD_EOP_BASE_ADDR.untyped(),
+            self.CP_HQD_EOP_BASE_ADDR_HI.untyped(),
+            self.CP_HQD_EOP_CONTROL.untyped(),
+            self.CP_HQD_DEQUEUE_REQUEST.untyped(),
+            self.CP_HQD_CTX_SAVE_BASE_ADDR_LO.untyped(),
+            self.CP_HQD_CTX_SAVE_BASE_ADDR_HI.untyped(),
+        ]
     }
 }
 
@@ -352,6 +366,10 @@ impl<T: GfxVersion> GfxHal for T {
         let n = T::NAMES;
         let all_instances = n.GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1);
         config.cu_total = 0;
+        let arrays = config.num_xcc * config.num_se * config.sh_per_se;
+        config
+            .cu_bitmap
+            .reserve(usize::try_from(arrays)?, GFP_KERNEL)?;
         for xcc in 0..config.num_xcc {
             let b = block(mmio, xcc)?;
             let arrays_off = T::arrays_off(b)?;
@@ -370,7 +388,7 @@ impl<T: GfxVersion> GfxHal for T {
                         T::working_cus(off, config.cu_per_sh)
                     };
                     config.cu_total += on.count_ones();
-                    config.cu_bitmap.push(on, GFP_KERNEL)?;
+                    config.cu_bitmap.push_within_capacity(on)?;
                 }
             }
             b.wr(
@@ -405,7 +423,7 @@ impl<T: GfxVersion> GfxHal for T {
     }
 
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump> {
-        T::NAMES.dump_slot(mmio, block(mmio, xcc)?, slot)
+        T::NAMES.dump_slot(mmio, block(mmio, xcc)?, slot, 0)
     }
 
     fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>> {

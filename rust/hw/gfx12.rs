@@ -2,11 +2,10 @@
 
 //! GC 12.0.1 (gfx1201: Radeon RX 9070): queues by MES, 48-bit address spaces, waves of 32 lanes.
 
-use rkfd_abi::{doorbell as db, mmio, pte};
+use super::{generation::Generation, sched::SchedKind};
+use crate::asic::mmio::Version;
 
-use super::{Caps, Generation, SchedKind};
-use crate::{asic::mmio::Version, uapi};
-
+mod caps;
 mod dma_packet;
 mod gfx;
 mod gmc;
@@ -18,48 +17,9 @@ mod sdma;
 mod sdma_queue;
 mod trap;
 
-static CAPS: Caps = Caps {
-    trap_handler: &trap::FIRST_LEVEL,
-    gfx_target_version: 120001,
-    drm_family: uapi::AMDGPU_FAMILY_GC_12_0_0,
-    external_rev: 0x50,
-    vram_type: uapi::AMDGPU_VRAM_TYPE_GDDR6,
-    vram_width: 0,
-    dma_bits: 44,
-    va_bits: pte::VA_BITS,
-    first_user_vmid: 8,
-    pipes_per_mec: 2,
-    queues_per_pipe: 4,
-    kernel_queues_per_pipe: 2,
-    doorbell_slice: db::PROCESS_SLICE as u32,
-    non_cp_doorbells: (db::navi10::FIRST_NON_CP, db::navi10::LAST_NON_CP),
-    doorbell_mirror: db::MIRROR,
-    hdp_remap: mmio::REMAP_OFFSET_NBIF_6_3_1,
-    ih_doorbell: db::navi10::IH,
-    sdma_doorbell: db::navi10::SDMA_ENGINE0,
-    sdma_doorbell_stride: db::navi10::SDMA_ENGINE_STRIDE,
-    sdma_doorbell_block: 1,
-    max_kernel_doorbell: db::navi10::MAX_ASSIGNMENT,
-    sdma_queues_per_engine: 8,
-    sdma_reserved_queues: 2,
-    sdma_pcie_engines: 2,
-    simd_per_cu: 2,
-    cu_group: 2,
-    num_gws: 64,
-    control_stack_in_mqd: false,
-    waves_per_cu: 32,
-    waves_per_se: None,
-    cwsr_stack_per_wave: 12,
-    cwsr_vgpr_per_cu: 0x60000,
-    cwsr_sgpr_per_cu: 0x4000,
-    cwsr_hwreg_per_cu: 0x1000,
-    tlb_extra_flush: false,
-    clock_hz: 100_000_000,
-};
-
 static GENERATION: Generation = Generation {
     name: "gfx1201",
-    caps: &CAPS,
+    caps: &caps::CAPS,
     sched: SchedKind::Mes,
     mqd: &mqd::Mqd,
     sdma_queue: &sdma_queue::SdmaQueue,

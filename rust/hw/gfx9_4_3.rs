@@ -2,11 +2,10 @@
 
 //! GC 9.4.3 (gfx942: MI300X, MI308X): runlist scheduling, 48-bit address spaces.
 
-use rkfd_abi::{doorbell as db, mmio, pte};
+use super::{generation::Generation, sched::SchedKind};
+use crate::asic::mmio::Version;
 
-use super::{Caps, Generation, SchedKind};
-use crate::{asic::mmio::Version, uapi};
-
+mod caps;
 mod gfx;
 mod gmc;
 mod ih;
@@ -20,48 +19,9 @@ mod sdma_queue;
 mod smu;
 mod trap;
 
-static CAPS: Caps = Caps {
-    trap_handler: &trap::FIRST_LEVEL,
-    gfx_target_version: 90402,
-    drm_family: uapi::AMDGPU_FAMILY_AI,
-    external_rev: 0x46,
-    vram_type: uapi::AMDGPU_VRAM_TYPE_HBM,
-    vram_width: 8192,
-    dma_bits: 48,
-    va_bits: pte::VA_BITS,
-    first_user_vmid: 3,
-    pipes_per_mec: 4,
-    queues_per_pipe: 8,
-    kernel_queues_per_pipe: 2,
-    doorbell_slice: db::PROCESS_SLICE as u32,
-    non_cp_doorbells: (db::layout1::FIRST_NON_CP, db::layout1::LAST_NON_CP),
-    doorbell_mirror: db::MIRROR,
-    hdp_remap: mmio::REMAP_OFFSET,
-    ih_doorbell: db::layout1::IH,
-    sdma_doorbell: db::layout1::SDMA_ENGINE_START,
-    sdma_doorbell_stride: db::layout1::SDMA_ENGINE_STRIDE,
-    sdma_doorbell_block: 4,
-    max_kernel_doorbell: db::layout1::MAX_ASSIGNMENT,
-    sdma_queues_per_engine: 8,
-    sdma_reserved_queues: 0,
-    sdma_pcie_engines: 2,
-    simd_per_cu: 4,
-    cu_group: 1,
-    num_gws: 64,
-    control_stack_in_mqd: true,
-    waves_per_cu: 40,
-    waves_per_se: Some(512),
-    cwsr_stack_per_wave: 8,
-    cwsr_vgpr_per_cu: 0x80000,
-    cwsr_sgpr_per_cu: 0x4000,
-    cwsr_hwreg_per_cu: 0x1000,
-    tlb_extra_flush: true,
-    clock_hz: 100_000_000,
-};
-
 static GENERATION: Generation = Generation {
     name: "gfx942",
-    caps: &CAPS,
+    caps: &caps::CAPS,
     sched: SchedKind::Runlist,
     mqd: &mqd::Mqd,
     sdma_queue: &sdma_queue::SdmaQueue,

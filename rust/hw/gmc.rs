@@ -10,33 +10,7 @@ use crate::asic::mmio::{Block, Mmio};
 mod hub;
 
 pub(super) use hub::{hub_names, Hub, HubNames, HubNumbers, CPU_ENGINE};
-
-/// Addresses of the memory hubs, from the registers that firmware set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct McLayout {
-    /// Where VRAM starts in the hubs' address space.
-    pub(crate) fb_start: u64,
-    /// The last byte of the frame buffer aperture.
-    pub(crate) fb_end: u64,
-    /// The physical address of the first byte of VRAM as page tables want it.
-    pub(crate) vram_offset: u64,
-}
-
-/// What the hubs need for VMID 0 and as defaults.
-pub(crate) struct HubSetup {
-    /// The layout that [`GmcHal::layout`] returned.
-    pub(crate) layout: McLayout,
-    /// Physical address of the GART page table in VRAM.
-    pub(crate) gart_table: u64,
-    /// First byte of the GART aperture.
-    pub(crate) gart_start: u64,
-    /// Last byte of the GART aperture.
-    pub(crate) gart_end: u64,
-    /// Physical address in VRAM of a page that stray system aperture accesses may hit.
-    pub(crate) scratch_pa: u64,
-    /// Bus address of a page that faulting accesses may hit.
-    pub(crate) dummy_dma: u64,
-}
+pub(crate) use hub::{FlushType, HubSetup, McLayout};
 
 /// Level of a page table: 0 holds the entries of pages, 3 is the root.
 pub(crate) type Level = u32;
@@ -58,15 +32,6 @@ pub(crate) struct PteAttrs {
     pub(crate) ext_coherent: bool,
     /// The address is device registers (doorbells, remapped MMIO).
     pub(crate) io: bool,
-}
-
-/// The type of a TLB invalidation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlushType {
-    /// Drop translations.
-    Legacy = 0,
-    /// Drop translations and wait for requests that use them.
-    Heavyweight = 2,
 }
 
 /// Memory hubs and the format of page tables.

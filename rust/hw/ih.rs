@@ -9,7 +9,7 @@ use rkfd_abi::{
 };
 
 use super::{names::names, nbio::NbioNames};
-use crate::asic::mmio::{Block, Mmio};
+use crate::asic::mmio::{Block, InstanceMap, Mmio};
 
 mod entry;
 
@@ -48,7 +48,7 @@ pub(crate) trait IhHal: Sync {
     fn clear_overflow(&self, mmio: &Mmio) -> Result;
 
     /// Decodes an entry.
-    fn decode(&self, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
+    fn decode(&self, mmio: &Mmio, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
 }
 
 names! { $
@@ -97,7 +97,7 @@ pub(super) trait IhVersion: Sync {
     }
 
     /// What an entry means that is none of the command processor's own.
-    fn event(entry: &RawEntry<'_>) -> IhEvent;
+    fn event(map: &InstanceMap, entry: &RawEntry<'_>) -> IhEvent;
 }
 
 fn block(mmio: &Mmio) -> Result<Block<'_>> {
@@ -175,7 +175,7 @@ impl<T: IhVersion> IhHal for T {
         T::NAMES.clear_overflow(block(mmio)?)
     }
 
-    fn decode(&self, words: &[u32; IH_ENTRY_DWORDS]) -> IhEntry {
-        RawEntry::new(words).decode(T::event)
+    fn decode(&self, mmio: &Mmio, words: &[u32; IH_ENTRY_DWORDS]) -> IhEntry {
+        RawEntry::new(words).decode(|entry| T::event(mmio.instances(), entry))
     }
 }

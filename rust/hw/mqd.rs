@@ -8,7 +8,7 @@ use rkfd_abi::{
     regs::{name, Value, Word},
 };
 
-use super::{names::names, SdmaPlace};
+use super::names::names;
 
 /// The packet processor of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,16 @@ pub(crate) enum QueueFormat {
     Pm4,
     /// Rings of 64-byte AQL packets; pointers count packets.
     Aql,
+}
+
+/// The place of a user queue on an SDMA engine. Unlike compute queues, which the scheduler puts
+/// wherever there is room, it has its own for life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SdmaPlace {
+    /// The engine.
+    pub(crate) engine: u32,
+    /// Its queue.
+    pub(crate) queue: u32,
 }
 
 /// What the hardware has to know of a user queue.

@@ -23,18 +23,18 @@ macro_rules! names {
         kernel::macros::paste! {
             $(#[$meta])*
             #[allow(non_snake_case)]
-            pub(in crate::hw) struct $name {
+            pub(crate) struct $name {
                 $($(
-                    pub(in crate::hw) $reg: rkfd_abi::regs::Reg<$marks::$reg>,
+                    pub(crate) $reg: rkfd_abi::regs::Reg<$marks::$reg>,
                     $($(
-                        pub(in crate::hw) [<$reg __ $rf>]: rkfd_abi::regs::Field<$marks::$reg>,
+                        pub(crate) [<$reg __ $rf>]: rkfd_abi::regs::Field<$marks::$reg>,
                     )*)?
                 )*)?
                 $($($(
-                    pub(in crate::hw) [<$freg __ $ff>]: rkfd_abi::regs::Field<$marks::$freg>,
+                    pub(crate) [<$freg __ $ff>]: rkfd_abi::regs::Field<$marks::$freg>,
                 )*)*)?
-                $($(pub(in crate::hw) $plain: usize,)*)?
-                $($(pub(in crate::hw) $word: rkfd_abi::regs::Word<$marks::$wreg>,)*)?
+                $($(pub(crate) $plain: usize,)*)?
+                $($(pub(crate) $word: rkfd_abi::regs::Word<$marks::$wreg>,)*)?
             }
         }
 
@@ -53,7 +53,7 @@ macro_rules! names {
                 }
             };
         }
-        pub(in crate::hw) use $fill;
+        pub(crate) use $fill;
     };
 }
 

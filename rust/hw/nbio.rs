@@ -5,8 +5,11 @@
 use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, mmio as abi, regs::name};
 
-use super::{names::names, Caps};
-use crate::asic::mmio::{Block, Mmio};
+use super::names::names;
+use crate::asic::{
+    caps::Caps,
+    mmio::{Block, Mmio},
+};
 
 /// The bus interface.
 pub(crate) trait NbioHal: Sync {

@@ -6,16 +6,16 @@
 use kernel::prelude::*;
 use rkfd_abi::regs::{name, Value};
 
-use super::{HqdDump, HqdSlot};
+use super::gfx::{HqdDump, HqdSlot};
 use crate::asic::{config::Config, mmio::Mmio};
 
 /// How user queues get onto the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedKind {
-    /// A runlist of MAP_PROCESS and MAP_QUEUES packets on the HIQ; needs [`super::Generation::kiq`].
+    /// A runlist of MAP_PROCESS and MAP_QUEUES packets on the HIQ; needs [`super::generation::Generation::kiq`].
     Runlist,
     /// ADD_QUEUE and REMOVE_QUEUE for each queue on the ring of a scheduler with a processor of
-    /// its own; needs [`super::Generation::mes`].
+    /// its own; needs [`super::generation::Generation::mes`].
     Mes,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct MapProcess {
     pub(crate) pasid: u32,
     /// Page table root with flags.
     pub(crate) root: u64,
-    /// See [`super::GfxHal::sh_mem_config`].
+    /// See [`super::gfx::GfxHal::sh_mem_config`].
     pub(crate) sh_mem_config: Value<name::SH_MEM_CONFIG>,
-    /// See [`super::GfxHal::sh_mem_bases`].
+    /// See [`super::gfx::GfxHal::sh_mem_bases`].
     pub(crate) sh_mem_bases: Value<name::SH_MEM_BASES>,
     /// First-level trap handler, 0 for none.
     pub(crate) tba: u64,

@@ -13,12 +13,13 @@ use rkfd_abi::{
 };
 
 use super::{
-    gmc::HubNames,
+    dma::{DmaPacketHal, HdpFlush, RegValue},
+    gfx::HqdDump,
+    gmc::{FlushType, HubNames},
     names::names,
     nbio::{self, NbioNames},
-    DmaPacketHal, FlushType, HqdDump,
 };
-use crate::asic::mmio::{Block, Mmio};
+use crate::asic::mmio::{Block, InstanceMap, Mmio};
 
 /// Where the kernel's ring of an SDMA engine is.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +36,6 @@ pub(crate) struct SdmaRing {
     pub(crate) doorbell: u32,
 }
 
-/// A register as packets of a DMA engine address it, and what belongs into it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RegValue {
-    /// Its dword address.
-    pub(crate) reg: u32,
-    /// The value, or the bits that are waited for.
-    pub(crate) value: u32,
-}
-
 /// What a DMA engine does to run in an address space of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmSwitch {
@@ -52,17 +44,6 @@ pub(crate) struct VmSwitch {
     pub(crate) writes: [RegValue; 4],
     /// The register whose bits say that they are dropped.
     pub(crate) done: RegValue,
-}
-
-/// How a DMA engine flushes what the CPU wrote to VRAM.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HdpFlush {
-    /// Dword address of the register that takes the request.
-    pub(crate) request: u32,
-    /// Dword address of the register that says that it is done.
-    pub(crate) done: u32,
-    /// The engine's bit in both.
-    pub(crate) mask: u32,
 }
 
 /// The DMA engines.
@@ -97,7 +78,7 @@ pub(crate) trait SdmaHal: Sync {
     fn hdp_flush(&self, mmio: &Mmio, engine: u32) -> Result<HdpFlush>;
 
     /// The engine whose access the fault status of a memory hub reports, if it was one.
-    fn fault_engine(&self, status: u32, node: u32) -> Option<u32>;
+    fn fault_engine(&self, mmio: &Mmio, status: u32, node: u32) -> Option<u32>;
 
     /// The packets that the engines know.
     fn packets(&self) -> &'static dyn DmaPacketHal;
@@ -176,7 +157,7 @@ pub(super) trait SdmaVersion: Sync {
     fn reset(mmio: &Mmio, engine: u32) -> Result;
 
     /// See [`SdmaHal::fault_engine`].
-    fn fault_engine(status: u32, node: u32) -> Option<u32>;
+    fn fault_engine(map: &InstanceMap, status: u32, node: u32) -> Option<u32>;
 }
 
 /// The registers of an engine: those of a block, moved.
@@ -350,8 +331,8 @@ impl<T: SdmaVersion> SdmaHal for T {
         })
     }
 
-    fn fault_engine(&self, status: u32, node: u32) -> Option<u32> {
-        T::fault_engine(status, node)
+    fn fault_engine(&self, mmio: &Mmio, status: u32, node: u32) -> Option<u32> {
+        T::fault_engine(mmio.instances(), status, node)
     }
 
     fn packets(&self) -> &'static dyn DmaPacketHal {

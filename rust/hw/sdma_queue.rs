@@ -10,22 +10,12 @@ use rkfd_abi::{
 };
 
 use super::{
-    mqd::order,
+    gfx::HqdDump,
+    mqd::{order, QueueSpec, SdmaPlace},
     names::names,
     sdma::{RingNames, SdmaVersion},
-    HqdDump, QueueSpec,
 };
 use crate::asic::mmio::Mmio;
-
-/// The place of a user queue on an SDMA engine. Unlike compute queues, which the scheduler puts
-/// wherever there is room, it has its own for life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SdmaPlace {
-    /// The engine.
-    pub(crate) engine: u32,
-    /// Its queue.
-    pub(crate) queue: u32,
-}
 
 /// User queues of the SDMA engines.
 pub(crate) trait SdmaQueueHal: Sync {

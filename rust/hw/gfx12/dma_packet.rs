@@ -5,10 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::sdma::v7 as sdma;
 
-use crate::hw::{
-    dma::{emit, put},
-    DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS,
-};
+use crate::hw::dma::{emit, put, DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
 
 /// See the file.
 pub(super) struct DmaPackets;

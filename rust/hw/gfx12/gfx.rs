@@ -14,14 +14,13 @@ use rkfd_abi::{
 
 use crate::{
     asic::{
+        caps::Caps,
         config::Config,
         mmio::{Block, Mmio},
     },
-    hw::{
-        gfx::{
-            self, gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion,
-        },
-        Caps, HqdDump, HqdSlot,
+    hw::gfx::{
+        self, gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion,
+        HqdDump, HqdSlot,
     },
 };
 
@@ -54,8 +53,8 @@ pub(super) fn with_bank<R>(
 }
 
 /// Dumps a queue slot's registers.
-pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot) -> Result<HqdDump> {
-    Gfx::NAMES.dump_slot(mmio, block(mmio)?, slot)
+pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot, extra: usize) -> Result<HqdDump> {
+    Gfx::NAMES.dump_slot(mmio, block(mmio)?, slot, extra)
 }
 
 fn sh_mem_config() -> Value<name::SH_MEM_CONFIG> {
@@ -100,7 +99,7 @@ fn active_cus(inactive_wgps: u32, cu_per_sh: u32) -> u32 {
 
 impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
-    const CAPS: &'static Caps = &super::CAPS;
+    const CAPS: &'static Caps = &super::caps::CAPS;
     const MECS: u32 = 1;
     // What is busy, and the address layout.
     const USER_REGISTERS: &'static [Reg<Untyped>] = &[

@@ -15,9 +15,8 @@ use rkfd_abi::{
 
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::{
-        gmc::{hub_names, GmcVersion, Hub, HubNames, HubNumbers, CPU_ENGINE},
-        FlushType, Level, PteAttrs,
+    hw::gmc::{
+        hub_names, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs, CPU_ENGINE,
     },
 };
 

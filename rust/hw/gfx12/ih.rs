@@ -10,11 +10,10 @@ use rkfd_abi::{
 };
 
 use crate::{
-    asic::mmio::Block,
+    asic::mmio::{Block, InstanceMap},
     hw::{
-        ih::{ih_names, page_fault, shader_message, IhNames, IhVersion, RawEntry},
+        ih::{ih_names, page_fault, shader_message, IhEvent, IhNames, IhVersion, RawEntry},
         nbio::{nbio_names, NbioNames},
-        IhEvent,
     },
 };
 
@@ -58,7 +57,7 @@ impl IhVersion for Ih {
         )
     }
 
-    fn event(entry: &RawEntry<'_>) -> IhEvent {
+    fn event(_map: &InstanceMap, entry: &RawEntry<'_>) -> IhEvent {
         match (entry.client, entry.source) {
             (client::GRBM_CP | client::GFX, source::SQ_INTERRUPT_MSG) => message(entry.words),
             (client::GFX, gfx12::SDMA_TRAP) => IhEvent::SdmaTrap {

@@ -14,14 +14,17 @@ use rkfd_abi::{
 };
 
 use super::{
+    caps::CAPS,
     gfx::{block, dump_slot, with_bank},
     gmc,
     mqd::AT,
-    CAPS,
 };
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::{HqdDump, HqdSlot, MesHal, MesPipe, MesResources, MesVersion, MES_PRIORITIES},
+    hw::{
+        gfx::{HqdDump, HqdSlot},
+        sched::{MesHal, MesPipe, MesResources, MesVersion, MES_PRIORITIES},
+    },
 };
 
 /// See the file.
@@ -265,17 +268,19 @@ impl MesHal for Mes {
     }
 
     fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump> {
-        let mut out = dump_slot(mmio, slot(pipe))?;
+        const REGS: [Reg<Untyped>; 5] = [
+            gc::regCP_MES_CNTL.untyped(),
+            gc::regCP_MES_GP3_LO.untyped(),
+            gc::regCP_MES_GP3_HI.untyped(),
+            gc::regCP_MES_INSTR_PNTR.untyped(),
+            gc::regCP_UNMAPPED_DOORBELL.untyped(),
+        ];
+        let mut out = dump_slot(mmio, slot(pipe), REGS.len())?;
         let b = block(mmio)?;
         with_bank(mmio, b, slot(pipe), 0, || {
-            for reg in [
-                gc::regCP_MES_CNTL.untyped(),
-                gc::regCP_MES_GP3_LO.untyped(),
-                gc::regCP_MES_GP3_HI.untyped(),
-                gc::regCP_MES_INSTR_PNTR.untyped(),
-                gc::regCP_UNMAPPED_DOORBELL.untyped(),
-            ] {
-                out.push((reg.name, b.rd(reg)?.raw()), GFP_KERNEL)?;
+            for reg in REGS {
+                // Reserved before the lock: nothing may be allocated under it.
+                out.push_within_capacity((reg.name, b.rd(reg)?.raw()))?;
             }
             Ok(())
         })?;

@@ -8,12 +8,9 @@ use rkfd_abi::{
     regs::{gc_12_0_0 as gc, name, Value, Word},
 };
 
-use crate::hw::{
-    mqd::{
-        mqd_fields, mqd_words, order, pq_size, update_scheduled, MqdCommon, MqdFields, MqdVersion,
-        MqdWords,
-    },
-    MqdContext, MqdKind, QueueFormat, QueueSpec,
+use crate::hw::mqd::{
+    mqd_fields, mqd_words, order, pq_size, update_scheduled, MqdCommon, MqdContext, MqdFields,
+    MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec,
 };
 
 /// See the file.

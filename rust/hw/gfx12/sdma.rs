@@ -18,12 +18,12 @@ use rkfd_abi::{
 
 use super::{dma_packet::DmaPackets, gmc};
 use crate::{
-    asic::mmio::{Block, Mmio},
+    asic::mmio::{Block, InstanceMap, Mmio},
     hw::{
+        dma::DmaPacketHal,
         gmc::HubNames,
         nbio::{nbio_names, NbioNames},
-        sdma::{engine_names, ring_names, Engine, EngineNames, RingNames, SdmaVersion},
-        DmaPacketHal, SdmaRing,
+        sdma::{engine_names, ring_names, Engine, EngineNames, RingNames, SdmaRing, SdmaVersion},
     },
 };
 
@@ -188,7 +188,7 @@ impl SdmaVersion for Sdma {
         }
     }
 
-    fn fault_engine(status: u32, _node: u32) -> Option<u32> {
+    fn fault_engine(_map: &InstanceMap, status: u32, _node: u32) -> Option<u32> {
         let client = s::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__CID.get(Value::new(status));
         let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
         ((n as usize) < ENGINES).then_some(n)

@@ -12,9 +12,9 @@ use rkfd_abi::{
 
 use super::sdma::Sdma;
 use crate::hw::{
+    mqd::QueueSpec,
     sdma::{ring_names, RingNames},
     sdma_queue::{sdma_mqd_words, SdmaMqdWords, SdmaQueueVersion},
-    QueueSpec,
 };
 
 /// See the file.

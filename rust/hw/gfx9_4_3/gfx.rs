@@ -11,12 +11,12 @@ use rkfd_abi::{
 pub(super) use crate::hw::gfx::block;
 use crate::{
     asic::{
+        caps::Caps,
         config::Config,
         mmio::{Block, Mmio},
     },
-    hw::{
-        gfx::{gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion},
-        Caps, HqdSlot,
+    hw::gfx::{
+        gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdSlot,
     },
 };
 
@@ -93,7 +93,7 @@ fn report_idle(b: Block<'_>, on: bool) -> Result {
 
 impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
-    const CAPS: &'static Caps = &super::CAPS;
+    const CAPS: &'static Caps = &super::caps::CAPS;
     const MECS: u32 = 2;
     // What is busy, and the address layout.
     const USER_REGISTERS: &'static [Reg<Untyped>] = &[

@@ -16,10 +16,7 @@ use rkfd_abi::{
 
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::{
-        gmc::{hub_names, hubs, GmcVersion, Hub, HubNames, HubNumbers},
-        FlushType, Level, PteAttrs,
-    },
+    hw::gmc::{hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs},
 };
 
 /// See the file.
@@ -96,13 +93,14 @@ impl GmcVersion for Gmc {
     }
 
     fn faulting(mmio: &Mmio, gfx: bool, inst: u32) -> Result<(Block<'_>, &'static Hub)> {
-        // Nodes of interrupts: four per AID, the AID itself and then its XCCs.
+        // Nodes of interrupts: four per AID, the AID itself and then its XCCs, all physical.
         let aid = inst / node::PER_AID;
         if gfx {
             let xcc = aid * 2 + (inst % node::PER_AID).saturating_sub(node::XCD0);
-            Ok((mmio.block(hwid::GC, xcc as u8)?, &GFX))
+            let xcc = mmio.instances().logical(hwid::GC, u8::try_from(xcc)?)?;
+            Ok((mmio.block(hwid::GC, xcc)?, &GFX))
         } else {
-            Ok((mmio.block(hwid::MMHUB, aid as u8)?, &MEM))
+            Ok((mmio.block(hwid::MMHUB, u8::try_from(aid)?)?, &MEM))
         }
     }
 

@@ -8,12 +8,12 @@ use rkfd_abi::{
     regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as oss},
 };
 
+use super::sdma::of_node;
 use crate::{
-    asic::mmio::Block,
+    asic::mmio::{Block, InstanceMap},
     hw::{
-        ih::{ih_names, page_fault, shader_message, IhNames, IhVersion, RawEntry},
+        ih::{ih_names, page_fault, shader_message, IhEvent, IhNames, IhVersion, RawEntry},
         nbio::{nbio_names, NbioNames},
-        IhEvent,
     },
 };
 
@@ -43,20 +43,23 @@ impl IhVersion for Ih {
         b.wr(oss::regIH_RB_CNTL, v)
     }
 
-    fn event(entry: &RawEntry<'_>) -> IhEvent {
+    fn event(map: &InstanceMap, entry: &RawEntry<'_>) -> IhEvent {
         match (entry.client, entry.source) {
             (
                 client::GRBM_CP | client::SE0SH | client::SE1SH | client::SE2SH | client::SE3SH,
                 source::SQ_INTERRUPT_MSG,
             ) => message(entry.words),
-            (c, source::SDMA_TRAP) => match client::SDMA.iter().position(|s| *s == c) {
-                Some(n) => IhEvent::SdmaTrap {
-                    ctx0: entry.ctx0 & 0x0fff_ffff,
-                    engine: n as u32 + super::sdma::first_of_node(entry.node),
-                    kernel: entry.ring == KERNEL_SDMA_RING,
-                },
-                None => IhEvent::Other,
-            },
+            (c, source::SDMA_TRAP) => {
+                let index = (0u32..).zip(client::SDMA).find(|(_, s)| *s == c);
+                match index.and_then(|(index, _)| of_node(map, entry.node, index)) {
+                    Some(engine) => IhEvent::SdmaTrap {
+                        ctx0: entry.ctx0 & 0x0fff_ffff,
+                        engine,
+                        kernel: entry.ring == KERNEL_SDMA_RING,
+                    },
+                    None => IhEvent::Other,
+                }
+            }
             (client::VMC, source::VM_FAULT) => page_fault(entry, false),
             (client::UTCL2, source::VM_FAULT) => page_fault(entry, true),
             _ => IhEvent::Other,

@@ -21,7 +21,10 @@ use crate::{
         config::Config,
         mmio::{Block, Mmio},
     },
-    hw::{HqdSlot, KiqHal, MapProcess},
+    hw::{
+        gfx::HqdSlot,
+        sched::{KiqHal, MapProcess},
+    },
 };
 
 /// See the file.

@@ -9,12 +9,9 @@ use rkfd_abi::{
     regs::{gc_9_4_3 as gc, name, Field, Reg, Untyped, Value, Word},
 };
 
-use crate::hw::{
-    mqd::{
-        mqd_fields, mqd_words, order, pq_size, update_scheduled, MqdCommon, MqdFields, MqdVersion,
-        MqdWords,
-    },
-    MqdContext, MqdKind, QueueFormat, QueueSpec, Words,
+use crate::hw::mqd::{
+    mqd_fields, mqd_words, order, pq_size, update_scheduled, MqdCommon, MqdContext, MqdFields,
+    MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec, Words,
 };
 
 /// See the file.

@@ -9,11 +9,11 @@ use rkfd_abi::{
 };
 
 use crate::{
-    asic::mmio::{Block, Mmio},
-    hw::{
-        nbio::{nbio_names, NbioNames, NbioVersion},
-        Caps,
+    asic::{
+        caps::Caps,
+        mmio::{Block, Mmio},
     },
+    hw::nbio::{nbio_names, NbioNames, NbioVersion},
 };
 
 /// See the file.

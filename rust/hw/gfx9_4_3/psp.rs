@@ -21,10 +21,7 @@ use crate::{
         firmware::{Bad, FirmwareFile, Image, Why},
         mmio::{Block, Mmio},
     },
-    hw::{
-        psp::{Answer, FirmwarePlan, FirmwareVersions, Part, Release},
-        PspHal,
-    },
+    hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal, Release},
 };
 
 pub(super) struct Psp;

@@ -13,7 +13,7 @@ use rkfd_abi::regs::gc_9_4_3 as gc;
 use super::gfx::{block, in_safe_mode, with_bank};
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::HqdSlot,
+    hw::gfx::HqdSlot,
 };
 
 /// How long a slot may take to become free.

@@ -21,12 +21,12 @@ use rkfd_abi::{
 
 use super::{gmc, smu};
 use crate::{
-    asic::mmio::{Block, Mmio, POLL_TIMEOUT_US},
+    asic::mmio::{Block, InstanceMap, Mmio, POLL_TIMEOUT_US},
     hw::{
+        dma::DmaPacketHal,
         gmc::HubNames,
         nbio::{nbio_names, NbioNames},
-        sdma::{engine_names, ring_names, Engine, EngineNames, RingNames, SdmaVersion},
-        DmaPacketHal, SdmaRing,
+        sdma::{engine_names, ring_names, Engine, EngineNames, RingNames, SdmaRing, SdmaVersion},
     },
 };
 
@@ -39,7 +39,7 @@ struct DmaPackets;
 impl DmaPacketHal for DmaPackets {}
 
 /// Engines of an AID.
-const PER_AID: u32 = 4;
+const PER_AID: u8 = 4;
 /// Interrupt nodes of an AID.
 const NODES_PER_AID: u32 = 4;
 /// Client number of an AID's first engine in the status of its hub.
@@ -51,9 +51,12 @@ const UTCL1_TIMEOUT: u32 = 0x0080_0080;
 /// How long an engine needs at least to come back from its reset.
 const RESET_US: i64 = 50;
 
-/// The first engine of the AID with this interrupt node.
-pub(super) fn first_of_node(node: u32) -> u32 {
-    node / NODES_PER_AID * PER_AID
+/// Returns the logical number of engine `index` of the AID with interrupt node `node`; `None` when
+/// there is no such engine (`sdma_v4_4_2_process_trap_irq`, `amdgpu/sdma_v4_4_2.c`).
+pub(super) fn of_node(map: &InstanceMap, node: u32, index: u32) -> Option<u32> {
+    let physical = node / NODES_PER_AID * u32::from(PER_AID) + index;
+    let physical = u8::try_from(physical).ok()?;
+    map.logical(hwid::SDMA0, physical).ok().map(u32::from)
 }
 
 /// The parts of an engine's start that do not concern a ring.
@@ -138,8 +141,12 @@ impl SdmaVersion for Sdma {
     }
 
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
-        let hub = mmio.block(hwid::MMHUB, u8::try_from(engine / PER_AID)?)?;
-        Ok((hub, engine % PER_AID))
+        // Both follow from the place on the package.
+        let engine = mmio
+            .instances()
+            .physical(hwid::SDMA0, u8::try_from(engine)?)?;
+        let hub = mmio.block(hwid::MMHUB, engine / PER_AID)?;
+        Ok((hub, u32::from(engine % PER_AID)))
     }
 
     fn start(e: Engine<'_>, ring: &SdmaRing) -> Result {
@@ -175,9 +182,12 @@ impl SdmaVersion for Sdma {
         Ok(())
     }
 
-    fn fault_engine(status: u32, node: u32) -> Option<u32> {
+    fn fault_engine(map: &InstanceMap, status: u32, node: u32) -> Option<u32> {
         let client = mm::VM_L2_PROTECTION_FAULT_STATUS__CID.get(Value::new(status));
         let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
-        (n < PER_AID).then(|| first_of_node(node) + n)
+        if n >= u32::from(PER_AID) {
+            return None;
+        }
+        of_node(map, node, n)
     }
 }

@@ -43,7 +43,12 @@ pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
     send(mmio, msg::GFX_DRIVER_RESET, MODE_1)
 }
 
-/// Resets an SDMA engine by its physical number.
+/// Resets an SDMA engine, by its logical number; firmware takes a mask of physical ones
+/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`send`], and `ENODEV` when
+/// there is no such engine.
 pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
+    let engine = mmio
+        .instances()
+        .physical(hwid::SDMA0, u8::try_from(engine)?)?;
     send(mmio, msg::RESET_SDMA, 1 << engine)
 }

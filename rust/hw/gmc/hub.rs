@@ -9,8 +9,44 @@ use rkfd_abi::{
     regs::{name, Field, Reg, Value},
 };
 
-use super::{FlushType, HubSetup};
-use crate::{asic::mmio::Block, hw::names::names};
+use super::super::names::names;
+use crate::asic::mmio::Block;
+
+/// Addresses of the memory hubs, from the registers that firmware set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct McLayout {
+    /// Where VRAM starts in the hubs' address space.
+    pub(crate) fb_start: u64,
+    /// The last byte of the frame buffer aperture.
+    pub(crate) fb_end: u64,
+    /// The physical address of the first byte of VRAM as page tables want it.
+    pub(crate) vram_offset: u64,
+}
+
+/// What the hubs need for VMID 0 and as defaults.
+pub(crate) struct HubSetup {
+    /// The layout that `GmcHal::layout` returned.
+    pub(crate) layout: McLayout,
+    /// Physical address of the GART page table in VRAM.
+    pub(crate) gart_table: u64,
+    /// First byte of the GART aperture.
+    pub(crate) gart_start: u64,
+    /// Last byte of the GART aperture.
+    pub(crate) gart_end: u64,
+    /// Physical address in VRAM of a page that stray system aperture accesses may hit.
+    pub(crate) scratch_pa: u64,
+    /// Bus address of a page that faulting accesses may hit.
+    pub(crate) dummy_dma: u64,
+}
+
+/// The type of a TLB invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushType {
+    /// Drop translations.
+    Legacy = 0,
+    /// Drop translations and wait for requests that use them.
+    Heavyweight = 2,
+}
 
 names! { $
     /// What all versions have, in the hub of the graphics core and in the memory hub.
@@ -115,35 +151,35 @@ names! { $
 }
 
 /// Numbers of a version of the hubs.
-pub(in crate::hw) struct HubNumbers {
+pub(crate) struct HubNumbers {
     /// What the first-level cache's control has besides.
-    pub(in crate::hw) l1_tlb: &'static [(Field<name::MC_VM_MX_L1_TLB_CNTL>, u32)],
+    pub(crate) l1_tlb: &'static [(Field<name::MC_VM_MX_L1_TLB_CNTL>, u32)],
     /// What the second-level cache's control has besides.
-    pub(in crate::hw) l2_cntl: &'static [(Field<name::VM_L2_CNTL>, u32)],
+    pub(crate) l2_cntl: &'static [(Field<name::VM_L2_CNTL>, u32)],
     /// What the control of VMID 0's context has besides.
-    pub(in crate::hw) context0: &'static [(Field<name::VM_CONTEXT0_CNTL>, u32)],
+    pub(crate) context0: &'static [(Field<name::VM_CONTEXT0_CNTL>, u32)],
     /// How many bits of an address select a bank of the second-level cache.
-    pub(in crate::hw) bank_select: u32,
+    pub(crate) bank_select: u32,
     /// The size of fragments that have a cache of their own.
-    pub(in crate::hw) big_fragment: u32,
+    pub(crate) big_fragment: u32,
     /// How many directories the hubs walk to a page table.
-    pub(in crate::hw) depth: u32,
+    pub(crate) depth: u32,
     /// How much more than 512 entries a page table has, as a power of two.
-    pub(in crate::hw) block_size: u32,
+    pub(crate) block_size: u32,
     /// Accesses of processes that fail may be repeated until the page is there.
-    pub(in crate::hw) retry: bool,
+    pub(crate) retry: bool,
 }
 
 /// A hub.
-pub(in crate::hw) struct Hub {
+pub(crate) struct Hub {
     /// Where its registers are.
-    pub(in crate::hw) names: HubNames,
+    pub(crate) names: HubNames,
     /// What its last fault was.
-    pub(in crate::hw) fault_status: Reg<name::VM_L2_PROTECTION_FAULT_STATUS>,
+    pub(crate) fault_status: Reg<name::VM_L2_PROTECTION_FAULT_STATUS>,
     /// The value of L2_CNTL3 from which the driver starts.
-    pub(in crate::hw) l2_cntl3: Value<name::VM_L2_CNTL3>,
+    pub(crate) l2_cntl3: Value<name::VM_L2_CNTL3>,
     /// The numbers of its version.
-    pub(in crate::hw) numbers: &'static HubNumbers,
+    pub(crate) numbers: &'static HubNumbers,
 }
 
 /// The value of L2_CNTL4 from which the driver starts.
@@ -151,7 +187,7 @@ const L2_CNTL4: Value<name::VM_L2_CNTL4> = Value::new(0x0000_00c1);
 /// Engines that invalidate TLBs.
 const ENGINES: u32 = 18;
 /// The last of them, which is the CPU's.
-pub(in crate::hw) const CPU_ENGINE: u32 = 17;
+pub(crate) const CPU_ENGINE: u32 = 17;
 /// Contexts besides that of VMID 0.
 const USER_CONTEXTS: u32 = 15;
 /// Distance of a context's 64-bit registers, in dwords.
@@ -183,7 +219,7 @@ impl HubNames {
     }
 
     /// What an invalidation engine is asked for to drop the translations of a VMID.
-    pub(in crate::hw) fn invalidate_request(
+    pub(crate) fn invalidate_request(
         &self,
         vmid: u32,
         kind: FlushType,
@@ -199,7 +235,7 @@ impl HubNames {
     }
 
     /// Has the CPU's engine drop the translations of a VMID.
-    pub(in crate::hw) fn invalidate(&self, b: Block<'_>, vmid: u32, kind: FlushType) -> Result {
+    pub(crate) fn invalidate(&self, b: Block<'_>, vmid: u32, kind: FlushType) -> Result {
         let request = self.invalidate_request(vmid, kind);
         b.wr_at(self.VM_INVALIDATE_ENG0_REQ, CPU_ENGINE, request)?;
         b.poll(self.VM_INVALIDATE_ENG0_ACK, CPU_ENGINE, |ack| {
@@ -324,7 +360,7 @@ impl Hub {
     }
 
     /// The control register of the context of a process.
-    pub(in crate::hw) fn context_cntl(
+    pub(crate) fn context_cntl(
         &self,
         from: Value<name::VM_CONTEXT1_CNTL>,
     ) -> Value<name::VM_CONTEXT1_CNTL> {

@@ -109,19 +109,19 @@ pub(crate) struct IhEntry {
 pub(crate) const IH_ENTRY_DWORDS: usize = 8;
 
 /// An entry as it is in the ring.
-pub(in crate::hw) struct RawEntry<'a> {
+pub(crate) struct RawEntry<'a> {
     /// All of it.
-    pub(in crate::hw) words: &'a [u32; IH_ENTRY_DWORDS],
+    pub(crate) words: &'a [u32; IH_ENTRY_DWORDS],
     /// Who raised it.
-    pub(in crate::hw) client: u32,
+    pub(crate) client: u32,
     /// Why.
-    pub(in crate::hw) source: u32,
+    pub(crate) source: u32,
     /// Engine and queue encoding of the client.
-    pub(in crate::hw) ring: u32,
+    pub(crate) ring: u32,
     /// The die that raised it.
-    pub(in crate::hw) node: u32,
+    pub(crate) node: u32,
     /// First context word.
-    pub(in crate::hw) ctx0: u32,
+    pub(crate) ctx0: u32,
 }
 
 impl<'a> RawEntry<'a> {
@@ -137,7 +137,7 @@ impl<'a> RawEntry<'a> {
     }
 
     /// The entry, with the meaning that `other` knows if it is none of the command processor's own.
-    pub(super) fn decode(&self, other: fn(&Self) -> IhEvent) -> IhEntry {
+    pub(super) fn decode(&self, other: impl FnOnce(&Self) -> IhEvent) -> IhEntry {
         let event = match (self.client, self.source) {
             (client::GRBM_CP, source::CP_END_OF_PIPE) => IhEvent::CpEop { ctx0: self.ctx0 },
             (client::GRBM_CP, source::CP_BAD_OPCODE) => IhEvent::CpBadOpcode {
@@ -163,7 +163,7 @@ impl<'a> RawEntry<'a> {
 }
 
 /// A message of a shader; `exceptions` is what its data says if it comes from a trap handler.
-pub(in crate::hw) fn shader_message(
+pub(crate) fn shader_message(
     data: u32,
     encoding: u32,
     privileged: bool,
@@ -182,7 +182,7 @@ pub(in crate::hw) fn shader_message(
 }
 
 /// A page fault, of the graphics hub or a memory hub.
-pub(in crate::hw) fn page_fault(entry: &RawEntry<'_>, gfx: bool) -> IhEvent {
+pub(crate) fn page_fault(entry: &RawEntry<'_>, gfx: bool) -> IhEvent {
     let (words, ring) = (entry.words, entry.ring);
     IhEvent::VmFault(VmFault {
         addr: u64::from(fault::ADDR_LO.get(words)) << 12
