@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! IP discovery: the table in VRAM that says which blocks a card has and where their registers are.
+//! IP discovery: the table in VRAM that lists the IP blocks of a card and their register bases.
 //!
 //! Sources: `include/discovery.h` (layout), `include/soc15_hw_ip.h` (hardware ids),
-//! `amdgpu/amdgpu_discovery.h` (place). Everything is packed and little endian; offsets count
-//! bytes from the start of the named structure, offsets *inside* the table from its own start.
+//! `amdgpu/amdgpu_discovery.h` (location). All structures are packed and little endian. Offsets of
+//! fields are in bytes from the start of the named structure; offsets stored *in* the table are
+//! from the start of the table.
 
-/// Bytes from the end of VRAM to the table.
+/// Bytes from the end of VRAM back to the table (`DISCOVERY_TMR_OFFSET`).
 pub const TMR_OFFSET: u64 = 64 << 10;
-/// Bytes that are read from there.
+/// Bytes read from there (`DISCOVERY_TMR_SIZE`).
 pub const TMR_SIZE: usize = 10 << 10;
 
-/// `binary_header.binary_signature`.
+/// `binary_header.binary_signature` (`BINARY_SIGNATURE`).
 pub const BINARY_SIGNATURE: u32 = 0x2821_1407;
 /// Signature of the IP table.
 pub const DISCOVERY_TABLE_SIGNATURE: u32 = 0x5344_5049;
@@ -78,23 +79,23 @@ pub mod table_info {
 
 /// `struct ip_discovery_header`.
 pub mod ip_discovery_header {
-    /// u32.
+    /// u32: signature.
     pub const SIGNATURE: usize = 0;
-    /// u16: 1 to 4; from 3 on [`super::ip_v3`], with 4 [`super::ip_v4`].
+    /// u16: 1 to 4; from version 3 on the entries are [`super::ip_v3`], with 4 [`super::ip_v4`].
     pub const VERSION: usize = 4;
     /// u16: bytes of the table.
     pub const TABLE_SIZE: usize = 6;
-    /// u32.
+    /// u32: table id.
     pub const ID: usize = 8;
-    /// u16.
+    /// u16: number of dies.
     pub const NUM_DIES: usize = 12;
     /// `die_info[16]`.
     pub const DIE_INFO: usize = 14;
-    /// Entries of that array.
+    /// Entries of `DIE_INFO`.
     pub const MAX_DIES: usize = 16;
-    /// u8, version 4: bit 0 = base addresses are 64 bits.
+    /// u8, version 4 only: flags.
     pub const FLAGS: usize = 78;
-    /// The bit.
+    /// Flag: base addresses are 64 bits.
     pub const FLAG_BASE_ADDR_64_BIT: u8 = 1;
     /// Bytes of the header.
     pub const SIZE: usize = 80;
@@ -102,7 +103,7 @@ pub mod ip_discovery_header {
 
 /// `struct die_info`.
 pub mod die_info {
-    /// u16.
+    /// u16: die id.
     pub const DIE_ID: usize = 0;
     /// u16: bytes from the start of the binary to the die's [`super::die_header`].
     pub const DIE_OFFSET: usize = 2;
@@ -112,37 +113,37 @@ pub mod die_info {
 
 /// `struct die_header`.
 pub mod die_header {
-    /// u16: equals the index in the list.
+    /// u16: die id; equals the index in the list.
     pub const DIE_ID: usize = 0;
-    /// u16.
+    /// u16: number of IP entries.
     pub const NUM_IPS: usize = 2;
     /// Bytes of the structure; the IP entries follow.
     pub const SIZE: usize = 4;
 }
 
-/// `struct ip_v3`: one instance of one block; the base addresses follow.
+/// `struct ip_v3`: one instance of an IP block; the base addresses follow.
 pub mod ip_v3 {
     /// u16: one of [`super::hwid`].
     pub const HW_ID: usize = 0;
-    /// u8.
+    /// u8: instance number.
     pub const INSTANCE_NUMBER: usize = 2;
-    /// u8.
+    /// u8: number of base addresses.
     pub const NUM_BASE_ADDRESS: usize = 3;
-    /// u8.
+    /// u8: major version.
     pub const MAJOR: usize = 4;
-    /// u8.
+    /// u8: minor version.
     pub const MINOR: usize = 5;
-    /// u8.
+    /// u8: revision.
     pub const REVISION: usize = 6;
     /// u8: sub-revision in bits 3:0, variant in bits 7:4.
     pub const SUB_REVISION: usize = 7;
-    /// `u32[NUM_BASE_ADDRESS]`, in dwords.
+    /// `u32[NUM_BASE_ADDRESS]`: register segment bases, in dwords.
     pub const BASE_ADDRESS: usize = 8;
     /// Bytes without the base addresses.
     pub const SIZE: usize = 8;
 }
 
-/// `struct ip_v4`: as [`ip_v3`]; the base addresses are `u64[NUM_BASE_ADDRESS]` when the table's
+/// `struct ip_v4`: as [`ip_v3`]; the base addresses are `u64[NUM_BASE_ADDRESS]` if the table's
 /// header has [`FLAG_BASE_ADDR_64_BIT`](ip_discovery_header::FLAG_BASE_ADDR_64_BIT).
 pub mod ip_v4 {
     pub use super::ip_v3::{
@@ -155,9 +156,9 @@ pub mod ip_v4 {
 pub mod gpu_info_header {
     /// u32: [`super::GC_TABLE_ID`].
     pub const TABLE_ID: usize = 0;
-    /// u16.
+    /// u16: major version.
     pub const VERSION_MAJOR: usize = 4;
-    /// u16.
+    /// u16: minor version.
     pub const VERSION_MINOR: usize = 6;
     /// u32: bytes of header and data.
     pub const TABLE_SIZE: usize = 8;
@@ -165,7 +166,7 @@ pub mod gpu_info_header {
     pub const SIZE: usize = 12;
 }
 
-/// `struct gc_info_v2_1`: geometry and caches of a gfx9 part, all u32. `gc_info_v2_0` ends before
+/// `struct gc_info_v2_1`: geometry and caches of a gfx9 chip, all u32. `gc_info_v2_0` ends before
 /// [`NUM_TCP_PER_SH`](gc_info_v2::NUM_TCP_PER_SH).
 pub mod gc_info_v2 {
     #![allow(missing_docs)]
@@ -199,8 +200,8 @@ pub mod gc_info_v2 {
     pub const SIZE_V2_1: usize = 108;
 }
 
-/// `struct gc_info_v1_3`: geometry and caches of a part of gfx10 or later, all u32. Smaller minor
-/// versions end where `SIZE_V1_*` says.
+/// `struct gc_info_v1_3`: geometry and caches of a chip from gfx10 on, all u32. Earlier minor
+/// versions end at `SIZE_V1_*`.
 pub mod gc_info_v1 {
     #![allow(missing_docs)]
     pub const NUM_SE: usize = 12;
@@ -255,13 +256,13 @@ pub mod gc_info_v1 {
 pub mod harvest_table {
     /// u32: [`super::HARVEST_TABLE_SIGNATURE`].
     pub const SIGNATURE: usize = 0;
-    /// u32.
+    /// u32: version.
     pub const VERSION: usize = 4;
     /// `harvest_info[32]`: hw_id u16, instance u8, reserved u8.
     pub const LIST: usize = 8;
     /// Bytes of an entry.
     pub const ENTRY_SIZE: usize = 4;
-    /// Entries.
+    /// Number of entries.
     pub const ENTRIES: usize = 32;
     /// Bytes of the table.
     pub const SIZE: usize = 136;

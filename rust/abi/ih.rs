@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Interrupt entries of the IH ring.
+//! Interrupt vector entries of the IH ring.
 //!
 //! Sources: `amdgpu/amdgpu_ih.c` and `amdkfd/soc15_int.h` (entry), `include/soc15_ih_clientid.h`,
 //! `include/ivsrcid/` (source ids), `amdgpu/amdgpu_gmc.h`, `amdkfd/kfd_int_process_v9.c` and
-//! `amdkfd/kfd_int_process_v11.c` (meaning of the context words). Ring pointers count bytes.
+//! `amdkfd/kfd_int_process_v11.c` (context words). Ring pointers are in bytes.
 
 use crate::bits::{DwField, Field};
 
-/// Bytes of one entry.
+/// Size of an entry, in bytes.
 pub const ENTRY_SIZE: usize = 32;
-/// Dwords of one entry.
+/// Size of an entry, in dwords.
 pub const ENTRY_DWORDS: usize = 8;
 
-/// Block that raised the interrupt, one of [`client`].
+/// Client: the IP block that raised the interrupt, one of [`client`].
 pub const CLIENT_ID: DwField = DwField::new("CLIENT_ID", 0, 7, 0);
-/// Cause within the block, one of [`source`].
+/// Cause within the client, one of [`source`].
 pub const SOURCE_ID: DwField = DwField::new("SOURCE_ID", 0, 15, 8);
-/// Ring within the block.
+/// Ring within the client.
 pub const RING_ID: DwField = DwField::new("RING_ID", 0, 23, 16);
 /// VMID.
 pub const VMID: DwField = DwField::new("VMID", 0, 27, 24);
-/// Hub that the VMID belongs to: 0 graphics hub, 1 memory hub.
+/// Hub of the VMID: 0 graphics hub, 1 memory hub.
 pub const VMID_TYPE: DwField = DwField::new("VMID_TYPE", 0, 31, 31);
-/// Time stamp, bits 31:0.
+/// Timestamp, bits 31:0.
 pub const TIMESTAMP_LO: DwField = DwField::new("TIMESTAMP_LO", 1, 31, 0);
-/// Time stamp, bits 47:32.
+/// Timestamp, bits 47:32.
 pub const TIMESTAMP_HI: DwField = DwField::new("TIMESTAMP_HI", 2, 15, 0);
-/// Clock of the time stamp.
+/// Clock source of the timestamp.
 pub const TIMESTAMP_SRC: DwField = DwField::new("TIMESTAMP_SRC", 2, 31, 31);
 /// PASID.
 pub const PASID: DwField = DwField::new("PASID", 3, 15, 0);
-/// Die: see [`node`].
+/// Die, see [`node`].
 pub const NODE_ID: DwField = DwField::new("NODE_ID", 3, 23, 16);
-/// First context word.
+/// Context word 0.
 pub const CONTEXT_ID0: DwField = DwField::new("CONTEXT_ID0", 4, 31, 0);
-/// Second context word.
+/// Context word 1.
 pub const CONTEXT_ID1: DwField = DwField::new("CONTEXT_ID1", 5, 31, 0);
-/// Third context word.
+/// Context word 2.
 pub const CONTEXT_ID2: DwField = DwField::new("CONTEXT_ID2", 6, 31, 0);
-/// Fourth context word.
+/// Context word 3.
 pub const CONTEXT_ID3: DwField = DwField::new("CONTEXT_ID3", 7, 31, 0);
 /// All fields of an entry.
 pub const FIELDS: &[DwField] = &[
@@ -84,20 +84,20 @@ pub mod client {
     pub const SDMA: [u32; 4] = [SDMA0, SDMA1, SDMA2, SDMA3];
 }
 
-/// Client ids of gfx12 and its surroundings (the part of `enum soc21_ih_clientid` that differs
-/// from [`client`] or that matters here).
+/// Client ids of gfx12 (those of `enum soc21_ih_clientid` that differ from [`client`] or that are
+/// used here).
 pub mod soc21 {
     #![allow(missing_docs)]
     pub const IH: u32 = 0x00;
     pub const ATHUB: u32 = 0x02;
     pub const BIF: u32 = 0x03;
     pub const RLC: u32 = 0x07;
-    /// All of the graphics core but the command processor: SDMA, the graphics hub, shaders.
+    /// Graphics core except the CP: SDMA, graphics hub, SQ.
     pub const GFX: u32 = 0x0a;
     pub const VMC: u32 = 0x12;
     pub const GRBM_CP: u32 = 0x14;
     pub const DF: u32 = 0x17;
-    /// Of gfx12.1 only: gfx12.0 reports faults of the graphics hub as [`GFX`].
+    /// gfx12.1 only; gfx12.0 reports graphics hub faults as [`GFX`].
     pub const UTCL2: u32 = 0x1b;
     pub const MP0: u32 = 0x1e;
     pub const MP1: u32 = 0x1f;
@@ -107,7 +107,7 @@ pub mod soc21 {
 pub mod gfx12 {
     /// Graphics hub: page fault.
     pub const VM_FAULT: u32 = 0;
-    /// SDMA: an atomic operation that returns a value is complete.
+    /// SDMA: an atomic with return completed.
     pub const SDMA_ATOMIC_RTN_DONE: u32 = 48;
     /// SDMA: TRAP packet.
     pub const SDMA_TRAP: u32 = 49;
@@ -117,39 +117,39 @@ pub mod gfx12 {
     pub const SDMA_CTXEMPTY: u32 = 51;
     /// SDMA: a new runlist.
     pub const SDMA_PREEMPT: u32 = 52;
-    /// SDMA: an indirect buffer was preempted in the middle of a command.
+    /// SDMA: an IB was preempted within a command.
     pub const SDMA_IB_PREEMPT: u32 = 53;
     /// SDMA: invalid doorbell byte enables.
     pub const SDMA_DOORBELL_INVALID: u32 = 54;
-    /// SDMA: a queue hangs or a command took too long.
+    /// SDMA: queue hang or command timeout.
     pub const SDMA_QUEUE_HANG: u32 = 55;
-    /// SDMA: the loop of a compare and swap took too long.
+    /// SDMA: timeout of an atomic compare-and-swap loop.
     pub const SDMA_ATOMIC_TIMEOUT: u32 = 56;
-    /// SDMA: polling a register took too long.
+    /// SDMA: timeout of a register poll.
     pub const SDMA_POLL_TIMEOUT: u32 = 57;
-    /// SDMA: retries of a translation took too long.
+    /// SDMA: timeout of translation retries.
     pub const SDMA_PAGE_TIMEOUT: u32 = 58;
-    /// SDMA: the translation led nowhere.
+    /// SDMA: null page.
     pub const SDMA_PAGE_NULL: u32 = 59;
-    /// SDMA: page fault, the translation was refused.
+    /// SDMA: page fault.
     pub const SDMA_PAGE_FAULT: u32 = 60;
-    /// SDMA: an address in the hole between the halves of the address space.
+    /// SDMA: address in the hole of the address space.
     pub const SDMA_VM_HOLE: u32 = 61;
     /// SDMA: ECC error.
     pub const SDMA_ECC: u32 = 62;
     /// SDMA: the engine is frozen.
     pub const SDMA_FROZEN: u32 = 63;
-    /// SDMA: ECC error of its own memory.
+    /// SDMA: SRAM ECC error.
     pub const SDMA_SRAM_ECC: u32 = 64;
-    /// SDMA: a semaphore stayed incomplete for too long.
+    /// SDMA: timeout of an incomplete semaphore.
     pub const SDMA_SEM_INCOMPLETE_TIMEOUT: u32 = 65;
-    /// SDMA: waiting for a semaphore took too long.
+    /// SDMA: timeout of a semaphore wait.
     pub const SDMA_SEM_WAIT_FAIL_TIMEOUT: u32 = 66;
-    /// SDMA: a user's fence.
+    /// SDMA: user fence.
     pub const SDMA_FENCE: u32 = 70;
 }
 
-/// Source ids.
+/// Source ids (`include/ivsrcid/`).
 pub mod source {
     /// GRBM_CP: end of pipe.
     pub const CP_END_OF_PIPE: u32 = 181;
@@ -161,41 +161,41 @@ pub mod source {
     pub const CP_PRIV_REG_FAULT: u32 = 184;
     /// GRBM_CP: privileged instruction.
     pub const CP_PRIV_INSTR_FAULT: u32 = 185;
-    /// GRBM_CP: QUERY_STATUS asked for an interrupt.
+    /// GRBM_CP: interrupt requested by QUERY_STATUS.
     pub const CP_COMPUTE_QUERY_STATUS: u32 = 199;
-    /// GRBM_CP: a doorbell that belongs to no mapped queue.
+    /// GRBM_CP: doorbell of no mapped queue.
     pub const CP_VM_DOORBELL: u32 = 200;
-    /// GRBM_CP or SEnSH: message of a shader.
+    /// GRBM_CP or SEnSH: shader message.
     pub const SQ_INTERRUPT_MSG: u32 = 239;
     /// VMC and UTCL2: page fault.
     pub const VM_FAULT: u32 = 0;
     /// VMC and UTCL2: retry (poison for UTCL2 in `soc15_int.h`).
     pub const VM_RETRY: u32 = 1;
-    /// SDMA: an atomic operation that returns a value is complete.
+    /// SDMA: an atomic with return completed.
     pub const SDMA_ATOMIC_RTN_DONE: u32 = 217;
-    /// SDMA: the loop of a compare and swap took too long.
+    /// SDMA: timeout of an atomic compare-and-swap loop.
     pub const SDMA_ATOMIC_TIMEOUT: u32 = 218;
-    /// SDMA: an indirect buffer was preempted in the middle of a command.
+    /// SDMA: an IB was preempted within a command.
     pub const SDMA_IB_PREEMPT: u32 = 219;
     /// SDMA: ECC error.
     pub const SDMA_ECC: u32 = 220;
-    /// SDMA: page fault, the translation was refused.
+    /// SDMA: page fault.
     pub const SDMA_PAGE_FAULT: u32 = 221;
-    /// SDMA: the translation led nowhere.
+    /// SDMA: null page.
     pub const SDMA_PAGE_NULL: u32 = 222;
-    /// SDMA: retries of a translation took too long.
+    /// SDMA: timeout of translation retries.
     pub const SDMA_XNACK: u32 = 223;
     /// SDMA: TRAP packet.
     pub const SDMA_TRAP: u32 = 224;
-    /// SDMA: a semaphore stayed incomplete for too long.
+    /// SDMA: timeout of an incomplete semaphore.
     pub const SDMA_SEM_INCOMPLETE_TIMEOUT: u32 = 225;
-    /// SDMA: waiting for a semaphore took too long.
+    /// SDMA: timeout of a semaphore wait.
     pub const SDMA_SEM_WAIT_FAIL_TIMEOUT: u32 = 226;
-    /// SDMA: ECC error of its own memory.
+    /// SDMA: SRAM ECC error.
     pub const SDMA_SRAM_ECC: u32 = 228;
     /// SDMA: a new runlist.
     pub const SDMA_PREEMPT: u32 = 240;
-    /// SDMA: an address in the hole between the halves of the address space.
+    /// SDMA: address in the hole of the address space.
     pub const SDMA_VM_HOLE: u32 = 242;
     /// SDMA: a context ran empty.
     pub const SDMA_CTXEMPTY: u32 = 243;
@@ -203,33 +203,33 @@ pub mod source {
     pub const SDMA_DOORBELL_INVALID: u32 = 244;
     /// SDMA: the engine is frozen.
     pub const SDMA_FROZEN: u32 = 245;
-    /// SDMA: polling a register took too long.
+    /// SDMA: timeout of a register poll.
     pub const SDMA_POLL_TIMEOUT: u32 = 246;
     /// SDMA: write to a protected register.
     pub const SDMA_SRBMWRITE: u32 = 247;
 }
 
-/// `RING_ID` of GRBM_CP interrupts.
+/// `RING_ID` fields of GRBM_CP interrupts.
 pub mod cp_ring {
     use super::Field;
 
     /// Pipe.
     pub const PIPE: Field = Field::span(1, 0);
-    /// ME: 1 and 2 are the compute engines.
+    /// ME; 1 and 2 are the MECs.
     pub const ME: Field = Field::span(3, 2);
     /// Queue.
     pub const QUEUE: Field = Field::span(6, 4);
 }
 
-/// `NODE_ID` on GC 9.4.3: four numbers per AID (`amdgpu/soc15.h`, `gfx_v9_4_3_ih_to_xcc_inst`).
+/// `NODE_ID` on GC 9.4.3: four ids per AID (`amdgpu/soc15.h`, `gfx_v9_4_3_ih_to_xcc_inst`).
 pub mod node {
-    /// Numbers per AID.
+    /// Ids per AID.
     pub const PER_AID: u32 = 4;
-    /// The AID itself, from `PER_AID * aid`.
+    /// The AID, added to `PER_AID * aid`.
     pub const AID: u32 = 0;
-    /// Its first XCD.
+    /// First XCD of the AID.
     pub const XCD0: u32 = 1;
-    /// Its second XCD.
+    /// Second XCD of the AID.
     pub const XCD1: u32 = 2;
 }
 
@@ -251,15 +251,15 @@ pub mod fault {
     pub const RETRY: DwField = DwField::new("RETRY", 5, 7, 7);
     /// Slot in the retry CAM.
     pub const CAM_INDEX: DwField = DwField::new("CAM_INDEX", 6, 9, 0);
-    /// `RING_ID`: the translation was not valid.
+    /// `RING_ID`: the translation was invalid.
     pub const RING_PROT_VALID: Field = Field::span(3, 3);
-    /// `RING_ID`: no read permission.
+    /// `RING_ID`: read permission missing.
     pub const RING_PROT_READ: Field = Field::span(4, 4);
-    /// `RING_ID`: no write permission.
+    /// `RING_ID`: write permission missing.
     pub const RING_PROT_WRITE: Field = Field::span(5, 5);
 }
 
-/// Context words of a shader message (SQ).
+/// Context words of a shader message (SQ) on gfx9 (`kfd_int_process_v9.c`).
 pub mod sq {
     use crate::bits::DwField;
 
@@ -273,7 +273,7 @@ pub mod sq {
     pub const DATA_HI: DwField = DwField::new("DATA_HI", 5, 7, 0);
     /// Shader array.
     pub const SH_ID: DwField = DwField::new("SH_ID", 4, 12, 12);
-    /// The wave was privileged (in its trap handler).
+    /// The wave was privileged (in the trap handler).
     pub const PRIV: DwField = DwField::new("PRIV", 4, 13, 13);
     /// Wave slot.
     pub const WAVE_ID: DwField = DwField::new("WAVE_ID", 4, 17, 14);
@@ -283,17 +283,17 @@ pub mod sq {
     pub const CU_ID: DwField = DwField::new("CU_ID", 4, 23, 20);
     /// Shader engine.
     pub const SE_ID: DwField = DwField::new("SE_ID", 4, 25, 24);
-    /// Of the 24 bits of a trap handler's message: the queue's doorbell.
+    /// 24-bit message of a trap handler: mask of the queue's doorbell.
     pub const REPORT_DOORBELL_MASK: u32 = 0x3ff;
-    /// Of the same: where the exceptions start, a bit each.
+    /// 24-bit message of a trap handler: shift of the exception bits.
     pub const REPORT_EXCEPTIONS_SHIFT: u32 = 10;
-    /// Of the same: how many exceptions there are.
+    /// 24-bit message of a trap handler: mask of the exception bits, after the shift.
     pub const REPORT_EXCEPTIONS_MASK: u32 = 0x1ff;
-    /// Thread trace and the like.
+    /// Automatic message, such as thread trace.
     pub const ENCODING_AUTO: u32 = 0;
     /// `s_sendmsg` of a wave.
     pub const ENCODING_INST: u32 = 1;
-    /// An error.
+    /// Error message.
     pub const ENCODING_ERROR: u32 = 2;
 }
 
@@ -306,25 +306,25 @@ pub mod sq_v11 {
     pub const DATA: DwField = DwField::new("DATA", 4, 23, 0);
     /// Shader array.
     pub const SH_ID: DwField = DwField::new("SH_ID", 4, 25, 25);
-    /// The wave was privileged (in its trap handler).
+    /// The wave was privileged (in the trap handler).
     pub const PRIV: DwField = DwField::new("PRIV", 4, 26, 26);
     /// Wave slot.
     pub const WAVE_ID: DwField = DwField::new("WAVE_ID", 4, 31, 27);
     /// SIMD.
     pub const SIMD_ID: DwField = DwField::new("SIMD_ID", 5, 1, 0);
-    /// Workgroup processor.
+    /// WGP.
     pub const WGP_ID: DwField = DwField::new("WGP_ID", 5, 5, 2);
     /// One of `ENCODING_*`.
     pub const ENCODING: DwField = DwField::new("ENCODING", 5, 7, 6);
-    /// Of an error: what happened.
+    /// Error message: detail.
     pub const ERROR_DETAIL: DwField = DwField::new("ERROR_DETAIL", 4, 20, 0);
-    /// Of an error: its kind.
+    /// Error message: type.
     pub const ERROR_TYPE: DwField = DwField::new("ERROR_TYPE", 4, 24, 21);
-    /// Of the 24 bits of a trap handler's message: the queue's doorbell.
+    /// 24-bit message of a trap handler: mask of the queue's doorbell.
     pub const REPORT_DOORBELL_MASK: u32 = 0x3ff;
-    /// Of the same: the exceptions, a bit each, from here.
+    /// 24-bit message of a trap handler: shift of the exception bits.
     pub const REPORT_EXCEPTIONS_SHIFT: u32 = 10;
-    /// Of the same: mask of the exceptions in place.
+    /// 24-bit message of a trap handler: mask of the exception bits, in place.
     pub const REPORT_EXCEPTIONS_MASK: u32 = 0x00ff_fc00;
 }
 
@@ -332,13 +332,13 @@ pub mod sq_v11 {
 pub mod bad_opcode {
     use crate::bits::DwField;
 
-    /// The queue's doorbell among those of its process.
+    /// Doorbell of the queue, relative to the process's doorbell slice.
     pub const DOORBELL: DwField = DwField::new("DOORBELL", 4, 9, 0);
-    /// What is wrong, a number of `enum kfd_dbg_trap_exception_code`.
+    /// Exception code (`enum kfd_dbg_trap_exception_code`).
     pub const CODE: DwField = DwField::new("CODE", 4, 25, 10);
 }
 
-/// Bits of the interrupt context that KFD takes as (partial) event id, by source.
+/// Width of the (partial) event id that KFD takes from the interrupt context, in bits, by source.
 pub mod event_bits {
     /// CP end of pipe: `CONTEXT_ID0`.
     pub const CP_END_OF_PIPE: u32 = 32;

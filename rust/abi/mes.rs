@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! MES: the frames in which a driver talks to the scheduling firmware of gfx12, and its answers.
+//! MES: frames and replies of the gfx12 scheduling firmware's ring.
 //!
 //! Sources: `include/mes_v12_api_def.h` (frames, opcodes, error word), `amdgpu/amdgpu_mes.h`
-//! (version word, context sizes). Every frame is [`FRAME_DWORDS`] long and begins with a header;
-//! indices count dwords, dword 0 is the header. A frame's module has a constant per field, its
-//! `STATUS` (where the address and the value of the completion fence are) and its [`Frame`].
+//! (version word, context sizes). A frame is [`FRAME_DWORDS`] long and begins with a header.
+//! Indices are in dwords; dword 0 is the header. The module of a frame has a constant per field,
+//! its `STATUS` (location of the address and value of the completion fence) and its [`Frame`].
 
 use crate::bits::{join, name_in, DwField, Field};
 
-/// Version of the interface that these frames are (`MES_API_VERSION`).
+/// Interface version of these frames (`MES_API_VERSION`).
 pub const API_VERSION: u32 = 0x14;
-/// Dwords of every frame, used or not.
+/// Size of a frame, in dwords; unused dwords included.
 pub const FRAME_DWORDS: usize = 64;
-/// Bytes of every frame.
+/// Size of a frame, in bytes.
 pub const FRAME_BYTES: usize = FRAME_DWORDS * 4;
 
-/// Header: kind of interface, [`TYPE_SCHEDULER`].
+/// Header: API type, [`TYPE_SCHEDULER`].
 pub const HEADER_TYPE: Field = Field::span(3, 0);
 /// Header: one of [`op`].
 pub const HEADER_OPCODE: Field = Field::span(11, 4);
-/// Header: dwords of the frame, the header included.
+/// Header: size of the frame in dwords, the header included.
 pub const HEADER_DWSIZE: Field = Field::span(19, 12);
-/// Header: bits that must be zero.
+/// Header: reserved bits, must be zero.
 pub const HEADER_RESERVED: Field = Field::span(31, 20);
-/// `HEADER_TYPE` of every frame.
+/// `HEADER_TYPE` of every frame (`MES_API_TYPE_SCHEDULER`).
 pub const TYPE_SCHEDULER: u32 = 1;
 
-/// The header of a frame.
+/// Returns the header of a frame.
 pub const fn header(opcode: u8) -> u32 {
     HEADER_TYPE.put(TYPE_SCHEDULER)
         | HEADER_OPCODE.put(opcode as u32)
@@ -40,7 +40,7 @@ macro_rules! names {
         #[allow(missing_docs)]
         pub mod $module {
             $(pub const $name: u8 = $value;)*
-            /// All of them with their names.
+            /// All values with their names.
             pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
         }
     };
@@ -73,7 +73,7 @@ names! {
 }
 
 names! {
-    /// What a MISC frame asks for (`MESAPI_MISC__*`).
+    /// Sub-opcodes of MISC (`MESAPI_MISC__*`).
     misc_op {
         WRITE_REG = 0,
         INV_GART = 1,
@@ -91,7 +91,7 @@ names! {
 }
 
 names! {
-    /// Kinds of queues (`MES_QUEUE_TYPE_*`).
+    /// Queue types (`MES_QUEUE_TYPE_*`).
     queue_type {
         GFX = 0,
         COMPUTE = 1,
@@ -101,7 +101,7 @@ names! {
 }
 
 names! {
-    /// Priority bands (`AMD_PRIORITY_LEVEL_*`).
+    /// Priority levels (`AMD_PRIORITY_LEVEL_*`).
     priority {
         LOW = 0,
         NORMAL = 1,
@@ -112,7 +112,7 @@ names! {
 }
 
 names! {
-    /// Who failed (`MES_ERROR_*`).
+    /// Error categories (`MES_ERROR_*`).
     error_category {
         API = 1,
         SCHEDULING = 2,
@@ -121,7 +121,7 @@ names! {
 }
 
 names! {
-    /// What QUERY_SCHEDULER_STATUS asks for (`MES_API_QUERY_MES__*`).
+    /// Sub-opcodes of QUERY_SCHEDULER_STATUS (`MES_API_QUERY_MES__*`).
     query_op {
         GET_CTX_ARRAY_SIZE = 0,
         CHECK_HEALTHY = 1,
@@ -129,101 +129,101 @@ names! {
 }
 
 names! {
-    /// Register waits (`WRM_OPERATION__*`).
+    /// Operations of WAIT_REG_MEM (`WRM_OPERATION__*`).
     wait_op {
         WAIT_REG_MEM = 0,
         WR_WAIT_WR_REG = 1,
     }
 }
 
-/// Number of priority bands.
+/// Number of priority levels.
 pub const PRIORITY_LEVELS: usize = 5;
-/// Compute pipes that SET_HW_RSRC has masks for.
+/// Compute pipes in the HQD masks of SET_HW_RSRC.
 pub const COMPUTE_PIPES: usize = 8;
-/// SDMA engines that SET_HW_RSRC has masks for.
+/// SDMA engines in the HQD masks of SET_HW_RSRC.
 pub const SDMA_PIPES: usize = 2;
-/// Graphics pipes that SET_HW_RSRC has masks for.
+/// Graphics pipes in the HQD masks of SET_HW_RSRC.
 pub const GFX_PIPES: usize = 2;
 
-/// The pipe of ME 3 that schedules (`AMDGPU_MES_SCHED_PIPE`).
+/// ME 3 pipe of the scheduler (`AMDGPU_MES_SCHED_PIPE`).
 pub const PIPE_SCHED: u32 = 0;
-/// The pipe of ME 3 that takes the place of a kernel interface queue (`AMDGPU_MES_KIQ_PIPE`).
+/// ME 3 pipe that replaces the KIQ (`AMDGPU_MES_KIQ_PIPE`).
 pub const PIPE_KIQ: u32 = 1;
-/// The ME of both pipes.
+/// ME of both MES pipes.
 pub const ME: u32 = 3;
-/// Pipes.
+/// Number of MES pipes.
 pub const PIPES: usize = 2;
 
-/// Bytes of a process context (`AMDGPU_MES_PROC_CTX_SIZE`).
+/// Size of a process context, in bytes (`AMDGPU_MES_PROC_CTX_SIZE`).
 pub const PROCESS_CONTEXT_SIZE: usize = 0x1000;
-/// Bytes of a gang context (`AMDGPU_MES_GANG_CTX_SIZE`).
+/// Size of a gang context, in bytes (`AMDGPU_MES_GANG_CTX_SIZE`).
 pub const GANG_CONTEXT_SIZE: usize = 0x1000;
 
-/// Version word in `CP_MES_GP3_LO`: the firmware's version.
+/// Version word in `CP_MES_GP3_LO`: firmware version.
 pub const VERSION: Field = Field::span(11, 0);
-/// Version word: of the interface.
+/// Version word: API version.
 pub const VERSION_API: Field = Field::span(23, 12);
-/// Version word: of its features.
+/// Version word: feature version.
 pub const VERSION_FEATURE: Field = Field::span(31, 24);
 
-/// Low half of the status of a frame that was done: the value that the frame gave. A failed one
-/// has 0 there, and [`ErrorWord`] in the high half.
+/// Dwords of a frame's `STATUS`: address and value of the completion fence. On success the low half
+/// of the fence is the value given; on failure it is 0 and the high half is an [`ErrorWord`].
 pub const STATUS_DWORDS: usize = 4;
 
 /// INV_TLBS: `INV_SEL_ID` is a PASID.
 pub const INV_SEL_PASID: u32 = 0;
 /// INV_TLBS: `INV_SEL_ID` is a VMID.
 pub const INV_SEL_VMID: u32 = 1;
-/// INV_TLBS: the hub of graphics and compute (`VM_HUB_TYPE_GC`).
+/// INV_TLBS: graphics hub (`VM_HUB_TYPE_GC`).
 pub const HUB_GC: u32 = 0;
-/// INV_TLBS: the hub of everything else (`VM_HUB_TYPE_MM`).
+/// INV_TLBS: memory hub (`VM_HUB_TYPE_MM`).
 pub const HUB_MM: u32 = 1;
 
-/// No queue, in the array of doorbells of hung queues (`AMDGPU_MES_INVALID_DB_OFFSET`).
+/// Empty entry in the array of hung queues' doorbells (`AMDGPU_MES_INVALID_DB_OFFSET`).
 pub const NO_DOORBELL: u32 = u32::MAX;
 /// Hung queue: its [`queue_type`].
 pub const HUNG_QUEUE_TYPE: Field = Field::span(2, 0);
-/// Hung queue: its pipe.
+/// Hung queue: pipe.
 pub const HUNG_PIPE: Field = Field::span(6, 3);
-/// Hung queue: its HQD in the pipe.
+/// Hung queue: HQD in the pipe.
 pub const HUNG_HQD: Field = Field::span(14, 7);
 
-/// The name of an opcode.
+/// Returns the name of an opcode.
 pub const fn op_name(opcode: u8) -> Option<&'static str> {
     name_in(op::ALL, opcode)
 }
 
-/// The name of what a MISC frame asks for.
+/// Returns the name of a MISC sub-opcode.
 pub const fn misc_op_name(opcode: u8) -> Option<&'static str> {
     name_in(misc_op::ALL, opcode)
 }
 
-/// What the high half of a status says when its low half is 0.
+/// Error in the high half of a fence whose low half is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorWord {
-    /// Meaning depends on the opcode.
+    /// Error code, specific to the opcode.
     pub code: u8,
     /// Opcode of the frame.
     pub opcode: u8,
-    /// Of a MISC frame: what it asked for.
+    /// Sub-opcode of a MISC frame.
     pub misc: u8,
     /// One of [`error_category`].
     pub category: u8,
 }
 
-/// Error word: meaning depends on the opcode.
+/// Error word: error code, specific to the opcode.
 pub const ERROR_CODE: Field = Field::span(7, 0);
 /// Error word: opcode of the frame.
 pub const ERROR_OPCODE: Field = Field::span(15, 8);
-/// Error word: what a MISC frame asked for.
+/// Error word: sub-opcode of a MISC frame.
 pub const ERROR_MISC: Field = Field::span(23, 16);
 /// Error word: one of [`error_category`].
 pub const ERROR_CATEGORY: Field = Field::span(30, 24);
-/// Error word: it is one.
+/// Error word: valid.
 pub const ERROR_FLAG: Field = Field::span(31, 31);
 
 impl ErrorWord {
-    /// The status of a frame that failed.
+    /// Returns the fence of a failed frame.
     pub const fn encode(self) -> u64 {
         let word = ERROR_CODE.put(self.code as u32)
             | ERROR_OPCODE.put(self.opcode as u32)
@@ -233,7 +233,8 @@ impl ErrorWord {
         join(0, word)
     }
 
-    /// The error in a status; none when it says that the frame was done, or says nothing.
+    /// Returns the error in a fence, or `None` if the frame succeeded or the fence is not written
+    /// yet.
     pub const fn decode(status: u64) -> Option<Self> {
         let word = (status >> 32) as u32;
         if status as u32 != 0 || !ERROR_FLAG.is_set(word) {
@@ -251,19 +252,19 @@ impl ErrorWord {
 /// A 64-bit field of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QField {
-    /// The field's name, as AMD's header spells it but in capitals.
+    /// Name of the field, as in AMD's header, in capitals.
     pub name: &'static str,
     /// Index of its low dword.
     pub dw: usize,
 }
 
 impl QField {
-    /// The field's value; the caller has checked the length.
+    /// Returns the field's value. `words` must be long enough.
     pub const fn get(self, words: &[u32]) -> u64 {
         join(words[self.dw], words[self.dw + 1])
     }
 
-    /// Replaces the field in `words`.
+    /// Sets the field in `words`, which must be long enough.
     pub fn set(self, words: &mut [u32], value: u64) {
         words[self.dw] = value as u32;
         words[self.dw + 1] = (value >> 32) as u32;
@@ -273,7 +274,7 @@ impl QField {
 /// An array of dwords in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AField {
-    /// The field's name, as AMD's header spells it but in capitals.
+    /// Name of the field, as in AMD's header, in capitals.
     pub name: &'static str,
     /// Index of its first dword.
     pub dw: usize,
@@ -282,45 +283,45 @@ pub struct AField {
 }
 
 impl AField {
-    /// Element `n`; the caller has checked the length.
+    /// Returns element `n`. `words` must be long enough.
     pub const fn get(self, words: &[u32], n: usize) -> u32 {
         debug_assert!(n < self.len);
         words[self.dw + n]
     }
 
-    /// Replaces element `n` in `words`.
+    /// Sets element `n` in `words`, which must be long enough.
     pub fn set(self, words: &mut [u32], n: usize, value: u32) {
         debug_assert!(n < self.len);
         words[self.dw + n] = value;
     }
 }
 
-/// The shape of a frame.
+/// Layout of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its opcode's name; of a MISC frame the name of what it asks for.
+    /// Name of the opcode, or of the sub-opcode of a MISC frame.
     pub name: &'static str,
-    /// Its opcode.
+    /// Opcode.
     pub opcode: u8,
-    /// Of a MISC frame: what it asks for.
+    /// Sub-opcode of a MISC frame.
     pub misc: Option<u8>,
-    /// First of the four dwords with address and value of the completion fence.
+    /// First of the four dwords that hold address and value of the completion fence.
     pub status: usize,
-    /// Fields inside one dword.
+    /// Fields within one dword.
     pub words: &'static [DwField],
-    /// Fields of two dwords.
+    /// 64-bit fields.
     pub quads: &'static [QField],
-    /// Arrays.
+    /// Arrays of dwords.
     pub arrays: &'static [AField],
 }
 
 impl Frame {
-    /// The frame's header.
+    /// Returns the frame's header.
     pub const fn header(&self) -> u32 {
         header(self.opcode)
     }
 
-    /// Where the completion fence is.
+    /// Returns the field with the address of the completion fence.
     pub const fn fence_addr(&self) -> QField {
         QField {
             name: "API_COMPLETION_FENCE_ADDR",
@@ -328,7 +329,7 @@ impl Frame {
         }
     }
 
-    /// What the completion fence is when the frame was done.
+    /// Returns the field with the value of the completion fence on success.
     pub const fn fence_value(&self) -> QField {
         QField {
             name: "API_COMPLETION_FENCE_VALUE",
@@ -336,7 +337,7 @@ impl Frame {
         }
     }
 
-    /// The bits of dword `dw` that no field covers; of the header those that must be zero.
+    /// Returns the bits of dword `dw` that no field covers; for the header those that must be zero.
     pub const fn undefined(&self, dw: usize) -> u32 {
         if dw == 0 {
             return HEADER_RESERVED.mask;
@@ -361,7 +362,7 @@ impl Frame {
         crate::bits::uncovered(self.words, dw)
     }
 
-    /// Calls `f` with name, index in an array and value of every field that is not zero.
+    /// Calls `f` with name, array index and value of every nonzero field.
     pub fn each(&self, words: &[u32; FRAME_DWORDS], mut f: impl FnMut(&str, Option<usize>, u64)) {
         for dw in 1..FRAME_DWORDS {
             for field in self.words.iter().filter(|w| w.dw == dw) {
@@ -401,7 +402,7 @@ macro_rules! frame {
 
             /// The opcode.
             pub const OPCODE: u8 = mes::op::$opcode;
-            /// First of the four dwords with address and value of the completion fence.
+            /// First of the four dwords that hold address and value of the completion fence.
             pub const STATUS: usize = $status;
             $(
                 #[doc = concat!("Dword ", $dw, ", bits ", $high, ":", $low, ".")]
@@ -419,7 +420,7 @@ macro_rules! frame {
                 pub const $array: AField =
                     AField { name: stringify!($array), dw: $adw, len: $len };
             )*)?
-            /// The frame's shape.
+            /// Layout of the frame.
             pub const FRAME: Frame = Frame {
                 name: frame!(@name $opcode $($misc)?),
                 opcode: OPCODE,
@@ -443,7 +444,7 @@ mod misc;
 pub use frame::*;
 pub use misc::*;
 
-/// Every frame described here.
+/// All frames described here.
 pub const FRAMES: &[Frame] = &[
     set_hw_rsrc::FRAME,
     set_hw_rsrc_1::FRAME,
@@ -465,7 +466,7 @@ pub const FRAMES: &[Frame] = &[
     misc_change_config::FRAME,
 ];
 
-/// The shape of the frame in `words`, if it is one of [`FRAMES`].
+/// Returns the layout of the frame in `words`, or `None` if it is not in [`FRAMES`].
 pub fn shape(words: &[u32; FRAME_DWORDS]) -> Option<&'static Frame> {
     let opcode = HEADER_OPCODE.get(words[0]) as u8;
     let misc = words[misc_write_reg::MISC_OPCODE.dw];
@@ -491,7 +492,13 @@ mod tests {
                 take(f.name, f.dw, f.field.mask);
             }
             for f in frame.quads {
-                assert_eq!(f.dw % 2, 0, "{}.{} is aligned", frame.name, f.name);
+                assert_eq!(
+                    f.dw % 2,
+                    0,
+                    "{}.{} is not 8-byte aligned",
+                    frame.name,
+                    f.name
+                );
                 take(f.name, f.dw, !0);
                 take(f.name, f.dw + 1, !0);
             }
@@ -506,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_come_back_and_success_is_none() {
+    fn error_word_round_trips_and_success_decodes_to_none() {
         for n in 0..=255u8 {
             let error = ErrorWord {
                 code: n,
@@ -522,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_found_and_read_field_by_field() {
+    fn shape_finds_frame_and_each_reads_its_fields() {
         use add_queue as aq;
         let mut words = [0; FRAME_DWORDS];
         words[0] = header(op::ADD_QUEUE);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Memory queue descriptors: a queue's image in memory, as the firmware loads and saves it.
+//! MQDs (memory queue descriptors): the memory image of a queue, loaded and saved by firmware.
 //!
-//! Sources: `include/v9_structs.h`, `include/v12_structs.h`. Indices and sizes count dwords, little endian.
+//! Sources: `include/v9_structs.h`, `include/v12_structs.h`. Indices and sizes are in dwords,
+//! little endian.
 
-/// Declares an MQD: the struct, and `dw` with the index of every named dword.
+/// Declares an MQD: the struct, and module `dw` with the index of every named dword.
 macro_rules! mqd {
     (
         $(#[$meta:meta])*
@@ -23,20 +24,20 @@ macro_rules! mqd {
         }
 
         impl $name {
-            /// Dwords of the descriptor.
+            /// Size of the descriptor, in dwords.
             pub const DWORDS: usize = $dwords;
 
-            /// All zero.
+            /// Returns a descriptor of zeros.
             pub const fn zeroed() -> Self {
                 Self { $($field: mqd!(@zero $($n)?)),* }
             }
 
-            /// The descriptor as dwords.
+            /// Returns the descriptor as dwords.
             pub fn dwords(&self) -> &[u32; $dwords] {
                 zerocopy::transmute_ref!(self)
             }
 
-            /// The descriptor as dwords, to be changed.
+            /// Returns the descriptor as mutable dwords.
             pub fn dwords_mut(&mut self) -> &mut [u32; $dwords] {
                 zerocopy::transmute_mut!(self)
             }
@@ -48,7 +49,8 @@ macro_rules! mqd {
         #[allow(missing_docs)]
         pub mod dw {
             $(pub const $field: usize = core::mem::offset_of!(super::$name, $field) / 4;)*
-            /// Every name with its index; a `reserved_` entry stands for the dwords up to the next.
+            /// All names with their index; a `reserved_` entry covers the dwords up to the next
+            /// entry.
             pub const NAMES: &[(&str, usize)] = &[$((stringify!($field), $field)),*];
         }
     };

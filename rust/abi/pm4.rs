@@ -1,74 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PM4: the packet language of the command processor, as MEC (gfx9) understands it; [`gfx12`] has
-//! the packets whose form is another one there.
+//! PM4: packets of the command processor, in the form of the gfx9 MEC; [`gfx12`] has the packets
+//! that differ there.
 //!
 //! Sources: `amdgpu/soc15d.h` (`PACKET3_*`), `amdkfd/kfd_pm4_headers_ai.h`,
-//! `amdkfd/kfd_pm4_headers_aldebaran.h`, `amdkfd/kfd_pm4_opcodes.h`. Indices and sizes count
-//! dwords, dword 0 is the header, addresses inside packets are bytes unless a field says
-//! otherwise. Every packet is a module with its size, its fields and the bits nobody defined.
+//! `amdkfd/kfd_pm4_headers_aldebaran.h`, `amdkfd/kfd_pm4_opcodes.h`. Indices and sizes are in
+//! dwords, dword 0 is the header; addresses in packets are in bytes unless a field states
+//! otherwise. Each packet is a module with its size, fields and undefined bits.
 
 use crate::bits::{name_in, uncovered, DwField, Field};
 
-/// Packet type 3: the only type with an opcode.
+/// Packet type 3: opcode and body.
 pub const TYPE3: u32 = 3;
-/// Packet type 2: one filler dword.
+/// Packet type 2: one-dword filler.
 pub const TYPE2: u32 = 2;
-/// Packet type 0: a burst of register writes.
+/// Packet type 0: consecutive register writes.
 pub const TYPE0: u32 = 0;
 
 /// Header: packet type.
 pub const HEADER_TYPE: Field = Field::span(31, 30);
-/// Header: body dwords minus 1.
+/// Header: number of body dwords minus 1.
 pub const HEADER_COUNT: Field = Field::span(29, 16);
 /// Header: opcode of a type 3 packet.
 pub const HEADER_OPCODE: Field = Field::span(15, 8);
-/// Header: the packet belongs to a compute shader (`PACKET3_COMPUTE`).
+/// Header: shader type, set for compute (`PACKET3_COMPUTE`).
 pub const HEADER_SHADER_TYPE: Field = Field::span(1, 1);
-/// Header: the packet obeys predication.
+/// Header: predication enable.
 pub const HEADER_PREDICATE: Field = Field::span(0, 0);
-/// Header: bits that must be zero in a type 3 packet.
+/// Header: reserved bits of type 3, must be zero.
 pub const HEADER_RESERVED: u32 = 0xfc;
-/// A count of all ones makes NOP a single dword, without body.
+/// Count of a NOP without body.
 pub const COUNT_NO_BODY: u32 = 0x3fff;
-/// NOP of one dword.
+/// One-dword NOP.
 pub const NOP_SINGLE: u32 =
     HEADER_TYPE.put(TYPE3) | HEADER_COUNT.put(COUNT_NO_BODY) | HEADER_OPCODE.put(op::NOP as u32);
-/// Filler of one dword, type 2.
+/// One-dword filler, type 2.
 pub const FILLER: u32 = HEADER_TYPE.put(TYPE2);
 
-/// Type 3 header for a packet with `body_dwords` dwords after the header.
+/// Returns a type 3 header for a packet with `body_dwords` dwords after the header.
 pub const fn header(opcode: u8, body_dwords: u32) -> u32 {
     debug_assert!(body_dwords >= 1 && body_dwords <= COUNT_NO_BODY);
     HEADER_TYPE.put(TYPE3) | HEADER_COUNT.put(body_dwords - 1) | HEADER_OPCODE.put(opcode as u32)
 }
 
-/// A header taken apart.
+/// Decoded packet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// `body` registers from dword address `reg` on.
+    /// Writes `body` registers from dword address `reg` on.
     Type0 {
         /// First register.
         reg: u32,
         /// Dwords after the header.
         body: u32,
     },
-    /// Not defined since r600.
+    /// Undefined since r600.
     Type1,
-    /// A filler without body.
+    /// Filler without body.
     Type2,
-    /// An opcode with its body.
+    /// Opcode with body.
     Type3 {
-        /// The opcode.
+        /// Opcode.
         opcode: u8,
         /// Dwords after the header.
         body: u32,
-        /// The low byte: shader type, predicate, reserved bits.
+        /// Low byte: shader type, predicate, reserved bits.
         low: u32,
     },
 }
 
-/// Takes a header dword apart.
+/// Decodes a header dword.
 pub const fn parse(word: u32) -> Header {
     let count = HEADER_COUNT.get(word);
     match HEADER_TYPE.get(word) {
@@ -100,7 +100,7 @@ macro_rules! opcodes {
         #[allow(missing_docs)]
         pub mod op {
             $(pub const $name: u8 = $value;)*
-            /// All of them with their names.
+            /// All opcodes with their names.
             pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
         }
     };
@@ -149,28 +149,28 @@ opcodes! {
     RUN_CLEANER_SHADER_9_0 = 0xd7,
 }
 
-/// The name of an opcode, when it is one of [`op`].
+/// Returns the name of an opcode of [`op`].
 pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
     name_in(op::ALL, opcode)
 }
 
-/// The shape of one type 3 packet.
+/// Layout of a type 3 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The vendor's name, in capitals.
+    /// AMD's name, in capitals.
     pub name: &'static str,
-    /// Its opcode.
+    /// Opcode.
     pub opcode: u8,
-    /// Dwords including the header; the least number when a payload follows.
+    /// Size in dwords, header included; the minimum if a payload follows.
     pub dwords: usize,
-    /// First dword of a payload of free length.
+    /// First dword of a variable-length payload.
     pub payload: Option<usize>,
-    /// All fields of all forms.
+    /// Fields of all forms.
     pub fields: &'static [DwField],
 }
 
 impl Packet {
-    /// The bits of dword `dw` that no form of the packet defines.
+    /// Returns the bits of dword `dw` that no form of the packet defines.
     pub const fn reserved_mask(&self, dw: usize) -> u32 {
         if dw == 0 {
             return HEADER_RESERVED;
@@ -183,7 +183,7 @@ impl Packet {
         uncovered(self.fields, dw)
     }
 
-    /// The bits of dword `dw` outside `form`, one of the packet's `FORM_*` lists.
+    /// Returns the bits of dword `dw` outside `form`, one of the packet's `FORM_*` lists.
     pub const fn reserved_in(&self, form: &[DwField], dw: usize) -> u32 {
         if dw == 0 {
             return HEADER_RESERVED;
@@ -191,7 +191,7 @@ impl Packet {
         uncovered(form, dw)
     }
 
-    /// The header of a packet of `self.dwords` dwords.
+    /// Returns the header of a packet of `self.dwords` dwords.
     pub const fn header(&self) -> u32 {
         header(self.opcode, self.dwords as u32 - 1)
     }
@@ -213,16 +213,16 @@ macro_rules! packet {
 
             /// The opcode.
             pub const OPCODE: u8 = op::$opcode;
-            /// Dwords including the header; the least number when a payload follows.
+            /// Size in dwords, header included; the minimum if a payload follows.
             pub const DWORDS: usize = $dwords;
             $(
                 #[doc = concat!("Dword ", $dw, ", bits ", $high, ":", $low, ".")]
                 $(#[$fmeta])*
                 pub const $field: DwField = DwField::new(stringify!($field), $dw, $high, $low);
             )*
-            /// All fields, of every form.
+            /// Fields of all forms.
             pub const FIELDS: &[DwField] = &[$($field),*];
-            /// The packet's shape.
+            /// Layout of the packet.
             pub const PACKET: Packet = Packet {
                 name: stringify!($opcode),
                 opcode: OPCODE,
@@ -230,7 +230,7 @@ macro_rules! packet {
                 payload: packet!(@payload $($payload)?),
                 fields: FIELDS,
             };
-            /// The bits of dword `dw` that no form of the packet defines.
+            /// Returns the bits of dword `dw` that no form of the packet defines.
             pub const fn reserved_mask(dw: usize) -> u32 {
                 PACKET.reserved_mask(dw)
             }
@@ -252,7 +252,7 @@ mod sched;
 pub use exec::*;
 pub use sched::*;
 
-/// Every packet described here. MAP_PROCESS and EVENT_WRITE appear in both lengths.
+/// All packets described here. MAP_PROCESS and EVENT_WRITE appear in both lengths.
 pub const PACKETS: &[Packet] = &[
     nop::PACKET,
     set_base::PACKET,
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Fields written one after the other in any order come back, and touch nothing else.
+    /// Fields written in any order read back unchanged and leave other bits untouched.
     #[test]
     fn fields_of_a_form_are_independent() {
         let mut seed = 0x9e37_79b9_7f4a_7c15u64;
@@ -383,7 +383,7 @@ mod tests {
                     assert!(payload || word & outside == 0, "{} dword {dw}", packet.name);
                 }
                 let Header::Type3 { opcode, body, low } = parse(words[0]) else {
-                    panic!("{} is no type 3 packet", packet.name);
+                    panic!("{} is not a type 3 packet", packet.name);
                 };
                 assert_eq!(
                     (opcode, body as usize + 1, low),

@@ -1,103 +1,101 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The platform security processor, as version 13.0.6 speaks with a driver (IP block MP0).
+//! PSP (platform security processor): mailboxes, kernel ring and commands of version 13.0.6 (MP0).
 //!
 //! Sources: `amdgpu/psp_gfx_if.h` (commands and structures), `amdgpu/amdgpu_psp.h` (boot loader),
 //! `amdgpu/psp_v13_0.c` (registers). Two mailboxes and a ring:
 //!
-//! * The boot loader, until the secure operating system runs: [`BOOTLOADER`] reads [`READY`], the
-//!   driver writes an address >> [`BOOTLOADER_ADDRESS_SHIFT`] to [`BOOTLOADER_ADDRESS`] and a
-//!   [`bootloader`] command to [`BOOTLOADER`], which reads [`READY`] again afterwards; bits 7:0 are
-//!   not zero when the command failed.
-//! * The secure operating system, alive when [`SIGN_OF_LIFE`] is not zero: commands of [`control`]
-//!   in [`COMMAND`], answered by [`READY`] and a status in bits 15:0.
-//! * The kernel's ring: [`frame`]s of 64 bytes, each naming a command buffer ([`cmd_buf`]) and a
-//!   fence; [`RING_WPTR`] counts dwords and wraps at the ring's size. All addresses are those of
-//!   address space 0.
+//! * Boot loader mailbox, used until the secure OS (SOS) runs: when [`BOOTLOADER`] reads [`READY`],
+//!   the driver writes an address >> [`BOOTLOADER_ADDRESS_SHIFT`] to [`BOOTLOADER_ADDRESS`] and a
+//!   [`bootloader`] command to [`BOOTLOADER`], which reads [`READY`] again on completion. Bits 7:0
+//!   are nonzero if the command failed.
+//! * SOS mailbox, usable while [`SIGN_OF_LIFE`] is nonzero: [`control`] commands in [`COMMAND`],
+//!   completed with [`READY`] and a status in bits 15:0.
+//! * Kernel ring (GPCOM): [`frame`]s of 64 bytes, each with the addresses of a command buffer
+//!   ([`cmd_buf`]) and a fence; [`RING_WPTR`] is in dwords and wraps at the size of the ring. All
+//!   addresses are in VMID 0.
 
 use crate::bits::{Field, Field64};
 use crate::regs::{mp_13_0_6 as regs, name, Reg, Untyped};
 
-/// Reads [`READY`] when the boot loader's mailbox can be used.
+/// Reads [`READY`] when the boot loader's mailbox is usable.
 pub const MAILBOX: Reg<name::MP0_SMN_C2PMSG_33> = regs::regMP0_SMN_C2PMSG_33;
-/// The boot loader's command and answer.
+/// Boot loader mailbox: command and status.
 pub const BOOTLOADER: Reg<name::MP0_SMN_C2PMSG_35> = regs::regMP0_SMN_C2PMSG_35;
-/// The address of what the boot loader is to load, in units of 1 MiB.
+/// Boot loader mailbox: address of the image to load, in MiB.
 pub const BOOTLOADER_ADDRESS: Reg<name::MP0_SMN_C2PMSG_36> = regs::regMP0_SMN_C2PMSG_36;
-/// The version of the secure operating system that runs.
+/// Version of the running secure OS.
 pub const VERSION: Reg<name::MP0_SMN_C2PMSG_58> = regs::regMP0_SMN_C2PMSG_58;
-/// Command and answer of the secure operating system.
+/// SOS mailbox: command and status.
 pub const COMMAND: Reg<name::MP0_SMN_C2PMSG_64> = regs::regMP0_SMN_C2PMSG_64;
-/// The kernel ring's write pointer, in dwords.
+/// Write pointer of the kernel ring, in dwords.
 pub const RING_WPTR: Reg<name::MP0_SMN_C2PMSG_67> = regs::regMP0_SMN_C2PMSG_67;
-/// The kernel ring's address, low half.
+/// Address of the kernel ring, low half.
 pub const RING_ADDRESS_LO: Reg<name::MP0_SMN_C2PMSG_69> = regs::regMP0_SMN_C2PMSG_69;
-/// The kernel ring's address, high half.
+/// Address of the kernel ring, high half.
 pub const RING_ADDRESS_HI: Reg<name::MP0_SMN_C2PMSG_70> = regs::regMP0_SMN_C2PMSG_70;
-/// The kernel ring's size in bytes.
+/// Size of the kernel ring, in bytes.
 pub const RING_SIZE: Reg<name::MP0_SMN_C2PMSG_71> = regs::regMP0_SMN_C2PMSG_71;
-/// Not zero while the secure operating system runs; changes when it was loaded.
+/// Nonzero while the secure OS runs; changes when it is loaded.
 pub const SIGN_OF_LIFE: Reg<name::MP0_SMN_C2PMSG_81> = regs::regMP0_SMN_C2PMSG_81;
-/// Progress and errors of the boot loader, for a report.
+/// Boot loader progress and errors, for diagnostics.
 pub const BOOTLOADER_STATUS: Reg<name::MP0_SMN_C2PMSG_92> = regs::regMP0_SMN_C2PMSG_92;
-/// What the card's error protection covers. The headers of 13.0.6 lack it, the driver takes it from
-/// those of 13.0.2.
+/// RAS capabilities of the card. Not in the 13.0.6 headers; the driver uses those of 13.0.2.
 pub const RAS_CAPABILITY: Reg<Untyped> = Reg::new("regMP0_SMN_C2PMSG_127", 0, 0x00bf);
 /// The version of the system management firmware: byte address in SMN (`MP1_PUB_SCRATCH0`).
 pub const SMU_VERSION_SMN: u32 = 0x03b1_0090;
-/// Below this version of the system management firmware the other half of the boot files is for it
-/// (`psp_v13_0_is_aux_sos_load_required`).
+/// SMU firmware below this version needs the auxiliary SOS (`psp_v13_0_is_aux_sos_load_required`).
 pub const SMU_VERSION_NO_AUX: u32 = 0x0055_7300;
 
-/// A mailbox is ready, or its command was answered.
+/// Mailbox is ready, or its command completed.
 pub const READY: u32 = 1 << 31;
-/// Status of a [`control`] command; zero is success.
+/// Status of a [`control`] command; zero for success.
 pub const STATUS: Field = Field::span(15, 0);
-/// The command's number in [`COMMAND`].
+/// Command id in [`COMMAND`].
 pub const COMMAND_ID: Field = Field::span(19, 16);
-/// Blocks of [`RAS_CAPABILITY`] that are protected.
+/// Blocks with RAS support ([`RAS_CAPABILITY`]).
 pub const RAS_BLOCKS: Field = Field::span(23, 0);
-/// Whether a damaged word is marked and followed ([`RAS_CAPABILITY`]).
+/// Poison mode is supported ([`RAS_CAPABILITY`]).
 pub const RAS_POISON: Field = Field::span(24, 24);
 
-/// [`BOOTLOADER_ADDRESS`] has the address shifted by this.
+/// Shift of the address in [`BOOTLOADER_ADDRESS`].
 pub const BOOTLOADER_ADDRESS_SHIFT: u32 = 20;
-/// Bytes of the buffer in which a driver hands over what is loaded; its alignment, too.
+/// Size and alignment of the firmware transfer buffer, in bytes (`PSP_1_MEG`).
 pub const TRANSFER_SIZE: u64 = 0x10_0000;
-/// Bytes of the trusted memory region where firmware does not say how many it needs.
+/// TMR size if the TOC does not give one, in bytes (`PSP_TMR_SIZE`).
 pub const TMR_SIZE: u64 = 0x40_0000;
-/// Alignment of the trusted memory region.
+/// TMR alignment, in bytes (`PSP_TMR_ALIGNMENT`).
 pub const TMR_ALIGN: u64 = 0x10_0000;
-/// Alignment of addresses in commands.
+/// Alignment of addresses in commands, in bytes.
 pub const ADDRESS_ALIGN: u64 = 0x1000;
 
-/// Commands of the boot loader.
+/// Boot loader commands (`enum psp_bootloader_cmd`).
 pub mod bootloader {
     /// Loads the system driver.
     pub const LOAD_SYSDRV: u32 = 0x10000;
-    /// Loads and starts the secure operating system.
+    /// Loads and starts the secure OS.
     pub const LOAD_SOSDRV: u32 = 0x20000;
     /// Loads the key database.
     pub const LOAD_KEY_DATABASE: u32 = 0x80000;
-    /// Loads the driver of the chip.
+    /// Loads the SoC driver.
     pub const LOAD_SOCDRV: u32 = 0xb0000;
-    /// Loads the debugger's driver.
+    /// Loads the debug driver.
     pub const LOAD_DBGDRV: u32 = 0xc0000;
     /// Loads the interface driver.
     pub const LOAD_INTFDRV: u32 = 0xd0000;
-    /// Loads the driver of error protection.
+    /// Loads the RAS driver.
     pub const LOAD_RASDRV: u32 = 0xe0000;
-    /// Loads the key manager.
+    /// Loads the IP key manager driver.
     pub const LOAD_IPKEYMGRDRV: u32 = 0xf0000;
-    /// Trains the memory from nothing.
+    /// Long memory training, from scratch.
     pub const DRAM_LONG_TRAIN: u32 = 0x10_0000;
-    /// Trains the memory with what an earlier training found.
+    /// Short memory training, from saved results.
     pub const DRAM_SHORT_TRAIN: u32 = 0x20_0000;
-    /// Loads the table of security patch levels.
+    /// Loads the security patch level (SPL) table.
     pub const LOAD_TOS_SPL_TABLE: u32 = 0x1000_0000;
-    /// Loads the driver of the security protocol.
+    /// Loads the SPDM driver.
     pub const LOAD_SPDMDRV: u32 = 0x2000_0000;
-    /// All of them with AMD's names.
+    /// All commands with AMD's names.
     pub const ALL: &[(&str, u32)] = &[
         ("LOAD_SYSDRV", LOAD_SYSDRV),
         ("LOAD_SOSDRV", LOAD_SOSDRV),
@@ -114,24 +112,23 @@ pub mod bootloader {
     ];
 }
 
-/// Commands of the secure operating system in [`COMMAND`].
+/// SOS mailbox commands, written to [`COMMAND`].
 pub mod control {
-    /// Creates the user ring.
+    /// Creates the user ring (RBI).
     pub const INIT_RBI_RING: u32 = 0x10000;
-    /// Creates the kernel ring.
+    /// Creates the kernel ring (GPCOM).
     pub const INIT_GPCOM_RING: u32 = 0x20000;
     /// Destroys all rings.
     pub const DESTROY_RINGS: u32 = 0x30000;
-    /// Asks whether a ring may be created.
+    /// Queries whether a ring can be created.
     pub const CAN_INIT_RINGS: u32 = 0x40000;
-    /// Resets the card on parts before version 13; 13.0.6 does not have it, there the system
-    /// management firmware resets.
+    /// Mode-1 reset before version 13; on 13.0.6 the SMU performs it.
     pub const MODE1_RST: u32 = 0x70000;
-    /// Reads the write pointer again (virtual functions).
+    /// Makes the PSP re-read the write pointer (virtual functions).
     pub const CONSUME_CMD: u32 = 0x90000;
     /// Destroys the kernel ring (virtual functions).
     pub const DESTROY_GPCOM_RING: u32 = 0xc0000;
-    /// Those with AMD's names.
+    /// All commands with AMD's names.
     pub const ALL: &[(&str, u32)] = &[
         ("INIT_RBI_RING", INIT_RBI_RING),
         ("INIT_GPCOM_RING", INIT_GPCOM_RING),
@@ -143,113 +140,113 @@ pub mod control {
     ];
 }
 
-/// Bytes of the ring that drivers use (`psp_ring_init`).
+/// Size of the kernel ring, in bytes (`psp_ring_init`).
 pub const RING_BYTES: u32 = 0x1000;
 
-/// A frame of the ring: byte offsets (`struct psp_gfx_rb_frame`).
+/// Ring frame: byte offsets (`struct psp_gfx_rb_frame`).
 pub mod frame {
-    /// The command buffer's address, low half.
+    /// Address of the command buffer, low half.
     pub const CMD_BUF_ADDR_LO: usize = 0;
-    /// High half.
+    /// Address of the command buffer, high half.
     pub const CMD_BUF_ADDR_HI: usize = 4;
-    /// Its size in bytes; Linux leaves it zero.
+    /// Size of the command buffer, in bytes; Linux writes 0.
     pub const CMD_BUF_SIZE: usize = 8;
-    /// The fence's address, low half.
+    /// Address of the fence, low half.
     pub const FENCE_ADDR_LO: usize = 12;
-    /// High half.
+    /// Address of the fence, high half.
     pub const FENCE_ADDR_HI: usize = 16;
-    /// What is written there, 32 bits, when the command is done.
+    /// 32-bit fence value, written on completion.
     pub const FENCE_VALUE: usize = 20;
-    /// Session of a user ring's frame, low half.
+    /// User ring: session id, low half.
     pub const SID_LO: usize = 24;
-    /// High half.
+    /// User ring: session id, high half.
     pub const SID_HI: usize = 28;
-    /// Address space of all addresses of the frame (8 bits).
+    /// u8: VMID of all addresses in the frame.
     pub const VMID: usize = 32;
-    /// 1 destroys a context, user ring only (8 bits).
+    /// u8, user ring: 1 destroys a context.
     pub const FRAME_TYPE: usize = 33;
-    /// Must be zero from here (2 bytes).
+    /// Reserved, must be zero (2 bytes).
     pub const RESERVED1: usize = 34;
-    /// Must be zero (7 dwords).
+    /// Reserved, must be zero (7 dwords).
     pub const RESERVED2: usize = 36;
-    /// Bytes.
+    /// Size of a frame, in bytes.
     pub const SIZE: usize = 64;
 }
 
-/// A command buffer: byte offsets (`struct psp_gfx_cmd_resp`).
+/// Command buffer: byte offsets (`struct psp_gfx_cmd_resp`).
 pub mod cmd_buf {
-    /// Its size; Linux leaves it zero.
+    /// Size of the buffer; Linux writes 0.
     pub const BUF_SIZE: usize = 0;
-    /// [`super::BUFFER_VERSION`], or zero as Linux leaves it.
+    /// [`super::BUFFER_VERSION`], or 0 as Linux writes.
     pub const BUF_VERSION: usize = 4;
-    /// A [`super::cmd`].
+    /// Command id, one of [`super::cmd`].
     pub const CMD_ID: usize = 8;
-    /// Zero on the kernel's ring, from here to [`CMD`].
+    /// Response buffer address; zero on the kernel ring from here to [`CMD`].
     pub const RESP_BUF_ADDR_LO: usize = 12;
-    /// The command's own structure.
+    /// Command-specific structure.
     pub const CMD: usize = 28;
-    /// The response.
+    /// Response, see [`super::resp`].
     pub const RESP: usize = 864;
-    /// Bytes.
+    /// Size of the buffer, in bytes.
     pub const SIZE: usize = 1024;
 }
 
-/// `PSP_GFX_CMD_BUF_VERSION`.
+/// Version of the command buffer (`PSP_GFX_CMD_BUF_VERSION`).
 pub const BUFFER_VERSION: u32 = 1;
 
-/// The response in a command buffer: byte offsets in it (`struct psp_gfx_resp`).
+/// Response: byte offsets in it (`struct psp_gfx_resp`).
 pub mod resp {
-    /// A [`super::status`].
+    /// One of [`super::status`].
     pub const STATUS: usize = 0;
-    /// Session of a trusted application that was loaded.
+    /// Session id of a loaded TA.
     pub const SESSION_ID: usize = 4;
-    /// Where firmware was put in the trusted memory region, low half.
+    /// Address of the firmware in the TMR, low half.
     pub const FW_ADDR_LO: usize = 8;
-    /// High half.
+    /// Address of the firmware in the TMR, high half.
     pub const FW_ADDR_HI: usize = 12;
-    /// Bytes that the trusted memory region needs (after [`super::cmd::LOAD_TOC`]).
+    /// Required TMR size in bytes (after [`super::cmd::LOAD_TOC`]).
     pub const TMR_SIZE: usize = 16;
-    /// A command's own response.
+    /// Command-specific response.
     pub const URESP: usize = 64;
-    /// Bytes.
+    /// Size of the response, in bytes.
     pub const SIZE: usize = 96;
 }
 
-/// Statuses of a response.
+/// Response status (`enum tee_error_code`, `PSP_ERR_UNKNOWN_COMMAND`).
 pub mod status {
-    /// Done.
+    /// Success.
     pub const SUCCESS: u32 = 0;
-    /// No such command.
+    /// Unknown command.
     pub const UNKNOWN_COMMAND: u32 = 0x100;
-    /// Cancelled: it was loaded already.
+    /// Cancelled: already loaded.
     pub const CANCEL: u32 = 0xffff_0002;
-    /// Known, but not to be had here.
+    /// Known but not supported.
     pub const NOT_SUPPORTED: u32 = 0xffff_000a;
-    /// All of them with AMD's names.
+    /// All values with AMD's names.
     pub const ALL: &[(&str, u32)] = &[
         ("TEE_SUCCESS", SUCCESS),
         ("PSP_ERR_UNKNOWN_COMMAND", UNKNOWN_COMMAND),
         ("TEE_ERROR_CANCEL", CANCEL),
         ("TEE_ERROR_NOT_SUPPORTED", NOT_SUPPORTED),
     ];
-    /// Further codes of trusted execution environments, of the same family by GlobalPlatform's
-    /// "TEE Client API Specification" 1.0, table 4-2; Linux has no name for them.
+    /// Further TEE error codes of the same family, from GlobalPlatform's "TEE Client API
+    /// Specification" 1.0, table 4-2; Linux does not define them.
     pub mod tee {
-        /// Something failed.
+        /// Generic error.
         pub const GENERIC: u32 = 0xffff_0000;
-        /// Not allowed.
+        /// Access denied.
         pub const ACCESS_DENIED: u32 = 0xffff_0001;
-        /// Data of the wrong format.
+        /// Bad format.
         pub const BAD_FORMAT: u32 = 0xffff_0005;
-        /// A parameter is wrong.
+        /// Bad parameters.
         pub const BAD_PARAMETERS: u32 = 0xffff_0006;
-        /// Not in this state.
+        /// Bad state.
         pub const BAD_STATE: u32 = 0xffff_0007;
-        /// No such thing.
+        /// Item not found.
         pub const ITEM_NOT_FOUND: u32 = 0xffff_0008;
-        /// No memory left.
+        /// Out of memory.
         pub const OUT_OF_MEMORY: u32 = 0xffff_000c;
-        /// A signature does not fit.
+        /// Security error: signature mismatch.
         pub const SECURITY: u32 = 0xffff_000f;
     }
 }
@@ -259,10 +256,10 @@ macro_rules! numbers {
         $(#[$meta])*
         pub mod $module {
             $($(#[$doc])* pub const $name: u32 = $value;)*
-            /// All of them with AMD's names.
+            /// All values with AMD's names.
             pub const ALL: &[(&str, u32)] = &[$((stringify!($name), $name),)*];
 
-            /// AMD's name of a number.
+            /// Returns AMD's name of a value.
             pub fn name(value: u32) -> Option<&'static str> {
                 ALL.iter().find(|(_, v)| *v == value).map(|(name, _)| *name)
             }
@@ -271,108 +268,108 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Commands of the kernel's ring (`GFX_CMD_ID_...`).
+    /// Commands of the kernel ring (`enum psp_gfx_cmd_id`).
     cmd {
-        /// Loads a trusted application.
+        /// Loads a TA (trusted application).
         LOAD_TA = 0x1,
-        /// Unloads one.
+        /// Unloads a TA.
         UNLOAD_TA = 0x2,
-        /// Calls one.
+        /// Invokes a TA command.
         INVOKE_CMD = 0x3,
-        /// Loads the driver of the trusted applications.
+        /// Loads the ASD, the driver of the trusted applications.
         LOAD_ASD = 0x4,
-        /// Sets the trusted memory region.
+        /// Sets up the TMR (trusted memory region).
         SETUP_TMR = 0x5,
-        /// Loads the firmware of an engine.
+        /// Loads firmware of an IP block.
         LOAD_IP_FW = 0x6,
-        /// Gives the trusted memory region back.
+        /// Destroys the TMR.
         DESTROY_TMR = 0x7,
-        /// Saves or restores the firmware of an engine.
+        /// Saves or restores firmware of an IP block.
         SAVE_RESTORE = 0x8,
         /// [`SETUP_TMR`] of a virtual function.
         SETUP_VMR = 0x9,
         /// [`DESTROY_TMR`] of a virtual function.
         DESTROY_VMR = 0xa,
-        /// Writes a register that is protected.
+        /// Writes a protected register.
         PROG_REG = 0xb,
-        /// Says where the records of what was loaded are.
+        /// Returns the location of the firmware attestation records.
         GET_FW_ATTESTATION = 0xf,
-        /// Loads the list of firmware.
+        /// Loads the TOC (list of firmware).
         LOAD_TOC = 0x20,
-        /// Says that all firmware was given.
+        /// All firmware is loaded: starts the RLC autoload.
         AUTOLOAD_RLC = 0x21,
         /// Boot configuration.
         BOOT_CFG = 0x22,
-        /// Divides the card into partitions.
+        /// Sets the compute partition mode.
         SRIOV_SPATIAL_PART = 0x27,
-        /// Overrides of clock gating for profilers.
+        /// Overrides of SQ clock gating for profilers.
         CONFIG_SQ_PERFMON = 0x46,
-        /// Divides the memory, from the next reset.
+        /// Sets the NPS (memory partition) mode of the next reset.
         FB_NPS_MODE = 0x48,
-        /// Limits of matrix throughput.
+        /// Queries or sets the PTL (peak TOPS limiter).
         PERF_HW = 0x4c,
-        /// Asks where firmware reserved memory.
+        /// Queries the memory reserved by firmware.
         FB_FW_RESERV_ADDR = 0x50,
-        /// Asks for the extension of that.
+        /// Queries the extension of the memory reserved by firmware.
         FB_FW_RESERV_EXT_ADDR = 0x51,
-        /// Security level of the memory hub.
+        /// Sets the MMHUB ECO security level.
         SET_MMHUB_ECO_SEC_LEVEL = 0x5d,
     }
 }
 
 numbers! {
-    /// Types of [`cmd::LOAD_IP_FW`] that these generations have (`GFX_FW_TYPE_...`).
+    /// Types of [`cmd::LOAD_IP_FW`] on these chips (`enum psp_gfx_fw_type`).
     fw_type {
         /// None.
         NONE = 0,
-        /// Compute engines.
+        /// MEC.
         CP_MEC = 4,
-        /// Their jump table.
+        /// Jump table of MEC 1.
         CP_MEC_ME1 = 5,
-        /// The jump table of the second compute engine.
+        /// Jump table of MEC 2.
         CP_MEC_ME2 = 6,
-        /// Run list controller of virtual functions.
+        /// RLC of virtual functions.
         RLC_V = 7,
-        /// Run list controller.
+        /// RLC.
         RLC_G = 8,
-        /// First DMA engine.
+        /// SDMA engine 0.
         SDMA0 = 9,
-        /// Second DMA engine.
+        /// SDMA engine 1.
         SDMA1 = 10,
-        /// Video.
+        /// VCN.
         VCN = 13,
-        /// System management.
+        /// SMU.
         SMU = 18,
-        /// Register save and restore list: code.
+        /// RLC save/restore list GPM.
         RLC_RESTORE_LIST_GPM_MEM = 20,
-        /// Register save and restore list: memory.
+        /// RLC save/restore list SRM.
         RLC_RESTORE_LIST_SRM_MEM = 21,
-        /// Register save and restore list: control.
+        /// RLC save/restore list CNTL.
         RLC_RESTORE_LIST_SRM_CNTL = 22,
-        /// List of firmware.
+        /// TOC (list of firmware).
         TOC = 24,
-        /// DMA engine 2.
+        /// SDMA engine 2.
         SDMA2 = 52,
-        /// DMA engine 3.
+        /// SDMA engine 3.
         SDMA3 = 53,
-        /// DMA engine 4.
+        /// SDMA engine 4.
         SDMA4 = 54,
-        /// DMA engine 5.
+        /// SDMA engine 5.
         SDMA5 = 55,
-        /// DMA engine 6.
+        /// SDMA engine 6.
         SDMA6 = 56,
-        /// DMA engine 7.
+        /// SDMA engine 7.
         SDMA7 = 57,
-        /// What a virtual function may do.
+        /// Capabilities of a virtual function.
         CAP = 62,
-        /// Registers that are protected.
+        /// List of protected registers.
         REG_LIST = 67,
-        /// Table of power and frequency.
+        /// P2S (power and frequency) table.
         P2S_TABLE = 129,
     }
 }
 
-/// Type of the firmware of DMA engine `engine`.
+/// Returns the [`fw_type`] of SDMA engine `engine`.
 pub const fn sdma_fw_type(engine: u32) -> Option<u32> {
     match engine {
         0 | 1 => Some(fw_type::SDMA0 + engine),
@@ -381,92 +378,92 @@ pub const fn sdma_fw_type(engine: u32) -> Option<u32> {
     }
 }
 
-/// [`cmd::LOAD_TA`] and [`cmd::LOAD_ASD`]: byte offsets from [`cmd_buf::CMD`].
+/// [`cmd::LOAD_TA`] and [`cmd::LOAD_ASD`]: byte offsets from [`cmd_buf::CMD`] (`struct
+/// psp_gfx_cmd_load_ta`).
 pub mod load_ta {
-    /// The program's address, low half.
+    /// Address of the TA image, low half.
     pub const APP_ADDR_LO: usize = 0;
-    /// High half.
+    /// Address of the TA image, high half.
     pub const APP_ADDR_HI: usize = 4;
-    /// Its bytes.
+    /// Size of the TA image, in bytes.
     pub const APP_LEN: usize = 8;
-    /// The buffer for calls, low half; none when its length is zero.
+    /// Address of the command buffer, low half; unused if its size is 0.
     pub const CMD_BUF_ADDR_LO: usize = 12;
-    /// High half.
+    /// Address of the command buffer, high half.
     pub const CMD_BUF_ADDR_HI: usize = 16;
-    /// Its bytes.
+    /// Size of the command buffer, in bytes.
     pub const CMD_BUF_LEN: usize = 20;
 }
 
-/// [`cmd::UNLOAD_TA`].
+/// [`cmd::UNLOAD_TA`] (`struct psp_gfx_cmd_unload_ta`).
 pub mod unload_ta {
-    /// The session.
+    /// Session id.
     pub const SESSION_ID: usize = 0;
 }
 
-/// [`cmd::INVOKE_CMD`].
+/// [`cmd::INVOKE_CMD`] (`struct psp_gfx_cmd_invoke_cmd`).
 pub mod invoke {
-    /// The session.
+    /// Session id.
     pub const SESSION_ID: usize = 0;
-    /// What the application is to do.
+    /// Command id of the TA.
     pub const TA_CMD_ID: usize = 4;
 }
 
-/// [`cmd::SETUP_TMR`].
+/// [`cmd::SETUP_TMR`] (`struct psp_gfx_cmd_setup_tmr`).
 pub mod setup_tmr {
     use super::Field;
 
-    /// The region's address, low half; zero with size zero: the region that the boot firmware set
-    /// aside.
+    /// Address of the TMR, low half; address and size zero select the region reserved at boot.
     pub const BUF_ADDR_LO: usize = 0;
-    /// High half.
+    /// Address of the TMR, high half.
     pub const BUF_ADDR_HI: usize = 4;
-    /// Its bytes.
+    /// Size of the TMR, in bytes.
     pub const BUF_SIZE: usize = 8;
-    /// Flags.
+    /// Flags, `FLAG_*`.
     pub const FLAGS: usize = 12;
-    /// The region's address in the card's memory, low half.
+    /// Physical address of the TMR in VRAM, low half.
     pub const SYSTEM_ADDR_LO: usize = 16;
-    /// High half.
+    /// Physical address of the TMR in VRAM, high half.
     pub const SYSTEM_ADDR_HI: usize = 20;
-    /// Flag: a virtual function.
+    /// Flag: virtual function.
     pub const FLAG_SRIOV: Field = Field::span(0, 0);
     /// Flag: both addresses are given.
     pub const FLAG_VIRT_PHY_ADDR: Field = Field::span(1, 1);
 }
 
-/// [`cmd::LOAD_IP_FW`].
+/// [`cmd::LOAD_IP_FW`] (`struct psp_gfx_cmd_load_ip_fw`).
 pub mod load_ip_fw {
-    /// The firmware's address, low half.
+    /// Address of the firmware, low half.
     pub const FW_ADDR_LO: usize = 0;
-    /// High half.
+    /// Address of the firmware, high half.
     pub const FW_ADDR_HI: usize = 4;
-    /// Its bytes.
+    /// Size of the firmware, in bytes.
     pub const FW_SIZE: usize = 8;
     /// A [`super::fw_type`].
     pub const FW_TYPE: usize = 12;
 }
 
-/// [`cmd::PROG_REG`].
+/// [`cmd::PROG_REG`] (`struct psp_gfx_cmd_reg_prog`).
 pub mod prog_reg {
-    /// The value.
+    /// Value of the register.
     pub const REG_VALUE: usize = 0;
-    /// Which register.
+    /// Id of the register.
     pub const REG_ID: usize = 4;
 }
 
-/// [`cmd::LOAD_TOC`].
+/// [`cmd::LOAD_TOC`] (`struct psp_gfx_cmd_load_toc`).
 pub mod load_toc {
-    /// The list's address, low half.
+    /// Address of the TOC, low half.
     pub const TOC_ADDR_LO: usize = 0;
-    /// High half.
+    /// Address of the TOC, high half.
     pub const TOC_ADDR_HI: usize = 4;
-    /// Its bytes.
+    /// Size of the TOC, in bytes.
     pub const TOC_SIZE: usize = 8;
 }
 
-/// [`cmd::SRIOV_SPATIAL_PART`].
+/// [`cmd::SRIOV_SPATIAL_PART`] (`struct psp_gfx_cmd_sriov_spatial_part`).
 pub mod spatial_part {
-    /// How many partitions.
+    /// Number of partitions.
     pub const MODE: usize = 0;
     /// Zero.
     pub const OVERRIDE_IPS: usize = 4;
@@ -476,19 +473,19 @@ pub mod spatial_part {
     pub const OVERRIDE_THIS_AID: usize = 12;
 }
 
-/// [`cmd::FB_NPS_MODE`].
+/// [`cmd::FB_NPS_MODE`] (`struct psp_gfx_cmd_fb_memory_part`).
 pub mod memory_part {
-    /// The mode: number of memory partitions.
+    /// NPS mode: number of memory partitions.
     pub const MODE: usize = 0;
 }
 
-/// [`cmd::PERF_HW`].
+/// [`cmd::PERF_HW`] (`struct psp_gfx_cmd_req_perf_hw`).
 pub mod perf_hw {
-    /// What is asked.
+    /// Request.
     pub const REQ: usize = 0;
 }
 
-/// An address in the card's memory or in system memory of address space 0, 48 bits.
+/// An address in VMID 0, of VRAM or system memory: 48 bits.
 pub const ADDRESS: Field64 = Field64::span(47, 0);
 
 #[cfg(test)]
@@ -496,7 +493,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_dma_engines() {
+    fn fw_types_of_sdma_engines() {
         assert_eq!(sdma_fw_type(0), Some(fw_type::SDMA0));
         assert_eq!(sdma_fw_type(1), Some(fw_type::SDMA1));
         assert_eq!(sdma_fw_type(2), Some(fw_type::SDMA2));
@@ -508,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn control_commands_are_in_their_field() {
+    fn control_commands_fit_command_id() {
         for (name, value) in control::ALL {
             assert_eq!(*value & !COMMAND_ID.mask, 0, "{name}");
         }

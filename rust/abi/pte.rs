@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! GPUVM page-table entries of gfx9, and in [`gfx12`] what gfx12 has elsewhere.
+//! GPUVM page-table entries of gfx9; [`gfx12`] has the bits that differ there.
 //!
 //! Sources: `amdgpu/amdgpu_vm.h` (bits), `include/vega10_enum.h` and `include/soc24_enum.h` (memory
-//! types), `amdgpu/gmc_v9_0.c` and `amdgpu/gmc_v12_0.c` (levels). An entry is 64 bits, little endian;
-//! an address is a byte address in the memory controller's physical space (VRAM) or a DMA address
-//! (`SYSTEM`).
+//! types), `amdgpu/gmc_v9_0.c` and `amdgpu/gmc_v12_0.c` (levels). An entry is 64 bits, little
+//! endian. Its address is an MC byte address (VRAM) or a DMA address (`SYSTEM`).
 
 use crate::bits::Field64;
 
-/// Entry is valid.
+/// Entry is valid (`AMDGPU_PTE_VALID`).
 pub const VALID: u64 = 1 << 0;
-/// Target is system memory, not VRAM.
+/// Target is system memory, not VRAM (`AMDGPU_PTE_SYSTEM`).
 pub const SYSTEM: u64 = 1 << 1;
-/// Accesses snoop the CPU's caches (system memory).
+/// Accesses to system memory snoop the CPU caches (`AMDGPU_PTE_SNOOPED`).
 pub const SNOOPED: u64 = 1 << 2;
-/// Trusted memory zone.
+/// Trusted memory zone (`AMDGPU_PTE_TMZ`).
 pub const TMZ: u64 = 1 << 3;
-/// Instruction fetch is allowed.
+/// Execute permission (`AMDGPU_PTE_EXECUTABLE`).
 pub const EXECUTABLE: u64 = 1 << 4;
-/// Reading is allowed.
+/// Read permission (`AMDGPU_PTE_READABLE`).
 pub const READABLE: u64 = 1 << 5;
-/// Writing is allowed.
+/// Write permission (`AMDGPU_PTE_WRITEABLE`).
 pub const WRITEABLE: u64 = 1 << 6;
-/// log2 of the number of 4 KiB pages that share this translation.
+/// Fragment: log2 of the number of 4 KiB pages that share this translation (`AMDGPU_PTE_FRAG`).
 pub const FRAG: Field64 = Field64::span(11, 7);
-/// Address of a page.
+/// Address bits of a PTE.
 pub const PTE_ADDR: u64 = 0x0000_ffff_ffff_f000;
-/// Address of a page directory or page table (64-byte aligned).
+/// Address bits of a PDE: page directory or page table, 64-byte aligned.
 pub const PDE_ADDR: u64 = 0x0000_ffff_ffff_ffc0;
-/// Partially resident: an access without backing is silently dropped.
+/// Partially resident (PRT): accesses without backing are silently dropped (`AMDGPU_PTE_PRT`).
 pub const PRT: u64 = 1 << 51;
-/// In a directory: the entry is a page of the level's size, not a directory.
+/// PDE is a PTE: maps a page of the level's size (`AMDGPU_PDE_PTE`).
 pub const PDE_PTE: u64 = 1 << 54;
-/// Accesses are logged.
+/// Accesses are logged (`AMDGPU_PTE_LOG`).
 pub const LOG: u64 = 1 << 55;
-/// Translate further: in a page table (or in PDB0 under a BFS directory) the entry points on.
+/// Translate further (`AMDGPU_PTE_TF`): in a page table, or in PDB0 under a PDE with block fragment
+/// size, the entry points to another table.
 pub const TF: u64 = 1 << 56;
 /// Memory type, one of `MTYPE_*`.
 pub const MTYPE: Field64 = Field64::span(58, 57);
-/// In a directory: log2 of the pages that an entry of the level below covers.
+/// PDE: block fragment size, log2 of the pages that an entry of the level below covers
+/// (`AMDGPU_PDE_BFS`).
 pub const PDE_BFS: Field64 = Field64::span(63, 59);
 
-/// Not coherent, cached.
+/// Non-coherent, cached (`MTYPE_NC`).
 pub const MTYPE_NC: u64 = 0;
-/// Read/write coherent within the device.
+/// Read/write coherent within the device (`MTYPE_RW`).
 pub const MTYPE_RW: u64 = 1;
-/// Coherently cached.
+/// Coherently cached (`MTYPE_CC`).
 pub const MTYPE_CC: u64 = 2;
-/// Uncached.
+/// Uncached (`MTYPE_UC`).
 pub const MTYPE_UC: u64 = 3;
 
-/// Bits that a leaf entry may carry.
+/// All bits valid in a leaf entry.
 pub const PTE_KNOWN: u64 = VALID
     | SYSTEM
     | SNOOPED
@@ -66,29 +67,29 @@ pub const PTE_KNOWN: u64 = VALID
     | LOG
     | TF
     | MTYPE.mask;
-/// Bits that an entry pointing to another table may carry.
+/// All bits valid in a PDE.
 pub const PDE_KNOWN: u64 = VALID | SYSTEM | SNOOPED | PDE_ADDR | TF | MTYPE.mask | PDE_BFS.mask;
 
-/// Bits of a virtual address.
+/// Width of a virtual address, in bits.
 pub const VA_BITS: u32 = 48;
-/// log2 of the base page.
+/// log2 of the base page size.
 pub const PAGE_SHIFT: u32 = 12;
-/// Bytes of the base page.
+/// Size of the base page, in bytes.
 pub const PAGE_SIZE: u64 = 1 << PAGE_SHIFT;
-/// log2 of the entries of one directory.
+/// log2 of the number of entries of a directory.
 pub const LEVEL_BITS: u32 = 9;
-/// Entries of one directory.
+/// Number of entries of a directory.
 pub const ENTRIES: usize = 1 << LEVEL_BITS;
-/// Bytes of one entry.
+/// Size of an entry, in bytes.
 pub const ENTRY_SIZE: usize = 8;
-/// Levels of the tree: PDB2, PDB1, PDB0, PTB.
+/// Levels of the page table: PDB2, PDB1, PDB0, PTB.
 pub const LEVELS: u32 = 4;
-/// Virtual addresses from here to [`HOLE_END`] do not exist (`AMDGPU_GMC_HOLE_START`).
+/// Start of the hole in the virtual address space (`AMDGPU_GMC_HOLE_START`).
 pub const HOLE_START: u64 = 0x0000_8000_0000_0000;
 /// End of the hole, exclusive.
 pub const HOLE_END: u64 = 0xffff_8000_0000_0000;
 
-/// The levels, counted from the root of a 4-level tree (Linux counts from PDB3, one more).
+/// Levels, counted from the root of a 4-level page table (Linux counts from PDB3, one more).
 pub mod level {
     /// Root; an entry covers 512 GiB.
     pub const PDB2: u32 = 0;
@@ -99,33 +100,35 @@ pub mod level {
     /// An entry covers 4 KiB.
     pub const PTB: u32 = 3;
 
-    /// log2 of the bytes that one entry of `level` covers (block size 9).
+    /// Returns log2 of the bytes that an entry of `level` covers (block size 9).
     pub const fn shift(level: u32) -> u32 {
         super::PAGE_SHIFT + (PTB - level) * super::LEVEL_BITS
     }
 }
 
-/// What gfx12 has at other places: everything that is not here is as on gfx9. There is no
-/// "translate further": four plain levels, and a page may end the walk at each of them.
+/// Bits of gfx12 that differ; all others are as on gfx9. There is no "translate further": four
+/// levels, and a PTE is valid at each of them.
 pub mod gfx12 {
     use super::{Field64, EXECUTABLE, FRAG, READABLE, SNOOPED, SYSTEM, TMZ, VALID, WRITEABLE};
     pub use super::{PDE_ADDR, PTE_ADDR};
 
-    /// For the driver's own use.
+    /// Reserved for software.
     pub const SOFTWARE: Field64 = Field64::span(53, 52);
-    /// Memory type, one of `MTYPE_*` of gfx9 (gfx12 knows NC and UC).
+    /// Memory type, one of `MTYPE_*` of gfx9; gfx12 supports NC and UC (`AMDGPU_PTE_MTYPE_GFX12`).
     pub const MTYPE: Field64 = Field64::span(55, 54);
-    /// Partially resident: an access without backing is silently dropped.
+    /// Partially resident: accesses without backing are silently dropped (`AMDGPU_PTE_PRT_GFX12`).
     pub const PRT: u64 = 1 << 56;
-    /// Compressed. (`AMDGPU_PTE_NOALLOC`, which `gmc_v12_0.c` also sets, is the same bit.)
+    /// Compressed (`AMDGPU_PTE_DCC`). The same bit as `AMDGPU_PTE_NOALLOC`, which `gmc_v12_0.c`
+    /// sets.
     pub const DCC: u64 = 1 << 58;
-    /// In a directory: log2 of the pages that an entry of the level below covers.
+    /// PDE: block fragment size (`AMDGPU_PDE_BFS_GFX12`), log2 of the pages that an entry of the
+    /// level below covers.
     pub const PDE_BFS: Field64 = Field64::span(62, 58);
-    /// The entry is a page of the level's size; in a directory, without it, it points to the table
-    /// below.
+    /// Entry is a PTE (`AMDGPU_PTE_IS_PTE`): maps a page of the level's size. A PDE without it
+    /// points to the table below.
     pub const IS_PTE: u64 = 1 << 63;
 
-    /// Bits that a leaf entry may carry.
+    /// All bits valid in a leaf entry.
     pub const PTE_KNOWN: u64 = VALID
         | SYSTEM
         | SNOOPED
@@ -140,7 +143,7 @@ pub mod gfx12 {
         | PRT
         | DCC
         | IS_PTE;
-    /// Bits that an entry pointing to another table may carry.
+    /// All bits valid in a PDE.
     pub const PDE_KNOWN: u64 = VALID | SYSTEM | SNOOPED | PDE_ADDR | MTYPE.mask | PDE_BFS.mask;
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SDMA: the packet language of the DMA engines, as SDMA 4.4.2 understands it. What is different
-//! for SDMA 7 is in [`v7`].
+//! SDMA packets, in the form of SDMA 4.4.2; [`v7`] has those of SDMA 7.
 //!
 //! Sources: `amdgpu/vega10_sdma_pkt_open.h` (layouts), `include/vega10_enum.h` (atomic operations),
-//! `amdgpu/sdma_v4_4_2.c` (limits, alignment, the wider byte counts of 4.4.x). Indices count dwords,
-//! dword 0 is the header, addresses inside packets are bytes unless a field says otherwise. Ring
-//! and write pointers, doorbells included, count bytes.
+//! `amdgpu/sdma_v4_4_2.c` (limits, alignment, the wider byte counts of 4.4.x). Indices are in
+//! dwords, dword 0 is the header; addresses in packets are in bytes unless a field states
+//! otherwise. Ring and write pointers, doorbells included, are in bytes.
 
 use crate::bits::{name_in, uncovered, DwField, Field};
 use crate::regs::sdma_4_4_2 as regs;
@@ -16,23 +15,23 @@ pub const HEADER_OP: Field = Field::span(7, 0);
 /// Header: sub-opcode, one of [`sub_op`].
 pub const HEADER_SUB_OP: Field = Field::span(15, 8);
 
-/// The header of a packet, without the bits that belong to its opcode.
+/// Returns the header of a packet; opcode-specific bits are zero.
 pub const fn header(op: u8, sub_op: u8) -> u32 {
     HEADER_OP.put(op as u32) | HEADER_SUB_OP.put(sub_op as u32)
 }
 
-/// NOP of one dword.
+/// One-dword NOP.
 pub const NOP_SINGLE: u32 = header(op::NOP, 0);
 
-/// An indirect buffer starts at a multiple of so many bytes.
+/// Alignment of an IB, in bytes.
 pub const IB_ALIGN: u64 = 32;
-/// An INDIRECT packet ends at a multiple of so many dwords of its ring.
+/// Alignment of the end of an INDIRECT packet in its ring, in dwords.
 pub const INDIRECT_END_ALIGN_DW: usize = 8;
-/// Bytes that one COPY or CONST_FILL packet moves at most.
+/// Maximum size of a COPY or CONST_FILL, in bytes.
 pub const MAX_BYTES: u32 = 1 << 30;
-/// User queues (RLC contexts) of an engine.
+/// User queues (RLC contexts) per engine.
 pub const RLC_QUEUES: usize = 8;
-/// Dwords between the registers of two neighbouring RLC contexts.
+/// Dwords between the registers of adjacent RLC contexts.
 pub const RLC_REG_STRIDE: u32 = regs::regSDMA_RLC1_RB_CNTL.off - regs::regSDMA_RLC0_RB_CNTL.off;
 
 macro_rules! opcodes {
@@ -41,7 +40,7 @@ macro_rules! opcodes {
         #[allow(missing_docs)]
         pub mod op {
             $(pub const $name: u8 = $value;)*
-            /// All of them with their names.
+            /// All opcodes with their names.
             pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
         }
     };
@@ -68,11 +67,11 @@ opcodes! {
 
 macro_rules! sub_opcodes {
     ($($name:ident = $value:literal),* $(,)?) => {
-        /// Sub-opcodes, named by their opcode first. An opcode without any has sub-opcode 0.
+        /// Sub-opcodes, named after their opcode. Opcodes without sub-opcodes use 0.
         #[allow(missing_docs)]
         pub mod sub_op {
             $(pub const $name: u8 = $value;)*
-            /// All of them with their names.
+            /// All sub-opcodes with their names.
             pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
         }
     };
@@ -102,30 +101,30 @@ sub_opcodes! {
     TIMESTAMP_GET_GLOBAL = 2,
 }
 
-/// The name of an opcode, when it is one of [`op`].
+/// Returns the name of an opcode of [`op`].
 pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
     name_in(op::ALL, opcode)
 }
 
-/// The shape of one packet.
+/// Layout of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The vendor's name of the packet: `SDMA_PKT_<name>_`.
+    /// AMD's name of the packet: `SDMA_PKT_<name>_`.
     pub name: &'static str,
-    /// Its opcode.
+    /// Opcode.
     pub op: u8,
-    /// Its sub-opcode.
+    /// Sub-opcode.
     pub sub_op: u8,
-    /// Dwords including the header; the least number when a payload follows.
+    /// Size in dwords, header included; the minimum if a payload follows.
     pub dwords: usize,
-    /// First dword of a payload of free length.
+    /// First dword of a variable-length payload.
     pub payload: Option<usize>,
-    /// All fields but opcode and sub-opcode.
+    /// All fields except opcode and sub-opcode.
     pub fields: &'static [DwField],
 }
 
 impl Packet {
-    /// The bits of dword `dw` that the packet does not define.
+    /// Returns the bits of dword `dw` that the packet does not define.
     pub const fn reserved_mask(&self, dw: usize) -> u32 {
         if let Some(first) = self.payload {
             if dw >= first {
@@ -140,7 +139,7 @@ impl Packet {
         }
     }
 
-    /// The packet's header, its other bits zero.
+    /// Returns the packet's header; opcode-specific bits are zero.
     pub const fn header(&self) -> u32 {
         header(self.op, self.sub_op)
     }
@@ -164,7 +163,7 @@ macro_rules! packet {
 
             /// The opcode.
             pub const OP: u8 = op::$op;
-            /// The sub-opcode.
+            /// Size in dwords, header included; the minimum if a payload follows.
             pub const SUB_OP: u8 = $sub_op;
             /// Dwords including the header; the least number when a payload follows.
             pub const DWORDS: usize = $dwords;
@@ -173,11 +172,11 @@ macro_rules! packet {
                 $(#[$fmeta])*
                 pub const $field: DwField = DwField::new(stringify!($field), $dw, $high, $low);
             )*
-            /// All fields but opcode and sub-opcode.
+            /// All fields except opcode and sub-opcode.
             pub const FIELDS: &[DwField] = &[$($field),*];
-            /// The header, its other bits zero.
+            /// The header; opcode-specific bits are zero.
             pub const HEADER: u32 = PACKET.header();
-            /// The packet's shape.
+            /// Layout of the packet.
             pub const PACKET: Packet = Packet {
                 name: $name,
                 op: OP,
@@ -196,19 +195,19 @@ macro_rules! packet {
 pub mod v7;
 
 packet! {
-    /// NOP: `COUNT` dwords after the header are skipped.
+    /// NOP: skips `COUNT` dwords after the header.
     nop = "NOP", NOP, 0, 1 dwords, payload from 1;
     COUNT: 0 [29:16];
 }
 
 packet! {
-    /// COPY linear: bytes from one place to another.
+    /// COPY linear: copies bytes.
     copy_linear = "COPY_LINEAR", COPY, sub_op::COPY_LINEAR, 7 dwords;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
-    /// Set: the packet is a [`copy_broadcast`](super::copy_broadcast).
+    /// 1: the packet is a [`copy_broadcast`](super::copy_broadcast).
     BROADCAST: 0 [27:27];
-    /// Bytes - 1. 22 bits in the header file, 30 on 4.4.x.
+    /// Bytes - 1: 22 bits in the header file, 30 on 4.4.x.
     COUNT: 1 [29:0];
     /// Byte swap of the destination.
     DST_SW: 2 [17:16];
@@ -221,11 +220,11 @@ packet! {
 }
 
 packet! {
-    /// COPY linear with the broadcast bit: bytes to two places.
+    /// COPY linear with the broadcast bit: copies bytes to two destinations.
     copy_broadcast = "COPY_BROADCAST_LINEAR", COPY, sub_op::COPY_LINEAR, 9 dwords;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
-    /// Must be set.
+    /// Must be 1.
     BROADCAST: 0 [27:27];
     /// Bytes - 1.
     COUNT: 1 [29:0];
@@ -241,28 +240,28 @@ packet! {
 }
 
 packet! {
-    /// COPY of a box between two linear volumes. Coordinates, pitches and sizes count elements.
+    /// COPY of a sub-window between two linear volumes. Coordinates, pitches and sizes in elements.
     copy_subwin = "COPY_LINEAR_SUBWIN", COPY, sub_op::COPY_LINEAR_SUB_WIND, 13 dwords;
     TMZ: 0 [18:18];
-    /// Base 2 logarithm of the bytes of an element, 0 to 4.
+    /// log2 of the size of an element in bytes, 0 to 4.
     ELEMENTSIZE: 0 [31:29];
     SRC_ADDR_LO: 1 [31:0];
     SRC_ADDR_HI: 2 [31:0];
     SRC_X: 3 [13:0];
     SRC_Y: 3 [29:16];
     SRC_Z: 4 [10:0];
-    /// Elements of a row - 1.
+    /// Row pitch - 1.
     SRC_PITCH: 4 [31:13];
-    /// Elements of a slice - 1.
+    /// Slice pitch - 1.
     SRC_SLICE_PITCH: 5 [27:0];
     DST_ADDR_LO: 6 [31:0];
     DST_ADDR_HI: 7 [31:0];
     DST_X: 8 [13:0];
     DST_Y: 8 [29:16];
     DST_Z: 9 [10:0];
-    /// Elements of a row - 1.
+    /// Row pitch - 1.
     DST_PITCH: 9 [31:13];
-    /// Elements of a slice - 1.
+    /// Slice pitch - 1.
     DST_SLICE_PITCH: 10 [27:0];
     /// Width - 1.
     RECT_X: 11 [13:0];
@@ -275,7 +274,7 @@ packet! {
 }
 
 packet! {
-    /// WRITE linear: the packet's dwords to memory.
+    /// WRITE linear: writes the dwords of the packet to memory.
     write = "WRITE_UNTILED", WRITE, sub_op::WRITE_LINEAR, 5 dwords, payload from 4;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
@@ -287,7 +286,7 @@ packet! {
 }
 
 packet! {
-    /// INDIRECT: run an indirect buffer. See [`IB_ALIGN`](super::IB_ALIGN) and
+    /// INDIRECT: executes an IB. See [`IB_ALIGN`](super::IB_ALIGN) and
     /// [`INDIRECT_END_ALIGN_DW`](super::INDIRECT_END_ALIGN_DW).
     indirect = "INDIRECT", INDIRECT, 0, 6 dwords;
     VMID: 0 [19:16];
@@ -295,13 +294,13 @@ packet! {
     IB_BASE_HI: 2 [31:0];
     /// In dwords.
     IB_SIZE: 3 [19:0];
-    /// Where the engine saves its state when the buffer is preempted.
+    /// Address where the engine saves its state when the IB is preempted.
     CSA_ADDR_LO: 4 [31:0];
     CSA_ADDR_HI: 5 [31:0];
 }
 
 packet! {
-    /// FENCE: one dword to memory once everything before is done.
+    /// FENCE: writes a dword to memory after all earlier packets complete.
     fence = "FENCE", FENCE, 0, 4 dwords;
     /// A multiple of 4.
     ADDR_LO: 1 [31:0];
@@ -310,14 +309,14 @@ packet! {
 }
 
 packet! {
-    /// TRAP: an interrupt, source [`SDMA_TRAP`](crate::ih::source::SDMA_TRAP).
+    /// TRAP: interrupt with source [`SDMA_TRAP`](crate::ih::source::SDMA_TRAP).
     trap = "TRAP", TRAP, 0, 2 dwords;
-    /// The interrupt's first context word.
+    /// Interrupt `CONTEXT_ID0`.
     INT_CONTEXT: 1 [27:0];
 }
 
 packet! {
-    /// SEM: signal or wait for a semaphore in memory.
+    /// SEM: signals or waits for a semaphore in memory.
     semaphore = "SEMAPHORE", SEM, 0, 3 dwords;
     WRITE_ONE: 0 [29:29];
     SIGNAL: 0 [30:30];
@@ -327,63 +326,63 @@ packet! {
 }
 
 packet! {
-    /// POLL_REGMEM: wait until a register or a dword of memory compares, or flush the HDP: write
-    /// the reference to the request register and wait for the done register.
+    /// POLL_REGMEM: polls a register or a dword in memory, or flushes HDP: writes the reference to
+    /// the request register and polls the done register.
     poll_regmem = "POLL_REGMEM", POLL_REGMEM, 0, 6 dwords;
-    /// `ADDR_LO` and `ADDR_HI` are byte addresses of the done and the request register.
+    /// 1: `ADDR_LO` and `ADDR_HI` are byte addresses of the done and the request register.
     HDP_FLUSH: 0 [26:26];
     /// One of `FUNC_*`.
     FUNC: 0 [30:28];
-    /// Memory, not a register.
+    /// 1: memory; 0: register.
     MEM_POLL: 0 [31:31];
     /// Memory: a multiple of 4. Register: its byte address.
     ADDR_LO: 1 [31:0];
     ADDR_HI: 2 [31:0];
-    /// What is compared with.
+    /// Reference value.
     VALUE: 3 [31:0];
-    /// Bits that are compared.
+    /// Mask of the compared bits.
     MASK: 4 [31:0];
-    /// Time between two reads.
+    /// Interval between two reads.
     INTERVAL: 5 [15:0];
-    /// Reads before it gives up; all ones: it never does.
+    /// Number of reads before giving up; all ones: unlimited.
     RETRY_COUNT: 5 [27:16];
     => values {
         /// Always true.
         pub const FUNC_ALWAYS: u32 = 0;
-        /// Less than the reference.
+        /// Value < reference.
         pub const FUNC_LESS: u32 = 1;
-        /// At most the reference.
+        /// Value <= reference.
         pub const FUNC_LESS_EQUAL: u32 = 2;
-        /// The reference.
+        /// Value == reference.
         pub const FUNC_EQUAL: u32 = 3;
-        /// Not the reference.
+        /// Value != reference.
         pub const FUNC_NOT_EQUAL: u32 = 4;
-        /// At least the reference.
+        /// Value >= reference.
         pub const FUNC_GREATER_EQUAL: u32 = 5;
-        /// More than the reference.
+        /// Value > reference.
         pub const FUNC_GREATER: u32 = 6;
-        /// `RETRY_COUNT`: for ever.
+        /// `RETRY_COUNT`: unlimited.
         pub const RETRY_FOR_EVER: u32 = 0xfff;
     }
 }
 
 packet! {
-    /// COND_EXE: skip the next dwords unless a dword in memory has the reference's value.
+    /// COND_EXE: skips the next dwords unless a dword in memory equals the reference.
     cond_exe = "COND_EXE", COND_EXE, 0, 5 dwords;
     ADDR_LO: 1 [31:0];
     ADDR_HI: 2 [31:0];
     REFERENCE: 3 [31:0];
-    /// Dwords to skip.
+    /// Number of dwords to skip.
     EXEC_COUNT: 4 [13:0];
 }
 
 packet! {
-    /// ATOMIC: one atomic operation on memory.
+    /// ATOMIC: an atomic operation on memory.
     atomic = "ATOMIC", ATOMIC, 0, 8 dwords;
-    /// Compare and swap: again until it swapped.
+    /// Compare-and-swap: loop until it swaps.
     LOOP: 0 [16:16];
     TMZ: 0 [18:18];
-    /// One of [`atomic_op`](super::atomic_op) with its flags.
+    /// One of [`atomic_op`](super::atomic_op) with flags.
     ATOMIC_OP: 0 [31:25];
     ADDR_LO: 1 [31:0];
     ADDR_HI: 2 [31:0];
@@ -395,7 +394,7 @@ packet! {
 }
 
 packet! {
-    /// CONST_FILL: one value all over a range.
+    /// CONST_FILL: fills a range with a value.
     const_fill = "CONSTANT_FILL", CONST_FILL, 0, 5 dwords;
     SW: 0 [17:16];
     /// One of `FILLSIZE_*`.
@@ -403,30 +402,30 @@ packet! {
     DST_ADDR_LO: 1 [31:0];
     DST_ADDR_HI: 2 [31:0];
     SRC_DATA: 3 [31:0];
-    /// Bytes - 1. 22 bits in the header file, 30 on 4.4.x. Its two low bits do not count when
-    /// dwords are filled.
+    /// Bytes - 1: 22 bits in the header file, 30 on 4.4.x. The two low bits are ignored in dword
+    /// fills.
     COUNT: 4 [29:0];
     => values {
-        /// The value is a byte.
+        /// Byte value.
         pub const FILLSIZE_BYTE: u32 = 0;
-        /// The value is a dword.
+        /// Dword value.
         pub const FILLSIZE_DWORD: u32 = 2;
     }
 }
 
 packet! {
-    /// PTEPDE, generate: `COUNT` + 1 quadwords `MASK | (INIT + n * INCR)`.
+    /// PTEPDE, generate: writes `COUNT` + 1 qwords `MASK | (INIT + n * INCR)`.
     ptepde_gen = "WRITE_INCR", PTEPDE, sub_op::PTEPDE_GEN, 10 dwords;
     /// A multiple of 8.
     DST_ADDR_LO: 1 [31:0];
     DST_ADDR_HI: 2 [31:0];
-    /// Flags of every entry.
+    /// Flags of each entry.
     MASK_DW0: 3 [31:0];
     MASK_DW1: 4 [31:0];
-    /// Address in the first entry.
+    /// Address of the first entry.
     INIT_DW0: 5 [31:0];
     INIT_DW1: 6 [31:0];
-    /// Added from one entry to the next.
+    /// Increment per entry.
     INCR_DW0: 7 [31:0];
     INCR_DW1: 8 [31:0];
     /// Entries - 1.
@@ -434,14 +433,14 @@ packet! {
 }
 
 packet! {
-    /// TIMESTAMP set: the engine's local counter.
+    /// TIMESTAMP set: sets the engine's local counter.
     timestamp_set = "TIMESTAMP_SET", TIMESTAMP, sub_op::TIMESTAMP_SET, 3 dwords;
     INIT_DATA_LO: 1 [31:0];
     INIT_DATA_HI: 2 [31:0];
 }
 
 packet! {
-    /// TIMESTAMP get: the local counter to memory.
+    /// TIMESTAMP get: writes the local counter to memory.
     timestamp_get = "TIMESTAMP_GET", TIMESTAMP, sub_op::TIMESTAMP_GET, 3 dwords;
     /// Address bits 31:3.
     WRITE_ADDR_LO: 1 [31:3];
@@ -449,24 +448,25 @@ packet! {
 }
 
 packet! {
-    /// TIMESTAMP get global: the GPU's reference clock to memory.
-    timestamp_get_global = "TIMESTAMP_GET_GLOBAL", TIMESTAMP, sub_op::TIMESTAMP_GET_GLOBAL, 3 dwords;
+    /// TIMESTAMP get global: writes the GPU reference clock to memory.
+    timestamp_get_global = "TIMESTAMP_GET_GLOBAL", TIMESTAMP, sub_op::TIMESTAMP_GET_GLOBAL,
+        3 dwords;
     /// Address bits 31:3.
     WRITE_ADDR_LO: 1 [31:3];
     WRITE_ADDR_HI: 2 [31:0];
 }
 
 packet! {
-    /// SRBM_WRITE: a register.
+    /// SRBM_WRITE: writes a register.
     srbm_write = "SRBM_WRITE", SRBM_WRITE, 0, 3 dwords;
-    /// Bytes of the register that are written.
+    /// Byte enables.
     BYTE_EN: 0 [31:28];
     /// Dword address.
     ADDR: 1 [17:0];
     DATA: 2 [31:0];
 }
 
-/// Every packet described here. The two lengths of COPY linear differ in their broadcast bit.
+/// All packets described here. The two lengths of COPY linear differ in the broadcast bit.
 pub const PACKETS: &[Packet] = &[
     nop::PACKET,
     copy_linear::PACKET,
@@ -488,14 +488,14 @@ pub const PACKETS: &[Packet] = &[
     srbm_write::PACKET,
 ];
 
-/// Operations of ATOMIC (`enum TC_OP`): one of the numbers, and the flags.
+/// Operations of ATOMIC (`enum TC_OP`): a number with flags.
 #[allow(missing_docs)]
 pub mod atomic_op {
-    /// Flag: operands of 64 bits.
+    /// Flag: 64-bit operands.
     pub const QUADWORD: u32 = 0x20;
-    /// Flag: the old value is not wanted.
+    /// Flag: the old value is not returned.
     pub const NO_RETURN: u32 = 0x40;
-    /// The number without its flags.
+    /// Mask of the number.
     pub const NUMBER_MASK: u32 = 0x1f;
     pub const FCMPSWAP: u32 = 0x01;
     pub const FMIN: u32 = 0x02;
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_told_apart_by_their_headers() {
+    fn headers_are_unique() {
         for (i, a) in PACKETS.iter().enumerate() {
             for b in &PACKETS[i + 1..] {
                 let broadcast = a.name == "COPY_LINEAR" && b.name == "COPY_BROADCAST_LINEAR";
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_reach_the_limit() {
+    fn byte_counts_reach_max_bytes() {
         assert_eq!(copy_linear::COUNT.field.max(), MAX_BYTES - 1);
         assert_eq!(copy_broadcast::COUNT.field.max(), MAX_BYTES - 1);
         assert_eq!(const_fill::COUNT.field.max(), MAX_BYTES - 1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Frames that have an opcode of their own. Those of MISC are in `misc`.
+//! Frames with an opcode of their own. Those of MISC are in `misc`.
 
 frame! {
-    /// SET_HW_RSRC (`MESAPI_SET_HW_RESOURCES`): what a pipe may hand out, and how it behaves.
+    /// SET_HW_RSRC (`MESAPI_SET_HW_RESOURCES`): resources a pipe may schedule, and its options.
     set_hw_rsrc = SET_HW_RSRC, status 50;
     words {
         VMID_MASK_MMHUB: 1 [31:0];
-        /// VMIDs for user queues, bit n = VMID n.
+        /// VMIDs of user queues, bit n = VMID n.
         VMID_MASK_GFXHUB: 2 [31:0];
         GDS_SIZE: 3 [31:0];
         PAGING_VMID: 4 [31:0];
@@ -51,7 +51,7 @@ frame! {
         GFX_HQD_MASK: 13 x crate::mes::GFX_PIPES;
         /// Queues of each SDMA engine, bit n = queue n.
         SDMA_HQD_MASK: 15 x crate::mes::SDMA_PIPES;
-        /// Dword index on the doorbell BAR by priority level.
+        /// Dword index on the doorbell BAR, by priority level.
         AGGREGATED_DOORBELLS: 17 x crate::mes::PRIORITY_LEVELS;
         GC_BASE: 26 x 8;
         MMHUB_BASE: 34 x 8;
@@ -60,13 +60,13 @@ frame! {
 }
 
 frame! {
-    /// SET_HW_RSRC_1 (`MESAPI_SET_HW_RESOURCES_1`): what came later.
+    /// SET_HW_RSRC_1 (`MESAPI_SET_HW_RESOURCES_1`): further options.
     set_hw_rsrc_1 = SET_HW_RSRC_1, status 2;
     words {
         ENABLE_MES_DEBUG_CTX: 8 [0:0];
         MES_COOP_MODE: 8 [1:1];
         MES_DEBUG_CTX_SIZE: 12 [31:0];
-        /// In units of 100 ms.
+        /// Unit 100 ms.
         MES_KIQ_UNMAP_TIMEOUT: 13 [31:0];
     }
     quads {
@@ -78,8 +78,8 @@ frame! {
 }
 
 frame! {
-    /// ADD_QUEUE (`MESAPI__ADD_QUEUE`): a queue that is to be scheduled, or a kernel queue for a
-    /// slot.
+    /// ADD_QUEUE (`MESAPI__ADD_QUEUE`): adds a queue to the schedule, or maps a kernel queue to a
+    /// fixed HQD.
     add_queue = ADD_QUEUE, status 38;
     words {
         /// PASID.
@@ -92,7 +92,7 @@ frame! {
         /// One of [`queue_type`](crate::mes::queue_type).
         QUEUE_TYPE: 28 [31:0];
         GDS_BASE: 29 [31:0];
-        /// Of a queue of KFD: dwords of its ring (`kfd_queue_size`).
+        /// KFD queues: ring size in dwords (`kfd_queue_size`).
         GDS_SIZE: 30 [31:0];
         GWS_BASE: 31 [31:0];
         GWS_SIZE: 32 [31:0];
@@ -108,7 +108,7 @@ frame! {
         TRAP_EN: 37 [10:10];
         IS_AQL_QUEUE: 37 [11:11];
         SKIP_PROCESS_CTX_CLEAR: 37 [12:12];
-        /// Into the slot that `PIPE_ID` and `QUEUE_ID` name, and stays there.
+        /// Maps the queue to the HQD given by `PIPE_ID` and `QUEUE_ID`, permanently.
         MAP_LEGACY_KQ: 37 [13:13];
         EXCLUSIVELY_SCHEDULED: 37 [14:14];
         IS_LONG_RUNNING: 37 [15:15];
@@ -125,14 +125,14 @@ frame! {
         PAGE_TABLE_BASE_ADDR: 2;
         PROCESS_VA_START: 4;
         PROCESS_VA_END: 6;
-        /// In units of 100 ns.
+        /// Unit 100 ns.
         PROCESS_QUANTUM: 8;
         PROCESS_CONTEXT_ADDR: 10;
-        /// In units of 100 ns.
+        /// Unit 100 ns.
         GANG_QUANTUM: 12;
         GANG_CONTEXT_ADDR: 14;
         MQD_ADDR: 20;
-        /// In the kernel's address space.
+        /// GPU virtual address in VMID 0.
         WPTR_ADDR: 22;
         H_CONTEXT: 24;
         H_QUEUE: 26;
@@ -143,16 +143,16 @@ frame! {
 }
 
 frame! {
-    /// REMOVE_QUEUE (`MESAPI__REMOVE_QUEUE`): a queue is no longer scheduled.
+    /// REMOVE_QUEUE (`MESAPI__REMOVE_QUEUE`): removes a queue from the schedule.
     remove_queue = REMOVE_QUEUE, status 6;
     words {
         /// Dword index on the doorbell BAR.
         DOORBELL_OFFSET: 1 [31:0];
         UNMAP_KIQ_UTILITY_QUEUE: 4 [1:1];
         PREEMPT_LEGACY_GFX_QUEUE: 4 [2:2];
-        /// A kernel queue, in the slot that `PIPE_ID` and `QUEUE_ID` name.
+        /// Unmaps the kernel queue in the HQD given by `PIPE_ID` and `QUEUE_ID`.
         UNMAP_LEGACY_QUEUE: 4 [3:3];
-        /// The queue was reset: it is only to be forgotten.
+        /// The queue was reset: drop its state without preemption.
         REMOVE_QUEUE_AFTER_RESET: 4 [4:4];
         PIPE_ID: 10 [31:0];
         QUEUE_ID: 11 [31:0];
@@ -169,7 +169,7 @@ frame! {
 }
 
 frame! {
-    /// SUSPEND (`MESAPI__SUSPEND`): gangs leave the hardware and stay away.
+    /// SUSPEND (`MESAPI__SUSPEND`): preempts gangs and excludes them from the schedule.
     suspend = SUSPEND, status 8;
     words {
         SUSPEND_ALL_GANGS: 1 [0:0];
@@ -183,7 +183,7 @@ frame! {
         GANG_CONTEXT_ARRAY_INDEX: 18 [31:0];
     }
     quads {
-        /// Only when not all are meant.
+        /// Used unless all gangs are suspended.
         GANG_CONTEXT_ADDR: 2;
         SUSPEND_FENCE_ADDR: 4;
         TIMESTAMP: 14;
@@ -191,7 +191,7 @@ frame! {
 }
 
 frame! {
-    /// RESUME (`MESAPI__RESUME`): the opposite.
+    /// RESUME (`MESAPI__RESUME`): makes suspended gangs schedulable again.
     resume = RESUME, status 4;
     words {
         RESUME_ALL_GANGS: 1 [0:0];
@@ -199,17 +199,17 @@ frame! {
         GANG_CONTEXT_ARRAY_INDEX: 12 [31:0];
     }
     quads {
-        /// Only when not all are meant.
+        /// Used unless all gangs are resumed.
         GANG_CONTEXT_ADDR: 2;
         TIMESTAMP: 10;
     }
 }
 
 frame! {
-    /// RESET (`MESAPI__RESET`): queues that hang.
+    /// RESET (`MESAPI__RESET`): detects and resets hung queues.
     reset = RESET, status 28;
     words {
-        /// The queue of `DOORBELL_OFFSET`, not its whole gang.
+        /// Resets the queue of `DOORBELL_OFFSET` only, not its gang.
         RESET_QUEUE_ONLY: 1 [0:0];
         HANG_DETECT_THEN_RESET: 1 [1:1];
         HANG_DETECT_ONLY: 1 [2:2];
@@ -234,8 +234,8 @@ frame! {
     }
     quads {
         GANG_CONTEXT_ADDR: 2;
-        /// Where the doorbells of hung queues go, and behind them their `HUNG_*` words: two arrays
-        /// with as many elements as SET_HW_RSRC gave HQDs.
+        /// Address where MES writes the doorbells of hung queues followed by their `HUNG_*` words:
+        /// two arrays, each with as many elements as SET_HW_RSRC has HQDs.
         DOORBELL_OFFSET_ADDR: 6;
         MQD_MC_ADDR_LP: 12;
         WPTR_ADDR_LP: 16;
@@ -246,7 +246,7 @@ frame! {
 }
 
 frame! {
-    /// QUERY_SCHEDULER_STATUS (`MESAPI__QUERY_MES_STATUS`): a fence behind what came before.
+    /// QUERY_SCHEDULER_STATUS (`MESAPI__QUERY_MES_STATUS`): fence behind earlier frames.
     query_scheduler_status = QUERY_SCHEDULER_STATUS, status 2;
     words {
         /// One of [`query_op`](crate::mes::query_op).
@@ -260,7 +260,8 @@ frame! {
 }
 
 frame! {
-    /// UPDATE_ROOT_PAGE_TABLE (`MESAPI__UPDATE_ROOT_PAGE_TABLE`): a process's page table moved.
+    /// UPDATE_ROOT_PAGE_TABLE (`MESAPI__UPDATE_ROOT_PAGE_TABLE`): new root page directory of a
+    /// process.
     update_root_page_table = UPDATE_ROOT_PAGE_TABLE, status 6;
     words {
         PROCESS_CONTEXT_ARRAY_INDEX: 12 [31:0];
@@ -273,7 +274,7 @@ frame! {
 }
 
 frame! {
-    /// INV_TLBS (`MESAPI__INV_TLBS`): drop translations.
+    /// INV_TLBS (`MESAPI__INV_TLBS`): TLB flush.
     inv_tlbs = INV_TLBS, status 2;
     words {
         /// One of `INV_SEL_*`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Frames of opcode MISC: registers, the shader debugger, configuration.
+//! Frames of opcode MISC: register access, shader debugger, configuration.
 
-/// Declares a MISC frame: what all of them have and what is its own.
+/// Declares a MISC frame: the common fields and its own.
 macro_rules! misc {
     (
         $(#[$meta:meta])*
@@ -28,7 +28,7 @@ macro_rules! misc {
 }
 
 misc! {
-    /// WRITE_REG: a register gets a value.
+    /// WRITE_REG: writes a register.
     misc_write_reg = WRITE_REG;
     words {
         /// Dword address.
@@ -40,7 +40,7 @@ misc! {
 }
 
 misc! {
-    /// INV_GART: translations of the kernel's address space are dropped.
+    /// INV_GART: invalidates GART translations.
     misc_inv_gart = INV_GART;
     words {}
     quads {
@@ -50,7 +50,7 @@ misc! {
 }
 
 misc! {
-    /// QUERY_STATUS of a context.
+    /// QUERY_STATUS: queries the status of a context.
     misc_query_status = QUERY_STATUS;
     words {
         CONTEXT_ID: 6 [31:0];
@@ -59,7 +59,7 @@ misc! {
 }
 
 misc! {
-    /// READ_REG: a register's value goes to memory.
+    /// READ_REG: reads a register to memory.
     misc_read_reg = READ_REG;
     words {
         /// Dword address.
@@ -73,7 +73,7 @@ misc! {
 }
 
 misc! {
-    /// WAIT_REG_MEM: wait for a register, perhaps after a write to another.
+    /// WAIT_REG_MEM: waits for a register, optionally after a write to another register.
     misc_wait_reg_mem = WAIT_REG_MEM;
     words {
         /// One of [`wait_op`](crate::mes::wait_op).
@@ -89,14 +89,14 @@ misc! {
 }
 
 misc! {
-    /// SET_SHADER_DEBUGGER: how the waves of a process are debugged.
+    /// SET_SHADER_DEBUGGER: sets the debug mode of a process's waves.
     misc_set_shader_debugger = SET_SHADER_DEBUGGER;
     words {
         SINGLE_MEMOP: 8 [0:0];
         SINGLE_ALU_OP: 8 [1:1];
         LDS_OOR_REPORTING: 8 [2:2];
-        /// Forget what the context says. The firmware's header calls the bit reserved, its driver
-        /// sets it (`amdgpu/amdgpu_mes.h`).
+        /// Flushes the process context. Reserved in the firmware's header, but set by the driver
+        /// (`amdgpu/amdgpu_mes.h`).
         PROCESS_CTX_FLUSH: 8 [31:31];
         SPI_GDBG_PER_VMID_CNTL: 9 [31:0];
         TRAP_EN: 14 [31:0];
@@ -110,7 +110,7 @@ misc! {
 }
 
 misc! {
-    /// NOTIFY_WORK_ON_UNMAPPED_QUEUE: queues of a priority level have work.
+    /// NOTIFY_WORK_ON_UNMAPPED_QUEUE: unmapped queues of a priority level have work.
     misc_notify_work_on_unmapped_queue = NOTIFY_WORK_ON_UNMAPPED_QUEUE;
     words {
         /// One of [`priority`](crate::mes::priority).
@@ -120,10 +120,10 @@ misc! {
 }
 
 misc! {
-    /// CHANGE_CONFIG: what SET_HW_RSRC said changes.
+    /// CHANGE_CONFIG: changes options of SET_HW_RSRC.
     misc_change_config = CHANGE_CONFIG;
     words {
-        /// Which of the following is meant: 0 is the process limit.
+        /// Selects the option: 0 is the process limit.
         CONFIG_OPCODE: 6 [31:0];
         LIMIT_SINGLE_PROCESS: 7 [0:0];
         ENABLE_HWS_LOGGING_BUFFER: 7 [1:1];

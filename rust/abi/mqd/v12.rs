@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The compute MQD of GC 12.0 (`struct v12_compute_mqd`, `include/v12_structs.h`): 512 dwords.
+//! Compute MQD of GC 12.0 (`struct v12_compute_mqd`, `include/v12_structs.h`): 512 dwords.
 //!
-//! The part that the hardware's queue registers are loaded from lies where it lay on gfx9; the
-//! compute state in front of it moved. The firmware keeps state in the reserved parts.
+//! The HQD registers are at the same dwords as on gfx9; the compute state before them differs.
+//! Firmware keeps state in the reserved dwords.
 
 mqd! {
-    /// A compute queue's descriptor in memory.
+    /// Compute MQD.
     Mqd, 512;
     header,
     compute_dispatch_initiator,
@@ -314,21 +314,21 @@ mqd! {
     gws_63_val,
 }
 
-/// Dword 0 of every compute MQD (`kfd_mqd_manager_v12.c`).
+/// Dword 0 of every compute MQD (`kfd_mqd_manager_v12.c`, `init_mqd`).
 pub const HEADER: u32 = 0xc031_0800;
 
-/// Dwords that the firmware loads into the HQD registers from `regCP_MQD_BASE_ADDR` on: dword
-/// `HQD_FIRST + n` goes to register `regCP_MQD_BASE_ADDR + n`.
+/// First dword of the image of the HQD registers: firmware loads dword `HQD_FIRST + n` into
+/// register `regCP_MQD_BASE_ADDR + n`.
 pub const HQD_FIRST: usize = dw::cp_mqd_base_addr_lo;
-/// Last dword of that range.
+/// Last dword of the image of the HQD registers.
 pub const HQD_LAST: usize = dw::cp_hqd_pq_wptr_hi;
 
-/// `cp_hqd_hq_status0`: the CP keeps the address of the packet being dispatched for debuggers.
+/// `cp_hqd_hq_status0`: the CP saves the address of the current dispatch packet for debuggers.
 pub const HQ_STATUS0_DISPATCH_PTR: u32 = 1 << 14;
-/// `cp_hqd_hq_status0`: atomics over PCIe are available to the firmware.
+/// `cp_hqd_hq_status0`: PCIe atomics are available to firmware.
 pub const HQ_STATUS0_PCIE_ATOMICS: u32 = 1 << 29;
 
-/// Bytes that one MQD occupies when allocated: a page. No control stack follows it.
+/// Allocation size of an MQD, in bytes: one page. No control stack follows.
 pub const ALLOC_SIZE: usize = 4096;
 
 #[cfg(test)]
@@ -337,7 +337,7 @@ mod tests {
     use crate::mqd::v9;
 
     #[test]
-    fn the_part_of_the_registers_lies_where_it_lay_on_gfx9() {
+    fn hqd_registers_are_at_the_gfx9_dwords() {
         for (name, index) in dw::NAMES {
             if (HQD_FIRST..=HQD_LAST).contains(index) && !name.starts_with("reserved") {
                 assert!(v9::dw::NAMES.contains(&(*name, *index)), "{name}");

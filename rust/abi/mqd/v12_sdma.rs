@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The SDMA MQD of gfx12 (`struct v12_sdma_mqd`, `include/v12_structs.h`): 128 dwords.
+//! SDMA MQD of gfx12 (`struct v12_sdma_mqd`, `include/v12_structs.h`): 128 dwords.
 //!
-//! Its first [`REGISTERS`] dwords are a queue's registers from `RB_CNTL` on, in their order.
+//! The first [`REGISTERS`] dwords are the queue registers from `RB_CNTL` on, in register order.
 //! `sdma_engine_id` and `sdma_queue_id` are a convention between driver and scheduler firmware.
 
-/// Dwords that are registers.
+/// Number of register dwords.
 pub const REGISTERS: usize = 47;
 
 mqd! {
-    /// An SDMA user queue's descriptor in memory.
+    /// SDMA MQD.
     SdmaMqd, 128;
     sdmax_rlcx_rb_cntl,
     sdmax_rlcx_rb_base,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The compute MQD of gfx9 (`struct v9_mqd`, `include/v9_structs.h`): 512 dwords.
+//! Compute MQD of gfx9 (`struct v9_mqd`, `include/v9_structs.h`): 512 dwords.
 //!
-//! Dwords 39 to 42 and 225, 226 have two readings in AMD's header; the struct has the one of
-//! GC 9.4.3, [`dw`] has the names of the other as well. The packet processor keeps state in the
-//! reserved parts: they are not free.
+//! Dwords 39 to 42 and 225, 226 form unions in AMD's header; the struct uses the GC 9.4.3 members,
+//! [`dw`] names the others as well. Firmware keeps state in the reserved dwords.
 
 mqd! {
-    /// A compute queue's descriptor in memory.
+    /// Compute MQD.
     Mqd, 512;
     header,
     compute_dispatch_initiator,
@@ -234,27 +233,28 @@ mqd! {
     reserved_256: [256],
 }
 
-/// Older reading of dword 39 on: thread management of shader engines 4 to 7 (parts with more
-/// than four engines and one XCC).
+/// Alternative meaning of dwords 39 on: thread management of shader engines 4 to 7 (chips with more
+/// than four shader engines and one XCC).
 pub const compute_static_thread_mgmt_se4: usize = dw::compute_current_logic_xcc_id;
 
-/// Dword 0 of every compute MQD: what the firmware recognises one by (`kfd_mqd_manager_v9.c`).
+/// Dword 0 of every compute MQD, the magic number for firmware (`kfd_mqd_manager_v9.c`,
+/// `init_mqd`).
 pub const HEADER: u32 = 0xc031_0800;
 
-/// First dword of an HIQ's MQD where the firmware leaves the doorbells (dword index on the BAR) of
-/// queues that would not preempt.
+/// First dword of an HIQ MQD where firmware stores the doorbells (dword index on the BAR) of queues
+/// that failed to preempt.
 pub const HIQ_FAILED_DOORBELLS: usize = dw::queue_doorbell_id0;
-/// How many of them there is room for.
+/// Number of these dwords.
 pub const HIQ_FAILED_DOORBELLS_LEN: usize = 16;
 
-/// Dwords that the packet processor loads into the HQD registers from `regCP_MQD_BASE_ADDR` on:
-/// dword `HQD_FIRST + n` goes to register `regCP_MQD_BASE_ADDR + n`.
+/// First dword of the image of the HQD registers: the CP loads dword `HQD_FIRST + n` into register
+/// `regCP_MQD_BASE_ADDR + n`.
 pub const HQD_FIRST: usize = dw::cp_mqd_base_addr_lo;
-/// Last dword of that range.
+/// Last dword of the image of the HQD registers.
 pub const HQD_LAST: usize = dw::cp_hqd_pq_wptr_hi;
 
-/// Bytes that one MQD occupies when allocated: a page. On gfx9 the control stack of a user queue
-/// follows in the next pages.
+/// Allocation size of an MQD, in bytes: one page. On gfx9 the control stack of a user queue follows
+/// in the next pages.
 pub const ALLOC_SIZE: usize = 4096;
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     #[test]
-    fn index_and_field_are_the_same_dword() {
+    fn dw_index_matches_struct_offset() {
         let mut mqd = Mqd::zeroed();
         mqd.cp_hqd_pq_base_lo = 0x1234_5678;
         assert_eq!(mqd.dwords()[136], 0x1234_5678);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The SDMA MQD of gfx9 (`struct v9_sdma_mqd`, `include/v9_structs.h`): 128 dwords.
+//! SDMA MQD of gfx9 (`struct v9_sdma_mqd`, `include/v9_structs.h`): 128 dwords.
 //!
-//! A queue's RLC registers in the order of the SDMA engine. `sdma_engine_id` and `sdma_queue_id`
-//! are a convention between driver and scheduler firmware.
+//! RLC queue registers in the order of the SDMA engine. `sdma_engine_id` and `sdma_queue_id` are a
+//! convention between driver and scheduler firmware.
 
 mqd! {
-    /// An SDMA user queue's descriptor in memory.
+    /// SDMA MQD.
     SdmaMqd, 128;
     sdmax_rlcx_rb_cntl,
     sdmax_rlcx_rb_base,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The general packets: memory and register access, synchronisation, dispatch.
+//! General packets: memory and register access, synchronisation, dispatch.
 //!
-//! Sources: `amdgpu/soc15d.h`; RELEASE_MEM and register WRITE_DATA also from
-//! `amdkfd/kfd_pm4_headers_ai.h`. COND_EXEC as `amdgpu/gfx_v9_4_3.c` emits it.
+//! Sources: `amdgpu/soc15d.h`; RELEASE_MEM and register WRITE_DATA also
+//! `amdkfd/kfd_pm4_headers_ai.h`; COND_EXEC as emitted by `amdgpu/gfx_v9_4_3.c`.
 
 packet! {
     /// NOP: the body is skipped. See also [`NOP_SINGLE`](super::NOP_SINGLE).
@@ -11,7 +11,7 @@ packet! {
 }
 
 packet! {
-    /// SET_BASE: a base address for later indirect packets.
+    /// SET_BASE: sets a base address for later indirect packets.
     set_base = SET_BASE, 4 dwords;
     BASE_INDEX: 1 [3:0];
     ADDRESS_LO: 2 [31:3];
@@ -19,18 +19,18 @@ packet! {
 }
 
 packet! {
-    /// DISPATCH_DIRECT: launch a grid with the state in the COMPUTE_* registers.
+    /// DISPATCH_DIRECT: launches a grid with the state of the COMPUTE_* registers.
     dispatch_direct = DISPATCH_DIRECT, 5 dwords;
-    /// In workgroups, or in work-items when the initiator says so.
+    /// In workgroups, or in work-items if the initiator selects them.
     DIM_X: 1 [31:0];
     DIM_Y: 2 [31:0];
     DIM_Z: 3 [31:0];
-    /// Register COMPUTE_DISPATCH_INITIATOR.
+    /// Value of register COMPUTE_DISPATCH_INITIATOR.
     DISPATCH_INITIATOR: 4 [31:0];
 }
 
 packet! {
-    /// DISPATCH_INDIRECT: as DISPATCH_DIRECT, dimensions from memory (MEC form).
+    /// DISPATCH_INDIRECT: DISPATCH_DIRECT with the dimensions in memory (MEC form).
     dispatch_indirect = DISPATCH_INDIRECT, 4 dwords;
     ADDR_LO: 1 [31:2];
     ADDR_HI: 2 [31:0];
@@ -38,7 +38,7 @@ packet! {
 }
 
 packet! {
-    /// ATOMIC_MEM: one atomic operation of the L2 cache.
+    /// ATOMIC_MEM: an L2 atomic.
     atomic_mem = ATOMIC_MEM, 9 dwords;
     ATOMIC: 1 [5:0];
     /// One of `COMMAND_*`.
@@ -52,38 +52,38 @@ packet! {
     CMP_DATA_HI: 7 [31:0];
     LOOP_INTERVAL: 8 [12:0];
     => values {
-        /// Once.
+        /// Execute once.
         pub const COMMAND_SINGLE_PASS: u32 = 0;
-        /// Until the comparison holds.
+        /// Loop until the comparison succeeds.
         pub const COMMAND_LOOP_UNTIL_COMPARE_SATISFIED: u32 = 1;
     }
 }
 
 packet! {
-    /// COND_EXEC: skip the next dwords when a dword in memory is zero.
+    /// COND_EXEC: skips the next dwords if a dword in memory is zero.
     cond_exec = COND_EXEC, 5 dwords;
     ADDR_LO: 1 [31:2];
     ADDR_HI: 2 [31:0];
-    /// Dwords to skip.
+    /// Number of dwords to skip.
     EXEC_COUNT: 4 [13:0];
 }
 
 packet! {
-    /// PRED_EXEC: the next dwords are for the selected XCCs only.
+    /// PRED_EXEC: only the selected XCCs execute the next dwords.
     pred_exec = PRED_EXEC, 2 dwords;
     EXEC_COUNT: 1 [13:0];
     VIRTUAL_XCC_ID_SELECT: 1 [31:24];
 }
 
 packet! {
-    /// WRITE_DATA: write dwords to registers or memory.
+    /// WRITE_DATA: writes dwords to registers or memory.
     write_data = WRITE_DATA, 5 dwords, payload from 4;
     /// One of `DST_SEL_*`.
     DST_SEL: 1 [11:8];
-    /// 1: every dword to the same address.
+    /// 1: write every dword to the same address.
     ADDR_INCR: 1 [16:16];
     RESUME_VF: 1 [19:19];
-    /// 1: wait until the write is confirmed.
+    /// 1: wait for write confirmation.
     WR_CONFIRM: 1 [20:20];
     CACHE_POLICY: 1 [26:25];
     ENGINE_SEL: 1 [31:30];
@@ -95,11 +95,11 @@ packet! {
     DST_MEM_ADDR_LO: 2 [31:2];
     DST_MEM_ADDR_HI: 3 [31:0];
     => forms {
-        /// Destination is a register.
+        /// Register destination.
         FORM_REGISTER = [
             DST_SEL, ADDR_INCR, RESUME_VF, WR_CONFIRM, CACHE_POLICY, ENGINE_SEL, DST_MMREG_ADDR,
         ];
-        /// Destination is memory.
+        /// Memory destination.
         FORM_MEMORY = [
             DST_SEL, ADDR_INCR, RESUME_VF, WR_CONFIRM, CACHE_POLICY, ENGINE_SEL, DST_MEM_ADDR_LO,
             DST_MEM_ADDR_HI,
@@ -110,17 +110,17 @@ packet! {
         pub const DST_SEL_REGISTER: u32 = 0;
         /// Memory through the L2 cache.
         pub const DST_SEL_TC_L2: u32 = 2;
-        /// The global data share.
+        /// GDS.
         pub const DST_SEL_GDS: u32 = 3;
         /// Memory.
         pub const DST_SEL_MEMORY: u32 = 5;
-        /// Persistent state of the ADC.
+        /// ADC persistent state.
         pub const DST_SEL_ADC_PERSISTENT_STATE: u32 = 6;
     }
 }
 
 packet! {
-    /// WAIT_REG_MEM: poll a register or a dword in memory.
+    /// WAIT_REG_MEM: polls a register or a dword in memory.
     wait_reg_mem = WAIT_REG_MEM, 7 dwords;
     /// One of `FUNCTION_*`.
     FUNCTION: 1 [2:0];
@@ -136,31 +136,31 @@ packet! {
     MEM_POLL_ADDR_LO: 2 [31:2];
     /// Register form: dword address.
     REG_POLL_ADDR: 2 [17:0];
-    /// Register pair form: dword address to write first.
+    /// Register pair form: dword address of the register to write first.
     REG_WRITE_ADDR1: 2 [17:0];
     MEM_POLL_ADDR_HI: 3 [31:0];
-    /// Register pair form: dword address to poll.
+    /// Register pair form: dword address of the register to poll.
     REG_WRITE_ADDR2: 3 [17:0];
     REFERENCE: 4 [31:0];
     MASK: 5 [31:0];
-    /// In units of 16 clocks.
+    /// Unit 16 clocks.
     POLL_INTERVAL: 6 [15:0];
     OPTIMIZE_ACE_OFFLOAD_MODE: 6 [31:31];
     => forms {
         /// Polls memory.
         FORM_MEMORY = [
-            FUNCTION, MEM_SPACE, OPERATION, ENGINE, CACHE_POLICY, MEM_POLL_ADDR_LO, MEM_POLL_ADDR_HI,
-            REFERENCE, MASK, POLL_INTERVAL, OPTIMIZE_ACE_OFFLOAD_MODE,
+            FUNCTION, MEM_SPACE, OPERATION, ENGINE, CACHE_POLICY, MEM_POLL_ADDR_LO,
+            MEM_POLL_ADDR_HI, REFERENCE, MASK, POLL_INTERVAL, OPTIMIZE_ACE_OFFLOAD_MODE,
         ];
         /// Polls a register.
         FORM_REGISTER = [
             FUNCTION, MEM_SPACE, OPERATION, ENGINE, REG_POLL_ADDR, REFERENCE, MASK, POLL_INTERVAL,
             OPTIMIZE_ACE_OFFLOAD_MODE,
         ];
-        /// Writes the reference to one register, polls another.
+        /// Writes the reference to a register, then polls another.
         FORM_WRITE_WAIT = [
-            FUNCTION, MEM_SPACE, OPERATION, ENGINE, REG_WRITE_ADDR1, REG_WRITE_ADDR2, REFERENCE, MASK,
-            POLL_INTERVAL, OPTIMIZE_ACE_OFFLOAD_MODE,
+            FUNCTION, MEM_SPACE, OPERATION, ENGINE, REG_WRITE_ADDR1, REG_WRITE_ADDR2, REFERENCE,
+            MASK, POLL_INTERVAL, OPTIMIZE_ACE_OFFLOAD_MODE,
         ];
     }
     => values {
@@ -184,22 +184,22 @@ packet! {
         pub const MEM_SPACE_MEMORY: u32 = 1;
         /// Poll.
         pub const OPERATION_WAIT: u32 = 0;
-        /// Write one register, then poll another.
+        /// Write a register, then poll another.
         pub const OPERATION_WRITE_WAIT: u32 = 1;
-        /// Poll memory; the queue may be preempted meanwhile.
+        /// Poll memory; the queue can be preempted meanwhile.
         pub const OPERATION_WAIT_PREEMPTABLE: u32 = 3;
     }
 }
 
 packet! {
-    /// INDIRECT_BUFFER: execute packets elsewhere.
+    /// INDIRECT_BUFFER: executes an IB.
     indirect_buffer = INDIRECT_BUFFER, 4 dwords;
     /// Address bits 31:2.
     IB_BASE_LO: 1 [31:2];
     IB_BASE_HI: 2 [31:0];
     /// In dwords.
     IB_SIZE: 3 [19:0];
-    /// Enter without return.
+    /// 1: chain, without return.
     CHAIN: 3 [20:20];
     OFFLOAD_POLLING: 3 [21:21];
     VALID: 3 [23:23];
@@ -210,14 +210,14 @@ packet! {
 }
 
 packet! {
-    /// COPY_DATA: move 32 or 64 bits.
+    /// COPY_DATA: copies 32 or 64 bits.
     copy_data = COPY_DATA, 6 dwords;
     /// One of `SRC_SEL_*`.
     SRC_SEL: 1 [3:0];
     /// One of `DST_SEL_*`.
     DST_SEL: 1 [11:8];
     SRC_CACHE_POLICY: 1 [14:13];
-    /// 1: 64 bits.
+    /// 1: 64 bits; 0: 32 bits.
     COUNT_SEL: 1 [16:16];
     WR_CONFIRM: 1 [20:20];
     DST_CACHE_POLICY: 1 [26:25];
@@ -245,23 +245,23 @@ packet! {
         pub const SRC_SEL_MEMORY: u32 = 1;
         /// Memory through the L2 cache.
         pub const SRC_SEL_TC_L2: u32 = 2;
-        /// The global data share.
+        /// GDS.
         pub const SRC_SEL_GDS: u32 = 3;
-        /// Performance counters.
+        /// Performance counter.
         pub const SRC_SEL_PERFCOUNTERS: u32 = 4;
-        /// The packet itself.
+        /// Immediate data in the packet.
         pub const SRC_SEL_IMMEDIATE: u32 = 5;
-        /// What the last atomic returned.
+        /// Return value of the last atomic.
         pub const SRC_SEL_ATOMIC_RETURN: u32 = 6;
-        /// The GPU clock counter.
+        /// GPU clock counter.
         pub const SRC_SEL_GPU_CLOCK_COUNT: u32 = 9;
         /// A register.
         pub const DST_SEL_REGISTER: u32 = 0;
         /// Memory through the L2 cache.
         pub const DST_SEL_TC_L2: u32 = 2;
-        /// The global data share.
+        /// GDS.
         pub const DST_SEL_GDS: u32 = 3;
-        /// Performance counters.
+        /// Performance counter.
         pub const DST_SEL_PERFCOUNTERS: u32 = 4;
         /// Memory.
         pub const DST_SEL_MEMORY: u32 = 5;
@@ -269,7 +269,7 @@ packet! {
 }
 
 packet! {
-    /// EVENT_WRITE: raise a pipeline event.
+    /// EVENT_WRITE: generates a pipeline event.
     event_write = EVENT_WRITE, 2 dwords;
     EVENT_TYPE: 1 [5:0];
     /// One of `EVENT_INDEX_*`.
@@ -277,19 +277,19 @@ packet! {
     SAMP_PLST_CNTR_MODE: 1 [30:29];
     OFFLOAD_ENABLE: 1 [31:31];
     => values {
-        /// Everything that has no index of its own.
+        /// Events without an index of their own.
         pub const EVENT_INDEX_OTHER: u32 = 0;
-        /// Sample the pipeline statistics.
+        /// Sample pipeline statistics.
         pub const EVENT_INDEX_SAMPLE_PIPELINESTATS: u32 = 2;
-        /// Partial flush of the compute shaders.
+        /// CS partial flush.
         pub const EVENT_INDEX_CS_PARTIAL_FLUSH: u32 = 4;
-        /// `EVENT_TYPE` of a compute partial flush (`CS_PARTIAL_FLUSH`, `vega10_enum.h`).
+        /// `EVENT_TYPE` of a CS partial flush (`CS_PARTIAL_FLUSH`, `vega10_enum.h`).
         pub const EVENT_TYPE_CS_PARTIAL_FLUSH: u32 = 7;
     }
 }
 
 packet! {
-    /// EVENT_WRITE of an event that writes memory.
+    /// EVENT_WRITE of an event with a memory write.
     event_write_mem = EVENT_WRITE, 4 dwords;
     EVENT_TYPE: 1 [5:0];
     /// See [`event_write`](super::event_write).
@@ -316,7 +316,7 @@ packet! {
     TC_WC_ACTION_ENA: 1 [20:20];
     TC_MD_ACTION_ENA: 1 [21:21];
     CACHE_POLICY: 1 [26:25];
-    /// For a trailing fence (`EOP_EXEC`).
+    /// Set for a trailing fence (`EOP_EXEC`).
     EXECUTE: 1 [28:28];
     PQ_EXE_STATUS: 1 [29:29];
     /// One of `DST_SEL_*`.
@@ -332,54 +332,54 @@ packet! {
     ADDRESS_HI: 4 [31:0];
     DATA_LO: 5 [31:0];
     DATA_HI: 6 [31:0];
-    /// `context_id0` of the interrupt.
+    /// Interrupt `context_id0`.
     INT_CTXID: 7 [31:0];
     => values {
         /// End of pipe.
         pub const EVENT_INDEX_END_OF_PIPE: u32 = 5;
         /// Shader done.
         pub const EVENT_INDEX_SHADER_DONE: u32 = 6;
-        /// `EVENT_TYPE`: flush and invalidate caches, then timestamp.
+        /// `EVENT_TYPE`: flush and invalidate caches, then write a timestamp.
         pub const EVENT_TYPE_CACHE_FLUSH_AND_INV_TS: u32 = 0x14;
         /// Memory controller.
         pub const DST_SEL_MEMORY_CONTROLLER: u32 = 0;
         /// L2 cache.
         pub const DST_SEL_TC_L2: u32 = 1;
-        /// The queue's write pointer register.
+        /// Write pointer register of the queue.
         pub const DST_SEL_QUEUE_WRITE_POINTER: u32 = 2;
-        /// The queue's write pointer poll mask bit.
+        /// Write pointer poll mask bit of the queue.
         pub const DST_SEL_QUEUE_WRITE_POINTER_POLL_MASK: u32 = 3;
         /// No interrupt.
         pub const INT_SEL_NONE: u32 = 0;
-        /// An interrupt, no data.
+        /// Interrupt without data.
         pub const INT_SEL_INTERRUPT_ONLY: u32 = 1;
-        /// An interrupt once the write is confirmed.
+        /// Interrupt after write confirmation.
         pub const INT_SEL_INTERRUPT_AFTER_WRITE_CONFIRM: u32 = 2;
-        /// Data once earlier writes are confirmed.
+        /// Data after confirmation of earlier writes.
         pub const INT_SEL_DATA_AFTER_WRITE_CONFIRM: u32 = 3;
-        /// `INT_CTXID` without condition.
+        /// `INT_CTXID`, unconditional.
         pub const INT_SEL_INT_CTXID: u32 = 4;
-        /// `INT_CTXID` on a 32-bit comparison.
+        /// `INT_CTXID` if a 32-bit comparison succeeds.
         pub const INT_SEL_INT_CTXID_COMPARE_32: u32 = 5;
-        /// `INT_CTXID` on a 64-bit comparison.
+        /// `INT_CTXID` if a 64-bit comparison succeeds.
         pub const INT_SEL_INT_CTXID_COMPARE_64: u32 = 6;
-        /// Nothing is written.
+        /// No data.
         pub const DATA_SEL_NONE: u32 = 0;
         /// `DATA_LO`.
         pub const DATA_SEL_32_BIT_LOW: u32 = 1;
         /// `DATA_HI:DATA_LO`.
         pub const DATA_SEL_64_BIT: u32 = 2;
-        /// The GPU clock counter.
+        /// GPU clock counter.
         pub const DATA_SEL_GPU_CLOCK_COUNTER: u32 = 3;
-        /// A CP performance counter.
+        /// CP performance counter.
         pub const DATA_SEL_CP_PERFCOUNTER: u32 = 4;
-        /// Global data share to memory.
+        /// GDS to memory.
         pub const DATA_SEL_GDS: u32 = 5;
     }
 }
 
 packet! {
-    /// DMA_DATA: the CP's own copy engine.
+    /// DMA_DATA: copy by the CP's DMA engine.
     dma_data = DMA_DATA, 7 dwords;
     ENGINE: 1 [0:0];
     SRC_CACHE_POLICY: 1 [14:13];
@@ -389,7 +389,7 @@ packet! {
     /// 0 address, 1 GDS, 2 data, 3 address through L2.
     SRC_SEL: 1 [30:29];
     CP_SYNC: 1 [31:31];
-    /// Address or data.
+    /// Address or immediate data.
     SRC_ADDR_LO: 2 [31:0];
     SRC_ADDR_HI: 3 [31:0];
     DST_ADDR_LO: 4 [31:0];
@@ -399,15 +399,15 @@ packet! {
     SAS: 6 [26:26];
     /// 1: the destination is a register.
     DAS: 6 [27:27];
-    /// 1: the source address stays.
+    /// 1: the source address is not incremented.
     SAIC: 6 [28:28];
-    /// 1: the destination address stays.
+    /// 1: the destination address is not incremented.
     DAIC: 6 [29:29];
     RAW_WAIT: 6 [30:30];
 }
 
 packet! {
-    /// ACQUIRE_MEM: cache actions over an address range, before what follows.
+    /// ACQUIRE_MEM: cache actions over an address range, ahead of later packets.
     acquire_mem = ACQUIRE_MEM, 7 dwords;
     TC_NC_ACTION_ENA: 1 [3:3];
     TC_WC_ACTION_ENA: 1 [4:4];
@@ -423,23 +423,23 @@ packet! {
     SH_ICACHE_ACTION_ENA: 1 [29:29];
     SH_KCACHE_WB_ACTION_ENA: 1 [30:30];
     ENGINE_SEL: 1 [31:31];
-    /// In units of 256 bytes.
+    /// Unit 256 bytes.
     COHER_SIZE: 2 [31:0];
     COHER_SIZE_HI: 3 [23:0];
-    /// In units of 256 bytes.
+    /// Unit 256 bytes.
     COHER_BASE_LO: 4 [31:0];
     COHER_BASE_HI: 5 [23:0];
-    /// In units of 16 clocks.
+    /// Unit 16 clocks.
     POLL_INTERVAL: 6 [15:0];
 }
 
 packet! {
-    /// SET_CONFIG_REG: consecutive configuration registers.
+    /// SET_CONFIG_REG: writes consecutive configuration registers.
     set_config_reg = SET_CONFIG_REG, 3 dwords, payload from 2;
     /// Dwords from `START`.
     REG_OFFSET: 1 [15:0];
     => values {
-        /// First register, as a dword address.
+        /// First register, dword address.
         pub const START: u32 = 0x2000;
         /// End of the range, exclusive.
         pub const END: u32 = 0x2c00;
@@ -447,14 +447,14 @@ packet! {
 }
 
 packet! {
-    /// SET_SH_REG: consecutive shader registers.
+    /// SET_SH_REG: writes consecutive shader registers.
     set_sh_reg = SET_SH_REG, 3 dwords, payload from 2;
     /// Dwords from `START`.
     REG_OFFSET: 1 [15:0];
     VMID_SHIFT: 1 [27:23];
     INDEX: 1 [31:28];
     => values {
-        /// First register, as a dword address.
+        /// First register, dword address.
         pub const START: u32 = 0x2c00;
         /// End of the range, exclusive.
         pub const END: u32 = 0x3000;
@@ -462,20 +462,20 @@ packet! {
 }
 
 packet! {
-    /// SET_UCONFIG_REG: consecutive user configuration registers.
+    /// SET_UCONFIG_REG: writes consecutive user configuration registers.
     set_uconfig_reg = SET_UCONFIG_REG, 3 dwords, payload from 2;
     /// Dwords from `START`.
     REG_OFFSET: 1 [15:0];
     => values {
-        /// First register, as a dword address.
+        /// First register, dword address.
         pub const START: u32 = 0xc000;
-        /// End of the range that AMD's header gives, exclusive.
+        /// End of the range in AMD's header, exclusive.
         pub const END: u32 = 0xc400;
     }
 }
 
 packet! {
-    /// INVALIDATE_TLBS: drop translations of a PASID or of all.
+    /// INVALIDATE_TLBS: flushes the TLB for one PASID or all.
     invalidate_tlbs = INVALIDATE_TLBS, 2 dwords;
     /// One of `DST_SEL_*`.
     DST_SEL: 1 [3:0];
@@ -484,7 +484,7 @@ packet! {
     PASID: 1 [20:5];
     FLUSH_TYPE: 1 [31:29];
     => values {
-        /// The translations of `PASID`.
+        /// `PASID` only.
         pub const DST_SEL_PASID: u32 = 1;
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets whose form differs on gfx12 from the one in [`super`]: cache actions go through the
-//! GCR (graphics cache rinse) instead of the TC of gfx9.
+//! PM4 packets whose layout on gfx12 differs from the one in [`super`]: cache actions go through
+//! the GCR (graphics cache rinse) instead of the TC of gfx9.
 //!
-//! Source: `amdgpu/nvd.h`, which gfx10 to GC 12.0 share. What is not here has the form of gfx9.
+//! Source: `amdgpu/nvd.h`, shared by gfx10 to GC 12.0. Packets not listed here have the gfx9
+//! layout.
 
 use super::Packet;
 
@@ -22,7 +23,7 @@ packet! {
     /// L1 cache of the shader array: invalidate.
     GCR_GL1_INV: 1 [15:15];
     GCR_GL2_US: 1 [16:16];
-    /// 0: everything.
+    /// 0: all.
     GCR_GL2_RANGE: 1 [18:17];
     GCR_GL2_DISCARD: 1 [19:19];
     /// L2 cache: invalidate.
@@ -32,9 +33,9 @@ packet! {
     /// 0 in parallel, 1 forward, 2 reverse.
     GCR_SEQ: 1 [23:22];
     CACHE_POLICY: 1 [26:25];
-    /// For a trailing fence.
+    /// Set for a trailing fence.
     EXECUTE: 1 [28:28];
-    /// One of `DST_SEL_*` of gfx9's packet, as are the values of the fields that follow.
+    /// One of `DST_SEL_*` of the gfx9 packet; the fields that follow use its values, too.
     DST_SEL: 2 [17:16];
     INT_SEL: 2 [26:24];
     DATA_SEL: 2 [31:29];
@@ -45,29 +46,29 @@ packet! {
     ADDRESS_HI: 4 [31:0];
     DATA_LO: 5 [31:0];
     DATA_HI: 6 [31:0];
-    /// `context_id0` of the interrupt.
+    /// Interrupt `context_id0`.
     INT_CTXID: 7 [31:0];
     => values {
-        /// `DATA_SEL`: the system's clock counter.
+        /// `DATA_SEL`: system clock counter.
         pub const DATA_SEL_SYSTEM_CLOCK_COUNTER: u32 = 4;
     }
 }
 
 packet! {
-    /// ACQUIRE_MEM: cache actions over an address range, before what follows.
+    /// ACQUIRE_MEM: cache actions over an address range, ahead of later packets.
     acquire_mem = ACQUIRE_MEM, 8 dwords;
     ENGINE_SEL: 1 [31:31];
-    /// In units of 256 bytes.
+    /// Unit 256 bytes.
     COHER_SIZE: 2 [31:0];
     COHER_SIZE_HI: 3 [7:0];
-    /// In units of 256 bytes.
+    /// Unit 256 bytes.
     COHER_BASE_LO: 4 [31:0];
     COHER_BASE_HI: 5 [23:0];
-    /// In units of 16 clocks.
+    /// Unit 16 clocks.
     POLL_INTERVAL: 6 [15:0];
-    /// Instruction cache: 0 nothing, 1 all, 2 the range, 3 its first and last line.
+    /// Instruction cache: 0 nothing, 1 all, 2 the range, 3 first and last line of the range.
     GCR_CNTL_GLI_INV: 7 [1:0];
-    /// 0 all, 2 the range, 3 its first and last line.
+    /// 0 all, 2 the range, 3 first and last line of the range.
     GCR_CNTL_GL1_RANGE: 7 [3:2];
     GCR_CNTL_GLM_WB: 7 [4:4];
     GCR_CNTL_GLM_INV: 7 [5:5];
@@ -78,7 +79,7 @@ packet! {
     GCR_CNTL_GLV_INV: 7 [8:8];
     GCR_CNTL_GL1_INV: 7 [9:9];
     GCR_CNTL_GL2_US: 7 [10:10];
-    /// 0 all, 1 volatile, 2 the range, 3 its first and last line.
+    /// 0 all, 1 volatile, 2 the range, 3 first and last line of the range.
     GCR_CNTL_GL2_RANGE: 7 [12:11];
     GCR_CNTL_GL2_DISCARD: 7 [13:13];
     GCR_CNTL_GL2_INV: 7 [14:14];
@@ -87,13 +88,13 @@ packet! {
     GCR_CNTL_SEQ: 7 [17:16];
     GCR_RANGE_IS_PA: 7 [18:18];
     => values {
-        /// Dword 7 with every bit that has a meaning (`PACKET3_ACQUIRE_MEM__GCR_CNTL`).
+        /// Defined bits of dword 7 (`PACKET3_ACQUIRE_MEM__GCR_CNTL`).
         pub const GCR_CNTL_MASK: u32 = 0x7ffff;
     }
 }
 
 packet! {
-    /// ATOMIC_MEM: one atomic operation of the L2 cache; the operation has a bit more than on gfx9.
+    /// ATOMIC_MEM: an L2 atomic; the operation field is one bit wider than on gfx9.
     atomic_mem = ATOMIC_MEM, 9 dwords;
     ATOMIC: 1 [6:0];
     /// See [`atomic_mem`](super::super::atomic_mem).
@@ -108,8 +109,8 @@ packet! {
     LOOP_INTERVAL: 8 [12:0];
 }
 
-/// Further source of COPY_DATA: the system's clock counter.
+/// `SRC_SEL` of COPY_DATA, in addition to those of gfx9: system clock counter.
 pub const COPY_DATA_SRC_SEL_SYSTEM_CLOCK_COUNT: u32 = 10;
 
-/// The packets described here.
+/// All packets described here.
 pub const PACKETS: &[Packet] = &[release_mem::PACKET, acquire_mem::PACKET, atomic_mem::PACKET];

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The scheduler's packets: what the HIQ, the KIQ and a runlist consist of.
+//! Scheduler packets of the HIQ, the KIQ and the runlist.
 //!
-//! Sources: `amdkfd/kfd_pm4_headers_ai.h`, `amdkfd/kfd_pm4_headers_aldebaran.h`; the bits that
-//! only a KIQ uses from `amdgpu/soc15d.h`.
+//! Sources: `amdkfd/kfd_pm4_headers_ai.h`, `amdkfd/kfd_pm4_headers_aldebaran.h`; KIQ-only bits from
+//! `amdgpu/soc15d.h`.
 
 packet! {
-    /// SET_RESOURCES: what the scheduling firmware may hand out.
+    /// SET_RESOURCES: resources that the scheduler firmware (HWS) may assign.
     set_resources = SET_RESOURCES, 8 dwords;
-    /// VMIDs the scheduler owns, bit n = VMID n.
+    /// VMIDs owned by the scheduler, bit n = VMID n.
     VMID_MASK: 1 [15:0];
-    /// Patience with a queue that does not preempt, in units of 100 ms.
+    /// Timeout of a queue preemption, unit 100 ms.
     UNMAP_LATENCY: 1 [23:16];
     ENB_XNACK_RETRY_DISABLE_CHECK: 1 [28:28];
     /// One of `QUEUE_TYPE_*`.
     QUEUE_TYPE: 1 [31:29];
-    /// HQDs the scheduler owns: bit = pipe * queues per pipe + queue, of MEC 1.
+    /// HQDs owned by the scheduler: bit = pipe * queues per pipe + queue, of MEC 1.
     QUEUE_MASK_LO: 2 [31:0];
     QUEUE_MASK_HI: 3 [31:0];
     GWS_MASK_LO: 4 [31:0];
@@ -24,29 +24,29 @@ packet! {
     GDS_HEAP_BASE: 7 [9:0];
     GDS_HEAP_SIZE: 7 [20:11];
     => values {
-        /// The sender is a kernel interface queue.
+        /// Sent by the KIQ.
         pub const QUEUE_TYPE_KIQ: u32 = 0;
-        /// The sender is the HSA interface queue.
+        /// Sent by the HIQ.
         pub const QUEUE_TYPE_HIQ: u32 = 1;
-        /// The sender is the debug interface queue.
+        /// Sent by the DIQ.
         pub const QUEUE_TYPE_DIQ: u32 = 4;
     }
 }
 
 packet! {
-    /// RUN_LIST: execute an indirect buffer of MAP_PROCESS and MAP_QUEUES packets.
+    /// RUN_LIST: executes an IB of MAP_PROCESS and MAP_QUEUES packets.
     run_list = RUN_LIST, 4 dwords;
     /// Address bits 31:2.
     IB_BASE_LO: 1 [31:2];
     IB_BASE_HI: 2 [31:0];
     /// In dwords.
     IB_SIZE: 3 [19:0];
-    /// The buffer is entered without return: a runlist that ends in itself cycles.
+    /// Chained without return; a runlist chained to itself cycles (oversubscription).
     CHAIN: 3 [20:20];
     OFFLOAD_POLLING: 3 [21:21];
     CHAINED_RUNLIST_IDLE_DISABLE: 3 [22:22];
     VALID: 3 [23:23];
-    /// Processes that may be mapped at the same time.
+    /// Number of processes mapped concurrently.
     PROCESS_CNT: 3 [27:24];
 }
 
@@ -61,17 +61,17 @@ packet! {
     TMZ: 1 [23:23];
     DIQ_ENABLE: 1 [24:24];
     PROCESS_QUANTUM: 1 [31:25];
-    /// Root directory address with its PTE flags.
+    /// Root page directory address with its PDE flags.
     VM_CONTEXT_PAGE_TABLE_BASE_ADDR_LO32: 2 [31:0];
     VM_CONTEXT_PAGE_TABLE_BASE_ADDR_HI32: 3 [31:0];
-    /// Register SH_MEM_BASES of the process's VMID.
+    /// SH_MEM_BASES of the process's VMID.
     SH_MEM_BASES: 4 [31:0];
-    /// Register SH_MEM_CONFIG of the process's VMID.
+    /// SH_MEM_CONFIG of the process's VMID.
     SH_MEM_CONFIG: 5 [31:0];
-    /// Trap handler address >> 8.
+    /// Trap handler address (TBA) >> 8.
     SQ_SHADER_TBA_LO: 6 [31:0];
     SQ_SHADER_TBA_HI: 7 [31:0];
-    /// Trap handler memory >> 8.
+    /// Trap handler memory address (TMA) >> 8.
     SQ_SHADER_TMA_LO: 8 [31:0];
     SQ_SHADER_TMA_HI: 9 [31:0];
     GDS_ADDR_LO: 11 [31:0];
@@ -81,7 +81,7 @@ packet! {
     NUM_OAC: 13 [11:8];
     GDS_SIZE_HI: 13 [15:12];
     GDS_SIZE: 13 [21:16];
-    /// MAP_QUEUES packets that follow.
+    /// Number of MAP_QUEUES packets that follow.
     NUM_QUEUES: 13 [31:22];
     SPI_GDBG_PER_VMID_CNTL: 14 [31:0];
     TCP_WATCH_CNTL0: 15 [31:0];
@@ -122,7 +122,7 @@ packet! {
 }
 
 packet! {
-    /// MAP_QUEUES: put one queue on the hardware from its MQD.
+    /// MAP_QUEUES: maps one queue from its MQD.
     map_queues = MAP_QUEUES, 7 dwords;
     /// One of `EXTENDED_ENGINE_SEL_*`.
     EXTENDED_ENGINE_SEL: 1 [3:2];
@@ -130,13 +130,13 @@ packet! {
     QUEUE_SEL: 1 [5:4];
     /// KIQ form.
     VMID: 1 [11:8];
-    /// HWS form: the queue may use the global wave sync. Shares no bit with the KIQ form's queue.
+    /// HWS form: the queue may use GWS. Shares no bit with the KIQ form's queue.
     GWS_CONTROL_QUEUE: 1 [12:12];
-    /// KIQ form: the HQD's queue.
+    /// KIQ form: queue of the HQD.
     QUEUE: 1 [15:13];
-    /// KIQ form: the HQD's pipe.
+    /// KIQ form: pipe of the HQD.
     PIPE: 1 [17:16];
-    /// KIQ form: the HQD's ME, 0 = MEC 1.
+    /// KIQ form: ME of the HQD, 0 = MEC 1.
     ME: 1 [19:18];
     /// One of `QUEUE_TYPE_*`.
     QUEUE_TYPE: 1 [23:21];
@@ -153,12 +153,12 @@ packet! {
     WPTR_ADDR_LO: 5 [31:0];
     WPTR_ADDR_HI: 6 [31:0];
     => forms {
-        /// As the scheduler's runlist carries it.
+        /// HWS form, used in runlists.
         FORM_HWS = [
             EXTENDED_ENGINE_SEL, QUEUE_SEL, GWS_CONTROL_QUEUE, QUEUE_TYPE, ENGINE_SEL, NUM_QUEUES,
             CHECK_DISABLE, DOORBELL_OFFSET, MQD_ADDR_LO, MQD_ADDR_HI, WPTR_ADDR_LO, WPTR_ADDR_HI,
         ];
-        /// As the KIQ sends it, with an explicit slot.
+        /// KIQ form, with an explicit HQD.
         FORM_KIQ = [
             EXTENDED_ENGINE_SEL, QUEUE_SEL, VMID, QUEUE, PIPE, ME, QUEUE_TYPE, ALLOC_FORMAT,
             ENGINE_SEL, NUM_QUEUES, CHECK_DISABLE, DOORBELL_OFFSET, MQD_ADDR_LO, MQD_ADDR_HI,
@@ -166,39 +166,40 @@ packet! {
         ];
     }
     => values {
-        /// The slot that the packet names.
+        /// The HQD given in the packet.
         pub const QUEUE_SEL_SPECIFIED: u32 = 0;
-        /// A slot of the scheduler's choice.
+        /// An HQD selected by the scheduler.
         pub const QUEUE_SEL_HWS_DETERMINED: u32 = 1;
-        /// Ordinary compute (or SDMA) queue.
+        /// Normal compute or SDMA queue.
         pub const QUEUE_TYPE_NORMAL_COMPUTE: u32 = 0;
-        /// Debug interface queue.
+        /// DIQ.
         pub const QUEUE_TYPE_DEBUG_INTERFACE: u32 = 1;
-        /// Static queue: unmapped only by name or by "all".
+        /// Static queue: unmapped only by doorbell or with `QUEUE_SEL_ALL`.
         pub const QUEUE_TYPE_NORMAL_LATENCY_STATIC: u32 = 2;
-        /// Static queue, low latency.
+        /// Low latency static queue.
         pub const QUEUE_TYPE_LOW_LATENCY_STATIC: u32 = 3;
         /// Compute engine (MEC).
         pub const ENGINE_SEL_COMPUTE: u32 = 0;
         /// KIQ form: the queue is the HIQ (`amdgpu/gfx_v9_4_3.c`).
         pub const ENGINE_SEL_HIQ: u32 = 1;
-        /// First SDMA engine; with `EXTENDED_ENGINE_SEL` not legacy, `ENGINE_SEL` is the engine.
+        /// SDMA engine 0; unless `EXTENDED_ENGINE_SEL` is legacy, `ENGINE_SEL` is the engine
+        /// number.
         pub const ENGINE_SEL_SDMA0: u32 = 2;
-        /// Second SDMA engine.
+        /// SDMA engine 1.
         pub const ENGINE_SEL_SDMA1: u32 = 3;
         /// Graphics engine.
         pub const ENGINE_SEL_GFX: u32 = 4;
-        /// `ENGINE_SEL` has the values above.
+        /// `ENGINE_SEL` is one of `ENGINE_SEL_*`.
         pub const EXTENDED_ENGINE_SEL_LEGACY: u32 = 0;
-        /// `ENGINE_SEL` is the number of one of SDMA 0 to 7.
+        /// `ENGINE_SEL` is the number of an SDMA engine, 0 to 7.
         pub const EXTENDED_ENGINE_SEL_SDMA0_TO_7: u32 = 1;
-        /// `ENGINE_SEL` plus 8 is the number of one of SDMA 8 to 15.
+        /// `ENGINE_SEL` + 8 is the number of an SDMA engine, 8 to 15.
         pub const EXTENDED_ENGINE_SEL_SDMA8_TO_15: u32 = 2;
     }
 }
 
 packet! {
-    /// UNMAP_QUEUES: take queues off the hardware.
+    /// UNMAP_QUEUES: unmaps, preempts or resets queues.
     unmap_queues = UNMAP_QUEUES, 6 dwords;
     /// One of `ACTION_*`.
     ACTION: 1 [1:0];
@@ -206,7 +207,7 @@ packet! {
     /// One of `QUEUE_SEL_*`.
     QUEUE_SEL: 1 [5:4];
     ENGINE_SEL: 1 [28:26];
-    /// Doorbells listed, when queues are named by doorbell.
+    /// Number of doorbells listed, with `QUEUE_SEL_SPECIFIED`.
     NUM_QUEUES: 1 [31:29];
     /// With `QUEUE_SEL_PASID`.
     PASID: 2 [15:0];
@@ -222,16 +223,16 @@ packet! {
     /// Fence value.
     FENCE_SEQ: 5 [31:0];
     => forms {
-        /// Queues named by doorbell.
+        /// Queues by doorbell.
         FORM_DOORBELL = [
             ACTION, EXTENDED_ENGINE_SEL, QUEUE_SEL, ENGINE_SEL, NUM_QUEUES,
             DOORBELL_OFFSET0, DOORBELL_OFFSET1, DOORBELL_OFFSET2, DOORBELL_OFFSET3,
         ];
-        /// All queues of a process.
+        /// Queues of a process.
         FORM_PASID = [ACTION, EXTENDED_ENGINE_SEL, QUEUE_SEL, ENGINE_SEL, NUM_QUEUES, PASID];
-        /// All queues, or all that are not static.
+        /// All queues, or all but the static ones.
         FORM_ALL = [ACTION, EXTENDED_ENGINE_SEL, QUEUE_SEL, ENGINE_SEL, NUM_QUEUES];
-        /// One queue by doorbell, preempted but left mapped, with a fence.
+        /// One queue by doorbell: preempted, left mapped, with a fence.
         FORM_PREEMPT_NO_UNMAP = [
             ACTION, EXTENDED_ENGINE_SEL, QUEUE_SEL, ENGINE_SEL, NUM_QUEUES, DOORBELL_OFFSET0,
             FENCE_ADDR_LO, FENCE_ADDR_HI, FENCE_SEQ,
@@ -239,28 +240,29 @@ packet! {
     }
     => values {
         /// The four forms.
-        pub const FORMS: &[&[DwField]] = &[FORM_DOORBELL, FORM_PASID, FORM_ALL, FORM_PREEMPT_NO_UNMAP];
-        /// Save the waves' state.
+        pub const FORMS: &[&[DwField]] =
+            &[FORM_DOORBELL, FORM_PASID, FORM_ALL, FORM_PREEMPT_NO_UNMAP];
+        /// Preempt: save the state of the waves.
         pub const ACTION_PREEMPT: u32 = 0;
-        /// Drop the queue's work.
+        /// Reset: discard the waves.
         pub const ACTION_RESET: u32 = 1;
-        /// Disable the process's queues.
+        /// Disable the queues of the process.
         pub const ACTION_DISABLE_PROCESS: u32 = 2;
-        /// KIQ only: preempt, keep the HQD.
+        /// KIQ only: preempt and keep the HQD mapped.
         pub const ACTION_PREEMPT_NO_UNMAP: u32 = 3;
         /// The queues with the listed doorbells.
         pub const QUEUE_SEL_SPECIFIED: u32 = 0;
-        /// The queues of a PASID.
+        /// The queues of `PASID`.
         pub const QUEUE_SEL_PASID: u32 = 1;
         /// All queues.
         pub const QUEUE_SEL_ALL: u32 = 2;
-        /// All queues that are not static.
+        /// All queues except static ones.
         pub const QUEUE_SEL_ALL_NON_STATIC: u32 = 3;
     }
 }
 
 packet! {
-    /// QUERY_STATUS: a fence behind everything that was sent before.
+    /// QUERY_STATUS: fence behind all earlier packets.
     query_status = QUERY_STATUS, 7 dwords;
     CONTEXT_ID: 1 [27:0];
     /// One of `INTERRUPT_SEL_*`.
@@ -275,32 +277,32 @@ packet! {
     DATA_LO: 5 [31:0];
     DATA_HI: 6 [31:0];
     => forms {
-        /// About a process, or about completion.
+        /// Process status, or completion.
         FORM_PASID = [
             CONTEXT_ID, INTERRUPT_SEL, COMMAND, PASID, ADDR_LO, ADDR_HI, DATA_LO, DATA_HI,
         ];
-        /// About a queue.
+        /// Queue status.
         FORM_DOORBELL = [
             CONTEXT_ID, INTERRUPT_SEL, COMMAND, DOORBELL_OFFSET, ENGINE_SEL, ADDR_LO, ADDR_HI,
             DATA_LO, DATA_HI,
         ];
     }
     => values {
-        /// The two forms.
+        /// Both forms.
         pub const FORMS: &[&[DwField]] = &[FORM_PASID, FORM_DOORBELL];
-        /// Completion of what was sent before.
+        /// Completion of earlier packets.
         pub const INTERRUPT_SEL_COMPLETION: u32 = 0;
-        /// State of a process.
+        /// Process status.
         pub const INTERRUPT_SEL_PROCESS: u32 = 1;
-        /// State of a queue.
+        /// Queue status.
         pub const INTERRUPT_SEL_QUEUE: u32 = 2;
-        /// An interrupt, no fence.
+        /// Interrupt without fence.
         pub const COMMAND_INTERRUPT_ONLY: u32 = 0;
-        /// The fence at once.
+        /// Immediate fence.
         pub const COMMAND_FENCE_ONLY_IMMEDIATE: u32 = 1;
-        /// The fence once earlier writes are acknowledged.
+        /// Fence after earlier writes are acknowledged.
         pub const COMMAND_FENCE_ONLY_AFTER_WRITE_ACK: u32 = 2;
-        /// The fence as above, then an interrupt.
+        /// Fence after earlier writes are acknowledged, then an interrupt.
         pub const COMMAND_FENCE_WAIT_FOR_WRITE_ACK_SEND_INTERRUPT: u32 = 3;
     }
 }

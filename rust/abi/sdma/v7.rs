@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SDMA 7: opcodes, packets and limits of the DMA engines of gfx12.
+//! SDMA 7 (gfx12): opcodes, packets and limits.
 //!
-//! Sources: `amdgpu/sdma_v6_0_0_pkt_open.h` (layouts, which the driver of SDMA 7 uses),
+//! Sources: `amdgpu/sdma_v6_0_0_pkt_open.h` (layouts, also used by the SDMA 7 driver),
 //! `amdgpu/sdma_v7_0.c` (limits, the longer COPY, registers by byte address),
-//! `include/soc24_enum.h` (atomic operations: those of [`atomic_op`](super::atomic_op)). A field
-//! that a packet of the parent module has is here too, at the same place.
+//! `include/soc24_enum.h` (atomic operations: those of [`atomic_op`](super::atomic_op)). Fields in
+//! common with a packet of the parent module are at the same position.
 
 use super::Packet;
 use crate::bits::{name_in, Field};
@@ -13,26 +13,26 @@ use crate::regs::gc_12_0_0 as regs;
 
 pub use super::{header, HEADER_OP, HEADER_SUB_OP, IB_ALIGN, INDIRECT_END_ALIGN_DW, MAX_BYTES};
 
-/// Queues of an engine, the kernel's included.
+/// Queues per engine, including the kernel queue.
 pub const QUEUES: usize = 8;
-/// Engines that the registers have room for.
+/// Maximum number of engines in the register layout.
 pub const ENGINES: usize = 2;
-/// Dwords between the registers of two neighbouring queues.
+/// Dwords between the registers of adjacent queues.
 pub const QUEUE_REG_STRIDE: u32 =
     regs::regSDMA0_QUEUE1_RB_CNTL.off - regs::regSDMA0_QUEUE0_RB_CNTL.off;
-/// Dwords between the registers of the two engines, but for [`HYP_REG_STRIDE`].
+/// Dwords between the registers of the two engines, except [`HYP_REGS`].
 pub const ENGINE_REG_STRIDE: u32 =
     regs::regSDMA1_QUEUE0_RB_CNTL.off - regs::regSDMA0_QUEUE0_RB_CNTL.off;
-/// Dwords between the registers of the two engines in segment 1: [`HYP_REGS`].
+/// Dwords between the registers of the two engines in segment 1 ([`HYP_REGS`]).
 pub const HYP_REG_STRIDE: u32 = regs::regSDMA1_MCU_CNTL.off - regs::regSDMA0_MCU_CNTL.off;
-/// The first engine's registers in segment 1.
+/// Registers of engine 0 in segment 1.
 pub const HYP_REGS: core::ops::RangeInclusive<u32> = 0x5880..=0x589a;
-/// Where an engine saves its state when a buffer is preempted: bytes.
+/// Size of the context save area (CSA) of a preempted IB, in bytes.
 pub const CSA_SIZE: u64 = 32;
 
-/// Interrupts: the queue in the ring id.
+/// Ring id of interrupts: the queue.
 pub const RING_ID_QUEUE: Field = Field::span(3, 0);
-/// Interrupts: the engine in the ring id.
+/// Ring id of interrupts: the engine.
 pub const RING_ID_ENGINE: Field = Field::span(7, 4);
 
 macro_rules! opcodes {
@@ -41,7 +41,7 @@ macro_rules! opcodes {
         #[allow(missing_docs)]
         pub mod op {
             $(pub const $name: u8 = $value;)*
-            /// All of them with their names.
+            /// All opcodes with their names.
             pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
         }
     };
@@ -70,14 +70,14 @@ opcodes! {
 
 macro_rules! sub_opcodes {
     ($($name:ident = $value:literal),* $(,)?) => {
-        /// Sub-opcodes, named by their opcode first. An opcode without any has sub-opcode 0.
+        /// Sub-opcodes, named after their opcode. Opcodes without sub-opcodes use 0.
         #[allow(missing_docs)]
         pub mod sub_op {
             $(pub const $name: u8 = $value;)*
-            /// All of them with their names.
+            /// All sub-opcodes with their names.
             pub const ALL: &[(&str, u8)] = &[$((stringify!($name), $name)),*];
-            /// GCR_REQ of a user queue. Not in the driver's header: ROCr's `sdma_registers.h`
-            /// (`SDMA_SUBOP_USER_GCR`).
+            /// GCR_REQ of a user queue. From ROCr's `sdma_registers.h` (`SDMA_SUBOP_USER_GCR`), not
+            /// in the driver's header.
             pub const USER_GCR: u8 = 1;
         }
     };
@@ -116,27 +116,27 @@ sub_opcodes! {
     VM_INVALIDATION = 4,
 }
 
-/// The name of an opcode, when it is one of [`op`].
+/// Returns the name of an opcode of [`op`].
 pub const fn opcode_name(opcode: u8) -> Option<&'static str> {
     name_in(op::ALL, opcode)
 }
 
 packet! {
-    /// NOP: `COUNT` dwords after the header are skipped.
+    /// NOP: skips `COUNT` dwords after the header.
     nop = "NOP", NOP, 0, 1 dwords, payload from 1;
     COUNT: 0 [29:16];
 }
 
 packet! {
-    /// COPY linear: bytes from one place to another.
+    /// COPY linear: copies bytes.
     copy_linear = "COPY_LINEAR", COPY, sub_op::COPY_LINEAR, 7 dwords;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
-    /// Set: the packet is a [`copy_linear_cpv`](super::copy_linear_cpv).
+    /// 1: the packet is a [`copy_linear_cpv`](super::copy_linear_cpv).
     CPV: 0 [19:19];
-    /// From the last byte to the first.
+    /// 1: copy from the last byte to the first.
     BACKWARDS: 0 [25:25];
-    /// Set: the packet is a [`copy_broadcast`](super::copy_broadcast).
+    /// 1: the packet is a [`copy_broadcast`](super::copy_broadcast).
     BROADCAST: 0 [27:27];
     /// Bytes - 1.
     COUNT: 1 [29:0];
@@ -153,14 +153,14 @@ packet! {
 }
 
 packet! {
-    /// COPY linear with the CPV bit: one more dword says how memory is compressed, zero for not
-    /// at all.
+    /// COPY linear with the CPV bit: an additional dword with compression parameters, zero for
+    /// none.
     copy_linear_cpv = "COPY_LINEAR", COPY, sub_op::COPY_LINEAR, 8 dwords;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
-    /// Must be set.
+    /// Must be 1.
     CPV: 0 [19:19];
-    /// From the last byte to the first.
+    /// 1: copy from the last byte to the first.
     BACKWARDS: 0 [25:25];
     BROADCAST: 0 [27:27];
     /// Bytes - 1.
@@ -184,12 +184,12 @@ packet! {
 }
 
 packet! {
-    /// COPY linear with the broadcast bit: bytes to two places.
+    /// COPY linear with the broadcast bit: copies bytes to two destinations.
     copy_broadcast = "COPY_BROADCAST_LINEAR", COPY, sub_op::COPY_LINEAR, 9 dwords;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
     CPV: 0 [19:19];
-    /// Must be set.
+    /// Must be 1.
     BROADCAST: 0 [27:27];
     /// Bytes - 1.
     COUNT: 1 [29:0];
@@ -208,29 +208,29 @@ packet! {
 }
 
 packet! {
-    /// COPY of a box between two linear volumes. Coordinates, pitches and sizes count elements.
+    /// COPY of a sub-window between two linear volumes. Coordinates, pitches and sizes in elements.
     copy_subwin = "COPY_LINEAR_SUBWIN", COPY, sub_op::COPY_LINEAR_SUB_WIND, 13 dwords;
     TMZ: 0 [18:18];
     CPV: 0 [19:19];
-    /// Base 2 logarithm of the bytes of an element, 0 to 4.
+    /// log2 of the size of an element in bytes, 0 to 4.
     ELEMENTSIZE: 0 [31:29];
     SRC_ADDR_LO: 1 [31:0];
     SRC_ADDR_HI: 2 [31:0];
     SRC_X: 3 [13:0];
     SRC_Y: 3 [29:16];
     SRC_Z: 4 [12:0];
-    /// Elements of a row - 1.
+    /// Row pitch - 1.
     SRC_PITCH: 4 [31:13];
-    /// Elements of a slice - 1.
+    /// Slice pitch - 1.
     SRC_SLICE_PITCH: 5 [27:0];
     DST_ADDR_LO: 6 [31:0];
     DST_ADDR_HI: 7 [31:0];
     DST_X: 8 [13:0];
     DST_Y: 8 [29:16];
     DST_Z: 9 [12:0];
-    /// Elements of a row - 1.
+    /// Row pitch - 1.
     DST_PITCH: 9 [31:13];
-    /// Elements of a slice - 1.
+    /// Slice pitch - 1.
     DST_SLICE_PITCH: 10 [27:0];
     /// Width - 1.
     RECT_X: 11 [13:0];
@@ -245,7 +245,7 @@ packet! {
 }
 
 packet! {
-    /// WRITE linear: the packet's dwords to memory.
+    /// WRITE linear: writes the dwords of the packet to memory.
     write = "WRITE_UNTILED", WRITE, sub_op::WRITE_LINEAR, 5 dwords, payload from 4;
     ENCRYPT: 0 [16:16];
     TMZ: 0 [18:18];
@@ -259,7 +259,7 @@ packet! {
 }
 
 packet! {
-    /// INDIRECT: run an indirect buffer. See [`IB_ALIGN`](super::IB_ALIGN) and
+    /// INDIRECT: executes an IB. See [`IB_ALIGN`](super::IB_ALIGN) and
     /// [`INDIRECT_END_ALIGN_DW`](super::INDIRECT_END_ALIGN_DW).
     indirect = "INDIRECT", INDIRECT, 0, 6 dwords;
     VMID: 0 [19:16];
@@ -268,13 +268,14 @@ packet! {
     IB_BASE_HI: 2 [31:0];
     /// In dwords.
     IB_SIZE: 3 [19:0];
-    /// Where the engine saves its state when the buffer is preempted: [`CSA_SIZE`](super::CSA_SIZE).
+    /// Address where the engine saves its state when the IB is preempted:
+    /// [`CSA_SIZE`](super::CSA_SIZE).
     CSA_ADDR_LO: 4 [31:0];
     CSA_ADDR_HI: 5 [31:0];
 }
 
 packet! {
-    /// FENCE: one dword to memory once everything before is done.
+    /// FENCE: writes a dword to memory after all earlier packets complete.
     fence = "FENCE", FENCE, 0, 4 dwords;
     /// One of `MTYPE_*`.
     MTYPE: 0 [18:16];
@@ -290,20 +291,20 @@ packet! {
     ADDR_HI: 2 [31:0];
     DATA: 3 [31:0];
     => values {
-        /// The fence's dword is not cached.
+        /// Uncached.
         pub const MTYPE_UC: u32 = 3;
     }
 }
 
 packet! {
-    /// TRAP: an interrupt.
+    /// TRAP: raises an interrupt.
     trap = "TRAP", TRAP, 0, 2 dwords;
-    /// The interrupt's first context word.
+    /// Interrupt `CONTEXT_ID0`.
     INT_CONTEXT: 1 [27:0];
 }
 
 packet! {
-    /// SEM: signal or wait for a semaphore in memory.
+    /// SEM: signals or waits for a semaphore in memory.
     semaphore = "SEMAPHORE", SEM, 0, 3 dwords;
     WRITE_ONE: 0 [29:29];
     SIGNAL: 0 [30:30];
@@ -313,68 +314,68 @@ packet! {
 }
 
 packet! {
-    /// POLL_REGMEM: wait until a register or a dword of memory compares, or flush the HDP: write
-    /// the reference to the request register and wait for the done register. Functions and retry
-    /// count have the values of [the older packet](crate::sdma::poll_regmem).
+    /// POLL_REGMEM: polls a register or a dword in memory, or flushes HDP: writes the reference to
+    /// the request register and polls the done register. Functions and retry count as in
+    /// [`crate::sdma::poll_regmem`].
     poll_regmem = "POLL_REGMEM", POLL_REGMEM, 0, 6 dwords;
     CACHE_POLICY: 0 [22:20];
     CPV: 0 [24:24];
-    /// `ADDR_LO` and `ADDR_HI` are byte addresses of the done and the request register.
+    /// 1: `ADDR_LO` and `ADDR_HI` are byte addresses of the done and the request register.
     HDP_FLUSH: 0 [26:26];
     FUNC: 0 [30:28];
-    /// Memory, not a register.
+    /// 1: memory; 0: register.
     MEM_POLL: 0 [31:31];
     /// Memory: a multiple of 4. Register: its byte address.
     ADDR_LO: 1 [31:0];
     ADDR_HI: 2 [31:0];
-    /// What is compared with.
+    /// Reference value.
     VALUE: 3 [31:0];
-    /// Bits that are compared.
+    /// Mask of the compared bits.
     MASK: 4 [31:0];
-    /// Time between two reads.
+    /// Interval between two reads.
     INTERVAL: 5 [15:0];
-    /// Reads before it gives up; all ones: it never does.
+    /// Number of reads before giving up; all ones: unlimited.
     RETRY_COUNT: 5 [27:16];
 }
 
 packet! {
-    /// POLL_REGMEM, invalidate: a request to an invalidation engine of each hub that is named,
-    /// over when they acknowledge.
+    /// POLL_REGMEM, invalidate: sends a request to an invalidation engine of each selected hub and
+    /// waits for the acknowledgement.
     vm_invalidation = "VM_INVALIDATION", POLL_REGMEM, sub_op::VM_INVALIDATION, 4 dwords;
-    /// Engine of the graphics hub; all ones: none.
+    /// Invalidation engine of the graphics hub; all ones: none.
     GFX_ENG_ID: 0 [20:16];
-    /// Engine of the memory hub; all ones: none.
+    /// Invalidation engine of the memory hub; all ones: none.
     MM_ENG_ID: 0 [28:24];
-    /// What is written to the request register.
+    /// Value for the request register.
     INVALIDATEREQ: 1 [31:0];
     ADDRESSRANGELO: 2 [31:0];
-    /// VMIDs that have to be acknowledged.
+    /// VMIDs whose acknowledgement is awaited.
     INVALIDATEACK: 3 [15:0];
     ADDRESSRANGEHI: 3 [20:16];
     RESERVED: 3 [31:23];
 }
 
 packet! {
-    /// COND_EXE: skip the next dwords unless a dword in memory has the reference's value.
+    /// COND_EXE: skips the next dwords unless a dword in memory equals the reference.
     cond_exe = "COND_EXE", COND_EXE, 0, 5 dwords;
     CACHE_POLICY: 0 [26:24];
     CPV: 0 [28:28];
     ADDR_LO: 1 [31:0];
     ADDR_HI: 2 [31:0];
     REFERENCE: 3 [31:0];
-    /// Dwords to skip.
+    /// Number of dwords to skip.
     EXEC_COUNT: 4 [13:0];
 }
 
 packet! {
-    /// ATOMIC: one atomic operation on memory.
+    /// ATOMIC: an atomic operation on memory.
     atomic = "ATOMIC", ATOMIC, 0, 8 dwords;
-    /// Compare and swap: again until it swapped.
+    /// Compare-and-swap: loop until it swaps.
     LOOP: 0 [16:16];
     TMZ: 0 [18:18];
     CACHE_POLICY: 0 [22:20];
     CPV: 0 [24:24];
-    /// One of [`atomic_op`](crate::sdma::atomic_op) with its flags.
+    /// One of [`atomic_op`](crate::sdma::atomic_op) with flags.
     ATOMIC_OP: 0 [31:25];
     ADDR_LO: 1 [31:0];
     ADDR_HI: 2 [31:0];
@@ -386,7 +387,7 @@ packet! {
 }
 
 packet! {
-    /// ATOMIC, increment: a quadword of memory one up.
+    /// ATOMIC, increment: increments a qword in memory.
     mem_incr = "MEM_INCR", ATOMIC, sub_op::MEM_INCR, 3 dwords;
     L2_POLICY: 0 [25:24];
     LLC_POLICY: 0 [26:26];
@@ -396,9 +397,9 @@ packet! {
 }
 
 packet! {
-    /// CONST_FILL: one value all over a range.
+    /// CONST_FILL: fills a range with a value.
     const_fill = "CONSTANT_FILL", CONST_FILL, 0, 5 dwords;
-    /// Byte swap, as the header file has it. SDMA 7 has [`COMPRESS`] in its low bit.
+    /// Byte swap, as in the header file. On SDMA 7 the low bit is [`COMPRESS`].
     SW: 0 [17:16];
     CACHE_POLICY: 0 [26:24];
     CPV: 0 [28:28];
@@ -407,33 +408,33 @@ packet! {
     DST_ADDR_LO: 1 [31:0];
     DST_ADDR_HI: 2 [31:0];
     SRC_DATA: 3 [31:0];
-    /// Bytes - 1. Its two low bits do not count when dwords are filled.
+    /// Bytes - 1. The two low bits are ignored in dword fills.
     COUNT: 4 [29:0];
     => values {
-        /// What is filled may be compressed.
+        /// The filled range may be compressed.
         pub const COMPRESS: crate::bits::Field = crate::bits::Field::span(16, 16);
-        /// The value is a byte.
+        /// Byte value.
         pub const FILLSIZE_BYTE: u32 = 0;
-        /// The value is a dword.
+        /// Dword value.
         pub const FILLSIZE_DWORD: u32 = 2;
     }
 }
 
 packet! {
-    /// PTEPDE, generate: `COUNT` + 1 quadwords `MASK | (INIT + n * INCR)`.
+    /// PTEPDE, generate: writes `COUNT` + 1 qwords `MASK | (INIT + n * INCR)`.
     ptepde_gen = "WRITE_INCR", PTEPDE, sub_op::PTEPDE_GEN, 10 dwords;
     CACHE_POLICY: 0 [26:24];
     CPV: 0 [28:28];
     /// A multiple of 8.
     DST_ADDR_LO: 1 [31:0];
     DST_ADDR_HI: 2 [31:0];
-    /// Flags of every entry.
+    /// Flags of each entry.
     MASK_DW0: 3 [31:0];
     MASK_DW1: 4 [31:0];
-    /// Address in the first entry.
+    /// Address of the first entry.
     INIT_DW0: 5 [31:0];
     INIT_DW1: 6 [31:0];
-    /// Added from one entry to the next.
+    /// Increment per entry.
     INCR_DW0: 7 [31:0];
     INCR_DW1: 8 [31:0];
     /// Entries - 1.
@@ -441,14 +442,14 @@ packet! {
 }
 
 packet! {
-    /// TIMESTAMP set: the engine's local counter.
+    /// TIMESTAMP set: sets the engine's local counter.
     timestamp_set = "TIMESTAMP_SET", TIMESTAMP, sub_op::TIMESTAMP_SET, 3 dwords;
     INIT_DATA_LO: 1 [31:0];
     INIT_DATA_HI: 2 [31:0];
 }
 
 packet! {
-    /// TIMESTAMP get: the local counter to memory.
+    /// TIMESTAMP get: writes the local counter to memory.
     timestamp_get = "TIMESTAMP_GET", TIMESTAMP, sub_op::TIMESTAMP_GET, 3 dwords;
     L2_POLICY: 0 [25:24];
     LLC_POLICY: 0 [26:26];
@@ -459,8 +460,9 @@ packet! {
 }
 
 packet! {
-    /// TIMESTAMP get global: the GPU's reference clock to memory.
-    timestamp_get_global = "TIMESTAMP_GET_GLOBAL", TIMESTAMP, sub_op::TIMESTAMP_GET_GLOBAL, 3 dwords;
+    /// TIMESTAMP get global: writes the GPU reference clock to memory.
+    timestamp_get_global = "TIMESTAMP_GET_GLOBAL", TIMESTAMP, sub_op::TIMESTAMP_GET_GLOBAL,
+        3 dwords;
     L2_POLICY: 0 [25:24];
     LLC_POLICY: 0 [26:26];
     CPV: 0 [28:28];
@@ -470,7 +472,7 @@ packet! {
 }
 
 packet! {
-    /// SRBM_WRITE: a register, all of it. On SDMA 7 the address counts bytes.
+    /// SRBM_WRITE: writes a register, all bytes. The address is in bytes on SDMA 7.
     register_write = "SRBM_WRITE", SRBM_WRITE, 0, 3 dwords;
     BYTE_EN: 0 [31:28];
     /// Byte address.
@@ -480,7 +482,7 @@ packet! {
 }
 
 packet! {
-    /// GPUVM_INV: invalidates translations.
+    /// GPUVM_INV: TLB flush.
     gpuvm_inv = "GPUVM_INV", GPUVM_INV, 0, 4 dwords;
     PER_VMID_INV_REQ: 1 [15:0];
     FLUSH_TYPE: 1 [18:16];
@@ -498,9 +500,9 @@ packet! {
 }
 
 packet! {
-    /// GCR_REQ: writes back and invalidates caches, all or a range of 128-byte lines.
+    /// GCR_REQ: writes back and invalidates caches, entirely or over a range of 128-byte lines.
     gcr_req = "GCR_REQ", GCR_REQ, 0, 5 dwords;
-    /// Bits 31:7 of the first address.
+    /// Bits 31:7 of the start address.
     BASE_VA_31_7: 1 [31:7];
     BASE_VA_47_32: 2 [15:0];
     /// Low half of the [`gcr`](super::gcr) bits.
@@ -511,7 +513,7 @@ packet! {
     VMID: 4 [27:24];
 }
 
-/// Every packet described here. The lengths of COPY linear differ in the broadcast and CPV bits.
+/// All packets described here. The lengths of COPY linear differ in the broadcast and CPV bits.
 pub const PACKETS: &[Packet] = &[
     nop::PACKET,
     copy_linear::PACKET,
@@ -538,7 +540,7 @@ pub const PACKETS: &[Packet] = &[
     gcr_req::PACKET,
 ];
 
-/// What GCR_REQ does: `GCR_CONTROL`.
+/// Cache actions of GCR_REQ: bits of `GCR_CONTROL`.
 #[allow(missing_docs)]
 pub mod gcr {
     use crate::bits::Field;
@@ -558,7 +560,7 @@ pub mod gcr {
     pub const GL2_WB: Field = Field::span(15, 15);
     pub const SEQ: Field = Field::span(17, 16);
     pub const RANGE_IS_PA: Field = Field::span(18, 18);
-    /// All of them with their names.
+    /// All bits with their names.
     pub const ALL: &[(&str, Field)] = &[
         ("GLI_INV", GLI_INV),
         ("GL1_RANGE", GL1_RANGE),
@@ -596,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_versions_have_is_at_the_same_place() {
+    fn common_fields_match_sdma4() {
         for p in PACKETS {
             let Some(old) = super::super::PACKETS
                 .iter()
