@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Takes pieces out of C files: macros, enums, functions, the members of a struct.
+//! Extracts macros, enums, functions and struct members from C files.
 //!
-//! For files that cannot be included as they are, because they pull in half of the kernel. The
-//! pieces go to the C compiler unchanged. This is not a C parser: it knows the shape of AMD's
-//! headers, and panics where it meets another.
+//! For files that cannot be included because of their dependencies. The pieces go to the C compiler
+//! unchanged. Not a C parser: handles the layout of AMD's headers and panics on any other.
 
-/// All `#define` lines whose name `wanted` accepts, with their continuations.
+/// Returns all `#define` lines whose name satisfies `wanted`, with continuation lines.
 pub fn defines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
     let mut lines = text.lines();
@@ -33,7 +32,7 @@ pub fn defines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
     out
 }
 
-/// Names and parameter lists of the macros in `text`: `(name, takes_parameters)`.
+/// Returns names of the macros in `text`: `(name, takes_parameters)`.
 pub fn macros(text: &str) -> Vec<(String, bool)> {
     text.lines()
         .filter_map(|line| {
@@ -45,7 +44,7 @@ pub fn macros(text: &str) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// The text from `start` to the first line that is `end`, both included.
+/// Returns the text from `start` to the first line equal to `end`, both included.
 pub fn block(text: &str, start: &str, end: &str) -> String {
     let from = text.find(start).unwrap_or_else(|| panic!("no {start:?}"));
     let mut out = String::new();
@@ -56,12 +55,12 @@ pub fn block(text: &str, start: &str, end: &str) -> String {
             return out;
         }
     }
-    panic!("{start:?} has no {end:?}");
+    panic!("no {end:?} after {start:?}");
 }
 
-/// The enumerators of an enum body, in order.
+/// Returns the enumerators of an enum body, in order.
 pub fn enumerators(text: &str) -> Vec<String> {
-    let body = &text[text.find('{').expect("enum")..];
+    let body = &text[text.find('{').expect("enum body")..];
     without_comments(body)
         .split([',', '{', '}'])
         .map(|part| identifier(part.trim()).to_string())
@@ -69,18 +68,18 @@ pub fn enumerators(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A member of a struct, in the way that C code names it.
+/// Member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The last part.
+    /// Last component of the path.
     pub name: String,
-    /// All of it: `bitfields2.pasid`.
+    /// Full path in C, such as `bitfields2.pasid`.
     pub path: String,
-    /// Number of array elements; 0 when it is no array.
+    /// Number of array elements; 0 if not an array.
     pub len: usize,
 }
 
-/// The members of `struct name`, through nested structs and unions.
+/// Returns the members of `struct name`, through nested structs and unions.
 pub fn members(text: &str, name: &str) -> Vec<Member> {
     let text = without_comments(text);
     let head = format!("struct {name} {{");
@@ -112,7 +111,7 @@ fn scan(words: &mut Words<'_>, prefix: &str, out: &mut Vec<Member>) {
                             assert_eq!(words.next(), Some(";"));
                             format!("{name}.")
                         }
-                        None => panic!("struct without end"),
+                        None => panic!("unterminated struct"),
                     };
                     out.extend(inner.into_iter().map(|m| Member {
                         path: format!("{prefix}{name}{}", m.path),
@@ -126,13 +125,13 @@ fn scan(words: &mut Words<'_>, prefix: &str, out: &mut Vec<Member>) {
                     break;
                 }
                 Some(word) => declaration.push(word),
-                None => panic!("struct without end"),
+                None => panic!("unterminated struct"),
             }
         }
     }
 }
 
-/// `type name`, `type name : width`, `type name [ n ]`.
+/// Parses `type name`, `type name : width` or `type name [ n ]`.
 fn member(prefix: &str, declaration: &[&str]) -> Member {
     let mut words = declaration.to_vec();
     let mut len = 0;
@@ -178,7 +177,7 @@ fn identifier(text: &str) -> &str {
     &text[..text.find(end).unwrap_or(text.len())]
 }
 
-/// The text with its comments taken out.
+/// Returns the text without comments.
 pub fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -191,7 +190,7 @@ pub fn without_comments(text: &str) -> String {
         }
         if block < line {
             out += &rest[..block];
-            let end = rest[block..].find("*/").expect("comment without end");
+            let end = rest[block..].find("*/").expect("unterminated comment");
             rest = &rest[block + end + 2..];
         } else {
             out += &rest[..line];

@@ -2,10 +2,10 @@
 
 //! Compares the facts in rkfd_abi with the C headers of the Linux driver.
 //!
-//! A test collects [`Fact`]s: a name, the value that rkfd_abi has, and a C expression. The
-//! expressions become a small C program that includes AMD's own headers and prints what they
-//! evaluate to; [`compare`] says where the two differ. The kernel source comes from
-//! `RKFD_KERNEL_SRC`, the compiler from `CC` (default gcc). Without kernel source a test fails.
+//! A test collects [`Fact`]s: a name, the value in rkfd_abi, and a C expression. The expressions
+//! are compiled into a small C program that includes AMD's headers and prints their values;
+//! [`compare`] returns the differences. `RKFD_KERNEL_SRC` is the kernel source, `CC` the compiler
+//! (default gcc). Tests fail without kernel source.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ pub mod csource;
 /// One comparison.
 #[derive(Clone, Debug)]
 pub struct Fact {
-    /// Unique name, for the report.
+    /// Unique name, used in reports.
     pub name: String,
-    /// The value in rkfd_abi.
+    /// Value in rkfd_abi.
     pub ours: u64,
-    /// A C expression of integer type that has AMD's value.
+    /// C expression of integer type with AMD's value.
     pub expr: String,
 }
 
-/// A fact.
+/// Returns a fact.
 pub fn fact(name: impl Into<String>, ours: impl TryInto<u64>, expr: impl Into<String>) -> Fact {
     let name = name.into();
     let ours = match ours.try_into() {
@@ -42,12 +42,12 @@ pub fn fact(name: impl Into<String>, ours: impl TryInto<u64>, expr: impl Into<St
     }
 }
 
-/// A fact whose C expression is its name.
+/// Returns a fact whose C expression is its name.
 pub fn same(name: &str, ours: impl TryInto<u64>) -> Fact {
     fact(name, ours, name)
 }
 
-/// Shift and in-place mask of a field against AMD's `NAME__SHIFT` and `NAME_MASK`.
+/// Returns facts for shift and in-place mask of a field against `NAME__SHIFT` and `NAME_MASK`.
 pub fn shift_mask(name: &str, field: Field) -> [Fact; 2] {
     [
         fact(
@@ -59,12 +59,12 @@ pub fn shift_mask(name: &str, field: Field) -> [Fact; 2] {
     ]
 }
 
-/// The mask of a 64-bit field against an expression.
+/// Returns a fact for the mask of a 64-bit field against an expression.
 pub fn mask64(name: &str, field: Field64, expr: &str) -> Fact {
     fact(name, field.mask, expr)
 }
 
-/// The place of a packet field as one number: dword in the upper half, mask in the lower.
+/// Returns the position of a packet field as one number: dword in the high half, mask in the low.
 pub fn place(field: DwField) -> u64 {
     ((field.dw as u64) << 32) | u64::from(field.field.mask)
 }
@@ -74,18 +74,18 @@ pub fn place(field: DwField) -> u64 {
 pub enum Mismatch {
     /// The values differ.
     Value {
-        /// Of the fact.
+        /// Name of the fact.
         name: String,
-        /// Ours.
+        /// Value in rkfd_abi.
         ours: u64,
-        /// AMD's.
+        /// Value in the C headers.
         theirs: u64,
     },
     /// The C program did not print the fact.
     Missing(String),
-    /// The C program printed something that nobody asked for.
+    /// The C program printed a name that is not a fact.
     Extra(String),
-    /// The same name twice: one of the facts would be lost.
+    /// Duplicate name; one of the facts would be lost.
     Twice(String),
 }
 
@@ -96,13 +96,13 @@ impl fmt::Display for Mismatch {
                 write!(f, "{name}: rkfd_abi {ours:#x}, C {theirs:#x}")
             }
             Self::Missing(name) => write!(f, "{name}: not printed by the C program"),
-            Self::Extra(name) => write!(f, "{name}: printed by the C program, not asked for"),
-            Self::Twice(name) => write!(f, "{name}: named twice"),
+            Self::Extra(name) => write!(f, "{name}: printed by the C program, but not a fact"),
+            Self::Twice(name) => write!(f, "{name}: duplicate name"),
         }
     }
 }
 
-/// Compares facts with the C program's output.
+/// Compares facts with the output of the C program.
 pub fn compare(facts: &[Fact], theirs: &BTreeMap<String, u64>) -> Vec<Mismatch> {
     let mut out = Vec::new();
     let mut rest = theirs.clone();
@@ -126,7 +126,11 @@ pub fn compare(facts: &[Fact], theirs: &BTreeMap<String, u64>) -> Vec<Mismatch> 
     out
 }
 
-/// The kernel source tree. Panics when there is none: a comparison with nothing is no test.
+/// Returns the kernel source tree.
+///
+/// # Panics
+///
+/// Panics without a kernel source, so that no comparison passes vacuously.
 pub fn kernel_source() -> PathBuf {
     let Some(dir) = env::var_os("RKFD_KERNEL_SRC") else {
         panic!(
@@ -138,24 +142,24 @@ pub fn kernel_source() -> PathBuf {
     let amd = dir.join("drivers/gpu/drm/amd");
     assert!(
         amd.is_dir(),
-        "RKFD_KERNEL_SRC={}: no drivers/gpu/drm/amd in it",
+        "RKFD_KERNEL_SRC={}: no drivers/gpu/drm/amd",
         dir.display()
     );
     dir
 }
 
-/// The folder of AMD's drivers.
+/// Returns the folder of AMD's drivers.
 pub fn amd() -> PathBuf {
     kernel_source().join("drivers/gpu/drm/amd")
 }
 
-/// The text of a file under [`amd`].
+/// Returns the text of a file under [`amd`].
 pub fn amd_text(path: &str) -> String {
     let path = amd().join(path);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// What a C program has to say.
+/// C program that prints the values of facts.
 pub struct Program {
     prelude: String,
     facts: Vec<Fact>,
@@ -169,7 +173,7 @@ impl Default for Program {
 }
 
 impl Program {
-    /// A program with the few kernel macros that AMD's plain headers use.
+    /// Returns a program with the kernel macros that AMD's plain headers use.
     pub fn new() -> Self {
         Self {
             prelude: SHIM.to_string(),
@@ -178,13 +182,13 @@ impl Program {
         }
     }
 
-    /// Includes a header, named from AMD's folder.
+    /// Includes a header, by path relative to AMD's folder.
     pub fn include(mut self, path: &str) -> Self {
         self.prelude += &format!("#include \"{path}\"\n");
         self
     }
 
-    /// Adds C text before `main`: what [`csource`] took out of a file that cannot be included.
+    /// Adds C text before `main`, usually extracted by [`csource`].
     pub fn text(mut self, text: &str) -> Self {
         self.prelude += text;
         self.prelude += "\n";
@@ -197,7 +201,7 @@ impl Program {
         self
     }
 
-    /// Adds a fact whose value takes statements: they assign to `uint64_t v`.
+    /// Adds a fact computed by statements that assign to `uint64_t v`.
     pub fn block(mut self, name: &str, ours: u64, statements: &str) -> Self {
         self.body += &format!("{{ uint64_t v = 0; {statements}; P(\"{name}\", v); }}\n");
         self.facts.push(Fact {
@@ -208,12 +212,12 @@ impl Program {
         self
     }
 
-    /// The facts so far.
+    /// Returns the facts added so far.
     pub fn all(&self) -> &[Fact] {
         &self.facts
     }
 
-    /// The C text.
+    /// Returns the C source text.
     pub fn source(&self) -> String {
         let mut text = self.prelude.clone();
         text += "int main(void) {\n";
@@ -225,7 +229,7 @@ impl Program {
         text
     }
 
-    /// Compiles and runs the program: what AMD's headers say.
+    /// Compiles and runs the program and returns the printed values.
     pub fn run(&self) -> BTreeMap<String, u64> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +240,11 @@ impl Program {
         parse(&result.unwrap_or_else(|e| panic!("{e}")))
     }
 
-    /// Compares, and panics with every difference. Says how many facts there were.
+    /// Runs the program and compares. Returns the number of facts.
+    ///
+    /// # Panics
+    ///
+    /// Panics with all differences, if any.
     pub fn check(self) -> usize {
         let mismatches = compare(&self.facts, &self.run());
         if !mismatches.is_empty() {
@@ -278,7 +286,7 @@ fn build_and_run(dir: &Path, source: &str) -> Result<String, String> {
         .output()
         .map_err(|e| format!("{}: {e}", bin.display()))?;
     if !ran.status.success() {
-        return Err(format!("the C program ended with {}", ran.status));
+        return Err(format!("the C program exited with {}", ran.status));
     }
     String::from_utf8(ran.stdout).map_err(|e| e.to_string())
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! AQL against the HSA runtime's headers (Debian: libhsa-runtime-dev), and the kernel descriptor
-//! against what LLVM's assembler emits.
+//! against the output of LLVM's assembler.
 //!
-//! The headers' folder is `RKFD_HSA_INCLUDE` (default /usr/include/hsa), the folder of LLVM's
-//! programs `RKFD_LLVM_BIN` (default: the search path). A test whose headers or programs are
-//! missing fails.
+//! `RKFD_HSA_INCLUDE` is the folder of the headers (default /usr/include/hsa), `RKFD_LLVM_BIN` that
+//! of LLVM's programs (default: `PATH`). Tests fail without them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +14,7 @@ use rkfd_abi::aql::{self, header, kernel_descriptor as kd};
 use rkfd_abi::bits::Field;
 use rkfd_abi_oracle::{fact, same, Fact, Program};
 
-/// A program that includes the HSA headers.
+/// Returns a program that includes the HSA headers.
 fn hsa() -> Program {
     let dir = env::var("RKFD_HSA_INCLUDE").unwrap_or_else(|_| "/usr/include/hsa".to_string());
     assert!(
@@ -52,7 +51,7 @@ fn size(c_struct: &str, ours: usize) -> Fact {
     )
 }
 
-/// `HSA_PACKET_HEADER_X` and its width.
+/// Returns facts for `HSA_PACKET_HEADER_X` and its width.
 fn header_field(name: &str, field: Field) -> [Fact; 2] {
     let (shift, width) = (
         format!("HSA_PACKET_HEADER_{name}"),
@@ -258,7 +257,7 @@ fn queue_and_signal() {
                 "alt_compute_tmpring_size",
                 q::ALT_COMPUTE_TMPRING_SIZE,
             ),
-            // Later runtimes split this one: the CP's word stays, the runtime's is bit 1.
+            // Later runtimes split this one: the CP's word is unchanged, the runtime's is bit 1.
             same(
                 "AMD_QUEUE_CAPS_ASYNC_RECLAIM",
                 q::CAPS_CP_ASYNC_RECLAIM.mask,
@@ -322,7 +321,7 @@ fn code_properties() {
         .check();
 }
 
-/// The descriptor that LLVM emits for a kernel with these `.amdhsa_` directives.
+/// Returns the descriptor that LLVM emits for a kernel with these `.amdhsa_` directives.
 fn assemble(target: &str, directives: &str) -> Vec<u8> {
     let unique = format!("rkfd-kd-{}-{:p}", process::id(), &directives);
     let dir = env::temp_dir().join(unique);
@@ -373,7 +372,7 @@ fn assemble(target: &str, directives: &str) -> Vec<u8> {
     bytes
 }
 
-/// The bits that differ between two descriptors: byte offset of the lowest one's word and mask.
+/// Returns the bits that differ between two descriptors: byte offset of each word, and mask.
 fn changed(a: &[u8], b: &[u8], word: usize) -> Vec<(usize, u64)> {
     (0..kd::SIZE)
         .step_by(word)
@@ -420,7 +419,7 @@ fn descriptor_registers() {
     let y = u64::from(gc::COMPUTE_PGM_RSRC2__TGID_Y_EN.mask);
     let id_y = at(".amdhsa_system_sgpr_workgroup_id_y 1");
     assert_eq!(id_y, [(kd::COMPUTE_PGM_RSRC2, y)]);
-    // The offset counts groups of four registers, minus one.
+    // The offset is in units of 4 registers, minus 1.
     let accum = at(".amdhsa_accum_offset 8");
     assert_eq!(accum, [(kd::COMPUTE_PGM_RSRC3, 1)]);
 }

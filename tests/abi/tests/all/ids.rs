@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Interrupt entries and ids, doorbell assignments, addresses that are used before discovery.
+//! Interrupt entries and ids, doorbell assignments, addresses used before IP discovery.
 
 use rkfd_abi::bits::{DwField, Field};
 use rkfd_abi::{doorbell, ih, mmio, regs};
 use rkfd_abi_oracle::csource::{block, defines, macros};
 use rkfd_abi_oracle::{amd_text, fact, kernel_source, place, same, shift_mask, Program};
 
-/// The place of a field that a C macro reads out of an interrupt entry, found by trying each bit.
+/// Adds a fact for the bits of an interrupt entry that a C macro reads, probed bit by bit.
 fn probe(program: Program, name: &str, expr: &str, field: DwField) -> Program {
     program
         .block(
@@ -62,7 +62,7 @@ fn entry() {
     program.check();
 }
 
-/// amdgpu's own decoder, which also knows the time stamp.
+/// The decoder of amdgpu, which also reads the timestamp.
 #[test]
 fn entry_as_amdgpu_decodes_it() {
     let text = amd_text("amdgpu/amdgpu_ih.c");
@@ -240,7 +240,7 @@ fn ids_of_gfx12() {
         ("MP0", c::MP0),
         ("MP1", c::MP1),
     ];
-    // The driver finds its end of pipe, bad opcodes and shader messages by the numbers of gfx11.
+    // The driver uses the gfx11 numbers of end of pipe, bad opcode and shader message.
     let fact = |(name, ours)| same(&format!("GFX_12_0_0__SRCID__SDMA_{name}"), ours);
     Program::new()
         .include(HEADER)
@@ -531,7 +531,7 @@ fn early_addresses() {
 }
 
 #[test]
-fn cp_ring_id_is_decoded_as_the_driver_does() {
+fn cp_ring_id_matches_driver_decode() {
     let text = amd_text("amdgpu/gfx_v9_4_3.c");
     let isr = block(&text, "static int gfx_v9_4_3_eop_irq(", "}");
     let expression = |variable: &str| {

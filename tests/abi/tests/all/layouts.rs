@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Structures in memory: MQDs, the discovery table, the CWSR area, page-table entries.
+//! Structures in memory: MQDs, discovery table, CWSR area, page-table entries.
 
 use rkfd_abi::{cwsr, discovery as d, mqd, pte};
 use rkfd_abi_oracle::csource::{block, defines, members};
 use rkfd_abi_oracle::{amd_text, fact, kernel_source, mask64, same, Fact, Program};
 
-/// Every named dword of an MQD, both ways.
+/// Compares every named dword of an MQD in both directions. Returns the number of facts.
 fn mqd_facts(c_struct: &str, names: &[(&str, usize)], dwords: usize, aliases: &[&str]) -> usize {
     let generation = c_struct.split_once('_').map_or(c_struct, |(g, _)| g);
     let header = format!("include/{generation}_structs.h");
@@ -90,7 +90,8 @@ fn v12_sdma_mqd() {
     use gpu_regs::{gc_12_0_0 as gc, RegInfo};
     use mqd::v12_sdma::{dw, SdmaMqd, REGISTERS};
     assert!(mqd_facts("v12_sdma_mqd", dw::NAMES, SdmaMqd::DWORDS, &[]) > 40);
-    // The descriptor is the row of registers; the two of the firmware's debugger have no name.
+    // The descriptor is the range of queue registers; the two firmware debug registers have no
+    // name.
     let first = gc::regSDMA0_QUEUE0_RB_CNTL.off;
     for (name, index) in dw::NAMES.iter().filter(|(_, n)| *n < REGISTERS) {
         let stem = name.trim_start_matches("sdmax_rlcx_").to_uppercase();
@@ -104,13 +105,13 @@ fn v12_sdma_mqd() {
     }
 }
 
-/// Offset of a member against the C struct.
+/// Returns a fact for the offset of a member of a C struct.
 fn offset(c_struct: &str, member: &str, ours: usize) -> Fact {
     let expr = format!("offsetof({c_struct}, {member})");
     fact(format!("{c_struct}.{member}"), ours, expr)
 }
 
-/// Size of a C struct.
+/// Returns a fact for the size of a C struct.
 fn size(c_struct: &str, ours: usize) -> Fact {
     fact(
         format!("sizeof {c_struct}"),
@@ -211,7 +212,7 @@ fn discovery_headers() {
 }
 
 #[test]
-fn discovery_table_of_parts_with_workgroup_processors() {
+fn discovery_gc_info_v1() {
     use d::gc_info_v1 as g;
     let gc = "struct gc_info_v1_3";
     let named = [

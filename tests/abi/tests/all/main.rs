@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The facts of `rkfd_abi` against AMD's headers.
+//! Checks the facts of `rkfd_abi` against AMD's headers.
 
 mod aql;
 mod ids;

@@ -110,7 +110,7 @@ fn driver_side() {
         .check();
 }
 
-/// The header's text, in the shape that `members` reads.
+/// Returns the header's text, converted to the layout that `members` parses.
 fn text() -> String {
     let mut text = amd_text(HEADER)
         .replace("union MESAPI", "struct MESAPI")
@@ -130,7 +130,7 @@ fn text() -> String {
     text
 }
 
-/// Members that say the same a second time, or that are the frame's own.
+/// Aliases of other members, and members of the common frame.
 const ALIASES: &[&str] = &[
     "max_dwords_in_api",
     "header",
@@ -144,15 +144,15 @@ const ALIASES: &[&str] = &[
     "return_value",
 ];
 
-/// Compares one frame with its union. `path` gives the C spelling of a field that is not just the
-/// name in small letters; `others` are members of other uses of the union.
+/// Compares one frame with its union. `path` returns the C spelling of a field that is not its name
+/// in lower case; `others` are members of other uses of the union.
 fn frame(union: &str, frame: &mes::Frame, path: &dyn Fn(&str) -> String, others: &[&str]) -> usize {
     let mut program = program();
     let mut ours = BTreeSet::new();
     let mut fill = |name: &str, dw: usize, masks: &[u32]| {
         let path = path(name);
         ours.insert(path.rsplit('.').next().unwrap().to_string());
-        // A checksum over the dwords that the member covers: index and mask of each.
+        // Checksum over the dwords that the member covers: index and mask of each.
         let sum = masks.iter().enumerate().fold(0u64, |sum, (n, mask)| {
             (sum.wrapping_mul(1_000_003) + (dw + n) as u64).wrapping_mul(1_000_003)
                 + u64::from(*mask)
@@ -160,7 +160,7 @@ fn frame(union: &str, frame: &mes::Frame, path: &dyn Fn(&str) -> String, others:
         (format!("{union}.{path}"), sum, path)
     };
     let mut blocks = Vec::new();
-    // The header does not know the bit: `debugger_flush`.
+    // Not in the header: `debugger_flush`.
     let named = |f: &&DwField| f.name != "PROCESS_CTX_FLUSH";
     for f in frame.words.iter().filter(named) {
         blocks.push((fill(f.name, f.dw, &[f.field.mask]), true));
@@ -249,7 +249,7 @@ fn frames() {
         &inv,
         &["invalidate_tlbs"],
     );
-    // The members of its struct, too.
+    // Members of the struct as well.
     for member in members(&amd_text(HEADER), "INV_TLBS") {
         let field = member.name.to_uppercase();
         let f = inv_tlbs::FRAME;
@@ -297,7 +297,7 @@ fn misc_frames() {
 
 #[test]
 fn hung_queue_words() {
-    // The layout of the word is a comment of the header: nothing to compile.
+    // The header describes the word in a comment only: match the text.
     let text = amd_text(HEADER);
     let text: String = text.split_whitespace().collect();
     for (name, field) in [
@@ -314,7 +314,7 @@ fn hung_queue_words() {
 
 #[test]
 fn debugger_flush() {
-    // What the driver puts into the frame's flags.
+    // The flags that the driver writes to the frame.
     let text: String = amd_text("amdgpu/amdgpu_mes.h").split_whitespace().collect();
     let flags = "uint32_tsingle_memop:1;uint32_tsingle_alu_op:1;uint32_treserved:29;\
                  uint32_tprocess_ctx_flush:1;";

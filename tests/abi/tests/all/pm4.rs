@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! PM4: headers, opcodes, packet fields and the values of fields.
+//! PM4: headers, opcodes, packet fields and field values.
 
 use std::collections::BTreeSet;
 
@@ -76,9 +76,9 @@ fn packet_header() {
     Program::new().include(SOC15D).facts(facts).check();
 }
 
-/// Compares every member of a bit-field struct with the fields of the packet, both ways.
+/// Compares every member of a bit-field struct with the fields of the packet, in both directions.
 ///
-/// `names` maps a member to the name of its field where capitals are not enough ("" = not a
+/// `names` maps a member to the name of its field unless that is the name in capitals ("": not a
 /// field here). `elsewhere` are fields that this struct does not have.
 fn check_struct(
     header: &str,
@@ -188,7 +188,7 @@ fn query_status_fields() {
 
 #[test]
 fn release_mem_fields() {
-    // Second names of a dword that is compared under its first one.
+    // Aliases of a dword that is compared under its first name.
     let names = [
         ("cmp_data_lo", ""),
         ("cmp_data_hi", ""),
@@ -222,10 +222,10 @@ fn write_data_fields() {
     );
 }
 
-/// `PACKET3_X__FIELD(x)`: every such macro of soc15d.h for a packet that rkfd_abi describes.
+/// `PACKET3_X__FIELD(x)`: all such macros of soc15d.h for the packets of rkfd_abi.
 #[test]
 fn field_macros() {
-    // Named otherwise, or (empty) not of this generation.
+    // Different name, or (empty) not of this generation.
     let special = [
         ("WRITE_DATA__RESUME_VF_MI300", "RESUME_VF"),
         ("ACQUIRE_MEM__COHER_SIZE_HI", ""),
@@ -270,11 +270,11 @@ fn field_macros() {
     Program::new().include(SOC15D).facts(facts).check();
 }
 
-/// The packets of gfx12, and that the others have the form of gfx9 there.
+/// Packets of gfx12; all others have the gfx9 layout.
 #[test]
 fn gfx12() {
     use pm4::gfx12::{self, acquire_mem as am, release_mem as rm};
-    // Named otherwise, of another generation that shares the header, or described by its parts.
+    // Different name, another generation sharing the header, or described by parts.
     let not_here = [
         "ACQUIRE_MEM__GCR_CNTL",
         "COPY_DATA__AID_ID",
@@ -359,7 +359,7 @@ fn gfx12() {
         "PACKET3_COPY_DATA__SRC_SEL__SYSTEM_CLOCK_COUNT",
         gfx12::COPY_DATA_SRC_SEL_SYSTEM_CLOCK_COUNT,
     ));
-    // The values of a packet that is as on gfx9.
+    // Values of a packet with the gfx9 layout.
     for (name, value) in [
         (
             "PACKET3_WRITE_DATA__DST_SEL__MEMORY",
@@ -377,7 +377,7 @@ fn gfx12() {
     Program::new().include(NVD).facts(facts).check();
 }
 
-/// Macros that only shift: the lowest bit of the field.
+/// Macros that only shift: compared with the lowest bit of the field.
 #[test]
 fn shift_macros() {
     let low = |f: DwField| 1u32 << f.field.shift;
@@ -513,7 +513,7 @@ fn shift_macros() {
         .check();
 }
 
-/// `prefix` + C name against value.
+/// Returns facts for `prefix` + C name against values.
 fn values(prefix: &str, list: &[(&str, u32)]) -> Vec<Fact> {
     list.iter()
         .map(|(name, ours)| same(&format!("{prefix}{name}"), *ours))

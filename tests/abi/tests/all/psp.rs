@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The security processor's interface and the headers of firmware files.
+//! PSP interface and headers of firmware files.
 
 use rkfd_abi::{firmware as f, psp};
 use rkfd_abi_oracle::csource::{block, defines, enumerators};
@@ -8,7 +8,7 @@ use rkfd_abi_oracle::{amd_text, fact, same, Fact, Program};
 
 const INTERFACE: &str = "amdgpu/psp_gfx_if.h";
 
-/// Offsets of members against a C struct.
+/// Returns facts for the offsets of members of a C struct.
 fn offsets(c_struct: &str, base: usize, members: &[(&str, usize)]) -> Vec<Fact> {
     members
         .iter()
@@ -19,7 +19,7 @@ fn offsets(c_struct: &str, base: usize, members: &[(&str, usize)]) -> Vec<Fact> 
         .collect()
 }
 
-/// The size of a C struct.
+/// Returns a fact for the size of a C struct.
 fn size(c_struct: &str, ours: usize) -> Fact {
     fact(
         format!("sizeof {c_struct}"),
@@ -28,7 +28,7 @@ fn size(c_struct: &str, ours: usize) -> Fact {
     )
 }
 
-/// Numbers against enumerators with a prefix.
+/// Returns facts for numbers against enumerators with a prefix.
 fn prefixed(prefix: &str, list: &[(&str, u32)]) -> Vec<Fact> {
     list.iter()
         .map(|(name, ours)| same(&format!("{prefix}{name}"), *ours))
@@ -238,7 +238,7 @@ fn boot_loader_and_sizes() {
 }
 
 #[test]
-fn registers_have_the_roles_that_the_driver_gives_them() {
+fn mailbox_registers_match_driver_use() {
     let text = amd_text("amdgpu/psp_v13_0.c");
     let function = |name: &str| block(&text, name, "}");
     for (name, reg) in [
@@ -308,7 +308,7 @@ fn registers_have_the_roles_that_the_driver_gives_them() {
         "fw_pri_mc_addr >> {}",
         psp::BOOTLOADER_ADDRESS_SHIFT
     )));
-    // The system management firmware resets this part, not the security processor.
+    // On this chip the SMU performs the mode-1 reset, not the PSP.
     assert!(!text.contains("GFX_CTRL_CMD_ID_MODE1_RST"));
 }
 
@@ -536,7 +536,7 @@ fn firmware_files() {
         .facts(prefixed("PSP_FW_TYPE_PSP_", f::psp_type::ALL))
         .facts(prefixed("TA_FW_TYPE_PSP_", f::ta_type::ALL))
         .check();
-    // The union that this counts in has 0x100 bytes.
+    // The union that contains this header has 0x100 bytes.
     let bytes = 0x100 - f::common::SIZE - 4;
     assert!(header.contains("uint8_t raw[0x100];"));
     assert_eq!(f::MAX_BINS, bytes / f::bin_desc::SIZE * 2);

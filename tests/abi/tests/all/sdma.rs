@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SDMA packets and the mailbox of the system management unit.
+//! SDMA packets and the SMU mailbox.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use rkfd_abi_oracle::{amd_text, fact, place, same, Program};
 
 const PACKETS_H: &str = "amdgpu/vega10_sdma_pkt_open.h";
 const ENGINE_C: &str = "amdgpu/sdma_v4_4_2.c";
-/// What the driver of SDMA 7 includes.
+/// Header included by the SDMA 7 driver.
 const V7_PACKETS_H: &str = "amdgpu/sdma_v6_0_0_pkt_open.h";
 const V7_ENGINE_C: &str = "amdgpu/sdma_v7_0.c";
 
-/// Packet names of the headers that are the beginning of one of ours and mean another packet.
+/// Packet names in the headers that start with the name of one of ours but are other packets.
 const OTHERS: &[&str] = &[
     "ATOMIC_ADD",
     "COPY_LINEAR_BC",
@@ -74,13 +74,13 @@ fn v7_packet_fields() {
     assert!(compare_packets(V7_PACKETS_H, v7::PACKETS) > 150);
 }
 
-/// Every field that the header has for a packet is ours at the same place, and the other way.
+/// Compares the fields of every packet with the header's, in both directions.
 fn compare_packets(header: &str, packets: &[Packet]) -> usize {
     let text = amd_text(header);
     let names: Vec<String> = macros(&text).into_iter().map(|m| m.0).collect();
     let mut program = Program::new().include(header);
     let mut compared = 0;
-    // The form with CPV has the header's fields and one dword more: see [`v7_limits`].
+    // The CPV form has the header's fields and one more dword: see [`v7_limits`].
     let with_cpv = |p: &&Packet| **p == v7::copy_linear_cpv::PACKET;
     for packet in packets.iter().filter(|p| !with_cpv(p)) {
         let prefix = format!("SDMA_PKT_{}_", packet.name);
@@ -92,8 +92,8 @@ fn compare_packets(header: &str, packets: &[Packet]) -> usize {
             let Some(rest) = rest.strip_suffix("_offset") else {
                 continue;
             };
-            // `COUNT_count`: the word in capitals, then the field. A longer packet name than
-            // ours has the first word of another packet here.
+            // `COUNT_count`: the word in capitals, then the field. For a packet with a longer name,
+            // the first word belongs to that packet.
             let at = rest.find(|c: char| c.is_ascii_lowercase()).expect("field");
             let (word, field) = rest.split_at(at);
             if longer_name(packets, packet.name, word) {
@@ -143,7 +143,7 @@ fn compare_packets(header: &str, packets: &[Packet]) -> usize {
     compared
 }
 
-/// Whether `word` says that the macro belongs to a packet with a longer name.
+/// Returns whether `word` shows that the macro belongs to a packet with a longer name.
 fn longer_name(packets: &[Packet], packet: &str, word: &str) -> bool {
     let whole = format!("{packet}_{word}");
     let longer =
@@ -151,7 +151,7 @@ fn longer_name(packets: &[Packet], packet: &str, word: &str) -> bool {
     OTHERS.iter().any(|other| longer(other)) || packets.iter().any(|other| longer(other.name))
 }
 
-/// `addr_31_0` is ADDR_LO, `addr_63_32` ADDR_HI; everything else is the same in capitals.
+/// Maps `addr_31_0` to ADDR_LO, `addr_63_32` to ADDR_HI; others to capitals.
 fn our_name(word: &str, field: &str) -> String {
     for (bits, half) in [("_31_0", "_LO"), ("_31_3", "_LO"), ("_63_32", "_HI")] {
         if let Some(stem) = field.strip_suffix(bits) {
@@ -176,7 +176,7 @@ fn as_in_header(header: &str, packet: &Packet, field: DwField) -> DwField {
     }
 }
 
-/// What `sdma_v4_4_2.c` says about counts and alignment, in its own words.
+/// Counts and alignment, matched in the text of `sdma_v4_4_2.c`.
 #[test]
 fn limits() {
     let text = amd_text(ENGINE_C);
@@ -205,7 +205,7 @@ fn limits() {
     assert!(kfd.contains(&format!("num_sdma_queues_per_engine = {RLC_QUEUES};")));
 }
 
-/// What `sdma_v7_0.c` says, in its own words.
+/// Counts and alignment, matched in the text of `sdma_v7_0.c`.
 #[test]
 fn v7_limits() {
     let text = amd_text(V7_ENGINE_C);
@@ -228,7 +228,10 @@ fn v7_limits() {
     let uncached = format!("HEADER_MTYPE({:#x})", v7::fence::MTYPE_UC);
     assert!(fence.contains(&uncached), "{uncached}");
     let write = block(&text, "static void sdma_v7_0_ring_emit_wreg(", "}");
-    assert!(write.contains("reg << 2"), "registers by byte address");
+    assert!(
+        write.contains("reg << 2"),
+        "register address is not in bytes"
+    );
     let trap = block(&text, "static int sdma_v7_0_process_trap_irq(", "}");
     for (name, field) in [
         ("queue", v7::RING_ID_QUEUE),
@@ -289,7 +292,7 @@ fn v7_limits() {
         .check();
 }
 
-/// The engines of gfx12 have the same operations with other names.
+/// gfx12 has the same operations under other names.
 #[test]
 fn v7_atomic_operations() {
     let facts: Vec<_> = atomic_op::ALL

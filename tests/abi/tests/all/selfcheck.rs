@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Checks the oracle itself: a changed fact, a lost one and a doubled one are noticed.
+//! Checks that the comparison detects changed, lost and duplicate facts.
 
 use gpu_regs::gc_9_4_3 as gc;
 use rkfd_abi::pm4::map_process as mp;
@@ -30,7 +30,7 @@ fn program() -> Program {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn flipped_bits_are_detected() {
     let program = program();
     let theirs = program.run();
     let facts = program.all().to_vec();
@@ -53,7 +53,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn lost_and_doubled_facts_are_noticed() {
+fn lost_and_duplicate_facts_are_detected() {
     let program = program();
     let theirs = program.run();
     let facts = program.all().to_vec();
