@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Packets, descriptors and page-table entries as named values, each with what its difference
-//! would mean.
+//! Decodes packets, MQDs and page-table entries to named values that can be compared.
 
 use rkfd_abi::bits::DwField;
 use rkfd_abi::mqd::{v9, v9_sdma};
 use rkfd_abi::pm4::{self, op};
 use rkfd_abi::pte;
 
-/// A named value.
+/// Named value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// Its name.
     pub name: String,
-    /// What is compared: an address or a number that a driver hands out counts as present or not.
+    /// Value to compare.
     pub value: u64,
-    /// It says where something is, or which of several it is.
+    /// Address or allocated number: only its presence is compared.
     pub place: bool,
 }
 
-/// Fields of packets that a driver may fill as it likes.
+/// Packet fields whose value is at the driver's discretion.
 const PLACES: &[&str] = &[
     "ADDR",
     "IB_BASE",
@@ -38,7 +37,7 @@ fn is_place(name: &str) -> bool {
     PLACES.iter().any(|p| name.contains(p))
 }
 
-/// The name of a packet.
+/// Returns the name of a packet.
 pub fn packet_name(words: &[u32]) -> String {
     match pm4::parse(words.first().copied().unwrap_or(0)) {
         pm4::Header::Type3 { opcode, .. } => match pm4::opcode_name(opcode) {
@@ -49,7 +48,7 @@ pub fn packet_name(words: &[u32]) -> String {
     }
 }
 
-/// A packet's fields.
+/// Returns the fields of a packet.
 pub fn packet(words: &[u32], from_runlist: bool) -> Vec<Item> {
     let pm4::Header::Type3 { opcode, .. } = pm4::parse(words.first().copied().unwrap_or(0)) else {
         return Vec::new();
@@ -76,7 +75,7 @@ pub fn packet(words: &[u32], from_runlist: bool) -> Vec<Item> {
     items
 }
 
-/// Dwords of a compute queue's descriptor that say where the driver put something.
+/// MQD dwords that hold addresses chosen by the driver.
 const MQD_PLACES: &[&str] = &[
     "cp_mqd_base_addr_lo",
     "cp_mqd_base_addr_hi",
@@ -87,7 +86,7 @@ const MQD_PLACES: &[&str] = &[
     "dynamic_cu_mask_addr_hi",
 ];
 
-/// Further ones of the scheduler's own queue, all of whose memory is the driver's.
+/// Additional such dwords of the HIQ, all of whose memory belongs to the driver.
 const HIQ_PLACES: &[&str] = &[
     "cp_hqd_pq_base_lo",
     "cp_hqd_pq_base_hi",
@@ -102,7 +101,7 @@ fn named(words: &[u32], names: &[(&str, usize)], places: &[&[&str]]) -> Vec<Item
         .iter()
         .enumerate()
         .map(|(n, &word)| {
-            // A reserved name stands for the dwords up to the next; the last of two names counts.
+            // A reserved name covers the dwords up to the next name; of two names the last counts.
             let (name, at) = names
                 .iter()
                 .rev()
@@ -123,23 +122,23 @@ fn named(words: &[u32], names: &[(&str, usize)], places: &[&[&str]]) -> Vec<Item
         .collect()
 }
 
-/// A compute queue's descriptor.
+/// Returns the dwords of a compute MQD.
 pub fn mqd(words: &[u32]) -> Vec<Item> {
     named(words, v9::dw::NAMES, &[MQD_PLACES])
 }
 
-/// The descriptor of the scheduler's queue.
+/// Returns the dwords of the HIQ's MQD.
 pub fn hiq_mqd(words: &[u32]) -> Vec<Item> {
     named(words, v9::dw::NAMES, &[MQD_PLACES, HIQ_PLACES])
 }
 
-/// A DMA queue's descriptor.
+/// Returns the dwords of an SDMA MQD.
 pub fn sdma_mqd(words: &[u32]) -> Vec<Item> {
     let places: &[&str] = &["sdmax_rlcx_doorbell_offset"];
     named(words, v9_sdma::dw::NAMES, &[places])
 }
 
-/// A walk: what the last entry says, and the directories above it. Flags in words, no addresses.
+/// Returns the entries of a page-table walk: leaf and directories, as flags without addresses.
 pub fn entries(entries: &[u64]) -> Vec<Item> {
     let levels = entries.len().saturating_sub(1);
     let mut items = vec![Item {
@@ -162,8 +161,8 @@ pub fn entries(entries: &[u64]) -> Vec<Item> {
     items
 }
 
-/// The bits of a node's `capability` (`HSA_CAP_*` of `linux/kfd_sysfs.h`): one thing that card and
-/// driver can do, or a number.
+/// Bits of a node's `capability` (`HSA_CAP_*` of `linux/kfd_sysfs.h`): a capability of card and
+/// driver, or a number.
 const CAPABILITIES: &[(&str, u32)] = &[
     ("HOT_PLUGGABLE", 1 << 0),
     ("ATS_PRESENT", 1 << 1),
@@ -191,7 +190,7 @@ const CAPABILITIES: &[(&str, u32)] = &[
     ("PER_QUEUE_RESET_SUPPORTED", 1 << 31),
 ];
 
-/// What a node's `capability` says, bit by bit; bits that have no name count together.
+/// Returns the fields of a node's `capability`; unnamed bits are one field.
 pub fn capability(value: u32) -> Vec<(&'static str, u32)> {
     let rest = CAPABILITIES.iter().fold(value, |v, (_, mask)| v & !mask);
     CAPABILITIES
@@ -201,7 +200,7 @@ pub fn capability(value: u32) -> Vec<(&'static str, u32)> {
         .collect()
 }
 
-/// The flags of an entry in words.
+/// Returns the names of an entry's flags.
 pub fn flags(entry: u64, leaf: bool) -> String {
     let bits = [
         (pte::VALID, "V"),
@@ -218,7 +217,7 @@ pub fn flags(entry: u64, leaf: bool) -> String {
     ];
     let mut words: Vec<String> = bits
         .iter()
-        // Bits 4 to 11 of a directory entry belong to the address, 64-byte aligned.
+        // Bits 4 to 11 of a PDE belong to the address, which is 64-byte aligned.
         .filter(|(bit, _)| entry & bit != 0 && (leaf || bit & pte::PDE_ADDR == 0))
         .map(|(_, name)| (*name).into())
         .collect();
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_have_names_and_places() {
+    fn packet_fields_are_named() {
         let words = [pm4::run_list::PACKET.header(), 0x1000, 0x12, 0x80_0020];
         assert_eq!(packet_name(&words), "RUN_LIST");
         let items = packet(&words, false);
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_a_dword_and_every_dword_has_a_name() {
+    fn mqd_dwords_are_named_and_places_exist() {
         let items = hiq_mqd(&[0; v9::Mqd::DWORDS]);
         for name in MQD_PLACES.iter().chain(HIQ_PLACES) {
             assert!(items.iter().any(|i| i.name == *name && i.place), "{name}");
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_have_names_and_no_bit_is_lost() {
+    fn capability_covers_all_bits() {
         let list = capability(0x2040_2000);
         let of = |name| list.iter().find(|(n, _)| *n == name).unwrap().1;
         assert_eq!((of("DOORBELL_TYPE"), of("ASIC_REVISION")), (2, 1));
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_lose_their_addresses_and_keep_their_flags() {
+    fn entries_keep_flags_only() {
         let pte = 0x1234_5000 | pte::VALID | pte::READABLE | pte::FRAG.put(9);
         let items = entries(&[1, 0x8000_0041, pte]);
         assert_eq!(items[0].value, 2);

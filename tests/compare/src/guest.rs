@@ -1,57 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The lines that the guest's `compare` printed.
+//! Parses the output of `compare` in the guest.
 
 use std::collections::BTreeMap;
 
-/// Cost and answer of one kind of call.
+/// Cost and result of one kind of call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// Its name.
     pub name: String,
-    /// What it answered.
+    /// Return value.
     pub ret: i64,
-    /// Median of what the thread worked itself, and the least.
+    /// Work of the calling thread: median and minimum.
     pub own: (u64, u64),
-    /// Median of what passed, and the least.
+    /// Elapsed: median and minimum.
     pub elapsed: (u64, u64),
 }
 
-/// A mapping that the GPU used.
+/// Mapping used by the GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// Its name.
     pub name: String,
-    /// Where it starts.
+    /// Start address.
     pub va: u64,
-    /// Bytes.
+    /// Size, in bytes.
     pub size: u64,
-    /// What the calls that made it answered.
+    /// Return value of the calls that created it.
     pub ret: i64,
 }
 
-/// What the guest saw.
+/// Output of the guest.
 #[derive(Debug, Default)]
 pub struct Guest {
-    /// Lines of each file of the topology.
+    /// Lines per topology file.
     pub topology: BTreeMap<String, Vec<String>>,
-    /// Calls in the order of their first round.
+    /// Calls in the order of the first round.
     pub calls: Vec<Call>,
-    /// What questions were answered with.
+    /// Values by query.
     pub values: BTreeMap<String, String>,
     /// Mappings in order.
     pub mappings: Vec<Mapping>,
-    /// Bytes of memory: of the guest, of the GPU, and of the guest for the GPU.
+    /// Memory in bytes: of the guest, of the GPU, and of the guest for the GPU.
     pub memory: Vec<(String, [i64; 3])>,
-    /// What each mark stands before.
+    /// Step that follows each mark.
     pub marks: BTreeMap<u32, String>,
-    /// Why it ended before its end.
+    /// Reason for a premature end.
     pub failed: Option<String>,
-    /// It came to its end.
+    /// The program completed.
     pub done: bool,
 }
 
-/// The values of `key=value` words.
+/// Returns the value of the first `key=value` word.
 pub fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.split_whitespace()
         .filter_map(|word| word.split_once('='))
@@ -59,7 +59,7 @@ pub fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         .map(|(_, v)| v)
 }
 
-/// A number, decimal or with 0x.
+/// Parses a number, decimal or with 0x.
 pub fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -68,7 +68,7 @@ pub fn number(text: &str) -> Option<u64> {
 }
 
 impl Guest {
-    /// Reads the output of a boot; other lines than those of `compare` do not count.
+    /// Parses the output of a boot; ignores lines of other programs.
     pub fn parse(text: &str) -> Self {
         let mut guest = Self::default();
         for line in text.lines() {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_line_is_read() {
+    fn parses_all_line_kinds() {
         let guest = Guest::parse(
             "KTAP\ncmp topology nodes/1/properties mode 444\ncmp topology nodes/1/properties: a 1\n\
              cmp call GET ret=-22 rounds=7 own=5 own_min=4 elapsed=9 elapsed_min=8\r\n\

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rkfd-compare`: puts what two drivers did beside each other.
+//! `rkfd-compare`: compares what two drivers did.
 //!
-//! Reads the logs of one boot for each driver: the lines that the guest's `compare` printed, and
-//! the GPU model's event log. Differences are looked up in a list of those that are meant.
+//! Reads the logs of one boot per driver: the output of `compare` in the guest and the event log of
+//! the GPU model. Differences are looked up in a list of intended ones.
 
 mod decode;
 mod guest;
@@ -30,16 +30,16 @@ usage: rkfd-compare --meant FILE NAME=FOLDER [NAME=FOLDER]
 Exit status: 0; 2 if there are differences that are not explained; 1 on any other error.
 ";
 
-/// Exit status of a report with differences that nobody explains.
+/// Exit status of a report with unexplained differences.
 const UNEXPLAINED: u8 = 2;
 
-/// One driver's boot.
+/// Boot of one driver.
 pub struct Run {
-    /// The driver.
+    /// Name of the driver.
     pub name: String,
-    /// What the guest saw.
+    /// Output of the guest.
     pub guest: Guest,
-    /// What the GPU saw.
+    /// Event log of the GPU model.
     pub trace: Trace,
 }
 

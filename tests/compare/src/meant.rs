@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The differences that are meant: definition lists of a reStructuredText whose terms are
-//! patterns in double back quotes.
+//! List of intended differences: reStructuredText definition lists whose terms are patterns in
+//! double back quotes.
 
-/// A pattern and how often it was needed.
+/// Patterns with their reason, and whether a difference matched.
 #[derive(Debug)]
 struct Entry {
     patterns: Vec<String>,
@@ -11,14 +11,15 @@ struct Entry {
     used: bool,
 }
 
-/// The list.
+/// List of intended differences.
 #[derive(Debug, Default)]
 pub struct Meant {
     entries: Vec<Entry>,
 }
 
 impl Meant {
-    /// Reads the text: a line of patterns in double back quotes, then indented lines, its reason.
+    /// Parses the text: a line of patterns in double back quotes, followed by indented lines with
+    /// the reason.
     pub fn parse(text: &str) -> Self {
         let mut meant = Self::default();
         let mut lines = text.lines().peekable();
@@ -46,7 +47,7 @@ impl Meant {
         meant
     }
 
-    /// Why a difference is meant.
+    /// Returns the reason for a difference, or `None`, and marks it as used.
     pub fn reason(&mut self, key: &str) -> Option<&str> {
         let entry = self.entries.iter_mut().find(|e| {
             e.patterns
@@ -57,7 +58,7 @@ impl Meant {
         Some(&entry.reason)
     }
 
-    /// Patterns that nothing needed.
+    /// Returns the unused patterns.
     pub fn unused(&self) -> impl Iterator<Item = &[String]> {
         self.entries
             .iter()
@@ -66,7 +67,7 @@ impl Meant {
     }
 }
 
-/// Whether `key` is what `pattern` says; `*` stands for anything.
+/// Returns whether `key` matches `pattern`; `*` matches any text.
 fn fits(pattern: &[u8], key: &[u8]) -> bool {
     match pattern.split_first() {
         None => key.is_empty(),
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_have_reasons_and_unused_ones_show() {
+    fn reasons_and_unused_patterns() {
         let text = "Title\n=====\n\n``topology/*/properties:num_gws``, ``value/x``\n    Because\n    of this.\n\n\
                     ``never``\n    No.\n\n``code`` in text\n";
         let mut meant = Meant::parse(text);

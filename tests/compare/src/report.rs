@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The report: the differences, each with its reason or without one, and the tables.
+//! The report: differences, with reasons where known, and tables.
 //!
-//! With one driver it shows what there is to compare.
+//! With one driver it lists what would be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use crate::meant::Meant;
 use crate::trace::{Act, Section, Walk};
 use crate::{tables, Run};
 
-/// The steps of a queue whose acts are compared.
+/// Steps of a queue whose acts are compared.
 const STEPS: &[&str] = &[
     "aql CREATE_QUEUE",
     "aql UPDATE_QUEUE",
@@ -29,7 +29,7 @@ const STEPS: &[&str] = &[
     "map UNMAP_MEMORY.userptr_64K",
 ];
 
-/// The report in the making.
+/// Report under construction.
 pub struct Report<'a> {
     runs: &'a [Run],
     meant: Meant,
@@ -41,7 +41,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A report about one or two runs.
+    /// Returns an empty report about one or two runs.
     pub fn new(runs: &'a [Run], meant: Meant) -> Self {
         let mut report = Self {
             runs,
@@ -82,7 +82,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// One difference; each key once.
+    /// Adds a difference; each key once.
     fn differs(&mut self, key: &str, a: &str, b: &str) {
         if !self.seen.insert(key.into()) {
             return;
@@ -104,7 +104,7 @@ impl<'a> Report<'a> {
         let _ = writeln!(self.out, "    {:<8} {a}\n    {:<8} {b}", one.name, two.name);
     }
 
-    /// What is the same and worth seeing nevertheless.
+    /// Adds an equal value worth showing.
     fn same(&mut self, key: &str, text: &str) {
         if self.seen.insert(key.into()) {
             let _ = writeln!(self.out, "{:<14} {key}\n    {:<8} {text}", "same", "both");
@@ -233,11 +233,11 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Compares named values; where something is counts only as being there.
+    /// Compares named values; of places only the presence.
     fn items(&mut self, prefix: &str, a: &[Item], b: &[Item]) {
         for (a, b) in a.iter().zip(b) {
             let seen = |item: &Item| match (item.place, item.value) {
-                // The low half of an address may be anything.
+                // The low half of an address is arbitrary.
                 (true, _) => String::new(),
                 (false, value) => format!("{value:#x}"),
             };
@@ -344,7 +344,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The text, and how many differences nobody explains.
+    /// Returns the text and the number of unexplained differences.
     pub fn finish(self) -> (String, u32) {
         let names: Vec<&str> = self.runs.iter().map(|r| r.name.as_str()).collect();
         let mut text = format!(
@@ -374,8 +374,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// `name value` lines as a map; other content under its line number. What is made of bits is told
-/// bit by bit, so that each has a reason of its own.
+/// Returns `name value` lines as a map; other lines by line number. Bit fields are split, so that
+/// each bit can have its own reason.
 fn properties(lines: &[String]) -> BTreeMap<String, String> {
     let mut map = BTreeMap::new();
     for (n, line) in lines.iter().enumerate() {
@@ -393,7 +393,7 @@ fn properties(lines: &[String]) -> BTreeMap<String, String> {
     map
 }
 
-/// The engine that a MAP_QUEUES is for, so that queues of one kind meet.
+/// Returns the engine of a MAP_QUEUES, to pair queues of the same kind.
 fn engine_of(words: &[u32], listed: bool) -> u64 {
     decode::packet(words, listed)
         .iter()
@@ -401,14 +401,13 @@ fn engine_of(words: &[u32], listed: bool) -> u64 {
         .map_or(0, |i| i.value)
 }
 
-/// Registers that serve interrupts or polls and come when they come.
+/// Registers of interrupts and polls, written asynchronously.
 const ASYNCHRONOUS: &[&str] = &["IH_RB_RPTR", "IH_RB_CNTL", "IH_DOORBELL_RPTR"];
 
-/// The register by which a job of a DMA engine flushes the host data path. The kernel's jobs clear
-/// memory that nobody uses any more, or not yet: they come when they come.
+/// Register used by an SDMA job for its HDP flush. Kernel jobs clear unused memory asynchronously.
 const FLUSH_OF_A_JOB: &str = "GPU_HDP_FLUSH_REQ";
 
-/// What the GPU was told in a section, in words; a repetition is told once.
+/// Returns the acts of a section as text, repetitions merged.
 fn sequence(section: &Section) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     let mut of_a_job = false;
@@ -421,7 +420,7 @@ fn sequence(section: &Section) -> Vec<String> {
             }
             Act::HdpFlush if std::mem::take(&mut of_a_job) => continue,
             Act::Register(name, value, _) => format!("{name}={value:#x}"),
-            // When they come beside the packets is a matter of chance.
+            // Their order relative to packets is not deterministic.
             Act::Doorbell(_) => continue,
             Act::HdpFlush => "HDP flush".into(),
             Act::Invalidate(hub) => format!("invalidate {hub}"),
@@ -443,7 +442,7 @@ fn hiq(run: &Run) -> Option<Vec<Item>> {
     })
 }
 
-/// The compute descriptor that was loaded last in a step: there is one compute queue then.
+/// Returns the compute MQD loaded last in a step: there is one compute queue at that time.
 fn compute(run: &Run, step: &str) -> Option<Vec<Item>> {
     let section = run.trace.section(step)?;
     section.acts.iter().rev().find_map(|act| match act {
@@ -452,7 +451,7 @@ fn compute(run: &Run, step: &str) -> Option<Vec<Item>> {
     })
 }
 
-/// The DMA descriptor that a step brought: the other one is that of the marks.
+/// Returns the SDMA MQD first loaded in a step: the other one belongs to the marks.
 fn sdma(run: &Run, step: &str) -> Option<Vec<Item>> {
     let section = run.trace.section(step)?;
     section.acts.iter().find_map(|act| match act {
@@ -461,7 +460,7 @@ fn sdma(run: &Run, step: &str) -> Option<Vec<Item>> {
     })
 }
 
-/// The walk for the first or the last page of a mapping.
+/// Returns the page-table walk of the first or last page of a mapping.
 fn walk_of<'a>(run: &'a Run, mapping: &Mapping, last: bool) -> Option<&'a Walk> {
     let page = match last {
         false => mapping.va,
@@ -504,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_needs_a_reason() {
+    fn difference_without_reason_is_unexplained() {
         let runs = [
             run(
                 "a",
@@ -530,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_clear_memory_come_when_they_come() {
+    fn hdp_flushes_of_clearing_jobs_are_ignored() {
         let write = |name: &str| Act::Register(name.into(), 0x400, 0xe26);
         let job = write("regBIF_BX_PF0_GPU_HDP_FLUSH_REQ");
         let acts = vec![Act::HdpFlush, job, Act::HdpFlush, write("regX")];
@@ -542,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn where_something_is_does_not_matter() {
+    fn places_compare_presence_only() {
         let runs = [run("a", ""), run("b", "")];
         let mut report = Report::new(&runs, Meant::default());
         let item = |place, value| Item {
@@ -555,7 +554,7 @@ mod tests {
         assert_eq!(report.unexplained, before);
         report.items("x", &[item(false, 1)], &[item(false, 2)]);
         assert_eq!(report.unexplained, before + 1);
-        // Once is enough.
+        // Reported only once.
         report.items("x", &[item(false, 1)], &[item(false, 3)]);
         assert_eq!(report.unexplained, before + 1);
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The parts of the report that are numbers and not differences: costs of calls, memory, the
-//! registers of the bring-up.
+//! Tables of the report: cost of calls, memory, bring-up registers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +15,7 @@ fn ratio(a: u64, b: u64) -> String {
     }
 }
 
-/// Guest instructions of each call.
+/// Returns the table of guest instructions per call.
 pub fn calls(runs: &[Run]) -> String {
     let mut out = String::from(
         "Guest instructions of each call (QEMU -icount, one processor): the median of what the calling thread worked, and of\n\
@@ -60,7 +59,7 @@ pub fn calls(runs: &[Run]) -> String {
     out
 }
 
-/// Bytes of each thing.
+/// Returns the table of memory in bytes.
 pub fn memory(runs: &[Run]) -> String {
     let mut out = String::from("Memory in bytes that each takes, without what the process itself does (noise of a few pages is normal).\n\n");
     let _ = write!(out, "{:<24}", "");
@@ -91,10 +90,10 @@ pub fn memory(runs: &[Run]) -> String {
     out
 }
 
-/// Registers with what was written last, and how often.
+/// Registers with the last value written and the number of writes.
 type Registers<'a> = BTreeMap<(&'a str, u32), (u64, u32)>;
 
-/// Which registers each driver writes before the first mark, and with what last.
+/// Returns the table of registers written before the first mark, with the last value.
 pub fn bring_up(runs: &[Run]) -> String {
     let written: Vec<Registers<'_>> = runs.iter().map(registers).collect();
     let mut out = String::from(
@@ -149,7 +148,7 @@ fn registers(run: &Run) -> Registers<'_> {
     map
 }
 
-/// What the GPU was told in each section, as counts.
+/// Returns the table of acts per section, as counts.
 pub fn sections(runs: &[Run]) -> String {
     let mut out = String::from("What the GPU was told in each step: register writes/reads, doorbells of kernel queues, packets of KIQ and HIQ, packets\nof kernel DMA rings.\n\n");
     let mut before = String::new();
@@ -174,7 +173,7 @@ pub fn sections(runs: &[Run]) -> String {
             );
             let _ = write!(row, " {text:<34}");
         }
-        // Mappings are many and much the same.
+        // Omit mappings that repeat an earlier row.
         if !section.name.starts_with("map ") || !before.contains(&row) {
             let _ = writeln!(out, "{:<34}{}", section.name.trim(), row.trim_end());
             before = format!("{before}{row}\n");

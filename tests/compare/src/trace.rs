@@ -1,84 +1,84 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The GPU model's event log, cut into sections by the marks of the workload.
+//! Parses the GPU model's event log and splits it into sections at the workload's marks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::guest::{number, value};
 
-/// The high half of a fence that is a mark.
+/// High half of a fence value that is a mark.
 const MARK: u32 = 0xc0de_0000;
 
-/// Who listens to a doorbell.
+/// Owner of a doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The interface queue of the kernel.
+    /// KIQ.
     Kiq,
-    /// The interface queue of the scheduler.
+    /// HIQ.
     Hiq,
-    /// A ring of the kernel.
+    /// Kernel ring.
     Kernel,
-    /// A process.
+    /// User process.
     User,
 }
 
-/// What the GPU was told, in order.
+/// Act of the driver, as seen by the GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// A register was written: its name, the value, its address.
+    /// Register write: name, value, address.
     Register(String, u32, u32),
-    /// A doorbell of the kernel was rung.
+    /// Kernel doorbell ring.
     Doorbell(Owner),
-    /// The host data path was flushed.
+    /// HDP flush.
     HdpFlush,
-    /// Translations were dropped.
+    /// TLB flush.
     Invalidate(String),
-    /// A packet was taken from the KIQ or the HIQ.
+    /// Packet of the KIQ or the HIQ.
     Packet(Owner, Vec<u32>),
-    /// A packet of a runlist.
+    /// Runlist packet.
     Listed(Vec<u32>),
-    /// A compute queue's descriptor was loaded.
+    /// Load of a compute MQD.
     Mqd(u64, Vec<u32>),
-    /// The scheduler's own descriptor was loaded.
+    /// Load of the HIQ's MQD.
     HiqMqd(Vec<u32>),
-    /// A DMA queue's descriptor was loaded.
+    /// Load of an SDMA MQD.
     SdmaMqd(u64, Vec<u32>),
-    /// A kernel ring of a DMA engine had a packet.
+    /// Packet of a kernel SDMA ring.
     KernelCopy(String),
 }
 
-/// A walk of page tables for a process.
+/// Page-table walk for a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walk {
-    /// Page.
+    /// Page address.
     pub va: u64,
     /// Entries, root first.
     pub entries: Vec<u64>,
 }
 
-/// What stands between two marks.
+/// Log between two marks.
 #[derive(Debug, Default, Clone)]
 pub struct Section {
-    /// What the first of the two says, with the kind of queue that it is about.
+    /// Name from the first of the two marks, with the kind of queue.
     pub name: String,
-    /// What the GPU was told.
+    /// Acts, in order.
     pub acts: Vec<Act>,
-    /// Walks for processes.
+    /// Page-table walks of processes.
     pub walks: Vec<Walk>,
-    /// Descriptors that were loaded last before it.
+    /// Addresses of MQDs loaded before this section.
     pub before: HashSet<u64>,
-    /// Interrupts that the GPU raised.
+    /// Number of interrupts raised.
     pub interrupts: u64,
-    /// Registers that were read.
+    /// Number of register reads.
     pub reads: u64,
 }
 
-/// The whole log.
+/// Event log.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Before the first mark: bring-up and the first processes.
+    /// Before the first mark: bring-up and first processes.
     pub bring_up: Section,
-    /// One for each mark.
+    /// One section per mark.
     pub sections: Vec<Section>,
 }
 
@@ -87,12 +87,12 @@ struct Reader {
     owners: HashMap<u64, Owner>,
     queues: HashMap<String, Owner>,
     loaded: HashSet<u64>,
-    /// Section of the runlist whose descriptors are being loaded: a mark may overtake them.
+    /// Section of the runlist whose MQDs are being loaded: a mark may overtake them.
     list: usize,
 }
 
 impl Trace {
-    /// Reads a log; `marks` says what the marks are called.
+    /// Parses a log; `marks` are the names of the marks.
     pub fn parse(text: &str, marks: &BTreeMap<u32, String>) -> Self {
         let mut kind = String::new();
         let mut reader = Reader {
@@ -135,7 +135,7 @@ impl Trace {
         }
     }
 
-    /// The section of that name.
+    /// Returns the section with that name.
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|s| s.name == name)
     }
@@ -149,7 +149,7 @@ fn mark_of(layer: &str, event: &str, rest: &str) -> Option<u32> {
     (word & 0xffff_0000 == MARK).then_some(word & 0xffff)
 }
 
-/// The hexadecimal words in brackets at the end of an event.
+/// Returns the hexadecimal words in brackets at the end of an event.
 fn words(rest: &str) -> Vec<u32> {
     long_words(rest).into_iter().map(|w| w as u32).collect()
 }
@@ -247,7 +247,7 @@ impl Reader {
     }
 
     fn act(&mut self, act: Act) {
-        // A packet that has to wait is looked at again and again.
+        // A packet that waits is executed repeatedly.
         let again = matches!(act, Act::Packet(..));
         let acts = &mut self.section().acts;
         let last = acts.iter().rev().find(|a| matches!(a, Act::Packet(..)));
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_cut_the_log() {
+    fn marks_split_the_log() {
         let marks = [(1, "kind aql"), (2, "CREATE_QUEUE"), (3, "between")];
         let marks = marks.map(|(n, name)| (n, name.to_string())).into();
         let log = "1 cp queue_start queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
