@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The first trap handler of gfx12.
+//! First-level trap handler of gfx12.
 
 #[path = "../../rust/hw/gfx12/trap.rs"]
 mod module;
@@ -17,9 +17,9 @@ const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx12/trap.s");
 const MEMORY: u32 = 1 << 4;
 const ILLEGAL: u32 = 1 << 6;
 
-/// A second handler: stores in v[10:11] to the memory in ttmp[14:15] what the first one left (ttmp0, 1,
-/// EXCP_FLAG_PRIV, ttmp12, ttmp11, SCHED_MODE), and goes back, behind an `s_trap`; for anything else
-/// with the wave halted.
+/// Second-level handler: stores through v[10:11] to the memory in ttmp[14:15] the state it was
+/// entered with (ttmp0, 1, EXCP_FLAG_PRIV, ttmp12, ttmp11, SCHED_MODE) and returns past an
+/// `s_trap`; for other causes it halts the wave.
 const SECOND_SOURCE: &str = "
     s_mov_b64 ttmp[4:5], exec
     s_mov_b64 exec, 1
@@ -51,14 +51,13 @@ back:
     s_rfe_b64 ttmp[0:1]
 ";
 
-/// The wave has another scheduling mode, which is back after the trap where nobody but the first handler
-/// took it away.
+/// Sets another scheduling mode, which the trap must preserve without a second level.
 const AROUND_A_TRAP: &str =
     "s_setreg_imm32_b32 hwreg(26, 0, 2), 2\n s_cmp_eq_u32 0, 0\n s_trap 2\n\
      s_cselect_b32 s4, 5, 6\n s_getreg_b32 s5, hwreg(26)\n v_mov_b32 v1, s4\n v_mov_b32 v2, s5\n\
      v_mov_b32 v3, 0\n global_store_b64 v3, v[1:2], s[0:1]\n s_endpgm\n";
 
-/// One wave whose trap handler is the module's, with a second one at `second` (0 for none).
+/// Runs a wave with the module's trap handler and a second level at `second` (0 for none).
 fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
     let assemble = |text| llvm::assemble_for(Target::Wave32, text);
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
@@ -89,25 +88,25 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
 }
 
 #[test]
-fn the_words_are_those_of_the_source() {
+fn machine_code_matches_source() {
     let words = llvm::assemble_for(Target::Wave32, MODULE_SOURCE);
     assert_eq!(module::FIRST_LEVEL[..], words);
 }
 
 #[test]
-fn it_leads_to_the_second_handler() {
+fn enters_second_level_handler() {
     for debugger in [0, 1] {
         let (ram, result) = run(AROUND_A_TRAP, SECOND, debugger);
         result.unwrap();
         let notes = ram.get_u32(SECOND_TMA, 8);
         let pc = u64::from(notes[0]) | u64::from(notes[1] & 0xffff) << 32;
-        // Behind two instructions of three words; the trap's number, and the scheduling mode.
+        // Past two instructions of three words; trap id and scheduling mode.
         assert_eq!((pc, notes[1] >> 28, notes[1] >> 26 & 3), (CODE + 12, 2, 2));
         // SCC in STATE_PRIV; neither the handler's priority nor HALT.
         assert_eq!((notes[2], notes[3] & 0x4e00), (0, 0x200));
         assert_eq!((notes[4], notes[5]), (debugger << 23 | 2 << 26, 0));
-        assert_eq!((notes[6], notes[7]), (0, 0), "the place of the wave");
-        // SCC came back, and the trap is over.
+        assert_eq!((notes[6], notes[7]), (0, 0), "wave index registers differ");
+        // SCC is restored and the trap is over.
         assert_eq!(ram.get_u32(DATA, 1), [5]);
     }
     let (ram, result) = run("ds_store_b32 v0, v0 offset:512", SECOND, 0);
@@ -119,10 +118,14 @@ fn it_leads_to_the_second_handler() {
 }
 
 #[test]
-fn it_does_without_a_second_handler() {
+fn works_without_second_level_handler() {
     let (ram, result) = run(AROUND_A_TRAP, 0, 0);
     result.unwrap();
-    assert_eq!(ram.get_u32(DATA, 2), [5, 2], "SCC and the scheduling mode");
+    assert_eq!(
+        ram.get_u32(DATA, 2),
+        [5, 2],
+        "SCC or scheduling mode not restored"
+    );
     let (_, result) = run("s_nop 0\n s_mov_b32 s4, ttmp6\n s_endpgm", 0, 0);
     assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE + 4));
 }

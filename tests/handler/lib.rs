@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Runs the module's first trap handlers on the model's interpreter, and compares their words with their
-//! sources.
+//! Runs the module's first-level trap handlers in the shader interpreter of the model, and compares
+//! their machine code with their sources.
 #![cfg(test)]
 
 #[path = "../model/wave/tests/common/mod.rs"]
@@ -18,16 +18,16 @@ const MODULE_SOURCE: &str = include_str!("../../rust/hw/gfx9_4_3/trap.s");
 
 const FIRST: u64 = CODE + 0x1_0000;
 const SECOND: u64 = FIRST + 0x4000;
-/// The memory of the first handler: where the second one is and its memory, and whether there is a debugger.
+/// Memory of the first-level handler: address and memory of the second level, debugger flag.
 const FIRST_TMA: u64 = FIRST + 0x1800;
-/// What the second handler notes: ttmp0 and 1, TRAPSTS, ttmp12, ttmp8 to 11, ttmp13.
+/// Memory of the second-level handler: ttmp0 and 1, TRAPSTS, ttmp12, ttmp8 to 11, ttmp13.
 const SECOND_TMA: u64 = DATA + 0x1000;
 
 /// TRAPSTS.MEM_VIOL.
 const MEMORY: u32 = 1 << 8;
 
-/// What a second handler of a runtime does with what the first one left: notes it, and goes back, behind
-/// an `s_trap`; for anything else with the wave halted.
+/// Second-level handler of a runtime: stores the state it was entered with and returns past an
+/// `s_trap`; for other causes it halts the wave.
 const SECOND_SOURCE: &str = "
     s_store_dwordx2 ttmp[0:1], ttmp[14:15], 0x0
     s_getreg_b32 ttmp2, hwreg(HW_REG_TRAPSTS)
@@ -53,7 +53,7 @@ back:
 const AROUND_A_TRAP: &str = "s_cmp_eq_u32 0, 0\n s_trap 2\n s_cselect_b32 s4, 5, 6\n\
      v_mov_b32 v1, s4\n v_mov_b32 v2, 0\n global_store_dword v2, v1, s[0:1]\n s_endpgm\n";
 
-/// One wave whose trap handler is the module's, with a second one at `second` (0 for none).
+/// Runs a wave with the module's trap handler and a second level at `second` (0 for none).
 fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
     let ram = Ram::new(CODE, (DATA - CODE) as usize + 0x1_0000);
     ram.put_u32(CODE, &llvm::assemble(code));
@@ -74,12 +74,12 @@ fn run(code: &str, second: u64, debugger: u32) -> (Ram, Result<(), Stop>) {
 }
 
 #[test]
-fn the_words_are_those_of_the_source() {
+fn machine_code_matches_source() {
     assert_eq!(module::FIRST_LEVEL[..], llvm::assemble(MODULE_SOURCE));
 }
 
 #[test]
-fn it_leads_to_the_second_handler() {
+fn enters_second_level_handler() {
     for debugger in [0, 1] {
         let (ram, result) = run(AROUND_A_TRAP, SECOND, debugger);
         result.unwrap();
@@ -88,7 +88,7 @@ fn it_leads_to_the_second_handler() {
         assert_eq!((pc, notes[1] >> 16 & 0xff), (CODE + 4, 2));
         assert_eq!(notes[3] & 0x1_2061, 0x1_0061);
         assert_eq!(notes[8], debugger << 23);
-        // SCC came back, and the trap is over.
+        // SCC is restored and the trap is over.
         assert_eq!(ram.get_u32(DATA, 1), [5]);
     }
     let (ram, result) = run("ds_write_b32 v0, v0 offset:512", SECOND, 0);
@@ -97,7 +97,7 @@ fn it_leads_to_the_second_handler() {
 }
 
 #[test]
-fn it_does_without_a_second_handler() {
+fn works_without_second_level_handler() {
     let (ram, result) = run(AROUND_A_TRAP, 0, 0);
     result.unwrap();
     assert_eq!(ram.get_u32(DATA, 1), [5]);
