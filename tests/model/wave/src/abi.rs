@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The amdhsa launch ABI: from a kernel descriptor and the facts of an AQL packet to a
-//! [`Dispatch`].
+//! amdhsa launch ABI: builds a [`Dispatch`] from a kernel descriptor and the fields of an AQL
+//! packet.
 
 use crate::{Apertures, Dispatch, Fault, Isa, Memory, Scratch};
 use std::fmt;
@@ -17,7 +17,7 @@ mod property {
     pub const PRIVATE_SEGMENT_SIZE: u16 = 1 << 6;
     pub const WAVEFRONT_SIZE32: u16 = 1 << 10;
     pub const USES_DYNAMIC_STACK: u16 = 1 << 11;
-    /// Those of both instruction sets.
+    /// Bits defined for both instruction sets.
     const COMMON: u16 = DISPATCH_PTR
         | QUEUE_PTR
         | KERNARG_SEGMENT_PTR
@@ -29,33 +29,33 @@ mod property {
     pub const GFX1201: u16 = COMMON | WAVEFRONT_SIZE32;
 }
 
-/// `COMPUTE_PGM_RSRC2.TG_SIZE_EN`: the workgroup's size in an SGPR, which gfx1201 does not have.
+/// `COMPUTE_PGM_RSRC2.TG_SIZE_EN`: workgroup size in an SGPR; not supported by gfx1201.
 const TG_SIZE_EN: u32 = 1 << 10;
 
-/// How many user SGPRs the hardware loads at most.
+/// Maximum number of user SGPRs.
 const MAX_USER_SGPRS: usize = 16;
-/// LDS of a compute unit.
+/// LDS of a compute unit, in bytes.
 const LDS_BYTES: u32 = 64 << 10;
-/// Allocation unit of the LDS.
+/// LDS allocation unit, in bytes.
 const LDS_GRANULE: u32 = 512;
-/// Most work-items in a workgroup.
+/// Maximum number of work-items per workgroup.
 const MAX_WORKGROUP: u64 = 1024;
-/// Code that firmware skips when it preloads kernel arguments.
+/// Bytes of code skipped by firmware when it preloads kernel arguments.
 const PRELOAD_PROLOGUE: u64 = 256;
 
-/// Why a launch is refused.
+/// Reason for refusing a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbiError {
-    /// The descriptor or packet breaks a rule.
-    Invalid(String),
-    /// The kernel arguments to preload could not be read.
+    /// The descriptor or packet is invalid.
+    Invalid(InvalidLaunch),
+    /// Fault while reading the kernel arguments to preload.
     Fault(Fault),
 }
 
 impl fmt::Display for AbiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AbiError::Invalid(text) => write!(f, "invalid launch: {text}"),
+            AbiError::Invalid(reason) => write!(f, "invalid launch: {reason}"),
             AbiError::Fault(fault) => write!(f, "kernel arguments to preload: {fault}"),
         }
     }
@@ -63,16 +63,130 @@ impl fmt::Display for AbiError {
 
 impl std::error::Error for AbiError {}
 
+impl From<InvalidLaunch> for AbiError {
+    fn from(reason: InvalidLaunch) -> Self {
+        AbiError::Invalid(reason)
+    }
+}
+
+/// Invalid field of a kernel descriptor or packet. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidLaunch {
+    /// Reserved bytes of the kernel descriptor are set.
+    ReservedBytes,
+    /// Kernel code properties that the instruction set does not define.
+    CodeProperties {
+        /// The undefined bits.
+        bits: u16,
+        /// Instruction set.
+        isa: Isa,
+    },
+    /// Workgroup info SGPR or preloaded kernel arguments on gfx1201.
+    NotOnGfx1201 {
+        /// `COMPUTE_PGM_RSRC2`.
+        rsrc2: u32,
+        /// Kernarg preload field of the descriptor.
+        preload: u16,
+    },
+    /// Entry point not aligned to 256 bytes.
+    Entry(u64),
+    /// Number of user SGPRs differs from `COMPUTE_PGM_RSRC2.USER_SGPR`, or is too large.
+    UserSgprs {
+        /// Number enabled by the kernel descriptor.
+        enabled: usize,
+        /// `COMPUTE_PGM_RSRC2.USER_SGPR`.
+        rsrc2: usize,
+    },
+    /// Empty or oversized workgroup, in work-items.
+    Workgroup([u16; 3]),
+    /// Empty grid, in work-items.
+    Grid([u32; 3]),
+    /// Kernel object not aligned to 64 bytes.
+    KernelObject(u64),
+    /// Group segment smaller than the kernel's, or larger than the LDS.
+    GroupSegment {
+        /// Size in the packet.
+        size: u32,
+        /// Static LDS of the kernel.
+        fixed: u32,
+    },
+    /// Private segment smaller than the kernel's.
+    PrivateSegment {
+        /// Size in the packet.
+        size: u32,
+        /// Scratch per work-item of the kernel.
+        fixed: u32,
+    },
+    /// Scratch memory too small for a wave.
+    Scratch {
+        /// Scratch per wave of the kernel.
+        need: u64,
+        /// Scratch per wave slot.
+        stride: u64,
+        /// Number of wave slots.
+        slots: u64,
+    },
+    /// Flat scratch init requested, although hardware initialises flat scratch.
+    FlatScratchInit,
+}
+
+impl fmt::Display for InvalidLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use InvalidLaunch::*;
+        match self {
+            ReservedBytes => write!(f, "reserved bytes of the kernel descriptor are set"),
+            CodeProperties { bits, isa } => {
+                let name = match isa {
+                    Isa::Gfx942 => "gfx942",
+                    Isa::Gfx1201 => "gfx1201",
+                };
+                write!(f, "kernel code properties {bits:#x} on {name}")
+            }
+            NotOnGfx1201 { rsrc2, preload } => write!(
+                f,
+                "rsrc2 {rsrc2:#x}, preload {preload:#x}: no workgroup info SGPR or preloaded \
+                 arguments on gfx1201"
+            ),
+            Entry(entry) => write!(f, "entry point {entry:#x} is not 256-byte aligned"),
+            UserSgprs { enabled, rsrc2 } => {
+                write!(f, "{enabled} user SGPRs enabled, {rsrc2} in rsrc2")
+            }
+            Workgroup(size) => write!(f, "workgroup of {size:?} work-items"),
+            Grid(size) => write!(f, "grid of {size:?} work-items"),
+            KernelObject(va) => write!(f, "kernel object {va:#x} is not 64-byte aligned"),
+            GroupSegment { size, fixed } => write!(
+                f,
+                "group segment of {size} bytes, kernel needs {fixed}, compute unit has {LDS_BYTES}"
+            ),
+            PrivateSegment { size, fixed } => {
+                write!(f, "private segment of {size} bytes, kernel needs {fixed}")
+            }
+            Scratch {
+                need,
+                stride,
+                slots,
+            } => write!(
+                f,
+                "scratch: a wave needs {need} bytes, {stride} allocated in {slots} slots"
+            ),
+            FlatScratchInit => write!(
+                f,
+                "FLAT_SCRATCH_INIT requested, but hardware initialises flat scratch"
+            ),
+        }
+    }
+}
+
 /// The 64-byte amdhsa kernel descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelDescriptor {
-    /// Static LDS, bytes.
+    /// Static LDS, in bytes.
     pub group_segment_fixed_size: u32,
-    /// Scratch of a work-item, bytes.
+    /// Scratch per work-item, in bytes.
     pub private_segment_fixed_size: u32,
-    /// Bytes of kernel arguments; 0 when not known.
+    /// Size of the kernarg segment, in bytes; 0 if unknown.
     pub kernarg_size: u32,
-    /// Entry point relative to the descriptor.
+    /// Offset of the entry point from the descriptor, in bytes.
     pub entry_byte_offset: i64,
     /// `COMPUTE_PGM_RSRC3`.
     pub rsrc3: u32,
@@ -80,17 +194,17 @@ pub struct KernelDescriptor {
     pub rsrc1: u32,
     /// `COMPUTE_PGM_RSRC2`.
     pub rsrc2: u32,
-    /// Which user SGPRs the kernel wants.
+    /// Enabled user SGPRs and other properties.
     pub code_properties: u16,
-    /// Preload: length in SGPRs \[6:0\], offset in dwords \[15:7\].
+    /// Kernarg preload: length in SGPRs \[6:0\], offset in dwords \[15:7\].
     pub kernarg_preload: u16,
 }
 
 impl KernelDescriptor {
-    /// Size in memory.
+    /// Size of the descriptor, in bytes.
     pub const SIZE: usize = 64;
 
-    /// Reads a descriptor. What the instruction set does not define, [`Launch::dispatch`] refuses.
+    /// Parses a descriptor. [`Launch::dispatch`] refuses what the instruction set does not define.
     pub fn parse(bytes: &[u8; Self::SIZE]) -> Result<Self, AbiError> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -107,20 +221,18 @@ impl KernelDescriptor {
             kernarg_preload: u16_at(58),
         };
         if !zero(12, 16) || !zero(24, 44) || !zero(60, 64) {
-            return Err(AbiError::Invalid(
-                "reserved bytes of the kernel descriptor are set".into(),
-            ));
+            return Err(InvalidLaunch::ReservedBytes.into());
         }
         Ok(this)
     }
 
-    /// Are its waves to have 32 lanes?
+    /// Returns whether the kernel is wave32.
     pub fn wave32(&self) -> bool {
         self.code_properties & property::WAVEFRONT_SIZE32 != 0
     }
 
-    /// Scratch of one wave in bytes, as the hardware allocates it, for a kernel that wants
-    /// `private_segment_size` for each work-item.
+    /// Returns the scratch that hardware allocates for a wave, in bytes, given
+    /// `private_segment_size` bytes per work-item.
     pub fn scratch_wave_bytes(&self, isa: Isa, private_segment_size: u32) -> u64 {
         let lanes = if self.wave32() { 32 } else { 64 };
         let granule = match isa {
@@ -130,33 +242,31 @@ impl KernelDescriptor {
         (u64::from(private_segment_size) * lanes).next_multiple_of(granule)
     }
 
-    /// Refuses what the instruction set does not define.
-    fn check(&self, isa: Isa) -> Result<(), AbiError> {
-        let (known, name) = match isa {
-            Isa::Gfx942 => (property::GFX942, "gfx942"),
-            Isa::Gfx1201 => (property::GFX1201, "gfx1201"),
+    /// Returns an error for bits that the instruction set does not define.
+    fn check(&self, isa: Isa) -> Result<(), InvalidLaunch> {
+        let known = match isa {
+            Isa::Gfx942 => property::GFX942,
+            Isa::Gfx1201 => property::GFX1201,
         };
-        let unknown = self.code_properties & !known;
-        if unknown != 0 {
-            let text = format!("kernel code properties {unknown:#x} on {name}");
-            return Err(AbiError::Invalid(text));
+        let bits = self.code_properties & !known;
+        if bits != 0 {
+            return Err(InvalidLaunch::CodeProperties { bits, isa });
         }
         if isa == Isa::Gfx1201 && (self.rsrc2 & TG_SIZE_EN != 0 || self.kernarg_preload != 0) {
-            let text = format!(
-                "rsrc2 {:#x}, preload {:#x}: gfx1201 has neither a workgroup info register nor preloaded arguments",
-                self.rsrc2, self.kernarg_preload
-            );
-            return Err(AbiError::Invalid(text));
+            return Err(InvalidLaunch::NotOnGfx1201 {
+                rsrc2: self.rsrc2,
+                preload: self.kernarg_preload,
+            });
         }
         Ok(())
     }
 
-    /// Does the kernel find its stack size only at run time?
+    /// Returns whether the kernel uses a dynamic stack.
     pub fn uses_dynamic_stack(&self) -> bool {
         self.code_properties & property::USES_DYNAMIC_STACK != 0
     }
 
-    /// Preloaded kernel arguments: first dword, number of dwords.
+    /// Returns first dword and number of dwords of the preloaded kernel arguments.
     pub fn preload(&self) -> (u64, usize) {
         (
             u64::from(self.kernarg_preload >> 7),
@@ -165,7 +275,7 @@ impl KernelDescriptor {
     }
 }
 
-/// The facts of one launch that are not in the kernel descriptor.
+/// Parameters of a launch outside the kernel descriptor.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// The instruction set of the compute units.
@@ -176,9 +286,9 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// `workgroup_size_{x,y,z}`.
     pub workgroup: [u16; 3],
-    /// `group_segment_size`: LDS in bytes, static and dynamic.
+    /// `group_segment_size`: static and dynamic LDS, in bytes.
     pub group_segment_size: u32,
-    /// `private_segment_size`: scratch of a work-item in bytes.
+    /// `private_segment_size`: scratch per work-item, in bytes.
     pub private_segment_size: u32,
     /// `kernarg_address`.
     pub kernarg: u64,
@@ -186,26 +296,31 @@ pub struct Launch {
     pub packet: u64,
     /// Address of the queue's `amd_queue_t`.
     pub queue: u64,
-    /// Dispatch id: the packet's index in the queue.
+    /// Dispatch id: index of the packet in the queue.
     pub dispatch_id: u64,
     /// `scratch_resource_descriptor` of the `amd_queue_t`.
     pub scratch_descriptor: [u32; 4],
-    /// Where scratch lies.
+    /// Location of the scratch memory.
     pub scratch: Scratch,
-    /// Flat apertures of the process.
+    /// Apertures of the process.
     pub apertures: Apertures,
-    /// XCC on which it runs.
+    /// Logical id of the XCC.
     pub xcc_id: u32,
 }
 
 impl Launch {
-    /// Scratch of one wave of gfx942 in bytes, as the hardware allocates it (multiple of 1 KiB).
+    /// Returns the scratch that gfx942 allocates for a wave, in bytes (a multiple of 1 KiB).
     pub fn scratch_wave_bytes(private_segment_size: u32) -> u64 {
         (u64::from(private_segment_size) * 64).next_multiple_of(1024)
     }
 
-    /// Makes the dispatch: checks the launch against the descriptor and lays out the user SGPRs.
-    /// `mem` is read only for kernel arguments that the kernel wants in SGPRs.
+    /// Checks the launch against the descriptor, lays out the user SGPRs and returns the dispatch.
+    /// Reads `mem` for preloaded kernel arguments only.
+    ///
+    /// # Errors
+    ///
+    /// [`AbiError::Invalid`] if packet or descriptor are invalid, [`AbiError::Fault`] if the kernel
+    /// arguments to preload cannot be read.
     pub fn dispatch(&self, kd: &KernelDescriptor, mem: &dyn Memory) -> Result<Dispatch, AbiError> {
         self.check(kd)?;
         let (preload_at, preload_len) = kd.preload();
@@ -214,8 +329,7 @@ impl Launch {
             entry = entry.wrapping_add(PRELOAD_PROLOGUE);
         }
         if entry % 256 != 0 {
-            let text = format!("entry point {entry:#x} is not 256-byte aligned");
-            return Err(AbiError::Invalid(text));
+            return Err(InvalidLaunch::Entry(entry).into());
         }
         let mut sgprs = self.fixed_user_sgprs(kd)?;
         for i in 0..preload_len as u64 {
@@ -226,8 +340,11 @@ impl Launch {
         }
         let count = (kd.rsrc2 >> 1 & 0x1f) as usize;
         if sgprs.len() > MAX_USER_SGPRS || sgprs.len() != count {
-            let text = format!("{} user SGPRs laid out, rsrc2 says {count}", sgprs.len());
-            return Err(AbiError::Invalid(text));
+            return Err(InvalidLaunch::UserSgprs {
+                enabled: sgprs.len(),
+                rsrc2: count,
+            }
+            .into());
         }
         Ok(Dispatch {
             isa: self.isa,
@@ -247,47 +364,44 @@ impl Launch {
         })
     }
 
-    fn check(&self, kd: &KernelDescriptor) -> Result<(), AbiError> {
-        let fail = |text: String| Err(AbiError::Invalid(text));
+    fn check(&self, kd: &KernelDescriptor) -> Result<(), InvalidLaunch> {
         kd.check(self.isa)?;
         let items: u64 = self.workgroup.iter().map(|&n| u64::from(n)).product();
         if items == 0 || items > MAX_WORKGROUP {
-            return fail(format!("workgroup of {:?} work-items", self.workgroup));
+            return Err(InvalidLaunch::Workgroup(self.workgroup));
         }
         if self.grid.contains(&0) {
-            return fail(format!("grid of {:?} work-items", self.grid));
+            return Err(InvalidLaunch::Grid(self.grid));
         }
         if self.kernel_object % 64 != 0 {
-            return fail(format!(
-                "kernel object {:#x} is not 64-byte aligned",
-                self.kernel_object
-            ));
+            return Err(InvalidLaunch::KernelObject(self.kernel_object));
         }
         if self.group_segment_size < kd.group_segment_fixed_size
             || self.group_segment_size > LDS_BYTES
         {
-            return fail(format!(
-                "group segment of {} bytes, kernel needs {}, compute unit has {LDS_BYTES}",
-                self.group_segment_size, kd.group_segment_fixed_size
-            ));
+            return Err(InvalidLaunch::GroupSegment {
+                size: self.group_segment_size,
+                fixed: kd.group_segment_fixed_size,
+            });
         }
         if self.private_segment_size < kd.private_segment_fixed_size {
-            return fail(format!(
-                "private segment of {} bytes, kernel needs {}",
-                self.private_segment_size, kd.private_segment_fixed_size
-            ));
+            return Err(InvalidLaunch::PrivateSegment {
+                size: self.private_segment_size,
+                fixed: kd.private_segment_fixed_size,
+            });
         }
         let need = kd.scratch_wave_bytes(self.isa, self.private_segment_size);
         if need > 0 && (self.scratch.wave_stride < need || self.scratch.slots == 0) {
-            return fail(format!(
-                "scratch: a wave needs {need} bytes, has {} in {} slots",
-                self.scratch.wave_stride, self.scratch.slots
-            ));
+            return Err(InvalidLaunch::Scratch {
+                need,
+                stride: self.scratch.wave_stride,
+                slots: self.scratch.slots,
+            });
         }
         Ok(())
     }
 
-    fn fixed_user_sgprs(&self, kd: &KernelDescriptor) -> Result<Vec<u32>, AbiError> {
+    fn fixed_user_sgprs(&self, kd: &KernelDescriptor) -> Result<Vec<u32>, InvalidLaunch> {
         let has = |bit: u16| kd.code_properties & bit != 0;
         let mut sgprs = Vec::with_capacity(MAX_USER_SGPRS);
         let pair = |sgprs: &mut Vec<u32>, on: bool, v: u64| {
@@ -303,8 +417,7 @@ impl Launch {
         pair(&mut sgprs, has(property::KERNARG_SEGMENT_PTR), self.kernarg);
         pair(&mut sgprs, has(property::DISPATCH_ID), self.dispatch_id);
         if has(property::FLAT_SCRATCH_INIT) {
-            let text = "the kernel wants FLAT_SCRATCH_INIT, which the hardware initialises itself";
-            return Err(AbiError::Invalid(text.into()));
+            return Err(InvalidLaunch::FlatScratchInit);
         }
         if has(property::PRIVATE_SEGMENT_SIZE) {
             sgprs.push(self.private_segment_size);

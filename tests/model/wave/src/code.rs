@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The instructions of one dispatch, decoded once for each address.
+//! Decoded instruction cache of a dispatch.
 //!
-//! The cache belongs to the [`Dispatch`](crate::Dispatch), so that code which changes between
-//! dispatches is decoded anew.
+//! The cache belongs to the [`Dispatch`](crate::Dispatch), so code modified between dispatches is
+//! decoded again.
 
 use crate::decode::{self, Bad, Limits};
 use crate::inst::Inst;
@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, RwLock};
 
-/// Bytes of code in one page of the cache.
+/// Bytes of code per cache page.
 const PAGE: u64 = 512;
 const SLOTS: usize = (PAGE / 4) as usize;
 
-/// A word that is no instruction, or could not be fetched.
+/// A word that does not decode, or could not be fetched.
 #[derive(Clone, Debug)]
 pub(crate) enum BadCode {
     Fetch(Fault),
@@ -25,19 +25,19 @@ pub(crate) enum BadCode {
 
 type Slot = OnceLock<Result<Inst, Box<BadCode>>>;
 
-/// Decoded instructions of `PAGE` bytes of code.
+/// Decoded instructions of a [`PAGE`] of code.
 pub(crate) struct Page {
     base: u64,
     slots: [Slot; SLOTS],
 }
 
 impl Page {
-    /// Is `pc` on this page?
+    /// Returns whether `pc` is on this page.
     pub(crate) fn holds(&self, pc: u64) -> bool {
         pc & !(PAGE - 1) == self.base
     }
 
-    /// The instruction at `pc`, which is on this page.
+    /// Returns the instruction at `pc`, which must be on this page.
     pub(crate) fn get(
         &self,
         pc: u64,
@@ -66,14 +66,14 @@ fn load(pc: u64, mem: &dyn Memory, limits: &Limits) -> Result<Inst, BadCode> {
     decode::decode(words, limits).map_err(BadCode::Decode)
 }
 
-/// All decoded code of a dispatch.
+/// Decoded code of a dispatch.
 #[derive(Default)]
 pub struct CodeCache {
     pages: RwLock<HashMap<u64, Arc<Page>>>,
 }
 
 impl CodeCache {
-    /// The page that holds `pc`.
+    /// Returns the page of `pc`.
     pub(crate) fn page(&self, pc: u64) -> Arc<Page> {
         let base = pc & !(PAGE - 1);
         let found = match self.pages.read() {

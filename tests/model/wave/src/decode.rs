@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! From instruction words to [`Inst`]. The encodings of gfx942 are here, those of gfx1201 in
-//! [`gfx1201`].
+//! Decodes instruction words to [`Inst`]. gfx942 encodings; those of gfx1201 are in [`gfx1201`].
 
 pub(crate) mod gfx1201;
 mod lds;
@@ -14,12 +13,12 @@ use crate::inst::Inst;
 use crate::Isa;
 pub(crate) use operand::{code, Limits};
 
-/// Why words are no instruction that can run.
+/// Reason why words cannot be executed.
 #[derive(Clone, Debug)]
 pub(crate) enum Bad {
     /// Unknown opcode.
     Illegal(String),
-    /// Known, but its operands break a rule.
+    /// Known opcode with invalid operands.
     Violation(String),
 }
 
@@ -33,12 +32,12 @@ fn violation<T>(text: String) -> Result<T, Bad> {
     Err(Bad::Violation(text))
 }
 
-/// Bits `hi:lo` of a word.
+/// Returns bits `hi:lo` of a word.
 fn bits(word: u32, hi: u32, lo: u32) -> u32 {
     word >> lo & (u32::MAX >> (31 - (hi - lo)))
 }
 
-/// An encoding, from the fixed bits of the first word.
+/// Encoding, by the fixed bits of the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Sop2,
@@ -55,7 +54,7 @@ enum Encoding {
     Ds,
     Flat,
     Mubuf,
-    /// VINTRP, MTBUF, MIMG, EXP and what is not assigned.
+    /// VINTRP, MTBUF, MIMG, EXP and unassigned encodings.
     Other,
 }
 
@@ -87,18 +86,18 @@ fn encoding(word: u32) -> Encoding {
     }
 }
 
-/// Operand code of a literal constant in the next word.
+/// Source operand code: literal constant in the next word.
 const LITERAL: u32 = 255;
-/// Operand code of source 0 when a DPP word follows.
+/// Operand code of source 0: DPP word follows.
 const DPP: u32 = 250;
-/// Operand code of source 0 when an SDWA word follows.
+/// Operand code of source 0: SDWA word follows.
 const SDWA: u32 = 249;
 
-/// Most words of an instruction.
+/// Maximum number of words of an instruction.
 pub(crate) const WORDS: usize = 3;
 
-/// How many words the instruction has that begins with `words`: more than these, as long as they
-/// do not tell.
+/// Returns the number of words of the instruction that starts with `words`; more than given if they
+/// do not determine it.
 pub(crate) fn length(isa: Isa, words: &[u32]) -> usize {
     match isa {
         Isa::Gfx942 => self::words(words[0]),
@@ -106,7 +105,7 @@ pub(crate) fn length(isa: Isa, words: &[u32]) -> usize {
     }
 }
 
-/// Decodes an instruction; words beyond its [`length`] do not count.
+/// Decodes an instruction; ignores words beyond its [`length`].
 pub(crate) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
     match limits.isa {
         Isa::Gfx942 => gfx942(words[0], words[1], limits),
@@ -114,7 +113,7 @@ pub(crate) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
     }
 }
 
-/// How many words the instruction of gfx942 has that begins with `word`.
+/// Returns the number of words of the gfx942 instruction that starts with `word`.
 fn words(word: u32) -> usize {
     let has = |shift: u32| bits(word, shift + 7, shift) == LITERAL;
     let two = match encoding(word) {
@@ -132,7 +131,7 @@ fn words(word: u32) -> usize {
     1 + usize::from(two)
 }
 
-/// Decodes an instruction of gfx942; `second` counts only if [`words`] says so.
+/// Decodes a gfx942 instruction; ignores `second` unless [`words`] is 2.
 fn gfx942(word: u32, second: u32, limits: &Limits) -> Decoded {
     let mut inst = match encoding(word) {
         Encoding::Sop2 => scalar::sop2(word, second, limits),

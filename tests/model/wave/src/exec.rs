@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Executes decoded instructions, one family in each module.
+//! Executes decoded instructions, one module per family.
 
 mod atomic;
 mod compare;
@@ -31,17 +31,17 @@ use crate::inst::{Body, Inst};
 use crate::wave::{Step, Wave};
 use crate::{Dispatch, Host, Memory};
 
-/// What a wave reaches outside of itself.
+/// State outside of the wave.
 pub(crate) struct Ctx<'a> {
     pub(crate) mem: &'a dyn Memory,
     pub(crate) host: &'a dyn Host,
     pub(crate) dispatch: &'a Dispatch,
     pub(crate) lds: &'a mut [u8],
-    /// The barriers of gfx1201.
+    /// Barriers of gfx1201.
     pub(crate) barriers: &'a mut [Barrier; BARRIERS],
 }
 
-/// Executes one instruction; the wave's program counter is already behind it.
+/// Executes an instruction. The program counter is already past it.
 pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
     match &inst.body {
         Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Float arithmetic as the vector unit does it, where Rust's own differs: f16, rounding modes,
+//! Float arithmetic of the vector unit where it differs from Rust's: f16, rounding modes,
 //! denormals, NaN.
 
-/// Round modes of MODE.FP_ROUND.
+/// Rounding modes of MODE.FP_ROUND.
 pub(crate) mod round {
     pub(crate) const NEAREST: u32 = 0;
     pub(crate) const UP: u32 = 1;
@@ -11,11 +11,11 @@ pub(crate) mod round {
     pub(crate) const ZERO: u32 = 3;
 }
 
-/// The NaN that an invalid operation makes.
+/// Default NaN of an invalid operation.
 pub(crate) const NAN32: u32 = 0x7fc0_0000;
 pub(crate) const NAN64: u64 = 0x7ff8_0000_0000_0000;
 
-/// The neighbour of a number that is not NaN, above or below.
+/// Returns the next number above or below `x`, which is not NaN.
 fn next32(x: f32, up: bool) -> f32 {
     let bits = x.to_bits();
     match x {
@@ -25,7 +25,7 @@ fn next32(x: f32, up: bool) -> f32 {
     }
 }
 
-/// The neighbour of a number that is not NaN, above or below.
+/// Returns the next number above or below `x`, which is not NaN.
 fn next64(x: f64, up: bool) -> f64 {
     let bits = x.to_bits();
     match x {
@@ -35,7 +35,7 @@ fn next64(x: f64, up: bool) -> f64 {
     }
 }
 
-/// Correctly rounded f32 of an f64 that is exact or rounded to odd.
+/// Rounds an f64 that is exact or rounded to odd to f32, correctly.
 pub(crate) fn to_f32(x: f64, mode: u32) -> f32 {
     let r = x as f32;
     let back = f64::from(r);
@@ -47,7 +47,7 @@ pub(crate) fn to_f32(x: f64, mode: u32) -> f32 {
     }
 }
 
-/// `a + b` rounded to odd: rounding it once more, to fewer bits, is as if it were exact.
+/// Returns `a + b` rounded to odd: rounding to fewer bits afterwards gives the correct result.
 pub(crate) fn add_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     let part = sum - a;
@@ -60,12 +60,12 @@ pub(crate) fn add_odd(a: f64, b: f64) -> f64 {
     f64::from_bits(if away { bits + 1 } else { bits - 1 })
 }
 
-/// `a * b + c` for f32, exact or rounded to odd.
+/// Returns `a * b + c` of f32, exact or rounded to odd.
 pub(crate) fn fma_odd(a: f32, b: f32, c: f32) -> f64 {
     add_odd(f64::from(a) * f64::from(b), f64::from(c))
 }
 
-/// f64 sum in a rounding mode.
+/// Returns the f64 sum in a rounding mode.
 pub(crate) fn add64(a: f64, b: f64, mode: u32) -> f64 {
     let sum = a + b;
     if mode == round::NEAREST || !sum.is_finite() {
@@ -76,7 +76,7 @@ pub(crate) fn add64(a: f64, b: f64, mode: u32) -> f64 {
     adjust(sum, error, mode)
 }
 
-/// f64 product in a rounding mode.
+/// Returns the f64 product in a rounding mode.
 pub(crate) fn mul64(a: f64, b: f64, mode: u32) -> f64 {
     let product = a * b;
     if mode == round::NEAREST || !product.is_finite() {
@@ -85,8 +85,7 @@ pub(crate) fn mul64(a: f64, b: f64, mode: u32) -> f64 {
     adjust(product, a.mul_add(b, -product), mode)
 }
 
-/// Moves a result that was rounded to nearest, `error` below the exact one, to where `mode` puts
-/// it.
+/// Adjusts a result rounded to nearest, `error` below the exact one, to rounding mode `mode`.
 fn adjust(r: f64, error: f64, mode: u32) -> f64 {
     match mode {
         round::UP if error > 0.0 => next64(r, true),
@@ -97,7 +96,7 @@ fn adjust(r: f64, error: f64, mode: u32) -> f64 {
     }
 }
 
-/// f16 to f32, exact.
+/// Converts f16 to f32, exactly.
 pub(crate) fn from_f16(h: u16) -> f32 {
     let sign = u32::from(h >> 15) << 31;
     let (exponent, mantissa) = (u32::from(h >> 10 & 0x1f), u32::from(h & 0x3ff));
@@ -109,7 +108,7 @@ pub(crate) fn from_f16(h: u16) -> f32 {
     f32::from_bits(sign | magnitude)
 }
 
-/// Correctly rounded f16 of an f64 that is exact or rounded to odd.
+/// Rounds an f64 that is exact or rounded to odd to f16, correctly.
 pub(crate) fn to_f16(x: f64, mode: u32) -> u16 {
     let bits = x.to_bits();
     let sign = ((bits >> 63) as u16) << 15;
@@ -134,7 +133,7 @@ pub(crate) fn to_f16(x: f64, mode: u32) -> u16 {
         return sign | overflow;
     }
     let exponent = ((bits >> 52 & 0x7ff) as i32 - 1023).max(-14);
-    // In units of the last place; exact, since it is a division by a power of two.
+    // In units of the last place; exact, as a division by a power of two.
     let units = magnitude / 2f64.powi(exponent - 10);
     let whole = units.trunc();
     let rest = units - whole;
@@ -144,22 +143,22 @@ pub(crate) fn to_f16(x: f64, mode: u32) -> u16 {
         _ => away && rest > 0.0,
     };
     let n = n + u32::from(up);
-    // A carry out of the mantissa goes into the exponent, as it should.
+    // A carry out of the mantissa increments the exponent.
     let h = (exponent + 14) as u32 * 1024 + n;
     sign | (h as u16).min(0x7c00)
 }
 
-/// f32 to f16.
+/// Converts f32 to f16.
 pub(crate) fn f32_to_f16(x: f32, mode: u32) -> u16 {
     to_f16(f64::from(x), mode)
 }
 
-/// bf16 to f32, exact.
+/// Converts bf16 to f32, exactly.
 pub(crate) fn from_bf16(b: u16) -> f32 {
     f32::from_bits(u32::from(b) << 16)
 }
 
-/// f32 to bf16, nearest even.
+/// Converts f32 to bf16, nearest even.
 pub(crate) fn to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     if x.is_nan() {
@@ -168,12 +167,12 @@ pub(crate) fn to_bf16(x: f32) -> u16 {
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
-/// Correctly rounded bf16 (nearest even) of an f64 that is exact or rounded to odd.
+/// Rounds an f64 that is exact or rounded to odd to bf16, nearest even.
 pub(crate) fn f64_to_bf16(x: f64) -> u16 {
     if x.is_nan() {
         return (quiet64(x).to_bits() >> 48) as u16 & 0x8000 | 0x7fc0;
     }
-    // Toward zero, with the lowest bit set when that was not exact: odd again.
+    // Toward zero with the lowest bit set if inexact: rounded to odd again.
     let cut = to_f32(x, round::ZERO);
     let sticky = u32::from(f64::from(cut) != x && cut.is_finite());
     let bits = if cut.is_finite() {
@@ -184,7 +183,7 @@ pub(crate) fn f64_to_bf16(x: f64) -> u16 {
     ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16
 }
 
-/// An 8-bit float of gfx942 ("fnuz": no infinities, no negative zero), exact.
+/// Converts an 8-bit float of gfx942 (fnuz: no infinities, no negative zero) to f32, exactly.
 fn from_8_bits(bits: u8, mantissa_bits: i32, bias: i32) -> f32 {
     let bits = i32::from(bits);
     if bits == 0x80 {
@@ -199,19 +198,19 @@ fn from_8_bits(bits: u8, mantissa_bits: i32, bias: i32) -> f32 {
     sign * whole as f32 * 2f32.powi(exponent - bias - mantissa_bits)
 }
 
-/// fp8 (4 bits of exponent) to f32, exact.
+/// Converts fp8 (4-bit exponent) to f32, exactly.
 pub(crate) fn from_fp8(bits: u8) -> f32 {
     from_8_bits(bits, 3, 8)
 }
 
-/// bf8 (5 bits of exponent) to f32, exact.
+/// Converts bf8 (5-bit exponent) to f32, exactly.
 pub(crate) fn from_bf8(bits: u8) -> f32 {
     from_8_bits(bits, 2, 16)
 }
 
-/// An 8-bit float of gfx942 from an f32. `random`: a number in [0, 1) that is added to what the
-/// rounding drops; without it the nearest even. What is too large becomes the largest number if
-/// `saturate`, else a NaN.
+/// Converts f32 to an 8-bit float of gfx942. `random` in [0, 1) is added to the discarded fraction
+/// (stochastic rounding); without it nearest even. Overflow gives the largest number if `saturate`,
+/// else NaN.
 fn to_8_bits(x: f32, mantissa_bits: i32, bias: i32, saturate: bool, random: Option<f64>) -> u8 {
     const NAN: u8 = 0x80;
     if x.is_nan() {
@@ -227,7 +226,7 @@ fn to_8_bits(x: f32, mantissa_bits: i32, bias: i32, saturate: bool, random: Opti
     }
     let magnitude = f64::from(x.abs());
     let exponent = (frexp64(magnitude).1 - 1).max(1 - bias);
-    // In units of the last place; exact, since it is a division by a power of two.
+    // In units of the last place; exact, as a division by a power of two.
     let units = magnitude / 2f64.powi(exponent - mantissa_bits);
     let (whole, rest) = (units.trunc(), units.fract());
     let odd = whole % 2.0 == 1.0;
@@ -235,29 +234,29 @@ fn to_8_bits(x: f32, mantissa_bits: i32, bias: i32, saturate: bool, random: Opti
         None => rest > 0.5 || (rest == 0.5 && odd),
         Some(r) => rest + r >= 1.0,
     };
-    // A carry out of the mantissa goes into the exponent, as it should.
+    // A carry out of the mantissa increments the exponent.
     let code = f64::from((exponent + bias - 1) << mantissa_bits) + whole + f64::from(u8::from(up));
     if code > 127.0 {
         return overflow;
     }
     match code as u8 {
-        // There is no negative zero.
+        // No negative zero.
         0 => 0,
         code => sign | code,
     }
 }
 
-/// f32 to fp8 (4 bits of exponent).
+/// Converts f32 to fp8 (4-bit exponent).
 pub(crate) fn to_fp8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
     to_8_bits(x, 3, 8, saturate, random)
 }
 
-/// f32 to bf8 (5 bits of exponent).
+/// Converts f32 to bf8 (5-bit exponent).
 pub(crate) fn to_bf8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
     to_8_bits(x, 2, 16, saturate, random)
 }
 
-/// fp8 of the OCP (gfx1201; 4 bits of exponent, no infinities) to f32, exact.
+/// Converts OCP fp8 (gfx1201; 4-bit exponent, no infinities) to f32, exactly.
 pub(crate) fn from_ocp_fp8(bits: u8) -> f32 {
     match bits & 0x7f {
         0x7f => f32::from_bits(NAN32 | u32::from(bits & 0x80) << 24),
@@ -266,7 +265,7 @@ pub(crate) fn from_ocp_fp8(bits: u8) -> f32 {
     }
 }
 
-/// bf8 of the OCP (gfx1201; the upper byte of an f16) to f32, exact.
+/// Converts OCP bf8 (gfx1201; upper byte of an f16) to f32, exactly.
 pub(crate) fn from_ocp_bf8(bits: u8) -> f32 {
     let x = from_f16(u16::from(bits) << 8);
     if x.is_nan() {
@@ -276,8 +275,8 @@ pub(crate) fn from_ocp_bf8(bits: u8) -> f32 {
     }
 }
 
-/// An 8-bit float of the OCP from an f32: `infinity` and `largest` are codes without the sign;
-/// what is too large becomes the first, or with `saturate` the second.
+/// Converts f32 to an OCP 8-bit float. `infinity` and `largest` are codes without the sign:
+/// overflow gives the first, or the second if `saturate`.
 fn to_ocp(
     x: f32,
     [mantissa_bits, bias]: [i32; 2],
@@ -298,7 +297,7 @@ fn to_ocp(
     }
     let magnitude = f64::from(x.abs());
     let exponent = (frexp64(magnitude).1 - 1).max(1 - bias);
-    // In units of the last place; exact, since it is a division by a power of two.
+    // In units of the last place; exact, as a division by a power of two.
     let units = magnitude / 2f64.powi(exponent - mantissa_bits);
     let (whole, rest) = (units.trunc(), units.fract());
     let odd = whole % 2.0 == 1.0;
@@ -306,7 +305,7 @@ fn to_ocp(
         None => rest > 0.5 || (rest == 0.5 && odd),
         Some(r) => rest + r >= 1.0,
     };
-    // A carry out of the mantissa goes into the exponent, as it should.
+    // A carry out of the mantissa increments the exponent.
     let code = f64::from((exponent + bias - 1) << mantissa_bits) + whole + f64::from(u8::from(up));
     if code > f64::from(largest) {
         return overflow;
@@ -314,17 +313,17 @@ fn to_ocp(
     sign | code as u8
 }
 
-/// f32 to fp8 of the OCP.
+/// Converts f32 to OCP fp8.
 pub(crate) fn to_ocp_fp8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
     to_ocp(x, [3, 7], [0x7f, 0x7e], saturate, random)
 }
 
-/// f32 to bf8 of the OCP.
+/// Converts f32 to OCP bf8.
 pub(crate) fn to_ocp_bf8(x: f32, saturate: bool, random: Option<f64>) -> u8 {
     to_ocp(x, [2, 15], [0x7c, 0x7b], saturate, random)
 }
 
-/// A signed zero in place of a denormal.
+/// Flushes a denormal to signed zero.
 pub(crate) fn flush32(x: f32) -> f32 {
     if x.is_subnormal() {
         f32::from_bits(x.to_bits() & 0x8000_0000)
@@ -333,7 +332,7 @@ pub(crate) fn flush32(x: f32) -> f32 {
     }
 }
 
-/// A signed zero in place of a denormal.
+/// Flushes a denormal to signed zero.
 pub(crate) fn flush64(x: f64) -> f64 {
     if x.is_subnormal() {
         f64::from_bits(x.to_bits() & 1 << 63)
@@ -342,7 +341,7 @@ pub(crate) fn flush64(x: f64) -> f64 {
     }
 }
 
-/// A signed zero in place of a denormal f16.
+/// Flushes a denormal f16 to signed zero.
 pub(crate) fn flush16(h: u16) -> u16 {
     if h & 0x7c00 == 0 {
         h & 0x8000
@@ -351,27 +350,28 @@ pub(crate) fn flush16(h: u16) -> u16 {
     }
 }
 
-/// Is it a signalling NaN?
+/// Returns whether `x` is a signalling NaN.
 pub(crate) fn signalling32(x: f32) -> bool {
     x.is_nan() && x.to_bits() & 0x40_0000 == 0
 }
 
-/// Is it a signalling NaN?
+/// Returns whether `x` is a signalling NaN.
 pub(crate) fn signalling64(x: f64) -> bool {
     x.is_nan() && x.to_bits() >> 51 & 1 == 0
 }
 
-/// Makes a NaN quiet.
+/// Quiets a NaN.
 pub(crate) fn quiet32(x: f32) -> f32 {
     f32::from_bits(x.to_bits() | 0x40_0000)
 }
 
-/// Makes a NaN quiet.
+/// Quiets a NaN.
 pub(crate) fn quiet64(x: f64) -> f64 {
     f64::from_bits(x.to_bits() | 1 << 51)
 }
 
-/// The result of an operation that gave a NaN: the first NaN operand, made quiet, or the default.
+/// Returns the result of an operation that produced NaN: the first NaN operand, quieted, or the
+/// default.
 pub(crate) fn nan32(operands: &[f32]) -> f32 {
     match operands.iter().find(|x| x.is_nan()) {
         Some(&x) => quiet32(x),
@@ -379,7 +379,8 @@ pub(crate) fn nan32(operands: &[f32]) -> f32 {
     }
 }
 
-/// The result of an operation that gave a NaN: the first NaN operand, made quiet, or the default.
+/// Returns the result of an operation that produced NaN: the first NaN operand, quieted, or the
+/// default.
 pub(crate) fn nan64(operands: &[f64]) -> f64 {
     match operands.iter().find(|x| x.is_nan()) {
         Some(&x) => quiet64(x),
@@ -387,7 +388,8 @@ pub(crate) fn nan64(operands: &[f64]) -> f64 {
     }
 }
 
-/// Minimum or maximum: a number beats a NaN; with `ieee` a signalling NaN wins, made quiet.
+/// Minimum or maximum: a number takes precedence over NaN; with `ieee` a signalling NaN over both,
+/// quieted.
 pub(crate) fn pick32(a: f32, b: f32, max: bool, ieee: bool) -> f32 {
     if ieee && signalling32(a) {
         return quiet32(a);
@@ -409,7 +411,7 @@ pub(crate) fn pick32(a: f32, b: f32, max: bool, ieee: bool) -> f32 {
     }
 }
 
-/// Minimum or maximum in which a NaN wins, made quiet (`minimum` of IEEE 754-2019).
+/// Minimum or maximum that propagates NaN, quieted (`minimum` of IEEE 754-2019).
 pub(crate) fn extreme32(a: f32, b: f32, max: bool) -> f32 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => quiet32(a),
@@ -418,7 +420,8 @@ pub(crate) fn extreme32(a: f32, b: f32, max: bool) -> f32 {
     }
 }
 
-/// Minimum or maximum: a number beats a NaN; with `ieee` a signalling NaN wins, made quiet.
+/// Minimum or maximum: a number takes precedence over NaN; with `ieee` a signalling NaN over both,
+/// quieted.
 pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
     if ieee && signalling64(a) {
         return quiet64(a);
@@ -440,7 +443,7 @@ pub(crate) fn pick64(a: f64, b: f64, max: bool, ieee: bool) -> f64 {
     }
 }
 
-/// Minimum or maximum in which a NaN wins, made quiet (`minimum` of IEEE 754-2019).
+/// Minimum or maximum that propagates NaN, quieted (`minimum` of IEEE 754-2019).
 pub(crate) fn extreme64(a: f64, b: f64, max: bool) -> f64 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => quiet64(a),
@@ -449,16 +452,16 @@ pub(crate) fn extreme64(a: f64, b: f64, max: bool) -> f64 {
     }
 }
 
-/// `x * 2^n`, rounded once.
+/// Returns `x * 2^n`, rounded once.
 pub(crate) fn ldexp64(x: f64, n: i32) -> f64 {
-    // Two steps in the normal range, so that only the last one rounds.
+    // Two steps within the normal range, so that only the last one rounds.
     let n = n.clamp(-2200, 2200);
     let step = |x: f64, n: i32| x * f64::from_bits(((n + 1023) as u64) << 52);
     match n {
         -1022..=1023 => step(x, n),
         1024.. => step(step(step(x, 1023), (n - 1023).min(1023)), (n - 2046).max(0)),
         _ => {
-            // The mantissa keeps all bits until the one rounding at the end.
+            // The mantissa keeps all bits until the single rounding at the end.
             let (m, e) = frexp64(x);
             let total = e + n;
             if x == 0.0 || !x.is_finite() {
@@ -475,14 +478,14 @@ pub(crate) fn ldexp64(x: f64, n: i32) -> f64 {
     }
 }
 
-/// `m * 2^e` with 0.5 <= |m| < 1 where the result is subnormal, nearest even.
+/// Returns `m * 2^e` with 0.5 <= |m| < 1 and a subnormal result, nearest even.
 fn subnormal(m: f64, e: i32) -> f64 {
     let scaled = m * 2f64.powi(e + 1074);
     let n = scaled.round_ties_even();
     f64::from_bits(n.abs() as u64).copysign(m)
 }
 
-/// Mantissa in [0.5, 1) and exponent.
+/// Returns mantissa in [0.5, 1) and exponent.
 pub(crate) fn frexp64(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);

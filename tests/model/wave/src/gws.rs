@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Global wave sync: counters outside of the compute units at which waves of a whole dispatch meet.
+//! GWS (global wave sync): barriers and semaphores across the waves of a dispatch.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a wave asks of a resource (`ds_gws_*`).
+/// Operation on a GWS resource (`ds_gws_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GwsOp {
-    /// Sets the counter: how many more waves than this one come to the barrier.
+    /// Sets the counter: number of waves at the barrier minus 1.
     Init,
-    /// Waits until the counter is used up. The last wave sets it again.
+    /// Waits until the counter is used up. The last wave resets it.
     Barrier,
-    /// Adds one to the counter.
+    /// Increments the counter.
     SemaV,
     /// Adds the value to the counter.
     SemaBr,
-    /// Waits for the counter to be positive, and takes one from it.
+    /// Waits until the counter is positive and decrements it.
     SemaP,
-    /// Lets all who wait go.
+    /// Releases all waiting waves.
     SemaReleaseAll,
 }
 
-/// A request of a wave.
+/// Request of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gws {
-    /// What to do.
+    /// Operation.
     pub op: GwsOp,
-    /// Number of the resource, counted from the first one of the process.
+    /// Resource number, relative to the first resource of the process.
     pub resource: u8,
-    /// The value that comes with it.
+    /// Operand of the operation.
     pub value: u32,
 }
 
-/// What a wave hears.
+/// Reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GwsAnswer {
-    /// It can go on.
+    /// The wave continues.
     Go,
-    /// It waits, and asks with this ticket whether that is over.
+    /// The wave waits; it polls for the end of the wait with this ticket.
     Wait(u64),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Resource {
     counter: u32,
-    /// Changes when those who wait are let go.
+    /// Incremented when waiting waves are released.
     round: u32,
 }
 
-/// Tickets: round of the resource, its number, and this bit if the counter is to be taken from.
+/// Tickets: round of the resource, its number, and this bit if the counter is to be decremented.
 const TAKES: u64 = 1 << 63;
 const NUMBER_SHIFT: u32 = 32;
 
-/// The resources of a GPU.
+/// GWS resources of a GPU.
 #[derive(Debug)]
 pub struct GwsResources(Mutex<[Resource; Self::COUNT]>);
 
 impl GwsResources {
-    /// How many there are.
+    /// Number of resources.
     pub const COUNT: usize = 64;
 
     fn lock(&self) -> MutexGuard<'_, [Resource; Self::COUNT]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a request on resource `number` of the GPU. `None` if there is no such resource.
+    /// Executes a request on resource `number` of the GPU. Returns `None` if it does not exist.
     pub fn ask(&self, number: usize, request: &Gws) -> Option<GwsAnswer> {
         let mut all = self.lock();
         let resource = all.get_mut(number)?;
@@ -104,7 +104,7 @@ impl GwsResources {
         })
     }
 
-    /// Is the wait of this ticket over?
+    /// Returns whether the wait of this ticket is over.
     pub fn over(&self, ticket: u64) -> bool {
         let mut all = self.lock();
         let number = (ticket & !TAKES) >> NUMBER_SHIFT;

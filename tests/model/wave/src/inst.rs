@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A decoded instruction.
+//! Decoded instructions.
 
 use crate::op::Op;
 use crate::GwsOp;
 
-/// A source operand, its constants already resolved for the operand's type.
+/// Source operand; constants are converted to the operand's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Src {
-    /// No operand.
+    /// Unused.
     None,
     /// Index in the wave's register file (accumulators follow the architectural VGPRs).
     Vgpr(u16),
-    /// Scalar register by operand code.
+    /// Scalar register, by operand code.
     Sgpr(u8),
     /// Inline or literal constant.
     Imm(u64),
-    /// Another scalar value by operand code (apertures, vccz, execz, scc).
+    /// Other scalar value, by operand code (apertures, vccz, execz, scc).
     Special(u8),
 }
 
-/// Data-parallel primitive: where source 0 of a lane comes from.
+/// DPP (data-parallel primitives): lane selection of source 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dpp {
     pub(crate) ctrl: u16,
     pub(crate) bound_ctrl: bool,
     pub(crate) row_mask: u8,
     pub(crate) bank_mask: u8,
-    /// Are lanes read that EXEC leaves out? (gfx1201)
+    /// FI: reads lanes that are inactive in EXEC (gfx1201).
     pub(crate) inactive: bool,
 }
 
-/// Source 0 of each lane from one of its group of 8: 3 bits for each (gfx1201).
+/// DPP8: 3-bit lane selection of source 0 in each group of 8 lanes (gfx1201).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dpp8 {
     pub(crate) lanes: u32,
-    /// Are lanes read that EXEC leaves out?
+    /// FI: reads lanes that are inactive in EXEC.
     pub(crate) inactive: bool,
 }
 
-/// Sub-dword addressing: which part of the sources is used and of the destination written.
+/// SDWA (sub-dword addressing): selected parts of sources and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sdwa {
     pub(crate) dst_sel: u8,
@@ -48,7 +48,7 @@ pub(crate) struct Sdwa {
     pub(crate) sext: [bool; 2],
 }
 
-/// How a vector instruction reaches its operands.
+/// Operand modifiers of a vector instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Plain,
@@ -57,7 +57,7 @@ pub(crate) enum Shape {
     Sdwa(Sdwa),
 }
 
-/// A scalar ALU or control instruction.
+/// Scalar ALU or control instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Salu {
     pub(crate) op: Op,
@@ -65,11 +65,11 @@ pub(crate) struct Salu {
     pub(crate) src: [Src; 2],
     /// SIMM16, sign-extended.
     pub(crate) imm: i32,
-    /// The dword after `s_setreg_imm32_b32`.
+    /// Literal of `s_setreg_imm32_b32`.
     pub(crate) literal: u32,
 }
 
-/// A scalar memory instruction.
+/// Scalar memory instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Smem {
     pub(crate) op: Op,
@@ -77,42 +77,42 @@ pub(crate) struct Smem {
     pub(crate) base: u8,
     pub(crate) dwords: u8,
     pub(crate) offset: i32,
-    /// Scalar register with a further offset.
+    /// Scalar register with an additional offset.
     pub(crate) soffset: Option<u8>,
 }
 
-/// A scalar load of gfx1201.
+/// Scalar load of gfx1201.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarLoad {
     pub(crate) data: u8,
-    /// First register of the address, or of the resource.
+    /// First register of the address or resource.
     pub(crate) base: u8,
-    /// Is the base a buffer resource?
+    /// The base is a buffer resource.
     pub(crate) buffer: bool,
-    /// 1, 2 or 4 n.
+    /// 1, 2 or a multiple of 4.
     pub(crate) bytes: u8,
     pub(crate) signed: bool,
     pub(crate) offset: i32,
-    /// Scalar register with a further offset.
+    /// Scalar register with an additional offset.
     pub(crate) soffset: Option<u8>,
 }
 
-/// A comparison: condition and operand type.
+/// Comparison: condition and operand type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cmp {
-    /// Float relation by its four bits: less, equal, greater, unordered.
+    /// Float relation as four bits: less, equal, greater, unordered.
     Float { relation: u8, bits: u8 },
-    /// Integer relation by its three bits: less, equal, greater.
+    /// Integer relation as three bits: less, equal, greater.
     Int {
         relation: u8,
         bits: u8,
         signed: bool,
     },
-    /// Test of the number class against a mask.
+    /// Class test against a mask.
     Class { bits: u8 },
 }
 
-/// What a vector ALU instruction does.
+/// Operation of a vector ALU instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VectorOp {
     Op(Op),
@@ -123,35 +123,35 @@ pub(crate) enum VectorOp {
     },
 }
 
-/// A vector ALU instruction.
+/// Vector ALU instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Valu {
     pub(crate) op: VectorOp,
-    /// Register file index, or scalar operand code where the destination is scalar.
+    /// Register file index; scalar operand code for a scalar destination.
     pub(crate) dst: u16,
-    /// Scalar pair that takes carry, scale flag or comparison.
+    /// Scalar register pair for carry, scale flag or comparison result.
     pub(crate) sdst: u8,
     pub(crate) src: [Src; 3],
-    /// How many vector registers the destination and the sources have.
+    /// Number of vector registers of destination and sources.
     pub(crate) dst_regs: u8,
     pub(crate) src_regs: [u8; 3],
-    /// One bit for each source.
+    /// One bit per source.
     pub(crate) abs: u8,
     pub(crate) neg: u8,
     pub(crate) neg_hi: u8,
-    /// Bit 3 is the destination half in VOP3.
+    /// Bit 3: destination half in VOP3.
     pub(crate) op_sel: u8,
     pub(crate) op_sel_hi: u8,
     pub(crate) omod: u8,
     pub(crate) clamp: bool,
-    /// In the VOP3 encoding: it honours `op_sel`.
+    /// VOP3 encoding: `op_sel` applies.
     pub(crate) vop3: bool,
     pub(crate) shape: Shape,
     /// `cbsz`, `abid`, `blgp` of a matrix instruction.
     pub(crate) matrix: [u8; 3],
 }
 
-/// A read-modify-write of one memory cell.
+/// Read-modify-write of a memory cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomic {
     Swap,
@@ -176,48 +176,48 @@ pub(crate) enum Atomic {
     PkAddF16,
     PkAddBf16,
     Wrap,
-    /// Subtracts, but not below zero.
+    /// Subtracts, clamped to 0.
     SubClamp,
     /// Subtracts if the result is not negative.
     CondSub,
-    /// Stores each dword whose top bit is set, without that bit.
+    /// Stores each dword whose bit 31 is set, with that bit cleared.
     CondXchg,
 }
 
-/// The shape of data that a memory instruction moves for a lane.
+/// Data that a memory instruction moves per lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Load of `bytes` (1, 2 or 4 n) for each lane.
+    /// Load of `bytes` (1, 2 or a multiple of 4).
     Load { bytes: u8, signed: bool, half: Half },
-    /// Store of `bytes`; `high` takes them from the upper half of the register.
+    /// Store of `bytes`; `high` stores the upper half of the register.
     Store { bytes: u8, high: bool },
     /// Read-modify-write of `size` (4 or 8) bytes.
     Atomic { op: Atomic, size: u8 },
-    /// Load of `bytes` for each lane into the LDS.
+    /// Load of `bytes` into LDS.
     LoadLds { bytes: u8, signed: bool },
 }
 
-/// Where a sub-dword load goes.
+/// Destination of a sub-dword load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
-    /// Extended to the whole register.
+    /// Extended to the full register.
     Whole,
     /// d16: the low half.
     Low,
     /// d16_hi: the high half.
     High,
-    /// The low half, and the high one stays as it is (gfx1201).
+    /// d16: the low half; the high half is preserved (gfx1201).
     LowKept,
-    /// The high half, and the low one stays as it is (gfx1201).
+    /// d16_hi: the high half; the low half is preserved (gfx1201).
     HighKept,
 }
 
-/// Which vector memory path an instruction takes.
+/// Vector memory segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     Flat,
     Global,
-    /// A dword for each lane, one behind the other.
+    /// Consecutive dwords, one per lane (`global_*_addtid`).
     GlobalByThread,
     Scratch,
     Buffer {
@@ -226,7 +226,7 @@ pub(crate) enum Segment {
     },
 }
 
-/// A vector memory instruction.
+/// Vector memory instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vmem {
     pub(crate) segment: Segment,
@@ -235,9 +235,9 @@ pub(crate) struct Vmem {
     pub(crate) addr: Option<u16>,
     /// First register of the data to store.
     pub(crate) data: u16,
-    /// First register loaded, or that takes the old value of an atomic.
+    /// First register of a load, or of the returned old value of an atomic.
     pub(crate) dst: u16,
-    /// Does an atomic return the old value?
+    /// The atomic returns the old value.
     pub(crate) returns: bool,
     /// Scalar base (FLAT family) or first register of the resource (MUBUF).
     pub(crate) saddr: Option<u8>,
@@ -246,11 +246,11 @@ pub(crate) struct Vmem {
     pub(crate) offset: i32,
 }
 
-/// What a DS instruction does.
+/// Operation of a DS instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LdsOp {
     Access(Access),
-    /// Two cells of `bytes` each, offsets in units of `stride`.
+    /// Two cells of `bytes` each; offsets in units of `stride`.
     Read2 {
         bytes: u8,
         stride: u32,
@@ -274,7 +274,7 @@ pub(crate) enum LdsOp {
     Nop,
 }
 
-/// A DS instruction.
+/// DS instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lds {
     pub(crate) op: LdsOp,
@@ -285,25 +285,25 @@ pub(crate) struct Lds {
     pub(crate) offset: [u8; 2],
 }
 
-/// An instruction by family.
+/// Instruction, by family.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Salu(Salu),
     Smem(Smem),
     ScalarLoad(ScalarLoad),
     Valu(Valu),
-    /// Two at once (VOPD of gfx1201): both read before one writes.
+    /// VOPD of gfx1201: both read their sources before either writes.
     Dual(Box<[Valu; 2]>),
     Vmem(Vmem),
     Lds(Lds),
-    /// Cache control: memory is coherent here, so it only orders.
+    /// Cache control; memory is coherent in this model, so it has no effect.
     CacheControl,
 }
 
-/// A decoded instruction.
+/// Decoded instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Inst {
-    /// Length in bytes.
+    /// Length, in bytes.
     pub(crate) bytes: u8,
     pub(crate) body: Body,
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Operands that come from another lane (DPP) or from a part of a register (SDWA).
+//! Operands from another lane (DPP) or a part of a register (SDWA).
 
 use crate::inst::{Dpp, Sdwa, Shape, Valu};
 use crate::wave::{violation, Halt, Lanes, Wave, LANES};
 use crate::Isa;
 
-/// The lane from which `lane` takes source 0; `None` if there is none.
+/// Returns the lane that DPP selects for source 0 of `lane`, or `None`.
 fn source_lane(ctrl: u16, lane: usize) -> Option<usize> {
     let (row, r) = (lane & !15, lane & 15);
     let n = usize::from(ctrl & 15);
@@ -44,7 +44,7 @@ fn defined(ctrl: u16) -> bool {
     )
 }
 
-/// A part of a 32-bit value as SDWA selects it.
+/// Returns the part of a 32-bit value selected by SDWA.
 fn select(sel: u8, sext: bool, value: u32) -> u32 {
     match (sel, sext) {
         (0..=3, false) => value >> (8 * sel) & 0xff,
@@ -55,7 +55,7 @@ fn select(sel: u8, sext: bool, value: u32) -> u32 {
     }
 }
 
-/// Puts a result into the part of `old` that SDWA names.
+/// Inserts a result into the part of `old` selected by SDWA.
 pub(crate) fn sdwa_merge(sdwa: Sdwa, old: u32, value: u32) -> u32 {
     let (shift, bits) = match sdwa.dst_sel {
         sel @ 0..=3 => (8 * u32::from(sel), 8),
@@ -66,7 +66,7 @@ pub(crate) fn sdwa_merge(sdwa: Sdwa, old: u32, value: u32) -> u32 {
     let part = value << shift & mask;
     match sdwa.dst_unused {
         0 => part,
-        // Sign extension upwards, zeros below.
+        // Sign-extended above, zero below.
         1 => {
             let up = 32 - bits - shift;
             ((part << up) as i32 >> up) as u32
@@ -75,7 +75,7 @@ pub(crate) fn sdwa_merge(sdwa: Sdwa, old: u32, value: u32) -> u32 {
     }
 }
 
-/// The lane of the same row from which DPP16 of gfx1201 takes source 0; `None` if there is none.
+/// Returns the lane of the same row that gfx1201 DPP16 selects for source 0 of `lane`, or `None`.
 fn source_lane_16(ctrl: u16, lane: usize) -> Option<usize> {
     match ctrl {
         0x160..=0x16f => Some(lane ^ usize::from(ctrl & 15)),
@@ -84,7 +84,7 @@ fn source_lane_16(ctrl: u16, lane: usize) -> Option<usize> {
 }
 
 impl Wave {
-    /// Source `n` of an instruction with DPP or SDWA.
+    /// Applies DPP or SDWA to source `n`.
     pub(crate) fn shaped(&self, i: &Valu, n: usize, lanes: Lanes) -> Lanes {
         match i.shape {
             Shape::Dpp(dpp) if n == 0 && self.isa == Isa::Gfx1201 => {
@@ -117,7 +117,7 @@ impl Wave {
         }
     }
 
-    /// The lanes that an instruction of gfx1201 with DPP16 writes.
+    /// Returns the lanes that a gfx1201 instruction with DPP16 writes.
     pub(crate) fn dpp16_mask(&self, dpp: Dpp) -> Result<u64, Halt> {
         if !matches!(
             dpp.ctrl,
@@ -142,7 +142,7 @@ impl Wave {
         Ok(mask & exec)
     }
 
-    /// The lanes that an instruction with DPP writes.
+    /// Returns the lanes that an instruction with DPP writes.
     pub(crate) fn dpp_mask(&self, dpp: Dpp) -> Result<u64, Halt> {
         if !defined(dpp.ctrl) {
             return violation(format!("dpp_ctrl {:#x}", dpp.ctrl));

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The opcodes of gfx942 as data: number, mnemonic and operand types of each, by encoding; and, behind
-//! them, the instructions that only gfx1201 has, whose tables are in [`gfx1201`].
+//! Opcode tables of gfx942: number, mnemonic and operand types, by encoding. Instructions that only
+//! gfx1201 has follow; its tables are in [`gfx1201`].
 //!
-//! VOP1, VOP2 and VOPC instructions also exist in the VOP3 encoding; `vop3` lists only those that
-//! have no other. Comparisons (VOPC) are so regular that [`crate::decode`] takes them apart, and
-//! memory instructions are described by what they do in `decode/{lds,vmem}.rs`.
+//! VOP1, VOP2 and VOPC instructions also exist in the VOP3 encoding; `vop3` lists only those
+//! without another encoding. Comparisons (VOPC) are decoded by field in [`crate::decode`], memory
+//! instructions in `decode/{lds,vmem}.rs`.
 
 pub(crate) mod gfx1201;
 
-/// Type of an operand: its width in registers, what an inline constant means there, and which
-/// modifiers it takes.
+/// Operand type: width in registers, interpretation of inline constants, and valid modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
     /// No operand.
@@ -25,7 +24,7 @@ pub(crate) enum Ty {
     P16,
     /// Two f16.
     H16,
-    /// f32 or f16, as the operand's `op_sel` bits say (`v_fma_mix`).
+    /// f32 or f16, selected by the `op_sel` bits of the operand (`v_fma_mix`).
     Mix,
     /// 32 bits.
     B32,
@@ -37,11 +36,11 @@ pub(crate) enum Ty {
     F64,
     /// Two f32.
     F32x2,
-    /// A bit for each lane, in a scalar register pair (a wave32 has only the first).
+    /// One bit per lane in a scalar register pair (one register for wave32).
     Mask,
-    /// A scalar register as destination of a vector instruction.
+    /// Scalar register as the destination of a vector instruction.
     Sgpr,
-    /// An accumulator.
+    /// Accumulator.
     Acc,
     /// 3 registers.
     W3,
@@ -56,7 +55,7 @@ pub(crate) enum Ty {
 }
 
 impl Ty {
-    /// How many registers it takes.
+    /// Returns the number of registers.
     pub(crate) fn regs(self) -> u16 {
         match self {
             Ty::None => 0,
@@ -71,10 +70,10 @@ impl Ty {
     }
 }
 
-/// What the tables say of an opcode.
+/// Table entry of an opcode.
 #[derive(Debug)]
 pub(crate) struct Info {
-    /// The instruction.
+    /// Instruction.
     pub(crate) op: Op,
     /// Mnemonic without the encoding's suffix.
     pub(crate) name: &'static str,
@@ -87,16 +86,16 @@ pub(crate) struct Info {
 macro_rules! opcodes {
     ($( $enc:ident { $( $code:literal $name:ident $dst:ident [$($src:ident)*], )* } )*
         ; $( $other:ident )*) => {
-        /// An instruction by its mnemonic, spelt as in the ISA manual.
+        /// Instruction by mnemonic, spelt as in the ISA manual.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Op { $( $( $name, )* )* $( $other, )* }
 
-        /// How many there are.
+        /// Number of instructions.
         pub(crate) const OPS: usize = [$( $( Op::$name, )* )* $( Op::$other, )*].len();
 
         $(
-            /// The opcode `code` of this encoding.
+            /// Returns the entry of opcode `code` of this encoding.
             pub(crate) fn $enc(code: u16) -> Option<&'static Info> {
                 match code {
                     $( $code => Some(const {

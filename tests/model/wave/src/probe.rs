@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Looks at single instructions without running them: for tests, and for who wants to know what
-//! this interpreter makes of a program.
+//! Decodes single instructions without executing them: for tests and inspection.
 
 use crate::decode::{self, Bad, Limits};
 use crate::inst::{Body, VectorOp};
 use crate::Isa;
 
-/// What the decoder says of an instruction.
+/// Decoder result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// An instruction of `bytes`; its mnemonic where the tables have one of its own.
+    /// An instruction; its mnemonic if it has a table entry.
     Instruction {
-        /// Length.
+        /// Length, in bytes.
         bytes: usize,
         /// Mnemonic.
         name: Option<String>,
     },
-    /// Known, but its operands break a rule.
+    /// Known opcode with invalid operands.
     Violation(String),
-    /// Not known.
+    /// Unknown opcode.
     Illegal(String),
 }
 
-/// Decodes the instruction of gfx942 that begins with `first`, for a wave that has all registers.
+/// Decodes the gfx942 instruction that starts with `first`, for a wave with all registers.
 pub fn instruction(first: u32, second: u32) -> Probe {
     let limits = Limits {
         isa: Isa::Gfx942,
@@ -36,7 +35,7 @@ pub fn instruction(first: u32, second: u32) -> Probe {
     look([first, second, 0], &limits)
 }
 
-/// Decodes an instruction of gfx1201 for a wave that has all registers.
+/// Decodes a gfx1201 instruction for a wave with all registers.
 pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
     let limits = Limits {
         isa: Isa::Gfx1201,
@@ -79,7 +78,7 @@ fn look(words: [u32; 3], limits: &Limits) -> Probe {
     }
 }
 
-/// Length in bytes of the instruction of gfx942 that begins with `first`, known or not.
+/// Returns the length in bytes of the gfx942 instruction that starts with `first`, known or not.
 pub fn length(first: u32) -> usize {
     decode::length(Isa::Gfx942, &[first]) * 4
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Why a workgroup stopped before its end.
+//! Reasons for stopping a workgroup before its end.
 
 use crate::{Fault, Message};
 use std::fmt;
 
-/// The wave and instruction at which a workgroup stopped.
+/// Wave and instruction at which a workgroup stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Where {
     /// Address of the instruction.
     pub pc: u64,
     /// Workgroup id.
     pub workgroup: [u32; 3],
-    /// Index of the wave in its workgroup.
+    /// Index of the wave in the workgroup.
     pub wave: u32,
 }
 
@@ -27,52 +27,52 @@ impl fmt::Display for Where {
     }
 }
 
-/// What stopped a workgroup.
+/// Reason for stopping a workgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// A memory access was refused: silicon raises a VM fault.
+    /// Refused memory access: silicon raises a VM fault.
     Fault {
-        /// Address and reason.
+        /// Address and cause.
         fault: Fault,
-        /// Is it a write or an atomic?
+        /// Write or atomic access.
         write: bool,
         /// The wave.
         at: Where,
     },
-    /// Not an instruction of this GPU, or one that this interpreter lacks.
+    /// Illegal or unimplemented instruction.
     IllegalInstruction {
         /// The wave.
         at: Where,
-        /// The first two dwords (the second 0 when there is none).
+        /// First two dwords of the instruction (0 if there is no second).
         words: [u32; 2],
-        /// Encoding, opcode number and, when known, mnemonic.
+        /// Encoding, opcode and, if known, mnemonic.
         text: String,
     },
-    /// An instruction used what the wave does not have or broke a rule: a register outside of its
-    /// allocation, a misaligned register pair, an address outside of the LDS, a reserved bit.
+    /// Invalid operand or access: a register outside of the allocation, a misaligned register
+    /// tuple, an address outside of LDS, a reserved bit.
     Violation {
         /// The wave.
         at: Where,
-        /// What was wrong.
+        /// Description.
         text: String,
     },
-    /// `s_trap id` with no trap handler.
+    /// `s_trap id` without a trap handler.
     Trap {
         /// The wave.
         at: Where,
         /// Trap id of the instruction.
         id: u8,
     },
-    /// `s_sendmsg` that the host does not take.
+    /// `s_sendmsg` not supported by the host.
     Message(Message),
-    /// No wave of the workgroup can ever go on: one that others wait for is halted, or all are.
+    /// No wave of the workgroup can continue: all are halted, or wait for a halted one.
     Halted {
-        /// The first halted wave, and where it would go on.
+        /// First halted wave and the address where it would continue.
         at: Where,
     },
-    /// [`Host::poll`](crate::Host::poll) asked for it. The workgroup can go on.
+    /// Requested by [`Host::poll`](crate::Host::poll). The workgroup can be resumed.
     Interrupted,
-    /// The dispatch makes no sense (a workgroup of zero or too many work-items, too much LDS ...).
+    /// Invalid dispatch (empty or oversized workgroup, too much LDS, ...).
     BadDispatch(String),
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Stop {
             }
             Stop::Violation { at, text } => write!(f, "violation: {text} ({at})"),
             Stop::Trap { at, id } => write!(f, "s_trap {id} without a handler ({at})"),
-            Stop::Message(m) => write!(f, "s_sendmsg {} op {:#x} not taken", m.id, m.op),
+            Stop::Message(m) => write!(f, "s_sendmsg {} op {:#x} not supported", m.id, m.op),
             Stop::Halted { at } => write!(f, "halted ({at})"),
             Stop::Interrupted => write!(f, "interrupted"),
             Stop::BadDispatch(text) => write!(f, "bad dispatch: {text}"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The way into the trap handler and back.
+//! Entry to and return from the trap handler.
 
 use crate::decode::code;
 use crate::wave::{violation, Halt, State, Step, Wave};
@@ -23,8 +23,7 @@ pub(crate) mod status {
     pub(crate) const IN_TG: u32 = 1 << 11;
     pub(crate) const HALT: u32 = 1 << 13;
     pub(crate) const VALID: u32 = 1 << 16;
-    /// SPI_PRIO, SKIP_EXPORT, COND_DBG_USER, COND_DBG_SYS, ALLOW_REPLAY: kept, without an effect
-    /// here.
+    /// SPI_PRIO, SKIP_EXPORT, COND_DBG_USER, COND_DBG_SYS, ALLOW_REPLAY: stored, without effect.
     pub(crate) const KEPT: u32 = 3 << 1 | 1 << 18 | 3 << 20 | 1 << 22;
 }
 
@@ -36,7 +35,7 @@ pub(crate) mod gfx1201 {
         pub(crate) const ILLEGAL_INST: u32 = 1 << 6;
     }
 
-    /// STATUS, which is read only.
+    /// STATUS, read-only.
     pub(crate) mod status {
         pub(crate) const PRIV: u32 = 1 << 5;
         pub(crate) const TRAP_EN: u32 = 1 << 6;
@@ -56,14 +55,14 @@ pub(crate) mod gfx1201 {
         pub(crate) const HALT: u32 = 1 << 14;
         pub(crate) const SCRATCH_EN: u32 = 1 << 18;
         /// WG_RR_EN, SLEEP_WAKEUP, SYS_PRIO, POISON_ERR, COND_DBG_USER, COND_DBG_SYS, PERF_EN,
-        /// TTRACE_EN: kept, without an effect here.
+        /// TTRACE_EN: stored, without effect.
         pub(crate) const KEPT: u32 = 3 | 3 << 10 | 7 << 15 | 3 << 19;
     }
 }
 
-/// Virtual addresses in a program counter.
+/// Virtual address bits of a program counter.
 const PC_MASK: u64 = (1 << 48) - 1;
-/// The trap id above the program counter in `ttmp1:ttmp0`.
+/// Returns the trap id in place, above the program counter in `ttmp1:ttmp0`.
 fn trap_id(isa: Isa, id: u8) -> u64 {
     match isa {
         Isa::Gfx942 => u64::from(id) << 48,
@@ -72,8 +71,8 @@ fn trap_id(isa: Isa, id: u8) -> u64 {
 }
 
 impl Wave {
-    /// What the dispatcher tells a trap handler: in ttmp8 to ttmp10 the workgroup, in ttmp11 the
-    /// wave's place in it.
+    /// Initialises the trap temporaries of gfx942: workgroup id in ttmp8 to ttmp10, index of the
+    /// wave in ttmp11.
     pub(crate) fn describe_to_handler(&mut self) {
         let ttmp = usize::from(code::TTMP0);
         self.s[ttmp..ttmp + 16].fill(0);
@@ -81,8 +80,8 @@ impl Wave {
         self.s[ttmp + 11] = self.index & 0x3f;
     }
 
-    /// What every wave of gfx1201 finds in the handler's registers: in ttmp9 and ttmp7 the workgroup,
-    /// in ttmp8 the wave's place in it.
+    /// Initialises the trap temporaries of gfx1201: workgroup id in ttmp9 and ttmp7, index of the
+    /// wave in ttmp8.
     pub(crate) fn describe_workgroup(&mut self, three: bool) {
         let ttmp = usize::from(code::TTMP0);
         let [x, y, z] = self.workgroup;
@@ -92,7 +91,7 @@ impl Wave {
         self.s[ttmp + 9] = x;
     }
 
-    /// STATE_PRIV of gfx1201 as `s_getreg` reads it, without the barrier's bit.
+    /// Returns STATE_PRIV of gfx1201 for `s_getreg`, without the barrier bit.
     pub(crate) fn state_priv(&self, scratch: bool) -> u32 {
         use gfx1201::state;
         let bit = |on: bool, mask: u32| if on { mask } else { 0 };
@@ -103,7 +102,7 @@ impl Wave {
             | self.status
     }
 
-    /// `s_setreg` of the bits `mask` of STATE_PRIV. What the hardware keeps itself stays as it is.
+    /// `s_setreg` of the bits `mask` of STATE_PRIV. Read-only bits are preserved.
     pub(crate) fn set_state_priv(&mut self, mask: u32, value: u32) {
         use gfx1201::state;
         if mask & state::SCC != 0 {
@@ -120,7 +119,7 @@ impl Wave {
         self.status = self.status & !kept | value & kept;
     }
 
-    /// STATUS as `s_getreg` reads it.
+    /// Returns STATUS for `s_getreg`.
     pub(crate) fn status_register(&self, has_handler: bool, in_group: bool) -> u32 {
         let bit = |on: bool, mask: u32| if on { mask } else { 0 };
         bit(self.scc, status::SCC)
@@ -135,7 +134,7 @@ impl Wave {
             | self.status
     }
 
-    /// `s_setreg` of the bits `mask` of STATUS. What the hardware keeps itself stays as it is.
+    /// `s_setreg` of the bits `mask` of STATUS. Read-only bits are preserved.
     pub(crate) fn set_status(&mut self, mask: u32, value: u32) {
         if mask & status::SCC != 0 {
             self.scc = value & status::SCC != 0;
@@ -151,8 +150,8 @@ impl Wave {
         self.status = self.status & !kept | value & kept;
     }
 
-    /// Takes the wave, which stands at the instruction that did not complete, to the trap handler if
-    /// the reason is one for it. Gives the reason back if not.
+    /// Enters the trap handler, with the program counter at the instruction that did not complete.
+    /// Returns the reason if it does not trap.
     pub(crate) fn trap(
         &mut self,
         halt: Halt,
@@ -188,11 +187,11 @@ impl Wave {
     /// `s_rfe_b64`: leaves the trap handler.
     pub(crate) fn return_from_trap(&mut self, pc: u64) -> Step {
         if !self.privileged {
-            return violation("s_rfe outside of a trap handler");
+            return violation("s_rfe outside a trap handler");
         }
         self.privileged = false;
         self.pc = pc & PC_MASK;
-        // The instructions that follow are those of another decoder.
+        // Instructions after the return need the unprivileged decoder.
         self.state = if self.halt {
             State::Halted
         } else {

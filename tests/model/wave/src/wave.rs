@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The state of one wave, and access to its registers.
+//! State of a wave, and register access.
 
 use crate::decode::code;
 use crate::exec::BARRIERS;
@@ -8,19 +8,18 @@ use crate::inst::{Src, Valu};
 use crate::lanes;
 use crate::{Apertures, Dispatch, Fault, Isa, Message, Where};
 
-/// Lanes that a wave has at most. A wave32 has the same registers, of which EXEC never reaches the
-/// upper half.
+/// Maximum number of lanes. A wave32 has the same registers; its EXEC never covers the upper half.
 pub(crate) const LANES: usize = 64;
-/// One 32-bit value for each lane.
+/// One 32-bit value per lane.
 pub(crate) type Lanes = [u32; LANES];
-/// One 64-bit value for each lane.
+/// One 64-bit value per lane.
 pub(crate) type Lanes64 = [u64; LANES];
 
-/// What registers hold that silicon leaves undefined.
+/// Contents of registers that silicon leaves undefined.
 const UNDEFINED: u32 = 0xbaad_f00d;
 
-/// The lanes of source `$n` of a vector instruction before `abs` and `neg`: in place where they are
-/// a register as it is, else made in `$room`.
+/// Lanes of source `$n` of a vector instruction before `abs` and `neg`: a reference if they are an
+/// unmodified register, else computed in `$room`.
 macro_rules! lanes_of {
     ($wave:expr, $inst:expr, $n:expr, $room:ident) => {
         match $inst.src[$n] {
@@ -36,7 +35,7 @@ macro_rules! lanes_of {
 }
 pub(crate) use lanes_of;
 
-/// Why an instruction did not complete.
+/// Reason why an instruction did not complete.
 #[derive(Debug)]
 pub(crate) enum Halt {
     Fault {
@@ -44,9 +43,9 @@ pub(crate) enum Halt {
         write: bool,
     },
     Illegal(String),
-    /// A rule of instructions or registers is broken.
+    /// Invalid operand or register access.
     Violation(String),
-    /// An address outside of what the wave has, or not aligned.
+    /// Address out of range or misaligned.
     Address(String),
     Trap(u8),
     Message(Message),
@@ -62,66 +61,66 @@ pub(crate) fn bad_address<T>(text: impl Into<String>) -> Result<T, Halt> {
     Err(Halt::Address(text.into()))
 }
 
-/// Whether a wave can run.
+/// Scheduling state of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// Waits at `s_barrier`.
+    /// Waiting at `s_barrier`.
     Barrier,
     /// Gave up the rest of its slice (`s_sleep`).
     Yield,
-    /// Waits for others to signal the barrier with this number (gfx1201).
+    /// Waiting for signals of the barrier with this number (gfx1201).
     Signals(usize),
-    /// Waits for others by global wave sync.
+    /// Waiting for GWS.
     Gws(u64),
-    /// STATUS.HALT is set, and it is in no trap handler.
+    /// STATUS.HALT is set outside of a trap handler.
     Halted,
     Ended,
 }
 
-/// A wave.
+/// State of a wave.
 pub(crate) struct Wave {
     pub(crate) isa: Isa,
-    /// Does it have 32 lanes, and masks of 32 bits?
+    /// 32 lanes and 32-bit lane masks.
     pub(crate) wave32: bool,
     pub(crate) pc: u64,
     pub(crate) state: State,
     pub(crate) scc: bool,
-    /// By [`code`]: SGPRs, FLAT_SCRATCH, XNACK_MASK, VCC, M0, EXEC.
+    /// Scalar registers by [`code`]: SGPRs, FLAT_SCRATCH, XNACK_MASK, VCC, M0, EXEC.
     pub(crate) s: [u32; code::COUNT],
     /// Architectural VGPRs, then accumulators.
     pub(crate) v: Vec<Lanes>,
-    /// How many of `v` are architectural.
+    /// Number of architectural registers in `v`.
     pub(crate) arch: u16,
     pub(crate) mode: u32,
-    /// TRAPSTS; EXCP_FLAG_PRIV of gfx1201.
+    /// TRAPSTS; EXCP_FLAG_PRIV on gfx1201.
     pub(crate) trapsts: u32,
-    /// EXCP_FLAG_USER and TRAP_CTRL of gfx1201.
+    /// EXCP_FLAG_USER and TRAP_CTRL (gfx1201).
     pub(crate) excp_user: u32,
     pub(crate) trap_ctrl: u32,
-    /// How often each barrier was complete when the wave last waited for it (gfx1201).
+    /// Per barrier: its completion count at the wave's last wait (gfx1201).
     pub(crate) rounds: [u32; BARRIERS],
     pub(crate) priority: u8,
-    /// STATUS.PRIV: it is in the trap handler.
+    /// STATUS.PRIV: in the trap handler.
     pub(crate) privileged: bool,
     /// STATUS.HALT.
     pub(crate) halt: bool,
-    /// What else a trap handler finds in STATUS and IB_STS (on gfx1201 STATE_PRIV and SCHED_MODE)
-    /// because it put it there.
+    /// Other bits of STATUS and IB_STS (STATE_PRIV and SCHED_MODE on gfx1201), as written by a trap
+    /// handler.
     pub(crate) status: u32,
     pub(crate) ib_sts: u32,
-    /// Lanes that the current vector instruction writes.
+    /// Lanes written by the current vector instruction.
     pub(crate) mask: u64,
     pub(crate) scratch: u64,
     pub(crate) apertures: Apertures,
     pub(crate) workgroup: [u32; 3],
     pub(crate) index: u32,
-    /// Instructions executed.
+    /// Number of instructions executed.
     pub(crate) executed: u64,
 }
 
-/// MODE of a fresh wave. gfx1201 has no bits for DX10_CLAMP and IEEE: it always behaves as if they
-/// were set.
+/// Returns the initial MODE. gfx1201 has no DX10_CLAMP and IEEE bits: it behaves as if both were
+/// set.
 fn mode(d: &Dispatch) -> u32 {
     let float = d.rsrc1 >> 12 & 0xff | (d.rsrc1 >> 26 & 1) << 23;
     match d.isa {
@@ -137,7 +136,7 @@ fn mode(d: &Dispatch) -> u32 {
 }
 
 impl Wave {
-    /// The wave `index` of a workgroup, with the registers of a fresh wave.
+    /// Returns wave `index` of a workgroup in its initial state.
     pub(crate) fn new(d: &Dispatch, workgroup: [u32; 3], extent: [u32; 3], index: u32) -> Self {
         let mut s = [UNDEFINED; code::COUNT];
         s[usize::from(code::ZERO)..usize::from(code::SINK)].fill(0);
@@ -218,7 +217,7 @@ impl Wave {
         wave
     }
 
-    /// Where it stands.
+    /// Returns the position of the wave.
     pub(crate) fn place(&self) -> Where {
         Where {
             pc: self.pc,
@@ -227,7 +226,7 @@ impl Wave {
         }
     }
 
-    /// How many lanes it has.
+    /// Returns the number of lanes.
     pub(crate) fn lanes(&self) -> usize {
         if self.wave32 {
             LANES / 2
@@ -236,7 +235,7 @@ impl Wave {
         }
     }
 
-    /// A mask with a bit for each lane.
+    /// Reads a mask with one bit per lane.
     pub(crate) fn lane_mask(&self, code: u8) -> u64 {
         if self.wave32 {
             u64::from(self.s[usize::from(code)])
@@ -293,7 +292,7 @@ impl Wave {
         }
     }
 
-    /// A scalar source of 32 bits. (An aperture's low half is 0, as on silicon.)
+    /// Reads a 32-bit scalar source. The low half of an aperture is 0, as on silicon.
     pub(crate) fn scalar(&self, src: Src) -> u32 {
         match src {
             Src::Sgpr(code) => self.s[usize::from(code)],
@@ -307,7 +306,7 @@ impl Wave {
         }
     }
 
-    /// A scalar source of 64 bits.
+    /// Reads a 64-bit scalar source.
     pub(crate) fn scalar64(&self, src: Src) -> u64 {
         match src {
             Src::Sgpr(code) => self.s64(code),
@@ -317,7 +316,7 @@ impl Wave {
         }
     }
 
-    /// Source `n` of a vector instruction, before `abs` and `neg`.
+    /// Reads source `n` of a vector instruction, before `abs` and `neg`.
     pub(crate) fn raw(&self, i: &Valu, n: usize) -> Lanes {
         let lanes = match i.src[n] {
             Src::Vgpr(reg) => self.v[usize::from(reg)],
@@ -329,7 +328,7 @@ impl Wave {
         }
     }
 
-    /// Source `n` of 64 bits, before `abs` and `neg`.
+    /// Reads 64-bit source `n`, before `abs` and `neg`.
     pub(crate) fn raw64(&self, i: &Valu, n: usize) -> Lanes64 {
         match i.src[n] {
             Src::Vgpr(reg) => {
@@ -347,7 +346,7 @@ impl Wave {
         }
     }
 
-    /// Writes the lanes of `mask` of a register.
+    /// Writes the lanes of a register that are set in `mask`.
     pub(crate) fn write(&mut self, reg: usize, mask: u64, lanes: &Lanes) {
         let to = &mut self.v[reg];
         if mask == u64::MAX {

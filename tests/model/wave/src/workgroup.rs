@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Runs the waves of one workgroup: takes turns between them, and lets them meet at barriers.
+//! Runs the waves of a workgroup in slices and synchronises them at barriers.
 
 use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
@@ -10,33 +10,37 @@ use crate::{Dispatch, Host, Isa, Memory, Stop};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Instructions that a wave runs before the next one has its turn.
+/// Instructions per slice of a wave.
 const SLICE: u64 = 4096;
-/// LDS of a compute unit.
+/// LDS of a compute unit, in bytes.
 const LDS_BYTES: u32 = 64 << 10;
-/// Work-items in a workgroup.
+/// Maximum number of work-items per workgroup.
 const MAX_ITEMS: u32 = 1024;
-/// What LDS holds before the first write.
+/// Initial contents of LDS.
 const UNDEFINED: u8 = 0xa5;
 
-/// A workgroup on a compute unit. `D` is `&Dispatch`, or `Arc<Dispatch>` for one that is kept
-/// while it is interrupted.
+/// Workgroup on a compute unit. `D` is `&Dispatch`, or `Arc<Dispatch>` for a workgroup kept across
+/// an interruption.
 pub struct Workgroup<D> {
     dispatch: D,
-    /// Of waves outside and inside of the trap handler.
+    /// Operand limits outside and inside of the trap handler.
     limits: [Limits; 2],
     waves: Vec<Wave>,
-    /// The wave whose turn is next.
+    /// Index of the next wave to run.
     turn: usize,
-    /// Can a wave that had its turn in this round go on?
+    /// A wave that ran in this round can continue.
     ready: bool,
     lds: Vec<u8>,
-    /// The barriers of gfx1201.
+    /// Barriers of gfx1201.
     barriers: [Barrier; BARRIERS],
 }
 
 impl<D: Deref<Target = Dispatch>> Workgroup<D> {
-    /// The workgroup with id `wg`, before its first instruction.
+    /// Returns the workgroup with id `wg`, before its first instruction.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::BadDispatch`] if the dispatch is invalid.
     pub fn new(dispatch: D, wg: [u32; 3]) -> Result<Self, Stop> {
         let d: &Dispatch = &dispatch;
         let bad = |text: String| Err(Stop::BadDispatch(text));
@@ -56,7 +60,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             let given = d.user_sgprs.len();
             return bad(format!("{given} user SGPRs given, rsrc2 says {count}"));
         }
-        // Those of gfx1201 are in trap handler registers.
+        // On gfx1201 workgroup ids are in trap temporaries.
         let system = match d.isa {
             Isa::Gfx942 => (d.rsrc2 >> 7 & 0xf).count_ones() as usize,
             Isa::Gfx1201 => 0,
@@ -83,8 +87,8 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         })
     }
 
-    /// Runs until all waves have ended. After [`Stop::Interrupted`] it can be called again, and goes
-    /// on with the wave whose turn it is.
+    /// Runs until all waves end. Can be called again after [`Stop::Interrupted`]; continues with
+    /// the next wave.
     pub fn run(&mut self, mem: &dyn Memory, host: &dyn Host) -> Result<(), Stop> {
         loop {
             while let Some(wave) = self.waves.get_mut(self.turn) {
@@ -122,14 +126,14 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             if std::mem::take(&mut self.ready) {
                 continue;
             }
-            // The last one that others waited for may have ended in this round.
+            // The last wave that others waited for may have ended in this round.
             let barriers = &self.barriers;
             let complete =
                 |w: &Wave| matches!(w.state, State::Signals(n) if w.barrier_complete(n, barriers));
             if self.waves.iter().any(complete) {
                 continue;
             }
-            // A halted wave never comes to a barrier.
+            // A halted wave never reaches a barrier.
             if let Some(wave) = self.waves.iter().find(|w| w.state == State::Halted) {
                 return Err(Stop::Halted { at: wave.place() });
             }
@@ -147,12 +151,13 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         }
     }
 
-    /// Instructions that its waves have executed so far.
+    /// Returns the number of instructions executed by all waves.
     pub fn executed(&self) -> u64 {
         self.waves.iter().map(|wave| wave.executed).sum()
     }
 
-    /// All waves that have not ended are at the barrier: lets them go. `false` if none is left.
+    /// Releases the waves if all that have not ended are at the barrier. Returns `false` if none is
+    /// left.
     fn open_barrier(&mut self) -> bool {
         let mut any = false;
         for wave in self
@@ -167,7 +172,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
     }
 }
 
-/// Runs all waves of the workgroup `wg` to their end.
+/// Runs all waves of workgroup `wg` to their end.
 pub fn run_workgroup(
     mem: &dyn Memory,
     host: &dyn Host,
@@ -177,7 +182,7 @@ pub fn run_workgroup(
     Workgroup::new(d, wg)?.run(mem, host)
 }
 
-/// Runs one wave for its turn, or until it enters or leaves the trap handler.
+/// Runs a wave for one slice, or until it enters or leaves the trap handler.
 fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop> {
     let code = if wave.privileged {
         &ctx.dispatch.trap_code
@@ -201,7 +206,7 @@ fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop
         wave.pc = pc.wrapping_add(u64::from(inst.bytes));
         wave.executed += 1;
         if let Err(halt) = exec::step(wave, ctx, inst) {
-            // The wave stays at the instruction that stopped it.
+            // The program counter stays at the instruction that stopped the wave.
             wave.pc = pc;
             return stopped(wave, ctx, halt);
         }
@@ -212,8 +217,7 @@ fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop
     Ok(())
 }
 
-/// An instruction did not complete: the wave goes to the trap handler, or the workgroup
-/// stops.
+/// Handles an instruction that did not complete: enters the trap handler or stops the workgroup.
 fn stopped(wave: &mut Wave, ctx: &Ctx<'_>, halt: Halt) -> Result<(), Stop> {
     let at = wave.place();
     let words = || {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! How fast it is: `cargo test --release -p gpu_wave --test speed -- --nocapture`. A debug build runs
-//! a small part and measures nothing worth knowing.
+//! Speed of the interpreter: `cargo test --release -p gpu_wave --test speed -- --nocapture`. A
+//! debug build runs a small part, without meaningful times.
 
 mod common;
 
@@ -13,7 +13,7 @@ use gpu_wave::{Fault, Memory, Workgroup};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Memory of dwords without a lock, as a model with mapped memory has it.
+/// Lock-free memory of dwords, like a model with mapped memory.
 struct Flat(Vec<AtomicU32>);
 
 impl Flat {
@@ -72,7 +72,7 @@ impl Memory for Flat {
     }
 }
 
-/// Runs `name` over 2^20 work-items; prints the time of a wave instruction.
+/// Runs `name` with 2^20 work-items; prints the time per wave instruction.
 fn measure(source: &str, name: &str, args: &Args) -> Duration {
     let items = if cfg!(debug_assertions) {
         1 << 12
@@ -82,8 +82,8 @@ fn measure(source: &str, name: &str, args: &Args) -> Duration {
     measure_items(source, name, items, args)
 }
 
-/// Runs `name` over `items` work-items on each target; prints the time of a wave instruction. Gives the
-/// time of the slowest.
+/// Runs `name` with `items` work-items on each target; prints the time per wave instruction.
+/// Returns the time of the slowest.
 fn measure_items(source: &str, name: &str, items: u32, args: &Args) -> Duration {
     let times = TARGETS.map(|target| measure_on(target, source, name, items, args));
     times.into_iter().max().expect("there are targets")

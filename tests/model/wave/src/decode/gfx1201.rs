@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! From instruction words of gfx1201 to [`Inst`](crate::inst::Inst): which encoding they are, and
-//! how long.
+//! Decodes gfx1201 instruction words to [`Inst`](crate::inst::Inst): encodings and lengths.
 
 mod buffer;
 mod ds;
@@ -15,7 +14,7 @@ mod vopd;
 use super::{bits, illegal, Decoded, Limits, WORDS};
 use crate::op::gfx1201 as op;
 
-/// An encoding, from the fixed bits of the first word.
+/// Encoding, by the fixed bits of the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Sop2,
@@ -35,7 +34,7 @@ enum Encoding {
     Vscratch,
     Vglobal,
     Vbuffer,
-    /// VINTERP, VIMAGE, VSAMPLE, VEXPORT and what is not assigned.
+    /// VINTERP, VIMAGE, VSAMPLE, VEXPORT and unassigned encodings.
     Other,
 }
 
@@ -72,21 +71,21 @@ fn encoding(word: u32) -> Encoding {
     }
 }
 
-/// Operand code of a literal constant in the last word.
+/// Source operand code: literal constant in the last word.
 const LITERAL: u32 = 255;
-/// Operand code of source 0 when a DPP16 word follows.
+/// Operand code of source 0: DPP16 word follows.
 const DPP16: u32 = 250;
-/// Operand codes of source 0 when a DPP8 word follows; with the second, inactive lanes are read.
+/// Operand codes of source 0: DPP8 word follows; with the second (FI), inactive lanes are read.
 const DPP8: u32 = 233;
 const DPP8_FI: u32 = 234;
 
-/// Does one more word follow for a source 0 with this operand code?
+/// Returns whether this operand code of source 0 needs one more word.
 fn follows(code: u32) -> bool {
     matches!(code, LITERAL | DPP16 | DPP8 | DPP8_FI)
 }
 
-/// How many words the instruction has that begins with `words`: more than these, as long as they
-/// do not tell.
+/// Returns the number of words of the instruction that starts with `words`; more than given if they
+/// do not determine it.
 pub(super) fn length(words: &[u32]) -> usize {
     let word = words[0];
     let has = |shift: u32| bits(word, shift + 7, shift) == LITERAL;
@@ -115,14 +114,14 @@ pub(super) fn length(words: &[u32]) -> usize {
         },
         Encoding::Smem | Encoding::Vds => 2,
         Encoding::Vflat | Encoding::Vscratch | Encoding::Vglobal | Encoding::Vbuffer => 3,
-        // VIMAGE and VSAMPLE have three, the others two.
+        // VIMAGE and VSAMPLE have three words, the others two.
         Encoding::Other if matches!(word >> 26, 0b11_0100 | 0b11_1001) => 3,
         Encoding::Other if matches!(word >> 26, 0b11_0011 | 0b11_1110) => 2,
         Encoding::Other => 1,
     }
 }
 
-/// Decodes an instruction; words beyond its [`length`] do not count.
+/// Decodes an instruction; ignores words beyond its [`length`].
 pub(super) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
     let [first, second, _] = words;
     let length = match length(&words[..1]) {
@@ -154,8 +153,7 @@ pub(super) fn decode(words: [u32; WORDS], limits: &Limits) -> Decoded {
     Ok(inst)
 }
 
-/// The mnemonic that the tables have for the opcode of a scalar or vector ALU instruction, if they
-/// have one of its own.
+/// Returns the mnemonic of a scalar or vector ALU instruction, if it has a table entry.
 pub(crate) fn mnemonic(word: u32) -> Option<&'static str> {
     let info = match encoding(word) {
         Encoding::Sop2 => op::sop2(bits(word, 29, 23) as u16),

@@ -19,7 +19,7 @@ const fn store(bytes: u8, high: bool) -> LdsOp {
     LdsOp::Access(Access::Store { bytes, high })
 }
 
-/// The atomics by the low five bits of their opcode.
+/// Returns the atomic for the low five opcode bits.
 fn atomic(low: u32) -> Option<Atomic> {
     Some(match low {
         0x00 => Atomic::Add,
@@ -44,7 +44,7 @@ fn atomic(low: u32) -> Option<Atomic> {
     })
 }
 
-/// What the opcode does, and whether it returns something.
+/// Returns the operation, and whether it returns data.
 fn operation(code: u32) -> Option<(LdsOp, bool)> {
     let plain = |op| Some((op, false));
     let returns = |op| Some((op, true));
@@ -151,7 +151,7 @@ fn operation(code: u32) -> Option<(LdsOp, bool)> {
     }
 }
 
-/// Registers of data 0, data 1 and the destination.
+/// Returns the number of registers of data 0, data 1 and the destination.
 fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
     let regs = |bytes: u8| u16::from(bytes).div_ceil(4);
     match op {
@@ -194,7 +194,7 @@ pub(super) fn ds(word: u32, second: u32, limits: &Limits) -> Decoded {
         0 => Ok(0),
         _ => limits.either(acc, field, n),
     };
-    // Global wave sync has its value there.
+    // GWS has its operand there.
     let addressed = !matches!(
         op,
         LdsOp::Gws(GwsOp::SemaV | GwsOp::SemaP | GwsOp::SemaReleaseAll)

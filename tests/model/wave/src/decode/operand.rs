@@ -7,36 +7,36 @@ use crate::inst::Src;
 use crate::op::Ty;
 use crate::Isa;
 
-/// What a wave of the dispatch has.
+/// Registers of a wave that operands can name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Its instruction set.
+    /// Instruction set.
     pub(crate) isa: Isa,
-    /// Are its lane masks 32 bits wide?
+    /// Lane masks are 32 bits wide.
     pub(crate) wave32: bool,
-    /// Architectural VGPRs.
+    /// Number of architectural VGPRs.
     pub(crate) arch: u16,
-    /// Accumulators.
+    /// Number of accumulators.
     pub(crate) acc: u16,
-    /// SGPRs.
+    /// Number of SGPRs.
     pub(crate) sgprs: u16,
-    /// Is it in a trap handler, whose registers it may name?
+    /// The wave is in the trap handler: ttmp registers are accessible.
     pub(crate) privileged: bool,
 }
 
-/// Places in the scalar registers of a wave: the operand codes of gfx942. What gfx1201 numbers
-/// otherwise, its decoder moves to these.
+/// Indices of a wave's scalar registers: the operand codes of gfx942. The gfx1201 decoder maps its
+/// codes to these.
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u8 = 102;
     pub(crate) const VCC: u8 = 106;
     pub(crate) const TTMP0: u8 = 108;
     pub(crate) const M0: u8 = 124;
     pub(crate) const EXEC: u8 = 126;
-    /// 16 registers that read as zero: the source NULL of gfx1201.
+    /// 16 registers that read as zero: NULL as a source on gfx1201.
     pub(crate) const ZERO: u8 = 128;
-    /// 16 registers that nothing reads: the destination NULL of gfx1201.
+    /// 16 registers that are never read: NULL as a destination on gfx1201.
     pub(crate) const SINK: u8 = 144;
-    /// How many places there are.
+    /// Number of indices.
     pub(crate) const COUNT: usize = 160;
     pub(crate) const SHARED_BASE: u8 = 235;
     pub(crate) const SHARED_LIMIT: u8 = 236;
@@ -47,7 +47,7 @@ pub(crate) mod code {
 }
 
 impl Limits {
-    /// Checks an architectural VGPR tuple and gives its place in the register file.
+    /// Checks a tuple of architectural VGPRs and returns its index in the register file.
     pub(crate) fn vgpr(&self, first: u32, count: u16) -> Result<u16, Bad> {
         let first = first as u16;
         if count > 1 && first % 2 != 0 {
@@ -61,7 +61,7 @@ impl Limits {
         Ok(first)
     }
 
-    /// Checks an accumulator tuple and gives its place in the register file.
+    /// Checks a tuple of accumulators and returns its index in the register file.
     pub(crate) fn accumulator(&self, first: u32, count: u16) -> Result<u16, Bad> {
         let first = first as u16;
         if count > 1 && first % 2 != 0 {
@@ -79,7 +79,7 @@ impl Limits {
         Ok(self.arch + first)
     }
 
-    /// A VGPR or, when `acc`, an accumulator.
+    /// Checks a tuple of VGPRs or, if `acc`, accumulators.
     pub(crate) fn either(&self, acc: bool, first: u32, count: u16) -> Result<u16, Bad> {
         if acc {
             self.accumulator(first, count)
@@ -88,11 +88,11 @@ impl Limits {
         }
     }
 
-    /// Checks a scalar register tuple.
+    /// Checks a tuple of scalar registers.
     pub(crate) fn sgpr(&self, first: u32, count: u16) -> Result<u8, Bad> {
         let align = u32::from(count.clamp(1, 4).next_power_of_two());
         if first % align != 0 {
-            return violation(format!("s{first} begins {count} registers: not aligned"));
+            return violation(format!("s{first} is misaligned for {count} registers"));
         }
         let last = first + u32::from(count.max(1)) - 1;
         let code = first as u8;
@@ -103,20 +103,20 @@ impl Limits {
             126..=127 if last <= 127 => Ok(code),
             124 if count <= 1 => Ok(code),
             108..=123 if self.privileged && last <= 123 => Ok(code),
-            108..=123 => violation(format!("ttmp{} outside of a trap handler", first - 108)),
+            108..=123 => violation(format!("ttmp{} outside a trap handler", first - 108)),
             _ => violation(format!("scalar register code {first}, {count} registers")),
         }
     }
 
-    /// Checks a scalar destination; none of the hardware's own.
+    /// Checks a scalar destination; rejects read-only registers.
     pub(crate) fn sgpr_dst(&self, first: u32, count: u16) -> Result<u8, Bad> {
         if (102..=103).contains(&first) {
-            return violation("FLAT_SCRATCH is architected, it cannot be written".into());
+            return violation("FLAT_SCRATCH is architected and read-only".into());
         }
         self.sgpr(first, count)
     }
 
-    /// A source operand of 9 bits (8 for scalar instructions).
+    /// Returns a source operand from a 9-bit code (8 bits in scalar instructions).
     pub(crate) fn src(&self, code: u32, ty: Ty, literal: u32) -> Result<Src, Bad> {
         let count = ty.regs();
         Ok(match code {
@@ -133,16 +133,16 @@ impl Limits {
     }
 }
 
-/// An inline integer for an operand of type `ty`.
+/// Returns an inline integer as an operand of type `ty`.
 pub(super) fn integer(value: i64, ty: Ty) -> u64 {
     match ty {
         Ty::B64 | Ty::F64 | Ty::Mask => value as u64,
-        // Packed f32 take a constant in the low half.
+        // Packed f32: the constant is in the low half.
         _ => u64::from(value as u32),
     }
 }
 
-/// An inline float: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi).
+/// Returns an inline float (0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi)) as an operand of type `ty`.
 pub(super) fn float(index: u32, ty: Ty) -> u64 {
     const F16: [u64; 9] = [
         0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
@@ -160,7 +160,7 @@ pub(super) fn float(index: u32, ty: Ty) -> u64 {
     }
 }
 
-/// A literal for an operand of type `ty`: the high half of an f64, else zero-extended.
+/// Returns a literal as an operand of type `ty`: the high half of an f64, else zero-extended.
 pub(super) fn extend(literal: u32, ty: Ty) -> u64 {
     match ty {
         Ty::F64 => u64::from(literal) << 32,

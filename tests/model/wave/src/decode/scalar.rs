@@ -21,7 +21,8 @@ fn scalar(salu: Salu) -> Inst {
     }
 }
 
-/// Signed 64-bit operations sign-extend a literal; all others zero-extend it.
+/// Returns a source operand. Signed 64-bit operations sign-extend a literal, all others
+/// zero-extend.
 fn source(limits: &Limits, info: &Info, n: usize, code: u32, literal: u32) -> Result<Src, Bad> {
     let ty = info.src.get(n).copied().unwrap_or(Ty::None);
     if ty == Ty::None {
@@ -59,7 +60,7 @@ pub(super) fn sopk(word: u32, literal: u32, limits: &Limits) -> Decoded {
     let code = bits(word, 27, 23);
     let info = find("SOPK", op::sopk(code as u16), code)?;
     let reg = bits(word, 22, 16);
-    // s_setreg and the comparisons read the register that the others write.
+    // s_setreg and the comparisons read the register that other opcodes write.
     let reads = matches!(info.op, Op::s_setreg_b32) || info.name.starts_with("s_cmpk");
     let dst = match info.op {
         Op::s_setreg_imm32_b32 => 0,

@@ -7,7 +7,7 @@ use super::{bits, illegal, violation, Bad, Decoded, DPP, SDWA};
 use crate::inst::{Body, Cmp, Dpp, Inst, Sdwa, Shape, Src, Valu, VectorOp};
 use crate::op::{self, Info, Op, Ty};
 
-/// Finishes an instruction of the tables.
+/// Completes an instruction with a table entry.
 fn vector(mut valu: Valu, info: &Info) -> Decoded {
     registers(&mut valu, info);
     finish(valu)
@@ -20,7 +20,7 @@ fn finish(valu: Valu) -> Decoded {
     })
 }
 
-/// Notes how wide the operands are.
+/// Sets the operand widths.
 fn registers(valu: &mut Valu, info: &Info) {
     if !matches!(info.dst, Ty::None | Ty::Sgpr | Ty::Acc) {
         valu.dst_regs = info.dst.regs() as u8;
@@ -60,7 +60,7 @@ fn destination(limits: &Limits, ty: Ty, reg: u32) -> Result<u16, Bad> {
     }
 }
 
-/// The operand types of a comparison, and what it does.
+/// Returns the comparison and its operand types.
 fn comparison(code: u32) -> Option<(Cmp, bool, Ty, Ty)> {
     let float = |bits| match bits {
         16 => Ty::F16,
@@ -75,8 +75,8 @@ fn comparison(code: u32) -> Option<(Cmp, bool, Ty, Ty)> {
         }
         0x20..=0x7f => {
             let bits = [16, 32, 64][(code >> 5) as usize - 1];
-            // 8..15 are the negations of 7..0, so that the bits less, equal, greater, unordered
-            // of 8..15 are those of 0..7 with unordered set.
+            // 8..15 are the negations of 7..0: the bits less, equal, greater, unordered of 8..15
+            // are those of 0..7 with unordered set.
             let ty = float(bits);
             Some((
                 Cmp::Float {
@@ -102,7 +102,7 @@ fn comparison(code: u32) -> Option<(Cmp, bool, Ty, Ty)> {
     }
 }
 
-/// Source 0 of the short encodings, with a DPP or SDWA word if there is one.
+/// Source 0 of the short encodings, with an optional DPP or SDWA word.
 struct Short<'a> {
     word: u32,
     second: u32,
@@ -111,7 +111,7 @@ struct Short<'a> {
 }
 
 impl Short<'_> {
-    /// Fills sources 0 and 1 and what the second word says of them and the destination.
+    /// Sets sources 0 and 1 and the modifiers in the second word.
     fn sources(&self, v: &mut Valu, types: &[Ty], compare: bool) -> Result<(), Bad> {
         let (word, second, limits) = (self.word, self.second, self.limits);
         let src1 = || bits(word, 16, 9);
@@ -274,7 +274,7 @@ fn vop3_info(code: u32) -> Result<&'static Info, Bad> {
     }
 }
 
-/// Does the VOP3 form have a scalar destination beside the vector one?
+/// Returns whether the VOP3 form has a scalar destination in addition to the vector one.
 fn is_vop3b(op: Op) -> bool {
     matches!(
         op,
@@ -365,7 +365,7 @@ pub(super) fn vop3p(word: u32, second: u32, limits: &Limits) -> Decoded {
     vector(v, info)
 }
 
-/// Matrix instructions: operands may be accumulators.
+/// Decodes a matrix instruction: operands can be accumulators.
 fn matrix(mut v: Valu, info: &Info, word: u32, second: u32, limits: &Limits) -> Decoded {
     let acc_cd = bits(word, 15, 15) == 1;
     let fields = [

@@ -7,10 +7,10 @@ use super::{bits, illegal, violation, Bad, Decoded};
 use crate::inst::{Access, Atomic, Body, Half, Inst, Segment, Src, Vmem};
 use crate::op::Ty;
 
-/// Scalar address operand code for "none".
+/// Scalar address operand code for none.
 const SADDR_OFF: u32 = 0x7f;
 
-/// Loads, stores and atomics, which all four families number alike.
+/// Returns the load, store or atomic; the opcodes are common to all four families.
 fn access(code: u32) -> Option<Access> {
     let load = |bytes, signed, half| {
         Some(Access::Load {
@@ -72,7 +72,7 @@ fn atomic(code: u32) -> Option<Access> {
     cell(op, if code < 0x60 { 4 } else { 8 })
 }
 
-/// Loads that go to the LDS, by opcode.
+/// Returns the load to LDS, by opcode.
 fn lds_load(code: u32) -> Option<Access> {
     let (bytes, signed) = match code {
         0x26 | 0x10 => (1, false),
@@ -85,7 +85,7 @@ fn lds_load(code: u32) -> Option<Access> {
     Some(Access::LoadLds { bytes, signed })
 }
 
-/// Registers of the data to store and of the value that comes back.
+/// Returns the number of registers of stored and of returned data.
 fn registers(access: Access, returns: bool) -> (u16, u16) {
     match access {
         Access::Load { bytes, .. } => (0, u16::from(bytes).div_ceil(4)),
@@ -130,7 +130,7 @@ pub(super) fn flat(word: u32, second: u32, limits: &Limits) -> Decoded {
     if bits(word, 13, 13) == 1 && segment != Segment::Scratch {
         return illegal(format!("{name} opcode {code:#x} with bit 13 set"));
     }
-    // Bit 13 of SCRATCH says that there is a vector offset (SVE).
+    // Bit 13 of SCRATCH is SVE (vector offset enable).
     let sc0 = bits(word, 16, 16) == 1;
     let returns = matches!(access, Access::Load { .. }) || sc0;
     let acc = bits(second, 23, 23) == 1;

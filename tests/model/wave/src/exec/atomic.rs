@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The arithmetic of read-modify-write operations, in memory and in the LDS.
+//! Read-modify-write operations on memory and LDS.
 
 use crate::float;
 use crate::inst::Atomic;
@@ -52,8 +52,8 @@ fn add_bf16(a: u16, b: u16) -> u16 {
     float::to_bf16(float::from_bf16(a) + float::from_bf16(b))
 }
 
-/// The new value of a cell of `size` bytes. `data2` is the second operand: for compare-and-swap
-/// the value to store, `data` being the one to compare with. `flush`: f32 denormals become zero.
+/// Returns the new value of a cell of `size` bytes. Compare-and-swap compares with `data` and
+/// stores `data2`. `flush`: f32 denormals are flushed.
 pub(super) fn apply(op: Atomic, size: u8, old: u64, data: u64, data2: u64, flush: bool) -> u64 {
     let mask = if size == 4 {
         u64::from(u32::MAX)

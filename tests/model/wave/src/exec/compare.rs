@@ -26,7 +26,7 @@ fn collect(f: impl Fn(usize) -> bool) -> u64 {
     (0..LANES).fold(0, |bits, l| bits | u64::from(f(l)) << l)
 }
 
-/// The class bit of a float: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0,
+/// Returns the class bit of a float: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0,
 /// +denormal, +normal, +inf.
 fn class(nan: bool, signalling: bool, negative: bool, magnitude: u32) -> u32 {
     // `magnitude`: 0 zero, 1 denormal, 2 normal, 3 infinite.
@@ -112,7 +112,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, cmp: Cmp, write_exec: bool) -> Step {
             let (a, b) = (w.f32s(i, 0), w.f32s(i, 1));
             collect(|l| relation & bit(a[l].partial_cmp(&b[l])) != 0)
         }
-        // Class tests see the operand as it is, denormals included.
+        // Class tests do not flush denormals.
         Cmp::Class { bits: 64 } => {
             let (a, b) = (w.f64s_unflushed(i, 0), w.raw(i, 1));
             collect(|l| class64(a[l]) & b[l] != 0)
@@ -134,7 +134,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, cmp: Cmp, write_exec: bool) -> Step {
     Ok(())
 }
 
-/// One loop for each relation, in which it is a constant.
+/// One loop per relation, so that the relation is a constant in it.
 fn ordered(relation: u8, f: impl Fn(usize) -> Ordering) -> u64 {
     const LESS_EQUAL: u8 = LESS | EQUAL;
     const GREATER_EQUAL: u8 = GREATER | EQUAL;

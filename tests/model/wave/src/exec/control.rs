@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SOPP: branches, barriers, messages, traps; and the hardware registers. What gfx1201 has other than
-//! gfx942 is in [`gfx1201`].
+//! SOPP (branches, barriers, messages, traps) and hardware registers. Differences of gfx1201 are in
+//! [`gfx1201`].
 
 pub(crate) mod gfx1201;
 
@@ -32,16 +32,16 @@ mod hwreg {
 /// Message ids of `s_sendmsg`.
 const MSG_GET_DOORBELL: u8 = 10;
 
-/// IB_STS bits that keep what is written: FIRST_REPLAY and RCNT.
+/// Writable IB_STS bits: FIRST_REPLAY and RCNT.
 const IB_STS_WRITABLE: u32 = 0x3f << 15;
 
-/// MODE bits that a program may write; VSKIP (28) has no effect that is modelled.
+/// Writable MODE bits; VSKIP (28) has no effect in this model.
 const MODE_WRITABLE: u32 = 0x3ff | 0x1ff << 12 | 1 << 23;
 
 /// MODE: vector register operands are relative to M0.
 pub(super) const GPR_IDX_EN: u32 = 1 << 27;
 
-/// Register, offset and width in the immediate of `s_getreg`.
+/// Returns register, offset and width in the immediate of `s_getreg`.
 fn split(imm: i32) -> (u32, u32, u32) {
     let imm = imm as u32;
     (imm & 0x3f, imm >> 6 & 0x1f, (imm >> 11 & 0x1f) + 1)
@@ -61,7 +61,7 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
         hwreg::MODE => w.mode,
         hwreg::STATUS => w.status_register(d.trap.is_some(), d.waves_per_workgroup() > 1),
         hwreg::TRAPSTS => w.trapsts,
-        // One SE, one CU: the wave slot is all that tells waves apart.
+        // One SE, one CU: only the wave slot is distinct.
         hwreg::HW_ID => w.index & 0xf,
         hwreg::GPR_ALLOC => {
             (d.rsrc1 & 0x3f) << 6 | (d.rsrc3 & 0x3f) << 12 | (d.rsrc1 >> 6 & 0xf) << 24
@@ -116,7 +116,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
         s_cbranch_vccnz => w.vcc() != 0,
         s_cbranch_execz => w.exec() == 0,
         s_cbranch_execnz => w.exec() != 0,
-        // No debugger is attached.
+        // No debugger attached.
         s_cbranch_cdbgsys
         | s_cbranch_cdbguser
         | s_cbranch_cdbgsys_or_user
@@ -129,7 +129,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
     Ok(())
 }
 
-/// STATUS.HALT; in a trap handler it counts from the return on.
+/// Sets STATUS.HALT; in a trap handler it takes effect at the return.
 fn sethalt(w: &mut Wave, halt: bool) {
     w.halt = halt;
     if halt && !w.privileged {
@@ -137,7 +137,7 @@ fn sethalt(w: &mut Wave, halt: bool) {
     }
 }
 
-/// `MSG_DEALLOC_VGPRS` of gfx1201: the wave uses its vector registers no more.
+/// `MSG_DEALLOC_VGPRS` of gfx1201: releases the wave's VGPRs.
 const MSG_DEALLOC_VGPRS: u32 = 3;
 
 fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
@@ -150,7 +150,7 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
     let imm = i.imm as u32;
     let index = w.scalar(i.src[0]);
     match i.op {
-        // Counters and caches: every access here is complete before the next instruction.
+        // Counters and caches: all accesses complete before the next instruction.
         s_nop | s_waitcnt | s_wakeup | s_icache_inv | s_incperflevel | s_decperflevel
         | s_ttracedata => {}
         s_setprio => w.priority = (imm & 3) as u8,
@@ -169,7 +169,7 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
         s_sendmsg
             if w.isa == Isa::Gfx942 && imm as u8 & 0xf == MSG_GET_DOORBELL && w.privileged =>
         {
-            // The answer comes in EXEC.
+            // The reply is in EXEC.
             w.set_exec(u64::from(ctx.dispatch.doorbell_id & 0x3ff));
         }
         s_sendmsg | s_sendmsghalt => {

@@ -17,7 +17,7 @@ fn sat_u16(x: f64) -> u32 {
     u32::from(x as u16)
 }
 
-/// Normalised: the range -1..1 (0..1) becomes the whole integer range.
+/// Converts to a normalised integer: -1..1 (0..1 if unsigned) maps to the full integer range.
 fn norm_i16(x: f64) -> u32 {
     sat_i16((x.clamp(-1.0, 1.0) * 32767.0).round_ties_even())
 }
@@ -28,7 +28,7 @@ fn norm_u16(x: f64) -> u32 {
 
 type Narrow8 = fn(f32, bool, Option<f64>) -> u8;
 
-/// The conversion to one of the two 8-bit floats.
+/// Returns the conversion to an 8-bit float.
 fn narrow8(isa: Isa, fp8: bool) -> Narrow8 {
     match (isa, fp8) {
         (Isa::Gfx942, true) => float::to_fp8,
@@ -38,7 +38,7 @@ fn narrow8(isa: Isa, fp8: bool) -> Narrow8 {
     }
 }
 
-/// The conversion from one of the two 8-bit floats.
+/// Returns the conversion from an 8-bit float.
 pub(super) fn widen8(isa: Isa, fp8: bool) -> fn(u8) -> f32 {
     match (isa, fp8) {
         (Isa::Gfx942, true) => float::from_fp8,
@@ -48,7 +48,7 @@ pub(super) fn widen8(isa: Isa, fp8: bool) -> fn(u8) -> f32 {
     }
 }
 
-/// A byte in a rounding mode, saturating; NaN becomes 0.
+/// Converts to a byte in a rounding mode, saturating; NaN gives 0.
 fn to_u8(x: f32, mode: u32) -> u8 {
     let rounded = match mode {
         round::NEAREST => x.round_ties_even(),
@@ -59,19 +59,19 @@ fn to_u8(x: f32, mode: u32) -> u8 {
     rounded as u8
 }
 
-/// `old` with byte number `at` (its low two bits) replaced.
+/// Returns `old` with byte `at` (low two bits) replaced.
 fn byte_at(old: u32, at: u32, byte: u8) -> u32 {
     let shift = 8 * (at & 3);
     old & !(0xff << shift) | u32::from(byte) << shift
 }
 
 impl Wave {
-    /// MODE.FP16_OVFL: what is too large saturates.
+    /// MODE.FP16_OVFL: overflow saturates.
     fn fp16_ovfl(&self) -> bool {
         self.mode >> 23 & 1 != 0
     }
 
-    /// Writes f32 made from values that f64 holds exactly.
+    /// Writes f32 results of values that are exact in f64.
     fn put_narrow(&mut self, i: &Valu, values: [f64; LANES]) {
         let mode = self.round32();
         self.put_f32(i, values.map(|x| float::to_f32(x, mode)));
@@ -108,7 +108,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let a = w.raw(i, 0);
             w.put_f32(i, a.map(|v| ((v << 28) as i32 >> 28) as f32 / 16.0));
         }
-        // Rust's casts do as the unit: toward zero, saturating, NaN to zero.
+        // Rust's casts match the hardware: toward zero, saturating, NaN to zero.
         v_cvt_u32_f32 => {
             let a = w.f32s(i, 0);
             w.put(i, a.map(|x| x as u32));
@@ -161,7 +161,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_cvt_f32_fp8 | v_cvt_f32_bf8 => {
             let a = w.raw(i, 0);
             let convert = widen8(w.isa, op == v_cvt_f32_fp8);
-            // In VOP3 of gfx1201 `op_sel` names the byte, the higher bit first.
+            // VOP3 of gfx1201: `op_sel` selects the byte, the higher bit first.
             let byte = match w.isa {
                 Isa::Gfx942 => 0,
                 Isa::Gfx1201 => i.op_sel << 1 & 2 | i.op_sel >> 1 & 1,
@@ -254,7 +254,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let (a, b) = (w.f32s(i, 0), w.raw(i, 1));
             let old = w.v[usize::from(i.dst)];
             let shift = 8 * u32::from(i.op_sel >> 2 & 3);
-            // As many random bits, the highest ones, as the mantissa loses.
+            // As many random bits as the mantissa loses, the highest ones.
             let lost = if fp8 { 20 } else { 21 };
             let byte = |l: usize| {
                 let random = f64::from(b[l] >> (32 - lost)) / f64::from(1 << lost);

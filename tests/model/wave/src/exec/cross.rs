@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Instructions that move data between lanes, between scalar and vector registers, and to and
-//! from accumulators.
+//! Moves between lanes, between scalar and vector registers, and to and from accumulators.
 
 use super::valu::Tried;
 use crate::inst::{Shape, Src, Valu};
@@ -15,10 +14,10 @@ fn vgpr(src: Src, what: &str) -> Result<usize, Halt> {
     }
 }
 
-/// The scalar that selects a lane.
+/// Returns the lane selected by a scalar.
 fn lane(w: &Wave, src: Src) -> Result<usize, Halt> {
     match src {
-        Src::Vgpr(_) => violation("a lane selected by a vector register"),
+        Src::Vgpr(_) => violation("lane select is a vector register"),
         src if w.wave32 => Ok(w.scalar(src) as usize % (LANES / 2)),
         src => Ok(w.scalar(src) as usize % LANES),
     }
@@ -42,8 +41,8 @@ fn swap_halves(w: &mut Wave, i: &Valu) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Each lane takes the value of a lane of its own row of 16, or of the other row of the pair.
-/// `op_sel` says whether lanes are read that EXEC leaves out, and whether those give zero.
+/// Moves the value of a lane of the same row of 16, or of the `other` row of the pair, to each
+/// lane. `op_sel`: whether inactive lanes are read (FI), and whether they give zero.
 fn permute_row(w: &mut Wave, i: &Valu, other: bool, select: impl Fn(usize) -> usize) {
     let (exec, a) = (w.exec(), w.raw(i, 0));
     let (inactive, zero) = (i.op_sel & 1 != 0, i.op_sel & 2 != 0);
@@ -113,7 +112,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             w.write(a, mask, &to);
         }
         v_swap_b16 => swap_halves(w, i)?,
-        // The two halves of a wave64; a wave32 has one.
+        // Exchanges the halves of a wave64; no effect in a wave32.
         v_permlane64_b32 if w.wave32 => {}
         v_permlane64_b32 => {
             let a = w.raw(i, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Dot products of gfx1201: with f16, bf16 and 8-bit float results or parts, and of integers whose
-//! signs the instruction chooses.
+//! Dot products of gfx1201: f16, bf16 and 8-bit float, and integers with signedness selected by the
+//! instruction.
 
 use super::convert::widen8;
 use super::f16::keep_nan;
@@ -11,7 +11,7 @@ use crate::inst::Valu;
 use crate::op::Op;
 use crate::wave::{Lanes, Wave, LANES};
 
-/// Part `n` of `bits` bits as an integer.
+/// Returns part `n` of `bits` bits as an integer.
 fn part(v: u32, n: u32, bits: u32, signed: bool) -> i64 {
     let up = v << (32 - bits * (n + 1));
     if signed {
@@ -21,7 +21,7 @@ fn part(v: u32, n: u32, bits: u32, signed: bool) -> i64 {
     }
 }
 
-/// Parts of `bits` bits; `neg` says which operands are signed.
+/// Integer dot product of parts of `bits` bits; `neg` selects signed operands.
 fn integers(w: &mut Wave, i: &Valu, bits: u32) {
     let (a, b, c) = (w.raw(i, 0), w.raw(i, 1), w.raw(i, 2));
     let signed = [i.neg & 1 != 0, i.neg & 2 != 0];
@@ -37,12 +37,12 @@ fn integers(w: &mut Wave, i: &Valu, bits: u32) {
     w.put(i, std::array::from_fn(lane));
 }
 
-/// Exact products and an addend, added from the last to the first and rounded once.
+/// Returns exact products and an addend, summed from the last to the first and rounded once.
 fn sum(products: impl Iterator<Item = f64>, addend: f64) -> f64 {
     products.fold(addend, float::add_odd)
 }
 
-/// Source 2 of a VOP3P instruction: `neg` is its sign, `neg_hi` its absolute value.
+/// Returns source 2 of a VOP3P instruction: `neg` negates, `neg_hi` is the absolute value.
 fn addend(w: &Wave, i: &Valu) -> [f32; LANES] {
     let flush = w.mode >> 4 & 1 == 0;
     w.raw(i, 2).map(|bits| {
@@ -57,7 +57,7 @@ fn addend(w: &Wave, i: &Valu) -> [f32; LANES] {
     })
 }
 
-/// Writes f32 rounded to nearest.
+/// Writes f32 results, rounded to nearest.
 fn put(w: &mut Wave, i: &Valu, sums: [f64; LANES]) {
     let rounded = sums.map(|x| {
         if x.is_nan() {
@@ -69,7 +69,7 @@ fn put(w: &mut Wave, i: &Valu, sums: [f64; LANES]) {
     w.put_f32(i, rounded);
 }
 
-/// Four 8-bit floats.
+/// Dot product of four 8-bit floats.
 fn bytes(w: &mut Wave, i: &Valu, [a_fp8, b_fp8]: [bool; 2]) {
     let (from_a, from_b) = (widen8(w.isa, a_fp8), widen8(w.isa, b_fp8));
     let (a, b, c) = (w.raw(i, 0), w.raw(i, 1), addend(w, i));
@@ -82,7 +82,7 @@ fn bytes(w: &mut Wave, i: &Valu, [a_fp8, b_fp8]: [bool; 2]) {
     put(w, i, sums);
 }
 
-/// bf16 halves of source `n`, with the signs that `neg` and `neg_hi` ask for in VOP3P.
+/// Returns the bf16 halves of source `n`, with VOP3P `neg` and `neg_hi` applied.
 fn bf16_halves(w: &Wave, i: &Valu, n: usize) -> [[f64; LANES]; 2] {
     let [low, high]: [Lanes; 2] = if i.vop3 {
         let lanes = w.raw(i, n);

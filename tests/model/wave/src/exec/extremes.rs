@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Minima and maxima of gfx1201: those of IEEE 754-2019 in which a NaN wins, and both kinds in one
-//! instruction.
+//! Minimum and maximum of gfx1201: NaN-propagating ones of IEEE 754-2019, and combined min-max.
 
 use super::valu::Tried;
 use crate::float::{extreme32, extreme64, pick32, pick64};

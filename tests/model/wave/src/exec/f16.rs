@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Vector f16 instructions. Sums and products of two f16 are exact in f64, so that one rounding at
-//! the end is right.
+//! Vector f16 instructions. Sums and products of two f16 are exact in f64, so a single rounding at
+//! the end is correct.
 
 use super::f64::Doubles;
 use super::valu::Tried;
@@ -12,24 +12,24 @@ use crate::wave::{Lanes, Wave, LANES};
 use std::f64::consts::TAU;
 
 impl Wave {
-    /// f16 denormals among the operands.
+    /// Returns whether f16 input denormals are preserved.
     pub(super) fn denormal_in16(&self) -> bool {
         self.mode >> 6 & 1 != 0
     }
 
-    /// f16 denormals as results.
+    /// Returns whether f16 output denormals are preserved.
     pub(super) fn denormal_out16(&self) -> bool {
         self.mode >> 7 & 1 != 0
     }
 
-    /// Bits of an f16 source with `abs` and `neg`.
+    /// Returns an f16 source as bits, with `abs` and `neg` applied.
     pub(super) fn modified16(&self, i: &Valu, n: usize) -> Lanes {
         let and = if i.abs >> n & 1 != 0 { 0x7fff } else { 0xffff };
         let xor = if i.neg >> n & 1 != 0 { 0x8000 } else { 0 };
         self.raw16(i, n).map(|h| h & and ^ xor)
     }
 
-    /// An f16 as the arithmetic sees it.
+    /// Converts an f16 operand to f64, flushing denormals as in MODE.
     pub(super) fn widen16(&self, h: u32) -> f64 {
         let h = if self.denormal_in16() {
             h as u16
@@ -39,12 +39,12 @@ impl Wave {
         f64::from(float::from_f16(h))
     }
 
-    /// Source `n` as f64, denormals as MODE says.
+    /// Returns source `n` as f64, with denormals flushed as in MODE.
     pub(super) fn f16s(&self, i: &Valu, n: usize) -> Doubles {
         self.modified16(i, n).map(|h| self.widen16(h))
     }
 
-    /// Rounds to f16; `clamp` and denormals as asked for.
+    /// Rounds to f16 with `clamp` and output denormal mode.
     pub(super) fn narrow16(&self, i: &Valu, x: f64) -> u32 {
         let x = match i.omod {
             0 => x,
@@ -92,19 +92,19 @@ impl Wave {
         self.put_f16(i, out, keeps);
     }
 
-    /// A special function whose operand and result are scalar registers.
+    /// Writes a special function of scalar operand and scalar result.
     fn scalar_result16(&mut self, i: &Valu, f: impl Fn(f64) -> f64) {
         let x = self.f16s(i, 0)[0];
         self.s[usize::from(i.dst)] = self.narrow16(i, keep_nan(f(x), &[x]));
     }
 
-    /// The destination as an operand.
+    /// Returns the destination as an operand.
     fn accumulator16(&self, i: &Valu) -> Doubles {
         self.v[usize::from(i.dst)].map(|v| self.widen16(v & 0xffff))
     }
 }
 
-/// A NaN result becomes the first NaN operand or the default.
+/// Replaces a NaN result by the first NaN operand or the default NaN.
 pub(super) fn keep_nan(r: f64, operands: &[f64]) -> f64 {
     if r.is_nan() {
         float::nan64(operands)
@@ -113,7 +113,7 @@ pub(super) fn keep_nan(r: f64, operands: &[f64]) -> f64 {
     }
 }
 
-/// Fused: exact or rounded to odd, so that rounding to f16 is right.
+/// Fused multiply-add: exact or rounded to odd, so rounding to f16 is correct.
 pub(super) fn fma(a: f64, b: f64, c: f64) -> f64 {
     float::add_odd(a * b, c)
 }
@@ -140,7 +140,7 @@ fn median(a: f64, b: f64, c: f64, ieee: bool) -> f64 {
     max(min(a, b), min(max(a, b), c))
 }
 
-/// As for f32; the quotient `a` comes from f32 arithmetic, so nothing has to be scaled.
+/// As for f32; the quotient `a` comes from f32 arithmetic, so no scaling is needed.
 fn div_fixup(a: f64, b: f64, c: f64) -> f64 {
     let negative = b.is_sign_negative() != c.is_sign_negative();
     let sign = |x: f64| if negative { -x.abs() } else { x.abs() };
@@ -167,7 +167,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_sub_f16 => w.e2(i, |a, b| a - b),
         v_subrev_f16 => w.e2(i, |a, b| b - a),
         v_mul_f16 => w.e2(i, |a, b| a * b),
-        // The product is rounded on its own.
+        // The product is rounded separately.
         v_mad_f16 | v_mad_legacy_f16 | v_madmk_f16 | v_madak_f16 => {
             w.e3(i, op == v_mad_f16, |a, b, c| round16(a * b, mode) + c);
         }

@@ -10,7 +10,7 @@ use crate::wave::{lanes_of, Wave, LANES};
 use crate::Isa;
 use std::f64::consts::TAU;
 
-/// One f32 for each lane.
+/// One f32 per lane.
 pub(super) type Floats = [f32; LANES];
 
 /// MODE bits.
@@ -18,12 +18,12 @@ const DX10_CLAMP: u32 = 1 << 8;
 const IEEE: u32 = 1 << 9;
 
 impl Wave {
-    /// Rounding of f32.
+    /// Returns the rounding mode of f32.
     pub(super) fn round32(&self) -> u32 {
         self.mode & 3
     }
 
-    /// Rounding of f16 and f64.
+    /// Returns the rounding mode of f16 and f64.
     pub(super) fn round64(&self) -> u32 {
         self.mode >> 2 & 3
     }
@@ -32,7 +32,7 @@ impl Wave {
         self.mode & IEEE != 0 && self.isa == Isa::Gfx942
     }
 
-    /// Does `clamp` make a zero of a NaN? Always on gfx1201.
+    /// Returns whether `clamp` turns NaN into zero. Always true on gfx1201.
     pub(super) fn dx10_clamp(&self) -> bool {
         self.mode & DX10_CLAMP != 0 || self.isa == Isa::Gfx1201
     }
@@ -45,7 +45,7 @@ impl Wave {
         self.mode >> 5 & 1 != 0
     }
 
-    /// Source `n` with `abs` and `neg`.
+    /// Returns source `n` with `abs` and `neg` applied.
     pub(super) fn f32s_unflushed(&self, i: &Valu, n: usize) -> Floats {
         let and = if i.abs >> n & 1 != 0 {
             0x7fff_ffff
@@ -56,7 +56,7 @@ impl Wave {
         self.raw(i, n).map(|v| f32::from_bits(v & and ^ xor))
     }
 
-    /// Source `n` with `abs` and `neg`, denormals as MODE says.
+    /// Returns source `n` with `abs` and `neg` applied, denormals flushed as in MODE.
     pub(super) fn f32s(&self, i: &Valu, n: usize) -> Floats {
         let floats = self.f32s_unflushed(i, n);
         if self.denormal_in32() {
@@ -66,17 +66,17 @@ impl Wave {
         }
     }
 
-    /// Do the operands go into the operation as they are?
+    /// Returns whether the operands have no modifiers.
     fn unmodified(&self, i: &Valu) -> bool {
         i.abs | i.neg == 0 && self.denormal_in32()
     }
 
-    /// `clamp` of one value.
+    /// Clamps a value to 0..1.
     pub(super) fn clamp32(&self, x: f32) -> f32 {
         if x.is_nan() {
             return if self.dx10_clamp() { 0.0 } else { x };
         }
-        // A negative zero becomes a positive one.
+        // Also turns negative zero into positive zero.
         if x > 0.0 {
             x.min(1.0)
         } else {
@@ -84,7 +84,7 @@ impl Wave {
         }
     }
 
-    /// Writes an f32 result: output modifier, denormals, clamp.
+    /// Writes an f32 result with output modifier, denormal mode and clamp.
     pub(super) fn put_f32(&mut self, i: &Valu, mut floats: Floats) {
         if i.omod != 0 {
             let factor = [1.0, 2.0, 4.0, 0.5][usize::from(i.omod)];
@@ -99,7 +99,7 @@ impl Wave {
         self.put(i, floats.map(f32::to_bits));
     }
 
-    /// One operand; a NaN result follows the rules for NaN.
+    /// Executes a unary operation; NaN results follow the NaN rules.
     pub(super) fn f1(&mut self, i: &Valu, f: impl Fn(f32) -> f32) {
         let a = self.f32s(i, 0);
         let out = a.map(|a| {
@@ -113,7 +113,7 @@ impl Wave {
         self.put_f32(i, out);
     }
 
-    /// Two operands; a NaN result follows the rules for NaN.
+    /// Executes a binary operation; NaN results follow the NaN rules.
     pub(super) fn f2(&mut self, i: &Valu, f: impl Fn(f32, f32) -> f32) {
         let mut out = [0.0; LANES];
         let mut nan = false;
@@ -142,7 +142,7 @@ impl Wave {
         self.put_f32(i, out);
     }
 
-    /// Three operands; a NaN result follows the rules for NaN.
+    /// Executes a ternary operation; NaN results follow the NaN rules.
     fn f3(&mut self, i: &Valu, c: Floats, f: impl Fn(f32, f32, f32) -> f32) {
         let (a, b) = (self.f32s(i, 0), self.f32s(i, 1));
         let mut out = [0.0; LANES];
@@ -155,13 +155,13 @@ impl Wave {
         self.put_f32(i, out);
     }
 
-    /// Three operands, nothing done to the result but what modifiers ask.
+    /// Executes a ternary operation; only modifiers are applied to the result.
     pub(super) fn f3_raw(&mut self, i: &Valu, f: impl Fn(f32, f32, f32) -> f32) {
         let (a, b, c) = (self.f32s(i, 0), self.f32s(i, 1), self.f32s(i, 2));
         self.put_f32(i, std::array::from_fn(|l| f(a[l], b[l], c[l])));
     }
 
-    /// Sums and products in the rounding mode of MODE.
+    /// Executes a sum or product in the rounding mode of MODE.
     fn sum(&mut self, i: &Valu, f: impl Fn(f32, f32) -> (f32, f32)) {
         match self.round32() {
             round::NEAREST => self.f2(i, |a, b| {
@@ -191,8 +191,8 @@ impl Wave {
             for l in 0..LANES {
                 let sum = f64::from(a[l]) * f64::from(b[l]) + f64::from(c[l]);
                 out[l] = sum as f32;
-                // Rounded twice: wrong at most where the first result lies between two f32, or where
-                // those are denormal; a NaN has its own rules.
+                // Rounded twice: possibly wrong only if the first result is halfway between two f32
+                // or those are denormal; NaN has its own rules.
                 let middle = sum.to_bits() & 0x1fff_ffff == 0x1000_0000;
                 let denormal = (sum.abs() < f64::from(f32::MIN_POSITIVE)) & (sum != 0.0);
                 doubtful |= middle | denormal | sum.is_nan();
@@ -205,7 +205,7 @@ impl Wave {
         self.f3(i, c, |a, b, c| float::to_f32(float::fma_odd(a, b, c), mode));
     }
 
-    /// A special function whose operand and result are scalar registers.
+    /// Writes a special function of scalar operand and scalar result.
     fn scalar_result(&mut self, i: &Valu, f: impl Fn(f64) -> f64) {
         let x = self.f32s(i, 0)[0];
         let r = special(f)(x);
@@ -219,7 +219,7 @@ impl Wave {
         self.s[usize::from(i.dst)] = r.to_bits();
     }
 
-    /// The destination as an operand (multiply-accumulate).
+    /// Returns the destination as an operand (multiply-accumulate).
     pub(super) fn accumulator32(&self, i: &Valu) -> Floats {
         let floats = self.v[usize::from(i.dst)].map(f32::from_bits);
         if self.denormal_in32() {
@@ -230,7 +230,7 @@ impl Wave {
     }
 }
 
-/// The special functions neither take nor make denormals.
+/// Flushes input and output denormals of a special function.
 fn special(f: impl Fn(f64) -> f64) -> impl Fn(f32) -> f32 {
     move |x| float::flush32(f(f64::from(float::flush32(x))) as f32)
 }
@@ -257,7 +257,7 @@ fn median(a: f32, b: f32, c: f32, ieee: bool) -> f32 {
     max(min(a, b), min(max(a, b), c))
 }
 
-/// `v_div_fixup_f32`: the special cases of `c / b`, else the quotient `a` with the right sign.
+/// `v_div_fixup_f32`: the special cases of `c / b`, else the quotient `a` with the correct sign.
 fn div_fixup(a: f32, b: f32, c: f32) -> f32 {
     let negative = b.is_sign_negative() != c.is_sign_negative();
     let sign = |x: f32| if negative { -x.abs() } else { x.abs() };
@@ -279,7 +279,7 @@ fn div_fixup(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// `v_div_scale_f32`: scales an operand of `c / b` (`a` is one of the two) away from overflow and
-/// denormals, and says whether `v_div_fmas` has to scale back.
+/// denormals. Also returns whether `v_div_fmas` has to scale back.
 fn div_scale(a: f32, b: f32, c: f32) -> (f32, bool) {
     let scale = |n: i32| (f64::from(a) * 2f64.powi(n)) as f32;
     let up_if = |is: bool| if is { scale(64) } else { a };
@@ -292,7 +292,7 @@ fn div_scale(a: f32, b: f32, c: f32) -> (f32, bool) {
     } else if b.is_subnormal() {
         (scale(64), false)
     } else if tiny(1.0 / f64::from(b)) && tiny(quotient) {
-        // Only the denominator: the quotient grows, and `v_div_fmas` shrinks it again.
+        // Denominator only: the quotient grows and `v_div_fmas` scales it back.
         (if a == b { scale(-64) } else { a }, true)
     } else if tiny(1.0 / f64::from(b)) {
         (scale(-64), false)
@@ -375,7 +375,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_rcp_f32 | v_rcp_iflag_f32 => w.f1(i, special(|x| 1.0 / x)),
         v_rsq_f32 => w.f1(i, special(|x| 1.0 / x.sqrt())),
         v_sqrt_f32 => w.f1(i, special(f64::sqrt)),
-        // The argument is in turns; beyond 256 the unit gives up.
+        // The argument is in turns; out of range beyond 256.
         v_sin_f32 => w.f1(
             i,
             special(|x| {

@@ -8,7 +8,7 @@ use crate::inst::Valu;
 use crate::op::Op;
 use crate::wave::{violation, Halt, Wave, LANES};
 
-/// One f64 for each lane.
+/// One f64 per lane.
 pub(super) type Doubles = [f64; LANES];
 
 impl Wave {
@@ -22,7 +22,7 @@ impl Wave {
         self.raw64(i, n).map(|v| f64::from_bits(v & and ^ xor))
     }
 
-    /// Source `n` with `abs` and `neg`, denormals as MODE says.
+    /// Returns source `n` with `abs` and `neg` applied, denormals flushed as in MODE.
     pub(super) fn f64s(&self, i: &Valu, n: usize) -> Doubles {
         let doubles = self.f64s_unflushed(i, n);
         if self.mode >> 6 & 1 != 0 {
@@ -32,7 +32,7 @@ impl Wave {
         }
     }
 
-    /// Writes an f64 result: output modifier, denormals, clamp.
+    /// Writes an f64 result with output modifier, denormal mode and clamp.
     pub(super) fn put_f64(&mut self, i: &Valu, mut doubles: Doubles) {
         if i.omod != 0 {
             let factor = [1.0, 2.0, 4.0, 0.5][usize::from(i.omod)];
@@ -97,7 +97,7 @@ impl Wave {
         );
     }
 
-    /// Fused operations of f64 know only one rounding here.
+    /// Returns an error unless f64 rounds to nearest: fused operations support no other mode.
     fn nearest64(&self) -> Result<(), Halt> {
         match self.round64() {
             round::NEAREST => Ok(()),
@@ -119,7 +119,7 @@ fn fract(x: f64) -> f64 {
     }
 }
 
-/// As for f32.
+/// `v_div_fixup_f64`, as for f32.
 fn div_fixup(a: f64, b: f64, c: f64) -> f64 {
     let negative = b.is_sign_negative() != c.is_sign_negative();
     let sign = |x: f64| if negative { -x.abs() } else { x.abs() };
@@ -140,12 +140,12 @@ fn div_fixup(a: f64, b: f64, c: f64) -> f64 {
     }
 }
 
-/// As for f32.
+/// `v_div_scale_f64`, as for f32.
 fn div_scale(a: f64, b: f64, c: f64) -> (f64, bool) {
     let scale = |n: i32| float::ldexp64(a, n);
     let up_if = |is: bool| if is { scale(128) } else { a };
     let inverse_tiny = (1.0 / b).is_subnormal();
-    // The quotient may round to zero: only its exponent tells.
+    // The quotient may round to zero: only its exponent is meaningful.
     let tiny = (c / b).is_subnormal() || (c / b == 0.0 && !b.is_infinite());
     if b == 0.0 || c == 0.0 {
         (f64::from_bits(float::NAN64), false)
@@ -166,7 +166,7 @@ fn div_scale(a: f64, b: f64, c: f64) -> (f64, bool) {
     }
 }
 
-/// 2 / pi, the bits behind the point.
+/// 2 / pi, fraction bits.
 const TWO_BY_PI: [u32; 37] = [
     0xa2f9_836e,
     0x4e44_1529,
@@ -207,8 +207,8 @@ const TWO_BY_PI: [u32; 37] = [
     0x5603_3046,
 ];
 
-/// `v_trig_preop_f64`: 53 bits of 2 / pi, from where a range reduction of `x` begins to need them
-/// or, with `segment`, further down.
+/// `v_trig_preop_f64`: 53 bits of 2 / pi, from the first bit that a range reduction of `x` needs,
+/// or further down by `segment`.
 fn trig_preop(x: f64, segment: u32) -> f64 {
     let exponent = exponent(x);
     let shift = (segment & 31) * 53 + (exponent - 1077).max(0) as u32;
@@ -218,7 +218,7 @@ fn trig_preop(x: f64, segment: u32) -> f64 {
     };
     let window = u128::from(a) << 64 | u128::from(b) << 32 | u128::from(c);
     let bits = (window >> (43 - shift % 32)) as u64 & ((1 << 53) - 1);
-    // For the largest numbers the bits are scaled away from the denormals.
+    // For the largest numbers the bits are scaled away from denormals.
     let scale = if exponent >= 1968 { 128 } else { 0 };
     float::ldexp64(bits as f64, scale - 53 - shift as i32)
 }

@@ -33,7 +33,7 @@ fn bfe_i32(a: u32, offset: u32, width: u32) -> u32 {
     match width {
         0 => 0,
         _ => {
-            // Bits beyond 31 are copies of the sign.
+            // Bits above 31 are copies of the sign.
             let field = (a as i32 >> offset) as u32;
             ((field << (32 - width)) as i32 >> (32 - width)) as u32
         }
@@ -60,7 +60,7 @@ fn median<T: Ord>(a: T, b: T, c: T) -> T {
     m
 }
 
-/// Byte selection of `v_perm_b32`: 0-3 of `b`, 4-7 of `a`, 8-11 signs, 12 zero, above ones.
+/// Byte selection of `v_perm_b32`: 0-3 of `b`, 4-7 of `a`, 8-11 signs, 12 zero, above 0xff.
 fn perm(a: u32, b: u32, sel: u32) -> u32 {
     let bytes = u64::from(a) << 32 | u64::from(b);
     (0..4).fold(0, |out, n| {
@@ -93,7 +93,7 @@ pub(super) fn sad_u8(a: u32, b: u32) -> u32 {
         .sum()
 }
 
-/// `v_msad_u8`: bytes where the reference is zero do not count.
+/// `v_msad_u8`: ignores bytes whose reference is zero.
 pub(super) fn msad_u8(a: u32, b: u32) -> u32 {
     let each = bytes(a).into_iter().zip(bytes(b));
     each.map(|(a, b)| if b == 0 { 0 } else { a.abs_diff(b) })
@@ -219,7 +219,7 @@ pub(super) fn step32(w: &mut Wave, i: &Valu, op: Op) -> Tried {
 }
 
 fn cndmask(w: &mut Wave, i: &Valu) {
-    // Modifiers flip signs, as if the operands were floats.
+    // Modifiers flip signs, as for floats.
     let modify = |n: usize, v: u32| {
         let v = if i.abs >> n & 1 != 0 {
             v & 0x7fff_ffff
@@ -243,7 +243,7 @@ fn cndmask(w: &mut Wave, i: &Valu) {
     w.put(i, lanes);
 }
 
-/// Adds or subtracts in 64 bits: bit 32 is the carry or borrow. `clamp` saturates.
+/// Adds or subtracts in 64 bits; bit 32 is carry or borrow. `clamp` saturates.
 fn carry(w: &mut Wave, i: &Valu, f: impl Fn(u64, u64, u64) -> u64) {
     let (a, b) = (w.raw(i, 0), w.raw(i, 1));
     let carry_in = w.carry_in(i);
@@ -254,7 +254,7 @@ fn carry(w: &mut Wave, i: &Valu, f: impl Fn(u64, u64, u64) -> u64) {
         out[l] = r as u32;
         let over = r >> 32 & 1;
         if i.clamp && over != 0 {
-            // A borrow leaves all upper bits set, a carry only one.
+            // A borrow sets all upper bits, a carry only bit 32.
             out[l] = if r >> 63 != 0 { 0 } else { u32::MAX };
         }
         bits |= over << l;
@@ -428,7 +428,7 @@ pub(super) fn step16(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     Ok(true)
 }
 
-/// 16-bit factors, 32-bit addend.
+/// Multiply-add with 16-bit factors and a 32-bit addend.
 fn mad_mixed(w: &mut Wave, i: &Valu, f: impl Fn(u32, u32, u32) -> u32) {
     let (a, b, c) = (w.raw16(i, 0), w.raw16(i, 1), w.raw(i, 2));
     w.put(i, std::array::from_fn(|l| f(a[l], b[l], c[l])));

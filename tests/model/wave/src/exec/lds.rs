@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! DS instructions: the LDS of the workgroup, and the lane crossbar.
+//! DS instructions: LDS of the workgroup, lane crossbar and GWS.
 
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
 use crate::wave::{bad_address, violation, Halt, Lanes, State, Step, Wave, LANES};
 use crate::{Gws, GwsAnswer};
 
-/// Bytes of one LDS cell, if inside of the allocation.
+/// Returns the bytes of an LDS cell. Fails outside of the allocation.
 pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], Halt> {
     let size = lds.len();
     let end = usize::try_from(at)
@@ -25,13 +25,13 @@ fn load_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b))
 }
 
-/// Active lanes in order.
+/// Iterates over the active lanes in order.
 pub(super) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |l| mask >> l & 1 != 0)
 }
 
-/// What a load of `value` leaves in its register, which had `old`. On gfx942 SRAM ECC is on, as on
-/// every MI300: a d16 load writes the whole register.
+/// Returns the register after a load of `value`, given its old contents. SRAM ECC is enabled on
+/// gfx942, as on all MI300: d16 loads write the whole register.
 pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half, old: u32) -> u32 {
     let wide = match (bytes, signed) {
         (1, true) => i32::from(value as u8 as i8) as u32,
@@ -47,7 +47,7 @@ pub(super) fn extend(value: u32, bytes: u8, signed: bool, half: Half, old: u32) 
     }
 }
 
-/// A load, store or atomic of the LDS at `addresses`.
+/// Executes a load, store or atomic of LDS at `addresses`.
 pub(super) fn access(
     w: &mut Wave,
     lds: &mut [u8],
@@ -58,7 +58,7 @@ pub(super) fn access(
     dst: Option<u16>,
 ) -> Step {
     let [data0, data1] = data.map(usize::from);
-    // Most accesses are those of whole dwords.
+    // Fast path: whole dwords.
     match access {
         Access::Load { bytes: 4, .. } => {
             let to = &mut w.v[usize::from(dst.unwrap_or_default())];
@@ -125,13 +125,13 @@ pub(super) fn access(
                     }
                 }
             }
-            Access::LoadLds { .. } => return violation("LDS load from the LDS"),
+            Access::LoadLds { .. } => return violation("LDS load from LDS"),
         }
     }
     Ok(())
 }
 
-/// Two cells at once.
+/// Accesses two cells.
 fn pair(
     w: &mut Wave,
     lds: &mut [u8],
@@ -170,7 +170,7 @@ fn pair(
     Ok(())
 }
 
-/// The lane from which `ds_swizzle` takes a value.
+/// Returns the source lane of `ds_swizzle`.
 fn swizzle(offset: u32, lane: u32) -> Result<u32, Halt> {
     let in_half = lane & 31;
     let from = match offset {
@@ -206,7 +206,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
             match ctx.host.gws(&request) {
                 Some(GwsAnswer::Go) => {}
                 Some(GwsAnswer::Wait(ticket)) => w.state = State::Gws(ticket),
-                None => return violation(format!("{request:?}: no such resource")),
+                None => return violation(format!("{request:?}: no such GWS resource")),
             }
         }
         LdsOp::Access(what) => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Matrix instructions: `D = A * B + C` on blocks that lie across the lanes (MFMA), and the same
-//! with an A of which every four elements in a row hold two that are not zero (SMFMAC).
+//! Matrix instructions of gfx942: `D = A * B + C` on blocks spread across the lanes (MFMA), and
+//! with a sparse A that has two nonzero elements of every four (SMFMAC).
 //!
-//! They ignore EXEC. Sums go from the lowest k to the highest, each product fused into the f32 sum;
-//! silicon promises no order.
+//! EXEC is ignored. Sums run from the lowest k to the highest, each product fused into the f32 sum;
+//! silicon does not guarantee an order.
 
 use super::valu::Tried;
 use crate::float;
@@ -12,11 +12,11 @@ use crate::inst::{Src, Valu};
 use crate::op::Op;
 use crate::wave::{violation, Halt, Wave, LANES};
 
-/// What the elements of A and B are.
+/// Element type of A and B.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F32,
-    /// f32 of which 10 bits of the mantissa count.
+    /// f32 with 10 mantissa bits.
     Xf32,
     F16,
     Bf16,
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// Rows (= columns), depth, number of blocks, elements of A and of B.
+/// Rows (= columns), depth, number of blocks, element types of A and B.
 #[derive(Clone, Copy)]
 struct Shape {
     size: usize,
@@ -109,7 +109,7 @@ fn shape(op: Op) -> Option<Shape> {
 }
 
 impl Shape {
-    /// The lane and the index in the lane of element (`row` or column, `k`) of a block of A or B.
+    /// Returns lane and index in the lane of element (`row` or column, `k`) of a block of A or B.
     fn input(&self, block: usize, row: usize, k: usize) -> (usize, usize) {
         let per_lane = self.size * self.depth * self.blocks / LANES;
         (
@@ -118,17 +118,17 @@ impl Shape {
         )
     }
 
-    /// The lane and the index in the lane of element (`row`, `column`) of a block of C or D.
+    /// Returns lane and index in the lane of element (`row`, `column`) of a block of C or D.
     fn output(&self, block: usize, row: usize, column: usize) -> (usize, usize) {
         if self.a == Kind::F64 {
-            // Rows go around the groups of lanes one by one.
+            // Rows alternate between the groups of lanes.
             let group = block + self.blocks * (row % 4);
             return (column + self.size * group, row / 4);
         }
         if self.size == 4 {
             return (column + 4 * block, row);
         }
-        // Four rows of a lane, then the next group of lanes.
+        // Four rows per lane, then the next group of lanes.
         let groups = LANES / self.size;
         let per_block = self.size * self.size / LANES;
         let group = row / 4;
@@ -137,7 +137,7 @@ impl Shape {
     }
 }
 
-/// Element `index` of what a lane holds from register `reg` on.
+/// Returns element `index` of a lane, from register `reg` on.
 fn element(w: &Wave, reg: usize, lane: usize, index: usize, kind: Kind) -> u64 {
     if kind == Kind::F64 {
         return u64::from(w.v[reg][lane]) | u64::from(w.v[reg + 1][lane]) << 32;
@@ -162,15 +162,15 @@ fn value(bits: u64, kind: Kind) -> f32 {
     }
 }
 
-/// First register of an operand.
+/// Returns the first register of an operand.
 fn register(src: Src) -> Result<usize, Halt> {
     match src {
         Src::Vgpr(reg) => Ok(reg.into()),
-        _ => violation("a matrix operand that is no vector register"),
+        _ => violation("matrix operand is not a vector register"),
     }
 }
 
-/// C: registers, or the same constant everywhere.
+/// Returns an element of C: registers or a constant.
 fn addend(w: &Wave, src: Src, index: usize, lane: usize, wide: bool) -> u64 {
     match src {
         Src::Vgpr(reg) if wide => {
@@ -178,13 +178,13 @@ fn addend(w: &Wave, src: Src, index: usize, lane: usize, wide: bool) -> u64 {
             u64::from(w.v[at][lane]) | u64::from(w.v[at + 1][lane]) << 32
         }
         Src::Vgpr(reg) => u64::from(w.v[usize::from(reg) + index][lane]),
-        // The constant was made for an f32.
+        // The constant was converted for an f32.
         Src::Imm(bits) if wide => f64::from(f32::from_bits(bits as u32)).to_bits(),
         other => u64::from(w.scalar(other)),
     }
 }
 
-/// The lane that gives B to `lane` (BLGP).
+/// Returns the lane that provides B to `lane` (BLGP).
 fn b_lane(blgp: u8, lane: usize) -> usize {
     match blgp {
         0 => lane,
@@ -195,20 +195,20 @@ fn b_lane(blgp: u8, lane: usize) -> usize {
     }
 }
 
-/// A row of A, or a column of B: bits of the elements, and for each the depth that it is at.
+/// Row of A or column of B: depth and bits of each element.
 type Line = Vec<(usize, u64)>;
 
-/// All operands of one instruction.
+/// Operands of an instruction.
 struct Operands {
     shape: Shape,
-    /// By block and row.
+    /// Lines by block and row.
     a: Vec<Line>,
-    /// By block and column; element n is at depth n.
+    /// Lines by block and column; element n is at depth n.
     b: Vec<Line>,
 }
 
 impl Operands {
-    /// All elements of A and B.
+    /// Reads all elements of A and B.
     fn dense(w: &Wave, shape: Shape, a: usize, b: usize, blgp: u8) -> Self {
         let lines = |reg: usize, kind: Kind, from: &dyn Fn(usize) -> usize| {
             let line = |n: usize| -> Line {
@@ -227,11 +227,11 @@ impl Operands {
         }
     }
 
-    /// As `dense`, but of every four elements of A only two are there. Two bits for each say where:
-    /// `which` is the number of the part of `index` that counts.
+    /// As `dense`, but A has two of every four elements. Two bits per element in `index` give its
+    /// position; `which` selects the part of `index`.
     fn sparse(w: &Wave, shape: Shape, a: usize, b: usize, index: usize, which: u8) -> Self {
         let mut this = Self::dense(w, shape, b, b, 0);
-        // Elements of A in a lane.
+        // Elements of A per lane.
         let here = shape.size * shape.depth / LANES / 2;
         let line = |row: usize| -> Line {
             let cell = |n: usize| {
@@ -247,8 +247,8 @@ impl Operands {
         this
     }
 
-    /// Each sum of products on top of `addend(lane, index)`, with the lane and the index of where
-    /// it goes. `of` gives block `n` its block of A.
+    /// Calls `addend(lane, index)` for each element of D and returns the sum of products on top of
+    /// it, with lane and index. `of` returns the block of A for block `n`.
     fn sums<T: Copy, S>(
         &self,
         of: impl Fn(usize) -> usize,
@@ -281,7 +281,7 @@ impl Operands {
     }
 }
 
-/// The sums of f64, with the signs of A, B and C flipped as `neg` says.
+/// f64 sums, with the signs of A, B and C flipped by `neg`.
 fn double(w: &mut Wave, i: &Valu, operands: &Operands, neg: u8) {
     let signed = |n: u8, bits: u64| f64::from_bits(bits ^ u64::from(neg >> n & 1) << 63);
     let sums = operands.sums(
@@ -298,7 +298,7 @@ fn double(w: &mut Wave, i: &Valu, operands: &Operands, neg: u8) {
     }
 }
 
-/// The sums of f32 or of integers on top of `c`.
+/// f32 or integer sums on top of `c`.
 fn single(w: &mut Wave, i: &Valu, operands: &Operands, of: impl Fn(usize) -> usize, c: Src) {
     let Shape { a, b, .. } = operands.shape;
     let c = |lane: usize, index: usize| addend(w, c, index, lane, false) as u32;
@@ -323,11 +323,11 @@ fn single(w: &mut Wave, i: &Valu, operands: &Operands, of: impl Fn(usize) -> usi
     }
 }
 
-/// SMFMAC: source 2 has the places of the elements of A, the destination is the addend.
+/// SMFMAC: source 2 has the positions of the elements of A, the destination is the addend.
 fn sparse(w: &mut Wave, i: &Valu, op: Op, shape: Shape) -> Result<(), Halt> {
     let [cbsz, abid, blgp] = i.matrix;
-    // A register holds the places for four instructions of 16-bit elements, or for two of bytes.
-    // With CBSZ it is always the first.
+    // A register holds the positions for four instructions with 16-bit elements, or two with bytes.
+    // With nonzero CBSZ always the first.
     let which = if cbsz == 0 { abid } else { 0 };
     if blgp != 0 || usize::from(which) >= 2 * shape.a.bytes() {
         return violation(format!("{op:?}: cbsz {cbsz}, abid {abid}, blgp {blgp}"));
@@ -352,12 +352,12 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     }
     let (a, b) = (register(i.src[0])?, register(i.src[1])?);
     if shape.a == Kind::F64 {
-        // BLGP has the signs here.
+        // BLGP holds the signs here.
         let operands = Operands::dense(w, shape, a, b, 0);
         double(w, i, &operands, blgp);
     } else {
         let operands = Operands::dense(w, shape, a, b, blgp);
-        // A may come from another block of the same group.
+        // A can come from another block of the same group.
         let of = |block: usize| (block >> cbsz << cbsz) + usize::from(abid);
         single(w, i, &operands, of, i.src[2]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Sums of differences over sliding windows of bytes, and the coordinates of cube maps.
+//! Sums of absolute differences over sliding byte windows, and cube map coordinates.
 
 use super::int::{msad_u8, sad_u8};
 use super::valu::Tried;
@@ -8,7 +8,7 @@ use crate::inst::{Src, Valu};
 use crate::op::Op;
 use crate::wave::{violation, Halt, Lanes, Wave, LANES};
 
-/// The faces of a cube map in the order of their numbers are +x, -x, +y, -y, +z, -z.
+/// Cube map faces by number: +x, -x, +y, -y, +z, -z.
 fn cube(op: Op, [x, y, z]: [f32; 3]) -> f32 {
     use Op::*;
     let along_z = z.abs() >= x.abs() && z.abs() >= y.abs();
@@ -29,12 +29,12 @@ fn cube(op: Op, [x, y, z]: [f32; 3]) -> f32 {
     }
 }
 
-/// The four windows of 4 bytes that begin at bytes 0 to 3 of `bytes`.
+/// Returns the four 4-byte windows that start at bytes 0 to 3 of `bytes`.
 fn windows(bytes: u64) -> [u32; 4] {
     [0, 8, 16, 24].map(|shift| (bytes >> shift) as u32)
 }
 
-/// Four sums of 16 bits, each added to its part of `c`.
+/// Four 16-bit sums, each added to its part of `c`.
 fn packed(w: &mut Wave, i: &Valu, sad: fn(u32, u32) -> u32) {
     let (a, b, c) = (w.raw64(i, 0), w.raw(i, 1), w.raw64(i, 2));
     let lane = |l: usize| {
@@ -53,7 +53,7 @@ fn packed(w: &mut Wave, i: &Valu, sad: fn(u32, u32) -> u32) {
     w.put64(i, &out);
 }
 
-/// Four sums of 32 bits, each added to its register of source 2.
+/// Four 32-bit sums, each added to its register of source 2.
 fn wide(w: &mut Wave, i: &Valu) -> Result<(), Halt> {
     let (a, b) = (w.raw64(i, 0), w.raw(i, 1));
     let Src::Vgpr(c) = i.src[2] else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! VOP3P: two 16-bit or two 32-bit operations at once, mixed precision, dot products.
+//! VOP3P: packed 16-bit and 32-bit operations, mixed precision, dot products.
 
 use super::f16;
 use super::valu::Tried;
@@ -10,7 +10,7 @@ use crate::op::Op;
 use crate::wave::{violation, Lanes, Wave, LANES};
 
 impl Wave {
-    /// The halves of source `n` that the low and the high operation take.
+    /// Returns the halves of source `n` for the low and the high operation.
     pub(super) fn halves(&self, i: &Valu, n: usize) -> [Lanes; 2] {
         let lanes = self.raw(i, n);
         let take = |high: bool| lanes.map(|v| if high { v >> 16 } else { v & 0xffff });
@@ -36,7 +36,7 @@ impl Wave {
         self.put_halves(i, half(0), half(1));
     }
 
-    /// f16 halves of source `n` as f64, with the signs that `neg` and `neg_hi` ask for.
+    /// Returns the f16 halves of source `n` as f64, with `neg` and `neg_hi` applied.
     pub(super) fn float_halves(&self, i: &Valu, n: usize) -> [[f64; LANES]; 2] {
         let [low, high] = self.halves(i, n);
         let sign = |set: u8| if set >> n & 1 != 0 { 0x8000 } else { 0 };
@@ -63,7 +63,7 @@ impl Wave {
         self.put_halves(i, low, high);
     }
 
-    /// The low or high dword of source `n` that operation `half` takes, as bits.
+    /// Returns the dword of source `n` for operation `half`, as bits.
     fn word(&self, i: &Valu, n: usize, half: usize) -> Lanes {
         let select = if half == 0 { i.op_sel } else { i.op_sel_hi };
         let high = select >> n & 1 != 0;
@@ -102,7 +102,7 @@ impl Wave {
         self.put64(i, &lanes);
     }
 
-    /// An operand of `v_fma_mix`: f32, or the f16 half that `op_sel` names.
+    /// Returns an operand of `v_fma_mix`: f32, or the f16 half selected by `op_sel`.
     fn mixed(&self, i: &Valu, n: usize) -> [f32; LANES] {
         let is_half = i.op_sel_hi >> n & 1 != 0;
         let shift = if i.op_sel >> n & 1 != 0 { 16 } else { 0 };
@@ -135,7 +135,7 @@ impl Wave {
     }
 }
 
-/// Does `v_fma_mix` take an inline constant as f16?
+/// Returns whether `v_fma_mix` would read an inline constant as f16.
 fn constant_half(i: &Valu) -> bool {
     (0..3).any(|n| i.op_sel_hi >> n & 1 != 0 && matches!(i.src[n], Src::Imm(_)))
 }
@@ -195,7 +195,7 @@ fn dot(w: &mut Wave, i: &Valu, c: Lanes, parts: u32, sign: bool, part: fn(u32, u
     );
 }
 
-/// `v_dot2_f32_f16`: two exact products and an f32, added in that order.
+/// `v_dot2_f32_f16`: two exact products and an f32, summed in that order.
 fn dot2_f32(w: &mut Wave, i: &Valu, c: [f32; LANES]) {
     let (a, b) = (w.float_halves(i, 0), w.float_halves(i, 1));
     let out = std::array::from_fn(|l| {
@@ -252,7 +252,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
         v_pk_max_f16 => w.pk_f16(i, 2, |[a, b, _]| float::pick64(a, b, true, ieee)),
         v_pk_fma_f16 => w.pk_f16(i, 3, |[a, b, c]| f16::fma(a, b, c)),
         v_pk_fmac_f16 => {
-            // VOP2: both halves straight, the destination is the addend.
+            // VOP2: both halves in place, the destination is the addend.
             let mut full = *i;
             full.src[2] = Src::Vgpr(i.dst);
             full.op_sel_hi = 7;
@@ -277,13 +277,14 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             });
         }
         v_pk_mov_b32 => {
-            // The low result from source 0, the high one from source 1; `op_sel` picks words.
+            // The low result comes from source 0, the high one from source 1; `op_sel` selects the
+            // dword.
             let (a, b) = (w.word(i, 0, 0), w.word(i, 1, 0));
             let out = std::array::from_fn(|l| u64::from(a[l]) | u64::from(b[l]) << 32);
             w.put64(i, &out);
         }
         v_fma_mix_f32 | v_fma_mixlo_f16 | v_fma_mixhi_f16 if constant_half(i) => {
-            return violation("v_fma_mix takes an f16 from a constant");
+            return violation("v_fma_mix with an f16 constant");
         }
         v_fma_mix_f32 => {
             let (out, mode) = (w.mixed_fma(i), w.round32());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Moves between vector registers whose numbers are relative to M0 (gfx1201).
+//! Moves between vector registers indexed relative to M0 (gfx1201).
 
 use super::valu::Tried;
 use crate::inst::{Src, Valu};
 use crate::op::Op;
 use crate::wave::{violation, Halt, Wave};
 
-/// Register `reg` plus `index`, inside of the allocation.
+/// Returns register `reg` plus `index`. Fails outside of the allocation.
 fn relative(w: &Wave, reg: u16, index: u32) -> Result<usize, Halt> {
     let at = u64::from(reg) + u64::from(index);
     if at < u64::from(w.arch) {
@@ -17,7 +17,7 @@ fn relative(w: &Wave, reg: u16, index: u32) -> Result<usize, Halt> {
     }
 }
 
-/// The vector register that source 0 is.
+/// Returns the vector register of source 0.
 fn source(i: &Valu) -> Result<u16, Halt> {
     match i.src[0] {
         Src::Vgpr(reg) => Ok(reg),
@@ -43,7 +43,7 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
             let to = relative(w, i.dst, m0)?;
             w.write(to, mask, &value);
         }
-        // Two indices in M0: of the source, and of the destination.
+        // M0 holds two indices: source and destination.
         v_movrelsd_2_b32 => {
             let value = w.v[relative(w, source(i)?, m0 & 0x3ff)?];
             let to = relative(w, i.dst, m0 >> 16 & 0x3ff)?;

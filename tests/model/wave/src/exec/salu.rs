@@ -9,7 +9,7 @@ use crate::inst::Salu;
 use crate::op::Op;
 use crate::wave::{violation, Halt, Step, Wave};
 
-/// Register of a relative move: `base` plus `index`, inside of the allocation.
+/// Returns the register of a relative move, `base` plus `index`. Fails outside of the allocation.
 fn relative(w: &Wave, ctx: &Ctx<'_>, base: u8, count: u32, index: u32) -> Result<u8, Halt> {
     let at = u64::from(base) + u64::from(index);
     let limit = ctx.dispatch.sgprs() as u64;
@@ -40,7 +40,7 @@ fn bfe_i64(a: u64, offset: u32, width: u32, bits: u32) -> u64 {
     }
 }
 
-/// Each 4 bits: all ones if any is set (whole quad mode), or one bit for each quad.
+/// Per group of 4 bits: all ones if any is set (whole quad mode), or one bit per quad.
 fn quads(a: u64, whole: bool) -> u64 {
     let mut out = 0;
     for quad in 0..16 {
@@ -59,7 +59,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
     let a64 = || w.scalar64(i.src[0]);
     let b64 = || w.scalar64(i.src[1]);
     let (sa, sb) = (a as i32, b as i32);
-    // Results: a 32-bit or 64-bit value, and SCC if the instruction sets it.
+    // Result: a 32-bit or 64-bit value, and SCC if the instruction sets it.
     enum Out {
         W(u32),
         WS(u32, bool),
@@ -263,7 +263,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
         }
         s_movrelsd_2_b32 => match i.src[0] {
             crate::inst::Src::Sgpr(base) => {
-                // Two indices in M0: of the source, and of the destination.
+                // M0 holds two indices: source and destination.
                 let m0 = w.m0();
                 let from = relative(w, ctx, base, 1, m0 & 0x3ff)?;
                 let to = relative(w, ctx, i.dst, 1, m0 >> 16 & 0x3ff)?;
@@ -402,7 +402,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
     Ok(())
 }
 
-/// Number of leading bits equal to the sign bit; all ones for 0 and -1.
+/// Returns the number of leading bits equal to the sign bit; all ones for 0 and -1.
 fn sign_bits(a: i64, bits: u32) -> u32 {
     if a == 0 || a == -1 {
         return !0;

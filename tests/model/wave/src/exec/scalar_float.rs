@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Float arithmetic of the scalar unit (gfx1201): f32 and f16 with the rounding and denormals of
+//! Float arithmetic of the scalar unit (gfx1201): f32 and f16, with rounding and denormal mode of
 //! MODE.
 
 use crate::float::{self, round};
@@ -8,13 +8,13 @@ use crate::inst::Salu;
 use crate::op::Op;
 use crate::wave::Wave;
 
-/// A result: a 32-bit value, or SCC.
+/// Result: a 32-bit value, or SCC.
 pub(super) enum Out {
     Value(u32),
     Condition(bool),
 }
 
-/// Signed, or with the sign of `b` turned.
+/// Returns `b`, negated if `turn`.
 fn negated(b: f64, turn: bool) -> f64 {
     if turn {
         -b
@@ -23,7 +23,8 @@ fn negated(b: f64, turn: bool) -> f64 {
     }
 }
 
-/// Less, equal, greater, unordered as bits; the opcodes of comparisons count through their unions.
+/// Returns the relation as a bit: less, equal, greater, unordered; comparison opcodes enumerate the
+/// unions.
 fn relation(a: f64, b: f64) -> usize {
     match a.partial_cmp(&b) {
         Some(std::cmp::Ordering::Less) => 1,
@@ -43,7 +44,7 @@ impl Wave {
         }
     }
 
-    /// Rounds an exact or odd-rounded result; `operands` name the NaN that it keeps.
+    /// Rounds an exact or odd-rounded result; a NaN result is that of `operands`.
     fn scalar_out32(&self, x: f64, operands: &[f32]) -> Option<Out> {
         let r = if x.is_nan() {
             float::nan32(operands)
@@ -129,7 +130,7 @@ pub(super) fn step(w: &Wave, i: &Salu, [a, b]: [u32; 2]) -> Option<Out> {
         }
         s_cvt_f32_i32 => w.scalar_out32(f64::from(a as i32), &[]),
         s_cvt_f32_u32 => w.scalar_out32(f64::from(a), &[]),
-        // Rust's casts do as the unit: toward zero, saturating, NaN to zero.
+        // Rust's casts match the hardware: toward zero, saturating, NaN to zero.
         s_cvt_i32_f32 => value(w.scalar32(a) as i32 as u32),
         s_cvt_u32_f32 => value(w.scalar32(a) as u32),
         s_cvt_f16_f32 => {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Scalar memory instructions: those of gfx942, which load, store and read clocks; and the loads of
-//! gfx1201, which has no others.
+//! Scalar memory instructions: loads, stores and clocks of gfx942, and loads of gfx1201.
 
 use super::Ctx;
 use crate::inst::{ScalarLoad, Smem};
 use crate::op::Op;
 use crate::wave::{bad_address, Halt, Step, Wave};
 
-/// Most dwords that one instruction moves.
+/// Maximum number of dwords per instruction.
 const MAX_DWORDS: usize = 16;
 
-/// Address of a plain access: 64-bit base, byte offsets, dword-aligned.
+/// Returns the address of a non-buffer access: 64-bit base, byte offsets, dword-aligned.
 fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
     let soffset = i.soffset.map_or(0, |reg| w.s[usize::from(reg)]);
     let offset = i64::from(i.offset) + i64::from(soffset);
@@ -24,7 +23,7 @@ fn address(w: &Wave, i: &Smem, base: u64) -> Result<u64, Halt> {
     Ok(va)
 }
 
-/// The base and the size in bytes of the buffer whose resource is at `first`.
+/// Returns base and size in bytes of the buffer resource at `first`.
 fn buffer(w: &Wave, first: u8) -> (u64, u64) {
     let at = usize::from(first);
     let base = u64::from(w.s[at]) | u64::from(w.s[at + 1] & 0xffff) << 32;
@@ -117,7 +116,7 @@ fn put(w: &mut Wave, data: u8, bytes: &[u8]) {
     }
 }
 
-/// Carries out a load of gfx1201.
+/// Executes a load of gfx1201.
 pub(super) fn load(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarLoad) -> Step {
     let size = usize::from(i.bytes);
     let offset = scalar_offset(w, i.soffset).wrapping_add_signed(i.offset.into());
@@ -138,7 +137,7 @@ pub(super) fn load(w: &mut Wave, ctx: &mut Ctx<'_>, i: &ScalarLoad) -> Step {
         ));
     }
     let mut bytes = [0; MAX_DWORDS * 4];
-    // A load of less than its size past the end of a buffer gives nothing.
+    // A sub-dword load that crosses the end of a buffer returns zero.
     if inside >= size.min(4) {
         ctx.mem
             .read(va, &mut bytes[..inside])

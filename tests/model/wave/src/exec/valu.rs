@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Vector ALU: the entry, and the loops over lanes that the families share.
+//! Vector ALU: dispatch to the families, and the shared loops over lanes.
 
 use super::control::GPR_IDX_EN;
 use super::{compare, convert, cross, dot, extremes, f16, f32, f64, int, matrix, media, packed};
@@ -11,7 +11,7 @@ use crate::wave::{lanes_of, violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
 use crate::Isa;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Did this family know the instruction?
+/// Whether the family implements the instruction.
 pub(super) type Tried = Result<bool, Halt>;
 
 const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 15] = [
@@ -32,10 +32,10 @@ const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 15] = [
     relative::step,
 ];
 
-/// The family of each instruction, as it was found out; a number that none has before that.
+/// Family of each instruction once known; initially an invalid number.
 static KNOWN: [AtomicU8; OPS] = [const { AtomicU8::new(u8::MAX) }; OPS];
 
-/// Adds the index in M0 to the vector registers that M0 names (source 0, 1, 2, destination).
+/// Adds the index in M0 to the vector registers selected by M0 (source 0, 1, 2, destination).
 fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
     let (index, which) = (w.m0() as u16 & 0xff, w.m0() >> 12 & 0xf);
     let shifted = |reg: u16, regs: u16| match reg + index {
@@ -87,7 +87,7 @@ fn plain_step(w: &mut Wave, i: &Valu) -> Step {
     Err(Halt::Illegal(format!("{op:?} is not implemented")))
 }
 
-/// Both halves of a VOPD read their sources before one writes.
+/// Executes a VOPD: both halves read their sources before either writes.
 pub(super) fn dual(w: &mut Wave, pair: &[Valu; 2]) -> Step {
     let [x, y] = pair;
     let crossed = y.src.iter().any(|&src| src == Src::Vgpr(x.dst));
@@ -105,7 +105,7 @@ pub(super) fn dual(w: &mut Wave, pair: &[Valu; 2]) -> Step {
 }
 
 impl Wave {
-    /// One 32-bit operand.
+    /// Unary 32-bit operation.
     pub(super) fn u1(&mut self, i: &Valu, f: impl Fn(u32) -> u32) {
         let ra;
         let a = lanes_of!(self, i, 0, ra);
@@ -116,7 +116,7 @@ impl Wave {
         self.put(i, out);
     }
 
-    /// Two 32-bit operands.
+    /// Binary 32-bit operation.
     pub(super) fn u2(&mut self, i: &Valu, f: impl Fn(u32, u32) -> u32) {
         let (ra, rb);
         let (a, b) = (lanes_of!(self, i, 0, ra), lanes_of!(self, i, 1, rb));
@@ -127,7 +127,7 @@ impl Wave {
         self.put(i, out);
     }
 
-    /// Three 32-bit operands.
+    /// Ternary 32-bit operation.
     pub(super) fn u3(&mut self, i: &Valu, f: impl Fn(u32, u32, u32) -> u32) {
         let (ra, rb, rc);
         let (a, b) = (lanes_of!(self, i, 0, ra), lanes_of!(self, i, 1, rb));
@@ -139,7 +139,7 @@ impl Wave {
         self.put(i, out);
     }
 
-    /// A 16-bit source in the low half, taken where `op_sel` says.
+    /// Returns a 16-bit source in the low half, selected by `op_sel`.
     pub(super) fn raw16(&self, i: &Valu, n: usize) -> Lanes {
         let lanes = self.raw(i, n);
         let shift = if i.vop3 && i.op_sel >> n & 1 != 0 {
@@ -150,8 +150,8 @@ impl Wave {
         lanes.map(|v| v >> shift & 0xffff)
     }
 
-    /// Writes a 16-bit result. The older instructions of gfx942 zero the other half, those that came
-    /// with `op_sel` and all of gfx1201 keep it.
+    /// Writes a 16-bit result. Older gfx942 instructions zero the other half; those introduced with
+    /// `op_sel`, and all of gfx1201, preserve it.
     pub(super) fn put16(&mut self, i: &Valu, lanes: Lanes, keeps: bool) {
         let reg = usize::from(i.dst);
         let high = i.vop3 && i.op_sel & 8 != 0;
@@ -170,20 +170,20 @@ impl Wave {
         self.put(i, out);
     }
 
-    /// Writes a bit for each active lane to the scalar destination; the other bits become zero.
+    /// Writes one bit per active lane to the scalar destination; the other bits become zero.
     pub(super) fn put_mask(&mut self, i: &Valu, bits: u64) {
         let mask = self.mask;
         self.set_lane_mask(i.sdst, bits & mask);
     }
 
-    /// Two 64-bit operands, the first of 32 bits.
+    /// Binary 64-bit operation with a 32-bit first operand.
     pub(super) fn shift64(&mut self, i: &Valu, f: impl Fn(u32, u64) -> u64) {
         let (a, b) = (self.raw(i, 0), self.raw64(i, 1));
         let out: Lanes64 = std::array::from_fn(|l| f(a[l], b[l]));
         self.put64(i, &out);
     }
 
-    /// Is VCC the carry-in, or the pair of source 2?
+    /// Returns the carry-in: VCC, or the pair of source 2.
     pub(super) fn carry_in(&self, i: &Valu) -> u64 {
         match i.src[2] {
             Src::None => self.vcc(),

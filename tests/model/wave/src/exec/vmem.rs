@@ -10,11 +10,11 @@ use crate::{Fault, FaultKind, Isa, Memory};
 
 mod buffer;
 
-/// Most bytes that a lane moves.
+/// Maximum number of bytes per lane.
 const MAX_BYTES: usize = 16;
-/// Room for what a wave moves: `bytes` for each lane, in lane order.
+/// Buffer for the data of a wave: `bytes` per lane, in lane order.
 type Room = [u8; LANES * MAX_BYTES];
-/// An address for each lane.
+/// One address per lane.
 type Addresses = [u64; LANES];
 
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
@@ -40,7 +40,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
         }
         Segment::Buffer { offen, idxen } => {
             let (addresses, inside) = buffer::addresses(w, i, offen, idxen);
-            // What lies outside of the buffer reads as zero and is not written.
+            // Out-of-range loads return zero, out-of-range stores are dropped.
             if let Access::Load { bytes, .. } = i.access {
                 for reg in 0..usize::from(bytes).div_ceil(4) {
                     w.write(usize::from(i.dst) + reg, exec & !inside, &[0; LANES]);
@@ -71,9 +71,9 @@ fn global_addresses(w: &Wave, i: &Vmem) -> Addresses {
     }
 }
 
-/// Byte offsets in the private memory of each lane.
+/// Returns byte offsets in the private memory of each lane.
 fn scratch_offsets(w: &Wave, i: &Vmem) -> [i64; LANES] {
-    // Both offsets of gfx1201 have a sign.
+    // Both offsets are signed on gfx1201.
     let wide = match w.isa {
         Isa::Gfx942 => |value: u32| i64::from(value),
         Isa::Gfx1201 => |value: u32| i64::from(value as i32),
@@ -85,7 +85,7 @@ fn scratch_offsets(w: &Wave, i: &Vmem) -> [i64; LANES] {
     }
 }
 
-/// A flat address is in the LDS window, in the scratch window, or memory.
+/// Executes a flat access: LDS window, scratch window or memory.
 fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     let addresses = global_addresses(w, i);
     let (shared, private) = (w.apertures.shared >> 32, w.apertures.private >> 32);
@@ -98,7 +98,7 @@ fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     let rest = exec & !in_lds & !in_scratch;
     let low = addresses.map(|a| a & 0xffff_ffff);
     if in_lds != 0 {
-        // Compare-and-swap has its operands the other way round than DS.
+        // Compare-and-swap: operands in the opposite order of DS.
         let second = i.data
             + if let Access::Atomic { size: 8, .. } = i.access {
                 2
@@ -124,7 +124,7 @@ fn flat(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, exec: u64) -> Step {
     }
 }
 
-/// A load, store or atomic of memory.
+/// Executes a load, store or atomic on memory.
 fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addresses) -> Step {
     if mask == 0 {
         return Ok(());
@@ -158,7 +158,7 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
     }
 }
 
-/// Moves what a load brought into registers.
+/// Moves loaded data into registers.
 fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
     let Access::Load {
         bytes,
@@ -188,7 +188,7 @@ fn finish_load(w: &mut Wave, i: &Vmem, room: &Room, mask: u64) {
     }
 }
 
-/// Moves cells of `SIZE` bytes into as many registers as they have dwords.
+/// Moves cells of `SIZE` bytes to one register per dword.
 fn spread<const SIZE: usize>(w: &mut Wave, dst: usize, room: &Room, mask: u64) {
     for n in 0..SIZE / 4 {
         let mut lanes = [0; LANES];
@@ -207,7 +207,7 @@ fn spread<const SIZE: usize>(w: &mut Wave, dst: usize, room: &Room, mask: u64) {
     }
 }
 
-/// Collects what a store takes from registers.
+/// Collects the data of a store from registers.
 fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut Room) {
     let shift = if high { 16 } else { 0 };
     let data = usize::from(i.data);
@@ -227,7 +227,7 @@ fn gather_store(w: &Wave, i: &Vmem, size: usize, high: bool, room: &mut Room) {
     }
 }
 
-/// Collects cells of `SIZE` bytes from as many registers as they have dwords.
+/// Collects cells of `SIZE` bytes from one register per dword.
 fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
     for n in 0..SIZE / 4 {
         for (cell, lane) in room.chunks_exact_mut(SIZE).zip(&w.v[data + n]) {
@@ -242,7 +242,7 @@ fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
     }
 }
 
-/// Do the cells of all lanes of a wave touch, one behind the other?
+/// Returns whether the cells of all lanes are contiguous.
 fn in_a_row(size: usize, mask: u64, addresses: &Addresses, lanes: usize) -> bool {
     let first = addresses[0];
     let mut differs = 0;
@@ -252,7 +252,7 @@ fn in_a_row(size: usize, mask: u64, addresses: &Addresses, lanes: usize) -> bool
     mask == u64::MAX >> (LANES - lanes) && differs == 0
 }
 
-/// The last lane of the run that begins at `first`: active lanes in a row whose cells touch.
+/// Returns the last lane of the contiguous run of active lanes that starts at `first`.
 fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize {
     let mut last = first;
     while last + 1 < LANES
@@ -264,7 +264,7 @@ fn run_end(first: usize, size: usize, mask: u64, addresses: &Addresses) -> usize
     last
 }
 
-/// Reads `size` bytes for each lane of `mask`, consecutive cells in one access.
+/// Reads `size` bytes per lane of `mask`, contiguous cells in one access.
 fn read(
     mem: &dyn Memory,
     room: &mut Room,
@@ -305,7 +305,7 @@ fn read(
     Ok(())
 }
 
-/// Writes `size` bytes for each lane of `mask`, consecutive cells in one access.
+/// Writes `size` bytes per lane of `mask`, contiguous cells in one access.
 fn write(
     mem: &dyn Memory,
     room: &Room,
@@ -378,7 +378,7 @@ fn atomics(
     Ok(())
 }
 
-/// Private memory: dwords of the lanes are interleaved, so that lanes which use the same offset touch
+/// Accesses private memory. Dwords of the lanes are interleaved: lanes with the same offset access
 /// consecutive addresses.
 fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64; LANES]) -> Step {
     let size = match i.access {
@@ -404,7 +404,7 @@ fn scratch(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, offsets: &[i64;
     let place = |part: usize| -> Addresses {
         std::array::from_fn(|l| {
             let offset = offsets[l] as u64 + part as u64;
-            // Those of lanes that are not active may be anything.
+            // Inactive lanes may have any address.
             let first = base.wrapping_add((offset / 4).wrapping_mul(row));
             first.wrapping_add(4 * l as u64 + offset % 4)
         })

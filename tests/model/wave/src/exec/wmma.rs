@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Matrix instructions of gfx1201 in a wave32: `D = A * B + C` with 16 rows and columns (WMMA), and
-//! the same with an A of which every four elements in a row hold two that are not zero (SWMMAC).
+//! with a sparse A that has two nonzero elements of every four (SWMMAC).
 //!
-//! Lane `l` holds of A the row, of B, C and D the column `l % 16`. The lanes from 16 on have the second
-//! half of the elements k (of A and B) and of the rows (of C and D). They ignore EXEC. Sums go from
-//! the lowest k to the highest; silicon promises no order.
+//! Lane `l` holds row `l % 16` of A and column `l % 16` of B, C and D. Lanes from 16 on hold the
+//! second half of the elements k (A and B) and of the rows (C and D). EXEC is ignored. Sums run
+//! from the lowest k to the highest; silicon does not guarantee an order.
 
 use super::convert::widen8;
 use super::valu::Tried;
@@ -17,7 +17,7 @@ use crate::wave::{violation, Halt, Wave};
 /// Rows and columns.
 const SIZE: usize = 16;
 
-/// What the elements of A and B are.
+/// Element type of A and B.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F16,
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// What C and D are.
+/// Element type of C and D.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sum {
     F32,
@@ -47,7 +47,7 @@ enum Sum {
     I32,
 }
 
-/// Elements of A and of B, of C and D; depth; is A sparse?
+/// Element types of A and B, of C and D; depth; sparse A.
 struct Shape {
     a: Kind,
     b: Kind,
@@ -95,18 +95,18 @@ fn shape(op: Op) -> Option<Shape> {
 fn register(src: Src) -> Result<usize, Halt> {
     match src {
         Src::Vgpr(reg) => Ok(usize::from(reg)),
-        _ => violation("a matrix operand that is no vector register"),
+        _ => violation("matrix operand is not a vector register"),
     }
 }
 
-/// Element `n` that a lane holds from register `reg` on.
+/// Returns element `n` of a lane, from register `reg` on.
 fn element(w: &Wave, reg: usize, lane: usize, n: usize, kind: Kind) -> u32 {
     let (at, bits) = (n * kind.bits(), kind.bits());
     let word = w.v[reg + at / 32][lane];
     word >> (at % 32) & ((1u64 << bits) - 1) as u32
 }
 
-/// The columns of B, or the rows of a dense A: for each the elements by k.
+/// Returns the columns of B, or the rows of a dense A: elements by k.
 fn dense(w: &Wave, reg: usize, depth: usize, kind: Kind) -> Vec<Vec<u32>> {
     let here = depth / 2;
     let line = |line: usize| {
@@ -116,15 +116,15 @@ fn dense(w: &Wave, reg: usize, depth: usize, kind: Kind) -> Vec<Vec<u32>> {
     (0..SIZE).map(line).collect()
 }
 
-/// The rows of a sparse A, with zeros where it has none: of each two elements the index says where
-/// among four they are.
+/// Returns the rows of a sparse A, with zeros filled in: the index gives the positions of each two
+/// elements among four.
 fn sparse(w: &Wave, reg: usize, shape: &Shape, index: usize, key: u32) -> Vec<Vec<u32>> {
     let here = shape.depth / 4;
     let line = |row: usize| {
         let mut line = vec![0; shape.depth];
         for n in 0..shape.depth / 2 {
             let (lane, at) = (row + SIZE * (n / here), n % here);
-            // 2 bits for each element of the lane.
+            // 2 bits per element of the lane.
             let places = w.v[index][lane] >> (key * 2 * here as u32);
             let place = (places >> (2 * at) & 3) as usize;
             line[n / 2 * 4 + place] = element(w, reg, lane, at, shape.a);
@@ -134,12 +134,12 @@ fn sparse(w: &Wave, reg: usize, shape: &Shape, index: usize, key: u32) -> Vec<Ve
     (0..SIZE).map(line).collect()
 }
 
-/// Where row `row` and column `column` of C and D are: lane, index.
+/// Returns lane and index of (`row`, `column`) of C and D.
 fn place(row: usize, column: usize) -> (usize, usize) {
     (column + SIZE * (row / 8), row % 8)
 }
 
-/// C at a place, as bits; 16-bit elements are packed.
+/// Returns an element of C as bits; 16-bit elements are packed.
 fn addend(w: &Wave, i: &Valu, sum: Sum, (lane, index): (usize, usize)) -> u32 {
     let half = matches!(sum, Sum::F16 | Sum::Bf16);
     let src = if i.matrix[0] != 0 {
@@ -157,7 +157,7 @@ fn addend(w: &Wave, i: &Valu, sum: Sum, (lane, index): (usize, usize)) -> u32 {
     }
 }
 
-/// The float that an element of A or B is; odd and even elements have signs of their own.
+/// Returns an element of A or B as a float; odd and even elements have separate signs.
 fn value(w: &Wave, i: &Valu, n: usize, kind: Kind, k: usize, bits: u32) -> f64 {
     let x = match kind {
         Kind::F16 => float::from_f16(bits as u16),
@@ -168,7 +168,7 @@ fn value(w: &Wave, i: &Valu, n: usize, kind: Kind, k: usize, bits: u32) -> f64 {
     f64::from(if turn >> n & 1 != 0 { -x } else { x })
 }
 
-/// Integers: `neg` says which of A and B are signed.
+/// Returns an element as an integer: `neg` selects signed A and B.
 fn integer(i: &Valu, n: usize, kind: Kind, bits: u32) -> i64 {
     let up = 32 - kind.bits() as u32;
     if i.neg >> n & 1 != 0 {
@@ -178,7 +178,7 @@ fn integer(i: &Valu, n: usize, kind: Kind, bits: u32) -> i64 {
     }
 }
 
-/// The bits of one element of D.
+/// Returns the bits of an element of D.
 fn cell(w: &Wave, i: &Valu, shape: &Shape, a: &[u32], b: &[u32], c: u32) -> u32 {
     let pairs = || a.iter().zip(b).enumerate();
     if shape.sum == Sum::I32 {
@@ -202,7 +202,7 @@ fn cell(w: &Wave, i: &Valu, shape: &Shape, a: &[u32], b: &[u32], c: u32) -> u32 
     let product =
         |k: usize, x: u32, y: u32| value(w, i, 0, shape.a, k, x) * value(w, i, 1, shape.b, k, y);
     match shape.sum {
-        // Each product fused into the f32 sum.
+        // Each product is fused into the f32 sum.
         Sum::F32 => {
             let add = |sum: f32, (k, (&x, &y)): (usize, (&u32, &u32))| {
                 float::add_odd(product(k, x, y), f64::from(sum)) as f32
@@ -236,12 +236,12 @@ pub(super) fn step(w: &mut Wave, i: &Valu, op: Op) -> Tried {
     let mut i = *i;
     let a = if shape.sparse {
         let key = u32::from(i.op_sel & 1);
-        // A register has the places of 16 elements.
+        // A register holds the positions of 16 elements.
         if key != 0 && shape.depth / 4 == 16 {
             return violation(format!("{op:?}: index key {key}"));
         }
         let rows = sparse(w, ra, &shape, register(i.src[2])?, key);
-        // The destination is the addend, and it has no modifiers.
+        // The destination is the addend, without modifiers.
         i.matrix[0] = 1;
         i.neg &= 3;
         i.neg_hi &= 3;

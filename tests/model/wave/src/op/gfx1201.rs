@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The opcodes of gfx1201 as data. `mnemonic = instruction` names an instruction that gfx942 has
-//! under another mnemonic; what the tables leave out is as for gfx942.
+//! Opcode tables of gfx1201. `mnemonic = instruction` names an instruction that has another
+//! mnemonic on gfx942; omitted fields are as on gfx942.
 
 use super::{Info, Op, Ty};
 
@@ -19,7 +19,7 @@ macro_rules! tables {
         $( $code:literal $name:ident $(= $op:ident)? $dst:ident [$($src:ident)*], )*
     } )*) => {
         $(
-            /// The opcode `code` of this encoding.
+            /// Returns the entry of opcode `code` of this encoding.
             pub(crate) fn $enc(code: u16) -> Option<&'static Info> {
                 match code {
                     $( $code => Some(const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The decoder against LLVM's disassembler: opcode numbers, mnemonics, lengths; and against noise.
+//! gfx942 decoder against LLVM's disassembler (opcodes, mnemonics, lengths) and on random words.
 
 use crate::common;
 use crate::common::bench::{state, Bench, Fill};
@@ -9,10 +9,10 @@ use gpu_wave::probe::{self, Probe};
 use gpu_wave::{Dispatch, Scratch, Workgroup};
 use std::collections::BTreeMap;
 
-/// Instruction words of one encoding with opcode `op`, operands good for most opcodes.
+/// Returns words of one encoding with opcode `op`; the operands are valid for most opcodes.
 type Make = fn(u32) -> Vec<[u32; 2]>;
 
-/// Encoding, how many opcodes, words.
+/// Encoding, number of opcodes, words.
 fn encodings() -> Vec<(&'static str, u32, Make)> {
     vec![
         ("SOP2", 0x60, |op| {
@@ -94,11 +94,11 @@ fn flat(word: u32, op: u32) -> Vec<[u32; 2]> {
     ]
 }
 
-/// Instructions that LLVM knows for all of gfx9, but that have no place here: graphics, GDS,
-/// scalar atomics and scratch, formats of textures.
+/// Instructions of gfx9 in LLVM that are not supported here: graphics, GDS, scalar atomics and
+/// scratch, typed texture accesses.
 fn left_out(name: &str) -> bool {
     [
-        // The words here lack their GDS bit.
+        // The words lack the GDS bit.
         "ds_gws",
         "format",
         "s_atomic",
@@ -141,7 +141,7 @@ fn opcodes_agree_with_llvm() {
         let Some(name) = name else {
             continue;
         };
-        // A mnemonic may say its encoding.
+        // Some mnemonics include the encoding.
         let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
         *slot |= matches!(found, Probe::Instruction { .. });
         match found {
@@ -166,7 +166,7 @@ fn lengths_agree_with_objdump() {
         for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
             let image = llvm::compile(llvm::Target::Gfx942, name, source, &[level]);
             let lines = llvm::disassemble(&image);
-            assert!(lines.len() > 50, "{name} {level}: a disassembly");
+            assert!(lines.len() > 50, "{name} {level}: disassembly too short");
             let machine = Machine::load(&image);
             for line in lines {
                 let words = machine.ram.get_u32(place::CODE + line.address, 2);
@@ -185,7 +185,7 @@ fn lengths_agree_with_objdump() {
     }
 }
 
-/// A word that is more often an instruction than a random one.
+/// Returns a word that is more likely an instruction than a random one.
 fn noise(rng: &mut Rng) -> u32 {
     let heads = [
         0x8000_0000,
@@ -207,7 +207,7 @@ fn noise(rng: &mut Rng) -> u32 {
     if rng.u32() % 4 != 0 {
         head = heads[rng.u32() as usize % heads.len()] | word & 0x03ff_ffff;
     }
-    // Small register numbers are inside of the allocation.
+    // Small register numbers are within the allocation.
     match rng.u32() % 3 {
         0 => head,
         1 => head & 0xffff_9f1f,
@@ -216,7 +216,7 @@ fn noise(rng: &mut Rng) -> u32 {
 }
 
 #[test]
-fn noise_never_panics() {
+fn random_code_never_panics() {
     let mut rng = Rng(42);
     let mut executed = 0;
     for round in 0..20_000 {
@@ -247,8 +247,8 @@ fn noise_never_panics() {
         };
         let host = Recorder::default();
         host.patience.store(2, std::sync::atomic::Ordering::Relaxed);
-        let mut workgroup = Workgroup::new(&dispatch, [0, 0, 0]).expect("a good dispatch");
-        // Any end will do, but it has to be an end, and has to have words.
+        let mut workgroup = Workgroup::new(&dispatch, [0, 0, 0]).expect("valid dispatch");
+        // Any stop is valid, but its text must not be empty.
         if let Err(stop) = workgroup.run(&ram, &host) {
             assert!(!stop.to_string().is_empty(), "round {round}");
         }
@@ -258,7 +258,7 @@ fn noise_never_panics() {
 }
 
 #[test]
-fn every_opcode_runs_or_says_what_it_is() {
+fn every_opcode_runs_or_is_reported() {
     let bench = Bench::new(std::iter::empty());
     let before = state(1, Fill::Bits);
     let mut missing = Vec::new();
@@ -287,5 +287,5 @@ fn every_opcode_runs_or_says_what_it_is() {
         .iter()
         .filter(|m| !expected.iter().any(|e| m.starts_with(e)))
         .collect();
-    assert!(new.is_empty(), "decoded, but not executed: {new:?}");
+    assert!(new.is_empty(), "decoded but not implemented: {new:?}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The decoder of gfx1201 against LLVM's disassembler: opcode numbers, mnemonics, lengths; and
-//! whether what it knows also runs.
+//! gfx1201 decoder against LLVM's disassembler (opcodes, mnemonics, lengths); every decoded opcode
+//! must execute.
 
 use crate::common;
 use crate::common::bench::{state, Bench, Fill};
@@ -12,13 +12,13 @@ use gpu_wave::{Dispatch, Isa, Scratch, Workgroup};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// Instruction words of one encoding with opcode `op`, operands good for most opcodes.
+/// Returns words of one encoding with opcode `op`; the operands are valid for most opcodes.
 type Make = fn(u32) -> Vec<[u32; 2]>;
 
-/// `s_nop 0`, where an encoding may have no second word.
+/// `s_nop 0`, for encodings without a second word.
 const NOP: u32 = 0xbf80_0000;
 
-/// Encoding, how many opcodes, words.
+/// Encoding, number of opcodes, words.
 fn encodings() -> Vec<(&'static str, u32, Make)> {
     vec![
         ("SOP2", 0x60, |op| {
@@ -77,7 +77,7 @@ fn encodings() -> Vec<(&'static str, u32, Make)> {
     ]
 }
 
-/// Knows LLVM 19 it under another name, or not at all?
+/// Returns whether LLVM 19 has another name for it, or none.
 fn newer(name: &str) -> bool {
     ["v_mov_b16", "v_swap_b16"].contains(&name)
 }
@@ -102,7 +102,7 @@ fn opcodes_agree_with_llvm() {
         let Some(name) = name else {
             continue;
         };
-        // A mnemonic may say its encoding.
+        // Some mnemonics include the encoding.
         let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
         match found {
             Probe::Instruction {
@@ -119,7 +119,7 @@ fn opcodes_agree_with_llvm() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(decoded.len() > 900, "only {} opcodes", decoded.len());
-    // And the other way round: no opcode that LLVM does not know.
+    // Vice versa: no opcodes unknown to LLVM.
     let mut invented = Vec::new();
     for (encoding, op, [first, second]) in keys {
         if let Probe::Instruction { name, .. } = probe::gfx1201([first, second, 0], true) {
@@ -139,7 +139,7 @@ fn lengths_agree_with_objdump() {
             for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
                 let image = llvm::compile(target, name, source, &[level]);
                 let lines = llvm::disassemble(&image);
-                assert!(lines.len() > 50, "{name} {level}: a disassembly");
+                assert!(lines.len() > 50, "{name} {level}: disassembly too short");
                 let machine = Machine::load(&image);
                 for line in lines {
                     let at = place::CODE + line.address;
@@ -158,7 +158,7 @@ fn lengths_agree_with_objdump() {
     }
 }
 
-/// What the decoder knows and the interpreter does not run; prefixes.
+/// Prefixes of decoded but not implemented instructions.
 const NOT_IMPLEMENTED: &[&str] = &[];
 
 #[test]
@@ -186,10 +186,13 @@ fn every_alu_opcode_runs() {
         }
     }
     missing.retain(|m| !NOT_IMPLEMENTED.iter().any(|e| m.starts_with(e)));
-    assert!(missing.is_empty(), "decoded, but not executed: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "decoded but not implemented: {missing:?}"
+    );
 }
 
-/// A word that is more often an instruction than a random one.
+/// Returns a word that is more likely an instruction than a random one.
 fn noise(rng: &mut Rng) -> u32 {
     let heads = [
         0x8000_0000,
@@ -215,7 +218,7 @@ fn noise(rng: &mut Rng) -> u32 {
     if rng.u32() % 4 != 0 {
         head = heads[rng.u32() as usize % heads.len()] | word & 0x01ff_ffff;
     }
-    // Small register numbers are inside of the allocation.
+    // Small register numbers are within the allocation.
     match rng.u32() % 3 {
         0 => head,
         1 => head & 0xffff_9f1f,
@@ -224,8 +227,8 @@ fn noise(rng: &mut Rng) -> u32 {
 }
 
 #[test]
-fn noise_never_panics() {
-    // Instructions that run: noise alone ends too soon.
+fn random_code_never_panics() {
+    // Valid instructions: random words alone stop too early.
     let good: Vec<[u32; 2]> = encodings()
         .into_iter()
         .filter(|(encoding, ..)| !matches!(*encoding, "SOPP" | "SOP1"))
@@ -273,8 +276,8 @@ fn noise_never_panics() {
         };
         let host = Recorder::default();
         host.patience.store(2, Ordering::Relaxed);
-        let mut workgroup = Workgroup::new(&dispatch, [0, 0, 0]).expect("a good dispatch");
-        // Any end will do, but it has to be an end, and has to have words.
+        let mut workgroup = Workgroup::new(&dispatch, [0, 0, 0]).expect("valid dispatch");
+        // Any stop is valid, but its text must not be empty.
         if let Err(stop) = workgroup.run(&ram, &host) {
             assert!(!stop.to_string().is_empty(), "round {round}");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Global wave sync: barriers of a whole dispatch, semaphores.
+//! GWS: barriers across a dispatch, semaphores.
 
 use crate::common::place::{CODE, DATA};
 use crate::common::{llvm, Ram, Recorder};
@@ -8,7 +8,7 @@ use gpu_wave::{
     run_workgroup, Dispatch, Gws, GwsAnswer, GwsOp, GwsResources, Host, Message, Stop, Workgroup,
 };
 
-/// A process that has the resources from 4 on, and interrupts after each turn.
+/// Host with GWS resources from 4 on that interrupts after each slice.
 #[derive(Default)]
 struct Impatient(GwsResources);
 
@@ -42,7 +42,7 @@ impl Host for Impatient {
 
 const GROUPS: u32 = 3;
 
-/// `GROUPS` workgroups of a wave; s[0:1]: where a program may write, s2: the workgroup.
+/// `GROUPS` workgroups of one wave; s[0:1]: writable memory, s2: workgroup id.
 fn dispatch() -> Dispatch {
     Dispatch {
         grid: [64 * GROUPS, 1, 1],
@@ -64,7 +64,7 @@ fn ram(asm: &str) -> Ram {
 
 const INIT: &str = "v_mov_b32 v4, 2\n s_mov_b32 m0, 0x10000\n ds_gws_init v4 gds\n s_endpgm\n";
 
-/// Each writes a dword, and behind the barrier the sum of all.
+/// Each wave writes a dword and, after the barrier, the sum of all.
 const MEET: &str = "
     v_mov_b32 v4, 2
     s_lshl_b32 s3, s2, 2
@@ -84,11 +84,11 @@ const MEET: &str = "
 ";
 
 #[test]
-fn a_dispatch_meets_at_a_barrier() {
+fn barrier_across_workgroups() {
     let host = Impatient::default();
     let d = dispatch();
     run_workgroup(&ram(INIT), &host, &d, [0, 0, 0]).unwrap();
-    // Twice: the last wave sets the counter for the next time.
+    // Twice: the last wave resets the counter.
     for _ in 0..2 {
         let ram = ram(MEET);
         let d = dispatch();
@@ -103,7 +103,7 @@ fn a_dispatch_meets_at_a_barrier() {
                 Err(other) => panic!("{other}"),
             });
             rounds += 1;
-            assert!(rounds < 10, "they meet");
+            assert!(rounds < 10, "barrier never completes");
         }
         assert_eq!(ram.get_u32(DATA + 16, 3), [3; 3]);
     }
@@ -123,10 +123,10 @@ fn semaphores_count() {
     assert_eq!(ask(GwsOp::SemaV, 0), GwsAnswer::Go);
     assert_eq!(ask(GwsOp::SemaP, 0), GwsAnswer::Go);
     let GwsAnswer::Wait(first) = ask(GwsOp::SemaP, 0) else {
-        panic!("nothing is left");
+        panic!("no workgroup left");
     };
     let GwsAnswer::Wait(second) = ask(GwsOp::SemaP, 0) else {
-        panic!("nothing is left");
+        panic!("no workgroup left");
     };
     assert!(!all.over(first));
     ask(GwsOp::SemaBr, 1);
@@ -137,7 +137,7 @@ fn semaphores_count() {
 }
 
 #[test]
-fn a_process_without_resources_stops() {
+fn stops_without_resources() {
     let result = run_workgroup(&ram(INIT), &Recorder::default(), &dispatch(), [0, 0, 0]);
     assert!(matches!(result, Err(Stop::Violation { .. })), "{result:?}");
     let request = Gws {

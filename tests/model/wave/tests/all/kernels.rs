@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Kernels compiled by clang, run from start to end, results checked against Rust.
+//! Kernels compiled by clang, results checked against Rust.
 
 use crate::common::llvm::{Target, TARGETS};
 use crate::common::place::DATA;
@@ -9,7 +9,7 @@ use crate::common::{Args, Machine, Rng};
 const BASIC: &str = include_str!("../kernels/basic.cl");
 const LEVELS: [&str; 3] = ["-O1", "-O2", "-O3"];
 
-/// A kernel source compiled for every target at each level, one after the other, and what it is.
+/// Compiles a kernel source for each target and optimisation level, and returns their labels.
 fn machines<'a>(
     name: &'a str,
     source: &'a str,
@@ -90,7 +90,7 @@ fn saxpy() {
             [64, 1, 1],
             &Args::new().f32(1.7).u64(A).u64(B),
         );
-        // OpenCL C contracts to a fused multiply-add.
+        // OpenCL C contracts this to a fused multiply-add.
         let expected: Vec<f32> = x
             .iter()
             .zip(&y)
@@ -247,8 +247,8 @@ fn stack_array() {
 const WIDE: &str = include_str!("../kernels/wide.cl");
 const N: usize = 256;
 
-/// Runs kernel `name` of N work-items on two arrays of `T`, at each level, and checks the outputs:
-/// `expected` gives those of one work-item.
+/// Runs kernel `name` with N work-items on two arrays of `T` at each level, and checks the outputs:
+/// `expected` returns those of one work-item.
 fn two_inputs<T: Word>(
     name: &str,
     a: &[T],
@@ -453,7 +453,7 @@ fn doubles() {
 
 #[test]
 fn halves() {
-    // Whole numbers: every result but the quotient is exact.
+    // Small integers: every result except the quotient is exact.
     let half = |v: i32| -> u16 {
         let m = v.unsigned_abs();
         let sign = if v < 0 { 0x8000 } else { 0 };
@@ -672,7 +672,7 @@ fn transpose_and_sort_in_lds() {
 }
 
 #[test]
-fn what_a_wave_knows_of_itself() {
+fn dispatch_packet_and_wave_ids() {
     for (level, _, m) in machines("wide", WIDE, &["-O2"]) {
         m.launch("self", [128, 1, 1], [64, 1, 1], &Args::new().u64(C));
         for (i, words) in m.ram.get_u32(C, 8 * 128).chunks(8).enumerate() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a dispatch brings to a wave, and what ends a workgroup: launch ABI, interruption, threads,
-//! messages, refusals.
+//! Launch ABI, initial wave state, interruption, threads, messages, invalid dispatches.
 
 use crate::common;
 use crate::common::place::{CODE, DATA, KERNARG, PACKET, QUEUE, SCRATCH};
@@ -10,7 +9,7 @@ use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
 use gpu_wave::{run_workgroup, Dispatch, Host, Isa, Message, Scratch, Stop, Workgroup};
 use std::sync::atomic::Ordering;
 
-/// Memory with code at its start.
+/// Returns memory with code at its start.
 fn ram(asm: &str) -> Ram {
     let ram = Ram::new(CODE, 0x100_0000);
     ram.put_u32(CODE, &llvm::assemble(asm));
@@ -33,7 +32,7 @@ fn run(ram: &Ram, d: &Dispatch) -> Result<(), Stop> {
     run_workgroup(ram, &Recorder::default(), d, [0, 0, 0])
 }
 
-/// A kernel descriptor at the start of the data, its code at `CODE`.
+/// Writes a kernel descriptor at the start of the data, with its code at `CODE`.
 fn descriptor(rsrc2: u32, properties: u16, preload: u16) -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[16..24].copy_from_slice(&(CODE as i64 - DATA as i64).to_le_bytes());
@@ -67,7 +66,7 @@ fn launch() -> Launch {
 }
 
 #[test]
-fn user_sgprs_come_in_abi_order() {
+fn user_sgprs_in_abi_order() {
     let memory = Ram::new(CODE, 0x100_0000);
     memory.put_u32(KERNARG, &[10, 11, 12, 13, 14]);
     // All of them: buffer, dispatch, queue, kernarg, id, private size = 13, and 3 preloaded.
@@ -80,25 +79,23 @@ fn user_sgprs_come_in_abi_order() {
     }
     want.extend([40, 11, 12, 13]);
     assert_eq!(d.user_sgprs, want);
-    assert_eq!(
-        d.entry,
-        CODE + 256,
-        "firmware skips the prologue of a preloading kernel"
-    );
+    assert_eq!(d.entry, CODE + 256, "kernarg preload prologue not skipped");
     assert_eq!(d.lds_bytes, 512);
     assert_eq!(d.workgroups(), [3, 2, 2]);
     assert_eq!(d.workgroup_extent([2, 1, 0]).unwrap(), [20, 3, 1]);
 }
 
 #[test]
-fn bad_launches_are_refused() {
+fn invalid_launches_are_refused() {
     let memory = Ram::new(CODE, 0x100_0000);
     let kd = |rsrc2, properties| KernelDescriptor::parse(&descriptor(rsrc2, properties, 0));
     let good = kd(2 << 1, 8).unwrap();
     assert!(launch().dispatch(&good, &memory).is_ok());
     let refused =
         |launch: Launch, kd: &KernelDescriptor, what: &str| match launch.dispatch(kd, &memory) {
-            Err(AbiError::Invalid(text)) => assert!(text.contains(what), "{text}"),
+            Err(AbiError::Invalid(reason)) => {
+                assert!(reason.to_string().contains(what), "{reason}");
+            }
             other => panic!("{what}: {other:?}"),
         };
     refused(
@@ -172,7 +169,7 @@ fn bad_launches_are_refused() {
 }
 
 #[test]
-fn waves_start_with_their_ids() {
+fn initial_workgroup_and_work_item_ids() {
     // Stores v0, s[0:3] and exec of each wave to its own slot.
     let asm = "v_mov_b32 v1, v0\n s_mov_b64 s[8:9], exec\n s_mov_b64 exec, -1\n\
         v_mbcnt_lo_u32_b32 v2, -1, 0\n v_mbcnt_hi_u32_b32 v2, -1, v2\n\
@@ -193,14 +190,14 @@ fn waves_start_with_their_ids() {
     d.workgroup = [6, 5, 4];
     // Workgroup ids, workgroup info, all three work-item ids.
     d.rsrc2 = 0xf << 7 | 2 << 11;
-    // The last workgroup in x and z: 1 x 5 x 3 work-items.
+    // Last workgroup in x and z: 1 x 5 x 3 work-items.
     run_workgroup(&ram, &Recorder::default(), &d, [3, 0, 1]).unwrap();
     let ids = ram.get_u32(DATA, 15);
     for (n, id) in (0u32..).zip(ids) {
         assert_eq!(id, n % 5 << 10 | n / 5 << 20, "work-item {n}");
     }
     assert_eq!(ram.get_u32(DATA + 256, 6), [0x7fff, 0, 1, 3, 0, 1]);
-    // A whole one: 120 work-items in two waves.
+    // A full workgroup: 120 work-items in two waves.
     run_workgroup(&ram, &Recorder::default(), &d, [0, 0, 0]).unwrap();
     for (n, id) in (0u32..).zip(ram.get_u32(DATA, 64)) {
         assert_eq!(id, n % 6 | n / 6 % 5 << 10 | n / 30 << 20, "work-item {n}");
@@ -214,7 +211,7 @@ fn waves_start_with_their_ids() {
     );
 }
 
-/// Waits until the dword at DATA is 1.
+/// Polls until the dword at DATA is 1.
 fn waiting() -> String {
     format!(
         "s_mov_b32 s0, {:#x}\n s_mov_b32 s1, {:#x}\n s_load_dword s2, s[0:1], 0\n\
@@ -225,7 +222,7 @@ fn waiting() -> String {
 }
 
 #[test]
-fn an_interrupted_workgroup_goes_on() {
+fn interrupted_workgroup_resumes() {
     let ram = ram(&waiting());
     let d = dispatch();
     let mut workgroup = Workgroup::new(&d, [0, 0, 0]).unwrap();
@@ -270,8 +267,8 @@ fn workgroups_run_on_threads() {
 }
 
 #[test]
-fn waves_of_a_workgroup_see_each_other_without_a_barrier() {
-    // Wave 1 spins on the LDS until wave 0, which comes after it in time, writes.
+fn waves_communicate_through_lds_without_barrier() {
+    // Wave 1 polls LDS until wave 0, which runs later, writes.
     let asm = "v_lshrrev_b32 v1, 6, v0\n v_readfirstlane_b32 s0, v1\n v_mov_b32 v2, 0\n\
         s_cmp_eq_u32 s0, 0\n s_cbranch_scc1 9\n\
         ds_read_b32 v3, v2\n s_waitcnt lgkmcnt(0)\n v_readfirstlane_b32 s1, v3\n\
@@ -286,7 +283,7 @@ fn waves_of_a_workgroup_see_each_other_without_a_barrier() {
 }
 
 #[test]
-fn a_barrier_does_not_wait_for_ended_waves() {
+fn barrier_ignores_ended_waves() {
     let asm = "v_lshrrev_b32 v1, 6, v0\n v_readfirstlane_b32 s0, v1\n s_cmp_eq_u32 s0, 0\n\
         s_cbranch_scc1 1\n s_endpgm\n s_barrier\n s_barrier\n s_endpgm\n";
     let ram = ram(asm);
@@ -314,10 +311,10 @@ fn code_may_change_between_dispatches() {
     assert_eq!(ram.get_u32(DATA, 1), [6]);
 }
 
-/// A host that takes no message.
-struct Deaf;
+/// A host that supports no message.
+struct NoMessages;
 
-impl Host for Deaf {
+impl Host for NoMessages {
     fn message(&self, _: &Message) -> bool {
         false
     }
@@ -339,7 +336,7 @@ fn messages() {
     let sent = host.messages.lock().unwrap().clone();
     assert_eq!(sent.len(), 1);
     assert_eq!((sent[0].id, sent[0].m0, sent[0].pc), (1, 0x77, CODE + 12));
-    match run_workgroup(&ram, &Deaf, &dispatch(), [0, 0, 0]) {
+    match run_workgroup(&ram, &NoMessages, &dispatch(), [0, 0, 0]) {
         Err(Stop::Message(message)) => assert_eq!(message.m0, 0x77),
         other => panic!("{other:?}"),
     }
@@ -363,7 +360,7 @@ fn stops_name_the_instruction() {
         }
         other => panic!("{other:?}"),
     }
-    // Off the end of memory.
+    // Past the end of memory.
     let memory = Ram::new(CODE, 256);
     memory.put_u32(CODE, &[0xbf80_0000; 64]);
     match run(&memory, &dispatch()) {
@@ -375,7 +372,7 @@ fn stops_name_the_instruction() {
 }
 
 #[test]
-fn senseless_dispatches_are_refused() {
+fn invalid_dispatches_are_refused() {
     let ram = ram("s_endpgm\n");
     let refused = |change: &dyn Fn(&mut Dispatch)| {
         let mut d = dispatch();

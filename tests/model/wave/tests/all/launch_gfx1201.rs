@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a dispatch brings to a wave of gfx1201, and how its waves meet; and the decoder of its memory
-//! instructions against LLVM's.
+//! Initial state and barriers of gfx1201 waves; memory instruction decoder against LLVM's.
 
 use crate::common::llvm::{self, Target};
 use crate::common::place::{CODE, DATA};
@@ -13,7 +12,7 @@ use gpu_wave::{run_workgroup, Dispatch, Isa, Stop};
 const Y: u32 = 1 << 8;
 const Z: u32 = 1 << 9;
 
-/// Workgroups of `items`; s[0:1] lead to [`DATA`].
+/// Workgroups of `items`; s[0:1] is [`DATA`].
 fn dispatch(items: u16) -> Dispatch {
     Dispatch {
         isa: Isa::Gfx1201,
@@ -36,14 +35,14 @@ fn run(asm: &str, d: &Dispatch, group: [u32; 3]) -> (Ram, Result<(), Stop>) {
     (ram, result)
 }
 
-/// Ends with s[2:5] at the place of each wave.
+/// Stores s[2:5] at the slot of each wave and ends.
 const STORE: &str =
     "s_bfe_u32 s6, ttmp8, 0x50019\n s_lshl_b32 s6, s6, 4\n v_mov_b32 v2, s2\n v_mov_b32 v3, s3\n\
     v_mov_b32 v4, s4\n v_mov_b32 v5, s5\n v_mov_b32 v1, s6\n s_mov_b32 exec_lo, 1\n\
     global_store_b128 v1, v[2:5], s[0:1]\n s_endpgm\n";
 
 #[test]
-fn waves_know_their_place() {
+fn workgroup_ids_and_wave_index() {
     let asm = format!(
         "s_mov_b32 s2, ttmp9\n s_mov_b32 s3, ttmp7\n s_mov_b32 s4, exec_lo\n\
          v_readfirstlane_b32 s5, v0\n {STORE}"
@@ -54,7 +53,7 @@ fn waves_know_their_place() {
     assert_eq!(words[..4], [2, 3 << 16 | 5, u32::MAX, 0]);
     assert_eq!(words[4..8], [2, 3 << 16 | 5, u32::MAX, 32]);
     assert_eq!(words[8..], [2, 3 << 16 | 5, 0xff, 64]);
-    // Without a third dimension there are more than 65536 in the second.
+    // Without a third dimension the second can exceed 65536.
     let two = Dispatch {
         rsrc2: 2 << 1 | Y,
         ..dispatch(32)
@@ -65,8 +64,9 @@ fn waves_know_their_place() {
 }
 
 #[test]
-fn halves_of_a_barrier() {
-    // Each of four waves comes, does its work, waits, and reads what the next one wrote before it came.
+fn split_barrier() {
+    // Each of four waves signals, works, waits, and reads what the next one wrote before its
+    // signal.
     let asm = format!(
         "s_bfe_u32 s6, ttmp8, 0x50019\n v_mov_b32 v2, s6\n v_lshlrev_b32 v3, 2, v2\n v_add_nc_u32 v4, 100, v2\n\
          ds_store_b32 v3, v4\n s_wait_dscnt 0\n s_barrier_signal_isfirst -1\n s_cselect_b32 s2, 1, 0\n\
@@ -78,35 +78,35 @@ fn halves_of_a_barrier() {
     result.unwrap();
     let words = ram.get_u32(DATA, 16);
     for (n, of) in words.chunks(4).enumerate() {
-        assert_eq!(of[0], u32::from(n == 0), "who is first");
-        // As many as came so far; the last one makes it none again. Four members.
+        assert_eq!(of[0], u32::from(n == 0), "first signal differs");
+        // Number of signals so far, reset to zero by the last wave. Four members.
         let signals = (n as u32 + 1) % 4;
         assert_eq!(of[1], 1 | 4 << 4 | signals << 16, "wave {n}");
         assert_eq!(of[2], 100 + (n as u32 + 1) % 4, "wave {n}");
-        assert_eq!(of[3], 0, "the wait used the barrier up");
+        assert_eq!(of[3], 0, "barrier still complete after the wait");
     }
 }
 
 #[test]
-fn who_does_not_come_to_a_barrier() {
-    // The second of two waves ends: nobody waits for it.
+fn barrier_with_ended_unsignalled_or_single_waves() {
+    // The second of two waves ends: the first does not wait for it.
     let ends = "s_bfe_u32 s6, ttmp8, 0x50019\n s_cmp_eq_u32 s6, 1\n s_cbranch_scc1 end\n\
          s_barrier_signal -1\n s_barrier_wait -1\n v_mov_b32 v1, 7\n v_mov_b32 v2, 0\n\
          global_store_b32 v2, v1, s[0:1]\n end:\n s_endpgm\n";
     let (ram, result) = run(ends, &dispatch(64), [0, 0, 0]);
     result.unwrap();
     assert_eq!(ram.get_u32(DATA, 1), [7]);
-    // Both wait, and none of them says that it is there.
+    // Both wait without signalling.
     let (_, result) = run("s_barrier_wait -1\n s_endpgm", &dispatch(64), [0, 0, 0]);
     assert!(matches!(result, Err(Stop::Violation { text, .. }) if text.contains("s_barrier_wait")));
-    // A wave that is alone has no barrier.
+    // A single wave has no barrier.
     run("s_barrier_wait -1\n s_endpgm", &dispatch(32), [0, 0, 0])
         .1
         .unwrap();
 }
 
-/// What the decoder does not know: formats, loads and stores of blocks, transposing loads, ordered
-/// counts, address probes.
+/// Not supported: typed accesses, block loads and stores, transposing loads, ordered counts,
+/// address probes.
 fn left_out(name: &str) -> bool {
     ["_format", "_block", "_load_tr_", "_ordered_", "s_atc_probe"]
         .iter()
@@ -116,7 +116,7 @@ fn left_out(name: &str) -> bool {
 #[test]
 fn memory_opcodes_agree_with_llvm() {
     const NULL: u32 = 0x7c;
-    // Of each opcode several forms, since LLVM wants fields that are not used to be zero.
+    // Several forms of each opcode: LLVM requires unused fields to be zero.
     let mut all: Vec<(String, Vec<u32>)> = Vec::new();
     for op in 0..64 {
         all.push((
@@ -164,5 +164,5 @@ fn memory_opcodes_agree_with_llvm() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(known.len() > 300, "only {} opcodes", known.len());
     let more: Vec<_> = ours.difference(&known).collect();
-    assert!(more.is_empty(), "LLVM does not know {more:?}");
+    assert!(more.is_empty(), "unknown to LLVM: {more:?}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What waves do, compared with what Rust or llvm-mc say of it. One program for all of it, as each
-//! one is linked with the whole interpreter.
+//! Tests of the shader interpreter against Rust and llvm-mc. One program for all, since each links
+//! the whole interpreter.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Matrix kernels compiled by clang, compared with products in plain Rust; registers indexed at
-//! run time.
+//! MFMA and SMFMAC kernels compiled by clang, compared with products in plain Rust; register
+//! indexing at run time.
 
 use crate::common::place::DATA;
 use crate::common::{Args, Machine, Rng};
@@ -25,7 +25,7 @@ fn run(m: &Machine, name: &str) {
     );
 }
 
-/// Small whole numbers, so that every order of additions gives the same.
+/// Small integers: exact in any order of summation.
 fn numbers(count: usize, seed: u64) -> Vec<i32> {
     let mut rng = Rng(seed);
     (0..count).map(|_| (rng.u32() % 31) as i32 - 15).collect()
@@ -49,7 +49,7 @@ fn get_f32(m: &Machine, count: usize) -> Vec<i32> {
         .collect()
 }
 
-/// C + A * B; A is `size` x `depth`, B `depth` x `size`, both in row order.
+/// Returns C + A * B; A is `size` x `depth`, B `depth` x `size`, row-major.
 fn product(a: &[i32], b: &[i32], c: &[i32], size: usize, depth: usize) -> Vec<i32> {
     let cell = |n: usize| {
         let (row, column) = (n / size, n % size);
@@ -89,7 +89,7 @@ fn f32_blocks() {
     }
 }
 
-/// An f16 of a small number.
+/// Returns a small number as f16.
 fn half(v: i32) -> u16 {
     let (sign, m) = (if v < 0 { 0x8000 } else { 0 }, v.unsigned_abs());
     if m == 0 {
@@ -168,7 +168,7 @@ fn f64_blocks() {
     assert_eq!(got, want);
 }
 
-/// Numbers of which in every four two, at any places, are not zero.
+/// Numbers with two nonzero elements, at any position, in every four.
 fn sparse_numbers(count: usize, seed: u64) -> Vec<i32> {
     let mut rng = Rng(seed);
     let mut fours = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Each opcode: assembled by llvm-mc, run, compared with what Rust computes on its own.
+//! Opcodes, assembled by llvm-mc, executed, and compared with results computed in Rust.
 
 #![allow(
     clippy::neg_cmp_op_on_partial_ord,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Trap handlers: how a wave comes to one, what it finds there, and how it comes back.
+//! Trap handlers: entry, state on entry, and return.
 
 use crate::common::place::{CODE, DATA};
 use crate::common::{llvm, one_wave, Ram, Recorder};
 use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
 
 const HANDLER: u64 = CODE + 0x1_0000;
-/// The handler's memory: what it notes, see [`Notes`].
+/// Memory of the handler: see [`Notes`].
 const TMA: u64 = DATA + 0x1000;
 const DOORBELL: u32 = 0x155;
 
 const ILLEGAL: u32 = 1 << 11;
 const MEMORY: u32 = 1 << 8;
 
-/// Notes what it finds, sends the doorbell, and goes on behind an `s_trap` but halts the wave for
-/// anything else.
+/// Stores the state on entry, reads the doorbell id, and returns past an `s_trap`; for other causes
+/// it halts the wave.
 const SOURCE: &str = "
     s_getreg_b32 ttmp12, hwreg(HW_REG_STATUS)
     s_getreg_b32 ttmp14, hwreg(18)
@@ -52,7 +52,7 @@ back:
     s_rfe_b64 ttmp[0:1]
 ";
 
-/// What the handler noted.
+/// State stored by the handler.
 struct Notes {
     pc: u64,
     id: u32,
@@ -103,7 +103,7 @@ impl Bench {
     }
 }
 
-/// Runs to where the handler halts the wave, and gives the notes.
+/// Runs until the handler halts the wave, and returns its notes.
 fn halts(code: &[u32], at: u64) -> Notes {
     let bench = Bench::new(code);
     match bench.run() {
@@ -114,7 +114,7 @@ fn halts(code: &[u32], at: u64) -> Notes {
 }
 
 #[test]
-fn a_program_goes_on_behind_its_trap() {
+fn s_trap_returns_past_the_instruction() {
     let bench = Bench::new(&llvm::assemble(
         "s_cmp_eq_u32 0, 0\n s_mov_b32 m0, 0x12345\n s_trap 7\n s_cselect_b32 s4, m0, 0\n\
          v_mov_b32 v1, s4\n v_mov_b32 v2, 0\n global_store_dword v2, v1, s[0:1]\n s_endpgm\n",
@@ -136,10 +136,10 @@ fn a_program_goes_on_behind_its_trap() {
 }
 
 #[test]
-fn what_is_no_instruction_traps() {
+fn illegal_instruction_traps() {
     let notes = halts(&[0xbf80_0000, 0xffff_ffff], 4);
     assert_eq!((notes.pc, notes.id, notes.trapsts), (CODE + 4, 0, ILLEGAL));
-    // A register of the handler, and one that the wave does not have.
+    // A register of the handler, and one outside of the allocation.
     for asm in [
         "s_mov_b32 s4, ttmp8",
         "v_mov_b32 v24, 0",
@@ -150,7 +150,7 @@ fn what_is_no_instruction_traps() {
 }
 
 #[test]
-fn bad_addresses_trap() {
+fn memory_violation_traps() {
     for asm in [
         "ds_write_b32 v0, v0 offset:512",
         "global_atomic_add v0, v0, s[0:1] offset:2",
@@ -161,7 +161,7 @@ fn bad_addresses_trap() {
 }
 
 #[test]
-fn a_page_fault_stops_the_workgroup() {
+fn page_fault_stops_workgroup() {
     let code = llvm::assemble("s_mov_b64 s[4:5], 0\n s_load_dword s6, s[4:5], 0\n s_endpgm\n");
     assert!(matches!(
         Bench::new(&code).run(),
@@ -170,7 +170,7 @@ fn a_page_fault_stops_the_workgroup() {
 }
 
 #[test]
-fn the_others_go_on_when_a_wave_halts() {
+fn other_waves_continue_when_one_halts() {
     // Each of four waves writes its own dword, but the second one halts before that.
     let code = llvm::assemble(
         "v_readfirstlane_b32 s4, v0\n v_lshlrev_b32 v2, 2, v0\n s_cmp_eq_u32 s4, 64\n s_cbranch_scc0 write\n\
@@ -185,14 +185,14 @@ fn the_others_go_on_when_a_wave_halts() {
         Err(Stop::Halted { at }) => assert_eq!(at.wave, 1),
         other => panic!("{other:?}"),
     }
-    // They wait for it at the barrier.
+    // The others wait for it at the barrier.
     let first = |wave: u64| bench.ram.get_u32(DATA + 256 * wave, 1)[0];
     assert_eq!([0, 1, 2, 3].map(first), [1, 0, 1, 1]);
     assert_eq!(bench.notes().place, [0, 0, 0, 1]);
 }
 
 #[test]
-fn nothing_traps_in_a_handler() {
+fn no_traps_inside_handler() {
     for (asm, expected) in [("s_trap 3", "s_trap 3"), ("v_mov_b32 v24, 0", "v24")] {
         let bench = Bench::new(&llvm::assemble("s_trap 1\n s_endpgm\n"));
         bench.ram.put_u32(HANDLER, &llvm::assemble(asm));
@@ -202,13 +202,13 @@ fn nothing_traps_in_a_handler() {
 }
 
 #[test]
-fn a_halted_wave_stays() {
+fn halted_wave_stays_halted() {
     let code = llvm::assemble("s_sethalt 1\n s_endpgm\n");
     match Bench::new(&code).run() {
         Err(Stop::Halted { at }) => assert_eq!(at.pc, CODE + 4),
         other => panic!("{other:?}"),
     }
-    // A halt in the handler counts from the return on.
+    // A halt set in the handler takes effect at the return.
     let bench = Bench::new(&llvm::assemble("s_trap 1\n s_endpgm\n"));
     bench.ram.put_u32(
         HANDLER,

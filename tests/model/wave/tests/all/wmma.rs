@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Matrix kernels for gfx1201 compiled by clang, compared with products in plain Rust.
+//! WMMA and SWMMAC kernels of gfx1201 compiled by clang, compared with products in plain Rust.
 
 use crate::common::llvm::Target;
 use crate::common::place::DATA;
@@ -17,7 +17,7 @@ fn machine() -> Machine {
     Machine::compile_for(Target::Wave32, "wmma", SOURCE, &["-O2"])
 }
 
-/// Small whole numbers, exact in each format and in every sum; bf8 has 3 bits of mantissa.
+/// Small integers, exact in each format and sum; bf8 has a 3-bit significand.
 fn numbers(count: usize, seed: u64, most: i32) -> Vec<i32> {
     let mut rng = Rng(seed);
     let span = 2 * most as u32 + 1;
@@ -26,7 +26,7 @@ fn numbers(count: usize, seed: u64, most: i32) -> Vec<i32> {
         .collect()
 }
 
-/// C + A * B; A is 16 x `depth`, B `depth` x 16, both in row order.
+/// Returns C + A * B; A is 16 x `depth`, B `depth` x 16, row-major.
 fn product(a: &[i32], b: &[i32], c: &[i32], depth: usize) -> Vec<i32> {
     let cell = |n: usize| {
         let (row, column) = (n / SIZE, n % SIZE);
@@ -50,7 +50,7 @@ fn bf16(x: i32) -> u16 {
     ((x as f32).to_bits() >> 16) as u16
 }
 
-/// fp8 and bf8 by their bits of mantissa.
+/// Returns an fp8 or bf8, by the width of the mantissa.
 fn eight(x: i32, mantissa: u32) -> u8 {
     if x == 0 {
         return 0;
@@ -120,7 +120,7 @@ fn dense_16_bits() {
         run(&m, name, 0);
         assert_eq!(get_d(&m, true), want, "{name}");
     }
-    // Sums that bf16 holds exactly.
+    // Sums that are exact in bf16.
     let (a, b) = (numbers(256, 4, 1), numbers(256, 5, 2));
     put16(&m, A, &a, bf16);
     put16(&m, B, &b, bf16);
@@ -148,7 +148,7 @@ fn dense_8_bits() {
     assert_eq!(get_d(&m, true), product(&a, &b, &c, 16), "f32_fp8");
 }
 
-/// A sparse A with all its elements: each pair at `place` and behind it among four.
+/// Returns a sparse A with its zeros: each pair is at `place` and `place` + 1 among four.
 fn spread(a: &[i32], place: usize) -> Vec<i32> {
     let mut out = vec![0; SIZE * 32];
     for (n, &v) in a.iter().enumerate() {

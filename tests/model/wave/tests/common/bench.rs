@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Runs single instructions with known registers: each case is wrapped into code that loads the
+//! Executes single instructions with known registers: each case is wrapped in code that loads the
 //! registers from memory before it and stores them after it.
 
 use super::llvm::{self, Target};
@@ -13,32 +13,32 @@ pub const VECTORS: usize = 13;
 pub const SCALARS: usize = 16;
 const IN: u64 = DATA;
 const OUT: u64 = DATA + 0x1_0000;
-/// Memory that a case may use: address in s[12:13].
+/// Memory for a case; its address is in s[12:13].
 pub const SPACE: u64 = DATA + 0x2_0000;
 const SPACE_BYTES: usize = 0x4000;
 const SCRATCH: u64 = DATA + 0x4_0000;
-/// LDS of the workgroup.
+/// LDS of the workgroup, in bytes.
 pub const LDS: u32 = 8192;
-/// Scratch of a lane.
+/// Scratch of a lane, in bytes.
 pub const PRIVATE: u64 = 256;
-/// A word that separates cases in assembler output: `s_nop 0xabc`.
+/// Separates cases in assembler output: `s_nop 0xabc`.
 const MARK: u32 = 0xbf80_0abc;
 
-/// The registers around a case.
+/// Registers before or after a case.
 #[derive(Clone)]
 pub struct State {
-    /// Lanes that there are: what is beyond does not count.
+    /// Number of lanes; values beyond are ignored.
     pub lanes: usize,
-    /// Do 16-bit results keep the other half of the register?
+    /// 16-bit results preserve the other half of the register.
     pub keeps: bool,
-    /// By register number; 0 is not used.
+    /// By register number; 0 is unused.
     pub v: [[u32; 64]; VECTORS + 1],
-    /// By register number; below 16 not used.
+    /// By register number; below 16 unused.
     pub s: [u32; 32],
     pub vcc: u64,
     pub exec: u64,
     pub scc: bool,
-    /// The memory at [`SPACE`].
+    /// Memory at [`SPACE`].
     pub space: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-/// One lane of the registers.
+/// Registers of one lane.
 #[derive(Clone, Copy)]
 pub struct Lane<'a> {
     pub state: &'a State,
@@ -84,7 +84,7 @@ impl Lane<'_> {
         self.u(n) & 0xffff
     }
 
-    /// What the upper half of v10 holds behind a 16-bit result in the lower one.
+    /// Returns the upper half of v10 after a 16-bit result in the lower half.
     pub fn rest(&self) -> u32 {
         if self.state.keeps {
             self.u(10) & 0xffff_0000
@@ -106,16 +106,16 @@ impl Lane<'_> {
     }
 }
 
-/// What the registers hold before the cases of a table.
+/// Initial register contents for a table of cases.
 #[derive(Clone, Copy)]
 pub enum Fill {
-    /// Any bits, many of them extreme.
+    /// Random bits, many of them extreme.
     Bits,
     /// Floats: moderate, zeros, infinities, NaN, denormals.
     Floats,
-    /// As `Floats`, in pairs of registers.
+    /// As `Floats`, in register pairs.
     Doubles,
-    /// As `Floats`, in halves of registers.
+    /// As `Floats`, in register halves.
     Halves,
 }
 
@@ -185,7 +185,7 @@ fn double(rng: &mut Rng) -> u64 {
     }
 }
 
-/// Random registers of a kind.
+/// Returns random registers of a kind.
 pub fn state(seed: u64, fill: Fill) -> State {
     let mut rng = Rng(seed);
     let mut v = [[0; 64]; VECTORS + 1];
@@ -303,7 +303,7 @@ fn epilogue(target: Target) -> String {
     text + "s_endpgm\n"
 }
 
-/// Code around cases, assembled once for a table.
+/// Code around the cases of a table, assembled once.
 pub struct Bench {
     target: Target,
     prologue: Vec<u32>,
@@ -312,7 +312,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// For gfx942.
+    /// Assembles for gfx942.
     pub fn new<'a>(cases: impl Iterator<Item = &'a str>) -> Self {
         Self::on(Target::Gfx942, cases)
     }
@@ -339,7 +339,7 @@ impl Bench {
         }
     }
 
-    /// Runs one case from `before`; 48 VGPRs, 16 accumulators, scratch and LDS are there.
+    /// Runs one case from `before`; with 48 VGPRs, 16 accumulators, scratch and LDS.
     pub fn run(&self, case: usize, before: &State, rsrc1: u32) -> Result<State, Stop> {
         self.run_code(&self.cases[case], before, rsrc1)
     }
@@ -366,7 +366,7 @@ impl Bench {
         ram.put(kernarg + 8, &OUT.to_le_bytes());
         ram.put(kernarg + 16, &SPACE.to_le_bytes());
         let lanes = self.target.lanes();
-        // 64 VGPRs, 48 SGPRs, denormals on, DX10_CLAMP and IEEE as clang has them.
+        // 64 VGPRs, 48 SGPRs, denormals enabled, DX10_CLAMP and IEEE as set by clang.
         let registers = match self.target {
             Target::Gfx942 => 7 | 4 << 6 | 1 << 21 | 1 << 23,
             Target::Wave32 => 7,
@@ -410,17 +410,16 @@ impl Bench {
 }
 
 type Check = Box<dyn Fn(&State, &State) -> Result<(), String>>;
-/// Computes a value of a lane. Everything below is behind `dyn`: there are hundreds of cases, and
-/// the compiler should see the code around them once.
+/// Computes a value of a lane. Boxed, so that the code around hundreds of cases is compiled once.
 type Of<T> = Box<dyn Fn(Lane<'_>) -> T>;
 
-/// An instruction (or a few) and what it has to do.
+/// One or a few instructions and their expected effect.
 pub struct Case {
     pub asm: &'static str,
     check: Check,
 }
 
-/// A case with a free check.
+/// Returns a case with a custom check.
 pub fn case(
     asm: &'static str,
     check: impl Fn(&State, &State) -> Result<(), String> + 'static,
@@ -431,14 +430,14 @@ pub fn case(
     }
 }
 
-/// Registers v10 and following of a lane: what they have to hold, how to compare.
+/// Returns a case that compares registers v10 and following of each lane.
 fn lanes(asm: &'static str, expected: Of<Vec<u32>>, same: fn(&[u32], &[u32]) -> bool) -> Case {
     let check = move |before: &State, after: &State| {
         for n in 0..after.lanes {
             let lane = before.lane(n);
             let mut want = expected(lane);
             if after.exec >> n & 1 == 0 {
-                // Inactive lanes keep what they have.
+                // Inactive lanes are preserved.
                 (0..want.len()).for_each(|k| want[k] = lane.u(10 + k));
             }
             let got: Vec<u32> = (0..want.len()).map(|k| after.v[10 + k][n]).collect();
@@ -462,7 +461,7 @@ fn boxed<T>(f: impl Fn(Lane<'_>) -> T + 'static) -> Of<T> {
     Box::new(f)
 }
 
-/// v10 becomes `f`.
+/// Expects `f` in v10.
 pub fn w(asm: &'static str, f: impl Fn(Lane<'_>) -> u32 + 'static) -> Case {
     w_of(asm, boxed(f))
 }
@@ -471,7 +470,7 @@ fn w_of(asm: &'static str, f: Of<u32>) -> Case {
     lanes(asm, Box::new(move |l| vec![f(l)]), |a, b| a == b)
 }
 
-/// v[10:11] becomes `f`.
+/// Expects `f` in v[10:11].
 pub fn q(asm: &'static str, f: impl Fn(Lane<'_>) -> u64 + 'static) -> Case {
     q_of(asm, boxed(f))
 }
@@ -489,7 +488,7 @@ fn same_f32(a: u32, b: u32) -> bool {
     a == b || (x.is_nan() && y.is_nan() && b & 0x40_0000 != 0)
 }
 
-/// v10 becomes the f32 `f`; any quiet NaN will do for a NaN.
+/// Expects the f32 `f` in v10; any quiet NaN for a NaN.
 pub fn f(asm: &'static str, f: impl Fn(Lane<'_>) -> f32 + 'static) -> Case {
     f_of(asm, boxed(f))
 }
@@ -500,7 +499,7 @@ fn f_of(asm: &'static str, f: Of<f32>) -> Case {
     })
 }
 
-/// v10 becomes `f` up to one unit in the last place; denormals count as zero.
+/// Expects `f` in v10 within one unit in the last place; denormals count as zero.
 pub fn near(asm: &'static str, f: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
     near_of(asm, boxed(f))
 }
@@ -524,7 +523,7 @@ fn pair(words: &[u32]) -> u64 {
     u64::from(words[0]) | u64::from(words[1]) << 32
 }
 
-/// v[10:11] becomes the f64 `f`.
+/// Expects the f64 `f` in v[10:11].
 pub fn d(asm: &'static str, f: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
     d_of(asm, boxed(f))
 }
@@ -540,7 +539,7 @@ fn d_of(asm: &'static str, f: Of<f64>) -> Case {
     })
 }
 
-/// VCC becomes `f`, zero where EXEC is off.
+/// Expects `f` in VCC, zero for inactive lanes.
 pub fn vcc(asm: &'static str, f: impl Fn(Lane<'_>) -> bool + 'static) -> Case {
     vcc_of(asm, boxed(f))
 }
@@ -563,7 +562,7 @@ fn vcc_of(asm: &'static str, f: Of<bool>) -> Case {
 /// Computes a scalar result, and SCC if it changes.
 type Scalar<T> = Box<dyn Fn(&State) -> (T, Option<bool>)>;
 
-/// s24 becomes the first, SCC the second (if it changes).
+/// Expects a result in s24, and SCC if it changes.
 pub fn s(asm: &'static str, f: impl Fn(&State) -> (u32, Option<bool>) + 'static) -> Case {
     s_of(asm, Box::new(f))
 }
@@ -582,7 +581,7 @@ fn s_of(asm: &'static str, f: Scalar<u32>) -> Case {
     })
 }
 
-/// s[24:25] becomes the first, SCC the second (if it changes).
+/// Expects a result in s[24:25], and SCC if it changes.
 pub fn s64(asm: &'static str, f: impl Fn(&State) -> (u64, Option<bool>) + 'static) -> Case {
     s64_of(asm, Box::new(f))
 }
@@ -602,17 +601,17 @@ fn s64_of(asm: &'static str, f: Scalar<u64>) -> Case {
     })
 }
 
-/// Runs a table: each case on several register fills. Panics with a list of what is wrong.
+/// Runs a table: each case on several register fills. Panics with a list of failures.
 pub fn check(fills: &[Fill], cases: &[Case]) {
     check_with(fills, 0, cases);
 }
 
-/// As [`check`], with more bits of rsrc1 set.
+/// [`check`] with additional bits in rsrc1.
 pub fn check_with(fills: &[Fill], rsrc1: u32, cases: &[Case]) {
     let cases: Vec<_> = cases.iter().collect();
     let texts: Vec<_> = cases.iter().map(|case| case.asm.to_owned()).collect();
     run(Target::Gfx942, fills, rsrc1, &cases, &texts);
-    // What gfx1201 has too: in waves of 64 lanes, since that is what the expectations know.
+    // Cases shared with gfx1201: in wave64, which the expectations assume.
     let shared: Vec<_> = cases
         .into_iter()
         .filter(|case| shared::has(case.asm))
@@ -624,7 +623,7 @@ pub fn check_with(fills: &[Fill], rsrc1: u32, cases: &[Case]) {
     run(Target::Wave64, fills, rsrc1, &shared, &texts);
 }
 
-/// Runs a table on gfx1201 only, with waves of 32 and of 64 lanes.
+/// Runs a table on gfx1201 only, in wave32 and wave64.
 pub fn check_12(fills: &[Fill], cases: &[Case]) {
     for target in [Target::Wave32, Target::Wave64] {
         check_on(target, fills, cases);
@@ -639,7 +638,7 @@ pub fn check_on(target: Target, fills: &[Fill], cases: &[Case]) {
 
 fn run(target: Target, fills: &[Fill], rsrc1: u32, cases: &[&Case], texts: &[String]) {
     let bench = Bench::on(target, texts.iter().map(String::as_str));
-    assert_eq!(bench.cases.len(), cases.len(), "every case assembled");
+    assert_eq!(bench.cases.len(), cases.len(), "not every case assembled");
     let mut wrong = Vec::new();
     for (n, case) in cases.iter().enumerate() {
         for (seed, &fill) in fills.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! As much of ELF as loading an AMD code object takes.
+//! ELF loader for AMD code objects.
 
 use super::Ram;
 use std::collections::HashMap;
@@ -16,12 +16,12 @@ fn text(image: &[u8], at: usize) -> String {
     let end = image[at..]
         .iter()
         .position(|&b| b == 0)
-        .expect("a terminated string")
+        .expect("unterminated string")
         + at;
     String::from_utf8_lossy(&image[at..end]).into_owned()
 }
 
-/// One section header: name offset, type, address, offset, size, link.
+/// Section header: name offset, type, address, offset, size, link.
 struct Section {
     name: usize,
     kind: u64,
@@ -31,7 +31,7 @@ struct Section {
 }
 
 fn sections(image: &[u8]) -> Vec<Section> {
-    assert_eq!(&image[..5], b"\x7fELF\x02", "a 64-bit ELF file");
+    assert_eq!(&image[..5], b"\x7fELF\x02", "not a 64-bit ELF file");
     let table = number(image, 40, 8) as usize;
     let (size, count) = (number(image, 58, 2) as usize, number(image, 60, 2) as usize);
     let field = |at: usize, offset: usize, bytes| number(image, at + offset, bytes) as usize;
@@ -47,7 +47,7 @@ fn sections(image: &[u8]) -> Vec<Section> {
         .collect()
 }
 
-/// The contents of a section.
+/// Returns the contents of a section.
 pub fn section<'a>(image: &'a [u8], name: &str) -> &'a [u8] {
     let sections = sections(image);
     let names = sections[number(image, 62, 2) as usize].offset;
@@ -58,7 +58,7 @@ pub fn section<'a>(image: &'a [u8], name: &str) -> &'a [u8] {
     &image[found.offset..found.offset + found.size]
 }
 
-/// A code object in memory.
+/// Code object in memory.
 pub struct Object {
     symbols: HashMap<String, u64>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The LLVM tools: `RKFD_LLVM_BIN` names their directory, by default Debian's LLVM 19.
+//! LLVM tools, from the directory `RKFD_LLVM_BIN` (default: Debian's LLVM 19).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use std::{env, fs, io::Write, process};
 
 use gpu_wave::Isa;
 
-/// What is compiled for.
+/// Compilation target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Gfx942,
-    /// gfx1201 with waves of 32 lanes, which is what clang makes unless told.
+    /// gfx1201 in wave32, the default of clang.
     Wave32,
-    /// gfx1201 with waves of 64 lanes.
+    /// gfx1201 in wave64.
     Wave64,
 }
 
@@ -31,7 +31,7 @@ impl Target {
         }
     }
 
-    /// Lanes of a wave.
+    /// Returns the number of lanes of a wave.
     pub fn lanes(self) -> usize {
         match self {
             Target::Wave32 => 32,
@@ -58,19 +58,19 @@ fn tool(name: &str) -> PathBuf {
     path
 }
 
-/// A file name for this process that nobody else uses.
+/// Returns a unique file name.
 fn temporary(suffix: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     env::temp_dir().join(format!("gpu-wave-{}-{n}{suffix}", process::id()))
 }
 
-/// Runs a tool with `input` and gives its standard output.
+/// Runs a tool with `input` and returns its standard output.
 fn run(name: &str, args: &[&str], input: &[u8]) -> Vec<u8> {
     run_both(name, args, input).0
 }
 
-/// Runs a tool with `input` and gives its standard output and error.
+/// Runs a tool with `input` and returns its standard output and error.
 fn run_both(name: &str, args: &[&str], input: &[u8]) -> (Vec<u8>, String) {
     let mut child = Command::new(tool(name))
         .args(args)
@@ -91,7 +91,7 @@ fn run_both(name: &str, args: &[&str], input: &[u8]) -> (Vec<u8>, String) {
     (output.stdout, errors.into_owned())
 }
 
-/// Compiles OpenCL C to a code object; what was compiled before is not compiled again.
+/// Compiles OpenCL C to a code object, with a cache.
 pub fn compile(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<u8> {
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<Vec<u8>>>>> = Mutex::new(BTreeMap::new());
     let key = format!("{name} {target:?} {flags:?}");
@@ -121,12 +121,12 @@ fn compile_now(target: Target, name: &str, source: &str, flags: &[&str]) -> Vec<
     image
 }
 
-/// Assembles instructions of gfx942 to their words.
+/// Assembles gfx942 instructions.
 pub fn assemble(text: &str) -> Vec<u32> {
     assemble_for(Target::Gfx942, text)
 }
 
-/// Assembles instructions to their words.
+/// Assembles instructions.
 pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
     let mut args = vec![
         "-triple=amdgcn-amd-amdhsa",
@@ -144,14 +144,14 @@ pub fn assemble_for(target: Target, text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The mnemonic of each instruction of gfx942, `None` where LLVM knows none.
+/// Returns the gfx942 mnemonic of each instruction, `None` if unknown to LLVM.
 pub fn disassemble_each(words: &[[u32; 2]]) -> Vec<Option<String>> {
     disassemble_each_for(Target::Gfx942, words)
 }
 
-/// The mnemonic of each instruction, `None` where LLVM knows none.
+/// Returns the mnemonic of each instruction, `None` if unknown to LLVM.
 pub fn disassemble_each_for(target: Target, words: &[impl AsRef<[u32]>]) -> Vec<Option<String>> {
-    // A line is a block of its own; a mark follows each.
+    // Each line is an instruction, followed by a mark.
     let mut text = String::new();
     let mut line = |words: &[u32]| {
         for byte in words.iter().flat_map(|w| w.to_le_bytes()) {
@@ -187,14 +187,18 @@ pub fn disassemble_each_for(target: Target, words: &[impl AsRef<[u32]>]) -> Vec<
             current = text.split_whitespace().next().map(str::to_owned);
         }
     }
-    assert_eq!(found.len(), words.len(), "one answer for each instruction");
+    assert_eq!(
+        found.len(),
+        words.len(),
+        "number of disassembled instructions differs"
+    );
     for line in invalid {
         found[line / 2] = None;
     }
     found
 }
 
-/// One instruction of a disassembly.
+/// Line of a disassembly.
 #[derive(Debug)]
 pub struct Line {
     pub address: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What the tests share: a memory, the LLVM tools, code objects, launches.
+//! Shared test code: memory, LLVM tools, code objects, launches.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod bench;
@@ -14,14 +14,14 @@ use llvm::Target;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// The kernels, for tests that go through all of them.
+/// All kernel sources.
 pub const SOURCES: [(&str, &str); 3] = [
     ("basic", include_str!("../kernels/basic.cl")),
     ("wide", include_str!("../kernels/wide.cl")),
     ("matrix", include_str!("../kernels/matrix.cl")),
 ];
 
-/// What the decoder knows and the interpreter does not run; prefixes.
+/// Prefixes of decoded but not implemented instructions.
 pub const NOT_IMPLEMENTED: &[&str] = &[
     "s_cbranch_g_fork",
     "s_cbranch_join",
@@ -32,7 +32,7 @@ pub const NOT_IMPLEMENTED: &[&str] = &[
     "v_screen_partition",
 ];
 
-/// Memory in one piece, all of it readable, writable and executable.
+/// Contiguous memory; readable, writable and executable.
 pub struct Ram {
     pub base: u64,
     bytes: Mutex<Vec<u8>>,
@@ -63,7 +63,7 @@ impl Ram {
     }
 
     pub fn put(&self, va: u64, data: &[u8]) {
-        self.write(va, data).expect("test data lies in memory");
+        self.write(va, data).expect("test data in memory");
     }
 
     pub fn put_u32(&self, va: u64, words: &[u32]) {
@@ -74,7 +74,7 @@ impl Ram {
 
     pub fn get_u32(&self, va: u64, count: usize) -> Vec<u32> {
         let mut bytes = vec![0; count * 4];
-        self.read(va, &mut bytes).expect("test data lies in memory");
+        self.read(va, &mut bytes).expect("test data in memory");
         bytes
             .chunks_exact(4)
             .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
@@ -121,12 +121,12 @@ impl Memory for Ram {
     }
 }
 
-/// A host that keeps messages and counts time.
+/// Host that records messages and counts time.
 #[derive(Default)]
 pub struct Recorder {
     pub messages: Mutex<Vec<Message>>,
     ticks: AtomicU64,
-    /// Polls left until it asks to stop; 0: never.
+    /// Number of polls before it requests an interruption; 0 for never.
     pub patience: AtomicU64,
 }
 
@@ -153,7 +153,7 @@ impl Host for Recorder {
     }
 }
 
-/// Where the pieces of a launch lie in the tests' memory.
+/// Memory layout of a launch.
 pub mod place {
     pub const BASE: u64 = 0x7000_0000_0000;
     pub const CODE: u64 = BASE;
@@ -166,7 +166,7 @@ pub mod place {
     pub const SIZE: usize = 0x400_0000;
 }
 
-/// A loaded code object and the memory around it.
+/// Loaded code object and its memory.
 pub struct Machine {
     pub ram: Ram,
     pub host: Recorder,
@@ -180,7 +180,7 @@ impl Machine {
         Self::compile_for(Target::Gfx942, name, source, flags)
     }
 
-    /// Compiles a kernel source and loads it.
+    /// Compiles a kernel source for a target and loads it.
     pub fn compile_for(target: Target, name: &str, source: &str, flags: &[&str]) -> Self {
         let image = llvm::compile(target, name, source, flags);
         Machine {
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// Loads a code object of gfx942 as a runtime does: its segments at their addresses plus a base.
+    /// Loads a gfx942 code object as a runtime does: segments at their addresses plus a base.
     pub fn load(image: &[u8]) -> Self {
         let ram = Ram::new(place::BASE, place::SIZE);
         let object = elf::Object::load(image, place::CODE, &ram);
@@ -201,7 +201,7 @@ impl Machine {
         }
     }
 
-    /// The dispatch of kernel `name`, as a command processor would set it up.
+    /// Returns the dispatch of kernel `name`, set up as by a command processor.
     pub fn dispatch(
         &self,
         name: &str,
@@ -213,7 +213,7 @@ impl Machine {
         let kernel_object = self.object.symbol(&format!("{name}.kd"));
         let mut bytes = [0; KernelDescriptor::SIZE];
         self.ram.read(kernel_object, &mut bytes).unwrap();
-        let kd = KernelDescriptor::parse(&bytes).expect("clang makes good descriptors");
+        let kd = KernelDescriptor::parse(&bytes).expect("valid descriptor from clang");
         self.ram.put(place::KERNARG, kernarg);
         let mut private = kd.private_segment_fixed_size;
         if kd.uses_dynamic_stack() {
@@ -221,7 +221,7 @@ impl Machine {
         }
         let stride = kd.scratch_wave_bytes(self.isa, private);
         let slots = place::SCRATCH_BYTES.checked_div(stride).unwrap_or(0);
-        // The AQL packet itself, for kernels that look at it.
+        // The AQL packet, for kernels that read it.
         self.ram.put(place::PACKET + 4, &workgroup[0].to_le_bytes());
         self.ram.put(place::PACKET + 6, &workgroup[1].to_le_bytes());
         self.ram.put(place::PACKET + 8, &workgroup[2].to_le_bytes());
@@ -244,10 +244,10 @@ impl Machine {
             },
             ..Launch::default()
         };
-        launch.dispatch(&kd, &self.ram).expect("a good launch")
+        launch.dispatch(&kd, &self.ram).expect("valid launch")
     }
 
-    /// Runs a whole grid.
+    /// Runs a grid.
     pub fn run(&self, d: &Dispatch) -> Result<(), Stop> {
         let [nx, ny, nz] = d.workgroups();
         for z in 0..nz {
@@ -260,7 +260,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Sets up and runs a kernel, which has to end well.
+    /// Launches a kernel; panics if it stops early.
     pub fn launch(&self, name: &str, grid: [u32; 3], workgroup: [u16; 3], kernarg: &Args) {
         let d = self.dispatch(name, grid, workgroup, &kernarg.bytes, 0);
         if let Err(stop) = self.run(&d) {
@@ -300,7 +300,7 @@ impl Args {
     }
 }
 
-/// A small generator of numbers that are the same on every run.
+/// Deterministic random number generator.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -317,15 +317,15 @@ impl Rng {
         (self.u64() >> 32) as u32
     }
 
-    /// A float with a moderate exponent.
+    /// Returns a float with a moderate exponent.
     pub fn f32(&mut self) -> f32 {
         let bits = self.u32();
         f32::from_bits(bits & 0x807f_ffff | (96 + (bits >> 23 & 0x3f)) << 23)
     }
 }
 
-/// A dispatch of one full wave of the code at [`place::CODE`], with a few registers and some LDS. s\[0:1\] lead to
-/// [`place::DATA`].
+/// Returns a dispatch of one full wave of the code at [`place::CODE`], with a few registers and
+/// some LDS. s\[0:1\] is [`place::DATA`].
 pub fn one_wave() -> Dispatch {
     Dispatch {
         grid: [64, 1, 1],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Cases of gfx942 that say the same of gfx1201, and how they are spelt there.
+//! gfx942 cases that also apply to gfx1201, and their spelling there.
 
-/// Parts of what gfx1201 does not have, or does otherwise.
+/// Substrings of instructions that gfx1201 lacks or executes differently.
 const NOT_THERE: &[&str] = &[
     // Encodings and registers.
     "sdwa",
@@ -16,7 +16,7 @@ const NOT_THERE: &[&str] = &[
     "xnack",
     "hwreg",
     "gpr_idx",
-    // Memory is tested elsewhere.
+    // Memory instructions have their own tests.
     "ds_",
     "global_",
     "flat_",
@@ -62,7 +62,7 @@ const NOT_THERE: &[&str] = &[
     "v_log_legacy",
     "v_cvt_pkaccum",
     "v_screen",
-    // EXEC only, and no destination beside it; neither always nor never.
+    // EXEC only, without another destination; no always and never.
     "v_cmpx_",
     "v_cmp_f_",
     "v_cmp_t_",
@@ -70,7 +70,7 @@ const NOT_THERE: &[&str] = &[
     "src_execz",
     "src_vccz",
     "v_subrev_u16",
-    // A signalling NaN does not win.
+    // A signalling NaN does not take precedence.
     "v_min_f",
     "v_max_f32 v10",
     "v_max_f16",
@@ -78,12 +78,12 @@ const NOT_THERE: &[&str] = &[
     "v_min3_f",
     "v_max3_f",
     "v_med3_f",
-    // Two formats of the same name.
+    // Different formats of the same name.
     "fp8",
     "bf8",
 ];
 
-/// How a mnemonic is spelt on gfx1201, where LLVM does not take the older one too.
+/// gfx1201 mnemonics for which LLVM does not accept the older spelling.
 const NAMES: &[(&str, &str)] = &[
     ("v_add_u32", "v_add_nc_u32"),
     ("v_sub_u32", "v_sub_nc_u32"),
@@ -118,12 +118,12 @@ const NAMES: &[(&str, &str)] = &[
     ("s_andn2_wrexec", "s_and_not1_wrexec"),
 ];
 
-/// Does gfx1201 do what the case says?
+/// Returns whether the case applies to gfx1201.
 pub fn has(asm: &str) -> bool {
     !NOT_THERE.iter().any(|part| asm.contains(part))
 }
 
-/// The case for the assembler of gfx1201.
+/// Returns the case in gfx1201 spelling.
 pub fn translate(asm: &str) -> String {
     NAMES
         .iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-// Kernels that the tests compile with clang and run. No device library: builtins only.
+// Test kernels, compiled with clang. No device library: builtins only.
 
 #define LX __builtin_amdgcn_workitem_id_x()
 #define LY __builtin_amdgcn_workitem_id_y()
@@ -46,7 +46,7 @@ kernel void bytes(global uchar *to, global const uchar *from, global ushort *wid
 	wide[i] = (short)(char)from[i];
 }
 
-// Sum of 1024 numbers for each workgroup of 256.
+// Sum of 1024 numbers per workgroup of 256.
 kernel void reduce(global const uint *in, global uint *out)
 {
 	local uint part[256];
@@ -79,7 +79,7 @@ kernel void histogram(global const uint *in, global uint *bins, global float *to
 	__builtin_amdgcn_global_atomic_fadd_f32(total, 1.0f);
 }
 
-// Collatz: a loop whose length differs between lanes.
+// Collatz: a loop with divergent trip counts.
 kernel void collatz(global const uint *in, global uint *steps)
 {
 	uint i = GX * 64 + LX;
@@ -103,7 +103,7 @@ kernel void grid3(global uint *out, uint nx, uint ny)
 	out[(z * ny + y) * nx + x] = x | y << 8 | z << 16;
 }
 
-// A stack array with an index that only run time knows.
+// A stack array, indexed at run time.
 kernel void stack(global const uint *in, global uint *out)
 {
 	uint i = GX * 64 + LX;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-// Matrix instructions. Each kernel multiplies matrices that lie in memory in plain row order; how
-// their elements lie in the lanes is what AMD documents for each instruction.
+// Matrix instructions. Each kernel multiplies row-major matrices in memory; the layout of their
+// elements in the lanes is that of AMD's documentation of each instruction.
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -92,7 +92,7 @@ kernel void f64_16x16x4(global const double *a, global const double *b, global d
 		d[(4 * v + g) * 16 + n] = c[v];
 }
 
-// A vector that stays in registers, indexed by a number that only run time knows.
+// A vector in registers, indexed at run time.
 typedef uint uint16_t __attribute__((ext_vector_type(16)));
 
 kernel void indexed(global const uint *in, global uint *out, uint n)
@@ -102,7 +102,7 @@ kernel void indexed(global const uint *in, global uint *out, uint n)
 
 	for (uint k = 0; k < 16; k++)
 		v[k] = in[i] * (k + 1);
-	// The same index in all lanes, then one for each.
+	// A uniform index, then one per lane.
 	v[n & 15] = i;
 	out[i] = v[(n + 3) & 15] ^ v[in[i] & 15];
 }
@@ -118,8 +118,8 @@ kernel void f64_4x4x4(global const double *a, global const double *b, global dou
 	d[block * 16 + g * 4 + n] = c;
 }
 
-// What an instruction for sparse matrices takes of COUNT elements in a row of A, of which two of
-// every four are not zero: those in TO, and in PLACES where in their four they are.
+// Compresses COUNT elements in a row of A, of which two of every four are nonzero, for a sparse
+// instruction: the nonzero elements to TO, their positions within the four to PLACES.
 #define COMPRESS(FROM, COUNT, TO, PLACES)                                  \
 	for (uint m = 0; m < (COUNT) / 2; m++) {                           \
 		uint seen = 0;                                             \
@@ -140,7 +140,7 @@ typedef char char16_t __attribute__((ext_vector_type(16)));
 typedef int int2_t __attribute__((ext_vector_type(2)));
 typedef int int16_t __attribute__((ext_vector_type(16)));
 
-// A 16x32, B 32x16, f16; the places are in the third byte of their register.
+// A 16x32, B 32x16, f16; the positions are in the third byte of their register.
 kernel void sparse_f16(global const half *a, global const half *b, global float *d)
 {
 	uint l = LANE, n = l % 16, g = l / 16, places = 0;
@@ -158,7 +158,7 @@ kernel void sparse_f16(global const half *a, global const half *b, global float 
 		d[(4 * g + v) * 16 + n] = c[v];
 }
 
-// A 32x32, B 32x32 of bytes; the places are in the upper half of their register.
+// A 32x32, B 32x32 of bytes; the positions are in the upper half of their register.
 kernel void sparse_i8(global const char *a, global const char *b, global int *d)
 {
 	uint l = LANE, n = l % 32, g = l / 32, places = 0;

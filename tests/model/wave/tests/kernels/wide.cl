@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-// Kernels that bring out more of what clang emits: wide integers, division, f64, f16, vectors,
-// calls, lane operations, atomics of several kinds. No device library: builtins only.
+// Kernels for further instructions that clang emits: wide integers, division, f64, f16, vectors,
+// calls, lane operations, atomics. No device library: builtins only.
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -136,7 +136,7 @@ kernel void calls(global const uint *a, global uint *out)
 	out[i] = v;
 }
 
-// All lanes: prefix sum by DPP, rotation by bpermute, ballot, broadcast.
+// Lane operations: prefix sum by DPP, rotation by bpermute, ballot, broadcast.
 kernel void lanes(global const uint *a, global uint *out, uint n)
 {
 	uint i = ID;
@@ -152,7 +152,7 @@ kernel void lanes(global const uint *a, global uint *out, uint n)
 	s += __builtin_amdgcn_update_dpp(0, s, 0x142, 0xa, 0xf, false);
 	s += __builtin_amdgcn_update_dpp(0, s, 0x143, 0xc, 0xf, false);
 #else
-	// No DPP leads from one row to the next.
+	// DPP does not cross rows.
 	for (uint row = 16; row < WAVE; row += 16) {
 		uint last = __builtin_amdgcn_readlane(s, row - 1);
 
@@ -190,7 +190,7 @@ kernel void atomic_kinds(global const uint *a, volatile global uint *u, volatile
 				  memory_scope_all_svm_devices);
 	__opencl_atomic_fetch_add((volatile global atomic_ulong *)q, (ulong)v << 4,
 				  memory_order_acq_rel, memory_scope_device);
-	// A multiplication by compare-and-swap.
+	// Multiplies by compare-and-swap.
 	uint old = u[4];
 
 	while (!__opencl_atomic_compare_exchange_weak((volatile global atomic_uint *)&u[4], &old,
@@ -200,7 +200,7 @@ kernel void atomic_kinds(global const uint *a, volatile global uint *u, volatile
 #ifdef __gfx942__
 	__builtin_amdgcn_global_atomic_fadd_f64(sum, (double)(v & 0xff));
 #else
-	// gfx1201 has no such instruction.
+	// Not available on gfx1201.
 	union { double f; ulong q; } was = { *sum }, is;
 
 	do
@@ -211,7 +211,7 @@ kernel void atomic_kinds(global const uint *a, volatile global uint *u, volatile
 #endif
 }
 
-// Transposes 16x16 tiles through the LDS.
+// Transposes 16x16 tiles through LDS.
 kernel void transpose(global const ulong *in, global ulong *out)
 {
 	local ulong tile[16][17];
@@ -225,7 +225,7 @@ kernel void transpose(global const ulong *in, global ulong *out)
 		out[g * 256 + (y + k) * 16 + x] = tile[x][y + k];
 }
 
-// A sort in the LDS: many barriers, divergence.
+// Sorts in LDS: many barriers, divergence.
 kernel void sort(global uint *data)
 {
 	local uint v[512];
@@ -253,7 +253,7 @@ kernel void sort(global uint *data)
 	data[l + 256] = v[l + 256];
 }
 
-// What the dispatch packet and the wave say of themselves.
+// Stores fields of the dispatch packet and ids of the wave.
 kernel void self(global uint *out)
 {
 	const constant uint *packet = (const constant uint *)__builtin_amdgcn_dispatch_ptr();

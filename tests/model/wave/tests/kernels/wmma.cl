@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-// Matrix instructions of gfx1201 in a wave32. Each kernel multiplies matrices that lie in memory in
-// plain row order and adds to D; how their elements lie in the lanes is what AMD documents for RDNA 4.
+// Matrix instructions of gfx1201 in a wave32. Each kernel multiplies row-major matrices in memory
+// and adds to D; the layout of their elements in the lanes is that of AMD's RDNA 4 documentation.
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
@@ -14,10 +14,10 @@ typedef int int8_t __attribute__((ext_vector_type(8)));
 #define LANE __builtin_amdgcn_workitem_id_x()
 #define COLUMN (LANE % 16)
 #define HALF (LANE / 16)
-// Where element v of C and D lies.
+// Position of element v of C and D.
 #define AT(v) ((v + 8 * HALF) * 16 + COLUMN)
 
-// `count` bytes of a lane: of A along a row, of B down a column.
+// Loads `count` bytes of a lane: from a row of A, from a column of B.
 static void bytes(uchar *out, global const uchar *from, uint count, uint start, uint step)
 {
 	for (uint n = 0; n < count; n++)
@@ -110,7 +110,7 @@ kernel void f32_fp8(global const uchar *a, global const uchar *b, global float *
 		d[AT(v)] = c[v];
 }
 
-// A is 16 x 32 with 8 pairs in a row; the two places of each pair are 0 and 1 more than `place`.
+// A is 16 x 32 with 8 pairs per row; the positions of a pair are `place` and `place` + 1.
 kernel void sparse_f32_f16(global const half *a, global const half *b, global float *d, uint place)
 {
 	half8_t x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! VBUFFER of gfx1201 without the typed forms.
+//! VBUFFER of gfx1201, without typed forms.
 
 use super::super::{bits, illegal, violation, Decoded, Limits, WORDS};
 use super::flat::{access, registers, returns, tuple};

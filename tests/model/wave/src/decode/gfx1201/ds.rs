@@ -19,8 +19,8 @@ const fn store(bytes: u8, high: bool) -> LdsOp {
     LdsOp::Access(Access::Store { bytes, high })
 }
 
-/// The atomics of a row of 0x20 opcodes, which there are four of: 32 and 64 bits, without and with
-/// the old value returned.
+/// Returns the atomic in a row of 0x20 opcodes. There are four rows: 32 and 64 bits, without and
+/// with return of the old value.
 fn row(low: u32, returns: bool, size: u8) -> Option<Atomic> {
     Some(match low {
         0x00 => Atomic::Add,
@@ -45,7 +45,7 @@ fn row(low: u32, returns: bool, size: u8) -> Option<Atomic> {
     })
 }
 
-/// What the opcode does, and whether it returns something.
+/// Returns the operation, and whether it returns data.
 fn operation(code: u32) -> Option<(LdsOp, bool)> {
     let plain = |op| Some((op, false));
     let returns = |op| Some((op, true));
@@ -143,7 +143,7 @@ fn operation(code: u32) -> Option<(LdsOp, bool)> {
     }
 }
 
-/// Has the atomic two operands?
+/// Returns whether the atomic has two operands.
 fn two(op: LdsOp) -> bool {
     matches!(
         op,
@@ -154,7 +154,7 @@ fn two(op: LdsOp) -> bool {
     )
 }
 
-/// Registers of data 0, data 1 and the destination.
+/// Returns the number of registers of data 0, data 1 and the destination.
 fn registers(op: LdsOp, returns: bool) -> [u16; 3] {
     let regs = |bytes: u8| u16::from(bytes).div_ceil(4);
     match op {
@@ -190,7 +190,7 @@ pub(super) fn ds(word: u32, second: u32, limits: &Limits) -> Decoded {
         tuple(limits, bits(second, 15, 8), n0)?,
         tuple(limits, bits(second, 23, 16), n1)?,
     ];
-    // The value to store comes before the one to compare with, other than on gfx942.
+    // The value to store precedes the one to compare with, unlike on gfx942.
     if matches!(
         op,
         LdsOp::Access(Access::Atomic {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! VFLAT, VGLOBAL and VSCRATCH of gfx1201, and the table of what moves memory, which VBUFFER shares.
+//! VFLAT, VGLOBAL and VSCRATCH of gfx1201, and the table of loads, stores and atomics, shared with
+//! VBUFFER.
 
 use super::super::{bits, illegal, violation, Bad, Decoded, Limits, WORDS};
 use super::operand::{sgpr, vgpr, NULL};
 use crate::inst::{Access, Atomic, Body, Half, Inst, Segment, Src, Vmem};
 
-/// Loads, stores and atomics, which all families number alike.
+/// Returns the load, store or atomic; the opcodes are common to all families.
 pub(super) fn access(code: u32) -> Option<Access> {
     let load = |bytes, signed, half| {
         Some(Access::Load {
@@ -65,7 +66,7 @@ fn atomic(code: u32) -> Option<(Atomic, u8)> {
     Some((op, if wide { 8 } else { 4 }))
 }
 
-/// Registers of the data to store and of the value that comes back.
+/// Returns the number of registers of stored and of returned data.
 pub(super) fn registers(access: Access, returns: bool) -> (u16, u16) {
     match access {
         Access::Load { bytes, .. } => (0, u16::from(bytes).div_ceil(4)),
@@ -79,7 +80,7 @@ pub(super) fn registers(access: Access, returns: bool) -> (u16, u16) {
     }
 }
 
-/// Does it bring something back: a load, or an atomic whose temporal hint says so?
+/// Returns whether data is returned: a load, or an atomic with the return bit in its temporal hint.
 pub(super) fn returns(access: Access, second: u32) -> bool {
     match access {
         Access::Atomic { .. } => bits(second, 20, 20) == 1,
@@ -88,7 +89,7 @@ pub(super) fn returns(access: Access, second: u32) -> bool {
     }
 }
 
-/// A VGPR tuple, or 0 if there is none.
+/// Returns the index of a VGPR tuple, or 0 if `count` is 0.
 pub(super) fn tuple(limits: &Limits, reg: u32, count: u16) -> Result<u16, Bad> {
     match count {
         0 => Ok(0),
@@ -96,7 +97,7 @@ pub(super) fn tuple(limits: &Limits, reg: u32, count: u16) -> Result<u16, Bad> {
     }
 }
 
-/// The offset of the third word: 24 bits with a sign.
+/// Returns the offset in the third word: 24 bits, signed.
 fn offset(third: u32) -> i32 {
     third as i32 >> 8
 }
@@ -142,14 +143,14 @@ pub(super) fn flat(words: [u32; WORDS], limits: &Limits) -> Decoded {
 pub(super) fn global(words: [u32; WORDS], limits: &Limits) -> Decoded {
     let code = bits(words[0], 21, 14);
     let found = match code {
-        // global_inv, global_wb, global_wbinv
+        // global_inv, global_wb, global_wbinv.
         0x2b | 0x2c | 0x4f => {
             return Ok(Inst {
                 bytes: 0,
                 body: Body::CacheControl,
             })
         }
-        // global_load_addtid_b32 and its store have no vector address.
+        // global_load_addtid_b32 and global_store_addtid_b32 have no vector address.
         0x28 => Some(Access::Load {
             bytes: 4,
             signed: false,
@@ -192,7 +193,7 @@ pub(super) fn scratch(words: [u32; WORDS], limits: &Limits) -> Decoded {
         NULL => None,
         reg => Some(sgpr(limits, reg, 1)?),
     };
-    // SVE: there is a vector offset.
+    // SVE: vector offset enable.
     let addr = match bits(words[1], 17, 17) {
         0 => None,
         _ => Some(vgpr(limits, bits(words[2], 7, 0), 1)?),

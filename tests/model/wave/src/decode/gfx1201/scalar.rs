@@ -8,10 +8,10 @@ use super::LITERAL;
 use crate::inst::{Body, Inst, Salu, Src};
 use crate::op::{gfx1201 as op, Info, Op, Ty};
 
-/// SOPK opcode of `s_setreg_imm32_b32`, which has a constant behind it.
+/// SOPK opcode of `s_setreg_imm32_b32`, which is followed by a constant.
 pub(super) const SETREG_IMM32: u32 = 0x13;
 
-/// Has the SOP2 opcode a constant behind it? (`s_fmaak_f32`, `s_fmamk_f32`)
+/// Returns whether the SOP2 opcode is followed by a constant (`s_fmaak_f32`, `s_fmamk_f32`).
 pub(super) fn has_constant(code: u32) -> bool {
     matches!(code, 0x45 | 0x46)
 }
@@ -30,7 +30,8 @@ fn scalar(salu: Salu) -> Decoded {
     })
 }
 
-/// Signed 64-bit operations sign-extend a literal; all others zero-extend it.
+/// Returns a source operand. Signed 64-bit operations sign-extend a literal, all others
+/// zero-extend.
 fn source(limits: &Limits, info: &Info, n: usize, code: u32, literal: u32) -> Result<Src, Bad> {
     let ty = info.src.get(n).copied().unwrap_or(Ty::None);
     if ty == Ty::None {
@@ -92,7 +93,7 @@ pub(super) fn sop1(word: u32, literal: u32, limits: &Limits) -> Decoded {
             source(limits, info, 0, bits(word, 7, 0), literal)?,
             Src::None,
         ],
-        // Of s_sendmsg_rtn the message.
+        // Message id of s_sendmsg_rtn.
         imm: bits(word, 7, 0) as i32,
         literal,
     })

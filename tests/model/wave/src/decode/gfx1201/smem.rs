@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SMEM of gfx1201: scalar loads, and hints that only order or prefetch.
+//! SMEM of gfx1201: scalar loads, cache control and prefetch.
 
 use super::super::{bits, illegal, violation, Decoded, Limits};
 use super::operand::{sgpr, sgpr_dst, NULL};
 use crate::inst::{Body, Inst, ScalarLoad};
 
-/// Bytes that an opcode of the first half of a table loads, and whether they are signed.
+/// Returns the number of bytes loaded, and whether they are signed, of a non-buffer load.
 fn load(code: u32) -> Option<(u8, bool)> {
     Some(match code {
         0x0..=0x4 => (4 << code, false),
@@ -34,7 +34,7 @@ pub(super) fn smem(word: u32, second: u32, limits: &Limits) -> Decoded {
     let buffer = match code {
         0x00..=0x0f => false,
         0x10..=0x1f => true,
-        // s_dcache_inv; s_prefetch_* of data and instructions, which never fault.
+        // s_dcache_inv; s_prefetch_* of data and instructions: never fault.
         0x21 | 0x25 | 0x28 => return hint,
         0x24 | 0x26 => return base(2).and(hint),
         0x27 => return base(4).and(hint),

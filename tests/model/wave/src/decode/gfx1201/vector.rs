@@ -2,8 +2,8 @@
 
 //! VOP1, VOP2, VOPC, VOP3 and VOP3P of gfx1201, with DPP.
 //!
-//! A 16-bit operand is half of a register: in the short encodings the highest bit of the register
-//! number says which, in VOP3 its bit of `op_sel`. Both become `op_sel`.
+//! A 16-bit operand is half of a register, selected by the highest bit of the register number in
+//! short encodings and by `op_sel` in VOP3. Both are stored as `op_sel`.
 
 use super::super::operand::code;
 use super::super::{bits, illegal, violation, Bad, Decoded, Limits};
@@ -12,7 +12,7 @@ use super::{DPP16, DPP8, DPP8_FI};
 use crate::inst::{Body, Cmp, Dpp, Dpp8, Inst, Shape, Src, Valu, VectorOp};
 use crate::op::{gfx1201 as op, Info, Op, Ty};
 
-/// Has the VOP2 opcode a constant behind it? (`v_fmamk`, `v_fmaak`)
+/// Returns whether the VOP2 opcode is followed by a constant (`v_fmamk`, `v_fmaak`).
 pub(super) fn has_constant(code: u32) -> bool {
     matches!(code, 0x2c | 0x2d | 0x37 | 0x38)
 }
@@ -45,7 +45,7 @@ pub(super) fn blank(op: VectorOp) -> Valu {
     }
 }
 
-/// Notes how wide the operands are.
+/// Sets the operand widths.
 fn widths(valu: &mut Valu, info: &Info) {
     if !matches!(info.dst, Ty::None | Ty::Sgpr) {
         valu.dst_regs = info.dst.regs() as u8;
@@ -63,12 +63,12 @@ fn destination(limits: &Limits, ty: Ty, reg: u32) -> Result<u16, Bad> {
     }
 }
 
-/// Is it half of a register?
+/// Returns whether the operand is half of a register.
 fn is_half(ty: Ty) -> bool {
     matches!(ty, Ty::B16 | Ty::F16 | Ty::Bf16)
 }
 
-/// The operand types of a comparison, and what it does; the last: does it write EXEC?
+/// Returns the comparison, its operand types, and whether it writes EXEC.
 fn comparison(opcode: u32) -> Option<(Cmp, Ty, Ty, bool)> {
     let write_exec = opcode & 0x80 != 0;
     let low = opcode as u8 & 0xf;
@@ -76,8 +76,8 @@ fn comparison(opcode: u32) -> Option<(Cmp, Ty, Ty, bool)> {
         n @ 0x00..=0x2f if (1..=14).contains(&low) => {
             let bits = [16, 32, 64][(n >> 4) as usize];
             let ty = [Ty::F16, Ty::F32, Ty::F64][(n >> 4) as usize];
-            // 8..14 are the negations of 7..1, so that the bits less, equal, greater, unordered
-            // of 8..14 are those of 0..6 with unordered set.
+            // 8..14 are the negations of 7..1: the bits less, equal, greater, unordered of 8..14
+            // are those of 0..6 with unordered set.
             let relation = low;
             (Cmp::Float { relation, bits }, ty, ty)
         }
@@ -99,7 +99,7 @@ fn comparison(opcode: u32) -> Option<(Cmp, Ty, Ty, bool)> {
     Some((cmp, a, b, write_exec))
 }
 
-/// A comparison with EXEC or VCC as destination.
+/// Returns a comparison with destination EXEC or VCC.
 fn compare(opcode: u32, encoding: &str) -> Result<(Valu, [Ty; 2]), Bad> {
     let Some((cmp, a, b, write_exec)) = comparison(opcode) else {
         return illegal(format!("{encoding} opcode {opcode:#x}"));
@@ -112,10 +112,10 @@ fn compare(opcode: u32, encoding: &str) -> Result<(Valu, [Ty; 2]), Bad> {
     Ok((v, [a, b]))
 }
 
-/// Reads a DPP word; gives the register that source 0 is.
+/// Decodes a DPP word; returns the register of source 0.
 fn dpp(v: &mut Valu, field: u32, word: u32) -> u32 {
     if field == DPP16 {
-        // The modifiers of VOP3 come from its own words: there these are zero.
+        // Zero in VOP3, which has its own modifiers.
         v.neg |= (bits(word, 20, 20) | bits(word, 22, 22) << 1) as u8;
         v.abs |= (bits(word, 21, 21) | bits(word, 23, 23) << 1) as u8;
         v.shape = Shape::Dpp(Dpp {
@@ -134,7 +134,7 @@ fn dpp(v: &mut Valu, field: u32, word: u32) -> u32 {
     bits(word, 7, 0)
 }
 
-/// A register of a short encoding: 16-bit operands name a half.
+/// Returns the register of a short encoding; sets `op_sel` for 16-bit operands.
 fn short(limits: &Limits, v: &mut Valu, n: usize, reg: u32, ty: Ty) -> Result<u16, Bad> {
     if is_half(ty) {
         v.op_sel |= ((reg >> 7) as u8) << n;
@@ -143,7 +143,7 @@ fn short(limits: &Limits, v: &mut Valu, n: usize, reg: u32, ty: Ty) -> Result<u1
     vgpr(limits, reg, ty.regs())
 }
 
-/// Source 0 of a short encoding.
+/// Sets source 0 of a short encoding.
 fn short0(limits: &Limits, v: &mut Valu, field: u32, last: u32, ty: Ty) -> Result<(), Bad> {
     v.src[0] = match field {
         DPP16 | DPP8 | DPP8_FI => {
@@ -243,7 +243,7 @@ pub(super) fn vop3_info(opcode: u32) -> Result<&'static Info, Bad> {
     }
 }
 
-/// Does the VOP3 form have a scalar destination beside the vector one?
+/// Returns whether the VOP3 form has a scalar destination in addition to the vector one.
 fn is_vop3sd(op: Op) -> bool {
     matches!(
         op,
@@ -260,7 +260,7 @@ fn is_vop3sd(op: Op) -> bool {
     )
 }
 
-/// The three sources of VOP3 and VOP3P.
+/// Sets the three sources of VOP3 and VOP3P.
 fn sources(v: &mut Valu, types: &[Ty], second: u32, last: u32, limits: &Limits) -> Result<(), Bad> {
     let fields = [
         bits(second, 8, 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! VOPD of gfx1201: two vector instructions in one.
+//! VOPD of gfx1201: dual-issued vector instructions.
 
 use super::super::operand::code;
 use super::super::{bits, illegal, violation, Bad, Decoded, Limits};
@@ -10,11 +10,11 @@ use super::LITERAL;
 use crate::inst::{Body, Inst, Src, Valu, VectorOp};
 use crate::op::{Op, Ty};
 
-/// Opcodes of X and Y with a constant behind them.
+/// Opcodes of X and Y that are followed by a constant.
 const FMAAK: u32 = 1;
 const FMAMK: u32 = 2;
 
-/// Does a constant follow?
+/// Returns whether a constant follows.
 pub(super) fn has_constant(first: u32, second: u32) -> bool {
     let constant = |opcode: u32| matches!(opcode, FMAAK | FMAMK);
     constant(bits(first, 25, 22))
@@ -23,7 +23,7 @@ pub(super) fn has_constant(first: u32, second: u32) -> bool {
         || bits(second, 8, 0) == LITERAL
 }
 
-/// The instruction, and how many sources it has in its words.
+/// Returns the instruction and its number of encoded sources.
 fn instruction(opcode: u32) -> Option<(Op, usize)> {
     Some(match opcode {
         0 => (Op::v_fmac_f32, 2),
@@ -45,7 +45,7 @@ fn instruction(opcode: u32) -> Option<(Op, usize)> {
     })
 }
 
-/// One half: opcode, source 0, source 1, destination.
+/// Decodes one half: opcode, source 0, source 1, destination.
 fn half(limits: &Limits, fields: [u32; 4], literal: u32) -> Result<Valu, Bad> {
     let [opcode, src0, src1, dst] = fields;
     let Some((op, sources)) = instruction(opcode) else {
@@ -81,7 +81,7 @@ pub(super) fn vopd(first: u32, second: u32, literal: u32, limits: &Limits) -> De
         return violation("VOPD in a wave64".into());
     }
     let x_dst = bits(second, 31, 24);
-    // The destinations are one even and one odd register: the lowest bit is not in the word.
+    // One destination is even, the other odd: the lowest bit of Y's is not encoded.
     let y_dst = bits(second, 23, 17) << 1 | x_dst & 1 ^ 1;
     let x_op = bits(first, 25, 22);
     let y_op = bits(first, 21, 17);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What gfx1201 has other than gfx942: hardware registers, messages that answer, and barriers that
-//! are signalled and waited for by two instructions.
+//! Differences of gfx1201: hardware registers, messages with a reply, and split barriers (signal
+//! and wait).
 
 use super::super::Ctx;
 use super::{field_mask, split};
@@ -31,7 +31,7 @@ mod hwreg {
     pub(super) const SHADER_CYCLES_HI: u32 = 30;
 }
 
-/// Messages that answer.
+/// Messages with a reply.
 mod message {
     pub(super) const GET_DOORBELL: u32 = 0x80;
     pub(super) const GET_TMA: u32 = 0x82;
@@ -40,25 +40,25 @@ mod message {
     pub(super) const GET_SE_AID_ID: u32 = 0x87;
 }
 
-/// FP_ROUND, FP_DENORM, FP16_OVFL, SCALAR_PREFETCH_EN, DISABLE_PERF. The bits of gfx942 that are not
-/// here have fixed values: see [`Wave::new`].
+/// Writable MODE bits: FP_ROUND, FP_DENORM, FP16_OVFL, SCALAR_PREFETCH_EN, DISABLE_PERF. Other
+/// gfx942 bits are fixed: see [`Wave::new`].
 const MODE: u32 = 0xff | 3 << 23 | 1 << 27;
 const EXCP_FLAG_USER: u32 = 0x7f | 3 << 30;
 const TRAP_CTRL: u32 = 0x3ff;
 const SCHED_MODE: u32 = 3;
 
-/// The barriers of a workgroup: the one of its program and the one of its trap handler.
+/// Barriers of a workgroup: that of the program and that of the trap handler.
 pub(crate) const BARRIERS: usize = 2;
 
-/// A barrier: waves signal it, and wait for all to have done so.
+/// Split barrier: waves signal it and wait until all have signalled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barrier {
-    /// Waves that the workgroup began with.
+    /// Initial number of waves of the workgroup.
     waves: u32,
-    /// Those that have not ended.
+    /// Number of waves that have not ended.
     members: u32,
     signals: u32,
-    /// How often all had signalled.
+    /// Number of completions.
     round: u32,
 }
 
@@ -72,7 +72,7 @@ impl Barrier {
         }
     }
 
-    /// A wave has come. Was it the first?
+    /// A wave signals. Returns whether it is the first.
     fn signal(&mut self) -> bool {
         self.signals += 1;
         let first = self.signals == 1;
@@ -80,7 +80,7 @@ impl Barrier {
         first
     }
 
-    /// A wave has ended.
+    /// A wave ends.
     pub(crate) fn leave(&mut self) {
         self.members -= 1;
         self.complete();
@@ -94,7 +94,7 @@ impl Barrier {
     }
 }
 
-/// Which barrier an instruction names: -1 is the workgroup's, -2 the trap handlers'.
+/// Returns the barrier of an instruction: -1 is the workgroup's, -2 the trap handler's.
 fn barrier(w: &Wave, number: i32) -> Result<usize, Halt> {
     match number {
         -1 => Ok(0),
@@ -104,7 +104,8 @@ fn barrier(w: &Wave, number: i32) -> Result<usize, Halt> {
 }
 
 impl Wave {
-    /// Has all that the wave would wait for at the barrier happened? Then it does not count again.
+    /// Returns whether the barrier completed since the wave's last wait, and consumes that
+    /// completion.
     pub(crate) fn passes(&mut self, n: usize, barriers: &[Barrier; BARRIERS]) -> bool {
         let passes = self.rounds[n] != barriers[n].round;
         self.rounds[n] = barriers[n].round;
@@ -145,14 +146,14 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
         }
         hwreg::GPR_ALLOC => (d.rsrc1 & 0x3f) << 12,
         hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
-        // Counters: every access here is complete before the next instruction.
+        // Counters: all accesses complete before the next instruction.
         hwreg::IB_STS | hwreg::IB_STS2 => 0,
         hwreg::EXCP_FLAG_PRIV => w.trapsts,
         hwreg::EXCP_FLAG_USER => w.excp_user,
         hwreg::TRAP_CTRL => w.trap_ctrl,
         hwreg::SCRATCH_BASE_LO => w.scratch as u32,
         hwreg::SCRATCH_BASE_HI => (w.scratch >> 32) as u32,
-        // One SE, one WGP: the wave slot is all that tells waves apart.
+        // One SE, one WGP: only the wave slot is distinct.
         hwreg::HW_ID1 => w.index & 0x1f,
         hwreg::HW_ID2 => 0,
         hwreg::SCHED_MODE => w.ib_sts,
@@ -181,7 +182,7 @@ pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
     Ok(())
 }
 
-/// `s_sendmsg_rtn`: what comes back.
+/// Returns the reply of `s_sendmsg_rtn`.
 fn answer(w: &Wave, ctx: &Ctx<'_>, id: u32) -> Result<u64, Halt> {
     let trap = || ctx.dispatch.trap.unwrap_or_default();
     Ok(match id {
@@ -194,12 +195,12 @@ fn answer(w: &Wave, ctx: &Ctx<'_>, id: u32) -> Result<u64, Halt> {
     })
 }
 
-/// What only gfx1201 has; `None` if it is something else.
+/// Executes an instruction specific to gfx1201; returns `None` for others.
 pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
     use Op::*;
     let imm = i.imm as u32;
     match i.op {
-        // Every access here is complete before the next instruction, and nothing depends on time.
+        // No effect: all accesses complete before the next instruction, and nothing is timed.
         s_clause
         | s_delay_alu
         | s_wait_alu
@@ -254,7 +255,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
             Err(halt) => return Some(Err(halt)),
         },
         s_code_end => {
-            let text = "s_code_end: behind the end of the program".into();
+            let text = "s_code_end: past the end of the program".into();
             return Some(Err(Halt::Illegal(text)));
         }
         _ => return None,

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Addresses of MUBUF instructions: the buffer resource, its bounds and its swizzle.
+//! MUBUF addresses: buffer resource, bounds check and swizzle.
 
 use super::{active, Addresses};
 use crate::inst::{Access, Vmem};
 use crate::wave::{Wave, LANES};
 use crate::Isa;
 
-/// What lies outside of a buffer.
+/// Out-of-bounds check.
 enum Bounds {
-    /// gfx9: as the stride says.
+    /// gfx9: depends on the stride.
     Stride,
-    /// Of gfx10 and later: an index beyond the records or an offset beyond the stride.
+    /// gfx10 and later: index beyond the records or offset beyond the stride.
     Structured,
-    /// An index beyond the records.
+    /// Index beyond the records.
     Index,
-    /// Everything if there are no records.
+    /// All accesses if there are no records.
     Empty,
-    /// An offset beyond the records, which are bytes; if swizzled, one beyond the stride too.
+    /// Offset beyond the records, in bytes; if swizzled, also beyond the stride.
     Raw,
 }
 
-/// A buffer resource.
+/// Buffer resource.
 struct Resource {
     base: u64,
     stride: u64,
     swizzle: bool,
-    /// Bytes of a swizzle element.
+    /// Swizzle element size, in bytes.
     element: u64,
     records: u64,
     index_stride: u64,
@@ -63,7 +63,7 @@ impl Resource {
         }
     }
 
-    /// Is the access inside of the buffer?
+    /// Returns whether the access is in bounds.
     fn inside(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> bool {
         let raw = offset + soffset + bytes <= self.records;
         match self.bounds {
@@ -79,7 +79,7 @@ impl Resource {
         }
     }
 
-    /// Offset from the base; `None` if out of range.
+    /// Returns the offset from the base, or `None` if out of bounds.
     fn offset(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> Option<u64> {
         if !self.inside(index, offset, soffset, bytes) {
             return None;
@@ -94,7 +94,7 @@ impl Resource {
     }
 }
 
-/// The address of each lane, and which of the lanes are inside of the buffer.
+/// Returns the address of each lane and the mask of lanes in bounds.
 pub(super) fn addresses(w: &Wave, i: &Vmem, offen: bool, idxen: bool) -> (Addresses, u64) {
     let resource = Resource::read(w, i.saddr.unwrap_or_default());
     let soffset = u64::from(w.scalar(i.soffset));

@@ -6,7 +6,7 @@ use crate::common::bench::{case, check, s, w, Case, Fill, Lane};
 
 const FILLS: [Fill; 2] = [Fill::Bits; 2];
 
-/// `v_mov_b32_dpp v10, v1 <control>`: `from` gives the source lane, if there is one.
+/// `v_mov_b32_dpp v10, v1 <control>`: `from` returns the source lane, if any.
 fn dpp(control: &str, from: fn(usize) -> Option<usize>) -> Vec<Case> {
     let mut cases = Vec::new();
     let masked = |rows: u32, banks: u32, lane: usize| {
@@ -83,7 +83,7 @@ fn dpp_in_arithmetic() {
             let f = |v: u32| f32::from_bits(v & 0x7f_ffff);
             (-f(l.state.v[1][l.lane & !3]) - f(l.u(2))).to_bits()
         }),
-        // A prefix sum over a row, as compilers write it.
+        // A prefix sum over a row, as compilers emit it.
         w("v_mov_b32 v10, v1\n\
            v_add_u32_dpp v10, v10, v10 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0\n\
            v_add_u32_dpp v10, v10, v10 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0\n\

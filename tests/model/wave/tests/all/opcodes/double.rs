@@ -87,7 +87,7 @@ fn arithmetic() {
             d(
                 "v_mov_b32 v4, 0xfffffc00\n v_ldexp_f64 v[10:11], v[2:3], v4",
                 |l| {
-                    // Exact but for the last step.
+                    // Exact except for the last step.
                     l.d(2) * 2f64.powi(-2) * f64::from_bits(1 << 52)
                 },
             ),
@@ -188,12 +188,12 @@ fn comparisons() {
     );
 }
 
-/// The bits behind the point of 2 / pi, from a series that has nothing in common with a table:
-/// Machin's formula for pi, in whole numbers of 32-bit digits.
+/// Returns the fraction bits of 2 / pi, computed independently of the table by Machin's formula for
+/// pi in integers of 32-bit digits.
 fn two_by_pi() -> Vec<bool> {
     const DIGITS: usize = 80;
     type Big = Vec<u32>;
-    // Digit 0 is the whole part, the others follow the point.
+    // Digit 0 is the integer part, the others the fraction.
     let divide = |x: &Big, by: u64| -> Big {
         let mut rest = 0u64;
         let digit = |&d: &u32| {

@@ -494,7 +494,7 @@ fn inactive_lanes_keep_their_values() {
     );
 }
 
-/// Sum of the differences of `bytes[at..at + 4]` and the bytes of `b`.
+/// Returns the sum of absolute differences of `bytes[at..at + 4]` and the bytes of `b`.
 fn window(bytes: u64, at: usize, b: u32, masked: bool) -> u32 {
     let (bytes, b) = (bytes.to_le_bytes(), b.to_le_bytes());
     (0..4)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! DS instructions on memory. Each case writes v1.. to the LDS and reads something back.
+//! DS instructions on memory. Each case writes v1.. to LDS and reads it back.
 
 use crate::common::bench::{case, check, q, w, Bench, Case, Fill, Lane, State, LDS};
 use gpu_wave::Stop;
@@ -59,14 +59,14 @@ fn widths() {
             u64::from(l.u(1)) | u64::from(l.u(2)) << 32
         }),
         w(own("ds_write_b32 v12, v1\n ds_read_b32 a2, v12\n s_waitcnt lgkmcnt(0)\n v_accvgpr_read_b32 v10, a2"), |l| l.u(1)),
-        // Unaligned, as the driver sets it up.
+        // Unaligned access, as enabled by the driver.
         w(own("ds_write_b32 v12, v1 offset:1\n ds_read_b32 v10, v12 offset:1"), |l| l.u(1)),
         w("s_mov_b32 m0, 64\n ds_write_addtid_b32 v1 offset:4\n ds_read_addtid_b32 v10 offset:4\n s_waitcnt lgkmcnt(0)", |l| l.u(1)),
         w("s_mov_b32 m0, 0\n v_mov_b32 v12, 0\n v_mov_b32 v3, 7\n ds_write_b32 v12, v3 offset:8\n ds_append v9 offset:8\n ds_consume v9 offset:8\n ds_append v9 offset:8\n ds_read_b32 v10, v12 offset:8\n s_waitcnt lgkmcnt(0)", |_| 71),
     ]);
 }
 
-/// An atomic with return: v10 the old value, then v11 the new one.
+/// Atomic with return: v10 is the old value, then v11 the new one.
 fn rmw(text: &'static str, f: impl Fn(Lane<'_>) -> u32 + 'static) -> Case {
     let asm = own(&format!(
         "ds_write_b32 v12, v1\n {text}\n ds_read_b32 v11, v12"
@@ -169,7 +169,7 @@ fn atomics() {
 }
 
 #[test]
-fn outside_of_the_lds() {
+fn out_of_range() {
     let bench = Bench::new(["v_mov_b32 v12, 0x2000\n ds_read_b32 v10, v12"].into_iter());
     let state: State = crate::common::bench::state(1, Fill::Bits);
     match bench.run(0, &state, 0) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! GLOBAL, FLAT, SCRATCH and MUBUF. s[12:13] points to memory that the case may use.
+//! GLOBAL, FLAT, SCRATCH and MUBUF. s[12:13] is the address of memory for the case.
 
 use crate::common::bench::{case, check, q, state, w, Bench, Case, Fill, Lane, PRIVATE, SPACE};
 use gpu_wave::{Fault, FaultKind, Stop};
 
 const FILLS: [Fill; 2] = [Fill::Bits; 2];
 
-/// v12: offset of the lane's own 16 bytes; v[8:9]: address of it; v[6:7]: the same as flat LDS.
+/// v12: offset of the lane's 16 bytes; v[8:9]: their address; v[6:7]: the same as flat LDS.
 const OWN: &str = "v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n \
                    v_lshlrev_b32 v12, 4, v12\n v_mov_b32 v9, s13\n \
                    v_add_co_u32 v8, vcc, s12, v12\n v_addc_co_u32 v9, vcc, 0, v9, vcc\n";
@@ -69,7 +69,7 @@ fn loads() {
     ]);
 }
 
-/// Memory after stores: `f` gives the bytes that each lane puts at its own place.
+/// Memory after stores: `f` returns offset and bytes that each lane writes to its cell.
 fn stores(text: &str, f: impl Fn(Lane<'_>) -> (usize, Vec<u8>) + 'static) -> Case {
     case(own(text), move |before, after| {
         let mut want = before.space.clone();
@@ -138,7 +138,7 @@ fn stores_of_every_width() {
     );
 }
 
-/// A global atomic with return; the new value of the cell is `f`.
+/// Global atomic with return; `f` returns the new value of the cell.
 fn rmw(text: &'static str, bytes: usize, f: impl Fn(Lane<'_>, u64) -> u64 + 'static) -> Case {
     case(own(text), move |before, after| {
         for n in 0..64 {
@@ -227,7 +227,7 @@ fn scratch() {
         w(slot("scratch_store_dword off, v1, off\n scratch_load_sbyte v10, off, off offset:3"), |l| (l.i(1) >> 24) as u32),
         w(slot("scratch_store_dword off, v1, off\n scratch_load_ushort v10, off, off offset:2"), |l| l.hi(1)),
         q(slot("scratch_store_dwordx2 off, v[2:3], off offset:3\n scratch_load_dwordx2 v[10:11], off, off offset:3"), |l| l.q(2)),
-        // Through the flat window.
+        // Through the flat scratch window.
         w(slot("scratch_store_dword off, v1, off offset:12\n s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_load_dword v10, v[8:9]"), |l| l.u(1)),
         w(slot("s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_store_dword v[8:9], v1\n scratch_load_dword v10, off, off offset:12"), |l| l.u(1)),
     ]);
@@ -246,14 +246,14 @@ fn flat_lds() {
 }
 
 #[test]
-fn loads_into_the_lds() {
+fn loads_to_lds() {
     check(&FILLS, &[
         w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v11, 4, v12\n v_lshlrev_b32 v12, 2, v12\n s_movk_i32 m0, 0x200\n global_load_lds_dword v11, s[12:13]\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v12 offset:0x200\n s_waitcnt lgkmcnt(0)", |l| dword(&l, 0)),
         w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v11, 4, v12\n v_lshlrev_b32 v12, 2, v12\n s_movk_i32 m0, 0x200\n global_load_lds_ubyte v11, s[12:13]\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v12 offset:0x200\n s_waitcnt lgkmcnt(0)", |l| byte(&l, 0)),
     ]);
 }
 
-/// s[20:23] describes a raw buffer of 512 bytes.
+/// s[20:23]: a raw buffer of 512 bytes.
 const RAW: &str = "s_mov_b32 s20, s12\n s_mov_b32 s21, s13\n s_movk_i32 s22, 0x200\n \
                    s_mov_b32 s23, 0x20000\n";
 /// The same with a stride of 16 and 20 records.

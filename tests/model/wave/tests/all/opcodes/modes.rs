@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The MODE register: denormals, rounding, clamp of NaN.
+//! MODE: denormals, rounding, clamp of NaN.
 
 use super::small::half;
 use crate::common::bench::{check, d, f, w, Fill, Lane};
@@ -69,8 +69,7 @@ fn denormals() {
     );
 }
 
-/// The neighbours of the nearest f32 that enclose `exact`, found in 80 bits of integer arithmetic
-/// being out of reach: f64 is exact for products of f32.
+/// Returns the f32 next to `exact` in the rounding direction. f64 is exact for products of f32.
 fn toward(exact: f64, mode: u32) -> f32 {
     let near = exact as f32;
     if exact.is_nan() || f64::from(near) == exact {
@@ -85,7 +84,7 @@ fn toward(exact: f64, mode: u32) -> f32 {
     if is_above == want_above {
         return near;
     }
-    // The other neighbour, on the line of ordered bit patterns.
+    // The other neighbour, in the order of bit patterns.
     let key = |x: f32| {
         let bits = x.to_bits() as i32;
         i64::from(if bits < 0 {
@@ -156,7 +155,7 @@ fn rounding() {
     check(&[Fill::Floats; 2], &[
         w("v_max_f32 v1, 0, v1\n s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 3\n v_cvt_f16_f32 v10, v1", |l| {
             if l.f(1).is_nan() && l.u(1) >> 22 & 1 == 0 {
-                // The maximum keeps a signalling NaN, made quiet.
+                // The maximum propagates a signalling NaN, quieted.
                 return l.u(1) >> 16 & 0x8000 | 0x7e00 | l.u(1) >> 13 & 0x3ff;
             }
             let x = f64::from(l.f(1).max(0.0));

@@ -5,7 +5,7 @@
 use super::small::{half, wide};
 use crate::common::bench::{case, check, f, q, w, Case, Fill, Lane};
 
-/// Both halves of v10 become f16.
+/// Expects f16 in both halves of v10.
 fn hh(asm: &'static str, x: impl Fn(Lane<'_>) -> [f64; 2] + 'static) -> Case {
     case(asm, move |before, after| {
         for n in 0..64 {
@@ -233,7 +233,7 @@ fn dot_products() {
             }),
         ],
     );
-    // Small integers as f16, so that every order of additions gives the same.
+    // Small integers as f16: exact in any order of summation.
     let prepare = |text: &str| -> &'static str {
         format!(
             "v_and_b32 v1, 0x000f000f, v1\n v_and_b32 v2, 0x000f000f, v2\n v_and_b32 v3, 15, v3\n\

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What only gfx1201 has: scalar floats, minima and maxima in which NaN wins, halves of registers,
-//! DPP8 and row permutes, two instructions in one, dot products, the 8-bit floats of the OCP.
+//! Instructions specific to gfx1201: scalar floats, NaN-propagating minimum and maximum, register
+//! halves, DPP8 and row permutes, VOPD, dot products, OCP 8-bit floats.
 
 use super::small::{half, wide};
 use crate::common::bench::{
@@ -17,7 +17,7 @@ fn x(st: &State, n: usize) -> f32 {
     f32::from_bits(st.s[n])
 }
 
-/// s24 becomes the f32 `f`; any NaN will do for a NaN.
+/// Expects the f32 `f` in s24; any NaN for a NaN.
 fn sf(asm: &'static str, f: impl Fn(&State) -> f32 + 'static) -> Case {
     case(asm, move |before, after| {
         let (want, got) = (f(before), f32::from_bits(after.s[24]));
@@ -31,7 +31,7 @@ fn sf(asm: &'static str, f: impl Fn(&State) -> f32 + 'static) -> Case {
     })
 }
 
-/// `minimum` and `maximum`: NaN wins, -0 is less than +0.
+/// `minimum` and `maximum`: NaN propagates, -0 is less than +0.
 fn extreme(a: f32, b: f32, max: bool) -> f32 {
     if a.is_nan() || b.is_nan() {
         return f32::NAN;
@@ -41,7 +41,7 @@ fn extreme(a: f32, b: f32, max: bool) -> f32 {
     v[usize::from(max)]
 }
 
-/// `minimumNumber` and `maximumNumber`: a number wins.
+/// `minimumNumber` and `maximumNumber`: a number takes precedence over NaN.
 fn number(a: f32, b: f32, max: bool) -> f32 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => b,
@@ -213,7 +213,7 @@ fn scalar_integers() {
 
 #[test]
 fn masks_of_a_wave32() {
-    // The register behind a mask stays as it is.
+    // The register after a mask is preserved.
     let kept = |before: &State, after: &State| before.s[25] == after.s[25];
     check_on(
         Target::Wave32,
@@ -275,7 +275,7 @@ fn integers() {
             w("v_minmax_i32 v10, v1, v2, v3", |l| {
                 l.i(1).min(l.i(2)).max(l.i(3)) as u32
             }),
-            // A literal in VOP3, and odd register pairs.
+            // VOP3 with a literal, and odd register pairs.
             w("v_add3_u32 v10, v1, 0x12345678, v3", |l| {
                 l.u(1).wrapping_add(0x1234_5678).wrapping_add(l.u(3))
             }),
@@ -325,7 +325,7 @@ fn integers() {
 }
 
 #[test]
-fn two_at_once() {
+fn dual_issue() {
     let two = |asm: &'static str, first: fn(Lane<'_>) -> u32, second: fn(Lane<'_>) -> u32| {
         case(asm, move |before, after| {
             for n in 0..32 {
@@ -455,7 +455,7 @@ fn floats() {
     );
 }
 
-/// The low half of v10 becomes the f16 `x`, the rest stays.
+/// Expects the f16 `x` in the low half of v10, the high half preserved.
 fn h(asm: &'static str, x: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
     case(asm, move |before, after| {
         for n in 0..after.lanes {
@@ -506,7 +506,7 @@ fn halves() {
 
 #[test]
 fn small_floats() {
-    // Of the OCP: fp8 with one NaN, bf8 as the upper half of f16.
+    // OCP: fp8 has one NaN, bf8 is the upper half of f16.
     let fp8 = |b: u32| {
         let sign = if b & 0x80 != 0 { -1.0 } else { 1.0 };
         let (e, m) = ((b >> 3 & 15) as i32, f64::from(b & 7));
@@ -556,7 +556,7 @@ fn small_floats() {
     );
 }
 
-/// v10 takes v1 of lane `from`, where there is one that EXEC has.
+/// Expects v1 of lane `from` in v10, if it exists and is active.
 fn moved(asm: &str, from: fn(usize) -> Option<usize>, zero: bool, inactive: bool) -> Vec<Case> {
     [false, true]
         .map(|partial| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The memory instructions of gfx1201: VGLOBAL, VFLAT, VSCRATCH, VBUFFER, VDS, SMEM. s[12:13] points
-//! to memory that the case may use.
+//! Memory instructions of gfx1201: VGLOBAL, VFLAT, VSCRATCH, VBUFFER, VDS, SMEM. s[12:13] is the
+//! address of memory for the case.
 
 use crate::common::bench::{
     case, check_12, q, s, s64, state, w, Bench, Case, Fill, Lane, State, SPACE,
@@ -11,11 +11,11 @@ use gpu_wave::{Fault, FaultKind, Stop};
 
 const FILLS: [Fill; 2] = [Fill::Bits; 2];
 
-/// v12: offset of the lane's own 16 bytes; v[8:9]: address of it.
+/// v12: offset of the lane's 16 bytes; v[8:9]: their address.
 const OWN: &str = "v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n \
                    v_lshlrev_b32 v12, 4, v12\n v_mov_b32 v8, s12\n v_mov_b32 v9, s13\n \
                    v_add_nc_u32 v8, v8, v12\n";
-/// Behind everything that a case starts.
+/// Waits for all memory accesses of a case.
 const DONE: &str = "s_wait_loadcnt_dscnt 0\n s_wait_storecnt 0\n s_wait_kmcnt 0";
 
 fn own(text: &str) -> &'static str {
@@ -65,7 +65,7 @@ fn loads() {
         q(own(&format!("global_load_b128 v[3:6], v12, s[12:13]\n {wait}\n v_mov_b32 v10, v4\n v_mov_b32 v11, v6")), |l| {
             pair(dword(&l, 4), dword(&l, 12))
         }),
-        // The other half stays.
+        // The other half is preserved.
         w(own("global_load_d16_b16 v10, v12, s[12:13]"), |l| short(&l, 0) | l.u(10) & 0xffff_0000),
         w(own("global_load_d16_hi_b16 v10, v12, s[12:13]"), |l| short(&l, 0) << 16 | l.lo(10)),
         w(own("global_load_d16_u8 v10, v12, s[12:13]"), |l| byte(&l, 0) | l.u(10) & 0xffff_0000),
@@ -82,7 +82,7 @@ fn loads() {
     ]);
 }
 
-/// Memory after stores: `f` gives the bytes that each lane puts at its own place.
+/// Memory after stores: `f` returns offset and bytes that each lane writes to its cell.
 fn stores(text: &str, f: impl Fn(Lane<'_>) -> (usize, Vec<u8>) + 'static) -> Case {
     case(own(text), move |before, after| {
         let mut want = before.space.clone();
@@ -148,7 +148,7 @@ fn stores_of_every_width() {
     );
 }
 
-/// A global atomic; the new value of the cell is `f`.
+/// Global atomic; `f` returns the new value of the cell.
 fn rmw(text: &'static str, bytes: usize, f: impl Fn(Lane<'_>, u64) -> u64 + 'static) -> Case {
     case(own(text), move |before, after| {
         let all = u64::MAX >> (64 - 8 * bytes);
@@ -218,7 +218,7 @@ fn scratch() {
         w(slot("scratch_store_b32 off, v1, off offset:8\n scratch_load_b32 v10, off, off offset:8"), |l| l.u(1)),
         w(slot("s_movk_i32 s20, 16\n scratch_store_b32 off, v1, s20 offset:4\n v_mov_b32 v12, 20\n scratch_load_b32 v10, v12, off"), |l| l.u(1)),
         w(slot("v_and_b32 v12, 0x70, v12\n s_movk_i32 s20, 16\n scratch_store_b32 v12, v1, s20\n scratch_load_b32 v10, v12, off offset:16"), |l| l.u(1)),
-        // Offsets have a sign.
+        // Offsets are signed.
         w(slot("s_movk_i32 s20, -16\n v_mov_b32 v12, 20\n scratch_store_b32 v12, v1, s20 offset:4\n v_mov_b32 v12, -4\n scratch_load_b32 v10, v12, off offset:12"), |l| l.u(1)),
         q(slot("scratch_store_b128 off, v[1:4], off offset:16\n scratch_load_b64 v[10:11], off, off offset:24"), |l| l.q(3)),
         q(slot("scratch_store_b96 off, v[1:3], off offset:16\n scratch_load_b64 v[10:11], off, off offset:20"), |l| l.q(2)),
@@ -228,11 +228,11 @@ fn scratch() {
         w(slot("scratch_store_b32 off, v1, off\n scratch_load_i8 v10, off, off offset:3"), |l| (l.i(1) >> 24) as u32),
         w(slot("scratch_store_b32 off, v1, off\n scratch_load_d16_hi_b16 v10, off, off offset:2"), |l| l.hi(1) << 16 | l.lo(10)),
         q(slot("scratch_store_b64 off, v[2:3], off offset:3\n scratch_load_b64 v[10:11], off, off offset:3"), |l| l.q(2)),
-        // Through the flat window.
+        // Through the flat scratch window.
         w(slot("scratch_store_b32 off, v1, off offset:12\n s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_load_b32 v10, v[8:9]"), |l| l.u(1)),
         w(slot("s_mov_b64 s[20:21], src_private_base\n v_mov_b32 v8, 12\n v_mov_b32 v9, s21\n flat_store_b32 v[8:9], v1\n scratch_load_b32 v10, off, off offset:12"), |l| l.u(1)),
     ]);
-    // Lanes lie one behind the other, by dwords: half as far apart as there are lanes.
+    // Lanes are interleaved by dwords: the stride is halved in a wave32.
     check_12(&FILLS, &[case(
         own("s_getreg_b32 s24, hwreg(HW_REG_SCRATCH_BASE_LO)\n s_getreg_b32 s25, hwreg(HW_REG_SCRATCH_BASE_HI)\n \
              scratch_store_b32 off, v1, off offset:4\n s_wait_storecnt 0\n v_lshrrev_b32 v12, 2, v12\n \
@@ -257,7 +257,7 @@ fn flat_lds() {
     ]);
 }
 
-/// s[20:23] describes a buffer; `bounds` is its OOB_SELECT.
+/// s[20:23]: a buffer; `bounds` is its OOB_SELECT.
 fn buffer(records: u32, stride: u32, bounds: u32, text: &str) -> &'static str {
     let (stride, word3) = (stride << 16, bounds << 28 | 0x14000);
     own(&format!(
@@ -401,7 +401,7 @@ fn scalar_loads() {
         }),
         s64(plain("s_load_b512 s[16:31], s[12:13], 0x100"), |b| (at(b, 0x120, 8), None)),
         s64(plain("s_load_b64 null, s[12:13], 0x0\n s_mov_b64 s[24:25], 7"), |_| (7, None)),
-        // Beyond a buffer are zeros.
+        // Dwords beyond a buffer are zero.
         s64(plain("s_mov_b64 s[20:21], s[12:13]\n s_movk_i32 s22, 20\n s_mov_b32 s23, 0\n s_buffer_load_b64 s[24:25], s[20:23], 0x10"), |b| {
             (at(b, 16, 4), None)
         }),
@@ -412,7 +412,7 @@ fn scalar_loads() {
     ]);
 }
 
-/// An LDS atomic: v10 the old value, then v11 the new one.
+/// LDS atomic: v10 is the old value, then v11 the new one.
 fn lds(text: &'static str, f: impl Fn(Lane<'_>) -> u32 + 'static) -> Case {
     let asm = own(&format!(
         "ds_store_b32 v12, v1\n {text}\n ds_load_b32 v11, v12"
@@ -455,7 +455,7 @@ fn local_data() {
         lds("ds_cond_sub_rtn_u32 v10, v12, v2", |l| l.u(1).checked_sub(l.u(2)).unwrap_or(l.u(1))),
         lds("ds_storexchg_rtn_b32 v10, v12, v2", |l| l.u(2)),
         lds("ds_mskor_rtn_b32 v10, v12, v2, v3", |l| l.u(1) & !l.u(2) | l.u(3)),
-        // The value to store comes first, then the one to compare with.
+        // The value to store precedes the one to compare with.
         lds("ds_cmpstore_rtn_b32 v10, v12, v3, v1", |l| l.u(3)),
         lds("ds_cmpstore_rtn_b32 v10, v12, v3, v2", |l| if l.u(1) == l.u(2) { l.u(3) } else { l.u(1) }),
         lds("ds_add_rtn_f32 v10, v12, v2", |l| (l.f(1) + l.f(2)).to_bits()),
@@ -501,7 +501,7 @@ fn stops(asm: &str) -> Stop {
 }
 
 #[test]
-fn what_stops_a_wave() {
+fn faults_and_violations() {
     let far = SPACE - 0x1000_0000;
     let to = |op: &str| {
         stops(&format!(

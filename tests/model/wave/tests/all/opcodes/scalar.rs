@@ -30,7 +30,7 @@ fn lb(x: &State) -> u64 {
     x.s64(18)
 }
 
-/// SCC says that the result is not zero.
+/// Result with SCC = nonzero.
 fn z(v: u32) -> (u32, Option<bool>) {
     (v, Some(v != 0))
 }
@@ -363,7 +363,7 @@ fn counting() {
     );
 }
 
-/// SCC becomes `f`; nothing else changes.
+/// Expects `f` in SCC; all else is preserved.
 fn scc(asm: &'static str, f: impl Fn(&State) -> bool + 'static) -> Case {
     s(asm, move |x| (x.s[24], Some(f(x))))
 }
@@ -523,7 +523,7 @@ fn exec_masks() {
 
 #[test]
 fn branches() {
-    // Each skips the second move if it is taken.
+    // A taken branch skips the second move.
     let body =
         |asm, taken: fn(&State) -> bool| s(asm, move |x| (if taken(x) { 1 } else { 2 }, None));
     check(&FILLS, &[
@@ -536,7 +536,7 @@ fn branches() {
         body("s_mov_b32 s24, 1\n s_mov_b64 exec, 0\n s_cbranch_execz 1\n s_mov_b32 s24, 2", |_| true),
         body("s_mov_b32 s24, 1\n s_cbranch_execnz 1\n s_mov_b32 s24, 2", |_| true),
         body("s_mov_b32 s24, 1\n s_cbranch_cdbgsys 1\n s_mov_b32 s24, 2", |_| false),
-        // A loop of ten turns.
+        // A loop of ten iterations.
         s("s_mov_b32 s24, 0\n s_movk_i32 s25, 10\n s_add_u32 s24, s24, s25\n s_sub_u32 s25, s25, 1\n s_cmp_lg_u32 s25, 0\n s_cbranch_scc1 -4", |_| (55, None)),
         s("s_mov_b32 s24, src_scc\n s_cmp_eq_u32 s24, s24\n s_addc_u32 s24, 0, 0", |_| (1, None)),
         s("s_mov_b64 exec, 0\n s_mov_b32 s24, src_execz", |_| (1, None)),
@@ -555,7 +555,7 @@ fn branches() {
 #[test]
 fn hardware_registers() {
     check(&FILLS[..1], &[
-        // Denormals on, DX10_CLAMP and IEEE.
+        // Denormals enabled, DX10_CLAMP and IEEE.
         s("s_getreg_b32 s24, hwreg(HW_REG_MODE)", |_| (0x3f0, None)),
         s("s_getreg_b32 s24, hwreg(HW_REG_MODE, 4, 4)", |_| (0xf, None)),
         s("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 1\n s_getreg_b32 s24, hwreg(HW_REG_MODE)", |_| {

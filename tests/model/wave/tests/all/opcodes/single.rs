@@ -6,7 +6,7 @@ use crate::common::bench::{case, check, f, near, vcc, w, Fill, Lane};
 
 const FILLS: [Fill; 4] = [Fill::Floats; 4];
 
-/// Minimum or maximum with IEEE mode on.
+/// Minimum or maximum with MODE.IEEE.
 fn pick(a: f32, b: f32, max: bool) -> f32 {
     let signalling = |x: f32| x.is_nan() && x.to_bits() >> 22 & 1 == 0;
     if signalling(a) || signalling(b) {
@@ -123,7 +123,7 @@ fn fraction(x: f32) -> f32 {
     }
 }
 
-/// Exponent `e` so that x = m * 2^e, 0.5 <= |m| < 1, by search.
+/// Returns exponent `e` with x = m * 2^e, 0.5 <= |m| < 1, by search.
 fn exponent(x: f64) -> i32 {
     if x == 0.0 || !x.is_finite() {
         return 0;
@@ -280,7 +280,7 @@ fn conversions() {
 
 #[test]
 fn division() {
-    // What the compiler makes of an IEEE division.
+    // The code that compilers emit for an IEEE division.
     let text = "v_div_scale_f32 v3, s[20:21], v2, v2, v1\n v_rcp_f32 v4, v3\n\
                 v_fma_f32 v5, -v3, v4, 1.0\n v_fmac_f32 v4, v5, v4\n\
                 v_div_scale_f32 v5, vcc, v1, v2, v1\n v_mul_f32 v6, v5, v4\n\

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Vector f16 and 16-bit integers, and conversions. The expectation for f16 comes from a search
-//! in the table of all f16.
+//! Vector f16 and 16-bit integers, and conversions. Expected f16 values come from a search in the
+//! table of all f16.
 
 use crate::common::bench::{check, d, f, vcc, w, Case, Fill, Lane};
 use std::sync::OnceLock;
 
 const FILLS: [Fill; 4] = [Fill::Halves; 4];
 
-/// The value of an f16, from the definition of the format.
+/// Returns the value of an f16, computed from the format's definition.
 pub fn wide(h: u32) -> f64 {
     let sign = if h >> 15 & 1 != 0 { -1.0 } else { 1.0 };
     let (e, m) = ((h >> 10 & 31) as i32, f64::from(h & 1023));
@@ -20,13 +20,13 @@ pub fn wide(h: u32) -> f64 {
     }
 }
 
-/// All finite magnitudes in order; the index is the encoding.
+/// Returns all finite magnitudes in order; the index is the encoding.
 fn magnitudes() -> &'static [f64] {
     static TABLE: OnceLock<Vec<f64>> = OnceLock::new();
     TABLE.get_or_init(|| (0..0x7c00).map(wide).collect())
 }
 
-/// The f16 nearest to `x`, ties to even. `x` has to be exact.
+/// Returns the f16 nearest to `x`, ties to even. `x` must be exact.
 pub fn half(x: f64) -> u32 {
     let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
     if x.is_nan() {
@@ -52,7 +52,7 @@ fn is_nan(h: u32) -> bool {
     h & 0x7fff > 0x7c00
 }
 
-/// The low half of v10 becomes the f16 `x`, the rest what the target makes of it.
+/// Expects the f16 `x` in the low half of v10; the high half depends on the target.
 fn h(asm: &'static str, x: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
     crate::common::bench::case(asm, move |before, after| {
         for n in 0..64 {
@@ -74,7 +74,7 @@ fn h(asm: &'static str, x: impl Fn(Lane<'_>) -> f64 + 'static) -> Case {
     })
 }
 
-/// The low half of v10 becomes `f`, the rest what the target makes of it.
+/// Expects `f` in the low half of v10; the high half depends on the target.
 fn w16(asm: &'static str, f: impl Fn(Lane<'_>) -> u32 + 'static) -> Case {
     w(asm, move |l| f(l) | l.rest())
 }
@@ -123,7 +123,7 @@ fn arithmetic() {
 #[test]
 fn half_selection() {
     let keep = |l: &Lane<'_>, v: u32| l.u(10) & 0xffff_0000 | v;
-    // Integer forms, so that no NaN blurs the picture.
+    // Integer instructions, so that no NaN rules interfere.
     check(
         &[Fill::Bits; 3],
         &[
@@ -268,7 +268,7 @@ fn conversions() {
                 |l| {
                     let toward_zero = |x: f32| {
                         if x.is_nan() {
-                            // As it came, without the bits that an f16 lacks.
+                            // Unchanged except for the bits that an f16 lacks.
                             return (x.to_bits() >> 16 & 0x8000)
                                 | 0x7e00
                                 | x.to_bits() >> 13 & 0x3ff;
@@ -312,7 +312,7 @@ fn comparisons() {
     );
 }
 
-/// Value of an 8-bit float, from the definition: no infinities, 0x80 is the only NaN.
+/// Returns the value of an 8-bit float, from the definition: no infinities, 0x80 is the only NaN.
 fn tiny(bits: u32, mantissa_bits: u32) -> f32 {
     let bias = [0, 0, 16, 8][mantissa_bits as usize];
     let sign = if bits & 0x80 != 0 { -1.0 } else { 1.0 };
@@ -357,8 +357,8 @@ fn eight_bit_floats() {
     );
 }
 
-/// The 8-bit floats below and above the magnitude of `x`, and how far it is from the lower to the
-/// upper one. Nothing lies above the largest one.
+/// Returns the 8-bit float below the magnitude of `x`, and the position of `x` between it and the
+/// one above. None is above the largest.
 fn around(x: f64, mantissa_bits: u32) -> (u32, f64) {
     let magnitude = |code: u32| f64::from(tiny(code, mantissa_bits));
     let below = (0..128).rfind(|&c| magnitude(c) <= x.abs()).unwrap_or(0);
@@ -370,7 +370,7 @@ fn around(x: f64, mantissa_bits: u32) -> (u32, f64) {
     (below, (x.abs() - magnitude(below)) / step)
 }
 
-/// An 8-bit float of a number, `up` says whether to go to the upper one.
+/// Returns an 8-bit float of a number; `up` selects rounding up.
 fn to_tiny(x: f32, mantissa_bits: u32, up: impl Fn(u32, f64) -> bool) -> u32 {
     if !x.is_finite() {
         return 0x80;
