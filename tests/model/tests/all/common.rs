@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A card on the bench: small VRAM, guest memory at bus address 0, quiet strict log, and the
-//! few register writes that a driver does before anything works.
+//! Test card: small VRAM, guest memory at bus address 0, silent strict log, and the first register
+//! writes of a driver.
 
 pub mod sdma;
 
@@ -18,34 +18,34 @@ use gpu_model::regs::Ip;
 use gpu_model::trace::Trace;
 use gpu_regs::{gc_9_4_3 as gc, Reg};
 
-/// Bytes of VRAM.
+/// VRAM size, in bytes.
 pub const VRAM: u64 = 256 << 20;
-/// Bytes of guest memory.
+/// Guest memory size, in bytes.
 pub const RAM: u64 = 64 << 20;
-/// First memory-controller address of VRAM.
+/// MC address of VRAM.
 pub const FB: u64 = (CHIP.fb_location as u64) << 24;
 
-/// A card in power-on state with guest memory.
+/// Returns a card in power-on state with guest memory.
 pub fn gpu() -> Arc<Gpu> {
     gpu_with(Knobs::default())
 }
 
-/// The same with knobs turned.
+/// Returns such a card with knobs set.
 pub fn gpu_with(knobs: Knobs) -> Arc<Gpu> {
     card(&CHIP, knobs)
 }
 
-/// Any card that another driver had.
+/// Returns a warm card of any chip.
 pub fn card(chip: &'static Chip, knobs: Knobs) -> Arc<Gpu> {
     booted(chip, knobs, Boot::Warm)
 }
 
-/// One that was just switched on.
+/// Returns a cold card.
 pub fn cold() -> Arc<Gpu> {
     booted(&CHIP, Knobs::default(), Boot::Cold)
 }
 
-/// Any card in either state.
+/// Returns a card of any chip, warm or cold.
 pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
         chip,
@@ -61,12 +61,12 @@ pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     gpu
 }
 
-/// Dword address of a register of instance 0 of a block.
+/// Returns the dword address of a register of an IP block's instance 0.
 pub fn addr(ip: Ip, reg: Reg) -> u32 {
     CHIP.base(ip, 0, reg.seg).unwrap() + reg.off
 }
 
-/// Writes a register of a hub, named by its GC constant.
+/// Writes a hub register, given by its GC constant.
 pub fn hub_write(gpu: &Gpu, hub: Hub, reg: Reg, value: u32) {
     match hub {
         Hub::Gfx => gpu.reg_write(addr(Ip::Gc, reg), value),
@@ -74,7 +74,7 @@ pub fn hub_write(gpu: &Gpu, hub: Hub, reg: Reg, value: u32) {
     }
 }
 
-/// Reads a register of a hub, named by its GC constant.
+/// Reads a hub register, given by its GC constant.
 pub fn hub_read(gpu: &Gpu, hub: Hub, reg: Reg) -> u32 {
     match hub {
         Hub::Gfx => gpu.reg_read(addr(Ip::Gc, reg)),
@@ -82,7 +82,7 @@ pub fn hub_read(gpu: &Gpu, hub: Hub, reg: Reg) -> u32 {
     }
 }
 
-/// L1 TLB on, system aperture over VRAM, in both hubs.
+/// Enables the L1 TLB and the system aperture over VRAM in both hubs.
 pub fn open_aperture(gpu: &Gpu) {
     for hub in [Hub::Gfx, Hub::Mm] {
         let top = FB + VRAM - 1;
@@ -102,7 +102,7 @@ pub fn open_aperture(gpu: &Gpu) {
     }
 }
 
-/// Enables the context of `vmid` with `depth` directory levels over all addresses, faults
+/// Enables the context of `vmid` with `depth` directory levels over all addresses; faults are
 /// reported and redirected.
 pub fn enable_context(gpu: &Gpu, hub: Hub, vmid: u32, depth: u32, block_size: u32, root: u64) {
     let base = gc::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Engines of a card that was just switched on do nothing before their firmware is there, and
-//! every reset leaves them so.
+//! Engines of a cold card do not run before firmware is loaded; every reset restores that state.
 
 use crate::common::{addr, cold, gpu, open_aperture, FB};
 use gpu_model::engines::firmware::Fw;
@@ -41,7 +40,7 @@ fn safe_mode(gpu: &Gpu) -> bool {
 }
 
 #[test]
-fn a_cold_card_is_halted_and_has_nothing() {
+fn cold_card_is_halted_without_firmware() {
     let gpu = cold();
     assert_eq!(read(&gpu, gc::regCP_MEC_CNTL), 0x5000_0000);
     assert_eq!(gpu.reg_read(addr(Ip::Sdma, sdma::regSDMA_F32_CNTL)), 1);
@@ -51,7 +50,7 @@ fn a_cold_card_is_halted_and_has_nothing() {
 }
 
 #[test]
-fn engines_without_firmware_stay_dead() {
+fn engines_do_not_run_without_firmware() {
     let gpu = cold();
     assert!(!safe_mode(&gpu));
     assert!(gpu.strict.lines()[0].contains("nobody answers"));
@@ -61,7 +60,7 @@ fn engines_without_firmware_stay_dead() {
     gpu.reg_write(addr(Ip::Sdma, sdma::regSDMA_F32_CNTL), 0);
     assert!(!gpu.sdma.runs(0));
     assert!(gpu.strict.lines()[2].contains("firmware is not loaded"));
-    // Too late: they have to be started again.
+    // Too late: the engines have to be restarted.
     for fw in [Fw::Rlc, Fw::Mec1, Fw::Mec1Jt, Fw::Sdma(0)] {
         gpu.firmware.put(fw);
     }
@@ -76,7 +75,7 @@ fn engines_without_firmware_stay_dead() {
 }
 
 #[test]
-fn ports_take_microcode() {
+fn ucode_ports_load_firmware() {
     let gpu = cold();
     load_rlc(&gpu);
     assert!(safe_mode(&gpu));
@@ -101,13 +100,13 @@ fn ports_take_microcode() {
     gpu.reg_write(control, 0);
     assert!(gpu.sdma.runs(0));
     assert_eq!(gpu.strict.lines(), [""; 0]);
-    // Not under a running engine.
+    // Not while the engine runs.
     load(&gpu, address, data, 0x17);
     assert!(gpu.strict.lines()[0].contains("while that engine runs"));
 }
 
 #[test]
-fn code_has_to_be_where_its_base_says() {
+fn code_must_be_at_its_base_address() {
     let gpu = cold();
     load_rlc(&gpu);
     open_aperture(&gpu);
@@ -121,7 +120,7 @@ fn code_has_to_be_where_its_base_says() {
 }
 
 #[test]
-fn resets_take_firmware_and_what_they_have_to() {
+fn resets_drop_firmware_and_state() {
     let gpu = cold();
     let scratch = gc::regSCRATCH_REG0;
     let prepare = || {
@@ -146,7 +145,7 @@ fn resets_take_firmware_and_what_they_have_to() {
 }
 
 #[test]
-fn a_warm_card_is_cold_after_mode_1() {
+fn mode_1_makes_warm_card_cold() {
     let gpu = gpu();
     assert!(gpu.cp.mec_runs() && gpu.sdma.runs(3) && safe_mode(&gpu));
     gpu.reset(Reset::Flr);

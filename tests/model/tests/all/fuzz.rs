@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Whatever a guest does, the model reports it and lives: random accesses to everything that a
-//! guest can reach.
+//! Random accesses to everything that a guest can reach: the model reports them and does not panic.
 
 use crate::common::{card, enable_context, gpu, open_aperture, FB, RAM, VRAM};
 use gpu_model::chips::Chip;
@@ -11,7 +10,7 @@ use gpu_model::knobs::Knobs;
 use gpu_model::server::Device;
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
-/// xorshift64*, the same numbers in every run.
+/// xorshift64*, deterministic.
 struct Random(u64);
 
 impl Random {
@@ -22,7 +21,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number with few or many bits, often at the edge of a power of two.
+    /// Returns a number with few or many bits, often next to a power of two.
     fn odd(&mut self) -> u64 {
         let value = self.next() >> (self.next() % 64);
         match self.next() % 4 {
@@ -88,7 +87,7 @@ fn random_page_tables() {
         let depth = (random.next() % 4) as u32;
         let block = (random.next() % 16) as u32;
         for _ in 0..32 {
-            // Entries that look like entries: low addresses, plausible flags.
+            // Plausible entries: low addresses, common flags.
             let entry = match random.next() % 4 {
                 0 => random.odd(),
                 _ => (random.next() % RAM & !0xfff) | random.next() & 0x77 | 1,
@@ -115,7 +114,7 @@ fn random_page_tables() {
                 .vm_write(Hub::Gfx, 0, FB + va % (2 * VRAM), &buf[..1]);
         }
     }
-    assert!(reached > 100, "some translations work: {reached}");
+    assert!(reached > 100, "only {reached} translations succeeded");
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn random_guest_memory() {
         let (base, size) = (random.odd() & !0xfff, random.odd() % RAM & !0xfff);
         let fd = (random.next() % 2 == 0).then(|| file.try_clone().unwrap());
         let flags = DmaMapFlags::from_bits_truncate(random.next() as u32 % 4);
-        // Refusals are fine.
+        // May be refused.
         let _ = device.dma_map(flags, random.odd() % RAM & !0xfff, base, size, fd);
         let mut buf = vec![0; random.next() as usize % 9000];
         let _ = gpu.dma.read(random.odd(), &mut buf);

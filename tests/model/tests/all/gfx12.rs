@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A card of GC 12.0: its page tables, hubs, interrupt ring, straps, clock and bus interface.
+//! GC 12.0: page tables, hubs, IH ring, straps, clock and NBIF.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const W: u64 = 1 << 6;
 const PRT: u64 = 1 << 56;
 const P: u64 = 1 << 63;
 const VA: u64 = 0x7fab_cdef_5000;
-/// Tables in VRAM: one level behind the other.
+/// Page tables in VRAM, consecutive levels.
 const TABLES: u64 = 0x10_0000;
 
 fn gpu() -> Arc<Gpu> {
@@ -49,7 +49,7 @@ fn put(gpu: &Gpu, table: u64, index: u64, entry: u64) {
     gpu.vram.write(at, &entry.to_le_bytes()).unwrap();
 }
 
-/// Depth 3, block size 0, all faults reported and redirected: what the driver writes.
+/// Depth 3, block size 0, all faults reported and redirected, as the driver configures it.
 fn enable(gpu: &Gpu, vmid: u32, root: u64) {
     let base = gc::regGCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * vmid);
     write(gpu, Ip::Gc, base, root as u32);
@@ -61,7 +61,7 @@ fn enable(gpu: &Gpu, vmid: u32, root: u64) {
     write(gpu, Ip::Gc, gc::regGCVM_CONTEXT0_CNTL.at(vmid), cntl);
 }
 
-/// Four levels for the page of `va`.
+/// Maps the page of `va` by four levels.
 fn map(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
     let index = |low: u32| va >> low & 0x1ff;
     put(gpu, TABLES, index(39), (TABLES + 0x1000) | V);
@@ -77,7 +77,7 @@ fn target(gpu: &Gpu, vmid: u8, va: u64, access: Access) -> Result<Target, FaultK
 }
 
 #[test]
-fn four_levels_lead_to_the_page() {
+fn four_level_walk() {
     let gpu = gpu();
     map(&gpu, 9, VA, 0x20_0000 | V | R | W | P);
     let at = VA + 0x123;
@@ -89,7 +89,7 @@ fn four_levels_lead_to_the_page() {
         target(&gpu, 9, at, Access::Execute),
         Err(FaultKind::Execute)
     );
-    // What C leaves in a fresh table: not valid, executable.
+    // Initial contents of the C driver's tables: invalid, executable.
     put(&gpu, TABLES + 0x3000, (VA >> 12 & 0x1ff) + 1, X);
     assert_eq!(
         target(&gpu, 9, VA + 0x1000, Access::Read),
@@ -107,7 +107,7 @@ fn four_levels_lead_to_the_page() {
 }
 
 #[test]
-fn a_page_may_end_the_walk_at_every_level() {
+fn leaf_at_every_level() {
     let gpu = gpu();
     map(&gpu, 9, VA, 0);
     let huge = 0x80_0000 | V | R | P | 3 << 54;
@@ -127,8 +127,8 @@ fn a_page_may_end_the_walk_at_every_level() {
 }
 
 #[test]
-fn entries_of_another_generation_are_reported() {
-    // A page without the bit that makes it one.
+fn gfx9_entries_are_reported() {
+    // A leaf without the PTE bit.
     let card = gpu();
     map(&card, 9, VA, 0x20_0000 | V | R);
     assert!(target(&card, 9, VA, Access::Read).is_ok());
@@ -138,7 +138,7 @@ fn entries_of_another_generation_are_reported() {
     map(&card, 9, VA, 0x20_0000 | V | R | P | 1 << 51);
     assert!(target(&card, 9, VA, Access::Read).is_ok());
     assert!(card.strict.lines()[0].contains("reserved"));
-    // A huge page as gfx9 marks it is a directory here, with a bit that means nothing.
+    // A gfx9 huge page is a directory on gfx12, with a reserved bit set.
     let card = gpu();
     map(&card, 9, VA, 0);
     let entry = 0x80_0000 | V | R | 1 << 54;
@@ -148,7 +148,7 @@ fn entries_of_another_generation_are_reported() {
         Err(FaultKind::NotPresent)
     );
     assert!(card.strict.lines()[0].contains("reserved"));
-    // Valid, partially resident and without rights: a fault that is not retried.
+    // Valid, PRT and without permissions: a no-retry fault.
     let card = gpu();
     map(&card, 9, VA, V | S | PRT | P);
     assert_eq!(
@@ -159,7 +159,7 @@ fn entries_of_another_generation_are_reported() {
 }
 
 #[test]
-fn invalidation_drops_what_it_names_and_acknowledges() {
+fn invalidation_by_vmid_and_ack() {
     let gpu = gpu();
     map(&gpu, 9, VA, 0x20_0000 | V | R | P);
     let page = |at| Ok(Target::Vram(at));
@@ -175,7 +175,7 @@ fn invalidation_drops_what_it_names_and_acknowledges() {
         assert_eq!(read(&gpu, Ip::Gc, ack), 1 << vmid);
     }
     assert_eq!(target(&gpu, 9, VA, Access::Read), page(0x30_0000));
-    // An engine of the memory hub is taken until it is given back.
+    // A memory hub engine is held until it is released.
     let sem = mm::regMMVM_INVALIDATE_ENG17_SEM;
     assert_eq!(read(&gpu, Ip::Mmhub, sem), 1);
     assert_eq!(read(&gpu, Ip::Mmhub, sem), 0);
@@ -185,7 +185,7 @@ fn invalidation_drops_what_it_names_and_acknowledges() {
 }
 
 #[test]
-fn power_on_values_say_where_vram_is() {
+fn power_on_values_give_vram_location() {
     let gpu = gpu();
     for (ip, base, top) in [
         (
@@ -215,7 +215,7 @@ const RING: u64 = 0x10_0000;
 const SHADOW: u64 = 0x20_0000;
 const DOORBELL: u32 = 0x178 * 2;
 
-/// A ring of 256 KiB at a bus address, as the driver makes it.
+/// A ring of 256 KiB at a bus address, as configured by the driver.
 fn interrupt_ring(gpu: &Gpu) {
     let set = |reg, value| write(gpu, Ip::Osssys, reg, value);
     set(oss::regIH_RB_BASE, (RING >> 8) as u32);
@@ -234,7 +234,7 @@ fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
 }
 
 #[test]
-fn interrupts_arrive_with_the_process_of_their_vmid() {
+fn interrupts_carry_pasid_of_vmid() {
     let gpu = gpu();
     interrupt_ring(&gpu);
     gpu.map_vmid(8, 0x1234, 0);
@@ -255,7 +255,7 @@ fn interrupts_arrive_with_the_process_of_their_vmid() {
     gpu.doorbell(u64::from(DOORBELL) * 4, 32, 4);
     assert_eq!(read(&gpu, Ip::Osssys, oss::regIH_RB_RPTR), 32);
     assert_eq!(gpu.strict.lines(), [""; 0]);
-    // A bus address as gfx9 writes it.
+    // A bus address in the gfx9 form.
     let cntl = read(&gpu, Ip::Osssys, oss::regIH_RB_CNTL);
     let cntl = cntl & !(7 << 28) | 1 << 28;
     write(&gpu, Ip::Osssys, oss::regIH_RB_CNTL, cntl);
@@ -264,7 +264,7 @@ fn interrupts_arrive_with_the_process_of_their_vmid() {
 }
 
 #[test]
-fn faults_name_the_client_of_their_hub() {
+fn fault_client_is_that_of_the_hub() {
     let gpu = gpu();
     interrupt_ring(&gpu);
     gpu.map_vmid(9, 0x77, TABLES | V);
@@ -294,7 +294,7 @@ fn faults_name_the_client_of_their_hub() {
     write(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_CNTL, 1);
     let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
     assert_eq!(status, 0);
-    // The memory hub: its context is off, so nothing is reported beyond the status.
+    // Memory hub: the context is disabled, so only the status is reported.
     assert!(!gpu.raise_fault(&fault(Hub::Mm), 15));
     let cntl = mm::regMMVM_CONTEXT0_CNTL.at(9);
     write(&gpu, Ip::Mmhub, cntl, 1 | 3 << 1 | 0x00ff_fc00);
@@ -305,7 +305,7 @@ fn faults_name_the_client_of_their_hub() {
 }
 
 #[test]
-fn straps_count_workgroup_processors() {
+fn straps_count_wgps() {
     let gpu = gpu();
     let mut cus = 0;
     for se in 0..4 {
@@ -327,7 +327,7 @@ fn straps_count_workgroup_processors() {
 }
 
 #[test]
-fn shader_memory_is_banked_by_vmid_and_the_clock_runs() {
+fn sh_mem_banked_by_vmid_and_clock_runs() {
     let gpu = gpu();
     for vmid in 0..16 {
         write(&gpu, Ip::Gc, gc::regGRBM_GFX_CNTL, vmid << 4);
@@ -347,9 +347,9 @@ fn shader_memory_is_banked_by_vmid_and_the_clock_runs() {
 }
 
 #[test]
-fn the_bus_interface_reaches_everything() {
+fn nbif_access_paths() {
     let gpu = gpu();
-    // What lies behind the BAR, by either pair of index and data.
+    // Registers beyond the BAR, by either index/data pair.
     let far = addr(Ip::Nbif, nbif::regRCC_DEV0_EPF2_STRAP2);
     assert!(u64::from(far) * 4 > CHIP.register_bar);
     let mask = gpu.regs.get(far).unwrap().mask;
@@ -358,7 +358,7 @@ fn the_bus_interface_reaches_everything() {
         gpu.bar_reg_write(data, index & mask);
         assert_eq!(gpu.bar_reg_read(data), index & mask);
     }
-    // The page that user space may map is the last one of the BAR.
+    // The page that user space can map is the last one of the BAR.
     let page = 0x7_f000;
     let set = |reg, value| write(&gpu, Ip::Nbif, reg, value);
     set(nbif::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL, page);
@@ -373,7 +373,7 @@ fn the_bus_interface_reaches_everything() {
         1
     );
     assert_eq!(gpu.strict.lines(), [""; 0]);
-    // Doorbells of the interrupt ring do not reach it before it listens.
+    // IH doorbells are ignored while the ring's doorbell is disabled.
     set(nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN, 1);
     gpu.doorbell(u64::from(DOORBELL) * 4, 0, 4);
     assert!(gpu.strict.lines()[0].contains("outside the command processor's part"));

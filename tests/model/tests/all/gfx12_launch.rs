@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A launch on a whole card of GC 12.0, without its scheduler: an AQL queue that registers put on
-//! the hardware, page tables of gfx12, a wave32 kernel, its signal, preemption by a register.
+//! Kernel launch on a GC 12.0 card without its scheduler: an AQL queue mapped by registers, gfx12
+//! page tables, a wave32 kernel, its signal, preemption by a register.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, Reg};
 use rkfd_abi::aql::{self, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v12::{dw, Mqd, HQD_FIRST, HQD_LAST};
 
-/// First memory-controller address of VRAM.
+/// MC address of VRAM.
 const FB: u64 = (CHIP.fb_location as u64) << 24;
 // VRAM offsets.
 const MQD: u64 = 0x15_0000;
@@ -41,7 +41,7 @@ const VMID: u32 = 8;
 /// ME 1, pipe 1, queue 2.
 const SELECT: u32 = 1 | 1 << 2 | 2 << 8;
 
-/// `c[i] = a[i] + b[i]` with 256 work-items in a workgroup, kernel arguments a, b, c.
+/// `c[i] = a[i] + b[i]`, 256 work-items per workgroup, kernel arguments a, b, c.
 const VECTOR_ADD: [u32; 20] = [
     // s_load_b128 s[4:7], s[0:1], 0x0
     0xf400_4100,
@@ -77,7 +77,7 @@ const VECTOR_ADD: [u32; 20] = [
     0xbfb0_0000,
 ];
 
-/// What a driver and a user would do.
+/// Driver and user process.
 struct Bench {
     gpu: Arc<Gpu>,
 }
@@ -119,7 +119,7 @@ impl Bench {
         }
     }
 
-    /// What a driver does before anything works.
+    /// Initialises the card as a driver does.
     fn start_card(&self) {
         let top = FB + VRAM - 1;
         self.reg(gc::regGCMC_VM_SYSTEM_APERTURE_LOW_ADDR, (FB >> 18) as u32);
@@ -137,7 +137,7 @@ impl Bench {
         self.reg(gc::regGRBM_GFX_CNTL, 0);
     }
 
-    /// 2 MiB pages for all user memory.
+    /// Maps all user memory by 2 MiB pages.
     fn page_tables(&self) {
         let entry = |table: u64, index: u64, value: u64| {
             self.put(table + index * 8, &[value as u32, (value >> 32) as u32]);
@@ -262,7 +262,7 @@ fn numbers(count: u32, factor: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_vector_is_added_in_waves_of_32() {
+fn wave32_vector_add() {
     with_bench(|bench| {
         const COUNT: u32 = 1 << 17;
         bench.user(A, &numbers(COUNT, 3));
@@ -281,9 +281,9 @@ fn a_vector_is_added_in_waves_of_32() {
 }
 
 #[test]
-fn a_register_takes_the_queue_off() {
+fn dequeue_request_preempts_queue() {
     with_bench(|bench| {
-        // Long enough to be caught in the middle, short enough for the test.
+        // Long enough to be interrupted, short enough for a test.
         bench.launch(0, 1 << 20);
         bench.reg(gc::regGRBM_GFX_CNTL, SELECT);
         bench.reg(gc::regCP_HQD_DEQUEUE_REQUEST, 3);
@@ -296,10 +296,10 @@ fn a_register_takes_the_queue_off() {
     });
 }
 
-/// How long the demo's vector takes, which counts only in
+/// Prints the time of the demo's vector; meaningful only with
 /// `cargo test --release -p gpu_model --test all gfx12_launch:: -- --nocapture`.
 #[test]
-fn a_million_additions() {
+fn vector_add_time() {
     with_bench(|bench| {
         for round in 0..3 {
             let since = Instant::now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The DMA engines of a card of GC 12.0: the kernel's rings by registers, the packets of SDMA 7,
-//! queues that the scheduler puts on an engine and takes off, resets.
+//! SDMA 7 of a GC 12.0 card: kernel rings by registers, packets, user queues mapped and unmapped by
+//! the scheduler, resets.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, osssys_7_0_0 as oss, Reg};
 use rkfd_abi::mqd::v12_sdma::{dw, SdmaMqd};
 use rkfd_abi::sdma::v7::{self as pkt, gcr};
 
-/// First memory-controller address of VRAM.
+/// MC address of VRAM.
 const FB: u64 = (CHIP.fb_location as u64) << 24;
-/// Bus address of the interrupt ring.
+/// Bus address of the IH ring.
 const IH_RING: u64 = 0x8_0000;
-/// VRAM offsets: rings and pointers of the engines, page tables, pages for tests.
+/// VRAM offsets: rings and pointers of the engines, page tables, test pages.
 const RINGS: u64 = 0x40_0000;
 const TABLES: u64 = 0x60_0000;
 const WORK: u64 = 0x100_0000;
 const RING: u64 = 4096;
-/// Where VMID 9 has the 2 MiB of VRAM from `WORK` on.
+/// Address of the 2 MiB of VRAM from `WORK` on in VMID 9.
 const USER: u64 = 0x40_0000_0000;
 const VMID: u8 = 9;
 
@@ -90,7 +90,7 @@ impl Card {
         card
     }
 
-    /// Both engines run, with a ring each.
+    /// Returns a card with both engines and their rings running.
     fn new() -> Self {
         let mut card = Self::bare();
         for n in 0..2 {
@@ -154,7 +154,7 @@ impl Card {
         (0x100 + 10 * n as u32) * 2
     }
 
-    /// What a driver does at start and after a reset.
+    /// Starts a ring, as a driver does at start and after a reset.
     fn start(&mut self, n: usize, pointer: u64) {
         self.wptr[n] = pointer;
         let set = |reg, value| self.set(n, reg, value);
@@ -189,7 +189,7 @@ impl Card {
         self.gpu.doorbell(offset, self.wptr[n], 8);
     }
 
-    /// FENCE and TRAP behind the packets; waits for them.
+    /// Writes packets followed by FENCE and TRAP, and waits for them.
     fn run(&mut self, n: usize, words: &[u32]) {
         let at = Self::report(n) + 16;
         let value = self.get32(at).wrapping_add(1);
@@ -204,7 +204,7 @@ impl Card {
         });
     }
 
-    /// The interrupts since the last call: client, source, ring, VMID, context.
+    /// Returns the interrupts since the last call: client, source, ring, VMID, context.
     fn interrupts(&mut self) -> Vec<[u32; 5]> {
         let wptr = CHIP.base(Ip::Osssys, 0, 0).unwrap() + oss::regIH_RB_WPTR.off;
         let wptr = self.gpu.reg_read(wptr);
@@ -235,7 +235,7 @@ impl Card {
     }
 }
 
-/// COPY linear as the driver writes it: with the dword about compression.
+/// Returns a COPY linear as the driver writes it, with the compression dword.
 fn copy(src: u64, dst: u64, bytes: u32) -> [u32; 8] {
     use pkt::copy_linear_cpv as p;
     let head = p::HEADER | p::CPV.put(1);
@@ -243,7 +243,7 @@ fn copy(src: u64, dst: u64, bytes: u32) -> [u32; 8] {
 }
 
 #[test]
-fn rings_run_report_and_interrupt() {
+fn kernel_ring_runs_reports_and_interrupts() {
     let mut card = Card::new();
     for n in 0..2 {
         let at = WORK + 0x1000 * n as u64;
@@ -260,7 +260,7 @@ fn rings_run_report_and_interrupt() {
 }
 
 #[test]
-fn an_engine_waits_for_its_microcontroller() {
+fn engine_needs_its_microcontroller() {
     let mut card = Card::bare();
     assert!(gc::SDMA0_MCU_CNTL__HALT.is_set(card.read(1, gc::regSDMA0_MCU_CNTL)));
     card.start(1, 0);
@@ -274,10 +274,10 @@ fn an_engine_waits_for_its_microcontroller() {
 }
 
 #[test]
-fn packets_that_only_sdma_7_has() {
+fn sdma7_packets() {
     let mut card = Card::new();
     let at = FB + WORK;
-    // The older form of COPY, caches, an increment, a fill that may be compressed.
+    // Older form of COPY, cache actions, an increment, a fill with the compression bit.
     use pkt::copy_linear as c;
     card.put64(WORK, 41);
     card.run(0, &[c::HEADER, 7, 0, lo(at), hi(at), lo(at + 16), hi(at)]);
@@ -295,7 +295,7 @@ fn packets_that_only_sdma_7_has() {
         [60, 64, 92, 96].map(|n| card.get32(WORK + n)),
         [0, 0x5a5a_0001, 0x5a5a_0001, 0]
     );
-    // A register by its byte address, and waiting for it.
+    // A register write by byte address, and a poll of it.
     let scratch = CHIP.base(Ip::Gc, 0, gc::regSCRATCH_REG0.seg).unwrap() + gc::regSCRATCH_REG0.off;
     card.run(0, &[pkt::register_write::HEADER, scratch * 4, 0xcafe]);
     assert_eq!(card.gpu.reg_read(scratch), 0xcafe);
@@ -306,7 +306,7 @@ fn packets_that_only_sdma_7_has() {
 }
 
 #[test]
-fn nonsense_stops_its_ring_until_the_reset() {
+fn bad_packet_stops_ring_until_reset() {
     for words in [
         [copy(FB, FB, 8)[..7].to_vec(), vec![1 << 16]].concat(),
         vec![pkt::header(18, 0), 0],
@@ -341,7 +341,7 @@ fn nonsense_stops_its_ring_until_the_reset() {
 
 const MQD_RING: u64 = WORK + 0x1_0000;
 
-/// A queue of VMID 9 whose ring is the user's memory at 64 KiB.
+/// Returns the MQD of a queue of VMID 9 whose ring is at 64 KiB of user memory.
 fn image(engine: u32, doorbell: u32) -> SdmaMqd {
     let mut mqd = SdmaMqd::zeroed();
     let base = USER + 0x1_0000;
@@ -357,9 +357,9 @@ fn image(engine: u32, doorbell: u32) -> SdmaMqd {
 }
 
 #[test]
-fn a_users_queue_comes_leaves_and_comes_back() {
+fn user_queue_map_unmap_remap() {
     let mut card = Card::new();
-    // The second page of a process's doorbells, engine 1, queue 3.
+    // Second page of a process's doorbells, engine 1, queue 3.
     let doorbell = (0x400 + 0x10a + 512 + 1) * 2;
     let mut mqd = image(1, doorbell);
     let sdma = &card.gpu.sdma;
@@ -382,7 +382,7 @@ fn a_users_queue_comes_leaves_and_comes_back() {
         };
         card.gpu.sdma.map(&map, &|| Ok(wptr)).unwrap();
     };
-    // Waits for a word, then says so and interrupts.
+    // Polls a word, then writes a fence and traps.
     use pkt::poll_regmem as p;
     let head = p::HEADER | p::FUNC.put(3) | p::MEM_POLL.put(1);
     put(
@@ -399,10 +399,10 @@ fn a_users_queue_comes_leaves_and_comes_back() {
         let status = c.read(1, gc::regSDMA0_QUEUE3_CONTEXT_STATUS);
         !gc::SDMA0_QUEUE0_CONTEXT_STATUS__IDLE.is_set(status)
     });
-    // The kernel's ring goes on meanwhile.
+    // The kernel ring continues meanwhile.
     card.run(1, &[0]);
     card.gpu.sdma.unmap(1, 3);
-    card.until("left", |c| c.gpu.sdma.left_behind(1, 3).is_some());
+    card.until("unmapped", |c| c.gpu.sdma.left_behind(1, 3).is_some());
     for (n, value) in card.gpu.sdma.left_behind(1, 3).unwrap() {
         mqd.dwords_mut()[n] = value;
     }
@@ -423,7 +423,7 @@ fn a_users_queue_comes_leaves_and_comes_back() {
 }
 
 #[test]
-fn a_reset_queue_is_forgotten() {
+fn reset_queue_is_dropped() {
     let card = Card::new();
     let doorbell = (0x400 + 0x100 + 1) * 2;
     let mqd = image(0, doorbell);
@@ -437,13 +437,13 @@ fn a_reset_queue_is_forgotten() {
     };
     card.gpu.sdma.map(&map, &|| Ok(0)).unwrap();
     card.gpu.sdma.reset_queue(0, 2);
-    card.until("forgotten", |c| c.gpu.sdma.is_free(0, 2));
+    card.until("queue dropped", |c| c.gpu.sdma.is_free(0, 2));
     assert_ne!(card.read(0, gc::regSDMA0_QUEUE0_RB_CNTL), 0);
     card.assert_clean();
 }
 
 #[test]
-fn faults_are_those_of_the_graphics_hub() {
+fn faults_go_to_graphics_hub() {
     let mut card = Card::new();
     let mqd = image(0, (0x400 + 0x100 + 1) * 2);
     let nowhere = USER + (4 << 20);

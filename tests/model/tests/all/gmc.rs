@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The page-table walker against tables built by hand, both layouts of GFX9, and the TLB.
+//! Page-table walker on hand-built tables, both gfx9 layouts, and the TLB.
 
 use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_aperture, FB};
 use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target, VmFault};
@@ -25,7 +25,7 @@ fn put(gpu: &Gpu, table: u64, index: u64, entry: u64) {
         .unwrap();
 }
 
-/// Tables in VRAM for one 4 KiB page at `va`, as a driver lays them out.
+/// Page tables in VRAM for the 4 KiB page at `va`.
 struct Tables {
     pdb2: u64,
     pdb1: u64,
@@ -44,7 +44,7 @@ fn bits(va: u64, low: u32) -> u64 {
     va >> low & 0x1ff
 }
 
-/// Four plain levels: depth 3, block size 0.
+/// Four levels: depth 3, block size 0.
 fn plain(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
     put(gpu, T.pdb2, bits(va, 39), T.pdb1 | V);
     put(gpu, T.pdb1, bits(va, 30), T.pdb0 | V);
@@ -72,7 +72,7 @@ fn target(gpu: &Gpu, vmid: u8, va: u64, access: Access) -> Result<Target, FaultK
 const VA: u64 = 0x7fab_cdef_5000;
 
 #[test]
-fn both_layouts_find_the_page_and_its_rights() {
+fn both_layouts_translate_with_permissions() {
     for build in [plain, further] {
         let gpu = gpu();
         build(&gpu, 5, VA, 0x20_0000 | V | R | W);
@@ -104,7 +104,7 @@ fn both_layouts_find_the_page_and_its_rights() {
 }
 
 #[test]
-fn missing_directories_name_their_level() {
+fn fault_reports_level_of_missing_directory() {
     let gpu = gpu();
     plain(&gpu, 3, VA, V | R);
     assert_eq!(
@@ -134,7 +134,7 @@ fn missing_directories_name_their_level() {
 
 #[test]
 fn huge_pages_of_both_layouts() {
-    // 2 MiB by the P bit of a plain directory.
+    // 2 MiB by PDE_PTE of a PDB0 entry.
     let card = gpu();
     plain(&card, 3, VA, 0);
     put(&card, T.pdb0, bits(VA, 21), 0x80_0000 | V | R | P);
@@ -143,7 +143,7 @@ fn huge_pages_of_both_layouts() {
         target(&card, 3, VA, Access::Read),
         Ok(Target::Vram(0x80_0000 + low))
     );
-    // 2 MiB as an entry of a translate-further block: no P bit.
+    // 2 MiB as an entry of a translate-further block, without PDE_PTE.
     let card = gpu();
     further(&card, 3, VA, 0);
     put(&card, T.pdb0, bits(VA, 21), 0x80_0000 | V | R);
@@ -151,7 +151,7 @@ fn huge_pages_of_both_layouts() {
         target(&card, 3, VA, Access::Read),
         Ok(Target::Vram(0x80_0000 + low))
     );
-    // 1 GiB of system memory by the P bit.
+    // 1 GiB of system memory by PDE_PTE.
     put(
         &card,
         T.pdb1,
@@ -164,7 +164,7 @@ fn huge_pages_of_both_layouts() {
         target(&card, 3, VA, Access::Write),
         Ok(Target::System(0x40_0000_0000 + low))
     );
-    // The memory may lie anywhere.
+    // Any target address is valid.
     put(&card, T.pdb1, bits(VA, 30), 0x40_0020_1000 | V | S | R | P);
     card.gmc.invalidate(Hub::Gfx, 1 << 3);
     assert_eq!(
@@ -183,7 +183,7 @@ fn huge_pages_of_both_layouts() {
 }
 
 #[test]
-fn fragments_must_be_what_they_claim() {
+fn fragments_must_be_consistent() {
     let gpu = gpu();
     let va = 0x7000_0000;
     further(&gpu, 3, va, 0);
@@ -201,7 +201,7 @@ fn fragments_must_be_what_they_claim() {
 }
 
 #[test]
-fn tables_may_live_in_guest_memory() {
+fn page_tables_in_guest_memory() {
     let gpu = gpu();
     plain(&gpu, 4, VA, 0);
     let system_table = 0x5000;
@@ -220,7 +220,7 @@ fn tables_may_live_in_guest_memory() {
 }
 
 #[test]
-fn no_retry_entries_fault_and_reserved_bits_are_reported() {
+fn no_retry_ptes_and_reserved_bits() {
     let card = gpu();
     plain(&card, 3, VA, V | S | PRT);
     assert_eq!(
@@ -238,7 +238,7 @@ fn no_retry_entries_fault_and_reserved_bits_are_reported() {
 }
 
 #[test]
-fn translations_stay_until_they_are_invalidated() {
+fn tlb_keeps_translations_until_invalidated() {
     let gpu = gpu();
     further(&gpu, 7, VA, 0x20_0000 | V | R);
     assert_eq!(
@@ -246,12 +246,12 @@ fn translations_stay_until_they_are_invalidated() {
         Ok(Target::Vram(0x20_0000))
     );
     put(&gpu, T.ptb, bits(VA, 12), 0x30_0000 | V | R);
-    // No invalidation: the old page.
+    // No invalidation: the old translation.
     assert_eq!(
         target(&gpu, 7, VA, Access::Read),
         Ok(Target::Vram(0x20_0000))
     );
-    // Of another VMID, of the other hub: still the old page.
+    // Invalidation of another VMID or hub: still the old translation.
     hub_write(&gpu, Hub::Gfx, gc::regVM_INVALIDATE_ENG17_REQ, 1 << 6);
     hub_write(&gpu, Hub::Mm, gc::regVM_INVALIDATE_ENG17_REQ, 1 << 7);
     assert_eq!(
@@ -296,7 +296,7 @@ fn translations_stay_until_they_are_invalidated() {
             Ok(Target::Vram(0x40_0000 + (engine << 12)))
         );
     }
-    // Giving the VMID to another process drops its translations too.
+    // A new PASID for the VMID flushes its translations as well.
     put(&gpu, T.ptb, bits(VA, 12), 0x70_0000 | V | R);
     gpu.map_vmid(7, 0x8001, T.pdb2 | V);
     assert_eq!(
@@ -307,7 +307,7 @@ fn translations_stay_until_they_are_invalidated() {
 }
 
 #[test]
-fn vmid_0_has_the_aperture_and_a_flat_table() {
+fn vmid0_system_aperture_and_flat_gart() {
     let gpu = gpu();
     assert_eq!(
         target(&gpu, 0, FB, Access::Read),
@@ -319,7 +319,7 @@ fn vmid_0_has_the_aperture_and_a_flat_table() {
         target(&gpu, 0, FB + 0x1234, Access::Write),
         Ok(Target::Vram(0x1234))
     );
-    // GART: 16 pages at 4 GiB, table in VRAM.
+    // GART: 16 pages at 4 GiB, page table in VRAM.
     let gart = 0x1_0000_0000u64;
     enable_context(&gpu, Hub::Gfx, 0, 0, 0, T.ptb | V);
     let start = gc::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32;
@@ -348,7 +348,7 @@ fn vmid_0_has_the_aperture_and_a_flat_table() {
 }
 
 #[test]
-fn accesses_cross_pages_and_atomics_are_atomic() {
+fn page_crossing_access_and_atomics() {
     let gpu = gpu();
     plain(&gpu, 3, VA, 0x20_0000 | V | R | W);
     put(&gpu, T.ptb, bits(VA, 12) + 1, 0x9000 | V | S | C | R | W);
@@ -382,7 +382,7 @@ fn accesses_cross_pages_and_atomics_are_atomic() {
 }
 
 #[test]
-fn faults_fill_the_status_registers_once() {
+fn fault_status_latches_first_fault() {
     let gpu = gpu();
     plain(&gpu, 9, VA, V | R);
     let fault = gpu.gmc.write32(Hub::Gfx, 9, VA, 1).unwrap_err();
@@ -390,7 +390,10 @@ fn faults_fill_the_status_registers_once() {
         (fault.kind, fault.va, fault.vmid),
         (FaultKind::Write, VA, 9)
     );
-    assert!(gpu.raise_fault(&fault, 8), "redirected to the default page");
+    assert!(
+        gpu.raise_fault(&fault, 8),
+        "not redirected to the default page"
+    );
     let status = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS);
     assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__VMID.get(status), 9);
     assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__CID.get(status), 8);

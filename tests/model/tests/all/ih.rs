@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The interrupt ring as a driver sees it: entries, wrap, overflow, shadow, messages.
+//! IH ring: entries, wrap, overflow, write pointer shadow, MSIs.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,7 @@ use gpu_regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as ih, Reg};
 
 const RING: u64 = 0x10_0000;
 const SHADOW: u64 = 0x20_0000;
-/// Eight entries: 64 dwords.
+/// Ring of eight entries, in bytes: 64 dwords.
 const SIZE: u32 = 256;
 const DOORBELL: u32 = 0x1a0 * 2;
 const CLEAR: u32 = 1 << 31;
@@ -28,7 +28,7 @@ fn read(gpu: &Gpu, reg: Reg) -> u32 {
     gpu.reg_read(addr(Ip::Osssys, reg))
 }
 
-/// Ring on, re-arm on, doorbell on.
+/// Ring, rearm and doorbell enabled.
 fn cntl() -> u32 {
     1 | 6 << 1 | 1 << 8 | 1 << 16 | 1 << 17 | 1 << 20 | 1 << 21 | 1 << 28
 }
@@ -77,7 +77,7 @@ fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
 }
 
 #[test]
-fn an_entry_has_amds_layout_and_the_pasid_of_its_vmid() {
+fn entry_layout_and_pasid() {
     let (gpu, event) = card(Knobs::default());
     gpu.map_vmid(8, 0x8042, 1);
     gpu.ih.post(eop(0x77));
@@ -88,7 +88,7 @@ fn an_entry_has_amds_layout_and_the_pasid_of_its_vmid() {
     assert_eq!(gpu.dma.load32(SHADOW), Ok(32));
     assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 32);
     assert_eq!(messages(&event), 1);
-    // The same VMID of the memory hub has its own table.
+    // The same VMID of the memory hub has a separate LUT entry.
     gpu.ih.post(Entry {
         mm_hub: true,
         node_id: 0,
@@ -100,7 +100,7 @@ fn an_entry_has_amds_layout_and_the_pasid_of_its_vmid() {
 }
 
 #[test]
-fn luts_written_by_the_driver_count() {
+fn pasid_lut_writes_take_effect() {
     let (gpu, _event) = card(Knobs::default());
     write(&gpu, ih::regIH_VMID_LUT_INDEX, 1);
     write(&gpu, ih::regIH_VMID_0_LUT.at(8), 0x55);
@@ -112,13 +112,13 @@ fn luts_written_by_the_driver_count() {
 }
 
 #[test]
-fn one_message_until_the_read_pointer_moves() {
+fn one_msi_until_rptr_moves() {
     let (gpu, event) = card(Knobs::default());
     for i in 0..3 {
         gpu.ih.post(eop(i));
     }
     assert_eq!(messages(&event), 1);
-    // Acknowledged up to the second entry: the third is still there, so a new message comes.
+    // Acknowledged up to the second entry: the third is pending, so a new MSI is sent.
     gpu.doorbell(u64::from(DOORBELL) * 4, 64, 4);
     assert_eq!(messages(&event), 1);
     write(&gpu, ih::regIH_RB_RPTR, 96);
@@ -130,7 +130,7 @@ fn one_message_until_the_read_pointer_moves() {
 }
 
 #[test]
-fn the_ring_wraps() {
+fn ring_wraps() {
     let (gpu, _event) = card(Knobs::default());
     for i in 0..20u32 {
         gpu.ih.post(eop(i));
@@ -142,7 +142,7 @@ fn the_ring_wraps() {
 }
 
 #[test]
-fn overflow_sets_the_bit_until_it_is_cleared() {
+fn overflow_bit_until_cleared() {
     let (gpu, _event) = card(Knobs::default());
     for i in 0..8 {
         assert_eq!(gpu.dma.load32(SHADOW).unwrap() & 1, 0);
@@ -151,26 +151,26 @@ fn overflow_sets_the_bit_until_it_is_cleared() {
     assert_eq!(gpu.dma.load32(SHADOW), Ok(1));
     assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 1);
     gpu.ih.post(eop(8));
-    assert_eq!(word(&gpu, 0, 4), 8, "the oldest entry is overwritten");
+    assert_eq!(word(&gpu, 0, 4), 8, "oldest entry not overwritten");
     assert_eq!(gpu.dma.load32(SHADOW), Ok(33));
-    // The driver's way out: continue behind the write pointer, clear the bit.
+    // Recovery of the driver: move the read pointer past the write pointer, clear the bit.
     write(&gpu, ih::regIH_RB_RPTR, 64);
     write(&gpu, ih::regIH_RB_CNTL, cntl() | CLEAR);
     write(&gpu, ih::regIH_RB_CNTL, cntl());
     assert_eq!(read(&gpu, ih::regIH_RB_WPTR), 32);
     gpu.ih.post(eop(9));
-    assert_eq!(gpu.dma.load32(SHADOW), Ok(65), "again full");
+    assert_eq!(gpu.dma.load32(SHADOW), Ok(65), "ring not full again");
 }
 
 #[test]
-fn lost_messages_bad_pointers_and_a_ring_that_is_off() {
+fn dropped_msi_bad_rptr_and_disabled_ring() {
     let knobs = Knobs::default();
     knobs.ih_drop_msi.set(1);
     let (gpu, event) = card(knobs);
     gpu.ih.post(eop(1));
     assert_eq!(messages(&event), 0);
     write(&gpu, ih::regIH_RB_RPTR, 0);
-    assert_eq!(messages(&event), 1, "the entry is still unread");
+    assert_eq!(messages(&event), 1, "no MSI for the unread entry");
     gpu.doorbell(u64::from(DOORBELL) * 4, 0x21, 4);
     assert!(gpu.strict.lines()[0].contains("read pointer"));
     write(&gpu, ih::regIH_RB_CNTL, cntl() & !1);
@@ -181,7 +181,7 @@ fn lost_messages_bad_pointers_and_a_ring_that_is_off() {
 }
 
 #[test]
-fn a_fault_comes_as_the_driver_decodes_it() {
+fn fault_entry_matches_driver_decode() {
     use crate::common::enable_context;
     use gpu_model::engines::gmc::Hub;
     let (gpu, event) = card(Knobs::default());
@@ -192,7 +192,7 @@ fn a_fault_comes_as_the_driver_decodes_it() {
     gpu.raise_fault(&fault, 8);
     assert_eq!(word(&gpu, 0, 0) & 0xffff, 0x1b);
     assert_eq!(word(&gpu, 0, 0) >> 24 & 15, 8);
-    // Not valid, and a write.
+    // Translation invalid, write.
     assert_eq!(word(&gpu, 0, 0) >> 16 & 0xff, 0x08 | 0x20);
     assert_eq!(word(&gpu, 0, 3), 0x8001 | 1 << 16);
     let addr = u64::from(word(&gpu, 0, 4)) << 12 | u64::from(word(&gpu, 0, 5) & 15) << 44;

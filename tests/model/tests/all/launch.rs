@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A launch on the whole card: KIQ by registers, HIQ by a KIQ packet, an AQL queue by a runlist,
-//! a kernel over page tables, its signal and its interrupt; all through BARs and VRAM.
+//! Kernel launch on a card: KIQ by registers, HIQ by a KIQ packet, an AQL queue by a runlist, a
+//! kernel with page tables, its signal and its interrupt; all through BARs and VRAM.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ const HIQ_DOORBELL: u32 = 0x800;
 const DOORBELL: u32 = 0x1000;
 const PASID: u32 = 0x21;
 
-/// `c[i] = a[i] + b[i]` with 256 work-items in a workgroup, kernel arguments a, b, c.
+/// `c[i] = a[i] + b[i]`, 256 work-items per workgroup, kernel arguments a, b, c.
 const VECTOR_ADD: [u32; 18] = [
     // s_load_dwordx4 s[4:7], s[0:1], 0x0
     0xc00a_0100,
@@ -79,7 +79,7 @@ const VECTOR_ADD: [u32; 18] = [
     0xbf81_0000,
 ];
 
-/// What a driver and a user would do.
+/// Driver and user process.
 struct Bench {
     gpu: Arc<Gpu>,
     kiq_wptr: u64,
@@ -199,7 +199,7 @@ impl Bench {
         ]);
     }
 
-    /// 2 MiB pages for all user memory.
+    /// Maps all user memory by 2 MiB pages; returns the root.
     fn page_tables(&self) -> u64 {
         let entry = |table: u64, index: u64, value: u64| {
             self.put(table + index * 8, &[value as u32, (value >> 32) as u32]);
@@ -337,7 +337,7 @@ fn numbers(count: u32, factor: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_vector_is_added_by_an_aql_queue() {
+fn aql_queue_runs_vector_add() {
     with_bench(|bench| {
         const COUNT: u32 = 1 << 17;
         bench.start_queue();
@@ -356,7 +356,7 @@ fn a_vector_is_added_by_an_aql_queue() {
         let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
         let got: Vec<u32> = bytes.chunks_exact(4).map(word).collect();
         assert_eq!(got, numbers(COUNT, 8));
-        // And off the hardware again.
+        // Unmap the queue.
         let fence = FB + FENCE;
         bench.hiq(&[
             pm4::unmap_queues::PACKET.header(),
@@ -379,7 +379,7 @@ fn a_vector_is_added_by_an_aql_queue() {
 }
 
 #[test]
-fn a_reset_in_the_middle_of_it_is_survived() {
+fn reset_during_dispatch() {
     with_bench(|bench| {
         bench.start_queue();
         bench.kernel();
@@ -404,10 +404,10 @@ fn a_reset_in_the_middle_of_it_is_survived() {
     });
 }
 
-/// The demo's vector ends with its signal. Says how long it takes, which counts only in
+/// The demo's vector completes with its signal. Prints the time, meaningful only with
 /// `cargo test --release -p gpu_model --test all launch:: -- --nocapture`.
 #[test]
-fn a_million_additions() {
+fn vector_add_time() {
     with_bench(|bench| {
         bench.start_queue();
         bench.kernel();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The model from outside: as a bus, a driver, or a shell sees it. One program
-//! for all of it, as each is linked with the whole model.
+//! Tests of the model through its bus interface, driver interface and command line. One program for
+//! all, since each links the whole model.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The program `rkfd-gpu` from the outside: options, control socket, exit codes.
+//! `rkfd-gpu` as a program: options, control socket, exit codes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use vfio_user::Client;
 
-/// A register address that no block declares.
+/// Undeclared register address.
 const NOWHERE: u64 = 0x1f_0000;
 
 fn program(args: &[&str]) -> Command {
@@ -78,7 +78,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_names_every_option_and_knob() {
+fn help_lists_all_options_and_knobs() {
     let out = program(&["--help"]).output().unwrap();
     assert!(out.status.success());
     let help = text(&out.stdout);
@@ -102,7 +102,7 @@ fn help_names_every_option_and_knob() {
 }
 
 #[test]
-fn bad_usage_is_one_clear_line() {
+fn bad_usage_prints_one_line() {
     for (args, complaint) in [
         (&["--frobnicate"][..], "unknown option --frobnicate"),
         (&[][..], "--socket is needed"),
@@ -121,7 +121,7 @@ fn bad_usage_is_one_clear_line() {
 }
 
 #[test]
-fn a_quiet_guest_ends_it_with_0() {
+fn exit_0_without_violations() {
     let run = Run::start("quiet", &["--trace", "trace"]);
     let mut client = run.connect();
     let mut id = [0; 4];
@@ -142,7 +142,7 @@ fn a_quiet_guest_ends_it_with_0() {
 }
 
 #[test]
-fn a_violation_ends_it_with_3_unless_it_was_expected() {
+fn exit_3_on_unexpected_violation() {
     for (expect, code) in [("nothing like it", 3), ("undeclared register", 0)] {
         let run = Run::start(&format!("strict{code}"), &["--expect", expect]);
         let mut client = run.connect();
@@ -159,7 +159,7 @@ fn a_violation_ends_it_with_3_unless_it_was_expected() {
 }
 
 #[test]
-fn keep_serves_the_next_client_with_a_fresh_card() {
+fn keep_serves_next_client_with_reset_card() {
     let mut run = Run::start("keep", &["--keep"]);
     let scratch = u64::from(0xa000u32 + 0x2040) * 4;
     for _ in 0..3 {
@@ -174,7 +174,7 @@ fn keep_serves_the_next_client_with_a_fresh_card() {
 }
 
 #[test]
-fn knobs_turn_while_it_runs() {
+fn knobs_change_at_run_time() {
     let run = Run::start(
         "control",
         &["--control", "control", "--knob", "ih.drop_msi=0x3"],

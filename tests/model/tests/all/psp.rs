@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The security processor as a driver meets it: boot chain, ring, commands, resets.
+//! PSP: boot loader chain, kernel ring, commands, resets.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use rkfd_abi::psp::{
 };
 use rkfd_abi::smu;
 
-/// Where the tests keep things, in VRAM.
+/// Buffers of the tests, in VRAM.
 const BLOB: u64 = 16 << 20;
 const RING: u64 = 32 << 20;
 const BUFFER: u64 = RING + 0x1000;
 const FENCE: u64 = RING + 0x2000;
 
-/// Commands of the chain with the kind of their containers, in order.
+/// Boot loader commands with the container kinds they take, in order.
 const CHAIN: &[(u32, u16)] = &[
     (bootloader::LOAD_KEY_DATABASE, 0x4f),
     (bootloader::LOAD_SYSDRV, 0x0a),
@@ -36,10 +36,10 @@ const CHAIN: &[(u32, u16)] = &[
     (bootloader::LOAD_SOSDRV, 0x09),
 ];
 
-/// Version of the secure OS in the tests.
+/// Version of the secure OS.
 const VERSION: u32 = 0x0036_1234;
 
-/// An encrypted container of that kind: what is in it cannot be checked.
+/// Returns an encrypted container of `kind`, whose contents cannot be checked.
 fn blob(kind: u16, body: usize) -> Vec<u8> {
     let mut bytes = vec![0x5a; signed::SIZE + body + 0x200];
     bytes[..signed::SIZE].fill(0);
@@ -74,7 +74,7 @@ impl Card {
         }
     }
 
-    /// Cold, with the secure OS loaded, a ring and a trusted region.
+    /// Returns a cold card with secure OS, ring and TMR set up.
     fn up() -> Self {
         let mut card = Self::new(Boot::Cold, &[]);
         card.chain();
@@ -91,7 +91,7 @@ impl Card {
         self.gpu.reg_write(addr(Ip::Mp0, reg), value);
     }
 
-    /// Waits until a register has that value; false after a while.
+    /// Waits until a register has a value; returns false on timeout.
     fn wait(&self, reg: Reg, value: u32) -> bool {
         let start = Instant::now();
         while self.read(reg) != value {
@@ -103,7 +103,7 @@ impl Card {
         true
     }
 
-    /// One step of the chain; what the boot loader answers.
+    /// Executes a boot loader command; returns the boot loader's status.
     fn load(&self, command: u32, bytes: &[u8]) -> u32 {
         self.gpu.vram.write(BLOB, bytes).unwrap();
         let at = (FB + BLOB) >> psp::BOOTLOADER_ADDRESS_SHIFT;
@@ -121,7 +121,7 @@ impl Card {
                 assert_eq!(answer, psp::READY);
             }
         }
-        assert_eq!(self.read(mailbox::SIGN_OF_LIFE), 0, "it takes its time");
+        assert_eq!(self.read(mailbox::SIGN_OF_LIFE), 0, "secure OS alive too early");
         assert!(self.wait(mailbox::SIGN_OF_LIFE, VERSION));
         assert_eq!(self.read(mailbox::VERSION), VERSION);
         assert_eq!(self.read(mailbox::COMMAND), psp::READY);
@@ -145,7 +145,7 @@ impl Card {
         self.wptr = self.read(mailbox::RING_WPTR);
     }
 
-    /// Puts a command into the ring, with dwords of its structure.
+    /// Writes a command with dwords of its structure to the ring.
     fn submit(&mut self, id: u32, args: &[(usize, u32)]) {
         let mut buffer = [0; cmd_buf::SIZE];
         let mut put = |at: usize, v: u32| buffer[at..at + 4].copy_from_slice(&v.to_le_bytes());
@@ -180,7 +180,7 @@ impl Card {
         self.gpu.vram.load32(FENCE).unwrap() == self.fence
     }
 
-    /// Carries out a command; its status.
+    /// Executes a command; returns its status.
     fn command(&mut self, id: u32, args: &[(usize, u32)]) -> u32 {
         self.submit(id, args);
         assert!(self.fenced());
@@ -203,7 +203,7 @@ impl Card {
         assert_eq!(self.gpu.strict.lines(), Vec::<String>::new());
     }
 
-    /// Exactly one strict line so far, about that.
+    /// Asserts that there is exactly one strict line, and that it contains `what`.
     fn complained(&self, what: &str) {
         let lines = self.gpu.strict.lines();
         assert_eq!(lines.len(), 1, "{lines:?}");
@@ -212,7 +212,7 @@ impl Card {
 }
 
 #[test]
-fn the_chain_brings_the_secure_os_to_life() {
+fn boot_chain_starts_secure_os() {
     let card = Card::new(Boot::Cold, &[]);
     assert_eq!(card.read(mailbox::MAILBOX), psp::READY);
     assert_eq!(card.read(mailbox::BOOTLOADER), psp::READY);
@@ -222,7 +222,7 @@ fn the_chain_brings_the_secure_os_to_life() {
 }
 
 #[test]
-fn the_boot_loader_refuses_disorder_and_wrong_pieces() {
+fn boot_loader_refuses_wrong_order_and_images() {
     for (command, bytes, what) in [
         (bootloader::LOAD_SOSDRV, blob(9, 16), "SOSDRV before KDB"),
         (bootloader::LOAD_KEY_DATABASE, blob(9, 16), "of kind 0x9"),
@@ -238,7 +238,7 @@ fn the_boot_loader_refuses_disorder_and_wrong_pieces() {
 }
 
 #[test]
-fn a_damaged_piece_is_found_by_its_hash() {
+fn damaged_image_fails_hash_check() {
     let card = Card::new(Boot::Cold, &[]);
     let mut bytes = blob(0x4f, 64);
     bytes[0x18] = 0;
@@ -247,8 +247,8 @@ fn a_damaged_piece_is_found_by_its_hash() {
 }
 
 #[test]
-fn the_mailbox_does_not_take_two_commands() {
-    // On a busy machine the first command may have had its time when the second comes.
+fn mailbox_refuses_overlapping_commands() {
+    // On a loaded machine the first command may complete before the second is sent.
     let busy = (0..50).any(|_| {
         let card = Card::new(Boot::Cold, &[]);
         card.gpu.vram.write(BLOB, &blob(0x4f, 64)).unwrap();
@@ -262,7 +262,7 @@ fn the_mailbox_does_not_take_two_commands() {
 }
 
 #[test]
-fn firmware_is_loaded_by_type() {
+fn load_ip_fw_by_type() {
     let mut card = Card::up();
     let pieces: &[(u32, u16, Option<Fw>)] = &[
         (fw_type::SDMA0, 0x2025, Some(Fw::Sdma(0))),
@@ -291,7 +291,7 @@ fn firmware_is_loaded_by_type() {
 }
 
 #[test]
-fn firmware_of_the_wrong_kind_or_size_is_refused() {
+fn load_ip_fw_refuses_wrong_kind_or_size() {
     let mec = blob(0x2004, 0x1000);
     let size = mec.len() as u32;
     for (fw, bytes, size, what) in [
@@ -310,7 +310,7 @@ fn firmware_of_the_wrong_kind_or_size_is_refused() {
 }
 
 #[test]
-fn firmware_needs_a_trusted_region() {
+fn load_ip_fw_needs_tmr() {
     let mut card = Card::new(Boot::Warm, &[]);
     card.ring();
     let bytes = blob(0x2004, 0x1000);
@@ -323,7 +323,7 @@ fn firmware_needs_a_trusted_region() {
 }
 
 #[test]
-fn the_ring_wraps_and_can_be_made_again() {
+fn ring_wraps_and_can_be_recreated() {
     let mut card = Card::up();
     for _ in 0..100 {
         let args = [(spatial_part::MODE, 1)];
@@ -339,7 +339,7 @@ fn the_ring_wraps_and_can_be_made_again() {
 }
 
 #[test]
-fn rings_need_the_secure_os() {
+fn ring_needs_secure_os() {
     let card = Card::new(Boot::Cold, &[]);
     card.write(mailbox::COMMAND, control::INIT_GPCOM_RING);
     assert!(!card.wait(mailbox::COMMAND, psp::READY));
@@ -350,7 +350,7 @@ fn rings_need_the_secure_os() {
 }
 
 #[test]
-fn partitions_show_in_the_registers() {
+fn partition_modes_are_visible_in_registers() {
     let mut card = Card::up();
     let ctl = addr(Ip::Gc, gc::regCP_HYP_XCP_CTL);
     assert_eq!(
@@ -369,7 +369,7 @@ fn partitions_show_in_the_registers() {
 }
 
 #[test]
-fn trusted_applications_have_sessions() {
+fn ta_load_invoke_unload() {
     let mut card = Card::up();
     let bytes = blob(0xf1b, 0x800);
     card.gpu.vram.write(BLOB, &bytes).unwrap();
@@ -394,7 +394,7 @@ fn trusted_applications_have_sessions() {
 }
 
 #[test]
-fn unknown_commands_have_a_status_of_their_own() {
+fn unknown_command_status() {
     let mut card = Card::up();
     assert_eq!(card.command(0x7f, &[]), status::UNKNOWN_COMMAND);
     assert_eq!(card.command(cmd::PERF_HW, &[]), status::NOT_SUPPORTED);
@@ -402,7 +402,7 @@ fn unknown_commands_have_a_status_of_their_own() {
 }
 
 #[test]
-fn a_frame_that_cannot_be_read_is_a_fault() {
+fn unreadable_frame_faults() {
     let mut card = Card::new(Boot::Warm, &[]);
     assert_eq!(card.create(0x1000, psp::RING_BYTES), psp::READY);
     card.submit(cmd::DESTROY_TMR, &[]);
@@ -415,7 +415,7 @@ fn a_frame_that_cannot_be_read_is_a_fault() {
 }
 
 #[test]
-fn knobs_break_what_they_say() {
+fn fault_injection_knobs() {
     let mut card = Card::new(Boot::Warm, &[("psp.error", 2), ("psp.no_fence", 3)]);
     card.ring();
     assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
@@ -431,7 +431,7 @@ fn knobs_break_what_they_say() {
 }
 
 #[test]
-fn mode_1_takes_the_secure_os_and_all_firmware() {
+fn mode_1_drops_secure_os_and_firmware() {
     for boot in [Boot::Cold, Boot::Warm] {
         let mut card = match boot {
             Boot::Cold => Card::up(),
@@ -454,7 +454,7 @@ fn mode_1_takes_the_secure_os_and_all_firmware() {
 }
 
 #[test]
-fn a_function_level_reset_leaves_the_secure_os() {
+fn flr_keeps_secure_os() {
     let mut card = Card::up();
     card.gpu.reset(Reset::Flr);
     assert_eq!(card.read(mailbox::VERSION), VERSION);

@@ -16,7 +16,7 @@ fn undeclared_registers_read_zero_and_are_reported() {
 }
 
 #[test]
-fn smn_is_reached_by_index_and_data() {
+fn smn_index_data_access() {
     let gpu = gpu();
     gpu.bar_reg_write(0x0e, 0x3b1_0028);
     assert_eq!(gpu.bar_reg_read(0x0f), 1);
@@ -27,7 +27,7 @@ fn smn_is_reached_by_index_and_data() {
     assert_eq!(gpu.bar_reg_read(0x0f), 0xfe & nbio_mask(fence, &gpu));
     assert_eq!(gpu.strict.lines(), [""; 0]);
     gpu.bar_reg_write(0x11, 1);
-    assert_eq!(gpu.bar_reg_read(0x0f), 0, "there is one die");
+    assert_eq!(gpu.bar_reg_read(0x0f), 0, "more than one die");
     assert_eq!(gpu.strict.unexpected(), 1);
 }
 
@@ -36,12 +36,12 @@ fn nbio_mask(addr: u32, gpu: &gpu_model::gpu::Gpu) -> u32 {
 }
 
 #[test]
-fn vram_is_reached_by_mm_index() {
+fn vram_mm_index_access() {
     let gpu = gpu();
     let at = VRAM - (64 << 10);
     gpu.bar_reg_write(0, 1 << 31 | at as u32);
     gpu.bar_reg_write(6, (at >> 31) as u32);
-    assert_eq!(gpu.bar_reg_read(1), 0x2821_1407, "the discovery binary");
+    assert_eq!(gpu.bar_reg_read(1), 0x2821_1407, "no discovery binary");
     gpu.bar_reg_write(0, 1 << 31 | 0x1000);
     gpu.bar_reg_write(1, 0xabcd);
     assert_eq!(gpu.vram.load32(0x1000), Ok(0xabcd));
@@ -52,7 +52,7 @@ fn vram_is_reached_by_mm_index() {
 }
 
 #[test]
-fn cu_straps_are_banked_and_give_38_cus() {
+fn banked_cu_straps_give_38_cus() {
     let gpu = gpu();
     let index = addr(Ip::Gc, gc::regGRBM_GFX_INDEX);
     let fused = addr(Ip::Gc, gc::regCC_GC_SHADER_ARRAY_CONFIG);
@@ -70,7 +70,7 @@ fn cu_straps_are_banked_and_give_38_cus() {
     gpu.reg_write(index, 0xe000_0000);
     gpu.reg_write(user, 0);
     gpu.reg_write(index, 2 << 16);
-    assert_eq!(gpu.reg_read(user), 0, "broadcast reached every array");
+    assert_eq!(gpu.reg_read(user), 0, "broadcast write missed an array");
     assert_eq!(gpu.strict.lines(), [""; 0]);
     gpu.reg_write(index, 4 << 16);
     gpu.reg_read(fused);
@@ -78,7 +78,7 @@ fn cu_straps_are_banked_and_give_38_cus() {
 }
 
 #[test]
-fn shader_memory_configuration_is_per_vmid() {
+fn sh_mem_is_per_vmid() {
     let gpu = gpu();
     let select = addr(Ip::Gc, gc::regGRBM_GFX_CNTL);
     let bases = addr(Ip::Gc, gc::regSH_MEM_BASES);
@@ -115,27 +115,31 @@ fn rlc_handshake_and_clock() {
 }
 
 #[test]
-fn hdp_flush_page_is_where_the_driver_put_it() {
+fn hdp_flush_page_follows_remap() {
     let gpu = gpu();
     gpu.bar_reg_read(0x1a000 / 4);
-    assert_eq!(gpu.strict.unexpected(), 1, "not before it is remapped");
+    assert_eq!(
+        gpu.strict.unexpected(),
+        1,
+        "flush before the remap not reported"
+    );
     let remap = addr(Ip::Nbif, nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL);
     gpu.bar_reg_write(remap, 0x1a000);
     gpu.bar_reg_write(remap + 1, 0x1a004);
     gpu.bar_reg_write(0x1a000 / 4, 0);
     assert_eq!(gpu.bar_reg_read(0x1a004 / 4), 0);
-    // The rest of the page is empty, and user space can reach it.
+    // The rest of the page is empty, and accessible to user space.
     gpu.bar_reg_write(0x1affc / 4, 1);
     assert_eq!(gpu.bar_reg_read(0x1affc / 4), 0);
     assert_eq!(gpu.strict.unexpected(), 1);
     let request = addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
     gpu.bar_reg_write(request, 4);
     gpu.bar_reg_write(request, 8);
-    assert_eq!(gpu.bar_reg_read(request + 1) & 12, 12, "for both");
+    assert_eq!(gpu.bar_reg_read(request + 1) & 12, 12, "done bits missing");
 }
 
 #[test]
-fn vmid_to_pasid_updates_report_back() {
+fn vmid_pasid_update_status() {
     let gpu = gpu();
     let map = addr(Ip::Athub, athub::regATC_VMID0_PASID_MAPPING);
     let status = addr(Ip::Athub, athub::regATC_VMID_PASID_MAPPING_UPDATE_STATUS);
@@ -148,7 +152,7 @@ fn vmid_to_pasid_updates_report_back() {
 }
 
 #[test]
-fn what_is_not_modelled_is_refused_loudly() {
+fn unmodelled_features_are_reported() {
     let gpu = gpu();
     gpu.reg_write(addr(Ip::Mp0, mp::regMP0_SMN_C2PMSG_64), 2 << 16);
     gpu.reg_write(addr(Ip::Mp0, mp::regMP1_SMN_C2PMSG_66), 0x55);
@@ -161,7 +165,7 @@ fn what_is_not_modelled_is_refused_loudly() {
 }
 
 #[test]
-fn reset_restores_power_on_state_but_keeps_vram() {
+fn reset_restores_registers_and_keeps_vram() {
     let gpu = gpu();
     gpu.vram.write(0x1000, &[7; 4]).unwrap();
     let at = VRAM - (64 << 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The DMA engines through BARs and VRAM: kernel rings, every packet, faults, resets, knobs.
+//! SDMA engines through BARs and VRAM: kernel rings, all packets, faults, resets, knobs.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn vram(card: &Card, offset: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_ring_runs_reports_and_interrupts() {
+fn kernel_ring_runs_reports_and_interrupts() {
     let mut card = Card::new();
     for n in 0..4 {
         let to = FB + WORK + 8 * n as u64;
@@ -50,7 +50,7 @@ fn a_ring_runs_reports_and_interrupts() {
 }
 
 #[test]
-fn the_page_queue_is_a_ring_of_its_own() {
+fn page_queue_is_a_separate_ring() {
     let mut card = Card::new();
     let page = sdma::regSDMA_PAGE_RB_CNTL.off - sdma::regSDMA_GFX_RB_CNTL.off;
     let set = |reg: gpu_regs::Reg, value| card.set(1, reg.at(page), value);
@@ -59,7 +59,7 @@ fn the_page_queue_is_a_ring_of_its_own() {
     set(sdma::regSDMA_GFX_RB_BASE_HI, hi(ring >> 8));
     set(sdma::regSDMA_GFX_RB_RPTR_ADDR_LO, lo(pointers));
     set(sdma::regSDMA_GFX_RB_RPTR_ADDR_HI, hi(pointers));
-    // Its write pointer is looked up in memory; it has a doorbell too.
+    // Its write pointer is polled in memory; it has a doorbell too.
     set(sdma::regSDMA_GFX_RB_WPTR_POLL_ADDR_LO, lo(pointers) + 8);
     set(sdma::regSDMA_GFX_RB_WPTR_POLL_ADDR_HI, hi(pointers));
     set(sdma::regSDMA_GFX_RB_WPTR_POLL_CNTL, 1 << 2);
@@ -85,7 +85,7 @@ fn the_page_queue_is_a_ring_of_its_own() {
 }
 
 #[test]
-fn a_reset_of_the_card_stops_what_runs() {
+fn card_reset_stops_engines() {
     let mut card = Card::new();
     for n in 0..4 {
         card.submit(n, &copy(FB + WORK, FB + WORK + (64 << 20), 48 << 20));
@@ -116,11 +116,12 @@ fn packets_wrap_with_the_ring() {
 }
 
 #[test]
-fn copies_go_between_all_kinds_of_memory() {
+fn copies_between_vram_and_gart() {
     let mut card = Card::new();
     let data = pattern(3 << 20, 1);
     card.gpu.vram.write(WORK, &data).unwrap();
-    // (source, destination, length): VRAM to GART, inside GART, back; odd places and lengths.
+    // (source, destination, length): VRAM to GART, within the GART, back; unaligned addresses and
+    // sizes.
     for (from, to, len) in [
         (FB + WORK, GART + 0x10_0000, 3 << 20),
         (GART + 0x10_0000, GART + 0x80_0000, 3 << 20),
@@ -143,14 +144,14 @@ fn copies_go_between_all_kinds_of_memory() {
 }
 
 #[test]
-fn a_window_is_copied_row_by_row() {
+fn sub_window_copy() {
     let mut card = Card::new();
     let data = pattern(64 * 64 * 4, 2);
     card.gpu.vram.write(WORK, &data).unwrap();
     use pkt::copy_subwin as p;
     let (src, dst) = (FB + WORK, FB + WORK + 0x10_0000);
-    // Elements of 4 bytes; slices of 16 rows of 64; 5 x 3 x 2 at (2, 4, 1) to (1, 0, 0) of rows
-    // of 8, slices of 4 rows.
+    // 4-byte elements; slices of 16 rows of 64; 5 x 3 x 2 at (2, 4, 1) to (1, 0, 0), rows of 8,
+    // slices of 4 rows.
     let words = [
         p::HEADER | p::ELEMENTSIZE.put(2),
         lo(src),
@@ -179,19 +180,19 @@ fn a_window_is_copied_row_by_row() {
 }
 
 #[test]
-fn fills_and_page_table_entries() {
+fn const_fill_and_ptepde() {
     let mut card = Card::new();
     let to = FB + WORK;
     let dwords = pkt::const_fill::HEADER | pkt::const_fill::FILLSIZE.put(2);
     card.run(0, &[dwords, lo(to), hi(to), 0x1234_5678, (1 << 20) - 1]);
-    // The two low bits of the count do not matter: both ways to write it are in use.
+    // The low two bits of the count are ignored: drivers write both forms.
     card.run(0, &[dwords, lo(to + (2 << 20)), hi(to), 7, 16 - 4]);
     assert_eq!(card.get32(WORK), 0x1234_5678);
     assert_eq!(card.get32(WORK + (1 << 20) - 4), 0x1234_5678);
     assert_eq!(card.get32(WORK + (1 << 20)), 0);
     assert_eq!(card.get32(WORK + (2 << 20) + 12), 7);
     assert_eq!(card.get32(WORK + (2 << 20) + 16), 0);
-    // Zeros over what was written and over what nobody ever touched.
+    // Zeros over written and over untouched memory.
     let zeros = FB + WORK + (8 << 20);
     card.run(0, &[dwords, lo(zeros + 0x3000), hi(zeros), 5, 0x5000 - 1]);
     card.run(0, &[dwords, lo(zeros), hi(zeros), 0, 0xa000 - 1]);
@@ -224,7 +225,7 @@ fn fills_and_page_table_entries() {
 }
 
 #[test]
-fn a_job_runs_in_its_own_address_space() {
+fn job_runs_in_its_vmid() {
     let mut card = Card::new();
     let buffer = WORK + 0x20_0000;
     let va = |offset: u64| USER + offset - WORK;
@@ -241,7 +242,7 @@ fn a_job_runs_in_its_own_address_space() {
     card.finish(0);
     assert_eq!(card.get64(WORK + 0x9000), 0x1122_3344_5566_7788);
     card.assert_clean();
-    // What is not mapped raises an interrupt; the engine goes on.
+    // An unmapped address raises an interrupt; the engine continues.
     card.interrupts();
     let bad = copy(va(WORK + 0x1000), 0x30_0000_0000, 64);
     for (n, word) in bad.iter().enumerate() {
@@ -255,14 +256,14 @@ fn a_job_runs_in_its_own_address_space() {
     let found = card.interrupts();
     assert_eq!(found[0], [0x12, 0, 0, VMID, 0x300_0000]);
     assert_eq!(found[1][..2], [8, 224]);
-    // A buffer that is not mapped reads as nothing to do.
+    // An unmapped IB reads as NOPs.
     card.indirect(0, VMID, 0x30_0000_0000, 8);
     card.finish(0);
     assert_eq!(card.interrupts()[0][3], VMID);
 }
 
 #[test]
-fn a_ring_flushes_translations_and_the_host_path() {
+fn ring_flushes_tlb_and_hdp() {
     let mut card = Card::new();
     let buffer = WORK + 0x20_0000;
     let other = TABLE + 0x10_0000;
@@ -286,7 +287,7 @@ fn a_ring_flushes_translations_and_the_host_path() {
         card.indirect(0, VMID, USER + 0x20_0000, 8);
         card.finish(0);
     };
-    // The second table has the pages one further, so the buffer is one page further too.
+    // The second table is shifted by one page, so the IB is one page further.
     for n in 0..USER_SIZE >> 12 {
         card.put64(other + n * 8, (WORK + ((n + 1) << 12)) | 0x71);
     }
@@ -302,20 +303,20 @@ fn a_ring_flushes_translations_and_the_host_path() {
     assert_eq!(card.get32(WORK + 0x3000), 1);
     move_to(&mut card, other | 1, true);
     assert_eq!(card.get32(WORK + 0x4000), 2);
-    // HDP flush as drivers write it.
+    // HDP flush in the driver's form.
     let nbif = |reg| addr(Ip::Nbif, reg) << 2;
     let head = pkt::poll_regmem::HEADER | 3 << 28 | pkt::poll_regmem::HDP_FLUSH.put(1);
     let done = nbif(nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE);
     let request = nbif(nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
     let bit = 1 << 2;
     card.run(0, &[head, done, request, bit, bit, 0xfff << 16 | 10]);
-    // User space's flush: a condition that always holds.
+    // HDP flush of user space: a condition that is always true.
     card.run(0, &[pkt::poll_regmem::HEADER, 0, 0x8000_0000, 0, 0, 0]);
     card.assert_clean();
 }
 
 #[test]
-fn waiting_keeps_only_the_ring_that_waits() {
+fn poll_blocks_only_its_ring() {
     let mut card = Card::new();
     card.submit(0, &poll(FB + WORK, 7));
     card.until("selected", |c| {
@@ -326,7 +327,7 @@ fn waiting_keeps_only_the_ring_that_waits() {
     assert_eq!(card.get32(Card::fence_at(0)), 0);
     card.gpu.vram.write(WORK, &7u32.to_le_bytes()).unwrap();
     card.finish(0);
-    // A poll with a limit gives up and says so.
+    // A poll with a retry limit times out with an interrupt.
     card.interrupts();
     let mut limited = poll(FB + WORK, 8);
     limited[5] = 5 << 16;
@@ -336,7 +337,7 @@ fn waiting_keeps_only_the_ring_that_waits() {
 }
 
 #[test]
-fn conditions_atomics_and_time() {
+fn cond_exe_atomics_and_timestamps() {
     let mut card = Card::new();
     let at = FB + WORK;
     let write = |to: u64, value| [pkt::write::HEADER, lo(to), hi(to), 0, value];
@@ -387,7 +388,7 @@ fn reset_engines(card: &Card, mask: u32) -> u32 {
 }
 
 #[test]
-fn a_bad_packet_stops_its_ring_until_the_engine_is_reset() {
+fn bad_packet_stops_ring_until_engine_reset() {
     let mut card = Card::new();
     card.submit(2, &[0x55]);
     card.until("strict", |c| !c.gpu.strict.lines().is_empty());
@@ -407,13 +408,13 @@ fn a_bad_packet_stops_its_ring_until_the_engine_is_reset() {
     assert_eq!(reset_engines(&card, 1 << 4), smu::response::FAILED);
 }
 
-/// A buffer of NOPs for VMID 3.
+/// Submits an IB of NOPs in VMID 3.
 fn empty_job(card: &mut Card, n: usize) {
     card.indirect(n, VMID, USER + 0x8000, 8);
 }
 
 #[test]
-fn a_hang_ends_with_a_reset() {
+fn engine_reset_ends_hang() {
     let mut card = Card::new();
     card.gpu.knobs.sdma_hang.set(2);
     empty_job(&mut card, 0);
@@ -435,14 +436,14 @@ fn a_hang_ends_with_a_reset() {
 }
 
 #[test]
-fn traps_get_lost_fences_come_late_and_copies_fault() {
+fn fault_injection_knobs() {
     let mut card = Card::new();
     card.gpu.knobs.sdma_lose_trap.set(3);
     for _ in 0..9 {
         empty_job(&mut card, 0);
         card.finish(0);
     }
-    // Traps that belong to no job are not counted.
+    // Traps outside of jobs do not count.
     card.finish(0);
     assert_eq!(card.interrupts().len(), 7);
     card.gpu.knobs.sdma_lose_trap.set(0);
@@ -476,9 +477,9 @@ fn traps_get_lost_fences_come_late_and_copies_fault() {
 }
 
 #[test]
-fn what_no_driver_should_do_is_noticed() {
+fn driver_errors_are_reported() {
     let mut card = Card::new();
-    // A user's buffer that writes a register.
+    // An IB of a user that writes a register.
     let scratch = addr(Ip::Gc, gc::regSCRATCH_REG0);
     let words = [
         pkt::srbm_write::HEADER | 0xf << 28,
@@ -499,7 +500,7 @@ fn what_no_driver_should_do_is_noticed() {
     assert_eq!(card.gpu.reg_read(scratch), 0);
     assert_eq!(card.interrupts()[0][..4], [8, 247, 0, VMID]);
     card.assert_strict(&["a register in an unprivileged buffer"]);
-    // An INDIRECT that ends anywhere; half a doorbell; a pointer behind the ring.
+    // A misaligned INDIRECT, a 32-bit doorbell write, a pointer beyond the ring.
     let va = USER + 0x8000;
     card.write(1, &[pkt::NOP_SINGLE]);
     card.submit(1, &[4 | VMID << 16, lo(va), hi(va), 8, 0, 0]);
@@ -521,7 +522,7 @@ fn what_no_driver_should_do_is_noticed() {
 }
 
 #[test]
-fn nonsense_harms_nobody_else() {
+fn random_packets_do_not_affect_other_rings() {
     let mut card = Card::new();
     let mut state = 7u64;
     let mut next = |below: u64| {
@@ -533,7 +534,7 @@ fn nonsense_harms_nobody_else() {
     for _ in 0..300 {
         let words: Vec<u32> = (0..64)
             .map(|_| match next(4) {
-                // A header, an address in reach, a small number, anything.
+                // A header, a reachable address, a small number, anything.
                 0 => next(18) as u32 | (next(5) as u32) << 8 | (next(16) as u32) << 26,
                 1 => USER as u32 + next(0x10_0000) as u32,
                 2 => next(0x40) as u32,
@@ -563,10 +564,10 @@ fn nonsense_harms_nobody_else() {
 }
 
 #[test]
-fn large_copies_are_fast() {
+fn large_copy_and_fill_speed() {
     let mut card = Card::new();
     let len = 64u32 << 20;
-    // The host finds memory for the pages first.
+    // The first copy makes the host allocate the pages.
     card.run(0, &copy(FB + WORK, FB + WORK + u64::from(len), len));
     let start = Instant::now();
     for _ in 0..8 {

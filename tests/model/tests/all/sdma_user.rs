@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! User queues of the DMA engines on the whole card: a runlist maps them, doorbells move them,
-//! their MQDs keep what they were in the middle of.
+//! SDMA user queues: mapped by a runlist, driven by doorbells, their state kept in MQDs across
+//! preemption.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ const SIZE: u64 = 64 << 20;
 
 const HIQ_DOORBELL: u32 = 0x800;
 
-/// A user queue: its number, its engine and its number there, its process.
+/// SDMA user queue: index, engine, queue of the engine, process.
 #[derive(Clone, Copy)]
 struct User {
     n: u64,
@@ -48,7 +48,7 @@ impl User {
     fn mqd(self) -> u64 {
         MQDS + self.n * 0x1000
     }
-    /// User addresses of ring, read pointer, write pointer, and a page of data.
+    /// User addresses of ring, read pointer, write pointer, and a data page.
     fn ring(self) -> u64 {
         VA + self.n * 0x1_0000
     }
@@ -61,7 +61,8 @@ impl User {
     fn data(self) -> u64 {
         self.ring() + 0xa000
     }
-    /// As Linux lays out the process's two pages: dword index on the BAR.
+    /// Returns the dword index on the BAR, following Linux's layout of the process's two doorbell
+    /// pages.
     fn doorbell(self) -> u32 {
         let base = (0x100 + 10 * self.engine).next_multiple_of(4);
         let qword = base + (self.queue & 1) * 512 + (self.queue >> 1);
@@ -192,7 +193,7 @@ impl Bench {
         self.kiq += words.len() as u64;
         self.gpu.doorbell(0, self.kiq, 8);
         let resources = pm4::set_resources::PACKET.header();
-        // Unmapping may take 300 ms.
+        // Unmap latency of 300 ms.
         let first = 1 << 29 | 3 << 16 | 0xfff8;
         self.hiq(&[resources, first, 0xfcfc_fcfc, 0, !0, !0, 0, 0]);
     }
@@ -207,7 +208,7 @@ impl Bench {
         self.gpu.doorbell(offset, self.hiq, 8);
     }
 
-    /// QUERY_STATUS, and waiting for its fence.
+    /// Sends QUERY_STATUS and waits for its fence.
     fn hiq_fence(&mut self) {
         self.fence += 1;
         let (to, value) = (FB + FENCE, self.fence);
@@ -216,7 +217,7 @@ impl Bench {
         self.until("HIQ fence", |c| c.get64(FENCE) == value);
     }
 
-    /// A queue with a ring of 4 KiB.
+    /// Creates a queue with a ring of 4 KiB.
     fn queue(&self, user: User) {
         let mut mqd = SdmaMqd::zeroed();
         mqd.sdmax_rlcx_rb_cntl = 10 << 1 | 1 << 12 | 6 << 16;
@@ -287,7 +288,7 @@ impl Bench {
         self.gpu.doorbell(offset, wptr, 8);
     }
 
-    /// Waits until a queue has done everything.
+    /// Waits until a queue is idle.
     fn idle(&self, user: User) {
         self.until("queue", |_| {
             self.user64(user.rptr()) == self.user64(user.wptr())
@@ -298,7 +299,7 @@ impl Bench {
         self.get32(user.mqd() + n as u64 * 4)
     }
 
-    /// A register of the context that a queue has, named by the first context's.
+    /// Reads a register of the queue's RLC context, given by that of the first context.
     fn rlc(&self, user: User, reg: Reg) -> u32 {
         let reg = reg.at(user.queue * pkt::RLC_REG_STRIDE);
         self.read(user.engine as usize, reg)
@@ -321,7 +322,7 @@ fn users(count: u32) -> Vec<User> {
 }
 
 #[test]
-fn queues_of_all_engines_run_with_doorbells_alone() {
+fn all_contexts_run_by_doorbell() {
     let mut bench = Bench::new();
     // All contexts of all engines, in one process.
     let all: Vec<User> = users(32)
@@ -352,7 +353,7 @@ fn queues_of_all_engines_run_with_doorbells_alone() {
 }
 
 #[test]
-fn a_queue_leaves_and_comes_back() {
+fn queue_unmap_and_remap() {
     let mut bench = Bench::new();
     let user = User {
         n: 5,
@@ -370,13 +371,13 @@ fn a_queue_leaves_and_comes_back() {
     assert_eq!(bench.rlc(user, sdma::regSDMA_RLC0_CONTEXT_STATUS), 4);
     assert_eq!(bench.mqd(user, dw::sdmax_rlcx_rb_rptr), 20);
     assert_eq!(bench.mqd(user, dw::sdmax_rlcx_rb_wptr), 20);
-    // Rung while it is away: mapping finds the pointer in memory.
+    // Doorbell rung while unmapped: mapping polls the write pointer in memory.
     bench.submit(user, &write(user.data(), 2));
     assert_eq!(bench.user32(user.data()), 1);
     bench.run_list(&[user], false);
     bench.idle(user);
     assert_eq!(bench.user32(user.data()), 2);
-    // Away in the middle of a wait, and of an indirect buffer that waits.
+    // Preempted during a poll, and in an IB that polls.
     let (gate, buffer) = (user.data() + 0x100, user.data() + 0x200);
     let mut words = write(user.data(), 3).to_vec();
     words.extend(poll(gate, 1));
@@ -405,7 +406,7 @@ fn a_queue_leaves_and_comes_back() {
 }
 
 #[test]
-fn a_long_copy_survives_preemption() {
+fn preemption_during_long_copy() {
     let mut bench = Bench::new();
     let user = User {
         n: 0,
@@ -434,7 +435,7 @@ fn a_long_copy_survives_preemption() {
 }
 
 #[test]
-fn more_processes_than_vmids_share_the_engines() {
+fn more_processes_than_vmids() {
     let mut bench = Bench::new();
     let all = users(20);
     for user in &all {
@@ -445,7 +446,7 @@ fn more_processes_than_vmids_share_the_engines() {
         for user in &all {
             bench.submit(*user, &write(user.data(), round));
         }
-        // Some of them wait for others, who may not be on an engine.
+        // Some of them wait for queues that may not be mapped.
         for pair in all.chunks(2) {
             bench.submit(pair[0], &poll(pair[1].data() + 8, round));
             bench.submit(pair[1], &write(pair[1].data() + 8, round));
@@ -460,7 +461,7 @@ fn more_processes_than_vmids_share_the_engines() {
 }
 
 #[test]
-fn a_waiting_queue_keeps_neither_its_engine_nor_the_kernels_ring() {
+fn waiting_queue_blocks_neither_engine_nor_kernel_ring() {
     let mut bench = Bench::new();
     let [one, two] = [0, 1].map(|queue| User {
         n: queue.into(),
@@ -482,7 +483,7 @@ fn a_waiting_queue_keeps_neither_its_engine_nor_the_kernels_ring() {
 }
 
 #[test]
-fn faults_stay_with_their_process() {
+fn faults_are_confined_to_their_process() {
     let mut bench = Bench::new();
     let user = users(1)[0];
     bench.queue(user);
@@ -493,16 +494,16 @@ fn faults_stay_with_their_process() {
     bench.idle(user);
     let found = bench.card.interrupts();
     assert_eq!((found[0][0], found[0][4]), (0x12, 0x70_0000));
-    // Register writes are not for users, nor are other address spaces.
+    // Users can neither write registers nor use other VMIDs.
     bench.submit(user, &[pkt::srbm_write::HEADER | 0xf << 28, 0x2040, 1]);
     bench.idle(user);
     assert_eq!(bench.card.interrupts()[0][1], 247);
     bench.card.finish(0);
 }
 
-/// Drivers find it by its engine: only compute queues are named.
+/// Drivers find it by its engine: only doorbells of compute queues are reported.
 #[test]
-fn a_queue_that_does_not_leave_is_not_named() {
+fn hung_sdma_queue_is_not_reported_by_doorbell() {
     let mut bench = Bench::new();
     let user = users(1)[0];
     bench.queue(user);
@@ -520,14 +521,14 @@ fn a_queue_that_does_not_leave_is_not_named() {
     assert_eq!(bench.rlc(user, sdma::regSDMA_RLC0_RB_CNTL) & 1, 0);
 }
 
-/// What the runtime sends for one copy: waits for signals, flushes, takes the time, copies in
-/// pieces, counts a signal down and tells its event.
+/// Returns the packets of ROCr for one copy: waits for signals, flushes, takes timestamps, copies
+/// in pieces, decrements a signal and signals its event.
 fn runtime_copy(user: User, pieces: &[(u64, u64, u32)], signal: u64, event: u32) -> Vec<u32> {
     let mut words = Vec::new();
-    // A signal is 64 bits, a poll 32.
+    // A signal has 64 bits, a poll compares 32.
     words.extend(poll(signal + 0x40 + 4, 0));
     words.extend(poll(signal + 0x40, 0));
-    // As the runtime writes it: neither memory nor a flush, and a condition that always holds.
+    // As written by ROCr: neither memory nor HDP flush, with a condition that is always true.
     words.extend([pkt::poll_regmem::HEADER, 0, 0x8000_0000, 0, 0, 0]);
     let time = |at: u64| [0x20d, lo(at), hi(at)];
     words.extend(time(signal + 0x20));
@@ -546,7 +547,7 @@ fn runtime_copy(user: User, pieces: &[(u64, u64, u32)], signal: u64, event: u32)
 }
 
 #[test]
-fn what_the_runtime_sends_for_a_copy_is_done_in_order() {
+fn rocr_copy_packets_run_in_order() {
     let mut bench = Bench::new();
     let users: Vec<User> = (0..2)
         .map(|n| User {
@@ -575,7 +576,7 @@ fn what_the_runtime_sends_for_a_copy_is_done_in_order() {
             )
         })
         .collect();
-    // The second queue's copy takes the first one's result; both are sent at once.
+    // The second copy reads the result of the first; both are submitted at once.
     let signals = users.clone().into_iter().map(|u| u.data() + 0x400);
     let signals: Vec<u64> = signals.collect();
     let back = [(dst, src + 0x200_0000, 1 << 20)];
@@ -585,8 +586,8 @@ fn what_the_runtime_sends_for_a_copy_is_done_in_order() {
     bench.submit(users[1], &runtime_copy(users[1], &back, signals[1], 6));
     bench.submit(users[0], &runtime_copy(users[0], &pieces, signals[0], 5));
     bench.until("first", |_| bench.user64(signals[0] + 8) == 0);
-    assert_eq!(bench.user64(signals[1] + 8), 1, "the second waits");
-    // It is taken off and put back while it waits.
+    assert_eq!(bench.user64(signals[1] + 8), 1, "second copy did not wait");
+    // Preempted and remapped while it waits.
     bench.unmap_all();
     bench.run_list(&users, false);
     bench.put_user(signals[1] + 0x40, &[0]);

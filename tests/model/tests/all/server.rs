@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A driver's first steps through a real vfio-user socket, with the crate's client as QEMU.
+//! Driver accesses through a vfio-user socket, with the crate's client in place of QEMU.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use vfio_user::Client;
 
 const CONFIG: u32 = 7;
 const MSIX: u32 = 2;
-/// Data is event descriptors, action is trigger.
+/// VFIO_IRQ_SET_DATA_EVENTFD and VFIO_IRQ_SET_ACTION_TRIGGER.
 const EVENTFD: u32 = 1 << 2 | 1 << 5;
 
 struct Bench {
@@ -61,7 +61,7 @@ impl Bench {
     fn finish(self) -> Arc<Gpu> {
         self.client.shutdown().unwrap();
         self.server.join().unwrap();
-        assert!(!self.path.exists(), "the socket file is removed");
+        assert!(!self.path.exists(), "socket file not removed");
         self.gpu
     }
 }
@@ -104,7 +104,7 @@ fn vram_is_shared_memory() {
 }
 
 #[test]
-fn guest_memory_comes_and_goes() {
+fn guest_memory_map_and_unmap() {
     let mut b = bench("dma");
     let ram = sparse_file("ram", 0x20_0000).unwrap();
     b.client
@@ -119,7 +119,7 @@ fn guest_memory_comes_and_goes() {
 }
 
 #[test]
-fn a_doorbell_interrupt_goes_all_the_way() {
+fn doorbell_to_msi() {
     let mut b = bench("msi");
     let ram = sparse_file("ram", 0x10_0000).unwrap();
     b.client.dma_map(0, 0, 0x10_0000, ram.as_raw_fd()).unwrap();
@@ -128,7 +128,7 @@ fn a_doorbell_interrupt_goes_all_the_way() {
     b.client
         .set_irqs(MSIX, EVENTFD, 0, 1, &[event.as_raw_fd()])
         .unwrap();
-    // IH ring at 0x1_0000, 256 bytes, no re-arm.
+    // IH ring at 0x1_0000, 256 bytes, no rearm.
     let ih = |off: u64| (0x10a0 + off) * 4;
     b.write32(5, ih(0x81), 0x1_0000 >> 8);
     b.write32(5, ih(0x80), 1 | 6 << 1 | 1 << 16 | 1 << 17 | 1 << 28);
@@ -141,7 +141,7 @@ fn a_doorbell_interrupt_goes_all_the_way() {
     std::fs::File::from(event).read_exact(&mut count).unwrap();
     assert_eq!(u64::from_ne_bytes(count), 1);
     assert_eq!(b.read32(5, ih(0x84)), 32);
-    // Doorbells: refused while the aperture is off, then seen by the right part.
+    // Doorbells: refused while the aperture is disabled, then routed to their block.
     b.client.region_write(2, 0x1a0 * 8, &[0; 4]).unwrap();
     assert_eq!(b.gpu.strict.unexpected(), 1);
     b.write32(5, (0xd20 + 0xc0) * 4, 1);
@@ -155,7 +155,7 @@ fn a_doorbell_interrupt_goes_all_the_way() {
 }
 
 #[test]
-fn odd_accesses_are_reported_and_harmless() {
+fn invalid_accesses_are_reported() {
     let mut b = bench("odd");
     let mut byte = [0xff; 1];
     b.client.region_read(5, 1, &mut byte).unwrap();
@@ -172,7 +172,7 @@ fn odd_accesses_are_reported_and_harmless() {
 }
 
 #[test]
-fn both_resets_and_the_disconnect_give_power_on_state() {
+fn resets_and_disconnect_restore_power_on_state() {
     let mut b = bench("reset");
     let scratch = u64::from(0xa000u32 + 0x2040) * 4;
     b.write32(5, scratch, 1);
@@ -187,7 +187,7 @@ fn both_resets_and_the_disconnect_give_power_on_state() {
     assert_eq!(gpu.strict.lines(), [""; 0]);
 }
 
-/// All regions' sizes by index.
+/// Region sizes by index.
 trait Sizes {
     fn regions_sizes(&self) -> Vec<u64>;
 }

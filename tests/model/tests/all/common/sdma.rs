@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! A card with running DMA engines, and the driver's side of their kernel rings.
+//! Card with running SDMA engines, and the driver's side of their kernel rings.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,23 +15,23 @@ use rkfd_abi::sdma as pkt;
 
 use crate::common::{addr, enable_context, gpu_with, open_aperture, FB};
 
-/// VRAM offsets: interrupt ring, page tables, rings and pointers of engine n, pages for tests.
+/// VRAM offsets: IH ring, page tables, rings and pointers of engine n, test pages.
 pub const IH_RING: u64 = 0x8_0000;
 pub const TABLE: u64 = 0x10_0000;
 pub const RINGS: u64 = 0x40_0000;
 pub const WORK: u64 = 0x100_0000;
-/// Bytes of a kernel ring.
+/// Size of a kernel ring, in bytes.
 pub const RING: u64 = 4096;
-/// System memory that the GART maps, at this address of VMID 0 and of VMID 3.
+/// GART address of system memory, in VMID 0 and VMID 3.
 pub const GART: u64 = 0x10_0000_0000;
 pub const GART_SIZE: u64 = 32 << 20;
-/// Where VMID 3 has the VRAM from `WORK` on.
+/// Address of the VRAM from `WORK` on in VMID 3.
 pub const USER: u64 = 0x20_0000_0000;
 pub const USER_SIZE: u64 = 64 << 20;
-/// Address space of jobs.
+/// VMID of jobs.
 pub const VMID: u32 = 3;
 
-/// See the module.
+/// Card with SDMA engines.
 pub struct Card {
     pub gpu: Arc<Gpu>,
     pub wptr: [u64; 4],
@@ -54,7 +54,7 @@ pub fn hi(value: u64) -> u32 {
 }
 
 impl Card {
-    /// Engines run, rings are on.
+    /// Returns a card with running engines and enabled rings.
     pub fn new() -> Self {
         let card = Self::bare(Knobs::default());
         for n in 0..4 {
@@ -63,7 +63,7 @@ impl Card {
         card
     }
 
-    /// Engines run, rings are off.
+    /// Returns a card with running engines and disabled rings.
     pub fn bare(knobs: Knobs) -> Self {
         let gpu = gpu_with(knobs);
         for n in 0..gpu.sdma.count() {
@@ -84,7 +84,7 @@ impl Card {
     }
 
     fn page_tables(&self) {
-        // The GART, and above it, in one flat table of VMID 3, the GART again and VRAM.
+        // The GART, and above it a flat table of VMID 3 with the GART and VRAM.
         for n in 0..GART_SIZE >> 12 {
             let entry = n << 12 | 0x77;
             self.put64(TABLE + n * 8, entry);
@@ -118,11 +118,11 @@ impl Card {
         let set = |reg, value| self.gpu.reg_write(addr(Ip::Osssys, reg), value);
         set(oss::regIH_RB_BASE, lo((FB + IH_RING) >> 8));
         set(oss::regIH_RB_BASE_HI, hi((FB + IH_RING) >> 8));
-        // 2^14 dwords, addresses of VMID 0.
+        // 2^14 dwords, addresses in VMID 0.
         set(oss::regIH_RB_CNTL, 1 | 14 << 1 | 1 << 16 | 4 << 28);
     }
 
-    /// The interrupts since the last call: client, source, ring, VMID, context.
+    /// Returns the interrupts since the last call: client, source, ring, VMID, context.
     pub fn interrupts(&mut self) -> Vec<[u32; 5]> {
         let wptr = self.gpu.reg_read(addr(Ip::Osssys, oss::regIH_RB_WPTR));
         let mut found = Vec::new();
@@ -172,7 +172,7 @@ impl Card {
         RINGS + n as u64 * 0x1_0000
     }
 
-    /// Where the read pointer of engine `n` is reported; its fence is 16 bytes further.
+    /// Returns the address of engine `n`'s read pointer report; its fence is 16 bytes further.
     pub fn report(n: usize) -> u64 {
         Self::ring(n) + 0x8000
     }
@@ -181,7 +181,7 @@ impl Card {
         Self::report(n) + 16
     }
 
-    /// What a driver does at start and after a reset.
+    /// Starts a ring, as a driver does at start and after a reset.
     pub fn start_ring(&self, n: usize, pointer: u64) {
         let set = |reg, value| self.set(n, reg, value);
         let (base, report) = (FB + Self::ring(n), FB + Self::report(n));
@@ -204,12 +204,12 @@ impl Card {
         set(sdma::regSDMA_CNTL, 1 | 1 << 1 | 1 << 7 | 1 << 18);
     }
 
-    /// Dword index on the BAR.
+    /// Returns the dword index of the doorbell on the BAR.
     pub fn doorbell(n: usize) -> u32 {
         (0x100 + 10 * n as u32) * 2
     }
 
-    /// Puts packets into a ring without telling the engine.
+    /// Writes packets to a ring without ringing the doorbell.
     pub fn write(&mut self, n: usize, words: &[u32]) {
         for word in words {
             let at = Self::ring(n) + self.wptr[n] % RING;
@@ -228,7 +228,7 @@ impl Card {
         self.kick(n);
     }
 
-    /// INDIRECT at a place where it may be.
+    /// Writes an INDIRECT at a valid alignment.
     pub fn indirect(&mut self, n: usize, vmid: u32, va: u64, dwords: u32) {
         while (self.wptr[n] / 4 + 6) % 8 != 0 {
             self.write(n, &[pkt::NOP_SINGLE]);
@@ -237,14 +237,14 @@ impl Card {
         self.write(n, &[head, lo(va), hi(va), dwords, 0, 0]);
     }
 
-    /// FENCE and TRAP.
+    /// Writes FENCE and TRAP.
     pub fn fence(&mut self, n: usize, value: u32) {
         let to = FB + Self::fence_at(n);
         self.write(n, &[pkt::fence::HEADER, lo(to), hi(to), value]);
         self.submit(n, &[pkt::trap::HEADER, 0]);
     }
 
-    /// Waits until everything up to a new fence is done.
+    /// Waits for a new fence.
     pub fn finish(&mut self, n: usize) {
         let value = self.get32(Self::fence_at(n)).wrapping_add(1);
         self.fence(n, value);
@@ -271,7 +271,7 @@ impl Card {
         assert_eq!(self.gpu.strict.lines(), [""; 0]);
     }
 
-    /// The first strict line contains all of `parts`.
+    /// Asserts that the first strict line contains all of `parts`.
     pub fn assert_strict(&self, parts: &[&str]) {
         let lines = self.gpu.strict.lines();
         for part in parts {
@@ -280,7 +280,7 @@ impl Card {
     }
 }
 
-/// COPY linear.
+/// Returns a COPY linear.
 pub fn copy(src: u64, dst: u64, bytes: u32) -> [u32; 7] {
     [
         pkt::copy_linear::HEADER,
@@ -293,7 +293,7 @@ pub fn copy(src: u64, dst: u64, bytes: u32) -> [u32; 7] {
     ]
 }
 
-/// POLL_REGMEM of memory until it equals.
+/// Returns a POLL_REGMEM of memory, condition equal.
 pub fn poll(va: u64, value: u32) -> [u32; 6] {
     use pkt::poll_regmem as p;
     let head = p::HEADER | p::FUNC.put(p::FUNC_EQUAL) | p::MEM_POLL.put(1);
