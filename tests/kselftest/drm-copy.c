@@ -196,7 +196,7 @@ static void copy_a_gibibyte(uint32_t from, uint32_t to)
 	if (!ret)
 		ret = mem_try(&g, GIB, to, 0, false, &dst);
 	if (ret == -ENOMEM)
-		SKIP("not enough memory for two objects of 1 GiB");
+		SKIP("not enough memory for two BOs of 1 GiB");
 	ASSERT_OK(ret);
 	mem_create(&g, 65536, GTT, &look);
 	stream_create(&g, &s, 0, AMDGPU_CTX_PRIORITY_NORMAL, 1, 4096);

@@ -85,7 +85,7 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 		}
 		stream_run(&s, p);
 	}
-	ktap_note("%u objects of %llu MiB in %llu MiB; usage: VRAM %llu MiB, GTT %llu MiB", count,
+	ktap_note("%u BOs of %llu MiB in %llu MiB; usage: VRAM %llu MiB, GTT %llu MiB", count,
 		  OBJECT / MIB, (unsigned long long)(vram / MIB),
 		  (unsigned long long)(drm_vram_usage(&g) / MIB),
 		  (unsigned long long)(drm_gtt_usage(&g) / MIB));
@@ -138,7 +138,7 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 			stream_run(&s, p);
 			for (uint32_t w = 0; w < BLOCKS * 16; w++)
 				ASSERT(words[w] == wanted[i][w / 16],
-				       "object %u, block %u: %#x, not %#x", i, w / 16, words[w],
+				       "BO %u, block %u: %#x, not %#x", i, w / 16, words[w],
 				       wanted[i][w / 16]);
 		}
 	}
@@ -156,7 +156,7 @@ static void over_allocate(unsigned int rounds, unsigned int jobs)
 
 			for (uint32_t w = 0; w < BLOCK / 4; w++)
 				wrong |= words[b * (BLOCK / 4) + w] ^ wanted[i][b];
-			ASSERT(wrong == 0, "object %u, block %u: bits %#x are wrong", i, b, wrong);
+			ASSERT(wrong == 0, "BO %u, block %u: bits %#x are wrong", i, b, wrong);
 		}
 	}
 	for (unsigned int i = 0; i < count; i++)
@@ -218,7 +218,7 @@ TEST_TIMEOUT(cpu_mappings_follow_evictions, 120)
 			const uint32_t *words = mapped[i].cpu;
 
 			for (uint32_t w = 0; w < MIB / 4; w++)
-				ASSERT(words[w] == (i << 20 | w), "object %u, word %u: %#x", i, w,
+				ASSERT(words[w] == (i << 20 | w), "BO %u, word %u: %#x", i, w,
 				       words[w]);
 		}
 		for (unsigned int i = 0; i < count; i++)
@@ -489,5 +489,5 @@ TEST_TIMEOUT(queues_survive_vram_pressure, 180)
 	for (uint32_t i = 0; i < KEPT; i++)
 		for (size_t w = 0; w < OBJECT / 4; w += 64)
 			ASSERT(((uint32_t *)kept[i]->va)[w] == (i << 24 | (uint32_t)w),
-			       "object %u, word %zu", i, w);
+			       "BO %u, word %zu", i, w);
 }

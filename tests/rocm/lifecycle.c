@@ -80,7 +80,7 @@ static void short_life(struct watched *w, uint32_t value)
 	expect_filled(mine, value + 1, "the process's own memory");
 	w->phase = COPY;
 	gpu_copy(&g, host, g.cpu, vram, g.gpu, WORDS * 4);
-	expect_filled(host, value, "a copy of video memory");
+	expect_filled(host, value, "a copy of VRAM");
 	w->phase = LEAVE;
 	/* Some leave freeing of memory to the library, some all of the cleanup to the kernel. */
 	if (value % 3 == 0) {

@@ -242,7 +242,7 @@ static int queues_and_buffers(void)
 	for (unsigned int i = 0; !ret && i < COPIES; i++)
 		ret = kfd_queue_prepare(&k, &queues[i], 64, &args[i]);
 	if (ret)
-		return compare_failed("queues to weigh", ret);
+		return compare_failed("queues to measure", ret);
 	/* The first queue includes one-time allocations. */
 	before = now(k.drm);
 	ret = kfd_queue_start(&queues[0], &args[0]);
@@ -254,7 +254,7 @@ static int queues_and_buffers(void)
 	for (unsigned int i = 0; !ret && i < COPIES; i++)
 		ret = kfd_queue_destroy(&queues[i]);
 	if (ret)
-		return compare_failed("queues to weigh", ret);
+		return compare_failed("queues to measure", ret);
 	before = now(k.drm);
 	for (unsigned int i = 0; !ret && i < BUFFERS; i++) {
 		ret = kfd_bo_alloc(&k, KFD_PAGE, KFD_FLAGS_GTT, &bos[i]);
@@ -273,7 +273,7 @@ static int queues_and_buffers(void)
 	told("buffer_of_4K_in_vram", before, now(k.drm), BUFFERS, 0);
 	for (unsigned int i = 0; !ret && i < BUFFERS; i++)
 		ret = kfd_bo_free(&k, bos[i]);
-	return ret ? compare_failed("buffers to weigh", ret) : 0;
+	return ret ? compare_failed("buffers to measure", ret) : 0;
 }
 
 int compare_memory(void)
