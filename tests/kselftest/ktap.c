@@ -197,9 +197,19 @@ static int wait_for(pid_t child, unsigned int seconds, bool *late)
 	return status;
 }
 
+/* Returns $KTAP_TIME_FACTOR, or 1 if it is not set. */
+static unsigned int time_factor(void)
+{
+	const char *factor = getenv("KTAP_TIME_FACTOR");
+	int n = factor ? atoi(factor) : 1;
+
+	return n > 0 ? (unsigned int)n : 1;
+}
+
 /* Runs one test. Returns 0 (passed), EXIT_SKIPPED or EXIT_FAILED. */
 static int run_one(const struct ktap_test *test)
 {
+	unsigned int seconds = test->seconds * time_factor();
 	bool late;
 	int status;
 	pid_t child;
@@ -216,9 +226,9 @@ static int run_one(const struct ktap_test *test)
 		ktap_end();
 	}
 	setpgid(child, child);
-	status = wait_for(child, test->seconds, &late);
+	status = wait_for(child, seconds, &late);
 	if (late)
-		printf("# failed: not done after %u s\n", test->seconds);
+		printf("# failed: not done after %u s\n", seconds);
 	else if (WIFSIGNALED(status))
 		printf("# failed: died of signal %d\n", WTERMSIG(status));
 	if (kernel_complaints() || late || WIFSIGNALED(status) || shared->failures)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The limit is multiplied by $KTAP_TIME_FACTOR, for kernels that are slow. */
 struct ktap_test {
 	const char *name;
 	void (*run)(void);
