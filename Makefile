@@ -52,5 +52,6 @@ help: ## this list
 	@echo "  ROOT=trixie     whose ROCm 'make vm' and 'make demo WORKLOAD=hip' use: trixie or forky; ROOT=none: 'make vm' without"
 	@echo "  CHIP=mi300x     chip that the GPU model shows: mi300x or rx9070; 'make check' takes all that tests/vm/boots names"
 	@echo "  DRIVER=amdgpu   let 'make check' and 'make vm' load the stock driver of the same kernel instead of rkfd"
+	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more instead of the stock one; built at its first use (10 to 30 minutes)"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  where downloads and slow products are kept (default ~/.cache/rkfd)"

@@ -46,6 +46,15 @@ note() { printf 'rkfd: %s\n' "$*" >&2; }
 CHIPS="mi300x rx9070"
 case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "there is no chip $CHIP: CHIP is one of $CHIPS" ;; esac
 
+# The kernels that a VM can boot: Debian's, or one of the same source with the checks of tests/vm/debug.config built in.
+KERNELS="stock debug"
+KERNEL=${KERNEL:-stock}
+case " $KERNELS " in *" $KERNEL "*) ;; *) die "there is no kernel $KERNEL: KERNEL is one of $KERNELS" ;; esac
+export KERNEL
+# Limits of time are multiplied by this.
+TIME_FACTOR=1
+[ "$KERNEL" = stock ] || TIME_FACTOR=8
+
 root_key() {
 	printf '%s\n' "$RKFD_SUITE" $ROOT_PACKAGES $ROOT_BACKPORTS | sha256sum | cut -c1-12
 }
@@ -62,6 +71,16 @@ guest_dir() {
 # The kernel that set-up chose, or nothing before set-up. The name is the release (uname -r).
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
 kernel_dir() { printf '%s/kernel-%s' "$RKFD_CACHE" "$(kernel_release)"; }
+
+# The debug kernel, by the release and the content of its configuration: `vmlinux`, `build` (the tree for KDIR), `ready`.
+debug_kernel_dir() {
+	printf '%s-debug-%s' "$(kernel_dir)" "$(sed '/^#/d; /^$/d' "$RKFD_SRC/tests/vm/debug.config" | sha256sum | cut -c1-12)"
+}
+
+# What KERNEL selects: the tree that the module is built against, the folder of the module below $RKFD_OUT, a name for messages.
+kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir; fi; }
+module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo module; fi; }
+kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }
 
 # The firmware that set-up chose: its folder, which holds amdgpu/NAME, `version` and `sha256` of the package.
 firmware_dir() { printf '%s/firmware-%s' "$RKFD_CACHE" "$(cat "$RKFD_CACHE/firmware.version" 2>/dev/null || true)"; }
