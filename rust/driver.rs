@@ -144,6 +144,7 @@ impl pci::Driver for Driver {
     }
 }
 
+#[vtable]
 impl Hooks for Driver {
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trace points of the module (`/sys/kernel/tracing/events/rkfd`), as safe functions.
+//! Trace events of the module (`/sys/kernel/tracing/events/rkfd`).
 //!
-//! With tracing off each costs one patched-out branch. Nothing here changes what the driver does.
+//! A disabled event costs a branch that is patched out (static key).
+//!
+//! C header: `rust/c/trace.h`
 
 use kernel::{prelude::*, task::Pid};
 
-/// Declares the safe function of one trace point of `c/trace.h`.
+/// Defines the functions that record the events of `c/trace.h`.
 macro_rules! events {
-    ($($(#[$attr:meta])* fn $name:ident => $event:ident($($arg:ident: $ty:ty => $raw:expr),* $(,)?);)*) => {
+    ($(
+        $(#[$attr:meta])*
+        fn $name:ident => $event:ident($($arg:ident: $ty:ty => $raw:expr),* $(,)?);
+    )*) => {
         kernel::macros::paste! {$(
             $(#[$attr])*
             #[inline(always)]
             pub(crate) fn $name($($arg: $ty),*) {
                 if enabled!($event) {
-                    // SAFETY: The event is ours; its arguments are numbers and NUL-terminated strings
-                    // that live for the call, which copies what it records.
+                    // SAFETY: `c/trace.c` defines the event with these arguments: numbers, and
+                    // NUL-terminated strings and arrays that are valid for the call, which copies
+                    // what it records.
                     unsafe { crate::bindings::[<rust_do_trace_ $event>]($($raw),*) };
                 }
             }
@@ -23,11 +29,11 @@ macro_rules! events {
     };
 }
 
-/// Is this event being recorded?
+/// Returns whether an event is enabled.
 macro_rules! enabled {
     ($event:ident) => {
         kernel::macros::paste! {{
-            // SAFETY: The key belongs to a trace point that `c/trace.c` defines.
+            // SAFETY: The key is that of a static tracepoint, which `c/trace.c` defines.
             unsafe {
                 kernel::jump_label::static_branch_unlikely!(
                     crate::bindings::[<__tracepoint_ $event>],
@@ -41,12 +47,14 @@ macro_rules! enabled {
 
 events! {
     /// A process (`what`: created, released, evicted, restored, ...).
-    fn process => rkfd_process(pid: Pid => pid, pasid: u32 => pasid, what: &CStr => what.as_char_ptr());
+    fn process => rkfd_process(
+        pid: Pid => pid, pasid: u32 => pasid, what: &CStr => what.as_char_ptr()
+    );
 
     /// An ioctl has returned `ret` after `ns` nanoseconds.
     fn ioctl => rkfd_ioctl(pid: Pid => pid, nr: u32 => nr, ret: i64 => ret, ns: u64 => ns);
 
-    /// A step on a queue's way to the hardware or back took `ns` nanoseconds.
+    /// A step of creating, updating or destroying a queue took `ns` nanoseconds.
     fn queue_step => rkfd_queue_step(
         pid: Pid => pid, qid: u32 => qid, step: &CStr => step.as_char_ptr(), ns: u64 => ns
     );
@@ -59,7 +67,8 @@ events! {
 
     /// A packet was committed to a kernel-owned ring.
     fn packet => rkfd_packet(
-        gpu_id: u32 => gpu_id, ring: &CStr => ring.as_char_ptr(), packet: &CStr => packet.as_char_ptr(),
+        gpu_id: u32 => gpu_id, ring: &CStr => ring.as_char_ptr(),
+        packet: &CStr => packet.as_char_ptr(),
         dwords: u32 => dwords, wptr: u64 => wptr
     );
 
@@ -69,14 +78,18 @@ events! {
         vmid: u32 => vmid, pasid: u32 => pasid, ctx0: u32 => ctx0
     );
 
-    /// A GPU does not answer any more.
+    /// A GPU hang was detected.
     fn gpu_hang => rkfd_gpu_hang(gpu_id: u32 => gpu_id);
 
     /// An event of a process (`what`: set, reset, signal, wake, ...).
-    fn event => rkfd_event(pid: Pid => pid, event_id: u32 => event_id, what: &CStr => what.as_char_ptr());
+    fn event => rkfd_event(
+        pid: Pid => pid, event_id: u32 => event_id, what: &CStr => what.as_char_ptr()
+    );
 
-    /// A process's doorbells were mapped into its memory.
-    fn doorbell_map => rkfd_doorbell_map(pid: Pid => pid, gpu_id: u32 => gpu_id, phys: u64 => phys, va: u64 => va);
+    /// The doorbells of a process were mapped at user address `va`.
+    fn doorbell_map => rkfd_doorbell_map(
+        pid: Pid => pid, gpu_id: u32 => gpu_id, phys: u64 => phys, va: u64 => va
+    );
 
     /// GPU page tables changed.
     fn vm_map => rkfd_vm_map(
@@ -84,29 +97,32 @@ events! {
         flags: u64 => flags, map: bool => map
     );
 
-    /// A job was given to an SDMA engine.
+    /// A job was submitted to an SDMA engine.
     fn sdma_job => rkfd_sdma_job(
-        gpu_id: u32 => gpu_id, engine: u32 => engine, vmid: u32 => vmid, seq: u64 => seq, ibs: u32 => ibs
+        gpu_id: u32 => gpu_id, engine: u32 => engine, vmid: u32 => vmid, seq: u64 => seq,
+        ibs: u32 => ibs
     );
 
-    /// An SDMA engine is reset; the job of `seq` was on it.
+    /// An SDMA engine is reset while it executes the job with seqno `seq`.
     fn sdma_reset => rkfd_sdma_reset(gpu_id: u32 => gpu_id, engine: u32 => engine, seq: u64 => seq);
 
-    /// A frame goes on a ring to MES.
+    /// A packet is submitted to a MES ring.
     fn mes_submit => rkfd_mes_submit(
-        gpu_id: u32 => gpu_id, ring: u32 => ring, op: &CStr => op.as_char_ptr(), doorbell: u32 => doorbell,
+        gpu_id: u32 => gpu_id, ring: u32 => ring, op: &CStr => op.as_char_ptr(),
+        doorbell: u32 => doorbell,
         seq: u32 => seq, words: &[u32; 64] => words.as_ptr()
     );
 
-    /// MES has dealt with a frame, or has not in time.
+    /// MES completed a packet, or timed out.
     fn mes_done => rkfd_mes_done(
         gpu_id: u32 => gpu_id, ring: u32 => ring, op: &CStr => op.as_char_ptr(), seq: u32 => seq,
         ret: i32 => ret, ns: u64 => ns
     );
 
-    /// A scheduler that is told of each queue was told of this one, or that it goes.
+    /// A queue was added to (`map`), or removed from, a scheduler with a packet per queue (MES).
     fn queue_map => rkfd_queue_map(
-        gpu_id: u32 => gpu_id, pid: Pid => pid, qid: u32 => qid, doorbell: u32 => doorbell, map: bool => map
+        gpu_id: u32 => gpu_id, pid: Pid => pid, qid: u32 => qid, doorbell: u32 => doorbell,
+        map: bool => map
     );
 
     /// A buffer moves (`from`, `to`: VRAM, GTT).
@@ -116,14 +132,14 @@ events! {
     );
 }
 
-/// The time between steps of one piece of work; reads no clock while nobody records.
+/// Measures the steps of one operation on a queue; reads no clock while the event is disabled.
 pub(crate) struct Steps {
     pid: Pid,
     last: Option<u64>,
 }
 
 impl Steps {
-    /// Starts the clock.
+    /// Starts measuring.
     pub(crate) fn start(pid: Pid) -> Self {
         Self {
             pid,
@@ -131,7 +147,7 @@ impl Steps {
         }
     }
 
-    /// Records that `step` of queue `qid` is done.
+    /// Records the end of `step` of queue `qid`.
     pub(crate) fn mark(&mut self, qid: u32, step: &CStr) {
         if let Some(last) = self.last {
             let now = now();
@@ -141,22 +157,22 @@ impl Steps {
     }
 }
 
-/// Monotonic nanoseconds, for durations.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 fn now() -> u64 {
-    // SAFETY: Reading the clock has no preconditions.
+    // SAFETY: The clock can be read in any context.
     unsafe { kernel::bindings::ktime_get() as u64 }
 }
 
-/// When a frame went to MES; `None` when nobody records.
+/// Measures a MES packet; `None` while the event is disabled.
 pub(crate) struct MesTimer(Option<u64>);
 
 impl MesTimer {
-    /// Starts the clock.
+    /// Starts measuring.
     pub(crate) fn start() -> Self {
         Self(enabled!(rkfd_mes_done).then(now))
     }
 
-    /// Records how frame `seq` went.
+    /// Records the result of the packet with seqno `seq`.
     pub(crate) fn end(self, gpu_id: u32, ring: u32, op: &CStr, seq: u32, result: Result) {
         if let Some(start) = self.0 {
             let ret = result.map_or_else(Error::to_errno, |()| 0);
@@ -165,11 +181,11 @@ impl MesTimer {
     }
 }
 
-/// When an ioctl began; `None` when nobody records.
+/// Measures an ioctl; `None` while the event is disabled.
 pub(crate) struct IoctlTimer(Option<u64>);
 
 impl IoctlTimer {
-    /// Starts the clock.
+    /// Starts measuring.
     pub(crate) fn start() -> Self {
         Self(enabled!(rkfd_ioctl).then(now))
     }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bytes of an ioctl: structs and numbers of the user space interface, bound from Linux' own headers
-//! (`linux/kfd_ioctl.h`, `linux/kfd_sysfs.h`, `drm/amdgpu_drm.h`).
+//! Structs and constants of the user space interface, generated from the kernel's headers.
 //!
-//! Whether the values in them are valid is decided in `ioctl` and `drm`, not here.
+//! Values are validated in `ioctl` and `drm`.
+//!
+//! C headers: [`include/uapi/linux/kfd_ioctl.h`](srctree/include/uapi/linux/kfd_ioctl.h),
+//! [`include/uapi/linux/kfd_sysfs.h`](srctree/include/uapi/linux/kfd_sysfs.h),
+//! [`include/uapi/drm/amdgpu_drm.h`](srctree/include/uapi/drm/amdgpu_drm.h)
 
 #![allow(dead_code, unused_imports)]
 
@@ -11,14 +14,14 @@ use kernel::transmute::{AsBytes, FromBytes};
 
 pub(crate) use crate::bindings::*;
 
-/// Declares structs that consist of integers without padding, so that all their bytes may be copied
-/// from and to user space.
+/// Declares structs of integers without padding: all bytes may be copied from and to user space.
 macro_rules! plain {
     ($($name:ident: $size:literal,)*) => {$(
         const _: () = assert!(core::mem::size_of::<$name>() == $size);
-        // SAFETY: Only integers and arrays of them, valid for all bit patterns.
+        // SAFETY: The struct has integers and arrays of them, valid for all bit patterns.
         unsafe impl FromBytes for $name {}
-        // SAFETY: The fields fill the struct: the header pads explicitly, and the size above is their sum.
+        // SAFETY: The header pads explicitly: the size, asserted above, is the sum of the fields',
+        // so that there are no uninitialized bytes.
         unsafe impl AsBytes for $name {}
     )*};
 }
@@ -114,12 +117,12 @@ plain! {
     kfd_runtime_info: 16,
 }
 
-/// Declares structs of integers, and unions of such, with room that no member covers: they are read from
-/// user space, or are views of a buffer whose bytes were all written before.
+/// Declares structs and unions of integers with padding: they are copied from user space, or are
+/// views of a buffer that is initialized.
 macro_rules! input {
     ($($name:ident: $size:literal,)*) => {$(
         const _: () = assert!(core::mem::size_of::<$name>() == $size);
-        // SAFETY: Only integers and arrays and unions of them, valid for all bit patterns.
+        // SAFETY: The type has integers, arrays and unions of them, valid for all bit patterns.
         unsafe impl FromBytes for $name {}
     )*};
 }
@@ -143,51 +146,58 @@ input! {
     kfd_ioctl_svm_args: 24,
 }
 
-/// Gives safe access to members of unions of integers, all bytes of which were written by whoever passed them.
+/// Defines accessors of members of unions of integers, all bytes of which are initialized.
 macro_rules! members {
     ($($(#[$attr:meta])* $name:ident: $of:ty => $($field:ident).+: $to:ty,)*) => {$(
         $(#[$attr])*
         pub(crate) fn $name(of: &$of) -> &$to {
-            // SAFETY: The member consists of integers, and all bytes of the union are initialized.
+            // SAFETY: The member has integers only. All bytes of the union are initialized: it was
+            // copied from user space, or zeroed.
             unsafe { of.$($field).+.as_ref() }
         }
     )*};
 }
 
 members! {
-    /// What user space asks of `BO_LIST`.
+    /// Returns the request of `BO_LIST`.
     bo_list_in: drm_amdgpu_bo_list => in_: drm_amdgpu_bo_list_in,
-    /// What user space asks of `CS`.
+    /// Returns the request of `CS`.
     cs_in: drm_amdgpu_cs => in_: drm_amdgpu_cs_in,
-    /// What user space asks of `CTX`.
+    /// Returns the request of `CTX`.
     ctx_in: drm_amdgpu_ctx => in_: drm_amdgpu_ctx_in,
-    /// What user space asks of `FENCE_TO_HANDLE`.
+    /// Returns the request of `FENCE_TO_HANDLE`.
     fence_to_handle_in: drm_amdgpu_fence_to_handle => in_: drm_amdgpu_fence_to_handle__bindgen_ty_1,
-    /// What user space asks of `WAIT_CS`.
+    /// Returns the request of `WAIT_CS`.
     wait_cs_in: drm_amdgpu_wait_cs => in_: drm_amdgpu_wait_cs_in,
-    /// What user space asks of `WAIT_FENCES`.
+    /// Returns the request of `WAIT_FENCES`.
     wait_fences_in: drm_amdgpu_wait_fences => in_: drm_amdgpu_wait_fences_in,
-    /// What user space asks of `GEM_CREATE`.
+    /// Returns the request of `GEM_CREATE`.
     gem_create_in: drm_amdgpu_gem_create => in_: drm_amdgpu_gem_create_in,
-    /// What user space asks of `GEM_MMAP`.
+    /// Returns the request of `GEM_MMAP`.
     gem_mmap_in: drm_amdgpu_gem_mmap => in_: drm_amdgpu_gem_mmap_in,
-    /// What user space asks of `GEM_WAIT_IDLE`.
+    /// Returns the request of `GEM_WAIT_IDLE`.
     gem_wait_idle_in: drm_amdgpu_gem_wait_idle => in_: drm_amdgpu_gem_wait_idle_in,
-    /// Which block an `INFO` query is about.
-    info_hw_ip: drm_amdgpu_info => __bindgen_anon_1.query_hw_ip: drm_amdgpu_info__bindgen_ty_1__bindgen_ty_2,
-    /// Which registers an `INFO` query is about.
-    info_read_mmr_reg: drm_amdgpu_info => __bindgen_anon_1.read_mmr_reg: drm_amdgpu_info__bindgen_ty_1__bindgen_ty_3,
-    /// Which firmware an `INFO` query is about.
+    /// Returns the block argument of an `INFO` query.
+    info_hw_ip: drm_amdgpu_info => __bindgen_anon_1.query_hw_ip:
+        drm_amdgpu_info__bindgen_ty_1__bindgen_ty_2,
+    /// Returns the registers argument of an `INFO` query.
+    info_read_mmr_reg: drm_amdgpu_info => __bindgen_anon_1.read_mmr_reg:
+        drm_amdgpu_info__bindgen_ty_1__bindgen_ty_3,
+    /// Returns the firmware argument of an `INFO` query.
     info_query_fw: drm_amdgpu_info => __bindgen_anon_1.query_fw: drm_amdgpu_query_fw,
 }
 
-/// Makes answers: unions of integers of which some members are set and all other bytes are zero.
+/// Defines constructors of replies: unions of integers with some members set and all other bytes
+/// zero.
 macro_rules! answers {
-    ($($(#[$attr:meta])* $name:ident($($value:ident: $ty:ty),*): $of:ty => $($field:ident).+;)*) => {$(
+    ($(
+        $(#[$attr:meta])*
+        $name:ident($($value:ident: $ty:ty),*): $of:ty => $($field:ident).+;
+    )*) => {$(
         $(#[$attr])*
         pub(crate) fn $name($($value: $ty),*) -> $of {
             let mut all = <$of>::default();
-            // SAFETY: The member consists of integers, and all bytes of the union are initialized.
+            // SAFETY: The member has integers only, and `default()` zeroes all bytes of the union.
             let out = unsafe { answers!(@member all, $($field).+) };
             $(out.$value = $value;)*
             all
@@ -198,31 +208,31 @@ macro_rules! answers {
 }
 
 answers! {
-    /// The answer of `BO_LIST`.
+    /// Returns the reply of `BO_LIST`.
     bo_list_out(list_handle: u32): drm_amdgpu_bo_list => out;
-    /// The answer of `CS`.
+    /// Returns the reply of `CS`.
     cs_out(handle: u64): drm_amdgpu_cs => out;
-    /// The answer of `CTX` to a new context.
+    /// Returns the reply of `CTX` to `AMDGPU_CTX_OP_ALLOC_CTX`.
     ctx_alloc_out(ctx_id: u32): drm_amdgpu_ctx => out.alloc;
-    /// The answer of `CTX` to a question about its state.
+    /// Returns the reply of `CTX` to `AMDGPU_CTX_OP_QUERY_STATE`.
     ctx_state_out(flags: u64, reset_status: u32): drm_amdgpu_ctx => out.state;
-    /// The answer of `CTX` to a question about clocks.
+    /// Returns the reply of `CTX` to `AMDGPU_CTX_OP_GET_STABLE_PSTATE`.
     ctx_pstate_out(flags: u32): drm_amdgpu_ctx => out.pstate;
-    /// The answer of `FENCE_TO_HANDLE`.
+    /// Returns the reply of `FENCE_TO_HANDLE`.
     fence_to_handle_out(handle: u32): drm_amdgpu_fence_to_handle => out;
-    /// The answer of `GEM_CREATE`.
+    /// Returns the reply of `GEM_CREATE`.
     gem_create_out(handle: u32): drm_amdgpu_gem_create => out;
-    /// The answer of `GEM_MMAP`.
+    /// Returns the reply of `GEM_MMAP`.
     gem_mmap_out(addr_ptr: u64): drm_amdgpu_gem_mmap => out;
-    /// The answer of `GEM_WAIT_IDLE`.
+    /// Returns the reply of `GEM_WAIT_IDLE`.
     gem_wait_idle_out(status: u32): drm_amdgpu_gem_wait_idle => out;
-    /// The answer of `WAIT_CS`.
+    /// Returns the reply of `WAIT_CS`.
     wait_cs_out(status: u64): drm_amdgpu_wait_cs => out;
-    /// The answer of `WAIT_FENCES`.
+    /// Returns the reply of `WAIT_FENCES`.
     wait_fences_out(status: u32, first_signaled: u32): drm_amdgpu_wait_fences => out;
 }
 
-/// The bytes of an answer that has room at its end which is no field.
+/// Returns the bytes of a reply that has padding at its end, which is zero here.
 pub(crate) fn hw_ip_bytes(
     info: &drm_amdgpu_info_hw_ip,
 ) -> [u8; size_of::<drm_amdgpu_info_hw_ip>()] {
@@ -246,7 +256,7 @@ pub(crate) fn hw_ip_bytes(
     bytes
 }
 
-/// Kinds of exceptions, without the name of their enum.
+/// Exception codes, without the prefix of their enum.
 pub(crate) use crate::bindings::{
     kfd_dbg_trap_exception_code_EC_QUEUE_NEW as EC_QUEUE_NEW,
     kfd_dbg_trap_exception_code_EC_QUEUE_PACKET_DISPATCH_DIM_INVALID as EC_QUEUE_PACKET_DISPATCH_DIM_INVALID,

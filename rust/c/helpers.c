@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One function for each inline function or macro of the kernel that the module needs.
+ * Wrappers of inline functions and macros of the kernel, for Rust.
  */
 
 #include <linux/cpumask.h>
@@ -48,21 +48,23 @@ void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj)
 }
 
 /*
- * Handles that no file has: the core counts handles of files only and exports no function for that. The count keeps
- * the object's reference to its DMA buffer, which references the object.
+ * Adds a handle that belongs to no file: drm_gem_object_handle_get() is not exported. While it has
+ * handles, an object keeps its reference to its DMA buffer. @buf: NULL, or a DMA buffer of the
+ * object.
  */
-void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *seen)
+void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *buf)
 {
 	mutex_lock(&obj->dev->object_name_lock);
 	if (!obj->handle_count++)
 		drm_gem_object_get(obj);
-	if (seen && !obj->dma_buf) {
-		get_dma_buf(seen);
-		obj->dma_buf = seen;
+	if (buf && !obj->dma_buf) {
+		get_dma_buf(buf);
+		obj->dma_buf = buf;
 	}
 	mutex_unlock(&obj->dev->object_name_lock);
 }
 
+/* Reverts rkfd_helper_drm_gem_hold(), as drm_gem_object_handle_put_unlocked(). */
 void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj)
 {
 	struct drm_device *dev = obj->dev;
@@ -83,7 +85,7 @@ void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj)
 		drm_gem_object_put(obj);
 }
 
-/* For objects that have a handle. */
+/* Returns a reference to the DMA buffer, new or not, of an object that has a handle. */
 struct dma_buf *rkfd_helper_drm_gem_export(struct drm_gem_object *obj, int flags)
 {
 	struct dma_buf *buf;
@@ -118,7 +120,8 @@ void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma)
 	vma->vm_page_prot = pgprot_noncached(vm_get_page_prot(vma->vm_flags));
 }
 
-unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn, bool wc)
+unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr,
+				    unsigned long pfn, bool wc)
 {
 	pgprot_t prot = wc ? pgprot_writecombine(vma->vm_page_prot) : vma->vm_page_prot;
 
@@ -203,7 +206,7 @@ bool rkfd_helper_dma_fence_is_signaled(struct dma_fence *fence)
 	return dma_fence_is_signaled(fence);
 }
 
-/* The lock makes error and signal one step, whoever else ends the fence at the same time. */
+/* Sets the error and signals in one critical section. False if the fence was signaled before. */
 bool rkfd_helper_dma_fence_end(struct dma_fence *fence, int error)
 {
 	unsigned long flags;
@@ -240,14 +243,15 @@ void rkfd_helper_wait_until_zero(int *var)
 
 static bool sched_entity_is_idle(struct drm_sched_entity *entity)
 {
-	/* The list is looked at without its lock. */
+	/* As in drm_sched_entity_is_idle(): the list is read without its lock. */
 	rmb();
-	return list_empty(&entity->list) || !spsc_queue_count(&entity->job_queue) || READ_ONCE(entity->stopped);
+	return list_empty(&entity->list) || !spsc_queue_count(&entity->job_queue) ||
+	       READ_ONCE(entity->stopped);
 }
 
 /*
- * As drm_sched_entity_flush(), but it only tells whether the process was killed and the entity has to be: that
- * needs a lock of ours. Looks again from time to time, as an entity may go over to another scheduler.
+ * As drm_sched_entity_flush(), but returns whether the entity is to be killed, which the caller does
+ * under a lock of its own. Waits in slices: the entity may move to another scheduler meanwhile.
  */
 bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout)
 {
@@ -256,14 +260,14 @@ bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeou
 	struct task_struct *last_user;
 
 	while (!sched_entity_is_idle(entity)) {
-		struct drm_gpu_scheduler *sched = READ_ONCE(entity->rq)->sched;
+		wait_queue_head_t *wq = &READ_ONCE(entity->rq)->sched->job_scheduled;
 
 		if (exiting) {
 			if (timeout <= 0)
 				break;
-			wait_event_timeout(sched->job_scheduled, sched_entity_is_idle(entity), slice);
+			wait_event_timeout(*wq, sched_entity_is_idle(entity), slice);
 			timeout -= slice;
-		} else if (wait_event_killable_timeout(sched->job_scheduled, sched_entity_is_idle(entity),
+		} else if (wait_event_killable_timeout(*wq, sched_entity_is_idle(entity),
 						       slice) < 0) {
 			break;
 		}
@@ -277,7 +281,7 @@ bool rkfd_helper_sched_entity_stopped(struct drm_sched_entity *entity)
 	return READ_ONCE(entity->stopped);
 }
 
-/* What the entity waits for, with a reference; its callback may be dropping the entity's own just now. */
+/* Returns a reference to the dependency, whose callback may be dropping that of the entity. */
 struct dma_fence *rkfd_helper_sched_entity_dependency(struct drm_sched_entity *entity)
 {
 	struct dma_fence *fence;
@@ -305,7 +309,8 @@ int rkfd_helper_dma_resv_lock(struct dma_resv *resv, struct ww_acquire_ctx *ctx,
 	return interruptible ? dma_resv_lock_interruptible(resv, ctx) : dma_resv_lock(resv, ctx);
 }
 
-int rkfd_helper_dma_resv_lock_slow(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible)
+int rkfd_helper_dma_resv_lock_slow(struct dma_resv *resv, struct ww_acquire_ctx *ctx,
+				   bool interruptible)
 {
 	if (interruptible)
 		return dma_resv_lock_slow_interruptible(resv, ctx);
@@ -337,7 +342,7 @@ struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order)
 {
 	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 
-	/* Large runs are a gift: the caller has a use for single pages too. */
+	/* Large runs are optional: do not reclaim for them. */
 	if (order)
 		gfp = GFP_KERNEL | __GFP_ZERO | __GFP_COMP | __GFP_NORETRY | __GFP_NOWARN;
 	return alloc_pages(gfp, order);
@@ -369,8 +374,8 @@ static void dma_mask_release(struct device *dev, void *res)
 }
 
 /*
- * The mask of a device is set once per binding, which a resource of the device records. Called with the device lock
- * held. -EBUSY: the mask was set before.
+ * The mask of a device is set once per binding, which a resource of the device records. Called with
+ * the device lock held. -EBUSY: the mask was set before.
  */
 int rkfd_helper_dma_set_mask(struct device *dev, u64 mask)
 {
@@ -405,8 +410,8 @@ bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size)
 		u64 len = pci_resource_len(pdev, bar);
 		u64 first = pci_resource_start(pdev, bar);
 
-		if ((pci_resource_flags(pdev, bar) & IORESOURCE_MEM) && start >= first && size <= len &&
-		    start - first <= len - size)
+		if ((pci_resource_flags(pdev, bar) & IORESOURCE_MEM) && start >= first &&
+		    size <= len && start - first <= len - size)
 			return true;
 	}
 	return false;

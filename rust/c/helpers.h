@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions for what Rust cannot call: inline functions and macros of the kernel. No decisions here.
+ * Wrappers of inline functions and macros of the kernel, which Rust cannot call.
  */
 #ifndef RKFD_HELPERS_H
 #define RKFD_HELPERS_H
@@ -15,7 +15,7 @@ struct mmu_notifier_range;
 
 void rkfd_helper_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_helper_drm_gem_object_put(struct drm_gem_object *obj);
-void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *seen);
+void rkfd_helper_drm_gem_hold(struct drm_gem_object *obj, struct dma_buf *buf);
 void rkfd_helper_drm_gem_let_go(struct drm_gem_object *obj);
 struct dma_buf *rkfd_helper_drm_gem_export(struct drm_gem_object *obj, int flags);
 u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
@@ -23,7 +23,8 @@ u64 rkfd_helper_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 void rkfd_helper_vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_helper_vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags);
 void rkfd_helper_vma_set_noncached(struct vm_area_struct *vma);
-unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn, bool wc);
+unsigned int rkfd_helper_vmf_insert(struct vm_area_struct *vma, unsigned long addr,
+				    unsigned long pfn, bool wc);
 
 bool rkfd_helper_access_ok(u64 addr, size_t size);
 bool rkfd_helper_in_compat_syscall(void);
@@ -60,8 +61,10 @@ struct ww_acquire_ctx;
 
 void rkfd_helper_ww_acquire_init(struct ww_acquire_ctx *ctx);
 void rkfd_helper_ww_acquire_fini(struct ww_acquire_ctx *ctx);
-int rkfd_helper_dma_resv_lock(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible);
-int rkfd_helper_dma_resv_lock_slow(struct dma_resv *resv, struct ww_acquire_ctx *ctx, bool interruptible);
+int rkfd_helper_dma_resv_lock(struct dma_resv *resv, struct ww_acquire_ctx *ctx,
+			      bool interruptible);
+int rkfd_helper_dma_resv_lock_slow(struct dma_resv *resv, struct ww_acquire_ctx *ctx,
+				   bool interruptible);
 bool rkfd_helper_dma_resv_trylock(struct dma_resv *resv);
 void rkfd_helper_dma_resv_unlock(struct dma_resv *resv);
 

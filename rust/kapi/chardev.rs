@@ -1,7 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A character device with a class of its own, so that it appears as
-//! `/sys/devices/virtual/<name>/<name>` and `/dev/<name>`.
+//! A character device with a class of its own: `/sys/devices/virtual/<name>/<name>` and
+//! `/dev/<name>`.
+//!
+//! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
+//! [`include/linux/device/class.h`](srctree/include/linux/device/class.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! #[vtable]
+//! impl chardev::File for Control {
+//!     type Private = Arc<Client>;
+//!     const NAME: &'static CStr = c"kfd";
+//!     const MODE: u16 = 0o666;
+//!
+//!     fn open() -> Result<Arc<Client>> {
+//!         Client::new()
+//!     }
+//!     // ...
+//! }
+//!
+//! let registration = chardev::Registration::<Control>::new()?;
+//! ```
 
 use core::{marker::PhantomData, ptr::NonNull};
 
@@ -17,7 +38,7 @@ use super::vma::{self, NewArea};
 /// File operations of a character device (`struct file_operations`).
 #[vtable]
 pub(crate) trait File: Sized + Send + Sync + 'static {
-    /// What an open file owns.
+    /// The private data of an open file.
     type Private: ForeignOwnable + Send + Sync;
     /// Name of class and device.
     const NAME: &'static CStr;
@@ -27,7 +48,7 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
     /// Opens the device for the current process.
     fn open() -> Result<Self::Private>;
 
-    /// Runs an ioctl of the current process.
+    /// Runs an ioctl of the current process. Returns a value that is not negative, or an error.
     fn ioctl(
         private: <Self::Private as ForeignOwnable>::Borrowed<'_>,
         cmd: u32,
@@ -42,8 +63,8 @@ pub(crate) trait File: Sized + Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `device` is a registered device of the class `Self::CLASS` with number `major`:0, and the major is
-/// registered with `Self::FOPS`.
+/// `device` is a registered device of the class `Self::CLASS` with number `major`:0, and the major
+/// is registered with `Self::FOPS`.
 pub(crate) struct Registration<T: File> {
     major: c_uint,
     device: NonNull<bindings::device>,
@@ -52,9 +73,9 @@ pub(crate) struct Registration<T: File> {
     _p: PhantomData<T>,
 }
 
-// SAFETY: Registration and removal work from any task.
+// SAFETY: The device may be removed by any task that can sleep; no `T` is stored.
 unsafe impl<T: File> Send for Registration<T> {}
-// SAFETY: Shared references only give out the device, which is thread safe.
+// SAFETY: Shared references only give out `&Device`, which is `Sync`.
 unsafe impl<T: File> Sync for Registration<T> {}
 
 const MINORS: c_uint = 256;
@@ -77,23 +98,24 @@ impl<T: File> Registration<T> {
         ..pin_init::zeroed()
     };
 
-    /// Registers class and device.
+    /// Registers class and device. `EBUSY` if one is registered.
     pub(crate) fn new() -> Result<Self> {
         let inode = vma::MappingInode::new()?;
         let name = kernel::str::as_char_ptr_in_const_context(T::NAME);
         let class: &'static bindings::class = const { &Self::CLASS };
-        // SAFETY: Name and operations are static.
+        // SAFETY: Name and operations are static; their owner is this module.
         let major =
             unsafe { bindings::__register_chrdev(0, 0, MINORS, name, const { &Self::FOPS }) };
         to_result(major)?;
         let major = major as c_uint;
-        // SAFETY: The class is static.
+        // SAFETY: The class is static, and not registered: there is one registration at a time,
+        // since there is one `MappingInode`.
         if let Err(e) = to_result(unsafe { bindings::class_register(class) }) {
-            // SAFETY: Registered above.
+            // SAFETY: The numbers were registered above.
             unsafe { bindings::__unregister_chrdev(major, 0, MINORS, name) };
             return Err(e);
         }
-        // SAFETY: The class is registered, the format takes one string.
+        // SAFETY: The class is registered, and the format takes the one string that is passed.
         let device = from_err_ptr(unsafe {
             bindings::device_create(
                 class,
@@ -113,7 +135,7 @@ impl<T: File> Registration<T> {
                 _p: PhantomData,
             }),
             Err(e) => {
-                // SAFETY: Both registered above.
+                // SAFETY: Class and numbers were registered above, and the class has no devices.
                 unsafe {
                     bindings::class_unregister(class);
                     bindings::__unregister_chrdev(major, 0, MINORS, name);
@@ -123,7 +145,7 @@ impl<T: File> Registration<T> {
         }
     }
 
-    /// The device, for things to be hung under it in sysfs.
+    /// Returns the device, as a parent in sysfs.
     pub(crate) fn device(&self) -> &device::Device {
         // SAFETY: By the type invariant the device exists as long as `self`.
         unsafe { device::Device::from_raw(self.device.as_ptr()) }
@@ -135,13 +157,13 @@ impl<T: File> Registration<T> {
 
     /// # Safety
     ///
-    /// Called by the driver core with null or a valid place for the mode.
+    /// Called by the driver core with NULL or a valid pointer to the mode.
     unsafe extern "C" fn devnode(
         _dev: *const bindings::device,
         mode: *mut bindings::umode_t,
     ) -> *mut c_char {
         if !mode.is_null() {
-            // SAFETY: By the safety requirement.
+            // SAFETY: Not NULL here, so valid by the safety requirement.
             unsafe { *mode = T::MODE };
         }
         core::ptr::null_mut()
@@ -151,13 +173,15 @@ impl<T: File> Registration<T> {
     ///
     /// Called by the kernel for a file that is being opened.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The inode of a character device holds its number.
+        // SAFETY: The inode is valid during the call, and that of a character device.
         if unsafe { (*inode).i_rdev } & 0xfffff != 0 {
             return ENODEV.to_errno();
         }
         match T::open() {
             Ok(private) => {
-                // SAFETY: The file is being opened: its private data are ours, nobody maps it yet.
+                // SAFETY: The file is being opened: its private data are the driver's, and it has
+                // no mappings. The registration, with the inode, outlives open files, which hold
+                // the module.
                 unsafe {
                     (*file).private_data = private.into_foreign();
                     vma::adopt(file);
@@ -170,9 +194,9 @@ impl<T: File> Registration<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel once for an opened file, when its last user has gone.
+    /// Called by the kernel, once, as the last use of an open file.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` stored the private data; nobody uses them any more.
+        // SAFETY: `open` stored private data of this type; this is the last use of the file.
         drop(unsafe { T::Private::from_foreign((*file).private_data) });
         0
     }
@@ -181,7 +205,7 @@ impl<T: File> Registration<T> {
     ///
     /// Called by the kernel for an open file.
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
-        // SAFETY: `open` stored the private data, which live until `release`.
+        // SAFETY: `open` stored private data of this type, which are owned until `release`.
         let private = unsafe { T::Private::borrow((*file).private_data) };
         match T::ioctl(private, cmd, arg) {
             Ok(value) => value as c_long,
@@ -196,12 +220,12 @@ impl<T: File> Registration<T> {
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: As in `ioctl`.
+        // SAFETY: `open` stored private data of this type, which are owned until `release`.
         let private = unsafe { T::Private::borrow((*file).private_data) };
         let Some(vma) = NonNull::new(vma) else {
             return EINVAL.to_errno();
         };
-        // SAFETY: This is the file operation, and the wrapper is consumed by the call.
+        // SAFETY: This is the file operation, and the value is consumed by the call.
         let area = unsafe { NewArea::from_raw(vma) };
         T::mmap(private, area).map_or_else(|e| e.to_errno(), |()| 0)
     }
@@ -212,7 +236,7 @@ impl<T: File> Drop for Registration<T> {
         let class: &'static bindings::class = const { &Self::CLASS };
         let name = kernel::str::as_char_ptr_in_const_context(T::NAME);
         // SAFETY: By the type invariant all three are registered. No file is open: each holds a
-        // reference to the module.
+        // reference to the module, whose init failed or whose exit runs.
         unsafe {
             bindings::device_destroy(class, Self::number(self.major));
             bindings::class_unregister(class);

@@ -122,7 +122,8 @@ impl Coherent {
         Ok(unsafe { self.cpu.as_ptr().add(offset) }.cast())
     }
 
-    /// Reads the 32-bit word at byte `offset`; `EINVAL` out of bounds or unaligned, as all accesses.
+    /// Reads the 32-bit word at byte `offset`; `EINVAL` out of bounds or unaligned, as all
+    /// accesses.
     pub(crate) fn read32(&self, offset: usize) -> Result<u32> {
         let ptr = self.at::<u32>(offset)?;
         // SAFETY: `at()` returns a valid, aligned address inside the allocation.
@@ -149,7 +150,8 @@ impl Coherent {
     pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
         let ptr = self.words(offset, from.len())?;
         for (i, value) in from.iter().enumerate() {
-            // SAFETY: `words()` returns the aligned address of `from.len()` words of the allocation.
+            // SAFETY: `words()` returns the aligned address of `from.len()` words of the
+            // allocation.
             unsafe { ptr.add(i).write_volatile(*value) };
         }
         Ok(())

@@ -131,7 +131,8 @@ pub(crate) const fn ioctl_table<const N: usize, const M: usize>(list: [Ioctl; M]
 
 /// # Safety
 ///
-/// Called by the DRM core for a device and a file of driver `D`, with the argument of `H`'s command.
+/// Called by the DRM core for a device and a file of driver `D`, with the argument of `H`'s
+/// command.
 unsafe extern "C" fn run<D: Driver, H: Handler<D>>(
     dev: *mut bindings::drm_device,
     data: *mut c_void,
@@ -405,7 +406,8 @@ impl Registration {
 
     /// Returns the minor number of the render node.
     pub(crate) fn render_minor(&self) -> u32 {
-        // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is freed.
+        // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
+        // freed.
         unsafe { (*(*self.0.raw()).render).index as u32 }
     }
 }

@@ -1,6 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files without a name: a process gets a descriptor of one, and passes it on as it likes.
+//! Anonymous inode files: descriptors that a process reads, writes and polls.
+//!
+//! C headers: [`include/linux/anon_inodes.h`](srctree/include/linux/anon_inodes.h),
+//! [`include/linux/fs.h`](srctree/include/linux/fs.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! #[vtable]
+//! impl file::Stream for Client {
+//!     const NAME: &'static CStr = c"smi-event";
+//!
+//!     fn read(&self, to: UserSliceWriter) -> Result<usize> {
+//!         self.fifo.lock().copy_to(to)
+//!     }
+//!     // ...
+//! }
+//!
+//! let fd = file::open(client)?;
+//! ```
 
 use core::{marker::PhantomData, ptr::NonNull};
 
@@ -16,21 +35,22 @@ use kernel::{
 
 use crate::bindings as ours;
 
-/// What is read and written through such files.
+/// Operations of such a file (`struct file_operations`).
+#[vtable]
 pub(crate) trait Stream: Send + Sync + 'static {
-    /// Name, as links in `/proc` show it.
+    /// Name in the links of `/proc/<pid>/fd`.
     const NAME: &'static CStr;
 
-    /// Somebody reads, at most as much as there is room. Returns how many bytes that were.
+    /// Reads at most as many bytes as `to` has room for; returns their number.
     fn read(&self, to: UserSliceWriter) -> Result<usize>;
 
-    /// Somebody writes. Returns how many bytes were taken.
+    /// Writes; returns the number of bytes consumed.
     fn write(&self, from: UserSliceReader) -> Result<usize>;
 
-    /// Says whether there is something to read, and has `table` told when there is.
+    /// Returns whether a read would not block, and registers `table` to be woken when that changes.
     fn poll(&self, file: &File, table: &PollTable<'_>) -> bool;
 
-    /// The last descriptor was closed.
+    /// Called when the last descriptor is closed.
     fn closed(this: &Arc<Self>);
 }
 
@@ -50,7 +70,7 @@ impl<T: Stream> Table<T> {
     ///
     /// `file` was made by `open` and was not released.
     unsafe fn stream<'a>(file: *mut bindings::file) -> <Arc<T> as ForeignOwnable>::Borrowed<'a> {
-        // SAFETY: `open` stored the private data, which live until `release`.
+        // SAFETY: `open` stored an `Arc<T>` as private data, which is owned until `release`.
         unsafe { Arc::<T>::borrow((*file).private_data) }
     }
 
@@ -63,7 +83,7 @@ impl<T: Stream> Table<T> {
         len: usize,
         _at: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The file was made by `open`, and is not released before the call returns.
         let stream = unsafe { Self::stream(file) };
         let room = UserSlice::new(UserPtr::from_addr(to as usize), len);
         stream
@@ -80,7 +100,7 @@ impl<T: Stream> Table<T> {
         len: usize,
         _at: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By the safety requirement.
+        // SAFETY: The file was made by `open`, and is not released before the call returns.
         let stream = unsafe { Self::stream(file) };
         let given = UserSlice::new(UserPtr::from_addr(from as usize), len);
         stream
@@ -95,7 +115,9 @@ impl<T: Stream> Table<T> {
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) -> bindings::__poll_t {
-        // SAFETY: By the safety requirement; file and table live during the call.
+        // SAFETY: The file was made by `open` and is not released before the call returns. File and
+        // table live during the call; the file is in use, so it has no active `fdget_pos()` that
+        // is not locked.
         let (stream, file, table) = unsafe {
             (
                 Self::stream(file),
@@ -114,19 +136,20 @@ impl<T: Stream> Table<T> {
     ///
     /// Called by the kernel once for a file made by `open`, when its last user has gone.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` stored the private data; nobody uses them any more.
+        // SAFETY: `open` stored an `Arc<T>` as private data; this is the last use of the file.
         let stream = unsafe { Arc::<T>::from_foreign((*file).private_data) };
         T::closed(&stream);
         0
     }
 }
 
-/// Gives the current process a descriptor of a new file, for reading and writing. If there is none to
-/// be had, nothing is closed either.
+/// Creates a file, for reading and writing, and returns its descriptor in the current process.
+/// `EMFILE` without a free one, `ENOMEM` without memory; [`Stream::closed`] is not called then.
 pub(crate) fn open<T: Stream>(stream: Arc<T>) -> Result<u32> {
     let place = FileDescriptorReservation::get_unused_fd_flags(0)?;
     let private = stream.into_foreign();
-    // SAFETY: Name and operations are static. On success the file owns what `private` stands for.
+    // SAFETY: Name and operations are static. On success the file owns the reference of `private`,
+    // until `release`.
     let raw = from_err_ptr(unsafe {
         ours::anon_inode_getfile(
             T::NAME.as_char_ptr(),
@@ -137,10 +160,11 @@ pub(crate) fn open<T: Stream>(stream: Arc<T>) -> Result<u32> {
     })
     .and_then(|file| NonNull::new(file).ok_or(ENOMEM))
     .inspect_err(|_| {
-        // SAFETY: There is no file that would own it.
+        // SAFETY: No file was created, so the reference is still owned by this function.
         drop(unsafe { Arc::<T>::from_foreign(private) });
     })?;
-    // SAFETY: A new file, whose reference is handed over. Its position is never used.
+    // SAFETY: A new file, the only reference to which is handed over. It is in no descriptor table,
+    // so that no `fdget_pos()` of it is active.
     let file = unsafe { ARef::from_raw(raw.cast::<File>()) };
     let fd = place.reserved_fd();
     place.fd_install(file);

@@ -7,7 +7,8 @@
 //! # Examples
 //!
 //! ```ignore
-//! let object: ARef<gem::Object<Buffer>> = gem::Object::new(dev, size, try_pin_init!(Buffer { bo }))?;
+//! let buffer = try_pin_init!(Buffer { bo });
+//! let object: ARef<gem::Object<Buffer>> = gem::Object::new(dev, size, buffer)?;
 //! let handle = object.create_handle(file)?;
 //!
 //! let object = gem::Object::<Buffer>::lookup(file, handle).ok_or(ENOENT)?;
@@ -170,7 +171,8 @@ impl<T: DriverObject> Object<T> {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: Only shared references to the object are given out, through which it is not moved.
+        // SAFETY: Only shared references to the object are given out, through which it is not
+        // moved.
         let object = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(object) }));
         let raw: *mut bindings::drm_gem_object = object.cast().as_ptr();
         dev.inc_ref();
@@ -230,12 +232,12 @@ impl<T: DriverObject> Object<T> {
         }
     }
 
-    /// Permits a file to map the object without a handle. Calls are counted. `EINVAL` if the file is
-    /// not one of a device of this module.
+    /// Permits a file to map the object without a handle. Calls are counted. `EINVAL` if the file
+    /// is not one of a device of this module.
     pub(crate) fn allow(&self, file: &fs::File) -> Result {
         let file = drm::drm_file(file).ok_or(EINVAL)?;
-        // SAFETY: The object is initialized and the file open, both during the borrow; the node has a
-        // lock of its own.
+        // SAFETY: The object is initialized and the file open, both during the borrow; the node has
+        // a lock of its own.
         to_result(unsafe {
             bindings::drm_vma_node_allow(&raw mut (*self.raw.get()).vma_node, file)
         })
@@ -282,8 +284,8 @@ impl<T: DriverObject> Object<T> {
     ///
     /// Called by the DRM core for an object of this type without references.
     unsafe extern "C" fn free(raw: *mut bindings::drm_gem_object) {
-        // SAFETY: The object is initialized, and valid until the box is dropped: it came from such a
-        // box in `new`. Its reference to the device is dropped last.
+        // SAFETY: The object is initialized, and valid until the box is dropped: it came from such
+        // a box in `new`. Its reference to the device is dropped last.
         unsafe {
             let dev = NonNull::from(Device::from_raw((*raw).dev));
             bindings::drm_gem_object_release(raw);
@@ -296,13 +298,13 @@ impl<T: DriverObject> Object<T> {
     ///
     /// Called by the DRM core for an object of this type and an open file that closes its handle.
     unsafe extern "C" fn close(raw: *mut bindings::drm_gem_object, file: *mut bindings::drm_file) {
-        // SAFETY: Only files of devices of this module have handles of such objects, and the file is
-        // open by the safety requirement.
+        // SAFETY: Only files of devices of this module have handles of such objects, and the file
+        // is open by the safety requirement.
         unsafe { drm::handle_closed(file, raw as usize) };
     }
 
-    /// Creates the DMA buffer of an object. Its mappings join those of the device: [`View::zap`] and
-    /// the unplug of the device zap them too.
+    /// Creates the DMA buffer of an object. Its mappings join those of the device: [`View::zap`]
+    /// and the unplug of the device zap them too.
     ///
     /// # Safety
     ///
@@ -318,9 +320,9 @@ impl<T: DriverObject> Object<T> {
         // SAFETY: The object is valid by the safety requirement.
         let buf = unsafe { bindings::drm_gem_prime_export(raw, flags) };
         if kernel::error::from_err_ptr(buf).is_ok() {
-            // SAFETY: The file is new, so nobody maps it yet. The inode lives as long as the device,
-            // which the object holds, which the file holds. The buffer is of a GEM object of this
-            // module, as `adopt` demands.
+            // SAFETY: The file is new, so nobody maps it yet. The inode lives as long as the
+            // device, which the object holds, which the file holds. The buffer is of a GEM object
+            // of this module, as `adopt` demands.
             unsafe {
                 (*(*buf).file).f_mapping = (*(*(*raw).dev).anon_inode).i_mapping;
                 dmabuf::adopt(buf);
@@ -362,8 +364,8 @@ impl<T: DriverObject> Object<T> {
             // A child does not inherit registers.
             flags |= bindings::VM_DONTCOPY;
         }
-        // SAFETY: The area is being set up with the mmap lock held for writing: flags and protection
-        // may be changed.
+        // SAFETY: The area is being set up with the mmap lock held for writing: flags and
+        // protection may be changed.
         unsafe {
             ours::rkfd_helper_vm_flags_set(vma, flags);
             // The caching mode of memory depends on its placement: the fault handler sets it.

@@ -1,9 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a process that a device sees without pinning it.
+//! User memory that a device accesses without pinning it (HMM): interval notifiers, and faulting in
+//! and mapping the pages of a range.
 //!
-//! The kernel tells when pages of a range are about to change ([`Interval`]); they are found, and brought
-//! in if need be, by walking the process's page tables ([`Interval::fault`]).
+//! C headers: [`include/linux/hmm.h`](srctree/include/linux/hmm.h),
+//! [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! struct Userptr { state: Mutex<State> }
+//!
+//! #[vtable]
+//! impl hmm::Watch for Userptr {
+//!     fn invalidate(&self, mark: hmm::Mark<'_>) {
+//!         let mut state = self.state.lock();
+//!         mark.set();
+//!         state.valid = false;
+//!         state.zap_ptes();
+//!     }
+//! }
+//!
+//! let interval = hmm::Interval::new(addr, len, userptr)?;
+//! let pages = interval.fault(dev)?;
+//! let state = interval.watch().state.lock();
+//! // If nothing was invalidated since before the fault: use `pages` under the lock.
+//! ```
 
 use kernel::{
     bindings, device,
@@ -18,51 +40,54 @@ use kernel::{
 use super::raw_device;
 use crate::bindings as ours;
 
-/// How long a chunk may change again and again while it is looked at, in milliseconds.
+/// How long the walk of a chunk is repeated while it is being invalidated, in milliseconds.
 const FAULT_TIMEOUT_MS: u32 = 1000;
-/// Pages that are looked up at a time. To bring some in may itself change what others see (after a
-/// fork each write makes a copy), then the walk begins anew: it should not be long.
+/// Pages of one walk. Faulting pages in may itself invalidate the range (copy-on-write after a
+/// fork), and the walk is repeated: it should be short.
 const CHUNK: usize = 1 << 9;
 
-/// The page is there; asked for: it shall be.
+/// The page is present; in a request: fault it in.
 const PFN_VALID: c_ulong = 1 << ours::HMM_PFN_VALID_BIT;
-/// The page may be written; asked for: it shall be possible.
+/// The page is writable; in a request: make it writable.
 const PFN_WRITE: c_ulong = 1 << ours::HMM_PFN_WRITE_BIT;
-/// What is the number of the page.
+/// The bits of the PFN.
 const PFN_MASK: c_ulong = (1 << ours::HMM_PFN_BITS) - 1;
 
-/// Who watches a range.
+/// Operations of an interval notifier (`struct mmu_interval_notifier_ops`).
+#[vtable]
 pub(crate) trait Watch: Send + Sync + 'static {
-    /// Pages of the range are about to change. When this returns the device must not access them any more.
+    /// Called before pages of the range change. When this returns the device must not access them
+    /// any more.
     ///
-    /// Runs with locks of the memory management held, and when memory is short: it must not allocate
-    /// memory, nor wait for whoever does without a [`super::task::NoReclaim`], nor touch user memory.
-    /// `mark` has to be called under the lock that those take who rely on the pages.
+    /// Called with locks of the memory management held, and in reclaim: it must not allocate
+    /// memory, wait for a thread that does outside of a [`super::task::NoReclaim`], or access user
+    /// memory. `mark` must be set under the lock that users of the pages hold.
     fn invalidate(&self, mark: Mark<'_>);
 }
 
-/// Lets those who look at the range know that it changes.
+/// The argument of [`Watch::invalidate`]: marks the range as changed.
 pub(crate) struct Mark<'a> {
     notifier: &'a Opaque<bindings::mmu_interval_notifier>,
     seq: c_ulong,
 }
 
 impl Mark<'_> {
-    /// Does it.
+    /// Makes walks that are in progress start again (`mmu_interval_set_seq()`).
     pub(crate) fn set(self) {
-        // SAFETY: The notifier is the one that is being called with this number.
+        // SAFETY: The value is only made by `invalidate`, from its notifier and sequence number,
+        // and does not outlive the call.
         unsafe { ours::rkfd_helper_mmu_interval_set_seq(self.notifier.get(), self.seq) }
     }
 }
 
-/// A range of the memory of a process that is watched.
+/// An interval notifier: a range of the memory of a process.
 ///
 /// # Invariants
 ///
-/// The notifier is in the kernel's tree, with `Self::OPS`, from its making to [`Drop`].
+/// The notifier is registered, with `Self::OPS`, from [`Self::new`] to `Drop`.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Interval<T: Watch> {
-    // Field order: the notifier may be called before its making has returned.
+    // Field order: `invalidate` may be called before the init of the notifier has returned.
     watch: T,
     start: usize,
     len: usize,
@@ -70,9 +95,9 @@ pub(crate) struct Interval<T: Watch> {
     notifier: Opaque<bindings::mmu_interval_notifier>,
 }
 
-// SAFETY: The notifier is used by functions that any task may call.
+// SAFETY: The notifier may be removed by any task that can sleep; `T` is `Send`.
 unsafe impl<T: Watch> Send for Interval<T> {}
-// SAFETY: As above; they synchronize.
+// SAFETY: The functions that use the notifier lock or use its sequence count; `T` is `Sync`.
 unsafe impl<T: Watch> Sync for Interval<T> {}
 
 impl<T: Watch> Interval<T> {
@@ -81,8 +106,9 @@ impl<T: Watch> Interval<T> {
         ..pin_init::zeroed()
     };
 
-    /// Watches the `bytes` at `first`, both whole pages, of the current process. `EOVERFLOW` if there
-    /// are no such addresses; what is mapped there does not matter.
+    /// Registers a notifier for `bytes` bytes at address `first` of the current process, both page
+    /// aligned, whether mapped or not. `EOVERFLOW` for a range that wraps, `EINVAL` in a kernel
+    /// thread, `ENOMEM` without memory.
     ///
     /// May take the mmap lock for writing.
     pub(crate) fn new(first: usize, bytes: usize, watch: T) -> Result<Arc<Self>> {
@@ -93,8 +119,9 @@ impl<T: Watch> Interval<T> {
                 start: first,
                 len: bytes,
                 notifier <- Opaque::try_ffi_init(|slot: *mut bindings::mmu_interval_notifier| {
-                    // SAFETY: The slot is pinned memory that is not used otherwise; the mm has users: it is that
-                    // of the current task. The fields that `invalidate` looks at are initialized.
+                    // SAFETY: The slot is uninitialized pinned memory. The mm has users, the
+                    // current task being one. The fields that `invalidate` reads are initialized
+                    // before.
                     unsafe {
                         slot.write(pin_init::zeroed());
                         to_result(bindings::mmu_interval_notifier_insert(
@@ -111,25 +138,25 @@ impl<T: Watch> Interval<T> {
         )
     }
 
-    /// Who watches.
+    /// Returns the operations' data.
     pub(crate) fn watch(&self) -> &T {
         &self.watch
     }
 
     fn mm(&self) -> &Mm {
-        // SAFETY: By the type invariant the notifier holds the mm.
+        // SAFETY: By the type invariant the notifier is registered, so it holds the `mm_struct`.
         unsafe { Mm::from_raw((*self.notifier.get()).mm) }
     }
 
-    /// Brings all pages in, as a write of the CPU would, and maps them for `dev`.
+    /// Faults all pages in for writing, and maps them for `dev`.
     ///
-    /// They are what the process has if nothing was invalidated since before the call. `EFAULT` if there is
-    /// no memory, `EPERM` if it may not be written, `EBUSY` if it does not hold still, `ESRCH` if the
-    /// process is ending. Takes the mmap lock; touches user memory.
+    /// The result is valid if the range was not invalidated since before the call. `EFAULT` if the
+    /// range is not mapped, `EPERM` if it is not writable, `EBUSY` if it keeps being invalidated,
+    /// `ESRCH` if the process is exiting, `ENOMEM` without memory. Takes the mmap lock.
     pub(crate) fn fault(&self, dev: &device::Device) -> Result<Mapped> {
         super::dma::check_mask(dev)?;
         let user = self.mm().mmget_not_zero().ok_or(ESRCH)?;
-        // The last user's end would call us: not from here.
+        // Dropping the last user would call the notifier from here: do it asynchronously.
         let _user = kernel::mm::MmWithUser::into_mmput_async(user);
         let pages = self.len / PAGE_SIZE;
         let mut pfns = KVVec::with_capacity(pages.min(CHUNK), GFP_KERNEL)?;
@@ -149,7 +176,7 @@ impl<T: Watch> Interval<T> {
         Ok(mapped)
     }
 
-    /// Looks up so many pages as there is room for, from page `first` on.
+    /// Walks `pfns.len()` pages from page `first` on.
     fn fault_pages(&self, first: usize, pfns: &mut [c_ulong]) -> Result {
         let start = self.start + first * PAGE_SIZE;
         let mut range = ours::hmm_range {
@@ -160,8 +187,8 @@ impl<T: Watch> Interval<T> {
             default_flags: PFN_VALID | PFN_WRITE,
             ..pin_init::zeroed()
         };
-        // SAFETY: Waits are in jiffies; there is room for all pages of the range, which is watched by the
-        // notifier, whose mm has a user: the caller.
+        // SAFETY: The array has an entry for each page of the range, which is part of the
+        // notifier's; the caller holds a user reference of its mm. The timeout is in jiffies.
         let result = unsafe {
             let timeout = bindings::__msecs_to_jiffies(FAULT_TIMEOUT_MS);
             ours::hmm_range_fault_unlocked_timeout(&mut range, timeout)
@@ -177,13 +204,13 @@ impl<T: Watch> Interval<T> {
         range: *const bindings::mmu_notifier_range,
         seq: c_ulong,
     ) -> bool {
-        // SAFETY: The kernel passes a valid range.
+        // SAFETY: The kernel passes a range that is valid during the call.
         if !unsafe { ours::rkfd_helper_range_is_blockable(range) } {
             return false;
         }
         let notifier = notifier.cast::<Opaque<bindings::mmu_interval_notifier>>();
-        // SAFETY: By the caller it is part of a `Self`, which is not freed before it is removed, which waits
-        // for this call.
+        // SAFETY: The notifier is part of a `Self` by the safety requirement. It is not freed
+        // before the notifier is removed, which waits for this call.
         let this = unsafe { &*kernel::container_of!(notifier, Self, notifier) };
         this.watch.invalidate(Mark {
             notifier: &this.notifier,
@@ -196,37 +223,38 @@ impl<T: Watch> Interval<T> {
 #[pinned_drop]
 impl<T: Watch> PinnedDrop for Interval<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant it is in the tree. This waits for calls that run.
+        // SAFETY: By the type invariant the notifier is registered; it is removed once, here. The
+        // function waits for callbacks that run.
         unsafe { bindings::mmu_interval_notifier_remove(self.notifier.get()) }
     }
 }
 
-/// Pages that follow each other in memory, mapped for a device.
+/// Physically contiguous pages, mapped for a device.
 struct Run {
     first: usize,
     count: usize,
     dma: u64,
 }
 
-/// Pages of a process, mapped for a device in both directions. They are not kept from going.
+/// Pages of a process, mapped for a device in both directions. The pages are not pinned.
 ///
 /// # Invariants
 ///
-/// Every run is mapped for `dev`; the runs together hold the pages from 0 to `pages`, in order.
+/// Every run is mapped for `dev`; the runs together have the pages `0..pages`, in order.
 pub(crate) struct Mapped {
     dev: ARef<device::Device>,
     runs: KVVec<Run>,
     pages: usize,
-    /// Pages at the end that are not mapped yet: the first, and how many follow.
+    /// PFN and number of the last pages, which are not mapped yet.
     pending: Option<(c_ulong, usize)>,
 }
 
-// SAFETY: Mappings can be used and undone by any task.
+// SAFETY: DMA mappings may be removed by any task.
 unsafe impl Send for Mapped {}
-// SAFETY: A shared reference only reads addresses.
+// SAFETY: Shared references only read addresses, which do not change.
 unsafe impl Sync for Mapped {}
 
-/// Pages of a run at most: 1 GiB.
+/// Largest run in pages: 1 GiB.
 const MAX_RUN: usize = 1 << 18;
 
 impl Mapped {
@@ -256,13 +284,14 @@ impl Mapped {
         Ok(())
     }
 
-    /// Maps what is pending.
+    /// Maps the pending pages.
     fn finish(&mut self) -> Result {
         let Some((pfn, count)) = self.pending.take() else {
             return Ok(());
         };
         self.runs.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The device is valid, the pages are memory that the walk has found.
+        // SAFETY: The device is valid, and its mask is set (`fault` has checked). The walk found
+        // `count` contiguous pages, which have a `struct page`.
         let dma = unsafe {
             bindings::dma_map_page_attrs(
                 raw_device(&self.dev),
@@ -283,7 +312,8 @@ impl Mapped {
         Ok(())
     }
 
-    /// The device address of page `page` and how many pages follow it (itself included) contiguously.
+    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
+    /// on, itself included. `EINVAL` out of bounds.
     pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         let at = self.runs.partition_point(|run| run.first <= page);
         let run = at.checked_sub(1).and_then(|at| self.runs.get(at));
@@ -296,7 +326,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         for run in &self.runs {
-            // SAFETY: By the type invariant the run is mapped.
+            // SAFETY: By the type invariant the run is mapped with this size and direction.
             unsafe {
                 bindings::dma_unmap_page_attrs(
                     raw_device(&self.dev),

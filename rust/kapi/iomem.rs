@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A prefetchable PCI BAR, mapped write-combined, that goes away with the binding.
+//! A prefetchable PCI BAR, mapped write-combined until the device is unbound.
+//!
+//! C headers: [`include/linux/io.h`](srctree/include/linux/io.h),
+//! [`include/linux/pci.h`](srctree/include/linux/pci.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! let vram = WcBar::new(pdev, 0, c"rkfd/vram")?;
+//! vram.zero(0, 4096)?;
+//! vram.write32s(0, &packet)?;
+//! ```
 
 use core::ptr::NonNull;
 
@@ -15,14 +26,14 @@ use kernel::{
 
 use super::pci::raw;
 
-/// How many bytes are touched in one go while unbinding is held off.
+/// Bytes that are accessed in one RCU read-side section, which the unbind waits for.
 const CHUNK: usize = 64 * 1024;
 
-/// The mapping itself.
+/// The mapping of a BAR.
 ///
 /// # Invariants
 ///
-/// `cpu` is what `ioremap_wc()` returned for `size` bytes of `bar`, whose region this object has
+/// `cpu` is the result of `ioremap_wc()` for `size` bytes of `bar`, whose region this object has
 /// requested.
 struct Mapping {
     pdev: ARef<pci::Device>,
@@ -31,14 +42,14 @@ struct Mapping {
     size: usize,
 }
 
-// SAFETY: The mapping may be released from any task.
+// SAFETY: The mapping may be released by any task that can sleep.
 unsafe impl Send for Mapping {}
-// SAFETY: All accesses are I/O accesses, for which races are defined by the device.
+// SAFETY: All accesses are I/O accesses (`readl()` and the like), which may race.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the region is mapped and requested by this object.
+        // SAFETY: By the type invariant the region is mapped and requested; both are undone once.
         unsafe {
             bindings::iounmap(self.cpu.as_ptr().cast());
             bindings::pci_release_region(raw(&self.pdev), self.bar);
@@ -54,7 +65,8 @@ pub(crate) struct WcBar {
 }
 
 impl WcBar {
-    /// Requests and maps BAR `bar`.
+    /// Requests and maps BAR `bar`. `ENODEV` if it has no size, `EBUSY` if it is in use, `ENOMEM`
+    /// if it cannot be mapped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>, bar: u32, name: &'static CStr) -> Result<Self> {
         let phys = pdev.resource_start(bar)?;
         let size = usize::try_from(pdev.resource_len(bar)?)?;
@@ -63,14 +75,15 @@ impl WcBar {
         }
         let num = i32::try_from(bar)?;
         let normal: &pci::Device = pdev;
-        // SAFETY: `normal` is a valid device, `num` a valid BAR number, `name` is static.
+        // SAFETY: The device is valid; `resource_start` has checked the number of the BAR; the name
+        // is static, as the resource refers to it.
         kernel::error::to_result(unsafe {
             bindings::pci_request_region(raw(normal), num, name.as_char_ptr())
         })?;
-        // SAFETY: The range is a memory BAR that we have just requested.
+        // SAFETY: The range is a BAR with a size, which was requested above.
         let cpu = unsafe { bindings::ioremap_wc(phys, size) };
         let Some(cpu) = NonNull::new(cpu.cast::<u8>()) else {
-            // SAFETY: The region was requested above.
+            // SAFETY: The region was requested above, and is not mapped.
             unsafe { bindings::pci_release_region(raw(normal), num) };
             return Err(ENOMEM);
         };
@@ -89,24 +102,26 @@ impl WcBar {
         })
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// The CPU physical address of the BAR.
+    /// Returns the physical address of the BAR.
     pub(crate) fn phys(&self) -> u64 {
         self.phys
     }
 
+    /// Calls `f` with the address of `len` mapped bytes at `offset`. `EINVAL` out of bounds,
+    /// `ENODEV` after the unbind; so do all accesses.
     fn with<R>(&self, offset: usize, len: usize, f: impl FnOnce(*mut u8) -> R) -> Result<R> {
         if offset.checked_add(len).is_none_or(|end| end > self.size) {
             return Err(EINVAL);
         }
         let map = self.map.try_access().ok_or(ENODEV)?;
         debug_assert!(map.size == self.size);
-        // SAFETY: The range was checked against the size of the mapping, which the guard `map`
-        // keeps alive during `f`.
+        // SAFETY: The range is part of the mapping, as checked above; the guard keeps the mapping
+        // during `f`.
         Ok(f(unsafe { map.cpu.as_ptr().add(offset) }))
     }
 
@@ -115,7 +130,8 @@ impl WcBar {
         if offset % 8 != 0 {
             return Err(EINVAL);
         }
-        // SAFETY: `with()` passes a valid address of 8 mapped bytes.
+        // SAFETY: `with()` passes the address of 8 mapped bytes, aligned as the mapping and
+        // `offset`.
         self.with(offset, 8, |p| unsafe { bindings::readq(p.cast()) })
     }
 
@@ -124,7 +140,8 @@ impl WcBar {
         if offset % 4 != 0 {
             return Err(EINVAL);
         }
-        // SAFETY: `with()` passes a valid address of 4 mapped bytes.
+        // SAFETY: `with()` passes the address of 4 mapped bytes, aligned as the mapping and
+        // `offset`.
         self.with(offset, 4, |p| unsafe { bindings::readl(p.cast()) })
     }
 
@@ -166,7 +183,7 @@ impl WcBar {
         Ok(())
     }
 
-    /// Writes `count` 64-bit words from byte `offset` on, which must be aligned; `value(i)` gives
+    /// Writes `count` 64-bit words from byte `offset` on, which must be aligned; `value(i)` returns
     /// word `i`.
     pub(crate) fn write64s(
         &self,
@@ -193,18 +210,18 @@ impl WcBar {
         Ok(())
     }
 
-    /// Writes one 64-bit word.
+    /// Writes the 64-bit word at byte `offset`, which must be aligned.
     pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
         self.write64s(offset, 1, |_| value)
     }
 
-    /// Clears `len` bytes from byte `offset` on.
+    /// Zeroes `len` bytes from byte `offset` on.
     pub(crate) fn zero(&self, offset: usize, len: usize) -> Result {
         let mut done = 0;
         while done < len {
             let n = CHUNK.min(len - done);
             self.with(offset.checked_add(done).ok_or(EINVAL)?, n, |p| {
-                // SAFETY: `with()` passes `n` mapped bytes.
+                // SAFETY: `with()` passes the address of `n` mapped bytes.
                 unsafe { bindings::memset_io(p.cast(), 0, n) }
             })?;
             done += n;
@@ -217,7 +234,8 @@ impl WcBar {
         let mut at = offset;
         for chunk in data.chunks_mut(CHUNK) {
             self.with(at, chunk.len(), |p| {
-                // SAFETY: Both sides hold `chunk.len()` bytes.
+                // SAFETY: `with()` passes the address of `chunk.len()` mapped bytes, and `chunk` is
+                // normal memory of that size.
                 unsafe { bindings::memcpy_fromio(chunk.as_mut_ptr().cast(), p.cast(), chunk.len()) }
             })?;
             at += chunk.len();
@@ -230,7 +248,8 @@ impl WcBar {
         let mut at = offset;
         for chunk in data.chunks(CHUNK) {
             self.with(at, chunk.len(), |p| {
-                // SAFETY: Both sides hold `chunk.len()` bytes.
+                // SAFETY: `with()` passes the address of `chunk.len()` mapped bytes, and `chunk` is
+                // normal memory of that size.
                 unsafe { bindings::memcpy_toio(p.cast(), chunk.as_ptr().cast(), chunk.len()) }
             })?;
             at += chunk.len();

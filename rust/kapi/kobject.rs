@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Directories and read-only text files in sysfs.
+//!
+//! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
+//! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! let mut files = KVec::new();
+//! files.push(File::new(c"gpu_id", move |out: &mut Text<'_>| {
+//!     Ok(writeln!(out, "{id}")?)
+//! })?, GFP_KERNEL)?;
+//! let dir = Dir::new(&Parent::Device(dev), c"node0", files)?;
+//! ```
 
 use core::{
     fmt::{self, Write},
@@ -13,7 +26,7 @@ use kernel::{
 
 use crate::bindings as ours;
 
-/// Where the text of a file is written to. What does not fit into a page is cut off.
+/// The buffer of a file's text. Text beyond a page less one byte is cut off.
 pub(crate) struct Text<'a> {
     buf: &'a mut [u8],
     used: usize,
@@ -33,7 +46,7 @@ impl Write for Text<'_> {
     }
 }
 
-/// Makes the text of a file.
+/// The text of a file.
 pub(crate) trait Show: Send + Sync + 'static {
     /// Writes the text.
     fn show(&self, out: &mut Text<'_>) -> Result;
@@ -45,14 +58,14 @@ impl<F: Fn(&mut Text<'_>) -> Result + Send + Sync + 'static> Show for F {
     }
 }
 
-/// A file: its name and who makes its text.
+/// A file: its name and its text.
 pub(crate) struct File {
     name: CString,
     show: KBox<dyn Show>,
 }
 
 impl File {
-    /// A file that everybody may read.
+    /// Makes a file that is readable by all (mode 0444). `ENOMEM` without memory.
     pub(crate) fn new(name: &CStr, show: impl Show) -> Result<Self> {
         Ok(Self {
             name: CString::try_from(name)?,
@@ -61,28 +74,28 @@ impl File {
     }
 }
 
-/// What the kernel sees of a file, and what belongs to it.
+/// The C side of a file, with the Rust side.
 #[repr(C)]
 struct Attribute {
     raw: Opaque<bindings::attribute>,
     file: File,
 }
 
-/// What the kernel sees of a directory, and what belongs to it.
+/// The C side of a directory, with its files.
 #[repr(C)]
 struct Node {
     kobj: Opaque<bindings::kobject>,
-    /// Never changed once the files exist.
+    /// Constant: sysfs refers to the attributes.
     files: KVec<Attribute>,
 }
 
-/// Below what a directory hangs.
+/// The parent of a directory.
 pub(crate) enum Parent<'a> {
     /// A device.
     Device(&'a device::Device),
     /// Another directory.
     Dir(&'a Dir),
-    /// `/sys/module`. The name must not be there, see [`is_module_shown`].
+    /// `/sys/module`, where the name must not exist, see [`is_module_shown`].
     Modules,
 }
 
@@ -91,17 +104,19 @@ impl Parent<'_> {
         match self {
             Parent::Device(dev) => {
                 let dev: *mut bindings::device = super::raw_device(dev);
-                // SAFETY: The device is valid; only the address of a field is computed.
+                // SAFETY: The device is valid during the borrow; the address of a field is
+                // computed.
                 unsafe { &raw mut (*dev).kobj }
             }
-            // SAFETY: By the invariant of `Dir` the node is valid.
+            // SAFETY: By the invariant of `Dir` the node is valid; the address of a field is
+            // computed.
             Parent::Dir(dir) => unsafe { Opaque::cast_into(&raw const (*dir.0.as_ptr()).kobj) },
-            // Being in the set makes it a child of the set's own directory.
+            // `kobject_add()` makes it a child of its kset's kobject.
             Parent::Modules => core::ptr::null_mut(),
         }
     }
 
-    /// The set that the directory joins.
+    /// Returns the kset that the directory joins.
     fn kset(&self) -> *mut bindings::kset {
         match self {
             Parent::Modules => modules(),
@@ -110,42 +125,43 @@ impl Parent<'_> {
     }
 }
 
-/// The set behind `/sys/module`; the kernel does not export it by name.
+/// Returns the kset of `/sys/module` (`module_kset`, which is not exported).
 fn modules() -> *mut bindings::kset {
-    // SAFETY: This module is there while its code runs, and was put into the set before its init
-    // function was called.
+    // SAFETY: The module exists while its code runs; `mod_sysfs_setup()` set the kset before the
+    // init function was called.
     unsafe { (*super::this_module()).mkobj.kobj.kset }
 }
 
-/// Whether `/sys/module` shows a module `name`: one that is loaded or being loaded, or is built in and
-/// has something to show.
+/// Returns whether `/sys/module` has an entry `name`: a module that is loaded or being loaded, or
+/// one that is built in and has parameters or a version.
 pub(crate) fn is_module_shown(name: &CStr) -> bool {
-    // SAFETY: The set lives as long as the kernel; the name is a C string.
+    // SAFETY: The kset is never freed; the name is NUL-terminated and valid for the call.
     let found = unsafe { bindings::kset_find_obj(modules(), name.as_char_ptr()) };
     if found.is_null() {
         return false;
     }
-    // SAFETY: `kset_find_obj` took a reference for us.
+    // SAFETY: `kset_find_obj()` took a reference, which is given up here.
     unsafe { bindings::kobject_put(found) };
     true
 }
 
-/// A directory. Dropping it takes it out of sysfs and waits for readers of its files; its children have to
-/// be dropped before.
+/// A directory. Dropping it removes it from sysfs, with its children, and waits for readers of its
+/// files.
 ///
 /// # Invariants
 ///
-/// The pointer is a node that was added to sysfs, with a reference that this object owns.
+/// The pointer is a node that was added to sysfs, one reference to which this object owns.
 pub(crate) struct Dir(NonNull<Node>);
 
-// SAFETY: Everything in a node is `Send`, and kobjects are used from everywhere.
+// SAFETY: A node may be removed by any task that can sleep; its files are `Send`.
 unsafe impl Send for Dir {}
-// SAFETY: As above; the files are not changed.
+// SAFETY: Shared references give out the kobject as a parent only, and the files, which are `Sync`,
+// do not change.
 unsafe impl Sync for Dir {}
 
 struct Type(bindings::kobj_type, bindings::sysfs_ops);
 
-// SAFETY: Never written after build time.
+// SAFETY: The tables are constant: pointers that are never written.
 unsafe impl Sync for Type {}
 
 static TYPE: Type = Type(
@@ -161,7 +177,7 @@ static TYPE: Type = Type(
 );
 
 impl Dir {
-    /// Makes directory `name` with `files` in it.
+    /// Creates directory `name` with `files`. `EEXIST` if there is one, `ENOMEM` without memory.
     pub(crate) fn new(parent: &Parent<'_>, name: &CStr, files: KVec<File>) -> Result<Self> {
         let mut attributes = KVec::with_capacity(files.len(), GFP_KERNEL)?;
         for file in files {
@@ -184,11 +200,13 @@ impl Dir {
             GFP_KERNEL,
         )?;
         let node = KBox::into_raw(node);
-        // SAFETY: `node` is valid, and nobody else knows it yet.
+        // SAFETY: `node` is valid, and not shared yet.
         unsafe {
             (*Opaque::cast_into(&raw const (*node).kobj)).kset = parent.kset();
         }
-        // SAFETY: `node` is valid, zeroed but for the set and stays where it is until `release`.
+        // SAFETY: The kobject is zeroed but for the kset, and stays in place until `release`. Type
+        // and format are static, the latter takes one string; the parent is valid during the
+        // borrow.
         let added = to_result(unsafe {
             bindings::kobject_init_and_add(
                 Opaque::cast_into(&raw const (*node).kobj),
@@ -199,15 +217,15 @@ impl Dir {
             )
         });
         if let Err(e) = added {
-            // SAFETY: Initialized, even on error; this frees it through `release`.
+            // SAFETY: The kobject is initialized on error too; its last reference calls `release`.
             unsafe { bindings::kobject_put(Opaque::cast_into(&raw const (*node).kobj)) };
             return Err(e);
         }
-        // INVARIANT: Added above, with the reference of its birth. Dropping it on error undoes all.
+        // INVARIANT: Added above, with the reference of its init. On error `Drop` removes it.
         let dir = Self(NonNull::new(node).ok_or(ENOMEM)?);
-        // SAFETY: Valid, and the files are not changed any more.
+        // SAFETY: `dir` keeps the node valid; the files do not change.
         for attribute in unsafe { &(*node).files } {
-            // SAFETY: The kobject was added; the attribute lives as long as it.
+            // SAFETY: The kobject was added; the attribute is part of its node, and freed with it.
             to_result(unsafe {
                 bindings::sysfs_create_file_ns(
                     Opaque::cast_into(&raw const (*node).kobj),
@@ -222,7 +240,8 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. Removal drains readers of the files.
+        // SAFETY: By the type invariant the kobject was added, and one reference is owned. Its
+        // removal waits for calls of `show`.
         unsafe {
             let kobj = Opaque::cast_into(&raw const (*self.0.as_ptr()).kobj);
             bindings::kobject_del(kobj);
@@ -235,7 +254,8 @@ impl Drop for Dir {
 ///
 /// Called by the kernel for a kobject in a [`Node`], when its last reference is gone.
 unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
-    // SAFETY: The kobject is the first field of a `Node` that came from `KBox::into_raw`.
+    // SAFETY: The kobject is the first field of a `Node` that `Dir::new` leaked from a box; this
+    // was its last reference.
     drop(unsafe { KBox::from_raw(kobj.cast::<Node>()) });
 }
 
@@ -247,9 +267,11 @@ unsafe extern "C" fn show(
     attribute: *mut bindings::attribute,
     buf: *mut c_char,
 ) -> isize {
-    // SAFETY: The attribute is the first field of an `Attribute`, which is not changed.
+    // SAFETY: The attribute is the first field of an `Attribute` of a node, which does not change,
+    // and which the removal of the file keeps valid during the call.
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
-    // SAFETY: The buffer is a zeroed page, only used by this call.
+    // SAFETY: By the safety requirement the buffer is a page (sysfs zeroes it); this call is its
+    // only user.
     let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE - 1) };
     let mut out = Text { buf, used: 0 };
     match attribute.file.show.show(&mut out) {

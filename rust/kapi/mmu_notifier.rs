@@ -1,32 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! To be told when the memory of a process goes away.
+//! MMU notifiers: a callback before the address space of a process is torn down.
+//!
+//! [`super::hmm`] has the notifiers of ranges.
+//!
+//! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! struct Teardown;
+//!
+//! #[vtable]
+//! impl mmu_notifier::Exit for Teardown {
+//!     fn mm_exit(mm_key: usize) {
+//!         stop_queues_of(mm_key);
+//!     }
+//! }
+//!
+//! // In a system call of the process.
+//! let registration = mmu_notifier::Registration::<Teardown>::new()?;
+//! ```
 
 use core::{marker::PhantomData, ptr::NonNull};
 
 use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
 
-/// Who is told.
+use super::module_use::ModuleUse;
+
+/// Operations of a notifier (`struct mmu_notifier_ops`).
+#[vtable]
 pub(crate) trait Exit: 'static {
-    /// The memory with this key (see [`super::task::current_mm_key`]) is about to be torn down: its last
-    /// thread has exited or is in execve(). Called at most once a registration; may sleep.
+    /// Called before the `mm_struct` with this key ([`super::task::current_mm_key`]) is torn down:
+    /// its last thread exits, or is in `execve()`. At most once per registration; may sleep.
     fn mm_exit(mm_key: usize);
 }
 
-/// Subscribes `T` to the end of one process's memory.
+/// The memory of a notifier.
+#[repr(C)]
+struct Notifier {
+    /// First: `free` casts from it.
+    raw: Opaque<bindings::mmu_notifier>,
+    // Until the memory is freed the module cannot be unloaded: `OPS` and `free` are part of it.
+    _use: ModuleUse,
+}
+
+/// A registration of `T` for the `mm_struct` of one process.
 ///
-/// The key of the memory stays in use while this exists. Dropping it ends the subscription; a call that
-/// runs at that time runs on.
+/// The key of the `mm_struct` is not reused while the registration exists. Dropping it does not
+/// wait for a callback that is running.
 ///
 /// # Invariants
 ///
-/// `notifier` is registered with `Self::OPS`, and owned by the kernel after [`Drop`], until `free`.
+/// `notifier` is registered with `Self::OPS`, and part of a boxed [`Notifier`] that the kernel owns
+/// from [`Drop`] on, until `free`.
 pub(crate) struct Registration<T: Exit> {
     notifier: NonNull<bindings::mmu_notifier>,
     _p: PhantomData<T>,
 }
 
-// SAFETY: A subscription can be ended by any task.
+// SAFETY: A notifier may be put by any task; no `T` is stored.
 unsafe impl<T: Exit> Send for Registration<T> {}
 // SAFETY: There are no methods on shared references.
 unsafe impl<T: Exit> Sync for Registration<T> {}
@@ -38,33 +71,36 @@ impl<T: Exit> Registration<T> {
         ..pin_init::zeroed()
     };
 
-    /// Subscribes to the current process's memory; `EINVAL` for a kernel thread.
+    /// Registers for the current process. `EINVAL` in a kernel thread, `ENOMEM` without memory,
+    /// `EINTR` if a fatal signal is pending, `ENODEV` when the module is about to exit.
     ///
     /// Takes the mmap lock for writing.
     pub(crate) fn new() -> Result<Self> {
         let current = kernel::current!();
         let mm = current.mm().ok_or(EINVAL)?;
         let notifier = KBox::new(
-            Opaque::new(bindings::mmu_notifier {
-                ops: const { &Self::OPS },
-                ..pin_init::zeroed()
-            }),
+            Notifier {
+                raw: Opaque::new(bindings::mmu_notifier {
+                    ops: const { &Self::OPS },
+                    ..pin_init::zeroed()
+                }),
+                _use: ModuleUse::new()?,
+            },
             GFP_KERNEL,
         )?;
-        let raw = KBox::into_raw(notifier);
-        // SAFETY: The notifier is on the heap and stays there until `free`; the mm has users: it is
-        // that of the current task.
-        let result = to_result(unsafe {
-            bindings::mmu_notifier_register(Opaque::cast_into(raw), mm.as_raw())
-        });
+        let raw = NonNull::from(KBox::leak(notifier)).cast::<bindings::mmu_notifier>();
+        // SAFETY: The notifier is the first field of heap memory that stays in place until `free`.
+        // The mm has users, the current task being one.
+        let result =
+            to_result(unsafe { bindings::mmu_notifier_register(raw.as_ptr(), mm.as_raw()) });
         if let Err(e) = result {
-            // SAFETY: Not registered, so it is still ours.
-            drop(unsafe { KBox::from_raw(raw) });
+            // SAFETY: The registration failed, so the memory is still owned by this function.
+            drop(unsafe { KBox::from_raw(raw.cast::<Notifier>().as_ptr()) });
             return Err(e);
         }
         // INVARIANT: Registered above.
         Ok(Self {
-            notifier: NonNull::new(Opaque::cast_into(raw)).ok_or(ENOMEM)?,
+            notifier: raw,
             _p: PhantomData,
         })
     }
@@ -81,23 +117,23 @@ impl<T: Exit> Registration<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel with a notifier that nobody uses any more.
+    /// Called by the kernel, once, with a notifier of this type that nothing uses any more.
     unsafe extern "C" fn free(notifier: *mut bindings::mmu_notifier) {
-        // SAFETY: It came from `KBox::into_raw` in `new`.
-        drop(unsafe { KBox::from_raw(notifier.cast::<Opaque<bindings::mmu_notifier>>()) });
+        // SAFETY: `new` leaked a box of this type, whose first field is the notifier.
+        drop(unsafe { KBox::from_raw(notifier.cast::<Notifier>()) });
     }
 }
 
 impl<T: Exit> Drop for Registration<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant it is registered, with one user; the kernel frees it through
-        // `free` when no callback runs any more.
+        // SAFETY: By the type invariant the notifier is registered, with one user, which is given
+        // up here; the kernel calls `free` when no callback runs any more.
         unsafe { bindings::mmu_notifier_put(self.notifier.as_ptr()) }
     }
 }
 
-/// Waits until all dropped registrations are freed. To be called before the module's code goes away.
+/// Waits until dropped registrations are freed.
 pub(crate) fn synchronize() {
-    // SAFETY: Waits only.
+    // SAFETY: Waits for a grace period of SRCU, which no callback of this file calls.
     unsafe { bindings::mmu_notifier_synchronize() }
 }

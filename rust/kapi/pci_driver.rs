@@ -1,7 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A PCI driver that is also told of suspend, resume and resets by others: the kernel crate's
-//! adapter knows only of probe and removal.
+//! PCI drivers with power management and reset callbacks, which the adapter of `kernel::pci` lacks.
+//!
+//! C headers: [`include/linux/pci.h`](srctree/include/linux/pci.h),
+//! [`include/linux/pm.h`](srctree/include/linux/pm.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! #[vtable]
+//! impl pci_driver::Hooks for Driver {
+//!     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
+//!         this.gpu.suspend()
+//!     }
+//!     fn resume(this: Pin<&Self::Data<'_>>) -> Result {
+//!         this.gpu.resume()
+//!     }
+//! }
+//!
+//! kernel::driver::Registration::<pci_driver::Adapter<Driver>>::new(name, module)
+//! ```
 
 use core::marker::PhantomData;
 
@@ -9,115 +27,145 @@ use kernel::{
     bindings,
     device::CoreInternal,
     driver::{DriverLayout, RegistrationOps},
-    error::from_result,
+    error::{from_result, VTABLE_DEFAULT_ERROR},
     pci,
     prelude::*,
     types::Opaque, //
 };
 
-/// What happens to a bound device besides probe and removal. The device's lock is held in all of
-/// these, so none of them meets a probe, a removal or another of them.
+/// Callbacks for a bound device (`struct dev_pm_ops`, `struct pci_error_handlers`), all optional.
+///
+/// Called with the lock of the device held: never concurrently with each other, probe or removal.
+#[vtable]
 pub(crate) trait Hooks: pci::Driver {
-    /// The machine is about to sleep. User space is frozen; the device may lose power afterwards.
-    fn suspend(this: Pin<&Self::Data<'_>>) -> Result;
+    /// Called before the system sleeps, with user space frozen. The device may lose power
+    /// afterwards.
+    fn suspend(_this: Pin<&Self::Data<'_>>) -> Result {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 
-    /// The machine is awake again, or did not fall asleep. The device may have lost all that it
-    /// held. Called only after a [`Hooks::suspend`] that was successful.
-    fn resume(this: Pin<&Self::Data<'_>>) -> Result;
+    /// Called after the sleep, or when it was aborted, if [`Hooks::suspend`] succeeded. The device
+    /// may have lost its state.
+    fn resume(_this: Pin<&Self::Data<'_>>) -> Result {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 
-    /// The bus is about to reset the device: nothing may use it until [`Hooks::reset_done`].
-    fn reset_prepare(this: Pin<&Self::Data<'_>>);
+    /// Called before the PCI core resets the device, which must not be accessed until
+    /// [`Hooks::reset_done`].
+    fn reset_prepare(_this: Pin<&Self::Data<'_>>) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 
-    /// The bus has reset the device.
-    fn reset_done(this: Pin<&Self::Data<'_>>);
+    /// Called after the PCI core has reset the device.
+    fn reset_done(_this: Pin<&Self::Data<'_>>) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
 }
 
-/// Registers a driver with all its hooks.
+/// Returns `$callback` if `$has`.
+macro_rules! optional {
+    ($has:expr, $callback:expr) => {
+        if $has {
+            Some($callback)
+        } else {
+            None
+        }
+    };
+}
+
+/// Registers a driver with its [`Hooks`].
 pub(crate) struct Adapter<T: Hooks>(PhantomData<T>);
 
-/// The operations of one driver, as the kernel wants them: they live as long as the module.
+/// The C tables of a driver.
 struct Tables<T>(PhantomData<T>);
 
 impl<T: Hooks> Tables<T> {
     const POWER: bindings::dev_pm_ops = bindings::dev_pm_ops {
-        suspend: Some(suspend::<T>),
-        resume: Some(resume::<T>),
-        freeze: Some(suspend::<T>),
-        thaw: Some(resume::<T>),
-        poweroff: Some(suspend::<T>),
-        restore: Some(resume::<T>),
+        suspend: optional!(T::HAS_SUSPEND, suspend::<T>),
+        resume: optional!(T::HAS_RESUME, resume::<T>),
+        freeze: optional!(T::HAS_SUSPEND, suspend::<T>),
+        thaw: optional!(T::HAS_RESUME, resume::<T>),
+        poweroff: optional!(T::HAS_SUSPEND, suspend::<T>),
+        restore: optional!(T::HAS_RESUME, resume::<T>),
         ..pin_init::zeroed()
     };
     const ERRORS: bindings::pci_error_handlers = bindings::pci_error_handlers {
-        reset_prepare: Some(reset_prepare::<T>),
-        reset_done: Some(reset_done::<T>),
+        reset_prepare: optional!(T::HAS_RESET_PREPARE, reset_prepare::<T>),
+        reset_done: optional!(T::HAS_RESET_DONE, reset_done::<T>),
         ..pin_init::zeroed()
     };
     const POWER_REF: &'static bindings::dev_pm_ops = &Self::POWER;
     const ERRORS_REF: &'static bindings::pci_error_handlers = &Self::ERRORS;
 }
 
-// SAFETY: As of the kernel crate's adapter, which registers and unregisters it.
+// SAFETY: The same types and offset as of `pci::Adapter<T>`, which registers the driver and sets
+// its data: a `pci_driver` with a `device_driver` at that offset, and `T::Data` once probed.
 unsafe impl<T: Hooks> DriverLayout for Adapter<T> {
     type DriverType = bindings::pci_driver;
     type DriverData<'bound> = T::Data<'bound>;
     const DEVICE_DRIVER_OFFSET: usize = <pci::Adapter<T> as DriverLayout>::DEVICE_DRIVER_OFFSET;
 }
 
-// SAFETY: The kernel crate's adapter does both.
+// SAFETY: Registration and unregistration are those of `pci::Adapter<T>`, for the same
+// `pci_driver`.
 unsafe impl<T: Hooks> RegistrationOps for Adapter<T> {
     unsafe fn register(
         pdrv: &Opaque<Self::DriverType>,
         name: &'static CStr,
         module: &'static ThisModule,
     ) -> Result {
-        // SAFETY: Nobody else knows of the driver before it is registered; both tables are
-        // constants.
+        // SAFETY: The driver is not registered yet, so this is the only access; `register` of
+        // `pci::Adapter` does not write these members. Both tables are static.
         unsafe {
             (*pdrv.get()).driver.pm = Tables::<T>::POWER_REF;
             (*pdrv.get()).err_handler = Tables::<T>::ERRORS_REF;
         }
-        // SAFETY: The caller's promise is passed on.
+        // SAFETY: The requirements are the same as those of this function.
         unsafe { <pci::Adapter<T> as RegistrationOps>::register(pdrv, name, module) }
     }
 
     unsafe fn unregister(pdrv: &Opaque<Self::DriverType>) {
-        // SAFETY: The caller's promise is passed on.
+        // SAFETY: The requirements are the same as those of this function.
         unsafe { <pci::Adapter<T> as RegistrationOps>::unregister(pdrv) }
     }
 }
 
-/// What the driver keeps of a device.
+/// Calls `f` with the driver's data of a device.
 ///
 /// # Safety
 ///
-/// `pdev` is bound to a driver whose data is a `T`, and stays so while `f` runs.
+/// `pdev` is bound to a driver whose data are a `T`, and its lock is held while `f` runs.
 unsafe fn with_data<T, R>(pdev: *mut bindings::pci_dev, f: impl FnOnce(Pin<&T>) -> R) -> R {
-    // SAFETY: The caller passes a device; the kernel crate's type is a transparent wrapper.
+    // SAFETY: Valid by the safety requirement; `pci::Device` is transparent.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
-    // SAFETY: The data was set at the end of the probe and is of this type, as the caller says.
+    // SAFETY: The device is bound, so that probe has set the data, which are a `T` by the safety
+    // requirement; the lock keeps the unbind, which drops them, from running.
     f(unsafe { pdev.as_ref().drvdata_borrow::<T>() })
 }
 
 fn pci_dev(dev: *mut bindings::device) -> *mut bindings::pci_dev {
-    // SAFETY: The power management of the PCI bus passes the device inside of a `pci_dev`.
+    // SAFETY: The callers are operations of a PCI driver: their devices are part of a `pci_dev`.
     unsafe { kernel::container_of!(dev, bindings::pci_dev, dev) }
 }
 
 /// # Safety
 ///
-/// Called by the kernel with the device of a `pci_dev` that is bound to a driver with these hooks, its lock held.
+/// Called by the kernel with the device of a `pci_dev` that is bound to a driver with these hooks,
+/// its lock held.
 unsafe extern "C" fn suspend<T: Hooks>(dev: *mut bindings::device) -> c_int {
-    // SAFETY: Called for devices that are bound to the driver, with their lock held.
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
     let result = unsafe { with_data(pci_dev(dev), |data| T::suspend(data)) };
     from_result(|| result.map(|()| 0))
 }
 
 /// # Safety
 ///
-/// Called by the kernel with the device of a `pci_dev` that is bound to a driver with these hooks, its lock held.
+/// Called by the kernel with the device of a `pci_dev` that is bound to a driver with these hooks,
+/// its lock held.
 unsafe extern "C" fn resume<T: Hooks>(dev: *mut bindings::device) -> c_int {
-    // SAFETY: As above.
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
     let result = unsafe { with_data(pci_dev(dev), |data| T::resume(data)) };
     from_result(|| result.map(|()| 0))
 }
@@ -126,7 +174,8 @@ unsafe extern "C" fn resume<T: Hooks>(dev: *mut bindings::device) -> c_int {
 ///
 /// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
 unsafe extern "C" fn reset_prepare<T: Hooks>(pdev: *mut bindings::pci_dev) {
-    // SAFETY: As above.
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
     unsafe { with_data(pdev, |data| T::reset_prepare(data)) }
 }
 
@@ -134,6 +183,7 @@ unsafe extern "C" fn reset_prepare<T: Hooks>(pdev: *mut bindings::pci_dev) {
 ///
 /// Called by the kernel with a `pci_dev` that is bound to a driver with these hooks, its lock held.
 unsafe extern "C" fn reset_done<T: Hooks>(pdev: *mut bindings::pci_dev) {
-    // SAFETY: As above.
+    // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
+    // requirement.
     unsafe { with_data(pdev, |data| T::reset_done(data)) }
 }

@@ -1,8 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Synchronization objects and files: how user space passes fences around.
+//! DRM synchronization objects, and sync files.
+//!
+//! C headers: [`include/drm/drm_syncobj.h`](srctree/include/drm/drm_syncobj.h),
+//! [`include/linux/dma-fence-chain.h`](srctree/include/linux/dma-fence-chain.h),
+//! [`include/linux/sync_file.h`](srctree/include/linux/sync_file.h)
+//!
+//! # Examples
+//!
+//! ```ignore
+//! // Point 7 of a timeline is reached when the job has ended.
+//! let timeline = Syncobj::lookup(file, handle).ok_or(ENOENT)?;
+//! let link = Link::new()?;
+//! let done = job.arm().push();
+//! timeline.add_point(link, &done, 7);
+//!
+//! // Wait for point 5, without blocking for a submission.
+//! let fence = syncobj::find_fence(file, handle, 5, 0)?;
+//! fence.wait_interruptible(Timeout::from_ms(100))?;
+//! ```
 
-use core::{mem::MaybeUninit, ptr::NonNull};
+use core::{
+    mem::MaybeUninit,
+    ptr::{null_mut, NonNull},
+};
 
 use kernel::{
     error::to_result,
@@ -17,49 +38,50 @@ use crate::bindings as ours;
 
 const _: () = assert!(size_of::<ours::dma_fence_chain>() == ours::SIZEOF_DMA_FENCE_CHAIN as usize);
 
-/// A synchronization object: holds a fence, or a chain of them with ascending points.
+/// A synchronization object: a reference to a fence, or to a timeline of them (`struct
+/// drm_syncobj`).
 ///
 /// # Invariants
 ///
-/// An initialized synchronization object.
+/// Initialized.
 #[repr(transparent)]
 pub(crate) struct Syncobj(Opaque<ours::drm_syncobj>);
 
-// SAFETY: Synchronization objects are made to be shared.
+// SAFETY: The last reference may be dropped by any task.
 unsafe impl Send for Syncobj {}
-// SAFETY: As above.
+// SAFETY: All methods call functions that take the lock of the object.
 unsafe impl Sync for Syncobj {}
 
-// SAFETY: The count is that of `drm_syncobj_get/put`.
+// SAFETY: `drm_syncobj_get/put` are an atomic count that keeps the object allocated.
 unsafe impl AlwaysRefCounted for Syncobj {
     fn inc_ref(&self) {
-        // SAFETY: The object is valid by the type invariant.
+        // SAFETY: A shared reference implies that the count is not zero.
         unsafe { ours::rkfd_helper_drm_syncobj_get(self.raw()) }
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: The caller gives up one reference, so the count is not zero before.
         unsafe { ours::rkfd_helper_drm_syncobj_put(obj.cast().as_ptr()) }
     }
 }
 
 impl Syncobj {
-    /// A new one, with a fence or none.
+    /// Creates an object with a fence, or with none. `ENOMEM` without memory.
     pub(crate) fn new(fence: Option<&Fence>) -> Result<ARef<Self>> {
-        let mut raw = core::ptr::null_mut();
-        let fence = fence.map_or(core::ptr::null_mut(), Fence::raw);
-        // SAFETY: The fence is valid or NULL.
+        let mut raw = null_mut();
+        let fence = fence.map_or(null_mut(), Fence::raw);
+        // SAFETY: The fence is NULL or borrowed; the object takes a reference of its own.
         to_result(unsafe { ours::drm_syncobj_create(&mut raw, 0, fence) })?;
         let raw = NonNull::new(raw.cast()).ok_or(ENOMEM)?;
-        // SAFETY: The reference of its birth is handed over.
+        // SAFETY: The creation leaves one reference, which is handed over.
         Ok(unsafe { ARef::from_raw(raw) })
     }
 
-    /// The object behind a handle of a file.
+    /// Returns the object of a handle of a file; `None` if there is none.
     pub(crate) fn lookup<D: drm::Driver>(file: &drm::File<D>, handle: u32) -> Option<ARef<Self>> {
-        // SAFETY: The file is valid.
+        // SAFETY: The file is open during the borrow; any number may be looked up.
         let raw = unsafe { ours::drm_syncobj_find(file.raw(), handle) };
-        // SAFETY: The reference of the lookup is handed over.
+        // SAFETY: The lookup took a reference, which is handed over.
         NonNull::new(raw.cast()).map(|raw| unsafe { ARef::from_raw(raw) })
     }
 
@@ -67,79 +89,86 @@ impl Syncobj {
         self.0.get()
     }
 
-    /// Makes it hold this fence, or none.
+    /// Replaces the fence of the object.
     pub(crate) fn replace(&self, fence: Option<&Fence>) {
-        let fence = fence.map_or(core::ptr::null_mut(), Fence::raw);
-        // SAFETY: Object and fence are valid; the object takes a reference of its own.
+        let fence = fence.map_or(null_mut(), Fence::raw);
+        // SAFETY: The object is initialized by the type invariant; the fence is NULL or borrowed,
+        // and the object takes a reference of its own.
         unsafe { ours::drm_syncobj_replace_fence(self.raw(), fence) }
     }
 
-    /// Adds a point to its time line, which `fence` reaches.
+    /// Adds a point to the timeline that `fence` signals. Points must ascend: the core logs it
+    /// (`DRM_DEBUG`) if they do not.
     pub(crate) fn add_point(&self, link: Link, fence: &Fence, point: u64) {
         let link: *mut ours::dma_fence_chain = KBox::into_raw(link.0).cast();
-        // SAFETY: Object and fence are valid. The link is memory of the allocator that `dma_fence_free` gives it
-        // back to, and is handed over.
+        // SAFETY: Object and fence are valid; the timeline takes a reference to the fence. The
+        // link is uninitialized memory of kmalloc, which the function initializes and takes over:
+        // it is freed with `kfree_rcu()`.
         unsafe { ours::drm_syncobj_add_point(self.raw(), link, fence.raw(), point) }
     }
 
-    /// Gives a file a handle of the object.
+    /// Creates a handle of the object in a file. `ENOMEM` without memory.
     pub(crate) fn create_handle<D: drm::Driver>(&self, file: &drm::File<D>) -> Result<u32> {
         let mut handle = 0;
-        // SAFETY: File and object are valid.
+        // SAFETY: The object is initialized and the file open, both during the borrow; the handle
+        // takes a reference of its own.
         to_result(unsafe { ours::drm_syncobj_get_handle(file.raw(), self.raw(), &mut handle) })?;
         Ok(handle)
     }
 
-    /// Gives this process a file descriptor of the object.
+    /// Creates a file descriptor of the object in the current process. `EMFILE` or `ENFILE` if
+    /// there is none left.
     pub(crate) fn create_fd(&self) -> Result<i32> {
         let mut fd = -1;
-        // SAFETY: The object is valid.
+        // SAFETY: The object is initialized; the descriptor takes a reference of its own.
         to_result(unsafe { ours::drm_syncobj_get_fd(self.raw(), &mut fd) })?;
         Ok(fd)
     }
 }
 
-/// The fence of a point (0: the whole) of the object behind a handle of a file. `flags` are those of
-/// `DRM_SYNCOBJ_WAIT_FLAGS`: with `WAIT_FOR_SUBMIT` it waits until there is one, which is only for callers without
-/// locks.
+/// Returns the fence of a point (0: of the object itself) of the object of a handle of a file.
+///
+/// `flags` are `DRM_SYNCOBJ_WAIT_FLAGS_*`; with `WAIT_FOR_SUBMIT` it waits for the fence, which
+/// callers that hold locks must not do. `ENOENT` without such an object, `EINVAL` without a fence.
 pub(crate) fn find_fence<D: drm::Driver>(
     file: &drm::File<D>,
     handle: u32,
     point: u64,
     flags: u64,
 ) -> Result<ARef<Fence>> {
-    let mut fence = core::ptr::null_mut();
-    // SAFETY: The file is valid.
+    let mut fence = null_mut();
+    // SAFETY: The file is open during the borrow; the function checks handle, point and flags.
     to_result(unsafe {
         ours::drm_syncobj_find_fence(file.raw(), handle, point, flags, &mut fence)
     })?;
-    // SAFETY: The reference is handed over.
+    // SAFETY: On success the result is a reference, which is handed over.
     unsafe { Fence::from_raw_or_null(fence) }.ok_or(EINVAL)
 }
 
-/// Memory for a point of a time line, for those who must not fail when they add it.
+/// Memory for a point of a timeline, allocated before the fence exists.
 pub(crate) struct Link(KBox<MaybeUninit<ours::dma_fence_chain>>);
 
-// SAFETY: Memory, nothing else.
+// SAFETY: Uninitialized memory, which may be freed by any task.
 unsafe impl Send for Link {}
-// SAFETY: As above.
+// SAFETY: There are no methods on shared references.
 unsafe impl Sync for Link {}
 
 impl Link {
-    /// Allocates it.
+    /// Allocates it. `ENOMEM` without memory.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(KBox::new_uninit(GFP_KERNEL)?))
     }
 }
 
-/// Gives this process a file descriptor of a synchronization file with the fence.
+/// Creates a file descriptor of a sync file with `fence` in the current process. `EMFILE` without a
+/// free descriptor, `ENOMEM` without memory.
 pub(crate) fn sync_file_fd(fence: &Fence) -> Result<i32> {
     let fd = FileDescriptorReservation::get_unused_fd_flags(flags::O_CLOEXEC)?;
-    // SAFETY: The fence is valid; the file takes a reference of its own.
+    // SAFETY: The fence is borrowed; the sync file takes a reference of its own.
     let raw = unsafe { ours::sync_file_create(fence.raw()) };
     let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-    // SAFETY: A new sync file, which goes with its file: the reference to that is ours. Nobody else knows it, so
-    // nobody is using its position.
+    // SAFETY: The sync file is owned by its `struct file`, the only reference to which is handed
+    // over. It is in no descriptor table, so that no `fdget_pos()` of it is active.
     let file =
         unsafe { ARef::<File>::from_raw(NonNull::new_unchecked((*raw.as_ptr()).file.cast())) };
     let number = fd.reserved_fd() as i32;

@@ -82,20 +82,23 @@ impl NewArea<'_> {
 
     /// Returns the first user address.
     pub(crate) fn start(&self) -> usize {
-        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is
+        // held.
         unsafe { (*self.raw()).__bindgen_anon_1.__bindgen_anon_1.vm_start }
     }
 
     /// Returns the size in bytes.
     pub(crate) fn len(&self) -> usize {
-        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is
+        // held.
         let end = unsafe { (*self.raw()).__bindgen_anon_1.__bindgen_anon_1.vm_end };
         end - self.start()
     }
 
     /// Returns the offset in the file that was passed to `mmap()`, in bytes.
     pub(crate) fn offset(&self) -> u64 {
-        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is
+        // held.
         let pages = unsafe { (*self.raw()).vm_pgoff };
         pages as u64 * PAGE_SIZE as u64
     }
@@ -106,7 +109,8 @@ impl NewArea<'_> {
     /// `EINVAL` for a private area that may become writable: `vmf_insert_pfn_prot()` has a `BUG_ON`
     /// for PFN maps with copy-on-write.
     pub(crate) fn map_device(self, pdev: &pci::Device, memory: Arc<dyn DeviceMemory>) -> Result {
-        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is held.
+        // SAFETY: By the type invariant the area is valid and does not change: the mmap lock is
+        // held.
         let flags = unsafe { (*self.raw()).__bindgen_anon_2.vm_flags };
         if flags & (bindings::VM_SHARED | bindings::VM_MAYWRITE) == bindings::VM_MAYWRITE {
             return Err(EINVAL);

@@ -84,6 +84,7 @@ impl Validity {
     }
 }
 
+#[vtable]
 impl Watch for Validity {
     fn invalidate(&self, mark: Mark<'_>) {
         self.keeper.invalidate(self, mark);

@@ -173,6 +173,7 @@ fn add(client: &Arc<SmiClient>) -> Result {
     }
 }
 
+#[vtable]
 impl file::Stream for SmiClient {
     const NAME: &'static CStr = c"kfd_smi_ev";
 

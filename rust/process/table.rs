@@ -42,6 +42,7 @@ pub(super) fn init() {
 /// The MMU notifier of an address space.
 struct MmExit;
 
+#[vtable]
 impl mmu_notifier::Exit for MmExit {
     fn mm_exit(mm_key: usize) {
         if let Some(process) = find(mm_key) {
