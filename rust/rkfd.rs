@@ -71,8 +71,8 @@ impl kernel::InPlaceModule for Rkfd {
         // GPUs come when all that shows them is there.
         try_pin_init!(Self {
             _statics: Statics::new(),
-            _compat: compat::Registration::new()?,
             _jobs: kapi::sched::WorkqueueGuard::new()?,
+            _compat: compat::Registration::new()?,
             _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,
             _processes: process::Running::new()?,

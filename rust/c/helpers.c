@@ -250,8 +250,9 @@ static bool sched_entity_is_idle(struct drm_sched_entity *entity)
 }
 
 /*
- * As drm_sched_entity_flush(), but returns whether the entity is to be killed, which the caller does
- * under a lock of its own. Waits in slices: the entity may move to another scheduler meanwhile.
+ * As drm_sched_entity_flush(), but returns whether the entity is to be killed, which the caller
+ * does under a lock of its own. Waits in slices: the entity may move to another scheduler
+ * meanwhile.
  */
 bool rkfd_helper_sched_entity_flush(struct drm_sched_entity *entity, long timeout)
 {

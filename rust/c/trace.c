@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes the bodies of the trace points of trace.h.
+ * Defines the trace events of trace.h.
  */
 
 #define CREATE_TRACE_POINTS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The trace points of the driver. rust/trace.rs has a safe function for each of them.
+ * Trace events of the driver; rust/trace.rs has a safe function for each of them.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rkfd
@@ -41,7 +41,8 @@ TRACE_EVENT(rkfd_ioctl,
 		__entry->ret = ret;
 		__entry->ns = ns;
 	),
-	TP_printk("pid=%d nr=0x%02x ret=%lld ns=%llu", __entry->pid, __entry->nr, __entry->ret, __entry->ns)
+	TP_printk("pid=%d nr=0x%02x ret=%lld ns=%llu",
+		  __entry->pid, __entry->nr, __entry->ret, __entry->ns)
 );
 
 TRACE_EVENT(rkfd_queue_step,
@@ -59,7 +60,8 @@ TRACE_EVENT(rkfd_queue_step,
 		__assign_str(step);
 		__entry->ns = ns;
 	),
-	TP_printk("pid=%d qid=%u step=%s ns=%llu", __entry->pid, __entry->qid, __get_str(step), __entry->ns)
+	TP_printk("pid=%d qid=%u step=%s ns=%llu",
+		  __entry->pid, __entry->qid, __get_str(step), __entry->ns)
 );
 
 TRACE_EVENT(rkfd_runlist,
@@ -81,8 +83,9 @@ TRACE_EVENT(rkfd_runlist,
 		__entry->queues = queues;
 		__entry->oversubscribed = oversubscribed;
 	),
-	TP_printk("gpu_id=%u ib=0x%llx dwords=%u processes=%u queues=%u oversubscribed=%d", __entry->gpu_id,
-		  __entry->ib, __entry->dwords, __entry->processes, __entry->queues, __entry->oversubscribed)
+	TP_printk("gpu_id=%u ib=0x%llx dwords=%u processes=%u queues=%u oversubscribed=%d",
+		  __entry->gpu_id, __entry->ib, __entry->dwords, __entry->processes,
+		  __entry->queues, __entry->oversubscribed)
 );
 
 TRACE_EVENT(rkfd_packet,
@@ -102,8 +105,9 @@ TRACE_EVENT(rkfd_packet,
 		__entry->dwords = dwords;
 		__entry->wptr = wptr;
 	),
-	TP_printk("gpu_id=%u ring=%s packet=%s dwords=%u wptr=%llu", __entry->gpu_id, __get_str(ring),
-		  __get_str(packet), __entry->dwords, __entry->wptr)
+	TP_printk("gpu_id=%u ring=%s packet=%s dwords=%u wptr=%llu",
+		  __entry->gpu_id, __get_str(ring), __get_str(packet), __entry->dwords,
+		  __entry->wptr)
 );
 
 TRACE_EVENT(rkfd_ih,
@@ -127,8 +131,9 @@ TRACE_EVENT(rkfd_ih,
 		__entry->pasid = pasid;
 		__entry->ctx0 = ctx0;
 	),
-	TP_printk("gpu_id=%u client=%u source=%u ring=%u vmid=%u pasid=%u ctx0=0x%x", __entry->gpu_id,
-		  __entry->client, __entry->source, __entry->ring, __entry->vmid, __entry->pasid, __entry->ctx0)
+	TP_printk("gpu_id=%u client=%u source=%u ring=%u vmid=%u pasid=%u ctx0=0x%x",
+		  __entry->gpu_id, __entry->client, __entry->source, __entry->ring, __entry->vmid,
+		  __entry->pasid, __entry->ctx0)
 );
 
 TRACE_EVENT(rkfd_gpu_hang,
@@ -174,8 +179,8 @@ TRACE_EVENT(rkfd_doorbell_map,
 		__entry->phys = phys;
 		__entry->va = va;
 	),
-	TP_printk("pid=%d gpu_id=%u phys=0x%llx va=0x%llx", __entry->pid, __entry->gpu_id, __entry->phys,
-		  __entry->va)
+	TP_printk("pid=%d gpu_id=%u phys=0x%llx va=0x%llx",
+		  __entry->pid, __entry->gpu_id, __entry->phys, __entry->va)
 );
 
 TRACE_EVENT(rkfd_vm_map,
@@ -197,8 +202,9 @@ TRACE_EVENT(rkfd_vm_map,
 		__entry->flags = flags;
 		__entry->map = map;
 	),
-	TP_printk("gpu_id=%u pasid=%u va=0x%llx bytes=0x%llx flags=0x%llx %s", __entry->gpu_id, __entry->pasid,
-		  __entry->va, __entry->bytes, __entry->flags, __entry->map ? "map" : "unmap")
+	TP_printk("gpu_id=%u pasid=%u va=0x%llx bytes=0x%llx flags=0x%llx %s",
+		  __entry->gpu_id, __entry->pasid, __entry->va, __entry->bytes, __entry->flags,
+		  __entry->map ? "map" : "unmap")
 );
 
 TRACE_EVENT(rkfd_sdma_job,
@@ -321,8 +327,8 @@ TRACE_EVENT(rkfd_bo_move,
 		__assign_str(to);
 		__entry->bytes = bytes;
 	),
-	TP_printk("gpu_id=%u from=%s to=%s bytes=0x%llx", __entry->gpu_id, __get_str(from), __get_str(to),
-		  __entry->bytes)
+	TP_printk("gpu_id=%u from=%s to=%s bytes=0x%llx",
+		  __entry->gpu_id, __get_str(from), __get_str(to), __entry->bytes)
 );
 
 #endif /* RKFD_TRACE_H */

@@ -19,7 +19,7 @@ impl drm::Driver for Render {
     const NAME: &'static CStr = c"amdgpu";
     const DESC: &'static CStr = c"AMD GPU";
     const VERSION: (i32, i32, i32) = (3, 64, 0);
-    const IOCTLS: &'static [Ioctl] = &ioctl::IOCTLS;
+    const IOCTLS: &'static [Ioctl<Self>] = &ioctl::IOCTLS;
 
     fn open(dev: &drm::Device) -> Result<Arc<FileData>> {
         let gpu = gpu::list()

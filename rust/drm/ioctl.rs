@@ -20,7 +20,7 @@ mod wait;
 const NUM_IOCTLS: usize = uapi::DRM_AMDGPU_PROC_OPTIONS as usize + 1;
 
 /// All ioctls by number.
-pub(super) static IOCTLS: [Ioctl; NUM_IOCTLS] = ioctl_table([
+pub(super) static IOCTLS: [Ioctl<Render>; NUM_IOCTLS] = ioctl_table([
     Ioctl::new::<Render, info::Info>(),
     Ioctl::new::<Render, bo_list::BoListOp>(),
     Ioctl::new::<Render, ctx::CtxOp>(),

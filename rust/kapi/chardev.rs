@@ -33,7 +33,10 @@ use kernel::{
     types::ForeignOwnable,
 };
 
-use super::vma::{self, NewArea};
+use super::{
+    module_use::ModuleUse,
+    vma::{self, NewArea},
+};
 
 /// File operations of a character device (`struct file_operations`).
 #[vtable]
@@ -70,6 +73,8 @@ pub(crate) struct Registration<T: File> {
     device: NonNull<bindings::device>,
     // Dropped after the device is gone.
     _inode: vma::MappingInode,
+    // Dropped last: class and operations are part of the module.
+    _use: ModuleUse,
     _p: PhantomData<T>,
 }
 
@@ -98,8 +103,10 @@ impl<T: File> Registration<T> {
         ..pin_init::zeroed()
     };
 
-    /// Registers class and device. `EBUSY` if one is registered.
+    /// Registers class and device. `EBUSY` if one is registered, `ENODEV` when the module is about
+    /// to exit.
     pub(crate) fn new() -> Result<Self> {
+        let token = ModuleUse::new()?;
         let inode = vma::MappingInode::new()?;
         let name = kernel::str::as_char_ptr_in_const_context(T::NAME);
         let class: &'static bindings::class = const { &Self::CLASS };
@@ -132,6 +139,7 @@ impl<T: File> Registration<T> {
                 major,
                 device,
                 _inode: inode,
+                _use: token,
                 _p: PhantomData,
             }),
             Err(e) => {

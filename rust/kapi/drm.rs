@@ -57,7 +57,7 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Major, minor and patch level of the interface.
     const VERSION: (i32, i32, i32);
     /// The driver's ioctls, indexed by number; see [`ioctl_table`].
-    const IOCTLS: &'static [Ioctl];
+    const IOCTLS: &'static [Ioctl<Self>];
 
     /// Opens a file, and returns its data.
     fn open(dev: &Device) -> Result<Arc<Self::File>>;
@@ -84,46 +84,57 @@ pub(crate) trait Handler<D: Driver> {
 }
 
 /// An entry of the table of ioctls (`struct drm_ioctl_desc`).
+///
+/// # Invariants
+///
+/// The function, if any, is [`run`] for driver `D` and a handler with this command word.
 #[repr(transparent)]
-pub(crate) struct Ioctl(bindings::drm_ioctl_desc);
+pub(crate) struct Ioctl<D>(bindings::drm_ioctl_desc, PhantomData<fn() -> D>);
 
 // SAFETY: The descriptor is never written, and its pointers are to statics.
-unsafe impl Sync for Ioctl {}
+unsafe impl<D> Sync for Ioctl<D> {}
 
-impl Ioctl {
+impl<D: Driver> Ioctl<D> {
     /// An unused number: `EINVAL`.
-    pub(crate) const NONE: Self = Self(pin_init::zeroed());
+    pub(crate) const NONE: Self = Self(pin_init::zeroed(), PhantomData);
+}
 
+// For no driver: `Ioctl::new::<D, H>()` names the driver once.
+impl Ioctl<()> {
     /// The entry of the ioctl that `H` handles.
-    pub(crate) const fn new<D: Driver, H: Handler<D>>() -> Self {
+    pub(crate) const fn new<D: Driver, H: Handler<D>>() -> Ioctl<D> {
         assert!(size_of::<H::Arg>() == (H::CMD >> 16 & 0x3fff) as usize);
         let flags = if H::RENDER {
             bindings::drm_ioctl_flags_DRM_RENDER_ALLOW | bindings::drm_ioctl_flags_DRM_AUTH
         } else {
             bindings::drm_ioctl_flags_DRM_AUTH
         };
-        Self(bindings::drm_ioctl_desc {
+        let desc = bindings::drm_ioctl_desc {
             cmd: H::CMD,
             flags,
             func: Some(run::<D, H>),
             name: kernel::str::as_char_ptr_in_const_context(D::NAME),
-        })
+        };
+        // INVARIANT: By construction.
+        Ioctl(desc, PhantomData)
     }
 }
 
 /// Returns a table of `N` entries with the ioctls of `list` at the index of their number.
-pub(crate) const fn ioctl_table<const N: usize, const M: usize>(list: [Ioctl; M]) -> [Ioctl; N] {
+pub(crate) const fn ioctl_table<D: Driver, const N: usize, const M: usize>(
+    list: [Ioctl<D>; M],
+) -> [Ioctl<D>; N] {
     let mut table = [const { Ioctl::NONE }; N];
     let mut i = 0;
     while i < M {
         let nr = (list[i].0.cmd & 0xff) as usize - bindings::DRM_COMMAND_BASE as usize;
         assert!(table[nr].0.func.is_none());
-        table[nr] = Ioctl(bindings::drm_ioctl_desc {
+        table[nr].0 = bindings::drm_ioctl_desc {
             cmd: list[i].0.cmd,
             flags: list[i].0.flags,
             func: list[i].0.func,
             name: list[i].0.name,
-        });
+        };
         i += 1;
     }
     table

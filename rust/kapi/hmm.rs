@@ -37,7 +37,7 @@ use kernel::{
     types::Opaque,
 };
 
-use super::raw_device;
+use super::{module_use::ModuleUse, raw_device};
 use crate::bindings as ours;
 
 /// How long the walk of a chunk is repeated while it is being invalidated, in milliseconds.
@@ -91,6 +91,8 @@ pub(crate) struct Interval<T: Watch> {
     watch: T,
     start: usize,
     len: usize,
+    // Until the notifier is removed the module cannot be unloaded: `OPS` is part of it.
+    _use: ModuleUse,
     #[pin]
     notifier: Opaque<bindings::mmu_interval_notifier>,
 }
@@ -108,7 +110,7 @@ impl<T: Watch> Interval<T> {
 
     /// Registers a notifier for `bytes` bytes at address `first` of the current process, both page
     /// aligned, whether mapped or not. `EOVERFLOW` for a range that wraps, `EINVAL` in a kernel
-    /// thread, `ENOMEM` without memory.
+    /// thread, `ENOMEM` without memory, `ENODEV` when the module is about to exit.
     ///
     /// May take the mmap lock for writing.
     pub(crate) fn new(first: usize, bytes: usize, watch: T) -> Result<Arc<Self>> {
@@ -118,6 +120,7 @@ impl<T: Watch> Interval<T> {
                 watch,
                 start: first,
                 len: bytes,
+                _use: ModuleUse::new()?,
                 notifier <- Opaque::try_ffi_init(|slot: *mut bindings::mmu_interval_notifier| {
                     // SAFETY: The slot is uninitialized pinned memory. The mm has users, the
                     // current task being one. The fields that `invalidate` reads are initialized

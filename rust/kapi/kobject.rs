@@ -24,6 +24,7 @@ use kernel::{
     bindings, device, error::to_result, page::PAGE_SIZE, prelude::*, str::CString, types::Opaque,
 };
 
+use super::module_use::ModuleUse;
 use crate::bindings as ours;
 
 /// The buffer of a file's text. Text beyond a page less one byte is cut off.
@@ -87,6 +88,8 @@ struct Node {
     kobj: Opaque<bindings::kobject>,
     /// Constant: sysfs refers to the attributes.
     files: KVec<Attribute>,
+    // Until the directory is freed the module cannot be unloaded: `TYPE` is part of it.
+    _use: ModuleUse,
 }
 
 /// The parent of a directory.
@@ -177,7 +180,8 @@ static TYPE: Type = Type(
 );
 
 impl Dir {
-    /// Creates directory `name` with `files`. `EEXIST` if there is one, `ENOMEM` without memory.
+    /// Creates directory `name` with `files`. `EEXIST` if there is one, `ENOMEM` without memory,
+    /// `ENODEV` when the module is about to exit.
     pub(crate) fn new(parent: &Parent<'_>, name: &CStr, files: KVec<File>) -> Result<Self> {
         let mut attributes = KVec::with_capacity(files.len(), GFP_KERNEL)?;
         for file in files {
@@ -196,6 +200,7 @@ impl Dir {
             Node {
                 kobj: Opaque::zeroed(),
                 files: attributes,
+                _use: ModuleUse::new()?,
             },
             GFP_KERNEL,
         )?;

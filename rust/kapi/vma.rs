@@ -283,10 +283,12 @@ unsafe extern "C" fn init_fs_context(fc: *mut bindings::fs_context) -> c_int {
 ///
 /// # Invariants
 ///
-/// `mount` holds a pin of [`FS`], and [`INODE`] is an inode of it with a reference of this object.
+/// `mount` holds a pin of [`FS`], and `inode` is an inode of it, one reference to which this object
+/// owns. It is [`INODE`] once the object was returned by [`Self::new`].
 pub(super) struct MappingInode {
     mount: *mut bindings::vfsmount,
     pins: c_int,
+    inode: *mut bindings::inode,
 }
 
 // SAFETY: `simple_release_fs()` and `iput()` may be called by any task that can sleep.
@@ -297,9 +299,6 @@ unsafe impl Sync for MappingInode {}
 impl MappingInode {
     /// Creates the inode; `EBUSY` if there is one.
     pub(super) fn new() -> Result<Self> {
-        if !INODE.load(ordering::Relaxed).is_null() {
-            return Err(EBUSY);
-        }
         let mut mount = core::ptr::null_mut();
         let mut pins = 0;
         // SAFETY: The file system type is static; mount and count are locals, NULL and 0 at first.
@@ -308,9 +307,10 @@ impl MappingInode {
         let inode = from_err_ptr(unsafe { bindings::alloc_anon_inode((*mount).mnt_sb) });
         match inode {
             Ok(inode) => {
-                INODE.store(inode, ordering::Release);
-                // INVARIANT: Both were made above.
-                Ok(Self { mount, pins })
+                // INVARIANT: Both were made above; the drop clears `INODE` only if it is set below.
+                let this = Self { mount, pins, inode };
+                let free = INODE.cmpxchg(core::ptr::null_mut(), inode, ordering::Full);
+                free.map(|_| this).map_err(|_| EBUSY)
             }
             Err(e) => {
                 // SAFETY: The mount was pinned above with this count.
@@ -323,14 +323,15 @@ impl MappingInode {
 
 impl Drop for MappingInode {
     fn drop(&mut self) {
-        let inode = INODE.xchg(core::ptr::null_mut(), ordering::Full);
+        // Fails if `new` found another inode.
+        let _ = INODE.cmpxchg(self.inode, core::ptr::null_mut(), ordering::Full);
         // SAFETY: The variable is static; `zap_all` wakes waiters for its address. Calls that come
         // later see NULL.
         unsafe { ours::rkfd_helper_wait_until_zero(ZAPS.as_ptr()) };
         // SAFETY: By the type invariant both are held. No open file refers to the inode: each
         // holds a reference to the module, which is being unloaded or failed to load.
         unsafe {
-            bindings::iput(inode);
+            bindings::iput(self.inode);
             bindings::simple_release_fs(&mut self.mount, &mut self.pins);
         }
     }
