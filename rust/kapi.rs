@@ -3,7 +3,7 @@
 //! Safe wrappers of kernel interfaces that the kernel crate lacks; nothing here is specific to this
 //! driver.
 //!
-//! Each file wraps one C header, named at its top. `unsafe` code of the driver is confined to these
+//! Each file wraps the C headers named at its top. `unsafe` code of the driver is confined to these
 //! files, `uapi.rs`, `trace.rs` and `ring/writer.rs`: what a caller elsewhere has to guarantee is
 //! therefore expressed by types, or checked at run time.
 

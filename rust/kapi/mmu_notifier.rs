@@ -91,9 +91,8 @@ impl<T: Exit> Registration<T> {
         let raw = NonNull::from(KBox::leak(notifier)).cast::<bindings::mmu_notifier>();
         // SAFETY: The notifier is the first field of heap memory that stays in place until `free`.
         // The mm has users, the current task being one.
-        let result =
-            to_result(unsafe { bindings::mmu_notifier_register(raw.as_ptr(), mm.as_raw()) });
-        if let Err(e) = result {
+        let ret = unsafe { bindings::mmu_notifier_register(raw.as_ptr(), mm.as_raw()) };
+        if let Err(e) = to_result(ret) {
             // SAFETY: The registration failed, so the memory is still owned by this function.
             drop(unsafe { KBox::from_raw(raw.cast::<Notifier>().as_ptr()) });
             return Err(e);

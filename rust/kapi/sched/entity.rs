@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Entities: queues of jobs that run one after the other.
+//!
+//! C header: [`include/drm/gpu_scheduler.h`](srctree/include/drm/gpu_scheduler.h)
 
 use core::{mem::ManuallyDrop, ptr};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The work queue on which jobs and entities are freed.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Schedulers, the operations of jobs, and the memory of a job from its init to its end.
+//!
+//! C header: [`include/drm/gpu_scheduler.h`](srctree/include/drm/gpu_scheduler.h)
 
 use core::ptr;
 
