@@ -22,9 +22,14 @@ use crate::{
 /// `ACQUIRE_VM`. `EINVAL` if the descriptor is no render node of the GPU or its address space
 /// belongs to another process, `EBUSY` for a second render node, `ENODEV` if the GPU was removed.
 pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm_args) -> Result {
-    let file = file_from_fd(args.drm_fd).map_err(|_| EINVAL)?;
+    let file = file_from_fd(args.drm_fd);
+    if matches!(&file, Err(e) if *e == EBADF) {
+        return Err(EINVAL);
+    }
     let _state = process.lock()?;
     let device = process.device(args.gpu_id)?;
+    // A second file is refused before its type is checked, as in the C driver.
+    let file = file.map_err(|e| if device.vm().is_ok() { EBUSY } else { e })?;
     device.acquire_vm(process.pid(), process.user_memory(), file, |file| {
         drm::vm_of_file(file, device.gpu())
     })
