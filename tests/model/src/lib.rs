@@ -13,6 +13,7 @@ pub mod control;
 pub mod discovery;
 pub mod dma;
 pub mod engines;
+pub mod error;
 pub mod gpu;
 pub mod knobs;
 pub mod log;

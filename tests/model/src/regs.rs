@@ -222,6 +222,18 @@ impl Slot {
     }
 }
 
+crate::errors! {
+    /// Inconsistent declarations.
+    pub enum MapError {
+        /// The chip has no such block, or the block no such segment.
+        NoSegment { name: &'static str, chip: &'static str, ip: Ip } =>
+            "{name}: {chip} has no {ip:?} segment",
+        /// Two declarations of one address.
+        Shared { first: &'static str, second: &'static str, addr: u32 } =>
+            "{first} and {second} share address {addr:#x}",
+    }
+}
+
 /// All registers of the card by dword address.
 pub struct RegisterMap {
     slots: HashMap<u32, Slot>,
@@ -232,7 +244,7 @@ impl RegisterMap {
     pub fn build<'a>(
         chip: &Chip,
         decls: impl IntoIterator<Item = &'a Decl>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, MapError> {
         let mut slots = HashMap::new();
         for d in decls {
             let base = match d.ip {
@@ -240,10 +252,11 @@ impl RegisterMap {
                 ip => chip.base(ip, d.instance, d.id.seg),
             };
             let Some(base) = base else {
-                return Err(format!(
-                    "{}: {} has no {:?} segment",
-                    d.name, chip.name, d.ip
-                ));
+                return Err(MapError::NoSegment {
+                    name: d.name,
+                    chip: chip.name,
+                    ip: d.ip,
+                });
             };
             for i in 0..d.count {
                 let id = RegId::new(d.id.seg, d.id.off + i * d.stride);
@@ -258,12 +271,11 @@ impl RegisterMap {
                     value: AtomicU32::new(d.reset),
                 };
                 if let Some(old) = slots.insert(base + id.off, slot) {
-                    return Err(format!(
-                        "{} and {} share address {:#x}",
-                        old.name,
-                        d.name,
-                        base + id.off
-                    ));
+                    return Err(MapError::Shared {
+                        first: old.name,
+                        second: d.name,
+                        addr: base + id.off,
+                    });
                 }
             }
         }

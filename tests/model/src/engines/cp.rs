@@ -30,6 +30,7 @@ pub mod compute;
 pub mod dispatch;
 pub mod engine;
 pub mod env;
+pub mod error;
 pub mod exec;
 pub mod lifecycle;
 mod mes;

@@ -26,10 +26,14 @@ use rkfd_abi::mes::{self, error_category, ErrorWord, Frame, FRAME_DWORDS};
 use crate::engines::cp::env::{client, Env};
 use crate::engines::cp::queue::Step;
 use crate::engines::cp::regs::Slot;
-use crate::engines::gmc::VmFault;
+use crate::engines::cp::save::LoadError;
 use crate::{event, strict};
+use error::FrameError;
+
+pub use error::code;
 
 pub mod context;
+pub mod error;
 pub mod frames;
 pub mod queues;
 pub mod regs;
@@ -41,30 +45,6 @@ mod tests;
 /// Value of the version register: firmware 0x8b of interface 0x14.
 pub const VERSION: u32 =
     mes::VERSION.put(0x8b) | mes::VERSION_API.put(mes::API_VERSION) | mes::VERSION_FEATURE.put(1);
-
-/// Codes in error words. The codes of AMD's firmware are not published.
-pub mod code {
-    /// Invalid value of a field, or undefined bits set.
-    pub const FIELD: u8 = 1;
-    /// The size in the header does not match the opcode.
-    pub const SIZE: u8 = 2;
-    /// Not allowed in this state, or on this pipe.
-    pub const STATE: u8 = 3;
-    /// Unknown queue, gang or process.
-    pub const NOT_FOUND: u8 = 4;
-    /// Already exists.
-    pub const EXISTS: u8 = 5;
-    /// Inaccessible address.
-    pub const MEMORY: u8 = 6;
-    /// The MQD does not match the frame.
-    pub const MQD: u8 = 7;
-    /// Timeout of the hardware.
-    pub const TIMEOUT: u8 = 8;
-    /// Not supported by the firmware.
-    pub const UNSUPPORTED: u8 = 9;
-    /// Fault injection.
-    pub const INJECTED: u8 = 0xee;
-}
 
 /// Parameters of mapping a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +84,8 @@ pub trait Hardware {
     fn expect(&mut self, doorbell: u32, sdma: bool);
     /// Assigns a VMID to a process.
     fn claim(&mut self, vmid: u8, pasid: u16, root: u64);
-    /// Loads a queue from its MQD. Returns false if the MQD is invalid.
-    fn load(&mut self, load: &Load) -> Result<bool, VmFault>;
+    /// Loads a queue from its MQD.
+    fn load(&mut self, load: &Load) -> Result<(), LoadError>;
     /// Starts to unmap a queue: preempts it, or resets it.
     fn begin_unload(&mut self, slot: Slot, reset: bool);
     /// Returns whether a queue is mapped to a slot.
@@ -114,48 +94,17 @@ pub trait Hardware {
     fn activity(&self, slot: Slot) -> Activity;
 }
 
-/// Failure of a frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    code: u8,
-    category: u8,
-    text: String,
-}
-
-impl Failure {
-    /// Returns the verdict of an error by the driver.
-    fn api(code: u8, text: impl Into<String>) -> Verdict {
-        Verdict::Failed(Self {
-            code,
-            category: error_category::API,
-            text: text.into(),
-        })
-    }
-
-    /// Returns the verdict of an error by the hardware.
-    fn scheduling(text: impl Into<String>) -> Verdict {
-        Verdict::Failed(Self {
-            code: code::TIMEOUT,
-            category: error_category::SCHEDULING,
-            text: text.into(),
-        })
-    }
-
-    fn memory(what: &str, fault: &VmFault) -> Verdict {
-        Self::api(code::MEMORY, format!("{what}: {fault}"))
-    }
-}
-
-/// Result of a frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+/// Progress of a frame without error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
     /// Done.
     Done,
-    /// Failed.
-    Failed(Failure),
     /// Not complete; retry after this time.
     Wait(Duration),
 }
+
+/// Result of a frame.
+type FrameResult = Result<Progress, FrameError>;
 
 /// The ring of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,24 +274,20 @@ impl Mes {
         if first {
             log(hw.env(), pipe, shape, words);
         }
-        let verdict = match check(shape, words) {
-            Some(failed) => failed,
-            None => match self.inject(hw.env(), index, shape, words, first) {
+        let result = match check(shape, words) {
+            Err(error) => Err(error),
+            Ok(()) => match self.inject(hw.env(), index, shape, words, first) {
                 Injected::Hang => return None,
-                Injected::Error => Verdict::Failed(Failure {
-                    code: code::INJECTED,
-                    category: error_category::UNKNOWN,
-                    text: "fault injection".into(),
-                }),
+                Injected::Error => Err(FrameError::Injected),
                 Injected::Nothing => self.execute(hw, pipe, shape, words),
             },
         };
-        let failure = match verdict {
-            Verdict::Wait(time) => return Some(time),
-            Verdict::Done => None,
-            Verdict::Failed(failure) => Some(failure),
+        let error = match result {
+            Ok(Progress::Wait(time)) => return Some(time),
+            Ok(Progress::Done) => None,
+            Err(error) => Some(error),
         };
-        self.complete(hw.env(), pipe, shape, words, failure);
+        self.complete(hw.env(), pipe, shape, words, error);
         None
     }
 
@@ -392,22 +337,21 @@ impl Mes {
         pipe: u32,
         shape: &Frame,
         words: &[u32; FRAME_DWORDS],
-        failure: Option<Failure>,
+        error: Option<FrameError>,
     ) {
         let to = shape.fence_addr().get(words);
-        let value = match &failure {
+        let value = match &error {
             None => shape.fence_value().get(words),
-            Some(failure) => {
-                let driver = failure.category == error_category::API;
-                if driver {
-                    let (name, text) = (shape.name, &failure.text);
-                    strict!(env.strict(), "mes", "pipe {pipe}: {name}: {text}");
+            Some(error) => {
+                if error.category() == error_category::API {
+                    let name = shape.name;
+                    strict!(env.strict(), "mes", "pipe {pipe}: {name}: {error}");
                 }
                 ErrorWord {
-                    code: failure.code,
+                    code: error.code(),
                     opcode: shape.opcode,
                     misc: shape.misc.unwrap_or(0),
-                    category: failure.category,
+                    category: error.category(),
                 }
                 .encode()
             }
@@ -421,7 +365,7 @@ impl Mes {
             "pipe={pipe} op={} status={value:#x} addr={to:#x} written={} error={:?}",
             shape.name,
             u8::from(!lost),
-            failure.as_ref().map_or("", |f| f.text.as_str())
+            error.map_or(String::new(), |e| e.to_string())
         );
         if lost {
             return;
@@ -508,23 +452,20 @@ fn log(env: &dyn Env, pipe: u32, shape: &Frame, words: &[u32; FRAME_DWORDS]) {
 }
 
 /// Checks a frame independently of its opcode.
-fn check(shape: &Frame, words: &[u32; FRAME_DWORDS]) -> Option<Verdict> {
-    let size = mes::HEADER_DWSIZE.get(words[0]);
-    if size != FRAME_DWORDS as u32 {
-        return Some(Failure::api(code::SIZE, format!("{size} dwords")));
+fn check(shape: &Frame, words: &[u32; FRAME_DWORDS]) -> Result<(), FrameError> {
+    let dwords = mes::HEADER_DWSIZE.get(words[0]);
+    if dwords != FRAME_DWORDS as u32 {
+        return Err(FrameError::Size { dwords });
     }
     let kind = mes::HEADER_TYPE.get(words[0]);
     if kind != mes::TYPE_SCHEDULER {
-        return Some(Failure::api(code::FIELD, format!("type {kind}")));
+        return Err(FrameError::Type { kind });
     }
-    let stray = words.iter().enumerate().find_map(|(dw, word)| {
+    for (dw, word) in words.iter().enumerate() {
         let bits = word & shape.undefined(dw);
-        (bits != 0).then_some((dw, bits))
-    });
-    stray.map(|(dw, bits)| {
-        Failure::api(
-            code::FIELD,
-            format!("dword {dw} has undefined bits {bits:#x}"),
-        )
-    })
+        if bits != 0 {
+            return Err(FrameError::UndefinedBits { dw, bits });
+        }
+    }
+    Ok(())
 }

@@ -22,6 +22,7 @@
 pub mod bank;
 mod context;
 mod engine;
+mod error;
 mod exec;
 pub mod layout;
 pub mod rlc;

@@ -6,35 +6,35 @@
 //! packet, its dependency signals are zero. It is *retired* when it and all packets before it are
 //! complete: its header is set to INVALID and the read index passes it.
 
+mod packet;
+mod vendor;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_wave::abi::{AbiError, KernelDescriptor, Launch};
 use gpu_wave::Isa;
-use rkfd_abi::aql::{
-    self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal, vendor,
-};
-use rkfd_abi::pm4;
+use rkfd_abi::aql::{self, barrier, header, kernel_dispatch as kd, queue as amd_queue, signal};
 
-use super::dispatch::{fits, Job, Progress, LDS};
+use super::dispatch::{fits, Job, Progress};
 use super::engine::Engine;
 use super::env::{client, vm_fault, ShaderMemory};
 use super::exec::POLL;
-use super::pm4::Stream;
 use super::queue::{Config, Halt, Pm4, Queue, Step, Work};
 use super::scratch::Need;
 use super::signal::inactive;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::event;
+use packet::{check_dispatch, AqlError, Bytes};
 
 /// Dispatches of one queue in flight at the same time.
 const FLIGHTS: usize = 4;
 /// Packets of one queue per turn.
 const BURST: usize = 16;
 /// Shortest and longest poll interval for a packet that waits; the interval grows while it waits.
-const PATIENCE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
+const POLL_RANGE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 
 /// A packet in flight.
 pub struct Flight {
@@ -81,9 +81,9 @@ impl Aql {
     }
 
     /// Returns when to poll memory again.
-    fn look_again(&mut self) -> Step {
+    fn poll_again(&mut self) -> Step {
         let waited = self.waiting.get_or_insert_with(Instant::now).elapsed();
-        Step::Poll((waited / 8).clamp(PATIENCE[0], PATIENCE[1]))
+        Step::Poll((waited / 8).clamp(POLL_RANGE[0], POLL_RANGE[1]))
     }
 
     /// Returns the dispatches in flight.
@@ -100,44 +100,19 @@ impl Aql {
     }
 }
 
-/// A packet's bytes.
-struct Bytes([u8; aql::PACKET_SIZE]);
-
-impl Bytes {
-    fn u16(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self.0[at], self.0[at + 1]])
-    }
-
-    fn u32(&self, at: usize) -> u32 {
-        u32::from(self.u16(at)) | u32::from(self.u16(at + 2)) << 16
-    }
-
-    fn u64(&self, at: usize) -> u64 {
-        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
-    }
-
-    fn header(&self) -> u32 {
-        self.u16(aql::HEADER).into()
-    }
-
-    fn signal(&self) -> u64 {
-        self.u64(aql::COMPLETION_SIGNAL)
-    }
-}
-
 /// Result of processing a packet.
 enum Look {
     /// Taken; it may be complete already.
     Taken,
     /// Not taken yet.
     Later(Step),
-    /// The queue stops: inactive code and reason.
-    Error(u64, String),
+    /// The queue stops.
+    Error(AqlError),
 }
 
 /// Returns when to poll the memory that a queue waits for.
-pub(super) fn look_again(queue: &mut Queue) -> Step {
-    aql_mut(queue).map_or(Step::Poll(POLL), Aql::look_again)
+pub(super) fn poll_again(queue: &mut Queue) -> Step {
+    aql_mut(queue).map_or(Step::Poll(POLL), Aql::poll_again)
 }
 
 fn aql_mut(queue: &mut Queue) -> Option<&mut Aql> {
@@ -155,14 +130,14 @@ impl Engine<'_> {
             if queue.halt != Halt::No {
                 // A pending scratch request is polled.
                 return match queue.halt {
-                    Halt::Scratch(_) => look_again(queue),
+                    Halt::Scratch(_) => poll_again(queue),
                     _ => Step::Idle,
                 };
             }
             match self.look(queue) {
                 Ok(Look::Taken) => self.reap_aql(queue),
                 Ok(Look::Later(step)) => return step,
-                Ok(Look::Error(code, text)) => self.aql_error(queue, code, &text),
+                Ok(Look::Error(error)) => self.aql_error(queue, error.code(), &error),
                 Err(fault) => self.fault(queue, &fault, client::CPF),
             }
         }
@@ -195,15 +170,14 @@ impl Engine<'_> {
         let acquire = header::ACQUIRE_FENCE_SCOPE.get(head);
         let release = header::RELEASE_FENCE_SCOPE.get(head);
         if head & header::RESERVED != 0 || acquire == 3 || release == 3 {
-            let text = format!("header {head:#x}");
-            return Ok(Look::Error(inactive::FORMAT, text));
+            return Ok(Look::Error(AqlError::Header { head }));
         }
         match kind {
             header::TYPE_KERNEL_DISPATCH => self.kernel_dispatch(queue, next, at, &bytes),
             header::TYPE_BARRIER_AND => self.barrier(queue, next, &bytes, true),
             header::TYPE_BARRIER_OR => self.barrier(queue, next, &bytes, false),
             header::TYPE_VENDOR_SPECIFIC => self.vendor(queue, next, &bytes),
-            _ => Ok(Look::Error(inactive::FORMAT, format!("packet type {kind}"))),
+            _ => Ok(Look::Error(AqlError::Type { kind })),
         }
     }
 
@@ -230,8 +204,8 @@ impl Engine<'_> {
         at: u64,
         p: &Bytes,
     ) -> Result<Look, VmFault> {
-        if let Err((code, text)) = check_dispatch(p) {
-            return Ok(Look::Error(code, text));
+        if let Err(error) = check_dispatch(p) {
+            return Ok(Look::Error(error));
         }
         let vmid = queue.config.vmid;
         let private = p.u32(kd::PRIVATE_SEGMENT_SIZE);
@@ -246,7 +220,7 @@ impl Engine<'_> {
         self.env.read(vmid, object, &mut kernel)?;
         let kernel = match KernelDescriptor::parse(&kernel) {
             Ok(kernel) => kernel,
-            Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
+            Err(error) => return Ok(Look::Error(AqlError::Kernel { error })),
         };
         let (scratch, descriptor) =
             match self.scratch(queue, index, &kernel, &Need::of(p, &kernel))? {
@@ -258,11 +232,9 @@ impl Engine<'_> {
                     };
                     if let Some(signal) = self.set_inactive(queue, code)? {
                         queue.halt = Halt::Scratch(signal);
-                        return Ok(Look::Later(look_again(queue)));
+                        return Ok(Look::Later(poll_again(queue)));
                     }
-                    let text =
-                        format!("{private} bytes of scratch, but the queue has no inactive signal");
-                    return Ok(Look::Error(inactive::FORMAT, text));
+                    return Ok(Look::Error(AqlError::Scratch { private }));
                 }
             };
         let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
@@ -284,21 +256,21 @@ impl Engine<'_> {
             xcc_id: 0,
         };
         if launch.group_segment_size < kernel.group_segment_fixed_size {
-            let text = format!("group segment of {} bytes", launch.group_segment_size);
-            return Ok(Look::Error(inactive::GROUP_SEGMENT, text));
+            let size = launch.group_segment_size;
+            return Ok(Look::Error(AqlError::GroupSegment { size }));
         }
         let memory = ShaderMemory::new(self.env, vmid);
         let mut dispatch = match launch.dispatch(&kernel, &memory) {
             Ok(dispatch) => dispatch,
             Err(AbiError::Fault(fault)) => return Err(vm_fault(vmid, &fault, false)),
-            Err(error) => return Ok(Look::Error(inactive::CODE, error.to_string())),
+            Err(error) => return Ok(Look::Error(AqlError::Kernel { error })),
         };
         dispatch.trap = self.trap_handler(queue);
         dispatch.doorbell_id = queue.config.doorbell_id();
         if !fits(&dispatch) {
             let waves = dispatch.waves_per_workgroup();
-            let text = format!("{waves} waves of {} VGPRs in a workgroup", dispatch.vgprs());
-            return Ok(Look::Error(inactive::VGPRS, text));
+            let vgprs = dispatch.vgprs();
+            return Ok(Look::Error(AqlError::Vgprs { waves, vgprs }));
         }
         let job = Job::new(
             self.new_job_id(),
@@ -351,8 +323,7 @@ impl Engine<'_> {
         all: bool,
     ) -> Result<Look, VmFault> {
         if p.u16(barrier::RESERVED0) != 0 || p.u32(barrier::RESERVED1) != 0 {
-            let text = "reserved fields of a barrier packet are set".into();
-            return Ok(Look::Error(inactive::FORMAT, text));
+            return Ok(Look::Error(AqlError::BarrierReserved));
         }
         let (mut given, mut zero) = (0, 0);
         for n in 0..barrier::DEP_SIGNALS {
@@ -371,7 +342,7 @@ impl Engine<'_> {
             false => zero != 0 || given == 0,
         };
         if !met {
-            return Ok(Look::Later(look_again(queue)));
+            return Ok(Look::Later(poll_again(queue)));
         }
         event!(
             self.env.trace(),
@@ -385,112 +356,6 @@ impl Engine<'_> {
         );
         Self::begin(queue, Flight::instant(index, p.signal()));
         Ok(Look::Taken)
-    }
-
-    fn vendor(&mut self, queue: &mut Queue, index: u64, p: &Bytes) -> Result<Look, VmFault> {
-        match p.0[vendor::FORMAT] {
-            vendor::FORMAT_PM4_IB => {
-                let ib = |n: usize| p.u32(vendor::IB_JUMP_CMD + 4 * n);
-                let size = pm4::indirect_buffer::IB_SIZE.field.get(ib(3));
-                let remain = p.u32(vendor::DW_CNT_REMAIN);
-                if ib(0) != pm4::indirect_buffer::PACKET.header()
-                    || remain != vendor::DW_CNT_REMAIN_VALUE
-                    || size == 0
-                {
-                    let text = format!("PM4 packet {:#x}, {remain} dwords remain", ib(0));
-                    return Ok(Look::Error(inactive::VENDOR, text));
-                }
-                let base = rkfd_abi::bits::join(ib(1) & !3, ib(2));
-                event!(
-                    self.env.trace(),
-                    "aql",
-                    "pm4_ib",
-                    "queue={} pasid={} packet={index:#x} va={base:#x} dwords={size}",
-                    queue.slot,
-                    queue.pasid
-                );
-                let stream = Stream {
-                    vmid: queue.config.vmid,
-                    base,
-                    wrap: None,
-                    pos: 0,
-                    end: size.into(),
-                };
-                Self::begin(queue, Flight::instant(index, p.signal()));
-                if let Some(aql) = aql_mut(queue) {
-                    aql.pm4.ibs = vec![stream];
-                    aql.in_vendor = true;
-                }
-                Ok(Look::Taken)
-            }
-            vendor::FORMAT_BARRIER_VALUE => {
-                let at = p.u64(vendor::BARRIER_SIGNAL);
-                let reference = p.u64(vendor::BARRIER_VALUE) as i64;
-                let mask = p.u64(vendor::BARRIER_MASK);
-                let value = match at {
-                    0 => reference,
-                    _ => {
-                        let value = self
-                            .env
-                            .read64(queue.config.vmid, at.wrapping_add(signal::VALUE as u64))?;
-                        (value & mask) as i64
-                    }
-                };
-                // hsa_signal_condition_t.
-                let met = match p.u32(vendor::BARRIER_CONDITION) {
-                    0 => value == reference,
-                    1 => value != reference,
-                    2 => value < reference,
-                    3 => value >= reference,
-                    other => {
-                        let text = format!("barrier condition {other}");
-                        return Ok(Look::Error(inactive::VENDOR, text));
-                    }
-                };
-                if !met {
-                    return Ok(Look::Later(look_again(queue)));
-                }
-                Self::begin(queue, Flight::instant(index, p.signal()));
-                Ok(Look::Taken)
-            }
-            other => {
-                let text = format!("vendor packet format {other}");
-                Ok(Look::Error(inactive::VENDOR, text))
-            }
-        }
-    }
-
-    /// Executes a PM4 packet of a vendor packet's IB.
-    fn step_vendor(&mut self, queue: &mut Queue) -> Look {
-        self.reap_pm4(queue);
-        let Some(aql) = aql_mut(queue) else {
-            return Look::Later(Step::Idle);
-        };
-        let mut ibs = std::mem::take(&mut aql.pm4.ibs);
-        if ibs.is_empty() {
-            if !aql.pm4.jobs.is_empty() {
-                return Look::Later(Step::Idle);
-            }
-            // A flight without a job completes in the next `reap_aql`.
-            aql.in_vendor = false;
-            return Look::Taken;
-        }
-        // The ring is never read: there is always an IB.
-        let mut ring = Stream {
-            vmid: queue.config.vmid,
-            base: queue.config.base,
-            wrap: None,
-            pos: 0,
-            end: 0,
-        };
-        let step = self.step_stream(queue, &mut ring, &mut ibs);
-        if let Some(aql) = aql_mut(queue) {
-            aql.pm4.ibs = ibs;
-        }
-        match step {
-            Step::Busy => Look::Taken,
-            step => Look::Later(step),
-        }
     }
 
     /// Retires completed packets in order and signals their completion.
@@ -610,58 +475,4 @@ impl Flight {
             done: false,
         }
     }
-}
-
-impl Need {
-    /// Returns the scratch that a dispatch packet needs.
-    fn of(p: &Bytes, kernel: &KernelDescriptor) -> Self {
-        let size = [0, 1, 2].map(|n| u64::from(p.u16(kd::WORKGROUP_SIZE_X + 2 * n)));
-        let lanes = if kernel.wave32() { 32 } else { 64 };
-        Self {
-            private: p.u32(kd::PRIVATE_SEGMENT_SIZE),
-            waves: size.iter().product::<u64>().div_ceil(lanes),
-            grid: [0, 1, 2].map(|n| p.u32(kd::GRID_SIZE_X + 4 * n)),
-        }
-    }
-}
-
-/// Checks a dispatch packet on its own. The packet processor ignores the last reserved field, in
-/// which profilers store an id.
-fn check_dispatch(p: &Bytes) -> Result<(), (u64, String)> {
-    let setup = p.u16(kd::SETUP).into();
-    let dims = kd::SETUP_DIMENSIONS.get(setup) as usize;
-    let size = [0, 1, 2].map(|n| p.u16(kd::WORKGROUP_SIZE_X + 2 * n));
-    let grid = [0, 1, 2].map(|n| p.u32(kd::GRID_SIZE_X + 4 * n));
-    if setup & kd::SETUP_RESERVED != 0 || p.u16(kd::RESERVED0) != 0 {
-        return Err((
-            inactive::FORMAT,
-            "reserved fields of a dispatch packet are set".into(),
-        ));
-    }
-    if dims == 0 || grid.contains(&0) {
-        return Err((
-            inactive::DIMENSIONS,
-            format!("{dims} dimensions, grid {grid:?}"),
-        ));
-    }
-    if (dims..3).any(|n| grid[n] != 1 || size[n] != 1) {
-        let text = format!("{dims} dimensions, grid {grid:?}, workgroup {size:?}");
-        return Err((inactive::DIMENSIONS, text));
-    }
-    let items: u64 = size.iter().map(|&n| u64::from(n)).product();
-    if items == 0 || items > 1024 {
-        return Err((
-            inactive::WORKGROUP,
-            format!("workgroup of {size:?} work-items"),
-        ));
-    }
-    if p.u32(kd::GROUP_SEGMENT_SIZE) > LDS {
-        let text = format!("group segment of {} bytes", p.u32(kd::GROUP_SEGMENT_SIZE));
-        return Err((inactive::GROUP_SEGMENT, text));
-    }
-    let object = p.u64(kd::KERNEL_OBJECT);
-    if object == 0 || object % 64 != 0 {
-        return Err((inactive::CODE, format!("kernel object {object:#x}")));
-    }
-    Ok(())
 }

@@ -8,7 +8,8 @@ use rkfd_abi::pm4;
 
 use super::dispatch::{Job, Progress};
 use super::engine::{Engine, Outcome};
-use super::exec::{ec, pm4_state, COMPUTE};
+use super::error::PacketError;
+use super::exec::{pm4_state, COMPUTE};
 use super::pm4::Packet;
 use super::queue::{Pm4, Queue};
 use crate::chips::Generation;
@@ -49,6 +50,22 @@ const GFX12: Names = Names {
     user_data_0: gc12::regCOMPUTE_USER_DATA_0,
 };
 
+crate::errors! {
+    /// Invalid parameters of a PM4 dispatch.
+    enum DispatchError {
+        /// The shader is not enabled.
+        NoShader { initiator: u32 } => "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN",
+        /// The grid does not start at 0.
+        Start { start: [u32; 3] } => "COMPUTE_START {start:?} is not modelled",
+        /// Invalid workgroup size.
+        Workgroup { size: [u32; 3] } => "workgroup of {size:?} work-items",
+        /// The shader uses scratch.
+        Scratch => "scratch of a PM4 dispatch is not modelled",
+        /// The grid size overflows.
+        Grid { dim: [u32; 3], size: [u32; 3] } => "{dim:?} workgroups of {size:?}",
+    }
+}
+
 impl Names {
     fn get(&self, pm4: &Pm4, reg: Reg) -> u32 {
         let at = (self.segment0 + reg.off - COMPUTE.start) as usize;
@@ -65,15 +82,15 @@ impl Engine<'_> {
         let generation = self.generation();
         let (trap, doorbell) = (self.trap_handler(queue), queue.config.doorbell_id());
         let Some(state) = pm4_state(queue) else {
-            return Outcome::Bad(ec::PACKET_UNSUPPORTED, "dispatch");
+            return Outcome::Bad(PacketError::Dispatch);
         };
         let initiator = p.get(dd::DISPATCH_INITIATOR);
         let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
         let mut dispatch = match direct(generation, state, dim, initiator, apertures) {
             Ok(dispatch) => dispatch,
-            Err(text) => {
-                strict!(self.env.strict(), "cp", "queue {}: {text}", queue.slot);
-                return Outcome::Bad(ec::PACKET_UNSUPPORTED, "DISPATCH_DIRECT");
+            Err(error) => {
+                strict!(self.env.strict(), "cp", "queue {}: {error}", queue.slot);
+                return Outcome::Bad(PacketError::DispatchDirect);
             }
         };
         if dispatch.grid.contains(&0) {
@@ -146,11 +163,9 @@ fn direct(
     dim: [u32; 3],
     initiator: u32,
     apertures: Apertures,
-) -> Result<Dispatch, String> {
+) -> Result<Dispatch, DispatchError> {
     if !gc::COMPUTE_DISPATCH_INITIATOR__COMPUTE_SHADER_EN.is_set(initiator) {
-        return Err(format!(
-            "dispatch initiator {initiator:#x} has no COMPUTE_SHADER_EN"
-        ));
+        return Err(DispatchError::NoShader { initiator });
     }
     let names = match generation {
         Generation::Gfx9 => &GFX9,
@@ -160,22 +175,20 @@ fn direct(
     let size = [0, 1, 2].map(|n| reg(names.num_thread_x.at(n)) & 0xffff);
     let start = [0, 1, 2].map(|n| reg(names.start_x.at(n)));
     if start != [0; 3] {
-        return Err(format!("COMPUTE_START {start:?} is not modelled"));
+        return Err(DispatchError::Start { start });
     }
     let items = size.iter().map(|&n| u64::from(n)).product::<u64>();
     if items == 0 || items > 1024 {
-        return Err(format!("workgroup of {size:?} work-items"));
+        return Err(DispatchError::Workgroup { size });
     }
     let rsrc2 = reg(names.rsrc2);
     if gc::COMPUTE_PGM_RSRC2__SCRATCH_EN.is_set(rsrc2) {
-        return Err("scratch of a PM4 dispatch is not modelled".into());
+        return Err(DispatchError::Scratch);
     }
     let mut grid = dim;
     if !gc::COMPUTE_DISPATCH_INITIATOR__USE_THREAD_DIMENSIONS.is_set(initiator) {
         for (g, s) in grid.iter_mut().zip(size) {
-            *g = g
-                .checked_mul(s)
-                .ok_or_else(|| format!("{dim:?} workgroups of {size:?}"))?;
+            *g = g.checked_mul(s).ok_or(DispatchError::Grid { dim, size })?;
         }
     }
     let entry = u64::from(reg(names.pgm_lo)) << 8 | u64::from(reg(names.pgm_lo.at(1)) & 0xff) << 40;

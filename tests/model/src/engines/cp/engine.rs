@@ -12,9 +12,10 @@ use gpu_wave::{Apertures, GwsResources, Trap};
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
 
-use super::aql::look_again;
+use super::aql::poll_again;
 use super::env::{client, Env};
-use super::exec::{ec, POLL};
+use super::error::PacketError;
+use super::exec::POLL;
 use super::pm4::{shape, Fetched, Packet, Stream};
 use super::queue::{Class, Format, Halt, Queue, Step, Unmap, Work};
 use super::regs::{Banks, Slot, SLOTS};
@@ -48,8 +49,8 @@ pub enum Outcome {
     Enter(Stream, bool),
     /// Done; skip this number of dwords.
     Skip(u64),
-    /// The packet stops the queue: exception code, error.
-    Bad(u32, &'static str),
+    /// The packet stops the queue.
+    Bad(PacketError),
 }
 
 /// Owner of a VMID.
@@ -303,7 +304,7 @@ impl<'a> Engine<'a> {
             Halt::No => {}
             Halt::Scratch(signal) => match self.scratch_granted(queue, signal) {
                 true => queue.halt = Halt::No,
-                false => return look_again(queue),
+                false => return poll_again(queue),
             },
             _ => return Step::Idle,
         }
@@ -392,17 +393,17 @@ impl<'a> Engine<'a> {
                 if ibs.is_empty() {
                     return Step::Idle;
                 }
-                self.bad_packet(queue, ec::PACKET_RESERVED, "packet exceeds its buffer");
+                self.bad_packet(queue, PacketError::Truncated);
                 return Step::Idle;
             }
-            Fetched::Bad(header, what) => {
+            Fetched::Bad(header, error) => {
                 strict!(
                     self.env.strict(),
                     "cp",
-                    "queue {}: {header:#x}: {what}",
+                    "queue {}: {header:#x}: {error}",
                     queue.slot
                 );
-                self.bad_packet(queue, ec::PACKET_UNSUPPORTED, what);
+                self.bad_packet(queue, error);
                 return Step::Idle;
             }
             Fetched::Packet(packet) => match self.dispatch_packet(queue, &packet) {
@@ -424,7 +425,7 @@ impl<'a> Engine<'a> {
             Outcome::Skip(more) => advance(ring, ibs, length + more),
             Outcome::Enter(next, chain) => {
                 if !chain && ibs.len() == IB_DEPTH {
-                    self.bad_packet(queue, ec::PACKET_UNSUPPORTED, "IBs are nested too deep");
+                    self.bad_packet(queue, PacketError::IbNesting);
                     return Step::Idle;
                 }
                 advance(ring, ibs, length);
@@ -435,8 +436,8 @@ impl<'a> Engine<'a> {
             }
             Outcome::Wait(time) => return Step::Poll(time),
             Outcome::Idle => return Step::Idle,
-            Outcome::Bad(code, what) => {
-                self.bad_packet(queue, code, what);
+            Outcome::Bad(error) => {
+                self.bad_packet(queue, error);
                 return Step::Idle;
             }
         }
@@ -456,7 +457,7 @@ impl<'a> Engine<'a> {
                     p.len(),
                     p.words
                 );
-                return Ok(Outcome::Bad(ec::PACKET_RESERVED, "wrong length"));
+                return Ok(Outcome::Bad(PacketError::Length));
             }
         }
         if queue.class != Class::Normal && p.opcode != op::NOP {
@@ -483,17 +484,17 @@ impl<'a> Engine<'a> {
     }
 
     /// Stops a queue because of a bad packet.
-    pub(super) fn bad_packet(&mut self, queue: &mut Queue, code: u32, what: &str) {
+    pub(super) fn bad_packet(&mut self, queue: &mut Queue, error: PacketError) {
         strict!(
             self.env.strict(),
             "cp",
-            "queue {} pasid {} stops at {:#x}: {what}",
+            "queue {} pasid {} stops at {:#x}: {error}",
             queue.slot,
             queue.pasid,
             queue.rptr
         );
         queue.halt = Halt::BadPacket;
-        let ctx = queue.config.doorbell_id() | code << 10;
+        let ctx = queue.config.doorbell_id() | error.code() << 10;
         self.post(queue, source::CP_BAD_OPCODE, [ctx, 0]);
     }
 

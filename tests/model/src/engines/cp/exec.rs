@@ -10,6 +10,7 @@ use rkfd_abi::pm4::{self, gfx12, op};
 
 use super::atomic;
 use super::engine::{Engine, Outcome};
+use super::error::PacketError;
 use super::pm4::{Packet, Stream};
 use super::queue::{Class, Pm4, Queue, Work};
 use crate::chips::Generation;
@@ -19,14 +20,6 @@ use crate::{event, strict};
 
 /// Poll interval of memory or a register that a packet waits for.
 pub const POLL: Duration = Duration::from_micros(100);
-
-/// Exception codes of `uapi/linux/kfd_ioctl.h` (`enum kfd_dbg_trap_exception_code`).
-pub mod ec {
-    /// EC_QUEUE_PACKET_RESERVED.
-    pub const PACKET_RESERVED: u32 = 19;
-    /// EC_QUEUE_PACKET_UNSUPPORTED.
-    pub const PACKET_UNSUPPORTED: u32 = 20;
-}
 
 /// First and last dword address of the `COMPUTE_*` registers, which belong to the queue.
 pub const COMPUTE: std::ops::Range<u32> = 0x2e00..0x2e80;
@@ -65,7 +58,7 @@ impl Engine<'_> {
             op::SET_CONFIG_REG => self.set_regs(queue, p, pm4::set_config_reg::START),
             op::SET_UCONFIG_REG => self.set_regs(queue, p, pm4::set_uconfig_reg::START),
             op::DISPATCH_DIRECT => Ok(self.dispatch_direct(queue, p)),
-            _ => Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "unknown opcode")),
+            _ => Ok(Outcome::Bad(PacketError::Opcode)),
         }
     }
 
@@ -134,7 +127,7 @@ impl Engine<'_> {
                 for (i, &value) in data.iter().enumerate() {
                     let reg = p.get(wd::DST_MMREG_ADDR) + if one { 0 } else { i as u32 };
                     if !self.write_reg(queue, reg, value) {
-                        return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                        return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                     }
                 }
             }
@@ -158,12 +151,7 @@ impl Engine<'_> {
                     self.env.write32(vmid, at, value)?;
                 }
             }
-            _ => {
-                return Ok(Outcome::Bad(
-                    ec::PACKET_UNSUPPORTED,
-                    "WRITE_DATA destination",
-                ))
-            }
+            _ => return Ok(Outcome::Bad(PacketError::WriteDataDestination)),
         }
         Ok(Outcome::Next)
     }
@@ -207,7 +195,7 @@ impl Engine<'_> {
         for (i, &value) in p.payload(2).iter().enumerate() {
             let reg = start + p.get(offset) + i as u32;
             if !self.write_reg(queue, reg, value) {
-                return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
             }
         }
         Ok(Outcome::Next)
@@ -231,7 +219,7 @@ impl Engine<'_> {
             cd::SRC_SEL_REGISTER => {
                 let reg = p.get(cd::SRC_REG_OFFSET);
                 if !self.may_touch(queue, reg) {
-                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                    return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 let low = u64::from(self.env.reg_read(reg));
                 let high = if wide { self.env.reg_read(reg + 1) } else { 0 };
@@ -247,7 +235,7 @@ impl Engine<'_> {
             {
                 self.env.clock()
             }
-            _ => return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "COPY_DATA source")),
+            _ => return Ok(Outcome::Bad(PacketError::CopyDataSource)),
         };
         let to = rkfd_abi::bits::join(lo(4), p.words[5]);
         match dst {
@@ -256,19 +244,14 @@ impl Engine<'_> {
                 let ok = self.write_reg(queue, reg, value as u32)
                     && (!wide || self.write_reg(queue, reg + 1, (value >> 32) as u32));
                 if !ok {
-                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                    return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
             }
             cd::DST_SEL_MEMORY | cd::DST_SEL_TC_L2 if wide => self.env.write64(vmid, to, value)?,
             cd::DST_SEL_MEMORY | cd::DST_SEL_TC_L2 => {
                 self.env.write32(vmid, to, value as u32)?;
             }
-            _ => {
-                return Ok(Outcome::Bad(
-                    ec::PACKET_UNSUPPORTED,
-                    "COPY_DATA destination",
-                ))
-            }
+            _ => return Ok(Outcome::Bad(PacketError::CopyDataDestination)),
         }
         event!(
             self.env.trace(),
@@ -294,7 +277,7 @@ impl Engine<'_> {
                 self.check(queue, p, &w::PACKET, w::FORM_REGISTER);
                 let reg = p.get(w::REG_POLL_ADDR);
                 if !self.may_touch(queue, reg) {
-                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                    return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 self.env.reg_read(reg)
             }
@@ -302,16 +285,11 @@ impl Engine<'_> {
                 self.check(queue, p, &w::PACKET, w::FORM_WRITE_WAIT);
                 let done = pm4_state(queue).is_some_and(|s| std::mem::replace(&mut s.wrote, true));
                 if !done && !self.write_reg(queue, p.get(w::REG_WRITE_ADDR1), reference) {
-                    return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "privileged register"));
+                    return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 self.env.reg_read(p.get(w::REG_WRITE_ADDR2))
             }
-            _ => {
-                return Ok(Outcome::Bad(
-                    ec::PACKET_UNSUPPORTED,
-                    "WAIT_REG_MEM operation",
-                ))
-            }
+            _ => return Ok(Outcome::Bad(PacketError::WaitRegMemOperation)),
         };
         let value = value & p.get(w::MASK);
         let met = match p.get(w::FUNCTION) {
@@ -322,12 +300,7 @@ impl Engine<'_> {
             w::FUNCTION_NOT_EQUAL => value != reference,
             w::FUNCTION_GREATER_EQUAL => value >= reference,
             w::FUNCTION_GREATER => value > reference,
-            _ => {
-                return Ok(Outcome::Bad(
-                    ec::PACKET_UNSUPPORTED,
-                    "WAIT_REG_MEM function",
-                ))
-            }
+            _ => return Ok(Outcome::Bad(PacketError::WaitRegMemFunction)),
         };
         if !met {
             return Ok(Outcome::Wait(POLL));
@@ -346,10 +319,7 @@ impl Engine<'_> {
     fn event_write(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::event_write as ew;
         if p.words.len() != ew::DWORDS {
-            return Ok(Outcome::Bad(
-                ec::PACKET_UNSUPPORTED,
-                "EVENT_WRITE to memory",
-            ));
+            return Ok(Outcome::Bad(PacketError::EventWriteMemory));
         }
         self.check(queue, p, &ew::PACKET, ew::FIELDS);
         let flush = p.get(ew::EVENT_TYPE) == ew::EVENT_TYPE_CS_PARTIAL_FLUSH;
@@ -405,7 +375,7 @@ impl Engine<'_> {
             {
                 self.env.write64(vmid, wide, self.env.clock())?;
             }
-            _ => return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "RELEASE_MEM data")),
+            _ => return Ok(Outcome::Bad(PacketError::ReleaseMemData)),
         }
         match int_sel {
             rm::INT_SEL_NONE | rm::INT_SEL_DATA_AFTER_WRITE_CONFIRM => {}
@@ -414,12 +384,7 @@ impl Engine<'_> {
             | rm::INT_SEL_INT_CTXID => {
                 self.post(queue, source::CP_END_OF_PIPE, [p.get(rm::INT_CTXID), 0]);
             }
-            _ => {
-                return Ok(Outcome::Bad(
-                    ec::PACKET_UNSUPPORTED,
-                    "RELEASE_MEM interrupt",
-                ))
-            }
+            _ => return Ok(Outcome::Bad(PacketError::ReleaseMemInterrupt)),
         }
         Ok(Outcome::Next)
     }
@@ -495,7 +460,7 @@ impl Engine<'_> {
             p.join(am::CMP_DATA_LO, am::CMP_DATA_HI),
         );
         let Some((size, operation)) = atomic::operation(code) else {
-            return Ok(Outcome::Bad(ec::PACKET_UNSUPPORTED, "ATOMIC_MEM operation"));
+            return Ok(Outcome::Bad(PacketError::AtomicMemOperation));
         };
         let va = p.join(am::ADDR_LO, am::ADDR_HI);
         let mask = if size == 4 {

@@ -51,8 +51,12 @@ impl Engine<'_> {
         };
         let config = match config {
             Ok(config) => config,
-            Err(text) => {
-                strict!(self.env.strict(), "cp", "queue {slot} cannot start: {text}");
+            Err(error) => {
+                strict!(
+                    self.env.strict(),
+                    "cp",
+                    "queue {slot} cannot start: {error}"
+                );
                 return false;
             }
         };

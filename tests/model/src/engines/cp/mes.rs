@@ -11,10 +11,9 @@ use super::engine::{Engine, Vmid};
 use super::env::Env;
 use super::queue::{Class, Halt, Queue, Step, Unmap};
 use super::regs::Slot;
-use super::save::Map;
+use super::save::{LoadError, Map};
 use super::sdma::SdmaMap;
 use crate::chips::Generation;
-use crate::engines::gmc::VmFault;
 use crate::engines::mes::{Activity, Hardware, Load, Mes, Ring};
 use crate::strict;
 
@@ -86,7 +85,7 @@ impl Hardware for Engine<'_> {
         self.env.map_vmid(vmid, pasid, root);
     }
 
-    fn load(&mut self, load: &Load) -> Result<bool, VmFault> {
+    fn load(&mut self, load: &Load) -> Result<(), LoadError> {
         let Some((engine, rlc)) = load.slot.as_rlc() else {
             return self.map(&Map {
                 slot: load.slot,
@@ -110,7 +109,7 @@ impl Hardware for Engine<'_> {
             pasid: load.pasid,
             is_static: false,
         })?;
-        if slot.is_some() && slot != Some(load.slot) {
+        if slot != load.slot {
             strict!(
                 self.env.strict(),
                 "mes",
@@ -118,8 +117,9 @@ impl Hardware for Engine<'_> {
                 load.doorbell,
                 load.slot
             );
+            return Err(LoadError::Invalid);
         }
-        Ok(slot == Some(load.slot))
+        Ok(())
     }
 
     fn begin_unload(&mut self, slot: Slot, reset: bool) {

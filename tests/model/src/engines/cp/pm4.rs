@@ -6,6 +6,7 @@ use rkfd_abi::bits::DwField;
 use rkfd_abi::pm4::{self, Header, Packet as Shape};
 
 use super::env::Env;
+use super::error::PacketError;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 
@@ -52,8 +53,8 @@ impl Stream {
             Header::Type2 => return Ok(Fetched::Filler),
             Header::Type3 { body: 0, .. } => return Ok(Fetched::Filler),
             Header::Type3 { opcode, body, .. } => (opcode, u64::from(body)),
-            Header::Type0 { .. } => return Ok(Fetched::Bad(header, "type 0 packet")),
-            Header::Type1 => return Ok(Fetched::Bad(header, "type 1 packet")),
+            Header::Type0 { .. } => return Ok(Fetched::Bad(header, PacketError::Type0)),
+            Header::Type1 => return Ok(Fetched::Bad(header, PacketError::Type1)),
         };
         if 1 + body > left {
             return Ok(Fetched::Short {
@@ -86,7 +87,7 @@ pub enum Fetched {
         left: u64,
     },
     /// Not a packet.
-    Bad(u32, &'static str),
+    Bad(u32, PacketError),
 }
 
 /// A type 3 packet.

@@ -72,9 +72,22 @@ pub struct SaveArea {
     pub size: u32,
 }
 
+crate::errors! {
+    /// An invalid queue configuration.
+    pub enum ConfigError {
+        /// The ring has no address.
+        NoRing => "ring address is 0",
+        /// Unsupported size of the ring.
+        RingSize { log: u32 } => "ring size 2^{log} dwords",
+        /// The registers disagree about the packet format.
+        Format { aql: bool, control: u32, slot_based: bool } =>
+            "CP_HQD_AQL_CONTROL has AQL {aql}, CP_HQD_PQ_CONTROL {control:#x} {slot_based}",
+    }
+}
+
 impl Config {
     /// Reads the configuration from a bank. Fails if it is invalid.
-    pub fn from_bank(generation: Generation, bank: &Bank) -> Result<Self, String> {
+    pub fn from_bank(generation: Generation, bank: &Bank) -> Result<Self, ConfigError> {
         let control = bank.get(gc::regCP_HQD_PQ_CONTROL);
         let size_log = gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.get(control);
         let base = bank.get64(gc::regCP_HQD_PQ_BASE) << 8;
@@ -85,15 +98,17 @@ impl Config {
         let slot_based = slot_based.get(control) == 2;
         let aql = bank.get(gc::regCP_HQD_AQL_CONTROL) & 1 != 0;
         if base == 0 {
-            return Err("ring address is 0".into());
+            return Err(ConfigError::NoRing);
         }
         if !(5..=29).contains(&size_log) {
-            return Err(format!("ring size 2^{} dwords", size_log + 1));
+            return Err(ConfigError::RingSize { log: size_log + 1 });
         }
         if aql != slot_based {
-            return Err(format!(
-                "CP_HQD_AQL_CONTROL has AQL {aql}, CP_HQD_PQ_CONTROL {control:#x} {slot_based}"
-            ));
+            return Err(ConfigError::Format {
+                aql,
+                control,
+                slot_based,
+            });
         }
         // The registers have no bits below these.
         let rptr_report = bank.get64(gc::regCP_HQD_PQ_RPTR_REPORT_ADDR) & !3;

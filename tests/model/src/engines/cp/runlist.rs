@@ -7,22 +7,25 @@
 //! when the quantum expires, queues outside the next window are preempted and the new ones are
 //! mapped.
 
+mod parse;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use gpu_regs::{gc_9_4_3 as gc, Reg};
-use rkfd_abi::pm4::{self, op};
+use gpu_regs::Reg;
+use rkfd_abi::pm4;
 
 use super::engine::{Engine, Outcome, Vmid};
 use super::env::client;
-use super::exec::ec;
-use super::pm4::{Fetched, Packet, Stream};
+use super::error::PacketError;
+use super::pm4::Packet;
 use super::queue::{Class, Queue, Unmap};
 use super::regs::Slot;
-use super::save::Map;
+use super::save::{LoadError, Map};
 use super::sdma::SdmaMap;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
+use parse::RunlistError;
 
 /// A MAP_QUEUES of the runlist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,13 +75,10 @@ impl Engine<'_> {
         let base = p.address(rl::IB_BASE_LO, rl::IB_BASE_HI);
         let size = p.get(rl::IB_SIZE);
         if !p.has(rl::VALID) || size == 0 {
-            return Ok(Outcome::Bad(ec::PACKET_RESERVED, "runlist is not valid"));
+            return Ok(Outcome::Bad(PacketError::RunlistInvalid));
         }
         if self.sched.resources.is_none() {
-            return Ok(Outcome::Bad(
-                ec::PACKET_RESERVED,
-                "runlist before SET_RESOURCES",
-            ));
+            return Ok(Outcome::Bad(PacketError::NoResources));
         }
         if self
             .sched
@@ -92,11 +92,12 @@ impl Engine<'_> {
                 "runlist {base:#x} while queues of the previous one are mapped"
             );
         }
-        let mut list = match self.read_list(queue, base, size)? {
+        let mut list = match self.read_list(queue, base, size) {
             Ok(list) => list,
-            Err(text) => {
-                strict!(self.env.strict(), "hws", "runlist {base:#x}: {text}");
-                return Ok(Outcome::Bad(ec::PACKET_RESERVED, "runlist"));
+            Err(RunlistError::Fault { fault }) => return Err(fault),
+            Err(error) => {
+                strict!(self.env.strict(), "hws", "runlist {base:#x}: {error}");
+                return Ok(Outcome::Bad(PacketError::Runlist));
             }
         };
         list.limit = match p.get(rl::PROCESS_CNT) {
@@ -127,192 +128,6 @@ impl Engine<'_> {
         self.sched.runlist = Some(list);
         self.enter_window(queue.slot, &window);
         Ok(Outcome::Next)
-    }
-
-    /// Parses a runlist. `until` is set if it is chained to itself.
-    fn read_list(
-        &mut self,
-        queue: &Queue,
-        base: u64,
-        size: u32,
-    ) -> Result<Result<Runlist, String>, VmFault> {
-        let mut stream = Stream {
-            vmid: 0,
-            base,
-            wrap: None,
-            pos: 0,
-            end: size.into(),
-        };
-        let mut list = Runlist::default();
-        // Fewer may follow than MAP_PROCESS announces: the stock driver counts inactive queues
-        // (`pm_map_process_v9` sends `queue_count`) and lists only active ones.
-        let mut expected = 0;
-        loop {
-            let p = match stream.fetch(self.env)? {
-                Fetched::End => break,
-                Fetched::Filler => {
-                    stream.pos += 1;
-                    continue;
-                }
-                Fetched::Packet(p) => p,
-                other => return Ok(Err(format!("dword {}: {other:x?}", stream.pos))),
-            };
-            event!(
-                self.env.trace(),
-                "hws",
-                "runlist_packet",
-                "op={:#x} words={:x?}",
-                p.opcode,
-                p.words
-            );
-            match p.opcode {
-                op::NOP => {}
-                op::MAP_PROCESS => match self.map_process(queue, &p) {
-                    Ok((process, queues)) => {
-                        expected = queues;
-                        list.processes.push(process);
-                    }
-                    Err(text) => return Ok(Err(text)),
-                },
-                op::MAP_QUEUES => {
-                    if expected == 0 {
-                        return Ok(Err("MAP_QUEUES not announced by MAP_PROCESS".into()));
-                    }
-                    expected -= 1;
-                    match self.map_entry(queue, &p, list.processes.len() - 1) {
-                        Ok(entry) => list.entries.push(entry),
-                        Err(text) => return Ok(Err(text)),
-                    }
-                }
-                op::RUN_LIST => {
-                    use pm4::run_list as rl;
-                    self.check(queue, &p, &rl::PACKET, rl::FIELDS);
-                    let target = p.address(rl::IB_BASE_LO, rl::IB_BASE_HI);
-                    if !p.has(rl::CHAIN) || target != base || p.get(rl::IB_SIZE) > size {
-                        return Ok(Err(format!("chained to {target:#x}: {:x?}", p.words)));
-                    }
-                    list.until = Some(Instant::now());
-                }
-                other => return Ok(Err(format!("opcode {other:#x}"))),
-            }
-            stream.pos += p.len();
-        }
-        Ok(Ok(list))
-    }
-
-    fn map_process(&self, queue: &Queue, p: &Packet) -> Result<(Process, u32), String> {
-        use pm4::map_process as mp;
-        if p.words.len() != mp::DWORDS {
-            return Err(format!("MAP_PROCESS of {} dwords", p.words.len()));
-        }
-        self.check(queue, p, &mp::PACKET, mp::FIELDS);
-        let pasid = p.get(mp::PASID) as u16;
-        let root = p.join(
-            mp::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_LO32,
-            mp::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_HI32,
-        );
-        if pasid == 0 {
-            return Err("MAP_PROCESS of PASID 0".into());
-        }
-        if root & rkfd_abi::pte::VALID == 0 {
-            return Err(format!(
-                "page-table root {root:#x} of PASID {pasid} is not valid"
-            ));
-        }
-        // The packet has the trap handler's address >> 8, as the registers do.
-        let regs = vec![
-            (gc::regSH_MEM_BASES, p.get(mp::SH_MEM_BASES)),
-            (gc::regSH_MEM_CONFIG, p.get(mp::SH_MEM_CONFIG)),
-            (gc::regSQ_SHADER_TBA_LO, p.get(mp::SQ_SHADER_TBA_LO)),
-            (gc::regSQ_SHADER_TBA_HI, p.get(mp::SQ_SHADER_TBA_HI)),
-            (gc::regSQ_SHADER_TMA_LO, p.get(mp::SQ_SHADER_TMA_LO)),
-            (gc::regSQ_SHADER_TMA_HI, p.get(mp::SQ_SHADER_TMA_HI)),
-            (
-                gc::regSPI_GDBG_PER_VMID_CNTL,
-                p.get(mp::SPI_GDBG_PER_VMID_CNTL),
-            ),
-        ];
-        let queues = p.get(mp::NUM_QUEUES);
-        let quantum = p.get(mp::PROCESS_QUANTUM);
-        let num_gws = p.get(mp::NUM_GWS);
-        let all_gws = self.sched.resources.map_or(0, |r| r.num_gws);
-        if num_gws > all_gws {
-            return Err(format!("{num_gws} of {all_gws} GWS for PASID {pasid}"));
-        }
-        event!(
-            self.env.trace(),
-            "hws",
-            "map_process",
-            "pasid={pasid} root={root:#x} queues={queues} quantum={quantum} sh_mem_bases={:#x} \
-             sh_mem_config={:#x} tba={:#x} gws={num_gws}",
-            p.get(mp::SH_MEM_BASES),
-            p.get(mp::SH_MEM_CONFIG),
-            p.join(mp::SQ_SHADER_TBA_LO, mp::SQ_SHADER_TBA_HI) << 8
-        );
-        let process = Process {
-            pasid,
-            root,
-            regs,
-            quantum: Duration::from_millis(quantum.max(1).into()),
-            num_gws,
-        };
-        Ok((process, queues))
-    }
-
-    fn map_entry(&self, queue: &Queue, p: &Packet, process: usize) -> Result<Entry, String> {
-        use pm4::map_queues as mq;
-        if p.words.len() != mq::DWORDS {
-            return Err(format!("MAP_QUEUES of {} dwords", p.words.len()));
-        }
-        self.check(queue, p, &mq::PACKET, mq::FORM_HWS);
-        let engine = p.get(mq::ENGINE_SEL);
-        let extended = p.get(mq::EXTENDED_ENGINE_SEL);
-        let sdma = match (extended, engine) {
-            (mq::EXTENDED_ENGINE_SEL_LEGACY, mq::ENGINE_SEL_COMPUTE) => None,
-            (mq::EXTENDED_ENGINE_SEL_LEGACY, mq::ENGINE_SEL_SDMA0) => Some(0),
-            (mq::EXTENDED_ENGINE_SEL_LEGACY, mq::ENGINE_SEL_SDMA1) => Some(1),
-            (mq::EXTENDED_ENGINE_SEL_SDMA0_TO_7, n) => Some(n as u8),
-            (mq::EXTENDED_ENGINE_SEL_SDMA8_TO_15, n) => Some(n as u8 + 8),
-            _ => {
-                return Err(format!(
-                    "MAP_QUEUES for engine {engine} (extended {extended})"
-                ))
-            }
-        };
-        let entry = Entry {
-            sdma,
-            process,
-            mqd: p.join(mq::MQD_ADDR_LO, mq::MQD_ADDR_HI),
-            wptr: p.join(mq::WPTR_ADDR_LO, mq::WPTR_ADDR_HI),
-            doorbell: p.get(mq::DOORBELL_OFFSET),
-            is_static: p.get(mq::QUEUE_TYPE) >= mq::QUEUE_TYPE_NORMAL_LATENCY_STATIC,
-            gws: p.has(mq::GWS_CONTROL_QUEUE),
-        };
-        event!(
-            self.env.trace(),
-            "hws",
-            "map_queues",
-            "mqd={:#x} wptr={:#x} doorbell={:#x} engine={engine} extended={extended} type={} gws={}",
-            entry.mqd,
-            entry.wptr,
-            entry.doorbell,
-            p.get(mq::QUEUE_TYPE),
-            u8::from(entry.gws)
-        );
-        if p.get(mq::NUM_QUEUES) != 1 {
-            return Err(format!("MAP_QUEUES of {} queues", p.get(mq::NUM_QUEUES)));
-        }
-        if p.get(mq::QUEUE_SEL) != mq::QUEUE_SEL_HWS_DETERMINED {
-            return Err(format!(
-                "MAP_QUEUES with queue_sel {}",
-                p.get(mq::QUEUE_SEL)
-            ));
-        }
-        if sdma.is_some() {
-            // The process may ring it before the queue is mapped.
-            self.env.sdma().expect_doorbell(entry.doorbell);
-        }
-        Ok(entry)
     }
 
     /// Returns the entries from `start` on that fit on the hardware together.
@@ -383,11 +198,11 @@ impl Engine<'_> {
                     is_static: entry.is_static,
                 };
                 match self.map_sdma(&map) {
-                    Ok(Some(slot)) => {
+                    Ok(slot) => {
                         list.mapped.insert(index, slot);
                     }
-                    Ok(None) => {}
-                    Err(fault) => self.map_fault(hiq, entry.mqd, &fault),
+                    Err(LoadError::Invalid) => {}
+                    Err(LoadError::Fault { fault }) => self.map_fault(hiq, entry.mqd, &fault),
                 }
                 continue;
             }
@@ -412,11 +227,11 @@ impl Engine<'_> {
                 gws: if entry.gws { process.num_gws } else { 0 },
             };
             match self.map(&map) {
-                Ok(true) => {
+                Ok(()) => {
                     list.mapped.insert(index, slot);
                 }
-                Ok(false) => {}
-                Err(fault) => self.map_fault(hiq, entry.mqd, &fault),
+                Err(LoadError::Invalid) => {}
+                Err(LoadError::Fault { fault }) => self.map_fault(hiq, entry.mqd, &fault),
             }
         }
         let quantum = window

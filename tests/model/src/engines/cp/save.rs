@@ -111,9 +111,45 @@ pub struct Map {
     pub gws: u32,
 }
 
+crate::errors! {
+    /// A queue that cannot be mapped.
+    pub enum LoadError {
+        /// An access to the MQD, or to what it points to, faults.
+        Fault { fault: VmFault } => "{fault}",
+        /// The MQD is invalid; the strict log has the reason.
+        Invalid => "invalid MQD",
+    }
+}
+
+impl From<VmFault> for LoadError {
+    fn from(fault: VmFault) -> Self {
+        Self::Fault { fault }
+    }
+}
+
+crate::errors! {
+    /// An MQD that does not match the packet that maps it.
+    enum MqdError {
+        /// Wrong header.
+        Header { header: u32 } => "header {header:#x}",
+        /// The MQD of another address.
+        Address { own: u64 } => "it contains address {own:#x}",
+        /// Another doorbell.
+        Doorbell { doorbell: u32 } => "it contains doorbell {doorbell:#x}",
+        /// Another address of the write pointer.
+        Wptr { wptr: u64, packet: u64 } => "write pointer at {wptr:#x}, {packet:#x} in the packet",
+        /// The MQD is not in VMID 0.
+        Control { control: u32 } => "CP_MQD_CONTROL {control:#x}",
+        /// Another VMID.
+        Vmid { vmid: u32, mapped: u8 } => "it contains VMID {vmid}, mapped with {mapped}",
+        /// All CU masks are 0.
+        NoCu => "no CU is enabled for its waves",
+    }
+}
+
 impl Engine<'_> {
-    /// Loads a queue from its MQD and activates it. Returns false if the MQD is invalid.
-    pub(super) fn map(&mut self, map: &Map) -> Result<bool, VmFault> {
+    /// Loads a queue from its MQD and activates it.
+    pub(super) fn map(&mut self, map: &Map) -> Result<(), LoadError> {
         let mqd = self.env.read_dwords(0, map.mqd, v9::Mqd::DWORDS)?;
         if self.env.trace().wants(Detail::Mqds) {
             event!(
@@ -126,9 +162,7 @@ impl Engine<'_> {
                 map.mqd
             );
         }
-        if !self.check_mqd(map, &mqd) {
-            return Ok(false);
-        }
+        self.check_mqd(map, &mqd)?;
         let generation = self.generation();
         if generation == Generation::Gfx12 {
             // The scheduler polls the write pointers of unmapped queues at this address.
@@ -155,7 +189,7 @@ impl Engine<'_> {
         }
         if !self.activate(map.slot, map.class, map.pasid, map.is_static) {
             self.banks().slot_mut(map.slot).set(gc::regCP_HQD_ACTIVE, 0);
-            return Ok(false);
+            return Err(LoadError::Invalid);
         }
         self.env
             .write32(0, map.mqd.wrapping_add(dw::cp_hqd_active as u64 * 4), 1)?;
@@ -168,7 +202,7 @@ impl Engine<'_> {
             self.connect(&queue);
             self.queues[usize::from(map.slot.0)] = Some(queue);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the GWS of a queue that has some. It is kept across mappings, since kernels rely on
@@ -185,28 +219,31 @@ impl Engine<'_> {
         })
     }
 
-    fn check_mqd(&self, map: &Map, mqd: &[u32]) -> bool {
-        let wrong = |text: String| {
+    /// Compares an MQD with the packet that maps it. Fails only if it cannot be loaded.
+    fn check_mqd(&self, map: &Map, mqd: &[u32]) -> Result<(), LoadError> {
+        let wrong = |error: MqdError| {
             strict!(
                 self.env.strict(),
                 "cp",
-                "MQD {:#x} of doorbell {:#x}: {text}",
+                "MQD {:#x} of doorbell {:#x}: {error}",
                 map.mqd,
                 map.doorbell
             );
         };
         if mqd[dw::header] != MQD_HEADER {
-            wrong(format!("header {:#x}", mqd[dw::header]));
-            return false;
+            wrong(MqdError::Header {
+                header: mqd[dw::header],
+            });
+            return Err(LoadError::Invalid);
         }
         let own = join(mqd[dw::cp_mqd_base_addr_lo], mqd[dw::cp_mqd_base_addr_hi]);
         if own != map.mqd {
-            wrong(format!("it contains address {own:#x}"));
+            wrong(MqdError::Address { own });
         }
         let control = mqd[dw::cp_hqd_pq_doorbell_control];
         let doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET.get(control);
         if doorbell != map.doorbell {
-            wrong(format!("it contains doorbell {doorbell:#x}"));
+            wrong(MqdError::Doorbell { doorbell });
         }
         let wptr = join(
             mqd[dw::cp_hqd_pq_wptr_poll_addr_lo],
@@ -218,17 +255,22 @@ impl Engine<'_> {
             Generation::Gfx12 => (wptr ^ map.wptr) & 0xfff == 0,
         };
         if !same {
-            wrong(format!(
-                "write pointer at {wptr:#x}, {:#x} in the packet",
-                map.wptr
-            ));
+            wrong(MqdError::Wptr {
+                wptr,
+                packet: map.wptr,
+            });
         }
         if mqd[dw::cp_mqd_control] & gc::CP_MQD_CONTROL__VMID.mask != 0 {
-            wrong(format!("CP_MQD_CONTROL {:#x}", mqd[dw::cp_mqd_control]));
+            wrong(MqdError::Control {
+                control: mqd[dw::cp_mqd_control],
+            });
         }
         let vmid = mqd[dw::cp_hqd_vmid] & 15;
         if vmid != 0 && vmid != u32::from(map.vmid) {
-            wrong(format!("it contains VMID {vmid}, mapped with {}", map.vmid));
+            wrong(MqdError::Vmid {
+                vmid,
+                mapped: map.vmid,
+            });
         }
         let masks = [
             dw::compute_static_thread_mgmt_se0,
@@ -237,9 +279,9 @@ impl Engine<'_> {
             dw::compute_static_thread_mgmt_se3,
         ];
         if map.class == Class::Normal && masks.iter().all(|&n| mqd[n] == 0) {
-            wrong("no CU is enabled for its waves".into());
+            wrong(MqdError::NoCu);
         }
-        true
+        Ok(())
     }
 
     /// Completes pending dequeue requests. Returns when to call it again.

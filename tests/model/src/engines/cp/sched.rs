@@ -9,12 +9,12 @@ use rkfd_abi::ih::source;
 use rkfd_abi::pm4::{self, op};
 
 use super::engine::{Engine, Outcome};
-use super::exec::ec;
+use super::error::PacketError;
 use super::pm4::Packet;
 use super::queue::{Class, Queue};
 use super::regs::Slot;
 use super::runlist::Runlist;
-use super::save::Map;
+use super::save::{LoadError, Map};
 use super::unmap::Unmapping;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
@@ -56,26 +56,17 @@ impl Engine<'_> {
     pub(super) fn schedule(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         if self.generation() == Generation::Gfx12 {
             // gfx12: MES schedules.
-            return Ok(Outcome::Bad(
-                ec::PACKET_UNSUPPORTED,
-                "scheduler packet on a chip without HWS",
-            ));
+            return Ok(Outcome::Bad(PacketError::NoHws));
         }
         match (p.opcode, queue.class) {
-            (_, Class::Normal) => Ok(Outcome::Bad(
-                ec::PACKET_UNSUPPORTED,
-                "scheduler packet in a queue other than KIQ or HIQ",
-            )),
+            (_, Class::Normal) => Ok(Outcome::Bad(PacketError::NotScheduler)),
             (op::SET_RESOURCES, _) => Ok(self.set_resources(queue, p)),
             (op::RUN_LIST, Class::Hiq) => self.run_list(queue, p),
             (op::MAP_QUEUES, Class::Kiq) => self.kiq_map(queue, p),
             (op::UNMAP_QUEUES, _) => self.unmap_queues(queue, p),
             (op::QUERY_STATUS, _) => self.query_status(queue, p),
             (op::INVALIDATE_TLBS, _) => Ok(self.invalidate_tlbs(queue, p)),
-            _ => Ok(Outcome::Bad(
-                ec::PACKET_UNSUPPORTED,
-                "scheduler packet in the wrong queue",
-            )),
+            _ => Ok(Outcome::Bad(PacketError::WrongScheduler)),
         }
     }
 
@@ -160,12 +151,7 @@ impl Engine<'_> {
         let class = match p.get(mq::ENGINE_SEL) {
             mq::ENGINE_SEL_COMPUTE => Class::Normal,
             mq::ENGINE_SEL_HIQ => Class::Hiq,
-            _ => {
-                return Ok(Outcome::Bad(
-                    ec::PACKET_UNSUPPORTED,
-                    "MAP_QUEUES for an engine that does not exist",
-                ))
-            }
+            _ => return Ok(Outcome::Bad(PacketError::MapQueuesEngine)),
         };
         if p.get(mq::NUM_QUEUES) != 1 || p.get(mq::QUEUE_SEL) != mq::QUEUE_SEL_SPECIFIED {
             strict!(
@@ -212,8 +198,10 @@ impl Engine<'_> {
             map.mqd,
             map.doorbell
         );
-        self.map(&map)?;
-        Ok(Outcome::Next)
+        match self.map(&map) {
+            Ok(()) | Err(LoadError::Invalid) => Ok(Outcome::Next),
+            Err(LoadError::Fault { fault }) => Err(fault),
+        }
     }
 
     fn query_status(&mut self, queue: &Queue, p: &Packet) -> Result<Outcome, VmFault> {
@@ -258,7 +246,7 @@ impl Engine<'_> {
         use pm4::invalidate_tlbs as it;
         self.check(queue, p, &it::PACKET, it::FIELDS);
         if p.get(it::DST_SEL) != it::DST_SEL_PASID {
-            return Outcome::Bad(ec::PACKET_UNSUPPORTED, "INVALIDATE_TLBS destination");
+            return Outcome::Bad(PacketError::InvalidateTlbsDestination);
         }
         let pasid = p.get(it::PASID) as u16;
         for vmid in 1..16u8 {

@@ -13,6 +13,7 @@ use super::engine::Engine;
 use super::env::client;
 use super::queue::Unmap;
 use super::regs::{Slot, SLOTS};
+use super::save::LoadError;
 use crate::engines::gmc::VmFault;
 use crate::engines::sdma::layout::Version;
 use crate::engines::sdma::rlc::RlcMap;
@@ -77,6 +78,26 @@ impl Slot {
     }
 }
 
+crate::errors! {
+    /// An MQD that does not match the packet that maps it.
+    enum SdmaMqdError {
+        /// Another engine.
+        Engine { engine: u32, packet: u8 } => "it contains engine {engine}, {packet} in the packet",
+        /// Another doorbell.
+        Doorbell { doorbell: u32 } => "it contains doorbell {doorbell:#x}",
+        /// The doorbell belongs to another engine.
+        Route { engine: u8 } => "its doorbell is not routed to engine {engine}",
+        /// A user queue with privileges.
+        Privileged => "the ring is privileged",
+        /// The ring has no address.
+        NoRing => "ring address is 0",
+        /// No such queue.
+        Queue { wanted: u32 } => "queue {wanted} does not exist",
+        /// All queues of the engine are in use.
+        Full { engine: u8 } => "no free queue on engine {engine}",
+    }
+}
+
 impl Engine<'_> {
     /// Returns whether a queue is mapped to a slot of either kind.
     pub(super) fn is_mapped(&self, slot: Slot) -> bool {
@@ -120,8 +141,8 @@ impl Engine<'_> {
         self.env.read32(0, mqd.wrapping_add(at as u64 * 4))
     }
 
-    /// Loads a queue from its MQD. `None`: the MQD is invalid.
-    pub fn map_sdma(&mut self, map: &SdmaMap) -> Result<Option<Slot>, VmFault> {
+    /// Loads a queue from its MQD.
+    pub fn map_sdma(&mut self, map: &SdmaMap) -> Result<Slot, LoadError> {
         let layout = self.env.sdma().layout();
         let dw = layout.mqd;
         let mqd = self.env.read_dwords(0, map.mqd, dw.dwords)?;
@@ -135,55 +156,52 @@ impl Engine<'_> {
                 map.mqd
             );
         }
-        let wrong = |text: String| {
+        let wrong = |error: SdmaMqdError| {
             strict!(
                 self.env.strict(),
                 "hws",
-                "SDMA MQD {:#x} of doorbell {:#x}: {text}",
+                "SDMA MQD {:#x} of doorbell {:#x}: {error}",
                 map.mqd,
                 map.doorbell
             );
         };
         let port = self.env.sdma();
         if mqd[dw.engine] != u32::from(map.engine) {
-            wrong(format!(
-                "it contains engine {}, {} in the packet",
-                mqd[dw.engine], map.engine
-            ));
+            wrong(SdmaMqdError::Engine {
+                engine: mqd[dw.engine],
+                packet: map.engine,
+            });
         }
         let offset = mqd[dw.doorbell_offset];
         let doorbell = regs::SDMA_GFX_DOORBELL_OFFSET__OFFSET.get(offset);
         if doorbell != map.doorbell {
-            wrong(format!("it contains doorbell {doorbell:#x}"));
+            wrong(SdmaMqdError::Doorbell { doorbell });
         }
         if !port.reaches(map.engine, map.doorbell) {
-            wrong(format!(
-                "its doorbell is not routed to engine {}",
-                map.engine
-            ));
+            wrong(SdmaMqdError::Route { engine: map.engine });
         }
         if mqd[dw.rb_cntl] & regs::SDMA_GFX_RB_CNTL__RB_PRIV.mask != 0 {
-            wrong("the ring is privileged".into());
+            wrong(SdmaMqdError::Privileged);
         }
         let base = join(mqd[dw.rb_base[0]], mqd[dw.rb_base[1]]);
         if base == 0 {
-            wrong("ring address is 0".into());
-            return Ok(None);
+            wrong(SdmaMqdError::NoRing);
+            return Err(LoadError::Invalid);
         }
         let wanted = mqd[dw.queue];
         let free = |rlc: &u8| port.is_free(map.engine, *rlc);
         let all = 0..RLC_QUEUES as u8;
         let own = all.clone().find(|n| u32::from(*n) == wanted);
         if own.is_none() {
-            wrong(format!("queue {wanted} does not exist"));
+            wrong(SdmaMqdError::Queue { wanted });
         }
         let place = match map.rlc {
             Some(rlc) => Some(rlc).filter(free),
             None => own.filter(free).or_else(|| all.clone().find(free)),
         };
         let Some(rlc) = place else {
-            wrong(format!("no free queue on engine {}", map.engine));
-            return Ok(None);
+            wrong(SdmaMqdError::Full { engine: map.engine });
+            return Err(LoadError::Invalid);
         };
         // MES reads it in VMID 0: the page tables of the process are not set up yet.
         let space = match layout.version {
@@ -223,7 +241,7 @@ impl Engine<'_> {
             leaving: false,
             told: false,
         });
-        Ok(Some(slot))
+        Ok(slot)
     }
 
     /// Notifies engines about pending dequeue requests, and writes the MQDs of completed ones.

@@ -3,6 +3,8 @@
 //! Notifications to user space: completion signals, the queue's inactive signal, and interrupts of
 //! shaders.
 
+use std::fmt::Display;
+
 use gpu_wave::Stop;
 use rkfd_abi::aql::{queue as amd_queue, signal};
 use rkfd_abi::ih::{client as ih_client, soc21, source, sq, sq_v11};
@@ -10,7 +12,7 @@ use rkfd_abi::ih::{client as ih_client, soc21, source, sq, sq_v11};
 use super::dispatch::Job;
 use super::engine::Engine;
 use super::env::{client, vm_fault};
-use super::exec::ec;
+use super::error::ec;
 use super::queue::{Halt, Queue, Work};
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
@@ -177,11 +179,11 @@ impl Engine<'_> {
     }
 
     /// Stops an AQL queue with an error.
-    pub(super) fn aql_error(&mut self, queue: &mut Queue, code: u64, text: &str) {
+    pub(super) fn aql_error(&mut self, queue: &mut Queue, code: u64, error: &dyn Display) {
         strict!(
             self.env.strict(),
             "aql",
-            "queue {} pasid {} packet {:#x}: {text} (error {code:#x})",
+            "queue {} pasid {} packet {:#x}: {error} (error {code:#x})",
             queue.slot,
             queue.pasid,
             queue.rptr
@@ -296,6 +298,6 @@ impl Engine<'_> {
                 return;
             }
         };
-        self.aql_error(queue, code, &stop.to_string());
+        self.aql_error(queue, code, stop);
     }
 }

@@ -8,7 +8,7 @@ use rkfd_abi::mqd::v9;
 use rkfd_abi::pm4;
 
 use super::engine::{Engine, Outcome};
-use super::exec::ec;
+use super::error::PacketError;
 use super::pm4::Packet;
 use super::queue::{Class, Queue, Unmap};
 use super::regs::Slot;
@@ -84,10 +84,7 @@ impl Engine<'_> {
         };
         self.check(queue, p, &uq::PACKET, form);
         if no_unmap && queue.class != Class::Kiq {
-            return Err(Outcome::Bad(
-                ec::PACKET_UNSUPPORTED,
-                "PREEMPT_NO_UNMAP in a queue other than the KIQ",
-            ));
+            return Err(Outcome::Bad(PacketError::PreemptNoUnmap));
         }
         let how = match action {
             uq::ACTION_RESET => Unmap::Reset,

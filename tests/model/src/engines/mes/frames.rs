@@ -9,7 +9,8 @@ use rkfd_abi::mes::{self, misc_op, op, Frame, FRAME_DWORDS};
 use rkfd_abi::pte;
 
 use super::context::{self, Debugger};
-use super::{code, Failure, Hardware, Mes, Resources, Verdict, LOOK};
+use super::error::FrameError;
+use super::{FrameResult, Hardware, Mes, Progress, Resources, LOOK};
 use crate::engines::cp::env::Env;
 use crate::engines::cp::regs::Slot;
 use crate::engines::gmc::VmFault;
@@ -28,15 +29,15 @@ impl Mes {
         pipe: u32,
         shape: &Frame,
         words: &Words,
-    ) -> Verdict {
+    ) -> FrameResult {
         let ready = self.pipes[pipe as usize].configured;
         if !ready && !matches!(shape.opcode, op::SET_HW_RSRC | op::QUERY_SCHEDULER_STATUS) {
-            return Failure::api(code::STATE, "before SET_HW_RSRC");
+            return Err(FrameError::NotConfigured);
         }
         match shape.opcode {
             op::SET_HW_RSRC => self.set_hw_rsrc(hw, pipe, words),
             op::SET_HW_RSRC_1 => self.set_hw_rsrc_1(hw, pipe, words),
-            op::QUERY_SCHEDULER_STATUS => Verdict::Done,
+            op::QUERY_SCHEDULER_STATUS => Ok(Progress::Done),
             op::ADD_QUEUE => self.add_queue(hw, pipe, words),
             op::REMOVE_QUEUE => self.remove_queue(hw, pipe, words),
             op::SUSPEND => self.suspend(hw, pipe, words),
@@ -50,26 +51,29 @@ impl Mes {
                 Some(misc_op::WAIT_REG_MEM) => self.wait_reg(hw.env(), pipe, words),
                 Some(misc_op::INV_GART) => {
                     hw.env().invalidate(0, true);
-                    Verdict::Done
+                    Ok(Progress::Done)
                 }
                 Some(misc_op::SET_SHADER_DEBUGGER) => self.set_shader_debugger(hw, pipe, words),
                 Some(misc_op::NOTIFY_WORK_ON_UNMAPPED_QUEUE) => {
                     let level = mes::misc_notify_work_on_unmapped_queue::QUEUE_SCH_LEVEL.get(words);
                     self.look_at_level(hw.env(), level as usize);
-                    Verdict::Done
+                    Ok(Progress::Done)
                 }
                 Some(misc_op::CHANGE_CONFIG) => self.change_config(pipe, words),
-                _ => Failure::api(code::UNSUPPORTED, shape.name),
+                _ => Err(FrameError::Unsupported { name: shape.name }),
             },
         }
     }
 
-    fn set_hw_rsrc(&mut self, hw: &dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    fn set_hw_rsrc(&mut self, hw: &dyn Hardware, pipe: u32, words: &Words) -> FrameResult {
         use mes::set_hw_rsrc as rs;
         let env = hw.env();
         for at in [rs::G_SCH_CTX_GPU_MC_PTR, rs::QUERY_STATUS_FENCE_GPU_MC_PTR] {
             if let Err(fault) = reachable(env, at.get(words)) {
-                return Failure::memory(at.name, &fault);
+                return Err(FrameError::Memory {
+                    what: at.name,
+                    fault,
+                });
             }
         }
         for field in [
@@ -79,13 +83,16 @@ impl Mes {
             rs::SECOND_GFX_PIPE_ENABLED,
         ] {
             if field.get(words) != 0 {
-                return Failure::api(code::UNSUPPORTED, field.name);
+                return Err(FrameError::Unsupported { name: field.name });
             }
         }
         if rs::ENABLE_MES_EVENT_INT_LOGGING.get(words) != 0 {
             let at = rs::EVENT_INTR_HISTORY_GPU_MC_PTR;
             if let Err(fault) = reachable(env, at.get(words)) {
-                return Failure::memory(at.name, &fault);
+                return Err(FrameError::Memory {
+                    what: at.name,
+                    fault,
+                });
             }
         }
         let mut gc_base = [0; 8];
@@ -98,75 +105,71 @@ impl Mes {
             || rs::MMHUB_BASE.get(words, 0) == 0
             || rs::OSSSYS_BASE.get(words, 0) == 0
         {
-            return Failure::api(code::FIELD, "register base addresses are 0");
+            return Err(FrameError::NoRegisterBases);
         }
         here.configured = true;
         if pipe != mes::PIPE_SCHED {
             let masks = [rs::VMID_MASK_GFXHUB, rs::VMID_MASK_MMHUB];
             if masks.iter().any(|m| m.get(words) != 0) {
-                return Failure::api(
-                    code::FIELD,
-                    "the other pipe does not schedule and has no VMIDs",
-                );
+                return Err(FrameError::VmidsOnOtherPipe);
             }
-            return Verdict::Done;
+            return Ok(Progress::Done);
         }
         if !self.queues.is_empty() {
-            return Failure::api(code::STATE, "SET_HW_RSRC while queues exist");
+            return Err(FrameError::QueuesExist);
         }
         match resources(words) {
             Ok(resources) => self.resources = resources,
-            Err(text) => {
+            Err(error) => {
                 self.pipes[pipe as usize].configured = false;
-                return Failure::api(code::FIELD, text);
+                return Err(error);
             }
         }
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
-    fn set_hw_rsrc_1(&mut self, hw: &dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    fn set_hw_rsrc_1(&mut self, hw: &dyn Hardware, pipe: u32, words: &Words) -> FrameResult {
         use mes::set_hw_rsrc_1 as rs;
         if rs::MES_COOP_MODE.get(words) != 0 || rs::ENABLE_MES_DEBUG_CTX.get(words) != 0 {
-            return Failure::api(
-                code::UNSUPPORTED,
-                "address of a cooperation or debug context",
-            );
+            return Err(FrameError::Unsupported {
+                name: "address of a cooperation or debug context",
+            });
         }
         let timeout = rs::MES_KIQ_UNMAP_TIMEOUT.get(words);
         if timeout == 0 {
-            return Failure::api(code::FIELD, "unmap timeout is 0");
+            return Err(FrameError::NoUnmapTimeout);
         }
         let cleaner = rs::CLEANER_SHADER_FENCE_MC_ADDR.get(words);
         if let Err(fault) = reachable(hw.env(), cleaner) {
-            return Failure::memory(rs::CLEANER_SHADER_FENCE_MC_ADDR.name, &fault);
+            return Err(FrameError::Memory {
+                what: rs::CLEANER_SHADER_FENCE_MC_ADDR.name,
+                fault,
+            });
         }
         self.pipes[pipe as usize].patience = Some(Duration::from_millis(100) * timeout.min(100));
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
-    fn update_root(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    fn update_root(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> FrameResult {
         use mes::update_root_page_table as up;
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "on the wrong pipe");
+            return Err(FrameError::WrongPipe);
         }
         let root = up::PAGE_TABLE_BASE_ADDR.get(words);
         if root & pte::VALID == 0 {
-            return Failure::api(
-                code::FIELD,
-                format!("page-table root {root:#x} is not valid"),
-            );
+            return Err(FrameError::Root { root });
         }
         let Some(process) = self.processes.get_mut(&up::PROCESS_CONTEXT_ADDR.get(words)) else {
-            return Failure::api(code::NOT_FOUND, "no such process");
+            return Err(FrameError::NoProcess);
         };
         process.root = root;
         if let Some(vmid) = process.vmid {
             hw.claim(vmid, process.pasid, root);
         }
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
-    fn wait_reg(&mut self, env: &dyn Env, pipe: u32, words: &Words) -> Verdict {
+    fn wait_reg(&mut self, env: &dyn Env, pipe: u32, words: &Words) -> FrameResult {
         use mes::misc_wait_reg_mem as wr;
         let since = self.pipes[pipe as usize].since;
         let waited = since.map_or(Duration::ZERO, |s| s.elapsed());
@@ -180,24 +183,29 @@ impl Mes {
                 }
                 second
             }
-            other => return Failure::api(code::FIELD, format!("operation {other}")),
+            op => return Err(FrameError::WaitOperation { op }),
         };
         let value = env.reg_read(reg);
         if value & mask != reference & mask {
             if waited < REGISTER {
-                return Verdict::Wait(LOOK);
+                return Ok(Progress::Wait(LOOK));
             }
             self.pipes[pipe as usize].wrote = false;
-            return Failure::scheduling(format!("register {reg:#x} is {value:#x}"));
+            return Err(FrameError::Register { reg, value });
         }
         self.pipes[pipe as usize].wrote = false;
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
-    fn set_shader_debugger(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    fn set_shader_debugger(
+        &mut self,
+        hw: &mut dyn Hardware,
+        pipe: u32,
+        words: &Words,
+    ) -> FrameResult {
         use mes::misc_set_shader_debugger as sd;
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "on the wrong pipe");
+            return Err(FrameError::WrongPipe);
         }
         let at = sd::PROCESS_CONTEXT_ADDR.get(words);
         let flags = words[sd::SINGLE_MEMOP.dw];
@@ -220,25 +228,30 @@ impl Mes {
         }
         let pasid = self.processes.get(&at).map_or(0, |p| p.pasid);
         if let Err(fault) = context::write_process(hw.env(), at, pasid, &debugger) {
-            return Failure::memory("process context", &fault);
+            return Err(FrameError::Memory {
+                what: "process context",
+                fault,
+            });
         }
         if let Some(process) = self.processes.get_mut(&at) {
             process.debugger = debugger;
             let process = process.clone();
             process.program(hw.env());
         }
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
-    fn change_config(&mut self, pipe: u32, words: &Words) -> Verdict {
+    fn change_config(&mut self, pipe: u32, words: &Words) -> FrameResult {
         use mes::misc_change_config as cc;
         if cc::CONFIG_OPCODE.get(words) != 0 {
-            return Failure::api(code::UNSUPPORTED, "configuration option");
+            return Err(FrameError::Unsupported {
+                name: "configuration option",
+            });
         }
         // The driver sends it to the pipe that does not schedule: both pipes run one firmware.
         let _ = pipe;
         self.resources.single_process = cc::LIMIT_SINGLE_PROCESS.get(words) != 0;
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
     /// Returns the dword address of a register, by the bases of SET_HW_RSRC.
@@ -254,11 +267,11 @@ impl Mes {
 }
 
 /// Parses SET_HW_RSRC.
-fn resources(words: &Words) -> Result<Resources, String> {
+fn resources(words: &Words) -> Result<Resources, FrameError> {
     use mes::set_hw_rsrc as rs;
     let vmid_mask = rs::VMID_MASK_GFXHUB.get(words);
     if vmid_mask == 0 || vmid_mask & 1 != 0 || vmid_mask >> 16 != 0 {
-        return Err(format!("VMID mask {vmid_mask:#x}"));
+        return Err(FrameError::VmidMask { mask: vmid_mask });
     }
     let mut compute = Vec::new();
     let mut hqds = 0;
@@ -268,7 +281,7 @@ fn resources(words: &Words) -> Result<Resources, String> {
         for queue in (0..32).filter(|n| mask >> n & 1 != 0) {
             let slot = Slot::new(0, pipe as u32, queue);
             if pipe >= 4 || queue >= 8 || !slot.exists(crate::chips::Generation::Gfx12) {
-                return Err(format!("compute pipe {pipe} has no queue {queue}"));
+                return Err(FrameError::ComputeQueue { pipe, queue });
             }
             compute.push(slot);
         }
@@ -279,7 +292,7 @@ fn resources(words: &Words) -> Result<Resources, String> {
         hqds += mask.count_ones();
         for queue in (0..32).filter(|n| mask >> n & 1 != 0) {
             if queue >= 8 {
-                return Err(format!("SDMA engine {engine} has no queue {queue}"));
+                return Err(FrameError::SdmaQueue { engine, queue });
             }
             sdma.push(Slot::rlc(engine as u8, queue));
         }
@@ -288,7 +301,7 @@ fn resources(words: &Words) -> Result<Resources, String> {
         .map(|n| rs::GFX_HQD_MASK.get(words, n).count_ones())
         .sum::<u32>();
     if compute.is_empty() {
-        return Err("no compute queues".into());
+        return Err(FrameError::NoComputeQueues);
     }
     let mut aggregated = [0; mes::PRIORITY_LEVELS];
     for (level, doorbell) in aggregated.iter_mut().enumerate() {
@@ -310,19 +323,19 @@ pub(super) fn reachable(env: &dyn Env, at: u64) -> Result<(), VmFault> {
     env.read64(0, at).map(|_| ())
 }
 
-fn write_reg(env: &dyn Env, words: &Words) -> Verdict {
+fn write_reg(env: &dyn Env, words: &Words) -> FrameResult {
     use mes::misc_write_reg as wr;
     if wr::RRMT_OPT.get(words) != 0 {
-        return Failure::api(code::FIELD, "RRMT on a chip of one die");
+        return Err(FrameError::Rrmt);
     }
     env.reg_write(wr::REG_OFFSET.get(words), wr::REG_VALUE.get(words));
-    Verdict::Done
+    Ok(Progress::Done)
 }
 
-fn read_reg(env: &dyn Env, words: &Words) -> Verdict {
+fn read_reg(env: &dyn Env, words: &Words) -> FrameResult {
     use mes::misc_read_reg as rr;
     if rr::RRMT_OPT.get(words) != 0 {
-        return Failure::api(code::FIELD, "RRMT on a chip of one die");
+        return Err(FrameError::Rrmt);
     }
     let (reg, to) = (rr::REG_OFFSET.get(words), rr::BUFFER_ADDR.get(words));
     let low = env.reg_read(reg);
@@ -334,21 +347,24 @@ fn read_reg(env: &dyn Env, words: &Words) -> Verdict {
         }
     };
     match written {
-        Ok(()) => Verdict::Done,
-        Err(fault) => Failure::memory("READ_REG buffer", &fault),
+        Ok(()) => Ok(Progress::Done),
+        Err(fault) => Err(FrameError::Memory {
+            what: "READ_REG buffer",
+            fault,
+        }),
     }
 }
 
-fn inv_tlbs(env: &dyn Env, mes: &Mes, words: &Words) -> Verdict {
+fn inv_tlbs(env: &dyn Env, mes: &Mes, words: &Words) -> FrameResult {
     use rkfd_abi::mes::inv_tlbs as it;
     let id = it::INV_SEL_ID.get(words);
     let both = match it::HUB_ID.get(words) {
         rkfd_abi::mes::HUB_GC => false,
         rkfd_abi::mes::HUB_MM => true,
-        hub => return Failure::api(code::FIELD, format!("hub {hub}")),
+        hub => return Err(FrameError::Hub { hub }),
     };
     if it::FLUSH_TYPE.get(words) > 3 {
-        return Failure::api(code::FIELD, "flush type");
+        return Err(FrameError::FlushType);
     }
     let vmids: Vec<u8> = match it::INV_SEL.get(words) {
         rkfd_abi::mes::INV_SEL_VMID if id < 16 => vec![id as u8],
@@ -358,7 +374,7 @@ fn inv_tlbs(env: &dyn Env, mes: &Mes, words: &Words) -> Verdict {
             .filter(|p| u32::from(p.pasid) == id)
             .filter_map(|p| p.vmid)
             .collect(),
-        _ => return Failure::api(code::FIELD, format!("VMID or PASID {id:#x}")),
+        _ => return Err(FrameError::InvalidationId { id }),
     };
     for vmid in vmids {
         env.invalidate(vmid, both);
@@ -370,5 +386,5 @@ fn inv_tlbs(env: &dyn Env, mes: &Mes, words: &Words) -> Verdict {
             u8::from(both)
         );
     }
-    Verdict::Done
+    Ok(Progress::Done)
 }

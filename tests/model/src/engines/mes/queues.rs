@@ -12,11 +12,13 @@ use rkfd_abi::mqd::{v12, v12_sdma};
 use rkfd_abi::pte;
 
 use super::context::{self, Debugger};
+use super::error::FrameError;
 use super::frames::reachable;
 use super::schedule::{Process, UserQueue, Why};
-use super::{code, Failure, Hardware, Load, Mes, Verdict, LOOK, PATIENCE};
+use super::{FrameResult, Hardware, Load, Mes, Progress, LOOK, PATIENCE};
 use crate::engines::cp::env::Env;
 use crate::engines::cp::regs::Slot;
+use crate::engines::cp::save::LoadError;
 use crate::{event, strict};
 
 type Words = [u32; FRAME_DWORDS];
@@ -58,7 +60,12 @@ impl Mes {
     }
 
     /// Executes ADD_QUEUE.
-    pub(super) fn add_queue(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    pub(super) fn add_queue(
+        &mut self,
+        hw: &mut dyn Hardware,
+        pipe: u32,
+        words: &Words,
+    ) -> FrameResult {
         use mes::add_queue as aq;
         for field in [
             aq::PAGING,
@@ -74,25 +81,23 @@ impl Mes {
             aq::GANG_CONTEXT_ARRAY_INDEX,
         ] {
             if field.get(words) != 0 {
-                return Failure::api(code::UNSUPPORTED, field.name);
+                return Err(FrameError::Unsupported { name: field.name });
             }
         }
         if aq::MAP_LEGACY_KQ.get(words) != 0 {
             return self.map_legacy(hw, pipe, words);
         }
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "user queue on the pipe that does not schedule");
+            return Err(FrameError::UserQueuePipe);
         }
-        let queue = match self.read_queue(hw.env(), words) {
-            Ok(queue) => queue,
-            Err(verdict) => return verdict,
-        };
-        if let Err(verdict) = self.join_process(hw, words) {
-            return verdict;
-        }
+        let queue = self.read_queue(hw.env(), words)?;
+        self.join_process(hw, words)?;
         let pasid = aq::PROCESS_ID.get(words) as u16;
         if let Err(fault) = context::write_gang(hw.env(), queue.gang, pasid, queue.process) {
-            return Failure::memory("gang context", &fault);
+            return Err(FrameError::Memory {
+                what: "gang context",
+                fault,
+            });
         }
         event!(
             hw.env().trace(),
@@ -107,72 +112,73 @@ impl Mes {
         self.queues.push(queue);
         // A queue that fits is mapped before the frame completes.
         self.schedule(hw);
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
     /// Parses the queue of an ADD_QUEUE, and validates it.
-    fn read_queue(&self, env: &dyn Env, words: &Words) -> Result<UserQueue, Verdict> {
+    fn read_queue(&self, env: &dyn Env, words: &Words) -> Result<UserQueue, FrameError> {
         use mes::add_queue as aq;
-        let field = |text: String| Failure::api(code::FIELD, text);
         let kind = aq::QUEUE_TYPE.get(words) as u8;
         if kind != queue_type::COMPUTE && kind != queue_type::SDMA {
-            return Err(field(format!("queue type {kind}")));
+            return Err(FrameError::QueueType { kind });
         }
         if aq::IS_KFD_PROCESS.get(words) == 0 {
-            return Err(Failure::api(code::UNSUPPORTED, "not a KFD queue"));
+            return Err(FrameError::Unsupported {
+                name: "not a KFD queue",
+            });
         }
         for quantum in [aq::PROCESS_QUANTUM, aq::GANG_QUANTUM] {
             if quantum.get(words) == 0 {
-                return Err(field(format!("{} is 0", quantum.name)));
+                return Err(FrameError::NoQuantum { name: quantum.name });
             }
         }
         let level = aq::GANG_GLOBAL_PRIORITY_LEVEL.get(words);
         let inner = aq::INPROCESS_GANG_PRIORITY.get(words);
         if level as usize >= mes::PRIORITY_LEVELS || inner as usize >= mes::PRIORITY_LEVELS {
-            return Err(field(format!("priority {level}, in its process {inner}")));
+            return Err(FrameError::Priority { level, inner });
         }
         let (process, gang) = (
             aq::PROCESS_CONTEXT_ADDR.get(words),
             aq::GANG_CONTEXT_ADDR.get(words),
         );
         if process == gang || process & 0xfff != 0 || gang & 0xfff != 0 {
-            return Err(field(format!("contexts at {process:#x} and {gang:#x}")));
+            return Err(FrameError::Contexts { process, gang });
         }
         for (what, at) in [("process context", process), ("gang context", gang)] {
             if let Err(fault) = reachable(env, at) {
-                return Err(Failure::memory(what, &fault));
+                return Err(FrameError::Memory { what: what, fault });
             }
         }
         if let Some(other) = self.queues.iter().find(|q| q.gang == gang) {
-            let text = format!("gang context {gang:#x} has doorbell {:#x}", other.doorbell);
-            return Err(Failure::api(code::EXISTS, text));
+            return Err(FrameError::GangExists {
+                gang,
+                doorbell: other.doorbell,
+            });
         }
         let doorbell = aq::DOORBELL_OFFSET.get(words);
         let known = self.queues.iter().any(|q| q.doorbell == doorbell)
             || self.legacy.iter().any(|l| l.doorbell == doorbell);
         if known {
-            return Err(Failure::api(
-                code::EXISTS,
-                format!("doorbell {doorbell:#x}"),
-            ));
+            return Err(FrameError::DoorbellExists { doorbell });
         }
         let to_cp = doorbell::navi10_routes_to_cp(doorbell / doorbell::DWORDS);
         if doorbell % doorbell::DWORDS != 0 || to_cp != (kind == queue_type::COMPUTE) {
-            return Err(field(format!(
-                "doorbell {doorbell:#x} of queue type {kind}"
-            )));
+            return Err(FrameError::DoorbellRoute { doorbell, kind });
         }
         let mqd = aq::MQD_ADDR.get(words);
         if self.queues.iter().any(|q| q.mqd == mqd) {
-            return Err(Failure::api(code::EXISTS, format!("MQD {mqd:#x}")));
+            return Err(FrameError::MqdExists { mqd });
         }
         let wptr = aq::WPTR_ADDR.get(words);
         if wptr % 8 != 0 {
-            return Err(field(format!("write pointer at {wptr:#x}")));
+            return Err(FrameError::WptrAlignment { wptr });
         }
         // It has to be an address in VMID 0, not one of the process.
         if let Err(fault) = reachable(env, wptr) {
-            return Err(Failure::memory("write pointer", &fault));
+            return Err(FrameError::Memory {
+                what: "write pointer",
+                fault,
+            });
         }
         let sdma = self.check_mqd(env, words, mqd, wptr)?;
         Ok(UserQueue {
@@ -204,9 +210,8 @@ impl Mes {
         words: &Words,
         mqd: u64,
         wptr: u64,
-    ) -> Result<Option<Slot>, Verdict> {
+    ) -> Result<Option<Slot>, FrameError> {
         use mes::add_queue as aq;
-        let wrong = |text: String| Failure::api(code::MQD, format!("MQD {mqd:#x}: {text}"));
         let compute = aq::QUEUE_TYPE.get(words) == u32::from(queue_type::COMPUTE);
         let dwords = if compute {
             v12::Mqd::DWORDS
@@ -215,7 +220,7 @@ impl Mes {
         };
         let image = match env.read_dwords(0, mqd, dwords) {
             Ok(image) => image,
-            Err(fault) => return Err(Failure::memory("MQD", &fault)),
+            Err(fault) => return Err(FrameError::Memory { what: "MQD", fault }),
         };
         let size = aq::GDS_SIZE.get(words);
         if !compute {
@@ -227,11 +232,17 @@ impl Mes {
                 .iter()
                 .find(|s| s.as_rlc().map(|(e, q)| (u32::from(e), u32::from(q))) == Some(place));
             let Some(slot) = slot else {
-                return Err(wrong(format!("queue {} of engine {}", place.1, place.0)));
+                return Err(FrameError::MqdSlot {
+                    mqd,
+                    queue: place.1,
+                    engine: place.0,
+                });
             };
             if let Some(other) = self.queues.iter().find(|q| q.sdma == Some(*slot)) {
-                let text = format!("{slot} has doorbell {:#x}", other.doorbell);
-                return Err(Failure::api(code::EXISTS, text));
+                return Err(FrameError::SdmaSlotTaken {
+                    slot: *slot,
+                    doorbell: other.doorbell,
+                });
             }
             return Ok(Some(*slot));
         }
@@ -239,66 +250,60 @@ impl Mes {
         let control = image[dw::cp_hqd_pq_control];
         let ring = 2u32 << gc::CP_HQD_PQ_CONTROL__QUEUE_SIZE.get(control);
         if ring != size {
-            return Err(wrong(format!(
-                "ring of {ring:#x} dwords, {size:#x} in the frame"
-            )));
+            return Err(FrameError::MqdRing { mqd, ring, size });
         }
         let aql = image[dw::cp_hqd_aql_control] & 1 != 0;
         if aql != (aq::IS_AQL_QUEUE.get(words) != 0) {
-            return Err(wrong(format!("AQL {aql} differs from the frame")));
+            return Err(FrameError::MqdAql { mqd, aql });
         }
         let poll = join(
             image[dw::cp_hqd_pq_wptr_poll_addr_lo],
             image[dw::cp_hqd_pq_wptr_poll_addr_hi],
         );
         if (poll ^ wptr) & 0xfff != 0 {
-            return Err(wrong(format!(
-                "write pointer at {poll:#x} for the process, {wptr:#x} for the firmware"
-            )));
+            return Err(FrameError::MqdWptr { mqd, poll, wptr });
         }
         let doorbell = gc::CP_HQD_PQ_DOORBELL_CONTROL__DOORBELL_OFFSET
             .get(image[dw::cp_hqd_pq_doorbell_control]);
         if doorbell != aq::DOORBELL_OFFSET.get(words) {
-            return Err(wrong(format!("doorbell {doorbell:#x}")));
+            return Err(FrameError::MqdDoorbell { mqd, doorbell });
         }
         Ok(None)
     }
 
     /// Registers the process of an ADD_QUEUE, or checks that it matches the known one.
-    fn join_process(&mut self, hw: &mut dyn Hardware, words: &Words) -> Result<(), Verdict> {
+    fn join_process(&mut self, hw: &mut dyn Hardware, words: &Words) -> Result<(), FrameError> {
         use mes::add_queue as aq;
-        let field = |text: String| Failure::api(code::FIELD, text);
         let at = aq::PROCESS_CONTEXT_ADDR.get(words);
         let id = aq::PROCESS_ID.get(words);
         let root = aq::PAGE_TABLE_BASE_ADDR.get(words);
         let Some(pasid) = u16::try_from(id).ok().filter(|id| *id != 0) else {
-            return Err(field(format!("process {id:#x}")));
+            return Err(FrameError::Process { id });
         };
         if root & pte::VALID == 0 {
-            return Err(field(format!("page-table root {root:#x} is not valid")));
+            return Err(FrameError::Root { root });
         }
         let (start, end) = (
             aq::PROCESS_VA_START.get(words),
             aq::PROCESS_VA_END.get(words),
         );
         if end <= start || end >= 1 << 36 {
-            return Err(field(format!("pages {start:#x} to {end:#x}")));
+            return Err(FrameError::VaRange { start, end });
         }
         let (tba, tma) = (aq::TRAP_HANDLER_ADDR.get(words), aq::TMA_ADDR.get(words));
         if tba & 0xff != 0 || tma & 0xff != 0 {
-            return Err(field(format!("trap handler {tba:#x}, memory {tma:#x}")));
+            return Err(FrameError::TrapHandler { tba, tma });
         }
         let cntl = aq::VM_CONTEXT_CNTL.get(words);
         if !gc::GCVM_CONTEXT1_CNTL__ENABLE_CONTEXT.is_set(cntl) {
-            return Err(field(format!("vm_context_cntl {cntl:#x}")));
+            return Err(FrameError::VmContextCntl { cntl });
         }
         let live = self.queues.iter().any(|q| q.process == at);
         let other = |(p, v): (&u64, &Process)| {
             *p != at && v.pasid == pasid && self.queues.iter().any(|q| q.process == *p)
         };
         if self.processes.iter().any(other) {
-            let text = format!("process {pasid:#x} has another context");
-            return Err(Failure::api(code::EXISTS, text));
+            return Err(FrameError::ContextDiffers { pasid });
         }
         let mut process = Process {
             pasid,
@@ -316,8 +321,10 @@ impl Mes {
         if live {
             let old = &self.processes[&at];
             if old.pasid != pasid {
-                let text = format!("context {at:#x} is that of process {:#x}", old.pasid);
-                return Err(Failure::api(code::EXISTS, text));
+                return Err(FrameError::ContextOwner {
+                    at,
+                    pasid: old.pasid,
+                });
             }
             context::check_process(env, at, pasid);
             process.debugger = old.debugger;
@@ -328,10 +335,10 @@ impl Mes {
                 .iter()
                 .any(|q| q.process == at && q.slot.is_some());
             if changed && on && old.root != root {
-                return Err(field(format!(
-                    "page-table root {root:#x}, mapped with {:#x}",
-                    old.root
-                )));
+                return Err(FrameError::MappedRoot {
+                    root,
+                    mapped: old.root,
+                });
             }
             if changed {
                 if let Some(vmid) = process.vmid {
@@ -343,7 +350,12 @@ impl Mes {
             let keep = aq::SKIP_PROCESS_CTX_CLEAR.get(words) != 0;
             let notes = match context::read_process(env, at) {
                 Ok(notes) => notes,
-                Err(fault) => return Err(Failure::memory("process context", &fault)),
+                Err(fault) => {
+                    return Err(FrameError::Memory {
+                        what: "process context",
+                        fault,
+                    })
+                }
             };
             match notes {
                 Some((owner, debugger)) if keep && (owner == pasid || owner == 0) => {
@@ -358,34 +370,34 @@ impl Mes {
             }
         }
         if let Err(fault) = context::write_process(hw.env(), at, pasid, &process.debugger) {
-            return Err(Failure::memory("process context", &fault));
+            return Err(FrameError::Memory {
+                what: "process context",
+                fault,
+            });
         }
         self.processes.insert(at, process);
         Ok(())
     }
 
-    fn map_legacy(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    fn map_legacy(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> FrameResult {
         use mes::add_queue as aq;
         let kind = aq::QUEUE_TYPE.get(words);
         let schq = kind == u32::from(queue_type::SCHQ);
         let Some(slot) = slot_of(kind, aq::PIPE_ID.get(words), aq::QUEUE_ID.get(words)) else {
-            return Failure::api(
-                code::FIELD,
-                format!("no kernel queue of type {kind} in that slot"),
-            );
+            return Err(FrameError::NoKernelSlot { kind });
         };
         if schq != (pipe == mes::PIPE_KIQ) {
-            return Failure::api(code::STATE, "kernel queue on the wrong pipe");
+            return Err(FrameError::KernelQueuePipe);
         }
         if self.resources.compute.contains(&slot) {
-            return Failure::api(code::EXISTS, format!("{slot} is reserved for user queues"));
+            return Err(FrameError::SlotReserved { slot });
         }
         let doorbell = aq::DOORBELL_OFFSET.get(words);
         if schq && doorbell != navi10::MES_RING0 * doorbell::DWORDS {
-            return Failure::api(code::FIELD, format!("doorbell {doorbell:#x}"));
+            return Err(FrameError::KernelDoorbell { doorbell });
         }
         if hw.is_mapped(slot) {
-            return Failure::api(code::EXISTS, format!("{slot} has a queue"));
+            return Err(FrameError::SlotTaken { slot });
         }
         let load = Load {
             slot,
@@ -397,19 +409,22 @@ impl Mes {
             ring: schq,
         };
         if let Err(fault) = reachable(hw.env(), load.wptr) {
-            return Failure::memory("write pointer", &fault);
+            return Err(FrameError::Memory {
+                what: "write pointer",
+                fault,
+            });
         }
         match hw.load(&load) {
-            Ok(true) => {
+            Ok(()) => {
                 self.legacy.push(Legacy {
                     slot,
                     doorbell,
                     leaving: false,
                 });
-                Verdict::Done
+                Ok(Progress::Done)
             }
-            Ok(false) => Failure::api(code::MQD, format!("MQD {:#x}", load.mqd)),
-            Err(fault) => Failure::memory("MQD", &fault),
+            Err(LoadError::Invalid) => Err(FrameError::Mqd { mqd: load.mqd }),
+            Err(LoadError::Fault { fault }) => Err(FrameError::Memory { what: "MQD", fault }),
         }
     }
 
@@ -419,52 +434,44 @@ impl Mes {
         hw: &mut dyn Hardware,
         pipe: u32,
         words: &Words,
-    ) -> Verdict {
+    ) -> FrameResult {
         use mes::remove_queue as rq;
         for field in [rq::UNMAP_KIQ_UTILITY_QUEUE, rq::PREEMPT_LEGACY_GFX_QUEUE] {
             if field.get(words) != 0 {
-                return Failure::api(code::UNSUPPORTED, field.name);
+                return Err(FrameError::Unsupported { name: field.name });
             }
         }
         if rq::UNMAP_LEGACY_QUEUE.get(words) != 0 {
             return self.unmap_legacy(hw, pipe, words);
         }
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "user queue on the pipe that does not schedule");
+            return Err(FrameError::UserQueuePipe);
         }
         let doorbell = rq::DOORBELL_OFFSET.get(words);
         let Some(n) = self.queues.iter().position(|q| q.doorbell == doorbell) else {
-            return Failure::api(
-                code::NOT_FOUND,
-                format!("no queue has doorbell {doorbell:#x}"),
-            );
+            return Err(FrameError::NoQueue { doorbell });
         };
         let queue = &self.queues[n];
         let gang = rq::GANG_CONTEXT_ADDR.get(words);
         if gang != queue.gang || rq::QUEUE_TYPE.get(words) != u32::from(queue.kind()) {
-            return Failure::api(
-                code::FIELD,
-                format!(
-                    "doorbell {doorbell:#x} has gang {:#x}, type {}",
-                    queue.gang,
-                    queue.kind()
-                ),
-            );
+            return Err(FrameError::QueueMismatch {
+                doorbell,
+                gang: queue.gang,
+                kind: queue.kind(),
+            });
         }
         // The slot may have become free since the last pass.
         let mapped = queue.slot.is_some_and(|slot| hw.is_mapped(slot));
         if mapped {
             if rq::REMOVE_QUEUE_AFTER_RESET.get(words) != 0 {
-                return Failure::api(code::STATE, "the queue was not reset");
+                return Err(FrameError::NotReset);
             }
             self.send_away(hw, n, Why::Remove);
             if self.waited(pipe) < self.patience(pipe) {
-                return Verdict::Wait(LOOK);
+                return Ok(Progress::Wait(LOOK));
             }
             self.queues[n].hung = true;
-            return Failure::scheduling(format!(
-                "queue of doorbell {doorbell:#x}: preemption timed out"
-            ));
+            return Err(FrameError::Preemption { doorbell });
         }
         let queue = self.queues.remove(n);
         let pasid = self.processes.get(&queue.process).map_or(0, |p| p.pasid);
@@ -476,28 +483,24 @@ impl Mes {
             "doorbell={doorbell:#x} pasid={pasid:#x} queues={}",
             self.queues.len()
         );
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
-    fn unmap_legacy(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    fn unmap_legacy(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> FrameResult {
         use mes::remove_queue as rq;
         let kind = rq::QUEUE_TYPE.get(words);
         let Some(slot) = slot_of(kind, rq::PIPE_ID.get(words), rq::QUEUE_ID.get(words)) else {
-            return Failure::api(
-                code::FIELD,
-                format!("no kernel queue of type {kind} in that slot"),
-            );
+            return Err(FrameError::NoKernelSlot { kind });
         };
         let doorbell = rq::DOORBELL_OFFSET.get(words);
         let found = |l: &Legacy| l.slot == slot && l.doorbell == doorbell;
         // The scheduler's own ring is unmapped through the other pipe, and its state is dropped.
         let Some(n) = self.legacy.iter().position(found) else {
-            let text = format!("no kernel queue with doorbell {doorbell:#x} in {slot}");
-            return Failure::api(code::NOT_FOUND, text);
+            return Err(FrameError::NoKernelQueue { doorbell, slot });
         };
         let schq = kind == u32::from(queue_type::SCHQ);
         if schq != (pipe == mes::PIPE_KIQ) {
-            return Failure::api(code::STATE, "kernel queue on the wrong pipe");
+            return Err(FrameError::KernelQueuePipe);
         }
         if schq && self.queues.iter().any(|q| q.slot.is_some()) {
             strict!(
@@ -511,22 +514,29 @@ impl Mes {
         }
         if hw.is_mapped(slot) {
             if self.waited(pipe) < self.patience(pipe) {
-                return Verdict::Wait(LOOK);
+                return Ok(Progress::Wait(LOOK));
             }
-            return Failure::scheduling(format!("{slot}: preemption timed out"));
+            return Err(FrameError::KernelPreemption { slot });
         }
         self.legacy.remove(n);
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
     /// Executes SUSPEND.
-    pub(super) fn suspend(&mut self, hw: &mut dyn Hardware, pipe: u32, words: &Words) -> Verdict {
+    pub(super) fn suspend(
+        &mut self,
+        hw: &mut dyn Hardware,
+        pipe: u32,
+        words: &Words,
+    ) -> FrameResult {
         use mes::suspend as su;
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "on the wrong pipe");
+            return Err(FrameError::WrongPipe);
         }
         if su::QUERY_STATUS.get(words) != 0 {
-            return Failure::api(code::UNSUPPORTED, su::QUERY_STATUS.name);
+            return Err(FrameError::Unsupported {
+                name: su::QUERY_STATUS.name,
+            });
         }
         let all = su::SUSPEND_ALL_GANGS.get(words) != 0;
         let sdma = su::SUSPEND_ALL_SDMA_GANGS.get(words) != 0;
@@ -541,7 +551,7 @@ impl Mes {
             })
             .collect();
         if !all && !sdma && meant.is_empty() {
-            return Failure::api(code::NOT_FOUND, format!("no gang {gang:#x}"));
+            return Err(FrameError::NoGang { gang });
         }
         for &n in &meant {
             self.queues[n].suspended = true;
@@ -553,12 +563,12 @@ impl Mes {
             .collect();
         if !stuck.is_empty() {
             if self.waited(pipe) < self.patience(pipe) {
-                return Verdict::Wait(LOOK);
+                return Ok(Progress::Wait(LOOK));
             }
             for &n in &stuck {
                 self.queues[n].hung = true;
             }
-            return Failure::scheduling(format!("preemption of {} queues timed out", stuck.len()));
+            return Err(FrameError::Suspend { count: stuck.len() });
         }
         let (to, value) = (
             su::SUSPEND_FENCE_ADDR.get(words),
@@ -566,17 +576,20 @@ impl Mes {
         );
         if to != 0 {
             if let Err(fault) = hw.env().write32(0, to, value) {
-                return Failure::memory("fence", &fault);
+                return Err(FrameError::Memory {
+                    what: "fence",
+                    fault,
+                });
             }
         }
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
     /// Executes RESUME.
-    pub(super) fn resume(&mut self, pipe: u32, words: &Words) -> Verdict {
+    pub(super) fn resume(&mut self, pipe: u32, words: &Words) -> FrameResult {
         use mes::resume as re;
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "on the wrong pipe");
+            return Err(FrameError::WrongPipe);
         }
         let all = re::RESUME_ALL_GANGS.get(words) != 0;
         let gang = re::GANG_CONTEXT_ADDR.get(words);
@@ -587,8 +600,8 @@ impl Mes {
             count += 1;
         }
         match all || count != 0 {
-            true => Verdict::Done,
-            false => Failure::api(code::NOT_FOUND, format!("no gang {gang:#x}")),
+            true => Ok(Progress::Done),
+            false => Err(FrameError::NoGang { gang }),
         }
     }
 
@@ -598,13 +611,15 @@ impl Mes {
         hw: &mut dyn Hardware,
         pipe: u32,
         words: &Words,
-    ) -> Verdict {
+    ) -> FrameResult {
         use mes::reset as re;
         if pipe != mes::PIPE_SCHED {
-            return Failure::api(code::STATE, "on the wrong pipe");
+            return Err(FrameError::WrongPipe);
         }
         if re::RESET_LEGACY_GFX.get(words) != 0 {
-            return Failure::api(code::UNSUPPORTED, re::RESET_LEGACY_GFX.name);
+            return Err(FrameError::Unsupported {
+                name: re::RESET_LEGACY_GFX.name,
+            });
         }
         let modes = [
             re::RESET_QUEUE_ONLY,
@@ -612,19 +627,16 @@ impl Mes {
             re::HANG_DETECT_ONLY,
         ];
         if modes.iter().filter(|m| m.get(words) != 0).count() != 1 {
-            return Failure::api(code::FIELD, "more than one kind of reset");
+            return Err(FrameError::ResetModes);
         }
         let kind = re::QUEUE_TYPE.get(words) as u8;
         let meant: Vec<usize> = if re::RESET_QUEUE_ONLY.get(words) != 0 {
             let doorbell = re::DOORBELL_OFFSET.get(words);
             let Some(n) = self.queues.iter().position(|q| q.doorbell == doorbell) else {
-                return Failure::api(
-                    code::NOT_FOUND,
-                    format!("no queue has doorbell {doorbell:#x}"),
-                );
+                return Err(FrameError::NoQueue { doorbell });
             };
             if self.queues[n].kind() != kind {
-                return Failure::api(code::FIELD, format!("queue type {kind}"));
+                return Err(FrameError::QueueType { kind });
             }
             vec![n]
         } else {
@@ -633,13 +645,9 @@ impl Mes {
                 q.kind() == kind && (q.hung || q.leaving == Some(Why::Reset))
             };
             let hung: Vec<usize> = (0..self.queues.len()).filter(hung).collect();
-            if let Some(failed) =
-                self.report_hung(hw.env(), &hung, re::DOORBELL_OFFSET_ADDR.get(words))
-            {
-                return failed;
-            }
+            self.report_hung(hw.env(), &hung, re::DOORBELL_OFFSET_ADDR.get(words))?;
             if re::HANG_DETECT_ONLY.get(words) != 0 {
-                return Verdict::Done;
+                return Ok(Progress::Done);
             }
             hung
         };
@@ -652,18 +660,18 @@ impl Mes {
         let stays = |n: &usize| self.queues[*n].slot.is_some_and(|s| hw.is_mapped(s));
         if meant.iter().any(stays) {
             if self.waited(pipe) < self.patience(pipe) {
-                return Verdict::Wait(LOOK);
+                return Ok(Progress::Wait(LOOK));
             }
-            return Failure::scheduling("reset of queues timed out");
+            return Err(FrameError::Reset);
         }
         for n in meant {
             self.queues[n].hung = false;
         }
-        Verdict::Done
+        Ok(Progress::Done)
     }
 
     /// Reports hung queues to the driver: doorbells, then types and slots.
-    fn report_hung(&self, env: &dyn Env, hung: &[usize], to: u64) -> Option<Verdict> {
+    fn report_hung(&self, env: &dyn Env, hung: &[usize], to: u64) -> Result<(), FrameError> {
         let count = self.resources.hqds;
         let mut words = vec![mes::NO_DOORBELL; 2 * count];
         for (i, &n) in hung.iter().take(count).enumerate() {
@@ -683,8 +691,11 @@ impl Mes {
         event!(env.trace(), "mes", "hung", "queues={}", hung.len());
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         match env.write(0, to, &bytes) {
-            Ok(()) => None,
-            Err(fault) => Some(Failure::memory("list of hung queues", &fault)),
+            Ok(()) => Ok(()),
+            Err(fault) => Err(FrameError::Memory {
+                what: "list of hung queues",
+                fault,
+            }),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::context::Debugger;
 use super::{Activity, Hardware, Load, Mes};
 use crate::engines::cp::env::{client, Env};
 use crate::engines::cp::regs::Slot;
+use crate::engines::cp::save::LoadError;
 use crate::{event, strict};
 
 /// Poll interval for write pointers of unmapped queues.
@@ -369,7 +370,7 @@ impl Mes {
             ring: false,
         };
         match hw.load(&load) {
-            Ok(true) => {
+            Ok(()) => {
                 event!(
                     hw.env().trace(),
                     "mes",
@@ -385,11 +386,11 @@ impl Mes {
                 true
             }
             // The strict log has the reason.
-            Ok(false) => {
+            Err(LoadError::Invalid) => {
                 queue.parked = true;
                 true
             }
-            Err(fault) => {
+            Err(LoadError::Fault { fault }) => {
                 strict!(
                     hw.env().strict(),
                     "mes",

@@ -15,8 +15,8 @@ use super::{Activity, Hardware, Load, Mes, Ring};
 use crate::engines::cp::env::Env;
 use crate::engines::cp::queue::Step;
 use crate::engines::cp::regs::Slot;
+use crate::engines::cp::save::LoadError;
 use crate::engines::cp::testing::Mock;
-use crate::engines::gmc::VmFault;
 use crate::regs::Selector;
 
 type Words = [u32; FRAME_DWORDS];
@@ -64,7 +64,7 @@ impl Hardware for Slots {
         self.claims.push((vmid, pasid, root));
     }
 
-    fn load(&mut self, load: &Load) -> Result<bool, VmFault> {
+    fn load(&mut self, load: &Load) -> Result<(), LoadError> {
         let mapped = Mapped {
             load: *load,
             leaving: false,
@@ -73,7 +73,7 @@ impl Hardware for Slots {
             self.mapped.insert(load.slot, mapped).is_none(),
             "slot in use"
         );
-        Ok(true)
+        Ok(())
     }
 
     fn begin_unload(&mut self, slot: Slot, reset: bool) {

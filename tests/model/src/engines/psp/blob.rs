@@ -32,24 +32,44 @@ pub struct Blob {
     pub total: u32,
 }
 
+crate::errors! {
+    /// An invalid firmware container.
+    pub enum BlobError {
+        /// No room for a header.
+        NoHeader { room: u32 } => "{room:#x} bytes hold no header",
+        /// It cannot be read.
+        Fault { va: u64 } => "not readable at {va:#x}",
+        /// Wrong magic.
+        Magic { magic: [u8; 4] } => "no $PS1 in its header but {magic:02x?}",
+        /// Inconsistent sizes.
+        Size { body: u32, total: u32, room: u32 } =>
+            "{body:#x} bytes of firmware in a container of {total:#x}, and there are {room:#x}",
+        /// Wrong hash.
+        Hash => "the firmware is not what its header has the hash of",
+        /// An empty signature.
+        NoSignature => "the signature is missing",
+        /// A container of another kind than the command requires.
+        Kind { kind: u16, required: u16 } => "container of kind {kind:#x}, {required:#x} required",
+    }
+}
+
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// Parses the header at the start of `bytes`, for a container of at most `room` bytes.
-fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), String> {
-    let magic = &bytes[signed::MAGIC_AT..][..4];
+fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), BlobError> {
+    let mut magic = [0; 4];
+    magic.copy_from_slice(&bytes[signed::MAGIC_AT..][..4]);
     if magic != signed::MAGIC {
-        return Err(format!("no $PS1 in its header but {magic:02x?}"));
+        return Err(BlobError::Magic { magic });
     }
     let id = word(bytes, signed::ID_AT);
     let body = word(bytes, signed::BODY_BYTES);
     let total = word(bytes, signed::TOTAL_BYTES);
     let least = body.checked_add(signed::SIZE as u32);
     if body == 0 || least.is_none_or(|least| least > total) || total > room {
-        return Err(format!(
-            "{body:#x} bytes of firmware in a container of {total:#x}, and there are {room:#x}"
-        ));
+        return Err(BlobError::Size { body, total, room });
     }
     let blob = Blob {
         kind: id as u16,
@@ -60,15 +80,15 @@ fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), String
 }
 
 /// Reads a container of at most `room` bytes at an address of VMID 0, and validates it.
-pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, String> {
+pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, BlobError> {
     let fetch = |at: u64, buf: &mut [u8]| {
         gpu.gmc.vm_read(Hub::Mm, 0, at, buf).map_err(|fault| {
             gpu.raise_fault(&fault, CLIENT);
-            format!("not readable at {:#x}", fault.va)
+            BlobError::Fault { va: fault.va }
         })
     };
     if room < signed::SIZE as u32 {
-        return Err(format!("{room:#x} bytes hold no header"));
+        return Err(BlobError::NoHeader { room });
     }
     let mut head = [0; signed::SIZE];
     fetch(addr, &mut head)?;
@@ -77,11 +97,11 @@ pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, String> {
     fetch(addr + signed::SIZE as u64, &mut rest)?;
     let (body, signature) = rest.split_at(body);
     if word(&head, ENCRYPTED) == 0 && sha256::digest(body) != head[HASH..HASH + 32] {
-        return Err("the firmware is not what its header has the hash of".into());
+        return Err(BlobError::Hash);
     }
     let format = (word(&head, signed::ID_AT) >> 16) as u16;
     if FORMATS.contains(&format) && signature.iter().all(|byte| *byte == 0) {
-        return Err("the signature is missing".into());
+        return Err(BlobError::NoSignature);
     }
     Ok(blob)
 }

@@ -7,7 +7,7 @@
 
 use rkfd_abi::psp::{bootloader as cmd, BOOTLOADER_ADDRESS_SHIFT, TRANSFER_SIZE};
 
-use super::blob::{self, Blob};
+use super::blob::{self, Blob, BlobError};
 use crate::gpu::Gpu;
 use crate::{event, strict};
 
@@ -129,13 +129,13 @@ pub fn command(gpu: &Gpu, progress: &mut Progress, command: u32, address: u32) -
     }
 }
 
-fn check(gpu: &Gpu, step: &Step, addr: u64) -> Result<Blob, String> {
+fn check(gpu: &Gpu, step: &Step, addr: u64) -> Result<Blob, BlobError> {
     let blob = blob::read(gpu, addr, TRANSFER_SIZE as u32)?;
     if blob.kind != step.kind {
-        return Err(format!(
-            "container of kind {:#x}, {:#x} required",
-            blob.kind, step.kind
-        ));
+        return Err(BlobError::Kind {
+            kind: blob.kind,
+            required: step.kind,
+        });
     }
     Ok(blob)
 }

@@ -6,6 +6,7 @@ use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::bits::join;
 
 use super::bank::{Bank, ContextId};
+use super::error::ConfigError;
 use crate::engines::gmc::{Gmc, Hub, VmFault};
 
 /// Configuration of a ring in its registers.
@@ -29,7 +30,7 @@ pub struct Config {
 
 impl Config {
     /// Reads the configuration from a bank. Fails if it is invalid.
-    pub fn from_bank(bank: &Bank, id: ContextId) -> Result<Self, String> {
+    pub fn from_bank(bank: &Bank, id: ContextId) -> Result<Self, ConfigError> {
         use regs::*;
         let control = bank.of(id, regSDMA_GFX_RB_CNTL);
         let base = join(
@@ -38,18 +39,18 @@ impl Config {
         ) << 8;
         let log = SDMA_GFX_RB_CNTL__RB_SIZE.get(control);
         if base == 0 {
-            return Err("ring address is 0".into());
+            return Err(ConfigError::NoRing);
         }
         if !(6..=29).contains(&log) {
-            return Err(format!("ring of 2^{log} dwords"));
+            return Err(ConfigError::RingSize { log });
         }
         if SDMA_GFX_RB_CNTL__RB_SWAP_ENABLE.is_set(control)
             || SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_SWAP_ENABLE.is_set(control)
         {
-            return Err("byte swapping is not modelled".into());
+            return Err(ConfigError::Swap);
         }
         if bank.of(id, regSDMA_GFX_RB_AQL_CNTL) & 1 != 0 {
-            return Err("AQL packets are not modelled".into());
+            return Err(ConfigError::Aql);
         }
         let report = bank.wide(id, regSDMA_GFX_RB_RPTR_ADDR_LO, regSDMA_GFX_RB_RPTR_ADDR_HI) & !3;
         let writes_back = SDMA_GFX_RB_CNTL__RPTR_WRITEBACK_ENABLE.is_set(control);
@@ -129,7 +130,7 @@ pub struct Context {
 
 impl Context {
     /// Returns a context that its registers just enabled.
-    pub fn new(id: ContextId, bank: &Bank, pasid: u16) -> Result<Self, String> {
+    pub fn new(id: ContextId, bank: &Bank, pasid: u16) -> Result<Self, ConfigError> {
         use regs::*;
         let config = Config::from_bank(bank, id)?;
         let mut context = Self {

@@ -12,6 +12,7 @@ use rkfd_abi::sdma::NOP_SINGLE;
 
 use super::bank::{Bank, ContextId, CONTEXTS};
 use super::context::{Context, Halt};
+use super::error::PacketError;
 use super::layout::Layout;
 use super::{Shared, Wake};
 use crate::engines::gmc::{Hub, VmFault};
@@ -43,7 +44,7 @@ pub(super) enum Outcome {
     /// The engine hangs in it.
     Hang,
     /// The packet stops its context.
-    Bad(&'static str),
+    Bad(PacketError),
 }
 
 /// State of a context after a step.
@@ -276,12 +277,12 @@ impl<'a> Engine<'a> {
                 self.contexts[usize::from(id.0)] = Some(context);
                 self.check_pointers(usize::from(id.0));
             }
-            Err(text) => {
+            Err(error) => {
                 self.refused[usize::from(id.0)] = Some(bank.start_of(id));
                 strict!(
                     self.gpu.strict,
                     "sdma",
-                    "engine {n}: queue {id} cannot start: {text}"
+                    "engine {n}: queue {id} cannot start: {error}"
                 );
             }
         }
@@ -497,7 +498,7 @@ impl<'a> Engine<'a> {
                 words[0]
             );
             if inside {
-                self.bad_packet(context, words, "packet exceeds its buffer");
+                self.bad_packet(context, words, PacketError::Truncated);
             }
             return Ok(Step::Idle);
         }
@@ -536,8 +537,8 @@ impl<'a> Engine<'a> {
                 self.hung = Some(context.id);
                 return Ok(Step::Idle);
             }
-            Ok(Outcome::Bad(what)) => {
-                self.bad_packet(context, words, what);
+            Ok(Outcome::Bad(error)) => {
+                self.bad_packet(context, words, error);
                 return Ok(Step::Idle);
             }
             Err(fault) => {
@@ -572,11 +573,11 @@ impl<'a> Engine<'a> {
         true
     }
 
-    fn bad_packet(&mut self, context: &mut Context, words: &[u32], what: &str) {
+    fn bad_packet(&mut self, context: &mut Context, words: &[u32], error: PacketError) {
         strict!(
             self.gpu.strict,
             "sdma",
-            "engine {}: queue {} pasid {} stops at {:#x}: {what} ({words:x?})",
+            "engine {}: queue {} pasid {} stops at {:#x}: {error} ({words:x?})",
             self.n,
             context.id,
             context.pasid,

@@ -11,6 +11,7 @@ use rkfd_abi::sdma::{self, op, sub_op, v7, HEADER_OP, HEADER_SUB_OP};
 
 use super::context::{Context, Ib};
 use super::engine::{Engine, Outcome};
+use super::error::PacketError;
 use super::layout::Version;
 use crate::engines::cp::atomic::operation;
 use crate::engines::gmc::VmFault;
@@ -73,7 +74,7 @@ impl Engine<'_> {
         words: &[u32],
     ) -> Result<Outcome, VmFault> {
         let Some(shape) = self.shape(words[0]) else {
-            return Ok(Outcome::Bad("unknown packet"));
+            return Ok(Outcome::Bad(PacketError::Unknown));
         };
         if context.progress == 0 && context.looks == 0 {
             self.check_reserved(context, shape, words);
@@ -98,7 +99,7 @@ impl Engine<'_> {
             (op::ATOMIC, _) => self.atomic(context, words),
             (op::TIMESTAMP, _) => self.timestamp(context, words),
             (op::SRBM_WRITE, _) => Ok(self.srbm_write(context, words)),
-            _ => Ok(Outcome::Bad("unknown packet")),
+            _ => Ok(Outcome::Bad(PacketError::Unknown)),
         }
     }
 
@@ -149,11 +150,11 @@ impl Engine<'_> {
     fn indirect(&mut self, context: &mut Context, words: &[u32]) -> Outcome {
         use sdma::indirect as p;
         if context.ib.is_some() {
-            return Outcome::Bad("nested IB");
+            return Outcome::Bad(PacketError::NestedIb);
         }
         let enable = self.bank().of(context.id, regs::regSDMA_GFX_IB_CNTL);
         if context.id.is_kernel() && !regs::SDMA_GFX_IB_CNTL__IB_ENABLE.is_set(enable) {
-            return Outcome::Bad("IBs are not enabled");
+            return Outcome::Bad(PacketError::IbDisabled);
         }
         let end = context.rptr / 4 + p::DWORDS as u64;
         if end % sdma::INDIRECT_END_ALIGN_DW as u64 != 0 {
@@ -300,7 +301,7 @@ impl Engine<'_> {
             p::FUNC_NOT_EQUAL => value != reference,
             p::FUNC_GREATER_EQUAL => value >= reference,
             p::FUNC_GREATER => value > reference,
-            _ => return Ok(Outcome::Bad("POLL_REGMEM function")),
+            _ => return Ok(Outcome::Bad(PacketError::PollRegmemFunction)),
         };
         if met {
             return Ok(done);
@@ -334,7 +335,7 @@ impl Engine<'_> {
         use sdma::atomic_op;
         let code = p::ATOMIC_OP.get(words) & !atomic_op::NO_RETURN;
         let Some((size, operation)) = operation(code) else {
-            return Ok(Outcome::Bad("ATOMIC operation"));
+            return Ok(Outcome::Bad(PacketError::AtomicOperation));
         };
         let mask = if size == 4 { 0xffff_ffff } else { u64::MAX };
         let src = join(p::SRC_DATA_LO.get(words), p::SRC_DATA_HI.get(words)) & mask;

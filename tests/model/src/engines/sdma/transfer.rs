@@ -8,6 +8,7 @@ use rkfd_abi::sdma::{self, v7};
 
 use super::context::Context;
 use super::engine::{Engine, Outcome};
+use super::error::PacketError;
 use super::exec::address;
 use super::layout::Version;
 use crate::engines::gmc::{Access, FaultKind, VmFault};
@@ -28,21 +29,21 @@ impl Engine<'_> {
         use sdma::copy_linear as p;
         let broadcast = p::BROADCAST.get(words) != 0;
         if p::ENCRYPT.get(words) != 0 || p::TMZ.get(words) != 0 {
-            return Ok(Outcome::Bad("COPY of encrypted memory"));
+            return Ok(Outcome::Bad(PacketError::CopyEncrypted));
         }
         let swaps = b::DST2_SW.field.mask | b::DST1_SW.field.mask | b::SRC_SW.field.mask;
         if words[b::SRC_SW.dw] & swaps != 0 {
-            return Ok(Outcome::Bad("COPY with byte swapping"));
+            return Ok(Outcome::Bad(PacketError::CopySwap));
         }
         if self.layout.version == Version::V7 {
             if v7::copy_linear::BACKWARDS.get(words) != 0 && !broadcast {
-                return Ok(Outcome::Bad("COPY backwards"));
+                return Ok(Outcome::Bad(PacketError::CopyBackwards));
             }
             if v7::copy_linear::CPV.get(words) != 0 {
                 use v7::copy_linear_cpv as c;
                 let compressed = c::DCC_READ_CM.field.mask | c::DCC_WRITE_CM.field.mask;
                 if broadcast || words[c::DCC_READ_CM.dw] & compressed != 0 {
-                    return Ok(Outcome::Bad("COPY of compressed memory"));
+                    return Ok(Outcome::Bad(PacketError::CopyCompressed));
                 }
             }
         }
@@ -105,10 +106,10 @@ impl Engine<'_> {
         use sdma::copy_subwin as p;
         let element = p::ELEMENTSIZE.get(words);
         if element > 4 {
-            return Ok(Outcome::Bad("COPY sub-window: element size"));
+            return Ok(Outcome::Bad(PacketError::WindowElementSize));
         }
         if p::TMZ.get(words) | p::SRC_SW.get(words) | p::DST_SW.get(words) != 0 {
-            return Ok(Outcome::Bad("COPY sub-window: encrypted or swapped"));
+            return Ok(Outcome::Bad(PacketError::WindowMode));
         }
         let get = |field: rkfd_abi::bits::DwField| u64::from(field.get(words));
         // SDMA 7 has wider depth fields at the same position.
@@ -163,14 +164,14 @@ impl Engine<'_> {
             Version::V7 => p::SW.field.mask & !v7::const_fill::COMPRESS.mask,
         };
         if words[p::SW.dw] & swaps != 0 {
-            return Ok(Outcome::Bad("CONST_FILL with byte swapping"));
+            return Ok(Outcome::Bad(PacketError::FillSwap));
         }
         let data = p::SRC_DATA.get(words).to_le_bytes();
         let count = u64::from(p::COUNT.get(words));
         let unit: u64 = match p::FILLSIZE.get(words) {
             p::FILLSIZE_BYTE => 1,
             p::FILLSIZE_DWORD => 4,
-            _ => return Ok(Outcome::Bad("CONST_FILL size")),
+            _ => return Ok(Outcome::Bad(PacketError::FillSize)),
         };
         let total = (count & !(unit - 1)) + unit;
         let mut dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
@@ -208,7 +209,7 @@ impl Engine<'_> {
     ) -> Result<Outcome, VmFault> {
         use sdma::write as p;
         if p::ENCRYPT.get(words) | p::TMZ.get(words) | p::SW.get(words) != 0 {
-            return Ok(Outcome::Bad("WRITE with encryption or byte swapping"));
+            return Ok(Outcome::Bad(PacketError::WriteMode));
         }
         let payload = p::DWORDS as u64 - 1;
         let total = u64::from(p::COUNT.get(words)) + 1;

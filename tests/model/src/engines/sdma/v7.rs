@@ -8,6 +8,7 @@ use rkfd_abi::sdma::Packet;
 
 use super::context::Context;
 use super::engine::{Engine, Outcome};
+use super::error::PacketError;
 use super::exec::address;
 use crate::engines::gmc::VmFault;
 
@@ -23,12 +24,12 @@ impl Engine<'_> {
             (op::GCR_REQ, _) => Ok(self.caches(context, words)),
             (op::GPUVM_INV, _) => Ok(self.invalidate(context, words)),
             (op::POLL_REGMEM, sub_op::VM_INVALIDATION) => {
-                Ok(Outcome::Bad("POLL_REGMEM with cache invalidation"))
+                Ok(Outcome::Bad(PacketError::PollRegmemInvalidate))
             }
             (op::ATOMIC, sub_op::MEM_INCR) => self.increment(context, words),
             (op::SRBM_WRITE, _) => Ok(self.register_write(context, words)),
             (op::INDIRECT, _) if v7::indirect::PRIV.get(words) != 0 && !context.id.is_kernel() => {
-                Ok(Outcome::Bad("privileged IB in a user queue"))
+                Ok(Outcome::Bad(PacketError::PrivilegedIb))
             }
             _ => return None,
         })

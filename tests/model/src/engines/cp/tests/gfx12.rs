@@ -69,7 +69,7 @@ fn map(card: &mut Card<'_>, user: User, wptr: u64) -> bool {
         is_static: false,
         gws: 0,
     };
-    card.engine.map(&map).unwrap()
+    card.engine.map(&map).is_ok()
 }
 
 /// Maps a queue.
