@@ -106,8 +106,8 @@ fn ip_table(chip: &Chip, at: usize) -> Vec<u8> {
 
 fn gc_table(chip: &Chip) -> Vec<u8> {
     match chip.generation {
-        Generation::Gfx9 => table_of(2, 1, gc_info_v2::SIZE_V2_1, &counting_cus(&chip.gc)),
-        Generation::Gfx12 => table_of(1, 3, gc_info_v1::SIZE_V1_3, &counting_wgps(&chip.gc)),
+        Generation::Gfx9 => table_of(2, 1, gc_info_v2::SIZE_V2_1, &gc_values_v2(&chip.gc)),
+        Generation::Gfx12 => table_of(1, 3, gc_info_v1::SIZE_V1_3, &gc_values_v1(&chip.gc)),
     }
 }
 
@@ -123,7 +123,7 @@ fn table_of(major: u16, minor: u16, size: usize, values: &[(usize, u32)]) -> Vec
     t.0
 }
 
-fn counting_cus(info: &GcInfo) -> Vec<(usize, u32)> {
+fn gc_values_v2(info: &GcInfo) -> Vec<(usize, u32)> {
     use gc_info_v2 as gc;
     vec![
         (gc::NUM_SE, info.num_se),
@@ -148,7 +148,7 @@ fn counting_cus(info: &GcInfo) -> Vec<(usize, u32)> {
     ]
 }
 
-fn counting_wgps(info: &GcInfo) -> Vec<(usize, u32)> {
+fn gc_values_v1(info: &GcInfo) -> Vec<(usize, u32)> {
     use gc_info_v1 as gc;
     let wgps = info.cu_per_sh / info.cus_per_unit;
     vec![

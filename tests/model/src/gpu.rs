@@ -343,7 +343,7 @@ impl Gpu {
             Unit::Mes => {
                 self.mes
                     .reg_write(&self.strict, self.selector(), slot.id, value);
-                self.cp.look();
+                self.cp.rescan();
             }
             Unit::Store | Unit::Hdp => self.store(slot, value),
         }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_what_nobody_touched() {
+    fn reports_untouched_ranges() {
         let vram = Vram::new(1 << 20).unwrap();
         assert_eq!(vram.untouched(0x1000, 0x8000), 0x8000);
         vram.write(0x5800, &[1]).unwrap();

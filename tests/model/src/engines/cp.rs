@@ -8,10 +8,11 @@
 //!
 //! | module | is responsible for |
 //! |---|---|
-//! | [`regs`] | register banks |
+//! | [`regs`], [`slot`] | register banks; numbering of HQDs |
 //! | [`queue`], [`pointers`] | a mapped queue; its pointers and doorbell |
 //! | [`lifecycle`], [`save`] | activation and dequeue; MQDs, preempted work |
 //! | [`engine`] | the engine thread: messages, arbitration between queues |
+//! | [`error`] | errors of PM4 packets |
 //! | [`pm4`], [`exec`], [`atomic`], [`compute`] | PM4 packets; dispatches that they start |
 //! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, quanta |
 //! | [`sdma`] | SDMA user queues in runlists |
@@ -45,6 +46,7 @@ mod scratch;
 pub mod sdma;
 pub mod shader;
 pub mod signal;
+pub mod slot;
 pub mod unmap;
 
 #[cfg(test)]
@@ -65,15 +67,16 @@ use crate::regs::{RegId, Selector};
 use crate::strict;
 use dispatch::Pool;
 use engine::Engine;
-use regs::{Banks, Slot};
+use regs::Banks;
 use shader::Interpreter;
+use slot::Slot;
 
 pub use regs::registers;
 
 /// Maximum number of worker threads.
 const WORKERS: usize = 2;
 /// Timeout of a reset for the engine to stop.
-const RESET_PATIENCE: Duration = Duration::from_secs(2);
+const RESET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A message to the engine thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +102,7 @@ pub enum Wake {
     /// The progress of a job changed.
     Job(u64),
     /// Rescans all queues.
-    Look,
+    Rescan,
     /// Resets to power-on state.
     Reset,
 }
@@ -200,8 +203,8 @@ impl Cp {
     }
 
     /// Makes the engine thread rescan its queues.
-    pub fn look(&self) {
-        self.mail.send(Wake::Look);
+    pub fn rescan(&self) {
+        self.mail.send(Wake::Rescan);
     }
 
     /// Handles a doorbell outside the SDMA/IH/VCN window.
@@ -225,7 +228,7 @@ impl Cp {
         // address space has no page table.
         let _guard = self
             .reset_done
-            .wait_timeout_while(resets, RESET_PATIENCE, waiting)
+            .wait_timeout_while(resets, RESET_TIMEOUT, waiting)
             .unwrap_or_else(|e| e.into_inner());
     }
 

@@ -2,9 +2,9 @@
 
 //! The interrupt handler: a ring of 32-byte entries in memory, write pointer writeback, MSI-X.
 
+mod msix;
+
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use gpu_regs::{osssys_4_4_2 as regs, osssys_7_0_0 as regs12};
@@ -17,6 +17,8 @@ use crate::log::Strict;
 use crate::regs::RegId;
 use crate::strict;
 use crate::trace::Trace;
+
+pub use msix::Msix;
 
 /// Register positions and other differences between generations.
 struct Ids {
@@ -95,46 +97,6 @@ pub struct Entry {
     pub node_id: u8,
     /// Context words.
     pub ctx: [u32; 4],
-}
-
-/// MSI-X vectors that the client armed.
-#[derive(Default)]
-pub struct Msix {
-    vectors: Mutex<Vec<Option<File>>>,
-}
-
-impl Msix {
-    /// Replaces vectors from `start` on.
-    pub fn set(&self, start: usize, files: Vec<Option<File>>) {
-        let mut vectors = self.vectors.lock().unwrap_or_else(|e| e.into_inner());
-        let end = start + files.len();
-        if vectors.len() < end {
-            vectors.resize_with(end, || None);
-        }
-        for (slot, file) in vectors[start..].iter_mut().zip(files) {
-            *slot = file;
-        }
-    }
-
-    /// Disarms all vectors.
-    pub fn clear(&self) {
-        self.vectors
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .clear();
-    }
-
-    /// Triggers `vector`; returns whether it is armed.
-    pub fn send(&self, vector: usize) -> bool {
-        let vectors = self.vectors.lock().unwrap_or_else(|e| e.into_inner());
-        match vectors.get(vector) {
-            Some(Some(file)) => {
-                let mut event: &File = file;
-                event.write_all(&1u64.to_ne_bytes()).is_ok()
-            }
-            _ => false,
-        }
-    }
 }
 
 struct State {

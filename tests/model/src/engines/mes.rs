@@ -25,8 +25,8 @@ use rkfd_abi::mes::{self, error_category, ErrorWord, Frame, FRAME_DWORDS};
 
 use crate::engines::cp::env::{client, Env};
 use crate::engines::cp::queue::Step;
-use crate::engines::cp::regs::Slot;
 use crate::engines::cp::save::LoadError;
+use crate::engines::cp::slot::Slot;
 use crate::{event, strict};
 use error::FrameError;
 
@@ -127,7 +127,7 @@ struct Pipe {
     /// Register base addresses of the graphics core.
     gc_base: [u32; 8],
     /// Timeout for unmapping a queue.
-    patience: Option<Duration>,
+    unmap_timeout: Option<Duration>,
     /// When the pending frame was first tried.
     since: Option<Instant>,
     /// Number of pipe resets already handled.
@@ -161,16 +161,16 @@ pub struct Mes {
     /// Processes by context address.
     processes: BTreeMap<u64, schedule::Process>,
     queues: Vec<schedule::UserQueue>,
-    legacy: Vec<queues::Legacy>,
+    legacy: Vec<queues::kernel::Legacy>,
     /// Fences delayed by a knob.
     late: VecDeque<(Instant, u64, u64)>,
     polled: Option<Instant>,
 }
 
 /// Timeout for unmapping a queue before SET_HW_RSRC_1 sets one.
-const PATIENCE: Duration = Duration::from_secs(1);
+const UNMAP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Poll interval of a pending frame.
-const LOOK: Duration = Duration::from_micros(500);
+const POLL: Duration = Duration::from_micros(500);
 
 impl Mes {
     /// Drops the state of a pipe that was reset or halted since the last call.

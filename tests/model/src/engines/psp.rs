@@ -45,7 +45,7 @@ const LOAD_TIME: Duration = Duration::from_micros(500);
 const START_TIME: Duration = Duration::from_millis(2);
 /// Timeout until the driver first reads the secure OS state, see [`Then::Start`]: 20 ms of a guest
 /// whose clock counts instructions were 2.5 s on a busy host.
-const UNSEEN_TIME: Duration = Duration::from_secs(30);
+const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(30);
 const RING_TIME: Duration = Duration::from_micros(100);
 const RESET_TIME: Duration = Duration::from_millis(20);
 
@@ -181,7 +181,7 @@ impl Psp {
             Phase::Os { version, .. } => version,
             Phase::Boot(_) => 0,
         };
-        show_os(gpu, version);
+        publish_os(gpu, version);
     }
 
     /// Applies a pending state change when it is due.
@@ -201,7 +201,7 @@ impl Psp {
             Then::Answer(code) => put(gpu, mailbox::BOOTLOADER, READY | code),
             Then::Start(version) | Then::Alive(version) => {
                 put(gpu, mailbox::BOOTLOADER, READY);
-                show_os(gpu, version);
+                publish_os(gpu, version);
             }
             Then::Control(code) => put(gpu, mailbox::COMMAND, READY | code),
         }
@@ -279,7 +279,7 @@ impl Psp {
             Outcome::Started(version) => {
                 let os = Os::default();
                 state.phase = Phase::Os { version, os };
-                (UNSEEN_TIME, Then::Start(version))
+                (FIRST_READ_TIMEOUT, Then::Start(version))
             }
         };
         state.busy = Some((Instant::now() + time, then));
@@ -367,7 +367,7 @@ impl Psp {
 }
 
 /// Sets the registers that show the version of the running secure OS; 0: it does not run.
-fn show_os(gpu: &Gpu, version: u32) {
+fn publish_os(gpu: &Gpu, version: u32) {
     put(gpu, mailbox::VERSION, version);
     put(gpu, mailbox::SIGN_OF_LIFE, version);
     put(gpu, mailbox::COMMAND, if version == 0 { 0 } else { READY });

@@ -48,7 +48,7 @@ use engine::Engine;
 use layout::Layout;
 
 /// Timeout of a reset for the engines to stop.
-const RESET_PATIENCE: Duration = Duration::from_secs(2);
+const RESET_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest time between a doorbell and the mapping of its queue.
 const ORPHAN: Duration = Duration::from_millis(100);
 
@@ -83,10 +83,10 @@ impl Resets {
         }
     }
 
-    fn wait(&self, patience: Duration) {
+    fn wait(&self, timeout: Duration) {
         let _guard = self
             .changed
-            .wait_timeout_while(lock(&self.done), patience, |done| !*done)
+            .wait_timeout_while(lock(&self.done), timeout, |done| !*done)
             .unwrap_or_else(|e| e.into_inner());
     }
 }
@@ -94,7 +94,7 @@ impl Resets {
 /// A message to an engine's thread.
 enum Wake {
     /// Registers changed.
-    Look,
+    Rescan,
     /// Resets to power-on state.
     Reset(Arc<Resets>),
     /// Drops a queue, whatever its state.
@@ -225,7 +225,7 @@ impl Sdma {
                 slot.name
             );
         }
-        engine.mail.send(Wake::Look);
+        engine.mail.send(Wake::Rescan);
     }
 
     /// Handles a write of `value` to `SDMA_F32_CNTL`: an unhalted processor needs firmware. Without
@@ -250,7 +250,7 @@ impl Sdma {
     pub fn start_loaded(&self, n: u8) {
         if let Some(engine) = self.engines.get(usize::from(n)) {
             engine.bank().start();
-            engine.mail.send(Wake::Look);
+            engine.mail.send(Wake::Rescan);
         }
     }
 
@@ -292,22 +292,22 @@ impl Sdma {
             match rung {
                 Rung::Moved(id) => format!("queue={id}"),
                 Rung::Behind(id) => format!("queue={id} behind=1"),
-                Rung::Nobody => "queue=none".into(),
+                Rung::NoQueue => "queue=none".into(),
             }
         );
         let mut doorbells = lock(&self.doorbells);
         match rung {
-            Rung::Nobody if !doorbells.known.contains(&index) => {
+            Rung::NoQueue if !doorbells.known.contains(&index) => {
                 doorbells.orphans.push((index, value, Instant::now()));
             }
-            Rung::Nobody => {}
+            Rung::NoQueue => {}
             _ => {
                 doorbells.known.insert(index);
             }
         }
         self.report_orphans(gpu, &mut doorbells);
         drop(doorbells);
-        engine.mail.send(Wake::Look);
+        engine.mail.send(Wake::Rescan);
         true
     }
 
@@ -387,7 +387,7 @@ impl Sdma {
             }
         }
         if count != 0 {
-            resets.wait(RESET_PATIENCE);
+            resets.wait(RESET_TIMEOUT);
         }
     }
 }

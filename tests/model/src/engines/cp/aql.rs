@@ -101,7 +101,7 @@ impl Aql {
 }
 
 /// Result of processing a packet.
-enum Look {
+enum PacketStep {
     /// Taken; it may be complete already.
     Taken,
     /// Not taken yet.
@@ -134,27 +134,27 @@ impl Engine<'_> {
                     _ => Step::Idle,
                 };
             }
-            match self.look(queue) {
-                Ok(Look::Taken) => self.reap_aql(queue),
-                Ok(Look::Later(step)) => return step,
-                Ok(Look::Error(error)) => self.aql_error(queue, error.code(), &error),
+            match self.process_packet(queue) {
+                Ok(PacketStep::Taken) => self.reap_aql(queue),
+                Ok(PacketStep::Later(step)) => return step,
+                Ok(PacketStep::Error(error)) => self.aql_error(queue, error.code(), &error),
                 Err(fault) => self.fault(queue, &fault, client::CPF),
             }
         }
         Step::Busy
     }
 
-    fn look(&mut self, queue: &mut Queue) -> Result<Look, VmFault> {
+    fn process_packet(&mut self, queue: &mut Queue) -> Result<PacketStep, VmFault> {
         if matches!(&queue.work, Work::Aql(aql) if aql.in_vendor) {
             return Ok(self.step_vendor(queue));
         }
         let Some(aql) = aql_mut(queue) else {
-            return Ok(Look::Later(Step::Idle));
+            return Ok(PacketStep::Later(Step::Idle));
         };
         let (next, flights) = (aql.next, aql.flights.len());
         let full = next.wrapping_sub(queue.rptr) >= queue.config.capacity();
         if next == queue.wptr || full || flights >= FLIGHTS {
-            return Ok(Look::Later(Step::Idle));
+            return Ok(PacketStep::Later(Step::Idle));
         }
         let at = self.packet_address(queue, next);
         let mut bytes = Bytes([0; aql::PACKET_SIZE]);
@@ -162,22 +162,22 @@ impl Engine<'_> {
         let head = bytes.header();
         let kind = header::TYPE.get(head);
         if kind == header::TYPE_INVALID {
-            return Ok(Look::Later(Step::Idle));
+            return Ok(PacketStep::Later(Step::Idle));
         }
         if header::BARRIER.is_set(head) && flights != 0 {
-            return Ok(Look::Later(Step::Idle));
+            return Ok(PacketStep::Later(Step::Idle));
         }
         let acquire = header::ACQUIRE_FENCE_SCOPE.get(head);
         let release = header::RELEASE_FENCE_SCOPE.get(head);
         if head & header::RESERVED != 0 || acquire == 3 || release == 3 {
-            return Ok(Look::Error(AqlError::Header { head }));
+            return Ok(PacketStep::Error(AqlError::Header { head }));
         }
         match kind {
             header::TYPE_KERNEL_DISPATCH => self.kernel_dispatch(queue, next, at, &bytes),
             header::TYPE_BARRIER_AND => self.barrier(queue, next, &bytes, true),
             header::TYPE_BARRIER_OR => self.barrier(queue, next, &bytes, false),
             header::TYPE_VENDOR_SPECIFIC => self.vendor(queue, next, &bytes),
-            _ => Ok(Look::Error(AqlError::Type { kind })),
+            _ => Ok(PacketStep::Error(AqlError::Type { kind })),
         }
     }
 
@@ -203,16 +203,16 @@ impl Engine<'_> {
         index: u64,
         at: u64,
         p: &Bytes,
-    ) -> Result<Look, VmFault> {
+    ) -> Result<PacketStep, VmFault> {
         if let Err(error) = check_dispatch(p) {
-            return Ok(Look::Error(error));
+            return Ok(PacketStep::Error(error));
         }
         let vmid = queue.config.vmid;
         let private = p.u32(kd::PRIVATE_SEGMENT_SIZE);
         if private != 0 {
             // Scratch is not shared, and the runtime locates the packet by the read index.
             if matches!(&queue.work, Work::Aql(aql) if !aql.flights.is_empty()) {
-                return Ok(Look::Later(Step::Idle));
+                return Ok(PacketStep::Later(Step::Idle));
             }
         }
         let object = p.u64(kd::KERNEL_OBJECT);
@@ -220,7 +220,7 @@ impl Engine<'_> {
         self.env.read(vmid, object, &mut kernel)?;
         let kernel = match KernelDescriptor::parse(&kernel) {
             Ok(kernel) => kernel,
-            Err(error) => return Ok(Look::Error(AqlError::Kernel { error })),
+            Err(error) => return Ok(PacketStep::Error(AqlError::Kernel { error })),
         };
         let (scratch, descriptor) =
             match self.scratch(queue, index, &kernel, &Need::of(p, &kernel))? {
@@ -232,9 +232,9 @@ impl Engine<'_> {
                     };
                     if let Some(signal) = self.set_inactive(queue, code)? {
                         queue.halt = Halt::Scratch(signal);
-                        return Ok(Look::Later(poll_again(queue)));
+                        return Ok(PacketStep::Later(poll_again(queue)));
                     }
-                    return Ok(Look::Error(AqlError::Scratch { private }));
+                    return Ok(PacketStep::Error(AqlError::Scratch { private }));
                 }
             };
         let size = |n: usize| p.u16(kd::WORKGROUP_SIZE_X + 2 * n);
@@ -257,20 +257,20 @@ impl Engine<'_> {
         };
         if launch.group_segment_size < kernel.group_segment_fixed_size {
             let size = launch.group_segment_size;
-            return Ok(Look::Error(AqlError::GroupSegment { size }));
+            return Ok(PacketStep::Error(AqlError::GroupSegment { size }));
         }
         let memory = ShaderMemory::new(self.env, vmid);
         let mut dispatch = match launch.dispatch(&kernel, &memory) {
             Ok(dispatch) => dispatch,
             Err(AbiError::Fault(fault)) => return Err(vm_fault(vmid, &fault, false)),
-            Err(error) => return Ok(Look::Error(AqlError::Kernel { error })),
+            Err(error) => return Ok(PacketStep::Error(AqlError::Kernel { error })),
         };
         dispatch.trap = self.trap_handler(queue);
         dispatch.doorbell_id = queue.config.doorbell_id();
         if !fits(&dispatch) {
             let waves = dispatch.waves_per_workgroup();
             let vgprs = dispatch.vgprs();
-            return Ok(Look::Error(AqlError::Vgprs { waves, vgprs }));
+            return Ok(PacketStep::Error(AqlError::Vgprs { waves, vgprs }));
         }
         let job = Job::new(
             self.new_job_id(),
@@ -305,7 +305,7 @@ impl Engine<'_> {
             },
         );
         self.pool.submit(&job, vmid);
-        Ok(Look::Taken)
+        Ok(PacketStep::Taken)
     }
 
     pub(super) fn isa(&self) -> Isa {
@@ -321,9 +321,9 @@ impl Engine<'_> {
         index: u64,
         p: &Bytes,
         all: bool,
-    ) -> Result<Look, VmFault> {
+    ) -> Result<PacketStep, VmFault> {
         if p.u16(barrier::RESERVED0) != 0 || p.u32(barrier::RESERVED1) != 0 {
-            return Ok(Look::Error(AqlError::BarrierReserved));
+            return Ok(PacketStep::Error(AqlError::BarrierReserved));
         }
         let (mut given, mut zero) = (0, 0);
         for n in 0..barrier::DEP_SIGNALS {
@@ -342,7 +342,7 @@ impl Engine<'_> {
             false => zero != 0 || given == 0,
         };
         if !met {
-            return Ok(Look::Later(poll_again(queue)));
+            return Ok(PacketStep::Later(poll_again(queue)));
         }
         event!(
             self.env.trace(),
@@ -355,7 +355,7 @@ impl Engine<'_> {
             p.signal()
         );
         Self::begin(queue, Flight::instant(index, p.signal()));
-        Ok(Look::Taken)
+        Ok(PacketStep::Taken)
     }
 
     /// Retires completed packets in order and signals their completion.
@@ -416,7 +416,7 @@ impl Engine<'_> {
             return;
         }
         if once && queue.halt == Halt::No {
-            if let Err(fault) = self.give_scratch_back(queue) {
+            if let Err(fault) = self.return_scratch(queue) {
                 self.fault(queue, &fault, client::CPC);
             }
         }
@@ -447,7 +447,7 @@ impl Engine<'_> {
     }
 
     /// Returns scratch that the runtime lent for a single dispatch.
-    fn give_scratch_back(&mut self, queue: &mut Queue) -> Result<(), VmFault> {
+    fn return_scratch(&mut self, queue: &mut Queue) -> Result<(), VmFault> {
         let Some(at) = Self::amd_queue(queue) else {
             return Ok(());
         };

@@ -460,7 +460,7 @@ impl Pool {
     }
 
     /// Requeues a job that left the run queue when all its runnable workgroups were taken.
-    fn line_up(&self, job: &Arc<Job>) {
+    fn requeue(&self, job: &Arc<Job>) {
         let mut jobs = lock(&self.jobs);
         if job.has_work() && !jobs.ready.iter().any(|other| other.id == job.id) {
             jobs.ready.push_back(job.clone());
@@ -501,6 +501,6 @@ impl Pool {
                 break;
             }
         }
-        self.line_up(job);
+        self.requeue(job);
     }
 }

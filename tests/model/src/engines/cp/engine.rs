@@ -18,10 +18,11 @@ use super::error::PacketError;
 use super::exec::POLL;
 use super::pm4::{shape, Fetched, Packet, Stream};
 use super::queue::{Class, Format, Halt, Queue, Step, Unmap, Work};
-use super::regs::{Banks, Slot, SLOTS};
+use super::regs::Banks;
 use super::save::Saves;
 use super::sched::Sched;
 use super::sdma::SdmaQueue;
+use super::slot::{Slot, SLOTS};
 use super::{dispatch::Pool, Wake};
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
@@ -30,7 +31,7 @@ use crate::mailbox::{Mailbox, Recv};
 use crate::{event, strict};
 
 /// Timeout of a reset for workgroups to stop.
-const RESET_PATIENCE: Duration = Duration::from_secs(1);
+const RESET_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum nesting depth of IBs.
 const IB_DEPTH: usize = 2;
 /// Packets of one queue per turn.
@@ -196,7 +197,7 @@ impl<'a> Engine<'a> {
     /// Handles one message.
     pub fn handle(&mut self, message: Wake) {
         match message {
-            Wake::Look | Wake::Job(_) => {}
+            Wake::Rescan | Wake::Job(_) => {}
             Wake::Doorbell(index, value, width) => self.doorbell(index, value, width),
             Wake::Activate(slot) => self.activate_by_register(slot),
             Wake::Deactivate(slot) => self.drop_queue(slot, "CP_HQD_ACTIVE cleared"),
@@ -250,7 +251,7 @@ impl<'a> Engine<'a> {
         self.known_doorbells.clear();
         self.orphans.clear();
         let since = Instant::now();
-        while !jobs.iter().all(|job| job.is_quiet()) && since.elapsed() < RESET_PATIENCE {
+        while !jobs.iter().all(|job| job.is_quiet()) && since.elapsed() < RESET_TIMEOUT {
             std::thread::sleep(POLL);
         }
         event!(self.env.trace(), "cp", "reset");

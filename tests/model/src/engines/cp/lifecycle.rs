@@ -9,7 +9,7 @@ use gpu_regs::gc_9_4_3 as gc;
 
 use super::engine::Engine;
 use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
-use super::regs::Slot;
+use super::slot::Slot;
 use crate::chips::Generation;
 use crate::{event, strict};
 

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_odd_packets_are_told_apart() {
+    fn short_packets_and_other_types_are_distinguished() {
         let mock = Mock::default();
         let stream = ring(&mock, &[pm4::header(pm4::op::NOP, 3), 0], 0);
         assert!(matches!(

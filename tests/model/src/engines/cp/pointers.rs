@@ -9,7 +9,7 @@ use gpu_regs::gc_9_4_3 as gc;
 use super::engine::Engine;
 use super::env::client;
 use super::queue::{Format, Halt, Queue};
-use super::regs::Slot;
+use super::slot::Slot;
 use crate::{event, strict};
 
 /// Longest time between a doorbell and the mapping of its queue.

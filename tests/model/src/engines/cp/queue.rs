@@ -11,7 +11,8 @@ use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 use super::aql::Aql;
 use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
-use super::regs::{Bank, Slot};
+use super::regs::Bank;
+use super::slot::Slot;
 use crate::chips::Generation;
 
 /// Privilege class: which packets are allowed.

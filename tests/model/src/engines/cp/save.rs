@@ -20,7 +20,7 @@ use super::dispatch::GwsShare;
 use super::engine::Engine;
 use super::env::client;
 use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
-use super::regs::Slot;
+use super::slot::Slot;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
 use crate::trace::Detail;
@@ -33,7 +33,7 @@ const MAGIC: u64 = 0x7265_636f_7264_4350;
 /// Bytes of the record.
 const RECORD: u32 = 64;
 /// Poll interval for workers to stop; the message usually comes first.
-const LOOK: Duration = Duration::from_micros(500);
+const POLL: Duration = Duration::from_micros(500);
 
 /// MQD layout and CWSR details that differ between generations. The dwords that are loaded into the
 /// registers are at the same offsets in all.
@@ -305,7 +305,7 @@ impl Engine<'_> {
                 };
             if !ready {
                 self.queues[usize::from(slot.0)] = Some(queue);
-                again = Some(LOOK);
+                again = Some(POLL);
                 continue;
             }
             if leaving.keep {

@@ -12,8 +12,8 @@ use rkfd_abi::sdma::RLC_QUEUES;
 use super::engine::Engine;
 use super::env::client;
 use super::queue::Unmap;
-use super::regs::{Slot, SLOTS};
 use super::save::LoadError;
+use super::slot::{Slot, SLOTS};
 use crate::engines::gmc::VmFault;
 use crate::engines::sdma::layout::Version;
 use crate::engines::sdma::rlc::RlcMap;
@@ -21,7 +21,7 @@ use crate::trace::Detail;
 use crate::{event, strict};
 
 /// Poll interval for an engine to release a queue; its message usually comes first.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(1);
 
 /// A mapped SDMA queue.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub struct SdmaQueue {
     /// Dequeue requested.
     pub leaving: bool,
     /// The engine was notified.
-    pub told: bool,
+    pub notified: bool,
 }
 
 /// Parameters of MAP_QUEUES, or of ADD_QUEUE on MES.
@@ -239,7 +239,7 @@ impl Engine<'_> {
             doorbell: map.doorbell,
             is_static: map.is_static,
             leaving: false,
-            told: false,
+            notified: false,
         });
         Ok(slot)
     }
@@ -254,17 +254,17 @@ impl Engine<'_> {
             let Some((engine, rlc)) = queue.slot.as_rlc() else {
                 continue;
             };
-            if queue.leaving && !queue.told && !stuck {
+            if queue.leaving && !queue.notified && !stuck {
                 port.unmap(engine, rlc);
-                queue.told = true;
+                queue.notified = true;
             }
-            let left = match queue.leaving && queue.told {
+            let left = match queue.leaving && queue.notified {
                 true => port.left_behind(engine, rlc),
                 false => None,
             };
             let Some(image) = left else {
                 if queue.leaving {
-                    again = Some(LOOK);
+                    again = Some(POLL);
                 }
                 self.sdma_queues.push(queue);
                 continue;
@@ -300,7 +300,7 @@ impl Engine<'_> {
         let (engine, rlc) = slot.as_rlc()?;
         let queue = self.sdma_queues.iter_mut().find(|q| q.slot == slot)?;
         queue.leaving = false;
-        if std::mem::take(&mut queue.told) {
+        if std::mem::take(&mut queue.notified) {
             self.env.sdma().keep(engine, rlc);
         }
         Some((queue.pasid, queue.doorbell))

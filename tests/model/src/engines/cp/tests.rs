@@ -5,8 +5,10 @@
 
 mod aql;
 mod gfx12;
+mod gws;
 mod hws;
 mod kernel;
+mod scratch;
 mod user;
 
 use std::sync::Mutex;
@@ -21,8 +23,9 @@ use rkfd_abi::pm4::{self, op};
 use super::dispatch::Pool;
 use super::engine::Engine;
 use super::env::Env;
-use super::regs::{Banks, Slot};
+use super::regs::Banks;
 use super::shader::Interpreter;
+use super::slot::Slot;
 use super::testing::{Act, Mock};
 use super::Wake;
 use crate::mailbox::{Mailbox, Recv};

@@ -11,8 +11,8 @@ use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::pm4::Packet;
 use super::queue::{Class, Queue, Unmap};
-use super::regs::Slot;
 use super::sched::DEFAULT_LATENCY;
+use super::slot::Slot;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 

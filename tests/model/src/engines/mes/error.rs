@@ -4,7 +4,7 @@
 
 use rkfd_abi::mes::error_category;
 
-use crate::engines::cp::regs::Slot;
+use crate::engines::cp::slot::Slot;
 use crate::engines::gmc::VmFault;
 
 /// Codes in error words. The codes of AMD's firmware are not published.

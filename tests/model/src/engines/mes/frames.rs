@@ -10,9 +10,9 @@ use rkfd_abi::pte;
 
 use super::context::{self, Debugger};
 use super::error::FrameError;
-use super::{FrameResult, Hardware, Mes, Progress, Resources, LOOK};
+use super::{FrameResult, Hardware, Mes, Progress, Resources, POLL};
 use crate::engines::cp::env::Env;
-use crate::engines::cp::regs::Slot;
+use crate::engines::cp::slot::Slot;
 use crate::engines::gmc::VmFault;
 use crate::event;
 
@@ -56,7 +56,7 @@ impl Mes {
                 Some(misc_op::SET_SHADER_DEBUGGER) => self.set_shader_debugger(hw, pipe, words),
                 Some(misc_op::NOTIFY_WORK_ON_UNMAPPED_QUEUE) => {
                     let level = mes::misc_notify_work_on_unmapped_queue::QUEUE_SCH_LEVEL.get(words);
-                    self.look_at_level(hw.env(), level as usize);
+                    self.check_level(hw.env(), level as usize);
                     Ok(Progress::Done)
                 }
                 Some(misc_op::CHANGE_CONFIG) => self.change_config(pipe, words),
@@ -146,7 +146,8 @@ impl Mes {
                 fault,
             });
         }
-        self.pipes[pipe as usize].patience = Some(Duration::from_millis(100) * timeout.min(100));
+        self.pipes[pipe as usize].unmap_timeout =
+            Some(Duration::from_millis(100) * timeout.min(100));
         Ok(Progress::Done)
     }
 
@@ -188,7 +189,7 @@ impl Mes {
         let value = env.reg_read(reg);
         if value & mask != reference & mask {
             if waited < REGISTER {
-                return Ok(Progress::Wait(LOOK));
+                return Ok(Progress::Wait(POLL));
             }
             self.pipes[pipe as usize].wrote = false;
             return Err(FrameError::Register { reg, value });

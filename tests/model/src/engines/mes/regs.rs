@@ -128,7 +128,7 @@ impl Pipes {
     }
 
     /// Returns whether doorbells of unmapped queues reach the firmware.
-    pub fn hears_unmapped(&self, strict: &Strict) -> bool {
+    pub fn unmapped_doorbells_enabled(&self, strict: &Strict) -> bool {
         let value = self.lock().get(gc::regCP_UNMAPPED_DOORBELL);
         if !gc::CP_UNMAPPED_DOORBELL__ENABLE.is_set(value) {
             return false;

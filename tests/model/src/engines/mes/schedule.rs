@@ -9,24 +9,22 @@
 //! is free, all queues of another process are unmapped. SDMA queues have no doorbell that reaches
 //! the firmware: their write pointers are polled.
 
+mod work;
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use gpu_regs::gc_12_0_0 as gc;
-use rkfd_abi::bits::join;
 use rkfd_abi::mes;
-use rkfd_abi::mqd::v12;
-use rkfd_abi::mqd::v12_sdma::dw as sdma_dw;
 
 use super::context::Debugger;
 use super::{Activity, Hardware, Load, Mes};
 use crate::engines::cp::env::{client, Env};
-use crate::engines::cp::regs::Slot;
 use crate::engines::cp::save::LoadError;
+use crate::engines::cp::slot::Slot;
 use crate::{event, strict};
+use work::{check_queue, compute_wptr, sdma_rptr};
 
-/// Poll interval for write pointers of unmapped queues.
-const POLL: Duration = Duration::from_millis(5);
 /// Interval of scheduling passes with oversubscription.
 const CROWDED: Duration = Duration::from_millis(1);
 /// Waiting time that raises the priority by one.
@@ -69,7 +67,7 @@ pub struct Process {
 
 /// Reason for unmapping a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum UnmapReason {
     /// Idle, while another queue waits.
     Idle,
     /// Quantum expired.
@@ -112,7 +110,7 @@ pub struct UserQueue {
     /// Slot, if mapped.
     pub slot: Option<Slot>,
     /// Pending unmap.
-    pub leaving: Option<Why>,
+    pub leaving: Option<UnmapReason>,
     /// When it was mapped, or began to wait.
     pub since: Instant,
     /// Whether it has, or may have, work.
@@ -182,54 +180,6 @@ impl Process {
 }
 
 impl Mes {
-    /// Handles a doorbell of an unmapped queue. Returns whether it belongs to a known queue or a
-    /// priority level.
-    pub fn doorbell(&mut self, hw: &dyn Hardware, index: u32, value: u64) -> bool {
-        let env = hw.env();
-        let level = (0..mes::PRIORITY_LEVELS).find(|&n| env.mes().aggregated(n) == Some(index));
-        if let Some(level) = level {
-            if self.resources.aggregated[level] != index {
-                strict!(
-                    env.strict(),
-                    "mes",
-                    "aggregated doorbell {index:#x} of level {level}: {:#x} in SET_HW_RSRC",
-                    self.resources.aggregated[level]
-                );
-            }
-            event!(
-                env.trace(),
-                "mes",
-                "aggregated_doorbell",
-                "index={index:#x} level={level}"
-            );
-            self.look_at_level(env, level);
-            return true;
-        }
-        let Some(queue) = self.queues.iter_mut().find(|q| q.doorbell == index) else {
-            return false;
-        };
-        let heard = self.resources.doorbells && env.mes().hears_unmapped(env.strict());
-        event!(
-            env.trace(),
-            "mes",
-            "unmapped_doorbell",
-            "doorbell={index:#x} value={value:#x} heard={}",
-            u8::from(heard)
-        );
-        if heard && !queue.ready {
-            queue.ready = true;
-            queue.since = Instant::now();
-        }
-        true
-    }
-
-    /// Checks which queues of a priority level have work.
-    pub(super) fn look_at_level(&mut self, env: &dyn Env, level: usize) {
-        for queue in self.queues.iter_mut().filter(|q| q.level == level) {
-            look(env, queue);
-        }
-    }
-
     /// Runs a scheduling pass: maps and unmaps queues. Returns when to run it again.
     pub(super) fn schedule(&mut self, hw: &mut dyn Hardware) -> Option<Duration> {
         if self.pipes.iter().any(|p| p.hangs) || !hw.env().mes().runs(mes::PIPE_SCHED) {
@@ -275,48 +225,24 @@ impl Mes {
             );
             match why {
                 // `None`: unmapped by registers.
-                None | Some(Why::Reset | Why::Remove) => queue.parked = true,
+                None | Some(UnmapReason::Reset | UnmapReason::Remove) => queue.parked = true,
                 Some(_) if queue.sdma.is_some() => {
                     let rptr = sdma_rptr(hw.env(), queue.mqd);
                     let wptr = hw.env().read64(0, queue.wptr).ok();
                     queue.ready = rptr.is_none() || rptr != wptr;
                     queue.seen = wptr.unwrap_or(0);
                 }
-                Some(Why::Idle) => {
+                Some(UnmapReason::Idle) => {
                     // A doorbell rung before the unmap completed is in the MQD, a later one only in
                     // memory.
                     let (seen, left) = compute_wptr(hw.env(), queue).unwrap_or((0, true));
                     queue.seen = seen;
                     queue.ready = left;
-                    look(hw.env(), queue);
+                    check_queue(hw.env(), queue);
                 }
                 Some(_) => queue.ready = true,
             }
         }
-    }
-
-    /// Polls write pointers of queues whose doorbells do not reach the firmware.
-    fn poll(&mut self, env: &dyn Env) -> Option<Duration> {
-        let deaf = !self.resources.doorbells;
-        let quiet = |q: &super::schedule::UserQueue| {
-            q.slot.is_none() && !q.ready && !q.parked && (deaf || q.sdma.is_some())
-        };
-        if !self.queues.iter().any(quiet) {
-            self.polled = None;
-            return None;
-        }
-        let now = Instant::now();
-        if let Some(last) = self.polled {
-            let left = POLL.saturating_sub(now.saturating_duration_since(last));
-            if !left.is_zero() {
-                return Some(left);
-            }
-        }
-        self.polled = Some(now);
-        for queue in self.queues.iter_mut().filter(|q| quiet(q)) {
-            look(env, queue);
-        }
-        Some(POLL)
     }
 
     /// Maps a queue, or starts to free a slot for it. Returns whether it is mapped.
@@ -463,7 +389,7 @@ impl Mes {
         if let Some(victim) = victim {
             for m in 0..self.queues.len() {
                 if self.queues[m].process == victim && self.queues[m].slot.is_some() {
-                    self.send_away(hw, m, Why::Vmid);
+                    self.start_unmap(hw, m, UnmapReason::Vmid);
                 }
             }
             promised.processes.insert(own);
@@ -515,27 +441,27 @@ impl Mes {
             promised.slots += 1;
             return None;
         }
-        let mut victims: Vec<(u8, Instant, usize, Why)> = (0..self.queues.len())
+        let mut victims: Vec<(u8, Instant, usize, UnmapReason)> = (0..self.queues.len())
             .filter(|&m| {
                 let queue = &self.queues[m];
                 queue.sdma.is_none() && queue.slot.is_some() && queue.leaving.is_none()
             })
             .filter_map(|m| {
                 let why = self.may_go(hw, m, n, now)?;
-                let order = u8::from(why != Why::Idle);
+                let order = u8::from(why != UnmapReason::Idle);
                 Some((order, self.queues[m].since, m, why))
             })
             .collect();
         victims.sort_by_key(|&(order, since, m, _)| (order, since, m));
         if let Some(&(_, _, m, why)) = victims.first() {
-            self.send_away(hw, m, why);
+            self.start_unmap(hw, m, why);
             promised.slots += 1;
         }
         None
     }
 
     /// Returns the reason why queue `m` may be unmapped for queue `n`, if it may.
-    fn may_go(&self, hw: &dyn Hardware, m: usize, n: usize, now: Instant) -> Option<Why> {
+    fn may_go(&self, hw: &dyn Hardware, m: usize, n: usize, now: Instant) -> Option<UnmapReason> {
         let (queue, other) = (&self.queues[m], &self.queues[n]);
         if let Some(why) = queue.leaving {
             return Some(why);
@@ -547,22 +473,22 @@ impl Mes {
             .get(&queue.process)
             .map_or(CROWDED, |p| p.quantum);
         match hw.activity(slot) {
-            Activity::Idle | Activity::Halted => Some(Why::Idle),
-            Activity::Busy if ran >= quantum => Some(Why::Slice),
+            Activity::Idle | Activity::Halted => Some(UnmapReason::Idle),
+            Activity::Busy if ran >= quantum => Some(UnmapReason::Slice),
             Activity::Busy if other.weight() > queue.weight() && ran >= CROWDED => {
-                Some(Why::Priority)
+                Some(UnmapReason::Priority)
             }
             Activity::Busy => None,
         }
     }
 
     /// Starts to unmap a queue.
-    pub(super) fn send_away(&mut self, hw: &mut dyn Hardware, n: usize, why: Why) {
+    pub(super) fn start_unmap(&mut self, hw: &mut dyn Hardware, n: usize, why: UnmapReason) {
         let queue = &mut self.queues[n];
         let Some(slot) = queue.slot else {
             return;
         };
-        let reset = why == Why::Reset;
+        let reset = why == UnmapReason::Reset;
         if queue.leaving.replace(why).is_some() && !reset {
             return;
         }
@@ -586,42 +512,4 @@ struct Promised {
     taken: BTreeSet<Slot>,
     slots: usize,
     processes: BTreeSet<u64>,
-}
-
-/// Checks an unmapped queue for work: its write pointer moved.
-fn look(env: &dyn Env, queue: &mut UserQueue) {
-    if queue.ready || queue.slot.is_some() {
-        return;
-    }
-    let moved = env
-        .read64(0, queue.wptr)
-        .is_ok_and(|wptr| wptr != queue.seen);
-    if moved {
-        queue.ready = true;
-        queue.since = Instant::now();
-    }
-}
-
-/// Returns the write pointer of a compute queue when it was unmapped, in the units used in memory,
-/// and whether the queue had work left.
-fn compute_wptr(env: &dyn Env, queue: &UserQueue) -> Option<(u64, bool)> {
-    use v12::dw;
-    let word = |n: usize| env.read32(0, queue.mqd + n as u64 * 4).ok();
-    let wptr = join(word(dw::cp_hqd_pq_wptr_lo)?, word(dw::cp_hqd_pq_wptr_hi)?);
-    let behind = (wptr as u32).wrapping_sub(word(dw::cp_hqd_pq_rptr)?);
-    Some(match queue.aql {
-        // The registers count dwords, the process packets.
-        true => (wptr / 16, behind != 0),
-        // The read pointer wraps with the ring, which is never full.
-        false => (wptr, behind % queue.dwords != 0),
-    })
-}
-
-/// Returns the read pointer of an SDMA queue when it was unmapped.
-fn sdma_rptr(env: &dyn Env, mqd: u64) -> Option<u64> {
-    let word = |n: usize| env.read32(0, mqd + n as u64 * 4).ok();
-    Some(join(
-        word(sdma_dw::sdmax_rlcx_rb_rptr)?,
-        word(sdma_dw::sdmax_rlcx_rb_rptr_hi)?,
-    ))
 }

@@ -14,8 +14,8 @@ use rkfd_abi::mqd::{v12, v12_sdma};
 use super::{Activity, Hardware, Load, Mes, Ring};
 use crate::engines::cp::env::Env;
 use crate::engines::cp::queue::Step;
-use crate::engines::cp::regs::Slot;
 use crate::engines::cp::save::LoadError;
+use crate::engines::cp::slot::Slot;
 use crate::engines::cp::testing::Mock;
 use crate::regs::Selector;
 

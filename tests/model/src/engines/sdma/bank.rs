@@ -70,7 +70,7 @@ pub enum Rung {
     /// The write pointer is ahead of the doorbell's value.
     Behind(ContextId),
     /// No enabled context has this doorbell.
-    Nobody,
+    NoQueue,
 }
 
 /// See the module documentation.
@@ -297,7 +297,7 @@ impl Bank {
             on && self.doorbell(*id) == index
         };
         let Some(id) = self.layout.contexts().find(listens) else {
-            return Rung::Nobody;
+            return Rung::NoQueue;
         };
         let doorbell = self.of(id, regs::regSDMA_GFX_DOORBELL);
         let captured = regs::SDMA_GFX_DOORBELL__CAPTURED.mask;
@@ -393,9 +393,9 @@ mod tests {
     fn a_doorbell_moves_the_pointer_of_the_context_that_listens() {
         let mut bank = Bank::new(v4(), Boot::Warm);
         let id = ContextId::rlc(3);
-        assert_eq!(bank.ring(0x200, 64), Rung::Nobody);
+        assert_eq!(bank.ring(0x200, 64), Rung::NoQueue);
         bank.put(id, regs::regSDMA_GFX_DOORBELL_OFFSET, 0x200 << 2);
-        assert_eq!(bank.ring(0x200, 64), Rung::Nobody);
+        assert_eq!(bank.ring(0x200, 64), Rung::NoQueue);
         bank.put(
             id,
             regs::regSDMA_GFX_DOORBELL,

@@ -112,7 +112,7 @@ impl UserQueues for Sdma {
             bank.put(id, regs::regSDMA_GFX_RB_CNTL, control | enable);
         }
         self.expect_doorbell(map.doorbell);
-        engine.mail.send(Wake::Look);
+        engine.mail.send(Wake::Rescan);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl UserQueues for Sdma {
                 bank.set_leaving(id, true);
             }
             drop(bank);
-            engine.mail.send(Wake::Look);
+            engine.mail.send(Wake::Rescan);
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let sdma = sdma();
         let id = ContextId::rlc(QUEUE.rlc);
         let ring = || sdma.engines[0].bank().ring(DOORBELL, 64);
-        assert_eq!(ring(), Rung::Nobody);
+        assert_eq!(ring(), Rung::NoQueue);
         sdma.map(&QUEUE, &|| {
             if rings {
                 assert_eq!(ring(), Rung::Moved(id));
@@ -213,6 +213,6 @@ mod tests {
         };
         assert_eq!(sdma.map(&QUEUE, &|| Err(fault)), Err(fault));
         assert!(sdma.is_free(QUEUE.engine, QUEUE.rlc));
-        assert_eq!(sdma.engines[0].bank().ring(DOORBELL, 64), Rung::Nobody);
+        assert_eq!(sdma.engines[0].bank().ring(DOORBELL, 64), Rung::NoQueue);
     }
 }

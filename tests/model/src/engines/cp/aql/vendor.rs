@@ -6,7 +6,7 @@ use rkfd_abi::aql::{signal, vendor};
 use rkfd_abi::pm4;
 
 use super::packet::{AqlError, Bytes};
-use super::{aql_mut, poll_again, Flight, Look};
+use super::{aql_mut, poll_again, Flight, PacketStep};
 use crate::engines::cp::engine::Engine;
 use crate::engines::cp::pm4::Stream;
 use crate::engines::cp::queue::{Queue, Step};
@@ -20,7 +20,7 @@ impl Engine<'_> {
         queue: &mut Queue,
         index: u64,
         p: &Bytes,
-    ) -> Result<Look, VmFault> {
+    ) -> Result<PacketStep, VmFault> {
         match p.0[vendor::FORMAT] {
             vendor::FORMAT_PM4_IB => {
                 let ib = |n: usize| p.u32(vendor::IB_JUMP_CMD + 4 * n);
@@ -31,7 +31,7 @@ impl Engine<'_> {
                     || size == 0
                 {
                     let header = ib(0);
-                    return Ok(Look::Error(AqlError::Pm4Ib { header, remain }));
+                    return Ok(PacketStep::Error(AqlError::Pm4Ib { header, remain }));
                 }
                 let base = rkfd_abi::bits::join(ib(1) & !3, ib(2));
                 event!(
@@ -54,7 +54,7 @@ impl Engine<'_> {
                     aql.pm4.ibs = vec![stream];
                     aql.in_vendor = true;
                 }
-                Ok(Look::Taken)
+                Ok(PacketStep::Taken)
             }
             vendor::FORMAT_BARRIER_VALUE => {
                 let at = p.u64(vendor::BARRIER_SIGNAL);
@@ -76,33 +76,33 @@ impl Engine<'_> {
                     2 => value < reference,
                     3 => value >= reference,
                     condition => {
-                        return Ok(Look::Error(AqlError::BarrierCondition { condition }));
+                        return Ok(PacketStep::Error(AqlError::BarrierCondition { condition }));
                     }
                 };
                 if !met {
-                    return Ok(Look::Later(poll_again(queue)));
+                    return Ok(PacketStep::Later(poll_again(queue)));
                 }
                 Self::begin(queue, Flight::instant(index, p.signal()));
-                Ok(Look::Taken)
+                Ok(PacketStep::Taken)
             }
-            format => Ok(Look::Error(AqlError::VendorFormat { format })),
+            format => Ok(PacketStep::Error(AqlError::VendorFormat { format })),
         }
     }
 
     /// Executes a PM4 packet of a vendor packet's IB.
-    pub(super) fn step_vendor(&mut self, queue: &mut Queue) -> Look {
+    pub(super) fn step_vendor(&mut self, queue: &mut Queue) -> PacketStep {
         self.reap_pm4(queue);
         let Some(aql) = aql_mut(queue) else {
-            return Look::Later(Step::Idle);
+            return PacketStep::Later(Step::Idle);
         };
         let mut ibs = std::mem::take(&mut aql.pm4.ibs);
         if ibs.is_empty() {
             if !aql.pm4.jobs.is_empty() {
-                return Look::Later(Step::Idle);
+                return PacketStep::Later(Step::Idle);
             }
             // A flight without a job completes in the next `reap_aql`.
             aql.in_vendor = false;
-            return Look::Taken;
+            return PacketStep::Taken;
         }
         // The ring is never read: there is always an IB.
         let mut ring = Stream {
@@ -117,8 +117,8 @@ impl Engine<'_> {
             aql.pm4.ibs = ibs;
         }
         match step {
-            Step::Busy => Look::Taken,
-            step => Look::Later(step),
+            Step::Busy => PacketStep::Taken,
+            step => PacketStep::Later(step),
         }
     }
 }

@@ -2,17 +2,15 @@
 
 //! AQL queues: dispatches, barriers, signals, errors.
 
-use rkfd_abi::aql::queue::v2;
-
 use super::super::dispatch::Progress;
 use super::super::env::Env;
 use super::super::queue::Halt;
 use super::*;
 
-const KERNARG: u64 = 0x7_0000;
-const GATE_OPEN: u64 = KERNARG + 0x1000;
+pub(super) const KERNARG: u64 = 0x7_0000;
+pub(super) const GATE_OPEN: u64 = KERNARG + 0x1000;
 
-fn start(card: &mut Card<'_>) -> User {
+pub(super) fn start(card: &mut Card<'_>) -> User {
     card.start();
     let user = card.put_queue(0);
     card.run_list(&[(7, &[user])], false);
@@ -73,7 +71,7 @@ fn barrier(kind: u32, deps: &[u64], signal: u64) -> [u8; 64] {
     p
 }
 
-fn set_signal(card: &Card<'_>, at: u64, value: u64) {
+pub(super) fn set_signal(card: &Card<'_>, at: u64, value: u64) {
     card.mock().put64(at + signal::VALUE as u64, value);
 }
 
@@ -309,7 +307,7 @@ fn a_kernel_that_fails_stops_its_queue_alone() {
 }
 
 #[test]
-fn the_last_words_of_a_wave_are_heard() {
+fn interrupts_just_before_the_end_are_posted() {
     with_card(|card| {
         let user = start(card);
         let mut code = GATE.to_vec();
@@ -412,186 +410,6 @@ fn a_faulting_kernel_halts_until_it_is_unmapped() {
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
         assert_eq!(card.signal_value(signal), 1);
-        card.assert_clean();
-    });
-}
-
-#[test]
-fn scratch_is_asked_for_and_waited_for() {
-    with_card(|card| {
-        let user = start(card);
-        let inactive = inactive_signal(card, user);
-        let queue = user.amd_queue();
-        let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
-        let kernel = card.kernel(0, &[ENDPGM]);
-        let signal = card.signal(0, 0);
-        let packet = scratch_dispatch(kernel, 0, 4, signal);
-        put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 32);
-        card.submit(user, &packet);
-        card.until("request", |c| c.signal_value(inactive) == 1);
-        card.settle();
-        assert_eq!(card.signal_value(signal), 1);
-        // As the runtime does: buffer, sizes, then the signal to 0.
-        give_scratch(card, user, 64, 8, 4);
-        set_signal(card, inactive, 0);
-        card.until("signal", |c| c.signal_value(signal) == 0);
-        card.assert_clean();
-    });
-}
-
-/// Returns a dispatch that needs 64 bytes of scratch per lane.
-fn scratch_dispatch(kernel: u64, kernarg: u64, groups: u32, signal: u64) -> [u8; 64] {
-    let mut packet = dispatch(kernel, kernarg, groups, signal, true);
-    packet[kd::PRIVATE_SEGMENT_SIZE] = 64;
-    packet
-}
-
-/// Returns the signal of scratch requests of a queue.
-fn inactive_signal(card: &Card<'_>, user: User) -> u64 {
-    let signal = card.signal(1, 4);
-    set_signal(card, signal, 0);
-    let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
-    card.mock().put64(at, signal);
-    signal
-}
-
-/// Assigns scratch memory as a runtime does: bytes per lane, waves, KiB per wave.
-fn give_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u32) {
-    let put32 = |at: usize, value: u32| card.mock().put32(user.amd_queue() + at as u64, value);
-    put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, lane);
-    put32(amd_queue::COMPUTE_TMPRING_SIZE, waves | wave_kib << 12);
-    put32(amd_queue::SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
-}
-
-#[test]
-fn the_alternate_scratch_takes_small_grids() {
-    with_card(|card| {
-        let user = start(card);
-        let at = user.amd_queue() + amd_queue::CAPS as u64;
-        let caps = card.mock().get32(at);
-        assert!(amd_queue::CAPS_CP_ASYNC_RECLAIM.is_set(caps));
-        // The runtime may announce support after it has created the queue.
-        card.mock()
-            .put32(at, caps | amd_queue::CAPS_SW_ASYNC_RECLAIM.mask);
-        let inactive = inactive_signal(card, user);
-        let queue = user.amd_queue();
-        let put32 = |at: usize, value: u32| card.mock().put32(queue + at as u64, value);
-        put32(v2::ALT_SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
-        put32(v2::ALT_COMPUTE_TMPRING_SIZE, 8 | 4 << 12);
-        put32(v2::ALT_SCRATCH_BACKING_MEMORY_LOCATION, 0x30_0000);
-        for n in 0..3 {
-            put32(v2::ALT_SCRATCH_DISPATCH_LIMIT + 4 * n, 256);
-        }
-        let last = queue + v2::ALT_SCRATCH_MAX_USE_INDEX as u64;
-        card.mock().put64(last, u64::MAX);
-        let used = queue + v2::SCRATCH_LAST_USED_INDEX as u64 + 8;
-        card.mock().put64(used, 7);
-        let kernel = card.kernel(0, &[ENDPGM]);
-        let signals = [card.signal(0, 0), card.signal(2, 0)];
-        let packet = scratch_dispatch(kernel, 0, 4, signals[0]);
-        card.submit(user, &packet);
-        card.until("signal", |c| c.signal_value(signals[0]) == 0);
-        assert_eq!(card.mock().get64(used), 0);
-        // A larger grid has to request scratch.
-        let packet = scratch_dispatch(kernel, 0, 5, signals[1]);
-        card.submit(user, &packet);
-        card.until("request", |c| c.signal_value(inactive) == 1);
-        card.settle();
-        assert_eq!(card.signal_value(signals[1]), 1);
-    });
-}
-
-#[test]
-fn scratch_that_was_lent_goes_back() {
-    with_card(|card| {
-        let user = start(card);
-        let inactive = inactive_signal(card, user);
-        let queue = user.amd_queue();
-        give_scratch(card, user, 64, 8, 4);
-        let properties = queue + amd_queue::QUEUE_PROPERTIES as u64;
-        card.mock().put32(properties, 1 << 4);
-        let kernel = card.kernel(0, &[ENDPGM]);
-        let signals = [card.signal(0, 0), card.signal(2, 0)];
-        for signal in signals {
-            card.submit(user, &scratch_dispatch(kernel, 0, 4, signal));
-        }
-        card.until("return", |c| c.signal_value(inactive) == 512);
-        assert_eq!(card.signal_value(signals[0]), 0);
-        card.settle();
-        assert_eq!(card.signal_value(signals[1]), 1, "the queue stands still");
-        // The runtime reclaims it, and the next dispatch has to request it.
-        give_scratch(card, user, 0, 0, 0);
-        card.mock().put32(properties, 0);
-        set_signal(card, inactive, 0);
-        card.until("request", |c| c.signal_value(inactive) == 1);
-        give_scratch(card, user, 64, 8, 4);
-        set_signal(card, inactive, 0);
-        card.until("signal", |c| c.signal_value(signals[1]) == 0);
-        card.assert_clean();
-    });
-}
-
-#[test]
-fn a_queue_that_waits_for_scratch_survives_preemption() {
-    with_card(|card| {
-        let user = start(card);
-        let inactive = inactive_signal(card, user);
-        let kernel = card.kernel(0, &[ENDPGM]);
-        let signal = card.signal(0, 0);
-        let packet = scratch_dispatch(kernel, 0, 4, signal);
-        card.submit(user, &packet);
-        card.until("request", |c| c.signal_value(inactive) == 1);
-        card.unmap_all();
-        card.until("fence", Card::fence_is_written);
-        // The request is granted while the queue is unmapped; it is not repeated.
-        give_scratch(card, user, 64, 8, 4);
-        set_signal(card, inactive, 0);
-        card.run_list(&[(7, &[user])], false);
-        card.until("signal", |c| c.signal_value(signal) == 0);
-        assert_eq!(card.signal_value(inactive), 0);
-        card.assert_clean();
-    });
-}
-
-#[test]
-fn scratch_for_less_than_a_workgroup_is_not_enough() {
-    with_card(|card| {
-        let user = start(card);
-        let inactive = inactive_signal(card, user);
-        give_scratch(card, user, 64, 1, 4);
-        let kernel = card.kernel(0, &[ENDPGM]);
-        let signal = card.signal(0, 0);
-        let mut packet = scratch_dispatch(kernel, 0, 4, signal);
-        packet[kd::WORKGROUP_SIZE_X] = 128;
-        card.submit(user, &packet);
-        card.until("request", |c| c.signal_value(inactive) == 1);
-        give_scratch(card, user, 64, 2, 4);
-        set_signal(card, inactive, 0);
-        card.until("signal", |c| c.signal_value(signal) == 0);
-        card.assert_clean();
-    });
-}
-
-#[test]
-fn workgroups_share_no_scratch_at_the_same_time() {
-    with_card(|card| {
-        let user = start(card);
-        // Scratch for two waves: the third workgroup waits for the first.
-        give_scratch(card, user, 64, 2, 4);
-        let kernel = card.kernel(0, &GATE);
-        let signal = card.signal(0, 0);
-        let packet = scratch_dispatch(kernel, KERNARG, 10, signal);
-        card.submit(user, &packet);
-        card.until("start", |c| c.queue_of(user).is_some_and(|q| !q.is_quiet()));
-        // Longer than a time slice.
-        std::thread::sleep(Duration::from_millis(60));
-        let job = card.queue_of(user).unwrap().work.jobs()[0].clone();
-        assert_eq!(job.under_way(), 2);
-        card.mock().put32(GATE_OPEN, 1);
-        card.until("signal", |c| c.signal_value(signal) == 0);
-        for group in 0..10 {
-            assert_eq!(card.mock().get32(KERNARG + 4 * group), 1);
-        }
         card.assert_clean();
     });
 }

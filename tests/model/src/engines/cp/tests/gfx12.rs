@@ -310,7 +310,7 @@ fn kernel(card: &Card<'_>, code: &[u32]) -> u64 {
 }
 
 #[test]
-fn a_wave32_kernel_speaks_and_signals() {
+fn a_wave32_kernel_sends_messages_and_signals() {
     with_gfx12(|card| {
         let user = start_aql(card);
         // s_mov_b32 m0, 5; s_sendmsg sendmsg(MSG_INTERRUPT); s_endpgm

@@ -43,7 +43,7 @@ fn a_runlist_maps_its_queues_and_unmapping_saves_them() {
 
 const KERNARG: u64 = 0x7_0000;
 
-fn kernarg(n: u64) -> u64 {
+pub(super) fn kernarg(n: u64) -> u64 {
     KERNARG + n * 0x2000
 }
 
@@ -99,7 +99,7 @@ fn a_running_dispatch_is_preempted_and_goes_on_elsewhere() {
 }
 
 #[test]
-fn an_overwritten_save_area_is_noticed() {
+fn an_overwritten_save_area_is_detected() {
     with_card(|card| {
         let (user, _) = waiting_kernel(card);
         card.unmap_all();
@@ -113,7 +113,7 @@ fn an_overwritten_save_area_is_noticed() {
 }
 
 #[test]
-fn a_reset_throws_the_work_away() {
+fn a_reset_drops_the_work() {
     with_card(|card| {
         let (user, signal) = waiting_kernel(card);
         card.mock().put64(FENCE, 0);
@@ -268,7 +268,7 @@ fn wrong_mqds_are_not_mapped_or_at_least_reported() {
 }
 
 #[test]
-fn firmware_that_gives_up_names_the_queue() {
+fn a_preemption_timeout_reports_the_queue() {
     with_card(|card| {
         let (user, signal) = waiting_kernel(card);
         card.mock().knobs().set("hws.no_preempt", 2);
@@ -371,7 +371,7 @@ fn the_kiq_invalidates_by_process_and_takes_the_hiq_away() {
 }
 
 #[test]
-fn an_endless_kernel_stops_nobody_else() {
+fn an_endless_kernel_does_not_stop_other_queues() {
     with_card(|card| {
         card.start();
         let (a, b) = (card.put_queue(0), card.put_queue(1));
@@ -500,137 +500,10 @@ fn preemption_at_any_moment_loses_and_repeats_nothing() {
     });
 }
 
-fn continue_until_done(card: &mut Card<'_>, users: &[User]) {
+pub(super) fn continue_until_done(card: &mut Card<'_>, users: &[User]) {
     card.run_list(&[(7, users)], false);
     card.until("the end", |c| {
         let done = |u: &User| c.mock().get64(u.rptr()) == c.mock().get64(u.wptr());
         users.iter().all(done)
-    });
-}
-
-/// One wave initialises resource 0 for `n` workgroups.
-const fn gws_init(n: u32) -> [u32; 6] {
-    [
-        // v_mov_b32 v1, n - 1
-        0x7e02_0280 + n - 1,
-        // s_mov_b32 m0, 0
-        0xbefc_0080,
-        // ds_gws_init v1 gds
-        0xd933_0000,
-        0x0000_0001,
-        // s_waitcnt 0
-        0xbf8c_0000,
-        ENDPGM,
-    ]
-}
-
-/// Counts at `s[0:1]`, waits at the barrier, and stores the count read afterwards.
-const fn gws_meet(n: u32) -> [u32; 21] {
-    [
-        // v_mov_b32 v0, 0; v_mov_b32 v1, 1; s_mov_b64 exec, 1
-        0x7e00_0280,
-        0x7e02_0281,
-        0xbefe_0181,
-        // global_atomic_add v0, v1, s[0:1]
-        0xdd08_8000,
-        0x0000_0100,
-        // s_mov_b32 m0, 0; v_mov_b32 v3, n - 1
-        0xbefc_0080,
-        0x7e06_0280 + n - 1,
-        // ds_gws_barrier v3 gds; s_waitcnt 0
-        0xd93b_0000,
-        0x0000_0003,
-        0xbf8c_0000,
-        // s_load_dword s3, s[0:1], 0x0; s_waitcnt lgkmcnt(0)
-        0xc002_00c0,
-        0x0000_0000,
-        0xbf8c_c07f,
-        // s_lshl_b32 s2, s2, 2; s_add_u32 s2, s2, 64
-        0x8e02_8202,
-        0x8002_c002,
-        // v_mov_b32 v2, s2; v_mov_b32 v1, s3
-        0x7e04_0202,
-        0x7e02_0203,
-        // global_store_dword v2, v1, s[0:1]
-        0xdc70_8000,
-        0x0000_0102,
-        ENDPGM,
-        ENDPGM,
-    ]
-}
-
-#[test]
-fn workgroups_meet_by_global_wave_sync() {
-    const N: u32 = 40;
-    with_card(|card| {
-        card.start();
-        let users = [card.put_queue(0), card.put_queue(1)];
-        // Two processes use the resources, one after the other.
-        let list: [(u16, &[User]); 2] = [(7, &users[..1]), (8, &users[1..])];
-        card.run_list_with(&list, true, &users);
-        card.settle();
-        let (_, mapped) = card.engine.sched.counts();
-        assert_eq!(mapped, 1);
-        let (init, meet) = (card.kernel(0, &gws_init(N)), card.kernel(1, &gws_meet(N)));
-        let signals = [card.signal(0, 0), card.signal(1, 0)];
-        for (n, user) in users.into_iter().enumerate() {
-            card.submit(user, &dispatch(init, 0, 1, 0, true));
-            let arguments = kernarg(n as u64);
-            card.submit(user, &dispatch(meet, arguments, N, signals[n], true));
-        }
-        card.until("both", |c| signals.iter().all(|s| c.signal_value(*s) == 0));
-        for n in 0..2 {
-            for group in 0..u64::from(N) {
-                assert_eq!(card.mock().get32(kernarg(n) + 64 + 4 * group), N);
-            }
-        }
-        card.assert_clean();
-        // Without an allocation a wave stops.
-        card.unmap_all();
-        card.until("fence", Card::fence_is_written);
-        card.run_list(&list, true);
-        let inactive = card.signal(2, 0);
-        set_inactive_signal(card, users[0], inactive);
-        card.submit(users[0], &dispatch(init, 0, 1, 0, true));
-        card.until("error", |c| c.signal_value(inactive) == 0x2000_0000);
-    });
-}
-
-fn set_inactive_signal(card: &Card<'_>, user: User, signal: u64) {
-    let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
-    card.mock().put64(at, signal);
-}
-
-#[test]
-fn preemption_finds_waves_at_their_meeting() {
-    const N: u32 = 40;
-    with_card(|card| {
-        card.start();
-        let users = [card.put_queue(0)];
-        let list: [(u16, &[User]); 1] = [(7, &users)];
-        card.run_list_with(&list, false, &users);
-        let (init, meet) = (card.kernel(0, &gws_init(N)), card.kernel(1, &gws_meet(N)));
-        let signal = card.signal(0, 0);
-        card.submit(users[0], &dispatch(init, 0, 1, signal, true));
-        card.until("set up", |c| c.signal_value(signal) == 0);
-        card.mock().put64(signal + 8, 1);
-        card.unmap_all();
-        card.until("fence", Card::fence_is_written);
-        card.submit(users[0], &dispatch(meet, kernarg(0), N, signal, true));
-        for turn in 0..10 {
-            card.run_list_with(&list, false, &users);
-            card.until("mapped", |c| c.queue_of(users[0]).is_some());
-            for _ in 0..turn * 3 {
-                card.pump();
-            }
-            card.unmap_all();
-            card.until("fence", Card::fence_is_written);
-        }
-        card.run_list_with(&list, false, &users);
-        card.until("the end", |c| c.signal_value(signal) == 0);
-        for group in 0..u64::from(N) {
-            assert_eq!(card.mock().get32(kernarg(0) + 64 + 4 * group), N);
-        }
-        card.assert_clean();
     });
 }

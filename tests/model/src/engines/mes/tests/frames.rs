@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_queue_comes_and_goes_once() {
+fn a_queue_is_added_and_removed_once() {
     let mut bench = Bench::ready();
     bench.add(1, 0);
     assert_eq!(bench.hw.user(), 1);

@@ -8,7 +8,7 @@ use super::super::code;
 use super::*;
 
 #[test]
-fn a_hundred_queues_of_ten_processes_all_get_their_turn() {
+fn a_hundred_queues_of_ten_processes_all_run() {
     let mut bench = Bench::ready();
     for n in 0..100 {
         bench.hw.work.insert(doorbell(n), 40);
@@ -42,7 +42,7 @@ fn a_hundred_queues_of_ten_processes_all_get_their_turn() {
 }
 
 #[test]
-fn an_idle_queue_makes_room_and_its_doorbell_brings_it_back() {
+fn an_idle_queue_is_unmapped_and_its_doorbell_maps_it_again() {
     let mut bench = Bench::ready();
     for n in 0..4 {
         bench.add(1, n);
@@ -162,7 +162,7 @@ fn suspended_gangs_stay_away_until_they_are_resumed() {
 }
 
 #[test]
-fn a_queue_that_does_not_leave_is_found_and_reset() {
+fn a_hung_queue_is_found_and_reset() {
     use mes::reset as re;
     let mut bench = Bench::ready();
     for n in 0..2 {
