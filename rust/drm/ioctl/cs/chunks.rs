@@ -174,7 +174,7 @@ impl Request {
         let mut signalled = false;
         for Chunk { id, data } in &self.chunks {
             match *id {
-                uapi::AMDGPU_CHUNK_ID_IB => work.add_ib(file, &self.ctx, &first(data)?)?,
+                uapi::AMDGPU_CHUNK_ID_IB => work.add_ib(&self.ctx, &first(data)?)?,
                 uapi::AMDGPU_CHUNK_ID_DEPENDENCIES => work.add_jobs(file, data, false)?,
                 uapi::AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES => work.add_jobs(file, data, true)?,
                 uapi::AMDGPU_CHUNK_ID_SYNCOBJ_IN => {
@@ -222,7 +222,6 @@ impl Request {
 impl Work {
     fn add_ib(
         &mut self,
-        file: &File<Render>,
         ctx: &Ctx,
         ib: &uapi::drm_amdgpu_cs_chunk_ib,
     ) -> Result {

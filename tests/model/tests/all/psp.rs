@@ -121,7 +121,11 @@ impl Card {
                 assert_eq!(answer, psp::READY);
             }
         }
-        assert_eq!(self.read(mailbox::SIGN_OF_LIFE), 0, "secure OS alive too early");
+        assert_eq!(
+            self.read(mailbox::SIGN_OF_LIFE),
+            0,
+            "secure OS alive too early"
+        );
         assert!(self.wait(mailbox::SIGN_OF_LIFE, VERSION));
         assert_eq!(self.read(mailbox::VERSION), VERSION);
         assert_eq!(self.read(mailbox::COMMAND), psp::READY);
