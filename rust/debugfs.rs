@@ -19,12 +19,14 @@ use kernel::{
     debugfs::{Dir, File},
     fmt::{self, Write},
     prelude::*,
+    sync::Arc,
 };
 
 use crate::{
-    dqm::GpuDqm,
-    gpu::{self, account, Gpu},
+    card::account,
+    gpu::Gpu,
     hw::{HqdSlot, SdmaPlace},
+    node::{self, Node},
     process::{self, table},
     topology,
 };
@@ -88,9 +90,15 @@ fn dump_or_error(f: &mut fmt::Formatter<'_>, words: Result<KVec<u32>>) -> fmt::R
     }
 }
 
+/// Returns all nodes; none without memory for the list.
+fn nodes() -> KVec<Arc<Node>> {
+    node::list().unwrap_or_default()
+}
+
 /// Prints `hqds`.
 fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for gpu in &gpu::list() {
+    for node in &nodes() {
+        let gpu = node.gpu();
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
         for xcc in 0..gpu.config().num_xcc {
             compute_hqds(gpu, xcc, f)?;
@@ -171,22 +179,21 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             }
         }
     }
-    for gpu in &gpu::list() {
-        let ring = gpu.dqm().map_or("scheduler", |dqm| dqm.scheduler_ring());
+    for node in &nodes() {
+        let gpu = node.gpu();
+        let ring = node.dqm().scheduler_ring();
         writeln!(f, "{ring} on device {:x}", gpu.id())?;
-        dump_or_error(f, gpu.dqm().and_then(|dqm| dqm.scheduler_mqd()))?;
+        dump_or_error(f, node.dqm().scheduler_mqd())?;
     }
     Ok(())
 }
 
 /// Prints `rls`.
 fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for gpu in &gpu::list() {
+    for node in &nodes() {
+        let gpu = node.gpu();
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
-        let Ok(dqm) = gpu.dqm() else {
-            writeln!(f, "  no scheduler")?;
-            continue;
-        };
+        let dqm = node.dqm();
         let counts = dqm.counts();
         writeln!(
             f,
@@ -200,14 +207,13 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Prints `rings`.
 fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for gpu in &gpu::list() {
+    for node in &nodes() {
+        let gpu = node.gpu();
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
         if let Some(kiq) = &*gpu.kiq() {
             kiq.show(f)?;
         }
-        if let Ok(dqm) = gpu.dqm() {
-            dqm.show_ring(f)?;
-        }
+        node.dqm().show_ring(f)?;
         if let Ok(mes) = gpu.mes() {
             mes.show(gpu, f)?;
         }

@@ -6,10 +6,7 @@
 //! on the hardware. All changes happen under one lock, which is held across preemption, as in the
 //! C driver: at most one preemption time-out of 9 seconds.
 
-use core::{
-    any::Any,
-    ops::{Deref, DerefMut},
-};
+use core::ops::{Deref, DerefMut};
 
 use kernel::{
     fmt, new_mutex,
@@ -19,20 +16,21 @@ use kernel::{
         Arc,
         Mutex, //
     },
+    task::Pid,
     time::Instant,
 };
 
 use crate::{
-    gpu::Gpu,
-    hw::{QueueSpec, SchedKind},
+    gpu::{Gpu, UserQueues},
+    hw::{MapProcess, QueueSpec, SchedKind},
     kapi::task::NoReclaim,
-    ring,
 };
 
 mod cpsch;
 mod mes;
 mod queues;
 mod runlist;
+mod sched;
 mod sdma;
 mod slots;
 
@@ -41,83 +39,26 @@ pub(crate) use self::{
     sdma::{Slot as SdmaSlot, Wanted as SdmaWanted},
 };
 
-use self::queues::{Needs, Queues};
+use self::{
+    queues::Queues,
+    sched::{Needs, SchedOps, Scope},
+};
 
 /// Queues that a GPU can have in all.
 const MAX_QUEUES: usize = 4096;
 
-/// The queues that a change is about.
-#[derive(Clone, Copy)]
-enum Scope<'a> {
-    All,
-    Process(&'a ProcessSlot),
-    Queue(&'a Arc<HwQueue>),
-}
-
-/// How queues get onto the hardware and off it. Called with the manager's lock held.
-trait Policy: Send + Sync {
-    /// Brings the scheduler up.
-    fn start(&mut self, gpu: &Gpu) -> Result;
-
-    /// Takes everything off the hardware and the scheduler down.
-    fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result;
-
-    /// Gets the memory that [`Policy::map`] takes for `queues`. Nothing has changed after an error.
-    fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
-
-    /// What it wants of the driver for what it schedules.
-    fn needs(&self) -> Needs;
-
-    /// Takes queues off the hardware, those in `scope` and as many others as it has to. Those that
-    /// are active come back with the next [`Policy::map`] of the same scope.
-    ///
-    /// A queue that an SDMA engine does not let go of is lost; with `then_reset` that is all, as
-    /// the engine is about to be reset.
-    fn unmap(
-        &mut self,
-        gpu: &Gpu,
-        queues: &mut Queues,
-        scope: Scope<'_>,
-        then_reset: bool,
-    ) -> Result;
-
-    /// Puts the active queues in `scope` on the hardware, and others that [`Policy::unmap`] took
-    /// off. Needs no memory but what was reserved for these or for more queues.
-    fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
-
-    /// The runtime of a process has announced itself, before its first queue.
-    fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
-
-    /// A process leaves the GPU; it has no queues any more.
-    fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
-
-    /// Runlists that were sent, for debugfs.
-    fn runlists(&self) -> u64;
-
-    /// The words of the last runlist, for debugfs.
-    fn runlist_words(&self) -> Result<KVec<u32>>;
-
-    /// What the scheduler's own ring is called, for debugfs.
-    fn scheduler_ring(&self) -> &'static str;
-
-    /// Prints that ring, unless it is one of the GPU's.
-    fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-
-    /// The words of the scheduler's own MQD, for debugfs.
-    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
-}
-
 struct Inner {
-    policy: KBox<dyn Policy>,
+    sched: KBox<dyn SchedOps>,
     queues: Queues,
     running: bool,
-    /// How often all queues were taken off without being put back, see [`DqmRef::suspend`].
+    /// How often all queues were taken off without being put back, see [`UserQueues::suspend`].
     suspended: u32,
 }
 
 /// The manager.
 #[pin_data]
 pub(crate) struct Dqm {
+    gpu: Arc<Gpu>,
     #[pin]
     inner: Mutex<Inner>,
     needs: Needs,
@@ -167,157 +108,138 @@ pub(crate) struct Counts {
     pub(crate) runlists: u64,
 }
 
-/// The manager together with its GPU: what [`GpuDqm::dqm`] gives.
-#[derive(Clone, Copy)]
-pub(crate) struct DqmRef<'a> {
-    gpu: &'a Gpu,
-    dqm: &'a Dqm,
-}
-
-/// Gives a GPU its manager: `gpu.dqm()`.
-pub(crate) trait GpuDqm {
-    /// The manager; `ENODEV` when it was never started.
-    fn dqm(&self) -> Result<DqmRef<'_>>;
-}
-
-impl GpuDqm for Gpu {
-    fn dqm(&self) -> Result<DqmRef<'_>> {
-        let any: &dyn Any = self.scheduler().ok_or(ENODEV)?;
-        let dqm = any.downcast_ref::<Dqm>().ok_or(ENODEV)?;
-        Ok(DqmRef { gpu: self, dqm })
-    }
-}
-
-/// The user queues on the engines of the kernel's SDMA rings.
-struct UserQueues;
-
-impl ring::sdma::UserQueues for UserQueues {
-    fn suspend(&self, gpu: &Gpu) -> Result {
-        gpu.dqm().map_or(Ok(()), DqmRef::suspend)
-    }
-
-    fn resume(&self, gpu: &Gpu) -> Result {
-        gpu.dqm().map_or(Ok(()), DqmRef::resume)
-    }
-}
-
-/// Makes the manager of a GPU and brings its scheduler up.
-pub(crate) fn start(gpu: &Gpu) -> Result {
-    let policy: KBox<dyn Policy> = match gpu.generation().sched {
-        SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
-        SchedKind::Mes => KBox::new(mes::Mes::new(), GFP_KERNEL)?,
-    };
-    ring::sdma::set_user_queues(&UserQueues);
-    let places = sdma::Places::new(gpu.config(), gpu.generation().caps)?;
-    let dqm = Arc::pin_init(
-        pin_init!(Dqm {
-            needs: policy.needs(),
-            inner <- new_mutex!(Inner {
-                policy,
-                queues: Queues::new(places),
-                running: false,
-                suspended: 0,
+impl Dqm {
+    /// Returns the manager of a device and starts its scheduler. `ETIME` when that does not respond,
+    /// `ENOMEM` without memory.
+    pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
+        let sched: KBox<dyn SchedOps> = match gpu.generation().sched {
+            SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
+            SchedKind::Mes => KBox::new(mes::Mes::new(), GFP_KERNEL)?,
+        };
+        let places = sdma::Places::new(gpu.config(), gpu.generation().caps)?;
+        let dqm = Arc::pin_init(
+            pin_init!(Dqm {
+                gpu: gpu.clone(),
+                needs: sched.needs(),
+                inner <- new_mutex!(Inner {
+                    sched,
+                    queues: Queues::new(places),
+                    running: false,
+                    suspended: 0,
+                }),
             }),
-        }),
-        GFP_KERNEL,
-    )?;
-    {
-        let mut inner = dqm.lock();
-        inner.policy.start(gpu)?;
+            GFP_KERNEL,
+        )?;
+        {
+            let mut inner = dqm.lock();
+            inner.sched.start(gpu)?;
+            inner.running = true;
+        }
+        gpu.set_user_queues(Some(dqm.clone()));
+        Ok(dqm)
+    }
+
+    /// Stops the scheduler for good, see [`Dqm::stop`].
+    pub(crate) fn end(&self) -> Result {
+        let result = self.stop();
+        self.gpu.set_user_queues(None);
+        result
+    }
+
+    /// Unmaps all queues and stops the scheduler. `ETIME` when it does not respond.
+    pub(crate) fn stop(&self) -> Result {
+        let mut inner = self.lock();
+        if !inner.running {
+            return Ok(());
+        }
+        inner.running = false;
+        let Inner { sched, queues, .. } = &mut *inner;
+        sched.stop(&self.gpu, queues)
+    }
+
+    /// Starts the scheduler of a device that was brought up again, after [`Dqm::stop`], and maps all
+    /// active queues. `ETIME` when it does not respond.
+    pub(crate) fn restart(&self) -> Result {
+        let mut inner = self.lock();
+        if inner.running {
+            return Ok(());
+        }
+        inner.sched.start(&self.gpu)?;
         inner.running = true;
+        self.map(&mut inner, Scope::All)
     }
-    gpu.set_scheduler(dqm)
-}
 
-/// Takes all queues off the hardware and the scheduler down.
-pub(crate) fn stop(gpu: &Gpu) -> Result {
-    let Ok(dqm) = gpu.dqm() else {
-        return Ok(());
-    };
-    let mut inner = dqm.dqm.lock();
-    if !inner.running {
-        return Ok(());
+    /// Marks all queues of all processes as lost, before a card reset. Processes keep everything
+    /// else; those that had no queues may create some afterwards.
+    pub(crate) fn abandon_queues(&self) {
+        self.lock().queues.abandon();
     }
-    inner.running = false;
-    let Inner { policy, queues, .. } = &mut *inner;
-    policy.stop(gpu, queues)
-}
 
-/// Brings the scheduler of a GPU that was brought up again back, after [`stop`], and all queues that
-/// it had back onto the hardware.
-pub(crate) fn restart(gpu: &Gpu) -> Result {
-    let dqm = gpu.dqm()?;
-    let mut inner = dqm.lock();
-    if inner.running {
-        return Ok(());
+    /// Returns the qpd of a process, to be registered by [`Dqm::register_process`]. `ENOMEM` without
+    /// memory.
+    pub(crate) fn new_process(
+        &self,
+        pid: Pid,
+        map: MapProcess,
+        xnack: bool,
+    ) -> Result<Arc<ProcessSlot>> {
+        ProcessSlot::new(&self.gpu, pid, map, xnack, self.needs.process)
     }
-    inner.policy.start(gpu)?;
-    inner.running = true;
-    dqm.map(&mut inner, Scope::All)
-}
 
-/// The GPU is about to be reset: all queues of all processes are lost. Processes keep what else they
-/// have, and may even make new queues when the GPU is back, unless they had some.
-pub(crate) fn abandon(gpu: &Gpu) {
-    if let Ok(dqm) = gpu.dqm() {
-        dqm.lock().queues.abandon();
-    }
-}
-
-impl<'a> DqmRef<'a> {
-    fn lock(self) -> Guard<'a> {
-        self.dqm.lock()
+    /// Returns a queue with its MQD, to be added by [`Dqm::add`]. `ENOMEM` without memory.
+    pub(crate) fn new_queue(
+        &self,
+        process: &Arc<ProcessSlot>,
+        qid: u32,
+        spec: QueueSpec,
+    ) -> Result<Arc<HwQueue>> {
+        HwQueue::new(process, qid, spec, self.needs.queue)
     }
 
     /// Makes the hardware's state follow lists that may have grown. With too little memory all is
     /// as it was.
-    fn execute(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
+    fn execute(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.reserve(inner)?;
         self.execute_less(inner, scope)
     }
 
     /// The same after lists got shorter, for which there is memory.
-    fn execute_less(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
+    fn execute_less(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.unmap(inner, scope)?;
         self.map(inner, scope)
     }
 
-    fn reserve(self, inner: &mut Inner) -> Result {
-        inner.policy.reserve(self.gpu, &inner.queues)
+    fn reserve(&self, inner: &mut Inner) -> Result {
+        inner.sched.reserve(&self.gpu, &inner.queues)
     }
 
-    fn unmap(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
+    fn unmap(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         if !inner.running {
             return Ok(());
         }
         self.gpu.check_usable()?;
-        let Inner { policy, queues, .. } = inner;
-        policy.unmap(self.gpu, queues, scope, false)
+        let Inner { sched, queues, .. } = inner;
+        sched.unmap(&self.gpu, queues, scope, false)
     }
 
-    fn map(self, inner: &mut Inner, scope: Scope<'_>) -> Result {
+    fn map(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         let idle = inner.queues.active == 0 || inner.queues.processes.is_empty();
         if !inner.running || inner.suspended > 0 || idle {
             return Ok(());
         }
         self.gpu.check_usable()?;
-        let Inner { policy, queues, .. } = inner;
-        policy.map(self.gpu, queues, scope)
-    }
-
-    /// What the scheduler wants of the driver for what it schedules.
-    fn needs(self) -> Needs {
-        self.dqm.needs
+        let Inner { sched, queues, .. } = inner;
+        sched.map(&self.gpu, queues, scope)
     }
 
     /// The scheduler reads write pointers: it wants to be told where they are in the kernel's
     /// address space.
-    pub(crate) fn reads_wptr(self) -> bool {
-        self.dqm.needs.wptr
+    pub(crate) fn reads_wptr(&self) -> bool {
+        self.needs.wptr
     }
 
     /// Makes a process known. From now on it may have queues.
-    pub(crate) fn register_process(self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn register_process(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         self.gpu.mmio()?;
         inner.queues.processes.push(slot.clone(), GFP_KERNEL)?;
@@ -328,7 +250,7 @@ impl<'a> DqmRef<'a> {
     ///
     /// The process is gone afterwards whatever the result; an error says that the hardware did
     /// not let go of its queues in time.
-    pub(crate) fn unregister(self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn unregister(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         {
             let state = slot.state.lock();
@@ -357,7 +279,7 @@ impl<'a> DqmRef<'a> {
         result
     }
 
-    fn check_total(self, inner: &Inner) -> Result {
+    fn check_total(&self, inner: &Inner) -> Result {
         if inner.queues.total >= MAX_QUEUES {
             dev_warn!(
                 self.gpu.dev(),
@@ -370,17 +292,17 @@ impl<'a> DqmRef<'a> {
 
     /// Takes a place for a queue on an SDMA engine: `ENOMEM` when there is none left, `EPERM` when
     /// the GPU has too many queues.
-    pub(crate) fn take_sdma(self, wanted: SdmaWanted) -> Result<SdmaSlot> {
+    pub(crate) fn take_sdma(&self, wanted: SdmaWanted) -> Result<SdmaSlot> {
         let inner = self.lock();
         self.check_total(&inner)?;
         inner.queues.sdma.take(wanted).inspect_err(|_| {
-            dev_dbg!(self.gpu.dev(), "no SDMA queue left for {wanted:?}\n");
+            dev_dbg!(&self.gpu.dev(), "no SDMA queue left for {wanted:?}\n");
         })
     }
 
     /// Adds a queue and, when it is runnable, puts it on the hardware. `EPERM` when the GPU has
     /// too many, `EIO` when the process has lost all its queues to a reset of the GPU.
-    pub(crate) fn add(self, queue: &Arc<HwQueue>) -> Result {
+    pub(crate) fn add(&self, queue: &Arc<HwQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
         if queue.process.state.lock().lost {
@@ -400,7 +322,7 @@ impl<'a> DqmRef<'a> {
                 queue.process.forget(queue);
                 // The queues that were there before go on without it, if that is possible at all.
                 if let Err(again) = self.map(&mut inner, Scope::All) {
-                    dev_err!(self.gpu.dev(), "queues stay off the hardware: {again:?}\n");
+                    dev_err!(&self.gpu.dev(), "queues stay off the hardware: {again:?}\n");
                 }
                 return Err(e);
             }
@@ -410,7 +332,7 @@ impl<'a> DqmRef<'a> {
 
     /// Takes a queue off the hardware and forgets it. The queue is gone afterwards whatever the
     /// result.
-    pub(crate) fn remove(self, queue: &Arc<HwQueue>) -> Result {
+    pub(crate) fn remove(&self, queue: &Arc<HwQueue>) -> Result {
         let mut inner = self.lock();
         if !queue.process.has(queue) {
             return Err(EINVAL);
@@ -428,7 +350,7 @@ impl<'a> DqmRef<'a> {
 
     /// Gives a queue new properties. `EACCES` when the process has a queue that was reset. After
     /// an error the queue has its old ones.
-    pub(crate) fn update(self, queue: &Arc<HwQueue>, spec: QueueSpec) -> Result {
+    pub(crate) fn update(&self, queue: &Arc<HwQueue>, spec: QueueSpec) -> Result {
         self.change(queue, spec.is_runnable(), |queue| {
             queue.mqd.update(&spec)?;
             queue.state.lock().spec = spec;
@@ -437,13 +359,13 @@ impl<'a> DqmRef<'a> {
     }
 
     /// Restricts a queue to some compute units, see [`Mqd::set_cu_mask`].
-    pub(crate) fn set_cu_mask(self, queue: &Arc<HwQueue>, masks: &[KVec<u32>]) -> Result {
+    pub(crate) fn set_cu_mask(&self, queue: &Arc<HwQueue>, masks: &[KVec<u32>]) -> Result {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
     }
 
     /// Takes a queue off, changes it, and puts it back. `runs`: it may be active afterwards.
     fn change(
-        self,
+        &self,
         queue: &Arc<HwQueue>,
         runs: bool,
         f: impl FnOnce(&HwQueue) -> Result,
@@ -451,7 +373,7 @@ impl<'a> DqmRef<'a> {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
         // Memory first, for the lists as they will be.
-        let counted = runs && inner.queues.activate(queue);
+        let counted = runs & inner.queues.activate(queue);
         let reserved = self.reserve(&mut inner);
         if counted {
             inner.queues.deactivate(queue);
@@ -473,8 +395,8 @@ impl<'a> DqmRef<'a> {
         changed.and(mapped)
     }
 
-    /// Takes a process's queues off the hardware until [`DqmRef::restore`]. Nests.
-    pub(crate) fn evict(self, slot: &Arc<ProcessSlot>) -> Result {
+    /// Takes a process's queues off the hardware until [`Dqm::restore`]. Nests.
+    pub(crate) fn evict(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         {
             let mut state = slot.state.lock();
@@ -495,8 +417,8 @@ impl<'a> DqmRef<'a> {
         self.execute_less(&mut inner, Scope::Process(slot))
     }
 
-    /// Undoes one [`DqmRef::evict`]; `EINVAL` when there is none. With `ENOMEM` it is not undone.
-    pub(crate) fn restore(self, slot: &Arc<ProcessSlot>) -> Result {
+    /// Undoes one [`Dqm::evict`]; `EINVAL` when there is none. With `ENOMEM` it is not undone.
+    pub(crate) fn restore(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();
         match state.evicted {
@@ -528,85 +450,83 @@ impl<'a> DqmRef<'a> {
         self.execute_less(&mut inner, Scope::Process(slot))
     }
 
-    /// Takes the queues of all processes off the hardware until [`DqmRef::resume`], as an SDMA
-    /// engine is about to be reset: queues that it does not let go of are lost. Nests; queues that
-    /// are made or changed meanwhile wait.
-    pub(crate) fn suspend(self) -> Result {
-        let mut inner = self.lock();
-        inner.suspended += 1;
-        if !inner.running {
-            return Ok(());
-        }
-        self.gpu.check_usable()?;
-        let Inner { policy, queues, .. } = &mut *inner;
-        policy.unmap(self.gpu, queues, Scope::All, true)
-    }
-
-    /// Undoes one [`DqmRef::suspend`].
-    pub(crate) fn resume(self) -> Result {
-        let mut inner = self.lock();
-        inner.suspended = inner.suspended.saturating_sub(1);
-        if inner.suspended > 0 || !inner.running {
-            return Ok(());
-        }
-        self.gpu.check_usable()?;
-        if inner.queues.sdma.find_held(self.gpu, 0)?.is_some() {
-            self.gpu
-                .declare_hung("a queue outlived the reset of its SDMA engine");
-            return Err(EIO);
-        }
-        self.map(&mut inner, Scope::All)
-    }
-
     /// The runtime of a process has announced itself, before its first queue, or has left.
-    pub(crate) fn set_runtime(self, slot: &Arc<ProcessSlot>, enabled: bool) -> Result {
+    pub(crate) fn set_runtime(&self, slot: &Arc<ProcessSlot>, enabled: bool) -> Result {
         let mut inner = self.lock();
-        if enabled && inner.running {
+        if enabled & inner.running {
             self.gpu.check_usable()?;
-            inner.policy.set_runtime(self.gpu, slot)?;
+            inner.sched.set_runtime(&self.gpu, slot)?;
         }
         slot.state.lock().runtime = enabled;
         Ok(())
     }
 
     /// A process leaves the GPU for good; it has no queues any more.
-    pub(crate) fn leave(self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn leave(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         if !inner.running || self.gpu.check_usable().is_err() {
             return Ok(());
         }
-        inner.policy.leave(self.gpu, slot)
+        inner.sched.leave(&self.gpu, slot)
     }
 
     /// Numbers for debugfs.
-    pub(crate) fn counts(self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let inner = self.lock();
         Counts {
             processes: inner.queues.processes.len(),
             queues: inner.queues.total,
             active: inner.queues.active,
-            runlists: inner.policy.runlists(),
+            runlists: inner.sched.runlists(),
         }
     }
 
     /// The words of the last runlist.
-    pub(crate) fn runlist_words(self) -> Result<KVec<u32>> {
-        self.lock().policy.runlist_words()
+    pub(crate) fn runlist_words(&self) -> Result<KVec<u32>> {
+        self.lock().sched.runlist_words()
     }
 
     /// What the scheduler's own ring is called.
-    pub(crate) fn scheduler_ring(self) -> &'static str {
-        self.lock().policy.scheduler_ring()
+    pub(crate) fn scheduler_ring(&self) -> &'static str {
+        self.lock().sched.scheduler_ring()
     }
 
     /// Prints the scheduler's own ring, unless it is one of the GPU's.
-    pub(crate) fn show_ring(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lock().policy.show_ring(f)
+    pub(crate) fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().sched.show_ring(f)
     }
 
     /// The words of the scheduler's own MQD.
-    pub(crate) fn scheduler_mqd(self) -> Result<KVec<u32>> {
+    pub(crate) fn scheduler_mqd(&self) -> Result<KVec<u32>> {
         self.gpu.mmio()?;
-        self.lock().policy.scheduler_mqd(self.gpu)
+        self.lock().sched.scheduler_mqd(&self.gpu)
+    }
+}
+
+impl UserQueues for Dqm {
+    fn suspend(&self) -> Result {
+        let mut inner = self.lock();
+        inner.suspended += 1;
+        if !inner.running {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        let Inner { sched, queues, .. } = &mut *inner;
+        sched.unmap(&self.gpu, queues, Scope::All, true)
+    }
+
+    fn resume(&self) -> Result {
+        let mut inner = self.lock();
+        inner.suspended = inner.suspended.saturating_sub(1);
+        if inner.suspended > 0 || !inner.running {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        if inner.queues.sdma.find_held(&self.gpu, 0)?.is_some() {
+            self.gpu
+                .wedge("a queue outlived the reset of its SDMA engine");
+            return Err(EIO);
+        }
+        self.map(&mut inner, Scope::All)
     }
 }

@@ -14,9 +14,11 @@ use kernel::{
 };
 
 use crate::{
-    dqm, drm,
+    dqm::Dqm,
+    drm,
     gpu::Gpu,
     kapi::{pci_driver::Hooks, vma},
+    node::{self, Node},
     process,
     recovery::Recovery,
     topology,
@@ -65,10 +67,11 @@ pub(crate) struct Bound {
     up: Up,
 }
 
-/// A GPU that was brought up, as far as it got. Dropping it takes the GPU down.
+/// A device that was brought up, as far as it got. Dropping it takes the device down.
 struct Up {
     gpu: Arc<Gpu>,
-    node: Option<drm::Node>,
+    node: Option<Arc<Node>>,
+    render: Option<drm::Node>,
     recovery: Option<Arc<Recovery>>,
 }
 
@@ -77,35 +80,44 @@ impl Drop for Up {
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
-        // Nobody new finds it.
-        topology::remove_gpu(&self.gpu);
-        self.gpu.withdraw();
-        // Ioctls of the render node end, its mappings are emptied.
-        let node = self.node.take();
-        drop(node);
-        process::gpu_gone(&self.gpu);
-        if let Err(e) = dqm::stop(&self.gpu) {
-            dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
+        // No new users from here on.
+        if let Some(node) = &self.node {
+            topology::remove_gpu(&self.gpu);
+            node::remove(node);
+        }
+        // Waits for ioctls of the render node, zaps its mappings.
+        let render = self.render.take();
+        drop(render);
+        if let Some(node) = self.node.take() {
+            process::gpu_gone(&self.gpu);
+            if let Err(e) = node.dqm().end() {
+                dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
+            }
         }
         self.gpu.stop();
-        // Whoever maps registers faults from now on, and learns that they are gone.
+        // Mappings of BARs fault from now on.
         vma::zap_all();
     }
 }
 
 impl Up {
+    fn dqm(&self) -> Result<&Arc<Dqm>> {
+        self.node.as_ref().map(|node| node.dqm()).ok_or(ENODEV)
+    }
+
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let mut up = Up {
-            gpu: Gpu::new(pdev)?,
+            gpu: Gpu::new(pdev, &process::SINK, node::make_id)?,
             node: None,
+            render: None,
             recovery: None,
         };
         up.gpu.start(pdev)?;
-        dqm::start(&up.gpu)?;
-        up.recovery = Some(Recovery::start(&up.gpu)?);
-        up.gpu.publish()?;
-        let node = up.node.insert(drm::Node::register(&up.gpu)?);
-        topology::add_gpu(&up.gpu, node.minor())?;
+        let node = up.node.insert(Node::start(&up.gpu)?).clone();
+        up.recovery = Some(Recovery::start(&node)?);
+        node::add(&node)?;
+        let render = up.render.insert(drm::Node::register(&up.gpu)?);
+        topology::add_gpu(&up.gpu, render.minor())?;
         Ok(up)
     }
 }
@@ -153,17 +165,16 @@ impl Hooks for Driver {
         if let Some(recovery) = recovery {
             recovery.sleep();
         }
-        dqm::stop(gpu)
-            .and_then(|()| gpu.suspend())
-            .inspect_err(|_| {
-                // The machine stays awake, and so do the queues.
-                if let Err(e) = dqm::restart(gpu) {
-                    dev_err!(gpu.dev(), "queues did not come back: {e:?}\n");
-                }
-                if let Some(recovery) = recovery {
-                    recovery.wake();
-                }
-            })
+        let dqm = this.up.dqm()?;
+        dqm.stop().and_then(|()| gpu.suspend()).inspect_err(|_| {
+            // The machine stays awake: map the queues again.
+            if let Err(e) = dqm.restart() {
+                dev_err!(gpu.dev(), "queues were not mapped again: {e:?}\n");
+            }
+            if let Some(recovery) = recovery {
+                recovery.wake();
+            }
+        })
     }
 
     fn resume(this: Pin<&Self::Data<'_>>) -> Result {
@@ -172,9 +183,9 @@ impl Hooks for Driver {
             Ok(())
         } else {
             gpu.resume()
-                .and_then(|()| dqm::restart(gpu))
+                .and_then(|()| this.up.dqm()?.restart())
                 .inspect_err(|_| {
-                    gpu.declare_hung("queues did not come back from a suspend");
+                    gpu.wedge("queues did not come back from a suspend");
                 })
         };
         if let Some(recovery) = &this.up.recovery {

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GPU address spaces: buffer objects and where they are, page tables, TLB invalidation, PASIDs.
+//! GPU address spaces: BOs, placements and eviction, page tables, TLB flushes.
 
 pub(crate) mod bo;
 mod evict;
 pub(crate) mod gem;
+mod inner;
 pub(crate) mod pasid;
 mod pgtable;
-mod store;
+mod placement;
+mod space;
 pub(crate) mod tlb;
 mod user;
+mod userptr;
 pub(crate) mod vm;
 
-pub(crate) use bo::{Bo, BoFlags, BoKind, BoRef, CpuAccess};
-pub(crate) use evict::{make_room, validate, Away, Evictable, Owner};
-pub(crate) use user::{Keeper, UserBuffer, Validity};
-pub(crate) use vm::{rewrite_tables, Access, Spaces, Vm};
+pub(crate) use bo::{validate, Bo, BoRef};
+pub(crate) use inner::{EvictedBo, EvictionHandler};
+pub(crate) use placement::{Access, BoFlags, BoKind, CpuAccess};
+pub(crate) use user::UserBuffer;
+pub(crate) use userptr::{UserptrNotifier, UserptrSeq};
+pub(crate) use vm::Vm;

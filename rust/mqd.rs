@@ -9,7 +9,8 @@
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
-    gpu::{gart::Buffer, Gpu},
+    card::gart::Buffer,
+    gpu::Gpu,
     hw::{MqdContext, MqdKind, QueueSpec, SdmaPlace, Words},
 };
 

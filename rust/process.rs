@@ -36,8 +36,9 @@ pub(crate) mod userptr;
 pub(crate) use self::{
     buffer::AllocFlags,
     handles::make_handle,
+    interrupts::SINK,
     kfd_process::Process,
-    lifecycle::{gpu_gone, init, Workqueues as Running},
+    lifecycle::{gpu_gone, init, Workqueues},
     pdd::ProcessDevice,
     table::open_current,
 };

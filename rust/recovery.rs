@@ -2,9 +2,9 @@
 
 //! Brings a GPU back: after a hang, by resetting the card, and after somebody else has reset it.
 //!
-//! All queues are lost then, and what was in VRAM. Page tables are written again, so that a process that
-//! had no queues goes on, when it has been told (by its hardware exception event) that the memory is
-//! lost. Jobs of the render node that were on their way have ended with an error.
+//! All queues and the contents of VRAM are lost. Page tables are rewritten, so that a process without
+//! queues continues once it was notified (by its hardware exception event) that the memory is lost.
+//! Pending jobs of the render node end with an error.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -14,27 +14,26 @@ use kernel::{
 };
 
 use crate::{
-    dqm,
-    gpu::{reset::Rescuer, Gpu},
+    gpu::{Gpu, ResetHandler},
     kapi::workqueue::OrderedQueue,
-    mmu,
+    node::Node,
 };
 
 struct State {
-    /// The driver leaves the GPU: nothing is brought back any more.
+    /// The driver is being unbound: no more resets.
     ended: bool,
-    /// Somebody else is resetting it, or it sleeps: nobody may touch it.
+    /// The PCI core resets the card, or it is suspended: no reset until that ends.
     held: bool,
 }
 
-/// What happens to one GPU. Its locks are outside of all others but that of the device.
+/// Reset of one device. Its locks are outside of all others but that of the device.
 #[pin_data]
 pub(crate) struct Recovery {
-    gpu: Arc<Gpu>,
-    /// Held while the GPU is brought back.
+    node: Arc<Node>,
+    /// Held across a reset.
     #[pin]
     state: Mutex<State>,
-    /// Where that is done after a hang; a leaf.
+    /// Where resets after a hang run. A leaf.
     #[pin]
     queue: Mutex<Option<OrderedQueue>>,
     #[pin]
@@ -45,22 +44,23 @@ impl_has_work! {
     impl HasWork<Self> for Recovery { self.work }
 }
 
-/// What the GPU rings when it is found to hang.
-struct Bell(Arc<Recovery>);
+/// Schedules a reset of the device of a [`Recovery`].
+struct Handler(Arc<Recovery>);
 
-impl Rescuer for Bell {
-    fn rescue(&self) {
-        self.0.ask();
+impl ResetHandler for Handler {
+    fn schedule_reset(&self) {
+        self.0.schedule();
     }
 }
 
 impl Recovery {
-    /// From now on the GPU, which is up, is brought back when it hangs.
-    pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
+    /// Resets the device of `node`, which is up, whenever it hangs, until [`Recovery::end`]. `ENOMEM`
+    /// without memory.
+    pub(crate) fn start(node: &Arc<Node>) -> Result<Arc<Self>> {
         let queue = OrderedQueue::new(c"rkfd_recovery")?;
         let this = Arc::pin_init(
             pin_init!(Self {
-                gpu: gpu.clone(),
+                node: node.clone(),
                 state <- new_mutex!(State {
                     ended: false,
                     held: false,
@@ -70,33 +70,33 @@ impl Recovery {
             }),
             GFP_KERNEL,
         )?;
-        let bell = KBox::new(Bell(this.clone()), GFP_KERNEL)?;
-        gpu.set_rescuer(Some(bell));
+        let handler = Arc::new(Handler(this.clone()), GFP_KERNEL)?;
+        node.gpu().set_reset_handler(Some(handler));
         Ok(this)
     }
 
-    /// The driver leaves the GPU. Waits for a reset that is under way.
+    /// Ends [`Recovery::start`] before an unbind. Waits for a reset in progress.
     pub(crate) fn end(&self) {
         self.state.lock().ended = true;
-        self.gpu.set_rescuer(None);
+        self.gpu().set_reset_handler(None);
         let queue = self.queue.lock().take();
-        // Waits for what was queued.
+        // Waits for queued work.
         drop(queue);
     }
 
-    /// Somebody else is about to reset the GPU. Nobody uses it until [`Recovery::done`].
+    /// Prepares for a reset by the PCI core. The device is not used until [`Recovery::done`].
     pub(crate) fn prepare(&self) {
         let mut state = self.state.lock();
         state.held = true;
-        // Unless it hangs already, queues leave in good order first.
-        if let Err(e) = dqm::stop(&self.gpu) {
-            dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
+        // Unless the card is hung, queues are unmapped first.
+        if let Err(e) = self.node.dqm().stop() {
+            dev_err!(self.gpu().dev(), "queues did not stop: {e:?}\n");
         }
-        self.gpu.declare_hung("the bus resets it");
-        self.let_go();
+        self.gpu().wedge("bus reset");
+        self.abandon_queues();
     }
 
-    /// Somebody else has reset the GPU.
+    /// Brings the device up after a reset by the PCI core.
     pub(crate) fn done(&self) {
         let mut state = self.state.lock();
         state.held = false;
@@ -105,45 +105,49 @@ impl Recovery {
         }
     }
 
-    /// The machine is about to sleep: waits for a reset that is under way, and keeps the next one from
-    /// beginning until [`Recovery::wake`].
+    /// Prepares for suspend: waits for a reset in progress and defers the next one until
+    /// [`Recovery::wake`].
     pub(crate) fn sleep(&self) {
         self.state.lock().held = true;
     }
 
-    /// Undoes [`Recovery::sleep`]. If the GPU hangs by now it is brought back.
+    /// Undoes [`Recovery::sleep`]. Schedules a reset if the device is hung.
     pub(crate) fn wake(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.held = false;
         drop(state);
-        if self.gpu.is_hung() {
-            self.ask();
+        if self.gpu().is_hung() {
+            self.schedule();
         }
     }
 
-    fn ask(self: &Arc<Self>) {
+    fn gpu(&self) -> &Arc<Gpu> {
+        self.node.gpu()
+    }
+
+    fn schedule(self: &Arc<Self>) {
         if let Some(queue) = &*self.queue.lock() {
-            // Once is enough.
+            // Fails if the work is pending already, which is as good.
             let _ = queue.enqueue(self.clone());
         }
     }
 
-    /// All queues are lost, and nobody talks to the card, which hangs.
-    fn let_go(&self) {
-        dqm::abandon(&self.gpu);
-        if let Err(e) = dqm::stop(&self.gpu) {
-            dev_err!(self.gpu.dev(), "the scheduler did not stop: {e:?}\n");
+    /// Marks all queues as lost and closes the card, which is hung.
+    fn abandon_queues(&self) {
+        self.node.dqm().abandon_queues();
+        if let Err(e) = self.node.dqm().stop() {
+            dev_err!(self.gpu().dev(), "the scheduler did not stop: {e:?}\n");
         }
-        self.gpu.close();
+        self.gpu().close();
     }
 
     fn bring_back(&self, reset: impl FnOnce(&Gpu) -> Result) {
-        let gpu = &self.gpu;
+        let gpu = self.gpu();
         gpu.begin_reset();
         let back = reset(gpu)
             .and_then(|()| gpu.bring_up())
-            .and_then(|()| mmu::rewrite_tables(gpu))
-            .and_then(|()| dqm::restart(gpu));
+            .and_then(|()| gpu.rewrite_page_tables())
+            .and_then(|()| self.node.dqm().restart());
         gpu.end_reset(back);
     }
 }
@@ -153,10 +157,11 @@ impl WorkItem for Recovery {
 
     fn run(this: Arc<Self>) {
         let state = this.state.lock();
-        if state.ended || state.held || !this.gpu.is_hung() || !this.gpu.can_reset() {
+        let gpu = this.gpu();
+        if state.ended || state.held || !gpu.is_hung() || !gpu.can_reset() {
             return;
         }
-        this.let_go();
-        this.bring_back(Gpu::reset_card);
+        this.abandon_queues();
+        this.bring_back(|gpu| gpu.mode1_reset());
     }
 }

@@ -11,6 +11,7 @@ use kernel::prelude::*;
 
 mod asic;
 mod bindings;
+mod card;
 mod chardev;
 mod compat;
 mod debugfs;
@@ -24,6 +25,7 @@ mod ioctl;
 mod kapi;
 mod mmu;
 mod mqd;
+mod node;
 mod process;
 mod queue;
 mod recovery;
@@ -39,7 +41,7 @@ struct Rkfd {
     // GPUs go first, then what is left of processes, then what these are shown below of.
     #[pin]
     _pci: kernel::driver::Registration<kapi::pci_driver::Adapter<driver::Driver>>,
-    _processes: process::Running,
+    _processes: process::Workqueues,
     _kfd: chardev::Device,
     _compat: compat::Registration,
     _jobs: kapi::sched::WorkqueueGuard,
@@ -51,8 +53,8 @@ struct Statics;
 
 impl Statics {
     fn new() -> Self {
-        gpu::registry::init();
-        gpu::account::init();
+        node::init();
+        card::account::init();
         mmu::pasid::init();
         process::init();
         topology::init();
@@ -75,7 +77,7 @@ impl kernel::InPlaceModule for Rkfd {
             _compat: compat::Registration::new()?,
             _debugfs: debugfs::new()?,
             _kfd: chardev::Device::new()?,
-            _processes: process::Running::new()?,
+            _processes: process::Workqueues::new()?,
             _pci <- kernel::driver::Registration::new(<LocalModule as kernel::ModuleMetadata>::NAME, module),
         })
     }

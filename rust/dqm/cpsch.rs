@@ -6,8 +6,10 @@
 use kernel::{fmt, prelude::*};
 
 use super::{
-    queues::{Needs, ProcessSlot, Queues},
-    runlist, slots, Policy, Scope,
+    queues::{ProcessSlot, Queues},
+    runlist,
+    sched::{Needs, SchedOps, Scope},
+    slots,
 };
 use crate::{
     gpu::Gpu,
@@ -161,14 +163,26 @@ impl Cpsch {
     }
 
     fn fail(&mut self, gpu: &Gpu, why: &str) {
-        gpu.declare_hung(why);
+        gpu.wedge(why);
     }
 }
 
-impl Policy for Cpsch {
+/// Unmaps the HIQ, unless the KIQ is stopped already.
+fn unmap_hiq(gpu: &Gpu, hiq: &Hiq) -> Result {
+    match &mut *gpu.kiq() {
+        Some(kiq) => hiq.unmap_self(gpu, kiq),
+        None => Ok(()),
+    }
+}
+
+impl SchedOps for Cpsch {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let g = gpu.generation();
-        let mut hiq = Hiq::start(gpu)?;
+        let mut hiq = Hiq::new(gpu)?;
+        {
+            let mut kiq = gpu.kiq();
+            hiq.map(gpu, (*kiq).as_mut().ok_or(ENODEV)?)?;
+        }
         let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, 0)?;
         let told = hiq
             .set_resources(
@@ -187,7 +201,7 @@ impl Policy for Cpsch {
             .and_then(|()| hiq.fence(gpu, PREEMPTION_TIMEOUT_MS));
         if let Err(e) = told {
             dev_err!(gpu.dev(), "the firmware scheduler does not answer: {e:?}\n");
-            if hiq.stop(gpu).is_err() {
+            if unmap_hiq(gpu, &hiq).is_err() {
                 self.fail(gpu, "the HIQ was not unmapped");
             }
             return Err(e);
@@ -204,7 +218,7 @@ impl Policy for Cpsch {
             self.take_off(gpu, queues, Filter::All, false)
         };
         let stopped = match self.hiq.as_mut() {
-            Some(hiq) if !gpu.is_hung() => hiq.stop(gpu),
+            Some(hiq) if !gpu.is_hung() => unmap_hiq(gpu, hiq),
             _ => Ok(()),
         };
         self.hiq = None;

@@ -8,8 +8,8 @@ use kernel::{fmt, prelude::*, sync::Arc};
 use rkfd_abi::mes as abi;
 
 use super::{
-    queues::{HwQueue, Needs, ProcessSlot, Queues},
-    Policy, Scope,
+    queues::{HwQueue, ProcessSlot, Queues},
+    sched::{Needs, SchedOps, Scope},
 };
 use crate::{
     gpu::Gpu,
@@ -183,7 +183,7 @@ impl Mes {
                 Ok(())
             }
             Err(failure) => {
-                gpu.declare_hung("a queue was not reset");
+                gpu.wedge("a queue was not reset");
                 Err(failure.into())
             }
         }
@@ -215,7 +215,7 @@ impl ProcessSlot {
     }
 }
 
-impl Policy for Mes {
+impl SchedOps for Mes {
     fn start(&mut self, gpu: &Gpu) -> Result {
         gpu.mes()?;
         self.running = true;

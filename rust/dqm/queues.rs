@@ -14,9 +14,10 @@ use kernel::{
     time::{Instant, Monotonic},
 };
 
-use super::{sdma, GpuDqm};
+use super::sdma;
 use crate::{
-    gpu::{gart::Buffer, Gpu},
+    card::gart::Buffer,
+    gpu::Gpu,
     hw::{MapProcess, QueueSpec},
     mqd::Mqd,
 };
@@ -53,29 +54,23 @@ pub(super) struct SlotState {
     pub(super) lost: bool,
 }
 
-/// Memory that a scheduler wants of the driver for what it schedules.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Needs {
-    /// Bytes for each process on a GPU.
-    pub(super) process: usize,
-    /// Bytes for each queue.
-    pub(super) queue: usize,
-    /// The page of each write pointer, in the kernel's address space.
-    pub(super) wptr: bool,
-}
-
 fn context(gpu: &Gpu, size: usize) -> Result<Option<Buffer>> {
     (size > 0).then(|| gpu.system_buffer(size)).transpose()
 }
 
 impl ProcessSlot {
-    /// Makes the slot of a process. It is not known to the manager until
-    /// [`DqmRef::register_process`].
-    pub(crate) fn new(gpu: &Arc<Gpu>, pid: Pid, map: MapProcess, xnack: bool) -> Result<Arc<Self>> {
-        let needs = gpu.dqm()?.needs();
+    /// Returns the qpd of a process with a context of `context_bytes` for the scheduler. `ENOMEM`
+    /// without memory.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        pid: Pid,
+        map: MapProcess,
+        xnack: bool,
+        context_bytes: usize,
+    ) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
-                context: context(gpu, needs.process)?,
+                context: context(gpu, context_bytes)?,
                 gpu: gpu.clone(),
                 pid,
                 pasid: map.pasid,
@@ -160,10 +155,16 @@ pub(super) struct QueueState {
 }
 
 impl HwQueue {
-    /// Builds the image of a queue; it is not known to the manager until [`DqmRef::add`].
-    pub(crate) fn new(process: &Arc<ProcessSlot>, qid: u32, spec: QueueSpec) -> Result<Arc<Self>> {
+    /// Builds the MQD of a queue with a context of `context_bytes` for the scheduler. `ENOMEM` without
+    /// memory.
+    pub(super) fn new(
+        process: &Arc<ProcessSlot>,
+        qid: u32,
+        spec: QueueSpec,
+        context_bytes: usize,
+    ) -> Result<Arc<Self>> {
         let mqd = Mqd::new(process.gpu(), &spec)?;
-        let context = context(process.gpu(), process.gpu().dqm()?.needs().queue)?;
+        let context = context(process.gpu(), context_bytes)?;
         Arc::pin_init(
             pin_init!(Self {
                 process: process.clone(),
@@ -289,7 +290,7 @@ impl Queues {
         self.deactivate(queue);
         queue.process.state.lock().has_reset_queue = true;
         queue.state.lock().reset = true;
-        gpu.queue_was_reset(queue.process.pasid);
+        gpu.sink().queue_reset(gpu, queue.process.pasid);
     }
 
     /// All queues are lost, with whatever a scheduler knew of them and their processes.

@@ -7,7 +7,8 @@ use kernel::{page::PAGE_SIZE, prelude::*};
 
 use super::{queues::Queues, slots};
 use crate::{
-    gpu::{gart::Buffer, Gpu},
+    card::gart::Buffer,
+    gpu::Gpu,
     ring::{
         packet::{MapUserQueue, RunList},
         Packet, //

@@ -81,8 +81,9 @@ pub(super) fn valid_priority(asked: i32) -> i32 {
 
 /// Returns the count of resets of the GPU and its SDMA engines; a hung GPU counts as reset.
 fn resets(gpu: &Gpu) -> u32 {
-    gpu.sdma()
-        .map_or(u32::MAX, |sdma| sdma.resets().wrapping_add(gpu.resets()))
+    gpu.sdma().map_or(u32::MAX, |sdma| {
+        sdma.resets().wrapping_add(gpu.health().resets())
+    })
 }
 
 /// Returns how often the contents of VRAM were lost; `u32::MAX` if the GPU is hung.
@@ -90,7 +91,7 @@ pub(super) fn losses(gpu: &Gpu) -> u32 {
     if gpu.is_hung() {
         u32::MAX
     } else {
-        gpu.resets()
+        gpu.health().resets()
     }
 }
 

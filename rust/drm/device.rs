@@ -9,8 +9,9 @@ use super::{
     ioctl,
 };
 use crate::{
-    gpu::{self, Gpu},
+    gpu::Gpu,
     kapi::drm::{self, Ioctl},
+    node,
 };
 
 #[vtable]
@@ -22,12 +23,12 @@ impl drm::Driver for Render {
     const IOCTLS: &'static [Ioctl<Self>] = &ioctl::IOCTLS;
 
     fn open(dev: &drm::Device) -> Result<Arc<FileData>> {
-        let gpu = gpu::list()
+        let nodes = node::list()?;
+        let node = nodes
             .iter()
-            .find(|gpu| core::ptr::eq(gpu.dev(), dev.parent()))
-            .cloned()
+            .find(|node| core::ptr::eq(node.gpu().dev(), dev.parent()))
             .ok_or(ENODEV)?;
-        FileData::new(gpu)
+        FileData::new(node.gpu().clone())
     }
 
     fn flush(file: &drm::File<Self>) {
@@ -44,7 +45,7 @@ impl drm::Driver for Render {
 pub(crate) struct Node(drm::Registration);
 
 impl Node {
-    /// Registers the render node of a GPU, which is in [`gpu::list`] already.
+    /// Registers the render node of a GPU, which is in [`node::list`] already.
     pub(crate) fn register(gpu: &Arc<Gpu>) -> Result<Self> {
         let dev = drm::Device::new::<Render>(gpu.dev())?;
         Ok(Self(drm::Registration::new(dev)?))

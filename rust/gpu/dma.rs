@@ -1,67 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What memory management asks of the DMA engines: fills, moves between VRAM and system memory,
-//! entries of page tables. The one place that knows how to ask.
+//! SDMA jobs of the driver: zeroing VRAM, copies between VRAM and system memory, PTE writes.
 
 use kernel::{prelude::*, sizes::*, sync::aref::ARef};
 
-use super::{gart::Window, memory::VramRange, Gpu};
+use super::Gpu;
 use crate::{
-    kapi::{
-        dma::Pages,
-        fence::{Fence, Timeout},
-    },
+    card::{clear::ClearEngine, gart::GartMapping, vram::VramRange},
+    kapi::{dma::Pages, fence::Fence},
     ring::sdma::Move,
 };
 
 pub(crate) use crate::ring::sdma::PteRun;
 
-/// What is moved through one window of system memory.
+/// Bytes copied through one GART mapping.
 const CHUNK: u64 = 16 * SZ_1M as u64;
 
-/// Waits until a fence is signaled.
-///
-/// Jobs that hang are ended by their scheduler, so that this ends.
-pub(crate) fn wait(fence: &Fence) -> Result {
+/// Waits until `fence` has signaled and returns its result. Bounded by the job timeout.
+fn wait(fence: &Fence) -> Result {
     fence.wait();
     fence.result()
 }
 
-/// Waits until a fence is signaled or the current task gets a signal.
-pub(crate) fn wait_interruptible(fence: &Fence) -> Result {
-    fence.wait_interruptible(Timeout::FOREVER)?;
-    fence.result()
-}
-
-/// Fills parts of VRAM, given by offset and length, with zeroes.
-pub(super) fn clear<'a>(
-    gpu: &Gpu,
-    pieces: impl Iterator<Item = &'a (u64, u64)>,
-) -> Result<ARef<Fence>> {
-    gpu.check_usable()?;
-    let mut list: KVVec<(u64, u64)> = KVVec::new();
-    for (start, len) in pieces {
-        list.push((gpu.vram_mc(*start), *len), GFP_KERNEL)?;
+impl ClearEngine for Gpu {
+    fn clear(&self, pieces: &mut dyn Iterator<Item = (u64, u64)>) -> Result<ARef<Fence>> {
+        self.check_usable()?;
+        let mut list: KVVec<(u64, u64)> = KVVec::new();
+        for (start, len) in pieces {
+            list.push((self.vram_mc(start), len), GFP_KERNEL)?;
+        }
+        let clients = self.sdma()?.clients();
+        clients.fill(&list, 0, &[], KBox::new((), GFP_KERNEL)?)
     }
-    gpu.sdma()?.fill(&list, 0, &[], KBox::new((), GFP_KERNEL)?)
 }
 
-/// Which way memory is copied.
+/// Direction of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
+    /// From VRAM to system memory.
     ToSystem,
+    /// From system memory to VRAM.
     ToVram,
 }
 
-/// Copies `size` bytes between VRAM and system memory; complete on return, also after an error.
-pub(crate) fn transfer(gpu: &Gpu, vram: &VramRange, pages: &Pages, size: u64, way: Way) -> Result {
-    // The chunk before goes on while the next is prepared.
+/// Copies `size` bytes between VRAM and system memory. Complete on return, also after an error:
+/// `EIO` when the device is hung, `ENODEV` when the driver was unbound, `ENOMEM` without memory.
+pub(crate) fn transfer(
+    gpu: &Gpu,
+    vram: &VramRange,
+    pages: &Pages,
+    size: u64,
+    direction: Direction,
+) -> Result {
+    // The previous chunk is copied while the next one is prepared.
     let mut last: Option<Chunk> = None;
     let mut done = 0;
     while done < size {
         let len = CHUNK.min(size - done);
-        // Dropped, which waits, after an error.
-        let next = Chunk::start(gpu, vram, pages, done, len, way)?;
+        // Dropping it after an error waits.
+        let next = Chunk::start(gpu, vram, pages, done, len, direction)?;
         if let Some(last) = last.replace(next) {
             last.finish()?;
         }
@@ -70,25 +67,25 @@ pub(crate) fn transfer(gpu: &Gpu, vram: &VramRange, pages: &Pages, size: u64, wa
     last.map_or(Ok(()), Chunk::finish)
 }
 
-/// Copies `len` bytes of VRAM from `offset` on to system memory; complete on return, also after an
-/// error.
+/// Copies `len` bytes of VRAM from `offset` on to system memory. Complete on return, also after an
+/// error, as of [`transfer`].
 pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
-    let window = gpu.window(pages, 0, len)?;
+    let window = gpu.map_pages(pages, 0, len)?;
     let moves = [Move {
         src: gpu.vram_mc(offset),
         dst: window.addr(),
         len,
     }];
     let keep = KBox::new((), GFP_KERNEL)?;
-    let fence = gpu.sdma()?.copy(&moves, &[], keep)?;
+    let fence = gpu.sdma()?.clients().copy(&moves, &[], keep)?;
     wait(&fence)
 }
 
-/// A part of a transfer that is under way.
+/// A chunk of a transfer in progress.
 struct Chunk {
     fence: ARef<Fence>,
-    /// The engine copies through it.
-    _window: Window,
+    /// The engine accesses system memory through it.
+    _window: GartMapping,
 }
 
 impl Chunk {
@@ -98,25 +95,25 @@ impl Chunk {
         pages: &Pages,
         at: u64,
         len: u64,
-        way: Way,
+        direction: Direction,
     ) -> Result<Self> {
-        let window = gpu.window(pages, at, len)?;
+        let window = gpu.map_pages(pages, at, len)?;
         let mut moves: KVec<Move> = KVec::new();
         let mut done = 0;
         while done < len {
             let (offset, run) = vram.run(at + done)?;
             let run = run.min(len - done);
             let (local, system) = (gpu.vram_mc(offset), window.addr() + done);
-            let (src, dst) = match way {
-                Way::ToSystem => (local, system),
-                Way::ToVram => (system, local),
+            let (src, dst) = match direction {
+                Direction::ToSystem => (local, system),
+                Direction::ToVram => (system, local),
             };
             moves.push(Move { src, dst, len: run }, GFP_KERNEL)?;
             done += run;
         }
         let keep = KBox::new((), GFP_KERNEL)?;
         Ok(Self {
-            fence: gpu.sdma()?.copy(&moves, &[], keep)?,
+            fence: gpu.sdma()?.clients().copy(&moves, &[], keep)?,
             _window: window,
         })
     }
@@ -132,28 +129,29 @@ impl Drop for Chunk {
     }
 }
 
-/// Engines are there that take work.
+/// Returns whether SDMA jobs can be submitted.
 pub(crate) fn is_up(gpu: &Gpu) -> bool {
     gpu.check_usable().is_ok() && gpu.sdma().is_ok()
 }
 
-/// The VMIDs in which jobs of an address space run, or ran last: one bit each.
+/// Returns the mask of kernel VMIDs in which jobs of an address space run, or ran last.
 pub(crate) fn vmids_of(gpu: &Gpu, pasid: u32) -> u32 {
     gpu.sdma().map_or(0, |sdma| sdma.vmids_of(pasid))
 }
 
-/// An address space goes; its PASID may become another's.
+/// Forgets an address space that is about to be freed.
 pub(crate) fn forget(gpu: &Gpu, pasid: u32) {
     if let Ok(sdma) = gpu.sdma() {
         sdma.forget(pasid);
     }
 }
 
-/// Writes entries of page tables; complete on return.
+/// Writes page table entries. Complete on return; errors as [`transfer`].
 pub(crate) fn write_ptes(gpu: &Gpu, runs: &[PteRun]) -> Result {
     gpu.check_usable()?;
     let fence = gpu
         .sdma()?
+        .clients()
         .write_ptes(runs, &[], KBox::new((), GFP_KERNEL)?)?;
     wait(&fence)
 }

@@ -12,8 +12,8 @@ use kernel::{
 
 use super::user;
 use crate::{
+    card::account,
     drm,
-    gpu::account,
     kapi::drm::file_from_fd,
     process::{make_handle, memory::AllocRequest, mmap, AllocFlags, Process, ProcessDevice},
     uapi::*,
@@ -166,6 +166,6 @@ pub(super) fn available(
     args: &mut kfd_ioctl_get_available_memory_args,
 ) -> Result {
     let _state = process.lock()?;
-    args.available = account::vram_available(process.device(args.gpu_id)?.gpu());
+    args.available = account::vram_available(process.device(args.gpu_id)?.gpu().vram());
     Ok(())
 }

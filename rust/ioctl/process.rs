@@ -12,7 +12,6 @@ use kernel::{
 };
 
 use crate::{
-    dqm::GpuDqm,
     kapi::task,
     process::{Process, ProcessDevice},
     topology,
@@ -229,7 +228,7 @@ fn set_runtime(process: &Process, enabled: bool) -> Result {
         let Ok(slot) = device.slot() else {
             continue;
         };
-        device.gpu().dqm()?.set_runtime(&slot, enabled)?;
+        device.node().dqm().set_runtime(&slot, enabled)?;
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
     steps.mark(queue::NO_ID, c"bind");
 
     let target = QueueTarget {
-        gpu: gpu.clone(),
+        node: device.node().clone(),
         vm,
         doorbells: device.doorbells()?,
         slot,

@@ -1,86 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffer objects: memory that a process can map on a GPU.
+//! Buffer objects: allocation, identity and CPU access.
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{
-    evict::{self, Victims},
-    store::{Place, Store, System},
-    user::{self, Keeper},
+    evict,
+    inner::BoInner,
+    placement::{BoFlags, BoKind, CpuCache, Placement, SystemPages},
+    userptr::{self, UserptrNotifier},
 };
 use crate::{
+    card::{account::Reservation, vram::VramRange},
     doorbell::Slice,
-    gpu::{account::Reservation, memory::VramRange, Gpu},
+    gpu::{
+        lru::{EvictableBo, Victims},
+        Gpu,
+    },
     kapi::{gem::View, resv::Resv},
 };
 
-/// A counted reference to a buffer object.
+/// A counted reference to a BO.
 pub(crate) type BoRef = Arc<Bo>;
 
-/// Where the memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BoKind {
-    /// VRAM of the object's GPU.
-    Vram,
-    /// System memory that the object owns.
-    Gtt,
-    /// The doorbells of a process.
-    Doorbell,
-    /// The page with the HDP flush registers.
-    MmioRemap,
-    /// Memory of a process.
-    User,
-}
-
-/// Whether the CPU accesses a buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CpuAccess {
-    /// It may.
-    #[default]
-    Possible,
-    /// User space said that it will.
-    Required,
-    /// User space said that it will not.
-    Never,
-}
-
-/// What the owner asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BoFlags {
-    /// No caching on the GPU.
-    pub(crate) uncached: bool,
-    /// Fine-grained coherence within the system.
-    pub(crate) coherent: bool,
-    /// Coherence across devices.
-    pub(crate) ext_coherent: bool,
-    /// One piece of VRAM.
-    pub(crate) contiguous: bool,
-    pub(crate) cpu_access: CpuAccess,
-    /// Jobs do not wait for each other because both use it.
-    pub(crate) explicit_sync: bool,
-}
-
-/// How the CPU has to map a page of the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CpuCache {
-    /// Ordinary memory.
-    Cached,
-    /// Device memory without side effects.
-    WriteCombined,
-    /// Registers.
-    Uncached,
-}
-
-/// A buffer object.
+/// A BO. Dropping the last reference frees its memory once the GPU has stopped using it.
 pub(crate) struct Bo {
-    /// Others that hold it for a moment, to move it, do not keep the object.
-    store: Arc<Store>,
+    inner: Arc<BoInner>,
 }
 
 impl Bo {
-    /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be. `reservation`
-    /// is kept as long as the memory.
+    /// Allocates `size` zeroed bytes in VRAM, with eviction. `reservation` lives as long as the
+    /// memory. `ENOMEM` without room, `ENODEV` when the driver was unbound, `ERESTARTSYS` after a
+    /// signal.
     pub(crate) fn vram(
         gpu: &Arc<Gpu>,
         size: u64,
@@ -93,16 +44,16 @@ impl Bo {
         Self::in_vram(gpu, size, flags, range, Some(reservation))
     }
 
-    /// Allocates `size` bytes of zeroed VRAM, moving other buffers away if need be, or of system
-    /// memory as long as there is no room in VRAM.
+    /// Allocates `size` zeroed bytes in VRAM, with eviction, or in system memory while there is no
+    /// room in VRAM. Errors as [`Bo::vram`].
     pub(crate) fn prefer_vram(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
         match evict::alloc(gpu, size, flags.contiguous, Victims::All) {
             Ok(range) => Self::in_vram(gpu, size, flags, range, None),
             Err(e) if e == ENOMEM => {
-                let place = Place::System(System::new(gpu, size)?);
-                Self::with(gpu, size, flags, BoKind::Vram, place, None)
+                let placement = Placement::System(SystemPages::new(gpu.card(), size)?);
+                Self::with(gpu, size, flags, BoKind::Vram, placement, None)
             }
             Err(e) => Err(e),
         }
@@ -115,13 +66,14 @@ impl Bo {
         range: VramRange,
         reservation: Option<Reservation>,
     ) -> Result<Self> {
-        // The processor may have cleared it.
+        // The CPU may have zeroed it.
         gpu.hub().hdp_flush()?;
-        let place = Place::Vram(Arc::new(range, GFP_KERNEL)?);
-        Self::with(gpu, size, flags, BoKind::Vram, place, reservation)
+        let placement = Placement::Vram(Arc::new(range, GFP_KERNEL)?);
+        Self::with(gpu, size, flags, BoKind::Vram, placement, reservation)
     }
 
-    /// Allocates `size` bytes of zeroed system memory.
+    /// Allocates `size` zeroed bytes in system memory. `ENOMEM` without memory or beyond the GTT
+    /// limit, `ENODEV` when the driver was unbound.
     pub(crate) fn gtt(
         gpu: &Arc<Gpu>,
         size: u64,
@@ -130,43 +82,44 @@ impl Bo {
     ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        let place = Place::System(System::new(gpu, size)?);
-        Self::with(gpu, size, flags, BoKind::Gtt, place, reservation)
+        let placement = Placement::System(SystemPages::new(gpu.card(), size)?);
+        Self::with(gpu, size, flags, BoKind::Gtt, placement, reservation)
     }
 
-    /// Makes the `size` bytes at `start` of the current process an object, which shows nothing until
-    /// [`super::UserBuffer::refresh`]. Both are rounded to whole pages.
+    /// Returns a userptr BO of the `size` bytes at `start` of the current process, rounded to whole
+    /// pages. It has no valid pages until [`super::UserBuffer::refresh`]. `EINVAL` for a bad range,
+    /// `ENOMEM` without memory, `ENODEV` when the driver was unbound.
     pub(crate) fn user(
         gpu: &Arc<Gpu>,
         start: u64,
         size: u64,
         flags: BoFlags,
-        keeper: Arc<dyn Keeper>,
+        notifier: Arc<dyn UserptrNotifier>,
         reservation: Reservation,
     ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
         let start = start / PAGE_SIZE as u64 * PAGE_SIZE as u64;
-        let memory = user::watch(start, size, keeper)?;
-        let store = Store::of_user(gpu, size, flags, memory, reservation)?;
-        Ok(Self { store })
+        let memory = userptr::watch(start, size, notifier)?;
+        let inner = BoInner::of_user(gpu, size, flags, memory, reservation)?;
+        Ok(Self { inner })
     }
 
-    /// Makes the doorbells of a process an object.
-    pub(crate) fn doorbell(slice: &Arc<Slice>, flags: BoFlags) -> Result<Self> {
-        let gpu = slice.gpu();
+    /// Returns a BO of a doorbell slice of `gpu`. `ENODEV` when the driver was unbound.
+    pub(crate) fn doorbell(gpu: &Arc<Gpu>, slice: &Arc<Slice>, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
-        let place = Place::Doorbell(slice.clone());
+        let placement = Placement::Doorbell(slice.clone());
         let size = slice.size() as u64;
-        Self::with(gpu, size, flags, BoKind::Doorbell, place, None)
+        Self::with(gpu, size, flags, BoKind::Doorbell, placement, None)
     }
 
-    /// Makes the page with the HDP flush registers an object.
+    /// Returns a BO of the page with the remapped HDP flush registers. `ENODEV` when the driver was
+    /// unbound.
     pub(crate) fn mmio_remap(gpu: &Arc<Gpu>, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = PAGE_SIZE as u64;
-        let place = Place::MmioRemap;
-        Self::with(gpu, size, flags, BoKind::MmioRemap, place, None)
+        let placement = Placement::MmioRemap;
+        Self::with(gpu, size, flags, BoKind::MmioRemap, placement, None)
     }
 
     fn with(
@@ -174,64 +127,66 @@ impl Bo {
         size: u64,
         flags: BoFlags,
         preferred: BoKind,
-        place: Place,
+        placement: Placement,
         reservation: Option<Reservation>,
     ) -> Result<Self> {
         let bo = Self {
-            store: Store::new(gpu, size, flags, preferred, place, reservation)?,
+            inner: BoInner::new(gpu, size, flags, preferred, placement, reservation)?,
         };
         if preferred == BoKind::Vram {
-            gpu.evictable().add(&bo.store)?;
+            gpu.lru().add(bo.inner.clone())?;
         }
         Ok(bo)
     }
 
-    pub(super) fn store(&self) -> &Arc<Store> {
-        &self.store
+    /// Returns the memory.
+    pub(super) fn inner(&self) -> &Arc<BoInner> {
+        &self.inner
     }
 
-    /// The GPU that the object belongs to.
+    /// Returns the device that the BO belongs to.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        self.store.gpu()
+        self.inner.gpu()
     }
 
-    /// Where the owner wants the memory to be.
+    /// Returns the preferred placement.
     pub(crate) fn preferred(&self) -> BoKind {
-        self.store.preferred()
+        self.inner.preferred()
     }
 
-    /// Bytes, a multiple of the page size.
+    /// Returns the size in bytes, a multiple of the page size.
     pub(crate) fn size(&self) -> u64 {
-        self.store.size()
+        self.inner.size()
     }
 
-    /// What the owner asked for.
+    /// Returns the allocation flags.
     pub(crate) fn flags(&self) -> BoFlags {
-        self.store.flags()
+        self.inner.flags()
     }
 
-    /// Who uses the memory. Its lock keeps the memory where it is.
+    /// Returns the reservation. The BO does not move while it is locked.
     pub(crate) fn resv(&self) -> &Arc<Resv> {
-        self.store.resv()
+        self.inner.resv()
     }
 
-    /// The CPU has to map it as registers.
+    /// Returns whether CPU mappings are of registers.
     pub(super) fn is_registers(&self) -> bool {
         matches!(self.preferred(), BoKind::Doorbell | BoKind::MmioRemap)
     }
 
-    /// Calls `f` with the CPU physical addresses of the pages from `first` on until it returns
-    /// false or the last page is done. Waits for a move.
+    /// Calls `f` with CPU physical address and caching of the pages from `first` on, until it returns
+    /// false or the last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV` when the
+    /// driver was unbound, `ERESTARTSYS` after a signal.
     pub(super) fn show_pages(
         &self,
         first: usize,
         f: &mut dyn FnMut(u64, CpuCache) -> bool,
     ) -> Result {
         let _held = self.resv().lock_interruptible()?;
-        let place = self.store.place();
+        let placement = self.inner.placement();
         let mut page = first;
         loop {
-            match self.store.phys(&place, page) {
+            match self.inner.phys(&placement, page) {
                 Ok((phys, cache)) => {
                     if !f(phys, cache) {
                         return Ok(());
@@ -244,32 +199,34 @@ impl Bo {
         }
     }
 
-    /// Says how the CPU's mappings are taken away.
+    /// Sets how CPU mappings are zapped. `EEXIST` if it was set before.
     pub(super) fn set_view(&self, view: View) -> Result {
-        self.store.set_view(view)
+        self.inner.set_view(view)
     }
 
-    /// The address of the first page for kernel queues (VMID 0). The caller holds the lock of the
-    /// reservation; the address stays as long as unsignaled fences are in it.
+    /// Returns the address of the first page in VMID 0, valid while the reservation is locked or holds
+    /// unsignaled fences. `EINVAL` for other memory than VRAM and system memory, `ENOMEM` when the
+    /// GART is full.
     pub(crate) fn kernel_addr(&self) -> Result<u64> {
-        self.store.kernel_addr()
+        self.inner.kernel_addr()
     }
 
-    /// Reads the 64-bit word at byte `at`; for objects that never leave system memory.
+    /// Reads the qword at byte `at`. `EINVAL` if the BO may leave system memory, or beyond the end.
     pub(crate) fn read64(&self, at: usize) -> Result<u64> {
-        self.store.fixed().ok_or(EINVAL)?.read64(at)
+        self.inner.fixed().ok_or(EINVAL)?.read64(at)
     }
 
-    /// Writes the 64-bit word at byte `at`; for objects that never leave system memory.
+    /// Writes the qword at byte `at`. `EINVAL` if the BO may leave system memory, or beyond the end.
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
-        self.store.fixed().ok_or(EINVAL)?.write64(at, value)
+        self.inner.fixed().ok_or(EINVAL)?.write64(at, value)
     }
 }
 
 impl Drop for Bo {
     fn drop(&mut self) {
-        self.store.retire();
-        self.store.gpu().evictable().remove(&self.store);
+        self.inner.retire();
+        let bo: Arc<dyn EvictableBo> = self.inner.clone();
+        self.inner.gpu().lru().remove(&bo);
     }
 }
 
@@ -277,4 +234,9 @@ fn page_up(size: u64) -> Result<u64> {
     size.checked_next_multiple_of(PAGE_SIZE as u64)
         .filter(|s| *s > 0)
         .ok_or(EINVAL)
+}
+
+/// See [`evict::validate_inner`].
+pub(crate) fn validate(bo: &BoRef) -> Result {
+    evict::validate_inner(bo.inner())
 }

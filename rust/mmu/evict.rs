@@ -1,267 +1,136 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making room in VRAM: buffers that were not used for the longest time move to system memory, and
-//! come back when they are used.
+//! Eviction of BOs from VRAM to system memory, and their return.
 
 use kernel::{
-    new_mutex,
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc, Mutex,
-    },
-    time::{delay::fsleep, Delta},
+    sync::{atomic::Atomic, Arc},
 };
 
 use super::{
-    bo::{BoKind, BoRef},
-    store::{Place, Store, System},
+    inner::{BoInner, EvictedBo},
+    placement::{BoKind, Placement, SystemPages},
 };
 use crate::{
-    gpu::{memory::VramRange, Gpu},
+    card::vram::VramRange,
+    gpu::{
+        lru::{EvictableBo, Victims},
+        Gpu,
+    },
     kapi::{fence::Timeout, resv::Usage},
 };
 
-/// What buffers leave free for page tables: one byte for so many bytes of VRAM, and this much at
-/// least.
+/// Bytes of VRAM per byte left to page tables.
 const VRAM_PER_TABLE_BYTE: u64 = 1 << 14;
+/// Minimum left to page tables, in bytes.
 const TABLES_MIN: u64 = 8 << 20;
 
-/// How often all buffers are asked again when some were in use.
-const ROUNDS: u32 = 50;
-/// How long between the rounds.
-const PAUSE: Delta = Delta::from_millis(10);
-
-/// Who must not notice that memory moves which his address space maps: the queues of a process
-/// access it without asking.
-pub(crate) trait Owner: Send + Sync {
-    /// Takes everything off the GPU that could access `what`, until that is in VRAM and stays
-    /// there. Called with the lock of the buffer's reservation held; twice is as good as once.
-    fn quiesce(&self, what: Away) -> Result;
-}
-
-/// Memory that had to leave VRAM.
-pub(crate) struct Away(Arc<Store>);
-
-impl Away {
-    /// Both are the same memory.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Brings the memory back. `ENOMEM` if there is still no room.
-    pub(crate) fn bring_back(&self) -> Result {
-        let _held = self.0.resv().lock();
-        if self.0.is_retired() || self.0.is_in_vram() {
-            return Ok(());
-        }
-        return_to_vram(&self.0)
-    }
-}
-
-/// Which buffers may be moved to make room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Victims {
-    /// All.
-    All,
-    /// Those that no [`Owner`] maps.
-    Unowned,
-}
-
-/// The buffers of a GPU that can be moved out of its VRAM.
-#[pin_data]
-pub(crate) struct Evictable {
-    #[pin]
-    list: Mutex<KVVec<Arc<Store>>>,
-    clock: Atomic<u64>,
-    moved: Atomic<u64>,
-    evictions: Atomic<u64>,
-}
-
-impl Evictable {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            list <- new_mutex!(KVVec::new(), "rkfd_evictable"),
-            clock: Atomic::new(1),
-            moved: Atomic::new(0),
-            evictions: Atomic::new(0),
-        })
-    }
-
-    /// Bytes that were moved, in either direction.
-    pub(crate) fn bytes_moved(&self) -> u64 {
-        self.moved.load(Relaxed)
-    }
-
-    /// How often a buffer had to leave.
-    pub(crate) fn evictions(&self) -> u64 {
-        self.evictions.load(Relaxed)
-    }
-
-    pub(super) fn add(&self, store: &Arc<Store>) -> Result {
-        self.touch(store);
-        self.list.lock().push(store.clone(), GFP_KERNEL)?;
-        Ok(())
-    }
-
-    pub(super) fn remove(&self, store: &Arc<Store>) {
-        let mut list = self.list.lock();
-        let gone = match list.iter().position(|s| Arc::ptr_eq(s, store)) {
-            Some(at) => {
-                let last = list.len() - 1;
-                list.swap(at, last);
-                list.pop()
-            }
-            None => None,
-        };
-        drop(list);
-        drop(gone);
-    }
-
-    /// The buffer was used just now.
-    pub(super) fn touch(&self, store: &Store) {
-        store.stamp.store(self.clock.fetch_add(1, Relaxed), Relaxed);
-    }
-
-    /// Of the buffers in VRAM that were used after `after`, the one that was used first.
-    fn pick(&self, after: u64, victims: Victims) -> Option<Arc<Store>> {
-        self.list
-            .lock()
-            .iter()
-            .filter(|s| s.is_in_vram() && s.stamp.load(Relaxed) > after)
-            .filter(|s| victims == Victims::All || !s.is_owned())
-            .min_by_key(|s| s.stamp.load(Relaxed))
-            .cloned()
-    }
-
-    fn count_move(&self, bytes: u64) {
-        self.moved.fetch_add(bytes, Relaxed);
-    }
-}
-
-/// Bytes of VRAM that are kept free for page tables.
-fn set_aside(gpu: &Gpu) -> u64 {
+/// Returns the bytes of VRAM that BOs leave to page tables.
+fn left_to_tables(gpu: &Gpu) -> u64 {
     (gpu.vram().size() / VRAM_PER_TABLE_BYTE).max(TABLES_MIN)
 }
 
-/// Allocates VRAM for a buffer, from other buffers if there is no other way.
+/// Allocates VRAM for a BO, with eviction of `victims`. Errors as [`EvictionLru::alloc_or_evict`].
+///
+/// [`EvictionLru::alloc_or_evict`]: crate::gpu::lru::EvictionLru::alloc_or_evict
 pub(super) fn alloc(
     gpu: &Arc<Gpu>,
     size: u64,
     contiguous: bool,
     victims: Victims,
 ) -> Result<VramRange> {
-    let leave = set_aside(gpu);
+    let leave = left_to_tables(gpu);
     if size.saturating_add(leave) > gpu.vram().usable() {
         return Err(ENOMEM);
     }
-    make_room_from(gpu, victims, || {
+    gpu.lru().alloc_or_evict(gpu.vram(), victims, || {
         gpu.vram().alloc_for_buffer(size, contiguous, leave)
     })
 }
 
-/// Calls `alloc` until it finds room, and moves buffers away in between.
-pub(crate) fn make_room<T>(gpu: &Gpu, alloc: impl FnMut() -> Result<T>) -> Result<T> {
-    make_room_from(gpu, Victims::All, alloc)
-}
-
-fn make_room_from<T>(
-    gpu: &Gpu,
-    victims: Victims,
-    mut alloc: impl FnMut() -> Result<T>,
-) -> Result<T> {
-    for round in 0.. {
-        let mut after = 0;
-        let mut busy = false;
-        loop {
-            match alloc() {
-                Err(e) if e == ENOMEM => {}
-                other => return other,
-            }
-            if gpu.vram().wait_for_cleared()? {
-                continue;
-            }
-            let Some(victim) = gpu.evictable().pick(after, victims) else {
-                break;
-            };
-            after = victim.stamp.load(Relaxed);
-            match evict(&victim) {
-                Err(e) if e == ERESTARTSYS => return Err(e),
-                Err(e) if e == EBUSY => busy = true,
-                _ => {}
-            }
-        }
-        // Of those that are in use the caller himself may have some, when he prepares a job.
-        if !busy || round == ROUNDS || victims == Victims::Unowned {
-            break;
-        }
-        fsleep(PAUSE);
+impl EvictableBo for BoInner {
+    fn stamp(&self) -> &Atomic<u64> {
+        &self.stamp
     }
-    Err(ENOMEM)
+
+    fn is_in_vram(&self) -> bool {
+        self.in_vram()
+    }
+
+    fn has_user_queues(&self) -> bool {
+        self.has_eviction_handler()
+    }
+
+    fn evict(self: Arc<Self>) -> Result {
+        let bo = &self;
+        let gpu = bo.gpu();
+        gpu.check_usable()?;
+        let _held = bo.resv().try_lock().ok_or(EBUSY)?;
+        if !bo.in_vram() || bo.is_retired() {
+            return Ok(());
+        }
+        let system = SystemPages::new(gpu.card(), bo.size())?;
+        evict_queues(bo)?;
+        wait_for_users(bo)?;
+        bo.relocate(Placement::System(system))?;
+        gpu.lru().count_move(bo.size());
+        gpu.lru().count_eviction();
+        Ok(())
+    }
 }
 
-/// Moves a buffer to system memory. `EBUSY` when it is in use.
-fn evict(store: &Arc<Store>) -> Result {
-    let gpu = store.gpu();
+impl EvictedBo {
+    /// Moves the BO back to VRAM. `ENOMEM` when there is no room, `EIO` or `ENODEV` when the device
+    /// cannot be used.
+    pub(crate) fn restore(&self) -> Result {
+        let _held = self.0.resv().lock();
+        if self.0.is_retired() || self.0.in_vram() {
+            return Ok(());
+        }
+        return_to_vram(&self.0)
+    }
+}
+
+/// Unmaps the user queues of all processes that map the BO. The reservation, which is locked,
+/// excludes new mappings.
+fn evict_queues(bo: &Arc<BoInner>) -> Result {
+    for handler in bo.eviction_handlers()? {
+        handler.evict_queues(EvictedBo(bo.clone()))?;
+    }
+    Ok(())
+}
+
+/// Waits until no job uses the BO. The reservation, which is locked, excludes new ones.
+fn wait_for_users(bo: &BoInner) -> Result {
+    bo.resv().wait(Usage::Bookkeep, true, Timeout::FOREVER)?;
+    Ok(())
+}
+
+/// Moves a BO back to VRAM. The caller holds the reservation.
+fn return_to_vram(bo: &Arc<BoInner>) -> Result {
+    let gpu = bo.gpu();
     gpu.check_usable()?;
-    let _held = store.resv().try_lock().ok_or(EBUSY)?;
-    if !store.is_in_vram() || store.is_retired() {
+    let range = alloc(gpu, bo.size(), bo.flags().contiguous, Victims::NoUserQueues)?;
+    // Processes that mapped it while it was in system memory access it there.
+    evict_queues(bo)?;
+    wait_for_users(bo)?;
+    bo.relocate(Placement::Vram(Arc::new(range, GFP_KERNEL)?))?;
+    gpu.lru().touch(&**bo);
+    gpu.lru().count_move(bo.size());
+    Ok(())
+}
+
+/// Validates a BO for a job: moves it to VRAM if it prefers that and there is room, or there are
+/// victims without user queues. The caller holds the reservation until the job's fence is in it.
+///
+/// `ERESTARTSYS` after a signal, `EIO` or `ENODEV` when the device cannot be used.
+pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
+    bo.gpu().lru().touch(&**bo);
+    if bo.preferred() != BoKind::Vram || bo.in_vram() {
         return Ok(());
     }
-    let system = System::new(gpu, store.size())?;
-    quiesce(store)?;
-    wait_for_users(store)?;
-    store.relocate(Place::System(system))?;
-    gpu.evictable().count_move(store.size());
-    gpu.evictable().evictions.fetch_add(1, Relaxed);
-    Ok(())
-}
-
-/// Takes the queues of all processes off the GPU that map the memory: of more than one when it is
-/// shared. The lock of its reservation keeps new mappings away.
-fn quiesce(store: &Arc<Store>) -> Result {
-    for owner in store.owners()? {
-        owner.quiesce(Away(store.clone()))?;
-    }
-    Ok(())
-}
-
-/// Waits until no job uses the memory any more. The lock of its reservation keeps new ones away.
-fn wait_for_users(store: &Store) -> Result {
-    store.resv().wait(Usage::Bookkeep, true, Timeout::FOREVER)?;
-    Ok(())
-}
-
-/// Moves a buffer back, whose lock is held.
-fn return_to_vram(store: &Arc<Store>) -> Result {
-    let gpu = store.gpu();
-    gpu.check_usable()?;
-    let range = alloc(
-        gpu,
-        store.size(),
-        store.flags().contiguous,
-        Victims::Unowned,
-    )?;
-    // Who mapped it while it was away computes with it where it is.
-    quiesce(store)?;
-    wait_for_users(store)?;
-    store.relocate(Place::Vram(Arc::new(range, GFP_KERNEL)?))?;
-    gpu.evictable().touch(store);
-    gpu.evictable().count_move(store.size());
-    Ok(())
-}
-
-/// Prepares a buffer for being used by a job: if it belongs to VRAM and there is room, or buffers
-/// that are used less, it goes there. The caller holds the lock of its reservation, and keeps it
-/// until the job's fence is in it.
-pub(crate) fn validate(bo: &BoRef) -> Result {
-    let store = bo.store();
-    store.gpu().evictable().touch(store);
-    if store.preferred() != BoKind::Vram || store.is_in_vram() {
-        return Ok(());
-    }
-    match return_to_vram(store) {
-        // It can be used where it is.
+    match return_to_vram(bo) {
+        // Usable in system memory.
         Err(e) if e != ERESTARTSYS && e != ENODEV && e != EIO => Ok(()),
         other => other,
     }

@@ -10,8 +10,8 @@ use kernel::{
 };
 
 use super::{
-    bo::{BoKind, CpuAccess, CpuCache},
-    BoRef,
+    bo::BoRef,
+    placement::{BoKind, CpuAccess, CpuCache},
 };
 use crate::kapi::{
     dmabuf::DmaBuf,

@@ -8,11 +8,11 @@
 
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
-use super::store::Place;
+use super::placement::Placement;
 use crate::{
+    card::vram::VramRange,
     gpu::{
         dma::{self, PteRun},
-        memory::VramRange,
         Gpu, //
     },
     hw::{Level, PteAttrs},
@@ -201,7 +201,9 @@ impl Table {
             let phys = pa + (at - va);
             let i = index(self.level, at);
             let whole = at % step == 0 && next - at == step && phys % step == 0;
-            if self.level == BLOCK && whole && self.clear_child(cx, i) {
+            // Reserve first: once the child is detached its PDE has to be overwritten.
+            let block = self.level == BLOCK && whole && cx.rows.reserve(1, GFP_KERNEL).is_ok();
+            if block && self.clear_child(cx, i) {
                 let row = Row {
                     first: i,
                     count: 1,
@@ -514,7 +516,7 @@ impl<'a> Update<'a> {
 
 /// Where entries shall lead.
 pub(super) struct Target<'a> {
-    pub(super) place: &'a Place,
+    pub(super) placement: &'a Placement,
     pub(super) attrs: PteAttrs,
     /// The byte of the memory that the first entry stands for.
     pub(super) offset: u64,
@@ -559,7 +561,7 @@ impl Tree {
         let flags = cx.gpu.generation().gmc.pte_flags(target.attrs);
         let mut done = 0;
         while done < len {
-            let (pa, run) = target.place.run(cx.gpu, target.offset + done)?;
+            let (pa, run) = target.placement.run(cx.gpu, target.offset + done)?;
             let run = run.min(len - done);
             let at = va + done;
             self.root.map(cx, at, at + run, pa, flags)?;

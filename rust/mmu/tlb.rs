@@ -23,7 +23,7 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
         let _no_reclaim = NoReclaim::new();
         // Old translations must not outlive the memory that they lead to.
         gpu.invalidate_pasid(pasid, kind).inspect_err(|_| {
-            gpu.declare_hung("TLBs were not invalidated");
+            gpu.wedge("TLBs were not invalidated");
         })?;
     }
     // VMIDs of the render node's jobs are the driver's own. A job that runs now shall not reach
@@ -31,7 +31,7 @@ pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
     let vmids = dma::vmids_of(gpu, pasid);
     for vmid in (1..u32::BITS).filter(|n| vmids & 1 << n != 0) {
         gpu.hub().flush_vmid(vmid, kind).inspect_err(|_| {
-            gpu.declare_hung("TLBs were not invalidated");
+            gpu.wedge("TLBs were not invalidated");
         })?;
     }
     Ok(())

@@ -19,9 +19,10 @@ use kernel::{
 
 use super::smi::{self, EvictionTrigger};
 use crate::{
-    dqm::{GpuDqm, ProcessSlot},
+    dqm::ProcessSlot,
     kapi::{global::global_mutex, workqueue::OrderedQueue},
-    mmu::{Away, Owner},
+    mmu::{EvictedBo, EvictionHandler},
+    node::Node,
     trace,
 };
 
@@ -61,12 +62,13 @@ struct EvictorState {
     /// Time of the last restore.
     restored: Option<Instant<Monotonic>>,
     /// Buffers that are out of VRAM.
-    evicted: KVec<Away>,
+    evicted: KVec<EvictedBo>,
 }
 
 /// Evicts and restores the queues of a process on a GPU.
 #[pin_data]
 pub(super) struct Evictor {
+    node: Arc<Node>,
     process: Arc<ProcessSlot>,
     /// Inside reservation locks, outside the lock of the device queue manager.
     #[pin]
@@ -86,9 +88,10 @@ impl_has_work! {
 
 impl Evictor {
     /// Returns the evictor of a process.
-    pub(super) fn new(process: &Arc<ProcessSlot>) -> Result<Arc<Self>> {
+    pub(super) fn new(node: &Arc<Node>, process: &Arc<ProcessSlot>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
+                node: node.clone(),
                 process: process.clone(),
                 state <- new_mutex!(
                     EvictorState {
@@ -129,7 +132,7 @@ impl Evictor {
 
     /// Evicts the queues, unless they are evicted, before `buffer` leaves VRAM. Fails if the
     /// hardware does not unmap them or without memory; the buffer has to stay then.
-    fn evict_queues(self: &Arc<Self>, buffer: Away) -> Result {
+    fn evict_queues(self: &Arc<Self>, buffer: EvictedBo) -> Result {
         let mut state = self.state.lock();
         if self.ended.load(Relaxed) {
             // The queues are unmapped for good.
@@ -144,7 +147,7 @@ impl Evictor {
                 }
             }
             let gpu = self.process.gpu();
-            let dqm = gpu.dqm()?;
+            let dqm = self.node.dqm();
             smi::evicted(gpu, self.process.pid(), EvictionTrigger::Ttm);
             if let Err(e) = dqm.evict(&self.process) {
                 // The buffer stays; continue the queues if possible.
@@ -176,7 +179,7 @@ impl Evictor {
             }
             let Some(buffer) = state.evicted.pop() else {
                 // Under the lock: no buffer is evicted before the queues are restored.
-                match self.process.gpu().dqm()?.restore(&self.process) {
+                match self.node.dqm().restore(&self.process) {
                     Err(e) if e == ENOMEM => return Ok(false),
                     other => other?,
                 }
@@ -187,7 +190,7 @@ impl Evictor {
                 return Ok(true);
             };
             drop(state);
-            match buffer.bring_back() {
+            match buffer.restore() {
                 Ok(()) => {}
                 Err(e) if e == EIO || e == ENODEV => return Err(e),
                 Err(_) => {
@@ -234,8 +237,8 @@ impl VmEvictor {
     }
 }
 
-impl Owner for VmEvictor {
-    fn quiesce(&self, what: Away) -> Result {
+impl EvictionHandler for VmEvictor {
+    fn evict_queues(&self, what: EvictedBo) -> Result {
         self.0.evict_queues(what)
     }
 }

@@ -15,8 +15,7 @@ use super::{
     smi, table,
 };
 use crate::{
-    dqm::GpuDqm,
-    gpu::{irq, Gpu},
+    gpu::{EventSink, Gpu},
     hw::{SqSender, VmFault},
     kapi::{global::global_mutex, workqueue::OrderedQueue},
     trace,
@@ -52,10 +51,10 @@ impl Drop for FaultWorkqueue {
 }
 
 /// Receives the events of all GPUs.
-pub(super) struct Sink;
+pub(crate) struct Sink;
 
 /// The receiver to be registered with the GPUs.
-pub(super) static SINK: Sink = Sink;
+pub(crate) static SINK: Sink = Sink;
 
 /// Signals the event with this id in its low `bits` bits.
 fn signal(process: &Process, id: u32, bits: u32) {
@@ -63,7 +62,7 @@ fn signal(process: &Process, id: u32, bits: u32) {
     process.events().signal_interrupt(id, bits);
 }
 
-impl irq::Sink for Sink {
+impl EventSink for Sink {
     fn cp_eop(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
         // Without a process, it has ended.
         if let Some((process, _)) = table::by_pasid(gpu, pasid) {
@@ -173,7 +172,9 @@ impl WorkItem<FAULT_WORK> for Process {
 /// events.
 fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryException) {
     let gpu = device.gpu();
-    let evicted = device.slot().and_then(|slot| gpu.dqm()?.evict(&slot));
+    let evicted = device
+        .slot()
+        .and_then(|slot| device.node().dqm().evict(&slot));
     if let Err(e) = evicted {
         dev_err!(
             gpu.dev(),

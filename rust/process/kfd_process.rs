@@ -26,12 +26,7 @@ use super::{
     sysfs::ProcessFolder,
     userptr::UserMemory,
 };
-use crate::{
-    gpu::{registry, Gpu},
-    kapi::task,
-    queue::QueueTable,
-    trace,
-};
+use crate::{gpu::Gpu, kapi::task, node, queue::QueueTable, trace};
 
 /// Number of the work item that delivers exceptions.
 pub(super) const EXCEPTION_WORK: u64 = 1;
@@ -84,8 +79,8 @@ impl Process {
     /// Creates the process of the address space `mm`. `EINVAL` without a GPU.
     pub(super) fn new(leader: ARef<Task>, mm: usize) -> Result<Arc<Self>> {
         let mut devices = KVec::new();
-        for gpu in registry::list() {
-            devices.push(ProcessDevice::new(gpu)?, GFP_KERNEL)?;
+        for node in node::list()? {
+            devices.push(ProcessDevice::new(node)?, GFP_KERNEL)?;
         }
         if devices.is_empty() {
             return Err(EINVAL);
@@ -249,7 +244,7 @@ impl Process {
     fn leave(&self, state: &mut ProcessState, device: &ProcessDevice) {
         device.mark_gone();
         if let Ok(slot) = device.slot() {
-            state.queues.remove_all(device.gpu(), &slot);
+            state.queues.remove_all(device.node(), &slot);
             self.user.part(&slot);
         }
         device.end_evictions();

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use super::{debugfs, evict, exceptions, interrupts, smi, sysfs, table, userptr};
-use crate::gpu::{irq, Gpu};
+use crate::gpu::Gpu;
 
 /// Initializes the static locks of this room; called once, at module load.
 pub(crate) fn init() {
@@ -29,9 +29,8 @@ pub(crate) struct Workqueues {
 }
 
 impl Workqueues {
-    /// Creates the work queues and registers for interrupts, before there is a GPU.
+    /// Creates the work queues, before there is a GPU. `ENOMEM` without memory.
     pub(crate) fn new() -> Result<Self> {
-        irq::set_sink(&interrupts::SINK);
         Ok(Self {
             _faults: interrupts::FaultWorkqueue::new()?,
             _exceptions: exceptions::ExceptionWorkqueue::new()?,

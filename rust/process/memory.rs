@@ -13,7 +13,7 @@ use super::{
     userptr::{UserMemory, UserptrRegistration},
 };
 use crate::{
-    gpu::account::{self, Kind},
+    card::account::{self, Kind},
     kapi::task,
     mmu::{gem::Gem, Bo, BoRef},
     uapi,
@@ -75,13 +75,13 @@ fn create_bo(
         return Ok((bo, Some(registration)));
     }
     let bo = if flags.is_vram() {
-        let reservation = account::reserve(gpu, Kind::Vram, size)?;
+        let reservation = account::reserve(gpu.vram(), Kind::Vram, size)?;
         Bo::vram(gpu, size, attrs, reservation)?
     } else if is_gtt {
-        let reservation = account::reserve(gpu, Kind::Gtt, size)?;
+        let reservation = account::reserve(gpu.vram(), Kind::Gtt, size)?;
         Bo::gtt(gpu, size, attrs, Some(reservation))?
     } else if is_doorbell {
-        Bo::doorbell(&device.doorbells()?, attrs)?
+        Bo::doorbell(gpu, &device.doorbells()?, attrs)?
     } else {
         Bo::mmio_remap(gpu, attrs)?
     };

@@ -26,7 +26,7 @@ use super::{
     userptr::UserMemory,
 };
 use crate::{
-    doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::vm::Vm,
+    doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::Vm, node::Node,
     queue::PendingExceptions,
 };
 
@@ -48,7 +48,7 @@ struct AcquiredVm {
 /// while page tables are written. `doorbells` is also taken by mmap().
 #[pin_data]
 pub(crate) struct ProcessDevice {
-    gpu: Arc<Gpu>,
+    node: Arc<Node>,
     apertures: Apertures,
     /// PASID of the address space, 0 while there is none. Read by the interrupt thread.
     pasid: Atomic<u32>,
@@ -74,11 +74,11 @@ pub(crate) struct ProcessDevice {
 
 impl ProcessDevice {
     /// Returns the process on a GPU, without address space.
-    pub(super) fn new(gpu: Arc<Gpu>) -> Result<Arc<Self>> {
-        let apertures = Apertures::new(gpu.generation().caps);
+    pub(super) fn new(node: Arc<Node>) -> Result<Arc<Self>> {
+        let apertures = Apertures::new(node.gpu().generation().caps);
         Arc::pin_init(
             pin_init!(Self {
-                gpu,
+                node,
                 apertures,
                 pasid: Atomic::new(0),
                 vram_usage: Atomic::new(0),
@@ -97,12 +97,17 @@ impl ProcessDevice {
 
     /// Returns the GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
+        self.node.gpu()
+    }
+
+    /// Returns the node.
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
     }
 
     /// Returns the id of the GPU (`gpu_id`).
     pub(crate) fn id(&self) -> u32 {
-        self.gpu.id()
+        self.node.id()
     }
 
     /// Returns the apertures.
@@ -176,13 +181,16 @@ impl ProcessDevice {
             };
         }
         let vm = open(&file)?;
-        let trap = TrapHandler::new(&self.gpu)?;
-        let slot = ProcessSlot::new(&self.gpu, pid, self.map_process(&vm), false)?;
-        let evictor = Evictor::new(&slot)?;
+        let trap = TrapHandler::new(self.gpu())?;
+        let slot = self
+            .node
+            .dqm()
+            .new_process(pid, self.map_process(&vm), false)?;
+        let evictor = Evictor::new(&self.node, &slot)?;
         let owner = VmEvictor::new(&evictor)?;
-        let doorbells = self.gpu.generation().caps.doorbell_slice / DOORBELL_BYTES;
+        let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;
         let exceptions = PendingExceptions::new(u32_as_usize(doorbells))?;
-        user.join(&slot)?;
+        user.join(&self.node, &slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
         let claimed = trap.map(&vm).and_then(|()| {
             if vm.claim(owner) {
@@ -204,14 +212,14 @@ impl ProcessDevice {
             slot,
             trap,
         });
-        smi::process(&self.gpu, kernel::current!().group_leader(), true);
+        smi::process(self.gpu(), kernel::current!().group_leader(), true);
         Ok(())
     }
 
     /// Returns the contents of MAP_PROCESS. No trap handler is enabled before `SET_TRAP_HANDLER`:
     /// without one the firmware reports exceptions of waves in the queue's error signal.
     fn map_process(&self, vm: &Vm) -> MapProcess {
-        let gfx = self.gpu.generation().gfx;
+        let gfx = self.gpu().generation().gfx;
         MapProcess {
             pasid: vm.pasid(),
             root: vm.root(),
@@ -260,7 +268,7 @@ impl ProcessDevice {
         if let Some(slice) = &*doorbells {
             return Ok(slice.clone());
         }
-        let slice = Slice::new(&self.gpu)?;
+        let slice = Slice::new(self.gpu().card())?;
         *doorbells = Some(slice.clone());
         Ok(slice)
     }

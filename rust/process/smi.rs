@@ -307,7 +307,7 @@ pub(super) fn gpu_lost(gpu: &Gpu) {
         gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET,
         None,
-        format_args!("{:x} unknown\n", gpu.resets().wrapping_add(1)),
+        format_args!("{:x} unknown\n", gpu.health().resets().wrapping_add(1)),
     );
 }
 
@@ -317,6 +317,6 @@ pub(super) fn gpu_back(gpu: &Gpu) {
         gpu.id(),
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET,
         None,
-        format_args!("{:x}\n", gpu.resets()),
+        format_args!("{:x}\n", gpu.health().resets()),
     );
 }

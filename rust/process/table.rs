@@ -6,13 +6,13 @@ use kernel::{prelude::*, sync::Arc, task::Pid};
 
 use super::{debugfs, kfd_process::Process, pdd::ProcessDevice, sysfs::ProcessFolder};
 use crate::{
-    gpu::{registry, Gpu},
+    gpu::Gpu,
     kapi::{
         global::global_mutex,
         mmu_notifier,
         task::{self, NoReclaim},
     },
-    trace,
+    node, trace,
 };
 
 /// An entry of the list.
@@ -62,7 +62,7 @@ fn find(mm: usize) -> Option<Arc<Process>> {
 /// Returns the process of the caller's address space; creates it at the first open. `EINVAL`
 /// without a GPU or for a kernel thread.
 pub(crate) fn open_current() -> Result<Arc<Process>> {
-    if registry::count() == 0 {
+    if node::count() == 0 {
         return Err(EINVAL);
     }
     let process = find_or_create()?;

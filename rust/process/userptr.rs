@@ -21,13 +21,12 @@ use kernel::{
 
 use super::smi::{self, EvictionTrigger};
 use crate::{
-    dqm::{GpuDqm, ProcessSlot},
-    gpu::{
-        account::{self, Kind},
-        Gpu,
-    },
+    card::account::{self, Kind},
+    dqm::ProcessSlot,
+    gpu::Gpu,
     kapi::{global::global_mutex, hmm::Mark, task::NoReclaim, workqueue::UnboundQueue},
-    mmu::{Bo, BoFlags, Keeper, UserBuffer, Validity},
+    mmu::{Bo, BoFlags, UserBuffer, UserptrNotifier, UserptrSeq},
+    node::Node,
     trace,
 };
 
@@ -65,6 +64,7 @@ impl Drop for RefreshWorkqueue {
 
 /// A GPU on which the process may have queues.
 struct GpuQueues {
+    node: Arc<Node>,
     process: Arc<ProcessSlot>,
     /// The queues are evicted here.
     evicted: bool,
@@ -105,13 +105,13 @@ struct UserMemoryGuard<'a> {
 /// MMU notifier of the buffers.
 struct UserptrInvalidator(Arc<UserMemory>);
 
-impl Keeper for UserptrInvalidator {
-    fn invalidate(&self, validity: &Validity, mark: Mark<'_>) {
+impl UserptrNotifier for UserptrInvalidator {
+    fn invalidate(&self, seq: &UserptrSeq, mark: Mark<'_>) {
         let mut guard = self.0.lock();
         let state: &mut UserMemoryState = &mut guard.state;
         mark.set();
-        validity.count();
-        if !validity.is_known() {
+        seq.count();
+        if !seq.is_known() {
             // No GPU maps these pages yet.
             return;
         }
@@ -120,8 +120,8 @@ impl Keeper for UserptrInvalidator {
         // Not only the first time: the worker may have restored some GPUs before it failed.
         state.gpus.iter_mut().for_each(GpuQueues::evict);
         // Jobs of the render node may access the address space, too.
-        if let Some(buffer) = state.buffers.iter().find(|b| b.has(validity)) {
-            buffer.hide();
+        if let Some(buffer) = state.buffers.iter().find(|b| b.has(seq)) {
+            buffer.zap();
         }
         drop(guard);
         if first {
@@ -136,16 +136,13 @@ impl GpuQueues {
         if self.evicted {
             return;
         }
-        let Ok(dqm) = self.process.gpu().dqm() else {
-            return;
-        };
         self.evicted = true;
         smi::evicted(
             self.process.gpu(),
             self.process.pid(),
             EvictionTrigger::Userptr,
         );
-        let evicted = dqm.evict(&self.process);
+        let evicted = self.node.dqm().evict(&self.process);
         if let (Err(e), false) = (&evicted, self.failed) {
             dev_err!(
                 self.process.gpu().dev(),
@@ -167,12 +164,7 @@ impl GpuQueues {
         if !self.evicted {
             return Ok(());
         }
-        let restored = self
-            .process
-            .gpu()
-            .dqm()
-            .and_then(|dqm| dqm.restore(&self.process));
-        match restored {
+        match self.node.dqm().restore(&self.process) {
             Err(e) if e == ENOMEM => return Err(e),
             Err(e) => dev_err!(
                 self.process.gpu().dev(),
@@ -229,10 +221,11 @@ impl UserMemory {
     }
 
     /// Adds a GPU on which the process may have queues from now on. `ENOMEM` without memory.
-    pub(super) fn join(&self, process: &Arc<ProcessSlot>) -> Result {
+    pub(super) fn join(&self, node: &Arc<Node>, process: &Arc<ProcessSlot>) -> Result {
         let mut guard = self.lock();
         let state: &mut UserMemoryState = &mut guard.state;
         let mut gpu = GpuQueues {
+            node: node.clone(),
             process: process.clone(),
             evicted: false,
             failed: false,
@@ -268,7 +261,7 @@ impl UserMemory {
         size: u64,
         flags: BoFlags,
     ) -> Result<(Bo, UserptrRegistration)> {
-        let reservation = account::reserve(gpu, Kind::User, size)?;
+        let reservation = account::reserve(gpu.vram(), Kind::User, size)?;
         let invalidator = Arc::new(UserptrInvalidator(self.clone()), GFP_KERNEL)?;
         let bo = Bo::user(gpu, start, size, flags, invalidator, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;

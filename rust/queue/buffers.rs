@@ -101,7 +101,7 @@ impl QueueBuffers {
     /// Maps the page of the write pointer at `va` in the GART. Returns the address of the write
     /// pointer in VMID 0.
     pub(super) fn map_wptr_to_kernel(&mut self, va: u64) -> Result<u64> {
-        let page = self.wptr.show_to_kernel()?;
+        let page = self.wptr.map_to_kernel()?;
         let addr = page.addr() + va % PAGE;
         self.wptr_kernel = Some(page);
         Ok(addr)

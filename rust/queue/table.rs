@@ -15,11 +15,7 @@ use super::{
     request::{QueueKind, QueueRequest},
     user_queue::{Queue, QueueTarget},
 };
-use crate::{
-    dqm::{GpuDqm, ProcessSlot},
-    gpu::Gpu,
-    trace::Steps,
-};
+use crate::{dqm::ProcessSlot, gpu::Gpu, node::Node, trace::Steps};
 
 /// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
 const MAX_QUEUES: usize = 1024;
@@ -65,10 +61,10 @@ impl QueueTable {
         request: &QueueRequest,
         steps: &mut Steps,
     ) -> Result<CreatedQueue> {
-        let buffers = QueueBuffers::acquire(&target.gpu, &target.vm, request)?;
+        let buffers = QueueBuffers::acquire(target.node.gpu(), &target.vm, request)?;
         steps.mark(NO_ID, c"buffers");
 
-        let siblings = self.count_on(&target.gpu);
+        let siblings = self.count_on(target.node.gpu());
         if siblings >= MAX_PER_GPU {
             return Err(ENOSPC);
         }
@@ -163,17 +159,15 @@ impl QueueTable {
 
     /// Removes a process from a GPU and destroys its queues there, also if the GPU does not
     /// answer.
-    pub(crate) fn remove_all(&mut self, gpu: &Gpu, slot: &Arc<ProcessSlot>) {
+    pub(crate) fn remove_all(&mut self, node: &Node, slot: &Arc<ProcessSlot>) {
+        let (gpu, dqm) = (node.gpu(), node.dqm());
         let has_queues = self.count_on(gpu) > 0;
-        let left = gpu.dqm().and_then(|dqm| {
-            let stopped = if has_queues {
-                dqm.unregister(slot)
-            } else {
-                Ok(())
-            };
-            stopped.and(dqm.leave(slot))
-        });
-        if let Err(e) = left {
+        let stopped = if has_queues {
+            dqm.unregister(slot)
+        } else {
+            Ok(())
+        };
+        if let Err(e) = stopped.and(dqm.leave(slot)) {
             dev_err!(
                 gpu.dev(),
                 "process {} was not removed from GPU {:#x}: {e:?}\n",

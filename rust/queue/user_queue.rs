@@ -12,17 +12,18 @@ use super::{
 };
 use crate::{
     doorbell::{Doorbell, Slice},
-    dqm::{GpuDqm, HwQueue, ProcessSlot, SdmaSlot},
+    dqm::{HwQueue, ProcessSlot, SdmaSlot},
     gpu::Gpu,
     hw::QueueSpec,
-    mmu::vm::Vm,
+    mmu::Vm,
+    node::Node,
     trace::Steps,
 };
 
-/// The process and GPU that a queue is created for.
+/// The process and node that a queue is created for.
 pub(crate) struct QueueTarget {
-    /// The GPU.
-    pub(crate) gpu: Arc<Gpu>,
+    /// The node.
+    pub(crate) node: Arc<Node>,
     /// Address space of the process on the GPU.
     pub(crate) vm: Arc<Vm>,
     /// Doorbells of the process on the GPU.
@@ -59,7 +60,7 @@ impl Queue {
         request: &QueueRequest,
         steps: &mut Steps,
     ) -> Result<Self> {
-        let dqm = target.gpu.dqm()?;
+        let dqm = target.node.dqm();
         let mut wptr_kernel = 0;
         if dqm.reads_wptr() {
             wptr_kernel = buffers.map_wptr_to_kernel(request.wptr_va)?;
@@ -85,7 +86,7 @@ impl Queue {
             doorbell: doorbell.index(),
             tba: target.slot.trap_handler(),
         });
-        let hw = HwQueue::new(&target.slot, id, spec.clone())?;
+        let hw = dqm.new_queue(&target.slot, id, spec.clone())?;
         steps.mark(id, c"mqd");
         Ok(Self {
             hw,
@@ -102,7 +103,7 @@ impl Queue {
     /// Adds the queue to the device queue manager, which maps it if it is runnable. `is_first`
     /// also registers the process. Nothing has changed after an error.
     pub(super) fn start(&self, is_first: bool) -> Result {
-        let dqm = self.target.gpu.dqm()?;
+        let dqm = self.target.node.dqm();
         if is_first {
             dqm.register_process(&self.target.slot)?;
         }
@@ -119,7 +120,7 @@ impl Queue {
     ///
     /// The queue is removed in any case; an error says that the hardware did not confirm it.
     pub(super) fn stop(&self, is_last: bool) -> Result {
-        let dqm = self.target.gpu.dqm()?;
+        let dqm = self.target.node.dqm();
         let removed = dqm.remove(&self.hw);
         if is_last {
             return removed.and(dqm.unregister(&self.target.slot));
@@ -129,7 +130,7 @@ impl Queue {
 
     /// Returns the GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        &self.target.gpu
+        self.target.node.gpu()
     }
 
     /// Returns the description that the MQD was last written from.
@@ -197,7 +198,7 @@ impl Queue {
     }
 
     fn set_spec(&mut self, spec: QueueSpec) -> Result {
-        self.target.gpu.dqm()?.update(&self.hw, spec.clone())?;
+        self.target.node.dqm().update(&self.hw, spec.clone())?;
         self.spec = spec;
         Ok(())
     }
@@ -205,9 +206,9 @@ impl Queue {
     /// Restricts the queue to the compute units in `mask`, numbered as in SET_CU_MASK. `EINVAL`
     /// if the mask splits a WGP.
     pub(crate) fn set_cu_mask(&self, mask: &[u32]) -> Result {
-        let gpu = &self.target.gpu;
+        let gpu = self.target.node.gpu();
         // The mask has no effect on an SDMA queue; the C driver accepts it, too.
         let masks = cu_mask::distribute(gpu, mask)?;
-        gpu.dqm()?.set_cu_mask(&self.hw, &masks)
+        self.target.node.dqm().set_cu_mask(&self.hw, &masks)
     }
 }

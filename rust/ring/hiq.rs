@@ -5,13 +5,14 @@
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 
 use super::{
+    kiq::Kiq,
     packet::{MapHiq, QueryStatus, RunList, SetResources, UnmapQueues, WriteRegister},
     wait,
     writer::{Format, Layout, Wrap, Writer},
     Batch,
 };
 use crate::{
-    gpu::Gpu,
+    card::Card,
     hw::{MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
 
@@ -37,12 +38,12 @@ pub(crate) struct Hiq {
 }
 
 impl Hiq {
-    /// Builds the HIQ and maps it through the KIQ.
-    pub(crate) fn start(gpu: &Gpu) -> Result<Self> {
-        let g = gpu.generation();
-        let buffer = gpu.system_buffer(TOTAL)?;
+    /// Allocates the HIQ and builds its MQD. `ENOMEM` without memory or room in the GART.
+    pub(crate) fn new(card: &Card) -> Result<Self> {
+        let g = card.generation();
+        let buffer = card.system_buffer(TOTAL)?;
         let base = buffer.gpu_addr();
-        let doorbell = gpu.doorbells().hiq();
+        let doorbell = card.doorbells().hiq();
         let layout = Layout {
             ring: RING,
             dwords: RING_DWORDS,
@@ -75,40 +76,37 @@ impl Hiq {
             kind: MqdKind::Hiq,
             addr: base + MQD as u64,
             xcc: 0,
-            num_xcc: gpu.config().num_xcc,
+            num_xcc: card.config().num_xcc,
             stride: PAGE_SIZE as u32,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;
-        let slot = g.need_kiq()?.hiq_slot();
+        Ok(Self { writer })
+    }
+
+    /// Maps the HIQ through the KIQ. `ETIMEDOUT` when the KIQ does not respond.
+    pub(crate) fn map(&self, card: &Card, kiq: &mut Kiq) -> Result {
+        let slot = card.generation().need_kiq()?.hiq_slot();
+        let doorbell = self.writer.doorbell();
         let map = MapHiq {
             pipe: slot.pipe,
             queue: slot.queue,
             me: slot.me,
             doorbell,
-            mqd: cx.addr,
-            wptr: spec.wptr_va,
+            mqd: self.writer.buffer().gpu_addr() + MQD as u64,
+            wptr: self.writer.wptr_addr(),
         };
-        let mut kiq = gpu.kiq();
-        let kiq = (*kiq).as_mut().ok_or(ENODEV)?;
-        if let Err(e) = kiq.map_hiq(gpu, &map) {
-            // It may be mapped all the same, and its memory goes.
-            if kiq.unmap_hiq(gpu, doorbell).is_err() {
-                gpu.declare_hung("the HIQ was not mapped");
+        kiq.map_hiq(card, &map).inspect_err(|_| {
+            // It may be mapped all the same, and its memory is freed.
+            if kiq.unmap_hiq(card, doorbell).is_err() {
+                card.wedge("the HIQ was not mapped");
             }
-            return Err(e);
-        }
-        Ok(Self { writer })
+        })
     }
 
-    /// Takes the HIQ off the hardware.
-    pub(crate) fn stop(&mut self, gpu: &Gpu) -> Result {
-        let doorbell = self.writer.doorbell();
-        let mut kiq = gpu.kiq();
-        match &mut *kiq {
-            Some(kiq) => kiq.unmap_hiq(gpu, doorbell),
-            None => Ok(()),
-        }
+    /// Unmaps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
+    pub(crate) fn unmap_self(&self, card: &Card, kiq: &mut Kiq) -> Result {
+        kiq.unmap_hiq(card, self.writer.doorbell())
     }
 
     /// Prints the ring, for debugfs.
@@ -116,42 +114,42 @@ impl Hiq {
         self.writer.show("hiq", "HIQ", f)
     }
 
-    fn send(&mut self, gpu: &Gpu, batch: &Batch) -> Result {
-        self.writer.submit(gpu, batch)
+    fn send(&mut self, card: &Card, batch: &Batch) -> Result {
+        self.writer.submit(card, batch)
     }
 
     /// Tells the scheduler what it may hand out.
-    pub(crate) fn set_resources(&mut self, gpu: &Gpu, resources: &SetResources) -> Result {
+    pub(crate) fn set_resources(&mut self, card: &Card, resources: &SetResources) -> Result {
         let mut batch = Batch::new();
         batch.push(resources)?;
-        self.send(gpu, &batch)
+        self.send(card, &batch)
     }
 
     /// Writes a register of the command processor.
-    pub(crate) fn write_register(&mut self, gpu: &Gpu, reg: u32, value: u32) -> Result {
+    pub(crate) fn write_register(&mut self, card: &Card, reg: u32, value: u32) -> Result {
         let mut batch = Batch::new();
         batch.push(&WriteRegister { reg, value })?;
-        self.send(gpu, &batch)
+        self.send(card, &batch)
     }
 
     /// Hands a runlist over.
-    pub(crate) fn run_list(&mut self, gpu: &Gpu, list: &RunList) -> Result {
+    pub(crate) fn run_list(&mut self, card: &Card, list: &RunList) -> Result {
         let mut batch = Batch::new();
         batch.push(list)?;
-        self.send(gpu, &batch)
+        self.send(card, &batch)
     }
 
     /// Takes queues off the hardware and waits until they are off. `ETIME` when the scheduler
     /// does not answer in time, `EIO` when the GPU was found to hang meanwhile.
-    pub(crate) fn unmap(&mut self, gpu: &Gpu, unmap: &UnmapQueues, timeout_ms: i64) -> Result {
+    pub(crate) fn unmap(&mut self, card: &Card, unmap: &UnmapQueues, timeout_ms: i64) -> Result {
         let mut batch = Batch::new();
         batch.push(unmap)?;
-        self.send(gpu, &batch)?;
-        self.fence(gpu, timeout_ms)
+        self.send(card, &batch)?;
+        self.fence(card, timeout_ms)
     }
 
     /// Waits until the scheduler has dealt with everything sent before. Errors as above.
-    pub(crate) fn fence(&mut self, gpu: &Gpu, timeout_ms: i64) -> Result {
+    pub(crate) fn fence(&mut self, card: &Card, timeout_ms: i64) -> Result {
         self.writer.buffer().write64(FENCE, FENCE_INIT)?;
         barrier::mb(barrier::Full);
         let mut batch = Batch::new();
@@ -159,16 +157,16 @@ impl Hiq {
             addr: self.writer.buffer().gpu_addr() + FENCE as u64,
             value: FENCE_COMPLETED,
         })?;
-        self.send(gpu, &batch)?;
-        self.wait_fence(gpu, timeout_ms)
+        self.send(card, &batch)?;
+        self.wait_fence(card, timeout_ms)
     }
 
-    fn wait_fence(&self, gpu: &Gpu, timeout_ms: i64) -> Result {
+    fn wait_fence(&self, card: &Card, timeout_ms: i64) -> Result {
         let fence = self.writer.buffer();
         wait(timeout_ms, || {
             let done = fence.read64(FENCE)? == FENCE_COMPLETED;
             if !done {
-                gpu.check_usable()?;
+                card.check_usable()?;
             }
             Ok(done)
         })
@@ -176,8 +174,8 @@ impl Hiq {
     }
 
     /// The doorbell of a queue that did not let itself be preempted; the note is cleared.
-    pub(crate) fn take_hung_doorbell(&self, gpu: &Gpu) -> Result<Option<u32>> {
-        let at = MQD + gpu.generation().need_kiq()?.hung_doorbell_dword() * 4;
+    pub(crate) fn take_hung_doorbell(&self, card: &Card) -> Result<Option<u32>> {
+        let at = MQD + card.generation().need_kiq()?.hung_doorbell_dword() * 4;
         let doorbell = self.writer.buffer().read32(at)?;
         if doorbell == 0 {
             return Ok(None);
@@ -187,8 +185,8 @@ impl Hiq {
     }
 
     /// A copy of the MQD, for debugfs.
-    pub(crate) fn mqd_words(&self, gpu: &Gpu) -> Result<KVec<u32>> {
-        let mut words = KVec::from_elem(0u32, gpu.generation().mqd.dwords(), GFP_KERNEL)?;
+    pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
+        let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
         self.writer.buffer().read_dwords(MQD, &mut words)?;
         Ok(words)
     }

@@ -14,7 +14,7 @@ use super::{
     Batch,
 };
 use crate::{
-    gpu::Gpu,
+    card::Card,
     hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
 
@@ -48,11 +48,11 @@ pub(crate) struct Kiq {
 
 impl Kiq {
     /// Loads the KIQ and tests that it executes packets.
-    pub(crate) fn start(gpu: &Gpu) -> Result<Self> {
-        let g = gpu.generation();
+    pub(crate) fn start(card: &Card) -> Result<Self> {
+        let g = card.generation();
         let hal = g.need_kiq()?;
-        let mmio = gpu.mmio()?;
-        let buffer = gpu.system_buffer(TOTAL)?;
+        let mmio = card.mmio()?;
+        let buffer = card.system_buffer(TOTAL)?;
         let base = buffer.gpu_addr();
         let doorbell = hal.doorbell() * 2;
         let layout = Layout {
@@ -95,7 +95,7 @@ impl Kiq {
             kind: MqdKind::Kiq,
             addr: base + MQD as u64,
             xcc: 0,
-            num_xcc: gpu.config().num_xcc,
+            num_xcc: card.config().num_xcc,
             stride: 0,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
@@ -103,21 +103,21 @@ impl Kiq {
         writer.buffer().write_dwords(MQD, &image)?;
         hal.start(mmio, 0, doorbell, &image)?;
         let mut kiq = Self { writer, fence: 0 };
-        let tested = kiq.declare(gpu).and_then(|()| kiq.test(gpu));
+        let tested = kiq.declare(card).and_then(|()| kiq.test(card));
         if let Err(e) = tested {
-            dev_err!(gpu.dev(), "KIQ does not execute packets: {e:?}\n");
-            if kiq.stop(gpu).is_err() {
-                gpu.declare_hung("the KIQ was not stopped");
+            dev_err!(card.dev(), "KIQ does not execute packets: {e:?}\n");
+            if kiq.stop(card).is_err() {
+                card.wedge("the KIQ was not stopped");
             }
             return Err(e);
         }
-        dev_dbg!(gpu.dev(), "KIQ runs\n");
+        dev_dbg!(card.dev(), "KIQ runs\n");
         Ok(kiq)
     }
 
     /// Takes the KIQ off the hardware.
-    pub(crate) fn stop(self, gpu: &Gpu) -> Result {
-        gpu.generation().need_kiq()?.stop(gpu.mmio()?, 0)
+    pub(crate) fn stop(self, card: &Card) -> Result {
+        card.generation().need_kiq()?.stop(card.mmio()?, 0)
     }
 
     /// Prints the ring, for debugfs.
@@ -126,7 +126,7 @@ impl Kiq {
     }
 
     /// Says that this is the KIQ and that it hands out no queue slots of its own.
-    fn declare(&mut self, gpu: &Gpu) -> Result {
+    fn declare(&mut self, card: &Card) -> Result {
         let mut batch = Batch::new();
         batch.push(&SetResources {
             hiq: false,
@@ -136,13 +136,13 @@ impl Kiq {
             gws_mask: 0,
             xnack_chain: false,
         })?;
-        self.writer.submit(gpu, &batch)
+        self.writer.submit(card, &batch)
     }
 
     /// Lets a packet write a register and looks at it: everything sent before was executed.
-    pub(crate) fn test(&mut self, gpu: &Gpu) -> Result {
-        let hal = gpu.generation().need_kiq()?;
-        let mmio = gpu.mmio()?;
+    pub(crate) fn test(&mut self, card: &Card) -> Result {
+        let hal = card.generation().need_kiq()?;
+        let mmio = card.mmio()?;
         hal.write_scratch(mmio, 0, TEST_BEFORE)?;
         if hal.read_scratch(mmio, 0)? != TEST_BEFORE {
             return Err(EIO);
@@ -152,49 +152,49 @@ impl Kiq {
             reg: hal.scratch_packet_reg(mmio, 0)?,
             value: TEST_AFTER,
         })?;
-        self.writer.submit(gpu, &batch)?;
+        self.writer.submit(card, &batch)?;
         wait(TEST_TIMEOUT_MS, || {
             Ok(hal.read_scratch(mmio, 0)? == TEST_AFTER)
         })
     }
 
     /// Sends packets and waits until they are executed.
-    fn run(&mut self, gpu: &Gpu, mut batch: Batch) -> Result {
+    fn run(&mut self, card: &Card, mut batch: Batch) -> Result {
         let fence = self.fence.wrapping_add(1);
         batch.push(&WriteMemory {
             addr: self.writer.buffer().gpu_addr() + FENCE as u64,
             value: fence,
         })?;
-        self.writer.submit(gpu, &batch)?;
+        self.writer.submit(card, &batch)?;
         self.fence = fence;
         let buffer = self.writer.buffer();
         wait(FENCE_TIMEOUT_MS, || Ok(buffer.read32(FENCE)? == fence)).inspect_err(|_| {
-            dev_err!(gpu.dev(), "KIQ fence {fence} did not come\n");
+            dev_err!(card.dev(), "KIQ fence {fence} did not come\n");
         })
     }
 
     /// Maps the HIQ.
-    pub(crate) fn map_hiq(&mut self, gpu: &Gpu, map: &MapHiq) -> Result {
+    pub(crate) fn map_hiq(&mut self, card: &Card, map: &MapHiq) -> Result {
         let mut batch = Batch::new();
         batch.push(map)?;
-        self.run(gpu, batch)
+        self.run(card, batch)
     }
 
     /// Takes the HIQ off its slot.
-    pub(crate) fn unmap_hiq(&mut self, gpu: &Gpu, doorbell: u32) -> Result {
+    pub(crate) fn unmap_hiq(&mut self, card: &Card, doorbell: u32) -> Result {
         let mut batch = Batch::new();
         batch.push(&UnmapQueues {
             filter: Filter::Doorbell(doorbell),
             reset: true,
         })?;
-        self.writer.submit(gpu, &batch)?;
-        self.test(gpu)
+        self.writer.submit(card, &batch)?;
+        self.test(card)
     }
 
     /// Drops a process's translations in all hubs; complete on return.
-    pub(crate) fn invalidate_tlbs(&mut self, gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
+    pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
         let mut batch = Batch::new();
-        if gpu.generation().caps.tlb_extra_flush {
+        if card.generation().caps.tlb_extra_flush {
             batch.push(&InvalidateTlbs {
                 pasid,
                 flush_type: FlushType::Heavyweight as u32,
@@ -204,6 +204,6 @@ impl Kiq {
             pasid,
             flush_type: kind as u32,
         })?;
-        self.run(gpu, batch)
+        self.run(card, batch)
     }
 }

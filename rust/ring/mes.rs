@@ -7,10 +7,9 @@
 //! dealt with; how it went is in a status word of the frame's own. One frame is under way at a time.
 
 use kernel::{new_mutex, prelude::*, sync::Mutex, types::ScopeGuard};
-use rkfd_abi::mes as abi;
 
 use crate::{
-    gpu::Gpu,
+    card::Card,
     hw::{FlushType, MesPipe, MesVersion, MES_PRIORITIES},
 };
 
@@ -48,12 +47,12 @@ pub(crate) struct Mes {
 
 impl Mes {
     /// Starts both pipes and tests that they execute frames.
-    pub(crate) fn start(gpu: &Gpu) -> Result<Pin<KBox<Self>>> {
+    pub(crate) fn start(card: &Card) -> Result<Pin<KBox<Self>>> {
         // First of all: nothing may fail for want of memory once the rings run.
         let memory = KBox::<Self>::new_uninit(GFP_KERNEL)?;
-        let mut kiq = Ring::new(gpu, MesPipe::Kiq)?;
-        let mut scheduler = Ring::new(gpu, MesPipe::Scheduler)?;
-        let version = Self::run(gpu, &mut kiq, &mut scheduler)?;
+        let mut kiq = Ring::new(card, MesPipe::Kiq)?;
+        let mut scheduler = Ring::new(card, MesPipe::Scheduler)?;
+        let version = Self::run(card, &mut kiq, &mut scheduler)?;
         memory.write_pin_init(try_pin_init!(Self {
             version,
             scheduler <- new_mutex!(scheduler),
@@ -62,39 +61,39 @@ impl Mes {
     }
 
     /// Starts both pipes again after [`Mes::stop`] or a reset of the GPU.
-    pub(crate) fn restart(&self, gpu: &Gpu) -> Result {
+    pub(crate) fn restart(&self, card: &Card) -> Result {
         let mut scheduler = self.scheduler.lock();
         let mut kiq = self.kiq.lock();
         scheduler.reset()?;
         kiq.reset()?;
-        Self::run(gpu, &mut kiq, &mut scheduler).map(|_| ())
+        Self::run(card, &mut kiq, &mut scheduler).map(|_| ())
     }
 
-    fn run(gpu: &Gpu, kiq: &mut Ring, scheduler: &mut Ring) -> Result<MesVersion> {
-        let hal = gpu.generation().need_mes()?;
-        let mmio = gpu.mmio()?;
+    fn run(card: &Card, kiq: &mut Ring, scheduler: &mut Ring) -> Result<MesVersion> {
+        let hal = card.generation().need_mes()?;
+        let mmio = card.mmio()?;
         // The memory of the rings may go after an error: the pipes have to stop before.
         let halt = ScopeGuard::new(|| {
             if hal.halt(mmio).is_err() {
-                gpu.declare_hung("MES was not halted");
+                card.wedge("MES was not halted");
             }
         });
         hal.start(mmio)?;
-        hal.load_ring(mmio, MesPipe::Kiq, &kiq.image(gpu)?)?;
-        Self::set_up(gpu, kiq, scheduler).inspect_err(|e| {
-            dev_err!(gpu.dev(), "MES does not execute frames: {e:?}\n");
+        hal.load_ring(mmio, MesPipe::Kiq, &kiq.image(card)?)?;
+        Self::set_up(card, kiq, scheduler).inspect_err(|e| {
+            dev_err!(card.dev(), "MES does not execute frames: {e:?}\n");
         })?;
         let version = hal.version(mmio, MesPipe::Scheduler)?;
-        dev_dbg!(gpu.dev(), "MES {:#x} runs\n", version.scheduler);
+        dev_dbg!(card.dev(), "MES {:#x} runs\n", version.scheduler);
         halt.dismiss();
         Ok(version)
     }
 
-    fn set_up(gpu: &Gpu, kiq: &mut Ring, scheduler: &mut Ring) -> Result {
-        let hal = gpu.generation().need_mes()?;
-        let mmio = gpu.mmio()?;
+    fn set_up(card: &Card, kiq: &mut Ring, scheduler: &mut Ring) -> Result {
+        let hal = card.generation().need_mes()?;
+        let mmio = card.mmio()?;
         let resources = hal.resources(mmio)?;
-        let doorbells: [u32; MES_PRIORITIES] = gpu.doorbells().aggregated();
+        let doorbells: [u32; MES_PRIORITIES] = card.doorbells().aggregated();
         let tell = |ring: &mut Ring, pipe, later| -> Result {
             let version = hal.version(mmio, pipe)?.scheduler;
             let timer = if version < HAS_OVERSUBSCRIPTION_TIMER {
@@ -110,18 +109,18 @@ impl Mes {
                 status_fence: ring.status_fence_addr(),
                 oversubscription_timer: timer,
             };
-            ring.submit(gpu, &frame)?;
+            ring.submit(card, &frame)?;
             if version >= later {
                 let cleaner_fence = ring.cleaner_fence_addr();
-                ring.submit(gpu, &SetResources1 { cleaner_fence })?;
+                ring.submit(card, &SetResources1 { cleaner_fence })?;
             }
             Ok(())
         };
         tell(kiq, MesPipe::Kiq, 0)?;
         hal.hear_unmapped_doorbells(mmio)?;
-        scheduler.image(gpu)?;
+        scheduler.image(card)?;
         kiq.submit(
-            gpu,
+            card,
             &MapRing {
                 pipe: MesPipe::Scheduler as u32,
                 doorbell: scheduler.doorbell(),
@@ -131,26 +130,26 @@ impl Mes {
         )?;
         tell(scheduler, MesPipe::Scheduler, HAS_RESOURCES_1)?;
         hal.set_aggregated_doorbells(mmio, &doorbells)?;
-        scheduler.submit(gpu, &QueryStatus)?;
+        scheduler.submit(card, &QueryStatus)?;
         Ok(())
     }
 
     /// Takes the rings off the pipes and halts them.
-    pub(crate) fn stop(&self, gpu: &Gpu) -> Result {
-        let hal = gpu.generation().need_mes()?;
+    pub(crate) fn stop(&self, card: &Card) -> Result {
+        let hal = card.generation().need_mes()?;
         let doorbell = self.scheduler.lock().doorbell();
         let mut kiq = self.kiq.lock();
         let unmap = UnmapRing {
             pipe: MesPipe::Scheduler as u32,
             doorbell,
         };
-        let unmapped = if gpu.is_hung() {
+        let unmapped = if card.is_hung() {
             Ok(())
         } else {
-            kiq.submit(gpu, &unmap).map_err(Error::from)
+            kiq.submit(card, &unmap).map_err(Error::from)
         };
-        let unloaded = hal.unload_ring(gpu.hub().mmio(), MesPipe::Kiq);
-        let halted = hal.halt(gpu.hub().mmio());
+        let unloaded = hal.unload_ring(card.hub().raw_mmio(), MesPipe::Kiq);
+        let halted = hal.halt(card.hub().raw_mmio());
         unmapped.and(unloaded).and(halted)
     }
 
@@ -163,8 +162,8 @@ impl Mes {
 
     /// Sends a frame to the scheduler and waits until it was dealt with. A scheduler that does not
     /// answer at all is the end of the GPU.
-    pub(crate) fn schedule<F: Frame>(&self, gpu: &Gpu, frame: &F) -> Result<(), Failure> {
-        self.scheduler.lock().submit(gpu, frame)
+    pub(crate) fn schedule<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
+        self.scheduler.lock().submit(card, frame)
     }
 
     /// A queue that was reset can be removed.
@@ -173,16 +172,16 @@ impl Mes {
     }
 
     /// Drops a process's translations; complete on return. `None` if the firmware does not do that.
-    pub(crate) fn invalidate_tlbs(&self, gpu: &Gpu, pasid: u32, kind: FlushType) -> Option<Result> {
+    pub(crate) fn invalidate_tlbs(
+        &self,
+        card: &Card,
+        pasid: u32,
+        kind: FlushType,
+    ) -> Option<Result> {
         if self.version.scheduler < HAS_INV_TLBS {
             return None;
         }
         let frame = InvalidateTlbs { pasid, kind };
-        Some(self.kiq.lock().submit(gpu, &frame).map_err(Error::from))
+        Some(self.kiq.lock().submit(card, &frame).map_err(Error::from))
     }
-}
-
-/// The name of a frame's opcode.
-fn op_name(opcode: u8) -> &'static str {
-    abi::op_name(opcode).unwrap_or("unknown")
 }

@@ -11,7 +11,7 @@ use rkfd_abi::{pm4, sdma};
 
 use super::Batch;
 use crate::{
-    gpu::{gart::Buffer, Gpu},
+    card::{gart::Buffer, Card},
     trace,
 };
 
@@ -198,12 +198,12 @@ impl Writer {
 
     /// Writes the packets and rings the doorbell. `ENOMEM` when the ring is full: nothing was
     /// written then.
-    pub(crate) fn submit(&mut self, gpu: &Gpu, batch: &Batch) -> Result {
-        self.send(gpu, batch, batch.name())
+    pub(crate) fn submit(&mut self, card: &Card, batch: &Batch) -> Result {
+        self.send(card, batch, batch.name())
     }
 
     /// The same for words that somebody else has put together; `name` is for the trace.
-    pub(crate) fn send(&mut self, gpu: &Gpu, words: &[u32], name: &CStr) -> Result {
+    pub(crate) fn send(&mut self, card: &Card, words: &[u32], name: &CStr) -> Result {
         let at = self.wptr as usize & (self.layout.dwords - 1);
         let to_end = self.layout.dwords - at;
         let skip = match self.wrap {
@@ -222,7 +222,7 @@ impl Writer {
         barrier::mb(barrier::Full);
         self.buffer.write64(self.layout.wptr, self.wptr())?;
         barrier::mb(barrier::Full);
-        trace::packet(gpu.id(), self.name, name, words.len() as u32, self.wptr());
-        gpu.doorbells().ring64(self.doorbell, self.wptr())
+        trace::packet(card.id(), self.name, name, words.len() as u32, self.wptr());
+        card.doorbells().ring64(self.doorbell, self.wptr())
     }
 }

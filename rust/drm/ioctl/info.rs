@@ -11,11 +11,12 @@ use kernel::{
 };
 
 use crate::{
+    card::{account, vram::Vram},
     drm::{
         ctx::{self, DMA_MAX_IBS, DMA_RINGS},
         file::Render,
     },
-    gpu::{account, memory::Vram, Gpu},
+    gpu::Gpu,
     hw::psp::Release,
     kapi::{
         drm::{Device, File, Handler},
@@ -75,8 +76,8 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_GTT_USAGE => out.put(&gpu.gtt_used()),
             uapi::AMDGPU_INFO_FW_VERSION => out.put(&firmware(gpu, arg)?),
             uapi::AMDGPU_INFO_TIMESTAMP => out.put(&gpu.clock_counter()?),
-            uapi::AMDGPU_INFO_NUM_BYTES_MOVED => out.put(&gpu.evictable().bytes_moved()),
-            uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&gpu.evictable().evictions()),
+            uapi::AMDGPU_INFO_NUM_BYTES_MOVED => out.put(&gpu.lru().bytes_moved()),
+            uapi::AMDGPU_INFO_NUM_EVICTIONS => out.put(&gpu.lru().evictions()),
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),

@@ -4,8 +4,8 @@
 
 use kernel::{fmt, prelude::*};
 
-use super::{op_name, Mes};
-use crate::{gpu::Gpu, hw::MesPipe};
+use super::{pipe::op_name, Mes};
+use crate::{card::Card, hw::MesPipe};
 
 const PIPES: [(MesPipe, &str); 2] = [
     (MesPipe::Scheduler, "mes_3.0.0"),
@@ -14,7 +14,7 @@ const PIPES: [(MesPipe, &str); 2] = [
 
 impl Mes {
     /// Prints the firmware's version, and of each ring: pointers, frames sent, failures, registers.
-    pub(crate) fn show(&self, gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(crate) fn show(&self, card: &Card, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let v = self.version;
         writeln!(
             f,
@@ -36,9 +36,9 @@ impl Mes {
                 Some(word) => writeln!(f, "    {} failures, last {word:?}", s.failures)?,
                 None => writeln!(f, "    {} failures", s.failures)?,
             }
-            let registers = gpu
+            let registers = card
                 .mmio()
-                .and_then(|mmio| gpu.generation().need_mes()?.dump(mmio, pipe));
+                .and_then(|mmio| card.generation().need_mes()?.dump(mmio, pipe));
             match registers {
                 Ok(registers) => {
                     for (name, value) in &registers {
@@ -52,7 +52,7 @@ impl Mes {
     }
 
     /// The image of the scheduler's ring.
-    pub(crate) fn mqd_words(&self, gpu: &Gpu) -> Result<KVec<u32>> {
-        self.ring(MesPipe::Scheduler).lock().mqd_words(gpu)
+    pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
+        self.ring(MesPipe::Scheduler).lock().mqd_words(card)
     }
 }

@@ -5,12 +5,9 @@
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 use rkfd_abi::mes as abi;
 
-use super::{
-    frame::{Frame, QueryStatus, Words},
-    op_name,
-};
+use super::frame::{Frame, QueryStatus, Words};
 use crate::{
-    gpu::Gpu,
+    card::Card,
     hw::{MesPipe, MqdContext, MqdKind, QueueFormat, QueueSpec},
     ring::{
         wait,
@@ -18,6 +15,11 @@ use crate::{
     },
     trace,
 };
+
+/// Returns the name of a frame's opcode.
+pub(super) fn op_name(opcode: u8) -> &'static str {
+    abi::op_name(opcode).unwrap_or("unknown")
+}
 
 /// Words of the ring.
 const RING_DWORDS: usize = 2048;
@@ -127,15 +129,15 @@ pub(super) struct Ring {
 
 impl Ring {
     /// The memory of a pipe's ring. Nobody reads it yet.
-    pub(super) fn new(gpu: &Gpu, pipe: MesPipe) -> Result<Self> {
-        let buffer = gpu.system_buffer(TOTAL)?;
+    pub(super) fn new(card: &Card, pipe: MesPipe) -> Result<Self> {
+        let buffer = card.system_buffer(TOTAL)?;
         let layout = Layout {
             ring: RING,
             dwords: RING_DWORDS,
             rptr: RPTR,
             wptr: WPTR,
         };
-        let doorbell = gpu.generation().need_mes()?.doorbell(pipe) * 2;
+        let doorbell = card.generation().need_mes()?.doorbell(pipe) * 2;
         let name = match pipe {
             MesPipe::Scheduler => c"MES",
             MesPipe::Kiq => c"MES KIQ",
@@ -161,8 +163,8 @@ impl Ring {
     }
 
     /// Writes the image of the ring's queue and returns its words.
-    pub(super) fn image(&self, gpu: &Gpu) -> Result<KVec<u32>> {
-        let g = gpu.generation();
+    pub(super) fn image(&self, card: &Card) -> Result<KVec<u32>> {
+        let g = card.generation();
         let base = self.writer.buffer().gpu_addr();
         let spec = QueueSpec {
             format: QueueFormat::Pm4,
@@ -189,7 +191,7 @@ impl Ring {
             kind: MqdKind::Mes,
             addr: self.mqd_addr(),
             xcc: 0,
-            num_xcc: gpu.config().num_xcc,
+            num_xcc: card.config().num_xcc,
             stride: 0,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
@@ -226,8 +228,8 @@ impl Ring {
     }
 
     /// A copy of the queue's image, for debugfs.
-    pub(super) fn mqd_words(&self, gpu: &Gpu) -> Result<KVec<u32>> {
-        let mut words = KVec::from_elem(0u32, gpu.generation().mqd.dwords(), GFP_KERNEL)?;
+    pub(super) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
+        let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
         self.writer.buffer().read_dwords(MQD, &mut words)?;
         Ok(words)
     }
@@ -248,8 +250,8 @@ impl Ring {
 
     /// Sends a frame and waits until it was dealt with. The GPU hangs if that does not happen in
     /// time; needs no memory.
-    pub(super) fn submit<F: Frame>(&mut self, gpu: &Gpu, frame: &F) -> Result<(), Failure> {
-        gpu.check_usable()?;
+    pub(super) fn submit<F: Frame>(&mut self, card: &Card, frame: &F) -> Result<(), Failure> {
+        card.check_usable()?;
         if self.dead {
             return Err(Failure::Dead(EIO));
         }
@@ -263,26 +265,26 @@ impl Ring {
         write_frame(second, &QueryStatus, self.addr(FENCE), fence.into())?;
         let first: &Words = (&*first).try_into().map_err(|_| EINVAL)?;
         let pipe = self.pipe as u32;
-        trace::mes_submit(gpu.id(), pipe, F::NAME, frame.doorbell(), fence, first);
-        self.writer.send(gpu, &words, F::NAME)?;
+        trace::mes_submit(card.id(), pipe, F::NAME, frame.doorbell(), fence, first);
+        self.writer.send(card, &words, F::NAME)?;
         self.fence = fence;
         if let Some(count) = self.sent.get_mut(usize::from(F::SHAPE.opcode)) {
             *count += 1;
         }
-        let result = self.wait(gpu, fence).and_then(|()| self.result(status));
-        timer.end(gpu.id(), pipe, F::NAME, fence, result.map_err(Error::from));
+        let result = self.wait(card, fence).and_then(|()| self.result(status));
+        timer.end(card.id(), pipe, F::NAME, fence, result.map_err(Error::from));
         if let Err(failure) = result {
-            self.note(gpu, F::SHAPE, failure);
+            self.note(card, F::SHAPE, failure);
         }
         result
     }
 
-    fn wait(&mut self, gpu: &Gpu, fence: u32) -> Result<(), Failure> {
+    fn wait(&mut self, card: &Card, fence: u32) -> Result<(), Failure> {
         let buffer = self.writer.buffer();
         let answered = wait(TIMEOUT_MS, || {
             let answered = buffer.read32(FENCE)? == fence;
             if !answered {
-                gpu.check_usable()?;
+                card.check_usable()?;
             }
             Ok(answered)
         });
@@ -306,14 +308,14 @@ impl Ring {
     }
 
     /// Says what went wrong, and draws the consequence if it was the firmware's end.
-    fn note(&mut self, gpu: &Gpu, shape: &abi::Frame, failure: Failure) {
+    fn note(&mut self, card: &Card, shape: &abi::Frame, failure: Failure) {
         let pipe = self.pipe as u32;
         self.failures += 1;
         match failure {
             Failure::Refused(word) => {
                 self.last = Some(word);
                 dev_err!(
-                    gpu.dev(),
+                    card.dev(),
                     "MES({pipe}) refused {}: {}\n",
                     shape.name,
                     Said(word)
@@ -321,18 +323,18 @@ impl Ring {
             }
             Failure::Silent => {
                 dev_err!(
-                    gpu.dev(),
+                    card.dev(),
                     "MES({pipe}) did not say how {} went\n",
                     shape.name
                 );
             }
             Failure::Dead(_) if self.dead => {
                 dev_err!(
-                    gpu.dev(),
+                    card.dev(),
                     "MES({pipe}) failed to respond to {} within {TIMEOUT_MS} ms\n",
                     shape.name
                 );
-                gpu.declare_hung("MES does not answer");
+                card.wedge("MES does not answer");
             }
             Failure::Dead(_) => {}
         }

@@ -2,33 +2,37 @@
 
 //! What the driver itself has the DMA engines do. Addresses are those of VMID 0.
 //!
-//! A request becomes as many jobs as it takes. All are put together before the first is
-//! submitted, so that a request is executed as a whole or not at all.
+//! A request is split into as many jobs as it takes. All are built before the first is submitted,
+//! so that a request is executed as a whole or not at all.
 
 use core::any::Any;
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+};
 
-use super::{packet::Words, ring::IB_DWORDS, Clients, Group, Job, Sdma};
+use super::{group::Group, job::Job, packet::Words, ring::IB_DWORDS};
 use crate::{
     hw::{DmaPacket, DmaPacketHal},
     kapi::{
         fence::Fence,
-        sched::{self, Entity},
+        sched::{self, Entity, Priority, Scheduler},
     },
 };
 
-/// Kept until a request is done, then dropped in a work queue.
+/// Dropped in a work queue when the request has completed.
 type Keep = KBox<dyn Any + Send>;
 
-/// Bytes to copy.
+/// A copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Move {
-    /// From here.
+    /// Source address in VMID 0.
     pub(crate) src: u64,
-    /// To here.
+    /// Destination address in VMID 0.
     pub(crate) dst: u64,
-    /// So many.
+    /// Bytes.
     pub(crate) len: u64,
 }
 
@@ -37,17 +41,17 @@ pub(crate) struct Move {
 pub(crate) struct PteRun {
     /// Address of the first entry.
     pub(crate) pe: u64,
-    /// Address in it.
+    /// Address in the first entry.
     pub(crate) addr: u64,
-    /// Everything but the address.
+    /// The other bits of all entries.
     pub(crate) flags: u64,
-    /// From one entry's address to the next one's.
+    /// Address increment per entry.
     pub(crate) incr: u64,
-    /// Entries.
+    /// Number of entries.
     pub(crate) count: u32,
 }
 
-/// Packets of a request, cut into what fits into a job.
+/// Packets of a request, split into jobs.
 struct Request {
     hal: &'static dyn DmaPacketHal,
     jobs: KVec<Words>,
@@ -61,7 +65,7 @@ impl Request {
         }
     }
 
-    /// Appends a packet, to another job's list if it has to be.
+    /// Appends a packet, in a new job when the last one is full.
     fn push(&mut self, packet: DmaPacket) -> Result {
         if let Some(words) = self.jobs.last_mut() {
             if words.push_within(&packet, IB_DWORDS)? {
@@ -76,14 +80,14 @@ impl Request {
         Ok(())
     }
 
-    /// Submits. The last job's fence stands for all: they are executed in their order.
+    /// Submits the jobs and returns the fence of the last; they are executed in order.
     fn submit(
         mut self,
         entity: &Entity<Job>,
         after: &[ARef<Fence>],
         keep: Keep,
     ) -> Result<ARef<Fence>> {
-        // Nothing to do still comes after what it waits for.
+        // An empty request still signals after its dependencies.
         if self.jobs.is_empty() {
             self.jobs.push(Words::new(self.hal), GFP_KERNEL)?;
         }
@@ -113,28 +117,71 @@ impl Request {
 /// Bytes of a page table entry.
 const PTE_BYTES: u64 = 8;
 
-/// Cuts `len` bytes into pieces that a packet can do: offset and length of each.
+/// Splits `len` units into pieces of at most `max`; returns offset and length of each.
 fn pieces(len: u64, max: u32) -> impl Iterator<Item = (u64, u32)> {
     let max = u64::from(max);
     (0..len.div_ceil(max)).map(move |i| (i * max, (len - i * max).min(max) as u32))
 }
 
-impl Sdma {
+/// The entities.
+struct Entities {
+    fill: Entity<Job>,
+    copy: Entity<Job>,
+    ptes: Entity<Job>,
+}
+
+/// Entities of the driver's own jobs: one for each kind of work, so that dependencies of one kind do
+/// not delay the others.
+#[pin_data]
+pub(crate) struct Clients {
+    packets: &'static dyn DmaPacketHal,
+    /// `None` after [`Clients::stop`].
+    #[pin]
+    entities: Mutex<Option<Entities>>,
+}
+
+impl Clients {
+    /// Returns entities on all of `schedulers`. `ENOMEM` without memory.
+    pub(super) fn new(
+        schedulers: &[Arc<Scheduler<Job>>],
+        packets: &'static dyn DmaPacketHal,
+    ) -> Result<Pin<KBox<Self>>> {
+        let entities = Entities {
+            fill: Entity::new(Priority::Kernel, schedulers, 0)?,
+            copy: Entity::new(Priority::Kernel, schedulers, 0)?,
+            ptes: Entity::new(Priority::Kernel, schedulers, 0)?,
+        };
+        KBox::pin_init(
+            pin_init!(Self {
+                packets,
+                entities <- new_mutex!(Some(entities)),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Destroys the entities; waits for their queued jobs. Later requests fail with `ENODEV`.
+    pub(super) fn stop(&self) {
+        let entities = self.entities.lock().take();
+        drop(entities);
+    }
+
     fn submit(
         &self,
-        entity: impl FnOnce(&Clients) -> &Entity<Job>,
+        entity: impl FnOnce(&Entities) -> &Entity<Job>,
         request: Request,
         after: &[ARef<Fence>],
         keep: Keep,
     ) -> Result<ARef<Fence>> {
-        // The lock keeps the jobs of a request together and in their order.
-        let clients = self.clients.lock();
-        let clients = clients.as_ref().ok_or(ENODEV)?;
-        request.submit(entity(clients), after, keep)
+        // The lock keeps the jobs of a request together and in order.
+        let entities = self.entities.lock();
+        let entities = entities.as_ref().ok_or(ENODEV)?;
+        request.submit(entity(entities), after, keep)
     }
 
-    /// Fills ranges of memory, address and bytes, with a 32-bit value. Both have to be multiples
-    /// of 4. Starts when `after` are signaled.
+    /// Fills ranges (address in VMID 0 and bytes, both multiples of 4) with a 32-bit value, after
+    /// the fences of `after`. Returns the fence. `EINVAL` for a misaligned range, `ENODEV` when the
+    /// rings were stopped, `ENOMEM` without memory.
     pub(crate) fn fill(
         &self,
         dst: &[(u64, u64)],
@@ -155,7 +202,7 @@ impl Sdma {
         self.submit(|c| &c.fill, request, after, keep)
     }
 
-    /// Copies bytes, one [`Move`] after the other.
+    /// Copies, one [`Move`] after the other. Errors as [`Clients::fill`].
     pub(crate) fn copy(
         &self,
         moves: &[Move],
@@ -172,7 +219,7 @@ impl Sdma {
         self.submit(|c| &c.copy, request, after, keep)
     }
 
-    /// Writes page table entries.
+    /// Writes page table entries. Errors as [`Clients::fill`].
     pub(crate) fn write_ptes(
         &self,
         runs: &[PteRun],

@@ -5,12 +5,12 @@
 use kernel::fmt;
 
 use super::Sdma;
-use crate::gpu::Gpu;
+use crate::card::Card;
 
 impl Sdma {
     /// Prints the rings: pointers in bytes, numbers of jobs, jobs that are not done, and the
     /// registers of the engines.
-    pub(crate) fn show(&self, gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(crate) fn show(&self, card: &Card, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {} resets", self.resets())?;
         for ring in &self.rings {
             let name = ring.name().to_str().unwrap_or("sdma");
@@ -27,7 +27,7 @@ impl Sdma {
             for (seq, vmid) in s.pending.iter().flatten() {
                 writeln!(f, "    job {seq} in VMID {vmid}")?;
             }
-            match self.dump(gpu, ring.engine()) {
+            match self.dump(card, ring.engine()) {
                 Ok(registers) => {
                     for (name, value) in &registers {
                         writeln!(f, "    {name} {value:08x}")?;

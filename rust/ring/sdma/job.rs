@@ -11,25 +11,35 @@ use kernel::{
 };
 
 use super::{
+    group::Group,
     packet::Words,
-    ring::{Frame, Ib, Memory, Ring, JOBS},
+    recover::Shared,
+    ring::{Frame, Ib, Memory, Ring, JOBS, MAX_IBS},
     vmid::Grab,
-    Group, Shared, MAX_IBS,
 };
 use crate::{
     kapi::{
         fence::{Fence, Timeout},
         sched::{JobOps, Prepare, Scheduler},
     },
-    mmu::Vm,
     uapi,
 };
 
-/// What a job does.
+/// The address space of a job.
+pub(crate) struct JobVm {
+    /// PASID.
+    pub(crate) pasid: u32,
+    /// Page table base with its flags.
+    pub(crate) root: u64,
+    /// Keeps the address space until the job has ended.
+    pub(crate) _keep: Arc<dyn Any + Send + Sync>,
+}
+
+/// The work of a job.
 enum What {
     /// Buffers in the address space of a process.
     User {
-        vm: Arc<Vm>,
+        vm: JobVm,
         ibs: KVec<Ib>,
         fence: Option<(u64, u64)>,
         /// The VMID it was given, and whether that has to be switched to `vm` first.
@@ -50,14 +60,14 @@ pub(crate) struct Job {
 
 impl Job {
     /// A job of a process: indirect buffers in its address space.
-    pub(crate) fn user(vm: &Arc<Vm>, ibs: KVec<Ib>, keep: KBox<dyn Any + Send>) -> Result<Self> {
+    pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, keep: KBox<dyn Any + Send>) -> Result<Self> {
         if ibs.len() > MAX_IBS {
             return Err(EINVAL);
         }
         let memory = Memory::new(ibs.len())?;
         Ok(Self {
             what: What::User {
-                vm: vm.clone(),
+                vm,
                 ibs,
                 fence: None,
                 vmid: None,
@@ -123,10 +133,10 @@ impl Job {
             } => {
                 let (vmid, switch) = vmid.ok_or(EINVAL)?;
                 let switch = if switch {
-                    let gpu = ring.gpu()?;
-                    let hal = gpu.generation().sdma;
+                    let (card, _) = ring.parents()?;
+                    let hal = card.generation().sdma;
                     let engine = ring.engine();
-                    Some(hal.vm_switch(gpu.mmio()?, engine, vmid, vm.root(), vm.pasid())?)
+                    Some(hal.vm_switch(card.mmio()?, engine, vmid, vm.root, vm.pasid)?)
                 } else {
                     None
                 };
@@ -173,7 +183,11 @@ impl JobOps for Job {
         cx.entity_error()?;
         *context = cx.entity_context();
         let ring = queue.ring.engine();
-        match queue.shared.vmids.grab(vm, ring, cx.finished())? {
+        match queue
+            .shared
+            .vmids
+            .grab((vm.pasid, vm.root), ring, cx.finished())?
+        {
             Grab::Wait(fence) => Ok(Some(fence)),
             Grab::Vmid {
                 vmid: number,
@@ -195,28 +209,28 @@ impl JobOps for Job {
 
     fn timed_out(&mut self, queue: &Queue) {
         let ring = &queue.ring;
-        let Ok(gpu) = ring.gpu() else {
+        let Ok((card, _)) = ring.parents() else {
             return;
         };
         let name = ring.name().to_str().unwrap_or("sdma");
         if ring.catch_up() > 0 {
-            dev_warn!(gpu.dev(), "{name}: timeout, but jobs were done\n");
+            dev_warn!(card.dev(), "{name}: timeout, but jobs were done\n");
             return;
         }
         if let Ok(s) = ring.snapshot() {
             dev_err!(
-                gpu.dev(),
+                card.dev(),
                 "{name}: timeout, signaled seq {}, emitted seq {}\n",
                 s.signaled,
                 s.emitted
             );
         }
         match queue.shared.recover(ring) {
-            Ok(()) => dev_err!(gpu.dev(), "{name}: engine was reset\n"),
+            Ok(()) => dev_err!(card.dev(), "{name}: engine was reset\n"),
             Err(e) => {
-                dev_err!(gpu.dev(), "{name}: engine was not reset: {e:?}\n");
+                dev_err!(card.dev(), "{name}: engine was not reset: {e:?}\n");
                 // All jobs end, unless that has happened already.
-                gpu.declare_hung("a DMA engine was not reset");
+                card.wedge("a DMA engine was not reset");
             }
         }
     }

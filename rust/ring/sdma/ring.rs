@@ -18,9 +18,9 @@ use kernel::{
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
-use super::{packet::Words, Group};
+use super::{group::Group, host::SdmaHost, packet::Words};
 use crate::{
-    gpu::Gpu,
+    card::Card,
     hw::{HdpFlush, SdmaRing, VmSwitch},
     kapi::{
         fence::{
@@ -32,6 +32,9 @@ use crate::{
     ring::writer::{Format, Layout, Wrap, Writer},
     trace,
 };
+
+/// IBs of a job at most (`amdgpu_ring_max_ibs()`).
+pub(crate) const MAX_IBS: usize = 49;
 
 /// Jobs that a ring takes at a time.
 pub(super) const JOBS: u32 = 8;
@@ -155,7 +158,8 @@ impl Pending {
 
 /// What a ring needs as long as it runs.
 struct Up {
-    gpu: Arc<Gpu>,
+    card: Arc<Card>,
+    host: Arc<dyn SdmaHost>,
     writer: Writer,
     hdp: HdpFlush,
     /// Where the watcher runs.
@@ -239,28 +243,28 @@ impl Up {
     /// Puts the ring, empty, on its engine and sees whether it executes packets.
     fn start(&mut self, engine: u32) -> Result {
         self.writer.reset()?;
-        let hal = self.gpu.generation().sdma;
-        hal.start(self.gpu.mmio()?, engine, &self.layout())?;
+        let hal = self.card.generation().sdma;
+        hal.start(self.card.mmio()?, engine, &self.layout())?;
         self.test()
     }
 
     /// Resets the engine and puts the ring, empty, on it.
     fn restart(&mut self, engine: u32) -> Result {
-        let hal = self.gpu.generation().sdma;
-        hal.stop(self.gpu.mmio()?, engine)?;
-        hal.reset(self.gpu.mmio()?, engine)?;
+        let hal = self.card.generation().sdma;
+        hal.stop(self.card.mmio()?, engine)?;
+        hal.reset(self.card.mmio()?, engine)?;
         self.start(engine)
     }
 
     fn test(&mut self) -> Result {
         self.writer.buffer().write32(TEST, TEST_BEFORE)?;
         self.writer.buffer().publish()?;
-        let mut words = Words::new(self.gpu.generation().sdma.packets());
+        let mut words = Words::new(self.card.generation().sdma.packets());
         words.write(self.addr(TEST), TEST_AFTER)?;
-        self.writer.send(&self.gpu, &words, c"ring test")?;
+        self.writer.send(&self.card, &words, c"ring test")?;
         let start = Instant::<Monotonic>::now();
         while self.writer.buffer().read32(TEST)? != TEST_AFTER {
-            self.gpu.check_usable()?;
+            self.card.check_usable()?;
             if start.elapsed() > Delta::from_millis(TEST_TIMEOUT_MS) {
                 return Err(ETIMEDOUT);
             }
@@ -271,8 +275,8 @@ impl Up {
 
     /// Takes the ring off its engine and waits until it does nothing for us any more.
     fn stop(&self, engine: u32) -> Result {
-        let hal = self.gpu.generation().sdma;
-        let mmio = self.gpu.mmio()?;
+        let hal = self.card.generation().sdma;
+        let mmio = self.card.mmio()?;
         hal.stop(mmio, engine)?;
         let start = Instant::<Monotonic>::now();
         while !hal.is_idle(mmio, engine)? {
@@ -301,7 +305,11 @@ impl State {
     }
 
     fn fail_all(&mut self, error: Error) {
-        for mut job in mem::take(&mut self.pending) {
+        // In place: the list keeps its capacity, so that emit() never allocates.
+        while !self.pending.is_empty() {
+            let Ok(mut job) = self.pending.remove(0) else {
+                break;
+            };
             self.signaled = job.seq;
             job.error.get_or_insert(error);
             job.end();
@@ -318,10 +326,14 @@ impl State {
 
 impl Ring {
     /// Makes the ring of an engine, puts it there and tests it.
-    pub(super) fn start(gpu: &Arc<Gpu>, engine: u32) -> Result<Arc<Self>> {
-        let g = gpu.generation();
+    pub(super) fn start(
+        card: &Arc<Card>,
+        host: &Arc<dyn SdmaHost>,
+        engine: u32,
+    ) -> Result<Arc<Self>> {
+        let g = card.generation();
         let name = *NAMES.get(engine as usize).ok_or(EINVAL)?;
-        let buffer = gpu.system_buffer(TOTAL)?;
+        let buffer = card.system_buffer(TOTAL)?;
         let doorbell = (g.caps.sdma_doorbell + engine * g.caps.sdma_doorbell_stride) * 2;
         let layout = Layout {
             ring: RING,
@@ -339,20 +351,21 @@ impl Ring {
             doorbell,
         )?;
         let mut up = Up {
-            gpu: gpu.clone(),
+            card: card.clone(),
+            host: host.clone(),
             writer,
-            hdp: g.sdma.hdp_flush(gpu.mmio()?, engine)?,
+            hdp: g.sdma.hdp_flush(card.mmio()?, engine)?,
             queue: OrderedQueue::new(name)?,
         };
         if let Err(e) = up.start(engine) {
             dev_err!(
-                gpu.dev(),
+                card.dev(),
                 "{name} does not execute packets: {e:?}\n",
                 name = name.to_str().unwrap_or("sdma")
             );
             // Whatever it does must not go on in memory that is given back now.
             if up.stop(engine).is_err() {
-                gpu.declare_hung("a DMA engine was not stopped");
+                card.wedge("a DMA engine was not stopped");
             }
             return Err(e);
         }
@@ -388,10 +401,11 @@ impl Ring {
         NAMES[self.engine as usize % NAMES.len()]
     }
 
-    /// The GPU while the ring runs; what jobs end with when it does not.
-    pub(super) fn gpu(&self) -> Result<Arc<Gpu>> {
+    /// Returns card and device while the ring runs; else the error that jobs end with.
+    pub(super) fn parents(&self) -> Result<(Arc<Card>, Arc<dyn SdmaHost>)> {
         let state = self.state.lock();
-        state.up.as_ref().map(|up| up.gpu.clone()).ok_or(state.down)
+        let up = state.up.as_ref().ok_or(state.down)?;
+        Ok((up.card.clone(), up.host.clone()))
     }
 
     /// Sends a job. The result signals when it is done.
@@ -401,7 +415,7 @@ impl Ring {
         let Some(up) = state.up.as_mut().filter(|_| state.running) else {
             return Err(state.down);
         };
-        up.gpu.check_usable()?;
+        up.card.check_usable()?;
         if state.pending.len() >= JOBS as usize {
             return Err(EBUSY);
         }
@@ -410,7 +424,7 @@ impl Ring {
             fence: memory,
             words,
         } = memory;
-        let mut words = Words::in_memory(up.gpu.generation().sdma.packets(), words);
+        let mut words = Words::in_memory(up.card.generation().sdma.packets(), words);
         if let Some(switch) = &frame.switch {
             words.vm_switch(switch)?;
             words.pad(0, ALIGN)?;
@@ -438,9 +452,9 @@ impl Ring {
         if words.len() > MAX_FRAME {
             return Err(E2BIG);
         }
-        up.writer.send(&up.gpu, &words, c"job")?;
+        up.writer.send(&up.card, &words, c"job")?;
         trace::sdma_job(
-            up.gpu.id(),
+            up.card.id(),
             self.engine,
             frame.vmid,
             u64::from(seq),
@@ -461,7 +475,7 @@ impl Ring {
             error: None,
             group: frame.group.clone(),
         };
-        state.pending.push(job, GFP_KERNEL)?;
+        state.pending.push_within_capacity(job)?;
         if !state.watching {
             // It is not there twice: the flag falls when it ends.
             state.watching = up.queue.enqueue(self.clone()).is_ok();
@@ -487,16 +501,16 @@ impl Ring {
     /// Completes what the engine has finished by now, interrupt or not. Returns how many jobs had
     /// been waiting for one.
     pub(super) fn catch_up(&self) -> usize {
-        let (gpu, done) = match &self.state.lock().up {
+        let (card, host, done) = match &self.state.lock().up {
             Some(up) => match up.done() {
-                Ok(done) => (up.gpu.clone(), done),
+                Ok(done) => (up.card.clone(), up.host.clone(), done),
                 Err(_) => return 0,
             },
             None => return 0,
         };
         // Entries that are there already may say that one of them failed.
-        if let Err(e) = gpu.ih().drain(&gpu) {
-            dev_dbg!(gpu.dev(), "interrupt ring: {e:?}\n");
+        if let Err(e) = host.drain_interrupts() {
+            dev_dbg!(card.dev(), "interrupt ring: {e:?}\n");
         }
         self.state.lock().complete(done)
     }
@@ -528,8 +542,8 @@ impl Ring {
         let Some(up) = state.up.as_mut().filter(|_| state.running) else {
             return Err(state.down);
         };
-        let hal = up.gpu.generation().sdma;
-        let selected = hal.is_selected(up.gpu.mmio()?, self.engine)?;
+        let hal = up.card.generation().sdma;
+        let selected = hal.is_selected(up.card.mmio()?, self.engine)?;
         let restarted = up.restart(self.engine);
         // What the engine has managed to finish before counts.
         let done = up.done()?;
@@ -557,7 +571,7 @@ impl Ring {
                 None => false,
             };
             if !skip {
-                up.writer.send(&up.gpu, &job.words, c"job (again)")?;
+                up.writer.send(&up.card, &job.words, c"job (again)")?;
                 continue;
             }
             for words in [
@@ -565,7 +579,7 @@ impl Ring {
                 job.words.get(job.body.end..),
             ] {
                 up.writer
-                    .send(&up.gpu, words.ok_or(EINVAL)?, c"job (left out)")?;
+                    .send(&up.card, words.ok_or(EINVAL)?, c"job (left out)")?;
             }
         }
         Ok(())
@@ -622,10 +636,10 @@ impl Ring {
         state.down = error;
         state.running = false;
         if let Some(up) = &state.up {
-            let hal = up.gpu.generation().sdma;
-            let stopped = up.gpu.mmio().and_then(|mmio| hal.stop(mmio, self.engine));
+            let hal = up.card.generation().sdma;
+            let stopped = up.card.mmio().and_then(|mmio| hal.stop(mmio, self.engine));
             if let Err(e) = stopped {
-                dev_err!(up.gpu.dev(), "a DMA engine was not stopped: {e:?}\n");
+                dev_err!(up.card.dev(), "a DMA engine was not stopped: {e:?}\n");
             }
         }
         state.fail_all(error);
@@ -680,9 +694,9 @@ impl WorkItem for Ring {
             if found > 0 {
                 state.lost += found as u32;
                 if let Some(up) = &state.up {
-                    if up.gpu.ih().may_log() {
+                    if up.card.ih().may_log() {
                         dev_warn!(
-                            up.gpu.dev(),
+                            up.card.dev(),
                             "{}: fence fallback timer expired, {found} interrupts lost\n",
                             this.name().to_str().unwrap_or("sdma")
                         );

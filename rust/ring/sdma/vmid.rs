@@ -10,7 +10,7 @@ use kernel::{
 };
 
 use super::ring::JOBS;
-use crate::{kapi::fence::Fence, mmu::Vm};
+use crate::kapi::fence::Fence;
 
 /// One VMID.
 struct Slot {
@@ -105,8 +105,9 @@ impl Vmids {
         )
     }
 
-    /// Takes a VMID for a job of `vm` on ring `ring`; it is the job's until `finished`.
-    pub(super) fn grab(&self, vm: &Vm, ring: u32, finished: ARef<Fence>) -> Result<Grab> {
+    /// Takes a VMID for a job in the address space `owner` (PASID and page table base) on ring
+    /// `ring`, until `finished` signals.
+    pub(super) fn grab(&self, owner: (u32, u64), ring: u32, finished: ARef<Fence>) -> Result<Grab> {
         let mut table = self.table.lock();
         let Table {
             slots,
@@ -136,7 +137,6 @@ impl Vmids {
             *waits = Some(fence.clone());
             return Ok(Grab::Wait(fence));
         };
-        let owner = (vm.pasid(), vm.root());
         let at = slots.iter().position(|s| s.owner == owner).unwrap_or(idle);
         let slot = slots.get_mut(at).ok_or(EINVAL)?;
         // There is room; if not, this must not wait for any.

@@ -220,11 +220,7 @@ impl Request {
 }
 
 impl Work {
-    fn add_ib(
-        &mut self,
-        ctx: &Ctx,
-        ib: &uapi::drm_amdgpu_cs_chunk_ib,
-    ) -> Result {
+    fn add_ib(&mut self, ctx: &Ctx, ib: &uapi::drm_amdgpu_cs_chunk_ib) -> Result {
         // A job may have failed since the first pass.
         ctx.entity(ring_of(ib))?;
         let dwords = ib.ib_bytes / 4;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The GART: the address space of VMID 0 in which the kernel's own system memory appears to the
-//! GPU, and buffers in it (rings, MQDs, fences, runlists).
+//! The GART: system memory in the address space of VMID 0, and buffers in it (rings, MQDs, fences,
+//! runlists).
 //!
-//! It is one flat table of PTEs in VRAM, with a copy in memory, as VRAM may be lost. Free page numbers
-//! are a bitmap. A [`Window`] shows memory of buffers to the DMA engines while they copy it.
+//! The table is one flat array of PTEs in VRAM, with a copy in system memory because VRAM may be
+//! lost. Free pages are a bitmap. A [`GartMapping`] maps pages of BOs while SDMA copies them.
 
 use kernel::{
     device, new_mutex,
@@ -16,7 +16,7 @@ use kernel::{
 
 use super::{
     hub::Hub,
-    memory::{Vram, VramRange},
+    vram::{Vram, VramRange},
 };
 use crate::{
     hw::{FlushType, McLayout},
@@ -28,14 +28,14 @@ const SIZE: u64 = 512 * SZ_1M as u64;
 /// Bytes of a PTE.
 const PTE_BYTES: usize = 8;
 const FOUR_GIB: u64 = 4 * SZ_1G as u64;
-/// The hubs cannot address the hole in the middle of the address space: lowest address of it.
+/// First address of the hole in the middle of the address space (`AMDGPU_GMC_HOLE_START`).
 const HOLE_START: u64 = 0x8000_0000_0000;
 
-/// Free and used pages of the aperture.
+/// Pages of the aperture in use.
 struct Bitmap {
     words: KVVec<u64>,
     pages: usize,
-    /// What the table holds.
+    /// Copy of the table.
     ptes: KVVec<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Bitmap {
         }
     }
 
-    /// Takes `count` pages in a row, the first of them a multiple of `align`.
+    /// Takes `count` consecutive pages, the first a multiple of `align`. `None` when there is no room.
     fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         let mut start = 0;
         while start + count <= self.pages {
@@ -76,7 +76,7 @@ impl Bitmap {
     }
 }
 
-/// The GART of a GPU.
+/// The GART of a card.
 #[pin_data]
 pub(crate) struct Gart {
     hub: Arc<Hub>,
@@ -86,8 +86,8 @@ pub(crate) struct Gart {
     pages: Mutex<Bitmap>,
 }
 
-/// Where the aperture goes: beside the frame buffer, on a 4 GiB boundary, on the side with less
-/// room that is still enough.
+/// Returns the start of the aperture: beside the frame buffer, on a 4 GiB boundary, on the smaller
+/// side that is large enough (`amdgpu_gmc_gart_location()`). `ENOSPC` when none is.
 fn place(layout: &McLayout) -> Result<u64> {
     let before = layout.fb_start;
     let after_fb = layout
@@ -108,17 +108,18 @@ fn place(layout: &McLayout) -> Result<u64> {
 }
 
 impl Gart {
-    /// Bytes of the table that [`Gart::new`] wants.
+    /// Size in bytes of the table that [`Gart::new`] takes.
     pub(crate) const TABLE_BYTES: u64 = SIZE / PAGE_SIZE as u64 * PTE_BYTES as u64;
 
-    /// Makes an empty GART with its table in `table`. The hubs are not told yet.
+    /// Returns an empty GART with its PTEs in `table`. The hubs are not programmed yet. `EINVAL` when
+    /// `table` is too small or in pieces.
     pub(crate) fn new(hub: Arc<Hub>, layout: &McLayout, table: VramRange) -> Result<Arc<Self>> {
         let start = place(layout)?;
         if table.size() < Self::TABLE_BYTES || table.run(0)?.1 < Self::TABLE_BYTES {
             return Err(EINVAL);
         }
         let mut map = Bitmap::new((SIZE / PAGE_SIZE as u64) as usize)?;
-        // Address 0 stays free: a forgotten pointer shall fault.
+        // Address 0 stays unmapped: a null pointer faults.
         map.set(0, true);
         Arc::pin_init(
             try_pin_init!(Self {
@@ -131,22 +132,22 @@ impl Gart {
         )
     }
 
-    /// First byte of the aperture.
+    /// Returns the first address of the aperture.
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Last byte of the aperture.
+    /// Returns the last address of the aperture.
     pub(crate) fn end(&self) -> u64 {
         self.start + SIZE - 1
     }
 
-    /// Offset of the table in VRAM.
+    /// Returns the offset of the table in VRAM.
     pub(crate) fn table_offset(&self) -> u64 {
         self.table.start()
     }
 
-    /// Writes entries. Under the lock, so that table and copy stay the same.
+    /// Writes PTEs to table and copy. Under the lock, so that both stay the same.
     fn write(&self, page: usize, count: usize, mut pte: impl FnMut(usize) -> u64) -> Result {
         let mut pages = self.pages.lock();
         let copy = pages.ptes.get_mut(page..page + count).ok_or(EINVAL)?;
@@ -162,7 +163,7 @@ impl Gart {
         bar.write64s(at, ptes.len(), |i| ptes[i])
     }
 
-    /// Writes the whole table once more. The caller flushes the host data path and the TLBs.
+    /// Rewrites the whole table. The caller flushes HDP and TLBs.
     pub(crate) fn restore(&self) -> Result {
         self.write_table(0, &self.pages.lock().ptes)
     }
@@ -172,16 +173,15 @@ impl Gart {
         self.hub.flush_vmid(0, FlushType::Legacy)
     }
 
-    /// Maps `count` pages of system memory that start at bus address `dma`, to an address that is a
-    /// multiple of `align` pages.
+    /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align` pages.
     fn map(self: &Arc<Self>, dma: u64, count: usize, align: usize) -> Result<Mapping> {
         self.map_runs(count, align, |i| {
             Ok((dma + (i * PAGE_SIZE) as u64, count - i))
         })
     }
 
-    /// Maps `count` pages of system memory. `run(i)` says at which bus address page `i` is and how
-    /// many pages follow there in one piece.
+    /// Maps `count` pages of system memory. `run(i)` returns the bus address of page `i` and the number
+    /// of pages that follow it in one piece. `ENOMEM` when the aperture is full.
     fn map_runs(
         self: &Arc<Self>,
         count: usize,
@@ -210,20 +210,25 @@ impl Gart {
         Ok(mapping)
     }
 
-    /// Shows `len` bytes of `pages` from byte `at` on to kernel queues, as long as the result
-    /// lives. The pages have to live longer.
-    pub(crate) fn window(self: &Arc<Self>, pages: &Pages, at: u64, len: u64) -> Result<Window> {
+    /// Maps `len` bytes of `pages` from byte `at` on in VMID 0 until the result is dropped. The pages
+    /// have to outlive it. `ENOMEM` when the aperture is full.
+    pub(crate) fn map_pages(
+        self: &Arc<Self>,
+        pages: &Pages,
+        at: u64,
+        len: u64,
+    ) -> Result<GartMapping> {
         let first = usize::try_from(at)? / PAGE_SIZE;
         let count = usize::try_from(len)?.div_ceil(PAGE_SIZE);
         self.map_runs(count, 1, |i| pages.dma_run(first + i))
-            .map(Window)
+            .map(GartMapping)
     }
 
     fn unmap(&self, page: usize, count: usize) {
-        // When the device is gone there is no table any more; the pages are free either way.
+        // After an unbind there is no table; the pages are free either way.
         let cleared = self.write(page, count, |_| 0).and_then(|()| self.flush());
         if cleared.is_err_and(|e| e != ENODEV) {
-            pr_err!("GART: {count} pages at {page} could not be unmapped, they stay in use\n");
+            pr_err!("GART: {count} pages at {page} were not unmapped and stay allocated\n");
             return;
         }
         let mut pages = self.pages.lock();
@@ -233,13 +238,13 @@ impl Gart {
     }
 }
 
-/// Kernel memory that CPU and GPU share, contiguous for both: system memory mapped in the GART,
-/// or VRAM reached through the BAR.
+/// A buffer of the driver that is contiguous for CPU and GPU: system memory mapped in the GART, or
+/// VRAM accessed through the BAR.
 pub(crate) struct Buffer {
-    place: Place,
+    placement: BufferPlacement,
 }
 
-enum Place {
+enum BufferPlacement {
     // Field order: the mapping goes before the memory.
     System {
         mapping: Mapping,
@@ -270,19 +275,19 @@ impl Drop for Mapping {
     }
 }
 
-/// System memory that kernel queues of the GPU reach for a while.
-pub(crate) struct Window(Mapping);
+/// Pages of system memory mapped in VMID 0.
+pub(crate) struct GartMapping(Mapping);
 
-impl Window {
-    /// Its address for kernel queues of the GPU (VMID 0).
+impl GartMapping {
+    /// Returns the address in VMID 0.
     pub(crate) fn addr(&self) -> u64 {
         self.0.addr()
     }
 }
 
 impl Buffer {
-    /// Allocates a zeroed buffer of at least `size` bytes in system memory. Its address for the GPU
-    /// is a multiple of `align`.
+    /// Allocates a zeroed buffer of at least `size` bytes in system memory, at a GPU address that is
+    /// a multiple of `align` bytes. `ENOMEM` without memory or room in the GART.
     pub(crate) fn system(
         gart: &Arc<Gart>,
         dev: &device::Device,
@@ -293,12 +298,12 @@ impl Buffer {
         let align = align.div_ceil(PAGE_SIZE).max(1);
         let mapping = gart.map(mem.dma_address(), mem.size() / PAGE_SIZE, align)?;
         Ok(Self {
-            place: Place::System { mapping, mem },
+            placement: BufferPlacement::System { mapping, mem },
         })
     }
 
-    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `fb_start` is where VRAM
-    /// begins for the hubs.
+    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `fb_start` is the address of VRAM
+    /// in VMID 0. Errors as [`Vram::alloc`].
     pub(crate) fn vram(
         hub: &Arc<Hub>,
         vram: &Arc<Vram>,
@@ -307,7 +312,7 @@ impl Buffer {
     ) -> Result<Self> {
         let range = vram.alloc(size as u64, true)?;
         Ok(Self {
-            place: Place::Vram {
+            placement: BufferPlacement::Vram {
                 addr: fb_start + range.start(),
                 range,
                 hub: hub.clone(),
@@ -315,11 +320,11 @@ impl Buffer {
         })
     }
 
-    /// The address of the buffer for kernel queues of the GPU (VMID 0).
+    /// Returns the address in VMID 0.
     pub(crate) fn gpu_addr(&self) -> u64 {
-        match &self.place {
-            Place::System { mapping, .. } => mapping.addr(),
-            Place::Vram { addr, .. } => *addr,
+        match &self.placement {
+            BufferPlacement::System { mapping, .. } => mapping.addr(),
+            BufferPlacement::Vram { addr, .. } => *addr,
         }
     }
 
@@ -331,88 +336,93 @@ impl Buffer {
         Ok(usize::try_from(range.start())? + at)
     }
 
-    /// Reads the 32-bit word at byte `at`.
+    /// Reads the dword at byte `at`. `EINVAL` beyond the end.
     pub(crate) fn read32(&self, at: usize) -> Result<u32> {
-        match &self.place {
-            Place::System { mem, .. } => mem.read32(at),
-            Place::Vram { range, .. } => range.vram().bar().read32(self.bar_offset(range, at, 4)?),
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.read32(at),
+            BufferPlacement::Vram { range, .. } => {
+                range.vram().bar().read32(self.bar_offset(range, at, 4)?)
+            }
         }
     }
 
-    /// Reads the 64-bit word at byte `at`.
+    /// Reads the qword at byte `at`. `EINVAL` beyond the end.
     pub(crate) fn read64(&self, at: usize) -> Result<u64> {
-        match &self.place {
-            Place::System { mem, .. } => mem.read64(at),
-            Place::Vram { range, .. } => range.vram().bar().read64(self.bar_offset(range, at, 8)?),
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.read64(at),
+            BufferPlacement::Vram { range, .. } => {
+                range.vram().bar().read64(self.bar_offset(range, at, 8)?)
+            }
         }
     }
 
-    /// Writes the 32-bit word at byte `at`. In VRAM it reaches the GPU with [`Buffer::publish`].
+    /// Writes the dword at byte `at`. Visible to the GPU after [`Buffer::publish`]. `EINVAL` beyond
+    /// the end.
     pub(crate) fn write32(&self, at: usize, value: u32) -> Result {
-        match &self.place {
-            Place::System { mem, .. } => mem.write32(at, value),
-            Place::Vram { .. } => self.write32s(at, &[value]),
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.write32(at, value),
+            BufferPlacement::Vram { .. } => self.write32s(at, &[value]),
         }
     }
 
-    /// Writes 32-bit words from byte `at` on. In VRAM they reach the GPU with [`Buffer::publish`].
+    /// Writes dwords from byte `at` on, as [`Buffer::write32`].
     pub(crate) fn write32s(&self, at: usize, from: &[u32]) -> Result {
-        match &self.place {
-            Place::System { mem, .. } => mem.write32s(at, from),
-            Place::Vram { range, .. } => {
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.write32s(at, from),
+            BufferPlacement::Vram { range, .. } => {
                 let at = self.bar_offset(range, at, size_of_val(from))?;
                 range.vram().bar().write32s(at, from)
             }
         }
     }
 
-    /// Writes the 64-bit word at byte `at`. In VRAM it reaches the GPU with [`Buffer::publish`].
+    /// Writes the qword at byte `at`, as [`Buffer::write32`].
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
-        match &self.place {
-            Place::System { mem, .. } => mem.write64(at, value),
-            Place::Vram { range, .. } => range
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.write64(at, value),
+            BufferPlacement::Vram { range, .. } => range
                 .vram()
                 .bar()
                 .write64(self.bar_offset(range, at, 8)?, value),
         }
     }
 
-    /// Copies bytes to the byte offset `at`. In VRAM they reach the GPU with [`Buffer::publish`].
+    /// Copies bytes to byte `at`, as [`Buffer::write32`].
     pub(crate) fn write_bytes(&self, at: usize, from: &[u8]) -> Result {
-        match &self.place {
-            Place::System { mem, .. } => mem.write_bytes(at, from),
-            Place::Vram { range, .. } => range
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.write_bytes(at, from),
+            BufferPlacement::Vram { range, .. } => range
                 .vram()
                 .bar()
                 .write(self.bar_offset(range, at, from.len())?, from),
         }
     }
 
-    /// Copies words from `from` to the byte offset `at` and makes them visible to the GPU.
+    /// Copies dwords to byte `at` and makes them visible to the GPU.
     pub(crate) fn write_dwords(&self, at: usize, from: &[u32]) -> Result {
         self.write32s(at, from)?;
         self.publish()
     }
 
-    /// Copies words from the byte offset `at` into `to`.
+    /// Copies dwords from byte `at` on to `to`. `EINVAL` beyond the end.
     pub(crate) fn read_dwords(&self, at: usize, to: &mut [u32]) -> Result {
-        match &self.place {
-            Place::System { mem, .. } => mem.read32s(at, to),
-            Place::Vram { range, .. } => {
+        match &self.placement {
+            BufferPlacement::System { mem, .. } => mem.read32s(at, to),
+            BufferPlacement::Vram { range, .. } => {
                 let at = self.bar_offset(range, at, size_of_val(to))?;
                 range.vram().bar().read32s(at, to)
             }
         }
     }
 
-    /// Makes the CPU's writes visible to the GPU.
+    /// Makes writes of the CPU visible to the GPU: a memory barrier, or an HDP flush.
     pub(crate) fn publish(&self) -> Result {
-        match &self.place {
-            Place::System { .. } => {
+        match &self.placement {
+            BufferPlacement::System { .. } => {
                 barrier::mb(barrier::Full);
                 Ok(())
             }
-            Place::Vram { hub, .. } => hub.hdp_flush(),
+            BufferPlacement::Vram { hub, .. } => hub.hdp_flush(),
         }
     }
 }

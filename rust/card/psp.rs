@@ -21,7 +21,7 @@ use rkfd_abi::{
     psp::{self, cmd, cmd_buf, frame, load_ip_fw, load_ta, resp, setup_tmr, status},
 };
 
-use super::{gart::Buffer, Gpu};
+use super::gart::{Buffer, Gart};
 use crate::{
     asic::{firmware::Files, mmio::Mmio},
     hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal},
@@ -77,6 +77,22 @@ struct Buffers {
     transfer: Buffer,
     /// Ring, command, fence.
     shared: Buffer,
+}
+
+/// What the PSP needs of its card.
+pub(crate) struct PspContext<'a> {
+    /// The device, for messages and DMA.
+    pub(crate) dev: &'a device::Device,
+    /// Registers.
+    pub(crate) mmio: &'a Mmio,
+    /// Where buffers are mapped.
+    pub(crate) gart: &'a Arc<Gart>,
+}
+
+impl PspContext<'_> {
+    fn buffer(&self, size: usize, align: usize) -> Result<Buffer> {
+        Buffer::system(self.gart, self.dev, size, align)
+    }
 }
 
 /// What came back from a command.
@@ -154,50 +170,48 @@ impl Psp {
     }
 
     /// Whether its operating system runs.
-    pub(super) fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
+    pub(crate) fn is_alive(&self, mmio: &Mmio) -> Result<bool> {
         self.hal.is_alive(mmio)
     }
 
     /// Brings the operating system up, unless it runs, and loads all firmware. Memory hubs and GART
     /// have to work. Nothing is taken for granted of an earlier start.
-    pub(crate) fn start(&self, gpu: &Arc<Gpu>) -> Result {
-        let mmio = gpu.mmio()?;
+    pub(crate) fn start(&self, cx: &PspContext<'_>) -> Result {
         let mut state = self.state.lock();
         state.forget();
         if state.buffers.is_none() {
             state.buffers = Some(Buffers {
-                transfer: gpu
-                    .aligned_buffer(psp::TRANSFER_SIZE as usize, psp::TRANSFER_SIZE as usize)?,
-                shared: gpu.system_buffer(SHARED)?,
+                transfer: cx.buffer(psp::TRANSFER_SIZE as usize, psp::TRANSFER_SIZE as usize)?,
+                shared: cx.buffer(SHARED, 1)?,
             });
         }
-        if self.hal.is_alive(mmio)? {
-            let version = self.hal.os_version(mmio)?;
+        if self.hal.is_alive(cx.mmio)? {
+            let version = self.hal.os_version(cx.mmio)?;
             if version != self.plan.versions.os {
                 dev_info!(
-                    gpu.dev(),
+                    cx.dev,
                     "the security processor runs version {version:#x} already, not {:#x} of {}\n",
                     self.plan.versions.os,
                     self.files.path(0)
                 );
             }
         } else {
-            self.boot(gpu, mmio, &state)?;
+            self.boot(cx, &state)?;
         }
-        self.create_ring(gpu, mmio, &mut state)?;
-        self.set_region(gpu, mmio, &mut state)?;
+        self.create_ring(cx, &mut state)?;
+        self.set_region(cx, &mut state)?;
         for part in &self.plan.engines {
-            self.load(gpu, mmio, &mut state, part)?;
+            self.load(cx, &mut state, part)?;
         }
         if let Some(part) = &self.plan.driver {
-            self.load_driver(gpu, mmio, &mut state, part)?;
+            self.load_driver(cx, &mut state, part)?;
         }
         for part in &self.plan.late {
-            self.load(gpu, mmio, &mut state, part)?;
+            self.load(cx, &mut state, part)?;
         }
         let v = self.plan.versions;
         dev_dbg!(
-            gpu.dev(),
+            cx.dev,
             "firmware: secure OS {:#x}, RLC {}, MEC {}, SDMA {}\n",
             v.os,
             v.rlc.version,
@@ -208,8 +222,7 @@ impl Psp {
     }
 
     /// Ends what [`Psp::start`] began, as far as it got. Firmware that was loaded goes on.
-    pub(crate) fn stop(&self, gpu: &Gpu) -> Result {
-        let mmio = gpu.mmio()?;
+    pub(crate) fn stop(&self, cx: &PspContext<'_>) -> Result {
         let mut state = self.state.lock();
         if !core::mem::take(&mut state.ring) {
             return Ok(());
@@ -217,62 +230,63 @@ impl Psp {
         let mut result = Ok(());
         if let Some(session) = state.session.take() {
             let arguments = [(psp::unload_ta::SESSION_ID, session)];
-            result = self.must(gpu, mmio, &mut state, cmd::UNLOAD_TA, &arguments);
+            result = self.must(cx, &mut state, cmd::UNLOAD_TA, &arguments);
         }
         // One that does not answer will not answer the next either.
         if core::mem::take(&mut state.region) && result != Err(ETIMEDOUT) {
-            let done = self.must(gpu, mmio, &mut state, cmd::DESTROY_TMR, &[]);
+            let done = self.must(cx, &mut state, cmd::DESTROY_TMR, &[]);
             result = result.and(done);
         }
-        let done = self.hal.destroy_ring(mmio)?;
-        result.and(self.mailbox(gpu, "destroy its ring", done))
+        let done = self.hal.destroy_ring(cx.mmio)?;
+        result.and(self.mailbox(cx, "destroy its ring", done))
     }
 
     /// Divides the card into so many partitions. Its compute dies are idle.
-    pub(crate) fn set_partitions(&self, gpu: &Gpu, partitions: u32) -> Result {
-        let mmio = gpu.mmio()?;
+    pub(crate) fn set_partitions(&self, cx: &PspContext<'_>, partitions: u32) -> Result {
         let mut state = self.state.lock();
         let arguments = [(psp::spatial_part::MODE, partitions)];
-        self.must(gpu, mmio, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
+        self.must(cx, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
     }
 
     /// Resets the card, see [`PspHal::mode1_reset`].
-    pub(super) fn mode1_reset(&self, mmio: &Mmio) -> Result {
+    pub(crate) fn mode1_reset(&self, mmio: &Mmio) -> Result {
         self.forget();
         self.hal.mode1_reset(mmio)
     }
 
     /// Waits until the boot loader is there after a reset.
-    pub(super) fn wait_for_reset(&self, mmio: &Mmio) -> Result {
+    pub(crate) fn wait_for_reset(&self, mmio: &Mmio) -> Result {
         self.hal.wait_bootloader(mmio)
     }
 
     /// Nobody can talk to it until [`Psp::start`].
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.state.lock().forget();
     }
 
-    fn boot(&self, gpu: &Gpu, mmio: &Mmio, state: &State) -> Result {
+    fn boot(&self, cx: &PspContext<'_>, state: &State) -> Result {
         let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
         let silent = || {
             dev_err!(
-                gpu.dev(),
+                cx.dev,
                 "the security processor's boot loader does not answer: power the machine off and on\n"
             );
         };
-        self.hal.wait_bootloader(mmio).inspect_err(|_| silent())?;
+        self.hal
+            .wait_bootloader(cx.mmio)
+            .inspect_err(|_| silent())?;
         for (i, part) in self.plan.boot.iter().enumerate() {
             self.copy(buffer, part)?;
             let answer = if i + 1 == self.plan.boot.len() {
-                self.hal.boot_os(mmio, part.code, buffer.gpu_addr())
+                self.hal.boot_os(cx.mmio, part.code, buffer.gpu_addr())
             } else {
-                self.hal.boot(mmio, part.code, buffer.gpu_addr())
+                self.hal.boot(cx.mmio, part.code, buffer.gpu_addr())
             };
             match answer {
                 Ok(Ok(())) => {}
                 Ok(Err(status)) => {
                     dev_err!(
-                        gpu.dev(),
+                        cx.dev,
                         "the security processor's boot loader refuses the {} of {}: status {status:#x}\n",
                         part.name,
                         self.files.path(part.file)
@@ -281,7 +295,7 @@ impl Psp {
                 }
                 Err(e) => {
                     dev_err!(
-                        gpu.dev(),
+                        cx.dev,
                         "the security processor does not load the {} of {} ({e:?}): power the machine off and on\n",
                         part.name,
                         self.files.path(part.file)
@@ -293,48 +307,48 @@ impl Psp {
         Ok(())
     }
 
-    fn mailbox(&self, gpu: &Gpu, what: &str, answer: Answer) -> Result {
+    fn mailbox(&self, cx: &PspContext<'_>, what: &str, answer: Answer) -> Result {
         answer.map_err(|status| {
             dev_err!(
-                gpu.dev(),
+                cx.dev,
                 "the security processor does not {what}: status {status:#x}\n"
             );
             EIO
         })
     }
 
-    fn create_ring(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State) -> Result {
+    fn create_ring(&self, cx: &PspContext<'_>, state: &mut State) -> Result {
         let shared = &state.buffers.as_ref().ok_or(ENODEV)?.shared;
         shared.write32(FENCE, state.fence)?;
         shared.publish()?;
         let address = shared.gpu_addr() + RING as u64;
         let create = || {
             self.hal
-                .create_ring(mmio, address, psp::RING_BYTES)
+                .create_ring(cx.mmio, address, psp::RING_BYTES)
                 .inspect_err(|e| {
-                    dev_err!(gpu.dev(), "the security processor does not answer: {e:?}\n");
+                    dev_err!(cx.dev, "the security processor does not answer: {e:?}\n");
                 })
         };
         let mut answer = create()?;
         if answer.is_err() {
             // Whoever had the card before may have left a ring.
-            let _ = self.hal.destroy_ring(mmio)?;
+            let _ = self.hal.destroy_ring(cx.mmio)?;
             answer = create()?;
         }
-        self.mailbox(gpu, "create a ring", answer)?;
+        self.mailbox(cx, "create a ring", answer)?;
         state.ring = true;
         Ok(())
     }
 
     /// Lets it use the memory that the card's own firmware has set aside when it booted.
-    fn set_region(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State) -> Result {
+    fn set_region(&self, cx: &PspContext<'_>, state: &mut State) -> Result {
         let arguments = [
             (setup_tmr::BUF_ADDR_LO, 0),
             (setup_tmr::BUF_ADDR_HI, 0),
             (setup_tmr::BUF_SIZE, 0),
             (setup_tmr::FLAGS, setup_tmr::FLAG_VIRT_PHY_ADDR.put(1)),
         ];
-        self.must(gpu, mmio, state, cmd::SETUP_TMR, &arguments)?;
+        self.must(cx, state, cmd::SETUP_TMR, &arguments)?;
         state.region = true;
         Ok(())
     }
@@ -353,8 +367,7 @@ impl Psp {
     /// Sends the command that takes a part out of the transfer buffer.
     fn send<const N: usize>(
         &self,
-        gpu: &Gpu,
-        mmio: &Mmio,
+        cx: &PspContext<'_>,
         state: &mut State,
         part: &Part,
         command: u32,
@@ -363,11 +376,11 @@ impl Psp {
         let buffer = &state.buffers.as_ref().ok_or(ENODEV)?.transfer;
         self.copy(buffer, part)?;
         let arguments = arguments(buffer.gpu_addr());
-        self.submit(gpu, mmio, state, command, &arguments)
+        self.submit(cx, state, command, &arguments)
     }
 
-    fn load(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
-        let response = self.send(gpu, mmio, state, part, cmd::LOAD_IP_FW, |at| {
+    fn load(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {
+        let response = self.send(cx, state, part, cmd::LOAD_IP_FW, |at| {
             [
                 (load_ip_fw::FW_ADDR_LO, lo32(at)),
                 (load_ip_fw::FW_ADDR_HI, hi32(at)),
@@ -378,12 +391,12 @@ impl Psp {
         match response.status {
             // Cancelled: it is loaded already.
             status::SUCCESS | status::CANCEL => Ok(()),
-            status => self.refused(gpu, part, status),
+            status => self.refused(cx, part, status),
         }
     }
 
-    fn load_driver(&self, gpu: &Gpu, mmio: &Mmio, state: &mut State, part: &Part) -> Result {
-        let response = self.send(gpu, mmio, state, part, cmd::LOAD_ASD, |at| {
+    fn load_driver(&self, cx: &PspContext<'_>, state: &mut State, part: &Part) -> Result {
+        let response = self.send(cx, state, part, cmd::LOAD_ASD, |at| {
             [
                 (load_ta::APP_ADDR_LO, lo32(at)),
                 (load_ta::APP_ADDR_HI, hi32(at)),
@@ -391,24 +404,24 @@ impl Psp {
             ]
         })?;
         if response.status != status::SUCCESS {
-            return self.refused(gpu, part, response.status);
+            return self.refused(cx, part, response.status);
         }
         state.session = Some(response.session);
         Ok(())
     }
 
     /// Reports a part that was not loaded.
-    fn refused(&self, gpu: &Gpu, part: &Part, status: u32) -> Result {
+    fn refused(&self, cx: &PspContext<'_>, part: &Part, status: u32) -> Result {
         let (name, path, status) = (part.name, self.files.path(part.file), Status(status));
         if part.needed {
             dev_err!(
-                gpu.dev(),
+                cx.dev,
                 "the security processor refuses the {name} firmware of {path}: {status}; install another version of firmware-amd-graphics\n"
             );
             return Err(EIO);
         }
         dev_warn!(
-            gpu.dev(),
+            cx.dev,
             "the security processor refuses the {name} of {path}: {status}\n"
         );
         Ok(())
@@ -417,18 +430,17 @@ impl Psp {
     /// Sends a command that has to succeed.
     fn must(
         &self,
-        gpu: &Gpu,
-        mmio: &Mmio,
+        cx: &PspContext<'_>,
         state: &mut State,
         command: u32,
         arguments: &[(usize, u32)],
     ) -> Result {
-        let response = self.submit(gpu, mmio, state, command, arguments)?;
+        let response = self.submit(cx, state, command, arguments)?;
         if response.status == status::SUCCESS {
             return Ok(());
         }
         dev_err!(
-            gpu.dev(),
+            cx.dev,
             "the security processor refuses {}: {}\n",
             cmd::name(command).unwrap_or("a command"),
             Status(response.status)
@@ -439,8 +451,7 @@ impl Psp {
     /// Sends a command and waits for its end.
     fn submit(
         &self,
-        gpu: &Gpu,
-        mmio: &Mmio,
+        cx: &PspContext<'_>,
         state: &mut State,
         command: u32,
         arguments: &[(usize, u32)],
@@ -460,11 +471,11 @@ impl Psp {
         }
 
         let words = psp::RING_BYTES / 4;
-        let wptr = self.hal.wptr(mmio)? % words;
+        let wptr = self.hal.wptr(cx.mmio)? % words;
         let at = RING + wptr as usize * 4;
         if at % frame::SIZE != 0 {
             dev_err!(
-                gpu.dev(),
+                cx.dev,
                 "the security processor's ring is at {wptr:#x}, inside a frame\n"
             );
             return Err(EIO);
@@ -481,7 +492,7 @@ impl Psp {
         shared.write32(at + frame::FENCE_VALUE, value)?;
         shared.publish()?;
         let next = (wptr + (frame::SIZE / 4) as u32) % words;
-        self.hal.set_wptr(mmio, next)?;
+        self.hal.set_wptr(cx.mmio, next)?;
 
         read_poll_timeout(
             || shared.read32(FENCE),
@@ -491,7 +502,7 @@ impl Psp {
         )
         .inspect_err(|_| {
             dev_err!(
-                gpu.dev(),
+                cx.dev,
                 "the security processor does not answer {}\n",
                 cmd::name(command).unwrap_or("a command")
             );

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The card: what PCI shows. Registers, discovery, VRAM, GART, memory hubs, interrupt ring, doorbell
+//! BAR and PSP; everything below the rings.
+//!
+//! Processes and open files keep a card by `Arc<Card>`, which may outlive the binding.
+//! [`Card::mmio`] and everything built on it returns `ENODEV` then.
+
+use kernel::{
+    device::{self, Core},
+    new_mutex,
+    pci,
+    prelude::*,
+    sizes::*,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc,
+        Mutex, //
+    },
+    types::ScopeGuard, //
+};
+
+use crate::{
+    asic::{
+        config::{Config, PciInfo},
+        discovery,
+        mmio::{EarlyMmio, Mmio},
+    },
+    hw::{self, psp::FirmwareVersions, Generation, McLayout},
+    kapi::{self, dma::Pages},
+    trace,
+};
+
+pub(crate) mod account;
+pub(crate) mod aperture;
+pub(crate) mod clear;
+pub(crate) mod gart;
+pub(crate) mod health;
+pub(crate) mod hub;
+pub(crate) mod ih;
+mod page_map;
+mod pool;
+pub(crate) mod psp;
+pub(crate) mod vram;
+
+use aperture::Aperture;
+use gart::{Buffer, Gart, GartMapping};
+use health::Health;
+use hub::Hub;
+use ih::Ih;
+use psp::{Psp, PspContext};
+use vram::{Vram, VramRange};
+
+/// The BAR of the registers.
+const MMIO_BAR: u32 = 5;
+
+/// The device above a card, which draws the consequences of a hang.
+pub(crate) trait HangHandler: Send + Sync {
+    /// Returns whether the card is going to be reset after a hang.
+    fn will_reset(&self) -> bool;
+
+    /// Ends all jobs, notifies processes and schedules a reset. Called once per hang, with any
+    /// locks held.
+    fn on_hang(&self);
+}
+
+/// A card.
+#[pin_data]
+pub(crate) struct Card {
+    pdev: ARef<pci::Device>,
+    id: u32,
+    config: Config,
+    layout: McLayout,
+    hub: Arc<Hub>,
+    vram: Arc<Vram>,
+    gart: Arc<Gart>,
+    /// A page of VRAM for stray accesses of the hubs.
+    scratch: VramRange,
+    #[pin]
+    doorbells: Aperture,
+    mmio_phys: u64,
+    #[pin]
+    ih: Ih,
+    /// `None` if the card comes with its firmware running.
+    psp: Option<Pin<KBox<Psp>>>,
+    health: Health,
+    /// A leaf.
+    #[pin]
+    hang_handler: Mutex<Option<Arc<dyn HangHandler>>>,
+    gtt_used: Atomic<u64>,
+}
+
+impl Card {
+    /// Identifies the device and prepares its memory. Nothing runs on it yet.
+    ///
+    /// `make_id` returns the gpu_id of the card's first node. `ENODEV` when the card is not
+    /// supported, `EINVAL` for a bad discovery table or firmware file; each with a message.
+    pub(crate) fn new(
+        pdev: &pci::Device<Core<'_>>,
+        make_id: impl FnOnce(&Config) -> u32,
+    ) -> Result<Arc<Self>> {
+        let normal: &pci::Device = pdev;
+        let mmio_phys = pdev.resource_start(MMIO_BAR)?;
+        let early = EarlyMmio::new(pdev.iomap_region(MMIO_BAR, c"rkfd/registers")?)?;
+        let bar = Vram::map_bar(pdev)?;
+        let found = discovery::read(pdev, &early, &bar)?;
+        let generation = found
+            .gc_version()
+            .ok_or(ENODEV)
+            .and_then(hw::select)
+            .inspect_err(|_| match found.gc_version() {
+                Some(v) => dev_err!(pdev, "GC version {v} is not supported\n"),
+                None => dev_err!(pdev, "no GC in the IP discovery table\n"),
+            })?;
+        kapi::dma::set_mask(pdev, generation.caps.dma_bits)?;
+
+        let mut config = found.config(generation.caps)?;
+        if config.num_xcc != 1 {
+            // The rings of the kernel and the VMID tables are not per XCC yet.
+            dev_err!(
+                pdev,
+                "{} XCCs in one partition are not supported (see Documentation/hardware-status.rst)\n",
+                config.num_xcc
+            );
+            return Err(ENODEV);
+        }
+        config.pci = PciInfo {
+            domain: kapi::pci::domain(pdev),
+            bdf: pdev.dev_id(),
+            vendor: pdev.vendor_id().as_raw(),
+            device: pdev.device_id(),
+            subsystem_vendor: pdev.subsystem_vendor_id(),
+            subsystem: pdev.subsystem_device_id(),
+            revision: pdev.revision_id(),
+        };
+        let mmio = Arc::pin_init(early.into_mmio(found.instances), GFP_KERNEL)?;
+        if generation.psp.is_none() {
+            // The driver cannot load firmware on this card: it has to run already.
+            let mes = generation
+                .mes
+                .map_or(Ok(None), |mes| mes.check_alive(&mmio))?;
+            if let Some(why) = generation.gfx.check_alive(&mmio)?.or(mes) {
+                dev_err!(pdev, "{why}\n");
+                return Err(ENODEV);
+            }
+        }
+        let psp = generation
+            .psp
+            .map(|hal| Psp::new(pdev.as_ref(), hal, &mmio, config.num_sdma))
+            .transpose()?;
+        if let Some(psp) = &psp {
+            config.mec_fw = psp.versions().mec.version;
+            config.sdma_fw = psp.versions().sdma.version;
+        }
+        let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
+        let layout = generation.gmc.layout(&mmio)?;
+        let vram = Vram::new(pdev, bar, found.vram_size)?;
+        config.vram_size = vram.size();
+        config.vram_visible = vram.visible();
+
+        generation.nbio.start(&mmio, generation.caps.hdp_remap)?;
+        config.rev_id = generation.nbio.rev_id(&mmio)?;
+        let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
+            // The probe has failed already; the error of the close adds nothing.
+            let _ = generation.nbio.stop(&mmio);
+        });
+        let table = vram.alloc(Gart::TABLE_BYTES, true)?;
+        let gart = Gart::new(hub.clone(), &layout, table)?;
+        let scratch = vram.alloc(SZ_4K as u64, true)?;
+        hub.hdp_flush()?;
+
+        generation.gfx.read_config(&mmio, &mut config)?;
+        let id = make_id(&config);
+        let dev: &device::Device = normal.as_ref();
+        let doorbells = Aperture::new(pdev, generation.caps)?;
+        let ih = Ih::new(dev, hub.clone());
+        let card = Arc::pin_init(
+            try_pin_init!(Self {
+                pdev: normal.into(),
+                id,
+                config,
+                layout,
+                vram,
+                gart,
+                scratch,
+                doorbells <- doorbells,
+                mmio_phys,
+                ih <- ih,
+                hub,
+                psp,
+                health: Health::new(),
+                hang_handler <- new_mutex!(None, "rkfd_hang_handler"),
+                gtt_used: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        closing.dismiss();
+        Ok(card)
+    }
+
+    /// Returns the gpu_id of the card's first node, for messages and trace events.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Returns the properties of the card.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the generation.
+    pub(crate) fn generation(&self) -> &'static Generation {
+        self.hub.generation()
+    }
+
+    /// Returns where VRAM is in the address space of VMID 0.
+    pub(crate) fn layout(&self) -> &McLayout {
+        &self.layout
+    }
+
+    /// Returns the PCI device.
+    pub(crate) fn pdev(&self) -> &pci::Device {
+        &self.pdev
+    }
+
+    /// Returns the device, for messages and DMA.
+    pub(crate) fn dev(&self) -> &device::Device {
+        self.pdev.as_ref()
+    }
+
+    /// Returns the registers, or `ENODEV` when the driver was unbound.
+    pub(crate) fn mmio(&self) -> Result<&Mmio> {
+        self.hub.mmio()
+    }
+
+    /// Returns whether the driver was unbound.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.hub.is_gone()
+    }
+
+    /// Returns the health.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Returns whether the card is hung, or under reset by another task.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.health.is_bad()
+    }
+
+    /// Returns `ENODEV` when the driver was unbound, `EIO` when the card is hung or under reset by
+    /// another task.
+    pub(crate) fn check_usable(&self) -> Result {
+        if self.is_gone() {
+            return Err(ENODEV);
+        }
+        if self.is_hung() {
+            return Err(EIO);
+        }
+        Ok(())
+    }
+
+    /// Returns the value of the register at dword `address`, or `None` if user space may not read
+    /// it. `ENODEV` when the driver was unbound.
+    pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {
+        self.generation().gfx.user_register(self.mmio()?, address)
+    }
+
+    /// Returns the bytes of system memory in BOs.
+    pub(crate) fn gtt_used(&self) -> u64 {
+        self.gtt_used.load(Relaxed)
+    }
+
+    /// Accounts for `bytes` of system memory of a BO, until [`Card::put_gtt`].
+    ///
+    /// `ENOMEM` beyond the limit of GTT, rather than to invoke the OOM killer.
+    pub(crate) fn take_gtt(&self, bytes: u64) -> Result {
+        let limit = account::gtt_limit();
+        // Checked first: the sum of concurrent requests must not wrap.
+        if bytes > limit {
+            return Err(ENOMEM);
+        }
+        let before = self.gtt_used.fetch_add(bytes, Relaxed);
+        if before.saturating_add(bytes) > limit {
+            self.put_gtt(bytes);
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Self::take_gtt`].
+    pub(crate) fn put_gtt(&self, bytes: u64) {
+        self.gtt_used.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Returns the memory hubs.
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Returns the VRAM.
+    pub(crate) fn vram(&self) -> &Arc<Vram> {
+        &self.vram
+    }
+
+    /// Returns the GART.
+    pub(crate) fn gart(&self) -> &Arc<Gart> {
+        &self.gart
+    }
+
+    /// Returns the page of VRAM for stray accesses.
+    pub(crate) fn scratch(&self) -> &VramRange {
+        &self.scratch
+    }
+
+    /// Returns the doorbell BAR.
+    pub(crate) fn doorbells(&self) -> &Aperture {
+        &self.doorbells
+    }
+
+    /// Returns the interrupt ring.
+    pub(crate) fn ih(&self) -> &Ih {
+        &self.ih
+    }
+
+    /// Returns the PSP, or `None` if the card comes with its firmware running.
+    pub(crate) fn psp(&self) -> Option<&Psp> {
+        self.psp.as_ref().map(|psp| &**psp)
+    }
+
+    /// Returns what the PSP needs of the card. `ENODEV` when the driver was unbound.
+    pub(crate) fn psp_context(&self) -> Result<PspContext<'_>> {
+        Ok(PspContext {
+            dev: self.dev(),
+            mmio: self.mmio()?,
+            gart: &self.gart,
+        })
+    }
+
+    /// Returns the versions of the firmware that the driver loads; zeroes without a PSP.
+    pub(crate) fn firmware_versions(&self) -> FirmwareVersions {
+        self.psp
+            .as_ref()
+            .map_or_else(FirmwareVersions::default, |psp| psp.versions())
+    }
+
+    /// Returns the address that PTEs use for the byte of VRAM at `offset`.
+    pub(crate) fn vram_pa(&self, offset: u64) -> u64 {
+        self.layout.vram_offset + offset
+    }
+
+    /// Returns the address in VMID 0 of the byte of VRAM at `offset`.
+    pub(crate) fn vram_mc(&self, offset: u64) -> u64 {
+        self.layout.fb_start + offset
+    }
+
+    /// Maps part of `pages` in VMID 0, see [`Gart::map_pages`].
+    pub(crate) fn map_pages(&self, pages: &Pages, at: u64, len: u64) -> Result<GartMapping> {
+        self.gart.map_pages(pages, at, len)
+    }
+
+    /// Allocates a zeroed buffer in system memory, see [`Buffer::system`].
+    pub(crate) fn system_buffer(&self, size: usize) -> Result<Buffer> {
+        Buffer::system(&self.gart, self.dev(), size, 1)
+    }
+
+    /// Returns the GPU clock counter in ticks. `ENODEV` when the driver was unbound.
+    pub(crate) fn clock_counter(&self) -> Result<u64> {
+        self.generation().gfx.clock_counter(self.mmio()?)
+    }
+
+    /// Returns the CPU physical address of the remapped HDP flush registers.
+    pub(crate) fn hdp_remap_phys(&self) -> u64 {
+        self.mmio_phys + u64::from(self.generation().caps.hdp_remap)
+    }
+
+    /// Sets what is called after a hang.
+    pub(crate) fn set_hang_handler(&self, handler: Option<Arc<dyn HangHandler>>) {
+        let before = core::mem::replace(&mut *self.hang_handler.lock(), handler);
+        drop(before);
+    }
+
+    /// Marks the card as hung because of `why`, halts its engines, and calls the hang handler.
+    /// Idempotent. May be called with any locks held.
+    pub(crate) fn wedge(&self, why: &str) {
+        if !self.health.mark_hung() {
+            return;
+        }
+        let handler = self.hang_handler.lock().clone();
+        let prospect = if handler.as_ref().is_some_and(|h| h.will_reset()) {
+            "resetting it"
+        } else {
+            "its queues stay stopped until the driver is bound again"
+        };
+        dev_err!(self.dev(), "GPU {:#x} hangs ({why}); {prospect}\n", self.id);
+        trace::gpu_hang(self.id);
+        self.halt_engines();
+        if let Some(handler) = handler {
+            handler.on_hang();
+        }
+    }
+
+    /// Halts MES and all XCCs and disables bus mastering: memory is about to be freed without
+    /// confirmation from the scheduler that it is unused.
+    pub(crate) fn halt_engines(&self) {
+        let mmio = self.hub.raw_mmio();
+        if let Some(mes) = self.generation().mes {
+            if let Err(e) = mes.halt(mmio) {
+                dev_err!(self.dev(), "MES was not halted: {e:?}\n");
+            }
+        }
+        for xcc in 0..self.config.num_xcc {
+            if let Err(e) = self.generation().gfx.halt(mmio, xcc) {
+                dev_err!(self.dev(), "XCC {xcc} was not halted: {e:?}\n");
+            }
+        }
+        kapi::pci::clear_master(&self.pdev);
+    }
+
+    /// Stops register access other than by the task that resets the card.
+    pub(crate) fn close(&self) {
+        self.hub.close();
+        self.vram.begin_loss();
+    }
+
+    /// Resets the card (mode 1). Firmware, VRAM contents and registers are lost. `EOPNOTSUPP`
+    /// without a PSP, `ETIMEDOUT` when the boot loader does not come back.
+    pub(crate) fn mode1_reset(&self) -> Result {
+        let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
+        let mmio = self.hub.raw_mmio();
+        kapi::pci::save_state(&self.pdev)?;
+        kapi::pci::clear_master(&self.pdev);
+        psp.mode1_reset(mmio)?;
+        kapi::pci::restore_state(&self.pdev);
+        psp.wait_for_reset(mmio)
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Limits of the memory of processes, and reservations within them.
+//!
+//! VRAM is accounted per card, whatever the current placement of a BO. System memory is accounted
+//! once for all cards: GTT and userptr BOs together leave the machine enough to run, and GTT BOs
+//! alone have a limit because they cannot be swapped out. Memory of the driver itself is not
+//! limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
+//!
+//! A [`Reservation`] belongs to the memory, not to the handle. The locks are leaves; nothing is
+//! allocated under them.
+
+use kernel::{
+    prelude::*,
+    sizes::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use super::vram::{Vram, VRAM_BLOCK};
+use crate::kapi::{global::global_spinlock, numa};
+
+/// Bytes of system memory that are never reserved, or half of all memory if that is less.
+const KEPT: u64 = 3 << 29;
+/// Bytes of mapped memory per byte of page tables: an estimate between 2 MiB and 4 KiB pages
+/// (`ESTIMATE_PT_SIZE`).
+const BYTES_PER_TABLE_BYTE: u64 = 1 << 14;
+/// Minimum of VRAM left to page tables, in bytes.
+const TABLES_MIN: u64 = 8 << 20;
+
+/// The memory of a BO for accounting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// VRAM, also while evicted.
+    Vram,
+    /// System memory owned by the BO.
+    Gtt,
+    /// Memory of the process (userptr).
+    User,
+}
+
+/// System memory reserved, in bytes.
+#[derive(Clone, Copy, Default)]
+struct System {
+    /// By BOs of all kinds.
+    used: u64,
+    /// By GTT BOs.
+    gtt_used: u64,
+    /// Limit of `used`.
+    limit: u64,
+    /// Limit of `gtt_used`.
+    gtt_limit: u64,
+}
+
+global_spinlock! {
+    SYSTEM: System = System {
+        used: 0,
+        gtt_used: 0,
+        limit: 0,
+        gtt_limit: 0,
+    };
+    init init_lock
+}
+
+/// Bytes that processes may map: memory free at module load, and VRAM of all cards.
+static MAPPABLE: Atomic<u64> = Atomic::new(0);
+
+/// Sets the limits. Called once, at module load.
+pub(crate) fn init() {
+    init_lock();
+    let memory = numa::memory();
+    MAPPABLE.store(memory.free, Relaxed);
+    let limit = memory.total - memory.total / 64;
+    let mut system = SYSTEM.lock();
+    system.limit = if limit < 2 * KEPT {
+        limit / 2
+    } else {
+        limit - KEPT
+    };
+    system.gtt_limit = memory.total / 2 / SZ_4K as u64 * SZ_4K as u64;
+}
+
+/// Accounts for a card with `bytes` of VRAM that was added.
+pub(crate) fn vram_added(bytes: u64) {
+    MAPPABLE.fetch_add(bytes, Relaxed);
+}
+
+/// Undoes [`vram_added`].
+pub(crate) fn vram_removed(bytes: u64) {
+    MAPPABLE.fetch_sub(bytes, Relaxed);
+}
+
+/// Returns the VRAM of each card that is left to page tables, in bytes.
+fn for_tables() -> u64 {
+    (MAPPABLE.load(Relaxed) / BYTES_PER_TABLE_BYTE).max(TABLES_MIN)
+}
+
+/// Memory reserved for a BO. Dropping it returns it.
+pub(crate) struct Reservation {
+    vram: Arc<Vram>,
+    kind: Kind,
+    bytes: u64,
+}
+
+/// Reserves `bytes` for a BO on the card with `vram`. `ENOMEM` when less is left.
+pub(crate) fn reserve(vram: &Arc<Vram>, kind: Kind, bytes: u64) -> Result<Reservation> {
+    match kind {
+        Kind::Vram => vram.reserve(bytes, for_tables())?,
+        Kind::Gtt | Kind::User => {
+            let gtt_bytes = if kind == Kind::Gtt { bytes } else { 0 };
+            let mut system = SYSTEM.lock();
+            let fits = |used: u64, more: u64, limit: u64| {
+                used.checked_add(more).filter(|sum| *sum <= limit)
+            };
+            let used = fits(system.used, bytes, system.limit).ok_or(ENOMEM)?;
+            let gtt_used = fits(system.gtt_used, gtt_bytes, system.gtt_limit).ok_or(ENOMEM)?;
+            system.used = used;
+            system.gtt_used = gtt_used;
+        }
+    }
+    Ok(Reservation {
+        vram: vram.clone(),
+        kind,
+        bytes,
+    })
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        match self.kind {
+            Kind::Vram => self.vram.unreserve(self.bytes),
+            Kind::Gtt | Kind::User => {
+                let mut system = SYSTEM.lock();
+                system.used -= self.bytes;
+                if self.kind == Kind::Gtt {
+                    system.gtt_used -= self.bytes;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the bytes of VRAM that processes may still reserve, in whole blocks of 2 MiB. BOs of the
+/// render node do not count: they are evictable.
+pub(crate) fn vram_available(vram: &Vram) -> u64 {
+    vram.unreserved(for_tables()) / VRAM_BLOCK * VRAM_BLOCK
+}
+
+/// Returns the limit of GTT BOs in bytes.
+pub(crate) fn gtt_limit() -> u64 {
+    SYSTEM.lock().gtt_limit
+}
+
+/// Returns bytes reserved and their limit: of system memory, then of GTT BOs.
+pub(crate) fn system() -> [(u64, u64); 2] {
+    let system = *SYSTEM.lock();
+    [
+        (system.used, system.limit),
+        (system.gtt_used, system.gtt_limit),
+    ]
+}

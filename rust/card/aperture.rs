@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The doorbell BAR: writing doorbells, those of the kernel, and the slices given to processes.
+//!
+//! A doorbell is 64 bits wide and named by the index of its first dword in the BAR.
+
+use kernel::{
+    device::Core,
+    devres::DevresLt,
+    io::Io,
+    new_mutex,
+    page::PAGE_SIZE,
+    pci,
+    prelude::*,
+    sync::Mutex, //
+};
+
+use crate::asic::caps::Caps;
+
+/// The BAR of the doorbells.
+const BAR: u32 = 2;
+/// Bytes of a doorbell.
+pub(crate) const BYTES: u32 = 8;
+/// The doorbell BAR.
+#[pin_data]
+pub(crate) struct Aperture {
+    bar: DevresLt<pci::Bar<'static>>,
+    phys: u64,
+    slice_bytes: usize,
+    /// Bytes at the start of the BAR for queues of the kernel.
+    kernel_bytes: usize,
+    /// First doorbell index (dwords) of the scheduler's page: the HIQ, or the aggregated doorbells of
+    /// MES.
+    kernel_page: u32,
+    /// Slices in use.
+    #[pin]
+    slices: Mutex<KVVec<bool>>,
+}
+
+impl Aperture {
+    /// Maps the BAR. `ENOSPC` when it has no room for a process.
+    pub(crate) fn new<'a>(
+        pdev: &'a pci::Device<Core<'_>>,
+        caps: &'a Caps,
+    ) -> Result<impl PinInit<Self, Error> + 'a> {
+        let phys = pdev.resource_start(BAR)?;
+        let size = usize::try_from(pdev.resource_len(BAR)?)?;
+        // Doorbells of the kernel: its engines, a second page for the page queues of the SDMA
+        // engines (NBIO routes the mirror to them), and a page for the scheduler
+        // (amdgpu_doorbell_init()).
+        let engines = (caps.max_kernel_doorbell as usize + 1) * BYTES as usize;
+        let engines = (engines + 0x400 * 4).next_multiple_of(PAGE_SIZE);
+        let slice_bytes = caps.doorbell_slice as usize;
+        let kernel_bytes = (engines + PAGE_SIZE).next_multiple_of(slice_bytes);
+        let count = size.saturating_sub(kernel_bytes) / slice_bytes;
+        if count == 0 {
+            dev_err!(
+                pdev,
+                "no room for a process in the doorbell BAR of {size} bytes\n"
+            );
+            return Err(ENOSPC);
+        }
+        let bar = pdev.iomap_region(BAR, c"rkfd/doorbells")?.into_devres()?;
+        let slices = KVVec::from_elem(false, count, GFP_KERNEL)?;
+        Ok(try_pin_init!(Self {
+            bar,
+            phys,
+            slice_bytes,
+            kernel_bytes,
+            kernel_page: (engines / 4) as u32,
+            slices <- new_mutex!(slices),
+        }))
+    }
+
+    /// Writes the 64-bit doorbell at dword `index`. `ENODEV` when the driver was unbound.
+    pub(crate) fn ring64(&self, index: u32, value: u64) -> Result {
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        (&*bar).try_write64(value, index as usize * 4)
+    }
+
+    /// Writes the 32-bit doorbell at dword `index`. `ENODEV` when the driver was unbound.
+    pub(crate) fn ring32(&self, index: u32, value: u32) -> Result {
+        let bar = self.bar.try_access().ok_or(ENODEV)?;
+        (&*bar).try_write32(value, index as usize * 4)
+    }
+
+    /// Returns the aggregated doorbells of MES, one per priority, lowest first.
+    pub(crate) fn aggregated<const N: usize>(&self) -> [u32; N] {
+        core::array::from_fn(|n| self.kernel_page + n as u32 * (BYTES / 4))
+    }
+
+    /// Returns the doorbell of the HIQ.
+    pub(crate) fn hiq(&self) -> u32 {
+        self.kernel_page
+    }
+
+    /// Returns the bytes of a slice.
+    pub(crate) fn slice_bytes(&self) -> usize {
+        self.slice_bytes
+    }
+
+    /// Returns the byte offset of slice `number` in the BAR.
+    pub(crate) fn slice_offset(&self, number: usize) -> usize {
+        self.kernel_bytes + number * self.slice_bytes
+    }
+
+    /// Returns the CPU physical address of the BAR.
+    pub(crate) fn phys(&self) -> u64 {
+        self.phys
+    }
+
+    /// Takes a free slice and returns its number. `ENOMEM` when there is none.
+    pub(crate) fn take_slice(&self) -> Result<usize> {
+        let mut slices = self.slices.lock();
+        let number = slices.iter().position(|s| !s).ok_or(ENOMEM)?;
+        slices[number] = true;
+        Ok(number)
+    }
+
+    /// Returns a slice of [`Aperture::take_slice`].
+    pub(crate) fn put_slice(&self, number: usize) {
+        self.slices.lock()[number] = false;
+    }
+}

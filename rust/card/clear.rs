@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Deferred free of VRAM: freed blocks are zeroed before they return to the allocator.
+//!
+//! Freed blocks wait in a list. A worker takes all of it, zeroes it with one fill and returns it to
+//! the allocator. A page map remembers which pages are known to be zero. While no SDMA ring runs
+//! (early in probe, after a hang) freed pages stay dirty, and the CPU zeroes them on allocation.
+
+use core::{any::Any, mem};
+
+use kernel::{
+    impl_has_work, new_condvar, new_mutex, new_work,
+    prelude::*,
+    sizes::*,
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Atomic, Release},
+        Arc, CondVar, Mutex,
+    },
+    time::{delay::fsleep, Delta},
+    workqueue::{Work, WorkItem},
+};
+
+use super::{
+    page_map::PageMap,
+    pool::{Blocks, VramPool},
+};
+use crate::kapi::{
+    fence::{Fence, Timeout},
+    workqueue::OrderedQueue,
+};
+
+/// Up to this many bytes are zeroed by the CPU: a fill job costs as much.
+const CPU_MAX: u64 = SZ_64K as u64;
+/// Bytes that the CPU zeroes between two checks for signals.
+const CPU_STEP: u64 = SZ_1M as u64;
+/// Entries that the worker takes at a time.
+const BATCH: usize = 256;
+/// Interval of the worker's polls while all entries are still in use.
+const POLL: Delta = Delta::from_millis(1);
+/// Limit for the list to drain at unbind, in polls of 10 ms.
+const DETACH_POLLS: u32 = 1500;
+/// Limit for an allocation to wait for a card reset, in polls of 10 ms.
+const RESET_POLLS: u32 = 3000;
+
+/// Fills VRAM with zeroes.
+pub(crate) trait ClearEngine: Send + Sync {
+    /// Starts to zero `pieces` (offset in VRAM and length in bytes) and returns the fence of the
+    /// job. `EIO` or `ENODEV` when the engine does not run, `ENOMEM` without memory.
+    fn clear(&self, pieces: &mut dyn Iterator<Item = (u64, u64)>) -> Result<ARef<Fence>>;
+}
+
+/// An entry of the deferred free list.
+enum Deferred {
+    /// Blocks of VRAM without a user.
+    Blocks(Blocks),
+    /// Memory that the GPU may access until all of these fences have signaled.
+    InUse {
+        memory: Arc<dyn Any + Send + Sync>,
+        until: KVec<ARef<Fence>>,
+    },
+}
+
+impl Deferred {
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Blocks(_) => true,
+            Self::InUse { until, .. } => until.iter().all(|fence| fence.is_signaled()),
+        }
+    }
+}
+
+/// The engine that zeroes, and where the worker runs.
+struct Attached {
+    engine: Arc<dyn ClearEngine>,
+    queue: OrderedQueue,
+}
+
+struct State {
+    /// Present from [`Clearing::attach`] to [`Clearing::detach`].
+    attached: Option<Attached>,
+    list: KVVec<Deferred>,
+    /// Entries in the hands of the worker.
+    in_work: usize,
+    /// Batches completed.
+    rounds: u64,
+}
+
+/// The deferred free list of a card's VRAM and the map of zeroed pages.
+#[pin_data]
+pub(super) struct Clearing {
+    pool: Arc<VramPool>,
+    /// Pages known to be zero.
+    #[pin]
+    clean: PageMap,
+    /// A card reset is in progress, see [`Clearing::begin_loss`].
+    lost: Atomic<bool>,
+    #[pin]
+    state: Mutex<State>,
+    /// Notified after each batch.
+    #[pin]
+    progress: CondVar,
+    #[pin]
+    work: Work<Clearing>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Clearing { self.work }
+}
+
+impl Clearing {
+    /// Returns an empty list. All pages of `pool` count as dirty: a previous driver may have left
+    /// data in them.
+    pub(super) fn new(pool: &Arc<VramPool>) -> Result<Arc<Self>> {
+        let clean = PageMap::new(pool.usable())?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                pool: pool.clone(),
+                clean <- clean,
+                lost: Atomic::new(false),
+                state <- new_mutex!(State {
+                    attached: None,
+                    list: KVVec::new(),
+                    in_work: 0,
+                    rounds: 0,
+                }, "rkfd_clearing"),
+                progress <- new_condvar!(),
+                work <- new_work!("rkfd_clear"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Zeroes by `engine` from now on. `ENOMEM` without memory for the work queue.
+    pub(super) fn attach(&self, engine: Arc<dyn ClearEngine>) -> Result {
+        let attached = Attached {
+            engine,
+            queue: OrderedQueue::new(c"rkfd_clear")?,
+        };
+        self.state.lock().attached = Some(attached);
+        Ok(())
+    }
+
+    /// Waits until the list is empty, for 15 s at most, then stops to use the engine.
+    pub(super) fn detach(&self) {
+        for _ in 0..DETACH_POLLS {
+            let state = self.state.lock();
+            if state.list.is_empty() && state.in_work == 0 {
+                break;
+            }
+            drop(state);
+            fsleep(Delta::from_millis(10));
+        }
+        let (attached, list) = {
+            let mut state = self.state.lock();
+            state.rounds += 1;
+            (state.attached.take(), mem::take(&mut state.list))
+        };
+        self.progress.notify_all();
+        if !list.is_empty() {
+            pr_warn!("{} freed VRAM ranges were not cleared\n", list.len());
+        }
+        drop(list);
+        // Waits for the worker; may drop the last reference to the engine.
+        drop(attached);
+    }
+
+    /// Zeroes `blocks`, then returns them to the allocator.
+    pub(super) fn free(self: &Arc<Self>, blocks: Blocks) {
+        self.defer(Deferred::Blocks(blocks));
+    }
+
+    /// Drops `memory` when all fences have signaled.
+    pub(super) fn drop_after(
+        self: &Arc<Self>,
+        memory: Arc<dyn Any + Send + Sync>,
+        until: KVec<ARef<Fence>>,
+    ) {
+        self.defer(Deferred::InUse { memory, until });
+    }
+
+    fn defer(self: &Arc<Self>, entry: Deferred) {
+        let mut state = self.state.lock();
+        let State { attached, list, .. } = &mut *state;
+        // Without an engine nothing accesses the memory; the pages stay dirty.
+        let rest = match attached {
+            Some(attached) => {
+                let reserved = list.reserve(1, GFP_KERNEL);
+                if reserved.is_ok() && list.len() < list.capacity() {
+                    let pushed = list.push_within_capacity(entry);
+                    debug_assert!(pushed.is_ok());
+                    // Fails if the work is pending already, which is as good.
+                    let _ = attached.queue.enqueue(self.clone());
+                    None
+                } else {
+                    Some(entry)
+                }
+            }
+            None => Some(entry),
+        };
+        drop(state);
+        if let Some(Deferred::InUse { memory, until }) = rest {
+            // The results of the jobs do not matter here.
+            for fence in &until {
+                fence.wait();
+            }
+            drop(memory);
+        }
+    }
+
+    /// Waits until the next batch is freed. Returns false when the list is empty, `ERESTARTSYS`
+    /// after a signal.
+    pub(super) fn wait_for_batch(&self) -> Result<bool> {
+        let mut state = self.state.lock();
+        let round = state.rounds;
+        if state.list.is_empty() && state.in_work == 0 {
+            return Ok(false);
+        }
+        while state.rounds == round {
+            if self.progress.wait_interruptible(&mut state) {
+                return Err(ERESTARTSYS);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Marks the contents of VRAM as lost until [`Clearing::forget_contents`]: the card is about to
+    /// be reset.
+    pub(super) fn begin_loss(&self) {
+        self.lost.store(true, Release);
+        self.clean.unset_all();
+    }
+
+    /// Marks all pages dirty. VRAM can be accessed again.
+    pub(super) fn forget_contents(&self) {
+        self.clean.unset_all();
+        self.lost.store(false, Release);
+    }
+
+    /// Zeroes those of `pieces` (offset, length) that are not known to be zero, and marks all of
+    /// them dirty.
+    ///
+    /// Waits for a card reset to end, for 300 s at most, then returns `EIO`. `ERESTARTSYS` after a
+    /// signal.
+    pub(super) fn make_clean(&self, pieces: &[(u64, u64)]) -> Result {
+        for _ in 0..RESET_POLLS {
+            if !self.lost.load(Acquire) {
+                let epoch = self.clean.epoch();
+                self.clear_dirty(pieces)?;
+                if !self.lost.load(Acquire) && self.clean.epoch() == epoch {
+                    return Ok(());
+                }
+            }
+            fsleep(Delta::from_millis(10));
+        }
+        Err(EIO)
+    }
+
+    fn clear_dirty(&self, pieces: &[(u64, u64)]) -> Result {
+        let mut dirty: KVVec<(u64, u64)> = KVVec::new();
+        let mut bytes = 0;
+        self.clean.take(pieces, &mut |start, len| {
+            dirty.push((start, len), GFP_KERNEL)?;
+            bytes += len;
+            Ok(())
+        })?;
+        if bytes > CPU_MAX {
+            let engine = self
+                .state
+                .lock()
+                .attached
+                .as_ref()
+                .map(|a| a.engine.clone());
+            if let Some(engine) = engine {
+                if let Ok(fence) = engine.clear(&mut dirty.iter().copied()) {
+                    // After a signal the range is freed, and cleared once more behind this fill.
+                    let cleared = fence
+                        .wait_interruptible(Timeout::FOREVER)
+                        .and_then(|_| fence.result());
+                    match cleared {
+                        Err(e) if e != ERESTARTSYS => {}
+                        other => return other,
+                    }
+                }
+            }
+        }
+        for (start, len) in &dirty {
+            self.clear_by_cpu(*start, *len)?;
+        }
+        Ok(())
+    }
+
+    fn clear_by_cpu(&self, start: u64, len: u64) -> Result {
+        let mut done = 0;
+        while done < len {
+            let step = CPU_STEP.min(len - done);
+            let at = usize::try_from(start + done)?;
+            self.pool.bar().zero(at, usize::try_from(step)?)?;
+            done += step;
+            if len > CPU_STEP && kernel::current!().signal_pending() {
+                return Err(ERESTARTSYS);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves ready entries to `batch`, as many as it has capacity for. Returns the engine, or
+    /// `None` when the list is empty.
+    fn next_batch(&self, batch: &mut KVec<Deferred>) -> Option<Arc<dyn ClearEngine>> {
+        let mut state = self.state.lock();
+        let State { attached, list, .. } = &mut *state;
+        let engine = attached.as_ref()?.engine.clone();
+        if list.is_empty() {
+            return None;
+        }
+        let mut i = 0;
+        while i < list.len() && batch.len() < batch.capacity() {
+            if list[i].is_ready() {
+                let last = list.len() - 1;
+                list.swap(i, last);
+                if let Some(entry) = list.pop() {
+                    let pushed = batch.push_within_capacity(entry);
+                    debug_assert!(pushed.is_ok());
+                }
+            } else {
+                i += 1;
+            }
+        }
+        state.in_work = batch.len();
+        Some(engine)
+    }
+
+    /// Zeroes and drops a batch.
+    fn finish_batch(&self, engine: &dyn ClearEngine, batch: &mut KVec<Deferred>) {
+        let blocks = || {
+            batch.iter().filter_map(|entry| match entry {
+                Deferred::Blocks(blocks) => Some(blocks),
+                Deferred::InUse { .. } => None,
+            })
+        };
+        if blocks().next().is_some() {
+            // A card reset between the fill and set_since() undoes both.
+            let epoch = self.clean.epoch();
+            let mut pieces = blocks().flat_map(|b| b.pieces()).copied();
+            let cleared = engine.clear(&mut pieces).and_then(|fence| {
+                fence.wait();
+                fence.result()
+            });
+            if cleared.is_ok() {
+                blocks().for_each(|b| self.clean.set_since(epoch, b.pieces()));
+            }
+        }
+        batch.clear();
+        let mut state = self.state.lock();
+        state.in_work = 0;
+        state.rounds += 1;
+        drop(state);
+        self.progress.notify_all();
+    }
+}
+
+impl WorkItem for Clearing {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut batch = KVec::new();
+        loop {
+            let wanted = this.state.lock().list.len().min(BATCH);
+            if batch.reserve(wanted, GFP_KERNEL).is_err() && batch.capacity() == 0 {
+                fsleep(POLL);
+                continue;
+            }
+            let Some(engine) = this.next_batch(&mut batch) else {
+                return;
+            };
+            if batch.is_empty() {
+                fsleep(POLL);
+            } else {
+                this.finish_batch(&*engine, &mut batch);
+            }
+        }
+    }
+}

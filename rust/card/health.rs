@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Health of a card: working, hung, or under reset by one task.
+
+use core::ptr;
+
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+
+/// The card can be used.
+const WORKS: u32 = 0;
+/// The card does not respond.
+const HUNG: u32 = 1;
+/// The card is being reset.
+const RESETTING: u32 = 2;
+
+/// Health of a card.
+pub(crate) struct Health {
+    state: Atomic<u32>,
+    /// The task that resets the card: an address that is only compared.
+    by: Atomic<usize>,
+    resets: Atomic<u32>,
+}
+
+fn this_task() -> usize {
+    ptr::from_ref::<kernel::task::Task>(kernel::current!()) as usize
+}
+
+impl Health {
+    /// Returns the health of a working card.
+    pub(super) fn new() -> Self {
+        Self {
+            state: Atomic::new(WORKS),
+            by: Atomic::new(0),
+            resets: Atomic::new(0),
+        }
+    }
+
+    /// Returns whether the current task must not use the card. During a reset only the task that
+    /// resets may.
+    pub(super) fn is_bad(&self) -> bool {
+        match self.state.load(Acquire) {
+            WORKS => false,
+            RESETTING => self.by.load(Relaxed) != this_task(),
+            _ => true,
+        }
+    }
+
+    /// Returns the number of card resets.
+    pub(crate) fn resets(&self) -> u32 {
+        self.resets.load(Relaxed)
+    }
+
+    /// Marks a working card as hung. Returns false if it was not working before.
+    pub(crate) fn mark_hung(&self) -> bool {
+        self.state.cmpxchg(WORKS, HUNG, Full).is_ok()
+    }
+
+    /// Gives the card, which is hung, to the current task alone.
+    pub(crate) fn begin_reset(&self) {
+        self.by.store(this_task(), Relaxed);
+        self.state.store(RESETTING, Release);
+    }
+
+    /// Ends [`Health::begin_reset`]: the card works if `ok`, else it is hung again. Returns the
+    /// number of resets.
+    pub(crate) fn end_reset(&self, ok: bool) -> u32 {
+        let mut resets = self.resets.load(Relaxed);
+        if ok {
+            resets = resets.wrapping_add(1);
+            self.resets.store(resets, Relaxed);
+        }
+        self.by.store(0, Relaxed);
+        self.state.store(if ok { WORKS } else { HUNG }, Release);
+        resets
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Register access of a bound card, HDP flush and TLB invalidation by VMID.
+
+use kernel::{
+    new_mutex, new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{Acquire, Atomic, Release},
+        Arc, Mutex, SpinLock,
+    },
+};
+
+use crate::{
+    asic::mmio::Mmio,
+    hw::{FlushType, Generation},
+};
+
+/// The registers of a card and the HALs of its generation.
+#[pin_data]
+pub(crate) struct Hub {
+    mmio: Arc<Mmio>,
+    generation: &'static Generation,
+    /// Serializes invalidations, which share an engine.
+    #[pin]
+    invalidate: Mutex<()>,
+    /// A card reset is in progress: flushes are skipped. Held across an HDP flush.
+    #[pin]
+    closed: SpinLock<bool>,
+    /// The driver was unbound.
+    gone: Atomic<bool>,
+}
+
+impl Hub {
+    /// Returns the hub of a bound card.
+    pub(crate) fn new(
+        mmio: Arc<Mmio>,
+        generation: &'static Generation,
+    ) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            mmio,
+            generation,
+            invalidate <- new_mutex!(()),
+            closed <- new_spinlock!(false),
+            gone: Atomic::new(false),
+        })
+    }
+
+    /// Returns the registers, also after [`Hub::set_gone`]: for teardown.
+    pub(crate) fn raw_mmio(&self) -> &Mmio {
+        &self.mmio
+    }
+
+    /// Returns the registers, or `ENODEV` once the driver was unbound.
+    pub(crate) fn mmio(&self) -> Result<&Mmio> {
+        if self.is_gone() {
+            return Err(ENODEV);
+        }
+        Ok(&self.mmio)
+    }
+
+    /// Returns whether the driver was unbound.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Acquire)
+    }
+
+    /// Marks the driver as unbound.
+    pub(crate) fn set_gone(&self) {
+        self.gone.store(true, Release);
+    }
+
+    /// Returns the generation.
+    pub(crate) fn generation(&self) -> &'static Generation {
+        self.generation
+    }
+
+    /// Skips flushes and invalidations until [`Hub::open`], because the card is about to be reset.
+    /// Waits for those that have begun.
+    pub(crate) fn close(&self) {
+        let _guard = self.invalidate.lock();
+        *self.closed.lock() = true;
+    }
+
+    /// Ends [`Hub::close`]. The bus interface has to be set up.
+    pub(crate) fn open(&self) {
+        *self.closed.lock() = false;
+    }
+
+    /// Flushes the HDP: CPU writes to VRAM become visible to the GPU.
+    pub(crate) fn hdp_flush(&self) -> Result {
+        let closed = self.closed.lock();
+        if *closed {
+            return Ok(());
+        }
+        let remap = self.generation.caps.hdp_remap;
+        self.generation.nbio.hdp_flush(&self.mmio, remap)
+    }
+
+    /// Invalidates the TLBs of `vmid` in all hubs. Complete on return; `ETIMEDOUT` without an ACK.
+    pub(crate) fn flush_vmid(&self, vmid: u32, kind: FlushType) -> Result {
+        let _guard = self.invalidate.lock();
+        if *self.closed.lock() {
+            return Ok(());
+        }
+        self.generation.gmc.flush_vmid(&self.mmio, vmid, kind)
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The interrupt ring (IH ring 0): memory, start, overflow, and reading its entries.
+//!
+//! The hardware writes entries of 32 bytes and a copy of its write pointer to memory and raises one
+//! MSI-X per batch. The driver returns entries by a doorbell. Entries are read in the interrupt
+//! thread.
+
+use kernel::{
+    device, new_mutex,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        barrier,
+        Arc,
+        Mutex, //
+    },
+    time::{Delta, Instant, Monotonic},
+};
+
+use super::{aperture::Aperture, hub::Hub};
+use crate::{
+    hw::{IhEntry, IhSetup, IH_ENTRY_DWORDS},
+    kapi::dma::Coherent,
+};
+
+/// Bytes of the ring (`amdgpu_ih_ring_init()` of `vega20_ih.c`).
+const RING_SIZE: u32 = 256 * 1024;
+const ENTRY_BYTES: u32 = IH_ENTRY_DWORDS as u32 * 4;
+/// Byte offset of the write pointer's copy, behind the ring.
+const WPTR_OFFSET: usize = RING_SIZE as usize;
+/// Byte offset of the page that NBIO reads for dummy reads.
+const DUMMY_OFFSET: usize = WPTR_OFFSET + 4096;
+
+/// Rate limit for messages that hardware can trigger.
+struct LogLimit {
+    since: Instant<Monotonic>,
+    lines: u32,
+}
+
+impl LogLimit {
+    const LINES: u32 = 10;
+    const WINDOW: Delta = Delta::from_secs(5);
+
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            lines: 0,
+        }
+    }
+
+    fn allows(&mut self) -> bool {
+        if self.since.elapsed() > Self::WINDOW {
+            *self = Self::new();
+        }
+        self.lines += 1;
+        self.lines <= Self::LINES
+    }
+}
+
+/// The interrupt ring of a card.
+#[pin_data]
+pub(crate) struct Ih {
+    dev: ARef<device::Device>,
+    hub: Arc<Hub>,
+    mem: Coherent,
+    /// Byte offset of the next entry to read.
+    #[pin]
+    rptr: Mutex<u32>,
+    #[pin]
+    log: Mutex<LogLimit>,
+}
+
+impl Ih {
+    /// Allocates the ring. `ENOMEM` without memory.
+    pub(crate) fn new(dev: &device::Device, hub: Arc<Hub>) -> impl PinInit<Self, Error> + '_ {
+        try_pin_init!(Self {
+            dev: dev.into(),
+            hub,
+            mem: Coherent::new(dev, DUMMY_OFFSET + 4096)?,
+            rptr <- new_mutex!(0),
+            log <- new_mutex!(LogLimit::new()),
+        })
+    }
+
+    /// Programs the hardware and enables interrupts. `ENODEV` when the driver was unbound.
+    pub(crate) fn start(&self) -> Result {
+        {
+            let mut rptr = self.rptr.lock();
+            *rptr = 0;
+            // Drop entries from before a reset.
+            self.mem.write32(WPTR_OFFSET, 0)?;
+        }
+        let ring = self.mem.dma_address();
+        let g = self.hub.generation();
+        g.ih.start(
+            self.hub.mmio()?,
+            &IhSetup {
+                ring,
+                size: RING_SIZE,
+                wptr: ring + WPTR_OFFSET as u64,
+                doorbell: g.caps.ih_doorbell * 2,
+                dummy_dma: ring + DUMMY_OFFSET as u64,
+            },
+        )
+    }
+
+    /// Disables interrupts. `ENODEV` when the driver was unbound.
+    pub(crate) fn stop(&self) -> Result {
+        self.hub.generation().ih.stop(self.hub.mmio()?)
+    }
+
+    /// Returns whether a hardware-triggered message passes the rate limit.
+    pub(crate) fn may_log(&self) -> bool {
+        self.log.lock().allows()
+    }
+
+    /// Returns the bus address of a page for stray hardware accesses.
+    pub(crate) fn dummy_dma(&self) -> u64 {
+        self.mem.dma_address() + DUMMY_OFFSET as u64
+    }
+
+    /// Returns the write pointer as a byte offset. After an overflow, which loses entries, `rptr`
+    /// is moved to the oldest entry left.
+    fn wptr(&self, rptr: &mut u32) -> Result<u32> {
+        let ih = self.hub.generation().ih;
+        let (wptr, overflow) = ih.wptr(self.mem.read32(WPTR_OFFSET)?);
+        if !overflow {
+            return Ok(wptr & (RING_SIZE - 1));
+        }
+        // The copy in memory may be older than the last acknowledgement.
+        let (wptr, overflow) = ih.wptr(ih.read_wptr(self.hub.mmio()?)?);
+        let wptr = wptr & (RING_SIZE - 1);
+        if overflow {
+            // The oldest entry that was not overwritten follows the write pointer.
+            let oldest = (wptr + ENTRY_BYTES) & (RING_SIZE - 1);
+            if self.log.lock().allows() {
+                dev_warn!(
+                    &*self.dev,
+                    "IH ring overflow (wptr {wptr:#x}, rptr {rptr:#x}), continuing at {oldest:#x}\n"
+                );
+            }
+            *rptr = oldest;
+            ih.clear_overflow(self.hub.mmio()?)?;
+        }
+        Ok(wptr)
+    }
+
+    /// Reads all entries, calls `dispatch` with each, and returns them to the hardware by a
+    /// doorbell. `ENODEV` when the driver was unbound.
+    pub(crate) fn drain(&self, doorbells: &Aperture, mut dispatch: impl FnMut(&IhEntry)) -> Result {
+        let g = self.hub.generation();
+        let mut rptr = self.rptr.lock();
+        loop {
+            let wptr = self.wptr(&mut rptr)?;
+            if wptr == *rptr {
+                return Ok(());
+            }
+            barrier::dma_mb(barrier::Read);
+            while *rptr != wptr {
+                let mut raw = [0u32; IH_ENTRY_DWORDS];
+                for (i, word) in raw.iter_mut().enumerate() {
+                    *word = self.mem.read32(*rptr as usize + i * 4)?;
+                }
+                *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
+                dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
+            }
+            doorbells.ring32(g.caps.ih_doorbell * 2, *rptr)?;
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bitmaps over the pages of VRAM.
+
+use kernel::{new_mutex, prelude::*, sizes::SZ_4K, sync::Mutex};
+
+/// Bytes of a page, the unit of allocation of VRAM.
+pub(super) const PAGE: u64 = SZ_4K as u64;
+
+/// A bitmap with one bit per page of VRAM.
+#[pin_data]
+pub(super) struct PageMap {
+    #[pin]
+    inner: Mutex<Bits>,
+}
+
+struct Bits {
+    words: KVVec<u64>,
+    /// Incremented by each [`PageMap::unset_all`].
+    epoch: u64,
+}
+
+impl PageMap {
+    /// Returns a map of `bytes` of VRAM with all bits clear. `ENOMEM` without memory.
+    pub(super) fn new(bytes: u64) -> Result<impl PinInit<Self, Error>> {
+        let pages = usize::try_from(bytes / PAGE)?;
+        let words = KVVec::from_elem(0u64, pages.div_ceil(64), GFP_KERNEL)?;
+        Ok(try_pin_init!(Self {
+            inner <- new_mutex!(Bits { words, epoch: 0 }, "rkfd_pages"),
+        }))
+    }
+
+    /// Sets the bits of `pieces` (offset and length in bytes).
+    pub(super) fn set(&self, pieces: &[(u64, u64)]) {
+        self.inner.lock().set(pieces);
+    }
+
+    /// Sets the bits of `pieces` unless [`PageMap::unset_all`] ran since [`PageMap::epoch`] returned
+    /// `epoch`.
+    pub(super) fn set_since(&self, epoch: u64, pieces: &[(u64, u64)]) {
+        let mut inner = self.inner.lock();
+        if inner.epoch == epoch {
+            inner.set(pieces);
+        }
+    }
+
+    /// Clears the bits of `pieces`.
+    pub(super) fn unset(&self, pieces: &[(u64, u64)]) {
+        self.inner.lock().unset(pieces);
+    }
+
+    /// Clears all bits.
+    pub(super) fn unset_all(&self) {
+        let mut inner = self.inner.lock();
+        inner.words.fill(0);
+        inner.epoch += 1;
+    }
+
+    /// Returns a number that changes with each [`PageMap::unset_all`].
+    pub(super) fn epoch(&self) -> u64 {
+        self.inner.lock().epoch
+    }
+
+    /// Returns offset and length in bytes of each run of set bits. `ENOMEM` without memory.
+    pub(super) fn pieces(&self) -> Result<KVVec<(u64, u64)>> {
+        let mut pieces: KVVec<(u64, u64)> = KVVec::new();
+        let inner = self.inner.lock();
+        for (i, word) in inner.words.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                let count = (left >> bit).trailing_ones();
+                left &= !((!0u64 >> (64 - count)) << bit);
+                let start = (i as u64 * 64 + u64::from(bit)) * PAGE;
+                let len = u64::from(count) * PAGE;
+                match pieces.last_mut() {
+                    Some((s, l)) if *s + *l == start => *l += len,
+                    _ => pieces.push((start, len), GFP_KERNEL)?,
+                }
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Clears the bits of `pieces` and calls `missing` with offset and length of each run whose bits
+    /// were clear before. Returns the first error of `missing`.
+    pub(super) fn take(
+        &self,
+        pieces: &[(u64, u64)],
+        missing: &mut impl FnMut(u64, u64) -> Result,
+    ) -> Result {
+        let mut inner = self.inner.lock();
+        for (start, len) in pieces {
+            // End of the last run of set bits.
+            let mut from = *start;
+            let mut result = Ok(());
+            for_words(*start, *len, |i, mask| {
+                let word_at = i as u64 * 64 * PAGE;
+                let mut held = inner.words[i] & mask;
+                while held != 0 && result.is_ok() {
+                    let bit = held.trailing_zeros();
+                    let count = (held >> bit).trailing_ones();
+                    held &= !((!0u64 >> (64 - count)) << bit);
+                    let first = word_at + u64::from(bit) * PAGE;
+                    if from < first {
+                        result = missing(from, first - from);
+                    }
+                    from = first + u64::from(count) * PAGE;
+                }
+            });
+            result?;
+            if from < start + len {
+                missing(from, start + len - from)?;
+            }
+        }
+        inner.unset(pieces);
+        Ok(())
+    }
+}
+
+impl Bits {
+    fn set(&mut self, pieces: &[(u64, u64)]) {
+        for (start, len) in pieces {
+            for_words(*start, *len, |i, mask| self.words[i] |= mask);
+        }
+    }
+
+    fn unset(&mut self, pieces: &[(u64, u64)]) {
+        for (start, len) in pieces {
+            for_words(*start, *len, |i, mask| self.words[i] &= !mask);
+        }
+    }
+}
+
+/// Calls `f` with index and mask of each 64-bit word that holds bits of the given bytes.
+fn for_words(start: u64, len: u64, mut f: impl FnMut(usize, u64)) {
+    let end = (start + len) / PAGE;
+    let mut page = start / PAGE;
+    while page < end {
+        let bit = page % 64;
+        let count = (64 - bit).min(end - page);
+        let mask = (!0u64 >> (64 - count)) << bit;
+        f((page / 64) as usize, mask);
+        page += count;
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The VRAM allocator: the frame buffer BAR and the buddy allocator over it.
+
+use kernel::{
+    gpu::buddy::{
+        AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
+        GpuBuddyParams,
+    },
+    prelude::*,
+    ptr::Alignment,
+    sizes::*, //
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, //
+    },
+};
+
+use super::page_map::PageMap;
+use crate::kapi::iomem::WcBar;
+
+/// The allocatable part of VRAM.
+#[pin_data]
+pub(super) struct VramPool {
+    bar: WcBar,
+    buddy: GpuBuddy,
+    usable: u64,
+    /// Bytes that cannot be allocated: in use, or waiting to be cleared.
+    taken: Atomic<u64>,
+    /// Pages in use or waiting to be cleared.
+    #[pin]
+    held: PageMap,
+}
+
+/// Blocks of VRAM as the buddy allocator returned them. Dropping them frees them uncleared.
+pub(super) struct Blocks {
+    pool: Arc<VramPool>,
+    blocks: Pin<KBox<AllocatedBlocks>>,
+    /// Offset and size of each piece, in the order in which they back the range.
+    pieces: KVVec<(u64, u64)>,
+    size: u64,
+}
+
+impl VramPool {
+    /// Returns a pool over the first `usable` bytes of VRAM. `ENOMEM` without memory.
+    pub(super) fn new(bar: WcBar, usable: u64) -> Result<Arc<Self>> {
+        let buddy = GpuBuddy::new(GpuBuddyParams {
+            base_offset: 0,
+            size: usable,
+            chunk_size: Alignment::new::<SZ_4K>(),
+        })?;
+        let held = PageMap::new(usable)?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                bar,
+                buddy,
+                usable,
+                taken: Atomic::new(0),
+                held <- held,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the CPU mapping of VRAM.
+    pub(super) fn bar(&self) -> &WcBar {
+        &self.bar
+    }
+
+    /// Returns the bytes that can be allocated when nothing is.
+    pub(super) fn usable(&self) -> u64 {
+        self.usable
+    }
+
+    /// Returns the bytes that can be allocated now.
+    pub(super) fn free(&self) -> u64 {
+        self.usable.saturating_sub(self.taken.load(Relaxed))
+    }
+
+    /// Returns offset and size of everything that is allocated or not cleared yet.
+    pub(super) fn held(&self) -> Result<KVVec<(u64, u64)>> {
+        self.held.pieces()
+    }
+
+    /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece. The contents
+    /// are undefined. `ENOMEM` when there is no room.
+    pub(super) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<Blocks> {
+        let flags = if contiguous {
+            GpuBuddyAllocFlags::from(GpuBuddyAllocFlag::Contiguous)
+        } else {
+            GpuBuddyAllocFlags::default()
+        };
+        // 2 MiB blocks where the size permits, so that page tables get PDE-as-PTE entries.
+        let big = SZ_2M as u64;
+        let min_block = if !contiguous && size % big == 0 {
+            Alignment::new::<SZ_2M>()
+        } else {
+            Alignment::new::<SZ_4K>()
+        };
+        let try_alloc = |min_block| {
+            KBox::pin_init(
+                self.buddy
+                    .alloc_blocks(GpuBuddyAllocMode::Simple, size, min_block, flags),
+                GFP_KERNEL,
+            )
+        };
+        let blocks = try_alloc(min_block)
+            .or_else(|_| try_alloc(Alignment::new::<SZ_4K>()))
+            .map_err(|_| ENOMEM)?;
+        let mut pieces: KVVec<(u64, u64)> = KVVec::new();
+        let mut left = size;
+        for block in blocks.iter() {
+            let len = block.size().min(left);
+            let start = block.offset();
+            left -= len;
+            match pieces.last_mut() {
+                Some((s, l)) if *s + *l == start => *l += len,
+                _ => pieces.push((start, len), GFP_KERNEL)?,
+            }
+        }
+        if left > 0 {
+            return Err(ENOMEM);
+        }
+        self.taken.fetch_add(size, Relaxed);
+        self.held.set(&pieces);
+        Ok(Blocks {
+            pool: self.clone(),
+            blocks,
+            pieces,
+            size,
+        })
+    }
+}
+
+impl Blocks {
+    /// Returns offset and size of each piece.
+    pub(super) fn pieces(&self) -> &[(u64, u64)] {
+        &self.pieces
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        debug_assert!(!self.blocks.is_empty());
+        self.pool.held.unset(&self.pieces);
+        self.pool.taken.fetch_sub(self.size, Relaxed);
+    }
+}

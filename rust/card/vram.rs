@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VRAM of a card: allocation, zeroed on return and on allocation, and the accounts of its users.
+
+use core::any::Any;
+
+use kernel::{
+    device::Core,
+    new_spinlock,
+    pci,
+    prelude::*,
+    sizes::*, //
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc,
+        SpinLock, //
+    },
+};
+
+use super::{
+    clear::{ClearEngine, Clearing},
+    page_map::PAGE,
+    pool::{Blocks, VramPool},
+};
+use crate::kapi::{fence::Fence, iomem::WcBar};
+
+/// The BAR of the frame buffer.
+const BAR: u32 = 0;
+
+/// Bytes kept free at the end of VRAM: the IP discovery table and the PSP's TMR. The size of the
+/// TMR is not known before the PSP ring is up; open drivers for these boards reserve this much.
+const RESERVED_TOP: u64 = 384 * SZ_1M as u64;
+
+/// Granularity of [`Vram::unreserved`]: the rest of a partly used block only serves small BOs.
+pub(super) const VRAM_BLOCK: u64 = SZ_2M as u64;
+
+/// The VRAM of a card.
+#[pin_data]
+pub(crate) struct Vram {
+    pool: Arc<VramPool>,
+    clearing: Arc<Clearing>,
+    size: u64,
+    /// Bytes allocated.
+    used: Atomic<u64>,
+    /// Bytes allocated by evictable BOs.
+    buffers: Atomic<u64>,
+    /// Bytes allocated by page tables.
+    tables: Atomic<u64>,
+    #[pin]
+    reserved: SpinLock<Reserved>,
+}
+
+/// Bytes reserved by BOs of processes, whatever their current placement.
+#[derive(Clone, Copy, Default)]
+struct Reserved {
+    bytes: u64,
+    /// The same with each BO rounded up to [`VRAM_BLOCK`].
+    in_blocks: u64,
+}
+
+/// What an allocation is used for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// The driver and the firmware; never moves.
+    Kernel,
+    /// A page table.
+    Table,
+    /// An evictable BO.
+    Buffer,
+}
+
+/// A range of VRAM, in one piece or several. Dropping it zeroes and frees it.
+pub(crate) struct VramRange {
+    vram: Arc<Vram>,
+    /// `Some` until drop.
+    blocks: Option<Blocks>,
+    size: u64,
+    user: User,
+}
+
+impl Vram {
+    /// Returns the VRAM of a card with `size` bytes behind `bar`.
+    ///
+    /// VRAM beyond the BAR stays unused, with a warning. `ENOSPC` when nothing is left after the
+    /// reserved top.
+    pub(crate) fn new(pdev: &pci::Device<Core<'_>>, bar: WcBar, size: u64) -> Result<Arc<Self>> {
+        let visible = (bar.size() as u64).min(size);
+        if visible < size {
+            dev_warn!(
+                pdev,
+                "only {} MiB of {} MiB VRAM are in the BAR; the rest stays unused (enable resizable BARs)\n",
+                visible / SZ_1M as u64,
+                size / SZ_1M as u64
+            );
+        }
+        let usable = size.checked_sub(RESERVED_TOP).ok_or(ENOSPC)?.min(visible);
+        let usable = usable / SZ_2M as u64 * SZ_2M as u64;
+        if usable == 0 {
+            return Err(ENOSPC);
+        }
+        let pool = VramPool::new(bar, usable)?;
+        let clearing = Clearing::new(&pool)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                pool,
+                clearing,
+                size,
+                used: Atomic::new(0),
+                buffers: Atomic::new(0),
+                tables: Atomic::new(0),
+                reserved <- new_spinlock!(Reserved::default(), "rkfd_promised"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Maps the frame buffer BAR, before the size of VRAM is known.
+    pub(crate) fn map_bar(pdev: &pci::Device<Core<'_>>) -> Result<WcBar> {
+        WcBar::new(pdev, BAR, c"rkfd/vram")
+    }
+
+    /// Returns the size of VRAM in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the bytes that can be allocated when nothing is.
+    pub(crate) fn usable(&self) -> u64 {
+        self.pool.usable()
+    }
+
+    /// Returns the bytes allocated.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Returns offset and size of everything that is allocated or not cleared yet.
+    pub(crate) fn held(&self) -> Result<KVVec<(u64, u64)>> {
+        self.pool.held()
+    }
+
+    /// Returns the bytes that the CPU can access through the BAR.
+    pub(crate) fn visible(&self) -> u64 {
+        (self.bar().size() as u64).min(self.size)
+    }
+
+    /// Returns the CPU mapping.
+    pub(crate) fn bar(&self) -> &WcBar {
+        self.pool.bar()
+    }
+
+    /// Zeroes freed memory by `engine` from now on, see [`Clearing::attach`].
+    pub(crate) fn attach(&self, engine: Arc<dyn ClearEngine>) -> Result {
+        self.clearing.attach(engine)
+    }
+
+    /// Ends [`Vram::attach`], see [`Clearing::detach`].
+    pub(crate) fn detach(&self) {
+        self.clearing.detach();
+    }
+
+    /// Drops `memory` when all fences have signaled.
+    pub(crate) fn drop_after(&self, memory: Arc<dyn Any + Send + Sync>, until: KVec<ARef<Fence>>) {
+        self.clearing.drop_after(memory, until);
+    }
+
+    /// Waits until some freed memory was cleared and can be allocated. Returns false when there is
+    /// none, `ERESTARTSYS` after a signal.
+    pub(crate) fn wait_for_cleared(&self) -> Result<bool> {
+        self.clearing.wait_for_batch()
+    }
+
+    /// See [`Clearing::begin_loss`].
+    pub(crate) fn begin_loss(&self) {
+        self.clearing.begin_loss();
+    }
+
+    /// See [`Clearing::forget_contents`].
+    pub(crate) fn forget_contents(&self) {
+        self.clearing.forget_contents();
+    }
+
+    /// Returns the bytes that can be reserved in all when page tables need `tables` bytes.
+    fn reservable(&self, tables: u64) -> u64 {
+        let has_tables = self.tables.load(Relaxed);
+        let kernel = self
+            .used()
+            .saturating_sub(self.buffers.load(Relaxed))
+            .saturating_sub(has_tables);
+        self.usable()
+            .saturating_sub(kernel)
+            .saturating_sub(tables.max(has_tables))
+    }
+
+    /// Returns the bytes that can still be reserved when every BO takes whole blocks of 2 MiB and
+    /// page tables need `tables` bytes.
+    pub(super) fn unreserved(&self, tables: u64) -> u64 {
+        self.reservable(tables)
+            .saturating_sub(self.reserved.lock().in_blocks)
+    }
+
+    /// Reserves `bytes` for a BO of a process. `ENOMEM` when less is left; other than
+    /// [`Vram::unreserved`] this counts bytes, not blocks.
+    pub(super) fn reserve(&self, bytes: u64, tables: u64) -> Result {
+        let all = self.reservable(tables);
+        let mut reserved = self.reserved.lock();
+        let sum = reserved.bytes.checked_add(bytes).filter(|s| *s <= all);
+        reserved.bytes = sum.ok_or(ENOMEM)?;
+        reserved.in_blocks += bytes.next_multiple_of(VRAM_BLOCK);
+        Ok(())
+    }
+
+    /// Undoes [`Self::reserve`].
+    pub(super) fn unreserve(&self, bytes: u64) {
+        let mut reserved = self.reserved.lock();
+        reserved.bytes -= bytes;
+        reserved.in_blocks -= bytes.next_multiple_of(VRAM_BLOCK);
+    }
+
+    /// Allocates `size` zeroed bytes for the driver, with `contiguous` in one piece. The HDP is not
+    /// flushed. `ENOMEM` when there is no room, `EIO` when a card reset does not end, `ERESTARTSYS`
+    /// after a signal.
+    pub(crate) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<VramRange> {
+        self.take(size, contiguous, User::Kernel)
+    }
+
+    /// Allocates a page table of `size` bytes. Errors as [`Vram::alloc`].
+    pub(crate) fn alloc_table(self: &Arc<Self>, size: u64) -> Result<VramRange> {
+        self.take(size, true, User::Table)
+    }
+
+    /// Allocates memory of an evictable BO. Errors as [`Vram::alloc`]; `ENOMEM` also when page
+    /// tables could not grow to `tables` bytes afterwards.
+    pub(crate) fn alloc_for_buffer(
+        self: &Arc<Self>,
+        size: u64,
+        contiguous: bool,
+        tables: u64,
+    ) -> Result<VramRange> {
+        let leave = tables.saturating_sub(self.tables.load(Relaxed));
+        if size
+            .checked_add(leave)
+            .is_none_or(|all| all > self.pool.free())
+        {
+            return Err(ENOMEM);
+        }
+        self.take(size, contiguous, User::Buffer)
+    }
+
+    fn take(self: &Arc<Self>, size: u64, contiguous: bool, user: User) -> Result<VramRange> {
+        let size = size
+            .checked_next_multiple_of(PAGE)
+            .filter(|s| *s > 0 && *s <= self.usable())
+            .ok_or(ENOMEM)?;
+        let blocks = self.pool.alloc(size, contiguous)?;
+        self.used.fetch_add(size, Relaxed);
+        if let Some(counter) = self.counter(user) {
+            counter.fetch_add(size, Relaxed);
+        }
+        let range = VramRange {
+            vram: self.clone(),
+            blocks: Some(blocks),
+            size,
+            user,
+        };
+        self.clearing.make_clean(range.pieces())?;
+        Ok(range)
+    }
+
+    /// Returns the counter of a kind of user, if there is one besides [`Vram::used`].
+    fn counter(&self, user: User) -> Option<&Atomic<u64>> {
+        match user {
+            User::Kernel => None,
+            User::Table => Some(&self.tables),
+            User::Buffer => Some(&self.buffers),
+        }
+    }
+}
+
+impl VramRange {
+    /// Returns the size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn pieces(&self) -> &[(u64, u64)] {
+        self.blocks.as_ref().map_or(&[], |b| b.pieces())
+    }
+
+    /// Returns the offset of the first byte in VRAM.
+    pub(crate) fn start(&self) -> u64 {
+        self.pieces().first().map_or(0, |p| p.0)
+    }
+
+    /// Returns the offset in VRAM of byte `at` of the range, and the bytes that follow it in one
+    /// piece. `EINVAL` beyond the end.
+    pub(crate) fn run(&self, at: u64) -> Result<(u64, u64)> {
+        let mut skip = at;
+        for (start, len) in self.pieces() {
+            if skip < *len {
+                return Ok((start + skip, len - skip));
+            }
+            skip -= len;
+        }
+        Err(EINVAL)
+    }
+
+    /// Returns the VRAM that the range is part of.
+    pub(crate) fn vram(&self) -> &Arc<Vram> {
+        &self.vram
+    }
+}
+
+impl Drop for VramRange {
+    fn drop(&mut self) {
+        self.vram.used.fetch_sub(self.size, Relaxed);
+        if let Some(counter) = self.vram.counter(self.user) {
+            counter.fetch_sub(self.size, Relaxed);
+        }
+        if let Some(blocks) = self.blocks.take() {
+            self.vram.clearing.free(blocks);
+        }
+    }
+}

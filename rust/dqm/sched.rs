@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The interface between the device queue manager and its schedulers (CPSCH or MES).
+
+use kernel::{fmt, prelude::*, sync::Arc};
+
+use super::queues::{HwQueue, ProcessSlot, Queues};
+use crate::gpu::Gpu;
+
+/// Memory that a scheduler needs, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Needs {
+    /// Context per process.
+    pub(super) process: usize,
+    /// Context per queue.
+    pub(super) queue: usize,
+    /// Whether it reads write pointers, through a mapping in VMID 0.
+    pub(super) wptr: bool,
+}
+
+/// The queues that a change concerns.
+#[derive(Clone, Copy)]
+pub(super) enum Scope<'a> {
+    /// All.
+    All,
+    /// Those of a process.
+    Process(&'a ProcessSlot),
+    /// One.
+    Queue(&'a Arc<HwQueue>),
+}
+
+/// Operations of a scheduler. Called with the lock of the [`Dqm`](super::Dqm) held.
+pub(super) trait SchedOps: Send + Sync {
+    /// Starts the scheduler.
+    fn start(&mut self, gpu: &Gpu) -> Result;
+
+    /// Unmaps all queues and stops the scheduler.
+    fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result;
+
+    /// Allocates the memory that [`SchedOps::map`] takes for `queues`. `ENOMEM` without memory; nothing
+    /// has changed then.
+    fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
+
+    /// Returns the memory that the scheduler needs per process and queue.
+    fn needs(&self) -> Needs;
+
+    /// Unmaps the queues in `scope`, and others if it cannot be avoided. Active ones are mapped by
+    /// the next [`SchedOps::map`] of the same scope.
+    ///
+    /// A queue that an SDMA engine does not release is lost; with `then_reset` the engine is not
+    /// reset, because the caller does that. `ETIME` when the scheduler does not respond; the card
+    /// is wedged then.
+    fn unmap(
+        &mut self,
+        gpu: &Gpu,
+        queues: &mut Queues,
+        scope: Scope<'_>,
+        then_reset: bool,
+    ) -> Result;
+
+    /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Takes only
+    /// memory of [`SchedOps::reserve`] for these or for more queues.
+    fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
+
+    /// Handles RUNTIME_ENABLE of a process, before its first queue.
+    fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
+
+    /// Forgets a process, which has no queues any more.
+    fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
+
+    /// Returns the number of runlists sent, for debugfs.
+    fn runlists(&self) -> u64;
+
+    /// Returns the dwords of the current runlist, for debugfs.
+    fn runlist_words(&self) -> Result<KVec<u32>>;
+
+    /// Returns the name of the scheduler's ring, for debugfs.
+    fn scheduler_ring(&self) -> &'static str;
+
+    /// Prints that ring, unless the device prints it.
+    fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// Returns the dwords of the scheduler's MQD, for debugfs.
+    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
+}

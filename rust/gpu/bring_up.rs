@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bring-up and take-down of a device, in the order in which the hardware needs it.
+
+use kernel::{
+    device::Core,
+    pci,
+    prelude::*,
+    sizes::*,
+    sync::Arc, //
+};
+
+use super::Gpu;
+use crate::{
+    card::psp::Psp,
+    hw::{FlushType, HubSetup},
+    kapi::{self, irq::Irq},
+    ring::{
+        kiq::Kiq,
+        mes::Mes,
+        sdma::{Sdma, SdmaHost},
+    },
+};
+
+impl Gpu {
+    /// Brings the device up for the first time. [`Gpu::stop`] undoes it, also after an error.
+    ///
+    /// `EIO` or `ETIMEDOUT` when an engine does not start, `ENOMEM` without memory.
+    pub(crate) fn start(self: &Arc<Self>, pdev: &pci::Device<Core<'_>>) -> Result {
+        self.set_hang_handler(Some(self.clone()));
+        *self.irq.lock() = Some(Irq::new(pdev, c"rkfd", self.clone())?);
+        self.bring_up()?;
+        self.vram().attach(self.clone())
+    }
+
+    /// Brings up NBIO, memory hubs, interrupts, firmware, RLC, XCCs, KIQ or MES, and SDMA rings.
+    ///
+    /// Relies neither on registers nor on VRAM: also used after [`Gpu::take_down`] and a card reset.
+    /// After an error the device may be partly up. Errors as [`Gpu::start`].
+    pub(crate) fn bring_up(self: &Arc<Self>) -> Result {
+        let mmio = self.mmio()?;
+        let g = self.generation();
+        kapi::pci::set_master(self.pdev());
+        g.nbio.start(mmio, g.caps.hdp_remap)?;
+        self.hub().open();
+        self.restore_vram()?;
+        self.gart().restore()?;
+        self.vram()
+            .bar()
+            .zero(usize::try_from(self.scratch().start())?, SZ_4K)?;
+        g.gmc.start(
+            mmio,
+            &HubSetup {
+                layout: *self.layout(),
+                gart_table: self.vram_pa(self.gart().table_offset()),
+                gart_start: self.gart().start(),
+                gart_end: self.gart().end(),
+                scratch_pa: self.vram_pa(self.scratch().start()),
+                dummy_dma: self.ih().dummy_dma(),
+            },
+        )?;
+        self.hub().hdp_flush()?;
+        self.hub().flush_vmid(0, FlushType::Legacy)?;
+        self.ih().start()?;
+        g.nbio.route_doorbells(mmio, g.caps)?;
+        if let Some(psp) = self.psp() {
+            psp.start(&self.psp_context()?)?;
+        }
+
+        for xcc in 0..self.config().num_xcc {
+            g.gfx.start_rlc(mmio, xcc).inspect_err(|_| {
+                dev_err!(self.dev(), "the RLC of XCC {xcc} does not run\n");
+            })?;
+        }
+        if let Some(psp) = self.psp() {
+            self.partition(psp)?;
+        }
+        for xcc in 0..self.config().num_xcc {
+            g.gfx.start(mmio, xcc, self.config())?;
+        }
+        if g.kiq.is_some() {
+            let kiq = Kiq::start(self)?;
+            let before = self.kiq.lock().replace(kiq);
+            drop(before);
+        }
+        if g.mes.is_some() {
+            match self.mes.as_ref() {
+                Some(mes) => mes.restart(self)?,
+                None => {
+                    self.mes.populate(Mes::start(self)?);
+                }
+            }
+        }
+        match self.sdma.as_ref() {
+            Some(sdma) => sdma.restart(self)?,
+            None => {
+                let host: Arc<dyn SdmaHost> = self.clone();
+                self.sdma.populate(Sdma::start(self.card(), &host)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets up one partition of all XCCs (SPX). `EIO` when an XCC is in another one.
+    fn partition(&self, psp: &Psp) -> Result {
+        psp.set_partitions(&self.psp_context()?, 1)?;
+        let all = self.config().num_xcc;
+        for xcc in 0..all {
+            let xccs = self.generation().gfx.partition_xccs(self.mmio()?, xcc)?;
+            if xccs != all {
+                dev_err!(
+                    self.dev(),
+                    "XCC {xcc} is in a partition of {xccs} XCCs, not of all {all}: power-cycle the machine\n"
+                );
+                return Err(EIO);
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Gpu::bring_up`], as far as it got; memory stays allocated. Pending and later SDMA jobs
+    /// end with `EIO` until the device is brought up again.
+    pub(super) fn take_down(&self) {
+        if let Some(sdma) = self.sdma.as_ref() {
+            sdma.halt(self);
+        }
+        self.take_down_rest();
+    }
+
+    /// Takes down everything but the SDMA rings.
+    fn take_down_rest(&self) {
+        // A hung card was halted.
+        let kiq = self.kiq.lock().take();
+        if let Some(kiq) = kiq {
+            self.log_failure("KIQ", kiq.stop(self));
+        }
+        if let Some(mes) = self.mes.as_ref() {
+            self.log_failure("MES", mes.stop(self));
+        }
+        let g = self.generation();
+        let mmio = self.hub().raw_mmio();
+        for xcc in 0..self.config().num_xcc {
+            self.log_failure("XCC", g.gfx.halt(mmio, xcc));
+        }
+        if let Some(psp) = self.psp() {
+            if self.is_hung() {
+                psp.forget();
+            } else {
+                let stopped = self.psp_context().and_then(|cx| psp.stop(&cx));
+                self.log_failure("PSP", stopped);
+            }
+        }
+        self.log_failure("interrupt ring", self.ih().stop());
+        self.log_failure("memory hubs", g.gmc.stop(mmio));
+        self.log_failure("doorbells", g.nbio.stop(mmio));
+        // DMA still in flight must not reach memory that is about to be freed.
+        kapi::pci::clear_master(self.pdev());
+    }
+
+    /// Undoes [`Gpu::start`], as far as it got. The device cannot be used any more.
+    pub(crate) fn stop(&self) {
+        self.vram().detach();
+        if let Some(sdma) = self.sdma.as_ref() {
+            sdma.stop(self);
+        }
+        self.take_down_rest();
+        // Waits for the interrupt handler.
+        let irq = self.irq.lock().take();
+        drop(irq);
+        self.set_hang_handler(None);
+        self.hub().set_gone();
+    }
+
+    fn log_failure(&self, what: &str, result: Result) {
+        if let Err(e) = result {
+            dev_err!(self.dev(), "{what} did not stop: {e:?}\n");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Interrupt handler: decodes entries of the interrupt ring and dispatches them to the SDMA rings or
+//! to the event sink.
+
+use kernel::prelude::*;
+
+use super::Gpu;
+use crate::{
+    hw::{IhEntry, IhEvent, VmFault},
+    kapi::irq::Handler,
+    trace,
+};
+
+impl Gpu {
+    /// Reads and dispatches all entries of the interrupt ring. `ENODEV` when the driver was unbound.
+    pub(super) fn drain_ih(&self) -> Result {
+        self.ih()
+            .drain(self.doorbells(), |entry| self.dispatch(entry))
+    }
+
+    /// Dispatches a decoded IH entry.
+    fn dispatch(&self, entry: &IhEntry) {
+        let pasid = u32::from(entry.pasid);
+        trace::ih(
+            self.id(),
+            u32::from(entry.client),
+            u32::from(entry.source),
+            u32::from(entry.ring),
+            u32::from(entry.vmid),
+            pasid,
+            entry.ctx0,
+        );
+        let user = u32::from(entry.vmid) >= self.generation().caps.first_user_vmid && pasid != 0;
+        let sink = self.sink();
+        match entry.event {
+            IhEvent::SdmaTrap {
+                ctx0,
+                engine,
+                kernel: true,
+            } => {
+                if let Ok(sdma) = self.sdma() {
+                    sdma.trap(engine, ctx0);
+                }
+            }
+            IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user),
+            // The firmware sends data 0 for packets without an interrupt request.
+            IhEvent::CpEop { ctx0 } if user && ctx0 != 0 => sink.cp_eop(self, pasid, ctx0),
+            IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(self, pasid, ctx0),
+            IhEvent::SqMessage { data, from } if user => sink.sq_msg(self, pasid, data, from),
+            IhEvent::CpBadOpcode { doorbell, code } if user => {
+                if self.ih().may_log() {
+                    dev_err!(
+                        self.dev(),
+                        "bad packet in the queue of PASID {pasid} with doorbell {doorbell:#x}, error {code}\n"
+                    );
+                }
+                sink.bad_opcode(self, pasid, doorbell, code);
+            }
+            IhEvent::CpBadOpcode { doorbell, code } => {
+                dev_err!(
+                    self.dev(),
+                    "bad packet in a kernel queue, doorbell {doorbell:#x}, error {code}\n"
+                );
+            }
+            IhEvent::CpPrivileged => {
+                dev_err!(
+                    self.dev(),
+                    "privileged access by a queue (PASID {pasid}, VMID {})\n",
+                    entry.vmid
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn vm_fault(&self, entry: &IhEntry, fault: &VmFault, user: bool) {
+        let (vmid, pasid) = (u32::from(entry.vmid), u32::from(entry.pasid));
+        let status = self
+            .mmio()
+            .and_then(|m| {
+                self.generation()
+                    .gmc
+                    .fault_status(m, fault.gfx, u32::from(entry.node))
+            })
+            .unwrap_or(0);
+        if self.ih().may_log() {
+            self.report_fault(fault, vmid, pasid, status);
+        }
+        if user {
+            self.sink().vm_fault(self, pasid, fault);
+        } else if let Ok(sdma) = self.sdma() {
+            // A job of a kernel ring: it ends with an error.
+            let hal = self.generation().sdma;
+            let node = u32::from(entry.node);
+            let engine = self
+                .mmio()
+                .ok()
+                .and_then(|mmio| hal.fault_engine(mmio, status, node));
+            sdma.fault(engine, vmid);
+        }
+    }
+
+    fn report_fault(&self, fault: &VmFault, vmid: u32, pasid: u32, status: u32) {
+        let hub = if fault.gfx { "graphics" } else { "memory" };
+        let access = if fault.write { "write" } else { "read" };
+        let retry = if fault.retry { ", retry" } else { "" };
+        let why = match (fault.not_present, fault.no_read, fault.no_write) {
+            (true, _, _) => "not mapped",
+            (_, true, _) => "no read permission",
+            (_, _, true) => "no write permission",
+            _ => "not permitted",
+        };
+        let addr = fault.addr;
+        dev_err!(
+            self.dev(),
+            "VM fault: {hub} hub, VMID {vmid}, PASID {pasid}, address {addr:#014x}, {access}{retry}: {why}, status {status:#010x}\n"
+        );
+    }
+}
+
+impl Handler for Gpu {
+    fn handle(&self) {
+        if let Err(e) = self.drain_ih() {
+            if e != ENODEV {
+                dev_err!(self.dev(), "interrupt ring: {e:?}\n");
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The address spaces of a card, as far as a card reset needs them.
+
+use core::ptr;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+/// An address space whose page tables can be rewritten.
+pub(crate) trait PageTables: Send + Sync {
+    /// Writes all page tables again, after VRAM was lost. TLBs are not flushed.
+    fn rewrite(&self) -> Result;
+}
+
+struct Inner {
+    list: KVVec<Arc<dyn PageTables>>,
+    /// Incremented by each [`SpaceList::rewrite_all`].
+    rewrites: u64,
+}
+
+/// The address spaces of a card.
+#[pin_data]
+pub(crate) struct SpaceList {
+    /// For a look or a change; never held across a wait.
+    #[pin]
+    inner: Mutex<Inner>,
+}
+
+impl SpaceList {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            inner <- new_mutex!(Inner { list: KVVec::new(), rewrites: 0 }, "rkfd_spaces"),
+        })
+    }
+
+    /// Returns the number of rewrites so far, to be read before page tables are allocated.
+    pub(crate) fn rewrites(&self) -> u64 {
+        self.inner.lock().rewrites
+    }
+
+    /// Adds an address space whose page tables were allocated after [`SpaceList::rewrites`] returned
+    /// `rewrites`. A card reset since then has lost them: they are written again. `ENOMEM` without
+    /// memory.
+    pub(crate) fn add(&self, space: Arc<dyn PageTables>, rewrites: u64) -> Result {
+        let stale = {
+            let mut inner = self.inner.lock();
+            inner.list.push(space.clone(), GFP_KERNEL)?;
+            inner.rewrites != rewrites
+        };
+        if stale {
+            space.rewrite()?;
+        }
+        Ok(())
+    }
+
+    /// Removes an address space.
+    pub(crate) fn remove(&self, space: &Arc<dyn PageTables>) {
+        let mut inner = self.inner.lock();
+        let at = inner
+            .list
+            .iter()
+            .position(|s| ptr::addr_eq(&raw const **s, &raw const **space));
+        let gone = at.and_then(|at| {
+            let last = inner.list.len() - 1;
+            inner.list.swap(at, last);
+            inner.list.pop()
+        });
+        drop(inner);
+        drop(gone);
+    }
+
+    /// Rewrites the page tables of all address spaces. The caller alone uses the card.
+    ///
+    /// Works on a snapshot: an address space that is removed meanwhile must not shift others past
+    /// the iteration. Those added after the snapshot are rewritten by [`SpaceList::add`].
+    pub(super) fn rewrite_all(&self) -> Result {
+        let mut spaces: KVVec<Arc<dyn PageTables>> = KVVec::new();
+        loop {
+            let mut inner = self.inner.lock();
+            if spaces.capacity() >= inner.list.len() {
+                for space in inner.list.iter() {
+                    spaces.push_within_capacity(space.clone())?;
+                }
+                inner.rewrites += 1;
+                break;
+            }
+            let len = inner.list.len();
+            drop(inner);
+            spaces.reserve(len, GFP_KERNEL)?;
+        }
+        spaces.iter().try_for_each(|space| space.rewrite())
+    }
+}

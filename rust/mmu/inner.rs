@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a BO: its placement, the address spaces that map it, and moves.
+//!
+//! The reservation ([`Resv`]) guards the placement: it does not change while the reservation is
+//! locked. A move zaps the CPU mappings (faults wait for the reservation), waits for the users on
+//! the GPU, copies, and updates the PTEs of all address spaces before the old memory is freed.
+
+use core::{any::Any, ptr};
+
+use kernel::{
+    new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, AtomicFlag, Relaxed},
+        Arc, Mutex, SetOnce,
+    },
+};
+
+use super::{
+    pgtable::Spare,
+    placement::{Access, BoFlags, BoKind, CpuCache, Placement, SystemPages},
+    userptr::UserMemory,
+};
+use crate::{
+    card::account::Reservation,
+    gpu::{
+        dma::{self, Direction},
+        Gpu,
+    },
+    hw::PteAttrs,
+    kapi::{
+        dma::Pages,
+        fence::Timeout,
+        gem::View,
+        resv::{Resv, Usage},
+        task::NoReclaim,
+    },
+    trace,
+};
+
+/// Returns whether both are the same object, whatever their vtables.
+fn same<T: ?Sized>(a: &T, b: &T) -> bool {
+    ptr::addr_eq(ptr::from_ref(a), ptr::from_ref(b))
+}
+
+/// User queues of a process that access a BO without fences.
+pub(crate) trait EvictionHandler: Send + Sync {
+    /// Unmaps all user queues of the process, until `bo` is back in VRAM and stays there. Called
+    /// before the BO moves, with its reservation locked. Idempotent.
+    ///
+    /// An error of the queue manager, or `ENOMEM`; the BO stays where it is then.
+    fn evict_queues(&self, bo: EvictedBo) -> Result;
+}
+
+/// A BO that had to leave VRAM.
+pub(crate) struct EvictedBo(pub(super) Arc<BoInner>);
+
+impl EvictedBo {
+    /// Returns whether both are the same BO.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// An address space as far as the BOs it maps need it.
+pub(super) trait BoMapper: Send + Sync {
+    /// Returns the handler of the process with user queues in this address space, if there is one.
+    fn eviction_handler(&self) -> Option<&Arc<dyn EvictionHandler>>;
+
+    /// Zaps the PTEs of the userptr mapping at `va`, without allocation. Complete on return.
+    fn zap(&self, va: u64);
+
+    /// Maps other pages of a process at `va`, or none, if `bo` is mapped there. After an error the
+    /// PTEs are zapped.
+    fn map_user(&self, va: u64, bo: &BoInner, placement: &Placement) -> Result;
+
+    /// Allocates what [`BoMapper::update`] takes for a move of `bo` to `to`. `None` if it is not
+    /// mapped at `va` any more. `ENOMEM` without memory.
+    fn prepare_update(&self, va: u64, bo: &BoInner, to: &Placement) -> Result<Option<Spare>>;
+
+    /// Points the PTEs of `bo` at `va`, if it is mapped there, to its current placement. Visible to
+    /// the GPU on return.
+    fn update(&self, va: u64, bo: &BoInner, spare: Spare) -> Result;
+}
+
+/// The pending update of the PTEs of one mapping.
+struct PteUpdate {
+    space: Arc<dyn BoMapper>,
+    va: u64,
+    spare: Spare,
+}
+
+/// The memory of a BO. Holders of an `Arc<BoInner>` do not keep the BO alive.
+#[pin_data(PinnedDrop)]
+pub(super) struct BoInner {
+    gpu: Arc<Gpu>,
+    size: u64,
+    flags: BoFlags,
+    /// Preferred placement.
+    preferred: BoKind,
+    resv: Arc<Resv>,
+    /// Changes only with `resv` locked; this lock suffices for reading.
+    #[pin]
+    placement: Mutex<Placement>,
+    /// Memory that never moves, for access without a lock.
+    fixed: Option<Arc<SystemPages>>,
+    /// The user memory of a userptr BO.
+    user: Option<Arc<UserMemory>>,
+    /// Address spaces that map it, and the VA: a superset.
+    #[pin]
+    mappings: Mutex<KVVec<(Arc<dyn BoMapper>, u64)>>,
+    /// CPU mappings.
+    view: SetOnce<View>,
+    /// Returned with the memory, not with the handle.
+    _reservation: Option<Reservation>,
+    /// Time of the last use, see [`EvictableBo::stamp`](crate::gpu::lru::EvictableBo::stamp).
+    pub(super) stamp: Atomic<u64>,
+    in_vram: AtomicFlag,
+    retired: AtomicFlag,
+}
+
+impl BoInner {
+    /// Returns the memory of a BO in `placement`. `ENOMEM` without memory.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        preferred: BoKind,
+        placement: Placement,
+        reservation: Option<Reservation>,
+    ) -> Result<Arc<Self>> {
+        Self::with(gpu, size, flags, preferred, placement, reservation, None)
+    }
+
+    /// Returns the memory of a userptr BO, without valid pages.
+    pub(super) fn of_user(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        memory: Arc<UserMemory>,
+        reservation: Reservation,
+    ) -> Result<Arc<Self>> {
+        let (placement, reservation) = (Placement::Nowhere, Some(reservation));
+        Self::with(
+            gpu,
+            size,
+            flags,
+            BoKind::User,
+            placement,
+            reservation,
+            Some(memory),
+        )
+    }
+
+    fn with(
+        gpu: &Arc<Gpu>,
+        size: u64,
+        flags: BoFlags,
+        preferred: BoKind,
+        placement: Placement,
+        reservation: Option<Reservation>,
+        user: Option<Arc<UserMemory>>,
+    ) -> Result<Arc<Self>> {
+        let fixed = match &placement {
+            Placement::System(system) if preferred == BoKind::Gtt => Some(system.clone()),
+            _ => None,
+        };
+        let in_vram = matches!(placement, Placement::Vram(_));
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu: gpu.clone(),
+                size,
+                flags,
+                preferred,
+                resv: Resv::new()?,
+                placement <- new_mutex!(placement),
+                fixed,
+                user,
+                mappings <- new_mutex!(KVVec::new()),
+                view: SetOnce::new(),
+                _reservation: reservation,
+                stamp: Atomic::new(0),
+                in_vram: AtomicFlag::new(in_vram),
+                retired: AtomicFlag::new(false),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the device.
+    pub(super) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Returns the size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the allocation flags.
+    pub(super) fn flags(&self) -> BoFlags {
+        self.flags
+    }
+
+    /// Returns the preferred placement.
+    pub(super) fn preferred(&self) -> BoKind {
+        self.preferred
+    }
+
+    /// Returns the reservation.
+    pub(super) fn resv(&self) -> &Arc<Resv> {
+        &self.resv
+    }
+
+    /// Returns the pages of a BO that never leaves system memory.
+    pub(super) fn fixed(&self) -> Option<&Pages> {
+        self.fixed.as_ref().map(|s| s.pages())
+    }
+
+    /// Returns the user memory of a userptr BO.
+    pub(super) fn user(&self) -> Option<&Arc<UserMemory>> {
+        self.user.as_ref()
+    }
+
+    /// Returns the eviction handlers of all processes with user queues that map the BO, each once.
+    /// `ENOMEM` without memory.
+    pub(super) fn eviction_handlers(&self) -> Result<KVVec<Arc<dyn EvictionHandler>>> {
+        let mut handlers: KVVec<Arc<dyn EvictionHandler>> = KVVec::new();
+        loop {
+            let mappings = self.mappings.lock();
+            if handlers.capacity() < mappings.len() {
+                let len = mappings.len();
+                drop(mappings);
+                handlers.reserve(len, GFP_KERNEL)?;
+                continue;
+            }
+            for handler in mappings.iter().filter_map(|(s, _)| s.eviction_handler()) {
+                if !handlers.iter().any(|h| same(&**h, &**handler)) {
+                    handlers.push_within_capacity(handler.clone())?;
+                }
+            }
+            return Ok(handlers);
+        }
+    }
+
+    /// Returns whether a process with user queues maps the BO.
+    pub(super) fn has_eviction_handler(&self) -> bool {
+        self.mappings
+            .lock()
+            .iter()
+            .any(|(s, _)| s.eviction_handler().is_some())
+    }
+
+    /// Sets how CPU mappings are zapped. `EEXIST` if it was set before.
+    pub(super) fn set_view(&self, view: View) -> Result {
+        if self.view.populate(view) {
+            Ok(())
+        } else {
+            Err(EEXIST)
+        }
+    }
+
+    /// Returns the placement, which does not change while the reservation is locked.
+    pub(super) fn placement(&self) -> Placement {
+        self.placement.lock().clone()
+    }
+
+    /// Returns whether the memory is in VRAM.
+    pub(super) fn in_vram(&self) -> bool {
+        self.in_vram.load(Relaxed)
+    }
+
+    /// Marks the BO as freed: its memory is not moved any more.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Relaxed);
+    }
+
+    /// Returns whether the BO was freed.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
+    }
+
+    /// Returns the PTE attributes of a mapping of the memory in `placement`.
+    pub(super) fn attrs(&self, placement: &Placement, access: Access) -> PteAttrs {
+        let io = matches!(placement, Placement::Doorbell(_) | Placement::MmioRemap);
+        PteAttrs {
+            system: !matches!(placement, Placement::Vram(_)),
+            read: access.read,
+            write: access.write,
+            exec: access.exec,
+            uncached: self.flags.uncached || io,
+            ext_coherent: self.flags.ext_coherent,
+            io,
+        }
+    }
+
+    /// Returns the CPU physical address of page `page` of memory in `placement`, and its caching.
+    /// `EINVAL` beyond the end or for user memory, `ENODEV` when the driver was unbound.
+    pub(super) fn phys(&self, placement: &Placement, page: usize) -> Result<(u64, CpuCache)> {
+        let at = (page * PAGE_SIZE) as u64;
+        if at >= self.size {
+            return Err(EINVAL);
+        }
+        // No new mappings of BARs after an unbind.
+        if !matches!(placement, Placement::System(_)) {
+            self.gpu.mmio()?;
+        }
+        Ok(match placement {
+            Placement::System(system) => (system.pages().phys(page)?, CpuCache::Cached),
+            Placement::Vram(range) => (
+                self.gpu.vram().bar().phys() + range.run(at)?.0,
+                CpuCache::WriteCombined,
+            ),
+            Placement::Doorbell(slice) => (slice.phys() + at, CpuCache::Uncached),
+            Placement::MmioRemap => (self.gpu.hdp_remap_phys(), CpuCache::Uncached),
+            // The process has mappings of its own.
+            Placement::User(_) | Placement::Nowhere => return Err(EINVAL),
+        })
+    }
+
+    /// Returns the address of the first page in VMID 0, valid for the current placement. `EINVAL` for
+    /// other memory than VRAM and system memory, `ENOMEM` when the GART is full.
+    pub(super) fn kernel_addr(&self) -> Result<u64> {
+        match self.placement() {
+            Placement::Vram(range) => Ok(self.gpu.vram_mc(range.start())),
+            Placement::System(system) => system.kernel_addr(),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Records that `space` maps the BO at `va`. The caller holds the reservation. `ENOMEM` without
+    /// memory.
+    pub(super) fn add_mapping(&self, space: Arc<dyn BoMapper>, va: u64) -> Result {
+        let mut mappings = self.mappings.lock();
+        // MMU notifier invalidations take the lock.
+        let _no_reclaim = NoReclaim::new();
+        mappings.push((space, va), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Undoes [`Self::add_mapping`].
+    pub(super) fn remove_mapping(&self, space: &dyn BoMapper, va: u64) {
+        let mut mappings = self.mappings.lock();
+        let at = mappings
+            .iter()
+            .position(|(s, v)| same(&**s, space) && *v == va);
+        let gone = at.and_then(|at| mappings.remove(at).ok());
+        drop(mappings);
+        drop(gone);
+    }
+
+    /// Returns a copy of the list of mappings. `ENOMEM` without memory.
+    fn mapped_by(&self) -> Result<KVVec<(Arc<dyn BoMapper>, u64)>> {
+        let mut spaces: KVVec<(Arc<dyn BoMapper>, u64)> = KVVec::new();
+        loop {
+            let mappings = self.mappings.lock();
+            if spaces.capacity() >= mappings.len() {
+                for (space, va) in mappings.iter() {
+                    spaces.push_within_capacity((space.clone(), *va))?;
+                }
+                return Ok(spaces);
+            }
+            let len = mappings.len();
+            drop(mappings);
+            spaces.reserve(len, GFP_KERNEL)?;
+        }
+    }
+
+    /// Prepares the updates of all PTEs for a move to `to`. `ENOMEM` without memory.
+    fn prepare_updates(&self, to: &Placement) -> Result<KVVec<PteUpdate>> {
+        let spaces = self.mapped_by()?;
+        let mut out = KVVec::with_capacity(spaces.len(), GFP_KERNEL)?;
+        for (space, va) in spaces {
+            if let Some(spare) = space.prepare_update(va, self, to)? {
+                out.push(PteUpdate { space, va, spare }, GFP_KERNEL)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Moves the memory to VRAM or system memory that was allocated for it. The caller holds the
+    /// reservation, and no jobs use the memory. After an error, as of [`dma::transfer`], it stays
+    /// where it is.
+    pub(super) fn relocate(&self, to: Placement) -> Result {
+        let from = self.placement();
+        let (vram, system, direction) = match (&from, &to) {
+            (Placement::Vram(vram), Placement::System(system)) => {
+                (vram, system, Direction::ToSystem)
+            }
+            (Placement::System(system), Placement::Vram(vram)) => (vram, system, Direction::ToVram),
+            _ => return Err(EINVAL),
+        };
+        let updates = self.prepare_updates(&to)?;
+        if let Some(view) = self.view.as_ref() {
+            view.zap();
+        }
+        // Writes of the CPU must be visible to SDMA.
+        self.gpu.hub().hdp_flush()?;
+        dma::transfer(&self.gpu, vram, system.pages(), self.size, direction)?;
+        trace::bo_move(self.gpu.id(), from.name(), to.name(), self.size);
+        self.in_vram.store(direction == Direction::ToVram, Relaxed);
+        *self.placement.lock() = to;
+        for PteUpdate { space, va, spare } in updates {
+            if let Err(e) = space.update(va, self, spare) {
+                // PTEs may still point to the old memory, which is about to be freed.
+                dev_err!(
+                    self.gpu.dev(),
+                    "PTEs of a moved BO were not updated: {e:?}\n"
+                );
+                self.gpu.wedge("page tables were not updated");
+            }
+        }
+        drop(from);
+        Ok(())
+    }
+}
+
+impl BoInner {
+    /// Zaps all PTEs of a userptr BO. Called from the MMU notifier.
+    pub(super) fn zap(&self) {
+        for (space, va) in self.mappings.lock().iter() {
+            space.zap(*va);
+        }
+    }
+
+    /// Maps other pages of a process, or none, in all page tables. After an error some PTEs may be
+    /// zapped.
+    pub(super) fn map_user(&self, to: Placement) -> Result {
+        let _held = self.resv.lock();
+        let spaces = self.mapped_by()?;
+        let from = core::mem::replace(&mut *self.placement.lock(), to.clone());
+        let mut result = Ok(());
+        for (space, va) in spaces {
+            let mapped = self.gpu.alloc_or_evict(|| space.map_user(va, self, &to));
+            result = result.and(mapped);
+        }
+        drop(from);
+        result
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for BoInner {
+    fn drop(self: Pin<&mut Self>) {
+        let memory: Arc<dyn Any + Send + Sync> = match &*self.placement.lock() {
+            Placement::Vram(range) => range.clone(),
+            Placement::System(system) => system.clone(),
+            Placement::User(pages) => pages.clone(),
+            Placement::Doorbell(_) | Placement::MmioRemap | Placement::Nowhere => return,
+        };
+        // It is not mapped any more, but queued jobs may use it.
+        match self.resv.fences(Usage::Bookkeep) {
+            Ok(fences) if fences.is_empty() => {}
+            Ok(fences) => self.gpu.vram().drop_after(memory, fences),
+            Err(_) => {
+                // No memory for the list of fences: wait for all.
+                let _ = self.resv.wait(Usage::Bookkeep, false, Timeout::FOREVER);
+            }
+        }
+    }
+}

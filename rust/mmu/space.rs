@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address spaces: page tables and mappings, and their updates when BOs move.
+//!
+//! Mappings are always valid: when a BO moves, the PTEs of all address spaces that map it are
+//! updated before the old memory is freed.
+
+use kernel::{
+    new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{Arc, Mutex, SetOnce},
+};
+
+use super::{
+    bo::BoRef,
+    inner::{BoInner, BoMapper, EvictionHandler},
+    pasid::Pasid,
+    pgtable::{Span, Spare, Target, Tree, Update},
+    placement::{Access, Placement},
+    tlb,
+    userptr::UserMemory,
+};
+use crate::{
+    gpu::{dma, spaces::PageTables, Gpu},
+    hw::FlushType,
+    kapi::task::NoReclaim,
+};
+
+/// A mapping of a BO.
+pub(super) struct Mapping {
+    pub(super) va: u64,
+    len: u64,
+    /// Users that keep the mapping from being unmapped.
+    pub(super) pins: u32,
+    pub(super) offset: u64,
+    access: Access,
+    /// Keeps the memory while the GPU can access it.
+    pub(super) bo: BoRef,
+}
+
+impl Mapping {
+    /// Returns the length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+/// Former state of changed PTEs. TLBs cache valid entries only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Invalid, or flushed since.
+    Invalid,
+    /// Valid.
+    Valid,
+}
+
+pub(super) struct Inner {
+    tree: Tree,
+    /// Sorted by address, without overlap.
+    pub(super) mappings: KVVec<Mapping>,
+}
+
+/// The page tables and mappings of an address space.
+#[pin_data]
+pub(super) struct Space {
+    /// `None` after [`Space::close`].
+    #[pin]
+    pub(super) inner: Mutex<Option<Inner>>,
+    /// Of the process with user queues in this address space.
+    handler: SetOnce<Arc<dyn EvictionHandler>>,
+    /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and zapped
+    /// by MMU notifiers: no allocation under it.
+    #[pin]
+    mapped: Mutex<KVVec<(u64, KVVec<Span>)>>,
+    pasid: Pasid,
+    pub(super) gpu: Arc<Gpu>,
+}
+
+impl Space {
+    /// Returns an empty address space with its root page table, and the root's address for MAP_PROCESS
+    /// and VM contexts. `ENOMEM` without VRAM, `ENOSPC` without a PASID.
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<(Arc<Self>, u64)> {
+        let rewrites = gpu.spaces().rewrites();
+        let pasid = Pasid::alloc()?;
+        let tree = gpu.alloc_or_evict(|| Tree::new(gpu))?;
+        let root = gpu.generation().gmc.root(tree.root_pa(gpu));
+        gpu.hub().hdp_flush()?;
+        let space = Arc::pin_init(
+            pin_init!(Self {
+                inner <- new_mutex!(Some(Inner {
+                    tree,
+                    mappings: KVVec::new(),
+                }), "rkfd_vm"),
+                handler: SetOnce::new(),
+                mapped <- new_mutex!(KVVec::new(), "rkfd_vm_shown"),
+                pasid,
+                gpu: gpu.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let tables: Arc<dyn PageTables> = space.clone();
+        gpu.spaces()
+            .add(tables.clone(), rewrites)
+            .inspect_err(|_| gpu.spaces().remove(&tables))?;
+        Ok((space, root))
+    }
+
+    /// Frees page tables and mappings. Nothing accesses the address space any more.
+    pub(super) fn close(self: &Arc<Self>) {
+        let tables: Arc<dyn PageTables> = self.clone();
+        self.gpu.spaces().remove(&tables);
+        let inner = self.inner.lock().take();
+        let Some(inner) = inner else { return };
+        // The page tables are freed: no MMU notifier may write to them any more.
+        let mapped = core::mem::take(&mut *self.mapped.lock());
+        drop(mapped);
+        for mapping in &inner.mappings {
+            mapping.bo.inner().remove_mapping(&**self, mapping.va);
+        }
+        dma::forget(&self.gpu, self.pasid.get());
+        drop(inner);
+    }
+
+    /// Returns the PASID.
+    pub(super) fn pasid(&self) -> u32 {
+        self.pasid.get()
+    }
+
+    /// Sets the eviction handler. Returns false if there is one already.
+    pub(super) fn set_handler(&self, handler: Arc<dyn EvictionHandler>) -> bool {
+        self.handler.populate(handler)
+    }
+
+    /// Returns the BO of the first mapping at or above `va`, and where to look for the next one.
+    pub(super) fn mapping_from(&self, va: u64) -> Option<(BoRef, Option<u64>)> {
+        let guard = self.inner.lock();
+        let inner: &Option<Inner> = &guard;
+        let mappings = &inner.as_ref()?.mappings;
+        let mapping = mappings.get(mappings.partition_point(|m| m.va < va))?;
+        Some((mapping.bo.clone(), mapping.va.checked_add(1)))
+    }
+
+    /// Returns `EINVAL` unless the range is page aligned, not empty and within the address space.
+    pub(super) fn check_range(&self, va: u64, len: u64) -> Result {
+        let page = PAGE_SIZE as u64;
+        let end = va.checked_add(len).ok_or(EINVAL)?;
+        let top = 1u64 << (self.gpu.generation().caps.va_bits - 1);
+        if len == 0 || va % page != 0 || len % page != 0 || end > top {
+            return Err(EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Maps `len` bytes of `bo` in `placement` from `offset` on at `va`. `EINVAL` when the range is
+    /// mapped already, `ENOMEM` without memory.
+    pub(super) fn map(
+        &self,
+        va: u64,
+        bo: &BoRef,
+        placement: &Placement,
+        offset: u64,
+        len: u64,
+        access: Access,
+    ) -> Result {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        let at = inner.mappings.partition_point(|m| m.va + m.len <= va);
+        if inner.mappings.get(at).is_some_and(|m| m.va < va + len) {
+            return Err(EINVAL);
+        }
+        inner.mappings.reserve(1, GFP_KERNEL)?;
+        if !matches!(placement, Placement::Nowhere) {
+            let target = Target {
+                placement,
+                attrs: bo.inner().attrs(placement, access),
+                offset,
+            };
+            match bo.inner().user() {
+                Some(memory) => self.write_user(inner, va, len, &target, memory)?,
+                None => self.write(inner, va, len, &target)?,
+            }
+        }
+        let new = Mapping {
+            va,
+            len,
+            pins: 0,
+            offset,
+            access,
+            bo: bo.clone(),
+        };
+        inner
+            .mappings
+            .insert_within_capacity(at, new)
+            .map_err(|_| ENOMEM)
+    }
+
+    /// Writes the PTEs of a mapping where none are valid; after an error none are.
+    fn write(&self, inner: &mut Inner, va: u64, len: u64, target: &Target<'_>) -> Result {
+        let mut update = Update::new(&self.gpu, len);
+        if let Err(e) = inner.tree.map(&mut update, va, len, target) {
+            // PTEs written so far must not stay.
+            update.give_up();
+            inner.tree.unmap(&mut update, va, len)?;
+            self.finish(&mut inner.tree, update, Before::Valid)?;
+            return Err(e);
+        }
+        self.finish(&mut inner.tree, update, Before::Invalid)
+    }
+
+    /// Writes the PTEs of a userptr mapping if its pages are still current; else, and after an error,
+    /// zaps them.
+    fn write_user(
+        &self,
+        inner: &mut Inner,
+        va: u64,
+        len: u64,
+        target: &Target<'_>,
+        memory: &UserMemory,
+    ) -> Result {
+        // Valid PTEs may lie in page tables that this update frees.
+        let before = match self.zap_mapped(va)? {
+            true => Before::Valid,
+            false => Before::Invalid,
+        };
+        let mut update = Update::put_off(&self.gpu);
+        let mapped = inner.tree.map(&mut update, va, len, target);
+        let written = mapped.and_then(|()| self.write_if_current(&mut update, va, target, memory));
+        match written {
+            Ok(true) => self.finish(&mut inner.tree, update, before),
+            Ok(false) => {
+                // The notifier schedules another refresh.
+                self.clear(inner, va, len)
+            }
+            Err(e) => {
+                self.clear(inner, va, len)?;
+                Err(e)
+            }
+        }
+    }
+
+    /// Writes the PTEs of `update` unless the pages of `memory` were invalidated. Returns whether it
+    /// did.
+    fn write_if_current(
+        &self,
+        update: &mut Update<'_>,
+        va: u64,
+        target: &Target<'_>,
+        memory: &UserMemory,
+    ) -> Result<bool> {
+        let spans = update.spans()?;
+        let mut valid = self.mapped.lock();
+        let _no_reclaim = NoReclaim::new();
+        if !matches!(target.placement, Placement::User(pages) if pages.are_current(memory)) {
+            return Ok(false);
+        }
+        valid.reserve(1, GFP_KERNEL)?;
+        // Zapped by invalidations from here on.
+        valid.push_within_capacity((va, spans))?;
+        update.write_all()?;
+        Ok(true)
+    }
+
+    /// Zaps the PTEs of the userptr mapping at `va`. The caller flushes the TLBs. Returns whether any
+    /// were valid.
+    fn zap_mapped(&self, va: u64) -> Result<bool> {
+        // Held throughout: the page tables exist as long as the spans are in the list.
+        let mut valid = self.mapped.lock();
+        let Some(at) = valid.iter().position(|(at, _)| *at == va) else {
+            return Ok(false);
+        };
+        let last = valid.len() - 1;
+        valid.swap(at, last);
+        let Some((_, spans)) = valid.pop() else {
+            return Ok(false);
+        };
+        if self.gpu.mmio().is_ok() {
+            spans.iter().try_for_each(|span| span.clear(&self.gpu))?;
+        }
+        Ok(true)
+    }
+
+    /// Invalidates all PTEs of a range.
+    fn clear(&self, inner: &mut Inner, va: u64, len: u64) -> Result {
+        self.zap_mapped(va)?;
+        let mut update = Update::new(&self.gpu, len);
+        inner.tree.unmap(&mut update, va, len)?;
+        self.finish(&mut inner.tree, update, Before::Valid)
+    }
+
+    /// Unmaps exactly this range. `EINVAL` when it is not a mapping, `EBUSY` when it is pinned.
+    pub(super) fn unmap(&self, va: u64, len: u64) -> Result<Mapping> {
+        let mut guard = self.inner.lock();
+        let inner: &mut Option<Inner> = &mut guard;
+        let inner = inner.as_mut().ok_or(EINVAL)?;
+        let at = inner
+            .mappings
+            .iter()
+            .position(|m| m.va == va && m.len == len)
+            .ok_or(EINVAL)?;
+        if inner.mappings.get(at).is_some_and(|m| m.pins > 0) {
+            return Err(EBUSY);
+        }
+        if self.gpu.mmio().is_ok() {
+            self.clear(inner, va, len)?;
+        }
+        inner.mappings.remove(at).map_err(|_| EINVAL)
+    }
+
+    /// Makes an update visible to the GPU and frees page tables that became empty.
+    fn finish(&self, tree: &mut Tree, mut update: Update<'_>, before: Before) -> Result {
+        update.write_out()?;
+        self.gpu.hub().hdp_flush()?;
+        if before == Before::Valid || update.has_garbage() {
+            tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)?;
+        }
+        tree.end(update);
+        Ok(())
+    }
+}
+
+impl PageTables for Space {
+    fn rewrite(&self) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        inner.tree.rewrite(&self.gpu)?;
+        for at in 0..inner.mappings.len() {
+            let mapping = &inner.mappings[at];
+            let (va, len, offset) = (mapping.va, mapping.len, mapping.offset);
+            let (bo, access) = (mapping.bo.clone(), mapping.access);
+            let bo = bo.inner();
+            let placement = bo.placement();
+            if matches!(placement, Placement::Nowhere) {
+                continue;
+            }
+            let target = Target {
+                placement: &placement,
+                attrs: bo.attrs(&placement, access),
+                offset,
+            };
+            if let Some(memory) = bo.user() {
+                self.write_user(inner, va, len, &target, memory)?;
+                continue;
+            }
+            // The page tables exist: this only writes entries.
+            let mut update = Update::by_cpu(&self.gpu);
+            inner.tree.map(&mut update, va, len, &target)?;
+        }
+        Ok(())
+    }
+}
+
+impl BoMapper for Space {
+    fn eviction_handler(&self) -> Option<&Arc<dyn EvictionHandler>> {
+        self.handler.as_ref()
+    }
+
+    fn zap(&self, va: u64) {
+        let zapped = self.zap_mapped(va).and_then(|any| {
+            if !any {
+                return Ok(());
+            }
+            self.gpu.hub().hdp_flush()?;
+            tlb::flush_pasid(&self.gpu, self.pasid.get(), FlushType::Heavyweight)
+        });
+        if zapped.is_err() && self.gpu.check_usable().is_ok() {
+            self.gpu.wedge("page tables were not updated");
+        }
+    }
+
+    fn map_user(&self, va: u64, bo: &BoInner, placement: &Placement) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        let Some(mapping) = inner.find(va, bo) else {
+            return Ok(());
+        };
+        let len = mapping.len;
+        let memory = bo
+            .user()
+            .filter(|_| !matches!(placement, Placement::Nowhere));
+        let Some(memory) = memory else {
+            return self.clear(inner, va, len);
+        };
+        let target = Target {
+            placement,
+            attrs: bo.attrs(placement, mapping.access),
+            offset: mapping.offset,
+        };
+        self.write_user(inner, va, len, &target, memory)
+    }
+
+    fn prepare_update(&self, va: u64, bo: &BoInner, to: &Placement) -> Result<Option<Spare>> {
+        let guard = self.inner.lock();
+        let Some(inner) = &*guard else {
+            return Ok(None);
+        };
+        let Some(mapping) = inner.find(va, bo) else {
+            return Ok(None);
+        };
+        let tables = match to {
+            Placement::System(_) => inner.tree.blocks(va, mapping.len),
+            _ => 0,
+        };
+        drop(guard);
+        Spare::new(&self.gpu, tables).map(Some)
+    }
+
+    fn update(&self, va: u64, bo: &BoInner, spare: Spare) -> Result {
+        let mut guard = self.inner.lock();
+        let Some(inner) = &mut *guard else {
+            return Ok(());
+        };
+        let Some(mapping) = inner.find(va, bo) else {
+            return Ok(());
+        };
+        let placement = bo.placement();
+        let target = Target {
+            placement: &placement,
+            attrs: bo.attrs(&placement, mapping.access),
+            offset: mapping.offset,
+        };
+        let len = mapping.len;
+        let mut update = Update::with_spare(&self.gpu, len, spare);
+        let done = inner.tree.map(&mut update, va, len, &target);
+        done.and(self.finish(&mut inner.tree, update, Before::Valid))
+    }
+}
+
+impl Inner {
+    fn find(&self, va: u64, bo: &BoInner) -> Option<&Mapping> {
+        self.mappings
+            .iter()
+            .find(|m| m.va == va && core::ptr::eq(&**m.bo.inner(), bo))
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reset of an engine that hangs.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+        Mutex, //
+    },
+};
+
+use super::{ring::Ring, vmid::Vmids};
+use crate::{card::Card, trace};
+
+/// State that all rings of a card share.
+#[pin_data]
+pub(super) struct Shared {
+    pub(super) vmids: Arc<Vmids>,
+    /// Serializes engine resets.
+    #[pin]
+    pub(super) resetting: Mutex<()>,
+    resets: Atomic<u32>,
+}
+
+impl Shared {
+    /// Returns the state for rings that use `vmids`. `ENOMEM` without memory.
+    pub(super) fn new(vmids: Arc<Vmids>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                vmids,
+                resetting <- new_mutex!(()),
+                resets: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the number of engine resets.
+    pub(super) fn resets(&self) -> u32 {
+        self.resets.load(Relaxed)
+    }
+
+    /// Resets the engine of `ring` after a job timeout. The oldest job ends with `ETIME`; those
+    /// behind it are sent again. `EIO` when the card is hung.
+    ///
+    /// User queues are unmapped first, because those on the engine would be lost. That may find
+    /// the engine hung and reset it already.
+    pub(super) fn recover(&self, ring: &Ring) -> Result {
+        let (card, host) = ring.parents()?;
+        card.check_usable()?;
+        let Some(guilty) = ring.oldest() else {
+            return Ok(());
+        };
+        if let Err(e) = host.suspend_user_queues() {
+            dev_err!(
+                card.dev(),
+                "user queues were not unmapped before an SDMA engine reset: {e:?}\n"
+            );
+        }
+        let result = {
+            let _guard = self.resetting.lock();
+            if ring.oldest() == Some(guilty) {
+                self.reset(&card, ring, |seq, _| seq == guilty)
+            } else {
+                Ok(())
+            }
+        };
+        if let Err(e) = host.resume_user_queues() {
+            dev_err!(
+                card.dev(),
+                "user queues were not mapped after an SDMA engine reset: {e:?}\n"
+            );
+        }
+        result
+    }
+
+    /// Resets an engine, see [`Ring::reset`]. Wedges the card when that fails. The caller holds
+    /// `resetting`.
+    pub(super) fn reset(
+        &self,
+        card: &Card,
+        ring: &Ring,
+        guilty: impl FnOnce(u32, bool) -> bool,
+    ) -> Result {
+        card.check_usable()?;
+        trace::sdma_reset(
+            card.id(),
+            ring.engine(),
+            u64::from(ring.oldest().unwrap_or(0)),
+        );
+        // Incremented before the end of the guilty job is visible.
+        self.resets.fetch_add(1, Relaxed);
+        ring.reset(guilty, ETIME).inspect_err(|_| {
+            card.wedge("an SDMA engine was not reset");
+        })
+    }
+}
