@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hardware generations: one descriptor each, made of small traits and plain data, chosen once
-//! from what IP discovery reports.
+//! Hardware generations: one descriptor each, selected by the GC version of IP discovery.
 //!
-//! Each block of the GPU has a room with three things: the trait by which the driver uses it (`*Hal`),
-//! what a version of it has to say (`*Version`), and what all versions do, which makes the one of the
-//! other. Everything that differs by number is in [`crate::asic::caps::Caps`] or a constant of the version.
-//! No other folder (besides `abi/`) names a generation.
+//! Each block has a module with the trait that the driver uses (`*Hal`), the trait that a version
+//! implements (`*Version`), and the code shared by all versions, which implements the first by the
+//! second. Differences in numbers are in [`crate::asic::caps::Caps`] or constants of the version.
+//! No other folder besides `abi/` names a generation.
+//!
+//! This file only declares and re-exports; modules below it import each other directly.
 
 mod dma;
 mod generation;
@@ -35,11 +36,11 @@ pub(crate) use sched::{MapProcess, MesPipe, MesResources, MesVersion, SchedKind,
 pub(crate) use sdma::{SdmaRing, VmSwitch};
 pub(crate) use select::select;
 
-/// Says in the module's own header which firmware files it may ask for.
+/// MODULE_FIRMWARE entries.
 pub(crate) struct ModInfo<const N: usize>;
 
 impl<const N: usize> ModInfo<N> {
-    /// Makes the entries.
+    /// Builds the modinfo entries of all firmware files.
     pub(crate) const fn create(
         module: &'static kernel::str::CStr,
     ) -> kernel::firmware::ModInfoBuilder<N> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a GPU has: numbers from IP discovery, harvesting and the PCI configuration, read once at
-//! probe. Topology prints from it, checks of queue buffers compute with it.
+//! GPU configuration from IP discovery, harvesting and PCI, read once at probe. Used by the
+//! topology and the checks of queue buffers.
 
 use kernel::{page::PAGE_SIZE, prelude::*};
 
 use super::{caps::Caps, mmio::Version};
 
-/// Where the device sits.
+/// PCI address and ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PciInfo {
     /// PCI domain.
@@ -26,7 +26,7 @@ pub(crate) struct PciInfo {
     pub(crate) revision: u8,
 }
 
-/// Sizes of the caches in KiB, 0 when the table does not say.
+/// Cache sizes in KiB, 0 when unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Caches {
     /// Vector L1 of a CU.
@@ -55,12 +55,12 @@ pub(crate) struct Caches {
     pub(crate) mall_kib: u32,
 }
 
-/// The facts.
+/// GPU configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     /// PCI identity.
     pub(crate) pci: PciInfo,
-    /// Version of the compute core.
+    /// Returns the GC version.
     pub(crate) gc: Version,
     /// Version of the DMA engines.
     pub(crate) sdma: Version,
@@ -68,17 +68,17 @@ pub(crate) struct Config {
     pub(crate) rev_id: u32,
     /// `gfx_target_version` of the topology.
     pub(crate) gfx_target_version: u32,
-    /// Accelerated compute dies of this node.
+    /// XCCs of the node.
     pub(crate) num_xcc: u32,
     /// Shader engines of an XCC.
     pub(crate) num_se: u32,
     /// Shader arrays of a shader engine.
     pub(crate) sh_per_se: u32,
-    /// Compute units that a shader array has on silicon.
+    /// CUs of a shader array before harvesting.
     pub(crate) cu_per_sh: u32,
-    /// Compute units that work, of the whole node.
+    /// Active CUs of the node.
     pub(crate) cu_total: u32,
-    /// Compute units that work, per shader array: XCC, then shader engine, then array.
+    /// Masks of active CUs per shader array: by XCC, shader engine, array.
     pub(crate) cu_bitmap: KVec<u32>,
     /// SIMDs of a CU.
     pub(crate) simd_per_cu: u32,
@@ -122,14 +122,14 @@ pub(crate) struct Config {
     pub(crate) max_memory_mhz: u32,
 }
 
-/// Sizes of the context save area of a queue, for one XCC.
+/// CWSR sizes of a queue, for one XCC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CwsrSizes {
     /// Bytes of the control stack.
     pub(crate) ctl_stack: u32,
     /// Bytes of control stack and wave state.
     pub(crate) total: u32,
-    /// Bytes for the debugger behind it.
+    /// Bytes of the debugger area after it.
     pub(crate) debug: u32,
 }
 
@@ -143,11 +143,12 @@ impl Config {
         self.cu_total * self.simd_per_cu
     }
 
-    /// Computes the sizes of the context save area as the C driver and the user space runtime do.
+    /// Returns the CWSR sizes (C: `kfd_queue_ctx_save_restore_size`, `kfd_queue.c`; ROCr computes
+    /// the same). `EINVAL` when a size exceeds 32 bits.
     pub(crate) fn cwsr(&self, caps: &Caps) -> Result<CwsrSizes> {
-        /// Bytes of the header of the area.
+        /// Bytes of `struct kfd_context_save_area_header`.
         const HEADER: u64 = 40;
-        /// Bytes of debugger memory of a wave.
+        /// Debugger bytes of a wave (`DEBUGGER_BYTES_PER_WAVE`, `kfd_queue.c`).
         const DEBUGGER_BYTES_PER_WAVE: u64 = 32;
         const DEBUGGER_ALIGN: u64 = 64;
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! IP discovery: what blocks the card has, in which versions and where their registers are.
+//! IP discovery: IP blocks, their versions and base addresses.
 //!
-//! The table is firmware's and lies in VRAM. Nothing in it is trusted: every offset and size is
-//! checked against what was read, checksums must be right, and a bad table fails the probe with
-//! one message that says what is wrong.
+//! Firmware puts the table into VRAM. It is not trusted: offsets, sizes and checksums are verified;
+//! a bad table fails the probe with one message.
 
 use kernel::{
     io::poll::read_poll_timeout,
@@ -26,21 +25,21 @@ use super::{
 };
 use crate::kapi::iomem::WcBar;
 
-/// How long firmware may take to finish its boot.
+/// Timeout of the firmware boot in ms.
 const BOOT_TIMEOUT_MS: i64 = 2000;
-/// More instances than this are not believed.
+/// Maximum number of instances.
 const MAX_INSTANCES: usize = 512;
 
-/// What the table says.
+/// Contents of the discovery table.
 pub(crate) struct Discovery {
-    /// All usable instances of all blocks.
+    /// Instances of all blocks, without harvested ones.
     pub(crate) instances: KVec<Instance>,
     /// Bytes of VRAM.
     pub(crate) vram_size: u64,
     gc: GcInfo,
 }
 
-/// The numbers of the compute core's table.
+/// Contents of the GC table.
 #[derive(Default)]
 struct GcInfo {
     num_se: u32,
@@ -55,20 +54,20 @@ struct GcInfo {
     caches: Caches,
 }
 
-/// What is wrong with a table.
+/// Error in a table.
 #[derive(Debug)]
 enum Bad {
-    /// A field lies outside of what was read.
+    /// Field outside of the table.
     Bounds(&'static str),
-    /// A signature or id is not the expected one.
+    /// Bad signature or id.
     Signature(&'static str, u32),
-    /// The sum of the bytes is not the stored one.
+    /// Bad checksum.
     Checksum(&'static str, u16, u16),
-    /// A version that the driver does not know.
+    /// Unknown version.
     Version(&'static str, u16, u16),
-    /// A value that cannot be.
+    /// Invalid value.
     Value(&'static str, u32),
-    /// No memory for the result.
+    /// Out of memory.
     Memory,
 }
 
@@ -111,7 +110,7 @@ impl Bad {
     }
 }
 
-/// Reads numbers out of the table.
+/// Bounds-checked access to the table.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(&'a [u8]);
 
@@ -149,7 +148,8 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Reads the table of a device.
+/// Reads the table of a device. `ENODEV` when firmware does not boot, `EINVAL` for a bad table,
+/// `ENOMEM`.
 pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<Discovery> {
     let booted = read_poll_timeout(
         || mmio.read(abi::MP0_C2PMSG_33),
@@ -192,7 +192,7 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
     })
 }
 
-/// The table number `n` of the binary, checked; `None` when there is none.
+/// Returns table `n` of the binary, with its checksum verified; `None` when absent.
 fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Bytes<'a>>, Bad> {
     let major = all.u16(d::binary_header::VERSION_MAJOR, "version")?;
     let list = match major {
@@ -288,7 +288,7 @@ fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Instance>, Bad> {
     Ok(out)
 }
 
-/// One entry of the IP table and its length.
+/// Parses an IP entry; returns it and its length in bytes.
 fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), Bad> {
     use d::ip_v3 as ip;
     let what = "IP entry";
@@ -301,7 +301,7 @@ fn parse_ip(all: Bytes<'_>, at: usize, wide: bool) -> Result<(Instance, usize), 
     for (i, base) in bases.iter_mut().take(usize::from(num)).enumerate() {
         *base = all.u32(at + ip::BASE_ADDRESS + i * step, what)?;
         if wide {
-            // Only the offset in the register space counts.
+            // Bits 31:30 are not part of the register offset.
             *base &= 0x3fff_ffff;
         }
     }
@@ -350,7 +350,7 @@ fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
         2 => parse_gc_v2(gc, minor)?,
         _ => return Err(Bad::Version("the GC table", major, minor)),
     };
-    // The registers and masks that these numbers index have room for this much.
+    // Limits of the registers and masks that these numbers index.
     for (what, value, max) in [
         ("the number of shader engines", info.num_se, 4),
         ("the number of shader arrays", info.sh_per_se, 4),
@@ -363,7 +363,7 @@ fn parse_gc(gc: Bytes<'_>) -> Result<GcInfo, Bad> {
     Ok(info)
 }
 
-/// A table that counts workgroup processors, of two CUs each.
+/// Parses a table that counts WGPs of two CUs.
 fn parse_gc_v1(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
     use d::gc_info_v1 as v1;
     let get = |at| gc.u32(at, "GC table");
@@ -401,7 +401,7 @@ fn parse_gc_v1(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
     Ok(info)
 }
 
-/// A table that counts CUs.
+/// Parses a table that counts CUs.
 fn parse_gc_v2(gc: Bytes<'_>, minor: u16) -> Result<GcInfo, Bad> {
     use d::gc_info_v2 as v2;
     let get = |at| gc.u32(at, "GC table");
@@ -443,12 +443,12 @@ impl Discovery {
         self.instances.iter().filter(|i| i.hw_id == hw_id).count() as u32
     }
 
-    /// Version of the compute core.
+    /// Returns the GC version.
     pub(crate) fn gc_version(&self) -> Option<Version> {
         self.version(hwid::GC)
     }
 
-    /// The part of the configuration that the table knows.
+    /// Returns the configuration as far as the table has it. `EINVAL` for missing blocks.
     pub(crate) fn config(&self, caps: &Caps) -> Result<Config> {
         let num_sdma = [hwid::SDMA0, hwid::SDMA1, hwid::SDMA2, hwid::SDMA3]
             .iter()
@@ -467,7 +467,7 @@ impl Discovery {
             wave_size: gc.wave_size,
             waves_per_simd: gc.waves_per_simd,
             scratch_slots_per_cu: gc.scratch_slots_per_cu,
-            // The table counts KiB.
+            // KiB in the table.
             lds_bytes: gc.lds_bytes * 1024,
             vgprs: gc.vgprs,
             caches: gc.caches,

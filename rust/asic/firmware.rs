@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Firmware files: read from where the kernel finds them, and checked before anything of them
-//! goes to the card.
+//! Firmware files: request and header checks.
 //!
-//! A file that cannot be used is reported in one line, which says what to install. What the parts
-//! of a file are is the business of `hw`.
+//! An unusable file is reported in one line that names the package to install. `hw` interprets the
+//! parts of a file.
 
 use core::ops::RangeInclusive;
 
@@ -17,38 +16,38 @@ use kernel::{
 };
 use rkfd_abi::firmware::{common, signed};
 
-/// The Debian package that has the files.
+/// Debian package with the files.
 const PACKAGE: &str = "firmware-amd-graphics";
 
-/// A firmware file that a card needs.
+/// A required firmware file.
 pub(crate) struct FirmwareFile {
-    /// Its name in the kernel's folders of firmware.
+    /// Path below the firmware directory.
     pub(crate) path: &'static str,
     /// Major version of its header.
     pub(crate) header_major: u16,
-    /// Minor versions of its header that are known.
+    /// Supported minor versions of its header.
     pub(crate) header_minor: RangeInclusive<u16>,
-    /// The version of the block that it is for.
+    /// Version of the IP block.
     pub(crate) ip: (u16, u16),
 }
 
-/// What is wrong with a file.
+/// Error in a file.
 pub(crate) enum Why {
-    /// It ends before something that it should have, this many bytes are wanted.
+    /// Shorter than this many bytes.
     Short(usize),
-    /// It has not as many bytes as its header says.
+    /// Size differs from the header's.
     Size(usize),
-    /// It has a header of another version.
+    /// Unsupported header version.
     Header(u16, u16),
-    /// It is for another version of the block.
+    /// For another version of the IP block.
     Block(u16, u16),
-    /// It does not have this part.
+    /// Missing part.
     NoPart(&'static str),
-    /// This part is not in the form that the security processor takes.
+    /// Part is not a signed container.
     NotSigned(&'static str),
 }
 
-/// A file that cannot be used.
+/// An unusable file.
 pub(crate) struct Bad {
     path: &'static str,
     bytes: usize,
@@ -81,7 +80,7 @@ impl fmt::Display for Bad {
     }
 }
 
-/// The content of a file whose header was checked.
+/// A file with a verified header.
 #[derive(Clone, Copy)]
 pub(crate) struct Image<'a> {
     path: &'static str,
@@ -115,7 +114,7 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// An error about this file.
+    /// Returns an error about this file.
     pub(crate) fn bad(&self, why: Why) -> Bad {
         Bad {
             path: self.path,
@@ -124,26 +123,26 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Some bytes of the file.
+    /// Returns bytes of the file.
     pub(crate) fn slice(&self, at: usize, len: usize) -> Result<&'a [u8], Bad> {
         at.checked_add(len)
             .and_then(|end| self.data.get(at..end))
             .ok_or_else(|| self.bad(Why::Short(at.saturating_add(len))))
     }
 
-    /// The 32-bit number at byte `at`.
+    /// Returns the little-endian dword at byte `at`.
     pub(crate) fn word(&self, at: usize) -> Result<usize, Bad> {
         let bytes = self.slice(at, 4)?;
         let bytes = bytes.try_into().map_err(|_| self.bad(Why::Short(at + 4)))?;
         Ok(u32::from_le_bytes(bytes) as usize)
     }
 
-    /// The version of the firmware.
+    /// Returns the firmware version.
     pub(crate) fn version(&self) -> Result<u32, Bad> {
         Ok(self.word(common::UCODE_VERSION)? as u32)
     }
 
-    /// Where the payload is, and how long.
+    /// Returns byte offset and size of the payload.
     pub(crate) fn payload(&self) -> Result<(usize, usize), Bad> {
         Ok((
             self.word(common::UCODE_ARRAY_OFFSET_BYTES)?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel has DMA engines do, and how the packets for it are written down.
+//! Encoding of the SDMA packets that the kernel emits.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -8,131 +8,134 @@ use rkfd_abi::{
     sdma::{self, Packet},
 };
 
-/// Words of the longest packet.
+/// Dwords of the longest packet.
 pub(crate) const DMA_PACKET_DWORDS: usize = 16;
 
-/// A register as packets of a DMA engine address it, and what belongs into it.
+/// A register access in an SDMA packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RegValue {
-    /// Its dword address.
+    /// Dword address of the register.
     pub(crate) reg: u32,
-    /// The value, or the bits that are waited for.
+    /// Value to write, or bits to wait for.
     pub(crate) value: u32,
 }
 
-/// How a DMA engine flushes what the CPU wrote to VRAM.
+/// HDP flush by an SDMA engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HdpFlush {
-    /// Dword address of the register that takes the request.
+    /// Dword address of GPU_HDP_FLUSH_REQ.
     pub(crate) request: u32,
-    /// Dword address of the register that says that it is done.
+    /// Dword address of GPU_HDP_FLUSH_DONE.
     pub(crate) done: u32,
-    /// The engine's bit in both.
+    /// The engine's bit in both registers.
     pub(crate) mask: u32,
 }
 
-/// Something to do for a DMA engine. Addresses are those of the VMID in which it runs.
+/// An SDMA command. Addresses are in the address space of the VMID that executes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DmaPacket {
-    /// One word to memory.
+    /// Writes a dword to memory.
     Write {
-        /// Where.
+        /// Destination address.
         addr: u64,
-        /// What.
+        /// Value.
         value: u32,
     },
-    /// One word to memory when everything before is done.
+    /// Writes a dword to memory after all preceding commands.
     Fence {
-        /// Where.
+        /// Destination address.
         addr: u64,
-        /// What.
+        /// Value.
         value: u32,
     },
-    /// An interrupt.
+    /// Raises an interrupt.
     Trap {
-        /// What it says.
+        /// Context word of the IH entry.
         context: u32,
     },
-    /// One word to a register.
+    /// Writes a register.
     WriteReg(RegValue),
-    /// Waits until all bits of the value are set in a register.
+    /// Polls a register until all bits of the value are set.
     WaitReg(RegValue),
-    /// Makes what the CPU wrote to VRAM visible.
+    /// Flushes HDP.
     HdpFlush(HdpFlush),
-    /// Calls an indirect buffer; the low bits of its address do not count.
+    /// Executes an IB; the address is aligned down to [`sdma::IB_ALIGN`].
     Indirect {
-        /// In which address space.
+        /// VMID of the IB.
         vmid: u32,
-        /// Where it is.
+        /// Address of the IB.
         addr: u64,
-        /// Its words.
+        /// Dwords of the IB.
         dwords: u32,
     },
-    /// Fills memory with a word.
+    /// Fills memory with a dword.
     Fill {
-        /// Where.
+        /// Destination address.
         dst: u64,
-        /// So many bytes, a multiple of 4.
+        /// Bytes, a multiple of 4.
         len: u32,
-        /// The word.
+        /// The fill value.
         value: u32,
     },
     /// Copies memory.
     Copy {
-        /// From here.
+        /// Source address.
         src: u64,
-        /// To here.
+        /// Destination address.
         dst: u64,
-        /// So many bytes.
+        /// Bytes.
         len: u32,
     },
-    /// Writes page table entries: flags, and an address that grows from entry to entry.
+    /// Writes PTEs with constant flags and a growing address.
     Ptes {
-        /// Address of the first entry.
+        /// Address of the first PTE.
         pe: u64,
-        /// Address in it.
+        /// Address in the first PTE.
         addr: u64,
-        /// Everything but the address.
+        /// All bits besides the address.
         flags: u64,
-        /// From one entry's address to the next one's.
+        /// Increment of the address from PTE to PTE, in bytes.
         incr: u64,
-        /// Entries.
+        /// Number of PTEs.
         count: u32,
     },
 }
 
-/// The packet language of a version of the DMA engines: the oldest one, and what is different.
+/// SDMA packet encoding of a version. The defaults are those of SDMA 4.4.2.
 pub(crate) trait DmaPacketHal: Sync {
-    /// A packet of one word that does nothing.
+    /// Returns a NOP packet of one dword.
     fn nop(&self) -> u32 {
         sdma::NOP_SINGLE
     }
 
-    /// An indirect call ends at a multiple of so many words of the ring.
+    /// Returns the alignment in dwords of the end of an INDIRECT packet in the ring.
     fn indirect_end_align(&self) -> usize {
         sdma::INDIRECT_END_ALIGN_DW
     }
 
-    /// The most bytes that a packet may copy or fill.
+    /// Returns the maximum bytes of a copy or fill.
     fn max_bytes(&self) -> u32 {
         sdma::MAX_BYTES
     }
 
-    /// The most page table entries that a packet may write.
+    /// Returns the maximum PTEs of a packet.
     fn max_ptes(&self) -> u32 {
         sdma::ptepde_gen::COUNT.field.max() + 1
     }
 
-    /// Writes a packet to `out`, which is zeroed. Returns its length.
+    /// Writes a packet to `out`, which is zeroed. Returns its length in dwords; `EINVAL` when it
+    /// does not fit.
     fn emit(&self, packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize> {
         emit(packet, out)
     }
 }
 
-/// Time between two reads of a register.
+/// Poll interval in engine clocks (`SDMA_PKT_POLL_REGMEM_DW5_INTERVAL(10)`,
+/// `sdma_v4_4_2_wait_reg_mem`).
 const POLL_INTERVAL: u32 = 10;
 
-/// Writes a packet of this shape, whose other fields are zero. Returns its length.
+/// Writes a packet of this shape with these fields, others zero. Returns its length in dwords;
+/// `EINVAL` when `out` is too short.
 pub(super) fn put(out: &mut [u32], shape: &Packet, fields: &[(DwField, u32)]) -> Result<usize> {
     let out = out.get_mut(..shape.dwords).ok_or(EINVAL)?;
     out[0] = shape.header();
@@ -142,7 +145,8 @@ pub(super) fn put(out: &mut [u32], shape: &Packet, fields: &[(DwField, u32)]) ->
     Ok(shape.dwords)
 }
 
-/// Writes a packet as the oldest version knows it. Later ones have its fields at the same places.
+/// Encodes a packet for SDMA 4.4.2; later versions keep the positions of its fields. Errors as
+/// [`DmaPacketHal::emit`].
 pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Result<usize> {
     match *packet {
         DmaPacket::Write { addr, value } => {

@@ -17,43 +17,43 @@ use super::{
 };
 use crate::asic::caps::Caps;
 
-/// A generation.
+/// A hardware generation.
 pub(crate) struct Generation {
-    /// Its name for messages.
+    /// Name for log messages.
     pub(crate) name: &'static str,
-    /// Its numbers.
+    /// Numbers.
     pub(crate) caps: &'static Caps,
-    /// How queues are scheduled.
+    /// How user queues are scheduled.
     pub(crate) sched: SchedKind,
-    /// Queue images.
+    /// Compute MQDs.
     pub(crate) mqd: &'static dyn MqdHal,
-    /// User queues of the SDMA engines.
+    /// User SDMA queues. Register accesses return `ENODEV` after unbind or for a missing engine.
     pub(crate) sdma_queue: &'static dyn SdmaQueueHal,
     /// Memory hubs and page tables.
     pub(crate) gmc: &'static dyn GmcHal,
-    /// Interrupts.
+    /// Interrupt ring.
     pub(crate) ih: &'static dyn IhHal,
-    /// Compute core.
+    /// Graphics core.
     pub(crate) gfx: &'static dyn GfxHal,
-    /// DMA engines.
+    /// SDMA engines.
     pub(crate) sdma: &'static dyn SdmaHal,
     /// Bus interface.
     pub(crate) nbio: &'static dyn NbioHal,
-    /// The security processor, if the driver brings it up; else all firmware has to run already.
+    /// PSP, if the driver loads firmware; else firmware must be running at probe.
     pub(crate) psp: Option<&'static dyn PspHal>,
-    /// What takes a runlist, if that is how queues are scheduled.
+    /// KIQ and HIQ, for [`SchedKind::Runlist`].
     pub(crate) kiq: Option<&'static dyn KiqHal>,
-    /// The scheduler with a processor of its own, if it has one.
+    /// MES, for [`SchedKind::Mes`].
     pub(crate) mes: Option<&'static dyn MesHal>,
 }
 
 impl Generation {
-    /// What takes a runlist; `ENODEV` if queues are scheduled in another way.
+    /// Returns KIQ and HIQ; `ENODEV` if queues are not scheduled by runlist.
     pub(crate) fn need_kiq(&self) -> Result<&'static dyn KiqHal> {
         self.kiq.ok_or(ENODEV)
     }
 
-    /// The scheduler with a processor of its own; `ENODEV` if there is none.
+    /// Returns MES; `ENODEV` if there is none.
     pub(crate) fn need_mes(&self) -> Result<&'static dyn MesHal> {
         self.mes.ok_or(ENODEV)
     }

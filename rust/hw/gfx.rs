@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The compute core: what the driver wants of it, and what all versions of it do.
+//! The graphics core: HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -15,10 +15,10 @@ use crate::asic::{
     mmio::{Block, Mmio},
 };
 
-/// Registers of one queue slot for `hqds` in debugfs: register name and value.
+/// Registers for debugfs: name and value.
 pub(crate) type HqdDump = KVec<(&'static str, u32)>;
 
-/// A slot that holds a queue.
+/// An HQD slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HqdSlot {
     /// 1 or 2.
@@ -29,50 +29,52 @@ pub(crate) struct HqdSlot {
     pub(crate) queue: u32,
 }
 
-/// The compute core: shader and queue registers.
+/// The graphics core: shader and HQD registers. Methods return `ENODEV` after unbind, or when the
+/// XCC does not exist.
 pub(crate) trait GfxHal: Sync {
-    /// Says in one line what keeps the core from being used, if anything does. For cards whose
-    /// firmware this driver cannot load.
+    /// Returns in one line why the core cannot be used, if so. For cards whose firmware this driver
+    /// cannot load.
     fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>> {
         let _ = mmio;
         Ok(None)
     }
 
-    /// Waits until the firmware of the run list controller runs, which the core cannot do without,
-    /// and brings it into the state that this driver wants. `ETIMEDOUT` when it does not run.
+    /// Waits for the RLC firmware and disables clock gating where required. `ETIMEDOUT` when it
+    /// does not run.
     fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result;
 
-    /// How many XCCs are in the partition of this one.
+    /// Returns the number of XCCs in the partition of this one.
     fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
 
-    /// Completes the configuration from registers: working compute units, address layout.
+    /// Reads active CUs and GB_ADDR_CONFIG into `config`. `ENOMEM` for the CU bitmap.
     fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
 
-    /// Programs defaults of the VMIDs of user processes, and lets the MECs run; but where the first
-    /// queue is loaded through registers they stay halted until it is, see [`super::sched::KiqHal::start`].
+    /// Programs SH_MEM defaults of all VMIDs and starts the MECs. With a KIQ they stay halted until
+    /// [`super::sched::KiqHal::start`].
     fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result;
 
-    /// Stops the MECs and throws out all queues, the kernel's included.
+    /// Halts the MECs and deactivates all HQDs, the kernel's included.
     fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
 
-    /// Reads the clock counter.
+    /// Reads the GPU clock counter, in ticks of [`Caps::clock_hz`].
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
 
-    /// The SH_MEM_CONFIG of a user process.
+    /// Returns SH_MEM_CONFIG of a user process.
     fn sh_mem_config(&self, xnack: bool) -> Value<name::SH_MEM_CONFIG>;
 
-    /// The SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
+    /// Returns SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES>;
 
-    /// Dumps a queue slot's registers.
+    /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
 
-    /// Reads the register at dword `address` if user space may know it.
+    /// Reads the register at dword `address`; `None` if user space may not read it
+    /// (AMDGPU_INFO_READ_MMR_REG).
     fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>>;
 }
 
 names! { $
-    /// What all versions have.
+    /// Registers and fields of all versions.
     struct GfxNames, gfx_names of name {
         regs {
             GRBM_GFX_CNTL { MEID, PIPEID, QUEUEID, VMID, },
@@ -110,21 +112,21 @@ names! { $
     }
 }
 
-/// A version of the compute core.
+/// A version of the graphics core.
 pub(super) trait GfxVersion: Sync {
-    /// Where its registers are.
+    /// Its registers.
     const NAMES: &'static GfxNames;
-    /// The numbers of its generation.
+    /// Numbers of the generation.
     const CAPS: &'static Caps;
-    /// Its compute engines.
+    /// Number of MECs.
     const MECS: u32;
-    /// Registers that user space may read through the render node.
+    /// Registers that user space may read (AMDGPU_INFO_READ_MMR_REG).
     const USER_REGISTERS: &'static [Reg<Untyped>];
-    /// Selects one array of a shader engine, or all.
+    /// Fields that select a shader array.
     const ARRAY: ArrayFields;
-    /// Where LDS and scratch appear in a space that no process has set up: the top 16 bits.
+    /// Default bases of the LDS and scratch apertures of user VMIDs: address bits 63:48.
     const DEFAULT_BASES: (u32, u32);
-    /// The same of VMID 0, if it is to be written.
+    /// The same of VMID 0; `None`: not written.
     const VMID0_BASES: Option<(u32, u32)>;
 
     /// See [`GfxHal::check_alive`].
@@ -142,22 +144,22 @@ pub(super) trait GfxVersion: Sync {
         Ok(1)
     }
 
-    /// Arrays that are off as a whole, a bit each.
+    /// Returns the mask of disabled shader arrays.
     fn arrays_off(b: Block<'_>) -> Result<u32> {
         let _ = b;
         Ok(0)
     }
 
-    /// The working compute units of an array, whose configuration says what is off.
+    /// Returns the mask of active CUs of a shader array.
     fn working_cus(off: Value<name::CC_GC_SHADER_ARRAY_CONFIG>, cu_per_sh: u32) -> u32;
 
-    /// The layout of addresses for tiled memory, for user space.
+    /// Returns GB_ADDR_CONFIG, the address layout of tiled memory, for user space.
     fn gb_addr_config(b: Block<'_>) -> Result<u32>;
 
-    /// The SH_MEM_CONFIG of a space that no process has set up.
+    /// Returns the default SH_MEM_CONFIG of a VMID.
     fn default_sh_mem_config(user: bool) -> Value<name::SH_MEM_CONFIG>;
 
-    /// What else belongs to an address space.
+    /// Programs further registers of a VMID.
     fn start_vmid(b: Block<'_>, vmid: u32) -> Result {
         let _ = (b, vmid);
         Ok(())
@@ -166,7 +168,7 @@ pub(super) trait GfxVersion: Sync {
     /// See [`GfxHal::start`].
     fn start(mmio: &Mmio, b: Block<'_>, config: &Config) -> Result;
 
-    /// Stops the compute engines.
+    /// Halts the MECs.
     fn stop_mecs(b: Block<'_>) -> Result;
 
     /// See [`GfxHal::clock_counter`].
@@ -176,17 +178,19 @@ pub(super) trait GfxVersion: Sync {
     fn sh_mem_config(xnack: bool) -> Value<name::SH_MEM_CONFIG>;
 }
 
-/// Fields of GRBM_GFX_INDEX that select one array of a shader engine, or all.
+/// Fields of GRBM_GFX_INDEX that select one shader array, or all.
 pub(super) struct ArrayFields {
-    /// One.
+    /// Index of one array.
     pub(super) index: Field<name::GRBM_GFX_INDEX>,
-    /// All.
+    /// Broadcast to all arrays.
     pub(super) broadcast: Field<name::GRBM_GFX_INDEX>,
 }
 
-/// Where LDS and scratch appear for VMIDs of the kernel: the top 16 bits.
+/// Bases of the LDS and scratch apertures of kernel VMIDs: address bits 63:48 (`gmc_v9_0.c`,
+/// `gmc_v12_0.c`: `shared_aperture_start`, `private_aperture_start`).
 const KERNEL_BASES: (u32, u32) = (0x2000, 0x1000);
-/// Asks for a queue to be reset instead of saved.
+/// CP_HQD_DEQUEUE_REQUEST: reset the queue instead of saving it (`RESET_WAVES`,
+/// `kgd_gfx_v9_hqd_destroy`, `amdgpu_amdkfd_gfx_v9.c`).
 const DEQUEUE_RESET: u32 = 2;
 
 const NO_SLOT: HqdSlot = HqdSlot {
@@ -195,13 +199,14 @@ const NO_SLOT: HqdSlot = HqdSlot {
     queue: 0,
 };
 
-/// The registers of an XCC's core.
+/// Returns the GC registers of an XCC, by its logical number. `ENODEV` when it does not exist.
 pub(super) fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
     mmio.block(hwid::GC, u8::try_from(xcc)?)
 }
 
 impl GfxNames {
-    /// Makes banked registers show one queue slot or VMID while `f` runs.
+    /// Runs `f` with GRBM_GFX_CNTL selecting an HQD slot or VMID, under the bank lock (C:
+    /// `soc15_grbm_select` under `srbm_mutex`).
     pub(super) fn with_bank<R>(
         &self,
         mmio: &Mmio,
@@ -227,7 +232,7 @@ impl GfxNames {
         self.SH_MEM_BASES__SHARED_BASE.put(shared) | self.SH_MEM_BASES__PRIVATE_BASE.put(private)
     }
 
-    /// Throws the queue out of the slot that the bank shows, if one is there.
+    /// Resets the queue in the selected HQD slot, if it is active.
     fn clear_slot(&self, b: Block<'_>) -> Result {
         if !self.CP_HQD_ACTIVE__ACTIVE.is_set(b.rd(self.CP_HQD_ACTIVE)?) {
             return Ok(());
@@ -251,7 +256,7 @@ impl GfxNames {
         let mut out = HqdDump::with_capacity(regs.len() + extra, GFP_KERNEL)?;
         self.with_bank(mmio, b, slot, 0, || {
             for reg in regs {
-                // Reserved before the lock: nothing may be allocated under it.
+                // Capacity is reserved before the lock: no allocation under it.
                 out.push_within_capacity((reg.name, b.rd(reg)?.raw()))?;
             }
             Ok(())
@@ -259,7 +264,7 @@ impl GfxNames {
         Ok(out)
     }
 
-    /// The registers that [`Self::dump_slot`] shows.
+    /// Returns the registers of [`Self::dump_slot`].
     fn dumped(&self) -> [Reg<Untyped>; 22] {
         [
             self.CP_HQD_ACTIVE.untyped(),
@@ -288,7 +293,7 @@ impl GfxNames {
     }
 }
 
-/// Defaults of all address spaces; those of processes are set again when they are mapped.
+/// Programs SH_MEM defaults of all VMIDs; MAP_PROCESS sets those of processes again.
 pub(super) fn start_vmids<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     let n = T::NAMES;
     for vmid in 0..VMIDS {
@@ -314,7 +319,7 @@ pub(super) fn start_vmids<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     Ok(())
 }
 
-/// Interrupts of the pipes that run user queues.
+/// Enables time stamp and opcode error interrupts of the pipes of MEC 1.
 pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     let n = T::NAMES;
     for pipe in 0..T::CAPS.pipes_per_mec {
@@ -334,8 +339,7 @@ pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Resu
     Ok(())
 }
 
-/// Stops the compute engines and throws out queues that somebody left on the hardware: a scheduler
-/// that hung, or another driver. None of them goes of its own accord then.
+/// Halts the MECs and resets queues that a hung scheduler or another driver left in HQD slots.
 pub(super) fn halt<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     T::stop_mecs(b)?;
     for me in 1..=T::MECS {

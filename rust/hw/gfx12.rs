@@ -33,5 +33,5 @@ static GENERATION: Generation = Generation {
     mes: Some(&mes::Mes),
 };
 
-/// Which versions of the compute core this drives.
+/// Supported GC versions.
 pub(super) static GENERATIONS: &[(Version, &Generation)] = &[(Version::new(12, 0, 1), &GENERATION)];

@@ -35,8 +35,8 @@ static GENERATION: Generation = Generation {
     mes: None,
 };
 
-/// Which versions of the compute core this drives.
+/// Supported GC versions.
 pub(super) static GENERATIONS: &[(Version, &Generation)] = &[(Version::new(9, 4, 3), &GENERATION)];
 
-/// The firmware files that it may ask for.
+/// Firmware files, for MODULE_FIRMWARE.
 pub(super) const FIRMWARE: &[&str] = &psp::PATHS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory hubs and page tables: what the driver wants of them, and what all versions of them do.
+//! GPUVM hubs and page table formats: HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, pte};
@@ -12,107 +12,107 @@ mod hub;
 pub(super) use hub::{hub_names, Hub, HubNames, HubNumbers, CPU_ENGINE};
 pub(crate) use hub::{FlushType, HubSetup, McLayout};
 
-/// Level of a page table: 0 holds the entries of pages, 3 is the root.
+/// Page table level: 0 is the PTB, 3 the root (PDB2).
 pub(crate) type Level = u32;
 
-/// What a mapping may do, independent of the entry's format.
+/// Attributes of a mapping, independent of the PTE format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PteAttrs {
-    /// The address is a bus address and not in VRAM.
+    /// Bus address, not VRAM.
     pub(crate) system: bool,
-    /// The GPU may read. Always set by KFD mappings.
+    /// Readable. KFD mappings always set it.
     pub(crate) read: bool,
-    /// The GPU may write.
+    /// Writable.
     pub(crate) write: bool,
-    /// Shaders may be fetched from it.
+    /// Executable.
     pub(crate) exec: bool,
-    /// Caching was switched off by the owner.
+    /// Uncached (KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED).
     pub(crate) uncached: bool,
-    /// Coherence across devices was asked for.
+    /// Coherent across devices (KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT).
     pub(crate) ext_coherent: bool,
-    /// The address is device registers (doorbells, remapped MMIO).
+    /// Device registers: doorbells, remapped MMIO.
     pub(crate) io: bool,
 }
 
-/// Memory hubs and the format of page tables.
+/// GPUVM hubs and the page table format. Register accesses return `ENODEV` after unbind.
 pub(crate) trait GmcHal: Sync {
-    /// Reads where firmware has put VRAM.
+    /// Reads the address layout that firmware programmed. `EINVAL` when the FB aperture is empty.
     fn layout(&self, mmio: &Mmio) -> Result<McLayout>;
 
-    /// Programs apertures, caches, VMID 0 and the fixed part of the other VMIDs in every hub.
+    /// Programs apertures, TLBs, VMID 0 and the static part of other contexts in every hub.
     fn start(&self, mmio: &Mmio, setup: &HubSetup) -> Result;
 
-    /// Switches all translation off.
+    /// Disables translation.
     fn stop(&self, mmio: &Mmio) -> Result;
 
-    /// Invalidates one VMID's translations in every hub by registers.
+    /// Invalidates a VMID in every hub, by registers. `ETIMEDOUT` when an ACK does not come.
     fn flush_vmid(&self, mmio: &Mmio, vmid: u32, kind: FlushType) -> Result;
 
-    /// An address translation failed with these flags: what the hub's status register says;
-    /// clears it.
+    /// Reads and clears the fault status of the hub that a fault entry names by hub kind and IH
+    /// node. `ENODEV` when the node has no hub.
     fn fault_status(&self, mmio: &Mmio, gfx: bool, inst: u32) -> Result<u32>;
 
-    /// The PTE flags of a page.
+    /// Returns the PTE flags of a page.
     fn pte_flags(&self, attrs: PteAttrs) -> u64;
 
-    /// The flags of GART entries.
+    /// Returns the PTE flags of the GART.
     fn gart_flags(&self) -> u64;
 
-    /// The entry of a table at `level` for a page or block at `addr`; `fragment` is the log2 of
-    /// the number of pages that are contiguous around it.
+    /// Returns the leaf entry at `level` for a page or block at `addr`; `fragment` is the log2 of
+    /// the contiguous pages around it.
     fn leaf(&self, level: Level, addr: u64, flags: u64, fragment: u32) -> u64;
 
-    /// The entry of a table at `level` that points to a table at `addr`.
+    /// Returns the PDE at `level` that points to a table at `addr`.
     fn table(&self, level: Level, addr: u64) -> u64;
 
-    /// What an entry of a table at `level` holds when nothing is mapped.
+    /// Returns the entry at `level` when nothing is mapped.
     fn empty(&self, level: Level) -> u64;
 
-    /// The value of the page table base registers, and of MAP_PROCESS, for a root at `addr`.
+    /// Returns the page table base, for registers and MAP_PROCESS, of a root at `addr`.
     fn root(&self, addr: u64) -> u64;
 }
 
-/// A version of the memory hubs and of the page table format.
+/// A version of the hubs and the page table format.
 pub(super) trait GmcVersion: Sync {
-    /// The hub of the graphics core.
+    /// GFXHUB.
     const GFX: &'static Hub;
-    /// The memory hub.
+    /// MMHUB.
     const MEM: &'static Hub;
-    /// Flags of the entries of the GART that are not the same in all versions.
+    /// GART flags of this version.
     const GART: u64;
 
-    /// The physical address of the first byte of VRAM, in units of 16 MiB.
+    /// Reads FB_OFFSET, in units of 16 MiB.
     fn fb_offset(mmio: &Mmio) -> Result<u32>;
 
-    /// What else a hub needs to start.
+    /// Programs further registers of a hub.
     fn start_hub(hub: Block<'_>, at: &Hub) -> Result {
         let _ = (hub, at);
         Ok(())
     }
 
-    /// What else there is to do when all hubs have started.
+    /// Runs after all hubs are programmed.
     fn started(mmio: &Mmio) -> Result;
 
     /// See [`GmcHal::flush_vmid`].
     fn flush_vmid(mmio: &Mmio, vmid: u32, kind: FlushType) -> Result;
 
-    /// The hub in which an access failed. Its status can be read.
+    /// Returns the hub that raised a fault, with its status up to date.
     fn faulting(mmio: &Mmio, gfx: bool, inst: u32) -> Result<(Block<'_>, &'static Hub)>;
 
-    /// Flags of a page that are not the same in all versions.
+    /// PTE flags of this version.
     fn own_flags(attrs: PteAttrs) -> u64;
 
-    /// What an entry that points to a table says besides.
+    /// Further flags of a PDE.
     fn table_flags(level: Level) -> u64 {
         let _ = level;
         0
     }
 
-    /// The entry of a table above the lowest when nothing is mapped.
+    /// The entry above level 0 when nothing is mapped.
     fn empty_block(level: Level) -> u64;
 }
 
-/// All hubs of the package.
+/// Returns all hubs of the card.
 pub(super) fn hubs<T: GmcVersion>(
     mmio: &Mmio,
 ) -> impl Iterator<Item = (Block<'_>, &'static Hub)> + '_ {
@@ -196,7 +196,8 @@ impl<T: GmcVersion> GmcHal for T {
 
     fn empty(&self, level: Level) -> u64 {
         match level {
-            // Works around the order in which the walker finds faults.
+            // Works around the order in which the walker detects faults (`AMDGPU_PTE_EXECUTABLE`,
+            // `amdgpu_vm_pt_clear`).
             0 => pte::EXECUTABLE,
             _ => T::empty_block(level),
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interrupt ring: what the driver wants of it, and what all versions of it do.
+//! Interrupt ring (IH): HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -16,21 +16,21 @@ mod entry;
 pub(super) use entry::{page_fault, shader_message, RawEntry};
 pub(crate) use entry::{IhEntry, IhEvent, SqSender, VmFault, IH_ENTRY_DWORDS};
 
-/// How the interrupt ring is set up.
+/// Setup of the IH ring.
 pub(crate) struct IhSetup {
     /// Bus address of the ring.
     pub(crate) ring: u64,
     /// Bytes of the ring, a power of two.
     pub(crate) size: u32,
-    /// Bus address to which the hardware writes its write pointer.
+    /// Bus address of the write pointer shadow.
     pub(crate) wptr: u64,
-    /// The ring's doorbell: index of the 32-bit word in the doorbell BAR.
+    /// Doorbell: dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
-    /// Bus address of the page that a dummy read of the bus interface may hit.
+    /// Bus address of the dummy read page.
     pub(crate) dummy_dma: u64,
 }
 
-/// The interrupt ring.
+/// Interrupt ring. Register accesses return `ENODEV` after unbind.
 pub(crate) trait IhHal: Sync {
     /// Programs and enables the ring.
     fn start(&self, mmio: &Mmio, setup: &IhSetup) -> Result;
@@ -47,12 +47,12 @@ pub(crate) trait IhHal: Sync {
     /// Acknowledges an overflow.
     fn clear_overflow(&self, mmio: &Mmio) -> Result;
 
-    /// Decodes an entry.
+    /// Decodes an entry. Instance numbers in the result are logical.
     fn decode(&self, mmio: &Mmio, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
 }
 
 names! { $
-    /// What all versions have.
+    /// Registers and fields of all versions.
     struct IhNames, ih_names of name {
         regs {
             IH_CHICKEN { MC_SPACE_GPA_ENABLE, },
@@ -78,25 +78,25 @@ names! { $
     }
 }
 
-/// A version of the interrupt ring.
+/// A version of the IH ring.
 pub(super) trait IhVersion: Sync {
-    /// Where its registers are.
+    /// Its registers.
     const NAMES: &'static IhNames;
-    /// Where those of the bus interface are.
+    /// NBIO registers.
     const BUS: &'static NbioNames;
-    /// What says that the ring's memory is addressed on the bus.
+    /// IH_RB_CNTL.MC_SPACE for bus addresses (`ih_v7_0_rb_cntl`, `vega20_ih_rb_cntl`).
     const MC_SPACE_BUS: u32;
 
-    /// Switches the ring and its interrupts on or off.
+    /// Enables or disables the ring and its interrupts.
     fn switch(b: Block<'_>, on: bool) -> Result;
 
-    /// What comes before the ring is switched on.
+    /// Runs before the ring is enabled.
     fn prepare(b: Block<'_>) -> Result {
         let _ = b;
         Ok(())
     }
 
-    /// What an entry means that is none of the command processor's own.
+    /// Decodes entries of clients other than the CP.
     fn event(map: &InstanceMap, entry: &RawEntry<'_>) -> IhEvent;
 }
 
@@ -104,7 +104,7 @@ fn block(mmio: &Mmio) -> Result<Block<'_>> {
     mmio.block(hwid::OSSSYS, 0)
 }
 
-/// Switches the ring off, and empties it.
+/// Disables and empties the ring.
 fn switch_off<T: IhVersion>(b: Block<'_>) -> Result {
     T::switch(b, false)?;
     b.wr(T::NAMES.IH_RB_RPTR, 0)?;
@@ -112,11 +112,11 @@ fn switch_off<T: IhVersion>(b: Block<'_>) -> Result {
 }
 
 impl IhNames {
-    /// The clear bit acts when it goes from 0 to 1.
+    /// WPTR_OVERFLOW_CLEAR acts on a rising edge.
     pub(super) fn clear_overflow(&self, b: Block<'_>) -> Result {
         let bit = self.IH_RB_CNTL__WPTR_OVERFLOW_CLEAR;
         b.set(self.IH_RB_CNTL, &[(bit, 1)])?;
-        // At once, so that the next overflow is seen.
+        // Rearm at once for the next overflow.
         b.set(self.IH_RB_CNTL, &[(bit, 0)])
     }
 }

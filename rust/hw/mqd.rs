@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Images of compute queues in memory: what the driver wants in them, and what all versions have.
+//! Compute MQDs: HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -10,7 +10,7 @@ use rkfd_abi::{
 
 use super::names::names;
 
-/// The packet processor of a queue.
+/// Packet format of a compute queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueFormat {
     /// Rings of PM4 packets; pointers count dwords.
@@ -19,80 +19,80 @@ pub(crate) enum QueueFormat {
     Aql,
 }
 
-/// The place of a user queue on an SDMA engine. Unlike compute queues, which the scheduler puts
-/// wherever there is room, it has its own for life.
+/// Engine and queue number of a user SDMA queue, fixed for its lifetime. Compute queues are
+/// assigned to HQD slots by the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SdmaPlace {
-    /// The engine.
+    /// Logical number of the engine.
     pub(crate) engine: u32,
-    /// Its queue.
+    /// Queue of the engine.
     pub(crate) queue: u32,
 }
 
-/// What the hardware has to know of a user queue.
+/// Hardware description of a user queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueSpec {
-    /// Who reads the ring of a compute queue.
+    /// Packet format of a compute queue.
     pub(crate) format: QueueFormat,
-    /// Where the queue is if an SDMA engine reads its ring, with pointers in bytes.
+    /// Engine and queue of an SDMA queue, whose pointers count bytes.
     pub(crate) sdma: Option<SdmaPlace>,
     /// GPU virtual address of the ring.
     pub(crate) ring_va: u64,
     /// Bytes of the ring, a power of two; 0 keeps the queue inactive.
     pub(crate) ring_size: u32,
-    /// Where the CP reports its read pointer.
+    /// Address of the read pointer report.
     pub(crate) rptr_va: u64,
-    /// Where user space keeps the write pointer.
+    /// Address of the write pointer.
     pub(crate) wptr_va: u64,
-    /// The write pointer in the kernel's address space (VMID 0); 0 if no scheduler reads it.
+    /// Address of the write pointer in VMID 0; 0 if no scheduler reads it.
     pub(crate) wptr_kernel: u64,
-    /// The end-of-pipe buffer, 0 for none.
+    /// EOP buffer, 0 for none.
     pub(crate) eop_va: u64,
-    /// Bytes of the end-of-pipe buffer.
+    /// Bytes of the EOP buffer.
     pub(crate) eop_size: u32,
-    /// The context save area of the queue, 0 for none.
+    /// CWSR area, 0 for none.
     pub(crate) cwsr_va: u64,
-    /// Bytes of the context save area of one XCC.
+    /// Bytes of the CWSR area of one XCC.
     pub(crate) cwsr_size: u32,
-    /// Bytes of the control stack in it.
+    /// Bytes of its control stack.
     pub(crate) ctl_stack_size: u32,
-    /// Address of the trap handler, 0 for none.
+    /// Trap handler (TBA), 0 for none.
     pub(crate) tba: u64,
-    /// Priority as user space gives it, 0 to 15.
+    /// Priority of user space, 0 to 15.
     pub(crate) priority: u8,
-    /// Share in percent; 0 keeps the queue inactive.
+    /// Queue percentage; 0 keeps the queue inactive.
     pub(crate) percent: u8,
-    /// Absolute doorbell: index of the 32-bit word in the doorbell BAR.
+    /// Doorbell: dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
-    /// The queue owns the global wave sync resource.
+    /// The queue owns GWS.
     pub(crate) gws: bool,
-    /// XCC of the partition that runs PM4 packets without a predicate.
+    /// XCC that executes PM4 packets (`pm4_target_xcc`).
     pub(crate) pm4_target_xcc: u8,
 }
 
 impl QueueSpec {
-    /// The queue has all that it takes to run.
+    /// Returns whether the queue can be active (C: `QUEUE_IS_ACTIVE`).
     pub(crate) fn is_runnable(&self) -> bool {
         self.ring_size > 0 && self.ring_va != 0 && self.percent > 0
     }
 }
 
-/// What kind of queue an MQD describes.
+/// Kind of queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MqdKind {
     /// A compute queue of a user process.
     User,
-    /// The queue through which the kernel feeds the firmware scheduler.
+    /// Hardware interface queue (HIQ).
     Hiq,
-    /// The queue through which the kernel maps the HIQ and programs registers.
+    /// Kernel interface queue (KIQ).
     Kiq,
-    /// A ring of the scheduler with a processor of its own.
+    /// MES ring.
     Mes,
 }
 
-/// What goes into an MQD besides the [`QueueSpec`].
+/// MQD parameters besides the [`QueueSpec`].
 pub(crate) struct MqdContext {
-    /// The queue's kind.
+    /// Kind of queue.
     pub(crate) kind: MqdKind,
     /// Address of the MQD for the CP.
     pub(crate) addr: u64,
@@ -104,23 +104,22 @@ pub(crate) struct MqdContext {
     pub(crate) stride: u32,
 }
 
-/// The image of a queue in memory.
+/// Compute MQDs.
 pub(crate) trait MqdHal: Sync {
-    /// 32-bit words of an MQD.
+    /// Returns the dwords of an MQD.
     fn dwords(&self) -> usize;
 
-    /// Fills a zeroed image for a new queue. `EINVAL` for a kind that the generation has not.
+    /// Initialises a zeroed MQD. `EINVAL` for a wrong length or a kind that the generation lacks.
     fn init(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut [u32]) -> Result;
 
-    /// Changes the fields of an image that may change in the life of a queue.
+    /// Updates the fields that may change during the life of a queue.
     fn update(&self, cx: &MqdContext, spec: &QueueSpec, image: &mut dyn Words);
 
-    /// Sets the compute units that an XCC's part of the queue may use, one word per shader engine.
+    /// Sets the CU mask of an XCC, one dword per shader engine.
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words);
 }
 
-/// The words of an image: one that is being built, or one where the hardware finds it, where reads
-/// are slow.
+/// Access to MQD dwords, in system memory or in VRAM, where reads are slow.
 pub(crate) trait Words {
     /// Reads a word.
     fn get(&mut self, dword: usize) -> u32;
@@ -152,7 +151,7 @@ impl Words for &mut [u32] {
 }
 
 names! { $
-    /// Words of an image that all versions have.
+    /// MQD words of all versions.
     struct MqdWords, mqd_words of name {
         plain {
             header,
@@ -197,7 +196,7 @@ names! { $
 }
 
 names! { $
-    /// Fields of these words.
+    /// Fields of these words in all versions.
     struct MqdFields, mqd_fields of name {
         fields {
             CP_HQD_PERSISTENT_STATE { PRELOAD_REQ, PRELOAD_SIZE, QSWITCH_MODE, },
@@ -217,54 +216,57 @@ names! { $
     }
 }
 
-/// What all versions have, with a version's places and numbers.
+/// MQD layout and numbers of a version.
 pub(super) struct MqdCommon {
-    /// Words of an image.
+    /// Dwords of an MQD.
     pub(super) dwords: usize,
-    /// Where words are.
+    /// Words.
     pub(super) at: MqdWords,
-    /// Where fields are.
+    /// Fields.
     pub(super) fields: MqdFields,
-    /// The words that say which compute units may be used, one for each shader engine.
+    /// Dwords of the CU masks (static_thread_mgmt), one per shader engine.
     pub(super) se_masks: &'static [usize],
-    /// The header by which the firmware knows an image.
+    /// MQD header magic.
     pub(super) header: u32,
-    /// Words that are preloaded when a queue is connected.
+    /// CP_HQD_PERSISTENT_STATE.PRELOAD_SIZE (`init_mqd`, `kfd_mqd_manager_v9.c`,
+    /// `kfd_mqd_manager_v12.c`).
     pub(super) preload_size: u32,
-    /// Makes the CP keep the address of the dispatch for a debugger.
+    /// `cp_hqd_hq_status0` bit that enables DISPATCH_PTR, for debuggers (`init_mqd`).
     pub(super) dispatch_ptr: u32,
 }
 
-/// A version of the images.
+/// A version of the compute MQD.
 pub(super) trait MqdVersion: Sync {
-    /// What it has in common with the others.
+    /// Layout and numbers.
     const COMMON: &'static MqdCommon;
-    /// What the control word of indirect buffers has besides.
+    /// Further fields of CP_HQD_IB_CONTROL.
     const IB_CONTROL: Value<name::CP_HQD_IB_CONTROL>;
 
-    /// Fills in what a queue of this kind starts with; only what all kinds have is there yet.
+    /// Initialises the MQD of a kind of queue; the common part is done. `EINVAL` for a kind that
+    /// the generation lacks.
     fn init(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) -> Result;
 
-    /// The control word of a ring, with what only this version has of it.
+    /// Adds this version's fields to CP_HQD_PQ_CONTROL.
     fn pq_control(
         cx: &MqdContext,
         spec: &QueueSpec,
         value: Value<name::CP_HQD_PQ_CONTROL>,
     ) -> Value<name::CP_HQD_PQ_CONTROL>;
 
-    /// Fills in what only this version has of what may change in the life of a user queue.
+    /// Updates the mutable fields of this version.
     fn update(cx: &MqdContext, spec: &QueueSpec, m: &mut dyn Words) {
         let _ = (cx, spec, m);
     }
 }
 
-/// The largest end-of-pipe ring that the hardware handles, as its size field counts.
+/// Maximum CP_HQD_EOP_CONTROL.EOP_SIZE (`update_mqd`: `min(0xA, ...)`).
 const MAX_EOP_SIZE: u32 = 0xa;
 
-/// Shader engines whose masks a ring of the kernel fills in, which starts no shaders.
+/// CU masks that kernel rings set (`gfx_v9_4_3_xcc_mqd_init`, `mes_v12_0_mqd_init`).
 const RING_ENGINES: usize = 4;
 
-/// The hardware's idea of a user priority: low, medium, high.
+/// Maps a user priority to a pipe priority: low, medium, high (`pipe_priority_map`,
+/// `kfd_mqd_manager.c`).
 const fn pipe_priority(priority: u8) -> u32 {
     match priority {
         0..=6 => 0,
@@ -273,12 +275,12 @@ const fn pipe_priority(priority: u8) -> u32 {
     }
 }
 
-/// log2, rounded up.
+/// Returns log2, rounded up.
 pub(super) const fn order(value: u32) -> u32 {
     value.next_power_of_two().trailing_zeros()
 }
 
-/// The size field of a queue's ring.
+/// Returns CP_HQD_PQ_CONTROL.QUEUE_SIZE: log2 of the ring's dwords, less one.
 pub(super) fn pq_size(spec: &QueueSpec) -> u32 {
     order(spec.ring_size / 4).saturating_sub(1)
 }
@@ -292,14 +294,14 @@ impl MqdCommon {
         at.cp_mqd_base_addr_hi.set(m, hi(cx.addr));
     }
 
-    /// All compute units of the first so many shader engines may be used.
+    /// Enables all CUs of the first `engines` shader engines.
     fn allow_engines(&self, engines: usize, m: &mut [u32]) {
         for mask in self.se_masks.iter().take(engines) {
             m[*mask] = !0;
         }
     }
 
-    /// How long the queue keeps the hardware when others wait.
+    /// Returns CP_HQD_QUANTUM of a queue (`init_mqd`).
     pub(super) fn quantum(&self) -> Value<name::CP_HQD_QUANTUM> {
         let f = &self.fields;
         f.CP_HQD_QUANTUM__QUANTUM_EN.put(1)
@@ -307,7 +309,7 @@ impl MqdCommon {
             | f.CP_HQD_QUANTUM__QUANTUM_DURATION.put(1)
     }
 
-    /// A queue that the scheduler connects.
+    /// Initialises the MQD of a queue that the scheduler maps (`init_mqd`).
     pub(super) fn init_scheduled(&self, cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
         let (at, f) = (&self.at, &self.fields);
         self.allow_engines(self.se_masks.len(), m);
@@ -343,8 +345,8 @@ impl MqdCommon {
         }
     }
 
-    /// A ring of the kernel that goes into registers as it is. How its pointers are aligned and
-    /// what its control words hold is the version's.
+    /// Initialises the MQD of a kernel ring that is loaded by registers. Control words and further
+    /// alignment are the version's.
     pub(super) fn init_ring(&self, spec: &QueueSpec, m: &mut [u32]) {
         let (at, f) = (&self.at, &self.fields);
         self.allow_engines(RING_ENGINES, m);
@@ -369,7 +371,7 @@ impl MqdCommon {
     }
 }
 
-/// What may change in the life of a queue that the scheduler connects.
+/// Updates the mutable fields of a queue that the scheduler maps (`update_mqd`).
 pub(super) fn update_scheduled<T: MqdVersion>(
     cx: &MqdContext,
     spec: &QueueSpec,
@@ -431,7 +433,7 @@ impl<T: MqdVersion> MqdHal for T {
 
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words) {
         for (i, at) in T::COMMON.se_masks.iter().enumerate() {
-            // Engines that the card does not have get none.
+            // Absent shader engines get an empty mask.
             image.set(*at, masks.get(i).copied().unwrap_or(0));
         }
     }

@@ -3,8 +3,8 @@
 //! Tables of the registers, fields and MQD words that all versions of a block have under the same
 //! name, each version at its own address.
 
-/// Declares a struct with one member per register, field and word, and a macro that fills it in from
-/// a module of `rkfd_abi::regs` or `rkfd_abi::mqd`.
+/// Declares a struct with one member per register, field and word, and a macro that fills it in
+/// from a module of `rkfd_abi::regs` or `rkfd_abi::mqd`.
 ///
 /// `of NAMES` names the module of [`rkfd_abi::regs::name`] that holds the registers' types. `regs`
 /// lists registers with their fields, `fields` fields alone, `words` dwords of an MQD that hold a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bus interface: what the driver wants of it, and what all versions of it do.
+//! Bus interface (NBIO, NBIF): HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{discovery::hwid, mmio as abi, regs::name};
@@ -11,27 +11,27 @@ use crate::asic::{
     mmio::{Block, Mmio},
 };
 
-/// The bus interface.
+/// Bus interface. Register accesses return `ENODEV` after unbind.
 pub(crate) trait NbioHal: Sync {
-    /// Opens memory, doorbell and HDP flush paths; `remap` is the byte offset in the register BAR
-    /// at which user space gets the HDP flush registers.
+    /// Enables FB access, doorbells and the HDP flush remap; `remap` is the byte offset of the
+    /// remapped HDP flush registers in the register BAR.
     fn start(&self, mmio: &Mmio, remap: u32) -> Result;
 
-    /// Reads the revision of the silicon.
+    /// Reads the silicon revision.
     fn rev_id(&self, mmio: &Mmio) -> Result<u32>;
 
-    /// Lets doorbells of the interrupt ring and the SDMA engines through.
+    /// Routes doorbells of the IH ring and the SDMA engines.
     fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result;
 
-    /// Closes the doorbell path.
+    /// Disables the doorbell aperture.
     fn stop(&self, mmio: &Mmio) -> Result;
 
-    /// Makes writes of the CPU to VRAM visible to the GPU.
+    /// Flushes HDP: CPU writes to VRAM become visible to the GPU.
     fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result;
 }
 
 names! { $
-    /// What all versions have.
+    /// Registers and fields of all versions.
     struct NbioNames, nbio_names of name {
         regs {
             BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL,
@@ -49,10 +49,10 @@ names! { $
 
 /// A version of the bus interface.
 pub(super) trait NbioVersion: Sync {
-    /// Where its registers are.
+    /// Its registers.
     const NAMES: &'static NbioNames;
 
-    /// What comes before the paths are opened.
+    /// Runs before FB access and doorbells are enabled.
     fn init(mmio: &Mmio, b: Block<'_>) -> Result {
         let _ = (mmio, b);
         Ok(())
@@ -62,13 +62,13 @@ pub(super) trait NbioVersion: Sync {
     fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result;
 }
 
-/// The registers of the bus interface.
+/// Returns the NBIF registers.
 pub(super) fn block(mmio: &Mmio) -> Result<Block<'_>> {
     mmio.block(hwid::NBIF, 0)
 }
 
 impl NbioNames {
-    /// How the bus interface handles the dummy reads by which interrupts push data ahead of them.
+    /// Sets up the dummy reads that order data before interrupts (`nbio_v7_9_ih_control`).
     pub(super) fn start_interrupts(&self, mmio: &Mmio, dummy_dma: u64) -> Result {
         let b = block(mmio)?;
         b.wr(self.BIF_BX0_INTERRUPT_CNTL2, (dummy_dma >> 8) as u32)?;
@@ -127,7 +127,7 @@ impl<T: NbioVersion> NbioHal for T {
     fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {
         let at = remap + abi::REMAP_HDP_MEM_FLUSH_CNTL;
         mmio.write_byte_offset(at, 0)?;
-        // Reading back waits for the flush.
+        // The read back waits for the flush.
         mmio.read_byte_offset(at)?;
         Ok(())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The security processor: which firmware it wants, in which order, and its mailboxes.
+//! PSP: HAL trait for firmware selection and mailboxes.
 
 use kernel::prelude::*;
 
@@ -9,72 +9,73 @@ use crate::asic::{
     mmio::Mmio, //
 };
 
-/// A piece of a file that the security processor gets.
+/// A part of a firmware file that PSP loads.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
-    /// What it is.
+    /// Name for log messages.
     pub(crate) name: &'static str,
     /// Index of the file.
     pub(crate) file: usize,
-    /// Where in the file.
+    /// Byte offset in the file.
     pub(crate) at: usize,
     /// Bytes.
     pub(crate) len: usize,
-    /// The command that loads it, or the type by which a command calls it.
+    /// Boot loader command, or `GFX_FW_TYPE_*` of LOAD_IP_FW.
     pub(crate) code: u32,
-    /// The card cannot be used without it.
+    /// Failure to load it is fatal.
     pub(crate) needed: bool,
 }
 
-/// A part of the firmware that user space may ask for.
+/// Version of a firmware, for AMDGPU_INFO_FW_VERSION.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Release {
-    /// Which one it is.
+    /// Version.
     pub(crate) version: u32,
-    /// What it can do, as a number that its makers count up.
+    /// Feature version.
     pub(crate) feature: u32,
 }
 
-/// Versions of firmware, as files have them.
+/// Firmware versions of the files.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FirmwareVersions {
-    /// The security processor's operating system.
+    /// Secure OS (SOS).
     pub(crate) os: u32,
-    /// The run list controller.
+    /// RLC.
     pub(crate) rlc: Release,
-    /// Its lists: control, code, memory.
+    /// RLC save-restore lists: CNTL, GPM, SRM.
     pub(crate) rlc_lists: [Release; 3],
-    /// The compute engines.
+    /// MEC.
     pub(crate) mec: Release,
-    /// The DMA engines.
+    /// SDMA.
     pub(crate) sdma: Release,
-    /// The driver of trusted applications.
+    /// TA driver.
     pub(crate) ta_driver: u32,
 }
 
-/// What is loaded, each list in its order.
+/// Firmware to load, each list in load order.
 pub(crate) struct FirmwarePlan {
-    /// By the boot loader; the last starts the operating system.
+    /// By the boot loader; the last part starts the secure OS.
     pub(crate) boot: KVec<Part>,
-    /// Firmware of engines, by the operating system.
+    /// Engine firmware, by LOAD_IP_FW.
     pub(crate) engines: KVec<Part>,
-    /// The driver of trusted applications.
+    /// TA driver.
     pub(crate) driver: Option<Part>,
-    /// What comes last, of the same kind as `engines`.
+    /// Engine firmware that is loaded last.
     pub(crate) late: KVec<Part>,
-    /// The versions.
+    /// Versions.
     pub(crate) versions: FirmwareVersions,
 }
 
-/// What a mailbox said to a command: nothing, or a status that is not zero.
+/// Result of a mailbox command: `Err` holds a nonzero status.
 pub(crate) type Answer = Result<(), u32>;
 
-/// The security processor.
+/// PSP. Mailbox methods return `ETIMEDOUT` when PSP does not respond, `ENODEV` after unbind.
 pub(crate) trait PspHal: Sync {
-    /// The files that are needed.
+    /// Returns the required files.
     fn files(&self) -> &'static [FirmwareFile];
 
-    /// What is loaded from them on this card, which has so many DMA engines.
+    /// Returns what to load from the files on this card with `sdma` SDMA engines. `ENOMEM` for the
+    /// lists.
     fn plan(
         &self,
         mmio: &Mmio,
@@ -82,35 +83,36 @@ pub(crate) trait PspHal: Sync {
         sdma: u32,
     ) -> Result<Result<FirmwarePlan, Bad>>;
 
-    /// Its operating system runs.
+    /// Returns whether the secure OS runs.
     fn is_alive(&self, mmio: &Mmio) -> Result<bool>;
 
-    /// The version of the operating system that runs.
+    /// Reads the version of the running secure OS.
     fn os_version(&self, mmio: &Mmio) -> Result<u32>;
 
-    /// Waits until the boot loader takes a command: after power-on, after a reset.
+    /// Waits for the boot loader, after power-on or reset.
     fn wait_bootloader(&self, mmio: &Mmio) -> Result;
 
-    /// Lets the boot loader load what is at `address`, and waits until it has.
+    /// Makes the boot loader load the part at `address` and waits for it. `EINVAL` for an address
+    /// that is not 1 MiB aligned.
     fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer>;
 
-    /// The same with what starts the operating system.
+    /// Boots the secure OS at `address`. Errors as [`PspHal::boot`].
     fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer>;
 
-    /// Creates the kernel's ring.
+    /// Creates the KM ring (GPCOM) of `bytes` bytes.
     fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<Answer>;
 
     /// Destroys all rings.
     fn destroy_ring(&self, mmio: &Mmio) -> Result<Answer>;
 
-    /// The ring's write pointer in dwords.
+    /// Reads the ring's write pointer, in dwords.
     fn wptr(&self, mmio: &Mmio) -> Result<u32>;
 
-    /// Moves it: what is before it is executed.
+    /// Sets the ring's write pointer, in dwords: submits the frames before it.
     fn set_wptr(&self, mmio: &Mmio, wptr: u32) -> Result;
 
-    /// Resets the whole card but for its bus interface: nothing but what the boot loader does by itself
-    /// runs then. The card must not be on its way to memory. Before anything else, and be it
-    /// [`PspHal::wait_bootloader`], the caller has to restore its configuration space.
+    /// Mode-1 reset: resets the card except for its bus interface; only the boot loader runs then.
+    /// DMA must have stopped. The caller restores PCI configuration space before any other access,
+    /// [`PspHal::wait_bootloader`] included.
     fn mode1_reset(&self, mmio: &Mmio) -> Result;
 }

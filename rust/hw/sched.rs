@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How user queues get onto the hardware, and what the kernel's rings to the scheduler need of a
-//! generation.
+//! Queue scheduling: HAL traits of KIQ, HIQ and MES.
 
 use kernel::prelude::*;
 use rkfd_abi::regs::{name, Value};
@@ -9,17 +8,16 @@ use rkfd_abi::regs::{name, Value};
 use super::gfx::{HqdDump, HqdSlot};
 use crate::asic::{config::Config, mmio::Mmio};
 
-/// How user queues get onto the hardware.
+/// How user queues are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedKind {
-    /// A runlist of MAP_PROCESS and MAP_QUEUES packets on the HIQ; needs [`super::generation::Generation::kiq`].
+    /// Runlist of MAP_PROCESS and MAP_QUEUES packets on the HIQ; needs `Generation::kiq`.
     Runlist,
-    /// ADD_QUEUE and REMOVE_QUEUE for each queue on the ring of a scheduler with a processor of
-    /// its own; needs [`super::generation::Generation::mes`].
+    /// MES ADD_QUEUE and REMOVE_QUEUE; needs `Generation::mes`.
     Mes,
 }
 
-/// What MAP_PROCESS tells the scheduler of a process.
+/// Parameters of MAP_PROCESS.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MapProcess {
     /// PASID of the process.
@@ -30,9 +28,9 @@ pub(crate) struct MapProcess {
     pub(crate) sh_mem_config: Value<name::SH_MEM_CONFIG>,
     /// See [`super::gfx::GfxHal::sh_mem_bases`].
     pub(crate) sh_mem_bases: Value<name::SH_MEM_BASES>,
-    /// First-level trap handler, 0 for none.
+    /// First-level trap handler (TBA), 0 for none.
     pub(crate) tba: u64,
-    /// Memory of the trap handler.
+    /// Trap handler memory (TMA).
     pub(crate) tma: u64,
     /// Global wave sync entries.
     pub(crate) num_gws: u32,
@@ -40,139 +38,140 @@ pub(crate) struct MapProcess {
     pub(crate) num_queues: u32,
 }
 
-/// What takes a runlist: the kernel's queues to the firmware scheduler, and the packets whose form
-/// differs between generations.
+/// KIQ and HIQ, and packets whose form depends on the generation. Register accesses return `ENODEV`
+/// after unbind or for a missing XCC.
 pub(crate) trait KiqHal: Sync {
-    /// The 64-bit doorbell index of the KIQ.
+    /// Returns the 64-bit doorbell index of the KIQ.
     fn doorbell(&self) -> u32;
 
-    /// Where the HIQ lives.
+    /// Returns the HQD slot of the HIQ.
     fn hiq_slot(&self) -> HqdSlot;
 
-    /// Takes over into the KIQ's MQD what its slot's registers hold besides the driver's fields.
+    /// Merges register values of the KIQ's slot into its MQD, outside of the driver's fields.
+    /// `EINVAL` for a short MQD.
     fn merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result;
 
-    /// Loads the KIQ's MQD by registers and activates it, while the MECs are halted, then lets these go.
+    /// Loads the KIQ's MQD by registers while the MECs are halted, then starts the MECs. `EINVAL`
+    /// for a short MQD, `ETIMEDOUT` when an old KIQ does not dequeue.
     fn start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result;
 
-    /// Dequeues the KIQ by registers.
+    /// Dequeues the KIQ by registers. `ETIMEDOUT` when it stays active.
     fn stop(&self, mmio: &Mmio, xcc: u32) -> Result;
 
-    /// The register that ring tests write, as packets address it.
+    /// Returns the scratch register of ring tests, as a dword address for packets.
     fn scratch_packet_reg(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
 
-    /// Writes the ring tests' register.
+    /// Writes the scratch register of ring tests.
     fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result;
 
-    /// Reads the ring tests' register.
+    /// Reads the scratch register of ring tests.
     fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
 
-    /// The register and value that shorten the wait between two tries to dequeue a queue, as
-    /// packets address it.
+    /// Returns the register (dword address for packets) and value that shorten the dequeue wait
+    /// (CP_IQ_WAIT_TIME2, `kgd_gfx_v9_build_dequeue_wait_counts_packet_info`).
     fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)>;
 
-    /// The word of the HIQ's MQD in which the scheduler names the doorbell of a queue that did
-    /// not let itself be preempted.
+    /// Returns the dword of the HIQ's MQD where firmware reports the doorbell of a queue that
+    /// failed to preempt.
     fn hung_doorbell_dword(&self) -> usize;
 
-    /// The doorbell of the user queue in a slot, if there is one: index of the 32-bit word in the
-    /// doorbell BAR.
+    /// Returns the doorbell of the active queue in a slot, as dword index in the doorbell BAR.
+    /// `ETIMEDOUT` when the RLC does not respond.
     fn doorbell_in(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>>;
 
-    /// Throws the user queue out of a slot, which the scheduler has asked to leave in vain.
+    /// Resets the queue in a slot after a failed preemption. `ETIMEDOUT` when it stays active.
     fn reset_slot(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result;
 
-    /// 32-bit words of MAP_PROCESS.
+    /// Returns the dwords of MAP_PROCESS.
     fn map_process_dwords(&self) -> usize;
 
-    /// Writes MAP_PROCESS.
+    /// Writes MAP_PROCESS to `out`. `EINVAL` for a wrong length.
     fn map_process(&self, process: &MapProcess, out: &mut [u32]) -> Result;
 
-    /// The SET_RESOURCES field that lets processes with and without retry faults share a chained
-    /// runlist.
+    /// Returns the SET_RESOURCES field for chained runlists that mix processes with and without
+    /// XNACK.
     fn xnack_chain(&self, config: &Config) -> bool;
 }
 
-/// Rings of the scheduler with a processor of its own: each has a pipe of it.
+/// MES pipes, with one ring each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MesPipe {
-    /// Where user queues are added and removed.
+    /// Adds and removes user queues.
     Scheduler = 0,
-    /// Where the other ring is mapped, registers are accessed and TLBs invalidated.
+    /// Replaces the KIQ: maps the other ring, accesses registers, invalidates TLBs.
     Kiq = 1,
 }
 
-/// What the scheduler's firmware says of itself.
+/// Version of the MES firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MesVersion {
-    /// The firmware.
+    /// Scheduler version.
     pub(crate) scheduler: u32,
-    /// The frames that it knows.
+    /// API version.
     pub(crate) api: u32,
-    /// Its features.
+    /// Feature version.
     pub(crate) feature: u32,
 }
 
-/// What SET_HW_RSRC lets the scheduler hand out, and where it finds registers.
+/// Parameters of SET_HW_RSRC.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MesResources {
-    /// VMIDs of the memory hub.
+    /// Mask of MMHUB VMIDs that MES may assign.
     pub(crate) vmid_mask_mmhub: u32,
-    /// VMIDs of the graphics hub.
+    /// Mask of GFXHUB VMIDs that MES may assign.
     pub(crate) vmid_mask_gfxhub: u32,
-    /// Queues of each compute pipe.
+    /// Masks of HQDs of the compute pipes.
     pub(crate) compute_hqd_mask: [u32; 8],
-    /// Queues of each graphics pipe.
+    /// Masks of HQDs of the graphics pipes.
     pub(crate) gfx_hqd_mask: [u32; 2],
-    /// Queues of each SDMA engine.
+    /// Masks of queues of the SDMA engines.
     pub(crate) sdma_hqd_mask: [u32; 2],
-    /// Dword addresses of the segments of the compute core's registers.
+    /// Dword base addresses of the GC register segments.
     pub(crate) gc_base: [u32; 8],
-    /// The same of the memory hub.
+    /// The same of MMHUB.
     pub(crate) mmhub_base: [u32; 8],
-    /// The same of the interrupt handler.
+    /// The same of OSSSYS.
     pub(crate) osssys_base: [u32; 8],
 }
 
-/// Priorities for which there is an aggregated doorbell each, lowest first.
+/// Number of priorities with an aggregated doorbell.
 pub(crate) const MES_PRIORITIES: usize = 5;
 
-/// The scheduler with a processor of its own.
+/// MES. Register accesses return `ENODEV` after unbind.
 pub(crate) trait MesHal: Sync {
-    /// Says in one line what keeps the scheduler from being used, if anything does.
+    /// Returns in one line why MES cannot be used, if so.
     fn check_alive(&self, mmio: &Mmio) -> Result<Option<&'static str>>;
 
-    /// Says which pipe is the KIQ's and lets both run.
+    /// Programs the KIQ's pipe and starts both pipes.
     fn start(&self, mmio: &Mmio) -> Result;
 
     /// Halts both pipes.
     fn halt(&self, mmio: &Mmio) -> Result;
 
-    /// The 64-bit doorbell index of a pipe's ring.
+    /// Returns the 64-bit doorbell index of a pipe's ring.
     fn doorbell(&self, pipe: MesPipe) -> u32;
 
-    /// Loads the MQD of a pipe's ring by registers and activates it.
+    /// Loads the MQD of a pipe's ring by registers. `EINVAL` for a short MQD.
     fn load_ring(&self, mmio: &Mmio, pipe: MesPipe, mqd: &[u32]) -> Result;
 
-    /// Dequeues a pipe's ring by registers, whether it was loaded or mapped.
+    /// Dequeues a pipe's ring by registers. `ETIMEDOUT` when it stays active.
     fn unload_ring(&self, mmio: &Mmio, pipe: MesPipe) -> Result;
 
-    /// Reads what a pipe's firmware says of itself.
+    /// Reads the firmware version of a pipe.
     fn version(&self, mmio: &Mmio, pipe: MesPipe) -> Result<MesVersion>;
 
-    /// Lets the scheduler hear of doorbells of queues that are not on the hardware.
+    /// Enables reports of doorbells of unmapped queues to MES.
     fn hear_unmapped_doorbells(&self, mmio: &Mmio) -> Result;
 
-    /// Tells the doorbells that stand for all queues of a priority: indices of 32-bit words in the
-    /// doorbell BAR.
+    /// Programs the aggregated doorbells, lowest priority first: dword indices in the doorbell BAR.
     fn set_aggregated_doorbells(&self, mmio: &Mmio, doorbells: &[u32; MES_PRIORITIES]) -> Result;
 
-    /// What the scheduler may hand out.
+    /// Returns the parameters of SET_HW_RSRC.
     fn resources(&self, mmio: &Mmio) -> Result<MesResources>;
 
-    /// The context control word of the address space of a user process.
+    /// Returns VM_CONTEXTn_CNTL of user VMIDs.
     fn vm_context_control(&self) -> u32;
 
-    /// Dumps the registers of a pipe and the slot of its ring, for debugfs.
+    /// Dumps the registers of a pipe and its ring's HQD slot, for debugfs. `ENOMEM` for the list.
     fn dump(&self, mmio: &Mmio, pipe: MesPipe) -> Result<HqdDump>;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The DMA engines: what the driver wants of them, and what all versions of them do.
+//! SDMA engines: HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -21,50 +21,52 @@ use super::{
 };
 use crate::asic::mmio::{Block, InstanceMap, Mmio};
 
-/// Where the kernel's ring of an SDMA engine is.
+/// The kernel ring of an SDMA engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SdmaRing {
-    /// Address of the ring for the engine (VMID 0).
+    /// Address of the ring in VMID 0.
     pub(crate) base: u64,
     /// Bytes of the ring, a power of two.
     pub(crate) size: u32,
-    /// Where the engine reports its read pointer.
+    /// Address of the read pointer report.
     pub(crate) rptr: u64,
-    /// Where the driver keeps the write pointer.
+    /// Address of the write pointer for polling.
     pub(crate) wptr: u64,
-    /// The doorbell: index of the 32-bit word in the doorbell BAR.
+    /// Doorbell: dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
 }
 
-/// What a DMA engine does to run in an address space of its own.
+/// Register writes by which an SDMA engine switches a VMID to another page table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmSwitch {
-    /// Registers to write, in this order: page table root, PASID for interrupts, and last the
-    /// request to drop the VMID's translations.
+    /// Writes in this order: page table root, PASID for interrupts, invalidation request.
     pub(crate) writes: [RegValue; 4],
-    /// The register whose bits say that they are dropped.
+    /// Invalidation ACK to wait for.
     pub(crate) done: RegValue,
 }
 
-/// The DMA engines.
+/// SDMA engines, by logical number. Register accesses return `ENODEV` after unbind or for a missing
+/// engine.
 pub(crate) trait SdmaHal: Sync {
-    /// Starts the kernel's ring of an engine, empty, with its pointers at 0.
+    /// Starts the kernel ring of an engine, empty, with its pointers at 0. `EIO` when firmware does
+    /// not run.
     fn start(&self, mmio: &Mmio, engine: u32, ring: &SdmaRing) -> Result;
 
-    /// Takes the kernel's ring off the engine. What it executes at the moment goes on.
+    /// Disables the kernel ring of an engine. A running command continues.
     fn stop(&self, mmio: &Mmio, engine: u32) -> Result;
 
-    /// The engine is at work on the kernel's ring.
+    /// Returns whether the engine has the kernel ring selected.
     fn is_selected(&self, mmio: &Mmio, engine: u32) -> Result<bool>;
 
-    /// The engine has nothing to do.
+    /// Returns whether the engine is idle.
     fn is_idle(&self, mmio: &Mmio, engine: u32) -> Result<bool>;
 
-    /// Resets an engine through the management firmware and waits until it runs again. Its
-    /// queues are gone then.
+    /// Resets an engine and waits until it runs again. Its queues are lost. `ETIMEDOUT` when it
+    /// stays halted, or errors of the SMU.
     fn reset(&self, mmio: &Mmio, engine: u32) -> Result;
 
-    /// What an engine has to do before it may use a VMID.
+    /// Returns the register writes before an engine uses a VMID with this page table root and
+    /// PASID.
     fn vm_switch(
         &self,
         mmio: &Mmio,
@@ -74,21 +76,22 @@ pub(crate) trait SdmaHal: Sync {
         pasid: u32,
     ) -> Result<VmSwitch>;
 
-    /// How an engine flushes what the CPU wrote to VRAM.
+    /// Returns the HDP flush of an engine.
     fn hdp_flush(&self, mmio: &Mmio, engine: u32) -> Result<HdpFlush>;
 
-    /// The engine whose access the fault status of a memory hub reports, if it was one.
+    /// Returns the logical number of the engine that a fault status of the hub of IH node `node`
+    /// names.
     fn fault_engine(&self, mmio: &Mmio, status: u32, node: u32) -> Option<u32>;
 
-    /// The packets that the engines know.
+    /// The packet encoding.
     fn packets(&self) -> &'static dyn DmaPacketHal;
 
-    /// Registers of an engine, for debugfs.
+    /// Dumps the registers of an engine, for debugfs. `ENOMEM` for the list.
     fn dump(&self, mmio: &Mmio, engine: u32) -> Result<HqdDump>;
 }
 
 names! { $
-    /// What all versions have of an engine.
+    /// Engine registers and fields of all versions.
     struct EngineNames, engine_names of sdma {
         regs {
             CNTL { TRAP_ENABLE, },
@@ -98,7 +101,7 @@ names! { $
 }
 
 names! { $
-    /// What all versions have of each ring of an engine.
+    /// Queue registers and fields of all versions.
     struct RingNames, ring_names of sdma_queue {
         regs {
             RB_CNTL { RB_ENABLE, RB_SIZE, RPTR_WRITEBACK_ENABLE, RPTR_WRITEBACK_TIMER, },
@@ -121,33 +124,33 @@ names! { $
     }
 }
 
-/// A version of the engines.
+/// A version of the SDMA engines.
 pub(super) trait SdmaVersion: Sync {
-    /// Where the registers of an engine are.
+    /// Engine registers.
     const ENGINE: &'static EngineNames;
-    /// Where those of the kernel's ring are.
+    /// Registers of the kernel ring.
     const RING: &'static RingNames;
-    /// Where those of the bus interface are.
+    /// NBIO registers.
     const BUS: &'static NbioNames;
-    /// Where those of the hub are that it uses.
+    /// Registers of the engine's hub.
     const HUB: &'static HubNames;
-    /// The PASID that interrupts of this hub have for VMID 0.
+    /// IH_VMID_0_LUT of the hub: PASID of VMID 0 in IH entries.
     const PASIDS: Reg<Untyped>;
-    /// What a dump shows.
+    /// Dumped registers.
     const DUMPED: &'static [Reg<Untyped>];
-    /// The packets that the engines know.
+    /// The packet encoding.
     const PACKETS: &'static dyn DmaPacketHal;
 
-    /// An engine's registers.
+    /// Returns the registers of an engine. `EINVAL` or `ENODEV` when it does not exist.
     fn engine(mmio: &Mmio, engine: u32) -> Result<Engine<'_>>;
 
-    /// The hub that an engine uses, and which of its invalidation engines.
+    /// Returns the hub of an engine and the invalidation engine that it uses.
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)>;
 
     /// See [`SdmaHal::start`].
     fn start(e: Engine<'_>, ring: &SdmaRing) -> Result;
 
-    /// What is switched off besides the ring.
+    /// Disables further parts of the engine.
     fn stopped(e: Engine<'_>) -> Result {
         let _ = e;
         Ok(())
@@ -160,23 +163,23 @@ pub(super) trait SdmaVersion: Sync {
     fn fault_engine(map: &InstanceMap, status: u32, node: u32) -> Option<u32>;
 }
 
-/// The registers of an engine: those of a block, moved.
+/// Registers of an engine: those of a block at an offset.
 #[derive(Clone, Copy)]
 pub(super) struct Engine<'a> {
-    /// The block.
+    /// Register block.
     pub(super) block: Block<'a>,
     engine: u32,
     stride: fn(Reg<Untyped>) -> u32,
 }
 
 impl<'a> Engine<'a> {
-    /// An engine with a block of its own.
+    /// Returns an engine with its own block.
     pub(super) fn alone(block: Block<'a>) -> Self {
         Self::among(block, 0, |_| 0)
     }
 
-    /// An engine of several in a block; `stride` says how far each register is from the next
-    /// engine's.
+    /// Returns an engine of several in a block; `stride` returns the distance of a register to the
+    /// next engine's, in dwords.
     pub(super) fn among(block: Block<'a>, engine: u32, stride: fn(Reg<Untyped>) -> u32) -> Self {
         Self {
             block,
@@ -185,32 +188,32 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// How far the engine's register is from the block's.
+    /// Returns the offset of the engine's register, in dwords.
     pub(super) fn index<R>(self, reg: Reg<R>) -> u32 {
         self.engine * (self.stride)(reg.untyped())
     }
 
-    /// Reads a register.
+    /// Reads a register. Errors as [`Block::rd`].
     pub(super) fn rd<R>(self, reg: Reg<R>) -> Result<Value<R>> {
         self.rd_at(reg, 0)
     }
 
-    /// Reads the register `index` dwords behind `reg`.
+    /// Reads the register `index` dwords after `reg`. Errors as [`Block::rd`].
     pub(super) fn rd_at<R>(self, reg: Reg<R>, index: u32) -> Result<Value<R>> {
         self.block.rd_at(reg, self.index(reg) + index)
     }
 
-    /// Writes a register.
+    /// Writes a register. Errors as [`Block::rd`].
     pub(super) fn wr<R>(self, reg: Reg<R>, value: impl Into<Value<R>>) -> Result {
         self.block.wr_at(reg, self.index(reg), value)
     }
 
-    /// Reads, changes the given fields and writes back.
+    /// Reads a register, replaces fields, writes it back. Errors as [`Block::rd`].
     pub(super) fn set<R>(self, reg: Reg<R>, fields: &[(Field<R>, u32)]) -> Result {
         self.wr(reg, self.rd(reg)?.with(fields))
     }
 
-    /// Reads all of these, moved by `index`.
+    /// Reads these registers, `index` dwords further on. `ENOMEM` for the list.
     pub(super) fn dump(self, regs: &[Reg<Untyped>], index: u32) -> Result<HqdDump> {
         let mut dump = HqdDump::with_capacity(regs.len(), GFP_KERNEL)?;
         for reg in regs {
@@ -222,7 +225,7 @@ impl<'a> Engine<'a> {
 }
 
 impl RingNames {
-    /// Where the ring is, and where the engine reports its read pointer.
+    /// Programs ring base and read pointer report.
     pub(super) fn place(&self, e: Engine<'_>, ring: &SdmaRing) -> Result {
         e.wr(self.RB_RPTR_ADDR_HI, hi(ring.rptr))?;
         e.wr(self.RB_RPTR_ADDR_LO, lo(ring.rptr) & !3)?;
@@ -230,13 +233,13 @@ impl RingNames {
         e.wr(self.RB_BASE_HI, lo(ring.base >> 40))
     }
 
-    /// Where the driver keeps the write pointer.
+    /// Programs the write pointer poll address.
     pub(super) fn poll_wptr(&self, e: Engine<'_>, ring: &SdmaRing) -> Result {
         e.wr(self.RB_WPTR_POLL_ADDR_LO, lo(ring.wptr))?;
         e.wr(self.RB_WPTR_POLL_ADDR_HI, hi(ring.wptr))
     }
 
-    /// The ring is empty.
+    /// Clears read and write pointer.
     pub(super) fn clear(&self, e: Engine<'_>) -> Result {
         e.wr(self.RB_RPTR, 0)?;
         e.wr(self.RB_RPTR_HI, 0)?;
@@ -244,7 +247,7 @@ impl RingNames {
         e.wr(self.RB_WPTR_HI, 0)
     }
 
-    /// Lets the doorbell through, or no longer.
+    /// Enables the doorbell, or disables it for `None`.
     pub(super) fn ring_by(&self, e: Engine<'_>, doorbell: Option<u32>) -> Result {
         let enable = self.DOORBELL__ENABLE;
         e.set(self.DOORBELL, &[(enable, doorbell.is_some().into())])?;
@@ -256,7 +259,7 @@ impl RingNames {
     }
 }
 
-/// A register of a block and its value, for a packet.
+/// Returns the packet form of a register write.
 fn at<R>(
     block: Block<'_>,
     reg: Reg<R>,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User queues of the DMA engines: what the driver wants of them, and what all versions of them
-//! have in their images and in the registers of the places that the scheduler loads them into.
+//! User SDMA queues: HAL trait, MQDs and queue registers shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -17,25 +16,24 @@ use super::{
 };
 use crate::asic::mmio::Mmio;
 
-/// User queues of the SDMA engines.
+/// User SDMA queues. Register accesses return `ENODEV` after unbind or for a missing engine.
 pub(crate) trait SdmaQueueHal: Sync {
-    /// 32-bit words of an MQD.
+    /// Returns the dwords of an MQD.
     fn dwords(&self) -> usize;
 
-    /// Fills a zeroed image for a new queue at `place`, or changes the fields of one that may
-    /// change in the life of a queue.
+    /// Initialises a zeroed MQD of the queue at `place`, or updates its mutable fields. `EINVAL`
+    /// for a wrong length.
     fn update(&self, place: SdmaPlace, spec: &QueueSpec, image: &mut [u32]) -> Result;
 
-    /// The doorbell of the queue that the engine holds at this place, if it does: index of the
-    /// 32-bit word in the doorbell BAR.
+    /// Returns the doorbell of the selected queue at `place`, as dword index in the doorbell BAR.
     fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>>;
 
-    /// Dumps the registers of a place, if a queue is there.
+    /// Dumps the queue registers of a place if its ring is enabled. `ENOMEM` for the list.
     fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>>;
 }
 
 names! { $
-    /// Words of an image that all versions have.
+    /// MQD words of all versions.
     struct SdmaMqdWords, sdma_mqd_words of sdma_queue {
         plain {
             sdmax_rlcx_rb_rptr_addr_hi,
@@ -54,25 +52,25 @@ names! { $
     }
 }
 
-/// How often the engine reports its read pointer.
+/// RPTR_WRITEBACK_TIMER (`update_mqd_sdma`, `kfd_mqd_manager_v9.c`).
 const RPTR_WRITEBACK_TIMER: u32 = 6;
-/// What the dummy register of a queue holds.
+/// `SDMA_RLC_DUMMY_DEFAULT`, `kfd_mqd_manager_v9.c`.
 const DUMMY: u32 = 0xf;
 
-/// A version of the user queues.
+/// A version of the user SDMA queues.
 pub(super) trait SdmaQueueVersion: Sync {
     /// The engines.
     type Engines: SdmaVersion;
-    /// Words of an image.
+    /// Dwords of an MQD.
     const DWORDS: usize;
-    /// Where words of an image are.
+    /// Places of the MQD words.
     const AT: &'static SdmaMqdWords;
-    /// Where the registers of the first place are.
+    /// Registers of queue 0.
     const PLACE: &'static RingNames;
-    /// Registers from one place of an engine to the next.
+    /// Dwords between the registers of adjacent queues.
     const STRIDE: u32;
 
-    /// Fills in what only this version has.
+    /// Updates the fields of this version.
     fn update(spec: &QueueSpec, m: &mut [u32]) {
         let _ = (spec, m);
     }
@@ -88,7 +86,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
             return Err(EINVAL);
         }
         let (at, n) = (T::AT, T::PLACE);
-        // The scheduler fills the VMID in.
+        // The scheduler sets the VMID.
         at.sdmax_rlcx_rb_cntl.set(
             m,
             n.RB_CNTL__RB_SIZE.put(order(spec.ring_size / 4))
@@ -104,7 +102,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
         m[at.sdma_engine_id] = place.engine;
         m[at.sdma_queue_id] = place.queue;
         m[at.sdmax_rlcx_dummy_reg] = DUMMY;
-        // Nobody keeps an engine for as long as it takes to work off an indirect buffer.
+        // An IB may be preempted by other queues.
         at.sdmax_rlcx_ib_cntl
             .or(m, n.IB_CNTL__SWITCH_INSIDE_IB.put(1));
         T::update(spec, m);
@@ -134,7 +132,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
     }
 }
 
-/// What a dump shows.
+/// Dumped registers.
 fn dumped(n: &RingNames) -> [Reg<Untyped>; 16] {
     [
         n.RB_CNTL.untyped(),

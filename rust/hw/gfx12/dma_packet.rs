@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is different in the packets of SDMA 7. Layouts come from `abi`.
+//! SDMA 7 packets where they differ from SDMA 4.4.2. Layouts are in `abi`.
 
 use kernel::prelude::*;
 use rkfd_abi::sdma::v7 as sdma;
 
 use crate::hw::dma::{emit, put, DmaPacket, DmaPacketHal, DMA_PACKET_DWORDS};
 
-/// See the file.
+/// SDMA 7 packets.
 pub(super) struct DmaPackets;
 
 impl DmaPacketHal for DmaPackets {
@@ -29,7 +29,7 @@ impl DmaPacketHal for DmaPackets {
                 Ok(len)
             }
             DmaPacket::Copy { .. } => {
-                // One more word, which says that nothing is compressed.
+                // One more dword: no compression.
                 use sdma::copy_linear_cpv as p;
                 p::CPV.set(out, 1);
                 Ok(p::DWORDS)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The compute core: defaults of address spaces, the MEC, working compute units, the clock.
+//! Graphics core of GC 12.0: VMID defaults, MEC, active CUs, clock counter.
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
@@ -24,24 +24,25 @@ use crate::{
     },
 };
 
-/// See the file.
+/// The graphics core of GC 12.0.
 pub(super) struct Gfx;
 
-/// Unaligned access, for every address space.
+/// SH_MEM_ALIGNMENT_MODE_UNALIGNED (`DEFAULT_SH_MEM_CONFIG`, `soc15.h` and `gfx_v12_0.c`).
 const ALIGNMENT_UNALIGNED: u32 = 3;
-/// How far instructions are fetched ahead where a wave starts.
+/// Instruction prefetch depth at wave start (`DEFAULT_SH_MEM_CONFIG`, `gfx_v12_0.c`).
 const INITIAL_INST_PREFETCH: u32 = 3;
-/// Compute units of a workgroup processor, which are there or not together.
+/// CUs of a WGP; both are active or neither.
 const CUS_PER_WGP: u32 = 2;
-/// How long the MEC takes to stop or start.
+/// Settle time of the MEC after halt or start, in us (`gfx_v12_0_cp_compute_enable`).
 const MEC_US: i64 = 50;
 
-/// The core's registers.
+/// Returns the GC registers.
 pub(super) fn block(mmio: &Mmio) -> Result<Block<'_>> {
     gfx::block(mmio, 0)
 }
 
-/// Makes banked registers show one queue slot or VMID while `f` runs.
+/// Runs `f` with GRBM_GFX_CNTL selecting an HQD slot or VMID, under the bank lock (C:
+/// `soc15_grbm_select` under `srbm_mutex`).
 pub(super) fn with_bank<R>(
     mmio: &Mmio,
     b: Block<'_>,
@@ -52,7 +53,7 @@ pub(super) fn with_bank<R>(
     Gfx::NAMES.with_bank(mmio, b, slot, vmid, f)
 }
 
-/// Dumps a queue slot's registers.
+/// Dumps the registers of an HQD slot. `ENOMEM` for the list.
 pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot, extra: usize) -> Result<HqdDump> {
     Gfx::NAMES.dump_slot(mmio, block(mmio)?, slot, extra)
 }
@@ -62,7 +63,8 @@ fn sh_mem_config() -> Value<name::SH_MEM_CONFIG> {
         | gc::SH_MEM_CONFIG__INITIAL_INST_PREFETCH.put(INITIAL_INST_PREFETCH)
 }
 
-/// What the MEC's control register has besides the halt bit, and whether it is set for it to run.
+/// Fields of CP_MEC_RS64_CNTL and whether they are set while the MEC runs
+/// (`gfx_v12_0_cp_compute_enable`).
 const MEC_FIELDS: &[(Field<name::CP_MEC_RS64_CNTL>, bool)] = &[
     (gc::CP_MEC_RS64_CNTL__MEC_INVALIDATE_ICACHE, false),
     (gc::CP_MEC_RS64_CNTL__MEC_PIPE0_RESET, false),
@@ -86,7 +88,7 @@ fn run_mec(b: Block<'_>, run: bool) -> Result {
     Ok(())
 }
 
-/// The compute units that work, of workgroup processors that do not.
+/// Returns the mask of active CUs from the mask of inactive WGPs.
 fn active_cus(inactive_wgps: u32, cu_per_sh: u32) -> u32 {
     let mut cus = 0;
     for wgp in 0..cu_per_sh / CUS_PER_WGP {
@@ -101,7 +103,7 @@ impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
     const CAPS: &'static Caps = &super::caps::CAPS;
     const MECS: u32 = 1;
-    // What is busy, and the address layout.
+    // `soc15_allowed_read_registers`, `soc15.c`, and `soc24_allowed_read_registers`, `soc24.c`.
     const USER_REGISTERS: &'static [Reg<Untyped>] = &[
         gc::regGRBM_STATUS.untyped(),
         gc::regGRBM_STATUS2.untyped(),
@@ -167,13 +169,13 @@ impl GfxVersion for Gfx {
 
     fn start(mmio: &Mmio, b: Block<'_>, _config: &Config) -> Result {
         start_vmids::<Self>(mmio, b)?;
-        // Doorbells of the kernel's queues, in bytes.
+        // Doorbell range of kernel queues, in bytes.
         b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, db::KIQ * 2 * 4)?;
         b.wr(
             gc::regCP_MEC_DOORBELL_RANGE_UPPER,
             db::USERQUEUE_END * 2 * 4,
         )?;
-        // The command processor translates like everyone else.
+        // The CP's addresses are translated (`gfx_v12_0_disable_gpa_mode`).
         b.set(
             gc::regCPC_PSP_DEBUG,
             &[(gc::CPC_PSP_DEBUG__GPA_OVERRIDE, 1)],
@@ -199,14 +201,14 @@ impl GfxVersion for Gfx {
         let mut lo = lower()?;
         let hi = upper()?;
         if before != hi {
-            // It ran over in between.
+            // The low half wrapped in between.
             lo = lower()?;
         }
         Ok(join(lo, hi))
     }
 
     fn sh_mem_config(_xnack: bool) -> Value<name::SH_MEM_CONFIG> {
-        // Faults are never retried.
+        // Retry faults are not supported.
         sh_mem_config()
     }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory hubs (GC's own and MMHUB 4.1.0) and the page table format of gfx12.
+//! GFXHUB and MMHUB 4.1.0, and the page table format of gfx12.
 //!
-//! Page tables have four plain levels; an entry says of itself that it is a page and not a table,
-//! at whichever level. The memory hub loses acknowledgements when its power goes off: invalidating
-//! takes a semaphore there.
+//! Page tables have four levels; the IS_PTE bit marks a leaf at any level. MMHUB loses invalidation
+//! ACKs when it is power gated: invalidation takes a semaphore there.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -20,7 +19,7 @@ use crate::{
     },
 };
 
-/// See the file.
+/// The hubs and page table format of gfx12.
 pub(super) struct Gmc;
 
 static NUMBERS: HubNumbers = HubNumbers {
@@ -40,7 +39,7 @@ static NUMBERS: HubNumbers = HubNumbers {
     retry: false,
 };
 
-/// The hub of the graphics core.
+/// GFXHUB.
 pub(super) static GFX: Hub = Hub {
     names: hub_names!(gc, GC),
     fault_status: gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32,
@@ -55,17 +54,18 @@ static MEM: Hub = Hub {
     numbers: &NUMBERS,
 };
 
-/// The value of L2_CNTL5 from which the driver starts.
+/// Default of VM_L2_CNTL5 (`regGCVM_L2_CNTL5_DEFAULT`, `gfxhub_v12_0.c`).
 const L2_CNTL5: Value<name::VM_L2_CNTL5> = Value::new(0x0000_3fe0);
 
-/// The memory hub knows the one type of invalidation only.
+/// Invalidates a VMID in MMHUB, which supports legacy invalidation only. `ETIMEDOUT` when the
+/// semaphore or the ACK does not come.
 fn flush_memory_hub(b: Block<'_>, vmid: u32) -> Result {
     let sem = MEM.names.VM_INVALIDATE_ENG0_SEM;
     b.poll(sem, CPU_ENGINE, |sem| sem.raw() & 1 != 0)?;
     let done = MEM.names.invalidate(b, vmid, FlushType::Legacy);
     b.wr_at(sem, CPU_ENGINE, 0)?;
     done?;
-    // Its private cache is not among what a request reaches.
+    // Requests do not reach the private cache of reserved CID 2 (`gmc_v12_0_flush_vm_hub`).
     b.set(
         mm::regMMVM_L2_BANK_SELECT_RESERVED_CID2,
         &[(
@@ -73,7 +73,7 @@ fn flush_memory_hub(b: Block<'_>, vmid: u32) -> Result {
             1,
         )],
     )?;
-    // Reading back waits for it.
+    // The read back waits for the invalidation.
     b.rd(mm::regMMVM_L2_BANK_SELECT_RESERVED_CID2)?;
     Ok(())
 }
@@ -94,7 +94,7 @@ impl GmcVersion for Gmc {
     }
 
     fn started(mmio: &Mmio) -> Result {
-        // A fault does not halt the command processor.
+        // UTCL1 faults do not halt the CP (`gfxhub_v12_0.c`: CPG_UTCL1_ERROR_HALT_DISABLE).
         for b in mmio.blocks(hwid::GC) {
             b.set(
                 gc::regCP_DEBUG,
@@ -119,7 +119,7 @@ impl GmcVersion for Gmc {
             return Ok((mmio.block(hwid::MMHUB, 0)?, &MEM));
         }
         let b = mmio.block(hwid::GC, 0)?;
-        // The first read waits until the register is up to date.
+        // The first read waits until the register is up to date (`gmc_v12_0_process_interrupt`).
         b.rd(GFX.fault_status)?;
         Ok((b, &GFX))
     }

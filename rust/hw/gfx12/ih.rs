@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interrupt ring (OSSSYS 7.0.0) and the entries of gfx12.
+//! Interrupt ring of OSSSYS 7.0.0 and IH entries of gfx12.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// See the file.
+/// The interrupt ring of OSSSYS 7.0.0.
 pub(super) struct Ih;
 
-/// How long the hardware collects interrupts of page faults.
+/// IH_MSI_STORM_CTRL delay for page faults (`ih_v7_0_irq_init`).
 const MSI_STORM_DELAY: u32 = 3;
-/// The queue of an SDMA engine that is the kernel's ring.
+/// SDMA queue of the kernel ring.
 const KERNEL_SDMA_QUEUE: u32 = 0;
 
 impl IhVersion for Ih {
@@ -42,7 +42,7 @@ impl IhVersion for Ih {
 
     fn prepare(b: Block<'_>) -> Result {
         Self::NAMES.clear_overflow(b)?;
-        // Page faults come in storms.
+        // Page faults (client 18) are storm clients (`ih_v7_0_irq_init`).
         b.set(
             oss::regIH_STORM_CLIENT_LIST_CNTL,
             &[(oss::IH_STORM_CLIENT_LIST_CNTL__CLIENT18_IS_STORM_CLIENT, 1)],

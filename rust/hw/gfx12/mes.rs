@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The micro engine scheduler, MES v12: one firmware on two pipes of a processor of its own.
+//! Micro engine scheduler, MES v12: unified firmware on two pipes.
 //!
-//! Firmware has been loaded. The second pipe's ring is put there by registers and takes the place of
-//! a KIQ: the first pipe's ring is mapped through it.
+//! Firmware is loaded before. The ring of pipe 1 is loaded by registers and replaces the KIQ: it
+//! maps the ring of pipe 0.
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
@@ -27,22 +27,23 @@ use crate::{
     },
 };
 
-/// See the file.
+/// MES v12.
 pub(super) struct Mes;
 
-/// How long the pipes take to start.
+/// Start time of unified MES in us (`mes_v12_0_enable`).
 const START_US: i64 = 500;
-/// By how many address bits doorbells tell processes apart: each has a slice of two pages.
+/// Log2 of a process's doorbell slice: two pages (`mes_v12_0_enable_unmapped_doorbell_handling`).
 const PROC_LSB: u32 = 0xd;
-/// VMIDs of the memory hub that MES hands out: as many as of the graphics hub.
+/// MMHUB VMIDs that MES may assign: 8 to 15, as on GFXHUB (`adev->mes.vmid_mask_mmhub`,
+/// `amdgpu_mes.c`).
 const MMHUB_VMIDS: u32 = 0xff00;
-/// Fields of what the firmware says of itself.
+/// Firmware version in CP_MES_GP3_LO (`mes_v12_0_kiq_hw_init`, `AMDGPU_MES_*_VERSION_MASK`).
 const VERSION: Field<name::CP_MES_GP3_LO> = Field::span(11, 0);
 const API_VERSION: Field<name::CP_MES_GP3_LO> = Field::span(23, 12);
 const FEATURE_VERSION: Field<name::CP_MES_GP3_LO> = Field::span(31, 24);
 
-/// From the image of a ring to the registers of its slot, in the order in which they are written
-/// before the doorbell.
+/// Registers loaded from the MQD, in this order, before and after CP_MQD_CONTROL
+/// (`mes_v12_0_queue_init_register`).
 const RING_REGS: &[(Reg<Untyped>, usize)] = &[
     gc::regCP_MQD_BASE_ADDR.from_word(AT.cp_mqd_base_addr_lo),
     gc::regCP_MQD_BASE_ADDR_HI.from_word(AT.cp_mqd_base_addr_hi),
@@ -60,7 +61,7 @@ const RING_REGS_BEHIND: &[(Reg<Untyped>, usize)] = &[
     gc::regCP_HQD_ACTIVE.from_word(AT.cp_hqd_active),
 ];
 
-/// Registers of the aggregated doorbells, lowest priority first. All have the first one's layout.
+/// Aggregated doorbell registers, lowest priority first (`mes_v12_0_init_aggregated_doorbell`).
 const AGGREGATED: [Reg<name::CP_MES_DOORBELL_CONTROL1>; MES_PRIORITIES] = [
     gc::regCP_MES_DOORBELL_CONTROL1,
     gc::regCP_MES_DOORBELL_CONTROL2,
@@ -77,12 +78,12 @@ const fn slot(pipe: MesPipe) -> HqdSlot {
     }
 }
 
-/// The bases of a block's register segments.
+/// Returns the dword base addresses of a block's register segments.
 fn bases(b: Block<'_>) -> [u32; 8] {
     let mut out = [0; 8];
     for (seg, base) in (0u8..).zip(&mut out) {
         let first = Reg::<Untyped>::new("segment", seg, 0);
-        // A segment that the block does not have stays 0.
+        // Missing segments stay 0.
         *base = b.address(first, 0).unwrap_or(0);
     }
     out
@@ -241,7 +242,7 @@ impl MesHal for Mes {
         let mut out = MesResources {
             vmid_mask_mmhub: MMHUB_VMIDS,
             vmid_mask_gfxhub: 0xffff & !((1 << CAPS.first_user_vmid) - 1),
-            // Nobody has graphics queues.
+            // No graphics queues.
             gfx_hqd_mask: [0; 2],
             gc_base: bases(block(mmio)?),
             mmhub_base: bases(mmio.block(hwid::MMHUB, 0)?),
@@ -279,7 +280,7 @@ impl MesHal for Mes {
         let b = block(mmio)?;
         with_bank(mmio, b, slot(pipe), 0, || {
             for reg in REGS {
-                // Reserved before the lock: nothing may be allocated under it.
+                // Capacity is reserved before the lock: no allocation under it.
                 out.push_within_capacity((reg.name, b.rd(reg)?.raw()))?;
             }
             Ok(())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compute MQDs: the values that a queue starts with, and those of the rings of MES.
+//! Compute MQDs of gfx12: initial values of user queues and MES rings.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -13,10 +13,10 @@ use crate::hw::mqd::{
     MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec,
 };
 
-/// See the file.
+/// Compute MQDs of gfx12 (`struct v12_compute_mqd`, `v12_structs.h`).
 pub(super) struct Mqd;
 
-/// Where words of an image are.
+/// Places of the MQD words.
 pub(super) const AT: MqdWords = mqd_words!(dw);
 
 static COMMON: MqdCommon = MqdCommon {
@@ -38,24 +38,24 @@ static COMMON: MqdCommon = MqdCommon {
     dispatch_ptr: HQ_STATUS0_DISPATCH_PTR,
 };
 
-/// A misc word that the kernel's own queues carry.
+/// `compute_misc_reserved` of kernel queues (`gfx_v9_4_3_xcc_mqd_init`, `mes_v12_0_mqd_init`).
 const MISC_RESERVED: u32 = 7;
-/// What registers of a queue slot hold before the driver's fields are put in.
+/// Register defaults (`reg..._DEFAULT`, `gfx_v12_0.c` and `mes_v12_0.c`).
 const EOP_CONTROL_DEFAULT: Value<name::CP_HQD_EOP_CONTROL> = Value::new(0x0000_0006);
 const MQD_CONTROL_DEFAULT: Value<name::CP_MQD_CONTROL> = Value::new(0x0000_0100);
 const PQ_CONTROL_DEFAULT: Value<name::CP_HQD_PQ_CONTROL> = Value::new(0x0030_8509);
 const PERSISTENT_STATE_DEFAULT: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5501);
 const IB_CONTROL_DEFAULT: Value<name::CP_HQD_IB_CONTROL> = Value::new(0x0030_0000);
 const QUANTUM_DEFAULT: Value<name::CP_HQD_QUANTUM> = Value::new(0x0000_0a00);
-/// Log2 of a page's words, less one: how much of a ring is read until its pointer is reported.
+/// RPTR_BLOCK_SIZE: log2 of a page's dwords, less one.
 const RPTR_BLOCK_PAGE: u32 = 9;
-/// The word of a MES ring's image that goes to a register of the CP's own: [`DB_UPDATED`].
+/// MQD dword of CP_HQD_GFX_CONTROL in a MES ring's MQD (`reserved_184`, `mes_v12_0_mqd_init`).
 const GFX_CONTROL: Word<name::CP_HQD_GFX_CONTROL> = Word::new(184);
-/// Doorbells of queues that are not on the hardware are told to the scheduler.
+/// Reports doorbells of unmapped queues to MES.
 const DB_UPDATED: Value<name::CP_HQD_GFX_CONTROL> =
     gc::CP_HQD_GFX_CONTROL__DB_UPDATED_MSG_EN.put(1);
 
-/// A ring of MES: one goes into registers as it is, the other is mapped through it.
+/// Initialises the MQD of a MES ring (`mes_v12_0_mqd_init`).
 fn init_mes(spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_ring(spec, m);
     m[dw::compute_misc_reserved] = MISC_RESERVED;

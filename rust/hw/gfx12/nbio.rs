@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bus interface (NBIF 6.3.1) and the host data path (HDP 7.0.0).
+//! NBIF 6.3.1: doorbell routing.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -16,24 +16,25 @@ use crate::{
     hw::nbio::{nbio_names, NbioNames, NbioVersion},
 };
 
-/// See the file.
+/// NBIF 6.3.1.
 pub(super) struct Nbio;
 
-/// Doorbells of the command processor, as the driver of the vendor enables them.
+/// Doorbell entries of the CP (`nbif_v6_3_1_gc_doorbell_init`).
 const CP_PORT_0: u32 = 0x3000_0007;
 const CP_PORT_3: u32 = 0x3000_000d;
-/// Doorbells (32-bit words) of the interrupt ring.
+/// Doorbell range of the IH ring, in dwords (`nbif_v6_3_1_ih_doorbell_range`).
 const IH_RANGE: u32 = 2;
-/// Number of the interrupt ring's port on the other side.
+/// AWID of the IH doorbell port (`nbif_v6_3_1_ih_doorbell_range`).
 const IH_PORT: u32 = 0;
-/// Doorbells (32-bit words) of an SDMA engine.
+/// Doorbell range of an SDMA engine, in dwords (`adev->doorbell_index.sdma_doorbell_range`,
+/// `soc24.c`).
 const SDMA_RANGE: u32 = 20;
-/// Number of the DMA engines' port on the other side.
+/// AWID of the SDMA doorbell port (`nbif_v6_3_1_sdma_doorbell_range`).
 const SDMA_PORT: u32 = 0xe;
-/// Address bits 31:28 by which it is told.
+/// Address bits 31:28 of that port (`nbif_v6_3_1_sdma_doorbell_range`).
 const SDMA_ADDRESS: u32 = 3;
 
-/// A port through which doorbells go; all have the layout of the first.
+/// Returns the control word of a doorbell port; all ports share the layout of port 0.
 fn port(
     id: u32,
     address: u32,

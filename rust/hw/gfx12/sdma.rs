@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The DMA engines, SDMA 7.0: the kernel's ring of each (its queue 0), and the registers of other
-//! blocks that packets on it write.
+//! SDMA 7.0: the kernel ring (queue 0) of each engine, and the registers of other blocks that its
+//! packets write.
 //!
-//! The engines are part of the graphics core: their registers are among its registers, they use
-//! its hub, and of that the invalidation engine that has their number.
+//! The engines are part of GC: their registers are in its block, they use GFXHUB and the
+//! invalidation engine of their number.
 
 use kernel::{
     prelude::*,
@@ -27,22 +27,23 @@ use crate::{
     },
 };
 
-/// See the file.
+/// SDMA 7.0.
 pub(super) struct Sdma;
 
-/// The client number of the first engine in the status of the hub.
+/// UTCL2 client id of SDMA0 in the fault status (`gfxhub_client_ids`, `gfxhub_v12_0.c`).
 const FIRST_FAULT_CLIENT: u32 = 13;
-/// Units of 100 ms after which an engine thinks that a queue hangs.
+/// Queue hang timeout in units of 100 ms (`sdma_v7_0_gfx_resume_instance`).
 const HANG_COUNT: u32 = 1;
-/// Translations are repeated so many times.
+/// UTCL1 redo delay (`sdma_v7_0_gfx_resume_instance`).
 const REDO_DELAY: u32 = 9;
-/// Addresses are not copied with their translation.
+/// UTCL1 response mode: non-copy addresses (`sdma_v7_0_gfx_resume_instance`).
 const RESP_MODE: u32 = 3;
-/// What stays of the translation's page register: all but the cache policies, whose default is 0.
+/// Bits of UTCL1_PAGE that are kept: all but the cache policies, which default to 0
+/// (`sdma_v7_0_gfx_resume_instance`).
 const UTCL1_PAGE_KEEP: u32 = 0x00ff_0fff;
-/// How long each step of an engine's reset takes.
+/// Delay after each step of a soft reset in us (`sdma_v7_0_soft_reset`).
 const RESET_US: i64 = 100;
-/// The queue that is the kernel's ring.
+/// Queue of the kernel ring.
 const KERNEL_QUEUE: u32 = 0;
 
 fn start_ring(e: Engine<'_>, ring: &SdmaRing) -> Result {
@@ -59,7 +60,7 @@ fn start_ring(e: Engine<'_>, ring: &SdmaRing) -> Result {
     n.poll_wptr(e, ring)?;
     n.place(e, ring)?;
 
-    // The write pointer may only go back while this is on.
+    // The write pointer may only decrease while MINOR_PTR_UPDATE is set.
     e.wr(n.MINOR_PTR_UPDATE, 1)?;
     e.wr(n.RB_WPTR, 0)?;
     e.wr(n.RB_WPTR_HI, 0)?;
@@ -67,7 +68,7 @@ fn start_ring(e: Engine<'_>, ring: &SdmaRing) -> Result {
     e.wr(n.MINOR_PTR_UPDATE, 0)
 }
 
-/// The parts of an engine's start that do not concern a ring.
+/// Programs the engine-wide registers.
 fn start_engine(e: Engine<'_>) -> Result {
     e.set(
         s::regSDMA0_WATCHDOG_CNTL,
@@ -88,7 +89,7 @@ fn start_engine(e: Engine<'_>) -> Result {
     )
 }
 
-/// Resets the whole engine.
+/// Resets the whole engine (`sdma_v7_0_soft_reset`).
 fn soft_reset(e: Engine<'_>, engine: u32) -> Result {
     e.set(
         s::regSDMA0_MCU_CNTL,
@@ -99,14 +100,14 @@ fn soft_reset(e: Engine<'_>, engine: u32) -> Result {
     for value in [bit, 0] {
         fsleep(Delta::from_micros(RESET_US));
         e.block.wr(s::regGRBM_SOFT_RESET, value)?;
-        // Reading back makes sure that it arrived.
+        // The read back posts the write.
         e.block.rd(s::regGRBM_SOFT_RESET)?;
     }
     fsleep(Delta::from_micros(RESET_US));
     Ok(())
 }
 
-/// From a register of one engine to that of the next.
+/// Returns the distance of a register between engines, in dwords.
 fn stride(reg: Reg<Untyped>) -> u32 {
     if reg.seg == s::regSDMA0_MCU_CNTL.seg {
         HYP_REG_STRIDE
@@ -175,7 +176,7 @@ impl SdmaVersion for Sdma {
 
     fn reset(mmio: &Mmio, engine: u32) -> Result {
         let e = Self::engine(mmio, engine)?;
-        // First the ring alone; what else is on the engine goes on then.
+        // Reset the queue alone first; other queues of the engine continue.
         let ring = 1u32 << KERNEL_QUEUE;
         e.wr(s::regSDMA0_QUEUE_RESET_REQ, ring)?;
         let index = e.index(s::regSDMA0_QUEUE_RESET_REQ);

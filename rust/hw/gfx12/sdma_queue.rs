@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User queues of the SDMA engines: their images, and the registers of the places that the
-//! scheduler loads them into.
+//! User SDMA queues of SDMA 7.0: MQDs and queue registers.
 
 use rkfd_abi::{
     bits::{hi32 as hi, lo32 as lo},
@@ -17,10 +16,10 @@ use crate::hw::{
     sdma_queue::{sdma_mqd_words, SdmaMqdWords, SdmaQueueVersion},
 };
 
-/// See the file.
+/// SDMA MQDs of gfx12 (`struct v12_sdma_mqd`, `v12_structs.h`).
 pub(super) struct SdmaQueue;
 
-/// How long a queue keeps the engine when others wait.
+/// Context quantum (`amdgpu_sdma_phase_quantum`, `kfd_mqd_manager_v12.c`).
 const QUANTUM: u32 = 32;
 const SCHED_CNTL: Word<name::sdma_queue::SCHEDULE_CNTL> = Word::new(dw::sdmax_rlcx_sched_cntl);
 

@@ -7,7 +7,7 @@ use rkfd_abi::{doorbell as db, mmio, pte};
 use super::trap::FIRST_LEVEL;
 use crate::{asic::caps::Caps, uapi};
 
-/// The numbers.
+/// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     trap_handler: &FIRST_LEVEL,
     gfx_target_version: 90402,

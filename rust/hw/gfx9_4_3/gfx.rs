@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The compute core: defaults of address spaces, MECs, counters.
+//! Graphics core of GC 9.4.3: VMID defaults, MECs, clock counter.
 
 use kernel::{prelude::*, time::delay::fsleep, time::Delta};
 use rkfd_abi::{
@@ -20,15 +20,17 @@ use crate::{
     },
 };
 
-/// See the file.
+/// The graphics core of GC 9.4.3.
 pub(super) struct Gfx;
 
-/// Unaligned access, for every address space.
+/// SH_MEM_ALIGNMENT_MODE_UNALIGNED (`DEFAULT_SH_MEM_CONFIG`, `soc15.h` and `gfx_v12_0.c`).
 const ALIGNMENT_UNALIGNED: u32 = 3;
-/// The layout of addresses for tiled memory; user space asks for it.
+/// Address layout of tiled memory, reported to user space (`GOLDEN_GB_ADDR_CONFIG`,
+/// `gfx_v9_4_3.c`).
 const GOLDEN_GB_ADDR_CONFIG: u32 = 0x2a11_4042;
 
-/// Makes banked registers show one queue slot or VMID while `f` runs.
+/// Runs `f` with GRBM_GFX_CNTL selecting an HQD slot or VMID, under the bank lock (C:
+/// `soc15_grbm_select` under `srbm_mutex`).
 pub(super) fn with_bank<R>(
     mmio: &Mmio,
     b: Block<'_>,
@@ -43,20 +45,22 @@ fn sh_mem_config_base() -> Value<name::SH_MEM_CONFIG> {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)
 }
 
-/// The message of the request for safe mode: in it, or out of it.
+/// RLC_SAFE_MODE message: enter (`gfx_v9_4_3_xcc_set_safe_mode`).
 const SAFE_MODE_ENTER: u32 = 1;
-/// A spare field of the vector caches' TLBs that AMD wants set.
+/// TCP_UTCL1_CNTL2.SPARE (`gfx_v9_4_3_init_golden_registers`).
 const GOLDEN_TCP_SPARE: u32 = 1;
 
-/// The first MEC firmware that sees to it itself that a wave which may not retry is not asked to.
+/// First MEC firmware that supports XNACK per process in a chained runlist
+/// (`gfx_v9_4_3_constants_init`).
 const CHAINING_MEC_FW: u32 = 184;
 
-/// The firmware scheduler and the shader core settle between them which waves retry.
+/// Returns whether processes with and without XNACK can share a chained runlist.
 pub(super) fn chains_xnack(config: &Config) -> bool {
     config.mec_fw >= CHAINING_MEC_FW
 }
 
-/// While `f` runs, the run list controller does not switch clocks or power of the core.
+/// Runs `f` in RLC safe mode: no clock or power gating meanwhile. `ETIMEDOUT` when the RLC does not
+/// respond.
 pub(super) fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Result<R> {
     b.wr(
         gc::regRLC_SAFE_MODE,
@@ -70,7 +74,7 @@ pub(super) fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Re
     result
 }
 
-/// Lets the MECs go on after [`GfxVersion::start`]: their first queue is there.
+/// Unhalts the MECs after [`GfxVersion::start`], when the KIQ is loaded.
 pub(super) fn release(mmio: &Mmio, xcc: u32) -> Result {
     let b = block(mmio, xcc)?;
     b.wr(gc::regCP_MEC_CNTL, 0)?;
@@ -79,7 +83,7 @@ pub(super) fn release(mmio: &Mmio, xcc: u32) -> Result {
     report_idle(b, true)
 }
 
-/// Interrupts by which the core tells the power management that it is idle or busy.
+/// Enables or disables GUI idle interrupts (`gfx_v9_4_3_xcc_enable_gui_idle_interrupt`).
 fn report_idle(b: Block<'_>, on: bool) -> Result {
     use gc::*;
     let fields = [
@@ -95,7 +99,7 @@ impl GfxVersion for Gfx {
     const NAMES: &'static GfxNames = &gfx_names!(gc);
     const CAPS: &'static Caps = &super::caps::CAPS;
     const MECS: u32 = 2;
-    // What is busy, and the address layout.
+    // `soc15_allowed_read_registers`, `soc15.c`, and `soc24_allowed_read_registers`, `soc24.c`.
     const USER_REGISTERS: &'static [Reg<Untyped>] = &[
         gc::regGRBM_STATUS.untyped(),
         gc::regGRBM_STATUS2.untyped(),
@@ -168,8 +172,8 @@ impl GfxVersion for Gfx {
             )?;
         }
         report_idle(b, false)?;
-        // The security processor loaded the code into a region of its own, which the MECs reach
-        // without translation: how they fetch it stays as it is. They run when they have a KIQ.
+        // PSP loaded the MEC firmware into the TMR, which the MECs fetch untranslated:
+        // CP_CPC_IC_BASE stays as it is. The MECs stay halted until the KIQ is loaded.
         halt::<Self>(mmio, b)
     }
 
@@ -194,7 +198,7 @@ impl GfxVersion for Gfx {
 
     fn clock_counter(mmio: &Mmio) -> Result<u64> {
         let b = block(mmio, 0)?;
-        // One capture at a time.
+        // Serialises captures.
         let _guard = mmio.lock_bank();
         b.wr(gc::regRLC_CAPTURE_GPU_CLOCK_COUNT, 1)?;
         let lsb = b.rd(gc::regRLC_GPU_CLOCK_COUNT_LSB)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory hubs (GC's own and MMHUB 1.8.0) and the page table format of gfx9.
+//! GFXHUB and MMHUB 1.8.0, and the page table format of gfx9.
 //!
-//! Page tables have four levels. The hubs are told of three: with "translate further" the lowest
-//! directory works like a page table whose pages are 2 MiB, and an entry of it that points to a
-//! real page table says so with TF.
+//! Page tables have four levels, of which the hubs are programmed with three: with "translate
+//! further", PDB0 acts as a page table of 2 MiB pages, and a PDE0 that points to a page table (PTB)
+//! sets TF.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -19,7 +19,7 @@ use crate::{
     hw::gmc::{hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs},
 };
 
-/// See the file.
+/// The hubs and page table format of gfx9.
 pub(super) struct Gmc;
 
 static NUMBERS: HubNumbers = HubNumbers {
@@ -30,11 +30,11 @@ static NUMBERS: HubNumbers = HubNumbers {
     big_fragment: 9,
     depth: pte::LEVELS - 2,
     block_size: pte::LEVEL_BITS,
-    // Every process chooses for itself.
+    // SH_MEM_CONFIG selects it per process.
     retry: true,
 };
 
-/// The value of L2_CNTL3 from which the driver starts.
+/// Default of VM_L2_CNTL3 (`regVM_L2_CNTL3_DEFAULT`, `gfxhub_v1_2.c`, `mmhub_v1_8.c`).
 const L2_CNTL3: Value<name::VM_L2_CNTL3> = Value::new(0x8010_0007);
 
 static GFX: Hub = Hub {
@@ -44,7 +44,7 @@ static GFX: Hub = Hub {
     numbers: &NUMBERS,
 };
 
-/// The memory hub of an AID.
+/// MMHUB of an AID.
 pub(super) static MEM: Hub = Hub {
     names: hub_names!(mm),
     fault_status: mm::regVM_L2_PROTECTION_FAULT_STATUS,
@@ -63,7 +63,7 @@ impl GmcVersion for Gmc {
     }
 
     fn started(mmio: &Mmio) -> Result {
-        // Writes of the SDMA engines must probe the caches.
+        // SDMA writes must probe-invalidate RW lines (`mmhub_v1_8_init_snoop_override_regs`).
         const SDMA_CLIENT: u32 = 1 << 15;
         const DAGBS: u32 = 5;
         let distance =
@@ -83,7 +83,8 @@ impl GmcVersion for Gmc {
     }
 
     fn flush_vmid(mmio: &Mmio, vmid: u32, kind: FlushType) -> Result {
-        // A heavyweight flush first: the other one races with accesses to the same line.
+        // A heavyweight flush first: the requested one races with accesses to the same cache line
+        // (`gmc_v9_0_flush_gpu_tlb`).
         for kind in [FlushType::Heavyweight, kind] {
             for (block, hub) in hubs::<Self>(mmio) {
                 hub.names.invalidate(block, vmid, kind)?;
@@ -93,7 +94,8 @@ impl GmcVersion for Gmc {
     }
 
     fn faulting(mmio: &Mmio, gfx: bool, inst: u32) -> Result<(Block<'_>, &'static Hub)> {
-        // Nodes of interrupts: four per AID, the AID itself and then its XCCs, all physical.
+        // IH nodes are physical: four per AID, the AID and then its XCCs
+        // (`gfx_v9_4_3_ih_to_xcc_inst`, `gmc_v9_0_process_interrupt`).
         let aid = inst / node::PER_AID;
         if gfx {
             let xcc = aid * 2 + (inst % node::PER_AID).saturating_sub(node::XCD0);
@@ -121,7 +123,7 @@ impl GmcVersion for Gmc {
         pte::SNOOPED | pte::MTYPE.put(mtype)
     }
 
-    // A block in the lowest directory is an ordinary entry, see the top of the file.
+    // A 2 MiB block in PDB0 is an ordinary entry, see the top of the file.
     fn table_flags(level: Level) -> u64 {
         match level {
             1 => pte::TF,
@@ -132,7 +134,7 @@ impl GmcVersion for Gmc {
 
     fn empty_block(level: Level) -> u64 {
         match level {
-            // An invalid block: no flag says so at this level, an odd address does.
+            // An invalid block: no flag marks it at this level, an odd address does.
             1 => pte::PAGE_SIZE,
             _ => pte::PDE_PTE,
         }

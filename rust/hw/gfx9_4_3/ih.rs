@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interrupt ring (OSSSYS 4.4.2) and its entries.
+//! Interrupt ring of OSSSYS 4.4.2 and its IH entries.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// See the file.
+/// The interrupt ring of OSSSYS 4.4.2.
 pub(super) struct Ih;
 
-/// The ring id of an SDMA engine's kernel ring.
+/// Ring id of an SDMA engine's kernel ring.
 const KERNEL_SDMA_RING: u32 = 0;
 
 impl IhVersion for Ih {
@@ -33,7 +33,7 @@ impl IhVersion for Ih {
         v = oss::IH_RB_CNTL__RB_ENABLE.set(v, on.into());
         v = oss::IH_RB_CNTL__RB_GPU_TS_ENABLE.set(v, 1);
         if on {
-            // The clear bit acts when it goes from 0 to 1.
+            // WPTR_OVERFLOW_CLEAR acts on a rising edge.
             for clear in [0, 1, 0] {
                 v = oss::IH_RB_CNTL__WPTR_OVERFLOW_CLEAR.set(v, clear);
                 b.wr(oss::regIH_RB_CNTL, v)?;

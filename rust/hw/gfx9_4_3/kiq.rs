@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What takes a runlist: the KIQ by registers, where the HIQ is, and packets whose form is this
-//! generation's.
+//! KIQ by registers, HIQ slot, and MAP_PROCESS of GC 9.4.3.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -27,12 +26,13 @@ use crate::{
     },
 };
 
-/// See the file.
+/// The KIQ of GC 9.4.3.
 pub(super) struct Kiq;
 
-/// How long a process keeps the hardware when there are too many, in milliseconds.
+/// Process quantum under oversubscription, in ms (`pm_map_process_aldebaran`,
+/// `kfd_packet_manager_v9.c`).
 const QUANTUM: u32 = 10;
-/// What a queue slot's persistent state is at rest.
+/// `CP_HQD_PERSISTENT_STATE_DEFAULT`, `gfx_v9_4_3.c`.
 const PERSISTENT_STATE_REST: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5301);
 const KIQ: HqdSlot = HqdSlot {
     me: 2,
@@ -125,7 +125,7 @@ impl KiqHal for Kiq {
                 gc::regCP_HQD_PQ_WPTR_POLL_ADDR.from_word(AT.cp_hqd_pq_wptr_poll_addr_lo),
                 gc::regCP_HQD_PQ_WPTR_POLL_ADDR_HI.from_word(AT.cp_hqd_pq_wptr_poll_addr_hi),
             ])?;
-            // Doorbells of the kernel's queues, in bytes.
+            // Doorbell range of kernel queues, in bytes.
             b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, doorbell * 4)?;
             b.wr(
                 gc::regCP_MEC_DOORBELL_RANGE_UPPER,
@@ -167,7 +167,7 @@ impl KiqHal for Kiq {
     }
 
     fn scratch_packet_reg(&self, mmio: &Mmio, _xcc: u32) -> Result<u32> {
-        // Packets address the XCC that runs them as if it were the first.
+        // Packets address registers of their XCC by the offsets of XCC 0.
         block(mmio, 0)?.address(gc::regSCRATCH_REG0, 0)
     }
 
@@ -219,7 +219,7 @@ impl KiqHal for Kiq {
             p::SQ_SHADER_TMA_LO.set(out, (m.tma >> 8) as u32);
             p::SQ_SHADER_TMA_HI.set(out, (m.tma >> 40) as u32);
         }
-        // Waves enter the trap handler only where it is enabled for their VMID.
+        // Waves enter the trap handler only with TRAP_EN of their VMID.
         p::SPI_GDBG_PER_VMID_CNTL.set(out, gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.put(1).raw());
         p::NUM_GWS.set(out, m.num_gws);
         p::SDMA_ENABLE.set(out, 1);

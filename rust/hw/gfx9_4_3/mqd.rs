@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compute MQDs: the values that a queue starts with.
+//! Compute MQDs of gfx9: initial values.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -14,10 +14,10 @@ use crate::hw::mqd::{
     MqdKind, MqdVersion, MqdWords, QueueFormat, QueueSpec, Words,
 };
 
-/// See the file.
+/// Compute MQDs of gfx9 (`struct v9_mqd`, `v9_structs.h`).
 pub(super) struct Mqd;
 
-/// Where words of an image are.
+/// Places of the MQD words.
 pub(super) const AT: MqdWords = mqd_words!(dw);
 const PGM_RSRC2: Word<name::COMPUTE_PGM_RSRC2> = Word::new(dw::compute_pgm_rsrc2);
 const RESOURCE_LIMITS: Word<name::COMPUTE_RESOURCE_LIMITS> = Word::new(dw::compute_resource_limits);
@@ -37,10 +37,10 @@ static COMMON: MqdCommon = MqdCommon {
     dispatch_ptr: 1 << 14,
 };
 
-/// A misc word that the kernel's own queues carry.
+/// `compute_misc_reserved` of kernel queues (`gfx_v9_4_3_xcc_mqd_init`, `mes_v12_0_mqd_init`).
 const KIQ_MISC_RESERVED: u32 = 3;
 
-/// What a user queue and the HIQ have in common.
+/// Initialises what user queues and the HIQ share (`init_mqd`, `kfd_mqd_manager_v9.c`).
 fn init_scheduled(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_scheduled(cx, spec, m);
     update_scheduled::<Mqd>(cx, spec, &mut &mut *m);
@@ -51,7 +51,7 @@ fn init_scheduled(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     m[dw::cp_mqd_stride_size] = cx.stride;
 }
 
-/// A user queue's share of the work, for nodes of several XCCs.
+/// Sets the XCC's share of a user queue (`init_mqd_v9_4_3`).
 fn set_xcc_share(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     match spec.format {
         QueueFormat::Aql => {
@@ -62,21 +62,21 @@ fn set_xcc_share(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     }
 }
 
-/// The share of a queue of PM4 packets: one XCC's.
+/// PM4 queues run on one XCC (`update_mqd_v9_4_3`).
 fn set_pm4_share(spec: &QueueSpec, m: &mut dyn Words) {
     m.set(dw::compute_current_logic_xcc_id, 0);
     m.set(dw::compute_tg_chunk_size, 0);
     m.set(dw::pm4_target_xcc_in_xcp, spec.pm4_target_xcc.into());
 }
 
-/// A queue of which some waves may only run on SIMDs of their own.
+/// Sets FORCE_SIMD_DIST for queues with GWS (`update_mqd`, `kfd_mqd_manager_v9.c`).
 fn set_limits(spec: &QueueSpec, m: &mut dyn Words) {
     let alone = gc::COMPUTE_RESOURCE_LIMITS__FORCE_SIMD_DIST;
     let limits = m.read(RESOURCE_LIMITS).set(alone, spec.gws.into());
     m.write(RESOURCE_LIMITS, limits);
 }
 
-/// The KIQ is not connected by the scheduler: all of it goes into registers as it is.
+/// Initialises the MQD of the KIQ, which is loaded by registers (`gfx_v9_4_3_xcc_mqd_init`).
 fn init_kiq(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     COMMON.init_ring(spec, m);
     m[dw::compute_misc_reserved] = KIQ_MISC_RESERVED;
@@ -111,7 +111,7 @@ impl MqdVersion for Mqd {
             MqdKind::Kiq => init_kiq(cx, spec, m),
             MqdKind::Hiq => {
                 init_scheduled(cx, spec, m);
-                // The HIQ keeps what a queue gets in the place of further shader engines.
+                // These dwords alias static_thread_mgmt_se4 to se7, which the HIQ sets to all CUs.
                 m[dw::compute_current_logic_xcc_id] = !0;
                 m[dw::compute_restart_cg_tg_id] = !0;
                 m[dw::compute_tg_chunk_size] = !0;
@@ -150,13 +150,13 @@ impl MqdVersion for Mqd {
         if spec.format != QueueFormat::Aql {
             return value;
         }
-        // Only the first XCC reports how far the queue was read.
+        // Only the first XCC reports the read pointer.
         gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.set(value, (cx.xcc != 0).into())
             | gc::CP_HQD_PQ_CONTROL__WPP_CLAMP_EN.put(1)
     }
 }
 
-/// A word of an image of which the driver sets these fields, and the rest is the register's.
+/// Returns an MQD word of which the driver sets these fields; other bits come from the register.
 const fn merge<R>(reg: Reg<R>, word: Word<R>, ours: &[Field<R>]) -> (Reg<Untyped>, usize, u32) {
     let mut mask = 0;
     let mut i = 0;
@@ -167,8 +167,7 @@ const fn merge<R>(reg: Reg<R>, word: Word<R>, ours: &[Field<R>]) -> (Reg<Untyped
     (reg.untyped(), word.index(), mask)
 }
 
-/// Registers whose value the image of the KIQ takes over, the places of their words, and the
-/// bits that are the driver's all the same.
+/// Registers merged into the KIQ's MQD: register, dword, mask of the driver's bits.
 pub(super) const KIQ_RESET_MERGE: &[(Reg<Untyped>, usize, u32)] = &[
     merge(
         gc::regCP_HQD_EOP_CONTROL,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bus interface, NBIO 7.9.0.
+//! NBIO 7.9.0: doorbell fences and routing.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -16,15 +16,15 @@ use crate::{
     hw::nbio::{nbio_names, NbioNames, NbioVersion},
 };
 
-/// See the file.
+/// NBIO 7.9.0.
 pub(super) struct Nbio;
 
-/// Doorbells of the interrupt rings, in the size field of their range.
+/// Doorbell range of the IH rings, in dwords (`nbio_v7_9_ih_doorbell_range`).
 const IH_RANGE: u32 = 8;
-/// Doorbells (32-bit words) of an SDMA engine.
+/// Doorbell range of an SDMA engine, in dwords (`aqua_vanjaram_doorbell_index_init`).
 const SDMA_RANGE: u32 = 20;
 
-/// Range register, port register, port id and address bits of an SDMA engine's doorbells.
+/// Range register, port register, AWID and address bits 31:28 of an SDMA engine's doorbells.
 type Engine = (
     Reg<name::DOORBELL0_CTRL_ENTRY_0>,
     Reg<name::S2A_DOORBELL_ENTRY_1_CTRL>,
@@ -63,7 +63,7 @@ impl NbioVersion for Nbio {
         )?;
         b.wr(n::regS2A_DOORBELL_ENTRY_3_CTRL, port(0, 0, IH_RANGE))?;
 
-        // The engines of the first AID.
+        // Engines of AID 0 (`nbio_v7_9_sdma_doorbell_range`).
         let engines: [Engine; 4] = [
             (
                 n::regDOORBELL0_CTRL_ENTRY_1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The security processor 13.0.6.
+//! PSP 13.0.6: firmware files, boot chain, mailboxes.
 
 use kernel::{
     io::poll::read_poll_timeout,
@@ -26,7 +26,7 @@ use crate::{
 
 pub(super) struct Psp;
 
-/// The names of the files. [`FILES`] has the same order.
+/// File names, in the order of [`FILES`].
 pub(super) const PATHS: [&str; 5] = [
     "amdgpu/psp_13_0_6_sos.bin",
     "amdgpu/psp_13_0_6_ta.bin",
@@ -73,7 +73,7 @@ static FILES: [FirmwareFile; 5] = [
     },
 ];
 
-/// What the boot loader gets, in this order: type of the part, command, whether it has to be there.
+/// Boot chain in order: type of the part, command, name, whether it is required.
 const BOOT: &[(u32, u32, &str, bool)] = &[
     (
         psp_type::KDB,
@@ -131,17 +131,16 @@ const BOOT: &[(u32, u32, &str, bool)] = &[
     ),
 ];
 
-/// DMA engines of an AID: the engines of all AIDs get the same firmware, once for each of these.
+/// SDMA engines of an AID. All AIDs load the same firmware, once per engine number.
 const SDMA_PER_AID: u32 = 4;
 
-/// How long the boot loader may take. The C driver waits 3000 times 100 ms before it gives up; what
-/// did not come in a tenth of that does not come.
+/// Boot loader timeout: a tenth of C's 3000 times 100 ms (`psp_v13_0_wait_for_bootloader`).
 const BOOT_TIMEOUT: Delta = Delta::from_millis(30_000);
-/// What the mailbox of the operating system is given.
+/// Timeout of the secure OS mailbox.
 const MAILBOX_TIMEOUT: Delta = Delta::from_millis(2_000);
-/// The C driver waits so long after commands that the mailbox can be asked for.
+/// Delay between a command and polling its mailbox (`mdelay(20)`, `psp_v13_0.c`).
 const SETTLE: Delta = Delta::from_millis(20);
-/// How long a reset takes at least (`SMU13_MODE1_RESET_WAIT_TIME_IN_MS`).
+/// Minimum duration of a mode-1 reset (`SMU13_MODE1_RESET_WAIT_TIME_IN_MS`).
 const RESET: Delta = Delta::from_millis(500);
 
 fn block(mmio: &Mmio) -> Result<Block<'_>> {
@@ -157,7 +156,7 @@ fn wait<R>(b: Block<'_>, reg: Reg<R>, timeout: Delta, done: impl Fn(u32) -> bool
     )
 }
 
-/// The answer in the mailbox of the operating system.
+/// Waits for the secure OS mailbox and returns its status. `ETIMEDOUT` when it does not respond.
 fn answer(b: Block<'_>) -> Result<Answer> {
     fsleep(SETTLE);
     let value = wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
@@ -169,7 +168,8 @@ fn answer(b: Block<'_>) -> Result<Answer> {
     })
 }
 
-/// Gives the boot loader a command once it is ready for one.
+/// Sends a boot loader command. `EINVAL` for a misaligned address, `ETIMEDOUT` when the boot loader
+/// is not ready.
 fn boot_command(b: Block<'_>, command: u32, address: u64) -> Result {
     let units = u32::try_from(address >> psp::BOOTLOADER_ADDRESS_SHIFT)?;
     if u64::from(units) << psp::BOOTLOADER_ADDRESS_SHIFT != address {
@@ -180,7 +180,7 @@ fn boot_command(b: Block<'_>, command: u32, address: u64) -> Result {
     b.wr(psp::BOOTLOADER, command)
 }
 
-/// A descriptor of a packed file: type, version, where in the file, bytes.
+/// A descriptor of a packed file (`struct psp_fw_bin_desc`).
 struct Bin {
     kind: u32,
     version: u32,
@@ -201,7 +201,7 @@ fn bin(image: &Image<'_>, bins: usize, index: usize) -> Result<Bin, Bad> {
     })
 }
 
-/// The descriptor of a kind; a second one replaces the first.
+/// Returns the last descriptor of a kind.
 fn find(
     image: &Image<'_>,
     bins: usize,
@@ -240,8 +240,7 @@ fn part(
     })
 }
 
-/// The part of a packed file with parts for two generations of system management firmware that is
-/// for this card.
+/// Returns the boot set of this card, in a file with sets for two generations of SMU firmware.
 fn boot_set(image: &Image<'_>, second: bool) -> Result<(usize, core::ops::Range<usize>), Bad> {
     let minor = image.word(common::HEADER_VERSION_MAJOR)? >> 16;
     let (count, bins) = match minor {
@@ -258,7 +257,7 @@ fn boot_set(image: &Image<'_>, second: bool) -> Result<(usize, core::ops::Range<
     if aux > count {
         return Err(image.bad(Why::NoPart("second set of parts")));
     }
-    // As the C driver cuts it: the first set is as long as what is left of the second.
+    // As in C (`psp_init_sos_microcode`): the first set is as long as the rest after the second.
     Ok((bins, if second { aux..count } else { 0..count - aux }))
 }
 
@@ -300,7 +299,7 @@ fn boot_parts(image: &Image<'_>, second: bool, plan: &mut FirmwarePlan) -> Resul
     Ok(Ok(()))
 }
 
-/// The parts of the files of engines, and the order of the C driver's list of them.
+/// Collects the engine firmware, in the order of C's `enum AMDGPU_UCODE_ID`.
 fn engine_parts(
     images: &[Image<'_>; 5],
     sdma: u32,
@@ -358,7 +357,8 @@ fn engine_parts(
     push(part(image, RLC, name, fw_type::RLC_G, true, place)?)
 }
 
-/// The release that an engine's file is, whose header has the second number at byte `feature`.
+/// Returns version and feature version of an engine's file; the header has the latter at byte
+/// `feature`.
 fn release(image: &Image<'_>, feature: usize) -> Result<Release, Bad> {
     Ok(Release {
         version: image.version()?,
@@ -366,7 +366,7 @@ fn release(image: &Image<'_>, feature: usize) -> Result<Release, Bad> {
     })
 }
 
-/// Which releases the files of engines are.
+/// Reads the versions of the engine files.
 fn releases(images: &[Image<'_>; 5], versions: &mut FirmwareVersions) -> Result<(), Bad> {
     versions.mec = release(&images[MEC], gfx_v1_0::UCODE_FEATURE_VERSION)?;
     versions.sdma = release(&images[SDMA], sdma_v1_0::UCODE_FEATURE_VERSION)?;
@@ -397,7 +397,7 @@ fn releases(images: &[Image<'_>; 5], versions: &mut FirmwareVersions) -> Result<
     Ok(())
 }
 
-/// The driver of trusted applications, with its version. Of these the driver uses none.
+/// Returns the TA driver and its version. No trusted application is used.
 fn ta_driver(image: &Image<'_>) -> Result<Option<(Part, u32)>, Bad> {
     let count = image.word(ta_v2_0::BIN_COUNT)?;
     if count >= MAX_BINS {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reset of one queue slot, for queues that do not let themselves be preempted: waves are killed, and
-//! if that is not enough the slot's pipe is reset.
+//! Reset of a hung queue in its HQD slot: waves are killed, then the pipe is reset if needed
+//! (`kgd_gfx_v9_hqd_reset`, `amdgpu_amdkfd_gfx_v9.c`).
 
 use kernel::{
     io::poll::read_poll_timeout,
@@ -16,16 +16,17 @@ use crate::{
     hw::gfx::HqdSlot,
 };
 
-/// How long a slot may take to become free.
+/// Timeout until the slot is inactive.
 const TIMEOUT: Delta = Delta::from_millis(4050);
-/// Between looks at it.
+/// Poll interval.
 const NAP: Delta = Delta::from_micros(500);
 
 fn is_active(b: Block<'_>) -> Result<bool> {
     Ok(gc::CP_HQD_ACTIVE__ACTIVE.is_set(b.rd(gc::regCP_HQD_ACTIVE)?))
 }
 
-/// The doorbell of the queue in a slot of the first MEC, if there is one.
+/// Returns the doorbell of the active queue in a slot of MEC 1 (`kgd_gfx_v9_hqd_get_pq_addr`).
+/// `ETIMEDOUT` when the RLC does not respond.
 pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
     let b = block(mmio, xcc)?;
     with_bank(mmio, b, slot, 0, || {
@@ -41,7 +42,7 @@ pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u3
     })
 }
 
-/// Throws the queue out of a slot of the first MEC.
+/// Resets the queue in a slot of MEC 1. `ETIMEDOUT` when it stays active.
 pub(super) fn reset(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
     let b = block(mmio, xcc)?;
     with_bank(mmio, b, slot, 0, || in_safe_mode(b, || throw_out(b, slot)))
@@ -50,7 +51,7 @@ pub(super) fn reset(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
 /// See [`reset`].
 fn throw_out(b: Block<'_>, slot: HqdSlot) -> Result {
     let gone = || read_poll_timeout(|| is_active(b), |active| !*active, NAP, TIMEOUT);
-    // The firmware has asked the queue to leave: that takes effect now.
+    // The firmware's dequeue request takes effect with the reset.
     b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;
     if gone().is_ok() {
         return Ok(());

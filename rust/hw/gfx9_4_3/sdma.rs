@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The DMA engines, SDMA 4.4.2: the kernel's ring of each, and the registers of other blocks that
-//! packets on it write.
+//! SDMA 4.4.2: the kernel ring of each engine, and the registers of other blocks that its packets
+//! write.
 //!
-//! Firmware has been loaded and runs. An engine uses the memory hub of its AID and the
-//! invalidation engine of the hub that has its number; the CPU's is another one.
+//! Firmware is loaded before. An engine uses the MMHUB of its AID and the invalidation engine of
+//! its number within the AID; the CPU uses another one.
 
 use kernel::{
     io::poll::read_poll_timeout,
@@ -30,25 +30,26 @@ use crate::{
     },
 };
 
-/// See the file.
+/// SDMA 4.4.2.
 pub(super) struct Sdma;
 
-/// Its packets: the language that the others are told by their differences from.
+/// SDMA 4.4.2 packets, the defaults of [`DmaPacketHal`].
 struct DmaPackets;
 
 impl DmaPacketHal for DmaPackets {}
 
-/// Engines of an AID.
+/// SDMA engines of an AID (`adev->sdma.num_inst_per_aid`).
 const PER_AID: u8 = 4;
-/// Interrupt nodes of an AID.
+/// IH nodes of an AID.
 const NODES_PER_AID: u32 = 4;
-/// Client number of an AID's first engine in the status of its hub.
+/// UTCL2 client id of an AID's first engine in the fault status.
 const FIRST_FAULT_CLIENT: u32 = 256;
-/// Number of banks in the address configuration.
+/// NUM_BANKS of SDMA_GB_ADDR_CONFIG (`sdma_v4_4_2_inst_init_golden_registers`).
 const NUM_BANKS: u32 = 4;
-/// Page faults are reported less often than by default, so that they do not flood.
+/// SDMA_UTCL1_TIMEOUT: longer than the default, to limit the rate of page faults
+/// (`sdma_v4_4_2_inst_ctx_switch_enable`).
 const UTCL1_TIMEOUT: u32 = 0x0080_0080;
-/// How long an engine needs at least to come back from its reset.
+/// Minimum time of an engine reset in us (`sdma_v4_4_2_soft_reset_engine`).
 const RESET_US: i64 = 50;
 
 /// Returns the logical number of engine `index` of the AID with interrupt node `node`; `None` when
@@ -59,7 +60,7 @@ pub(super) fn of_node(map: &InstanceMap, node: u32, index: u32) -> Option<u32> {
     map.logical(hwid::SDMA0, physical).ok().map(u32::from)
 }
 
-/// The parts of an engine's start that do not concern a ring.
+/// Programs the engine-wide registers.
 fn start_engine(e: Engine<'_>) -> Result {
     for reg in [s::regSDMA_GB_ADDR_CONFIG, s::regSDMA_GB_ADDR_CONFIG_READ] {
         e.set(
@@ -70,7 +71,7 @@ fn start_engine(e: Engine<'_>) -> Result {
             ],
         )?;
     }
-    // User queues take turns with the kernel's ring.
+    // User queues are time-sliced with the kernel ring.
     e.set(s::regSDMA_CNTL, &[(s::SDMA_CNTL__AUTO_CTXSW_ENABLE, 1)])?;
     e.wr(s::regSDMA_UTCL1_TIMEOUT, UTCL1_TIMEOUT)?;
     e.wr(s::regSDMA_SEM_WAIT_FAIL_TIMER_CNTL, 0)
@@ -87,7 +88,7 @@ fn start_ring(e: Engine<'_>, ring: &SdmaRing) -> Result {
     )?;
     n.place(e, ring)?;
 
-    // The write pointer may only go back while this is on.
+    // The write pointer may only decrease while MINOR_PTR_UPDATE is set.
     e.wr(n.MINOR_PTR_UPDATE, 1)?;
     n.clear(e)?;
     n.ring_by(e, Some(ring.doorbell))?;
@@ -141,7 +142,7 @@ impl SdmaVersion for Sdma {
     }
 
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
-        // Both follow from the place on the package.
+        // Hub and invalidation engine follow from the physical number.
         let engine = mmio
             .instances()
             .physical(hwid::SDMA0, u8::try_from(engine)?)?;
@@ -151,7 +152,7 @@ impl SdmaVersion for Sdma {
 
     fn start(e: Engine<'_>, ring: &SdmaRing) -> Result {
         if is_halted(e)? {
-            // Without firmware there is nobody who would read the ring.
+            // No firmware is running.
             return Err(EIO);
         }
         start_engine(e)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User queues of the SDMA engines: their images, and the registers of the places ("RLC queues")
-//! that the scheduler loads them into.
+//! User SDMA queues of SDMA 4.4.2: MQDs and RLC queue registers.
 
 use rkfd_abi::{
     mqd::v9_sdma::{dw, SdmaMqd as Image},
@@ -15,7 +14,7 @@ use crate::hw::{
     sdma_queue::{sdma_mqd_words, SdmaMqdWords, SdmaQueueVersion},
 };
 
-/// See the file.
+/// SDMA MQDs of gfx9 (`struct v9_sdma_mqd`, `v9_structs.h`).
 pub(super) struct SdmaQueue;
 
 impl SdmaQueueVersion for SdmaQueue {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The mailbox of the system management firmware, 13.0.6. Only what the driver cannot do itself
-//! goes through it.
+//! SMU mailbox of firmware 13.0.6: mode-1 reset and SDMA engine reset.
 
 use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
 use rkfd_abi::{
@@ -12,10 +11,13 @@ use rkfd_abi::{
 
 use crate::asic::mmio::Mmio;
 
-/// How long the firmware may work on a message, as the C driver waits.
+/// Message timeout in ms (C: `default_timeout`, `__smu_msg_v1_poll_stat`, `smu_cmn.c`).
 const TIMEOUT_MS: i64 = 2000;
 
-/// Sends a message and waits for the answer. The caller sees to it that there is one at a time.
+/// Sends a message and waits for the response. Callers serialise. `ETIMEDOUT` without a response,
+/// `EIO` when it failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a prerequisite is
+/// missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other responses
+/// (`smu_msg_v1_decode_response`, `smu_cmn.c`).
 fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     let b = mmio.block(hwid::MP1, 0)?;
     b.wr(RESPONSE, 0)?;
@@ -37,7 +39,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     }
 }
 
-/// Resets the whole card. The answer comes before the reset begins.
+/// Starts a mode-1 reset; firmware responds before it begins. Errors as [`send`].
 pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
     const MODE_1: u32 = 1;
     send(mmio, msg::GFX_DRIVER_RESET, MODE_1)

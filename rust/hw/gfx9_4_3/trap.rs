@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Words of the first trap handler: what `trap.s` beside this file assembles to.
+//! First-level trap handler: the machine code of `trap.s`.
 //!
-//! They are copied to a page that also has the handler's memory, laid out as `trap.s` says.
+//! It is copied to a page that also holds the handler's memory (TMA), laid out as in `trap.s`.
 
 pub(super) static FIRST_LEVEL: [u32; 55] = [
     0xb8f8_f802,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A memory hub: its apertures, caches and contexts, which all versions set up alike.
+//! GPUVM hubs: apertures, L1 and L2 TLB, contexts; shared by all versions.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -12,18 +12,18 @@ use rkfd_abi::{
 use super::super::names::names;
 use crate::asic::mmio::Block;
 
-/// Addresses of the memory hubs, from the registers that firmware set.
+/// Address layout of the hubs, as firmware programmed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct McLayout {
-    /// Where VRAM starts in the hubs' address space.
+    /// Start of VRAM in the MC address space (FB_LOCATION_BASE).
     pub(crate) fb_start: u64,
-    /// The last byte of the frame buffer aperture.
+    /// Last byte of the FB aperture (FB_LOCATION_TOP).
     pub(crate) fb_end: u64,
-    /// The physical address of the first byte of VRAM as page tables want it.
+    /// Physical address of VRAM in PTEs (FB_OFFSET).
     pub(crate) vram_offset: u64,
 }
 
-/// What the hubs need for VMID 0 and as defaults.
+/// Setup of VMID 0 and default pages.
 pub(crate) struct HubSetup {
     /// The layout that `GmcHal::layout` returned.
     pub(crate) layout: McLayout,
@@ -33,23 +33,23 @@ pub(crate) struct HubSetup {
     pub(crate) gart_start: u64,
     /// Last byte of the GART aperture.
     pub(crate) gart_end: u64,
-    /// Physical address in VRAM of a page that stray system aperture accesses may hit.
+    /// Physical address in VRAM of the default page of the system aperture.
     pub(crate) scratch_pa: u64,
-    /// Bus address of a page that faulting accesses may hit.
+    /// Bus address of the default page of faulting accesses.
     pub(crate) dummy_dma: u64,
 }
 
 /// The type of a TLB invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushType {
-    /// Drop translations.
+    /// Invalidates translations.
     Legacy = 0,
-    /// Drop translations and wait for requests that use them.
+    /// Invalidates translations and waits for requests that use them.
     Heavyweight = 2,
 }
 
 names! { $
-    /// What all versions have, in the hub of the graphics core and in the memory hub.
+    /// Registers and fields of GFXHUB and MMHUB in all versions.
     struct HubNames, hub_names of name {
         regs {
             MC_VM_FB_LOCATION_BASE { FB_BASE, },
@@ -152,52 +152,52 @@ names! { $
 
 /// Numbers of a version of the hubs.
 pub(crate) struct HubNumbers {
-    /// What the first-level cache's control has besides.
+    /// Further fields of MC_VM_MX_L1_TLB_CNTL.
     pub(crate) l1_tlb: &'static [(Field<name::MC_VM_MX_L1_TLB_CNTL>, u32)],
-    /// What the second-level cache's control has besides.
+    /// Further fields of VM_L2_CNTL.
     pub(crate) l2_cntl: &'static [(Field<name::VM_L2_CNTL>, u32)],
-    /// What the control of VMID 0's context has besides.
+    /// Further fields of VM_CONTEXT0_CNTL.
     pub(crate) context0: &'static [(Field<name::VM_CONTEXT0_CNTL>, u32)],
-    /// How many bits of an address select a bank of the second-level cache.
+    /// VM_L2_CNTL3.BANK_SELECT.
     pub(crate) bank_select: u32,
-    /// The size of fragments that have a cache of their own.
+    /// VM_L2_CNTL3.L2_CACHE_BIGK_FRAGMENT_SIZE.
     pub(crate) big_fragment: u32,
-    /// How many directories the hubs walk to a page table.
+    /// PAGE_TABLE_DEPTH: directory levels above the page table.
     pub(crate) depth: u32,
-    /// How much more than 512 entries a page table has, as a power of two.
+    /// PAGE_TABLE_BLOCK_SIZE: log2 of the page table's entries, less 9.
     pub(crate) block_size: u32,
-    /// Accesses of processes that fail may be repeated until the page is there.
+    /// Retry faults are supported.
     pub(crate) retry: bool,
 }
 
 /// A hub.
 pub(crate) struct Hub {
-    /// Where its registers are.
+    /// Its registers.
     pub(crate) names: HubNames,
-    /// What its last fault was.
+    /// Fault status register.
     pub(crate) fault_status: Reg<name::VM_L2_PROTECTION_FAULT_STATUS>,
-    /// The value of L2_CNTL3 from which the driver starts.
+    /// Default of VM_L2_CNTL3 (`regVM_L2_CNTL3_DEFAULT`, `gfxhub_v1_2.c`, `mmhub_v1_8.c`).
     pub(crate) l2_cntl3: Value<name::VM_L2_CNTL3>,
-    /// The numbers of its version.
+    /// Numbers of the version.
     pub(crate) numbers: &'static HubNumbers,
 }
 
-/// The value of L2_CNTL4 from which the driver starts.
+/// Default of VM_L2_CNTL4 (`reg..VM_L2_CNTL4_DEFAULT`, `gfxhub_v12_0.c`, `mmhub_v1_8.c`).
 const L2_CNTL4: Value<name::VM_L2_CNTL4> = Value::new(0x0000_00c1);
-/// Engines that invalidate TLBs.
+/// Invalidation engines of a hub.
 const ENGINES: u32 = 18;
-/// The last of them, which is the CPU's.
+/// Invalidation engine of the CPU (`eng = 17`, `gmc_v9_0_flush_gpu_tlb`).
 pub(crate) const CPU_ENGINE: u32 = 17;
-/// Contexts besides that of VMID 0.
+/// Contexts besides VMID 0.
 const USER_CONTEXTS: u32 = 15;
-/// Distance of a context's 64-bit registers, in dwords.
+/// Stride of a context's 64-bit registers, in dwords.
 const ADDR_STRIDE: u32 = 2;
-/// The memory type for the L1 TLB's own accesses.
+/// MTYPE of L1 TLB accesses.
 const MTYPE_UC: u32 = pte::MTYPE_UC as u32;
-/// Bottom of an AGP aperture that is off, in units of 16 MiB.
+/// AGP_BOT of a disabled AGP aperture, in units of 16 MiB.
 const AGP_OFF_BOTTOM: u32 = 0x00ff_ffff;
 
-/// Reads, changes the fields of both lists and writes back.
+/// Reads a register, sets the fields of both lists, writes it back.
 fn set<R>(
     b: Block<'_>,
     reg: Reg<R>,
@@ -208,7 +208,7 @@ fn set<R>(
 }
 
 impl HubNames {
-    /// Where firmware has put VRAM, first and last, in units of 16 MiB.
+    /// Reads FB_LOCATION_BASE and _TOP, in units of 16 MiB.
     pub(super) fn frame_buffer(&self, b: Block<'_>) -> Result<(u32, u32)> {
         let base = b.rd(self.MC_VM_FB_LOCATION_BASE)?;
         let top = b.rd(self.MC_VM_FB_LOCATION_TOP)?;
@@ -218,7 +218,7 @@ impl HubNames {
         ))
     }
 
-    /// What an invalidation engine is asked for to drop the translations of a VMID.
+    /// Returns the invalidation request of a VMID (`gmc_v9_0_get_invalidate_req`).
     pub(crate) fn invalidate_request(
         &self,
         vmid: u32,
@@ -234,7 +234,7 @@ impl HubNames {
             | self.VM_INVALIDATE_ENG0_REQ__INVALIDATE_L1_PTES.put(1)
     }
 
-    /// Has the CPU's engine drop the translations of a VMID.
+    /// Invalidates a VMID by the CPU's engine. `ETIMEDOUT` when the ACK does not come.
     pub(crate) fn invalidate(&self, b: Block<'_>, vmid: u32, kind: FlushType) -> Result {
         let request = self.invalidate_request(vmid, kind);
         b.wr_at(self.VM_INVALIDATE_ENG0_REQ, CPU_ENGINE, request)?;
@@ -246,7 +246,7 @@ impl HubNames {
 }
 
 impl Hub {
-    /// VMID 0: its page table and the apertures that bypass it.
+    /// Programs VMID 0's page table and the AGP and system apertures.
     pub(super) fn start_apertures(&self, b: Block<'_>, s: &HubSetup) -> Result {
         let n = &self.names;
         let table = s.gart_table | pte::VALID;
@@ -258,7 +258,7 @@ impl Hub {
         b.wr(n.VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, lo(end))?;
         b.wr_at(n.VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, 1, hi(end))?;
 
-        // The AGP aperture is off: its bottom lies above its top.
+        // AGP is disabled: bottom above top.
         b.wr(n.MC_VM_AGP_BASE, 0)?;
         b.wr(n.MC_VM_AGP_BOT, AGP_OFF_BOTTOM)?;
         b.wr(n.MC_VM_AGP_TOP, 0)?;
@@ -274,7 +274,7 @@ impl Hub {
         b.set(n.VM_L2_PROTECTION_FAULT_CNTL2, &[(retry, 1)])
     }
 
-    /// The caches of translations.
+    /// Programs L1 TLB and L2 cache.
     pub(super) fn start_caches(&self, b: Block<'_>) -> Result {
         let (n, v) = (&self.names, self.numbers);
         let l1 = [
@@ -312,7 +312,7 @@ impl Hub {
         b.wr(n.VM_L2_CNTL4, L2_CNTL4.with(&cntl4))
     }
 
-    /// What the context of VMID 0 and those of processes hold, and what faults do.
+    /// Programs the contexts and the fault handling.
     pub(super) fn start_contexts(&self, b: Block<'_>) -> Result {
         let n = &self.names;
         let context0 = [
@@ -359,7 +359,7 @@ impl Hub {
         Ok(())
     }
 
-    /// The control register of the context of a process.
+    /// Returns VM_CONTEXTn_CNTL of a user VMID, from its previous value.
     pub(crate) fn context_cntl(
         &self,
         from: Value<name::VM_CONTEXT1_CNTL>,
@@ -389,7 +389,7 @@ impl Hub {
         ])
     }
 
-    /// Fields that let the faults of a context raise interrupts.
+    /// Fault interrupt enables of a context.
     fn interrupts(&self) -> [(Field<name::VM_CONTEXT1_CNTL>, u32); 7] {
         let n = &self.names;
         [
@@ -404,7 +404,7 @@ impl Hub {
         .map(|field| (field, 1))
     }
 
-    /// Faults go to the default page and are reported, they do not stop the hub.
+    /// Faults are redirected to the default page; they do not crash the hub.
     fn fault_cntl(&self) -> [(Field<name::VM_L2_PROTECTION_FAULT_CNTL>, u32); 13] {
         let n = &self.names;
         [
@@ -457,7 +457,7 @@ impl Hub {
         ]
     }
 
-    /// Switches all translation off.
+    /// Disables translation.
     pub(super) fn stop(&self, b: Block<'_>) -> Result {
         let n = &self.names;
         for i in 0..=USER_CONTEXTS {
@@ -474,7 +474,7 @@ impl Hub {
         b.wr(n.VM_L2_CNTL3, 0)
     }
 
-    /// What the status register says of the last fault; clears it.
+    /// Reads and clears the fault status.
     pub(super) fn take_fault_status(&self, b: Block<'_>) -> Result<u32> {
         let n = &self.names;
         let status = b.rd(self.fault_status)?;

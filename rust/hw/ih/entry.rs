@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entries of the interrupt ring: what they tell, and the words that mean the same to all versions.
+//! IH entries: decoded form, and fields shared by all versions.
 
 use rkfd_abi::ih::{self, client, fault, source, sq};
 
-/// The read-permission facts of a VM fault entry.
+/// A VM fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmFault {
-    /// The faulting page's address.
+    /// Address of the faulting page.
     pub(crate) addr: u64,
-    /// From the graphics hub; else from a memory hub.
+    /// From GFXHUB; else MMHUB.
     pub(crate) gfx: bool,
     /// The access was a write.
     pub(crate) write: bool,
-    /// The hardware retries the access until the page is there.
+    /// Retry fault.
     pub(crate) retry: bool,
     /// The page has no valid mapping.
     pub(crate) not_present: bool,
@@ -23,102 +23,102 @@ pub(crate) struct VmFault {
     pub(crate) no_write: bool,
 }
 
-/// Who sends messages of shaders.
+/// Sender of an SQ interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SqSender {
-    /// An instruction of a program.
+    /// s_sendmsg of a program.
     Program,
-    /// An instruction of a trap handler.
+    /// s_sendmsg of the trap handler.
     TrapHandler(Report),
-    /// The hardware, as a wave did something that it cannot.
+    /// SQ error.
     Error,
-    /// The hardware, for other reasons.
+    /// Other SQ interrupts.
     Hardware,
 }
 
-/// What a trap handler says about its queue.
+/// Exception report of the trap handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Which of the process's doorbells the queue has.
+    /// Doorbell id of the queue within the process.
     pub(crate) doorbell: u32,
-    /// What happened, bit n for the `EC_*` n + 1 of the user space interface.
+    /// Exceptions: bit n stands for `EC_*` n + 1 of `kfd_ioctl.h`.
     pub(crate) exceptions: u64,
 }
 
-/// What an interrupt entry tells.
+/// Meaning of an IH entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IhEvent {
-    /// End of pipe: a release packet or the signal of an AQL packet.
+    /// CP end of pipe: RELEASE_MEM or AQL completion signal.
     CpEop {
-        /// Data of the packet, for KFD the event id.
+        /// Context word of the packet; KFD event id.
         ctx0: u32,
     },
-    /// The CP met a packet that it does not know.
+    /// CP bad opcode.
     CpBadOpcode {
-        /// Which of the process's doorbells, or of the kernel's, the queue has.
+        /// Doorbell id of the queue.
         doorbell: u32,
-        /// What is wrong, an `EC_*` of the user space interface.
+        /// `EC_*` of `kfd_ioctl.h`.
         code: u32,
     },
-    /// A queue touched a privileged register or used a privileged instruction.
+    /// CP privileged register or instruction fault.
     CpPrivileged,
-    /// A shader sent a message.
+    /// SQ interrupt message.
     SqMessage {
         /// 24 bits.
         data: u32,
-        /// Who sent it.
+        /// Sender.
         from: SqSender,
     },
-    /// An SDMA queue trapped.
+    /// SDMA trap.
     SdmaTrap {
-        /// Data of the packet.
+        /// Context word of the packet.
         ctx0: u32,
-        /// The engine.
+        /// Logical number of the engine.
         engine: u32,
-        /// By the kernel's ring of the engine, or an indirect buffer that it called.
+        /// From the kernel ring or an IB that it executes.
         kernel: bool,
     },
-    /// Address translation failed.
+    /// VM fault.
     VmFault(VmFault),
-    /// Nothing that the driver handles.
+    /// Not handled.
     Other,
 }
 
-/// A decoded interrupt entry.
+/// A decoded IH entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IhEntry {
-    /// Who raised it.
+    /// Client id.
     pub(crate) client: u8,
-    /// Why.
+    /// Source id.
     pub(crate) source: u8,
-    /// Engine and queue encoding of the client.
+    /// Ring id: engine and queue, as the client encodes them.
     pub(crate) ring: u8,
-    /// The address space.
+    /// VMID.
     pub(crate) vmid: u8,
-    /// The process's PASID, 0 for none.
+    /// PASID, 0 for none.
     pub(crate) pasid: u16,
-    /// The die that raised it.
+    /// IH node id (physical).
     pub(crate) node: u8,
     /// First context word, for the trace.
     pub(crate) ctx0: u32,
-    /// What it means.
+    /// Decoded event.
     pub(crate) event: IhEvent,
 }
 
-/// 32-bit words of an entry of the interrupt ring.
+/// Dwords of an IH entry.
 pub(crate) const IH_ENTRY_DWORDS: usize = 8;
 
-/// An entry as it is in the ring.
+/// A raw IH entry.
 pub(crate) struct RawEntry<'a> {
-    /// All of it.
+    /// All dwords.
     pub(crate) words: &'a [u32; IH_ENTRY_DWORDS],
-    /// Who raised it.
+    /// Client id.
     pub(crate) client: u32,
-    /// Why.
+    /// Source id.
     pub(crate) source: u32,
-    /// Engine and queue encoding of the client.
+    /// Ring id: engine and queue, as the client encodes them.
     pub(crate) ring: u32,
-    /// The die that raised it.
+    /// IH node id (physical).
     pub(crate) node: u32,
     /// First context word.
     pub(crate) ctx0: u32,
@@ -136,7 +136,7 @@ impl<'a> RawEntry<'a> {
         }
     }
 
-    /// The entry, with the meaning that `other` knows if it is none of the command processor's own.
+    /// Decodes the entry; `other` decodes sources other than the CP.
     pub(super) fn decode(&self, other: impl FnOnce(&Self) -> IhEvent) -> IhEntry {
         let event = match (self.client, self.source) {
             (client::GRBM_CP, source::CP_END_OF_PIPE) => IhEvent::CpEop { ctx0: self.ctx0 },
@@ -162,7 +162,7 @@ impl<'a> RawEntry<'a> {
     }
 }
 
-/// A message of a shader; `exceptions` is what its data says if it comes from a trap handler.
+/// Returns the event of an SQ message; `exceptions` applies to messages of a trap handler.
 pub(crate) fn shader_message(
     data: u32,
     encoding: u32,
@@ -181,7 +181,7 @@ pub(crate) fn shader_message(
     IhEvent::SqMessage { data, from }
 }
 
-/// A page fault, of the graphics hub or a memory hub.
+/// Returns the event of a VM fault of GFXHUB or MMHUB.
 pub(crate) fn page_fault(entry: &RawEntry<'_>, gfx: bool) -> IhEvent {
     let (words, ring) = (entry.words, entry.ring);
     IhEvent::VmFault(VmFault {
