@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
+    bits::lo32 as lo,
     discovery::hwid,
     regs::{name, Field, Reg, Untyped, Value},
 };
@@ -423,7 +424,7 @@ impl<T: GfxVersion> GfxHal for T {
     }
 
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES> {
-        T::NAMES.bases(((lds_base >> 48) as u32, (scratch_base >> 48) as u32))
+        T::NAMES.bases((lo(lds_base >> 48), lo(scratch_base >> 48)))
     }
 
     fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump> {

@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
     discovery::hwid,
     regs::{name, Value},
 };
@@ -128,8 +129,8 @@ impl<T: IhVersion> IhHal for T {
         T::BUS.start_interrupts(mmio, s.dummy_dma)?;
         b.set(n.IH_CHICKEN, &[(n.IH_CHICKEN__MC_SPACE_GPA_ENABLE, 1)])?;
 
-        b.wr(n.IH_RB_BASE, (s.ring >> 8) as u32)?;
-        b.wr(n.IH_RB_BASE_HI, (s.ring >> 40) as u32 & 0xff)?;
+        b.wr(n.IH_RB_BASE, lo(s.ring >> 8))?;
+        b.wr(n.IH_RB_BASE_HI, lo(s.ring >> 40) & 0xff)?;
         b.set(
             n.IH_RB_CNTL,
             &[
@@ -144,8 +145,8 @@ impl<T: IhVersion> IhHal for T {
                 (n.IH_RB_CNTL__RPTR_REARM, 1),
             ],
         )?;
-        b.wr(n.IH_RB_WPTR_ADDR_LO, s.wptr as u32)?;
-        b.wr(n.IH_RB_WPTR_ADDR_HI, (s.wptr >> 32) as u32 & 0xffff)?;
+        b.wr(n.IH_RB_WPTR_ADDR_LO, lo(s.wptr))?;
+        b.wr(n.IH_RB_WPTR_ADDR_HI, hi(s.wptr) & 0xffff)?;
         b.wr(n.IH_RB_WPTR, 0)?;
         b.wr(n.IH_RB_RPTR, 0)?;
         b.wr(

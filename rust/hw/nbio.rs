@@ -3,7 +3,7 @@
 //! Bus interface (NBIO, NBIF): HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
-use rkfd_abi::{discovery::hwid, mmio as abi, regs::name};
+use rkfd_abi::{bits::lo32, discovery::hwid, mmio as abi, regs::name};
 
 use super::names::names;
 use crate::asic::{
@@ -71,7 +71,7 @@ impl NbioNames {
     /// Sets up the dummy reads that order data before interrupts (`nbio_v7_9_ih_control`).
     pub(super) fn start_interrupts(&self, mmio: &Mmio, dummy_dma: u64) -> Result {
         let b = block(mmio)?;
-        b.wr(self.BIF_BX0_INTERRUPT_CNTL2, (dummy_dma >> 8) as u32)?;
+        b.wr(self.BIF_BX0_INTERRUPT_CNTL2, lo32(dummy_dma >> 8))?;
         b.set(
             self.BIF_BX0_INTERRUPT_CNTL,
             &[

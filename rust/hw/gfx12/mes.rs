@@ -253,7 +253,7 @@ impl MesHal for Mes {
         for mask in out
             .compute_hqd_mask
             .iter_mut()
-            .take(CAPS.pipes_per_mec as usize)
+            .take(usize::try_from(CAPS.pipes_per_mec)?)
         {
             *mask = compute;
         }

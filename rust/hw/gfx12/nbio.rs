@@ -66,7 +66,7 @@ impl NbioVersion for Nbio {
                 SDMA_PORT,
                 SDMA_ADDRESS,
                 caps.sdma_doorbell * 2,
-                SDMA_RANGE * engines as u32,
+                SDMA_RANGE * u32::try_from(engines)?,
             ),
         )
     }

@@ -146,7 +146,7 @@ impl SdmaVersion for Sdma {
     const PACKETS: &'static dyn DmaPacketHal = &DmaPackets;
 
     fn engine(mmio: &Mmio, engine: u32) -> Result<Engine<'_>> {
-        if engine as usize >= ENGINES {
+        if usize::try_from(engine)? >= ENGINES {
             return Err(EINVAL);
         }
         let core = mmio.block(hwid::GC, 0)?;
@@ -192,6 +192,6 @@ impl SdmaVersion for Sdma {
     fn fault_engine(_map: &InstanceMap, status: u32, _node: u32) -> Option<u32> {
         let client = s::GCVM_L2_PROTECTION_FAULT_STATUS_LO32__CID.get(Value::new(status));
         let n = client.checked_sub(FIRST_FAULT_CLIENT)?;
-        ((n as usize) < ENGINES).then_some(n)
+        (0u32..).take(ENGINES).find(|engine| *engine == n)
     }
 }

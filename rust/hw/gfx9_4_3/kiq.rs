@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
+    bits::{hi32 as hi, lo32 as lo},
     doorbell::layout1,
     mqd::v9::HIQ_FAILED_DOORBELLS,
     pm4::map_process as p,
@@ -209,15 +210,15 @@ impl KiqHal for Kiq {
         out[0] = p::PACKET.header();
         p::PASID.set(out, m.pasid);
         p::PROCESS_QUANTUM.set(out, QUANTUM);
-        p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_LO32.set(out, m.root as u32);
-        p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_HI32.set(out, (m.root >> 32) as u32);
+        p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_LO32.set(out, lo(m.root));
+        p::VM_CONTEXT_PAGE_TABLE_BASE_ADDR_HI32.set(out, hi(m.root));
         p::SH_MEM_BASES.set(out, m.sh_mem_bases.raw());
         p::SH_MEM_CONFIG.set(out, m.sh_mem_config.raw());
         if m.tba != 0 {
-            p::SQ_SHADER_TBA_LO.set(out, (m.tba >> 8) as u32);
-            p::SQ_SHADER_TBA_HI.set(out, (m.tba >> 40) as u32);
-            p::SQ_SHADER_TMA_LO.set(out, (m.tma >> 8) as u32);
-            p::SQ_SHADER_TMA_HI.set(out, (m.tma >> 40) as u32);
+            p::SQ_SHADER_TBA_LO.set(out, lo(m.tba >> 8));
+            p::SQ_SHADER_TBA_HI.set(out, lo(m.tba >> 40));
+            p::SQ_SHADER_TMA_LO.set(out, lo(m.tma >> 8));
+            p::SQ_SHADER_TMA_HI.set(out, lo(m.tma >> 40));
         }
         // Waves enter the trap handler only with TRAP_EN of their VMID.
         p::SPI_GDBG_PER_VMID_CNTL.set(out, gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.put(1).raw());

@@ -91,8 +91,8 @@ impl NbioVersion for Nbio {
             ),
         ];
         let have = mmio.blocks(hwid::SDMA0).count();
-        for (i, (entry, ctrl, id, high)) in engines.into_iter().take(have).enumerate() {
-            let first = (caps.sdma_doorbell + i as u32 * caps.sdma_doorbell_stride) * 2;
+        for (i, (entry, ctrl, id, high)) in (0u32..).zip(engines).take(have) {
+            let first = (caps.sdma_doorbell + i * caps.sdma_doorbell_stride) * 2;
             b.wr(entry, range(first, SDMA_RANGE))?;
             b.wr(ctrl, port(id, high, SDMA_RANGE))?;
         }

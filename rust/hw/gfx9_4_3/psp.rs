@@ -8,6 +8,7 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 use rkfd_abi::{
+    bits::{hi32, lo32},
     discovery::hwid,
     firmware::{bin_desc, gfx_v1_0, psp_type, psp_v2_0, psp_v2_1, rlc_v2_0, rlc_v2_1},
     firmware::{common, sdma_v1_0, ta_type, ta_v2_0, MAX_BINS},
@@ -501,8 +502,8 @@ impl PspHal for Psp {
         wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
             v & psp::READY != 0 && v != u32::MAX
         })?;
-        b.wr(psp::RING_ADDRESS_LO, address as u32)?;
-        b.wr(psp::RING_ADDRESS_HI, (address >> 32) as u32)?;
+        b.wr(psp::RING_ADDRESS_LO, lo32(address))?;
+        b.wr(psp::RING_ADDRESS_HI, hi32(address))?;
         b.wr(psp::RING_SIZE, bytes)?;
         b.wr(psp::COMMAND, control::INIT_GPCOM_RING)?;
         answer(b)
