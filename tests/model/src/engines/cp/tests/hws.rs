@@ -392,7 +392,7 @@ fn an_endless_kernel_does_not_stop_other_queues() {
     });
 }
 
-/// Runs a mix in which preemption meets packets in every state: each dispatch counts, each barrier
+/// Preempts packets in every state: each dispatch counts, each barrier
 /// waits for the last dispatch, vendor packets write memory.
 #[test]
 fn preemption_at_any_moment_loses_and_repeats_nothing() {

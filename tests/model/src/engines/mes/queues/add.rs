@@ -53,7 +53,7 @@ impl Mes {
         }
         for (what, at) in [("process context", process), ("gang context", gang)] {
             if let Err(fault) = reachable(env, at) {
-                return Err(FrameError::Memory { what: what, fault });
+                return Err(FrameError::Memory { what, fault });
             }
         }
         if let Some(other) = self.queues.iter().find(|q| q.gang == gang) {
