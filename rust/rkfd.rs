@@ -2,10 +2,8 @@
 
 //! rkfd: AMD's compute interface `/dev/kfd` for Instinct GPUs, without the C amdgpu driver.
 //!
-//! This file is the list of rooms and the module's birth and death; `Documentation/architecture.rst` is
-//! the map. Lower rooms never name higher ones:
-//! `kapi` < `asic` < `hw`, `gpu`, `mmu`, `ring`, `doorbell` < `mqd` < `dqm` < `queue` < `process` < `ioctl`,
-//! `chardev`, `drm`, `topology`, `debugfs`, `compat`, `recovery` < `driver`.
+//! Crate root: modules, init, exit. `ORDER` lists all files, lower layers first;
+//! `Documentation/architecture.rst` explains them.
 
 use kernel::prelude::*;
 
@@ -34,11 +32,11 @@ mod topology;
 mod trace;
 mod uapi;
 
-/// The module: everything it registered, in the order in which it goes away.
+/// The module: its registrations, in the order in which they are removed.
 #[pin_data]
 struct Rkfd {
     _debugfs: debugfs::Root,
-    // GPUs go first, then what is left of processes, then what these are shown below of.
+    // Devices first, then the remaining processes, then the parents of their files.
     #[pin]
     _pci: kernel::driver::Registration<kapi::pci_driver::Adapter<driver::Driver>>,
     _processes: process::Workqueues,
@@ -48,7 +46,7 @@ struct Rkfd {
     _statics: Statics,
 }
 
-/// What lives in statics of the rooms.
+/// Statics that need initialization.
 struct Statics;
 
 impl Statics {
@@ -70,7 +68,7 @@ impl Drop for Statics {
 
 impl kernel::InPlaceModule for Rkfd {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        // GPUs come when all that shows them is there.
+        // The PCI driver last: probe needs everything else.
         try_pin_init!(Self {
             _statics: Statics::new(),
             _jobs: kapi::sched::WorkqueueGuard::new()?,
