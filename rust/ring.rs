@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rings that the kernel owns, and the packets it puts on them.
+//! Kernel rings (HIQ, KIQ, MES, SDMA) and the packets written to them.
 
 use core::ops::Deref;
 
@@ -17,22 +17,22 @@ pub(crate) mod packet;
 pub(crate) mod sdma;
 pub(crate) mod writer;
 
-/// Words of the longest batch.
+/// Maximum dwords of a [`Batch`].
 const MAX_BATCH: usize = 64;
 
-/// For so long an answer is looked for without a pause: most come sooner than a sleeper would be awake again, and all
-/// that is healthy comes in this time.
+/// Busy-poll this long before sleeping: most replies arrive sooner than a wakeup, and all replies
+/// of healthy hardware arrive within it.
 const SPIN: Delta = Delta::from_millis(1);
-/// Pauses after that: the first, and the longest. Each is twice as long as the one before.
+/// Sleep between polls after that, in µs: doubles from `NAP_US` to `LONGEST_NAP_US`.
 const NAP_US: i64 = 10;
 const LONGEST_NAP_US: i64 = 320;
 
-/// Looks at memory until `done`; `ETIMEDOUT` when that does not come, and whatever `done` fails with.
+/// Polls until `done` returns true. `ETIMEDOUT` after `timeout_ms`; errors of `done` are passed on.
 fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
     let start = Instant::<Monotonic>::now();
     let mut nap = NAP_US;
     loop {
-        // Before the last look, which may come late.
+        // Read before the last poll, which may be late.
         let waited = start.elapsed();
         if done()? {
             return Ok(());
@@ -49,20 +49,20 @@ fn wait(timeout_ms: i64, mut done: impl FnMut() -> Result<bool>) -> Result {
     }
 }
 
-/// A PM4 packet: knows its length and how it is written down.
+/// A PM4 packet.
 pub(crate) trait Packet {
-    /// What it is called, for the trace.
+    /// Name of the packet in trace events.
     const NAME: &'static CStr;
-    /// 32-bit words with the header.
+    /// Length in dwords, header included.
     const DWORDS: usize;
 
-    /// Writes the packet to `out`, which has [`Packet::DWORDS`] zeroed words.
+    /// Writes the packet to `out`, which holds [`Packet::DWORDS`] zeroed dwords.
     fn emit(&self, out: &mut [u32]);
 }
 
-/// Packets that are written one behind the other in one go.
+/// Consecutive PM4 packets that are submitted together.
 ///
-/// They are kept in place: what takes queues off the hardware must not fail for want of memory.
+/// Stored inline: unmapping queues must not depend on a memory allocation.
 pub(crate) struct Batch {
     words: [u32; MAX_BATCH],
     len: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub(crate) fn new() -> Self {
         Self {
             words: [0; MAX_BATCH],
@@ -79,7 +79,7 @@ impl Batch {
         }
     }
 
-    /// Appends a packet; `EINVAL` if the batch gets too long.
+    /// Appends a packet. `EINVAL` if the batch would exceed 64 dwords.
     pub(crate) fn push<P: Packet>(&mut self, packet: &P) -> Result {
         let end = self.len + P::DWORDS;
         let words = self.words.get_mut(self.len..end).ok_or(EINVAL)?;
@@ -89,7 +89,7 @@ impl Batch {
         Ok(())
     }
 
-    /// What the last packet is called.
+    /// Returns the name of the last packet.
     pub(crate) fn name(&self) -> &'static CStr {
         self.last.unwrap_or(c"none")
     }

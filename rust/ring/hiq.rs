@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The HSA interface queue: how the kernel talks to the firmware scheduler.
+//! The HSA interface queue (HIQ): sends runlists and UNMAP_QUEUES to the CP firmware scheduler.
 
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 
@@ -16,7 +16,7 @@ use crate::{
     hw::{MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
 
-/// Words of the ring.
+/// Size of the ring in dwords.
 const RING_DWORDS: usize = 512;
 const RING: usize = 0;
 const POINTERS: usize = PAGE_SIZE;
@@ -28,17 +28,18 @@ const EOP_BYTES: usize = 4096;
 const MQD: usize = EOP + EOP_BYTES;
 const TOTAL: usize = MQD + PAGE_SIZE;
 
-/// The fence's value before and after.
+/// Values of the fence before and after a QUERY_STATUS (`kfd_device_queue_manager.h`:
+/// `KFD_FENCE_*`).
 const FENCE_INIT: u64 = 10;
 const FENCE_COMPLETED: u64 = 100;
 
-/// The HIQ of a GPU, mapped.
+/// The HIQ of a GPU.
 pub(crate) struct Hiq {
     writer: Writer,
 }
 
 impl Hiq {
-    /// Allocates the HIQ and builds its MQD. `ENOMEM` without memory or room in the GART.
+    /// Allocates the HIQ and builds its MQD. `ENOMEM` without memory or space in the GART.
     pub(crate) fn new(card: &Card) -> Result<Self> {
         let g = card.generation();
         let buffer = card.system_buffer(TOTAL)?;
@@ -97,7 +98,7 @@ impl Hiq {
             wptr: self.writer.wptr_addr(),
         };
         kiq.map_hiq(card, &map).inspect_err(|_| {
-            // It may be mapped all the same, and its memory is freed.
+            // The KIQ may have mapped it despite the error, and the caller frees its memory.
             if kiq.unmap_hiq(card, doorbell).is_err() {
                 card.wedge("the HIQ was not mapped");
             }
@@ -118,29 +119,31 @@ impl Hiq {
         self.writer.submit(card, batch)
     }
 
-    /// Tells the scheduler what it may hand out.
+    /// Sends SET_RESOURCES: VMIDs, queue slots and GWS entries available to the scheduler. `ENOMEM`
+    /// when the ring is full.
     pub(crate) fn set_resources(&mut self, card: &Card, resources: &SetResources) -> Result {
         let mut batch = Batch::new();
         batch.push(resources)?;
         self.send(card, &batch)
     }
 
-    /// Writes a register of the command processor.
+    /// Sends WRITE_DATA to a register. `ENOMEM` when the ring is full.
     pub(crate) fn write_register(&mut self, card: &Card, reg: u32, value: u32) -> Result {
         let mut batch = Batch::new();
         batch.push(&WriteRegister { reg, value })?;
         self.send(card, &batch)
     }
 
-    /// Hands a runlist over.
+    /// Sends RUN_LIST. `ENOMEM` when the ring is full.
     pub(crate) fn run_list(&mut self, card: &Card, list: &RunList) -> Result {
         let mut batch = Batch::new();
         batch.push(list)?;
         self.send(card, &batch)
     }
 
-    /// Takes queues off the hardware and waits until they are off. `ETIME` when the scheduler
-    /// does not answer in time, `EIO` when the GPU was found to hang meanwhile.
+    /// Unmaps queues and waits for the fence behind that. `ETIME` when the scheduler does not
+    /// respond within `timeout_ms`, `EIO` when the GPU hangs meanwhile, `ENOMEM` when the ring is
+    /// full.
     pub(crate) fn unmap(&mut self, card: &Card, unmap: &UnmapQueues, timeout_ms: i64) -> Result {
         let mut batch = Batch::new();
         batch.push(unmap)?;
@@ -148,7 +151,7 @@ impl Hiq {
         self.fence(card, timeout_ms)
     }
 
-    /// Waits until the scheduler has dealt with everything sent before. Errors as above.
+    /// Waits until the scheduler has processed all packets sent before. Errors as [`Hiq::unmap`].
     pub(crate) fn fence(&mut self, card: &Card, timeout_ms: i64) -> Result {
         self.writer.buffer().write64(FENCE, FENCE_INIT)?;
         barrier::mb(barrier::Full);
@@ -173,7 +176,8 @@ impl Hiq {
         .map_err(|e| if e == ETIMEDOUT { ETIME } else { e })
     }
 
-    /// The doorbell of a queue that did not let itself be preempted; the note is cleared.
+    /// Returns and clears the doorbell of a queue that was not preempted, which the firmware leaves
+    /// in the MQD of the HIQ.
     pub(crate) fn take_hung_doorbell(&self, card: &Card) -> Result<Option<u32>> {
         let at = MQD + card.generation().need_kiq()?.hung_doorbell_dword() * 4;
         let doorbell = self.writer.buffer().read32(at)?;
@@ -184,7 +188,7 @@ impl Hiq {
         Ok(Some(doorbell))
     }
 
-    /// A copy of the MQD, for debugfs.
+    /// Returns a copy of the MQD, for debugfs. `ENOMEM` without memory.
     pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
         let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
         self.writer.buffer().read_dwords(MQD, &mut words)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel interface queue: the only queue that is loaded by registers. It maps the HIQ and
-//! invalidates TLBs by PASID.
+//! The kernel interface queue (KIQ), the only queue that is loaded through registers. It maps the
+//! HIQ and invalidates TLBs by PASID.
 
 use kernel::{fmt, page::PAGE_SIZE, prelude::*};
 
@@ -18,9 +18,9 @@ use crate::{
     hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
 
-/// Words of the ring.
+/// Size of the ring in dwords.
 const RING_DWORDS: usize = 2048;
-/// Commits end on a multiple of this.
+/// Submissions are padded to a multiple of this many dwords.
 const ALIGN_DWORDS: usize = 256;
 const RING: usize = 0;
 const EOP: usize = RING_DWORDS * 4;
@@ -32,22 +32,23 @@ const FENCE: usize = POINTERS + 128;
 const MQD: usize = POINTERS + PAGE_SIZE;
 const TOTAL: usize = MQD + PAGE_SIZE;
 
-/// What a ring test finds in the scratch register before and after.
+/// Values of the scratch register before and after a ring test (`gfx_v9_0_ring_test_ring()`).
 const TEST_BEFORE: u32 = 0xcafe_dead;
 const TEST_AFTER: u32 = 0xdead_beef;
-/// How long a ring test may take.
+/// Timeout of a ring test.
 const TEST_TIMEOUT_MS: i64 = 100;
-/// How long a fence may take. The C driver polls for 10 ms first and then for a second per try.
+/// Timeout of a fence. The C driver polls for 10 ms first and then for a second per try.
 const FENCE_TIMEOUT_MS: i64 = 1000;
 
-/// The KIQ of a GPU, running.
+/// The KIQ of a GPU, mapped.
 pub(crate) struct Kiq {
     writer: Writer,
     fence: u32,
 }
 
 impl Kiq {
-    /// Loads the KIQ and tests that it executes packets.
+    /// Loads the KIQ and runs a ring test. `ETIMEDOUT` when it does not execute packets, `EIO` when
+    /// the scratch register does not hold a value, `ENOMEM` without memory.
     pub(crate) fn start(card: &Card) -> Result<Self> {
         let g = card.generation();
         let hal = g.need_kiq()?;
@@ -111,11 +112,11 @@ impl Kiq {
             }
             return Err(e);
         }
-        dev_dbg!(card.dev(), "KIQ runs\n");
+        dev_dbg!(card.dev(), "KIQ started\n");
         Ok(kiq)
     }
 
-    /// Takes the KIQ off the hardware.
+    /// Unmaps the KIQ through registers.
     pub(crate) fn stop(self, card: &Card) -> Result {
         card.generation().need_kiq()?.stop(card.mmio()?, 0)
     }
@@ -125,7 +126,7 @@ impl Kiq {
         self.writer.show("kiq", "KIQ", f)
     }
 
-    /// Says that this is the KIQ and that it hands out no queue slots of its own.
+    /// Sends SET_RESOURCES for the KIQ itself, without any VMIDs or queue slots.
     fn declare(&mut self, card: &Card) -> Result {
         let mut batch = Batch::new();
         batch.push(&SetResources {
@@ -139,7 +140,8 @@ impl Kiq {
         self.writer.submit(card, &batch)
     }
 
-    /// Lets a packet write a register and looks at it: everything sent before was executed.
+    /// Ring test: writes a scratch register by a packet. All packets sent before have been executed
+    /// on success. `ETIMEDOUT` after 100 ms, `EIO` when the register does not hold a value.
     pub(crate) fn test(&mut self, card: &Card) -> Result {
         let hal = card.generation().need_kiq()?;
         let mmio = card.mmio()?;
@@ -158,7 +160,7 @@ impl Kiq {
         })
     }
 
-    /// Sends packets and waits until they are executed.
+    /// Sends packets with a fence and waits for it. `ETIMEDOUT` after a second.
     fn run(&mut self, card: &Card, mut batch: Batch) -> Result {
         let fence = self.fence.wrapping_add(1);
         batch.push(&WriteMemory {
@@ -169,18 +171,18 @@ impl Kiq {
         self.fence = fence;
         let buffer = self.writer.buffer();
         wait(FENCE_TIMEOUT_MS, || Ok(buffer.read32(FENCE)? == fence)).inspect_err(|_| {
-            dev_err!(card.dev(), "KIQ fence {fence} did not come\n");
+            dev_err!(card.dev(), "KIQ fence {fence} timed out\n");
         })
     }
 
-    /// Maps the HIQ.
+    /// Maps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
     pub(crate) fn map_hiq(&mut self, card: &Card, map: &MapHiq) -> Result {
         let mut batch = Batch::new();
         batch.push(map)?;
         self.run(card, batch)
     }
 
-    /// Takes the HIQ off its slot.
+    /// Unmaps the HIQ from its slot. `ETIMEDOUT` when the KIQ does not respond.
     pub(crate) fn unmap_hiq(&mut self, card: &Card, doorbell: u32) -> Result {
         let mut batch = Batch::new();
         batch.push(&UnmapQueues {
@@ -191,7 +193,8 @@ impl Kiq {
         self.test(card)
     }
 
-    /// Drops a process's translations in all hubs; complete on return.
+    /// Invalidates the TLB entries of a PASID in all hubs; complete on return. `ETIMEDOUT` when the
+    /// KIQ does not respond.
     pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
         let mut batch = Batch::new();
         if card.generation().caps.tlb_extra_flush {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rings to MES, the scheduler with a processor of its own: one for each of its pipes.
+//! The rings of the micro engine scheduler (MES): one per pipe.
 //!
-//! The ring of the KIQ pipe is loaded by registers and maps the other one. A frame goes on a ring
-//! together with a question about the scheduler's status, whose answer says that the frame was
-//! dealt with; how it went is in a status word of the frame's own. One frame is under way at a time.
+//! The ring of the KIQ pipe is loaded through registers and maps the ring of the scheduler pipe.
+//! Each frame is followed by a QUERY_SCHEDULER_STATUS whose fence signals that the frame was
+//! processed; the result is in a status word of the frame's own. A ring has one frame in flight at
+//! a time.
 
 use kernel::{new_mutex, prelude::*, sync::Mutex, types::ScopeGuard};
 
@@ -22,33 +23,34 @@ pub(crate) use pipe::Failure;
 use frame::{Frame, InvalidateTlbs, MapRing, QueryStatus, SetResources, SetResources1, UnmapRing};
 use pipe::Ring;
 
-/// Firmware from this version on takes [`SetResources1`] on the scheduling pipe.
+/// Oldest firmware that accepts [`SetResources1`] on the scheduler pipe.
 const HAS_RESOURCES_1: u32 = 0x4b;
-/// Firmware from this version on can forget a queue that was reset.
+/// Oldest firmware that accepts REMOVE_QUEUE after a queue reset.
 const HAS_REMOVE_AFTER_RESET: u32 = 0x5a;
-/// Firmware from this version on invalidates TLBs by PASID.
+/// Oldest firmware that invalidates TLBs by PASID.
 const HAS_INV_TLBS: u32 = 0x84;
-/// Firmware from this version on wants the timer for queues that wait for a slot.
+/// Oldest firmware with an oversubscription timer.
 const HAS_OVERSUBSCRIPTION_TIMER: u32 = 0x8b;
-/// Its value.
+/// Value of the oversubscription timer (`mes_v12_0_set_hw_resources()`).
 const OVERSUBSCRIPTION_TIMER: u32 = 50;
 
-/// The rings of a GPU, running.
+/// The MES rings of a GPU.
 #[pin_data]
 pub(crate) struct Mes {
     version: MesVersion,
-    /// Where user queues are added and removed.
+    /// Ring of the scheduler pipe: adds and removes user queues.
     #[pin]
     scheduler: Mutex<Ring>,
-    /// Where the scheduler's ring is mapped, and where TLBs are invalidated.
+    /// Ring of the KIQ pipe: maps the scheduler ring and invalidates TLBs.
     #[pin]
     kiq: Mutex<Ring>,
 }
 
 impl Mes {
-    /// Starts both pipes and tests that they execute frames.
+    /// Starts both pipes and checks that they process frames. `ETIME` when one does not respond,
+    /// `ENOMEM` without memory.
     pub(crate) fn start(card: &Card) -> Result<Pin<KBox<Self>>> {
-        // First of all: nothing may fail for want of memory once the rings run.
+        // Allocated first: nothing may fail for lack of memory once the rings run.
         let memory = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let mut kiq = Ring::new(card, MesPipe::Kiq)?;
         let mut scheduler = Ring::new(card, MesPipe::Scheduler)?;
@@ -60,7 +62,7 @@ impl Mes {
         }))
     }
 
-    /// Starts both pipes again after [`Mes::stop`] or a reset of the GPU.
+    /// Restarts both pipes after [`Mes::stop`] or a GPU reset. `ETIME` when one does not respond.
     pub(crate) fn restart(&self, card: &Card) -> Result {
         let mut scheduler = self.scheduler.lock();
         let mut kiq = self.kiq.lock();
@@ -72,7 +74,7 @@ impl Mes {
     fn run(card: &Card, kiq: &mut Ring, scheduler: &mut Ring) -> Result<MesVersion> {
         let hal = card.generation().need_mes()?;
         let mmio = card.mmio()?;
-        // The memory of the rings may go after an error: the pipes have to stop before.
+        // The caller may free the rings after an error: halt the pipes before.
         let halt = ScopeGuard::new(|| {
             if hal.halt(mmio).is_err() {
                 card.wedge("MES was not halted");
@@ -81,10 +83,10 @@ impl Mes {
         hal.start(mmio)?;
         hal.load_ring(mmio, MesPipe::Kiq, &kiq.image(card)?)?;
         Self::set_up(card, kiq, scheduler).inspect_err(|e| {
-            dev_err!(card.dev(), "MES does not execute frames: {e:?}\n");
+            dev_err!(card.dev(), "MES does not process frames: {e:?}\n");
         })?;
         let version = hal.version(mmio, MesPipe::Scheduler)?;
-        dev_dbg!(card.dev(), "MES {:#x} runs\n", version.scheduler);
+        dev_dbg!(card.dev(), "MES {:#x} started\n", version.scheduler);
         halt.dismiss();
         Ok(version)
     }
@@ -134,7 +136,7 @@ impl Mes {
         Ok(())
     }
 
-    /// Takes the rings off the pipes and halts them.
+    /// Unmaps the rings and halts the pipes. `ETIME` when MES does not respond.
     pub(crate) fn stop(&self, card: &Card) -> Result {
         let hal = card.generation().need_mes()?;
         let doorbell = self.scheduler.lock().doorbell();
@@ -160,18 +162,19 @@ impl Mes {
         }
     }
 
-    /// Sends a frame to the scheduler and waits until it was dealt with. A scheduler that does not
-    /// answer at all is the end of the GPU.
+    /// Sends a frame to the scheduler pipe and waits until it was processed. Wedges the card when
+    /// MES does not respond.
     pub(crate) fn schedule<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
         self.scheduler.lock().submit(card, frame)
     }
 
-    /// A queue that was reset can be removed.
+    /// Returns whether the firmware accepts REMOVE_QUEUE for a queue that was reset.
     pub(crate) fn removes_after_reset(&self) -> bool {
         self.version.scheduler >= HAS_REMOVE_AFTER_RESET
     }
 
-    /// Drops a process's translations; complete on return. `None` if the firmware does not do that.
+    /// Invalidates the TLB entries of a PASID; complete on return. `None` when the firmware does
+    /// not support that.
     pub(crate) fn invalidate_tlbs(
         &self,
         card: &Card,

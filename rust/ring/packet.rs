@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that the kernel sends, one type each. Layouts come from `abi`; what is put into
-//! them follows the C driver.
+//! PM4 packets that the kernel sends, one type each. Layouts come from `abi`; field values follow
+//! the C driver (`kfd_packet_manager_v9.c`, `amdgpu_gfx.c`).
 
 use kernel::prelude::*;
 use rkfd_abi::pm4;
@@ -16,19 +16,19 @@ const fn hi(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// Declares which queue sends and what the scheduler may hand out.
+/// SET_RESOURCES: declares the sending queue and the resources of the scheduler.
 pub(crate) struct SetResources {
-    /// The sender is the HIQ, else the KIQ.
+    /// Sent by the HIQ, else by the KIQ.
     pub(crate) hiq: bool,
-    /// VMIDs of processes.
+    /// Mask of VMIDs of processes.
     pub(crate) vmid_mask: u32,
-    /// Queue slots of processes.
+    /// Mask of queue slots of processes.
     pub(crate) queue_mask: u64,
-    /// Patience with a queue that does not let itself be preempted, in milliseconds.
+    /// Timeout of the firmware for the preemption of a queue, in ms.
     pub(crate) unmap_latency_ms: u32,
-    /// Global wave sync entries.
+    /// Mask of global wave sync entries.
     pub(crate) gws_mask: u64,
-    /// Processes with and without retry faults may share a chained runlist.
+    /// Processes with and without retry faults (XNACK) may share a chained runlist.
     pub(crate) xnack_chain: bool,
 }
 
@@ -55,7 +55,7 @@ impl Packet for SetResources {
     }
 }
 
-/// Maps the HIQ to its slot.
+/// MAP_QUEUES for the HIQ, by the KIQ.
 pub(crate) struct MapHiq {
     /// Pipe of the MEC.
     pub(crate) pipe: u32,
@@ -63,11 +63,11 @@ pub(crate) struct MapHiq {
     pub(crate) queue: u32,
     /// MEC, 1 or 2.
     pub(crate) me: u32,
-    /// Its doorbell.
+    /// Doorbell of the HIQ.
     pub(crate) doorbell: u32,
-    /// Its MQD.
+    /// GPU address of its MQD.
     pub(crate) mqd: u64,
-    /// Where its write pointer is.
+    /// GPU address of its write pointer.
     pub(crate) wptr: u64,
 }
 
@@ -93,17 +93,17 @@ impl Packet for MapHiq {
     }
 }
 
-/// Maps a user queue; the scheduler chooses the slot of a compute queue.
+/// MAP_QUEUES for a user queue. The scheduler chooses the slot of a compute queue.
 pub(crate) struct MapUserQueue {
-    /// The SDMA engine that reads it, if one does.
+    /// SDMA engine of an SDMA queue.
     pub(crate) sdma_engine: Option<u32>,
-    /// Its doorbell.
+    /// Doorbell of the queue.
     pub(crate) doorbell: u32,
-    /// Its MQD.
+    /// GPU address of its MQD.
     pub(crate) mqd: u64,
-    /// Where its write pointer is, in the process's address space.
+    /// Address of its write pointer in the address space of the process.
     pub(crate) wptr: u64,
-    /// It owns the global wave sync.
+    /// The queue owns the global wave sync (GWS).
     pub(crate) gws: bool,
 }
 
@@ -118,7 +118,7 @@ impl Packet for MapUserQueue {
         p::GWS_CONTROL_QUEUE.set(out, self.gws.into());
         let (extended, engine) = match self.sdma_engine {
             None => (p::EXTENDED_ENGINE_SEL_LEGACY, p::ENGINE_SEL_COMPUTE),
-            // The first two have names of their own.
+            // Engines 0 and 1 have legacy encodings.
             Some(n @ 0..=1) => (p::EXTENDED_ENGINE_SEL_LEGACY, p::ENGINE_SEL_SDMA0 + n),
             Some(n @ 2..=7) => (p::EXTENDED_ENGINE_SEL_SDMA0_TO_7, n),
             Some(n) => (p::EXTENDED_ENGINE_SEL_SDMA8_TO_15, n % 8),
@@ -135,22 +135,22 @@ impl Packet for MapUserQueue {
     }
 }
 
-/// Which queues UNMAP_QUEUES means.
+/// Queue selection of UNMAP_QUEUES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
-    /// The queue with this doorbell.
+    /// Queue with this doorbell.
     Doorbell(u32),
-    /// All that are not static.
+    /// All queues that are not static.
     Dynamic,
-    /// All.
+    /// All queues.
     All,
 }
 
-/// Takes queues off the hardware.
+/// UNMAP_QUEUES.
 pub(crate) struct UnmapQueues {
-    /// Which.
+    /// Selected queues.
     pub(crate) filter: Filter,
-    /// Throw their work away instead of saving it.
+    /// Reset the queues instead of preempting them: their state is lost.
     pub(crate) reset: bool,
 }
 
@@ -180,11 +180,11 @@ impl Packet for UnmapQueues {
     }
 }
 
-/// A fence behind everything that was sent before.
+/// QUERY_STATUS: signals a fence after all earlier packets.
 pub(crate) struct QueryStatus {
-    /// Where the fence is.
+    /// GPU address of the fence.
     pub(crate) addr: u64,
-    /// What is written there.
+    /// Value of the fence.
     pub(crate) value: u64,
 }
 
@@ -204,15 +204,15 @@ impl Packet for QueryStatus {
     }
 }
 
-/// Executes a runlist.
+/// RUN_LIST: executes a runlist.
 pub(crate) struct RunList {
-    /// Address of the list.
+    /// GPU address of the runlist.
     pub(crate) addr: u64,
-    /// 32-bit words of it.
+    /// Length in dwords.
     pub(crate) dwords: u32,
-    /// The list ends in itself, so that the scheduler goes round it for ever.
+    /// The runlist is chained to itself (oversubscription).
     pub(crate) chain: bool,
-    /// Processes that may be on the hardware at a time.
+    /// Maximum number of processes mapped at a time.
     pub(crate) processes: u32,
 }
 
@@ -233,11 +233,11 @@ impl Packet for RunList {
     }
 }
 
-/// Drops translations of a process.
+/// INVALIDATE_TLBS for a PASID.
 pub(crate) struct InvalidateTlbs {
-    /// The process.
+    /// PASID of the process.
     pub(crate) pasid: u32,
-    /// Type of the flush as the hardware counts it.
+    /// Flush type in the hardware's encoding.
     pub(crate) flush_type: u32,
 }
 
@@ -255,11 +255,11 @@ impl Packet for InvalidateTlbs {
     }
 }
 
-/// Writes a word to memory.
+/// WRITE_DATA of a dword to memory.
 pub(crate) struct WriteMemory {
-    /// Where.
+    /// GPU address.
     pub(crate) addr: u64,
-    /// What.
+    /// Value.
     pub(crate) value: u32,
 }
 
@@ -278,11 +278,11 @@ impl Packet for WriteMemory {
     }
 }
 
-/// Writes a register.
+/// WRITE_DATA of a register.
 pub(crate) struct WriteRegister {
-    /// Its address as packets count it.
+    /// Dword offset of the register.
     pub(crate) reg: u32,
-    /// What.
+    /// Value.
     pub(crate) value: u32,
 }
 
@@ -300,11 +300,11 @@ impl Packet for WriteRegister {
     }
 }
 
-/// Writes a register of the user configuration space.
+/// SET_UCONFIG_REG.
 pub(crate) struct SetUconfigReg {
-    /// Its address as packets count it, from the start of that space.
+    /// Dword offset of the register, absolute.
     pub(crate) reg: u32,
-    /// What.
+    /// Value.
     pub(crate) value: u32,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's use of the DMA engines: one ring and one scheduler per engine.
+//! Kernel rings on the SDMA engines: one ring and one scheduler per engine.
 //!
 //! DRM scheduler entities submit [`Job`]s: those of user space run in the address space of a
 //! process; [`Clients`] submits the driver's own fills, copies and PTE writes. An engine whose job
@@ -92,7 +92,7 @@ impl Sdma {
         Ok((schedulers, clients))
     }
 
-    /// Stops all rings. Pending and later jobs end with `ENODEV`.
+    /// Stops all rings. Pending and later jobs fail with `ENODEV`.
     pub(crate) fn stop(&self, card: &Card) {
         {
             let _guard = self.shared.resetting.lock();
@@ -102,14 +102,14 @@ impl Sdma {
         self.clients.stop();
     }
 
-    /// Ends all jobs with `EIO`, also later ones, until [`Sdma::restart`]: the card is hung.
+    /// Fails all pending and later jobs with `EIO`, until [`Sdma::restart`]: the card is hung.
     pub(crate) fn give_up(&self) {
         for ring in &self.rings {
             ring.give_up(EIO);
         }
     }
 
-    /// Stops all rings, but keeps their memory. Pending and later jobs end with `EIO`, until
+    /// Stops all rings, but keeps their memory. Pending and later jobs fail with `EIO`, until
     /// [`Sdma::restart`].
     pub(crate) fn halt(&self, card: &Card) {
         let _guard = self.shared.resetting.lock();
@@ -133,9 +133,9 @@ impl Sdma {
         Ok(())
     }
 
-    /// Resets an engine with a user queue that is not preemptible. All user queues of the engine are
-    /// lost; a kernel job ends with `ETIME` if it occupies the engine, and is sent again otherwise.
-    /// `EINVAL` without such an engine.
+    /// Resets an engine with a user queue that is not preemptible. All user queues of the engine
+    /// are lost; a kernel job fails with `ETIME` if it occupies the engine, and is resubmitted
+    /// otherwise. `EINVAL` without such an engine.
     pub(crate) fn reset_engine(&self, card: &Card, engine: u32) -> Result {
         let ring = self.rings.get(engine as usize).ok_or(EINVAL)?;
         let _guard = self.shared.resetting.lock();
@@ -172,13 +172,13 @@ impl Sdma {
         self.shared.resets()
     }
 
-    /// Returns the mask of kernel VMIDs that hold the address space with this PASID: their TLBs have
-    /// to be flushed too when its page tables change.
+    /// Returns the mask of kernel VMIDs that hold the address space with this PASID: their TLBs
+    /// have to be flushed too when its page tables change.
     pub(crate) fn vmids_of(&self, pasid: u32) -> u32 {
         self.shared.vmids.of(pasid)
     }
 
-    /// Forgets an address space that is about to be freed.
+    /// Drops an address space that is about to be freed from all kernel VMIDs.
     pub(crate) fn forget(&self, pasid: u32) {
         self.shared.vmids.forget(pasid);
     }

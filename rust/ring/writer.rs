@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A ring of 32-bit words: room, wrap, commit, doorbell.
+//! Write side of a ring buffer: free space, wrap-around, write pointer, doorbell.
 //!
-//! The write pointer never wraps; only its position modulo the size of the ring counts in the
-//! read pointer that the hardware reports. What both count differs by [`Format`]. One word stays
-//! free, so that full and empty differ.
+//! The write pointer never wraps. The read pointer that the hardware reports counts modulo the size
+//! of the ring. The unit of both depends on [`Format`]. One dword stays free, to distinguish a full
+//! ring from an empty one.
 
 use kernel::{fmt, prelude::*, sync::barrier};
 use rkfd_abi::{pm4, sdma};
@@ -15,49 +15,49 @@ use crate::{
     trace,
 };
 
-/// So many packets that do nothing are written in one go.
+/// Number of NOP packets that are written at a time.
 const FILL: usize = 64;
 
-/// What reads a ring.
+/// Packet format of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
-    /// A packet of one word that does nothing.
+    /// NOP packet of one dword.
     nop: u32,
-    /// By how much a word moves the pointers.
+    /// Increment of the pointers per dword.
     step: u64,
 }
 
 impl Format {
-    /// The command processor: pointers count words.
+    /// PM4, command processor: pointers in dwords.
     pub(crate) const PM4: Self = Self {
         nop: pm4::NOP_SINGLE,
         step: 1,
     };
-    /// A DMA engine: pointers count bytes.
+    /// SDMA: pointers in bytes.
     pub(crate) const SDMA: Self = Self {
         nop: sdma::NOP_SINGLE,
         step: 4,
     };
 }
 
-/// What happens when a batch does not fit before the end of the ring.
+/// Placement of a batch that does not fit before the end of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrap {
-    /// It continues at the start.
+    /// It wraps around.
     Split,
-    /// The rest is filled with NOPs.
+    /// The rest of the ring is filled with NOPs and the batch is placed at the start.
     Fill,
 }
 
-/// Where a ring and its pointers are in a buffer.
+/// Byte offsets of a ring and its pointers in a buffer.
 pub(crate) struct Layout {
     /// Byte offset of the ring.
     pub(crate) ring: usize,
-    /// 32-bit words of the ring, a power of two.
+    /// Size of the ring in dwords, a power of two.
     pub(crate) dwords: usize,
     /// Byte offset at which the hardware reports its read pointer.
     pub(crate) rptr: usize,
-    /// Byte offset of the write pointer, 64 bits.
+    /// Byte offset of the 64-bit write pointer.
     pub(crate) wptr: usize,
 }
 
@@ -67,16 +67,17 @@ pub(crate) struct Writer {
     layout: Layout,
     format: Format,
     wrap: Wrap,
-    /// Every commit ends on a multiple of this many words.
+    /// Submissions are padded to a multiple of this many dwords.
     align: usize,
     doorbell: u32,
-    /// Words written since the start.
+    /// Dwords written since the start.
     wptr: u64,
     name: &'static CStr,
 }
 
 impl Writer {
-    /// Makes the write side of an empty ring.
+    /// Returns the write side of an empty ring. `EINVAL` unless its size is a power of two and a
+    /// multiple of `align` dwords.
     pub(crate) fn new(
         name: &'static CStr,
         buffer: Buffer,
@@ -101,42 +102,42 @@ impl Writer {
         })
     }
 
-    /// The memory of the ring.
+    /// Returns the buffer that holds the ring.
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// Address of the ring for the GPU.
+    /// Returns the GPU address of the ring.
     pub(crate) fn ring_addr(&self) -> u64 {
         self.buffer.gpu_addr() + self.layout.ring as u64
     }
 
-    /// Bytes of the ring.
+    /// Returns the size of the ring in bytes.
     pub(crate) fn ring_bytes(&self) -> u32 {
         (self.layout.dwords * 4) as u32
     }
 
-    /// Address at which the hardware reports its read pointer.
+    /// Returns the GPU address at which the hardware reports its read pointer.
     pub(crate) fn rptr_addr(&self) -> u64 {
         self.buffer.gpu_addr() + self.layout.rptr as u64
     }
 
-    /// Address of the write pointer for the GPU.
+    /// Returns the GPU address of the write pointer.
     pub(crate) fn wptr_addr(&self) -> u64 {
         self.buffer.gpu_addr() + self.layout.wptr as u64
     }
 
-    /// The doorbell.
+    /// Returns the dword index in the doorbell BAR.
     pub(crate) fn doorbell(&self) -> u32 {
         self.doorbell
     }
 
-    /// The write pointer as the hardware counts it.
+    /// Returns the write pointer in the unit of the hardware.
     pub(crate) fn wptr(&self) -> u64 {
         self.wptr * self.format.step
     }
 
-    /// Prints the ring in a line, for debugfs.
+    /// Prints the ring on one line, for debugfs.
     pub(crate) fn show(&self, name: &str, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rptr = self.rptr().unwrap_or(0);
         writeln!(
@@ -147,12 +148,12 @@ impl Writer {
         )
     }
 
-    /// The read pointer as the hardware counts it.
+    /// Returns the read pointer in the unit of the hardware.
     pub(crate) fn rptr(&self) -> Result<u64> {
         self.buffer.read64(self.layout.rptr)
     }
 
-    /// Forgets what was written: the hardware starts from the beginning again.
+    /// Empties the ring and zeroes its pointers, for a new start of the hardware.
     pub(crate) fn reset(&mut self) -> Result {
         self.wptr = 0;
         self.buffer.write64(self.layout.rptr, 0)?;
@@ -160,12 +161,12 @@ impl Writer {
         self.buffer.publish()
     }
 
-    /// The hardware has read everything. For rings whose read pointer nobody reports.
+    /// Marks the ring as read, for hardware that does not report a read pointer.
     pub(crate) fn all_read(&self) -> Result {
         self.buffer.write64(self.layout.rptr, self.wptr())
     }
 
-    /// Words that can be written.
+    /// Returns the free space in dwords.
     fn room(&self) -> Result<usize> {
         let mask = self.layout.dwords - 1;
         let rptr = u64::from(self.buffer.read32(self.layout.rptr)?) / self.format.step;
@@ -174,7 +175,7 @@ impl Writer {
         Ok(mask - used)
     }
 
-    /// Writes words for which there is room, those behind the end of the ring at its start.
+    /// Writes dwords that fit into the free space, wrapping around at the end of the ring.
     fn put(&mut self, words: &[u32]) -> Result {
         let at = self.wptr as usize & (self.layout.dwords - 1);
         let (here, wrapped) = words.split_at(words.len().min(self.layout.dwords - at));
@@ -184,7 +185,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes packets that do nothing.
+    /// Writes `count` NOPs.
     fn fill(&mut self, count: usize) -> Result {
         let nops = [self.format.nop; FILL];
         let mut left = count;
@@ -196,13 +197,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the packets and rings the doorbell. `ENOMEM` when the ring is full: nothing was
-    /// written then.
+    /// Writes packets and rings the doorbell. `ENOMEM` when the ring is full; nothing was written
+    /// then.
     pub(crate) fn submit(&mut self, card: &Card, batch: &Batch) -> Result {
         self.send(card, batch, batch.name())
     }
 
-    /// The same for words that somebody else has put together; `name` is for the trace.
+    /// As [`Writer::submit`], for dwords that are already assembled; `name` is for trace events.
     pub(crate) fn send(&mut self, card: &Card, words: &[u32], name: &CStr) -> Result {
         let at = self.wptr as usize & (self.layout.dwords - 1);
         let to_end = self.layout.dwords - at;
@@ -218,7 +219,7 @@ impl Writer {
         self.fill(skip)?;
         self.put(words)?;
         self.fill(pad)?;
-        // The hardware must see the packets before the pointer, and the pointer before the bell.
+        // The packets must be visible before the write pointer, and that before the doorbell.
         barrier::mb(barrier::Full);
         self.buffer.write64(self.layout.wptr, self.wptr())?;
         barrier::mb(barrier::Full);

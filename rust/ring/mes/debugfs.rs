@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What debugfs shows of the rings to MES.
+//! debugfs output of the MES rings.
 
 use kernel::{fmt, prelude::*};
 
@@ -13,7 +13,8 @@ const PIPES: [(MesPipe, &str); 2] = [
 ];
 
 impl Mes {
-    /// Prints the firmware's version, and of each ring: pointers, frames sent, failures, registers.
+    /// Prints the firmware version and, per ring, its pointers, frames sent, failures and
+    /// registers.
     pub(crate) fn show(&self, card: &Card, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let v = self.version;
         writeln!(
@@ -51,7 +52,7 @@ impl Mes {
         Ok(())
     }
 
-    /// The image of the scheduler's ring.
+    /// Returns a copy of the MQD of the scheduler ring. `ENOMEM` without memory.
     pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
         self.ring(MesPipe::Scheduler).lock().mqd_words(card)
     }

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The frames that the driver sends to MES, and how they are written down.
+//! MES API frames that the driver sends (`mes_v12_api_def.h`).
 
 use rkfd_abi::mes::{self as abi, add_queue, remove_queue};
 
 use crate::hw::{FlushType, MesResources, MES_PRIORITIES};
 
-/// A frame's words.
+/// Dwords of a frame.
 pub(crate) type Words = [u32; abi::FRAME_DWORDS];
 
-/// A frame. Header and completion fence are the ring's business.
+/// A MES API frame. The ring adds header and completion fence.
 pub(crate) trait Frame {
-    /// What it looks like.
+    /// Layout of the frame.
     const SHAPE: &'static abi::Frame;
-    /// What it is called, for the trace.
+    /// Name of the frame in trace events.
     const NAME: &'static kernel::prelude::CStr;
 
-    /// Writes its fields to `words`, which are zero.
+    /// Writes the fields to `words`, which are zeroed.
     fn fill(&self, words: &mut Words);
 
-    /// The doorbell of the queue that it is about, for the trace; 0 for none.
+    /// Returns the doorbell of the queue that the frame refers to, for trace events; 0 for none.
     fn doorbell(&self) -> u32 {
         0
     }
 }
 
-/// Who reads a queue's ring.
+/// Queue type of MES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueType {
     Compute,
     Sdma,
-    /// A ring of MES.
+    /// A ring of MES itself.
     Scheduler,
 }
 
@@ -44,21 +44,22 @@ impl QueueType {
     }
 }
 
-/// What a pipe may hand out, and how it behaves.
+/// SET_HW_RESOURCES: hardware resources of a pipe and its behaviour.
 pub(super) struct SetResources<'a> {
-    /// `None` for the pipe that schedules nothing.
+    /// VMIDs, queue slots and aggregated doorbells; `None` for the pipe that does not schedule.
     pub(super) hands_out: Option<(&'a MesResources, [u32; MES_PRIORITIES])>,
-    /// Where registers are.
+    /// Register apertures.
     pub(super) bases: &'a MesResources,
-    /// Memory for what the pipe keeps.
+    /// GPU address of the pipe's scheduler context.
     pub(super) context: u64,
-    /// Where the pipe answers questions about its state.
+    /// GPU address at which QUERY_SCHEDULER_STATUS signals its fence.
     pub(super) status_fence: u64,
-    /// How often the scheduler looks for queues that wait for a slot without having rung.
+    /// Interval at which MES checks for unmapped queues with work, in units of the firmware; 0
+    /// disables.
     pub(super) oversubscription_timer: u32,
 }
 
-/// Doorbells of queues that are not on the hardware: MES looks which queue it was.
+/// Handling of doorbells of unmapped queues: MES looks up which queue was rung.
 const UNMAPPED_DOORBELLS_BASIC_PLUS: u32 = 2;
 
 impl Frame for SetResources<'_> {
@@ -102,13 +103,13 @@ impl Frame for SetResources<'_> {
     }
 }
 
-/// What came to that later.
+/// SET_HW_RESOURCES_1.
 pub(super) struct SetResources1 {
-    /// Where the end of a program that cleans the compute units is announced.
+    /// GPU address of the cleaner shader's fence.
     pub(super) cleaner_fence: u64,
 }
 
-/// How long a kernel queue may take to leave its slot, in units of 100 ms.
+/// Timeout for the unmapping of a kernel queue, in units of 100 ms.
 const KERNEL_UNMAP_TIMEOUT: u32 = 10;
 
 impl Frame for SetResources1 {
@@ -122,41 +123,44 @@ impl Frame for SetResources1 {
     }
 }
 
-/// A queue of a process that is to be scheduled.
+/// ADD_QUEUE: makes a user queue schedulable.
 pub(crate) struct AddQueue {
+    /// Type of the queue.
     pub(crate) queue_type: QueueType,
-    /// The process.
+    /// PASID of the process.
     pub(crate) pasid: u32,
-    /// Root of its page tables with flags.
+    /// Page table base with flags.
     pub(crate) root: u64,
-    /// The last page of its address space.
+    /// Last page number of the address space.
     pub(crate) last_page: u64,
-    /// Context control word of its address space.
+    /// VM context control register of the address space.
     pub(crate) vm_context_control: u32,
-    /// Its first trap handler, 0 for none, and the memory of that.
+    /// First-level trap handler, 0 for none, and its memory.
     pub(crate) tba: u64,
     pub(crate) tma: u64,
-    /// What MES has kept of the process before stays: a debugger has set it.
+    /// MES keeps its context of the process: a debugger has set it.
     pub(crate) keep_context: bool,
-    /// Where MES keeps what it knows of the process.
+    /// GPU address of the process context of MES.
     pub(crate) process_context: u64,
-    /// Where MES keeps what it knows of the queue.
+    /// GPU address of the gang context of MES.
     pub(crate) gang_context: u64,
-    /// Among queues of the process; one of `rkfd_abi::mes::priority`.
+    /// Priority among the queues of the process, one of `rkfd_abi::mes::priority`.
     pub(crate) priority: u8,
-    /// Index of a 32-bit word in the doorbell BAR.
+    /// Dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
+    /// GPU address of the MQD.
     pub(crate) mqd: u64,
-    /// The write pointer in the kernel's address space.
+    /// GPU address of the write pointer, in VMID 0.
     pub(crate) wptr: u64,
-    /// Words of the ring.
+    /// Size of the ring in dwords.
     pub(crate) ring_dwords: u32,
+    /// Ring of AQL packets, else of PM4 packets.
     pub(crate) aql: bool,
 }
 
-/// How long a process keeps the hardware when there are too many: 10 ms in units of 100 ns.
+/// Time slice of a process when oversubscribed: 10 ms in units of 100 ns.
 const PROCESS_QUANTUM: u64 = 100_000;
-/// The same for a queue of the process: 1 ms.
+/// Time slice of a gang (a queue) of the process: 1 ms in units of 100 ns.
 const GANG_QUANTUM: u64 = 10_000;
 
 impl Frame for AddQueue {
@@ -194,12 +198,15 @@ impl Frame for AddQueue {
     }
 }
 
-/// A queue of a process that is no longer scheduled.
+/// REMOVE_QUEUE: unmaps a user queue.
 pub(crate) struct RemoveQueue {
+    /// Type of the queue.
     pub(crate) queue_type: QueueType,
+    /// Dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
+    /// GPU address of the gang context of MES.
     pub(crate) gang_context: u64,
-    /// It was reset: MES only has to forget it.
+    /// The queue was reset: MES only drops its state.
     pub(crate) after_reset: bool,
 }
 
@@ -220,9 +227,11 @@ impl Frame for RemoveQueue {
     }
 }
 
-/// A queue of a process that does not let itself be removed is thrown out.
+/// RESET: resets a user queue that cannot be removed.
 pub(crate) struct ResetQueue {
+    /// Type of the queue.
     pub(crate) queue_type: QueueType,
+    /// Dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
 }
 
@@ -242,7 +251,7 @@ impl Frame for ResetQueue {
     }
 }
 
-/// A ring of MES goes to its pipe.
+/// ADD_QUEUE for a ring of MES itself.
 pub(super) struct MapRing {
     pub(super) pipe: u32,
     pub(super) doorbell: u32,
@@ -270,7 +279,7 @@ impl Frame for MapRing {
     }
 }
 
-/// A ring of MES leaves its pipe.
+/// REMOVE_QUEUE for a ring of MES itself.
 pub(super) struct UnmapRing {
     pub(super) pipe: u32,
     pub(super) doorbell: u32,
@@ -294,7 +303,7 @@ impl Frame for UnmapRing {
     }
 }
 
-/// A fence behind what came before.
+/// QUERY_SCHEDULER_STATUS: signals its fence after all earlier frames.
 pub(super) struct QueryStatus;
 
 impl Frame for QueryStatus {
@@ -304,7 +313,7 @@ impl Frame for QueryStatus {
     fn fill(&self, _words: &mut Words) {}
 }
 
-/// Translations of a process are dropped.
+/// INV_TLBS: invalidates the TLB entries of a PASID.
 pub(super) struct InvalidateTlbs {
     pub(super) pasid: u32,
     pub(super) kind: FlushType,
@@ -323,11 +332,11 @@ impl Frame for InvalidateTlbs {
     }
 }
 
-/// How the waves of a process are debugged.
+/// MISC SET_SHADER_DEBUGGER: debug settings of the waves of a process.
 pub(crate) struct SetShaderDebugger {
-    /// Where MES keeps what it knows of the process.
+    /// GPU address of the process context of MES.
     pub(crate) process_context: u64,
-    /// MES forgets the process instead.
+    /// Flush the process context instead.
     pub(crate) flush: bool,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One ring to MES: its memory, and the way of a frame to the firmware and back.
+//! A MES ring: memory, submission of frames and their results.
 
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 use rkfd_abi::mes as abi;
@@ -21,18 +21,18 @@ pub(super) fn op_name(opcode: u8) -> &'static str {
     abi::op_name(opcode).unwrap_or("unknown")
 }
 
-/// Words of the ring.
+/// Size of the ring in dwords.
 const RING_DWORDS: usize = 2048;
 const RING: usize = 0;
 const POINTERS: usize = RING_DWORDS * 4;
 const RPTR: usize = POINTERS;
 const WPTR: usize = POINTERS + 64;
-/// What the question behind a frame is answered with.
+/// Fence of QUERY_SCHEDULER_STATUS.
 const FENCE: usize = POINTERS + 128;
-/// What the firmware keeps about itself.
+/// Scheduler context of the firmware.
 const CONTEXT: usize = POINTERS + 192;
 const STATUS_FENCE: usize = POINTERS + 256;
-/// Status words of the last frames, in turn: an answer that comes late is nobody else's.
+/// Status words of the last frames, used in turn: a late result does not reach another frame.
 const STATUS: usize = POINTERS + 1024;
 const STATUS_SLOTS: usize = 64;
 const CLEANER_FENCE: usize = POINTERS + PAGE_SIZE;
@@ -41,22 +41,22 @@ const EOP_BYTES: usize = 2048;
 const MQD: usize = EOP + PAGE_SIZE;
 const TOTAL: usize = MQD + PAGE_SIZE;
 
-/// What the firmware writes to the status word of a frame that was done.
+/// Status word of a frame that succeeded.
 const DONE: u64 = 1;
-/// How long the firmware may take for a frame.
+/// Timeout of a frame. `mes_v12_0_submit_pkt_and_poll_completion()`: 2.1 s.
 const TIMEOUT_MS: i64 = 2100;
 
-/// Opcodes that are counted.
+/// Number of opcodes that are counted.
 const OPCODES: usize = 24;
 
-/// Why a frame was not done.
+/// Failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The firmware answered with this.
+    /// The firmware returned this error word.
     Refused(abi::ErrorWord),
-    /// The firmware went on without saying how it went.
+    /// The firmware processed the frame, but did not write its status.
     Silent,
-    /// The firmware does not answer any more, or was not asked: the GPU hangs or is gone.
+    /// The firmware does not respond, or the frame was not sent: the GPU is hung or gone.
     Dead(Error),
 }
 
@@ -77,7 +77,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What an error word says, in words.
+/// Prints an error word.
 struct Said(abi::ErrorWord);
 
 impl fmt::Display for Said {
@@ -85,7 +85,7 @@ impl fmt::Display for Said {
         let by = match self.0.category {
             abi::error_category::API => "the interface",
             abi::error_category::SCHEDULING => "the scheduler",
-            _ => "somebody",
+            _ => "an unknown category",
         };
         write!(
             f,
@@ -101,22 +101,28 @@ impl fmt::Display for Said {
     }
 }
 
-/// Numbers for debugfs.
+/// State of a ring, for debugfs.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
+    /// Dword index in the doorbell BAR.
     pub(crate) doorbell: u32,
+    /// Write pointer in dwords.
     pub(crate) wptr: u64,
+    /// Fence of the last frame sent.
     pub(crate) fence: u32,
+    /// Fence in memory.
     pub(crate) answered: u32,
-    /// The firmware did not answer: the ring is not used any more.
+    /// The firmware did not respond: the ring is no longer used.
     pub(crate) dead: bool,
-    /// Frames sent, by opcode.
+    /// Frames sent, per opcode.
     pub(crate) sent: [u32; OPCODES],
+    /// Number of frames that failed.
     pub(crate) failures: u32,
+    /// Last error word.
     pub(crate) last: Option<abi::ErrorWord>,
 }
 
-/// A ring.
+/// A MES ring.
 pub(super) struct Ring {
     pipe: MesPipe,
     writer: Writer,
@@ -128,7 +134,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The memory of a pipe's ring. Nobody reads it yet.
+    /// Allocates the ring of a pipe; it is not mapped yet. `ENOMEM` without memory.
     pub(super) fn new(card: &Card, pipe: MesPipe) -> Result<Self> {
         let buffer = card.system_buffer(TOTAL)?;
         let layout = Layout {
@@ -154,7 +160,7 @@ impl Ring {
         })
     }
 
-    /// The hardware starts from the beginning again, also of a ring that was given up.
+    /// Empties the ring, for a new start of the hardware; also a ring that was declared dead.
     pub(super) fn reset(&mut self) -> Result {
         self.writer.buffer().write32(FENCE, 0)?;
         self.fence = 0;
@@ -162,7 +168,7 @@ impl Ring {
         self.writer.reset()
     }
 
-    /// Writes the image of the ring's queue and returns its words.
+    /// Writes the MQD and returns its dwords. `ENOMEM` without memory.
     pub(super) fn image(&self, card: &Card) -> Result<KVec<u32>> {
         let g = card.generation();
         let base = self.writer.buffer().gpu_addr();
@@ -199,10 +205,12 @@ impl Ring {
         Ok(image)
     }
 
+    /// Returns the dword index in the doorbell BAR.
     pub(super) fn doorbell(&self) -> u32 {
         self.writer.doorbell()
     }
 
+    /// Returns the GPU address of the write pointer.
     pub(super) fn wptr_addr(&self) -> u64 {
         self.writer.wptr_addr()
     }
@@ -211,30 +219,34 @@ impl Ring {
         self.writer.buffer().gpu_addr() + at as u64
     }
 
+    /// Returns the GPU address of the MQD.
     pub(super) fn mqd_addr(&self) -> u64 {
         self.addr(MQD)
     }
 
+    /// Returns the GPU address of the scheduler context.
     pub(super) fn context_addr(&self) -> u64 {
         self.addr(CONTEXT)
     }
 
+    /// Returns the GPU address of the QUERY_SCHEDULER_STATUS fence.
     pub(super) fn status_fence_addr(&self) -> u64 {
         self.addr(STATUS_FENCE)
     }
 
+    /// Returns the GPU address of the cleaner shader's fence.
     pub(super) fn cleaner_fence_addr(&self) -> u64 {
         self.addr(CLEANER_FENCE)
     }
 
-    /// A copy of the queue's image, for debugfs.
+    /// Returns a copy of the MQD, for debugfs. `ENOMEM` without memory.
     pub(super) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
         let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
         self.writer.buffer().read_dwords(MQD, &mut words)?;
         Ok(words)
     }
 
-    /// Numbers for debugfs.
+    /// Returns the state of the ring, for debugfs.
     pub(super) fn state(&self) -> State {
         State {
             doorbell: self.writer.doorbell(),
@@ -248,8 +260,8 @@ impl Ring {
         }
     }
 
-    /// Sends a frame and waits until it was dealt with. The GPU hangs if that does not happen in
-    /// time; needs no memory.
+    /// Sends a frame and waits until it was processed. Wedges the card when that takes longer than
+    /// 2.1 s. Allocates no memory.
     pub(super) fn submit<F: Frame>(&mut self, card: &Card, frame: &F) -> Result<(), Failure> {
         card.check_usable()?;
         if self.dead {
@@ -293,7 +305,7 @@ impl Ring {
             return Err(Failure::Dead(ETIME));
         }
         answered?;
-        // The firmware does not say how far it has read.
+        // The firmware does not report a read pointer.
         self.writer.all_read()?;
         Ok(())
     }
@@ -307,7 +319,7 @@ impl Ring {
         Err(abi::ErrorWord::decode(said).map_or(Failure::Silent, Failure::Refused))
     }
 
-    /// Says what went wrong, and draws the consequence if it was the firmware's end.
+    /// Logs a failure. Wedges the card when the firmware does not respond.
     fn note(&mut self, card: &Card, shape: &abi::Frame, failure: Failure) {
         let pipe = self.pipe as u32;
         self.failures += 1;
@@ -324,7 +336,7 @@ impl Ring {
             Failure::Silent => {
                 dev_err!(
                     card.dev(),
-                    "MES({pipe}) did not say how {} went\n",
+                    "MES({pipe}) did not write the status of {}\n",
                     shape.name
                 );
             }
@@ -334,14 +346,14 @@ impl Ring {
                     "MES({pipe}) failed to respond to {} within {TIMEOUT_MS} ms\n",
                     shape.name
                 );
-                card.wedge("MES does not answer");
+                card.wedge("MES does not respond");
             }
             Failure::Dead(_) => {}
         }
     }
 }
 
-/// Writes a frame with its fence.
+/// Writes a frame with header and completion fence.
 fn write_frame<F: Frame>(out: &mut [u32], frame: &F, addr: u64, value: u64) -> Result {
     let words: &mut Words = out.try_into().map_err(|_| EINVAL)?;
     words[0] = F::SHAPE.header();
