@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the driver itself has the DMA engines do. Addresses are those of VMID 0.
+//! The driver's own SDMA jobs: fills, copies and PTE writes. Addresses are in VMID 0.
 //!
-//! A request is split into as many jobs as it takes. All are built before the first is submitted,
-//! so that a request is executed as a whole or not at all.
+//! A request is split into as many jobs as needed. All are built before the first is submitted, so
+//! that a request is executed completely or not at all.
 
 use core::any::Any;
 
@@ -25,14 +25,14 @@ use crate::{
 /// Dropped in a work queue when the request has completed.
 type Keep = KBox<dyn Any + Send>;
 
-/// A copy.
+/// A copy of a contiguous range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Move {
     /// Source address in VMID 0.
     pub(crate) src: u64,
     /// Destination address in VMID 0.
     pub(crate) dst: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) len: u64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct PteRun {
     pub(crate) pe: u64,
     /// Address in the first entry.
     pub(crate) addr: u64,
-    /// The other bits of all entries.
+    /// Other bits of all entries.
     pub(crate) flags: u64,
     /// Address increment per entry.
     pub(crate) incr: u64,
@@ -114,7 +114,7 @@ impl Request {
     }
 }
 
-/// Bytes of a page table entry.
+/// Size of a PTE in bytes.
 const PTE_BYTES: u64 = 8;
 
 /// Splits `len` units into pieces of at most `max`; returns offset and length of each.
@@ -123,15 +123,15 @@ fn pieces(len: u64, max: u32) -> impl Iterator<Item = (u64, u32)> {
     (0..len.div_ceil(max)).map(move |i| (i * max, (len - i * max).min(max) as u32))
 }
 
-/// The entities.
+/// Scheduler entities, one per kind of work.
 struct Entities {
     fill: Entity<Job>,
     copy: Entity<Job>,
     ptes: Entity<Job>,
 }
 
-/// Entities of the driver's own jobs: one for each kind of work, so that dependencies of one kind do
-/// not delay the others.
+/// Scheduler entities of the driver's own jobs: one per kind of work, so that dependencies of one
+/// kind do not delay the others.
 #[pin_data]
 pub(crate) struct Clients {
     packets: &'static dyn DmaPacketHal,
@@ -160,7 +160,7 @@ impl Clients {
         )
     }
 
-    /// Destroys the entities; waits for their queued jobs. Later requests fail with `ENODEV`.
+    /// Destroys the entities after their queued jobs. Later requests fail with `ENODEV`.
     pub(super) fn stop(&self) {
         let entities = self.entities.lock().take();
         drop(entities);
@@ -179,9 +179,9 @@ impl Clients {
         request.submit(entity(entities), after, keep)
     }
 
-    /// Fills ranges (address in VMID 0 and bytes, both multiples of 4) with a 32-bit value, after
-    /// the fences of `after`. Returns the fence. `EINVAL` for a misaligned range, `ENODEV` when the
-    /// rings were stopped, `ENOMEM` without memory.
+    /// Fills ranges (address in VMID 0 and length in bytes, both multiples of 4) with a 32-bit
+    /// value, after the fences of `after`. Returns the fence. `EINVAL` for a misaligned range,
+    /// `ENODEV` when the rings were stopped, `ENOMEM` without memory.
     pub(crate) fn fill(
         &self,
         dst: &[(u64, u64)],
@@ -202,7 +202,7 @@ impl Clients {
         self.submit(|c| &c.fill, request, after, keep)
     }
 
-    /// Copies, one [`Move`] after the other. Errors as [`Clients::fill`].
+    /// Copies the ranges of each [`Move`] in order. Errors as [`Clients::fill`].
     pub(crate) fn copy(
         &self,
         moves: &[Move],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What debugfs shows of the kernel's rings.
+//! debugfs output of the kernel's SDMA rings.
 
 use kernel::fmt;
 
@@ -8,8 +8,8 @@ use super::Sdma;
 use crate::card::Card;
 
 impl Sdma {
-    /// Prints the rings: pointers in bytes, numbers of jobs, jobs that are not done, and the
-    /// registers of the engines.
+    /// Prints the rings: pointers in bytes, job counts, pending jobs, and the registers of the
+    /// engines.
     pub(crate) fn show(&self, card: &Card, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {} resets", self.resets())?;
         for ring in &self.rings {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Jobs of one request of the driver: when one fails, those behind it fail too.
+//! Jobs of one request of the driver: when one fails, later ones fail too.
 
 use kernel::{
     error::Error,

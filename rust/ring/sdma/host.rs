@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the SDMA rings need of the device above them.
+//! Interface of the SDMA rings to the device above them.
 
 use kernel::prelude::*;
 
-/// The device that the rings belong to.
+/// Device that the rings belong to.
 pub(crate) trait SdmaHost: Send + Sync {
     /// Unmaps all user queues, until [`SdmaHost::resume_user_queues`]. Called while an engine
     /// hangs: user queues on that engine may not be preemptible, and are lost then.
     fn suspend_user_queues(&self) -> Result;
 
-    /// Maps them again.
+    /// Undoes [`SdmaHost::suspend_user_queues`].
     fn resume_user_queues(&self) -> Result;
 
-    /// Reads and dispatches all entries of the interrupt ring.
+    /// Reads and dispatches all entries of the IH ring.
     fn drain_interrupts(&self) -> Result;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Jobs: what the scheduler of a ring handles.
+//! Jobs of the DRM scheduler of an SDMA ring.
 
 use core::any::Any;
 
@@ -27,7 +27,7 @@ use crate::{
 
 /// The address space of a job.
 pub(crate) struct JobVm {
-    /// PASID.
+    /// PASID of the process.
     pub(crate) pasid: u32,
     /// Page table base with its flags.
     pub(crate) root: u64,
@@ -35,23 +35,23 @@ pub(crate) struct JobVm {
     pub(crate) _keep: Arc<dyn Any + Send + Sync>,
 }
 
-/// The work of a job.
+/// Work of a job.
 enum What {
-    /// Buffers in the address space of a process.
+    /// IBs in the address space of a process.
     User {
         vm: JobVm,
         ibs: KVec<Ib>,
         fence: Option<(u64, u64)>,
-        /// The VMID it was given, and whether that has to be switched to `vm` first.
+        /// VMID of the job, and whether it has to be switched to `vm` first.
         vmid: Option<(u32, bool)>,
-        /// The entity's, once it is known.
+        /// Fence context of the entity; set by `prepare`.
         context: u64,
     },
-    /// Packets of the driver.
+    /// Packets of the driver, in VMID 0.
     Kernel { packets: Words, group: Arc<Group> },
 }
 
-/// Work for a DMA engine, and what has to stay until it is done.
+/// A job on an SDMA engine, with the objects it uses.
 pub(crate) struct Job {
     what: What,
     memory: Option<Memory>,
@@ -59,7 +59,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job of a process: indirect buffers in its address space.
+    /// Returns a job of a process with IBs in its address space. `EINVAL` with too many IBs,
+    /// `ENOMEM` without memory.
     pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, keep: KBox<dyn Any + Send>) -> Result<Self> {
         if ibs.len() > MAX_IBS {
             return Err(EINVAL);
@@ -78,7 +79,7 @@ impl Job {
         })
     }
 
-    /// Also writes a 64-bit value to memory (an address of VMID 0) when the buffers are done.
+    /// Adds a user fence: writes a 64-bit value to an address in VMID 0 after the IBs.
     pub(crate) fn with_user_fence(mut self, addr: u64, value: u64) -> Self {
         if let What::User { fence, .. } = &mut self.what {
             *fence = Some((addr, value));
@@ -86,7 +87,7 @@ impl Job {
         self
     }
 
-    /// A job of the driver.
+    /// Returns a job of the driver. `ENOMEM` without memory.
     pub(super) fn kernel(
         packets: Words,
         group: Arc<Group>,
@@ -99,7 +100,7 @@ impl Job {
         })
     }
 
-    /// Asks for encrypted memory. The first buffer speaks for all.
+    /// Returns whether the job needs encrypted memory (TMZ): decided by the first IB.
     fn is_secure(&self) -> bool {
         match &self.what {
             What::Kernel { .. } => false,
@@ -159,7 +160,7 @@ impl Job {
     }
 }
 
-/// What a scheduler feeds.
+/// Ring and state that a scheduler submits to.
 pub(crate) struct Queue {
     ring: Arc<Ring>,
     shared: Arc<Shared>,
@@ -179,7 +180,7 @@ impl JobOps for Job {
         if vmid.is_some() {
             return Ok(None);
         }
-        // What a job leaves behind that failed is nothing to go on with.
+        // The job depends on the results of a job that failed.
         cx.entity_error()?;
         *context = cx.entity_context();
         let ring = queue.ring.engine();
@@ -201,7 +202,7 @@ impl JobOps for Job {
 
     fn run(&mut self, queue: &Queue) -> Result<ARef<Fence>> {
         if self.is_secure() {
-            // DMA engines know no encrypted memory. The C driver finds that out here too.
+            // SDMA does not support encrypted memory. The C driver fails at this point too.
             return Err(EINVAL);
         }
         self.emit(&queue.ring, &queue.shared)
@@ -214,7 +215,7 @@ impl JobOps for Job {
         };
         let name = ring.name().to_str().unwrap_or("sdma");
         if ring.catch_up() > 0 {
-            dev_warn!(card.dev(), "{name}: timeout, but jobs were done\n");
+            dev_warn!(card.dev(), "{name}: timeout, but jobs had completed\n");
             return;
         }
         if let Ok(s) = ring.snapshot() {
@@ -229,14 +230,14 @@ impl JobOps for Job {
             Ok(()) => dev_err!(card.dev(), "{name}: engine was reset\n"),
             Err(e) => {
                 dev_err!(card.dev(), "{name}: engine was not reset: {e:?}\n");
-                // All jobs end, unless that has happened already.
-                card.wedge("a DMA engine was not reset");
+                // Fails all jobs, unless the card is wedged already.
+                card.wedge("an SDMA engine was not reset");
             }
         }
     }
 }
 
-/// The scheduler of a ring.
+/// Returns the DRM scheduler of a ring. `ENOMEM` without memory.
 pub(super) fn scheduler(
     dev: &device::Device,
     ring: &Arc<Ring>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that the kernel gives to a DMA engine, written behind each other into a list of
-//! words: a frame on the ring, or an indirect buffer. What they look like knows the generation.
+//! Assembles SDMA packets into a list of dwords: a frame on the ring, or an IB. The encoding is
+//! that of the generation.
 
 use core::ops::Deref;
 
@@ -9,7 +9,8 @@ use kernel::prelude::*;
 
 use crate::hw::{DmaPacket, DmaPacketHal, HdpFlush, VmSwitch, DMA_PACKET_DWORDS};
 
-/// Packets in a row. The first word has to come to lie at a multiple of 8 words of its ring.
+/// Consecutive SDMA packets. The first dword has to be placed at a multiple of 8 dwords in the
+/// ring.
 pub(super) struct Words {
     hal: &'static dyn DmaPacketHal,
     words: KVec<u32>,
@@ -24,17 +25,17 @@ impl Deref for Words {
 }
 
 impl Words {
-    /// An empty list.
+    /// Returns an empty list.
     pub(super) fn new(hal: &'static dyn DmaPacketHal) -> Self {
         Self::in_memory(hal, KVec::new())
     }
 
-    /// A list behind what is in `words`, with the memory that is there.
+    /// Returns a list that continues `words` and uses its spare capacity.
     pub(super) fn in_memory(hal: &'static dyn DmaPacketHal, words: KVec<u32>) -> Self {
         Self { hal, words }
     }
 
-    /// A packet, and its length.
+    /// Returns the encoded packet and its length in dwords.
     fn packet(&self, packet: &DmaPacket) -> Result<([u32; DMA_PACKET_DWORDS], usize)> {
         let mut out = [0; DMA_PACKET_DWORDS];
         let len = self.hal.emit(packet, &mut out)?;
@@ -51,7 +52,7 @@ impl Words {
         self.append(words.get(..len).ok_or(EINVAL)?)
     }
 
-    /// Appends a packet if the list stays within `max` words; says whether it does.
+    /// Appends a packet if the list stays within `max` dwords. Returns whether it does.
     pub(super) fn push_within(&mut self, packet: &DmaPacket, max: usize) -> Result<bool> {
         let (words, len) = self.packet(packet)?;
         let fits = self.words.len() + len <= max;
@@ -61,7 +62,7 @@ impl Words {
         Ok(fits)
     }
 
-    /// NOPs until a packet of `len` words ends at a multiple of `align` words.
+    /// Appends NOPs until a packet of `len` dwords would end at a multiple of `align` dwords.
     pub(super) fn pad(&mut self, len: usize, align: usize) -> Result {
         while (self.words.len() + len) % align != 0 {
             self.words.push(self.hal.nop(), GFP_KERNEL)?;
@@ -69,22 +70,22 @@ impl Words {
         Ok(())
     }
 
-    /// One word to memory.
+    /// Appends the write of a dword to memory.
     pub(super) fn write(&mut self, addr: u64, value: u32) -> Result {
         self.push(DmaPacket::Write { addr, value })
     }
 
-    /// One word to memory when everything before is done.
+    /// Appends a fence: writes a dword when all earlier packets have completed.
     pub(super) fn fence(&mut self, addr: u64, value: u32) -> Result {
         self.push(DmaPacket::Fence { addr, value })
     }
 
-    /// An interrupt.
+    /// Appends an interrupt.
     pub(super) fn trap(&mut self, context: u32) -> Result {
         self.push(DmaPacket::Trap { context })
     }
 
-    /// Prepares a VMID.
+    /// Appends the switch of a VMID to an address space.
     pub(super) fn vm_switch(&mut self, switch: &VmSwitch) -> Result {
         for write in switch.writes {
             self.push(DmaPacket::WriteReg(write))?;
@@ -92,12 +93,12 @@ impl Words {
         self.push(DmaPacket::WaitReg(switch.done))
     }
 
-    /// Makes what the CPU wrote to VRAM visible.
+    /// Appends an HDP flush: makes CPU writes to VRAM visible to the engine.
     pub(super) fn hdp_flush(&mut self, flush: &HdpFlush) -> Result {
         self.push(DmaPacket::HdpFlush(*flush))
     }
 
-    /// Calls an indirect buffer. The low bits of its address do not count.
+    /// Appends an INDIRECT packet for an IB. The low 5 bits of its address are ignored.
     pub(super) fn indirect(&mut self, vmid: u32, addr: u64, dwords: u32) -> Result {
         let (words, len) = self.packet(&DmaPacket::Indirect { vmid, addr, dwords })?;
         self.pad(len, self.hal.indirect_end_align())?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reset of an engine that hangs.
+//! Reset of a hung SDMA engine.
 
 use kernel::{
     new_mutex,
@@ -15,7 +15,7 @@ use kernel::{
 use super::{ring::Ring, vmid::Vmids};
 use crate::{card::Card, trace};
 
-/// State that all rings of a card share.
+/// State shared by all rings of a card.
 #[pin_data]
 pub(super) struct Shared {
     pub(super) vmids: Arc<Vmids>,
@@ -43,11 +43,11 @@ impl Shared {
         self.resets.load(Relaxed)
     }
 
-    /// Resets the engine of `ring` after a job timeout. The oldest job ends with `ETIME`; those
-    /// behind it are sent again. `EIO` when the card is hung.
+    /// Resets the engine of `ring` after a job timeout. The oldest job fails with `ETIME`; later
+    /// ones are resubmitted. `EIO` when the card is hung.
     ///
-    /// User queues are unmapped first, because those on the engine would be lost. That may find
-    /// the engine hung and reset it already.
+    /// User queues are unmapped first, because those on the engine would be lost. That may already
+    /// find the engine hung and reset it.
     pub(super) fn recover(&self, ring: &Ring) -> Result {
         let (card, host) = ring.parents()?;
         card.check_usable()?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's ring of one DMA engine: frames of jobs, their fences, and what interrupts say.
+//! The kernel's ring of one SDMA engine: job frames, fences and interrupts.
 //!
-//! A frame ends with a number written to memory and an interrupt that carries the number too. So
-//! the interrupt thread completes jobs in the order of the entries it reads, and an entry that
-//! reports a fault is always dealt with before the job that faulted is done. When an interrupt
-//! gets lost, [`Ring`]'s watcher looks at the memory itself.
+//! A frame ends with a sequence number that is written to memory and an interrupt that carries the
+//! number too. The interrupt thread completes jobs in the order of IH entries, so that a fault
+//! entry is always handled before the faulting job completes. The watcher of [`Ring`] polls the
+//! memory in case an interrupt is lost.
 
 use core::{mem, ops::Range};
 
@@ -33,19 +33,19 @@ use crate::{
     trace,
 };
 
-/// IBs of a job at most (`amdgpu_ring_max_ibs()`).
+/// Maximum number of IBs of a job (`amdgpu_ring_max_ibs()`).
 pub(crate) const MAX_IBS: usize = 49;
 
-/// Jobs that a ring takes at a time.
+/// Maximum number of jobs on a ring.
 pub(super) const JOBS: u32 = 8;
-/// Words of the ring.
+/// Size of the ring in dwords.
 const RING_DWORDS: usize = 8192;
-/// Words that all frames of the ring together may have; the rest stays free for what the engine
-/// has read but not reported yet.
+/// Maximum dwords of a frame, so that all frames together take half the ring; the rest covers what
+/// the engine has read but not reported yet.
 const MAX_FRAME: usize = RING_DWORDS / 2 / JOBS as usize;
-/// Frames end at a multiple of so many words, as indirect calls want it.
+/// Frames end at a multiple of this many dwords, as required by INDIRECT packets.
 const ALIGN: usize = 8;
-/// Words of the indirect buffer of a job of the kernel.
+/// Dwords of the IB of a kernel job.
 pub(super) const IB_DWORDS: usize = 1024;
 
 const RING: usize = 0;
@@ -57,64 +57,63 @@ const FENCE: usize = POINTERS + 128;
 const TEST: usize = POINTERS + 192;
 const TOTAL: usize = POINTERS + PAGE_SIZE;
 
-/// What a ring test finds in memory before and after.
+/// Values in memory before and after a ring test.
 const TEST_BEFORE: u32 = 0xcafe_dead;
 const TEST_AFTER: u32 = 0xdead_beef;
-/// How long a ring test may take.
+/// Timeout of a ring test.
 const TEST_TIMEOUT_MS: i64 = 1000;
-/// How long the watcher waits for progress before it looks for lost interrupts.
+/// Time without progress after which the watcher looks for lost interrupts.
 const FALLBACK_MS: u32 = 500;
-/// How long an engine that is stopped may take to end what it is doing.
+/// Timeout for a stopped engine to become idle.
 const IDLE_TIMEOUT_MS: i64 = 100;
-/// Bits of a fence's number that fit into an interrupt.
+/// Low bits of a sequence number that an interrupt carries.
 const CONTEXT_MASK: u32 = 0x0fff_ffff;
 
-/// Names of rings: die and engine.
+/// Ring names: die and engine.
 const NAMES: [&CStr; 16] = [
     c"sdma0.0", c"sdma0.1", c"sdma0.2", c"sdma0.3", c"sdma1.0", c"sdma1.1", c"sdma1.2", c"sdma1.3",
     c"sdma2.0", c"sdma2.1", c"sdma2.2", c"sdma2.3", c"sdma3.0", c"sdma3.1", c"sdma3.2", c"sdma3.3",
 ];
 
-/// Indirect buffer in the address space of a job.
+/// An IB in the address space of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ib {
-    /// Its address; the low 5 bits do not count.
+    /// GPU virtual address; the low 5 bits are ignored.
     pub(crate) va: u64,
-    /// 32-bit words of it.
+    /// Length in dwords.
     pub(crate) dwords: u32,
-    /// `AMDGPU_IB_FLAG_*`; of these only `SECURE` means anything here, which is refused.
+    /// `AMDGPU_IB_FLAG_*`; all are ignored but `SECURE`, which is refused.
     pub(crate) flags: u32,
 }
 
-/// What a job wants of its ring.
+/// Contents of a job's frame on the ring.
 pub(super) struct Frame<'a> {
-    /// The VMID it runs in.
+    /// VMID that the job runs in.
     pub(super) vmid: u32,
-    /// What has to be done before that VMID may be used.
+    /// VMID switch that has to precede the job.
     pub(super) switch: Option<VmSwitch>,
-    /// Buffers of the address space.
+    /// IBs in the address space of the VMID.
     pub(super) ibs: &'a [Ib],
     /// Packets of the kernel, which run in VMID 0.
     pub(super) packets: &'a [u32],
-    /// Address (VMID 0) and value of a fence of user space.
+    /// Address (in VMID 0) and value of a user fence.
     pub(super) user_fence: Option<(u64, u64)>,
-    /// The request that the job is part of.
+    /// Request that the job is part of.
     pub(super) group: Option<Arc<Group>>,
-    /// Jobs with the same number, unless it is 0, are no good without those before them.
+    /// Fence context: jobs of the same context, unless it is 0, are cancelled with an earlier one.
     pub(super) context: u64,
 }
 
-/// Memory that a job needs on its ring, taken before: when its turn has come it must not wait for
-/// any.
+/// Memory of a job on the ring, allocated in advance: `emit` must not wait for memory.
 pub(super) struct Memory {
     fence: UnusedFence,
     words: KVec<u32>,
 }
 
 impl Memory {
-    /// For a job with so many indirect buffers.
+    /// Allocates for a job with `ibs` IBs. `ENOMEM` without memory.
     pub(super) fn new(ibs: usize) -> Result<Self> {
-        /// Words of all packets of a frame, with padding, but the indirect calls.
+        /// Dwords of all packets of a frame, with padding, except INDIRECT packets.
         const REST: usize = 64;
         Ok(Self {
             fence: UnusedFence::new()?,
@@ -128,10 +127,10 @@ struct Pending {
     seq: u32,
     vmid: u32,
     fence: HwFence,
-    /// Its frame, in case it has to be sent again.
+    /// Frame, for resubmission.
     words: Words,
-    /// Where the part of the frame is that is left out when the job is not to be done any more; others
-    /// may rely on what comes before, and the fences come behind.
+    /// Range of the frame that is left out when the job is cancelled. The VMID switch before it may
+    /// be needed by later jobs; the fences follow it.
     body: Range<usize>,
     context: u64,
     error: Option<Error>,
@@ -139,7 +138,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// The job is done, or with its `error` not quite.
+    /// Signals the fence, with the error of the job or its group if there is one.
     fn end(self) {
         let error = match (&self.group, self.error) {
             (Some(group), Some(e)) => {
@@ -156,35 +155,35 @@ impl Pending {
     }
 }
 
-/// What a ring needs as long as it runs.
+/// Resources of a ring until it is stopped.
 struct Up {
     card: Arc<Card>,
     host: Arc<dyn SdmaHost>,
     writer: Writer,
     hdp: HdpFlush,
-    /// Where the watcher runs.
+    /// Runs the watcher.
     queue: OrderedQueue,
 }
 
 struct State {
     up: Option<Up>,
-    /// What jobs get when the ring does not run.
+    /// Error of jobs while the ring does not run.
     down: Error,
-    /// The ring is on its engine.
+    /// Whether the ring is mapped to its engine.
     running: bool,
-    /// Number of the last job that was sent.
+    /// Sequence number of the last job emitted.
     emitted: u32,
-    /// Number of the last job that is done.
+    /// Sequence number of the last job completed.
     signaled: u32,
-    /// The jobs between, oldest first.
+    /// Jobs between these, oldest first.
     pending: KVec<Pending>,
-    /// The watcher is on its way.
+    /// Whether the watcher is queued or runs.
     watching: bool,
-    /// Lost interrupts that the watcher found.
+    /// Number of lost interrupts that the watcher found.
     lost: u32,
 }
 
-/// Numbers for debugfs.
+/// State of a ring, for debugfs. Pointers are in bytes.
 pub(super) struct Snapshot {
     pub(super) running: bool,
     pub(super) emitted: u32,
@@ -193,18 +192,18 @@ pub(super) struct Snapshot {
     pub(super) rptr: u64,
     pub(super) wptr: u64,
     pub(super) lost: u32,
-    /// Number and VMID of each job on the ring.
+    /// Sequence number and VMID of each pending job.
     pub(super) pending: [Option<(u32, u32)>; JOBS as usize],
 }
 
-/// The kernel's ring of an engine.
+/// The kernel's ring of an SDMA engine.
 #[pin_data]
 pub(crate) struct Ring {
     engine: u32,
     timeline: Timeline,
     #[pin]
     state: Mutex<State>,
-    /// Told when the ring ends.
+    /// Notified when the ring is stopped.
     #[pin]
     wake: CondVar,
     #[pin]
@@ -215,7 +214,7 @@ impl_has_work! {
     impl HasWork<Self> for Ring { self.watcher }
 }
 
-/// Number `a` is not after number `b`.
+/// Returns whether sequence number `a` is not after `b`.
 fn reached(a: u32, b: u32) -> bool {
     b.wrapping_sub(a) as i32 >= 0
 }
@@ -235,12 +234,13 @@ impl Up {
         self.writer.buffer().gpu_addr() + at as u64
     }
 
-    /// The number of the last job that the engine says is done.
+    /// Returns the sequence number of the last completed job, from memory.
     fn done(&self) -> Result<u32> {
         self.writer.buffer().read32(FENCE)
     }
 
-    /// Puts the ring, empty, on its engine and sees whether it executes packets.
+    /// Starts the engine with the ring, empty, and runs a ring test. `ETIMEDOUT` when it does not
+    /// execute packets.
     fn start(&mut self, engine: u32) -> Result {
         self.writer.reset()?;
         let hal = self.card.generation().sdma;
@@ -248,7 +248,7 @@ impl Up {
         self.test()
     }
 
-    /// Resets the engine and puts the ring, empty, on it.
+    /// Resets the engine and starts it with the ring, empty.
     fn restart(&mut self, engine: u32) -> Result {
         let hal = self.card.generation().sdma;
         hal.stop(self.card.mmio()?, engine)?;
@@ -273,7 +273,7 @@ impl Up {
         Ok(())
     }
 
-    /// Takes the ring off its engine and waits until it does nothing for us any more.
+    /// Stops the engine and waits until it is idle; resets it after 100 ms.
     fn stop(&self, engine: u32) -> Result {
         let hal = self.card.generation().sdma;
         let mmio = self.card.mmio()?;
@@ -290,7 +290,7 @@ impl Up {
 }
 
 impl State {
-    /// Signals jobs up to number `upto`. Returns how many that were.
+    /// Completes jobs up to sequence number `upto`. Returns their number.
     fn complete(&mut self, upto: u32) -> usize {
         let mut count = 0;
         while self.pending.first().is_some_and(|p| reached(p.seq, upto)) {
@@ -305,7 +305,7 @@ impl State {
     }
 
     fn fail_all(&mut self, error: Error) {
-        // In place: the list keeps its capacity, so that emit() never allocates.
+        // In place: the list keeps its capacity, so that `emit` never allocates.
         while !self.pending.is_empty() {
             let Ok(mut job) = self.pending.remove(0) else {
                 break;
@@ -316,7 +316,7 @@ impl State {
         }
     }
 
-    /// The full number of a job of which an interrupt has the low bits.
+    /// Returns the sequence number of the pending job with these low bits.
     fn number(&self, context: u32) -> Option<u32> {
         let ahead = context.wrapping_sub(self.signaled) & CONTEXT_MASK;
         (ahead <= self.emitted.wrapping_sub(self.signaled))
@@ -325,7 +325,8 @@ impl State {
 }
 
 impl Ring {
-    /// Makes the ring of an engine, puts it there and tests it.
+    /// Allocates the ring of an engine, starts and tests it. `ETIMEDOUT` when it does not execute
+    /// packets, `ENOMEM` without memory.
     pub(super) fn start(
         card: &Arc<Card>,
         host: &Arc<dyn SdmaHost>,
@@ -363,9 +364,9 @@ impl Ring {
                 "{name} does not execute packets: {e:?}\n",
                 name = name.to_str().unwrap_or("sdma")
             );
-            // Whatever it does must not go on in memory that is given back now.
+            // The engine must not use the memory after it is freed.
             if up.stop(engine).is_err() {
-                card.wedge("a DMA engine was not stopped");
+                card.wedge("an SDMA engine was not stopped");
             }
             return Err(e);
         }
@@ -391,24 +392,26 @@ impl Ring {
         )
     }
 
-    /// Its engine.
+    /// Returns the number of the engine.
     pub(super) fn engine(&self) -> u32 {
         self.engine
     }
 
-    /// Its name.
+    /// Returns the name of the ring.
     pub(super) fn name(&self) -> &'static CStr {
         NAMES[self.engine as usize % NAMES.len()]
     }
 
-    /// Returns card and device while the ring runs; else the error that jobs end with.
+    /// Returns card and device while the ring runs; else the error that jobs fail with.
     pub(super) fn parents(&self) -> Result<(Arc<Card>, Arc<dyn SdmaHost>)> {
         let state = self.state.lock();
         let up = state.up.as_ref().ok_or(state.down)?;
         Ok((up.card.clone(), up.host.clone()))
     }
 
-    /// Sends a job. The result signals when it is done.
+    /// Submits a job. Returns its hardware fence. `EBUSY` with 8 jobs on the ring, `E2BIG` for a
+    /// frame that is too long, `EIO` when the card is hung, and the error of [`Ring::stop`] or
+    /// [`Ring::halt`].
     pub(super) fn emit(self: &Arc<Self>, frame: &Frame<'_>, memory: Memory) -> Result<ARef<Fence>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -464,7 +467,7 @@ impl Ring {
         state.emitted = seq;
         let fence = self.timeline.emit(memory);
         let result = fence.fence().clone();
-        // There is room, see `start`.
+        // Within capacity, see `start`.
         let job = Pending {
             seq,
             vmid: frame.vmid,
@@ -477,20 +480,20 @@ impl Ring {
         };
         state.pending.push_within_capacity(job)?;
         if !state.watching {
-            // It is not there twice: the flag falls when it ends.
+            // Never queued twice: the watcher clears the flag when it returns.
             state.watching = up.queue.enqueue(self.clone()).is_ok();
         }
         Ok(result)
     }
 
-    /// An interrupt of the ring says that the job with these low bits of its number is done.
+    /// Handles the interrupt of the job with these low bits of its sequence number.
     pub(super) fn trap(&self, context: u32) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let Some(Ok(done)) = state.up.as_ref().map(Up::done) else {
             return;
         };
-        // Later jobs have an interrupt of their own behind this one.
+        // Later jobs are completed by their own interrupts.
         let upto = match state.number(context) {
             Some(seq) if reached(seq, done) => seq,
             _ => done,
@@ -498,8 +501,8 @@ impl Ring {
         state.complete(upto);
     }
 
-    /// Completes what the engine has finished by now, interrupt or not. Returns how many jobs had
-    /// been waiting for one.
+    /// Completes the jobs that have finished in memory, with or without an interrupt. Returns how
+    /// many lacked one.
     pub(super) fn catch_up(&self) -> usize {
         let (card, host, done) = match &self.state.lock().up {
             Some(up) => match up.done() {
@@ -508,14 +511,14 @@ impl Ring {
             },
             None => return 0,
         };
-        // Entries that are there already may say that one of them failed.
+        // Pending IH entries may report the fault of one of these jobs.
         if let Err(e) = host.drain_interrupts() {
             dev_dbg!(card.dev(), "interrupt ring: {e:?}\n");
         }
         self.state.lock().complete(done)
     }
 
-    /// A memory access in this VMID failed; returns whether a job of the ring runs in it.
+    /// Marks the first job in `vmid` as failed after a VM fault. Returns whether there is one.
     pub(super) fn fault(&self, vmid: u32, error: Error) -> bool {
         let mut state = self.state.lock();
         let mut jobs = state.pending.iter_mut();
@@ -528,14 +531,15 @@ impl Ring {
         }
     }
 
-    /// The oldest job on the ring.
+    /// Returns the sequence number of the oldest pending job.
     pub(super) fn oldest(&self) -> Option<u32> {
         self.state.lock().pending.first().map(|job| job.seq)
     }
 
-    /// Resets the engine. The oldest job, if it is not done and `guilty` finds that it is to
-    /// blame, ends with `error`, and others of its context with `ECANCELED`: of these the fences
-    /// are all that is sent again. All other jobs are sent again as they were.
+    /// Resets the engine. The oldest job, if it has not completed and `guilty` returns true for its
+    /// sequence number and whether the engine has the kernel ring selected, fails with `error`, and
+    /// others of its context with `ECANCELED`: only their fences are resubmitted. All other jobs
+    /// are resubmitted completely.
     pub(super) fn reset(&self, guilty: impl FnOnce(u32, bool) -> bool, error: Error) -> Result {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -545,7 +549,7 @@ impl Ring {
         let hal = up.card.generation().sdma;
         let selected = hal.is_selected(up.card.mmio()?, self.engine)?;
         let restarted = up.restart(self.engine);
-        // What the engine has managed to finish before counts.
+        // Jobs that completed before the reset count as completed.
         let done = up.done()?;
         state.complete(done);
         let context = match state.pending.first_mut() {
@@ -585,7 +589,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Stops the engine; jobs end with `error`, also those that come later.
+    /// Stops the engine. Pending and later jobs fail with `error`.
     pub(super) fn stop(&self, error: Error) -> Result {
         let mut state = self.state.lock();
         state.down = error;
@@ -598,12 +602,12 @@ impl Ring {
         state.fail_all(error);
         drop(state);
         self.wake.notify_all();
-        // Waits for the watcher, and gives the memory back.
+        // Waits for the watcher and frees the memory.
         drop(up);
         result
     }
 
-    /// Stops the engine but keeps the ring's memory. Jobs end with `error`, also those that come later,
+    /// Stops the engine but keeps the ring's memory. Pending and later jobs fail with `error`,
     /// until [`Ring::restart`].
     pub(super) fn halt(&self, error: Error) -> Result {
         let mut state = self.state.lock();
@@ -617,20 +621,20 @@ impl Ring {
         result
     }
 
-    /// Puts the ring, empty, on its engine again.
+    /// Starts the engine with the ring, empty. `ETIMEDOUT` when it does not execute packets.
     pub(super) fn restart(&self) -> Result {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let up = state.up.as_mut().ok_or(state.down)?;
-        // Numbers go on where they were.
+        // Sequence numbers continue.
         up.writer.buffer().write32(FENCE, state.emitted)?;
         up.start(self.engine)?;
         state.running = true;
         Ok(())
     }
 
-    /// The GPU hangs: nothing is executed any more. Jobs end with `error`. The memory stays until
-    /// [`Ring::stop`], in case something is.
+    /// Fails pending and later jobs with `error`: the GPU is hung. The memory stays until
+    /// [`Ring::stop`], in case the engine still accesses it.
     pub(super) fn give_up(&self, error: Error) {
         let mut state = self.state.lock();
         state.down = error;
@@ -639,13 +643,13 @@ impl Ring {
             let hal = up.card.generation().sdma;
             let stopped = up.card.mmio().and_then(|mmio| hal.stop(mmio, self.engine));
             if let Err(e) = stopped {
-                dev_err!(up.card.dev(), "a DMA engine was not stopped: {e:?}\n");
+                dev_err!(up.card.dev(), "an SDMA engine was not stopped: {e:?}\n");
             }
         }
         state.fail_all(error);
     }
 
-    /// Numbers for debugfs.
+    /// Returns the state of the ring, for debugfs.
     pub(super) fn snapshot(&self) -> Result<Snapshot> {
         let state = self.state.lock();
         let mut pending = [None; JOBS as usize];
@@ -672,7 +676,8 @@ impl Ring {
 impl WorkItem for Ring {
     type Pointer = Arc<Self>;
 
-    /// The watcher: as long as there are jobs it looks every now and then whether they get on.
+    /// Watcher: looks for lost interrupts every 500 ms without progress, as long as jobs are
+    /// pending.
     fn run(this: Arc<Self>) {
         let mut state = this.state.lock();
         loop {
@@ -681,7 +686,7 @@ impl WorkItem for Ring {
                 return;
             }
             let before = state.signaled;
-            // Signals do not come here; that the ring ends is seen above.
+            // No signals in a work item; the end of the ring is checked above.
             let _ = this
                 .wake
                 .wait_interruptible_timeout(&mut state, msecs_to_jiffies(FALLBACK_MS));

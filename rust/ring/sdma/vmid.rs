@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The VMIDs in which jobs of kernel rings run: those below the firmware scheduler's. There are
-//! few, so address spaces take turns; who was there last keeps its place until another needs it.
+//! VMIDs of kernel ring jobs: those below the firmware scheduler's. Address spaces share them; the
+//! last owner keeps a VMID until another address space needs it.
 
 use kernel::{
     new_mutex,
@@ -15,19 +15,19 @@ use crate::kapi::fence::Fence;
 /// One VMID.
 struct Slot {
     vmid: u32,
-    /// PASID and page table root of the address space that it shows, 0 and 0 for none.
+    /// PASID and page table base of the address space mapped; 0 and 0 for none.
     owner: (u32, u64),
-    /// Jobs that were given the VMID.
+    /// Finished fences of jobs in the VMID.
     active: KVec<ARef<Fence>>,
-    /// The job that switched the VMID to its owner, and the ring on which it does: jobs of other
-    /// rings that do not come after it have to switch too.
+    /// Fence of the job that switches the VMID to its owner, and its ring: jobs of other rings that
+    /// are not ordered after it have to switch too.
     switched: Option<(ARef<Fence>, u32)>,
-    /// When it was given out last.
+    /// Clock value of the last use.
     used: u64,
 }
 
 impl Slot {
-    /// Forgets jobs that are done; returns the first that is not.
+    /// Removes finished jobs. Returns the first that is not.
     fn busy(&mut self) -> Option<&ARef<Fence>> {
         self.active.retain(|fence| !fence.is_signaled());
         self.active.first()
@@ -46,25 +46,25 @@ impl Slot {
 
 struct Table {
     slots: KVec<Slot>,
-    /// What each ring waits for because all VMIDs are taken: who comes later waits too.
+    /// Per ring, the fence it waits for because no VMID is idle; later jobs wait for it too.
     waits: KVec<Option<ARef<Fence>>>,
     clock: u64,
 }
 
-/// What a job gets.
+/// Result of [`Vmids::grab`].
 pub(super) enum Grab {
-    /// All are taken; ask again after this.
+    /// No VMID is idle: retry after this fence.
     Wait(ARef<Fence>),
     /// The job runs in this VMID.
     Vmid {
-        /// Its number.
+        /// VMID.
         vmid: u32,
-        /// The ring has to switch it to the job's address space first.
+        /// Whether the ring has to switch it to the job's address space first.
         switch: bool,
     },
 }
 
-/// The VMIDs of a GPU's memory hub that kernel rings use.
+/// The VMIDs of a memory hub that kernel rings use.
 #[pin_data]
 pub(super) struct Vmids {
     #[pin]
@@ -72,9 +72,9 @@ pub(super) struct Vmids {
 }
 
 impl Vmids {
-    /// VMIDs from 1 to below `end`, for `rings` rings.
+    /// Manages VMIDs from 1 to below `end`, for `rings` rings. `ENOMEM` without memory.
     pub(super) fn new(end: u32, rings: usize) -> Result<Arc<Self>> {
-        // What is on the rings, and what is about to be.
+        // Jobs on the rings, and one per ring about to be submitted.
         let jobs = rings * (JOBS as usize + 1);
         let mut slots = KVec::new();
         for vmid in 1..end {
@@ -106,7 +106,7 @@ impl Vmids {
     }
 
     /// Takes a VMID for a job in the address space `owner` (PASID and page table base) on ring
-    /// `ring`, until `finished` signals.
+    /// `ring`, until `finished` signals. `EINVAL` without such a ring, `ENODEV` without VMIDs.
     pub(super) fn grab(&self, owner: (u32, u64), ring: u32, finished: ARef<Fence>) -> Result<Grab> {
         let mut table = self.table.lock();
         let Table {
@@ -139,7 +139,7 @@ impl Vmids {
         };
         let at = slots.iter().position(|s| s.owner == owner).unwrap_or(idle);
         let slot = slots.get_mut(at).ok_or(EINVAL)?;
-        // There is room; if not, this must not wait for any.
+        // Within capacity. Not GFP_KERNEL: `finished` must not depend on reclaim.
         slot.active.push(finished, GFP_ATOMIC)?;
         let switch = slot.needs_switch(owner, ring);
         if switch {
@@ -154,7 +154,7 @@ impl Vmids {
         })
     }
 
-    /// Ring `ring` switches the VMID before `fence` signals.
+    /// Records that ring `ring` switches the VMID before `fence` signals.
     pub(super) fn switched(&self, vmid: u32, fence: ARef<Fence>, ring: u32) {
         let mut table = self.table.lock();
         if let Some(slot) = table.slots.iter_mut().find(|s| s.vmid == vmid) {
@@ -162,14 +162,14 @@ impl Vmids {
         }
     }
 
-    /// The VMIDs, one bit each, that show the address space with this PASID.
+    /// Returns the mask of VMIDs owned by the address space with this PASID.
     pub(super) fn of(&self, pasid: u32) -> u32 {
         let table = self.table.lock();
         let owned = table.slots.iter().filter(|s| s.owner.0 == pasid);
         owned.fold(0, |mask, slot| mask | 1 << slot.vmid)
     }
 
-    /// The VMIDs show nothing any more.
+    /// Drops the owners of all VMIDs.
     pub(super) fn forget_all(&self) {
         for slot in &mut self.table.lock().slots {
             slot.owner = (0, 0);
@@ -177,7 +177,7 @@ impl Vmids {
         }
     }
 
-    /// The address space with this PASID has gone.
+    /// Drops the address space with this PASID from all VMIDs.
     pub(super) fn forget(&self, pasid: u32) {
         let mut table = self.table.lock();
         for slot in table.slots.iter_mut().filter(|s| s.owner.0 == pasid) {
