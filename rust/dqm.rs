@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is on the hardware: one device queue manager per GPU.
+//! The device queue manager (DQM) of a GPU.
 //!
-//! It knows the processes of the GPU and their queues and lets a [`Policy`] put the active ones
-//! on the hardware. All changes happen under one lock, which is held across preemption, as in the
-//! C driver: at most one preemption time-out of 9 seconds.
+//! Tracks the processes of the GPU and their queues, and has a scheduler ([`SchedOps`]) map the
+//! active ones. All changes happen under one lock, which is held across preemption, as in the C
+//! driver: for at most one preemption timeout of 9 s.
 
 use core::ops::{Deref, DerefMut};
 
@@ -44,18 +44,18 @@ use self::{
     sched::{Needs, SchedOps, Scope},
 };
 
-/// Queues that a GPU can have in all.
+/// Maximum number of queues of a GPU (`max_num_of_queues_per_device`).
 const MAX_QUEUES: usize = 4096;
 
 struct Inner {
     sched: KBox<dyn SchedOps>,
     queues: Queues,
     running: bool,
-    /// How often all queues were taken off without being put back, see [`UserQueues::suspend`].
+    /// Nesting depth of [`UserQueues::suspend`].
     suspended: u32,
 }
 
-/// The manager.
+/// The device queue manager of a GPU.
 #[pin_data]
 pub(crate) struct Dqm {
     gpu: Arc<Gpu>,
@@ -64,9 +64,9 @@ pub(crate) struct Dqm {
     needs: Needs,
 }
 
-/// The lock of the manager. Invalidations of user memory take it: nobody waits for memory under it.
+/// DQM lock. Taken by MMU notifiers: no memory reclaim while it is held.
 struct Guard<'a> {
-    // Field order: it is left first.
+    // Field order: unlocked before reclaim is allowed again.
     inner: MutexGuard<'a, Inner>,
     _no_reclaim: NoReclaim,
 }
@@ -95,21 +95,22 @@ impl Dqm {
     }
 }
 
-/// Numbers for debugfs.
+/// Counters for debugfs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// Processes.
+    /// Registered processes.
     pub(crate) processes: usize,
-    /// Queues.
+    /// Queues, active or not.
     pub(crate) queues: usize,
     /// Active queues.
     pub(crate) active: usize,
-    /// Runlists that were sent.
+    /// Runlists sent.
     pub(crate) runlists: u64,
 }
 
 impl Dqm {
-    /// Returns the manager of a device and starts its scheduler. `ETIME` when that does not respond,
+    /// Returns the manager of a device and starts its scheduler. `ETIME` when that does not
+    /// respond,
     /// `ENOMEM` without memory.
     pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
         let sched: KBox<dyn SchedOps> = match gpu.generation().sched {
@@ -139,7 +140,7 @@ impl Dqm {
         Ok(dqm)
     }
 
-    /// Stops the scheduler for good, see [`Dqm::stop`].
+    /// Stops the scheduler for good, see [`Dqm::stop`]. `ETIME` when it does not respond.
     pub(crate) fn end(&self) -> Result {
         let result = self.stop();
         self.gpu.set_user_queues(None);
@@ -157,8 +158,8 @@ impl Dqm {
         sched.stop(&self.gpu, queues)
     }
 
-    /// Starts the scheduler of a device that was brought up again, after [`Dqm::stop`], and maps all
-    /// active queues. `ETIME` when it does not respond.
+    /// Starts the scheduler of a device that was brought up again, after [`Dqm::stop`], and maps
+    /// all active queues. `ETIME` when it does not respond.
     pub(crate) fn restart(&self) -> Result {
         let mut inner = self.lock();
         if inner.running {
@@ -169,14 +170,14 @@ impl Dqm {
         self.map(&mut inner, Scope::All)
     }
 
-    /// Marks all queues of all processes as lost, before a card reset. Processes keep everything
-    /// else; those that had no queues may create some afterwards.
+    /// Marks all queues of all processes as lost, before a card reset. Processes keep all other
+    /// state; those without queues may create queues afterwards.
     pub(crate) fn abandon_queues(&self) {
         self.lock().queues.abandon();
     }
 
-    /// Returns the qpd of a process, to be registered by [`Dqm::register_process`]. `ENOMEM` without
-    /// memory.
+    /// Returns the qpd of a process, to be registered by [`Dqm::register_process`]. `ENOMEM`
+    /// without memory.
     pub(crate) fn new_process(
         &self,
         pid: Pid,
@@ -196,14 +197,14 @@ impl Dqm {
         HwQueue::new(process, qid, spec, self.needs.queue)
     }
 
-    /// Makes the hardware's state follow lists that may have grown. With too little memory all is
-    /// as it was.
+    /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after
+    /// `ENOMEM`.
     fn execute(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.reserve(inner)?;
         self.execute_less(inner, scope)
     }
 
-    /// The same after lists got shorter, for which there is memory.
+    /// As [`Dqm::execute`], after queues were removed: needs no additional memory.
     fn execute_less(&self, inner: &mut Inner, scope: Scope<'_>) -> Result {
         self.unmap(inner, scope)?;
         self.map(inner, scope)
@@ -232,13 +233,13 @@ impl Dqm {
         sched.map(&self.gpu, queues, scope)
     }
 
-    /// The scheduler reads write pointers: it wants to be told where they are in the kernel's
-    /// address space.
+    /// Returns whether the scheduler reads write pointers through a mapping in VMID 0.
     pub(crate) fn reads_wptr(&self) -> bool {
         self.needs.wptr
     }
 
-    /// Makes a process known. From now on it may have queues.
+    /// Registers a process, which may have queues afterwards. `ENOMEM` without memory, `ENODEV`
+    /// when the device is gone.
     pub(crate) fn register_process(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         self.gpu.mmio()?;
@@ -246,10 +247,10 @@ impl Dqm {
         Ok(())
     }
 
-    /// Forgets a process: its queues go off the hardware and are given up.
+    /// Unregisters a process: unmaps and drops its queues.
     ///
-    /// The process is gone afterwards whatever the result; an error says that the hardware did
-    /// not let go of its queues in time.
+    /// The process is unregistered despite an error: `ETIME` when its queues were not preempted in
+    /// time, `EIO` when the GPU is hung.
     pub(crate) fn unregister(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         {
@@ -267,13 +268,13 @@ impl Dqm {
             return Ok(());
         };
         let unmapped = self.unmap(&mut inner, Scope::Process(slot));
-        // Only now: a queue that does not stop is looked for in the lists.
+        // After unmapping, which looks up unresponsive queues by doorbell in the lists.
         let queues = core::mem::take(&mut slot.state.lock().queues);
         inner.queues.total -= queues.len();
         let process = inner.queues.processes.remove(at);
         let result = unmapped.and_then(|()| self.map(&mut inner, Scope::Process(slot)));
         drop(inner);
-        // Images and slot go without the lock.
+        // MQDs and the qpd are freed without the lock.
         drop(process);
         drop(queues);
         result
@@ -283,25 +284,26 @@ impl Dqm {
         if inner.queues.total >= MAX_QUEUES {
             dev_warn!(
                 self.gpu.dev(),
-                "no further queue: {MAX_QUEUES} were already created\n"
+                "cannot create another queue: limit of {MAX_QUEUES} reached\n"
             );
             return Err(EPERM);
         }
         Ok(())
     }
 
-    /// Takes a place for a queue on an SDMA engine: `ENOMEM` when there is none left, `EPERM` when
-    /// the GPU has too many queues.
+    /// Allocates an SDMA queue slot for a user queue. `EINVAL` without such an engine, `ENOMEM`
+    /// when none is free, `EPERM` when the GPU has the maximum number of queues.
     pub(crate) fn take_sdma(&self, wanted: SdmaWanted) -> Result<SdmaSlot> {
         let inner = self.lock();
         self.check_total(&inner)?;
         inner.queues.sdma.take(wanted).inspect_err(|_| {
-            dev_dbg!(&self.gpu.dev(), "no SDMA queue left for {wanted:?}\n");
+            dev_dbg!(&self.gpu.dev(), "no SDMA queue slot free for {wanted:?}\n");
         })
     }
 
-    /// Adds a queue and, when it is runnable, puts it on the hardware. `EPERM` when the GPU has
-    /// too many, `EIO` when the process has lost all its queues to a reset of the GPU.
+    /// Adds a queue and maps it if it is runnable. `EPERM` when the GPU has the maximum number of
+    /// queues, `EIO` when the process lost all its queues to a GPU reset or the GPU is hung,
+    /// `ENOMEM` without memory, `ETIME` when the scheduler does not respond.
     pub(crate) fn add(&self, queue: &Arc<HwQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
@@ -320,9 +322,9 @@ impl Dqm {
                 inner.queues.deactivate(queue);
                 inner.queues.total -= 1;
                 queue.process.forget(queue);
-                // The queues that were there before go on without it, if that is possible at all.
+                // Map the other queues again, as far as that is still possible.
                 if let Err(again) = self.map(&mut inner, Scope::All) {
-                    dev_err!(&self.gpu.dev(), "queues stay off the hardware: {again:?}\n");
+                    dev_err!(&self.gpu.dev(), "queues were not mapped again: {again:?}\n");
                 }
                 return Err(e);
             }
@@ -330,8 +332,8 @@ impl Dqm {
         Ok(())
     }
 
-    /// Takes a queue off the hardware and forgets it. The queue is gone afterwards whatever the
-    /// result.
+    /// Unmaps and removes a queue. It is removed despite an error. `EINVAL` for a queue that is not
+    /// registered, `ETIME` when the scheduler does not respond.
     pub(crate) fn remove(&self, queue: &Arc<HwQueue>) -> Result {
         let mut inner = self.lock();
         if !queue.process.has(queue) {
@@ -342,14 +344,15 @@ impl Dqm {
         } else {
             Ok(())
         };
-        // Only now: a queue that does not stop is looked for in the lists.
+        // After unmapping, which looks up unresponsive queues by doorbell in the lists.
         queue.process.forget(queue);
         inner.queues.total -= 1;
         result
     }
 
-    /// Gives a queue new properties. `EACCES` when the process has a queue that was reset. After
-    /// an error the queue has its old ones.
+    /// Updates the properties of a queue; they are unchanged after an error of the unmapping.
+    /// `EACCES` when the process has a queue that was reset, `EIO` when the GPU is hung, `ETIME`
+    /// when the scheduler does not respond.
     pub(crate) fn update(&self, queue: &Arc<HwQueue>, spec: QueueSpec) -> Result {
         self.change(queue, spec.is_runnable(), |queue| {
             queue.mqd.update(&spec)?;
@@ -358,12 +361,12 @@ impl Dqm {
         })
     }
 
-    /// Restricts a queue to some compute units, see [`Mqd::set_cu_mask`].
+    /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. Errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<HwQueue>, masks: &[KVec<u32>]) -> Result {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
     }
 
-    /// Takes a queue off, changes it, and puts it back. `runs`: it may be active afterwards.
+    /// Unmaps a queue, changes it and maps it again. `runs`: it may be active afterwards.
     fn change(
         &self,
         queue: &Arc<HwQueue>,
@@ -372,7 +375,7 @@ impl Dqm {
     ) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
-        // Memory first, for the lists as they will be.
+        // Reserve memory first, for the queues that will be active.
         let counted = runs & inner.queues.activate(queue);
         let reserved = self.reserve(&mut inner);
         if counted {
@@ -382,7 +385,7 @@ impl Dqm {
         let scope = Scope::Queue(queue);
         let unmapped = self.unmap(&mut inner, scope);
         if queue.process.state.lock().has_reset_queue {
-            // The others go on.
+            // Map the other queues again.
             return unmapped
                 .and_then(|()| self.map(&mut inner, scope))
                 .and(Err(EACCES));
@@ -395,7 +398,8 @@ impl Dqm {
         changed.and(mapped)
     }
 
-    /// Takes a process's queues off the hardware until [`Dqm::restore`]. Nests.
+    /// Evicts the queues of a process until [`Dqm::restore`]. Nests. `ETIME` when the scheduler
+    /// does not respond, `EIO` when the GPU is hung.
     pub(crate) fn evict(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         {
@@ -417,7 +421,8 @@ impl Dqm {
         self.execute_less(&mut inner, Scope::Process(slot))
     }
 
-    /// Undoes one [`Dqm::evict`]; `EINVAL` when there is none. With `ENOMEM` it is not undone.
+    /// Undoes one [`Dqm::evict`]. `EINVAL` when there is none. The process stays evicted after
+    /// `ENOMEM`.
     pub(crate) fn restore(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();
@@ -450,7 +455,8 @@ impl Dqm {
         self.execute_less(&mut inner, Scope::Process(slot))
     }
 
-    /// The runtime of a process has announced itself, before its first queue, or has left.
+    /// Handles RUNTIME_ENABLE of a process, before its first queue, and RUNTIME_DISABLE. `EIO` when
+    /// the GPU is hung.
     pub(crate) fn set_runtime(&self, slot: &Arc<ProcessSlot>, enabled: bool) -> Result {
         let mut inner = self.lock();
         if enabled & inner.running {
@@ -461,7 +467,7 @@ impl Dqm {
         Ok(())
     }
 
-    /// A process leaves the GPU for good; it has no queues any more.
+    /// Releases the scheduler's state of a process, which has no queues any more.
     pub(crate) fn leave(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         if !inner.running || self.gpu.check_usable().is_err() {
@@ -470,7 +476,7 @@ impl Dqm {
         inner.sched.leave(&self.gpu, slot)
     }
 
-    /// Numbers for debugfs.
+    /// Returns the counters for debugfs.
     pub(crate) fn counts(&self) -> Counts {
         let inner = self.lock();
         Counts {
@@ -481,22 +487,23 @@ impl Dqm {
         }
     }
 
-    /// The words of the last runlist.
+    /// Returns the dwords of the last runlist. `ENOMEM` without memory.
     pub(crate) fn runlist_words(&self) -> Result<KVec<u32>> {
         self.lock().sched.runlist_words()
     }
 
-    /// What the scheduler's own ring is called.
+    /// Returns the name of the scheduler's ring.
     pub(crate) fn scheduler_ring(&self) -> &'static str {
         self.lock().sched.scheduler_ring()
     }
 
-    /// Prints the scheduler's own ring, unless it is one of the GPU's.
+    /// Prints the scheduler's ring, unless the device prints it.
     pub(crate) fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock().sched.show_ring(f)
     }
 
-    /// The words of the scheduler's own MQD.
+    /// Returns the dwords of the scheduler's MQD. `ENODEV` when the device is gone, `ENOMEM`
+    /// without memory.
     pub(crate) fn scheduler_mqd(&self) -> Result<KVec<u32>> {
         self.gpu.mmio()?;
         self.lock().sched.scheduler_mqd(&self.gpu)
@@ -524,7 +531,7 @@ impl UserQueues for Dqm {
         self.gpu.check_usable()?;
         if inner.queues.sdma.find_held(&self.gpu, 0)?.is_some() {
             self.gpu
-                .wedge("a queue outlived the reset of its SDMA engine");
+                .wedge("an SDMA queue is still mapped after an engine reset");
             return Err(EIO);
         }
         self.map(&mut inner, Scope::All)

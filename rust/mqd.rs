@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A user queue's image in memory: where it is, and the ways to change it.
+//! The MQD of a user queue: placement and updates.
 //!
-//! A compute queue has an image for every XCC of the node, at a fixed distance; on some generations
-//! the control stack must lie directly behind the page of each, and all of it in VRAM. An SDMA queue has
-//! one image in system memory. What saves a queue may write up to the end of the image's page.
+//! A compute queue has one MQD per XCC of the node, at a fixed stride; on some generations the
+//! control stack must directly follow the page of each, with all of it in VRAM. An SDMA queue has
+//! one MQD in system memory. Context save may write up to the end of the MQD's page.
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
@@ -14,17 +14,18 @@ use crate::{
     hw::{MqdContext, MqdKind, QueueSpec, SdmaPlace, Words},
 };
 
-/// The image of a user queue.
+/// The MQD of a user queue.
 pub(crate) struct Mqd {
     gpu: Arc<Gpu>,
     buffer: Buffer,
     stride: usize,
-    /// The place, if it is an SDMA queue's.
+    /// Slot of an SDMA queue.
     sdma: Option<SdmaPlace>,
 }
 
 impl Mqd {
-    /// Allocates and fills the image.
+    /// Allocates and initializes the MQD. `ENOMEM` without memory, `ENODEV` when the device is
+    /// gone.
     pub(crate) fn new(gpu: &Arc<Gpu>, spec: &QueueSpec) -> Result<Self> {
         gpu.mmio()?;
         match spec.sdma {
@@ -86,12 +87,12 @@ impl Mqd {
         }
     }
 
-    /// Address of the first image for the CP.
+    /// Returns the GPU address of the first MQD.
     pub(crate) fn gpu_addr(&self) -> u64 {
         self.buffer.gpu_addr()
     }
 
-    /// Images: one for each XCC.
+    /// Returns the number of MQDs: one per XCC.
     pub(crate) fn count(&self) -> u32 {
         match self.sdma {
             Some(_) => 1,
@@ -106,7 +107,8 @@ impl Mqd {
         }
     }
 
-    /// Changes the image. The queue must be off the hardware: what the CP saved stays.
+    /// Updates the MQD. The queue must be unmapped; state saved by the CP is kept. `ENODEV` when
+    /// the device is gone.
     pub(crate) fn update(&self, spec: &QueueSpec) -> Result {
         let g = self.gpu.generation();
         if let Some(place) = self.sdma {
@@ -121,8 +123,8 @@ impl Mqd {
         })
     }
 
-    /// Sets the compute units that the queue may use, one word per shader engine, for each XCC.
-    /// The queue must be off the hardware. An SDMA queue uses none.
+    /// Sets the CU mask of each XCC, one dword per shader engine. The queue must be unmapped. No
+    /// effect on an SDMA queue. `EINVAL` with masks for too few XCCs.
     pub(crate) fn set_cu_mask(&self, masks: &[KVec<u32>]) -> Result {
         if self.sdma.is_some() {
             return Ok(());
@@ -147,7 +149,7 @@ impl Mqd {
         self.buffer.publish()
     }
 
-    /// A copy of the image of one XCC.
+    /// Returns a copy of the MQD of one XCC. `ENOMEM` without memory.
     pub(crate) fn words(&self, xcc: u32) -> Result<KVec<u32>> {
         let mut image = KVec::from_elem(0u32, self.dwords(), GFP_KERNEL)?;
         self.gpu.mmio()?;
@@ -156,11 +158,11 @@ impl Mqd {
     }
 }
 
-/// An image where the hardware finds it. Reads of VRAM are slow, so nothing else is touched.
+/// An MQD accessed in place. Reads of VRAM are slow: only the dwords needed are accessed.
 struct InPlace<'a> {
     buffer: &'a Buffer,
     at: usize,
-    /// The first error.
+    /// First error.
     result: Result,
 }
 
@@ -174,7 +176,7 @@ impl Words for InPlace<'_> {
     }
 
     fn set(&mut self, dword: usize, value: u32) {
-        // Nothing that follows from a failed read.
+        // Skipped after an error: the value may depend on a failed read.
         self.result = self
             .result
             .and_then(|()| self.buffer.write32(self.at + dword * 4, value));

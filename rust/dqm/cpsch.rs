@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scheduling by the command processor's firmware: the driver hands over a runlist, the firmware
-//! finds slots and address space ids and takes turns when there are too few.
+//! Scheduling by the CP firmware (CPSCH): the driver sends a runlist, the firmware assigns queue
+//! slots and VMIDs, in time slices when oversubscribed.
 
 use kernel::{fmt, prelude::*};
 
@@ -21,26 +21,26 @@ use crate::{
     trace,
 };
 
-/// How long the firmware may take to preempt all queues.
+/// Timeout for the preemption of all queues (`queue_preemption_timeout_ms`).
 const PREEMPTION_TIMEOUT_MS: i64 = 9000;
-/// How long it is told to wait for one queue: so that two fit into the time above.
+/// Timeout of the firmware for one queue, in ms: two fit into the time above.
 const UNMAP_LATENCY_MS: u32 = 4050;
 
-/// The policy.
+/// The CPSCH scheduler.
 pub(super) struct Cpsch {
     hiq: Option<Hiq>,
-    /// The memory of runlists; the hardware works with the one in it while `active`.
+    /// Memory of runlists; holds the runlist of the hardware while `active`.
     list: Option<runlist::Room>,
-    /// Longer memory for the next one.
+    /// Larger memory for the next runlist.
     longer: Option<runlist::Room>,
     active: bool,
     oversubscribed: bool,
-    /// Runlists that were sent.
+    /// Number of runlists sent.
     sent: u64,
 }
 
 impl Cpsch {
-    /// A scheduler that does not run yet.
+    /// Returns a scheduler that is not started.
     pub(super) fn new() -> Self {
         Self {
             hiq: None,
@@ -52,7 +52,8 @@ impl Cpsch {
         }
     }
 
-    /// Takes queues off the hardware and makes sure that they are.
+    /// Unmaps queues and checks that none is left. `ETIME` when the firmware does not respond or a
+    /// queue cannot be reset.
     fn take_off(
         &mut self,
         gpu: &Gpu,
@@ -80,20 +81,20 @@ impl Cpsch {
             self.fail(gpu, "preemption timed out");
             return Err(e);
         }
-        // A compute queue that does not react makes the firmware give up without an error: it leaves
-        // the queue's doorbell in the HIQ's MQD.
+        // When a compute queue is not preempted the firmware gives up without an error: it leaves
+        // the queue's doorbell in the MQD of the HIQ.
         if let Some(doorbell) = hiq.take_hung_doorbell(gpu)? {
             dev_err!(
                 gpu.dev(),
                 "a queue with doorbell {doorbell:#x} was not preempted\n"
             );
             if let Err(e) = self.free_slots(gpu, queues) {
-                dev_err!(gpu.dev(), "queues were not reset: {e:?}\n");
-                self.fail(gpu, "a queue did not stop");
+                dev_err!(gpu.dev(), "hung queues were not reset: {e:?}\n");
+                self.fail(gpu, "a queue was not preempted");
                 return Err(ETIME);
             }
         }
-        // Of an SDMA queue it says nothing: the engine still has it.
+        // The firmware does not report SDMA queues: check the engines.
         let mut from = 0;
         while let Some((index, place, doorbell)) = queues.sdma.find_held(gpu, from)? {
             self.free_engine(gpu, queues, place, doorbell, then_reset)?;
@@ -103,8 +104,9 @@ impl Cpsch {
         Ok(())
     }
 
-    /// Compute queues that did not let themselves be preempted are still in their slots: they are
-    /// lost, and thrown out. An error if there is none, or one that nobody has, or that stays.
+    /// Resets compute queues that were not preempted, which are still in their slots, and marks
+    /// them as lost. `ENOENT` when there is none or one is unknown, or the error of the slot's
+    /// reset.
     fn free_slots(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
         let hal = gpu.generation().need_kiq()?;
         let mmio = gpu.mmio()?;
@@ -127,7 +129,8 @@ impl Cpsch {
         }
     }
 
-    /// A queue that did not let itself be preempted is lost, and its engine is reset.
+    /// Marks an SDMA queue that was not preempted as lost and resets its engine. `ETIME` when that
+    /// fails; the card is wedged then.
     fn free_engine(
         &mut self,
         gpu: &Gpu,
@@ -156,7 +159,7 @@ impl Cpsch {
                     .held_doorbell(gpu.mmio()?, place)
             });
         if !matches!(reset, Ok(None)) {
-            self.fail(gpu, "an SDMA queue did not stop");
+            self.fail(gpu, "an SDMA queue was not preempted");
             return Err(ETIME);
         }
         Ok(())
@@ -197,10 +200,10 @@ impl SchedOps for Cpsch {
                 },
             )
             .and_then(|()| hiq.write_register(gpu, reg, value))
-            // A fence behind both: the scheduler listens.
+            // Fence behind both packets: checks that the scheduler responds.
             .and_then(|()| hiq.fence(gpu, PREEMPTION_TIMEOUT_MS));
         if let Err(e) = told {
-            dev_err!(gpu.dev(), "the firmware scheduler does not answer: {e:?}\n");
+            dev_err!(gpu.dev(), "the firmware scheduler does not respond: {e:?}\n");
             if unmap_hiq(gpu, &hiq).is_err() {
                 self.fail(gpu, "the HIQ was not unmapped");
             }
@@ -211,7 +214,7 @@ impl SchedOps for Cpsch {
     }
 
     fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
-        // A GPU that hangs was halted: there is nobody to talk to.
+        // The engines of a hung GPU are halted: nothing to unmap.
         let unmapped = if gpu.is_hung() {
             Ok(())
         } else {
@@ -239,7 +242,7 @@ impl SchedOps for Cpsch {
         Needs::default()
     }
 
-    /// A change of the runlist takes all queues off.
+    /// All queues are unmapped to change the runlist.
     fn unmap(
         &mut self,
         gpu: &Gpu,
@@ -257,7 +260,7 @@ impl SchedOps for Cpsch {
         self.sent += 1;
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
         if let Some(longer) = self.longer.take() {
-            // Nothing is on the hardware that would read the old one.
+            // No queue is mapped: the old runlist is not in use.
             self.list = Some(longer);
         }
         let room = self.list.as_mut().ok_or(ENOMEM)?;
@@ -293,7 +296,7 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    /// The firmware has nothing of a process before its first queue.
+    /// The firmware has no state of a process before its first queue.
     fn set_runtime(&mut self, _gpu: &Gpu, _process: &ProcessSlot) -> Result {
         Ok(())
     }

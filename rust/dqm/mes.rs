@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scheduling by MES: the driver tells it of each queue that may run, and MES finds a slot and an
-//! address space id for it when its doorbell rings. A change costs a frame for each queue that it
-//! is about, however many there are.
+//! Scheduling by MES: the driver adds each active queue, and MES assigns a queue slot and a VMID
+//! when its doorbell is rung. A change takes one frame per affected queue, regardless of the number
+//! of other queues.
 
 use kernel::{fmt, prelude::*, sync::Arc};
 use rkfd_abi::mes as abi;
@@ -22,17 +22,17 @@ use crate::{
     trace,
 };
 
-/// Bytes of a page of GPU page tables, as a power of two.
+/// GPU page size in log2 bytes.
 const PAGE_BITS: u32 = 12;
 
-/// The policy.
+/// The MES scheduler.
 pub(super) struct Mes {
-    /// The rings run and take queues.
+    /// The MES rings run.
     running: bool,
 }
 
-/// The band of a queue among those of its process. User space's priorities are not those of MES,
-/// but the C driver hands them on: what MES does not know is normal.
+/// Returns the MES priority of a queue. The C driver passes user space's priority on unchanged,
+/// although the encodings differ; values unknown to MES mean normal.
 fn priority(spec: &QueueSpec) -> u8 {
     match spec.priority {
         p @ abi::priority::LOW..=abi::priority::REALTIME => p,
@@ -47,7 +47,7 @@ fn queue_type(spec: &QueueSpec) -> QueueType {
     }
 }
 
-/// The frame that adds a queue.
+/// Returns the ADD_QUEUE frame of a queue.
 fn add_frame(gpu: &Gpu, queue: &HwQueue) -> Result<AddQueue> {
     let g = gpu.generation();
     let (map, runtime) = {
@@ -76,12 +76,13 @@ fn add_frame(gpu: &Gpu, queue: &HwQueue) -> Result<AddQueue> {
 }
 
 impl Mes {
-    /// A scheduler that does not run yet.
+    /// Returns a scheduler that is not started.
     pub(super) fn new() -> Self {
         Self { running: false }
     }
 
-    /// Tells MES of a queue, if it may run and MES was not told.
+    /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` when MES did not write
+    /// a status; the queue is removed then. `EIO` when MES refuses.
     fn add(&self, gpu: &Gpu, queue: &HwQueue) -> Result {
         {
             let state = queue.state.lock();
@@ -95,7 +96,7 @@ impl Mes {
         match gpu.mes()?.schedule(gpu, &frame) {
             Ok(()) => {}
             Err(Failure::Silent) => {
-                // MES may have it or not: afterwards it has not.
+                // Unknown whether MES added it: remove it.
                 let queue_type = frame.queue_type;
                 self.reset(gpu, queue_type, doorbell, queue.context(), false)?;
                 return Err(ETIMEDOUT);
@@ -111,8 +112,8 @@ impl Mes {
         trace::queue_map(gpu.id(), queue.slot().pid(), queue.qid(), doorbell, added);
     }
 
-    /// Takes a queue off, if MES was told of it. One that does not let itself be removed is reset,
-    /// and lost; if it does not let itself be reset either, the GPU hangs.
+    /// Sends REMOVE_QUEUE for a mapped queue. A queue that is not removed is reset and marked as
+    /// lost; if that fails too, the card is wedged.
     fn remove(&self, gpu: &Gpu, queues: &mut Queues, queue: &HwQueue) -> Result {
         let (queue_type, doorbell) = {
             let state = queue.state.lock();
@@ -134,7 +135,7 @@ impl Mes {
         if removed.is_err() {
             dev_err!(
                 gpu.dev(),
-                "a queue with doorbell {doorbell:#x} was not removed, it is reset\n"
+                "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
             );
             let answered = removed != Err(Failure::Silent);
             self.reset(gpu, queue_type, doorbell, queue.context(), answered)?;
@@ -147,8 +148,9 @@ impl Mes {
         Ok(())
     }
 
-    /// Throws a queue out and lets MES forget it. The GPU hangs if that fails. Unless MES has
-    /// `answered` what was asked before, the queue may be one that it does not know.
+    /// Resets a queue and removes it from MES. Wedges the card when that fails. If MES did not
+    /// write a status before (`answered` is false), it may not know the queue: an API error is
+    /// ignored.
     fn reset(
         &self,
         gpu: &Gpu,
@@ -198,7 +200,7 @@ impl Mes {
         Ok(())
     }
 
-    /// A failure with one queue keeps the others from being taken off only if the GPU hangs.
+    /// Continues after a failure with one queue, unless the GPU hangs.
     fn remove_process(&self, gpu: &Gpu, queues: &mut Queues, process: &ProcessSlot) -> Result {
         let mut at = 0;
         while let Some(queue) = process.queue(at) {
@@ -223,7 +225,7 @@ impl SchedOps for Mes {
     }
 
     fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result {
-        // A GPU that hangs was halted: there is nobody to talk to.
+        // The engines of a hung GPU are halted: nothing to remove.
         let removed = if gpu.is_hung() {
             Ok(())
         } else {
@@ -259,7 +261,7 @@ impl SchedOps for Mes {
             Scope::Queue(queue) => self.remove(gpu, queues, queue),
             Scope::Process(process) => {
                 self.remove_process(gpu, queues, process)?;
-                // MES leaves translations in place, and the memory is about to go.
+                // MES does not invalidate TLBs, and the memory is about to be freed.
                 flush_pasid(gpu, process.pasid(), FlushType::Heavyweight)
             }
             Scope::All => {
@@ -302,7 +304,7 @@ impl SchedOps for Mes {
         if !core::mem::take(&mut process.state.lock().known) {
             return Ok(());
         }
-        // The memory may become that of another process.
+        // The memory of the process context may be reused by another process.
         let frame = SetShaderDebugger {
             process_context: process.context(),
             flush: true,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the manager knows of processes and queues, and the counts of those that are active.
+//! Processes and queues of the DQM, and counts of active queues.
 
 use kernel::{
     new_mutex,
@@ -22,35 +22,37 @@ use crate::{
     mqd::Mqd,
 };
 
-/// What MAP_PROCESS needs of a process on one GPU, and the process's queues there.
+/// A process on one GPU: parameters of MAP_PROCESS and its queues (qpd).
 #[pin_data]
 pub(crate) struct ProcessSlot {
     gpu: Arc<Gpu>,
     pid: Pid,
     pasid: u32,
     evicted_ms: Atomic<u64>,
-    /// What the scheduler keeps of the process, if it wants memory for that.
+    /// Process context of the scheduler, if it needs one.
     context: Option<Buffer>,
     #[pin]
     pub(super) state: Mutex<SlotState>,
 }
 
-/// What changes in the life of a [`ProcessSlot`]. The lock is inside that of the manager.
+/// Mutable state of a [`ProcessSlot`]. Its lock is nested in that of the DQM.
 pub(super) struct SlotState {
+    /// Parameters of MAP_PROCESS.
     pub(super) map: MapProcess,
+    /// Retry faults are enabled.
     pub(super) xnack: bool,
-    /// The runtime of the process has announced itself.
+    /// RUNTIME_ENABLE was called.
     pub(super) runtime: bool,
-    /// A scheduler that keeps something of processes was told of this one.
+    /// The scheduler has state of the process.
     pub(super) known: bool,
-    /// How often the process was evicted without being restored.
+    /// Nesting depth of evictions.
     pub(super) evicted: u32,
-    /// Since when.
+    /// Start of the eviction.
     pub(super) since: Option<Instant<Monotonic>>,
     pub(super) queues: KVec<Arc<HwQueue>>,
-    /// A queue of the process was reset: nothing of the process may change any more.
+    /// A queue of the process was reset: its queues can no longer be changed.
     pub(super) has_reset_queue: bool,
-    /// It had queues when the whole GPU was reset.
+    /// It had queues when the GPU was reset.
     pub(super) lost: bool,
 }
 
@@ -91,72 +93,73 @@ impl ProcessSlot {
         )
     }
 
-    /// The GPU.
+    /// Returns the GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
 
-    /// The process, for messages.
+    /// Returns the pid of the process, for messages.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The PASID.
+    /// Returns the PASID.
     pub(crate) fn pasid(&self) -> u32 {
         self.pasid
     }
 
-    /// Where the scheduler keeps what it knows of the process; 0 if it does not want that.
+    /// Returns the GPU address of the scheduler's process context; 0 if there is none.
     pub(super) fn context(&self) -> u64 {
         self.context.as_ref().map_or(0, Buffer::gpu_addr)
     }
 
-    /// Milliseconds for which the queues were off, all evictions that have ended taken together.
+    /// Returns the time for which the queues were evicted, in ms, without an eviction in progress.
     pub(crate) fn evicted_ms(&self) -> u64 {
         self.evicted_ms.load(Relaxed)
     }
 
-    /// Sets the first trap handler and its memory; takes effect when the process is mapped the next time.
+    /// Sets address and memory of the first-level trap handler; takes effect when the process is
+    /// mapped next.
     pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) {
         let mut state = self.state.lock();
         state.map.tba = tba;
         state.map.tma = tma;
     }
 
-    /// The first trap handler, 0 for none.
+    /// Returns the address of the first-level trap handler, 0 for none.
     pub(crate) fn trap_handler(&self) -> u64 {
         self.state.lock().map.tba
     }
 }
 
-/// A user queue as the hardware knows it.
+/// A user queue of a process.
 #[pin_data]
 pub(crate) struct HwQueue {
     pub(super) process: Arc<ProcessSlot>,
     qid: u32,
     pub(super) mqd: Mqd,
-    /// What the scheduler keeps of the queue, if it wants memory for that.
+    /// Queue context of the scheduler, if it needs one.
     context: Option<Buffer>,
     #[pin]
     pub(super) state: Mutex<QueueState>,
 }
 
-/// What changes in the life of a [`HwQueue`]. The lock is inside that of the process's slot.
+/// Mutable state of a [`HwQueue`]. Its lock is nested in that of the process.
 pub(super) struct QueueState {
     pub(super) spec: QueueSpec,
-    /// Counted as active: on the hardware, or as soon as the policy puts it there.
+    /// Counted as active: mapped, or to be mapped by the scheduler.
     pub(super) active: bool,
-    /// A scheduler that is told of each queue was told of this one.
+    /// The queue was added to a scheduler that adds queues one by one.
     pub(super) mapped: bool,
-    /// It was counted as one that owns the global wave sync.
+    /// Counted as an owner of the global wave sync (GWS).
     gws: bool,
     pub(super) evicted: bool,
     reset: bool,
 }
 
 impl HwQueue {
-    /// Builds the MQD of a queue with a context of `context_bytes` for the scheduler. `ENOMEM` without
-    /// memory.
+    /// Builds the MQD of a queue with a context of `context_bytes` for the scheduler. `ENOMEM`
+    /// without memory.
     pub(super) fn new(
         process: &Arc<ProcessSlot>,
         qid: u32,
@@ -184,42 +187,42 @@ impl HwQueue {
         )
     }
 
-    /// The process.
+    /// Returns the qpd of the process.
     pub(crate) fn slot(&self) -> &Arc<ProcessSlot> {
         &self.process
     }
 
-    /// The queue's id within the process.
+    /// Returns the queue id within the process.
     pub(crate) fn qid(&self) -> u32 {
         self.qid
     }
 
-    /// Where the scheduler keeps what it knows of the queue; 0 if it does not want that.
+    /// Returns the GPU address of the scheduler's queue context; 0 if there is none.
     pub(super) fn context(&self) -> u64 {
         self.context.as_ref().map_or(0, Buffer::gpu_addr)
     }
 
-    /// The image.
+    /// Returns the MQD.
     pub(crate) fn mqd(&self) -> &Mqd {
         &self.mqd
     }
 
-    /// On the hardware, or waiting for a slot.
+    /// Returns whether the queue is mapped or waits for a slot.
     pub(crate) fn is_active(&self) -> bool {
         self.state.lock().active
     }
 }
 
-/// The processes and the counts of their queues.
+/// Processes and queue counts.
 pub(super) struct Queues {
     pub(super) processes: KVec<Arc<ProcessSlot>>,
-    /// Places on the SDMA engines.
+    /// SDMA queue slots.
     pub(super) sdma: Arc<sdma::Places>,
     /// Active queues of all processes.
     pub(super) active: usize,
-    /// Of these, those that take a slot of the firmware's, which SDMA queues do not.
+    /// Of these, compute queues: they take a queue slot of the firmware, SDMA queues do not.
     pub(super) compute: usize,
-    /// Of these, those that own the global wave sync.
+    /// Of these, queues that own the global wave sync (GWS).
     pub(super) gws: usize,
     /// Queues of all processes, active or not.
     pub(super) total: usize,
@@ -234,20 +237,20 @@ impl ProcessSlot {
         }
     }
 
-    /// Is the queue on the list?
+    /// Returns whether the queue is registered.
     pub(super) fn has(&self, queue: &Arc<HwQueue>) -> bool {
         let state = self.state.lock();
         state.queues.iter().any(|q| Arc::ptr_eq(q, queue))
     }
 
-    /// Takes a queue off the list, if it is there.
+    /// Removes a queue, if it is registered.
     pub(super) fn forget(&self, queue: &Arc<HwQueue>) {
         self.state.lock().queues.retain(|q| !Arc::ptr_eq(q, queue));
     }
 }
 
 impl Queues {
-    /// No processes yet.
+    /// Returns a list without processes.
     pub(super) fn new(sdma: Arc<sdma::Places>) -> Self {
         Self {
             processes: KVec::new(),
@@ -259,12 +262,12 @@ impl Queues {
         }
     }
 
-    /// Counts the queue as active when it can run. Returns whether it was not active before.
+    /// Counts a runnable queue as active. Returns whether it was not active before.
     pub(super) fn activate_if_runnable(&mut self, queue: &HwQueue) -> bool {
         queue.state.lock().spec.is_runnable() && self.activate(queue)
     }
 
-    /// The same for a queue that will be able to run as far as its properties matter.
+    /// As [`Queues::activate_if_runnable`], for a queue whose new properties make it runnable.
     pub(super) fn activate(&mut self, queue: &HwQueue) -> bool {
         let mut state = queue.state.lock();
         if state.active || state.evicted || state.reset {
@@ -278,7 +281,8 @@ impl Queues {
         true
     }
 
-    /// A queue was lost: it never runs again, its process may change no queue any more and is told.
+    /// Marks a queue as lost: it never runs again, the queues of its process can no longer be
+    /// changed, and the process is notified.
     pub(super) fn lose(&mut self, gpu: &Gpu, queue: &HwQueue) {
         dev_err!(
             gpu.dev(),
@@ -293,7 +297,7 @@ impl Queues {
         gpu.sink().queue_reset(gpu, queue.process.pasid);
     }
 
-    /// All queues are lost, with whatever a scheduler knew of them and their processes.
+    /// Marks all queues as lost and drops the scheduler's state of queues and processes.
     pub(super) fn abandon(&mut self) {
         let mut at = 0;
         while let Some(process) = self.processes.get(at).cloned() {
@@ -313,7 +317,7 @@ impl Queues {
         }
     }
 
-    /// Does not count the queue as active any more. Returns whether it was.
+    /// Counts a queue as inactive. Returns whether it was active before.
     pub(super) fn deactivate(&mut self, queue: &HwQueue) -> bool {
         let mut state = queue.state.lock();
         if !state.active {
@@ -326,7 +330,7 @@ impl Queues {
         true
     }
 
-    /// The queue with this doorbell.
+    /// Returns the queue with this doorbell.
     pub(super) fn find_doorbell(&self, doorbell: u32) -> Option<Arc<HwQueue>> {
         self.processes.iter().find_map(|p| {
             let state = p.state.lock();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The runlist: MAP_PROCESS for each process, MAP_QUEUES for each of its active queues, and at
-//! the end, when there is more than the hardware holds, a jump to the start.
+//! The runlist: MAP_PROCESS for each process, MAP_QUEUES for each of its active queues, and a jump
+//! to the start when oversubscribed.
 
 use kernel::{page::PAGE_SIZE, prelude::*};
 
@@ -15,16 +15,16 @@ use crate::{
     },
 };
 
-/// Memory for runlists up to some length. Writing one that fits needs no other.
+/// Memory of a runlist, of fixed capacity.
 pub(super) struct Room {
     buffer: Buffer,
-    /// The words that were written last; has room for as many as the buffer.
+    /// Dwords written last; has the capacity of the buffer.
     words: KVec<u32>,
     capacity: usize,
 }
 
 impl Room {
-    /// Room for at least `words`.
+    /// Allocates memory for at least `words` dwords. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu, words: usize) -> Result<Self> {
         let bytes = (words * 4).next_multiple_of(PAGE_SIZE);
         let capacity = bytes / 4;
@@ -35,37 +35,38 @@ impl Room {
         })
     }
 
+    /// Returns whether a runlist of `words` dwords fits.
     pub(super) fn fits(&self, words: usize) -> bool {
         words <= self.capacity
     }
 
-    /// Address of the list.
+    /// Returns the GPU address of the runlist.
     pub(super) fn addr(&self) -> u64 {
         self.buffer.gpu_addr()
     }
 
-    /// The list.
+    /// Returns the dwords of the runlist.
     pub(super) fn words(&self) -> &[u32] {
         &self.words
     }
 }
 
-/// What a runlist holds.
+/// Contents of a runlist.
 pub(super) struct List {
-    /// Its length.
+    /// Length in dwords.
     pub(super) dwords: u32,
     /// Processes in it.
     pub(super) processes: u32,
     /// Queues in it.
     pub(super) queues: u32,
-    /// The firmware has to take turns.
+    /// The firmware has to use time slices.
     pub(super) oversubscribed: bool,
     too_many_processes: bool,
     too_many_queues: bool,
 }
 
 impl List {
-    /// Why the firmware has to take turns.
+    /// Returns the reason of oversubscription.
     pub(super) fn reason(&self) -> &'static str {
         match (self.too_many_processes, self.too_many_queues) {
             (true, true) => "too many processes and queues",
@@ -83,13 +84,13 @@ fn append<P: Packet>(words: &mut KVec<u32>, packet: &P) -> Result {
     Ok(())
 }
 
-/// Words of the runlist of all processes at most.
+/// Returns the maximum length of the runlist of all processes, in dwords.
 pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> Result<usize> {
     let process = gpu.generation().need_kiq()?.map_process_dwords();
     Ok(queues.processes.len() * process + queues.active * MapUserQueue::DWORDS + RunList::DWORDS)
 }
 
-/// Writes the runlist of all processes. `EINVAL` if there is no room for it.
+/// Writes the runlist of all processes. `EINVAL` if it does not fit.
 pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List> {
     let caps = gpu.generation().caps;
     let hal = gpu.generation().need_kiq()?;
@@ -102,7 +103,8 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
     let mut num_processes = 0;
     let mut num_queues = 0;
 
-    // Processes with the same fault mode go together, those like the first process first.
+    // Processes with the same fault mode (XNACK) are adjacent, those with the mode of the first
+    // process first.
     let first = queues.processes.first().map(|p| p.state.lock().xnack);
     let mut conflict = false;
     for turn in [true, false] {
@@ -140,7 +142,7 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List>
     }
 
     let too_many_processes = num_processes > slots::max_processes(caps);
-    // Each SDMA queue has a place of its own.
+    // SDMA queues have slots of their own.
     let too_many_queues = queues.compute > slots::max_queues(caps) as usize;
     let oversubscribed = too_many_processes
         || too_many_queues

@@ -18,27 +18,27 @@ pub(super) struct Needs {
     pub(super) wptr: bool,
 }
 
-/// The queues that a change concerns.
+/// Queues affected by a change.
 #[derive(Clone, Copy)]
 pub(super) enum Scope<'a> {
-    /// All.
+    /// All queues.
     All,
-    /// Those of a process.
+    /// Queues of a process.
     Process(&'a ProcessSlot),
-    /// One.
+    /// One queue.
     Queue(&'a Arc<HwQueue>),
 }
 
 /// Operations of a scheduler. Called with the lock of the [`Dqm`](super::Dqm) held.
 pub(super) trait SchedOps: Send + Sync {
-    /// Starts the scheduler.
+    /// Starts the scheduler. `ETIME` when it does not respond, `ENOMEM` without memory.
     fn start(&mut self, gpu: &Gpu) -> Result;
 
-    /// Unmaps all queues and stops the scheduler.
+    /// Unmaps all queues and stops the scheduler. `ETIME` when it does not respond.
     fn stop(&mut self, gpu: &Gpu, queues: &mut Queues) -> Result;
 
-    /// Allocates the memory that [`SchedOps::map`] takes for `queues`. `ENOMEM` without memory; nothing
-    /// has changed then.
+    /// Allocates the memory that [`SchedOps::map`] takes for `queues`. `ENOMEM` without memory;
+    /// nothing has changed then.
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result;
 
     /// Returns the memory that the scheduler needs per process and queue.
@@ -58,14 +58,14 @@ pub(super) trait SchedOps: Send + Sync {
         then_reset: bool,
     ) -> Result;
 
-    /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Takes only
-    /// memory of [`SchedOps::reserve`] for these or for more queues.
+    /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Uses only
+    /// memory of a [`SchedOps::reserve`] for at least as many queues.
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
 
     /// Handles RUNTIME_ENABLE of a process, before its first queue.
     fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
 
-    /// Forgets a process, which has no queues any more.
+    /// Releases the scheduler's state of a process without queues.
     fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
 
     /// Returns the number of runlists sent, for debugfs.
@@ -77,7 +77,7 @@ pub(super) trait SchedOps: Send + Sync {
     /// Returns the name of the scheduler's ring, for debugfs.
     fn scheduler_ring(&self) -> &'static str;
 
-    /// Prints that ring, unless the device prints it.
+    /// Prints the scheduler's ring, unless the device prints it.
     fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Returns the dwords of the scheduler's MQD, for debugfs.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The places of user queues on the SDMA engines: who has which.
+//! SDMA queue slots of user queues.
 //!
-//! User space sees two kinds of engines and counts the places of each kind across its engines:
-//! number `n` is on the kind's engine `n % engines`, so that queues spread before they share.
+//! User space sees two kinds of engines and numbers the slots of a kind across its engines: slot
+//! `n` is on engine `n % engines` of the kind, so that queues use different engines first
+//! (`allocate_sdma_queue()`).
 
 use kernel::{new_mutex, prelude::*, sync::Arc, sync::Mutex};
 
@@ -13,38 +14,39 @@ use crate::{
     hw::{Caps, SdmaPlace},
 };
 
-/// Which place a queue asks for.
+/// Kind of engine requested for an SDMA queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// On any engine of the PCIe kind.
+    /// Any engine of the PCIe kind.
     Pcie,
-    /// On any engine of the xGMI kind.
+    /// Any engine of the xGMI kind.
     Xgmi,
-    /// On the engine with this number.
+    /// The engine with this number.
     Engine(u32),
 }
 
-/// The places of a GPU. The lock is a leaf.
+/// SDMA queue slots of a GPU. The lock is a leaf.
 #[pin_data]
 pub(super) struct Places {
-    /// Engines of the first kind; those of the second follow.
+    /// Number of PCIe engines; xGMI engines follow.
     pcie: u32,
     engines: u32,
     per_engine: u32,
-    /// The first queue of an engine that a user may have.
+    /// First queue of an engine that is available to user space.
     first: u32,
-    /// By engine, then queue.
+    /// Indexed by engine, then queue.
     #[pin]
     taken: Mutex<KVec<bool>>,
 }
 
-/// A place that was taken. Dropping it gives it back.
+/// An allocated SDMA queue slot. Freed on drop.
 pub(crate) struct Slot {
     places: Arc<Places>,
     place: SdmaPlace,
 }
 
 impl Places {
+    /// Returns the free slots of a GPU. `ENOMEM` without memory.
     pub(super) fn new(config: &Config, caps: &Caps) -> Result<Arc<Self>> {
         let per_engine = config.sdma_queues_per_engine;
         let count = (config.num_sdma * per_engine) as usize;
@@ -65,7 +67,8 @@ impl Places {
         (place.engine * self.per_engine + place.queue) as usize
     }
 
-    /// Takes a place; `ENOMEM` when there is none left.
+    /// Allocates a slot, lowest queue number of all engines first. `EINVAL` without such an engine,
+    /// `ENOMEM` when none is free.
     pub(super) fn take(self: &Arc<Self>, wanted: Wanted) -> Result<Slot> {
         let engines = match wanted {
             Wanted::Pcie => 0..self.pcie,
@@ -89,8 +92,8 @@ impl Places {
         Err(ENOMEM)
     }
 
-    /// The first queue, from number `from` on, that its engine still has after all were taken off:
-    /// its number, place and doorbell.
+    /// Returns index, slot and doorbell of the first queue from index `from` on that is still
+    /// mapped to its engine after all queues were unmapped.
     pub(super) fn find_held(
         &self,
         gpu: &Gpu,
@@ -112,12 +115,12 @@ impl Places {
 }
 
 impl Slot {
-    /// Where it is.
+    /// Returns the slot's engine and queue.
     pub(crate) fn place(&self) -> SdmaPlace {
         self.place
     }
 
-    /// On an engine of the xGMI kind.
+    /// Returns whether the engine is of the xGMI kind.
     pub(crate) fn is_xgmi(&self) -> bool {
         self.place.engine >= self.places.pcie
     }
