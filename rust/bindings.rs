@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What bindgen made of `bindings_helper.h`: raw items for `kapi`, `uapi` and `trace`, for nobody else.
+//! bindgen output of `bindings_helper.h`. Raw items, used by `kapi`, `uapi` and `trace` only.
 
 #![allow(
     clippy::all,

@@ -19,7 +19,7 @@ use crate::{
     topology, trace,
 };
 
-/// The files of `/dev/kfd`.
+/// File operations of `/dev/kfd`.
 struct Kfd;
 
 #[vtable]
@@ -29,7 +29,7 @@ impl File for Kfd {
     const MODE: u16 = 0o666;
 
     fn open() -> Result<Arc<Process>> {
-        // Arguments have the same layout for 32-bit programs, but addresses do not fit.
+        // Argument layouts are the same for 32-bit programs, but GPU addresses exceed 32 bits.
         if task::in_compat_syscall() {
             return Err(EPERM);
         }
@@ -57,7 +57,7 @@ impl File for Kfd {
     }
 }
 
-/// Registers of a GPU mapped by a process.
+/// Doorbell page or MMIO remap page of a GPU mapped by a process.
 struct Registers {
     device: Arc<ProcessDevice>,
     phys: u64,
@@ -72,16 +72,16 @@ impl DeviceMemory for Registers {
     }
 }
 
-/// The registered device with its sysfs directories.
+/// `/dev/kfd` with its sysfs directories. Unregistered on drop.
 pub(crate) struct Device {
-    // Field order: children first.
+    // Field order: children are removed first.
     _topology: topology::SysfsRegistration,
     _processes: process::sysfs::Root,
     _registration: Registration<Kfd>,
 }
 
 impl Device {
-    /// Registers `/dev/kfd` and its sysfs directories.
+    /// Registers `/dev/kfd` and its sysfs directories. `ENOMEM` without memory.
     pub(crate) fn new() -> Result<Self> {
         let registration = Registration::<Kfd>::new()?;
         Ok(Self {

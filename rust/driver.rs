@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI glue: which devices, and the order in which a GPU and everything above it comes up and
-//! goes down.
+//! PCI driver: device table, probe and remove, suspend and bus reset.
 //!
-//! The kernel's amdgpu claims the same class of devices; [`crate::compat`] sees to it that only one of
-//! the two is loaded.
+//! amdgpu claims the same PCI class; [`crate::compat`] ensures that only one of the two is loaded.
 
 use kernel::{
     device::Core,
@@ -24,10 +22,10 @@ use crate::{
     topology,
 };
 
-/// The driver.
+/// The PCI driver.
 pub(crate) struct Driver;
 
-/// The identity of a supported card.
+/// Entry of the device table: a supported card.
 pub(crate) struct Card {
     name: &'static str,
 }
@@ -61,13 +59,13 @@ kernel::pci_device_table!(
     ]
 );
 
-/// What a bound device holds.
+/// Driver data of a bound device.
 #[pin_data]
 pub(crate) struct Bound {
     up: Up,
 }
 
-/// A device that was brought up, as far as it got. Dropping it takes the device down.
+/// A device, as far as it was brought up. Taken down on drop.
 struct Up {
     gpu: Arc<Gpu>,
     node: Option<Arc<Node>>,
@@ -80,7 +78,7 @@ impl Drop for Up {
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
-        // No new users from here on.
+        // No new users after this.
         if let Some(node) = &self.node {
             topology::remove_gpu(&self.gpu);
             node::remove(node);
@@ -95,7 +93,7 @@ impl Drop for Up {
             }
         }
         self.gpu.stop();
-        // Mappings of BARs fault from now on.
+        // CPU mappings of BARs fault after this.
         vma::zap_all();
     }
 }
@@ -152,7 +150,7 @@ impl pci::Driver for Driver {
     }
 
     fn unbind<'bound>(pdev: &'bound pci::Device<Core<'_>>, this: Pin<&Self::Data<'bound>>) {
-        dev_dbg!(pdev, "GPU {:#x} leaves\n", this.up.gpu.id());
+        dev_dbg!(pdev, "GPU {:#x}: unbinding\n", this.up.gpu.id());
     }
 }
 
@@ -167,7 +165,7 @@ impl Hooks for Driver {
         }
         let dqm = this.up.dqm()?;
         dqm.stop().and_then(|()| gpu.suspend()).inspect_err(|_| {
-            // The machine stays awake: map the queues again.
+            // Suspend was aborted: map the queues again.
             if let Err(e) = dqm.restart() {
                 dev_err!(gpu.dev(), "queues were not mapped again: {e:?}\n");
             }
@@ -185,7 +183,7 @@ impl Hooks for Driver {
             gpu.resume()
                 .and_then(|()| this.up.dqm()?.restart())
                 .inspect_err(|_| {
-                    gpu.wedge("queues did not come back from a suspend");
+                    gpu.wedge("resume failed");
                 })
         };
         if let Some(recovery) = &this.up.recovery {

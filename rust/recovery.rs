@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Brings a GPU back: after a hang, by resetting the card, and after somebody else has reset it.
+//! GPU reset: mode-1 reset after a hang, and recovery after a bus reset by the PCI core.
 //!
-//! All queues and the contents of VRAM are lost. Page tables are rewritten, so that a process without
-//! queues continues once it was notified (by its hardware exception event) that the memory is lost.
-//! Pending jobs of the render node end with an error.
+//! All queues and the contents of VRAM are lost. Page tables are rewritten, so that a process
+//! without queues continues after the notification (its hardware exception event) that memory was
+//! lost. Pending jobs of the render node fail.
 
 use kernel::{
     impl_has_work, new_mutex, new_work,
@@ -22,18 +22,18 @@ use crate::{
 struct State {
     /// The driver is being unbound: no more resets.
     ended: bool,
-    /// The PCI core resets the card, or it is suspended: no reset until that ends.
+    /// The PCI core resets the card, or it is suspended: resets are deferred.
     held: bool,
 }
 
-/// Reset of one device. Its locks are outside of all others but that of the device.
+/// Reset of one device. Its locks are taken before all others but the device lock.
 #[pin_data]
 pub(crate) struct Recovery {
     node: Arc<Node>,
     /// Held across a reset.
     #[pin]
     state: Mutex<State>,
-    /// Where resets after a hang run. A leaf.
+    /// Workqueue of resets after a hang. Leaf lock.
     #[pin]
     queue: Mutex<Option<OrderedQueue>>,
     #[pin]
@@ -54,8 +54,8 @@ impl ResetHandler for Handler {
 }
 
 impl Recovery {
-    /// Resets the device of `node`, which is up, whenever it hangs, until [`Recovery::end`]. `ENOMEM`
-    /// without memory.
+    /// Enables resets of the device of `node`, which is up, when it hangs, until [`Recovery::end`].
+    /// `ENOMEM` without memory.
     pub(crate) fn start(node: &Arc<Node>) -> Result<Arc<Self>> {
         let queue = OrderedQueue::new(c"rkfd_recovery")?;
         let this = Arc::pin_init(
@@ -75,7 +75,7 @@ impl Recovery {
         Ok(this)
     }
 
-    /// Ends [`Recovery::start`] before an unbind. Waits for a reset in progress.
+    /// Disables resets, before an unbind. Waits for a reset in progress.
     pub(crate) fn end(&self) {
         self.state.lock().ended = true;
         self.gpu().set_reset_handler(None);
@@ -88,7 +88,7 @@ impl Recovery {
     pub(crate) fn prepare(&self) {
         let mut state = self.state.lock();
         state.held = true;
-        // Unless the card is hung, queues are unmapped first.
+        // Unmaps queues, unless the card is hung.
         if let Err(e) = self.node.dqm().stop() {
             dev_err!(self.gpu().dev(), "queues did not stop: {e:?}\n");
         }
@@ -127,7 +127,7 @@ impl Recovery {
 
     fn schedule(self: &Arc<Self>) {
         if let Some(queue) = &*self.queue.lock() {
-            // Fails if the work is pending already, which is as good.
+            // Fails if the work is already queued.
             let _ = queue.enqueue(self.clone());
         }
     }
@@ -136,7 +136,7 @@ impl Recovery {
     fn abandon_queues(&self) {
         self.node.dqm().abandon_queues();
         if let Err(e) = self.node.dqm().stop() {
-            dev_err!(self.gpu().dev(), "the scheduler did not stop: {e:?}\n");
+            dev_err!(self.gpu().dev(), "scheduler did not stop: {e:?}\n");
         }
         self.gpu().close();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffer objects as files of the render node know them: with a place to map them from, and handles.
+//! GEM objects of BOs, with mmap offset and handles in files of the render node.
 
 use kernel::{
     fs::File,
@@ -20,19 +20,23 @@ use crate::kapi::{
     resv::Resv,
 };
 
-/// Words of the data that user space may attach to an object.
+/// Dwords of the metadata that user space may attach to a BO.
 pub(crate) const METADATA_WORDS: usize = 64;
 
-/// What user space attaches to an object for those who import it. The kernel does not look at it.
+/// Metadata of a BO for its importers (`DRM_AMDGPU_GEM_METADATA`); opaque to the kernel.
 #[derive(Clone)]
 pub(crate) struct Metadata {
+    /// Tiling flags.
     pub(crate) tiling: u64,
+    /// Flags of user space.
     pub(crate) flags: u64,
+    /// Length of `data` in bytes.
     pub(crate) bytes: u32,
+    /// Metadata of user space.
     pub(crate) data: [u32; METADATA_WORDS],
 }
 
-/// What a GEM object holds.
+/// Driver part of a GEM object.
 #[pin_data]
 pub(crate) struct Shared {
     bo: BoRef,
@@ -40,16 +44,16 @@ pub(crate) struct Shared {
     metadata: Mutex<Metadata>,
 }
 
-/// A GEM object.
+/// GEM object of a BO.
 pub(crate) type Object = gem::Object<Shared>;
 
 impl Shared {
-    /// The memory.
+    /// Returns the BO.
     pub(crate) fn bo(&self) -> &BoRef {
         &self.bo
     }
 
-    /// What user space attached.
+    /// Returns the metadata attached by user space.
     pub(crate) fn metadata(&self) -> &Mutex<Metadata> {
         &self.metadata
     }
@@ -64,16 +68,16 @@ impl DriverObject for Shared {
     fn may_share(&self) -> Result {
         match self.bo.preferred() {
             BoKind::Vram | BoKind::Gtt => Ok(()),
-            // Doorbells ring for one process, and the registers belong to the GPU.
+            // Doorbells belong to one process, and MMIO remap registers to the GPU.
             BoKind::Doorbell | BoKind::MmioRemap => Err(EINVAL),
-            // Whoever owns the pages may take them away at any time.
+            // The owner of a userptr can unmap its pages at any time.
             BoKind::User => Err(EPERM),
         }
     }
 
     fn may_map(&self) -> Result {
         let is_user = self.bo.preferred() == BoKind::User;
-        // The process has its own view of its own memory.
+        // The owner of a userptr already maps it.
         if is_user || self.bo.flags().cpu_access == CpuAccess::Never {
             return Err(EPERM);
         }
@@ -96,7 +100,7 @@ impl DriverObject for Shared {
     }
 }
 
-/// Makes the GEM object of a buffer.
+/// Returns a new GEM object of a BO. `ENOMEM` without memory.
 pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
     let size = usize::try_from(bo.size())?;
     let object = Object::new(
@@ -116,20 +120,21 @@ pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
     Ok(object)
 }
 
-/// A buffer that one file of the render node may map, for as long as this lives.
+/// A GEM object with permission for one file of the render node to mmap it, until dropped.
 pub(crate) struct Gem {
     object: HandleRef<Shared>,
     file: ARef<File>,
 }
 
 impl Gem {
-    /// Lets `file`, an open file of the render node of any GPU, map `bo`.
+    /// Permits `file`, a file of the render node of any GPU, to mmap `bo`. `EINVAL` for another
+    /// file, `ENOMEM` without memory.
     pub(crate) fn new(bo: BoRef, file: &File) -> Result<Self> {
         let dev = drm::device_of(file).ok_or(EINVAL)?;
         Self::of(HandleRef::new(object(dev, bo)?), file)
     }
 
-    /// Lets `file` map the buffer that a DMA buffer shows. `EINVAL` if that is none of ours,
+    /// Permits `file` to mmap the BO of a DMA buffer. `EINVAL` if the buffer is not of this driver,
     /// `EOPNOTSUPP` if it is of another GPU than `file`.
     pub(crate) fn import(buf: &DmaBuf, file: &File) -> Result<Self> {
         let object: HandleRef<Shared> = HandleRef::import(buf).ok_or(EINVAL)?;
@@ -148,17 +153,17 @@ impl Gem {
         })
     }
 
-    /// The buffer as a file; whether the CPU may write to it says who first asks for it.
+    /// Exports the BO as a DMA buffer. `writable` has an effect on the first export only.
     pub(crate) fn export(&self, writable: bool) -> Result<DmaBuf> {
         self.object.export(writable)
     }
 
-    /// Where in the file the buffer is mapped.
+    /// Returns the offset for mmap in the file.
     pub(crate) fn mmap_offset(&self) -> u64 {
         self.object.mmap_offset()
     }
 
-    /// The memory.
+    /// Returns the BO.
     pub(crate) fn bo(&self) -> &BoRef {
         self.object.bo()
     }

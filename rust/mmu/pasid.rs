@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Process address space ids: the number by which all GPUs know an address space. Not the IOMMU's:
-//! these never leave the GPUs.
+//! Process address space ids (PASIDs): identify an address space on all GPUs. Unrelated to PASIDs
+//! of the IOMMU.
 
 use kernel::prelude::*;
 
 use crate::kapi::global::global_mutex;
 
-/// PASIDs are 16 bits wide; 0 means none.
+/// Number of PASIDs: 16 bits; 0 means none.
 const COUNT: usize = 1 << 16;
 
-/// Which ids are taken. Ids are given out in turn, so that a late interrupt of a process that has
-/// ended does not meet its successor.
+/// Allocated PASIDs. They are allocated cyclically, so that a late interrupt of a process that has
+/// exited is not attributed to a new one.
 struct Table {
     used: KVVec<u64>,
     next: usize,
@@ -22,12 +22,12 @@ global_mutex! {
     init init
 }
 
-/// A PASID. Dropping it gives it back.
+/// A PASID. Freed on drop.
 #[derive(Debug)]
 pub(crate) struct Pasid(u32);
 
 impl Pasid {
-    /// Takes a free one.
+    /// Allocates a PASID. `ENOSPC` when none is free, `ENOMEM` without memory.
     pub(crate) fn alloc() -> Result<Self> {
         let mut guard = TABLE.lock();
         if guard.is_none() {
@@ -47,7 +47,7 @@ impl Pasid {
         Err(ENOSPC)
     }
 
-    /// The number.
+    /// Returns the number.
     pub(crate) fn get(&self) -> u32 {
         self.0
     }
@@ -62,7 +62,7 @@ impl Drop for Pasid {
     }
 }
 
-/// Frees the table; called at module unload, when no PASID is left.
+/// Frees the table. Called at module unload, without any PASIDs allocated.
 pub(crate) fn exit() {
     *TABLE.lock() = None;
 }

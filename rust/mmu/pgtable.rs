@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Page tables: a tree of 4 KiB tables in VRAM and the driver's picture of it.
+//! Page tables of an address space: a tree of 4 KiB tables in VRAM, with a copy of its structure in
+//! kernel memory.
 //!
-//! The format of entries is the generation's. The CPU writes few entries through the BAR; many at
-//! once are left to the DMA engines. The caller flushes the host data path and the TLBs afterwards.
-//! Tables that became empty are freed only after that, see [`Update`].
+//! The format of PDEs and PTEs is that of the generation. The CPU writes few entries through the
+//! BAR; SDMA writes many at once. The caller flushes HDP and the TLBs afterwards. Tables that
+//! became empty are freed only after that, see [`Update`].
 
 use kernel::{page::PAGE_SIZE, prelude::*, sizes::SZ_4K, sync::Arc};
 
@@ -18,61 +19,61 @@ use crate::{
     hw::{Level, PteAttrs},
 };
 
-/// Entries of a table.
+/// Entries per table.
 const ENTRIES: usize = 512;
 const ENTRY_BITS: u32 = 9;
 const ENTRY_BYTES: usize = 8;
 const PAGE_BITS: u32 = 12;
-/// The level of the root.
+/// Level of the root (PDB2).
 const ROOT: Level = 3;
-/// The level whose entries may map a block instead of pointing to a table: 2 MiB.
+/// Level whose entries may be PTEs of 2 MiB pages instead of PDEs (PDB0).
 const BLOCK: Level = 1;
-/// Largest fragment in log2 pages.
+/// Largest fragment, in log2 pages.
 const MAX_FRAGMENT: u32 = 9;
 
-/// Changes of so many bytes are left to the DMA engines as far as entries are in rows.
+/// Minimum size of a change, in bytes, for SDMA to write its rows.
 const DMA_MIN_BYTES: u64 = 4096 * PAGE_SIZE as u64;
-/// Shorter rows the CPU writes in any case: an engine's packet for each would not be less work.
+/// Minimum entries of a row for SDMA: shorter ones cost less to write than to submit.
 const DMA_MIN_ROW: usize = 32;
 
-/// Bytes that an entry of a table at `level` covers.
+/// Returns the bytes mapped by an entry at `level`.
 const fn span(level: Level) -> u64 {
     1 << (PAGE_BITS + level * ENTRY_BITS)
 }
 
-/// The number of the entry for `va` in a table at `level`.
+/// Returns the index of the entry for `va` in a table at `level`.
 fn index(level: Level, va: u64) -> usize {
     (va >> (PAGE_BITS + level * ENTRY_BITS)) as usize % ENTRIES
 }
 
 type Children = [Option<KBox<Table>>; ENTRIES];
 
-/// A table.
+/// A page table.
 struct Table {
     range: VramRange,
     level: Level,
-    /// Entries that map memory themselves.
+    /// Bitmap of entries that are PTEs.
     leaves: [u64; ENTRIES / 64],
-    /// Entries that point to tables; not there at level 0.
+    /// Tables that PDEs point to; `None` at level 0.
     children: Option<KBox<Children>>,
-    /// How many entries are in use.
+    /// Number of valid entries.
     used: usize,
 }
 
-/// One empty table of each level, for the next that is needed: who maps and unmaps in turn should neither wait for
-/// new ones nor have the old ones cleared.
+/// An empty table of each level but the root's, kept for reuse: alternate map and unmap calls
+/// neither allocate nor clear a table.
 type Kept = [Option<KBox<Table>>; ROOT as usize];
 
-/// Tables of pages that were made in advance.
+/// Preallocated tables of level 0.
 pub(super) struct Spare(KVVec<KBox<Table>>);
 
 impl Spare {
-    /// No tables.
+    /// Returns no tables.
     pub(super) const fn none() -> Self {
         Self(KVVec::new())
     }
 
-    /// Makes `count` tables. There is no room made for them: this is for those who make room.
+    /// Allocates `count` tables without eviction: for callers that evict. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Self> {
         let mut tables = KVVec::with_capacity(count, GFP_KERNEL)?;
         while tables.len() < count {
@@ -86,13 +87,13 @@ impl Spare {
     }
 }
 
-/// Entries that follow each other in a table: the address of the first, and by how much it grows.
+/// Consecutive entries of a table: address of the first and increment per entry.
 struct Row {
     first: usize,
     count: usize,
     addr: u64,
     step: u64,
-    /// What all entries hold besides the address.
+    /// Other bits of all entries.
     flags: u64,
 }
 
@@ -129,7 +130,7 @@ impl Table {
         gpu.vram().bar().write64s(at, count, value)
     }
 
-    /// Writes a row of entries, now or with [`Update::write_out`] or [`Update::write_all`].
+    /// Writes a row of entries, immediately or by [`Update::write_out`] or [`Update::write_all`].
     fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
         if cx.put_off || cx.by_dma && row.count >= DMA_MIN_ROW {
             let offset = self.range.start() + (row.first * ENTRY_BYTES) as u64;
@@ -142,7 +143,7 @@ impl Table {
         })
     }
 
-    /// Writes the table, and those below, as if they mapped nothing yet.
+    /// Writes the table and its children with their PDEs only, without PTEs.
     fn rewrite(&self, gpu: &Gpu) -> Result {
         let gmc = gpu.generation().gmc;
         let empty = gmc.empty(self.level);
@@ -162,7 +163,7 @@ impl Table {
         self.children.as_mut()?[i].as_deref_mut()
     }
 
-    /// Hangs a table in, or takes one out.
+    /// Attaches a child table, or detaches one. Returns the old one.
     fn replace_child(&mut self, i: usize, new: Option<KBox<Table>>) -> Option<KBox<Table>> {
         let children = self.children.as_mut()?;
         self.used += usize::from(new.is_some());
@@ -187,8 +188,8 @@ impl Table {
         }
     }
 
-    /// Maps the bytes from `va` to `end`, all below this table, to physical memory from `pa` on.
-    /// What was mapped there before, if anything, was one mapping.
+    /// Maps addresses from `va` to `end`, all within this table, to physical memory from `pa`. An
+    /// earlier mapping of the range must be a single one.
     fn map(&mut self, cx: &mut Update<'_>, va: u64, end: u64, pa: u64, flags: u64) -> Result {
         if self.level == 0 {
             return self.map_pages(cx, va, end, pa, flags);
@@ -229,8 +230,8 @@ impl Table {
         Ok(())
     }
 
-    /// Lets the entry stand for a block: a table below it goes. False if it has to stay, for want
-    /// of memory.
+    /// Detaches the child table of an entry that becomes a PTE. Returns false when the child has to
+    /// stay for lack of memory.
     fn clear_child(&mut self, cx: &mut Update<'_>, i: usize) -> bool {
         let Some(child) = self.child(i) else {
             return true;
@@ -249,7 +250,7 @@ impl Table {
         while at < end {
             let phys = pa + (at - va);
             let pages = (end - at) / PAGE_SIZE as u64;
-            // The largest block of pages that is aligned on both sides.
+            // Largest fragment aligned in virtual and physical address.
             let fragment = (at >> PAGE_BITS)
                 .trailing_zeros()
                 .min((phys >> PAGE_BITS).trailing_zeros())
@@ -273,8 +274,8 @@ impl Table {
         Ok(())
     }
 
-    /// Clears the entries for the bytes from `va` to `end`. A block that is only partly inside is
-    /// an error: mappings are taken away as they were made.
+    /// Clears the entries from `va` to `end`. `EINVAL` for a 2 MiB page that is only partly within:
+    /// mappings are removed as they were made.
     fn unmap(&mut self, cx: &mut Update<'_>, va: u64, end: u64) -> Result {
         let empty = cx.gpu.generation().gmc.empty(self.level);
         let step = span(self.level);
@@ -303,7 +304,7 @@ impl Table {
                 self.set_leaf(i, false);
             } else if let Some(child) = self.child_mut(i) {
                 child.unmap(cx, at, next)?;
-                // Without memory for the list the empty table stays where it is.
+                // Without memory for the list the empty table stays attached.
                 if child.used == 0 && cx.garbage.reserve(1, GFP_KERNEL).is_ok() {
                     self.write(cx.gpu, i, 1, |_| empty)?;
                     if let Some(child) = self.replace_child(i, None) {
@@ -316,7 +317,7 @@ impl Table {
         Ok(())
     }
 
-    /// Blocks that stand for themselves among the bytes from `va` to `end`.
+    /// Returns the number of 2 MiB pages between `va` and `end`.
     fn blocks(&self, va: u64, end: u64) -> usize {
         if self.level < BLOCK {
             return 0;
@@ -338,7 +339,7 @@ impl Table {
     }
 }
 
-/// The row at `offset` of VRAM as the DMA engines want it.
+/// Returns the SDMA request for a row at `offset` of VRAM.
 fn run(gpu: &Gpu, offset: u64, row: &Row) -> PteRun {
     PteRun {
         pe: gpu.vram_mc(offset),
@@ -349,32 +350,31 @@ fn run(gpu: &Gpu, offset: u64, row: &Row) -> PteRun {
     }
 }
 
-/// A change of page tables. Holds the tables that it made superfluous; drop it when the TLBs have
-/// forgotten them.
+/// An update of page tables. Holds the tables that it detached; drop it after the TLB flush.
 pub(super) struct Update<'a> {
     gpu: &'a Arc<Gpu>,
     garbage: KVec<KBox<Table>>,
     spare: Spare,
-    /// Those of the tree, while it changes.
+    /// Kept tables of the tree, during the update.
     kept: Kept,
-    /// Rows that are still to be written, and where in VRAM.
+    /// Rows still to be written, with their offsets in VRAM.
     rows: KVVec<(u64, PteRun)>,
     by_dma: bool,
-    /// All entries that lead to memory are put off.
+    /// All PTEs are deferred to [`Update::write_all`].
     put_off: bool,
 }
 
-/// Entries of page tables that follow each other and lead to memory.
+/// Consecutive PTEs.
 pub(super) struct Span {
-    /// Where in VRAM.
+    /// Offset in VRAM, in bytes.
     offset: u64,
     count: usize,
-    /// What they hold when they lead nowhere.
+    /// Value of an invalid entry.
     empty: u64,
 }
 
 impl Span {
-    /// Lets the entries lead nowhere.
+    /// Zaps the PTEs.
     pub(super) fn clear(&self, gpu: &Gpu) -> Result {
         let at = usize::try_from(self.offset)?;
         gpu.vram().bar().write64s(at, self.count, |_| self.empty)
@@ -382,12 +382,12 @@ impl Span {
 }
 
 impl<'a> Update<'a> {
-    /// Starts a change of `bytes` of addresses.
+    /// Starts an update of `bytes` of addresses.
     pub(super) fn new(gpu: &'a Arc<Gpu>, bytes: u64) -> Self {
         Self::with_spare(gpu, bytes, Spare::none())
     }
 
-    /// As [`Self::new`], with tables for what has to be split.
+    /// As [`Self::new`], with preallocated tables for 2 MiB pages that are split.
     pub(super) fn with_spare(gpu: &'a Arc<Gpu>, bytes: u64, spare: Spare) -> Self {
         Self {
             gpu,
@@ -400,12 +400,12 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// A change that is left to the CPU altogether.
+    /// Starts an update that is written by the CPU only.
     pub(super) fn by_cpu(gpu: &'a Arc<Gpu>) -> Self {
         Self::new(gpu, 0)
     }
 
-    /// A change that lets entries lead to memory only with [`Self::write_all`].
+    /// Starts an update whose PTEs are written by [`Self::write_all`] only.
     pub(super) fn put_off(gpu: &'a Arc<Gpu>) -> Self {
         Self {
             put_off: true,
@@ -413,7 +413,7 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// What [`Self::write_all`] is going to write.
+    /// Returns the PTEs that [`Self::write_all`] writes. `ENOMEM` without memory.
     pub(super) fn spans(&self) -> Result<KVVec<Span>> {
         let gmc = self.gpu.generation().gmc;
         let mut spans: KVVec<Span> = KVVec::new();
@@ -441,12 +441,12 @@ impl<'a> Update<'a> {
         Ok(spans)
     }
 
-    /// Writes what was put off, without memory of its own and without the DMA engines.
+    /// Writes the deferred rows with the CPU. Allocates no memory.
     pub(super) fn write_all(&mut self) -> Result {
         let bar = self.gpu.vram().bar();
         let mut rest = &self.rows[..];
         while let Some((first, _)) = rest.first() {
-            // Rows that follow each other are written together.
+            // Adjacent rows are written together.
             let mut end = *first;
             let mut rows = 0;
             for (offset, run) in rest {
@@ -470,7 +470,7 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// An empty table.
+    /// Returns an empty table. `ENOMEM` without memory.
     fn table(&mut self, level: Level) -> Result<KBox<Table>> {
         if let Some(table) = self.kept[level as usize].take() {
             return Ok(table);
@@ -481,22 +481,23 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Tables were made superfluous: the TLBs have to forget them.
+    /// Returns whether tables were detached, so that the TLBs have to be flushed.
     pub(super) fn has_garbage(&self) -> bool {
         !self.garbage.is_empty()
     }
 
-    /// Forgets what was put off: it is going to be unmapped.
+    /// Drops the deferred rows: the addresses are unmapped next.
     pub(super) fn give_up(&mut self) {
         self.rows.clear();
     }
 
-    /// Writes what was put off. The tables may be used when this returns.
+    /// Writes the deferred rows with SDMA, or with the CPU if that fails. The tables are complete
+    /// on return.
     pub(super) fn write_out(&mut self) -> Result {
         if self.rows.is_empty() {
             return Ok(());
         }
-        // The engines must find what the CPU wrote before, not under it.
+        // CPU writes have to reach VRAM before those of SDMA.
         self.gpu.hub().hdp_flush()?;
         let mut runs: KVVec<PteRun> = KVVec::new();
         let listed = self
@@ -514,22 +515,24 @@ impl<'a> Update<'a> {
     }
 }
 
-/// Where entries shall lead.
+/// Memory that PTEs map.
 pub(super) struct Target<'a> {
+    /// Placement of the BO.
     pub(super) placement: &'a Placement,
+    /// Attributes of the PTEs.
     pub(super) attrs: PteAttrs,
-    /// The byte of the memory that the first entry stands for.
+    /// Offset in the BO that the first PTE maps, in bytes.
     pub(super) offset: u64,
 }
 
-/// The page tables of an address space.
+/// Page tables of an address space.
 pub(super) struct Tree {
     root: KBox<Table>,
     kept: Kept,
 }
 
 impl Tree {
-    /// Makes empty page tables.
+    /// Allocates empty page tables. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu) -> Result<Self> {
         Ok(Self {
             root: Table::new(gpu, ROOT)?,
@@ -537,13 +540,13 @@ impl Tree {
         })
     }
 
-    /// The address of the root as the hardware wants it.
+    /// Returns the physical address of the root, for the page table base.
     pub(super) fn root_pa(&self, gpu: &Gpu) -> u64 {
         gpu.vram_pa(self.root.range.start())
     }
 
-    /// Maps `len` bytes of memory at `va`, where nothing or the same memory in another place was
-    /// mapped before.
+    /// Maps `len` bytes at `va`, which maps nothing or the same memory at an earlier placement.
+    /// `ENOMEM` without memory.
     pub(super) fn map(
         &mut self,
         cx: &mut Update<'_>,
@@ -570,30 +573,30 @@ impl Tree {
         Ok(())
     }
 
-    /// Ends a change that the TLBs know of. An empty table of each level is kept, the others go.
+    /// Ends an update after the TLB flush. An empty table of each level is kept, others are freed.
     pub(super) fn end(&mut self, mut update: Update<'_>) {
         while let Some(table) = update.garbage.pop() {
             let kept = &mut self.kept[table.level as usize];
-            // What a block has replaced still holds entries.
+            // A table replaced by a 2 MiB page still holds PTEs.
             if table.used == 0 && kept.is_none() {
                 *kept = Some(table);
             }
         }
     }
 
-    /// Clears all entries for the `len` bytes from `va` on.
+    /// Zaps the entries of `len` bytes from `va`. `EINVAL` for a part of a 2 MiB page.
     pub(super) fn unmap(&mut self, cx: &mut Update<'_>, va: u64, len: u64) -> Result {
         self.root.unmap(cx, va, va + len)
     }
 
-    /// Writes all tables as if nothing was mapped. What is mapped has to be mapped again.
+    /// Writes all tables without PTEs, after VRAM was lost. The caller maps everything again.
     pub(super) fn rewrite(&self, gpu: &Gpu) -> Result {
         self.root.rewrite(gpu)?;
         let mut kept = self.kept.iter().flatten();
         kept.try_for_each(|table| table.rewrite(gpu))
     }
 
-    /// How many tables are needed to map the `len` bytes from `va` on in single pages.
+    /// Returns the number of tables needed to split the 2 MiB pages of `len` bytes from `va`.
     pub(super) fn blocks(&self, va: u64, len: u64) -> usize {
         self.root.blocks(va, va + len)
     }
