@@ -467,7 +467,8 @@ impl Dqm {
         Ok(())
     }
 
-    /// Releases the scheduler's state of a process, which has no queues any more.
+    /// Releases the scheduler's state of a process, which has no queues any more. Errors of
+    /// [`SchedOps::leave`].
     pub(crate) fn leave(&self, slot: &Arc<ProcessSlot>) -> Result {
         let mut inner = self.lock();
         if !inner.running || self.gpu.check_usable().is_err() {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Wrappers of inline functions and macros of the kernel, which Rust cannot call.
+ * Wrappers of inline functions and macros of the kernel, which Rust cannot call directly.
  */
 #ifndef RKFD_HELPERS_H
 #define RKFD_HELPERS_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Defines the trace events of trace.h.
+ * Instantiates the tracepoints of trace.h.
  */
 
 #define CREATE_TRACE_POINTS

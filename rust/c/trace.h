@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Trace events of the driver; rust/trace.rs has a safe function for each of them.
+ * Trace events of the driver. rust/trace.rs documents them and has a safe function for each.
+ *
+ * Units: ns in nanoseconds of CLOCK_MONOTONIC; bytes in bytes; dwords in 32-bit words; ib, phys and
+ * va are byte addresses; doorbell is a dword index in the doorbell BAR; wptr is in the unit of the
+ * ring (dwords for PM4 and MES, bytes for SDMA); ret is 0, a positive result or a negative errno.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rkfd
@@ -333,7 +337,7 @@ TRACE_EVENT(rkfd_bo_move,
 
 #endif /* RKFD_TRACE_H */
 
-/* This part must be outside protection. */
+/* Outside the include guard: define_trace.h includes this file again. */
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH .
 #undef TRACE_INCLUDE_FILE

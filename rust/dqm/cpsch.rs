@@ -203,7 +203,10 @@ impl SchedOps for Cpsch {
             // Fence behind both packets: checks that the scheduler responds.
             .and_then(|()| hiq.fence(gpu, PREEMPTION_TIMEOUT_MS));
         if let Err(e) = told {
-            dev_err!(gpu.dev(), "the firmware scheduler does not respond: {e:?}\n");
+            dev_err!(
+                gpu.dev(),
+                "the firmware scheduler does not respond: {e:?}\n"
+            );
             if unmap_hiq(gpu, &hiq).is_err() {
                 self.fail(gpu, "the HIQ was not unmapped");
             }

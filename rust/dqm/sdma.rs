@@ -93,7 +93,7 @@ impl Places {
     }
 
     /// Returns index, slot and doorbell of the first queue from index `from` on that is still
-    /// mapped to its engine after all queues were unmapped.
+    /// mapped to its engine after all queues were unmapped. `ENODEV` when the device is gone.
     pub(super) fn find_held(
         &self,
         gpu: &Gpu,

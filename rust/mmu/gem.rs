@@ -153,7 +153,8 @@ impl Gem {
         })
     }
 
-    /// Exports the BO as a DMA buffer. `writable` has an effect on the first export only.
+    /// Exports the BO as a DMA buffer. `writable` has an effect on the first export only. `ENOMEM`
+    /// without memory.
     pub(crate) fn export(&self, writable: bool) -> Result<DmaBuf> {
         self.object.export(writable)
     }

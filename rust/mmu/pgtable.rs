@@ -492,7 +492,7 @@ impl<'a> Update<'a> {
     }
 
     /// Writes the deferred rows with SDMA, or with the CPU if that fails. The tables are complete
-    /// on return.
+    /// on return. Errors as [`Self::write_all`].
     pub(super) fn write_out(&mut self) -> Result {
         if self.rows.is_empty() {
             return Ok(());

@@ -28,8 +28,7 @@ const EOP_BYTES: usize = 4096;
 const MQD: usize = EOP + EOP_BYTES;
 const TOTAL: usize = MQD + PAGE_SIZE;
 
-/// Values of the fence before and after a QUERY_STATUS (`kfd_device_queue_manager.h`:
-/// `KFD_FENCE_*`).
+/// Values of the fence before and after a QUERY_STATUS (`KFD_FENCE_*` of `kfd_priv.h`).
 const FENCE_INIT: u64 = 10;
 const FENCE_COMPLETED: u64 = 100;
 

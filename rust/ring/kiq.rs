@@ -32,7 +32,7 @@ const FENCE: usize = POINTERS + 128;
 const MQD: usize = POINTERS + PAGE_SIZE;
 const TOTAL: usize = MQD + PAGE_SIZE;
 
-/// Values of the scratch register before and after a ring test (`gfx_v9_0_ring_test_ring()`).
+/// Values of the scratch register before and after a ring test (`gfx_v9_4_3_ring_test_ring()`).
 const TEST_BEFORE: u32 = 0xcafe_dead;
 const TEST_AFTER: u32 = 0xdead_beef;
 /// Timeout of a ring test.
@@ -116,7 +116,8 @@ impl Kiq {
         Ok(kiq)
     }
 
-    /// Unmaps the KIQ through registers.
+    /// Unmaps the KIQ through registers. `ENODEV` when the device is gone, `ETIMEDOUT` when the
+    /// queue stays active.
     pub(crate) fn stop(self, card: &Card) -> Result {
         card.generation().need_kiq()?.stop(card.mmio()?, 0)
     }

@@ -163,7 +163,7 @@ impl Mes {
     }
 
     /// Sends a frame to the scheduler pipe and waits until it was processed. Wedges the card when
-    /// MES does not respond.
+    /// MES does not respond. Errors as [`Failure`].
     pub(crate) fn schedule<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
         self.scheduler.lock().submit(card, frame)
     }
@@ -174,7 +174,7 @@ impl Mes {
     }
 
     /// Invalidates the TLB entries of a PASID; complete on return. `None` when the firmware does
-    /// not support that.
+    /// not support that. Errors as [`Failure`].
     pub(crate) fn invalidate_tlbs(
         &self,
         card: &Card,

@@ -204,6 +204,7 @@ impl Writer {
     }
 
     /// As [`Writer::submit`], for dwords that are already assembled; `name` is for trace events.
+    /// Errors as there.
     pub(crate) fn send(&mut self, card: &Card, words: &[u32], name: &CStr) -> Result {
         let at = self.wptr as usize & (self.layout.dwords - 1);
         let to_end = self.layout.dwords - at;

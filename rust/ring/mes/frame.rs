@@ -54,8 +54,7 @@ pub(super) struct SetResources<'a> {
     pub(super) context: u64,
     /// GPU address at which QUERY_SCHEDULER_STATUS signals its fence.
     pub(super) status_fence: u64,
-    /// Interval at which MES checks for unmapped queues with work, in units of the firmware; 0
-    /// disables.
+    /// Interval at which MES looks for waiting queues whose doorbell was not rung; unit undocumented.
     pub(super) oversubscription_timer: u32,
 }
 

@@ -52,11 +52,12 @@ const OPCODES: usize = 24;
 /// Failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The firmware returned this error word.
+    /// The firmware returned this error word: `EIO`.
     Refused(abi::ErrorWord),
-    /// The firmware processed the frame, but did not write its status.
+    /// The firmware processed the frame, but did not write its status: `ETIMEDOUT`.
     Silent,
-    /// The firmware does not respond, or the frame was not sent: the GPU is hung or gone.
+    /// The firmware does not respond (`ETIME`), or the frame was not sent: the GPU is hung (`EIO`)
+    /// or gone (`ENODEV`).
     Dead(Error),
 }
 
@@ -261,7 +262,7 @@ impl Ring {
     }
 
     /// Sends a frame and waits until it was processed. Wedges the card when that takes longer than
-    /// 2.1 s. Allocates no memory.
+    /// 2.1 s. Allocates no memory. Errors as [`Failure`].
     pub(super) fn submit<F: Frame>(&mut self, card: &Card, frame: &F) -> Result<(), Failure> {
         card.check_usable()?;
         if self.dead {

@@ -52,7 +52,8 @@ impl Words {
         self.append(words.get(..len).ok_or(EINVAL)?)
     }
 
-    /// Appends a packet if the list stays within `max` dwords. Returns whether it does.
+    /// Appends a packet if the list stays within `max` dwords. Returns whether it does. `ENOMEM`
+    /// without memory.
     pub(super) fn push_within(&mut self, packet: &DmaPacket, max: usize) -> Result<bool> {
         let (words, len) = self.packet(packet)?;
         let fits = self.words.len() + len <= max;
@@ -63,6 +64,7 @@ impl Words {
     }
 
     /// Appends NOPs until a packet of `len` dwords would end at a multiple of `align` dwords.
+    /// `ENOMEM` without memory.
     pub(super) fn pad(&mut self, len: usize, align: usize) -> Result {
         while (self.words.len() + len) % align != 0 {
             self.words.push(self.hal.nop(), GFP_KERNEL)?;
