@@ -72,7 +72,7 @@ impl List {
             (true, true) => "too many processes and queues",
             (true, false) => "too many processes",
             (false, true) => "too many queues",
-            (false, false) => "several processes use cooperative launch or differ in fault mode",
+            (false, false) => "several processes use GWS or differ in XNACK mode",
         }
     }
 }

@@ -59,19 +59,22 @@ pub(super) trait SchedOps: Send + Sync {
     ) -> Result;
 
     /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Uses only
-    /// memory of a [`SchedOps::reserve`] for at least as many queues.
+    /// memory of a [`SchedOps::reserve`] for at least as many queues. `EIO` or `ETIMEDOUT` when MES
+    /// rejects a queue, `ETIME` when it does not respond.
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
 
-    /// Handles RUNTIME_ENABLE of a process, before its first queue.
+    /// Handles RUNTIME_ENABLE of a process, before its first queue. `EIO` or `ETIMEDOUT` when MES
+    /// rejects it, `ETIME` when MES does not respond.
     fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
 
-    /// Releases the scheduler's state of a process without queues.
+    /// Releases the scheduler's state of a process without queues. Errors as
+    /// [`SchedOps::set_runtime`].
     fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
 
     /// Returns the number of runlists sent, for debugfs.
     fn runlists(&self) -> u64;
 
-    /// Returns the dwords of the current runlist, for debugfs.
+    /// Returns the dwords of the current runlist, for debugfs. `ENOMEM` without memory.
     fn runlist_words(&self) -> Result<KVec<u32>>;
 
     /// Returns the name of the scheduler's ring, for debugfs.
@@ -80,6 +83,6 @@ pub(super) trait SchedOps: Send + Sync {
     /// Prints the scheduler's ring, unless the device prints it.
     fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Returns the dwords of the scheduler's MQD, for debugfs.
+    /// Returns the dwords of the scheduler's MQD, for debugfs. `ENOMEM` without memory.
     fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
 }

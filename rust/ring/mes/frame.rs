@@ -54,7 +54,7 @@ pub(super) struct SetResources<'a> {
     pub(super) context: u64,
     /// GPU address at which QUERY_SCHEDULER_STATUS signals its fence.
     pub(super) status_fence: u64,
-    /// Interval at which MES looks for waiting queues whose doorbell was not rung; unit undocumented.
+    /// Interval at which MES looks for waiting queues whose doorbell was not rung; unknown unit.
     pub(super) oversubscription_timer: u32,
 }
 

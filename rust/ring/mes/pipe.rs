@@ -84,7 +84,7 @@ struct Said(abi::ErrorWord);
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = match self.0.category {
-            abi::error_category::API => "the interface",
+            abi::error_category::API => "the API",
             abi::error_category::SCHEDULING => "the scheduler",
             _ => "an unknown category",
         };

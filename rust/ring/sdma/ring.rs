@@ -513,7 +513,7 @@ impl Ring {
         };
         // Pending IH entries may report the fault of one of these jobs.
         if let Err(e) = host.drain_interrupts() {
-            dev_dbg!(card.dev(), "interrupt ring: {e:?}\n");
+            dev_dbg!(card.dev(), "IH ring was not drained: {e:?}\n");
         }
         self.state.lock().complete(done)
     }
