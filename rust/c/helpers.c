@@ -18,6 +18,7 @@
 #include <linux/mmu_notifier.h>
 #include <linux/pci.h>
 #include <linux/mmzone.h>
+#include <linux/module.h>
 #include <linux/nodemask.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
@@ -458,3 +459,5 @@ void rkfd_helper_noreclaim_restore(unsigned int flags)
 {
 	memalloc_noreclaim_restore(flags);
 }
+
+MODULE_VERSION("0.2.0");
