@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a person types. `make help` lists it. The work is done by Kbuild (the module) and by scripts/.
+# User commands; `make help` lists them. The work is done by Kbuild (the module) and by scripts/.
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 S := $(CURDIR)/scripts
@@ -14,13 +14,13 @@ modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out
 	@$(S)/check-kdir "$(KDIR)"
 	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" modules
 
-clean: ## remove what a build left in this folder (the cache stays)
+clean: ## remove build products from this folder (the cache stays)
 	@$(S)/clean "$(KDIR)"
 
-setup: ## make or complete what the cache holds: build root, kernel tree, firmware, the guest's Debian roots
+setup: ## create or complete the cache: build root, kernel tree, firmware, the guest's Debian roots
 	@$(S)/setup --all
 
-demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step of its way
+demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector add, show each step
 	@$(S)/demo
 
 check: ## run every test; the last line is `N passed, N failed`
@@ -29,7 +29,7 @@ check: ## run every test; the last line is `N passed, N failed`
 vm: ## a shell in the VM with rkfd loaded, in a Debian with ROCm: rocminfo and hipcc work there
 	@$(S)/shell
 
-lint: ## clippy with the kernel's flags, rustfmt, layers, shell
+lint: ## static checks: clippy with the kernel's flags, rustfmt, layers, shellcheck, documentation, columns
 	@$(S)/lint
 
 fmt: ## format all Rust code
@@ -48,10 +48,10 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 	@echo
 	@echo "  KDIR=dir        kernel tree for 'make' (it must carry its Rust crates; 'scripts/setup --where' names one)"
-	@echo "  WORKLOAD=hip    let 'make demo' launch by HIP, in unmodified ROCm"
-	@echo "  ROOT=trixie     whose ROCm 'make vm' and 'make demo WORKLOAD=hip' use: trixie or forky; ROOT=none: 'make vm' without"
-	@echo "  CHIP=mi300x     chip that the GPU model shows: mi300x or rx9070; 'make check' takes all that tests/vm/boots names"
-	@echo "  DRIVER=amdgpu   let 'make check' and 'make vm' load the stock driver of the same kernel instead of rkfd"
+	@echo "  WORKLOAD=hip    launch with HIP in 'make demo', in unmodified ROCm"
+	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': trixie or forky; ROOT=none: 'make vm' without ROCm"
+	@echo "  CHIP=mi300x     chip of the GPU model: mi300x or rx9070; 'make check' runs all those listed in tests/vm/boots"
+	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
 	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more instead of the stock one; built at its first use (10 to 30 minutes)"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
 	@echo "  RKFD_CACHE=dir  where downloads and slow products are kept (default ~/.cache/rkfd)"

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Prints what the GPU saw of each process: doorbells, dispatches, copies, signals. The driver knows none of it.
+"""Prints the GPU's view of each process: doorbells, dispatches, copies, signals. None of these
+involve the driver.
 
-A process is known to the GPU by its PASID. Doorbells are told apart by the queue that listens to them at that moment.
+The GPU identifies a process by its PASID. A doorbell is attributed to the queue that is mapped to
+it at that moment.
 """
 
 import collections
@@ -19,11 +21,11 @@ def pairs(text):
 
 
 class Processes:
-    """Counts of each process, in the order in which the GPU met them."""
+    """Counts of each process, in order of first appearance."""
 
     def __init__(self):
         self.rows = {}
-        # Which process and what kind of queue a doorbell belongs to; which process a queue or VMID does.
+        # Doorbell to process and queue type; queue or VMID to process.
         self.doorbells, self.compute, self.sdma = {}, {}, {}
 
     def add(self, pasid, what, count=1):

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Prints the way of a launch: the demo's own steps, the driver's trace events, and what the GPU saw, on one clock.
+"""Prints the path of a launch: the demo's steps, the driver's trace events and the GPU model's
+events, on one clock.
 
-The guest and the GPU model have clocks of their own. They are set equal at the one instant that both know: the store to
-the doorbell that starts the first dispatch is the same event on both sides.
+The guest and the GPU model have separate clocks. They are aligned at the doorbell write that starts
+the first dispatch, which both sides record.
 """
 
 import re
 import sys
 
 USAGE = "usage: scripts/launch-way.py GUEST_OUTPUT [GPU_TRACE]"
-# What the GPU model tells that says nothing about this launch: padding of rings, register accesses.
+# Events of the GPU model that are not part of the launch: ring padding, register accesses.
 DULL = re.compile(r"op=0x10 |^(mmio|reg)_(read|write) ")
 
 
@@ -53,7 +54,8 @@ def clock_offset(steps, events):
 
 
 def scheduling(event):
-    """What the driver tells the scheduler in this event, or None: a frame of MES, or a packet that maps or unmaps queues."""
+    """Returns the scheduler command of this event (a MES frame, or a packet that maps or unmaps
+    queues), or None."""
     _, layer, name, values = event
     if layer == "mes" and name == "frame":
         # The rings of MES itself are mapped by such frames too.
@@ -64,7 +66,7 @@ def scheduling(event):
 
 
 def launches_are_silent(events):
-    """Prints what the scheduler was told in all, and whether that was without a word between first and last launch."""
+    """Prints all scheduler commands, and whether there were none between first and last launch."""
     launches = [i for i, event in enumerate(events) if is_dispatch(event)]
     told = [op for op in map(scheduling, events) if op]
     between = [op for op in map(scheduling, events[launches[0]:launches[-1]]) if op]

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What every script of rkfd shares: where things are, how a step is shown, how a failure is told.
-# Sourced, never run.
+# Shared by all scripts: paths, progress display, error messages. Sourced, never run; the scripts
+# that source it use variables that are unused here.
+# shellcheck disable=SC2034
 
 set -euo pipefail
 
 RKFD_SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 RKFD_CACHE=${RKFD_CACHE:-$HOME/.cache/rkfd}
 RKFD_OUT=${RKFD_OUT:-$RKFD_SRC/build}
-# What cargo builds. Checkouts share it, one at a time; a worktree of git's is there to be built beside others.
+# Target folder of cargo. Clones share one and take turns; each git worktree has its own.
 if [ -f "$RKFD_SRC/.git" ]; then
 	CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$RKFD_CACHE/target-$(basename "$RKFD_SRC")}
 fi
@@ -30,11 +31,12 @@ GUEST_ROOTS="trixie forky"
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
 
-# The firmware of the GPU that the guest's driver loads: Debian's package of it, and the files that are kept (amdgpu/NAME).
+# GPU firmware for the guest's driver: Debian's package, and the files of it that are kept
+# (amdgpu/NAME).
 FIRMWARE_PACKAGE=firmware-amd-graphics
 FIRMWARE_FILES="gc_9_4_3_mec.bin gc_9_4_3_rlc.bin psp_13_0_6_sos.bin psp_13_0_6_ta.bin sdma_4_4_2.bin smu_13_0_6.bin"
 
-# die MESSAGE...: one line that says what is wrong and what to do.
+# die MESSAGE...: exits with one line that names the problem and the remedy.
 die() {
 	printf 'rkfd: %s\n' "$*" >&2
 	exit 1
@@ -42,16 +44,17 @@ die() {
 
 note() { printf 'rkfd: %s\n' "$*" >&2; }
 
-# What the GPU model can show.
+# Chips of the GPU model.
 CHIPS="mi300x rx9070"
 case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "there is no chip $CHIP: CHIP is one of $CHIPS" ;; esac
 
-# The kernels that a VM can boot: Debian's, or one of the same source with the checks of tests/vm/debug.config built in.
+# Kernels that a VM can boot: Debian's, or one built from the same source with
+# tests/vm/debug.config.
 KERNELS="stock debug"
 KERNEL=${KERNEL:-stock}
 case " $KERNELS " in *" $KERNEL "*) ;; *) die "there is no kernel $KERNEL: KERNEL is one of $KERNELS" ;; esac
 export KERNEL
-# Limits of time are multiplied by this.
+# Factor for all time limits.
 TIME_FACTOR=1
 [ "$KERNEL" = stock ] || TIME_FACTOR=8
 
@@ -63,7 +66,8 @@ export RKFD_ROOT
 
 is_guest_root() { case " $GUEST_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
-# guest_dir SUITE: where a guest root is: tree/ to build in, disk.erofs to boot from, `ready` with the name of its content.
+# guest_dir SUITE: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
+# the name of its content.
 guest_dir() {
 	printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(printf '%s\n' "$1" $GUEST_PACKAGES | sha256sum | cut -c1-12)"
 }
@@ -72,17 +76,19 @@ guest_dir() {
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
 kernel_dir() { printf '%s/kernel-%s' "$RKFD_CACHE" "$(kernel_release)"; }
 
-# The debug kernel, by the release and the content of its configuration: `vmlinux`, `build` (the tree for KDIR), `ready`.
+# Folder of the debug kernel, named by release and a hash of its configuration: `vmlinux`, `build`
+# (the tree for KDIR), `ready`.
 debug_kernel_dir() {
 	printf '%s-debug-%s' "$(kernel_dir)" "$(sed '/^#/d; /^$/d' "$RKFD_SRC/tests/vm/debug.config" | sha256sum | cut -c1-12)"
 }
 
-# What KERNEL selects: the tree that the module is built against, the folder of the module below $RKFD_OUT, a name for messages.
+# Selected by KERNEL: the tree that the module is built against, the module's folder below
+# $RKFD_OUT, a name for messages.
 kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir; fi; }
 module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo module; fi; }
 kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }
 
-# The firmware that set-up chose: its folder, which holds amdgpu/NAME, `version` and `sha256` of the package.
+# Folder of the firmware that set-up chose: amdgpu/NAME, `version` and `sha256` of the package.
 firmware_dir() { printf '%s/firmware-%s' "$RKFD_CACHE" "$(cat "$RKFD_CACHE/firmware.version" 2>/dev/null || true)"; }
 firmware_ready() {
 	local file
@@ -91,16 +97,17 @@ firmware_ready() {
 
 need_root() { [ "$(id -u)" = 0 ] || die "needs root (it makes a Debian root file system and enters it by chroot): run it with sudo"; }
 
-# step TITLE ON_FAILURE COMMAND...: runs COMMAND with its output in a log, shows that it lives, and when it
-# fails calls ON_FAILURE (which ends the script) with $STEP_LOG set. COMMAND runs under errexit: that is why
-# a step is never part of a condition.
+# step TITLE ON_FAILURE COMMAND...: runs COMMAND with its output in a log and shows the time passed.
+# If it fails, calls ON_FAILURE (which ends the script) with $STEP_LOG set. COMMAND runs under
+# errexit, therefore a step must not be part of a condition.
 step() {
 	local title=$1 on_failure=$2 start=$SECONDS pid rc=0
 	shift 2
 	mkdir -p "$RKFD_CACHE/logs"
 	STEP_LOG=$RKFD_CACHE/logs/$(printf '%s' "$title" | tr -c 'a-zA-Z0-9.\n' '-').log
 	printf 'rkfd: %s ... ' "$title" >&2
-	# A process group of its own, so that whoever is interrupted can end all of it ($STEP_PID).
+	# In a process group of its own, so that an interrupted script can end all of it
+	# ($STEP_PID).
 	set -m
 	"$@" </dev/null >"$STEP_LOG" 2>&1 &
 	pid=$!
