@@ -35,8 +35,8 @@ lint: ## static checks: clippy with the kernel's flags, rustfmt, layers, shellch
 fmt: ## format all Rust code
 	@$(S)/fmt
 
-doc: ## rustdoc of the host crates
-	@$(S)/setup && $(S)/in-root cargo doc --no-deps --locked --manifest-path tests/Cargo.toml --workspace
+doc: ## build the documentation: Documentation/ as HTML, rustdoc of the module and of the host crates
+	@$(S)/doc
 
 bench: ## count guest instructions of queue ioctls, launches and jobs; measure the speed of copies
 	@$(S)/bench
