@@ -326,7 +326,7 @@ impl Card {
 
     /// Returns the PSP, or `None` if the card comes with its firmware running.
     pub(crate) fn psp(&self) -> Option<&Psp> {
-        self.psp.as_ref().map(|psp| &**psp)
+        self.psp.as_deref()
     }
 
     /// Returns what the PSP needs of the card. `ENODEV` when the driver was unbound.

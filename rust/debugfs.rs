@@ -25,7 +25,7 @@ use kernel::{
 use crate::{
     card::account,
     gpu::Gpu,
-    hw::{HqdSlot, SdmaPlace},
+    hw::{HqdSlot, SdmaQueueId},
     node::{self, Node},
     process::{self, table},
     topology,
@@ -113,7 +113,7 @@ fn sdma_hqds(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let hal = gpu.generation().sdma_queue;
     for engine in 0..gpu.config().num_sdma {
         for queue in 0..gpu.config().sdma_queues_per_engine {
-            let place = SdmaPlace { engine, queue };
+            let place = SdmaQueueId { engine, queue };
             match gpu.mmio().and_then(|mmio| hal.dump(mmio, place)) {
                 Ok(Some(registers)) => {
                     writeln!(f, "  SDMA Engine {engine}, RLC {queue}")?;
@@ -167,7 +167,7 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let gpu = queue.gpu();
             match queue.spec().sdma {
                 None => writeln!(f, "  Queue {id} on device {:x}, {state}", gpu.id())?,
-                Some(SdmaPlace { engine, queue }) => writeln!(
+                Some(SdmaQueueId { engine, queue }) => writeln!(
                     f,
                     "  SDMA queue {id} on device {:x}, engine {engine}, RLC {queue}, {state}",
                     gpu.id()

@@ -12,7 +12,7 @@ use kernel::{
 
 use crate::{
     card::{aperture::BYTES, Card},
-    hw::SdmaPlace,
+    hw::SdmaQueueId,
 };
 
 /// Doorbells of a slice.
@@ -94,7 +94,7 @@ impl Slice {
     /// Returns the doorbell of an SDMA queue. NBIO routes by the offset in the page, so it follows
     /// from engine and queue: queues alternate between the two halves of the slice
     /// (`allocate_doorbell()` in `kfd_device_queue_manager.c`).
-    pub(crate) fn of_sdma(self: &Arc<Self>, place: SdmaPlace) -> Doorbell {
+    pub(crate) fn of_sdma(self: &Arc<Self>, place: SdmaQueueId) -> Doorbell {
         let caps = self.card.generation().caps;
         let first = caps.sdma_doorbell + place.engine * caps.sdma_doorbell_stride;
         let first = first.next_multiple_of(caps.sdma_doorbell_block);

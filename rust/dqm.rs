@@ -35,8 +35,8 @@ mod sdma;
 mod slots;
 
 pub(crate) use self::{
-    queues::{HwQueue, ProcessSlot},
-    sdma::{Slot as SdmaSlot, Wanted as SdmaWanted},
+    queues::{DqmProcess, DqmQueue},
+    sdma::{SdmaEngineChoice, SdmaQueueSlot},
 };
 
 use self::{
@@ -117,7 +117,7 @@ impl Dqm {
             SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
             SchedKind::Mes => KBox::new(mes::Mes::new(), GFP_KERNEL)?,
         };
-        let places = sdma::Places::new(gpu.config(), gpu.generation().caps)?;
+        let places = sdma::SdmaQueueIds::new(gpu.config(), gpu.generation().caps)?;
         let dqm = Arc::pin_init(
             pin_init!(Dqm {
                 gpu: gpu.clone(),
@@ -183,18 +183,18 @@ impl Dqm {
         pid: Pid,
         map: MapProcess,
         xnack: bool,
-    ) -> Result<Arc<ProcessSlot>> {
-        ProcessSlot::new(&self.gpu, pid, map, xnack, self.needs.process)
+    ) -> Result<Arc<DqmProcess>> {
+        DqmProcess::new(&self.gpu, pid, map, xnack, self.needs.process)
     }
 
     /// Returns a queue with its MQD, to be added by [`Dqm::add`]. `ENOMEM` without memory.
     pub(crate) fn new_queue(
         &self,
-        process: &Arc<ProcessSlot>,
+        process: &Arc<DqmProcess>,
         qid: u32,
         spec: QueueSpec,
-    ) -> Result<Arc<HwQueue>> {
-        HwQueue::new(process, qid, spec, self.needs.queue)
+    ) -> Result<Arc<DqmQueue>> {
+        DqmQueue::new(process, qid, spec, self.needs.queue)
     }
 
     /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after
@@ -240,7 +240,7 @@ impl Dqm {
 
     /// Registers a process, which may have queues afterwards. `ENOMEM` without memory, `ENODEV`
     /// when the device is gone.
-    pub(crate) fn register_process(&self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn register_process(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         self.gpu.mmio()?;
         inner.queues.processes.push(slot.clone(), GFP_KERNEL)?;
@@ -251,7 +251,7 @@ impl Dqm {
     ///
     /// The process is unregistered despite an error: `ETIME` when its queues were not preempted in
     /// time, `EIO` when the GPU is hung.
-    pub(crate) fn unregister(&self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn unregister(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         {
             let state = slot.state.lock();
@@ -293,7 +293,7 @@ impl Dqm {
 
     /// Allocates an SDMA queue slot for a user queue. `EINVAL` without such an engine, `ENOMEM`
     /// when none is free, `EPERM` when the GPU has the maximum number of queues.
-    pub(crate) fn take_sdma(&self, wanted: SdmaWanted) -> Result<SdmaSlot> {
+    pub(crate) fn take_sdma(&self, wanted: SdmaEngineChoice) -> Result<SdmaQueueSlot> {
         let inner = self.lock();
         self.check_total(&inner)?;
         inner.queues.sdma.take(wanted).inspect_err(|_| {
@@ -304,7 +304,7 @@ impl Dqm {
     /// Adds a queue and maps it if it is runnable. `EPERM` when the GPU has the maximum number of
     /// queues, `EIO` when the process lost all its queues to a GPU reset or the GPU is hung,
     /// `ENOMEM` without memory, `ETIME` when the scheduler does not respond.
-    pub(crate) fn add(&self, queue: &Arc<HwQueue>) -> Result {
+    pub(crate) fn add(&self, queue: &Arc<DqmQueue>) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
         if queue.process.state.lock().lost {
@@ -334,7 +334,7 @@ impl Dqm {
 
     /// Unmaps and removes a queue. It is removed despite an error. `EINVAL` for a queue that is not
     /// registered, `ETIME` when the scheduler does not respond.
-    pub(crate) fn remove(&self, queue: &Arc<HwQueue>) -> Result {
+    pub(crate) fn remove(&self, queue: &Arc<DqmQueue>) -> Result {
         let mut inner = self.lock();
         if !queue.process.has(queue) {
             return Err(EINVAL);
@@ -353,7 +353,7 @@ impl Dqm {
     /// Updates the properties of a queue; they are unchanged after an error of the unmapping.
     /// `EACCES` when the process has a queue that was reset, `EIO` when the GPU is hung, `ETIME`
     /// when the scheduler does not respond.
-    pub(crate) fn update(&self, queue: &Arc<HwQueue>, spec: QueueSpec) -> Result {
+    pub(crate) fn update(&self, queue: &Arc<DqmQueue>, spec: QueueSpec) -> Result {
         self.change(queue, spec.is_runnable(), |queue| {
             queue.mqd.update(&spec)?;
             queue.state.lock().spec = spec;
@@ -362,16 +362,16 @@ impl Dqm {
     }
 
     /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. Errors as [`Dqm::update`].
-    pub(crate) fn set_cu_mask(&self, queue: &Arc<HwQueue>, masks: &[KVec<u32>]) -> Result {
+    pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
     }
 
     /// Unmaps a queue, changes it and maps it again. `runs`: it may be active afterwards.
     fn change(
         &self,
-        queue: &Arc<HwQueue>,
+        queue: &Arc<DqmQueue>,
         runs: bool,
-        f: impl FnOnce(&HwQueue) -> Result,
+        f: impl FnOnce(&DqmQueue) -> Result,
     ) -> Result {
         let mut inner = self.lock();
         self.gpu.check_usable()?;
@@ -400,7 +400,7 @@ impl Dqm {
 
     /// Evicts the queues of a process until [`Dqm::restore`]. Nests. `ETIME` when the scheduler
     /// does not respond, `EIO` when the GPU is hung.
-    pub(crate) fn evict(&self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn evict(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         {
             let mut state = slot.state.lock();
@@ -423,7 +423,7 @@ impl Dqm {
 
     /// Undoes one [`Dqm::evict`]. `EINVAL` when there is none. The process stays evicted after
     /// `ENOMEM`.
-    pub(crate) fn restore(&self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn restore(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();
         match state.evicted {
@@ -457,7 +457,7 @@ impl Dqm {
 
     /// Handles RUNTIME_ENABLE of a process, before its first queue, and RUNTIME_DISABLE. `EIO` when
     /// the GPU is hung.
-    pub(crate) fn set_runtime(&self, slot: &Arc<ProcessSlot>, enabled: bool) -> Result {
+    pub(crate) fn set_runtime(&self, slot: &Arc<DqmProcess>, enabled: bool) -> Result {
         let mut inner = self.lock();
         if enabled & inner.running {
             self.gpu.check_usable()?;
@@ -469,7 +469,7 @@ impl Dqm {
 
     /// Releases the scheduler's state of a process, which has no queues any more. Errors of
     /// [`SchedOps::leave`].
-    pub(crate) fn leave(&self, slot: &Arc<ProcessSlot>) -> Result {
+    pub(crate) fn leave(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         if !inner.running || self.gpu.check_usable().is_err() {
             return Ok(());

@@ -11,7 +11,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use crate::{
     card::gart::Buffer,
     gpu::Gpu,
-    hw::{MqdContext, MqdKind, QueueSpec, SdmaPlace, Words},
+    hw::{MqdContext, MqdKind, QueueSpec, SdmaQueueId, Words},
 };
 
 /// The MQD of a user queue.
@@ -20,7 +20,7 @@ pub(crate) struct Mqd {
     buffer: Buffer,
     stride: usize,
     /// Slot of an SDMA queue.
-    sdma: Option<SdmaPlace>,
+    sdma: Option<SdmaQueueId>,
 }
 
 impl Mqd {
@@ -34,7 +34,7 @@ impl Mqd {
         }
     }
 
-    fn new_sdma(gpu: &Arc<Gpu>, place: SdmaPlace, spec: &QueueSpec) -> Result<Self> {
+    fn new_sdma(gpu: &Arc<Gpu>, place: SdmaQueueId, spec: &QueueSpec) -> Result<Self> {
         let hal = gpu.generation().sdma_queue;
         let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
         hal.update(place, spec, &mut image)?;

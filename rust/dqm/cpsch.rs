@@ -6,14 +6,14 @@
 use kernel::{fmt, prelude::*};
 
 use super::{
-    queues::{ProcessSlot, Queues},
+    queues::{DqmProcess, Queues},
     runlist,
     sched::{Needs, SchedOps, Scope},
     slots,
 };
 use crate::{
     gpu::Gpu,
-    hw::SdmaPlace,
+    hw::SdmaQueueId,
     ring::{
         hiq::Hiq,
         packet::{Filter, RunList, SetResources, UnmapQueues},
@@ -30,9 +30,9 @@ const UNMAP_LATENCY_MS: u32 = 4050;
 pub(super) struct Cpsch {
     hiq: Option<Hiq>,
     /// Memory of runlists; holds the runlist of the hardware while `active`.
-    list: Option<runlist::Room>,
+    list: Option<runlist::RunlistBuffer>,
     /// Larger memory for the next runlist.
-    longer: Option<runlist::Room>,
+    longer: Option<runlist::RunlistBuffer>,
     active: bool,
     oversubscribed: bool,
     /// Number of runlists sent.
@@ -135,7 +135,7 @@ impl Cpsch {
         &mut self,
         gpu: &Gpu,
         queues: &mut Queues,
-        place: SdmaPlace,
+        place: SdmaQueueId,
         doorbell: u32,
         then_reset: bool,
     ) -> Result {
@@ -234,9 +234,11 @@ impl SchedOps for Cpsch {
 
     fn reserve(&mut self, gpu: &Gpu, queues: &Queues) -> Result {
         let words = runlist::longest(gpu, queues)?;
-        let fits = |room: &Option<runlist::Room>| room.as_ref().is_some_and(|r| r.fits(words));
+        let fits = |buffer: &Option<runlist::RunlistBuffer>| {
+            buffer.as_ref().is_some_and(|r| r.fits(words))
+        };
         if !fits(&self.list) && !fits(&self.longer) {
-            self.longer = Some(runlist::Room::new(gpu, words)?);
+            self.longer = Some(runlist::RunlistBuffer::new(gpu, words)?);
         }
         Ok(())
     }
@@ -266,8 +268,8 @@ impl SchedOps for Cpsch {
             // No queue is mapped: the old runlist is not in use.
             self.list = Some(longer);
         }
-        let room = self.list.as_mut().ok_or(ENOMEM)?;
-        let list = runlist::build(gpu, queues, room)?;
+        let buffer = self.list.as_mut().ok_or(ENOMEM)?;
+        let list = runlist::build(gpu, queues, buffer)?;
         if list.oversubscribed && !self.oversubscribed {
             dev_warn!(
                 gpu.dev(),
@@ -278,7 +280,7 @@ impl SchedOps for Cpsch {
         self.oversubscribed = list.oversubscribed;
         trace::runlist(
             gpu.id(),
-            room.addr(),
+            buffer.addr(),
             list.dwords,
             list.processes,
             list.queues,
@@ -287,7 +289,7 @@ impl SchedOps for Cpsch {
         hiq.run_list(
             gpu,
             &RunList {
-                addr: room.addr(),
+                addr: buffer.addr(),
                 dwords: list.dwords,
                 chain: false,
                 processes: list
@@ -300,11 +302,11 @@ impl SchedOps for Cpsch {
     }
 
     /// The firmware has no state of a process before its first queue.
-    fn set_runtime(&mut self, _gpu: &Gpu, _process: &ProcessSlot) -> Result {
+    fn set_runtime(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
         Ok(())
     }
 
-    fn leave(&mut self, _gpu: &Gpu, _process: &ProcessSlot) -> Result {
+    fn leave(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
         Ok(())
     }
 
@@ -314,8 +316,8 @@ impl SchedOps for Cpsch {
 
     fn runlist_words(&self) -> Result<KVec<u32>> {
         let mut out = KVec::new();
-        if let Some(room) = self.list.as_ref().filter(|_| self.active) {
-            out.extend_from_slice(room.words(), GFP_KERNEL)?;
+        if let Some(buffer) = self.list.as_ref().filter(|_| self.active) {
+            out.extend_from_slice(buffer.words(), GFP_KERNEL)?;
         }
         Ok(out)
     }

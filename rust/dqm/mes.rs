@@ -8,7 +8,7 @@ use kernel::{fmt, prelude::*, sync::Arc};
 use rkfd_abi::mes as abi;
 
 use super::{
-    queues::{HwQueue, ProcessSlot, Queues},
+    queues::{DqmProcess, DqmQueue, Queues},
     sched::{Needs, SchedOps, Scope},
 };
 use crate::{
@@ -48,7 +48,7 @@ fn queue_type(spec: &QueueSpec) -> QueueType {
 }
 
 /// Returns the ADD_QUEUE frame of a queue.
-fn add_frame(gpu: &Gpu, queue: &HwQueue) -> Result<AddQueue> {
+fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
     let g = gpu.generation();
     let (map, runtime) = {
         let state = queue.slot().state.lock();
@@ -83,7 +83,7 @@ impl Mes {
 
     /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` when MES did not write
     /// a status; the queue is removed then. `EIO` when MES refuses.
-    fn add(&self, gpu: &Gpu, queue: &HwQueue) -> Result {
+    fn add(&self, gpu: &Gpu, queue: &DqmQueue) -> Result {
         {
             let state = queue.state.lock();
             if !state.active || state.mapped {
@@ -108,13 +108,13 @@ impl Mes {
         Ok(())
     }
 
-    fn trace(&self, gpu: &Gpu, queue: &HwQueue, doorbell: u32, added: bool) {
+    fn trace(&self, gpu: &Gpu, queue: &DqmQueue, doorbell: u32, added: bool) {
         trace::queue_map(gpu.id(), queue.slot().pid(), queue.qid(), doorbell, added);
     }
 
     /// Sends REMOVE_QUEUE for a mapped queue. A queue that is not removed is reset and marked as
     /// lost; if that fails too, the card is wedged.
-    fn remove(&self, gpu: &Gpu, queues: &mut Queues, queue: &HwQueue) -> Result {
+    fn remove(&self, gpu: &Gpu, queues: &mut Queues, queue: &DqmQueue) -> Result {
         let (queue_type, doorbell) = {
             let state = queue.state.lock();
             if !state.mapped {
@@ -191,7 +191,7 @@ impl Mes {
         }
     }
 
-    fn add_process(&self, gpu: &Gpu, process: &ProcessSlot) -> Result {
+    fn add_process(&self, gpu: &Gpu, process: &DqmProcess) -> Result {
         let mut at = 0;
         while let Some(queue) = process.queue(at) {
             self.add(gpu, &queue)?;
@@ -201,7 +201,7 @@ impl Mes {
     }
 
     /// Continues after a failure with one queue, unless the GPU hangs.
-    fn remove_process(&self, gpu: &Gpu, queues: &mut Queues, process: &ProcessSlot) -> Result {
+    fn remove_process(&self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result {
         let mut at = 0;
         while let Some(queue) = process.queue(at) {
             self.remove(gpu, queues, &queue)?;
@@ -211,8 +211,8 @@ impl Mes {
     }
 }
 
-impl ProcessSlot {
-    fn queue(&self, at: usize) -> Option<Arc<HwQueue>> {
+impl DqmProcess {
+    fn queue(&self, at: usize) -> Option<Arc<DqmQueue>> {
         self.state.lock().queues.get(at).cloned()
     }
 }
@@ -291,7 +291,7 @@ impl SchedOps for Mes {
         }
     }
 
-    fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result {
+    fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
         process.state.lock().known = true;
         let frame = SetShaderDebugger {
             process_context: process.context(),
@@ -300,7 +300,7 @@ impl SchedOps for Mes {
         Ok(gpu.mes()?.schedule(gpu, &frame)?)
     }
 
-    fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result {
+    fn leave(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
         if !core::mem::take(&mut process.state.lock().known) {
             return Ok(());
         }

@@ -24,7 +24,7 @@ use crate::{
 
 /// A process on one GPU: parameters of MAP_PROCESS and its queues (qpd).
 #[pin_data]
-pub(crate) struct ProcessSlot {
+pub(crate) struct DqmProcess {
     gpu: Arc<Gpu>,
     pid: Pid,
     pasid: u32,
@@ -35,7 +35,7 @@ pub(crate) struct ProcessSlot {
     pub(super) state: Mutex<SlotState>,
 }
 
-/// Mutable state of a [`ProcessSlot`]. Its lock is nested in that of the DQM.
+/// Mutable state of a [`DqmProcess`]. Its lock is nested in that of the DQM.
 pub(super) struct SlotState {
     /// Parameters of MAP_PROCESS.
     pub(super) map: MapProcess,
@@ -49,7 +49,7 @@ pub(super) struct SlotState {
     pub(super) evicted: u32,
     /// Start of the eviction.
     pub(super) since: Option<Instant<Monotonic>>,
-    pub(super) queues: KVec<Arc<HwQueue>>,
+    pub(super) queues: KVec<Arc<DqmQueue>>,
     /// A queue of the process was reset: its queues can no longer be changed.
     pub(super) has_reset_queue: bool,
     /// It had queues when the GPU was reset.
@@ -60,7 +60,7 @@ fn context(gpu: &Gpu, size: usize) -> Result<Option<Buffer>> {
     (size > 0).then(|| gpu.system_buffer(size)).transpose()
 }
 
-impl ProcessSlot {
+impl DqmProcess {
     /// Returns the qpd of a process with a context of `context_bytes` for the scheduler. `ENOMEM`
     /// without memory.
     pub(super) fn new(
@@ -134,8 +134,8 @@ impl ProcessSlot {
 
 /// A user queue of a process.
 #[pin_data]
-pub(crate) struct HwQueue {
-    pub(super) process: Arc<ProcessSlot>,
+pub(crate) struct DqmQueue {
+    pub(super) process: Arc<DqmProcess>,
     qid: u32,
     pub(super) mqd: Mqd,
     /// Queue context of the scheduler, if it needs one.
@@ -144,7 +144,7 @@ pub(crate) struct HwQueue {
     pub(super) state: Mutex<QueueState>,
 }
 
-/// Mutable state of a [`HwQueue`]. Its lock is nested in that of the process.
+/// Mutable state of a [`DqmQueue`]. Its lock is nested in that of the process.
 pub(super) struct QueueState {
     pub(super) spec: QueueSpec,
     /// Counted as active: mapped, or to be mapped by the scheduler.
@@ -157,11 +157,11 @@ pub(super) struct QueueState {
     reset: bool,
 }
 
-impl HwQueue {
+impl DqmQueue {
     /// Builds the MQD of a queue with a context of `context_bytes` for the scheduler. `ENOMEM`
     /// without memory.
     pub(super) fn new(
-        process: &Arc<ProcessSlot>,
+        process: &Arc<DqmProcess>,
         qid: u32,
         spec: QueueSpec,
         context_bytes: usize,
@@ -188,7 +188,7 @@ impl HwQueue {
     }
 
     /// Returns the qpd of the process.
-    pub(crate) fn slot(&self) -> &Arc<ProcessSlot> {
+    pub(crate) fn slot(&self) -> &Arc<DqmProcess> {
         &self.process
     }
 
@@ -215,9 +215,9 @@ impl HwQueue {
 
 /// Processes and queue counts.
 pub(super) struct Queues {
-    pub(super) processes: KVec<Arc<ProcessSlot>>,
+    pub(super) processes: KVec<Arc<DqmProcess>>,
     /// SDMA queue slots.
-    pub(super) sdma: Arc<sdma::Places>,
+    pub(super) sdma: Arc<sdma::SdmaQueueIds>,
     /// Active queues of all processes.
     pub(super) active: usize,
     /// Of these, compute queues: they take a queue slot of the firmware, SDMA queues do not.
@@ -228,7 +228,7 @@ pub(super) struct Queues {
     pub(super) total: usize,
 }
 
-impl ProcessSlot {
+impl DqmProcess {
     pub(super) fn end_eviction(&self, state: &mut SlotState) {
         state.evicted = 0;
         if let Some(since) = state.since.take() {
@@ -238,20 +238,20 @@ impl ProcessSlot {
     }
 
     /// Returns whether the queue is registered.
-    pub(super) fn has(&self, queue: &Arc<HwQueue>) -> bool {
+    pub(super) fn has(&self, queue: &Arc<DqmQueue>) -> bool {
         let state = self.state.lock();
         state.queues.iter().any(|q| Arc::ptr_eq(q, queue))
     }
 
     /// Removes a queue, if it is registered.
-    pub(super) fn forget(&self, queue: &Arc<HwQueue>) {
+    pub(super) fn forget(&self, queue: &Arc<DqmQueue>) {
         self.state.lock().queues.retain(|q| !Arc::ptr_eq(q, queue));
     }
 }
 
 impl Queues {
     /// Returns a list without processes.
-    pub(super) fn new(sdma: Arc<sdma::Places>) -> Self {
+    pub(super) fn new(sdma: Arc<sdma::SdmaQueueIds>) -> Self {
         Self {
             processes: KVec::new(),
             sdma,
@@ -263,12 +263,12 @@ impl Queues {
     }
 
     /// Counts a runnable queue as active. Returns whether it was not active before.
-    pub(super) fn activate_if_runnable(&mut self, queue: &HwQueue) -> bool {
+    pub(super) fn activate_if_runnable(&mut self, queue: &DqmQueue) -> bool {
         queue.state.lock().spec.is_runnable() && self.activate(queue)
     }
 
     /// As [`Queues::activate_if_runnable`], for a queue whose new properties make it runnable.
-    pub(super) fn activate(&mut self, queue: &HwQueue) -> bool {
+    pub(super) fn activate(&mut self, queue: &DqmQueue) -> bool {
         let mut state = queue.state.lock();
         if state.active || state.evicted || state.reset {
             return false;
@@ -283,7 +283,7 @@ impl Queues {
 
     /// Marks a queue as lost: it never runs again, the queues of its process can no longer be
     /// changed, and the process is notified.
-    pub(super) fn lose(&mut self, gpu: &Gpu, queue: &HwQueue) {
+    pub(super) fn lose(&mut self, gpu: &Gpu, queue: &DqmQueue) {
         dev_err!(
             gpu.dev(),
             "queue {} of process {} (PASID {}) is lost\n",
@@ -318,7 +318,7 @@ impl Queues {
     }
 
     /// Counts a queue as inactive. Returns whether it was active before.
-    pub(super) fn deactivate(&mut self, queue: &HwQueue) -> bool {
+    pub(super) fn deactivate(&mut self, queue: &DqmQueue) -> bool {
         let mut state = queue.state.lock();
         if !state.active {
             return false;
@@ -331,7 +331,7 @@ impl Queues {
     }
 
     /// Returns the queue with this doorbell.
-    pub(super) fn find_doorbell(&self, doorbell: u32) -> Option<Arc<HwQueue>> {
+    pub(super) fn find_doorbell(&self, doorbell: u32) -> Option<Arc<DqmQueue>> {
         self.processes.iter().find_map(|p| {
             let state = p.state.lock();
             state

@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// Memory of a runlist, of fixed capacity.
-pub(super) struct Room {
+pub(super) struct RunlistBuffer {
     buffer: Buffer,
     /// Dwords written last; has the capacity of the buffer.
     words: KVec<u32>,
     capacity: usize,
 }
 
-impl Room {
+impl RunlistBuffer {
     /// Allocates memory for at least `words` dwords. `ENOMEM` without memory.
     pub(super) fn new(gpu: &Gpu, words: usize) -> Result<Self> {
         let bytes = (words * 4).next_multiple_of(PAGE_SIZE);
@@ -92,7 +92,7 @@ pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> Result<usize> {
 }
 
 /// Writes the runlist of all processes. `EINVAL` if it does not fit.
-pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut Room) -> Result<List> {
+pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut RunlistBuffer) -> Result<List> {
     let caps = gpu.generation().caps;
     let hal = gpu.generation().need_kiq()?;
     if !room.fits(longest(gpu, queues)?) {

@@ -4,7 +4,7 @@
 
 use kernel::{fmt, prelude::*, sync::Arc};
 
-use super::queues::{HwQueue, ProcessSlot, Queues};
+use super::queues::{DqmProcess, DqmQueue, Queues};
 use crate::gpu::Gpu;
 
 /// Memory that a scheduler needs, in bytes.
@@ -24,9 +24,9 @@ pub(super) enum Scope<'a> {
     /// All queues.
     All,
     /// Queues of a process.
-    Process(&'a ProcessSlot),
+    Process(&'a DqmProcess),
     /// One queue.
-    Queue(&'a Arc<HwQueue>),
+    Queue(&'a Arc<DqmQueue>),
 }
 
 /// Operations of a scheduler. Called with the lock of the [`Dqm`](super::Dqm) held.
@@ -65,11 +65,11 @@ pub(super) trait SchedOps: Send + Sync {
 
     /// Handles RUNTIME_ENABLE of a process, before its first queue. `EIO` or `ETIMEDOUT` when MES
     /// rejects it, `ETIME` when MES does not respond.
-    fn set_runtime(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
+    fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
     /// Releases the scheduler's state of a process without queues. Errors as
     /// [`SchedOps::set_runtime`].
-    fn leave(&mut self, gpu: &Gpu, process: &ProcessSlot) -> Result;
+    fn leave(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
     /// Returns the number of runlists sent, for debugfs.
     fn runlists(&self) -> u64;

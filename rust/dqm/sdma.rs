@@ -11,12 +11,12 @@ use kernel::{new_mutex, prelude::*, sync::Arc, sync::Mutex};
 use crate::{
     asic::config::Config,
     gpu::Gpu,
-    hw::{Caps, SdmaPlace},
+    hw::{Caps, SdmaQueueId},
 };
 
 /// Kind of engine requested for an SDMA queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum SdmaEngineChoice {
     /// Any engine of the PCIe kind.
     Pcie,
     /// Any engine of the xGMI kind.
@@ -27,7 +27,7 @@ pub(crate) enum Wanted {
 
 /// SDMA queue slots of a GPU. The lock is a leaf.
 #[pin_data]
-pub(super) struct Places {
+pub(super) struct SdmaQueueIds {
     /// Number of PCIe engines; xGMI engines follow.
     pcie: u32,
     engines: u32,
@@ -40,12 +40,12 @@ pub(super) struct Places {
 }
 
 /// An allocated SDMA queue slot. Freed on drop.
-pub(crate) struct Slot {
-    places: Arc<Places>,
-    place: SdmaPlace,
+pub(crate) struct SdmaQueueSlot {
+    places: Arc<SdmaQueueIds>,
+    place: SdmaQueueId,
 }
 
-impl Places {
+impl SdmaQueueIds {
     /// Returns the free slots of a GPU. `ENOMEM` without memory.
     pub(super) fn new(config: &Config, caps: &Caps) -> Result<Arc<Self>> {
         let per_engine = config.sdma_queues_per_engine;
@@ -63,26 +63,26 @@ impl Places {
         )
     }
 
-    fn index(&self, place: SdmaPlace) -> usize {
+    fn index(&self, place: SdmaQueueId) -> usize {
         (place.engine * self.per_engine + place.queue) as usize
     }
 
     /// Allocates a slot, lowest queue number of all engines first. `EINVAL` without such an engine,
     /// `ENOMEM` when none is free.
-    pub(super) fn take(self: &Arc<Self>, wanted: Wanted) -> Result<Slot> {
+    pub(super) fn take(self: &Arc<Self>, wanted: SdmaEngineChoice) -> Result<SdmaQueueSlot> {
         let engines = match wanted {
-            Wanted::Pcie => 0..self.pcie,
-            Wanted::Xgmi => self.pcie..self.engines,
-            Wanted::Engine(n) if n < self.engines => n..n + 1,
-            Wanted::Engine(_) => return Err(EINVAL),
+            SdmaEngineChoice::Pcie => 0..self.pcie,
+            SdmaEngineChoice::Xgmi => self.pcie..self.engines,
+            SdmaEngineChoice::Engine(n) if n < self.engines => n..n + 1,
+            SdmaEngineChoice::Engine(_) => return Err(EINVAL),
         };
         let mut taken = self.taken.lock();
         for queue in self.first..self.per_engine {
             for engine in engines.clone() {
-                let place = SdmaPlace { engine, queue };
+                let place = SdmaQueueId { engine, queue };
                 if let Some(slot @ false) = taken.get_mut(self.index(place)) {
                     *slot = true;
-                    return Ok(Slot {
+                    return Ok(SdmaQueueSlot {
                         places: self.clone(),
                         place,
                     });
@@ -98,11 +98,11 @@ impl Places {
         &self,
         gpu: &Gpu,
         from: usize,
-    ) -> Result<Option<(usize, SdmaPlace, u32)>> {
+    ) -> Result<Option<(usize, SdmaQueueId, u32)>> {
         let hal = gpu.generation().sdma_queue;
         let taken = self.taken.lock();
         for (index, _) in taken.iter().enumerate().skip(from).filter(|(_, t)| **t) {
-            let place = SdmaPlace {
+            let place = SdmaQueueId {
                 engine: index as u32 / self.per_engine,
                 queue: index as u32 % self.per_engine,
             };
@@ -114,9 +114,9 @@ impl Places {
     }
 }
 
-impl Slot {
+impl SdmaQueueSlot {
     /// Returns the slot's engine and queue.
-    pub(crate) fn place(&self) -> SdmaPlace {
+    pub(crate) fn place(&self) -> SdmaQueueId {
         self.place
     }
 
@@ -126,7 +126,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for SdmaQueueSlot {
     fn drop(&mut self) {
         let index = self.places.index(self.place);
         if let Some(slot) = self.places.taken.lock().get_mut(index) {

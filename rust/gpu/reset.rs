@@ -52,7 +52,7 @@ impl Gpu {
     /// Ends all jobs of the kernel's SDMA rings with `EIO`.
     fn fail_jobs(&self) {
         if let Some(sdma) = self.sdma.as_ref() {
-            sdma.give_up();
+            sdma.fail_all_jobs();
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) enum QueueFormat {
 /// Engine and queue number of a user SDMA queue, fixed for its lifetime. Compute queues are
 /// assigned to HQD slots by the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SdmaPlace {
+pub(crate) struct SdmaQueueId {
     /// Logical number of the engine.
     pub(crate) engine: u32,
     /// Queue of the engine.
@@ -35,7 +35,7 @@ pub(crate) struct QueueSpec {
     /// Packet format of a compute queue.
     pub(crate) format: QueueFormat,
     /// Engine and queue of an SDMA queue, whose pointers count bytes.
-    pub(crate) sdma: Option<SdmaPlace>,
+    pub(crate) sdma: Option<SdmaQueueId>,
     /// GPU virtual address of the ring.
     pub(crate) ring_va: u64,
     /// Bytes of the ring, a power of two; 0 keeps the queue inactive.

@@ -161,7 +161,7 @@ pub(crate) trait MesHal: Sync {
     fn version(&self, mmio: &Mmio, pipe: MesPipe) -> Result<MesVersion>;
 
     /// Enables reports of doorbells of unmapped queues to MES.
-    fn hear_unmapped_doorbells(&self, mmio: &Mmio) -> Result;
+    fn enable_unmapped_doorbells(&self, mmio: &Mmio) -> Result;
 
     /// Programs the aggregated doorbells, lowest priority first: dword indices in the doorbell BAR.
     fn set_aggregated_doorbells(&self, mmio: &Mmio, doorbells: &[u32; MES_PRIORITIES]) -> Result;

@@ -10,7 +10,7 @@ use rkfd_abi::{
 
 use super::{
     gfx::HqdDump,
-    mqd::{order, QueueSpec, SdmaPlace},
+    mqd::{order, QueueSpec, SdmaQueueId},
     names::names,
     sdma::{RingNames, SdmaVersion},
 };
@@ -23,13 +23,13 @@ pub(crate) trait SdmaQueueHal: Sync {
 
     /// Initialises a zeroed MQD of the queue at `place`, or updates its mutable fields. `EINVAL`
     /// for a wrong length.
-    fn update(&self, place: SdmaPlace, spec: &QueueSpec, image: &mut [u32]) -> Result;
+    fn update(&self, place: SdmaQueueId, spec: &QueueSpec, image: &mut [u32]) -> Result;
 
     /// Returns the doorbell of the selected queue at `place`, as dword index in the doorbell BAR.
-    fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>>;
+    fn held_doorbell(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<u32>>;
 
     /// Dumps the queue registers of a place if its ring is enabled. `ENOMEM` for the list.
-    fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>>;
+    fn dump(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<HqdDump>>;
 }
 
 names! { $
@@ -81,7 +81,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
         T::DWORDS
     }
 
-    fn update(&self, place: SdmaPlace, spec: &QueueSpec, m: &mut [u32]) -> Result {
+    fn update(&self, place: SdmaQueueId, spec: &QueueSpec, m: &mut [u32]) -> Result {
         if m.len() != T::DWORDS {
             return Err(EINVAL);
         }
@@ -109,7 +109,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
         Ok(())
     }
 
-    fn held_doorbell(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<u32>> {
+    fn held_doorbell(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<u32>> {
         let e = T::Engines::engine(mmio, place.engine)?;
         let (n, at) = (T::PLACE, place.queue * T::STRIDE);
         let status = e.rd_at(n.CONTEXT_STATUS, at)?;
@@ -122,7 +122,7 @@ impl<T: SdmaQueueVersion> SdmaQueueHal for T {
         Ok((doorbell != 0).then_some(doorbell))
     }
 
-    fn dump(&self, mmio: &Mmio, place: SdmaPlace) -> Result<Option<HqdDump>> {
+    fn dump(&self, mmio: &Mmio, place: SdmaQueueId) -> Result<Option<HqdDump>> {
         let e = T::Engines::engine(mmio, place.engine)?;
         let (n, at) = (T::PLACE, place.queue * T::STRIDE);
         if !n.RB_CNTL__RB_ENABLE.is_set(e.rd_at(n.RB_CNTL, at)?) {

@@ -11,7 +11,7 @@ use kernel::{
 
 use super::user;
 use crate::{
-    dqm::SdmaWanted,
+    dqm::SdmaEngineChoice,
     hw::QueueFormat,
     process::{mmap, Process},
     queue::{self, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate},
@@ -63,10 +63,10 @@ fn check_ring(ring_va: u64, ring_size: u32) -> Result<u32> {
 fn engine(args: &kfd_ioctl_create_queue_args) -> Result<QueueEngine> {
     Ok(match args.queue_type {
         KFD_IOC_QUEUE_TYPE_COMPUTE | KFD_IOC_QUEUE_TYPE_COMPUTE_AQL => QueueEngine::Compute,
-        KFD_IOC_QUEUE_TYPE_SDMA => QueueEngine::Sdma(SdmaWanted::Pcie),
-        KFD_IOC_QUEUE_TYPE_SDMA_XGMI => QueueEngine::Sdma(SdmaWanted::Xgmi),
+        KFD_IOC_QUEUE_TYPE_SDMA => QueueEngine::Sdma(SdmaEngineChoice::Pcie),
+        KFD_IOC_QUEUE_TYPE_SDMA_XGMI => QueueEngine::Sdma(SdmaEngineChoice::Xgmi),
         KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID => {
-            QueueEngine::Sdma(SdmaWanted::Engine(args.sdma_engine_id))
+            QueueEngine::Sdma(SdmaEngineChoice::Engine(args.sdma_engine_id))
         }
         _ => return Err(ENOTSUPP),
     })
@@ -138,7 +138,7 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
     let gpu = device.gpu();
     let (vm, slot) = (device.vm(), device.slot());
     let (vm, slot) = (vm.map_err(|_| ESRCH)?, slot.map_err(|_| ESRCH)?);
-    if let QueueEngine::Sdma(SdmaWanted::Engine(engine)) = request.engine {
+    if let QueueEngine::Sdma(SdmaEngineChoice::Engine(engine)) = request.engine {
         if engine >= gpu.config().num_sdma {
             return Err(EINVAL);
         }

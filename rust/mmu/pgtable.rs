@@ -132,7 +132,7 @@ impl Table {
 
     /// Writes a row of entries, immediately or by [`Update::write_out`] or [`Update::write_all`].
     fn write_row(&self, cx: &mut Update<'_>, row: &Row) -> Result {
-        if cx.put_off || cx.by_dma && row.count >= DMA_MIN_ROW {
+        if cx.deferred || cx.by_dma && row.count >= DMA_MIN_ROW {
             let offset = self.range.start() + (row.first * ENTRY_BYTES) as u64;
             cx.rows
                 .push((offset, run(cx.gpu, offset, row)), GFP_KERNEL)?;
@@ -361,7 +361,7 @@ pub(super) struct Update<'a> {
     rows: KVVec<(u64, PteRun)>,
     by_dma: bool,
     /// All PTEs are deferred to [`Update::write_all`].
-    put_off: bool,
+    deferred: bool,
 }
 
 /// Consecutive PTEs.
@@ -396,7 +396,7 @@ impl<'a> Update<'a> {
             kept: Kept::default(),
             rows: KVVec::new(),
             by_dma: bytes >= DMA_MIN_BYTES && dma::is_up(gpu),
-            put_off: false,
+            deferred: false,
         }
     }
 
@@ -406,9 +406,9 @@ impl<'a> Update<'a> {
     }
 
     /// Starts an update whose PTEs are written by [`Self::write_all`] only.
-    pub(super) fn put_off(gpu: &'a Arc<Gpu>) -> Self {
+    pub(super) fn deferred(gpu: &'a Arc<Gpu>) -> Self {
         Self {
-            put_off: true,
+            deferred: true,
             ..Self::new(gpu, 0)
         }
     }
@@ -487,7 +487,7 @@ impl<'a> Update<'a> {
     }
 
     /// Drops the deferred rows: the addresses are unmapped next.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn discard_deferred(&mut self) {
         self.rows.clear();
     }
 

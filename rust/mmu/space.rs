@@ -201,7 +201,7 @@ impl Space {
         let mut update = Update::new(&self.gpu, len);
         if let Err(e) = inner.tree.map(&mut update, va, len, target) {
             // PTEs written so far must not stay.
-            update.give_up();
+            update.discard_deferred();
             inner.tree.unmap(&mut update, va, len)?;
             self.finish(&mut inner.tree, update, Before::Valid)?;
             return Err(e);
@@ -224,7 +224,7 @@ impl Space {
             true => Before::Valid,
             false => Before::Invalid,
         };
-        let mut update = Update::put_off(&self.gpu);
+        let mut update = Update::deferred(&self.gpu);
         let mapped = inner.tree.map(&mut update, va, len, target);
         let written = mapped.and_then(|()| self.write_if_current(&mut update, va, target, memory));
         match written {

@@ -19,7 +19,7 @@ use kernel::{
 
 use super::smi::{self, EvictionTrigger};
 use crate::{
-    dqm::ProcessSlot,
+    dqm::DqmProcess,
     kapi::{global::global_mutex, workqueue::OrderedQueue},
     mmu::{EvictedBo, EvictionHandler},
     node::Node,
@@ -69,7 +69,7 @@ struct EvictorState {
 #[pin_data]
 pub(super) struct Evictor {
     node: Arc<Node>,
-    process: Arc<ProcessSlot>,
+    process: Arc<DqmProcess>,
     /// Inside reservation locks, outside the lock of the device queue manager.
     #[pin]
     state: Mutex<EvictorState>,
@@ -88,7 +88,7 @@ impl_has_work! {
 
 impl Evictor {
     /// Returns the evictor of a process.
-    pub(super) fn new(node: &Arc<Node>, process: &Arc<ProcessSlot>) -> Result<Arc<Self>> {
+    pub(super) fn new(node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 node: node.clone(),

@@ -26,7 +26,7 @@ use super::{
     userptr::UserMemory,
 };
 use crate::{
-    doorbell::Slice, dqm::ProcessSlot, gpu::Gpu, hw::MapProcess, mmu::Vm, node::Node,
+    doorbell::Slice, dqm::DqmProcess, gpu::Gpu, hw::MapProcess, mmu::Vm, node::Node,
     queue::PendingExceptions,
 };
 
@@ -38,7 +38,7 @@ struct AcquiredVm {
     /// Keeps the render node file open; a second `ACQUIRE_VM` has to name it again.
     file: ARef<File>,
     vm: Arc<Vm>,
-    slot: Arc<ProcessSlot>,
+    slot: Arc<DqmProcess>,
     trap: TrapHandler,
 }
 
@@ -254,7 +254,7 @@ impl ProcessDevice {
     }
 
     /// Returns the process in the device queue manager; `ENODEV` as [`Self::vm`].
-    pub(crate) fn slot(&self) -> Result<Arc<ProcessSlot>> {
+    pub(crate) fn slot(&self) -> Result<Arc<DqmProcess>> {
         self.acquired(|acquired| acquired.slot.clone())
     }
 

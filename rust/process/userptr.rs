@@ -22,7 +22,7 @@ use kernel::{
 use super::smi::{self, EvictionTrigger};
 use crate::{
     card::account::{self, Kind},
-    dqm::ProcessSlot,
+    dqm::DqmProcess,
     gpu::Gpu,
     kapi::{global::global_mutex, hmm::Mark, task::NoReclaim, workqueue::UnboundQueue},
     mmu::{Bo, BoFlags, UserBuffer, UserptrNotifier, UserptrSeq},
@@ -65,7 +65,7 @@ impl Drop for RefreshWorkqueue {
 /// A GPU on which the process may have queues.
 struct GpuQueues {
     node: Arc<Node>,
-    process: Arc<ProcessSlot>,
+    process: Arc<DqmProcess>,
     /// The queues are evicted here.
     evicted: bool,
     /// The last eviction failed, which was logged.
@@ -221,7 +221,7 @@ impl UserMemory {
     }
 
     /// Adds a GPU on which the process may have queues from now on. `ENOMEM` without memory.
-    pub(super) fn join(&self, node: &Arc<Node>, process: &Arc<ProcessSlot>) -> Result {
+    pub(super) fn join(&self, node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result {
         let mut guard = self.lock();
         let state: &mut UserMemoryState = &mut guard.state;
         let mut gpu = GpuQueues {
@@ -239,7 +239,7 @@ impl UserMemory {
     }
 
     /// Removes a GPU on which the process has no queues any more.
-    pub(super) fn part(&self, process: &Arc<ProcessSlot>) {
+    pub(super) fn part(&self, process: &Arc<DqmProcess>) {
         let mut guard = self.lock();
         let gpus = &mut guard.state.gpus;
         let at = gpus.iter().position(|g| Arc::ptr_eq(&g.process, process));

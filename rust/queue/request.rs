@@ -3,8 +3,8 @@
 //! Parameters of CREATE_QUEUE and UPDATE_QUEUE, and the [`QueueSpec`] built from them.
 
 use crate::{
-    dqm::SdmaWanted,
-    hw::{QueueFormat, QueueSpec, SdmaPlace},
+    dqm::SdmaEngineChoice,
+    hw::{QueueFormat, QueueSpec, SdmaQueueId},
 };
 
 /// The engine type that a new queue is requested for.
@@ -13,7 +13,7 @@ pub(crate) enum QueueEngine {
     /// Compute, on the CP.
     Compute,
     /// SDMA, on an engine of the given kind or with the given number.
-    Sdma(SdmaWanted),
+    Sdma(SdmaEngineChoice),
 }
 
 /// The type of an existing queue.
@@ -65,7 +65,7 @@ pub(crate) struct QueueRequest {
 /// Resources that the driver assigns to a new queue.
 pub(super) struct QueueResources {
     /// Queue slot on an SDMA engine; `None` for a compute queue.
-    pub(super) sdma: Option<SdmaPlace>,
+    pub(super) sdma: Option<SdmaQueueId>,
     /// Address of the write pointer in VMID 0; 0 if the scheduler does not read it.
     pub(super) wptr_kernel: u64,
     /// Index of the doorbell's 32-bit word in the BAR.

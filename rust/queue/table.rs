@@ -15,7 +15,7 @@ use super::{
     request::{QueueKind, QueueRequest},
     user_queue::{Queue, QueueTarget},
 };
-use crate::{dqm::ProcessSlot, gpu::Gpu, node::Node, trace::Steps};
+use crate::{dqm::DqmProcess, gpu::Gpu, node::Node, trace::Steps};
 
 /// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
 const MAX_QUEUES: usize = 1024;
@@ -159,7 +159,7 @@ impl QueueTable {
 
     /// Removes a process from a GPU and destroys its queues there, also if the GPU does not
     /// answer.
-    pub(crate) fn remove_all(&mut self, node: &Node, slot: &Arc<ProcessSlot>) {
+    pub(crate) fn remove_all(&mut self, node: &Node, slot: &Arc<DqmProcess>) {
         let (gpu, dqm) = (node.gpu(), node.dqm());
         let has_queues = self.count_on(gpu) > 0;
         let stopped = if has_queues {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     doorbell::{Doorbell, Slice},
-    dqm::{HwQueue, ProcessSlot, SdmaSlot},
+    dqm::{DqmProcess, DqmQueue, SdmaQueueSlot},
     gpu::Gpu,
     hw::QueueSpec,
     mmu::Vm,
@@ -29,7 +29,7 @@ pub(crate) struct QueueTarget {
     /// Doorbells of the process on the GPU.
     pub(crate) doorbells: Arc<Slice>,
     /// The process in the device queue manager (qpd).
-    pub(crate) slot: Arc<ProcessSlot>,
+    pub(crate) slot: Arc<DqmProcess>,
     /// Pending exceptions of the process on the GPU.
     pub(crate) exceptions: Arc<PendingExceptions>,
 }
@@ -37,9 +37,9 @@ pub(crate) struct QueueTarget {
 /// A user queue.
 pub(crate) struct Queue {
     // Field order: the MQD first, then SDMA queue slot and doorbell, then the buffers.
-    hw: Arc<HwQueue>,
+    hw: Arc<DqmQueue>,
     _exceptions: ExceptionRegistration,
-    sdma: Option<SdmaSlot>,
+    sdma: Option<SdmaQueueSlot>,
     doorbell: Doorbell,
     buffers: QueueBuffers,
     target: QueueTarget,
@@ -70,7 +70,7 @@ impl Queue {
             QueueEngine::Compute => None,
             QueueEngine::Sdma(wanted) => Some(dqm.take_sdma(wanted)?),
         };
-        let sdma_id = sdma.as_ref().map(SdmaSlot::place);
+        let sdma_id = sdma.as_ref().map(SdmaQueueSlot::place);
         if sdma_id.is_some() {
             steps.mark(id, c"engine");
         }
@@ -158,7 +158,7 @@ impl Queue {
     }
 
     /// Returns the queue in the device queue manager.
-    pub(crate) fn hw(&self) -> &Arc<HwQueue> {
+    pub(crate) fn hw(&self) -> &Arc<DqmQueue> {
         &self.hw
     }
 

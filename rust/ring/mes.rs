@@ -119,7 +119,7 @@ impl Mes {
             Ok(())
         };
         tell(kiq, MesPipe::Kiq, 0)?;
-        hal.hear_unmapped_doorbells(mmio)?;
+        hal.enable_unmapped_doorbells(mmio)?;
         scheduler.image(card)?;
         kiq.submit(
             card,

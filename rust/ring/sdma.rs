@@ -40,10 +40,13 @@ use vmid::Vmids;
 /// Limit for jobs to end in [`Sdma::drain`].
 const DRAIN_TIMEOUT: Delta = Delta::from_secs(30);
 
+/// One scheduler per ring.
+type Schedulers = KVec<Arc<Scheduler<Job>>>;
+
 /// The kernel's rings on the SDMA engines of a card.
 pub(crate) struct Sdma {
     rings: KVec<Arc<Ring>>,
-    schedulers: KVec<Arc<Scheduler<Job>>>,
+    schedulers: Schedulers,
     shared: Arc<Shared>,
     clients: Pin<KBox<Clients>>,
 }
@@ -83,7 +86,7 @@ impl Sdma {
         card: &Card,
         rings: &[Arc<Ring>],
         shared: &Arc<Shared>,
-    ) -> Result<(KVec<Arc<Scheduler<Job>>>, Pin<KBox<Clients>>)> {
+    ) -> Result<(Schedulers, Pin<KBox<Clients>>)> {
         let mut schedulers = KVec::with_capacity(rings.len(), GFP_KERNEL)?;
         for ring in rings {
             schedulers.push(job::scheduler(card.dev(), ring, shared)?, GFP_KERNEL)?;
@@ -103,9 +106,9 @@ impl Sdma {
     }
 
     /// Fails all pending and later jobs with `EIO`, until [`Sdma::restart`]: the card is hung.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn fail_all_jobs(&self) {
         for ring in &self.rings {
-            ring.give_up(EIO);
+            ring.fail_all_jobs(EIO);
         }
     }
 

@@ -210,7 +210,7 @@ impl MesHal for Mes {
         })
     }
 
-    fn hear_unmapped_doorbells(&self, mmio: &Mmio) -> Result {
+    fn enable_unmapped_doorbells(&self, mmio: &Mmio) -> Result {
         block(mmio)?.set(
             gc::regCP_UNMAPPED_DOORBELL,
             &[

@@ -635,7 +635,7 @@ impl Ring {
 
     /// Fails pending and later jobs with `error`: the GPU is hung. The memory stays until
     /// [`Ring::stop`], in case the engine still accesses it.
-    pub(super) fn give_up(&self, error: Error) {
+    pub(super) fn fail_all_jobs(&self, error: Error) {
         let mut state = self.state.lock();
         state.down = error;
         state.running = false;
