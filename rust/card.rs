@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The card: what PCI shows. Registers, discovery, VRAM, GART, memory hubs, interrupt ring, doorbell
-//! BAR and PSP; everything below the rings.
+//! The card: what PCI shows. Registers, discovery, VRAM, GART, memory hubs, interrupt ring,
+//! doorbell BAR and PSP; everything below the rings.
 //!
 //! Processes and open files keep a card by `Arc<Card>`, which may outlive the binding.
 //! [`Card::mmio`] and everything built on it returns `ENODEV` then.

@@ -8,9 +8,10 @@
 //! `scripts/gen-regs.list` lists the headers. Names are AMD's: `regCP_HQD_ACTIVE`,
 //! `CP_HQD_ACTIVE__ACTIVE`.
 //!
-//! Registers, their fields and their values carry the register's name as a type of [`name`], so that
-//! a field of another register does not compile. Registers of the same name and layout in several
-//! versions or instances of a block share the type, without the prefix of the instance (`GCVM_`,
+//! Registers, their fields and their values carry the register's name as a type of [`name`], so
+//! that a field of another register does not compile. Registers of the same name and layout in
+//! several versions or instances of a block share the type, without the prefix of the instance
+//! (`GCVM_`,
 //! `MMVM_`: `VM_`).
 
 use core::marker::PhantomData;

@@ -202,8 +202,8 @@ impl Files {
         Ok(Self { files, data })
     }
 
-    /// Calls `f` with the files' contents, in the order in which they are listed. A file that cannot
-    /// be used is reported.
+    /// Calls `f` with the files' contents, in the order in which they are listed. A file that
+    /// cannot be used is reported.
     pub(crate) fn with<R>(
         &self,
         dev: &device::Device,

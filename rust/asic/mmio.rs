@@ -210,8 +210,8 @@ impl Mmio {
         Ok(Block { mmio: self, unit })
     }
 
-    /// Returns all instances of block `hw_id`, in the order of the discovery table, which is that of
-    /// their numbers.
+    /// Returns all instances of block `hw_id`, in the order of the discovery table, which is that
+    /// of their numbers.
     pub(crate) fn blocks(&self, hw_id: u16) -> impl Iterator<Item = Block<'_>> {
         self.units
             .iter()

@@ -29,8 +29,8 @@ pub(crate) struct Aperture {
     slice_bytes: usize,
     /// Bytes at the start of the BAR for queues of the kernel.
     kernel_bytes: usize,
-    /// First doorbell index (dwords) of the scheduler's page: the HIQ, or the aggregated doorbells of
-    /// MES.
+    /// First doorbell index (dwords) of the scheduler's page: the HIQ, or the aggregated doorbells
+    /// of MES.
     kernel_page: u32,
     /// Slices in use.
     #[pin]

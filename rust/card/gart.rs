@@ -58,7 +58,8 @@ impl Bitmap {
         }
     }
 
-    /// Takes `count` consecutive pages, the first a multiple of `align`. `None` when there is no room.
+    /// Takes `count` consecutive pages, the first a multiple of `align`. `None` when there is no
+    /// room.
     fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         let mut start = 0;
         while start + count <= self.pages {
@@ -111,7 +112,8 @@ impl Gart {
     /// Size in bytes of the table that [`Gart::new`] takes.
     pub(crate) const TABLE_BYTES: u64 = SIZE / PAGE_SIZE as u64 * PTE_BYTES as u64;
 
-    /// Returns an empty GART with its PTEs in `table`. The hubs are not programmed yet. `EINVAL` when
+    /// Returns an empty GART with its PTEs in `table`. The hubs are not programmed yet. `EINVAL`
+    /// when
     /// `table` is too small or in pieces.
     pub(crate) fn new(hub: Arc<Hub>, layout: &McLayout, table: VramRange) -> Result<Arc<Self>> {
         let start = place(layout)?;
@@ -173,15 +175,16 @@ impl Gart {
         self.hub.flush_vmid(0, FlushType::Legacy)
     }
 
-    /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align` pages.
+    /// Maps `count` pages of system memory from bus address `dma` on, at a multiple of `align`
+    /// pages.
     fn map(self: &Arc<Self>, dma: u64, count: usize, align: usize) -> Result<Mapping> {
         self.map_runs(count, align, |i| {
             Ok((dma + (i * PAGE_SIZE) as u64, count - i))
         })
     }
 
-    /// Maps `count` pages of system memory. `run(i)` returns the bus address of page `i` and the number
-    /// of pages that follow it in one piece. `ENOMEM` when the aperture is full.
+    /// Maps `count` pages of system memory. `run(i)` returns the bus address of page `i` and the
+    /// number of pages that follow it in one piece. `ENOMEM` when the aperture is full.
     fn map_runs(
         self: &Arc<Self>,
         count: usize,
@@ -210,8 +213,8 @@ impl Gart {
         Ok(mapping)
     }
 
-    /// Maps `len` bytes of `pages` from byte `at` on in VMID 0 until the result is dropped. The pages
-    /// have to outlive it. `ENOMEM` when the aperture is full.
+    /// Maps `len` bytes of `pages` from byte `at` on in VMID 0 until the result is dropped. The
+    /// pages have to outlive it. `ENOMEM` when the aperture is full.
     pub(crate) fn map_pages(
         self: &Arc<Self>,
         pages: &Pages,
@@ -286,8 +289,8 @@ impl GartMapping {
 }
 
 impl Buffer {
-    /// Allocates a zeroed buffer of at least `size` bytes in system memory, at a GPU address that is
-    /// a multiple of `align` bytes. `ENOMEM` without memory or room in the GART.
+    /// Allocates a zeroed buffer of at least `size` bytes in system memory, at a GPU address that
+    /// is a multiple of `align` bytes. `ENOMEM` without memory or room in the GART.
     pub(crate) fn system(
         gart: &Arc<Gart>,
         dev: &device::Device,
@@ -302,8 +305,8 @@ impl Buffer {
         })
     }
 
-    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `fb_start` is the address of VRAM
-    /// in VMID 0. Errors as [`Vram::alloc`].
+    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `fb_start` is the address of
+    /// VRAM in VMID 0. Errors as [`Vram::alloc`].
     pub(crate) fn vram(
         hub: &Arc<Hub>,
         vram: &Arc<Vram>,

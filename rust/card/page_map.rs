@@ -35,7 +35,8 @@ impl PageMap {
         self.inner.lock().set(pieces);
     }
 
-    /// Sets the bits of `pieces` unless [`PageMap::unset_all`] ran since [`PageMap::epoch`] returned
+    /// Sets the bits of `pieces` unless [`PageMap::unset_all`] ran since [`PageMap::epoch`]
+    /// returned
     /// `epoch`.
     pub(super) fn set_since(&self, epoch: u64, pieces: &[(u64, u64)]) {
         let mut inner = self.inner.lock();
@@ -82,8 +83,8 @@ impl PageMap {
         Ok(pieces)
     }
 
-    /// Clears the bits of `pieces` and calls `missing` with offset and length of each run whose bits
-    /// were clear before. Returns the first error of `missing`.
+    /// Clears the bits of `pieces` and calls `missing` with offset and length of each run whose
+    /// bits were clear before. Returns the first error of `missing`.
     pub(super) fn take(
         &self,
         pieces: &[(u64, u64)],

@@ -82,8 +82,8 @@ impl VramPool {
         self.held.pieces()
     }
 
-    /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece. The contents
-    /// are undefined. `ENOMEM` when there is no room.
+    /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece. The
+    /// contents are undefined. `ENOMEM` when there is no room.
     pub(super) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<Blocks> {
         let flags = if contiguous {
             GpuBuddyAllocFlags::from(GpuBuddyAllocFlag::Contiguous)

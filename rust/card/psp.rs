@@ -125,8 +125,8 @@ impl fmt::Display for Status {
 }
 
 impl Psp {
-    /// Reads and checks the firmware of a card with `sdma` DMA engines. What is wrong with a file is
-    /// reported.
+    /// Reads and checks the firmware of a card with `sdma` DMA engines. What is wrong with a file
+    /// is reported.
     pub(crate) fn new(
         dev: &device::Device,
         hal: &'static dyn PspHal,

@@ -35,8 +35,8 @@ impl Gpu {
 
     /// Brings up NBIO, memory hubs, interrupts, firmware, RLC, XCCs, KIQ or MES, and SDMA rings.
     ///
-    /// Relies neither on registers nor on VRAM: also used after [`Gpu::take_down`] and a card reset.
-    /// After an error the device may be partly up. Errors as [`Gpu::start`].
+    /// Relies neither on registers nor on VRAM: also used after [`Gpu::take_down`] and a card
+    /// reset. After an error the device may be partly up. Errors as [`Gpu::start`].
     pub(crate) fn bring_up(self: &Arc<Self>) -> Result {
         let mmio = self.mmio()?;
         let g = self.generation();
@@ -118,8 +118,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Undoes [`Gpu::bring_up`], as far as it got; memory stays allocated. Pending and later SDMA jobs
-    /// end with `EIO` until the device is brought up again.
+    /// Undoes [`Gpu::bring_up`], as far as it got; memory stays allocated. Pending and later SDMA
+    /// jobs end with `EIO` until the device is brought up again.
     pub(super) fn take_down(&self) {
         if let Some(sdma) = self.sdma.as_ref() {
             sdma.halt(self);

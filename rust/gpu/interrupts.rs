@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Interrupt handler: decodes entries of the interrupt ring and dispatches them to the SDMA rings or
-//! to the event sink.
+//! Interrupt handler: decodes entries of the interrupt ring and dispatches them to the SDMA rings
+//! or to the event sink.
 
 use kernel::prelude::*;
 
@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl Gpu {
-    /// Reads and dispatches all entries of the interrupt ring. `ENODEV` when the driver was unbound.
+    /// Reads and dispatches all entries of the interrupt ring. `ENODEV` when the driver was
+    /// unbound.
     pub(super) fn drain_ih(&self) -> Result {
         self.ih()
             .drain(self.doorbells(), |entry| self.dispatch(entry))

@@ -4,8 +4,8 @@
 //!
 //! [`Card::wedge`] marks the device hung and halts it; everything that needs it returns `EIO` from
 //! then on, all jobs end, processes are notified, and the [`ResetHandler`] is called. Between
-//! [`Gpu::begin_reset`] and [`Gpu::end_reset`] only the task that resets may use the device. Without
-//! a handler, or when the reset fails, the device stays hung.
+//! [`Gpu::begin_reset`] and [`Gpu::end_reset`] only the task that resets may use the device.
+//! Without a handler, or when the reset fails, the device stays hung.
 //!
 //! [`Card::wedge`]: crate::card::Card::wedge
 //! [`ResetHandler`]: super::ResetHandler

@@ -174,9 +174,9 @@ impl Bo {
         matches!(self.preferred(), BoKind::Doorbell | BoKind::MmioRemap)
     }
 
-    /// Calls `f` with CPU physical address and caching of the pages from `first` on, until it returns
-    /// false or the last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV` when the
-    /// driver was unbound, `ERESTARTSYS` after a signal.
+    /// Calls `f` with CPU physical address and caching of the pages from `first` on, until it
+    /// returns false or the last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV`
+    /// when the driver was unbound, `ERESTARTSYS` after a signal.
     pub(super) fn show_pages(
         &self,
         first: usize,
@@ -204,9 +204,9 @@ impl Bo {
         self.inner.set_view(view)
     }
 
-    /// Returns the address of the first page in VMID 0, valid while the reservation is locked or holds
-    /// unsignaled fences. `EINVAL` for other memory than VRAM and system memory, `ENOMEM` when the
-    /// GART is full.
+    /// Returns the address of the first page in VMID 0, valid while the reservation is locked or
+    /// holds unsignaled fences. `EINVAL` for other memory than VRAM and system memory, `ENOMEM`
+    /// when the GART is full.
     pub(crate) fn kernel_addr(&self) -> Result<u64> {
         self.inner.kernel_addr()
     }
@@ -216,7 +216,8 @@ impl Bo {
         self.inner.fixed().ok_or(EINVAL)?.read64(at)
     }
 
-    /// Writes the qword at byte `at`. `EINVAL` if the BO may leave system memory, or beyond the end.
+    /// Writes the qword at byte `at`. `EINVAL` if the BO may leave system memory, or beyond the
+    /// end.
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
         self.inner.fixed().ok_or(EINVAL)?.write64(at, value)
     }

@@ -320,8 +320,8 @@ impl BoInner {
         })
     }
 
-    /// Returns the address of the first page in VMID 0, valid for the current placement. `EINVAL` for
-    /// other memory than VRAM and system memory, `ENOMEM` when the GART is full.
+    /// Returns the address of the first page in VMID 0, valid for the current placement. `EINVAL`
+    /// for other memory than VRAM and system memory, `ENOMEM` when the GART is full.
     pub(super) fn kernel_addr(&self) -> Result<u64> {
         match self.placement() {
             Placement::Vram(range) => Ok(self.gpu.vram_mc(range.start())),

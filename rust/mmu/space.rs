@@ -69,8 +69,8 @@ pub(super) struct Space {
     pub(super) inner: Mutex<Option<Inner>>,
     /// Of the process with user queues in this address space.
     handler: SetOnce<Arc<dyn EvictionHandler>>,
-    /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and zapped
-    /// by MMU notifiers: no allocation under it.
+    /// Valid PTEs of userptr mappings, by VA of the mapping. Written under this lock only, and
+    /// zapped by MMU notifiers: no allocation under it.
     #[pin]
     mapped: Mutex<KVVec<(u64, KVVec<Span>)>>,
     pasid: Pasid,
@@ -78,8 +78,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Returns an empty address space with its root page table, and the root's address for MAP_PROCESS
-    /// and VM contexts. `ENOMEM` without VRAM, `ENOSPC` without a PASID.
+    /// Returns an empty address space with its root page table, and the root's address for
+    /// MAP_PROCESS and VM contexts. `ENOMEM` without VRAM, `ENOSPC` without a PASID.
     pub(super) fn new(gpu: &Arc<Gpu>) -> Result<(Arc<Self>, u64)> {
         let rewrites = gpu.spaces().rewrites();
         let pasid = Pasid::alloc()?;
@@ -209,8 +209,8 @@ impl Space {
         self.finish(&mut inner.tree, update, Before::Invalid)
     }
 
-    /// Writes the PTEs of a userptr mapping if its pages are still current; else, and after an error,
-    /// zaps them.
+    /// Writes the PTEs of a userptr mapping if its pages are still current; else, and after an
+    /// error, zaps them.
     fn write_user(
         &self,
         inner: &mut Inner,
@@ -240,8 +240,8 @@ impl Space {
         }
     }
 
-    /// Writes the PTEs of `update` unless the pages of `memory` were invalidated. Returns whether it
-    /// did.
+    /// Writes the PTEs of `update` unless the pages of `memory` were invalidated. Returns whether
+    /// it did.
     fn write_if_current(
         &self,
         update: &mut Update<'_>,
@@ -262,8 +262,8 @@ impl Space {
         Ok(true)
     }
 
-    /// Zaps the PTEs of the userptr mapping at `va`. The caller flushes the TLBs. Returns whether any
-    /// were valid.
+    /// Zaps the PTEs of the userptr mapping at `va`. The caller flushes the TLBs. Returns whether
+    /// any were valid.
     fn zap_mapped(&self, va: u64) -> Result<bool> {
         // Held throughout: the page tables exist as long as the spans are in the list.
         let mut valid = self.mapped.lock();

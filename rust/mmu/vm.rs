@@ -34,7 +34,8 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    /// Returns an empty address space with a PASID of its own. `ENODEV` when the driver was unbound,
+    /// Returns an empty address space with a PASID of its own. `ENODEV` when the driver was
+    /// unbound,
     /// `ENOMEM` without memory, `ENOSPC` without a PASID.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
         gpu.mmio()?;
@@ -117,8 +118,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Unmaps exactly this range. The GPU cannot access the memory on return. `EINVAL` when it is not
-    /// a mapping, `EBUSY` when it is pinned.
+    /// Unmaps exactly this range. The GPU cannot access the memory on return. `EINVAL` when it is
+    /// not a mapping, `EBUSY` when it is pinned.
     pub(crate) fn unmap(&self, va: u64, len: u64) -> Result {
         self.space.check_range(va, len)?;
         let gone = self.space.unmap(va, len)?;
@@ -128,8 +129,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Pins the mapping that starts at `va`: it cannot be unmapped while the result exists. `EINVAL`
-    /// when there is none of `len` bytes, or of any length if `len` is 0.
+    /// Pins the mapping that starts at `va`: it cannot be unmapped while the result exists.
+    /// `EINVAL` when there is none of `len` bytes, or of any length if `len` is 0.
     pub(crate) fn pin(self: &Arc<Self>, va: u64, len: u64) -> Result<Pin> {
         let mut guard = self.space.inner.lock();
         let inner: &mut Option<Inner> = &mut guard;

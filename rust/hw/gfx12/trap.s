@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// The first of two trap handlers of gfx12. Waves come here, privileged, from an s_trap, an exception
-// or a debugger. It makes what the second one, the runtime's, expects, and goes there:
+// The first of two trap handlers of gfx12. Waves come here, privileged, from an s_trap, an
+// exception or a debugger. It makes what the second one, the runtime's, expects, and goes there:
 //
 //	ttmp[0:1]	as they came: program counter [47:0], trap id [63:60]; and the program's
 //			SCHED_MODE in [59:58]
@@ -9,9 +9,9 @@
 //	ttmp12		STATE_PRIV, which this code changes
 //	ttmp[14:15]	address of the second handler's memory
 //
-// ttmp6 to ttmp10 have what the dispatcher put there. The memory of this handler (SQ_SHADER_TMA) has
-// the address of the second handler at 0, that of its memory at 8, and at 16 whether a debugger is
-// there. Without a second handler a trap does nothing, and an exception halts the wave.
+// ttmp6 to ttmp10 have what the dispatcher put there. The memory of this handler (SQ_SHADER_TMA)
+// has the address of the second handler at 0, that of its memory at 8, and at 16 whether a debugger
+// is there. Without a second handler a trap does nothing, and an exception halts the wave.
 //
 // Waves are not saved here. tests/handler compares trap.rs with this file.
 

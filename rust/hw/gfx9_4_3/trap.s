@@ -8,9 +8,9 @@
 //	ttmp13		replay state of IB_STS in [31:26], debugger in [23]; the rest as it came
 //	ttmp[14:15]	address of the second handler's memory
 //
-// ttmp4 to ttmp11 have what the dispatcher put there. The memory of this handler (SQ_SHADER_TMA) has
-// the address of the second handler at 0, that of its memory at 8, and at 16 whether a debugger is
-// there. Without a second handler a trap does nothing, and an exception halts the wave.
+// ttmp4 to ttmp11 have what the dispatcher put there. The memory of this handler (SQ_SHADER_TMA)
+// has the address of the second handler at 0, that of its memory at 8, and at 16 whether a debugger
+// is there. Without a second handler a trap does nothing, and an exception halts the wave.
 //
 // Waves are not saved here. tests/model/wave/tests/trap.rs compares trap.rs with this file.
 

@@ -3,9 +3,9 @@
 //! Register addresses and fields of the GPU model, one module per IP block and version.
 //!
 //! The modules are generated at build time from AMD's `asic_reg` headers in the kernel source tree
-//! that `RKFD_KERNEL_SRC` names (`scripts/in-root` sets it); `registers.list` selects the registers.
-//! Names are the headers': `regCP_HQD_ACTIVE`, `CP_HQD_ACTIVE__ACTIVE`. The driver has its own,
-//! smaller table in `rkfd_abi::regs`.
+//! that `RKFD_KERNEL_SRC` names (`scripts/in-root` sets it); `registers.list` selects the
+//! registers. Names are the headers': `regCP_HQD_ACTIVE`, `CP_HQD_ACTIVE__ACTIVE`. The driver has
+//! its own, smaller table in `rkfd_abi::regs`.
 //!
 //! An address has three parts: the instance's base addresses (from IP discovery, in dwords), the
 //! index `seg` into them (`..._BASE_IDX` in the headers) and the dword offset `off`.
