@@ -3,7 +3,8 @@
 //! Memory that a device accesses by DMA: coherent buffers, and runs of system pages.
 //!
 //! Unlike `kernel::dma::Coherent`, these objects may be allocated outside of probe, and may outlive
-//! the binding of the driver: they hold a reference to the device, and are freed by the last user.
+//! the binding of the driver. The memory is not usable for DMA after that: at unbind coherent buffers
+//! are freed and pages are unmapped, because the DMA operations of the device end there.
 //!
 //! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
 //!
@@ -21,6 +22,7 @@ use core::ptr::NonNull;
 use kernel::{
     bindings,
     device,
+    devres::Devres,
     page::PAGE_SIZE,
     pci,
     prelude::*,
@@ -53,13 +55,23 @@ pub(super) fn check_mask(dev: &device::Device) -> Result {
     }
 }
 
-/// A zeroed, cache-coherent buffer that CPU and device share, contiguous for both.
+/// Ties `data` to the binding of `dev`: it is dropped with the result, or at unbind if that comes
+/// first. `ENODEV` unless the driver is bound, `ENOMEM` without memory.
+pub(super) fn until_unbind<T: Send>(dev: &device::Device, data: T) -> Result<Devres<T>> {
+    check_mask(dev)?;
+    // SAFETY: The mask is set, so the driver was bound a moment ago. An unbind that runs at the same
+    // time may have released its resources already: then `data` lives until it is dropped, which
+    // needs a valid device and no binding.
+    Devres::new(unsafe { dev.as_bound() }, data)
+}
+
+/// An allocation of coherent memory.
 ///
 /// # Invariants
 ///
 /// `cpu` points to `size` bytes that `dma_alloc_attrs()` returned for `dev`, page aligned, and
 /// `dma` is their DMA address. No reference to them exists: all accesses are volatile.
-pub(crate) struct Coherent {
+struct Allocation {
     dev: ARef<device::Device>,
     cpu: NonNull<u8>,
     dma: u64,
@@ -67,10 +79,34 @@ pub(crate) struct Coherent {
 }
 
 // SAFETY: The memory is owned by the object, and `dma_free_attrs()` may be called by any task.
-unsafe impl Send for Coherent {}
+unsafe impl Send for Allocation {}
 // SAFETY: All accesses are volatile and of naturally aligned words. Such accesses may race with
 // the device and with other CPUs: the kernel's memory model makes each of them atomic.
-unsafe impl Sync for Coherent {}
+unsafe impl Sync for Allocation {}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant device, size and addresses are those of the allocation, and
+        // nothing borrows it any more.
+        unsafe {
+            bindings::dma_free_attrs(
+                raw(&self.dev),
+                self.size,
+                self.cpu.as_ptr().cast(),
+                self.dma,
+                0,
+            )
+        };
+    }
+}
+
+/// A zeroed, cache-coherent buffer that CPU and device share, contiguous for both. Freed at unbind:
+/// accesses fail with `ENODEV` then.
+pub(crate) struct Coherent {
+    memory: Devres<Allocation>,
+    dma: u64,
+    size: usize,
+}
 
 impl Coherent {
     /// Allocates `size` bytes, rounded up to whole pages. `ENOMEM` on failure, `ENODEV` before
@@ -95,9 +131,14 @@ impl Coherent {
         };
         let cpu = NonNull::new(cpu.cast::<u8>()).ok_or(ENOMEM)?;
         // INVARIANT: `dma_alloc_attrs()` returned both addresses for this size.
-        Ok(Self {
+        let memory = Allocation {
             dev: dev.into(),
             cpu,
+            dma,
+            size,
+        };
+        Ok(Self {
+            memory: until_unbind(dev, memory)?,
             dma,
             size,
         })
@@ -113,185 +154,131 @@ impl Coherent {
         self.dma
     }
 
-    fn at<T>(&self, offset: usize) -> Result<*mut T> {
-        let end = offset.checked_add(size_of::<T>()).ok_or(EINVAL)?;
+    /// Calls `access` with the address of byte `offset`, valid for `count` times `T`. `EINVAL` out of
+    /// bounds or unaligned, `ENODEV` after the unbind.
+    fn at<T, R>(&self, offset: usize, count: usize, access: impl FnOnce(*mut T) -> R) -> Result<R> {
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(EINVAL)?;
+        let end = offset.checked_add(bytes).ok_or(EINVAL)?;
         if end > self.size || offset % align_of::<T>() != 0 {
             return Err(EINVAL);
         }
+        // The guard keeps an unbind from freeing the memory during the access.
+        let memory = self.memory.try_access().ok_or(ENODEV)?;
         // SAFETY: `offset..end` lies inside the allocation by the check above.
-        Ok(unsafe { self.cpu.as_ptr().add(offset) }.cast())
+        let ptr = unsafe { memory.cpu.as_ptr().add(offset) };
+        Ok(access(ptr.cast()))
     }
 
-    /// Reads the 32-bit word at byte `offset`; `EINVAL` out of bounds or unaligned, as all
-    /// accesses.
+    /// Reads the dword at byte `offset`. `EINVAL` out of bounds or unaligned, `ENODEV` after the
+    /// unbind, as all accesses.
     pub(crate) fn read32(&self, offset: usize) -> Result<u32> {
-        let ptr = self.at::<u32>(offset)?;
-        // SAFETY: `at()` returns a valid, aligned address inside the allocation.
-        Ok(unsafe { ptr.read_volatile() })
+        // SAFETY: `at()` passes a valid, aligned address inside the allocation.
+        self.at(offset, 1, |ptr: *mut u32| unsafe { ptr.read_volatile() })
     }
 
-    /// Writes the 32-bit word at byte `offset`.
+    /// Writes the dword at byte `offset`.
     pub(crate) fn write32(&self, offset: usize, value: u32) -> Result {
-        let ptr = self.at::<u32>(offset)?;
-        // SAFETY: `at()` returns a valid, aligned address inside the allocation.
-        unsafe { ptr.write_volatile(value) };
-        Ok(())
+        // SAFETY: `at()` passes a valid, aligned address inside the allocation.
+        self.at(offset, 1, |ptr: *mut u32| unsafe {
+            ptr.write_volatile(value)
+        })
     }
 
-    fn words(&self, offset: usize, count: usize) -> Result<*mut u32> {
-        let end = count.checked_mul(4).and_then(|len| len.checked_add(offset));
-        if end.is_none_or(|end| end > self.size) {
-            return Err(EINVAL);
-        }
-        self.at(offset)
-    }
-
-    /// Writes 32-bit words from byte `offset` on, in ascending order.
+    /// Writes dwords from byte `offset` on, in ascending order.
     pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
-        let ptr = self.words(offset, from.len())?;
-        for (i, value) in from.iter().enumerate() {
-            // SAFETY: `words()` returns the aligned address of `from.len()` words of the
-            // allocation.
-            unsafe { ptr.add(i).write_volatile(*value) };
-        }
-        Ok(())
+        self.at(offset, from.len(), |ptr: *mut u32| {
+            for (i, value) in from.iter().enumerate() {
+                // SAFETY: `at()` passes the aligned address of `from.len()` dwords of the
+                // allocation.
+                unsafe { ptr.add(i).write_volatile(*value) };
+            }
+        })
     }
 
-    /// Reads 32-bit words from byte `offset` on.
+    /// Reads dwords from byte `offset` on.
     pub(crate) fn read32s(&self, offset: usize, to: &mut [u32]) -> Result {
-        let ptr = self.words(offset, to.len())?;
-        for (i, value) in to.iter_mut().enumerate() {
-            // SAFETY: `words()` returns the aligned address of `to.len()` words of the allocation.
-            *value = unsafe { ptr.add(i).read_volatile() };
-        }
-        Ok(())
+        self.at(offset, to.len(), |ptr: *mut u32| {
+            for (i, value) in to.iter_mut().enumerate() {
+                // SAFETY: `at()` passes the aligned address of `to.len()` dwords of the allocation.
+                *value = unsafe { ptr.add(i).read_volatile() };
+            }
+        })
     }
 
     /// Copies `from` to byte `offset`, which must be a multiple of 8.
     pub(crate) fn write_bytes(&self, offset: usize, from: &[u8]) -> Result {
-        let end = offset.checked_add(from.len()).ok_or(EINVAL)?;
-        if end > self.size || offset % 8 != 0 {
+        if offset % 8 != 0 {
             return Err(EINVAL);
         }
-        let words = from.chunks_exact(8);
-        let tail = words.remainder();
-        for (i, word) in words.enumerate() {
-            let word = word.try_into().map_err(|_| EINVAL)?;
-            self.write64(offset + i * 8, u64::from_ne_bytes(word))?;
-        }
-        for (i, byte) in tail.iter().enumerate() {
-            let ptr = self.at::<u8>(end - tail.len() + i)?;
-            // SAFETY: `at()` returns a valid address inside the allocation.
-            unsafe { ptr.write_volatile(*byte) };
-        }
-        Ok(())
+        self.at(offset, from.len(), |ptr: *mut u8| {
+            let words = from.chunks_exact(8);
+            let tail = words.remainder();
+            for (i, word) in words.enumerate() {
+                let word = word.try_into().map_or(0, u64::from_ne_bytes);
+                // SAFETY: `at()` passes the address of `from.len()` bytes of the allocation, which
+                // is a multiple of 8 because the allocation is page aligned.
+                unsafe { ptr.cast::<u64>().add(i).write_volatile(word) };
+            }
+            for (i, byte) in tail.iter().enumerate() {
+                // SAFETY: As for the words, the byte is one of the `from.len()` of the address.
+                unsafe { ptr.add(from.len() - tail.len() + i).write_volatile(*byte) };
+            }
+        })
     }
 
-    /// Reads the 64-bit word at byte `offset`.
+    /// Reads the qword at byte `offset`.
     pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
-        let ptr = self.at::<u64>(offset)?;
-        // SAFETY: `at()` returns a valid, aligned address inside the allocation.
-        Ok(unsafe { ptr.read_volatile() })
+        // SAFETY: `at()` passes a valid, aligned address inside the allocation.
+        self.at(offset, 1, |ptr: *mut u64| unsafe { ptr.read_volatile() })
     }
 
-    /// Writes the 64-bit word at byte `offset`.
+    /// Writes the qword at byte `offset`.
     pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
-        let ptr = self.at::<u64>(offset)?;
-        // SAFETY: `at()` returns a valid, aligned address inside the allocation.
-        unsafe { ptr.write_volatile(value) };
-        Ok(())
+        // SAFETY: `at()` passes a valid, aligned address inside the allocation.
+        self.at(offset, 1, |ptr: *mut u64| unsafe {
+            ptr.write_volatile(value)
+        })
     }
 }
 
-impl Drop for Coherent {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant device, size and addresses are those of the allocation, and
-        // nothing borrows it any more.
-        unsafe {
-            bindings::dma_free_attrs(
-                raw(&self.dev),
-                self.size,
-                self.cpu.as_ptr().cast(),
-                self.dma,
-                0,
-            )
-        };
-    }
-}
-
-/// `1 << order` contiguous system pages, mapped for the device.
-struct Run {
-    page: NonNull<bindings::page>,
-    order: u32,
-    dma: u64,
-}
-
-/// System memory of a buffer object: zeroed pages in runs as large as the page allocator has,
-/// mapped for the device in both directions.
+/// DMA mappings of pages in both directions. Dropping it unmaps.
 ///
 /// # Invariants
 ///
-/// Every run is owned by the object, in lowmem, and mapped for `dev`; the runs together have
-/// exactly `pages` pages; `index[i]` is the first page number of `runs[i]`. No reference to the
-/// memory exists: all accesses are volatile.
-pub(crate) struct Pages {
+/// Each element is address and size of a mapping for `dev`.
+pub(super) struct DmaMappings {
     dev: ARef<device::Device>,
-    runs: KVVec<Run>,
-    index: KVVec<usize>,
-    pages: usize,
+    ranges: KVVec<(u64, usize)>,
 }
 
-// SAFETY: The pages are owned by the object; unmapping and freeing them may be done by any task.
-unsafe impl Send for Pages {}
-// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
-// words, which may race with the device and with other CPUs.
-unsafe impl Sync for Pages {}
+// SAFETY: DMA mappings may be removed by any task.
+unsafe impl Send for DmaMappings {}
+// SAFETY: Shared references only read addresses, which do not change.
+unsafe impl Sync for DmaMappings {}
 
-/// Order of the largest run: 2 MiB.
-const MAX_ORDER: u32 = 9;
-
-impl Pages {
-    /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
-    /// `ENODEV` before [`set_mask`].
-    pub(crate) fn new(dev: &device::Device, size: usize) -> Result<Self> {
-        let pages = size.div_ceil(PAGE_SIZE);
-        if pages == 0 {
-            return Err(EINVAL);
-        }
-        check_mask(dev)?;
-        let mut this = Self {
+impl DmaMappings {
+    /// Returns no mappings for `dev`.
+    pub(super) fn new(dev: &device::Device) -> Self {
+        Self {
             dev: dev.into(),
-            runs: KVVec::new(),
-            index: KVVec::new(),
-            pages: 0,
-        };
-        while this.pages < pages {
-            let left = pages - this.pages;
-            let mut order = left.ilog2().min(MAX_ORDER);
-            loop {
-                match this.add_run(order) {
-                    Ok(()) => break,
-                    Err(e) if order == 0 => return Err(e),
-                    Err(_) => order -= 1,
-                }
-            }
+            ranges: KVVec::new(),
         }
-        Ok(this)
     }
 
-    fn add_run(&mut self, order: u32) -> Result {
-        self.runs.reserve(1, GFP_KERNEL)?;
-        self.index.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
-        let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
-        let page = NonNull::new(page).ok_or(ENOMEM)?;
-        let size = PAGE_SIZE << order;
-        // SAFETY: `dev` is valid, with a mask that does not change; `page` is the head of `size`
-        // bytes that were allocated above.
+    /// Maps the `size` bytes of the contiguous pages from `page` on. `ENOMEM` on failure, `ENODEV`
+    /// before [`set_mask`].
+    ///
+    /// # Safety
+    ///
+    /// `page` is the first of pages with `size` bytes that exist until the mapping is removed.
+    pub(super) unsafe fn map(&mut self, page: *mut bindings::page, size: usize) -> Result {
+        check_mask(&self.dev)?;
+        self.ranges.reserve(1, GFP_KERNEL)?;
+        // SAFETY: `dev` is valid, with a mask that does not change; the caller guarantees the pages.
         let dma = unsafe {
             bindings::dma_map_page_attrs(
                 raw(&self.dev),
-                page.as_ptr(),
+                page,
                 0,
                 size,
                 bindings::dma_data_direction::DMA_BIDIRECTIONAL,
@@ -300,14 +287,124 @@ impl Pages {
         };
         // SAFETY: `dev` is valid; `dma` is what was returned for it.
         if unsafe { ours::rkfd_helper_dma_mapping_error(raw(&self.dev), dma) } {
-            // SAFETY: `page` was allocated above with this order and is not used elsewhere.
-            unsafe { bindings::__free_pages(page.as_ptr(), order) };
             return Err(ENOMEM);
         }
-        self.index.push(self.pages, GFP_KERNEL)?;
-        self.runs.push(Run { page, order, dma }, GFP_KERNEL)?;
-        self.pages += 1 << order;
+        self.ranges.push_within_capacity((dma, size))?;
         Ok(())
+    }
+
+    /// Returns the DMA address of mapping `index`. `EINVAL` without such a mapping.
+    pub(super) fn dma(&self, index: usize) -> Result<u64> {
+        self.ranges.get(index).map(|(dma, _)| *dma).ok_or(EINVAL)
+    }
+}
+
+impl Drop for DmaMappings {
+    fn drop(&mut self) {
+        for (dma, size) in &self.ranges {
+            // SAFETY: By the type invariant it is mapped with this size and direction.
+            unsafe {
+                bindings::dma_unmap_page_attrs(
+                    raw(&self.dev),
+                    *dma,
+                    *size,
+                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                    0,
+                )
+            };
+        }
+    }
+}
+
+/// `1 << order` contiguous system pages. Dropping it frees them.
+///
+/// # Invariants
+///
+/// The object owns the pages, which are in lowmem.
+struct Run {
+    page: NonNull<bindings::page>,
+    order: u32,
+}
+
+// SAFETY: The pages are owned by the object and may be freed by any task.
+unsafe impl Send for Run {}
+// SAFETY: Shared references only read the address, which does not change.
+unsafe impl Sync for Run {}
+
+impl Run {
+    /// Allocates `1 << order` zeroed pages. `ENOMEM` on failure.
+    fn new(order: u32) -> Result<Self> {
+        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
+        let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
+        // INVARIANT: The pages were just allocated, without `__GFP_HIGHMEM`.
+        Ok(Self {
+            page: NonNull::new(page).ok_or(ENOMEM)?,
+            order,
+        })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the pages are owned, with this order.
+        unsafe { bindings::__free_pages(self.page.as_ptr(), self.order) };
+    }
+}
+
+/// System memory of a buffer object: zeroed pages in runs as large as the page allocator has,
+/// mapped for the device in both directions until the driver is unbound.
+///
+/// # Invariants
+///
+/// The runs together have exactly `pages` pages; `index[i]` is the first page number of `runs[i]`,
+/// and mapping `i` is that of `runs[i]`. No reference to the memory exists: all accesses are
+/// volatile.
+pub(crate) struct Pages {
+    // Field order: unmapped before the pages are freed.
+    mappings: Devres<DmaMappings>,
+    runs: KVVec<Run>,
+    index: KVVec<usize>,
+    pages: usize,
+}
+
+/// Order of the largest run: 2 MiB.
+const MAX_ORDER: u32 = 9;
+
+impl Pages {
+    /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
+    /// `ENODEV` before [`set_mask`].
+    pub(crate) fn new(dev: &device::Device, size: usize) -> Result<Self> {
+        let wanted = size.div_ceil(PAGE_SIZE);
+        if wanted == 0 {
+            return Err(EINVAL);
+        }
+        // Declaration order: `mappings` is dropped before `runs` after an error.
+        let mut runs = KVVec::new();
+        let mut mappings = DmaMappings::new(dev);
+        let mut index = KVVec::new();
+        let mut pages = 0;
+        while pages < wanted {
+            let mut order = (wanted - pages).ilog2().min(MAX_ORDER);
+            let run = loop {
+                match Run::new(order) {
+                    Ok(run) => break run,
+                    Err(e) if order == 0 => return Err(e),
+                    Err(_) => order -= 1,
+                }
+            };
+            index.push(pages, GFP_KERNEL)?;
+            let page = run.page.as_ptr();
+            runs.push(run, GFP_KERNEL)?;
+            // SAFETY: `runs` owns the pages and outlives `mappings`.
+            unsafe { mappings.map(page, PAGE_SIZE << order)? };
+            pages += 1 << order;
+        }
+        Ok(Self {
+            mappings: until_unbind(dev, mappings)?,
+            runs,
+            index,
+            pages,
+        })
     }
 
     /// Returns the size in bytes.
@@ -315,24 +412,26 @@ impl Pages {
         self.pages * PAGE_SIZE
     }
 
-    fn find(&self, page: usize) -> Result<(&Run, usize)> {
+    /// Returns index and run of page `page`, and its number in the run. `EINVAL` out of bounds.
+    fn find(&self, page: usize) -> Result<(usize, &Run, usize)> {
         if page >= self.pages {
             return Err(EINVAL);
         }
         let i = self.index.partition_point(|&first| first <= page) - 1;
-        Ok((&self.runs[i], page - self.index[i]))
+        Ok((i, &self.runs[i], page - self.index[i]))
     }
 
     /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds.
+    /// on, itself included. `EINVAL` out of bounds, `ENODEV` after the unbind.
     pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
-        let (run, skip) = self.find(page)?;
-        Ok((run.dma + (skip * PAGE_SIZE) as u64, (1 << run.order) - skip))
+        let (i, run, skip) = self.find(page)?;
+        let dma = self.mappings.try_access().ok_or(ENODEV)?.dma(i)?;
+        Ok((dma + (skip * PAGE_SIZE) as u64, (1 << run.order) - skip))
     }
 
     /// Returns the physical address of page `page`; `EINVAL` out of bounds.
     pub(crate) fn phys(&self, page: usize) -> Result<u64> {
-        let (run, skip) = self.find(page)?;
+        let (_, run, skip) = self.find(page)?;
         // SAFETY: The page exists, since the object owns it by the type invariant.
         let base = unsafe { ours::rkfd_helper_page_to_phys(run.page.as_ptr()) };
         Ok(base + (skip * PAGE_SIZE) as u64)
@@ -360,7 +459,7 @@ impl Pages {
         if offset.checked_add(len).is_none_or(|end| end > self.size()) {
             return Err(EINVAL);
         }
-        let (run, skip) = self.find(offset / PAGE_SIZE)?;
+        let (_, run, skip) = self.find(offset / PAGE_SIZE)?;
         let inside = skip * PAGE_SIZE + offset % PAGE_SIZE;
         if inside + len > PAGE_SIZE << run.order {
             return Err(EINVAL);
@@ -393,24 +492,5 @@ impl Pages {
         // SAFETY: `cpu()` checked the range; the alignment was checked above.
         unsafe { ptr.write_volatile(value) };
         Ok(())
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        for run in &self.runs {
-            // SAFETY: By the type invariant the run is mapped with this size and direction, and
-            // owned by the object.
-            unsafe {
-                bindings::dma_unmap_page_attrs(
-                    raw(&self.dev),
-                    run.dma,
-                    PAGE_SIZE << run.order,
-                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                    0,
-                );
-                bindings::__free_pages(run.page.as_ptr(), run.order);
-            }
-        }
     }
 }
