@@ -64,6 +64,12 @@ global_mutex! {
     init init
 }
 
+/// Frees the list; called at module unload, when it is empty.
+pub(crate) fn exit() {
+    let list = core::mem::take(&mut *LIST.lock());
+    drop(list);
+}
+
 /// Returns all nodes of bound devices in the order of their probe. `ENOMEM` without memory.
 pub(crate) fn list() -> Result<KVec<Arc<Node>>> {
     let list = LIST.lock();

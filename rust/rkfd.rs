@@ -62,6 +62,9 @@ impl Statics {
 
 impl Drop for Statics {
     fn drop(&mut self) {
+        topology::exit();
+        process::exit();
+        node::exit();
         mmu::pasid::exit();
     }
 }

@@ -19,5 +19,5 @@ mod registry;
 mod sysfs;
 
 pub(crate) use registry::{
-    add_gpu, init, nodes, remove_gpu, DebugfsRegistration, SysfsRegistration,
+    add_gpu, exit, init, nodes, remove_gpu, DebugfsRegistration, SysfsRegistration,
 };

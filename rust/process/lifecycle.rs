@@ -19,6 +19,12 @@ pub(crate) fn init() {
     userptr::init();
 }
 
+/// Frees the static lists of this room; called once, at module unload.
+pub(crate) fn exit() {
+    smi::exit();
+    table::exit();
+}
+
 /// The work queues of this room. Processes may exist while this does; dropping it ends those that
 /// are left.
 pub(crate) struct Workqueues {

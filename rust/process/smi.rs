@@ -117,6 +117,12 @@ pub(super) fn init() {
     init_lock();
 }
 
+/// Frees the list of clients; called at module unload, when it is empty.
+pub(super) fn exit() {
+    let clients = core::mem::take(&mut *CLIENTS.lock());
+    drop(clients);
+}
+
 impl SmiClient {
     /// Creates a client of a GPU for the current process. Returns the file descriptor; `ENOMEM`
     /// without memory, `EMFILE` without a free descriptor.

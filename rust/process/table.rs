@@ -123,6 +123,12 @@ fn end(process: &Process) {
     }
 }
 
+/// Frees the list; called at module unload, when it is empty.
+pub(super) fn exit() {
+    let list = core::mem::take(&mut *LIST.lock());
+    drop(list);
+}
+
 /// Ends all processes; called at module unload, when no file is open any more.
 pub(super) fn shutdown() {
     match snapshot() {

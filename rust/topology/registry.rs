@@ -65,6 +65,19 @@ impl TopologyState {
     }
 }
 
+/// Frees the lists; called at module unload.
+pub(crate) fn exit() {
+    let (gpus, nodes) = {
+        let mut state = STATE.lock();
+        (
+            core::mem::take(&mut state.gpus),
+            core::mem::take(&mut state.nodes),
+        )
+    };
+    drop(gpus);
+    drop(nodes);
+}
+
 /// The topology in sysfs, below the device of `/dev/kfd`. Dropping it removes the files.
 pub(crate) struct SysfsRegistration(());
 
