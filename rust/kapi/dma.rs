@@ -3,8 +3,8 @@
 //! Memory that a device accesses by DMA: coherent buffers, and runs of system pages.
 //!
 //! Unlike `kernel::dma::Coherent`, these objects may be allocated outside of probe, and may outlive
-//! the binding of the driver. The memory is not usable for DMA after that: at unbind coherent buffers
-//! are freed and pages are unmapped, because the DMA operations of the device end there.
+//! the binding of the driver. The memory is not usable for DMA after that: at unbind coherent
+//! buffers are freed and pages are unmapped, because the DMA operations of the device end there.
 //!
 //! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
 //!
@@ -59,9 +59,9 @@ pub(super) fn check_mask(dev: &device::Device) -> Result {
 /// first. `ENODEV` unless the driver is bound, `ENOMEM` without memory.
 pub(super) fn until_unbind<T: Send>(dev: &device::Device, data: T) -> Result<Devres<T>> {
     check_mask(dev)?;
-    // SAFETY: The mask is set, so the driver was bound a moment ago. An unbind that runs at the same
-    // time may have released its resources already: then `data` lives until it is dropped, which
-    // needs a valid device and no binding.
+    // SAFETY: The mask is set, so the driver was bound a moment ago. An unbind that runs at the
+    // same time may have released its resources already: then `data` lives until it is dropped,
+    // which needs a valid device and no binding.
     Devres::new(unsafe { dev.as_bound() }, data)
 }
 
@@ -154,8 +154,8 @@ impl Coherent {
         self.dma
     }
 
-    /// Calls `access` with the address of byte `offset`, valid for `count` times `T`. `EINVAL` out of
-    /// bounds or unaligned, `ENODEV` after the unbind.
+    /// Calls `access` with the address of byte `offset`, valid for `count` times `T`. `EINVAL` out
+    /// of bounds or unaligned, `ENODEV` after the unbind.
     fn at<T, R>(&self, offset: usize, count: usize, access: impl FnOnce(*mut T) -> R) -> Result<R> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(EINVAL)?;
         let end = offset.checked_add(bytes).ok_or(EINVAL)?;
@@ -274,7 +274,8 @@ impl DmaMappings {
     pub(super) unsafe fn map(&mut self, page: *mut bindings::page, size: usize) -> Result {
         check_mask(&self.dev)?;
         self.ranges.reserve(1, GFP_KERNEL)?;
-        // SAFETY: `dev` is valid, with a mask that does not change; the caller guarantees the pages.
+        // SAFETY: `dev` is valid, with a mask that does not change; the caller guarantees the
+        // pages.
         let dma = unsafe {
             bindings::dma_map_page_attrs(
                 raw(&self.dev),

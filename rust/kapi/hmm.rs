@@ -292,7 +292,8 @@ impl Builder {
         };
         self.runs.reserve(1, GFP_KERNEL)?;
         // SAFETY: The walk found `count` contiguous pages, which have a `struct page`. They are not
-        // pinned: the interval notifier, which unmaps them from the GPU, runs before they are freed.
+        // pinned: the interval notifier, which unmaps them from the GPU, runs before they are
+        // freed.
         unsafe {
             let page = ours::rkfd_helper_hmm_pfn_to_page(pfn);
             self.mappings.map(page, count * PAGE_SIZE)?;

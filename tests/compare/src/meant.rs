@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn reasons_and_unused_patterns() {
-        let text = "Title\n=====\n\n``topology/*/properties:num_gws``, ``value/x``\n    Because\n    of this.\n\n\
+        let text = "Title\n=====\n\n``topology/*/properties:num_gws``, ``value/x``\n\
+                    \x20   Because\n    of this.\n\n\
                     ``never``\n    No.\n\n``code`` in text\n";
         let mut meant = Meant::parse(text);
         assert_eq!(
