@@ -3,8 +3,9 @@
 //! Memory that a device accesses by DMA: coherent buffers, and runs of system pages.
 //!
 //! Unlike `kernel::dma::Coherent`, these objects may be allocated outside of probe, and may outlive
-//! the binding of the driver. The memory is not usable for DMA after that: at unbind coherent
-//! buffers are freed and pages are unmapped, because the DMA operations of the device end there.
+//! the binding of the driver. Coherent buffers are resources of the binding: they are freed at
+//! unbind, because behind an IOMMU `dma_free_attrs()` frees wrong pages afterwards. The DMA
+//! mappings of [`Pages`] live until the last user drops them.
 //!
 //! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
 //!
@@ -53,16 +54,6 @@ pub(super) fn check_mask(dev: &device::Device) -> Result {
     } else {
         Err(ENODEV)
     }
-}
-
-/// Ties `data` to the binding of `dev`: it is dropped with the result, or at unbind if that comes
-/// first. `ENODEV` unless the driver is bound, `ENOMEM` without memory.
-pub(super) fn until_unbind<T: Send>(dev: &device::Device, data: T) -> Result<Devres<T>> {
-    check_mask(dev)?;
-    // SAFETY: The mask is set, so the driver was bound a moment ago. An unbind that runs at the
-    // same time may have released its resources already: then `data` lives until it is dropped,
-    // which needs a valid device and no binding.
-    Devres::new(unsafe { dev.as_bound() }, data)
 }
 
 /// An allocation of coherent memory.
@@ -137,11 +128,12 @@ impl Coherent {
             dma,
             size,
         };
-        Ok(Self {
-            memory: until_unbind(dev, memory)?,
-            dma,
-            size,
-        })
+        // SAFETY: The mask is set, so the driver was bound a moment ago. If an unbind has released
+        // its resources meanwhile, the check below sees that and removes the resource again; if it
+        // does so later, it frees the memory.
+        let memory = Devres::new(unsafe { dev.as_bound() }, memory)?;
+        check_mask(dev)?;
+        Ok(Self { memory, dma, size })
     }
 
     /// Returns the size in bytes.
@@ -241,132 +233,33 @@ impl Coherent {
     }
 }
 
-/// DMA mappings of pages in both directions. Dropping it unmaps.
-///
-/// # Invariants
-///
-/// Each element is address and size of a mapping for `dev`.
-pub(super) struct DmaMappings {
-    dev: ARef<device::Device>,
-    ranges: KVVec<(u64, usize)>,
-}
-
-// SAFETY: DMA mappings may be removed by any task.
-unsafe impl Send for DmaMappings {}
-// SAFETY: Shared references only read addresses, which do not change.
-unsafe impl Sync for DmaMappings {}
-
-impl DmaMappings {
-    /// Returns no mappings for `dev`.
-    pub(super) fn new(dev: &device::Device) -> Self {
-        Self {
-            dev: dev.into(),
-            ranges: KVVec::new(),
-        }
-    }
-
-    /// Maps the `size` bytes of the contiguous pages from `page` on. `ENOMEM` on failure, `ENODEV`
-    /// before [`set_mask`].
-    ///
-    /// # Safety
-    ///
-    /// `page` is the first of pages with `size` bytes that exist until the mapping is removed.
-    pub(super) unsafe fn map(&mut self, page: *mut bindings::page, size: usize) -> Result {
-        check_mask(&self.dev)?;
-        self.ranges.reserve(1, GFP_KERNEL)?;
-        // SAFETY: `dev` is valid, with a mask that does not change; the caller guarantees the
-        // pages.
-        let dma = unsafe {
-            bindings::dma_map_page_attrs(
-                raw(&self.dev),
-                page,
-                0,
-                size,
-                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                0,
-            )
-        };
-        // SAFETY: `dev` is valid; `dma` is what was returned for it.
-        if unsafe { ours::rkfd_helper_dma_mapping_error(raw(&self.dev), dma) } {
-            return Err(ENOMEM);
-        }
-        self.ranges.push_within_capacity((dma, size))?;
-        Ok(())
-    }
-
-    /// Returns the DMA address of mapping `index`. `EINVAL` without such a mapping.
-    pub(super) fn dma(&self, index: usize) -> Result<u64> {
-        self.ranges.get(index).map(|(dma, _)| *dma).ok_or(EINVAL)
-    }
-}
-
-impl Drop for DmaMappings {
-    fn drop(&mut self) {
-        for (dma, size) in &self.ranges {
-            // SAFETY: By the type invariant it is mapped with this size and direction.
-            unsafe {
-                bindings::dma_unmap_page_attrs(
-                    raw(&self.dev),
-                    *dma,
-                    *size,
-                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                    0,
-                )
-            };
-        }
-    }
-}
-
-/// `1 << order` contiguous system pages. Dropping it frees them.
-///
-/// # Invariants
-///
-/// The object owns the pages, which are in lowmem.
+/// `1 << order` contiguous system pages, mapped for the device.
 struct Run {
     page: NonNull<bindings::page>,
     order: u32,
-}
-
-// SAFETY: The pages are owned by the object and may be freed by any task.
-unsafe impl Send for Run {}
-// SAFETY: Shared references only read the address, which does not change.
-unsafe impl Sync for Run {}
-
-impl Run {
-    /// Allocates `1 << order` zeroed pages. `ENOMEM` on failure.
-    fn new(order: u32) -> Result<Self> {
-        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
-        let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
-        // INVARIANT: The pages were just allocated, without `__GFP_HIGHMEM`.
-        Ok(Self {
-            page: NonNull::new(page).ok_or(ENOMEM)?,
-            order,
-        })
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant the pages are owned, with this order.
-        unsafe { bindings::__free_pages(self.page.as_ptr(), self.order) };
-    }
+    dma: u64,
 }
 
 /// System memory of a buffer object: zeroed pages in runs as large as the page allocator has,
-/// mapped for the device in both directions until the driver is unbound.
+/// mapped for the device in both directions.
 ///
 /// # Invariants
 ///
-/// The runs together have exactly `pages` pages; `index[i]` is the first page number of `runs[i]`,
-/// and mapping `i` is that of `runs[i]`. No reference to the memory exists: all accesses are
-/// volatile.
+/// Every run is owned by the object, in lowmem, and mapped for `dev`; the runs together have
+/// exactly `pages` pages; `index[i]` is the first page number of `runs[i]`. No reference to the
+/// memory exists: all accesses are volatile.
 pub(crate) struct Pages {
-    // Field order: unmapped before the pages are freed.
-    mappings: Devres<DmaMappings>,
+    dev: ARef<device::Device>,
     runs: KVVec<Run>,
     index: KVVec<usize>,
     pages: usize,
 }
+
+// SAFETY: The pages are owned by the object; unmapping and freeing them may be done by any task.
+unsafe impl Send for Pages {}
+// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
+// words, which may race with the device and with other CPUs.
+unsafe impl Sync for Pages {}
 
 /// Order of the largest run: 2 MiB.
 const MAX_ORDER: u32 = 9;
@@ -375,37 +268,60 @@ impl Pages {
     /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
     /// `ENODEV` before [`set_mask`].
     pub(crate) fn new(dev: &device::Device, size: usize) -> Result<Self> {
-        let wanted = size.div_ceil(PAGE_SIZE);
-        if wanted == 0 {
+        let pages = size.div_ceil(PAGE_SIZE);
+        if pages == 0 {
             return Err(EINVAL);
         }
-        // Declaration order: `mappings` is dropped before `runs` after an error.
-        let mut runs = KVVec::new();
-        let mut mappings = DmaMappings::new(dev);
-        let mut index = KVVec::new();
-        let mut pages = 0;
-        while pages < wanted {
-            let mut order = (wanted - pages).ilog2().min(MAX_ORDER);
-            let run = loop {
-                match Run::new(order) {
-                    Ok(run) => break run,
+        check_mask(dev)?;
+        let mut this = Self {
+            dev: dev.into(),
+            runs: KVVec::new(),
+            index: KVVec::new(),
+            pages: 0,
+        };
+        while this.pages < pages {
+            let left = pages - this.pages;
+            let mut order = left.ilog2().min(MAX_ORDER);
+            loop {
+                match this.add_run(order) {
+                    Ok(()) => break,
                     Err(e) if order == 0 => return Err(e),
                     Err(_) => order -= 1,
                 }
-            };
-            index.push(pages, GFP_KERNEL)?;
-            let page = run.page.as_ptr();
-            runs.push(run, GFP_KERNEL)?;
-            // SAFETY: `runs` owns the pages and outlives `mappings`.
-            unsafe { mappings.map(page, PAGE_SIZE << order)? };
-            pages += 1 << order;
+            }
         }
-        Ok(Self {
-            mappings: until_unbind(dev, mappings)?,
-            runs,
-            index,
-            pages,
-        })
+        Ok(this)
+    }
+
+    fn add_run(&mut self, order: u32) -> Result {
+        self.runs.reserve(1, GFP_KERNEL)?;
+        self.index.reserve(1, GFP_KERNEL)?;
+        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
+        let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
+        let page = NonNull::new(page).ok_or(ENOMEM)?;
+        let size = PAGE_SIZE << order;
+        // SAFETY: `dev` is valid, with a mask that does not change; `page` is the head of `size`
+        // bytes that were allocated above.
+        let dma = unsafe {
+            bindings::dma_map_page_attrs(
+                raw(&self.dev),
+                page.as_ptr(),
+                0,
+                size,
+                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                0,
+            )
+        };
+        // SAFETY: `dev` is valid; `dma` is what was returned for it.
+        if unsafe { ours::rkfd_helper_dma_mapping_error(raw(&self.dev), dma) } {
+            // SAFETY: `page` was allocated above with this order and is not used elsewhere.
+            unsafe { bindings::__free_pages(page.as_ptr(), order) };
+            return Err(ENOMEM);
+        }
+        self.index.push(self.pages, GFP_KERNEL)?;
+        self.runs.push(Run { page, order, dma }, GFP_KERNEL)?;
+        self.pages += 1 << order;
+        Ok(())
     }
 
     /// Returns the size in bytes.
@@ -413,26 +329,24 @@ impl Pages {
         self.pages * PAGE_SIZE
     }
 
-    /// Returns index and run of page `page`, and its number in the run. `EINVAL` out of bounds.
-    fn find(&self, page: usize) -> Result<(usize, &Run, usize)> {
+    fn find(&self, page: usize) -> Result<(&Run, usize)> {
         if page >= self.pages {
             return Err(EINVAL);
         }
         let i = self.index.partition_point(|&first| first <= page) - 1;
-        Ok((i, &self.runs[i], page - self.index[i]))
+        Ok((&self.runs[i], page - self.index[i]))
     }
 
     /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds, `ENODEV` after the unbind.
+    /// on, itself included. `EINVAL` out of bounds.
     pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
-        let (i, run, skip) = self.find(page)?;
-        let dma = self.mappings.try_access().ok_or(ENODEV)?.dma(i)?;
-        Ok((dma + (skip * PAGE_SIZE) as u64, (1 << run.order) - skip))
+        let (run, skip) = self.find(page)?;
+        Ok((run.dma + (skip * PAGE_SIZE) as u64, (1 << run.order) - skip))
     }
 
     /// Returns the physical address of page `page`; `EINVAL` out of bounds.
     pub(crate) fn phys(&self, page: usize) -> Result<u64> {
-        let (_, run, skip) = self.find(page)?;
+        let (run, skip) = self.find(page)?;
         // SAFETY: The page exists, since the object owns it by the type invariant.
         let base = unsafe { ours::rkfd_helper_page_to_phys(run.page.as_ptr()) };
         Ok(base + (skip * PAGE_SIZE) as u64)
@@ -460,7 +374,7 @@ impl Pages {
         if offset.checked_add(len).is_none_or(|end| end > self.size()) {
             return Err(EINVAL);
         }
-        let (_, run, skip) = self.find(offset / PAGE_SIZE)?;
+        let (run, skip) = self.find(offset / PAGE_SIZE)?;
         let inside = skip * PAGE_SIZE + offset % PAGE_SIZE;
         if inside + len > PAGE_SIZE << run.order {
             return Err(EINVAL);
@@ -493,5 +407,24 @@ impl Pages {
         // SAFETY: `cpu()` checked the range; the alignment was checked above.
         unsafe { ptr.write_volatile(value) };
         Ok(())
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        for run in &self.runs {
+            // SAFETY: By the type invariant the run is mapped with this size and direction, and
+            // owned by the object.
+            unsafe {
+                bindings::dma_unmap_page_attrs(
+                    raw(&self.dev),
+                    run.dma,
+                    PAGE_SIZE << run.order,
+                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                    0,
+                );
+                bindings::__free_pages(run.page.as_ptr(), run.order);
+            }
+        }
     }
 }

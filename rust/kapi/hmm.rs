@@ -28,14 +28,16 @@
 //! ```
 
 use kernel::{
-    bindings, device, devres::Devres, error::to_result, mm::Mm, page::PAGE_SIZE, prelude::*,
-    sync::Arc, types::Opaque,
+    bindings, device,
+    error::to_result,
+    mm::Mm,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    types::Opaque,
 };
 
-use super::{
-    dma::{until_unbind, DmaMappings},
-    module_use::ModuleUse, //
-};
+use super::{module_use::ModuleUse, raw_device};
 use crate::bindings as ours;
 
 /// How long the walk of a chunk is repeated while it is being invalidated, in milliseconds.
@@ -155,12 +157,13 @@ impl<T: Watch> Interval<T> {
     /// range is not mapped, `EPERM` if it is not writable, `EBUSY` if it keeps being invalidated,
     /// `ESRCH` if the process is exiting, `ENOMEM` without memory. Takes the mmap lock.
     pub(crate) fn fault(&self, dev: &device::Device) -> Result<Mapped> {
+        super::dma::check_mask(dev)?;
         let user = self.mm().mmget_not_zero().ok_or(ESRCH)?;
         // Dropping the last user would call the notifier from here: do it asynchronously.
         let _user = kernel::mm::MmWithUser::into_mmput_async(user);
         let pages = self.len / PAGE_SIZE;
         let mut pfns = KVVec::with_capacity(pages.min(CHUNK), GFP_KERNEL)?;
-        let mut builder = Builder::new(dev);
+        let mut mapped = Mapped::new(dev);
         let mut done = 0;
         while done < pages {
             let count = (pages - done).min(CHUNK);
@@ -169,10 +172,11 @@ impl<T: Watch> Interval<T> {
                 pfns.push_within_capacity(0)?;
             }
             self.fault_pages(done, &mut pfns)?;
-            builder.append(&pfns)?;
+            mapped.append(&pfns)?;
             done += count;
         }
-        builder.finish(dev)
+        mapped.finish()?;
+        Ok(mapped)
     }
 
     /// Walks `pfns.len()` pages from page `first` on.
@@ -228,40 +232,38 @@ impl<T: Watch> PinnedDrop for Interval<T> {
     }
 }
 
-/// Physically contiguous pages.
+/// Physically contiguous pages, mapped for a device.
 struct Run {
     first: usize,
     count: usize,
+    dma: u64,
 }
 
-/// Pages of a process, mapped for a device in both directions until the driver is unbound. The
-/// pages are not pinned.
+/// Pages of a process, mapped for a device in both directions. The pages are not pinned.
 ///
 /// # Invariants
 ///
-/// The runs together have the pages `0..pages`, in order; mapping `i` is that of `runs[i]`.
+/// Every run is mapped for `dev`; the runs together have the pages `0..pages`, in order.
 pub(crate) struct Mapped {
-    mappings: Devres<DmaMappings>,
-    runs: KVVec<Run>,
-    pages: usize,
-}
-
-/// Largest run in pages: 1 GiB.
-const MAX_RUN: usize = 1 << 18;
-
-/// A [`Mapped`] under construction.
-struct Builder {
-    mappings: DmaMappings,
+    dev: ARef<device::Device>,
     runs: KVVec<Run>,
     pages: usize,
     /// PFN and number of the last pages, which are not mapped yet.
     pending: Option<(c_ulong, usize)>,
 }
 
-impl Builder {
+// SAFETY: DMA mappings may be removed by any task.
+unsafe impl Send for Mapped {}
+// SAFETY: Shared references only read addresses, which do not change.
+unsafe impl Sync for Mapped {}
+
+/// Largest run in pages: 1 GiB.
+const MAX_RUN: usize = 1 << 18;
+
+impl Mapped {
     fn new(dev: &device::Device) -> Self {
         Self {
-            mappings: DmaMappings::new(dev),
+            dev: dev.into(),
             runs: KVVec::new(),
             pages: 0,
             pending: None,
@@ -277,7 +279,7 @@ impl Builder {
             match &mut self.pending {
                 Some((first, count)) if *first + *count == pfn && *count < MAX_RUN => *count += 1,
                 _ => {
-                    self.map_pending()?;
+                    self.finish()?;
                     self.pending = Some((pfn, 1));
                 }
             }
@@ -286,45 +288,57 @@ impl Builder {
     }
 
     /// Maps the pending pages.
-    fn map_pending(&mut self) -> Result {
+    fn finish(&mut self) -> Result {
         let Some((pfn, count)) = self.pending.take() else {
             return Ok(());
         };
         self.runs.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The walk found `count` contiguous pages, which have a `struct page`. They are not
-        // pinned: the interval notifier, which unmaps them from the GPU, runs before they are
-        // freed.
-        unsafe {
-            let page = ours::rkfd_helper_hmm_pfn_to_page(pfn);
-            self.mappings.map(page, count * PAGE_SIZE)?;
+        // SAFETY: The device is valid, and its mask is set (`fault` has checked). The walk found
+        // `count` contiguous pages, which have a `struct page`.
+        let dma = unsafe {
+            bindings::dma_map_page_attrs(
+                raw_device(&self.dev),
+                ours::rkfd_helper_hmm_pfn_to_page(pfn),
+                0,
+                count * PAGE_SIZE,
+                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                0,
+            )
+        };
+        // SAFETY: The device is valid; `dma` is what was returned for it.
+        if unsafe { ours::rkfd_helper_dma_mapping_error(raw_device(&self.dev), dma) } {
+            return Err(ENOMEM);
         }
         let first = self.pages;
-        self.runs.push_within_capacity(Run { first, count })?;
+        self.runs.push_within_capacity(Run { first, count, dma })?;
         self.pages += count;
         Ok(())
     }
 
-    /// Maps the last pages.
-    fn finish(mut self, dev: &device::Device) -> Result<Mapped> {
-        self.map_pending()?;
-        Ok(Mapped {
-            mappings: until_unbind(dev, self.mappings)?,
-            runs: self.runs,
-            pages: self.pages,
-        })
+    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
+    /// on, itself included. `EINVAL` out of bounds.
+    pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        let at = self.runs.partition_point(|run| run.first <= page);
+        let run = at.checked_sub(1).and_then(|at| self.runs.get(at));
+        let run = run.filter(|_| page < self.pages).ok_or(EINVAL)?;
+        let skip = page - run.first;
+        Ok((run.dma + (skip * PAGE_SIZE) as u64, run.count - skip))
     }
 }
 
-impl Mapped {
-    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds, `ENODEV` after the unbind.
-    pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
-        let at = self.runs.partition_point(|run| run.first <= page);
-        let at = at.checked_sub(1).ok_or(EINVAL)?;
-        let run = self.runs.get(at).filter(|_| page < self.pages);
-        let run = run.ok_or(EINVAL)?;
-        let dma = self.mappings.try_access().ok_or(ENODEV)?.dma(at)?;
-        let skip = page - run.first;
-        Ok((dma + (skip * PAGE_SIZE) as u64, run.count - skip))
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        for run in &self.runs {
+            // SAFETY: By the type invariant the run is mapped with this size and direction.
+            unsafe {
+                bindings::dma_unmap_page_attrs(
+                    raw_device(&self.dev),
+                    run.dma,
+                    run.count * PAGE_SIZE,
+                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                    0,
+                )
+            };
+        }
     }
 }
