@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The card: what PCI shows. Registers, discovery, VRAM, GART, memory hubs, interrupt ring,
-//! doorbell BAR and PSP; everything below the rings.
+//! The card, which is what PCI shows: registers, discovery, VRAM, GART, memory hubs, interrupt
+//! ring, doorbell BAR and PSP; everything below the rings.
 //!
 //! Processes and open files keep a card by `Arc<Card>`, which may outlive the binding.
 //! [`Card::mmio`] and everything built on it returns `ENODEV` then.
@@ -55,7 +55,7 @@ use vram::{Vram, VramRange};
 /// The BAR of the registers.
 const MMIO_BAR: u32 = 5;
 
-/// The device above a card, which draws the consequences of a hang.
+/// Handles a hang of a card; implemented by the device above it.
 pub(crate) trait HangHandler: Send + Sync {
     /// Returns whether the card is going to be reset after a hang.
     fn will_reset(&self) -> bool;
@@ -382,9 +382,10 @@ impl Card {
     }
 
     /// Marks the card as hung because of `why`, halts its engines, and calls the hang handler.
-    /// Idempotent. May be called with any locks held.
+    /// Idempotent, and without effect after an unbind. May be called with any locks held but those
+    /// of the SDMA rings and of the list of processes.
     pub(crate) fn wedge(&self, why: &str) {
-        if !self.health.mark_hung() {
+        if self.is_gone() || !self.health.mark_hung() {
             return;
         }
         let handler = self.hang_handler.lock().clone();

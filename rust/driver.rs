@@ -159,11 +159,11 @@ impl Hooks for Driver {
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         gpu.check_suspend()?;
+        let dqm = this.up.dqm()?;
         let recovery = this.up.recovery.as_ref();
         if let Some(recovery) = recovery {
             recovery.sleep();
         }
-        let dqm = this.up.dqm()?;
         dqm.stop().and_then(|()| gpu.suspend()).inspect_err(|_| {
             // Suspend was aborted: map the queues again.
             if let Err(e) = dqm.restart() {

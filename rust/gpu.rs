@@ -126,7 +126,8 @@ impl Gpu {
         make_id: impl FnOnce(&Config) -> u32,
     ) -> Result<Arc<Self>> {
         let card = Card::new(pdev, make_id)?;
-        Arc::pin_init(
+        let unused = card.clone();
+        let gpu = Arc::pin_init(
             pin_init!(Self {
                 card,
                 sink,
@@ -141,7 +142,11 @@ impl Gpu {
                 image <- new_mutex!(None),
             }),
             GFP_KERNEL,
-        )
+        );
+        gpu.inspect_err(|_| {
+            // The error of the allocation is returned.
+            let _ = unused.generation().nbio.stop(unused.hub().raw_mmio());
+        })
     }
 
     /// Returns the card.

@@ -240,7 +240,7 @@ impl Clearing {
     /// Zeroes those of `pieces` (offset, length) that are not known to be zero, and marks all of
     /// them dirty.
     ///
-    /// Waits for a card reset to end, for 300 s at most, then returns `EIO`. `ERESTARTSYS` after a
+    /// Waits for a card reset to end, for 30 s at most, then returns `EIO`. `ERESTARTSYS` after a
     /// signal.
     pub(super) fn make_clean(&self, pieces: &[(u64, u64)]) -> Result {
         for _ in 0..RESET_POLLS {

@@ -85,7 +85,6 @@ impl Space {
         let pasid = Pasid::alloc()?;
         let tree = gpu.alloc_or_evict(|| Tree::new(gpu))?;
         let root = gpu.generation().gmc.root(tree.root_pa(gpu));
-        gpu.hub().hdp_flush()?;
         let space = Arc::pin_init(
             pin_init!(Self {
                 inner <- new_mutex!(Some(Inner {
@@ -102,6 +101,7 @@ impl Space {
         let tables: Arc<dyn PageTables> = space.clone();
         gpu.spaces()
             .add(tables.clone(), rewrites)
+            .and_then(|()| gpu.hub().hdp_flush())
             .inspect_err(|_| gpu.spaces().remove(&tables))?;
         Ok((space, root))
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Start and end of the room: statics, work queues, removal of GPUs.
+//! Module load and unload, removal of GPUs.
 
 use kernel::prelude::*;
 
 use super::{debugfs, evict, exceptions, interrupts, smi, sysfs, table, userptr};
 use crate::gpu::Gpu;
 
-/// Initializes the static locks of this room; called once, at module load.
+/// Initializes the static locks of `process`; called once, at module load.
 pub(crate) fn init() {
     table::init();
     sysfs::init();
@@ -19,13 +19,13 @@ pub(crate) fn init() {
     userptr::init();
 }
 
-/// Frees the static lists of this room; called once, at module unload.
+/// Frees the static lists of `process`; called once, at module unload.
 pub(crate) fn exit() {
     smi::exit();
     table::exit();
 }
 
-/// The work queues of this room. Processes may exist while this does; dropping it ends those that
+/// The work queues of `process`. Processes may exist while this does; dropping it ends those that
 /// are left.
 pub(crate) struct Workqueues {
     _faults: interrupts::FaultWorkqueue,

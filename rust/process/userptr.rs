@@ -322,14 +322,15 @@ impl UserMemory {
                         let _guard = self.lock();
                         buffer.confirm(found);
                     }
-                    // The queues are restored nevertheless; an access faults.
-                    Err(e) if e == EFAULT => {
+                    // The queues are restored nevertheless: an access faults, or the GPU of the BO
+                    // was unbound.
+                    Err(e) if e == EFAULT || e == ENODEV => {
                         let _guard = self.lock();
                         buffer.note_missing(changes);
                     }
                     // The process is ending.
                     Err(e) if e == ESRCH => return Ok(true),
-                    Err(e) if e == EIO || e == ENODEV => return Err(e),
+                    Err(e) if e == EIO => return Err(e),
                     // Tried again in the next round, after the other buffers.
                     Err(_) => {}
                 }
