@@ -110,8 +110,7 @@ pub(crate) struct Counts {
 
 impl Dqm {
     /// Returns the manager of a device and starts its scheduler. `ETIME` when that does not
-    /// respond,
-    /// `ENOMEM` without memory.
+    /// respond, `ENOMEM` without memory.
     pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
         let sched: KBox<dyn SchedOps> = match gpu.generation().sched {
             SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,

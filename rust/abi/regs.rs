@@ -11,8 +11,7 @@
 //! Registers, their fields and their values carry the register's name as a type of [`name`], so
 //! that a field of another register does not compile. Registers of the same name and layout in
 //! several versions or instances of a block share the type, without the prefix of the instance
-//! (`GCVM_`,
-//! `MMVM_`: `VM_`).
+//! (`GCVM_`, `MMVM_`: `VM_`).
 
 use core::marker::PhantomData;
 use core::ops::{BitOr, BitOrAssign};

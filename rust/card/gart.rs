@@ -113,8 +113,7 @@ impl Gart {
     pub(crate) const TABLE_BYTES: u64 = SIZE / PAGE_SIZE as u64 * PTE_BYTES as u64;
 
     /// Returns an empty GART with its PTEs in `table`. The hubs are not programmed yet. `EINVAL`
-    /// when
-    /// `table` is too small or in pieces.
+    /// when `table` is too small or in pieces.
     pub(crate) fn new(hub: Arc<Hub>, layout: &McLayout, table: VramRange) -> Result<Arc<Self>> {
         let start = place(layout)?;
         if table.size() < Self::TABLE_BYTES || table.run(0)?.1 < Self::TABLE_BYTES {

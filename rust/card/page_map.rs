@@ -36,8 +36,7 @@ impl PageMap {
     }
 
     /// Sets the bits of `pieces` unless [`PageMap::unset_all`] ran since [`PageMap::epoch`]
-    /// returned
-    /// `epoch`.
+    /// returned `epoch`.
     pub(super) fn set_since(&self, epoch: u64, pieces: &[(u64, u64)]) {
         let mut inner = self.inner.lock();
         if inner.epoch == epoch {

@@ -43,9 +43,8 @@ impl SpaceList {
     }
 
     /// Adds an address space whose page tables were allocated after [`SpaceList::rewrites`]
-    /// returned
-    /// `rewrites`. A card reset since then has lost them: they are written again. `ENOMEM` without
-    /// memory.
+    /// returned `rewrites`. A card reset since then has lost them: they are written again. `ENOMEM`
+    /// without memory.
     pub(crate) fn add(&self, space: Arc<dyn PageTables>, rewrites: u64) -> Result {
         let stale = {
             let mut inner = self.inner.lock();

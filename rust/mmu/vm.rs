@@ -35,8 +35,7 @@ pub(crate) struct Vm {
 
 impl Vm {
     /// Returns an empty address space with a PASID of its own. `ENODEV` when the driver was
-    /// unbound,
-    /// `ENOMEM` without memory, `ENOSPC` without a PASID.
+    /// unbound, `ENOMEM` without memory, `ENOSPC` without a PASID.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
         gpu.mmio()?;
         let (space, root) = Space::new(gpu)?;

@@ -169,8 +169,7 @@ impl<J: JobOps> Entity<J> {
 
     /// Waits until the hardware has all jobs, for the `flush` file operation. In an exiting process
     /// it waits for `timeout` at most; if the process was killed, jobs that are queued then end
-    /// with
-    /// `ESRCH`.
+    /// with `ESRCH`.
     pub(crate) fn flush(&self, timeout: Timeout) {
         self.queue.flush(timeout);
     }
