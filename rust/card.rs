@@ -28,7 +28,10 @@ use crate::{
         mmio::{EarlyMmio, Mmio},
     },
     hw::{self, psp::FirmwareVersions, Generation, McLayout},
-    kapi::{self, dma::Pages},
+    kapi::{
+        self,
+        dma::{self, Pages},
+    },
     trace,
 };
 
@@ -69,6 +72,7 @@ pub(crate) trait HangHandler: Send + Sync {
 #[pin_data]
 pub(crate) struct Card {
     pdev: ARef<pci::Device>,
+    dma: Arc<dma::Device>,
     id: u32,
     config: Config,
     layout: McLayout,
@@ -113,7 +117,7 @@ impl Card {
                 Some(v) => dev_err!(pdev, "GC version {v} is not supported\n"),
                 None => dev_err!(pdev, "no GC in the IP discovery table\n"),
             })?;
-        kapi::dma::set_mask(pdev, generation.caps.dma_bits)?;
+        let dma = dma::Device::new(pdev, generation.caps.dma_bits)?;
 
         let mut config = found.config(generation.caps)?;
         if config.num_xcc != 1 {
@@ -166,7 +170,7 @@ impl Card {
             let _ = generation.nbio.stop(&mmio);
         });
         let table = vram.alloc(Gart::TABLE_BYTES, true)?;
-        let gart = Gart::new(hub.clone(), &layout, table)?;
+        let gart = Gart::new(hub.clone(), dma.clone(), &layout, table)?;
         let scratch = vram.alloc(SZ_4K as u64, true)?;
         hub.hdp_flush()?;
 
@@ -174,10 +178,11 @@ impl Card {
         let id = make_id(&config);
         let dev: &device::Device = normal.as_ref();
         let doorbells = Aperture::new(pdev, generation.caps)?;
-        let ih = Ih::new(dev, hub.clone());
+        let ih = Ih::new(dev, dma.clone(), hub.clone());
         let card = Arc::pin_init(
             try_pin_init!(Self {
                 pdev: normal.into(),
+                dma,
                 id,
                 config,
                 layout,
@@ -355,6 +360,11 @@ impl Card {
         self.layout.fb_start + offset
     }
 
+    /// Returns the DMA side of the device.
+    pub(crate) fn dma(&self) -> &Arc<dma::Device> {
+        &self.dma
+    }
+
     /// Maps part of `pages` in VMID 0, see [`Gart::map_pages`].
     pub(crate) fn map_pages(&self, pages: &Pages, at: u64, len: u64) -> Result<GartMapping> {
         self.gart.map_pages(pages, at, len)
@@ -362,7 +372,7 @@ impl Card {
 
     /// Allocates a zeroed buffer in system memory, see [`Buffer::system`].
     pub(crate) fn system_buffer(&self, size: usize) -> Result<Buffer> {
-        Buffer::system(&self.gart, self.dev(), size, 1)
+        Buffer::system(&self.gart, size, 1)
     }
 
     /// Returns the GPU clock counter in ticks. `ENODEV` when the driver was unbound.

@@ -9,7 +9,7 @@
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
-    card::gart::Buffer,
+    card::gart::{Buffer, BufferAccess},
     gpu::Gpu,
     hw::{MqdContext, MqdKind, QueueSpec, SdmaQueueId, Words},
 };
@@ -139,7 +139,7 @@ impl Mqd {
     fn change(&self, f: impl Fn(u32, &mut dyn Words) -> Result) -> Result {
         for xcc in 0..self.count() {
             let mut image = InPlace {
-                buffer: &self.buffer,
+                buffer: self.buffer.access()?,
                 at: self.offset(xcc),
                 result: Ok(()),
             };
@@ -160,7 +160,7 @@ impl Mqd {
 
 /// An MQD accessed in place. Reads of VRAM are slow: only the dwords needed are accessed.
 struct InPlace<'a> {
-    buffer: &'a Buffer,
+    buffer: BufferAccess<'a>,
     at: usize,
     /// First error.
     result: Result,

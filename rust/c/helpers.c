@@ -398,11 +398,6 @@ int rkfd_helper_dma_set_mask(struct device *dev, u64 mask)
 	return 0;
 }
 
-bool rkfd_helper_dma_mask_is_set(struct device *dev)
-{
-	return devres_find(dev, dma_mask_release, NULL, NULL);
-}
-
 /* Whether [start, start + size) lies in a memory BAR of the device. */
 bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size)
 {

@@ -88,7 +88,6 @@ void *rkfd_helper_page_address(struct page *page);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
 bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size);
 int rkfd_helper_dma_set_mask(struct device *dev, u64 mask);
-bool rkfd_helper_dma_mask_is_set(struct device *dev);
 bool rkfd_helper_is_kthread(void);
 
 struct mmu_interval_notifier;

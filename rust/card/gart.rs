@@ -7,7 +7,7 @@
 //! lost. Free pages are a bitmap. A [`GartMapping`] maps pages of BOs while SDMA copies them.
 
 use kernel::{
-    device, new_mutex,
+    new_mutex,
     page::PAGE_SIZE,
     prelude::*,
     sizes::*,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     hw::{FlushType, McLayout},
-    kapi::dma::{Coherent, Pages},
+    kapi::dma::{self, Access, Coherent, Pages},
 };
 
 /// Bytes of the GART aperture.
@@ -81,6 +81,7 @@ impl Bitmap {
 #[pin_data]
 pub(crate) struct Gart {
     hub: Arc<Hub>,
+    dma: Arc<dma::Device>,
     table: VramRange,
     start: u64,
     #[pin]
@@ -114,7 +115,12 @@ impl Gart {
 
     /// Returns an empty GART with its PTEs in `table`. The hubs are not programmed yet. `EINVAL`
     /// when `table` is too small or in pieces.
-    pub(crate) fn new(hub: Arc<Hub>, layout: &McLayout, table: VramRange) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        dma: Arc<dma::Device>,
+        layout: &McLayout,
+        table: VramRange,
+    ) -> Result<Arc<Self>> {
         let start = place(layout)?;
         if table.size() < Self::TABLE_BYTES || table.run(0)?.1 < Self::TABLE_BYTES {
             return Err(EINVAL);
@@ -125,6 +131,7 @@ impl Gart {
         Arc::pin_init(
             try_pin_init!(Self {
                 hub,
+                dma,
                 table,
                 start,
                 pages <- new_mutex!(map),
@@ -287,16 +294,35 @@ impl GartMapping {
     }
 }
 
+/// A series of accesses to a [`Buffer`].
+pub(crate) enum BufferAccess<'a> {
+    System(Access<'a>),
+    Vram(&'a Buffer),
+}
+
+impl BufferAccess<'_> {
+    /// See [`Buffer::read32`].
+    pub(crate) fn read32(&self, at: usize) -> Result<u32> {
+        match self {
+            Self::System(access) => access.read32(at),
+            Self::Vram(buffer) => buffer.read32(at),
+        }
+    }
+
+    /// See [`Buffer::write32`].
+    pub(crate) fn write32(&self, at: usize, value: u32) -> Result {
+        match self {
+            Self::System(access) => access.write32(at, value),
+            Self::Vram(buffer) => buffer.write32(at, value),
+        }
+    }
+}
+
 impl Buffer {
     /// Allocates a zeroed buffer of at least `size` bytes in system memory, at a GPU address that
     /// is a multiple of `align` bytes. `ENOMEM` without memory or room in the GART.
-    pub(crate) fn system(
-        gart: &Arc<Gart>,
-        dev: &device::Device,
-        size: usize,
-        align: usize,
-    ) -> Result<Self> {
-        let mem = Coherent::new(dev, size)?;
+    pub(crate) fn system(gart: &Arc<Gart>, size: usize, align: usize) -> Result<Self> {
+        let mem = Coherent::new(&gart.dma, size)?;
         let align = align.div_ceil(PAGE_SIZE).max(1);
         let mapping = gart.map(mem.dma_address(), mem.size() / PAGE_SIZE, align)?;
         Ok(Self {
@@ -336,6 +362,15 @@ impl Buffer {
             return Err(EINVAL);
         }
         Ok(usize::try_from(range.start())? + at)
+    }
+
+    /// Begins a series of accesses to dwords, which must be short and must not sleep. `ENODEV` when
+    /// the driver was unbound.
+    pub(crate) fn access(&self) -> Result<BufferAccess<'_>> {
+        Ok(match &self.placement {
+            BufferPlacement::System { mem, .. } => BufferAccess::System(mem.access()?),
+            BufferPlacement::Vram { .. } => BufferAccess::Vram(self),
+        })
     }
 
     /// Reads the dword at byte `at`. `EINVAL` beyond the end.

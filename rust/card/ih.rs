@@ -21,7 +21,7 @@ use kernel::{
 use super::{aperture::Aperture, hub::Hub};
 use crate::{
     hw::{IhEntry, IhSetup, IH_ENTRY_DWORDS},
-    kapi::dma::Coherent,
+    kapi::dma::{self, Coherent},
 };
 
 /// Bytes of the ring (`amdgpu_ih_ring_init()` of `vega20_ih.c`).
@@ -73,11 +73,15 @@ pub(crate) struct Ih {
 
 impl Ih {
     /// Allocates the ring. `ENOMEM` without memory.
-    pub(crate) fn new(dev: &device::Device, hub: Arc<Hub>) -> impl PinInit<Self, Error> + '_ {
+    pub(crate) fn new(
+        dev: &device::Device,
+        dma: Arc<dma::Device>,
+        hub: Arc<Hub>,
+    ) -> impl PinInit<Self, Error> + '_ {
         try_pin_init!(Self {
             dev: dev.into(),
             hub,
-            mem: Coherent::new(dev, DUMMY_OFFSET + 4096)?,
+            mem: Coherent::new(&dma, DUMMY_OFFSET + 4096)?,
             rptr <- new_mutex!(0),
             log <- new_mutex!(LogLimit::new()),
         })
@@ -159,9 +163,7 @@ impl Ih {
             barrier::dma_mb(barrier::Read);
             while *rptr != wptr {
                 let mut raw = [0u32; IH_ENTRY_DWORDS];
-                for (i, word) in raw.iter_mut().enumerate() {
-                    *word = self.mem.read32(*rptr as usize + i * 4)?;
-                }
+                self.mem.read32s(*rptr as usize, &mut raw)?;
                 *rptr = (*rptr + ENTRY_BYTES) & (RING_SIZE - 1);
                 dispatch(&g.ih.decode(self.hub.mmio()?, &raw));
             }

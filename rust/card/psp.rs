@@ -91,7 +91,7 @@ pub(crate) struct PspContext<'a> {
 
 impl PspContext<'_> {
     fn buffer(&self, size: usize, align: usize) -> Result<Buffer> {
-        Buffer::system(self.gart, self.dev, size, align)
+        Buffer::system(self.gart, size, align)
     }
 }
 

@@ -40,7 +40,7 @@ fn save_vram(gpu: &Gpu) -> Result<VramImage> {
         let mut done = 0;
         while done < len {
             let (offset, len) = (start + done, CHUNK.min(len - done));
-            let pages = Pages::new(gpu.dev(), usize::try_from(len)?)?;
+            let pages = Pages::new(gpu.dma(), usize::try_from(len)?)?;
             dma::save(gpu, offset, &pages, len)?;
             done += len;
             parts.push(Part { offset, len, pages }, GFP_KERNEL)?;

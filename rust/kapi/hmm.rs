@@ -22,22 +22,21 @@
 //! }
 //!
 //! let interval = hmm::Interval::new(addr, len, userptr)?;
-//! let pages = interval.fault(dev)?;
+//! let pages = interval.fault(dma)?;
 //! let state = interval.watch().state.lock();
 //! // If nothing was invalidated since before the fault: use `pages` under the lock.
 //! ```
 
+use core::ptr::NonNull;
+
 use kernel::{
-    bindings, device,
-    error::to_result,
-    mm::Mm,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{aref::ARef, Arc},
-    types::Opaque,
+    bindings, error::to_result, mm::Mm, page::PAGE_SIZE, prelude::*, sync::Arc, types::Opaque,
 };
 
-use super::{module_use::ModuleUse, raw_device};
+use super::{
+    dma::{self, Extent, Mapping},
+    module_use::ModuleUse, //
+};
 use crate::bindings as ours;
 
 /// How long the walk of a chunk is repeated while it is being invalidated, in milliseconds.
@@ -151,19 +150,19 @@ impl<T: Watch> Interval<T> {
         unsafe { Mm::from_raw((*self.notifier.get()).mm) }
     }
 
-    /// Faults all pages in for writing, and maps them for `dev`.
+    /// Faults all pages in for writing, and maps them for `dma`.
     ///
     /// The result is valid if the range was not invalidated since before the call. `EFAULT` if the
     /// range is not mapped, `EPERM` if it is not writable, `EBUSY` if it keeps being invalidated,
-    /// `ESRCH` if the process is exiting, `ENOMEM` without memory. Takes the mmap lock.
-    pub(crate) fn fault(&self, dev: &device::Device) -> Result<Mapped> {
-        super::dma::check_mask(dev)?;
+    /// `ESRCH` if the process is exiting, `ENOMEM` without memory, `ENODEV` after the unbind. Takes
+    /// the mmap lock.
+    pub(crate) fn fault(&self, dma: &Arc<dma::Device>) -> Result<Mapped> {
         let user = self.mm().mmget_not_zero().ok_or(ESRCH)?;
         // Dropping the last user would call the notifier from here: do it asynchronously.
         let _user = kernel::mm::MmWithUser::into_mmput_async(user);
         let pages = self.len / PAGE_SIZE;
         let mut pfns = KVVec::with_capacity(pages.min(CHUNK), GFP_KERNEL)?;
-        let mut mapped = Mapped::new(dev);
+        let mut extents = KVVec::new();
         let mut done = 0;
         while done < pages {
             let count = (pages - done).min(CHUNK);
@@ -172,11 +171,11 @@ impl<T: Watch> Interval<T> {
                 pfns.push_within_capacity(0)?;
             }
             self.fault_pages(done, &mut pfns)?;
-            mapped.append(&pfns)?;
+            append(&mut extents, &pfns)?;
             done += count;
         }
-        mapped.finish()?;
-        Ok(mapped)
+        // SAFETY: The walk found the pages. The notifier stops accesses before they are freed.
+        unsafe { Mapping::new(dma, &extents) }.map(Mapped)
     }
 
     /// Walks `pfns.len()` pages from page `first` on.
@@ -232,113 +231,41 @@ impl<T: Watch> PinnedDrop for Interval<T> {
     }
 }
 
-/// Physically contiguous pages, mapped for a device.
-struct Run {
-    first: usize,
-    count: usize,
-    dma: u64,
-}
-
-/// Pages of a process, mapped for a device in both directions. The pages are not pinned.
-///
-/// # Invariants
-///
-/// Every run is mapped for `dev`; the runs together have the pages `0..pages`, in order.
-pub(crate) struct Mapped {
-    dev: ARef<device::Device>,
-    runs: KVVec<Run>,
-    pages: usize,
-    /// PFN and number of the last pages, which are not mapped yet.
-    pending: Option<(c_ulong, usize)>,
-}
-
-// SAFETY: DMA mappings may be removed by any task.
-unsafe impl Send for Mapped {}
-// SAFETY: Shared references only read addresses, which do not change.
-unsafe impl Sync for Mapped {}
-
-/// Largest run in pages: 1 GiB.
-const MAX_RUN: usize = 1 << 18;
+/// Pages of a process, mapped for a device in both directions until the unbind. The pages are not
+/// pinned.
+pub(crate) struct Mapped(Mapping);
 
 impl Mapped {
-    fn new(dev: &device::Device) -> Self {
-        Self {
-            dev: dev.into(),
-            runs: KVVec::new(),
-            pages: 0,
-            pending: None,
-        }
-    }
-
-    fn append(&mut self, pfns: &[c_ulong]) -> Result {
-        for pfn in pfns {
-            if pfn & PFN_VALID == 0 {
-                return Err(EFAULT);
-            }
-            let pfn = pfn & PFN_MASK;
-            match &mut self.pending {
-                Some((first, count)) if *first + *count == pfn && *count < MAX_RUN => *count += 1,
-                _ => {
-                    self.finish()?;
-                    self.pending = Some((pfn, 1));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Maps the pending pages.
-    fn finish(&mut self) -> Result {
-        let Some((pfn, count)) = self.pending.take() else {
-            return Ok(());
-        };
-        self.runs.reserve(1, GFP_KERNEL)?;
-        // SAFETY: The device is valid, and its mask is set (`fault` has checked). The walk found
-        // `count` contiguous pages, which have a `struct page`.
-        let dma = unsafe {
-            bindings::dma_map_page_attrs(
-                raw_device(&self.dev),
-                ours::rkfd_helper_hmm_pfn_to_page(pfn),
-                0,
-                count * PAGE_SIZE,
-                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                0,
-            )
-        };
-        // SAFETY: The device is valid; `dma` is what was returned for it.
-        if unsafe { ours::rkfd_helper_dma_mapping_error(raw_device(&self.dev), dma) } {
-            return Err(ENOMEM);
-        }
-        let first = self.pages;
-        self.runs.push_within_capacity(Run { first, count, dma })?;
-        self.pages += count;
-        Ok(())
-    }
-
     /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
-    /// on, itself included. `EINVAL` out of bounds.
+    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
     pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
-        let at = self.runs.partition_point(|run| run.first <= page);
-        let run = at.checked_sub(1).and_then(|at| self.runs.get(at));
-        let run = run.filter(|_| page < self.pages).ok_or(EINVAL)?;
-        let skip = page - run.first;
-        Ok((run.dma + (skip * PAGE_SIZE) as u64, run.count - skip))
+        self.0.dma_run(page)
     }
 }
 
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        for run in &self.runs {
-            // SAFETY: By the type invariant the run is mapped with this size and direction.
-            unsafe {
-                bindings::dma_unmap_page_attrs(
-                    raw_device(&self.dev),
-                    run.dma,
-                    run.count * PAGE_SIZE,
-                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-                    0,
-                )
-            };
+/// Appends the pages of `pfns` to `extents`. `EFAULT` if a page is not present.
+fn append(extents: &mut KVVec<Extent>, pfns: &[c_ulong]) -> Result {
+    let mut next = extents.last().map_or(0, |last| last.first + last.count);
+    for pfn in pfns {
+        if pfn & PFN_VALID == 0 {
+            return Err(EFAULT);
         }
+        // SAFETY: The walk found the page, so its PFN has a `struct page`.
+        let page = unsafe { ours::rkfd_helper_hmm_pfn_to_page(pfn & PFN_MASK) };
+        let page = NonNull::new(page).ok_or(EFAULT)?;
+        match extents.last_mut() {
+            // SAFETY: Both pages exist; the addresses are compared only.
+            Some(last) if unsafe { last.page.add(last.count) } == page => last.count += 1,
+            _ => extents.push(
+                Extent {
+                    page,
+                    first: next,
+                    count: 1,
+                },
+                GFP_KERNEL,
+            )?,
+        }
+        next += 1;
     }
+    Ok(())
 }

@@ -96,7 +96,7 @@ impl SystemPages {
         card.take_gtt(bytes)?;
         let pages = usize::try_from(bytes)
             .map_err(Error::from)
-            .and_then(|bytes| Pages::new(card.dev(), bytes))
+            .and_then(|bytes| Pages::new(card.dma(), bytes))
             .inspect_err(|_| card.put_gtt(bytes))?;
         let system = Self {
             mapping: SetOnce::new(),

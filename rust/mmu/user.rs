@@ -112,7 +112,7 @@ impl UserBuffer {
     fn fault(&self) -> Result<UserPages> {
         for _ in 0..RETRIES {
             let at = self.seq().changes();
-            let pages = self.memory.fault(self.bo.gpu().dev())?;
+            let pages = self.memory.fault(self.bo.gpu().dma())?;
             // The fault itself may have invalidated some, as when it broke COW.
             if self.seq().changes() == at {
                 return Ok(UserPages::new(pages, at));

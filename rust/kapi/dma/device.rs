@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A device that accesses memory by DMA, and the list of its allocations and mappings.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings, device, devres,
+    list::{impl_list_arc_safe, impl_list_item, List, ListArc, ListLinks},
+    new_mutex,
+    page::PAGE_SIZE,
+    pci,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{AtomicFlag, Relaxed},
+        rcu, Arc, Mutex, SetOnce,
+    },
+};
+
+use crate::{
+    bindings as ours,
+    kapi::raw_device as raw, //
+};
+
+/// A device that accesses memory by DMA, from the probe of a driver to its unbind.
+#[pin_data]
+pub(crate) struct Device {
+    dev: ARef<device::Device>,
+    /// Cleared at unbind under the lock of `resources`. Then, after a grace period, resources are
+    /// released.
+    bound: AtomicFlag,
+    #[pin]
+    resources: Mutex<List<Resource>>,
+}
+
+impl Device {
+    /// Sets the streaming and the coherent DMA mask of a device that is being probed, and returns
+    /// its DMA side. `EBUSY` if that was done in this binding before, `EIO` for a mask that the
+    /// platform does not support.
+    pub(crate) fn new(pdev: &pci::Device<device::Core<'_>>, bits: u32) -> Result<Arc<Self>> {
+        let mask = if bits >= 64 { !0 } else { (1u64 << bits) - 1 };
+        let bound: &pci::Device<device::Bound> = pdev;
+        let dev: &device::Device<device::Bound> = bound.as_ref();
+        let unbound: &device::Device = dev;
+        // SAFETY: The device is valid, and its lock is held (context `Core`). The mask must not
+        // change while memory is allocated or mapped: the helper refuses to set it twice in a
+        // binding, and what another binding had mapped was unmapped at its unbind.
+        kernel::error::to_result(unsafe { ours::rkfd_helper_dma_set_mask(raw(unbound), mask) })?;
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                dev: unbound.into(),
+                bound: AtomicFlag::new(true),
+                resources <- new_mutex!(List::new()),
+            }),
+            GFP_KERNEL,
+        )?;
+        devres::register(dev, Unbind(this.clone()), GFP_KERNEL)?;
+        Ok(this)
+    }
+
+    /// Adds `item` to the resources that the unbind releases; `ENODEV` after it.
+    fn add(&self, item: ListArc<Resource>) -> Result {
+        let mut resources = self.resources.lock();
+        if !self.bound.load(Relaxed) {
+            return Err(ENODEV);
+        }
+        resources.push_back(item);
+        Ok(())
+    }
+
+    fn pop(&self) -> Option<ListArc<Resource>> {
+        self.resources.lock().pop_front()
+    }
+
+    /// Begins an access to memory that the unbind frees; `ENODEV` after it.
+    pub(super) fn read_lock(&self) -> Result<rcu::Guard> {
+        let guard = rcu::read_lock();
+        // ORDERING: Seen false only when the memory may be freed; the grace period of
+        // `Unbind::drop()` orders the store before the release.
+        if self.bound.load(Relaxed) {
+            Ok(guard)
+        } else {
+            Err(ENODEV)
+        }
+    }
+}
+
+/// A resource of the binding: dropped at unbind.
+struct Unbind(Arc<Device>);
+
+impl Drop for Unbind {
+    fn drop(&mut self) {
+        {
+            let _resources = self.0.resources.lock();
+            self.0.bound.store(false, Relaxed);
+        }
+        rcu::synchronize_rcu();
+        while let Some(resource) = self.0.pop() {
+            resource.release(&self.0.dev);
+        }
+    }
+}
+
+/// Pages `first..first + count`, mapped from `dma` on.
+pub(super) struct Run {
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) dma: u64,
+}
+
+/// # Safety
+///
+/// The runs are mapped for `dev`, and are not unmapped again.
+pub(super) unsafe fn unmap(dev: &device::Device, runs: &[Run]) {
+    for run in runs {
+        // SAFETY: By the safety requirement the run is mapped, with this size and direction as
+        // every run is (`map()`).
+        unsafe {
+            bindings::dma_unmap_page_attrs(
+                raw(dev),
+                run.dma,
+                run.count * PAGE_SIZE,
+                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                0,
+            )
+        };
+    }
+}
+
+/// What a [`Resource`] holds until it is released.
+pub(super) enum Memory {
+    /// The result of `dma_alloc_attrs()`.
+    Coherent {
+        cpu: NonNull<u8>,
+        dma: u64,
+        size: usize,
+    },
+    /// Results of `dma_map_page_attrs()`, bidirectional.
+    Runs(KVVec<Run>),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    New,
+    Live,
+    Released,
+}
+
+/// Memory or mappings of one owner.
+///
+/// # Invariants
+///
+/// `memory` is allocated or mapped while `state` is `Live`. It is in no list but that of its
+/// device.
+#[pin_data]
+struct Resource {
+    #[pin]
+    links: ListLinks,
+    memory: SetOnce<Memory>,
+    /// Held during allocation, mapping and release.
+    #[pin]
+    state: Mutex<State>,
+}
+
+// SAFETY: Memory and mappings are owned by the object, and may be released by any task.
+unsafe impl Send for Resource {}
+// SAFETY: `memory` does not change once it is set.
+unsafe impl Sync for Resource {}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Resource { untracked; }
+}
+impl_list_item! {
+    impl ListItem<0> for Resource { using ListLinks { self.links }; }
+}
+
+impl Resource {
+    /// Frees or unmaps `memory`, once.
+    fn release(&self, dev: &device::Device) {
+        let mut state = self.state.lock();
+        let live = core::mem::replace(&mut *state, State::Released) == State::Live;
+        let Some(memory) = self.memory.as_ref().filter(|_| live) else {
+            return;
+        };
+        match memory {
+            // SAFETY: By the type invariant the memory is allocated with this size and these
+            // addresses. Accesses hold a guard of `Device::read_lock()`: the caller is the unbind,
+            // after a grace period, or the drop of the owner, which nothing borrows any more.
+            Memory::Coherent { cpu, dma, size } => unsafe {
+                bindings::dma_free_attrs(raw(dev), *size, cpu.as_ptr().cast(), *dma, 0)
+            },
+            // SAFETY: By the type invariant the runs are mapped for the device.
+            Memory::Runs(runs) => unsafe { unmap(dev, runs) },
+        }
+    }
+}
+
+/// A resource that is released with this object, or at unbind if that is earlier.
+pub(super) struct Registered {
+    device: Arc<Device>,
+    resource: Arc<Resource>,
+}
+
+impl Registered {
+    /// Registers what `acquire` returns. `ENODEV` after the unbind, `ENOMEM` without memory, or the
+    /// error of `acquire`.
+    ///
+    /// # Safety
+    ///
+    /// `acquire` returns memory that is allocated, or runs that are mapped, for its argument, and
+    /// owned by no one else.
+    pub(super) unsafe fn new(
+        device: &Arc<Device>,
+        acquire: impl FnOnce(&device::Device) -> Result<Memory>,
+    ) -> Result<Self> {
+        let item = ListArc::pin_init::<Error>(
+            try_pin_init!(Resource {
+                links <- ListLinks::new(),
+                memory: SetOnce::new(),
+                state <- new_mutex!(State::New),
+            }),
+            GFP_KERNEL,
+        )?;
+        let this = Self {
+            device: device.clone(),
+            resource: item.clone_arc(),
+        };
+        device.add(item)?;
+        {
+            // An unbind waits for the lock, so the DMA API is not used after it.
+            let mut state = this.resource.state.lock();
+            if *state != State::New {
+                return Err(ENODEV);
+            }
+            this.resource.memory.populate(acquire(&device.dev)?);
+            // INVARIANT: By the safety requirement the memory is allocated or mapped.
+            *state = State::Live;
+        }
+        Ok(this)
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.resource.memory.as_ref()
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // Released first: an unbind that comes meanwhile finds it in the list and waits.
+        self.resource.release(&self.device.dev);
+        // SAFETY: The resource is in the list of this device or in none, by its type invariant.
+        drop(unsafe { self.device.resources.lock().remove(&self.resource) });
+    }
+}

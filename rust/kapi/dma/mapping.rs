@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Streaming mappings of system pages, removed at unbind.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings,
+    device,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::device::{unmap, Device, Memory, Registered, Run};
+use crate::{
+    bindings as ours,
+    kapi::raw_device as raw, //
+};
+
+/// Physically contiguous pages.
+#[derive(Clone, Copy)]
+pub(in crate::kapi) struct Extent {
+    pub(in crate::kapi) page: NonNull<bindings::page>,
+    /// Number of the first page in the whole.
+    pub(in crate::kapi) first: usize,
+    pub(in crate::kapi) count: usize,
+}
+
+/// Maps extents in runs of at most `limit` pages. `ENOMEM` on failure, with nothing mapped.
+///
+/// # Safety
+///
+/// `dev` is bound, its mask does not change, and the pages of `extents` exist.
+unsafe fn map(dev: &device::Device, extents: &[Extent], limit: usize) -> Result<KVVec<Run>> {
+    let count = extents.iter().map(|e| e.count.div_ceil(limit)).sum();
+    let mut runs = KVVec::<Run>::with_capacity(count, GFP_KERNEL)?;
+    for extent in extents {
+        for skip in (0..extent.count).step_by(limit) {
+            let count = limit.min(extent.count - skip);
+            // SAFETY: The device is valid and the pages exist by the safety requirement; the range
+            // is part of the extent, which is contiguous.
+            let dma = unsafe {
+                bindings::dma_map_page_attrs(
+                    raw(dev),
+                    extent.page.as_ptr(),
+                    skip * PAGE_SIZE,
+                    count * PAGE_SIZE,
+                    bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+                    0,
+                )
+            };
+            // SAFETY: The device is valid; `dma` is what was returned for it.
+            if unsafe { ours::rkfd_helper_dma_mapping_error(raw(dev), dma) } {
+                // SAFETY: The runs were mapped above; the list is dropped.
+                unsafe { unmap(dev, &runs) };
+                return Err(ENOMEM);
+            }
+            let first = extent.first + skip;
+            runs.push_within_capacity(Run { first, count, dma })?;
+        }
+    }
+    Ok(runs)
+}
+
+/// Largest run in pages: 1 GiB.
+const MAX_RUN: usize = 1 << 18;
+
+/// System pages that are mapped for a device in both directions.
+pub(in crate::kapi) struct Mapping(Registered);
+
+impl Mapping {
+    /// Maps extents, which are in order and follow each other. `ENODEV` after the unbind, `ENOMEM`
+    /// without memory or DMA addresses.
+    ///
+    /// # Safety
+    ///
+    /// The pages exist. If the device is made to access the result, they stay allocated meanwhile,
+    /// or the caller stops the access.
+    pub(in crate::kapi) unsafe fn new(device: &Arc<Device>, extents: &[Extent]) -> Result<Self> {
+        let acquire = |dev: &device::Device| {
+            // SAFETY: The device is valid.
+            let max = unsafe { bindings::dma_max_mapping_size(raw(dev)) } / PAGE_SIZE;
+            let mut limit = max.clamp(1, MAX_RUN);
+            loop {
+                // SAFETY: `Registered::new()` calls this before the unbind is over; the pages exist
+                // by the safety requirement.
+                match unsafe { map(dev, extents, limit) } {
+                    Ok(runs) => break Ok(Memory::Runs(runs)),
+                    // DMA addresses may be fragmented: try shorter runs.
+                    Err(e) if limit == 1 => break Err(e),
+                    Err(_) => {
+                        let largest = extents.iter().map(|e| e.count).max().unwrap_or(1);
+                        limit = limit.min(largest).div_ceil(2);
+                    }
+                }
+            }
+        };
+        // SAFETY: `acquire` returns runs that were mapped for its argument.
+        unsafe { Registered::new(device, acquire) }.map(Self)
+    }
+
+    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
+    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
+    pub(in crate::kapi) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        let Some(Memory::Runs(runs)) = self.0.memory() else {
+            return Err(EINVAL);
+        };
+        let after = runs.partition_point(|run| run.first <= page);
+        let run = after.checked_sub(1).and_then(|i| runs.get(i));
+        let run = run.ok_or(EINVAL)?;
+        let skip = page - run.first;
+        if skip >= run.count {
+            return Err(EINVAL);
+        }
+        Ok((run.dma + (skip * PAGE_SIZE) as u64, run.count - skip))
+    }
+}

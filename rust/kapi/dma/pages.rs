@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! System pages that are owned by the driver and mapped for a device.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    device::Device,
+    mapping::{Extent, Mapping},
+};
+use crate::bindings as ours;
+
+/// Order of the largest extent: 2 MiB.
+const MAX_ORDER: u32 = 9;
+
+/// Zeroed pages in extents as large as the page allocator has.
+///
+/// # Invariants
+///
+/// Every extent was allocated with an order, is owned by the object, and is in lowmem; together
+/// they have exactly the pages `0..pages`, in order. No reference to the memory exists: all
+/// accesses are volatile.
+struct Extents {
+    list: KVVec<Extent>,
+    pages: usize,
+}
+
+impl Extents {
+    fn new(pages: usize) -> Result<Self> {
+        let mut this = Self {
+            list: KVVec::new(),
+            pages: 0,
+        };
+        while this.pages < pages {
+            let left = pages - this.pages;
+            let mut order = left.ilog2().min(MAX_ORDER);
+            loop {
+                match this.add(order) {
+                    Ok(()) => break,
+                    Err(e) if order == 0 => return Err(e),
+                    Err(_) => order -= 1,
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    fn add(&mut self, order: u32) -> Result {
+        self.list.reserve(1, GFP_KERNEL)?;
+        // SAFETY: The allocation may sleep, and so may the callers; any order may be asked for.
+        let page = unsafe { ours::rkfd_helper_alloc_zeroed_pages(order) };
+        let page = NonNull::new(page).ok_or(ENOMEM)?;
+        let (first, count) = (self.pages, 1 << order);
+        // INVARIANT: The pages were allocated above, with this order.
+        self.list
+            .push_within_capacity(Extent { page, first, count })?;
+        self.pages += count;
+        Ok(())
+    }
+
+    /// Returns the extent of page `page`, and the number of the page in it. `EINVAL` out of bounds.
+    fn find(&self, page: usize) -> Result<(&Extent, usize)> {
+        if page >= self.pages {
+            return Err(EINVAL);
+        }
+        let after = self.list.partition_point(|extent| extent.first <= page);
+        let extent = after.checked_sub(1).and_then(|i| self.list.get(i));
+        let extent = extent.ok_or(EINVAL)?;
+        Ok((extent, page - extent.first))
+    }
+}
+
+impl Drop for Extents {
+    fn drop(&mut self) {
+        for extent in &self.list {
+            // SAFETY: By the type invariant the pages are owned by the object, and were allocated
+            // with the order of which `count` is the power.
+            unsafe { bindings::__free_pages(extent.page.as_ptr(), extent.count.ilog2()) };
+        }
+    }
+}
+
+/// System memory of a buffer object, mapped for the device in both directions. It is unmapped at
+/// unbind, and stays accessible to the CPU.
+pub(crate) struct Pages {
+    // Field order: unmapped before the memory is freed.
+    mapping: Mapping,
+    extents: Extents,
+}
+
+// SAFETY: The pages are owned by the object; unmapping and freeing them may be done by any task.
+unsafe impl Send for Pages {}
+// SAFETY: Addresses do not change, and the memory is accessed with volatile, naturally aligned
+// words, which may race with the device and with other CPUs.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Allocates and maps memory of at least `size` bytes. `EINVAL` for none, `ENOMEM` on failure,
+    /// `ENODEV` after the unbind.
+    pub(crate) fn new(device: &Arc<Device>, size: usize) -> Result<Self> {
+        let pages = size.div_ceil(PAGE_SIZE);
+        if pages == 0 {
+            return Err(EINVAL);
+        }
+        let extents = Extents::new(pages)?;
+        // SAFETY: The pages are freed after the mapping is dropped. An access of the device after
+        // that is a defect of its driver.
+        let mapping = unsafe { Mapping::new(device, &extents.list)? };
+        Ok(Self { mapping, extents })
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.extents.pages * PAGE_SIZE
+    }
+
+    /// Returns the DMA address of page `page`, and the number of pages that are contiguous from it
+    /// on, itself included. `EINVAL` out of bounds. The address is not valid after the unbind.
+    pub(crate) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
+        self.mapping.dma_run(page)
+    }
+
+    /// Returns the physical address of page `page`; `EINVAL` out of bounds.
+    pub(crate) fn phys(&self, page: usize) -> Result<u64> {
+        let (extent, skip) = self.extents.find(page)?;
+        // SAFETY: The page exists, since the object owns it by the type invariant.
+        let base = unsafe { ours::rkfd_helper_page_to_phys(extent.page.as_ptr()) };
+        Ok(base + (skip * PAGE_SIZE) as u64)
+    }
+
+    /// Calls `f` with the offset and a copy of each page, in order. What the device writes
+    /// meanwhile is in the copy or not, for each aligned word of 64 bits. `ENOMEM` without memory
+    /// for the copy.
+    pub(crate) fn for_runs(&self, mut f: impl FnMut(usize, &[u8]) -> Result) -> Result {
+        const WORD: usize = size_of::<u64>();
+        let mut copy = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
+        for at in (0..self.size()).step_by(PAGE_SIZE) {
+            let from = self.cpu(at, PAGE_SIZE)?.cast::<u64>();
+            for (i, to) in copy.chunks_exact_mut(WORD).enumerate() {
+                // SAFETY: `cpu()` checked the page, which is aligned; `i` is an index of its words.
+                let word = unsafe { from.add(i).read_volatile() };
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+            f(at, &copy)?;
+        }
+        Ok(())
+    }
+
+    fn cpu(&self, offset: usize, len: usize) -> Result<*mut u8> {
+        if offset.checked_add(len).is_none_or(|end| end > self.size()) {
+            return Err(EINVAL);
+        }
+        let (extent, skip) = self.extents.find(offset / PAGE_SIZE)?;
+        let inside = skip * PAGE_SIZE + offset % PAGE_SIZE;
+        if inside + len > PAGE_SIZE * extent.count {
+            return Err(EINVAL);
+        }
+        // SAFETY: The page has a kernel address, as it is in lowmem by the type invariant (no
+        // `__GFP_HIGHMEM`); `inside..inside + len` is part of the extent.
+        Ok(unsafe {
+            ours::rkfd_helper_page_address(extent.page.as_ptr())
+                .cast::<u8>()
+                .add(inside)
+        })
+    }
+
+    /// Reads the 64-bit word at byte `offset`; `EINVAL` out of bounds or unaligned.
+    pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
+        if offset % 8 != 0 {
+            return Err(EINVAL);
+        }
+        let ptr = self.cpu(offset, 8)?.cast::<u64>();
+        // SAFETY: `cpu()` checked the range; the alignment was checked above.
+        Ok(unsafe { ptr.read_volatile() })
+    }
+
+    /// Writes the 64-bit word at byte `offset`; `EINVAL` out of bounds or unaligned.
+    pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
+        if offset % 8 != 0 {
+            return Err(EINVAL);
+        }
+        let ptr = self.cpu(offset, 8)?.cast::<u64>();
+        // SAFETY: `cpu()` checked the range; the alignment was checked above.
+        unsafe { ptr.write_volatile(value) };
+        Ok(())
+    }
+}
