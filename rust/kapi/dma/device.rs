@@ -7,14 +7,14 @@ use core::ptr::NonNull;
 use kernel::{
     bindings, device, devres,
     list::{impl_list_arc_safe, impl_list_item, List, ListArc, ListLinks},
-    new_mutex,
+    new_mutex, new_srcu,
     page::PAGE_SIZE,
     pci,
     prelude::*,
     sync::{
         aref::ARef,
         atomic::{AtomicFlag, Relaxed},
-        rcu, Arc, Mutex, SetOnce,
+        rcu, Arc, Mutex, SetOnce, Srcu,
     },
 };
 
@@ -27,9 +27,13 @@ use crate::{
 #[pin_data]
 pub(crate) struct Device {
     dev: ARef<device::Device>,
-    /// Cleared at unbind under the lock of `resources`. Then, after a grace period, resources are
-    /// released.
+    /// Cleared at unbind, which then waits for both kinds of readers before it releases resources.
     bound: AtomicFlag,
+    /// Readers allocate and map, which may sleep. Not a lock: reclaim waits for locks of the driver
+    /// under which resources are released.
+    #[pin]
+    acquiring: Srcu,
+    /// A leaf.
     #[pin]
     resources: Mutex<List<Resource>>,
 }
@@ -48,10 +52,11 @@ impl Device {
         // binding, and what another binding had mapped was unmapped at its unbind.
         kernel::error::to_result(unsafe { ours::rkfd_helper_dma_set_mask(raw(unbound), mask) })?;
         let this = Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 dev: unbound.into(),
                 bound: AtomicFlag::new(true),
-                resources <- new_mutex!(List::new()),
+                acquiring <- new_srcu!("rkfd_dma"),
+                resources <- new_mutex!(List::new(), "rkfd_dma_resources"),
             }),
             GFP_KERNEL,
         )?;
@@ -59,30 +64,25 @@ impl Device {
         Ok(this)
     }
 
-    /// Adds `item` to the resources that the unbind releases; `ENODEV` after it.
-    fn add(&self, item: ListArc<Resource>) -> Result {
-        let mut resources = self.resources.lock();
-        if !self.bound.load(Relaxed) {
-            return Err(ENODEV);
+    /// Fails with `ENODEV` after the unbind. The caller is a reader of RCU or of `acquiring`.
+    fn check_bound(&self) -> Result {
+        // Relaxed: after the store the unbind waits for readers, which may see either value.
+        if self.bound.load(Relaxed) {
+            Ok(())
+        } else {
+            Err(ENODEV)
         }
-        resources.push_back(item);
-        Ok(())
-    }
-
-    fn pop(&self) -> Option<ListArc<Resource>> {
-        self.resources.lock().pop_front()
     }
 
     /// Begins an access to memory that the unbind frees; `ENODEV` after it.
     pub(super) fn read_lock(&self) -> Result<rcu::Guard> {
         let guard = rcu::read_lock();
-        // ORDERING: Seen false only when the memory may be freed; the grace period of
-        // `Unbind::drop()` orders the store before the release.
-        if self.bound.load(Relaxed) {
-            Ok(guard)
-        } else {
-            Err(ENODEV)
-        }
+        self.check_bound()?;
+        Ok(guard)
+    }
+
+    fn pop(&self) -> Option<ListArc<Resource>> {
+        self.resources.lock().pop_front()
     }
 }
 
@@ -91,10 +91,8 @@ struct Unbind(Arc<Device>);
 
 impl Drop for Unbind {
     fn drop(&mut self) {
-        {
-            let _resources = self.0.resources.lock();
-            self.0.bound.store(false, Relaxed);
-        }
+        self.0.bound.store(false, Relaxed);
+        self.0.acquiring.synchronize();
         rcu::synchronize_rcu();
         while let Some(resource) = self.0.pop() {
             resource.release(&self.0.dev);
@@ -140,27 +138,20 @@ pub(super) enum Memory {
     Runs(KVVec<Run>),
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    New,
-    Live,
-    Released,
-}
-
 /// Memory or mappings of one owner.
 ///
 /// # Invariants
 ///
-/// `memory` is allocated or mapped while `state` is `Live`. It is in no list but that of its
-/// device.
+/// `memory`, once set, is allocated or mapped until `released` is set. The object is in no list but
+/// that of its device.
 #[pin_data]
 struct Resource {
     #[pin]
     links: ListLinks,
     memory: SetOnce<Memory>,
-    /// Held during allocation, mapping and release.
+    /// Held during the release; a leaf. Nothing is allocated under it.
     #[pin]
-    state: Mutex<State>,
+    released: Mutex<bool>,
 }
 
 // SAFETY: Memory and mappings are owned by the object, and may be released by any task.
@@ -178,11 +169,11 @@ impl_list_item! {
 impl Resource {
     /// Frees or unmaps `memory`, once.
     fn release(&self, dev: &device::Device) {
-        let mut state = self.state.lock();
-        let live = core::mem::replace(&mut *state, State::Released) == State::Live;
-        let Some(memory) = self.memory.as_ref().filter(|_| live) else {
+        let mut released = self.released.lock();
+        let Some(memory) = self.memory.as_ref().filter(|_| !*released) else {
             return;
         };
+        *released = true;
         match memory {
             // SAFETY: By the type invariant the memory is allocated with this size and these
             // addresses. Accesses hold a guard of `Device::read_lock()`: the caller is the unbind,
@@ -218,7 +209,7 @@ impl Registered {
             try_pin_init!(Resource {
                 links <- ListLinks::new(),
                 memory: SetOnce::new(),
-                state <- new_mutex!(State::New),
+                released <- new_mutex!(false, "rkfd_dma_released"),
             }),
             GFP_KERNEL,
         )?;
@@ -226,17 +217,12 @@ impl Registered {
             device: device.clone(),
             resource: item.clone_arc(),
         };
-        device.add(item)?;
-        {
-            // An unbind waits for the lock, so the DMA API is not used after it.
-            let mut state = this.resource.state.lock();
-            if *state != State::New {
-                return Err(ENODEV);
-            }
-            this.resource.memory.populate(acquire(&device.dev)?);
-            // INVARIANT: By the safety requirement the memory is allocated or mapped.
-            *state = State::Live;
-        }
+        // The unbind waits for this reader, so it finds the resource in the list.
+        let _acquiring = device.acquiring.read_lock();
+        device.check_bound()?;
+        // INVARIANT: By the safety requirement the memory is allocated or mapped.
+        this.resource.memory.populate(acquire(&device.dev)?);
+        device.resources.lock().push_back(item);
         Ok(this)
     }
 
