@@ -15,7 +15,7 @@ modules: ## build rkfd.ko against KDIR (default: the running kernel), as any out
 	+@$(MAKE) -C "$(KDIR)" M="$(CURDIR)" modules
 
 clean: ## remove build products from this folder (the cache stays)
-	@$(S)/clean "$(KDIR)"
+	@$(S)/clean
 
 setup: ## create or complete the cache: build root, kernel tree, firmware, the guest's Debian roots
 	@$(S)/setup --all
@@ -26,10 +26,10 @@ demo: ## boot the stock kernel with the GPU model, load rkfd, launch a vector ad
 check: ## run every test; the last line is `N passed, N failed`
 	@$(S)/check
 
-vm: ## a shell in the VM with rkfd loaded, in a Debian with ROCm: rocminfo and hipcc work there
+vm: ## start a shell in the VM with rkfd loaded, in a Debian root with ROCm (rocminfo, hipcc)
 	@$(S)/shell
 
-lint: ## static checks: clippy with the kernel's flags, rustfmt, layers, shellcheck, documentation, columns
+lint: ## run the static checks: clippy with the kernel's flags, rustfmt, layers, shellcheck, documentation, columns
 	@$(S)/lint
 
 fmt: ## format all Rust code
@@ -41,17 +41,17 @@ doc: ## build the documentation: Documentation/ as HTML, rustdoc of the module a
 bench: ## count guest instructions of queue ioctls, launches and jobs; measure the speed of copies
 	@$(S)/bench
 
-compare: ## rkfd and the stock driver with the same GPU model and workload, side by side: topology, packets, MQDs, page tables, cost
+compare: ## compare rkfd and the stock driver on the same GPU model and workload: topology, packets, MQDs, page tables, cost
 	@$(S)/compare
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 	@echo
-	@echo "  KDIR=dir        kernel tree for 'make' (it must carry its Rust crates; 'scripts/setup --where' names one)"
-	@echo "  WORKLOAD=hip    launch with HIP in 'make demo', in unmodified ROCm"
+	@echo "  KDIR=dir        kernel tree for 'make', with its Rust crates ('scripts/setup --where' prints the path of one)"
+	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'"
 	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': trixie or forky; ROOT=none: 'make vm' without ROCm"
-	@echo "  CHIP=mi300x     chip of the GPU model: mi300x or rx9070; 'make check' runs all those listed in tests/vm/boots"
+	@echo "  CHIP=mi300x     chip of the GPU model: mi300x or rx9070; without it 'make check' tests both"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
-	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more instead of the stock one; built at its first use (10 to 30 minutes)"
+	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes)"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
-	@echo "  RKFD_CACHE=dir  where downloads and slow products are kept (default ~/.cache/rkfd)"
+	@echo "  RKFD_CACHE=dir  folder of downloads and slow products (default ~/.cache/rkfd)"

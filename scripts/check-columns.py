@@ -21,7 +21,7 @@ COLUMNS = 100
 C_LIKE = {".rs", ".c", ".h", ".s", ".cl", ".hip"}
 PROSE = {".rst", ".md"}
 GENERATED = re.compile(r"rust/abi/regs/(?!name\.rs).*\.rs")
-# Nobody's to wrap: licence texts and lock files.
+# Licence texts, lock files and Cargo manifests are not wrapped.
 SKIPPED = re.compile(r"LICENSES/|COPYING$|.*\.lock$|.*\.toml$")
 # A term of a definition list that rkfd-compare reads: patterns on one line.
 RST_KEYS = re.compile(r"(``[^`]+``(, )?)+")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Checks rules of the source tree that a compiler does not know.
+"""Checks rules of the source tree that the compiler does not check.
 
-1. A file of rust/ imports only files that stand before it in rust/ORDER, re-exports counted. So
-   there is no circle, and no lower layer names a higher one.
-2. No upward edge in disguise: no downcast, no static that holds a trait object set at run time.
+1. A file of rust/ imports only files listed above it in rust/ORDER, also by way of re-exports: no
+   circular imports, and no lower layer names a higher one.
+2. No hidden upward edge: no downcast, no static that holds a trait object set at run time.
 3. `unsafe` is confined to kapi/, uapi.rs, bindings.rs, ring/writer.rs and trace.rs.
 4. Only hw/ and abi/ name a hardware generation.
-5. Every source file starts with its SPDX line, and every Rust file says what it is for.
+5. Every source file starts with its SPDX line, every Rust file has a //! line.
 6. The GPU model imports nothing of the driver but rkfd_abi.
 
 Takes the names of the files to check, relative to the checkout, on standard input.
@@ -200,7 +200,7 @@ def check_order(crate):
             continue
         for other, why in crate.edges[module].items():
             if place.get(name_of(other), 0) > place[file]:
-                complain(f"rust/{file}", 1, f"imports {why} from {name_of(other)}, which is above it in rust/ORDER")
+                complain(f"rust/{file}", 1, f"imports {why} from {name_of(other)}, which rust/ORDER lists below it")
     for group in crate.circles():
         complain("rust/ORDER", 1, "circle: " + ", ".join(name_of(module) for module in group))
 
@@ -227,14 +227,14 @@ def check_header(path):
     if "SPDX-License-Identifier:" not in head:
         complain(relative, 1, "no SPDX line")
     if path.suffix == ".rs" and not any("//!" in line for line in lines):
-        complain(relative, 1, "does not open with what it is responsible for (//!)")
+        complain(relative, 1, "has no //! line that states its responsibility")
 
 
 def check_model_file(path):
     relative = path.relative_to(ROOT).as_posix()
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if re.search(r"#\[path\s*=|include!\(\s*\"\.\./", code_of(line)) and "rust/" in line:
-            complain(relative, number, "the model takes code of the driver; it may share rkfd_abi only")
+            complain(relative, number, "includes code of the driver; the model shares rkfd_abi only")
 
 
 def main():

@@ -7,8 +7,8 @@ beside this script (gen-regs.list), and the driver's source, which decides which
 registers and fields are written: those that rust/hw, rust/asic and rust/abi
 name. Address, base index, field shift and field mask come from the headers. The
 output is committed, so building the module needs no kernel source tree beyond
-what Kbuild has; `gen-regs.py --check` tells whether it is current, with the
-registers and fields that are missing or not used.
+what Kbuild has; `gen-regs.py --check` fails if it is out of date and
+lists the registers and fields that are missing or unused.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def read_list(path):
         elif alias and modules:
             modules[-1].alias.append(alias.groups())
         elif line:
-            fail(f"{path.name}:{number}: neither a section head nor a rule of one")
+            fail(f"{path.name}:{number}: not a section head and not a rule in a section")
     return modules
 
 
@@ -251,16 +251,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", default=os.environ.get("RKFD_KERNEL_SRC"),
                         help="kernel source tree (default: RKFD_KERNEL_SRC)")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail when a file is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a file is out of date")
     args = parser.parse_args()
     if not args.source:
-        fail("name the kernel source tree or set RKFD_KERNEL_SRC")
+        fail("no kernel source tree: pass its path or set RKFD_KERNEL_SRC")
     modules = read_list(LIST)
     used = scan(modules)
     texts, types = {}, {}
     for module in modules:
         if not used[module.name]:
-            fail(f"[{module.name}] the driver names nothing of it: remove it from {LIST.name}")
+            fail(f"[{module.name}] the driver uses none of its registers: remove it from {LIST.name}")
         texts[f"{module.name}.rs"], own = emit(module, Path(args.source), used[module.name])
         for path, alias in own.items():
             types[path] = types.get(path) or alias

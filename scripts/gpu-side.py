@@ -75,7 +75,7 @@ def main():
             if len(words) == 4 and words[0].isdigit():
                 processes.event(words[1], words[2], words[3])
     for number, (pasid, counts) in enumerate(processes.rows.items(), 1):
-        print(f"\n{f'what the GPU saw of process {number} (PASID {pasid})':<58}{'count':>9}")
+        print(f"\n{f'GPU events of process {number} (PASID {pasid})':<58}{'count':>9}")
         for what, count in sorted(counts.items()):
             print(f"  {what:<54}{count:>11}")
     return 0

@@ -12,7 +12,7 @@ import sys
 
 USAGE = "usage: scripts/launch-way.py GUEST_OUTPUT [GPU_TRACE]"
 # Events of the GPU model that are not part of the launch: ring padding, register accesses.
-DULL = re.compile(r"op=0x10 |^(mmio|reg)_(read|write) ")
+IGNORED = re.compile(r"op=0x10 |^(mmio|reg)_(read|write) ")
 
 
 def pairs(text):
@@ -44,7 +44,7 @@ def is_dispatch(event):
 
 
 def clock_offset(steps, events):
-    """What to add to the model's time to get the guest's, or None."""
+    """Returns the difference of guest time and model time in ns, or None."""
     rung = next((t for t, _, _, step, _ in steps if step == "doorbell_rung"), None)
     first = next((i for i, event in enumerate(events) if is_dispatch(event)), None)
     if rung is None or first is None:
@@ -65,17 +65,18 @@ def scheduling(event):
     return {"a2": "MAP_QUEUES", "a3": "UNMAP_QUEUES", "a5": "RUN_LIST"}[packet[1]] if packet else None
 
 
-def launches_are_silent(events):
-    """Prints all scheduler commands, and whether there were none between first and last launch."""
+def no_command_between_launches(events):
+    """Prints all scheduler commands; returns whether there were none between first and last launch
+    and as many queues were removed as added."""
     launches = [i for i, event in enumerate(events) if is_dispatch(event)]
-    told = [op for op in map(scheduling, events) if op]
+    commands = [op for op in map(scheduling, events) if op]
     between = [op for op in map(scheduling, events[launches[0]:launches[-1]]) if op]
-    counts = ", ".join(f"{op} {told.count(op)}" for op in sorted(set(told)))
-    print(f"the scheduler was told: {counts}; between the launches: {', '.join(between) or 'nothing'}")
-    added, removed = told.count("ADD_QUEUE"), told.count("REMOVE_QUEUE")
+    counts = ", ".join(f"{op} {commands.count(op)}" for op in sorted(set(commands)))
+    print(f"scheduler commands: {counts}; between the launches: {', '.join(between) or 'none'}")
+    added, removed = commands.count("ADD_QUEUE"), commands.count("REMOVE_QUEUE")
     if added != removed:
         print(f"launch-way: {added} queues were added, {removed} removed", file=sys.stderr)
-    return not between and added == removed and bool(told)
+    return not between and added == removed and bool(commands)
 
 
 def main():
@@ -91,13 +92,13 @@ def main():
         events = list(gpu_events(sys.argv[2]))
         offset = clock_offset(steps, events)
         if offset is None:
-            print("launch-way: the GPU's trace has no dispatch that the demo's doorbell started", file=sys.stderr)
+            print("launch-way: the trace of the GPU has no dispatch after the demo's doorbell write", file=sys.stderr)
             return 1
         begin = min(t for t, *_ in steps)
         end = max(t + took for t, took, *_ in steps)
         rows += [(t + offset, 0, "gpu", f"{layer}.{event}", values) for t, layer, event, values in events
-                 if not DULL.search(f"{event} {values} ") and begin <= t + offset <= end]
-        if not launches_are_silent(events):
+                 if not IGNORED.search(f"{event} {values} ") and begin <= t + offset <= end]
+        if not no_command_between_launches(events):
             return 1
     rows.sort(key=lambda row: row[0])
     epoch = rows[0][0]

@@ -44,15 +44,26 @@ die() {
 
 note() { printf 'rkfd: %s\n' "$*" >&2; }
 
+# no_arguments NOTE "$@": checks the arguments of a script that takes none, and prints its usage.
+no_arguments() {
+	local usage="usage: scripts/${0##*/}     (no arguments${1:+; $1})"
+	shift
+	[ $# -gt 0 ] || return 0
+	case $1 in
+	-h | --help) echo "$usage"; exit 0 ;;
+	*) echo "$usage" >&2; exit 2 ;;
+	esac
+}
+
 # Chips of the GPU model.
 CHIPS="mi300x rx9070"
-case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "there is no chip $CHIP: CHIP is one of $CHIPS" ;; esac
+case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "unknown chip CHIP=$CHIP: use one of $CHIPS" ;; esac
 
 # Kernels that a VM can boot: Debian's, or one built from the same source with
 # tests/vm/debug.config.
 KERNELS="stock debug"
 KERNEL=${KERNEL:-stock}
-case " $KERNELS " in *" $KERNEL "*) ;; *) die "there is no kernel $KERNEL: KERNEL is one of $KERNELS" ;; esac
+case " $KERNELS " in *" $KERNEL "*) ;; *) die "unknown kernel KERNEL=$KERNEL: use one of $KERNELS" ;; esac
 export KERNEL
 # Factor for all time limits.
 TIME_FACTOR=1
@@ -72,7 +83,7 @@ guest_dir() {
 	printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(printf '%s\n' "$1" $GUEST_PACKAGES | sha256sum | cut -c1-12)"
 }
 
-# The kernel that set-up chose, or nothing before set-up. The name is the release (uname -r).
+# Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
 kernel_release() { cat "$RKFD_CACHE/kernel-$RKFD_SERIES.release" 2>/dev/null || true; }
 kernel_dir() { printf '%s/kernel-%s' "$RKFD_CACHE" "$(kernel_release)"; }
 
@@ -88,14 +99,14 @@ kernel_tree() { if [ "$KERNEL" = debug ]; then debug_kernel_dir; else kernel_dir
 module_folder() { if [ "$KERNEL" = debug ]; then echo module-debug; else echo module; fi; }
 kernel_name() { printf '%s kernel %s' "$KERNEL" "$(kernel_release)"; }
 
-# Folder of the firmware that set-up chose: amdgpu/NAME, `version` and `sha256` of the package.
+# Folder of the current firmware in the cache: amdgpu/NAME, `version` and `sha256` of the package.
 firmware_dir() { printf '%s/firmware-%s' "$RKFD_CACHE" "$(cat "$RKFD_CACHE/firmware.version" 2>/dev/null || true)"; }
 firmware_ready() {
 	local file
 	for file in $FIRMWARE_FILES; do [ -s "$(firmware_dir)/amdgpu/$file" ] || return 1; done
 }
 
-need_root() { [ "$(id -u)" = 0 ] || die "needs root (it makes a Debian root file system and enters it by chroot): run it with sudo"; }
+need_root() { [ "$(id -u)" = 0 ] || die "root privileges are needed to create and enter Debian root file systems: run with sudo"; }
 
 # step TITLE ON_FAILURE COMMAND...: runs COMMAND with its output in a log and shows the time passed.
 # If it fails, calls ON_FAILURE (which ends the script) with $STEP_LOG set. COMMAND runs under

@@ -150,7 +150,7 @@ fn registers(run: &Run) -> Registers<'_> {
 
 /// Returns the table of acts per section, as counts.
 pub fn sections(runs: &[Run]) -> String {
-    let mut out = String::from("What the GPU was told in each step: register writes/reads, doorbells of kernel queues, packets of KIQ and HIQ, packets\nof kernel DMA rings.\n\n");
+    let mut out = String::from("GPU accesses of each step: register writes/reads, doorbells of kernel queues, packets of KIQ and HIQ, packets\nof kernel DMA rings.\n\n");
     let mut before = String::new();
     for section in &runs[0].trace.sections {
         if section.name.is_empty() {
