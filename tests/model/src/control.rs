@@ -111,7 +111,7 @@ mod tests {
     use crate::trace::Trace;
 
     #[test]
-    fn details_are_switched_and_tables_are_walked() {
+    fn trace_details_and_walks() {
         let gpu = Gpu::new(Options {
             chip: &mi300x::CHIP,
             boot: Boot::Warm,

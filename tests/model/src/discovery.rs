@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_back_by_amds_rules() {
+    fn table_parses_by_amd_rules() {
         let b = binary(&CHIP, false);
         assert!(b.len() < TMR_SIZE);
         assert_eq!(u32_at(&b, 0), 0x2821_1407);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn gc_and_harvest_tables_hold() {
+    fn gc_and_harvest_tables() {
         let b = binary(&CHIP, false);
         let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
         assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (2, 1));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn workgroup_processors_are_counted_where_there_are_some() {
+    fn wgp_counts() {
         let b = binary(&rx9070::CHIP, false);
         assert!(b.len() < TMR_SIZE);
         let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn corruption_is_visible() {
+    fn corruption_is_detected() {
         assert_ne!(binary(&CHIP, true)[8..10], binary(&CHIP, false)[8..10]);
     }
 }

@@ -217,7 +217,7 @@ mod tests {
     use crate::mem::sparse_file;
 
     #[test]
-    fn finds_ranges_and_crosses_their_border() {
+    fn lookup_and_crossing_of_ranges() {
         let mem = GuestMemory::default();
         let file = sparse_file("t", 0x4000).unwrap();
         mem.map(

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_knob_can_be_set_and_counts_down() {
+    fn all_knobs_are_settable_and_count_down() {
         let knobs = Knobs::default();
         for (name, _) in Knobs::LIST {
             assert!(knobs.set(name, 2));

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_counted_but_not_kept() {
+    fn lines_beyond_the_limit_are_counted_only() {
         let log = Strict::quiet();
         for i in 0..2 * LINE_LIMIT {
             strict!(log, "x", "line {i}");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_lines_do_not_count_as_unexpected() {
+    fn expected_lines_are_not_violations() {
         let log = Strict::new(vec!["no such register".into()]);
         log.lock().quiet = true;
         strict!(log, "regs", "no such register {:#x}", 4);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_order_times_out_and_closes() {
+    fn order_timeout_and_close() {
         let mailbox = Mailbox::default();
         mailbox.send(1);
         mailbox.send(2);

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accesses_are_checked() {
+    fn bounds_are_checked() {
         let block = Block::map(sparse_file("t", 8192).unwrap(), 4096, 4096).unwrap();
         block.write(4, &[1, 2, 3, 4]).unwrap();
         block.write(9, &[5, 6, 7]).unwrap();

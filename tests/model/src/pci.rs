@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_is_that_of_the_card() {
+    fn ids_of_the_card() {
         let config = Config::new(&CHIP, 8 << 30);
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         assert_eq!(read32(&config, 8) >> 8, 0x12_0000);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graphics_card_shows_its_class_and_a_small_register_bar() {
+    fn graphics_card_class_and_register_bar() {
         let mut config = Config::new(&crate::chips::rx9070::CHIP, 8 << 30);
         assert_eq!(read32(&config, 0), 0x7550_1002);
         assert_eq!(read32(&config, 8) >> 8, 0x03_0000);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn sizing_bars_gives_their_sizes() {
+    fn bar_sizing() {
         let mut config = Config::new(&CHIP, 8 << 30);
         let mut size = |at: u64| {
             let old = read32(&config, at);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_form_a_list_that_ends() {
+    fn capability_list_is_finite() {
         let config = Config::new(&CHIP, 8 << 30);
         let mut at = read32(&config, 0x34) & 0xff;
         let mut ids = Vec::new();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn read_only_bits_stay_and_flr_resets() {
+    fn read_only_bits_and_flr() {
         let mut config = Config::new(&CHIP, 8 << 30);
         assert_eq!(config.write(0, &[0xff; 4]), Effect::None);
         assert_eq!(read32(&config, 0), 0x74a1_1002);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_sees_an_update() {
+    fn updates_are_visible_to_all_threads() {
         let shards = Shards::<u32>::default();
         assert_eq!(shards.update(|v| std::mem::replace(v, 7)), 0);
         std::thread::scope(|scope| {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_untouched_ranges() {
+    fn untouched_ranges_are_reported() {
         let vram = Vram::new(1 << 20).unwrap();
         assert_eq!(vram.untouched(0x1000, 0x8000), 0x8000);
         vram.write(0x5800, &[1]).unwrap();

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_distinguished() {
+    fn parts_are_identified() {
         let firmware = Firmware::default();
         let all = [Fw::Rlc, Fw::Mec1, Fw::Mec1Jt, Fw::Sdma(0), Fw::Sdma(15)];
         for (n, fw) in all.iter().enumerate() {

@@ -410,7 +410,7 @@ mod tests {
 
     /// Checks fields that are read with one generation's constants for both.
     #[test]
-    fn selection_is_alike_on_both_generations() {
+    fn selection_matches_on_both_generations() {
         for (ours, theirs) in [
             (gc::GRBM_GFX_CNTL__MEID, gc12::GRBM_GFX_CNTL__MEID),
             (gc::GRBM_GFX_CNTL__PIPEID, gc12::GRBM_GFX_CNTL__PIPEID),

@@ -430,7 +430,7 @@ mod tests {
 
     /// Checks fields that are read with one generation's constants for both.
     #[test]
-    fn ring_control_is_alike_on_both_generations() {
+    fn ring_control_is_the_same_on_both_generations() {
         for (ours, theirs) in [
             (regs::IH_RB_CNTL__RB_ENABLE, regs12::IH_RB_CNTL__RB_ENABLE),
             (regs::IH_RB_CNTL__RB_SIZE, regs12::IH_RB_CNTL__RB_SIZE),

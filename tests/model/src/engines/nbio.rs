@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_generations_have_the_registers_at_the_same_places() {
+    fn registers_match_on_both_generations() {
         for (ours, theirs) in [
             (nbio::regBIF_BX_PF0_MM_INDEX, nbif::regBIF_BX_PF0_MM_INDEX),
             (nbio::regBIF_BX_PF0_MM_DATA, nbif::regBIF_BX_PF0_MM_DATA),

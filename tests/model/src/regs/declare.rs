@@ -177,7 +177,7 @@ mod tests {
     use crate::regs::RegisterMap;
 
     #[test]
-    fn the_map_has_the_addresses_that_drivers_use_before_discovery() {
+    fn addresses_used_before_discovery() {
         let map = RegisterMap::build(&CHIP, &all(&CHIP, 8 << 30)).unwrap();
         assert_eq!(map.get(0xde3).unwrap().get(), 8192);
         assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_values_name_registers_that_exist() {
+    fn reset_values_name_existing_registers() {
         for chip in Chip::all() {
             let decls = all(chip, 8 << 30);
             for (ip, reg, ..) in power_on(chip, 8 << 30) {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_of_gfx12_has_the_same_addresses_before_discovery() {
+    fn gfx12_addresses_used_before_discovery() {
         let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30)).unwrap();
         assert_eq!(map.get(0xde3).unwrap().get(), 8192);
         assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn dma_engines_of_gfx12_are_apart() {
+    fn gfx12_sdma_registers_are_per_engine() {
         let map = RegisterMap::build(&RX9070, &all(&RX9070, 8 << 30)).unwrap();
         for (n, base) in [(0, 0x1260), (1, 0x1860)] {
             let slot = map.get(base + 0x80).unwrap();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_read_the_same_at_every_place_of_the_ring() {
+    fn packets_wrap_at_every_ring_offset() {
         for start in 0..200 {
             let mock = Mock::default();
             let words = [
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reserved_bit_of_every_packet_is_found() {
+    fn reserved_bits_of_all_packets_are_reported() {
         for shape in pm4::PACKETS.iter().chain(pm4::gfx12::PACKETS) {
             for dw in 0..shape.dwords {
                 for bit in 0..32 {

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_sizes_and_formats() {
+    fn mqd_sizes_and_formats() {
         let pm4 = Config::from_bank(Generation::Gfx9, &bank(8 | 1 << 30, 0)).unwrap();
         assert_eq!((pm4.size, pm4.base), (512, 0x100_0000));
         assert!(pm4.privileged);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_survive_their_registers() {
+    fn pointers_round_trip_through_registers() {
         let pm4 = Config::from_bank(Generation::Gfx9, &bank(8, 0)).unwrap();
         let aql = Config::from_bank(Generation::Gfx9, &bank(9 | 2 << 25, 1)).unwrap();
         let mut seed = 1u64;

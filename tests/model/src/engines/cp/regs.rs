@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn banks_are_apart_and_me_zero_has_none() {
+    fn banks_are_separate_and_me0_has_none() {
         let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
         let mut wakes = Vec::new();
         let reg = id(gc::regCP_HQD_PQ_BASE);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn activation_and_dequeue_wake_the_engine() {
+    fn activation_and_dequeue_signal_the_engine() {
         let mut banks = Banks::new(Generation::Gfx9, Boot::Warm);
         let mut wakes = Vec::new();
         let slot = Slot::new(1, 1, 0);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn gfx12_waits_for_its_mec_to_be_started() {
+    fn gfx12_mec_starts_halted() {
         let mut banks = Banks::new(Generation::Gfx12, Boot::Warm);
         let mut wakes = Vec::new();
         let slot = Slot::new(0, 1, 0);

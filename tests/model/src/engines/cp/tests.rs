@@ -502,7 +502,7 @@ const GATE: [u32; 11] = [
 ];
 
 #[test]
-fn the_engine_starts_the_kiq_and_hiq() {
+fn kiq_and_hiq_start() {
     with_card(|card| {
         card.start();
         assert_eq!(card.bank(Slot::new(1, 0, 0), gc::regCP_HQD_ACTIVE), 1);

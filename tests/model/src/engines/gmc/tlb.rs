@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_vmids_apart_and_forgets_on_request() {
+    fn entries_are_per_vmid_and_invalidated() {
         let tlb = Tlb::default();
         let entry = |page| Entry {
             page,

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_start_stop_and_say_who_they_are() {
+    fn pipes_start_stop_and_report_version() {
         let pipes = Pipes::default();
         let strict = Strict::quiet();
         let gp3 = gc::regCP_MES_GP3_LO.into();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn banks_are_apart() {
+    fn banks_are_separate() {
         let pipes = Pipes::default();
         let strict = Strict::quiet();
         let reg = gc::regCP_MES_MSCRATCH_LO.into();

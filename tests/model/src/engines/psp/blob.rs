@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_to_fit() {
+    fn inconsistent_sizes_are_refused() {
         let mut bytes = [0; signed::SIZE];
         bytes[signed::MAGIC_AT..][..4].copy_from_slice(&signed::MAGIC);
         let mut put =

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_examples_of_the_standard() {
+    fn fips_180_examples() {
         assert_eq!(
             hex(b"abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

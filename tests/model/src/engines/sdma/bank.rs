@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_registers_are_alike() {
+    fn register_blocks_match() {
         let of = |reg: Reg| v4().context_of(reg.off);
         let status = Some(regs::regSDMA_GFX_CONTEXT_STATUS.off);
         let control = Some(regs::regSDMA_GFX_RB_CNTL.off);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doorbell_moves_the_pointer_of_the_context_that_listens() {
+    fn doorbell_updates_wptr_of_enabled_context() {
         let mut bank = Bank::new(v4(), Boot::Warm);
         let id = ContextId::rlc(3);
         assert_eq!(bank.ring(0x200, 64), Rung::NoQueue);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enabled_context_is_idle_when_its_pointers_meet() {
+    fn enabled_context_is_idle_if_pointers_are_equal() {
         let mut bank = Bank::new(v4(), Boot::Warm);
         let status = |bank: &Bank| bank.read(regs::regSDMA_GFX_CONTEXT_STATUS.off);
         assert_eq!(status(&bank), 4);

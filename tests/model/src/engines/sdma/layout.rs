@@ -471,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_at_the_same_place() {
+    fn fields_match_on_both_generations() {
         use gc::*;
         use regs::*;
         for (a, b) in [
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_is_the_row_of_registers() {
+    fn mqd_image_follows_register_order() {
         for (dw, reg) in V7.image {
             let at = V7.of_context(ContextId::GFX, *reg);
             assert_eq!(at, Some(FIRST as usize + dw), "{}", reg.name);
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_of_both_engines_are_in_the_same_places() {
+    fn registers_match_on_both_engines() {
         let cases: [(Reg, Reg, Option<ContextId>); 4] = [
             (gc::regSDMA0_CNTL, gc::regSDMA1_CNTL, None),
             (gc::regSDMA0_MCU_CNTL, gc::regSDMA1_MCU_CNTL, None),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn no_doorbell_is_lost_while_a_queue_is_mapped() {
+    fn doorbell_during_map_is_not_lost() {
         assert_eq!(mapped(0, false), 0);
         // The doorbell was rung before the mapping.
         assert_eq!(mapped(64, false), 64);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_whose_write_pointer_cannot_be_read_is_not_mapped() {
+    fn unreadable_wptr_prevents_map() {
         let sdma = sdma();
         let fault = VmFault {
             hub: Hub::Gfx,

@@ -21,7 +21,7 @@ pub(super) fn start(card: &mut Card<'_>) -> User {
 }
 
 #[test]
-fn a_kernel_runs_and_signals() {
+fn dispatch_and_completion_signal() {
     with_card(|card| {
         let user = start(card);
         let kernel = card.kernel(0, &GATE);
@@ -76,7 +76,7 @@ pub(super) fn set_signal(card: &Card<'_>, at: u64, value: u64) {
 }
 
 #[test]
-fn the_barrier_bit_waits_and_others_overtake() {
+fn barrier_bit_orders_packets() {
     with_card(|card| {
         let user = start(card);
         let slow = card.kernel(0, &GATE);
@@ -98,7 +98,7 @@ fn the_barrier_bit_waits_and_others_overtake() {
 }
 
 #[test]
-fn barrier_packets_wait_for_all_or_for_one() {
+fn barrier_and_or_packets() {
     with_card(|card| {
         let user = start(card);
         let deps: Vec<u64> = (0..5).map(|n| card.signal(n, 0)).collect();
@@ -120,7 +120,7 @@ fn barrier_packets_wait_for_all_or_for_one() {
 }
 
 #[test]
-fn packets_are_taken_in_order_however_the_doorbells_come() {
+fn doorbell_order_does_not_reorder_packets() {
     with_card(|card| {
         let user = start(card);
         let kernel = card.kernel(0, &[ENDPGM]);
@@ -163,7 +163,7 @@ fn packets_are_taken_in_order_however_the_doorbells_come() {
 }
 
 #[test]
-fn times_are_written_when_the_queue_is_profiled() {
+fn timestamps_of_profiled_queues() {
     with_card(|card| {
         let user = start(card);
         let at = user.amd_queue() + amd_queue::QUEUE_PROPERTIES as u64;
@@ -179,7 +179,7 @@ fn times_are_written_when_the_queue_is_profiled() {
 }
 
 #[test]
-fn a_vendor_packet_runs_its_pm4_buffer() {
+fn vendor_packet_runs_pm4_buffer() {
     with_card(|card| {
         let user = start(card);
         let ib = 0x6_0000u64;
@@ -233,7 +233,7 @@ fn a_vendor_packet_runs_its_pm4_buffer() {
 }
 
 #[test]
-fn each_wrong_packet_has_its_error_code() {
+fn error_codes_of_invalid_packets() {
     type Spoil = fn(&mut [u8; 64]);
     let cases: &[(u64, Spoil)] = &[
         (2, |p| p[kd::SETUP] = 0),
@@ -285,7 +285,7 @@ fn each_wrong_packet_has_its_error_code() {
 }
 
 #[test]
-fn a_kernel_that_fails_stops_its_queue_alone() {
+fn kernel_exception_signals_inactive_queue() {
     // (code, inactive code): s_trap 3, an undecodable instruction.
     for (code, expected) in [(0xbf92_0003, 0x8000_0000u64), (0xffff_ffff, 0x4000_0000)] {
         with_card(|card| {
@@ -307,7 +307,7 @@ fn a_kernel_that_fails_stops_its_queue_alone() {
 }
 
 #[test]
-fn interrupts_just_before_the_end_are_posted() {
+fn interrupt_before_end_of_wave_is_posted() {
     with_card(|card| {
         let user = start(card);
         let mut code = GATE.to_vec();
@@ -336,7 +336,7 @@ fn interrupts_just_before_the_end_are_posted() {
 }
 
 #[test]
-fn a_trap_handler_gets_the_exception_instead() {
+fn trap_handler_receives_exception() {
     // Sends the doorbell and EC_QUEUE_WAVE_TRAP, halts the wave and returns.
     const HANDLER: [u32; 6] = [
         // s_sendmsg MSG_GET_DOORBELL
@@ -395,7 +395,7 @@ fn a_trap_handler_gets_the_exception_instead() {
 }
 
 #[test]
-fn a_faulting_kernel_halts_until_it_is_unmapped() {
+fn faulting_kernel_halts_until_unmap() {
     with_card(|card| {
         let user = start(card);
         let kernel = card.kernel(0, &GATE);
@@ -415,7 +415,7 @@ fn a_faulting_kernel_halts_until_it_is_unmapped() {
 }
 
 #[test]
-fn workgroups_that_wait_for_each_other_end() {
+fn interdependent_workgroups_complete() {
     // As many workgroups as fit wait for the last of them.
     const BARRIER: [u32; 14] = [
         // v_mov_b32 v0, 0
@@ -456,7 +456,7 @@ fn workgroups_that_wait_for_each_other_end() {
 }
 
 #[test]
-fn producers_may_run_ahead_of_the_ring() {
+fn write_index_beyond_ring_size_reserves_only() {
     with_card(|card| {
         let user = start(card);
         let kernel = card.kernel(0, &GATE);

@@ -132,7 +132,7 @@ fn launch(code: u64, groups: u32) -> Vec<u32> {
 }
 
 #[test]
-fn queues_run_once_the_mec_does() {
+fn queues_need_a_running_mec() {
     with_gfx12(|card| {
         card.write_reg((0, 0, 0), gc12::regCP_PQ_STATUS, 2);
         let user = put_pm4(card);
@@ -151,7 +151,7 @@ fn queues_run_once_the_mec_does() {
 }
 
 #[test]
-fn the_two_addresses_of_a_write_pointer_are_one_place() {
+fn wptr_addresses_alias() {
     with_gfx12(|card| {
         let user = put_pm4(card);
         assert!(map(card, user, user.wptr() + 8));
@@ -161,7 +161,7 @@ fn the_two_addresses_of_a_write_pointer_are_one_place() {
 }
 
 #[test]
-fn cache_packets_have_the_form_of_gfx12() {
+fn cache_packets_have_gfx12_layout() {
     with_gfx12(|card| {
         let user = start(card);
         let mut acquire = [0; 8];
@@ -194,7 +194,7 @@ fn cache_packets_have_the_form_of_gfx12() {
 }
 
 #[test]
-fn no_firmware_takes_packets_of_the_hws() {
+fn hws_packets_are_bad_opcodes() {
     for packet in [
         pm4::set_resources::PACKET,
         pm4::map_queues::PACKET,
@@ -214,7 +214,7 @@ fn no_firmware_takes_packets_of_the_hws() {
 }
 
 #[test]
-fn wave32_grids_run_and_survive_preemption() {
+fn wave32_dispatch_survives_preemption() {
     with_gfx12(|card| {
         let user = start(card);
         card.mock().put32(CODE, ENDPGM);
@@ -259,7 +259,7 @@ fn mqd_of(card: &Card<'_>, user: User, n: usize) -> u32 {
 }
 
 #[test]
-fn a_ring_of_the_mes_is_started_by_registers() {
+fn mes_ring_starts_by_registers() {
     with_gfx12(|card| {
         let ring = 0x2_2000u64;
         let put = |reg, value| card.write_reg((3, 1, 0), reg, value);
@@ -310,7 +310,7 @@ fn kernel(card: &Card<'_>, code: &[u32]) -> u64 {
 }
 
 #[test]
-fn a_wave32_kernel_sends_messages_and_signals() {
+fn wave32_messages_and_signals() {
     with_gfx12(|card| {
         let user = start_aql(card);
         // s_mov_b32 m0, 5; s_sendmsg sendmsg(MSG_INTERRUPT); s_endpgm
@@ -335,7 +335,7 @@ fn a_wave32_kernel_sends_messages_and_signals() {
 }
 
 #[test]
-fn scratch_of_wave32_is_asked_for_with_its_own_code() {
+fn wave32_scratch_request_code() {
     with_gfx12(|card| {
         let user = start_aql(card);
         let inactive = card.signal(1, 4);

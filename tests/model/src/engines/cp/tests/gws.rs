@@ -57,7 +57,7 @@ const fn gws_barrier(n: u32) -> [u32; 21] {
 }
 
 #[test]
-fn workgroups_synchronise_by_gws() {
+fn gws_barrier_across_workgroups() {
     const N: u32 = 40;
     with_card(|card| {
         card.start();
@@ -102,7 +102,7 @@ fn set_inactive_signal(card: &Card<'_>, user: User, signal: u64) {
 }
 
 #[test]
-fn waves_are_preempted_at_a_barrier() {
+fn preemption_at_a_barrier() {
     const N: u32 = 40;
     with_card(|card| {
         card.start();

@@ -5,7 +5,7 @@
 use super::*;
 
 #[test]
-fn a_runlist_maps_its_queues_and_unmapping_saves_them() {
+fn runlist_maps_and_unmap_saves_queues() {
     with_card(|card| {
         card.start();
         let users = [card.put_queue(0), card.put_queue(1)];
@@ -69,7 +69,7 @@ fn waiting_kernel(card: &mut Card<'_>) -> (User, u64) {
 }
 
 #[test]
-fn a_running_dispatch_is_preempted_and_goes_on_elsewhere() {
+fn preempted_dispatch_resumes_on_another_hqd() {
     with_card(|card| {
         let (user, signal) = waiting_kernel(card);
         let other = card.put_queue(1);
@@ -99,7 +99,7 @@ fn a_running_dispatch_is_preempted_and_goes_on_elsewhere() {
 }
 
 #[test]
-fn an_overwritten_save_area_is_detected() {
+fn overwritten_save_area_is_detected() {
     with_card(|card| {
         let (user, _) = waiting_kernel(card);
         card.unmap_all();
@@ -113,7 +113,7 @@ fn an_overwritten_save_area_is_detected() {
 }
 
 #[test]
-fn a_reset_drops_the_work() {
+fn reset_drops_work() {
     with_card(|card| {
         let (user, signal) = waiting_kernel(card);
         card.mock().put64(FENCE, 0);
@@ -144,7 +144,7 @@ fn a_reset_drops_the_work() {
 }
 
 #[test]
-fn thirty_queues_share_twenty_four_slots() {
+fn thirty_queues_on_24_hqds() {
     with_card(|card| {
         card.start();
         let users: Vec<User> = (0..30).map(|n| card.put_queue(n)).collect();
@@ -177,7 +177,7 @@ fn thirty_queues_share_twenty_four_slots() {
 }
 
 #[test]
-fn more_processes_than_vmids_take_turns() {
+fn more_processes_than_vmids() {
     with_card(|card| {
         card.start();
         let users: Vec<User> = (0..16).map(|n| card.put_queue(n)).collect();
@@ -200,7 +200,7 @@ fn more_processes_than_vmids_take_turns() {
 }
 
 #[test]
-fn a_list_that_does_not_fit_must_be_chained() {
+fn oversubscribed_runlist_must_be_chained() {
     with_card(|card| {
         card.start();
         let users: Vec<User> = (0..25).map(|n| card.put_queue(n)).collect();
@@ -211,7 +211,7 @@ fn a_list_that_does_not_fit_must_be_chained() {
 }
 
 #[test]
-fn wrong_lists_stop_the_hiq() {
+fn invalid_runlist_stops_hiq() {
     type Spoil = fn(&Card<'_>);
     let cases: &[Spoil] = &[
         // A queue that MAP_PROCESS does not announce.
@@ -245,7 +245,7 @@ fn wrong_lists_stop_the_hiq() {
 }
 
 #[test]
-fn wrong_mqds_are_not_mapped_or_at_least_reported() {
+fn invalid_mqds_are_refused_or_reported() {
     let cases: &[(usize, u32, bool)] = &[
         (dw::header, 0, false),
         (dw::cp_hqd_pq_base_lo, 0, false),
@@ -268,7 +268,7 @@ fn wrong_mqds_are_not_mapped_or_at_least_reported() {
 }
 
 #[test]
-fn a_preemption_timeout_reports_the_queue() {
+fn preemption_timeout_reports_queue() {
     with_card(|card| {
         let (user, signal) = waiting_kernel(card);
         card.mock().knobs().set("hws.no_preempt", 2);
@@ -320,7 +320,7 @@ fn hung_firmware_writes_no_fence() {
 }
 
 #[test]
-fn a_queue_without_a_save_area_drains() {
+fn queue_without_save_area_drains() {
     with_card(|card| {
         card.start();
         let user = card.put_queue(0);
@@ -343,7 +343,7 @@ fn a_queue_without_a_save_area_drains() {
 }
 
 #[test]
-fn the_kiq_invalidates_by_process_and_takes_the_hiq_away() {
+fn kiq_invalidates_by_pasid_and_unmaps_hiq() {
     with_card(|card| {
         card.start();
         let user = card.put_queue(0);
@@ -371,7 +371,7 @@ fn the_kiq_invalidates_by_process_and_takes_the_hiq_away() {
 }
 
 #[test]
-fn an_endless_kernel_does_not_stop_other_queues() {
+fn endless_kernel_does_not_block_other_queues() {
     with_card(|card| {
         card.start();
         let (a, b) = (card.put_queue(0), card.put_queue(1));
@@ -395,7 +395,7 @@ fn an_endless_kernel_does_not_stop_other_queues() {
 /// Preempts packets in every state: each dispatch counts, each barrier
 /// waits for the last dispatch, vendor packets write memory.
 #[test]
-fn preemption_at_any_moment_loses_and_repeats_nothing() {
+fn preemption_at_random_points_loses_nothing() {
     // Counts at s[0:1].
     const COUNT: [u32; 8] = [
         // v_mov_b32 v0, 0

@@ -7,7 +7,7 @@ use super::*;
 const MEM: u64 = 0x6_0000;
 
 #[test]
-fn a_ring_test_writes_the_scratch_register() {
+fn ring_test_writes_scratch_register() {
     with_card(|card| {
         card.start_kiq();
         let scratch = 0xa000 + gc::regSCRATCH_REG0.off;
@@ -25,7 +25,7 @@ fn a_ring_test_writes_the_scratch_register() {
 }
 
 #[test]
-fn the_ring_wraps_at_every_offset() {
+fn ring_wraps_at_every_offset() {
     with_card(|card| {
         card.start_kiq();
         for round in 0..400u32 {
@@ -49,7 +49,7 @@ fn the_ring_wraps_at_every_offset() {
 }
 
 #[test]
-fn data_moves_between_memory_and_registers() {
+fn copies_between_memory_and_registers() {
     with_card(|card| {
         card.start_kiq();
         card.mock().set_reg(0x3000, 77);
@@ -113,7 +113,7 @@ fn data_moves_between_memory_and_registers() {
 }
 
 #[test]
-fn waiting_does_not_stop_other_queues() {
+fn waiting_queue_does_not_block_others() {
     with_card(|card| {
         card.start();
         card.kiq(&[
@@ -140,7 +140,7 @@ fn waiting_does_not_stop_other_queues() {
 }
 
 #[test]
-fn a_fence_is_written_before_its_interrupt() {
+fn fence_is_written_before_interrupt() {
     with_card(|card| {
         card.start_kiq();
         card.mock().acts();
@@ -172,7 +172,7 @@ fn a_fence_is_written_before_its_interrupt() {
 }
 
 #[test]
-fn buffers_nest_chain_and_return() {
+fn indirect_buffers_nest_and_chain() {
     with_card(|card| {
         card.start_kiq();
         let (a, b) = (MEM + 0x100, MEM + 0x200);
@@ -205,7 +205,7 @@ fn buffers_nest_chain_and_return() {
 }
 
 #[test]
-fn wrong_packets_stop_the_queue_and_raise_bad_opcode() {
+fn invalid_packet_stops_queue_with_bad_opcode() {
     let cases: &[&[u32]] = &[
         &[pm4::header(0xee, 2), 0, 0],
         &[0x0001_2345, 0, 0],
@@ -251,7 +251,7 @@ fn reserved_bits_are_reported_and_ignored() {
 }
 
 #[test]
-fn a_faulting_ring_stops_and_a_dequeue_frees_it() {
+fn faulting_ring_stops_until_dequeue() {
     with_card(|card| {
         card.start_kiq();
         card.mock().unmap(KIQ_RING);

@@ -8,7 +8,7 @@ use super::aql::{set_signal, start, GATE_OPEN, KERNARG};
 use super::*;
 
 #[test]
-fn scratch_is_asked_for_and_waited_for() {
+fn queue_waits_for_scratch() {
     with_card(|card| {
         let user = start(card);
         let inactive = inactive_signal(card, user);
@@ -55,7 +55,7 @@ fn give_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u3
 }
 
 #[test]
-fn the_alternate_scratch_takes_small_grids() {
+fn alternate_scratch_serves_small_grids() {
     with_card(|card| {
         let user = start(card);
         let at = user.amd_queue() + amd_queue::CAPS as u64;
@@ -93,7 +93,7 @@ fn the_alternate_scratch_takes_small_grids() {
 }
 
 #[test]
-fn scratch_that_was_lent_goes_back() {
+fn scratch_is_reclaimed() {
     with_card(|card| {
         let user = start(card);
         let inactive = inactive_signal(card, user);
@@ -123,7 +123,7 @@ fn scratch_that_was_lent_goes_back() {
 }
 
 #[test]
-fn a_queue_that_waits_for_scratch_survives_preemption() {
+fn preemption_while_waiting_for_scratch() {
     with_card(|card| {
         let user = start(card);
         let inactive = inactive_signal(card, user);
@@ -145,7 +145,7 @@ fn a_queue_that_waits_for_scratch_survives_preemption() {
 }
 
 #[test]
-fn scratch_for_less_than_a_workgroup_is_not_enough() {
+fn scratch_below_one_workgroup_is_refused() {
     with_card(|card| {
         let user = start(card);
         let inactive = inactive_signal(card, user);
@@ -164,7 +164,7 @@ fn scratch_for_less_than_a_workgroup_is_not_enough() {
 }
 
 #[test]
-fn workgroups_share_no_scratch_at_the_same_time() {
+fn concurrent_workgroups_have_separate_scratch() {
     with_card(|card| {
         let user = start(card);
         // Scratch for two waves: the third workgroup waits for the first.

@@ -68,7 +68,7 @@ fn launch(kernel: u64, groups: u32, fence: u64) -> Vec<u32> {
 }
 
 #[test]
-fn a_pm4_queue_launches_and_signals() {
+fn pm4_queue_dispatches_and_signals() {
     with_card(|card| {
         let user = start_pm4(card);
         let kernel = card.kernel(0, &GATE);
@@ -110,7 +110,7 @@ fn a_pm4_queue_launches_and_signals() {
 }
 
 #[test]
-fn users_may_not_touch_registers_or_schedule() {
+fn privileged_packets_are_refused() {
     let packets: [&[u32]; 4] = [
         &[pm4::header(op::SET_UCONFIG_REG, 2), 0x40, 1],
         &[pm4::header(op::COPY_DATA, 5), 5 << 8, 0x3000, 0, 0x9000, 0],
@@ -133,7 +133,7 @@ fn users_may_not_touch_registers_or_schedule() {
 }
 
 #[test]
-fn a_buffer_that_calls_itself_is_stopped() {
+fn recursive_indirect_buffer_is_stopped() {
     with_card(|card| {
         let user = start_pm4(card);
         let ib = 0x6_0000u64;
@@ -189,7 +189,7 @@ impl Random {
 }
 
 #[test]
-fn nonsense_stops_no_engine() {
+fn random_packets_do_not_stop_the_engine() {
     let mut random = Random(0x1234_5678_9abc_def1);
     for round in 0..150u64 {
         with_card(|card| {

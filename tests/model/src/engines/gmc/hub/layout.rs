@@ -232,7 +232,7 @@ mod tests {
     /// Checks what the layout assumes for all generations: bits of single registers, and that
     /// 64-bit halves, engines and contexts are consecutive.
     #[test]
-    fn hubs_differ_only_where_the_table_says() {
+    fn hubs_differ_only_by_table() {
         assert_eq!(gc9::VM_CONTEXT1_CNTL__ENABLE_CONTEXT.mask, 1);
         for field in [
             gc12::GCVM_CONTEXT1_CNTL__ENABLE_CONTEXT,

@@ -8,7 +8,7 @@ use super::super::code;
 use super::*;
 
 #[test]
-fn comes_up_as_the_driver_does_it() {
+fn bring_up_sequence() {
     let mut bench = Bench::off();
     use mes::add_queue as aq;
     assert_eq!(bench.send(1, &set_hw_rsrc(1)), 1);
@@ -39,7 +39,7 @@ fn comes_up_as_the_driver_does_it() {
 }
 
 #[test]
-fn a_stopped_pipe_does_nothing_and_forgets() {
+fn stopped_pipe_loses_state() {
     let mut bench = Bench::ready();
     bench.add(1, 0);
     let (strict, sel) = (
@@ -68,7 +68,7 @@ fn a_stopped_pipe_does_nothing_and_forgets() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_frames_are_refused() {
     use mes::add_queue as aq;
     let mut early = Bench::off();
     assert_eq!(early.fails(&add_queue(1, 0)), code::STATE);
@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_queue_is_added_and_removed_once() {
+fn add_and_remove_queue() {
     let mut bench = Bench::ready();
     bench.add(1, 0);
     assert_eq!(bench.hw.user(), 1);
@@ -182,7 +182,7 @@ fn a_queue_is_added_and_removed_once() {
 }
 
 #[test]
-fn sdma_queues_have_the_slot_that_their_mqd_names() {
+fn sdma_slot_is_that_of_the_mqd() {
     use mes::add_queue as aq;
     let mut bench = Bench::ready();
     let place = |bench: &mut Bench, engine: u32, queue: u32| {
@@ -261,7 +261,7 @@ fn registers_and_translations() {
 }
 
 #[test]
-fn the_debugger_outlives_an_add_that_says_so() {
+fn skip_process_ctx_clear_keeps_debugger() {
     use mes::{add_queue as aq, misc_set_shader_debugger as sd};
     let mut bench = Bench::ready();
     let gdbg = |bench: &Bench| {
@@ -297,7 +297,7 @@ fn the_debugger_outlives_an_add_that_says_so() {
 }
 
 #[test]
-fn faults_are_injected_where_the_knobs_say() {
+fn knobs_inject_faults() {
     let mut bench = Bench::ready();
     bench.hw.env.knobs().set("mes.error", 2);
     bench.add(1, 0);

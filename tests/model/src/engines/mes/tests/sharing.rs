@@ -8,7 +8,7 @@ use super::super::code;
 use super::*;
 
 #[test]
-fn a_hundred_queues_of_ten_processes_all_run() {
+fn hundred_queues_of_ten_processes() {
     let mut bench = Bench::ready();
     for n in 0..100 {
         bench.hw.work.insert(doorbell(n), 40);
@@ -42,7 +42,7 @@ fn a_hundred_queues_of_ten_processes_all_run() {
 }
 
 #[test]
-fn an_idle_queue_is_unmapped_and_its_doorbell_maps_it_again() {
+fn idle_queue_is_remapped_by_doorbell() {
     let mut bench = Bench::ready();
     for n in 0..4 {
         bench.add(1, n);
@@ -106,7 +106,7 @@ fn an_idle_queue_is_unmapped_and_its_doorbell_maps_it_again() {
 }
 
 #[test]
-fn higher_priority_does_not_wait_for_the_quantum() {
+fn higher_priority_ignores_the_quantum() {
     let mut bench = Bench::ready();
     for n in 0..4 {
         bench.hw.work.insert(doorbell(n), 1_000_000);
@@ -133,7 +133,7 @@ fn higher_priority_does_not_wait_for_the_quantum() {
 }
 
 #[test]
-fn suspended_gangs_stay_away_until_they_are_resumed() {
+fn suspended_gangs_are_not_scheduled() {
     use mes::{resume as re, suspend as su};
     let mut bench = Bench::ready();
     for n in 0..2 {
@@ -162,7 +162,7 @@ fn suspended_gangs_stay_away_until_they_are_resumed() {
 }
 
 #[test]
-fn a_hung_queue_is_found_and_reset() {
+fn hung_queue_is_reset() {
     use mes::reset as re;
     let mut bench = Bench::ready();
     for n in 0..2 {
