@@ -31,24 +31,24 @@ pub fn serve(path: &Path, gpu: Arc<Gpu>) -> io::Result<()> {
                 // If the thread cannot be spawned the connection is closed.
                 let _ = std::thread::Builder::new()
                     .name("control-client".into())
-                    .spawn(move || talk(&stream, &gpu));
+                    .spawn(move || serve_client(&stream, &gpu));
             }
         })?;
     Ok(())
 }
 
-fn talk(stream: &UnixStream, gpu: &Gpu) {
+fn serve_client(stream: &UnixStream, gpu: &Gpu) {
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };
         let mut out = stream;
-        if writeln!(out, "{}", answer(&line, gpu)).is_err() {
+        if writeln!(out, "{}", reply(&line, gpu)).is_err() {
             return;
         }
     }
 }
 
 /// Executes one command and returns the answer.
-pub fn answer(line: &str, gpu: &Gpu) -> String {
+pub fn reply(line: &str, gpu: &Gpu) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         ["set", name, value] => match parse(value) {
@@ -122,16 +122,16 @@ mod tests {
         })
         .unwrap();
         for (name, detail) in Detail::ALL {
-            assert_eq!(answer(&format!("trace {name} on"), &gpu), "ok");
-            assert!(gpu.trace.wants(detail));
-            assert_eq!(answer(&format!("trace {name} off"), &gpu), "ok");
-            assert!(!gpu.trace.wants(detail));
+            assert_eq!(reply(&format!("trace {name} on"), &gpu), "ok");
+            assert!(gpu.trace.detail_enabled(detail));
+            assert_eq!(reply(&format!("trace {name} off"), &gpu), "ok");
+            assert!(!gpu.trace.detail_enabled(detail));
         }
-        assert!(answer("trace registers perhaps", &gpu).starts_with("error"));
-        assert!(answer("trace all on", &gpu).starts_with("error"));
-        assert_eq!(answer("mark one two", &gpu), "ok");
-        assert!(answer("walk gfx 3 0x1000", &gpu).contains("ContextDisabled"));
-        assert!(answer("walk gfx 16 0x1000", &gpu).starts_with("error"));
+        assert!(reply("trace registers perhaps", &gpu).starts_with("error"));
+        assert!(reply("trace all on", &gpu).starts_with("error"));
+        assert_eq!(reply("mark one two", &gpu), "ok");
+        assert!(reply("walk gfx 3 0x1000", &gpu).contains("ContextDisabled"));
+        assert!(reply("walk gfx 16 0x1000", &gpu).starts_with("error"));
         // A describing walk is not an access: no STRICT line.
         assert_eq!(gpu.strict.unexpected(), 0);
     }

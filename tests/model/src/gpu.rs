@@ -256,7 +256,7 @@ impl Gpu {
             get(&self.counters.doorbells),
             get(&self.counters.faults),
             self.strict.unexpected(),
-            self.strict.announced(),
+            self.strict.expected_count(),
         )
     }
 
@@ -298,7 +298,7 @@ impl Gpu {
             Unit::Sdma => self.sdma.reg_read(slot),
             Unit::Mes => self.mes.reg_read(&self.strict, self.selector(), slot.id),
         };
-        if self.trace.wants(Detail::Registers) {
+        if self.trace.detail_enabled(Detail::Registers) {
             event!(
                 self.trace,
                 "reg",
@@ -320,7 +320,7 @@ impl Gpu {
             );
             return;
         };
-        if self.trace.wants(Detail::Registers) {
+        if self.trace.detail_enabled(Detail::Registers) {
             event!(
                 self.trace,
                 "reg",

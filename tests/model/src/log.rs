@@ -26,7 +26,7 @@ pub struct Strict {
 struct State {
     seen: HashMap<String, u64>,
     unexpected: u64,
-    announced: u64,
+    expected_count: u64,
     quiet: bool,
     last: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Strict {
         let expected = self.expected.iter().any(|p| line.contains(p.as_str()));
         let mut state = self.lock();
         if expected {
-            state.announced += 1;
+            state.expected_count += 1;
         } else {
             state.unexpected += 1;
         }
@@ -90,8 +90,8 @@ impl Strict {
     }
 
     /// Returns the number of violations that match an `--expect`.
-    pub fn announced(&self) -> u64 {
-        self.lock().announced
+    pub fn expected_count(&self) -> u64 {
+        self.lock().expected_count
     }
 
     /// Returns the first violations, oldest first (at most 64), for tests.
@@ -128,7 +128,7 @@ mod tests {
         log.lock().quiet = true;
         strict!(log, "regs", "no such register {:#x}", 4);
         strict!(log, "cp", "bad opcode {:#x}", 0xff);
-        assert_eq!((log.unexpected(), log.announced()), (1, 1));
+        assert_eq!((log.unexpected(), log.expected_count()), (1, 1));
         assert_eq!(log.lines()[1], "cp: bad opcode 0xff");
     }
 }

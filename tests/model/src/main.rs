@@ -214,11 +214,11 @@ fn run() -> Result<ExitCode, String> {
     }
     let socket = args.socket.ok_or("--socket is needed (see --help)")?;
     serve(&gpu, &socket, args.control.as_deref(), args.keep)?;
-    let (bad, announced) = (gpu.strict.unexpected(), gpu.strict.announced());
+    let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
     gpu.trace.flush();
     eprintln!("rkfd-gpu: client disconnected; {}", gpu.stats());
     if bad != 0 {
-        eprintln!("rkfd-gpu: {bad} STRICT lines (and {announced} expected ones)");
+        eprintln!("rkfd-gpu: {bad} STRICT lines (and {expected_count} expected ones)");
         return Ok(ExitCode::from(EXIT_STRICT));
     }
     Ok(ExitCode::SUCCESS)

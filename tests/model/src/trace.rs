@@ -87,7 +87,7 @@ impl Trace {
 
     /// Returns whether a detail is enabled.
     #[inline]
-    pub fn wants(&self, detail: Detail) -> bool {
+    pub fn detail_enabled(&self, detail: Detail) -> bool {
         self.on && self.details[detail as usize].load(Ordering::Relaxed)
     }
 

@@ -110,7 +110,7 @@ pub enum Wake {
 #[derive(Default)]
 struct Resets {
     running: bool,
-    asked: u64,
+    requested: u64,
     done: u64,
 }
 
@@ -171,7 +171,7 @@ impl Cp {
     }
 
     /// Handles a write of `value` to `CP_MEC_CNTL`: an unhalted ME needs firmware, and so does the
-    /// RLC. Without them it is dead until it is halted again.
+    /// RLC. Without them it stalls until it is halted again.
     fn start_mecs(&self, gpu: &Gpu, value: u32) {
         use gc::{CP_MEC_CNTL__MEC_ME1_HALT as ME1, CP_MEC_CNTL__MEC_ME2_HALT as ME2};
         let starts = [ME1, ME2].map(|halt| !halt.is_set(value));
@@ -182,7 +182,7 @@ impl Cp {
         } else {
             None
         };
-        let dead = match (missing, starts) {
+        let stalled = match (missing, starts) {
             (Some(what), [true, _] | [_, true]) => {
                 strict!(
                     gpu.strict,
@@ -193,7 +193,7 @@ impl Cp {
             }
             _ => false,
         };
-        lock(&self.banks).set_dead(dead);
+        lock(&self.banks).set_stalled(stalled);
     }
 
     /// Returns whether one of the MECs is not halted.
@@ -221,8 +221,8 @@ impl Cp {
         *lock(&self.banks) = Banks::new(self.generation, boot);
         self.mail.send(Wake::Reset);
         let mut resets = lock(&self.resets);
-        resets.asked += 1;
-        let mine = resets.asked;
+        resets.requested += 1;
+        let mine = resets.requested;
         let waiting = |r: &mut Resets| r.running && r.done < mine;
         // A reset does not wait for a stuck worker; its memory accesses then fault, since the
         // address space has no page table.

@@ -344,7 +344,7 @@ impl Gc {
                 strict!(
                     gpu.strict,
                     "gc",
-                    "{} = {value:#x}: the RLC does not run, nobody answers",
+                    "{} = {value:#x}: the RLC does not run and does not respond",
                     slot.name
                 );
             }

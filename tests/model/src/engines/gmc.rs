@@ -400,7 +400,7 @@ impl Gmc {
             }
         }
         let (found, path) = self.walk_tables(hub, vmid, va, &self.strict);
-        if self.trace.wants(Detail::Walks) {
+        if self.trace.detail_enabled(Detail::Walks) {
             crate::event!(
                 self.trace,
                 "gmc",

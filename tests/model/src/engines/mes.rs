@@ -174,7 +174,7 @@ const POLL: Duration = Duration::from_micros(500);
 
 impl Mes {
     /// Drops the state of a pipe that was reset or halted since the last call.
-    fn notice_resets(&mut self, hw: &dyn Hardware) {
+    fn drop_reset_pipes(&mut self, hw: &dyn Hardware) {
         for n in 0..mes::PIPES {
             let resets = hw.env().mes().resets(n as u32);
             if std::mem::replace(&mut self.pipes[n].resets, resets) == resets {
@@ -206,7 +206,7 @@ impl Mes {
 
     /// Steps the ring of a pipe: executes the first frame, if any.
     pub fn step(&mut self, hw: &mut dyn Hardware, pipe: u32, ring: &mut Ring) -> Step {
-        self.notice_resets(hw);
+        self.drop_reset_pipes(hw);
         let index = pipe as usize % mes::PIPES;
         if !hw.env().mes().runs(pipe) || self.pipes[index].hangs || ring.rptr == ring.wptr {
             return Step::Idle;
@@ -400,7 +400,7 @@ impl Mes {
 
     /// Runs everything besides the rings. Returns when to call it again.
     pub fn turn(&mut self, hw: &mut dyn Hardware) -> Option<Duration> {
-        self.notice_resets(hw);
+        self.drop_reset_pipes(hw);
         let late = self.write_late(hw.env());
         let again = self.schedule(hw);
         [late, again].into_iter().flatten().min()

@@ -229,11 +229,11 @@ impl Sdma {
     }
 
     /// Handles a write of `value` to `SDMA_F32_CNTL`: an unhalted processor needs firmware. Without
-    /// it is dead until it is halted again.
+    /// it stalls until it is halted again.
     fn start_engine(&self, gpu: &Gpu, n: u8, value: u32) {
         let starts = value & self.layout.halts == 0;
-        let dead = starts && !gpu.firmware.loaded(Fw::Sdma(n));
-        if dead {
+        let stalled = starts && !gpu.firmware.loaded(Fw::Sdma(n));
+        if stalled {
             strict!(
                 gpu.strict,
                 "sdma",
@@ -241,7 +241,7 @@ impl Sdma {
             );
         }
         if let Some(engine) = self.engines.get(usize::from(n)) {
-            engine.bank().set_dead(dead);
+            engine.bank().set_stalled(stalled);
         }
     }
 

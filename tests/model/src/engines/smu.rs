@@ -66,7 +66,7 @@ fn message(gpu: &Gpu, message: u32) {
             "message {message:#x} while the response register is not cleared"
         );
     }
-    let answer = match message {
+    let response = match message {
         msg::TEST_MESSAGE => {
             put(gpu, mailbox::ARGUMENT, argument.wrapping_add(1));
             response::OK
@@ -103,5 +103,5 @@ fn message(gpu: &Gpu, message: u32) {
             response::UNKNOWN_CMD
         }
     };
-    put(gpu, mailbox::RESPONSE, answer);
+    put(gpu, mailbox::RESPONSE, response);
 }

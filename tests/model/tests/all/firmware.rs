@@ -53,7 +53,7 @@ fn cold_card_is_halted_without_firmware() {
 fn engines_do_not_run_without_firmware() {
     let gpu = cold();
     assert!(!safe_mode(&gpu));
-    assert!(gpu.strict.lines()[0].contains("nobody answers"));
+    assert!(gpu.strict.lines()[0].contains("does not respond"));
     write(&gpu, gc::regCP_MEC_CNTL, 0);
     assert!(!gpu.cp.mec_runs());
     assert!(gpu.strict.lines()[1].contains("firmware is not loaded"));

@@ -363,7 +363,7 @@ fn user_queue_map_unmap_remap() {
     let doorbell = (0x400 + 0x10a + 512 + 1) * 2;
     let mut mqd = image(1, doorbell);
     let sdma = &card.gpu.sdma;
-    assert!(sdma.reaches(1, doorbell) && !sdma.reaches(0, doorbell));
+    assert!(sdma.is_routed(1, doorbell) && !sdma.is_routed(0, doorbell));
     assert!(sdma.is_free(1, 3) && !sdma.is_free(1, 0));
     let put = |card: &Card, at: u64, words: &[u32]| {
         for (n, word) in words.iter().enumerate() {
@@ -402,8 +402,8 @@ fn user_queue_map_unmap_remap() {
     // The kernel ring continues meanwhile.
     card.run(1, &[0]);
     card.gpu.sdma.unmap(1, 3);
-    card.until("unmapped", |c| c.gpu.sdma.left_behind(1, 3).is_some());
-    for (n, value) in card.gpu.sdma.left_behind(1, 3).unwrap() {
+    card.until("unmapped", |c| c.gpu.sdma.dequeued_image(1, 3).is_some());
+    for (n, value) in card.gpu.sdma.dequeued_image(1, 3).unwrap() {
         mqd.dwords_mut()[n] = value;
     }
     assert_eq!(mqd.dwords()[dw::sdmax_rlcx_rb_wptr], 48);

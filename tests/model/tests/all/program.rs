@@ -182,22 +182,22 @@ fn knobs_change_at_run_time() {
     let control = run.folder.join("control");
     run.wait_for(&control);
     let stream = UnixStream::connect(&control).unwrap();
-    let mut answers = BufReader::new(stream.try_clone().unwrap());
-    let mut ask = |line: &str| {
+    let mut replies = BufReader::new(stream.try_clone().unwrap());
+    let mut request = |line: &str| {
         writeln!(&stream, "{line}").unwrap();
-        let mut answer = String::new();
-        answers.read_line(&mut answer).unwrap();
-        answer.trim().to_string()
+        let mut reply = String::new();
+        replies.read_line(&mut reply).unwrap();
+        reply.trim().to_string()
     };
-    assert_eq!(ask("get ih.drop_msi"), "3");
-    assert_eq!(ask("set ih.drop_msi 5"), "ok");
-    assert_eq!(ask("get ih.drop_msi"), "5");
-    assert_eq!(ask("set hws.fence_never 1"), "ok");
-    assert!(ask("set no.such 1").starts_with("error: no knob"));
-    assert!(ask("set ih.drop_msi x").starts_with("error: x is not"));
-    assert!(ask("dance").starts_with("error: commands are"));
-    assert!(ask("knobs").contains("discovery.bad_checksum"));
-    assert!(ask("stats").contains("register_reads=0"));
+    assert_eq!(request("get ih.drop_msi"), "3");
+    assert_eq!(request("set ih.drop_msi 5"), "ok");
+    assert_eq!(request("get ih.drop_msi"), "5");
+    assert_eq!(request("set hws.fence_never 1"), "ok");
+    assert!(request("set no.such 1").starts_with("error: no knob"));
+    assert!(request("set ih.drop_msi x").starts_with("error: x is not"));
+    assert!(request("dance").starts_with("error: commands are"));
+    assert!(request("knobs").contains("discovery.bad_checksum"));
+    assert!(request("stats").contains("register_reads=0"));
     let client = run.connect();
     client.shutdown().unwrap();
     assert_eq!(run.finish().status.code(), Some(0));

@@ -116,9 +116,9 @@ impl Card {
     fn chain(&self) {
         for (command, kind) in CHAIN {
             assert_eq!(self.read(mailbox::SIGN_OF_LIFE), 0);
-            let answer = self.load(*command, &blob(*kind, 0x900));
+            let response = self.load(*command, &blob(*kind, 0x900));
             if *command != bootloader::LOAD_SOSDRV {
-                assert_eq!(answer, psp::READY);
+                assert_eq!(response, psp::READY);
             }
         }
         assert_eq!(
@@ -234,9 +234,9 @@ fn boot_loader_refuses_wrong_order_and_images() {
         (0x30_0000, blob(9, 16), "not one of this chip"),
     ] {
         let card = Card::new(Boot::Cold, &[]);
-        let answer = card.load(command, &bytes);
-        assert_ne!(answer & 0xff, 0);
-        assert_ne!(answer & psp::READY, 0);
+        let response = card.load(command, &bytes);
+        assert_ne!(response & 0xff, 0);
+        assert_ne!(response & psp::READY, 0);
         card.complained(what);
     }
 }
@@ -318,8 +318,8 @@ fn load_ip_fw_needs_tmr() {
     let mut card = Card::new(Boot::Warm, &[]);
     card.ring();
     let bytes = blob(0x2004, 0x1000);
-    let answer = card.load_fw(fw_type::CP_MEC, &bytes, bytes.len() as u32);
-    assert_eq!(answer, status::tee::BAD_STATE);
+    let response = card.load_fw(fw_type::CP_MEC, &bytes, bytes.len() as u32);
+    assert_eq!(response, status::tee::BAD_STATE);
     card.complained("no trusted memory region");
     assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
     assert_eq!(card.command(cmd::DESTROY_TMR, &[]), 0);

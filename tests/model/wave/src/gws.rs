@@ -34,7 +34,7 @@ pub struct Gws {
 
 /// Reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GwsAnswer {
+pub enum GwsReply {
     /// The wave continues.
     Go,
     /// The wave waits; it polls for the end of the wait with this ticket.
@@ -65,23 +65,23 @@ impl GwsResources {
     }
 
     /// Executes a request on resource `number` of the GPU. Returns `None` if it does not exist.
-    pub fn ask(&self, number: usize, request: &Gws) -> Option<GwsAnswer> {
+    pub fn execute(&self, number: usize, request: &Gws) -> Option<GwsReply> {
         let mut all = self.lock();
         let resource = all.get_mut(number)?;
         let ticket = (number as u64) << NUMBER_SHIFT | u64::from(resource.round);
         Some(match request.op {
             GwsOp::Init => {
                 resource.counter = request.value;
-                GwsAnswer::Go
+                GwsReply::Go
             }
             GwsOp::Barrier if resource.counter == 0 => {
                 resource.counter = request.value;
                 resource.round = resource.round.wrapping_add(1);
-                GwsAnswer::Go
+                GwsReply::Go
             }
             GwsOp::Barrier => {
                 resource.counter -= 1;
-                GwsAnswer::Wait(ticket)
+                GwsReply::Wait(ticket)
             }
             GwsOp::SemaV | GwsOp::SemaBr => {
                 let more = if request.op == GwsOp::SemaV {
@@ -90,16 +90,16 @@ impl GwsResources {
                     request.value
                 };
                 resource.counter = resource.counter.wrapping_add(more);
-                GwsAnswer::Go
+                GwsReply::Go
             }
             GwsOp::SemaP if resource.counter > 0 => {
                 resource.counter -= 1;
-                GwsAnswer::Go
+                GwsReply::Go
             }
-            GwsOp::SemaP => GwsAnswer::Wait(ticket | TAKES),
+            GwsOp::SemaP => GwsReply::Wait(ticket | TAKES),
             GwsOp::SemaReleaseAll => {
                 resource.round = resource.round.wrapping_add(1);
-                GwsAnswer::Go
+                GwsReply::Go
             }
         })
     }

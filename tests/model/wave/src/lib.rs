@@ -90,7 +90,7 @@ mod workgroup;
 
 pub use code::CodeCache;
 pub use dispatch::{Apertures, Dispatch, Isa, Scratch, Trap};
-pub use gws::{Gws, GwsAnswer, GwsOp, GwsResources};
+pub use gws::{Gws, GwsOp, GwsReply, GwsResources};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};
 pub use workgroup::{run_workgroup, Workgroup};

@@ -2,7 +2,7 @@
 
 //! Interface to the surrounding GPU: virtual memory, and the signals that leave a compute unit.
 
-use crate::{Gws, GwsAnswer, Where};
+use crate::{Gws, GwsReply, Where};
 use std::fmt;
 
 /// Cause of a refused access.
@@ -89,7 +89,7 @@ pub trait Host: Sync {
     }
 
     /// `ds_gws_*`. Returns `None` if the process has no such resource; the wave then stops.
-    fn gws(&self, request: &Gws) -> Option<GwsAnswer> {
+    fn gws(&self, request: &Gws) -> Option<GwsReply> {
         let _ = request;
         None
     }

@@ -32,7 +32,7 @@ pub fn instruction(first: u32, second: u32) -> Probe {
         sgprs: 102,
         privileged: true,
     };
-    look([first, second, 0], &limits)
+    probe([first, second, 0], &limits)
 }
 
 /// Decodes a gfx1201 instruction for a wave with all registers.
@@ -45,7 +45,7 @@ pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
         sgprs: 106,
         privileged: true,
     };
-    let found = look(words, &limits);
+    let found = probe(words, &limits);
     match (found, decode::gfx1201::mnemonic(words[0])) {
         (Probe::Instruction { bytes, .. }, Some(name)) => Probe::Instruction {
             bytes,
@@ -55,7 +55,7 @@ pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
     }
 }
 
-fn look(words: [u32; 3], limits: &Limits) -> Probe {
+fn probe(words: [u32; 3], limits: &Limits) -> Probe {
     match decode::decode(words, limits) {
         Ok(inst) => {
             let name = match inst.body {

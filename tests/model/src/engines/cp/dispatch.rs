@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, Gws, GwsAnswer, GwsResources, Host, Isa, Memory, Message, Stop, Where};
+use gpu_wave::{Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Memory, Message, Stop, Where};
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
@@ -216,7 +216,7 @@ impl Job {
 
     /// Returns the number of workgroups that have started and not ended.
     #[cfg(test)]
-    pub fn under_way(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         lock(&self.state).live.len()
     }
 
@@ -226,7 +226,7 @@ impl Job {
     }
 
     /// Returns whether no worker runs a workgroup of the job.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         lock(&self.state).running == 0
     }
 
@@ -282,7 +282,13 @@ impl Job {
     }
 
     /// Records the result of a workgroup. Returns whether the engine has to be woken.
-    fn give_back(&self, unit: Unit, result: Result<(), Stop>, waits: bool, now: u64) -> bool {
+    fn complete_workgroup(
+        &self,
+        unit: Unit,
+        result: Result<(), Stop>,
+        waits: bool,
+        now: u64,
+    ) -> bool {
         let mut state = lock(&self.state);
         state.running -= 1;
         match result {
@@ -366,16 +372,16 @@ impl Host for WorkerHost<'_> {
         );
     }
 
-    fn gws(&self, request: &Gws) -> Option<GwsAnswer> {
+    fn gws(&self, request: &Gws) -> Option<GwsReply> {
         let share = self.job.gws.as_ref()?;
         if u32::from(request.resource) >= share.size {
             return None;
         }
-        let answer = share.resources.ask(request.resource.into(), request);
-        if let Some(GwsAnswer::Wait(_)) = answer {
+        let reply = share.resources.execute(request.resource.into(), request);
+        if let Some(GwsReply::Wait(_)) = reply {
             self.waits.store(true, Ordering::Relaxed);
         }
-        answer
+        reply
     }
 
     fn gws_over(&self, ticket: u64) -> bool {
@@ -494,7 +500,7 @@ impl Pool {
                 event!(env.trace(), "sq", "halted", "job={} {halted}", job.id);
             }
             let waits = host.waits.load(Ordering::Relaxed);
-            if job.give_back(unit, result, waits, env.clock()) {
+            if job.complete_workgroup(unit, result, waits, env.clock()) {
                 mail.send(Wake::Job(job.id));
             }
             if interrupted || Instant::now() >= deadline {

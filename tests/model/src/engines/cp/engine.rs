@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
         self.known_doorbells.clear();
         self.orphans.clear();
         let since = Instant::now();
-        while !jobs.iter().all(|job| job.is_quiet()) && since.elapsed() < RESET_TIMEOUT {
+        while !jobs.iter().all(|job| job.is_stopped()) && since.elapsed() < RESET_TIMEOUT {
             std::thread::sleep(POLL);
         }
         event!(self.env.trace(), "cp", "reset");

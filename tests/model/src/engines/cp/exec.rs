@@ -76,7 +76,7 @@ impl Engine<'_> {
         }
     }
 
-    fn may_touch(&self, queue: &Queue, reg: u32) -> bool {
+    fn may_access(&self, queue: &Queue, reg: u32) -> bool {
         let ok = queue.config.privileged;
         if !ok {
             strict!(
@@ -165,7 +165,7 @@ impl Engine<'_> {
             }
             return true;
         }
-        if !self.may_touch(queue, reg) {
+        if !self.may_access(queue, reg) {
             return false;
         }
         event!(
@@ -218,7 +218,7 @@ impl Engine<'_> {
         let value = match src {
             cd::SRC_SEL_REGISTER => {
                 let reg = p.get(cd::SRC_REG_OFFSET);
-                if !self.may_touch(queue, reg) {
+                if !self.may_access(queue, reg) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 let low = u64::from(self.env.reg_read(reg));
@@ -276,7 +276,7 @@ impl Engine<'_> {
             (w::MEM_SPACE_REGISTER, w::OPERATION_WAIT) => {
                 self.check(queue, p, &w::PACKET, w::FORM_REGISTER);
                 let reg = p.get(w::REG_POLL_ADDR);
-                if !self.may_touch(queue, reg) {
+                if !self.may_access(queue, reg) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 self.env.reg_read(reg)

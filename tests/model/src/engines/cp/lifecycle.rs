@@ -161,7 +161,7 @@ impl Engine<'_> {
         for job in queue.work.jobs() {
             job.request_stop();
         }
-        self.forget_scheduler(&queue);
+        self.drop_scheduler(&queue);
         event!(
             self.env.trace(),
             "cp",

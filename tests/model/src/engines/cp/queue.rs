@@ -290,8 +290,8 @@ pub struct Queue {
 
 impl Queue {
     /// Returns whether no worker runs one of its workgroups.
-    pub fn is_quiet(&self) -> bool {
-        self.work.jobs().iter().all(|job| job.is_quiet())
+    pub fn is_stopped(&self) -> bool {
+        self.work.jobs().iter().all(|job| job.is_stopped())
     }
 }
 

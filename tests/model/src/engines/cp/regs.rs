@@ -170,7 +170,7 @@ pub struct Banks {
     /// HQDs that read their write pointer from memory on activation.
     poll_once: u64,
     /// The MECs were unhalted without firmware.
-    dead: bool,
+    stalled: bool,
 }
 
 /// Error: access to a bank while `GRBM_GFX_CNTL` selects none.
@@ -197,7 +197,7 @@ impl Banks {
             hqd: vec![Bank::power_on(); SLOTS],
             once,
             poll_once: 0,
-            dead: false,
+            stalled: false,
         }
     }
 
@@ -219,9 +219,9 @@ impl Banks {
     /// Takes the poll-once request for the write pointer of `slot`.
     pub fn take_poll_once(&mut self, slot: Slot) -> bool {
         let bit = 1u64.checked_shl(slot.0.into()).unwrap_or(0);
-        let asked = self.poll_once & bit != 0;
+        let pending = self.poll_once & bit != 0;
         self.poll_once &= !bit;
-        asked
+        pending
     }
 
     /// Returns the active HQD with that doorbell.
@@ -250,7 +250,7 @@ impl Banks {
                 && (gc12::CP_MEC_RS64_CNTL__MEC_HALT.is_set(cntl) || cntl >> active & 1 == 0);
         }
         let cntl = self.once(gc::regCP_MEC_CNTL);
-        if self.dead {
+        if self.stalled {
             return true;
         }
         match slot.me() {
@@ -259,9 +259,9 @@ impl Banks {
         }
     }
 
-    /// Sets whether the MECs are dead, regardless of their halt bits.
-    pub fn set_dead(&mut self, dead: bool) {
-        self.dead = dead;
+    /// Sets whether the MECs are stalled, regardless of their halt bits.
+    pub fn set_stalled(&mut self, stalled: bool) {
+        self.stalled = stalled;
     }
 
     /// Returns whether doorbells are enabled.

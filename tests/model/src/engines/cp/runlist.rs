@@ -356,7 +356,7 @@ impl Engine<'_> {
 
     /// Removes explicitly unmapped queues from the runlist, so the next quantum does not map them
     /// again.
-    pub(super) fn forget_entries(&mut self, select: u32, p: &Packet, slots: &[Slot]) {
+    pub(super) fn remove_entries(&mut self, select: u32, p: &Packet, slots: &[Slot]) {
         use pm4::unmap_queues as uq;
         let Some(list) = &mut self.sched.runlist else {
             return;

@@ -151,7 +151,7 @@ impl Engine<'_> {
     /// Loads a queue from its MQD and activates it.
     pub(super) fn map(&mut self, map: &Map) -> Result<(), LoadError> {
         let mqd = self.env.read_dwords(0, map.mqd, v9::Mqd::DWORDS)?;
-        if self.env.trace().wants(Detail::Mqds) {
+        if self.env.trace().detail_enabled(Detail::Mqds) {
             event!(
                 self.env.trace(),
                 "cp",
@@ -195,7 +195,7 @@ impl Engine<'_> {
             .write32(0, map.mqd.wrapping_add(dw::cp_hqd_active as u64 * 4), 1)?;
         if let Some(mut queue) = self.queues[usize::from(map.slot.0)].take() {
             let rsrc2 = mqd[dw::compute_pgm_rsrc2];
-            queue.gws = self.give_gws(map);
+            queue.gws = self.attach_gws(map);
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             self.restore(&mut queue, &mqd);
             self.read_wptr(&mut queue);
@@ -207,7 +207,7 @@ impl Engine<'_> {
 
     /// Returns the GWS of a queue that has some. It is kept across mappings, since kernels rely on
     /// what an earlier one has set up.
-    fn give_gws(&mut self, map: &Map) -> Option<GwsShare> {
+    fn attach_gws(&mut self, map: &Map) -> Option<GwsShare> {
         if map.gws == 0 {
             self.gws.remove(&map.mqd);
             return None;
@@ -301,7 +301,7 @@ impl Engine<'_> {
             let ready = !stuck
                 && match leaving.how {
                     Unmap::Drain => queue.work.jobs().is_empty() || queue.halt != Halt::No,
-                    Unmap::Preempt | Unmap::Reset => queue.is_quiet(),
+                    Unmap::Preempt | Unmap::Reset => queue.is_stopped(),
                 };
             if !ready {
                 self.queues[usize::from(slot.0)] = Some(queue);
@@ -343,7 +343,7 @@ impl Engine<'_> {
             queue.wptr,
             u8::from(queue.work.in_flight())
         );
-        self.forget_scheduler(&queue);
+        self.drop_scheduler(&queue);
         if queue.config.mqd != 0 {
             if let Err(fault) = self.write_mqd(queue, how) {
                 strict!(

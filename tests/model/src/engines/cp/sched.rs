@@ -71,7 +71,7 @@ impl Engine<'_> {
     }
 
     /// Drops the scheduler's state when the HIQ is unmapped; other queues stay mapped.
-    pub(super) fn forget_scheduler(&mut self, queue: &Queue) {
+    pub(super) fn drop_scheduler(&mut self, queue: &Queue) {
         if queue.class == Class::Hiq {
             self.sched.runlist = None;
             self.sched.resources = None;

@@ -146,7 +146,7 @@ impl Engine<'_> {
         let layout = self.env.sdma().layout();
         let dw = layout.mqd;
         let mqd = self.env.read_dwords(0, map.mqd, dw.dwords)?;
-        if self.env.trace().wants(Detail::Mqds) {
+        if self.env.trace().detail_enabled(Detail::Mqds) {
             event!(
                 self.env.trace(),
                 "hws",
@@ -177,7 +177,7 @@ impl Engine<'_> {
         if doorbell != map.doorbell {
             wrong(SdmaMqdError::Doorbell { doorbell });
         }
-        if !port.reaches(map.engine, map.doorbell) {
+        if !port.is_routed(map.engine, map.doorbell) {
             wrong(SdmaMqdError::Route { engine: map.engine });
         }
         if mqd[dw.rb_cntl] & regs::SDMA_GFX_RB_CNTL__RB_PRIV.mask != 0 {
@@ -259,7 +259,7 @@ impl Engine<'_> {
                 queue.notified = true;
             }
             let left = match queue.leaving && queue.notified {
-                true => port.left_behind(engine, rlc),
+                true => port.dequeued_image(engine, rlc),
                 false => None,
             };
             let Some(image) = left else {
@@ -301,7 +301,7 @@ impl Engine<'_> {
         let queue = self.sdma_queues.iter_mut().find(|q| q.slot == slot)?;
         queue.leaving = false;
         if std::mem::take(&mut queue.notified) {
-            self.env.sdma().keep(engine, rlc);
+            self.env.sdma().cancel_unmap(engine, rlc);
         }
         Some((queue.pasid, queue.doorbell))
     }

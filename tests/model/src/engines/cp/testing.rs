@@ -57,15 +57,15 @@ impl UserQueues for NoEngines {
     fn is_free(&self, _: u8, _: u8) -> bool {
         false
     }
-    fn reaches(&self, _: u8, _: u32) -> bool {
+    fn is_routed(&self, _: u8, _: u32) -> bool {
         false
     }
     fn map(&self, _: &RlcMap<'_>, _: &dyn Fn() -> Result<u64, VmFault>) -> Result<(), VmFault> {
         Ok(())
     }
     fn unmap(&self, _: u8, _: u8) {}
-    fn keep(&self, _: u8, _: u8) {}
-    fn left_behind(&self, _: u8, _: u8) -> Option<Vec<(usize, u32)>> {
+    fn cancel_unmap(&self, _: u8, _: u8) {}
+    fn dequeued_image(&self, _: u8, _: u8) -> Option<Vec<(usize, u32)>> {
         None
     }
 }

@@ -52,7 +52,7 @@ impl Engine<'_> {
             if hangs || self.sched.unmapping[at].since.elapsed() < latency {
                 return Ok(Outcome::Wait(Duration::from_millis(1)));
             }
-            self.give_up(queue, &left)?;
+            self.preemption_timeout(queue, &left)?;
         }
         self.sched.unmapping.remove(at);
         event!(
@@ -121,14 +121,14 @@ impl Engine<'_> {
             uq::QUEUE_SEL_ALL => self.scheduled(|_, _| true),
             _ => self.scheduled(|_, is_static| !is_static),
         };
-        self.forget_entries(select, p, &slots);
+        self.remove_entries(select, p, &slots);
         for &slot in &slots {
             if !self.is_leaving(slot) || how == Unmap::Reset {
                 self.start_unmap_any(slot, how, no_unmap);
             }
         }
         // Unmapping the HIQ from the KIQ unmaps everything that it scheduled.
-        let hiq_goes = slots.iter().any(|s| {
+        let unmaps_hiq = slots.iter().any(|s| {
             self.queues
                 .get(usize::from(s.0))
                 .and_then(Option::as_ref)
@@ -139,7 +139,7 @@ impl Engine<'_> {
             .runlist
             .as_ref()
             .is_some_and(|l| !l.mapped.is_empty());
-        if hiq_goes && list_is_mapped && !self.env.knobs().hws_no_preempt.on() {
+        if unmaps_hiq && list_is_mapped && !self.env.knobs().hws_no_preempt.on() {
             strict!(
                 self.env.strict(),
                 "hws",
@@ -198,7 +198,7 @@ impl Engine<'_> {
     /// Handles the timeout: the queues stay mapped, and the doorbells of compute queues are written
     /// to the HIQ's MQD. The driver finds SDMA queues by the engines' registers
     /// (`kfd_device_queue_manager.c`, `unmap_queues_cpsch`).
-    fn give_up(&mut self, hiq: &Queue, left: &[Slot]) -> Result<(), VmFault> {
+    fn preemption_timeout(&mut self, hiq: &Queue, left: &[Slot]) -> Result<(), VmFault> {
         let mut named = 0;
         for slot in left {
             let sdma = self.keep_sdma(*slot);

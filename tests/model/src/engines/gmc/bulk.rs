@@ -26,12 +26,12 @@ impl Gmc {
             let Ok(next) = self.lookup(hub, vmid, va.wrapping_add(run.left), access) else {
                 break;
             };
-            let follows = match (run.target, next.target) {
+            let contiguous = match (run.target, next.target) {
                 (Target::Vram(at), Target::Vram(next)) => at + run.left == next,
                 (Target::System(at), Target::System(next)) => at + run.left == next,
                 _ => false,
             };
-            if !follows {
+            if !contiguous {
                 break;
             }
             run.left += next.left;
@@ -71,17 +71,17 @@ impl Gmc {
         let from = self.run(hub, vmid, src, len.min(RUN), Access::Read)?;
         let to = self.run(hub, vmid, dst, from.left, Access::Write)?;
         let ranges = self.dma.enter();
-        let nothing = |va, access, run| self.bus_fault(hub, vmid, va, access, run);
+        let bus_error = |va, access, run| self.bus_fault(hub, vmid, va, access, run);
         let (source, at, left) = self
             .block(&ranges, from, false)
-            .ok_or_else(|| nothing(src, Access::Read, from))?;
+            .ok_or_else(|| bus_error(src, Access::Read, from))?;
         let (target, into, room) = self
             .block(&ranges, to, true)
-            .ok_or_else(|| nothing(dst, Access::Write, to))?;
+            .ok_or_else(|| bus_error(dst, Access::Write, to))?;
         let count = left.min(room);
         source
             .copy(at, target, into, count as usize)
-            .map_err(|_| nothing(dst, Access::Write, to))?;
+            .map_err(|_| bus_error(dst, Access::Write, to))?;
         Ok(count)
     }
 
@@ -99,8 +99,8 @@ impl Gmc {
         let _guard = self.hub(hub).tlb.enter();
         let to = self.run(hub, vmid, dst, len.min(RUN), Access::Write)?;
         let ranges = self.dma.enter();
-        let nothing = || self.bus_fault(hub, vmid, dst, Access::Write, to);
-        let (target, into, room) = self.block(&ranges, to, true).ok_or_else(nothing)?;
+        let bus_error = || self.bus_fault(hub, vmid, dst, Access::Write, to);
+        let (target, into, room) = self.block(&ranges, to, true).ok_or_else(bus_error)?;
         if let (Target::Vram(at), true) = (to.target, is_zero(data)) {
             // Allocating host memory for pages that are zero anyway is the slowest part.
             let zero = self.vram.untouched(at, room);
@@ -113,7 +113,7 @@ impl Gmc {
             let piece = (room - done).min(data.len() as u64);
             target
                 .write(into + done, &data[..piece as usize])
-                .map_err(|_| nothing())?;
+                .map_err(|_| bus_error())?;
             done += piece;
         }
         Ok(room)

@@ -175,7 +175,7 @@ impl Mes {
         let all = su::SUSPEND_ALL_GANGS.get(words) != 0;
         let sdma = su::SUSPEND_ALL_SDMA_GANGS.get(words) != 0;
         let gang = su::GANG_CONTEXT_ADDR.get(words);
-        let meant: Vec<usize> = (0..self.queues.len())
+        let selected: Vec<usize> = (0..self.queues.len())
             .filter(|&n| {
                 let queue = &self.queues[n];
                 match (all, sdma) {
@@ -184,14 +184,14 @@ impl Mes {
                 }
             })
             .collect();
-        if !all && !sdma && meant.is_empty() {
+        if !all && !sdma && selected.is_empty() {
             return Err(FrameError::NoGang { gang });
         }
-        for &n in &meant {
+        for &n in &selected {
             self.queues[n].suspended = true;
             self.start_unmap(hw, n, UnmapReason::Suspend);
         }
-        let stuck: Vec<usize> = meant
+        let stuck: Vec<usize> = selected
             .into_iter()
             .filter(|&n| self.queues[n].slot.is_some_and(|s| hw.is_mapped(s)))
             .collect();
@@ -264,7 +264,7 @@ impl Mes {
             return Err(FrameError::ResetModes);
         }
         let kind = re::QUEUE_TYPE.get(words) as u8;
-        let meant: Vec<usize> = if re::RESET_QUEUE_ONLY.get(words) != 0 {
+        let selected: Vec<usize> = if re::RESET_QUEUE_ONLY.get(words) != 0 {
             let doorbell = re::DOORBELL_OFFSET.get(words);
             let Some(n) = self.queues.iter().position(|q| q.doorbell == doorbell) else {
                 return Err(FrameError::NoQueue { doorbell });
@@ -285,20 +285,20 @@ impl Mes {
             }
             hung
         };
-        for &n in &meant {
+        for &n in &selected {
             if self.queues[n].leaving != Some(UnmapReason::Reset) {
                 self.start_unmap(hw, n, UnmapReason::Reset);
             }
             self.queues[n].parked = true;
         }
         let stays = |n: &usize| self.queues[*n].slot.is_some_and(|s| hw.is_mapped(s));
-        if meant.iter().any(stays) {
+        if selected.iter().any(stays) {
             if self.waited(pipe) < self.unmap_timeout(pipe) {
                 return Ok(Progress::Wait(POLL));
             }
             return Err(FrameError::Reset);
         }
-        for n in meant {
+        for n in selected {
             self.queues[n].hung = false;
         }
         Ok(Progress::Done)

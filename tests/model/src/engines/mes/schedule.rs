@@ -195,10 +195,10 @@ impl Mes {
             let queue = &self.queues[n];
             (std::cmp::Reverse(queue.urgency(now)), queue.since)
         });
-        let mut promised = Promised::default();
+        let mut reserved = Reserved::default();
         let mut left = false;
         for n in waiting {
-            left |= !self.place(hw, n, now, &mut promised);
+            left |= !self.place(hw, n, now, &mut reserved);
         }
         match left {
             true => Some(CROWDED),
@@ -251,10 +251,10 @@ impl Mes {
         hw: &mut dyn Hardware,
         n: usize,
         now: Instant,
-        promised: &mut Promised,
+        reserved: &mut Reserved,
     ) -> bool {
-        let vmid = self.vmid_for(hw, n, now, promised);
-        let slot = self.slot_for(hw, n, now, promised);
+        let vmid = self.vmid_for(hw, n, now, reserved);
+        let slot = self.slot_for(hw, n, now, reserved);
         let (Some(vmid), Some(slot)) = (vmid, slot) else {
             return false;
         };
@@ -308,7 +308,7 @@ impl Mes {
                 queue.slot = Some(slot);
                 queue.since = Instant::now();
                 queue.ready = true;
-                promised.taken.insert(slot);
+                reserved.taken.insert(slot);
                 true
             }
             // The strict log has the reason.
@@ -337,7 +337,7 @@ impl Mes {
         hw: &mut dyn Hardware,
         n: usize,
         now: Instant,
-        promised: &mut Promised,
+        reserved: &mut Reserved,
     ) -> Option<u8> {
         let own = self.queues[n].process;
         let mapped = |queues: &[UserQueue], process: u64| {
@@ -353,7 +353,7 @@ impl Mes {
             .collect();
         if let Some(vmid) = self.processes.get(&own).and_then(|p| p.vmid) {
             // Other processes wait for it once all queues of this one are unmapped.
-            return (!self.all_leave(own)).then_some(vmid);
+            return (!self.all_unmapping(own)).then_some(vmid);
         }
         let limit = match self.resources.single_process {
             true => 1,
@@ -370,20 +370,20 @@ impl Mes {
             }
         }
         // One process is unmapped for each that waits.
-        if promised.processes.contains(&own) {
+        if reserved.processes.contains(&own) {
             return None;
         }
-        let vacating = busy.iter().filter(|at| self.all_leave(**at)).count();
-        if vacating > promised.processes.len() {
-            promised.processes.insert(own);
+        let vacating = busy.iter().filter(|at| self.all_unmapping(**at)).count();
+        if vacating > reserved.processes.len() {
+            reserved.processes.insert(own);
             return None;
         }
         let victim = busy.iter().copied().find(|at| {
-            !self.all_leave(*at) && {
+            !self.all_unmapping(*at) && {
                 let on: Vec<usize> = (0..self.queues.len())
                     .filter(|&m| self.queues[m].process == *at && self.queues[m].slot.is_some())
                     .collect();
-                on.iter().all(|&m| self.may_go(hw, m, n, now).is_some())
+                on.iter().all(|&m| self.may_unmap(hw, m, n, now).is_some())
             }
         });
         if let Some(victim) = victim {
@@ -392,12 +392,12 @@ impl Mes {
                     self.start_unmap(hw, m, UnmapReason::Vmid);
                 }
             }
-            promised.processes.insert(own);
+            reserved.processes.insert(own);
         }
         None
     }
 
-    fn all_leave(&self, process: u64) -> bool {
+    fn all_unmapping(&self, process: u64) -> bool {
         let mut on = self
             .queues
             .iter()
@@ -412,12 +412,12 @@ impl Mes {
         hw: &mut dyn Hardware,
         n: usize,
         now: Instant,
-        promised: &mut Promised,
+        reserved: &mut Reserved,
     ) -> Option<Slot> {
         if let Some(slot) = self.queues[n].sdma {
-            return (!hw.is_mapped(slot) && !promised.taken.contains(&slot)).then_some(slot);
+            return (!hw.is_mapped(slot) && !reserved.taken.contains(&slot)).then_some(slot);
         }
-        let free = |slot: &&Slot| !hw.is_mapped(**slot) && !promised.taken.contains(*slot);
+        let free = |slot: &&Slot| !hw.is_mapped(**slot) && !reserved.taken.contains(*slot);
         // The pipe with the most free slots first.
         let room = |pipe: u32| {
             let slots = self.resources.compute.iter();
@@ -437,8 +437,8 @@ impl Mes {
             .iter()
             .filter(|q| q.sdma.is_none() && q.leaving.is_some())
             .count();
-        if leaving > promised.slots {
-            promised.slots += 1;
+        if leaving > reserved.slots {
+            reserved.slots += 1;
             return None;
         }
         let mut victims: Vec<(u8, Instant, usize, UnmapReason)> = (0..self.queues.len())
@@ -447,7 +447,7 @@ impl Mes {
                 queue.sdma.is_none() && queue.slot.is_some() && queue.leaving.is_none()
             })
             .filter_map(|m| {
-                let why = self.may_go(hw, m, n, now)?;
+                let why = self.may_unmap(hw, m, n, now)?;
                 let order = u8::from(why != UnmapReason::Idle);
                 Some((order, self.queues[m].since, m, why))
             })
@@ -455,13 +455,19 @@ impl Mes {
         victims.sort_by_key(|&(order, since, m, _)| (order, since, m));
         if let Some(&(_, _, m, why)) = victims.first() {
             self.start_unmap(hw, m, why);
-            promised.slots += 1;
+            reserved.slots += 1;
         }
         None
     }
 
     /// Returns the reason why queue `m` may be unmapped for queue `n`, if it may.
-    fn may_go(&self, hw: &dyn Hardware, m: usize, n: usize, now: Instant) -> Option<UnmapReason> {
+    fn may_unmap(
+        &self,
+        hw: &dyn Hardware,
+        m: usize,
+        n: usize,
+        now: Instant,
+    ) -> Option<UnmapReason> {
         let (queue, other) = (&self.queues[m], &self.queues[n]);
         if let Some(why) = queue.leaving {
             return Some(why);
@@ -508,7 +514,7 @@ impl Mes {
 
 /// Slots and VMIDs reserved for waiting queues in this pass.
 #[derive(Debug, Default)]
-struct Promised {
+struct Reserved {
     taken: BTreeSet<Slot>,
     slots: usize,
     processes: BTreeSet<u64>,

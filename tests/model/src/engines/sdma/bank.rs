@@ -91,7 +91,7 @@ pub struct Bank {
     selected: Option<ContextId>,
     boot: Boot,
     /// Unhalted without firmware.
-    dead: bool,
+    stalled: bool,
 }
 
 impl Bank {
@@ -117,7 +117,7 @@ impl Bank {
             pasids: [0; CONTEXTS],
             selected: None,
             boot,
-            dead: false,
+            stalled: false,
         }
     }
 
@@ -138,20 +138,20 @@ impl Bank {
     /// Marks the engine as started by the PSP. Resets of the engine alone start it again.
     pub fn start(&mut self) {
         self.boot = Boot::Warm;
-        self.dead = false;
+        self.stalled = false;
         if let Some(at) = self.layout.of_engine(regs::regSDMA_F32_CNTL) {
             self.values[at] &= !self.layout.halts;
         }
     }
 
-    /// Sets whether the engine is dead, regardless of its halt bit.
-    pub fn set_dead(&mut self, dead: bool) {
-        self.dead = dead;
+    /// Sets whether the engine is stalled, regardless of its halt bit.
+    pub fn set_stalled(&mut self, stalled: bool) {
+        self.stalled = stalled;
     }
 
     /// Returns whether the engine executes nothing.
     pub fn halted(&self) -> bool {
-        self.dead || self.get(regs::regSDMA_F32_CNTL) & self.layout.halts != 0
+        self.stalled || self.get(regs::regSDMA_F32_CNTL) & self.layout.halts != 0
     }
 
     /// Returns the layout of the engine's version.
@@ -291,12 +291,12 @@ impl Bank {
 
     /// Handles a doorbell: dword index on the BAR, write pointer in bytes.
     pub fn ring(&mut self, index: u32, value: u64) -> Rung {
-        let listens = |id: &ContextId| {
+        let matches_doorbell = |id: &ContextId| {
             let on =
                 regs::SDMA_GFX_DOORBELL__ENABLE.is_set(self.of(*id, regs::regSDMA_GFX_DOORBELL));
             on && self.doorbell(*id) == index
         };
-        let Some(id) = self.layout.contexts().find(listens) else {
+        let Some(id) = self.layout.contexts().find(matches_doorbell) else {
             return Rung::NoQueue;
         };
         let doorbell = self.of(id, regs::regSDMA_GFX_DOORBELL);

@@ -173,7 +173,7 @@ impl<'a> Engine<'a> {
         if self.hung.is_some() || self.is_halted() {
             return sleep;
         }
-        let mut keeps = None;
+        let mut blocked = None;
         self.turn = self.turn.wrapping_add(1);
         for n in 0..CONTEXTS {
             let at = (n + self.turn) % CONTEXTS;
@@ -182,8 +182,8 @@ impl<'a> Engine<'a> {
             };
             let step = self.step(&mut context);
             let stuck = context.has_work() && step != Step::Busy;
-            if stuck && keeps.is_none_or(|id| context.id < id) {
-                keeps = Some(context.id);
+            if stuck && blocked.is_none_or(|id| context.id < id) {
+                blocked = Some(context.id);
             }
             self.contexts[at] = Some(context);
             match step {
@@ -195,7 +195,7 @@ impl<'a> Engine<'a> {
                 return sleep;
             }
         }
-        self.bank().select(keeps);
+        self.bank().select(blocked);
         sleep
     }
 
@@ -253,7 +253,7 @@ impl<'a> Engine<'a> {
         let mut step = Step::Busy;
         let since = Instant::now();
         for _ in 0..BURST {
-            if !context.has_work() || since.elapsed() > SLICE || !self.may_go_on(context) {
+            if !context.has_work() || since.elapsed() > SLICE || !self.is_enabled(context) {
                 break;
             }
             match self.step_packet(context) {
@@ -400,7 +400,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns whether a ring is still enabled, without a dequeue request.
-    fn may_go_on(&self, context: &Context) -> bool {
+    fn is_enabled(&self, context: &Context) -> bool {
         let control = {
             let bank = self.bank();
             if bank.start_of(context.id) != context.start || bank.is_leaving(context.id) {

@@ -36,17 +36,17 @@ pub trait UserQueues: Sync {
     /// Returns whether an engine's context has no queue.
     fn is_free(&self, engine: u8, rlc: u8) -> bool;
     /// Returns whether a doorbell is routed to an engine.
-    fn reaches(&self, engine: u8, doorbell: u32) -> bool;
+    fn is_routed(&self, engine: u8, doorbell: u32) -> bool;
     /// Maps a queue to its engine. `wptr` reads its write pointer, in bytes, and is called after
     /// the doorbell is enabled: an earlier value is in memory only.
     fn map(&self, map: &RlcMap<'_>, wptr: &dyn Fn() -> Result<u64, VmFault>)
         -> Result<(), VmFault>;
     /// Requests a dequeue. The command processor is woken on completion.
     fn unmap(&self, engine: u8, rlc: u8);
-    /// Withdraws the dequeue request.
-    fn keep(&self, engine: u8, rlc: u8);
+    /// Cancels a dequeue request.
+    fn cancel_unmap(&self, engine: u8, rlc: u8);
     /// Returns the MQD update of a dequeued queue: dword, value. `None`: it is still mapped.
-    fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>>;
+    fn dequeued_image(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>>;
 }
 
 impl UserQueues for Sdma {
@@ -65,7 +65,7 @@ impl UserQueues for Sdma {
             .is_some_and(|e| self.layout.has_rlc(rlc) && !e.bank().enabled(id))
     }
 
-    fn reaches(&self, engine: u8, doorbell: u32) -> bool {
+    fn is_routed(&self, engine: u8, doorbell: u32) -> bool {
         self.engine_of(doorbell) == Some(usize::from(engine))
     }
 
@@ -128,13 +128,13 @@ impl UserQueues for Sdma {
         }
     }
 
-    fn keep(&self, engine: u8, rlc: u8) {
+    fn cancel_unmap(&self, engine: u8, rlc: u8) {
         if let Some(engine) = self.engines.get(usize::from(engine)) {
             engine.bank().set_leaving(ContextId::rlc(rlc), false);
         }
     }
 
-    fn left_behind(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>> {
+    fn dequeued_image(&self, engine: u8, rlc: u8) -> Option<Vec<(usize, u32)>> {
         let id = ContextId::rlc(rlc);
         let bank = self.engines.get(usize::from(engine))?.bank();
         if bank.enabled(id) || bank.is_leaving(id) || !bank.is_idle(id) {

@@ -70,9 +70,9 @@ impl Wave {
         })
     }
 
-    pub(super) fn put_f16(&mut self, i: &Valu, values: Doubles, keeps: bool) {
+    pub(super) fn put_f16(&mut self, i: &Valu, values: Doubles, keep_high: bool) {
         let lanes = values.map(|x| self.narrow16(i, x));
-        self.put16(i, lanes, keeps);
+        self.put16(i, lanes, keep_high);
     }
 
     fn e1(&mut self, i: &Valu, f: impl Fn(f64) -> f64) {
@@ -86,10 +86,10 @@ impl Wave {
         self.put_f16(i, out, false);
     }
 
-    pub(super) fn e3(&mut self, i: &Valu, keeps: bool, f: impl Fn(f64, f64, f64) -> f64) {
+    pub(super) fn e3(&mut self, i: &Valu, keep_high: bool, f: impl Fn(f64, f64, f64) -> f64) {
         let (a, b, c) = (self.f16s(i, 0), self.f16s(i, 1), self.f16s(i, 2));
         let out = std::array::from_fn(|l| keep_nan(f(a[l], b[l], c[l]), &[a[l], b[l], c[l]]));
-        self.put_f16(i, out, keeps);
+        self.put_f16(i, out, keep_high);
     }
 
     /// Writes a special function of scalar operand and scalar result.

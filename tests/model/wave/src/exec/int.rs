@@ -326,14 +326,14 @@ impl Wave {
         self.put16(i, a.map(|v| f(v) & 0xffff), true);
     }
 
-    fn h2(&mut self, i: &Valu, keeps: bool, f: impl Fn(u32, u32) -> u32) {
+    fn h2(&mut self, i: &Valu, keep_high: bool, f: impl Fn(u32, u32) -> u32) {
         let (a, b) = (self.raw16(i, 0), self.raw16(i, 1));
-        self.put16(i, std::array::from_fn(|l| f(a[l], b[l])), keeps);
+        self.put16(i, std::array::from_fn(|l| f(a[l], b[l])), keep_high);
     }
 
-    fn h3(&mut self, i: &Valu, keeps: bool, f: impl Fn(u32, u32, u32) -> u32) {
+    fn h3(&mut self, i: &Valu, keep_high: bool, f: impl Fn(u32, u32, u32) -> u32) {
         let (a, b, c) = (self.raw16(i, 0), self.raw16(i, 1), self.raw16(i, 2));
-        self.put16(i, std::array::from_fn(|l| f(a[l], b[l], c[l])), keeps);
+        self.put16(i, std::array::from_fn(|l| f(a[l], b[l], c[l])), keep_high);
     }
 }
 

@@ -5,7 +5,7 @@
 use super::{atomic, Ctx};
 use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
 use crate::wave::{bad_address, violation, Halt, Lanes, State, Step, Wave, LANES};
-use crate::{Gws, GwsAnswer};
+use crate::{Gws, GwsReply};
 
 /// Returns the bytes of an LDS cell. Fails outside of the allocation.
 pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], Halt> {
@@ -204,8 +204,8 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
                 value: w.v[usize::from(i.addr)][lane],
             };
             match ctx.host.gws(&request) {
-                Some(GwsAnswer::Go) => {}
-                Some(GwsAnswer::Wait(ticket)) => w.state = State::Gws(ticket),
+                Some(GwsReply::Go) => {}
+                Some(GwsReply::Wait(ticket)) => w.state = State::Gws(ticket),
                 None => return violation(format!("{request:?}: no such GWS resource")),
             }
         }

@@ -152,11 +152,11 @@ impl Wave {
 
     /// Writes a 16-bit result. Older gfx942 instructions zero the other half; those introduced with
     /// `op_sel`, and all of gfx1201, preserve it.
-    pub(super) fn put16(&mut self, i: &Valu, lanes: Lanes, keeps: bool) {
+    pub(super) fn put16(&mut self, i: &Valu, lanes: Lanes, keep_high: bool) {
         let reg = usize::from(i.dst);
         let high = i.vop3 && i.op_sel & 8 != 0;
-        let keeps = keeps || self.isa == Isa::Gfx1201;
-        let out = match (high, keeps && i.vop3) {
+        let keep_high = keep_high || self.isa == Isa::Gfx1201;
+        let out = match (high, keep_high && i.vop3) {
             (true, _) => {
                 let old = self.v[reg];
                 std::array::from_fn(|l| lanes[l] << 16 | old[l] & 0xffff)

@@ -243,7 +243,7 @@ fn gather<const SIZE: usize>(w: &Wave, data: usize, room: &mut Room) {
 }
 
 /// Returns whether the cells of all lanes are contiguous.
-fn in_a_row(size: usize, mask: u64, addresses: &Addresses, lanes: usize) -> bool {
+fn are_contiguous(size: usize, mask: u64, addresses: &Addresses, lanes: usize) -> bool {
     let first = addresses[0];
     let mut differs = 0;
     for (l, &address) in (0u64..).zip(&addresses[..lanes]) {
@@ -277,7 +277,7 @@ fn read(
         fault,
         write: false,
     };
-    if in_a_row(size, mask, addresses, lanes) {
+    if are_contiguous(size, mask, addresses, lanes) {
         return mem
             .read(addresses[0], &mut room[..lanes * size])
             .map_err(refused);
@@ -315,7 +315,7 @@ fn write(
     lanes: usize,
 ) -> Step {
     let refused = |fault| Halt::Fault { fault, write: true };
-    if in_a_row(size, mask, addresses, lanes) {
+    if are_contiguous(size, mask, addresses, lanes) {
         return mem
             .write(addresses[0], &room[..lanes * size])
             .map_err(refused);

@@ -5,7 +5,7 @@
 use crate::common::place::{CODE, DATA};
 use crate::common::{llvm, Ram, Recorder};
 use gpu_wave::{
-    run_workgroup, Dispatch, Gws, GwsAnswer, GwsOp, GwsResources, Host, Message, Stop, Workgroup,
+    run_workgroup, Dispatch, Gws, GwsOp, GwsReply, GwsResources, Host, Message, Stop, Workgroup,
 };
 
 /// Host with GWS resources from 4 on that interrupts after each slice.
@@ -27,8 +27,9 @@ impl Host for Impatient {
         0
     }
 
-    fn gws(&self, request: &Gws) -> Option<GwsAnswer> {
-        self.0.ask(BASE + usize::from(request.resource), request)
+    fn gws(&self, request: &Gws) -> Option<GwsReply> {
+        self.0
+            .execute(BASE + usize::from(request.resource), request)
     }
 
     fn gws_over(&self, ticket: u64) -> bool {
@@ -112,27 +113,27 @@ fn barrier_across_workgroups() {
 #[test]
 fn semaphores_count() {
     let all = GwsResources::default();
-    let ask = |op, value| {
+    let execute = |op, value| {
         let request = Gws {
             op,
             resource: 0,
             value,
         };
-        all.ask(7, &request).unwrap()
+        all.execute(7, &request).unwrap()
     };
-    assert_eq!(ask(GwsOp::SemaV, 0), GwsAnswer::Go);
-    assert_eq!(ask(GwsOp::SemaP, 0), GwsAnswer::Go);
-    let GwsAnswer::Wait(first) = ask(GwsOp::SemaP, 0) else {
+    assert_eq!(execute(GwsOp::SemaV, 0), GwsReply::Go);
+    assert_eq!(execute(GwsOp::SemaP, 0), GwsReply::Go);
+    let GwsReply::Wait(first) = execute(GwsOp::SemaP, 0) else {
         panic!("no workgroup left");
     };
-    let GwsAnswer::Wait(second) = ask(GwsOp::SemaP, 0) else {
+    let GwsReply::Wait(second) = execute(GwsOp::SemaP, 0) else {
         panic!("no workgroup left");
     };
     assert!(!all.over(first));
-    ask(GwsOp::SemaBr, 1);
+    execute(GwsOp::SemaBr, 1);
     assert!(all.over(first));
     assert!(!all.over(second));
-    ask(GwsOp::SemaReleaseAll, 0);
+    execute(GwsOp::SemaReleaseAll, 0);
     assert!(all.over(second));
 }
 
@@ -145,5 +146,5 @@ fn stops_without_resources() {
         resource: 0,
         value: 0,
     };
-    assert_eq!(GwsResources::default().ask(64, &request), None);
+    assert_eq!(GwsResources::default().execute(64, &request), None);
 }

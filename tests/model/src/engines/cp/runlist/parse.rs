@@ -26,7 +26,7 @@ crate::errors! {
         /// Wrong length of a packet.
         Length { name: &'static str, dwords: usize } => "{name} of {dwords} dwords",
         /// More MAP_QUEUES than MAP_PROCESS announces.
-        NotAnnounced => "MAP_QUEUES not announced by MAP_PROCESS",
+        NotAnnounced => "MAP_QUEUES without MAP_PROCESS",
         /// It is chained to something other than itself.
         Chain { target: u64, words: Vec<u32> } => "chained to {target:#x}: {words:x?}",
         /// A process without PASID.

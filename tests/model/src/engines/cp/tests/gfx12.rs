@@ -231,7 +231,7 @@ fn wave32_dispatch_survives_preemption() {
             job.is_some_and(|job| {
                 assert!(job.dispatch.wave32);
                 assert_eq!(job.dispatch.waves_per_workgroup(), 2);
-                job.under_way() == 1
+                job.in_flight() == 1
             })
         });
         card.engine.start_unmap_any(SLOT, Unmap::Preempt, false);

@@ -62,7 +62,7 @@ fn waiting_kernel(card: &mut Card<'_>) -> (User, u64) {
     card.until("the kernel runs", |c| {
         c.queue_of(user).is_some_and(|q| {
             let jobs = q.work.jobs();
-            !jobs.is_empty() && !jobs[0].is_quiet()
+            !jobs.is_empty() && !jobs[0].is_stopped()
         })
     });
     (user, signal)
@@ -331,7 +331,7 @@ fn queue_without_save_area_drains() {
         let signal = card.signal(0, 0);
         card.submit(user, &dispatch(kernel, kernarg(0), 4, signal, true));
         card.until("the kernel runs", |c| {
-            c.queue_of(user).is_some_and(|q| !q.is_quiet())
+            c.queue_of(user).is_some_and(|q| !q.is_stopped())
         });
         card.unmap_all();
         card.pump();

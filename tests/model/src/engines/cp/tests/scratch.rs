@@ -23,7 +23,7 @@ fn queue_waits_for_scratch() {
         card.settle();
         assert_eq!(card.signal_value(signal), 1);
         // As the runtime does: buffer, sizes, then the signal to 0.
-        give_scratch(card, user, 64, 8, 4);
+        assign_scratch(card, user, 64, 8, 4);
         set_signal(card, inactive, 0);
         card.until("signal", |c| c.signal_value(signal) == 0);
         card.assert_clean();
@@ -47,7 +47,7 @@ fn inactive_signal(card: &Card<'_>, user: User) -> u64 {
 }
 
 /// Assigns scratch memory as a runtime does: bytes per lane, waves, KiB per wave.
-fn give_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u32) {
+fn assign_scratch(card: &Card<'_>, user: User, lane: u32, waves: u32, wave_kib: u32) {
     let put32 = |at: usize, value: u32| card.mock().put32(user.amd_queue() + at as u64, value);
     put32(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, lane);
     put32(amd_queue::COMPUTE_TMPRING_SIZE, waves | wave_kib << 12);
@@ -98,7 +98,7 @@ fn scratch_is_reclaimed() {
         let user = start(card);
         let inactive = inactive_signal(card, user);
         let queue = user.amd_queue();
-        give_scratch(card, user, 64, 8, 4);
+        assign_scratch(card, user, 64, 8, 4);
         let properties = queue + amd_queue::QUEUE_PROPERTIES as u64;
         card.mock().put32(properties, 1 << 4);
         let kernel = card.kernel(0, &[ENDPGM]);
@@ -111,11 +111,11 @@ fn scratch_is_reclaimed() {
         card.settle();
         assert_eq!(card.signal_value(signals[1]), 1, "the queue stands still");
         // The runtime reclaims it, and the next dispatch has to request it.
-        give_scratch(card, user, 0, 0, 0);
+        assign_scratch(card, user, 0, 0, 0);
         card.mock().put32(properties, 0);
         set_signal(card, inactive, 0);
         card.until("request", |c| c.signal_value(inactive) == 1);
-        give_scratch(card, user, 64, 8, 4);
+        assign_scratch(card, user, 64, 8, 4);
         set_signal(card, inactive, 0);
         card.until("signal", |c| c.signal_value(signals[1]) == 0);
         card.assert_clean();
@@ -135,7 +135,7 @@ fn preemption_while_waiting_for_scratch() {
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
         // The request is granted while the queue is unmapped; it is not repeated.
-        give_scratch(card, user, 64, 8, 4);
+        assign_scratch(card, user, 64, 8, 4);
         set_signal(card, inactive, 0);
         card.run_list(&[(7, &[user])], false);
         card.until("signal", |c| c.signal_value(signal) == 0);
@@ -149,14 +149,14 @@ fn scratch_below_one_workgroup_is_refused() {
     with_card(|card| {
         let user = start(card);
         let inactive = inactive_signal(card, user);
-        give_scratch(card, user, 64, 1, 4);
+        assign_scratch(card, user, 64, 1, 4);
         let kernel = card.kernel(0, &[ENDPGM]);
         let signal = card.signal(0, 0);
         let mut packet = scratch_dispatch(kernel, 0, 4, signal);
         packet[kd::WORKGROUP_SIZE_X] = 128;
         card.submit(user, &packet);
         card.until("request", |c| c.signal_value(inactive) == 1);
-        give_scratch(card, user, 64, 2, 4);
+        assign_scratch(card, user, 64, 2, 4);
         set_signal(card, inactive, 0);
         card.until("signal", |c| c.signal_value(signal) == 0);
         card.assert_clean();
@@ -168,16 +168,18 @@ fn concurrent_workgroups_have_separate_scratch() {
     with_card(|card| {
         let user = start(card);
         // Scratch for two waves: the third workgroup waits for the first.
-        give_scratch(card, user, 64, 2, 4);
+        assign_scratch(card, user, 64, 2, 4);
         let kernel = card.kernel(0, &GATE);
         let signal = card.signal(0, 0);
         let packet = scratch_dispatch(kernel, KERNARG, 10, signal);
         card.submit(user, &packet);
-        card.until("start", |c| c.queue_of(user).is_some_and(|q| !q.is_quiet()));
+        card.until("start", |c| {
+            c.queue_of(user).is_some_and(|q| !q.is_stopped())
+        });
         // Longer than a time slice.
         std::thread::sleep(Duration::from_millis(60));
         let job = card.queue_of(user).unwrap().work.jobs()[0].clone();
-        assert_eq!(job.under_way(), 2);
+        assert_eq!(job.in_flight(), 2);
         card.mock().put32(GATE_OPEN, 1);
         card.until("signal", |c| c.signal_value(signal) == 0);
         for group in 0..10 {

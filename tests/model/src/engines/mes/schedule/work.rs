@@ -43,15 +43,16 @@ impl Mes {
         let Some(queue) = self.queues.iter_mut().find(|q| q.doorbell == index) else {
             return false;
         };
-        let heard = self.resources.doorbells && env.mes().unmapped_doorbells_enabled(env.strict());
+        let accepted =
+            self.resources.doorbells && env.mes().unmapped_doorbells_enabled(env.strict());
         event!(
             env.trace(),
             "mes",
             "unmapped_doorbell",
-            "doorbell={index:#x} value={value:#x} heard={}",
-            u8::from(heard)
+            "doorbell={index:#x} value={value:#x} accepted={}",
+            u8::from(accepted)
         );
-        if heard && !queue.ready {
+        if accepted && !queue.ready {
             queue.ready = true;
             queue.since = Instant::now();
         }

@@ -203,11 +203,11 @@ fn sdma_slot_is_that_of_the_mqd() {
     place(&mut bench, 1, 3);
     assert_eq!(bench.send(0, &words), 1);
     assert!(bench.hw.is_mapped(Slot::rlc(1, 3)));
-    let mut gone = remove_queue(0);
-    mes::remove_queue::DOORBELL_OFFSET.set(&mut gone, 0x2000 + (0x100 + 10) * 2);
-    assert_eq!(bench.fails(&gone), code::FIELD, "not a compute queue");
-    mes::remove_queue::QUEUE_TYPE.set(&mut gone, mes::queue_type::SDMA.into());
-    assert_eq!(bench.send(0, &gone), 1);
+    let mut remove = remove_queue(0);
+    mes::remove_queue::DOORBELL_OFFSET.set(&mut remove, 0x2000 + (0x100 + 10) * 2);
+    assert_eq!(bench.fails(&remove), code::FIELD, "not a compute queue");
+    mes::remove_queue::QUEUE_TYPE.set(&mut remove, mes::queue_type::SDMA.into());
+    assert_eq!(bench.send(0, &remove), 1);
 }
 
 #[test]

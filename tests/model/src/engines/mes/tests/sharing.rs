@@ -157,8 +157,8 @@ fn suspended_gangs_are_not_scheduled() {
     assert_eq!(bench.send(0, &resume), 1);
     bench.turn();
     assert_eq!(bench.hw.user(), 2);
-    let nobody = frame(&re::FRAME, |w| re::GANG_CONTEXT_ADDR.set(w, SCRATCH));
-    assert_eq!(bench.fails(&nobody), code::NOT_FOUND);
+    let unknown = frame(&re::FRAME, |w| re::GANG_CONTEXT_ADDR.set(w, SCRATCH));
+    assert_eq!(bench.fails(&unknown), code::NOT_FOUND);
 }
 
 #[test]
@@ -206,9 +206,9 @@ fn hung_queue_is_reset() {
         bench.turn();
     }
     assert_eq!(bench.hw.user(), 1, "what was reset does not come back");
-    let mut gone = remove_queue(1);
-    mes::remove_queue::REMOVE_QUEUE_AFTER_RESET.set(&mut gone, 1);
-    assert_eq!(bench.send(0, &gone), 1);
+    let mut remove = remove_queue(1);
+    mes::remove_queue::REMOVE_QUEUE_AFTER_RESET.set(&mut remove, 1);
+    assert_eq!(bench.send(0, &remove), 1);
     let mut early = remove_queue(0);
     mes::remove_queue::REMOVE_QUEUE_AFTER_RESET.set(&mut early, 1);
     assert_eq!(bench.fails(&early), code::STATE, "the other was not reset");

@@ -183,7 +183,7 @@ pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
 }
 
 /// Returns the reply of `s_sendmsg_rtn`.
-fn answer(w: &Wave, ctx: &Ctx<'_>, id: u32) -> Result<u64, Halt> {
+fn reply(w: &Wave, ctx: &Ctx<'_>, id: u32) -> Result<u64, Halt> {
     let trap = || ctx.dispatch.trap.unwrap_or_default();
     Ok(match id {
         message::GET_REALTIME => ctx.host.realtime(),
@@ -221,7 +221,7 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu) -> Option<Step> {
         s_round_mode => w.mode = w.mode & !0xf | imm & 0xf,
         s_denorm_mode => w.mode = w.mode & !0xf0 | (imm & 0xf) << 4,
         s_sleep_var => w.state = State::Yield,
-        s_sendmsg_rtn_b32 | s_sendmsg_rtn_b64 => match answer(w, ctx, i.imm as u32 & 0xff) {
+        s_sendmsg_rtn_b32 | s_sendmsg_rtn_b64 => match reply(w, ctx, i.imm as u32 & 0xff) {
             Ok(value) if i.op == s_sendmsg_rtn_b64 => w.set_s64(i.dst, value),
             Ok(value) => w.s[usize::from(i.dst)] = value as u32,
             Err(halt) => return Some(Err(halt)),
