@@ -320,7 +320,7 @@ impl Dqm {
             if let Err(e) = self.execute(&mut inner, Scope::Queue(queue)) {
                 inner.queues.deactivate(queue);
                 inner.queues.total -= 1;
-                queue.process.forget(queue);
+                queue.process.remove_queue(queue);
                 // Map the other queues again, as far as that is still possible.
                 if let Err(again) = self.map(&mut inner, Scope::All) {
                     dev_err!(&self.gpu.dev(), "queues were not mapped again: {again:?}\n");
@@ -344,7 +344,7 @@ impl Dqm {
             Ok(())
         };
         // After unmapping, which looks up unresponsive queues by doorbell in the lists.
-        queue.process.forget(queue);
+        queue.process.remove_queue(queue);
         inner.queues.total -= 1;
         result
     }

@@ -101,7 +101,7 @@ impl Recovery {
         let mut state = self.state.lock();
         state.held = false;
         if !state.ended {
-            self.bring_back(|_| Ok(()));
+            self.reset_and_restart(|_| Ok(()));
         }
     }
 
@@ -141,7 +141,7 @@ impl Recovery {
         self.gpu().close();
     }
 
-    fn bring_back(&self, reset: impl FnOnce(&Gpu) -> Result) {
+    fn reset_and_restart(&self, reset: impl FnOnce(&Gpu) -> Result) {
         let gpu = self.gpu();
         gpu.begin_reset();
         let back = reset(gpu)
@@ -162,6 +162,6 @@ impl WorkItem for Recovery {
             return;
         }
         this.abandon_queues();
-        this.bring_back(|gpu| gpu.mode1_reset());
+        this.reset_and_restart(|gpu| gpu.mode1_reset());
     }
 }

@@ -189,7 +189,7 @@ members! {
 
 /// Defines constructors of replies: unions of integers with some members set and all other bytes
 /// zero.
-macro_rules! answers {
+macro_rules! replies {
     ($(
         $(#[$attr:meta])*
         $name:ident($($value:ident: $ty:ty),*): $of:ty => $($field:ident).+;
@@ -198,7 +198,7 @@ macro_rules! answers {
         pub(crate) fn $name($($value: $ty),*) -> $of {
             let mut all = <$of>::default();
             // SAFETY: The member has integers only, and `default()` zeroes all bytes of the union.
-            let out = unsafe { answers!(@member all, $($field).+) };
+            let out = unsafe { replies!(@member all, $($field).+) };
             $(out.$value = $value;)*
             all
         }
@@ -207,7 +207,7 @@ macro_rules! answers {
     (@member $all:ident, out.$inner:ident) => { $all.out.as_mut().$inner.as_mut() };
 }
 
-answers! {
+replies! {
     /// Returns the reply of `BO_LIST`.
     bo_list_out(list_handle: u32): drm_amdgpu_bo_list => out;
     /// Returns the reply of `CS`.

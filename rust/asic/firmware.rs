@@ -62,8 +62,8 @@ impl fmt::Display for Bad {
                 "{path} is truncated ({} bytes, {want} are needed)",
                 self.bytes
             )),
-            Why::Size(said) => f.write_fmt(fmt!(
-                "{path} is truncated or damaged ({} bytes, its header says {said})",
+            Why::Size(declared) => f.write_fmt(fmt!(
+                "{path} is truncated or damaged ({} bytes, its header says {declared})",
                 self.bytes
             )),
             Why::Header(major, minor) => f.write_fmt(fmt!(
@@ -94,9 +94,9 @@ impl<'a> Image<'a> {
             data,
         };
         image.slice(0, common::SIZE)?;
-        let said = image.word(common::SIZE_BYTES)?;
-        if said != data.len() {
-            return Err(image.bad(Why::Size(said)));
+        let declared = image.word(common::SIZE_BYTES)?;
+        if declared != data.len() {
+            return Err(image.bad(Why::Size(declared)));
         }
         let half = |at| Ok::<_, Bad>(image.word(at & !3)? >> (8 * (at & 2)) & 0xffff);
         let version = |major, minor| Ok::<_, Bad>((half(major)? as u16, half(minor)? as u16));

@@ -224,7 +224,7 @@ impl Clearing {
         Ok(true)
     }
 
-    /// Marks the contents of VRAM as lost until [`Clearing::forget_contents`]: the card is about to
+    /// Marks the contents of VRAM as lost until [`Clearing::end_loss`]: the card is about to
     /// be reset.
     pub(super) fn begin_loss(&self) {
         self.lost.store(true, Release);
@@ -232,7 +232,7 @@ impl Clearing {
     }
 
     /// Marks all pages dirty. VRAM can be accessed again.
-    pub(super) fn forget_contents(&self) {
+    pub(super) fn end_loss(&self) {
         self.clean.unset_all();
         self.lost.store(false, Release);
     }

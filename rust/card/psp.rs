@@ -24,7 +24,7 @@ use rkfd_abi::{
 use super::gart::{Buffer, Gart};
 use crate::{
     asic::{firmware::Files, mmio::Mmio},
-    hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal},
+    hw::psp::{FirmwarePlan, FirmwareVersions, MailboxResult, Part, PspHal},
 };
 
 /// How long a command may take. The C driver gives it 1.2 to 2 s.
@@ -64,8 +64,8 @@ struct State {
 }
 
 impl State {
-    /// It has nothing of the driver's any more.
-    fn forget(&mut self) {
+    /// Records that the PSP has no ring, region and session of the driver.
+    fn clear_state(&mut self) {
         self.ring = false;
         self.region = false;
         self.session = None;
@@ -178,7 +178,7 @@ impl Psp {
     /// have to work. Nothing is taken for granted of an earlier start.
     pub(crate) fn start(&self, cx: &PspContext<'_>) -> Result {
         let mut state = self.state.lock();
-        state.forget();
+        state.clear_state();
         if state.buffers.is_none() {
             state.buffers = Some(Buffers {
                 transfer: cx.buffer(psp::TRANSFER_SIZE as usize, psp::TRANSFER_SIZE as usize)?,
@@ -230,11 +230,11 @@ impl Psp {
         let mut result = Ok(());
         if let Some(session) = state.session.take() {
             let arguments = [(psp::unload_ta::SESSION_ID, session)];
-            result = self.must(cx, &mut state, cmd::UNLOAD_TA, &arguments);
+            result = self.send_checked(cx, &mut state, cmd::UNLOAD_TA, &arguments);
         }
-        // One that does not answer will not answer the next either.
+        // If this command gets no response, the next one gets none either.
         if core::mem::take(&mut state.region) && result != Err(ETIMEDOUT) {
-            let done = self.must(cx, &mut state, cmd::DESTROY_TMR, &[]);
+            let done = self.send_checked(cx, &mut state, cmd::DESTROY_TMR, &[]);
             result = result.and(done);
         }
         let done = self.hal.destroy_ring(cx.mmio)?;
@@ -245,12 +245,12 @@ impl Psp {
     pub(crate) fn set_partitions(&self, cx: &PspContext<'_>, partitions: u32) -> Result {
         let mut state = self.state.lock();
         let arguments = [(psp::spatial_part::MODE, partitions)];
-        self.must(cx, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
+        self.send_checked(cx, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
     }
 
     /// Resets the card, see [`PspHal::mode1_reset`].
     pub(crate) fn mode1_reset(&self, mmio: &Mmio) -> Result {
-        self.forget();
+        self.clear_state();
         self.hal.mode1_reset(mmio)
     }
 
@@ -259,9 +259,10 @@ impl Psp {
         self.hal.wait_bootloader(mmio)
     }
 
-    /// Nobody can talk to it until [`Psp::start`].
-    pub(crate) fn forget(&self) {
-        self.state.lock().forget();
+    /// Records that the PSP has no ring, region and session of the driver: no command can be sent
+    /// until [`Psp::start`].
+    pub(crate) fn clear_state(&self) {
+        self.state.lock().clear_state();
     }
 
     fn boot(&self, cx: &PspContext<'_>, state: &State) -> Result {
@@ -269,7 +270,7 @@ impl Psp {
         let silent = || {
             dev_err!(
                 cx.dev,
-                "the security processor's boot loader does not answer: power the machine off and on\n"
+                "the security processor's boot loader does not respond: power the machine off and on\n"
             );
         };
         self.hal
@@ -277,12 +278,12 @@ impl Psp {
             .inspect_err(|_| silent())?;
         for (i, part) in self.plan.boot.iter().enumerate() {
             self.copy(buffer, part)?;
-            let answer = if i + 1 == self.plan.boot.len() {
+            let response = if i + 1 == self.plan.boot.len() {
                 self.hal.boot_os(cx.mmio, part.code, buffer.gpu_addr())
             } else {
                 self.hal.boot(cx.mmio, part.code, buffer.gpu_addr())
             };
-            match answer {
+            match response {
                 Ok(Ok(())) => {}
                 Ok(Err(status)) => {
                     dev_err!(
@@ -307,8 +308,8 @@ impl Psp {
         Ok(())
     }
 
-    fn mailbox(&self, cx: &PspContext<'_>, what: &str, answer: Answer) -> Result {
-        answer.map_err(|status| {
+    fn mailbox(&self, cx: &PspContext<'_>, what: &str, response: MailboxResult) -> Result {
+        response.map_err(|status| {
             dev_err!(
                 cx.dev,
                 "the security processor does not {what}: status {status:#x}\n"
@@ -326,16 +327,16 @@ impl Psp {
             self.hal
                 .create_ring(cx.mmio, address, psp::RING_BYTES)
                 .inspect_err(|e| {
-                    dev_err!(cx.dev, "the security processor does not answer: {e:?}\n");
+                    dev_err!(cx.dev, "the security processor does not respond: {e:?}\n");
                 })
         };
-        let mut answer = create()?;
-        if answer.is_err() {
+        let mut response = create()?;
+        if response.is_err() {
             // Whoever had the card before may have left a ring.
             let _ = self.hal.destroy_ring(cx.mmio)?;
-            answer = create()?;
+            response = create()?;
         }
-        self.mailbox(cx, "create a ring", answer)?;
+        self.mailbox(cx, "create a ring", response)?;
         state.ring = true;
         Ok(())
     }
@@ -348,7 +349,7 @@ impl Psp {
             (setup_tmr::BUF_SIZE, 0),
             (setup_tmr::FLAGS, setup_tmr::FLAG_VIRT_PHY_ADDR.put(1)),
         ];
-        self.must(cx, state, cmd::SETUP_TMR, &arguments)?;
+        self.send_checked(cx, state, cmd::SETUP_TMR, &arguments)?;
         state.region = true;
         Ok(())
     }
@@ -428,7 +429,7 @@ impl Psp {
     }
 
     /// Sends a command that has to succeed.
-    fn must(
+    fn send_checked(
         &self,
         cx: &PspContext<'_>,
         state: &mut State,
@@ -503,7 +504,7 @@ impl Psp {
         .inspect_err(|_| {
             dev_err!(
                 cx.dev,
-                "the security processor does not answer {}\n",
+                "the security processor does not respond {}\n",
                 cmd::name(command).unwrap_or("a command")
             );
         })?;

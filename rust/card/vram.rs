@@ -176,9 +176,9 @@ impl Vram {
         self.clearing.begin_loss();
     }
 
-    /// See [`Clearing::forget_contents`].
-    pub(crate) fn forget_contents(&self) {
-        self.clearing.forget_contents();
+    /// See [`Clearing::end_loss`].
+    pub(crate) fn end_loss(&self) {
+        self.clearing.end_loss();
     }
 
     /// Returns the bytes that can be reserved in all when page tables need `tables` bytes.

@@ -54,7 +54,7 @@ impl Cpsch {
 
     /// Unmaps queues and checks that none is left. `ETIME` when the firmware does not respond or a
     /// queue cannot be reset.
-    fn take_off(
+    fn unmap_and_check(
         &mut self,
         gpu: &Gpu,
         queues: &mut Queues,
@@ -187,7 +187,7 @@ impl SchedOps for Cpsch {
             hiq.map(gpu, (*kiq).as_mut().ok_or(ENODEV)?)?;
         }
         let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, 0)?;
-        let told = hiq
+        let result = hiq
             .set_resources(
                 gpu,
                 &SetResources {
@@ -202,7 +202,7 @@ impl SchedOps for Cpsch {
             .and_then(|()| hiq.write_register(gpu, reg, value))
             // Fence behind both packets: checks that the scheduler responds.
             .and_then(|()| hiq.fence(gpu, PREEMPTION_TIMEOUT_MS));
-        if let Err(e) = told {
+        if let Err(e) = result {
             dev_err!(
                 gpu.dev(),
                 "the firmware scheduler does not respond: {e:?}\n"
@@ -221,7 +221,7 @@ impl SchedOps for Cpsch {
         let unmapped = if gpu.is_hung() {
             Ok(())
         } else {
-            self.take_off(gpu, queues, Filter::All, false)
+            self.unmap_and_check(gpu, queues, Filter::All, false)
         };
         let stopped = match self.hiq.as_mut() {
             Some(hiq) if !gpu.is_hung() => unmap_hiq(gpu, hiq),
@@ -255,7 +255,7 @@ impl SchedOps for Cpsch {
         _scope: Scope<'_>,
         then_reset: bool,
     ) -> Result {
-        self.take_off(gpu, queues, Filter::Dynamic, then_reset)
+        self.unmap_and_check(gpu, queues, Filter::Dynamic, then_reset)
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, _scope: Scope<'_>) -> Result {

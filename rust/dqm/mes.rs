@@ -91,7 +91,7 @@ impl Mes {
             }
         }
         let frame = add_frame(gpu, queue)?;
-        queue.slot().state.lock().known = true;
+        queue.slot().state.lock().in_scheduler = true;
         let doorbell = frame.doorbell;
         match gpu.mes()?.schedule(gpu, &frame) {
             Ok(()) => {}
@@ -137,8 +137,8 @@ impl Mes {
                 gpu.dev(),
                 "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
             );
-            let answered = removed != Err(Failure::Silent);
-            self.reset(gpu, queue_type, doorbell, queue.context(), answered)?;
+            let responded = removed != Err(Failure::Silent);
+            self.reset(gpu, queue_type, doorbell, queue.context(), responded)?;
         }
         queue.state.lock().mapped = false;
         self.trace(gpu, queue, doorbell, false);
@@ -149,7 +149,7 @@ impl Mes {
     }
 
     /// Resets a queue and removes it from MES. Wedges the card when that fails. If MES did not
-    /// write a status before (`answered` is false), it may not know the queue: an API error is
+    /// write a status before (`responded` is false), it may not know the queue: an API error is
     /// ignored.
     fn reset(
         &self,
@@ -157,7 +157,7 @@ impl Mes {
         queue_type: QueueType,
         doorbell: u32,
         gang_context: u64,
-        answered: bool,
+        responded: bool,
     ) -> Result {
         let mes = gpu.mes()?;
         let reset = mes
@@ -181,7 +181,7 @@ impl Mes {
             });
         match reset {
             Ok(()) => Ok(()),
-            Err(Failure::Refused(e)) if !answered && e.category == abi::error_category::API => {
+            Err(Failure::Refused(e)) if !responded && e.category == abi::error_category::API => {
                 Ok(())
             }
             Err(failure) => {
@@ -292,7 +292,7 @@ impl SchedOps for Mes {
     }
 
     fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
-        process.state.lock().known = true;
+        process.state.lock().in_scheduler = true;
         let frame = SetShaderDebugger {
             process_context: process.context(),
             flush: false,
@@ -301,7 +301,7 @@ impl SchedOps for Mes {
     }
 
     fn leave(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
-        if !core::mem::take(&mut process.state.lock().known) {
+        if !core::mem::take(&mut process.state.lock().in_scheduler) {
             return Ok(());
         }
         // The memory of the process context may be reused by another process.

@@ -44,7 +44,7 @@ pub(super) struct SlotState {
     /// RUNTIME_ENABLE was called.
     pub(super) runtime: bool,
     /// The scheduler has state of the process.
-    pub(super) known: bool,
+    pub(super) in_scheduler: bool,
     /// Nesting depth of evictions.
     pub(super) evicted: u32,
     /// Start of the eviction.
@@ -81,7 +81,7 @@ impl DqmProcess {
                     map,
                     xnack,
                     runtime: false,
-                    known: false,
+                    in_scheduler: false,
                     evicted: 0,
                     since: None,
                     queues: KVec::new(),
@@ -244,7 +244,7 @@ impl DqmProcess {
     }
 
     /// Removes a queue, if it is registered.
-    pub(super) fn forget(&self, queue: &Arc<DqmQueue>) {
+    pub(super) fn remove_queue(&self, queue: &Arc<DqmQueue>) {
         self.state.lock().queues.retain(|q| !Arc::ptr_eq(q, queue));
     }
 }
@@ -302,7 +302,7 @@ impl Queues {
         let mut at = 0;
         while let Some(process) = self.processes.get(at).cloned() {
             let mut state = process.state.lock();
-            state.known = false;
+            state.in_scheduler = false;
             if !state.queues.is_empty() {
                 state.has_reset_queue = true;
                 state.lost = true;

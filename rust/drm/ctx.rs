@@ -66,14 +66,14 @@ pub(super) struct Ctx {
     dma: Mutex<[Option<Arc<CtxEntity>>; DMA_RINGS]>,
 }
 
-/// Returns `asked` if it is a priority, else the normal one: user space that predates priorities
+/// Returns `priority` if it is a priority, else the normal one: user space that predates priorities
 /// passes garbage (`amdgpu_ctx_ioctl`).
-pub(super) fn valid_priority(asked: i32) -> i32 {
+pub(super) fn valid_priority(priority: i32) -> i32 {
     const HIGH: i32 = uapi::AMDGPU_CTX_PRIORITY_HIGH as i32;
     const VERY_HIGH: i32 = uapi::AMDGPU_CTX_PRIORITY_VERY_HIGH as i32;
-    match asked {
+    match priority {
         uapi::AMDGPU_CTX_PRIORITY_VERY_LOW | uapi::AMDGPU_CTX_PRIORITY_LOW | HIGH | VERY_HIGH => {
-            asked
+            priority
         }
         _ => uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32,
     }

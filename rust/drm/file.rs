@@ -151,7 +151,7 @@ impl FileData {
         if let Some(mapped) = mapped {
             // Not interruptible: the mapping must not go before the jobs that use it.
             let _ = mappings::wait_for_jobs(&mapped, false);
-            self.mappings.lock().forget(&vm, object);
+            self.mappings.lock().remove_object(&vm, object);
         }
     }
 }

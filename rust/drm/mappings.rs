@@ -115,7 +115,7 @@ impl Mappings {
     }
 
     /// Removes all mappings of an object whose last handle in the file is closed.
-    pub(super) fn forget(&mut self, vm: &Vm, object: usize) {
+    pub(super) fn remove_object(&mut self, vm: &Vm, object: usize) {
         while let Some(at) = self.0.iter().position(|m| m.object.key() == object) {
             if let Err(e) = self.remove(vm, at) {
                 // A queue still uses the mapping, which stays until the address space is destroyed.

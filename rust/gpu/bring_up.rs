@@ -144,7 +144,7 @@ impl Gpu {
         }
         if let Some(psp) = self.psp() {
             if self.is_hung() {
-                psp.forget();
+                psp.clear_state();
             } else {
                 let stopped = self.psp_context().and_then(|cx| psp.stop(&cx));
                 self.log_failure("PSP", stopped);

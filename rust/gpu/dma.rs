@@ -139,10 +139,10 @@ pub(crate) fn vmids_of(gpu: &Gpu, pasid: u32) -> u32 {
     gpu.sdma().map_or(0, |sdma| sdma.vmids_of(pasid))
 }
 
-/// Forgets an address space that is about to be freed.
-pub(crate) fn forget(gpu: &Gpu, pasid: u32) {
+/// Drops an address space that is about to be freed from all VMIDs of the kernel's rings.
+pub(crate) fn drop_owner(gpu: &Gpu, pasid: u32) {
     if let Ok(sdma) = gpu.sdma() {
-        sdma.forget(pasid);
+        sdma.drop_owner(pasid);
     }
 }
 

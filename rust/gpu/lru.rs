@@ -86,7 +86,7 @@ impl EvictionLru {
     /// Removes a BO.
     pub(crate) fn remove(&self, bo: &Arc<dyn EvictableBo>) {
         let mut list = self.list.lock();
-        let gone = match list
+        let removed = match list
             .iter()
             .position(|b| ptr::addr_eq(&raw const **b, &raw const **bo))
         {
@@ -98,7 +98,7 @@ impl EvictionLru {
             None => None,
         };
         drop(list);
-        drop(gone);
+        drop(removed);
     }
 
     /// Marks a BO as the most recently used.

@@ -77,7 +77,7 @@ impl Gpu {
                 );
                 self.halt_engines();
                 self.fail_jobs();
-                self.vram().forget_contents();
+                self.vram().end_loss();
                 self.health().end_reset(false);
             }
         }

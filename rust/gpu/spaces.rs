@@ -64,13 +64,13 @@ impl SpaceList {
             .list
             .iter()
             .position(|s| ptr::addr_eq(&raw const **s, &raw const **space));
-        let gone = at.and_then(|at| {
+        let removed = at.and_then(|at| {
             let last = inner.list.len() - 1;
             inner.list.swap(at, last);
             inner.list.pop()
         });
         drop(inner);
-        drop(gone);
+        drop(removed);
     }
 
     /// Rewrites the page tables of all address spaces. The caller alone uses the card.

@@ -96,7 +96,7 @@ impl Gpu {
             .and_then(|()| self.vram().attach(self.clone()));
         if let Err(e) = up {
             dev_err!(self.dev(), "resume failed: {e:?}\n");
-            self.vram().forget_contents();
+            self.vram().end_loss();
             self.wedge("it did not come back from a suspend");
         }
         up
@@ -120,7 +120,7 @@ impl Gpu {
     /// Restores saved VRAM contents, if any. The BAR works, nothing runs.
     pub(super) fn restore_vram(&self) -> Result {
         // Contents that are not restored are undefined.
-        self.vram().forget_contents();
+        self.vram().end_loss();
         let image = self.image.lock().take();
         image.map_or(Ok(()), |image| image.restore(self))
     }

@@ -67,7 +67,7 @@ pub(crate) struct FirmwarePlan {
 }
 
 /// Result of a mailbox command: `Err` holds a nonzero status.
-pub(crate) type Answer = Result<(), u32>;
+pub(crate) type MailboxResult = Result<(), u32>;
 
 /// PSP. Mailbox methods return `ETIMEDOUT` when PSP does not respond, `ENODEV` after unbind.
 pub(crate) trait PspHal: Sync {
@@ -94,16 +94,16 @@ pub(crate) trait PspHal: Sync {
 
     /// Makes the boot loader load the part at `address` and waits for it. `EINVAL` for an address
     /// that is not 1 MiB aligned.
-    fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer>;
+    fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult>;
 
     /// Boots the secure OS at `address`. Errors as [`PspHal::boot`].
-    fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer>;
+    fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult>;
 
     /// Creates the KM ring (GPCOM) of `bytes` bytes.
-    fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<Answer>;
+    fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<MailboxResult>;
 
     /// Destroys all rings.
-    fn destroy_ring(&self, mmio: &Mmio) -> Result<Answer>;
+    fn destroy_ring(&self, mmio: &Mmio) -> Result<MailboxResult>;
 
     /// Reads the ring's write pointer, in dwords.
     fn wptr(&self, mmio: &Mmio) -> Result<u32>;

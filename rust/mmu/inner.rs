@@ -346,9 +346,9 @@ impl BoInner {
         let at = mappings
             .iter()
             .position(|(s, v)| same(&**s, space) && *v == va);
-        let gone = at.and_then(|at| mappings.remove(at).ok());
+        let removed = at.and_then(|at| mappings.remove(at).ok());
         drop(mappings);
-        drop(gone);
+        drop(removed);
     }
 
     /// Returns a copy of the list of mappings. `ENOMEM` without memory.

@@ -118,7 +118,7 @@ impl Space {
         for mapping in &inner.mappings {
             mapping.bo.inner().remove_mapping(&**self, mapping.va);
         }
-        dma::forget(&self.gpu, self.pasid.get());
+        dma::drop_owner(&self.gpu, self.pasid.get());
         drop(inner);
     }
 

@@ -80,8 +80,8 @@ impl UserBuffer {
     }
 
     /// Sets whether the BO is on the notifier's list. The caller holds the notifier's lock.
-    pub(crate) fn set_known(&self, known: bool) {
-        self.seq().known.store(known, Relaxed);
+    pub(crate) fn set_registered(&self, registered: bool) {
+        self.seq().registered.store(registered, Relaxed);
     }
 
     /// Returns whether both are the same BO.

@@ -58,7 +58,7 @@ pub(crate) struct UserptrSeq {
     /// 1 + the count for which there was no memory.
     pub(super) missing: Atomic<u64>,
     /// The BO is on the notifier's list.
-    pub(super) known: AtomicFlag,
+    pub(super) registered: AtomicFlag,
 }
 
 impl UserptrSeq {
@@ -73,8 +73,8 @@ impl UserptrSeq {
     }
 
     /// Returns whether the BO is on the notifier's list.
-    pub(crate) fn is_known(&self) -> bool {
-        self.known.load(Relaxed)
+    pub(crate) fn is_registered(&self) -> bool {
+        self.registered.load(Relaxed)
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn watch(
         // No pages were read yet.
         good: Atomic::new(0),
         missing: Atomic::new(0),
-        known: AtomicFlag::new(false),
+        registered: AtomicFlag::new(false),
     };
     Interval::new(usize::try_from(start)?, usize::try_from(len)?, seq)
 }

@@ -121,9 +121,9 @@ impl Vm {
     /// not a mapping, `EBUSY` when it is pinned.
     pub(crate) fn unmap(&self, va: u64, len: u64) -> Result {
         self.space.check_range(va, len)?;
-        let gone = self.space.unmap(va, len)?;
-        gone.bo.inner().remove_mapping(&*self.space, va);
-        drop(gone);
+        let removed = self.space.unmap(va, len)?;
+        removed.bo.inner().remove_mapping(&*self.space, va);
+        drop(removed);
         trace::vm_map(self.space.gpu.id(), self.pasid(), va, len, 0, false);
         Ok(())
     }

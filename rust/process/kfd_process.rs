@@ -240,7 +240,7 @@ impl Process {
     }
 
     /// Releases everything of the process on a GPU: queues first, then the buffers that they use.
-    /// Also works if the GPU does not answer.
+    /// Also works if the GPU does not respond.
     fn leave(&self, state: &mut ProcessState, device: &ProcessDevice) {
         device.mark_gone();
         if let Ok(slot) = device.slot() {

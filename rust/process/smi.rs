@@ -212,7 +212,7 @@ impl file::Stream for SmiClient {
     fn closed(this: &Arc<Self>) {
         let mut clients = CLIENTS.lock();
         let at = clients.iter().position(|c| Arc::ptr_eq(c, this));
-        let gone = at.and_then(|at| clients.remove(at).ok());
+        let removed = at.and_then(|at| clients.remove(at).ok());
         // Statics are not dropped at module unload: free the allocation with the last client.
         let list = if clients.is_empty() {
             core::mem::replace(&mut *clients, KVec::new())
@@ -220,7 +220,7 @@ impl file::Stream for SmiClient {
             KVec::new()
         };
         drop(clients);
-        drop((gone, list));
+        drop((removed, list));
     }
 }
 

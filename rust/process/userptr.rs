@@ -111,7 +111,7 @@ impl UserptrNotifier for UserptrInvalidator {
         let state: &mut UserMemoryState = &mut guard.state;
         mark.set();
         seq.count();
-        if !seq.is_known() {
+        if !seq.is_registered() {
             // No GPU maps these pages yet.
             return;
         }
@@ -243,9 +243,9 @@ impl UserMemory {
         let mut guard = self.lock();
         let gpus = &mut guard.state.gpus;
         let at = gpus.iter().position(|g| Arc::ptr_eq(&g.process, process));
-        let gone = at.and_then(|at| gpus.remove(at).ok());
+        let removed = at.and_then(|at| gpus.remove(at).ok());
         drop(guard);
-        drop(gone);
+        drop(removed);
     }
 
     /// Creates a buffer of the `size` bytes at `start` of the current process, which is the owner
@@ -275,7 +275,7 @@ impl UserMemory {
                 continue;
             }
             guard.state.buffers.push(buffer.clone(), GFP_KERNEL)?;
-            buffer.set_known(true);
+            buffer.set_registered(true);
             drop(guard);
             let registration = UserptrRegistration {
                 all: self.clone(),
@@ -389,15 +389,15 @@ pub(super) struct UserptrRegistration {
 impl Drop for UserptrRegistration {
     fn drop(&mut self) {
         let mut guard = self.all.lock();
-        self.buffer.set_known(false);
+        self.buffer.set_registered(false);
         let buffers = &mut guard.state.buffers;
-        let mut gone = None;
+        let mut removed = None;
         if let Some(at) = buffers.iter().position(|b| b.is(&self.buffer)) {
             let last = buffers.len() - 1;
             buffers.swap(at, last);
-            gone = buffers.pop();
+            removed = buffers.pop();
         }
         drop(guard);
-        drop(gone);
+        drop(removed);
     }
 }

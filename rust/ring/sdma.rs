@@ -126,7 +126,7 @@ impl Sdma {
     pub(crate) fn restart(&self, card: &Card) -> Result {
         let _guard = self.shared.resetting.lock();
         // The VM context registers may have been lost.
-        self.shared.vmids.forget_all();
+        self.shared.vmids.drop_all_owners();
         for ring in &self.rings {
             ring.restart().inspect_err(|e| {
                 let name = ring.name().to_str().unwrap_or("sdma");
@@ -182,8 +182,8 @@ impl Sdma {
     }
 
     /// Drops an address space that is about to be freed from all kernel VMIDs.
-    pub(crate) fn forget(&self, pasid: u32) {
-        self.shared.vmids.forget(pasid);
+    pub(crate) fn drop_owner(&self, pasid: u32) {
+        self.shared.vmids.drop_owner(pasid);
     }
 
     /// Completes jobs after a trap of the ring of `engine`. Called in the interrupt thread.

@@ -24,15 +24,15 @@ const MAX_PRIORITY: u32 = 32;
 /// `ENOENT` for an unknown handle.
 pub(super) fn read(
     file: &File<Render>,
-    asked: &uapi::drm_amdgpu_bo_list_in,
+    input: &uapi::drm_amdgpu_bo_list_in,
 ) -> Result<Arc<BoList>> {
-    if asked.bo_number > MAX_ENTRIES
-        || usize::try_from(asked.bo_info_size)? != size_of::<uapi::drm_amdgpu_bo_list_entry>()
+    if input.bo_number > MAX_ENTRIES
+        || usize::try_from(input.bo_info_size)? != size_of::<uapi::drm_amdgpu_bo_list_entry>()
     {
         return Err(EINVAL);
     }
     let given: KVVec<uapi::drm_amdgpu_bo_list_entry> =
-        user::read_array(asked.bo_info_ptr, asked.bo_number)?;
+        user::read_array(input.bo_info_ptr, input.bo_number)?;
     let mut entries = KVVec::with_capacity(given.len(), user::sized())?;
     for entry in &given {
         let entry = Entry {
@@ -52,24 +52,24 @@ impl Handler<Render> for BoListOp {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_BO_LIST;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let asked = uapi::bo_list_in(arg);
+        let input = uapi::bo_list_in(arg);
         let lists = &file.data().bo_lists;
-        let handle = match asked.operation {
+        let handle = match input.operation {
             uapi::AMDGPU_BO_LIST_OP_CREATE => {
-                let list = read(file, asked)?;
+                let list = read(file, input)?;
                 lists.lock().add(list)?
             }
             uapi::AMDGPU_BO_LIST_OP_UPDATE => {
-                let list = read(file, asked)?;
-                let old = lists.lock().replace(asked.list_handle, list);
+                let list = read(file, input)?;
+                let old = lists.lock().replace(input.list_handle, list);
                 // Dropped without the lock: it may hold the last reference to a buffer.
                 if old.is_err() {
                     return Err(ENOENT);
                 }
-                asked.list_handle
+                input.list_handle
             }
             uapi::AMDGPU_BO_LIST_OP_DESTROY => {
-                let old = lists.lock().remove(asked.list_handle);
+                let old = lists.lock().remove(input.list_handle);
                 drop(old);
                 0
             }

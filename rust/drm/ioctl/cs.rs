@@ -43,13 +43,13 @@ impl Handler<Render> for Submit {
 
     fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let data = file.data();
-        let asked = uapi::cs_in(arg);
+        let input = uapi::cs_in(arg);
         if data.gpu()?.is_hung() {
             return Err(EBUSY);
         }
-        let request = Request::read(file, asked)?;
+        let request = Request::read(file, input)?;
         let work = request.work(file)?;
-        let list = match (asked.bo_list_handle, &request.bo_list) {
+        let list = match (input.bo_list_handle, &request.bo_list) {
             (0, None) => BoList::empty()?,
             (0, Some(list)) => list.clone(),
             (_, Some(_)) => return Err(EINVAL),

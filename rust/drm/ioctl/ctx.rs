@@ -23,34 +23,34 @@ impl Handler<Render> for CtxOp {
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let data = file.data();
         let gpu = data.gpu()?;
-        let asked = uapi::ctx_in(arg);
-        let flags = match asked.op {
+        let input = uapi::ctx_in(arg);
+        let flags = match input.op {
             uapi::AMDGPU_CTX_OP_SET_STABLE_PSTATE => uapi::AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK,
             _ => 0,
         };
-        if asked.flags & !flags != 0 {
+        if input.flags & !flags != 0 {
             return Err(EINVAL);
         }
-        match asked.op {
+        match input.op {
             uapi::AMDGPU_CTX_OP_ALLOC_CTX => {
-                let ctx = Ctx::new(gpu, data.owner, valid_priority(asked.priority))?;
+                let ctx = Ctx::new(gpu, data.owner, valid_priority(input.priority))?;
                 *arg = uapi::ctx_alloc_out(data.contexts.lock().add(ctx)?);
             }
             uapi::AMDGPU_CTX_OP_FREE_CTX => {
-                let ctx = data.contexts.lock().remove(asked.ctx_id);
+                let ctx = data.contexts.lock().remove(input.ctx_id);
                 // Dropped without the lock: this may wait until its jobs are handed to an engine.
                 drop(ctx.ok_or(EINVAL)?);
             }
-            uapi::AMDGPU_CTX_OP_QUERY_STATE => *arg = data.ctx(asked.ctx_id)?.state(),
-            uapi::AMDGPU_CTX_OP_QUERY_STATE2 => *arg = data.ctx(asked.ctx_id)?.state2(),
+            uapi::AMDGPU_CTX_OP_QUERY_STATE => *arg = data.ctx(input.ctx_id)?.state(),
+            uapi::AMDGPU_CTX_OP_QUERY_STATE2 => *arg = data.ctx(input.ctx_id)?.state2(),
             uapi::AMDGPU_CTX_OP_GET_STABLE_PSTATE => {
-                data.ctx(asked.ctx_id)?;
+                data.ctx(input.ctx_id)?;
                 *arg = uapi::ctx_pstate_out(uapi::AMDGPU_CTX_STABLE_PSTATE_NONE);
             }
             // The firmware of this hardware supports no stable power states.
             uapi::AMDGPU_CTX_OP_SET_STABLE_PSTATE => {
-                data.ctx(asked.ctx_id)?;
-                if asked.flags != uapi::AMDGPU_CTX_STABLE_PSTATE_NONE {
+                data.ctx(input.ctx_id)?;
+                if input.flags != uapi::AMDGPU_CTX_STABLE_PSTATE_NONE {
                     return Err(EINVAL);
                 }
             }

@@ -73,23 +73,23 @@ impl Handler<Render> for Create {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_CREATE;
 
     fn run(dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let asked = uapi::gem_create_in(arg);
+        let input = uapi::gem_create_in(arg);
         let memory = uapi::AMDGPU_GEM_DOMAIN_CPU
             | uapi::AMDGPU_GEM_DOMAIN_GTT
             | uapi::AMDGPU_GEM_DOMAIN_VRAM;
         // `ENCRYPTED` and `VM_ALWAYS_VALID` are not supported.
-        if asked.domain_flags & !CREATE_FLAGS != 0
-            || asked.domains & !u64::from(memory) != 0
-            || asked.domains == 0
-            || asked.bo_size == 0
+        if input.domain_flags & !CREATE_FLAGS != 0
+            || input.domains & !u64::from(memory) != 0
+            || input.domains == 0
+            || input.bo_size == 0
         {
             return Err(EINVAL);
         }
         let bo = create(
             file.data().gpu()?,
-            asked.bo_size,
-            asked.domains,
-            asked.domain_flags,
+            input.bo_size,
+            input.domains,
+            input.domain_flags,
         )?;
         let object = gem::object(dev, Arc::new(bo, GFP_KERNEL)?)?;
         let handle = object.create_handle(file)?;
@@ -121,9 +121,9 @@ impl Handler<Render> for WaitIdle {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let asked = uapi::gem_wait_idle_in(arg);
-        let object = lookup(file, asked.handle)?;
-        let deadline = Timeout::until(asked.timeout);
+        let input = uapi::gem_wait_idle_in(arg);
+        let object = lookup(file, input.handle)?;
+        let deadline = Timeout::until(input.timeout);
         let idle = object.bo().resv().wait(Usage::Read, true, deadline)?;
         *arg = uapi::gem_wait_idle_out(u32::from(!idle));
         Ok(0)

@@ -227,9 +227,9 @@ fn ip_info(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
 
 /// Answers `READ_MMR_REG`. `EFAULT` for registers that user space may not read, as in the C driver.
 fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
-    let asked = uapi::info_read_mmr_reg(arg);
+    let input = uapi::info_read_mmr_reg(arg);
     let index = |shift: u32, mask: u32, count: u32| {
-        let value = asked.instance >> shift & mask;
+        let value = input.instance >> shift & mask;
         value == mask || value < count
     };
     if !index(
@@ -240,12 +240,12 @@ fn read_registers(gpu: &Gpu, arg: &uapi::drm_amdgpu_info, out: &Out) -> Result {
         uapi::AMDGPU_INFO_MMR_SH_INDEX_SHIFT,
         uapi::AMDGPU_INFO_MMR_SH_INDEX_MASK,
         MAX_SH_PER_SE,
-    ) || asked.count > MAX_REGISTERS
+    ) || input.count > MAX_REGISTERS
     {
         return Err(EINVAL);
     }
-    let mut values = KVec::with_capacity(usize::try_from(asked.count)? * 4, GFP_KERNEL)?;
-    for offset in asked.dword_offset..asked.dword_offset.saturating_add(asked.count) {
+    let mut values = KVec::with_capacity(usize::try_from(input.count)? * 4, GFP_KERNEL)?;
+    for offset in input.dword_offset..input.dword_offset.saturating_add(input.count) {
         let value = gpu.user_register(offset)?.ok_or(EFAULT)?;
         values.extend_from_slice(&value.to_ne_bytes(), GFP_KERNEL)?;
     }
@@ -304,14 +304,14 @@ fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
 
 /// Returns the answer to `FW_VERSION`; `EINVAL` for unknown firmware.
 fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_info_firmware> {
-    let asked = uapi::info_query_fw(arg);
-    if asked.ip_instance != 0 {
+    let input = uapi::info_query_fw(arg);
+    if input.ip_instance != 0 {
         return Err(EINVAL);
     }
     let versions = gpu.firmware_versions();
-    let release = match asked.fw_type {
-        uapi::AMDGPU_INFO_FW_GFX_MEC if asked.index < 2 => versions.mec,
-        uapi::AMDGPU_INFO_FW_SDMA if asked.index < gpu.config().num_sdma => versions.sdma,
+    let release = match input.fw_type {
+        uapi::AMDGPU_INFO_FW_GFX_MEC if input.index < 2 => versions.mec,
+        uapi::AMDGPU_INFO_FW_SDMA if input.index < gpu.config().num_sdma => versions.sdma,
         uapi::AMDGPU_INFO_FW_GFX_RLC => versions.rlc,
         uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_CNTL => versions.rlc_lists[0],
         uapi::AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_GPM_MEM => versions.rlc_lists[1],

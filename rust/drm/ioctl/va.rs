@@ -29,14 +29,14 @@ use crate::{
 };
 
 /// The checked arguments of the ioctl: addresses and sizes in bytes.
-struct Asked {
+struct VaArgs {
     va: u64,
     len: u64,
     offset: u64,
     access: Access,
 }
 
-impl Asked {
+impl VaArgs {
     fn range(&self) -> VaRange {
         VaRange {
             start: self.va,
@@ -85,26 +85,26 @@ fn apply(
     data: &Arc<FileData>,
     operation: u32,
     object: Option<ARef<Object>>,
-    asked: &Asked,
+    input: &VaArgs,
 ) -> Result {
     let vm = data.vm()?;
     match (operation, object) {
         (uapi::AMDGPU_VA_OP_MAP, Some(object)) => {
-            data.mappings.lock().map(&vm, asked.mapping(object))
+            data.mappings.lock().map(&vm, input.mapping(object))
         }
         (uapi::AMDGPU_VA_OP_UNMAP, Some(object)) => {
             wait_for_jobs(&object, true)?;
-            data.mappings.lock().unmap(&vm, &object, asked.va)
+            data.mappings.lock().unmap(&vm, &object, input.va)
         }
         (uapi::AMDGPU_VA_OP_CLEAR | uapi::AMDGPU_VA_OP_REPLACE, object) => {
             let page = kernel::page::PAGE_SIZE as u64;
-            let range = asked.range();
-            if asked.len == 0 || range.start % page != 0 || range.end % page != 0 {
+            let range = input.range();
+            if input.len == 0 || range.start % page != 0 || range.end % page != 0 {
                 return Err(EINVAL);
             }
             if let Some(object) = &object {
-                let end = asked.offset.checked_add(asked.len).ok_or(EINVAL)?;
-                if asked.offset % page != 0 || end > object.bo().size() {
+                let end = input.offset.checked_add(input.len).ok_or(EINVAL)?;
+                if input.offset % page != 0 || end > object.bo().size() {
                     return Err(EINVAL);
                 }
             }
@@ -115,7 +115,7 @@ fn apply(
             let mut mappings = data.mappings.lock();
             mappings.clear(&vm, &range)?;
             match object {
-                Some(object) => mappings.map(&vm, asked.mapping(object)),
+                Some(object) => mappings.map(&vm, input.mapping(object)),
                 None => Ok(()),
             }
         }
@@ -158,7 +158,7 @@ impl Handler<Render> for Va {
             )?),
         };
         let has = |flag| arg.flags & flag != 0;
-        let asked = Asked {
+        let input = VaArgs {
             va: arg.va_address,
             len: arg.map_size,
             offset: arg.offset_in_bo,
@@ -168,7 +168,7 @@ impl Handler<Render> for Va {
                 exec: has(uapi::AMDGPU_VM_PAGE_EXECUTABLE),
             },
         };
-        apply(data, arg.operation, object, &asked)?;
+        apply(data, arg.operation, object, &input)?;
         // Page tables are updated already: a signaled fence.
         if let Some(signal) = signal {
             signal.signal_with(&Fence::stub());

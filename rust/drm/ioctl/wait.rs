@@ -73,18 +73,18 @@ impl Handler<Render> for WaitCs {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_WAIT_CS;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let asked = uapi::wait_cs_in(arg);
+        let input = uapi::wait_cs_in(arg);
         let job = JobId {
-            ctx: asked.ctx_id,
+            ctx: input.ctx_id,
             ring: Ring {
-                kind: asked.ip_type,
-                instance: asked.ip_instance,
-                index: asked.ring,
+                kind: input.ip_type,
+                instance: input.ip_instance,
+                index: input.ring,
             },
-            seq: asked.handle,
+            seq: input.handle,
         };
         let done = match job.finished(file.data())? {
-            Some(fence) => wait(&fence, asked.timeout)?,
+            Some(fence) => wait(&fence, input.timeout)?,
             None => true,
         };
         *arg = uapi::wait_cs_out(u64::from(!done));
@@ -130,18 +130,18 @@ impl Handler<Render> for WaitFences {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_WAIT_FENCES;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let asked = uapi::wait_fences_in(arg);
-        if asked.fence_count == 0 {
+        let input = uapi::wait_fences_in(arg);
+        if input.fence_count == 0 {
             return Err(EINVAL);
         }
         let fences: KVec<uapi::drm_amdgpu_fence> =
-            user::read_array(asked.fences, asked.fence_count)?;
-        if asked.wait_all != 0 {
-            let done = wait_all(file.data(), &fences, asked.timeout_ns)?;
+            user::read_array(input.fences, input.fence_count)?;
+        if input.wait_all != 0 {
+            let done = wait_all(file.data(), &fences, input.timeout_ns)?;
             *arg = uapi::wait_fences_out(u32::from(done), 0);
             return Ok(0);
         }
-        match wait_any(file.data(), &fences, asked.timeout_ns)? {
+        match wait_any(file.data(), &fences, input.timeout_ns)? {
             Some((first, fence)) => {
                 *arg = uapi::wait_fences_out(1, u32::try_from(first)?);
                 // The index is valid also if that job failed.
@@ -161,11 +161,11 @@ impl Handler<Render> for FenceToHandle {
     const CMD: u32 = uapi::DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE;
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
-        let asked = uapi::fence_to_handle_in(arg);
-        let fence = JobId::from(&asked.fence)
+        let input = uapi::fence_to_handle_in(arg);
+        let fence = JobId::from(&input.fence)
             .finished(file.data())?
             .unwrap_or_else(Fence::stub);
-        let handle = match asked.what {
+        let handle = match input.what {
             uapi::AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ => {
                 Syncobj::new(Some(&fence))?.create_handle(file)?
             }

@@ -22,7 +22,7 @@ use crate::{
         firmware::{Bad, FirmwareFile, Image, Why},
         mmio::{Block, Mmio},
     },
-    hw::psp::{Answer, FirmwarePlan, FirmwareVersions, Part, PspHal, Release},
+    hw::psp::{FirmwarePlan, FirmwareVersions, MailboxResult, Part, PspHal, Release},
 };
 
 pub(super) struct Psp;
@@ -158,7 +158,7 @@ fn wait<R>(b: Block<'_>, reg: Reg<R>, timeout: Delta, done: impl Fn(u32) -> bool
 }
 
 /// Waits for the secure OS mailbox and returns its status. `ETIMEDOUT` when it does not respond.
-fn answer(b: Block<'_>) -> Result<Answer> {
+fn response(b: Block<'_>) -> Result<MailboxResult> {
     fsleep(SETTLE);
     let value = wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
         v & psp::READY != 0 && v != u32::MAX
@@ -468,7 +468,7 @@ impl PspHal for Psp {
         Ok(())
     }
 
-    fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer> {
+    fn boot(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
         let b = block(mmio)?;
         boot_command(b, command, address)?;
         let value = wait(b, psp::BOOTLOADER, BOOT_TIMEOUT, |v| {
@@ -480,7 +480,7 @@ impl PspHal for Psp {
         })
     }
 
-    fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<Answer> {
+    fn boot_os(&self, mmio: &Mmio, command: u32, address: u64) -> Result<MailboxResult> {
         let b = block(mmio)?;
         boot_command(b, command, address)?;
         fsleep(SETTLE);
@@ -497,7 +497,7 @@ impl PspHal for Psp {
         }
     }
 
-    fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<Answer> {
+    fn create_ring(&self, mmio: &Mmio, address: u64, bytes: u32) -> Result<MailboxResult> {
         let b = block(mmio)?;
         wait(b, psp::COMMAND, MAILBOX_TIMEOUT, |v| {
             v & psp::READY != 0 && v != u32::MAX
@@ -506,13 +506,13 @@ impl PspHal for Psp {
         b.wr(psp::RING_ADDRESS_HI, hi32(address))?;
         b.wr(psp::RING_SIZE, bytes)?;
         b.wr(psp::COMMAND, control::INIT_GPCOM_RING)?;
-        answer(b)
+        response(b)
     }
 
-    fn destroy_ring(&self, mmio: &Mmio) -> Result<Answer> {
+    fn destroy_ring(&self, mmio: &Mmio) -> Result<MailboxResult> {
         let b = block(mmio)?;
         b.wr(psp::COMMAND, control::DESTROY_RINGS)?;
-        answer(b)
+        response(b)
     }
 
     fn wptr(&self, mmio: &Mmio) -> Result<u32> {

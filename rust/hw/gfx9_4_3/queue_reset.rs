@@ -45,11 +45,13 @@ pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u3
 /// Resets the queue in a slot of MEC 1. `ETIMEDOUT` when it stays active.
 pub(super) fn reset(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
     let b = block(mmio, xcc)?;
-    with_bank(mmio, b, slot, 0, || in_safe_mode(b, || throw_out(b, slot)))
+    with_bank(mmio, b, slot, 0, || {
+        in_safe_mode(b, || dequeue_and_wait(b, slot))
+    })
 }
 
 /// See [`reset`].
-fn throw_out(b: Block<'_>, slot: HqdSlot) -> Result {
+fn dequeue_and_wait(b: Block<'_>, slot: HqdSlot) -> Result {
     let gone = || read_poll_timeout(|| is_active(b), |active| !*active, NAP, TIMEOUT);
     // The firmware's dequeue request takes effect with the reset.
     b.wr(gc::regSPI_COMPUTE_QUEUE_RESET, 1)?;

@@ -23,13 +23,13 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     b.wr(RESPONSE, 0)?;
     b.wr(ARGUMENT, argument)?;
     b.wr(MESSAGE, message)?;
-    let answer = read_poll_timeout(
+    let response = read_poll_timeout(
         || b.rd(RESPONSE).map(Value::raw),
         |v| *v != 0,
         Delta::from_micros(10),
         Delta::from_millis(TIMEOUT_MS),
     )?;
-    match answer {
+    match response {
         response::OK => Ok(()),
         response::FAILED => Err(EIO),
         response::UNKNOWN_CMD => Err(EOPNOTSUPP),

@@ -170,7 +170,7 @@ impl Vmids {
     }
 
     /// Drops the owners of all VMIDs.
-    pub(super) fn forget_all(&self) {
+    pub(super) fn drop_all_owners(&self) {
         for slot in &mut self.table.lock().slots {
             slot.owner = (0, 0);
             slot.switched = None;
@@ -178,7 +178,7 @@ impl Vmids {
     }
 
     /// Drops the address space with this PASID from all VMIDs.
-    pub(super) fn forget(&self, pasid: u32) {
+    pub(super) fn drop_owner(&self, pasid: u32) {
         let mut table = self.table.lock();
         for slot in table.slots.iter_mut().filter(|s| s.owner.0 == pasid) {
             slot.owner = (0, 0);

@@ -93,28 +93,28 @@ fn read_chunk(at: u64) -> Result<Chunk> {
 }
 
 fn user_fence(file: &File<Render>, data: &[u8]) -> Result<UserFence> {
-    let asked: uapi::drm_amdgpu_cs_chunk_fence = first(data)?;
-    let object = gem::Object::lookup(file, asked.handle).ok_or(EINVAL)?;
+    let input: uapi::drm_amdgpu_cs_chunk_fence = first(data)?;
+    let object = gem::Object::lookup(file, input.handle).ok_or(EINVAL)?;
     let bo = object.bo().clone();
     let page = kernel::page::PAGE_SIZE;
-    if bo.size() != page as u64 || usize::try_from(asked.offset)? > page - size_of::<u64>() {
+    if bo.size() != page as u64 || usize::try_from(input.offset)? > page - size_of::<u64>() {
         return Err(EINVAL);
     }
     Ok(UserFence {
         bo,
-        offset: asked.offset,
+        offset: input.offset,
     })
 }
 
 impl Request {
     /// Copies the chunks of a submission and does the first pass. `EINVAL` for malformed chunks or
     /// IBs for several rings, else the errors of the lookups.
-    pub(super) fn read(file: &File<Render>, asked: &uapi::drm_amdgpu_cs_in) -> Result<Self> {
-        if asked.num_chunks == 0 {
+    pub(super) fn read(file: &File<Render>, input: &uapi::drm_amdgpu_cs_in) -> Result<Self> {
+        if input.num_chunks == 0 {
             return Err(EINVAL);
         }
-        let ctx = file.data().ctx(asked.ctx_id)?;
-        let list: KVec<u64> = user::read_array(asked.chunks, asked.num_chunks)?;
+        let ctx = file.data().ctx(input.ctx_id)?;
+        let list: KVec<u64> = user::read_array(input.chunks, input.num_chunks)?;
         let mut chunks = KVec::with_capacity(list.len(), user::sized())?;
         let mut entity: Option<Arc<CtxEntity>> = None;
         let (mut ibs, mut gang) = (0, false);
