@@ -368,6 +368,7 @@ impl Engine<'_> {
         let mut signals = Vec::new();
         let mut failed = None;
         let mut once = false;
+        let mut ended = Vec::new();
         // The packet that owns the executing IB is the last one taken.
         let vendor = aql
             .flights
@@ -394,6 +395,7 @@ impl Engine<'_> {
                             job.id,
                             flight.index
                         );
+                        ended.push(job.clone());
                         job.times()
                     }
                 },
@@ -402,7 +404,10 @@ impl Engine<'_> {
             once |= flight.scratch;
             signals.push((flight.signal, times));
         }
-        // Before the completed jobs are dropped, and before their signals.
+        // Messages of a job are complete once it is. Post them before its signal or its error.
+        for job in &ended {
+            self.messages_of(queue, job);
+        }
         self.shader_messages(queue);
         let Some(aql) = aql_mut(queue) else {
             return;

@@ -250,19 +250,24 @@ impl Engine<'_> {
     /// Posts pending `s_sendmsg MSG_INTERRUPT` of waves or their trap handlers.
     pub(super) fn shader_messages(&self, queue: &Queue) {
         for job in queue.work.jobs() {
-            for (m0, privileged) in job.take_messages() {
-                event!(
-                    self.env.trace(),
-                    "sq",
-                    "message",
-                    "queue={} pasid={} job={} m0={m0:#x} privileged={}",
-                    queue.slot,
-                    queue.pasid,
-                    job.id,
-                    u8::from(privileged)
-                );
-                self.sq_interrupt(queue, sq::ENCODING_INST, privileged, m0 & 0xff_ffff);
-            }
+            self.messages_of(queue, &job);
+        }
+    }
+
+    /// Posts the pending messages of one job, which may have completed.
+    pub(super) fn messages_of(&self, queue: &Queue, job: &Job) {
+        for (m0, privileged) in job.take_messages() {
+            event!(
+                self.env.trace(),
+                "sq",
+                "message",
+                "queue={} pasid={} job={} m0={m0:#x} privileged={}",
+                queue.slot,
+                queue.pasid,
+                job.id,
+                u8::from(privileged)
+            );
+            self.sq_interrupt(queue, sq::ENCODING_INST, privileged, m0 & 0xff_ffff);
         }
     }
 
