@@ -57,6 +57,9 @@ use vram::{Vram, VramRange};
 
 /// The BAR of the registers.
 const MMIO_BAR: u32 = 5;
+/// Pages of the GART that BOs of user space may take: half, so that queues, evictions and resets
+/// have room.
+const WINDOWS: usize = Gart::PAGES / 2;
 
 /// Handles a hang of a card; implemented by the device above it.
 pub(crate) trait HangHandler: Send + Sync {
@@ -93,6 +96,8 @@ pub(crate) struct Card {
     #[pin]
     hang_handler: Mutex<Option<Arc<dyn HangHandler>>>,
     gtt_used: Atomic<u64>,
+    /// Pages of the GART that BOs of user space have taken.
+    windows: Atomic<usize>,
 }
 
 impl Card {
@@ -197,6 +202,7 @@ impl Card {
                 health: Health::new(),
                 hang_handler <- new_mutex!(None, "rkfd_hang_handler"),
                 gtt_used: Atomic::new(0),
+                windows: Atomic::new(0),
             }),
             GFP_KERNEL,
         )?;
@@ -297,6 +303,21 @@ impl Card {
     /// Undoes [`Self::take_gtt`].
     pub(crate) fn put_gtt(&self, bytes: u64) {
         self.gtt_used.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Counts a page of the GART for a BO of user space, until [`Card::put_window`]. `ENOMEM` when
+    /// such BOs have half of the GART.
+    pub(crate) fn take_window(&self) -> Result {
+        if self.windows.fetch_add(1, Relaxed) >= WINDOWS {
+            self.put_window();
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Self::take_window`].
+    pub(crate) fn put_window(&self) {
+        self.windows.fetch_sub(1, Relaxed);
     }
 
     /// Returns the memory hubs.

@@ -7,7 +7,7 @@
 //! | `hqds` | registers of the active HQDs of each GPU |
 //! | `mqds` | MQDs of the queues of each process, and of the scheduler's queue |
 //! | `rls` | the last runlist of each GPU |
-//! | `rings` | the kernel's rings: pointers, jobs or MES frames, registers |
+//! | `rings` | use of the GART; the kernel's rings: pointers, jobs or MES frames, registers |
 //! | `mem_limit` | system memory that is used by buffers of processes, and its limit |
 //! | `process/<pid>/pasid` | the PASID of the process on each GPU |
 //! | `process/<pid>/queues` | its queues |
@@ -23,7 +23,7 @@ use kernel::{
 };
 
 use crate::{
-    card::account,
+    card::{account, gart::Gart},
     gpu::Gpu,
     hw::{HqdSlot, SdmaQueueId},
     node::{self, Node},
@@ -210,6 +210,12 @@ fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        writeln!(
+            f,
+            "  GART: {} of {} pages",
+            gpu.gart().used_pages(),
+            Gart::PAGES
+        )?;
         if let Some(kiq) = &*gpu.kiq() {
             kiq.show(f)?;
         }

@@ -17,7 +17,7 @@ pub(crate) mod vm;
 
 pub(crate) use bo::{validate, Bo, BoRef};
 pub(crate) use inner::{EvictedBo, EvictionHandler};
-pub(crate) use placement::{Access, BoFlags, BoKind, CpuAccess};
+pub(crate) use placement::{Access, BoFlags, BoKind, CpuAccess, KernelAddr};
 pub(crate) use user::UserBuffer;
 pub(crate) use userptr::{UserptrNotifier, UserptrSeq};
 pub(crate) use vm::Vm;

@@ -110,6 +110,8 @@ fn place(layout: &McLayout) -> Result<u64> {
 }
 
 impl Gart {
+    /// Pages of the aperture.
+    pub(crate) const PAGES: usize = (SIZE / PAGE_SIZE as u64) as usize;
     /// Size in bytes of the table that [`Gart::new`] takes.
     pub(crate) const TABLE_BYTES: u64 = SIZE / PAGE_SIZE as u64 * PTE_BYTES as u64;
 
@@ -125,7 +127,7 @@ impl Gart {
         if table.size() < Self::TABLE_BYTES || table.run(0)?.1 < Self::TABLE_BYTES {
             return Err(EINVAL);
         }
-        let mut map = Bitmap::new((SIZE / PAGE_SIZE as u64) as usize)?;
+        let mut map = Bitmap::new(Self::PAGES)?;
         // Address 0 stays unmapped: a null pointer faults.
         map.set(0, true);
         Arc::pin_init(
@@ -138,6 +140,12 @@ impl Gart {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Returns the number of pages in use.
+    pub(crate) fn used_pages(&self) -> u32 {
+        let pages = self.pages.lock();
+        pages.words.iter().map(|word| word.count_ones()).sum()
     }
 
     /// Returns the first address of the aperture.

@@ -7,7 +7,7 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use super::{
     evict,
     inner::BoInner,
-    placement::{BoFlags, BoKind, CpuCache, Placement, SystemPages},
+    placement::{BoFlags, BoKind, CpuCache, KernelAddr, Placement, SystemPages},
     userptr::{self, UserptrNotifier},
 };
 use crate::{
@@ -206,8 +206,8 @@ impl Bo {
 
     /// Returns the address of the first page in VMID 0, valid while the reservation is locked or
     /// holds unsignaled fences. `EINVAL` for other memory than VRAM and system memory, `ENOMEM`
-    /// when the GART is full.
-    pub(crate) fn kernel_addr(&self) -> Result<u64> {
+    /// when the GART, or the half of it that BOs may take, is full.
+    pub(crate) fn kernel_addr(&self) -> Result<KernelAddr> {
         self.inner.kernel_addr()
     }
 

@@ -20,7 +20,7 @@ use kernel::{
 
 use super::{
     pgtable::Spare,
-    placement::{Access, BoFlags, BoKind, CpuCache, Placement, SystemPages},
+    placement::{Access, BoFlags, BoKind, CpuCache, KernelAddr, Placement, SystemPages},
     userptr::UserMemory,
 };
 use crate::{
@@ -322,10 +322,10 @@ impl BoInner {
 
     /// Returns the address of the first page in VMID 0, valid for the current placement. `EINVAL`
     /// for other memory than VRAM and system memory, `ENOMEM` when the GART is full.
-    pub(super) fn kernel_addr(&self) -> Result<u64> {
+    pub(super) fn kernel_addr(&self) -> Result<KernelAddr> {
         match self.placement() {
-            Placement::Vram(range) => Ok(self.gpu.vram_mc(range.start())),
-            Placement::System(system) => system.kernel_addr(),
+            Placement::Vram(range) => Ok(KernelAddr::of_vram(self.gpu.vram_mc(range.start()))),
+            Placement::System(system) => system.map_first(),
             _ => Err(EINVAL),
         }
     }

@@ -3,9 +3,10 @@
 //! Placements of a BO: where its memory is, and where it should be.
 
 use kernel::{
+    new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{Arc, SetOnce},
+    sync::{Arc, Mutex},
 };
 
 use super::userptr::UserPages;
@@ -81,30 +82,84 @@ pub(crate) enum CpuCache {
     Uncached,
 }
 
-/// System memory of a BO, accounted as GTT.
-pub(super) struct SystemPages {
-    // Field order: unmapped before the memory is freed.
-    mapping: SetOnce<GartMapping>,
-    pages: Pages,
+/// Bytes of system memory, accounted as GTT until dropped.
+struct GttBytes {
     card: Arc<Card>,
     bytes: u64,
+}
+
+impl GttBytes {
+    fn take(card: &Arc<Card>, bytes: u64) -> Result<Self> {
+        card.take_gtt(bytes)?;
+        Ok(Self {
+            card: card.clone(),
+            bytes,
+        })
+    }
+}
+
+impl Drop for GttBytes {
+    fn drop(&mut self) {
+        self.card.put_gtt(self.bytes);
+    }
+}
+
+/// The GART window of the first page of a BO: one page, limited per card.
+struct Window {
+    // Field order: unmapped before it is counted as free.
+    mapping: GartMapping,
+    _count: WindowCount,
+}
+
+/// One of the windows that [`Card::take_window`] counts.
+struct WindowCount(Arc<Card>);
+
+impl Drop for WindowCount {
+    fn drop(&mut self) {
+        self.0.put_window();
+    }
+}
+
+impl Window {
+    fn new(card: &Arc<Card>, pages: &Pages) -> Result<Self> {
+        card.take_window()?;
+        let count = WindowCount(card.clone());
+        Ok(Self {
+            mapping: card.map_pages(pages, 0, PAGE_SIZE as u64)?,
+            _count: count,
+        })
+    }
+}
+
+/// The window while it has users.
+struct Shared {
+    users: usize,
+    window: Option<Window>,
+}
+
+/// System memory of a BO, accounted as GTT.
+#[pin_data]
+pub(super) struct SystemPages {
+    // Field order: unmapped before the memory is freed, and freed before it is accounted as such.
+    #[pin]
+    shared: Mutex<Shared>,
+    pages: Pages,
+    gtt: GttBytes,
 }
 
 impl SystemPages {
     /// Allocates `bytes` of zeroed system memory. `ENOMEM` without memory or beyond the GTT limit.
     pub(super) fn new(card: &Arc<Card>, bytes: u64) -> Result<Arc<Self>> {
-        card.take_gtt(bytes)?;
-        let pages = usize::try_from(bytes)
-            .map_err(Error::from)
-            .and_then(|bytes| Pages::new(card.dma(), bytes))
-            .inspect_err(|_| card.put_gtt(bytes))?;
-        let system = Self {
-            mapping: SetOnce::new(),
-            pages,
-            card: card.clone(),
-            bytes,
-        };
-        Ok(Arc::new(system, GFP_KERNEL)?)
+        let gtt = GttBytes::take(card, bytes)?;
+        let pages = Pages::new(card.dma(), usize::try_from(bytes)?)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                shared <- new_mutex!(Shared { users: 0, window: None }),
+                pages,
+                gtt,
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Returns the pages.
@@ -112,20 +167,62 @@ impl SystemPages {
         &self.pages
     }
 
-    /// Returns the address of the first page in VMID 0; mapped at the first call, until the memory
-    /// is freed. `ENOMEM` when the GART is full.
-    pub(super) fn kernel_addr(&self) -> Result<u64> {
-        if self.mapping.as_ref().is_none() {
-            let mapping = self.card.map_pages(&self.pages, 0, PAGE_SIZE as u64)?;
-            self.mapping.populate(mapping);
-        }
-        self.mapping.as_ref().map(GartMapping::addr).ok_or(EINVAL)
+    /// Maps the first page in VMID 0, until the last result is dropped. `ENOMEM` when the GART or
+    /// the share of it that BOs may take is full.
+    pub(super) fn map_first(self: &Arc<Self>) -> Result<KernelAddr> {
+        let mut shared = self.shared.lock();
+        let addr = match &shared.window {
+            Some(window) => window.mapping.addr(),
+            None => {
+                let window = Window::new(&self.gtt.card, &self.pages)?;
+                shared.window.insert(window).mapping.addr()
+            }
+        };
+        shared.users += 1;
+        drop(shared);
+        Ok(KernelAddr {
+            addr,
+            system: Some(self.clone()),
+        })
+    }
+
+    fn unmap_first(&self) {
+        let mut shared = self.shared.lock();
+        shared.users -= 1;
+        let unused = if shared.users == 0 {
+            shared.window.take()
+        } else {
+            None
+        };
+        drop(shared);
+        drop(unused);
     }
 }
 
-impl Drop for SystemPages {
+/// The address of the first page of a BO in VMID 0. A BO in system memory has a window in the GART
+/// until this is dropped; the BO must not move while the address is used.
+pub(crate) struct KernelAddr {
+    addr: u64,
+    system: Option<Arc<SystemPages>>,
+}
+
+impl KernelAddr {
+    /// Returns that of a BO in VRAM.
+    pub(super) fn of_vram(addr: u64) -> Self {
+        Self { addr, system: None }
+    }
+
+    /// Returns the address.
+    pub(crate) fn get(&self) -> u64 {
+        self.addr
+    }
+}
+
+impl Drop for KernelAddr {
     fn drop(&mut self) {
-        self.card.put_gtt(self.bytes);
+        if let Some(system) = &self.system {
+            system.unmap_first();
+        }
     }
 }
 

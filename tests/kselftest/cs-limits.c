@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Many contexts, BO lists and entries of a list: handles and time. */
+/* Many contexts, BO lists, entries of a list and user fences: handles, time, GART. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #define CONTEXTS 300u
 #define MANY_CONTEXTS 20000u
 #define MAX_ENTRIES (128u * 1024)
+#define FENCE_BUFFERS 64
 #define SECOND 1000000000ull
 
 static int list_op(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count)
@@ -98,4 +100,58 @@ TEST(a_list_may_name_a_buffer_many_times)
 	cs_done(&cs, 0, handle);
 	EXPECT_EQ(cs.data.words[0], 0x600d);
 	free(entries);
+}
+
+/* Returns the pages in use of the GART of the first GPU. */
+static long gart_pages(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/kfd/rings", "r");
+	char line[256];
+	long used = -1;
+
+	if (!f)
+		SKIP("no debugfs of this driver");
+	while (used < 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "  GART: %ld of", &used) != 1)
+			used = -1;
+	fclose(f);
+	ASSERT(used >= 0);
+	return used;
+}
+
+/* A buffer takes room in the GART only while a job is going to write a fence there. */
+TEST(fence_buffers_leave_the_gart)
+{
+	struct cs_bo fences[FENCE_BUFFERS];
+	uint64_t handle, end;
+	long before, after;
+	struct cs cs;
+
+	cs_open(&cs);
+	ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 1), &handle));
+	cs_done(&cs, 0, handle);
+	before = gart_pages();
+	for (uint32_t i = 0; i < FENCE_BUFFERS; i++) {
+		struct drm_amdgpu_cs_chunk_fence fence = { 0 };
+		struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 },
+							  { cs.data.handle, 0 } };
+		struct cs_job job;
+
+		cs_bo_new(&cs, &fences[i], 4096, AMDGPU_GEM_DOMAIN_GTT);
+		fence.handle = fences[i].handle;
+		cs_job(&job, &cs, 0);
+		cs_add(&job, AMDGPU_CHUNK_ID_FENCE, &fence, sizeof(fence));
+		cs_add_bos(&job, bos, 2);
+		cs_add_ib(&job, cs_write(&cs, cs.data.va, i));
+		ASSERT_OK(cs_submit(&job, &handle));
+	}
+	cs_done(&cs, 0, handle);
+	for (uint32_t i = 0; i < FENCE_BUFFERS; i++)
+		EXPECT_EQ(fences[i].words[0], i + 2);
+	/* A work queue frees what jobs have used. */
+	end = cs_now() + 5 * SECOND;
+	do
+		after = gart_pages();
+	while (after > before && cs_now() < end);
+	EXPECT(after <= before, "%ld pages before, %ld after", before, after);
 }

@@ -19,7 +19,7 @@ use crate::{
         resv::{LockSet, Usage},
         sched, task,
     },
-    mmu::{self, BoRef},
+    mmu::{self, BoRef, KernelAddr},
     ring::sdma::Job,
     uapi,
 };
@@ -31,6 +31,8 @@ use chunks::{Request, Work};
 /// References that a job holds until it is done.
 struct JobRefs {
     _list: Arc<BoList>,
+    // Field order: the address goes before the BO.
+    _fence_addr: Option<KernelAddr>,
     _user_fence: Option<BoRef>,
 }
 
@@ -99,13 +101,6 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
         signals,
     } = work;
     let user_fence = request.user_fence.as_ref();
-    let refs = KBox::new(
-        JobRefs {
-            _list: list.clone(),
-            _user_fence: user_fence.map(|fence| fence.bo.clone()),
-        },
-        GFP_KERNEL,
-    )?;
     let bos = || Iterator::chain(list.bos(), user_fence.map(|fence| &fence.bo));
     let mut resvs = KVVec::new();
     for bo in bos() {
@@ -121,11 +116,18 @@ fn submit(data: &FileData, request: &Request, work: Work, list: &Arc<BoList>) ->
     for guard in locks.iter() {
         guard.reserve(1)?;
     }
-    let seq_addr = match user_fence {
-        // The engine writes dwords.
-        Some(fence) => Some(fence.bo.kernel_addr()? + u64::from(fence.offset & !3)),
-        None => None,
-    };
+    let fence_addr = user_fence.map(|fence| fence.bo.kernel_addr()).transpose()?;
+    // The engine writes dwords.
+    let seq_addr = Option::zip(fence_addr.as_ref(), user_fence)
+        .map(|(addr, fence)| addr.get() + u64::from(fence.offset & !3));
+    let refs = KBox::new(
+        JobRefs {
+            _list: list.clone(),
+            _fence_addr: fence_addr,
+            _user_fence: user_fence.map(|fence| fence.bo.clone()),
+        },
+        GFP_KERNEL,
+    )?;
 
     request.entity.submit(
         |entity, number| {
