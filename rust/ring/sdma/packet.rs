@@ -5,7 +5,10 @@
 
 use core::ops::Deref;
 
-use kernel::prelude::*;
+use kernel::{
+    alloc::{flags::GFP_NOWAIT, Flags},
+    prelude::*,
+};
 
 use crate::hw::{DmaPacket, DmaPacketHal, HdpFlush, VmSwitch, DMA_PACKET_DWORDS};
 
@@ -14,6 +17,8 @@ use crate::hw::{DmaPacket, DmaPacketHal, HdpFlush, VmSwitch, DMA_PACKET_DWORDS};
 pub(super) struct Words {
     hal: &'static dyn DmaPacketHal,
     words: KVec<u32>,
+    /// How the list grows.
+    grow: Flags,
 }
 
 impl Deref for Words {
@@ -27,12 +32,21 @@ impl Deref for Words {
 impl Words {
     /// Returns an empty list.
     pub(super) fn new(hal: &'static dyn DmaPacketHal) -> Self {
-        Self::in_memory(hal, KVec::new())
+        Self {
+            hal,
+            words: KVec::new(),
+            grow: GFP_KERNEL,
+        }
     }
 
-    /// Returns a list that continues `words` and uses its spare capacity.
+    /// Returns a list that continues `words` and uses its spare capacity. Never waits for memory:
+    /// for the fence signalling path.
     pub(super) fn in_memory(hal: &'static dyn DmaPacketHal, words: KVec<u32>) -> Self {
-        Self { hal, words }
+        Self {
+            hal,
+            words,
+            grow: GFP_NOWAIT,
+        }
     }
 
     /// Returns the encoded packet and its length in dwords.
@@ -43,7 +57,7 @@ impl Words {
     }
 
     fn append(&mut self, words: &[u32]) -> Result {
-        self.words.extend_from_slice(words, GFP_KERNEL)?;
+        self.words.extend_from_slice(words, self.grow)?;
         Ok(())
     }
 
@@ -67,7 +81,7 @@ impl Words {
     /// `ENOMEM` without memory.
     pub(super) fn pad(&mut self, len: usize, align: usize) -> Result {
         while (self.words.len() + len) % align != 0 {
-            self.words.push(self.hal.nop(), GFP_KERNEL)?;
+            self.words.push(self.hal.nop(), self.grow)?;
         }
         Ok(())
     }

@@ -160,6 +160,8 @@ struct Up {
     card: Arc<Card>,
     host: Arc<dyn SdmaHost>,
     writer: Writer,
+    /// Packet of the ring test. In advance: a reset must not wait for memory.
+    test: Words,
     hdp: HdpFlush,
     /// Runs the watcher.
     queue: OrderedQueue,
@@ -259,9 +261,7 @@ impl Up {
     fn test(&mut self) -> Result {
         self.writer.buffer().write32(TEST, TEST_BEFORE)?;
         self.writer.buffer().publish()?;
-        let mut words = Words::new(self.card.generation().sdma.packets());
-        words.write(self.addr(TEST), TEST_AFTER)?;
-        self.writer.send(&self.card, &words, c"ring test")?;
+        self.writer.send(&self.card, &self.test, c"ring test")?;
         let start = Instant::<Monotonic>::now();
         while self.writer.buffer().read32(TEST)? != TEST_AFTER {
             self.card.check_usable()?;
@@ -351,10 +351,13 @@ impl Ring {
             ALIGN,
             doorbell,
         )?;
+        let mut test = Words::new(g.sdma.packets());
+        test.write(writer.buffer().gpu_addr() + TEST as u64, TEST_AFTER)?;
         let mut up = Up {
             card: card.clone(),
             host: host.clone(),
             writer,
+            test,
             hdp: g.sdma.hdp_flush(card.mmio()?, engine)?,
             queue: OrderedQueue::new(name)?,
         };
