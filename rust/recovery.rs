@@ -15,7 +15,7 @@ use kernel::{
 
 use crate::{
     gpu::{Gpu, ResetHandler},
-    kapi::workqueue::OrderedQueue,
+    kapi::{task::NoReclaim, workqueue::OrderedQueue},
     node::Node,
 };
 
@@ -143,6 +143,9 @@ impl Recovery {
 
     fn reset_and_restart(&self, reset: impl FnOnce(&Gpu) -> Result) {
         let gpu = self.gpu();
+        // Reclaim would call MMU notifiers, and those use rings that do not run yet: the device
+        // belongs to this task.
+        let _no_reclaim = NoReclaim::new();
         gpu.begin_reset();
         let back = reset(gpu)
             .and_then(|()| gpu.bring_up())

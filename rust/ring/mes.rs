@@ -81,7 +81,7 @@ impl Mes {
             }
         });
         hal.start(mmio)?;
-        hal.load_ring(mmio, MesPipe::Kiq, &kiq.image(card)?)?;
+        hal.load_ring(mmio, MesPipe::Kiq, kiq.write_mqd(card)?)?;
         Self::set_up(card, kiq, scheduler).inspect_err(|e| {
             dev_err!(card.dev(), "MES does not process frames: {e:?}\n");
         })?;
@@ -120,7 +120,7 @@ impl Mes {
         };
         tell(kiq, MesPipe::Kiq, 0)?;
         hal.enable_unmapped_doorbells(mmio)?;
-        scheduler.image(card)?;
+        scheduler.write_mqd(card)?;
         kiq.submit(
             card,
             &MapRing {

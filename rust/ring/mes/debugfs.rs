@@ -54,6 +54,9 @@ impl Mes {
 
     /// Returns a copy of the MQD of the scheduler ring. `ENOMEM` without memory.
     pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
-        self.ring(MesPipe::Scheduler).lock().mqd_words(card)
+        let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
+        let ring = self.ring(MesPipe::Scheduler).lock();
+        ring.read_mqd(&mut words)?;
+        Ok(words)
     }
 }

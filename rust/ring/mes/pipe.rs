@@ -127,6 +127,9 @@ pub(crate) struct State {
 pub(super) struct Ring {
     pipe: MesPipe,
     writer: Writer,
+    /// The MQD as it was written last. In advance: nothing is allocated under the ring's lock,
+    /// which MMU notifiers take.
+    image: KVec<u32>,
     fence: u32,
     dead: bool,
     sent: [u32; OPCODES],
@@ -153,6 +156,7 @@ impl Ring {
         Ok(Self {
             pipe,
             writer,
+            image: KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?,
             fence: 0,
             dead: false,
             sent: [0; OPCODES],
@@ -169,8 +173,8 @@ impl Ring {
         self.writer.reset()
     }
 
-    /// Writes the MQD and returns its dwords. `ENOMEM` without memory.
-    pub(super) fn image(&self, card: &Card) -> Result<KVec<u32>> {
+    /// Writes the MQD and returns its dwords. Allocates no memory.
+    pub(super) fn write_mqd(&mut self, card: &Card) -> Result<&[u32]> {
         let g = card.generation();
         let base = self.writer.buffer().gpu_addr();
         let spec = QueueSpec {
@@ -193,7 +197,6 @@ impl Ring {
             gws: false,
             pm4_target_xcc: 0,
         };
-        let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
         let cx = MqdContext {
             kind: MqdKind::Mes,
             addr: self.mqd_addr(),
@@ -201,9 +204,10 @@ impl Ring {
             num_xcc: card.config().num_xcc,
             stride: 0,
         };
-        g.mqd.init(&cx, &spec, &mut image)?;
-        self.writer.buffer().write_dwords(MQD, &image)?;
-        Ok(image)
+        self.image.fill(0);
+        g.mqd.init(&cx, &spec, &mut self.image)?;
+        self.writer.buffer().write_dwords(MQD, &self.image)?;
+        Ok(&self.image)
     }
 
     /// Returns the dword index in the doorbell BAR.
@@ -240,11 +244,9 @@ impl Ring {
         self.addr(CLEANER_FENCE)
     }
 
-    /// Returns a copy of the MQD, for debugfs. `ENOMEM` without memory.
-    pub(super) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
-        let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
-        self.writer.buffer().read_dwords(MQD, &mut words)?;
-        Ok(words)
+    /// Copies the MQD, for debugfs.
+    pub(super) fn read_mqd(&self, words: &mut [u32]) -> Result {
+        self.writer.buffer().read_dwords(MQD, words)
     }
 
     /// Returns the state of the ring, for debugfs.
