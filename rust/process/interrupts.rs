@@ -132,23 +132,14 @@ impl EventSink for Sink {
     fn gpu_reset(&self, gpu: &Gpu) {
         let data = HwException::gpu_lost(gpu.id());
         smi::gpu_lost(gpu);
-        let processes = match table::snapshot() {
-            Ok(processes) => processes,
-            Err(e) => {
-                dev_err!(
-                    gpu.dev(),
-                    "hang of GPU {:#x} is not signalled to processes: {e:?}\n",
-                    gpu.id()
-                );
-                return;
-            }
-        };
-        for process in &processes {
+        // The handler of a job timeout comes here, in the fence signalling path: no copy of the
+        // list.
+        table::for_each(|process| {
             if process.devices().iter().any(|d| d.id() == gpu.id()) {
                 process.events().hw_exception(&data);
                 trace::process(process.pid(), 0, c"GPU hang");
             }
-        }
+        });
     }
 
     fn gpu_back(&self, gpu: &Gpu) {

@@ -162,6 +162,11 @@ pub(crate) fn by_user_pid(pid: Pid) -> Result<Option<Arc<Process>>> {
     Ok(found)
 }
 
+/// Calls `f` for all processes, with the list locked. Allocates no memory.
+pub(super) fn for_each(mut f: impl FnMut(&Process)) {
+    LIST.lock().iter().for_each(|entry| f(&entry.process));
+}
+
 /// Returns all processes. The list is not locked afterwards. `ENOMEM` without memory.
 pub(crate) fn snapshot() -> Result<KVec<Arc<Process>>> {
     let mut out: KVec<Arc<Process>> = KVec::new();
