@@ -423,6 +423,7 @@ impl Card {
         let prospect = if handler.as_ref().is_some_and(|h| h.will_reset()) {
             "resetting it"
         } else {
+            self.health.give_up();
             "its queues stay stopped until the driver is bound again"
         };
         dev_err!(self.dev(), "GPU {:#x} hangs ({why}); {prospect}\n", self.id);

@@ -93,6 +93,7 @@ impl Recovery {
             dev_err!(self.gpu().dev(), "queues did not stop: {e:?}\n");
         }
         self.gpu().wedge("bus reset");
+        self.gpu().health().expect_reset();
         self.abandon_queues();
     }
 

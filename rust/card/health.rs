@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Health of a card: working, hung, or under reset by one task.
+//! Health of a card: working, hung, under reset by one task, or hung for good.
 
 use core::ptr;
 
@@ -12,6 +12,8 @@ const WORKS: u32 = 0;
 const HUNG: u32 = 1;
 /// The card is being reset.
 const RESETTING: u32 = 2;
+/// The card does not respond, and no reset is going to come.
+const DEAD: u32 = 3;
 
 /// Health of a card.
 pub(crate) struct Health {
@@ -55,14 +57,31 @@ impl Health {
         self.state.cmpxchg(WORKS, HUNG, Full).is_ok()
     }
 
+    /// Marks a hung card as one that stays hung.
+    pub(super) fn give_up(&self) {
+        // Fails unless the card is hung.
+        let _ = self.state.cmpxchg(HUNG, DEAD, Full);
+    }
+
+    /// Undoes the mark of [`Health::is_dead`]: the PCI core is about to reset the card.
+    pub(crate) fn expect_reset(&self) {
+        // Fails unless the card was given up.
+        let _ = self.state.cmpxchg(DEAD, HUNG, Full);
+    }
+
+    /// Returns whether the card hangs and no reset is going to come.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.load(Acquire) == DEAD
+    }
+
     /// Gives the card, which is hung, to the current task alone.
     pub(crate) fn begin_reset(&self) {
         self.by.store(this_task(), Relaxed);
         self.state.store(RESETTING, Release);
     }
 
-    /// Ends [`Health::begin_reset`]: the card works if `ok`, else it is hung again. Returns the
-    /// number of resets.
+    /// Ends [`Health::begin_reset`]: the card works if `ok`, else it stays hung. Returns the number
+    /// of resets.
     pub(crate) fn end_reset(&self, ok: bool) -> u32 {
         let mut resets = self.resets.load(Relaxed);
         if ok {
@@ -70,7 +89,7 @@ impl Health {
             self.resets.store(resets, Relaxed);
         }
         self.by.store(0, Relaxed);
-        self.state.store(if ok { WORKS } else { HUNG }, Release);
+        self.state.store(if ok { WORKS } else { DEAD }, Release);
         resets
     }
 }

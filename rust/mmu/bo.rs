@@ -30,8 +30,8 @@ pub(crate) struct Bo {
 
 impl Bo {
     /// Allocates `size` zeroed bytes in VRAM, with eviction. `reservation` lives as long as the
-    /// memory. `ENOMEM` without room, `ENODEV` when the driver was unbound, `ERESTARTSYS` after a
-    /// signal.
+    /// memory. `ENOMEM` without room, `ENODEV` when the driver was unbound, `EIO` when the GPU
+    /// stays hung, `ERESTARTSYS` after a signal.
     pub(crate) fn vram(
         gpu: &Arc<Gpu>,
         size: u64,

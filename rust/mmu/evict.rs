@@ -30,7 +30,8 @@ fn left_to_tables(gpu: &Gpu) -> u64 {
     (gpu.vram().size() / VRAM_PER_TABLE_BYTE).max(TABLES_MIN)
 }
 
-/// Allocates VRAM for a BO, with eviction of `victims`. Errors as [`EvictionLru::alloc_or_evict`].
+/// Allocates VRAM for a BO, with eviction of `victims`. Errors as [`EvictionLru::alloc_or_evict`];
+/// `EIO` on a GPU that stays hung: its waves may still write to what was freed since.
 ///
 /// [`EvictionLru::alloc_or_evict`]: crate::gpu::lru::EvictionLru::alloc_or_evict
 pub(super) fn alloc(
@@ -39,6 +40,9 @@ pub(super) fn alloc(
     contiguous: bool,
     victims: Victims,
 ) -> Result<VramRange> {
+    if gpu.health().is_dead() {
+        return Err(EIO);
+    }
     let leave = left_to_tables(gpu);
     if size.saturating_add(leave) > gpu.vram().usable() {
         return Err(ENOMEM);

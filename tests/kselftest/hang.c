@@ -125,6 +125,39 @@ TEST_TIMEOUT(kill_after_hang, 180)
 	expect_reset(resets);
 }
 
+static void hang(void *data)
+{
+	struct kfd_queue first, second;
+	struct kfd k;
+
+	(void)data;
+	fixture_open(&k);
+	/* Both fail on a GPU that hangs already. */
+	kfd_queue_create(&k, &first, 64);
+	kfd_queue_create(&k, &second, 64);
+}
+
+/* Waves that still run must not reach the memory of another process. */
+TEST_TIMEOUT(vram_of_a_hung_gpu_is_not_allocated, 120)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .size = 4096 };
+	size_t reserved;
+	void *start;
+	struct kfd k;
+
+	fixture_open(&k);
+	if (!is_gfx12(&k.node))
+		SKIP("this GPU is reset");
+	ktap_in_child(hang, NULL);
+	args.gpu_id = k.node.gpu_id;
+	args.va_addr = kfd_va(kfd_reserve(args.size, &reserved, &start));
+	ASSERT(args.va_addr);
+	args.flags = KFD_FLAGS_VRAM;
+	EXPECT_RET(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args), -EIO);
+	args.flags = KFD_FLAGS_GTT;
+	EXPECT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+}
+
 static void work(void *data)
 {
 	struct fixture f;
