@@ -12,23 +12,13 @@ use super::{
     placement::{BoKind, Placement, SystemPages},
 };
 use crate::{
-    card::vram::VramRange,
+    card::{account, vram::VramRange},
     gpu::{
         lru::{EvictableBo, Victims},
         Gpu,
     },
     kapi::{fence::Timeout, resv::Usage},
 };
-
-/// Bytes of VRAM per byte left to page tables.
-const VRAM_PER_TABLE_BYTE: u64 = 1 << 14;
-/// Minimum left to page tables, in bytes.
-const TABLES_MIN: u64 = 8 << 20;
-
-/// Returns the bytes of VRAM that BOs leave to page tables.
-fn left_to_tables(gpu: &Gpu) -> u64 {
-    (gpu.vram().size() / VRAM_PER_TABLE_BYTE).max(TABLES_MIN)
-}
 
 /// Allocates VRAM for a BO, with eviction of `victims`. Errors as [`EvictionLru::alloc_or_evict`];
 /// `EIO` on a GPU that stays hung: its waves may still write to what was freed since.
@@ -43,7 +33,7 @@ pub(super) fn alloc(
     if gpu.health().is_dead() {
         return Err(EIO);
     }
-    let leave = left_to_tables(gpu);
+    let leave = account::left_to_tables(gpu.vram().size());
     if size.saturating_add(leave) > gpu.vram().usable() {
         return Err(ENOMEM);
     }
