@@ -2,11 +2,10 @@
 
 //! LRU list of the evictable BOs of a card, and allocation with eviction.
 
-use core::ptr;
-
 use kernel::{
     new_mutex,
     prelude::*,
+    rbtree::{RBTree, RBTreeNodeReservation},
     sync::{
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
@@ -14,7 +13,7 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 
-use crate::card::vram::Vram;
+use crate::{card::vram::Vram, kapi::task};
 
 /// Passes over the list while some BOs were busy.
 const ROUNDS: u32 = 50;
@@ -23,7 +22,7 @@ const PAUSE: Delta = Delta::from_millis(10);
 
 /// A BO that can be moved out of VRAM.
 pub(crate) trait EvictableBo: Send + Sync {
-    /// Returns the time stamp of the last use, see [`EvictionLru::touch`].
+    /// Returns the key of the BO in the list; 0: it is not in the list. Written by the list only.
     fn stamp(&self) -> &Atomic<u64>;
 
     /// Returns whether the BO is in VRAM.
@@ -46,12 +45,35 @@ pub(crate) enum Victims {
     NoUserQueues,
 }
 
+/// Bit of the key of a BO that is not in VRAM: behind all that are.
+const OUT: u64 = 1 << 63;
+
+/// BOs by the time of their last use, see [`EvictableBo::stamp`].
+type Bos = RBTree<u64, Arc<dyn EvictableBo>>;
+
+struct List {
+    bos: Bos,
+    /// Time of the last use of any BO.
+    clock: u64,
+}
+
+impl List {
+    /// Returns the key of a BO that is used now.
+    fn next_key(&mut self, bo: &dyn EvictableBo) -> u64 {
+        self.clock += 1;
+        if bo.is_in_vram() {
+            self.clock
+        } else {
+            self.clock | OUT
+        }
+    }
+}
+
 /// The evictable BOs of a card.
 #[pin_data]
 pub(crate) struct EvictionLru {
     #[pin]
-    list: Mutex<KVVec<Arc<dyn EvictableBo>>>,
-    clock: Atomic<u64>,
+    list: Mutex<List>,
     bytes_moved: Atomic<u64>,
     evictions: Atomic<u64>,
 }
@@ -59,8 +81,7 @@ pub(crate) struct EvictionLru {
 impl EvictionLru {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            list <- new_mutex!(KVVec::new(), "rkfd_evictable"),
-            clock: Atomic::new(1),
+            list <- new_mutex!(List { bos: RBTree::new(), clock: 0 }, "rkfd_evictable"),
             bytes_moved: Atomic::new(0),
             evictions: Atomic::new(0),
         })
@@ -78,32 +99,37 @@ impl EvictionLru {
 
     /// Adds a BO as the most recently used. `ENOMEM` without memory.
     pub(crate) fn add(&self, bo: Arc<dyn EvictableBo>) -> Result {
-        self.touch(&*bo);
-        self.list.lock().push(bo, GFP_KERNEL)?;
+        let memory = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let mut list = self.list.lock();
+        let key = list.next_key(&*bo);
+        bo.stamp().store(key, Relaxed);
+        // Keys are unique.
+        list.bos.insert(memory.into_node(key, bo));
         Ok(())
     }
 
     /// Removes a BO.
-    pub(crate) fn remove(&self, bo: &Arc<dyn EvictableBo>) {
+    pub(crate) fn remove(&self, bo: &dyn EvictableBo) {
         let mut list = self.list.lock();
-        let removed = match list
-            .iter()
-            .position(|b| ptr::addr_eq(&raw const **b, &raw const **bo))
-        {
-            Some(at) => {
-                let last = list.len() - 1;
-                list.swap(at, last);
-                list.pop()
-            }
-            None => None,
-        };
+        let removed = list.bos.remove_node(&bo.stamp().xchg(0, Relaxed));
         drop(list);
         drop(removed);
     }
 
-    /// Marks a BO as the most recently used.
+    /// Marks a BO, if it is in the list, as the most recently used. To be called after it moved.
     pub(crate) fn touch(&self, bo: &dyn EvictableBo) {
-        bo.stamp().store(self.clock.fetch_add(1, Relaxed), Relaxed);
+        let mut list = self.list.lock();
+        let old = bo.stamp().load(Relaxed);
+        let Some(this) = list.bos.get(&old).cloned() else {
+            return;
+        };
+        let Some(node) = list.bos.remove_node(&old) else {
+            return;
+        };
+        let key = list.next_key(bo);
+        bo.stamp().store(key, Relaxed);
+        list.bos
+            .insert(node.into_reservation().into_node(key, this));
     }
 
     /// Counts a move of `bytes`.
@@ -116,15 +142,21 @@ impl EvictionLru {
         self.evictions.fetch_add(1, Relaxed);
     }
 
-    /// Returns the least recently used BO in VRAM with a stamp above `after`.
-    fn pick(&self, after: u64, victims: Victims) -> Option<Arc<dyn EvictableBo>> {
-        self.list
-            .lock()
-            .iter()
-            .filter(|b| b.is_in_vram() && b.stamp().load(Relaxed) > after)
-            .filter(|b| victims == Victims::All || !b.has_user_queues())
-            .min_by_key(|b| b.stamp().load(Relaxed))
-            .cloned()
+    /// Returns the least recently used BO in VRAM with a key above `after`, and its key.
+    fn pick(&self, after: u64, victims: Victims) -> Option<(u64, Arc<dyn EvictableBo>)> {
+        let mut list = self.list.lock();
+        let mut at = list.bos.cursor_lower_bound_mut(&(after + 1));
+        while let Some(cursor) = at {
+            let (key, bo) = cursor.current();
+            if *key & OUT != 0 {
+                return None;
+            }
+            if bo.is_in_vram() && (victims == Victims::All || !bo.has_user_queues()) {
+                return Some((*key, bo.clone()));
+            }
+            at = cursor.move_next();
+        }
+        None
     }
 
     /// Calls `alloc`, which allocates VRAM, and evicts BOs as long as it returns `ENOMEM`.
@@ -147,10 +179,13 @@ impl EvictionLru {
                 if vram.wait_for_cleared()? {
                     continue;
                 }
-                let Some(victim) = self.pick(after, victims) else {
+                if task::fatal_signal_pending() {
+                    return Err(ERESTARTSYS);
+                }
+                let Some((key, victim)) = self.pick(after, victims) else {
                     break;
                 };
-                after = victim.stamp().load(Relaxed);
+                after = key;
                 match victim.evict() {
                     Err(e) if e == ERESTARTSYS => return Err(e),
                     Err(e) if e == EBUSY => busy = true,

@@ -13,10 +13,7 @@ use super::{
 use crate::{
     card::{account::Reservation, vram::VramRange},
     doorbell::Slice,
-    gpu::{
-        lru::{EvictableBo, Victims},
-        Gpu,
-    },
+    gpu::{lru::Victims, Gpu},
     kapi::{gem::View, resv::Resv},
 };
 
@@ -226,8 +223,7 @@ impl Bo {
 impl Drop for Bo {
     fn drop(&mut self) {
         self.inner.retire();
-        let bo: Arc<dyn EvictableBo> = self.inner.clone();
-        self.inner.gpu().lru().remove(&bo);
+        self.inner.gpu().lru().remove(&*self.inner);
     }
 }
 

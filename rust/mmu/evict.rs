@@ -67,6 +67,7 @@ impl EvictableBo for BoInner {
         evict_queues(bo)?;
         wait_for_users(bo)?;
         bo.relocate(Placement::System(system))?;
+        gpu.lru().touch(&**bo);
         gpu.lru().count_move(bo.size());
         gpu.lru().count_eviction();
         Ok(())

@@ -115,7 +115,7 @@ pub(super) struct BoInner {
     view: SetOnce<View>,
     /// Returned with the memory, not with the handle.
     _reservation: Option<Reservation>,
-    /// Time of the last use, see [`EvictableBo::stamp`](crate::gpu::lru::EvictableBo::stamp).
+    /// See [`EvictableBo::stamp`](crate::gpu::lru::EvictableBo::stamp).
     pub(super) stamp: Atomic<u64>,
     in_vram: AtomicFlag,
     retired: AtomicFlag,

@@ -10,6 +10,7 @@
 #define MANY_CONTEXTS 20000u
 #define MAX_ENTRIES (128u * 1024)
 #define FENCE_BUFFERS 64
+#define VRAM_BUFFERS 20000
 #define SECOND 1000000000ull
 
 static int list_op(int fd, uint32_t op, uint32_t *handle, const void *entries, uint32_t count)
@@ -100,6 +101,21 @@ TEST(a_list_may_name_a_buffer_many_times)
 	cs_done(&cs, 0, handle);
 	EXPECT_EQ(cs.data.words[0], 0x600d);
 	free(entries);
+}
+
+/* The time to free a buffer does not depend on the number of buffers. */
+TEST(a_file_with_many_vram_buffers_closes_in_time)
+{
+	int fd = cs_open_file();
+	uint64_t start;
+	uint32_t handle;
+
+	for (uint32_t i = 0; i < VRAM_BUFFERS; i++)
+		ASSERT_OK(cs_bo_create(fd, 4096, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	start = cs_now();
+	close(fd);
+	EXPECT(cs_now() - start < 2 * SECOND, "%lu ms",
+	       (unsigned long)((cs_now() - start) / 1000000));
 }
 
 /* Returns the pages in use of the GART of the first GPU. */
