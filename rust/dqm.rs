@@ -421,7 +421,8 @@ impl Dqm {
     }
 
     /// Undoes one [`Dqm::evict`]. `EINVAL` when there is none. The process stays evicted after
-    /// `ENOMEM`.
+    /// `ENOMEM`. After another error, as of [`Dqm::evict`], it is not: its queues are mapped with
+    /// the next change.
     pub(crate) fn restore(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();
@@ -442,15 +443,17 @@ impl Dqm {
             slot.end_eviction(&mut state);
             return Ok(());
         }
-        if let Err(e) = self.reserve(&mut inner) {
+        let reserved = self.reserve(&mut inner);
+        if reserved == Err(ENOMEM) {
             for queue in state.queues.iter() {
                 inner.queues.deactivate(queue);
                 queue.state.lock().evicted = true;
             }
-            return Err(e);
+            return reserved;
         }
         slot.end_eviction(&mut state);
         drop(state);
+        reserved?;
         self.execute_less(&mut inner, Scope::Process(slot))
     }
 
