@@ -457,15 +457,15 @@ impl Card {
         self.vram.begin_loss();
     }
 
-    /// Resets the card (mode 1). Firmware, VRAM contents and registers are lost. `EOPNOTSUPP`
-    /// without a PSP, `ETIMEDOUT` when the boot loader does not come back.
-    pub(crate) fn mode1_reset(&self) -> Result {
+    /// Resets the card, whose PCI device is `pdev` (mode 1). Firmware, VRAM contents and registers
+    /// are lost. `EOPNOTSUPP` without a PSP, `ETIMEDOUT` when the boot loader does not come back.
+    pub(crate) fn mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
         let mmio = self.hub.raw_mmio();
-        kapi::pci::save_state(&self.pdev)?;
-        kapi::pci::clear_master(&self.pdev);
+        kapi::pci::save_state(pdev)?;
+        kapi::pci::clear_master(pdev);
         psp.mode1_reset(mmio)?;
-        kapi::pci::restore_state(&self.pdev);
+        kapi::pci::restore_state(pdev);
         psp.wait_for_reset(mmio)
     }
 }

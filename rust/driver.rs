@@ -175,12 +175,12 @@ impl Hooks for Driver {
         })
     }
 
-    fn resume(this: Pin<&Self::Data<'_>>) -> Result {
+    fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         let back = if gpu.is_hung() {
             Ok(())
         } else {
-            gpu.resume()
+            gpu.resume(pdev)
                 .and_then(|()| this.up.dqm()?.restart())
                 .inspect_err(|_| {
                     gpu.wedge("resume failed");

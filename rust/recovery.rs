@@ -10,14 +10,18 @@ use kernel::{
     impl_has_work, new_mutex, new_work,
     prelude::*,
     sync::{Arc, Mutex},
+    time::{delay::fsleep, Delta},
     workqueue::{Work, WorkItem},
 };
 
 use crate::{
     gpu::{Gpu, ResetHandler},
-    kapi::{task::NoReclaim, workqueue::OrderedQueue},
+    kapi::{pci, task::NoReclaim, workqueue::OrderedQueue},
     node::Node,
 };
+
+/// Interval of the attempts to take the lock of the device.
+const RETRY: Delta = Delta::from_millis(10);
 
 struct State {
     /// The driver is being unbound: no more resets.
@@ -165,7 +169,15 @@ impl WorkItem for Recovery {
         if state.ended || state.held || !gpu.is_hung() || !gpu.can_reset() {
             return;
         }
-        this.abandon_queues();
-        this.reset_and_restart(|gpu| gpu.mode1_reset());
+        let reset = pci::try_locked(gpu.pdev(), |pdev| {
+            this.abandon_queues();
+            this.reset_and_restart(|gpu| gpu.mode1_reset(pdev));
+        });
+        if reset.is_none() {
+            // The holder of the device lock may wait for `state`, or for this work.
+            drop(state);
+            fsleep(RETRY);
+            this.schedule();
+        }
     }
 }

@@ -425,6 +425,22 @@ int rkfd_helper_pci_domain_nr(struct pci_bus *bus)
 	return pci_domain_nr(bus);
 }
 
+/* Takes the lock of the device if it is free and the device has a driver. */
+bool rkfd_helper_pci_trylock_bound(struct pci_dev *pdev)
+{
+	if (!device_trylock(&pdev->dev))
+		return false;
+	if (pdev->dev.driver)
+		return true;
+	device_unlock(&pdev->dev);
+	return false;
+}
+
+void rkfd_helper_pci_unlock(struct pci_dev *pdev)
+{
+	device_unlock(&pdev->dev);
+}
+
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq)
 {
 	mmu_interval_set_seq(notifier, seq);

@@ -86,6 +86,8 @@ struct page *rkfd_helper_alloc_zeroed_pages(unsigned int order);
 phys_addr_t rkfd_helper_page_to_phys(struct page *page);
 void *rkfd_helper_page_address(struct page *page);
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus);
+bool rkfd_helper_pci_trylock_bound(struct pci_dev *pdev);
+void rkfd_helper_pci_unlock(struct pci_dev *pdev);
 bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size);
 int rkfd_helper_dma_set_mask(struct device *dev, u64 mask);
 bool rkfd_helper_is_kthread(void);

@@ -6,7 +6,7 @@
 //! again. Registers, rings and firmware are not saved: the device is brought up as after power-on.
 //! Queues are unmapped and user space is frozen.
 
-use kernel::{prelude::*, sizes::*, sync::Arc};
+use kernel::{device::Core, pci, prelude::*, sizes::*, sync::Arc};
 
 use super::{
     dma,
@@ -89,9 +89,9 @@ impl Gpu {
 
     /// Brings the device up after [`Gpu::suspend`]. After an error, as of [`Gpu::bring_up`], it is
     /// hung.
-    pub(crate) fn resume(self: &Arc<Self>) -> Result {
+    pub(crate) fn resume(self: &Arc<Self>, pdev: &pci::Device<Core<'_>>) -> Result {
         let up = self
-            .reset_if_powered()
+            .reset_if_powered(pdev)
             .and_then(|()| self.bring_up())
             .and_then(|()| self.vram().attach(self.clone()));
         if let Err(e) = up {
@@ -104,7 +104,7 @@ impl Gpu {
 
     /// Resets a card that kept its power: the machine did not suspend after all, or not deeply.
     /// Firmware that runs would not be loaded again.
-    fn reset_if_powered(&self) -> Result {
+    fn reset_if_powered(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         let psp = self.psp().ok_or(EOPNOTSUPP)?;
         if psp.is_alive(self.mmio()?)? {
             dev_info!(
@@ -112,7 +112,7 @@ impl Gpu {
                 "the card kept its power in suspend; resetting it\n"
             );
             self.close();
-            self.mode1_reset()?;
+            self.mode1_reset(pdev)?;
         }
         Ok(())
     }

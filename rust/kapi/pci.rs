@@ -7,16 +7,21 @@
 //! # Examples
 //!
 //! ```ignore
-//! pci::clear_master(pdev);
-//! pci::save_state(pdev)?;
-//! // The device loses power, or is reset.
-//! pci::restore_state(pdev);
-//! pci::set_master(pdev);
+//! let done = pci::try_locked(pdev, |pdev| {
+//!     pci::save_state(pdev)?;
+//!     pci::clear_master(pdev);
+//!     // The device loses power, or is reset.
+//!     pci::restore_state(pdev);
+//!     pci::set_master(pdev);
+//!     Ok(())
+//! });
+//! done.ok_or(EBUSY)?
 //! ```
 
-use kernel::{bindings, error::to_result, pci, prelude::*};
+use kernel::{bindings, device::Core, error::to_result, pci, prelude::*};
 
 use super::cpufeature;
+use crate::bindings as ours;
 
 /// Returns the C side of a PCI device.
 pub(super) fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
@@ -35,25 +40,50 @@ pub(crate) fn set_master(pdev: &pci::Device) {
     unsafe { bindings::pci_set_master(raw(pdev)) };
 }
 
+/// Unlocks a device on drop.
+struct Unlock<'a>(&'a pci::Device);
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        // SAFETY: The lock was taken by this task in `try_locked`, which does not give this out.
+        unsafe { ours::rkfd_helper_pci_unlock(raw(self.0)) };
+    }
+}
+
+/// Calls `f` with the lock of the device held. `None` if the lock is not free (probe, unbind,
+/// system sleep or a reset by the PCI core may be in progress), or the device has no driver.
+pub(crate) fn try_locked<R>(
+    pdev: &pci::Device,
+    f: impl FnOnce(&pci::Device<Core<'_>>) -> R,
+) -> Option<R> {
+    // SAFETY: The device is valid by its type.
+    if !unsafe { ours::rkfd_helper_pci_trylock_bound(raw(pdev)) } {
+        return None;
+    }
+    let _unlock = Unlock(pdev);
+    // SAFETY: A context is a marker: the type is transparent. The lock is held and the device bound
+    // until `f` returns, as `Core` demands.
+    Some(f(unsafe { &*raw(pdev).cast::<pci::Device<Core<'_>>>() }))
+}
+
 /// Saves the configuration space of a device, MSI state included.
-///
-/// Not to be called from two threads at a time, see [`restore_state`].
-pub(crate) fn save_state(pdev: &pci::Device) -> Result {
-    // SAFETY: The device is valid by its type; the buffers exist since it was enumerated. Two
-    // threads at a time would mix what they save, within these buffers.
+pub(crate) fn save_state(pdev: &pci::Device<Core<'_>>) -> Result {
+    // SAFETY: The device is valid by its type; the buffers exist since it was enumerated. The lock
+    // of the device, which `Core` stands for, keeps other threads from saving.
     to_result(unsafe { bindings::pci_save_state(raw(pdev)) })
 }
 
 /// Restores what [`save_state`] saved; no effect without it.
-pub(crate) fn restore_state(pdev: &pci::Device) {
-    // SAFETY: The device is valid by its type; the function checks whether a state was saved.
+pub(crate) fn restore_state(pdev: &pci::Device<Core<'_>>) {
+    // SAFETY: The device is valid by its type; the function checks whether a state was saved. The
+    // lock of the device, which `Core` stands for, keeps other threads from saving.
     unsafe { bindings::pci_restore_state(raw(pdev)) };
 }
 
 /// Returns the PCI domain of a device.
 pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     // SAFETY: A device has a bus for as long as it exists.
-    let domain = unsafe { crate::bindings::rkfd_helper_pci_domain_nr((*raw(pdev)).bus) };
+    let domain = unsafe { ours::rkfd_helper_pci_domain_nr((*raw(pdev)).bus) };
     domain as u32
 }
 

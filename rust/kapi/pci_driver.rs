@@ -13,8 +13,8 @@
 //!     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
 //!         this.gpu.suspend()
 //!     }
-//!     fn resume(this: Pin<&Self::Data<'_>>) -> Result {
-//!         this.gpu.resume()
+//!     fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result {
+//!         this.gpu.resume(pdev)
 //!     }
 //! }
 //!
@@ -25,7 +25,7 @@ use core::marker::PhantomData;
 
 use kernel::{
     bindings,
-    device::CoreInternal,
+    device::{Core, CoreInternal},
     driver::{DriverLayout, RegistrationOps},
     error::{from_result, VTABLE_DEFAULT_ERROR},
     pci,
@@ -46,7 +46,7 @@ pub(crate) trait Hooks: pci::Driver {
 
     /// Called after the sleep, or when it was aborted, if [`Hooks::suspend`] succeeded. The device
     /// may have lost its state.
-    fn resume(_this: Pin<&Self::Data<'_>>) -> Result {
+    fn resume(_pdev: &pci::Device<Core<'_>>, _this: Pin<&Self::Data<'_>>) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
@@ -130,17 +130,20 @@ unsafe impl<T: Hooks> RegistrationOps for Adapter<T> {
     }
 }
 
-/// Calls `f` with the driver's data of a device.
+/// Calls `f` with a device and the driver's data of it.
 ///
 /// # Safety
 ///
 /// `pdev` is bound to a driver whose data are a `T`, and its lock is held while `f` runs.
-unsafe fn with_data<T, R>(pdev: *mut bindings::pci_dev, f: impl FnOnce(Pin<&T>) -> R) -> R {
+unsafe fn with_data<T, R>(
+    pdev: *mut bindings::pci_dev,
+    f: impl FnOnce(&pci::Device<Core<'_>>, Pin<&T>) -> R,
+) -> R {
     // SAFETY: Valid by the safety requirement; `pci::Device` is transparent.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
     // SAFETY: The device is bound, so that probe has set the data, which are a `T` by the safety
     // requirement; the lock keeps the unbind, which drops them, from running.
-    f(unsafe { pdev.as_ref().drvdata_borrow::<T>() })
+    f(pdev, unsafe { pdev.as_ref().drvdata_borrow::<T>() })
 }
 
 fn pci_dev(dev: *mut bindings::device) -> *mut bindings::pci_dev {
@@ -155,7 +158,7 @@ fn pci_dev(dev: *mut bindings::device) -> *mut bindings::pci_dev {
 unsafe extern "C" fn suspend<T: Hooks>(dev: *mut bindings::device) -> c_int {
     // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
     // requirement.
-    let result = unsafe { with_data(pci_dev(dev), |data| T::suspend(data)) };
+    let result = unsafe { with_data(pci_dev(dev), |_, data| T::suspend(data)) };
     from_result(|| result.map(|()| 0))
 }
 
@@ -166,7 +169,7 @@ unsafe extern "C" fn suspend<T: Hooks>(dev: *mut bindings::device) -> c_int {
 unsafe extern "C" fn resume<T: Hooks>(dev: *mut bindings::device) -> c_int {
     // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
     // requirement.
-    let result = unsafe { with_data(pci_dev(dev), |data| T::resume(data)) };
+    let result = unsafe { with_data(pci_dev(dev), |pdev, data| T::resume(pdev, data)) };
     from_result(|| result.map(|()| 0))
 }
 
@@ -176,7 +179,7 @@ unsafe extern "C" fn resume<T: Hooks>(dev: *mut bindings::device) -> c_int {
 unsafe extern "C" fn reset_prepare<T: Hooks>(pdev: *mut bindings::pci_dev) {
     // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
     // requirement.
-    unsafe { with_data(pdev, |data| T::reset_prepare(data)) }
+    unsafe { with_data(pdev, |_, data| T::reset_prepare(data)) }
 }
 
 /// # Safety
@@ -185,5 +188,5 @@ unsafe extern "C" fn reset_prepare<T: Hooks>(pdev: *mut bindings::pci_dev) {
 unsafe extern "C" fn reset_done<T: Hooks>(pdev: *mut bindings::pci_dev) {
     // SAFETY: The device is bound to a driver with data `T::Data`, its lock held, by the safety
     // requirement.
-    unsafe { with_data(pdev, |data| T::reset_done(data)) }
+    unsafe { with_data(pdev, |_, data| T::reset_done(data)) }
 }
