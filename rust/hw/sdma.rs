@@ -65,6 +65,9 @@ pub(crate) trait SdmaHal: Sync {
     /// stays halted, or errors of the SMU.
     fn reset(&self, mmio: &Mmio, engine: u32) -> Result;
 
+    /// Returns the number of the hub whose VMIDs an engine uses; each hub has its own.
+    fn hub_number(&self, mmio: &Mmio, engine: u32) -> Result<u32>;
+
     /// Returns the register writes before an engine uses a VMID with this page table root and
     /// PASID.
     fn vm_switch(
@@ -143,6 +146,9 @@ pub(super) trait SdmaVersion: Sync {
 
     /// Returns the registers of an engine. `EINVAL` or `ENODEV` when it does not exist.
     fn engine(mmio: &Mmio, engine: u32) -> Result<Engine<'_>>;
+
+    /// Returns the number of the hub of an engine.
+    fn hub_number(mmio: &Mmio, engine: u32) -> Result<u32>;
 
     /// Returns the hub of an engine and the invalidation engine that it uses.
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)>;
@@ -297,6 +303,10 @@ impl<T: SdmaVersion> SdmaHal for T {
 
     fn reset(&self, mmio: &Mmio, engine: u32) -> Result {
         T::reset(mmio, engine)
+    }
+
+    fn hub_number(&self, mmio: &Mmio, engine: u32) -> Result<u32> {
+        T::hub_number(mmio, engine)
     }
 
     fn vm_switch(

@@ -35,7 +35,6 @@ pub(crate) use ring::Ib;
 
 use recover::Shared;
 use ring::Ring;
-use vmid::Vmids;
 
 /// Limit for jobs to end in [`Sdma::drain`].
 const DRAIN_TIMEOUT: Delta = Delta::from_secs(30);
@@ -58,9 +57,7 @@ impl Sdma {
         // Allocated first: nothing may fail between the start of a ring and its owner.
         let memory = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let count = card.config().num_sdma;
-        let end = card.generation().caps.first_user_vmid;
-        let vmids = Vmids::new(end, count as usize)?;
-        let shared = Shared::new(vmids)?;
+        let shared = Shared::new(card)?;
         let mut rings = KVec::with_capacity(count as usize, GFP_KERNEL)?;
         let started = (0..count).try_for_each(|engine| -> Result {
             rings.push(Ring::start(card, host, engine)?, GFP_KERNEL)?;
@@ -126,7 +123,9 @@ impl Sdma {
     pub(crate) fn restart(&self, card: &Card) -> Result {
         let _guard = self.shared.resetting.lock();
         // The VM context registers may have been lost.
-        self.shared.vmids.drop_all_owners();
+        for vmids in self.shared.all_vmids() {
+            vmids.drop_all_owners();
+        }
         for ring in &self.rings {
             ring.restart().inspect_err(|e| {
                 let name = ring.name().to_str().unwrap_or("sdma");
@@ -175,15 +174,18 @@ impl Sdma {
         self.shared.resets()
     }
 
-    /// Returns the mask of kernel VMIDs that hold the address space with this PASID: their TLBs
-    /// have to be flushed too when its page tables change.
+    /// Returns the mask of kernel VMIDs that hold the address space with this PASID in any hub:
+    /// their TLBs have to be flushed too when its page tables change.
     pub(crate) fn vmids_of(&self, pasid: u32) -> u32 {
-        self.shared.vmids.of(pasid)
+        let vmids = self.shared.all_vmids();
+        vmids.fold(0, |mask, vmids| mask | vmids.of(pasid))
     }
 
     /// Drops an address space that is about to be freed from all kernel VMIDs.
     pub(crate) fn drop_owner(&self, pasid: u32) {
-        self.shared.vmids.drop_owner(pasid);
+        for vmids in self.shared.all_vmids() {
+            vmids.drop_owner(pasid);
+        }
     }
 
     /// Completes jobs after a trap of the ring of `engine`. Called in the interrupt thread.

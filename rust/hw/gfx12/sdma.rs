@@ -153,6 +153,10 @@ impl SdmaVersion for Sdma {
         Ok(Engine::among(core, engine, stride))
     }
 
+    fn hub_number(_mmio: &Mmio, _engine: u32) -> Result<u32> {
+        Ok(0)
+    }
+
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
         Ok((mmio.block(hwid::GC, 0)?, engine))
     }

@@ -107,6 +107,12 @@ fn is_halted(e: Engine<'_>) -> Result<bool> {
     Ok(s::SDMA_F32_CNTL__HALT.is_set(e.rd(s::regSDMA_F32_CNTL)?))
 }
 
+/// Returns the physical number of an engine, from which hub and invalidation engine follow.
+fn physical(mmio: &Mmio, engine: u32) -> Result<u8> {
+    mmio.instances()
+        .physical(hwid::SDMA0, u8::try_from(engine)?)
+}
+
 impl SdmaVersion for Sdma {
     const ENGINE: &'static EngineNames = &engine_names!(s, SDMA_);
     const RING: &'static RingNames = &ring_names!(s, SDMA_GFX_);
@@ -141,11 +147,12 @@ impl SdmaVersion for Sdma {
         Ok(Engine::alone(block))
     }
 
+    fn hub_number(mmio: &Mmio, engine: u32) -> Result<u32> {
+        Ok(u32::from(physical(mmio, engine)? / PER_AID))
+    }
+
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
-        // Hub and invalidation engine follow from the physical number.
-        let engine = mmio
-            .instances()
-            .physical(hwid::SDMA0, u8::try_from(engine)?)?;
+        let engine = physical(mmio, engine)?;
         let hub = mmio.block(hwid::MMHUB, engine / PER_AID)?;
         Ok((hub, u32::from(engine % PER_AID)))
     }

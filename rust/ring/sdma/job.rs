@@ -133,6 +133,7 @@ impl Job {
                 context,
             } => {
                 let (vmid, switch) = vmid.ok_or(EINVAL)?;
+                let vmids = shared.vmids_of(ring.engine())?;
                 let switch = if switch {
                     let (card, _) = ring.parents()?;
                     let hal = card.generation().sdma;
@@ -152,7 +153,7 @@ impl Job {
                 };
                 let done = ring.emit(&frame, memory)?;
                 if switch.is_some() {
-                    shared.vmids.switched(vmid, done.clone(), ring.engine());
+                    vmids.switched(vmid, done.clone(), ring.engine());
                 }
                 Ok(done)
             }
@@ -186,7 +187,7 @@ impl JobOps for Job {
         let ring = queue.ring.engine();
         match queue
             .shared
-            .vmids
+            .vmids_of(ring)?
             .grab((vm.pasid, vm.root), ring, cx.finished())?
         {
             Grab::Wait(fence) => Ok(Some(fence)),

@@ -18,7 +18,10 @@ use crate::{card::Card, trace};
 /// State shared by all rings of a card.
 #[pin_data]
 pub(super) struct Shared {
-    pub(super) vmids: Arc<Vmids>,
+    /// One table per hub.
+    vmids: KVec<Arc<Vmids>>,
+    /// Hub of each engine.
+    hubs: KVec<usize>,
     /// Serializes engine resets.
     #[pin]
     pub(super) resetting: Mutex<()>,
@@ -26,16 +29,40 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Returns the state for rings that use `vmids`. `ENOMEM` without memory.
-    pub(super) fn new(vmids: Arc<Vmids>) -> Result<Arc<Self>> {
+    /// Returns the state for the rings of all engines. `ENOMEM` without memory.
+    pub(super) fn new(card: &Card) -> Result<Arc<Self>> {
+        let count = card.config().num_sdma;
+        let end = card.generation().caps.first_user_vmid;
+        let hal = card.generation().sdma;
+        let mmio = card.mmio()?;
+        let (mut vmids, mut hubs) = (KVec::new(), KVec::new());
+        for engine in 0..count {
+            let hub = usize::try_from(hal.hub_number(mmio, engine)?)?;
+            while vmids.len() <= hub {
+                vmids.push(Vmids::new(end, count as usize)?, GFP_KERNEL)?;
+            }
+            hubs.push(hub, GFP_KERNEL)?;
+        }
         Arc::pin_init(
             pin_init!(Self {
                 vmids,
+                hubs,
                 resetting <- new_mutex!(()),
                 resets: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Returns the VMIDs of the hub of an engine. `EINVAL` without such an engine.
+    pub(super) fn vmids_of(&self, engine: u32) -> Result<&Vmids> {
+        let hub = self.hubs.get(engine as usize).ok_or(EINVAL)?;
+        self.vmids.get(*hub).map(|vmids| &**vmids).ok_or(EINVAL)
+    }
+
+    /// Returns the VMIDs of each hub.
+    pub(super) fn all_vmids(&self) -> impl Iterator<Item = &Vmids> {
+        self.vmids.iter().map(|vmids| &**vmids)
     }
 
     /// Returns the number of engine resets.

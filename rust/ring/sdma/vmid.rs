@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! VMIDs of kernel ring jobs: those below the firmware scheduler's. Address spaces share them; the
-//! last owner keeps a VMID until another address space needs it.
+//! last owner keeps a VMID until another address space needs it. A table per memory hub: each hub
+//! has VM contexts of its own.
 
 use kernel::{
     new_mutex,
