@@ -8,3 +8,4 @@ pub(crate) mod config;
 pub(crate) mod discovery;
 pub(crate) mod firmware;
 pub(crate) mod mmio;
+pub(crate) mod xcc;

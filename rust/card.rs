@@ -26,6 +26,7 @@ use crate::{
         config::{Config, PciInfo},
         discovery,
         mmio::{EarlyMmio, Mmio},
+        xcc::XccList,
     },
     hw::{self, psp::FirmwareVersions, Generation, McLayout},
     kapi::{
@@ -78,6 +79,7 @@ pub(crate) struct Card {
     dma: Arc<dma::Device>,
     id: u32,
     config: Config,
+    xccs: XccList,
     layout: McLayout,
     hub: Arc<Hub>,
     vram: Arc<Vram>,
@@ -107,7 +109,7 @@ impl Card {
     /// supported, `EINVAL` for a bad discovery table or firmware file; each with a message.
     pub(crate) fn new(
         pdev: &pci::Device<Core<'_>>,
-        make_id: impl FnOnce(&Config) -> u32,
+        make_id: impl FnOnce(&Config, &XccList) -> u32,
     ) -> Result<Arc<Self>> {
         let normal: &pci::Device = pdev;
         let mmio_phys = pdev.resource_start(MMIO_BAR)?;
@@ -125,15 +127,6 @@ impl Card {
         let dma = dma::Device::new(pdev, generation.caps.dma_bits)?;
 
         let mut config = found.config(generation.caps)?;
-        if config.num_xcc != 1 {
-            // The rings of the kernel and the VMID tables are not per XCC yet.
-            dev_err!(
-                pdev,
-                "{} XCCs in one partition are not supported (see Documentation/hardware-status.rst)\n",
-                config.num_xcc
-            );
-            return Err(ENODEV);
-        }
         config.pci = PciInfo {
             domain: kapi::pci::domain(pdev),
             bdf: pdev.dev_id(),
@@ -144,6 +137,16 @@ impl Card {
             revision: pdev.revision_id(),
         };
         let mmio = Arc::pin_init(early.into_mmio(found.instances), GFP_KERNEL)?;
+        let xccs = mmio.instances().xccs()?;
+        if xccs.count() != 1 {
+            // The rings of the kernel and the VMID tables are not per XCC yet.
+            dev_err!(
+                pdev,
+                "{} XCCs in one partition are not supported (see Documentation/hardware-status.rst)\n",
+                xccs.count()
+            );
+            return Err(ENODEV);
+        }
         if generation.psp.is_none() {
             // The driver cannot load firmware on this card: it has to run already.
             let mes = generation
@@ -179,8 +182,8 @@ impl Card {
         let scratch = vram.alloc(SZ_4K as u64, true)?;
         hub.hdp_flush()?;
 
-        generation.gfx.read_config(&mmio, &mut config)?;
-        let id = make_id(&config);
+        generation.gfx.read_config(&mmio, &xccs, &mut config)?;
+        let id = make_id(&config, &xccs);
         let dev: &device::Device = normal.as_ref();
         let doorbells = Aperture::new(pdev, generation.caps)?;
         let ih = Ih::new(dev, dma.clone(), hub.clone());
@@ -190,6 +193,7 @@ impl Card {
                 dma,
                 id,
                 config,
+                xccs,
                 layout,
                 vram,
                 gart,
@@ -218,6 +222,11 @@ impl Card {
     /// Returns the properties of the card.
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns all XCCs of the card.
+    pub(crate) fn xccs(&self) -> &XccList {
+        &self.xccs
     }
 
     /// Returns the generation.
@@ -443,9 +452,9 @@ impl Card {
                 dev_err!(self.dev(), "MES was not halted: {e:?}\n");
             }
         }
-        for xcc in 0..self.config.num_xcc {
-            if let Err(e) = self.generation().gfx.halt(mmio, xcc) {
-                dev_err!(self.dev(), "XCC {xcc} was not halted: {e:?}\n");
+        for xcc in self.xccs.iter() {
+            if let Err(e) = self.generation().gfx.halt(mmio, *xcc) {
+                dev_err!(self.dev(), "XCC {} was not halted: {e:?}\n", xcc.logical);
             }
         }
         kapi::pci::clear_master(&self.pdev);

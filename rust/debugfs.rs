@@ -23,6 +23,7 @@ use kernel::{
 };
 
 use crate::{
+    asic::xcc::Xcc,
     card::{account, gart::Gart},
     gpu::Gpu,
     hw::{HqdSlot, SdmaQueueId},
@@ -100,8 +101,8 @@ fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
         writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
-        for xcc in 0..gpu.config().num_xcc {
-            compute_hqds(gpu, xcc, f)?;
+        for xcc in node.xccs().iter() {
+            compute_hqds(gpu, *xcc, f)?;
         }
         sdma_hqds(gpu, f)?;
     }
@@ -130,7 +131,7 @@ fn sdma_hqds(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// Prints the active compute HQDs of an XCC.
-fn compute_hqds(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn compute_hqds(gpu: &Gpu, xcc: Xcc, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let caps = gpu.generation().caps;
     for pipe in 0..caps.pipes_per_mec {
         for queue in 0..caps.queues_per_pipe {
@@ -141,7 +142,7 @@ fn compute_hqds(gpu: &Gpu, xcc: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             match registers {
                 // The first register is `CP_HQD_ACTIVE`.
                 Ok(registers) if registers.first().is_some_and(|(_, active)| *active != 0) => {
-                    writeln!(f, "  Inst {xcc}, CP Pipe {pipe}, Queue {queue}")?;
+                    writeln!(f, "  Inst {}, CP Pipe {pipe}, Queue {queue}", xcc.logical)?;
                     for (name, value) in &registers {
                         writeln!(f, "    {name} {value:08x}")?;
                     }

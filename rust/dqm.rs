@@ -21,6 +21,7 @@ use kernel::{
 };
 
 use crate::{
+    asic::xcc::XccList,
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind},
     kapi::task::NoReclaim,
@@ -55,10 +56,11 @@ struct Inner {
     suspended: u32,
 }
 
-/// The device queue manager of a GPU.
+/// The device queue manager of a node.
 #[pin_data]
 pub(crate) struct Dqm {
     gpu: Arc<Gpu>,
+    xccs: XccList,
     #[pin]
     inner: Mutex<Inner>,
     needs: Needs,
@@ -109,17 +111,18 @@ pub(crate) struct Counts {
 }
 
 impl Dqm {
-    /// Returns the manager of a device and starts its scheduler. `ETIME` when that does not
-    /// respond, `ENOMEM` without memory.
-    pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
+    /// Returns the manager of the XCCs of a node and starts its scheduler. `ETIME` when that does
+    /// not respond, `ENOMEM` without memory.
+    pub(crate) fn start(gpu: &Arc<Gpu>, xccs: &XccList) -> Result<Arc<Self>> {
         let sched: KBox<dyn SchedOps> = match gpu.generation().sched {
-            SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(), GFP_KERNEL)?,
+            SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(xccs), GFP_KERNEL)?,
             SchedKind::Mes => KBox::new(mes::Mes::new(), GFP_KERNEL)?,
         };
         let places = sdma::SdmaQueueIds::new(gpu.config(), gpu.generation().caps)?;
         let dqm = Arc::pin_init(
             pin_init!(Dqm {
                 gpu: gpu.clone(),
+                xccs: *xccs,
                 needs: sched.needs(),
                 inner <- new_mutex!(Inner {
                     sched,
@@ -193,7 +196,7 @@ impl Dqm {
         qid: u32,
         spec: QueueSpec,
     ) -> Result<Arc<DqmQueue>> {
-        DqmQueue::new(process, qid, spec, self.needs.queue)
+        DqmQueue::new(process, &self.xccs, qid, spec, self.needs.queue)
     }
 
     /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after

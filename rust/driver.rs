@@ -80,7 +80,7 @@ impl Drop for Up {
         }
         // No new users after this.
         if let Some(node) = &self.node {
-            topology::remove_gpu(&self.gpu);
+            topology::remove_gpu(node);
             node::remove(node);
         }
         // Waits for ioctls of the render node, zaps its mappings.
@@ -115,7 +115,7 @@ impl Up {
         up.recovery = Some(Recovery::start(&node)?);
         node::add(&node)?;
         let render = up.render.insert(drm::Node::register(&up.gpu)?);
-        topology::add_gpu(&up.gpu, render.minor())?;
+        topology::add_gpu(&node, render.minor())?;
         Ok(up)
     }
 }

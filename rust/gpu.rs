@@ -14,7 +14,7 @@ use kernel::{
 };
 
 use crate::{
-    asic::config::Config,
+    asic::{config::Config, xcc::XccList},
     card::{gart::Buffer, Card},
     hw::{self, FlushType, SqSender, VmFault},
     kapi::irq::Irq,
@@ -123,7 +123,7 @@ impl Gpu {
     pub(crate) fn new(
         pdev: &kernel::pci::Device<kernel::device::Core<'_>>,
         sink: &'static dyn EventSink,
-        make_id: impl FnOnce(&Config) -> u32,
+        make_id: impl FnOnce(&Config, &XccList) -> u32,
     ) -> Result<Arc<Self>> {
         let card = Card::new(pdev, make_id)?;
         let unused = card.clone();

@@ -9,6 +9,7 @@
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use crate::{
+    asic::xcc::XccList,
     card::gart::{Buffer, BufferAccess},
     gpu::Gpu,
     hw::{MqdContext, MqdKind, QueueSpec, SdmaQueueId, Words},
@@ -19,18 +20,20 @@ pub(crate) struct Mqd {
     gpu: Arc<Gpu>,
     buffer: Buffer,
     stride: usize,
+    /// Number of MQDs: one per XCC; one for an SDMA queue.
+    count: u32,
     /// Slot of an SDMA queue.
     sdma: Option<SdmaQueueId>,
 }
 
 impl Mqd {
-    /// Allocates and initializes the MQD. `ENOMEM` without memory, `ENODEV` when the device is
-    /// gone.
-    pub(crate) fn new(gpu: &Arc<Gpu>, spec: &QueueSpec) -> Result<Self> {
+    /// Allocates and initializes the MQD of a queue on `xccs`. `ENOMEM` without memory, `ENODEV`
+    /// when the device is gone.
+    pub(crate) fn new(gpu: &Arc<Gpu>, xccs: &XccList, spec: &QueueSpec) -> Result<Self> {
         gpu.mmio()?;
         match spec.sdma {
             Some(place) => Self::new_sdma(gpu, place, spec),
-            None => Self::new_compute(gpu, spec),
+            None => Self::new_compute(gpu, xccs, spec),
         }
     }
 
@@ -44,12 +47,13 @@ impl Mqd {
             gpu: gpu.clone(),
             buffer,
             stride: 0,
+            count: 1,
             sdma: Some(place),
         })
     }
 
-    fn new_compute(gpu: &Arc<Gpu>, spec: &QueueSpec) -> Result<Self> {
-        let num_xcc = gpu.config().num_xcc as usize;
+    fn new_compute(gpu: &Arc<Gpu>, xccs: &XccList, spec: &QueueSpec) -> Result<Self> {
+        let num_xcc = xccs.len();
         let (stride, buffer) = if gpu.generation().caps.control_stack_in_mqd {
             let ctl_stack = (spec.ctl_stack_size as usize).next_multiple_of(PAGE_SIZE);
             let stride = PAGE_SIZE + ctl_stack;
@@ -61,11 +65,12 @@ impl Mqd {
             gpu: gpu.clone(),
             buffer,
             stride,
+            count: xccs.count(),
             sdma: None,
         };
         let hal = gpu.generation().mqd;
         let mut image = KVec::from_elem(0u32, hal.dwords(), GFP_KERNEL)?;
-        for xcc in 0..gpu.config().num_xcc {
+        for xcc in 0..mqd.count {
             hal.init(&mqd.context(xcc), spec, &mut image)?;
             mqd.buffer.write_dwords(mqd.offset(xcc), &image)?;
             image.fill(0);
@@ -82,7 +87,7 @@ impl Mqd {
             kind: MqdKind::User,
             addr: self.buffer.gpu_addr() + self.offset(xcc) as u64,
             xcc,
-            num_xcc: self.gpu.config().num_xcc,
+            num_xcc: self.count,
             stride: self.stride as u32,
         }
     }
@@ -92,12 +97,9 @@ impl Mqd {
         self.buffer.gpu_addr()
     }
 
-    /// Returns the number of MQDs: one per XCC.
+    /// Returns the number of MQDs: one per XCC of the node.
     pub(crate) fn count(&self) -> u32 {
-        match self.sdma {
-            Some(_) => 1,
-            None => self.gpu.config().num_xcc,
-        }
+        self.count
     }
 
     fn dwords(&self) -> usize {
@@ -137,7 +139,7 @@ impl Mqd {
     }
 
     fn change(&self, f: impl Fn(u32, &mut dyn Words) -> Result) -> Result {
-        for xcc in 0..self.count() {
+        for xcc in 0..self.count {
             let mut image = InPlace {
                 buffer: self.buffer.access()?,
                 at: self.offset(xcc),

@@ -12,7 +12,10 @@ use kernel::{
 };
 
 use crate::{
-    asic::config::Config,
+    asic::{
+        config::{Config, CwsrSizes},
+        xcc::XccList,
+    },
     card::account,
     dqm::Dqm,
     gpu::Gpu,
@@ -22,6 +25,7 @@ use crate::{
 /// A node.
 pub(crate) struct Node {
     gpu: Arc<Gpu>,
+    xccs: XccList,
     dqm: Arc<Dqm>,
 }
 
@@ -29,10 +33,12 @@ impl Node {
     /// Returns the node of all XCCs of a device (SPX) and starts its scheduler. Errors as
     /// [`Dqm::start`].
     pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
-        let dqm = Dqm::start(gpu)?;
+        let xccs = *gpu.xccs();
+        let dqm = Dqm::start(gpu, &xccs)?;
         let node = Arc::new(
             Self {
                 gpu: gpu.clone(),
+                xccs,
                 dqm: dqm.clone(),
             },
             GFP_KERNEL,
@@ -46,6 +52,17 @@ impl Node {
     /// Returns the device.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
+    }
+
+    /// Returns the XCCs.
+    pub(crate) fn xccs(&self) -> &XccList {
+        &self.xccs
+    }
+
+    /// Returns the CWSR sizes of a queue, for one XCC. `EINVAL` when a size exceeds 32 bits.
+    pub(crate) fn cwsr(&self) -> Result<CwsrSizes> {
+        let caps = self.gpu.generation().caps;
+        self.gpu.config().cwsr(caps, self.xccs.count())
     }
 
     /// Returns the queue manager.
@@ -122,12 +139,11 @@ fn crc16(mut crc: u16, data: &[u8]) -> u16 {
     crc
 }
 
-/// Returns the gpu_id of a card's first node: a hash of its identity, not 0 and not in use.
+/// Returns the gpu_id of a card's first node, that of `xccs`: a hash of its identity, not 0 and not
+/// in use.
 ///
 /// User space stores it, so it is computed as the C driver does (`kfd_generate_gpu_id()`).
-pub(crate) fn make_id(config: &Config) -> u32 {
-    /// The first XCC of the node.
-    const FIRST_XCC: u32 = 0;
+pub(crate) fn make_id(config: &Config, xccs: &XccList) -> u32 {
     let pci = &config.pci;
     let subsystem = u32::from(pci.subsystem) << 16 | u32::from(pci.subsystem_vendor);
     let words: [u32; 8] = [
@@ -138,7 +154,7 @@ pub(crate) fn make_id(config: &Config) -> u32 {
         u32::from(pci.bdf >> 8),
         config.vram_size as u32,
         (config.vram_size >> 32) as u32,
-        FIRST_XCC | config.num_xcc << 16,
+        u32::from(xccs.first().logical) | xccs.count() << 16,
     ];
     let mut crc = 0;
     for word in words {

@@ -68,8 +68,6 @@ pub(crate) struct Config {
     pub(crate) rev_id: u32,
     /// `gfx_target_version` of the topology.
     pub(crate) gfx_target_version: u32,
-    /// XCCs of the node.
-    pub(crate) num_xcc: u32,
     /// Shader engines of an XCC.
     pub(crate) num_se: u32,
     /// Shader arrays of a shader engine.
@@ -143,9 +141,10 @@ impl Config {
         self.cu_total * self.simd_per_cu
     }
 
-    /// Returns the CWSR sizes (C: `kfd_queue_ctx_save_restore_size`, `kfd_queue.c`; ROCr computes
-    /// the same). `EINVAL` when a size exceeds 32 bits.
-    pub(crate) fn cwsr(&self, caps: &Caps) -> Result<CwsrSizes> {
+    /// Returns the CWSR sizes of a queue on each of `xccs` XCCs (C:
+    /// `kfd_queue_ctx_save_restore_size`, `kfd_queue.c`; ROCr computes the same). `EINVAL` when a
+    /// size exceeds 32 bits.
+    pub(crate) fn cwsr(&self, caps: &Caps, xccs: u32) -> Result<CwsrSizes> {
         /// Bytes of `struct kfd_context_save_area_header`.
         const HEADER: u64 = 40;
         /// Debugger bytes of a wave (`DEBUGGER_BYTES_PER_WAVE`, `kfd_queue.c`).
@@ -153,7 +152,7 @@ impl Config {
         const DEBUGGER_ALIGN: u64 = 64;
 
         let page = PAGE_SIZE as u64;
-        let cu = u64::from(self.cu_total / self.num_xcc.max(1));
+        let cu = u64::from(self.cu_total / xccs.max(1));
         let ses = u64::from(self.num_se);
         let mut waves = cu * u64::from(caps.waves_per_cu);
         if let Some(most) = caps.waves_per_se {

@@ -459,7 +459,6 @@ impl Discovery {
             gc: self.version(hwid::GC).unwrap_or_default(),
             sdma: self.version(hwid::SDMA0).unwrap_or_default(),
             gfx_target_version: caps.gfx_target_version,
-            num_xcc: self.count(hwid::GC),
             num_se: gc.num_se,
             sh_per_se: gc.sh_per_se,
             cu_per_sh: gc.cu_per_sh,

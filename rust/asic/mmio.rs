@@ -22,6 +22,8 @@ use rkfd_abi::{
     regs::{nbio_7_9_0 as window, Field, Reg, Value},
 };
 
+use super::xcc::{Xcc, XccList};
+
 /// How long registers are polled, as the C driver does (its `usec_timeout`).
 pub(crate) const POLL_TIMEOUT_US: i64 = 100_000;
 
@@ -94,6 +96,11 @@ impl InstanceMap {
             }
         }
         map
+    }
+
+    /// Returns all XCCs of the card. Errors as [`XccList::new`].
+    pub(crate) fn xccs(&self) -> Result<XccList> {
+        XccList::new(self.gc)
     }
 
     /// The mask of physical instances of a block whose instances are renumbered.
@@ -201,7 +208,15 @@ impl Mmio {
     /// Returns the registers of logical instance `inst` of block `hw_id`. `ENODEV` when the card
     /// has no such instance.
     pub(crate) fn block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
-        let inst = self.map.physical(hw_id, inst)?;
+        self.physical_block(hw_id, self.map.physical(hw_id, inst)?)
+    }
+
+    /// Returns the GC registers of an XCC. `ENODEV` when the card has no such XCC.
+    pub(crate) fn xcc(&self, xcc: Xcc) -> Result<Block<'_>> {
+        self.physical_block(hwid::GC, xcc.physical)
+    }
+
+    fn physical_block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
         let unit = self
             .units
             .iter()
@@ -266,11 +281,6 @@ impl Mmio {
 }
 
 impl<'a> Block<'a> {
-    /// Returns the physical instance number of the block.
-    pub(crate) fn inst(self) -> u8 {
-        self.unit.inst
-    }
-
     /// Returns the absolute dword address of `reg`, `index` dwords further on.
     ///
     /// `ENXIO` when discovery gave the instance no base address for the register's segment,

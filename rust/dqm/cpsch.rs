@@ -12,6 +12,7 @@ use super::{
     slots,
 };
 use crate::{
+    asic::xcc::XccList,
     gpu::Gpu,
     hw::SdmaQueueId,
     ring::{
@@ -28,6 +29,7 @@ const UNMAP_LATENCY_MS: u32 = 4050;
 
 /// The CPSCH scheduler.
 pub(super) struct Cpsch {
+    xccs: XccList,
     hiq: Option<Hiq>,
     /// Memory of runlists; holds the runlist of the hardware while `active`.
     list: Option<runlist::RunlistBuffer>,
@@ -40,9 +42,10 @@ pub(super) struct Cpsch {
 }
 
 impl Cpsch {
-    /// Returns a scheduler that is not started.
-    pub(super) fn new() -> Self {
+    /// Returns a scheduler of `xccs` that is not started.
+    pub(super) fn new(xccs: &XccList) -> Self {
         Self {
+            xccs: *xccs,
             hiq: None,
             list: None,
             longer: None,
@@ -112,12 +115,12 @@ impl Cpsch {
         let mmio = gpu.mmio()?;
         let mut found = false;
         for slot in slots::queue_slots(gpu.generation().caps) {
-            for xcc in 0..gpu.config().num_xcc {
-                let Some(doorbell) = hal.doorbell_in(mmio, xcc, slot)? else {
+            for xcc in self.xccs.iter() {
+                let Some(doorbell) = hal.doorbell_in(mmio, *xcc, slot)? else {
                     continue;
                 };
                 let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
-                hal.reset_slot(mmio, xcc, slot)?;
+                hal.reset_slot(mmio, *xcc, slot)?;
                 queues.lose(gpu, &queue);
                 found = true;
             }
@@ -186,7 +189,7 @@ impl SchedOps for Cpsch {
             let mut kiq = gpu.kiq();
             hiq.map(gpu, (*kiq).as_mut().ok_or(ENODEV)?)?;
         }
-        let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, 0)?;
+        let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, self.xccs.first())?;
         let result = hiq
             .set_resources(
                 gpu,

@@ -16,6 +16,7 @@ use kernel::{
 
 use super::sdma;
 use crate::{
+    asic::xcc::XccList,
     card::gart::Buffer,
     gpu::Gpu,
     hw::{MapProcess, QueueSpec},
@@ -158,15 +159,16 @@ pub(super) struct QueueState {
 }
 
 impl DqmQueue {
-    /// Builds the MQD of a queue with a context of `context_bytes` for the scheduler. `ENOMEM`
-    /// without memory.
+    /// Builds the MQD of a queue on `xccs`, with a context of `context_bytes` for the scheduler.
+    /// `ENOMEM` without memory.
     pub(super) fn new(
         process: &Arc<DqmProcess>,
+        xccs: &XccList,
         qid: u32,
         spec: QueueSpec,
         context_bytes: usize,
     ) -> Result<Arc<Self>> {
-        let mqd = Mqd::new(process.gpu(), &spec)?;
+        let mqd = Mqd::new(process.gpu(), xccs, &spec)?;
         let context = context(process.gpu(), context_bytes)?;
         Arc::pin_init(
             pin_init!(Self {

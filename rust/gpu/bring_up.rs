@@ -67,16 +67,16 @@ impl Gpu {
             psp.start(&self.psp_context()?)?;
         }
 
-        for xcc in 0..self.config().num_xcc {
-            g.gfx.start_rlc(mmio, xcc).inspect_err(|_| {
-                dev_err!(self.dev(), "the RLC of XCC {xcc} does not run\n");
+        for xcc in self.xccs().iter() {
+            g.gfx.start_rlc(mmio, *xcc).inspect_err(|_| {
+                dev_err!(self.dev(), "the RLC of XCC {} does not run\n", xcc.logical);
             })?;
         }
         if let Some(psp) = self.psp() {
             self.partition(psp)?;
         }
-        for xcc in 0..self.config().num_xcc {
-            g.gfx.start(mmio, xcc, self.config())?;
+        for xcc in self.xccs().iter() {
+            g.gfx.start(mmio, *xcc, self.config())?;
         }
         if g.kiq.is_some() {
             let kiq = Kiq::start(self)?;
@@ -104,13 +104,14 @@ impl Gpu {
     /// Sets up one partition of all XCCs (SPX). `EIO` when an XCC is in another one.
     fn partition(&self, psp: &Psp) -> Result {
         psp.set_partitions(&self.psp_context()?, 1)?;
-        let all = self.config().num_xcc;
-        for xcc in 0..all {
-            let xccs = self.generation().gfx.partition_xccs(self.mmio()?, xcc)?;
+        let all = self.xccs().count();
+        for xcc in self.xccs().iter() {
+            let xccs = self.generation().gfx.partition_xccs(self.mmio()?, *xcc)?;
             if xccs != all {
                 dev_err!(
                     self.dev(),
-                    "XCC {xcc} is in a partition of {xccs} XCCs, not of all {all}: power-cycle the machine\n"
+                    "XCC {} is in a partition of {xccs} XCCs, not of all {all}: power-cycle the machine\n",
+                    xcc.logical
                 );
                 return Err(EIO);
             }
@@ -139,8 +140,8 @@ impl Gpu {
         }
         let g = self.generation();
         let mmio = self.hub().raw_mmio();
-        for xcc in 0..self.config().num_xcc {
-            self.log_failure("XCC", g.gfx.halt(mmio, xcc));
+        for xcc in self.xccs().iter() {
+            self.log_failure("XCC", g.gfx.halt(mmio, *xcc));
         }
         if let Some(psp) = self.psp() {
             if self.is_hung() {

@@ -14,6 +14,7 @@ use crate::asic::{
     caps::{Caps, VMIDS},
     config::Config,
     mmio::{Block, Mmio},
+    xcc::{Xcc, XccList},
 };
 
 /// Registers for debugfs: name and value.
@@ -42,20 +43,20 @@ pub(crate) trait GfxHal: Sync {
 
     /// Waits for the RLC firmware and disables clock gating where required. `ETIMEDOUT` when it
     /// does not run.
-    fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result;
+    fn start_rlc(&self, mmio: &Mmio, xcc: Xcc) -> Result;
 
     /// Returns the number of XCCs in the partition of this one.
-    fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
+    fn partition_xccs(&self, mmio: &Mmio, xcc: Xcc) -> Result<u32>;
 
-    /// Reads active CUs and GB_ADDR_CONFIG into `config`. `ENOMEM` for the CU bitmap.
-    fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result;
+    /// Reads active CUs of all XCCs and GB_ADDR_CONFIG into `config`. `ENOMEM` for the CU bitmap.
+    fn read_config(&self, mmio: &Mmio, xccs: &XccList, config: &mut Config) -> Result;
 
     /// Programs SH_MEM defaults of all VMIDs and starts the MECs. With a KIQ they stay halted until
     /// [`super::sched::KiqHal::start`].
-    fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result;
+    fn start(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result;
 
     /// Halts the MECs and deactivates all HQDs, the kernel's included.
-    fn halt(&self, mmio: &Mmio, xcc: u32) -> Result;
+    fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result;
 
     /// Reads the GPU clock counter, in ticks of [`Caps::clock_hz`].
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64>;
@@ -67,7 +68,7 @@ pub(crate) trait GfxHal: Sync {
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES>;
 
     /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
-    fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump>;
+    fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump>;
 
     /// Reads the register at dword `address`; `None` if user space may not read it
     /// (AMDGPU_INFO_READ_MMR_REG).
@@ -200,9 +201,9 @@ const NO_SLOT: HqdSlot = HqdSlot {
     queue: 0,
 };
 
-/// Returns the GC registers of an XCC, by its logical number. `ENODEV` when it does not exist.
-pub(super) fn block(mmio: &Mmio, xcc: u32) -> Result<Block<'_>> {
-    mmio.block(hwid::GC, u8::try_from(xcc)?)
+/// Returns the GC registers of the first XCC of the card.
+pub(super) fn block(mmio: &Mmio) -> Result<Block<'_>> {
+    mmio.block(hwid::GC, 0)
 }
 
 impl GfxNames {
@@ -359,24 +360,24 @@ impl<T: GfxVersion> GfxHal for T {
         T::check_alive(mmio)
     }
 
-    fn start_rlc(&self, mmio: &Mmio, xcc: u32) -> Result {
-        T::start_rlc(block(mmio, xcc)?)
+    fn start_rlc(&self, mmio: &Mmio, xcc: Xcc) -> Result {
+        T::start_rlc(mmio.xcc(xcc)?)
     }
 
-    fn partition_xccs(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
-        T::partition_xccs(block(mmio, xcc)?)
+    fn partition_xccs(&self, mmio: &Mmio, xcc: Xcc) -> Result<u32> {
+        T::partition_xccs(mmio.xcc(xcc)?)
     }
 
-    fn read_config(&self, mmio: &Mmio, config: &mut Config) -> Result {
+    fn read_config(&self, mmio: &Mmio, xccs: &XccList, config: &mut Config) -> Result {
         let n = T::NAMES;
         let all_instances = n.GRBM_GFX_INDEX__INSTANCE_BROADCAST_WRITES.put(1);
         config.cu_total = 0;
-        let arrays = config.num_xcc * config.num_se * config.sh_per_se;
+        let arrays = xccs.count() * config.num_se * config.sh_per_se;
         config
             .cu_bitmap
             .reserve(usize::try_from(arrays)?, GFP_KERNEL)?;
-        for xcc in 0..config.num_xcc {
-            let b = block(mmio, xcc)?;
+        for xcc in xccs.iter() {
+            let b = mmio.xcc(*xcc)?;
             let arrays_off = T::arrays_off(b)?;
             let _guard = mmio.lock_bank();
             for se in 0..config.num_se {
@@ -403,16 +404,16 @@ impl<T: GfxVersion> GfxHal for T {
                     | T::ARRAY.broadcast.put(1),
             )?;
         }
-        config.gb_addr_config = T::gb_addr_config(block(mmio, 0)?)?;
+        config.gb_addr_config = T::gb_addr_config(block(mmio)?)?;
         Ok(())
     }
 
-    fn start(&self, mmio: &Mmio, xcc: u32, config: &Config) -> Result {
-        T::start(mmio, block(mmio, xcc)?, config)
+    fn start(&self, mmio: &Mmio, xcc: Xcc, config: &Config) -> Result {
+        T::start(mmio, mmio.xcc(xcc)?, config)
     }
 
-    fn halt(&self, mmio: &Mmio, xcc: u32) -> Result {
-        halt::<T>(mmio, block(mmio, xcc)?)
+    fn halt(&self, mmio: &Mmio, xcc: Xcc) -> Result {
+        halt::<T>(mmio, mmio.xcc(xcc)?)
     }
 
     fn clock_counter(&self, mmio: &Mmio) -> Result<u64> {
@@ -427,12 +428,12 @@ impl<T: GfxVersion> GfxHal for T {
         T::NAMES.bases((lo(lds_base >> 48), lo(scratch_base >> 48)))
     }
 
-    fn dump_hqd(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<HqdDump> {
-        T::NAMES.dump_slot(mmio, block(mmio, xcc)?, slot, 0)
+    fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump> {
+        T::NAMES.dump_slot(mmio, mmio.xcc(xcc)?, slot, 0)
     }
 
     fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>> {
-        let b = block(mmio, 0)?;
+        let b = block(mmio)?;
         for reg in T::USER_REGISTERS {
             if b.address(*reg, 0)? == address {
                 return b.rd(*reg).map(|v| Some(v.raw()));

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rkfd_abi::regs::{name, Value};
 
 use super::gfx::{HqdDump, HqdSlot};
-use crate::asic::{config::Config, mmio::Mmio};
+use crate::asic::{config::Config, mmio::Mmio, xcc::Xcc};
 
 /// How user queues are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,27 +49,27 @@ pub(crate) trait KiqHal: Sync {
 
     /// Merges register values of the KIQ's slot into its MQD, outside of the driver's fields.
     /// `EINVAL` for a short MQD.
-    fn merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result;
+    fn merge(&self, mmio: &Mmio, xcc: Xcc, mqd: &mut [u32]) -> Result;
 
     /// Loads the KIQ's MQD by registers while the MECs are halted, then starts the MECs. `EINVAL`
     /// for a short MQD, `ETIMEDOUT` when an old KIQ does not dequeue.
-    fn start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result;
+    fn start(&self, mmio: &Mmio, xcc: Xcc, doorbell: u32, mqd: &[u32]) -> Result;
 
     /// Dequeues the KIQ by registers. `ETIMEDOUT` when it stays active.
-    fn stop(&self, mmio: &Mmio, xcc: u32) -> Result;
+    fn stop(&self, mmio: &Mmio, xcc: Xcc) -> Result;
 
     /// Returns the scratch register of ring tests, as a dword address for packets.
-    fn scratch_packet_reg(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
+    fn scratch_packet_reg(&self, mmio: &Mmio) -> Result<u32>;
 
     /// Writes the scratch register of ring tests.
-    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result;
+    fn write_scratch(&self, mmio: &Mmio, xcc: Xcc, value: u32) -> Result;
 
     /// Reads the scratch register of ring tests.
-    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32>;
+    fn read_scratch(&self, mmio: &Mmio, xcc: Xcc) -> Result<u32>;
 
     /// Returns the register (dword address for packets) and value that shorten the dequeue wait
     /// (CP_IQ_WAIT_TIME2, `kgd_gfx_v9_build_dequeue_wait_counts_packet_info`).
-    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)>;
+    fn dequeue_wait(&self, mmio: &Mmio, xcc: Xcc) -> Result<(u32, u32)>;
 
     /// Returns the dword of the HIQ's MQD where firmware reports the doorbell of a queue that
     /// failed to preempt.
@@ -77,10 +77,10 @@ pub(crate) trait KiqHal: Sync {
 
     /// Returns the doorbell of the active queue in a slot, as dword index in the doorbell BAR.
     /// `ETIMEDOUT` when the RLC does not respond.
-    fn doorbell_in(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>>;
+    fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>>;
 
     /// Resets the queue in a slot after a failed preemption. `ETIMEDOUT` when it stays active.
-    fn reset_slot(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result;
+    fn reset_slot(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result;
 
     /// Returns the dwords of MAP_PROCESS.
     fn map_process_dwords(&self) -> usize;

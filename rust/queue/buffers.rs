@@ -6,8 +6,8 @@ use kernel::{num::casts::usize_as_u64, page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::request::{QueueEngine, QueueRequest};
 use crate::{
-    gpu::Gpu,
     mmu::vm::{KernelPage, Pin, Vm},
+    node::Node,
 };
 
 /// Minimum size of the end-of-pipe buffer in bytes.
@@ -56,13 +56,13 @@ fn pin_exact(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
 
 /// Returns the bytes of the whole context save area of a queue. `EINVAL` if the size per XCC or
 /// the size of the control stack does not match what the GPU saves.
-fn cwsr_size(gpu: &Gpu, request: &QueueRequest) -> Result<u64> {
-    let node = gpu.config().cwsr(gpu.generation().caps)?;
-    if request.ctl_stack_size != node.ctl_stack || request.cwsr_size < node.total {
+fn cwsr_size(node: &Node, request: &QueueRequest) -> Result<u64> {
+    let sizes = node.cwsr()?;
+    if request.ctl_stack_size != sizes.ctl_stack || request.cwsr_size < sizes.total {
         return Err(EINVAL);
     }
-    (u64::from(request.cwsr_size) + u64::from(node.debug))
-        .checked_mul(gpu.config().num_xcc.into())
+    (u64::from(request.cwsr_size) + u64::from(sizes.debug))
+        .checked_mul(node.xccs().count().into())
         .ok_or(EINVAL)
 }
 
@@ -71,7 +71,7 @@ impl QueueBuffers {
     ///
     /// `EINVAL` if an address is not aligned, a size does not fit the GPU, or a buffer is not
     /// mapped exactly.
-    pub(super) fn acquire(gpu: &Gpu, vm: &Arc<Vm>, request: &QueueRequest) -> Result<Self> {
+    pub(super) fn acquire(node: &Node, vm: &Arc<Vm>, request: &QueueRequest) -> Result<Self> {
         check_alignment(request)?;
         let wptr = pin_exact(vm, request.wptr_va, PAGE)?;
         let rptr = pin_exact(vm, request.rptr_va, PAGE)?;
@@ -93,7 +93,7 @@ impl QueueBuffers {
             }
             buffers._eop = Some(pin_exact(vm, request.eop_va, request.eop_size.into())?);
         }
-        let size = cwsr_size(gpu, request)?;
+        let size = cwsr_size(node, request)?;
         buffers._cwsr = Some(pin_exact(vm, request.cwsr_va, size)?);
         Ok(buffers)
     }

@@ -7,7 +7,10 @@ use kernel::{
     prelude::*, //
 };
 
-use crate::{asic::config::Config, gpu::Gpu};
+use crate::{
+    asic::{config::Config, xcc::Xcc},
+    node::Node,
+};
 
 /// Bits of a shader array in the mask word of its shader engine.
 const BITS_PER_ARRAY: u32 = 16;
@@ -27,31 +30,42 @@ fn has_whole_groups(mask: &[u32], group: u32) -> bool {
 ///
 /// Returns one word per shader engine for each XCC; bits beyond the existing CUs have no meaning.
 /// `EINVAL` if the mask splits a WGP.
-pub(super) fn distribute(gpu: &Gpu, mask: &[u32]) -> Result<KVec<KVec<u32>>> {
-    let config = gpu.config();
-    let group = gpu.generation().caps.cu_group;
+pub(super) fn distribute(node: &Node, mask: &[u32]) -> Result<KVec<KVec<u32>>> {
+    let config = node.gpu().config();
+    let xccs = node.xccs();
+    let group = node.gpu().generation().caps.cu_group;
     if group > 1 && !has_whole_groups(mask, group) {
         return Err(EINVAL);
     }
-    let mut out = KVec::with_capacity(u32_as_usize(config.num_xcc), GFP_KERNEL)?;
-    for xcc in 0..config.num_xcc {
-        out.push(distribute_xcc(config, group, mask, xcc)?, GFP_KERNEL)?;
+    let mut out = KVec::with_capacity(xccs.len(), GFP_KERNEL)?;
+    for (index, xcc) in (0u32..).zip(xccs.iter()) {
+        let words = distribute_xcc(config, group, mask, *xcc, index, xccs.count())?;
+        out.push(words, GFP_KERNEL)?;
     }
     Ok(out)
 }
 
-/// Returns the mask words of one XCC, which takes every `num_xcc`th bit (or group of bits).
-fn distribute_xcc(config: &Config, group: u32, mask: &[u32], xcc: u32) -> Result<KVec<u32>> {
+/// Returns the mask words of the XCC `xcc`, the `index`th of `xccs` of its node, which takes every
+/// `xccs`th bit (or group of bits).
+fn distribute_xcc(
+    config: &Config,
+    group: u32,
+    mask: &[u32],
+    xcc: Xcc,
+    index: u32,
+    xccs: u32,
+) -> Result<KVec<u32>> {
     let mut words = KVec::from_elem(0u32, u32_as_usize(config.num_se), GFP_KERNEL)?;
     // A mask that long names all CUs.
     let words_given = u32::try_from(mask.len()).unwrap_or(u32::MAX);
     let count = words_given.saturating_mul(u32::BITS).min(config.cu_total);
     let all = (1u32 << group) - 1;
-    let mut bit = xcc;
+    let mut bit = index;
     for cu in (0..BITS_PER_ARRAY).step_by(u32_as_usize(group)) {
         for array in 0..config.sh_per_se {
             for (engine, word) in (0..config.num_se).zip(words.iter_mut()) {
-                let at = (xcc * config.num_se + engine) * config.sh_per_se + array;
+                let at =
+                    (u32::from(xcc.logical) * config.num_se + engine) * config.sh_per_se + array;
                 let active = config
                     .cu_bitmap
                     .get(u32_as_usize(at))
@@ -69,7 +83,7 @@ fn distribute_xcc(config: &Config, group: u32, mask: &[u32], xcc: u32) -> Result
                     .copied()
                     .unwrap_or(0);
                 *word |= (chosen >> (bit % u32::BITS) & all) << (cu + array * BITS_PER_ARRAY);
-                bit += config.num_xcc * group;
+                bit += xccs * group;
             }
         }
     }

@@ -206,9 +206,8 @@ impl Queue {
     /// Restricts the queue to the compute units in `mask`, numbered as in SET_CU_MASK. `EINVAL`
     /// if the mask splits a WGP.
     pub(crate) fn set_cu_mask(&self, mask: &[u32]) -> Result {
-        let gpu = self.target.node.gpu();
         // The mask has no effect on an SDMA queue; the C driver accepts it, too.
-        let masks = cu_mask::distribute(gpu, mask)?;
+        let masks = cu_mask::distribute(&self.target.node, mask)?;
         self.target.node.dqm().set_cu_mask(&self.hw, &masks)
     }
 }

@@ -76,7 +76,7 @@ impl Hiq {
             kind: MqdKind::Hiq,
             addr: base + MQD as u64,
             xcc: 0,
-            num_xcc: card.config().num_xcc,
+            num_xcc: card.xccs().count(),
             stride: PAGE_SIZE as u32,
         };
         g.mqd.init(&cx, &spec, &mut image)?;

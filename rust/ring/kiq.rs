@@ -14,6 +14,7 @@ use super::{
     Batch,
 };
 use crate::{
+    asic::xcc::Xcc,
     card::Card,
     hw::{FlushType, MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
@@ -40,8 +41,9 @@ const TEST_TIMEOUT_MS: i64 = 100;
 /// Timeout of a fence. The C driver polls for 10 ms first and then for a second per try.
 const FENCE_TIMEOUT_MS: i64 = 1000;
 
-/// The KIQ of a GPU, mapped.
+/// The KIQ of an XCC, mapped.
 pub(crate) struct Kiq {
+    xcc: Xcc,
     writer: Writer,
     fence: u32,
 }
@@ -53,6 +55,7 @@ impl Kiq {
         let g = card.generation();
         let hal = g.need_kiq()?;
         let mmio = card.mmio()?;
+        let xcc = card.xccs().first();
         let buffer = card.system_buffer(TOTAL)?;
         let base = buffer.gpu_addr();
         let doorbell = hal.doorbell() * 2;
@@ -96,14 +99,18 @@ impl Kiq {
             kind: MqdKind::Kiq,
             addr: base + MQD as u64,
             xcc: 0,
-            num_xcc: card.config().num_xcc,
+            num_xcc: card.xccs().count(),
             stride: 0,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
-        hal.merge(mmio, 0, &mut image)?;
+        hal.merge(mmio, xcc, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;
-        hal.start(mmio, 0, doorbell, &image)?;
-        let mut kiq = Self { writer, fence: 0 };
+        hal.start(mmio, xcc, doorbell, &image)?;
+        let mut kiq = Self {
+            xcc,
+            writer,
+            fence: 0,
+        };
         let tested = kiq.declare(card).and_then(|()| kiq.test(card));
         if let Err(e) = tested {
             dev_err!(card.dev(), "KIQ does not execute packets: {e:?}\n");
@@ -119,7 +126,8 @@ impl Kiq {
     /// Unmaps the KIQ through registers. `ENODEV` when the device is gone, `ETIMEDOUT` when the
     /// queue stays active.
     pub(crate) fn stop(self, card: &Card) -> Result {
-        card.generation().need_kiq()?.stop(card.mmio()?, 0)
+        let hal = card.generation().need_kiq()?;
+        hal.stop(card.mmio()?, self.xcc)
     }
 
     /// Prints the ring, for debugfs.
@@ -146,18 +154,18 @@ impl Kiq {
     pub(crate) fn test(&mut self, card: &Card) -> Result {
         let hal = card.generation().need_kiq()?;
         let mmio = card.mmio()?;
-        hal.write_scratch(mmio, 0, TEST_BEFORE)?;
-        if hal.read_scratch(mmio, 0)? != TEST_BEFORE {
+        hal.write_scratch(mmio, self.xcc, TEST_BEFORE)?;
+        if hal.read_scratch(mmio, self.xcc)? != TEST_BEFORE {
             return Err(EIO);
         }
         let mut batch = Batch::new();
         batch.push(&SetUconfigReg {
-            reg: hal.scratch_packet_reg(mmio, 0)?,
+            reg: hal.scratch_packet_reg(mmio)?,
             value: TEST_AFTER,
         })?;
         self.writer.submit(card, &batch)?;
         wait(TEST_TIMEOUT_MS, || {
-            Ok(hal.read_scratch(mmio, 0)? == TEST_AFTER)
+            Ok(hal.read_scratch(mmio, self.xcc)? == TEST_AFTER)
         })
     }
 

@@ -11,13 +11,13 @@ use super::{
 use crate::{
     gpu::Gpu,
     kapi::{numa, platform},
-    uapi,
+    node, uapi,
 };
 
 /// A GPU of the topology.
 pub(super) struct TopologyGpu {
-    /// The GPU.
-    pub(super) gpu: Arc<Gpu>,
+    /// The node of the GPU.
+    pub(super) node: Arc<node::Node>,
     /// Minor number of the render node.
     pub(super) render_minor: u32,
     /// Id of its first compute unit. Ids of removed GPUs are not reused.
@@ -38,8 +38,8 @@ pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
     let cpus = nodes.len();
     for listed in gpus {
         let index = u32::try_from(nodes.len())?;
-        let home = home_of(&listed.gpu);
-        let link = link(&listed.gpu, index, u32::try_from(home)?);
+        let home = home_of(listed.node.gpu());
+        let link = link(listed.node.gpu(), index, u32::try_from(home)?);
         nodes.push(gpu(listed, link.to_cpu)?, GFP_KERNEL)?;
         if let (Some(back), Some(node)) = (link.to_gpu, nodes[..cpus].get_mut(home)) {
             node.io_links.push(back, GFP_KERNEL)?;
@@ -155,10 +155,11 @@ fn mhz_or_default(mhz: u32) -> u32 {
 
 /// Returns the node of a GPU.
 fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
-    let gpu = &*listed.gpu;
+    let gpu = listed.node.gpu();
+    let xccs = listed.node.xccs();
     let config = gpu.config();
     let caps = gpu.generation().caps;
-    let cwsr = config.cwsr(caps)?;
+    let cwsr = listed.node.cwsr()?;
 
     let mut banks = KVec::new();
     banks.push(
@@ -184,7 +185,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         lds_size_in_kb: config.lds_bytes / 1024,
         num_gws: config.num_gws,
         wave_front_size: config.wave_size,
-        array_count: config.num_se * config.sh_per_se * config.num_xcc,
+        array_count: config.num_se * config.sh_per_se * xccs.count(),
         simd_arrays_per_engine: config.sh_per_se,
         cu_per_simd_array: config.cu_per_sh,
         simd_per_cu: config.simd_per_cu,
@@ -210,10 +211,10 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         capability: capability(config.rev_id),
         sdma_fw_version: config.sdma_fw,
         unique_id: config.unique_id,
-        num_xcc: config.num_xcc,
+        num_xcc: xccs.count(),
     };
     Ok(Node {
-        gpu_id: gpu.id(),
+        gpu_id: listed.node.id(),
         // The name of all devices with a discovery table in the C driver (`amdgpu_asic_name`).
         name: "ip discovery",
         lines,

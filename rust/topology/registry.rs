@@ -20,7 +20,7 @@ use super::{
     nodes::{self, TopologyGpu},
     sysfs::SysfsTree,
 };
-use crate::{gpu::Gpu, kapi::global::global_mutex};
+use crate::{kapi::global::global_mutex, node};
 
 /// Count of changes. Read without a lock: removing a sysfs file waits for its readers.
 static GENERATION: Atomic<u32> = Atomic::new(0);
@@ -122,15 +122,16 @@ impl Drop for DebugfsRegistration {
     }
 }
 
-/// Adds a GPU, whose render node has the minor `render_minor`. On failure the GPU is not listed.
-pub(crate) fn add_gpu(gpu: &Arc<Gpu>, render_minor: u32) -> Result {
-    let config = gpu.config();
+/// Adds the GPU of a node, whose render node has the minor `render_minor`. On failure the GPU is
+/// not listed.
+pub(crate) fn add_gpu(node: &Arc<node::Node>, render_minor: u32) -> Result {
+    let config = node.gpu().config();
     let arrays = config.num_se * config.sh_per_se;
     let mut state = STATE.lock();
     let first_cu = state.next_cu;
     state.gpus.push(
         TopologyGpu {
-            gpu: gpu.clone(),
+            node: node.clone(),
             render_minor,
             first_cu,
         },
@@ -144,19 +145,22 @@ pub(crate) fn add_gpu(gpu: &Arc<Gpu>, render_minor: u32) -> Result {
     result
 }
 
-/// Removes a GPU, if it is listed.
-pub(crate) fn remove_gpu(gpu: &Gpu) {
+/// Removes the GPU of a node, if it is listed.
+pub(crate) fn remove_gpu(node: &Arc<node::Node>) {
     let mut state = STATE.lock();
     let Some(at) = state
         .gpus
         .iter()
-        .position(|entry| core::ptr::eq(&*entry.gpu, gpu))
+        .position(|entry| Arc::ptr_eq(&entry.node, node))
     else {
         return;
     };
     let removed = state.gpus.remove(at);
     if let Err(e) = state.rebuild() {
-        dev_err!(gpu.dev(), "topology not rebuilt after removal: {e:?}\n");
+        dev_err!(
+            node.gpu().dev(),
+            "topology not rebuilt after removal: {e:?}\n"
+        );
     }
     drop(state);
     drop(removed);

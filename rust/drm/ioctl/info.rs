@@ -183,7 +183,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
 /// Returns the number of instances of an IP block type; `EINVAL` for types that the device lacks.
 fn ip_count(gpu: &Gpu, kind: u32) -> Result<u32> {
     match kind {
-        uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => Ok(gpu.config().num_xcc),
+        uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => Ok(gpu.xccs().count()),
         uapi::AMDGPU_HW_IP_DMA => Ok(gpu.config().num_sdma),
         _ => Err(EINVAL),
     }

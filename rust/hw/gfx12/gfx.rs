@@ -12,6 +12,7 @@ use rkfd_abi::{
     },
 };
 
+pub(super) use crate::hw::gfx::block;
 use crate::{
     asic::{
         caps::Caps,
@@ -19,8 +20,8 @@ use crate::{
         mmio::{Block, Mmio},
     },
     hw::gfx::{
-        self, gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion,
-        HqdDump, HqdSlot,
+        gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdDump,
+        HqdSlot,
     },
 };
 
@@ -35,11 +36,6 @@ const INITIAL_INST_PREFETCH: u32 = 3;
 const CUS_PER_WGP: u32 = 2;
 /// Settle time of the MEC after halt or start, in us (`gfx_v12_0_cp_compute_enable`).
 const MEC_US: i64 = 50;
-
-/// Returns the GC registers.
-pub(super) fn block(mmio: &Mmio) -> Result<Block<'_>> {
-    gfx::block(mmio, 0)
-}
 
 /// Runs `f` with GRBM_GFX_CNTL selecting an HQD slot or VMID, under the bank lock (C:
 /// `soc15_grbm_select` under `srbm_mutex`).

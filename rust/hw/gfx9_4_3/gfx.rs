@@ -14,6 +14,7 @@ use crate::{
         caps::Caps,
         config::Config,
         mmio::{Block, Mmio},
+        xcc::Xcc,
     },
     hw::gfx::{
         gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdSlot,
@@ -75,8 +76,8 @@ pub(super) fn in_safe_mode<R>(b: Block<'_>, f: impl FnOnce() -> Result<R>) -> Re
 }
 
 /// Unhalts the MECs after [`GfxVersion::start`], when the KIQ is loaded.
-pub(super) fn release(mmio: &Mmio, xcc: u32) -> Result {
-    let b = block(mmio, xcc)?;
+pub(super) fn release(mmio: &Mmio, xcc: Xcc) -> Result {
+    let b = mmio.xcc(xcc)?;
     b.wr(gc::regCP_MEC_CNTL, 0)?;
     fsleep(Delta::from_micros(50));
     start_interrupts::<Gfx>(mmio, b)?;
@@ -197,7 +198,7 @@ impl GfxVersion for Gfx {
     }
 
     fn clock_counter(mmio: &Mmio) -> Result<u64> {
-        let b = block(mmio, 0)?;
+        let b = block(mmio)?;
         // Serialises captures.
         let _guard = mmio.lock_bank();
         b.wr(gc::regRLC_CAPTURE_GPU_CLOCK_COUNT, 1)?;

@@ -20,6 +20,7 @@ use crate::{
     asic::{
         config::Config,
         mmio::{Block, Mmio},
+        xcc::Xcc,
     },
     hw::{
         gfx::HqdSlot,
@@ -70,8 +71,8 @@ impl KiqHal for Kiq {
         HIQ
     }
 
-    fn merge(&self, mmio: &Mmio, xcc: u32, mqd: &mut [u32]) -> Result {
-        let b = block(mmio, xcc)?;
+    fn merge(&self, mmio: &Mmio, xcc: Xcc, mqd: &mut [u32]) -> Result {
+        let b = mmio.xcc(xcc)?;
         with_bank(mmio, b, KIQ, 0, || {
             for (reg, word, ours) in KIQ_RESET_MERGE {
                 let word = mqd.get_mut(*word).ok_or(EINVAL)?;
@@ -81,8 +82,8 @@ impl KiqHal for Kiq {
         })
     }
 
-    fn start(&self, mmio: &Mmio, xcc: u32, doorbell: u32, mqd: &[u32]) -> Result {
-        let b = block(mmio, xcc)?;
+    fn start(&self, mmio: &Mmio, xcc: Xcc, doorbell: u32, mqd: &[u32]) -> Result {
+        let b = mmio.xcc(xcc)?;
         let slot = KIQ.me << 5 | KIQ.pipe << 3 | KIQ.queue;
         b.set(
             gc::regRLC_CP_SCHEDULERS,
@@ -148,8 +149,8 @@ impl KiqHal for Kiq {
         gfx::release(mmio, xcc)
     }
 
-    fn stop(&self, mmio: &Mmio, xcc: u32) -> Result {
-        let b = block(mmio, xcc)?;
+    fn stop(&self, mmio: &Mmio, xcc: Xcc) -> Result {
+        let b = mmio.xcc(xcc)?;
         with_bank(mmio, b, KIQ, 0, || {
             let dequeued = dequeue(b);
             b.wr(gc::regCP_HQD_IQ_TIMER, 0)?;
@@ -167,30 +168,30 @@ impl KiqHal for Kiq {
         })
     }
 
-    fn scratch_packet_reg(&self, mmio: &Mmio, _xcc: u32) -> Result<u32> {
+    fn scratch_packet_reg(&self, mmio: &Mmio) -> Result<u32> {
         // Packets address registers of their XCC by the offsets of XCC 0.
-        block(mmio, 0)?.address(gc::regSCRATCH_REG0, 0)
+        block(mmio)?.address(gc::regSCRATCH_REG0, 0)
     }
 
-    fn write_scratch(&self, mmio: &Mmio, xcc: u32, value: u32) -> Result {
-        block(mmio, xcc)?.wr(gc::regSCRATCH_REG0, value)
+    fn write_scratch(&self, mmio: &Mmio, xcc: Xcc, value: u32) -> Result {
+        mmio.xcc(xcc)?.wr(gc::regSCRATCH_REG0, value)
     }
 
-    fn read_scratch(&self, mmio: &Mmio, xcc: u32) -> Result<u32> {
-        block(mmio, xcc)?.rd(gc::regSCRATCH_REG0).map(Value::raw)
+    fn read_scratch(&self, mmio: &Mmio, xcc: Xcc) -> Result<u32> {
+        mmio.xcc(xcc)?.rd(gc::regSCRATCH_REG0).map(Value::raw)
     }
 
-    fn dequeue_wait(&self, mmio: &Mmio, xcc: u32) -> Result<(u32, u32)> {
-        let value = block(mmio, xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
-        let reg = block(mmio, 0)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
+    fn dequeue_wait(&self, mmio: &Mmio, xcc: Xcc) -> Result<(u32, u32)> {
+        let value = mmio.xcc(xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
+        let reg = block(mmio)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
         Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1).raw()))
     }
 
-    fn doorbell_in(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
+    fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {
         queue_reset::doorbell(mmio, xcc, slot)
     }
 
-    fn reset_slot(&self, mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
+    fn reset_slot(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result {
         queue_reset::reset(mmio, xcc, slot)
     }
 

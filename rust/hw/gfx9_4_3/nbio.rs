@@ -36,10 +36,8 @@ impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
 
     fn init(mmio: &Mmio, b: Block<'_>) -> Result {
-        let mut xccs = 0;
-        for gc in mmio.blocks(hwid::GC) {
-            xccs |= 1u32 << gc.inst();
-        }
+        let xccs = mmio.instances().xccs()?;
+        let xccs = xccs.iter().fold(0u32, |mask, xcc| mask | 1 << xcc.physical);
         b.wr(n::regXCC_DOORBELL_FENCE, 0xff & !xccs)?;
         b.wr(n::regBIFC_GFX_INT_MONITOR_MASK, 0x7ff)?;
         b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)

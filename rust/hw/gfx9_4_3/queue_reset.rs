@@ -10,9 +10,12 @@ use kernel::{
 };
 use rkfd_abi::regs::gc_9_4_3 as gc;
 
-use super::gfx::{block, in_safe_mode, with_bank};
+use super::gfx::{in_safe_mode, with_bank};
 use crate::{
-    asic::mmio::{Block, Mmio},
+    asic::{
+        mmio::{Block, Mmio},
+        xcc::Xcc,
+    },
     hw::gfx::HqdSlot,
 };
 
@@ -27,8 +30,8 @@ fn is_active(b: Block<'_>) -> Result<bool> {
 
 /// Returns the doorbell of the active queue in a slot of MEC 1 (`kgd_gfx_v9_hqd_get_pq_addr`).
 /// `ETIMEDOUT` when the RLC does not respond.
-pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u32>> {
-    let b = block(mmio, xcc)?;
+pub(super) fn doorbell(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {
+    let b = mmio.xcc(xcc)?;
     with_bank(mmio, b, slot, 0, || {
         in_safe_mode(b, || {
             if !is_active(b)? {
@@ -43,8 +46,8 @@ pub(super) fn doorbell(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result<Option<u3
 }
 
 /// Resets the queue in a slot of MEC 1. `ETIMEDOUT` when it stays active.
-pub(super) fn reset(mmio: &Mmio, xcc: u32, slot: HqdSlot) -> Result {
-    let b = block(mmio, xcc)?;
+pub(super) fn reset(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result {
+    let b = mmio.xcc(xcc)?;
     with_bank(mmio, b, slot, 0, || {
         in_safe_mode(b, || dequeue_and_wait(b, slot))
     })

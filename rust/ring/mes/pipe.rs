@@ -201,7 +201,7 @@ impl Ring {
             kind: MqdKind::Mes,
             addr: self.mqd_addr(),
             xcc: 0,
-            num_xcc: card.config().num_xcc,
+            num_xcc: card.xccs().count(),
             stride: 0,
         };
         self.image.fill(0);
