@@ -5,6 +5,7 @@
 //! A slice is 8 KiB, one per process and card; user space maps exactly one.
 
 use kernel::{
+    bitmap::BitmapVec,
     new_mutex,
     prelude::*,
     sync::{Arc, Mutex},
@@ -23,9 +24,10 @@ pub(crate) const PER_SLICE: usize = 1024;
 pub(crate) struct Slice {
     card: Arc<Card>,
     number: usize,
-    /// Doorbells in use. Those of the window that NBIO does not route to the CP always are.
+    /// Doorbells in use. Those of the window that NBIO does not route to the CP always are; an
+    /// `IdPool` cannot reserve them.
     #[pin]
-    used: Mutex<KVVec<bool>>,
+    used: Mutex<BitmapVec>,
 }
 
 /// A doorbell of a queue. Dropping it frees it.
@@ -40,14 +42,12 @@ impl Slice {
     /// Takes a slice of the card's BAR. `ENOMEM` when there is none.
     pub(crate) fn new(card: &Arc<Card>) -> Result<Arc<Self>> {
         let caps = card.generation().caps;
-        let mut used = KVVec::from_elem(false, PER_SLICE, GFP_KERNEL)?;
+        let mut used = BitmapVec::new(PER_SLICE, GFP_KERNEL)?;
         let (first, last) = caps.non_cp_doorbells;
         for half in 0..2 {
             let shift = half * caps.doorbell_mirror;
             for id in first + shift..=last + shift {
-                if let Some(slot) = used.get_mut(id as usize) {
-                    *slot = true;
-                }
+                used.set_bit(id as usize);
             }
         }
         let number = card.doorbells().take_slice()?;
@@ -82,8 +82,8 @@ impl Slice {
     /// Allocates the doorbell of a compute queue. `EBUSY` when there is none.
     pub(crate) fn alloc_cp(self: &Arc<Self>) -> Result<Doorbell> {
         let mut used = self.used.lock();
-        let id = used.iter().position(|u| !u).ok_or(EBUSY)?;
-        used[id] = true;
+        let id = used.next_zero_bit(0).ok_or(EBUSY)?;
+        used.set_bit(id);
         Ok(Doorbell {
             slice: self.clone(),
             id,
@@ -134,7 +134,7 @@ impl Doorbell {
 impl Drop for Doorbell {
     fn drop(&mut self) {
         if self.pooled {
-            self.slice.used.lock()[self.id] = false;
+            self.slice.used.lock().clear_bit(self.id);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! A doorbell is 64 bits wide and named by the index of its first dword in the BAR.
 
 use kernel::{
+    bitmap::BitmapVec,
     device::Core,
     devres::DevresLt,
     io::Io,
@@ -32,9 +33,9 @@ pub(crate) struct Aperture {
     /// First doorbell index (dwords) of the scheduler's page: the HIQ, or the aggregated doorbells
     /// of MES.
     kernel_page: u32,
-    /// Slices in use.
+    /// Slices in use. Not an `IdPool`, whose capacity is 64 at least.
     #[pin]
-    slices: Mutex<KVVec<bool>>,
+    slices: Mutex<BitmapVec>,
 }
 
 impl Aperture {
@@ -61,7 +62,7 @@ impl Aperture {
             return Err(ENOSPC);
         }
         let bar = pdev.iomap_region(BAR, c"rkfd/doorbells")?.into_devres()?;
-        let slices = KVVec::from_elem(false, count, GFP_KERNEL)?;
+        let slices = BitmapVec::new(count, GFP_KERNEL)?;
         Ok(try_pin_init!(Self {
             bar,
             phys,
@@ -112,13 +113,13 @@ impl Aperture {
     /// Takes a free slice and returns its number. `ENOMEM` when there is none.
     pub(crate) fn take_slice(&self) -> Result<usize> {
         let mut slices = self.slices.lock();
-        let number = slices.iter().position(|s| !s).ok_or(ENOMEM)?;
-        slices[number] = true;
+        let number = slices.next_zero_bit(0).ok_or(ENOMEM)?;
+        slices.set_bit(number);
         Ok(number)
     }
 
     /// Returns a slice of [`Aperture::take_slice`].
     pub(crate) fn put_slice(&self, number: usize) {
-        self.slices.lock()[number] = false;
+        self.slices.lock().clear_bit(number);
     }
 }

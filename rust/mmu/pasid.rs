@@ -3,17 +3,20 @@
 //! Process address space ids (PASIDs): identify an address space on all GPUs. Unrelated to PASIDs
 //! of the IOMMU.
 
-use kernel::prelude::*;
+use kernel::{id_pool::IdPool, prelude::*};
 
 use crate::kapi::global::global_mutex;
 
-/// Number of PASIDs: 16 bits; 0 means none.
+/// Number of PASIDs: 16 bits.
 const COUNT: usize = 1 << 16;
+/// The first PASID; 0 means none.
+const FIRST: usize = 1;
 
 /// Allocated PASIDs. They are allocated cyclically, so that a late interrupt of a process that has
 /// exited is not attributed to a new one.
 struct Table {
-    used: KVVec<u64>,
+    ids: IdPool,
+    /// Where the next search begins: [`FIRST`] or more, below [`COUNT`].
     next: usize,
 }
 
@@ -31,20 +34,18 @@ impl Pasid {
     pub(crate) fn alloc() -> Result<Self> {
         let mut guard = TABLE.lock();
         if guard.is_none() {
-            let mut used = KVVec::from_elem(0u64, COUNT / 64, GFP_KERNEL)?;
-            used[0] = 1;
-            *guard = Some(Table { used, next: 1 });
+            *guard = Some(Table {
+                ids: IdPool::with_capacity(COUNT, GFP_KERNEL)?,
+                next: FIRST,
+            });
         }
         let table = guard.as_mut().ok_or(ENOMEM)?;
-        for step in 0..COUNT {
-            let id = (table.next + step) % COUNT;
-            if table.used[id / 64] & (1 << (id % 64)) == 0 {
-                table.used[id / 64] |= 1 << (id % 64);
-                table.next = id + 1;
-                return Ok(Self(id as u32));
-            }
-        }
-        Err(ENOSPC)
+        let id = match table.ids.find_unused_id(table.next) {
+            Some(id) => id.acquire(),
+            None => table.ids.find_unused_id(FIRST).ok_or(ENOSPC)?.acquire(),
+        };
+        table.next = if id + 1 < COUNT { id + 1 } else { FIRST };
+        Ok(Self(id as u32))
     }
 
     /// Returns the number.
@@ -55,9 +56,8 @@ impl Pasid {
 
 impl Drop for Pasid {
     fn drop(&mut self) {
-        let id = self.0 as usize;
         if let Some(table) = TABLE.lock().as_mut() {
-            table.used[id / 64] &= !(1 << (id % 64));
+            table.ids.release_id(self.0 as usize);
         }
     }
 }
