@@ -8,6 +8,7 @@
 //! therefore expressed by types, or checked at run time.
 
 pub(crate) mod acpi;
+pub(crate) mod bitmap;
 pub(crate) mod capability;
 pub(crate) mod chardev;
 pub(crate) mod cpufeature;

@@ -7,9 +7,11 @@
 //! lost. Free pages are a bitmap. A [`GartMapping`] maps pages of BOs while SDMA copies them.
 
 use kernel::{
+    bitmap::BitmapVec,
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
+    ptr::Alignment,
     sizes::*,
     sync::{barrier, Arc, Mutex},
 };
@@ -20,7 +22,10 @@ use super::{
 };
 use crate::{
     hw::{FlushType, McLayout},
-    kapi::dma::{self, Access, Coherent, Pages},
+    kapi::{
+        bitmap::BitmapRanges,
+        dma::{self, Access, Coherent, Pages},
+    },
 };
 
 /// Bytes of the GART aperture.
@@ -31,49 +36,41 @@ const FOUR_GIB: u64 = 4 * SZ_1G as u64;
 /// First address of the hole in the middle of the address space (`AMDGPU_GMC_HOLE_START`).
 const HOLE_START: u64 = 0x8000_0000_0000;
 
-/// Pages of the aperture in use.
-struct Bitmap {
-    words: KVVec<u64>,
-    pages: usize,
+/// Pages of the aperture.
+struct PageTable {
+    /// Pages in use.
+    used: BitmapVec,
+    in_use: usize,
     /// Copy of the table.
     ptes: KVVec<u64>,
 }
 
-impl Bitmap {
+impl PageTable {
     fn new(pages: usize) -> Result<Self> {
-        let words = KVVec::from_elem(0u64, pages.div_ceil(64), GFP_KERNEL)?;
+        let mut used = BitmapVec::new(pages, GFP_KERNEL)?;
+        // Address 0 stays unmapped: a null pointer faults.
+        used.set_bit(0);
         let ptes = KVVec::from_elem(0u64, pages, GFP_KERNEL)?;
-        Ok(Self { words, pages, ptes })
+        Ok(Self {
+            used,
+            in_use: 1,
+            ptes,
+        })
     }
 
-    fn is_set(&self, page: usize) -> bool {
-        self.words[page / 64] & (1 << (page % 64)) != 0
+    /// Takes `count` consecutive pages, the first a multiple of `align`, a power of two. `ENOMEM`
+    /// when there is no room, `EINVAL` for another `align`.
+    fn take(&mut self, count: usize, align: usize) -> Result<usize> {
+        let align = Alignment::new_checked(align).ok_or(EINVAL)?;
+        let page = self.used.find_zero_area(count, align).ok_or(ENOMEM)?;
+        self.used.set_range(page, count);
+        self.in_use += count;
+        Ok(page)
     }
 
-    fn set(&mut self, page: usize, used: bool) {
-        if used {
-            self.words[page / 64] |= 1 << (page % 64);
-        } else {
-            self.words[page / 64] &= !(1 << (page % 64));
-        }
-    }
-
-    /// Takes `count` consecutive pages, the first a multiple of `align`. `None` when there is no
-    /// room.
-    fn take(&mut self, count: usize, align: usize) -> Option<usize> {
-        let mut start = 0;
-        while start + count <= self.pages {
-            match (start..start + count).rev().find(|p| self.is_set(*p)) {
-                Some(used) => start = (used + 1).next_multiple_of(align),
-                None => {
-                    for page in start..start + count {
-                        self.set(page, true);
-                    }
-                    return Some(start);
-                }
-            }
-        }
-        None
+    fn put(&mut self, page: usize, count: usize) {
+        self.used.clear_range(page, count);
+        self.in_use -= count;
     }
 }
 
@@ -85,7 +82,7 @@ pub(crate) struct Gart {
     table: VramRange,
     start: u64,
     #[pin]
-    pages: Mutex<Bitmap>,
+    pages: Mutex<PageTable>,
 }
 
 /// Returns the start of the aperture: beside the frame buffer, on a 4 GiB boundary, on the smaller
@@ -127,25 +124,22 @@ impl Gart {
         if table.size() < Self::TABLE_BYTES || table.run(0)?.1 < Self::TABLE_BYTES {
             return Err(EINVAL);
         }
-        let mut map = Bitmap::new(Self::PAGES)?;
-        // Address 0 stays unmapped: a null pointer faults.
-        map.set(0, true);
+        let pages = PageTable::new(Self::PAGES)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 hub,
                 dma,
                 table,
                 start,
-                pages <- new_mutex!(map),
+                pages <- new_mutex!(pages),
             }),
             GFP_KERNEL,
         )
     }
 
     /// Returns the number of pages in use.
-    pub(crate) fn used_pages(&self) -> u32 {
-        let pages = self.pages.lock();
-        pages.words.iter().map(|word| word.count_ones()).sum()
+    pub(crate) fn used_pages(&self) -> usize {
+        self.pages.lock().in_use
     }
 
     /// Returns the first address of the aperture.
@@ -205,7 +199,7 @@ impl Gart {
         align: usize,
         run: impl Fn(usize) -> Result<(u64, usize)>,
     ) -> Result<Mapping> {
-        let page = self.pages.lock().take(count, align).ok_or(ENOMEM)?;
+        let page = self.pages.lock().take(count, align)?;
         // Dropped on error, which unmaps.
         let mapping = Mapping {
             gart: self.clone(),
@@ -248,10 +242,7 @@ impl Gart {
             pr_err!("GART: {count} pages at {page} were not unmapped and stay allocated\n");
             return;
         }
-        let mut pages = self.pages.lock();
-        for p in page..page + count {
-            pages.set(p, false);
-        }
+        self.pages.lock().put(page, count);
     }
 }
 
@@ -328,7 +319,7 @@ impl BufferAccess<'_> {
 
 impl Buffer {
     /// Allocates a zeroed buffer of at least `size` bytes in system memory, at a GPU address that
-    /// is a multiple of `align` bytes. `ENOMEM` without memory or room in the GART.
+    /// is a multiple of `align` bytes, a power of two. `ENOMEM` without memory or room in the GART.
     pub(crate) fn system(gart: &Arc<Gart>, size: usize, align: usize) -> Result<Self> {
         let mem = Coherent::new(&gart.dma, size)?;
         let align = align.div_ceil(PAGE_SIZE).max(1);
