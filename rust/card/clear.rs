@@ -9,7 +9,7 @@
 use core::{any::Any, mem};
 
 use kernel::{
-    impl_has_work, new_condvar, new_mutex, new_work,
+    new_condvar, new_mutex,
     prelude::*,
     sizes::*,
     sync::{
@@ -18,7 +18,7 @@ use kernel::{
         Arc, CondVar, Mutex,
     },
     time::{delay::fsleep, Delta},
-    workqueue::{Work, WorkItem},
+    workqueue::new_delayed_work,
 };
 
 use super::{
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::kapi::{
     fence::{Fence, Timeout},
-    workqueue::OrderedQueue,
+    workqueue::{Delayed, DelayedItem, OrderedQueue},
 };
 
 /// Up to this many bytes are zeroed by the CPU: a fill job costs as much.
@@ -36,7 +36,7 @@ const CPU_MAX: u64 = SZ_64K as u64;
 const CPU_STEP: u64 = SZ_1M as u64;
 /// Entries that the worker takes at a time.
 const BATCH: usize = 256;
-/// Interval of the worker's polls while all entries are still in use.
+/// Interval of the worker's runs while all entries are still in use.
 const POLL: Delta = Delta::from_millis(1);
 /// Limit for the list to drain at unbind, in polls of 10 ms.
 const DETACH_POLLS: u32 = 1500;
@@ -100,33 +100,27 @@ pub(super) struct Clearing {
     /// Notified after each batch.
     #[pin]
     progress: CondVar,
-    #[pin]
-    work: Work<Clearing>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Clearing { self.work }
 }
 
 impl Clearing {
     /// Returns an empty list. All pages of `pool` count as dirty: a previous driver may have left
     /// data in them.
-    pub(super) fn new(pool: &Arc<VramPool>) -> Result<Arc<Self>> {
+    pub(super) fn new(pool: &Arc<VramPool>) -> Result<Arc<Delayed<Self>>> {
         let clean = PageMap::new(pool.usable())?;
+        let clearing = try_pin_init!(Self {
+            pool: pool.clone(),
+            clean <- clean,
+            lost: Atomic::new(false),
+            state <- new_mutex!(State {
+                attached: None,
+                list: KVVec::new(),
+                in_work: 0,
+                rounds: 0,
+            }, "rkfd_clearing"),
+            progress <- new_condvar!(),
+        });
         Arc::pin_init(
-            try_pin_init!(Self {
-                pool: pool.clone(),
-                clean <- clean,
-                lost: Atomic::new(false),
-                state <- new_mutex!(State {
-                    attached: None,
-                    list: KVVec::new(),
-                    in_work: 0,
-                    rounds: 0,
-                }, "rkfd_clearing"),
-                progress <- new_condvar!(),
-                work <- new_work!("rkfd_clear"),
-            }),
+            Delayed::new(new_delayed_work!("rkfd_clear"), clearing),
             GFP_KERNEL,
         )
     }
@@ -166,21 +160,21 @@ impl Clearing {
     }
 
     /// Zeroes `blocks`, then returns them to the allocator.
-    pub(super) fn free(self: &Arc<Self>, blocks: Blocks) {
-        self.defer(Deferred::Blocks(blocks));
+    pub(super) fn free(this: &Arc<Delayed<Self>>, blocks: Blocks) {
+        Self::defer(this, Deferred::Blocks(blocks));
     }
 
     /// Drops `memory` when all fences have signaled.
     pub(super) fn drop_after(
-        self: &Arc<Self>,
+        this: &Arc<Delayed<Self>>,
         memory: Arc<dyn Any + Send + Sync>,
         until: KVec<ARef<Fence>>,
     ) {
-        self.defer(Deferred::InUse { memory, until });
+        Self::defer(this, Deferred::InUse { memory, until });
     }
 
-    fn defer(self: &Arc<Self>, entry: Deferred) {
-        let mut state = self.state.lock();
+    fn defer(this: &Arc<Delayed<Self>>, entry: Deferred) {
+        let mut state = this.state.lock();
         let State { attached, list, .. } = &mut *state;
         // Without an engine nothing accesses the memory; the pages stay dirty.
         let rest = match attached {
@@ -190,7 +184,7 @@ impl Clearing {
                     let pushed = list.push_within_capacity(entry);
                     debug_assert!(pushed.is_ok());
                     // Fails if the work is pending already, which is as good.
-                    let _ = attached.queue.enqueue(self.clone());
+                    let _ = attached.queue.enqueue(this.clone());
                     None
                 } else {
                     Some(entry)
@@ -205,6 +199,14 @@ impl Clearing {
                 fence.wait();
             }
             drop(memory);
+        }
+    }
+
+    /// Schedules the worker after [`POLL`], unless it is scheduled or there is no engine.
+    fn poll(this: &Arc<Delayed<Self>>) {
+        if let Some(attached) = &this.state.lock().attached {
+            // Fails if the work is pending already, which is as good.
+            let _ = attached.queue.enqueue_delayed(this.clone(), POLL);
         }
     }
 
@@ -359,25 +361,21 @@ impl Clearing {
     }
 }
 
-impl WorkItem for Clearing {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
+impl DelayedItem for Clearing {
+    fn run(this: Arc<Delayed<Self>>) {
         let mut batch = KVec::new();
         loop {
             let wanted = this.state.lock().list.len().min(BATCH);
             if batch.reserve(wanted, GFP_KERNEL).is_err() && batch.capacity() == 0 {
-                fsleep(POLL);
-                continue;
+                return Self::poll(&this);
             }
             let Some(engine) = this.next_batch(&mut batch) else {
                 return;
             };
             if batch.is_empty() {
-                fsleep(POLL);
-            } else {
-                this.finish_batch(&*engine, &mut batch);
+                return Self::poll(&this);
             }
+            this.finish_batch(&*engine, &mut batch);
         }
     }
 }

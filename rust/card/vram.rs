@@ -23,7 +23,7 @@ use super::{
     page_map::PAGE,
     pool::{Blocks, VramPool},
 };
-use crate::kapi::{fence::Fence, iomem::WcBar};
+use crate::kapi::{fence::Fence, iomem::WcBar, workqueue::Delayed};
 
 /// The BAR of the frame buffer.
 const BAR: u32 = 0;
@@ -39,7 +39,7 @@ pub(super) const VRAM_BLOCK: u64 = SZ_2M as u64;
 #[pin_data]
 pub(crate) struct Vram {
     pool: Arc<VramPool>,
-    clearing: Arc<Clearing>,
+    clearing: Arc<Delayed<Clearing>>,
     size: u64,
     /// Bytes allocated.
     used: Atomic<u64>,
@@ -162,7 +162,7 @@ impl Vram {
 
     /// Drops `memory` when all fences have signaled.
     pub(crate) fn drop_after(&self, memory: Arc<dyn Any + Send + Sync>, until: KVec<ARef<Fence>>) {
-        self.clearing.drop_after(memory, until);
+        Clearing::drop_after(&self.clearing, memory, until);
     }
 
     /// Waits until some freed memory was cleared and can be allocated. Returns false when there is
@@ -319,7 +319,7 @@ impl Drop for VramRange {
             counter.fetch_sub(self.size, Relaxed);
         }
         if let Some(blocks) = self.blocks.take() {
-            self.vram.clearing.free(blocks);
+            Clearing::free(&self.vram.clearing, blocks);
         }
     }
 }

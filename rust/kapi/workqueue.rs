@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues that the module creates and destroys.
+//! Work queues that the module creates and destroys, and items with a delay.
 //!
 //! `kernel::workqueue` has the queues of the system only. [`Builder`] and [`OwnedQueue`] are shaped
 //! as that file would grow them.
+//!
+//! `destroy_workqueue()` does not wait for items whose delay has not passed: their timers would
+//! queue them on freed memory. A [`Delayed`] item holds a token of its queue until it runs, and
+//! dropping the queue waits for the tokens.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 //!
@@ -19,10 +23,33 @@
 //!
 //! restore.enqueue(work);
 //! ```
+//!
+//! An item with a delay:
+//!
+//! ```ignore
+//! struct Retry { tries: Atomic<u32> }
+//!
+//! impl DelayedItem for Retry {
+//!     fn run(this: Arc<Delayed<Self>>) {
+//!         this.tries.fetch_add(1, Relaxed);
+//!     }
+//! }
+//!
+//! let item = Delayed::new(new_delayed_work!("retry"), Retry { tries: Atomic::new(0) });
+//! let item = Arc::pin_init(item, GFP_KERNEL)?;
+//! // Fails if the item is queued already.
+//! let _ = restore.enqueue_delayed(item.clone(), Delta::from_millis(100));
+//! ```
 
 use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
 
-use kernel::{bindings, prelude::*, workqueue::Queue};
+use kernel::{
+    bindings, impl_has_delayed_work, new_spinlock,
+    prelude::*,
+    sync::{Arc, Completion, SpinLock},
+    time::{msecs_to_jiffies, Delta},
+    workqueue::{DelayedWork, Queue, RawWorkItem, WorkItem},
+};
 
 use crate::bindings as ours;
 
@@ -75,42 +102,160 @@ impl Builder {
 
     /// Creates the queue; `ENOMEM` on failure. `name` is that of the worker in `ps` and `wq_dump`.
     pub(crate) fn build(self, name: &CStr) -> Result<OwnedQueue> {
+        let idle = Arc::pin_init(Completion::new(), GFP_KERNEL)?;
+        let token = Arc::new(Token(idle.clone()), GFP_KERNEL)?;
         // SAFETY: `name` is NUL-terminated, valid for the call, and copied by it; flags and limit
         // are a combination that `alloc_workqueue()` accepts by construction.
         let raw = unsafe {
             ours::rkfd_helper_alloc_workqueue(name.as_char_ptr(), self.flags, self.max_active)
         };
-        // INVARIANT: A new queue, which nobody else destroys.
-        NonNull::new(raw.cast()).map(OwnedQueue).ok_or(ENOMEM)
+        // INVARIANT: A new queue, which nobody else destroys; all clones of `token` are made by
+        // `enqueue_delayed()`.
+        Ok(OwnedQueue {
+            raw: NonNull::new(raw.cast()).ok_or(ENOMEM)?,
+            token: Some(token),
+            idle,
+        })
     }
 }
 
-/// A work queue of the module's own. Dropping it waits until all queued items have run.
+/// Held by a queue and by its items with a delay that have not run yet.
+struct Token(Arc<Completion>);
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.complete_all();
+    }
+}
+
+/// A work queue of the module's own. Dropping it waits until all queued items have run, including
+/// those whose delay has not passed yet.
+///
+/// It does not dereference to [`Queue`], on which any delayed work could be queued.
 ///
 /// # Invariants
 ///
-/// The pointer is a work queue that this object owns.
-pub(crate) struct OwnedQueue(NonNull<bindings::workqueue_struct>);
+/// `raw` is a work queue that this object owns. Each delayed work that is queued on it, or whose
+/// timer will do so, belongs to a [`Delayed`] item that holds a clone of `token`. `idle` is
+/// completed when `token` and its clones are gone.
+pub(crate) struct OwnedQueue {
+    raw: NonNull<bindings::workqueue_struct>,
+    /// `None` only while the queue is dropped.
+    token: Option<Arc<Token>>,
+    idle: Arc<Completion>,
+}
 
 // SAFETY: `destroy_workqueue()` may be called by any task that can sleep.
 unsafe impl Send for OwnedQueue {}
-// SAFETY: A shared reference gives out `&Queue` only, which is `Sync`.
+// SAFETY: A shared reference is used to queue items only, which any task may do at any time.
 unsafe impl Sync for OwnedQueue {}
 
-impl Deref for OwnedQueue {
-    type Target = Queue;
-
-    fn deref(&self) -> &Queue {
+impl OwnedQueue {
+    fn queue(&self) -> &Queue {
         // SAFETY: By the type invariant the queue exists as long as `self`.
-        unsafe { Queue::from_raw(self.0.as_ptr()) }
+        unsafe { Queue::from_raw(self.raw.as_ptr()) }
+    }
+
+    /// Returns the C side, which exists as long as this object.
+    pub(in crate::kapi) fn as_raw(&self) -> *mut bindings::workqueue_struct {
+        self.raw.as_ptr()
+    }
+
+    /// Queues an item, see [`Queue::enqueue`]. An `Arc` is returned as an error if its item is
+    /// queued already.
+    pub(crate) fn enqueue<W, const ID: u64>(&self, item: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        self.queue().enqueue(item)
+    }
+
+    /// Queues an item after `delay`, rounded up to a jiffy; a negative delay is none. Returns the
+    /// item as an error if it is queued already, on any queue.
+    pub(crate) fn enqueue_delayed<T: DelayedItem>(
+        &self,
+        item: Arc<Delayed<T>>,
+        delay: Delta,
+    ) -> Result<(), Arc<Delayed<T>>> {
+        let ms = delay.as_millis_ceil().clamp(0, u32::MAX.into()) as u32;
+        let target = item.clone();
+        // Held until the token is stored: the item takes it when it runs, even if it runs at once.
+        let mut token = target.token.lock();
+        // INVARIANT: The item gets a token if it was queued, and `self.token` exists meanwhile.
+        self.queue().enqueue_delayed(item, msecs_to_jiffies(ms))?;
+        *token = self.token.clone();
+        Ok(())
     }
 }
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant this is the owner. References to the queue borrow from
-        // `self`, so nothing is queued any more; the call drains the queue first.
-        unsafe { bindings::destroy_workqueue(self.0.as_ptr()) }
+        drop(self.token.take());
+        // No timer of an item is pending after this: each item drops its token when it runs. No
+        // item is queued meanwhile, as that borrows `self`.
+        self.idle.wait_for_completion();
+        // SAFETY: By the type invariant this is the owner, and no delayed work is going to be
+        // queued. The call waits until the items that are queued have run.
+        unsafe { bindings::destroy_workqueue(self.raw.as_ptr()) }
+    }
+}
+
+/// The function of a [`Delayed`] item.
+pub(crate) trait DelayedItem: Sized + Send + Sync + 'static {
+    /// Runs the item, which may be queued again.
+    fn run(this: Arc<Delayed<Self>>);
+}
+
+/// An item of [`OwnedQueue::enqueue_delayed`].
+#[pin_data]
+pub(crate) struct Delayed<T: DelayedItem> {
+    #[pin]
+    work: DelayedWork<Self>,
+    /// Token of the queue from the time that the item is queued until it runs.
+    #[pin]
+    token: SpinLock<Option<Arc<Token>>>,
+    #[pin]
+    item: T,
+}
+
+impl_has_delayed_work! {
+    impl{T: DelayedItem} HasDelayedWork<Self> for Delayed<T> { self.work }
+}
+
+impl<T: DelayedItem> Delayed<T> {
+    /// Makes an item with the work that [`new_delayed_work!`](kernel::workqueue::new_delayed_work)
+    /// returns.
+    pub(crate) fn new<E>(
+        work: impl PinInit<DelayedWork<Self>>,
+        item: impl PinInit<T, E>,
+    ) -> impl PinInit<Self, Error>
+    where
+        Error: From<E>,
+    {
+        try_pin_init!(Self {
+            work <- work,
+            token <- new_spinlock!(None, "rkfd_delayed"),
+            item <- item,
+        }? Error)
+    }
+}
+
+impl<T: DelayedItem> Deref for Delayed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.item
+    }
+}
+
+impl<T: DelayedItem> WorkItem for Delayed<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // The delay has passed; destroying the queue waits for the item from here on.
+        let token = this.token.lock().take();
+        drop(token);
+        T::run(this);
     }
 }
 
@@ -156,9 +301,9 @@ impl<P: Preset> PresetQueue<P> {
 }
 
 impl<P: Preset> Deref for PresetQueue<P> {
-    type Target = Queue;
+    type Target = OwnedQueue;
 
-    fn deref(&self) -> &Queue {
+    fn deref(&self) -> &OwnedQueue {
         &self.0
     }
 }

@@ -7,20 +7,23 @@
 //! back. A worker tries that some time after the last eviction, until it succeeds.
 
 use kernel::{
-    impl_has_work, new_mutex, new_work,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{AtomicFlag, Relaxed},
         Arc, Mutex,
     },
     time::{delay::fsleep, Delta, Instant, Monotonic},
-    workqueue::{Work, WorkItem},
+    workqueue::new_delayed_work,
 };
 
 use super::smi::{self, EvictionTrigger};
 use crate::{
     dqm::DqmProcess,
-    kapi::{global::global_mutex, workqueue::OrderedQueue},
+    kapi::{
+        global::global_mutex,
+        workqueue::{Delayed, DelayedItem, OrderedQueue},
+    },
     mmu::{EvictedBo, EvictionHandler},
     node::Node,
     trace,
@@ -29,7 +32,7 @@ use crate::{
 /// Minimum time between restoring and evicting the queues of a process
 /// (`PROCESS_ACTIVE_TIME_MS`).
 const MIN_ACTIVE: Delta = Delta::from_millis(10);
-/// Delay of the worker after an eviction, and after a failure (`PROCESS_RESTORE_TIME_MS`).
+/// Delay of the worker after the first eviction, and after a failure (`PROCESS_RESTORE_TIME_MS`).
 const BACK_OFF: Delta = Delta::from_millis(100);
 
 global_mutex! {
@@ -78,33 +81,27 @@ pub(super) struct Evictor {
     restoring: Mutex<()>,
     /// The process has left the GPU.
     ended: AtomicFlag,
-    #[pin]
-    work: Work<Evictor>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Evictor { self.work }
 }
 
 impl Evictor {
     /// Returns the evictor of a process.
-    pub(super) fn new(node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result<Arc<Self>> {
+    pub(super) fn new(node: &Arc<Node>, process: &Arc<DqmProcess>) -> Result<Arc<Delayed<Self>>> {
+        let evictor = pin_init!(Self {
+            node: node.clone(),
+            process: process.clone(),
+            state <- new_mutex!(
+                EvictorState {
+                    since: None,
+                    restored: None,
+                    evicted: KVec::new(),
+                },
+                "rkfd_evictor"
+            ),
+            restoring <- new_mutex!(()),
+            ended: AtomicFlag::new(false),
+        });
         Arc::pin_init(
-            pin_init!(Self {
-                node: node.clone(),
-                process: process.clone(),
-                state <- new_mutex!(
-                    EvictorState {
-                        since: None,
-                        restored: None,
-                        evicted: KVec::new(),
-                    },
-                    "rkfd_evictor"
-                ),
-                restoring <- new_mutex!(()),
-                ended: AtomicFlag::new(false),
-                work <- new_work!("rkfd_restore"),
-            }),
+            Delayed::new(new_delayed_work!("rkfd_restore"), evictor),
             GFP_KERNEL,
         )
     }
@@ -123,18 +120,19 @@ impl Evictor {
         drop(evicted);
     }
 
-    fn schedule(self: &Arc<Self>) {
+    /// Schedules the worker, unless it is.
+    fn schedule(this: &Arc<Delayed<Self>>, delay: Delta) {
         if let Some(queue) = &*QUEUE.lock() {
             // Fails if it is queued already.
-            let _ = queue.enqueue(self.clone());
+            let _ = queue.enqueue_delayed(this.clone(), delay);
         }
     }
 
     /// Evicts the queues, unless they are evicted, before `buffer` leaves VRAM. Fails if the
     /// hardware does not unmap them or without memory; the buffer has to stay then.
-    fn evict_queues(self: &Arc<Self>, buffer: EvictedBo) -> Result {
-        let mut state = self.state.lock();
-        if self.ended.load(Relaxed) {
+    fn evict_queues(this: &Arc<Delayed<Self>>, buffer: EvictedBo) -> Result {
+        let mut state = this.state.lock();
+        if this.ended.load(Relaxed) {
             // The queues are unmapped for good.
             return Ok(());
         }
@@ -146,22 +144,23 @@ impl Evictor {
                     fsleep(MIN_ACTIVE - active);
                 }
             }
-            let gpu = self.process.gpu();
-            let dqm = self.node.dqm();
-            smi::evicted(gpu, self.process.pid(), EvictionTrigger::Ttm);
-            if let Err(e) = dqm.evict(&self.process) {
+            let gpu = this.process.gpu();
+            let dqm = this.node.dqm();
+            smi::evicted(gpu, this.process.pid(), EvictionTrigger::Ttm);
+            if let Err(e) = dqm.evict(&this.process) {
                 // The buffer stays; continue the queues if possible.
-                let _ = dqm.restore(&self.process);
+                let _ = dqm.restore(&this.process);
                 return Err(e);
             }
             state.since = Some(Instant::now());
-            trace::process(self.process.pid(), self.process.pasid(), c"evicted");
+            trace::process(this.process.pid(), this.process.pasid(), c"evicted");
         }
         if !state.evicted.iter().any(|evicted| evicted.is(&buffer)) {
             state.evicted.push_within_capacity(buffer)?;
         }
+        let evicted_for = state.since.map_or(Delta::ZERO, |since| since.elapsed());
         drop(state);
-        self.schedule();
+        Self::schedule(this, BACK_OFF - evicted_for);
         Ok(())
     }
 
@@ -202,21 +201,11 @@ impl Evictor {
     }
 }
 
-impl WorkItem for Evictor {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        let since = this.state.lock().since;
-        let waited = since.map_or(BACK_OFF, |since| since.elapsed());
-        if waited < BACK_OFF {
-            fsleep(BACK_OFF - waited);
-        }
+impl DelayedItem for Evictor {
+    fn run(this: Arc<Delayed<Self>>) {
         match this.restore() {
             Ok(true) => {}
-            Ok(false) => {
-                fsleep(BACK_OFF);
-                this.schedule();
-            }
+            Ok(false) => Self::schedule(&this, BACK_OFF),
             Err(e) => dev_err!(
                 this.process.gpu().dev(),
                 "process {}: queues stay evicted on GPU {:#x}: {e:?}\n",
@@ -228,17 +217,17 @@ impl WorkItem for Evictor {
 }
 
 /// The evictor of the owner of an address space.
-pub(super) struct VmEvictor(Arc<Evictor>);
+pub(super) struct VmEvictor(Arc<Delayed<Evictor>>);
 
 impl VmEvictor {
     /// Returns the object to be registered with the address space.
-    pub(super) fn new(evictor: &Arc<Evictor>) -> Result<Arc<Self>> {
+    pub(super) fn new(evictor: &Arc<Delayed<Evictor>>) -> Result<Arc<Self>> {
         Ok(Arc::new(Self(evictor.clone()), GFP_KERNEL)?)
     }
 }
 
 impl EvictionHandler for VmEvictor {
     fn evict_queues(&self, what: EvictedBo) -> Result {
-        self.0.evict_queues(what)
+        Evictor::evict_queues(&self.0, what)
     }
 }

@@ -26,7 +26,13 @@ use super::{
     sysfs::ProcessFolder,
     userptr::UserMemory,
 };
-use crate::{gpu::Gpu, kapi::task, node, queue::QueueTable, trace};
+use crate::{
+    gpu::Gpu,
+    kapi::{task, workqueue::Delayed},
+    node,
+    queue::QueueTable,
+    trace,
+};
 
 /// Number of the work item that delivers exceptions.
 pub(super) const EXCEPTION_WORK: u64 = 1;
@@ -52,7 +58,7 @@ pub(crate) struct Process {
     devices: KVec<Arc<ProcessDevice>>,
     #[pin]
     state: Mutex<ProcessState>,
-    user: Arc<UserMemory>,
+    user: Arc<Delayed<UserMemory>>,
     #[pin]
     events: Events,
     /// Held while exceptions are delivered to the runtime; outside the process lock.
@@ -152,7 +158,7 @@ impl Process {
     }
 
     /// Returns the userptr buffers.
-    pub(crate) fn user_memory(&self) -> &Arc<UserMemory> {
+    pub(crate) fn user_memory(&self) -> &Arc<Delayed<UserMemory>> {
         &self.user
     }
 

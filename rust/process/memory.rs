@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     card::account::{self, Kind},
-    kapi::task,
+    kapi::{task, workqueue::Delayed},
     mmu::{gem::Gem, Bo, BoRef},
     uapi,
 };
@@ -44,7 +44,7 @@ pub(crate) struct AllocatedBuffer {
 /// above a limit or without memory.
 fn create_bo(
     device: &ProcessDevice,
-    user: &Arc<UserMemory>,
+    user: &Arc<Delayed<UserMemory>>,
     request: &AllocRequest,
 ) -> Result<(Bo, Option<UserptrRegistration>)> {
     let flags = request.flags;
@@ -71,7 +71,7 @@ fn create_bo(
     let attrs = flags.bo_flags();
     if flags.is_user() {
         let start = task::untagged_addr(request.user_va);
-        let (bo, registration) = user.create(gpu, start, size, attrs)?;
+        let (bo, registration) = UserMemory::create(user, gpu, start, size, attrs)?;
         return Ok((bo, Some(registration)));
     }
     let bo = if flags.is_vram() {
@@ -92,7 +92,11 @@ impl ProcessDevice {
     /// Allocates a buffer, which the file of `ACQUIRE_VM` may map. Accesses user memory for a
     /// userptr. `ENODEV` before `ACQUIRE_VM`, else as [`UserMemory::create`] and for invalid flags
     /// and sizes `EINVAL`, above a limit `ENOMEM`.
-    pub(crate) fn create(&self, user: &Arc<UserMemory>, request: &AllocRequest) -> Result<Buffer> {
+    pub(crate) fn create(
+        &self,
+        user: &Arc<Delayed<UserMemory>>,
+        request: &AllocRequest,
+    ) -> Result<Buffer> {
         let file = self.file()?;
         let (bo, userptr) = create_bo(self, user, request)?;
         let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file)?;

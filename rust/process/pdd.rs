@@ -26,8 +26,8 @@ use super::{
     userptr::UserMemory,
 };
 use crate::{
-    doorbell::Slice, dqm::DqmProcess, gpu::Gpu, hw::MapProcess, mmu::Vm, node::Node,
-    queue::PendingExceptions,
+    doorbell::Slice, dqm::DqmProcess, gpu::Gpu, hw::MapProcess, kapi::workqueue::Delayed, mmu::Vm,
+    node::Node, queue::PendingExceptions,
 };
 
 /// Bytes of a doorbell.
@@ -63,7 +63,7 @@ pub(crate) struct ProcessDevice {
     /// Pending exceptions of queues. Set by `ACQUIRE_VM`.
     exceptions: SetOnce<Arc<PendingExceptions>>,
     /// Set by `ACQUIRE_VM`.
-    evictor: SetOnce<Arc<Evictor>>,
+    evictor: SetOnce<Arc<Delayed<Evictor>>>,
     #[pin]
     acquired: Mutex<Option<AcquiredVm>>,
     #[pin]

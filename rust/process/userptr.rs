@@ -8,15 +8,15 @@
 //! that has been unmapped does not keep the queues evicted: its PTEs are invalid.
 
 use kernel::{
-    impl_has_work, new_mutex, new_work,
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
         lock::mutex::MutexGuard,
         Arc, Mutex,
     },
-    time::{delay::fsleep, Delta},
-    workqueue::{Work, WorkItem},
+    time::Delta,
+    workqueue::new_delayed_work,
 };
 
 use super::smi::{self, EvictionTrigger};
@@ -24,7 +24,12 @@ use crate::{
     card::account::{self, Kind},
     dqm::DqmProcess,
     gpu::Gpu,
-    kapi::{global::global_mutex, hmm::Mark, task::NoReclaim, workqueue::UnboundQueue},
+    kapi::{
+        global::global_mutex,
+        hmm::Mark,
+        task::NoReclaim,
+        workqueue::{Delayed, DelayedItem, UnboundQueue},
+    },
     mmu::{Bo, BoFlags, UserBuffer, UserptrNotifier, UserptrSeq},
     node::Node,
     trace,
@@ -87,12 +92,6 @@ pub(crate) struct UserMemory {
     state: Mutex<UserMemoryState>,
     /// Failed runs of the worker in a row.
     failures: Atomic<u64>,
-    #[pin]
-    work: Work<UserMemory>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for UserMemory { self.work }
 }
 
 /// The lock of [`UserMemory`].
@@ -103,7 +102,7 @@ struct UserMemoryGuard<'a> {
 }
 
 /// MMU notifier of the buffers.
-struct UserptrInvalidator(Arc<UserMemory>);
+struct UserptrInvalidator(Arc<Delayed<UserMemory>>);
 
 impl UserptrNotifier for UserptrInvalidator {
     fn invalidate(&self, seq: &UserptrSeq, mark: Mark<'_>) {
@@ -125,7 +124,7 @@ impl UserptrNotifier for UserptrInvalidator {
         }
         drop(guard);
         if first {
-            self.0.schedule();
+            UserMemory::schedule(&self.0);
         }
     }
 }
@@ -187,20 +186,20 @@ impl GpuQueues {
 
 impl UserMemory {
     /// Returns a process without userptr buffers.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(super) fn new() -> Result<Arc<Delayed<Self>>> {
+        let memory = pin_init!(Self {
+            state <- new_mutex!(
+                UserMemoryState {
+                    gpus: KVec::new(),
+                    buffers: KVVec::new(),
+                    invalidations: 0,
+                },
+                "rkfd_userptr"
+            ),
+            failures: Atomic::new(0),
+        });
         Arc::pin_init(
-            pin_init!(Self {
-                state <- new_mutex!(
-                    UserMemoryState {
-                        gpus: KVec::new(),
-                        buffers: KVVec::new(),
-                        invalidations: 0,
-                    },
-                    "rkfd_userptr"
-                ),
-                failures: Atomic::new(0),
-                work <- new_work!("rkfd_userptr"),
-            }),
+            Delayed::new(new_delayed_work!("rkfd_userptr"), memory),
             GFP_KERNEL,
         )
     }
@@ -213,10 +212,12 @@ impl UserMemory {
         }
     }
 
-    fn schedule(self: &Arc<Self>) {
+    /// Schedules the worker, unless it is.
+    fn schedule(this: &Arc<Delayed<Self>>) {
+        let delay = RESTORE_DELAY * (1i64 << this.failures.load(Relaxed).min(5));
         if let Some(queue) = &*QUEUE.lock() {
             // Fails if it is queued already.
-            let _ = queue.enqueue(self.clone());
+            let _ = queue.enqueue_delayed(this.clone(), delay);
         }
     }
 
@@ -249,20 +250,20 @@ impl UserMemory {
     }
 
     /// Creates a buffer of the `size` bytes at `start` of the current process, which is the owner
-    /// of `self`. Accesses user memory.
+    /// of `this`. Accesses user memory.
     ///
     /// `EFAULT` if nothing is mapped there, `EPERM` if it is not writable, `EOVERFLOW` for an
     /// invalid range, `EAGAIN` if the pages keep changing, `ENOMEM` above a limit or without
     /// memory.
     pub(super) fn create(
-        self: &Arc<Self>,
+        this: &Arc<Delayed<Self>>,
         gpu: &Arc<Gpu>,
         start: u64,
         size: u64,
         flags: BoFlags,
     ) -> Result<(Bo, UserptrRegistration)> {
         let reservation = account::reserve(gpu.vram(), Kind::User, size)?;
-        let invalidator = Arc::new(UserptrInvalidator(self.clone()), GFP_KERNEL)?;
+        let invalidator = Arc::new(UserptrInvalidator(this.clone()), GFP_KERNEL)?;
         let bo = Bo::user(gpu, start, size, flags, invalidator, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;
         for _ in 0..CREATE_TRIES {
@@ -270,7 +271,7 @@ impl UserMemory {
                 Err(e) if e == EBUSY => return Err(EAGAIN),
                 other => other?,
             };
-            let mut guard = self.lock();
+            let mut guard = this.lock();
             if !buffer.confirm(found) {
                 continue;
             }
@@ -278,7 +279,7 @@ impl UserMemory {
             buffer.set_registered(true);
             drop(guard);
             let registration = UserptrRegistration {
-                all: self.clone(),
+                all: this.clone(),
                 buffer,
             };
             return Ok((bo, registration));
@@ -360,21 +361,17 @@ impl UserMemory {
     }
 }
 
-impl WorkItem for UserMemory {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        let failures = this.failures.load(Relaxed);
-        fsleep(RESTORE_DELAY * (1i64 << failures.min(5)));
+impl DelayedItem for UserMemory {
+    fn run(this: Arc<Delayed<Self>>) {
         match this.restore() {
             Ok(true) => this.failures.store(0, Relaxed),
             Err(e) if e == EIO || e == ENODEV => this.failures.store(0, Relaxed),
             Ok(false) | Err(_) => {
-                this.failures.store(failures + 1, Relaxed);
+                this.failures.fetch_add(1, Relaxed);
                 for gpu in &this.lock().state.gpus {
                     smi::restored(gpu.process.gpu(), gpu.process.pid(), true);
                 }
-                this.schedule();
+                Self::schedule(&this);
             }
         }
     }
@@ -382,7 +379,7 @@ impl WorkItem for UserMemory {
 
 /// Registers a userptr buffer for refreshes.
 pub(super) struct UserptrRegistration {
-    all: Arc<UserMemory>,
+    all: Arc<Delayed<UserMemory>>,
     buffer: UserBuffer,
 }
 

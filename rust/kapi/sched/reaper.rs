@@ -40,9 +40,8 @@ impl WorkqueueGuard {
     /// Creates the queue; `EBUSY` if there is one.
     pub(crate) fn new() -> Result<Self> {
         let queue = Builder::unbound().build(c"rkfd_jobs")?;
-        let address: *const Queue = &*queue;
         QUEUE
-            .cmpxchg(0, address as usize, Full)
+            .cmpxchg(0, queue.as_raw() as usize, Full)
             .map_err(|_| EBUSY)?;
         // On error the address is cleared by `Drop`.
         let mut this = Self {
