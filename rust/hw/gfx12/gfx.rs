@@ -37,18 +37,6 @@ const CUS_PER_WGP: u32 = 2;
 /// Settle time of the MEC after halt or start, in us (`gfx_v12_0_cp_compute_enable`).
 const MEC_US: i64 = 50;
 
-/// Runs `f` with GRBM_GFX_CNTL selecting an HQD slot or VMID, under the bank lock (C:
-/// `soc15_grbm_select` under `srbm_mutex`).
-pub(super) fn with_bank<R>(
-    mmio: &Mmio,
-    b: Block<'_>,
-    slot: HqdSlot,
-    vmid: u32,
-    f: impl FnOnce() -> Result<R>,
-) -> Result<R> {
-    Gfx::NAMES.with_bank(mmio, b, slot, vmid, f)
-}
-
 /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
 pub(super) fn dump_slot(mmio: &Mmio, slot: HqdSlot, extra: usize) -> Result<HqdDump> {
     Gfx::NAMES.dump_slot(mmio, block(mmio)?, slot, extra)

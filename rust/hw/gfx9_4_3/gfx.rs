@@ -16,9 +16,7 @@ use crate::{
         mmio::{Block, Mmio},
         xcc::Xcc,
     },
-    hw::gfx::{
-        gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion, HqdSlot,
-    },
+    hw::gfx::{gfx_names, halt, start_interrupts, start_vmids, ArrayFields, GfxNames, GfxVersion},
 };
 
 /// The graphics core of GC 9.4.3.
@@ -29,18 +27,6 @@ const ALIGNMENT_UNALIGNED: u32 = 3;
 /// Address layout of tiled memory, reported to user space (`GOLDEN_GB_ADDR_CONFIG`,
 /// `gfx_v9_4_3.c`).
 const GOLDEN_GB_ADDR_CONFIG: u32 = 0x2a11_4042;
-
-/// Runs `f` with GRBM_GFX_CNTL selecting an HQD slot or VMID, under the bank lock (C:
-/// `soc15_grbm_select` under `srbm_mutex`).
-pub(super) fn with_bank<R>(
-    mmio: &Mmio,
-    b: Block<'_>,
-    slot: HqdSlot,
-    vmid: u32,
-    f: impl FnOnce() -> Result<R>,
-) -> Result<R> {
-    Gfx::NAMES.with_bank(mmio, b, slot, vmid, f)
-}
 
 fn sh_mem_config_base() -> Value<name::SH_MEM_CONFIG> {
     gc::SH_MEM_CONFIG__ALIGNMENT_MODE.put(ALIGNMENT_UNALIGNED)

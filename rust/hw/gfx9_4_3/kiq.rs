@@ -12,7 +12,7 @@ use rkfd_abi::{
 };
 
 use super::{
-    gfx::{self, block, chains_xnack, with_bank},
+    gfx::{self, block, chains_xnack, Gfx},
     mqd::{AT, KIQ_RESET_MERGE},
     queue_reset,
 };
@@ -23,7 +23,7 @@ use crate::{
         xcc::Xcc,
     },
     hw::{
-        gfx::HqdSlot,
+        gfx::{GfxVersion, HqdSlot},
         sched::{KiqHal, MapProcess},
     },
 };
@@ -73,7 +73,7 @@ impl KiqHal for Kiq {
 
     fn merge(&self, mmio: &Mmio, xcc: Xcc, mqd: &mut [u32]) -> Result {
         let b = mmio.xcc(xcc)?;
-        with_bank(mmio, b, KIQ, 0, || {
+        Gfx::with_bank(mmio, b, KIQ, 0, || {
             for (reg, word, ours) in KIQ_RESET_MERGE {
                 let word = mqd.get_mut(*word).ok_or(EINVAL)?;
                 *word = (*word & ours) | (b.rd(*reg)?.raw() & !ours);
@@ -90,7 +90,7 @@ impl KiqHal for Kiq {
             &[(gc::RLC_CP_SCHEDULERS__scheduler0, slot | 0x80)],
         )?;
         let word = |i: usize| mqd.get(i).copied().ok_or(EINVAL);
-        with_bank(mmio, b, KIQ, 0, || {
+        Gfx::with_bank(mmio, b, KIQ, 0, || {
             let load = |list: &[(Reg<Untyped>, usize)]| -> Result {
                 for (reg, i) in list {
                     b.wr(*reg, word(*i)?)?;
@@ -151,7 +151,7 @@ impl KiqHal for Kiq {
 
     fn stop(&self, mmio: &Mmio, xcc: Xcc) -> Result {
         let b = mmio.xcc(xcc)?;
-        with_bank(mmio, b, KIQ, 0, || {
+        Gfx::with_bank(mmio, b, KIQ, 0, || {
             let dequeued = dequeue(b);
             b.wr(gc::regCP_HQD_IQ_TIMER, 0)?;
             b.wr(gc::regCP_HQD_IB_CONTROL, 0)?;
