@@ -12,7 +12,7 @@ use crate::{
     ioctl,
     kapi::{
         chardev::{File, Registration},
-        task,
+        uaccess,
         vma::{DeviceMemory, NewArea},
     },
     process::{self, Process, ProcessDevice},
@@ -30,7 +30,7 @@ impl File for Kfd {
 
     fn open() -> Result<Arc<Process>> {
         // Argument layouts are the same for 32-bit programs, but GPU addresses exceed 32 bits.
-        if task::in_compat_syscall() {
+        if uaccess::in_compat_syscall() {
             return Err(EPERM);
         }
         process::open_current()

@@ -24,7 +24,7 @@ use crate::{
     asic::xcc::XccList,
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind},
-    kapi::task::NoReclaim,
+    kapi::sched_mm::NoReclaim,
 };
 
 mod cpsch;

@@ -20,7 +20,7 @@ use kernel::{
 };
 
 use super::vram::{Vram, VRAM_BLOCK};
-use crate::kapi::{global::global_spinlock, numa};
+use crate::kapi::{global::global_spinlock, meminfo};
 
 /// Bytes of system memory that are never reserved, or half of all memory if that is less.
 const KEPT: u64 = 3 << 29;
@@ -70,7 +70,7 @@ static MAPPABLE: Atomic<u64> = Atomic::new(0);
 /// Sets the limits. Called once, at module load.
 pub(crate) fn init() {
     init_lock();
-    let memory = numa::memory();
+    let memory = meminfo::memory();
     MAPPABLE.store(memory.free, Relaxed);
     let limit = memory.total - memory.total / 64;
     let mut system = SYSTEM.lock();

@@ -18,8 +18,8 @@ use super::ctx_entity::CtxEntity;
 use crate::{
     gpu::Gpu,
     kapi::{
+        capability::{capable, Capability},
         sched::Priority,
-        task::{self, Capability},
     },
     uapi,
 };
@@ -98,8 +98,7 @@ pub(super) fn losses(gpu: &Gpu) -> u32 {
 impl Ctx {
     /// Returns a new context. `EACCES` if a priority above normal needs `CAP_SYS_NICE`.
     pub(super) fn new(gpu: &Arc<Gpu>, owner: usize, priority: i32) -> Result<Arc<Self>> {
-        if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !task::capable(Capability::SysNice)
-        {
+        if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !capable(Capability::SysNice) {
             return Err(EACCES);
         }
         let now = resets(gpu);

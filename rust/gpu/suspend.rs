@@ -13,7 +13,7 @@ use super::{
     image::{Part, VramImage},
     Gpu,
 };
-use crate::kapi::{dma::Pages, numa};
+use crate::kapi::{dma::Pages, meminfo};
 
 /// Bytes copied by one request.
 const CHUNK: u64 = 16 * SZ_1M as u64;
@@ -22,7 +22,7 @@ const CHUNK: u64 = 16 * SZ_1M as u64;
 fn save_vram(gpu: &Gpu) -> Result<VramImage> {
     let held = gpu.vram().held()?;
     let bytes: u64 = held.iter().map(|(_, len)| *len).sum();
-    let free = numa::available();
+    let free = meminfo::available();
     if bytes > free {
         // Rather than to invoke the OOM killer on frozen processes.
         dev_err!(

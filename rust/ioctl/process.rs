@@ -12,7 +12,7 @@ use kernel::{
 };
 
 use crate::{
-    kapi::task,
+    kapi::timekeeping,
     process::{Process, ProcessDevice},
     topology,
     uapi::*,
@@ -63,7 +63,7 @@ pub(super) fn get_clock_counters(
         Ok(device) => device.gpu().clock_counter()?,
         Err(_) => 0,
     };
-    args.cpu_clock_counter = task::ktime_get_raw_ns();
+    args.cpu_clock_counter = timekeeping::ktime_get_raw_ns();
     args.system_clock_counter = u64::try_from(BootTime::ktime_get())?;
     args.system_clock_freq = SYSTEM_CLOCK_HZ;
     Ok(())

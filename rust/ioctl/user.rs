@@ -9,17 +9,20 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use crate::kapi::task;
+use crate::kapi::{
+    capability::{capable, Capability},
+    uaccess,
+};
 
 /// Returns whether the caller may checkpoint processes.
 pub(super) fn may_checkpoint() -> bool {
-    task::capable(task::Capability::CheckpointRestore) || task::capable(task::Capability::SysAdmin)
+    capable(Capability::CheckpointRestore) || capable(Capability::SysAdmin)
 }
 
 /// Returns `EFAULT` if `len` bytes at `addr` are outside of the user address range. Does not check
 /// what is mapped there.
 pub(super) fn access_ok(addr: u64, len: usize) -> Result {
-    if task::access_ok(addr, len) {
+    if uaccess::access_ok(addr, len) {
         Ok(())
     } else {
         Err(EFAULT)

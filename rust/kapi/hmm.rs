@@ -59,8 +59,8 @@ pub(crate) trait Watch: Send + Sync + 'static {
     /// any more.
     ///
     /// Called with locks of the memory management held, and in reclaim: it must not allocate
-    /// memory, wait for a thread that does outside of a [`super::task::NoReclaim`], or access user
-    /// memory. `mark` must be set under the lock that users of the pages hold.
+    /// memory, wait for a thread that does outside of a [`super::sched_mm::NoReclaim`], or access
+    /// user memory. `mark` must be set under the lock that users of the pages hold.
     fn invalidate(&self, mark: Mark<'_>);
 }
 

@@ -31,8 +31,8 @@ use super::module_use::ModuleUse;
 /// Operations of a notifier (`struct mmu_notifier_ops`).
 #[vtable]
 pub(crate) trait Exit: 'static {
-    /// Called before the `mm_struct` with this key ([`super::task::current_mm_key`]) is torn down:
-    /// its last thread exits, or is in `execve()`. At most once per registration; may sleep.
+    /// Called before the `mm_struct` with this key ([`super::sched_mm::current_mm_key`]) is torn
+    /// down: its last thread exits, or is in `execve()`. At most once per registration; may sleep.
     fn mm_exit(mm_key: usize);
 }
 

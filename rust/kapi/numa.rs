@@ -13,12 +13,6 @@
 //! }
 //! ```
 
-// For users that import them from here.
-pub(crate) use super::{
-    cpufeature::is_amd,
-    meminfo::{available, memory},
-};
-
 use crate::bindings as ours;
 
 /// A NUMA node that was online when it was looked up.

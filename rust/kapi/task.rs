@@ -8,14 +8,6 @@ use core::fmt::Write;
 
 use kernel::{bindings, task::Task};
 
-// For users that import them from here.
-pub(crate) use super::{
-    capability::{capable, Capability},
-    sched_mm::{current_mm_key, with_memory_of, NoReclaim},
-    timekeeping::ktime_get_raw_ns,
-    uaccess::{access_ok, in_compat_syscall, untagged_addr},
-};
-
 /// Returns whether `SIGKILL` is pending for the current task (`__fatal_signal_pending()`).
 pub(crate) fn fatal_signal_pending() -> bool {
     let task: *const bindings::task_struct = kernel::current!().as_ptr();

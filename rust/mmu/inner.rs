@@ -35,7 +35,7 @@ use crate::{
         fence::Timeout,
         gem::View,
         resv::{Resv, Usage},
-        task::NoReclaim,
+        sched_mm::NoReclaim,
     },
     trace,
 };

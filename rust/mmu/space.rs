@@ -24,7 +24,7 @@ use super::{
 use crate::{
     gpu::{dma, spaces::PageTables, Gpu},
     hw::FlushType,
-    kapi::task::NoReclaim,
+    kapi::sched_mm::NoReclaim,
 };
 
 /// A mapping of a BO.

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use crate::{
     gpu::{dma, Gpu},
     hw::FlushType,
-    kapi::task::NoReclaim,
+    kapi::sched_mm::NoReclaim,
 };
 
 /// Invalidates the TLB entries of a PASID; complete on return.

@@ -23,7 +23,7 @@ use super::{
     pdd::ProcessDevice,
 };
 use crate::{
-    kapi::{global::global_mutex, task, workqueue::UnboundQueue},
+    kapi::{global::global_mutex, sched_mm, workqueue::UnboundQueue},
     queue::PendingExceptions,
     trace, uapi,
 };
@@ -191,7 +191,7 @@ impl Process {
     /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space is
     /// gone.
     fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
-        task::with_memory_of(self.leader(), self.mm(), f)
+        sched_mm::with_memory_of(self.leader(), self.mm(), f)
     }
 
     /// Waits for a delivery in progress and blocks further ones until the guard is dropped.

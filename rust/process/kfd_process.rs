@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    kapi::{task, workqueue::Delayed},
+    kapi::{sched_mm, task, workqueue::Delayed},
     node,
     queue::QueueTable,
     trace,
@@ -126,7 +126,7 @@ impl Process {
         &self.leader
     }
 
-    /// Returns the key of the address space, see [`task::current_mm_key`].
+    /// Returns the key of the address space, see [`sched_mm::current_mm_key`].
     pub(super) fn mm(&self) -> usize {
         self.mm
     }
@@ -184,7 +184,7 @@ impl Process {
     /// Returns `EBADF` unless the caller is the process itself: a file cannot be used by a forked
     /// child, by a process that received it, or after execve().
     pub(crate) fn check_caller(&self) -> Result {
-        if task::is_current_leader(&self.leader) && task::current_mm_key() == Some(self.mm) {
+        if task::is_current_leader(&self.leader) && sched_mm::current_mm_key() == Some(self.mm) {
             Ok(())
         } else {
             Err(EBADF)

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     card::account::{self, Kind},
-    kapi::{task, workqueue::Delayed},
+    kapi::{uaccess, workqueue::Delayed},
     mmu::{gem::Gem, Bo, BoRef},
     uapi,
 };
@@ -70,7 +70,7 @@ fn create_bo(
         .ok_or(EINVAL)?;
     let attrs = flags.bo_flags();
     if flags.is_user() {
-        let start = task::untagged_addr(request.user_va);
+        let start = uaccess::untagged_addr(request.user_va);
         let (bo, registration) = UserMemory::create(user, gpu, start, size, attrs)?;
         return Ok((bo, Some(registration)));
     }

@@ -25,9 +25,10 @@ use kernel::{
 use crate::{
     gpu::Gpu,
     kapi::{
+        capability::{self, Capability},
         file,
         global::global_spinlock,
-        task::{self, Capability},
+        task,
     },
     uapi,
 };
@@ -138,7 +139,7 @@ impl SmiClient {
             pin_init!(Self {
                 gpu_id: gpu.id(),
                 pid: kernel::current!().group_leader().pid(),
-                privileged: task::capable(Capability::SysAdmin),
+                privileged: capability::capable(Capability::SysAdmin),
                 mask: Atomic::new(0),
                 fifo <- new_spinlock!(fifo),
                 waiting <- new_poll_condvar!(),

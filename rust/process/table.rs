@@ -10,7 +10,7 @@ use crate::{
     kapi::{
         global::global_mutex,
         mmu_notifier,
-        task::{self, NoReclaim},
+        sched_mm::{self, NoReclaim},
     },
     node, trace,
 };
@@ -71,7 +71,7 @@ pub(crate) fn open_current() -> Result<Arc<Process>> {
 }
 
 fn find_or_create() -> Result<Arc<Process>> {
-    let mm = task::current_mm_key().ok_or(EINVAL)?;
+    let mm = sched_mm::current_mm_key().ok_or(EINVAL)?;
     let _create = CREATE.lock();
     if let Some(process) = find(mm) {
         return Ok(process);

@@ -27,7 +27,7 @@ use crate::{
     kapi::{
         global::global_mutex,
         hmm::Mark,
-        task::NoReclaim,
+        sched_mm::NoReclaim,
         workqueue::{Delayed, DelayedItem, UnboundQueue},
     },
     mmu::{Bo, BoFlags, UserBuffer, UserptrNotifier, UserptrSeq},

@@ -96,7 +96,7 @@ impl Link {
     /// Returns the link between two NUMA nodes, of which only the distance is known.
     pub(crate) fn between_cpus(from: u32, to: u32, distance: u32) -> Self {
         Self {
-            kind: if crate::kapi::numa::is_amd() {
+            kind: if crate::kapi::cpufeature::is_amd() {
                 uapi::HSA_IOLINK_TYPE_HYPERTRANSPORT
             } else {
                 uapi::HSA_IOLINK_TYPE_QPI_1_1

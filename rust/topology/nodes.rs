@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    kapi::{numa, platform},
+    kapi::{cpufreq, numa, pci},
     node, uapi,
 };
 
@@ -83,7 +83,7 @@ fn cpu(index: u32, numa: numa::Node) -> Result<Node> {
         lines: Lines {
             cpu_cores_count: numa.cpus(),
             cpu_core_id_base: numa.first_apic_id().unwrap_or(0),
-            max_engine_clk_ccompute: platform::cpu_max_mhz(),
+            max_engine_clk_ccompute: cpufreq::cpu_max_mhz(),
             ..Lines::default()
         },
         gpu_lines: None,
@@ -102,7 +102,7 @@ struct Links {
 
 /// Returns the links between the GPU at node `from` and the NUMA node at `to`.
 fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
-    let bandwidth = platform::link(gpu.pdev()).mbytes;
+    let bandwidth = pci::link(gpu.pdev()).mbytes;
     let no_atomics = |supported: bool| {
         if supported {
             0
@@ -110,11 +110,11 @@ fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
             link_flags::NO_ATOMICS_32 | link_flags::NO_ATOMICS_64
         }
     };
-    let flags = link_flags::ENABLED | no_atomics(platform::sends_atomics(gpu.pdev()));
+    let flags = link_flags::ENABLED | no_atomics(pci::sends_atomics(gpu.pdev()));
     let mut to_cpu = Link::pcie(from, to, bandwidth, flags);
     let flags = link_flags::ENABLED
         | link_flags::NON_COHERENT
-        | no_atomics(platform::completes_atomics(gpu.pdev()));
+        | no_atomics(pci::completes_atomics(gpu.pdev()));
     let mut to_gpu = large_bar(gpu).then(|| Link::pcie(to, from, bandwidth, flags));
     if let Some(to_gpu) = &mut to_gpu {
         // The C driver recommends engines only if both directions exist
@@ -202,7 +202,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         num_cp_queues: config.num_cp_queues,
         cwsr_size: cwsr.total,
         ctl_stack_size: cwsr.ctl_stack,
-        max_engine_clk_ccompute: platform::cpu_max_mhz(),
+        max_engine_clk_ccompute: cpufreq::cpu_max_mhz(),
         ..Lines::default()
     };
     let gpu_lines = GpuLines {

@@ -19,8 +19,8 @@ use kernel::{
 
 use super::node::Node;
 use crate::kapi::{
+    acpi,
     kobject::{Dir, File, Parent, Text},
-    platform,
 };
 
 /// The whole directory.
@@ -79,7 +79,7 @@ impl SysfsTree {
             })?,
             GFP_KERNEL,
         )?;
-        let oem = platform::oem();
+        let oem = acpi::oem();
         files.push(
             File::new(c"system_properties", move |out: &mut Text<'_>| {
                 put(

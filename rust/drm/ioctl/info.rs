@@ -19,8 +19,9 @@ use crate::{
     gpu::Gpu,
     hw::psp::Release,
     kapi::{
+        cpufeature,
         drm::{Device, File, Handler},
-        platform,
+        pci,
     },
     uapi,
 };
@@ -129,7 +130,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let (va_start, va_end) = va_range(gpu);
     let (high_start, high_end) = high_va_range(gpu);
     let caches = &config.caches;
-    let link = platform::link(gpu.pdev());
+    let link = pci::link(gpu.pdev());
     let mut info = uapi::drm_amdgpu_info_device {
         device_id: config.pci.device.into(),
         chip_rev: config.rev_id,
@@ -145,7 +146,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         num_hw_gfx_contexts: HW_CONTEXTS,
         pcie_gen: link.generation,
         pcie_num_lanes: link.lanes,
-        ids_flags: if platform::in_guest() {
+        ids_flags: if cpufeature::in_guest() {
             MODE_PASSED_THROUGH
         } else {
             0
