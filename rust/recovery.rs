@@ -16,7 +16,11 @@ use kernel::{
 
 use crate::{
     gpu::{Gpu, ResetHandler},
-    kapi::{pci, task::NoReclaim, workqueue::OrderedQueue},
+    kapi::{
+        pci,
+        sched_mm::NoReclaim,
+        workqueue::{Builder, OwnedQueue},
+    },
     node::Node,
 };
 
@@ -39,7 +43,7 @@ pub(crate) struct Recovery {
     state: Mutex<State>,
     /// Workqueue of resets after a hang. Leaf lock.
     #[pin]
-    queue: Mutex<Option<OrderedQueue>>,
+    queue: Mutex<Option<OwnedQueue>>,
     #[pin]
     work: Work<Recovery>,
 }
@@ -61,7 +65,7 @@ impl Recovery {
     /// Enables resets of the device of `node`, which is up, when it hangs, until [`Recovery::end`].
     /// `ENOMEM` without memory.
     pub(crate) fn start(node: &Arc<Node>) -> Result<Arc<Self>> {
-        let queue = OrderedQueue::new(c"rkfd_recovery")?;
+        let queue = Builder::ordered().mem_reclaim().build(c"rkfd_recovery")?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 node: node.clone(),

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::kapi::{
     fence::{Fence, Timeout},
-    workqueue::{Delayed, DelayedItem, OrderedQueue},
+    workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
 };
 
 /// Up to this many bytes are zeroed by the CPU: a fill job costs as much.
@@ -73,7 +73,7 @@ impl Deferred {
 /// The engine that zeroes, and where the worker runs.
 struct Attached {
     engine: Arc<dyn ClearEngine>,
-    queue: OrderedQueue,
+    queue: OwnedQueue,
 }
 
 struct State {
@@ -129,7 +129,7 @@ impl Clearing {
     pub(super) fn attach(&self, engine: Arc<dyn ClearEngine>) -> Result {
         let attached = Attached {
             engine,
-            queue: OrderedQueue::new(c"rkfd_clear")?,
+            queue: Builder::ordered().mem_reclaim().build(c"rkfd_clear")?,
         };
         self.state.lock().attached = Some(attached);
         Ok(())

@@ -41,7 +41,7 @@
 //! let _ = restore.enqueue_delayed(item.clone(), Delta::from_millis(100));
 //! ```
 
-use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
+use core::{ops::Deref, ptr::NonNull};
 
 use kernel::{
     bindings, impl_has_delayed_work, new_spinlock,
@@ -256,54 +256,5 @@ impl<T: DelayedItem> WorkItem for Delayed<T> {
         let token = this.token.lock().take();
         drop(token);
         T::run(this);
-    }
-}
-
-/// A kind of [`PresetQueue`].
-pub(crate) trait Preset {
-    /// Flags and limits of the kind.
-    const BUILDER: Builder;
-}
-
-/// One item at a time, with a rescuer.
-pub(crate) enum Ordered {}
-
-impl Preset for Ordered {
-    const BUILDER: Builder = Builder::ordered().mem_reclaim();
-}
-
-/// Any number of items, without a rescuer.
-pub(crate) enum Unbound {}
-
-impl Preset for Unbound {
-    const BUILDER: Builder = Builder::unbound();
-}
-
-/// An [`OwnedQueue`] whose flags are part of its type.
-pub(crate) struct PresetQueue<P: Preset>(OwnedQueue, PhantomData<fn() -> P>);
-
-/// A queue that runs one item at a time, in the order of queueing, under memory pressure too.
-pub(crate) type OrderedQueue = PresetQueue<Ordered>;
-
-/// A queue whose items run at the same time, on any CPU.
-pub(crate) type UnboundQueue = PresetQueue<Unbound>;
-
-impl<P: Preset> PresetQueue<P> {
-    /// Creates a queue; `ENOMEM` on failure.
-    pub(crate) fn new(name: &CStr) -> Result<Self> {
-        Ok(Self(P::BUILDER.build(name)?, PhantomData))
-    }
-
-    /// Creates a queue whose items do not start while user space is frozen; `ENOMEM` on failure.
-    pub(crate) fn freezable(name: &CStr) -> Result<Self> {
-        Ok(Self(P::BUILDER.freezable().build(name)?, PhantomData))
-    }
-}
-
-impl<P: Preset> Deref for PresetQueue<P> {
-    type Target = OwnedQueue;
-
-    fn deref(&self) -> &OwnedQueue {
-        &self.0
     }
 }

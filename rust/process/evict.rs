@@ -22,7 +22,7 @@ use crate::{
     dqm::DqmProcess,
     kapi::{
         global::global_mutex,
-        workqueue::{Delayed, DelayedItem, OrderedQueue},
+        workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{EvictedBo, EvictionHandler},
     node::Node,
@@ -37,7 +37,7 @@ const BACK_OFF: Delta = Delta::from_millis(100);
 
 global_mutex! {
     /// Work queue of the workers; frozen during suspend.
-    QUEUE: Option<OrderedQueue> = None;
+    QUEUE: Option<OwnedQueue> = None;
     init init
 }
 
@@ -47,7 +47,12 @@ pub(super) struct RestoreWorkqueue(());
 impl RestoreWorkqueue {
     /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(OrderedQueue::freezable(c"rkfd_restore")?);
+        *QUEUE.lock() = Some(
+            Builder::ordered()
+                .mem_reclaim()
+                .freezable()
+                .build(c"rkfd_restore")?,
+        );
         Ok(Self(()))
     }
 }

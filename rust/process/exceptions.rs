@@ -23,7 +23,11 @@ use super::{
     pdd::ProcessDevice,
 };
 use crate::{
-    kapi::{global::global_mutex, sched_mm, workqueue::UnboundQueue},
+    kapi::{
+        global::global_mutex,
+        sched_mm,
+        workqueue::{Builder, OwnedQueue},
+    },
     queue::PendingExceptions,
     trace, uapi,
 };
@@ -33,7 +37,7 @@ const POLL_INTERVAL: Delta = Delta::from_millis(1);
 
 global_mutex! {
     /// Work queue of the deliveries.
-    QUEUE: Option<UnboundQueue> = None;
+    QUEUE: Option<OwnedQueue> = None;
     init init
 }
 
@@ -43,7 +47,7 @@ pub(super) struct ExceptionWorkqueue(());
 impl ExceptionWorkqueue {
     /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(UnboundQueue::new(c"rkfd_exceptions")?);
+        *QUEUE.lock() = Some(Builder::unbound().build(c"rkfd_exceptions")?);
         Ok(Self(()))
     }
 }

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     gpu::{EventSink, Gpu},
     hw::{SqSender, VmFault},
-    kapi::{global::global_mutex, workqueue::OrderedQueue},
+    kapi::{
+        global::global_mutex,
+        workqueue::{Builder, OwnedQueue},
+    },
     trace,
 };
 
@@ -28,7 +31,7 @@ const SQ_ID_BITS: u32 = 24;
 
 global_mutex! {
     /// Work queue of VM faults: evicting queues may take seconds.
-    FAULTS: Option<OrderedQueue> = None;
+    FAULTS: Option<OwnedQueue> = None;
     init init
 }
 
@@ -38,7 +41,7 @@ pub(super) struct FaultWorkqueue(());
 impl FaultWorkqueue {
     /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
-        *FAULTS.lock() = Some(OrderedQueue::new(c"rkfd_faults")?);
+        *FAULTS.lock() = Some(Builder::ordered().mem_reclaim().build(c"rkfd_faults")?);
         Ok(Self(()))
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         global::global_mutex,
         hmm::Mark,
         sched_mm::NoReclaim,
-        workqueue::{Delayed, DelayedItem, UnboundQueue},
+        workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     mmu::{Bo, BoFlags, UserBuffer, UserptrNotifier, UserptrSeq},
     node::Node,
@@ -45,7 +45,7 @@ const CREATE_TRIES: u32 = 10;
 
 global_mutex! {
     /// Work queue of the workers; frozen during suspend.
-    QUEUE: Option<UnboundQueue> = None;
+    QUEUE: Option<OwnedQueue> = None;
     init init
 }
 
@@ -55,7 +55,7 @@ pub(super) struct RefreshWorkqueue(());
 impl RefreshWorkqueue {
     /// Creates the work queue.
     pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(UnboundQueue::freezable(c"rkfd_userptr")?);
+        *QUEUE.lock() = Some(Builder::unbound().freezable().build(c"rkfd_userptr")?);
         Ok(Self(()))
     }
 }

@@ -27,7 +27,7 @@ use crate::{
             hw::{HwFence, Timeline, UnusedFence},
             Fence,
         },
-        workqueue::OrderedQueue,
+        workqueue::{Builder, OwnedQueue},
     },
     ring::writer::{Format, Layout, Wrap, Writer},
     trace,
@@ -164,7 +164,7 @@ struct Up {
     test: Words,
     hdp: HdpFlush,
     /// Runs the watcher.
-    queue: OrderedQueue,
+    queue: OwnedQueue,
 }
 
 struct State {
@@ -359,7 +359,7 @@ impl Ring {
             writer,
             test,
             hdp: g.sdma.hdp_flush(card.mmio()?, engine)?,
-            queue: OrderedQueue::new(name)?,
+            queue: Builder::ordered().mem_reclaim().build(name)?,
         };
         if let Err(e) = up.start(engine) {
             dev_err!(
