@@ -293,28 +293,65 @@ impl GartMapping {
     }
 }
 
-/// A series of accesses to a [`Buffer`].
+/// A series of accesses to a [`Buffer`], see [`Buffer::access`].
 pub(crate) enum BufferAccess<'a> {
     System(Access<'a>),
-    Vram(&'a Buffer),
+    Vram(&'a VramRange),
 }
 
 impl BufferAccess<'_> {
-    /// See [`Buffer::read32`].
+    /// Reads the dword at byte `at`. `EINVAL` beyond the end.
     pub(crate) fn read32(&self, at: usize) -> Result<u32> {
         match self {
             Self::System(access) => access.read32(at),
-            Self::Vram(buffer) => buffer.read32(at),
+            Self::Vram(range) => range.vram().bar().read32(bar_offset(range, at, 4)?),
         }
     }
 
-    /// See [`Buffer::write32`].
+    /// Reads the qword at byte `at`. `EINVAL` beyond the end.
+    pub(crate) fn read64(&self, at: usize) -> Result<u64> {
+        match self {
+            Self::System(access) => access.read64(at),
+            Self::Vram(range) => range.vram().bar().read64(bar_offset(range, at, 8)?),
+        }
+    }
+
+    /// Writes the dword at byte `at`. Visible to the GPU after [`Buffer::publish`]. `EINVAL` beyond
+    /// the end.
     pub(crate) fn write32(&self, at: usize, value: u32) -> Result {
         match self {
             Self::System(access) => access.write32(at, value),
-            Self::Vram(buffer) => buffer.write32(at, value),
+            Self::Vram(_) => self.write32s(at, &[value]),
         }
     }
+
+    /// Writes dwords from byte `at` on, 64 KiB at most, as [`BufferAccess::write32`].
+    pub(crate) fn write32s(&self, at: usize, from: &[u32]) -> Result {
+        match self {
+            Self::System(access) => access.write32s(at, from),
+            Self::Vram(range) => {
+                let at = bar_offset(range, at, size_of_val(from))?;
+                range.vram().bar().write32s(at, from)
+            }
+        }
+    }
+
+    /// Writes the qword at byte `at`, as [`BufferAccess::write32`].
+    pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
+        match self {
+            Self::System(access) => access.write64(at, value),
+            Self::Vram(range) => range.vram().bar().write64(bar_offset(range, at, 8)?, value),
+        }
+    }
+}
+
+/// Returns the offset in the BAR of `len` bytes at `at` of `range`; `EINVAL` beyond its end.
+fn bar_offset(range: &VramRange, at: usize, len: usize) -> Result<usize> {
+    let end = at.checked_add(len).ok_or(EINVAL)?;
+    if end as u64 > range.size() {
+        return Err(EINVAL);
+    }
+    Ok(usize::try_from(range.start())? + at)
 }
 
 impl Buffer {
@@ -355,50 +392,28 @@ impl Buffer {
         }
     }
 
-    fn bar_offset(&self, range: &VramRange, at: usize, len: usize) -> Result<usize> {
-        let end = at.checked_add(len).ok_or(EINVAL)?;
-        if end as u64 > range.size() {
-            return Err(EINVAL);
-        }
-        Ok(usize::try_from(range.start())? + at)
-    }
-
-    /// Begins a series of accesses to dwords, which must be short and must not sleep. `ENODEV` when
-    /// the driver was unbound.
+    /// Begins a series of accesses, which must be short and must not sleep. `ENODEV` when the driver
+    /// was unbound, as all accesses.
     pub(crate) fn access(&self) -> Result<BufferAccess<'_>> {
         Ok(match &self.placement {
             BufferPlacement::System { mem, .. } => BufferAccess::System(mem.access()?),
-            BufferPlacement::Vram { .. } => BufferAccess::Vram(self),
+            BufferPlacement::Vram { range, .. } => BufferAccess::Vram(range),
         })
     }
 
-    /// Reads the dword at byte `at`. `EINVAL` beyond the end.
+    /// See [`BufferAccess::read32`].
     pub(crate) fn read32(&self, at: usize) -> Result<u32> {
-        match &self.placement {
-            BufferPlacement::System { mem, .. } => mem.read32(at),
-            BufferPlacement::Vram { range, .. } => {
-                range.vram().bar().read32(self.bar_offset(range, at, 4)?)
-            }
-        }
+        self.access()?.read32(at)
     }
 
-    /// Reads the qword at byte `at`. `EINVAL` beyond the end.
+    /// See [`BufferAccess::read64`].
     pub(crate) fn read64(&self, at: usize) -> Result<u64> {
-        match &self.placement {
-            BufferPlacement::System { mem, .. } => mem.read64(at),
-            BufferPlacement::Vram { range, .. } => {
-                range.vram().bar().read64(self.bar_offset(range, at, 8)?)
-            }
-        }
+        self.access()?.read64(at)
     }
 
-    /// Writes the dword at byte `at`. Visible to the GPU after [`Buffer::publish`]. `EINVAL` beyond
-    /// the end.
+    /// See [`BufferAccess::write32`].
     pub(crate) fn write32(&self, at: usize, value: u32) -> Result {
-        match &self.placement {
-            BufferPlacement::System { mem, .. } => mem.write32(at, value),
-            BufferPlacement::Vram { .. } => self.write32s(at, &[value]),
-        }
+        self.access()?.write32(at, value)
     }
 
     /// Writes dwords from byte `at` on, as [`Buffer::write32`].
@@ -406,21 +421,15 @@ impl Buffer {
         match &self.placement {
             BufferPlacement::System { mem, .. } => mem.write32s(at, from),
             BufferPlacement::Vram { range, .. } => {
-                let at = self.bar_offset(range, at, size_of_val(from))?;
+                let at = bar_offset(range, at, size_of_val(from))?;
                 range.vram().bar().write32s(at, from)
             }
         }
     }
 
-    /// Writes the qword at byte `at`, as [`Buffer::write32`].
+    /// See [`BufferAccess::write64`].
     pub(crate) fn write64(&self, at: usize, value: u64) -> Result {
-        match &self.placement {
-            BufferPlacement::System { mem, .. } => mem.write64(at, value),
-            BufferPlacement::Vram { range, .. } => range
-                .vram()
-                .bar()
-                .write64(self.bar_offset(range, at, 8)?, value),
-        }
+        self.access()?.write64(at, value)
     }
 
     /// Copies bytes to byte `at`, as [`Buffer::write32`].
@@ -430,7 +439,7 @@ impl Buffer {
             BufferPlacement::Vram { range, .. } => range
                 .vram()
                 .bar()
-                .write(self.bar_offset(range, at, from.len())?, from),
+                .write(bar_offset(range, at, from.len())?, from),
         }
     }
 
@@ -445,7 +454,7 @@ impl Buffer {
         match &self.placement {
             BufferPlacement::System { mem, .. } => mem.read32s(at, to),
             BufferPlacement::Vram { range, .. } => {
-                let at = self.bar_offset(range, at, size_of_val(to))?;
+                let at = bar_offset(range, at, size_of_val(to))?;
                 range.vram().bar().read32s(at, to)
             }
         }

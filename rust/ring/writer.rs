@@ -11,7 +11,10 @@ use rkfd_abi::{pm4, sdma};
 
 use super::Batch;
 use crate::{
-    card::{gart::Buffer, Card},
+    card::{
+        gart::{Buffer, BufferAccess},
+        Card, //
+    },
     trace,
 };
 
@@ -167,34 +170,55 @@ impl Writer {
     }
 
     /// Returns the free space in dwords.
-    fn room(&self) -> Result<usize> {
+    fn room(&self, buffer: &BufferAccess<'_>) -> Result<usize> {
         let mask = self.layout.dwords - 1;
-        let rptr = u64::from(self.buffer.read32(self.layout.rptr)?) / self.format.step;
+        let rptr = u64::from(buffer.read32(self.layout.rptr)?) / self.format.step;
         let rptr = rptr as usize & mask;
         let used = (self.wptr as usize).wrapping_sub(rptr) & mask;
         Ok(mask - used)
     }
 
-    /// Writes dwords that fit into the free space, wrapping around at the end of the ring.
-    fn put(&mut self, words: &[u32]) -> Result {
-        let at = self.wptr as usize & (self.layout.dwords - 1);
+    /// Writes dwords that fit into the free space at `*wptr`, wrapping around at the end of the
+    /// ring.
+    fn put(&self, buffer: &BufferAccess<'_>, wptr: &mut u64, words: &[u32]) -> Result {
+        let at = *wptr as usize & (self.layout.dwords - 1);
         let (here, wrapped) = words.split_at(words.len().min(self.layout.dwords - at));
-        self.buffer.write32s(self.layout.ring + at * 4, here)?;
-        self.buffer.write32s(self.layout.ring, wrapped)?;
-        self.wptr += words.len() as u64;
+        buffer.write32s(self.layout.ring + at * 4, here)?;
+        if !wrapped.is_empty() {
+            buffer.write32s(self.layout.ring, wrapped)?;
+        }
+        *wptr += words.len() as u64;
         Ok(())
     }
 
     /// Writes `count` NOPs.
-    fn fill(&mut self, count: usize) -> Result {
+    fn fill(&self, buffer: &BufferAccess<'_>, wptr: &mut u64, count: usize) -> Result {
         let nops = [self.format.nop; FILL];
         let mut left = count;
         while left > 0 {
             let n = left.min(FILL);
-            self.put(&nops[..n])?;
+            self.put(buffer, wptr, &nops[..n])?;
             left -= n;
         }
         Ok(())
+    }
+
+    /// Writes `words` between padding and publishes the new write pointer, which it returns.
+    /// `ENOMEM` without room.
+    fn write(&self, skip: usize, words: &[u32], pad: usize) -> Result<u64> {
+        let buffer = self.buffer.access()?;
+        if skip + words.len() + pad > self.room(&buffer)? {
+            return Err(ENOMEM);
+        }
+        let mut wptr = self.wptr;
+        self.fill(&buffer, &mut wptr, skip)?;
+        self.put(&buffer, &mut wptr, words)?;
+        self.fill(&buffer, &mut wptr, pad)?;
+        // The packets must be visible before the write pointer, and that before the doorbell.
+        barrier::mb(barrier::Full);
+        buffer.write64(self.layout.wptr, wptr * self.format.step)?;
+        barrier::mb(barrier::Full);
+        Ok(wptr)
     }
 
     /// Writes packets and rings the doorbell. `ENOMEM` when the ring is full; nothing was written
@@ -214,16 +238,7 @@ impl Writer {
         };
         let end = at + skip + words.len();
         let pad = end.next_multiple_of(self.align) - end;
-        if skip + words.len() + pad > self.room()? {
-            return Err(ENOMEM);
-        }
-        self.fill(skip)?;
-        self.put(words)?;
-        self.fill(pad)?;
-        // The packets must be visible before the write pointer, and that before the doorbell.
-        barrier::mb(barrier::Full);
-        self.buffer.write64(self.layout.wptr, self.wptr())?;
-        barrier::mb(barrier::Full);
+        self.wptr = self.write(skip, words, pad)?;
         trace::packet(card.id(), self.name, name, words.len() as u32, self.wptr());
         card.doorbells().ring64(self.doorbell, self.wptr())
     }

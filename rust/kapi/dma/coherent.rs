@@ -103,16 +103,6 @@ impl Coherent {
         self.access()?.write32(offset, value)
     }
 
-    /// Reads the qword at byte `offset`.
-    pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
-        self.access()?.read64(offset)
-    }
-
-    /// Writes the qword at byte `offset`.
-    pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
-        self.access()?.write64(offset, value)
-    }
-
     /// Writes dwords from byte `offset` on, in ascending order.
     pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
         let mut at = offset;
@@ -185,20 +175,23 @@ impl Access<'_> {
         Ok(())
     }
 
-    fn read64(&self, offset: usize) -> Result<u64> {
+    /// Reads the qword at byte `offset`.
+    pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
         let ptr = self.at::<u64>(offset, 1)?;
         // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
         Ok(unsafe { ptr.read_volatile() })
     }
 
-    fn write64(&self, offset: usize, value: u64) -> Result {
+    /// Writes the qword at byte `offset`.
+    pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
         let ptr = self.at::<u64>(offset, 1)?;
         // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
         unsafe { ptr.write_volatile(value) };
         Ok(())
     }
 
-    fn write32s(&self, offset: usize, from: &[u32]) -> Result {
+    /// Writes dwords from byte `offset` on, in ascending order.
+    pub(crate) fn write32s(&self, offset: usize, from: &[u32]) -> Result {
         let ptr = self.at::<u32>(offset, from.len())?;
         for (i, value) in from.iter().enumerate() {
             // SAFETY: `at()` returns the address of `from.len()` dwords; the guard keeps them.
