@@ -197,8 +197,7 @@ static int wait_for(pid_t child, unsigned int seconds, bool *late)
 	return status;
 }
 
-/* Returns $KTAP_TIME_FACTOR, or 1 if it is not set. */
-static unsigned int time_factor(void)
+unsigned int ktap_time_factor(void)
 {
 	const char *factor = getenv("KTAP_TIME_FACTOR");
 	int n = factor ? atoi(factor) : 1;
@@ -209,7 +208,7 @@ static unsigned int time_factor(void)
 /* Runs one test. Returns 0 (passed), EXIT_SKIPPED or EXIT_FAILED. */
 static int run_one(const struct ktap_test *test)
 {
-	unsigned int seconds = test->seconds * time_factor();
+	unsigned int seconds = test->seconds * ktap_time_factor();
 	bool late;
 	int status;
 	pid_t child;

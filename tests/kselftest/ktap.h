@@ -74,6 +74,12 @@ __attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
 /* Runs `fn` in a child process; its failures are failures of the test. */
 int ktap_in_child(void (*fn)(void *), void *data);
 
+/*
+ * Returns $KTAP_TIME_FACTOR, or 1 if it is not set: the factor by which the kernel is slower than
+ * the stock one.
+ */
+unsigned int ktap_time_factor(void);
+
 /* Monotonic time in seconds. */
 double seconds_now(void);
 const char *ktap_errno_name(long ret);

@@ -216,7 +216,7 @@ TEST(full_fifo_drops_whole_lines)
 	p = show_pages(&k, KFD_PAGE);
 	for (int i = 0; i < 400; i++) {
 		ASSERT(madvise(p, KFD_PAGE, MADV_DONTNEED) == 0);
-		usleep(5000);
+		usleep(5000 * ktap_time_factor());
 	}
 	n = read(fd, text, sizeof(text));
 	ASSERT(n > 8192 - 96 && n <= 8192, "%zd", n);
