@@ -172,6 +172,7 @@ impl Card {
         config.vram_visible = vram.visible();
 
         generation.nbio.start(&mmio, generation.caps.hdp_remap)?;
+        generation.gmc.start_hdp(&mmio, &layout)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
             // The probe has failed already; the error of the close adds nothing.

@@ -20,6 +20,7 @@ use crate::bits;
 
 pub mod gc_12_0_0;
 pub mod gc_9_4_3;
+pub mod hdp_4_4_2;
 pub mod mmhub_1_8_0;
 pub mod mmhub_4_1_0;
 pub mod mp_13_0_6;

@@ -42,6 +42,7 @@ impl Gpu {
         let g = self.generation();
         kapi::pci::set_master(self.pdev());
         g.nbio.start(mmio, g.caps.hdp_remap)?;
+        g.gmc.start_hdp(mmio, self.layout())?;
         self.hub().open();
         self.restore_vram()?;
         self.gart().restore()?;

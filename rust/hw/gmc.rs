@@ -39,6 +39,9 @@ pub(crate) trait GmcHal: Sync {
     /// Reads the address layout that firmware programmed. `EINVAL` when the FB aperture is empty.
     fn layout(&self, mmio: &Mmio) -> Result<McLayout>;
 
+    /// Maps the VRAM BAR to VRAM in the HDP, before the BAR is used or HDP flushed.
+    fn start_hdp(&self, mmio: &Mmio, layout: &McLayout) -> Result;
+
     /// Programs apertures, TLBs, VMID 0 and the static part of other contexts in every hub.
     fn start(&self, mmio: &Mmio, setup: &HubSetup) -> Result;
 
@@ -83,6 +86,12 @@ pub(super) trait GmcVersion: Sync {
 
     /// Reads FB_OFFSET, in units of 16 MiB.
     fn fb_offset(mmio: &Mmio) -> Result<u32>;
+
+    /// See [`GmcHal::start_hdp`]. HDP 7 needs no set-up.
+    fn start_hdp(mmio: &Mmio, layout: &McLayout) -> Result {
+        let _ = (mmio, layout);
+        Ok(())
+    }
 
     /// Programs further registers of a hub.
     fn start_hub(hub: Block<'_>, at: &Hub) -> Result {
@@ -133,6 +142,10 @@ impl<T: GmcVersion> GmcHal for T {
             fb_end: (u64::from(top) << 24) | 0xff_ffff,
             vram_offset: u64::from(T::fb_offset(mmio)?) << 24,
         })
+    }
+
+    fn start_hdp(&self, mmio: &Mmio, layout: &McLayout) -> Result {
+        T::start_hdp(mmio, layout)
     }
 
     fn start(&self, mmio: &Mmio, setup: &HubSetup) -> Result {

@@ -150,7 +150,11 @@ pub(super) trait SdmaVersion: Sync {
     /// Returns the number of the hub of an engine.
     fn hub_number(mmio: &Mmio, engine: u32) -> Result<u32>;
 
-    /// Returns the hub of an engine and the invalidation engine that it uses.
+    /// Invalidation engines of the rings of a hub, by the number of the SDMA engine there. Others
+    /// belong to the firmware (`AMDGPU_VMHUB_INV_ENG_BITMAP`).
+    const INVALIDATION_ENGINES: &'static [u32];
+
+    /// Returns the hub of an engine and the number of the engine there.
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)>;
 
     /// See [`SdmaHal::start`].
@@ -317,7 +321,9 @@ impl<T: SdmaVersion> SdmaHal for T {
         root: u64,
         pasid: u32,
     ) -> Result<VmSwitch> {
-        let (hub, inv) = T::hub(mmio, engine)?;
+        let (hub, number) = T::hub(mmio, engine)?;
+        let inv = T::INVALIDATION_ENGINES.get(number as usize);
+        let inv = *inv.ok_or(EINVAL)?;
         let ih = mmio.block(hwid::OSSSYS, 0)?;
         let n = T::HUB;
         let root_of = n.VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32;
@@ -336,11 +342,11 @@ impl<T: SdmaVersion> SdmaHal for T {
 
     fn hdp_flush(&self, mmio: &Mmio, engine: u32) -> Result<HdpFlush> {
         let b = nbio::block(mmio)?;
-        let (_, inv) = T::hub(mmio, engine)?;
+        let (_, number) = T::hub(mmio, engine)?;
         Ok(HdpFlush {
             request: b.address(T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_REQ, 0)?,
             done: b.address(T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_DONE, 0)?,
-            mask: T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0.mask() << inv,
+            mask: T::BUS.BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0.mask() << number,
         })
     }
 

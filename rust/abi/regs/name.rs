@@ -105,6 +105,9 @@ pub enum GRBM_STATUS_SE0 {}
 pub enum GRBM_STATUS_SE1 {}
 pub enum GRBM_STATUS_SE2 {}
 pub enum GRBM_STATUS_SE3 {}
+pub enum HDP_MISC_CNTL {}
+pub enum HDP_NONSURFACE_BASE {}
+pub enum HDP_NONSURFACE_BASE_HI {}
 pub enum IH_CHICKEN {}
 pub enum IH_DOORBELL_RPTR {}
 pub enum IH_INT_FLOOD_CNTL {}

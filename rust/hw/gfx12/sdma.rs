@@ -157,6 +157,8 @@ impl SdmaVersion for Sdma {
         Ok(0)
     }
 
+    const INVALIDATION_ENGINES: &'static [u32] = &[0, 1];
+
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
         Ok((mmio.block(hwid::GC, 0)?, engine))
     }

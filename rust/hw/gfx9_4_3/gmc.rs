@@ -8,15 +8,19 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
+    bits::{hi32, lo32},
     discovery::hwid,
     ih::node,
     pte,
-    regs::{gc_9_4_3 as gc, mmhub_1_8_0 as mm, name, Value},
+    regs::{gc_9_4_3 as gc, hdp_4_4_2 as hdp, mmhub_1_8_0 as mm, name, Field, Value},
 };
 
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::gmc::{hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs},
+    hw::{
+        gmc::{hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs},
+        McLayout,
+    },
 };
 
 /// The hubs and page table format of gfx9.
@@ -60,6 +64,17 @@ impl GmcVersion for Gmc {
     fn fb_offset(mmio: &Mmio) -> Result<u32> {
         let b = mmio.block(hwid::GC, 0)?;
         b.rd(gc::regMC_VM_FB_OFFSET).map(Value::raw)
+    }
+
+    fn start_hdp(mmio: &Mmio, layout: &McLayout) -> Result {
+        // `hdp_v4_0_init_registers`. The header of HDP 4.4.2 does not declare the field, that of
+        // HDP 4.0 does.
+        const FLUSH_INVALIDATE_CACHE: Field<name::HDP_MISC_CNTL> = Field::span(0, 0);
+        let b = mmio.block(hwid::HDP, 0)?;
+        b.set(hdp::regHDP_MISC_CNTL, &[(FLUSH_INVALIDATE_CACHE, 1)])?;
+        let base = layout.fb_start >> 8;
+        b.wr(hdp::regHDP_NONSURFACE_BASE, lo32(base))?;
+        b.wr(hdp::regHDP_NONSURFACE_BASE_HI, hi32(base))
     }
 
     fn started(mmio: &Mmio) -> Result {

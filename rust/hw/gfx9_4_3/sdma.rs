@@ -3,8 +3,8 @@
 //! SDMA 4.4.2: the kernel ring of each engine, and the registers of other blocks that its packets
 //! write.
 //!
-//! Firmware is loaded before. An engine uses the MMHUB of its AID and the invalidation engine of
-//! its number within the AID; the CPU uses another one.
+//! Firmware is loaded before. An engine uses the MMHUB of its AID, and an invalidation engine there
+//! that neither the firmware nor the CPU uses.
 
 use kernel::{
     io::poll::read_poll_timeout,
@@ -150,6 +150,8 @@ impl SdmaVersion for Sdma {
     fn hub_number(mmio: &Mmio, engine: u32) -> Result<u32> {
         Ok(u32::from(physical(mmio, engine)? / PER_AID))
     }
+
+    const INVALIDATION_ENGINES: &'static [u32] = &[0, 1, 4, 5];
 
     fn hub(mmio: &Mmio, engine: u32) -> Result<(Block<'_>, u32)> {
         let engine = physical(mmio, engine)?;

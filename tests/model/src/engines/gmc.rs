@@ -172,7 +172,7 @@ impl Gmc {
     /// Handles a write to a register of `hub`.
     pub fn reg_write(&self, hub: Hub, reg: RegId, value: u32) {
         let state = self.hub(hub);
-        match state.regs.write(reg, value) {
+        match state.regs.write(reg, value, &self.strict) {
             Some(hub::Drop::Request(request)) => self.invalidate(hub, request),
             Some(hub::Drop::All) => state.tlb.drop_all(),
             None => {}

@@ -4,9 +4,10 @@
 //!
 //! NBIF 6.3.1 has these registers at the same positions as NBIO 7.9.0, and another index/data pair.
 
-use gpu_regs::{nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
+use gpu_regs::{hdp_4_4_2 as hdp, nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
 use rkfd_abi::mmio::REMAP_SIZE;
 
+use crate::chips::Generation;
 use crate::event;
 use crate::gpu::Gpu;
 use crate::regs::{Ip, RegId, Slot};
@@ -22,6 +23,9 @@ const HDP_FLUSH_REQ: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ
 const HDP_FLUSH_DONE: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DONE.off);
 const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL.off);
 const HDP_REG_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL.off);
+
+/// `HDP_MISC_CNTL.FLUSH_INVALIDATE_CACHE`, which the header of HDP 4.0 declares only.
+const FLUSH_INVALIDATE_CACHE: u64 = 1;
 
 /// Returns the stored value of a register of this block.
 fn stored(gpu: &Gpu, reg: gpu_regs::Reg) -> u32 {
@@ -139,9 +143,34 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     }
 }
 
-/// Handles an HDP flush: the model has no HDP cache, so it is only logged.
+/// Handles an HDP flush: the model has no HDP cache, so it is only logged, and the set-up of the HDP
+/// checked, without which accesses of the BAR would not have reached VRAM.
 fn flush(gpu: &Gpu, path: &str) {
     event!(gpu.trace, "hdp", "flush", "path={path}");
+    if gpu.chip.generation == Generation::Gfx9 {
+        check_hdp(gpu);
+    }
+}
+
+/// Checks registers of HDP 4.4.2 (`hdp_v4_0_init_registers`; HDP 7 has no such set-up).
+fn check_hdp(gpu: &Gpu) {
+    let get = |reg| u64::from(gpu.regs.by_id(gpu.chip, Ip::Hdp, reg).map_or(0, Slot::get));
+    let base = get(hdp::regHDP_NONSURFACE_BASE) << 8 | get(hdp::regHDP_NONSURFACE_BASE_HI) << 40;
+    let vram = u64::from(gpu.chip.fb_location) << 24;
+    if base != vram {
+        strict!(
+            gpu.strict,
+            "hdp",
+            "flush with NONSURFACE_BASE at {base:#x}: the BAR does not reach VRAM at {vram:#x}"
+        );
+    }
+    if get(hdp::regHDP_MISC_CNTL) & FLUSH_INVALIDATE_CACHE == 0 {
+        strict!(
+            gpu.strict,
+            "hdp",
+            "flush without FLUSH_INVALIDATE_CACHE: reads by the BAR may be stale"
+        );
+    }
 }
 
 /// A register of the page that is remapped for user space.

@@ -16,7 +16,7 @@ use gpu_model::log::Strict;
 use gpu_model::mem::sparse_file;
 use gpu_model::regs::Ip;
 use gpu_model::trace::Trace;
-use gpu_regs::{gc_9_4_3 as gc, Reg};
+use gpu_regs::{gc_9_4_3 as gc, hdp_4_4_2 as hdp, Reg};
 
 /// VRAM size, in bytes.
 pub const VRAM: u64 = 256 << 20;
@@ -80,6 +80,16 @@ pub fn hub_read(gpu: &Gpu, hub: Hub, reg: Reg) -> u32 {
         Hub::Gfx => gpu.reg_read(addr(Ip::Gc, reg)),
         Hub::Mm => gpu.reg_read(addr(Ip::Mmhub, reg.at(0x340))),
     }
+}
+
+/// Maps the BAR to VRAM in the HDP and enables its flush.
+pub fn init_hdp(gpu: &Gpu) {
+    gpu.reg_write(addr(Ip::Hdp, hdp::regHDP_MISC_CNTL), 1);
+    gpu.reg_write(addr(Ip::Hdp, hdp::regHDP_NONSURFACE_BASE), (FB >> 8) as u32);
+    gpu.reg_write(
+        addr(Ip::Hdp, hdp::regHDP_NONSURFACE_BASE_HI),
+        (FB >> 40) as u32,
+    );
 }
 
 /// Enables the L1 TLB and the system aperture over VRAM in both hubs.

@@ -2,7 +2,8 @@
 
 //! Registers through the BAR: indirect access, banks, mailboxes, clocks, remapped pages.
 
-use crate::common::{addr, gpu, VRAM};
+use crate::common::{addr, gpu, hub_write, init_hdp, VRAM};
+use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
 use gpu_regs::{athub_1_8_0 as athub, gc_9_4_3 as gc, mp_13_0_6 as mp, nbio_7_9_0 as nbio};
@@ -126,6 +127,7 @@ fn hdp_flush_page_follows_remap() {
     let remap = addr(Ip::Nbif, nbio::regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL);
     gpu.bar_reg_write(remap, 0x1a000);
     gpu.bar_reg_write(remap + 1, 0x1a004);
+    init_hdp(&gpu);
     gpu.bar_reg_write(0x1a000 / 4, 0);
     assert_eq!(gpu.bar_reg_read(0x1a004 / 4), 0);
     // The rest of the page is empty, and accessible to user space.
@@ -136,6 +138,31 @@ fn hdp_flush_page_follows_remap() {
     gpu.bar_reg_write(request, 4);
     gpu.bar_reg_write(request, 8);
     assert_eq!(gpu.bar_reg_read(request + 1) & 12, 12, "done bits missing");
+}
+
+#[test]
+fn flush_needs_an_initialized_hdp() {
+    let gpu = gpu();
+    let request = addr(Ip::Nbif, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
+    gpu.reg_write(request, 4);
+    assert_eq!(gpu.strict.unexpected(), 2, "base and flush not reported");
+    init_hdp(&gpu);
+    gpu.reg_write(request, 4);
+    assert_eq!(gpu.strict.unexpected(), 2);
+}
+
+#[test]
+fn invalidation_engines_of_the_firmware_are_reported() {
+    let gpu = gpu();
+    for engine in 0..18 {
+        hub_write(
+            &gpu,
+            Hub::Gfx,
+            gc::regVM_INVALIDATE_ENG0_REQ.at(engine),
+            1 << 3,
+        );
+    }
+    assert_eq!(gpu.strict.unexpected(), 2);
 }
 
 #[test]

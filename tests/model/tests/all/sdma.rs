@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::sdma::{
     copy, hi, lo, poll, Card, GART, RING, TABLE, USER, USER_SIZE, VMID, WORK,
 };
-use crate::common::{addr, hub_write, FB};
+use crate::common::{addr, hub_write, init_hdp, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Reset;
 use gpu_model::regs::Ip;
@@ -265,6 +265,7 @@ fn job_runs_in_its_vmid() {
 #[test]
 fn ring_flushes_tlb_and_hdp() {
     let mut card = Card::new();
+    init_hdp(&card.gpu);
     let buffer = WORK + 0x20_0000;
     let other = TABLE + 0x10_0000;
     let move_to = |card: &mut Card, root: u64, flush: bool| {
@@ -277,9 +278,9 @@ fn ring_flushes_tlb_and_hdp() {
             let request = 1 << VMID | 0xf << 19;
             card.write(
                 0,
-                &srbm(mm(mmhub::regVM_INVALIDATE_ENG0_REQ.at(3)), request),
+                &srbm(mm(mmhub::regVM_INVALIDATE_ENG0_REQ.at(4)), request),
             );
-            let ack = mm(mmhub::regVM_INVALIDATE_ENG0_ACK.at(3)) << 2;
+            let ack = mm(mmhub::regVM_INVALIDATE_ENG0_ACK.at(4)) << 2;
             let head = pkt::poll_regmem::HEADER | 3 << 28;
             let bit = 1 << VMID;
             card.write(0, &[head, ack, 0, bit, bit, 0xfff << 16 | 10]);

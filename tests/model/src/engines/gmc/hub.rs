@@ -125,7 +125,7 @@ impl HubRegs {
     }
 
     /// Handles a guest write; returns the translations to invalidate.
-    pub fn write(&self, reg: RegId, value: u32) -> Option<Drop> {
+    pub fn write(&self, reg: RegId, value: u32, strict: &Strict) -> Option<Drop> {
         if !self.at.covers(reg) {
             return None;
         }
@@ -137,6 +137,14 @@ impl HubRegs {
                 self.taken.fetch_and(!bit, Ordering::AcqRel);
             }
         } else if engine(at.eng0_req) {
+            let number = off - at.eng0_req;
+            if at.firmware_engines >> number & 1 != 0 {
+                strict!(
+                    strict,
+                    "gmc",
+                    "invalidation by engine {number}, which belongs to the firmware"
+                );
+            }
             self.set(off, value);
             // The request completes before the guest can read again.
             self.set(off - at.eng0_req + at.eng0_ack, value & 0xffff);

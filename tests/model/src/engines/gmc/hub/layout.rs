@@ -49,6 +49,9 @@ pub struct Layout {
     pub(super) fields: Fields,
     /// Whether an engine acquired by reading its semaphore stays acquired until 0 is written.
     pub(super) semaphores: bool,
+    /// Invalidation engines of the firmware, which the driver must not use: 2 and 3
+    /// (`AMDGPU_VMHUB_INV_ENG_BITMAP`), and with MES 5 and 6.
+    pub(super) firmware_engines: u32,
 }
 
 /// Fields of the context and status registers.
@@ -96,6 +99,7 @@ macro_rules! gfx9 {
             count: span($regs::regVM_L2_CNTL, $regs::regMC_VM_MX_L1_TLB_CNTL),
             l2_cntl3_reset: 0x8010_0007,
             semaphores: false,
+            firmware_engines: 0xc,
             l2_cntl2: $regs::regVM_L2_CNTL2.off,
             l2_cntl3: $regs::regVM_L2_CNTL3.off,
             fault_cntl: $regs::regVM_L2_PROTECTION_FAULT_CNTL.off,
@@ -145,6 +149,7 @@ static GFX12: Layout = Layout {
     ),
     l2_cntl3_reset: 0x8012_0007,
     semaphores: true,
+    firmware_engines: 0x6c,
     l2_cntl2: gc12::regGCVM_L2_CNTL2.off,
     l2_cntl3: gc12::regGCVM_L2_CNTL3.off,
     fault_cntl: gc12::regGCVM_L2_PROTECTION_FAULT_CNTL.off,
@@ -189,6 +194,7 @@ static MM12: Layout = Layout {
     ),
     l2_cntl3_reset: 0x8010_0007,
     semaphores: true,
+    firmware_engines: 0x6c,
     l2_cntl2: mm12::regMMVM_L2_CNTL2.off,
     l2_cntl3: mm12::regMMVM_L2_CNTL3.off,
     fault_cntl: mm12::regMMVM_L2_PROTECTION_FAULT_CNTL.off,
