@@ -2,8 +2,8 @@
 
 //! The control socket: changes knobs and queries state at run time.
 //!
-//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `stats`, `knobs`, `trace
-//! DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID ADDRESS` (the page-table
+//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `hits NAME`,
+//! `stats`, `knobs`, `trace DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID ADDRESS` (the page-table
 //! entries on the walk for an address).
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -63,6 +63,10 @@ pub fn reply(line: &str, gpu: &Gpu) -> String {
             Some(value) => value.to_string(),
             None => format!("error: no knob {name}"),
         },
+        ["hits", name] => match gpu.knobs.hits(name) {
+            Some(count) => count.to_string(),
+            None => format!("error: no knob {name}"),
+        },
         ["stats"] => gpu.stats(),
         ["knobs"] => {
             let names: Vec<&str> = Knobs::LIST.iter().map(|(name, _)| *name).collect();
@@ -86,8 +90,8 @@ pub fn reply(line: &str, gpu: &Gpu) -> String {
             }
             _ => "error: walk gfx|mm VMID ADDRESS".into(),
         },
-        _ => "error: commands are: set NAME VALUE, get NAME, stats, knobs, trace DETAIL on|off, \
-              mark TEXT, walk gfx|mm VMID ADDRESS"
+        _ => "error: commands are: set NAME VALUE, get NAME, hits NAME, stats, knobs, \
+              trace DETAIL on|off, mark TEXT, walk gfx|mm VMID ADDRESS"
             .into(),
     }
 }

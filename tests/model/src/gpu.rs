@@ -184,7 +184,11 @@ impl Gpu {
     /// the running PSP.
     fn boot(&self, kind: Reset) {
         self.psp.reset(self, kind);
-        let binary = discovery::binary(self.chip, self.knobs.discovery_bad_checksum.on());
+        let bad = self.knobs.discovery_bad_checksum.on();
+        if bad {
+            self.knobs.discovery_bad_checksum.hit();
+        }
+        let binary = discovery::binary(self.chip, bad);
         let at = self.vram.len() - discovery::TMR_OFFSET;
         if self.vram.write(at, &binary).is_err() {
             strict!(
@@ -421,7 +425,13 @@ impl Gpu {
             fault.access,
             fault.kind
         );
-        strict!(self.strict, "gmc", "fault of client {cid}: {fault}");
+        // The kernel's own VMID: a bug of the driver, or of its page tables.
+        let whose = if fault.vmid == 0 {
+            "kernel fault"
+        } else {
+            "fault"
+        };
+        strict!(self.strict, "gmc", "{whose} of client {cid}: {fault}");
         if latched.interrupt {
             let entry = fault_entry(self.chip.generation, fault, latched.permission);
             self.ih.post(entry);

@@ -61,14 +61,17 @@ knobs! {
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }
 
-/// A value that may change at any time.
+/// A value that may change at any time, and how often it has injected its fault.
 #[derive(Default)]
-pub struct Knob(AtomicU64);
+pub struct Knob {
+    value: AtomicU64,
+    hits: AtomicU64,
+}
 
 impl Knob {
     /// Returns the value.
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.value.load(Ordering::Relaxed)
     }
 
     /// Returns whether the value is not zero.
@@ -78,21 +81,42 @@ impl Knob {
 
     /// Sets the value.
     pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
+        self.value.store(value, Ordering::Relaxed);
+    }
+
+    /// Counts an injected fault. [`Self::reach`] and [`Self::take`] count by themselves.
+    pub fn hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of injected faults.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    fn decrement(&self) -> Option<u64> {
+        let less = |v: u64| v.checked_sub(1);
+        self.value
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .ok()
     }
 
     /// Decrements the value; returns whether it became zero.
     pub fn reach(&self) -> bool {
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| v.checked_sub(1))
-            .is_ok_and(|before| before == 1)
+        let reached = self.decrement() == Some(1);
+        if reached {
+            self.hit();
+        }
+        reached
     }
 
     /// Decrements the value; returns false if it was zero already.
     pub fn take(&self) -> bool {
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| v.checked_sub(1))
-            .is_ok()
+        let taken = self.decrement().is_some();
+        if taken {
+            self.hit();
+        }
+        taken
     }
 }
 
@@ -105,6 +129,11 @@ impl Knobs {
     /// Returns the knob `name`.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.find(name).map(Knob::get)
+    }
+
+    /// Returns how often the knob `name` has injected its fault.
+    pub fn hits(&self, name: &str) -> Option<u64> {
+        self.find(name).map(Knob::hits)
     }
 }
 
@@ -124,5 +153,8 @@ mod tests {
         assert!(!knobs.ih_drop_msi.take());
         assert!(!knobs.sdma_hang.reach() && knobs.sdma_hang.reach());
         assert!(!knobs.sdma_hang.reach());
+        assert_eq!(knobs.hits("ih.drop_msi"), Some(2));
+        assert_eq!(knobs.hits("sdma.hang"), Some(1));
+        assert_eq!(knobs.hits("psp.dead"), Some(0));
     }
 }

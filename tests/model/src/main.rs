@@ -11,12 +11,14 @@ use std::time::Duration;
 use gpu_model::chips::{mi300x, Chip};
 use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
-use gpu_model::log::Strict;
+use gpu_model::log::{Expectation, Strict};
 use gpu_model::trace::{Detail, Trace};
 use gpu_model::{control, server};
 
 /// Exit code of a run with violations by the guest.
 const EXIT_STRICT: u8 = 3;
+/// Exit code of a run in which a knob or an `--expect` was not used as given.
+const EXIT_UNUSED: u8 = 4;
 /// Exit code of a bug in the model.
 const EXIT_BUG: i32 = 101;
 
@@ -40,9 +42,12 @@ usage: rkfd-gpu --socket PATH [options]
   --trace-detail NAME  also log: registers (every access), walks (of page tables), mqds (when
                        loaded); may be repeated
   --control PATH       control socket; one command per line: set NAME VALUE, get NAME,
-                       stats, knobs, trace DETAIL on|off, mark TEXT, walk HUB VMID ADDRESS
+                       hits NAME, stats, knobs, trace DETAIL on|off, mark TEXT,
+                       walk HUB VMID ADDRESS
   --knob NAME=VALUE    fault injection from the start (list below); may be repeated
-  --expect PATTERN     a STRICT line that contains PATTERN does not fail the run; may be
+  --expect [COUNT:]PATTERN
+                       STRICT lines equal to PATTERN, in which * is any text, do not fail the
+                       run; COUNT is how many there must be: N, N-M or N- (default 1-); may be
                        repeated
   --keep               serve another client after a disconnect
   --dump-discovery FILE  write the IP discovery binary and exit
@@ -53,7 +58,8 @@ QEMU: -device '{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"path\":\"PATH\",\"t
 with guest memory in a shared memory backend (memory-backend-memfd,share=on).
 
 Exits when the client disconnects. Exit status: 0; {EXIT_STRICT} after violations by the guest
-(lines `STRICT: ...` on standard error, other than --expect ones); 1 on a usage or system error.
+(lines `STRICT: ...` on standard error, other than --expect ones); {EXIT_UNUSED} if a --knob never injected its
+fault or an --expect matched fewer lines than expected; 1 on a usage or system error.
 
 knobs:
 ",
@@ -78,7 +84,7 @@ struct Args {
     trace: Option<PathBuf>,
     details: Vec<Detail>,
     knobs: Vec<(String, u64)>,
-    expect: Vec<String>,
+    expect: Vec<Expectation>,
     keep: bool,
     dump_discovery: Option<PathBuf>,
     dump_registers: bool,
@@ -105,7 +111,11 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--control" => args.control = Some(value()?.into()),
             "--trace" => args.trace = Some(value()?.into()),
             "--dump-discovery" => args.dump_discovery = Some(value()?.into()),
-            "--expect" => args.expect.push(value()?),
+            "--expect" => {
+                let text = value()?;
+                let parsed = Expectation::parse(&text).ok_or(format!("{text}: not a count"))?;
+                args.expect.push(parsed);
+            }
             "--trace-detail" => {
                 let name = value()?;
                 let detail = Detail::by_name(&name).ok_or(format!("no detail {name}"))?;
@@ -217,11 +227,27 @@ fn run() -> Result<ExitCode, String> {
     let (bad, expected_count) = (gpu.strict.unexpected(), gpu.strict.expected_count());
     gpu.trace.flush();
     eprintln!("rkfd-gpu: client disconnected; {}", gpu.stats());
+    let mut code = ExitCode::SUCCESS;
+    for (pattern, count) in gpu.strict.uses() {
+        eprintln!("rkfd-gpu: {count} STRICT lines like '{pattern}'");
+    }
+    for (pattern, least, count) in gpu.strict.missing() {
+        eprintln!("rkfd-gpu: UNUSED: {count} instead of {least} STRICT lines like '{pattern}'");
+        code = ExitCode::from(EXIT_UNUSED);
+    }
+    for (name, value) in args.knobs.iter().filter(|(_, value)| *value != 0) {
+        let hits = gpu.knobs.hits(name).unwrap_or_default();
+        eprintln!("rkfd-gpu: knob {name}={value} injected {hits} faults");
+        if hits == 0 {
+            eprintln!("rkfd-gpu: UNUSED: knob {name}={value} injected no fault");
+            code = ExitCode::from(EXIT_UNUSED);
+        }
+    }
     if bad != 0 {
         eprintln!("rkfd-gpu: {bad} STRICT lines (and {expected_count} expected ones)");
-        return Ok(ExitCode::from(EXIT_STRICT));
+        code = ExitCode::from(EXIT_STRICT);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn serve(

@@ -373,6 +373,7 @@ impl Mes {
         let late = env.knobs().mes_late.get();
         if late != 0 && self.pipes[pipe as usize % mes::PIPES].late {
             let when = Instant::now() + Duration::from_millis(late);
+            env.knobs().mes_late.hit();
             self.late.push_back((when, to, value));
             return;
         }

@@ -269,6 +269,7 @@ impl Psp {
         put(gpu, mailbox::BOOTLOADER, command & !READY);
         state.dead |= gpu.knobs.psp_dead.on();
         if state.dead {
+            gpu.knobs.psp_dead.hit();
             event!(gpu.trace, "psp", "dead", "command={command:#x}");
             return;
         }

@@ -142,9 +142,15 @@ fn exit_0_without_violations() {
 }
 
 #[test]
-fn exit_3_on_unexpected_violation() {
-    for (expect, code) in [("nothing like it", 3), ("undeclared register", 0)] {
-        let run = Run::start(&format!("strict{code}"), &["--expect", expect]);
+fn exit_status_tells_violations_and_unused_expectations() {
+    let cases = [
+        ("0-:nothing like it", 3),
+        ("undeclared register", 3),
+        ("regs: read of undeclared register *", 0),
+        ("2:regs: read of undeclared register *", 4),
+    ];
+    for (n, (expect, code)) in cases.into_iter().enumerate() {
+        let run = Run::start(&format!("strict{n}"), &["--expect", expect]);
         let mut client = run.connect();
         client.region_read(5, NOWHERE, &mut [0; 4]).unwrap();
         client.shutdown().unwrap();
@@ -155,6 +161,19 @@ fn exit_3_on_unexpected_violation() {
             err.contains("STRICT: regs: read of undeclared register 0x7c000"),
             "{err}"
         );
+        assert_eq!(err.contains("UNUSED: "), n == 1 || n == 3, "{err}");
+    }
+}
+
+#[test]
+fn exit_4_on_a_knob_that_injects_nothing() {
+    for (knob, code) in [("discovery.bad_checksum=1", 0), ("sdma.hang=30", 4)] {
+        let run = Run::start(&format!("knob{code}"), &["--knob", knob]);
+        run.connect().shutdown().unwrap();
+        let out = run.finish();
+        let err = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{err}");
+        assert_eq!(err.contains("injected no fault"), code == 4, "{err}");
     }
 }
 
@@ -192,6 +211,7 @@ fn knobs_change_at_run_time() {
     assert_eq!(request("get ih.drop_msi"), "3");
     assert_eq!(request("set ih.drop_msi 5"), "ok");
     assert_eq!(request("get ih.drop_msi"), "5");
+    assert_eq!(request("hits ih.drop_msi"), "0");
     assert_eq!(request("set hws.fence_never 1"), "ok");
     assert!(request("set no.such 1").starts_with("error: no knob"));
     assert!(request("set ih.drop_msi x").starts_with("error: x is not"));
@@ -200,5 +220,6 @@ fn knobs_change_at_run_time() {
     assert!(request("stats").contains("register_reads=0"));
     let client = run.connect();
     client.shutdown().unwrap();
-    assert_eq!(run.finish().status.code(), Some(0));
+    // The knob of the command line was set, and never used.
+    assert_eq!(run.finish().status.code(), Some(4));
 }

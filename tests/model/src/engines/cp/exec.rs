@@ -355,6 +355,7 @@ impl Engine<'_> {
             p.get(rm::INT_CTXID)
         );
         if queue.class != Class::Normal && self.env.knobs().hws_fence_never.on() {
+            self.env.knobs().hws_fence_never.hit();
             return Ok(Outcome::Next);
         }
         if data_sel != rm::DATA_SEL_NONE && data_sel != rm::DATA_SEL_32_BIT_LOW && narrow % 8 != 0 {

@@ -100,7 +100,7 @@ impl Engine<'_> {
     }
 
     /// Returns whether a knob keeps the queue on the hardware.
-    fn is_stuck(&self, slot: Slot) -> bool {
+    pub(super) fn is_stuck(&self, slot: Slot) -> bool {
         let queue = self.queues[usize::from(slot.0)].as_ref();
         queue.is_some_and(|q| q.pasid != 0) && self.env.knobs().hws_no_preempt.on()
     }

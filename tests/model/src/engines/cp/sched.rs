@@ -227,6 +227,7 @@ impl Engine<'_> {
             strict!(self.env.strict(), "hws", "QUERY_STATUS fence at {to:#x}");
         }
         if never {
+            self.env.knobs().hws_fence_never.hit();
             return Ok(Outcome::Next);
         }
         if command != qs::COMMAND_INTERRUPT_ONLY {

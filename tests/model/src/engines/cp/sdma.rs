@@ -120,11 +120,17 @@ impl Engine<'_> {
     /// Starts to unmap a queue from an SDMA engine or an HQD.
     pub(super) fn start_unmap_any(&mut self, slot: Slot, how: Unmap, keep: bool) {
         if slot.as_rlc().is_none() {
+            if self.is_stuck(slot) {
+                self.env.knobs().hws_no_preempt.hit();
+            }
             self.start_unmap(slot, how, keep);
             return;
         }
         for queue in self.sdma_queues.iter_mut().filter(|q| q.slot == slot) {
             queue.leaving = true;
+            if self.env.knobs().hws_no_preempt.on() {
+                self.env.knobs().hws_no_preempt.hit();
+            }
             event!(
                 self.env.trace(),
                 "hws",

@@ -202,6 +202,7 @@ impl Engine<'_> {
         let data = p::DATA.get(words);
         let late = self.gpu.knobs.sdma_late_fence.get();
         if late != 0 && Self::behind_job(context) {
+            self.gpu.knobs.sdma_late_fence.hit();
             self.fence_later(Duration::from_millis(late), context.vmid(), at, data);
         } else {
             self.gpu.gmc.write32(self.hub(), context.vmid(), at, data)?;
@@ -221,6 +222,7 @@ impl Engine<'_> {
             }
         }
         if lost {
+            self.gpu.knobs.sdma_lose_trap.hit();
             event!(
                 self.gpu.trace,
                 "sdma",
