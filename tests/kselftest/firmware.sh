@@ -39,17 +39,25 @@ absent() {
 		! grep -qs '[1-9]' /sys/class/kfd/kfd/topology/nodes/*/gpu_id
 }
 
-# logged PATTERN: succeeds if exactly one log line matches.
+# The kernel log is read from a mark on, without one from its start, and never cleared.
+mark=
+mark_log() {
+	mark="kselftest: firmware $$ $number"
+	echo "$mark" >/dev/kmsg
+}
+log_since_mark() { if [ -n "$mark" ]; then dmesg | sed "1,/$mark\$/d"; else dmesg; fi; }
+
+# logged PATTERN: succeeds if exactly one log line since the mark matches.
 logged() {
-	[ "$(dmesg | grep -c -- "$1")" = 1 ] && return
+	[ "$(log_since_mark | grep -c -- "$1")" = 1 ] && return
 	echo "# failed: expected exactly one line with '$1':"
-	dmesg | grep -i 'rkfd\|firmware' | sed 's/^/# /'
+	log_since_mark | grep -i 'rkfd\|firmware' | sed 's/^/# /'
 	return 1
 }
 
 # refused NAME PATTERN: expects that probe fails with the current files; then restores them.
 refused() {
-	dmesg -c >/dev/null
+	mark_log
 	rc=0
 	echo "$card" 2>/dev/null >"$driver/bind" && { echo "# failed: bind succeeded"; rc=1; }
 	logged "$2" || rc=1

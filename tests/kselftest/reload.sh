@@ -10,6 +10,13 @@ rounds=3
 number=0
 failed=0
 
+# The kernel log is read from a mark on and never cleared, as others read it, too.
+mark_log() {
+	mark="kselftest: reload $$ $number"
+	echo "$mark" >/dev/kmsg
+}
+log_since_mark() { dmesg | sed "1,/$mark\$/d"; }
+
 say() {
 	number=$((number + 1))
 	if [ "$1" = 0 ]; then
@@ -58,7 +65,6 @@ say $? "amdgpu_is_live"
 say $? "amdgpu_emu_mode_is_0"
 
 # Any other module named amdgpu. It must not export symbols, which would fail first.
-dmesg -c >/dev/null
 load-as "$module" amdgpu | grep -q 'Invalid argument'
 say $? "amdgpu_refused_with_rkfd_loaded"
 version >/tmp/reload.out 2>&1
@@ -75,7 +81,8 @@ fi
 # The reverse. gpu-sched serves as amdgpu: rkfd needs its exports, under whichever name.
 rmmod rkfd && rmmod gpu_sched && load-as "$sched" amdgpu
 say $? "load_amdgpu"
-insmod "$module" 2>&1 | grep -q 'Device or resource busy' && dmesg | grep -q 'rkfd: .*amdgpu'
+mark_log
+insmod "$module" 2>&1 | grep -q 'Device or resource busy' && log_since_mark | grep -q 'rkfd: .*amdgpu'
 say $? "rkfd_refused_with_amdgpu_loaded"
 rmmod amdgpu && insmod "$sched" && insmod "$module" && version >/tmp/reload.out 2>&1
 say $? "works_after_amdgpu"
