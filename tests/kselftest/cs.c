@@ -224,35 +224,44 @@ TEST(several_ibs_per_job)
 	EXPECT_RET(cs_submit(&job, NULL), -EINVAL);
 }
 
-TEST(user_fence_is_written)
+static void user_fence_in(uint32_t domain)
 {
-	static const uint32_t domains[] = { AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_DOMAIN_VRAM };
 	struct drm_amdgpu_cs_chunk_fence fence = { 0 };
+	struct cs_bo bo;
 	struct cs cs;
 	uint64_t handle;
 
 	cs_open(&cs);
-	for (uint32_t d = 0; d < 2; d++) {
-		struct cs_bo bo;
-
-		cs_bo_new(&cs, &bo, 4096, domains[d]);
-		fence.handle = bo.handle;
+	cs_bo_new(&cs, &bo, 4096, domain);
+	fence.handle = bo.handle;
+	for (uint32_t ring = 0; ring < 2; ring++) {
 		for (uint32_t i = 0; i < 3; i++) {
 			struct drm_amdgpu_bo_list_entry bos[] = { { cs.code.handle, 0 },
 								  { cs.data.handle, 0 } };
 			struct cs_job job;
 
-			cs_job(&job, &cs, d);
+			cs_job(&job, &cs, ring);
 			fence.offset = i == 2 ? 4088 : i * 8;
+			bo.words[fence.offset / 4] = 0;
 			cs_add(&job, AMDGPU_CHUNK_ID_FENCE, &fence, sizeof(fence));
 			cs_add_ib(&job, cs_write(&cs, cs.data.va, i));
 			cs_add_bos(&job, bos, 2);
 			ASSERT_OK(cs_submit(&job, &handle));
-			cs_done(&cs, d, handle);
+			cs_done(&cs, ring, handle);
 			EXPECT_EQ(bo.words[fence.offset / 4], handle);
 			EXPECT_EQ(bo.words[fence.offset / 4 + 1], 0);
 		}
 	}
+}
+
+TEST(user_fence_is_written)
+{
+	user_fence_in(AMDGPU_GEM_DOMAIN_GTT);
+}
+
+TEST(user_fence_in_vram_is_written)
+{
+	user_fence_in(AMDGPU_GEM_DOMAIN_VRAM);
 }
 
 TEST(cs_argument_checks)

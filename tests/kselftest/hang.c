@@ -67,19 +67,17 @@ TEST_TIMEOUT(preemption_timeout, 180)
 		struct kfd_ioctl_create_queue_args args;
 		uint32_t result = 99;
 		struct kfd k;
-		int ret;
 
 		fixture_open(&k);
 		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &data.event_id));
 		ASSERT_OK(kfd_queue_create(&k, &first, 64));
 		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
 		start = seconds_now();
-		ret = kfd_queue_start(&second, &args);
+		EXPECT_RET(kfd_queue_start(&second, &args), -ETIME);
 		took = seconds_now() - start;
-		EXPECT(ret == -ETIME || ret == -EIO, "expected ETIME or EIO, got %s",
-		       ktap_errno_name(ret));
-		/* MES: 2 s per frame. */
-		EXPECT(took > (is_gfx12(&k.node) ? 1.5 : 3) && took < 40, "after %.1f s", took);
+		ktap_note("the preemption failed after %.1f s", took);
+		EXPECT(took > (is_gfx12(&k.node) ? 2 : 9) && took < (is_gfx12(&k.node) ? 5 : 14),
+		       "after %.1f s", took);
 		/* The runtime gets a HW_EXCEPTION event. */
 		EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 5000, &result));
 		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
@@ -95,7 +93,8 @@ TEST_TIMEOUT(preemption_timeout, 180)
 }
 
 /*
- * A process that was open all the time can be killed, and a new one gets a reply, success or errno.
+ * A process that was open all the time can be killed, and a new one can open the device. On a GPU
+ * that was reset the process creates a queue, on one that was not it cannot.
  */
 TEST_TIMEOUT(kill_after_hang, 180)
 {
@@ -110,8 +109,7 @@ TEST_TIMEOUT(kill_after_hang, 180)
 		struct kfd_queue q;
 
 		fixture_open(&k);
-		/* Fails on a GPU that was not reset. */
-		kfd_queue_create(&k, &q, 64);
+		EXPECT_RET(kfd_queue_create(&k, &q, 64), is_gfx12(&k.node) ? -EIO : 0);
 		for (;;)
 			pause();
 	}

@@ -199,6 +199,11 @@ static int wait_for(pid_t child, unsigned int seconds, bool *late)
 	return status;
 }
 
+bool ktap_is_rkfd(void)
+{
+	return access("/sys/module/rkfd", F_OK) == 0;
+}
+
 unsigned int ktap_time_factor(void)
 {
 	const char *factor = getenv("KTAP_TIME_FACTOR");

@@ -80,6 +80,12 @@ int ktap_in_child(void (*fn)(void *), void *data);
  */
 unsigned int ktap_time_factor(void);
 
+/*
+ * Returns whether the driver is rkfd, for results in which it deviates from the C driver: both are
+ * expected exactly. Documentation/abi.rst names the deviation.
+ */
+bool ktap_is_rkfd(void);
+
 /* Monotonic time in seconds. */
 double seconds_now(void);
 const char *ktap_errno_name(long ret);
