@@ -1,16 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Fuzzes every ioctl with random arguments: nothing may break, and everything works afterwards. */
+/*
+ * Fuzzes every ioctl with random arguments: nothing may break or hang, and everything works
+ * afterwards. The seed is printed; FUZZ_SEED repeats it.
+ */
 #define _GNU_SOURCE
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
 
-static uint64_t seed = 0x9e3779b97f4a7c15ull;
+static uint64_t seed;
 
-/* xorshift: the same sequence every time. */
+/* The last call of a child, in memory shared with its parent. */
+struct call {
+	unsigned int done, cmd;
+	uint64_t args[16];
+};
+
+static struct call *last;
+
+/* xorshift. */
 static uint64_t random64(void)
 {
 	seed ^= seed << 13;
@@ -55,6 +70,14 @@ static uint64_t nasty(struct kfd *k, const void *page)
 	}
 }
 
+static void call(int fd, unsigned int cmd, void *args, const uint64_t *words)
+{
+	last->cmd = cmd;
+	memcpy(last->args, words, sizeof(last->args));
+	kfd_ioctl(fd, cmd, args);
+	last->done++;
+}
+
 static bool skipped(unsigned int nr, const uint64_t *args)
 {
 	/* WAIT_EVENTS could wait for ever. */
@@ -82,7 +105,9 @@ static void nonsense(unsigned int rounds, bool with_vm)
 	else
 		fixture_open_only(&k);
 	for (unsigned int i = 0; i < rounds; i++) {
-		unsigned int nr = random64() % 0x2a, size = random64() % 4 ? 128 : random64() % 512;
+		/* Numbers in use, and now and then one that is not. */
+		unsigned int nr = random64() % 16 ? random64() % 0x2a : random64() & 0xff;
+		unsigned int size = random64() % 4 ? 128 : random64() % 512;
 
 		for (int n = 0; n < 64; n++) {
 			args[n] = nasty(&k, page);
@@ -92,8 +117,8 @@ static void nonsense(unsigned int rounds, bool with_vm)
 		}
 		if (skipped(nr, args))
 			continue;
-		kfd_ioctl(k.fd, _IOC(random64() & 3, AMDKFD_IOCTL_BASE, nr, size),
-			  random64() % 32 ? args : (void *)nasty(&k, page));
+		call(k.fd, _IOC(random64() & 3, AMDKFD_IOCTL_BASE, nr, size),
+		     random64() % 32 ? args : (void *)nasty(&k, page), args);
 	}
 }
 
@@ -112,35 +137,54 @@ static void after(void)
 	EXPECT_OK(ktap_in_child(launch, NULL));
 }
 
-/* Run in a child, which may be killed for what it does, but must not affect others. */
-static void nonsense_in_child(uint64_t start, bool with_vm)
+/* Runs `fn` in a child of 40 s at most, with numbers of its own. Its death is a failure, by SIGALRM a call that hangs. */
+static void in_child(void (*fn)(void))
 {
 	int status;
 	pid_t child;
 
+	last = mmap(NULL, sizeof(*last), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT(last != MAP_FAILED);
+	/* One step of xorshift would only shift the numbers of the next child. */
+	seed = seed * 0xd1342543de82ef95ull + 1;
 	child = fork_child();
 	if (!child) {
-		seed = start;
-		alarm(40);
-		nonsense(4000, with_vm);
+		alarm(40 * ktap_time_factor());
+		fn();
 		ktap_end();
 	}
 	ASSERT(waitpid(child, &status, 0) == child);
-	if (WIFSIGNALED(status))
-		ktap_note("the child ended by signal %d", WTERMSIG(status));
+	if (!EXPECT(WIFEXITED(status), "%s after %u calls, in %#x", strsignal(WTERMSIG(status)),
+		    last->done, last->cmd))
+		for (int i = 0; i < 16; i += 4)
+			ktap_note("%#llx %#llx %#llx %#llx", (unsigned long long)last->args[i],
+				  (unsigned long long)last->args[i + 1],
+				  (unsigned long long)last->args[i + 2],
+				  (unsigned long long)last->args[i + 3]);
+	EXPECT(last->done > 100, "only %u calls", last->done);
 }
 
-TEST_TIMEOUT(fuzz_without_vm, 120)
+static void without_vm(void)
 {
-	for (uint64_t i = 1; i <= 3; i++)
-		nonsense_in_child(i * 0x9e3779b97f4a7c15ull, false);
+	nonsense(4000, false);
+}
+
+static void with_vm(void)
+{
+	nonsense(4000, true);
+}
+
+TEST_TIMEOUT(fuzz_without_vm, 130)
+{
+	for (int i = 0; i < 3; i++)
+		in_child(without_vm);
 	after();
 }
 
 TEST_TIMEOUT(fuzz_with_vm, 180)
 {
-	for (uint64_t i = 1; i <= 4; i++)
-		nonsense_in_child(i * 0xd1342543de82ef95ull, true);
+	for (int i = 0; i < 4; i++)
+		in_child(with_vm);
 	after();
 }
 
@@ -217,17 +261,39 @@ TEST(fuzz_mmap)
 	after();
 }
 
+/* Handles that exist, 1 to 3 of each kind: BOs, contexts, syncobjs, lists. */
+static void render_objects(struct kfd *k)
+{
+	for (int i = 0; i < 3; i++) {
+		union drm_amdgpu_gem_create bo = { .in = { .bo_size = 65536,
+							   .domains = AMDGPU_GEM_DOMAIN_GTT } };
+		union drm_amdgpu_ctx ctx = { .in = { .op = AMDGPU_CTX_OP_ALLOC_CTX } };
+		struct drm_syncobj_create syncobj = { 0 };
+		union drm_amdgpu_bo_list list = { .in = { .operation = AMDGPU_BO_LIST_OP_CREATE } };
+
+		ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_GEM_CREATE, &bo));
+		ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_CTX, &ctx));
+		ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_SYNCOBJ_CREATE, &syncobj));
+		list.in.bo_info_size = sizeof(struct drm_amdgpu_bo_list_entry);
+		ASSERT_OK(kfd_ioctl(k->drm, DRM_IOCTL_AMDGPU_BO_LIST, &list));
+	}
+}
+
 static void render_nonsense(void)
 {
 	static uint64_t args[64];
+	void *page = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct kfd k;
 
 	fixture_open(&k);
+	render_objects(&k);
 	for (int i = 0; i < 6000; i++) {
-		unsigned int nr = random64() % 0xff;
+		unsigned int nr = random64() % 2 ? random64() % 0xff :
+						   DRM_COMMAND_BASE + random64() % 0x20;
 
 		for (int n = 0; n < 64; n++)
-			args[n] = nasty(&k, args);
+			args[n] = random64() % 4 ? nasty(&k, page) :
+						   (random64() % 4) << 32 | random64() % 4;
 		/* GEM_CREATE: do not allocate gigabytes. */
 		if (nr == 0x40 && args[0] < (1ull << 40))
 			args[0] &= 0xffffff;
@@ -237,24 +303,33 @@ static void render_nonsense(void)
 		 */
 		for (int n = 1; n < 4 && nr >= 0xc3 && nr <= 0xcd; n++)
 			args[n] &= ~0xffff0000ull;
-		kfd_ioctl(k.drm, _IOC(random64() & 3, 'd', nr, random64() % 200),
-			  random64() % 16 ? args : (void *)nasty(&k, args));
+		/* SYNCOBJ_WAIT, TIMELINE_WAIT: a time in the past, as nothing signals the syncobjs. */
+		if (nr == 0xc3)
+			args[1] = random64() % 1000;
+		if (nr == 0xca)
+			args[2] = random64() % 1000;
+		call(k.drm, _IOC(random64() & 3, 'd', nr, random64() % 200),
+		     random64() % 16 ? args : (void *)nasty(&k, page), args);
 	}
 }
 
 TEST_TIMEOUT(fuzz_render_node, 120)
 {
-	int status;
-	pid_t child;
-
-	child = fork_child();
-	if (!child) {
-		alarm(40);
-		render_nonsense();
-		ktap_end();
-	}
-	ASSERT(waitpid(child, &status, 0) == child);
-	if (WIFSIGNALED(status))
-		ktap_note("the child ended by signal %d", WTERMSIG(status));
+	for (int i = 0; i < 2; i++)
+		in_child(render_nonsense);
 	after();
+}
+
+int main(int argc, char **argv)
+{
+	const char *given = getenv("FUZZ_SEED");
+
+	if (given)
+		seed = strtoull(given, NULL, 0);
+	else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return 1;
+	/* xorshift maps 0 to itself. */
+	seed |= !seed;
+	printf("# seed: FUZZ_SEED=%#llx\n", (unsigned long long)seed);
+	return ktap_main(argc, argv);
 }
