@@ -13,6 +13,9 @@
 #include "fixture.h"
 
 #define SECONDS 6
+/* What a thread has to do at least, and how much longer it may take. */
+#define MIN_ROUNDS 20
+#define MORE_SECONDS 40
 #define MAX_THREADS 16
 
 static struct fixture f;
@@ -36,10 +39,12 @@ static void *loop(void *data)
 	return NULL;
 }
 
-/* Runs all threads for a while; each must have made progress. */
+/* Runs all threads for a while, and until each has done MIN_ROUNDS. */
 static void run(void (*const *work)(unsigned int, unsigned int), unsigned int count)
 {
 	static struct worker workers[MAX_THREADS];
+	unsigned long least = ~0ul, most = 0;
+	double end;
 
 	stop = false;
 	memset(done, 0, sizeof(done));
@@ -48,11 +53,20 @@ static void run(void (*const *work)(unsigned int, unsigned int), unsigned int co
 		ASSERT(pthread_create(&workers[i].thread, NULL, loop, &workers[i]) == 0);
 	}
 	sleep(SECONDS);
+	end = seconds_now() + MORE_SECONDS * ktap_time_factor();
+	for (unsigned int i = 0; i < count && seconds_now() < end;)
+		if (__atomic_load_n(&done[i], __ATOMIC_RELAXED) < MIN_ROUNDS)
+			usleep(50000);
+		else
+			i++;
 	stop = true;
 	for (unsigned int i = 0; i < count; i++) {
 		pthread_join(workers[i].thread, NULL);
-		EXPECT(done[i] > 0, "thread %u did nothing", i);
+		EXPECT(done[i] >= MIN_ROUNDS, "thread %u: %lu rounds", i, done[i]);
+		least = done[i] < least ? done[i] : least;
+		most = done[i] > most ? done[i] : most;
 	}
+	ktap_note("%lu to %lu rounds of %u threads", least, most, count);
 }
 
 /* The library is not thread-safe: these use the ioctls directly. */

@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "listen.h"
 
 /* Exit destroys its queue, which hangs. */
 static void launch_and_leave(void *data)
@@ -19,24 +20,34 @@ static void launch_and_leave(void *data)
 	EXPECT(fixture_works(&f));
 }
 
-/* Returns as soon as the hang is detected. */
-static void hang(void *data)
+/* Returns as soon as the hang is detected, or as the reset has begun or ended: SMI event `what`. */
+static void hang(void *what)
 {
 	struct kfd_event_data told = { 0 };
 	uint32_t result = 99;
+	int events = -1;
+	char line[16];
 	struct kfd k;
 
-	(void)data;
 	fixture_open(&k);
 	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &told.event_id));
+	if (*(int *)what)
+		events = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(*(int *)what));
 	ASSERT_OK(ktap_in_child(launch_and_leave, NULL));
 	ASSERT_OK(kfd_event_wait(&k, &told, 1, true, WAIT_MS, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
 	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	if (events < 0)
+		return;
+	snprintf(line, sizeof(line), "%x ", *(int *)what);
+	EXPECT(listen_for_line(events, line, NULL));
 }
 
-/* Unbinds the driver `ms` after a hang. Returns the number of resets until the unbind was done. */
-static int unbind_after(unsigned int ms)
+/*
+ * Unbinds the driver after a hang, or after the SMI event `what` that follows if it is not 0. Returns
+ * the number of resets until the unbind was done.
+ */
+static int unbind_after(int what)
 {
 	struct kfd_node node;
 	double start;
@@ -50,8 +61,7 @@ static int unbind_after(unsigned int ms)
 	ASSERT_OK(device_unbind());
 	ASSERT_OK(device_bind());
 	log = kmsg_open();
-	ASSERT_OK(ktap_in_child(hang, NULL));
-	usleep(ms * 1000);
+	ASSERT_OK(ktap_in_child(hang, &what));
 	start = seconds_now();
 	ASSERT_OK(device_unbind());
 	EXPECT(seconds_now() - start < 30, "it took %.1f s", seconds_now() - start);
@@ -68,23 +78,13 @@ TEST_TIMEOUT(unbind_before_reset, 120)
 	EXPECT(unbind_after(0) <= 1);
 }
 
-/* Unbind after the reset has started, retried as a busy machine may miss it the first time. */
-static void unbind_in_reset(unsigned int ms)
-{
-	int resets = 0;
-
-	for (int i = 0; i < 3 && !resets; i++)
-		resets = unbind_after(ms);
-	EXPECT_EQ(resets, 1);
-}
-
 /* The card does not respond for half a second. The unbind waits until it is up. */
 TEST_TIMEOUT(unbind_during_reset, 240)
 {
-	unbind_in_reset(200);
+	EXPECT_EQ(unbind_after(KFD_SMI_EVENT_GPU_PRE_RESET), 1);
 }
 
 TEST_TIMEOUT(unbind_after_reset, 240)
 {
-	unbind_in_reset(700);
+	EXPECT_EQ(unbind_after(KFD_SMI_EVENT_GPU_POST_RESET), 1);
 }
