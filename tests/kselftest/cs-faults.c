@@ -22,8 +22,8 @@ static void expect_others_work(struct cs *cs)
 }
 
 /*
- * Waits for a job with a VM fault. rkfd ends it with EFAULT, and so later jobs of its context on that
- * ring. The C driver only logs the fault: the job succeeds (gmc_v9_0_process_interrupt).
+ * Waits for a job with a VM fault. rkfd ends it with EFAULT, and so later jobs of its context on
+ * that ring. The C driver only logs the fault: the job succeeds (gmc_v9_0_process_interrupt).
  */
 static void expect_fault(struct cs *cs, uint64_t handle)
 {
@@ -131,8 +131,8 @@ TEST(secure_ib_is_einval)
 }
 
 /*
- * Each kind of fault ends the job, in a context of its own; other jobs are unaffected, and read-only
- * memory is unchanged.
+ * Each kind of fault ends the job, in a context of its own; other jobs are unaffected, and
+ * read-only memory is unchanged.
  */
 TEST(faults_do_not_affect_others)
 {

@@ -137,7 +137,10 @@ static void after(void)
 	EXPECT_OK(ktap_in_child(launch, NULL));
 }
 
-/* Runs `fn` in a child of 40 s at most, with numbers of its own. Its death is a failure, by SIGALRM a call that hangs. */
+/*
+ * Runs `fn` in a child of 40 s at most, with numbers of its own. Its death is a failure, by SIGALRM
+ * a call that hangs.
+ */
 static void in_child(void (*fn)(void))
 {
 	int status;
@@ -303,7 +306,9 @@ static void render_nonsense(void)
 		 */
 		for (int n = 1; n < 4 && nr >= 0xc3 && nr <= 0xcd; n++)
 			args[n] &= ~0xffff0000ull;
-		/* SYNCOBJ_WAIT, TIMELINE_WAIT: a time in the past, as nothing signals the syncobjs. */
+		/*
+		 * SYNCOBJ_WAIT, TIMELINE_WAIT: a time in the past, as nothing signals the syncobjs.
+		 */
 		if (nr == 0xc3)
 			args[1] = random64() % 1000;
 		if (nr == 0xca)

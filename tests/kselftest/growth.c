@@ -116,7 +116,9 @@ static void read_slabs(struct memory *m)
 	while ((line = strsep(&rest, "\n"))) {
 		struct slab *slab = &m->slabs[m->count];
 
-		/* Areas of freed memory remain until a purge; those in use are counted by vmalloc. */
+		/*
+		 * Areas of freed memory remain until a purge; those in use are counted by vmalloc.
+		 */
 		if (sscanf(line, "%63s %ld", slab->name, &slab->objects) != 2 ||
 		    !strcmp(slab->name, "vmap_area"))
 			continue;

@@ -274,8 +274,8 @@ TEST_TIMEOUT(same_address_in_two_vms, 120)
 }
 
 /*
- * Both dispatch continuously; neither waits for the other: when the first is done, the other one has
- * a fifth of its rounds behind it.
+ * Both dispatch continuously; neither waits for the other: when the first is done, the other one
+ * has a fifth of its rounds behind it.
  */
 TEST_TIMEOUT(concurrent_dispatches, 120)
 {

@@ -44,8 +44,8 @@ static void hang(void *what)
 }
 
 /*
- * Unbinds the driver after a hang, or after the SMI event `what` that follows if it is not 0. Returns
- * the number of resets until the unbind was done.
+ * Unbinds the driver after a hang, or after the SMI event `what` that follows if it is not 0.
+ * Returns the number of resets until the unbind was done.
  */
 static int unbind_after(int what)
 {

@@ -3,8 +3,8 @@
 //! The control socket: changes knobs and queries state at run time.
 //!
 //! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `hits NAME`,
-//! `stats`, `knobs`, `trace DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID ADDRESS` (the page-table
-//! entries on the walk for an address).
+//! `stats`, `knobs`, `trace DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID
+//! ADDRESS` (the page-table entries on the walk for an address).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -3,8 +3,8 @@
 //! The strict log: every violation by the guest, one line each.
 //!
 //! A line starts with `STRICT:` and contains the unit, the error, the address and the value. The
-//! exit code is nonzero after a line that no `--expect` pattern matches, and if a pattern has matched
-//! fewer lines than expected.
+//! exit code is nonzero after a line that no `--expect` pattern matches, and if a pattern has
+//! matched fewer lines than expected.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,8 +25,9 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Parses `[COUNT:]PATTERN`. COUNT is `N`, `N-M` or `N-` (no limit); without it, `1-`. PATTERN is
-    /// a whole line, in which `*` stands for any text. Returns `None` for a COUNT that nothing fits.
+    /// Parses `[COUNT:]PATTERN`. COUNT is `N`, `N-M` or `N-` (no limit); without it, `1-`. PATTERN
+    /// is a whole line, in which `*` stands for any text. Returns `None` for a COUNT that nothing
+    /// fits.
     pub fn parse(text: &str) -> Option<Self> {
         let count = text.split_once(':').filter(|(count, _)| {
             count.starts_with(|c: char| c.is_ascii_digit())
