@@ -392,8 +392,8 @@ impl Buffer {
         }
     }
 
-    /// Begins a series of accesses, which must be short and must not sleep. `ENODEV` when the driver
-    /// was unbound, as all accesses.
+    /// Begins a series of accesses, which must be short and must not sleep. `ENODEV` when the
+    /// driver was unbound, as all accesses.
     pub(crate) fn access(&self) -> Result<BufferAccess<'_>> {
         Ok(match &self.placement {
             BufferPlacement::System { mem, .. } => BufferAccess::System(mem.access()?),

@@ -3,8 +3,8 @@
 //! DMA: coherent memory, and system pages that are mapped for a device.
 //!
 //! Unlike with `kernel::dma::Coherent`, memory may be allocated outside of probe, and its owner may
-//! outlive the binding of the driver. The DMA API must not be used after an unbind: a [`Device`] has
-//! a list of all allocations and mappings, which are freed and unmapped then.
+//! outlive the binding of the driver. The DMA API must not be used after an unbind: a [`Device`]
+//! has a list of all allocations and mappings, which are freed and unmapped then.
 //!
 //! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
 //!

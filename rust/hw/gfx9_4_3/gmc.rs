@@ -17,9 +17,9 @@ use rkfd_abi::{
 
 use crate::{
     asic::mmio::{Block, Mmio},
-    hw::{
-        gmc::{hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, PteAttrs},
-        McLayout,
+    hw::gmc::{
+        hub_names, hubs, FlushType, GmcVersion, Hub, HubNames, HubNumbers, Level, McLayout,
+        PteAttrs,
     },
 };
 

@@ -143,8 +143,8 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
     }
 }
 
-/// Handles an HDP flush: the model has no HDP cache, so it is only logged, and the set-up of the HDP
-/// checked, without which accesses of the BAR would not have reached VRAM.
+/// Handles an HDP flush: the model has no HDP cache, so it is only logged, and the set-up of the
+/// HDP checked, without which accesses of the BAR would not have reached VRAM.
 fn flush(gpu: &Gpu, path: &str) {
     event!(gpu.trace, "hdp", "flush", "path={path}");
     if gpu.chip.generation == Generation::Gfx9 {
