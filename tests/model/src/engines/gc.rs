@@ -368,7 +368,7 @@ impl Gc {
                 drop(state);
                 let mask = chosen(0) | chosen(1);
                 if mask != 0 {
-                    gpu.sdma.reset_engines(mask, |_| {});
+                    gpu.sdma.soft_reset(mask);
                 }
             }
             Role::Capture => {

@@ -376,19 +376,30 @@ impl Sdma {
             engine.bank().set_boot(boot);
         }
         *lock(&self.doorbells) = Doorbells::default();
-        let running: Vec<bool> = self.engines.iter().map(|e| *lock(&e.running)).collect();
-        let count = running.iter().filter(|r| **r).count();
-        let resets = Resets::new(count.max(1), |_| {});
-        for (engine, running) in self.engines.iter().zip(&running) {
-            if *running {
-                engine.mail.send(Wake::Reset(resets.clone()));
-            } else {
-                engine.bank().reset();
-            }
+        self.reset_now(self.engines.iter());
+    }
+
+    /// Resets engines of `mask` by GRBM_SOFT_RESET. The reset is over when the register is written:
+    /// the driver programs the engine right after it.
+    pub fn soft_reset(&self, mask: u32) {
+        let chosen = |n: &usize| mask >> n & 1 != 0;
+        let engines = self.engines.iter().enumerate();
+        self.reset_now(engines.filter(|(n, _)| chosen(n)).map(|(_, engine)| engine));
+    }
+
+    fn reset_now<'a>(&self, engines: impl Iterator<Item = &'a Shared>) {
+        let (running, idle): (Vec<_>, Vec<_>) = engines.partition(|e| *lock(&e.running));
+        for engine in idle {
+            engine.bank().reset();
         }
-        if count != 0 {
-            resets.wait(RESET_TIMEOUT);
+        if running.is_empty() {
+            return;
         }
+        let resets = Resets::new(running.len(), |_| {});
+        for engine in running {
+            engine.mail.send(Wake::Reset(resets.clone()));
+        }
+        resets.wait(RESET_TIMEOUT);
     }
 }
 

@@ -55,8 +55,16 @@ impl Run {
         }
     }
 
+    /// Connects; the socket exists a moment before it accepts connections.
     fn connect(&self) -> Client {
-        Client::new(&self.folder.join("gpu")).unwrap()
+        let start = Instant::now();
+        loop {
+            match Client::new(&self.folder.join("gpu")) {
+                Ok(client) => return client,
+                Err(e) => assert!(start.elapsed() < Duration::from_secs(20), "{e:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn finish(mut self) -> Output {
