@@ -166,7 +166,10 @@ TEST(runtime_disabled)
 	EXPECT_OK(kfd_queue_destroy(&w.q));
 }
 
-/* A queue with the doorbell of a destroyed one does not receive that queue's exceptions. */
+/*
+ * A queue with the doorbell of a destroyed one does not receive that queue's exceptions. The first
+ * packet is executed or not: nothing waits for it.
+ */
 TEST(doorbell_is_reused)
 {
 	struct watched w;
