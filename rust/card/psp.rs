@@ -504,7 +504,7 @@ impl Psp {
         .inspect_err(|_| {
             dev_err!(
                 cx.dev,
-                "the security processor does not respond {}\n",
+                "the security processor does not respond to {}\n",
                 cmd::name(command).unwrap_or("a command")
             );
         })?;

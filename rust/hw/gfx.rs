@@ -161,17 +161,6 @@ pub(super) trait GfxVersion: Sync {
     /// Returns the default SH_MEM_CONFIG of a VMID.
     fn default_sh_mem_config(user: bool) -> Value<name::SH_MEM_CONFIG>;
 
-    /// See [`GfxNames::with_bank`].
-    fn with_bank<R>(
-        mmio: &Mmio,
-        b: Block<'_>,
-        slot: HqdSlot,
-        vmid: u32,
-        f: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
-        Self::NAMES.with_bank(mmio, b, slot, vmid, f)
-    }
-
     /// Programs further registers of a VMID.
     fn start_vmid(b: Block<'_>, vmid: u32) -> Result {
         let _ = (b, vmid);

@@ -48,7 +48,7 @@ use kernel::{
     prelude::*,
     sync::{Arc, Completion, SpinLock},
     time::{msecs_to_jiffies, Delta},
-    workqueue::{DelayedWork, Queue, RawWorkItem, WorkItem},
+    workqueue::{DelayedWork, Queue, RawWorkItem, Work, WorkItem},
 };
 
 use crate::bindings as ours;
@@ -211,7 +211,8 @@ pub(crate) trait DelayedItem: Sized + Send + Sync + 'static {
 pub(crate) struct Delayed<T: DelayedItem> {
     #[pin]
     work: DelayedWork<Self>,
-    /// Token of the queue from the time that the item is queued until it runs.
+    /// Token of the queue from the time that the item is queued until it runs. The item is queued
+    /// with a delay under this lock only.
     #[pin]
     token: SpinLock<Option<Arc<Token>>>,
     #[pin]
@@ -238,6 +239,15 @@ impl<T: DelayedItem> Delayed<T> {
             item <- item,
         }? Error)
     }
+
+    /// Returns whether the item is queued, or its delay has not passed yet.
+    fn is_pending(&self) -> bool {
+        // SAFETY: The work is a field of `self`, which is valid.
+        let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&self.work)) };
+        // SAFETY: As above; the work was initialised with the object.
+        let busy = unsafe { bindings::work_busy(work) };
+        busy & bindings::wq_misc_consts_WORK_BUSY_PENDING != 0
+    }
 }
 
 impl<T: DelayedItem> Deref for Delayed<T> {
@@ -252,9 +262,16 @@ impl<T: DelayedItem> WorkItem for Delayed<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // The delay has passed; destroying the queue waits for the item from here on.
-        let token = this.token.lock().take();
+        let mut token = this.token.lock();
+        // The delay has passed: destroying the queue waits for this run. If the item was queued
+        // again meanwhile, the token is that of the next run.
+        let ended = if this.is_pending() {
+            None
+        } else {
+            token.take()
+        };
         drop(token);
+        drop(ended);
         T::run(this);
     }
 }

@@ -122,7 +122,7 @@ impl MesHal for Mes {
             ),
         ] {
             active |= run.put(1);
-            Gfx::with_bank(mmio, b, slot(pipe), 0, || {
+            Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
                 b.set(gc::regCP_MES_CNTL, &[(reset, 1)])?;
                 b.wr(gc::regCP_MES_CNTL, active)
             })?;
@@ -160,7 +160,7 @@ impl MesHal for Mes {
             }
             Ok(())
         };
-        Gfx::with_bank(mmio, b, slot(pipe), 0, || {
+        Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
             b.set(gc::regCP_HQD_VMID, &[(gc::CP_HQD_VMID__VMID, 0)])?;
             b.set(
                 gc::regCP_HQD_PQ_DOORBELL_CONTROL,
@@ -174,7 +174,7 @@ impl MesHal for Mes {
 
     fn unload_ring(&self, mmio: &Mmio, pipe: MesPipe) -> Result {
         let b = block(mmio)?;
-        Gfx::with_bank(mmio, b, slot(pipe), 0, || {
+        Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
             let active = |v| gc::CP_HQD_ACTIVE__ACTIVE.get(v) != 0;
             let mut left = Ok(Value::ZERO);
             if active(b.rd(gc::regCP_HQD_ACTIVE)?) {
@@ -202,7 +202,7 @@ impl MesHal for Mes {
 
     fn version(&self, mmio: &Mmio, pipe: MesPipe) -> Result<MesVersion> {
         let b = block(mmio)?;
-        let word = Gfx::with_bank(mmio, b, slot(pipe), 0, || b.rd(gc::regCP_MES_GP3_LO))?;
+        let word = Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || b.rd(gc::regCP_MES_GP3_LO))?;
         Ok(MesVersion {
             scheduler: VERSION.get(word),
             api: API_VERSION.get(word),
@@ -278,7 +278,7 @@ impl MesHal for Mes {
         ];
         let mut out = dump_slot(mmio, slot(pipe), REGS.len())?;
         let b = block(mmio)?;
-        Gfx::with_bank(mmio, b, slot(pipe), 0, || {
+        Gfx::NAMES.with_bank(mmio, b, slot(pipe), 0, || {
             for reg in REGS {
                 // Capacity is reserved before the lock: no allocation under it.
                 out.push_within_capacity((reg.name, b.rd(reg)?.raw()))?;

@@ -73,7 +73,7 @@ impl KiqHal for Kiq {
 
     fn merge(&self, mmio: &Mmio, xcc: Xcc, mqd: &mut [u32]) -> Result {
         let b = mmio.xcc(xcc)?;
-        Gfx::with_bank(mmio, b, KIQ, 0, || {
+        Gfx::NAMES.with_bank(mmio, b, KIQ, 0, || {
             for (reg, word, ours) in KIQ_RESET_MERGE {
                 let word = mqd.get_mut(*word).ok_or(EINVAL)?;
                 *word = (*word & ours) | (b.rd(*reg)?.raw() & !ours);
@@ -90,7 +90,7 @@ impl KiqHal for Kiq {
             &[(gc::RLC_CP_SCHEDULERS__scheduler0, slot | 0x80)],
         )?;
         let word = |i: usize| mqd.get(i).copied().ok_or(EINVAL);
-        Gfx::with_bank(mmio, b, KIQ, 0, || {
+        Gfx::NAMES.with_bank(mmio, b, KIQ, 0, || {
             let load = |list: &[(Reg<Untyped>, usize)]| -> Result {
                 for (reg, i) in list {
                     b.wr(*reg, word(*i)?)?;
@@ -151,7 +151,7 @@ impl KiqHal for Kiq {
 
     fn stop(&self, mmio: &Mmio, xcc: Xcc) -> Result {
         let b = mmio.xcc(xcc)?;
-        Gfx::with_bank(mmio, b, KIQ, 0, || {
+        Gfx::NAMES.with_bank(mmio, b, KIQ, 0, || {
             let dequeued = dequeue(b);
             b.wr(gc::regCP_HQD_IQ_TIMER, 0)?;
             b.wr(gc::regCP_HQD_IB_CONTROL, 0)?;

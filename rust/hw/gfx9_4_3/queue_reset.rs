@@ -32,7 +32,7 @@ fn is_active(b: Block<'_>) -> Result<bool> {
 /// `ETIMEDOUT` when the RLC does not respond.
 pub(super) fn doorbell(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {
     let b = mmio.xcc(xcc)?;
-    Gfx::with_bank(mmio, b, slot, 0, || {
+    Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
         in_safe_mode(b, || {
             if !is_active(b)? {
                 return Ok(None);
@@ -48,7 +48,7 @@ pub(super) fn doorbell(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u3
 /// Resets the queue in a slot of MEC 1. `ETIMEDOUT` when it stays active.
 pub(super) fn reset(mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result {
     let b = mmio.xcc(xcc)?;
-    Gfx::with_bank(mmio, b, slot, 0, || {
+    Gfx::NAMES.with_bank(mmio, b, slot, 0, || {
         in_safe_mode(b, || dequeue_and_wait(b, slot))
     })
 }

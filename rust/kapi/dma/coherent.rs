@@ -8,7 +8,8 @@ use kernel::{
     bindings,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{rcu, Arc}, //
+    sync::{rcu, Arc},
+    transmute::{AsBytes, FromBytes},
 };
 
 use super::device::{Device, Memory, Registered};
@@ -160,34 +161,38 @@ impl Access<'_> {
         Ok(unsafe { self.memory.cpu.as_ptr().add(offset) }.cast())
     }
 
+    fn read<T: FromBytes>(&self, offset: usize) -> Result<T> {
+        let ptr = self.at::<T>(offset, 1)?;
+        // SAFETY: `at()` returns a valid, aligned address of bytes that are any `T`; the guard
+        // keeps the memory.
+        Ok(unsafe { ptr.read_volatile() })
+    }
+
+    fn write<T: AsBytes>(&self, offset: usize, value: T) -> Result {
+        let ptr = self.at::<T>(offset, 1)?;
+        // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
+        unsafe { ptr.write_volatile(value) };
+        Ok(())
+    }
+
     /// Reads the dword at byte `offset`. `EINVAL` out of bounds or unaligned, as all accesses.
     pub(crate) fn read32(&self, offset: usize) -> Result<u32> {
-        let ptr = self.at::<u32>(offset, 1)?;
-        // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
-        Ok(unsafe { ptr.read_volatile() })
+        self.read(offset)
     }
 
     /// Writes the dword at byte `offset`.
     pub(crate) fn write32(&self, offset: usize, value: u32) -> Result {
-        let ptr = self.at::<u32>(offset, 1)?;
-        // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
-        unsafe { ptr.write_volatile(value) };
-        Ok(())
+        self.write(offset, value)
     }
 
     /// Reads the qword at byte `offset`.
     pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
-        let ptr = self.at::<u64>(offset, 1)?;
-        // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
-        Ok(unsafe { ptr.read_volatile() })
+        self.read(offset)
     }
 
     /// Writes the qword at byte `offset`.
     pub(crate) fn write64(&self, offset: usize, value: u64) -> Result {
-        let ptr = self.at::<u64>(offset, 1)?;
-        // SAFETY: `at()` returns a valid, aligned address; the guard keeps the memory.
-        unsafe { ptr.write_volatile(value) };
-        Ok(())
+        self.write(offset, value)
     }
 
     /// Writes dwords from byte `offset` on, in ascending order.
