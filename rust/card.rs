@@ -171,8 +171,7 @@ impl Card {
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
-        generation.nbio.start(&mmio, generation.caps.hdp_remap)?;
-        generation.gmc.start_hdp(&mmio, &layout)?;
+        hub.open(&layout)?;
         config.rev_id = generation.nbio.rev_id(&mmio)?;
         let closing = ScopeGuard::new_with_data(mmio.clone(), |mmio| {
             // The probe has failed already; the error of the close adds nothing.

@@ -13,7 +13,7 @@ use kernel::{
 
 use crate::{
     asic::mmio::Mmio,
-    hw::{FlushType, Generation},
+    hw::{FlushType, Generation, McLayout},
 };
 
 /// The registers of a card and the HALs of its generation.
@@ -81,9 +81,14 @@ impl Hub {
         *self.closed.lock() = true;
     }
 
-    /// Ends [`Hub::close`]. The bus interface has to be set up.
-    pub(crate) fn open(&self) {
+    /// Sets up the bus interface: NBIO and HDP. Ends [`Hub::close`]. Errors as accesses of
+    /// registers.
+    pub(crate) fn open(&self, layout: &McLayout) -> Result {
+        let g = self.generation;
+        g.nbio.start(&self.mmio, g.caps.hdp_remap)?;
+        g.gmc.start_hdp(&self.mmio, layout)?;
         *self.closed.lock() = false;
+        Ok(())
     }
 
     /// Flushes the HDP: CPU writes to VRAM become visible to the GPU.

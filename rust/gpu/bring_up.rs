@@ -41,9 +41,7 @@ impl Gpu {
         let mmio = self.mmio()?;
         let g = self.generation();
         kapi::pci::set_master(self.pdev());
-        g.nbio.start(mmio, g.caps.hdp_remap)?;
-        g.gmc.start_hdp(mmio, self.layout())?;
-        self.hub().open();
+        self.hub().open(self.layout())?;
         self.restore_vram()?;
         self.gart().restore()?;
         self.vram()
