@@ -14,7 +14,7 @@
 #include "kfd.h"
 #include "sdma-queue.h"
 
-#define ROUNDS 7u
+#define ROUNDS 31u
 #define MAX_LIVE 100u
 
 static int failed(const char *what, int err)
