@@ -28,7 +28,7 @@ pub(crate) const NO_ID: u32 = u32::MAX;
 /// The queues of a process, by id.
 pub(crate) struct QueueTable {
     ids: IdPool,
-    queues: RBTree<u32, Queue>,
+    queues: RBTree<u32, KBox<Queue>>,
 }
 
 /// Result of [`QueueTable::create`].
@@ -89,12 +89,12 @@ impl QueueTable {
 
     /// Returns the queue with this id.
     pub(crate) fn get(&self, id: u32) -> Option<&Queue> {
-        self.queues.get(&id)
+        self.queues.get(&id).map(|queue| &**queue)
     }
 
     /// Returns the queue with this id.
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Queue> {
-        self.queues.get_mut(&id)
+        self.queues.get_mut(&id).map(|queue| &mut **queue)
     }
 
     /// Returns whether the process has no queue.
@@ -104,7 +104,7 @@ impl QueueTable {
 
     /// Iterates over all queues in the order of their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> {
-        self.queues.iter().map(|(id, queue)| (*id, queue))
+        self.queues.iter().map(|(id, queue)| (*id, &**queue))
     }
 
     /// Iterates over the queues on a GPU.

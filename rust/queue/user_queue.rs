@@ -59,7 +59,7 @@ impl Queue {
         mut buffers: QueueBuffers,
         request: &QueueRequest,
         steps: &mut Steps,
-    ) -> Result<Self> {
+    ) -> Result<KBox<Self>> {
         let dqm = target.node.dqm();
         let mut wptr_kernel = 0;
         if dqm.reads_wptr() {
@@ -88,7 +88,8 @@ impl Queue {
         });
         let hw = dqm.new_queue(&target.slot, id, spec.clone())?;
         steps.mark(id, c"mqd");
-        Ok(Self {
+        let queue = KBox::new_uninit(GFP_KERNEL)?;
+        Ok(queue.write(Self {
             hw,
             _exceptions: target.exceptions.register(doorbell.id()),
             sdma,
@@ -97,7 +98,7 @@ impl Queue {
             target,
             spec,
             metadata_size: request.metadata_size,
-        })
+        }))
     }
 
     /// Adds the queue to the device queue manager, which maps it if it is runnable. `is_first`
