@@ -63,7 +63,7 @@ fn add_frame(gpu: &Gpu, queue: &DqmQueue) -> Result<AddQueue> {
         vm_context_control: g.need_mes()?.vm_context_control(),
         tba: map.tba,
         tma: map.tma,
-        keep_context: runtime,
+        skip_process_ctx_clear: runtime,
         process_context: queue.slot().context(),
         gang_context: queue.context(),
         priority: priority(&spec),
@@ -82,7 +82,7 @@ impl Mes {
     }
 
     /// Sends ADD_QUEUE for an active queue, unless it is mapped. `ETIMEDOUT` when MES did not write
-    /// a status; the queue is removed then. `EIO` when MES refuses.
+    /// a status; the queue is removed then. `EIO` for an error status.
     fn add(&self, gpu: &Gpu, queue: &DqmQueue) -> Result {
         {
             let state = queue.state.lock();
@@ -93,10 +93,10 @@ impl Mes {
         let frame = add_frame(gpu, queue)?;
         queue.slot().state.lock().in_scheduler = true;
         let doorbell = frame.doorbell;
-        match gpu.mes()?.schedule(gpu, &frame) {
+        match gpu.mes()?.submit(gpu, &frame) {
             Ok(()) => {}
-            Err(Failure::Silent) => {
-                // Unknown whether MES added it: remove it.
+            Err(Failure::NoStatus) => {
+                // The queue may have been added.
                 let queue_type = frame.queue_type;
                 self.reset(gpu, queue_type, doorbell, queue.context(), false)?;
                 return Err(ETIMEDOUT);
@@ -128,8 +128,8 @@ impl Mes {
             gang_context: queue.context(),
             after_reset: false,
         };
-        let removed = gpu.mes()?.schedule(gpu, &frame);
-        if let Err(Failure::Dead(e)) = removed {
+        let removed = gpu.mes()?.submit(gpu, &frame);
+        if let Err(Failure::NotCompleted(e)) = removed {
             return Err(e);
         }
         if removed.is_err() {
@@ -137,8 +137,8 @@ impl Mes {
                 gpu.dev(),
                 "queue with doorbell {doorbell:#x} was not removed, resetting it\n"
             );
-            let responded = removed != Err(Failure::Silent);
-            self.reset(gpu, queue_type, doorbell, queue.context(), responded)?;
+            let has_status = removed != Err(Failure::NoStatus);
+            self.reset(gpu, queue_type, doorbell, queue.context(), has_status)?;
         }
         queue.state.lock().mapped = false;
         self.trace(gpu, queue, doorbell, false);
@@ -148,8 +148,8 @@ impl Mes {
         Ok(())
     }
 
-    /// Resets a queue and removes it from MES. Wedges the card when that fails. If MES did not
-    /// write a status before (`responded` is false), it may not know the queue: an API error is
+    /// Resets a queue and removes it from MES. Wedges the card when that fails. Without a status of
+    /// the frame before (`has_status` is false) the queue may not be in MES: an API error is
     /// ignored.
     fn reset(
         &self,
@@ -157,11 +157,11 @@ impl Mes {
         queue_type: QueueType,
         doorbell: u32,
         gang_context: u64,
-        responded: bool,
+        has_status: bool,
     ) -> Result {
         let mes = gpu.mes()?;
         let reset = mes
-            .schedule(
+            .submit(
                 gpu,
                 &ResetQueue {
                     queue_type,
@@ -169,19 +169,19 @@ impl Mes {
                 },
             )
             .and_then(|()| {
-                mes.schedule(
+                mes.submit(
                     gpu,
                     &RemoveQueue {
                         queue_type,
                         doorbell,
                         gang_context,
-                        after_reset: mes.removes_after_reset(),
+                        after_reset: mes.has_remove_after_reset(),
                     },
                 )
             });
         match reset {
             Ok(()) => Ok(()),
-            Err(Failure::Refused(e)) if !responded && e.category == abi::error_category::API => {
+            Err(Failure::Status(e)) if !has_status && e.category == abi::error_category::API => {
                 Ok(())
             }
             Err(failure) => {
@@ -297,7 +297,7 @@ impl SchedOps for Mes {
             process_context: process.context(),
             flush: false,
         };
-        Ok(gpu.mes()?.schedule(gpu, &frame)?)
+        Ok(gpu.mes()?.submit(gpu, &frame)?)
     }
 
     fn leave(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
@@ -309,7 +309,7 @@ impl SchedOps for Mes {
             process_context: process.context(),
             flush: true,
         };
-        Ok(gpu.mes()?.schedule(gpu, &frame)?)
+        Ok(gpu.mes()?.submit(gpu, &frame)?)
     }
 
     fn runlists(&self) -> u64 {

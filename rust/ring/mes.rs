@@ -96,29 +96,29 @@ impl Mes {
         let mmio = card.mmio()?;
         let resources = hal.resources(mmio)?;
         let doorbells: [u32; MES_PRIORITIES] = card.doorbells().aggregated();
-        let tell = |ring: &mut Ring, pipe, later| -> Result {
+        let set_hw_resources = |ring: &mut Ring, pipe, min_resources_1| -> Result {
             let version = hal.version(mmio, pipe)?.scheduler;
             let timer = if version < HAS_OVERSUBSCRIPTION_TIMER {
                 0
             } else {
                 OVERSUBSCRIPTION_TIMER
             };
-            let schedules = pipe == MesPipe::Scheduler;
+            let is_scheduler = pipe == MesPipe::Scheduler;
             let frame = SetResources {
-                hands_out: schedules.then_some((&resources, doorbells)),
+                schedulable: is_scheduler.then_some((&resources, doorbells)),
                 bases: &resources,
                 context: ring.context_addr(),
                 status_fence: ring.status_fence_addr(),
                 oversubscription_timer: timer,
             };
             ring.submit(card, &frame)?;
-            if version >= later {
+            if version >= min_resources_1 {
                 let cleaner_fence = ring.cleaner_fence_addr();
                 ring.submit(card, &SetResources1 { cleaner_fence })?;
             }
             Ok(())
         };
-        tell(kiq, MesPipe::Kiq, 0)?;
+        set_hw_resources(kiq, MesPipe::Kiq, 0)?;
         hal.enable_unmapped_doorbells(mmio)?;
         scheduler.write_mqd(card)?;
         kiq.submit(
@@ -130,7 +130,7 @@ impl Mes {
                 wptr: scheduler.wptr_addr(),
             },
         )?;
-        tell(scheduler, MesPipe::Scheduler, HAS_RESOURCES_1)?;
+        set_hw_resources(scheduler, MesPipe::Scheduler, HAS_RESOURCES_1)?;
         hal.set_aggregated_doorbells(mmio, &doorbells)?;
         scheduler.submit(card, &QueryStatus)?;
         Ok(())
@@ -162,14 +162,14 @@ impl Mes {
         }
     }
 
-    /// Sends a frame to the scheduler pipe and waits until it was processed. Wedges the card when
-    /// MES does not respond. Errors as [`Failure`].
-    pub(crate) fn schedule<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
+    /// Submits a frame to the scheduler pipe and polls for its completion. Wedges the card when MES
+    /// does not respond. Errors as [`Failure`].
+    pub(crate) fn submit<F: Frame>(&self, card: &Card, frame: &F) -> Result<(), Failure> {
         self.scheduler.lock().submit(card, frame)
     }
 
     /// Returns whether the firmware accepts REMOVE_QUEUE for a queue that was reset.
-    pub(crate) fn removes_after_reset(&self) -> bool {
+    pub(crate) fn has_remove_after_reset(&self) -> bool {
         self.version.scheduler >= HAS_REMOVE_AFTER_RESET
     }
 

@@ -13,7 +13,7 @@ const PIPES: [(MesPipe, &str); 2] = [
 ];
 
 impl Mes {
-    /// Prints the firmware version and, per ring, its pointers, frames sent, failures and
+    /// Prints the firmware version and, per ring, its pointers, frames submitted, failures and
     /// registers.
     pub(crate) fn show(&self, card: &Card, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let v = self.version;
@@ -24,13 +24,13 @@ impl Mes {
         )?;
         for (pipe, name) in PIPES {
             let s = self.ring(pipe).lock().state();
-            let state = if s.dead { "dead" } else { "running" };
+            let state = if s.hung { "hung" } else { "running" };
             writeln!(
                 f,
-                "  {name}: type MES, {state}, doorbell {:#x}, wptr {:#x}, emitted {}, answered {}",
-                s.doorbell, s.wptr, s.fence, s.answered
+                "  {name}: type MES, {state}, doorbell {:#x}, wptr {:#x}, emitted {}, signaled {}",
+                s.doorbell, s.wptr, s.emitted, s.signaled
             )?;
-            for (op, count) in s.sent.iter().enumerate().filter(|(_, n)| **n > 0) {
+            for (op, count) in s.submitted.iter().enumerate().filter(|(_, n)| **n > 0) {
                 writeln!(f, "    {} {count}", op_name(op as u8))?;
             }
             match s.last {

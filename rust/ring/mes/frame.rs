@@ -46,19 +46,19 @@ impl QueueType {
 
 /// SET_HW_RESOURCES: hardware resources of a pipe and its behaviour.
 pub(super) struct SetResources<'a> {
-    /// VMIDs, queue slots and aggregated doorbells; `None` for the pipe that does not schedule.
-    pub(super) hands_out: Option<(&'a MesResources, [u32; MES_PRIORITIES])>,
+    /// VMIDs, queue slots and aggregated doorbells; `None` for the KIQ pipe.
+    pub(super) schedulable: Option<(&'a MesResources, [u32; MES_PRIORITIES])>,
     /// Register apertures.
     pub(super) bases: &'a MesResources,
     /// GPU address of the pipe's scheduler context.
     pub(super) context: u64,
     /// GPU address at which QUERY_SCHEDULER_STATUS signals its fence.
     pub(super) status_fence: u64,
-    /// Interval at which MES looks for waiting queues whose doorbell was not rung; unknown unit.
+    /// Interval at which MES polls unmapped queues for work; unknown unit.
     pub(super) oversubscription_timer: u32,
 }
 
-/// Handling of doorbells of unmapped queues: MES looks up which queue was rung.
+/// `unmapped_doorbell_handling`: MES identifies the queue by its doorbell.
 const UNMAPPED_DOORBELLS_BASIC_PLUS: u32 = 2;
 
 impl Frame for SetResources<'_> {
@@ -67,7 +67,7 @@ impl Frame for SetResources<'_> {
 
     fn fill(&self, words: &mut Words) {
         use abi::set_hw_rsrc::*;
-        if let Some((r, doorbells)) = &self.hands_out {
+        if let Some((r, doorbells)) = &self.schedulable {
             VMID_MASK_MMHUB.set(words, r.vmid_mask_mmhub);
             VMID_MASK_GFXHUB.set(words, r.vmid_mask_gfxhub);
             for (array, values) in [
@@ -137,8 +137,8 @@ pub(crate) struct AddQueue {
     /// First-level trap handler, 0 for none, and its memory.
     pub(crate) tba: u64,
     pub(crate) tma: u64,
-    /// MES keeps its context of the process: a debugger has set it.
-    pub(crate) keep_context: bool,
+    /// The process context is not cleared: SET_SHADER_DEBUGGER has initialized it.
+    pub(crate) skip_process_ctx_clear: bool,
     /// GPU address of the process context of MES.
     pub(crate) process_context: u64,
     /// GPU address of the gang context of MES.
@@ -189,7 +189,7 @@ impl Frame for AddQueue {
         IS_KFD_PROCESS.set(words, 1);
         TRAP_EN.set(words, 1);
         IS_AQL_QUEUE.set(words, self.aql.into());
-        SKIP_PROCESS_CTX_CLEAR.set(words, self.keep_context.into());
+        SKIP_PROCESS_CTX_CLEAR.set(words, self.skip_process_ctx_clear.into());
     }
 
     fn doorbell(&self) -> u32 {

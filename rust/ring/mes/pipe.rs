@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A MES ring: memory, submission of frames and their results.
+//! A MES ring: memory, submission of frames, their fences and status words.
 
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 use rkfd_abi::mes as abi;
@@ -32,7 +32,7 @@ const FENCE: usize = POINTERS + 128;
 /// Scheduler context of the firmware.
 const CONTEXT: usize = POINTERS + 192;
 const STATUS_FENCE: usize = POINTERS + 256;
-/// Status words of the last frames, used in turn: a late result does not reach another frame.
+/// Status words of the last frames, used in turn: a late write does not hit that of another frame.
 const STATUS: usize = POINTERS + 1024;
 const STATUS_SLOTS: usize = 64;
 const CLEANER_FENCE: usize = POINTERS + PAGE_SIZE;
@@ -41,8 +41,8 @@ const EOP_BYTES: usize = 2048;
 const MQD: usize = EOP + PAGE_SIZE;
 const TOTAL: usize = MQD + PAGE_SIZE;
 
-/// Status word of a frame that succeeded.
-const DONE: u64 = 1;
+/// Status word of a frame that succeeded (`api_completion_fence_value`).
+const SUCCESS: u64 = 1;
 /// Timeout of a frame. `mes_v12_0_submit_pkt_and_poll_completion()`: 2.1 s.
 const TIMEOUT_MS: i64 = 2100;
 
@@ -52,51 +52,51 @@ const OPCODES: usize = 24;
 /// Failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The firmware returned this error word: `EIO`.
-    Refused(abi::ErrorWord),
-    /// The firmware processed the frame, but did not write its status: `ETIMEDOUT`.
-    Silent,
-    /// The firmware does not respond (`ETIME`), or the frame was not sent: the GPU is hung (`EIO`)
-    /// or gone (`ENODEV`).
-    Dead(Error),
+    /// The status word is this error: `EIO`.
+    Status(abi::ErrorWord),
+    /// The fence signaled, but the status word was not written: `ETIMEDOUT`.
+    NoStatus,
+    /// The fence did not signal (`ETIME`), or the frame was not submitted: the GPU is hung (`EIO`)
+    /// or the driver was unbound (`ENODEV`).
+    NotCompleted(Error),
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(_) => EIO,
-            Failure::Silent => ETIMEDOUT,
-            Failure::Dead(e) => e,
+            Failure::Status(_) => EIO,
+            Failure::NoStatus => ETIMEDOUT,
+            Failure::NotCompleted(e) => e,
         }
     }
 }
 
 impl From<Error> for Failure {
-    /// Nothing was sent.
+    /// Nothing was submitted.
     fn from(e: Error) -> Self {
-        Self::Dead(e)
+        Self::NotCompleted(e)
     }
 }
 
-/// Prints an error word.
-struct Said(abi::ErrorWord);
+/// Formats an error word for the log.
+struct ErrorText(abi::ErrorWord);
 
-impl fmt::Display for Said {
+impl fmt::Display for ErrorText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = match self.0.category {
+        let category = match self.0.category {
             abi::error_category::API => "the API",
             abi::error_category::SCHEDULING => "the scheduler",
             _ => "an unknown category",
         };
         write!(
             f,
-            "error {} of {by} in {}",
+            "error {} of {category} in {}",
             self.0.code,
             op_name(self.0.opcode)
         )?;
         if self.0.opcode == abi::op::MISC {
-            let what = abi::misc_op_name(self.0.misc).unwrap_or("unknown");
-            write!(f, " ({what})")?;
+            let name = abi::misc_op_name(self.0.misc).unwrap_or("unknown");
+            write!(f, " ({name})")?;
         }
         Ok(())
     }
@@ -109,14 +109,14 @@ pub(crate) struct State {
     pub(crate) doorbell: u32,
     /// Write pointer in dwords.
     pub(crate) wptr: u64,
-    /// Fence of the last frame sent.
-    pub(crate) fence: u32,
+    /// Fence of the last frame submitted.
+    pub(crate) emitted: u32,
     /// Fence in memory.
-    pub(crate) answered: u32,
-    /// The firmware did not respond: the ring is no longer used.
-    pub(crate) dead: bool,
-    /// Frames sent, per opcode.
-    pub(crate) sent: [u32; OPCODES],
+    pub(crate) signaled: u32,
+    /// A frame timed out: the ring is no longer used.
+    pub(crate) hung: bool,
+    /// Frames submitted, per opcode.
+    pub(crate) submitted: [u32; OPCODES],
     /// Number of frames that failed.
     pub(crate) failures: u32,
     /// Last error word.
@@ -130,9 +130,9 @@ pub(super) struct Ring {
     /// The MQD as it was written last. In advance: nothing is allocated under the ring's lock,
     /// which MMU notifiers take.
     image: KVec<u32>,
-    fence: u32,
-    dead: bool,
-    sent: [u32; OPCODES],
+    emitted: u32,
+    hung: bool,
+    submitted: [u32; OPCODES],
     failures: u32,
     last: Option<abi::ErrorWord>,
 }
@@ -157,19 +157,19 @@ impl Ring {
             pipe,
             writer,
             image: KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?,
-            fence: 0,
-            dead: false,
-            sent: [0; OPCODES],
+            emitted: 0,
+            hung: false,
+            submitted: [0; OPCODES],
             failures: 0,
             last: None,
         })
     }
 
-    /// Empties the ring, for a new start of the hardware; also a ring that was declared dead.
+    /// Empties the ring before the hardware is restarted, and clears the hung state.
     pub(super) fn reset(&mut self) -> Result {
         self.writer.buffer().write32(FENCE, 0)?;
-        self.fence = 0;
-        self.dead = false;
+        self.emitted = 0;
+        self.hung = false;
         self.writer.reset()
     }
 
@@ -254,96 +254,98 @@ impl Ring {
         State {
             doorbell: self.writer.doorbell(),
             wptr: self.writer.wptr(),
-            fence: self.fence,
-            answered: self.writer.buffer().read32(FENCE).unwrap_or(0),
-            dead: self.dead,
-            sent: self.sent,
+            emitted: self.emitted,
+            signaled: self.writer.buffer().read32(FENCE).unwrap_or(0),
+            hung: self.hung,
+            submitted: self.submitted,
             failures: self.failures,
             last: self.last,
         }
     }
 
-    /// Sends a frame and waits until it was processed. Wedges the card when that takes longer than
-    /// 2.1 s. Allocates no memory. Errors as [`Failure`].
+    /// Submits a frame and polls for its completion. Wedges the card after 2.1 s. Allocates no
+    /// memory. Errors as [`Failure`].
     pub(super) fn submit<F: Frame>(&mut self, card: &Card, frame: &F) -> Result<(), Failure> {
         card.check_usable()?;
-        if self.dead {
-            return Err(Failure::Dead(EIO));
+        if self.hung {
+            return Err(Failure::NotCompleted(EIO));
         }
         let timer = trace::MesTimer::start();
-        let fence = self.fence.wrapping_add(1);
-        let status = STATUS + fence as usize % STATUS_SLOTS * 8;
-        self.writer.buffer().write64(status, 0)?;
+        let fence = self.emitted.wrapping_add(1);
+        let status_offset = STATUS + fence as usize % STATUS_SLOTS * 8;
+        self.writer.buffer().write64(status_offset, 0)?;
         let mut words = [0; 2 * abi::FRAME_DWORDS];
         let (first, second) = words.split_at_mut(abi::FRAME_DWORDS);
-        write_frame(first, frame, self.addr(status), DONE)?;
+        write_frame(first, frame, self.addr(status_offset), SUCCESS)?;
         write_frame(second, &QueryStatus, self.addr(FENCE), fence.into())?;
         let first: &Words = (&*first).try_into().map_err(|_| EINVAL)?;
         let pipe = self.pipe as u32;
         trace::mes_submit(card.id(), pipe, F::NAME, frame.doorbell(), fence, first);
         self.writer.send(card, &words, F::NAME)?;
-        self.fence = fence;
-        if let Some(count) = self.sent.get_mut(usize::from(F::SHAPE.opcode)) {
+        self.emitted = fence;
+        if let Some(count) = self.submitted.get_mut(usize::from(F::SHAPE.opcode)) {
             *count += 1;
         }
-        let result = self.wait(card, fence).and_then(|()| self.result(status));
+        let result = self
+            .poll_fence(card, fence)
+            .and_then(|()| self.read_status(status_offset));
         timer.end(card.id(), pipe, F::NAME, fence, result.map_err(Error::from));
         if let Err(failure) = result {
-            self.note(card, F::SHAPE, failure);
+            self.report(card, F::SHAPE, failure);
         }
         result
     }
 
-    fn wait(&mut self, card: &Card, fence: u32) -> Result<(), Failure> {
+    fn poll_fence(&mut self, card: &Card, fence: u32) -> Result<(), Failure> {
         let buffer = self.writer.buffer();
-        let answered = wait(TIMEOUT_MS, || {
-            let answered = buffer.read32(FENCE)? == fence;
-            if !answered {
+        let polled = wait(TIMEOUT_MS, || {
+            let signaled = buffer.read32(FENCE)? == fence;
+            if !signaled {
                 card.check_usable()?;
             }
-            Ok(answered)
+            Ok(signaled)
         });
-        if answered == Err(ETIMEDOUT) {
-            self.dead = true;
-            return Err(Failure::Dead(ETIME));
+        if polled == Err(ETIMEDOUT) {
+            self.hung = true;
+            return Err(Failure::NotCompleted(ETIME));
         }
-        answered?;
+        polled?;
         // The firmware does not report a read pointer.
         self.writer.all_read()?;
         Ok(())
     }
 
-    fn result(&self, status: usize) -> Result<(), Failure> {
+    fn read_status(&self, offset: usize) -> Result<(), Failure> {
         barrier::mb(barrier::Full);
-        let said = self.writer.buffer().read64(status)?;
-        if said as u32 != 0 {
+        let status = self.writer.buffer().read64(offset)?;
+        if status as u32 != 0 {
             return Ok(());
         }
-        Err(abi::ErrorWord::decode(said).map_or(Failure::Silent, Failure::Refused))
+        Err(abi::ErrorWord::decode(status).map_or(Failure::NoStatus, Failure::Status))
     }
 
     /// Logs a failure. Wedges the card when the firmware does not respond.
-    fn note(&mut self, card: &Card, shape: &abi::Frame, failure: Failure) {
+    fn report(&mut self, card: &Card, shape: &abi::Frame, failure: Failure) {
         let pipe = self.pipe as u32;
         self.failures += 1;
         match failure {
-            Failure::Refused(word) => {
+            Failure::Status(word) => {
                 self.last = Some(word);
                 dev_err!(
                     card.dev(),
-                    "MES({pipe}) refused {}: {}\n",
+                    "MES({pipe}) failed {}: {}\n",
                     shape.name,
-                    Said(word)
+                    ErrorText(word)
                 );
             }
-            Failure::Silent => {
+            Failure::NoStatus => {
                 dev_err!(
                     card.dev(),
                     "MES({pipe}) did not write the status of {}\n",
                     shape.name
                 );
             }
-            Failure::Dead(_) if self.dead => {
+            Failure::NotCompleted(_) if self.hung => {
                 dev_err!(
                     card.dev(),
                     "MES({pipe}) failed to respond to {} within {TIMEOUT_MS} ms\n",
@@ -351,7 +353,7 @@ impl Ring {
                 );
                 card.wedge("MES does not respond");
             }
-            Failure::Dead(_) => {}
+            Failure::NotCompleted(_) => {}
         }
     }
 }
