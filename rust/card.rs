@@ -249,14 +249,14 @@ impl Card {
         self.pdev.as_ref()
     }
 
-    /// Returns the registers, or `ENODEV` when the driver was unbound.
+    /// Returns the registers, or `ENODEV` when the device is unplugged.
     pub(crate) fn mmio(&self) -> Result<&Mmio> {
         self.hub.mmio()
     }
 
-    /// Returns whether the driver was unbound.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.hub.is_gone()
+    /// Returns whether the device is unplugged: the driver was unbound.
+    pub(crate) fn is_unplugged(&self) -> bool {
+        self.hub.is_unplugged()
     }
 
     /// Returns the health.
@@ -266,13 +266,13 @@ impl Card {
 
     /// Returns whether the card is hung, or under reset by another task.
     pub(crate) fn is_hung(&self) -> bool {
-        self.health.is_bad()
+        self.health.is_unusable()
     }
 
-    /// Returns `ENODEV` when the driver was unbound, `EIO` when the card is hung or under reset by
+    /// Returns `ENODEV` when the device is unplugged, `EIO` when the card is hung or under reset by
     /// another task.
     pub(crate) fn check_usable(&self) -> Result {
-        if self.is_gone() {
+        if self.is_unplugged() {
             return Err(ENODEV);
         }
         if self.is_hung() {
@@ -282,7 +282,7 @@ impl Card {
     }
 
     /// Returns the value of the register at dword `address`, or `None` if user space may not read
-    /// it. `ENODEV` when the driver was unbound.
+    /// it. `ENODEV` when the device is unplugged.
     pub(crate) fn user_register(&self, address: u32) -> Result<Option<u32>> {
         self.generation().gfx.user_register(self.mmio()?, address)
     }
@@ -364,7 +364,7 @@ impl Card {
         self.psp.as_deref()
     }
 
-    /// Returns what the PSP needs of the card. `ENODEV` when the driver was unbound.
+    /// Returns what the PSP needs of the card. `ENODEV` when the device is unplugged.
     pub(crate) fn psp_context(&self) -> Result<PspContext<'_>> {
         Ok(PspContext {
             dev: self.dev(),
@@ -405,7 +405,7 @@ impl Card {
         Buffer::system(&self.gart, size, 1)
     }
 
-    /// Returns the GPU clock counter in ticks. `ENODEV` when the driver was unbound.
+    /// Returns the GPU clock counter in ticks. `ENODEV` when the device is unplugged.
     pub(crate) fn clock_counter(&self) -> Result<u64> {
         self.generation().gfx.clock_counter(self.mmio()?)
     }
@@ -425,7 +425,7 @@ impl Card {
     /// Idempotent, and without effect after an unbind. May be called with any locks held but those
     /// of the SDMA rings and of the list of processes.
     pub(crate) fn wedge(&self, why: &str) {
-        if self.is_gone() || !self.health.mark_hung() {
+        if self.is_unplugged() || !self.health.mark_hung() {
             return;
         }
         let handler = self.hang_handler.lock().clone();

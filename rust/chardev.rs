@@ -65,7 +65,7 @@ struct Registers {
 
 impl DeviceMemory for Registers {
     fn phys(&self) -> Result<u64> {
-        if self.device.is_gone() || self.device.gpu().is_gone() {
+        if self.device.is_detached() || self.device.gpu().is_unplugged() {
             return Err(ENODEV);
         }
         Ok(self.phys)

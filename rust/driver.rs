@@ -87,7 +87,7 @@ impl Drop for Up {
         let render = self.render.take();
         drop(render);
         if let Some(node) = self.node.take() {
-            process::gpu_gone(&self.gpu);
+            process::detach_gpu(&self.gpu);
             if let Err(e) = node.dqm().end() {
                 dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
             }

@@ -184,15 +184,15 @@ impl Gpu {
         self.kiq.lock()
     }
 
-    /// Returns the rings of MES. `ENODEV` when the driver was unbound or MES is not the scheduler,
+    /// Returns the rings of MES. `ENODEV` when the device is unplugged or MES is not the scheduler,
     /// `EIO` when the device is hung.
     pub(crate) fn mes(&self) -> Result<&Mes> {
         self.check_usable()?;
         self.mes.as_ref().map(|mes| &**mes).ok_or(ENODEV)
     }
 
-    /// Returns the kernel's SDMA rings. `ENODEV` when the driver was unbound, `EIO` when the device
-    /// is hung.
+    /// Returns the kernel's SDMA rings. `ENODEV` when the device is unplugged, `EIO` when it is
+    /// hung.
     pub(crate) fn sdma(&self) -> Result<&Sdma> {
         self.check_usable()?;
         self.sdma.as_ref().map(|sdma| &**sdma).ok_or(ENODEV)

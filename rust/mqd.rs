@@ -28,7 +28,7 @@ pub(crate) struct Mqd {
 
 impl Mqd {
     /// Allocates and initializes the MQD of a queue on `xccs`. `ENOMEM` without memory, `ENODEV`
-    /// when the device is gone.
+    /// when the device is unplugged.
     pub(crate) fn new(gpu: &Arc<Gpu>, xccs: &XccList, spec: &QueueSpec) -> Result<Self> {
         gpu.mmio()?;
         match spec.sdma {
@@ -110,7 +110,7 @@ impl Mqd {
     }
 
     /// Updates the MQD. The queue must be unmapped; state saved by the CP is kept. `ENODEV` when
-    /// the device is gone.
+    /// the device is unplugged.
     pub(crate) fn update(&self, spec: &QueueSpec) -> Result {
         let g = self.gpu.generation();
         if let Some(place) = self.sdma {

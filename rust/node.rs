@@ -117,10 +117,10 @@ pub(crate) fn add(node: &Arc<Node>) -> Result {
 pub(crate) fn remove(node: &Arc<Node>) {
     let mut list = LIST.lock();
     if let Some(i) = list.iter().position(|n| Arc::ptr_eq(n, node)) {
-        let gone = list.remove(i);
+        let removed = list.remove(i);
         account::vram_removed(node.gpu().vram().size());
         drop(list);
-        drop(gone);
+        drop(removed);
     }
 }
 

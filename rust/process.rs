@@ -38,7 +38,7 @@ pub(crate) use self::{
     handles::make_handle,
     interrupts::SINK,
     kfd_process::Process,
-    lifecycle::{exit, gpu_gone, init, Workqueues},
+    lifecycle::{detach_gpu, exit, init, Workqueues},
     pdd::ProcessDevice,
     table::open_current,
 };

@@ -73,13 +73,13 @@ impl Aperture {
         }))
     }
 
-    /// Writes the 64-bit doorbell at dword `index`. `ENODEV` when the driver was unbound.
+    /// Writes the 64-bit doorbell at dword `index`. `ENODEV` when the device is unplugged.
     pub(crate) fn ring64(&self, index: u32, value: u64) -> Result {
         let bar = self.bar.try_access().ok_or(ENODEV)?;
         (&*bar).try_write64(value, index as usize * 4)
     }
 
-    /// Writes the 32-bit doorbell at dword `index`. `ENODEV` when the driver was unbound.
+    /// Writes the 32-bit doorbell at dword `index`. `ENODEV` when the device is unplugged.
     pub(crate) fn ring32(&self, index: u32, value: u32) -> Result {
         let bar = self.bar.try_access().ok_or(ENODEV)?;
         (&*bar).try_write32(value, index as usize * 4)

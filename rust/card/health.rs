@@ -12,13 +12,13 @@ const WORKS: u32 = 0;
 const HUNG: u32 = 1;
 /// The card is being reset.
 const RESETTING: u32 = 2;
-/// The card does not respond, and no reset is going to come.
+/// The card does not respond and will not be reset.
 const DEAD: u32 = 3;
 
 /// Health of a card.
 pub(crate) struct Health {
     state: Atomic<u32>,
-    /// The task that resets the card: an address that is only compared.
+    /// Address of the task that resets the card; only compared.
     by: Atomic<usize>,
     resets: Atomic<u32>,
 }
@@ -37,9 +37,9 @@ impl Health {
         }
     }
 
-    /// Returns whether the current task must not use the card. During a reset only the task that
-    /// resets may.
-    pub(super) fn is_bad(&self) -> bool {
+    /// Returns whether the current task must not use the card: it is hung, or another task resets
+    /// it.
+    pub(super) fn is_unusable(&self) -> bool {
         match self.state.load(Acquire) {
             WORKS => false,
             RESETTING => self.by.load(Relaxed) != this_task(),
@@ -57,24 +57,25 @@ impl Health {
         self.state.cmpxchg(WORKS, HUNG, Full).is_ok()
     }
 
-    /// Marks a hung card as one that stays hung.
+    /// Marks a hung card as one that will not be reset.
     pub(super) fn give_up(&self) {
         // Fails unless the card is hung.
         let _ = self.state.cmpxchg(HUNG, DEAD, Full);
     }
 
-    /// Undoes the mark of [`Health::is_dead`]: the PCI core is about to reset the card.
+    /// Undoes [`Health::give_up`]: the PCI core is about to reset the card.
     pub(crate) fn expect_reset(&self) {
-        // Fails unless the card was given up.
+        // Fails unless the card is dead.
         let _ = self.state.cmpxchg(DEAD, HUNG, Full);
     }
 
-    /// Returns whether the card hangs and no reset is going to come.
+    /// Returns whether the card is hung and will not be reset.
     pub(crate) fn is_dead(&self) -> bool {
         self.state.load(Acquire) == DEAD
     }
 
-    /// Gives the card, which is hung, to the current task alone.
+    /// Starts the reset of a hung card: only the current task may use it until
+    /// [`Health::end_reset`].
     pub(crate) fn begin_reset(&self) {
         self.by.store(this_task(), Relaxed);
         self.state.store(RESETTING, Release);

@@ -27,8 +27,8 @@ pub(crate) struct Hub {
     /// A card reset is in progress: flushes are skipped. Held across an HDP flush.
     #[pin]
     closed: SpinLock<bool>,
-    /// The driver was unbound.
-    gone: Atomic<bool>,
+    /// The driver was unbound; as `drm_dev_is_unplugged()`.
+    unplugged: Atomic<bool>,
 }
 
 impl Hub {
@@ -42,31 +42,31 @@ impl Hub {
             generation,
             invalidate <- new_mutex!(()),
             closed <- new_spinlock!(false),
-            gone: Atomic::new(false),
+            unplugged: Atomic::new(false),
         })
     }
 
-    /// Returns the registers, also after [`Hub::set_gone`]: for teardown.
+    /// Returns the registers, also after [`Hub::set_unplugged`]: for teardown.
     pub(crate) fn raw_mmio(&self) -> &Mmio {
         &self.mmio
     }
 
-    /// Returns the registers, or `ENODEV` once the driver was unbound.
+    /// Returns the registers, or `ENODEV` once the device is unplugged.
     pub(crate) fn mmio(&self) -> Result<&Mmio> {
-        if self.is_gone() {
+        if self.is_unplugged() {
             return Err(ENODEV);
         }
         Ok(&self.mmio)
     }
 
-    /// Returns whether the driver was unbound.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Acquire)
+    /// Returns whether the device is unplugged: the driver was unbound.
+    pub(crate) fn is_unplugged(&self) -> bool {
+        self.unplugged.load(Acquire)
     }
 
-    /// Marks the driver as unbound.
-    pub(crate) fn set_gone(&self) {
-        self.gone.store(true, Release);
+    /// Marks the device as unplugged, after which [`Hub::mmio`] fails.
+    pub(crate) fn set_unplugged(&self) {
+        self.unplugged.store(true, Release);
     }
 
     /// Returns the generation.

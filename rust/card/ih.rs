@@ -87,7 +87,7 @@ impl Ih {
         })
     }
 
-    /// Programs the hardware and enables interrupts. `ENODEV` when the driver was unbound.
+    /// Programs the hardware and enables interrupts. `ENODEV` when the device is unplugged.
     pub(crate) fn start(&self) -> Result {
         {
             let mut rptr = self.rptr.lock();
@@ -109,7 +109,7 @@ impl Ih {
         )
     }
 
-    /// Disables interrupts. `ENODEV` when the driver was unbound.
+    /// Disables interrupts. `ENODEV` when the device is unplugged.
     pub(crate) fn stop(&self) -> Result {
         self.hub.generation().ih.stop(self.hub.mmio()?)
     }
@@ -151,7 +151,7 @@ impl Ih {
     }
 
     /// Reads all entries, calls `dispatch` with each, and returns them to the hardware by a
-    /// doorbell. `ENODEV` when the driver was unbound.
+    /// doorbell. `ENODEV` when the device is unplugged.
     pub(crate) fn drain(&self, doorbells: &Aperture, mut dispatch: impl FnMut(&IhEntry)) -> Result {
         let g = self.hub.generation();
         let mut rptr = self.rptr.lock();

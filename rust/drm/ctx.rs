@@ -141,7 +141,7 @@ impl Ctx {
         let entity = match slot {
             Some(entity) => entity.clone(),
             None => {
-                if self.gpu.is_gone() {
+                if self.gpu.is_unplugged() {
                     return Err(ENODEV);
                 }
                 let new = CtxEntity::new(&self.gpu, self.sched_priority(), self.owner)?;

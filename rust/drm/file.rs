@@ -90,15 +90,15 @@ impl FileData {
         )
     }
 
-    /// Returns the GPU, or `ENODEV` once it is removed.
+    /// Returns the GPU, or `ENODEV` once it is unplugged.
     pub(super) fn gpu(&self) -> Result<&Arc<Gpu>> {
-        if self.gpu.is_gone() {
+        if self.gpu.is_unplugged() {
             return Err(ENODEV);
         }
         Ok(&self.gpu)
     }
 
-    /// Returns the address space, which the first call creates. `ENODEV` if the GPU is removed.
+    /// Returns the address space, which the first call creates. `ENODEV` if the GPU is unplugged.
     pub(super) fn vm(&self) -> Result<Arc<Vm>> {
         let mut vm = self.vm.lock();
         if let Some(vm) = &*vm {
@@ -157,7 +157,7 @@ impl FileData {
 }
 
 /// Returns the address space of an open file; `EINVAL` if it is no render node file of `gpu`,
-/// `ENODEV` if the GPU is removed.
+/// `ENODEV` if the GPU is unplugged.
 pub(crate) fn vm_of_file(file: &fs::File, gpu: &Gpu) -> Result<Arc<Vm>> {
     let file = drm::File::<Render>::of(file).ok_or(EINVAL)?;
     let data = file.data();

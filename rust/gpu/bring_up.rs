@@ -168,7 +168,7 @@ impl Gpu {
         let irq = self.irq.lock().take();
         drop(irq);
         self.set_hang_handler(None);
-        self.hub().set_gone();
+        self.hub().set_unplugged();
     }
 
     fn log_failure(&self, what: &str, result: Result) {

@@ -44,7 +44,7 @@ pub(crate) enum Direction {
 }
 
 /// Copies `size` bytes between VRAM and system memory. Complete on return, also after an error:
-/// `EIO` when the device is hung, `ENODEV` when the driver was unbound, `ENOMEM` without memory.
+/// `EIO` when the device is hung, `ENODEV` when the device is unplugged, `ENOMEM` without memory.
 pub(crate) fn transfer(
     gpu: &Gpu,
     vram: &VramRange,

@@ -20,7 +20,7 @@ pub(super) struct Part {
 pub(super) struct VramImage(pub(super) KVVec<Part>);
 
 impl VramImage {
-    /// Writes all parts back by the CPU. `ENODEV` when the driver was unbound.
+    /// Writes all parts back by the CPU. `ENODEV` when the device is unplugged.
     pub(super) fn restore(&self, card: &Card) -> Result {
         let bar = card.vram().bar();
         for part in &self.0 {

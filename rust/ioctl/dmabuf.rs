@@ -15,7 +15,7 @@ use crate::{
     uapi::*,
 };
 
-/// `EXPORT_DMABUF`. `EINVAL` without such a GPU or buffer, `ENODEV` if the GPU was removed.
+/// `EXPORT_DMABUF`. `EINVAL` without such a GPU or buffer, `ENODEV` if the GPU is unplugged.
 pub(super) fn export(process: &Arc<Process>, args: &mut kfd_ioctl_export_dmabuf_args) -> Result {
     let state = process.lock()?;
     let (device, id) = process.device_of_handle(args.handle)?;

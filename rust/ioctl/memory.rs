@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// `ACQUIRE_VM`. `EINVAL` if the descriptor is no render node of the GPU or its address space
-/// belongs to another process, `EBUSY` for a second render node, `ENODEV` if the GPU was removed.
+/// belongs to another process, `EBUSY` for a second render node, `ENODEV` if the GPU is unplugged.
 pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm_args) -> Result {
     let file = file_from_fd(args.drm_fd);
     if matches!(&file, Err(e) if *e == EBADF) {
@@ -75,7 +75,7 @@ pub(super) fn alloc(
         drop(state);
         let buffer = device.create(process.user_memory(), &request)?;
         state = process.lock()?;
-        // The GPU may have been removed meanwhile.
+        // The GPU may have been unplugged meanwhile.
         device.vm()?;
         buffer
     } else {

@@ -15,7 +15,7 @@
 //!
 //! impl vma::DeviceMemory for Doorbells {
 //!     fn phys(&self) -> Result<u64> {
-//!         if self.gpu.is_gone() { Err(ENODEV) } else { Ok(self.phys) }
+//!         if self.gpu.is_unplugged() { Err(ENODEV) } else { Ok(self.phys) }
 //!     }
 //! }
 //!

@@ -27,7 +27,7 @@ pub(crate) struct Bo {
 
 impl Bo {
     /// Allocates `size` zeroed bytes in VRAM, with eviction. `reservation` lives as long as the
-    /// memory. `ENOMEM` without room, `ENODEV` when the driver was unbound, `EIO` when the GPU
+    /// memory. `ENOMEM` without room, `ENODEV` when the device is unplugged, `EIO` when the GPU
     /// stays hung, `ERESTARTSYS` after a signal.
     pub(crate) fn vram(
         gpu: &Arc<Gpu>,
@@ -70,7 +70,7 @@ impl Bo {
     }
 
     /// Allocates `size` zeroed bytes in system memory. `ENOMEM` without memory or beyond the GTT
-    /// limit, `ENODEV` when the driver was unbound.
+    /// limit, `ENODEV` when the device is unplugged.
     pub(crate) fn gtt(
         gpu: &Arc<Gpu>,
         size: u64,
@@ -85,7 +85,7 @@ impl Bo {
 
     /// Returns a userptr BO of the `size` bytes at `start` of the current process, rounded to whole
     /// pages. It has no valid pages until [`super::UserBuffer::refresh`]. `EINVAL` for a bad range,
-    /// `ENOMEM` without memory, `ENODEV` when the driver was unbound.
+    /// `ENOMEM` without memory, `ENODEV` when the device is unplugged.
     pub(crate) fn user(
         gpu: &Arc<Gpu>,
         start: u64,
@@ -102,7 +102,7 @@ impl Bo {
         Ok(Self { inner })
     }
 
-    /// Returns a BO of a doorbell slice of `gpu`. `ENODEV` when the driver was unbound.
+    /// Returns a BO of a doorbell slice of `gpu`. `ENODEV` when the device is unplugged.
     pub(crate) fn doorbell(gpu: &Arc<Gpu>, slice: &Arc<Slice>, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let placement = Placement::Doorbell(slice.clone());
@@ -110,8 +110,8 @@ impl Bo {
         Self::with(gpu, size, flags, BoKind::Doorbell, placement, None)
     }
 
-    /// Returns a BO of the page with the remapped HDP flush registers. `ENODEV` when the driver was
-    /// unbound.
+    /// Returns a BO of the page with the remapped HDP flush registers. `ENODEV` when the device is
+    /// unplugged.
     pub(crate) fn mmio_remap(gpu: &Arc<Gpu>, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = PAGE_SIZE as u64;
@@ -173,7 +173,7 @@ impl Bo {
 
     /// Calls `f` with CPU physical address and caching of the pages from `first` on, until it
     /// returns false or the last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV`
-    /// when the driver was unbound, `ERESTARTSYS` after a signal.
+    /// when the device is unplugged, `ERESTARTSYS` after a signal.
     pub(super) fn show_pages(
         &self,
         first: usize,

@@ -297,7 +297,7 @@ impl BoInner {
     }
 
     /// Returns the CPU physical address of page `page` of memory in `placement`, and its caching.
-    /// `EINVAL` beyond the end or for user memory, `ENODEV` when the driver was unbound.
+    /// `EINVAL` beyond the end or for user memory, `ENODEV` when the device is unplugged.
     pub(super) fn phys(&self, placement: &Placement, page: usize) -> Result<(u64, CpuCache)> {
         let at = (page * PAGE_SIZE) as u64;
         if at >= self.size {

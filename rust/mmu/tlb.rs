@@ -12,9 +12,9 @@ use crate::{
 
 /// Invalidates the TLB entries of a PASID; complete on return.
 ///
-/// Only the firmware knows the VMIDs of the process, so it flushes them. Does nothing when the GPU
-/// is hung or gone. Wedges the card on an error: `ETIMEDOUT` or `ETIME` when the hardware does not
-/// respond.
+/// VMIDs are assigned by firmware, which therefore executes the flush. Does nothing when the GPU is
+/// hung or unplugged. Wedges the card on an error: `ETIMEDOUT` or `ETIME` when the hardware does
+/// not respond.
 pub(crate) fn flush_pasid(gpu: &Gpu, pasid: u32, kind: FlushType) -> Result {
     if gpu.check_usable().is_err() {
         return Ok(());

@@ -34,8 +34,8 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    /// Returns an empty address space with a PASID of its own. `ENODEV` when the driver was
-    /// unbound, `ENOMEM` without memory, `ENOSPC` without a PASID.
+    /// Returns an empty address space with a PASID of its own. `ENODEV` when the device is
+    /// unplugged, `ENOMEM` without memory, `ENOSPC` without a PASID.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
         gpu.mmio()?;
         let (space, root) = Space::new(gpu)?;
@@ -85,7 +85,7 @@ impl Vm {
     /// Maps `len` bytes of `bo` from `offset` on at `va`. Visible to the GPU on return.
     ///
     /// `EINVAL` when the range is bad or mapped already, `EOPNOTSUPP` for VRAM of another card,
-    /// `ENOMEM` without memory, `ENODEV` when the driver was unbound.
+    /// `ENOMEM` without memory, `ENODEV` when the device is unplugged.
     pub(crate) fn map(&self, va: u64, bo: &BoRef, offset: u64, len: u64, access: Access) -> Result {
         let gpu = &self.space.gpu;
         self.space.check_range(va, len)?;

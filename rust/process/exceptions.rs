@@ -192,8 +192,8 @@ fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
 }
 
 impl Process {
-    /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space is
-    /// gone.
+    /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space
+    /// was released.
     fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
         sched_mm::with_memory_of(self.leader(), self.mm(), f)
     }

@@ -43,7 +43,7 @@ pub(super) const FAULT_WORK: u64 = 2;
 pub(crate) struct ProcessState {
     /// The queues.
     pub(crate) queues: QueueTable,
-    /// The address space is gone.
+    /// The address space was released.
     exited: bool,
 }
 
@@ -136,15 +136,15 @@ impl Process {
         &self.devices
     }
 
-    /// Returns the process on the GPU with this id. `EINVAL` if there is none, `ENODEV` if it was
-    /// removed.
+    /// Returns the process on the GPU with this id. `EINVAL` if there is none, `ENODEV` once the
+    /// process is detached from it.
     pub(crate) fn device(&self, gpu_id: u32) -> Result<&Arc<ProcessDevice>> {
         let device = self
             .devices
             .iter()
             .find(|d| d.id() == gpu_id)
             .ok_or(EINVAL)?;
-        if device.is_gone() {
+        if device.is_detached() {
             return Err(ENODEV);
         }
         Ok(device)
@@ -167,7 +167,7 @@ impl Process {
         &self.events
     }
 
-    /// Takes the process lock; `EBADF` if the address space is gone.
+    /// Takes the process lock; `EBADF` after [`Self::release`].
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, ProcessState>> {
         let state = self.state.lock();
         if state.exited {
@@ -176,7 +176,7 @@ impl Process {
         Ok(state)
     }
 
-    /// Takes the process lock to read the state, also if the address space is gone.
+    /// Takes the process lock to read the state, also after [`Self::release`].
     pub(crate) fn inspect(&self) -> MutexGuard<'_, ProcessState> {
         self.state.lock()
     }
@@ -245,10 +245,10 @@ impl Process {
         }
     }
 
-    /// Releases everything of the process on a GPU: queues first, then the buffers that they use.
-    /// Also works if the GPU does not respond.
-    fn leave(&self, state: &mut ProcessState, device: &ProcessDevice) {
-        device.mark_gone();
+    /// Releases all resources of the process on a GPU: queues first, then the buffers that they
+    /// use. Also works if the GPU does not respond.
+    fn detach(&self, state: &mut ProcessState, device: &ProcessDevice) {
+        device.set_detached();
         if let Ok(slot) = device.slot() {
             state.queues.remove_all(device.node(), &slot);
             self.user.part(&slot);
@@ -261,8 +261,8 @@ impl Process {
         device.release();
     }
 
-    /// Releases all resources when the address space goes. Idempotent; concurrent callers wait for
-    /// the first.
+    /// Releases all resources when the address space is released. Idempotent; concurrent callers
+    /// wait for the first.
     pub(super) fn release(&self) {
         let mut state = self.state.lock();
         if state.exited {
@@ -270,7 +270,7 @@ impl Process {
         }
         state.exited = true;
         for device in &self.devices {
-            self.leave(&mut state, device);
+            self.detach(&mut state, device);
         }
         self.set_runtime_enabled(false);
         drop(state);
@@ -281,16 +281,17 @@ impl Process {
         trace::process(self.pid, 0, c"released");
     }
 
-    /// Releases everything of the process on a GPU that is removed, and signals its events.
-    pub(super) fn lose_gpu(&self, gpu: &Gpu) {
+    /// Releases all resources of the process on a GPU that is being unplugged, and signals its
+    /// events.
+    pub(super) fn detach_gpu(&self, gpu: &Gpu) {
         let Some(device) = self.devices.iter().find(|d| d.id() == gpu.id()) else {
             return;
         };
         let mut state = self.state.lock();
-        if device.is_gone() {
+        if device.is_detached() {
             return;
         }
-        self.leave(&mut state, device);
+        self.detach(&mut state, device);
         drop(state);
         self.events.hw_exception(&HwException::gpu_lost(gpu.id()));
         self.events.terminate();

@@ -52,14 +52,13 @@ impl Drop for Workqueues {
     }
 }
 
-/// Releases what all processes have on a GPU that is being unbound, and signals their events.
+/// Detaches all processes from a GPU that is being unplugged and signals their events.
 ///
-/// Called while the hardware still answers. The processes live on; further calls for this GPU
-/// fail with `ENODEV`.
-pub(crate) fn gpu_gone(gpu: &Gpu) {
+/// Called while the hardware is still accessible. Further ioctls for this GPU fail with `ENODEV`.
+pub(crate) fn detach_gpu(gpu: &Gpu) {
     // Includes a process that is being created, as it may have the GPU in its list.
     match table::snapshot_all() {
-        Ok(processes) => processes.iter().for_each(|p| p.lose_gpu(gpu)),
+        Ok(processes) => processes.iter().for_each(|p| p.detach_gpu(gpu)),
         Err(e) => dev_err!(
             gpu.dev(),
             "processes are not removed from GPU {:#x}: {e:?}\n",

@@ -54,8 +54,8 @@ pub(crate) struct ProcessDevice {
     pasid: Atomic<u32>,
     /// VRAM usage in bytes, for sysfs.
     vram_usage: Atomic<u64>,
-    /// The GPU was removed or the process has ended.
-    gone: AtomicFlag,
+    /// The GPU is being unplugged or the process has ended.
+    detached: AtomicFlag,
     /// The first VM fault, after which the queues stay evicted.
     fault: SetOnce<MemoryException>,
     /// The fault was handled.
@@ -82,7 +82,7 @@ impl ProcessDevice {
                 apertures,
                 pasid: Atomic::new(0),
                 vram_usage: Atomic::new(0),
-                gone: AtomicFlag::new(false),
+                detached: AtomicFlag::new(false),
                 fault: SetOnce::new(),
                 fault_handled: AtomicFlag::new(false),
                 exceptions: SetOnce::new(),
@@ -156,9 +156,10 @@ impl ProcessDevice {
         self.exceptions.as_ref()
     }
 
-    /// Returns whether the GPU was removed or the process has ended.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
+    /// Returns whether the process is detached from the GPU: the GPU is being unplugged or the
+    /// process has ended.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached.load(Relaxed)
     }
 
     /// Makes the address space of a render node file that of the process on this GPU.
@@ -258,11 +259,11 @@ impl ProcessDevice {
         self.acquired(|acquired| acquired.slot.clone())
     }
 
-    /// Returns the doorbells, allocated by the first call. `ENODEV` after the end, `ENOMEM` if the
+    /// Returns the doorbells, allocated by the first call. `ENODEV` once detached, `ENOMEM` if the
     /// BAR has no free slice.
     pub(crate) fn doorbells(&self) -> Result<Arc<Slice>> {
         let mut doorbells = self.doorbells.lock();
-        if self.is_gone() {
+        if self.is_detached() {
             return Err(ENODEV);
         }
         if let Some(slice) = &*doorbells {
@@ -278,13 +279,13 @@ impl ProcessDevice {
         &self.buffers
     }
 
-    /// Refuses new queues, doorbells and buffers.
-    pub(super) fn mark_gone(&self) {
-        self.gone.store(true, Relaxed);
+    /// Marks the process as detached from the GPU: new queues, doorbells and buffers fail.
+    pub(super) fn set_detached(&self) {
+        self.detached.store(true, Relaxed);
     }
 
-    /// Ends evictions and restores. The queues are unmapped for good: a buffer that leaves VRAM
-    /// does not wait for them any more.
+    /// Ends evictions and restores. The queues are destroyed: evicting a BO does not wait for them
+    /// any more.
     pub(super) fn end_evictions(&self) {
         if let Some(evictor) = self.evictor.as_ref() {
             evictor.end();

@@ -38,11 +38,11 @@ pub(crate) struct SharedBuffer(ARef<Object>);
 
 impl SharedBuffer {
     /// Returns the buffer behind a file descriptor. `EBADF` without such a descriptor, `EINVAL` if
-    /// it is no buffer of this driver, `ENODEV` if its GPU was removed.
+    /// it is no buffer of this driver, `ENODEV` if its GPU is unplugged.
     pub(crate) fn from_fd(fd: u32) -> Result<Self> {
         let object = Object::of_dma_buf(&DmaBuf::from_fd(fd)?).ok_or(EINVAL)?;
         domain(object.bo())?;
-        if object.bo().gpu().is_gone() {
+        if object.bo().gpu().is_unplugged() {
             return Err(ENODEV);
         }
         Ok(Self(object))

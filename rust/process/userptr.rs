@@ -324,7 +324,7 @@ impl UserMemory {
                         buffer.confirm(found);
                     }
                     // The queues are restored nevertheless: an access faults, or the GPU of the BO
-                    // was unbound.
+                    // is unplugged.
                     Err(e) if e == EFAULT || e == ENODEV => {
                         let _guard = self.lock();
                         buffer.note_missing(changes);

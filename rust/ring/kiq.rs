@@ -123,8 +123,8 @@ impl Kiq {
         Ok(kiq)
     }
 
-    /// Unmaps the KIQ through registers. `ENODEV` when the device is gone, `ETIMEDOUT` when the
-    /// queue stays active.
+    /// Unmaps the KIQ through registers. `ENODEV` when the device is unplugged, `ETIMEDOUT` when
+    /// the queue stays active.
     pub(crate) fn stop(self, card: &Card) -> Result {
         let hal = card.generation().need_kiq()?;
         hal.stop(card.mmio()?, self.xcc)

@@ -205,7 +205,7 @@ impl Sdma {
         }
     }
 
-    /// Returns the registers of an engine, for debugfs. `ENODEV` when the driver was unbound.
+    /// Returns the registers of an engine, for debugfs. `ENODEV` when the device is unplugged.
     pub(crate) fn dump(&self, card: &Card, engine: u32) -> Result<HqdDump> {
         card.generation().sdma.dump(card.mmio()?, engine)
     }

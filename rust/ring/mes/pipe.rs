@@ -57,7 +57,7 @@ pub(crate) enum Failure {
     /// The fence signaled, but the status word was not written: `ETIMEDOUT`.
     NoStatus,
     /// The fence did not signal (`ETIME`), or the frame was not submitted: the GPU is hung (`EIO`)
-    /// or the driver was unbound (`ENODEV`).
+    /// or the device is unplugged (`ENODEV`).
     NotCompleted(Error),
 }
 

@@ -14,6 +14,6 @@ pub(crate) trait SdmaHost: Send + Sync {
     /// Undoes [`SdmaHost::suspend_user_queues`]. Same errors.
     fn resume_user_queues(&self) -> Result;
 
-    /// Reads and dispatches all entries of the IH ring. `ENODEV` when the device is gone.
+    /// Reads and dispatches all entries of the IH ring. `ENODEV` when the device is unplugged.
     fn drain_interrupts(&self) -> Result;
 }
