@@ -241,7 +241,7 @@ impl Dqm {
     }
 
     /// Registers a process, which may have queues afterwards. `ENOMEM` without memory, `ENODEV`
-    /// when the device is gone.
+    /// when the device is unplugged.
     pub(crate) fn register_process(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         self.gpu.mmio()?;
@@ -473,13 +473,13 @@ impl Dqm {
     }
 
     /// Releases the scheduler's state of a process, which has no queues any more. Errors of
-    /// [`SchedOps::leave`].
-    pub(crate) fn leave(&self, slot: &Arc<DqmProcess>) -> Result {
+    /// [`SchedOps::release_process`].
+    pub(crate) fn release_process(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         if !inner.running || self.gpu.check_usable().is_err() {
             return Ok(());
         }
-        inner.sched.leave(&self.gpu, slot)
+        inner.sched.release_process(&self.gpu, slot)
     }
 
     /// Returns the counters for debugfs.
@@ -508,7 +508,7 @@ impl Dqm {
         self.lock().sched.show_ring(f)
     }
 
-    /// Returns the dwords of the scheduler's MQD. `ENODEV` when the device is gone, `ENOMEM`
+    /// Returns the dwords of the scheduler's MQD. `ENODEV` when the device is unplugged, `ENOMEM`
     /// without memory.
     pub(crate) fn scheduler_mqd(&self) -> Result<KVec<u32>> {
         self.gpu.mmio()?;

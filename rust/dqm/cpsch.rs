@@ -121,7 +121,7 @@ impl Cpsch {
                 };
                 let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
                 hal.reset_slot(mmio, *xcc, slot)?;
-                queues.lose(gpu, &queue);
+                queues.mark_lost(gpu, &queue);
                 found = true;
             }
         }
@@ -148,7 +148,7 @@ impl Cpsch {
             "queue {queue} of SDMA engine {engine} (doorbell {doorbell:#x}) was not preempted\n"
         );
         if let Some(owner) = queues.find_doorbell(doorbell) {
-            queues.lose(gpu, &owner);
+            queues.mark_lost(gpu, &owner);
         }
         if then_reset {
             return Ok(());
@@ -309,7 +309,7 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
-    fn leave(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
+    fn release_process(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
         Ok(())
     }
 

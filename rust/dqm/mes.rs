@@ -143,7 +143,7 @@ impl Mes {
         queue.state.lock().mapped = false;
         self.trace(gpu, queue, doorbell, false);
         if removed.is_err() {
-            queues.lose(gpu, queue);
+            queues.mark_lost(gpu, queue);
         }
         Ok(())
     }
@@ -300,7 +300,7 @@ impl SchedOps for Mes {
         Ok(gpu.mes()?.submit(gpu, &frame)?)
     }
 
-    fn leave(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
+    fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
         if !core::mem::take(&mut process.state.lock().in_scheduler) {
             return Ok(());
         }

@@ -285,7 +285,7 @@ impl Queues {
 
     /// Marks a queue as lost: it never runs again, the queues of its process can no longer be
     /// changed, and the process is notified.
-    pub(super) fn lose(&mut self, gpu: &Gpu, queue: &DqmQueue) {
+    pub(super) fn mark_lost(&mut self, gpu: &Gpu, queue: &DqmQueue) {
         dev_err!(
             gpu.dev(),
             "queue {} of process {} (PASID {}) is lost\n",

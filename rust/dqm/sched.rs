@@ -69,7 +69,7 @@ pub(super) trait SchedOps: Send + Sync {
 
     /// Releases the scheduler's state of a process without queues. Errors as
     /// [`SchedOps::set_runtime`].
-    fn leave(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
+    fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
     /// Returns the number of runlists sent, for debugfs.
     fn runlists(&self) -> u64;

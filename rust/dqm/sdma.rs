@@ -93,7 +93,7 @@ impl SdmaQueueIds {
     }
 
     /// Returns index, slot and doorbell of the first queue from index `from` on that is still
-    /// mapped to its engine after all queues were unmapped. `ENODEV` when the device is gone.
+    /// mapped to its engine after all queues were unmapped. `ENODEV` when the device is unplugged.
     pub(super) fn find_held(
         &self,
         gpu: &Gpu,

@@ -158,7 +158,7 @@ impl QueueTable {
     }
 
     /// Removes a process from a GPU and destroys its queues there, also if the GPU does not
-    /// answer.
+    /// respond.
     pub(crate) fn remove_all(&mut self, node: &Node, slot: &Arc<DqmProcess>) {
         let (gpu, dqm) = (node.gpu(), node.dqm());
         let has_queues = self.count_on(gpu) > 0;
@@ -167,7 +167,7 @@ impl QueueTable {
         } else {
             Ok(())
         };
-        if let Err(e) = stopped.and(dqm.leave(slot)) {
+        if let Err(e) = stopped.and(dqm.release_process(slot)) {
             dev_err!(
                 gpu.dev(),
                 "process {} was not removed from GPU {:#x}: {e:?}\n",
