@@ -92,14 +92,14 @@ pub(crate) fn vram_removed(bytes: u64) {
     MAPPABLE.fetch_sub(bytes, Relaxed);
 }
 
-/// Returns the VRAM that is left to page tables for `mapped` bytes of memory, in bytes.
-pub(crate) fn left_to_tables(mapped: u64) -> u64 {
+/// Returns the VRAM reserved for the page tables of `mapped` bytes of memory, in bytes.
+pub(crate) fn reserved_for_tables(mapped: u64) -> u64 {
     (mapped / BYTES_PER_TABLE_BYTE).max(TABLES_MIN)
 }
 
-/// Returns the VRAM of each card that is left to page tables, in bytes.
+/// Returns the VRAM of each card reserved for page tables, in bytes.
 fn for_tables() -> u64 {
-    left_to_tables(MAPPABLE.load(Relaxed))
+    reserved_for_tables(MAPPABLE.load(Relaxed))
 }
 
 /// Memory reserved for a BO. Dropping it returns it.

@@ -238,9 +238,9 @@ impl Vram {
         contiguous: bool,
         tables: u64,
     ) -> Result<VramRange> {
-        let leave = tables.saturating_sub(self.tables.load(Relaxed));
+        let reserved = tables.saturating_sub(self.tables.load(Relaxed));
         if size
-            .checked_add(leave)
+            .checked_add(reserved)
             .is_none_or(|all| all > self.pool.free())
         {
             return Err(ENOMEM);

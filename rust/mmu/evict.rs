@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Eviction of BOs from VRAM to system memory, and their return.
+//! Eviction of BOs from VRAM to system memory, and their restore.
 
 use kernel::{
     prelude::*,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Allocates VRAM for a BO, with eviction of `victims`. Errors as [`EvictionLru::alloc_or_evict`];
-/// `EIO` on a GPU that stays hung: its waves may still write to what was freed since.
+/// `EIO` on a dead GPU, whose waves may still write to freed VRAM.
 ///
 /// [`EvictionLru::alloc_or_evict`]: crate::gpu::lru::EvictionLru::alloc_or_evict
 pub(super) fn alloc(
@@ -33,12 +33,12 @@ pub(super) fn alloc(
     if gpu.health().is_dead() {
         return Err(EIO);
     }
-    let leave = account::left_to_tables(gpu.vram().size());
-    if size.saturating_add(leave) > gpu.vram().usable() {
+    let reserved = account::reserved_for_tables(gpu.vram().size());
+    if size.saturating_add(reserved) > gpu.vram().usable() {
         return Err(ENOMEM);
     }
     gpu.lru().alloc_or_evict(gpu.vram(), victims, || {
-        gpu.vram().alloc_for_buffer(size, contiguous, leave)
+        gpu.vram().alloc_for_buffer(size, contiguous, reserved)
     })
 }
 
@@ -59,13 +59,13 @@ impl EvictableBo for BoInner {
         let bo = &self;
         let gpu = bo.gpu();
         gpu.check_usable()?;
-        let _held = bo.resv().try_lock().ok_or(EBUSY)?;
+        let _guard = bo.resv().try_lock().ok_or(EBUSY)?;
         if !bo.in_vram() || bo.is_retired() {
             return Ok(());
         }
         let system = SystemPages::new(gpu.card(), bo.size())?;
         evict_queues(bo)?;
-        wait_for_users(bo)?;
+        wait_idle(bo)?;
         bo.relocate(Placement::System(system))?;
         gpu.lru().touch(&**bo);
         gpu.lru().count_move(bo.size());
@@ -75,18 +75,18 @@ impl EvictableBo for BoInner {
 }
 
 impl EvictedBo {
-    /// Moves the BO back to VRAM. `ENOMEM` when there is no room, `EIO` or `ENODEV` when the device
-    /// cannot be used.
+    /// Moves the BO back to VRAM. `ENOMEM` without free VRAM, `EIO` when the GPU is hung, `ENODEV`
+    /// when it is unplugged.
     pub(crate) fn restore(&self) -> Result {
-        let _held = self.0.resv().lock();
+        let _guard = self.0.resv().lock();
         if self.0.is_retired() || self.0.in_vram() {
             return Ok(());
         }
-        return_to_vram(&self.0)
+        move_to_vram(&self.0)
     }
 }
 
-/// Unmaps the user queues of all processes that map the BO. The reservation, which is locked,
+/// Evicts the user queues of all processes that map the BO. The reservation, which is locked,
 /// excludes new mappings.
 fn evict_queues(bo: &Arc<BoInner>) -> Result {
     for handler in bo.eviction_handlers()? {
@@ -95,36 +95,37 @@ fn evict_queues(bo: &Arc<BoInner>) -> Result {
     Ok(())
 }
 
-/// Waits until no job uses the BO. The reservation, which is locked, excludes new ones.
-fn wait_for_users(bo: &BoInner) -> Result {
+/// Waits for all fences of the BO. The reservation, which is locked, excludes new ones.
+fn wait_idle(bo: &BoInner) -> Result {
     bo.resv().wait(Usage::Bookkeep, true, Timeout::FOREVER)?;
     Ok(())
 }
 
 /// Moves a BO back to VRAM. The caller holds the reservation.
-fn return_to_vram(bo: &Arc<BoInner>) -> Result {
+fn move_to_vram(bo: &Arc<BoInner>) -> Result {
     let gpu = bo.gpu();
     gpu.check_usable()?;
     let range = alloc(gpu, bo.size(), bo.flags().contiguous, Victims::NoUserQueues)?;
-    // Processes that mapped it while it was in system memory access it there.
+    // Processes may have mapped the BO since its eviction: their queues run.
     evict_queues(bo)?;
-    wait_for_users(bo)?;
+    wait_idle(bo)?;
     bo.relocate(Placement::Vram(Arc::new(range, GFP_KERNEL)?))?;
     gpu.lru().touch(&**bo);
     gpu.lru().count_move(bo.size());
     Ok(())
 }
 
-/// Validates a BO for a job: moves it to VRAM if it prefers that and there is room, or there are
-/// victims without user queues. The caller holds the reservation until the job's fence is in it.
+/// Validates a BO for a job: moves it to its preferred placement VRAM if that is free, or can be
+/// freed by eviction of BOs without user queues. The caller holds the reservation until the job's
+/// fence is in it.
 ///
-/// `ERESTARTSYS` after a signal, `EIO` or `ENODEV` when the device cannot be used.
+/// `ERESTARTSYS` after a signal, `EIO` when the GPU is hung, `ENODEV` when it is unplugged.
 pub(super) fn validate_inner(bo: &Arc<BoInner>) -> Result {
     bo.gpu().lru().touch(&**bo);
     if bo.preferred() != BoKind::Vram || bo.in_vram() {
         return Ok(());
     }
-    match return_to_vram(bo) {
+    match move_to_vram(bo) {
         // Usable in system memory.
         Err(e) if e != ERESTARTSYS && e != ENODEV && e != EIO => Ok(()),
         other => other,
