@@ -87,9 +87,9 @@ impl Bad {
                     "IP discovery: bad signature {found:#010x} of {what}\n"
                 )
             }
-            Bad::Checksum(what, want, found) => dev_err!(
+            Bad::Checksum(what, expected, found) => dev_err!(
                 pdev,
-                "IP discovery: checksum of {what} is {found:#06x}, must be {want:#06x}\n"
+                "IP discovery: checksum of {what} is {found:#06x}, must be {expected:#06x}\n"
             ),
             Bad::Version(what, major, minor) => {
                 dev_err!(
@@ -214,10 +214,10 @@ fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Byte
         return Ok(None);
     }
     let size = usize::from(all.u16(info + d::table_info::TABLE_SIZE, what)?);
-    let want = all.u16(info + d::table_info::CHECKSUM, what)?;
+    let expected = all.u16(info + d::table_info::CHECKSUM, what)?;
     let bytes = all.range(offset, size, what)?;
-    if bytes.sum() != want {
-        return Err(Bad::Checksum(what, want, bytes.sum()));
+    if bytes.sum() != expected {
+        return Err(Bad::Checksum(what, expected, bytes.sum()));
     }
     Ok(Some(bytes))
 }
@@ -230,7 +230,7 @@ fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, GcInfo), Bad> {
     }
     let size = usize::from(raw.u16(h::BINARY_SIZE, "header")?);
     let all = raw.range(0, size, "end")?;
-    let want = all.u16(h::BINARY_CHECKSUM, "header")?;
+    let expected = all.u16(h::BINARY_CHECKSUM, "header")?;
     let sum = all
         .range(
             h::BINARY_SIZE,
@@ -238,8 +238,8 @@ fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, GcInfo), Bad> {
             "header",
         )?
         .sum();
-    if sum != want {
-        return Err(Bad::Checksum("the table", want, sum));
+    if sum != expected {
+        return Err(Bad::Checksum("the table", expected, sum));
     }
 
     let ips = table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Bounds("IP table"))?;
