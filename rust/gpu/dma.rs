@@ -76,8 +76,8 @@ pub(super) fn save(gpu: &Gpu, offset: u64, pages: &Pages, len: u64) -> Result {
         dst: window.addr(),
         len,
     }];
-    let keep = KBox::new((), GFP_KERNEL)?;
-    let fence = gpu.sdma()?.clients().copy(&moves, &[], keep)?;
+    let resources = KBox::new((), GFP_KERNEL)?;
+    let fence = gpu.sdma()?.clients().copy(&moves, &[], resources)?;
     wait(&fence)
 }
 
@@ -111,9 +111,9 @@ impl Chunk {
             moves.push(Move { src, dst, len: run }, GFP_KERNEL)?;
             done += run;
         }
-        let keep = KBox::new((), GFP_KERNEL)?;
+        let resources = KBox::new((), GFP_KERNEL)?;
         Ok(Self {
-            fence: gpu.sdma()?.clients().copy(&moves, &[], keep)?,
+            fence: gpu.sdma()?.clients().copy(&moves, &[], resources)?,
             _window: window,
         })
     }

@@ -53,12 +53,12 @@ impl Vm {
         self.space.pasid()
     }
 
-    /// Returns the address space for a job, which keeps it alive.
+    /// Returns the address space for a job, with a reference to it.
     pub(crate) fn job_vm(self: &Arc<Self>) -> JobVm {
         JobVm {
             pasid: self.pasid(),
             root: self.root,
-            _keep: self.clone(),
+            _vm: self.clone(),
         }
     }
 

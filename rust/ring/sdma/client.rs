@@ -22,8 +22,8 @@ use crate::{
     },
 };
 
-/// Dropped in a work queue when the request has completed.
-type Keep = KBox<dyn Any + Send>;
+/// Objects that a request uses: dropped in a work queue when it has completed.
+type Resources = KBox<dyn Any + Send>;
 
 /// A copy of a contiguous range.
 #[derive(Clone, Copy, Debug)]
@@ -85,19 +85,23 @@ impl Request {
         mut self,
         entity: &Entity<Job>,
         after: &[ARef<Fence>],
-        keep: Keep,
+        resources: Resources,
     ) -> Result<ARef<Fence>> {
         // An empty request still signals after its dependencies.
         if self.jobs.is_empty() {
             self.jobs.push(Words::new(self.hal), GFP_KERNEL)?;
         }
         let group = Group::new()?;
-        let mut keep = Some(keep);
+        let mut resources = Some(resources);
         let count = self.jobs.len();
         let mut jobs = KVec::with_capacity(count, GFP_KERNEL)?;
         for (i, words) in self.jobs.into_iter().enumerate() {
-            let keep = if i + 1 == count { keep.take() } else { None };
-            let job = Job::kernel(words, group.clone(), keep)?;
+            let resources = if i + 1 == count {
+                resources.take()
+            } else {
+                None
+            };
+            let job = Job::kernel(words, group.clone(), resources)?;
             let mut job = sched::Job::new(entity, 1, job)?;
             for fence in after.iter().filter(|_| i == 0) {
                 job.add_dependency(fence.clone())?;
@@ -171,12 +175,12 @@ impl Clients {
         entity: impl FnOnce(&Entities) -> &Entity<Job>,
         request: Request,
         after: &[ARef<Fence>],
-        keep: Keep,
+        resources: Resources,
     ) -> Result<ARef<Fence>> {
         // The lock keeps the jobs of a request together and in order.
         let entities = self.entities.lock();
         let entities = entities.as_ref().ok_or(ENODEV)?;
-        request.submit(entity(entities), after, keep)
+        request.submit(entity(entities), after, resources)
     }
 
     /// Fills ranges (address in VMID 0 and length in bytes, both multiples of 4) with a 32-bit
@@ -187,7 +191,7 @@ impl Clients {
         dst: &[(u64, u64)],
         value: u32,
         after: &[ARef<Fence>],
-        keep: Keep,
+        resources: Resources,
     ) -> Result<ARef<Fence>> {
         let mut request = Request::new(self.packets);
         for (addr, len) in dst {
@@ -199,7 +203,7 @@ impl Clients {
                 request.push(DmaPacket::Fill { dst, len, value })?;
             }
         }
-        self.submit(|c| &c.fill, request, after, keep)
+        self.submit(|c| &c.fill, request, after, resources)
     }
 
     /// Copies the ranges of each [`Move`] in order. Errors as [`Clients::fill`].
@@ -207,7 +211,7 @@ impl Clients {
         &self,
         moves: &[Move],
         after: &[ARef<Fence>],
-        keep: Keep,
+        resources: Resources,
     ) -> Result<ARef<Fence>> {
         let mut request = Request::new(self.packets);
         for m in moves {
@@ -216,7 +220,7 @@ impl Clients {
                 request.push(DmaPacket::Copy { src, dst, len })?;
             }
         }
-        self.submit(|c| &c.copy, request, after, keep)
+        self.submit(|c| &c.copy, request, after, resources)
     }
 
     /// Writes page table entries. Errors as [`Clients::fill`].
@@ -224,7 +228,7 @@ impl Clients {
         &self,
         runs: &[PteRun],
         after: &[ARef<Fence>],
-        keep: Keep,
+        resources: Resources,
     ) -> Result<ARef<Fence>> {
         let mut request = Request::new(self.packets);
         for run in runs {
@@ -241,6 +245,6 @@ impl Clients {
                 })?;
             }
         }
-        self.submit(|c| &c.ptes, request, after, keep)
+        self.submit(|c| &c.ptes, request, after, resources)
     }
 }

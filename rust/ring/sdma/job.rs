@@ -31,12 +31,12 @@ pub(crate) struct JobVm {
     pub(crate) pasid: u32,
     /// Page table base with its flags.
     pub(crate) root: u64,
-    /// Keeps the address space until the job has ended.
-    pub(crate) _keep: Arc<dyn Any + Send + Sync>,
+    /// Reference to the address space, held until the job has ended.
+    pub(crate) _vm: Arc<dyn Any + Send + Sync>,
 }
 
-/// Work of a job.
-enum What {
+/// Packets of a job.
+enum Payload {
     /// IBs in the address space of a process.
     User {
         vm: JobVm,
@@ -53,21 +53,21 @@ enum What {
 
 /// A job on an SDMA engine, with the objects it uses.
 pub(crate) struct Job {
-    what: What,
+    payload: Payload,
     memory: Option<Memory>,
-    _keep: Option<KBox<dyn Any + Send>>,
+    _resources: Option<KBox<dyn Any + Send>>,
 }
 
 impl Job {
     /// Returns a job of a process with IBs in its address space. `EINVAL` with too many IBs,
     /// `ENOMEM` without memory.
-    pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, keep: KBox<dyn Any + Send>) -> Result<Self> {
+    pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, resources: KBox<dyn Any + Send>) -> Result<Self> {
         if ibs.len() > MAX_IBS {
             return Err(EINVAL);
         }
         let memory = Memory::new(ibs.len())?;
         Ok(Self {
-            what: What::User {
+            payload: Payload::User {
                 vm,
                 ibs,
                 fence: None,
@@ -75,13 +75,13 @@ impl Job {
                 context: 0,
             },
             memory: Some(memory),
-            _keep: Some(keep),
+            _resources: Some(resources),
         })
     }
 
     /// Adds a user fence: writes a 64-bit value to an address in VMID 0 after the IBs.
     pub(crate) fn with_user_fence(mut self, addr: u64, value: u64) -> Self {
-        if let What::User { fence, .. } = &mut self.what {
+        if let Payload::User { fence, .. } = &mut self.payload {
             *fence = Some((addr, value));
         }
         self
@@ -91,20 +91,20 @@ impl Job {
     pub(super) fn kernel(
         packets: Words,
         group: Arc<Group>,
-        keep: Option<KBox<dyn Any + Send>>,
+        resources: Option<KBox<dyn Any + Send>>,
     ) -> Result<Self> {
         Ok(Self {
-            what: What::Kernel { packets, group },
+            payload: Payload::Kernel { packets, group },
             memory: Some(Memory::new(1)?),
-            _keep: keep,
+            _resources: resources,
         })
     }
 
     /// Returns whether the job needs encrypted memory (TMZ): decided by the first IB.
     fn is_secure(&self) -> bool {
-        match &self.what {
-            What::Kernel { .. } => false,
-            What::User { ibs, .. } => ibs
+        match &self.payload {
+            Payload::Kernel { .. } => false,
+            Payload::User { ibs, .. } => ibs
                 .first()
                 .is_some_and(|ib| ib.flags & uapi::AMDGPU_IB_FLAGS_SECURE != 0),
         }
@@ -112,8 +112,8 @@ impl Job {
 
     fn emit(&mut self, ring: &Arc<Ring>, shared: &Shared) -> Result<ARef<Fence>> {
         let memory = self.memory.take().ok_or(ECANCELED)?;
-        match &self.what {
-            What::Kernel { packets, group } => ring.emit(
+        match &self.payload {
+            Payload::Kernel { packets, group } => ring.emit(
                 &Frame {
                     vmid: 0,
                     switch: None,
@@ -125,7 +125,7 @@ impl Job {
                 },
                 memory,
             ),
-            What::User {
+            Payload::User {
                 vm,
                 ibs,
                 fence,
@@ -161,7 +161,7 @@ impl Job {
     }
 }
 
-/// Ring and state that a scheduler submits to.
+/// Ring of a scheduler, and the state that all rings share.
 pub(crate) struct Queue {
     ring: Arc<Ring>,
     shared: Arc<Shared>,
@@ -172,9 +172,9 @@ impl JobOps for Job {
     type Queue = Queue;
 
     fn prepare(&mut self, queue: &Queue, cx: &Prepare<'_>) -> Result<Option<ARef<Fence>>> {
-        let What::User {
+        let Payload::User {
             vm, vmid, context, ..
-        } = &mut self.what
+        } = &mut self.payload
         else {
             return Ok(None);
         };
@@ -215,7 +215,7 @@ impl JobOps for Job {
             return;
         };
         let name = ring.name().to_str().unwrap_or("sdma");
-        if ring.catch_up() > 0 {
+        if ring.process_fences() > 0 {
             dev_warn!(card.dev(), "{name}: timeout, but jobs had completed\n");
             return;
         }

@@ -40,8 +40,8 @@ pub(crate) const MAX_IBS: usize = 49;
 pub(super) const JOBS: u32 = 8;
 /// Size of the ring in dwords.
 const RING_DWORDS: usize = 8192;
-/// Maximum dwords of a frame, so that all frames together take half the ring; the rest covers what
-/// the engine has read but not reported yet.
+/// Maximum dwords of a frame, so that all frames together take half the ring; the rest covers
+/// packets that the engine has fetched but not yet reported as read.
 const MAX_FRAME: usize = RING_DWORDS / 2 / JOBS as usize;
 /// Frames end at a multiple of this many dwords, as required by INDIRECT packets.
 const ALIGN: usize = 8;
@@ -216,9 +216,9 @@ impl_has_work! {
     impl HasWork<Self> for Ring { self.watcher }
 }
 
-/// Returns whether sequence number `a` is not after `b`.
-fn reached(a: u32, b: u32) -> bool {
-    b.wrapping_sub(a) as i32 >= 0
+/// Returns whether a ring that has signaled sequence number `last` has passed `seq`.
+fn seqno_passed(last: u32, seq: u32) -> bool {
+    last.wrapping_sub(seq) as i32 >= 0
 }
 
 impl Up {
@@ -236,8 +236,8 @@ impl Up {
         self.writer.buffer().gpu_addr() + at as u64
     }
 
-    /// Returns the sequence number of the last completed job, from memory.
-    fn done(&self) -> Result<u32> {
+    /// Returns the fence in memory: the sequence number of the last job executed.
+    fn read_fence(&self) -> Result<u32> {
         self.writer.buffer().read32(FENCE)
     }
 
@@ -293,7 +293,11 @@ impl State {
     /// Completes jobs up to sequence number `upto`. Returns their number.
     fn complete(&mut self, upto: u32) -> usize {
         let mut count = 0;
-        while self.pending.first().is_some_and(|p| reached(p.seq, upto)) {
+        while self
+            .pending
+            .first()
+            .is_some_and(|p| seqno_passed(upto, p.seq))
+        {
             let Ok(job) = self.pending.remove(0) else {
                 break;
             };
@@ -317,7 +321,7 @@ impl State {
     }
 
     /// Returns the sequence number of the pending job with these low bits.
-    fn number(&self, context: u32) -> Option<u32> {
+    fn full_seq(&self, context: u32) -> Option<u32> {
         let ahead = context.wrapping_sub(self.signaled) & CONTEXT_MASK;
         (ahead <= self.emitted.wrapping_sub(self.signaled))
             .then(|| self.signaled.wrapping_add(ahead))
@@ -493,22 +497,22 @@ impl Ring {
     pub(super) fn trap(&self, context: u32) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let Some(Ok(done)) = state.up.as_ref().map(Up::done) else {
+        let Some(Ok(done)) = state.up.as_ref().map(Up::read_fence) else {
             return;
         };
         // Later jobs are completed by their own interrupts.
-        let upto = match state.number(context) {
-            Some(seq) if reached(seq, done) => seq,
+        let upto = match state.full_seq(context) {
+            Some(seq) if seqno_passed(done, seq) => seq,
             _ => done,
         };
         state.complete(upto);
     }
 
-    /// Completes the jobs that have finished in memory, with or without an interrupt. Returns how
-    /// many lacked one.
-    pub(super) fn catch_up(&self) -> usize {
+    /// Completes the jobs whose fence has been written, with or without an interrupt. Returns the
+    /// number of jobs without one.
+    pub(super) fn process_fences(&self) -> usize {
         let (card, host, done) = match &self.state.lock().up {
-            Some(up) => match up.done() {
+            Some(up) => match up.read_fence() {
                 Ok(done) => (up.card.clone(), up.host.clone(), done),
                 Err(_) => return 0,
             },
@@ -553,7 +557,7 @@ impl Ring {
         let selected = hal.is_selected(up.card.mmio()?, self.engine)?;
         let restarted = up.restart(self.engine);
         // Jobs that completed before the reset count as completed.
-        let done = up.done()?;
+        let done = up.read_fence()?;
         state.complete(done);
         let context = match state.pending.first_mut() {
             Some(job) if guilty(job.seq, selected) => {
@@ -660,7 +664,7 @@ impl Ring {
             *to = Some((job.seq, job.vmid));
         }
         let (in_memory, rptr, wptr) = match &state.up {
-            Some(up) => (up.done()?, up.writer.rptr()?, up.writer.wptr()),
+            Some(up) => (up.read_fence()?, up.writer.rptr()?, up.writer.wptr()),
             None => (0, 0, 0),
         };
         Ok(Snapshot {
@@ -697,7 +701,7 @@ impl WorkItem for Ring {
                 continue;
             }
             drop(state);
-            let found = this.catch_up();
+            let found = this.process_fences();
             state = this.state.lock();
             if found > 0 {
                 state.lost += found as u32;
