@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! `rkfd-compare`: compares what two drivers did.
+//! `rkfd-compare`: compares the behaviour of two drivers.
 //!
 //! Reads the logs of one boot per driver: the output of `compare` in the guest and the event log of
 //! the GPU model. Differences are looked up in a list of intended ones.
 
 mod decode;
 mod guest;
-mod meant;
+mod intended;
 mod report;
 mod tables;
 mod trace;
@@ -16,21 +16,22 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use guest::Guest;
-use meant::Meant;
+use intended::Intended;
 use trace::Trace;
 
-const HELP: &str = "rkfd-compare: what two drivers told the same GPU, side by side
+const HELP: &str = "rkfd-compare: accesses of two drivers to the same GPU, side by side
 
-usage: rkfd-compare --meant FILE NAME=FOLDER [NAME=FOLDER]
+usage: rkfd-compare --intended FILE NAME=FOLDER [NAME=FOLDER]
 
-  NAME=FOLDER   a driver, and the logs of its boot: out.log and gpu.trace; the first is the one
-                whose differences from the second are looked at
-  --meant FILE  reStructuredText whose definition lists name the differences that are meant
+  NAME=FOLDER   a driver and the logs of its boot, out.log and gpu.trace; the differences of
+                the first from the second are reported
+  --intended FILE
+                reStructuredText whose definition lists name the intended differences
 
-Exit status: 0; 2 if there are differences that are not explained; 1 on any other error.
+Exit status: 0; 2 if there are unintended differences; 1 on any other error.
 ";
 
-/// Exit status of a report with unexplained differences.
+/// Exit status of a report with unintended differences.
 const UNEXPLAINED: u8 = 2;
 
 /// Boot of one driver.
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, String> {
-    let mut meant = None;
+    let mut intended = None;
     let mut folders = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -63,7 +64,11 @@ fn run() -> Result<ExitCode, String> {
                 print!("{HELP}");
                 return Ok(ExitCode::SUCCESS);
             }
-            "--meant" => meant = Some(PathBuf::from(words.next().ok_or("--meant needs a file")?)),
+            "--intended" => {
+                intended = Some(PathBuf::from(
+                    words.next().ok_or("--intended needs a file")?,
+                ))
+            }
             _ => {
                 let (name, folder) = word.split_once('=').ok_or(format!("{word}: see --help"))?;
                 folders.push((name.to_string(), PathBuf::from(folder)));
@@ -77,21 +82,21 @@ fn run() -> Result<ExitCode, String> {
         let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let meant = match meant {
-        Some(path) => Meant::parse(&read(path)?),
-        None => Meant::default(),
+    let intended = match intended {
+        Some(path) => Intended::parse(&read(path)?),
+        None => Intended::default(),
     };
     let mut runs = Vec::new();
     for (name, folder) in folders {
         let guest = Guest::parse(&read(folder.join("out.log"))?);
         if !guest.done {
-            let why = guest.failed.as_deref().unwrap_or("it did not end");
+            let why = guest.failed.as_deref().unwrap_or("it did not complete");
             return Err(format!("{name}: the workload failed: {why}"));
         }
         let trace = Trace::parse(&read(folder.join("gpu.trace"))?, &guest.marks);
         runs.push(Run { name, guest, trace });
     }
-    let report = report::Report::new(&runs, meant);
+    let report = report::Report::new(&runs, intended);
     let (text, unexplained) = report.finish();
     print!("{text}");
     Ok(match unexplained {

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::decode::{self, Item};
 use crate::guest::Mapping;
-use crate::meant::Meant;
+use crate::intended::Intended;
 use crate::trace::{Act, Section, Walk};
 use crate::{tables, Run};
 
@@ -32,7 +32,7 @@ const STEPS: &[&str] = &[
 /// Report under construction.
 pub struct Report<'a> {
     runs: &'a [Run],
-    meant: Meant,
+    intended: Intended,
     out: String,
     unexplained: u32,
     explained: u32,
@@ -42,10 +42,10 @@ pub struct Report<'a> {
 
 impl<'a> Report<'a> {
     /// Returns an empty report about one or two runs.
-    pub fn new(runs: &'a [Run], meant: Meant) -> Self {
+    pub fn new(runs: &'a [Run], intended: Intended) -> Self {
         let mut report = Self {
             runs,
-            meant,
+            intended,
             out: String::new(),
             unexplained: 0,
             explained: 0,
@@ -53,8 +53,8 @@ impl<'a> Report<'a> {
             seen: BTreeSet::new(),
         };
         report.part("Topology", Self::topology);
-        report.part("Answers of ioctls", Self::answers);
-        report.part("Queues: what the GPU is told", Self::steps);
+        report.part("Results of ioctls", Self::results);
+        report.part("Queues: accesses to the GPU", Self::steps);
         report.part("Descriptors (MQDs)", Self::descriptors);
         report.part("Page-table entries of the same mapping", Self::mappings);
         for (title, text) in [
@@ -88,12 +88,12 @@ impl<'a> Report<'a> {
             return;
         }
         let [one, two] = self.runs else { return };
-        let verdict = match self.meant.reason(key) {
+        let verdict = match self.intended.reason(key) {
             Some(reason) => {
                 self.explained += 1;
                 let reason = reason.to_string();
                 *self.reasons.entry(reason).or_default() += 1;
-                "meant"
+                "intended"
             }
             None => {
                 self.unexplained += 1;
@@ -128,23 +128,27 @@ impl<'a> Report<'a> {
         let files: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for file in files {
             let (Some(a), Some(b)) = (a.get(file), b.get(file)) else {
-                let said = |there: bool| if there { "there" } else { "not there" };
+                let presence = |present: bool| if present { "present" } else { "absent" };
                 let key = format!("topology/{file}");
-                self.differs(&key, said(a.contains_key(file)), said(b.contains_key(file)));
+                self.differs(
+                    &key,
+                    presence(a.contains_key(file)),
+                    presence(b.contains_key(file)),
+                );
                 continue;
             };
             let (a, b) = (properties(a), properties(b));
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for name in keys {
                 let get = |map: &BTreeMap<String, String>| {
-                    map.get(name).cloned().unwrap_or("not there".into())
+                    map.get(name).cloned().unwrap_or("absent".into())
                 };
                 self.compare(&format!("topology/{file}:{name}"), &get(&a), &get(&b));
             }
         }
     }
 
-    fn answers(&mut self) {
+    fn results(&mut self) {
         let [a, b] = self.runs else {
             for (name, value) in &self.runs[0].guest.values {
                 let _ = writeln!(self.out, "{name:<28} {value}");
@@ -157,7 +161,7 @@ impl<'a> Report<'a> {
                 run.guest
                     .values
                     .get(name)
-                    .map_or("not asked".into(), String::clone)
+                    .map_or("not queried".into(), String::clone)
             };
             self.compare(&format!("value/{name}"), &of(a), &of(b));
         }
@@ -180,11 +184,11 @@ impl<'a> Report<'a> {
                     let _ = writeln!(self.out, "{name}:\n    {}", sequence(a).join("\n    "));
                 }
                 _ => {
-                    let said = |s: Option<&&Section>| match s {
-                        Some(_) => "there",
+                    let presence = |s: Option<&&Section>| match s {
+                        Some(_) => "present",
                         None => "no such step",
                     };
-                    let of = |n: usize| said(sections.get(n).and_then(Option::as_ref));
+                    let of = |n: usize| presence(sections.get(n).and_then(Option::as_ref));
                     self.differs(&format!("step/{name}"), of(0), of(1));
                 }
             }
@@ -317,19 +321,19 @@ impl<'a> Report<'a> {
                 let name = format!("{}.{place}", mapping.name);
                 match walks[..] {
                     [Some(walk)] => {
-                        let _ = writeln!(self.out, "{name:<26} {}", spoken(walk));
+                        let _ = writeln!(self.out, "{name:<26} {}", walk_text(walk));
                     }
                     [Some(a), Some(b)] => {
                         walks_compared += 1;
                         if decode::entries(&a.entries) != decode::entries(&b.entries) {
-                            self.differs(&format!("pte/{name}"), &spoken(a), &spoken(b));
+                            self.differs(&format!("pte/{name}"), &walk_text(a), &walk_text(b));
                         } else if !last {
-                            self.same(&format!("pte/{name}"), &spoken(a));
+                            self.same(&format!("pte/{name}"), &walk_text(a));
                         }
                     }
                     [None, None] | [None] | [] => {}
                     _ => {
-                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), spoken);
+                        let of = |w: Option<&Walk>| w.map_or("not walked".into(), walk_text);
                         self.differs(&format!("pte/{name}"), &of(walks[0]), &of(walks[1]));
                     }
                 }
@@ -338,7 +342,7 @@ impl<'a> Report<'a> {
         if self.runs.len() == 2 {
             let _ = writeln!(
                 self.out,
-                "compared       {walks_compared} walks of {} mappings; where memory is differs, and the addresses shown are the first driver's",
+                "compared       {walks_compared} walks of {} mappings; addresses are those of the first driver, and are not compared",
                 self.runs[0].guest.mappings.len()
             );
         }
@@ -354,18 +358,14 @@ impl<'a> Report<'a> {
         if self.runs.len() == 2 {
             let _ = writeln!(
                 text,
-                "{} differences are meant, {} are not explained (NOT EXPLAINED below)",
+                "{} differences are intended, {} are not explained (NOT EXPLAINED below)",
                 self.explained, self.unexplained
             );
             for (reason, count) in &self.reasons {
                 let _ = writeln!(text, "  {count:>4}  {reason}");
             }
-            for patterns in self.meant.unused() {
-                let _ = writeln!(
-                    text,
-                    "  nothing differs any more at {}",
-                    patterns.join(", ")
-                );
+            for patterns in self.intended.unused() {
+                let _ = writeln!(text, "  no difference matches {}", patterns.join(", "));
             }
         } else {
             text += "(one driver only: what there is to compare)\n";
@@ -476,7 +476,7 @@ fn walk_of<'a>(run: &'a Run, mapping: &Mapping, last: bool) -> Option<&'a Walk> 
     walks.filter(|w| w.va == page).last()
 }
 
-fn spoken(walk: &Walk) -> String {
+fn walk_text(walk: &Walk) -> String {
     let levels = walk.entries.len().saturating_sub(1);
     let entry = |(n, &entry): (usize, &u64)| {
         let leaf = n == levels;
@@ -514,16 +514,16 @@ mod tests {
                 "cmp topology nodes/1/properties: num_gws 0\ncmp value base 0x1\ncmp value more 0x2\n",
             ),
         ];
-        let (text, unexplained) = Report::new(&runs, Meant::default()).finish();
+        let (text, unexplained) = Report::new(&runs, Intended::default()).finish();
         let key = "topology/nodes/1/properties:num_gws";
         assert!(text.contains(&format!("NOT EXPLAINED  {key}")), "{text}");
         assert!(!text.contains("value/base"));
         assert!(
             text.contains("value/more"),
-            "what only the second says counts, too"
+            "a value of the second run only counts, too"
         );
-        let meant = Meant::parse("``topology/*:num_gws``\n    Why not.\n");
-        let (text, left) = Report::new(&runs, meant).finish();
+        let intended = Intended::parse("``topology/*:num_gws``\n    Why not.\n");
+        let (text, left) = Report::new(&runs, intended).finish();
         assert_eq!(left + 1, unexplained);
         assert!(text.contains("   1  Why not."), "{text}");
     }
@@ -543,7 +543,7 @@ mod tests {
     #[test]
     fn places_compare_presence_only() {
         let runs = [run("a", ""), run("b", "")];
-        let mut report = Report::new(&runs, Meant::default());
+        let mut report = Report::new(&runs, Intended::default());
         let item = |place, value| Item {
             name: "ADDR".into(),
             value,

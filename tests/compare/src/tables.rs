@@ -18,8 +18,8 @@ fn ratio(a: u64, b: u64) -> String {
 /// Returns the table of guest instructions per call.
 pub fn calls(runs: &[Run]) -> String {
     let mut out = String::from(
-        "Guest instructions of each call (QEMU -icount, one processor): the median of what the calling thread worked, and of\n\
-         all that passed until it came back, in which others worked or nobody did.\n\n",
+        "Guest instructions of each call (QEMU -icount, one processor): the median of those of the calling\n\
+         thread, and of those elapsed until it returned, including other threads and idle time.\n\n",
     );
     let _ = write!(out, "{:<28}", "");
     for run in runs {
@@ -61,7 +61,7 @@ pub fn calls(runs: &[Run]) -> String {
 
 /// Returns the table of memory in bytes.
 pub fn memory(runs: &[Run]) -> String {
-    let mut out = String::from("Memory in bytes that each takes, without what the process itself does (noise of a few pages is normal).\n\n");
+    let mut out = String::from("Memory in bytes per object, without allocations of the process itself (noise of a few pages is normal).\n\n");
     let _ = write!(out, "{:<24}", "");
     for run in runs {
         let _ = write!(

@@ -13,15 +13,15 @@ struct Entry {
 
 /// List of intended differences.
 #[derive(Debug, Default)]
-pub struct Meant {
+pub struct Intended {
     entries: Vec<Entry>,
 }
 
-impl Meant {
+impl Intended {
     /// Parses the text: a line of patterns in double back quotes, followed by indented lines with
     /// the reason.
     pub fn parse(text: &str) -> Self {
-        let mut meant = Self::default();
+        let mut intended = Self::default();
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
             let next_indented = lines.peek().is_some_and(|l| l.starts_with(' '));
@@ -38,13 +38,13 @@ impl Meant {
                 }
                 reason.push_str(text.trim());
             }
-            meant.entries.push(Entry {
+            intended.entries.push(Entry {
                 patterns: patterns.map(str::to_string).collect(),
                 reason,
                 used: false,
             });
         }
-        meant
+        intended
     }
 
     /// Returns the reason for a difference, or `None`, and marks it as used.
@@ -87,14 +87,14 @@ mod tests {
         let text = "Title\n=====\n\n``topology/*/properties:num_gws``, ``value/x``\n\
                     \x20   Because\n    of this.\n\n\
                     ``never``\n    No.\n\n``code`` in text\n";
-        let mut meant = Meant::parse(text);
+        let mut intended = Intended::parse(text);
         assert_eq!(
-            meant.reason("topology/nodes/1/properties:num_gws"),
+            intended.reason("topology/nodes/1/properties:num_gws"),
             Some("Because of this.")
         );
-        assert_eq!(meant.reason("value/x"), Some("Because of this."));
-        assert_eq!(meant.reason("value/xy"), None);
-        let unused: Vec<_> = meant.unused().collect();
+        assert_eq!(intended.reason("value/x"), Some("Because of this."));
+        assert_eq!(intended.reason("value/xy"), None);
+        let unused: Vec<_> = intended.unused().collect();
         assert_eq!(unused, [["never".to_string()]]);
     }
 }
