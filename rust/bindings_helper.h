@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads (see Makefile.bindgen and bindgen_parameters for what it keeps).
+ * Input of bindgen; Makefile.bindgen and bindgen_parameters select from it.
  */
 
 /* First, as the kernel does: avoids forward references to enums (bindgen issue 3179). */
@@ -71,7 +71,7 @@ RKFD_IOC(AMDKFD_IOC_DBG_TRAP);
 RKFD_IOC(AMDKFD_IOC_CREATE_PROCESS);
 RKFD_IOC(AMDKFD_IOC_PROFILER);
 
-/* Bits of what HMM says of a page. */
+/* Bits of an HMM PFN. */
 const __u32 RKFD_CONST_HMM_PFN_VALID_BIT = __builtin_ctzl(HMM_PFN_VALID);
 const __u32 RKFD_CONST_HMM_PFN_WRITE_BIT = __builtin_ctzl(HMM_PFN_WRITE);
 const __u32 RKFD_CONST_HMM_PFN_BITS = HMM_PFN_ORDER_SHIFT;

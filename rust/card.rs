@@ -364,7 +364,7 @@ impl Card {
         self.psp.as_deref()
     }
 
-    /// Returns what the PSP needs of the card. `ENODEV` when the device is unplugged.
+    /// Returns the resources that the PSP uses. `ENODEV` when the device is unplugged.
     pub(crate) fn psp_context(&self) -> Result<PspContext<'_>> {
         Ok(PspContext {
             dev: self.dev(),
@@ -415,7 +415,7 @@ impl Card {
         self.mmio_phys + u64::from(self.generation().caps.hdp_remap)
     }
 
-    /// Sets what is called after a hang.
+    /// Sets the handler that is called after a hang.
     pub(crate) fn set_hang_handler(&self, handler: Option<Arc<dyn HangHandler>>) {
         let before = core::mem::replace(&mut *self.hang_handler.lock(), handler);
         drop(before);

@@ -4,8 +4,8 @@
 //! space that `ACQUIRE_VM` shares with `/dev/kfd`, and command submission to the SDMA engines.
 //!
 //! Name, version and ioctl numbers are those of amdgpu, which libdrm_amdgpu requires. Ioctls of
-//! amdgpu that are missing here (user queues, userptr BOs, ...) fail with `EINVAL`, the answer of
-//! the DRM core for an unknown ioctl.
+//! amdgpu that are missing here (user queues, userptr BOs, ...) fail with `EINVAL`, as the DRM
+//! core does for an unknown ioctl.
 //!
 //! The parts, each of which uses only those before it:
 //!

@@ -34,7 +34,7 @@ use image::VramImage;
 use lru::{EvictionLru, Victims};
 use spaces::SpaceList;
 
-/// Receives the events of a device. Called in the interrupt thread unless it says otherwise; may
+/// Receives the events of a device. Called in the interrupt thread unless stated otherwise; may
 /// sleep.
 pub(crate) trait EventSink: Send + Sync {
     /// A CP end-of-pipe interrupt of the process with this PASID; `ctx0` is the packet's data, an
@@ -210,7 +210,7 @@ impl Gpu {
         if let Some(done) = mes.invalidate_tlbs(self, pasid, kind) {
             return done;
         }
-        // Firmware without INV_TLBS: only it knows the VMID, so flush all of its VMIDs.
+        // Firmware without INV_TLBS does not report the VMID of a process: flush all of its VMIDs.
         (self.generation().caps.first_user_vmid..hw::VMIDS)
             .try_for_each(|vmid| self.hub().flush_vmid(vmid, kind))
     }

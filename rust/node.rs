@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Nodes: the partitions of a device as user space sees them, each with its XCCs and its queue
+//! Nodes: the partitions of a device that user space addresses, each with its XCCs and its queue
 //! manager, and the list of all nodes.
 //!
 //! A node is one entry of the KFD topology and has one gpu_id. Per-process data, queues and SMI

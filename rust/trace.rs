@@ -59,7 +59,7 @@ events! {
         pid: Pid => pid, qid: u32 => qid, step: &CStr => step.as_char_ptr(), ns: u64 => ns
     );
 
-    /// A runlist was handed to the scheduler firmware.
+    /// A runlist was submitted to the scheduler firmware.
     fn runlist => rkfd_runlist(
         gpu_id: u32 => gpu_id, ib: u64 => ib, dwords: u32 => dwords, processes: u32 => processes,
         queues: u32 => queues, oversubscribed: bool => oversubscribed

@@ -2,10 +2,10 @@
 
 //! Facts about AMD silicon and firmware that the module and the GPU model share.
 //!
-//! Numbers, bit positions and memory layouts, and nothing that a driver or a model *does* with
-//! them: emission order, initial values, page-table walks and protocol state are written once on
-//! either side, so that a mistake in one does not hide in the other. Every module says which AMD
-//! header or which document its facts come from; `tests/abi` compares them with those headers.
+//! Numbers, bit positions and memory layouts, without behaviour: emission order, initial values,
+//! page-table walks and protocol state are implemented on either side independently, so that a
+//! mistake in one does not hide in the other. Every module names the AMD header or document that
+//! its facts come from; `tests/abi` compares them with those headers.
 //!
 //! The crate is `core` only. Kbuild compiles it as the second crate of `rkfd.ko`, cargo for the
 //! model and the tests.

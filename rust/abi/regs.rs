@@ -77,7 +77,7 @@ pub struct Word<R> {
     of: PhantomData<fn() -> R>,
 }
 
-// Derived impls would ask the same of `R`.
+// Derived impls would require the same of `R`.
 macro_rules! copy {
     ($($name:ident)*) => {
         $(
@@ -285,7 +285,7 @@ impl<R> Word<R> {
 }
 
 /// GC registers inside PM4 packets are local to the XCC that runs the packet: dword addresses of
-/// that window, whatever the XCC's own base (`gfx_v9_4_3_normalize_xcc_reg_offset`,
+/// that window, independent of the XCC's own base (`gfx_v9_4_3_normalize_xcc_reg_offset`,
 /// `amdgpu/gfx_v9_4_3.c`).
 pub const XCC_REG_WINDOW_LOW: core::ops::Range<u32> = 0x2000..0x3400;
 /// The second such window.

@@ -114,9 +114,9 @@ pub(crate) struct Config {
     pub(crate) unique_id: u64,
     /// GB_ADDR_CONFIG.
     pub(crate) gb_addr_config: u32,
-    /// Highest shader clock in MHz, 0 when firmware does not say.
+    /// Highest shader clock in MHz, 0 when firmware does not report it.
     pub(crate) max_engine_mhz: u32,
-    /// Highest memory clock in MHz, 0 when firmware does not say.
+    /// Highest memory clock in MHz, 0 when firmware does not report it.
     pub(crate) max_memory_mhz: u32,
 }
 

@@ -63,11 +63,11 @@ impl fmt::Display for Bad {
                 self.bytes
             )),
             Why::Size(declared) => f.write_fmt(fmt!(
-                "{path} is truncated or damaged ({} bytes, its header says {declared})",
+                "{path} is truncated or damaged ({} bytes, its header declares {declared})",
                 self.bytes
             )),
             Why::Header(major, minor) => f.write_fmt(fmt!(
-                "{path} is of the wrong version (header {major}.{minor} is not known)"
+                "{path} is of the wrong version (header {major}.{minor} is unknown)"
             )),
             Why::Block(major, minor) => f.write_fmt(fmt!(
                 "{path} is the wrong firmware (for version {major}.{minor} of its block)"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registers: BAR 5, the index/data window for what lies outside it, and the base addresses that
-//! IP discovery gives.
+//! Register access: BAR 5, the index/data window for registers outside of it, and base addresses
+//! from IP discovery.
 //!
-//! Nothing here knows a register of an engine. Every access takes the revocable guard of the BAR
-//! for itself, so that code that outlives the binding gets `ENODEV` and never a stale address.
+//! Nothing here depends on the registers of an engine. Every access takes the revocable guard of
+//! the BAR, so that code that outlives the binding gets `ENODEV` and never a stale address.
 
 use kernel::{
     devres::DevresLt,
@@ -24,7 +24,7 @@ use rkfd_abi::{
 
 use super::xcc::{Xcc, XccList};
 
-/// How long registers are polled, as the C driver does (its `usec_timeout`).
+/// Timeout of register polling, as in the C driver (`usec_timeout`).
 pub(crate) const POLL_TIMEOUT_US: i64 = 100_000;
 
 /// The version of an IP block.
@@ -63,7 +63,7 @@ pub(crate) struct Instance {
     pub(crate) inst: u8,
     /// Its version.
     pub(crate) version: Version,
-    /// How many of `bases` are there.
+    /// Number of valid entries of `bases`.
     pub(crate) num_bases: u8,
     /// Base addresses of the register segments, in dwords.
     pub(crate) bases: [u32; MAX_SEGMENTS],
@@ -72,9 +72,8 @@ pub(crate) struct Instance {
 /// Logical to physical instance numbers of a card (C: `adev->ip_map`, `amdgpu_ip.c`).
 ///
 /// The driver counts the instances that work: logical numbers have no holes. Hardware, its firmware
-/// and interrupt entries count what is on the package: physical numbers. The two differ for GC and
-/// SDMA0 when instances are harvested; for all other blocks, and on cards without harvesting, they
-/// are the same.
+/// and interrupt entries count all instances on the package: physical numbers. The two differ for
+/// GC and SDMA0 when instances are harvested, and are the same for all other blocks and cards.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InstanceMap {
     /// Physical GC instances that work, a bit each.
@@ -163,7 +162,7 @@ pub(crate) struct Block<'a> {
     unit: &'a Instance,
 }
 
-/// Direct access by absolute address, for what has to be read before discovery.
+/// Direct access by absolute address, for registers that are read before discovery.
 pub(crate) struct EarlyMmio {
     bar: DevresLt<pci::Bar<'static>>,
     size: usize,

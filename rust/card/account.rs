@@ -2,10 +2,10 @@
 
 //! Limits of the memory of processes, and reservations within them.
 //!
-//! VRAM is accounted per card, whatever the current placement of a BO. System memory is accounted
-//! once for all cards: GTT and userptr BOs together leave the machine enough to run, and GTT BOs
-//! alone have a limit because they cannot be swapped out. Memory of the driver itself is not
-//! limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
+//! VRAM is accounted per card, independent of the current placement of a BO. System memory is
+//! accounted once for all cards: GTT and userptr BOs have a common limit below the size of RAM,
+//! and GTT BOs one of their own because they cannot be swapped out. Memory of the driver itself is
+//! not limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
 //!
 //! A [`Reservation`] belongs to the memory, not to the handle. The locks are leaves; nothing is
 //! allocated under them.

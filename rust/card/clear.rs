@@ -3,7 +3,7 @@
 //! Deferred free of VRAM: freed blocks are zeroed before they return to the allocator.
 //!
 //! Freed blocks wait in a list. A worker takes all of it, zeroes it with one fill and returns it to
-//! the allocator. A page map remembers which pages are known to be zero. While no SDMA ring runs
+//! the allocator. A page map records the pages that are known to be zero. While no SDMA ring runs
 //! (early in probe, after a hang) freed pages stay dirty, and the CPU zeroes them on allocation.
 
 use core::{any::Any, mem};
@@ -80,7 +80,7 @@ struct State {
     /// Present from [`Clearing::attach`] to [`Clearing::detach`].
     attached: Option<Attached>,
     list: KVVec<Deferred>,
-    /// Entries in the hands of the worker.
+    /// Entries that the worker has taken.
     in_work: usize,
     /// Batches completed.
     rounds: u64,

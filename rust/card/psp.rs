@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The security processor of a card: brings its operating system up and lets it load the firmware
-//! of all engines, without which none of them runs.
+//! The security processor (PSP) of a card: starts its secure OS, which loads the firmware of all
+//! engines.
 //!
-//! Everything it is given lies in system memory behind the GART: a transfer buffer, the ring, one
-//! command buffer and a fence. Commands are sent one by one; the lock of the ring is held until the
-//! fence of a command has come.
+//! Its buffers are in system memory mapped by the GART: a transfer buffer, the ring, one command
+//! buffer and a fence. Commands are submitted one by one; the lock of the ring is held until the
+//! fence of a command signals.
 
 use kernel::{
     device, fmt,
@@ -27,7 +27,7 @@ use crate::{
     hw::psp::{FirmwarePlan, FirmwareVersions, MailboxResult, Part, PspHal},
 };
 
-/// How long a command may take. The C driver gives it 1.2 to 2 s.
+/// Timeout of a command. That of the C driver is 1.2 to 2 s.
 const TIMEOUT: Delta = Delta::from_millis(5_000);
 
 /// Bytes of the command buffer's command that callers may fill, in dwords.
@@ -49,11 +49,11 @@ pub(crate) struct Psp {
     state: Mutex<State>,
 }
 
-/// What the lock of the ring guards.
+/// State under the lock of the ring.
 struct State {
     /// From the first start on.
     buffers: Option<Buffers>,
-    /// The ring is there.
+    /// The ring was created.
     ring: bool,
     /// The trusted memory region was set.
     region: bool,
@@ -73,19 +73,19 @@ impl State {
 }
 
 struct Buffers {
-    /// What is to be loaded.
+    /// Firmware to load.
     transfer: Buffer,
     /// Ring, command, fence.
     shared: Buffer,
 }
 
-/// What the PSP needs of its card.
+/// Resources of the card that the PSP uses.
 pub(crate) struct PspContext<'a> {
     /// The device, for messages and DMA.
     pub(crate) dev: &'a device::Device,
     /// Registers.
     pub(crate) mmio: &'a Mmio,
-    /// Where buffers are mapped.
+    /// Maps the buffers.
     pub(crate) gart: &'a Arc<Gart>,
 }
 
@@ -95,13 +95,13 @@ impl PspContext<'_> {
     }
 }
 
-/// What came back from a command.
+/// Response to a command (`psp_gfx_resp`).
 struct Response {
     status: u32,
     session: u32,
 }
 
-/// A status in words.
+/// A status with its name, for the log.
 struct Status(u32);
 
 impl fmt::Display for Status {
@@ -111,13 +111,13 @@ impl fmt::Display for Status {
             status::CANCEL => "cancelled",
             status::NOT_SUPPORTED => "not supported",
             status::tee::GENERIC => "failed",
-            status::tee::ACCESS_DENIED => "not allowed",
+            status::tee::ACCESS_DENIED => "access denied",
             status::tee::BAD_FORMAT => "bad format",
-            status::tee::BAD_PARAMETERS => "bad parameter",
-            status::tee::BAD_STATE => "not now",
-            status::tee::ITEM_NOT_FOUND => "not found",
-            status::tee::OUT_OF_MEMORY => "no memory left",
-            status::tee::SECURITY => "the signature does not fit",
+            status::tee::BAD_PARAMETERS => "bad parameters",
+            status::tee::BAD_STATE => "bad state",
+            status::tee::ITEM_NOT_FOUND => "item not found",
+            status::tee::OUT_OF_MEMORY => "out of memory",
+            status::tee::SECURITY => "bad signature",
             _ => "error",
         };
         f.write_fmt(fmt!("{words} ({:#x})", self.0))
@@ -125,8 +125,8 @@ impl fmt::Display for Status {
 }
 
 impl Psp {
-    /// Reads and checks the firmware of a card with `sdma` DMA engines. What is wrong with a file
-    /// is reported.
+    /// Reads and checks the firmware of a card with `sdma` DMA engines. Errors in a file are
+    /// logged.
     pub(crate) fn new(
         dev: &device::Device,
         hal: &'static dyn PspHal,

@@ -51,7 +51,7 @@ pub(crate) struct Vram {
     reserved: SpinLock<Reserved>,
 }
 
-/// Bytes reserved by BOs of processes, whatever their current placement.
+/// Bytes reserved by BOs of processes, independent of their current placement.
 #[derive(Clone, Copy, Default)]
 struct Reserved {
     bytes: u64,
@@ -59,7 +59,7 @@ struct Reserved {
     in_blocks: u64,
 }
 
-/// What an allocation is used for.
+/// Use of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum User {
     /// The driver and the firmware; never moves.

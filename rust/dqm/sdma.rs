@@ -2,7 +2,7 @@
 
 //! SDMA queue slots of user queues.
 //!
-//! User space sees two kinds of engines and numbers the slots of a kind across its engines: slot
+//! The topology has two kinds of engines and numbers the slots of a kind across its engines: slot
 //! `n` is on engine `n % engines` of the kind, so that queues use different engines first
 //! (`allocate_sdma_queue()`).
 

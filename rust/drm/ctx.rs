@@ -170,7 +170,7 @@ impl Ctx {
         guilty
     }
 
-    /// Returns the answer to `QUERY_STATE`: whether there was a reset since the last query.
+    /// Returns the result of `QUERY_STATE`: whether there was a reset since the last query.
     pub(super) fn state(&self) -> uapi::drm_amdgpu_ctx {
         let now = resets(&self.gpu);
         let status = if self.resets_seen.xchg(now, Relaxed) == now {
@@ -181,7 +181,7 @@ impl Ctx {
         uapi::ctx_state_out(0, status)
     }
 
-    /// Returns the answer to `QUERY_STATE2`: whether there was a reset, or VRAM was lost, since the
+    /// Returns the result of `QUERY_STATE2`: whether there was a reset, or VRAM was lost, since the
     /// context was created, and whether the context caused it.
     pub(super) fn state2(&self) -> uapi::drm_amdgpu_ctx {
         let mut flags = 0;

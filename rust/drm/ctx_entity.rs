@@ -24,9 +24,9 @@ const JOBS: u64 = 32;
 /// The fences of a submitted job.
 #[derive(Clone)]
 pub(super) struct Submission {
-    /// Signaled when the job is handed to an engine.
+    /// Signaled when the job is emitted to a ring.
     pub(super) scheduled: ARef<Fence>,
-    /// Signaled when the job is done.
+    /// Signaled when the job has completed.
     pub(super) finished: ARef<Fence>,
 }
 
@@ -82,7 +82,7 @@ impl CtxEntity {
         self.entity.error()
     }
 
-    /// Waits until all jobs are handed to an engine, an exiting process for `timeout` at most. The
+    /// Waits until all jobs are scheduled, an exiting process for `timeout` at most. The
     /// queued jobs of a killed process end instead.
     pub(super) fn flush(&self, timeout: Timeout) {
         self.entity.flush(timeout);

@@ -114,8 +114,8 @@ impl FileData {
         self.contexts.lock().get(handle).cloned().ok_or(EINVAL)
     }
 
-    /// Waits for the jobs of the file: first until they are handed to an engine, then until they
-    /// are done (`amdgpu_flush`). Stops when the process is killed.
+    /// Waits for the jobs of the file: first until they are scheduled, then until they are
+    /// finished (`amdgpu_flush`). Stops when the process is killed.
     pub(super) fn flush(&self) {
         let deadline = Deadline::after_ms(FLUSH_MS);
         self.for_each_entity(|entity| entity.flush(deadline.remaining()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handles of an open file: the lowest free number from 1 on, as `xa_alloc` with `XA_FLAGS_ALLOC1`
-//! hands out in the C driver.
+//! Handles of an open file: the lowest free number from 1 on, as `xa_alloc()` with
+//! `XA_FLAGS_ALLOC1` in the C driver.
 
 use kernel::{alloc::flags::__GFP_NOWARN, id_pool::IdPool, prelude::*};
 

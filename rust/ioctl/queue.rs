@@ -21,7 +21,7 @@ use crate::{
 
 /// Bits of a CU mask that are used; the rest is ignored (`max_num_cus` in the C driver).
 const MAX_CUS: u32 = 1024;
-/// Errno of the C driver for an unknown queue type. Not an errno of user space, which sees 524.
+/// Errno of the C driver for an unknown queue type. Not an errno of user space, which gets 524.
 const ENOTSUPP: Error = kernel::error::code::ENOTSUPP;
 
 /// Share, target XCC and priority of CREATE_QUEUE and UPDATE_QUEUE.
@@ -167,7 +167,7 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
 }
 
 /// `DESTROY_QUEUE`. `EINVAL` without such a queue, `ERESTARTSYS` after a signal; any other error
-/// says that the queue is destroyed and the hardware did not confirm it.
+/// means that the queue is destroyed and the hardware did not confirm it.
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
     // User space may free the exception payload of the queue when this returns.

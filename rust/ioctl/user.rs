@@ -20,7 +20,7 @@ pub(super) fn may_checkpoint() -> bool {
 }
 
 /// Returns `EFAULT` if `len` bytes at `addr` are outside of the user address range. Does not check
-/// what is mapped there.
+/// for mappings there.
 pub(super) fn access_ok(addr: u64, len: usize) -> Result {
     if uaccess::access_ok(addr, len) {
         Ok(())

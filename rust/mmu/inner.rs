@@ -40,7 +40,7 @@ use crate::{
     trace,
 };
 
-/// Returns whether both are the same object, whatever their vtables.
+/// Returns whether both are the same object; ignores vtables.
 fn same<T: ?Sized>(a: &T, b: &T) -> bool {
     ptr::addr_eq(ptr::from_ref(a), ptr::from_ref(b))
 }
@@ -92,7 +92,7 @@ struct PteUpdate {
     spare: Spare,
 }
 
-/// The memory of a BO. Holders of an `Arc<BoInner>` do not keep the BO alive.
+/// The memory of a BO. An `Arc<BoInner>` is no reference to the BO.
 #[pin_data(PinnedDrop)]
 pub(super) struct BoInner {
     gpu: Arc<Gpu>,

@@ -16,7 +16,7 @@ const FIRST: usize = 1;
 /// exited is not attributed to a new one.
 struct Table {
     ids: IdPool,
-    /// Where the next search begins: [`FIRST`] or more, below [`COUNT`].
+    /// Start of the next search: [`FIRST`] or more, below [`COUNT`].
     next: usize,
 }
 

@@ -14,10 +14,10 @@ use super::{
     userptr::{Found, UserMemory, UserPages, UserptrSeq},
 };
 
-/// How often the pages are read before a refresh fails.
+/// Number of attempts to fault in the pages before a refresh fails.
 const RETRIES: u32 = 4;
 
-/// A userptr BO. Does not keep the BO alive.
+/// A userptr BO. Holds no reference to the BO.
 #[derive(Clone)]
 pub(crate) struct UserBuffer {
     bo: Arc<BoInner>,

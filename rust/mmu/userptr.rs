@@ -48,7 +48,7 @@ impl UserPages {
 #[derive(Clone, Copy)]
 pub(crate) struct Found(pub(super) u64);
 
-/// Sequence counts that tell whether the page tables match the CPU's.
+/// Invalidation counts of a userptr BO: the current one, and those of its PTEs.
 pub(crate) struct UserptrSeq {
     notifier: Arc<dyn UserptrNotifier>,
     /// Invalidations. Changes under the notifier's lock only, as all below.

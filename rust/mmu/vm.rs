@@ -99,7 +99,7 @@ impl Vm {
             return Err(EOPNOTSUPP);
         }
         gpu.mmio()?;
-        // No move until the BO knows of the mapping.
+        // The reservation excludes a move until the mapping is in the BO's list.
         let _held = bo.resv().lock();
         if self.space.eviction_handler().is_some() {
             // User queues do not validate it later.

@@ -81,7 +81,7 @@ impl ProcessDevice {
     }
 
     /// Imports a dma-buf, to be mapped at `va`, and returns its handle. This process may write and
-    /// execute the buffer, whatever the rights of the exporter. Errors as
+    /// execute the buffer, independent of the exporter's access rights. Errors as
     /// [`SharedBuffer::from_fd`]; `EFAULT` if no handle can be allocated.
     pub(crate) fn import(&self, fd: u32, va: u64) -> Result<u32> {
         let file = self.file()?;

@@ -55,8 +55,8 @@ impl TrapHandler {
         vm.map(self.va, &self.bo, 0, self.bo.size(), access)
     }
 
-    /// Undoes [`Self::map`]. Without an answer of the hardware the page stays mapped until the
-    /// address space goes.
+    /// Undoes [`Self::map`]. If the TLB flush fails the page stays mapped until the
+    /// address space is freed.
     pub(super) fn unmap(&self, vm: &Vm) {
         if let Err(e) = vm.unmap(self.va, self.bo.size()) {
             dev_err!(

@@ -55,7 +55,7 @@ fn pin_exact(vm: &Arc<Vm>, va: u64, size: u64) -> Result<Pin> {
 }
 
 /// Returns the bytes of the whole context save area of a queue. `EINVAL` if the size per XCC or
-/// the size of the control stack does not match what the GPU saves.
+/// the size of the control stack does not match that of the GPU.
 fn cwsr_size(node: &Node, request: &QueueRequest) -> Result<u64> {
     let sizes = node.cwsr()?;
     if request.ctl_stack_size != sizes.ctl_stack || request.cwsr_size < sizes.total {

@@ -40,7 +40,7 @@ pub(crate) struct QueueRequest {
     pub(crate) ring_size: u32,
     /// Size of the metadata behind the ring, 0 for none.
     pub(crate) metadata_size: u32,
-    /// Where the engine reports its read pointer.
+    /// Address at which the engine reports its read pointer.
     pub(crate) rptr_va: u64,
     /// The write pointer.
     pub(crate) wptr_va: u64,

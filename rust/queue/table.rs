@@ -147,7 +147,7 @@ impl QueueTable {
 
     /// Destroys a queue; `EINVAL` if there is none with this id.
     ///
-    /// The queue is destroyed also with any other error, which says that the hardware did not
+    /// The queue is destroyed also with any other error, which means that the hardware did not
     /// confirm it.
     pub(crate) fn destroy(&mut self, id: u32) -> Result {
         let queue = self.get(id).ok_or(EINVAL)?;

@@ -48,8 +48,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Acquires all resources of a queue and builds its MQD. The device queue manager does not
-    /// know the queue yet, see [`Self::start`].
+    /// Acquires all resources of a queue and builds its MQD. [`Self::start`] adds it to the device
+    /// queue manager.
     ///
     /// `ENOMEM` without a free SDMA queue slot, `EBUSY` without a free doorbell, `EPERM` if the
     /// GPU has too many queues.
@@ -119,7 +119,7 @@ impl Queue {
     /// Unmaps the queue and removes it from the device queue manager; with `is_last`, also the
     /// process.
     ///
-    /// The queue is removed in any case; an error says that the hardware did not confirm it.
+    /// The queue is removed in any case; an error means that the hardware did not confirm it.
     pub(super) fn stop(&self, is_last: bool) -> Result {
         let dqm = self.target.node.dqm();
         let removed = dqm.remove(&self.hw);

@@ -143,7 +143,8 @@ fn capability(rev_id: u32) -> u32 {
         | uapi::HSA_CAP_PER_QUEUE_RESET_SUPPORTED
 }
 
-/// Returns a clock in MHz; if unknown, what the C driver reports without power management.
+/// Returns a clock in MHz; if unknown, the value that the C driver reports without power
+/// management.
 fn mhz_or_default(mhz: u32) -> u32 {
     const UNKNOWN: u32 = 100;
     if mhz == 0 {

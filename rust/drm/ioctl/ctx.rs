@@ -38,7 +38,7 @@ impl Handler<Render> for CtxOp {
             }
             uapi::AMDGPU_CTX_OP_FREE_CTX => {
                 let ctx = data.contexts.lock().remove(input.ctx_id);
-                // Dropped without the lock: this may wait until its jobs are handed to an engine.
+                // Dropped without the lock: this may wait until its jobs are scheduled.
                 drop(ctx.ok_or(EINVAL)?);
             }
             uapi::AMDGPU_CTX_OP_QUERY_STATE => *arg = data.ctx(input.ctx_id)?.state(),

@@ -96,7 +96,7 @@ impl Handler<Render> for Info {
     }
 }
 
-/// The buffer of user space for the answer.
+/// The buffer of user space for the result.
 struct Out {
     /// User address.
     ptr: u64,
@@ -105,7 +105,7 @@ struct Out {
 }
 
 impl Out {
-    /// Writes the answer, truncated to the size of the buffer. `EFAULT` if it is not writable.
+    /// Writes the result, truncated to the size of the buffer. `EFAULT` if it is not writable.
     fn put<T: AsBytes>(&self, value: &T) -> Result {
         self.put_bytes(value.as_bytes())
     }
@@ -123,7 +123,7 @@ const HW_CONTEXTS: u32 = 8;
 const MODE_PASSED_THROUGH: u64 =
     (uapi::AMDGPU_IDS_FLAGS_MODE_PT << uapi::AMDGPU_IDS_FLAGS_MODE_SHIFT) as u64;
 
-/// Returns the answer to `DEV_INFO`.
+/// Returns the result of `DEV_INFO`.
 fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let config = gpu.config();
     let caps = gpu.generation().caps;
@@ -273,7 +273,7 @@ fn heap(total: u64, usable: u64, used: u64) -> uapi::drm_amdgpu_heap_info {
     }
 }
 
-/// Returns the answer to `MEMORY`.
+/// Returns the result of `MEMORY`.
 fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     let vram = gpu.vram();
     let gtt = account::gtt_limit();
@@ -285,7 +285,7 @@ fn memory(gpu: &Gpu) -> uapi::drm_amdgpu_memory_info {
     }
 }
 
-/// Returns the answer to `GDS_CONFIG`: the hardware has no global data share, but global wave sync.
+/// Returns the result of `GDS_CONFIG`: the hardware has no global data share, but global wave sync.
 fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
     uapi::drm_amdgpu_info_gds {
         gws_per_compute_partition: gpu.config().num_gws,
@@ -293,7 +293,7 @@ fn sharing(gpu: &Gpu) -> uapi::drm_amdgpu_info_gds {
     }
 }
 
-/// Returns the answer to `VRAM_GTT`.
+/// Returns the result of `VRAM_GTT`.
 fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     let vram = gpu.vram();
     uapi::drm_amdgpu_info_vram_gtt {
@@ -303,7 +303,7 @@ fn vram_gtt(gpu: &Gpu) -> uapi::drm_amdgpu_info_vram_gtt {
     }
 }
 
-/// Returns the answer to `FW_VERSION`; `EINVAL` for unknown firmware.
+/// Returns the result of `FW_VERSION`; `EINVAL` for unknown firmware.
 fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_info_firmware> {
     let input = uapi::info_query_fw(arg);
     if input.ip_instance != 0 {

@@ -45,7 +45,7 @@ pub(crate) enum WaitOutcome {
     Timeout,
 }
 
-/// A wait as its own thread sees it.
+/// A wait, for the waiting thread.
 struct Waiting<'a> {
     wait: Arc<Wait>,
     requests: &'a [WaitRequest],
