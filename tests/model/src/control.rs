@@ -2,7 +2,7 @@
 
 //! The control socket: changes knobs and queries state at run time.
 //!
-//! One command per line, one line of answer: `set NAME VALUE`, `get NAME`, `hits NAME`,
+//! One command per line, one line of reply: `set NAME VALUE`, `get NAME`, `hits NAME`,
 //! `stats`, `knobs`, `trace DETAIL on|off`, `mark TEXT` (an event in the log), `walk gfx|mm VMID
 //! ADDRESS` (the page-table entries on the walk for an address).
 
@@ -47,7 +47,7 @@ fn serve_client(stream: &UnixStream, gpu: &Gpu) {
     }
 }
 
-/// Executes one command and returns the answer.
+/// Executes one command and returns the reply.
 pub fn reply(line: &str, gpu: &Gpu) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {

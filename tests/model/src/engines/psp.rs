@@ -64,7 +64,7 @@ enum Phase {
     Os { version: u32, os: Os },
 }
 
-/// State change that a driver sees after a delay.
+/// State change that becomes visible to the driver after a delay.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     /// The boot loader is ready.
@@ -431,7 +431,7 @@ fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
             gpu.strict,
             "psp",
             "frame at {addr:#x}: command buffer {buffer:#x} of {size:#x} bytes, fence {fence:#x}, or \
-             what has to be zero on the kernel's ring is not"
+             nonzero fields that are reserved on the kernel's ring"
         );
         return Ok(());
     }

@@ -62,7 +62,7 @@
 //! # Trap handlers
 //!
 //! With [`Dispatch::trap`] set, `s_trap`, an illegal instruction and a memory violation enter the
-//! trap handler (arithmetic exceptions are not raised, whatever MODE enables): privileged, with
+//! trap handler (arithmetic exceptions are not raised, independent of MODE): privileged, with
 //! program counter and trap id in `ttmp0` and `ttmp1` and the cause in `TRAPSTS` (`EXCP_FLAG_PRIV`
 //! on gfx1201). Messages of the handler go out by `s_sendmsg` ([`Host::message`]); it returns by
 //! `s_rfe_b64`. Without a handler these events stop the workgroup. A page fault always stops it.

@@ -58,7 +58,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         let count = (d.rsrc2 >> 1 & 0x1f) as usize;
         if d.user_sgprs.len() != count {
             let given = d.user_sgprs.len();
-            return bad(format!("{given} user SGPRs given, rsrc2 says {count}"));
+            return bad(format!("{given} user SGPRs given, rsrc2 has {count}"));
         }
         // On gfx1201 workgroup ids are in trap temporaries.
         let system = match d.isa {

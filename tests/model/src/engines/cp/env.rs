@@ -27,7 +27,7 @@ pub mod client {
     pub const SQC_INST: u8 = 9;
 }
 
-/// The chip as the command processor sees it.
+/// Interface of the chip to the command processor.
 pub trait Env: Sync {
     /// Generation of the chip.
     fn generation(&self) -> Generation;

@@ -60,7 +60,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Handles a doorbell of no mapped queue. Returns whether MES knows its queue.
+    /// Handles a doorbell of no mapped queue. Returns whether the queue was added to MES.
     pub(super) fn mes_doorbell(&mut self, index: u32, value: u64) -> bool {
         self.with_mes(|mes, hw| mes.doorbell(hw, index, value))
     }
@@ -140,7 +140,7 @@ impl Hardware for Engine<'_> {
             .get(usize::from(slot.0))
             .and_then(Option::as_ref);
         match queue {
-            // Only the SDMA engine knows its progress.
+            // The progress is internal to the SDMA engine.
             None => Activity::Busy,
             Some(queue) if queue.halt != Halt::No => Activity::Halted,
             Some(queue) if queue.rptr == queue.wptr && !queue.work.in_flight() => Activity::Idle,

@@ -23,7 +23,7 @@ pub(super) fn address(words: &[u32], lo: DwField, hi: DwField) -> u64 {
 }
 
 impl Engine<'_> {
-    /// Returns the packet's shape, if the engine knows it.
+    /// Returns the packet's shape; `None` for an unknown packet.
     fn shape(&self, header: u32) -> Option<&'static sdma::Packet> {
         let (op, sub_op) = (HEADER_OP.get(header) as u8, HEADER_SUB_OP.get(header) as u8);
         if op == op::SEM {
