@@ -26,7 +26,7 @@ kmod libc6-dev libelf-dev libclang-dev libdrm-dev libssl-dev lld-19 llvm-19 make
 python3-sphinx rust-src rustc rustfmt shellcheck strace xz-utils zstd libhsa-runtime-dev"
 ROOT_BACKPORTS="linux-libc-dev qemu-system-x86"
 
-# The Debian releases whose unmodified ROCm is run in the guest, and what is installed there.
+# The Debian releases whose unmodified ROCm is run in the guest, and the packages installed there.
 GUEST_ROOTS="trixie forky"
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
