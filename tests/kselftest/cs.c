@@ -22,7 +22,7 @@ TEST(ctx_id_is_lowest_free)
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &(uint32_t){ ~0u }), -EINVAL);
 	ASSERT_OK(cs_ctx_alloc(fd, &ids[3]));
 	EXPECT_EQ(ids[3], 2);
-	/* Keep this last: the C driver hands out id 0 after this. */
+	/* Keep this last: the C driver allocates id 0 after this. */
 	EXPECT_RET(cs_ctx(fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &(uint32_t){ 0 }), -EINVAL);
 }
 
@@ -181,7 +181,7 @@ TEST(jobs_of_a_ring_are_ordered)
 	uint64_t handle = 0;
 
 	cs_open(&cs);
-	/* More than a context remembers (amdgpu_sched_jobs), so that submission has to wait. */
+	/* More than the fence ring of a context (amdgpu_sched_jobs): submission has to wait. */
 	for (uint32_t i = 1; i <= 300; i++) {
 		ASSERT_OK(cs_run(&cs, 0, cs_write(&cs, cs.data.va, i), &handle));
 		EXPECT_EQ(handle, i);
@@ -450,8 +450,8 @@ TEST(close_fd_with_pending_jobs)
 			double end = seconds_now() + 10;
 
 			/*
-			 * Wait until the jobs are in the ring; the closed file cannot tell when
-			 * they are done.
+			 * Wait until the jobs are in the ring; their fences are not accessible
+			 * after the close.
 			 */
 			close(cs.fd);
 			while (*last != 39 && seconds_now() < end)

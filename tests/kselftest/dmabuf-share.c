@@ -75,7 +75,7 @@ static void importer(int socket)
 	holds(bo->va, 0xaaaa);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xbbbb));
 	notify_peer(socket);
-	/* The exporter has released the BO, in whatever way. */
+	/* The exporter has released the BO. */
 	wait_peer(socket);
 	holds(bo->va, 0xcccc);
 	EXPECT_OK(fixture_fill(&f, &f.q, bo->va, WORDS, 0xdddd));
@@ -230,7 +230,7 @@ TEST_TIMEOUT(kill_importer, 120)
 	EXPECT(fixture_works(&f));
 }
 
-/* As the runtime's IPC does: metadata attached to the BO tells a valid handle from a stale one. */
+/* As the runtime's IPC does: metadata attached to the BO identifies stale handles. */
 static void ipc_importer(int socket)
 {
 	struct drm_amdgpu_gem_create_in made;

@@ -96,7 +96,7 @@ static void run_with_faults(unsigned int rounds, unsigned int wanted, int *error
 	drm_open(&c.g);
 	/*
 	 * A round without a fault (the knobs fault later): the file keeps page tables, the driver
-	 * what the first jobs need.
+	 * its allocations for the first jobs.
 	 */
 	crowd_open(&c);
 	EXPECT_EQ(crowd_round(&c, 0xffff0000, error, &guilty), 0);

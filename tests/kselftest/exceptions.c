@@ -108,7 +108,7 @@ TEST(payload_is_per_queue)
 	EXPECT_OK(kfd_queue_destroy(&q));
 }
 
-/* A runtime without RUNTIME_ENABLE learns of it from the queue's own signal. */
+/* Without RUNTIME_ENABLE the exception is reported by the queue's own signal only. */
 TEST(no_payload_without_runtime_enable)
 {
 	struct watched w;

@@ -138,8 +138,8 @@ static void after(void)
 }
 
 /*
- * Runs `fn` in a child of 40 s at most, with numbers of its own. Its death is a failure, by SIGALRM
- * a call that hangs.
+ * Runs `fn` in a child for 40 s at most, with a random seed of its own. Termination by a signal is
+ * a failure, by SIGALRM a call that hangs.
  */
 static void in_child(void (*fn)(void))
 {

@@ -13,7 +13,7 @@
 
 #define CACHES 600
 #define PASSES 3
-/* What the rest of the kernel allocates and frees meanwhile: objects of a cache, pages. */
+/* Tolerance for allocations by the rest of the kernel: objects of a cache, pages. */
 #define OBJECT_NOISE 24
 #define PAGE_NOISE 96
 
@@ -40,7 +40,7 @@ static void write_1(const char *path)
 	close(fd);
 }
 
-/* Drops what can be read again, and folds the counters of processors. */
+/* Drops clean caches, and folds per-CPU counters. */
 static void drop_caches(void)
 {
 	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
@@ -163,7 +163,7 @@ static void lower(struct memory *m, const struct memory *again)
 	}
 }
 
-/* Measures `passes` times: what the rest of the kernel allocates for a moment is not counted. */
+/* Measures `passes` times, which excludes short-lived allocations of the rest of the kernel. */
 static void measure(struct memory *m, int passes)
 {
 	static struct memory again;
@@ -183,25 +183,26 @@ static long objects_before(const char *name)
 	return 0;
 }
 
-static bool grew(const char *what, const char *name, long before, long after, long limit, bool tell)
+static bool grew(const char *what, const char *name, long before, long after, long limit,
+		 bool report)
 {
 	if (after - before <= limit)
 		return false;
-	if (tell)
+	if (report)
 		ktap_failed(__FILE__, __LINE__, what, "%s: %ld before, %ld after", name, before,
 			    after);
 	return true;
 }
 
 /* Compares `last` with `first`; returns whether anything has grown. */
-static bool growth(const char *what, bool tell)
+static bool growth(const char *what, bool report)
 {
-	bool found = grew(what, "pages", first.pages, last.pages, PAGE_NOISE, tell);
+	bool found = grew(what, "pages", first.pages, last.pages, PAGE_NOISE, report);
 
-	found |= grew(what, "pages of vmalloc", first.vmalloc, last.vmalloc, PAGE_NOISE, tell);
+	found |= grew(what, "pages of vmalloc", first.vmalloc, last.vmalloc, PAGE_NOISE, report);
 	for (unsigned int i = 0; i < last.count; i++)
 		found |= grew(what, last.slabs[i].name, objects_before(last.slabs[i].name),
-			      last.slabs[i].objects, OBJECT_NOISE, tell);
+			      last.slabs[i].objects, OBJECT_NOISE, report);
 	return found;
 }
 

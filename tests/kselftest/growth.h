@@ -9,8 +9,8 @@
 /* Records the current state. */
 void growth_start(void);
 /*
- * Expects it again after `cycles` repetitions, but for what the rest of the kernel may have
- * allocated meanwhile: 24 objects of a cache, 96 pages. More cycles detect rarer leaks.
+ * Expects that state again after `cycles` repetitions, except for allocations by the rest of the
+ * kernel: 24 objects of a cache, 96 pages. More cycles detect rarer leaks.
  */
 void growth_expect_none(const char *what, long cycles);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests a GPU whose scheduler fails to preempt queues or does not answer: the driver gives up after
- * its timeout of 9 s (MES: 2 s), reports it, and no process hangs. A GPU that the driver can reset
+ * Tests a GPU whose scheduler fails to preempt queues or does not respond: the driver reports it
+ * after a timeout of 9 s (MES: 2 s), and no process hangs. A GPU that the driver can reset
  * recovers, repeatedly.
  */
 #define _GNU_SOURCE

@@ -133,8 +133,8 @@ TEST(doorbell_pages_differ)
 }
 
 /*
- * A packet whose doorbell was not rung is not executed, whatever the other process rings. No queue
- * may be created or destroyed meanwhile: mapping a queue makes the CP read its write pointer,
+ * A packet whose doorbell was not rung is not executed when the other process rings its own. No
+ * queue may be created or destroyed meanwhile: mapping a queue makes the CP read its write pointer,
  * doorbell or not.
  */
 TEST(doorbell_reaches_own_queue_only)

@@ -184,7 +184,7 @@ TEST(alloc_beyond_vram_is_enomem)
 	EXPECT_RET(alloc(&k, va, k.node.vram_bytes + (1 << 20), VRAM, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, va, 1ull << 46, VRAM, &handle), -ENOMEM);
 	EXPECT_RET(alloc(&k, va, 1ull << 46, GTT, &handle), -ENOMEM);
-	/* What is available can still be allocated. */
+	/* Smaller allocations still succeed. */
 	ASSERT_OK(alloc(&k, va, 1 << 20, VRAM, &handle));
 	EXPECT_OK(release(&k, handle));
 }

@@ -12,7 +12,7 @@
 
 #include "fixture.h"
 
-/* Upper bound of an ioctl, whatever the firmware does, in seconds. */
+/* Upper bound of an ioctl with any fault of the firmware, in seconds. */
 #define LONGEST_S 10.0
 
 static void need_mes(void)
@@ -85,9 +85,9 @@ static uint64_t gtt_used(struct kfd *k)
 }
 
 /* Creates and destroys queues; one of their frames fails. */
-static void meet_the_fault(void *data)
+static void provoke_fault(void *data)
 {
-	unsigned int refused = 0, told = 0;
+	unsigned int refused = 0, notified = 0;
 	struct kfd_event_data event = { 0 };
 	struct fixture f;
 	struct kfd *k = &f.k;
@@ -120,15 +120,15 @@ static void meet_the_fault(void *data)
 		uint32_t result = 99;
 
 		EXPECT_OK(kfd_event_wait(k, &event, 1, true, 1000, &result));
-		told = result == KFD_IOC_WAIT_RESULT_COMPLETE;
-		if (told) {
+		notified = result == KFD_IOC_WAIT_RESULT_COMPLETE;
+		if (notified) {
 			EXPECT_EQ(event.hw_exception_data.gpu_id, k->node.gpu_id);
 			EXPECT_EQ(event.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
 		}
 	}
 	ktap_note("%u calls refused, %s", refused,
-		  told ? "process got a HW_EXCEPTION event" : "no queue was lost");
-	EXPECT_EQ(refused + told, 1);
+		  notified ? "process got a HW_EXCEPTION event" : "no queue was lost");
+	EXPECT_EQ(refused + notified, 1);
 	EXPECT(fixture_works(&f));
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
@@ -143,7 +143,7 @@ TEST_TIMEOUT(failed_frame_is_survived, 120)
 	fixture_open_only(&k);
 	before = gtt_used(&k);
 	b = bystander_start();
-	EXPECT_OK(ktap_in_child(meet_the_fault, NULL));
+	EXPECT_OK(ktap_in_child(provoke_fault, NULL));
 	bystander_end(b);
 	/* A process is torn down asynchronously. */
 	for (int i = 0; i < 5000 && gtt_used(&k) != before; i++)

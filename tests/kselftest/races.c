@@ -13,7 +13,7 @@
 #include "fixture.h"
 
 #define SECONDS 6
-/* What a thread has to do at least, and how much longer it may take. */
+/* Minimum rounds of a thread, and the additional time for them. */
 #define MIN_ROUNDS 20
 #define MORE_SECONDS 40
 #define MAX_THREADS 16

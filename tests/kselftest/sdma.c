@@ -214,7 +214,7 @@ static uint64_t doorbell_of(const struct plan *p, uint32_t engine, uint32_t queu
 
 #define SLICE_OFFSET(q) ((q)->doorbell_offset & (KFD_DOORBELL_SLICE - 1))
 
-/* Queues are spread round robin over the engines of their type; the doorbell offset tells which. */
+/* Queues are spread round robin over the engines of their type; the doorbell offset shows which. */
 TEST(engine_and_doorbell_assignment)
 {
 	struct sdma_queue q[6];

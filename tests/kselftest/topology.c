@@ -279,7 +279,7 @@ TEST(gpu_node)
 	EXPECT(value(i, "caches/0/properties", "level") >= 1);
 	EXPECT(value(i, "mem_banks/0/properties", "mem_clk_max") > 0);
 	EXPECT(value(i, "io_links/0/properties", "max_bandwidth") > 0);
-	/* With GDDR the width is known to the VBIOS only. */
+	/* With GDDR the width is in the VBIOS only. */
 	if (!is_gfx12(&node))
 		EXPECT_EQ(value(i, "mem_banks/0/properties", "width"), 8192);
 }

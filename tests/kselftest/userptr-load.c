@@ -133,7 +133,7 @@ TEST_TIMEOUT(fork_under_load, 120)
 	EXPECT(fixture_works(&l.f));
 }
 
-/* A running wave is saved and restored, and sees later CPU writes. */
+/* A running wave is saved and restored, and reads later CPU writes. */
 TEST(running_kernel_survives)
 {
 	const uint32_t grid[3] = { 64, 1, 1 };

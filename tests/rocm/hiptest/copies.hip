@@ -350,7 +350,7 @@ static void launched_asleep()
 	while ((error = hipStreamQuery(nullptr)) == hipErrorNotReady)
 		usleep(1000);
 	HIP(error);
-	/* Clear hipErrorNotReady, which HIP remembers as an error. */
+	/* Clear hipErrorNotReady, which HIP records as an error. */
 	(void)hipGetLastError();
 }
 

@@ -53,7 +53,7 @@ static unsigned int entries(const char *path)
 }
 
 /* Returns the number of counters that differ; prints them if requested. */
-static unsigned int differences(const char *what, int tell)
+static unsigned int differences(const char *what, int report)
 {
 	unsigned int found = 0;
 	char now[4096];
@@ -65,7 +65,7 @@ static unsigned int differences(const char *what, int tell)
 		if (!strcmp(a, b))
 			continue;
 		found++;
-		while (tell && (*a || *b)) {
+		while (report && (*a || *b)) {
 			int m = (int)strcspn(a, "\n"), n = (int)strcspn(b, "\n");
 
 			if (m != n || memcmp(a, b, (size_t)n))
@@ -81,7 +81,7 @@ static unsigned int differences(const char *what, int tell)
 		if (n == entries_before[i])
 			continue;
 		found++;
-		if (tell)
+		if (report)
 			ktap_note("failed: %s: %s has %u entries, had %u", what, folders[i], n,
 				  entries_before[i]);
 	}

@@ -268,8 +268,7 @@ macro_rules! same_as_the_model {
     };
 }
 
-/// What the driver has of the registers is what the model has, which the tests above compare with
-/// the headers.
+/// The driver's registers equal those of the model, which the tests above compare with the headers.
 #[test]
 fn driver_and_model_have_the_same_registers() {
     let modules = same_as_the_model! {
