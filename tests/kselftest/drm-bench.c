@@ -50,7 +50,7 @@ static void jobs(void)
 
 	drm_open(&g);
 	mem_create(&g, 65536, GTT, &m);
-	stream_create(&g, &s, 0, AMDGPU_CTX_PRIORITY_NORMAL, BATCH, 64);
+	stream_create(&g, &s, 0, NORMAL, BATCH, 64);
 	mems[0] = &m;
 	stream_uses(&s, mems, 1);
 	for (unsigned int i = 0; i < 5; i++)
@@ -103,7 +103,7 @@ static void copy(void)
 		ASSERT_OK(mem_try(&g, size, ways[i].to, 0, false, &to));
 		mems[0] = &from;
 		mems[1] = &to;
-		stream_create(&g, &s, 0, AMDGPU_CTX_PRIORITY_NORMAL, 1, 64);
+		stream_create(&g, &s, 0, NORMAL, 1, 64);
 		stream_uses(&s, mems, 2);
 		for (int n = 0; n < 4; n++) {
 			uint64_t start = now();

@@ -78,7 +78,7 @@ static int areas(struct gpu *g, struct stream *s, uint64_t size, struct area a[K
 		one->cpu = one->mem.cpu;
 		mems[i] = &one->mem;
 	}
-	stream_create(g, s, 0, AMDGPU_CTX_PRIORITY_NORMAL, 1, 1024);
+	stream_create(g, s, 0, NORMAL, 1, 1024);
 	stream_uses(s, mems, 4);
 	return kinds;
 }
@@ -199,7 +199,7 @@ static void copy_a_gibibyte(uint32_t from, uint32_t to)
 		SKIP("not enough memory for two BOs of 1 GiB");
 	ASSERT_OK(ret);
 	mem_create(&g, 65536, GTT, &look);
-	stream_create(&g, &s, 0, AMDGPU_CTX_PRIORITY_NORMAL, 1, 4096);
+	stream_create(&g, &s, 0, NORMAL, 1, 4096);
 	mems[0] = &src;
 	mems[1] = &dst;
 	mems[2] = &look;
@@ -380,7 +380,7 @@ TEST(many_ibs_per_job)
 
 	drm_open(&g);
 	mem_create(&g, 65536, GTT, &m);
-	stream_create(&g, &s, 0, AMDGPU_CTX_PRIORITY_NORMAL, 49, 64);
+	stream_create(&g, &s, 0, NORMAL, 49, 64);
 	mems[0] = &m;
 	stream_uses(&s, mems, 1);
 	memset(ib, 0, sizeof(ib));

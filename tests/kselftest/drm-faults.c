@@ -12,7 +12,6 @@
 #include "fixture.h"
 #include "growth.h"
 
-#define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
 #define STREAMS 24u
 
 /*

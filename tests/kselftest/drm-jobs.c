@@ -18,7 +18,6 @@
 
 #define PROCESSES 8u
 #define ENTITIES 4u
-#define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
 /* Pending jobs per entity. */
 #define AHEAD 24u
 

@@ -12,7 +12,6 @@
 #include "fixture.h"
 #include "growth.h"
 
-#define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
 #define MIB (1ull << 20)
 /* Pattern of one process that no other process may read. */
 #define SECRET 0x5ec4e700u

@@ -222,7 +222,7 @@ bool drm_works(struct gpu *g)
 	bool right = true;
 
 	value = value * 69069 + 1;
-	stream_create(g, &s, 0, AMDGPU_CTX_PRIORITY_NORMAL, 1, 64);
+	stream_create(g, &s, 0, NORMAL, 1, 64);
 	mem_create(g, 65536, VRAM, &a);
 	mem_create(g, 65536, GTT, &b);
 	mems[0] = &a;
@@ -240,6 +240,42 @@ bool drm_works(struct gpu *g)
 	mem_destroy(&b);
 	stream_destroy(&s);
 	return right;
+}
+
+uint64_t bench_word(struct bench *b, uint32_t word)
+{
+	return b->m.va + word * 4;
+}
+
+void open_bench(struct bench *b)
+{
+	const struct mem *mems[1] = { &b->m };
+
+	memset(b, 0, sizeof(*b));
+	drm_open(&b->g);
+	mem_create(&b->g, 65536, GTT, &b->m);
+	b->words = b->m.cpu;
+	for (int i = 0; i < 4; i++) {
+		stream_create(&b->g, &b->s[i], 0, NORMAL, 8, 64);
+		stream_uses(&b->s[i], mems, 1);
+	}
+}
+
+uint32_t *gated(struct bench *b, struct stream *s, uint32_t gate, uint32_t done, uint32_t value)
+{
+	uint32_t *p = stream_begin(s);
+
+	sdma_poll(&p, bench_word(b, gate), SDMA_EQUAL, 1, 0xffffffff);
+	sdma_fence(&p, bench_word(b, done), value);
+	return p;
+}
+
+uint32_t *step(struct bench *b, struct stream *s, uint32_t where, uint32_t before, uint32_t value)
+{
+	uint32_t *p = stream_begin(s);
+
+	sdma_atomic(&p, SDMA_CMPSWAP, bench_word(b, where), value, before);
+	return p;
 }
 
 static uint64_t usage(struct gpu *g, uint32_t query)

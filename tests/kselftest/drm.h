@@ -16,6 +16,9 @@
 #define WAIT_NS (60 * SECOND)
 #define VRAM AMDGPU_GEM_DOMAIN_VRAM
 #define GTT AMDGPU_GEM_DOMAIN_GTT
+#define NORMAL AMDGPU_CTX_PRIORITY_NORMAL
+/* In us; long enough for a runnable job to end. */
+#define A_MOMENT 150000u
 
 struct gpu {
 	int fd;
@@ -43,7 +46,7 @@ struct stream {
 	uint64_t seq;
 };
 
-/* Opens the GPU; ends the test on failure, skips it without SDMA. */
+/* Opens the GPU; ends the test on failure. */
 void drm_open(struct gpu *g);
 void drm_close(struct gpu *g);
 /* Returns 0 or a negative errno. `cpu`: map it for the CPU as well. */
@@ -76,6 +79,24 @@ void stream_fill(struct stream *s, uint64_t to, uint32_t value, uint64_t bytes);
 void stream_copy(struct stream *s, uint64_t to, uint64_t from, uint64_t bytes);
 /* Expects that a copy in a new context works. */
 bool drm_works(struct gpu *g);
+
+/* Memory that jobs and this process share, and streams that use it. */
+struct bench {
+	struct gpu g;
+	struct mem m;
+	volatile uint32_t *words;
+	struct stream s[4];
+};
+
+void open_bench(struct bench *b);
+/* Returns the GPU address of dword `word`. */
+uint64_t bench_word(struct bench *b, uint32_t word);
+/*
+ * Write the packets of the next job of `s` and return their end: poll dword `gate` until it is 1,
+ * then set dword `done` to `value`; set dword `where` to `value` if it is `before`.
+ */
+uint32_t *gated(struct bench *b, struct stream *s, uint32_t gate, uint32_t done, uint32_t value);
+uint32_t *step(struct bench *b, struct stream *s, uint32_t where, uint32_t before, uint32_t value);
 
 /* Bytes of VRAM and GTT in use, according to the driver. */
 uint64_t drm_vram_usage(struct gpu *g);
