@@ -32,24 +32,21 @@ struct memory {
 static struct memory first, last;
 static int slabinfo = -1;
 
-static void write_1(const char *path)
+static void write_digit(const char *path, const char *digit)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
-	ASSERT(fd >= 0 && write(fd, "1", 1) == 1, "%s: %s", path, strerror(errno));
+	ASSERT(fd >= 0 && write(fd, digit, 1) == 1, "%s: %s", path, strerror(errno));
 	close(fd);
 }
 
 /* Drops clean caches, and folds per-CPU counters. */
 static void drop_caches(void)
 {
-	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
-
 	sync();
-	ASSERT(fd >= 0 && write(fd, "3", 1) == 1, "drop_caches: %s", strerror(errno));
-	close(fd);
+	write_digit("/proc/sys/vm/drop_caches", "3");
 	usleep(200000);
-	write_1("/proc/sys/vm/stat_refresh");
+	write_digit("/proc/sys/vm/stat_refresh", "1");
 }
 
 /* Returns the free objects that processors keep, which count as used, to their slabs. */
@@ -67,7 +64,7 @@ static void shrink_slabs(void)
 		if (d->d_name[0] == '.' || lstat(path, &s) || !S_ISDIR(s.st_mode))
 			continue;
 		strncat(path, "/shrink", sizeof(path) - strlen(path) - 1);
-		write_1(path);
+		write_digit(path, "1");
 	}
 	closedir(caches);
 }
@@ -149,17 +146,25 @@ static void measure_once(struct memory *m)
 	read_slabs(m);
 }
 
+/* Returns the objects in use of a cache, or `absent` if there is no such cache. */
+static long objects_of(const struct memory *m, const char *name, long absent)
+{
+	for (unsigned int i = 0; i < m->count; i++)
+		if (!strcmp(m->slabs[i].name, name))
+			return m->slabs[i].objects;
+	return absent;
+}
+
 /* Lowers `m` to what `again` has less of. */
 static void lower(struct memory *m, const struct memory *again)
 {
 	m->pages = again->pages < m->pages ? again->pages : m->pages;
 	m->vmalloc = again->vmalloc < m->vmalloc ? again->vmalloc : m->vmalloc;
-	for (unsigned int i = 0, k; i < m->count; i++) {
-		for (k = 0; k < again->count; k++)
-			if (!strcmp(m->slabs[i].name, again->slabs[k].name))
-				break;
-		if (k < again->count && again->slabs[k].objects < m->slabs[i].objects)
-			m->slabs[i].objects = again->slabs[k].objects;
+	for (unsigned int i = 0; i < m->count; i++) {
+		long objects = objects_of(again, m->slabs[i].name, m->slabs[i].objects);
+
+		if (objects < m->slabs[i].objects)
+			m->slabs[i].objects = objects;
 	}
 }
 
@@ -173,14 +178,6 @@ static void measure(struct memory *m, int passes)
 		measure_once(&again);
 		lower(m, &again);
 	}
-}
-
-static long objects_before(const char *name)
-{
-	for (unsigned int i = 0; i < first.count; i++)
-		if (!strcmp(first.slabs[i].name, name))
-			return first.slabs[i].objects;
-	return 0;
 }
 
 static bool grew(const char *what, const char *name, long before, long after, long limit,
@@ -201,7 +198,7 @@ static bool growth(const char *what, bool report)
 
 	found |= grew(what, "pages of vmalloc", first.vmalloc, last.vmalloc, PAGE_NOISE, report);
 	for (unsigned int i = 0; i < last.count; i++)
-		found |= grew(what, last.slabs[i].name, objects_before(last.slabs[i].name),
+		found |= grew(what, last.slabs[i].name, objects_of(&first, last.slabs[i].name, 0),
 			      last.slabs[i].objects, OBJECT_NOISE, report);
 	return found;
 }
@@ -229,7 +226,7 @@ void growth_expect_none(const char *what, long cycles)
 		lower(&last, &again);
 	}
 	for (unsigned int i = 0; i < last.count; i++) {
-		long more = last.slabs[i].objects - objects_before(last.slabs[i].name);
+		long more = last.slabs[i].objects - objects_of(&first, last.slabs[i].name, 0);
 
 		if (more > most) {
 			most = more;
