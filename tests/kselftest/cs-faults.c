@@ -21,6 +21,16 @@ static void expect_others_work(struct cs *cs)
 	EXPECT_OK(cs_ctx(cs->fd, AMDGPU_CTX_OP_FREE_CTX, 0, 0, &ctx));
 }
 
+/* The ring of this context is dead; the other ring and other contexts are not. */
+static void expect_dead(struct cs *cs, int error)
+{
+	uint64_t busy;
+
+	EXPECT_RET(cs_run(cs, 0, cs_write(cs, cs->data.va, 1), NULL), error);
+	EXPECT_RET(cs_wait(cs, 0, 1, 0, &busy), error);
+	expect_others_work(cs);
+}
+
 /*
  * Waits for a job with a VM fault. rkfd ends it with EFAULT, and so later jobs of its context on
  * that ring. The C driver only logs the fault: the job succeeds (gmc_v9_0_process_interrupt).
@@ -33,9 +43,7 @@ static void expect_fault(struct cs *cs, uint64_t handle)
 	EXPECT(ktap_is_rkfd() || !busy);
 }
 
-static void expect_dead(struct cs *cs, int error);
-
-/* After such a job. */
+/* Checks later jobs after such a job. */
 static void expect_after_fault(struct cs *cs)
 {
 	uint64_t handle;
@@ -47,16 +55,6 @@ static void expect_after_fault(struct cs *cs)
 	ASSERT_OK(cs_run(cs, 0, cs_write(cs, cs->data.va, 1), &handle));
 	cs_done(cs, 0, handle);
 	EXPECT_EQ(cs->data.words[0], 1);
-	expect_others_work(cs);
-}
-
-/* The ring of this context is dead; the other ring and other contexts are not. */
-static void expect_dead(struct cs *cs, int error)
-{
-	uint64_t busy;
-
-	EXPECT_RET(cs_run(cs, 0, cs_write(cs, cs->data.va, 1), NULL), error);
-	EXPECT_RET(cs_wait(cs, 0, 1, 0, &busy), error);
 	expect_others_work(cs);
 }
 
