@@ -7,11 +7,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! knobs {
-    ($($(#[$doc:meta])* $field:ident = $name:literal, $help:literal;)*) => {
+    ($($field:ident = $name:literal, $help:literal;)*) => {
         /// All knobs.
         #[derive(Default)]
         pub struct Knobs {
-            $($(#[$doc])* pub $field: Knob,)*
+            $(#[doc = $help] pub $field: Knob,)*
         }
 
         impl Knobs {
@@ -29,35 +29,20 @@ macro_rules! knobs {
 }
 
 knobs! {
-    /// Preemption of a queue never finishes.
     hws_no_preempt = "hws.no_preempt", "1: preemption by the scheduler firmware never completes; 2: the same, but the firmware times out after the unmap latency and reports compute queues in the HIQ's MQD";
-    /// QUERY_STATUS and RELEASE_MEM fences are not written.
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
-    /// The next N MSI messages are lost.
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
-    /// An SDMA engine hangs in a job of the kernel ring.
     sdma_hang = "sdma.hang", "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel ring hangs there until it is reset";
-    /// Interrupts of finished jobs are lost.
     sdma_lose_trap = "sdma.lose_trap", "N: every N-th TRAP after a job in a kernel ring raises no interrupt";
-    /// Fences of finished jobs are late.
     sdma_late_fence = "sdma.late_fence", "MS: the fence after a job in a kernel ring is delayed by MS milliseconds, while the SDMA engine continues";
-    /// A job's copy faults.
     sdma_copy_fault = "sdma.copy_fault", "N: the N-th COPY of jobs in kernel rings faults on its destination";
-    /// The status of a frame is not written.
     mes_no_status = "mes.no_status", "N: the status of the N-th MES frame about user queues is never written";
-    /// A frame fails.
     mes_error = "mes.error", "N: the N-th MES frame about user queues is not executed, its status is an error";
-    /// MES stops.
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
-    /// The status of a frame is delayed. 1714 Fences of finished jobs are delayed. 1718 MES hangs.
     mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
-    /// A command of the security processor's ring fails.
     psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";
-    /// The fence of a command is not written.
     psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the PSP ring is never written";
-    /// The boot loader does not respond.
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
-    /// The discovery binary has a wrong checksum.
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
 }
 
