@@ -83,6 +83,15 @@ impl Resets {
         }
     }
 
+    /// Requests a reset of `engines`, whose threads run or are going to run.
+    fn request(engines: &[&Shared], then: fn(&Gpu)) -> Arc<Self> {
+        let resets = Self::new(engines.len(), then);
+        for engine in engines {
+            engine.mail.send(Wake::Reset(resets.clone()));
+        }
+        resets
+    }
+
     fn wait(&self, timeout: Duration) {
         let _guard = self
             .changed
@@ -340,18 +349,21 @@ impl Sdma {
         });
     }
 
-    /// Resets the engines of `mask`, then calls `then`. Returns false if an engine does not exist.
-    pub fn reset_engines(&self, mask: u32, then: fn(&Gpu)) -> bool {
+    /// Returns the engines of `mask`.
+    fn selected(&self, mask: u32) -> Vec<&Shared> {
+        let engines = self.engines.iter().enumerate();
+        let selected = engines.filter(|(n, _)| mask >> n & 1 != 0);
+        selected.map(|(_, engine)| engine).collect()
+    }
+
+    /// Requests a reset of the engines of `mask`, after which `then` is called. Returns false if an
+    /// engine does not exist.
+    pub fn request_reset(&self, mask: u32, then: fn(&Gpu)) -> bool {
         let all = (1u32 << self.engines.len()) - 1;
         if mask == 0 || mask & !all != 0 {
             return false;
         }
-        let resets = Resets::new(mask.count_ones() as usize, then);
-        for (n, engine) in self.engines.iter().enumerate() {
-            if mask >> n & 1 != 0 {
-                engine.mail.send(Wake::Reset(resets.clone()));
-            }
-        }
+        Resets::request(&self.selected(mask), then);
         true
     }
 
@@ -376,30 +388,25 @@ impl Sdma {
             engine.bank().set_boot(boot);
         }
         *lock(&self.doorbells) = Doorbells::default();
-        self.reset_now(self.engines.iter());
+        Self::reset_now(self.engines.iter().collect());
     }
 
     /// Resets engines of `mask` by GRBM_SOFT_RESET. The reset is over when the register is written:
     /// the driver programs the engine right after it.
     pub fn soft_reset(&self, mask: u32) {
-        let chosen = |n: &usize| mask >> n & 1 != 0;
-        let engines = self.engines.iter().enumerate();
-        self.reset_now(engines.filter(|(n, _)| chosen(n)).map(|(_, engine)| engine));
+        Self::reset_now(self.selected(mask));
     }
 
-    fn reset_now<'a>(&self, engines: impl Iterator<Item = &'a Shared>) {
-        let (running, idle): (Vec<_>, Vec<_>) = engines.partition(|e| *lock(&e.running));
+    /// Resets engines and waits until they are reset.
+    fn reset_now(engines: Vec<&Shared>) {
+        let (running, idle): (Vec<_>, Vec<_>) =
+            engines.into_iter().partition(|e| *lock(&e.running));
         for engine in idle {
             engine.bank().reset();
         }
-        if running.is_empty() {
-            return;
+        if !running.is_empty() {
+            Resets::request(&running, |_| {}).wait(RESET_TIMEOUT);
         }
-        let resets = Resets::new(running.len(), |_| {});
-        for engine in running {
-            engine.mail.send(Wake::Reset(resets.clone()));
-        }
-        resets.wait(RESET_TIMEOUT);
     }
 }
 

@@ -88,7 +88,7 @@ fn message(gpu: &Gpu, message: u32) {
         msg::RESET_SDMA => {
             // The response is written when the engines are reset.
             let then = |gpu: &Gpu| put(gpu, mailbox::RESPONSE, response::OK);
-            if gpu.sdma.reset_engines(argument, then) {
+            if gpu.sdma.request_reset(argument, then) {
                 return;
             }
             strict!(gpu.strict, "smu", "ResetSDMA of engines {argument:#x}");
