@@ -13,18 +13,10 @@
 files=/lib/firmware/amdgpu
 kept=/tmp/firmware-kept
 driver=/sys/bus/pci/drivers/rkfd
-number=0
-failed=0
 
-say() {
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number firmware.$2"
-	else
-		echo "not ok $number firmware.$2"
-		failed=1
-	fi
-}
+program=firmware
+# shellcheck source=tests/kselftest/ktap.sh
+. "$(dirname "$0")/ktap.sh"
 
 echo "KTAP version 1"
 if [ ! -d "$driver" ]; then
@@ -38,14 +30,6 @@ absent() {
 	! ls /dev/dri/renderD* >/dev/null 2>&1 &&
 		! grep -qs '[1-9]' /sys/class/kfd/kfd/topology/nodes/*/gpu_id
 }
-
-# The kernel log is read from a mark on, without one from its start, and never cleared.
-mark=
-mark_log() {
-	mark="kselftest: firmware $$ $number"
-	echo "$mark" >/dev/kmsg
-}
-log_since_mark() { if [ -n "$mark" ]; then dmesg | sed "1,/$mark\$/d"; else dmesg; fi; }
 
 # logged PATTERN: succeeds if exactly one log line since the mark matches.
 logged() {
@@ -65,13 +49,6 @@ refused() {
 	[ ! -e "$driver/$card" ] || echo "$card" >"$driver/unbind"
 	say $rc "$1"
 	cp "$kept"/* "$files"
-}
-
-works() {
-	version >/tmp/firmware.out 2>&1
-	rc=$?
-	[ $rc = 0 ] || sed 's/^/# /' /tmp/firmware.out
-	say $rc "$1"
 }
 
 # byte FILE OFFSET: overwrites this byte.

@@ -7,25 +7,10 @@
 module=${RKFD_MODULE:-/lib/modules/rkfd.ko}
 sched=$(dirname "$module")/gpu-sched.ko
 rounds=3
-number=0
-failed=0
 
-# The kernel log is read from a mark on and never cleared, as others read it, too.
-mark_log() {
-	mark="kselftest: reload $$ $number"
-	echo "$mark" >/dev/kmsg
-}
-log_since_mark() { dmesg | sed "1,/$mark\$/d"; }
-
-say() {
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number reload.$2"
-	else
-		echo "not ok $number reload.$2"
-		failed=1
-	fi
-}
+program=reload
+# shellcheck source=tests/kselftest/ktap.sh
+. "$(dirname "$0")/ktap.sh"
 
 echo "KTAP version 1"
 if [ ! -d /sys/module/rkfd ] || [ ! -e "$module" ]; then
@@ -52,10 +37,7 @@ for round in $(seq $rounds); do
 	say $? "nothing_left_$round"
 	insmod "$module"
 	say $? "insmod_$round"
-	version >/tmp/reload.out 2>&1
-	rc=$?
-	[ $rc = 0 ] || sed 's/^/# /' /tmp/reload.out
-	say $rc "works_$round"
+	works "works_$round"
 done
 
 # Files by which programs detect AMD's driver.
@@ -67,8 +49,7 @@ say $? "amdgpu_emu_mode_is_0"
 # Any other module named amdgpu. It must not export symbols, which would fail first.
 load-as "$module" amdgpu | grep -q 'Invalid argument'
 say $? "amdgpu_refused_with_rkfd_loaded"
-version >/tmp/reload.out 2>&1
-say $? "works_after_refused_amdgpu"
+works "works_after_refused_amdgpu"
 
 if [ ! -e "$sched" ]; then
 	for name in load_amdgpu rkfd_refused_with_amdgpu_loaded works_after_amdgpu; do
@@ -84,6 +65,6 @@ say $? "load_amdgpu"
 mark_log
 insmod "$module" 2>&1 | grep -q 'Device or resource busy' && log_since_mark | grep -q 'rkfd: .*amdgpu'
 say $? "rkfd_refused_with_amdgpu_loaded"
-rmmod amdgpu && insmod "$sched" && insmod "$module" && version >/tmp/reload.out 2>&1
+rmmod amdgpu && insmod "$sched" && insmod "$module" && version >/dev/null 2>&1
 say $? "works_after_amdgpu"
 exit $failed
