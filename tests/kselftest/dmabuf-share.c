@@ -424,9 +424,7 @@ TEST_TIMEOUT(evict_shared_bo, 240)
 	int fd, status = -1;
 
 	fixture_launch(&f);
-	vram = vram_bytes(&f.k);
-	if (vram > 1024 * MIB || !f.k.node.large_bar)
-		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
+	vram = small_vram_bytes(&f.k);
 	start(&second, computes_too);
 	start(&third, presses);
 	ASSERT_OK(kfd_bo_create(&f.k, vram / 2 / STEP * STEP, KFD_FLAGS_VRAM, &bo));

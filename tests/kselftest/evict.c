@@ -23,18 +23,6 @@ struct buffer {
 
 static struct buffer buffers[MAX];
 
-/* Opens the GPU; skips the test unless VRAM is small. Returns its size. */
-static uint64_t open_small(struct kfd *k)
-{
-	uint64_t vram;
-
-	fixture_open(k);
-	vram = vram_bytes(k);
-	if (vram > 1024 * MIB || !k->node.large_bar)
-		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
-	return vram;
-}
-
 static void create(struct kfd *k, struct buffer *b)
 {
 	union drm_amdgpu_gem_create args = {
@@ -82,7 +70,8 @@ TEST_TIMEOUT(render_bos_evict_render_bos, 120)
 	unsigned int count;
 	struct kfd k;
 
-	vram = open_small(&k);
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
 	all = all_vram_bytes(&k);
 	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
 	gtt = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
@@ -116,7 +105,8 @@ TEST_TIMEOUT(kfd_bos_evict_render_bos, 120)
 	struct kfd_bo *bo;
 	struct kfd k;
 
-	vram = open_small(&k);
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
 	ASSERT_OK(kfd_available(&k, &before));
 	for (unsigned int i = 0; i < vram / SIZE; i++) {
 		create(&k, &buffers[i]);
@@ -160,9 +150,7 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 	pid_t child;
 
 	fixture_launch(&f);
-	vram = vram_bytes(&f.k);
-	if (vram > 1024 * MIB || !f.k.node.large_bar)
-		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
+	vram = small_vram_bytes(&f.k);
 	size = vram / 2 / 8 / SIZE * SIZE;
 	others = amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -219,7 +207,8 @@ TEST_TIMEOUT(kill_evicted_process, 200)
 	uint64_t vram, used, gtt;
 	struct kfd k;
 
-	vram = open_small(&k);
+	fixture_open(&k);
+	vram = small_vram_bytes(&k);
 	used = amdgpu_info(&k, AMDGPU_INFO_VRAM_USAGE);
 	gtt = amdgpu_info(&k, AMDGPU_INFO_GTT_USAGE);
 	for (unsigned int round = 0; round < 6; round++) {

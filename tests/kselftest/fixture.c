@@ -108,6 +108,17 @@ uint64_t vram_bytes(struct kfd *k)
 	return sizes.vram_size;
 }
 
+uint64_t small_vram_bytes(struct kfd *k)
+{
+	uint64_t vram = vram_bytes(k);
+
+	if (vram > 1ull << 30)
+		SKIP("%llu MiB of VRAM", (unsigned long long)vram >> 20);
+	if (!k->node.large_bar)
+		SKIP("VRAM is not mapped by the BAR");
+	return vram;
+}
+
 uint64_t all_vram_bytes(struct kfd *k)
 {
 	struct drm_amdgpu_memory_info memory = { 0 };

@@ -59,6 +59,8 @@ int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kerne
 uint64_t evicted_ms(struct kfd *k);
 /* Returns the VRAM available to programs in bytes, from the render node. */
 uint64_t vram_bytes(struct kfd *k);
+/* Same; skips a test that fills VRAM by the BAR if it is large or not mapped there. */
+uint64_t small_vram_bytes(struct kfd *k);
 /* Same including the driver's reservations, which count as used. */
 uint64_t all_vram_bytes(struct kfd *k);
 /* GFX12: wave32, MES instead of a HIQ, two queues of each SDMA engine reserved for the kernel. */
