@@ -13,6 +13,9 @@
 //!
 //! let object = gem::Object::<Buffer>::lookup(file, handle).ok_or(ENOENT)?;
 //! object.view().zap();
+//!
+//! // In `DriverObject::show_pages`, of an object in a `gem::Memory`.
+//! f(self.memory.frame(first)?, Caching::WriteBack);
 //! ```
 
 use core::{any::TypeId, ops::Deref, ptr::NonNull};
@@ -34,21 +37,16 @@ use super::{
 };
 use crate::bindings as ours;
 
-/// The caching mode of a CPU mapping.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caching {
-    /// Cached.
-    WriteBack,
-    /// Write-combined: device memory without side effects.
-    WriteCombine,
-    /// Uncached: registers.
-    Uncached,
-}
+mod frame;
+
+pub(crate) use frame::{Caching, Frame, Memory, View};
 
 /// The driver's part of a GEM object (`struct drm_gem_object_funcs`).
 ///
-/// The addresses of [`Self::show_pages`] are put into user page tables: an implementation must
-/// return pages of the object only, and call [`View::zap`] before it frees or moves them.
+/// Safe to implement: only a [`Frame`] gets into user page tables, a page of system memory that is
+/// zapped before it is freed ([`Memory`]), or of a BAR of the device, zapped at its unplug. Earlier
+/// than that, a driver that moves the object calls [`View::zap`]; until then mappings keep the
+/// pages that they have.
 #[vtable]
 pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
     /// Returns whether the object is registers: mapped uncached, not inherited by `fork()`.
@@ -63,33 +61,10 @@ pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
     /// Returns the reservation of the object.
     fn resv(&self) -> &Resv;
 
-    /// Calls `f` with physical address and caching mode of the pages from page `first` on, until it
-    /// returns `false` or there are no more. The pages must not move during the call. An error if
-    /// the first page is not available. Called while the device is plugged in.
-    fn show_pages(&self, first: usize, f: &mut dyn FnMut(u64, Caching) -> bool) -> Result;
-}
-
-/// The CPU mappings of an object, which may have been freed already.
-pub(crate) struct View {
-    dev: ARef<Device>,
-    offset: u64,
-    size: usize,
-}
-
-impl View {
-    /// Zaps the mappings. The next access faults, and calls [`DriverObject::show_pages`].
-    pub(crate) fn zap(&self) {
-        // SAFETY: The inode lives as long as the device, which the view holds. If the object was
-        // freed, and its offset is another object's, that one's mappings are zapped: harmless.
-        unsafe {
-            bindings::unmap_mapping_range(
-                (*(*self.dev.raw()).anon_inode).i_mapping,
-                self.offset as bindings::loff_t,
-                self.size as bindings::loff_t,
-                1,
-            )
-        }
-    }
+    /// Calls `f` with the pages from page `first` on and their caching mode, until it returns
+    /// `false` or there are no more. A move zaps after the call, or mappings keep pages of it. An
+    /// error if the first page is not available. Called while the device is plugged in.
+    fn show_pages(&self, first: usize, f: &mut dyn FnMut(Frame<'_>, Caching) -> bool) -> Result;
 }
 
 /// A GEM object with its driver's part.
@@ -224,12 +199,9 @@ impl<T: DriverObject> Object<T> {
 
     /// Returns the CPU mappings.
     pub(crate) fn view(&self) -> View {
-        View {
-            dev: self.device().into(),
-            offset: self.mmap_offset(),
-            // SAFETY: The size is only written by the init of the object.
-            size: unsafe { (*self.raw.get()).size },
-        }
+        // SAFETY: The size is only written by the init of the object.
+        let size = unsafe { (*self.raw.get()).size };
+        View::new(self.device(), self.mmap_offset(), size)
     }
 
     /// Permits a file to map the object without a handle. Calls are counted. `EINVAL` if the file
@@ -405,14 +377,13 @@ impl<T: DriverObject> Object<T> {
                 let count = ((end - address) / PAGE_SIZE).min(FAULT_AROUND);
                 let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
                 let mut i = 0;
-                let shown = this.show_pages(page, &mut |phys, caching| {
-                    let pfn = phys as usize / PAGE_SIZE;
-                    let wc = caching == Caching::WriteCombine;
-                    // SAFETY: The area is a PFN map without copy-on-write by `mmap`; fewer pages
-                    // than `count` were inserted, so the address lies in it.
-                    let inserted = unsafe {
-                        ours::rkfd_helper_vmf_insert(vma, address + i * PAGE_SIZE, pfn, wc)
-                    };
+                let view = this.view();
+                let shown = this.show_pages(page, &mut |frame, caching| {
+                    // SAFETY: The area is a PFN map without copy-on-write by `mmap`, and locked by
+                    // the fault. It maps part of the object, so its mappings are among those of the
+                    // view. The section is one of the object's device.
+                    let inserted =
+                        unsafe { frame.insert(vma, address + i * PAGE_SIZE, caching, &view) };
                     if i == 0 {
                         result = inserted;
                     }

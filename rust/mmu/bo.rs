@@ -14,7 +14,10 @@ use crate::{
     card::{account::Reservation, vram::VramRange},
     doorbell::Slice,
     gpu::{lru::Victims, Gpu},
-    kapi::{gem::View, resv::Resv},
+    kapi::{
+        gem::{Frame, View},
+        resv::Resv,
+    },
 };
 
 /// A counted reference to a BO.
@@ -171,21 +174,21 @@ impl Bo {
         matches!(self.preferred(), BoKind::Doorbell | BoKind::MmioRemap)
     }
 
-    /// Calls `f` with CPU physical address and caching of the pages from `first` on, until it
-    /// returns false or the last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV`
-    /// when the device is unplugged, `ERESTARTSYS` after a signal.
+    /// Calls `f` with the pages from `first` on and their caching, until it returns false or the
+    /// last page is done. Waits for a move. `EINVAL` beyond the end, `ENODEV` when the device is
+    /// unplugged, `ERESTARTSYS` after a signal.
     pub(super) fn show_pages(
         &self,
         first: usize,
-        f: &mut dyn FnMut(u64, CpuCache) -> bool,
+        f: &mut dyn FnMut(Frame<'_>, CpuCache) -> bool,
     ) -> Result {
         let _held = self.resv().lock_interruptible()?;
         let placement = self.inner.placement();
         let mut page = first;
         loop {
-            match self.inner.phys(&placement, page) {
-                Ok((phys, cache)) => {
-                    if !f(phys, cache) {
+            match self.inner.frame(&placement, page) {
+                Ok((frame, cache)) => {
+                    if !f(frame, cache) {
                         return Ok(());
                     }
                 }

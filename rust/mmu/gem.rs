@@ -16,7 +16,7 @@ use super::{
 use crate::kapi::{
     dmabuf::DmaBuf,
     drm,
-    gem::{self, Caching, DriverObject, HandleRef},
+    gem::{self, Caching, DriverObject, Frame, HandleRef},
     resv::Resv,
 };
 
@@ -88,14 +88,14 @@ impl DriverObject for Shared {
         self.bo.resv()
     }
 
-    fn show_pages(&self, first: usize, f: &mut dyn FnMut(u64, Caching) -> bool) -> Result {
-        self.bo.show_pages(first, &mut |phys, cache| {
+    fn show_pages(&self, first: usize, f: &mut dyn FnMut(Frame<'_>, Caching) -> bool) -> Result {
+        self.bo.show_pages(first, &mut |frame, cache| {
             let caching = match cache {
                 CpuCache::Cached => Caching::WriteBack,
                 CpuCache::WriteCombined => Caching::WriteCombine,
                 CpuCache::Uncached => Caching::Uncached,
             };
-            f(phys, caching)
+            f(frame, caching)
         })
     }
 }

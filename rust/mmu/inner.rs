@@ -33,7 +33,7 @@ use crate::{
     kapi::{
         dma::Pages,
         fence::Timeout,
-        gem::View,
+        gem::{Frame, View},
         resv::{Resv, Usage},
         sched_mm::NoReclaim,
     },
@@ -296,9 +296,13 @@ impl BoInner {
         }
     }
 
-    /// Returns the CPU physical address of page `page` of memory in `placement`, and its caching.
-    /// `EINVAL` beyond the end or for user memory, `ENODEV` when the device is unplugged.
-    pub(super) fn phys(&self, placement: &Placement, page: usize) -> Result<(u64, CpuCache)> {
+    /// Returns page `page` of memory in `placement` for CPU mappings, and its caching. `EINVAL`
+    /// beyond the end or for user memory, `ENODEV` when the device is unplugged.
+    pub(super) fn frame<'a>(
+        &self,
+        placement: &'a Placement,
+        page: usize,
+    ) -> Result<(Frame<'a>, CpuCache)> {
         let at = (page * PAGE_SIZE) as u64;
         if at >= self.size {
             return Err(EINVAL);
@@ -308,13 +312,13 @@ impl BoInner {
             self.gpu.mmio()?;
         }
         Ok(match placement {
-            Placement::System(system) => (system.pages().phys(page)?, CpuCache::Cached),
+            Placement::System(system) => (system.frame(page)?, CpuCache::Cached),
             Placement::Vram(range) => (
-                self.gpu.vram().bar().phys() + range.run(at)?.0,
+                Frame::of_bar(self.gpu.vram().bar().phys() + range.run(at)?.0),
                 CpuCache::WriteCombined,
             ),
-            Placement::Doorbell(slice) => (slice.phys() + at, CpuCache::Uncached),
-            Placement::MmioRemap => (self.gpu.hdp_remap_phys(), CpuCache::Uncached),
+            Placement::Doorbell(slice) => (Frame::of_bar(slice.phys() + at), CpuCache::Uncached),
+            Placement::MmioRemap => (Frame::of_bar(self.gpu.hdp_remap_phys()), CpuCache::Uncached),
             // The process has mappings of its own.
             Placement::User(_) | Placement::Nowhere => return Err(EINVAL),
         })
@@ -393,6 +397,7 @@ impl BoInner {
             _ => return Err(EINVAL),
         };
         let updates = self.prepare_updates(&to)?;
+        // Before the copy: the drop of system memory zaps too, but that is too late for the data.
         if let Some(view) = self.view.as_ref() {
             view.zap();
         }

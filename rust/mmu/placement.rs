@@ -13,7 +13,10 @@ use super::userptr::UserPages;
 use crate::{
     card::{gart::GartMapping, vram::VramRange, Card},
     doorbell::Slice,
-    kapi::dma::Pages,
+    kapi::{
+        dma::Pages,
+        gem::{Frame, Memory},
+    },
 };
 
 /// Preferred placement of a BO (`AMDGPU_GEM_DOMAIN_*`).
@@ -143,7 +146,8 @@ pub(super) struct SystemPages {
     // Field order: unmapped before the memory is freed, and freed before it is accounted as such.
     #[pin]
     shared: Mutex<Shared>,
-    pages: Pages,
+    #[pin]
+    memory: Memory,
     gtt: GttBytes,
 }
 
@@ -155,7 +159,7 @@ impl SystemPages {
         Arc::pin_init(
             pin_init!(Self {
                 shared <- new_mutex!(Shared { users: 0, window: None }),
-                pages,
+                memory <- Memory::new(pages),
                 gtt,
             }),
             GFP_KERNEL,
@@ -164,7 +168,12 @@ impl SystemPages {
 
     /// Returns the pages.
     pub(super) fn pages(&self) -> &Pages {
-        &self.pages
+        self.memory.pages()
+    }
+
+    /// Returns page `page` for CPU mappings; `EINVAL` beyond the end.
+    pub(super) fn frame(&self, page: usize) -> Result<Frame<'_>> {
+        self.memory.frame(page)
     }
 
     /// Maps the first page in VMID 0, until the last result is dropped. `ENOMEM` when the GART or
@@ -174,7 +183,7 @@ impl SystemPages {
         let addr = match &shared.window {
             Some(window) => window.mapping.addr(),
             None => {
-                let window = Window::new(&self.gtt.card, &self.pages)?;
+                let window = Window::new(&self.gtt.card, self.pages())?;
                 shared.window.insert(window).mapping.addr()
             }
         };
@@ -263,7 +272,7 @@ impl Placement {
                 (card.vram_pa(offset), len)
             }
             Self::System(system) => {
-                let (dma, count) = system.pages.dma_run(usize::try_from(at)? / PAGE_SIZE)?;
+                let (dma, count) = system.pages().dma_run(usize::try_from(at)? / PAGE_SIZE)?;
                 (dma, (count * PAGE_SIZE) as u64)
             }
             Self::Doorbell(slice) => (slice.phys() + at, (slice.size() as u64).saturating_sub(at)),

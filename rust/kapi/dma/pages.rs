@@ -128,7 +128,7 @@ impl Pages {
     }
 
     /// Returns the physical address of page `page`; `EINVAL` out of bounds.
-    pub(crate) fn phys(&self, page: usize) -> Result<u64> {
+    pub(in crate::kapi) fn phys(&self, page: usize) -> Result<u64> {
         let (extent, skip) = self.extents.find(page)?;
         // SAFETY: The page exists, since the object owns it by the type invariant.
         let base = unsafe { ours::rkfd_helper_page_to_phys(extent.page.as_ptr()) };
