@@ -204,7 +204,7 @@ TEST_TIMEOUT(cpu_mappings_follow_evictions, 120)
 		for (uint32_t w = 0; w < MIB / 4; w++)
 			words[w] = i << 20 | w;
 	}
-	/* Evict the BOs and bring them back, twice. */
+	/* Evict the BOs and bring them back by a job, whose result the CPU must see; twice. */
 	for (uint32_t round = 0; round < 2; round++) {
 		for (unsigned int i = 0; i < count; i++) {
 			ASSERT_OK(mem_try(&g, OBJECT, VRAM, 0, false, &objects[i]));
@@ -223,12 +223,15 @@ TEST_TIMEOUT(cpu_mappings_follow_evictions, 120)
 		for (unsigned int i = 0; i < count; i++)
 			mem_destroy(&objects[i]);
 		for (uint32_t i = 0; i < 8; i++) {
+			volatile uint32_t *word = (uint32_t *)mapped[i].cpu + i;
 			uint32_t *p = stream_begin(&s);
 
 			mems[0] = &mapped[i];
 			stream_uses(&s, mems, 1);
-			sdma_atomic(&p, SDMA_ADD, mapped[i].va + 4 * i, 0, 0);
+			sdma_atomic(&p, SDMA_ADD, mapped[i].va + 4 * i, 1, 0);
 			stream_run(&s, p);
+			EXPECT_EQ(*word, (i << 20 | i) + 1);
+			*word = i << 20 | i;
 		}
 	}
 }
