@@ -165,8 +165,9 @@ impl Writer {
     }
 
     /// Marks the ring as read, for hardware that does not report a read pointer.
-    pub(crate) fn all_read(&self) -> Result {
-        self.buffer.write64(self.layout.rptr, self.wptr())
+    /// `buffer` is an access to the ring's buffer.
+    pub(crate) fn all_read(&self, buffer: &BufferAccess<'_>) -> Result {
+        buffer.write64(self.layout.rptr, self.wptr())
     }
 
     /// Returns the free space in dwords.

@@ -286,9 +286,7 @@ impl Ring {
         if let Some(count) = self.submitted.get_mut(usize::from(F::SHAPE.opcode)) {
             *count += 1;
         }
-        let result = self
-            .poll_fence(card, fence)
-            .and_then(|()| self.read_status(status_offset));
+        let result = self.poll_fence(card, fence, status_offset);
         timer.end(card.id(), pipe, F::NAME, fence, result.map_err(Error::from));
         if let Err(failure) = result {
             self.report(card, F::SHAPE, failure);
@@ -296,28 +294,28 @@ impl Ring {
         result
     }
 
-    fn poll_fence(&mut self, card: &Card, fence: u32) -> Result<(), Failure> {
-        let buffer = self.writer.buffer();
+    /// Polls until the fence signals, and checks the status word.
+    fn poll_fence(&mut self, card: &Card, fence: u32, status_offset: usize) -> Result<(), Failure> {
+        let writer = &self.writer;
+        let mut status = 0;
         let polled = wait(TIMEOUT_MS, || {
-            let signaled = buffer.read32(FENCE)? == fence;
-            if !signaled {
+            let buffer = writer.buffer().access()?;
+            if buffer.read32(FENCE)? != fence {
+                drop(buffer);
                 card.check_usable()?;
+                return Ok(false);
             }
-            Ok(signaled)
+            barrier::mb(barrier::Full);
+            status = buffer.read64(status_offset)?;
+            // The firmware does not report a read pointer.
+            writer.all_read(&buffer)?;
+            Ok(true)
         });
         if polled == Err(ETIMEDOUT) {
             self.hung = true;
             return Err(Failure::NotCompleted(ETIME));
         }
         polled?;
-        // The firmware does not report a read pointer.
-        self.writer.all_read()?;
-        Ok(())
-    }
-
-    fn read_status(&self, offset: usize) -> Result<(), Failure> {
-        barrier::mb(barrier::Full);
-        let status = self.writer.buffer().read64(offset)?;
         if status as u32 != 0 {
             return Ok(());
         }
