@@ -4,36 +4,13 @@
  * their owners get a HW_EXCEPTION event, other processes go on.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cs.h"
-
-static char reset_file[96];
-
-static void find_device(void)
-{
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(reset_file, sizeof(reset_file), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/reset",
-		 node.domain, node.location_id >> 8, node.location_id >> 3 & 31,
-		 node.location_id & 7);
-	if (access(reset_file, W_OK) != 0)
-		SKIP("no reset method for this PCI device");
-}
-
-static void reset_device(void)
-{
-	int fd = open(reset_file, O_WRONLY | O_CLOEXEC);
-
-	ASSERT(fd >= 0, "%s: %s", reset_file, strerror(errno));
-	EXPECT(write(fd, "1", 1) == 1, "%s: %s", reset_file, strerror(errno));
-	close(fd);
-}
+#include "device.h"
 
 static uint32_t listen_for_resets(struct kfd *k)
 {
@@ -66,13 +43,13 @@ static int update(struct kfd_queue *q)
 
 TEST_TIMEOUT(idle, 120)
 {
-	find_device();
+	device_need_reset();
 	for (int i = 0; i < 3; i++) {
-		reset_device();
+		device_reset();
 		ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 	}
-	reset_device();
-	reset_device();
+	device_reset();
+	device_reset();
 	ASSERT_OK(ktap_in_child(fixture_lives, NULL));
 }
 
@@ -83,11 +60,11 @@ TEST_TIMEOUT(queue_owner_gets_reset_event, 120)
 	struct fixture f;
 	uint32_t event;
 
-	find_device();
+	device_need_reset();
 	fixture_launch(&f);
 	ASSERT(fixture_works(&f));
 	event = listen_for_resets(&f.k);
-	reset_device();
+	device_reset();
 	expect_reset(&f.k, event);
 	EXPECT_RET(update(&f.q), -EACCES);
 	EXPECT_RET(kfd_queue_create(&f.k, &another, 64), -EIO);
@@ -99,20 +76,16 @@ TEST_TIMEOUT(queue_owner_gets_reset_event, 120)
 TEST_TIMEOUT(process_without_queues_survives, 120)
 {
 	struct kfd_bo *user, *big;
-	struct fixture f = { 0 };
+	struct fixture f;
 	uint32_t event;
 
-	find_device();
-	fixture_open(&f.k);
-	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_GTT, &f.data));
-	ASSERT_OK(kfd_bo_create(&f.k, 64 * 256, KFD_FLAGS_GTT, &f.kernarg));
+	device_need_reset();
+	fixture_load(&f);
 	ASSERT_OK(kfd_bo_create(&f.k, 8 << 20, KFD_FLAGS_VRAM, &big));
 	ASSERT_OK(kfd_bo_create(&f.k, 1 << 20, KFD_FLAGS_GTT, &user));
-	ASSERT_OK(kfd_kernels(&f.k, &f.code));
-	ASSERT_OK(kfd_signal_create(&f.k, 0, &f.signal));
 	event = listen_for_resets(&f.k);
 	for (int i = 0; i < 2; i++) {
-		reset_device();
+		device_reset();
 		expect_reset(&f.k, event);
 	}
 	/* VRAM contents are lost, the allocation is not. */
@@ -148,14 +121,14 @@ TEST_TIMEOUT(pending_jobs_are_cancelled, 120)
 	pthread_t thread;
 	struct cs cs;
 
-	find_device();
+	device_need_reset();
 	cs_open(&cs);
 	w.cs = &cs;
 	for (int n = 0; n < 8; n++)
 		ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &w.handle));
 	ASSERT(pthread_create(&thread, NULL, wait_for_job, &w) == 0);
 	usleep(100000);
-	reset_device();
+	device_reset();
 	pthread_join(thread, NULL);
 	ASSERT_OK(cs_ctx_state(cs.fd, AMDGPU_CTX_OP_QUERY_STATE2, cs.ctx, &flags, &status));
 	EXPECT_EQ(flags & both, both);
@@ -173,7 +146,7 @@ static void *reset_again(void *data)
 {
 	(void)data;
 	for (int i = 0; i < 4; i++) {
-		reset_device();
+		device_reset();
 		usleep(20000);
 	}
 	return NULL;
@@ -195,7 +168,7 @@ TEST_TIMEOUT(open_and_exit_during_reset, 120)
 {
 	pthread_t thread;
 
-	find_device();
+	device_need_reset();
 	ASSERT(pthread_create(&thread, NULL, reset_again, NULL) == 0);
 	for (int i = 0; i < 8; i++)
 		EXPECT_OK(ktap_in_child(open_and_exit, NULL));

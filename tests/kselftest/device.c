@@ -44,6 +44,26 @@ int device_bind(void)
 	return tell_driver("bind");
 }
 
+static const char *reset_file(void)
+{
+	static char path[96];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", address);
+	return path;
+}
+
+void device_need_reset(void)
+{
+	device_find();
+	if (access(reset_file(), W_OK) != 0)
+		SKIP("no reset method for this PCI device");
+}
+
+void device_reset(void)
+{
+	EXPECT_OK(write_file(reset_file(), "1"));
+}
+
 int kmsg_open(void)
 {
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);

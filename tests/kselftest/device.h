@@ -3,11 +3,15 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
-/* Finds the GPU's PCI device and its driver. Needed before the two functions below. */
+/* Finds the GPU's PCI device and its driver. Needed before the functions below. */
 void device_find(void);
 /* Unbinds and binds the driver. Return 0 or a negative errno. */
 int device_unbind(void);
 int device_bind(void);
+/* As device_find(); skips the test if the kernel has no reset method for the device. */
+void device_need_reset(void);
+/* Resets the PCI function; a failure is one of the test. */
+void device_reset(void);
 
 /* Opens the kernel log at its end; ends the test on failure. */
 int kmsg_open(void);

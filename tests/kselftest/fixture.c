@@ -25,15 +25,20 @@ void fixture_open(struct kfd *k)
 	ASSERT_OK(kfd_acquire_vm(k));
 }
 
-void fixture_launch(struct fixture *f)
+void fixture_load(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
 	fixture_open(&f->k);
-	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 	ASSERT_OK(kfd_kernels(&f->k, &f->code));
 	ASSERT_OK(kfd_bo_create(&f->k, 1 << 20, KFD_FLAGS_GTT, &f->data));
 	ASSERT_OK(kfd_bo_create(&f->k, 64 * 256, KFD_FLAGS_GTT, &f->kernarg));
 	ASSERT_OK(kfd_signal_create(&f->k, 0, &f->signal));
+}
+
+void fixture_launch(struct fixture *f)
+{
+	fixture_load(f);
+	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 }
 
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel)

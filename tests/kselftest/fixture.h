@@ -26,7 +26,9 @@ struct fixture {
 void fixture_open(struct kfd *k);
 /* Same without ACQUIRE_VM. */
 void fixture_open_only(struct kfd *k);
-/* Opens the GPU, creates a queue, loads the kernels, allocates 1 MiB of data. */
+/* Opens the GPU, loads the kernels, allocates 1 MiB of data; all in GTT, without a queue. */
+void fixture_load(struct fixture *f);
+/* Same with a queue. */
 void fixture_launch(struct fixture *f);
 /*
  * Sets `count` dwords at data to `value` with the fill kernel; waits. Returns 0 or a negative
