@@ -423,14 +423,15 @@ impl Dqm {
         self.execute_less(&mut inner, Scope::Process(slot))
     }
 
-    /// Undoes one [`Dqm::evict`]. `EINVAL` when there is none. The process stays evicted after
-    /// `ENOMEM`. After another error, as of [`Dqm::evict`], it is not: its queues are mapped with
-    /// the next change.
+    /// Undoes one [`Dqm::evict`]. `ENOMEM` without memory; the process stays evicted then.
+    ///
+    /// It does not when the scheduler fails, which is logged: queues that are not mapped are mapped
+    /// with the next change, unless they are lost to a reset.
     pub(crate) fn restore(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();
         match state.evicted {
-            0 => return Err(EINVAL),
+            0 => return Ok(()),
             1 => {}
             _ => {
                 state.evicted -= 1;
@@ -456,8 +457,15 @@ impl Dqm {
         }
         slot.end_eviction(&mut state);
         drop(state);
-        reserved?;
-        self.execute_less(&mut inner, Scope::Process(slot))
+        let scope = Scope::Process(slot);
+        if let Err(e) = reserved.and_then(|()| self.execute_less(&mut inner, scope)) {
+            dev_err!(
+                self.gpu.dev(),
+                "queues of process {} were not mapped again: {e:?}\n",
+                slot.pid()
+            );
+        }
+        Ok(())
     }
 
     /// Handles RUNTIME_ENABLE of a process, before its first queue, and RUNTIME_DISABLE. `EIO` when

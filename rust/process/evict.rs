@@ -153,8 +153,12 @@ impl Evictor {
             let dqm = this.node.dqm();
             smi::evicted(gpu, this.process.pid(), EvictionTrigger::Ttm);
             if let Err(e) = dqm.evict(&this.process) {
-                // The buffer stays; continue the queues if possible.
-                let _ = dqm.restore(&this.process);
+                // The buffer stays; continue the queues if possible, else in the worker.
+                if dqm.restore(&this.process).is_err() {
+                    state.since = Some(Instant::now());
+                    drop(state);
+                    Self::schedule(this, BACK_OFF);
+                }
                 return Err(e);
             }
             state.since = Some(Instant::now());
@@ -183,9 +187,8 @@ impl Evictor {
             }
             let Some(buffer) = state.evicted.pop() else {
                 // Under the lock: no buffer is evicted before the queues are restored.
-                match self.node.dqm().restore(&self.process) {
-                    Err(e) if e == ENOMEM => return Ok(false),
-                    other => other?,
+                if self.node.dqm().restore(&self.process).is_err() {
+                    return Ok(false);
                 }
                 state.since = None;
                 state.restored = Some(Instant::now());

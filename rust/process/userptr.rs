@@ -163,16 +163,7 @@ impl GpuQueues {
         if !self.evicted {
             return Ok(());
         }
-        match self.node.dqm().restore(&self.process) {
-            Err(e) if e == ENOMEM => return Err(e),
-            Err(e) => dev_err!(
-                self.process.gpu().dev(),
-                "process {}: queues stay evicted on GPU {:#x}: {e:?}\n",
-                self.process.pid(),
-                self.process.gpu().id()
-            ),
-            Ok(()) => {}
-        }
+        self.node.dqm().restore(&self.process)?;
         self.evicted = false;
         smi::restored(self.process.gpu(), self.process.pid(), false);
         trace::process(

@@ -139,6 +139,19 @@ static void press(struct kfd *k, uint64_t vram, unsigned int rounds)
 	}
 }
 
+/* Allocates VRAM from the render node until a BO is evicted. Returns the number of BOs. */
+static unsigned int create_until_eviction(struct kfd *k)
+{
+	uint64_t before = amdgpu_info(k, AMDGPU_INFO_NUM_EVICTIONS);
+	unsigned int count = 0;
+
+	while (amdgpu_info(k, AMDGPU_INFO_NUM_EVICTIONS) == before) {
+		ASSERT(count < MAX);
+		create(k, &buffers[count++]);
+	}
+	return count;
+}
+
 /* A process computes on half of VRAM while another allocates all of it. */
 TEST_TIMEOUT(queues_stop_while_evicted, 200)
 {
@@ -185,6 +198,39 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 	     i++)
 		usleep(100000);
 	EXPECT(amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE) >= others + 8 * size);
+}
+
+/*
+ * Queues are evicted again after an incomplete restore: MES rejects one of them if the model has
+ * the knob mes.error=6, the ADD_QUEUE after two creations and one eviction of two queues.
+ */
+TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
+{
+	struct kfd_queue second;
+	struct kfd_bo *bo;
+	struct fixture f;
+	uint64_t vram;
+
+	fixture_launch(&f);
+	vram = vram_bytes(&f.k);
+	if (vram > 1024 * MIB || !f.k.node.large_bar)
+		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
+	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
+	ASSERT_OK(kfd_bo_create(&f.k, 4 * SIZE, KFD_FLAGS_VRAM, &bo));
+	for (int round = 0; round < 3; round++) {
+		uint64_t before = evicted_ms(&f.k);
+		unsigned int count = create_until_eviction(&f.k);
+
+		while (count > 0)
+			destroy(&f.k, &buffers[--count]);
+		for (int i = 0; i < 100 && evicted_ms(&f.k) == before; i++)
+			usleep(100000);
+		ASSERT(evicted_ms(&f.k) > before, "round %d: not evicted", round);
+	}
+	EXPECT(fixture_works(&f));
+	EXPECT_OK(fixture_fill(&f, &second, bo->va, 64, 78));
+	EXPECT_EQ(((volatile uint32_t *)bo->va)[63], 78);
+	EXPECT_OK(kfd_queue_destroy(&second));
 }
 
 static void victim(void *data)
