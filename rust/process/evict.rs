@@ -174,35 +174,34 @@ impl Evictor {
     }
 
     /// Moves all buffers back to VRAM, then restores the queues. Returns false if that has to be
-    /// tried again; an error is permanent.
-    fn restore(&self) -> Result<bool> {
+    /// tried again, also while the GPU hangs: processes without queues survive a reset.
+    fn restore(&self) -> bool {
         let _restoring = self.restoring.lock();
         loop {
             let mut state = self.state.lock();
-            if state.since.is_none() {
-                return Ok(true);
-            }
-            if self.ended.load(Relaxed) {
-                return Ok(true);
+            if state.since.is_none() || self.ended.load(Relaxed) {
+                return true;
             }
             let Some(buffer) = state.evicted.pop() else {
                 // Under the lock: no buffer is evicted before the queues are restored.
                 if self.node.dqm().restore(&self.process).is_err() {
-                    return Ok(false);
+                    return false;
                 }
                 state.since = None;
                 state.restored = Some(Instant::now());
                 smi::restored(self.process.gpu(), self.process.pid(), false);
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
-                return Ok(true);
+                return true;
             };
             drop(state);
             match buffer.restore() {
                 Ok(()) => {}
-                Err(e) if e == EIO || e == ENODEV => return Err(e),
+                // The driver was unbound.
+                Err(e) if e == ENODEV => return true,
                 Err(_) => {
-                    self.state.lock().evicted.push(buffer, GFP_KERNEL)?;
-                    return Ok(false);
+                    // Without memory for the list the buffer stays in system memory.
+                    let _ = self.state.lock().evicted.push(buffer, GFP_KERNEL);
+                    return false;
                 }
             }
         }
@@ -211,15 +210,8 @@ impl Evictor {
 
 impl DelayedItem for Evictor {
     fn run(this: Arc<Delayed<Self>>) {
-        match this.restore() {
-            Ok(true) => {}
-            Ok(false) => Self::schedule(&this, BACK_OFF),
-            Err(e) => dev_err!(
-                this.process.gpu().dev(),
-                "process {}: queues stay evicted on GPU {:#x}: {e:?}\n",
-                this.process.pid(),
-                this.process.gpu().id()
-            ),
+        if !this.restore() {
+            Self::schedule(&this, BACK_OFF);
         }
     }
 }

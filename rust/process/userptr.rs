@@ -322,8 +322,8 @@ impl UserMemory {
                     }
                     // The process is ending.
                     Err(e) if e == ESRCH => return Ok(true),
-                    Err(e) if e == EIO => return Err(e),
-                    // Tried again in the next round, after the other buffers.
+                    // Tried again in the next round, after the other buffers; also while the GPU
+                    // hangs: processes without queues survive a reset.
                     Err(_) => {}
                 }
             }
@@ -356,7 +356,6 @@ impl DelayedItem for UserMemory {
     fn run(this: Arc<Delayed<Self>>) {
         match this.restore() {
             Ok(true) => this.failures.store(0, Relaxed),
-            Err(e) if e == EIO || e == ENODEV => this.failures.store(0, Relaxed),
             Ok(false) | Err(_) => {
                 this.failures.fetch_add(1, Relaxed);
                 for gpu in &this.lock().state.gpus {

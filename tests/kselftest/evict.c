@@ -9,6 +9,7 @@
 
 #include <drm/amdgpu_drm.h>
 
+#include "device.h"
 #include "fixture.h"
 
 #define MIB (1ull << 20)
@@ -198,6 +199,32 @@ TEST_TIMEOUT(queues_stop_while_evicted, 200)
 	     i++)
 		usleep(100000);
 	EXPECT(amdgpu_info(&f.k, AMDGPU_INFO_VRAM_USAGE) >= others + 8 * size);
+}
+
+/* A restore that is tried during a GPU reset is repeated after it. */
+TEST_TIMEOUT(restore_after_reset, 200)
+{
+	unsigned int count;
+	struct kfd_bo *bo;
+	struct fixture f;
+	uint64_t vram;
+
+	device_need_reset();
+	fixture_load(&f);
+	vram = vram_bytes(&f.k);
+	if (vram > 1024 * MIB || !f.k.node.large_bar)
+		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
+	/* Without a queue: a process with queues could create no more of them after the reset. */
+	ASSERT_OK(kfd_bo_create(&f.k, 4 * SIZE, KFD_FLAGS_VRAM, &bo));
+	count = create_until_eviction(&f.k);
+	device_reset();
+	while (count > 0)
+		destroy(&f.k, &buffers[--count]);
+	ASSERT_OK(kfd_queue_create(&f.k, &f.q, 64));
+	EXPECT(fixture_works(&f));
+	ASSERT_OK(fixture_fill(&f, &f.q, bo->va, 64, 77));
+	EXPECT_EQ(((volatile uint32_t *)bo->va)[63], 77);
+	EXPECT(evicted_ms(&f.k) > 0, "the BO was not evicted");
 }
 
 /*
