@@ -6,7 +6,7 @@
 //! the allocator. A page map records the pages that are known to be zero. While no SDMA ring runs
 //! (early in probe, after a hang) freed pages stay dirty, and the CPU zeroes them on allocation.
 
-use core::{any::Any, mem};
+use core::mem;
 
 use kernel::{
     new_condvar, new_mutex,
@@ -56,7 +56,7 @@ enum Deferred {
     Blocks(Blocks),
     /// Memory that the GPU may access until all of these fences have signaled.
     InUse {
-        memory: Arc<dyn Any + Send + Sync>,
+        memory: Arc<dyn Send + Sync>,
         until: KVec<ARef<Fence>>,
     },
 }
@@ -167,7 +167,7 @@ impl Clearing {
     /// Drops `memory` when all fences have signaled.
     pub(super) fn drop_after(
         this: &Arc<Delayed<Self>>,
-        memory: Arc<dyn Any + Send + Sync>,
+        memory: Arc<dyn Send + Sync>,
         until: KVec<ARef<Fence>>,
     ) {
         Self::defer(this, Deferred::InUse { memory, until });

@@ -2,8 +2,6 @@
 
 //! VRAM of a card: allocation, zeroed on return and on allocation, and the accounts of its users.
 
-use core::any::Any;
-
 use kernel::{
     device::Core,
     new_spinlock,
@@ -161,7 +159,7 @@ impl Vram {
     }
 
     /// Drops `memory` when all fences have signaled.
-    pub(crate) fn drop_after(&self, memory: Arc<dyn Any + Send + Sync>, until: KVec<ARef<Fence>>) {
+    pub(crate) fn drop_after(&self, memory: Arc<dyn Send + Sync>, until: KVec<ARef<Fence>>) {
         Clearing::drop_after(&self.clearing, memory, until);
     }
 

@@ -6,7 +6,7 @@
 //! locked. A move zaps the CPU mappings (faults wait for the reservation), waits for the users on
 //! the GPU, copies, and updates the PTEs of all address spaces before the old memory is freed.
 
-use core::{any::Any, ptr};
+use core::ptr;
 
 use kernel::{
     new_mutex,
@@ -449,7 +449,7 @@ impl BoInner {
 #[pinned_drop]
 impl PinnedDrop for BoInner {
     fn drop(self: Pin<&mut Self>) {
-        let memory: Arc<dyn Any + Send + Sync> = match &*self.placement.lock() {
+        let memory: Arc<dyn Send + Sync> = match &*self.placement.lock() {
             Placement::Vram(range) => range.clone(),
             Placement::System(system) => system.clone(),
             Placement::User(pages) => pages.clone(),

@@ -5,8 +5,6 @@
 //! A request is split into as many jobs as needed. All are built before the first is submitted, so
 //! that a request is executed completely or not at all.
 
-use core::any::Any;
-
 use kernel::{
     new_mutex,
     prelude::*,
@@ -23,7 +21,7 @@ use crate::{
 };
 
 /// Objects that a request uses: dropped in a work queue when it has completed.
-type Resources = KBox<dyn Any + Send>;
+type Resources = KBox<dyn Send>;
 
 /// A copy of a contiguous range.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,6 @@
 
 //! Jobs of the DRM scheduler of an SDMA ring.
 
-use core::any::Any;
-
 use kernel::{
     device,
     prelude::*,
@@ -32,7 +30,7 @@ pub(crate) struct JobVm {
     /// Page table base with its flags.
     pub(crate) root: u64,
     /// Reference to the address space, held until the job has ended.
-    pub(crate) _vm: Arc<dyn Any + Send + Sync>,
+    pub(crate) _vm: Arc<dyn Send + Sync>,
 }
 
 /// Packets of a job.
@@ -55,13 +53,13 @@ enum Payload {
 pub(crate) struct Job {
     payload: Payload,
     memory: Option<Memory>,
-    _resources: Option<KBox<dyn Any + Send>>,
+    _resources: Option<KBox<dyn Send>>,
 }
 
 impl Job {
     /// Returns a job of a process with IBs in its address space. `EINVAL` with too many IBs,
     /// `ENOMEM` without memory.
-    pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, resources: KBox<dyn Any + Send>) -> Result<Self> {
+    pub(crate) fn user(vm: JobVm, ibs: KVec<Ib>, resources: KBox<dyn Send>) -> Result<Self> {
         if ibs.len() > MAX_IBS {
             return Err(EINVAL);
         }
@@ -91,7 +89,7 @@ impl Job {
     pub(super) fn kernel(
         packets: Words,
         group: Arc<Group>,
-        resources: Option<KBox<dyn Any + Send>>,
+        resources: Option<KBox<dyn Send>>,
     ) -> Result<Self> {
         Ok(Self {
             payload: Payload::Kernel { packets, group },
