@@ -19,5 +19,5 @@ pub(crate) use bo::{validate, Bo, BoRef};
 pub(crate) use inner::{EvictedBo, EvictionHandler};
 pub(crate) use placement::{Access, BoFlags, BoKind, CpuAccess, KernelAddr};
 pub(crate) use user::UserBuffer;
-pub(crate) use userptr::{UserptrNotifier, UserptrSeq};
+pub(crate) use userptr::{Invalidations, UserptrNotifier, UserptrSeq};
 pub(crate) use vm::Vm;

@@ -10,7 +10,7 @@
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{Atomic, AtomicFlag, Relaxed},
+        atomic::{Atomic, Relaxed},
         Arc,
     },
 };
@@ -25,14 +25,28 @@ pub(crate) trait UserptrNotifier: Send + Sync {
     fn invalidate(&self, seq: &UserptrSeq, mark: Mark<'_>);
 }
 
+/// The number of invalidations of a userptr BO at some time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Invalidations(u64);
+
 /// Pages of a userptr BO as HMM returned them.
 pub(super) struct UserPages {
     pages: Mapped,
     /// Invalidations before they were read.
-    at: u64,
+    at: Invalidations,
 }
 
 impl UserPages {
+    /// Returns the pages in `pages`, read after `at` invalidations.
+    pub(super) fn new(pages: Mapped, at: Invalidations) -> Self {
+        Self { pages, at }
+    }
+
+    /// Returns the number of invalidations before the pages were read.
+    pub(super) fn read_at(&self) -> Invalidations {
+        self.at
+    }
+
     /// See [`Mapped::dma_run`].
     pub(super) fn dma_run(&self, page: usize) -> Result<(u64, usize)> {
         self.pages.dma_run(page)
@@ -40,41 +54,30 @@ impl UserPages {
 
     /// Returns whether there was no invalidation since the pages of `memory` were read.
     pub(super) fn are_current(&self, memory: &UserMemory) -> bool {
-        memory.watch().changes() == self.at
+        memory.watch().count() == self.at
     }
 }
 
-/// The invalidation count of pages that were read.
-#[derive(Clone, Copy)]
-pub(crate) struct Found(pub(super) u64);
-
-/// Invalidation counts of a userptr BO: the current one, and those of its PTEs.
+/// The invalidations of a userptr BO, which are counted under the notifier's lock only.
 pub(crate) struct UserptrSeq {
     notifier: Arc<dyn UserptrNotifier>,
-    /// Invalidations. Changes under the notifier's lock only, as all below.
-    changes: Atomic<u64>,
-    /// 1 + the count for which the page tables are valid.
-    pub(super) good: Atomic<u64>,
-    /// 1 + the count for which there was no memory.
-    pub(super) missing: Atomic<u64>,
-    /// The BO is on the notifier's list.
-    pub(super) registered: AtomicFlag,
+    count: Atomic<u64>,
 }
 
 impl UserptrSeq {
     /// Counts an invalidation.
-    pub(crate) fn count(&self) {
-        self.changes.fetch_add(1, Relaxed);
+    pub(crate) fn increment(&self) {
+        self.count.fetch_add(1, Relaxed);
     }
 
     /// Returns the number of invalidations.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Relaxed)
+    pub(super) fn count(&self) -> Invalidations {
+        Invalidations(self.count.load(Relaxed))
     }
 
-    /// Returns whether the BO is on the notifier's list.
-    pub(crate) fn is_registered(&self) -> bool {
-        self.registered.load(Relaxed)
+    /// Returns a number that no other userptr BO has at the same time.
+    pub(crate) fn key(&self) -> usize {
+        core::ptr::from_ref(self) as usize
     }
 }
 
@@ -97,23 +100,7 @@ pub(super) fn watch(
 ) -> Result<Arc<UserMemory>> {
     let seq = UserptrSeq {
         notifier,
-        changes: Atomic::new(0),
-        // No pages were read yet.
-        good: Atomic::new(0),
-        missing: Atomic::new(0),
-        registered: AtomicFlag::new(false),
+        count: Atomic::new(0),
     };
     Interval::new(usize::try_from(start)?, usize::try_from(len)?, seq)
-}
-
-impl UserPages {
-    /// Returns the pages in `pages`, read after `at` invalidations.
-    pub(super) fn new(pages: Mapped, at: u64) -> Self {
-        Self { pages, at }
-    }
-
-    /// Returns the invalidation count of the pages.
-    pub(super) fn found(&self) -> Found {
-        Found(self.at)
-    }
 }

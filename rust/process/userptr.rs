@@ -10,6 +10,7 @@
 use kernel::{
     new_mutex,
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::{
         atomic::{Atomic, Relaxed},
         lock::mutex::MutexGuard,
@@ -30,7 +31,7 @@ use crate::{
         sched_mm::NoReclaim,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
-    mmu::{Bo, BoFlags, UserBuffer, UserptrNotifier, UserptrSeq},
+    mmu::{Bo, BoFlags, Invalidations, UserBuffer, UserptrNotifier, UserptrSeq},
     node::Node,
     trace,
 };
@@ -77,9 +78,32 @@ struct GpuQueues {
     failed: bool,
 }
 
+/// A buffer that is refreshed after invalidations.
+struct Registered {
+    buffer: UserBuffer,
+    /// Invalidations before the pages in the page tables were read.
+    mapped: Invalidations,
+    /// Invalidations before a refresh that found no memory.
+    missing: Option<Invalidations>,
+}
+
+impl Registered {
+    /// Returns whether the page tables have to be rewritten.
+    fn is_invalid(&self) -> bool {
+        self.mapped != self.buffer.invalidations()
+    }
+
+    /// Returns whether a refresh is pointless: the page tables are valid, or there was no memory
+    /// and no invalidation since.
+    fn is_settled(&self) -> bool {
+        !self.is_invalid() || self.missing == Some(self.buffer.invalidations())
+    }
+}
+
 struct UserMemoryState {
     gpus: KVec<GpuQueues>,
-    buffers: KVVec<UserBuffer>,
+    /// By [`UserBuffer::key`].
+    buffers: RBTree<usize, Registered>,
     /// Invalidations since the queues were restored; 0 if they are not evicted.
     invalidations: u64,
 }
@@ -109,19 +133,17 @@ impl UserptrNotifier for UserptrInvalidator {
         let mut guard = self.0.lock();
         let state: &mut UserMemoryState = &mut guard.state;
         mark.set();
-        seq.count();
-        if !seq.is_registered() {
+        seq.increment();
+        let Some(registered) = state.buffers.get(&seq.key()) else {
             // No GPU maps these pages yet.
             return;
-        }
+        };
         state.invalidations += 1;
         let first = state.invalidations == 1;
         // Not only the first time: the worker may have restored some GPUs before it failed.
         state.gpus.iter_mut().for_each(GpuQueues::evict);
         // Jobs of the render node may access the address space, too.
-        if let Some(buffer) = state.buffers.iter().find(|b| b.has(seq)) {
-            buffer.zap();
-        }
+        registered.buffer.zap();
         drop(guard);
         if first {
             UserMemory::schedule(&self.0);
@@ -182,7 +204,7 @@ impl UserMemory {
             state <- new_mutex!(
                 UserMemoryState {
                     gpus: KVec::new(),
-                    buffers: KVVec::new(),
+                    buffers: RBTree::new(),
                     invalidations: 0,
                 },
                 "rkfd_userptr"
@@ -258,16 +280,22 @@ impl UserMemory {
         let bo = Bo::user(gpu, start, size, flags, invalidator, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;
         for _ in 0..CREATE_TRIES {
-            let found = match buffer.refresh() {
+            let mapped = match buffer.refresh() {
                 Err(e) if e == EBUSY => return Err(EAGAIN),
                 other => other?,
             };
+            let registered = Registered {
+                buffer: buffer.clone(),
+                mapped,
+                missing: None,
+            };
+            let node = RBTreeNode::new(buffer.key(), registered, GFP_KERNEL)?;
             let mut guard = this.lock();
-            if !buffer.confirm(found) {
+            if buffer.invalidations() != mapped {
+                drop(guard);
                 continue;
             }
-            guard.state.buffers.push(buffer.clone(), GFP_KERNEL)?;
-            buffer.set_registered(true);
+            guard.state.buffers.insert(node);
             drop(guard);
             let registration = UserptrRegistration {
                 all: this.clone(),
@@ -279,18 +307,18 @@ impl UserMemory {
     }
 
     /// Returns the buffers for which `pick` returns true; `None` if the queues are not evicted.
-    fn select(&self, pick: fn(&UserBuffer) -> bool) -> Result<Option<KVVec<UserBuffer>>> {
+    fn select(&self, pick: fn(&Registered) -> bool) -> Result<Option<KVVec<UserBuffer>>> {
         let mut list = KVVec::new();
         loop {
             let guard = self.lock();
             if guard.state.invalidations == 0 {
                 return Ok(None);
             }
-            let picked = || guard.state.buffers.iter().filter(|b| pick(b));
+            let picked = || guard.state.buffers.values().filter(|b| pick(b));
             let count = picked().count();
             if count <= list.capacity() {
-                for buffer in picked() {
-                    list.push_within_capacity(buffer.clone())?;
+                for registered in picked() {
+                    list.push_within_capacity(registered.buffer.clone())?;
                 }
                 return Ok(Some(list));
             }
@@ -299,26 +327,30 @@ impl UserMemory {
         }
     }
 
+    /// Calls `f` with the state of a buffer, unless it was freed.
+    fn update(&self, buffer: &UserBuffer, f: impl FnOnce(&mut Registered)) {
+        let mut guard = self.lock();
+        if let Some(registered) = guard.state.buffers.get_mut(&buffer.key()) {
+            f(registered);
+        }
+    }
+
     /// Refreshes all buffers and restores the queues. Returns false if that has to be tried again.
     fn restore(&self) -> Result<bool> {
         // Also memory that was missing: it may be mapped again without an invalidation.
-        let mut pick: fn(&UserBuffer) -> bool = UserBuffer::is_invalid;
+        let mut pick: fn(&Registered) -> bool = Registered::is_invalid;
         for _ in 0..RESTORE_ROUNDS {
             let Some(list) = self.select(pick)? else {
                 return Ok(true);
             };
             for buffer in &list {
-                let changes = buffer.changes();
+                let before = buffer.invalidations();
                 match buffer.refresh() {
-                    Ok(found) => {
-                        let _guard = self.lock();
-                        buffer.confirm(found);
-                    }
+                    Ok(mapped) => self.update(buffer, |registered| registered.mapped = mapped),
                     // The queues are restored nevertheless: an access faults, or the GPU of the BO
                     // is unplugged.
                     Err(e) if e == EFAULT || e == ENODEV => {
-                        let _guard = self.lock();
-                        buffer.note_missing(changes);
+                        self.update(buffer, |registered| registered.missing = Some(before));
                     }
                     // The process is ending.
                     Err(e) if e == ESRCH => return Ok(true),
@@ -332,7 +364,7 @@ impl UserMemory {
             if self.restore_queues()? {
                 return Ok(true);
             }
-            pick = |buffer| !buffer.is_settled();
+            pick = |registered| !registered.is_settled();
         }
         Ok(false)
     }
@@ -341,7 +373,7 @@ impl UserMemory {
     fn restore_queues(&self) -> Result<bool> {
         let mut guard = self.lock();
         let state: &mut UserMemoryState = &mut guard.state;
-        if !state.buffers.iter().all(UserBuffer::is_settled) {
+        if !state.buffers.values().all(Registered::is_settled) {
             return Ok(false);
         }
         for gpu in state.gpus.iter_mut() {
@@ -376,14 +408,7 @@ pub(super) struct UserptrRegistration {
 impl Drop for UserptrRegistration {
     fn drop(&mut self) {
         let mut guard = self.all.lock();
-        self.buffer.set_registered(false);
-        let buffers = &mut guard.state.buffers;
-        let mut removed = None;
-        if let Some(at) = buffers.iter().position(|b| b.is(&self.buffer)) {
-            let last = buffers.len() - 1;
-            buffers.swap(at, last);
-            removed = buffers.pop();
-        }
+        let removed = guard.state.buffers.remove_node(&self.buffer.key());
         drop(guard);
         drop(removed);
     }
