@@ -32,6 +32,7 @@ pub(crate) mod sysfs;
 pub(crate) mod table;
 mod trap;
 pub(crate) mod userptr;
+mod workqueue;
 
 pub(crate) use self::{
     buffer::AllocFlags,

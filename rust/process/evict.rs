@@ -6,6 +6,8 @@
 //! all queues of the process on this GPU are unmapped; they are restored when all its buffers are
 //! back. A worker tries that some time after the last eviction, until it succeeds.
 
+use core::mem;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -17,7 +19,10 @@ use kernel::{
     workqueue::new_delayed_work,
 };
 
-use super::smi::{self, EvictionTrigger};
+use super::{
+    smi::{self, EvictionTrigger},
+    workqueue::WorkqueueGuard,
+};
 use crate::{
     dqm::DqmProcess,
     kapi::{
@@ -41,27 +46,15 @@ global_mutex! {
     init init
 }
 
-/// The work queue of [`Evictor`]; dropping it waits for the workers.
-pub(super) struct RestoreWorkqueue(());
-
-impl RestoreWorkqueue {
-    /// Creates the work queue.
-    pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(
-            Builder::ordered()
-                .mem_reclaim()
-                .freezable()
-                .build(c"rkfd_restore")?,
-        );
-        Ok(Self(()))
-    }
-}
-
-impl Drop for RestoreWorkqueue {
-    fn drop(&mut self) {
-        let queue = QUEUE.lock().take();
-        drop(queue);
-    }
+/// Creates the work queue of [`Evictor`].
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    let queue = Builder::ordered()
+        .mem_reclaim()
+        .freezable()
+        .build(c"rkfd_restore")?;
+    Ok(WorkqueueGuard::new(queue, |queue| {
+        mem::replace(&mut *QUEUE.lock(), queue)
+    }))
 }
 
 struct EvictorState {
@@ -121,7 +114,7 @@ impl Evictor {
     pub(super) fn end(&self) {
         self.ended.store(true, Relaxed);
         let _restoring = self.restoring.lock();
-        let evicted = core::mem::take(&mut self.state.lock().evicted);
+        let evicted = mem::take(&mut self.state.lock().evicted);
         drop(evicted);
     }
 

@@ -8,6 +8,8 @@
 //! instance on userfaultfd, which then blocks this process only. DESTROY_QUEUE waits for a delivery
 //! in progress, because the runtime frees that memory afterwards.
 
+use core::mem;
+
 use kernel::{
     num::casts::{arch::u64_as_usize, usize_as_u64},
     prelude::*,
@@ -21,6 +23,7 @@ use rkfd_abi::cwsr;
 use super::{
     kfd_process::{Process, EXCEPTION_WORK},
     pdd::ProcessDevice,
+    workqueue::WorkqueueGuard,
 };
 use crate::{
     kapi::{
@@ -41,22 +44,12 @@ global_mutex! {
     init init
 }
 
-/// The work queue of deliveries; dropping it waits for the workers.
-pub(super) struct ExceptionWorkqueue(());
-
-impl ExceptionWorkqueue {
-    /// Creates the work queue.
-    pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(Builder::unbound().build(c"rkfd_exceptions")?);
-        Ok(Self(()))
-    }
-}
-
-impl Drop for ExceptionWorkqueue {
-    fn drop(&mut self) {
-        let queue = QUEUE.lock().take();
-        drop(queue);
-    }
+/// Creates the work queue of deliveries.
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    let queue = Builder::unbound().build(c"rkfd_exceptions")?;
+    Ok(WorkqueueGuard::new(queue, |queue| {
+        mem::replace(&mut *QUEUE.lock(), queue)
+    }))
 }
 
 /// Exceptions: bit n - 1 for `EC_*` number n (`KFD_EC_MASK()`).

@@ -5,6 +5,8 @@
 //! IH entries are handled in the interrupt thread, without allocation and without waiting for the
 //! hardware.
 
+use core::mem;
+
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 
 use super::{
@@ -13,6 +15,7 @@ use super::{
     kfd_process::{Process, FAULT_WORK},
     pdd::ProcessDevice,
     smi, table,
+    workqueue::WorkqueueGuard,
 };
 use crate::{
     gpu::{EventSink, Gpu},
@@ -35,22 +38,12 @@ global_mutex! {
     init init
 }
 
-/// The work queue of VM faults; dropping it waits for the workers.
-pub(super) struct FaultWorkqueue(());
-
-impl FaultWorkqueue {
-    /// Creates the work queue.
-    pub(super) fn new() -> Result<Self> {
-        *FAULTS.lock() = Some(Builder::ordered().mem_reclaim().build(c"rkfd_faults")?);
-        Ok(Self(()))
-    }
-}
-
-impl Drop for FaultWorkqueue {
-    fn drop(&mut self) {
-        let queue = FAULTS.lock().take();
-        drop(queue);
-    }
+/// Creates the work queue of VM faults.
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    let queue = Builder::ordered().mem_reclaim().build(c"rkfd_faults")?;
+    Ok(WorkqueueGuard::new(queue, |queue| {
+        mem::replace(&mut *FAULTS.lock(), queue)
+    }))
 }
 
 /// Receives the events of all GPUs.

@@ -4,7 +4,9 @@
 
 use kernel::prelude::*;
 
-use super::{debugfs, evict, exceptions, interrupts, smi, sysfs, table, userptr};
+use super::{
+    debugfs, evict, exceptions, interrupts, smi, sysfs, table, userptr, workqueue::WorkqueueGuard,
+};
 use crate::gpu::Gpu;
 
 /// Initializes the static locks of `process`; called once, at module load.
@@ -28,20 +30,20 @@ pub(crate) fn exit() {
 /// The work queues of `process`. Processes may exist while this does; dropping it ends those that
 /// are left.
 pub(crate) struct Workqueues {
-    _faults: interrupts::FaultWorkqueue,
-    _exceptions: exceptions::ExceptionWorkqueue,
-    _restores: evict::RestoreWorkqueue,
-    _refreshes: userptr::RefreshWorkqueue,
+    _faults: WorkqueueGuard,
+    _exceptions: WorkqueueGuard,
+    _restores: WorkqueueGuard,
+    _refreshes: WorkqueueGuard,
 }
 
 impl Workqueues {
     /// Creates the work queues, before there is a GPU. `ENOMEM` without memory.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            _faults: interrupts::FaultWorkqueue::new()?,
-            _exceptions: exceptions::ExceptionWorkqueue::new()?,
-            _restores: evict::RestoreWorkqueue::new()?,
-            _refreshes: userptr::RefreshWorkqueue::new()?,
+            _faults: interrupts::create_workqueue()?,
+            _exceptions: exceptions::create_workqueue()?,
+            _restores: evict::create_workqueue()?,
+            _refreshes: userptr::create_workqueue()?,
         })
     }
 }

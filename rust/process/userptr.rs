@@ -7,6 +7,8 @@
 //! tables, and restores the queues if nothing has changed meanwhile. As in the C driver, memory
 //! that has been unmapped does not keep the queues evicted: its PTEs are invalid.
 
+use core::mem;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -20,7 +22,10 @@ use kernel::{
     workqueue::new_delayed_work,
 };
 
-use super::smi::{self, EvictionTrigger};
+use super::{
+    smi::{self, EvictionTrigger},
+    workqueue::WorkqueueGuard,
+};
 use crate::{
     card::account::{self, Kind},
     dqm::DqmProcess,
@@ -50,22 +55,12 @@ global_mutex! {
     init init
 }
 
-/// The work queue of [`UserMemory`]; dropping it waits for the workers.
-pub(super) struct RefreshWorkqueue(());
-
-impl RefreshWorkqueue {
-    /// Creates the work queue.
-    pub(super) fn new() -> Result<Self> {
-        *QUEUE.lock() = Some(Builder::unbound().freezable().build(c"rkfd_userptr")?);
-        Ok(Self(()))
-    }
-}
-
-impl Drop for RefreshWorkqueue {
-    fn drop(&mut self) {
-        let queue = QUEUE.lock().take();
-        drop(queue);
-    }
+/// Creates the work queue of [`UserMemory`].
+pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
+    let queue = Builder::unbound().freezable().build(c"rkfd_userptr")?;
+    Ok(WorkqueueGuard::new(queue, |queue| {
+        mem::replace(&mut *QUEUE.lock(), queue)
+    }))
 }
 
 /// A GPU on which the process may have queues.
