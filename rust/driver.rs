@@ -15,7 +15,7 @@ use crate::{
     dqm::Dqm,
     drm,
     gpu::Gpu,
-    kapi::{pci_driver::Hooks, vma},
+    kapi::{pci_driver::Hooks, vma, workqueue::Delayed},
     node::{self, Node},
     process,
     recovery::Recovery,
@@ -70,7 +70,7 @@ struct Up {
     gpu: Arc<Gpu>,
     node: Option<Arc<Node>>,
     render: Option<drm::Node>,
-    recovery: Option<Arc<Recovery>>,
+    recovery: Option<Arc<Delayed<Recovery>>>,
 }
 
 impl Drop for Up {
@@ -170,7 +170,7 @@ impl Hooks for Driver {
                 dev_err!(gpu.dev(), "queues were not mapped again: {e:?}\n");
             }
             if let Some(recovery) = recovery {
-                recovery.wake();
+                Recovery::wake(recovery);
             }
         })
     }
@@ -187,7 +187,7 @@ impl Hooks for Driver {
                 })
         };
         if let Some(recovery) = &this.up.recovery {
-            recovery.wake();
+            Recovery::wake(recovery);
         }
         back
     }

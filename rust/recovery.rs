@@ -7,11 +7,11 @@
 //! lost. Pending jobs of the render node fail.
 
 use kernel::{
-    impl_has_work, new_mutex, new_work,
+    new_mutex,
     prelude::*,
     sync::{Arc, Mutex},
-    time::{delay::fsleep, Delta},
-    workqueue::{Work, WorkItem},
+    time::Delta,
+    workqueue::new_delayed_work,
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     kapi::{
         pci,
         sched_mm::NoReclaim,
-        workqueue::{Builder, OwnedQueue},
+        workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
     node::Node,
 };
@@ -44,38 +44,32 @@ pub(crate) struct Recovery {
     /// Workqueue of resets after a hang. Leaf lock.
     #[pin]
     queue: Mutex<Option<OwnedQueue>>,
-    #[pin]
-    work: Work<Recovery>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Recovery { self.work }
 }
 
 /// Schedules a reset of the device of a [`Recovery`].
-struct Handler(Arc<Recovery>);
+struct Handler(Arc<Delayed<Recovery>>);
 
 impl ResetHandler for Handler {
     fn schedule_reset(&self) {
-        self.0.schedule();
+        Recovery::schedule(&self.0, Delta::ZERO);
     }
 }
 
 impl Recovery {
     /// Enables resets of the device of `node`, which is up, when it hangs, until [`Recovery::end`].
     /// `ENOMEM` without memory.
-    pub(crate) fn start(node: &Arc<Node>) -> Result<Arc<Self>> {
+    pub(crate) fn start(node: &Arc<Node>) -> Result<Arc<Delayed<Self>>> {
         let queue = Builder::ordered().mem_reclaim().build(c"rkfd_recovery")?;
+        let recovery = pin_init!(Self {
+            node: node.clone(),
+            state <- new_mutex!(State {
+                ended: false,
+                held: false,
+            }, "rkfd_recovery"),
+            queue <- new_mutex!(Some(queue), "rkfd_recovery_queue"),
+        });
         let this = Arc::pin_init(
-            pin_init!(Self {
-                node: node.clone(),
-                state <- new_mutex!(State {
-                    ended: false,
-                    held: false,
-                }, "rkfd_recovery"),
-                queue <- new_mutex!(Some(queue), "rkfd_recovery_queue"),
-                work <- new_work!("rkfd_recovery"),
-            }),
+            Delayed::new(new_delayed_work!("rkfd_recovery"), recovery),
             GFP_KERNEL,
         )?;
         let handler = Arc::new(Handler(this.clone()), GFP_KERNEL)?;
@@ -121,12 +115,12 @@ impl Recovery {
     }
 
     /// Undoes [`Recovery::sleep`]. Schedules a reset if the device is hung.
-    pub(crate) fn wake(self: &Arc<Self>) {
-        let mut state = self.state.lock();
+    pub(crate) fn wake(this: &Arc<Delayed<Self>>) {
+        let mut state = this.state.lock();
         state.held = false;
         drop(state);
-        if self.gpu().is_hung() {
-            self.schedule();
+        if this.gpu().is_hung() {
+            Self::schedule(this, Delta::ZERO);
         }
     }
 
@@ -134,10 +128,10 @@ impl Recovery {
         self.node.gpu()
     }
 
-    fn schedule(self: &Arc<Self>) {
-        if let Some(queue) = &*self.queue.lock() {
+    fn schedule(this: &Arc<Delayed<Self>>, delay: Delta) {
+        if let Some(queue) = &*this.queue.lock() {
             // Fails if the work is already queued.
-            let _ = queue.enqueue(self.clone());
+            let _ = queue.enqueue_delayed(this.clone(), delay);
         }
     }
 
@@ -164,10 +158,8 @@ impl Recovery {
     }
 }
 
-impl WorkItem for Recovery {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
+impl DelayedItem for Recovery {
+    fn run(this: Arc<Delayed<Self>>) {
         let state = this.state.lock();
         let gpu = this.gpu();
         if state.ended || state.held || !gpu.is_hung() || !gpu.can_reset() {
@@ -180,8 +172,7 @@ impl WorkItem for Recovery {
         if reset.is_none() {
             // The holder of the device lock may wait for `state`, or for this work.
             drop(state);
-            fsleep(RETRY);
-            this.schedule();
+            Self::schedule(&this, RETRY);
         }
     }
 }
