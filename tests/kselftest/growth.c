@@ -97,6 +97,22 @@ static long pages_of_processors(void)
 	return sum;
 }
 
+/*
+ * Returns whether the objects of a cache are not those of the operation: areas of freed memory
+ * remain until a purge (those in use are counted by vmalloc), and the debug kernel's tools keep
+ * records of objects that were freed.
+ */
+static bool is_unrelated(const char *cache)
+{
+	static const char *const names[] = { "vmap_area", "debug_objects_cache", "kmemleak_object",
+					     "kmemleak_scan_area" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(cache, names[i]))
+			return true;
+	return false;
+}
+
 /* Reads /proc/slabinfo. The file stays open: opening it would fill a processor's cache again. */
 static void read_slabs(struct memory *m)
 {
@@ -113,11 +129,8 @@ static void read_slabs(struct memory *m)
 	while ((line = strsep(&rest, "\n"))) {
 		struct slab *slab = &m->slabs[m->count];
 
-		/*
-		 * Areas of freed memory remain until a purge; those in use are counted by vmalloc.
-		 */
 		if (sscanf(line, "%63s %ld", slab->name, &slab->objects) != 2 ||
-		    !strcmp(slab->name, "vmap_area"))
+		    is_unrelated(slab->name))
 			continue;
 		ASSERT(++m->count < CACHES, "more than %d caches", CACHES);
 	}
