@@ -18,6 +18,7 @@ use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{Entry, Ih, Msix};
 use crate::engines::mes::regs::Pipes;
+use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
 use crate::engines::sdma::Sdma;
 use crate::engines::{athub, nbio, smu};
@@ -48,6 +49,8 @@ pub struct Gpu {
     pub vram: Arc<Vram>,
     /// Interrupt vectors.
     pub msix: Arc<Msix>,
+    /// Doorbells that the GPU itself writes.
+    pub selfring: Arc<SelfRing>,
     /// Address translation.
     pub gmc: Arc<Gmc>,
     /// Interrupt ring.
@@ -137,11 +140,13 @@ impl Gpu {
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
         let msix = Arc::new(Msix::default());
+        let selfring = Arc::new(SelfRing::default());
         let gmc = Arc::new(Gmc::new(
             strict.clone(),
             trace.clone(),
             vram.clone(),
             dma.clone(),
+            selfring.clone(),
             chip,
         ));
         let ih = Ih::new(
@@ -161,6 +166,7 @@ impl Gpu {
             dma,
             vram,
             msix,
+            selfring,
             gmc,
             ih,
             cp: Cp::new(chip.generation, boot),
@@ -227,6 +233,7 @@ impl Gpu {
             Reset::Flr => {}
         }
         self.psp.quiesce();
+        self.selfring.reset();
         self.firmware.reset(self.is_warm());
         self.cp.reset(self);
         self.mes.reset();
@@ -371,7 +378,7 @@ impl Gpu {
         self.gc.selector()
     }
 
-    /// Handles a write to the doorbell BAR.
+    /// Handles a write to the doorbell BAR, of the guest or of the GPU itself.
     pub fn doorbell(&self, offset: u64, value: u64, width: u8) {
         let index = (offset / 4) as u32;
         event!(

@@ -274,6 +274,11 @@ fn serve(
         .name("psp".into())
         .spawn(move || engine.psp.run(&engine))
         .map_err(|e| e.to_string())?;
+    let engine = gpu.clone();
+    std::thread::Builder::new()
+        .name("nbio".into())
+        .spawn(move || engine.selfring.run(&engine))
+        .map_err(|e| e.to_string())?;
     for n in 0..gpu.sdma.count() {
         let engine = gpu.clone();
         std::thread::Builder::new()
@@ -295,6 +300,7 @@ fn serve(
     gpu.cp.stop();
     gpu.sdma.stop();
     gpu.psp.stop();
+    gpu.selfring.stop();
     // A shader that never ends must not keep the process alive; process exit ends it.
     let _ = finished.recv_timeout(Duration::from_secs(2));
     if let Some(path) = control {

@@ -27,6 +27,8 @@ pub const MSIX_TABLE: u32 = 0x4_2000;
 /// Byte offset of the pending bits in BAR5.
 pub const MSIX_PBA: u32 = 0x4_3000;
 
+/// Offset of the doorbell BAR, BAR2.
+const DOORBELL_BAR_AT: usize = 0x18;
 const CAP_PM: usize = 0x50;
 const CAP_EXP: usize = 0x64;
 const CAP_MSIX: usize = 0xc0;
@@ -40,6 +42,8 @@ const BAR_PREFETCH: u32 = 8;
 pub enum Effect {
     /// None.
     None,
+    /// The address of the doorbell BAR was written.
+    DoorbellBar,
     /// Function-level reset.
     Reset,
 }
@@ -177,7 +181,18 @@ impl Config {
             self.reset();
             return Effect::Reset;
         }
-        Effect::None
+        let bar = DOORBELL_BAR_AT..DOORBELL_BAR_AT + 8;
+        match offset < bar.end && bar.start < offset.saturating_add(data.len()) {
+            true => Effect::DoorbellBar,
+            false => Effect::None,
+        }
+    }
+
+    /// Returns the bus address in the doorbell BAR.
+    pub fn doorbell_bar(&self) -> u64 {
+        let mut bar = [0; 8];
+        bar.copy_from_slice(&self.bytes[DOORBELL_BAR_AT..DOORBELL_BAR_AT + 8]);
+        u64::from_le_bytes(bar) & !0xf
     }
 
     /// Resets to the state after a function-level reset.

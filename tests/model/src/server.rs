@@ -218,9 +218,15 @@ impl ServerBackend for Device {
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 self.follow_reset();
-                if self.config.write(offset, data) == Effect::Reset {
-                    event!(self.gpu.trace, "pci", "flr");
-                    self.gpu.reset(Reset::Flr);
+                match self.config.write(offset, data) {
+                    // Its address outlives a reset: the client emulates reads of BARs, so that the
+                    // guest sees no need to write it again.
+                    Effect::DoorbellBar => self.gpu.selfring.set_bar(self.config.doorbell_bar()),
+                    Effect::Reset => {
+                        event!(self.gpu.trace, "pci", "flr");
+                        self.gpu.reset(Reset::Flr);
+                    }
+                    Effect::None => {}
                 }
             }
             VFIO_PCI_BAR5_REGION_INDEX => self.write_registers(offset, data),

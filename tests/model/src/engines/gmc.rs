@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::chips::Chip;
 use crate::dma::GuestMemory;
+use crate::engines::nbio::selfring::SelfRing;
 use crate::log::Strict;
 use crate::regs::RegId;
 use crate::strict;
@@ -122,6 +123,7 @@ pub struct Gmc {
     trace: Arc<Trace>,
     vram: Arc<Vram>,
     dma: Arc<GuestMemory>,
+    selfring: Arc<SelfRing>,
     hubs: [HubState; 2],
 }
 
@@ -137,6 +139,7 @@ impl Gmc {
         trace: Arc<Trace>,
         vram: Arc<Vram>,
         dma: Arc<GuestMemory>,
+        selfring: Arc<SelfRing>,
         chip: &Chip,
     ) -> Self {
         let hubs = [Hub::Gfx, Hub::Mm].map(|hub| HubState {
@@ -148,6 +151,7 @@ impl Gmc {
             trace,
             vram,
             dma,
+            selfring,
             hubs,
         }
     }
@@ -313,7 +317,7 @@ impl Gmc {
             let piece = &data[done..done + len];
             let ok = match pa.target {
                 Target::Vram(offset) => self.vram.write(offset, piece).is_ok(),
-                Target::System(addr) => self.dma.write(addr, piece).is_ok(),
+                Target::System(addr) => self.write_system(addr, piece),
             };
             if !ok {
                 return Err(self.bus_fault(hub, vmid, at, Access::Write, pa));
@@ -321,6 +325,15 @@ impl Gmc {
             done += len;
         }
         Ok(())
+    }
+
+    /// Writes to a bus address: guest memory or a doorbell. Returns false if neither is there.
+    fn write_system(&self, addr: u64, data: &[u8]) -> bool {
+        if self.selfring.contains(addr) {
+            self.selfring.post(addr, data);
+            return true;
+        }
+        self.dma.write(addr, data).is_ok()
     }
 
     /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically with respect to the

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The bus interface: indirect register access, VRAM window, HDP flush, doorbell aperture.
+//! The bus interface: indirect register access, VRAM window, HDP flush, doorbell apertures.
 //!
 //! NBIF 6.3.1 has these registers at the same positions as NBIO 7.9.0, and another index/data pair.
+
+pub mod selfring;
 
 use gpu_regs::{hdp_4_4_2 as hdp, nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
 use rkfd_abi::mmio::REMAP_SIZE;
@@ -253,6 +255,18 @@ mod tests {
             (
                 nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
                 nbif::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN,
+            ),
+            (
+                nbio::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_LOW,
+                nbif::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_LOW,
+            ),
+            (
+                nbio::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_HIGH,
+                nbif::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_HIGH,
+            ),
+            (
+                nbio::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL,
+                nbif::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL,
             ),
         ] {
             assert_eq!(ours, theirs);

@@ -18,4 +18,5 @@ mod psp;
 mod registers;
 mod sdma;
 mod sdma_user;
+mod selfring;
 mod server;

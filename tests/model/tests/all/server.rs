@@ -83,6 +83,16 @@ fn regions_and_identity() {
 }
 
 #[test]
+fn address_of_the_doorbell_bar() {
+    let mut b = bench("bar");
+    for (at, value) in [(0x18, !0), (0x1c, !0), (0x18, 0x20_000c), (0x1c, 0x38)] {
+        b.write32(CONFIG, at, value);
+    }
+    assert_eq!(b.gpu.selfring.bar(), 0x38_0020_0000);
+    b.finish();
+}
+
+#[test]
 fn vram_is_shared_memory() {
     let mut b = bench("vram");
     let region = b.client.region(0).unwrap();

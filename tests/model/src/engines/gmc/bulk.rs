@@ -9,6 +9,9 @@ use crate::mem::Block;
 /// Maximum number of bytes per access, for which TLB invalidation has to wait.
 const RUN: u64 = 256 << 10;
 
+/// Maximum number of bytes per access to doorbells.
+const DOORBELL: usize = 8;
+
 /// Returns whether all bytes are zero, a word at a time.
 fn is_zero(data: &[u8]) -> bool {
     let words = data.chunks_exact(8);
@@ -58,6 +61,14 @@ impl Gmc {
         }
     }
 
+    /// Returns the bus address if a location is in the doorbell BAR.
+    fn doorbell(&self, at: Pa) -> Option<u64> {
+        match at.target {
+            Target::System(addr) if self.selfring.contains(addr) => Some(addr),
+            _ => None,
+        }
+    }
+
     /// Copies the first part of `len` bytes; returns its length.
     pub fn vm_copy_some(
         &self,
@@ -75,6 +86,15 @@ impl Gmc {
         let (source, at, left) = self
             .block(&ranges, from, false)
             .ok_or_else(|| bus_error(src, Access::Read, from))?;
+        if let Some(addr) = self.doorbell(to) {
+            let mut data = [0; DOORBELL];
+            let data = &mut data[..left.min(to.left).min(DOORBELL as u64) as usize];
+            source
+                .read(at, data)
+                .map_err(|_| bus_error(src, Access::Read, from))?;
+            self.selfring.post(addr, data);
+            return Ok(data.len() as u64);
+        }
         let (target, into, room) = self
             .block(&ranges, to, true)
             .ok_or_else(|| bus_error(dst, Access::Write, to))?;
@@ -98,6 +118,11 @@ impl Gmc {
     ) -> Result<u64, VmFault> {
         let _guard = self.hub(hub).tlb.enter();
         let to = self.run(hub, vmid, dst, len.min(RUN), Access::Write)?;
+        if let Some(addr) = self.doorbell(to) {
+            let count = to.left.min(data.len().min(DOORBELL) as u64);
+            self.selfring.post(addr, &data[..count as usize]);
+            return Ok(count);
+        }
         let ranges = self.dma.enter();
         let bus_error = || self.bus_fault(hub, vmid, dst, Access::Write, to);
         let (target, into, room) = self.block(&ranges, to, true).ok_or_else(bus_error)?;
