@@ -62,6 +62,7 @@ impl Gpu {
         self.hub().flush_vmid(0, FlushType::Legacy)?;
         self.ih().start()?;
         g.nbio.route_doorbells(mmio, g.caps)?;
+        g.nbio.open_selfring(mmio, self.doorbells().phys())?;
         if let Some(psp) = self.psp() {
             psp.start(&self.psp_context()?)?;
         }

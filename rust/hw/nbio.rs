@@ -3,7 +3,12 @@
 //! Bus interface (NBIO, NBIF): HAL trait and code shared by all versions.
 
 use kernel::prelude::*;
-use rkfd_abi::{bits::lo32, discovery::hwid, mmio as abi, regs::name};
+use rkfd_abi::{
+    bits::{hi32, lo32},
+    discovery::hwid,
+    mmio as abi,
+    regs::name,
+};
 
 use super::names::names;
 use crate::asic::{
@@ -23,7 +28,10 @@ pub(crate) trait NbioHal: Sync {
     /// Routes doorbells of the IH ring and the SDMA engines.
     fn route_doorbells(&self, mmio: &Mmio, caps: &Caps) -> Result;
 
-    /// Disables the doorbell aperture.
+    /// Routes writes of the GPU to the doorbell BAR, at bus address `bar`, back to the doorbells.
+    fn open_selfring(&self, mmio: &Mmio, bar: u64) -> Result;
+
+    /// Disables the doorbell aperture and the self-ring aperture.
     fn stop(&self, mmio: &Mmio) -> Result;
 
     /// Flushes HDP: CPU writes to VRAM become visible to the GPU.
@@ -43,6 +51,11 @@ names! { $
             BIF_BX0_INTERRUPT_CNTL2,
             BIF_BX_PF0_GPU_HDP_FLUSH_REQ { SDMA0, },
             BIF_BX_PF0_GPU_HDP_FLUSH_DONE,
+            BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_LOW,
+            BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_HIGH,
+            BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL {
+                DOORBELL_SELFRING_GPA_APER_EN, DOORBELL_SELFRING_GPA_APER_MODE,
+            },
         }
     }
 }
@@ -120,8 +133,25 @@ impl<T: NbioVersion> NbioHal for T {
         T::route(mmio, block(mmio)?, caps)
     }
 
+    /// Writes the registers in the C driver's order and with its size 0
+    /// (`nbio_v7_9_enable_doorbell_selfring_aperture`).
+    fn open_selfring(&self, mmio: &Mmio, bar: u64) -> Result {
+        let (b, n) = (block(mmio)?, T::NAMES);
+        b.wr(n.BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_LOW, lo32(bar))?;
+        b.wr(n.BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_BASE_HIGH, hi32(bar))?;
+        b.wr(
+            n.BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL,
+            n.BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL__DOORBELL_SELFRING_GPA_APER_EN
+                .put(1)
+                | n.BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL__DOORBELL_SELFRING_GPA_APER_MODE
+                    .put(1),
+        )
+    }
+
     fn stop(&self, mmio: &Mmio) -> Result {
-        T::NAMES.open_doorbells(block(mmio)?, false)
+        let (b, n) = (block(mmio)?, T::NAMES);
+        n.open_doorbells(b, false)?;
+        b.wr(n.BIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL, 0)
     }
 
     fn hdp_flush(&self, mmio: &Mmio, remap: u32) -> Result {

@@ -204,6 +204,13 @@ __kernel GROUP(64, 1, 1) void poke(__global uint *where, uint value)
 		*where = value;
 }
 
+// One store of 64 bits to an address given by the host, for doorbells.
+__kernel GROUP(64, 1, 1) void poke64(__global atomic_ulong *where, ulong value)
+{
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		__opencl_atomic_store(where, value, __ATOMIC_RELEASE, SYSTEM);
+}
+
 // An illegal instruction.
 __kernel GROUP(64, 1, 1) void illegal(__global uint *out)
 {
