@@ -86,6 +86,11 @@ pub const BIF_BX_PF0_GPU_HDP_FLUSH_REQ__SDMA0: Field<name::BIF_BX_PF0_GPU_HDP_FL
     Field::new(10, 0x00000400);
 pub const regBIF_BX_PF0_GPU_HDP_FLUSH_DONE: Reg<name::BIF_BX_PF0_GPU_HDP_FLUSH_DONE> =
     Reg::new("regBIF_BX_PF0_GPU_HDP_FLUSH_DONE", 2, 0x0107);
+pub const regBIF_BX0_BACO_CNTL: Reg<name::BIF_BX0_BACO_CNTL> =
+    Reg::new("regBIF_BX0_BACO_CNTL", 2, 0x010b);
+pub const BIF_BX0_BACO_CNTL__BACO_EN: Field<name::BIF_BX0_BACO_CNTL> = Field::new(0, 0x00000001);
+pub const BIF_BX0_BACO_CNTL__BACO_DUMMY_EN: Field<name::BIF_BX0_BACO_CNTL> =
+    Field::new(2, 0x00000004);
 pub const regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL: Reg<name::BIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL> =
     Reg::new("regBIF_BX0_REMAP_HDP_MEM_FLUSH_CNTL", 2, 0x012d);
 pub const regBIF_BX0_REMAP_HDP_REG_FLUSH_CNTL: Reg<name::BIF_BX0_REMAP_HDP_REG_FLUSH_CNTL> =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! NBIO 7.9.0: doorbell fences and routing.
+//! NBIO 7.9.0: doorbell fences and routing, BACO.
 
 use kernel::prelude::*;
 use rkfd_abi::{
@@ -40,6 +40,14 @@ impl NbioVersion for Nbio {
         let xccs = xccs.iter().fold(0u32, |mask, xcc| mask | 1 << xcc.physical);
         b.wr(n::regXCC_DOORBELL_FENCE, 0xff & !xccs)?;
         b.wr(n::regBIFC_GFX_INT_MONITOR_MASK, 0x7ff)?;
+        let baco = b.rd(n::regBIF_BX0_BACO_CNTL)?;
+        let modes = [
+            n::BIF_BX0_BACO_CNTL__BACO_EN,
+            n::BIF_BX0_BACO_CNTL__BACO_DUMMY_EN,
+        ];
+        if modes.iter().any(|mode| mode.is_set(baco)) {
+            b.set(n::regBIF_BX0_BACO_CNTL, &modes.map(|mode| (mode, 0)))?;
+        }
         b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)
     }
 
