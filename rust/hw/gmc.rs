@@ -30,8 +30,6 @@ pub(crate) struct PteAttrs {
     pub(crate) uncached: bool,
     /// Coherent across devices (KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT).
     pub(crate) ext_coherent: bool,
-    /// Device registers: doorbells, remapped MMIO.
-    pub(crate) io: bool,
 }
 
 /// GPUVM hubs and the page table format. Register accesses return `ENODEV` after unbind.

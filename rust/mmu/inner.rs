@@ -284,15 +284,13 @@ impl BoInner {
 
     /// Returns the PTE attributes of a mapping of the memory in `placement`.
     pub(super) fn attrs(&self, placement: &Placement, access: Access) -> PteAttrs {
-        let io = matches!(placement, Placement::Doorbell(_) | Placement::MmioRemap);
         PteAttrs {
             system: !matches!(placement, Placement::Vram(_)),
             read: access.read,
             write: access.write,
             exec: access.exec,
-            uncached: self.flags.uncached || io,
+            uncached: self.flags.uncached,
             ext_coherent: self.flags.ext_coherent,
-            io,
         }
     }
 

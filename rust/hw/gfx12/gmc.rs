@@ -125,12 +125,12 @@ impl GmcVersion for Gmc {
     }
 
     fn own_flags(a: PteAttrs) -> u64 {
-        let mtype = if a.uncached || a.io {
+        let mtype = if a.uncached {
             pte::MTYPE_UC
         } else {
             pte::MTYPE_NC
         };
-        let snooped = if a.system && !a.io { pte::SNOOPED } else { 0 };
+        let snooped = if a.system { pte::SNOOPED } else { 0 };
         bits::IS_PTE | bits::MTYPE.put(mtype) | snooped
     }
 

@@ -122,7 +122,7 @@ impl GmcVersion for Gmc {
     }
 
     fn own_flags(a: PteAttrs) -> u64 {
-        let mtype = if a.uncached || a.io {
+        let mtype = if a.uncached {
             pte::MTYPE_UC
         } else if a.ext_coherent {
             if a.system {
