@@ -339,8 +339,14 @@ packet! {
         pub const EVENT_INDEX_END_OF_PIPE: u32 = 5;
         /// Shader done.
         pub const EVENT_INDEX_SHADER_DONE: u32 = 6;
+        /// `EVENT_TYPE`: flush caches, then write (`CACHE_FLUSH_TS`, `vega10_enum.h`).
+        pub const EVENT_TYPE_CACHE_FLUSH_TS: u32 = 0x04;
         /// `EVENT_TYPE`: flush and invalidate caches, then write a timestamp.
         pub const EVENT_TYPE_CACHE_FLUSH_AND_INV_TS: u32 = 0x14;
+        /// `EVENT_TYPE`: write at the bottom of the pipe (`BOTTOM_OF_PIPE_TS`, `vega10_enum.h`).
+        pub const EVENT_TYPE_BOTTOM_OF_PIPE_TS: u32 = 0x28;
+        /// `EVENT_TYPE`: shaders are done (`CS_DONE`, `vega10_enum.h`).
+        pub const EVENT_TYPE_CS_DONE: u32 = 0x2f;
         /// Memory controller.
         pub const DST_SEL_MEMORY_CONTROLLER: u32 = 0;
         /// L2 cache.

@@ -40,6 +40,8 @@ crate::errors! {
         WaitRegMemFunction => "WAIT_REG_MEM function",
         /// An event with a write to memory.
         EventWriteMemory => "EVENT_WRITE to memory",
+        /// Unsupported destination.
+        ReleaseMemDestination => "RELEASE_MEM destination",
         /// Unsupported data selection.
         ReleaseMemData => "RELEASE_MEM data",
         /// Unsupported interrupt selection.

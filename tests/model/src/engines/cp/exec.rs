@@ -316,6 +316,19 @@ impl Engine<'_> {
         pm4_state(queue).is_none_or(|s| s.jobs.is_empty())
     }
 
+    /// Reports an event whose index does not match its type.
+    fn wrong_event(&self, queue: &Queue, p: &Packet, event: DwField, index: DwField) {
+        strict!(
+            self.env.strict(),
+            "cp",
+            "queue {}: event {:#x} with index {} ({:x?})",
+            queue.slot,
+            p.get(event),
+            p.get(index),
+            p.words
+        );
+    }
+
     fn event_write(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::event_write as ew;
         if p.words.len() != ew::DWORDS {
@@ -323,6 +336,9 @@ impl Engine<'_> {
         }
         self.check(queue, p, &ew::PACKET, ew::FIELDS);
         let flush = p.get(ew::EVENT_TYPE) == ew::EVENT_TYPE_CS_PARTIAL_FLUSH;
+        if flush != (p.get(ew::EVENT_INDEX) == ew::EVENT_INDEX_CS_PARTIAL_FLUSH) {
+            self.wrong_event(queue, p, ew::EVENT_TYPE, ew::EVENT_INDEX);
+        }
         if flush && !Self::drained(queue) {
             return Ok(Outcome::Idle);
         }
@@ -337,9 +353,19 @@ impl Engine<'_> {
             Generation::Gfx9 => &rm::PACKET,
             Generation::Gfx12 => &gfx12::release_mem::PACKET,
         };
-        self.check(queue, p, shape, shape.fields);
         if !Self::drained(queue) {
             return Ok(Outcome::Idle);
+        }
+        self.check(queue, p, shape, shape.fields);
+        match (p.get(rm::EVENT_INDEX), p.get(rm::EVENT_TYPE)) {
+            (
+                rm::EVENT_INDEX_END_OF_PIPE,
+                rm::EVENT_TYPE_CACHE_FLUSH_TS
+                | rm::EVENT_TYPE_CACHE_FLUSH_AND_INV_TS
+                | rm::EVENT_TYPE_BOTTOM_OF_PIPE_TS,
+            )
+            | (rm::EVENT_INDEX_SHADER_DONE, rm::EVENT_TYPE_CS_DONE) => {}
+            _ => self.wrong_event(queue, p, rm::EVENT_TYPE, rm::EVENT_INDEX),
         }
         let vmid = queue.config.vmid;
         let data = p.join(rm::DATA_LO, rm::DATA_HI);
@@ -357,6 +383,17 @@ impl Engine<'_> {
         if queue.class != Class::Normal && self.env.knobs().hws_fence_never.on() {
             self.env.knobs().hws_fence_never.hit();
             return Ok(Outcome::Next);
+        }
+        if p.get(rm::DST_SEL) > rm::DST_SEL_TC_L2 {
+            return Ok(Outcome::Bad(PacketError::ReleaseMemDestination));
+        }
+        if int_sel == rm::INT_SEL_INTERRUPT_ONLY && data_sel != rm::DATA_SEL_NONE {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: RELEASE_MEM with an interrupt without data and data {data_sel}",
+                queue.slot
+            );
         }
         if data_sel != rm::DATA_SEL_NONE && data_sel != rm::DATA_SEL_32_BIT_LOW && narrow % 8 != 0 {
             strict!(

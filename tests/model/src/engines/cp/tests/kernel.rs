@@ -5,6 +5,8 @@
 use super::*;
 
 const MEM: u64 = 0x6_0000;
+/// End of pipe event: CACHE_FLUSH_AND_INV_TS.
+const EOP: u32 = 0x14 | 5 << 8;
 
 #[test]
 fn ring_test_writes_scratch_register() {
@@ -172,6 +174,81 @@ fn fence_is_written_before_interrupt() {
 }
 
 #[test]
+fn release_mem_forms() {
+    with_card(|card| {
+        card.start_kiq();
+        let forms = [
+            // 32 bits after CS_DONE, the interrupt alone, 64 bits without interrupt, a timestamp.
+            [0x2f | 6 << 8, 1 << 29, 0],
+            [EOP, 1 << 24, 8],
+            [EOP, 2 << 29 | 1 << 16, 0],
+            [0x28 | 5 << 8, 3 << 29 | 2 << 24, 9],
+        ];
+        for (n, [event, sels, context]) in forms.into_iter().enumerate() {
+            let at = MEM as u32 + 8 * n as u32;
+            card.kiq(&[
+                pm4::header(op::RELEASE_MEM, 7),
+                event,
+                sels,
+                at,
+                0,
+                5,
+                6,
+                context,
+            ]);
+        }
+        card.settle();
+        let mock = card.mock();
+        let data = [0, 1, 2].map(|n| mock.get64(MEM + 8 * n));
+        assert_eq!(data, [5, 0, 0x6_0000_0005]);
+        assert_ne!(mock.get64(MEM + 24), 0);
+        let contexts: Vec<u32> = mock.interrupts().iter().map(|e| e.ctx[0]).collect();
+        assert_eq!(contexts, [8, 9]);
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn events_with_a_wrong_index_are_reported() {
+    let cases: [&[u32]; 4] = [
+        &[
+            pm4::header(op::RELEASE_MEM, 7),
+            0x14 | 6 << 8,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
+        &[
+            pm4::header(op::RELEASE_MEM, 7),
+            0x2f | 5 << 8,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
+        &[pm4::header(op::EVENT_WRITE, 1), 7],
+        &[pm4::header(op::EVENT_WRITE, 1), 4 << 8],
+    ];
+    for words in cases {
+        with_card(|card| {
+            card.start_kiq();
+            card.kiq(words);
+            card.settle();
+            let lines = card.mock().strict().lines();
+            assert!(
+                lines.len() == 1 && lines[0].contains("with index"),
+                "{lines:?}"
+            );
+        });
+    }
+}
+
+#[test]
 fn indirect_buffers_nest_and_chain() {
     with_card(|card| {
         card.start_kiq();
@@ -210,6 +287,20 @@ fn invalid_packet_stops_queue_with_bad_opcode() {
         &[pm4::header(0xee, 2), 0, 0],
         &[0x0001_2345, 0, 0],
         &[pm4::header(op::RELEASE_MEM, 6), 0, 0, 0, 0, 0, 0],
+        // To a write pointer, and with a comparison.
+        &[
+            pm4::header(op::RELEASE_MEM, 7),
+            EOP,
+            1 << 29 | 2 << 16,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
+        &[pm4::header(op::RELEASE_MEM, 7), EOP, 5 << 24, 0, 0, 0, 0, 0],
+        // Pipeline statistics to memory.
+        &[pm4::header(op::EVENT_WRITE, 3), 0x1e | 2 << 8, 0, 0],
         &[pm4::header(op::MAP_PROCESS, 15); 16],
         &[pm4::header(op::RUN_LIST, 3), 0, 0, 1 << 23 | 4],
         &[pm4::header(op::WRITE_DATA, 4), 3 << 8, 0, 0, 0],
