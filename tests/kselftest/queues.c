@@ -219,17 +219,115 @@ TEST(priorities_and_percentages)
 	}
 }
 
-TEST(create_pm4_queue)
+/* A running PM4 queue; its indices and doorbell count dwords. */
+static void plan_pm4(struct plan *p)
 {
 	struct kfd_bo *eop;
+
+	plan(p);
+	ASSERT_OK(kfd_bo_create(&p->k, 4096, KFD_FLAGS_GTT, &eop));
+	p->args.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE;
+	p->args.eop_buffer_address = kfd_va(eop->va);
+	p->args.eop_buffer_size = 4096;
+	ASSERT_OK(kfd_queue_start(&p->q, &p->args));
+	ASSERT_OK(kfd_queue_map_doorbell(&p->q));
+}
+
+static void submit_pm4(struct kfd_queue *q, const uint32_t *words, uint32_t count)
+{
+	uint32_t *ring = q->ring->va, dwords = q->packets * sizeof(struct aql_dispatch) / 4;
+	uint64_t wptr = q->q->write_dispatch_id;
+
+	for (uint32_t i = 0; i < count; i++)
+		ring[(wptr + i) & (dwords - 1)] = words[i];
+	__atomic_store_n(&q->q->write_dispatch_id, wptr + count, __ATOMIC_RELEASE);
+	kfd_queue_ring(q, wptr + count);
+}
+
+/* RELEASE_MEM of 64 bits at end of pipe, after flushing the caches; see PACKET3_RELEASE_MEM. */
+static void fill_release_mem(uint32_t *words, uint32_t sels, const volatile void *to, uint64_t data,
+			     uint32_t context)
+{
+	words[0] = 0xc0064900;
+	words[1] = 0x14 | 5 << 8;
+	words[2] = sels;
+	words[3] = (uint32_t)(uintptr_t)to;
+	words[4] = (uint32_t)((uintptr_t)to >> 32);
+	words[5] = (uint32_t)data;
+	words[6] = (uint32_t)(data >> 32);
+	words[7] = context;
+}
+
+#define SEL_DATA (2u << 29)
+#define SEL_CLOCK (3u << 29)
+#define SEL_INTERRUPT (2u << 24)
+
+static uint32_t wait_event(struct kfd *k, uint32_t id, uint32_t ms)
+{
+	struct kfd_event_data data = { .event_id = id };
+	uint32_t result = 99;
+
+	EXPECT_OK(kfd_event_wait(k, &data, 1, true, ms, &result));
+	return result;
+}
+
+TEST(create_pm4_queue)
+{
 	struct plan p;
 
-	plan(&p);
-	ASSERT_OK(kfd_bo_create(&p.k, 4096, KFD_FLAGS_GTT, &eop));
-	p.args.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE;
-	p.args.eop_buffer_address = kfd_va(eop->va);
-	p.args.eop_buffer_size = 4096;
-	ASSERT_OK(kfd_queue_start(&p.q, &p.args));
+	plan_pm4(&p);
+	EXPECT_OK(destroy(&p.k, p.q.id));
+}
+
+/* The interrupt of RELEASE_MEM carries the event's id; the data is the event's mailbox. */
+TEST(pm4_queue_signals_event)
+{
+	volatile uint64_t *data;
+	struct kfd_signal one, two;
+	struct kfd_bo *buffer;
+	uint64_t clock = 0;
+	struct plan p;
+
+	plan_pm4(&p);
+	ASSERT_OK(kfd_bo_create(&p.k, 4096, KFD_FLAGS_GTT, &buffer));
+	ASSERT_OK(kfd_signal_create(&p.k, 0, &one));
+	ASSERT_OK(kfd_signal_create(&p.k, 0, &two));
+	data = buffer->va;
+	/* More dwords in all than the ring has. */
+	for (uint32_t i = 0; i < 100; i++) {
+		struct kfd_signal *signal = i % 2 ? &one : &two, *other = i % 2 ? &two : &one;
+		uint32_t words[16];
+
+		fill_release_mem(words, SEL_CLOCK, data, 0, 0);
+		fill_release_mem(words + 8, SEL_DATA | SEL_INTERRUPT,
+				 (void *)(uintptr_t)signal->s->event_mailbox_ptr, signal->event_id,
+				 signal->event_id);
+		submit_pm4(&p.q, words, 16);
+		ASSERT_EQ(wait_event(&p.k, signal->event_id, WAIT_MS),
+			  KFD_IOC_WAIT_RESULT_COMPLETE);
+		ASSERT_EQ(wait_event(&p.k, other->event_id, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
+		EXPECT(*data > clock, "clock %llu after %llu", (unsigned long long)*data,
+		       (unsigned long long)clock);
+		clock = *data;
+	}
+	EXPECT_OK(destroy(&p.k, p.q.id));
+}
+
+/* An id beyond the event page signals the events whose mailboxes are not empty. */
+TEST(pm4_queue_with_invalid_event_id)
+{
+	struct kfd_signal one, two;
+	uint32_t words[8];
+	struct plan p;
+
+	plan_pm4(&p);
+	ASSERT_OK(kfd_signal_create(&p.k, 0, &one));
+	ASSERT_OK(kfd_signal_create(&p.k, 0, &two));
+	fill_release_mem(words, SEL_DATA | SEL_INTERRUPT,
+			 (void *)(uintptr_t)two.s->event_mailbox_ptr, 1, 0xfffff);
+	submit_pm4(&p.q, words, 8);
+	EXPECT_EQ(wait_event(&p.k, two.event_id, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(wait_event(&p.k, one.event_id, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_OK(destroy(&p.k, p.q.id));
 }
 
