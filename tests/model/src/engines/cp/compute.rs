@@ -13,6 +13,7 @@ use super::exec::{pm4_state, COMPUTE};
 use super::pm4::Packet;
 use super::queue::{Pm4, Queue};
 use crate::chips::Generation;
+use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
 /// The `COMPUTE_*` registers of a generation.
@@ -74,23 +75,44 @@ impl Names {
 }
 
 impl Engine<'_> {
-    /// Executes DISPATCH_DIRECT with the `COMPUTE_*` registers.
+    /// Executes DISPATCH_DIRECT.
     pub(super) fn dispatch_direct(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
         use pm4::dispatch_direct as dd;
         self.check(queue, p, &dd::PACKET, dd::FIELDS);
+        let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
+        self.launch(queue, dim, p.get(dd::DISPATCH_INITIATOR))
+    }
+
+    /// Executes DISPATCH_INDIRECT: the dimensions are three dwords in memory.
+    pub(super) fn dispatch_indirect(
+        &mut self,
+        queue: &mut Queue,
+        p: &Packet,
+    ) -> Result<Outcome, VmFault> {
+        use pm4::dispatch_indirect as di;
+        self.check(queue, p, &di::PACKET, di::FIELDS);
+        let va = p.address(di::ADDR_LO, di::ADDR_HI);
+        let dim = self.env.read_dwords(queue.config.vmid, va, 3)?;
+        Ok(self.launch(
+            queue,
+            [dim[0], dim[1], dim[2]],
+            p.get(di::DISPATCH_INITIATOR),
+        ))
+    }
+
+    /// Starts a dispatch with the `COMPUTE_*` registers.
+    fn launch(&mut self, queue: &mut Queue, dim: [u32; 3], initiator: u32) -> Outcome {
         let apertures = self.apertures(queue.config.vmid);
         let generation = self.generation();
         let (trap, doorbell) = (self.trap_handler(queue), queue.config.doorbell_id());
         let Some(state) = pm4_state(queue) else {
             return Outcome::Bad(PacketError::Dispatch);
         };
-        let initiator = p.get(dd::DISPATCH_INITIATOR);
-        let dim = [p.get(dd::DIM_X), p.get(dd::DIM_Y), p.get(dd::DIM_Z)];
         let mut dispatch = match direct(generation, state, dim, initiator, apertures) {
             Ok(dispatch) => dispatch,
             Err(error) => {
                 strict!(self.env.strict(), "cp", "queue {}: {error}", queue.slot);
-                return Outcome::Bad(PacketError::DispatchDirect);
+                return Outcome::Bad(PacketError::DispatchState);
             }
         };
         if dispatch.grid.contains(&0) {

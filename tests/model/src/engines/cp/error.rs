@@ -51,7 +51,7 @@ crate::errors! {
         /// A dispatch in a queue without compute state.
         Dispatch => "dispatch",
         /// Invalid `COMPUTE_*` registers; the strict log has the reason.
-        DispatchDirect => "DISPATCH_DIRECT",
+        DispatchState => "COMPUTE_* registers of a dispatch",
         /// A scheduler packet on a chip whose queues are scheduled by MES.
         NoHws => "scheduler packet on a chip without HWS",
         /// A scheduler packet in a user queue.

@@ -58,6 +58,7 @@ impl Engine<'_> {
             op::SET_CONFIG_REG => self.set_regs(queue, p, pm4::set_config_reg::START),
             op::SET_UCONFIG_REG => self.set_regs(queue, p, pm4::set_uconfig_reg::START),
             op::DISPATCH_DIRECT => Ok(self.dispatch_direct(queue, p)),
+            op::DISPATCH_INDIRECT => self.dispatch_indirect(queue, p),
             _ => Ok(Outcome::Bad(PacketError::Opcode)),
         }
     }

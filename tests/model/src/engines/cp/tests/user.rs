@@ -41,6 +41,11 @@ fn set_sh(reg: Reg, values: &[u32]) -> Vec<u32> {
 
 /// Returns the packets that launch `groups` workgroups of 64 and signal event 6.
 fn launch(kernel: u64, groups: u32, fence: u64) -> Vec<u32> {
+    let dispatch = [pm4::header(op::DISPATCH_DIRECT, 4), groups, 1, 1, 1];
+    launch_by(kernel, &dispatch, fence)
+}
+
+fn launch_by(kernel: u64, dispatch: &[u32], fence: u64) -> Vec<u32> {
     let entry = kernel + 256;
     let mut words = set_sh(gc::regCOMPUTE_NUM_THREAD_X, &[64, 1, 1]);
     words.extend(set_sh(
@@ -53,7 +58,7 @@ fn launch(kernel: u64, groups: u32, fence: u64) -> Vec<u32> {
     ));
     words.extend(set_sh(gc::regCOMPUTE_PGM_RSRC3, &[3]));
     words.extend(set_sh(gc::regCOMPUTE_USER_DATA_0, &[KERNARG as u32, 0]));
-    words.extend([pm4::header(op::DISPATCH_DIRECT, 4), groups, 1, 1, 1]);
+    words.extend(dispatch);
     words.extend([
         pm4::header(op::RELEASE_MEM, 7),
         0x14 | 5 << 8,
@@ -106,6 +111,43 @@ fn pm4_queue_dispatches_and_signals() {
         let wptr = card.mock().get64(user.wptr()) % 512;
         assert_eq!(u64::from(card.mock().get32(user.rptr())), wptr);
         card.assert_clean();
+    });
+}
+
+#[test]
+fn dispatch_indirect_reads_its_dimensions() {
+    const DIMS: u64 = 0x6_0000;
+    let packet = |at: u64| [pm4::header(op::DISPATCH_INDIRECT, 3), at as u32, 0, 1];
+    with_card(|card| {
+        let user = start_pm4(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().put32(KERNARG + 0x1000, 1);
+        // The dimensions are read when the packet is executed, not when it is written.
+        let mut words = vec![
+            pm4::header(op::WRITE_DATA, 6),
+            5 << 8,
+            DIMS as u32,
+            0,
+            3,
+            1,
+            1,
+        ];
+        words.extend(launch_by(kernel, &packet(DIMS), FENCE));
+        submit_pm4(card, user, &words);
+        card.until("fence", |c| c.mock().get32(FENCE) == 1);
+        let ran = [0, 1, 2, 3].map(|group| card.mock().get32(KERNARG + 4 * group));
+        assert_eq!(ran, [1, 1, 1, 0]);
+        // Nothing to do.
+        card.mock().put32(DIMS, 0);
+        submit_pm4(card, user, &launch_by(kernel, &packet(DIMS), FENCE + 8));
+        card.until("fence", |c| c.mock().get32(FENCE + 8) == 1);
+        card.assert_clean();
+        // A fault of the read stops the queue.
+        card.mock().unmap(DIMS);
+        submit_pm4(card, user, &packet(DIMS));
+        card.settle();
+        assert_eq!(card.mock().faults(), [DIMS]);
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::Fault);
     });
 }
 
