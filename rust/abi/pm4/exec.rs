@@ -387,13 +387,15 @@ packet! {
 packet! {
     /// DMA_DATA: copy by the CP's DMA engine.
     dma_data = DMA_DATA, 7 dwords;
+    /// 0: ME (or MEC); 1: PFP.
     ENGINE: 1 [0:0];
     SRC_CACHE_POLICY: 1 [14:13];
-    /// 0 address, 1 GDS, 3 address through L2.
+    /// One of `DST_SEL_*`.
     DST_SEL: 1 [21:20];
     DST_CACHE_POLICY: 1 [26:25];
-    /// 0 address, 1 GDS, 2 data, 3 address through L2.
+    /// One of `SRC_SEL_*`.
     SRC_SEL: 1 [30:29];
+    /// 1: later packets wait for the copy.
     CP_SYNC: 1 [31:31];
     /// Address or immediate data.
     SRC_ADDR_LO: 2 [31:0];
@@ -409,7 +411,24 @@ packet! {
     SAIC: 6 [28:28];
     /// 1: the destination address is not incremented.
     DAIC: 6 [29:29];
+    /// 1: wait for the writes of earlier DMA_DATA packets first.
     RAW_WAIT: 6 [30:30];
+    => values {
+        /// The address in the packet, `DAS` selects memory or registers.
+        pub const DST_SEL_ADDRESS: u32 = 0;
+        /// GDS.
+        pub const DST_SEL_GDS: u32 = 1;
+        /// Memory through the L2 cache.
+        pub const DST_SEL_L2: u32 = 3;
+        /// The address in the packet, `SAS` selects memory or registers.
+        pub const SRC_SEL_ADDRESS: u32 = 0;
+        /// GDS.
+        pub const SRC_SEL_GDS: u32 = 1;
+        /// `SRC_ADDR_LO` is a dword of data.
+        pub const SRC_SEL_DATA: u32 = 2;
+        /// Memory through the L2 cache.
+        pub const SRC_SEL_L2: u32 = 3;
+    }
 }
 
 packet! {

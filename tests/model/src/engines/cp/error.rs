@@ -46,6 +46,10 @@ crate::errors! {
         ReleaseMemData => "RELEASE_MEM data",
         /// Unsupported interrupt selection.
         ReleaseMemInterrupt => "RELEASE_MEM interrupt",
+        /// Unsupported source.
+        DmaDataSource => "DMA_DATA source",
+        /// Unsupported destination.
+        DmaDataDestination => "DMA_DATA destination",
         /// Unsupported operation.
         AtomicMemOperation => "ATOMIC_MEM operation",
         /// A dispatch in a queue without compute state.

@@ -21,6 +21,9 @@ use crate::{event, strict};
 /// Poll interval of memory or a register that a packet waits for.
 pub const POLL: Duration = Duration::from_micros(100);
 
+/// Bytes of DMA_DATA that are copied at a time.
+const DMA_CHUNK: usize = 4096;
+
 /// First and last dword address of the `COMPUTE_*` registers, which belong to the queue.
 pub const COMPUTE: std::ops::Range<u32> = 0x2e00..0x2e80;
 
@@ -51,6 +54,7 @@ impl Engine<'_> {
             }
             op::EVENT_WRITE => self.event_write(queue, p),
             op::INDIRECT_BUFFER => self.indirect_buffer(queue, p),
+            op::DMA_DATA => self.dma_data(queue, p),
             op::ATOMIC_MEM => self.atomic_mem(queue, p),
             op::COND_EXEC => self.cond_exec(queue, p),
             op::PRED_EXEC => Ok(self.pred_exec(queue, p)),
@@ -484,6 +488,52 @@ impl Engine<'_> {
             0 => Outcome::Skip(p.get(pe::EXEC_COUNT).into()),
             _ => Outcome::Next,
         }
+    }
+
+    /// Copies or fills memory. Complete when the packet is, so CP_SYNC and RAW_WAIT have no effect.
+    fn dma_data(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
+        use pm4::dma_data as dd;
+        self.check(queue, p, &dd::PACKET, dd::FIELDS);
+        let fill = match p.get(dd::SRC_SEL) {
+            dd::SRC_SEL_DATA => true,
+            dd::SRC_SEL_ADDRESS | dd::SRC_SEL_L2 if !p.has(dd::SAS) && !p.has(dd::SAIC) => false,
+            _ => return Ok(Outcome::Bad(PacketError::DmaDataSource)),
+        };
+        match p.get(dd::DST_SEL) {
+            dd::DST_SEL_ADDRESS | dd::DST_SEL_L2 if !p.has(dd::DAS) && !p.has(dd::DAIC) => {}
+            _ => return Ok(Outcome::Bad(PacketError::DmaDataDestination)),
+        }
+        let src = p.join(dd::SRC_ADDR_LO, dd::SRC_ADDR_HI);
+        let dst = p.join(dd::DST_ADDR_LO, dd::DST_ADDR_HI);
+        let bytes = u64::from(p.get(dd::BYTE_COUNT));
+        event!(
+            self.env.trace(),
+            "cp",
+            "dma_data",
+            "queue={} src={src:#x} dst={dst:#x} bytes={bytes} fill={}",
+            queue.slot,
+            u8::from(fill)
+        );
+        let unaligned = fill && (dst | bytes) % 4 != 0;
+        if p.has(dd::ENGINE) || bytes == 0 || unaligned || (fill && p.has(dd::SRC_ADDR_HI)) {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "queue {}: DMA_DATA of {bytes} bytes to {dst:#x} ({:x?})",
+                queue.slot,
+                p.words
+            );
+        }
+        let vmid = queue.config.vmid;
+        let mut buffer = p.get(dd::SRC_ADDR_LO).to_le_bytes().repeat(DMA_CHUNK / 4);
+        for at in (0..bytes).step_by(DMA_CHUNK) {
+            let chunk = &mut buffer[..DMA_CHUNK.min((bytes - at) as usize)];
+            if !fill {
+                self.env.read(vmid, src.wrapping_add(at), chunk)?;
+            }
+            self.env.write(vmid, dst.wrapping_add(at), chunk)?;
+        }
+        Ok(Outcome::Next)
     }
 
     fn atomic_mem(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {

@@ -152,6 +152,71 @@ fn dispatch_indirect_reads_its_dimensions() {
 }
 
 #[test]
+fn dma_data_copies_and_fills() {
+    const FROM: u64 = 0x20_0000;
+    const TO: u64 = 0x21_0000;
+    let dma = |sels: u32, from: u64, to: u64, command: u32| {
+        let head = pm4::header(op::DMA_DATA, 6);
+        [head, sels, from as u32, 0, to as u32, 0, command]
+    };
+    with_card(|card| {
+        let user = start_pm4(card);
+        let source: Vec<u8> = (0..10_000u32).map(|n| (n % 251) as u8).collect();
+        card.mock().put(FROM, &source);
+        let l2 = 3 << 29 | 3 << 20;
+        // Odd addresses and an odd size, then a copy of that copy (RAW_WAIT), then data.
+        submit_pm4(card, user, &dma(1 << 31, FROM + 1, TO + 3, 9_001));
+        submit_pm4(card, user, &dma(l2, TO + 3, TO + 0x4000, 1 << 30 | 16));
+        submit_pm4(card, user, &dma(2 << 29, 0x1234_5678, TO + 0x8000, 8_196));
+        card.settle();
+        card.assert_clean();
+        let byte = |at: u64| card.mock().get32(at & !3).to_le_bytes()[at as usize & 3];
+        for n in 0..9_001 {
+            assert_eq!(byte(TO + 3 + n), source[n as usize + 1]);
+        }
+        assert_eq!((byte(TO + 2), byte(TO + 3 + 9_001)), (0, 0));
+        assert!((0..16).all(|n| byte(TO + 0x4000 + n) == byte(TO + 3 + n)));
+        let fill = |n: u64| card.mock().get32(TO + 0x8000 + 4 * n);
+        assert!((0..2_049).all(|n| fill(n) == 0x1234_5678));
+        assert_eq!(fill(2_049), 0);
+        // Reported, and executed: PFP, no bytes, an unaligned fill.
+        for packet in [
+            dma(1, FROM, TO, 4),
+            dma(0, FROM, TO, 0),
+            dma(2 << 29, 1, TO + 2, 4),
+        ] {
+            let before = card.mock().strict().lines().len();
+            submit_pm4(card, user, &packet);
+            card.settle();
+            let lines = card.mock().strict().lines();
+            assert_eq!(lines.len(), before + 1, "{lines:?}");
+        }
+        // A fault in the middle.
+        card.mock().unmap(TO + 0x2000);
+        submit_pm4(card, user, &dma(0, FROM, TO, 9_000));
+        card.settle();
+        assert_eq!(card.mock().faults(), [TO + 0x2000]);
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::Fault);
+    });
+    // GDS, registers, addresses that are not incremented.
+    for (sels, command) in [
+        (1 << 29, 4),
+        (1 << 20, 4),
+        (0, 1 << 26 | 4),
+        (0, 1 << 27 | 4),
+        (0, 1 << 28 | 4),
+        (0, 1 << 29 | 4),
+    ] {
+        with_card(|card| {
+            let user = start_pm4(card);
+            submit_pm4(card, user, &dma(sels, FROM, TO, command));
+            card.settle();
+            assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+        });
+    }
+}
+
+#[test]
 fn privileged_packets_are_refused() {
     let packets: [&[u32]; 4] = [
         &[pm4::header(op::SET_UCONFIG_REG, 2), 0x40, 1],
