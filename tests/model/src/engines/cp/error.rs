@@ -28,6 +28,10 @@ crate::errors! {
         IbNesting => "IBs are nested too deep",
         /// A user queue accesses a register other than its own.
         PrivilegedRegister => "privileged register",
+        /// A user queue requests a privileged IB.
+        PrivilegedIb => "privileged IB",
+        /// A register outside of the range of its packet.
+        RegisterRange => "register outside of the packet's range",
         /// Unsupported destination.
         WriteDataDestination => "WRITE_DATA destination",
         /// Unsupported source.

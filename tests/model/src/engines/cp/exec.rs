@@ -185,20 +185,36 @@ impl Engine<'_> {
     }
 
     fn set_regs(&mut self, queue: &mut Queue, p: &Packet, start: u32) -> Result<Outcome, VmFault> {
-        let (shape, offset) = match p.opcode {
-            op::SET_SH_REG => (&pm4::set_sh_reg::PACKET, pm4::set_sh_reg::REG_OFFSET),
+        let (shape, offset, end) = match p.opcode {
+            op::SET_SH_REG => (
+                &pm4::set_sh_reg::PACKET,
+                pm4::set_sh_reg::REG_OFFSET,
+                pm4::set_sh_reg::END,
+            ),
             op::SET_CONFIG_REG => (
                 &pm4::set_config_reg::PACKET,
                 pm4::set_config_reg::REG_OFFSET,
+                pm4::set_config_reg::END,
             ),
             _ => (
                 &pm4::set_uconfig_reg::PACKET,
                 pm4::set_uconfig_reg::REG_OFFSET,
+                pm4::set_uconfig_reg::END,
             ),
         };
         self.check(queue, p, shape, shape.fields);
-        for (i, &value) in p.payload(2).iter().enumerate() {
-            let reg = start + p.get(offset) + i as u32;
+        let first = start + p.get(offset);
+        for (reg, &value) in (first..).zip(p.payload(2)) {
+            if reg >= end {
+                strict!(
+                    self.env.strict(),
+                    "cp",
+                    "queue {}: {} of register {reg:#x}, the range ends at {end:#x}",
+                    queue.slot,
+                    shape.name
+                );
+                return Ok(Outcome::Bad(PacketError::RegisterRange));
+            }
             if !self.write_reg(queue, reg, value) {
                 return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
             }
@@ -288,6 +304,9 @@ impl Engine<'_> {
             }
             (w::MEM_SPACE_REGISTER, w::OPERATION_WRITE_WAIT) => {
                 self.check(queue, p, &w::PACKET, w::FORM_WRITE_WAIT);
+                if !self.may_access(queue, p.get(w::REG_WRITE_ADDR2)) {
+                    return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
+                }
                 let done = pm4_state(queue).is_some_and(|s| std::mem::replace(&mut s.wrote, true));
                 if !done && !self.write_reg(queue, p.get(w::REG_WRITE_ADDR1), reference) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
@@ -437,6 +456,9 @@ impl Engine<'_> {
         self.check(queue, p, &ib::PACKET, ib::FIELDS);
         let size = u64::from(p.get(ib::IB_SIZE));
         let base = p.address(ib::IB_BASE_LO, ib::IB_BASE_HI);
+        if p.has(ib::PRIV) && !queue.config.privileged {
+            return Ok(Outcome::Bad(PacketError::PrivilegedIb));
+        }
         // A kernel ring runs the IB in the VMID that the packet names, a user queue in its own.
         let vmid = match queue.config.vmid {
             0 => p.get(ib::VMID) as u8,

@@ -287,6 +287,8 @@ fn invalid_packet_stops_queue_with_bad_opcode() {
         &[pm4::header(0xee, 2), 0, 0],
         &[0x0001_2345, 0, 0],
         &[pm4::header(op::RELEASE_MEM, 6), 0, 0, 0, 0, 0, 0],
+        // Beyond the range of the packet.
+        &[pm4::header(op::SET_UCONFIG_REG, 2), 0x400, 1],
         // To a write pointer, and with a comparison.
         &[
             pm4::header(op::RELEASE_MEM, 7),

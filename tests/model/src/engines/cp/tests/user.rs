@@ -218,9 +218,25 @@ fn dma_data_copies_and_fills() {
 
 #[test]
 fn privileged_packets_are_refused() {
-    let packets: [&[u32]; 4] = [
+    let packets: [&[u32]; 10] = [
         &[pm4::header(op::SET_UCONFIG_REG, 2), 0x40, 1],
+        &[pm4::header(op::SET_CONFIG_REG, 2), 0x40, 1],
+        // From the last register of the queue into the next one.
+        &[pm4::header(op::SET_SH_REG, 3), 0x2e7f - 0x2c00, 1, 1],
         &[pm4::header(op::COPY_DATA, 5), 5 << 8, 0x3000, 0, 0x9000, 0],
+        &[pm4::header(op::COPY_DATA, 5), 5, 1, 0, 0x3000, 0],
+        &[pm4::header(op::WRITE_DATA, 4), 0, 0x3000, 0, 1],
+        &[pm4::header(op::WAIT_REG_MEM, 6), 3, 0x3000, 0, 0, !0, 4],
+        // Writes a register of the queue, and polls another.
+        &[
+            pm4::header(op::WAIT_REG_MEM, 6),
+            3 | 1 << 6,
+            0x2e00,
+            0x3000,
+            0,
+            !0,
+            4,
+        ],
         &[pm4::header(op::RUN_LIST, 3), 0, 0, 0],
         &[pm4::header(op::INVALIDATE_TLBS, 1), 1],
     ];
@@ -229,7 +245,17 @@ fn privileged_packets_are_refused() {
             let user = start_pm4(card);
             submit_pm4(card, user, packet);
             card.settle();
-            assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+            assert_eq!(
+                card.queue_of(user).unwrap().halt,
+                Halt::BadPacket,
+                "{packet:x?}"
+            );
+            let entries = card.mock().interrupts();
+            let registers = entries.iter().filter(|e| e.source_id == 184).count();
+            let scheduler = [op::RUN_LIST, op::INVALIDATE_TLBS];
+            let wanted = !scheduler.contains(&((packet[0] >> 8) as u8));
+            assert_eq!(registers, usize::from(wanted), "{packet:x?}");
+            assert_eq!(card.mock().reg(0x3000), 0);
             let last = *card.mock().interrupts().last().unwrap();
             assert_eq!((last.source_id, last.vmid), (183, 3));
             assert_eq!(last.ctx[0] & 0x3ff, user.doorbell() / 2 % 1024);
@@ -237,6 +263,24 @@ fn privileged_packets_are_refused() {
             card.until("fence", Card::fence_is_written);
         });
     }
+}
+
+#[test]
+fn privileged_ib_is_refused() {
+    with_card(|card| {
+        let user = start_pm4(card);
+        card.mock().put32(0x6_0000, pm4::NOP_SINGLE);
+        let call = |privileged: u32| {
+            let head = pm4::header(op::INDIRECT_BUFFER, 3);
+            [head, 0x6_0000, 0, 1 | 1 << 23 | privileged << 31]
+        };
+        submit_pm4(card, user, &call(0));
+        card.settle();
+        card.assert_clean();
+        submit_pm4(card, user, &call(1));
+        card.settle();
+        assert_eq!(card.queue_of(user).unwrap().halt, Halt::BadPacket);
+    });
 }
 
 #[test]
