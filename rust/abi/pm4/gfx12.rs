@@ -60,8 +60,7 @@ packet! {
     ENGINE_SEL: 1 [31:31];
     /// Unit 256 bytes.
     COHER_SIZE: 2 [31:0];
-    /// All bits as written by `gfx_v12_0_emit_mem_sync`; `nvd.h` defines 7:0 only.
-    COHER_SIZE_HI: 3 [23:0];
+    COHER_SIZE_HI: 3 [7:0];
     /// Unit 256 bytes.
     COHER_BASE_LO: 4 [31:0];
     COHER_BASE_HI: 5 [23:0];

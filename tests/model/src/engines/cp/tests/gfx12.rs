@@ -365,26 +365,3 @@ fn wave32_scratch_request_code() {
         card.assert_clean();
     });
 }
-
-#[test]
-fn acquire_mem_has_24_high_bits_of_size() {
-    let acquire = |high| {
-        let head = gfx12::acquire_mem::PACKET.header();
-        [head, 0, !0, high, 0, 0, 10, 1 << 14]
-    };
-    with_gfx12(|card| {
-        let user = start(card);
-        // The whole address space, as amdgpu's rings do.
-        submit(card, user, &acquire(0xff_ffff));
-        submit(card, user, &fence(1));
-        card.until("fence", |c| c.mock().get32(FENCE) == 1);
-        card.assert_clean();
-        submit(card, user, &acquire(0x100_0000));
-        card.settle();
-        let lines = card.mock().strict().lines();
-        assert!(
-            lines.len() == 1 && lines[0].contains("of dword 3"),
-            "{lines:?}"
-        );
-    });
-}
