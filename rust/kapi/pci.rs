@@ -28,6 +28,13 @@ pub(super) fn raw(pdev: &pci::Device) -> *mut bindings::pci_dev {
     core::ptr::from_ref(pdev).cast_mut().cast()
 }
 
+/// Returns whether `[start, start + size)` is in a memory BAR of the device, as CPU physical
+/// addresses.
+pub(super) fn bar_contains(pdev: &pci::Device, start: u64, size: u64) -> bool {
+    // SAFETY: The device is valid by its type; only its resources are read.
+    unsafe { ours::rkfd_helper_pci_bar_contains(raw(pdev), start, size) }
+}
+
 /// Disables bus mastering: DMA and MSI.
 pub(crate) fn clear_master(pdev: &pci::Device) {
     // SAFETY: The device is valid by its type; the function changes its command register only.

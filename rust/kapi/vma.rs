@@ -229,9 +229,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     let Some(phys) = phys.checked_add((address - start) as u64) else {
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
     };
-    let pdev = super::pci::raw(&shared.pdev);
-    // SAFETY: The device is valid; only its resources are read.
-    if !unsafe { ours::rkfd_helper_pci_bar_contains(pdev, phys, PAGE_SIZE as u64) } {
+    if !super::pci::bar_contains(&shared.pdev, phys, PAGE_SIZE as u64) {
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
     }
     let pfn = phys / PAGE_SIZE as u64;

@@ -244,7 +244,8 @@ impl<T: DelayedItem> Delayed<T> {
     fn is_pending(&self) -> bool {
         // SAFETY: The work is a field of `self`, which is valid.
         let work = unsafe { Work::raw_get(DelayedWork::raw_as_work(&self.work)) };
-        // SAFETY: As above; the work was initialised with the object.
+        // SAFETY: The work was initialised with the object and lives as long. The function only
+        // reads its state, under locks of its own.
         let busy = unsafe { bindings::work_busy(work) };
         busy & bindings::wq_misc_consts_WORK_BUSY_PENDING != 0
     }

@@ -38,16 +38,6 @@ static uint32_t signal_event(struct kfd *k, bool auto_reset)
 	return id;
 }
 
-/* Waits for one event; returns the wait result. */
-static uint32_t wait_one(struct kfd *k, uint32_t id, uint32_t ms)
-{
-	struct kfd_event_data data = { .event_id = id };
-	uint32_t result = 99;
-
-	EXPECT_OK(kfd_event_wait(k, &data, 1, true, ms, &result));
-	return result;
-}
-
 TEST(signal_events_need_an_event_page)
 {
 	struct kfd_ioctl_create_event_args args;
@@ -139,7 +129,7 @@ TEST(other_event_ids_are_above_slots)
 		/* User space can set signal events only. */
 		EXPECT_RET(kfd_event_set(&k, args.event_id), -EINVAL);
 		EXPECT_RET(kfd_event_reset(&k, args.event_id), -EINVAL);
-		EXPECT_EQ(wait_one(&k, args.event_id, 0), TIMEOUT);
+		EXPECT_EQ(event_result(&k, args.event_id, 0), TIMEOUT);
 		EXPECT_OK(kfd_event_destroy(&k, args.event_id));
 	}
 }
@@ -202,15 +192,15 @@ TEST(auto_reset_clears_event)
 
 	fixture_open(&k);
 	id = signal_event(&k, true);
-	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 	/* Without a waiter the event stays set until the next wait. */
 	EXPECT_OK(kfd_event_set(&k, id));
 	EXPECT_OK(kfd_event_set(&k, id));
-	EXPECT_EQ(wait_one(&k, id, 0), COMPLETE);
-	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 0), COMPLETE);
+	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 	EXPECT_OK(kfd_event_set(&k, id));
 	EXPECT_OK(kfd_event_reset(&k, id));
-	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 }
 
 TEST(manual_reset_stays_set)
@@ -221,10 +211,10 @@ TEST(manual_reset_stays_set)
 	fixture_open(&k);
 	id = signal_event(&k, false);
 	EXPECT_OK(kfd_event_set(&k, id));
-	EXPECT_EQ(wait_one(&k, id, 0), COMPLETE);
-	EXPECT_EQ(wait_one(&k, id, 1000), COMPLETE);
+	EXPECT_EQ(event_result(&k, id, 0), COMPLETE);
+	EXPECT_EQ(event_result(&k, id, 1000), COMPLETE);
 	EXPECT_OK(kfd_event_reset(&k, id));
-	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 }
 
 TEST(wait_timeouts)
@@ -236,11 +226,11 @@ TEST(wait_timeouts)
 	fixture_open(&k);
 	id = signal_event(&k, true);
 	start = now_ms();
-	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 	took = now_ms() - start;
 	EXPECT(took < 1000, "polling took %llu ms", (unsigned long long)took);
 	start = now_ms();
-	EXPECT_EQ(wait_one(&k, id, 250), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 250), TIMEOUT);
 	took = now_ms() - start;
 	EXPECT(took >= 250 && took < 10000, "250 ms took %llu ms", (unsigned long long)took);
 }
@@ -345,7 +335,7 @@ TEST(set_wakes_waiter)
 		EXPECT_OK(w.ret);
 		EXPECT_EQ(w.result, COMPLETE);
 		/* Set before or after the wait started: the wait consumed the event. */
-		EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+		EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 	}
 }
 
@@ -367,7 +357,7 @@ TEST(set_wakes_all_waiters)
 		EXPECT_OK(w[i].ret);
 		EXPECT_EQ(w[i].result, COMPLETE);
 	}
-	EXPECT_EQ(wait_one(&k, id, 0), TIMEOUT);
+	EXPECT_EQ(event_result(&k, id, 0), TIMEOUT);
 }
 
 TEST(wait_all_needs_every_event)
@@ -462,7 +452,7 @@ TEST(event_ages)
 	EXPECT_EQ(result, TIMEOUT);
 	/* A waiter with an older age returns at once though the event was consumed. */
 	EXPECT_OK(kfd_event_set(&k, data.event_id));
-	EXPECT_EQ(wait_one(&k, data.event_id, 0), COMPLETE);
+	EXPECT_EQ(event_result(&k, data.event_id, 0), COMPLETE);
 	EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 0, &result));
 	EXPECT_EQ(result, COMPLETE);
 	EXPECT_EQ(data.signal_event_data.last_event_age, 3);
@@ -489,7 +479,7 @@ TEST(gpu_signals_event)
 	slots = f.k.event_page->va;
 	for (uint32_t i = 0; i < 50; i++) {
 		fixture_fill_start(&f, &f.q, &f.signal, 0, words, 64, i);
-		ASSERT_EQ(wait_one(&f.k, f.signal.event_id, WAIT_MS), COMPLETE);
+		ASSERT_EQ(event_result(&f.k, f.signal.event_id, WAIT_MS), COMPLETE);
 		ASSERT_EQ(f.signal.s->value, 0);
 		ASSERT_EQ(words[63], i);
 		EXPECT_EQ(slots[f.signal.event_id], KFD_EVENT_UNSIGNALED);
@@ -531,7 +521,7 @@ TEST(gpu_signals_the_right_event)
 	for (unsigned int i = 0; i < 64; i++) {
 		unsigned int n = i * 29 % 64;
 
-		ASSERT_EQ(wait_one(&f.k, signals[n].event_id, WAIT_MS), COMPLETE);
+		ASSERT_EQ(event_result(&f.k, signals[n].event_id, WAIT_MS), COMPLETE);
 		ASSERT_EQ(signals[n].s->value, 0);
 		ASSERT_EQ(((uint32_t *)f.data->va)[n * 64 + 63], n + 1);
 	}

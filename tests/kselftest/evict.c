@@ -207,13 +207,10 @@ TEST_TIMEOUT(restore_after_reset, 200)
 	unsigned int count;
 	struct kfd_bo *bo;
 	struct fixture f;
-	uint64_t vram;
 
 	device_need_reset();
 	fixture_load(&f);
-	vram = vram_bytes(&f.k);
-	if (vram > 1024 * MIB || !f.k.node.large_bar)
-		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
+	small_vram_bytes(&f.k);
 	/* Without a queue: a process with queues could create no more of them after the reset. */
 	ASSERT_OK(kfd_bo_create(&f.k, 4 * SIZE, KFD_FLAGS_VRAM, &bo));
 	count = create_until_eviction(&f.k);
@@ -236,12 +233,9 @@ TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 	struct kfd_queue second;
 	struct kfd_bo *bo;
 	struct fixture f;
-	uint64_t vram;
 
 	fixture_launch(&f);
-	vram = vram_bytes(&f.k);
-	if (vram > 1024 * MIB || !f.k.node.large_bar)
-		SKIP("%llu MiB of VRAM", (unsigned long long)(vram / MIB));
+	small_vram_bytes(&f.k);
 	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
 	ASSERT_OK(kfd_bo_create(&f.k, 4 * SIZE, KFD_FLAGS_VRAM, &bo));
 	for (int round = 0; round < 3; round++) {

@@ -224,6 +224,15 @@ void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
 	       (unsigned long long)amdgpu_info(k, query), (unsigned long long)most);
 }
 
+uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms)
+{
+	struct kfd_event_data data = { .event_id = id };
+	uint32_t result = 99;
+
+	EXPECT_OK(kfd_event_wait(k, &data, 1, true, ms, &result));
+	return result;
+}
+
 int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), ret = 0;

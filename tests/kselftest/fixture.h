@@ -54,6 +54,8 @@ int receive_fd(int socket);
 uint64_t amdgpu_info(struct kfd *k, uint32_t query);
 /* Waits up to 5 s until the number of bytes in use falls to `most`: memory may be freed late. */
 void expect_usage(struct kfd *k, uint32_t query, uint64_t most);
+/* Waits for one event; returns the wait result. */
+uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms);
 /* Writes a sysfs or tracefs file; returns 0 or -errno. */
 int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);

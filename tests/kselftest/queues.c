@@ -262,15 +262,6 @@ static void fill_release_mem(uint32_t *words, uint32_t sels, const volatile void
 #define SEL_CLOCK (3u << 29)
 #define SEL_INTERRUPT (2u << 24)
 
-static uint32_t wait_event(struct kfd *k, uint32_t id, uint32_t ms)
-{
-	struct kfd_event_data data = { .event_id = id };
-	uint32_t result = 99;
-
-	EXPECT_OK(kfd_event_wait(k, &data, 1, true, ms, &result));
-	return result;
-}
-
 TEST(create_pm4_queue)
 {
 	struct plan p;
@@ -303,9 +294,9 @@ TEST(pm4_queue_signals_event)
 				 (void *)(uintptr_t)signal->s->event_mailbox_ptr, signal->event_id,
 				 signal->event_id);
 		submit_pm4(&p.q, words, 16);
-		ASSERT_EQ(wait_event(&p.k, signal->event_id, WAIT_MS),
+		ASSERT_EQ(event_result(&p.k, signal->event_id, WAIT_MS),
 			  KFD_IOC_WAIT_RESULT_COMPLETE);
-		ASSERT_EQ(wait_event(&p.k, other->event_id, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
+		ASSERT_EQ(event_result(&p.k, other->event_id, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
 		EXPECT(*data > clock, "clock %llu after %llu", (unsigned long long)*data,
 		       (unsigned long long)clock);
 		clock = *data;
@@ -326,8 +317,8 @@ TEST(pm4_queue_with_invalid_event_id)
 	fill_release_mem(words, SEL_DATA | SEL_INTERRUPT,
 			 (void *)(uintptr_t)two.s->event_mailbox_ptr, 1, 0xfffff);
 	submit_pm4(&p.q, words, 8);
-	EXPECT_EQ(wait_event(&p.k, two.event_id, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
-	EXPECT_EQ(wait_event(&p.k, one.event_id, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
+	EXPECT_EQ(event_result(&p.k, two.event_id, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(event_result(&p.k, one.event_id, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
 	EXPECT_OK(destroy(&p.k, p.q.id));
 }
 

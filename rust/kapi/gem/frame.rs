@@ -5,14 +5,13 @@
 use kernel::{
     bindings, new_mutex,
     page::PAGE_SIZE,
-    pci,
     prelude::*,
     sync::{aref::ARef, Mutex},
 };
 
 use crate::{
     bindings as ours,
-    kapi::{dma::Pages, drm::Device, pci::raw},
+    kapi::{dma::Pages, drm::Device, pci},
 };
 
 /// The caching mode of a CPU mapping.
@@ -66,11 +65,8 @@ impl View {
 
     /// Returns whether the page at `phys` lies in a memory BAR of the device.
     fn has_bar_page(&self, phys: u64) -> bool {
-        let Ok(pdev) = <&pci::Device>::try_from(self.dev.parent()) else {
-            return false;
-        };
-        // SAFETY: The device is valid; only its resources are read.
-        unsafe { ours::rkfd_helper_pci_bar_contains(raw(pdev), phys, PAGE_SIZE as u64) }
+        <&kernel::pci::Device>::try_from(self.dev.parent())
+            .is_ok_and(|pdev| pci::bar_contains(pdev, phys, PAGE_SIZE as u64))
     }
 }
 
