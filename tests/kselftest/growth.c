@@ -14,8 +14,8 @@
 #define CACHES 600
 #define PASSES 3
 /* Tolerance for allocations by the rest of the kernel: objects of a cache, pages. */
-#define OBJECT_NOISE 24
-#define PAGE_NOISE 96
+#define OBJECT_NOISE 20
+#define PAGE_NOISE 32
 
 struct slab {
 	char name[64];
@@ -30,27 +30,59 @@ struct memory {
 };
 
 static struct memory first, last;
-static int slabinfo = -1;
+static int shrinks[CACHES];
+static unsigned int shrink_count;
 
-static void write_digit(const char *path, const char *digit)
+/*
+ * Files that stay open: opening and closing them would allocate between two readings, and leave
+ * objects to kfree_rcu(), which frees them in batches.
+ */
+enum { SLABINFO, MEMINFO, ZONEINFO, STAT_REFRESH, DROP_CACHES, FILES };
+static int files[FILES] = { [0 ... FILES - 1] = -1 };
+
+static void open_files(void)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	static const char *const paths[FILES] = { "/proc/slabinfo", "/proc/meminfo",
+						  "/proc/zoneinfo", "/proc/sys/vm/stat_refresh",
+						  "/proc/sys/vm/drop_caches" };
 
-	ASSERT(fd >= 0 && write(fd, digit, 1) == 1, "%s: %s", path, strerror(errno));
-	close(fd);
+	for (int i = 0; i < FILES; i++) {
+		if (files[i] < 0)
+			files[i] = open(paths[i], (i < STAT_REFRESH ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+		ASSERT(files[i] >= 0, "%s: %s", paths[i], strerror(errno));
+	}
 }
 
-/* Drops clean caches, and folds per-CPU counters. */
+static void write_digit(int fd, const char *digit)
+{
+	ASSERT(pwrite(fd, digit, 1, 0) == 1, "write: %s", strerror(errno));
+}
+
+/* Reads a file whole. */
+static void read_text(int fd, char *text, size_t size)
+{
+	size_t used = 0;
+	ssize_t n;
+
+	ASSERT(lseek(fd, 0, SEEK_SET) == 0);
+	while ((n = read(fd, text + used, size - 1 - used)) > 0)
+		used += (size_t)n;
+	ASSERT(n == 0 && used > 0 && used < size - 1, "read: %zu bytes", used);
+	text[used] = 0;
+}
+
+/* Drops clean caches. */
 static void drop_caches(void)
 {
 	sync();
-	write_digit("/proc/sys/vm/drop_caches", "3");
+	write_digit(files[DROP_CACHES], "3");
+	/* The first write leaves pages in LRU batches of the processors; the second drains them. */
+	write_digit(files[DROP_CACHES], "1");
 	usleep(200000);
-	write_digit("/proc/sys/vm/stat_refresh", "1");
 }
 
-/* Returns the free objects that processors keep, which count as used, to their slabs. */
-static void shrink_slabs(void)
+/* Opens the file `shrink` of each slab cache. They stay open until the next start. */
+static void open_shrinks(void)
 {
 	DIR *caches = opendir("/sys/kernel/slab");
 	struct dirent *d;
@@ -58,15 +90,27 @@ static void shrink_slabs(void)
 	struct stat s;
 
 	ASSERT(caches != NULL, "/sys/kernel/slab: %s", strerror(errno));
+	while (shrink_count > 0)
+		close(shrinks[--shrink_count]);
 	while ((d = readdir(caches))) {
 		snprintf(path, sizeof(path), "/sys/kernel/slab/%s", d->d_name);
 		/* A link is another name of a merged cache. */
 		if (d->d_name[0] == '.' || lstat(path, &s) || !S_ISDIR(s.st_mode))
 			continue;
 		strncat(path, "/shrink", sizeof(path) - strlen(path) - 1);
-		write_digit(path, "1");
+		ASSERT(shrink_count < CACHES, "more than %d caches", CACHES);
+		shrinks[shrink_count] = open(path, O_WRONLY | O_CLOEXEC);
+		ASSERT(shrinks[shrink_count] >= 0, "%s: %s", path, strerror(errno));
+		shrink_count++;
 	}
 	closedir(caches);
+}
+
+/* Returns the free objects that processors keep, which count as used, to their slabs. */
+static void shrink_slabs(void)
+{
+	for (unsigned int i = 0; i < shrink_count; i++)
+		write_digit(shrinks[i], "1");
 }
 
 /* Returns a value of /proc/meminfo in pages. */
@@ -85,16 +129,34 @@ static long meminfo(const char *text, const char *key)
 /* Returns the free pages that processors keep, which MemFree does not count. */
 static long pages_of_processors(void)
 {
-	FILE *f = fopen("/proc/zoneinfo", "re");
+	static char text[1 << 15];
 	long count, sum = 0;
-	char line[256];
+	char *line, *rest = text;
 
-	ASSERT(f != NULL, "/proc/zoneinfo: %s", strerror(errno));
-	while (fgets(line, sizeof(line), f))
+	read_text(files[ZONEINFO], text, sizeof(text));
+	while ((line = strsep(&rest, "\n")))
 		if (sscanf(line, " count: %ld", &count) == 1)
 			sum += count;
-	fclose(f);
 	return sum;
+}
+
+/*
+ * Reads /proc/meminfo and returns the free pages that processors keep. They move between the two in
+ * batches of 63, of which MemFree shows those before the last write of stat_refresh.
+ */
+static long read_meminfo(char *text, size_t size)
+{
+	long before, after = -1;
+
+	for (int i = 0; i < 50; i++) {
+		write_digit(files[STAT_REFRESH], "1");
+		before = pages_of_processors();
+		read_text(files[MEMINFO], text, size);
+		after = pages_of_processors();
+		if (before == after)
+			return after;
+	}
+	return after;
 }
 
 /*
@@ -113,19 +175,12 @@ static bool is_unrelated(const char *cache)
 	return false;
 }
 
-/* Reads /proc/slabinfo. The file stays open: opening it would fill a processor's cache again. */
 static void read_slabs(struct memory *m)
 {
 	static char text[1 << 17];
 	char *line, *rest = text;
-	size_t used = 0;
-	ssize_t n;
 
-	ASSERT(lseek(slabinfo, 0, SEEK_SET) == 0);
-	while ((n = read(slabinfo, text + used, sizeof(text) - 1 - used)) > 0)
-		used += (size_t)n;
-	ASSERT(n == 0 && used < sizeof(text) - 1, "/proc/slabinfo: %zu bytes", used);
-	text[used] = 0;
+	read_text(files[SLABINFO], text, sizeof(text));
 	while ((line = strsep(&rest, "\n"))) {
 		struct slab *slab = &m->slabs[m->count];
 
@@ -142,14 +197,12 @@ static void measure_once(struct memory *m)
 	static const char *const others[] = { "MemFree",   "Buffers",    "Cached", "SwapCached",
 					      "AnonPages", "PageTables", "Slab" };
 	char text[8192] = "\n";
-	FILE *f;
+	long kept;
 
 	memset(m, 0, sizeof(*m));
 	drop_caches();
-	f = fopen("/proc/meminfo", "re");
-	ASSERT(f && fread(text + 1, 1, sizeof(text) - 2, f) > 0, "/proc/meminfo");
-	fclose(f);
-	m->pages = meminfo(text, "MemTotal") - pages_of_processors();
+	kept = read_meminfo(text + 1, sizeof(text) - 1);
+	m->pages = meminfo(text, "MemTotal") - kept;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		m->pages -= meminfo(text, others[i]);
 	/* Stacks of threads are vmalloc's, too; workqueues start and end them at will. */
@@ -218,9 +271,8 @@ static bool growth(const char *what, bool report)
 
 void growth_start(void)
 {
-	if (slabinfo < 0)
-		slabinfo = open("/proc/slabinfo", O_RDONLY | O_CLOEXEC);
-	ASSERT(slabinfo >= 0, "/proc/slabinfo: %s", strerror(errno));
+	open_files();
+	open_shrinks();
 	measure(&last, 1);
 	measure(&first, PASSES);
 }

@@ -10,7 +10,7 @@
 void growth_start(void);
 /*
  * Expects that state again after `cycles` repetitions, except for allocations by the rest of the
- * kernel: 24 objects of a cache, 96 pages. More cycles detect rarer leaks.
+ * kernel: 20 objects of a cache, 32 pages. More cycles detect rarer leaks.
  */
 void growth_expect_none(const char *what, long cycles);
 
