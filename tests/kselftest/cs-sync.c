@@ -178,13 +178,13 @@ static void expect_order(struct cs *cs, uint64_t leader, uint64_t follower)
 /* The scheduler picks the engine of a ring: with at most two engines, two rings may share one. */
 static bool has_few_engines(const struct cs *cs)
 {
-	struct drm_amdgpu_info ask = { .query = AMDGPU_INFO_HW_IP_COUNT };
+	struct drm_amdgpu_info query = { .query = AMDGPU_INFO_HW_IP_COUNT };
 	uint32_t count = 0;
 
-	ask.return_pointer = kfd_va(&count);
-	ask.return_size = sizeof(count);
-	ask.query_hw_ip.type = AMDGPU_HW_IP_DMA;
-	EXPECT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_INFO, &ask));
+	query.return_pointer = kfd_va(&count);
+	query.return_size = sizeof(count);
+	query.query_hw_ip.type = AMDGPU_HW_IP_DMA;
+	EXPECT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_INFO, &query));
 	return count <= 2;
 }
 

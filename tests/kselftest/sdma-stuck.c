@@ -42,7 +42,7 @@ static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 static void get_stuck(void *data)
 {
 	uint32_t packets[8] = { 0 }, *p = packets, event, result = 99;
-	struct kfd_event_data told = { 0 };
+	struct kfd_event_data exception = { 0 };
 	struct sdma_queue q;
 	struct kfd_bo *page;
 	struct kfd k;
@@ -59,11 +59,11 @@ static void get_stuck(void *data)
 	usleep(50000);
 	/* The update detects the hang and fails. */
 	EXPECT_RET(update(&q, 0), -EACCES);
-	told.event_id = event;
-	ASSERT_OK(kfd_event_wait(&k, &told, 1, true, WAIT_MS, &result));
+	exception.event_id = event;
+	ASSERT_OK(kfd_event_wait(&k, &exception, 1, true, WAIT_MS, &result));
 	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-	EXPECT_EQ(told.hw_exception_data.gpu_id, k.node.gpu_id);
-	EXPECT_EQ(told.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	EXPECT_EQ(exception.hw_exception_data.gpu_id, k.node.gpu_id);
+	EXPECT_EQ(exception.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
 	EXPECT_RET(update(&q, 100), -EACCES);
 	EXPECT_OK(sdma_queue_destroy(&q));
 }

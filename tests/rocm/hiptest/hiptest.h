@@ -169,7 +169,7 @@ struct Helper {
 	/*
 	 * Waits for exit; returns the status as waitpid does, and the contents of standard error.
 	 */
-	int end(std::string *said);
+	int end(std::string *output);
 };
 /* Main loop of a helper; `fd` delivers commands. */
 int helper_main(int fd);

@@ -57,25 +57,25 @@ static void work(uint32_t rounds, uint32_t seed)
 
 Helper::Helper()
 {
-	int ends[2], said[2];
+	int ends[2], output[2];
 	char number[16];
 
 	ASSERT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
-	ASSERT(!pipe2(said, O_CLOEXEC));
+	ASSERT(!pipe2(output, O_CLOEXEC));
 	snprintf(number, sizeof(number), "%d", ends[1]);
 	pid = fork();
 	ASSERT(pid >= 0);
 	if (!pid) {
 		fcntl(ends[1], F_SETFD, 0);
-		dup2(said[1], 2);
-		dup2(said[1], 1);
+		dup2(output[1], 2);
+		dup2(output[1], 1);
 		execl("/proc/self/exe", "hiptest", "--helper", number, (char *)NULL);
 		_exit(127);
 	}
 	close(ends[1]);
-	close(said[1]);
+	close(output[1]);
 	orders = ends[0];
-	errors = said[0];
+	errors = output[0];
 }
 
 Helper::~Helper()
@@ -97,24 +97,24 @@ void Helper::order(const Order &order)
 void Helper::answer()
 {
 	Answer answer;
-	std::string said;
+	std::string output;
 
 	if (recv(orders, &answer, sizeof(answer), 0) == sizeof(answer)) {
 		EXPECT(!answer.failures, "%u in process %d: %s", answer.failures, pid, answer.text);
 		return;
 	}
-	int status = end(&said);
-	ASSERT(false, "the other process exited (%#x): %s", status, said.c_str());
+	int status = end(&output);
+	ASSERT(false, "the other process exited (%#x): %s", status, output.c_str());
 }
 
-int Helper::end(std::string *said)
+int Helper::end(std::string *output)
 {
 	char text[512];
 	ssize_t n;
 	int status = -1;
 
 	while ((n = read(errors, text, sizeof(text))) > 0)
-		said->append(text, (size_t)n);
+		output->append(text, (size_t)n);
 	waitpid(pid, &status, 0);
 	pid = -1;
 	return status;
@@ -291,7 +291,7 @@ void ipc_event()
 static void fault(Job job)
 {
 	Order order = {};
-	std::string said;
+	std::string output;
 	unsigned long long at = 0;
 	size_t where;
 	int status;
@@ -301,12 +301,12 @@ static void fault(Job job)
 	order.address = 0x100000001234;
 	Helper &one = other(2);
 	one.order(order);
-	status = one.end(&said);
+	status = one.end(&output);
 	EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "status %#x", status);
-	where = said.find("Memory access fault by GPU node-1");
-	if (!EXPECT(where != std::string::npos, "standard error: %s", said.c_str()))
+	where = output.find("Memory access fault by GPU node-1");
+	if (!EXPECT(where != std::string::npos, "standard error: %s", output.c_str()))
 		return;
-	std::string line = said.substr(where, said.find('\n', where) - where);
+	std::string line = output.substr(where, output.find('\n', where) - where);
 	note("%s", line.c_str());
 	where = line.find(" on address ");
 	if (EXPECT(where != std::string::npos))
