@@ -26,6 +26,8 @@ pub(crate) struct Caps {
     pub(crate) va_bits: u32,
     /// The first VMID that belongs to user processes; all up to 15 do.
     pub(crate) first_user_vmid: u32,
+    /// Returns whether an end-of-pipe interrupt with this context is an event of a user process.
+    pub(crate) is_event_context: fn(u32) -> bool,
     /// Compute pipes of a MEC.
     pub(crate) pipes_per_mec: u32,
     /// Queues of a compute pipe.

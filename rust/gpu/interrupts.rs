@@ -45,8 +45,11 @@ impl Gpu {
                 }
             }
             IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user),
-            // The firmware sends data 0 for packets without an interrupt request.
-            IhEvent::CpEop { ctx0 } if user && ctx0 != 0 => sink.cp_eop(self, pasid, ctx0),
+            IhEvent::CpEop { ctx0 } if user => {
+                if (self.generation().caps.is_event_context)(ctx0) {
+                    sink.cp_eop(self, pasid, ctx0);
+                }
+            }
             IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(self, pasid, ctx0),
             IhEvent::SqMessage { data, from } if user => sink.sq_msg(self, pasid, data, from),
             IhEvent::CpBadOpcode { doorbell, code } if user => {

@@ -7,6 +7,10 @@ use rkfd_abi::{doorbell as db, mmio, pte};
 use super::trap::FIRST_LEVEL;
 use crate::{asic::caps::Caps, uapi};
 
+/// `AMDGPU_FENCE_MES_QUEUE_FLAG`: marks the contexts of the kernel's fences on queues of MES, see
+/// `event_interrupt_isr_v11()`.
+const MES_QUEUE_FENCE: u32 = 1 << 24;
+
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     trap_handler: &FIRST_LEVEL,
@@ -18,6 +22,7 @@ pub(super) static CAPS: Caps = Caps {
     dma_bits: 44,
     va_bits: pte::VA_BITS,
     first_user_vmid: 8,
+    is_event_context: |context| context & MES_QUEUE_FENCE == 0,
     pipes_per_mec: 2,
     queues_per_pipe: 4,
     kernel_queues_per_pipe: 2,

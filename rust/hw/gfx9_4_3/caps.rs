@@ -18,6 +18,8 @@ pub(super) static CAPS: Caps = Caps {
     dma_bits: 48,
     va_bits: pte::VA_BITS,
     first_user_vmid: 3,
+    // The firmware sends 0 for packets without an interrupt request (event_interrupt_isr_v9()).
+    is_event_context: |context| context != 0,
     pipes_per_mec: 4,
     queues_per_pipe: 8,
     kernel_queues_per_pipe: 2,
