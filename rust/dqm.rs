@@ -425,8 +425,7 @@ impl Dqm {
 
     /// Undoes one [`Dqm::evict`]. `ENOMEM` without memory; the process stays evicted then.
     ///
-    /// It does not when the scheduler fails, which is logged: queues that are not mapped are mapped
-    /// with the next change, unless they are lost to a reset.
+    /// It does not when the scheduler fails, which is logged; queues that MES rejects are lost.
     pub(crate) fn restore(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
         let mut state = slot.state.lock();

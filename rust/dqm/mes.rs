@@ -191,10 +191,18 @@ impl Mes {
         }
     }
 
-    fn add_process(&self, gpu: &Gpu, process: &DqmProcess) -> Result {
+    /// Adds the active queues of a process. One that MES rejects is marked as lost: no ioctl
+    /// returns the error.
+    fn add_process(&self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result {
         let mut at = 0;
         while let Some(queue) = process.queue(at) {
-            self.add(gpu, &queue)?;
+            match self.add(gpu, &queue) {
+                Ok(()) => {}
+                Err(e) if (e == EIO || e == ETIMEDOUT) && !gpu.is_hung() => {
+                    queues.mark_lost(gpu, &queue);
+                }
+                Err(e) => return Err(e),
+            }
             at += 1;
         }
         Ok(())
@@ -281,10 +289,12 @@ impl SchedOps for Mes {
         }
         match scope {
             Scope::Queue(queue) => self.add(gpu, queue),
-            Scope::Process(process) => self.add_process(gpu, process),
+            Scope::Process(process) => self.add_process(gpu, queues, process),
             Scope::All => {
-                for process in queues.processes.iter() {
-                    self.add_process(gpu, process)?;
+                let mut at = 0;
+                while let Some(process) = queues.processes.get(at).cloned() {
+                    self.add_process(gpu, queues, &process)?;
+                    at += 1;
                 }
                 Ok(())
             }

@@ -59,8 +59,9 @@ pub(super) trait SchedOps: Send + Sync {
     ) -> Result;
 
     /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Uses only
-    /// memory of a [`SchedOps::reserve`] for at least as many queues. `EIO` or `ETIMEDOUT` when MES
-    /// rejects a queue, `ETIME` when it does not respond.
+    /// memory of a [`SchedOps::reserve`] for at least as many queues. `ETIME` when the scheduler
+    /// does not respond; `EIO` or `ETIMEDOUT` when MES rejects the queue of a [`Scope::Queue`]. In
+    /// the other scopes a rejected queue is lost.
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result;
 
     /// Handles RUNTIME_ENABLE of a process, before its first queue. `EIO` or `ETIMEDOUT` when MES
