@@ -45,10 +45,8 @@ impl Gpu {
                 }
             }
             IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user),
-            IhEvent::CpEop { ctx0 } if user => {
-                if (self.generation().caps.is_event_context)(ctx0) {
-                    sink.cp_eop(self, pasid, ctx0);
-                }
+            IhEvent::CpEop { ctx0 } if user && (self.generation().caps.is_event_context)(ctx0) => {
+                sink.cp_eop(self, pasid, ctx0)
             }
             IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(self, pasid, ctx0),
             IhEvent::SqMessage { data, from } if user => sink.sq_msg(self, pasid, data, from),
