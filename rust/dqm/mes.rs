@@ -273,12 +273,7 @@ impl SchedOps for Mes {
                 flush_pasid(gpu, process.pasid(), FlushType::Heavyweight)
             }
             Scope::All => {
-                let mut at = 0;
-                while let Some(process) = queues.processes.get(at).cloned() {
-                    self.remove_process(gpu, queues, &process)?;
-                    at += 1;
-                }
-                Ok(())
+                queues.for_each_process(|queues, process| self.remove_process(gpu, queues, process))
             }
         }
     }
@@ -291,12 +286,7 @@ impl SchedOps for Mes {
             Scope::Queue(queue) => self.add(gpu, queue),
             Scope::Process(process) => self.add_process(gpu, queues, process),
             Scope::All => {
-                let mut at = 0;
-                while let Some(process) = queues.processes.get(at).cloned() {
-                    self.add_process(gpu, queues, &process)?;
-                    at += 1;
-                }
-                Ok(())
+                queues.for_each_process(|queues, process| self.add_process(gpu, queues, process))
             }
         }
     }

@@ -299,6 +299,19 @@ impl Queues {
         gpu.sink().queue_reset(gpu, queue.process.pasid);
     }
 
+    /// Calls `f` with each process, until it fails.
+    pub(super) fn for_each_process(
+        &mut self,
+        mut f: impl FnMut(&mut Self, &DqmProcess) -> Result,
+    ) -> Result {
+        let mut at = 0;
+        while let Some(process) = self.processes.get(at).cloned() {
+            f(self, &process)?;
+            at += 1;
+        }
+        Ok(())
+    }
+
     /// Marks all queues as lost and drops the scheduler's state of queues and processes.
     pub(super) fn abandon(&mut self) {
         let mut at = 0;
