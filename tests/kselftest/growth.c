@@ -76,8 +76,6 @@ static void drop_caches(void)
 {
 	sync();
 	write_digit(files[DROP_CACHES], "3");
-	/* The first write leaves pages in LRU batches of the processors; the second drains them. */
-	write_digit(files[DROP_CACHES], "1");
 	usleep(200000);
 }
 
