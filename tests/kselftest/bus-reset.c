@@ -22,14 +22,7 @@ static uint32_t listen_for_resets(struct kfd *k)
 
 static void expect_reset(struct kfd *k, uint32_t event)
 {
-	struct kfd_event_data data = { .event_id = event };
-	uint32_t result = 99;
-
-	ASSERT_OK(kfd_event_wait(k, &data, 1, true, WAIT_MS, &result));
-	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-	EXPECT_EQ(data.hw_exception_data.gpu_id, k->node.gpu_id);
-	EXPECT_EQ(data.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
-	EXPECT_EQ(data.hw_exception_data.memory_lost, 1);
+	EXPECT_EQ(expect_hang_event(k, event, WAIT_MS), 1);
 }
 
 static int update(struct kfd_queue *q)

@@ -232,15 +232,14 @@ TEST_TIMEOUT(restore_after_reset, 200)
 TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 {
 	const bool rejects = getenv("MES_REJECTS");
-	struct kfd_event_data event = { 0 };
 	struct kfd_queue second;
-	uint32_t result = 99;
 	struct kfd_bo *bo;
 	struct fixture f;
+	uint32_t event;
 
 	fixture_launch(&f);
 	small_vram_bytes(&f.k);
-	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event.event_id));
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
 	ASSERT_OK(kfd_bo_create(&f.k, 4 * SIZE, KFD_FLAGS_VRAM, &bo));
 	for (int round = 0; round < 3; round++) {
@@ -254,14 +253,11 @@ TEST_TIMEOUT(evicted_again_after_failed_restore, 200)
 		ASSERT(evicted_ms(&f.k) > before, "round %d: not evicted", round);
 	}
 	EXPECT(fixture_works(&f));
-	ASSERT_OK(kfd_event_wait(&f.k, &event, 1, true, rejects ? WAIT_MS : 0, &result));
 	if (rejects) {
-		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-		EXPECT_EQ(event.hw_exception_data.gpu_id, f.k.node.gpu_id);
-		EXPECT_EQ(event.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+		expect_hang_event(&f.k, event, WAIT_MS);
 		EXPECT_OK(fixture_fill(&f, &f.q, bo->va, 64, 78));
 	} else {
-		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
+		EXPECT_EQ(event_result(&f.k, event, 0), KFD_IOC_WAIT_RESULT_TIMEOUT);
 		EXPECT_OK(fixture_fill(&f, &second, bo->va, 64, 78));
 	}
 	EXPECT_EQ(((volatile uint32_t *)bo->va)[63], 78);

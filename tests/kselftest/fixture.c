@@ -233,6 +233,18 @@ uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms)
 	return result;
 }
 
+uint32_t expect_hang_event(struct kfd *k, uint32_t id, uint32_t ms)
+{
+	struct kfd_event_data data = { .event_id = id };
+	uint32_t result = 99;
+
+	ASSERT_OK(kfd_event_wait(k, &data, 1, true, ms, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(data.hw_exception_data.gpu_id, k->node.gpu_id);
+	EXPECT_EQ(data.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	return data.hw_exception_data.memory_lost;
+}
+
 int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), ret = 0;

@@ -56,6 +56,8 @@ uint64_t amdgpu_info(struct kfd *k, uint32_t query);
 void expect_usage(struct kfd *k, uint32_t query, uint64_t most);
 /* Waits for one event; returns the wait result. */
 uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms);
+/* Waits for a HW_EXCEPTION event, expects that it reports a hang; returns `memory_lost`. */
+uint32_t expect_hang_event(struct kfd *k, uint32_t id, uint32_t ms);
 /* Writes a sysfs or tracefs file; returns 0 or -errno. */
 int write_file(const char *path, const char *text);
 int fixture_kernel(struct fixture *f, const char *name, struct kfd_kernel *kernel);

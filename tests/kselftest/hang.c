@@ -62,14 +62,13 @@ TEST_TIMEOUT(preemption_timeout, 180)
 
 	child = fork_child();
 	if (!child) {
-		struct kfd_event_data data = { 0 };
 		struct kfd_queue first, second;
 		struct kfd_ioctl_create_queue_args args;
-		uint32_t result = 99;
+		uint32_t event;
 		struct kfd k;
 
 		fixture_open(&k);
-		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &data.event_id));
+		ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 		ASSERT_OK(kfd_queue_create(&k, &first, 64));
 		ASSERT_OK(kfd_queue_prepare(&k, &second, 64, &args));
 		start = seconds_now();
@@ -79,11 +78,7 @@ TEST_TIMEOUT(preemption_timeout, 180)
 		EXPECT(took > (is_gfx12(&k.node) ? 2 : 9) && took < (is_gfx12(&k.node) ? 5 : 14),
 		       "after %.1f s", took);
 		/* The runtime gets a HW_EXCEPTION event. */
-		EXPECT_OK(kfd_event_wait(&k, &data, 1, true, 5000, &result));
-		EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-		EXPECT_EQ(data.hw_exception_data.gpu_id, k.node.gpu_id);
-		EXPECT_EQ(data.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
-		EXPECT_EQ(data.hw_exception_data.memory_lost, 1);
+		EXPECT_EQ(expect_hang_event(&k, event, 5000), 1);
 		ktap_end();
 	}
 	for (int i = 0; i < 1000 && waitpid(child, NULL, WNOHANG) == 0; i++)

@@ -25,10 +25,9 @@ static int update(struct kfd_queue *q, uint32_t percent)
 
 static void get_stuck(void *data)
 {
-	struct kfd_event_data exception = { 0 };
-	uint32_t event, result = 99;
 	struct kfd_queue second;
 	struct fixture f;
+	uint32_t event;
 
 	(void)data;
 	fixture_launch(&f);
@@ -36,11 +35,7 @@ static void get_stuck(void *data)
 	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_HW_EXCEPTION, false, &event));
 	/* This preempts the first queue, which ends with the firmware's timeout. */
 	ASSERT_OK(kfd_queue_create(&f.k, &second, 64));
-	exception.event_id = event;
-	ASSERT_OK(kfd_event_wait(&f.k, &exception, 1, true, WAIT_MS, &result));
-	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-	EXPECT_EQ(exception.hw_exception_data.gpu_id, f.k.node.gpu_id);
-	EXPECT_EQ(exception.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	expect_hang_event(&f.k, event, WAIT_MS);
 	/* The other queue works. */
 	EXPECT_OK(fixture_fill(&f, &second, f.data->va, 64, 7));
 	EXPECT_EQ(((volatile uint32_t *)f.data->va)[63], 7);

@@ -41,8 +41,7 @@ static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 /* Polls a dword that is never written; deactivating the queue does not help. */
 static void get_stuck(void *data)
 {
-	uint32_t packets[8] = { 0 }, *p = packets, event, result = 99;
-	struct kfd_event_data exception = { 0 };
+	uint32_t packets[8] = { 0 }, *p = packets, event;
 	struct sdma_queue q;
 	struct kfd_bo *page;
 	struct kfd k;
@@ -59,11 +58,7 @@ static void get_stuck(void *data)
 	usleep(50000);
 	/* The update detects the hang and fails. */
 	EXPECT_RET(update(&q, 0), -EACCES);
-	exception.event_id = event;
-	ASSERT_OK(kfd_event_wait(&k, &exception, 1, true, WAIT_MS, &result));
-	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-	EXPECT_EQ(exception.hw_exception_data.gpu_id, k.node.gpu_id);
-	EXPECT_EQ(exception.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	expect_hang_event(&k, event, WAIT_MS);
 	EXPECT_RET(update(&q, 100), -EACCES);
 	EXPECT_OK(sdma_queue_destroy(&q));
 }

@@ -23,20 +23,17 @@ static void launch_and_leave(void *data)
 /* Returns as soon as the hang is detected, or as the reset has begun or ended: SMI event `what`. */
 static void hang(void *what)
 {
-	struct kfd_event_data exception = { 0 };
-	uint32_t result = 99;
+	uint32_t exception;
 	int events = -1;
 	char line[16];
 	struct kfd k;
 
 	fixture_open(&k);
-	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &exception.event_id));
+	ASSERT_OK(kfd_event_create(&k, KFD_IOC_EVENT_HW_EXCEPTION, false, &exception));
 	if (*(int *)what)
 		events = listen_to(&k, KFD_SMI_EVENT_MASK_FROM_INDEX(*(int *)what));
 	ASSERT_OK(ktap_in_child(launch_and_leave, NULL));
-	ASSERT_OK(kfd_event_wait(&k, &exception, 1, true, WAIT_MS, &result));
-	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
-	EXPECT_EQ(exception.hw_exception_data.reset_cause, KFD_HW_EXCEPTION_GPU_HANG);
+	expect_hang_event(&k, exception, WAIT_MS);
 	if (events < 0)
 		return;
 	snprintf(line, sizeof(line), "%x ", *(int *)what);
