@@ -44,6 +44,7 @@ macro_rules! field_type {
             }
 
             /// The largest value that fits.
+            #[inline]
             pub const fn max(self) -> $word {
                 self.mask >> self.shift
             }
@@ -54,22 +55,26 @@ macro_rules! field_type {
             }
 
             /// The field's value in `word`.
+            #[inline]
             pub const fn get(self, word: $word) -> $word {
                 (word & self.mask) >> self.shift
             }
 
             /// Whether any bit of the field is set in `word`.
+            #[inline]
             pub const fn is_set(self, word: $word) -> bool {
                 word & self.mask != 0
             }
 
             /// `value` shifted into place, other bits zero.
+            #[inline]
             pub const fn put(self, value: $word) -> $word {
                 debug_assert!(value <= self.max());
                 (value << self.shift) & self.mask
             }
 
             /// `value` shifted into place, or nothing when it does not fit.
+            #[inline]
             pub const fn try_put(self, value: $word) -> Option<$word> {
                 if value <= self.max() {
                     Some(value << self.shift)
@@ -79,6 +84,7 @@ macro_rules! field_type {
             }
 
             /// `word` with the field replaced by `value`.
+            #[inline]
             pub const fn set(self, word: $word, value: $word) -> $word {
                 (word & !self.mask) | self.put(value)
             }
@@ -117,16 +123,19 @@ impl DwField {
     }
 
     /// The field's value; the caller has checked the length.
+    #[inline]
     pub const fn get(self, words: &[u32]) -> u32 {
         self.field.get(words[self.dw])
     }
 
     /// `value` shifted into place, to be ored into dword `dw`.
+    #[inline]
     pub const fn put(self, value: u32) -> u32 {
         self.field.put(value)
     }
 
     /// Replaces the field in `words`.
+    #[inline]
     pub fn set(self, words: &mut [u32], value: u32) {
         words[self.dw] = self.field.set(words[self.dw], value);
     }
@@ -146,16 +155,19 @@ pub const fn uncovered(fields: &[DwField], dw: usize) -> u32 {
 }
 
 /// The low 32 bits of an address or a 64-bit value.
+#[inline]
 pub const fn lo32(value: u64) -> u32 {
     value as u32
 }
 
 /// The high 32 bits of an address or a 64-bit value.
+#[inline]
 pub const fn hi32(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
 /// A 64-bit value from its two halves.
+#[inline]
 pub const fn join(lo: u32, hi: u32) -> u64 {
     ((hi as u64) << 32) | lo as u64
 }

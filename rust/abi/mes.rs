@@ -28,6 +28,7 @@ pub const HEADER_RESERVED: Field = Field::span(31, 20);
 pub const TYPE_SCHEDULER: u32 = 1;
 
 /// Returns the header of a frame.
+#[inline]
 pub const fn header(opcode: u8) -> u32 {
     HEADER_TYPE.put(TYPE_SCHEDULER)
         | HEADER_OPCODE.put(opcode as u32)
@@ -260,11 +261,13 @@ pub struct QField {
 
 impl QField {
     /// Returns the field's value. `words` must be long enough.
+    #[inline]
     pub const fn get(self, words: &[u32]) -> u64 {
         join(words[self.dw], words[self.dw + 1])
     }
 
     /// Sets the field in `words`, which must be long enough.
+    #[inline]
     pub fn set(self, words: &mut [u32], value: u64) {
         words[self.dw] = value as u32;
         words[self.dw + 1] = (value >> 32) as u32;
@@ -284,12 +287,14 @@ pub struct AField {
 
 impl AField {
     /// Returns element `n`. `words` must be long enough.
+    #[inline]
     pub const fn get(self, words: &[u32], n: usize) -> u32 {
         debug_assert!(n < self.len);
         words[self.dw + n]
     }
 
     /// Sets element `n` in `words`, which must be long enough.
+    #[inline]
     pub fn set(self, words: &mut [u32], n: usize, value: u32) {
         debug_assert!(n < self.len);
         words[self.dw + n] = value;
@@ -317,11 +322,13 @@ pub struct Frame {
 
 impl Frame {
     /// Returns the frame's header.
+    #[inline]
     pub const fn header(&self) -> u32 {
         header(self.opcode)
     }
 
     /// Returns the field with the address of the completion fence.
+    #[inline]
     pub const fn fence_addr(&self) -> QField {
         QField {
             name: "API_COMPLETION_FENCE_ADDR",
@@ -330,6 +337,7 @@ impl Frame {
     }
 
     /// Returns the field with the value of the completion fence on success.
+    #[inline]
     pub const fn fence_value(&self) -> QField {
         QField {
             name: "API_COMPLETION_FENCE_VALUE",
