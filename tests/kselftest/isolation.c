@@ -134,8 +134,8 @@ TEST(doorbell_pages_differ)
 
 /*
  * A packet whose doorbell was not rung is not executed when the other process rings its own. No
- * queue may be created or destroyed meanwhile: mapping a queue makes the CP read its write pointer,
- * doorbell or not.
+ * queue may be mapped meanwhile, which makes the CP read its write pointer, doorbell or not:
+ * CREATE_QUEUE does not wait for the runlist, a dispatch on the new queue does.
  */
 TEST(doorbell_reaches_own_queue_only)
 {
@@ -144,6 +144,7 @@ TEST(doorbell_reaches_own_queue_only)
 
 	if (split(&p)) {
 		fixture_launch(&f);
+		EXPECT(fixture_works(&f));
 		sync_peers(&p);
 		sync_peers(&p);
 		for (int i = 0; i < 20; i++)
