@@ -7,17 +7,18 @@ use crate::inst::{Access, Atomic, Half, Lds, LdsOp};
 use crate::wave::{bad_address, violation, Halt, Lanes, State, Step, Wave, LANES};
 use crate::{Gws, GwsReply};
 
-/// Returns the bytes of an LDS cell. Fails outside of the allocation.
-pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Result<&mut [u8], Halt> {
-    let size = lds.len();
-    let end = usize::try_from(at)
-        .ok()
-        .and_then(|at| at.checked_add(bytes));
-    match end {
-        Some(end) if end <= size => Ok(&mut lds[end - bytes..end]),
-        _ => bad_address(format!(
-            "LDS access of {bytes} bytes at {at:#x}, {size:#x} allocated"
-        )),
+/// Returns the bytes of an LDS cell, or `None` if it does not lie inside of the allocation: loads
+/// return zero there, and stores are dropped.
+pub(super) fn cell(lds: &mut [u8], at: u64, bytes: usize) -> Option<&mut [u8]> {
+    let at = usize::try_from(at).ok()?;
+    lds.get_mut(at..at.checked_add(bytes)?)
+}
+
+/// Returns the bytes of a cell, zeros outside of the allocation.
+fn load(lds: &mut [u8], at: u64, bytes: usize) -> &[u8] {
+    match cell(lds, at, bytes) {
+        Some(cell) => cell,
+        None => &[0; 16][..bytes],
     }
 }
 
@@ -63,14 +64,16 @@ pub(super) fn access(
         Access::Load { bytes: 4, .. } => {
             let to = &mut w.v[usize::from(dst.unwrap_or_default())];
             for l in active(mask) {
-                to[l] = load_word(cell(lds, addresses[l], 4)?) as u32;
+                to[l] = load_word(load(lds, addresses[l], 4)) as u32;
             }
             return Ok(());
         }
         Access::Store { bytes: 4, .. } => {
             let from = &w.v[data0];
             for l in active(mask) {
-                cell(lds, addresses[l], 4)?.copy_from_slice(&from[l].to_le_bytes());
+                if let Some(cell) = cell(lds, addresses[l], 4) {
+                    cell.copy_from_slice(&from[l].to_le_bytes());
+                }
             }
             return Ok(());
         }
@@ -83,8 +86,8 @@ pub(super) fn access(
                 signed,
                 half,
             } => {
-                let cell = cell(lds, addresses[l], bytes.into())?;
                 let at = usize::from(dst.unwrap_or_default());
+                let cell = load(lds, addresses[l], bytes.into());
                 for (n, dword) in cell.chunks(4).enumerate() {
                     let value = load_word(dword) as u32;
                     let to = &mut w.v[at + n][l];
@@ -92,7 +95,9 @@ pub(super) fn access(
                 }
             }
             Access::Store { bytes, high } => {
-                let cell = cell(lds, addresses[l], bytes.into())?;
+                let Some(cell) = cell(lds, addresses[l], bytes.into()) else {
+                    continue;
+                };
                 let shift = if high { 16 } else { 0 };
                 for (n, dword) in cell.chunks_mut(4).enumerate() {
                     let value = (w.v[data0 + n][l] >> shift).to_le_bytes();
@@ -113,10 +118,11 @@ pub(super) fn access(
                 );
                 let second = if two { operand(data1) } else { 0 };
                 let flush = w.mode >> 4 & 3 == 0;
-                let cell = cell(lds, addresses[l], size.into())?;
-                let old = load_word(cell);
+                let old = load_word(load(lds, addresses[l], size.into()));
                 let new = atomic::apply(op, size, old, operand(data0), second, flush);
-                cell.copy_from_slice(&new.to_le_bytes()[..size.into()]);
+                if let Some(cell) = cell(lds, addresses[l], size.into()) {
+                    cell.copy_from_slice(&new.to_le_bytes()[..size.into()]);
+                }
                 if let Some(dst) = dst {
                     let dst = usize::from(dst);
                     w.v[dst][l] = old as u32;
@@ -148,15 +154,17 @@ fn pair(
         let at = |n: usize| u64::from(base) + u64::from(u32::from(i.offset[n]) * stride);
         let mut old = [0u32; 4];
         for n in 0..2 {
-            let cell = cell(lds, at(n), size)?;
-            for (k, dword) in cell.chunks(4).enumerate() {
+            for (k, dword) in load(lds, at(n), size).chunks(4).enumerate() {
                 old[n * words + k] = load_word(dword) as u32;
             }
         }
         if write {
             for n in 0..2 {
                 let from = usize::from(i.data[n]);
-                for (k, dword) in cell(lds, at(n), size)?.chunks_mut(4).enumerate() {
+                let Some(cell) = cell(lds, at(n), size) else {
+                    continue;
+                };
+                for (k, dword) in cell.chunks_mut(4).enumerate() {
                     dword.copy_from_slice(&w.v[from + k][l].to_le_bytes());
                 }
             }
@@ -253,14 +261,15 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Lds) -> Step {
         }
         LdsOp::Append | LdsOp::Consume => {
             let at = u64::from(w.m0() & 0xffff) + u64::from(offset);
-            let cell = cell(ctx.lds, at, 4)?;
-            let old = load_word(cell) as u32;
+            let old = load_word(load(ctx.lds, at, 4)) as u32;
             let count = exec.count_ones();
             let new = match i.op {
                 LdsOp::Append => old.wrapping_add(count),
                 _ => old.wrapping_sub(count),
             };
-            cell.copy_from_slice(&new.to_le_bytes());
+            if let Some(cell) = cell(ctx.lds, at, 4) {
+                cell.copy_from_slice(&new.to_le_bytes());
+            }
             w.write(dst, exec, &[old; LANES]);
         }
         LdsOp::ReadAddTid | LdsOp::WriteAddTid => {

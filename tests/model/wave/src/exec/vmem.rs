@@ -4,7 +4,7 @@
 
 use super::lds::{self, active, extend};
 use super::{atomic, Ctx};
-use crate::inst::{Access, Atomic, Segment, Vmem};
+use crate::inst::{Access, Atomic, Half, Segment, Vmem};
 use crate::wave::{bad_address, violation, Halt, Step, Wave, LANES};
 use crate::{Fault, FaultKind, Isa, Memory};
 
@@ -39,18 +39,70 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem) -> Step {
             scratch(w, ctx, i, exec, &offsets)
         }
         Segment::Buffer { offen, idxen } => {
-            let (addresses, inside) = buffer::addresses(w, i, offen, idxen);
-            // Out-of-range loads return zero, out-of-range stores are dropped.
-            if let Access::Load { bytes, .. } = i.access {
-                for reg in 0..usize::from(bytes).div_ceil(4) {
-                    w.write(usize::from(i.dst) + reg, exec & !inside, &[0; LANES]);
-                }
-            } else if i.returns {
-                w.write(i.dst.into(), exec & !inside, &[0; LANES]);
-            }
-            memory(w, ctx, i, exec & inside, &addresses)
+            let cells = buffer::cells(w, i, offen, idxen);
+            buffer_access(w, ctx, i, exec, &cells)
         }
     }
+}
+
+/// Executes an access to a buffer: out of bounds, loads return zero and stores are dropped.
+fn buffer_access(
+    w: &mut Wave,
+    ctx: &mut Ctx<'_>,
+    i: &Vmem,
+    exec: u64,
+    cells: &buffer::Cells,
+) -> Step {
+    let bytes = match i.access {
+        Access::Load { bytes, .. } | Access::Store { bytes, .. } => bytes,
+        Access::Atomic { size, .. } => {
+            let inside = cells.inside[0];
+            if i.returns {
+                for reg in 0..usize::from(size / 4) {
+                    w.write(usize::from(i.dst) + reg, exec & !inside, &[0; LANES]);
+                }
+            }
+            return memory(w, ctx, i, exec & inside, &cells.addresses);
+        }
+        Access::LoadLds { .. } => {
+            let inside = cells.inside[0];
+            let zero = &[0; LANES * MAX_BYTES];
+            store_lds(w, ctx.lds, i, zero, exec & !inside);
+            return memory(w, ctx, i, exec & inside, &cells.addresses);
+        }
+    };
+    let dwords = usize::from(bytes).div_ceil(4);
+    let any = cells.inside[..dwords].iter().fold(0, |m, part| m | part);
+    let all = cells.inside[..dwords].iter().fold(exec, |m, part| m & part);
+    if let Access::Load { .. } = i.access {
+        for reg in 0..dwords {
+            w.write(usize::from(i.dst) + reg, exec & !all, &[0; LANES]);
+        }
+    }
+    memory(w, ctx, i, all, &cells.addresses)?;
+    if any == all {
+        return Ok(());
+    }
+    // Lanes that are partly in bounds: dword by dword.
+    for (n, inside) in (0u8..).zip(&cells.inside[..dwords]) {
+        let access = match i.access {
+            Access::Store { high, .. } => Access::Store { bytes: 4, high },
+            _ => Access::Load {
+                bytes: 4,
+                signed: false,
+                half: Half::Whole,
+            },
+        };
+        let dword = Vmem {
+            access,
+            dst: i.dst + u16::from(n),
+            data: i.data + u16::from(n),
+            ..*i
+        };
+        let addresses = cells.addresses.map(|a| a.wrapping_add(4 * u64::from(n)));
+        memory(w, ctx, &dword, exec & inside & !all, &addresses)?;
+    }
+    Ok(())
 }
 
 fn global_addresses(w: &Wave, i: &Vmem) -> Addresses {
@@ -141,19 +193,27 @@ fn memory(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Vmem, mask: u64, addresses: &Addr
             write(ctx.mem, &room, bytes.into(), mask, addresses, w.lanes())
         }
         Access::Atomic { op, size } => atomics(w, ctx, i, op, size, mask, addresses),
-        Access::LoadLds { bytes, signed } => {
+        Access::LoadLds { bytes, .. } => {
             read(ctx.mem, &mut room, bytes.into(), mask, addresses, w.lanes())?;
-            let base = u64::from(w.m0() & 0xffff).wrapping_add(i64::from(i.offset) as u64);
-            for l in active(mask) {
-                let mut dword = [0; 4];
-                let size = usize::from(bytes);
-                dword[..size].copy_from_slice(&room[l * size..(l + 1) * size]);
-                let half = crate::inst::Half::Whole;
-                let value = extend(u32::from_le_bytes(dword), bytes, signed, half, 0);
-                lds::cell(ctx.lds, base.wrapping_add(4 * l as u64), 4)?
-                    .copy_from_slice(&value.to_le_bytes());
-            }
+            store_lds(w, ctx.lds, i, &room, mask);
             Ok(())
+        }
+    }
+}
+
+/// Moves loaded data into LDS: a dword per lane, from M0 on. Dwords beyond its end are dropped.
+fn store_lds(w: &Wave, lds: &mut [u8], i: &Vmem, room: &Room, mask: u64) {
+    let Access::LoadLds { bytes, signed } = i.access else {
+        return;
+    };
+    let size = usize::from(bytes);
+    let base = u64::from(w.m0() & 0xffff).wrapping_add(i64::from(i.offset) as u64);
+    for l in active(mask) {
+        let mut dword = [0; 4];
+        dword[..size].copy_from_slice(&room[l * size..(l + 1) * size]);
+        let value = extend(u32::from_le_bytes(dword), bytes, signed, Half::Whole, 0);
+        if let Some(cell) = lds::cell(lds, base.wrapping_add(4 * l as u64), 4) {
+            cell.copy_from_slice(&value.to_le_bytes());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 //! MUBUF addresses: buffer resource, bounds check and swizzle.
 
-use super::{active, Addresses};
+use super::{active, Addresses, MAX_BYTES};
 use crate::inst::{Access, Vmem};
 use crate::wave::{Wave, LANES};
 use crate::Isa;
@@ -63,6 +63,16 @@ impl Resource {
         }
     }
 
+    /// Returns whether the bounds are those of bytes. The dwords of a load or store are checked one
+    /// by one then, else the access is checked as a whole.
+    fn is_raw(&self) -> bool {
+        match self.bounds {
+            Bounds::Stride => self.stride == 0,
+            Bounds::Raw => !self.swizzle,
+            _ => false,
+        }
+    }
+
     /// Returns whether the access is in bounds.
     fn inside(&self, index: u64, offset: u64, soffset: u64, bytes: u64) -> bool {
         let raw = offset + soffset + bytes <= self.records;
@@ -94,19 +104,31 @@ impl Resource {
     }
 }
 
-/// Returns the address of each lane and the mask of lanes in bounds.
-pub(super) fn addresses(w: &Wave, i: &Vmem, offen: bool, idxen: bool) -> (Addresses, u64) {
+/// Addresses of an access.
+pub(super) struct Cells {
+    /// Address of each lane.
+    pub(super) addresses: Addresses,
+    /// The lanes that are in bounds, of each dword.
+    pub(super) inside: [u64; MAX_BYTES / 4],
+}
+
+/// Returns the addresses of an access.
+pub(super) fn cells(w: &Wave, i: &Vmem, offen: bool, idxen: bool) -> Cells {
     let resource = Resource::read(w, i.saddr.unwrap_or_default());
     let soffset = u64::from(w.scalar(i.soffset));
-    let bytes = match i.access {
+    // Atomics are in bounds as a whole.
+    let (bytes, part) = match i.access {
+        Access::Load { bytes, .. } | Access::Store { bytes, .. } if resource.is_raw() => {
+            (u64::from(bytes), u64::from(bytes.min(4)))
+        }
         Access::Load { bytes, .. }
         | Access::Store { bytes, .. }
-        | Access::LoadLds { bytes, .. } => u64::from(bytes),
-        Access::Atomic { size, .. } => u64::from(size),
+        | Access::LoadLds { bytes, .. } => (u64::from(bytes), u64::from(bytes)),
+        Access::Atomic { size, .. } => (u64::from(size), u64::from(size)),
     };
     let first = usize::from(i.addr.unwrap_or_default());
-    let mut out = [0; LANES];
-    let mut inside = 0;
+    let mut addresses = [0; LANES];
+    let mut inside = [0; MAX_BYTES / 4];
     for l in active(w.exec()) {
         let index = if idxen { u64::from(w.v[first][l]) } else { 0 };
         let index = index + if resource.add_tid { l as u64 } else { 0 };
@@ -116,10 +138,17 @@ pub(super) fn addresses(w: &Wave, i: &Vmem, offen: bool, idxen: bool) -> (Addres
             0
         };
         let offset = vector + i64::from(i.offset) as u64;
-        if let Some(at) = resource.offset(index, offset, soffset, bytes) {
-            out[l] = resource.base.wrapping_add(at);
-            inside |= 1 << l;
+        let parts = usize::try_from(bytes / part).unwrap_or(1);
+        for (n, lanes) in inside[..parts].iter_mut().enumerate() {
+            let skip = n as u64 * part;
+            if let Some(at) = resource.offset(index, offset + skip, soffset, part) {
+                addresses[l] = resource.base.wrapping_add(at - skip);
+                *lanes |= 1 << l;
+            }
+        }
+        for n in parts..bytes.div_ceil(4) as usize {
+            inside[n] |= inside[0] & 1 << l;
         }
     }
-    (out, inside)
+    Cells { addresses, inside }
 }

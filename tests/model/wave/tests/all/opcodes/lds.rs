@@ -2,8 +2,7 @@
 
 //! DS instructions on memory. Each case writes v1.. to LDS and reads it back.
 
-use crate::common::bench::{case, check, q, w, Bench, Case, Fill, Lane, State, LDS};
-use gpu_wave::Stop;
+use crate::common::bench::{case, check, q, w, Case, Fill, Lane, LDS};
 
 const FILLS: [Fill; 2] = [Fill::Bits; 2];
 
@@ -168,12 +167,26 @@ fn atomics() {
     )]);
 }
 
+/// v12 is the last dword of LDS, which v1 is written to.
+fn end(text: &str) -> &'static str {
+    let last = LDS - 4;
+    format!("v_mov_b32 v12, {last:#x}\n ds_write_b32 v12, v1\n {text}\n s_waitcnt lgkmcnt(0)")
+        .leak()
+}
+
+/// LDS addresses of the end, without the waves of other lanes: all lanes have the same address, and
+/// the last one wins.
 #[test]
-fn out_of_range() {
-    let bench = Bench::new(["v_mov_b32 v12, 0x2000\n ds_read_b32 v10, v12"].into_iter());
-    let state: State = crate::common::bench::state(1, Fill::Bits);
-    match bench.run(0, &state, 0) {
-        Err(Stop::Violation { text, .. }) => assert!(text.contains("LDS"), "{text}"),
-        other => panic!("{LDS} bytes, but {:?}", other.map(|_| ())),
-    }
+fn beyond_the_end_loads_return_zero_and_stores_are_dropped() {
+    let last = |l: &Lane<'_>| l.state.v[1][63];
+    check(&FILLS, &[
+        w(end("ds_read_b32 v10, v12 offset:4"), |_| 0),
+        w(end("ds_read_u16 v10, v12 offset:3"), |_| 0),
+        q(end("ds_read_b64 v[10:11], v12"), |_| 0),
+        q(end("ds_read2_b32 v[10:11], v12 offset0:0 offset1:1"), move |l| last(&l).into()),
+        w(end("ds_write_b32 v12, v2 offset:1\n ds_write_b64 v12, v[2:3]\n ds_read_b32 v10, v12"), move |l| last(&l)),
+        w(end("ds_add_u32 v12, v2 offset:4\n ds_add_rtn_u32 v10, v12, v2 offset:4"), |_| 0),
+        w(end("s_mov_b32 m0, 0x2000\n ds_append v10 offset:0\n ds_read_addtid_b32 v10"), |_| 0),
+        w(end("s_mov_b64 s[20:21], src_shared_base\n v_mov_b32 v9, s21\n v_add_u32 v8, 4, v12\n flat_store_dword v[8:9], v2\n flat_load_dword v10, v[8:9]\n s_waitcnt vmcnt(0)"), |_| 0),
+    ]);
 }

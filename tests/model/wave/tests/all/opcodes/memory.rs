@@ -247,7 +247,13 @@ fn flat_lds() {
 
 #[test]
 fn loads_to_lds() {
+    let filled = |resource: &str| {
+        buffer(resource, "v_lshrrev_b32 v13, 2, v12\n ds_write_b32 v13, v1\n s_mov_b32 m0, 0\n s_waitcnt lgkmcnt(0)\n \
+            buffer_load_dword v12, s[20:23], 0 offen lds\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v13")
+    };
     check(&FILLS, &[
+        // Out of bounds of the buffer: zero.
+        w(filled(RAW), |l| if l.lane < 32 { dword(&l, 0) } else { 0 }),
         w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v11, 4, v12\n v_lshlrev_b32 v12, 2, v12\n s_movk_i32 m0, 0x200\n global_load_lds_dword v11, s[12:13]\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v12 offset:0x200\n s_waitcnt lgkmcnt(0)", |l| dword(&l, 0)),
         w("v_mbcnt_lo_u32_b32 v12, -1, 0\n v_mbcnt_hi_u32_b32 v12, -1, v12\n v_lshlrev_b32 v11, 4, v12\n v_lshlrev_b32 v12, 2, v12\n s_movk_i32 m0, 0x200\n global_load_lds_ubyte v11, s[12:13]\n s_waitcnt vmcnt(0)\n ds_read_b32 v10, v12 offset:0x200\n s_waitcnt lgkmcnt(0)", |l| byte(&l, 0)),
     ]);
@@ -360,6 +366,51 @@ fn buffers() {
                     } else {
                         Err("memory differs".into())
                     }
+                },
+            ),
+            // The end of 508 bytes in the cell of lane 31: dwords are in bounds one by one.
+            q(
+                buffer(
+                    RAW,
+                    "s_movk_i32 s22, 0x1fc\n buffer_load_dwordx4 v[2:5], v12, s[20:23], 0 offen\n \
+                     s_waitcnt vmcnt(0)\n v_mov_b32 v10, v4\n v_mov_b32 v11, v5",
+                ),
+                move |l| match l.lane {
+                    0..=30 => u64::from(dword(&l, 8)) | u64::from(dword(&l, 12)) << 32,
+                    31 => dword(&l, 8).into(),
+                    _ => 0,
+                },
+            ),
+            case(
+                buffer(
+                    RAW,
+                    "s_movk_i32 s22, 0x1fc\n buffer_store_dwordx3 v[2:4], v12, s[20:23], 0 offen offset:4",
+                ),
+                |before, after| {
+                    let mut want = before.space.clone();
+                    for n in 0..32 {
+                        for k in 0..if n == 31 { 2 } else { 3 } {
+                            let value = before.v[2 + k][n].to_le_bytes();
+                            want[16 * n + 4 + 4 * k..][..4].copy_from_slice(&value);
+                        }
+                    }
+                    if after.space == want {
+                        Ok(())
+                    } else {
+                        Err("memory differs".into())
+                    }
+                },
+            ),
+            // An atomic is in bounds as a whole.
+            q(
+                buffer(
+                    RAW,
+                    "s_movk_i32 s22, 0x1fc\n v_mov_b32 v10, v2\n v_mov_b32 v11, v3\n \
+                     buffer_atomic_add_x2 v[10:11], v12, s[20:23], 0 offen offset:8 sc0",
+                ),
+                |l| match l.lane {
+                    0..=30 => u64::from(dword(&l, 8)) | u64::from(dword(&l, 12)) << 32,
+                    _ => 0,
                 },
             ),
             w("buffer_wbl2 sc1\n buffer_inv sc1\n v_mov_b32 v10, 3", |_| 3),

@@ -294,6 +294,20 @@ fn buffers() {
                 ),
                 move |l| inside(&l, 15, dword(&l, 8)),
             ),
+            // The end of 252 bytes in the cell of lane 15.
+            q(
+                buffer(
+                    252,
+                    0,
+                    3,
+                    "buffer_load_b64 v[10:11], v12, s[20:23], null offen offset:8",
+                ),
+                move |l| match l.lane {
+                    0..=14 => u64::from(dword(&l, 8)) | u64::from(dword(&l, 12)) << 32,
+                    15 => dword(&l, 8).into(),
+                    _ => 0,
+                },
+            ),
             w(
                 buffer(0, 0, 2, "buffer_load_b32 v10, v12, s[20:23], null offen"),
                 |_| 0,
