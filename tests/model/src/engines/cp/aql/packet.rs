@@ -50,7 +50,7 @@ crate::errors! {
         DispatchReserved => "reserved fields of a dispatch packet are set",
         /// Reserved fields of a barrier packet.
         BarrierReserved => "reserved fields of a barrier packet are set",
-        /// No dimensions, or an empty grid.
+        /// Not one to three dimensions, or an empty grid.
         Dimensions { dims: usize, grid: [u32; 3] } => "{dims} dimensions, grid {grid:?}",
         /// A size other than 1 in an unused dimension.
         Size { dims: usize, grid: [u32; 3], size: [u16; 3] } =>
@@ -115,14 +115,14 @@ impl Need {
 /// Checks a dispatch packet on its own. The packet processor ignores the last reserved field, in
 /// which profilers store an id.
 pub(super) fn check_dispatch(p: &Bytes) -> Result<(), AqlError> {
-    let setup = p.u16(kd::SETUP).into();
-    let dims = kd::SETUP_DIMENSIONS.get(setup) as usize;
+    // The packet processor takes the reserved bits for a number of dimensions that is too large.
+    let dims = usize::from(p.u16(kd::SETUP));
     let size = [0, 1, 2].map(|n| p.u16(kd::WORKGROUP_SIZE_X + 2 * n));
     let grid = [0, 1, 2].map(|n| p.u32(kd::GRID_SIZE_X + 4 * n));
-    if setup & kd::SETUP_RESERVED != 0 || p.u16(kd::RESERVED0) != 0 {
+    if p.u16(kd::RESERVED0) != 0 {
         return Err(AqlError::DispatchReserved);
     }
-    if dims == 0 || grid.contains(&0) {
+    if !(1..=3).contains(&dims) || grid.contains(&0) {
         return Err(AqlError::Dimensions { dims, grid });
     }
     if (dims..3).any(|n| grid[n] != 1 || size[n] != 1) {

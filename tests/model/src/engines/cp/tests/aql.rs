@@ -237,6 +237,7 @@ fn error_codes_of_invalid_packets() {
     type Spoil = fn(&mut [u8; 64]);
     let cases: &[(u64, Spoil)] = &[
         (2, |p| p[kd::SETUP] = 0),
+        (2, |p| p[kd::SETUP] = 4),
         (2, |p| p[kd::GRID_SIZE_X..][..4].fill(0)),
         (2, |p| p[kd::GRID_SIZE_Y] = 2),
         (4, |p| p[kd::GROUP_SEGMENT_SIZE + 2] = 2),
@@ -246,7 +247,7 @@ fn error_codes_of_invalid_packets() {
         (32, |p| p[0] = 9),
         (32, |p| p[1] |= 0x80),
         (32, |p| p[kd::RESERVED0] = 1),
-        (32, |p| p[kd::SETUP + 1] = 1),
+        (2, |p| p[kd::SETUP + 1] = 1),
         (64, |p| p[kd::WORKGROUP_SIZE_X..][..2].fill(0)),
         (64, |p| p[kd::WORKGROUP_SIZE_X + 1] = 5),
         (256, |p| p[0] = 0),
