@@ -515,6 +515,76 @@ TEST(cu_mask)
 	EXPECT(fixture_works(&f));
 }
 
+/* CUs, or WGPs of gfx12, on which the workgroups of a dispatch ran. */
+struct units {
+	unsigned int count;
+	uint32_t engines;
+};
+
+static struct units units_used(struct fixture *f)
+{
+	const uint32_t grid[3] = { 128 * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	uint64_t at = kfd_va(f->data->va);
+	const uint32_t *ids = f->data->va;
+	struct units units = { 0 };
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	uint32_t seen[128];
+
+	ASSERT_OK(fixture_kernel(f, "hw_id", &kernel));
+	memcpy(f->kernarg->va, &at, 8);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	ASSERT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS));
+	for (unsigned int i = 0; i < 128; i++) {
+		bool gfx12 = is_gfx12(&f->k.node);
+		uint32_t engine = ids[i] >> (gfx12 ? 18 : 13) & 7;
+		/* Engine, array, and CU or WGP of the array. */
+		uint32_t unit = engine << 8 | (ids[i] >> (gfx12 ? 16 : 12) & 1) << 4 |
+				(ids[i] >> (gfx12 ? 10 : 8) & 0xf);
+		unsigned int n = 0;
+
+		while (n < units.count && seen[n] != unit)
+			n++;
+		if (n == units.count)
+			seen[units.count++] = unit;
+		units.engines |= 1u << engine;
+	}
+	return units;
+}
+
+/*
+ * Waves run on the CUs of the mask only, which are spread over the shader engines. On gfx12 a bit
+ * pair is a WGP.
+ */
+TEST(cu_mask_restricts_waves)
+{
+	unsigned int bits;
+	uint32_t words[32];
+	struct units units;
+	struct fixture f;
+
+	fixture_launch(&f);
+	bits = is_gfx12(&f.k.node) ? 2 : 1;
+	units = units_used(&f);
+	EXPECT(units.count > 16, "%u units", units.count);
+	for (unsigned int n = 1; n <= 4; n++) {
+		memset(words, 0, sizeof(words));
+		words[0] = (1u << n * bits) - 1;
+		ASSERT_OK(set_mask(&f.q, 1024, words));
+		units = units_used(&f);
+		EXPECT_EQ(units.count, n);
+		EXPECT_EQ(__builtin_popcount(units.engines), n);
+	}
+	/* The second CU of each engine. */
+	words[0] <<= 4 * bits;
+	ASSERT_OK(set_mask(&f.q, 1024, words));
+	units = units_used(&f);
+	EXPECT_EQ(units.count, 4);
+}
+
 /* Inactive queues need no HQD, so that the limit per process is reached fast. */
 TEST_TIMEOUT(queue_limit_is_enospc, 120)
 {

@@ -72,7 +72,33 @@ pub struct GcInfo {
     pub sdp_interfaces: u32,
 }
 
+/// A compute unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cu {
+    /// Shader engine.
+    pub se: u32,
+    /// Shader array of the engine.
+    pub sh: u32,
+    /// Number in the array, harvested ones counted.
+    pub cu: u32,
+    /// Number in the array, harvested ones not counted: its bit in a CU mask.
+    pub bit: u32,
+}
+
 impl GcInfo {
+    /// Returns the active CUs.
+    pub fn cus(&self) -> Vec<Cu> {
+        let mut cus = Vec::new();
+        for (array, inactive) in (0..).zip(self.inactive) {
+            let present = |cu: &u32| inactive >> (cu / self.cus_per_unit) & 1 == 0;
+            for (bit, cu) in (0..).zip((0..self.cu_per_sh).filter(present)) {
+                let (se, sh) = (array / self.sh_per_se, array % self.sh_per_se);
+                cus.push(Cu { se, sh, cu, bit });
+            }
+        }
+        cus
+    }
+
     /// Returns the number of active CUs, after harvesting.
     pub fn active_cus(&self) -> u32 {
         let arrays = self.num_se * self.sh_per_se;

@@ -219,3 +219,16 @@ __kernel GROUP(64, 1, 1) void illegal(__global uint *out)
 	__asm__ volatile(".long 0xffffffff");
 	out[1] = 1;
 }
+
+// Stores where each workgroup ran: HW_ID of gfx942, HW_ID1 of gfx1201.
+__kernel GROUP(64, 1, 1) void hw_id(__global uint *out)
+{
+#ifdef __gfx1201__
+	uint id = __builtin_amdgcn_s_getreg(23 | 31 << 11);
+#else
+	uint id = __builtin_amdgcn_s_getreg(4 | 31 << 11);
+#endif
+
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		out[__builtin_amdgcn_workgroup_id_x()] = id;
+}

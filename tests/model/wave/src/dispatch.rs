@@ -63,6 +63,51 @@ pub struct Trap {
     pub tma: u64,
 }
 
+/// Where the waves of a workgroup run, for the hardware id registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seat {
+    /// Shader engine.
+    pub se: u32,
+    /// Shader array of the engine.
+    pub sh: u32,
+    /// Compute unit of the array; the first of a workgroup processor if both are used.
+    pub cu: u32,
+    /// SIMDs of its compute units.
+    pub simds: u32,
+    /// Wave slot of the first wave. The slots of all SIMDs are numbered in turn.
+    pub slot: u32,
+}
+
+impl Seat {
+    /// Returns the SIMD of wave `index`, and its slot there.
+    fn simd(&self, index: u32) -> (u32, u32) {
+        let slot = self.slot + index;
+        let simds = self.simds.max(1);
+        (slot % simds, slot / simds)
+    }
+
+    /// Returns HW_ID of gfx942. PIPE_ID, QUEUE_ID, ME_ID and VM_ID are 0.
+    pub(crate) fn hw_id(&self, index: u32) -> u32 {
+        let (simd, slot) = self.simd(index);
+        slot & 0xf
+            | (simd & 3) << 4
+            | (self.cu & 0xf) << 8
+            | (self.sh & 1) << 12
+            | (self.se & 7) << 13
+    }
+
+    /// Returns HW_ID1 of gfx1201. A workgroup processor has SIMD 0 and 1 in its first CU.
+    pub(crate) fn hw_id1(&self, index: u32) -> u32 {
+        let (simd, slot) = self.simd(index);
+        let simd = simd + 2 * (self.cu & 1);
+        slot & 0x1f
+            | (simd & 3) << 8
+            | (self.cu / 2 & 0xf) << 10
+            | (self.sh & 1) << 16
+            | (self.se & 7) << 18
+    }
+}
+
 /// A kernel dispatch, as seen by the compute units.
 ///
 /// Caches decoded instructions: create a new one per dispatch, since code may change in between.

@@ -6,7 +6,7 @@ use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Barrier, Ctx, BARRIERS};
 use crate::wave::{Halt, State, Wave};
-use crate::{Dispatch, Host, Isa, Memory, Stop};
+use crate::{Dispatch, Host, Isa, Memory, Seat, Stop};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -85,6 +85,13 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             barriers: [Barrier::new(count); BARRIERS],
             dispatch,
         })
+    }
+
+    /// Sets where the waves run; all on one CU of no array if it is not called.
+    pub fn set_seat(&mut self, seat: Seat) {
+        for wave in &mut self.waves {
+            wave.seat = seat;
+        }
     }
 
     /// Runs until all waves end. Can be called again after [`Stop::Interrupted`]; continues with

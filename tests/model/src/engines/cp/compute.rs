@@ -123,7 +123,7 @@ impl Engine<'_> {
         let job = Job::new(
             self.new_job_id(),
             dispatch,
-            self.env.compute_units(),
+            queue.cus.clone(),
             queue.gws.clone(),
         );
         event!(

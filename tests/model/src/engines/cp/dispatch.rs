@@ -12,16 +12,19 @@
 //! units ([`Job::new`]); when none has ended for some time they take turns: a kernel whose
 //! workgroups wait for each other completes, as on silicon, if all of them fit.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Memory, Message, Stop, Where};
+use gpu_wave::{
+    Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Memory, Message, Seat, Stop, Where,
+};
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
 use super::Wake;
+use crate::chips::Cu;
 use crate::event;
 use crate::mailbox::Mailbox;
 
@@ -76,8 +79,10 @@ struct State {
     running: u32,
     /// Started and interrupted, longest waiting first.
     paused: VecDeque<Unit>,
-    /// Started and not ended.
-    live: BTreeSet<u64>,
+    /// Started and not ended: execution unit and slot there.
+    live: BTreeMap<u64, (usize, u32)>,
+    /// Occupied slots of each execution unit.
+    slots: Vec<u64>,
     /// Number of workgroups halted for good.
     halted: usize,
     /// Slices that ended since a workgroup last did.
@@ -96,8 +101,11 @@ pub struct Job {
     /// Number of workgroups.
     pub total: u64,
     groups: [u32; 3],
-    /// Maximum number of workgroups in flight.
-    room: u64,
+    /// Its CUs.
+    cus: Arc<[Cu]>,
+    /// Its execution units and how many workgroups fit on each.
+    place: Place,
+    slots: u32,
     /// Workgroups with the same index modulo this share scratch memory.
     reach: u64,
     gws: Option<GwsShare>,
@@ -149,9 +157,8 @@ pub fn fits(d: &Dispatch) -> bool {
     waves * d.vgprs() as u64 <= place.vgprs
 }
 
-/// Returns the number of workgroups that fit on `cus` compute units.
-fn room(d: &Dispatch, cus: u32) -> u64 {
-    let place = Place::of(d);
+/// Returns the number of workgroups that fit on an execution unit, at most 64.
+fn slots(d: &Dispatch, place: &Place) -> u32 {
     let waves = u64::from(d.waves_per_workgroup()).max(1);
     let in_simd = (place.vgprs / d.vgprs().max(1) as u64).clamp(1, place.waves);
     let by_waves = (place.simds * in_simd / waves).max(1);
@@ -159,12 +166,14 @@ fn room(d: &Dispatch, cus: u32) -> u64 {
         .checked_div(d.lds_bytes)
         .map_or(u64::MAX, u64::from);
     let by_slots = if waves > 1 { GROUPS } else { u64::MAX };
-    by_waves.min(by_lds).min(by_slots).max(1) * u64::from((cus / place.cus).max(1))
+    by_waves.min(by_lds).min(by_slots).clamp(1, 64) as u32
 }
 
 impl Job {
-    /// Returns a job that has not started, for a card of `cus` compute units.
-    pub fn new(id: u64, dispatch: Dispatch, cus: u32, gws: Option<GwsShare>) -> Arc<Self> {
+    /// Returns a job that has not started, for the compute units `cus`.
+    pub fn new(id: u64, dispatch: Dispatch, cus: Arc<[Cu]>, gws: Option<GwsShare>) -> Arc<Self> {
+        let place = Place::of(&dispatch);
+        let units = cus.len() / place.cus as usize;
         let groups = dispatch.workgroups();
         let reach = match dispatch.scratch.slots {
             0 => u64::MAX,
@@ -175,7 +184,9 @@ impl Job {
             total: groups
                 .iter()
                 .fold(1, |all: u64, &n| all.saturating_mul(n.into())),
-            room: room(&dispatch, cus),
+            cus,
+            slots: slots(&dispatch, &place),
+            place,
             reach,
             gws,
             dispatch: Arc::new(dispatch),
@@ -183,7 +194,10 @@ impl Job {
             vmid: AtomicU8::new(0),
             stop: AtomicBool::new(false),
             messages: Mutex::default(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                slots: vec![0; units],
+                ..State::default()
+            }),
         })
     }
 
@@ -242,11 +256,33 @@ impl Job {
     /// Returns whether another workgroup may start.
     fn may_start(&self, state: &State) -> bool {
         state.next < self.total
-            && (state.live.len() as u64) < self.room
+            && state.live.len() < state.slots.len() * self.slots as usize
             && state
                 .live
-                .first()
-                .is_none_or(|first| state.next - first < self.reach)
+                .first_key_value()
+                .is_none_or(|(first, _)| state.next - first < self.reach)
+    }
+
+    /// Occupies a slot for workgroup `index`: on the execution unit with the fewest workgroups, of
+    /// these the next one in turn.
+    fn seat(&self, state: &mut State, index: u64) -> Seat {
+        let units = state.slots.len();
+        let turn = index as usize % units.max(1);
+        let order = (turn..units).chain(0..turn);
+        let Some(unit) = order.min_by_key(|&unit| state.slots[unit].count_ones()) else {
+            return Seat::default();
+        };
+        let slot = state.slots[unit].trailing_ones();
+        state.slots[unit] |= 1u64.checked_shl(slot).unwrap_or(0);
+        state.live.insert(index, (unit, slot));
+        let cu = self.cus[unit * self.place.cus as usize];
+        Seat {
+            se: cu.se,
+            sh: cu.sh,
+            cu: cu.cu,
+            simds: self.place.simds as u32,
+            slot: slot * self.dispatch.waves_per_workgroup(),
+        }
     }
 
     /// Returns the next workgroup to run and its time slice. Interrupted workgroups come first
@@ -261,10 +297,10 @@ impl Job {
         let unit = if fresh {
             let index = state.next;
             state.next += 1;
-            state.live.insert(index);
+            let seat = self.seat(&mut state, index);
             Unit {
                 index,
-                state: shader.start(&self.dispatch, self.group(index)),
+                state: shader.start(&self.dispatch, self.group(index), seat),
             }
         } else {
             state.paused.pop_front()?
@@ -296,7 +332,9 @@ impl Job {
                 state.done += 1;
                 state.ended = now;
                 state.stuck = 0;
-                state.live.remove(&unit.index);
+                if let Some((place, slot)) = state.live.remove(&unit.index) {
+                    state.slots[place] &= !1u64.checked_shl(slot).unwrap_or(0);
+                }
             }
             Err(Stop::Interrupted) => {
                 state.stuck = match waits {

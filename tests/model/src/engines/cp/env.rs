@@ -5,7 +5,7 @@
 
 use gpu_regs::Reg;
 
-use crate::chips::Generation;
+use crate::chips::{Cu, Generation};
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
@@ -69,8 +69,8 @@ pub trait Env: Sync {
     fn invalidate(&self, vmid: u8, both_hubs: bool);
     /// Returns the 100 MHz reference counter.
     fn clock(&self) -> u64;
-    /// Returns the number of active CUs.
-    fn compute_units(&self) -> u32;
+    /// Returns the active CUs.
+    fn compute_units(&self) -> Vec<Cu>;
     /// Returns the number of shader engines.
     fn shader_engines(&self) -> u32;
     /// The SDMA engines.
@@ -191,8 +191,8 @@ impl Env for Gpu {
         Gpu::clock(self)
     }
 
-    fn compute_units(&self) -> u32 {
-        self.chip.gc.active_cus()
+    fn compute_units(&self) -> Vec<Cu> {
+        self.chip.gc.cus()
     }
 
     fn shader_engines(&self) -> u32 {

@@ -90,6 +90,7 @@ impl Engine<'_> {
             halt: Halt::No,
             leaving: None,
             pasid,
+            cus: self.env.compute_units().into(),
             gws: None,
             traps: false,
             is_static,

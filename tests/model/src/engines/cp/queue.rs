@@ -13,7 +13,7 @@ use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
 use super::regs::Bank;
 use super::slot::Slot;
-use crate::chips::Generation;
+use crate::chips::{Cu, Generation};
 
 /// Privilege class: which packets are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,6 +278,8 @@ pub struct Queue {
     pub leaving: Option<Leaving>,
     /// PASID, for interrupts and unmapping by PASID.
     pub pasid: u16,
+    /// CUs on which its waves may run.
+    pub cus: Arc<[Cu]>,
     /// GWS allocation of its waves.
     pub gws: Option<GwsShare>,
     /// Whether its waves may enter the trap handler.

@@ -19,9 +19,10 @@ use rkfd_abi::mqd::v9::{self, dw};
 use super::dispatch::GwsShare;
 use super::engine::Engine;
 use super::env::client;
+use super::exec::COMPUTE;
 use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
 use super::slot::Slot;
-use crate::chips::Generation;
+use crate::chips::{Cu, Generation};
 use crate::engines::gmc::VmFault;
 use crate::trace::Detail;
 use crate::{event, strict};
@@ -142,9 +143,20 @@ crate::errors! {
         Control { control: u32 } => "CP_MQD_CONTROL {control:#x}",
         /// Another VMID.
         Vmid { vmid: u32, mapped: u8 } => "it contains VMID {vmid}, mapped with {mapped}",
-        /// All CU masks are 0.
+        /// The CU masks select no CU.
         NoCu => "no CU is enabled for its waves",
     }
+}
+
+/// Dwords of the MQD with the `COMPUTE_*` registers, in the order of the registers.
+const COMPUTE_DWORDS: std::ops::RangeInclusive<usize> =
+    dw::compute_dispatch_initiator..=dw::compute_user_data_15;
+
+/// Returns the `COMPUTE_*` registers of a PM4 queue in its MQD.
+fn compute_registers(mqd: &[u32]) -> Vec<u32> {
+    let mut registers = mqd[COMPUTE_DWORDS].to_vec();
+    registers.resize(COMPUTE.len(), 0);
+    registers
 }
 
 impl Engine<'_> {
@@ -196,6 +208,10 @@ impl Engine<'_> {
         if let Some(mut queue) = self.queues[usize::from(map.slot.0)].take() {
             let rsrc2 = mqd[dw::compute_pgm_rsrc2];
             queue.gws = self.attach_gws(map);
+            queue.cus = self.masked_cus(&mqd).into();
+            if let Work::Pm4(pm4) = &mut queue.work {
+                pm4.compute = compute_registers(&mqd);
+            }
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             self.restore(&mut queue, &mqd);
             self.read_wptr(&mut queue);
@@ -272,16 +288,27 @@ impl Engine<'_> {
                 mapped: map.vmid,
             });
         }
+        if map.class == Class::Normal && self.masked_cus(mqd).is_empty() {
+            wrong(MqdError::NoCu);
+        }
+        Ok(())
+    }
+
+    /// Returns the CUs that the CU masks of an MQD select. A mask has a bit per active CU: 15:0 for
+    /// the first shader array, 31:16 for the second.
+    fn masked_cus(&self, mqd: &[u32]) -> Vec<Cu> {
         let masks = [
             dw::compute_static_thread_mgmt_se0,
             dw::compute_static_thread_mgmt_se1,
             dw::compute_static_thread_mgmt_se2,
             dw::compute_static_thread_mgmt_se3,
         ];
-        if map.class == Class::Normal && masks.iter().all(|&n| mqd[n] == 0) {
-            wrong(MqdError::NoCu);
-        }
-        Ok(())
+        let mut cus = self.env.compute_units();
+        cus.retain(|cu| {
+            let mask = masks.get(cu.se as usize).map_or(0, |&n| mqd[n]);
+            mask >> (16 * cu.sh + cu.bit) & 1 != 0
+        });
+        cus
     }
 
     /// Completes pending dequeue requests. Returns when to call it again.
@@ -372,6 +399,11 @@ impl Engine<'_> {
             1
         };
         let wptr = queue.wptr.wrapping_mul(scale);
+        if let Work::Pm4(pm4) = &queue.work {
+            for (n, &value) in COMPUTE_DWORDS.zip(&pm4.compute) {
+                put(n, value)?;
+            }
+        }
         put(dw::cp_hqd_pq_rptr, queue.config.narrow_rptr(queue.rptr))?;
         put(dw::cp_hqd_pq_wptr_lo, wptr as u32)?;
         put(dw::cp_hqd_pq_wptr_hi, (wptr >> 32) as u32)?;

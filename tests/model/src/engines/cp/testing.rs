@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use gpu_regs::Reg;
 
 use super::env::Env;
-use crate::chips::Generation;
+use crate::chips::{Cu, Generation};
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
@@ -291,8 +291,14 @@ impl Env for Mock {
         state.clock
     }
 
-    fn compute_units(&self) -> u32 {
-        2
+    fn compute_units(&self) -> Vec<Cu> {
+        let cu = |cu| Cu {
+            se: 0,
+            sh: 0,
+            cu,
+            bit: cu,
+        };
+        vec![cu(0), cu(1)]
     }
 
     fn shader_engines(&self) -> u32 {

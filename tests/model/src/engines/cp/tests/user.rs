@@ -115,6 +115,60 @@ fn pm4_queue_dispatches_and_signals() {
 }
 
 #[test]
+fn unmapped_pm4_queue_keeps_its_compute_registers() {
+    with_card(|card| {
+        let user = start_pm4(card);
+        let kernel = card.kernel(0, &GATE);
+        card.mock().put32(KERNARG + 0x1000, 1);
+        let marker = FENCE + 0x100;
+        let dispatch = [pm4::header(op::DISPATCH_DIRECT, 4), 3, 1, 1, 1];
+        let packets = launch_by(kernel, &dispatch, marker);
+        submit_pm4(card, user, &packets);
+        card.until("fence", |c| c.mock().get32(marker) == 1);
+        card.unmap_all();
+        card.until("unmapped", Card::fence_is_written);
+        card.mock().put64(HIQ_RPTR, 0);
+        for group in 0..3 {
+            card.mock().put32(KERNARG + 4 * group, 0);
+        }
+        card.run_list(&[(7, &[user])], false);
+        submit_pm4(card, user, &dispatch);
+        card.until("second dispatch", |c| {
+            (0..3).all(|group| c.mock().get32(KERNARG + 4 * group) == 1)
+        });
+        card.assert_clean();
+    });
+}
+
+#[test]
+fn cu_mask_of_the_mqd_selects_the_cus() {
+    with_card(|card| {
+        card.start();
+        let user = card.put_queue(0);
+        let mask = user.mqd() + dw::compute_static_thread_mgmt_se0 as u64 * 4;
+        let bits = |card: &Card<'_>| {
+            let cus = card.queue_of(user).map(|queue| queue.cus.clone());
+            cus.map(|cus| cus.iter().map(|cu| cu.cu).collect::<Vec<_>>())
+        };
+        for (value, expected) in [(3, vec![0, 1]), (2, vec![1]), (1 << 16 | 1, vec![0])] {
+            card.mock().put32(mask, value);
+            card.run_list(&[(7, &[user])], false);
+            card.settle();
+            assert_eq!(bits(card), Some(expected));
+            card.unmap_all();
+            card.until("unmapped", Card::fence_is_written);
+            card.mock().put64(HIQ_RPTR, 0);
+        }
+        card.assert_clean();
+        // Bits without a CU.
+        card.mock().put32(mask, 4);
+        card.run_list(&[(7, &[user])], false);
+        card.settle();
+        assert_eq!(card.mock().strict().unexpected(), 1);
+    });
+}
+
+#[test]
 fn dispatch_indirect_reads_its_dimensions() {
     const DIMS: u64 = 0x6_0000;
     let packet = |at: u64| [pm4::header(op::DISPATCH_INDIRECT, 3), at as u32, 0, 1];
