@@ -585,6 +585,49 @@ TEST(cu_mask_restricts_waves)
 	EXPECT_EQ(units.count, 4);
 }
 
+/* Starts many workgroups, which write to half `n` of the data. */
+static void start_many(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
+		       unsigned int n)
+{
+	const uint32_t grid[3] = { 131072 * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	char *kernarg = (char *)f->kernarg->va + 256 * n;
+	uint64_t at = kfd_va(f->data->va) + 4 * 131072 * n;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, "hw_id", &kernel));
+	memcpy(kernarg, &at, 8);
+	signal->s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, signal);
+	kfd_queue_ring(q, kfd_queue_write(q, &packet));
+}
+
+/* Work of the highest priority is done before work of the lowest that was started earlier. */
+TEST_TIMEOUT(high_priority_finishes_first, 120)
+{
+	static const uint32_t priorities[2] = { 0, 15 };
+	struct kfd_signal signals[2];
+	struct kfd_queue queues[2];
+	struct fixture f;
+
+	fixture_load(&f);
+	for (unsigned int n = 0; n < 2; n++) {
+		struct kfd_ioctl_create_queue_args args;
+
+		ASSERT_OK(kfd_queue_prepare(&f.k, &queues[n], 64, &args));
+		args.queue_priority = priorities[n];
+		ASSERT_OK(kfd_queue_start(&queues[n], &args));
+		ASSERT_OK(kfd_queue_map_doorbell(&queues[n]));
+		ASSERT_OK(kfd_signal_create(&f.k, 1, &signals[n]));
+	}
+	start_many(&f, &queues[0], &signals[0], 0);
+	start_many(&f, &queues[1], &signals[1], 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &signals[1], 60000));
+	EXPECT_EQ(signals[0].s->value, 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &signals[0], 60000));
+}
+
 /* Inactive queues need no HQD, so that the limit per process is reached fast. */
 TEST_TIMEOUT(queue_limit_is_enospc, 120)
 {

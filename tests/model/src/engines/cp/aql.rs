@@ -294,6 +294,7 @@ impl Engine<'_> {
             launch.kernarg,
             p.signal()
         );
+        let priority = queue.config.priority;
         Self::begin(
             queue,
             Flight {
@@ -304,7 +305,7 @@ impl Engine<'_> {
                 done: false,
             },
         );
-        self.pool.submit(&job, vmid);
+        self.pool.submit(&job, vmid, priority);
         Ok(PacketStep::Taken)
     }
 

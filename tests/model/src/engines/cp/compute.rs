@@ -135,11 +135,11 @@ impl Engine<'_> {
             job.id,
             job.total
         );
-        let vmid = queue.config.vmid;
+        let (vmid, priority) = (queue.config.vmid, queue.config.priority);
         if let Some(state) = pm4_state(queue) {
             state.jobs.push_back(job.clone());
         }
-        self.pool.submit(&job, vmid);
+        self.pool.submit(&job, vmid, priority);
         Outcome::Next
     }
 

@@ -35,6 +35,9 @@ const SLICE: Duration = Duration::from_millis(2);
 const TURN: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(1)];
 /// Number of slices without the end of a workgroup after which they seem to.
 const STUCK: u32 = 4;
+/// One time slice of this many goes to the job that waits longest, whatever its priority: waves
+/// that run are not preempted on silicon.
+const FAIR: u64 = 8;
 /// Maximum number of multi-wave workgroups on a compute unit.
 const GROUPS: u64 = 16;
 /// Bytes of LDS of a compute unit.
@@ -110,6 +113,7 @@ pub struct Job {
     reach: u64,
     gws: Option<GwsShare>,
     vmid: AtomicU8,
+    priority: AtomicU8,
     stop: AtomicBool,
     /// Interrupt messages of the waves (M0, whether sent from a trap handler) that the engine has
     /// not taken yet. They are stored in the job, not in the engine's mailbox: the job may end
@@ -192,6 +196,7 @@ impl Job {
             dispatch: Arc::new(dispatch),
             groups,
             vmid: AtomicU8::new(0),
+            priority: AtomicU8::new(0),
             stop: AtomicBool::new(false),
             messages: Mutex::default(),
             state: Mutex::new(State {
@@ -356,6 +361,8 @@ impl Job {
 
 struct Jobs {
     ready: VecDeque<Arc<Job>>,
+    /// Number of time slices.
+    slices: u64,
     closed: bool,
 }
 
@@ -370,6 +377,7 @@ impl Default for Pool {
         Self {
             jobs: Mutex::new(Jobs {
                 ready: VecDeque::new(),
+                slices: 0,
                 closed: false,
             }),
             wake: Condvar::new(),
@@ -459,8 +467,9 @@ impl Host for WorkerHost<'_> {
 
 impl Pool {
     /// Queues a job for the workers, again after it was stopped.
-    pub fn submit(&self, job: &Arc<Job>, vmid: u8) {
+    pub fn submit(&self, job: &Arc<Job>, vmid: u8, priority: u8) {
         job.vmid.store(vmid, Ordering::Release);
+        job.priority.store(priority, Ordering::Release);
         job.stop.store(false, Ordering::Release);
         lock(&job.state).stuck = 0;
         lock(&self.jobs).ready.push_back(job.clone());
@@ -477,18 +486,26 @@ impl Pool {
         lock(&self.jobs).ready.iter().any(|job| job.id != id)
     }
 
-    /// Waits for a runnable job, and moves it to the end of the run queue.
+    /// Waits for a runnable job, and moves it to the end of the run queue. Takes the job of the
+    /// highest priority, but every [`FAIR`]th time the one that waits longest.
     fn pick(&self) -> Option<Arc<Job>> {
         let mut jobs = lock(&self.jobs);
         loop {
             if jobs.closed {
                 return None;
             }
-            while let Some(job) = jobs.ready.pop_front() {
-                if job.has_work() {
-                    jobs.ready.push_back(job.clone());
-                    return Some(job);
-                }
+            jobs.ready.retain(|job| job.has_work());
+            jobs.slices += 1;
+            let rank = |job: &Arc<Job>| job.priority.load(Ordering::Acquire);
+            let top = match jobs.slices % FAIR {
+                0 => None,
+                _ => jobs.ready.iter().map(rank).max(),
+            };
+            let chosen = |job| top.is_none_or(|top| rank(job) == top);
+            let at = jobs.ready.iter().position(chosen).unwrap_or(0);
+            if let Some(job) = jobs.ready.remove(at) {
+                jobs.ready.push_back(job.clone());
+                return Some(job);
             }
             jobs = self.wake.wait(jobs).unwrap_or_else(|e| e.into_inner());
         }

@@ -56,6 +56,8 @@ pub struct Config {
     pub doorbell: Option<u32>,
     /// Whether its packets may access registers.
     pub privileged: bool,
+    /// Pipe priority: 0 is low, 2 is high.
+    pub priority: u8,
     /// Memory queue descriptor, an address of VMID 0.
     pub mqd: u64,
     /// Context save area, if wave state can be saved.
@@ -126,6 +128,7 @@ impl Config {
             wptr_poll,
             doorbell: bank.doorbell(),
             privileged: gc::CP_HQD_PQ_CONTROL__PRIV_STATE.is_set(control),
+            priority: bank.get(gc::regCP_HQD_PIPE_PRIORITY) as u8 & 3,
             mqd: bank.get64(gc::regCP_MQD_BASE_ADDR),
             save_area: saves.then(|| SaveArea {
                 base: area,

@@ -338,7 +338,8 @@ impl Engine<'_> {
             if leaving.keep {
                 queue.leaving = None;
                 for job in queue.work.jobs() {
-                    self.pool.submit(&job, queue.config.vmid);
+                    self.pool
+                        .submit(&job, queue.config.vmid, queue.config.priority);
                 }
                 self.queues[usize::from(slot.0)] = Some(queue);
                 continue;
@@ -544,7 +545,8 @@ impl Engine<'_> {
             word(1)
         );
         for job in queue.work.jobs() {
-            self.pool.submit(&job, queue.config.vmid);
+            self.pool
+                .submit(&job, queue.config.vmid, queue.config.priority);
         }
     }
 }
