@@ -165,6 +165,22 @@ impl Card {
             config.mec_fw = psp.versions().mec.version;
             config.sdma_fw = psp.versions().sdma.version;
         }
+        config.pci_atomics = kapi::pci::enable_atomics(pdev);
+        if !config.pci_atomics {
+            let needed = generation.caps.no_atomic_mec_fw;
+            if config.mec_fw < needed {
+                dev_err!(
+                    pdev,
+                    "the platform has no PCI Express atomics, which MEC firmware {} needs (from {needed} on it does not)\n",
+                    config.mec_fw
+                );
+                return Err(ENODEV);
+            }
+            dev_info!(
+                pdev,
+                "PCI Express atomics are not supported by the platform\n"
+            );
+        }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
         let layout = generation.gmc.layout(&mmio)?;
         let vram = Vram::new(pdev, bar, found.vram_size)?;

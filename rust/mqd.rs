@@ -89,6 +89,7 @@ impl Mqd {
             xcc,
             num_xcc: self.count,
             stride: self.stride as u32,
+            pci_atomics: self.gpu.config().pci_atomics,
         }
     }
 

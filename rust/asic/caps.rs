@@ -85,6 +85,8 @@ pub(crate) struct Caps {
     /// A TLB flush must be preceded by a heavyweight one: it races with accesses to the same cache
     /// line.
     pub(crate) tlb_extra_flush: bool,
+    /// First MEC firmware that runs without AtomicOp requests to system memory; 0: all do.
+    pub(crate) no_atomic_mec_fw: u32,
     /// Ticks per second of the GPU clock counter.
     pub(crate) clock_hz: u64,
 }

@@ -106,6 +106,8 @@ pub(crate) struct Config {
     pub(crate) vram_size: u64,
     /// Bytes of VRAM that the CPU reaches through the BAR.
     pub(crate) vram_visible: u64,
+    /// The GPU may send 32- and 64-bit AtomicOp requests to system memory.
+    pub(crate) pci_atomics: bool,
     /// Version of the MEC firmware.
     pub(crate) mec_fw: u32,
     /// Version of the SDMA firmware.

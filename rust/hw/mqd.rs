@@ -102,6 +102,8 @@ pub(crate) struct MqdContext {
     pub(crate) num_xcc: u32,
     /// Bytes from the MQD of one XCC to that of the next.
     pub(crate) stride: u32,
+    /// Firmware may send AtomicOp requests to system memory.
+    pub(crate) pci_atomics: bool,
 }
 
 /// Compute MQDs.
@@ -233,6 +235,8 @@ pub(super) struct MqdCommon {
     pub(super) preload_size: u32,
     /// `cp_hqd_hq_status0` bit that enables DISPATCH_PTR, for debuggers (`init_mqd`).
     pub(super) dispatch_ptr: u32,
+    /// `cp_hqd_hq_status0` bit for AtomicOp requests of firmware, 0 for none (`init_mqd`).
+    pub(super) pci_atomics: u32,
 }
 
 /// A version of the compute MQD.
@@ -327,7 +331,8 @@ impl MqdCommon {
         at.cp_mqd_control
             .set(m, f.CP_MQD_CONTROL__PRIV_STATE.put(1));
         at.cp_hqd_quantum.set(m, self.quantum());
-        m[at.cp_hqd_hq_status0] = self.dispatch_ptr;
+        let atomics = if cx.pci_atomics { self.pci_atomics } else { 0 };
+        m[at.cp_hqd_hq_status0] = self.dispatch_ptr | atomics;
         if spec.format == QueueFormat::Aql {
             at.cp_hqd_aql_control
                 .set(m, f.CP_HQD_AQL_CONTROL__CONTROL0.put(1));

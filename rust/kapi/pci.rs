@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI functions that `kernel::pci` lacks: bus mastering, configuration save and restore, links.
+//! PCI functions that `kernel::pci` lacks: bus mastering, configuration save and restore, links,
+//! atomic operations.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h)
 //!
@@ -191,9 +192,14 @@ fn capability(pdev: &pci::Device, at: u32) -> u32 {
     value
 }
 
-/// Returns whether the device may send atomic operations (`PCI_EXP_DEVCTL2_ATOMIC_REQ`).
-pub(crate) fn sends_atomics(pdev: &pci::Device) -> bool {
-    capability(pdev, bindings::PCI_EXP_DEVCTL2) & bindings::PCI_EXP_DEVCTL2_ATOMIC_REQ != 0
+/// Enables AtomicOp requests of the device to system memory, 32 and 64 bits wide. Returns whether
+/// the path to the root complex supports both.
+pub(crate) fn enable_atomics(pdev: &pci::Device<Core<'_>>) -> bool {
+    let sizes = bindings::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | bindings::PCI_EXP_DEVCAP2_ATOMIC_COMP64;
+    // SAFETY: The device is valid by its type, and the bridges above it exist as long. The function
+    // reads their capabilities and changes device control 2 of the device only, under a lock of its
+    // own.
+    unsafe { bindings::pci_enable_atomic_ops_to_root(raw(pdev), sizes) == 0 }
 }
 
 /// Returns whether the device completes atomic operations of 32 or 64 bits.

@@ -78,6 +78,7 @@ impl Hiq {
             xcc: 0,
             num_xcc: card.xccs().count(),
             stride: PAGE_SIZE as u32,
+            pci_atomics: card.config().pci_atomics,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
         writer.buffer().write_dwords(MQD, &image)?;

@@ -101,6 +101,7 @@ impl Kiq {
             xcc: 0,
             num_xcc: card.xccs().count(),
             stride: 0,
+            pci_atomics: card.config().pci_atomics,
         };
         g.mqd.init(&cx, &spec, &mut image)?;
         hal.merge(mmio, xcc, &mut image)?;

@@ -110,7 +110,7 @@ fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
             link_flags::NO_ATOMICS_32 | link_flags::NO_ATOMICS_64
         }
     };
-    let flags = link_flags::ENABLED | no_atomics(pci::sends_atomics(gpu.pdev()));
+    let flags = link_flags::ENABLED | no_atomics(gpu.config().pci_atomics);
     let mut to_cpu = Link::pcie(from, to, bandwidth, flags);
     let flags = link_flags::ENABLED
         | link_flags::NON_COHERENT

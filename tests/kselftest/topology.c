@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -375,6 +376,49 @@ TEST(io_links_in_both_directions)
 	/* CPU to GPU: only with a BAR that covers all of VRAM. */
 	if (node.large_bar)
 		EXPECT(back);
+}
+
+/* Reads a register of the PCI Express capability, 0 without one; `path` is that of the device. */
+static uint32_t express(const char *path, int offset)
+{
+	unsigned char config[256];
+	char name[300];
+	uint32_t word;
+	int fd, at;
+
+	snprintf(name, sizeof(name), "%s/config", path);
+	fd = open(name, O_RDONLY);
+	ASSERT(fd >= 0, "%s: %s", name, strerror(errno));
+	ASSERT_EQ(pread(fd, config, sizeof(config), 0), sizeof(config));
+	close(fd);
+	for (at = config[0x34]; at && config[at] != 0x10; at = config[at + 1])
+		;
+	if (!at)
+		return 0;
+	memcpy(&word, config + at + offset, sizeof(word));
+	return word;
+}
+
+/* AtomicOp requests are enabled and reported if the root port completes 32 and 64 bits. */
+TEST(atomics_if_root_port_completes_them)
+{
+	const uint32_t completer = 3 << 7, requester = 1 << 6, none = 3 << 2;
+	struct kfd_node node = gpu();
+	char path[128], port[140];
+	bool atomics;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x", node.domain,
+		 node.location_id >> 8, node.location_id >> 3 & 31, node.location_id & 7);
+	snprintf(port, sizeof(port), "%s/../vendor", path);
+	if (access(port, F_OK))
+		SKIP("the GPU is on a root bus");
+	snprintf(port, sizeof(port), "%s/..", path);
+	atomics = (express(port, 0x24) & completer) == completer;
+	EXPECT_EQ(!!(express(path, 0x28) & requester), atomics);
+	EXPECT_EQ(value(node.index, "io_links/0/properties", "flags") & none, atomics ? 0 : none);
+	if (node.large_bar)
+		EXPECT_EQ(value(0, "io_links/0/properties", "flags") & none,
+			  express(path, 0x24) & completer ? 0 : none);
 }
 
 TEST(caches)

@@ -11,6 +11,9 @@ use crate::{asic::caps::Caps, uapi};
 /// `event_interrupt_isr_v11()`.
 const MES_QUEUE_FENCE: u32 = 1 << 24;
 
+/// `no_atomic_fw_version` (`kfd_device_info_init`, `kfd_device.c`).
+const NO_ATOMIC_MEC_FW: u32 = 2090;
+
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     trap_handler: &FIRST_LEVEL,
@@ -49,5 +52,6 @@ pub(super) static CAPS: Caps = Caps {
     cwsr_sgpr_per_cu: 0x4000,
     cwsr_hwreg_per_cu: 0x1000,
     tlb_extra_flush: false,
+    no_atomic_mec_fw: NO_ATOMIC_MEC_FW,
     clock_hz: 100_000_000,
 };

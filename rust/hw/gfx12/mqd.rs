@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
-    mqd::v12::{dw, Mqd as Image, HEADER, HQ_STATUS0_DISPATCH_PTR},
+    mqd::v12::{dw, Mqd as Image, HEADER, HQ_STATUS0_DISPATCH_PTR, HQ_STATUS0_PCIE_ATOMICS},
     regs::{gc_12_0_0 as gc, name, Value, Word},
 };
 
@@ -36,6 +36,7 @@ static COMMON: MqdCommon = MqdCommon {
     header: HEADER,
     preload_size: 0x55,
     dispatch_ptr: HQ_STATUS0_DISPATCH_PTR,
+    pci_atomics: HQ_STATUS0_PCIE_ATOMICS,
 };
 
 /// `compute_misc_reserved` of kernel queues (`gfx_v9_4_3_xcc_mqd_init`, `mes_v12_0_mqd_init`).

@@ -46,5 +46,6 @@ pub(super) static CAPS: Caps = Caps {
     cwsr_sgpr_per_cu: 0x4000,
     cwsr_hwreg_per_cu: 0x1000,
     tlb_extra_flush: true,
+    no_atomic_mec_fw: 0,
     clock_hz: 100_000_000,
 };

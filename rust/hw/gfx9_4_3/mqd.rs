@@ -35,6 +35,7 @@ static COMMON: MqdCommon = MqdCommon {
     header: HEADER,
     preload_size: 0x53,
     dispatch_ptr: 1 << 14,
+    pci_atomics: 0,
 };
 
 /// `compute_misc_reserved` of kernel queues (`gfx_v9_4_3_xcc_mqd_init`, `mes_v12_0_mqd_init`).

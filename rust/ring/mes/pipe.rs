@@ -203,6 +203,7 @@ impl Ring {
             xcc: 0,
             num_xcc: card.xccs().count(),
             stride: 0,
+            pci_atomics: card.config().pci_atomics,
         };
         self.image.fill(0);
         g.mqd.init(&cx, &spec, &mut self.image)?;
