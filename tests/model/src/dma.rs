@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLockReadGuard};
 
 use crate::mem::{Block, OutOfBlock};
@@ -51,9 +52,20 @@ impl Ranges<'_> {
 #[derive(Default)]
 pub struct GuestMemory {
     ranges: Shards<Vec<Arc<Range>>>,
+    atomics: AtomicBool,
 }
 
 impl GuestMemory {
+    /// Sets whether the card may send AtomicOp requests (AtomicOp Requester Enable).
+    pub fn set_atomics(&self, on: bool) {
+        self.atomics.store(on, Ordering::Release);
+    }
+
+    /// Returns whether the card may send AtomicOp requests.
+    pub fn sends_atomics(&self) -> bool {
+        self.atomics.load(Ordering::Acquire)
+    }
+
     /// Maps `size` bytes at bus address `base`. Without `file` the range is known but not
     /// accessible.
     pub fn map(

@@ -27,6 +27,9 @@ pub const MSIX_TABLE: u32 = 0x4_2000;
 /// Byte offset of the pending bits in BAR5.
 pub const MSIX_PBA: u32 = 0x4_3000;
 
+/// Device control 2: AtomicOp Requester Enable (`PCI_EXP_DEVCTL2_ATOMIC_REQ`).
+const ATOMIC_REQUESTER: u8 = 1 << 6;
+
 /// Offset of the doorbell BAR, BAR2.
 const DOORBELL_BAR_AT: usize = 0x18;
 const CAP_PM: usize = 0x50;
@@ -195,6 +198,11 @@ impl Config {
         u64::from_le_bytes(bar) & !0xf
     }
 
+    /// Returns whether the function may send AtomicOp requests.
+    pub fn sends_atomics(&self) -> bool {
+        self.bytes[CAP_EXP + 0x28] & ATOMIC_REQUESTER != 0
+    }
+
     /// Resets to the state after a function-level reset.
     pub fn reset(&mut self) {
         self.bytes = self.initial.clone();
@@ -272,7 +280,10 @@ mod tests {
         config.write(4, &[0x06, 0x04]);
         assert_eq!(read32(&config, 4) & 0xffff, 0x0406);
         config.write(0x24, &[0, 0, 0xe0, 0xfe]);
+        config.write(0x8c, &[0x40, 0]);
+        assert!(config.sends_atomics());
         assert_eq!(config.write(0x6c, &[0x10, 0xa8]), Effect::Reset);
+        assert!(!config.sends_atomics());
         assert_eq!(read32(&config, 4) & 0xffff, 0);
         assert_eq!(read32(&config, 0x24), 0);
         assert_eq!(read32(&config, 0x6c) & 0x8000, 0);

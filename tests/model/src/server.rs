@@ -102,7 +102,7 @@ impl Device {
     /// Cleans up after a disconnect: no guest memory, no interrupts, power-on state.
     pub fn disconnect(&mut self) {
         self.gpu.msix.clear();
-        self.config.reset();
+        self.reset_config();
         self.gpu.reset(Reset::PowerOn);
         self.gpu.dma.unmap_all();
     }
@@ -111,8 +111,13 @@ impl Device {
     /// to restore command register, device control and the rest.
     fn follow_reset(&mut self) {
         if self.gpu.take_config_lost() {
-            self.config.reset();
+            self.reset_config();
         }
+    }
+
+    fn reset_config(&mut self) {
+        self.config.reset();
+        self.gpu.dma.set_atomics(false);
     }
 
     /// Returns whether an access is one or two aligned dwords in the register BAR.
@@ -218,7 +223,9 @@ impl ServerBackend for Device {
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 self.follow_reset();
-                match self.config.write(offset, data) {
+                let effect = self.config.write(offset, data);
+                self.gpu.dma.set_atomics(self.config.sends_atomics());
+                match effect {
                     // Its address outlives a reset: the client emulates reads of BARs, so that the
                     // guest sees no need to write it again.
                     Effect::DoorbellBar => self.gpu.selfring.set_bar(self.config.doorbell_bar()),
@@ -291,7 +298,7 @@ impl ServerBackend for Device {
 
     fn reset(&mut self) -> io::Result<()> {
         event!(self.gpu.trace, "pci", "device_reset");
-        self.config.reset();
+        self.reset_config();
         // VFIO device reset is a function-level reset if the function supports it.
         self.gpu.reset(Reset::Flr);
         Ok(())

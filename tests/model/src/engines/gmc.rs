@@ -338,7 +338,35 @@ impl Gmc {
 
     /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically with respect to the
     /// guest's CPUs. Returns the old value. `f` may run more than once and must not access memory.
+    ///
+    /// On the bus it is an AtomicOp request: without AtomicOp Requester Enable it is not sent, has
+    /// no effect and returns 0.
     pub fn vm_atomic(
+        &self,
+        hub: Hub,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault> {
+        if !self.dma.sends_atomics() && matches!(size, 4 | 8) && va % u64::from(size) == 0 {
+            let pa = self.translate(hub, vmid, va, Access::Atomic)?;
+            if let Target::System(addr) = pa.target {
+                strict!(
+                    self.strict,
+                    "gmc",
+                    "{hub:?} hub vmid {vmid} atomic at {va:#x} to bus address {addr:#x}: AtomicOp \
+                     requests are not enabled"
+                );
+                return Ok(0);
+            }
+        }
+        self.vm_modify(hub, vmid, va, size, f)
+    }
+
+    /// [`vm_atomic`](Self::vm_atomic) that is a read and a write on the bus, as firmware does it
+    /// without AtomicOp requests. The model excludes the guest's CPUs in between.
+    pub fn vm_modify(
         &self,
         hub: Hub,
         vmid: u8,

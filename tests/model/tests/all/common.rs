@@ -58,6 +58,7 @@ pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     .unwrap();
     let ram = sparse_file("ram", RAM).unwrap();
     gpu.dma.map(0, RAM, Some((ram, 0)), true, true).unwrap();
+    gpu.dma.set_atomics(true);
     gpu
 }
 

@@ -383,6 +383,29 @@ fn page_crossing_access_and_atomics() {
 }
 
 #[test]
+fn atomic_without_requester_enable_has_no_effect() {
+    let gpu = gpu();
+    plain(&gpu, 3, VA, 0x20_0000 | V | R | W);
+    put(&gpu, T.ptb, bits(VA, 12) + 1, 0x9000 | V | S | C | R | W);
+    gpu.dma.set_atomics(false);
+    let (vram, system) = (VA, VA + 0x1000);
+    let add = &mut |v: u64| v + 1;
+    for at in [vram, system] {
+        gpu.gmc.write64(Hub::Gfx, 3, at, 7).unwrap();
+    }
+    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx, 3, vram, 8, add), Ok(7));
+    assert_eq!(gpu.gmc.vm_modify(Hub::Gfx, 3, system, 8, add), Ok(7));
+    assert_eq!(gpu.strict.unexpected(), 0);
+    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx, 3, system, 8, add), Ok(0));
+    assert_eq!(gpu.gmc.read64(Hub::Gfx, 3, system), Ok(8));
+    let lines = gpu.strict.lines();
+    assert!(lines[0].contains("requests are not enabled"), "{lines:?}");
+    gpu.dma.set_atomics(true);
+    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx, 3, system, 8, add), Ok(8));
+    assert_eq!(gpu.strict.unexpected(), 1);
+}
+
+#[test]
 fn fault_status_latches_first_fault() {
     let gpu = gpu();
     plain(&gpu, 9, VA, V | R);

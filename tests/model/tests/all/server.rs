@@ -30,6 +30,7 @@ fn bench(name: &str) -> Bench {
     let _ = std::fs::remove_file(&path);
     let gpu = gpu();
     gpu.dma.unmap_all();
+    gpu.dma.set_atomics(false);
     let server = listen(&path, &gpu).unwrap();
     let card = gpu.clone();
     let server = std::thread::spawn(move || {
@@ -89,6 +90,17 @@ fn address_of_the_doorbell_bar() {
         b.write32(CONFIG, at, value);
     }
     assert_eq!(b.gpu.selfring.bar(), 0x38_0020_0000);
+    b.finish();
+}
+
+#[test]
+fn atomic_requester_enable() {
+    let mut b = bench("atomics");
+    assert!(!b.gpu.dma.sends_atomics());
+    b.write32(CONFIG, 0x8c, 0x40);
+    assert!(b.gpu.dma.sends_atomics());
+    b.client.reset().unwrap();
+    assert!(!b.gpu.dma.sends_atomics());
     b.finish();
 }
 

@@ -51,6 +51,15 @@ pub trait Env: Sync {
         size: u8,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault>;
+    /// [`atomic`](Self::atomic) without AtomicOp requests, see
+    /// [`crate::engines::gmc::Gmc::vm_modify`].
+    fn modify(
+        &self,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault>;
     /// Reports a fault; `client` is one of [`client`].
     fn raise_fault(&self, fault: &VmFault, client: u8);
     /// Posts an interrupt.
@@ -150,6 +159,16 @@ impl Env for Gpu {
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
         self.gmc.vm_atomic(Hub::Gfx, vmid, va, size, f)
+    }
+
+    fn modify(
+        &self,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault> {
+        self.gmc.vm_modify(Hub::Gfx, vmid, va, size, f)
     }
 
     fn raise_fault(&self, fault: &VmFault, client: u8) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
+use rkfd_abi::mqd::v12::HQ_STATUS0_PCIE_ATOMICS;
 
 use super::aql::Aql;
 use super::dispatch::{GwsShare, Job};
@@ -62,6 +63,9 @@ pub struct Config {
     pub mqd: u64,
     /// Context save area, if wave state can be saved.
     pub save_area: Option<SaveArea>,
+    /// Firmware decrements completion signals by AtomicOp requests. On gfx9 it needs none
+    /// (`kfd_device_info_init`, `needs_pci_atomics`); on gfx12 the MQD tells.
+    pub bus_atomics: bool,
 }
 
 /// The CWSR area, an address of the queue's VMID.
@@ -135,6 +139,8 @@ impl Config {
                 stack: bank.get(gc::regCP_HQD_CNTL_STACK_SIZE),
                 size: bank.get(gc::regCP_HQD_CTX_SAVE_SIZE),
             }),
+            bus_atomics: generation == Generation::Gfx12
+                && bank.get(gc::regCP_HQD_HQ_STATUS0) & HQ_STATUS0_PCIE_ATOMICS != 0,
         })
     }
 

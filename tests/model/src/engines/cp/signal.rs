@@ -110,9 +110,11 @@ impl Engine<'_> {
             self.env.write64(vmid, field(signal::START_TS), times.0)?;
             self.env.write64(vmid, field(signal::END_TS), times.1)?;
         }
-        let old = self
-            .env
-            .atomic(vmid, field(signal::VALUE), 8, &mut |v| v.wrapping_sub(1))?;
+        let (value, less) = (field(signal::VALUE), &mut |v: u64| v.wrapping_sub(1));
+        let old = match queue.config.bus_atomics {
+            true => self.env.atomic(vmid, value, 8, less)?,
+            false => self.env.modify(vmid, value, 8, less)?,
+        };
         event!(
             self.env.trace(),
             "aql",

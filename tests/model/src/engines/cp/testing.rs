@@ -35,6 +35,8 @@ pub enum Act {
     Invalidate(u8, bool),
     /// Raised a fault at an address.
     Fault(u64),
+    /// Sent an atomic operation.
+    Atomic(u64),
 }
 
 struct State {
@@ -234,6 +236,17 @@ impl Env for Mock {
     }
 
     fn atomic(
+        &self,
+        vmid: u8,
+        va: u64,
+        size: u8,
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, VmFault> {
+        self.lock().acts.push(Act::Atomic(va));
+        self.modify(vmid, va, size, f)
+    }
+
+    fn modify(
         &self,
         vmid: u8,
         va: u64,

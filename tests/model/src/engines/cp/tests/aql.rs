@@ -39,6 +39,7 @@ fn dispatch_and_completion_signal() {
         assert_eq!(card.mock().get32(user.aql_ring()) & 0xffff, 1);
         // Header, read index, signal, mailbox, interrupt: in that order.
         let acts = card.mock().acts();
+        assert!(!acts.contains(&Act::Atomic(signal + 8)));
         let at = |va: u64| {
             acts.iter()
                 .position(|a| matches!(a, Act::Write(to, _) if *to == va))

@@ -9,6 +9,7 @@ use rkfd_abi::pm4::gfx12;
 
 use super::super::queue::{Class, Halt, Unmap};
 use super::super::save::Map;
+use super::super::testing::Act;
 use super::*;
 
 const PASID: u16 = 9;
@@ -281,11 +282,17 @@ fn mes_ring_starts_by_registers() {
 
 /// Maps an AQL queue in the place of queue 0.
 fn start_aql(card: &mut Card<'_>) -> User {
+    start_aql_with(card, 0)
+}
+
+/// Maps an AQL queue with `status` in `cp_hqd_hq_status0`.
+fn start_aql_with(card: &mut Card<'_>, status: u32) -> User {
     start_mec(card);
     let user = put_pm4(card);
     let put = |n: usize, value: u32| card.mock().put32(user.mqd() + n as u64 * 4, value);
     put(v12::dw::cp_hqd_pq_control, 2 << 18 | 9);
     put(v12::dw::cp_hqd_aql_control, 1);
+    put(v12::dw::cp_hqd_hq_status0, status);
     for packet in 0..64 {
         card.mock().put32(user.aql_ring() + packet * 64, 1);
     }
@@ -364,4 +371,20 @@ fn wave32_scratch_request_code() {
         card.until("signal", |c| c.signal_value(signal) == 0);
         card.assert_clean();
     });
+}
+
+#[test]
+fn signals_are_atomic_on_the_bus_if_the_mqd_allows_it() {
+    for (status, atomic) in [(0, false), (v12::HQ_STATUS0_PCIE_ATOMICS, true)] {
+        with_gfx12(|card| {
+            let user = start_aql_with(card, status);
+            let kernel = kernel(card, &[ENDPGM]);
+            let signal = card.signal(0, 3);
+            card.submit(user, &dispatch(kernel, KERNARG, 1, signal, true));
+            card.until("signal", |c| c.signal_value(signal) == 0);
+            let sent = card.mock().acts().contains(&Act::Atomic(signal + 8));
+            assert_eq!(sent, atomic);
+            card.assert_clean();
+        });
+    }
 }
