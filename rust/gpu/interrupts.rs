@@ -66,11 +66,13 @@ impl Gpu {
                 );
             }
             IhEvent::CpPrivileged => {
-                dev_err!(
-                    self.dev(),
-                    "privileged access by a queue (PASID {pasid}, VMID {})\n",
-                    entry.vmid
-                );
+                if self.ih().may_log() {
+                    dev_err!(
+                        self.dev(),
+                        "privileged access by a queue (PASID {pasid}, VMID {})\n",
+                        entry.vmid
+                    );
+                }
             }
             _ => {}
         }

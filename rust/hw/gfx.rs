@@ -88,6 +88,11 @@ names! { $
             SPI_GDBG_PER_VMID_CNTL { TRAP_EN, },
             SPI_COMPUTE_QUEUE_RESET,
             CPC_INT_CNTL { TIME_STAMP_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
+            CP_INT_CNTL_RING0 {
+                PRIV_REG_INT_ENABLE,
+                PRIV_INSTR_INT_ENABLE,
+                OPCODE_ERROR_INT_ENABLE,
+            },
             CP_HQD_ACTIVE { ACTIVE, },
             CP_HQD_VMID,
             CP_MQD_BASE_ADDR,
@@ -111,6 +116,9 @@ names! { $
             CP_HQD_CTX_SAVE_BASE_ADDR_LO,
             CP_HQD_CTX_SAVE_BASE_ADDR_HI,
         }
+        fields {
+            CP_ME1_PIPE0_INT_CNTL { PRIV_REG_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
+        }
     }
 }
 
@@ -124,6 +132,8 @@ pub(super) trait GfxVersion: Sync {
     const MECS: u32;
     /// Registers that user space may read (AMDGPU_INFO_READ_MMR_REG).
     const USER_REGISTERS: &'static [Reg<Untyped>];
+    /// Interrupt control of each pipe of MEC 1.
+    const PIPE_INT_CNTL: &'static [Reg<name::CP_ME1_PIPE0_INT_CNTL>];
     /// Fields that select a shader array.
     const ARRAY: ArrayFields;
     /// Default bases of the LDS and scratch apertures of user VMIDs: address bits 63:48.
@@ -321,7 +331,31 @@ pub(super) fn start_vmids<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     Ok(())
 }
 
-/// Enables time stamp and opcode error interrupts of the pipes of MEC 1.
+/// Enables or disables interrupts for privileged registers, privileged instructions and bad opcodes
+/// (`set_priv_reg_fault_state`, `set_priv_inst_fault_state`, `set_bad_op_fault_state`,
+/// `gfx_v9_4_3.c` and `gfx_v12_0.c`).
+fn report_faults<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
+    let n = T::NAMES;
+    let on = u32::from(on);
+    b.set(
+        n.CP_INT_CNTL_RING0,
+        &[
+            (n.CP_INT_CNTL_RING0__PRIV_REG_INT_ENABLE, on),
+            (n.CP_INT_CNTL_RING0__PRIV_INSTR_INT_ENABLE, on),
+            (n.CP_INT_CNTL_RING0__OPCODE_ERROR_INT_ENABLE, on),
+        ],
+    )?;
+    let fields = [
+        (n.CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE, on),
+        (n.CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE, on),
+    ];
+    T::PIPE_INT_CNTL
+        .iter()
+        .try_for_each(|reg| b.set(*reg, &fields))
+}
+
+/// Enables time stamp and opcode error interrupts of the pipes of MEC 1, and those of
+/// [`report_faults`].
 pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     let n = T::NAMES;
     for pipe in 0..T::CAPS.pipes_per_mec {
@@ -338,11 +372,12 @@ pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Resu
             )
         })?;
     }
-    Ok(())
+    report_faults::<T>(b, true)
 }
 
 /// Halts the MECs and resets queues that a hung scheduler or another driver left in HQD slots.
 pub(super) fn halt<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
+    report_faults::<T>(b, false)?;
     T::stop_mecs(b)?;
     for me in 1..=T::MECS {
         for pipe in 0..T::CAPS.pipes_per_mec {

@@ -415,9 +415,25 @@ pub const regCP_MEC_DOORBELL_RANGE_LOWER: Reg<name::CP_MEC_DOORBELL_RANGE_LOWER>
     Reg::new("regCP_MEC_DOORBELL_RANGE_LOWER", 0, 0x1dfc);
 pub const regCP_MEC_DOORBELL_RANGE_UPPER: Reg<name::CP_MEC_DOORBELL_RANGE_UPPER> =
     Reg::new("regCP_MEC_DOORBELL_RANGE_UPPER", 0, 0x1dfd);
+pub const regCP_INT_CNTL_RING0: Reg<name::CP_INT_CNTL_RING0> =
+    Reg::new("regCP_INT_CNTL_RING0", 0, 0x1e0a);
+pub const CP_INT_CNTL_RING0__PRIV_INSTR_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
+    Field::new(22, 0x00400000);
+pub const CP_INT_CNTL_RING0__PRIV_REG_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
+    Field::new(23, 0x00800000);
+pub const CP_INT_CNTL_RING0__OPCODE_ERROR_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
+    Field::new(24, 0x01000000);
 pub const regCP_DEBUG: Reg<name::CP_DEBUG> = Reg::new("regCP_DEBUG", 0, 0x1e1f);
 pub const CP_DEBUG__CPG_UTCL1_ERROR_HALT_DISABLE: Field<name::CP_DEBUG> =
     Field::new(15, 0x00008000);
+pub const regCP_ME1_PIPE0_INT_CNTL: Reg<name::CP_ME1_PIPE0_INT_CNTL> =
+    Reg::new("regCP_ME1_PIPE0_INT_CNTL", 0, 0x1e25);
+pub const CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
+    Field::new(23, 0x00800000);
+pub const CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
+    Field::new(24, 0x01000000);
+pub const regCP_ME1_PIPE1_INT_CNTL: Reg<name::CP_ME1_PIPE1_INT_CNTL> =
+    Reg::new("regCP_ME1_PIPE1_INT_CNTL", 0, 0x1e26);
 pub const regCPC_INT_CNTL: Reg<name::CPC_INT_CNTL> = Reg::new("regCPC_INT_CNTL", 0, 0x1e54);
 pub const CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE: Field<name::CPC_INT_CNTL> =
     Field::new(24, 0x01000000);

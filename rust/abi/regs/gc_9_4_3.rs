@@ -330,9 +330,27 @@ pub const CP_INT_CNTL_RING0__CNTX_BUSY_INT_ENABLE: Field<name::CP_INT_CNTL_RING0
     Field::new(19, 0x00080000);
 pub const CP_INT_CNTL_RING0__CNTX_EMPTY_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
     Field::new(20, 0x00100000);
+pub const CP_INT_CNTL_RING0__PRIV_INSTR_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
+    Field::new(22, 0x00400000);
+pub const CP_INT_CNTL_RING0__PRIV_REG_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
+    Field::new(23, 0x00800000);
+pub const CP_INT_CNTL_RING0__OPCODE_ERROR_INT_ENABLE: Field<name::CP_INT_CNTL_RING0> =
+    Field::new(24, 0x01000000);
 pub const regCP_PQ_WPTR_POLL_CNTL: Reg<name::CP_PQ_WPTR_POLL_CNTL> =
     Reg::new("regCP_PQ_WPTR_POLL_CNTL", 0, 0x1083);
 pub const CP_PQ_WPTR_POLL_CNTL__EN: Field<name::CP_PQ_WPTR_POLL_CNTL> = Field::new(31, 0x80000000);
+pub const regCP_ME1_PIPE0_INT_CNTL: Reg<name::CP_ME1_PIPE0_INT_CNTL> =
+    Reg::new("regCP_ME1_PIPE0_INT_CNTL", 0, 0x1085);
+pub const CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
+    Field::new(23, 0x00800000);
+pub const CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE: Field<name::CP_ME1_PIPE0_INT_CNTL> =
+    Field::new(24, 0x01000000);
+pub const regCP_ME1_PIPE1_INT_CNTL: Reg<name::CP_ME1_PIPE1_INT_CNTL> =
+    Reg::new("regCP_ME1_PIPE1_INT_CNTL", 0, 0x1086);
+pub const regCP_ME1_PIPE2_INT_CNTL: Reg<name::CP_ME1_PIPE2_INT_CNTL> =
+    Reg::new("regCP_ME1_PIPE2_INT_CNTL", 0, 0x1087);
+pub const regCP_ME1_PIPE3_INT_CNTL: Reg<name::CP_ME1_PIPE3_INT_CNTL> =
+    Reg::new("regCP_ME1_PIPE3_INT_CNTL", 0, 0x1088);
 pub const regCP_IQ_WAIT_TIME2: Reg<name::CP_IQ_WAIT_TIME2> =
     Reg::new("regCP_IQ_WAIT_TIME2", 0, 0x10b0);
 pub const CP_IQ_WAIT_TIME2__QUE_SLEEP: Field<name::CP_IQ_WAIT_TIME2> = Field::new(0, 0x000000ff);

@@ -102,6 +102,8 @@ impl GfxVersion for Gfx {
         gc::regCP_CPC_STATUS.untyped(),
         gc::regGB_ADDR_CONFIG.untyped(),
     ];
+    const PIPE_INT_CNTL: &'static [Reg<name::CP_ME1_PIPE0_INT_CNTL>] =
+        &[gc::regCP_ME1_PIPE0_INT_CNTL, gc::regCP_ME1_PIPE1_INT_CNTL];
     const ARRAY: ArrayFields = ArrayFields {
         index: gc::GRBM_GFX_INDEX__SA_INDEX,
         broadcast: gc::GRBM_GFX_INDEX__SA_BROADCAST_WRITES,

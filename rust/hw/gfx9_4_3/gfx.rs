@@ -99,6 +99,12 @@ impl GfxVersion for Gfx {
         gc::regCP_CPC_STATUS.untyped(),
         gc::regGB_ADDR_CONFIG.untyped(),
     ];
+    const PIPE_INT_CNTL: &'static [Reg<name::CP_ME1_PIPE0_INT_CNTL>] = &[
+        gc::regCP_ME1_PIPE0_INT_CNTL,
+        gc::regCP_ME1_PIPE1_INT_CNTL,
+        gc::regCP_ME1_PIPE2_INT_CNTL,
+        gc::regCP_ME1_PIPE3_INT_CNTL,
+    ];
     const ARRAY: ArrayFields = ArrayFields {
         index: gc::GRBM_GFX_INDEX__SH_INDEX,
         broadcast: gc::GRBM_GFX_INDEX__SH_BROADCAST_WRITES,
