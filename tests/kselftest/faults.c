@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "fixture.h"
 
 #define NOWHERE 0x7000deadb000ull
@@ -178,6 +179,48 @@ TEST_TIMEOUT(illegal_instruction, 120)
 	struct fixture f;
 
 	EXPECT_OK(ktap_in_child(run_illegal, NULL));
+	fixture_launch(&f);
+	EXPECT(fixture_works(&f));
+}
+
+/* Vendor packet of format 1 with an IB that writes a register of the graphics context. */
+static void run_privileged(void *unused)
+{
+	struct {
+		uint16_t header, format;
+		uint32_t pm4[4], dw_cnt_remain, reserved[8];
+		uint64_t completion_signal;
+	} packet = { .header = AQL_HEADER(AQL_VENDOR, true), .format = 1, .dw_cnt_remain = 10 };
+	struct fixture f;
+	uint32_t *ib;
+
+	(void)unused;
+	fixture_launch(&f);
+	f.signal.s->value = 1;
+	ib = f.data->va;
+	ib[0] = 0xc0016800;
+	ib[1] = ib[2] = 0;
+	packet.pm4[0] = 0xc0023f00;
+	packet.pm4[1] = (uint32_t)kfd_va(ib);
+	packet.pm4[2] = (uint32_t)(kfd_va(ib) >> 32);
+	packet.pm4[3] = 3 | 1 << 23;
+	packet.completion_signal = kfd_va(f.signal.s);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	EXPECT_RET(kfd_signal_wait(&f.k, &f.signal, 1000), -ETIME);
+}
+
+/* The interrupt of a privileged register is enabled: the driver logs the access. */
+TEST_TIMEOUT(privileged_register_is_logged, 120)
+{
+	int rkfd = kmsg_open(), amdgpu = kmsg_open();
+	struct fixture f;
+
+	EXPECT_OK(ktap_in_child(run_privileged, NULL));
+	EXPECT_EQ(kmsg_lines_with(rkfd, "privileged access by a queue") +
+			  kmsg_lines_with(amdgpu, "Illegal register access in command stream"),
+		  1);
+	close(rkfd);
+	close(amdgpu);
 	fixture_launch(&f);
 	EXPECT(fixture_works(&f));
 }

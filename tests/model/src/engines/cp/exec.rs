@@ -100,8 +100,18 @@ impl Engine<'_> {
         ok
     }
 
-    /// Posts an interrupt of the command processor for a queue.
+    /// Posts an interrupt of the command processor for a queue, if its pipe has it enabled.
     pub(super) fn post(&self, queue: &Queue, source: u32, ctx: [u32; 2]) {
+        if !self.banks().raises(queue.slot, source) {
+            event!(
+                self.env.trace(),
+                "cp",
+                "interrupt_disabled",
+                "queue={} source={source}",
+                queue.slot
+            );
+            return;
+        }
         self.env.interrupt(Entry {
             client_id: client::GRBM_CP as u8,
             source_id: source as u8,

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 use rkfd_abi::bits::join;
+use rkfd_abi::ih::source;
 
 use crate::chips::Generation;
 use crate::gpu::Boot;
@@ -67,7 +68,16 @@ pub fn registers(generation: Generation) -> Vec<Decl> {
 }
 
 /// gfx9 registers that exist once.
-const ONCE_GFX9: [Reg; 12] = [
+const ONCE_GFX9: [Reg; 21] = [
+    gc::regCPC_INT_CNTL,
+    gc::regCP_ME1_PIPE0_INT_CNTL,
+    gc::regCP_ME1_PIPE1_INT_CNTL,
+    gc::regCP_ME1_PIPE2_INT_CNTL,
+    gc::regCP_ME1_PIPE3_INT_CNTL,
+    gc::regCP_ME2_PIPE0_INT_CNTL,
+    gc::regCP_ME2_PIPE1_INT_CNTL,
+    gc::regCP_ME2_PIPE2_INT_CNTL,
+    gc::regCP_ME2_PIPE3_INT_CNTL,
     gc::regCP_MEC_CNTL,
     gc::regCP_PQ_STATUS,
     gc::regCP_PQ_WPTR_POLL_CNTL,
@@ -83,7 +93,10 @@ const ONCE_GFX9: [Reg; 12] = [
 ];
 
 /// Their gfx12 counterparts, paired with the gfx9 name. The fields are at the same positions.
-const ONCE_GFX12: [(Reg, Reg); 6] = [
+const ONCE_GFX12: [(Reg, Reg); 9] = [
+    (gc12::regCPC_INT_CNTL, gc::regCPC_INT_CNTL),
+    (gc12::regCP_ME1_PIPE0_INT_CNTL, gc::regCP_ME1_PIPE0_INT_CNTL),
+    (gc12::regCP_ME1_PIPE1_INT_CNTL, gc::regCP_ME1_PIPE1_INT_CNTL),
     (gc12::regCP_PQ_STATUS, gc::regCP_PQ_STATUS),
     (gc12::regCP_PQ_WPTR_POLL_CNTL, gc::regCP_PQ_WPTR_POLL_CNTL),
     (
@@ -167,6 +180,8 @@ pub struct Banks {
     generation: Generation,
     hqd: Vec<Bank>,
     once: HashMap<RegId, u32>,
+    /// `CPC_INT_CNTL` by me and pipe.
+    interrupts: HashMap<(u32, u32), u32>,
     /// HQDs that read their write pointer from memory on activation.
     poll_once: u64,
     /// The MECs were unhalted without firmware.
@@ -196,6 +211,7 @@ impl Banks {
             generation,
             hqd: vec![Bank::power_on(); SLOTS],
             once,
+            interrupts: HashMap::new(),
             poll_once: 0,
             stalled: false,
         }
@@ -238,6 +254,25 @@ impl Banks {
         let schedulers = self.once(gc::regRLC_CP_SCHEDULERS);
         let kiq = 0x80 | slot.me() << 5 | slot.pipe() << 3 | slot.queue();
         gc::RLC_CP_SCHEDULERS__scheduler0.get(schedulers) == kiq
+    }
+
+    /// Returns whether the pipe of `slot` raises the interrupt `source`: its bit is set in
+    /// `CPC_INT_CNTL` of that pipe or in `CP_ME?_PIPE?_INT_CNTL`. Whether these are one register
+    /// is not documented.
+    pub fn raises(&self, slot: Slot, source: u32) -> bool {
+        let enable = match source {
+            source::CP_PRIV_REG_FAULT => gc::CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE,
+            source::CP_BAD_OPCODE => gc::CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE,
+            source::CP_END_OF_PIPE => gc::CP_ME1_PIPE0_INT_CNTL__TIME_STAMP_INT_ENABLE,
+            _ => return true,
+        };
+        let first = match slot.me() {
+            1 => gc::regCP_ME1_PIPE0_INT_CNTL,
+            2 => gc::regCP_ME2_PIPE0_INT_CNTL,
+            _ => return true,
+        };
+        let banked = self.interrupts.get(&(slot.me(), slot.pipe())).copied();
+        enable.is_set(self.once(first.at(slot.pipe())) | banked.unwrap_or(0))
     }
 
     /// Returns whether the MEC of `slot`, or its pipe, is halted.
@@ -291,6 +326,10 @@ impl Banks {
             let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             return Ok(self.slot(slot).0[(reg.off - FIRST) as usize]);
         }
+        if reg == id(gc::regCPC_INT_CNTL) {
+            let pipe = (sel.me.into(), sel.pipe.into());
+            return Ok(self.interrupts.get(&pipe).copied().unwrap_or(0));
+        }
         Ok(self.once.get(&reg).copied().unwrap_or(0))
     }
 
@@ -307,6 +346,11 @@ impl Banks {
         if self.is_banked(sel, reg) {
             let slot = Slot::selected(self.generation, sel).ok_or(NoBank)?;
             self.write_bank(slot, reg.off, value, wakes);
+            return Ok(());
+        }
+        if reg == id(gc::regCPC_INT_CNTL) {
+            self.interrupts
+                .insert((sel.me.into(), sel.pipe.into()), value);
             return Ok(());
         }
         self.once.insert(reg, value);
@@ -415,6 +459,59 @@ mod tests {
             )
             .unwrap();
         assert!(banks.is_kiq(slot));
+    }
+
+    #[test]
+    fn interrupts_need_their_enable_bits() {
+        use source::{CP_BAD_OPCODE, CP_END_OF_PIPE, CP_PRIV_REG_FAULT};
+        for (ours, theirs) in [
+            (
+                gc::CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE,
+                gc12::CP_ME1_PIPE0_INT_CNTL__PRIV_REG_INT_ENABLE,
+            ),
+            (
+                gc::CP_ME1_PIPE0_INT_CNTL__OPCODE_ERROR_INT_ENABLE,
+                gc12::CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE,
+            ),
+            (
+                gc::CP_ME1_PIPE0_INT_CNTL__TIME_STAMP_INT_ENABLE,
+                gc12::CPC_INT_CNTL__TIME_STAMP_INT_ENABLE,
+            ),
+        ] {
+            assert_eq!(ours, theirs);
+        }
+        for (generation, all, pipe1) in [
+            (
+                Generation::Gfx9,
+                gc::regCPC_INT_CNTL,
+                gc::regCP_ME1_PIPE1_INT_CNTL,
+            ),
+            (
+                Generation::Gfx12,
+                gc12::regCPC_INT_CNTL,
+                gc12::regCP_ME1_PIPE1_INT_CNTL,
+            ),
+        ] {
+            let mut banks = Banks::new(generation, Boot::Warm);
+            let mut wakes = Vec::new();
+            let slots = [Slot::new(0, 0, 2), Slot::new(0, 1, 2)];
+            assert!(!slots.iter().any(|s| banks.raises(*s, CP_BAD_OPCODE)));
+            banks
+                .write(sel(1, 0, 0), id(all), 1 << 24 | 1 << 26, &mut wakes)
+                .unwrap();
+            banks
+                .write(sel(0, 0, 0), id(pipe1), 1 << 23, &mut wakes)
+                .unwrap();
+            assert_eq!(banks.read(sel(1, 0, 3), id(all)), Ok(1 << 24 | 1 << 26));
+            assert_eq!(banks.read(sel(1, 1, 0), id(all)), Ok(0));
+            for (source, on) in [
+                (CP_BAD_OPCODE, [true, false]),
+                (CP_END_OF_PIPE, [true, false]),
+                (CP_PRIV_REG_FAULT, [false, true]),
+            ] {
+                assert_eq!(slots.map(|s| banks.raises(s, source)), on);
+            }
+        }
     }
 
     #[test]

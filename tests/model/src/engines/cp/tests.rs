@@ -28,6 +28,7 @@ use super::shader::Interpreter;
 use super::slot::Slot;
 use super::testing::{Act, Mock};
 use super::Wake;
+use crate::chips::Generation;
 use crate::mailbox::{Mailbox, Recv};
 use crate::regs::{RegId, Selector};
 
@@ -95,6 +96,7 @@ fn with_card_of(mock: Mock, test: impl FnOnce(&mut Card<'_>)) {
             kiq_wptr: 0,
             hiq_wptr: 0,
         };
+        card.enable_interrupts();
         // A failed test must not leave endless kernels to the workers.
         let close = Close(&rig);
         test(&mut card);
@@ -108,6 +110,19 @@ fn with_card_of(mock: Mock, test: impl FnOnce(&mut Card<'_>)) {
 impl Card<'_> {
     fn mock(&self) -> &Mock {
         &self.rig.mock
+    }
+
+    /// Enables all interrupts of all pipes.
+    fn enable_interrupts(&self) {
+        let control = match self.rig.mock.generation() {
+            Generation::Gfx9 => gc::regCPC_INT_CNTL,
+            Generation::Gfx12 => gpu_regs::gc_12_0_0::regCPC_INT_CNTL,
+        };
+        for me in 1..=2 {
+            for pipe in 0..4 {
+                self.write_reg((me, pipe, 0), control, !0);
+            }
+        }
     }
 
     fn write_reg(&self, (me, pipe, queue): (u8, u8, u8), reg: Reg, value: u32) {
