@@ -7,6 +7,9 @@ use crate::regs::Ip;
 pub mod mi300x;
 pub mod rx9070;
 
+/// XCCs on an AID.
+pub const XCCS_PER_AID: u8 = 2;
+
 /// Generation of the engines, for behaviour that differs in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Generation {
@@ -145,6 +148,17 @@ impl Chip {
     /// Returns all chips.
     pub fn all() -> &'static [&'static Chip] {
         &[&mi300x::CHIP, &rx9070::CHIP]
+    }
+
+    /// Returns the instance numbers of `ip`, in ascending order.
+    pub fn instances(&self, ip: Ip) -> impl Iterator<Item = u8> + '_ {
+        (0..self.span(ip)).filter(move |n| self.base(ip, *n, 0).is_some())
+    }
+
+    /// Returns one more than the highest instance number of `ip`.
+    pub fn span(&self, ip: Ip) -> u8 {
+        let instances = self.ips.iter().filter(|i| i.ip == ip);
+        instances.map(|i| i.instance + 1).max().unwrap_or(0)
     }
 
     /// Returns the register segment base of instance `instance` of `ip`, in dwords.

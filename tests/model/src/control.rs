@@ -83,17 +83,25 @@ pub fn reply(line: &str, gpu: &Gpu) -> String {
             event!(gpu.trace, "control", "mark", "{}", words[1..].join(" "));
             "ok".into()
         }
-        ["walk", hub @ ("gfx" | "mm"), vmid, va] => match (vmid.parse(), parse(va)) {
-            (Ok(vmid @ 0..16u8), Some(va)) => {
-                let hub = if hub == "gfx" { Hub::Gfx } else { Hub::Mm };
-                gpu.gmc.describe(hub, vmid, va)
-            }
-            _ => "error: walk gfx|mm VMID ADDRESS".into(),
+        ["walk", hub, vmid, va] => match (hub_of(hub, gpu), vmid.parse(), parse(va)) {
+            (Some(hub), Ok(vmid @ 0..16u8), Some(va)) => gpu.gmc.describe(hub, vmid, va),
+            _ => "error: walk gfx|mm[INSTANCE] VMID ADDRESS".into(),
         },
         _ => "error: commands are: set NAME VALUE, get NAME, hits NAME, stats, knobs, \
-              trace DETAIL on|off, mark TEXT, walk gfx|mm VMID ADDRESS"
+              trace DETAIL on|off, mark TEXT, walk gfx|mm[INSTANCE] VMID ADDRESS"
             .into(),
     }
+}
+
+/// Parses a hub: `gfx` or `mm`, and the instance unless it is 0.
+fn hub_of(text: &str, gpu: &Gpu) -> Option<Hub> {
+    let kinds: [(&str, fn(u8) -> Hub); 2] = [("gfx", Hub::Gfx), ("mm", Hub::Mm)];
+    let (n, hub) = kinds
+        .iter()
+        .find_map(|(name, hub)| Some((text.strip_prefix(name)?, hub)))?;
+    let n = if n.is_empty() { 0 } else { n.parse().ok()? };
+    let (ip, _) = hub(n).block();
+    gpu.chip.base(ip, n, 0).map(|_| hub(n))
 }
 
 /// Parses a number, decimal or with 0x.
@@ -135,7 +143,15 @@ mod tests {
         assert!(reply("trace all on", &gpu).starts_with("error"));
         assert_eq!(reply("mark one two", &gpu), "ok");
         assert!(reply("walk gfx 3 0x1000", &gpu).contains("ContextDisabled"));
-        assert!(reply("walk gfx 16 0x1000", &gpu).starts_with("error"));
+        assert!(reply("walk mm0 3 0x1000", &gpu).contains("ContextDisabled"));
+        for wrong in [
+            "gfx 16 0x1000",
+            "gfx1 3 0x1000",
+            "gfxx 3 0x1000",
+            "hub 3 0x1000",
+        ] {
+            assert!(reply(&format!("walk {wrong}"), &gpu).starts_with("error"));
+        }
         // A describing walk is not an access: no STRICT line.
         assert_eq!(gpu.strict.unexpected(), 0);
     }

@@ -6,17 +6,19 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
+use gpu_regs::gc_9_4_3 as gc;
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
-use rkfd_abi::ih::{client, fault, gfx12, node, soc21, source};
+use rkfd_abi::ih::{client, fault, gfx12, soc21, source};
 
-use crate::chips::{Chip, Generation};
+use crate::chips::{Chip, Generation, XCCS_PER_AID};
 use crate::discovery;
 use crate::dma::GuestMemory;
+use crate::engines::cp::doorbells::Doorbells;
 use crate::engines::cp::Cp;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
-use crate::engines::ih::{Entry, Ih, Msix};
+use crate::engines::ih::{aid_node, xcc_node, Entry, Ih, Msix};
 use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
@@ -25,7 +27,7 @@ use crate::engines::{athub, nbio, smu};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
-use crate::regs::{declare, RegisterMap, Selector, Slot, Unit};
+use crate::regs::{declare, Ip, RegisterMap, Slot, Unit};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
@@ -55,18 +57,16 @@ pub struct Gpu {
     pub gmc: Arc<Gmc>,
     /// Interrupt ring.
     pub ih: Ih,
-    /// Command processor.
-    pub cp: Cp,
+    /// XCCs, by instance.
+    pub xccs: Vec<Xcc>,
+    /// Doorbells of the command processors.
+    pub doorbells: Doorbells,
     /// DMA engines.
     pub sdma: Sdma,
     /// Security processor.
     pub psp: Psp,
     /// Firmware load state.
     pub firmware: Firmware,
-    /// Pipes of MES.
-    pub mes: Pipes,
-    /// The graphics core around the command processor.
-    pub gc: Gc,
     /// Registers.
     pub regs: RegisterMap,
     boot: Boot,
@@ -83,6 +83,29 @@ struct Counters {
     register_writes: AtomicU64,
     doorbells: AtomicU64,
     faults: AtomicU64,
+}
+
+/// An accelerator complex: command processor and graphics core.
+pub struct Xcc {
+    /// Physical instance.
+    pub instance: u8,
+    /// Command processor.
+    pub cp: Cp,
+    /// The graphics core around the command processor.
+    pub gc: Gc,
+    /// Pipes of MES.
+    pub mes: Pipes,
+}
+
+impl Xcc {
+    fn new(chip: &Chip, instance: u8, boot: Boot) -> Self {
+        Self {
+            instance,
+            cp: Cp::new(instance, chip.generation, boot),
+            gc: Gc::new(instance, chip),
+            mes: Pipes::default(),
+        }
+    }
 }
 
 /// State of a card when the guest starts.
@@ -169,12 +192,14 @@ impl Gpu {
             selfring,
             gmc,
             ih,
-            cp: Cp::new(chip.generation, boot),
+            xccs: chip
+                .instances(Ip::Gc)
+                .map(|n| Xcc::new(chip, n, boot))
+                .collect(),
+            doorbells: Doorbells::default(),
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
             firmware: Firmware::default(),
-            mes: Pipes::default(),
-            gc: Gc::new(chip),
             regs,
             boot,
             warm: AtomicBool::new(boot == Boot::Warm),
@@ -210,9 +235,76 @@ impl Gpu {
         self.warm.load(Ordering::Acquire)
     }
 
-    /// Returns whether the RLC runs: without it safe mode requests are not acknowledged.
-    pub fn rlc_runs(&self) -> bool {
-        self.firmware.loaded(Fw::Rlc) && self.gc.rlc_enabled(self)
+    /// Returns the XCC of that physical instance.
+    pub fn xcc(&self, instance: u8) -> Option<&Xcc> {
+        self.xccs.iter().find(|xcc| xcc.instance == instance)
+    }
+
+    /// Returns whether the RLC of an XCC runs: without it safe mode requests are not acknowledged.
+    pub fn rlc_runs(&self, xcc: u8) -> bool {
+        let enabled = |xcc: &Xcc| xcc.gc.rlc_enabled(self);
+        self.firmware.loaded(Fw::Rlc(xcc)) && self.xcc(xcc).is_some_and(enabled)
+    }
+
+    /// Makes the command processors rescan their queues.
+    pub fn rescan(&self) {
+        self.xccs.iter().for_each(|xcc| xcc.cp.rescan());
+    }
+
+    /// Returns the XCCs of the partition of `xcc`, by logical number (`CP_HYP_XCP_CTL`).
+    pub fn partition(&self, xcc: u8) -> &[Xcc] {
+        let position = self.xccs.iter().position(|x| x.instance == xcc);
+        let Some(position) = position else {
+            return &[];
+        };
+        let alone = &self.xccs[position..=position];
+        if self.chip.generation == Generation::Gfx12 {
+            return alone;
+        }
+        let slot = self.regs.of(self.chip, Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL);
+        let value = slot.map_or(0, Slot::get);
+        let first = position.checked_sub(gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.get(value) as usize);
+        let count = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.get(value) as usize;
+        first
+            .and_then(|first| self.xccs.get(first..first + count))
+            .filter(|members| members.iter().any(|x| x.instance == xcc))
+            .unwrap_or(alone)
+    }
+
+    /// Returns whether the scheduler firmware of `xcc` programs the blocks of an AID for its
+    /// partition: the first XCC of the partition on the AID does, and for AIDs without an XCC the
+    /// first XCC of the partition. No source says which does; the split of VMIDs in mode CPX, where
+    /// two partitions share an AID (`kgd2kfd_device_init`), shows that both may.
+    pub fn serves(&self, xcc: u8, aid: u8) -> bool {
+        let on = |x: &&Xcc| x.instance / XCCS_PER_AID == aid;
+        let members = self.partition(xcc);
+        let server = members.iter().find(on).or_else(|| {
+            let bare = !self.xccs.iter().any(|x| on(&x));
+            members.first().filter(|_| bare)
+        });
+        server.is_some_and(|server| server.instance == xcc)
+    }
+
+    /// Returns the AIDs that the scheduler firmware of `xcc` programs.
+    pub fn served(&self, xcc: u8) -> impl Iterator<Item = u8> + '_ {
+        self.chip
+            .instances(Ip::Mmhub)
+            .filter(move |aid| self.serves(xcc, *aid))
+    }
+
+    /// Returns the dword address that an engine of `xcc` accesses: addresses of XCC 0's registers
+    /// are those of its own (`soc15.c`, `NORMALIZE_XCC_REG_OFFSET`).
+    pub fn local(&self, xcc: u8, addr: u32) -> u32 {
+        let same = |seg| {
+            let (first, own) = (
+                self.chip.base(Ip::Gc, 0, seg)?,
+                self.chip.base(Ip::Gc, xcc, seg)?,
+            );
+            let own = addr.checked_sub(first)?.checked_add(own)?;
+            let slot = self.regs.get(own)?;
+            (slot.ip == Ip::Gc && slot.instance == xcc && slot.id.seg == seg).then_some(own)
+        };
+        (0..=1).find_map(same).unwrap_or(addr)
     }
 
     /// Takes the flag that configuration space was reset.
@@ -235,12 +327,15 @@ impl Gpu {
         self.psp.quiesce();
         self.selfring.reset();
         self.firmware.reset(self.is_warm());
-        self.cp.reset(self);
-        self.mes.reset();
+        self.doorbells.reset();
+        for xcc in &self.xccs {
+            xcc.cp.reset(self);
+            xcc.mes.reset();
+        }
         self.sdma.reset(self);
         self.ih.reset();
         self.gmc.reset();
-        self.gc.reset();
+        self.xccs.iter().for_each(|xcc| xcc.gc.reset());
         self.regs.reset();
         if kind != Reset::Flr {
             if let Err(e) = self.vram.clear() {
@@ -298,16 +393,14 @@ impl Gpu {
             return 0;
         };
         let value = match slot.unit {
-            Unit::Cp => self.cp.reg_read(self, self.selector(), slot.id),
-            Unit::GfxHub => self.gmc.reg_read(Hub::Gfx, slot.id),
-            Unit::MmHub => self.gmc.reg_read(Hub::Mm, slot.id),
+            Unit::Cp | Unit::Gc | Unit::Mes => self.xcc_read(slot),
+            Unit::GfxHub => self.gmc.reg_read(Hub::Gfx(slot.instance), slot.id),
+            Unit::MmHub => self.gmc.reg_read(Hub::Mm(slot.instance), slot.id),
             Unit::Ih => self.ih.reg_read(slot.id),
-            Unit::Gc => self.gc.reg_read(self, slot),
             Unit::Nbio => nbio::reg_read(self, slot),
             Unit::Store | Unit::Hdp | Unit::Athub => slot.get(),
             Unit::Mp => self.psp.reg_read(self, slot),
             Unit::Sdma => self.sdma.reg_read(slot),
-            Unit::Mes => self.mes.reg_read(&self.strict, self.selector(), slot.id),
         };
         if self.trace.detail_enabled(Detail::Registers) {
             event!(
@@ -341,22 +434,43 @@ impl Gpu {
             );
         }
         match slot.unit {
-            Unit::Cp => self.cp.reg_write(self, self.selector(), slot.id, value),
-            Unit::GfxHub => self.gmc.reg_write(Hub::Gfx, slot.id, value),
-            Unit::MmHub => self.gmc.reg_write(Hub::Mm, slot.id, value),
+            Unit::Cp | Unit::Gc | Unit::Mes => self.xcc_write(slot, value),
+            Unit::GfxHub => self.gmc.reg_write(Hub::Gfx(slot.instance), slot.id, value),
+            Unit::MmHub => self.gmc.reg_write(Hub::Mm(slot.instance), slot.id, value),
             Unit::Ih => self.ih.reg_write(slot.id, value),
-            Unit::Gc => self.gc.reg_write(self, slot, value),
             Unit::Nbio => nbio::reg_write(self, slot, value),
             Unit::Athub => athub::reg_write(self, slot, value),
             Unit::Mp if smu::reg_write(self, slot, value) => {}
             Unit::Mp => self.psp.reg_write(self, slot, value),
             Unit::Sdma => self.sdma.reg_write(self, slot, value),
-            Unit::Mes => {
-                self.mes
-                    .reg_write(&self.strict, self.selector(), slot.id, value);
-                self.cp.rescan();
-            }
             Unit::Store | Unit::Hdp => self.store(slot, value),
+        }
+    }
+
+    /// Reads a register of an XCC, or the clock of gfx12 outside it.
+    fn xcc_read(&self, slot: &Slot) -> u32 {
+        let Some(xcc) = self.xcc(slot.instance) else {
+            return 0;
+        };
+        match slot.unit {
+            Unit::Cp => xcc.cp.reg_read(self, xcc.gc.selector(), slot.id),
+            Unit::Mes => xcc.mes.reg_read(&self.strict, xcc.gc.selector(), slot.id),
+            _ => xcc.gc.reg_read(self, slot),
+        }
+    }
+
+    fn xcc_write(&self, slot: &Slot, value: u32) {
+        let Some(xcc) = self.xcc(slot.instance) else {
+            return;
+        };
+        match slot.unit {
+            Unit::Cp => xcc.cp.reg_write(self, xcc.gc.selector(), slot.id, value),
+            Unit::Mes => {
+                xcc.mes
+                    .reg_write(&self.strict, xcc.gc.selector(), slot.id, value);
+                xcc.cp.rescan();
+            }
+            _ => xcc.gc.reg_write(self, slot, value),
         }
     }
 
@@ -371,11 +485,6 @@ impl Gpu {
                 slot.name
             );
         }
-    }
-
-    /// Returns the bank that `GRBM_GFX_CNTL` selects.
-    pub fn selector(&self) -> Selector {
-        self.gc.selector()
     }
 
     /// Handles a write to the doorbell BAR, of the guest or of the GPU itself.
@@ -401,7 +510,18 @@ impl Gpu {
             Generation::Gfx12 => navi10_routes_to_cp(index / 2),
         };
         if to_cp {
-            self.cp.doorbell(self, index, value, width);
+            // It reaches the command processors of all XCCs.
+            let mut enabled = false;
+            for xcc in &self.xccs {
+                enabled |= xcc.cp.doorbell(index, value, width);
+            }
+            if !enabled {
+                strict!(
+                    self.strict,
+                    "cp",
+                    "doorbell {index:#x} value {value:#x} while CP_PQ_STATUS.DOORBELL_ENABLE is 0"
+                );
+            }
         } else if !self.ih.doorbell(index, value as u32)
             && !self.sdma.doorbell(self, index, value, width)
         {
@@ -446,25 +566,30 @@ impl Gpu {
         latched.default_page
     }
 
-    /// Assigns a VMID to a process, as scheduler firmware does: page-table roots, VMID-to-PASID
-    /// tables of the interrupt handler.
-    pub fn map_vmid(&self, vmid: u8, pasid: u16, page_table_base: u64) {
-        self.gmc.map_vmid(vmid, page_table_base);
-        self.ih.map_pasid(vmid, pasid);
+    /// Assigns a VMID to a process, as the scheduler firmware of `xcc` does: page-table roots,
+    /// VMID-to-PASID tables.
+    pub fn map_vmid(&self, xcc: u8, vmid: u8, pasid: u16, page_table_base: u64) {
+        let served: Vec<u8> = self.served(xcc).collect();
+        let memory = served.iter().map(|aid| Hub::Mm(*aid));
+        for hub in [Hub::Gfx(xcc)].into_iter().chain(memory) {
+            self.gmc.map_vmid(hub, vmid, page_table_base);
+            self.ih.map_pasid(hub, vmid, pasid);
+        }
         if self.chip.generation == Generation::Gfx9 {
-            athub::map_pasid(self, vmid, pasid);
+            for aid in served {
+                athub::map_pasid(self, aid, vmid, pasid);
+            }
         }
     }
 }
 
 /// Returns the interrupt entry of a translation fault.
 fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
-    let mm_hub = f.hub == Hub::Mm;
     let (client_id, source_id, node_id) = match (generation, f.hub) {
-        (Generation::Gfx9, Hub::Mm) => (client::VMC, source::VM_FAULT, node::AID),
-        (Generation::Gfx9, Hub::Gfx) => (client::UTCL2, source::VM_FAULT, node::XCD0),
-        (Generation::Gfx12, Hub::Mm) => (soc21::VMC, source::VM_FAULT, 0),
-        (Generation::Gfx12, Hub::Gfx) => (soc21::GFX, gfx12::VM_FAULT, 0),
+        (Generation::Gfx9, Hub::Mm(n)) => (client::VMC, source::VM_FAULT, aid_node(n)),
+        (Generation::Gfx9, Hub::Gfx(n)) => (client::UTCL2, source::VM_FAULT, xcc_node(n)),
+        (Generation::Gfx12, Hub::Mm(_)) => (soc21::VMC, source::VM_FAULT, 0),
+        (Generation::Gfx12, Hub::Gfx(_)) => (soc21::GFX, gfx12::VM_FAULT, 0),
     };
     let access = match f.access {
         Access::Read => fault::READ,
@@ -477,8 +602,8 @@ fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
         // Bits 3 and up are "not valid", "not readable", "not writable".
         ring_id: (permission << 3) as u8,
         vmid: f.vmid,
-        mm_hub,
-        node_id: node_id as u8,
+        mm_hub: matches!(f.hub, Hub::Mm(_)),
+        node_id,
         ctx: [
             (f.va >> 12) as u32,
             fault::ADDR_HI.field.put((f.va >> 44) as u32 & 0xf) | access.field.mask,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpu_model::chips::{mi300x, Chip};
 use gpu_model::gpu::{Boot, Gpu, Options};
@@ -261,14 +261,16 @@ fn serve(
         control::serve(path, gpu.clone()).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     let (done, finished) = mpsc::channel();
-    let engine = gpu.clone();
-    std::thread::Builder::new()
-        .name("cp".into())
-        .spawn(move || {
-            engine.cp.run(&engine);
-            let _ = done.send(());
-        })
-        .map_err(|e| e.to_string())?;
+    for n in 0..gpu.xccs.len() {
+        let (engine, done) = (gpu.clone(), done.clone());
+        std::thread::Builder::new()
+            .name(format!("cp{n}"))
+            .spawn(move || {
+                engine.xccs[n].cp.run(&engine);
+                let _ = done.send(());
+            })
+            .map_err(|e| e.to_string())?;
+    }
     let engine = gpu.clone();
     std::thread::Builder::new()
         .name("psp".into())
@@ -297,12 +299,15 @@ fn serve(
         }
         device.disconnect();
     }
-    gpu.cp.stop();
+    gpu.xccs.iter().for_each(|xcc| xcc.cp.stop());
     gpu.sdma.stop();
     gpu.psp.stop();
     gpu.selfring.stop();
     // A shader that never ends must not keep the process alive; process exit ends it.
-    let _ = finished.recv_timeout(Duration::from_secs(2));
+    let end = Instant::now() + Duration::from_secs(2);
+    for _ in &gpu.xccs {
+        let _ = finished.recv_timeout(end.saturating_duration_since(Instant::now()));
+    }
     if let Some(path) = control {
         let _ = std::fs::remove_file(path);
     }

@@ -289,7 +289,12 @@ impl RegisterMap {
 
     /// Returns the register `reg` of instance 0 of `ip`, for accesses by the chip itself.
     pub fn by_id(&self, chip: &Chip, ip: Ip, reg: Reg) -> Option<&Slot> {
-        self.get(chip.base(ip, 0, reg.seg)? + reg.off)
+        self.of(chip, ip, 0, reg)
+    }
+
+    /// Returns the register `reg` of an instance of `ip`, for accesses by the chip itself.
+    pub fn of(&self, chip: &Chip, ip: Ip, instance: u8, reg: Reg) -> Option<&Slot> {
+        self.get(chip.base(ip, instance, reg.seg)? + reg.off)
     }
 
     /// Returns the map as text, one register per line, by address.

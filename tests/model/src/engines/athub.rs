@@ -18,23 +18,24 @@ pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) {
         off if slot.id.seg == 0 && off == STATUS => slot.set(slot.get() & !value),
         off if slot.id.seg == 0 && (FIRST..FIRST + 16).contains(&off) => {
             gpu.store(slot, value);
-            finished(gpu, off - FIRST);
+            finished(gpu, slot.instance, off - FIRST);
         }
         _ => gpu.store(slot, value),
     }
 }
 
-fn finished(gpu: &Gpu, vmid: u32) {
+fn finished(gpu: &Gpu, aid: u8, vmid: u32) {
     let reg = athub::regATC_VMID_PASID_MAPPING_UPDATE_STATUS;
-    if let Some(status) = gpu.regs.by_id(gpu.chip, Ip::Athub, reg) {
+    if let Some(status) = gpu.regs.of(gpu.chip, Ip::Athub, aid, reg) {
         status.set(status.get() | 1 << vmid);
     }
 }
 
-/// Sets the PASID of a VMID, as scheduler firmware does when it assigns the VMID to a process.
-pub fn map_pasid(gpu: &Gpu, vmid: u8, pasid: u16) {
+/// Sets the PASID of a VMID on an AID, as scheduler firmware does when it assigns the VMID to a
+/// process.
+pub fn map_pasid(gpu: &Gpu, aid: u8, vmid: u8, pasid: u16) {
     let reg = athub::regATC_VMID0_PASID_MAPPING.at(u32::from(vmid & 15));
-    if let Some(slot) = gpu.regs.by_id(gpu.chip, Ip::Athub, reg) {
+    if let Some(slot) = gpu.regs.of(gpu.chip, Ip::Athub, aid, reg) {
         slot.set(VALID | u32::from(pasid));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The command processor: HQDs, their doorbells and packets.
+//! The command processor of an XCC: HQDs, their doorbells and packets.
 //!
 //! BAR accesses arrive on the thread that serves the guest and must return at once; their effects
 //! are sent through a mailbox to [`Cp::run`], the engine thread, which owns all queue state
@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`regs`], [`slot`] | register banks; numbering of HQDs |
 //! | [`queue`], [`pointers`] | a mapped queue; its pointers and doorbell |
+//! | [`doorbells`] | doorbells in use, of all XCCs |
 //! | [`lifecycle`], [`save`] | activation and dequeue; MQDs, preempted work |
 //! | [`engine`] | the engine thread: messages, arbitration between queues |
 //! | [`error`] | errors of PM4 packets |
@@ -29,6 +30,7 @@ pub mod aql;
 pub mod atomic;
 pub mod compute;
 pub mod dispatch;
+pub mod doorbells;
 pub mod engine;
 pub mod env;
 pub mod error;
@@ -67,6 +69,7 @@ use crate::regs::{RegId, Selector};
 use crate::strict;
 use dispatch::Pool;
 use engine::Engine;
+use env::XccEnv;
 use regs::Banks;
 use shader::Interpreter;
 use slot::Slot;
@@ -116,6 +119,7 @@ struct Resets {
 
 /// The command processor of one XCC.
 pub struct Cp {
+    xcc: u8,
     generation: Generation,
     mail: Mailbox<Wake>,
     banks: Mutex<Banks>,
@@ -128,9 +132,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cp {
-    /// Returns a command processor in power-on state.
-    pub fn new(generation: Generation, boot: Boot) -> Self {
+    /// Returns the command processor of `xcc` in power-on state.
+    pub fn new(xcc: u8, generation: Generation, boot: Boot) -> Self {
         Self {
+            xcc,
             generation,
             mail: Mailbox::default(),
             banks: Mutex::new(Banks::new(generation, boot)),
@@ -175,9 +180,10 @@ impl Cp {
     fn start_mecs(&self, gpu: &Gpu, value: u32) {
         use gc::{CP_MEC_CNTL__MEC_ME1_HALT as ME1, CP_MEC_CNTL__MEC_ME2_HALT as ME2};
         let starts = [ME1, ME2].map(|halt| !halt.is_set(value));
-        let missing = if !gpu.firmware.loaded(Fw::Mec1) || !gpu.firmware.loaded(Fw::Mec1Jt) {
+        let loaded = |fw: fn(u8) -> Fw| gpu.firmware.loaded(fw(self.xcc));
+        let missing = if !loaded(Fw::Mec1) || !loaded(Fw::Mec1Jt) {
             Some("their firmware is not loaded")
-        } else if !gpu.rlc_runs() {
+        } else if !gpu.rlc_runs(self.xcc) {
             Some("the RLC does not run")
         } else {
             None
@@ -207,9 +213,13 @@ impl Cp {
         self.mail.send(Wake::Rescan);
     }
 
-    /// Handles a doorbell outside the SDMA/IH/VCN window.
-    pub fn doorbell(&self, _: &Gpu, index: u32, value: u64, width: u8) {
-        self.mail.send(Wake::Doorbell(index, value, width));
+    /// Handles a doorbell outside the SDMA/IH/VCN window. Returns false if doorbells are disabled.
+    pub fn doorbell(&self, index: u32, value: u64, width: u8) -> bool {
+        let enabled = lock(&self.banks).doorbells_enabled();
+        if enabled {
+            self.mail.send(Wake::Doorbell(index, value, width));
+        }
+        enabled
     }
 
     /// Resets to power-on state. Returns once nothing of the old state runs any more.
@@ -234,14 +244,18 @@ impl Cp {
 
     /// Runs the engine thread; returns after [`stop`](Self::stop).
     pub fn run(&self, gpu: &Gpu) {
+        let Some(xcc) = gpu.xcc(self.xcc) else {
+            return;
+        };
+        let env = &XccEnv { gpu, xcc };
         let pool = Pool::default();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         lock(&self.resets).running = true;
         std::thread::scope(|scope| {
             for _ in 0..cores.min(WORKERS) {
-                scope.spawn(|| pool.work(gpu, &Interpreter, &self.mail));
+                scope.spawn(|| pool.work(env, &Interpreter, &self.mail));
             }
-            let mut engine = Engine::new(gpu, &self.banks, &self.mail, &pool);
+            let mut engine = Engine::new(env, &self.banks, &self.mail, &pool);
             engine.run(&|| {
                 lock(&self.resets).done += 1;
                 self.reset_done.notify_all();

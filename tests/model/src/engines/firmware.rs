@@ -6,11 +6,13 @@
 //! nothing. The PSP reports what it has loaded ([`Firmware::put`]); where an engine has a microcode
 //! port, a driver may write it there. On a warm card everything is loaded.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gpu_regs::gc_9_4_3 as gc;
 
 use super::gmc::Hub;
+use super::sdma::layout::PER_AID;
+use crate::chips::Chip;
 use crate::gpu::Gpu;
 use crate::regs::Ip;
 use crate::{event, strict};
@@ -18,23 +20,39 @@ use crate::{event, strict};
 /// A piece of firmware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fw {
-    /// RLC.
-    Rlc,
-    /// Both compute MEs.
-    Mec1,
+    /// RLC of XCC n.
+    Rlc(u8),
+    /// Both compute MEs of XCC n.
+    Mec1(u8),
     /// Their jump table.
-    Mec1Jt,
+    Mec1Jt(u8),
     /// SDMA engine n.
     Sdma(u8),
 }
 
 impl Fw {
-    fn bit(self) -> u32 {
+    fn bit(self) -> u64 {
+        let (first, n) = match self {
+            Self::Rlc(n) => (0, n),
+            Self::Mec1(n) => (8, n),
+            Self::Mec1Jt(n) => (16, n),
+            Self::Sdma(n) => (32, n),
+        };
+        1u64.checked_shl(first + u32::from(n)).unwrap_or(0)
+    }
+
+    /// Returns the same piece on engines that the PSP loads together with this one: those of all
+    /// XCCs, or at the same place on all AIDs.
+    pub fn everywhere(self, chip: &Chip) -> Vec<Self> {
+        let on_xccs = |fw: fn(u8) -> Self| (0..chip.span(Ip::Gc)).map(fw).collect();
         match self {
-            Self::Rlc => 1,
-            Self::Mec1 => 2,
-            Self::Mec1Jt => 4,
-            Self::Sdma(n) => 0x100u32.checked_shl(n.into()).unwrap_or(0),
+            Self::Rlc(_) => on_xccs(Self::Rlc),
+            Self::Mec1(_) => on_xccs(Self::Mec1),
+            Self::Mec1Jt(_) => on_xccs(Self::Mec1Jt),
+            Self::Sdma(n) => (n..chip.span(Ip::Sdma))
+                .step_by(PER_AID.into())
+                .map(Self::Sdma)
+                .collect(),
         }
     }
 }
@@ -42,7 +60,7 @@ impl Fw {
 /// Load state of all firmware.
 #[derive(Default)]
 pub struct Firmware {
-    loaded: AtomicU32,
+    loaded: AtomicU64,
     /// Dwords written to a port since its address was last written.
     written: [AtomicU32; PORTS],
 }
@@ -50,23 +68,33 @@ pub struct Firmware {
 /// A microcode port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
-    /// `RLC_GPM_UCODE_*`.
-    Rlc,
-    /// `CP_MEC_ME1_UCODE_*`: the jump table; the code itself is fetched from `CP_CPC_IC_BASE`.
-    Mec1,
+    /// `RLC_GPM_UCODE_*` of XCC n.
+    Rlc(u8),
+    /// `CP_MEC_ME1_UCODE_*` of XCC n: the jump table; the code itself is fetched from
+    /// `CP_CPC_IC_BASE`.
+    Mec1(u8),
     /// `SDMA_UCODE_*` of engine n.
     Sdma(u8),
 }
 
-/// Ports of the graphics core, and of 16 SDMA engines.
-const PORTS: usize = 2 + 16;
+/// Ports of 8 XCCs, and of 16 SDMA engines.
+const PORTS: usize = 2 * 8 + 16;
 
 impl Port {
+    /// Returns the same port of another XCC.
+    pub fn on(self, xcc: u8) -> Self {
+        match self {
+            Self::Rlc(_) => Self::Rlc(xcc),
+            Self::Mec1(_) => Self::Mec1(xcc),
+            Self::Sdma(n) => Self::Sdma(n),
+        }
+    }
+
     fn index(self) -> usize {
         match self {
-            Self::Rlc => 0,
-            Self::Mec1 => 1,
-            Self::Sdma(n) => 2 + usize::from(n) % 16,
+            Self::Rlc(n) => usize::from(n) % 8,
+            Self::Mec1(n) => 8 + usize::from(n) % 8,
+            Self::Sdma(n) => 16 + usize::from(n) % 16,
         }
     }
 }
@@ -116,22 +144,22 @@ impl Firmware {
             "port={port:?} dwords={dwords}"
         );
         match port {
-            Port::Rlc => self.put(Fw::Rlc),
+            Port::Rlc(n) => self.put(Fw::Rlc(n)),
             Port::Sdma(n) => self.put(Fw::Sdma(n)),
-            Port::Mec1 => {
-                self.put(Fw::Mec1Jt);
-                if code_in_memory(gpu) {
-                    self.put(Fw::Mec1);
+            Port::Mec1(n) => {
+                self.put(Fw::Mec1Jt(n));
+                if code_in_memory(gpu, n) {
+                    self.put(Fw::Mec1(n));
                 }
             }
         }
     }
 }
 
-/// Returns whether `CP_CPC_IC_BASE` points to memory that the MEs can fetch from.
-fn code_in_memory(gpu: &Gpu) -> bool {
+/// Returns whether `CP_CPC_IC_BASE` of an XCC points to memory that the MEs can fetch from.
+fn code_in_memory(gpu: &Gpu, xcc: u8) -> bool {
     let get = |reg| {
-        let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, reg);
+        let slot = gpu.regs.of(gpu.chip, Ip::Gc, xcc, reg);
         slot.map_or(0, |slot| slot.get())
     };
     let lo = get(gc::regCP_CPC_IC_BASE_LO) & gc::CP_CPC_IC_BASE_LO__IC_BASE_LO.mask;
@@ -139,7 +167,7 @@ fn code_in_memory(gpu: &Gpu) -> bool {
     let vmid = gc::CP_CPC_IC_BASE_CNTL__VMID.get(get(gc::regCP_CPC_IC_BASE_CNTL)) as u8;
     let base = rkfd_abi::bits::join(lo, hi);
     let mut page = [0; 0x1000];
-    match gpu.gmc.vm_read(Hub::Gfx, vmid, base, &mut page) {
+    match gpu.gmc.vm_read(Hub::Gfx(xcc), vmid, base, &mut page) {
         Ok(()) if page.iter().any(|byte| *byte != 0) => true,
         Ok(()) => {
             strict!(
@@ -163,8 +191,8 @@ fn code_in_memory(gpu: &Gpu) -> bool {
 /// Returns whether the engine behind a port is not halted.
 fn runs(gpu: &Gpu, port: Port) -> bool {
     match port {
-        Port::Rlc => gpu.rlc_runs(),
-        Port::Mec1 => gpu.cp.mec_runs(),
+        Port::Rlc(n) => gpu.rlc_runs(n),
+        Port::Mec1(n) => gpu.xcc(n).is_some_and(|xcc| xcc.cp.mec_runs()),
         Port::Sdma(n) => gpu.sdma.runs(n),
     }
 }
@@ -176,7 +204,9 @@ mod tests {
     #[test]
     fn parts_are_identified() {
         let firmware = Firmware::default();
-        let all = [Fw::Rlc, Fw::Mec1, Fw::Mec1Jt, Fw::Sdma(0), Fw::Sdma(15)];
+        let of_xcc = [0, 7].map(|n| [Fw::Rlc(n), Fw::Mec1(n), Fw::Mec1Jt(n)]);
+        let sdma = [Fw::Sdma(0), Fw::Sdma(15)];
+        let all: Vec<_> = of_xcc.concat().into_iter().chain(sdma).collect();
         for (n, fw) in all.iter().enumerate() {
             assert!(!firmware.loaded(*fw));
             firmware.put(*fw);

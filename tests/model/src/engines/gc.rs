@@ -30,7 +30,7 @@ struct Ids {
     inactive: Field,
     /// `GRBM_SOFT_RESET`; gfx12 only.
     soft_reset: Option<RegId>,
-    /// Microcode ports, address and data; gfx9 only.
+    /// Microcode ports of XCC 0, address and data; gfx9 only.
     ports: &'static [(RegId, RegId, Port)],
     rlc_cntl: Reg,
 }
@@ -75,12 +75,12 @@ static GFX9: Ids = ids!(
         (
             id(gc::regRLC_GPM_UCODE_ADDR),
             id(gc::regRLC_GPM_UCODE_DATA),
-            Port::Rlc
+            Port::Rlc(0)
         ),
         (
             id(gc::regCP_MEC_ME1_UCODE_ADDR),
             id(gc::regCP_MEC_ME1_UCODE_DATA),
-            Port::Mec1
+            Port::Mec1(0)
         ),
     ]
 );
@@ -174,18 +174,20 @@ struct State {
     clock: u64,
 }
 
-/// State of the graphics core.
+/// State of the graphics core of an XCC.
 pub struct Gc {
+    xcc: u8,
     ids: &'static Ids,
     info: GcInfo,
     state: Mutex<State>,
 }
 
 impl Gc {
-    /// Returns the power-on state.
-    pub fn new(chip: &Chip) -> Self {
+    /// Returns the power-on state of `xcc`.
+    pub fn new(xcc: u8, chip: &Chip) -> Self {
         let ids = Ids::of(chip.generation);
         Self {
+            xcc,
             ids,
             info: chip.gc,
             state: Mutex::new(Self::power_on(ids, &chip.gc)),
@@ -215,7 +217,7 @@ impl Gc {
 
     /// Returns whether the RLC is enabled.
     pub fn rlc_enabled(&self, gpu: &Gpu) -> bool {
-        let slot = gpu.regs.by_id(gpu.chip, Ip::Gc, self.ids.rlc_cntl);
+        let slot = gpu.regs.of(gpu.chip, Ip::Gc, self.xcc, self.ids.rlc_cntl);
         slot.is_some_and(|slot| gc::RLC_CNTL__RLC_ENABLE_F32.is_set(slot.get()))
     }
 
@@ -335,7 +337,7 @@ impl Gc {
             Role::GfxIndex => state.gfx_index = value,
             Role::SafeMode => {
                 drop(state);
-                if gpu.rlc_runs() {
+                if gpu.rlc_runs(self.xcc) {
                     // Completes at once: the command bit reads 0, the rest is kept.
                     slot.set(value & !gc::RLC_SAFE_MODE__CMD.mask);
                     return;
@@ -351,11 +353,11 @@ impl Gc {
             Role::PortAddress(port) => {
                 drop(state);
                 slot.set(value);
-                gpu.firmware.port_address(gpu, port);
+                gpu.firmware.port_address(gpu, port.on(self.xcc));
             }
             Role::PortData(port) => {
                 drop(state);
-                gpu.firmware.port_data(gpu, port);
+                gpu.firmware.port_data(gpu, port.on(self.xcc));
             }
             Role::SoftReset => {
                 let engines = [

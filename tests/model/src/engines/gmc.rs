@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Memory controller and GPUVM: every memory access of an engine is translated by one of two hubs,
-//! for a VMID.
+//! Memory controller and GPUVM: every memory access of an engine is translated by a hub, for a
+//! VMID. Each XCC has a graphics hub, each AID a memory hub.
 //!
 //! * VMID 0 is the memory controller's own address space: addresses inside the system aperture go
 //!   unmapped to VRAM or AGP, the others through context 0 (the GART).
@@ -22,20 +22,47 @@ use crate::chips::Chip;
 use crate::dma::GuestMemory;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::log::Strict;
-use crate::regs::RegId;
+use crate::regs::{Ip, RegId};
 use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
 use hub::HubRegs;
 use tlb::{Entry, Tlb};
 
-/// The two translation hubs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A translation hub, with its instance.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hub {
-    /// Graphics hub: command processor, shaders; on gfx12 SDMA too.
-    Gfx,
-    /// Memory hub: everything else; SDMA of gfx9, interrupt handler.
-    Mm,
+    /// Graphics hub of an XCC: command processor, shaders; on gfx12 SDMA too.
+    Gfx(u8),
+    /// Memory hub of an AID: everything else; SDMA of gfx9, on AID 0 the interrupt handler.
+    Mm(u8),
+}
+
+impl Hub {
+    /// Memory hub of the card's common engines: PSP and interrupt handler.
+    pub const MM: Self = Self::Mm(0);
+
+    /// Returns the block that contains the hub's registers, and its instance.
+    pub const fn block(self) -> (Ip, u8) {
+        match self {
+            Self::Gfx(n) => (Ip::Gc, n),
+            Self::Mm(n) => (Ip::Mmhub, n),
+        }
+    }
+}
+
+/// Kind of hub, followed by the instance if that is not 0.
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, n) = match self {
+            Self::Gfx(n) => ("Gfx", n),
+            Self::Mm(n) => ("Mm", n),
+        };
+        match n {
+            0 => f.write_str(name),
+            n => write!(f, "{name}{n}"),
+        }
+    }
 }
 
 /// Access type.
@@ -117,14 +144,15 @@ pub struct Pa {
     pub left: u64,
 }
 
-/// Both hubs, their registers and TLBs.
+/// All hubs, their registers and TLBs.
 pub struct Gmc {
     strict: Arc<Strict>,
     trace: Arc<Trace>,
     vram: Arc<Vram>,
     dma: Arc<GuestMemory>,
     selfring: Arc<SelfRing>,
-    hubs: [HubState; 2],
+    gfx: Vec<HubState>,
+    mm: Vec<HubState>,
 }
 
 struct HubState {
@@ -133,7 +161,7 @@ struct HubState {
 }
 
 impl Gmc {
-    /// Returns both hubs in power-on state.
+    /// Returns the hubs of `chip` in power-on state.
     pub fn new(
         strict: Arc<Strict>,
         trace: Arc<Trace>,
@@ -142,27 +170,35 @@ impl Gmc {
         selfring: Arc<SelfRing>,
         chip: &Chip,
     ) -> Self {
-        let hubs = [Hub::Gfx, Hub::Mm].map(|hub| HubState {
-            regs: HubRegs::new(chip, hub, vram.len()),
-            tlb: Tlb::default(),
-        });
+        let hubs = |ip, hub: fn(u8) -> Hub| {
+            let state = |n| HubState {
+                regs: HubRegs::new(chip, hub(n), vram.len()),
+                tlb: Tlb::default(),
+            };
+            (0..chip.span(ip)).map(state).collect()
+        };
+        let (gfx, mm) = (hubs(Ip::Gc, Hub::Gfx), hubs(Ip::Mmhub, Hub::Mm));
         Self {
             strict,
             trace,
             vram,
             dma,
             selfring,
-            hubs,
+            gfx,
+            mm,
         }
     }
 
     fn hub(&self, hub: Hub) -> &HubState {
-        &self.hubs[hub as usize]
+        match hub {
+            Hub::Gfx(n) => &self.gfx[usize::from(n)],
+            Hub::Mm(n) => &self.mm[usize::from(n)],
+        }
     }
 
     /// Resets to power-on state.
     pub fn reset(&self) {
-        for hub in &self.hubs {
+        for hub in self.gfx.iter().chain(&self.mm) {
             hub.regs.reset();
             hub.tlb.drop_all();
         }
@@ -197,13 +233,12 @@ impl Gmc {
         }
     }
 
-    /// Assigns a VMID to a process, as scheduler firmware does: sets the page-table root in both
-    /// hubs, and flushes the former owner's TLB entries.
-    pub fn map_vmid(&self, vmid: u8, page_table_base: u64) {
-        for hub in &self.hubs {
-            hub.regs.set_root(vmid, page_table_base);
-            hub.tlb.drop_vmid(vmid);
-        }
+    /// Assigns a VMID of a hub to a process, as scheduler firmware does: sets the page-table root,
+    /// and flushes the former owner's TLB entries.
+    pub fn map_vmid(&self, hub: Hub, vmid: u8, page_table_base: u64) {
+        let state = self.hub(hub);
+        state.regs.set_root(vmid, page_table_base);
+        state.tlb.drop_vmid(vmid);
     }
 
     /// Returns the page-table root of a VMID.

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use gpu_regs::{osssys_4_4_2 as regs, osssys_7_0_0 as regs12};
 
-use crate::chips::Generation;
+use rkfd_abi::ih::node;
+
+use crate::chips::{Generation, XCCS_PER_AID};
 use crate::engines::gmc::{Gmc, Hub};
 use crate::event;
 use crate::knobs::Knobs;
@@ -39,12 +41,10 @@ struct Ids {
     lut_index: Option<u32>,
     /// `MC_SPACE` of a bus address.
     bus_space: u32,
-    /// LUT of the first XCC.
-    xcc0: u32,
 }
 
 macro_rules! ids {
-    ($regs:ident, $lut_index:expr, $bus_space:literal, $xcc0:literal) => {
+    ($regs:ident, $lut_index:expr, $bus_space:literal) => {
         Ids {
             cntl: $regs::regIH_RB_CNTL.off,
             base: $regs::regIH_RB_BASE.off,
@@ -61,13 +61,12 @@ macro_rules! ids {
             last_lut: $regs::regIH_VMID_15_LUT_MM.off,
             lut_index: $lut_index,
             bus_space: $bus_space,
-            xcc0: $xcc0,
         }
     };
 }
 
-static GFX9: Ids = ids!(regs, Some(regs::regIH_VMID_LUT_INDEX.off), 1, 1);
-static GFX12: Ids = ids!(regs12, None, 2, 0);
+static GFX9: Ids = ids!(regs, Some(regs::regIH_VMID_LUT_INDEX.off), 1);
+static GFX12: Ids = ids!(regs12, None, 2);
 
 const RB_ENABLE: u32 = regs::IH_RB_CNTL__RB_ENABLE.mask;
 const WPTR_WRITEBACK_ENABLE: u32 = regs::IH_RB_CNTL__WPTR_WRITEBACK_ENABLE.mask;
@@ -79,6 +78,21 @@ const RB_OVERFLOW: u32 = regs::IH_RB_WPTR__RB_OVERFLOW.mask;
 
 /// Bytes of an entry.
 const ENTRY: u32 = rkfd_abi::ih::ENTRY_SIZE as u32;
+
+/// Returns the node id of an AID.
+pub fn aid_node(aid: u8) -> u8 {
+    (node::PER_AID * u32::from(aid) + node::AID) as u8
+}
+
+/// Returns the node id of an XCC of gfx9.
+pub fn xcc_node(xcc: u8) -> u8 {
+    let within = if xcc % XCCS_PER_AID == 0 {
+        node::XCD0
+    } else {
+        node::XCD1
+    };
+    aid_node(xcc / XCCS_PER_AID) + within as u8
+}
 
 /// An interrupt entry. Time stamp and PASID are added when it is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -201,13 +215,18 @@ impl Ih {
         (state.entries, state.messages)
     }
 
-    /// Sets the PASID of a VMID, as scheduler firmware does when it assigns the VMID to a process.
-    pub fn map_pasid(&self, vmid: u8, pasid: u16) {
-        let mut state = self.lock();
-        let (ids, vmid) = (self.ids, u32::from(vmid));
-        // Index 0 is the AID.
-        state.luts.insert((ids.xcc0, ids.lut + vmid), pasid);
-        state.luts.insert((0, ids.lut_mm + vmid), pasid);
+    /// Sets the PASID of a VMID of a hub, as scheduler firmware does when it assigns the VMID to a
+    /// process.
+    pub fn map_pasid(&self, hub: Hub, vmid: u8, pasid: u16) {
+        let ids = self.ids;
+        let (node, lut) = match hub {
+            Hub::Gfx(n) => (xcc_node(n), ids.lut),
+            Hub::Mm(n) => (aid_node(n), ids.lut_mm),
+        };
+        // The LUTs of all nodes are selected by their ids.
+        let index = ids.lut_index.map_or(0, |_| node.into());
+        let reg = lut + u32::from(vmid);
+        self.lock().luts.insert((index, reg), pasid);
     }
 
     /// Handles a register read.
@@ -407,7 +426,7 @@ impl Ih {
     fn store(&self, cntl: u32, addr: u64, data: &[u8]) -> bool {
         let ok = match regs::IH_RB_CNTL__MC_SPACE.get(cntl) {
             space if space == self.ids.bus_space => self.dma.write(addr, data).is_ok(),
-            4 => self.gmc.vm_write(Hub::Mm, 0, addr, data).is_ok(),
+            4 => self.gmc.vm_write(Hub::MM, 0, addr, data).is_ok(),
             space => {
                 strict!(self.strict, "ih", "MC_SPACE {space} in RB_CNTL {cntl:#x}");
                 return false;

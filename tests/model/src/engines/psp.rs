@@ -413,7 +413,7 @@ fn dword(bytes: &[u8], at: usize) -> u32 {
 /// Executes the frame at `addr`: command buffer, response, fence.
 fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
     let mut bytes = [0; frame::SIZE];
-    gpu.gmc.vm_read(Hub::Mm, 0, addr, &mut bytes)?;
+    gpu.gmc.vm_read(Hub::MM, 0, addr, &mut bytes)?;
     let buffer = join(
         dword(&bytes, frame::CMD_BUF_ADDR_LO),
         dword(&bytes, frame::CMD_BUF_ADDR_HI),
@@ -436,18 +436,18 @@ fn frame_at(gpu: &Gpu, os: &mut Os, addr: u64) -> Result<(), VmFault> {
         return Ok(());
     }
     let mut command = Command([0; cmd_buf::SIZE]);
-    gpu.gmc.vm_read(Hub::Mm, 0, buffer, &mut command.0)?;
+    gpu.gmc.vm_read(Hub::MM, 0, buffer, &mut command.0)?;
     let reply = match gpu.knobs.psp_error.reach() {
         true => Reply::status(status::tee::GENERIC),
         false => answer(gpu, os, &command),
     };
     gpu.gmc
-        .vm_write(Hub::Mm, 0, buffer + cmd_buf::RESP as u64, &reply.bytes())?;
+        .vm_write(Hub::MM, 0, buffer + cmd_buf::RESP as u64, &reply.bytes())?;
     if gpu.knobs.psp_no_fence.reach() {
         return Ok(());
     }
     gpu.gmc
-        .write32(Hub::Mm, 0, fence, dword(&bytes, frame::FENCE_VALUE))
+        .write32(Hub::MM, 0, fence, dword(&bytes, frame::FENCE_VALUE))
 }
 
 /// Validates the fields common to all commands, and executes the command.

@@ -162,6 +162,11 @@ impl Sdma {
         }
     }
 
+    /// Returns the layout of the engines' version.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
     /// Returns the number of engines.
     pub fn count(&self) -> usize {
         self.engines.len()

@@ -156,8 +156,8 @@ fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
 fn unit(generation: Generation, ip: Ip, reg: Reg) -> Unit {
     let hub = |hub| Layout::of(generation, hub).covers(reg.into());
     match ip {
-        Ip::Gc if hub(Hub::Gfx) => Unit::GfxHub,
-        Ip::Mmhub if hub(Hub::Mm) => Unit::MmHub,
+        Ip::Gc if hub(Hub::Gfx(0)) => Unit::GfxHub,
+        Ip::Mmhub if hub(Hub::Mm(0)) => Unit::MmHub,
         Ip::Gc | Ip::Smuio if gc_engine::handles(generation, ip, reg.into()) => Unit::Gc,
         Ip::Nbif => Unit::Nbio,
         Ip::Hdp => Unit::Hdp,

@@ -67,20 +67,24 @@ pub fn addr(ip: Ip, reg: Reg) -> u32 {
     CHIP.base(ip, 0, reg.seg).unwrap() + reg.off
 }
 
+/// Returns the dword address of a hub register, given by its GC constant.
+fn hub_addr(gpu: &Gpu, hub: Hub, reg: Reg) -> u32 {
+    let reg = match hub {
+        Hub::Gfx(_) => reg,
+        Hub::Mm(_) => reg.at(0x340),
+    };
+    let (ip, instance) = hub.block();
+    gpu.chip.base(ip, instance, reg.seg).unwrap() + reg.off
+}
+
 /// Writes a hub register, given by its GC constant.
 pub fn hub_write(gpu: &Gpu, hub: Hub, reg: Reg, value: u32) {
-    match hub {
-        Hub::Gfx => gpu.reg_write(addr(Ip::Gc, reg), value),
-        Hub::Mm => gpu.reg_write(addr(Ip::Mmhub, reg.at(0x340)), value),
-    }
+    gpu.reg_write(hub_addr(gpu, hub, reg), value);
 }
 
 /// Reads a hub register, given by its GC constant.
 pub fn hub_read(gpu: &Gpu, hub: Hub, reg: Reg) -> u32 {
-    match hub {
-        Hub::Gfx => gpu.reg_read(addr(Ip::Gc, reg)),
-        Hub::Mm => gpu.reg_read(addr(Ip::Mmhub, reg.at(0x340))),
-    }
+    gpu.reg_read(hub_addr(gpu, hub, reg))
 }
 
 /// Maps the BAR to VRAM in the HDP and enables its flush.
@@ -95,7 +99,7 @@ pub fn init_hdp(gpu: &Gpu) {
 
 /// Enables the L1 TLB and the system aperture over VRAM in both hubs.
 pub fn open_aperture(gpu: &Gpu) {
-    for hub in [Hub::Gfx, Hub::Mm] {
+    for hub in [Hub::Gfx(0), Hub::Mm(0)] {
         let top = FB + VRAM - 1;
         hub_write(
             gpu,

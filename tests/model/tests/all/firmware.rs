@@ -44,8 +44,8 @@ fn cold_card_is_halted_without_firmware() {
     let gpu = cold();
     assert_eq!(read(&gpu, gc::regCP_MEC_CNTL), 0x5000_0000);
     assert_eq!(gpu.reg_read(addr(Ip::Sdma, sdma::regSDMA_F32_CNTL)), 1);
-    assert!(!gpu.firmware.loaded(Fw::Rlc) && !gpu.firmware.loaded(Fw::Sdma(3)));
-    assert!(!gpu.cp.mec_runs() && !gpu.sdma.runs(0) && !gpu.rlc_runs());
+    assert!(!gpu.firmware.loaded(Fw::Rlc(0)) && !gpu.firmware.loaded(Fw::Sdma(3)));
+    assert!(!gpu.xccs[0].cp.mec_runs() && !gpu.sdma.runs(0) && !gpu.rlc_runs(0));
     assert_eq!(gpu.strict.lines(), [""; 0]);
 }
 
@@ -55,21 +55,21 @@ fn engines_do_not_run_without_firmware() {
     assert!(!safe_mode(&gpu));
     assert!(gpu.strict.lines()[0].contains("does not respond"));
     write(&gpu, gc::regCP_MEC_CNTL, 0);
-    assert!(!gpu.cp.mec_runs());
+    assert!(!gpu.xccs[0].cp.mec_runs());
     assert!(gpu.strict.lines()[1].contains("firmware is not loaded"));
     gpu.reg_write(addr(Ip::Sdma, sdma::regSDMA_F32_CNTL), 0);
     assert!(!gpu.sdma.runs(0));
     assert!(gpu.strict.lines()[2].contains("firmware is not loaded"));
     // Too late: the engines have to be restarted.
-    for fw in [Fw::Rlc, Fw::Mec1, Fw::Mec1Jt, Fw::Sdma(0)] {
+    for fw in [Fw::Rlc(0), Fw::Mec1(0), Fw::Mec1Jt(0), Fw::Sdma(0)] {
         gpu.firmware.put(fw);
     }
-    assert!(!gpu.cp.mec_runs() && !gpu.sdma.runs(0));
+    assert!(!gpu.xccs[0].cp.mec_runs() && !gpu.sdma.runs(0));
     write(&gpu, gc::regCP_MEC_CNTL, 0x5000_0000);
     write(&gpu, gc::regCP_MEC_CNTL, 0);
     gpu.reg_write(addr(Ip::Sdma, sdma::regSDMA_F32_CNTL), 1);
     gpu.reg_write(addr(Ip::Sdma, sdma::regSDMA_F32_CNTL), 0);
-    assert!(gpu.cp.mec_runs() && gpu.sdma.runs(0) && !gpu.sdma.runs(1));
+    assert!(gpu.xccs[0].cp.mec_runs() && gpu.sdma.runs(0) && !gpu.sdma.runs(1));
     assert!(safe_mode(&gpu));
     assert_eq!(gpu.strict.unexpected(), 3);
 }
@@ -88,7 +88,7 @@ fn ucode_ports_load_firmware() {
     let [address, data] = port.map(|reg| addr(Ip::Gc, reg));
     load(&gpu, address, data, 0xbb);
     write(&gpu, gc::regCP_MEC_CNTL, 0);
-    assert!(gpu.cp.mec_runs());
+    assert!(gpu.xccs[0].cp.mec_runs());
     assert_eq!(gpu.reg_read(address), 0xbb);
     let [address, data, control] = [
         sdma::regSDMA_UCODE_ADDR,
@@ -116,7 +116,7 @@ fn code_must_be_at_its_base_address() {
     let [address, data] = port.map(|reg| addr(Ip::Gc, reg));
     load(&gpu, address, data, 0xbb);
     assert!(gpu.strict.lines()[0].contains("no code there"));
-    assert!(!gpu.firmware.loaded(Fw::Mec1) && gpu.firmware.loaded(Fw::Mec1Jt));
+    assert!(!gpu.firmware.loaded(Fw::Mec1(0)) && gpu.firmware.loaded(Fw::Mec1Jt(0)));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn resets_drop_firmware_and_state() {
     let gpu = cold();
     let scratch = gc::regSCRATCH_REG0;
     let prepare = || {
-        gpu.firmware.put(Fw::Mec1);
+        gpu.firmware.put(Fw::Mec1(0));
         gpu.vram.write(0x1000, &[7; 4]).unwrap();
         write(&gpu, scratch, 1);
     };
@@ -137,7 +137,7 @@ fn resets_drop_firmware_and_state() {
         gpu.reset(kind);
         assert_eq!(read(&gpu, scratch), 0, "{kind:?}");
         assert_eq!(gpu.vram.load32(0x1000), Ok(kept), "{kind:?}");
-        assert!(!gpu.firmware.loaded(Fw::Mec1), "{kind:?}");
+        assert!(!gpu.firmware.loaded(Fw::Mec1(0)), "{kind:?}");
         assert_eq!(read(&gpu, gc::regCP_MEC_CNTL), 0x5000_0000);
         assert_eq!(gpu.take_config_lost(), kind == Reset::Mode1);
     }
@@ -147,13 +147,13 @@ fn resets_drop_firmware_and_state() {
 #[test]
 fn mode_1_makes_warm_card_cold() {
     let gpu = gpu();
-    assert!(gpu.cp.mec_runs() && gpu.sdma.runs(3) && safe_mode(&gpu));
+    assert!(gpu.xccs[0].cp.mec_runs() && gpu.sdma.runs(3) && safe_mode(&gpu));
     gpu.reset(Reset::Flr);
-    assert!(gpu.is_warm() && gpu.cp.mec_runs() && gpu.sdma.runs(3));
+    assert!(gpu.is_warm() && gpu.xccs[0].cp.mec_runs() && gpu.sdma.runs(3));
     gpu.reset(Reset::Mode1);
-    assert!(!gpu.is_warm() && !gpu.cp.mec_runs() && !gpu.sdma.runs(3));
+    assert!(!gpu.is_warm() && !gpu.xccs[0].cp.mec_runs() && !gpu.sdma.runs(3));
     gpu.reset(Reset::Flr);
     assert!(!gpu.is_warm());
     gpu.reset(Reset::PowerOn);
-    assert!(gpu.is_warm() && gpu.cp.mec_runs());
+    assert!(gpu.is_warm() && gpu.xccs[0].cp.mec_runs());
 }

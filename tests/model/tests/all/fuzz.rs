@@ -97,21 +97,21 @@ fn random_page_tables() {
             gpu.dma.write(at, &entry.to_le_bytes()).unwrap();
         }
         let root = (random.next() & 0x3000) | random.next() & 3;
-        enable_context(&gpu, Hub::Gfx, 1, depth, block, root);
-        gpu.gmc.invalidate(Hub::Gfx, 2);
+        enable_context(&gpu, Hub::Gfx(0), 1, depth, block, root);
+        gpu.gmc.invalidate(Hub::Gfx(0), 2);
         for _ in 0..16 {
             let va = random.odd();
             let access = [Access::Read, Access::Write, Access::Execute, Access::Atomic]
                 [random.next() as usize % 4];
-            reached += u32::from(gpu.gmc.translate(Hub::Gfx, 1, va, access).is_ok());
+            reached += u32::from(gpu.gmc.translate(Hub::Gfx(0), 1, va, access).is_ok());
             let mut buf = [0; 64];
-            if let Err(fault) = gpu.gmc.vm_read(Hub::Gfx, 1, va, &mut buf) {
+            if let Err(fault) = gpu.gmc.vm_read(Hub::Gfx(0), 1, va, &mut buf) {
                 gpu.raise_fault(&fault, round as u16);
             }
-            let _ = gpu.gmc.vm_atomic(Hub::Gfx, 1, va, 8, &mut |v| v);
+            let _ = gpu.gmc.vm_atomic(Hub::Gfx(0), 1, va, 8, &mut |v| v);
             let _ = gpu
                 .gmc
-                .vm_write(Hub::Gfx, 0, FB + va % (2 * VRAM), &buf[..1]);
+                .vm_write(Hub::Gfx(0), 0, FB + va % (2 * VRAM), &buf[..1]);
         }
     }
     assert!(reached > 100, "only {reached} translations succeeded");

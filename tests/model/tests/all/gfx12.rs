@@ -72,7 +72,7 @@ fn map(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
 }
 
 fn target(gpu: &Gpu, vmid: u8, va: u64, access: Access) -> Result<Target, FaultKind> {
-    let pa = gpu.gmc.translate(Hub::Gfx, vmid, va, access);
+    let pa = gpu.gmc.translate(Hub::Gfx(0), vmid, va, access);
     pa.map(|pa| pa.target).map_err(|f| f.kind)
 }
 
@@ -118,7 +118,7 @@ fn leaf_at_every_level() {
     );
     let system = 0x40_0000_0000 | V | S | C | R | W | P;
     put(&gpu, TABLES + 0x1000, VA >> 30 & 0x1ff, system);
-    gpu.gmc.invalidate(Hub::Gfx, 1 << 9);
+    gpu.gmc.invalidate(Hub::Gfx(0), 1 << 9);
     assert_eq!(
         target(&gpu, 9, VA, Access::Write),
         Ok(Target::System(0x40_0000_0000 + (VA & 0x3fff_ffff)))
@@ -237,7 +237,7 @@ fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
 fn interrupts_carry_pasid_of_vmid() {
     let gpu = gpu();
     interrupt_ring(&gpu);
-    gpu.map_vmid(8, 0x1234, 0);
+    gpu.map_vmid(0, 8, 0x1234, 0);
     let lut = read(&gpu, Ip::Osssys, oss::regIH_VMID_0_LUT.at(8));
     assert_eq!(lut, 0x1234);
     gpu.ih.post(Entry {
@@ -267,7 +267,7 @@ fn interrupts_carry_pasid_of_vmid() {
 fn fault_client_is_that_of_the_hub() {
     let gpu = gpu();
     interrupt_ring(&gpu);
-    gpu.map_vmid(9, 0x77, TABLES | V);
+    gpu.map_vmid(0, 9, 0x77, TABLES | V);
     enable(&gpu, 9, TABLES | V);
     let fault = |hub| VmFault {
         hub,
@@ -276,7 +276,7 @@ fn fault_client_is_that_of_the_hub() {
         access: Access::Write,
         kind: FaultKind::NotPresent,
     };
-    assert!(gpu.raise_fault(&fault(Hub::Gfx), 8), "default page");
+    assert!(gpu.raise_fault(&fault(Hub::Gfx(0)), 8), "default page");
     assert_eq!(word(&gpu, 0, 0) & 0xffff, 0x0a, "GFX, source 0");
     assert_eq!(word(&gpu, 0, 0) >> 31, 0);
     assert_eq!(word(&gpu, 0, 3), 0x77);
@@ -295,10 +295,10 @@ fn fault_client_is_that_of_the_hub() {
     let status = read(&gpu, Ip::Gc, gc::regGCVM_L2_PROTECTION_FAULT_STATUS_LO32);
     assert_eq!(status, 0);
     // Memory hub: the context is disabled, so only the status is reported.
-    assert!(!gpu.raise_fault(&fault(Hub::Mm), 15));
+    assert!(!gpu.raise_fault(&fault(Hub::Mm(0)), 15));
     let cntl = mm::regMMVM_CONTEXT0_CNTL.at(9);
     write(&gpu, Ip::Mmhub, cntl, 1 | 3 << 1 | 0x00ff_fc00);
-    gpu.raise_fault(&fault(Hub::Mm), 15);
+    gpu.raise_fault(&fault(Hub::Mm(0)), 15);
     assert_eq!(word(&gpu, 1, 0) & 0xffff, 0x12, "VMC, source 0");
     assert_eq!(word(&gpu, 1, 0) >> 31, 1);
     assert_eq!(word(&gpu, 1, 3), 0x77);
@@ -335,9 +335,9 @@ fn sh_mem_banked_by_vmid_and_clock_runs() {
     }
     write(&gpu, Ip::Gc, gc::regGRBM_GFX_CNTL, 5 << 4);
     assert_eq!(read(&gpu, Ip::Gc, gc::regSH_MEM_BASES), 0x105);
-    assert_eq!(gpu.gc.vmid_reg(7, gc::regSH_MEM_BASES), 0x107);
+    assert_eq!(gpu.xccs[0].gc.vmid_reg(7, gc::regSH_MEM_BASES), 0x107);
     write(&gpu, Ip::Gc, gc::regGRBM_GFX_CNTL, 3 << 2 | 1);
-    let selector = gpu.selector();
+    let selector = gpu.xccs[0].gc.selector();
     assert_eq!((selector.me, selector.pipe, selector.queue), (3, 1, 0));
     let clock = || read(&gpu, Ip::Smuio, smuio::regGOLDEN_TSC_COUNT_LOWER);
     let before = clock();

@@ -241,12 +241,12 @@ fn with_bench(test: impl FnOnce(&Bench)) {
     struct Stop(Arc<Gpu>);
     impl Drop for Stop {
         fn drop(&mut self) {
-            self.0.cp.stop();
+            self.0.xccs[0].cp.stop();
         }
     }
     std::thread::scope(|scope| {
         let engine = gpu.clone();
-        scope.spawn(move || engine.cp.run(&engine));
+        scope.spawn(move || engine.xccs[0].cp.run(&engine));
         let _stop = Stop(gpu.clone());
         let bench = Bench { gpu: gpu.clone() };
         bench.start_card();

@@ -50,7 +50,7 @@ fn plain(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
     put(gpu, T.pdb1, bits(va, 30), T.pdb0 | V);
     put(gpu, T.pdb0, bits(va, 21), T.ptb | V);
     put(gpu, T.ptb, bits(va, 12), pte);
-    enable_context(gpu, Hub::Gfx, vmid, 3, 0, T.pdb2 | V);
+    enable_context(gpu, Hub::Gfx(0), vmid, 3, 0, T.pdb2 | V);
 }
 
 /// Translate-further layout: depth 2, block size 9.
@@ -59,12 +59,12 @@ fn further(gpu: &Gpu, vmid: u32, va: u64, pte: u64) {
     put(gpu, T.pdb1, bits(va, 30), T.pdb0 | V | BFS9);
     put(gpu, T.pdb0, bits(va, 21), T.ptb | V | TF);
     put(gpu, T.ptb, bits(va, 12), pte);
-    enable_context(gpu, Hub::Gfx, vmid, 2, 9, T.pdb2 | V);
+    enable_context(gpu, Hub::Gfx(0), vmid, 2, 9, T.pdb2 | V);
 }
 
 fn target(gpu: &Gpu, vmid: u8, va: u64, access: Access) -> Result<Target, FaultKind> {
     gpu.gmc
-        .translate(Hub::Gfx, vmid, va, access)
+        .translate(Hub::Gfx(0), vmid, va, access)
         .map(|pa| pa.target)
         .map_err(|f| f.kind)
 }
@@ -97,7 +97,7 @@ fn both_layouts_translate_with_permissions() {
             target(&gpu, 6, VA, Access::Read),
             Err(FaultKind::ContextDisabled)
         );
-        let pa = gpu.gmc.translate(Hub::Gfx, 5, at, Access::Read).unwrap();
+        let pa = gpu.gmc.translate(Hub::Gfx(0), 5, at, Access::Read).unwrap();
         assert_eq!(pa.left, 0x1000 - 0x123);
         assert_eq!(gpu.strict.lines(), [""; 0]);
     }
@@ -125,7 +125,7 @@ fn fault_reports_level_of_missing_directory() {
     );
     hub_write(
         &gpu,
-        Hub::Gfx,
+        Hub::Gfx(0),
         gc::regVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(6),
         0,
     );
@@ -158,7 +158,7 @@ fn huge_pages_of_both_layouts() {
         bits(VA, 30),
         0x40_0000_0000 | V | S | C | R | W | P,
     );
-    card.gmc.invalidate(Hub::Gfx, 1 << 3);
+    card.gmc.invalidate(Hub::Gfx(0), 1 << 3);
     let low = VA & 0x3fff_ffff;
     assert_eq!(
         target(&card, 3, VA, Access::Write),
@@ -166,7 +166,7 @@ fn huge_pages_of_both_layouts() {
     );
     // Any target address is valid.
     put(&card, T.pdb1, bits(VA, 30), 0x40_0020_1000 | V | S | R | P);
-    card.gmc.invalidate(Hub::Gfx, 1 << 3);
+    card.gmc.invalidate(Hub::Gfx(0), 1 << 3);
     assert_eq!(
         target(&card, 3, VA, Access::Read),
         Ok(Target::System(0x40_0020_1000 + low))
@@ -195,7 +195,7 @@ fn fragments_must_be_consistent() {
     }
     assert_eq!(gpu.strict.lines(), [""; 0]);
     put(&gpu, T.ptb, 15, 0x50_0000 | V | R | W | 4 << 7);
-    gpu.gmc.invalidate(Hub::Gfx, 1 << 3);
+    gpu.gmc.invalidate(Hub::Gfx(0), 1 << 3);
     assert!(target(&gpu, 3, va, Access::Read).is_ok());
     assert!(gpu.strict.lines()[0].contains("claims a fragment"));
 }
@@ -211,11 +211,11 @@ fn page_tables_in_guest_memory() {
         .write(system_table + 8 * bits(VA, 12), &pte.to_le_bytes())
         .unwrap();
     gpu.gmc
-        .write64(Hub::Gfx, 4, VA + 8, 0x1122_3344_5566_7788)
+        .write64(Hub::Gfx(0), 4, VA + 8, 0x1122_3344_5566_7788)
         .unwrap();
     assert_eq!(gpu.dma.load64(0x9008), Ok(0x1122_3344_5566_7788));
     let mut code = [0; 4];
-    gpu.gmc.vm_fetch(Hub::Gfx, 4, VA + 8, &mut code).unwrap();
+    gpu.gmc.vm_fetch(Hub::Gfx(0), 4, VA + 8, &mut code).unwrap();
     assert_eq!(code, [0x88, 0x77, 0x66, 0x55]);
 }
 
@@ -252,14 +252,14 @@ fn tlb_keeps_translations_until_invalidated() {
         Ok(Target::Vram(0x20_0000))
     );
     // Invalidation of another VMID or hub: still the old translation.
-    hub_write(&gpu, Hub::Gfx, gc::regVM_INVALIDATE_ENG17_REQ, 1 << 6);
-    hub_write(&gpu, Hub::Mm, gc::regVM_INVALIDATE_ENG17_REQ, 1 << 7);
+    hub_write(&gpu, Hub::Gfx(0), gc::regVM_INVALIDATE_ENG17_REQ, 1 << 6);
+    hub_write(&gpu, Hub::Mm(0), gc::regVM_INVALIDATE_ENG17_REQ, 1 << 7);
     assert_eq!(
         target(&gpu, 7, VA, Access::Read),
         Ok(Target::Vram(0x20_0000))
     );
     assert_eq!(
-        hub_read(&gpu, Hub::Gfx, gc::regVM_INVALIDATE_ENG17_ACK),
+        hub_read(&gpu, Hub::Gfx(0), gc::regVM_INVALIDATE_ENG17_ACK),
         1 << 6
     );
     // Engines 2 and 3 belong to the firmware.
@@ -272,14 +272,14 @@ fn tlb_keeps_translations_until_invalidated() {
         );
         hub_write(
             &gpu,
-            Hub::Gfx,
+            Hub::Gfx(0),
             gc::regVM_INVALIDATE_ENG0_REQ.at(engine as u32),
             1 << 7,
         );
         assert_eq!(
             hub_read(
                 &gpu,
-                Hub::Gfx,
+                Hub::Gfx(0),
                 gc::regVM_INVALIDATE_ENG0_ACK.at(engine as u32)
             ),
             1 << 7
@@ -287,7 +287,7 @@ fn tlb_keeps_translations_until_invalidated() {
         assert_eq!(
             hub_read(
                 &gpu,
-                Hub::Gfx,
+                Hub::Gfx(0),
                 gc::regVM_INVALIDATE_ENG0_SEM.at(engine as u32)
             ),
             1
@@ -299,12 +299,12 @@ fn tlb_keeps_translations_until_invalidated() {
     }
     // A new PASID for the VMID flushes its translations as well.
     put(&gpu, T.ptb, bits(VA, 12), 0x70_0000 | V | R);
-    gpu.map_vmid(7, 0x8001, T.pdb2 | V);
+    gpu.map_vmid(0, 7, 0x8001, T.pdb2 | V);
     assert_eq!(
         target(&gpu, 7, VA, Access::Read),
         Ok(Target::Vram(0x70_0000))
     );
-    assert_eq!(gpu.gmc.root(Hub::Mm, 7), T.pdb2 | V);
+    assert_eq!(gpu.gmc.root(Hub::Mm(0), 7), T.pdb2 | V);
 }
 
 #[test]
@@ -322,12 +322,12 @@ fn vmid0_system_aperture_and_flat_gart() {
     );
     // GART: 16 pages at 4 GiB, page table in VRAM.
     let gart = 0x1_0000_0000u64;
-    enable_context(&gpu, Hub::Gfx, 0, 0, 0, T.ptb | V);
+    enable_context(&gpu, Hub::Gfx(0), 0, 0, 0, T.ptb | V);
     let start = gc::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32;
-    hub_write(&gpu, Hub::Gfx, start, (gart >> 12) as u32);
+    hub_write(&gpu, Hub::Gfx(0), start, (gart >> 12) as u32);
     let end = gc::regVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32;
-    hub_write(&gpu, Hub::Gfx, end, (gart >> 12) as u32 + 15);
-    hub_write(&gpu, Hub::Gfx, end.at(1), 0);
+    hub_write(&gpu, Hub::Gfx(0), end, (gart >> 12) as u32 + 15);
+    hub_write(&gpu, Hub::Gfx(0), end.at(1), 0);
     put(&gpu, T.ptb, 3, 0x8000 | V | S | C | R | W | X | 3 << 57);
     assert_eq!(
         target(&gpu, 0, gart + 0x3010, Access::Read),
@@ -354,30 +354,36 @@ fn page_crossing_access_and_atomics() {
     plain(&gpu, 3, VA, 0x20_0000 | V | R | W);
     put(&gpu, T.ptb, bits(VA, 12) + 1, 0x9000 | V | S | C | R | W);
     gpu.gmc
-        .vm_write(Hub::Gfx, 3, VA + 0xffe, &[1, 2, 3, 4])
+        .vm_write(Hub::Gfx(0), 3, VA + 0xffe, &[1, 2, 3, 4])
         .unwrap();
     let mut buf = [0; 4];
     gpu.vram.read(0x20_0ffe, &mut buf[..2]).unwrap();
     gpu.dma.read(0x9000, &mut buf[2..]).unwrap();
     assert_eq!(buf, [1, 2, 3, 4]);
-    gpu.gmc.vm_read(Hub::Gfx, 3, VA + 0xffe, &mut buf).unwrap();
+    gpu.gmc
+        .vm_read(Hub::Gfx(0), 3, VA + 0xffe, &mut buf)
+        .unwrap();
     assert_eq!(buf, [1, 2, 3, 4]);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..1000 {
                     let add = &mut |v: u64| v + 1;
-                    gpu.gmc.vm_atomic(Hub::Gfx, 3, VA + 0x40, 8, add).unwrap();
+                    gpu.gmc
+                        .vm_atomic(Hub::Gfx(0), 3, VA + 0x40, 8, add)
+                        .unwrap();
                 }
             });
         }
     });
-    assert_eq!(gpu.gmc.read64(Hub::Gfx, 3, VA + 0x40), Ok(4000));
-    let misaligned = gpu.gmc.vm_atomic(Hub::Gfx, 3, VA + 0x44, 8, &mut |v| v);
+    assert_eq!(gpu.gmc.read64(Hub::Gfx(0), 3, VA + 0x40), Ok(4000));
+    let misaligned = gpu.gmc.vm_atomic(Hub::Gfx(0), 3, VA + 0x44, 8, &mut |v| v);
     assert_eq!(misaligned.map_err(|f| f.kind), Err(FaultKind::Misaligned));
     put(&gpu, T.ptb, bits(VA, 12) + 2, 0xf000_0000 | V | S | R);
     assert_eq!(
-        gpu.gmc.read32(Hub::Gfx, 3, VA + 0x2000).map_err(|f| f.kind),
+        gpu.gmc
+            .read32(Hub::Gfx(0), 3, VA + 0x2000)
+            .map_err(|f| f.kind),
         Err(FaultKind::Bus)
     );
 }
@@ -391,17 +397,17 @@ fn atomic_without_requester_enable_has_no_effect() {
     let (vram, system) = (VA, VA + 0x1000);
     let add = &mut |v: u64| v + 1;
     for at in [vram, system] {
-        gpu.gmc.write64(Hub::Gfx, 3, at, 7).unwrap();
+        gpu.gmc.write64(Hub::Gfx(0), 3, at, 7).unwrap();
     }
-    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx, 3, vram, 8, add), Ok(7));
-    assert_eq!(gpu.gmc.vm_modify(Hub::Gfx, 3, system, 8, add), Ok(7));
+    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx(0), 3, vram, 8, add), Ok(7));
+    assert_eq!(gpu.gmc.vm_modify(Hub::Gfx(0), 3, system, 8, add), Ok(7));
     assert_eq!(gpu.strict.unexpected(), 0);
-    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx, 3, system, 8, add), Ok(0));
-    assert_eq!(gpu.gmc.read64(Hub::Gfx, 3, system), Ok(8));
+    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx(0), 3, system, 8, add), Ok(0));
+    assert_eq!(gpu.gmc.read64(Hub::Gfx(0), 3, system), Ok(8));
     let lines = gpu.strict.lines();
     assert!(lines[0].contains("requests are not enabled"), "{lines:?}");
     gpu.dma.set_atomics(true);
-    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx, 3, system, 8, add), Ok(8));
+    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx(0), 3, system, 8, add), Ok(8));
     assert_eq!(gpu.strict.unexpected(), 1);
 }
 
@@ -409,7 +415,7 @@ fn atomic_without_requester_enable_has_no_effect() {
 fn fault_status_latches_first_fault() {
     let gpu = gpu();
     plain(&gpu, 9, VA, V | R);
-    let fault = gpu.gmc.write32(Hub::Gfx, 9, VA, 1).unwrap_err();
+    let fault = gpu.gmc.write32(Hub::Gfx(0), 9, VA, 1).unwrap_err();
     assert_eq!(
         (fault.kind, fault.va, fault.vmid),
         (FaultKind::Write, VA, 9)
@@ -418,7 +424,7 @@ fn fault_status_latches_first_fault() {
         gpu.raise_fault(&fault, 8),
         "not redirected to the default page"
     );
-    let status = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS);
+    let status = hub_read(&gpu, Hub::Gfx(0), gc::regVM_L2_PROTECTION_FAULT_STATUS);
     assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__VMID.get(status), 9);
     assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__CID.get(status), 8);
     assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__RW.get(status), 1);
@@ -430,14 +436,14 @@ fn fault_status_latches_first_fault() {
         gc::VM_L2_PROTECTION_FAULT_STATUS__MORE_FAULTS.get(status),
         0
     );
-    let low = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_ADDR_LO32);
+    let low = hub_read(&gpu, Hub::Gfx(0), gc::regVM_L2_PROTECTION_FAULT_ADDR_LO32);
     assert_eq!(u64::from(low), VA >> 12 & 0xffff_ffff);
     let other = VmFault {
         va: 0x1000,
         ..fault
     };
     gpu.raise_fault(&other, 5);
-    let status = hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS);
+    let status = hub_read(&gpu, Hub::Gfx(0), gc::regVM_L2_PROTECTION_FAULT_STATUS);
     assert_eq!(
         gc::VM_L2_PROTECTION_FAULT_STATUS__MORE_FAULTS.get(status),
         1
@@ -446,7 +452,7 @@ fn fault_status_latches_first_fault() {
     let cntl = addr(Ip::Gc, gc::regVM_L2_PROTECTION_FAULT_CNTL);
     gpu.reg_write(cntl, gpu.reg_read(cntl) | 1);
     assert_eq!(
-        hub_read(&gpu, Hub::Gfx, gc::regVM_L2_PROTECTION_FAULT_STATUS),
+        hub_read(&gpu, Hub::Gfx(0), gc::regVM_L2_PROTECTION_FAULT_STATUS),
         0
     );
 }

@@ -79,7 +79,7 @@ fn word(gpu: &Gpu, entry: u64, word: u64) -> u32 {
 #[test]
 fn entry_layout_and_pasid() {
     let (gpu, event) = card(Knobs::default());
-    gpu.map_vmid(8, 0x8042, 1);
+    gpu.map_vmid(0, 8, 0x8042, 1);
     gpu.ih.post(eop(0x77));
     assert_eq!(word(&gpu, 0, 0), 0x14 | 181 << 8 | 4 << 16 | 8 << 24);
     assert_eq!(word(&gpu, 0, 3), 0x8042 | 1 << 16);
@@ -185,10 +185,10 @@ fn fault_entry_matches_driver_decode() {
     use crate::common::enable_context;
     use gpu_model::engines::gmc::Hub;
     let (gpu, event) = card(Knobs::default());
-    enable_context(&gpu, Hub::Gfx, 8, 3, 0, 0x10_0001);
-    gpu.map_vmid(8, 0x8001, 0x10_0001);
+    enable_context(&gpu, Hub::Gfx(0), 8, 3, 0, 0x10_0001);
+    gpu.map_vmid(0, 8, 0x8001, 0x10_0001);
     let va = 0x7654_3210_f000;
-    let fault = gpu.gmc.write32(Hub::Gfx, 8, va, 0).unwrap_err();
+    let fault = gpu.gmc.write32(Hub::Gfx(0), 8, va, 0).unwrap_err();
     gpu.raise_fault(&fault, 8);
     assert_eq!(word(&gpu, 0, 0) & 0xffff, 0x1b);
     assert_eq!(word(&gpu, 0, 0) >> 24 & 15, 8);

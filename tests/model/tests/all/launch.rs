@@ -212,7 +212,7 @@ impl Bench {
             entry(pdb0, (VA >> 21 & 0x1ff) + n, (USER + (n << 21)) | rights);
         }
         for vmid in 1..16 {
-            enable_context(&self.gpu, Hub::Gfx, vmid, 3, 0, 0);
+            enable_context(&self.gpu, Hub::Gfx(0), vmid, 3, 0, 0);
         }
         TABLES | 1
     }
@@ -313,12 +313,12 @@ fn with_bench(test: impl FnOnce(&mut Bench)) {
     struct Stop(Arc<Gpu>);
     impl Drop for Stop {
         fn drop(&mut self) {
-            self.0.cp.stop();
+            self.0.xccs[0].cp.stop();
         }
     }
     std::thread::scope(|scope| {
         let engine = gpu.clone();
-        scope.spawn(move || engine.cp.run(&engine));
+        scope.spawn(move || engine.xccs[0].cp.run(&engine));
         let _stop = Stop(gpu.clone());
         open_aperture(&gpu);
         let mut bench = Bench {

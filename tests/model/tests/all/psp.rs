@@ -271,12 +271,12 @@ fn load_ip_fw_by_type() {
     let pieces: &[(u32, u16, Option<Fw>)] = &[
         (fw_type::SDMA0, 0x2025, Some(Fw::Sdma(0))),
         (fw_type::SDMA3, 0x2025, Some(Fw::Sdma(3))),
-        (fw_type::CP_MEC, 0x2004, Some(Fw::Mec1)),
-        (fw_type::CP_MEC_ME1, 0x2005, Some(Fw::Mec1Jt)),
+        (fw_type::CP_MEC, 0x2004, Some(Fw::Mec1(0))),
+        (fw_type::CP_MEC_ME1, 0x2005, Some(Fw::Mec1Jt(0))),
         (fw_type::RLC_RESTORE_LIST_SRM_CNTL, 0x200d, None),
         (fw_type::RLC_RESTORE_LIST_GPM_MEM, 0x200b, None),
         (fw_type::RLC_RESTORE_LIST_SRM_MEM, 0x200c, None),
-        (fw_type::RLC_G, 0x2009, Some(Fw::Rlc)),
+        (fw_type::RLC_G, 0x2009, Some(Fw::Rlc(0))),
         (fw_type::REG_LIST, 0x135, None),
     ];
     let mut last = 0;
@@ -308,7 +308,7 @@ fn load_ip_fw_refuses_wrong_kind_or_size() {
     ] {
         let mut card = Card::up();
         assert_ne!(card.load_fw(fw, bytes, size), 0);
-        assert!(!card.gpu.firmware.loaded(Fw::Mec1));
+        assert!(!card.gpu.firmware.loaded(Fw::Mec1(0)));
         card.complained(what);
     }
 }
@@ -448,7 +448,7 @@ fn mode_1_drops_secure_os_and_firmware() {
         assert_eq!(card.read(mailbox::SIGN_OF_LIFE), 0);
         assert!(card.wait(mailbox::MAILBOX, psp::READY));
         assert!(card.wait(mailbox::BOOTLOADER, psp::READY));
-        assert!(!card.gpu.firmware.loaded(Fw::Rlc));
+        assert!(!card.gpu.firmware.loaded(Fw::Rlc(0)));
         open_aperture(&card.gpu);
         card.chain();
         card.ring();
@@ -463,7 +463,7 @@ fn flr_keeps_secure_os() {
     card.gpu.reset(Reset::Flr);
     assert_eq!(card.read(mailbox::VERSION), VERSION);
     assert_eq!(card.read(mailbox::COMMAND), psp::READY);
-    assert!(!card.gpu.firmware.loaded(Fw::Rlc));
+    assert!(!card.gpu.firmware.loaded(Fw::Rlc(0)));
     open_aperture(&card.gpu);
     card.ring();
     assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);

@@ -89,8 +89,13 @@ fn sh_mem_is_per_vmid() {
     }
     gpu.reg_write(select, gc::GRBM_GFX_CNTL__VMID.put(9));
     assert_eq!(gpu.reg_read(bases), 0x0001_0009);
-    assert_eq!(gpu.gc.vmid_reg(15, gc::regSH_MEM_BASES), 0x0001_000f);
-    gpu.gc.set_vmid_reg(9, gc::regSH_MEM_BASES, 0x0001_0002);
+    assert_eq!(
+        gpu.xccs[0].gc.vmid_reg(15, gc::regSH_MEM_BASES),
+        0x0001_000f
+    );
+    gpu.xccs[0]
+        .gc
+        .set_vmid_reg(9, gc::regSH_MEM_BASES, 0x0001_0002);
     assert_eq!(gpu.reg_read(bases), 0x0001_0002);
 }
 
@@ -157,7 +162,7 @@ fn invalidation_engines_of_the_firmware_are_reported() {
     for engine in 0..18 {
         hub_write(
             &gpu,
-            Hub::Gfx,
+            Hub::Gfx(0),
             gc::regVM_INVALIDATE_ENG0_REQ.at(engine),
             1 << 3,
         );
@@ -174,7 +179,7 @@ fn vmid_pasid_update_status() {
     assert_eq!(gpu.reg_read(status), 1 << 8);
     gpu.reg_write(status, 1 << 8);
     assert_eq!(gpu.reg_read(status), 0);
-    gpu.map_vmid(9, 0x8002, 1);
+    gpu.map_vmid(0, 9, 0x8002, 1);
     assert_eq!(gpu.reg_read(map + 9), 1 << 31 | 0x8002);
 }
 

@@ -517,7 +517,7 @@ fn driver_errors_are_reported() {
             .iter()
             .any(|l| l.contains("ring of 0x1000"))
     });
-    hub_write(&card.gpu, Hub::Mm, gc::regVM_CONTEXT0_CNTL, 0);
+    hub_write(&card.gpu, Hub::Mm(0), gc::regVM_CONTEXT0_CNTL, 0);
     card.set(2, sdma::regSDMA_GFX_RB_BASE, 0);
     card.assert_strict(&["while the ring of queue gfx is enabled"]);
 }

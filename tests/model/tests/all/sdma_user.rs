@@ -89,7 +89,7 @@ impl Bench {
     fn new() -> Self {
         let card = Card::bare(Knobs::default());
         let engine = card.gpu.clone();
-        std::thread::spawn(move || engine.cp.run(&engine));
+        std::thread::spawn(move || engine.xccs[0].cp.run(&engine));
         for n in 0..4 {
             card.start_ring(n, 0);
         }
@@ -132,7 +132,7 @@ impl Bench {
             let entry = (MEMORY + (n << 21)) | 0x71 | 1 << 54;
             self.put64(pdb0 + ((VA >> 21 & 0x1ff) + n) * 8, entry);
         }
-        for hub in [Hub::Gfx, Hub::Mm] {
+        for hub in [Hub::Gfx(0), Hub::Mm(0)] {
             for vmid in 3..16 {
                 enable_context(&self.gpu, hub, vmid, 3, 0, 0);
                 let start = gc::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.at(2 * vmid);

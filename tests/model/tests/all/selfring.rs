@@ -8,7 +8,7 @@ use crate::common::{addr, enable_context, gpu};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
-use gpu_regs::nbio_7_9_0 as nbio;
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
 
 const BAR: u64 = 0x38_0020_0000;
 /// Page tables in VRAM: one directory, one table for the first 2 MiB.
@@ -27,12 +27,13 @@ fn card() -> Arc<Gpu> {
         addr(Ip::Nbif, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
         1,
     );
+    gpu.reg_write(addr(Ip::Gc, gc::regCP_PQ_STATUS), 2);
     let put = |at: u64, entry: u64| gpu.vram.write(at, &entry.to_le_bytes()).unwrap();
     put(DIRECTORY, TABLE | 1);
     // Valid, system, readable, writeable.
     put(TABLE + (DOORBELLS >> 12) * 8, (BAR + 0x1000) | 0x63);
     put(TABLE + (MEMORY >> 12) * 8, 0x8000 | 0x63);
-    enable_context(&gpu, Hub::Gfx, VMID.into(), 1, 0, DIRECTORY | 1);
+    enable_context(&gpu, Hub::Gfx(0), VMID.into(), 1, 0, DIRECTORY | 1);
     gpu
 }
 
@@ -68,12 +69,12 @@ fn gpu_writes_arrive_as_doorbells() {
     let gpu = card();
     open(&gpu, BAR);
     let gmc = &gpu.gmc;
-    gmc.write64(Hub::Gfx, VMID, DOORBELLS + 0x40, 7).unwrap();
-    gmc.write32(Hub::Gfx, VMID, DOORBELLS + 0x84, 8).unwrap();
-    gmc.write64(Hub::Gfx, VMID, MEMORY, 9).unwrap();
-    let copied = gmc.vm_copy_some(Hub::Gfx, VMID, MEMORY, DOORBELLS + 0x48, 8);
+    gmc.write64(Hub::Gfx(0), VMID, DOORBELLS + 0x40, 7).unwrap();
+    gmc.write32(Hub::Gfx(0), VMID, DOORBELLS + 0x84, 8).unwrap();
+    gmc.write64(Hub::Gfx(0), VMID, MEMORY, 9).unwrap();
+    let copied = gmc.vm_copy_some(Hub::Gfx(0), VMID, MEMORY, DOORBELLS + 0x48, 8);
     assert_eq!(copied, Ok(8));
-    let filled = gmc.vm_fill_some(Hub::Gfx, VMID, DOORBELLS + 0x50, 16, &[1; 64]);
+    let filled = gmc.vm_fill_some(Hub::Gfx(0), VMID, DOORBELLS + 0x50, 16, &[1; 64]);
     assert_eq!(filled, Ok(8));
     assert_eq!(arrived(&gpu), (4, 0), "{:?}", gpu.strict.lines());
 }
@@ -94,7 +95,7 @@ fn gpu_write_without_selfring_aperture_is_lost() {
             let reg = nbio::regBIF_BX_PF0_DOORBELL_SELFRING_GPA_APER_CNTL;
             gpu.reg_write(addr(Ip::Nbif, reg), control);
         }
-        let written = gpu.gmc.write64(Hub::Gfx, VMID, DOORBELLS, 7);
+        let written = gpu.gmc.write64(Hub::Gfx(0), VMID, DOORBELLS, 7);
         assert_eq!(written, Ok(()), "the write is posted");
         assert_eq!(arrived(&gpu), (0, 1));
         let lines = gpu.strict.lines();
@@ -107,9 +108,9 @@ fn odd_writes_and_reads_of_doorbells_are_reported() {
     let gpu = card();
     open(&gpu, BAR);
     gpu.gmc
-        .vm_write(Hub::Gfx, VMID, DOORBELLS + 1, &[1])
+        .vm_write(Hub::Gfx(0), VMID, DOORBELLS + 1, &[1])
         .unwrap();
-    assert!(gpu.gmc.read32(Hub::Gfx, VMID, DOORBELLS).is_err());
+    assert!(gpu.gmc.read32(Hub::Gfx(0), VMID, DOORBELLS).is_err());
     assert_eq!(arrived(&gpu), (0, 2), "{:?}", gpu.strict.lines());
 }
 
@@ -117,7 +118,7 @@ fn odd_writes_and_reads_of_doorbells_are_reported() {
 fn reset_drops_posted_writes() {
     let gpu = card();
     open(&gpu, BAR);
-    gpu.gmc.write64(Hub::Gfx, VMID, DOORBELLS, 7).unwrap();
+    gpu.gmc.write64(Hub::Gfx(0), VMID, DOORBELLS, 7).unwrap();
     gpu.reset(gpu_model::gpu::Reset::Flr);
     assert_eq!(arrived(&gpu), (0, 0));
     assert_eq!(gpu.selfring.bar(), BAR);

@@ -262,7 +262,7 @@ impl Engine<'_> {
         let memory = ShaderMemory::new(self.env, vmid);
         let mut dispatch = match launch.dispatch(&kernel, &memory) {
             Ok(dispatch) => dispatch,
-            Err(AbiError::Fault(fault)) => return Err(vm_fault(vmid, &fault, false)),
+            Err(AbiError::Fault(fault)) => return Err(vm_fault(self.env, vmid, &fault, false)),
             Err(error) => return Ok(PacketStep::Error(AqlError::Kernel { error })),
         };
         dispatch.trap = self.trap_handler(queue);

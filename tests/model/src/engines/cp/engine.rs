@@ -3,7 +3,7 @@
 //! The engine thread of the MECs. It handles messages (doorbells, register writes, ended
 //! workgroups), steps every mapped queue in turn, and sleeps when no queue can proceed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -87,9 +87,6 @@ pub struct Engine<'a> {
     pub saves: Saves,
     /// GWS of queues, by MQD address.
     pub(super) gws: HashMap<u64, Arc<GwsResources>>,
-    pub(super) known_doorbells: HashSet<u32>,
-    /// Doorbells without a mapped queue: index, value, time.
-    pub(super) orphans: Vec<(u32, u64, Instant)>,
     jobs: u64,
     turn: usize,
 }
@@ -114,8 +111,6 @@ impl<'a> Engine<'a> {
             vmids: [Vmid::default(); 16],
             saves: Saves::default(),
             gws: HashMap::new(),
-            known_doorbells: HashSet::new(),
-            orphans: Vec::new(),
             jobs: 0,
             turn: 0,
         }
@@ -248,8 +243,6 @@ impl<'a> Engine<'a> {
         self.saves = Saves::default();
         self.gws.clear();
         self.sdma_queues.clear();
-        self.known_doorbells.clear();
-        self.orphans.clear();
         let since = Instant::now();
         while !jobs.iter().all(|job| job.is_stopped()) && since.elapsed() < RESET_TIMEOUT {
             std::thread::sleep(POLL);
@@ -275,7 +268,7 @@ impl<'a> Engine<'a> {
         if let Some(time) = self.turn_mes() {
             sooner(time);
         }
-        if let Some(time) = self.report_orphans() {
+        if let Some(time) = self.env.doorbells().report(self.env.strict()) {
             sooner(time);
         }
         self.turn = self.turn.wrapping_add(1);

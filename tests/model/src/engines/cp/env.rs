@@ -5,12 +5,13 @@
 
 use gpu_regs::Reg;
 
+use super::doorbells::Doorbells;
 use crate::chips::{Cu, Generation};
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::rlc::UserQueues;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, Xcc};
 use crate::knobs::Knobs;
 use crate::log::Strict;
 use crate::trace::Trace;
@@ -27,8 +28,14 @@ pub mod client {
     pub const SQC_INST: u8 = 9;
 }
 
-/// Interface of the chip to the command processor.
+/// Interface of the chip to the command processor of an XCC.
 pub trait Env: Sync {
+    /// Returns the physical instance of the XCC.
+    fn xcc(&self) -> u8;
+    /// Returns whether the XCC's firmware schedules the queues of an SDMA engine.
+    fn serves(&self, engine: u8) -> bool;
+    /// Doorbells of all XCCs.
+    fn doorbells(&self) -> &Doorbells;
     /// Generation of the chip.
     fn generation(&self) -> Generation;
     /// Strict log.
@@ -74,7 +81,8 @@ pub trait Env: Sync {
     fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32;
     /// Sets a per-VMID register.
     fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32);
-    /// Flushes the TLB entries of a VMID in the graphics hub, or in both hubs.
+    /// Flushes the TLB entries of a VMID in the graphics hub, or in the memory hubs that the XCC's
+    /// firmware programs, too.
     fn invalidate(&self, vmid: u8, both_hubs: bool);
     /// Returns the 100 MHz reference counter.
     fn clock(&self) -> u64;
@@ -122,33 +130,62 @@ impl dyn Env + '_ {
     }
 }
 
-impl Env for Gpu {
+/// The card as one of its XCCs sees it.
+pub struct XccEnv<'a> {
+    /// The card.
+    pub gpu: &'a Gpu,
+    /// The XCC.
+    pub xcc: &'a Xcc,
+}
+
+impl XccEnv<'_> {
+    fn hub(&self) -> Hub {
+        Hub::Gfx(self.xcc.instance)
+    }
+}
+
+impl Env for XccEnv<'_> {
+    fn xcc(&self) -> u8 {
+        self.xcc.instance
+    }
+
+    fn serves(&self, engine: u8) -> bool {
+        match self.gpu.sdma.layout().hub(engine) {
+            Hub::Mm(aid) => self.gpu.serves(self.xcc.instance, aid),
+            Hub::Gfx(xcc) => xcc == self.xcc.instance,
+        }
+    }
+
+    fn doorbells(&self) -> &Doorbells {
+        &self.gpu.doorbells
+    }
+
     fn generation(&self) -> Generation {
-        self.chip.generation
+        self.gpu.chip.generation
     }
 
     fn strict(&self) -> &Strict {
-        &self.strict
+        &self.gpu.strict
     }
 
     fn trace(&self) -> &Trace {
-        &self.trace
+        &self.gpu.trace
     }
 
     fn knobs(&self) -> &Knobs {
-        &self.knobs
+        &self.gpu.knobs
     }
 
     fn read(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
-        self.gmc.vm_read(Hub::Gfx, vmid, va, buf)
+        self.gpu.gmc.vm_read(self.hub(), vmid, va, buf)
     }
 
     fn fetch(&self, vmid: u8, va: u64, buf: &mut [u8]) -> Result<(), VmFault> {
-        self.gmc.vm_fetch(Hub::Gfx, vmid, va, buf)
+        self.gpu.gmc.vm_fetch(self.hub(), vmid, va, buf)
     }
 
     fn write(&self, vmid: u8, va: u64, data: &[u8]) -> Result<(), VmFault> {
-        self.gmc.vm_write(Hub::Gfx, vmid, va, data)
+        self.gpu.gmc.vm_write(self.hub(), vmid, va, data)
     }
 
     fn atomic(
@@ -158,7 +195,7 @@ impl Env for Gpu {
         size: u8,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
-        self.gmc.vm_atomic(Hub::Gfx, vmid, va, size, f)
+        self.gpu.gmc.vm_atomic(self.hub(), vmid, va, size, f)
     }
 
     fn modify(
@@ -168,62 +205,65 @@ impl Env for Gpu {
         size: u8,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
-        self.gmc.vm_modify(Hub::Gfx, vmid, va, size, f)
+        self.gpu.gmc.vm_modify(self.hub(), vmid, va, size, f)
     }
 
     fn raise_fault(&self, fault: &VmFault, client: u8) {
-        Gpu::raise_fault(self, fault, client.into());
+        self.gpu.raise_fault(fault, client.into());
     }
 
     fn interrupt(&self, entry: Entry) {
-        self.ih.post(entry);
+        self.gpu.ih.post(entry);
     }
 
     fn reg_read(&self, addr: u32) -> u32 {
-        Gpu::reg_read(self, addr)
+        self.gpu.reg_read(self.gpu.local(self.xcc.instance, addr))
     }
 
     fn reg_write(&self, addr: u32, value: u32) {
-        Gpu::reg_write(self, addr, value);
+        let addr = self.gpu.local(self.xcc.instance, addr);
+        self.gpu.reg_write(addr, value);
     }
 
     fn map_vmid(&self, vmid: u8, pasid: u16, root: u64) {
-        Gpu::map_vmid(self, vmid, pasid, root);
+        self.gpu.map_vmid(self.xcc.instance, vmid, pasid, root);
     }
 
     fn vmid_reg(&self, vmid: u8, reg: Reg) -> u32 {
-        self.gc.vmid_reg(vmid, reg)
+        self.xcc.gc.vmid_reg(vmid, reg)
     }
 
     fn set_vmid_reg(&self, vmid: u8, reg: Reg, value: u32) {
-        self.gc.set_vmid_reg(vmid, reg, value);
+        self.xcc.gc.set_vmid_reg(vmid, reg, value);
     }
 
     fn invalidate(&self, vmid: u8, both_hubs: bool) {
-        self.gmc.invalidate(Hub::Gfx, 1 << vmid);
+        self.gpu.gmc.invalidate(self.hub(), 1 << vmid);
         if both_hubs {
-            self.gmc.invalidate(Hub::Mm, 1 << vmid);
+            for aid in self.gpu.served(self.xcc.instance) {
+                self.gpu.gmc.invalidate(Hub::Mm(aid), 1 << vmid);
+            }
         }
     }
 
     fn clock(&self) -> u64 {
-        Gpu::clock(self)
+        self.gpu.clock()
     }
 
     fn compute_units(&self) -> Vec<Cu> {
-        self.chip.gc.cus()
+        self.gpu.chip.gc.cus()
     }
 
     fn shader_engines(&self) -> u32 {
-        self.chip.gc.num_se
+        self.gpu.chip.gc.num_se
     }
 
     fn sdma(&self) -> &dyn UserQueues {
-        &self.sdma
+        &self.gpu.sdma
     }
 
     fn mes(&self) -> &Pipes {
-        &self.mes
+        &self.xcc.mes
     }
 }
 
@@ -252,7 +292,7 @@ fn shader_fault(fault: VmFault) -> gpu_wave::Fault {
 }
 
 /// Converts a fault of the interpreter to a VM fault.
-pub fn vm_fault(vmid: u8, fault: &gpu_wave::Fault, write: bool) -> VmFault {
+pub fn vm_fault(env: &dyn Env, vmid: u8, fault: &gpu_wave::Fault, write: bool) -> VmFault {
     let kind = match fault.kind {
         gpu_wave::FaultKind::NotPresent => FaultKind::NotPresent,
         gpu_wave::FaultKind::Read => FaultKind::Read,
@@ -266,7 +306,7 @@ pub fn vm_fault(vmid: u8, fault: &gpu_wave::Fault, write: bool) -> VmFault {
         (_, false) => Access::Read,
     };
     VmFault {
-        hub: Hub::Gfx,
+        hub: Hub::Gfx(env.xcc()),
         vmid,
         va: fault.va,
         access,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rkfd_abi::bits::DwField;
-use rkfd_abi::ih::{client, node, source};
+use rkfd_abi::ih::{client, source};
 use rkfd_abi::pm4::{self, gfx12, op};
 
 use super::atomic;
@@ -15,7 +15,7 @@ use super::pm4::{Packet, Stream};
 use super::queue::{Class, Pm4, Queue, Work};
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
-use crate::engines::ih::Entry;
+use crate::engines::ih::{xcc_node, Entry};
 use crate::{event, strict};
 
 /// Poll interval of memory or a register that a packet waits for.
@@ -126,7 +126,7 @@ impl Engine<'_> {
     /// Returns the `NODE_ID` of interrupts of the graphics core.
     pub(super) fn node_id(&self) -> u8 {
         match self.generation() {
-            Generation::Gfx9 => node::XCD0 as u8,
+            Generation::Gfx9 => xcc_node(self.env.xcc()),
             Generation::Gfx12 => 0,
         }
     }

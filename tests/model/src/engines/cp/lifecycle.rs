@@ -66,8 +66,7 @@ impl Engine<'_> {
         };
         let rptr = config.widen_rptr(rptr, wptr);
         if let Some(doorbell) = config.doorbell {
-            self.known_doorbells.insert(doorbell);
-            self.orphans.retain(|(index, ..)| *index != doorbell);
+            self.env.doorbells().expect(doorbell);
         }
         event!(
             self.env.trace(),

@@ -74,9 +74,7 @@ impl Hardware for Engine<'_> {
     fn expect(&mut self, doorbell: u32, sdma: bool) {
         match sdma {
             true => self.env.sdma().expect_doorbell(doorbell),
-            false => {
-                self.known_doorbells.insert(doorbell);
-            }
+            false => self.env.doorbells().expect(doorbell),
         }
     }
 

@@ -2,8 +2,6 @@
 
 //! Read and write pointers of queues, and their doorbells.
 
-use std::time::{Duration, Instant};
-
 use gpu_regs::gc_9_4_3 as gc;
 
 use super::engine::Engine;
@@ -11,9 +9,6 @@ use super::env::client;
 use super::queue::{Format, Halt, Queue};
 use super::slot::Slot;
 use crate::{event, strict};
-
-/// Longest time between a doorbell and the mapping of its queue.
-const ORPHAN: Duration = Duration::from_millis(100);
 
 impl Engine<'_> {
     /// Reports the read pointer to memory and to the register.
@@ -36,25 +31,12 @@ impl Engine<'_> {
     }
 
     pub(super) fn doorbell(&mut self, index: u32, value: u64, width: u8) {
-        let (slot, enabled) = {
-            let banks = self.banks();
-            (banks.find_doorbell(index), banks.doorbells_enabled())
-        };
-        if !enabled {
-            strict!(
-                self.env.strict(),
-                "cp",
-                "doorbell {index:#x} value {value:#x} while CP_PQ_STATUS.DOORBELL_ENABLE is 0"
-            );
-            return;
-        }
+        let slot = self.banks().find_doorbell(index);
         let Some(slot) = slot else {
             if self.mes_doorbell(index, value) {
                 return;
             }
-            if !self.known_doorbells.contains(&index) {
-                self.orphans.push((index, value, Instant::now()));
-            }
+            self.env.doorbells().unmapped(index, value);
             event!(
                 self.env.trace(),
                 "cp",
@@ -94,24 +76,6 @@ impl Engine<'_> {
             }
         }
         self.queues[usize::from(slot.0)] = Some(queue);
-    }
-
-    /// Reports doorbells that still have no queue. A doorbell may precede the packet that maps its
-    /// queue: mapping reads the write pointer from memory, so nothing is lost.
-    pub(super) fn report_orphans(&mut self) -> Option<Duration> {
-        let strict = self.env.strict();
-        self.orphans.retain(|(index, value, since)| {
-            let wait = since.elapsed() < ORPHAN;
-            if !wait {
-                strict!(
-                    strict,
-                    "cp",
-                    "doorbell {index:#x} value {value:#x} belongs to no queue"
-                );
-            }
-            wait
-        });
-        (!self.orphans.is_empty()).then_some(ORPHAN)
     }
 
     /// Sets the write pointer, if it is valid.

@@ -291,7 +291,7 @@ impl Engine<'_> {
                     gpu_wave::FaultKind::Execute => client::SQC_INST,
                     _ => client::TCP,
                 };
-                let fault = vm_fault(queue.config.vmid, fault, *write);
+                let fault = vm_fault(self.env, queue.config.vmid, fault, *write);
                 self.fault(queue, &fault, cid);
                 return;
             }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use gpu_regs::Reg;
 
+use super::doorbells::Doorbells;
 use super::env::Env;
 use crate::chips::{Cu, Generation};
 use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
@@ -79,6 +80,7 @@ pub struct Mock {
     trace: Trace,
     knobs: Knobs,
     mes: Pipes,
+    doorbells: Doorbells,
     state: Mutex<State>,
 }
 
@@ -90,6 +92,7 @@ impl Default for Mock {
             trace: Trace::off(),
             knobs: Knobs::default(),
             mes: Pipes::default(),
+            doorbells: Doorbells::default(),
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
                 holes: BTreeSet::new(),
@@ -189,7 +192,7 @@ impl Mock {
             return Ok(());
         }
         Err(VmFault {
-            hub: Hub::Gfx,
+            hub: Hub::Gfx(0),
             vmid,
             va: hole.map_or(va, |page| va.max(page << 12)),
             access,
@@ -199,6 +202,18 @@ impl Mock {
 }
 
 impl Env for Mock {
+    fn xcc(&self) -> u8 {
+        0
+    }
+
+    fn serves(&self, _: u8) -> bool {
+        true
+    }
+
+    fn doorbells(&self) -> &Doorbells {
+        &self.doorbells
+    }
+
     fn generation(&self) -> Generation {
         self.generation
     }

@@ -82,7 +82,7 @@ fn header(bytes: &[u8; signed::SIZE], room: u32) -> Result<(Blob, usize), BlobEr
 /// Reads a container of at most `room` bytes at an address of VMID 0, and validates it.
 pub fn read(gpu: &Gpu, addr: u64, room: u32) -> Result<Blob, BlobError> {
     let fetch = |at: u64, buf: &mut [u8]| {
-        gpu.gmc.vm_read(Hub::Mm, 0, at, buf).map_err(|fault| {
+        gpu.gmc.vm_read(Hub::MM, 0, at, buf).map_err(|fault| {
             gpu.raise_fault(&fault, CLIENT);
             BlobError::Fault { va: fault.va }
         })

@@ -14,6 +14,7 @@ use rkfd_abi::psp::{
 
 use super::blob::{self, Blob};
 use crate::engines::firmware::Fw;
+use crate::engines::sdma::layout::PER_AID;
 use crate::gpu::Gpu;
 use crate::regs::{Ip, Slot};
 use crate::{event, strict};
@@ -237,12 +238,13 @@ fn container(gpu: &Gpu, what: &str, addr: u64, size: u32) -> Result<Blob, u32> {
 /// Returns the engine of a firmware type, and the kind of its container. The engine is `None` for
 /// types without a modelled engine.
 fn target(gpu: &Gpu, fw: u32) -> Option<(Option<Fw>, u16)> {
-    let sdma =
-        |n: u32| ((n as usize) < gpu.sdma.count()).then_some((Some(Fw::Sdma(n as u8)), KIND_SDMA));
+    // The engines of further AIDs have no images of their own.
+    let own = gpu.sdma.count().min(PER_AID.into()) as u32;
+    let sdma = |n: u32| (n < own).then_some((Some(Fw::Sdma(n as u8)), KIND_SDMA));
     match fw {
-        fw_type::CP_MEC => Some((Some(Fw::Mec1), KIND_MEC)),
-        fw_type::CP_MEC_ME1 => Some((Some(Fw::Mec1Jt), KIND_MEC_JT)),
-        fw_type::RLC_G => Some((Some(Fw::Rlc), KIND_RLC)),
+        fw_type::CP_MEC => Some((Some(Fw::Mec1(0)), KIND_MEC)),
+        fw_type::CP_MEC_ME1 => Some((Some(Fw::Mec1Jt(0)), KIND_MEC_JT)),
+        fw_type::RLC_G => Some((Some(Fw::Rlc(0)), KIND_RLC)),
         fw_type::SDMA0 | fw_type::SDMA1 => sdma(fw - fw_type::SDMA0),
         fw_type::SDMA2..=fw_type::SDMA7 => sdma(fw - fw_type::SDMA2 + 2),
         fw_type::RLC_RESTORE_LIST_GPM_MEM => Some((None, KIND_RLC_GPM)),
@@ -291,7 +293,7 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
             blob.total
         );
     }
-    if let Some(piece) = piece {
+    for piece in piece.iter().flat_map(|piece| piece.everywhere(gpu.chip)) {
         gpu.firmware.put(piece);
         if let Fw::Sdma(n) = piece {
             gpu.sdma.start_loaded(n);
@@ -403,7 +405,7 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
         spatial_part::OVERRIDE_XCDS_AVAIL,
         spatial_part::OVERRIDE_THIS_AID,
     ];
-    let xccs = gpu.chip.ips.iter().filter(|ip| ip.ip == Ip::Gc).count() as u32;
+    let xccs = gpu.xccs.len() as u32;
     let mode = match count {
         // SPX, DPX, TPX, QPX by the number of partitions, CPX with one XCC each.
         1..=4 if count <= xccs && xccs % count == 0 => count - 1,
@@ -422,10 +424,10 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
         );
     }
     let each = xccs / count;
-    for xcc in 0..xccs {
+    for (logical, xcc) in (0..).zip(&gpu.xccs) {
         let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(each)
-            | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(xcc % each);
-        put(gpu, Ip::Gc, xcc as u8, gc::regCP_HYP_XCP_CTL, value);
+            | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(logical % each);
+        put(gpu, Ip::Gc, xcc.instance, gc::regCP_HYP_XCP_CTL, value);
     }
     let field = nbio::BIF_BX_PF0_PARTITION_COMPUTE_STATUS__PARTITION_MODE;
     let status = nbio::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS;

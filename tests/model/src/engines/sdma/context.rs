@@ -30,7 +30,7 @@ pub struct Config {
 
 impl Config {
     /// Reads the configuration from a bank. Fails if it is invalid.
-    pub fn from_bank(bank: &Bank, id: ContextId) -> Result<Self, ConfigError> {
+    pub fn from_bank(bank: &Bank, id: ContextId, hub: Hub) -> Result<Self, ConfigError> {
         use regs::*;
         let control = bank.of(id, regSDMA_GFX_RB_CNTL);
         let base = join(
@@ -68,7 +68,7 @@ impl Config {
             rptr_report: (writes_back && report != 0).then_some(report),
             wptr_poll: (polls && poll_at != 0).then_some(poll_at),
             privileged: vmid == 0 || SDMA_GFX_RB_CNTL__RB_PRIV.is_set(control),
-            hub: bank.layout().hub,
+            hub,
         })
     }
 }
@@ -130,9 +130,9 @@ pub struct Context {
 
 impl Context {
     /// Returns a context that its registers just enabled.
-    pub fn new(id: ContextId, bank: &Bank, pasid: u16) -> Result<Self, ConfigError> {
+    pub fn new(id: ContextId, bank: &Bank, pasid: u16, hub: Hub) -> Result<Self, ConfigError> {
         use regs::*;
-        let config = Config::from_bank(bank, id)?;
+        let config = Config::from_bank(bank, id, hub)?;
         let mut context = Self {
             id,
             start: bank.start_of(id),

@@ -152,12 +152,12 @@ impl<'a> Engine<'a> {
         bank.set_leaving(id, false);
         bank.publish(id, 0, false, false);
         drop(bank);
-        self.gpu.cp.rescan();
+        self.gpu.rescan();
     }
 
     /// Returns the hub that translates the engine's addresses.
     pub(super) fn hub(&self) -> Hub {
-        self.layout.hub
+        self.layout.hub(self.n)
     }
 
     /// Makes one pass over all contexts. Returns how long to sleep; `None`: until a message comes.

@@ -8,13 +8,13 @@
 
 use gpu_regs::{gc_12_0_0 as gc, sdma_4_4_2 as regs, Reg};
 use rkfd_abi::doorbell::{layout1, navi10};
-use rkfd_abi::ih::{client, gfx12, node, soc21, source};
+use rkfd_abi::ih::{client, gfx12, soc21, source};
 use rkfd_abi::mqd::{v12_sdma, v9_sdma};
 use rkfd_abi::sdma::{self, v7, Packet, RLC_REG_STRIDE};
 
 use super::bank::ContextId;
 use crate::engines::gmc::Hub;
-use crate::engines::ih::Entry;
+use crate::engines::ih::{aid_node, Entry};
 use crate::regs::RegId;
 
 /// Registers per context.
@@ -25,6 +25,8 @@ const FIRST: u32 = regs::regSDMA_GFX_RB_CNTL.off;
 const HYP: u32 = 0x380;
 /// No such register.
 const NONE: u8 = 0xff;
+/// Engines of SDMA 4.4.2 per AID.
+pub const PER_AID: u8 = client::SDMA.len() as u8;
 /// The ring id of an interrupt also contains the engine.
 const ENGINE_SHIFT: u8 = v7::RING_ID_ENGINE.shift;
 
@@ -71,8 +73,6 @@ pub struct Mqd {
 pub struct Layout {
     /// Which version.
     pub version: Version,
-    /// Hub that translates the engine's addresses.
-    pub hub: Hub,
     /// Packets.
     pub packets: &'static [Packet],
     /// Names of packets.
@@ -182,24 +182,29 @@ impl Layout {
         local.checked_sub(first).map(|n| (n / stride) as usize)
     }
 
+    /// Returns the hub that translates an engine's addresses.
+    pub fn hub(&self, engine: u8) -> Hub {
+        match self.version {
+            Version::V4 => Hub::Mm(engine / PER_AID),
+            Version::V7 => Hub::Gfx(0),
+        }
+    }
+
     /// Returns the client id of an engine in the fault status register.
     pub fn cid(&self, engine: u8) -> u16 {
-        const PER_AID: u16 = 4;
         match self.version {
-            Version::V4 => 256 + u16::from(engine) % PER_AID,
+            Version::V4 => 256 + u16::from(engine % PER_AID),
             Version::V7 => 13 + u16::from(engine),
         }
     }
 
     /// Returns the interrupt entry of an engine.
     pub fn entry(&self, n: u8, id: ContextId, vmid: u8, source: u32, ctx: u32) -> Entry {
-        let per_aid = client::SDMA.len();
-        let aid = u32::from(n) / per_aid as u32;
         let (client_id, ring_id, node_id) = match self.version {
             Version::V4 => (
-                client::SDMA[usize::from(n) % per_aid],
+                client::SDMA[usize::from(n % PER_AID)],
                 id.0,
-                node::PER_AID * aid + node::AID,
+                aid_node(n / PER_AID),
             ),
             Version::V7 => (soc21::GFX, n << ENGINE_SHIFT | self.place(id) as u8, 0),
         };
@@ -208,8 +213,8 @@ impl Layout {
             source_id: source as u8,
             ring_id,
             vmid,
-            mm_hub: self.hub == Hub::Mm,
-            node_id: node_id as u8,
+            mm_hub: self.version == Version::V4,
+            node_id,
             ctx: [ctx, 0, 0, 0],
         }
     }
@@ -242,7 +247,6 @@ const fn identity() -> [u8; BLOCK] {
 
 static V4: Layout = Layout {
     version: Version::V4,
-    hub: Hub::Mm,
     packets: sdma::PACKETS,
     opcode_name: sdma::opcode_name,
     sources: Sources {
@@ -287,7 +291,6 @@ static V4: Layout = Layout {
 
 static V7: Layout = Layout {
     version: Version::V7,
-    hub: Hub::Gfx,
     packets: v7::PACKETS,
     opcode_name: v7::opcode_name,
     sources: Sources {

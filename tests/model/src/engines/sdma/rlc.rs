@@ -205,7 +205,7 @@ mod tests {
     fn unreadable_wptr_prevents_map() {
         let sdma = sdma();
         let fault = VmFault {
-            hub: Hub::Gfx,
+            hub: Hub::Gfx(0),
             vmid: 8,
             va: 0x1000,
             access: Access::Read,

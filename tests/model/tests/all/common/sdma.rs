@@ -41,7 +41,7 @@ pub struct Card {
 impl Drop for Card {
     fn drop(&mut self) {
         self.gpu.sdma.stop();
-        self.gpu.cp.stop();
+        self.gpu.xccs[0].cp.stop();
     }
 }
 
@@ -90,13 +90,13 @@ impl Card {
             self.put64(TABLE + n * 8, entry);
             self.put64(TABLE + 0x2_0000 + n * 8, entry);
         }
-        enable_context(&self.gpu, Hub::Mm, 0, 0, 0, TABLE | 1);
+        enable_context(&self.gpu, Hub::Mm(0), 0, 0, 0, TABLE | 1);
         self.range(0, GART, GART_SIZE);
         for n in 0..USER_SIZE >> 12 {
             let entry = (WORK + (n << 12)) | 0x71;
             self.put64(TABLE + 0x4_0000 + n * 8, entry);
         }
-        enable_context(&self.gpu, Hub::Mm, VMID, 0, 0, (TABLE + 0x4_0000) | 1);
+        enable_context(&self.gpu, Hub::Mm(0), VMID, 0, 0, (TABLE + 0x4_0000) | 1);
         self.range(VMID, USER, USER_SIZE);
     }
 
@@ -109,8 +109,8 @@ impl Card {
             ),
         ] {
             let reg = reg.at(2 * vmid);
-            crate::common::hub_write(&self.gpu, Hub::Mm, reg, lo(page));
-            crate::common::hub_write(&self.gpu, Hub::Mm, reg.at(1), hi(page));
+            crate::common::hub_write(&self.gpu, Hub::Mm(0), reg, lo(page));
+            crate::common::hub_write(&self.gpu, Hub::Mm(0), reg.at(1), hi(page));
         }
     }
 

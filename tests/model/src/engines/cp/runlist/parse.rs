@@ -105,7 +105,10 @@ impl Engine<'_> {
                     }
                     expected -= 1;
                     let process = list.processes.len() - 1;
-                    list.entries.push(self.map_entry(queue, &p, process)?);
+                    let entry = self.map_entry(queue, &p, process)?;
+                    if entry.sdma.is_none_or(|engine| self.env.serves(engine)) {
+                        list.entries.push(entry);
+                    }
                 }
                 op::RUN_LIST => {
                     use pm4::run_list as rl;

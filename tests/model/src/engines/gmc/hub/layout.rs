@@ -74,10 +74,10 @@ impl Layout {
     /// Returns the layout of a hub.
     pub fn of(generation: Generation, hub: Hub) -> &'static Self {
         match (generation, hub) {
-            (Generation::Gfx9, Hub::Gfx) => &GFX9,
-            (Generation::Gfx9, Hub::Mm) => &MM9,
-            (Generation::Gfx12, Hub::Gfx) => &GFX12,
-            (Generation::Gfx12, Hub::Mm) => &MM12,
+            (Generation::Gfx9, Hub::Gfx(_)) => &GFX9,
+            (Generation::Gfx9, Hub::Mm(_)) => &MM9,
+            (Generation::Gfx12, Hub::Gfx(_)) => &GFX12,
+            (Generation::Gfx12, Hub::Mm(_)) => &MM12,
         }
     }
 

@@ -43,7 +43,7 @@ impl Engine<'_> {
         }
         drop(bank);
         if left {
-            self.gpu.cp.rescan();
+            self.gpu.rescan();
         }
     }
 
@@ -51,7 +51,7 @@ impl Engine<'_> {
     fn start(&mut self, bank: &Bank, id: ContextId) {
         let n = self.n;
         let pasid = bank.pasid(id);
-        match Context::new(id, bank, pasid) {
+        match Context::new(id, bank, pasid, self.hub()) {
             Ok(context) => {
                 let c = &context.config;
                 event!(
