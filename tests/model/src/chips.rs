@@ -129,7 +129,9 @@ pub struct Chip {
     pub register_bar: u64,
     /// All IP blocks.
     pub ips: &'static [IpInstance],
-    /// Shader core layout.
+    /// Instances among them that are fused off, as the discovery table lists them.
+    pub harvested: &'static [(Ip, u8)],
+    /// Shader core layout of an XCC.
     pub gc: GcInfo,
     /// Whether the PSP is modelled, so that the card can boot cold.
     pub cold_boot: bool,
@@ -147,12 +149,17 @@ impl Chip {
 
     /// Returns all chips.
     pub fn all() -> &'static [&'static Chip] {
-        &[&mi300x::CHIP, &rx9070::CHIP]
+        &[&mi300x::CHIP, &mi300x::CHIP_8XCC, &rx9070::CHIP]
     }
 
-    /// Returns the instance numbers of `ip`, in ascending order.
+    /// Returns the instance numbers of `ip` that are not fused off, in ascending order.
     pub fn instances(&self, ip: Ip) -> impl Iterator<Item = u8> + '_ {
-        (0..self.span(ip)).filter(move |n| self.base(ip, *n, 0).is_some())
+        (0..self.span(ip)).filter(move |n| self.base(ip, *n, 0).is_some() && self.has(ip, *n))
+    }
+
+    /// Returns whether an instance of `ip` is not fused off.
+    pub fn has(&self, ip: Ip, instance: u8) -> bool {
+        !self.harvested.contains(&(ip, instance))
     }
 
     /// Returns one more than the highest instance number of `ip`.

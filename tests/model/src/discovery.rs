@@ -188,12 +188,18 @@ fn gc_values_v1(info: &GcInfo) -> Vec<(usize, u32)> {
     ]
 }
 
-/// Builds the table of harvested blocks, which is empty: CUs are fused off in
-/// `CC_GC_SHADER_ARRAY_CONFIG`.
-fn harvest() -> Vec<u8> {
+/// Builds the table of harvested blocks. CUs are fused off in `CC_GC_SHADER_ARRAY_CONFIG` instead.
+fn harvest(chip: &Chip) -> Vec<u8> {
     let mut t = Bytes::zeroed(harvest_table::SIZE);
     t.put32(harvest_table::SIGNATURE, HARVEST_TABLE_SIGNATURE);
     t.put32(harvest_table::VERSION, 1);
+    let known = chip.harvested.iter();
+    let ids = known.filter_map(|(ip, n)| Some((hw_id(*ip)?, *n)));
+    for (i, (id, instance)) in ids.take(harvest_table::ENTRIES).enumerate() {
+        let at = harvest_table::LIST + i * harvest_table::ENTRY_SIZE;
+        t.put16(at, id);
+        t.0[at + 2] = instance;
+    }
     t.0
 }
 
@@ -202,7 +208,7 @@ pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
     let ip_at = binary_header::SIZE;
     let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at))];
     tables.push((table::GC, gc_table(chip)));
-    tables.push((table::HARVEST_INFO, harvest()));
+    tables.push((table::HARVEST_INFO, harvest(chip)));
     let mut b = Bytes::zeroed(binary_header::SIZE);
     b.put32(binary_header::SIGNATURE, BINARY_SIGNATURE);
     b.put16(binary_header::VERSION_MAJOR, 1);
@@ -226,7 +232,8 @@ pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chips::{mi300x::CHIP, rx9070};
+    use crate::chips::mi300x::{CHIP, CHIP_8XCC};
+    use crate::chips::rx9070;
     use rkfd_abi::discovery::TMR_SIZE;
 
     fn u16_at(b: &[u8], at: usize) -> usize {
@@ -300,6 +307,23 @@ mod tests {
         for absent in 3..6 {
             assert_eq!(u16_at(&b, 12 + 8 * absent), 0);
         }
+    }
+
+    #[test]
+    fn harvested_blocks_are_listed() {
+        static CHIP_4XCC: Chip = Chip {
+            harvested: &[(Ip::Gc, 1), (Ip::Gc, 7)],
+            ..CHIP_8XCC
+        };
+        let b = binary(&CHIP_4XCC, false);
+        assert!(b.len() < TMR_SIZE);
+        let harvest = checked_table(&b, 2, 0x5652_4148, 8 + 32 * 4);
+        let entry = |n: usize| (u16_at(&b, harvest + 8 + 4 * n), b[harvest + 10 + 4 * n]);
+        assert_eq!([entry(0), entry(1)], [(11, 1), (11, 7)]);
+        assert_eq!(entry(2).0, 0);
+        // They stay in the IP table.
+        let die = u16_at(&b, u16_at(&b, 12) + 14 + 2);
+        assert_eq!(u16_at(&b, die + 2), CHIP_8XCC.ips.len());
     }
 
     #[test]

@@ -584,7 +584,7 @@ impl Gpu {
 }
 
 /// Returns the interrupt entry of a translation fault.
-fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
+pub fn fault_entry(generation: Generation, f: &VmFault, permission: u32) -> Entry {
     let (client_id, source_id, node_id) = match (generation, f.hub) {
         (Generation::Gfx9, Hub::Mm(n)) => (client::VMC, source::VM_FAULT, aid_node(n)),
         (Generation::Gfx9, Hub::Gfx(n)) => (client::UTCL2, source::VM_FAULT, xcc_node(n)),

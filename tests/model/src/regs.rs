@@ -234,9 +234,15 @@ crate::errors! {
     }
 }
 
-/// All registers of the card by dword address.
+/// Returns the position of a register: its dword address, and above it the die. Only NBIO has the
+/// same addresses on several dies.
+fn position(die: u8, addr: u32) -> u64 {
+    u64::from(die) << 32 | u64::from(addr)
+}
+
+/// All registers of the card by position.
 pub struct RegisterMap {
-    slots: HashMap<u32, Slot>,
+    slots: HashMap<u64, Slot>,
 }
 
 impl RegisterMap {
@@ -258,6 +264,7 @@ impl RegisterMap {
                     ip: d.ip,
                 });
             };
+            let die = if d.ip == Ip::Nbif { d.instance } else { 0 };
             for i in 0..d.count {
                 let id = RegId::new(d.id.seg, d.id.off + i * d.stride);
                 let slot = Slot {
@@ -270,7 +277,7 @@ impl RegisterMap {
                     reset: d.reset,
                     value: AtomicU32::new(d.reset),
                 };
-                if let Some(old) = slots.insert(base + id.off, slot) {
+                if let Some(old) = slots.insert(position(die, base + id.off), slot) {
                     return Err(MapError::Shared {
                         first: old.name,
                         second: d.name,
@@ -284,7 +291,12 @@ impl RegisterMap {
 
     /// Returns the register at dword address `addr`.
     pub fn get(&self, addr: u32) -> Option<&Slot> {
-        self.slots.get(&addr)
+        self.on_die(0, addr)
+    }
+
+    /// Returns the register at dword address `addr` of a die, which is an AID.
+    pub fn on_die(&self, die: u8, addr: u32) -> Option<&Slot> {
+        self.slots.get(&position(die, addr))
     }
 
     /// Returns the register `reg` of instance 0 of `ip`, for accesses by the chip itself.
@@ -294,7 +306,8 @@ impl RegisterMap {
 
     /// Returns the register `reg` of an instance of `ip`, for accesses by the chip itself.
     pub fn of(&self, chip: &Chip, ip: Ip, instance: u8, reg: Reg) -> Option<&Slot> {
-        self.get(chip.base(ip, instance, reg.seg)? + reg.off)
+        let die = if ip == Ip::Nbif { instance } else { 0 };
+        self.on_die(die, chip.base(ip, instance, reg.seg)? + reg.off)
     }
 
     /// Returns the map as text, one register per line, by address.

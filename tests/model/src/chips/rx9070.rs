@@ -53,6 +53,7 @@ pub const CHIP: Chip = Chip {
         ip(Ip::Sdma, 1, [7, 0, 1], GC),
         ip(Ip::Umc, 0, [8, 14, 0], &[0x1_4000]),
     ],
+    harvested: &[],
     gc: GcInfo {
         num_se: 4,
         sh_per_se: 2,

@@ -76,30 +76,33 @@ impl Block {
 
 /// Returns all declarations of `chip` with `vram` bytes.
 pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
-    let mut decls: Vec<Decl> = cp::registers(chip.generation);
+    let mut decls: Vec<Decl> = Vec::new();
+    let engine = cp::registers(chip.generation);
     let blocks = match chip.generation {
         Generation::Gfx9 => gfx9::blocks(),
         Generation::Gfx12 => gfx12::blocks(),
     };
-    for instance in chip.ips {
+    for instance in chip.ips.iter().filter(|i| chip.has(i.ip, i.instance)) {
         let here = |b: &&Block| {
             b.ip == instance.ip && b.instance.unwrap_or(instance.instance) == instance.instance
         };
+        let same = |d: &&Decl| d.ip == instance.ip;
+        let mut own: Vec<Decl> = engine.iter().filter(same).copied().collect();
+        own.iter_mut().for_each(|d| d.instance = instance.instance);
         for info in blocks.iter().filter(here).flat_map(Block::registers) {
             let id = RegId::from(info.reg);
-            let known =
-                |d: &Decl| d.ip == instance.ip && d.instance == instance.instance && d.covers(id);
             // An alias for virtual functions, or a register that an engine declares itself.
-            if decls.iter().any(known) {
+            if own.iter().any(|d| d.covers(id)) {
                 continue;
             }
-            decls.push(
+            own.push(
                 Decl::new(info.reg.name, instance.ip, id)
                     .instance(instance.instance)
                     .mask(if info.mask == 0 { !0 } else { info.mask })
                     .unit(unit(chip.generation, instance.ip, info.reg)),
             );
         }
+        decls.extend(own);
     }
     if chip.generation == Generation::Gfx9 {
         for &(name, addr, reset) in SMN {
@@ -140,7 +143,7 @@ pub fn all(chip: &Chip, vram: u64) -> Vec<Decl> {
         }
     }
     match chip.generation {
-        Generation::Gfx9 => gfx9::finish(&mut decls),
+        Generation::Gfx9 => gfx9::finish(chip, &mut decls),
         Generation::Gfx12 => gfx12::finish(&mut decls),
     }
     decls

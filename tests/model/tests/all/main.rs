@@ -20,3 +20,4 @@ mod sdma;
 mod sdma_user;
 mod selfring;
 mod server;
+mod xcc;

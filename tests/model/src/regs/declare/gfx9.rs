@@ -30,7 +30,16 @@ pub fn blocks() -> Vec<Block> {
 }
 
 /// Adjusts declarations by rules instead of single registers.
-pub fn finish(decls: &mut [Decl]) {
+pub fn finish(chip: &Chip, decls: &mut [Decl]) {
+    // One partition (SPX).
+    let xccs: Vec<u8> = chip.instances(Ip::Gc).collect();
+    for d in decls.iter_mut().filter(|d| d.ip == Ip::Gc) {
+        if d.id == gc::regCP_HYP_XCP_CTL.into() {
+            let logical = xccs.iter().position(|n| *n == d.instance).unwrap_or(0);
+            d.reset = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(xccs.len() as u32)
+                | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(logical as u32);
+        }
+    }
     for d in decls.iter_mut().filter(|d| d.ip == Ip::Sdma) {
         if d.name.ends_with("_CONTEXT_STATUS") {
             d.reset = sdma::SDMA_GFX_CONTEXT_STATUS__IDLE.mask;
@@ -49,6 +58,16 @@ pub fn finish(decls: &mut [Decl]) {
         if d.id == hdp::regHDP_MISC_CNTL.into() {
             d.mask |= 1;
         }
+    }
+}
+
+/// Returns the modes in which the XCCs can be partitioned: bits SPX, DPX, TPX, QPX, CPX.
+fn compute_modes(chip: &Chip) -> u32 {
+    match chip.instances(Ip::Gc).count() {
+        1 => 1,
+        n => (1..=4)
+            .filter(|partitions| n % partitions == 0 && *partitions < n)
+            .fold(1 << 4, |modes, partitions| modes | 1 << (partitions - 1)),
     }
 }
 
@@ -77,8 +96,13 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             0,
             true,
         ),
-        // One XCC in one partition (SPX), one memory partition.
-        (Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_COMPUTE_CAP, 1, true),
+        // One partition (SPX), one memory partition.
+        (
+            Ip::Nbif,
+            nbio::regBIF_BX_PF0_PARTITION_COMPUTE_CAP,
+            compute_modes(chip),
+            true,
+        ),
         (Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_MEM_CAP, 1, true),
         (
             Ip::Nbif,
@@ -101,12 +125,6 @@ pub fn power_on(chip: &Chip, vram: u64) -> Vec<PowerOn> {
             Ip::Gc,
             gc::regRLC_CNTL,
             gc::RLC_CNTL__RLC_ENABLE_F32.mask,
-            false,
-        ),
-        (
-            Ip::Gc,
-            gc::regCP_HYP_XCP_CTL,
-            gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(1),
             false,
         ),
         (Ip::Sdma, sdma::regSDMA_STATUS_REG, 0x46de_e557, true),

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! A card with 8 XCCs on 4 AIDs: which instance an access belongs to.
+
+use std::sync::Arc;
+
+use gpu_model::chips::mi300x::CHIP_8XCC;
+use gpu_model::chips::Chip;
+use gpu_model::engines::gmc::{Access, Hub};
+use gpu_model::gpu::{fault_entry, Gpu};
+use gpu_model::knobs::Knobs;
+use gpu_model::regs::Ip;
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, Reg};
+use rkfd_abi::ih::node;
+
+use crate::common::{card, enable_context, hub_read};
+
+/// The same card with four XCCs.
+static CHIP_4XCC: Chip = Chip {
+    name: "mi300x-4xcc",
+    harvested: &[(Ip::Gc, 0), (Ip::Gc, 1), (Ip::Gc, 3), (Ip::Gc, 6)],
+    ..CHIP_8XCC
+};
+
+fn whole() -> Arc<Gpu> {
+    card(&CHIP_8XCC, Knobs::default())
+}
+
+fn at(ip: Ip, instance: u8, reg: Reg) -> u32 {
+    CHIP_8XCC.base(ip, instance, reg.seg).unwrap() + reg.off
+}
+
+/// Returns the PASID of a VMID that the interrupt handler has for a node.
+fn lut(gpu: &Gpu, node: u32, first: Reg, vmid: u32) -> u32 {
+    gpu.reg_write(at(Ip::Osssys, 0, osssys::regIH_VMID_LUT_INDEX), node);
+    gpu.reg_read(at(Ip::Osssys, 0, first.at(vmid)))
+}
+
+#[test]
+fn xccs_have_their_own_registers() {
+    let gpu = whole();
+    let select = |xcc, vmid| {
+        let reg = at(Ip::Gc, xcc, gc::regGRBM_GFX_CNTL);
+        gpu.reg_write(reg, gc::GRBM_GFX_CNTL__VMID.put(vmid));
+    };
+    select(2, 8);
+    select(3, 9);
+    for xcc in [2, 3] {
+        gpu.reg_write(at(Ip::Gc, xcc, gc::regSH_MEM_BASES), 0x100 + u32::from(xcc));
+    }
+    let bases = |xcc: u8, vmid| {
+        gpu.xccs[usize::from(xcc)]
+            .gc
+            .vmid_reg(vmid, gc::regSH_MEM_BASES)
+    };
+    assert_eq!((bases(2, 8), bases(2, 9)), (0x102, 0));
+    assert_eq!((bases(3, 8), bases(3, 9)), (0, 0x103));
+    // An engine of XCC 3 reaches them at the addresses of XCC 0.
+    let first = at(Ip::Gc, 0, gc::regSH_MEM_BASES);
+    assert_eq!(gpu.local(3, first), at(Ip::Gc, 3, gc::regSH_MEM_BASES));
+    assert_eq!(gpu.local(0, first), first);
+    let hdp = at(Ip::Nbif, 0, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
+    assert_eq!(gpu.local(3, hdp), hdp);
+    assert_eq!(gpu.strict.unexpected(), 0);
+}
+
+#[test]
+fn hubs_have_their_own_contexts_and_faults() {
+    let gpu = whole();
+    let root = 0x10_0001;
+    for (hub, node_id) in [
+        (Hub::Gfx(0), node::XCD0),
+        (Hub::Gfx(3), node::PER_AID + node::XCD1),
+        (Hub::Gfx(6), 3 * node::PER_AID + node::XCD0),
+        (Hub::Mm(2), 2 * node::PER_AID + node::AID),
+    ] {
+        enable_context(&gpu, hub, 5, 1, 0, root);
+        let fault = gpu.gmc.translate(hub, 5, 0x1000, Access::Read).unwrap_err();
+        assert_eq!(fault.hub, hub);
+        gpu.raise_fault(&fault, 8);
+        let status = hub_read(&gpu, hub, gc::regVM_L2_PROTECTION_FAULT_STATUS);
+        assert_eq!(gc::VM_L2_PROTECTION_FAULT_STATUS__VMID.get(status), 5);
+        let entry = fault_entry(gpu.chip.generation, &fault, 0);
+        assert_eq!(u32::from(entry.node_id), node_id);
+    }
+    for hub in [Hub::Gfx(1), Hub::Gfx(7), Hub::Mm(0), Hub::Mm(3)] {
+        assert_eq!(gpu.gmc.root(hub, 5), 0);
+        let status = hub_read(&gpu, hub, gc::regVM_L2_PROTECTION_FAULT_STATUS);
+        assert_eq!(status, 0);
+    }
+}
+
+#[test]
+fn first_xcc_of_an_aid_programs_it() {
+    let gpu = whole();
+    gpu.map_vmid(2, 8, 0x8002, 0x2001);
+    gpu.map_vmid(3, 8, 0x8003, 0x3001);
+    assert_eq!(gpu.gmc.root(Hub::Gfx(2), 8), 0x2001);
+    assert_eq!(gpu.gmc.root(Hub::Gfx(3), 8), 0x3001);
+    assert_eq!(gpu.gmc.root(Hub::Mm(1), 8), 0x2001);
+    assert_eq!(gpu.gmc.root(Hub::Mm(0), 8), 0);
+    let (gfx, mm) = (osssys::regIH_VMID_0_LUT, osssys::regIH_VMID_0_LUT_MM);
+    let aid = node::PER_AID;
+    assert_eq!(lut(&gpu, aid + node::XCD0, gfx, 8), 0x8002);
+    assert_eq!(lut(&gpu, aid + node::XCD1, gfx, 8), 0x8003);
+    assert_eq!(lut(&gpu, aid + node::AID, mm, 8), 0x8002);
+    assert_eq!(lut(&gpu, node::XCD0, gfx, 8), 0);
+}
+
+#[test]
+fn partitions_follow_cp_hyp_xcp_ctl() {
+    let gpu = whole();
+    let members = |xcc| -> Vec<u8> { gpu.partition(xcc).iter().map(|x| x.instance).collect() };
+    assert_eq!(members(5), (0..8).collect::<Vec<_>>());
+    let split = |each: u32| {
+        for xcc in 0..8 {
+            let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(each)
+                | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(u32::from(xcc) % each);
+            gpu.reg_write(at(Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL), value);
+        }
+    };
+    split(4);
+    assert_eq!(members(5), [4, 5, 6, 7]);
+    assert_eq!(members(0), [0, 1, 2, 3]);
+    assert!(gpu.serves(4, 2) && !gpu.serves(5, 2) && !gpu.serves(0, 2));
+    // Both XCCs of an AID have a partition each.
+    split(1);
+    assert_eq!(members(5), [5]);
+    assert!(gpu.serves(4, 2) && gpu.serves(5, 2));
+}
+
+#[test]
+fn fused_off_xccs_do_not_exist() {
+    let gpu = card(&CHIP_4XCC, Knobs::default());
+    let present: Vec<u8> = gpu.xccs.iter().map(|xcc| xcc.instance).collect();
+    assert_eq!(present, [2, 4, 5, 7]);
+    let members: Vec<u8> = gpu.partition(5).iter().map(|xcc| xcc.instance).collect();
+    assert_eq!(members, present);
+    // AID 0 has no XCC.
+    assert_eq!(gpu.served(2).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(gpu.served(4).collect::<Vec<_>>(), [2]);
+    let reg = gc::regGRBM_GFX_CNTL;
+    assert!(gpu.regs.of(gpu.chip, Ip::Gc, 3, reg).is_none());
+    assert_eq!(gpu.local(7, at(Ip::Gc, 0, reg)), at(Ip::Gc, 7, reg));
+    let virtual_id = |xcc| {
+        let slot = gpu.regs.of(gpu.chip, Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL);
+        gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.get(slot.unwrap().get())
+    };
+    assert_eq!(
+        present.iter().map(|n| virtual_id(*n)).collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+    );
+}
