@@ -162,6 +162,11 @@ impl Chip {
         !self.harvested.contains(&(ip, instance))
     }
 
+    /// Returns whether the card has that AID.
+    pub fn has_aid(&self, aid: u8) -> bool {
+        self.has(Ip::Nbif, aid) && self.base(Ip::Nbif, aid, 0).is_some()
+    }
+
     /// Returns one more than the highest instance number of `ip`.
     pub fn span(&self, ip: Ip) -> u8 {
         let instances = self.ips.iter().filter(|i| i.ip == ip);

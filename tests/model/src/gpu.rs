@@ -388,8 +388,18 @@ impl Gpu {
 
     /// Reads a register by its dword address.
     pub fn reg_read(&self, addr: u32) -> u32 {
-        let Some(slot) = self.regs.get(addr) else {
-            strict!(self.strict, "regs", "read of undeclared register {addr:#x}");
+        self.reg_read_on(0, addr)
+    }
+
+    /// Reads a register of a die by its dword address.
+    pub fn reg_read_on(&self, die: u8, addr: u32) -> u32 {
+        let Some(slot) = self.regs.on_die(die, addr) else {
+            strict!(
+                self.strict,
+                "regs",
+                "read of undeclared register {addr:#x}{}",
+                of_die(die)
+            );
             return 0;
         };
         let value = match slot.unit {
@@ -407,8 +417,9 @@ impl Gpu {
                 self.trace,
                 "reg",
                 "read",
-                "{}={value:#x} addr={addr:#x}",
-                slot.name
+                "{}={value:#x} addr={addr:#x}{}",
+                slot.name,
+                of_die(die)
             );
         }
         value
@@ -416,11 +427,17 @@ impl Gpu {
 
     /// Writes a register by its dword address.
     pub fn reg_write(&self, addr: u32, value: u32) {
-        let Some(slot) = self.regs.get(addr) else {
+        self.reg_write_on(0, addr, value);
+    }
+
+    /// Writes a register of a die by its dword address.
+    pub fn reg_write_on(&self, die: u8, addr: u32, value: u32) {
+        let Some(slot) = self.regs.on_die(die, addr) else {
             strict!(
                 self.strict,
                 "regs",
-                "write of {value:#x} to undeclared register {addr:#x}"
+                "write of {value:#x} to undeclared register {addr:#x}{}",
+                of_die(die)
             );
             return;
         };
@@ -429,8 +446,9 @@ impl Gpu {
                 self.trace,
                 "reg",
                 "write",
-                "{}={value:#x} addr={addr:#x}",
-                slot.name
+                "{}={value:#x} addr={addr:#x}{}",
+                slot.name,
+                of_die(die)
             );
         }
         match slot.unit {
@@ -580,6 +598,14 @@ impl Gpu {
                 athub::map_pasid(self, aid, vmid, pasid);
             }
         }
+    }
+}
+
+/// Returns the die of a register for the logs; nothing for die 0.
+fn of_die(die: u8) -> String {
+    match die {
+        0 => String::new(),
+        n => format!(" die={n}"),
     }
 }
 

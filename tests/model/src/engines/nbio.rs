@@ -26,6 +26,10 @@ const HDP_FLUSH_DONE: RegId = RegId::new(2, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_DO
 const HDP_MEM_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_MEM_COHERENCY_FLUSH_CNTL.off);
 const HDP_REG_FLUSH: RegId = RegId::new(2, nbio::regBIF_BX_PF0_HDP_REG_COHERENCY_FLUSH_CNTL.off);
 
+/// High half of an SMN address: AID, and whether the address has one.
+const AID: u32 = 3;
+const EXTENDED: u32 = 4;
+
 /// `HDP_MISC_CNTL.FLUSH_INVALIDATE_CACHE`, which the header of HDP 4.0 declares only.
 const FLUSH_INVALIDATE_CACHE: u64 = 1;
 
@@ -37,7 +41,8 @@ fn stored(gpu: &Gpu, reg: gpu_regs::Reg) -> u32 {
 /// Target of an indirect access.
 enum Indirect {
     Vram(u64),
-    Register(u32),
+    /// Die and dword address.
+    Register(u8, u32),
     Nothing,
 }
 
@@ -55,7 +60,7 @@ fn mm_target(gpu: &Gpu) -> Indirect {
         );
         return Indirect::Nothing;
     }
-    Indirect::Register(index / 4)
+    Indirect::Register(0, index / 4)
 }
 
 fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
@@ -67,8 +72,13 @@ fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
             stored(gpu, nbio::regBIF_BX0_PCIE_INDEX2_HI),
         ),
     };
-    // The high half selects a die, and bit 2 of it the extended form. There is one die.
-    if index % 4 != 0 || high & !4 != 0 {
+    // Bits 33:32 of an address are the AID if bit 34 is set (`amdgpu_reg_smn_v1_0_get_base`).
+    let aid = match high & EXTENDED != 0 {
+        true => (high & !EXTENDED) as u8,
+        false => 0,
+    };
+    let known = high & !(EXTENDED | AID) == 0 && (high & EXTENDED != 0 || high == 0);
+    if index % 4 != 0 || !known || !gpu.chip.has_aid(aid) {
         strict!(
             gpu.strict,
             "nbio",
@@ -76,7 +86,7 @@ fn smn_target(gpu: &Gpu, id: RegId) -> Indirect {
         );
         return Indirect::Nothing;
     }
-    Indirect::Register(index / 4)
+    Indirect::Register(aid, index / 4)
 }
 
 fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
@@ -89,8 +99,8 @@ fn indirect_read(gpu: &Gpu, target: Indirect) -> u32 {
             u32::from_le_bytes(bytes)
         }
         // Indirect access to an index/data register would recurse.
-        Indirect::Register(addr) if addr <= 0x15 => 0,
-        Indirect::Register(addr) => gpu.reg_read(addr),
+        Indirect::Register(_, addr) if addr <= 0x15 => 0,
+        Indirect::Register(die, addr) => gpu.reg_read_on(die, addr),
         Indirect::Nothing => 0,
     }
 }
@@ -102,14 +112,14 @@ fn indirect_write(gpu: &Gpu, target: Indirect, value: u32) {
                 strict!(gpu.strict, "nbio", "MM_DATA write of VRAM at {offset:#x}");
             }
         }
-        Indirect::Register(addr) if addr <= 0x15 => {
+        Indirect::Register(_, addr) if addr <= 0x15 => {
             strict!(
                 gpu.strict,
                 "nbio",
                 "indirect write to index register {addr:#x}"
             );
         }
-        Indirect::Register(addr) => gpu.reg_write(addr, value),
+        Indirect::Register(die, addr) => gpu.reg_write_on(die, addr, value),
         Indirect::Nothing => {}
     }
 }

@@ -30,6 +30,15 @@ fn at(ip: Ip, instance: u8, reg: Reg) -> u32 {
     CHIP_8XCC.base(ip, instance, reg.seg).unwrap() + reg.off
 }
 
+/// Writes a register of the SMN by a 64-bit byte address.
+fn smn_write(gpu: &Gpu, address: u64, value: u32) {
+    let write = |reg, value| gpu.reg_write(at(Ip::Nbif, 0, reg), value);
+    write(nbio::regBIF_BX0_PCIE_INDEX2, address as u32);
+    write(nbio::regBIF_BX0_PCIE_INDEX2_HI, (address >> 32) as u32);
+    write(nbio::regBIF_BX0_PCIE_DATA2, value);
+    write(nbio::regBIF_BX0_PCIE_INDEX2_HI, 0);
+}
+
 /// Returns the PASID of a VMID that the interrupt handler has for a node.
 fn lut(gpu: &Gpu, node: u32, first: Reg, vmid: u32) -> u32 {
     gpu.reg_write(at(Ip::Osssys, 0, osssys::regIH_VMID_LUT_INDEX), node);
@@ -150,4 +159,21 @@ fn fused_off_xccs_do_not_exist() {
         present.iter().map(|n| virtual_id(*n)).collect::<Vec<_>>(),
         [0, 1, 2, 3]
     );
+}
+
+#[test]
+fn smn_addresses_select_the_aid() {
+    let gpu = whole();
+    let reg = nbio::regXCC_DOORBELL_FENCE;
+    let byte = u64::from(at(Ip::Nbif, 2, reg)) * 4;
+    smn_write(&gpu, byte | 1 << 34 | 2 << 32, 0x1_0000);
+    let fence = |aid| gpu.regs.of(gpu.chip, Ip::Nbif, aid, reg).unwrap().get();
+    assert_eq!([0, 1, 2, 3].map(fence), [0, 0, 0x1_0000, 0]);
+    assert_eq!(gpu.strict.unexpected(), 0);
+    // The die without the bit for extended addresses.
+    smn_write(&gpu, byte | 2 << 32, 1);
+    assert_eq!(gpu.strict.unexpected(), 1);
+    let one = card(&gpu_model::chips::mi300x::CHIP, Knobs::default());
+    smn_write(&one, byte | 1 << 34 | 2 << 32, 1);
+    assert_eq!(one.strict.unexpected(), 1);
 }
