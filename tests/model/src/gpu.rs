@@ -540,9 +540,19 @@ impl Gpu {
                     "doorbell {index:#x} value {value:#x} while CP_PQ_STATUS.DOORBELL_ENABLE is 0"
                 );
             }
-        } else if !self.ih.doorbell(index, value as u32)
-            && !self.sdma.doorbell(self, index, value, width)
-        {
+        } else if !self.ih.doorbell(index, value as u32) {
+            self.sdma_doorbell(index, value, width);
+        }
+    }
+
+    fn sdma_doorbell(&self, index: u32, value: u64, width: u8) {
+        if !self.routes_to_sdma(index) {
+            strict!(
+                self.strict,
+                "nbio",
+                "doorbell {index:#x} = {value:#x}: not routed to its SDMA engine"
+            );
+        } else if !self.sdma.doorbell(self, index, value, width) {
             strict!(
                 self.strict,
                 "nbio",
@@ -550,6 +560,13 @@ impl Gpu {
                  neither an IH ring nor an SDMA ring has this doorbell"
             );
         }
+    }
+
+    /// Returns whether a doorbell of an SDMA engine reaches it.
+    fn routes_to_sdma(&self, index: u32) -> bool {
+        let engine = self.sdma.engine_of(index);
+        let routed = |n| nbio::routes_to_sdma(self, n as u8, index);
+        self.chip.generation == Generation::Gfx12 || engine.is_none_or(routed)
     }
 
     /// Reports a failed access of client `cid` (CID of the fault status register: 4 CPF, 5 CPC, 8

@@ -7,9 +7,11 @@
 pub mod selfring;
 
 use gpu_regs::{hdp_4_4_2 as hdp, nbif_6_3_1 as nbif, nbio_7_9_0 as nbio};
+use rkfd_abi::doorbell::{DWORDS, MIRROR};
 use rkfd_abi::mmio::REMAP_SIZE;
 
 use crate::chips::Generation;
+use crate::engines::sdma::layout::PER_AID;
 use crate::event;
 use crate::gpu::Gpu;
 use crate::regs::{Ip, RegId, Slot};
@@ -219,6 +221,22 @@ pub fn remapped_write(gpu: &Gpu, what: Remapped) {
 pub fn doorbells_enabled(gpu: &Gpu) -> bool {
     let value = stored(gpu, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
     nbio::RCC_DEV0_EPF0_RCC_DOORBELL_APER_EN__BIF_DOORBELL_APER_EN.is_set(value)
+}
+
+/// Ports of the SDMA engines of an AID, counted from `S2A_DOORBELL_ENTRY_1_CTRL`.
+const SDMA_PORTS: [u32; PER_AID as usize] = [0, 1, 4, 5];
+
+/// Returns whether doorbell `index` (dwords on the BAR) is routed to SDMA engine `n`: AID 0 has the
+/// ranges of all engines, each AID the ports of its own (`nbio_v7_9_sdma_doorbell_range`).
+pub fn routes_to_sdma(gpu: &Gpu, n: u8, index: u32) -> bool {
+    let range = stored(gpu, nbio::regDOORBELL0_CTRL_ENTRY_0.at(1 + u32::from(n)));
+    let first = nbio::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY.get(range);
+    let size = nbio::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY.get(range);
+    let port = SDMA_PORTS[usize::from(n % PER_AID)];
+    let port = nbio::regS2A_DOORBELL_ENTRY_1_CTRL.at(port);
+    let port = gpu.regs.of(gpu.chip, Ip::Nbif, n / PER_AID, port);
+    port.is_some_and(|p| nbio::S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_ENABLE.is_set(p.get()))
+        && (first..first + size).contains(&(index % (MIRROR * DWORDS)))
 }
 
 #[cfg(test)]

@@ -325,8 +325,8 @@ impl Sdma {
         true
     }
 
-    /// Returns the engine that a doorbell is routed to.
-    fn engine_of(&self, index: u32) -> Option<usize> {
+    /// Returns the engine that a doorbell belongs to.
+    pub fn engine_of(&self, index: u32) -> Option<usize> {
         if index % DWORDS != 0 {
             return None;
         }

@@ -161,6 +161,45 @@ fn fused_off_xccs_do_not_exist() {
     );
 }
 
+/// Ranges are on AID 0, ports on the AID of the engine.
+#[test]
+fn sdma_doorbells_need_a_range_and_a_port() {
+    use gpu_model::engines::nbio::routes_to_sdma;
+    use nbio::{
+        regDOORBELL0_CTRL_ENTRY_0, regS2A_DOORBELL_ENTRY_1_CTRL,
+        DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY as OFFSET,
+        DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY as SIZE,
+        S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_ENABLE as ENABLE,
+    };
+    let gpu = whole();
+    let (engine, aid) = (14, 3);
+    let index = 2 * (0x100 + 10 * u32::from(engine));
+    assert!(!routes_to_sdma(&gpu, engine, index));
+    let range = at(
+        Ip::Nbif,
+        0,
+        regDOORBELL0_CTRL_ENTRY_0.at(1 + u32::from(engine)),
+    );
+    smn_write(&gpu, u64::from(range) * 4, OFFSET.put(index) | SIZE.put(20));
+    assert!(!routes_to_sdma(&gpu, engine, index));
+    let port = u64::from(at(Ip::Nbif, aid, regS2A_DOORBELL_ENTRY_1_CTRL.at(4))) * 4;
+    smn_write(&gpu, port, ENABLE.mask);
+    assert!(!routes_to_sdma(&gpu, engine, index));
+    smn_write(&gpu, port | 1 << 34 | u64::from(aid) << 32, ENABLE.mask);
+    assert!(routes_to_sdma(&gpu, engine, index));
+    // The same in the next page, but not beyond the range.
+    assert!(routes_to_sdma(&gpu, engine, index + 1024 + 19));
+    assert!(!routes_to_sdma(&gpu, engine, index + 20));
+    gpu.reg_write(
+        at(Ip::Nbif, 0, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
+        1,
+    );
+    gpu.doorbell(u64::from(index) * 4, 4, 8);
+    assert_eq!(gpu.strict.unexpected(), 0);
+    gpu.doorbell(u64::from(index + 20) * 4, 4, 8);
+    assert_eq!(gpu.strict.unexpected(), 1);
+}
+
 #[test]
 fn smn_addresses_select_the_aid() {
     let gpu = whole();

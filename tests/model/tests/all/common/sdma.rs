@@ -45,6 +45,23 @@ impl Drop for Card {
     }
 }
 
+/// Routes the doorbells of the SDMA engines of AID 0.
+pub fn route_sdma(gpu: &Gpu) {
+    use nbio::{
+        regDOORBELL0_CTRL_ENTRY_0, regS2A_DOORBELL_ENTRY_1_CTRL,
+        DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY as OFFSET,
+        DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_SIZE_ENTRY as SIZE,
+        S2A_DOORBELL_ENTRY_1_CTRL__S2A_DOORBELL_PORT1_ENABLE as ENABLE,
+    };
+    for (n, port) in (0..).zip([0, 1, 4, 5]) {
+        let range = OFFSET.put(Card::doorbell(n)) | SIZE.put(20);
+        let reg = regDOORBELL0_CTRL_ENTRY_0.at(1 + n as u32);
+        gpu.reg_write(addr(Ip::Nbif, reg), range);
+        let reg = regS2A_DOORBELL_ENTRY_1_CTRL.at(port);
+        gpu.reg_write(addr(Ip::Nbif, reg), ENABLE.mask);
+    }
+}
+
 pub fn lo(value: u64) -> u32 {
     value as u32
 }
@@ -73,6 +90,7 @@ impl Card {
         open_aperture(&gpu);
         let enable = addr(Ip::Nbif, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
         gpu.reg_write(enable, 1);
+        route_sdma(&gpu);
         let card = Self {
             gpu,
             wptr: [0; 4],
