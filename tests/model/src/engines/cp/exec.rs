@@ -35,6 +35,22 @@ pub fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
     }
 }
 
+/// Register address in a packet. Descriptions of the packets have 18 bits of it; the C driver
+/// writes addresses of all AIDs, of 19 bits, to the same dwords (`gfx_v9_4_3_write_data_to_reg`).
+const REGISTER: u32 = 0x7_ffff;
+/// Register addresses of packets.
+const REGISTERS: [DwField; 4] = [
+    pm4::write_data::DST_MMREG_ADDR,
+    pm4::wait_reg_mem::REG_POLL_ADDR,
+    pm4::wait_reg_mem::REG_WRITE_ADDR1,
+    pm4::wait_reg_mem::REG_WRITE_ADDR2,
+];
+
+/// Returns a register address of a packet.
+fn register(p: &Packet, field: DwField) -> u32 {
+    p.words.get(field.dw).map_or(0, |word| word & REGISTER)
+}
+
 impl Engine<'_> {
     /// Executes a packet that is not a scheduler packet.
     pub(super) fn execute(&mut self, queue: &mut Queue, p: &Packet) -> Result<Outcome, VmFault> {
@@ -69,7 +85,13 @@ impl Engine<'_> {
 
     /// Reports reserved bits; hardware ignores them.
     pub(super) fn check(&self, queue: &Queue, p: &Packet, shape: &pm4::Packet, form: &[DwField]) {
-        if let Some((dw, bits)) = p.reserved_bits(shape, form) {
+        let mut plain = p.clone();
+        for field in REGISTERS.iter().filter(|field| form.contains(field)) {
+            if let Some(word) = plain.words.get_mut(field.dw) {
+                *word &= field.field.mask | !REGISTER;
+            }
+        }
+        if let Some((dw, bits)) = plain.reserved_bits(shape, form) {
             strict!(
                 self.env.strict(),
                 "cp",
@@ -140,7 +162,7 @@ impl Engine<'_> {
             wd::DST_SEL_REGISTER => {
                 self.check(queue, p, &wd::PACKET, wd::FORM_REGISTER);
                 for (i, &value) in data.iter().enumerate() {
-                    let reg = p.get(wd::DST_MMREG_ADDR) + if one { 0 } else { i as u32 };
+                    let reg = register(p, wd::DST_MMREG_ADDR) + if one { 0 } else { i as u32 };
                     if !self.write_reg(queue, reg, value) {
                         return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                     }
@@ -306,7 +328,7 @@ impl Engine<'_> {
             }
             (w::MEM_SPACE_REGISTER, w::OPERATION_WAIT) => {
                 self.check(queue, p, &w::PACKET, w::FORM_REGISTER);
-                let reg = p.get(w::REG_POLL_ADDR);
+                let reg = register(p, w::REG_POLL_ADDR);
                 if !self.may_access(queue, reg) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
@@ -314,14 +336,14 @@ impl Engine<'_> {
             }
             (w::MEM_SPACE_REGISTER, w::OPERATION_WRITE_WAIT) => {
                 self.check(queue, p, &w::PACKET, w::FORM_WRITE_WAIT);
-                if !self.may_access(queue, p.get(w::REG_WRITE_ADDR2)) {
+                if !self.may_access(queue, register(p, w::REG_WRITE_ADDR2)) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
                 let done = pm4_state(queue).is_some_and(|s| std::mem::replace(&mut s.wrote, true));
-                if !done && !self.write_reg(queue, p.get(w::REG_WRITE_ADDR1), reference) {
+                if !done && !self.write_reg(queue, register(p, w::REG_WRITE_ADDR1), reference) {
                     return Ok(Outcome::Bad(PacketError::PrivilegedRegister));
                 }
-                self.env.reg_read(p.get(w::REG_WRITE_ADDR2))
+                self.env.reg_read(register(p, w::REG_WRITE_ADDR2))
             }
             _ => return Ok(Outcome::Bad(PacketError::WaitRegMemOperation)),
         };

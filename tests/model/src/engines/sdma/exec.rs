@@ -17,6 +17,10 @@ use crate::engines::cp::atomic::operation;
 use crate::engines::gmc::VmFault;
 use crate::{event, strict};
 
+/// Dword address in SRBM_WRITE. The packet's header, of SDMA 4.0, has 18 bits of it; the C driver
+/// writes addresses of all AIDs, of 19 bits, to the same dword (`sdma_v4_4_2_ring_emit_wreg`).
+const SRBM_ADDRESS: u32 = 0x7_ffff;
+
 pub(super) fn address(words: &[u32], lo: DwField, hi: DwField) -> u64 {
     // Low fields without the alignment bits still hold an address.
     join(words[lo.dw] & lo.field.mask, words[hi.dw])
@@ -106,7 +110,10 @@ impl Engine<'_> {
     /// Reports reserved bits; hardware ignores them.
     fn check_reserved(&self, context: &Context, shape: &sdma::Packet, words: &[u32]) {
         for (dw, &word) in words.iter().enumerate().take(shape.dwords) {
-            let bits = word & shape.reserved_mask(dw);
+            let bits = match shape.name {
+                "SRBM_WRITE" if dw == 1 => word & !SRBM_ADDRESS,
+                _ => word & shape.reserved_mask(dw),
+            };
             if bits != 0 {
                 self.complain(
                     context,
@@ -253,7 +260,7 @@ impl Engine<'_> {
             self.protected(context, words);
             return done;
         }
-        let reg = p::ADDR.get(words);
+        let reg = words[1] & SRBM_ADDRESS;
         let mut mask = 0;
         for byte in (0..4).filter(|n| p::BYTE_EN.get(words) >> n & 1 != 0) {
             mask |= 0xff << (8 * byte);
