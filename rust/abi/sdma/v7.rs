@@ -5,7 +5,7 @@
 //! Sources: `amdgpu/sdma_v6_0_0_pkt_open.h` (layouts, also used by the SDMA 7 driver),
 //! `amdgpu/sdma_v7_0.c` (limits, the longer COPY, registers by byte address),
 //! `include/soc24_enum.h` (atomic operations: those of [`atomic_op`](super::atomic_op)). Fields in
-//! common with a packet of the parent module are at the same position.
+//! common with a packet of the parent module are at the same position, but for sub-window copies.
 
 use super::Packet;
 use crate::bits::{name_in, Field};
@@ -209,39 +209,40 @@ packet! {
 
 packet! {
     /// COPY of a sub-window between two linear volumes. Coordinates, pitches and sizes in elements.
+    /// The fields are wider than in the header, which describes SDMA 6: those of ROCr
+    /// (`SDMA_PKT_COPY_LINEAR_RECT_GFX12`, `sdma_registers.h`).
     copy_subwin = "COPY_LINEAR_SUBWIN", COPY, sub_op::COPY_LINEAR_SUB_WIND, 13 dwords;
     TMZ: 0 [18:18];
     CPV: 0 [19:19];
+    NPD: 0 [28:28];
     /// log2 of the size of an element in bytes, 0 to 4.
     ELEMENTSIZE: 0 [31:29];
     SRC_ADDR_LO: 1 [31:0];
     SRC_ADDR_HI: 2 [31:0];
-    SRC_X: 3 [13:0];
-    SRC_Y: 3 [29:16];
-    SRC_Z: 4 [12:0];
+    SRC_X: 3 [15:0];
+    SRC_Y: 3 [31:16];
+    SRC_Z: 4 [13:0];
     /// Row pitch - 1.
-    SRC_PITCH: 4 [31:13];
+    SRC_PITCH: 4 [31:16];
     /// Slice pitch - 1.
-    SRC_SLICE_PITCH: 5 [27:0];
+    SRC_SLICE_PITCH: 5 [31:0];
     DST_ADDR_LO: 6 [31:0];
     DST_ADDR_HI: 7 [31:0];
-    DST_X: 8 [13:0];
-    DST_Y: 8 [29:16];
-    DST_Z: 9 [12:0];
+    DST_X: 8 [15:0];
+    DST_Y: 8 [31:16];
+    DST_Z: 9 [13:0];
     /// Row pitch - 1.
-    DST_PITCH: 9 [31:13];
+    DST_PITCH: 9 [31:16];
     /// Slice pitch - 1.
-    DST_SLICE_PITCH: 10 [27:0];
+    DST_SLICE_PITCH: 10 [31:0];
     /// Width - 1.
-    RECT_X: 11 [13:0];
+    RECT_X: 11 [15:0];
     /// Height - 1.
-    RECT_Y: 11 [29:16];
+    RECT_Y: 11 [31:16];
     /// Depth - 1.
-    RECT_Z: 12 [12:0];
-    DST_SW: 12 [17:16];
-    DST_CACHE_POLICY: 12 [20:18];
-    SRC_SW: 12 [25:24];
-    SRC_CACHE_POLICY: 12 [28:26];
+    RECT_Z: 12 [13:0];
+    DST_CACHE_POLICY: 12 [22:20];
+    SRC_CACHE_POLICY: 12 [30:28];
 }
 
 packet! {

@@ -306,6 +306,44 @@ fn sdma7_packets() {
 }
 
 #[test]
+fn sub_window_copy_has_fields_of_16_bits() {
+    let mut card = Card::new();
+    use pkt::copy_subwin as p;
+    let (src, dst) = (FB + WORK, FB + WORK + 0x10_0000);
+    // 4-byte elements, rows of 128: 75 x 40 at (1, 2) to (0, 0), rows of 256.
+    for y in 0..42u64 {
+        for x in 0..128u64 {
+            card.put64(WORK + 4 * (128 * y + x), y << 8 | x);
+        }
+    }
+    let words = [
+        p::HEADER | p::ELEMENTSIZE.put(2),
+        lo(src),
+        hi(src),
+        1 | p::SRC_Y.put(2),
+        127 << 16,
+        0,
+        lo(dst),
+        hi(dst),
+        0,
+        255 << 16,
+        0,
+        74 | 39 << 16,
+        0,
+    ];
+    card.run(0, &words);
+    for y in 0..40u64 {
+        let row = WORK + 0x10_0000 + 4 * 256 * y;
+        for x in [0, 1, 74] {
+            let value = ((y + 2) << 8 | (x + 1)) as u32;
+            assert_eq!(card.get32(row + 4 * x), value, "({x}, {y})");
+        }
+        assert_eq!(card.get32(row + 4 * 75), 0, "row {y}");
+    }
+    card.assert_clean();
+}
+
+#[test]
 fn bad_packet_stops_ring_until_reset() {
     for words in [
         [copy(FB, FB, 8)[..7].to_vec(), vec![1 << 16]].concat(),

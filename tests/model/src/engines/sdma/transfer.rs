@@ -108,35 +108,33 @@ impl Engine<'_> {
         if element > 4 {
             return Ok(Outcome::Bad(PacketError::WindowElementSize));
         }
-        if p::TMZ.get(words) | p::SRC_SW.get(words) | p::DST_SW.get(words) != 0 {
+        let is_v7 = self.layout.version == Version::V7;
+        let swaps = p::SRC_SW.get(words) | p::DST_SW.get(words) != 0;
+        if p::TMZ.get(words) != 0 || (!is_v7 && swaps) {
             return Ok(Outcome::Bad(PacketError::WindowMode));
         }
-        let get = |field: rkfd_abi::bits::DwField| u64::from(field.get(words));
-        // SDMA 7 has wider depth fields at the same position.
-        let get_z = |old: rkfd_abi::bits::DwField, new| match self.layout.version {
-            Version::V4 => get(old),
-            Version::V7 => get(new),
-        };
-        let (width, height) = (get(p::RECT_X) + 1, get(p::RECT_Y) + 1);
-        let depth = get_z(p::RECT_Z, v7::copy_subwin::RECT_Z) + 1;
-        let src_z = get_z(p::SRC_Z, v7::copy_subwin::SRC_Z);
-        let dst_z = get_z(p::DST_Z, v7::copy_subwin::DST_Z);
+        macro_rules! get {
+            ($field:ident) => {
+                u64::from(match is_v7 {
+                    true => v7::copy_subwin::$field.get(words),
+                    false => p::$field.get(words),
+                })
+            };
+        }
+        let (width, height, depth) = (get!(RECT_X) + 1, get!(RECT_Y) + 1, get!(RECT_Z) + 1);
         let src = address(words, p::SRC_ADDR_LO, p::SRC_ADDR_HI);
         let dst = address(words, p::DST_ADDR_LO, p::DST_ADDR_HI);
-        let [src_pitch, src_slice, dst_pitch, dst_slice] = [
-            p::SRC_PITCH,
-            p::SRC_SLICE_PITCH,
-            p::DST_PITCH,
-            p::DST_SLICE_PITCH,
-        ]
-        .map(|field| get(field) + 1);
+        let (src_x, src_y, src_z) = (get!(SRC_X), get!(SRC_Y), get!(SRC_Z));
+        let (dst_x, dst_y, dst_z) = (get!(DST_X), get!(DST_Y), get!(DST_Z));
+        let (src_pitch, src_slice) = (get!(SRC_PITCH) + 1, get!(SRC_SLICE_PITCH) + 1);
+        let (dst_pitch, dst_slice) = (get!(DST_PITCH) + 1, get!(DST_SLICE_PITCH) + 1);
         let bytes = width << element;
         let rows = height * depth;
         let until = rows.min(context.progress + (PART / bytes).max(1));
         while context.progress < until {
             let (y, z) = (context.progress % height, context.progress / height);
-            let from = get(p::SRC_X) + (get(p::SRC_Y) + y) * src_pitch + (src_z + z) * src_slice;
-            let to = get(p::DST_X) + (get(p::DST_Y) + y) * dst_pitch + (dst_z + z) * dst_slice;
+            let from = src_x + (src_y + y) * src_pitch + (src_z + z) * src_slice;
+            let to = dst_x + (dst_y + y) * dst_pitch + (dst_z + z) * dst_slice;
             self.copy_all(
                 context.vmid(),
                 src.wrapping_add(from << element),
