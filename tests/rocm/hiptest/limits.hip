@@ -54,10 +54,25 @@ static void exhaust()
 }
 
 /*
- * Free memory once HIP's own threads have released what was freed: an ended command holds its
- * buffers until a callback thread drops them, so that hipFree may return before the driver frees
- * memory.
+ * HIP's own threads release what was freed: an ended command holds its buffers until a callback
+ * thread drops them, so that hipFree may return before the driver frees memory.
  */
+
+/* Returns the free memory once it is unchanged for half a second. */
+static size_t left_when_settled()
+{
+	size_t left = 0, now, total;
+
+	for (int i = 0, same = 0; same < 50 && i < 1000; i++) {
+		HIP(hipMemGetInfo(&now, &total));
+		same = now == left ? same + 1 : 0;
+		left = now;
+		usleep(10000);
+	}
+	return left;
+}
+
+/* Returns the free memory once it is what is hoped for. */
 static size_t left_at_rest(size_t hoped_for)
 {
 	size_t left, total;
@@ -72,14 +87,14 @@ static size_t left_at_rest(size_t hoped_for)
 
 void beyond_memory()
 {
-	size_t first, second, total;
+	size_t first, second;
 
 	/*
 	 * The first run includes first-use allocations of HIP: only the second run may not lose
 	 * memory.
 	 */
 	exhaust();
-	HIP(hipMemGetInfo(&first, &total));
+	first = left_when_settled();
 	exhaust();
 	second = left_at_rest(first);
 	EXPECT(first <= second, "%zu bytes are left, there were %zu", second, first);
@@ -92,7 +107,7 @@ void available()
 	void *at;
 
 	HIP(hipGetDeviceProperties(&about, 0));
-	HIP(hipMemGetInfo(&before, &total));
+	before = left_when_settled();
 	HIP(hipMalloc(&at, 64 * MiB));
 	HIP(hipMemGetInfo(&during, &total));
 	HIP(hipFree(at));
