@@ -171,7 +171,7 @@ impl Card {
             if config.mec_fw < needed {
                 dev_err!(
                     pdev,
-                    "the platform has no PCI Express atomics, which MEC firmware {} needs (from {needed} on it does not)\n",
+                    "the platform has no PCI Express atomics, which MEC firmware before version {needed} needs (0 is unknown: {})\n",
                     config.mec_fw
                 );
                 return Err(ENODEV);

@@ -25,7 +25,7 @@ PASS, SKIP, FAIL = "passed", "skipped", "failed"
 HEAD = """\
 # SPDX-License-Identifier: GPL-2.0
 #
-# The tests of the boots of `make check`: BOOT... | PROGRAM | TEST...
+# The tests of the boots of vm/boots and vm/boots-amdgpu: BOOT... | PROGRAM | TEST...
 #
 # A test passes, or is skipped where its name has a `-` in front; `.` is a program without tests of
 # its own. A boot on the debug kernel has the tests of the stock kernel, those of `init`, and those
@@ -183,7 +183,8 @@ def lint():
         driver, name = line.split()[:2]
         if (driver, name) not in skipped:
             findings.append(f"tests/kselftest/differ: no boot with {driver} has {name}")
-    print("\n".join(findings))
+    for finding in findings:
+        print(finding)
     sys.exit(bool(findings))
 
 

@@ -334,7 +334,7 @@ pub(super) fn start_vmids<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
 /// Enables or disables interrupts for privileged registers, privileged instructions and bad opcodes
 /// (`set_priv_reg_fault_state`, `set_priv_inst_fault_state`, `set_bad_op_fault_state`,
 /// `gfx_v9_4_3.c` and `gfx_v12_0.c`).
-fn report_faults<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
+fn set_fault_interrupts<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
     let n = T::NAMES;
     let on = u32::from(on);
     b.set(
@@ -355,7 +355,7 @@ fn report_faults<T: GfxVersion>(b: Block<'_>, on: bool) -> Result {
 }
 
 /// Enables time stamp and opcode error interrupts of the pipes of MEC 1, and those of
-/// [`report_faults`].
+/// [`set_fault_interrupts`].
 pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
     let n = T::NAMES;
     for pipe in 0..T::CAPS.pipes_per_mec {
@@ -372,12 +372,12 @@ pub(super) fn start_interrupts<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Resu
             )
         })?;
     }
-    report_faults::<T>(b, true)
+    set_fault_interrupts::<T>(b, true)
 }
 
 /// Halts the MECs and resets queues that a hung scheduler or another driver left in HQD slots.
 pub(super) fn halt<T: GfxVersion>(mmio: &Mmio, b: Block<'_>) -> Result {
-    report_faults::<T>(b, false)?;
+    set_fault_interrupts::<T>(b, false)?;
     T::stop_mecs(b)?;
     for me in 1..=T::MECS {
         for pipe in 0..T::CAPS.pipes_per_mec {

@@ -196,9 +196,9 @@ fn capability(pdev: &pci::Device, at: u32) -> u32 {
 /// the path to the root complex supports both.
 pub(crate) fn enable_atomics(pdev: &pci::Device<Core<'_>>) -> bool {
     let sizes = bindings::PCI_EXP_DEVCAP2_ATOMIC_COMP32 | bindings::PCI_EXP_DEVCAP2_ATOMIC_COMP64;
-    // SAFETY: The device is valid by its type, and the bridges above it exist as long. The function
-    // reads their capabilities and changes device control 2 of the device only, under a lock of its
-    // own.
+    // SAFETY: The device is valid by its type, and the bridges above it exist as long: their
+    // capabilities are only read. The function changes device control 2 of the device; the device
+    // lock, which a `Core` context holds, serialises the changes of this driver.
     unsafe { bindings::pci_enable_atomic_ops_to_root(raw(pdev), sizes) == 0 }
 }
 

@@ -585,9 +585,9 @@ TEST(cu_mask_restricts_waves)
 	EXPECT_EQ(units.count, 4);
 }
 
-/* Starts many workgroups, which write to half `n` of the data. */
-static void start_many(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
-		       unsigned int n)
+/* Writes the packet of many workgroups, which write to half `n` of the data; returns its index. */
+static uint64_t put_many(struct fixture *f, struct kfd_queue *q, struct kfd_signal *signal,
+			 unsigned int n)
 {
 	const uint32_t grid[3] = { 131072 * 64, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
@@ -600,15 +600,16 @@ static void start_many(struct fixture *f, struct kfd_queue *q, struct kfd_signal
 	memcpy(kernarg, &at, 8);
 	signal->s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, signal);
-	kfd_queue_ring(q, kfd_queue_write(q, &packet));
+	return kfd_queue_write(q, &packet);
 }
 
-/* Work of the highest priority is done before work of the lowest that was started earlier. */
+/* Work of the highest priority ends before work of the lowest that was started earlier. */
 TEST_TIMEOUT(high_priority_finishes_first, 120)
 {
 	static const uint32_t priorities[2] = { 0, 15 };
 	struct kfd_signal signals[2];
 	struct kfd_queue queues[2];
+	uint64_t packets[2];
 	struct fixture f;
 
 	fixture_load(&f);
@@ -619,13 +620,17 @@ TEST_TIMEOUT(high_priority_finishes_first, 120)
 		args.queue_priority = priorities[n];
 		ASSERT_OK(kfd_queue_start(&queues[n], &args));
 		ASSERT_OK(kfd_queue_map_doorbell(&queues[n]));
+		/* AMD_QUEUE_PROPERTIES_ENABLE_PROFILING: end_ts of signals. */
+		queues[n].q->queue_properties |= 1u << 3;
 		ASSERT_OK(kfd_signal_create(&f.k, 1, &signals[n]));
+		packets[n] = put_many(&f, &queues[n], &signals[n], n);
 	}
-	start_many(&f, &queues[0], &signals[0], 0);
-	start_many(&f, &queues[1], &signals[1], 1);
-	EXPECT_OK(kfd_signal_wait(&f.k, &signals[1], 60000));
-	EXPECT_EQ(signals[0].s->value, 1);
-	EXPECT_OK(kfd_signal_wait(&f.k, &signals[0], 60000));
+	for (unsigned int n = 0; n < 2; n++)
+		kfd_queue_ring(&queues[n], packets[n]);
+	for (unsigned int n = 0; n < 2; n++)
+		EXPECT_OK(kfd_signal_wait(&f.k, &signals[n], 60000));
+	EXPECT(signals[1].s->end_ts < signals[0].s->end_ts, "low: %llu, high: %llu",
+	       (unsigned long long)signals[0].s->end_ts, (unsigned long long)signals[1].s->end_ts);
 }
 
 /* Inactive queues need no HQD, so that the limit per process is reached fast. */

@@ -11,7 +11,8 @@ use crate::{asic::caps::Caps, uapi};
 /// `event_interrupt_isr_v11()`.
 const MES_QUEUE_FENCE: u32 = 1 << 24;
 
-/// `no_atomic_fw_version` (`kfd_device_info_init`, `kfd_device.c`).
+/// `no_atomic_fw_version` (`kfd_device_info_init`, `kfd_device.c`). The version of the firmware is
+/// unknown, as the card comes with it, and counts as an older one.
 const NO_ATOMIC_MEC_FW: u32 = 2090;
 
 /// Numbers of the generation.

@@ -273,8 +273,9 @@ impl Gpu {
 
     /// Returns whether the scheduler firmware of `xcc` programs the blocks of an AID for its
     /// partition: the first XCC of the partition on the AID does, and for AIDs without an XCC the
-    /// first XCC of the partition. No source says which does; the split of VMIDs in mode CPX, where
-    /// two partitions share an AID (`kgd2kfd_device_init`), shows that both may.
+    /// first XCC of the partition. Without a scheduler, the driver does it for every XCC
+    /// (`kgd_gfx_v9_4_3_set_pasid_vmid_mapping`); in mode CPX two partitions with VMIDs of their
+    /// own share an AID (`kgd2kfd_device_init`).
     pub fn serves(&self, xcc: u8, aid: u8) -> bool {
         let on = |x: &&Xcc| x.instance / XCCS_PER_AID == aid;
         let members = self.partition(xcc);
@@ -327,11 +328,12 @@ impl Gpu {
         self.psp.quiesce();
         self.selfring.reset();
         self.firmware.reset(self.is_warm());
-        self.doorbells.reset();
         for xcc in &self.xccs {
             xcc.cp.reset(self);
             xcc.mes.reset();
         }
+        // The command processors look at doorbells that were pending until here.
+        self.doorbells.reset();
         self.sdma.reset(self);
         self.ih.reset();
         self.gmc.reset();
@@ -611,9 +613,7 @@ impl Gpu {
             self.ih.map_pasid(hub, vmid, pasid);
         }
         if self.chip.generation == Generation::Gfx9 {
-            for aid in served {
-                athub::map_pasid(self, aid, vmid, pasid);
-            }
+            athub::map_pasid(self, vmid, pasid);
         }
     }
 }

@@ -31,11 +31,11 @@ fn finished(gpu: &Gpu, aid: u8, vmid: u32) {
     }
 }
 
-/// Sets the PASID of a VMID on an AID, as scheduler firmware does when it assigns the VMID to a
-/// process.
-pub fn map_pasid(gpu: &Gpu, aid: u8, vmid: u8, pasid: u16) {
+/// Sets the PASID of a VMID, as scheduler firmware does when it assigns the VMID to a process. The
+/// first ATHUB serves all XCCs (`kgd_gfx_v9_4_3_set_pasid_vmid_mapping`).
+pub fn map_pasid(gpu: &Gpu, vmid: u8, pasid: u16) {
     let reg = athub::regATC_VMID0_PASID_MAPPING.at(u32::from(vmid & 15));
-    if let Some(slot) = gpu.regs.of(gpu.chip, Ip::Athub, aid, reg) {
+    if let Some(slot) = gpu.regs.of(gpu.chip, Ip::Athub, 0, reg) {
         slot.set(VALID | u32::from(pasid));
     }
 }

@@ -87,7 +87,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         })
     }
 
-    /// Sets where the waves run; all on one CU of no array if it is not called.
+    /// Sets where the waves run. Default: wave slot 0 of the first CU.
     pub fn set_seat(&mut self, seat: Seat) {
         for wave in &mut self.waves {
             wave.seat = seat;

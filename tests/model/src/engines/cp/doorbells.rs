@@ -64,7 +64,7 @@ impl Doorbells {
         (!orphans.is_empty()).then_some(ORPHAN)
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn reset(&self) {
         *self.lock() = State::default();
     }

@@ -130,7 +130,7 @@ impl dyn Env + '_ {
     }
 }
 
-/// The card as one of its XCCs sees it.
+/// The card, accessed by one of its XCCs.
 pub struct XccEnv<'a> {
     /// The card.
     pub gpu: &'a Gpu,

@@ -64,7 +64,7 @@ pub struct Config {
     /// Context save area, if wave state can be saved.
     pub save_area: Option<SaveArea>,
     /// Firmware decrements completion signals by AtomicOp requests. On gfx9 it needs none
-    /// (`kfd_device_info_init`, `needs_pci_atomics`); on gfx12 the MQD tells.
+    /// (`kfd_device_info_init`, `needs_pci_atomics`); on gfx12 it is bit 29 of `cp_hqd_hq_status0`.
     pub bus_atomics: bool,
 }
 

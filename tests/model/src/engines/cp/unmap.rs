@@ -190,7 +190,8 @@ impl Engine<'_> {
         let queue = self.queues.get_mut(usize::from(slot.0))?.as_mut()?;
         queue.leaving = None;
         for job in queue.work.jobs() {
-            self.pool.submit(&job, queue.config.vmid, queue.config.priority);
+            self.pool
+                .submit(&job, queue.config.vmid, queue.config.priority);
         }
         Some((queue.pasid, queue.config.doorbell.unwrap_or(0)))
     }

@@ -152,7 +152,7 @@ fn illegal_instruction_traps() {
 #[test]
 fn memory_violation_traps() {
     for asm in [
-        "ds_write_b32 v0, v0 offset:512",
+        "ds_add_u32 v0, v0 offset:2",
         "global_atomic_add v0, v0, s[0:1] offset:2",
         "scratch_store_dword off, v0, off",
     ] {
@@ -174,7 +174,7 @@ fn other_waves_continue_when_one_halts() {
     // Each of four waves writes its own dword, but the second one halts before that.
     let code = llvm::assemble(
         "v_readfirstlane_b32 s4, v0\n v_lshlrev_b32 v2, 2, v0\n s_cmp_eq_u32 s4, 64\n s_cbranch_scc0 write\n\
-         ds_write_b32 v0, v0 offset:512\n write:\n v_mov_b32 v1, 1\n\
+         ds_add_u32 v0, v0 offset:2\n write:\n v_mov_b32 v1, 1\n\
          global_store_dword v2, v1, s[0:1]\n s_barrier\n global_store_dword v2, v0, s[0:1]\n\
          s_endpgm\n",
     );

@@ -174,8 +174,7 @@ fn end(text: &str) -> &'static str {
         .leak()
 }
 
-/// LDS addresses of the end, without the waves of other lanes: all lanes have the same address, and
-/// the last one wins.
+/// All lanes store to the same dword; the last lane wins.
 #[test]
 fn beyond_the_end_loads_return_zero_and_stores_are_dropped() {
     let last = |l: &Lane<'_>| l.state.v[1][63];
