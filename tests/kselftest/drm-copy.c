@@ -281,7 +281,7 @@ TEST(packets)
 	/* A 5 x 3 dword rectangle from a pitch of 64 to a pitch of 100. */
 	memset(dst, 0, 65536);
 	p = stream_begin(&s);
-	sdma_rectangle(&p, to, 10, 1, 100, from, 7, 2, 64, 5, 3);
+	sdma_rectangle(&p, g.sdma_major >= 7, to, 10, 1, 100, from, 7, 2, 64, 5, 3);
 	stream_run(&s, p);
 	for (uint32_t y = 0; y < 6; y++)
 		for (uint32_t x = 0; x < 100; x++) {

@@ -23,8 +23,8 @@
 struct gpu {
 	int fd;
 	amdgpu_device_handle dev;
-	/* SDMA engines in use. */
-	uint32_t engines;
+	/* SDMA engines in use, and their major version. */
+	uint32_t engines, sdma_major;
 };
 
 /* Memory at a GPU address, mapped for the CPU unless `cpu` is NULL. */

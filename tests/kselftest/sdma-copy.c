@@ -206,7 +206,7 @@ TEST(broadcast_rectangle_and_write)
 	memset(b, 0, 4096);
 	for (uint32_t i = 0; i < 100; i++)
 		a[i] = i;
-	sdma_rectangle(&s.p, kfd_va(b), 1, 2, 20, kfd_va(a), 2, 1, 10, 5, 3);
+	sdma_rectangle(&s.p, is_gfx12(&s.k.node), kfd_va(b), 1, 2, 20, kfd_va(a), 2, 1, 10, 5, 3);
 	go_and_wait(&s);
 	for (uint32_t y = 0; y < 6; y++) {
 		for (uint32_t x = 0; x < 20; x++) {

@@ -82,20 +82,22 @@ static inline void sdma_broadcast(uint32_t **p, uint64_t to, uint64_t to2, uint6
 	sdma_put64(p, to2);
 }
 
-/* A rectangle of dwords; pitches and sizes in dwords. */
-static inline void sdma_rectangle(uint32_t **p, uint64_t to, uint32_t to_x, uint32_t to_y,
+/* A rectangle of dwords; pitches and sizes in dwords. Pitches have 16 bits on SDMA 7, else 19. */
+static inline void sdma_rectangle(uint32_t **p, bool sdma7, uint64_t to, uint32_t to_x, uint32_t to_y,
 				  uint32_t to_pitch, uint64_t from, uint32_t from_x,
 				  uint32_t from_y, uint32_t from_pitch, uint32_t width,
 				  uint32_t height)
 {
+	unsigned int shift = sdma7 ? 16 : 13;
+
 	*(*p)++ = SDMA_COPY | 4 << 8 | 2u << 29;
 	sdma_put64(p, from);
 	*(*p)++ = from_x | from_y << 16;
-	*(*p)++ = (from_pitch - 1) << 13;
+	*(*p)++ = (from_pitch - 1) << shift;
 	*(*p)++ = from_pitch * (from_y + height) - 1;
 	sdma_put64(p, to);
 	*(*p)++ = to_x | to_y << 16;
-	*(*p)++ = (to_pitch - 1) << 13;
+	*(*p)++ = (to_pitch - 1) << shift;
 	*(*p)++ = to_pitch * (to_y + height) - 1;
 	*(*p)++ = (width - 1) | (height - 1) << 16;
 	*(*p)++ = 0;

@@ -95,13 +95,14 @@ pub fn reply(line: &str, gpu: &Gpu) -> String {
 
 /// Parses a hub: `gfx` or `mm`, and the instance unless it is 0.
 fn hub_of(text: &str, gpu: &Gpu) -> Option<Hub> {
-    let kinds: [(&str, fn(u8) -> Hub); 2] = [("gfx", Hub::Gfx), ("mm", Hub::Mm)];
-    let (n, hub) = kinds
-        .iter()
-        .find_map(|(name, hub)| Some((text.strip_prefix(name)?, hub)))?;
+    let (is_gfx, n) = match text.strip_prefix("gfx") {
+        Some(n) => (true, n),
+        None => (false, text.strip_prefix("mm")?),
+    };
     let n = if n.is_empty() { 0 } else { n.parse().ok()? };
-    let (ip, _) = hub(n).block();
-    gpu.chip.base(ip, n, 0).map(|_| hub(n))
+    let hub = if is_gfx { Hub::Gfx(n) } else { Hub::Mm(n) };
+    let (ip, _) = hub.block();
+    gpu.chip.base(ip, n, 0).map(|_| hub)
 }
 
 /// Parses a number, decimal or with 0x.
