@@ -91,7 +91,7 @@ fn enters_second_level_handler() {
         // SCC is restored and the trap is over.
         assert_eq!(ram.get_u32(DATA, 1), [5]);
     }
-    let (ram, result) = run("ds_write_b32 v0, v0 offset:512", SECOND, 0);
+    let (ram, result) = run("ds_add_u32 v0, v0 offset:2", SECOND, 0);
     assert!(matches!(result, Err(Stop::Halted { at }) if at.pc == CODE));
     assert_eq!(ram.get_u32(SECOND_TMA + 8, 1), [MEMORY]);
 }

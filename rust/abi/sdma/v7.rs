@@ -600,7 +600,11 @@ mod tests {
 
     #[test]
     fn common_fields_match_sdma4() {
-        for p in PACKETS {
+        // The fields of sub-window copies have moved.
+        for p in PACKETS
+            .iter()
+            .filter(|p| p.name != copy_subwin::PACKET.name)
+        {
             let Some(old) = super::super::PACKETS
                 .iter()
                 .find(|q| q.name == p.name && q.dwords == p.dwords)
