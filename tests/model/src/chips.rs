@@ -101,13 +101,6 @@ impl GcInfo {
         }
         cus
     }
-
-    /// Returns the number of active CUs, after harvesting.
-    pub fn active_cus(&self) -> u32 {
-        let arrays = self.num_se * self.sh_per_se;
-        let inactive: u32 = self.inactive.iter().map(|m| m.count_ones()).sum();
-        arrays * self.cu_per_sh - inactive * self.cus_per_unit
-    }
 }
 
 /// A card model.

@@ -13,8 +13,8 @@ use rkfd_abi::ih::{client, fault, gfx12, soc21, source};
 use crate::chips::{Chip, Generation, XCCS_PER_AID};
 use crate::discovery;
 use crate::dma::GuestMemory;
-use crate::engines::cp::doorbells::Doorbells;
 use crate::engines::cp::Cp;
+use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
@@ -196,7 +196,7 @@ impl Gpu {
                 .instances(Ip::Gc)
                 .map(|n| Xcc::new(chip, n, boot))
                 .collect(),
-            doorbells: Doorbells::default(),
+            doorbells: Doorbells::new("cp"),
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
             firmware: Firmware::default(),

@@ -234,6 +234,11 @@ crate::errors! {
     }
 }
 
+/// Dword address of a register in packets. Their descriptions have 18 bits of it; the C driver
+/// writes addresses of all AIDs, of 19 bits, to the same dwords (`gfx_v9_4_3_write_data_to_reg`,
+/// `sdma_v4_4_2_ring_emit_wreg`).
+pub const PACKET_ADDRESS: u32 = 0x7_ffff;
+
 /// Returns the position of a register: its dword address, and above it the die. Only NBIO has the
 /// same addresses on several dies.
 fn position(die: u8, addr: u32) -> u64 {

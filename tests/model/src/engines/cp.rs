@@ -10,7 +10,6 @@
 //! |---|---|
 //! | [`regs`], [`slot`] | register banks; numbering of HQDs |
 //! | [`queue`], [`pointers`] | a mapped queue; its pointers and doorbell |
-//! | [`doorbells`] | doorbells in use, of all XCCs |
 //! | [`lifecycle`], [`save`] | activation and dequeue; MQDs, preempted work |
 //! | [`engine`] | the engine thread: messages, arbitration between queues |
 //! | [`error`] | errors of PM4 packets |
@@ -30,7 +29,6 @@ pub mod aql;
 pub mod atomic;
 pub mod compute;
 pub mod dispatch;
-pub mod doorbells;
 pub mod engine;
 pub mod env;
 pub mod error;

@@ -78,6 +78,17 @@ pub enum Access {
     Atomic,
 }
 
+/// How an atomic operation reaches system memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rmw {
+    /// By an AtomicOp request. Without AtomicOp Requester Enable it is not sent, has no effect and
+    /// returns 0.
+    Request,
+    /// By a read and a write, as firmware does it without AtomicOp requests. The model excludes the
+    /// guest's CPUs in between.
+    ReadWrite,
+}
+
 /// Cause of a failed translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
@@ -373,40 +384,13 @@ impl Gmc {
 
     /// Replaces the value of `size` (4 or 8) bytes by `f(old)`, atomically with respect to the
     /// guest's CPUs. Returns the old value. `f` may run more than once and must not access memory.
-    ///
-    /// On the bus it is an AtomicOp request: without AtomicOp Requester Enable it is not sent, has
-    /// no effect and returns 0.
     pub fn vm_atomic(
         &self,
         hub: Hub,
         vmid: u8,
         va: u64,
         size: u8,
-        f: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, VmFault> {
-        if !self.dma.sends_atomics() && matches!(size, 4 | 8) && va % u64::from(size) == 0 {
-            let pa = self.translate(hub, vmid, va, Access::Atomic)?;
-            if let Target::System(addr) = pa.target {
-                strict!(
-                    self.strict,
-                    "gmc",
-                    "{hub:?} hub vmid {vmid} atomic at {va:#x} to bus address {addr:#x}: AtomicOp \
-                     requests are not enabled"
-                );
-                return Ok(0);
-            }
-        }
-        self.vm_modify(hub, vmid, va, size, f)
-    }
-
-    /// [`vm_atomic`](Self::vm_atomic) that is a read and a write on the bus, as firmware does it
-    /// without AtomicOp requests. The model excludes the guest's CPUs in between.
-    pub fn vm_modify(
-        &self,
-        hub: Hub,
-        vmid: u8,
-        va: u64,
-        size: u8,
+        rmw: Rmw,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
         if !matches!(size, 4 | 8) || va % u64::from(size) != 0 {
@@ -422,6 +406,15 @@ impl Gmc {
         let pa = self.lookup(hub, vmid, va, Access::Atomic)?;
         let old = match pa.target {
             Target::Vram(offset) => self.vram.atomic(offset, size, f).ok(),
+            Target::System(addr) if rmw == Rmw::Request && !self.dma.sends_atomics() => {
+                strict!(
+                    self.strict,
+                    "gmc",
+                    "{hub:?} hub vmid {vmid} atomic at {va:#x} to bus address {addr:#x}: AtomicOp \
+                     requests are not enabled"
+                );
+                Some(0)
+            }
             Target::System(addr) => self.dma.atomic(addr, size, f).ok(),
         };
         old.ok_or_else(|| self.bus_fault(hub, vmid, va, Access::Atomic, pa))

@@ -29,15 +29,15 @@ pub mod rlc;
 mod transfer;
 mod v7;
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpu_regs::sdma_4_4_2 as regs;
 use rkfd_abi::doorbell::{DWORDS, MIRROR};
 
 use crate::chips::Chip;
+use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Fw, Port};
 use crate::gpu::{Boot, Gpu};
 use crate::mailbox::Mailbox;
@@ -49,8 +49,6 @@ use layout::Layout;
 
 /// Timeout of a reset for the engines to stop.
 const RESET_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest time between a doorbell and the mapping of its queue.
-const ORPHAN: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -131,20 +129,11 @@ impl Shared {
     }
 }
 
-/// Doorbells without a mapped queue.
-#[derive(Default)]
-struct Doorbells {
-    /// Doorbells of queues that are or were mapped, or are in a runlist.
-    known: HashSet<u32>,
-    /// Others: index, value, time.
-    orphans: Vec<(u32, u64, Instant)>,
-}
-
 /// All SDMA engines of the card.
 pub struct Sdma {
     layout: &'static Layout,
     engines: Vec<Shared>,
-    doorbells: Mutex<Doorbells>,
+    doorbells: Doorbells,
     /// Number of traps after jobs, for fault injection.
     traps: AtomicU64,
 }
@@ -157,7 +146,7 @@ impl Sdma {
         Self {
             layout,
             engines: engines.iter().map(|_| Shared::new(layout, boot)).collect(),
-            doorbells: Mutex::default(),
+            doorbells: Doorbells::new("sdma"),
             traps: AtomicU64::new(0),
         }
     }
@@ -309,18 +298,11 @@ impl Sdma {
                 Rung::NoQueue => "queue=none".into(),
             }
         );
-        let mut doorbells = lock(&self.doorbells);
         match rung {
-            Rung::NoQueue if !doorbells.known.contains(&index) => {
-                doorbells.orphans.push((index, value, Instant::now()));
-            }
-            Rung::NoQueue => {}
-            _ => {
-                doorbells.known.insert(index);
-            }
+            Rung::NoQueue => self.doorbells.unmapped(index, value),
+            _ => self.doorbells.expect(index),
         }
-        self.report_orphans(gpu, &mut doorbells);
-        drop(doorbells);
+        self.doorbells.report(&gpu.strict);
         engine.mail.send(Wake::Rescan);
         true
     }
@@ -332,26 +314,6 @@ impl Sdma {
         }
         let n = self.layout.engine_of(index / DWORDS % MIRROR)?;
         (n < self.engines.len()).then_some(n)
-    }
-
-    /// Reports doorbells that still have no queue. A doorbell may precede the mapping of its queue:
-    /// mapping reads the write pointer from memory, so nothing is lost.
-    fn report_orphans(&self, gpu: &Gpu, doorbells: &mut Doorbells) {
-        let Doorbells { known, orphans } = doorbells;
-        orphans.retain(|(index, value, since)| {
-            if known.contains(index) {
-                return false;
-            }
-            let wait = since.elapsed() < ORPHAN;
-            if !wait {
-                strict!(
-                    gpu.strict,
-                    "sdma",
-                    "doorbell {index:#x} value {value:#x} belongs to no queue"
-                );
-            }
-            wait
-        });
     }
 
     /// Returns the engines of `mask`.
@@ -392,7 +354,7 @@ impl Sdma {
         for engine in &self.engines {
             engine.bank().set_boot(boot);
         }
-        *lock(&self.doorbells) = Doorbells::default();
+        self.doorbells.reset();
         Self::reset_now(self.engines.iter().collect());
     }
 

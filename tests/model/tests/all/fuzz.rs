@@ -4,7 +4,7 @@
 
 use crate::common::{card, enable_context, gpu, open_aperture, FB, RAM, VRAM};
 use gpu_model::chips::Chip;
-use gpu_model::engines::gmc::{Access, Hub};
+use gpu_model::engines::gmc::{Access, Hub, Rmw};
 use gpu_model::engines::ih::Entry;
 use gpu_model::knobs::Knobs;
 use gpu_model::server::Device;
@@ -108,7 +108,9 @@ fn random_page_tables() {
             if let Err(fault) = gpu.gmc.vm_read(Hub::Gfx(0), 1, va, &mut buf) {
                 gpu.raise_fault(&fault, round as u16);
             }
-            let _ = gpu.gmc.vm_atomic(Hub::Gfx(0), 1, va, 8, &mut |v| v);
+            let _ = gpu
+                .gmc
+                .vm_atomic(Hub::Gfx(0), 1, va, 8, Rmw::Request, &mut |v| v);
             let _ = gpu
                 .gmc
                 .vm_write(Hub::Gfx(0), 0, FB + va % (2 * VRAM), &buf[..1]);

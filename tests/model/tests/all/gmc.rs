@@ -3,7 +3,7 @@
 //! Page-table walker on hand-built tables, both gfx9 layouts, and the TLB.
 
 use crate::common::{addr, enable_context, gpu, hub_read, hub_write, open_aperture, FB};
-use gpu_model::engines::gmc::{Access, FaultKind, Hub, Target, VmFault};
+use gpu_model::engines::gmc::{Access, FaultKind, Hub, Rmw, Target, VmFault};
 use gpu_model::gpu::Gpu;
 use gpu_model::regs::Ip;
 use gpu_regs::gc_9_4_3 as gc;
@@ -370,14 +370,16 @@ fn page_crossing_access_and_atomics() {
                 for _ in 0..1000 {
                     let add = &mut |v: u64| v + 1;
                     gpu.gmc
-                        .vm_atomic(Hub::Gfx(0), 3, VA + 0x40, 8, add)
+                        .vm_atomic(Hub::Gfx(0), 3, VA + 0x40, 8, Rmw::Request, add)
                         .unwrap();
                 }
             });
         }
     });
     assert_eq!(gpu.gmc.read64(Hub::Gfx(0), 3, VA + 0x40), Ok(4000));
-    let misaligned = gpu.gmc.vm_atomic(Hub::Gfx(0), 3, VA + 0x44, 8, &mut |v| v);
+    let misaligned = gpu
+        .gmc
+        .vm_atomic(Hub::Gfx(0), 3, VA + 0x44, 8, Rmw::Request, &mut |v| v);
     assert_eq!(misaligned.map_err(|f| f.kind), Err(FaultKind::Misaligned));
     put(&gpu, T.ptb, bits(VA, 12) + 2, 0xf000_0000 | V | S | R);
     assert_eq!(
@@ -399,15 +401,31 @@ fn atomic_without_requester_enable_has_no_effect() {
     for at in [vram, system] {
         gpu.gmc.write64(Hub::Gfx(0), 3, at, 7).unwrap();
     }
-    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx(0), 3, vram, 8, add), Ok(7));
-    assert_eq!(gpu.gmc.vm_modify(Hub::Gfx(0), 3, system, 8, add), Ok(7));
+    assert_eq!(
+        gpu.gmc
+            .vm_atomic(Hub::Gfx(0), 3, vram, 8, Rmw::Request, add),
+        Ok(7)
+    );
+    assert_eq!(
+        gpu.gmc
+            .vm_atomic(Hub::Gfx(0), 3, system, 8, Rmw::ReadWrite, add),
+        Ok(7)
+    );
     assert_eq!(gpu.strict.unexpected(), 0);
-    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx(0), 3, system, 8, add), Ok(0));
+    assert_eq!(
+        gpu.gmc
+            .vm_atomic(Hub::Gfx(0), 3, system, 8, Rmw::Request, add),
+        Ok(0)
+    );
     assert_eq!(gpu.gmc.read64(Hub::Gfx(0), 3, system), Ok(8));
     let lines = gpu.strict.lines();
     assert!(lines[0].contains("requests are not enabled"), "{lines:?}");
     gpu.dma.set_atomics(true);
-    assert_eq!(gpu.gmc.vm_atomic(Hub::Gfx(0), 3, system, 8, add), Ok(8));
+    assert_eq!(
+        gpu.gmc
+            .vm_atomic(Hub::Gfx(0), 3, system, 8, Rmw::Request, add),
+        Ok(8)
+    );
     assert_eq!(gpu.strict.unexpected(), 1);
 }
 

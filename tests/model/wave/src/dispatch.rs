@@ -65,7 +65,7 @@ pub struct Trap {
 
 /// Where the waves of a workgroup run, for the hardware id registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seat {
+pub struct WaveSlots {
     /// Shader engine.
     pub se: u32,
     /// Shader array of the engine.
@@ -78,7 +78,7 @@ pub struct Seat {
     pub slot: u32,
 }
 
-impl Seat {
+impl WaveSlots {
     /// Returns the SIMD of wave `index`, and its slot there.
     fn simd(&self, index: u32) -> (u32, u32) {
         let slot = self.slot + index;

@@ -89,7 +89,7 @@ mod wave;
 mod workgroup;
 
 pub use code::CodeCache;
-pub use dispatch::{Apertures, Dispatch, Isa, Scratch, Seat, Trap};
+pub use dispatch::{Apertures, Dispatch, Isa, Scratch, Trap, WaveSlots};
 pub use gws::{Gws, GwsOp, GwsReply, GwsResources};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};

@@ -6,7 +6,7 @@ use crate::decode::code;
 use crate::exec::BARRIERS;
 use crate::inst::{Src, Valu};
 use crate::lanes;
-use crate::{Apertures, Dispatch, Fault, Isa, Message, Seat, Where};
+use crate::{Apertures, Dispatch, Fault, Isa, Message, WaveSlots, Where};
 
 /// Maximum number of lanes. A wave32 has the same registers; its EXEC never covers the upper half.
 pub(crate) const LANES: usize = 64;
@@ -116,7 +116,7 @@ pub(crate) struct Wave {
     pub(crate) workgroup: [u32; 3],
     pub(crate) index: u32,
     /// Where it runs.
-    pub(crate) seat: Seat,
+    pub(crate) slots: WaveSlots,
     /// Number of instructions executed.
     pub(crate) executed: u64,
 }
@@ -190,7 +190,7 @@ impl Wave {
             apertures: d.apertures,
             workgroup,
             index,
-            seat: Seat::default(),
+            slots: WaveSlots::default(),
             executed: 0,
         };
         match d.isa {

@@ -6,7 +6,7 @@ use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Barrier, Ctx, BARRIERS};
 use crate::wave::{Halt, State, Wave};
-use crate::{Dispatch, Host, Isa, Memory, Seat, Stop};
+use crate::{Dispatch, Host, Isa, Memory, Stop, WaveSlots};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -88,9 +88,9 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
     }
 
     /// Sets where the waves run. Default: wave slot 0 of the first CU.
-    pub fn set_seat(&mut self, seat: Seat) {
+    pub fn set_wave_slots(&mut self, slots: WaveSlots) {
         for wave in &mut self.waves {
-            wave.seat = seat;
+            wave.slots = slots;
         }
     }
 

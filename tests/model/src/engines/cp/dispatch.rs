@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use gpu_wave::{
-    Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Memory, Message, Seat, Stop, Where,
+    Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Memory, Message, Stop, WaveSlots, Where,
 };
 
 use super::env::{Env, ShaderMemory};
@@ -270,18 +270,18 @@ impl Job {
 
     /// Occupies a slot for workgroup `index`: on the execution unit with the fewest workgroups, of
     /// these the next one in turn.
-    fn seat(&self, state: &mut State, index: u64) -> Seat {
+    fn take_slots(&self, state: &mut State, index: u64) -> WaveSlots {
         let units = state.slots.len();
         let turn = index as usize % units.max(1);
         let order = (turn..units).chain(0..turn);
         let Some(unit) = order.min_by_key(|&unit| state.slots[unit].count_ones()) else {
-            return Seat::default();
+            return WaveSlots::default();
         };
         let slot = state.slots[unit].trailing_ones();
         state.slots[unit] |= 1u64.checked_shl(slot).unwrap_or(0);
         state.live.insert(index, (unit, slot));
         let cu = self.cus[unit * self.place.cus as usize];
-        Seat {
+        WaveSlots {
             se: cu.se,
             sh: cu.sh,
             cu: cu.cu,
@@ -302,10 +302,10 @@ impl Job {
         let unit = if fresh {
             let index = state.next;
             state.next += 1;
-            let seat = self.seat(&mut state, index);
+            let slots = self.take_slots(&mut state, index);
             Unit {
                 index,
-                state: shader.start(&self.dispatch, self.group(index), seat),
+                state: shader.start(&self.dispatch, self.group(index), slots),
             }
         } else {
             state.paused.pop_front()?

@@ -5,9 +5,9 @@
 
 use gpu_regs::Reg;
 
-use super::doorbells::Doorbells;
 use crate::chips::{Cu, Generation};
-use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
+use crate::engines::doorbells::Doorbells;
+use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::rlc::UserQueues;
@@ -56,15 +56,7 @@ pub trait Env: Sync {
         vmid: u8,
         va: u64,
         size: u8,
-        f: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, VmFault>;
-    /// [`atomic`](Self::atomic) without AtomicOp requests, see
-    /// [`crate::engines::gmc::Gmc::vm_modify`].
-    fn modify(
-        &self,
-        vmid: u8,
-        va: u64,
-        size: u8,
+        rmw: Rmw,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault>;
     /// Reports a fault; `client` is one of [`client`].
@@ -193,19 +185,10 @@ impl Env for XccEnv<'_> {
         vmid: u8,
         va: u64,
         size: u8,
+        rmw: Rmw,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
-        self.gpu.gmc.vm_atomic(self.hub(), vmid, va, size, f)
-    }
-
-    fn modify(
-        &self,
-        vmid: u8,
-        va: u64,
-        size: u8,
-        f: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, VmFault> {
-        self.gpu.gmc.vm_modify(self.hub(), vmid, va, size, f)
+        self.gpu.gmc.vm_atomic(self.hub(), vmid, va, size, rmw, f)
     }
 
     fn raise_fault(&self, fault: &VmFault, client: u8) {
@@ -334,7 +317,7 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, gpu_wave::Fault> {
         self.env
-            .atomic(self.vmid, va, size, f)
+            .atomic(self.vmid, va, size, Rmw::Request, f)
             .map_err(shader_fault)
     }
 }

@@ -14,8 +14,9 @@ use super::error::PacketError;
 use super::pm4::{Packet, Stream};
 use super::queue::{Class, Pm4, Queue, Work};
 use crate::chips::Generation;
-use crate::engines::gmc::VmFault;
+use crate::engines::gmc::{Rmw, VmFault};
 use crate::engines::ih::{xcc_node, Entry};
+use crate::regs::PACKET_ADDRESS;
 use crate::{event, strict};
 
 /// Poll interval of memory or a register that a packet waits for.
@@ -35,9 +36,6 @@ pub fn pm4_state(queue: &mut Queue) -> Option<&mut Pm4> {
     }
 }
 
-/// Register address in a packet. Descriptions of the packets have 18 bits of it; the C driver
-/// writes addresses of all AIDs, of 19 bits, to the same dwords (`gfx_v9_4_3_write_data_to_reg`).
-const REGISTER: u32 = 0x7_ffff;
 /// Register addresses of packets.
 const REGISTERS: [DwField; 4] = [
     pm4::write_data::DST_MMREG_ADDR,
@@ -48,7 +46,9 @@ const REGISTERS: [DwField; 4] = [
 
 /// Returns a register address of a packet.
 fn register(p: &Packet, field: DwField) -> u32 {
-    p.words.get(field.dw).map_or(0, |word| word & REGISTER)
+    p.words
+        .get(field.dw)
+        .map_or(0, |word| word & PACKET_ADDRESS)
 }
 
 impl Engine<'_> {
@@ -85,13 +85,7 @@ impl Engine<'_> {
 
     /// Reports reserved bits; hardware ignores them.
     pub(super) fn check(&self, queue: &Queue, p: &Packet, shape: &pm4::Packet, form: &[DwField]) {
-        let mut plain = p.clone();
-        for field in REGISTERS.iter().filter(|field| form.contains(field)) {
-            if let Some(word) = plain.words.get_mut(field.dw) {
-                *word &= field.field.mask | !REGISTER;
-            }
-        }
-        if let Some((dw, bits)) = plain.reserved_bits(shape, form) {
+        if let Some((dw, bits)) = p.reserved_bits(shape, form, &REGISTERS) {
             strict!(
                 self.env.strict(),
                 "cp",
@@ -612,9 +606,10 @@ impl Engine<'_> {
             u64::MAX
         };
         let (src, cmp) = (src & mask, cmp & mask);
-        let old = self.env.atomic(queue.config.vmid, va, size, &mut |old| {
-            operation(old, src, cmp) & mask
-        })?;
+        let change = &mut |old| operation(old, src, cmp) & mask;
+        let old = self
+            .env
+            .atomic(queue.config.vmid, va, size, Rmw::Request, change)?;
         if let Some(state) = pm4_state(queue) {
             state.atomic_return = old;
         }

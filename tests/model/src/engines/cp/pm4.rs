@@ -9,6 +9,7 @@ use super::env::Env;
 use super::error::PacketError;
 use crate::chips::Generation;
 use crate::engines::gmc::VmFault;
+use crate::regs::PACKET_ADDRESS;
 
 /// A source of packets in memory: the ring or an IB.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,10 +146,17 @@ impl Packet {
     }
 
     /// Returns bits set outside the fields of `form`: (dword, bits). The header is always checked.
-    pub fn reserved_bits(&self, shape: &Shape, form: &[DwField]) -> Option<(usize, u32)> {
+    pub fn reserved_bits(
+        &self,
+        shape: &Shape,
+        form: &[DwField],
+        addresses: &[DwField],
+    ) -> Option<(usize, u32)> {
         let end = shape.payload.unwrap_or(self.words.len());
         (0..end.min(self.words.len())).find_map(|dw| {
-            let bits = self.words[dw] & shape.reserved_in(form, dw);
+            let address = |field: &&DwField| field.dw == dw && addresses.contains(field);
+            let known = form.iter().find(address).map_or(0, |_| PACKET_ADDRESS);
+            let bits = self.words[dw] & shape.reserved_in(form, dw) & !known;
             (bits != 0).then_some((dw, bits))
         })
     }
@@ -245,7 +253,7 @@ mod tests {
                         words,
                     };
                     let reserved = shape.reserved_mask(dw) >> bit & 1 != 0;
-                    let found = packet.reserved_bits(shape, shape.fields);
+                    let found = packet.reserved_bits(shape, shape.fields, &[]);
                     assert_eq!(found.is_some(), reserved, "{} {dw} {bit}", shape.name);
                 }
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gpu_wave::{Dispatch, Host, Memory, Seat, Stop, Workgroup};
+use gpu_wave::{Dispatch, Host, Memory, Stop, WaveSlots, Workgroup};
 
 /// A workgroup that has started.
 pub trait Running: Send {
@@ -15,8 +15,8 @@ pub trait Running: Send {
 
 /// Executes workgroups.
 pub trait Shader: Sync {
-    /// Starts the workgroup with id `group` on `seat`.
-    fn start(&self, d: &Arc<Dispatch>, group: [u32; 3], seat: Seat) -> Box<dyn Running>;
+    /// Starts the workgroup with id `group` on `slots`.
+    fn start(&self, d: &Arc<Dispatch>, group: [u32; 3], slots: WaveSlots) -> Box<dyn Running>;
 }
 
 /// The interpreter of [`gpu_wave`].
@@ -37,10 +37,10 @@ impl Running for Group {
 }
 
 impl Shader for Interpreter {
-    fn start(&self, d: &Arc<Dispatch>, group: [u32; 3], seat: Seat) -> Box<dyn Running> {
+    fn start(&self, d: &Arc<Dispatch>, group: [u32; 3], slots: WaveSlots) -> Box<dyn Running> {
         Box::new(match Workgroup::new(d.clone(), group) {
             Ok(mut group) => {
-                group.set_seat(seat);
+                group.set_wave_slots(slots);
                 Group::Started(group)
             }
             Err(stop) => Group::Refused(stop),

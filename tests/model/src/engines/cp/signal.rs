@@ -15,7 +15,7 @@ use super::env::{client, vm_fault};
 use super::error::ec;
 use super::queue::{Halt, Queue, Work};
 use crate::chips::Generation;
-use crate::engines::gmc::VmFault;
+use crate::engines::gmc::{Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::{event, strict};
 
@@ -110,11 +110,12 @@ impl Engine<'_> {
             self.env.write64(vmid, field(signal::START_TS), times.0)?;
             self.env.write64(vmid, field(signal::END_TS), times.1)?;
         }
-        let (value, less) = (field(signal::VALUE), &mut |v: u64| v.wrapping_sub(1));
-        let old = match queue.config.bus_atomics {
-            true => self.env.atomic(vmid, value, 8, less)?,
-            false => self.env.modify(vmid, value, 8, less)?,
+        let rmw = match queue.config.bus_atomics {
+            true => Rmw::Request,
+            false => Rmw::ReadWrite,
         };
+        let less = &mut |v: u64| v.wrapping_sub(1);
+        let old = self.env.atomic(vmid, field(signal::VALUE), 8, rmw, less)?;
         event!(
             self.env.trace(),
             "aql",

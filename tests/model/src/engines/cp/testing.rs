@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use gpu_regs::Reg;
 
-use super::doorbells::Doorbells;
 use super::env::Env;
 use crate::chips::{Cu, Generation};
-use crate::engines::gmc::{Access, FaultKind, Hub, VmFault};
+use crate::engines::doorbells::Doorbells;
+use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
 use crate::engines::ih::Entry;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::sdma::layout::Layout;
@@ -92,7 +92,7 @@ impl Default for Mock {
             trace: Trace::off(),
             knobs: Knobs::default(),
             mes: Pipes::default(),
-            doorbells: Doorbells::default(),
+            doorbells: Doorbells::new("cp"),
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
                 holes: BTreeSet::new(),
@@ -255,19 +255,12 @@ impl Env for Mock {
         vmid: u8,
         va: u64,
         size: u8,
+        rmw: Rmw,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, VmFault> {
-        self.lock().acts.push(Act::Atomic(va));
-        self.modify(vmid, va, size, f)
-    }
-
-    fn modify(
-        &self,
-        vmid: u8,
-        va: u64,
-        size: u8,
-        f: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, VmFault> {
+        if rmw == Rmw::Request {
+            self.lock().acts.push(Act::Atomic(va));
+        }
         self.check(vmid, va, size.into(), Access::Atomic)?;
         let mut state = self.lock();
         let cell = &mut state.memory[va as usize..][..size.into()];

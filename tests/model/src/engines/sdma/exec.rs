@@ -14,12 +14,9 @@ use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::layout::Version;
 use crate::engines::cp::atomic::operation;
-use crate::engines::gmc::VmFault;
+use crate::engines::gmc::{Rmw, VmFault};
+use crate::regs::PACKET_ADDRESS;
 use crate::{event, strict};
-
-/// Dword address in SRBM_WRITE. The packet's header, of SDMA 4.0, has 18 bits of it; the C driver
-/// writes addresses of all AIDs, of 19 bits, to the same dword (`sdma_v4_4_2_ring_emit_wreg`).
-const SRBM_ADDRESS: u32 = 0x7_ffff;
 
 pub(super) fn address(words: &[u32], lo: DwField, hi: DwField) -> u64 {
     // Low fields without the alignment bits still hold an address.
@@ -111,7 +108,7 @@ impl Engine<'_> {
     fn check_reserved(&self, context: &Context, shape: &sdma::Packet, words: &[u32]) {
         for (dw, &word) in words.iter().enumerate().take(shape.dwords) {
             let bits = match shape.name {
-                "SRBM_WRITE" if dw == 1 => word & !SRBM_ADDRESS,
+                "SRBM_WRITE" if dw == 1 => word & !PACKET_ADDRESS,
                 _ => word & shape.reserved_mask(dw),
             };
             if bits != 0 {
@@ -260,7 +257,7 @@ impl Engine<'_> {
             self.protected(context, words);
             return done;
         }
-        let reg = words[1] & SRBM_ADDRESS;
+        let reg = words[1] & PACKET_ADDRESS;
         let mut mask = 0;
         for byte in (0..4).filter(|n| p::BYTE_EN.get(words) >> n & 1 != 0) {
             mask |= 0xff << (8 * byte);
@@ -351,10 +348,10 @@ impl Engine<'_> {
         let cmp = join(p::CMP_DATA_LO.get(words), p::CMP_DATA_HI.get(words)) & mask;
         let at = address(words, p::ADDR_LO, p::ADDR_HI);
         let change = &mut |old| operation(old, src, cmp);
-        let old = self
-            .gpu
-            .gmc
-            .vm_atomic(self.hub(), context.vmid(), at, size, change)?;
+        let old =
+            self.gpu
+                .gmc
+                .vm_atomic(self.hub(), context.vmid(), at, size, Rmw::Request, change)?;
         let swaps = code & atomic_op::NUMBER_MASK == atomic_op::CMPSWAP;
         if p::LOOP.get(words) != 0 && swaps && old != cmp {
             return Ok(Outcome::Wait);

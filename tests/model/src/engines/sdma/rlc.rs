@@ -7,7 +7,7 @@ use gpu_regs::sdma_4_4_2 as regs;
 
 use super::bank::ContextId;
 use super::layout::Layout;
-use super::{lock, Sdma, Wake};
+use super::{Sdma, Wake};
 use crate::engines::gmc::VmFault;
 
 /// Parameters of mapping a queue.
@@ -55,7 +55,7 @@ impl UserQueues for Sdma {
     }
 
     fn expect_doorbell(&self, index: u32) {
-        lock(&self.doorbells).known.insert(index);
+        self.doorbells.expect(index);
     }
 
     fn is_free(&self, engine: u8, rlc: u8) -> bool {

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::engine::{Engine, Outcome};
 use super::error::PacketError;
 use super::exec::address;
-use crate::engines::gmc::VmFault;
+use crate::engines::gmc::{Rmw, VmFault};
 
 impl Engine<'_> {
     /// Executes a packet of SDMA 7; `None`: it is the same as in SDMA 4.4.2.
@@ -76,7 +76,7 @@ impl Engine<'_> {
         let more = &mut |old: u64| old.wrapping_add(1);
         self.gpu
             .gmc
-            .vm_atomic(self.hub(), context.vmid(), at, 8, more)?;
+            .vm_atomic(self.hub(), context.vmid(), at, 8, Rmw::Request, more)?;
         Ok(Outcome::Next(p::DWORDS as u64))
     }
 

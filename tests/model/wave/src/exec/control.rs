@@ -61,7 +61,7 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
         hwreg::MODE => w.mode,
         hwreg::STATUS => w.status_register(d.trap.is_some(), d.waves_per_workgroup() > 1),
         hwreg::TRAPSTS => w.trapsts,
-        hwreg::HW_ID => w.seat.hw_id(w.index),
+        hwreg::HW_ID => w.slots.hw_id(w.index),
         hwreg::GPR_ALLOC => {
             (d.rsrc1 & 0x3f) << 6 | (d.rsrc3 & 0x3f) << 12 | (d.rsrc1 >> 6 & 0xf) << 24
         }

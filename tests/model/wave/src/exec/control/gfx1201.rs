@@ -153,7 +153,7 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
         hwreg::TRAP_CTRL => w.trap_ctrl,
         hwreg::SCRATCH_BASE_LO => w.scratch as u32,
         hwreg::SCRATCH_BASE_HI => (w.scratch >> 32) as u32,
-        hwreg::HW_ID1 => w.seat.hw_id1(w.index),
+        hwreg::HW_ID1 => w.slots.hw_id1(w.index),
         hwreg::HW_ID2 => 0,
         hwreg::SCHED_MODE => w.ib_sts,
         hwreg::SHADER_CYCLES_LO => ctx.host.shader_clock() as u32,

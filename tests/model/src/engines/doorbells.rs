@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Doorbells that are in use, of all XCCs: a doorbell reaches every command processor, and the
-//! queue of a KIQ's doorbell is on one.
+//! Doorbells that are in use, of all command processors or all SDMA engines. A doorbell reaches
+//! every command processor, and the queue of a KIQ's doorbell is on one.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -21,12 +21,23 @@ struct State {
 }
 
 /// See the module documentation.
-#[derive(Default)]
-pub struct Doorbells(Mutex<State>);
+pub struct Doorbells {
+    /// Name of the engines in reports.
+    engines: &'static str,
+    state: Mutex<State>,
+}
 
 impl Doorbells {
+    /// Returns the state without doorbells, for engines with this name in reports.
+    pub fn new(engines: &'static str) -> Self {
+        Self {
+            engines,
+            state: Mutex::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Announces that doorbells of this index belong to a queue.
@@ -34,7 +45,7 @@ impl Doorbells {
         self.lock().known.insert(index);
     }
 
-    /// Records a doorbell without a mapped queue on one XCC. It may precede the packet that maps
+    /// Records a doorbell without a mapped queue on one engine. It may precede the packet that maps
     /// its queue: mapping reads the write pointer from memory, so nothing is lost.
     pub fn unmapped(&self, index: u32, value: u64) {
         let State { known, orphans } = &mut *self.lock();
@@ -55,7 +66,7 @@ impl Doorbells {
             if !wait {
                 strict!(
                     strict,
-                    "cp",
+                    self.engines,
                     "doorbell {index:#x} value {value:#x} belongs to no queue"
                 );
             }
@@ -76,7 +87,7 @@ mod tests {
 
     #[test]
     fn only_doorbells_of_no_queue_are_reported() {
-        let (doorbells, strict) = (Doorbells::default(), Strict::quiet());
+        let (doorbells, strict) = (Doorbells::new("cp"), Strict::quiet());
         doorbells.unmapped(0x40, 1);
         doorbells.unmapped(0x42, 1);
         // Mapped by another XCC.
