@@ -180,6 +180,37 @@ pub mod ta_v2_0 {
     pub const BINS: usize = 36;
 }
 
+/// Power firmware, version 2.1 (`struct smc_firmware_header_v2_1`). The file holds tables only; the
+/// firmware itself is on the board.
+pub mod smc_v2_1 {
+    /// Number of tables.
+    pub const PPTABLE_COUNT: usize = 36;
+    /// File offset of the first [`super::soft_pptable`].
+    pub const PPTABLE_ENTRY_OFFSET: usize = 40;
+    /// Size of the header, in bytes.
+    pub const SIZE: usize = 44;
+}
+
+/// Descriptor of one table of power firmware (`struct smc_soft_pptable_entry`): byte offsets.
+pub mod soft_pptable {
+    /// For P2S tables one of `P2S_TABLE_ID_*`.
+    pub const ID: usize = 0;
+    /// File offset of the table.
+    pub const PPT_OFFSET_BYTES: usize = 4;
+    /// Size of the table, in bytes.
+    pub const PPT_SIZE_BYTES: usize = 8;
+    /// Size of the descriptor, in bytes.
+    pub const SIZE: usize = 12;
+}
+
+/// P2S tables of MP1 13.0.6 (`smu_v13_0_6_ppt.c`).
+pub mod p2s_table {
+    /// `P2S_TABLE_ID_X`: cards.
+    pub const X: u32 = 0x5032_5358;
+    /// `P2S_TABLE_ID_3`: cards whose device id ends in 5.
+    pub const THREE: u32 = 0x5032_5303;
+}
+
 /// Maximum number of parts of a file (`UCODE_MAX_PSP_PACKAGING`).
 pub const MAX_BINS: usize = 26;
 

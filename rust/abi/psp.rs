@@ -44,6 +44,8 @@ pub const BOOTLOADER_STATUS: Reg<name::MP0_SMN_C2PMSG_92> = regs::regMP0_SMN_C2P
 pub const RAS_CAPABILITY: Reg<Untyped> = Reg::new("regMP0_SMN_C2PMSG_127", 0, 0x00bf);
 /// The version of the system management firmware: byte address in SMN (`MP1_PUB_SCRATCH0`).
 pub const SMU_VERSION_SMN: u32 = 0x03b1_0090;
+/// Flags of SMU firmware: byte address in SMN (`MP1_FIRMWARE_FLAGS`). Bit 0: it runs.
+pub const SMU_FLAGS_SMN: u32 = 0x03b1_0028;
 /// SMU firmware below this version needs the auxiliary SOS (`psp_v13_0_is_aux_sos_load_required`).
 pub const SMU_VERSION_NO_AUX: u32 = 0x0055_7300;
 

@@ -23,7 +23,8 @@ use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
 use crate::engines::sdma::Sdma;
-use crate::engines::{athub, nbio, smu};
+use crate::engines::smu::{self, Smu};
+use crate::engines::{athub, nbio};
 use crate::event;
 use crate::knobs::Knobs;
 use crate::log::Strict;
@@ -65,6 +66,8 @@ pub struct Gpu {
     pub sdma: Sdma,
     /// Security processor.
     pub psp: Psp,
+    /// Power firmware.
+    pub smu: Smu,
     /// Firmware load state.
     pub firmware: Firmware,
     /// Registers.
@@ -199,6 +202,7 @@ impl Gpu {
             doorbells: Doorbells::new("cp"),
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
+            smu: Smu::default(),
             firmware: Firmware::default(),
             regs,
             boot,
@@ -326,6 +330,7 @@ impl Gpu {
             Reset::Flr => {}
         }
         self.psp.quiesce();
+        self.smu.reset(kind);
         self.selfring.reset();
         self.firmware.reset(self.is_warm());
         for xcc in &self.xccs {

@@ -290,11 +290,16 @@ fn mailbox_registers_match_driver_use() {
     ] {
         assert!(function(name).contains(reg.name), "{name} {}", reg.name);
     }
+    let smu = amd_text("pm/swsmu/smu13/smu_v13_0_6_ppt.c");
     Program::new()
         .text(&defines(&text, |n| n == "regMP1_PUB_SCRATCH0"))
+        .text(&defines(&smu, |n| {
+            n == "smnMP1_FIRMWARE_FLAGS" || n == "MP1_Public"
+        }))
         .include("include/asic_reg/mp/mp_13_0_2_offset.h")
         .facts([
             same("regMP1_PUB_SCRATCH0", psp::SMU_VERSION_SMN),
+            same("MP1_Public | smnMP1_FIRMWARE_FLAGS", psp::SMU_FLAGS_SMN),
             same("regMP0_SMN_C2PMSG_127", gpu_regs::psp::RAS_CAPABILITY.off),
             same(
                 "regMP0_SMN_C2PMSG_127_BASE_IDX",
@@ -324,6 +329,10 @@ fn firmware_files() {
         "struct gfx_firmware_header_v1_0",
         "struct sdma_firmware_header_v1_0",
     );
+    let (smc, entry) = (
+        "struct smc_firmware_header_v2_1",
+        "struct smc_soft_pptable_entry",
+    );
     let (r0, r1, r2) = (
         "struct rlc_firmware_header_v2_0",
         "struct rlc_firmware_header_v2_1",
@@ -339,7 +348,26 @@ fn firmware_files() {
             size(r1, f::rlc_v2_1::SIZE),
             size(r2, f::rlc_v2_2::SIZE),
             size("struct psp_fw_bin_desc", f::bin_desc::SIZE),
+            size(smc, f::smc_v2_1::SIZE),
+            size(entry, f::soft_pptable::SIZE),
         ])
+        .facts(offsets(
+            smc,
+            0,
+            &[
+                ("pptable_count", f::smc_v2_1::PPTABLE_COUNT),
+                ("pptable_entry_offset", f::smc_v2_1::PPTABLE_ENTRY_OFFSET),
+            ],
+        ))
+        .facts(offsets(
+            entry,
+            0,
+            &[
+                ("id", f::soft_pptable::ID),
+                ("ppt_offset_bytes", f::soft_pptable::PPT_OFFSET_BYTES),
+                ("ppt_size_bytes", f::soft_pptable::PPT_SIZE_BYTES),
+            ],
+        ))
         .facts(offsets(
             c,
             0,

@@ -354,6 +354,20 @@ fn mailbox() {
     for (name, response) in smu::response::ALL {
         facts.push(same(&format!("PPSMC_Result_{name}"), *response));
     }
+    for (name, clock) in smu::clock::ALL {
+        facts.push(same(&format!("PPCLK_{name}"), *clock));
+    }
+    for (name, offset) in smu::metrics::ALL {
+        let expr = format!("offsetof(MetricsTableV0_t, {name})");
+        facts.push(fact(*name, *offset, expr));
+    }
+    facts.push(fact("size", smu::metrics::SIZE, "sizeof(MetricsTableV0_t)"));
+    facts.push(fact(
+        "version",
+        smu::metrics::VERSION,
+        "SMU_METRICS_TABLE_VERSION",
+    ));
+    facts.push(fact("features", smu::FEATURES, "NUM_FEATURES"));
     for (use_of, register) in [
         ("msg_reg", gpu_regs::smu::MESSAGE),
         ("arg_regs[0]", gpu_regs::smu::ARGUMENT),
@@ -367,6 +381,7 @@ fn mailbox() {
     }
     Program::new()
         .include("pm/swsmu/inc/pmfw_if/smu_v13_0_6_ppsmc.h")
+        .include("pm/swsmu/inc/pmfw_if/smu_v13_0_6_pmfw.h")
         .text(&defines(&text, |n| n.starts_with("mmMP1_SMN_C2PMSG_")))
         .facts(facts)
         .check();

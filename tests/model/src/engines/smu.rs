@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! SMU (MP1) mailbox: versions, resets.
+//! SMU (MP1) mailbox: versions, features, clock and power limits, metrics, resets.
 //!
-//! Its firmware runs in every state of the rest of the card.
+//! Its firmware runs in every state of the rest of the card. Limits are stored; nothing is slower
+//! because of them.
+
+mod metrics;
+
+use std::sync::{Mutex, MutexGuard};
 
 use gpu_regs::{mp_14_0_2 as mp14, smu as mailbox, Reg};
-use rkfd_abi::smu::{msg, response};
+use rkfd_abi::bits::join;
+use rkfd_abi::smu::{msg, response, FEATURES};
 
 use crate::chips::Generation;
+use crate::engines::gmc::Hub;
 use crate::gpu::{Gpu, Reset};
 use crate::regs::{Ip, RegId, Slot};
 use crate::{event, strict};
@@ -22,6 +29,59 @@ const SMU_VERSION: u32 = 0x0055_7b00;
 const DRIVER_IF_VERSION: u32 = 0x0804_2024;
 /// `SMU_RESET_MODE_1`, in the low half of the argument of a reset.
 const MODE_1: u32 = 1;
+
+/// State of the power firmware.
+#[derive(Debug, Clone)]
+struct State {
+    /// GPU addresses of the tables of driver and tools: high, low.
+    driver_table: [u32; 2],
+    tools_table: [u32; 2],
+    /// Enabled features (`FEATURE_LIST_e`).
+    features: u64,
+    /// A driver has enabled the features and not announced its unload.
+    managed: bool,
+    /// Limits of the shader clock in MHz.
+    gfxclk: [u32; 2],
+    /// Limits of the other clocks in MHz.
+    soft: [[u32; 2]; 6],
+    /// Power limit in W.
+    power: u32,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let range = |id| metrics::levels(id).map_or([0; 2], |levels| [levels[0], levels[3]]);
+        Self {
+            driver_table: [0; 2],
+            tools_table: [0; 2],
+            features: 0,
+            managed: false,
+            gfxclk: metrics::GFXCLK,
+            soft: [0, 1, 2, 3, 4, 5].map(range),
+            power: metrics::POWER,
+        }
+    }
+}
+
+/// The power firmware.
+#[derive(Default)]
+pub struct Smu(Mutex<State>);
+
+impl Smu {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Resets the firmware. A function-level reset ends the management by a driver: the C driver
+    /// does not announce its unload before a reset (`smu_v13_0_6_notify_unload`).
+    pub fn reset(&self, kind: Reset) {
+        let mut state = self.lock();
+        match kind {
+            Reset::Flr => state.managed = false,
+            Reset::PowerOn | Reset::Mode1 => *state = State::default(),
+        }
+    }
+}
 
 /// Handles a write to a mailbox register; returns false for other registers.
 pub fn reg_write(gpu: &Gpu, slot: &Slot, value: u32) -> bool {
@@ -67,18 +127,6 @@ fn message(gpu: &Gpu, message: u32) {
         );
     }
     let response = match message {
-        msg::TEST_MESSAGE => {
-            put(gpu, mailbox::ARGUMENT, argument.wrapping_add(1));
-            response::OK
-        }
-        msg::GET_SMU_VERSION => {
-            put(gpu, mailbox::ARGUMENT, SMU_VERSION);
-            response::OK
-        }
-        msg::GET_DRIVER_IF_VERSION => {
-            put(gpu, mailbox::ARGUMENT, DRIVER_IF_VERSION);
-            response::OK
-        }
         // The upper half contains whether a fatal error was the reason (smu_v13_0_6_mode1_reset).
         msg::GFX_DRIVER_RESET if argument & 0xffff == MODE_1 && argument >> 17 == 0 => {
             // The mailbox is not reset: the driver reads its response.
@@ -94,14 +142,139 @@ fn message(gpu: &Gpu, message: u32) {
             strict!(gpu.strict, "smu", "ResetSDMA of engines {argument:#x}");
             response::FAILED
         }
-        _ => {
+        _ => match run(gpu, &mut gpu.smu.lock(), message, argument) {
+            Ok(value) => {
+                put(gpu, mailbox::ARGUMENT, value);
+                response::OK
+            }
+            Err(response) => response,
+        },
+    };
+    put(gpu, mailbox::RESPONSE, response);
+}
+
+/// Executes a message that completes at once. Returns what it leaves in the argument register, or
+/// the response of a failure.
+fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32, u32> {
+    let (high, low) = (argument >> 16, argument & 0xffff);
+    let mut returned = argument;
+    match message {
+        msg::TEST_MESSAGE => returned = argument.wrapping_add(1),
+        msg::GET_SMU_VERSION => returned = SMU_VERSION,
+        msg::GET_DRIVER_IF_VERSION => returned = DRIVER_IF_VERSION,
+        msg::ENABLE_ALL_SMU_FEATURES => {
+            if state.managed {
+                strict!(
+                    gpu.strict,
+                    "smu",
+                    "EnableAllSmuFeatures after a driver that did not send PrepareForDriverUnload"
+                );
+            }
+            state.features = (1 << FEATURES) - 1;
+            state.managed = true;
+        }
+        msg::DISABLE_ALL_SMU_FEATURES => state.features = 0,
+        msg::PREPARE_FOR_DRIVER_UNLOAD => state.managed = false,
+        msg::GET_ENABLED_SMU_FEATURES_LOW => returned = state.features as u32,
+        msg::GET_ENABLED_SMU_FEATURES_HIGH => returned = (state.features >> 32) as u32,
+        msg::SET_DRIVER_DRAM_ADDR_HIGH => state.driver_table[0] = argument,
+        msg::SET_DRIVER_DRAM_ADDR_LOW => state.driver_table[1] = argument,
+        msg::SET_TOOLS_DRAM_ADDR_HIGH => state.tools_table[0] = argument,
+        msg::SET_TOOLS_DRAM_ADDR_LOW => state.tools_table[1] = argument,
+        // No device on the board's I2C buses acknowledges: it has no EEPROM.
+        msg::REQUEST_I2C_TRANSACTION => {
+            driver_table(gpu, state, message)?;
+            return Err(response::FAILED);
+        }
+        msg::GET_METRICS_VERSION => returned = rkfd_abi::smu::metrics::VERSION,
+        msg::GET_METRICS_TABLE => export(gpu, state)?,
+        msg::SET_SOFT_MIN_BY_FREQ => soft(gpu, state, high)?[0] = low,
+        msg::SET_SOFT_MAX_BY_FREQ => soft(gpu, state, high)?[1] = low,
+        msg::GET_MIN_DPM_FREQ => returned = levels(gpu, high)?[0],
+        msg::GET_MAX_DPM_FREQ => returned = levels(gpu, high)?[3],
+        msg::GET_DPM_FREQ_BY_INDEX => {
+            let levels = levels(gpu, high)?;
+            returned = match low {
+                0xff => levels.len() as u32 - 1,
+                n => *levels
+                    .get(n as usize)
+                    .ok_or_else(|| refused(gpu, message, argument))?,
+            };
+        }
+        msg::GET_MIN_GFX_DPM_FREQ => returned = metrics::GFXCLK[0],
+        msg::GET_MAX_GFX_DPM_FREQ => returned = metrics::GFXCLK[1],
+        msg::SET_SOFT_MIN_GFX_CLK => state.gfxclk[0] = low,
+        msg::SET_SOFT_MAX_GFX_CLK => state.gfxclk[1] = low,
+        msg::GET_PPT_LIMIT => returned = state.power,
+        msg::SET_PPT_LIMIT if (1..=metrics::POWER).contains(&argument) => state.power = argument,
+        msg::READ_THROTTLER_LIMIT => {
+            let limit = metrics::throttle_limit(argument);
+            returned = limit.ok_or_else(|| refused(gpu, message, argument))?;
+        }
+        msg::GET_CTF_LIMIT => {
+            let limit = metrics::critical_limit(argument);
+            returned = limit.ok_or_else(|| refused(gpu, message, argument))?;
+        }
+        // Modes 1 (default) and 2; policies 0 to 3.
+        msg::SELECT_PLPD_MODE if matches!(argument, 1 | 2) => {}
+        msg::SET_THROTTLING_POLICY if argument <= 3 => {}
+        _ => return Err(refused(gpu, message, argument)),
+    }
+    Ok(returned)
+}
+
+/// Reports a message without meaning. Returns the response.
+fn refused(gpu: &Gpu, message: u32, argument: u32) -> u32 {
+    strict!(
+        gpu.strict,
+        "smu",
+        "message {message:#x} with argument {argument:#x} is not modelled"
+    );
+    response::UNKNOWN_CMD
+}
+
+/// Returns the levels of a clock in MHz.
+fn levels(gpu: &Gpu, clock: u32) -> Result<[u32; 4], u32> {
+    metrics::levels(clock).ok_or_else(|| {
+        strict!(gpu.strict, "smu", "there is no clock {clock}");
+        response::FAILED
+    })
+}
+
+/// Returns the limits of a clock in MHz.
+fn soft<'a>(gpu: &Gpu, state: &'a mut State, clock: u32) -> Result<&'a mut [u32; 2], u32> {
+    levels(gpu, clock)?;
+    state.soft.get_mut(clock as usize).ok_or(response::FAILED)
+}
+
+/// Returns the address of the driver's table, which `message` needs.
+fn driver_table(gpu: &Gpu, state: &State, message: u32) -> Result<u64, u32> {
+    let [high, low] = state.driver_table;
+    match join(low, high) {
+        0 => {
             strict!(
                 gpu.strict,
                 "smu",
-                "message {message:#x} with argument {argument:#x} is not modelled"
+                "message {message:#x} without the address of the driver's table"
             );
-            response::UNKNOWN_CMD
+            Err(response::REJECTED_PREREQ)
         }
-    };
-    put(gpu, mailbox::RESPONSE, response);
+        table => Ok(table),
+    }
+}
+
+/// Writes the metrics to the driver's table.
+fn export(gpu: &Gpu, state: &State) -> Result<(), u32> {
+    let table = driver_table(gpu, state, msg::GET_METRICS_TABLE)?;
+    let bytes = metrics::table(gpu, state);
+    gpu.gmc
+        .vm_write(Hub::MM, 0, table, &bytes)
+        .map_err(|fault| {
+            strict!(
+                gpu.strict,
+                "smu",
+                "the driver's table at {table:#x} is not writable: {fault:?}"
+            );
+            response::FAILED
+        })
 }

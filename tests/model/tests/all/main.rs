@@ -20,4 +20,5 @@ mod sdma;
 mod sdma_user;
 mod selfring;
 mod server;
+mod smu;
 mod xcc;
