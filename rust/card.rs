@@ -28,7 +28,7 @@ use crate::{
         mmio::{EarlyMmio, Mmio},
         xcc::XccList,
     },
-    hw::{self, psp::FirmwareVersions, Generation, McLayout},
+    hw::{self, psp::FirmwareVersions, smu::SmuFacts, Generation, McLayout},
     kapi::{
         self,
         dma::{self, Pages},
@@ -46,6 +46,7 @@ pub(crate) mod ih;
 mod page_map;
 mod pool;
 pub(crate) mod psp;
+pub(crate) mod smu;
 pub(crate) mod vram;
 
 use aperture::Aperture;
@@ -54,6 +55,7 @@ use health::Health;
 use hub::Hub;
 use ih::Ih;
 use psp::{Psp, PspContext};
+use smu::Smu;
 use vram::{Vram, VramRange};
 
 /// The BAR of the registers.
@@ -93,6 +95,8 @@ pub(crate) struct Card {
     ih: Ih,
     /// `None` if the card comes with its firmware running.
     psp: Option<Pin<KBox<Psp>>>,
+    /// `None` if the driver does not manage power firmware.
+    smu: Option<Pin<KBox<Smu>>>,
     health: Health,
     /// A leaf.
     #[pin]
@@ -159,12 +163,21 @@ impl Card {
         }
         let psp = generation
             .psp
-            .map(|hal| Psp::new(pdev.as_ref(), hal, &mmio, config.num_sdma))
+            .map(|hal| {
+                Psp::new(
+                    pdev.as_ref(),
+                    hal,
+                    &mmio,
+                    config.num_sdma,
+                    config.pci.device,
+                )
+            })
             .transpose()?;
         if let Some(psp) = &psp {
             config.mec_fw = psp.versions().mec.version;
             config.sdma_fw = psp.versions().sdma.version;
         }
+        let smu = generation.smu.map(Smu::new).transpose()?;
         config.pci_atomics = kapi::pci::enable_atomics(pdev);
         if !config.pci_atomics {
             let needed = generation.caps.no_atomic_mec_fw;
@@ -219,6 +232,7 @@ impl Card {
                 ih <- ih,
                 hub,
                 psp,
+                smu,
                 health: Health::new(),
                 hang_handler <- new_mutex!(None, "rkfd_hang_handler"),
                 gtt_used: Atomic::new(0),
@@ -380,6 +394,18 @@ impl Card {
         self.psp.as_deref()
     }
 
+    /// Returns the SMU, or `None` if the driver does not manage power firmware.
+    pub(crate) fn smu(&self) -> Option<&Smu> {
+        self.smu.as_deref()
+    }
+
+    /// Returns what power firmware knows of the card; zeroes without an SMU.
+    pub(crate) fn smu_facts(&self) -> SmuFacts {
+        self.smu
+            .as_ref()
+            .map_or_else(SmuFacts::default, |smu| smu.facts())
+    }
+
     /// Returns the resources that the PSP uses. `ENODEV` when the device is unplugged.
     pub(crate) fn psp_context(&self) -> Result<PspContext<'_>> {
         Ok(PspContext {
@@ -489,6 +515,9 @@ impl Card {
         let mmio = self.hub.raw_mmio();
         kapi::pci::save_state(pdev)?;
         kapi::pci::clear_master(pdev);
+        if let Some(smu) = &self.smu {
+            smu.clear_state();
+        }
         psp.mode1_reset(mmio)?;
         kapi::pci::restore_state(pdev);
         psp.wait_for_reset(mmio)

@@ -24,6 +24,7 @@ mod sched;
 mod sdma;
 mod sdma_queue;
 mod select;
+pub(crate) mod smu;
 
 pub(crate) use crate::asic::caps::{Caps, VMIDS};
 pub(crate) use dma::{DmaPacket, DmaPacketHal, HdpFlush, DMA_PACKET_DWORDS};

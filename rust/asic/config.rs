@@ -112,14 +112,8 @@ pub(crate) struct Config {
     pub(crate) mec_fw: u32,
     /// Version of the SDMA firmware.
     pub(crate) sdma_fw: u32,
-    /// Serial number of the package, 0 when unknown.
-    pub(crate) unique_id: u64,
     /// GB_ADDR_CONFIG.
     pub(crate) gb_addr_config: u32,
-    /// Highest shader clock in MHz, 0 when firmware does not report it.
-    pub(crate) max_engine_mhz: u32,
-    /// Highest memory clock in MHz, 0 when firmware does not report it.
-    pub(crate) max_memory_mhz: u32,
 }
 
 /// CWSR sizes of a queue, for one XCC.

@@ -125,17 +125,18 @@ impl fmt::Display for Status {
 }
 
 impl Psp {
-    /// Reads and checks the firmware of a card with `sdma` DMA engines. Errors in a file are
-    /// logged.
+    /// Reads and checks the firmware of a card with `sdma` DMA engines and the PCI device id
+    /// `device`. Errors in a file are logged.
     pub(crate) fn new(
         dev: &device::Device,
         hal: &'static dyn PspHal,
         mmio: &Mmio,
         sdma: u32,
+        device: u16,
     ) -> Result<Pin<KBox<Self>>> {
         let files = Files::read(dev, hal.files())?;
         let mut plan = Err(EINVAL);
-        files.with(dev, |images| match hal.plan(mmio, images, sdma) {
+        files.with(dev, |images| match hal.plan(mmio, images, sdma, device) {
             Ok(Ok(found)) => {
                 plan = Ok(found);
                 Ok(())

@@ -33,7 +33,8 @@ impl Gpu {
         self.vram().attach(self.clone())
     }
 
-    /// Brings up NBIO, memory hubs, interrupts, firmware, RLC, XCCs, KIQ or MES, and SDMA rings.
+    /// Brings up NBIO, memory hubs, interrupts, firmware, SMU, RLC, XCCs, KIQ or MES, and SDMA
+    /// rings.
     ///
     /// Relies neither on registers nor on VRAM: also used after [`Gpu::take_down`] and a card
     /// reset. After an error the device may be partly up. Errors as [`Gpu::start`].
@@ -65,6 +66,11 @@ impl Gpu {
         g.nbio.open_selfring(mmio, self.doorbells().phys())?;
         if let Some(psp) = self.psp() {
             psp.start(&self.psp_context()?)?;
+        }
+        if let Some(smu) = self.smu() {
+            smu.start(mmio, self.gart()).inspect_err(|e| {
+                dev_err!(self.dev(), "the SMU does not start: {e:?}\n");
+            })?;
         }
 
         for xcc in self.xccs().iter() {
@@ -142,6 +148,13 @@ impl Gpu {
         let mmio = self.hub().raw_mmio();
         for xcc in self.xccs().iter() {
             self.log_failure("XCC", g.gfx.halt(mmio, *xcc));
+        }
+        if let Some(smu) = self.smu() {
+            if self.is_hung() {
+                smu.clear_state();
+            } else {
+                self.log_failure("SMU", smu.stop(mmio));
+            }
         }
         if let Some(psp) = self.psp() {
             if self.is_hung() {

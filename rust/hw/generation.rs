@@ -14,6 +14,7 @@ use super::{
     sched::{KiqHal, MesHal, SchedKind},
     sdma::SdmaHal,
     sdma_queue::SdmaQueueHal,
+    smu::SmuHal,
 };
 use crate::asic::caps::Caps;
 
@@ -41,6 +42,8 @@ pub(crate) struct Generation {
     pub(crate) nbio: &'static dyn NbioHal,
     /// PSP, if the driver loads firmware; else firmware must be running at probe.
     pub(crate) psp: Option<&'static dyn PspHal>,
+    /// SMU, if the driver manages power firmware.
+    pub(crate) smu: Option<&'static dyn SmuHal>,
     /// KIQ and HIQ, for [`SchedKind::Runlist`].
     pub(crate) kiq: Option<&'static dyn KiqHal>,
     /// MES, for [`SchedKind::Mes`].

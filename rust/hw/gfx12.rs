@@ -29,6 +29,7 @@ static GENERATION: Generation = Generation {
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
     psp: None,
+    smu: None,
     kiq: None,
     mes: Some(&mes::Mes),
 };

@@ -31,6 +31,7 @@ static GENERATION: Generation = Generation {
     sdma: &sdma::Sdma,
     nbio: &nbio::Nbio,
     psp: Some(&psp::Psp),
+    smu: Some(&smu::Smu),
     kiq: Some(&kiq::Kiq),
     mes: None,
 };

@@ -74,13 +74,14 @@ pub(crate) trait PspHal: Sync {
     /// Returns the required files.
     fn files(&self) -> &'static [FirmwareFile];
 
-    /// Returns what to load from the files on this card with `sdma` SDMA engines. `ENOMEM` for the
-    /// lists.
+    /// Returns what to load from the files on this card with `sdma` SDMA engines and the PCI device
+    /// id `device`. `ENOMEM` for the lists.
     fn plan(
         &self,
         mmio: &Mmio,
         images: &[Image<'_>],
         sdma: u32,
+        device: u16,
     ) -> Result<Result<FirmwarePlan, Bad>>;
 
     /// Returns whether the secure OS runs.

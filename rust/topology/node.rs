@@ -140,6 +140,8 @@ pub(crate) struct GpuLines {
     pub(crate) fw_version: u32,
     /// `HSA_CAP_*` of `linux/kfd_sysfs.h`.
     pub(crate) capability: u32,
+    /// `HSA_CAP2_*` of `linux/kfd_sysfs.h`.
+    pub(crate) capability2: u32,
     /// Version of the SDMA firmware.
     pub(crate) sdma_fw_version: u32,
     /// Serial number.
@@ -282,7 +284,7 @@ impl fmt::Display for Properties<'_> {
             writeln!(f, "local_mem_size 0")?;
             writeln!(f, "fw_version {}", gpu.fw_version)?;
             writeln!(f, "capability {}", gpu.capability)?;
-            writeln!(f, "capability2 0")?;
+            writeln!(f, "capability2 {}", gpu.capability2)?;
             writeln!(f, "debug_prop 0")?;
             writeln!(f, "sdma_fw_version {}", gpu.sdma_fw_version)?;
             writeln!(f, "unique_id {}", gpu.unique_id)?;

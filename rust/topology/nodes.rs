@@ -161,6 +161,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     let config = gpu.config();
     let caps = gpu.generation().caps;
     let cwsr = listed.node.cwsr()?;
+    let power = gpu.smu_facts();
 
     let mut banks = KVec::new();
     banks.push(
@@ -172,7 +173,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             },
             size: config.vram_size,
             width: caps.vram_width,
-            clock_max: mhz_or_default(config.max_memory_mhz),
+            clock_max: mhz_or_default(power.max_memory_mhz),
         },
         GFP_KERNEL,
     )?;
@@ -207,11 +208,16 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
-        max_engine_clk_fcompute: mhz_or_default(config.max_engine_mhz),
+        max_engine_clk_fcompute: mhz_or_default(power.max_engine_mhz),
         fw_version: config.mec_fw,
         capability: capability(config.rev_id),
+        capability2: if power.resets_sdma {
+            uapi::HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED
+        } else {
+            0
+        },
         sdma_fw_version: config.sdma_fw,
-        unique_id: config.unique_id,
+        unique_id: power.serial,
         num_xcc: xccs.count(),
     };
     Ok(Node {

@@ -78,13 +78,13 @@ fails | dead)
 	;;
 esac
 
-echo "1..14"
+echo "1..15"
 card=
 for card in "$driver"/*:*; do card=$(basename "$card"); done
 mkdir -p "$kept"
 cp "$files"/* "$kept"
 echo "$card" >"$driver/unbind"
-for file in gc_9_4_3_mec gc_9_4_3_rlc sdma_4_4_2 psp_13_0_6_sos psp_13_0_6_ta; do
+for file in gc_9_4_3_mec gc_9_4_3_rlc sdma_4_4_2 psp_13_0_6_sos psp_13_0_6_ta smu_13_0_6; do
 	rm "$files/$file.bin"
 	refused "missing_${file}" "amdgpu/$file.bin.*missing.*firmware-amd-graphics"
 done

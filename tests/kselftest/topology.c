@@ -285,6 +285,20 @@ TEST(gpu_node)
 		EXPECT_EQ(value(i, "mem_banks/0/properties", "width"), 8192);
 }
 
+/* Power firmware knows serial number and clocks of a gfx942. The driver of gfx12 does not ask. */
+TEST(power_firmware_values)
+{
+	struct kfd_node node = gpu();
+	int i = node.index;
+
+	if (is_gfx12(&node))
+		SKIP("the SMU of gfx12 is not managed");
+	EXPECT(value(i, "properties", "unique_id") != 0);
+	/* 100 is the value of a driver without power management. */
+	EXPECT(value(i, "properties", "max_engine_clk_fcompute") > 100);
+	EXPECT(value(i, "mem_banks/0/properties", "mem_clk_max") > 100);
+}
+
 /* The context save size follows from the number of CUs; ROCm 7.2 reads it from here. */
 TEST(context_save_size_matches_cus)
 {

@@ -130,6 +130,7 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     let (va_start, va_end) = va_range(gpu);
     let (high_start, high_end) = high_va_range(gpu);
     let caches = &config.caches;
+    let power = gpu.smu_facts();
     let link = pci::link(gpu.pdev());
     let mut info = uapi::drm_amdgpu_info_device {
         device_id: config.pci.device.into(),
@@ -140,8 +141,8 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         num_shader_engines: config.num_se,
         num_shader_arrays_per_engine: config.sh_per_se,
         gpu_counter_freq: (caps.clock_hz / 1000) as u32,
-        max_engine_clock: u64::from(config.max_engine_mhz) * 1000,
-        max_memory_clock: u64::from(config.max_memory_mhz) * 1000,
+        max_engine_clock: u64::from(power.max_engine_mhz) * 1000,
+        max_memory_clock: u64::from(power.max_memory_mhz) * 1000,
         cu_active_number: config.cu_total,
         num_hw_gfx_contexts: HW_CONTEXTS,
         pcie_gen: link.generation,

@@ -12,6 +12,7 @@ use rkfd_abi::{
     discovery::hwid,
     firmware::{bin_desc, gfx_v1_0, psp_type, psp_v2_0, psp_v2_1, rlc_v2_0, rlc_v2_1},
     firmware::{common, sdma_v1_0, ta_type, ta_v2_0, MAX_BINS},
+    firmware::{p2s_table, smc_v2_1, soft_pptable},
     psp::{self, bootloader, control, fw_type},
     regs::{Reg, Value},
 };
@@ -28,20 +29,22 @@ use crate::{
 pub(super) struct Psp;
 
 /// File names, in the order of [`FILES`].
-pub(super) const PATHS: [&str; 5] = [
+pub(super) const PATHS: [&str; 6] = [
     "amdgpu/psp_13_0_6_sos.bin",
     "amdgpu/psp_13_0_6_ta.bin",
     "amdgpu/gc_9_4_3_rlc.bin",
     "amdgpu/gc_9_4_3_mec.bin",
     "amdgpu/sdma_4_4_2.bin",
+    "amdgpu/smu_13_0_6.bin",
 ];
 const SOS: usize = 0;
 const TA: usize = 1;
 const RLC: usize = 2;
 const MEC: usize = 3;
 const SDMA: usize = 4;
+const SMU: usize = 5;
 
-static FILES: [FirmwareFile; 5] = [
+static FILES: [FirmwareFile; 6] = [
     FirmwareFile {
         path: PATHS[SOS],
         header_major: 2,
@@ -71,6 +74,12 @@ static FILES: [FirmwareFile; 5] = [
         header_major: 1,
         header_minor: 0..=1,
         ip: (4, 4),
+    },
+    FirmwareFile {
+        path: PATHS[SMU],
+        header_major: 2,
+        header_minor: 1..=1,
+        ip: (13, 0),
     },
 ];
 
@@ -134,6 +143,9 @@ const BOOT: &[(u32, u32, &str, bool)] = &[
 
 /// SDMA engines of an AID. All AIDs load the same firmware, once per engine number.
 const SDMA_PER_AID: u32 = 4;
+
+/// First version of the secure OS that takes a P2S table (`psp_load_p2s_table`, `amdgpu_psp.c`).
+const P2S_OS: u32 = 0x0036_003c;
 
 /// Boot loader timeout: a tenth of C's 3000 times 100 ms (`psp_v13_0_wait_for_bootloader`).
 const BOOT_TIMEOUT: Delta = Delta::from_millis(30_000);
@@ -302,7 +314,7 @@ fn boot_parts(image: &Image<'_>, second: bool, plan: &mut FirmwarePlan) -> Resul
 
 /// Collects the engine firmware, in the order of C's `enum AMDGPU_UCODE_ID`.
 fn engine_parts(
-    images: &[Image<'_>; 5],
+    images: &[Image<'_>; 6],
     sdma: u32,
     mut push: impl FnMut(Part) -> Result<(), Bad>,
 ) -> Result<(), Bad> {
@@ -358,6 +370,34 @@ fn engine_parts(
     push(part(image, RLC, name, fw_type::RLC_G, true, place)?)
 }
 
+/// Returns the P2S table of the card with PCI device id `device`
+/// (`smu_v13_0_6_init_microcode`, `smu_v13_0_6_ppt.c`); `None` when the file has none.
+fn p2s_part(image: &Image<'_>, device: u16) -> Result<Option<Part>, Bad> {
+    let id = match device & 0xf {
+        5 => p2s_table::THREE,
+        _ => p2s_table::X,
+    };
+    let count = image.word(smc_v2_1::PPTABLE_COUNT)?;
+    if count >= MAX_BINS {
+        return Err(image.bad(Why::NoPart("list of tables that is not too long")));
+    }
+    let first = image.word(smc_v2_1::PPTABLE_ENTRY_OFFSET)?;
+    for index in 0..count {
+        let entry = first.saturating_add(index * soft_pptable::SIZE);
+        image.slice(entry, soft_pptable::SIZE)?;
+        if image.word(entry + soft_pptable::ID)? != id as usize {
+            continue;
+        }
+        let place = (
+            image.word(entry + soft_pptable::PPT_OFFSET_BYTES)?,
+            image.word(entry + soft_pptable::PPT_SIZE_BYTES)?,
+        );
+        let code = fw_type::P2S_TABLE;
+        return part(image, SMU, "P2S table", code, false, place).map(Some);
+    }
+    Ok(None)
+}
+
 /// Returns version and feature version of an engine's file; the header has the latter at byte
 /// `feature`.
 fn release(image: &Image<'_>, feature: usize) -> Result<Release, Bad> {
@@ -368,7 +408,7 @@ fn release(image: &Image<'_>, feature: usize) -> Result<Release, Bad> {
 }
 
 /// Reads the versions of the engine files.
-fn releases(images: &[Image<'_>; 5], versions: &mut FirmwareVersions) -> Result<(), Bad> {
+fn releases(images: &[Image<'_>; 6], versions: &mut FirmwareVersions) -> Result<(), Bad> {
     versions.mec = release(&images[MEC], gfx_v1_0::UCODE_FEATURE_VERSION)?;
     versions.sdma = release(&images[SDMA], sdma_v1_0::UCODE_FEATURE_VERSION)?;
     let rlc = &images[RLC];
@@ -423,8 +463,9 @@ impl PspHal for Psp {
         mmio: &Mmio,
         images: &[Image<'_>],
         sdma: u32,
+        device: u16,
     ) -> Result<Result<FirmwarePlan, Bad>> {
-        let images: &[Image<'_>; 5] = images.try_into().map_err(|_| EINVAL)?;
+        let images: &[Image<'_>; 6] = images.try_into().map_err(|_| EINVAL)?;
         let smu = mmio.read(psp::SMU_VERSION_SMN / 4)?;
         let mut plan = FirmwarePlan {
             boot: KVec::new(),
@@ -435,6 +476,13 @@ impl PspHal for Psp {
         };
         if let Err(bad) = boot_parts(&images[SOS], smu < psp::SMU_VERSION_NO_AUX, &mut plan)? {
             return Ok(Err(bad));
+        }
+        if plan.versions.os >= P2S_OS {
+            match p2s_part(&images[SMU], device) {
+                Ok(Some(part)) => plan.engines.push(part, GFP_KERNEL)?,
+                Ok(None) => {}
+                Err(bad) => return Ok(Err(bad)),
+            }
         }
         let mut room = Ok(());
         let engines = &mut plan.engines;

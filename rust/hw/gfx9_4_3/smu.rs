@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! SMU mailbox of firmware 13.0.6: mode-1 reset and SDMA engine reset.
+//! SMU mailbox of firmware 13.0.6: features, metrics, mode-1 reset and SDMA engine reset.
 
 use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
 use rkfd_abi::{
+    bits::{hi32, join, lo32},
     discovery::hwid,
+    psp::SMU_FLAGS_SMN,
     regs::Value,
-    smu::{msg, response, ARGUMENT, MESSAGE, RESPONSE},
+    smu::{metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
 
-use crate::asic::mmio::Mmio;
+use crate::{
+    asic::mmio::Mmio,
+    hw::smu::{SmuFacts, SmuHal},
+};
+
+pub(super) struct Smu;
 
 /// Message timeout in ms (C: `default_timeout`, `__smu_msg_v1_poll_stat`, `smu_cmn.c`).
 const TIMEOUT_MS: i64 = 2000;
 
-/// Sends a message and waits for the response. Callers serialise. `ETIMEDOUT` without a response,
-/// `EIO` when it failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a prerequisite is
-/// missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other responses
+/// Sends a message, waits for the response and returns its value. Callers serialise. `ETIMEDOUT`
+/// without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a
+/// prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other responses
 /// (`smu_msg_v1_decode_response`, `smu_cmn.c`).
-fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
+fn send(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
     b.wr(RESPONSE, 0)?;
     b.wr(ARGUMENT, argument)?;
@@ -30,7 +37,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
         Delta::from_millis(TIMEOUT_MS),
     )?;
     match response {
-        response::OK => Ok(()),
+        response::OK => b.rd(ARGUMENT).map(Value::raw),
         response::FAILED => Err(EIO),
         response::UNKNOWN_CMD => Err(EOPNOTSUPP),
         response::REJECTED_PREREQ => Err(EINVAL),
@@ -42,15 +49,83 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
 /// Starts a mode-1 reset; firmware responds before it begins. Errors as [`send`].
 pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
     const MODE_1: u32 = 1;
-    send(mmio, msg::GFX_DRIVER_RESET, MODE_1)
+    send(mmio, msg::GFX_DRIVER_RESET, MODE_1)?;
+    Ok(())
+}
+
+/// Returns whether firmware resets SDMA engines one by one (`smu_v13_0_6_init_caps`,
+/// `smu_v13_0_6_ppt.c`). Errors as [`send`].
+fn resets_sdma(mmio: &Mmio) -> Result<bool> {
+    let version = send(mmio, msg::GET_SMU_VERSION, 0)?;
+    Ok(match version >> 24 {
+        0 => version >= 0x0055_7900,
+        4 => version >= 0x0455_7000,
+        7 => version >= 0x0755_0700,
+        _ => false,
+    })
 }
 
 /// Resets an SDMA engine, by its logical number; firmware takes a mask of physical ones
-/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`send`], and `ENODEV` when
-/// there is no such engine.
+/// (`sdma_v4_4_2_soft_reset_engine`, `amdgpu/sdma_v4_4_2.c`). Errors as [`send`], `ENODEV` when
+/// there is no such engine and `EOPNOTSUPP` when firmware is too old.
 pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
     let engine = mmio
         .instances()
         .physical(hwid::SDMA0, u8::try_from(engine)?)?;
-    send(mmio, msg::RESET_SDMA, 1 << engine)
+    if !resets_sdma(mmio)? {
+        return Err(EOPNOTSUPP);
+    }
+    send(mmio, msg::RESET_SDMA, 1 << engine)?;
+    Ok(())
+}
+
+/// Returns a value with 10 fractional bits as an integer (`SMUQ10_ROUND`).
+fn round(value: u32) -> u32 {
+    (value >> 10) + (value >> 9 & 1)
+}
+
+impl SmuHal for Smu {
+    fn table_bytes(&self) -> usize {
+        metrics::SIZE
+    }
+
+    fn start(&self, mmio: &Mmio, table: u64) -> Result {
+        /// `MP1_FIRMWARE_FLAGS.INTERRUPTS_ENABLED`.
+        const INTERRUPTS_ENABLED: u32 = 1;
+        if mmio.read(SMU_FLAGS_SMN / 4)? & INTERRUPTS_ENABLED == 0 {
+            return Err(EIO);
+        }
+        send(mmio, msg::SET_DRIVER_DRAM_ADDR_HIGH, hi32(table))?;
+        send(mmio, msg::SET_DRIVER_DRAM_ADDR_LOW, lo32(table))?;
+        send(mmio, msg::ENABLE_ALL_SMU_FEATURES, 0)?;
+        Ok(())
+    }
+
+    fn write_metrics(&self, mmio: &Mmio) -> Result {
+        send(mmio, msg::GET_METRICS_TABLE, 0)?;
+        Ok(())
+    }
+
+    fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts> {
+        if read(metrics::ACCUMULATION_COUNTER)? == 0 {
+            return Err(EAGAIN);
+        }
+        let levels = metrics::UCLK_FREQUENCY_TABLE;
+        let mut memory = 0;
+        for at in (levels..levels + 16).step_by(4) {
+            memory = memory.max(round(read(at)?));
+        }
+        let serial = metrics::PUBLIC_SERIAL_NUMBER_AID;
+        Ok(SmuFacts {
+            serial: join(read(serial)?, read(serial + 4)?),
+            max_engine_mhz: round(read(metrics::MAX_GFXCLK_FREQUENCY)?),
+            max_memory_mhz: memory,
+            resets_sdma: resets_sdma(mmio)?,
+        })
+    }
+
+    fn stop(&self, mmio: &Mmio) -> Result {
+        send(mmio, msg::PREPARE_FOR_DRIVER_UNLOAD, 0)?;
+        Ok(())
+    }
 }

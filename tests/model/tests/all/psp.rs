@@ -80,6 +80,7 @@ impl Card {
         card.chain();
         card.ring();
         assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+        card.load_p2s();
         card
     }
 
@@ -201,6 +202,13 @@ impl Card {
             (load_ip_fw::FW_TYPE, fw),
         ];
         self.command(cmd::LOAD_IP_FW, &args)
+    }
+
+    /// Loads the table that has to precede all engine firmware.
+    fn load_p2s(&mut self) {
+        let table = blob(0x1d2, 0x100);
+        let size = table.len() as u32;
+        assert_eq!(self.load_fw(fw_type::P2S_TABLE, &table, size), 0);
     }
 
     fn clean(&self) {
@@ -432,6 +440,20 @@ fn fault_injection_knobs() {
     card.load(bootloader::LOAD_KEY_DATABASE, &blob(0x4f, 16));
     assert!(!card.wait(mailbox::BOOTLOADER, psp::READY));
     card.clean();
+}
+
+#[test]
+fn engine_firmware_needs_the_p2s_table_before() {
+    let mut card = Card::new(Boot::Cold, &[]);
+    card.chain();
+    card.ring();
+    assert_eq!(card.command(cmd::SETUP_TMR, &[(setup_tmr::FLAGS, 2)]), 0);
+    let rlc = blob(0x2009, 0x100);
+    assert_eq!(card.load_fw(fw_type::RLC_G, &rlc, rlc.len() as u32), 0);
+    card.complained("LOAD_IP_FW RLC_G before the P2S table");
+    card.load_p2s();
+    assert_eq!(card.load_fw(fw_type::RLC_G, &rlc, rlc.len() as u32), 0);
+    card.complained("before the P2S table");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use rkfd_abi::psp::{
 };
 
 use super::blob::{self, Blob};
+use crate::chips::Generation;
 use crate::engines::firmware::Fw;
 use crate::engines::sdma::layout::PER_AID;
 use crate::gpu::Gpu;
@@ -43,6 +44,8 @@ const MAX_SESSIONS: usize = 16;
 pub struct Os {
     /// TMR: address of the next component in it, and whether the driver allocated it.
     tmr: Option<(u64, bool)>,
+    /// The power firmware has its table of states (P2S).
+    p2s: bool,
     sessions: Vec<u32>,
     last_session: u32,
 }
@@ -292,6 +295,11 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
             "{what}: {size:#x} bytes are given, the container has {:#x}",
             blob.total
         );
+    }
+    // It is the first image that the C driver loads (`psp_load_p2s_table`).
+    os.p2s |= fw == fw_type::P2S_TABLE;
+    if !os.p2s && gpu.chip.generation == Generation::Gfx9 {
+        strict!(gpu.strict, "psp", "{what} before the P2S table");
     }
     for piece in piece.iter().flat_map(|piece| piece.everywhere(gpu.chip)) {
         gpu.firmware.put(piece);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The power firmware (SMU) of a card: enables its features, and reads what it knows of the card.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+    time::{delay::fsleep, Delta},
+};
+
+use super::gart::{Buffer, Gart};
+use crate::{
+    asic::mmio::Mmio,
+    hw::smu::{SmuFacts, SmuHal},
+};
+
+/// Attempts to read the first metrics, and the time between them
+/// (`smu_v13_0_6_setup_driver_pptable`, `smu_v13_0_6_ppt.c`).
+const ATTEMPTS: usize = 100;
+const INTERVAL: Delta = Delta::from_millis(1);
+
+/// The SMU.
+#[pin_data]
+pub(crate) struct Smu {
+    hal: &'static dyn SmuHal,
+    #[pin]
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The driver's table, from the first start on.
+    table: Option<Buffer>,
+    /// Features are enabled.
+    managed: bool,
+    facts: SmuFacts,
+}
+
+impl Smu {
+    /// Creates the state of a card's SMU; sends no message.
+    pub(crate) fn new(hal: &'static dyn SmuHal) -> Result<Pin<KBox<Self>>> {
+        KBox::pin_init(
+            pin_init!(Self {
+                hal,
+                state <- new_mutex!(State::default(), "rkfd_smu"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Enables all features and reads the properties of the card. PSP, memory hubs and GART run.
+    /// `EIO` when firmware does not run, `ETIMEDOUT` when it does not respond or has no metrics.
+    pub(crate) fn start(&self, mmio: &Mmio, gart: &Arc<Gart>) -> Result {
+        let state = &mut *self.state.lock();
+        if state.table.is_none() {
+            state.table = Some(Buffer::system(gart, self.hal.table_bytes(), 1)?);
+        }
+        let table = state.table.as_ref().ok_or(ENOMEM)?;
+        self.hal.start(mmio, table.gpu_addr())?;
+        state.managed = true;
+        for _ in 0..ATTEMPTS {
+            self.hal.write_metrics(mmio)?;
+            match self.hal.facts(mmio, &|at| table.read32(at)) {
+                Ok(facts) => {
+                    state.facts = facts;
+                    return Ok(());
+                }
+                Err(e) if e == EAGAIN => fsleep(INTERVAL),
+                Err(e) => return Err(e),
+            }
+        }
+        Err(ETIMEDOUT)
+    }
+
+    /// Announces the unload of the driver if [`Smu::start`] enabled the features.
+    pub(crate) fn stop(&self, mmio: &Mmio) -> Result {
+        let mut state = self.state.lock();
+        if !core::mem::take(&mut state.managed) {
+            return Ok(());
+        }
+        self.hal.stop(mmio)
+    }
+
+    /// Records that a reset has ended the management: no message is sent until [`Smu::start`].
+    pub(crate) fn clear_state(&self) {
+        self.state.lock().managed = false;
+    }
+
+    /// Returns the properties of the card; zeroes before [`Smu::start`].
+    pub(crate) fn facts(&self) -> SmuFacts {
+        self.state.lock().facts
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! SMU: HAL trait for features and metrics of the power firmware.
+
+use kernel::prelude::*;
+
+use crate::asic::mmio::Mmio;
+
+/// Properties of a card that power firmware knows.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SmuFacts {
+    /// Serial number of the package.
+    pub(crate) serial: u64,
+    /// Highest shader clock in MHz.
+    pub(crate) max_engine_mhz: u32,
+    /// Highest memory clock in MHz.
+    pub(crate) max_memory_mhz: u32,
+    /// SDMA engines can be reset one by one.
+    pub(crate) resets_sdma: bool,
+}
+
+/// SMU. Methods return `ETIMEDOUT` when firmware does not respond, `ENODEV` after unbind, and an
+/// errno of its response when it rejects a message. Callers serialise.
+pub(crate) trait SmuHal: Sync {
+    /// Returns the bytes of the driver's table.
+    fn table_bytes(&self) -> usize;
+
+    /// Sets the GPU address of the driver's table and enables all features. `EIO` when firmware
+    /// does not run.
+    fn start(&self, mmio: &Mmio, table: u64) -> Result;
+
+    /// Makes firmware write its metrics to the driver's table.
+    fn write_metrics(&self, mmio: &Mmio) -> Result;
+
+    /// Reads properties from the metrics; `read` returns the dword of the driver's table at a byte
+    /// offset. `EAGAIN` when firmware has no sample yet.
+    fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts>;
+
+    /// Announces that no driver manages the card any more.
+    fn stop(&self, mmio: &Mmio) -> Result;
+}
