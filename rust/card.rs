@@ -182,11 +182,16 @@ impl Card {
         if !config.pci_atomics {
             let needed = generation.caps.no_atomic_mec_fw;
             if config.mec_fw < needed {
-                dev_err!(
-                    pdev,
-                    "the platform has no PCI Express atomics, which MEC firmware before version {needed} needs (0 is unknown: {})\n",
-                    config.mec_fw
-                );
+                match config.mec_fw {
+                    0 => dev_err!(
+                        pdev,
+                        "the platform has no PCI Express atomics; the version of the MEC firmware is unknown, and versions before {needed} need them\n"
+                    ),
+                    version => dev_err!(
+                        pdev,
+                        "the platform has no PCI Express atomics, which MEC firmware {version} needs: install version {needed} or later\n"
+                    ),
+                }
                 return Err(ENODEV);
             }
             dev_info!(

@@ -58,6 +58,20 @@ impl LogLimit {
     }
 }
 
+/// Messages that the hardware triggers. Each kind has a rate limit of its own, so that one does not
+/// hide the others.
+#[derive(Clone, Copy)]
+pub(crate) enum LogKind {
+    /// VM faults.
+    Fault,
+    /// Bad packets.
+    Packet,
+    /// Privileged accesses.
+    Privileged,
+    /// Lost interrupts.
+    Lost,
+}
+
 /// The interrupt ring of a card.
 #[pin_data]
 pub(crate) struct Ih {
@@ -68,7 +82,7 @@ pub(crate) struct Ih {
     #[pin]
     rptr: Mutex<u32>,
     #[pin]
-    log: Mutex<LogLimit>,
+    log: Mutex<[LogLimit; 4]>,
 }
 
 impl Ih {
@@ -83,7 +97,7 @@ impl Ih {
             hub,
             mem: Coherent::new(&dma, DUMMY_OFFSET + 4096)?,
             rptr <- new_mutex!(0),
-            log <- new_mutex!(LogLimit::new()),
+            log <- new_mutex!([(); 4].map(|()| LogLimit::new())),
         })
     }
 
@@ -114,9 +128,12 @@ impl Ih {
         self.hub.generation().ih.stop(self.hub.mmio()?)
     }
 
-    /// Returns whether a hardware-triggered message passes the rate limit.
-    pub(crate) fn may_log(&self) -> bool {
-        self.log.lock().allows()
+    /// Returns whether a message passes the rate limit of its kind.
+    pub(crate) fn may_log(&self, kind: LogKind) -> bool {
+        self.log
+            .lock()
+            .get_mut(kind as usize)
+            .is_some_and(LogLimit::allows)
     }
 
     /// Returns the bus address of a page for stray hardware accesses.
@@ -138,7 +155,7 @@ impl Ih {
         if overflow {
             // The oldest entry that was not overwritten follows the write pointer.
             let oldest = (wptr + ENTRY_BYTES) & (RING_SIZE - 1);
-            if self.log.lock().allows() {
+            if self.may_log(LogKind::Lost) {
                 dev_warn!(
                     &*self.dev,
                     "IH ring overflow (wptr {wptr:#x}, rptr {rptr:#x}), continuing at {oldest:#x}\n"

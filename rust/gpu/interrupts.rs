@@ -7,6 +7,7 @@ use kernel::prelude::*;
 
 use super::Gpu;
 use crate::{
+    card::ih::LogKind,
     hw::{IhEntry, IhEvent, VmFault},
     kapi::irq::Handler,
     trace,
@@ -51,7 +52,7 @@ impl Gpu {
             IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(self, pasid, ctx0),
             IhEvent::SqMessage { data, from } if user => sink.sq_msg(self, pasid, data, from),
             IhEvent::CpBadOpcode { doorbell, code } if user => {
-                if self.ih().may_log() {
+                if self.ih().may_log(LogKind::Packet) {
                     dev_err!(
                         self.dev(),
                         "bad packet in the queue of PASID {pasid} with doorbell {doorbell:#x}, error {code}\n"
@@ -66,7 +67,7 @@ impl Gpu {
                 );
             }
             IhEvent::CpPrivileged => {
-                if self.ih().may_log() {
+                if self.ih().may_log(LogKind::Privileged) {
                     dev_err!(
                         self.dev(),
                         "privileged access by a queue (PASID {pasid}, VMID {})\n",
@@ -88,7 +89,7 @@ impl Gpu {
                     .fault_status(m, fault.gfx, u32::from(entry.node))
             })
             .unwrap_or(0);
-        if self.ih().may_log() {
+        if self.ih().may_log(LogKind::Fault) {
             self.report_fault(fault, vmid, pasid, status);
         }
         if user {

@@ -20,7 +20,7 @@ use kernel::{
 
 use super::{group::Group, host::SdmaHost, packet::Words};
 use crate::{
-    card::Card,
+    card::{ih::LogKind, Card},
     hw::{HdpFlush, SdmaRing, VmSwitch},
     kapi::{
         fence::{
@@ -706,7 +706,7 @@ impl WorkItem for Ring {
             if found > 0 {
                 state.lost += found as u32;
                 if let Some(up) = &state.up {
-                    if up.card.ih().may_log() {
+                    if up.card.ih().may_log(LogKind::Lost) {
                         dev_warn!(
                             up.card.dev(),
                             "{}: fence fallback timer expired, {found} interrupts lost\n",
