@@ -13,6 +13,7 @@ mod gfx12_sdma;
 mod gmc;
 mod ih;
 mod launch;
+mod partition;
 mod program;
 mod psp;
 mod registers;

@@ -304,7 +304,7 @@ pub struct Launch {
     pub scratch: Scratch,
     /// Apertures of the process.
     pub apertures: Apertures,
-    /// Logical id of the XCC.
+    /// Physical id of the XCC.
     pub xcc_id: u32,
 }
 

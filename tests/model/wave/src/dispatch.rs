@@ -137,7 +137,7 @@ pub struct Dispatch {
     pub scratch: Scratch,
     /// Apertures of the process.
     pub apertures: Apertures,
-    /// Logical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
+    /// Physical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
     pub xcc_id: u32,
     /// Trap handler, if installed.
     pub trap: Option<Trap>,

@@ -260,24 +260,30 @@ impl Engine<'_> {
             return Ok(PacketStep::Error(AqlError::GroupSegment { size }));
         }
         let memory = ShaderMemory::new(self.env, vmid);
-        let mut dispatch = match launch.dispatch(&kernel, &memory) {
-            Ok(dispatch) => dispatch,
-            Err(AbiError::Fault(fault)) => return Err(vm_fault(self.env, vmid, &fault, false)),
-            Err(error) => return Ok(PacketStep::Error(AqlError::Kernel { error })),
-        };
-        dispatch.trap = self.trap_handler(queue);
-        dispatch.doorbell_id = queue.config.doorbell_id();
-        if !fits(&dispatch) {
-            let waves = dispatch.waves_per_workgroup();
-            let vgprs = dispatch.vgprs();
-            return Ok(PacketStep::Error(AqlError::Vgprs { waves, vgprs }));
+        let sites = self.sites(queue);
+        let mut on = Vec::with_capacity(sites.len());
+        for site in &sites {
+            let mut launch = launch.clone();
+            self.place_scratch(&mut launch, site.space.xcc);
+            launch.xcc_id = site.space.xcc.into();
+            let mut dispatch = match launch.dispatch(&kernel, &memory) {
+                Ok(dispatch) => dispatch,
+                Err(AbiError::Fault(fault)) => {
+                    return Err(vm_fault(self.space(queue), &fault, false));
+                }
+                Err(error) => return Ok(PacketStep::Error(AqlError::Kernel { error })),
+            };
+            dispatch.trap = self.trap_handler(queue);
+            dispatch.doorbell_id = queue.config.doorbell_id();
+            if !fits(&dispatch) {
+                let waves = dispatch.waves_per_workgroup();
+                let vgprs = dispatch.vgprs();
+                return Ok(PacketStep::Error(AqlError::Vgprs { waves, vgprs }));
+            }
+            on.push((dispatch, site.cus.clone()));
         }
-        let job = Job::new(
-            self.new_job_id(),
-            dispatch,
-            queue.cus.clone(),
-            queue.gws.clone(),
-        );
+        let chunk = queue.team.map_or(1, |member| member.chunk);
+        let job = Job::spread(self.new_job_id(), on, chunk, queue.gws.clone());
         event!(
             self.env.trace(),
             "aql",
@@ -305,7 +311,7 @@ impl Engine<'_> {
                 done: false,
             },
         );
-        self.pool.submit(&job, vmid, priority);
+        self.pool.submit(&job, &sites, priority);
         Ok(PacketStep::Taken)
     }
 

@@ -120,6 +120,7 @@ impl Engine<'_> {
         }
         dispatch.trap = trap;
         dispatch.doorbell_id = doorbell;
+        dispatch.xcc_id = self.env.xcc().into();
         let job = Job::new(
             self.new_job_id(),
             dispatch,
@@ -135,11 +136,11 @@ impl Engine<'_> {
             job.id,
             job.total
         );
-        let (vmid, priority) = (queue.config.vmid, queue.config.priority);
+        let (sites, priority) = ([self.site(queue)], queue.config.priority);
         if let Some(state) = pm4_state(queue) {
             state.jobs.push_back(job.clone());
         }
-        self.pool.submit(&job, vmid, priority);
+        self.pool.submit(&job, &sites, priority);
         Outcome::Next
     }
 

@@ -11,18 +11,21 @@
 //! Workgroups start in order. The number in flight is limited to those that fit on the compute
 //! units ([`Job::new`]); when none has ended for some time they take turns: a kernel whose
 //! workgroups wait for each other completes, as on silicon, if all of them fit.
+//!
+//! The workgroups of a job on several XCCs are dealt to them in turn, and use the memory hub and
+//! the CUs of theirs; the workers are those of the XCC that executes the packet.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{
-    Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Memory, Message, Stop, WaveSlots, Where,
-};
+use gpu_wave::{Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots, Where};
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
+use super::team::{Site, Space, Waves};
 use super::Wake;
 use crate::chips::Cu;
 use crate::event;
@@ -60,6 +63,17 @@ pub enum Progress {
     Failed(Stop),
 }
 
+/// An interrupt message of a wave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaveMessage {
+    /// M0.
+    pub m0: u32,
+    /// Whether a trap handler sent it.
+    pub privileged: bool,
+    /// XCC and VMID of the wave.
+    pub space: Space,
+}
+
 /// GWS allocation of a queue.
 #[derive(Clone)]
 pub struct GwsShare {
@@ -80,45 +94,58 @@ struct State {
     next: u64,
     done: u64,
     running: u32,
+    /// Address space of each share.
+    spaces: Vec<Space>,
     /// Started and interrupted, longest waiting first.
     paused: VecDeque<Unit>,
     /// Started and not ended: execution unit and slot there.
     live: BTreeMap<u64, (usize, u32)>,
+    /// Number of these in each share.
+    live_in: Vec<usize>,
     /// Occupied slots of each execution unit.
     slots: Vec<u64>,
-    /// Number of workgroups halted for good.
-    halted: usize,
+    /// Workgroups halted for good.
+    halted: Vec<u64>,
     /// Slices that ended since a workgroup last did.
     stuck: u32,
-    failed: Option<Stop>,
+    /// The error, and the address space of its workgroup.
+    failed: Option<(Stop, Space)>,
     started: Option<u64>,
     ended: u64,
+}
+
+/// The part of a job that runs on one XCC.
+struct Share {
+    dispatch: Arc<Dispatch>,
+    cus: Arc<[Cu]>,
+    /// Its execution units among those of the job.
+    units: Range<usize>,
 }
 
 /// One dispatch.
 pub struct Job {
     /// Unique in a run of the model.
     pub id: u64,
-    /// The dispatch.
+    /// The dispatch, on the first of its XCCs.
     pub dispatch: Arc<Dispatch>,
+    /// By XCC, in the order in which workgroups are dealt.
+    shares: Vec<Share>,
+    /// Workgroups in succession on an XCC.
+    chunk: u64,
     /// Number of workgroups.
     pub total: u64,
     groups: [u32; 3],
-    /// Its CUs.
-    cus: Arc<[Cu]>,
-    /// Its execution units and how many workgroups fit on each.
+    /// An execution unit, and how many workgroups fit on it.
     place: Place,
     slots: u32,
     /// Workgroups with the same index modulo this share scratch memory.
     reach: u64,
     gws: Option<GwsShare>,
-    vmid: AtomicU8,
     priority: AtomicU8,
     stop: AtomicBool,
-    /// Interrupt messages of the waves (M0, whether sent from a trap handler) that the engine has
-    /// not taken yet. They are stored in the job, not in the engine's mailbox: the job may end
-    /// before the engine reads its mailbox again.
-    messages: Mutex<Vec<(u32, bool)>>,
+    /// Interrupt messages of the waves that the engine has not taken yet. They are stored in the
+    /// job, not in the engine's mailbox: the job may end before the engine reads its mailbox again.
+    messages: Mutex<Vec<WaveMessage>>,
     state: Mutex<State>,
 }
 
@@ -174,10 +201,39 @@ fn slots(d: &Dispatch, place: &Place) -> u32 {
 }
 
 impl Job {
-    /// Returns a job that has not started, for the compute units `cus`.
+    /// Returns a job on one XCC that has not started, for the compute units `cus`.
     pub fn new(id: u64, dispatch: Dispatch, cus: Arc<[Cu]>, gws: Option<GwsShare>) -> Arc<Self> {
-        let place = Place::of(&dispatch);
-        let units = cus.len() / place.cus as usize;
+        Self::spread(id, vec![(dispatch, cus)], 1, gws)
+    }
+
+    /// Returns a job on several XCCs that has not started: `chunk` workgroups in succession run on
+    /// the first, the next on the second, and so on. `on` has the dispatch as it is on each XCC,
+    /// and the compute units there.
+    pub fn spread(
+        id: u64,
+        on: Vec<(Dispatch, Arc<[Cu]>)>,
+        chunk: u64,
+        gws: Option<GwsShare>,
+    ) -> Arc<Self> {
+        let place = match on.first() {
+            Some((dispatch, _)) => Place::of(dispatch),
+            None => Place::of(&Dispatch::default()),
+        };
+        let mut units = 0;
+        let share = |(dispatch, cus): (Dispatch, Arc<[Cu]>)| {
+            let first = units;
+            units += cus.len() / place.cus as usize;
+            let dispatch = Arc::new(dispatch);
+            Share {
+                dispatch,
+                cus,
+                units: first..units,
+            }
+        };
+        let shares: Vec<_> = on.into_iter().map(share).collect();
+        let dispatch = shares
+            .first()
+            .map_or_else(Arc::default, |s| s.dispatch.clone());
         let groups = dispatch.workgroups();
         let reach = match dispatch.scratch.slots {
             0 => u64::MAX,
@@ -188,21 +244,22 @@ impl Job {
             total: groups
                 .iter()
                 .fold(1, |all: u64, &n| all.saturating_mul(n.into())),
-            cus,
             slots: slots(&dispatch, &place),
             place,
             reach,
             gws,
-            dispatch: Arc::new(dispatch),
+            dispatch,
+            chunk: chunk.max(1),
             groups,
-            vmid: AtomicU8::new(0),
             priority: AtomicU8::new(0),
             stop: AtomicBool::new(false),
             messages: Mutex::default(),
             state: Mutex::new(State {
                 slots: vec![0; units],
+                live_in: vec![0; shares.len()],
                 ..State::default()
             }),
+            shares,
         })
     }
 
@@ -210,7 +267,7 @@ impl Job {
     pub fn progress(&self) -> Progress {
         let state = lock(&self.state);
         match &state.failed {
-            Some(stop) if state.running == 0 => Progress::Failed(stop.clone()),
+            Some((stop, _)) if state.running == 0 => Progress::Failed(stop.clone()),
             _ if state.done == self.total => Progress::Done,
             _ => Progress::Going,
         }
@@ -222,14 +279,34 @@ impl Job {
         (state.started.unwrap_or(state.ended), state.ended)
     }
 
-    /// Returns the number of ended workgroups, and of interrupted ones.
-    pub fn counts(&self) -> (u64, usize) {
+    /// Returns the address space of the workgroup that stopped with an error.
+    pub fn failed_in(&self) -> Option<Space> {
+        lock(&self.state).failed.as_ref().map(|(_, space)| *space)
+    }
+
+    /// Returns whether workgroups run on several XCCs.
+    pub fn is_spread(&self) -> bool {
+        self.shares.len() > 1
+    }
+
+    /// Returns the waves of interrupted workgroups on the XCC with this number in the order in
+    /// which workgroups are dealt.
+    pub fn waves(&self, place: usize) -> Waves {
         let state = lock(&self.state);
-        (state.done, state.paused.len() + state.halted)
+        let paused = state.paused.iter().map(|unit| unit.index);
+        let groups = paused.chain(state.halted.iter().copied());
+        let groups = groups.filter(|n| self.place_of(*n) == place).count() as u64;
+        let d = &self.dispatch;
+        let in_group = u64::from(d.waves_per_workgroup());
+        let wave = (d.vgprs() * 256 + d.sgprs() * 4 + 256) as u64;
+        Waves {
+            count: groups * in_group,
+            bytes: groups * (in_group * wave + u64::from(d.lds_bytes)),
+        }
     }
 
     /// Takes the messages sent since the last call; complete once the job is done.
-    pub fn take_messages(&self) -> Vec<(u32, bool)> {
+    pub fn take_messages(&self) -> Vec<WaveMessage> {
         std::mem::take(&mut lock(&self.messages))
     }
 
@@ -258,10 +335,24 @@ impl Job {
         ]
     }
 
+    /// Returns the index of a workgroup's share.
+    fn place_of(&self, index: u64) -> usize {
+        match self.shares.len() {
+            0 | 1 => 0,
+            n => (index / self.chunk % n as u64) as usize,
+        }
+    }
+
     /// Returns whether another workgroup may start.
     fn may_start(&self, state: &State) -> bool {
+        let fits = || {
+            let place = self.place_of(state.next);
+            let units = self.shares.get(place).map_or(0, |share| share.units.len());
+            let live = state.live_in.get(place).copied().unwrap_or(0);
+            live < units * self.slots as usize
+        };
         state.next < self.total
-            && state.live.len() < state.slots.len() * self.slots as usize
+            && fits()
             && state
                 .live
                 .first_key_value()
@@ -271,16 +362,20 @@ impl Job {
     /// Occupies a slot for workgroup `index`: on the execution unit with the fewest workgroups, of
     /// these the next one in turn.
     fn take_slots(&self, state: &mut State, index: u64) -> WaveSlots {
-        let units = state.slots.len();
-        let turn = index as usize % units.max(1);
-        let order = (turn..units).chain(0..turn);
+        let place = self.place_of(index);
+        let Share { cus, units, .. } = &self.shares[place];
+        let Range { start, end } = *units;
+        // Workgroups of this XCC before this one, if a chunk is one workgroup.
+        let turn = start + (index / self.shares.len() as u64) as usize % units.len().max(1);
+        let order = (turn..end).chain(start..turn);
         let Some(unit) = order.min_by_key(|&unit| state.slots[unit].count_ones()) else {
             return WaveSlots::default();
         };
         let slot = state.slots[unit].trailing_ones();
         state.slots[unit] |= 1u64.checked_shl(slot).unwrap_or(0);
         state.live.insert(index, (unit, slot));
-        let cu = self.cus[unit * self.place.cus as usize];
+        state.live_in[place] += 1;
+        let cu = cus[(unit - start) * self.place.cus as usize];
         WaveSlots {
             se: cu.se,
             sh: cu.sh,
@@ -290,11 +385,12 @@ impl Job {
         }
     }
 
-    /// Returns the next workgroup to run and its time slice. Interrupted workgroups come first
-    /// unless they seem to wait for one that has not started.
-    fn take(&self, shader: &dyn Shader) -> Option<(Unit, Duration)> {
+    /// Returns the next workgroup to run, its time slice, and its address space. Interrupted
+    /// workgroups come first unless they seem to wait for one that has not started.
+    fn take(&self, shader: &dyn Shader) -> Option<(Unit, Duration, Space)> {
         let mut state = lock(&self.state);
-        if self.stop.load(Ordering::Acquire) || state.failed.is_some() {
+        let sited = state.spaces.len() == self.shares.len();
+        if self.stop.load(Ordering::Acquire) || state.failed.is_some() || !sited {
             return None;
         }
         let stuck = state.stuck >= STUCK;
@@ -305,13 +401,18 @@ impl Job {
             let slots = self.take_slots(&mut state, index);
             Unit {
                 index,
-                state: shader.start(&self.dispatch, self.group(index), slots),
+                state: shader.start(
+                    &self.shares[self.place_of(index)].dispatch,
+                    self.group(index),
+                    slots,
+                ),
             }
         } else {
             state.paused.pop_front()?
         };
         state.running += 1;
-        Some((unit, TURN[usize::from(stuck)]))
+        let space = state.spaces[self.place_of(unit.index)];
+        Some((unit, TURN[usize::from(stuck)], space))
     }
 
     /// Returns whether a workgroup is runnable.
@@ -325,7 +426,7 @@ impl Job {
     /// Records the result of a workgroup. Returns whether the engine has to be woken.
     fn complete_workgroup(
         &self,
-        unit: Unit,
+        (unit, space): (Unit, Space),
         result: Result<(), Stop>,
         waits: bool,
         now: u64,
@@ -339,6 +440,7 @@ impl Job {
                 state.stuck = 0;
                 if let Some((place, slot)) = state.live.remove(&unit.index) {
                     state.slots[place] &= !1u64.checked_shl(slot).unwrap_or(0);
+                    state.live_in[self.place_of(unit.index)] -= 1;
                 }
             }
             Err(Stop::Interrupted) => {
@@ -349,9 +451,9 @@ impl Job {
                 state.paused.push_back(unit);
             }
             // Its waves keep their slots, and the dispatch does not complete.
-            Err(Stop::Halted { .. }) => state.halted += 1,
+            Err(Stop::Halted { .. }) => state.halted.push(unit.index),
             Err(stop) => {
-                state.failed.get_or_insert(stop);
+                state.failed.get_or_insert((stop, space));
             }
         }
         let stopping = state.failed.is_some() || self.stop.load(Ordering::Acquire);
@@ -391,6 +493,7 @@ struct WorkerHost<'a> {
     pool: &'a Pool,
     job: &'a Job,
     mail: &'a Mailbox<Wake>,
+    space: Space,
     /// End of the time slice.
     deadline: Instant,
     turn: Instant,
@@ -402,7 +505,11 @@ impl Host for WorkerHost<'_> {
     fn message(&self, message: &Message) -> bool {
         // MSG_INTERRUPT; the engine adds the queue's doorbell and VMID.
         if message.id == 1 {
-            lock(&self.job.messages).push((message.m0, message.privileged));
+            lock(&self.job.messages).push(WaveMessage {
+                m0: message.m0,
+                privileged: message.privileged,
+                space: self.space,
+            });
             self.mail.send(Wake::Job(self.job.id));
         }
         message.id == 1
@@ -466,12 +573,16 @@ impl Host for WorkerHost<'_> {
 }
 
 impl Pool {
-    /// Queues a job for the workers, again after it was stopped.
-    pub fn submit(&self, job: &Arc<Job>, vmid: u8, priority: u8) {
-        job.vmid.store(vmid, Ordering::Release);
+    /// Queues a job for the workers, again after it was stopped. `sites` are the XCCs of the job,
+    /// in the order in which workgroups are dealt.
+    pub fn submit(&self, job: &Arc<Job>, sites: &[Site], priority: u8) {
         job.priority.store(priority, Ordering::Release);
+        {
+            let mut state = lock(&job.state);
+            state.spaces = sites.iter().map(|site| site.space).collect();
+            state.stuck = 0;
+        }
         job.stop.store(false, Ordering::Release);
-        lock(&job.state).stuck = 0;
         lock(&self.jobs).ready.push_back(job.clone());
         self.wake.notify_all();
     }
@@ -514,9 +625,7 @@ impl Pool {
     /// Runs a worker thread.
     pub fn work(&self, env: &dyn Env, shader: &dyn Shader, mail: &Mailbox<Wake>) {
         while let Some(job) = self.pick() {
-            let vmid = job.vmid.load(Ordering::Acquire);
-            let memory = ShaderMemory::new(env, vmid);
-            self.slice(env, shader, mail, &job, &memory);
+            self.slice(env, shader, mail, &job);
         }
     }
 
@@ -529,33 +638,32 @@ impl Pool {
         }
     }
 
-    fn slice(
-        &self,
-        env: &dyn Env,
-        shader: &dyn Shader,
-        mail: &Mailbox<Wake>,
-        job: &Arc<Job>,
-        memory: &dyn Memory,
-    ) {
+    fn slice(&self, env: &dyn Env, shader: &dyn Shader, mail: &Mailbox<Wake>, job: &Arc<Job>) {
         let deadline = Instant::now() + SLICE;
-        while let Some((mut unit, turn)) = job.take(shader) {
+        while let Some((mut unit, turn, space)) = job.take(shader) {
+            let other = match space.xcc == env.xcc() {
+                true => None,
+                false => env.peer(space.xcc),
+            };
+            let memory = ShaderMemory::new(other.as_deref().unwrap_or(env), space.vmid);
             let host = WorkerHost {
                 env,
                 pool: self,
                 job,
                 mail,
+                space,
                 deadline,
                 turn: Instant::now() + turn,
                 waits: AtomicBool::new(false),
             };
             lock(&job.state).started.get_or_insert_with(|| env.clock());
-            let result = unit.state.run(memory, &host);
+            let result = unit.state.run(&memory, &host);
             let interrupted = result == Err(Stop::Interrupted);
             if let Err(halted @ Stop::Halted { .. }) = &result {
                 event!(env.trace(), "sq", "halted", "job={} {halted}", job.id);
             }
             let waits = host.waits.load(Ordering::Relaxed);
-            if job.complete_workgroup(unit, result, waits, env.clock()) {
+            if job.complete_workgroup((unit, space), result, waits, env.clock()) {
                 mail.send(Wake::Job(job.id));
             }
             if interrupted || Instant::now() >= deadline {

@@ -34,6 +34,8 @@ use crate::{event, strict};
 const RESET_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum nesting depth of IBs.
 const IB_DEPTH: usize = 2;
+/// Poll interval for the other XCCs of a partition; their message usually comes first.
+pub(super) const TEAM_POLL: Duration = Duration::from_millis(1);
 /// Packets of one queue per turn.
 const BURST: usize = 16;
 
@@ -291,8 +293,11 @@ impl<'a> Engine<'a> {
 
     fn step(&mut self, queue: &mut Queue) -> Step {
         self.shader_messages(queue);
-        if queue.leaving.is_some() || self.banks().halted(queue.slot) {
+        if queue.leaving.is_some() || queue.follows() || self.banks().halted(queue.slot) {
             return Step::Idle;
+        }
+        if !self.team_ready(queue) {
+            return Step::Poll(TEAM_POLL);
         }
         match queue.halt {
             Halt::No => {}

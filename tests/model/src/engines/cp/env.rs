@@ -5,6 +5,7 @@
 
 use gpu_regs::Reg;
 
+use super::team::{Space, Teams};
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
@@ -36,6 +37,15 @@ pub trait Env: Sync {
     fn serves(&self, engine: u8) -> bool;
     /// Doorbells of all XCCs.
     fn doorbells(&self) -> &Doorbells;
+    /// Queues that several XCCs execute.
+    fn teams(&self) -> &Teams;
+    /// Returns the physical instances of the XCCs of the partition, by logical number. `None`: the
+    /// XCCs disagree about it.
+    fn partition(&self) -> Option<Vec<u8>>;
+    /// Returns the interface of another XCC.
+    fn peer(&self, xcc: u8) -> Option<Box<dyn Env + '_>>;
+    /// Makes the command processor of an XCC rescan its queues.
+    fn wake(&self, xcc: u8);
     /// Generation of the chip.
     fn generation(&self) -> Generation;
     /// Strict log.
@@ -150,6 +160,31 @@ impl Env for XccEnv<'_> {
 
     fn doorbells(&self) -> &Doorbells {
         &self.gpu.doorbells
+    }
+
+    fn teams(&self) -> &Teams {
+        &self.gpu.teams
+    }
+
+    fn partition(&self) -> Option<Vec<u8>> {
+        let instances = |xcc| -> Vec<u8> {
+            let members = self.gpu.partition(xcc);
+            members.iter().map(|xcc| xcc.instance).collect()
+        };
+        let own = instances(self.xcc.instance);
+        let agree = own.iter().all(|xcc| instances(*xcc) == own);
+        agree.then_some(own)
+    }
+
+    fn peer(&self, xcc: u8) -> Option<Box<dyn Env + '_>> {
+        let (gpu, xcc) = (self.gpu, self.gpu.xcc(xcc)?);
+        Some(Box::new(XccEnv { gpu, xcc }))
+    }
+
+    fn wake(&self, xcc: u8) {
+        if let Some(xcc) = self.gpu.xcc(xcc) {
+            xcc.cp.rescan();
+        }
     }
 
     fn generation(&self) -> Generation {
@@ -275,7 +310,7 @@ fn shader_fault(fault: VmFault) -> gpu_wave::Fault {
 }
 
 /// Converts a fault of the interpreter to a VM fault.
-pub fn vm_fault(env: &dyn Env, vmid: u8, fault: &gpu_wave::Fault, write: bool) -> VmFault {
+pub fn vm_fault(space: Space, fault: &gpu_wave::Fault, write: bool) -> VmFault {
     let kind = match fault.kind {
         gpu_wave::FaultKind::NotPresent => FaultKind::NotPresent,
         gpu_wave::FaultKind::Read => FaultKind::Read,
@@ -289,8 +324,8 @@ pub fn vm_fault(env: &dyn Env, vmid: u8, fault: &gpu_wave::Fault, write: bool) -
         (_, false) => Access::Read,
     };
     VmFault {
-        hub: Hub::Gfx(env.xcc()),
-        vmid,
+        hub: Hub::Gfx(space.xcc),
+        vmid: space.vmid,
         va: fault.va,
         access,
         kind,

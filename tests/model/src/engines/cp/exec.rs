@@ -141,8 +141,13 @@ impl Engine<'_> {
 
     /// Returns the `NODE_ID` of interrupts of the graphics core.
     pub(super) fn node_id(&self) -> u8 {
+        self.node_of(self.env.xcc())
+    }
+
+    /// Returns the `NODE_ID` of interrupts of an XCC.
+    pub(super) fn node_of(&self, xcc: u8) -> u8 {
         match self.generation() {
-            Generation::Gfx9 => xcc_node(self.env.xcc()),
+            Generation::Gfx9 => xcc_node(xcc),
             Generation::Gfx12 => 0,
         }
     }
@@ -531,8 +536,13 @@ impl Engine<'_> {
     fn pred_exec(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
         use pm4::pred_exec as pe;
         self.check(queue, p, &pe::PACKET, pe::FIELDS);
-        // One XCC: virtual id 0.
-        match p.get(pe::VIRTUAL_XCC_ID_SELECT) & 1 {
+        let spread = queue.team.is_some_and(|member| member.spread);
+        let own = match spread {
+            // What the other XCCs execute is executed here.
+            true => (1 << self.sched.members.len()) - 1,
+            false => 1 << self.position(),
+        };
+        match p.get(pe::VIRTUAL_XCC_ID_SELECT) & own {
             0 => Outcome::Skip(p.get(pe::EXEC_COUNT).into()),
             _ => Outcome::Next,
         }

@@ -95,6 +95,7 @@ impl Hardware for Engine<'_> {
                 class: if load.ring { Class::Mes } else { Class::Normal },
                 is_static: load.vmid == 0,
                 gws: 0,
+                scheduled: false,
             });
         };
         let slot = self.map_sdma(&SdmaMap {

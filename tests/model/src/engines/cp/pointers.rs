@@ -17,6 +17,9 @@ impl Engine<'_> {
         self.banks()
             .slot_mut(queue.slot)
             .set(gc::regCP_HQD_PQ_RPTR, register);
+        if self.report_hiq(queue) {
+            return;
+        }
         let (vmid, to) = (queue.config.vmid, queue.config.rptr_report);
         if to == 0 {
             return;
@@ -56,6 +59,7 @@ impl Engine<'_> {
             return;
         };
         match (queue.config.format, width) {
+            _ if queue.follows() => {}
             (Format::Pm4, 8) => self.set_wptr(&mut queue, value),
             (Format::Pm4, _) => {
                 let high = queue.wptr & !0xffff_ffff;

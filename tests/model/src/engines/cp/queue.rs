@@ -14,6 +14,7 @@ use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
 use super::regs::Bank;
 use super::slot::Slot;
+use super::team::Member;
 use crate::chips::{Cu, Generation};
 
 /// Privilege class: which packets are allowed.
@@ -295,11 +296,30 @@ pub struct Queue {
     pub traps: bool,
     /// Static queue: not affected by UNMAP_QUEUES "all non static".
     pub is_static: bool,
+    /// Membership of a queue that all XCCs of the partition have mapped.
+    pub team: Option<Member>,
+    /// The work in flight waits until the other XCCs have mapped the queue.
+    pub held: bool,
     /// Work in flight.
     pub work: Work,
 }
 
 impl Queue {
+    /// Returns whether another XCC executes its packets.
+    pub fn follows(&self) -> bool {
+        self.team.is_some_and(|member| !member.leads)
+    }
+
+    /// Returns whether there is state that the pointers in its MQD do not cover.
+    pub fn has_state(&self) -> bool {
+        self.config.save_area.is_some() && (self.work.in_flight() || self.halt != Halt::No)
+    }
+
+    /// Returns its number among the XCCs that execute its workgroups.
+    pub fn place(&self) -> usize {
+        self.team.map_or(0, |member| member.place)
+    }
+
     /// Returns whether no worker runs one of its workgroups.
     pub fn is_stopped(&self) -> bool {
         self.work.jobs().iter().all(|job| job.is_stopped())

@@ -62,6 +62,10 @@ pub(super) struct Runlist {
     pub(super) mapped: HashMap<usize, Slot>,
     /// First entry of the window.
     start: usize,
+    /// Position of its packet on the HIQ.
+    pub(super) position: u64,
+    /// Number of the time slice. All XCCs of a partition proceed with the first one.
+    pub(super) slice: u64,
     /// End of the quantum.
     until: Option<Instant>,
     /// Entries of the next window, while queues are being preempted for it.
@@ -125,6 +129,8 @@ impl Engine<'_> {
                 window.len()
             );
         }
+        list.position = queue.rptr;
+        self.begin_slice(queue, &list);
         self.sched.runlist = Some(list);
         self.enter_window(queue.slot, &window);
         Ok(Outcome::Next)
@@ -176,6 +182,9 @@ impl Engine<'_> {
                 continue;
             }
             let entry = list.entries[index];
+            if !entry.sdma.is_none_or(|engine| self.env.serves(engine)) {
+                continue;
+            }
             let process = &list.processes[entry.process];
             let Some(vmid) = self.vmid_for(process) else {
                 strict!(
@@ -225,6 +234,7 @@ impl Engine<'_> {
                 class: Class::Normal,
                 is_static: entry.is_static,
                 gws: if entry.gws { process.num_gws } else { 0 },
+                scheduled: true,
             };
             match self.map(&map) {
                 Ok(()) => {
@@ -302,12 +312,8 @@ impl Engine<'_> {
     pub(super) fn rotate(&mut self) -> Option<Duration> {
         let mut list = self.sched.runlist.take()?;
         list.mapped.retain(|_, slot| self.is_mapped(*slot));
-        let hiq = self
-            .queues
-            .iter()
-            .flatten()
-            .find(|q| q.class == Class::Hiq)
-            .map_or(Slot(32), |q| q.slot);
+        let hiq_queue = self.queues.iter().flatten().find(|q| q.class == Class::Hiq);
+        let hiq = hiq_queue.map_or(Slot(32), |q| q.slot);
         if let Some(next) = list.next.take() {
             let leaving = list.mapped.keys().any(|index| !next.contains(index));
             if leaving {
@@ -321,13 +327,27 @@ impl Engine<'_> {
             return Some(Duration::ZERO);
         }
         let now = Instant::now();
-        let until = list
-            .until
-            .filter(|_| list.mapped.len() < list.entries.len());
+        let more = match self.is_alone() {
+            true => list.mapped.len() < list.entries.len(),
+            // Queues of SDMA engines are mapped by one XCC, but the window is the same on all.
+            false => self.window(&list, list.start).len() < list.entries.len(),
+        };
+        let until = match (
+            list.until.filter(|_| more),
+            self.is_behind(hiq_queue, &list),
+        ) {
+            (Some(_), Some(true)) => Some(now),
+            (Some(_), Some(false)) => None,
+            (until, _) => until,
+        };
         let wait = match until {
             None => None,
             Some(until) if now < until => Some(until - now),
             Some(_) => {
+                list.slice += 1;
+                if let Some(queue) = hiq_queue {
+                    self.begin_slice(queue, &list);
+                }
                 let current = self.window(&list, list.start).len().max(1);
                 let start = (list.start + current) % list.entries.len();
                 let next = self.window(&list, start);

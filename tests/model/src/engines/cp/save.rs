@@ -22,6 +22,7 @@ use super::env::client;
 use super::exec::COMPUTE;
 use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
 use super::slot::Slot;
+use super::team::Waves;
 use crate::chips::{Cu, Generation};
 use crate::engines::gmc::VmFault;
 use crate::trace::Detail;
@@ -110,6 +111,8 @@ pub struct Map {
     pub is_static: bool,
     /// Number of GWS resources.
     pub gws: u32,
+    /// Mapped by a runlist: all XCCs of the partition map it, each from its own MQD.
+    pub scheduled: bool,
 }
 
 crate::errors! {
@@ -162,6 +165,14 @@ fn compute_registers(mqd: &[u32]) -> Vec<u32> {
 impl Engine<'_> {
     /// Loads a queue from its MQD and activates it.
     pub(super) fn map(&mut self, map: &Map) -> Result<(), LoadError> {
+        if map.class == Class::Hiq {
+            self.read_partition();
+        }
+        let first = map.mqd;
+        let map = &Map {
+            mqd: self.own_mqd(map)?,
+            ..*map
+        };
         let mqd = self.env.read_dwords(0, map.mqd, v9::Mqd::DWORDS)?;
         if self.env.trace().detail_enabled(Detail::Mqds) {
             event!(
@@ -213,9 +224,15 @@ impl Engine<'_> {
                 pm4.compute = compute_registers(&mqd);
             }
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
+            if map.class == Class::Hiq {
+                self.join_hiq(&queue, &mqd);
+            }
+            self.join_team(&mut queue, map, first, &mqd);
             self.restore(&mut queue, &mqd);
-            self.read_wptr(&mut queue);
-            self.connect(&queue);
+            if !queue.follows() {
+                self.read_wptr(&mut queue);
+                self.connect(&queue);
+            }
             self.queues[usize::from(map.slot.0)] = Some(queue);
         }
         Ok(())
@@ -330,17 +347,14 @@ impl Engine<'_> {
                     Unmap::Drain => queue.work.jobs().is_empty() || queue.halt != Halt::No,
                     Unmap::Preempt | Unmap::Reset => queue.is_stopped(),
                 };
-            if !ready {
+            if !ready || !self.may_leave(&queue, leaving.forced) {
                 self.queues[usize::from(slot.0)] = Some(queue);
                 again = Some(POLL);
                 continue;
             }
             if leaving.keep {
                 queue.leaving = None;
-                for job in queue.work.jobs() {
-                    self.pool
-                        .submit(&job, queue.config.vmid, queue.config.priority);
-                }
+                self.resume(&mut queue);
                 self.queues[usize::from(slot.0)] = Some(queue);
                 continue;
             }
@@ -359,8 +373,9 @@ impl Engine<'_> {
     }
 
     /// Completes the unmap of a queue: writes its MQD and frees its slot.
-    fn leave(&mut self, queue: Queue, how: Unmap) {
+    fn leave(&mut self, mut queue: Queue, how: Unmap) {
         let slot = queue.slot;
+        let waves = self.waves_to_save(&mut queue, how);
         event!(
             self.env.trace(),
             "cp",
@@ -373,7 +388,7 @@ impl Engine<'_> {
         );
         self.drop_scheduler(&queue);
         if queue.config.mqd != 0 {
-            if let Err(fault) = self.write_mqd(queue, how) {
+            if let Err(fault) = self.write_mqd(queue, waves) {
                 strict!(
                     self.env.strict(),
                     "cp",
@@ -391,7 +406,8 @@ impl Engine<'_> {
         bank.set(gc::regCP_HQD_PQ_DOORBELL_CONTROL, control & !enable);
     }
 
-    fn write_mqd(&mut self, queue: Queue, how: Unmap) -> Result<(), VmFault> {
+    /// Writes the MQD, and the save area if there are waves to save.
+    fn write_mqd(&mut self, queue: Queue, waves: Option<Waves>) -> Result<(), VmFault> {
         let mqd = queue.config.mqd;
         let put = |n: usize, value: u32| self.env.write32(0, mqd.wrapping_add(n as u64 * 4), value);
         let scale = if matches!(queue.work, Work::Aql(_)) {
@@ -413,13 +429,12 @@ impl Engine<'_> {
         let Some(area) = queue.config.save_area else {
             return Ok(());
         };
-        let keep = how == Unmap::Preempt && (queue.work.in_flight() || queue.halt != Halt::No);
-        if !keep {
+        let Some(waves) = waves else {
             put(dw::cp_hqd_cntl_stack_offset, area.stack)?;
             put(dw::cp_hqd_wg_state_offset, area.stack)?;
             return put(layout.restore_control, 0);
-        }
-        let (stack, state) = self.save_waves(&queue, area)?;
+        };
+        let (stack, state) = self.save_waves(&queue, area, waves)?;
         let to = area.base.wrapping_add(area.stack.into());
         put(dw::cp_hqd_cntl_stack_offset, area.stack - stack)?;
         put(dw::cp_hqd_wg_state_offset, area.stack.wrapping_add(state))?;
@@ -440,16 +455,15 @@ impl Engine<'_> {
     }
 
     /// Writes the record. Returns the bytes of control stack and wave area that count as used.
-    fn save_waves(&mut self, queue: &Queue, area: SaveArea) -> Result<(u32, u32), VmFault> {
-        let mut waves = 0u64;
-        let mut bytes = 0u64;
-        for job in queue.work.jobs() {
-            let (_, paused) = job.counts();
-            let in_group = u64::from(job.dispatch.waves_per_workgroup());
-            let wave = job.dispatch.vgprs() * 256 + job.dispatch.sgprs() * 4 + 256;
-            waves += paused as u64 * in_group;
-            bytes += paused as u64 * (in_group * wave as u64 + u64::from(job.dispatch.lds_bytes));
-        }
+    fn save_waves(
+        &mut self,
+        queue: &Queue,
+        area: SaveArea,
+        Waves {
+            count: waves,
+            bytes,
+        }: Waves,
+    ) -> Result<(u32, u32), VmFault> {
         let per_wave = u64::from(layout(self.generation()).stack_bytes_per_wave);
         let stack_room = u64::from(area.stack.saturating_sub(cwsr::HEADER_SIZE));
         let stack = (waves * per_wave).min(stack_room) as u32;
@@ -544,9 +558,6 @@ impl Engine<'_> {
             queue.pasid,
             word(1)
         );
-        for job in queue.work.jobs() {
-            self.pool
-                .submit(&job, queue.config.vmid, queue.config.priority);
-        }
+        self.resume(queue);
     }
 }

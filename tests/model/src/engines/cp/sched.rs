@@ -3,7 +3,7 @@
 //! The HWS: its state, and the packets of KIQ and HIQ. Runlists are in [`runlist`](super::runlist),
 //! UNMAP_QUEUES is in [`unmap`](super::unmap).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::{self, op};
@@ -40,6 +40,11 @@ pub struct Sched {
     pub(super) kiq_mask: u64,
     pub(super) runlist: Option<Runlist>,
     pub(super) unmapping: Vec<Unmapping>,
+    /// Physical instances of the XCCs of the partition, by logical number; read when the HIQ is
+    /// mapped.
+    pub(super) members: Vec<u8>,
+    /// When QUERY_STATUS began to wait for the other XCCs.
+    pub(super) waits: Option<Instant>,
 }
 
 impl Sched {
@@ -75,6 +80,8 @@ impl Engine<'_> {
         if queue.class == Class::Hiq {
             self.sched.runlist = None;
             self.sched.resources = None;
+            self.sched.waits = None;
+            self.leave_hiq(queue);
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
         if queue.class == Class::Mes {
@@ -189,6 +196,7 @@ impl Engine<'_> {
             class,
             is_static: true,
             gws: 0,
+            scheduled: false,
         };
         event!(
             self.env.trace(),
@@ -211,6 +219,9 @@ impl Engine<'_> {
             _ => qs::FORM_DOORBELL,
         };
         self.check(queue, p, &qs::PACKET, form);
+        if let Some(outcome) = self.query_by_another(queue) {
+            return Ok(outcome);
+        }
         let command = p.get(qs::COMMAND);
         let to = p.join(qs::ADDR_LO, qs::ADDR_HI);
         let data = p.join(qs::DATA_LO, qs::DATA_HI);

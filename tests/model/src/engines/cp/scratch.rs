@@ -116,8 +116,11 @@ impl Engine<'_> {
         if index > self.env.read64(vmid, allowed)? {
             return Ok(None);
         }
-        let used = at.wrapping_add(piece.last_used as u64);
-        self.env.write64(vmid, used, index)?;
+        // Each XCC has an entry for the two pieces.
+        for n in 0..self.sites(queue).len() as u64 {
+            let used = at.wrapping_add(piece.last_used as u64 + n * 16);
+            self.env.write64(vmid, used, index)?;
+        }
         Ok(Some(found))
     }
 

@@ -9,11 +9,12 @@ use gpu_wave::Stop;
 use rkfd_abi::aql::{queue as amd_queue, signal};
 use rkfd_abi::ih::{client as ih_client, soc21, source, sq, sq_v11};
 
-use super::dispatch::Job;
+use super::dispatch::{Job, WaveMessage};
 use super::engine::Engine;
 use super::env::{client, vm_fault};
 use super::error::ec;
 use super::queue::{Halt, Queue, Work};
+use super::team::Space;
 use crate::chips::Generation;
 use crate::engines::gmc::{Rmw, VmFault};
 use crate::engines::ih::Entry;
@@ -217,7 +218,10 @@ impl Engine<'_> {
         }
     }
 
-    fn sq_interrupt(&self, queue: &Queue, encoding: u32, privileged: bool, data: u32) {
+    fn sq_interrupt(&self, queue: &Queue, message: &WaveMessage) {
+        let Space { xcc, vmid } = message.space;
+        let (encoding, data) = (sq::ENCODING_INST, message.m0 & 0xff_ffff);
+        let privileged = message.privileged;
         let mut words = [0; 8];
         if self.generation() == Generation::Gfx12 {
             sq_v11::ENCODING.set(&mut words, encoding);
@@ -227,9 +231,9 @@ impl Engine<'_> {
                 client_id: soc21::GFX as u8,
                 source_id: source::SQ_INTERRUPT_MSG as u8,
                 ring_id: queue.slot.ring_id(),
-                vmid: queue.config.vmid,
+                vmid,
                 mm_hub: false,
-                node_id: self.node_id(),
+                node_id: self.node_of(xcc),
                 ctx: [words[4], words[5], 0, 0],
             });
             return;
@@ -243,9 +247,9 @@ impl Engine<'_> {
             client_id: ih_client::SE0SH as u8,
             source_id: source::SQ_INTERRUPT_MSG as u8,
             ring_id: queue.slot.ring_id(),
-            vmid: queue.config.vmid,
+            vmid,
             mm_hub: false,
-            node_id: self.node_id(),
+            node_id: self.node_of(xcc),
             ctx: [words[4], words[5], 0, 0],
         });
     }
@@ -259,7 +263,8 @@ impl Engine<'_> {
 
     /// Posts the pending messages of one job, which may have completed.
     pub(super) fn messages_of(&self, queue: &Queue, job: &Job) {
-        for (m0, privileged) in job.take_messages() {
+        for message in job.take_messages() {
+            let WaveMessage { m0, privileged, .. } = message;
             event!(
                 self.env.trace(),
                 "sq",
@@ -270,7 +275,7 @@ impl Engine<'_> {
                 job.id,
                 u8::from(privileged)
             );
-            self.sq_interrupt(queue, sq::ENCODING_INST, privileged, m0 & 0xff_ffff);
+            self.sq_interrupt(queue, &message);
         }
     }
 
@@ -292,7 +297,8 @@ impl Engine<'_> {
                     gpu_wave::FaultKind::Execute => client::SQC_INST,
                     _ => client::TCP,
                 };
-                let fault = vm_fault(self.env, queue.config.vmid, fault, *write);
+                let space = job.failed_in().unwrap_or_else(|| self.space(queue));
+                let fault = vm_fault(space, fault, *write);
                 self.fault(queue, &fault, cid);
                 return;
             }

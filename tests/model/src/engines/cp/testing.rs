@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use gpu_regs::Reg;
 
 use super::env::Env;
+use super::team::Teams;
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
@@ -81,6 +82,7 @@ pub struct Mock {
     knobs: Knobs,
     mes: Pipes,
     doorbells: Doorbells,
+    teams: Teams,
     state: Mutex<State>,
 }
 
@@ -93,6 +95,7 @@ impl Default for Mock {
             knobs: Knobs::default(),
             mes: Pipes::default(),
             doorbells: Doorbells::new("cp"),
+            teams: Teams::default(),
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
                 holes: BTreeSet::new(),
@@ -213,6 +216,20 @@ impl Env for Mock {
     fn doorbells(&self) -> &Doorbells {
         &self.doorbells
     }
+
+    fn teams(&self) -> &Teams {
+        &self.teams
+    }
+
+    fn partition(&self) -> Option<Vec<u8>> {
+        Some(vec![0])
+    }
+
+    fn peer(&self, _: u8) -> Option<Box<dyn Env + '_>> {
+        None
+    }
+
+    fn wake(&self, _: u8) {}
 
     fn generation(&self) -> Generation {
         self.generation

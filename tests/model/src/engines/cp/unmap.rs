@@ -189,11 +189,12 @@ impl Engine<'_> {
     fn keep(&mut self, slot: Slot) -> Option<(u16, u32)> {
         let queue = self.queues.get_mut(usize::from(slot.0))?.as_mut()?;
         queue.leaving = None;
-        for job in queue.work.jobs() {
-            self.pool
-                .submit(&job, queue.config.vmid, queue.config.priority);
+        let named = (queue.pasid, queue.config.doorbell.unwrap_or(0));
+        if let Some(mut queue) = self.queues[usize::from(slot.0)].take() {
+            self.resume(&mut queue);
+            self.queues[usize::from(slot.0)] = Some(queue);
         }
-        Some((queue.pasid, queue.config.doorbell.unwrap_or(0)))
+        Some(named)
     }
 
     /// Handles the timeout: the queues stay mapped, and the doorbells of compute queues are written

@@ -105,10 +105,7 @@ impl Engine<'_> {
                     }
                     expected -= 1;
                     let process = list.processes.len() - 1;
-                    let entry = self.map_entry(queue, &p, process)?;
-                    if entry.sdma.is_none_or(|engine| self.env.serves(engine)) {
-                        list.entries.push(entry);
-                    }
+                    list.entries.push(self.map_entry(queue, &p, process)?);
                 }
                 op::RUN_LIST => {
                     use pm4::run_list as rl;

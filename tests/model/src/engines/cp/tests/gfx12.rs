@@ -69,6 +69,7 @@ fn map(card: &mut Card<'_>, user: User, wptr: u64) -> bool {
         class: Class::Normal,
         is_static: false,
         gws: 0,
+        scheduled: false,
     };
     card.engine.map(&map).is_ok()
 }

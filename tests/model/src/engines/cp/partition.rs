@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! An XCC as one of several in a partition: its part of the queues that all of them map, and of the
+//! HIQ. See [`team`](super::team).
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use gpu_regs::gc_9_4_3 as gc;
+use gpu_wave::abi::Launch;
+use rkfd_abi::mqd::v9::dw;
+
+use super::engine::{Engine, Outcome, TEAM_POLL};
+use super::env::client;
+use super::queue::{Class, Config, Format, Queue, Unmap};
+use super::runlist::Runlist;
+use super::save::Map;
+use super::team::{Left, Member, Ready, Site, Space, Terms, Waves};
+use crate::engines::gmc::VmFault;
+use crate::strict;
+
+/// Longest time for the other XCCs to map the HIQ.
+const HIQ_TIMEOUT: Duration = Duration::from_secs(2);
+
+fn terms(config: &Config, mqd: &[u32]) -> Terms {
+    let pm4 = config.format == Format::Pm4;
+    Terms {
+        ring: config.base,
+        size: config.size,
+        rptr_report: config.rptr_report,
+        wptr_poll: config.wptr_poll,
+        doorbell: config.doorbell,
+        stride: mqd[dw::cp_mqd_stride_size],
+        chunk: mqd[dw::compute_tg_chunk_size],
+        target: if pm4 {
+            mqd[dw::pm4_target_xcc_in_xcp]
+        } else {
+            0
+        },
+    }
+}
+
+impl Engine<'_> {
+    /// Returns the number of XCCs in the partition.
+    fn xccs(&self) -> usize {
+        self.sched.members.len().max(1)
+    }
+
+    /// Returns the logical number of an XCC in the partition.
+    fn position_of(&self, xcc: u8) -> usize {
+        let members = &self.sched.members;
+        members.iter().position(|own| *own == xcc).unwrap_or(0)
+    }
+
+    /// Returns the logical number of this XCC in its partition.
+    pub(super) fn position(&self) -> usize {
+        self.position_of(self.env.xcc())
+    }
+
+    /// Returns whether this XCC is alone in its partition.
+    pub(super) fn is_alone(&self) -> bool {
+        self.xccs() == 1
+    }
+
+    /// Returns whether this XCC is alone in its partition, or the first one.
+    pub(super) fn is_first(&self) -> bool {
+        self.position() == 0
+    }
+
+    /// Makes the other XCCs rescan their queues.
+    fn wake_others(&self) {
+        let members = self.sched.members.iter();
+        let others = members.filter(|xcc| **xcc != self.env.xcc());
+        others.for_each(|xcc| self.env.wake(*xcc));
+    }
+
+    /// Returns a queue's address space on this XCC.
+    pub(super) fn space(&self, queue: &Queue) -> Space {
+        Space {
+            xcc: self.env.xcc(),
+            vmid: queue.config.vmid,
+        }
+    }
+
+    /// Returns this XCC as place of execution.
+    pub(super) fn site(&self, queue: &Queue) -> Site {
+        Site {
+            space: self.space(queue),
+            cus: queue.cus.clone(),
+        }
+    }
+
+    /// Returns the places of execution of a queue's AQL dispatches.
+    pub(super) fn sites(&self, queue: &Queue) -> Vec<Site> {
+        match queue.team.filter(|member| member.spread) {
+            Some(member) => self.env.teams().sites(&member),
+            None => vec![self.site(queue)],
+        }
+    }
+
+    /// Submits work of a queue that was stopped; with a team, once all XCCs have mapped the queue.
+    pub(super) fn resume(&self, queue: &mut Queue) {
+        queue.held = true;
+        if !queue.team.is_some_and(|member| member.spread) {
+            self.submit(queue);
+        }
+    }
+
+    fn submit(&self, queue: &mut Queue) {
+        if !std::mem::take(&mut queue.held) {
+            return;
+        }
+        let (all, own) = (self.sites(queue), [self.site(queue)]);
+        for job in queue.work.jobs() {
+            // PM4 in packets of an AQL queue runs here.
+            let sites = if job.is_spread() { &all[..] } else { &own };
+            self.pool.submit(&job, sites, queue.config.priority);
+        }
+    }
+
+    /// Returns whether the other XCCs permit that a queue runs here. Submits work that waits for
+    /// them.
+    pub(super) fn team_ready(&self, queue: &mut Queue) -> bool {
+        let Some(member) = queue.team.filter(|member| member.spread) else {
+            return true;
+        };
+        match self.env.teams().ready(&member) {
+            Ready::All => {
+                self.submit(queue);
+                true
+            }
+            Ready::NotYet => false,
+            Ready::Stop => {
+                queue.work.jobs().iter().for_each(|job| job.request_stop());
+                if queue.is_stopped() {
+                    self.env.teams().set_stopped(&member);
+                }
+                false
+            }
+        }
+    }
+
+    /// Returns the address of this XCC's MQD: those of a queue are `cp_mqd_stride_size` apart.
+    pub(super) fn own_mqd(&self, map: &Map) -> Result<u64, VmFault> {
+        let position = self.position() as u64;
+        if !map.scheduled || position == 0 {
+            return Ok(map.mqd);
+        }
+        let at = map.mqd.wrapping_add(dw::cp_mqd_stride_size as u64 * 4);
+        let stride = self.env.read32(0, at)?;
+        Ok(map.mqd.wrapping_add(position * u64::from(stride)))
+    }
+
+    /// Enters a queue of a runlist into the team of its XCCs. `first` is the MQD of the first one.
+    pub(super) fn join_team(&self, queue: &mut Queue, map: &Map, first: u64, mqd: &[u32]) {
+        let size = self.xccs();
+        if !map.scheduled || size == 1 {
+            return;
+        }
+        let position = self.position();
+        let terms = terms(&queue.config, mqd);
+        let spread = queue.config.format == Format::Aql;
+        let place = match spread {
+            true => mqd[dw::compute_current_logic_xcc_id] as usize,
+            false => position,
+        };
+        let leads = position == terms.target as usize;
+        let teams = self.env.teams();
+        let (epoch, error) = teams.join(first, size, &terms, (place, leads), self.site(queue));
+        let wrong = |text: &dyn std::fmt::Display| {
+            strict!(
+                self.env.strict(),
+                "cp",
+                "MQD {:#x} of XCC {position} of {size}: {text}",
+                map.mqd
+            );
+        };
+        if let Some(error) = error {
+            wrong(&error);
+        }
+        let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
+        if spread && keeps == leads {
+            wrong(&"NO_UPDATE_RPTR is for all XCCs but the first");
+        }
+        if spread && terms.chunk == 0 {
+            wrong(&"compute_tg_chunk_size is 0");
+        }
+        if terms.target as usize >= size {
+            wrong(&"pm4_target_xcc_in_xcp does not exist");
+        }
+        queue.team = Some(Member {
+            mqd: first,
+            epoch,
+            place,
+            leads,
+            spread,
+            chunk: terms.chunk.into(),
+        });
+        if !leads {
+            if let Some(leader) = self.sched.members.get(terms.target as usize) {
+                self.env.wake(*leader);
+            }
+        }
+    }
+
+    /// Returns whether the other XCCs permit to unmap a queue here: the workgroups of a dispatch
+    /// may use this XCC until the leader has unmapped the queue. With `force`, stops them.
+    pub(super) fn may_leave(&self, queue: &Queue, force: bool) -> bool {
+        match queue.team.filter(|member| member.spread && !member.leads) {
+            None => true,
+            Some(member) => {
+                let may = self.env.teams().may_leave(&member, force);
+                if !may && force {
+                    self.wake_others();
+                }
+                may
+            }
+        }
+    }
+
+    /// Removes a queue from its team. `saved` are the waves that each XCC saves, if the queue is
+    /// the leader's. Returns the leader's state otherwise.
+    pub(super) fn leave_team(&self, queue: &Queue, saved: Vec<Waves>) -> Option<Left> {
+        let member = queue.team?;
+        let teams = self.env.teams();
+        if !member.leads {
+            return teams.leave(&member, self.env.xcc());
+        }
+        teams.disband(
+            &member,
+            Left {
+                rptr: queue.rptr,
+                wptr: queue.wptr,
+                saved,
+            },
+        );
+        self.wake_others();
+        None
+    }
+
+    /// Removes a queue that is being unmapped from its team. Returns the waves to save, `None` if
+    /// its work is complete or dropped.
+    pub(super) fn waves_to_save(&self, queue: &mut Queue, how: Unmap) -> Option<Waves> {
+        if queue.follows() {
+            let left = self.leave_team(queue, Vec::new())?;
+            (queue.rptr, queue.wptr) = (left.rptr, left.wptr);
+            return left.saved.get(queue.place()).copied();
+        }
+        let keep = how == Unmap::Preempt && queue.has_state();
+        let own = queue.place();
+        let waves = |place: usize| {
+            let mut all = Waves::default();
+            for job in queue.work.jobs() {
+                if job.is_spread() || place == own {
+                    all += job.waves(if job.is_spread() { place } else { 0 });
+                }
+            }
+            all
+        };
+        let spread = queue.team.is_some_and(|member| member.spread);
+        let saved = match keep && spread {
+            true => (0..self.xccs()).map(waves).collect(),
+            false => Vec::new(),
+        };
+        let saves = keep.then(|| waves(own));
+        self.leave_team(queue, saved);
+        saves
+    }
+
+    /// Moves the scratch of a launch to the part of an XCC: all have the same size.
+    pub(super) fn place_scratch(&self, launch: &mut Launch, xcc: u8) {
+        let part = launch.scratch.slots * launch.scratch.wave_stride;
+        let offset = self.position_of(xcc) as u64 * part;
+        launch.scratch.base = launch.scratch.base.wrapping_add(offset);
+        let [lo, hi, ..] = &mut launch.scratch_descriptor;
+        let base = (u64::from(*hi & 0xffff) << 32 | u64::from(*lo)).wrapping_add(offset);
+        *lo = base as u32;
+        *hi = *hi & !0xffff | (base >> 32) as u32 & 0xffff;
+    }
+
+    /// Reads the partition, when the HIQ is mapped.
+    pub(super) fn read_partition(&mut self) {
+        self.sched.members = self.env.partition().unwrap_or_else(|| {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "CP_HYP_XCP_CTL of the XCCs disagree about the partition of XCC {}",
+                self.env.xcc()
+            );
+            vec![self.env.xcc()]
+        });
+    }
+
+    /// Begins to execute the packets of an HIQ together with the other XCCs.
+    pub(super) fn join_hiq(&self, queue: &Queue, mqd: &[u32]) {
+        let (Some(doorbell), size) = (queue.config.doorbell, self.xccs()) else {
+            return;
+        };
+        if size == 1 {
+            return;
+        }
+        let position = self.position();
+        let terms = terms(&queue.config, mqd);
+        let offset = u64::from(terms.stride) * position as u64;
+        let first = queue.config.mqd.wrapping_sub(offset);
+        let (teams, xcc) = (self.env.teams(), self.env.xcc());
+        let wrong = |text: &dyn std::fmt::Display| {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "HIQ {} of XCC {position} of {size}: {text}",
+                queue.slot
+            );
+        };
+        if let Some(others) = teams.join_hiq(doorbell, xcc, first, &terms, queue.rptr) {
+            wrong(&format_args!(
+                "first MQD {first:#x}, {terms:x?}, others have {others:x?}"
+            ));
+        }
+        let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
+        if keeps == (position == 0) {
+            wrong(&"NO_UPDATE_RPTR is for all XCCs but the first");
+        }
+    }
+
+    /// Returns the doorbell of an HIQ that several XCCs execute.
+    fn shared_hiq(&self, queue: &Queue) -> Option<u32> {
+        let shared = queue.class == Class::Hiq && self.xccs() > 1;
+        queue.config.doorbell.filter(|_| shared)
+    }
+
+    /// Removes this XCC from an HIQ.
+    pub(super) fn leave_hiq(&self, queue: &Queue) {
+        if let Some(doorbell) = self.shared_hiq(queue) {
+            self.env.teams().leave_hiq(doorbell, self.env.xcc());
+        }
+    }
+
+    /// Reports the read pointer of an HIQ that several XCCs execute: that of the slowest. Returns
+    /// whether it is one.
+    pub(super) fn report_hiq(&mut self, queue: &mut Queue) -> bool {
+        let Some(doorbell) = self.shared_hiq(queue) else {
+            return false;
+        };
+        let config = &queue.config;
+        let failed = Cell::new(None);
+        let report = |rptr| {
+            let (to, value) = (config.rptr_report, config.narrow_rptr(rptr));
+            if to != 0 {
+                failed.set(self.env.write32(config.vmid, to, value).err());
+            }
+        };
+        let (teams, members) = (self.env.teams(), &self.sched.members);
+        teams.advance(doorbell, self.env.xcc(), queue.rptr, members, &report);
+        if let Some(first) = members.first().filter(|xcc| **xcc != self.env.xcc()) {
+            self.env.wake(*first);
+        }
+        if let Some(fault) = failed.take() {
+            self.fault(queue, &fault, client::CPC);
+        }
+        true
+    }
+
+    /// Returns the outcome of QUERY_STATUS on this XCC unless it is to write the fence: the first
+    /// XCC of the partition does, once the others have passed the packet.
+    pub(super) fn query_by_another(&mut self, queue: &Queue) -> Option<Outcome> {
+        let doorbell = self.shared_hiq(queue)?;
+        if !self.is_first() {
+            return Some(Outcome::Next);
+        }
+        let others = &self.sched.members[1..];
+        let slowest = self.env.teams().slowest(doorbell, others);
+        if slowest.is_some_and(|rptr| rptr > queue.rptr) {
+            self.sched.waits = None;
+            return None;
+        }
+        let since = *self.sched.waits.get_or_insert_with(Instant::now);
+        if slowest.is_none() && since.elapsed() > HIQ_TIMEOUT {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "QUERY_STATUS on an HIQ that is not mapped on all of XCCs {:?}",
+                self.sched.members
+            );
+            self.sched.waits = Instant::now().checked_add(Duration::from_secs(3600));
+        }
+        Some(Outcome::Wait(TEAM_POLL))
+    }
+
+    /// Begins a time slice of a runlist on the other XCCs, if this one is the first.
+    pub(super) fn begin_slice(&self, hiq: &Queue, list: &Runlist) {
+        if let (Some(doorbell), true) = (self.shared_hiq(hiq), self.is_first()) {
+            let slice = (list.position, list.slice);
+            self.env.teams().begin_slice(doorbell, slice);
+            self.wake_others();
+        }
+    }
+
+    /// Returns whether the first XCC has begun a later time slice of a runlist; `None` on that XCC.
+    pub(super) fn is_behind(&self, hiq: Option<&Queue>, list: &Runlist) -> Option<bool> {
+        if self.is_first() {
+            return None;
+        }
+        let doorbell = self.shared_hiq(hiq?)?;
+        let (position, slice) = self.env.teams().slice(doorbell);
+        Some(position == list.position && slice > list.slice)
+    }
+}
