@@ -493,6 +493,21 @@ static int set_mask(struct kfd_queue *q, uint32_t count, const uint32_t *words)
 	return kfd_ioctl(q->k->fd, AMDKFD_IOC_SET_CU_MASK, &args);
 }
 
+/*
+ * Sets a CU mask of 1024 bits with units `first` to `first + count - 1` of each XCC, CUs or WGPs of
+ * gfx12. Its bits are dealt to the XCCs in turn; without a CU on one of them, dispatches never end.
+ * On gfx12 a bit pair is a WGP.
+ */
+static int set_units(struct fixture *f, unsigned int first, unsigned int count)
+{
+	unsigned int bits = f->k.node.num_xcc * (is_gfx12(&f->k.node) ? 2 : 1);
+	uint32_t words[32] = { 0 };
+
+	for (unsigned int n = first * bits; n < (first + count) * bits; n++)
+		words[n / 32] |= 1u << n % 32;
+	return set_mask(&f->q, 1024, words);
+}
+
 /* A CU mask restricts a queue, which works with it. */
 TEST(cu_mask)
 {
@@ -500,9 +515,7 @@ TEST(cu_mask)
 	struct fixture f;
 
 	fixture_launch(&f);
-	memset(words, 0, sizeof(words));
-	words[0] = 0xf;
-	EXPECT_OK(set_mask(&f.q, 64, words));
+	EXPECT_OK(set_units(&f, 0, 4));
 	EXPECT(fixture_works(&f));
 	memset(words, 0xff, sizeof(words));
 	EXPECT_OK(set_mask(&f.q, 32, words));
@@ -515,7 +528,7 @@ TEST(cu_mask)
 	EXPECT(fixture_works(&f));
 }
 
-/* CUs, or WGPs of gfx12, on which the workgroups of a dispatch ran. */
+/* CUs, or WGPs of gfx12, on which the workgroups of a dispatch ran, whatever the XCC. */
 struct units {
 	unsigned int count;
 	uint32_t engines;
@@ -523,7 +536,8 @@ struct units {
 
 static struct units units_used(struct fixture *f)
 {
-	const uint32_t grid[3] = { 128 * 64, 1, 1 };
+	const unsigned int groups = 128 * f->k.node.num_xcc;
+	const uint32_t grid[3] = { groups * 64, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
 	uint64_t at = kfd_va(f->data->va);
 	const uint32_t *ids = f->data->va;
@@ -538,7 +552,7 @@ static struct units units_used(struct fixture *f)
 	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
 	ASSERT_OK(kfd_signal_wait(&f->k, &f->signal, WAIT_MS));
-	for (unsigned int i = 0; i < 128; i++) {
+	for (unsigned int i = 0; i < groups; i++) {
 		bool gfx12 = is_gfx12(&f->k.node);
 		uint32_t engine = ids[i] >> (gfx12 ? 18 : 13) & 7;
 		/* Engine, array, and CU or WGP of the array. */
@@ -555,32 +569,23 @@ static struct units units_used(struct fixture *f)
 	return units;
 }
 
-/*
- * Waves run on the CUs of the mask only, which are spread over the shader engines. On gfx12 a bit
- * pair is a WGP.
- */
+/* Waves run on the CUs of the mask only, which are spread over the shader engines. */
 TEST(cu_mask_restricts_waves)
 {
-	unsigned int bits;
-	uint32_t words[32];
 	struct units units;
 	struct fixture f;
 
 	fixture_launch(&f);
-	bits = is_gfx12(&f.k.node) ? 2 : 1;
 	units = units_used(&f);
 	EXPECT(units.count > 16, "%u units", units.count);
 	for (unsigned int n = 1; n <= 4; n++) {
-		memset(words, 0, sizeof(words));
-		words[0] = (1u << n * bits) - 1;
-		ASSERT_OK(set_mask(&f.q, 1024, words));
+		ASSERT_OK(set_units(&f, 0, n));
 		units = units_used(&f);
 		EXPECT_EQ(units.count, n);
 		EXPECT_EQ(__builtin_popcount(units.engines), n);
 	}
 	/* The second CU of each engine. */
-	words[0] <<= 4 * bits;
-	ASSERT_OK(set_mask(&f.q, 1024, words));
+	ASSERT_OK(set_units(&f, 4, 4));
 	units = units_used(&f);
 	EXPECT_EQ(units.count, 4);
 }
