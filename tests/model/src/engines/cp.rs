@@ -21,8 +21,8 @@
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
 //!
-//! Not modelled: GDS, the packets that `exec` does not list (they raise the bad-opcode interrupt,
-//! as on silicon), CU masks other than "no CU left", queue priorities, doorbell ranges, the
+//! Not modelled: a first XCC that changes from one dispatch to the next, GDS, the packets that
+//! `exec` does not list (they raise the bad-opcode interrupt, as on silicon), doorbell ranges, the
 //! contents of a wave in the save area (see [`save`]). Arithmetic exceptions do not enter the trap
 //! handler; [`gpu_wave`] lists what does.
 
