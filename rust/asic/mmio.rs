@@ -140,6 +140,15 @@ impl InstanceMap {
     }
 }
 
+/// Returns the high half of the SMN address of a register on AID `aid` (C:
+/// `amdgpu_reg_smn_v1_0_get_base`): bits 33:32 are the AID if bit 34 is set.
+const fn smn_high(aid: u8) -> u32 {
+    match aid {
+        0 => 0,
+        aid => aid as u32 & 3 | 1 << 2,
+    }
+}
+
 /// Register access to one GPU.
 #[pin_data]
 pub(crate) struct Mmio {
@@ -160,6 +169,8 @@ pub(crate) struct Mmio {
 pub(crate) struct Block<'a> {
     mmio: &'a Mmio,
     unit: &'a Instance,
+    /// AID, for blocks that have the same addresses on all AIDs.
+    aid: u8,
 }
 
 /// Direct access by absolute address, for registers that are read before discovery.
@@ -221,7 +232,11 @@ impl Mmio {
             .iter()
             .find(|u| u.hw_id == hw_id && u.inst == inst)
             .ok_or(ENODEV)?;
-        Ok(Block { mmio: self, unit })
+        Ok(Block {
+            mmio: self,
+            unit,
+            aid: 0,
+        })
     }
 
     /// Returns all instances of block `hw_id`, in the order of the discovery table, which is that
@@ -230,7 +245,11 @@ impl Mmio {
         self.units
             .iter()
             .filter(move |u| u.hw_id == hw_id)
-            .map(move |unit| Block { mmio: self, unit })
+            .map(move |unit| Block {
+                mmio: self,
+                unit,
+                aid: 0,
+            })
     }
 
     /// Keeps others from changing which bank a banked register shows.
@@ -240,30 +259,35 @@ impl Mmio {
 
     /// Reads the register with absolute dword address `reg`.
     pub(crate) fn read(&self, reg: u32) -> Result<u32> {
+        self.read_on(0, reg)
+    }
+
+    /// Reads the register with absolute dword address `reg` on AID `aid`.
+    fn read_on(&self, aid: u8, reg: u32) -> Result<u32> {
         let at = reg as usize * 4;
         let bar = self.bar.try_access().ok_or(ENODEV)?;
-        if at < self.size {
+        if aid == 0 && at < self.size {
             return (&*bar).try_read32(at);
         }
         let _guard = self.window.lock();
-        (&*bar).try_write32(reg << 2, window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
-        (&*bar).try_read32(window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
-        (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)
+        select(&bar, aid, reg)?;
+        let value = (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
+        deselect(&bar, aid)?;
+        Ok(value)
     }
 
-    /// Writes the register with absolute dword address `reg`.
-    pub(crate) fn write(&self, reg: u32, value: u32) -> Result {
+    /// Writes the register with absolute dword address `reg` on AID `aid`.
+    fn write_on(&self, aid: u8, reg: u32, value: u32) -> Result {
         let at = reg as usize * 4;
         let bar = self.bar.try_access().ok_or(ENODEV)?;
-        if at < self.size {
+        if aid == 0 && at < self.size {
             return (&*bar).try_write32(value, at);
         }
         let _guard = self.window.lock();
-        (&*bar).try_write32(reg << 2, window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
-        (&*bar).try_read32(window::regBIF_BX0_PCIE_INDEX2.off as usize * 4)?;
+        select(&bar, aid, reg)?;
         (&*bar).try_write32(value, window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
         (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
-        Ok(())
+        deselect(&bar, aid)
     }
 
     /// Reads the register at `byte` of the BAR, which need not belong to a block.
@@ -279,7 +303,38 @@ impl Mmio {
     }
 }
 
+/// Writes an index register of the window. The read back orders it before the data register.
+fn index(bar: &pci::Bar<'_>, reg: u32, value: u32) -> Result {
+    let at = reg as usize * 4;
+    bar.try_write32(value, at)?;
+    bar.try_read32(at)?;
+    Ok(())
+}
+
+/// Points the window at a register of an AID, until [`deselect`].
+fn select(bar: &pci::Bar<'_>, aid: u8, reg: u32) -> Result {
+    index(bar, window::regBIF_BX0_PCIE_INDEX2.off, reg << 2)?;
+    match smn_high(aid) {
+        0 => Ok(()),
+        high => index(bar, window::regBIF_BX0_PCIE_INDEX2_HI.off, high),
+    }
+}
+
+/// Points the window at AID 0 again.
+fn deselect(bar: &pci::Bar<'_>, aid: u8) -> Result {
+    match smn_high(aid) {
+        0 => Ok(()),
+        _ => index(bar, window::regBIF_BX0_PCIE_INDEX2_HI.off, 0),
+    }
+}
+
 impl<'a> Block<'a> {
+    /// Returns the same registers on AID `aid`, for a block that has the same addresses on all
+    /// AIDs. Accesses of AIDs other than 0 go through the window.
+    pub(crate) fn on_aid(self, aid: u8) -> Self {
+        Self { aid, ..self }
+    }
+
     /// Returns the absolute dword address of `reg`, `index` dwords further on.
     ///
     /// `ENXIO` when discovery gave the instance no base address for the register's segment,
@@ -312,14 +367,16 @@ impl<'a> Block<'a> {
     /// Reads element `index` of a register array with a stride of one dword. Errors as
     /// [`Block::rd`].
     pub(crate) fn rd_at<R>(self, reg: Reg<R>, index: u32) -> Result<Value<R>> {
-        self.mmio.read(self.address(reg, index)?).map(Value::new)
+        self.mmio
+            .read_on(self.aid, self.address(reg, index)?)
+            .map(Value::new)
     }
 
     /// Writes element `index` of a register array with a stride of one dword. Errors as
     /// [`Block::rd`].
     pub(crate) fn wr_at<R>(self, reg: Reg<R>, index: u32, value: impl Into<Value<R>>) -> Result {
         self.mmio
-            .write(self.address(reg, index)?, value.into().raw())
+            .write_on(self.aid, self.address(reg, index)?, value.into().raw())
     }
 
     /// Reads a register, replaces the given fields and writes it back. Errors as [`Block::rd`].

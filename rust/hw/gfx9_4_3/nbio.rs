@@ -8,6 +8,7 @@ use rkfd_abi::{
     regs::{name, nbio_7_9_0 as n, Reg},
 };
 
+use super::sdma;
 use crate::{
     asic::{
         caps::Caps,
@@ -32,6 +33,45 @@ type Engine = (
     u32,
 );
 
+/// Engines of AID 0 (`nbio_v7_9_sdma_doorbell_range`). The range registers of AID n are n times the
+/// length of this list further on, the port registers are at the same addresses of its NBIO.
+const ENGINES: [Engine; sdma::PER_AID as usize] = [
+    (
+        n::regDOORBELL0_CTRL_ENTRY_1,
+        n::regS2A_DOORBELL_ENTRY_1_CTRL,
+        0xe,
+        0x1,
+    ),
+    (
+        n::regDOORBELL0_CTRL_ENTRY_2,
+        n::regS2A_DOORBELL_ENTRY_2_CTRL,
+        0x8,
+        0x2,
+    ),
+    (
+        n::regDOORBELL0_CTRL_ENTRY_3,
+        n::regS2A_DOORBELL_ENTRY_5_CTRL,
+        0x9,
+        0x8,
+    ),
+    (
+        n::regDOORBELL0_CTRL_ENTRY_4,
+        n::regS2A_DOORBELL_ENTRY_6_CTRL,
+        0xa,
+        0x9,
+    ),
+];
+
+/// Returns logical number, AID and number on the AID of each SDMA engine. Their AIDs and AID 0 are
+/// those of the card (`aqua_vanjaram_init_soc_config`).
+fn engines(mmio: &Mmio) -> impl Iterator<Item = (u32, u8, usize)> + '_ {
+    (0u8..).map_while(|logical| {
+        let physical = mmio.instances().physical(hwid::SDMA0, logical).ok()?;
+        let (aid, number) = (physical / sdma::PER_AID, physical % sdma::PER_AID);
+        Some((u32::from(logical), aid, usize::from(number)))
+    })
+}
+
 impl NbioVersion for Nbio {
     const NAMES: &'static NbioNames = &nbio_names!(n);
 
@@ -40,6 +80,14 @@ impl NbioVersion for Nbio {
         let xccs = xccs.iter().fold(0u32, |mask, xcc| mask | 1 << xcc.physical);
         b.wr(n::regXCC_DOORBELL_FENCE, 0xff & !xccs)?;
         b.wr(n::regBIFC_GFX_INT_MONITOR_MASK, 0x7ff)?;
+        let slave = n::XCC_DOORBELL_FENCE__SHUB_SLV_MODE.put(1);
+        let mut aids = 1u32;
+        for (_, aid, _) in engines(mmio) {
+            if aids & 1 << aid == 0 {
+                aids |= 1 << aid;
+                b.on_aid(aid).wr(n::regXCC_DOORBELL_FENCE, slave)?;
+            }
+        }
         let baco = b.rd(n::regBIF_BX0_BACO_CNTL)?;
         let modes = [
             n::BIF_BX0_BACO_CNTL__BACO_EN,
@@ -69,38 +117,13 @@ impl NbioVersion for Nbio {
         )?;
         b.wr(n::regS2A_DOORBELL_ENTRY_3_CTRL, port(0, 0, IH_RANGE))?;
 
-        // Engines of AID 0 (`nbio_v7_9_sdma_doorbell_range`).
-        let engines: [Engine; 4] = [
-            (
-                n::regDOORBELL0_CTRL_ENTRY_1,
-                n::regS2A_DOORBELL_ENTRY_1_CTRL,
-                0xe,
-                0x1,
-            ),
-            (
-                n::regDOORBELL0_CTRL_ENTRY_2,
-                n::regS2A_DOORBELL_ENTRY_2_CTRL,
-                0x8,
-                0x2,
-            ),
-            (
-                n::regDOORBELL0_CTRL_ENTRY_3,
-                n::regS2A_DOORBELL_ENTRY_5_CTRL,
-                0x9,
-                0x8,
-            ),
-            (
-                n::regDOORBELL0_CTRL_ENTRY_4,
-                n::regS2A_DOORBELL_ENTRY_6_CTRL,
-                0xa,
-                0x9,
-            ),
-        ];
-        let have = mmio.blocks(hwid::SDMA0).count();
-        for (i, (entry, ctrl, id, high)) in (0u32..).zip(engines).take(have) {
-            let first = (caps.sdma_doorbell + i * caps.sdma_doorbell_stride) * 2;
-            b.wr(entry, range(first, SDMA_RANGE))?;
-            b.wr(ctrl, port(id, high, SDMA_RANGE))?;
+        // AID 0 has the ranges of all engines, each AID the ports of its own.
+        for (logical, aid, number) in engines(mmio) {
+            let (entry, ctrl, id, high) = ENGINES[number];
+            let first = (caps.sdma_doorbell + logical * caps.sdma_doorbell_stride) * 2;
+            let per_aid = ENGINES.len() as u32;
+            b.wr_at(entry, u32::from(aid) * per_aid, range(first, SDMA_RANGE))?;
+            b.on_aid(aid).wr(ctrl, port(id, high, SDMA_RANGE))?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ struct DmaPackets;
 impl DmaPacketHal for DmaPackets {}
 
 /// SDMA engines of an AID (`adev->sdma.num_inst_per_aid`).
-const PER_AID: u8 = 4;
+pub(super) const PER_AID: u8 = 4;
 /// IH nodes of an AID.
 const NODES_PER_AID: u32 = 4;
 /// UTCL2 client id of an AID's first engine in the fault status.
