@@ -217,9 +217,7 @@ fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             gpu.gart().used_pages(),
             Gart::PAGES
         )?;
-        if let Some(kiq) = &*gpu.kiq() {
-            kiq.show(f)?;
-        }
+        gpu.kiqs().show(f)?;
         node.dqm().show_ring(f)?;
         if let Ok(mes) = gpu.mes() {
             mes.show(gpu, f)?;

@@ -18,7 +18,7 @@ use crate::{
     card::{gart::Buffer, Card},
     hw::{self, FlushType, SqSender, VmFault},
     kapi::irq::Irq,
-    ring::{kiq::Kiq, mes::Mes, sdma::Sdma},
+    ring::{kiq::Kiqs, mes::Mes, sdma::Sdma},
 };
 
 mod bring_up;
@@ -87,9 +87,9 @@ pub(crate) struct Gpu {
     sink: &'static dyn EventSink,
     #[pin]
     irq: Mutex<Option<Irq<Gpu>>>,
-    /// The KIQ while it runs; the lock is that of its ring.
+    /// The KIQs while they run; the lock is that of their rings.
     #[pin]
-    kiq: Mutex<Option<Kiq>>,
+    kiqs: Mutex<Kiqs>,
     /// The rings of MES from [`Gpu::start`] on, if MES is the scheduler.
     mes: SetOnce<Pin<KBox<Mes>>>,
     /// The kernel's SDMA rings from [`Gpu::start`] on.
@@ -132,7 +132,7 @@ impl Gpu {
                 card,
                 sink,
                 irq <- new_mutex!(None),
-                kiq <- new_mutex!(None),
+                kiqs <- new_mutex!(Kiqs::stopped()),
                 mes: SetOnce::new(),
                 sdma: SetOnce::new(),
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
@@ -179,9 +179,9 @@ impl Gpu {
         self.user_queues.lock().clone()
     }
 
-    /// Returns the KIQ, locked; `None` while it does not run.
-    pub(crate) fn kiq(&self) -> MutexGuard<'_, Option<Kiq>> {
-        self.kiq.lock()
+    /// Returns the KIQs, locked.
+    pub(crate) fn kiqs(&self) -> MutexGuard<'_, Kiqs> {
+        self.kiqs.lock()
     }
 
     /// Returns the rings of MES. `ENODEV` when the device is unplugged or MES is not the scheduler,
@@ -198,11 +198,15 @@ impl Gpu {
         self.sdma.as_ref().map(|sdma| &**sdma).ok_or(ENODEV)
     }
 
-    /// Flushes the TLBs of a process in all VMIDs that the firmware assigned to it. Complete on
-    /// return. `ETIMEDOUT` when the KIQ or MES does not respond, `EIO` when the device is hung.
+    /// Flushes the TLBs of a process in all VMIDs that the firmware assigned to it, on all XCCs.
+    /// Complete on return. `ETIMEDOUT` when a KIQ or MES does not respond, `EIO` when the device is
+    /// hung.
     pub(crate) fn invalidate_pasid(&self, pasid: u32, kind: FlushType) -> Result {
-        if let Some(kiq) = &mut *self.kiq.lock() {
-            return kiq.invalidate_tlbs(self, pasid, kind);
+        {
+            let mut kiqs = self.kiqs.lock();
+            if kiqs.is_running() {
+                return kiqs.invalidate_tlbs(self, pasid, kind);
+            }
         }
         let Ok(mes) = self.mes() else {
             return Ok(());

@@ -173,22 +173,20 @@ impl Cpsch {
     }
 }
 
-/// Unmaps the HIQ, unless the KIQ is stopped already.
+/// Unmaps the HIQ, unless the KIQs are stopped already.
 fn unmap_hiq(gpu: &Gpu, hiq: &Hiq) -> Result {
-    match &mut *gpu.kiq() {
-        Some(kiq) => hiq.unmap_self(gpu, kiq),
-        None => Ok(()),
+    let mut kiqs = gpu.kiqs();
+    if !kiqs.is_running() {
+        return Ok(());
     }
+    hiq.unmap_self(gpu, &mut kiqs)
 }
 
 impl SchedOps for Cpsch {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let g = gpu.generation();
         let mut hiq = Hiq::new(gpu)?;
-        {
-            let mut kiq = gpu.kiq();
-            hiq.map(gpu, (*kiq).as_mut().ok_or(ENODEV)?)?;
-        }
+        hiq.map(gpu, &mut gpu.kiqs())?;
         let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, self.xccs.first())?;
         let result = hiq
             .set_resources(

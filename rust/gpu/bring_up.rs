@@ -16,7 +16,7 @@ use crate::{
     hw::{FlushType, HubSetup},
     kapi::{self, irq::Irq},
     ring::{
-        kiq::Kiq,
+        kiq::Kiqs,
         mes::Mes,
         sdma::{Sdma, SdmaHost},
     },
@@ -85,8 +85,8 @@ impl Gpu {
             g.gfx.start(mmio, *xcc, self.config())?;
         }
         if g.kiq.is_some() {
-            let kiq = Kiq::start(self)?;
-            let before = self.kiq.lock().replace(kiq);
+            let kiqs = Kiqs::start(self)?;
+            let before = core::mem::replace(&mut *self.kiqs.lock(), kiqs);
             drop(before);
         }
         if g.mes.is_some() {
@@ -137,10 +137,8 @@ impl Gpu {
     /// Takes down everything but the SDMA rings.
     fn take_down_rest(&self) {
         // A hung card was halted.
-        let kiq = self.kiq.lock().take();
-        if let Some(kiq) = kiq {
-            self.log_failure("KIQ", kiq.stop(self));
-        }
+        let kiqs = self.kiqs.lock().take();
+        self.log_failure("KIQ", kiqs.stop(self));
         if let Some(mes) = self.mes.as_ref() {
             self.log_failure("MES", mes.stop(self));
         }

@@ -41,8 +41,8 @@ pub(crate) struct MapProcess {
 /// KIQ and HIQ, and packets whose form depends on the generation. Register accesses return `ENODEV`
 /// after unbind or for a missing XCC.
 pub(crate) trait KiqHal: Sync {
-    /// Returns the 64-bit doorbell index of the KIQ.
-    fn doorbell(&self) -> u32;
+    /// Returns the 64-bit doorbell index of the KIQ of an XCC.
+    fn doorbell(&self, xcc: Xcc) -> u32;
 
     /// Returns the HQD slot of the HIQ.
     fn hiq_slot(&self) -> HqdSlot;

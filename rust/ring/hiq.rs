@@ -5,7 +5,7 @@
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 
 use super::{
-    kiq::Kiq,
+    kiq::Kiqs,
     packet::{MapHiq, QueryStatus, RunList, SetResources, UnmapQueues, WriteRegister},
     wait,
     writer::{Format, Layout, Wrap, Writer},
@@ -86,7 +86,8 @@ impl Hiq {
     }
 
     /// Maps the HIQ through the KIQ. `ETIMEDOUT` when the KIQ does not respond.
-    pub(crate) fn map(&self, card: &Card, kiq: &mut Kiq) -> Result {
+    pub(crate) fn map(&self, card: &Card, kiqs: &mut Kiqs) -> Result {
+        let kiq = kiqs.of(card.xccs().first())?;
         let slot = card.generation().need_kiq()?.hiq_slot();
         let doorbell = self.writer.doorbell();
         let map = MapHiq {
@@ -106,8 +107,9 @@ impl Hiq {
     }
 
     /// Unmaps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
-    pub(crate) fn unmap_self(&self, card: &Card, kiq: &mut Kiq) -> Result {
-        kiq.unmap_hiq(card, self.writer.doorbell())
+    pub(crate) fn unmap_self(&self, card: &Card, kiqs: &mut Kiqs) -> Result {
+        kiqs.of(card.xccs().first())?
+            .unmap_hiq(card, self.writer.doorbell())
     }
 
     /// Prints the ring, for debugfs.

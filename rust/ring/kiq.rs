@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel interface queue (KIQ), the only queue that is loaded through registers. It maps the
-//! HIQ and invalidates TLBs by PASID.
+//! The kernel interface queues (KIQ), the only queues that are loaded through registers. Each XCC
+//! has one. They map the HIQ and invalidate TLBs by PASID.
 
 use kernel::{fmt, page::PAGE_SIZE, prelude::*};
 
@@ -41,24 +41,108 @@ const TEST_TIMEOUT_MS: i64 = 100;
 /// Timeout of a fence. The C driver polls for 10 ms first and then for a second per try.
 const FENCE_TIMEOUT_MS: i64 = 1000;
 
+/// Ring names in trace events and in debugfs, by the logical number of the XCC.
+const NAMES: [(&CStr, &str); 8] = [
+    (c"KIQ", "kiq"),
+    (c"KIQ1", "kiq1"),
+    (c"KIQ2", "kiq2"),
+    (c"KIQ3", "kiq3"),
+    (c"KIQ4", "kiq4"),
+    (c"KIQ5", "kiq5"),
+    (c"KIQ6", "kiq6"),
+    (c"KIQ7", "kiq7"),
+];
+
+/// The KIQs of all XCCs of a card, in the order of the XCCs; empty while they do not run.
+pub(crate) struct Kiqs(KVec<Kiq>);
+
+impl Kiqs {
+    /// Returns the state in which no KIQ runs.
+    pub(crate) const fn stopped() -> Self {
+        Self(KVec::new())
+    }
+
+    /// Starts the KIQ of each XCC. Errors as [`Kiq::start`]; none runs then.
+    pub(crate) fn start(card: &Card) -> Result<Self> {
+        let xccs = card.xccs();
+        let mut all = Self(KVec::with_capacity(xccs.len(), GFP_KERNEL)?);
+        let started = xccs.iter().try_for_each(|xcc| -> Result {
+            let kiq = Kiq::start(card, *xcc)?;
+            all.0.push_within_capacity(kiq)?;
+            Ok(())
+        });
+        if let Err(e) = started {
+            if all.stop(card).is_err() {
+                card.wedge("a KIQ was not stopped");
+            }
+            return Err(e);
+        }
+        Ok(all)
+    }
+
+    /// Returns whether the KIQs run.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Takes the KIQs, so that none runs for others.
+    pub(crate) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::stopped())
+    }
+
+    /// Unmaps the KIQs through registers, all of them despite an error. Errors as [`Kiq::stop`].
+    pub(crate) fn stop(self, card: &Card) -> Result {
+        self.0
+            .into_iter()
+            .fold(Ok(()), |result, kiq| result.and(kiq.stop(card)))
+    }
+
+    /// Returns the KIQ of an XCC. `ENODEV` when it does not run.
+    pub(crate) fn of(&mut self, xcc: Xcc) -> Result<&mut Kiq> {
+        self.0.iter_mut().find(|kiq| kiq.xcc == xcc).ok_or(ENODEV)
+    }
+
+    /// Invalidates the TLB entries of a PASID in all hubs of all XCCs; complete on return.
+    /// `ETIMEDOUT` when a KIQ does not respond.
+    pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
+        // The XCCs work at the same time. One that fails does not keep the others from flushing.
+        let mut result = Ok(());
+        for kiq in &mut self.0 {
+            result = result.and(kiq.send_invalidate_tlbs(card, pasid, kind));
+        }
+        for kiq in &self.0 {
+            result = result.and(kiq.wait_fence(card));
+        }
+        result
+    }
+
+    /// Prints the rings, for debugfs.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|kiq| kiq.show(f))
+    }
+}
+
 /// The KIQ of an XCC, mapped.
 pub(crate) struct Kiq {
     xcc: Xcc,
+    /// Name in debugfs.
+    label: &'static str,
     writer: Writer,
+    /// Value of the last fence sent.
     fence: u32,
 }
 
 impl Kiq {
     /// Loads the KIQ and runs a ring test. `ETIMEDOUT` when it does not execute packets, `EIO` when
     /// the scratch register does not hold a value, `ENOMEM` without memory.
-    pub(crate) fn start(card: &Card) -> Result<Self> {
+    fn start(card: &Card, xcc: Xcc) -> Result<Self> {
         let g = card.generation();
         let hal = g.need_kiq()?;
         let mmio = card.mmio()?;
-        let xcc = card.xccs().first();
         let buffer = card.system_buffer(TOTAL)?;
         let base = buffer.gpu_addr();
-        let doorbell = hal.doorbell() * 2;
+        let doorbell = hal.doorbell(xcc) * 2;
+        let (name, label) = *NAMES.get(usize::from(xcc.logical)).ok_or(EINVAL)?;
         let layout = Layout {
             ring: RING,
             dwords: RING_DWORDS,
@@ -66,7 +150,7 @@ impl Kiq {
             wptr: WPTR,
         };
         let writer = Writer::new(
-            c"KIQ",
+            name,
             buffer,
             layout,
             Format::PM4,
@@ -109,31 +193,35 @@ impl Kiq {
         hal.start(mmio, xcc, doorbell, &image)?;
         let mut kiq = Self {
             xcc,
+            label,
             writer,
             fence: 0,
         };
         let tested = kiq.declare(card).and_then(|()| kiq.test(card));
         if let Err(e) = tested {
-            dev_err!(card.dev(), "KIQ does not execute packets: {e:?}\n");
+            dev_err!(
+                card.dev(),
+                "the KIQ of XCC {} does not execute packets: {e:?}\n",
+                xcc.logical
+            );
             if kiq.stop(card).is_err() {
                 card.wedge("the KIQ was not stopped");
             }
             return Err(e);
         }
-        dev_dbg!(card.dev(), "KIQ started\n");
+        dev_dbg!(card.dev(), "KIQ of XCC {} started\n", xcc.logical);
         Ok(kiq)
     }
 
     /// Unmaps the KIQ through registers. `ENODEV` when the device is unplugged, `ETIMEDOUT` when
     /// the queue stays active.
-    pub(crate) fn stop(self, card: &Card) -> Result {
+    fn stop(self, card: &Card) -> Result {
         let hal = card.generation().need_kiq()?;
         hal.stop(card.mmio()?, self.xcc)
     }
 
-    /// Prints the ring, for debugfs.
-    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.writer.show("kiq", "KIQ", f)
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.writer.show(self.label, "KIQ", f)
     }
 
     /// Sends SET_RESOURCES for the KIQ itself, without any VMIDs or queue slots.
@@ -152,7 +240,7 @@ impl Kiq {
 
     /// Ring test: writes a scratch register by a packet. All packets sent before have been executed
     /// on success. `ETIMEDOUT` after 100 ms, `EIO` when the register does not hold a value.
-    pub(crate) fn test(&mut self, card: &Card) -> Result {
+    fn test(&mut self, card: &Card) -> Result {
         let hal = card.generation().need_kiq()?;
         let mmio = card.mmio()?;
         hal.write_scratch(mmio, self.xcc, TEST_BEFORE)?;
@@ -170,8 +258,8 @@ impl Kiq {
         })
     }
 
-    /// Sends packets with a fence and waits for it. `ETIMEDOUT` after a second.
-    fn run(&mut self, card: &Card, mut batch: Batch) -> Result {
+    /// Sends packets with a fence. `ENOMEM` when the ring is full.
+    fn send(&mut self, card: &Card, mut batch: Batch) -> Result {
         let fence = self.fence.wrapping_add(1);
         batch.push(&WriteMemory {
             addr: self.writer.buffer().gpu_addr() + FENCE as u64,
@@ -179,10 +267,26 @@ impl Kiq {
         })?;
         self.writer.submit(card, &batch)?;
         self.fence = fence;
+        Ok(())
+    }
+
+    /// Waits for the last fence sent. `ETIMEDOUT` after a second.
+    fn wait_fence(&self, card: &Card) -> Result {
         let buffer = self.writer.buffer();
-        wait(FENCE_TIMEOUT_MS, || Ok(buffer.read32(FENCE)? == fence)).inspect_err(|_| {
-            dev_err!(card.dev(), "KIQ fence {fence} timed out\n");
+        wait(FENCE_TIMEOUT_MS, || Ok(buffer.read32(FENCE)? == self.fence)).inspect_err(|_| {
+            dev_err!(
+                card.dev(),
+                "KIQ fence {} of XCC {} timed out\n",
+                self.fence,
+                self.xcc.logical
+            );
         })
+    }
+
+    /// Sends packets with a fence and waits for it. `ETIMEDOUT` after a second.
+    fn run(&mut self, card: &Card, batch: Batch) -> Result {
+        self.send(card, batch)?;
+        self.wait_fence(card)
     }
 
     /// Maps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
@@ -203,9 +307,9 @@ impl Kiq {
         self.test(card)
     }
 
-    /// Invalidates the TLB entries of a PASID in all hubs; complete on return. `ETIMEDOUT` when the
-    /// KIQ does not respond.
-    pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
+    /// Sends the invalidation of the TLB entries of a PASID in all hubs, with a fence. `ENOMEM` when
+    /// the ring is full.
+    fn send_invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
         let mut batch = Batch::new();
         if card.generation().caps.tlb_extra_flush {
             batch.push(&InvalidateTlbs {
@@ -217,6 +321,6 @@ impl Kiq {
             pasid,
             flush_type: kind as u32,
         })?;
-        self.run(card, batch)
+        self.send(card, batch)
     }
 }

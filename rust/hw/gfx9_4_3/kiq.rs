@@ -47,6 +47,17 @@ const HIQ: HqdSlot = HqdSlot {
     queue: 0,
 };
 
+/// Returns the offset of an XCC's doorbells from those of the first, as a 64-bit doorbell index.
+fn doorbell_offset(xcc: Xcc) -> u32 {
+    u32::from(xcc.logical) * layout1::XCC_RANGE
+}
+
+/// Returns the address of a register in packets, which address the registers of their XCC as those
+/// of physical XCC 0: by the low 16 bits (`gfx_v9_4_3_normalize_xcc_reg_offset`).
+fn packet_address<R>(mmio: &Mmio, reg: Reg<R>) -> Result<u32> {
+    Ok(block(mmio)?.address(reg, 0)? & 0xffff)
+}
+
 fn dequeue(b: Block<'_>) -> Result {
     if gc::CP_HQD_ACTIVE__ACTIVE.get(b.rd(gc::regCP_HQD_ACTIVE)?) == 0 {
         return Ok(());
@@ -63,8 +74,8 @@ fn dequeue(b: Block<'_>) -> Result {
 }
 
 impl KiqHal for Kiq {
-    fn doorbell(&self) -> u32 {
-        layout1::KIQ_START
+    fn doorbell(&self, xcc: Xcc) -> u32 {
+        layout1::KIQ_START + doorbell_offset(xcc)
     }
 
     fn hiq_slot(&self) -> HqdSlot {
@@ -131,7 +142,7 @@ impl KiqHal for Kiq {
             b.wr(gc::regCP_MEC_DOORBELL_RANGE_LOWER, doorbell * 4)?;
             b.wr(
                 gc::regCP_MEC_DOORBELL_RANGE_UPPER,
-                layout1::USERQUEUE_END * 2 * 4,
+                (layout1::USERQUEUE_END + doorbell_offset(xcc)) * 2 * 4,
             )?;
             load(&[
                 gc::regCP_HQD_PQ_DOORBELL_CONTROL.from_word(AT.cp_hqd_pq_doorbell_control),
@@ -169,8 +180,7 @@ impl KiqHal for Kiq {
     }
 
     fn scratch_packet_reg(&self, mmio: &Mmio) -> Result<u32> {
-        // Packets address registers of their XCC by the offsets of XCC 0.
-        block(mmio)?.address(gc::regSCRATCH_REG0, 0)
+        packet_address(mmio, gc::regSCRATCH_REG0)
     }
 
     fn write_scratch(&self, mmio: &Mmio, xcc: Xcc, value: u32) -> Result {
@@ -183,7 +193,7 @@ impl KiqHal for Kiq {
 
     fn dequeue_wait(&self, mmio: &Mmio, xcc: Xcc) -> Result<(u32, u32)> {
         let value = mmio.xcc(xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
-        let reg = block(mmio)?.address(gc::regCP_IQ_WAIT_TIME2, 0)?;
+        let reg = packet_address(mmio, gc::regCP_IQ_WAIT_TIME2)?;
         Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1).raw()))
     }
 
