@@ -184,7 +184,10 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gpu = node.gpu();
         let ring = node.dqm().scheduler_ring();
         writeln!(f, "{ring} on device {:x}", gpu.id())?;
-        dump_or_error(f, node.dqm().scheduler_mqd())?;
+        for xcc in 0..node.xccs().len() {
+            writeln!(f, "   Inst {xcc}")?;
+            dump_or_error(f, node.dqm().scheduler_mqd(xcc))?;
+        }
     }
     Ok(())
 }

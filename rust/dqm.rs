@@ -12,6 +12,7 @@ use kernel::{
     fmt, new_mutex,
     prelude::*,
     sync::{
+        atomic::{Atomic, Relaxed},
         lock::mutex::MutexGuard,
         Arc,
         Mutex, //
@@ -25,6 +26,7 @@ use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind},
     kapi::sched_mm::NoReclaim,
+    mqd::QueuePlace,
 };
 
 mod cpsch;
@@ -64,6 +66,9 @@ pub(crate) struct Dqm {
     #[pin]
     inner: Mutex<Inner>,
     needs: Needs,
+    /// Counts compute queues, to spread their first workgroups over the XCCs (C:
+    /// `current_logical_xcc_start`).
+    next_share: Atomic<u32>,
 }
 
 /// DQM lock. Taken by MMU notifiers: no memory reclaim while it is held.
@@ -124,6 +129,7 @@ impl Dqm {
                 gpu: gpu.clone(),
                 xccs: *xccs,
                 needs: sched.needs(),
+                next_share: Atomic::new(0),
                 inner <- new_mutex!(Inner {
                     sched,
                     queues: Queues::new(places),
@@ -196,7 +202,15 @@ impl Dqm {
         qid: u32,
         spec: QueueSpec,
     ) -> Result<Arc<DqmQueue>> {
-        DqmQueue::new(process, &self.xccs, qid, spec, self.needs.queue)
+        let first_share = match spec.sdma {
+            None => self.next_share.fetch_add(1, Relaxed),
+            Some(_) => 0,
+        };
+        let place = QueuePlace {
+            xccs: &self.xccs,
+            first_share,
+        };
+        DqmQueue::new(process, place, qid, spec, self.needs.queue)
     }
 
     /// Unmaps and maps the queues in `scope` after queues were added. Nothing has changed after
@@ -515,11 +529,11 @@ impl Dqm {
         self.lock().sched.show_ring(f)
     }
 
-    /// Returns the dwords of the scheduler's MQD. `ENODEV` when the device is unplugged, `ENOMEM`
-    /// without memory.
-    pub(crate) fn scheduler_mqd(&self) -> Result<KVec<u32>> {
+    /// Returns the dwords of the scheduler's MQD on the XCC with this index in the node. `ENODEV`
+    /// when the device is unplugged, `ENOMEM` without memory, `EINVAL` without such an XCC.
+    pub(crate) fn scheduler_mqd(&self, index: usize) -> Result<KVec<u32>> {
         self.gpu.mmio()?;
-        self.lock().sched.scheduler_mqd(&self.gpu)
+        self.lock().sched.scheduler_mqd(&self.gpu, index)
     }
 }
 

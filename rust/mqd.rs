@@ -15,6 +15,15 @@ use crate::{
     hw::{MqdContext, MqdKind, QueueSpec, SdmaQueueId, Words},
 };
 
+/// The XCCs of a compute queue.
+#[derive(Clone, Copy)]
+pub(crate) struct QueuePlace<'a> {
+    /// The XCCs.
+    pub(crate) xccs: &'a XccList,
+    /// Share of an AQL dispatch that the first of them takes, see [`MqdContext::first_share`].
+    pub(crate) first_share: u32,
+}
+
 /// The MQD of a user queue.
 pub(crate) struct Mqd {
     gpu: Arc<Gpu>,
@@ -22,18 +31,20 @@ pub(crate) struct Mqd {
     stride: usize,
     /// Number of MQDs: one per XCC; one for an SDMA queue.
     count: u32,
+    /// See [`QueuePlace`].
+    first_share: u32,
     /// Slot of an SDMA queue.
     sdma: Option<SdmaQueueId>,
 }
 
 impl Mqd {
-    /// Allocates and initializes the MQD of a queue on `xccs`. `ENOMEM` without memory, `ENODEV`
-    /// when the device is unplugged.
-    pub(crate) fn new(gpu: &Arc<Gpu>, xccs: &XccList, spec: &QueueSpec) -> Result<Self> {
+    /// Allocates and initializes the MQD of a queue; `place` is that of a compute queue. `ENOMEM`
+    /// without memory, `ENODEV` when the device is unplugged.
+    pub(crate) fn new(gpu: &Arc<Gpu>, place: QueuePlace<'_>, spec: &QueueSpec) -> Result<Self> {
         gpu.mmio()?;
         match spec.sdma {
-            Some(place) => Self::new_sdma(gpu, place, spec),
-            None => Self::new_compute(gpu, xccs, spec),
+            Some(slot) => Self::new_sdma(gpu, slot, spec),
+            None => Self::new_compute(gpu, place, spec),
         }
     }
 
@@ -48,12 +59,13 @@ impl Mqd {
             buffer,
             stride: 0,
             count: 1,
+            first_share: 0,
             sdma: Some(place),
         })
     }
 
-    fn new_compute(gpu: &Arc<Gpu>, xccs: &XccList, spec: &QueueSpec) -> Result<Self> {
-        let num_xcc = xccs.len();
+    fn new_compute(gpu: &Arc<Gpu>, place: QueuePlace<'_>, spec: &QueueSpec) -> Result<Self> {
+        let num_xcc = place.xccs.len();
         let (stride, buffer) = if gpu.generation().caps.control_stack_in_mqd {
             let ctl_stack = (spec.ctl_stack_size as usize).next_multiple_of(PAGE_SIZE);
             let stride = PAGE_SIZE + ctl_stack;
@@ -65,7 +77,8 @@ impl Mqd {
             gpu: gpu.clone(),
             buffer,
             stride,
-            count: xccs.count(),
+            count: place.xccs.count(),
+            first_share: place.first_share,
             sdma: None,
         };
         let hal = gpu.generation().mqd;
@@ -88,6 +101,7 @@ impl Mqd {
             addr: self.buffer.gpu_addr() + self.offset(xcc) as u64,
             xcc,
             num_xcc: self.count,
+            first_share: self.first_share,
             stride: self.stride as u32,
             pci_atomics: self.gpu.config().pci_atomics,
         }

@@ -86,11 +86,16 @@ impl Cpsch {
         }
         // When a compute queue is not preempted the firmware gives up without an error: it leaves
         // the queue's doorbell in the MQD of the HIQ.
-        if let Some(doorbell) = hiq.take_hung_doorbell(gpu)? {
+        let mut hung = false;
+        hiq.take_hung_doorbells(gpu, |xcc, doorbell| {
+            hung = true;
             dev_err!(
                 gpu.dev(),
-                "a queue with doorbell {doorbell:#x} was not preempted\n"
+                "XCC {}: a queue with doorbell {doorbell:#x} was not preempted\n",
+                xcc.logical
             );
+        })?;
+        if hung {
             if let Err(e) = self.free_slots(gpu, queues) {
                 dev_err!(gpu.dev(), "hung queues were not reset: {e:?}\n");
                 self.fail(gpu, "a queue was not preempted");
@@ -121,7 +126,10 @@ impl Cpsch {
                 };
                 let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
                 hal.reset_slot(mmio, *xcc, slot)?;
-                queues.mark_lost(gpu, &queue);
+                // A queue has a slot on several XCCs.
+                if !queue.is_lost() {
+                    queues.mark_lost(gpu, &queue);
+                }
                 found = true;
             }
         }
@@ -185,7 +193,7 @@ fn unmap_hiq(gpu: &Gpu, hiq: &Hiq) -> Result {
 impl SchedOps for Cpsch {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let g = gpu.generation();
-        let mut hiq = Hiq::new(gpu)?;
+        let mut hiq = Hiq::new(gpu, &self.xccs)?;
         hiq.map(gpu, &mut gpu.kiqs())?;
         let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, self.xccs.first())?;
         let result = hiq
@@ -331,9 +339,10 @@ impl SchedOps for Cpsch {
         self.hiq.as_ref().map_or(Ok(()), |hiq| hiq.show(f))
     }
 
-    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>> {
+    fn scheduler_mqd(&self, gpu: &Gpu, index: usize) -> Result<KVec<u32>> {
         match &self.hiq {
-            Some(hiq) => hiq.mqd_words(gpu),
+            Some(hiq) if index < self.xccs.len() => hiq.mqd_words(gpu, index),
+            Some(_) => Err(EINVAL),
             None => Ok(KVec::new()),
         }
     }

@@ -328,7 +328,10 @@ impl SchedOps for Mes {
         Ok(())
     }
 
-    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>> {
-        gpu.mes()?.mqd_words(gpu)
+    fn scheduler_mqd(&self, gpu: &Gpu, index: usize) -> Result<KVec<u32>> {
+        match index {
+            0 => gpu.mes()?.mqd_words(gpu),
+            _ => Err(EINVAL),
+        }
     }
 }

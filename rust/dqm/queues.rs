@@ -16,11 +16,10 @@ use kernel::{
 
 use super::sdma;
 use crate::{
-    asic::xcc::XccList,
     card::gart::Buffer,
     gpu::Gpu,
     hw::{MapProcess, QueueSpec},
-    mqd::Mqd,
+    mqd::{Mqd, QueuePlace},
 };
 
 /// A process on one GPU: parameters of MAP_PROCESS and its queues (qpd).
@@ -159,16 +158,16 @@ pub(super) struct QueueState {
 }
 
 impl DqmQueue {
-    /// Builds the MQD of a queue on `xccs`, with a context of `context_bytes` for the scheduler.
+    /// Builds the MQDs of a queue at `place`, with a context of `context_bytes` for the scheduler.
     /// `ENOMEM` without memory.
     pub(super) fn new(
         process: &Arc<DqmProcess>,
-        xccs: &XccList,
+        place: QueuePlace<'_>,
         qid: u32,
         spec: QueueSpec,
         context_bytes: usize,
     ) -> Result<Arc<Self>> {
-        let mqd = Mqd::new(process.gpu(), xccs, &spec)?;
+        let mqd = Mqd::new(process.gpu(), place, &spec)?;
         let context = context(process.gpu(), context_bytes)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -192,6 +191,11 @@ impl DqmQueue {
     /// Returns the qpd of the process.
     pub(crate) fn slot(&self) -> &Arc<DqmProcess> {
         &self.process
+    }
+
+    /// Returns whether the queue is lost: it was not preempted or not mapped.
+    pub(super) fn is_lost(&self) -> bool {
+        self.state.lock().reset
     }
 
     /// Returns the queue id within the process.

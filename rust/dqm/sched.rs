@@ -84,6 +84,7 @@ pub(super) trait SchedOps: Send + Sync {
     /// Prints the scheduler's ring, unless the device prints it.
     fn show_ring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Returns the dwords of the scheduler's MQD, for debugfs. `ENOMEM` without memory.
-    fn scheduler_mqd(&self, gpu: &Gpu) -> Result<KVec<u32>>;
+    /// Returns the dwords of the scheduler's MQD on the XCC with this index in the node, for
+    /// debugfs. `ENOMEM` without memory, `EINVAL` without such an XCC.
+    fn scheduler_mqd(&self, gpu: &Gpu, index: usize) -> Result<KVec<u32>>;
 }

@@ -100,6 +100,9 @@ pub(crate) struct MqdContext {
     pub(crate) xcc: u32,
     /// XCCs of the partition.
     pub(crate) num_xcc: u32,
+    /// Share of an AQL dispatch that the first of them takes, modulo their number; the others take
+    /// the following ones (C: `current_logical_xcc_start`).
+    pub(crate) first_share: u32,
     /// Bytes from the MQD of one XCC to that of the next.
     pub(crate) stride: u32,
     /// Firmware may send AtomicOp requests to system memory.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The HSA interface queue (HIQ): sends runlists and UNMAP_QUEUES to the CP firmware scheduler.
+//!
+//! It has one ring and one doorbell, and an MQD for each XCC: every XCC executes all its packets.
 
 use kernel::{fmt, page::PAGE_SIZE, prelude::*, sync::barrier};
 
@@ -12,6 +14,7 @@ use super::{
     Batch,
 };
 use crate::{
+    asic::xcc::{Xcc, XccList},
     card::Card,
     hw::{MqdContext, MqdKind, QueueFormat, QueueSpec},
 };
@@ -25,23 +28,31 @@ const WPTR: usize = POINTERS + 64;
 const FENCE: usize = POINTERS + 128;
 const EOP: usize = POINTERS + PAGE_SIZE;
 const EOP_BYTES: usize = 4096;
-const MQD: usize = EOP + EOP_BYTES;
-const TOTAL: usize = MQD + PAGE_SIZE;
+/// MQD of the first XCC; those of the others follow.
+const MQDS: usize = EOP + EOP_BYTES;
+const MQD_STRIDE: usize = PAGE_SIZE;
 
 /// Values of the fence before and after a QUERY_STATUS (`KFD_FENCE_*` of `kfd_priv.h`).
 const FENCE_INIT: u64 = 10;
 const FENCE_COMPLETED: u64 = 100;
 
-/// The HIQ of a GPU.
+/// The HIQ of a node.
 pub(crate) struct Hiq {
+    xccs: XccList,
     writer: Writer,
 }
 
+/// Returns the offset of the MQD of the XCC with this index in the node.
+const fn mqd(index: usize) -> usize {
+    MQDS + index * MQD_STRIDE
+}
+
 impl Hiq {
-    /// Allocates the HIQ and builds its MQD. `ENOMEM` without memory or space in the GART.
-    pub(crate) fn new(card: &Card) -> Result<Self> {
+    /// Allocates the HIQ of these XCCs and builds its MQDs. `ENOMEM` without memory or space in the
+    /// GART.
+    pub(crate) fn new(card: &Card, xccs: &XccList) -> Result<Self> {
         let g = card.generation();
-        let buffer = card.system_buffer(TOTAL)?;
+        let buffer = card.system_buffer(mqd(xccs.len()))?;
         let base = buffer.gpu_addr();
         let doorbell = card.doorbells().hiq();
         let layout = Layout {
@@ -72,44 +83,64 @@ impl Hiq {
             pm4_target_xcc: 0,
         };
         let mut image = KVec::from_elem(0u32, g.mqd.dwords(), GFP_KERNEL)?;
-        let cx = MqdContext {
-            kind: MqdKind::Hiq,
-            addr: base + MQD as u64,
-            xcc: 0,
-            num_xcc: card.xccs().count(),
-            stride: PAGE_SIZE as u32,
-            pci_atomics: card.config().pci_atomics,
-        };
-        g.mqd.init(&cx, &spec, &mut image)?;
-        writer.buffer().write_dwords(MQD, &image)?;
-        Ok(Self { writer })
-    }
-
-    /// Maps the HIQ through the KIQ. `ETIMEDOUT` when the KIQ does not respond.
-    pub(crate) fn map(&self, card: &Card, kiqs: &mut Kiqs) -> Result {
-        let kiq = kiqs.of(card.xccs().first())?;
-        let slot = card.generation().need_kiq()?.hiq_slot();
-        let doorbell = self.writer.doorbell();
-        let map = MapHiq {
-            pipe: slot.pipe,
-            queue: slot.queue,
-            me: slot.me,
-            doorbell,
-            mqd: self.writer.buffer().gpu_addr() + MQD as u64,
-            wptr: self.writer.wptr_addr(),
-        };
-        kiq.map_hiq(card, &map).inspect_err(|_| {
-            // The KIQ may have mapped it despite the error, and the caller frees its memory.
-            if kiq.unmap_hiq(card, doorbell).is_err() {
-                card.wedge("the HIQ was not mapped");
-            }
+        for index in 0..xccs.len() {
+            let cx = MqdContext {
+                kind: MqdKind::Hiq,
+                addr: base + mqd(index) as u64,
+                xcc: index as u32,
+                num_xcc: xccs.count(),
+                first_share: 0,
+                stride: MQD_STRIDE as u32,
+                pci_atomics: card.config().pci_atomics,
+            };
+            g.mqd.init(&cx, &spec, &mut image)?;
+            writer.buffer().write_dwords(mqd(index), &image)?;
+            image.fill(0);
+        }
+        Ok(Self {
+            xccs: *xccs,
+            writer,
         })
     }
 
-    /// Unmaps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
+    /// Maps the HIQ on each XCC through its KIQ. `ETIMEDOUT` when a KIQ does not respond.
+    pub(crate) fn map(&self, card: &Card, kiqs: &mut Kiqs) -> Result {
+        let slot = card.generation().need_kiq()?.hiq_slot();
+        for (index, xcc) in self.xccs.iter().enumerate() {
+            let map = MapHiq {
+                pipe: slot.pipe,
+                queue: slot.queue,
+                me: slot.me,
+                doorbell: self.writer.doorbell(),
+                mqd: self.writer.buffer().gpu_addr() + mqd(index) as u64,
+                wptr: self.writer.wptr_addr(),
+            };
+            let mapped = kiqs.of(*xcc).and_then(|kiq| kiq.map_hiq(card, &map));
+            if let Err(e) = mapped {
+                // The KIQ may have mapped it despite the error, and the caller frees its memory.
+                if self.unmap_first(card, kiqs, index + 1).is_err() {
+                    card.wedge("the HIQ was not mapped");
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmaps the HIQ from all XCCs. `ETIMEDOUT` when a KIQ does not respond.
     pub(crate) fn unmap_self(&self, card: &Card, kiqs: &mut Kiqs) -> Result {
-        kiqs.of(card.xccs().first())?
-            .unmap_hiq(card, self.writer.doorbell())
+        self.unmap_first(card, kiqs, self.xccs.len())
+    }
+
+    /// Unmaps the HIQ from the first `count` XCCs, from all of them despite an error. Errors as
+    /// [`Hiq::unmap_self`].
+    fn unmap_first(&self, card: &Card, kiqs: &mut Kiqs, count: usize) -> Result {
+        self.xccs.iter().take(count).fold(Ok(()), |result, xcc| {
+            let unmapped = kiqs
+                .of(*xcc)
+                .and_then(|kiq| kiq.unmap_hiq(card, self.writer.doorbell()));
+            result.and(unmapped)
+        })
     }
 
     /// Prints the ring, for debugfs.
@@ -178,22 +209,30 @@ impl Hiq {
         .map_err(|e| if e == ETIMEDOUT { ETIME } else { e })
     }
 
-    /// Returns and clears the doorbell of a queue that was not preempted, which the firmware leaves
-    /// in the MQD of the HIQ.
-    pub(crate) fn take_hung_doorbell(&self, card: &Card) -> Result<Option<u32>> {
-        let at = MQD + card.generation().need_kiq()?.hung_doorbell_dword() * 4;
-        let doorbell = self.writer.buffer().read32(at)?;
-        if doorbell == 0 {
-            return Ok(None);
+    /// Calls `found` with each XCC and the doorbell of a queue that it did not preempt, which its
+    /// firmware leaves in the XCC's MQD of the HIQ, and clears it there.
+    pub(crate) fn take_hung_doorbells(
+        &self,
+        card: &Card,
+        mut found: impl FnMut(Xcc, u32),
+    ) -> Result {
+        let dword = card.generation().need_kiq()?.hung_doorbell_dword();
+        for (index, xcc) in self.xccs.iter().enumerate() {
+            let at = mqd(index) + dword * 4;
+            let doorbell = self.writer.buffer().read32(at)?;
+            if doorbell != 0 {
+                self.writer.buffer().write32(at, 0)?;
+                found(*xcc, doorbell);
+            }
         }
-        self.writer.buffer().write32(at, 0)?;
-        Ok(Some(doorbell))
+        Ok(())
     }
 
-    /// Returns a copy of the MQD, for debugfs. `ENOMEM` without memory.
-    pub(crate) fn mqd_words(&self, card: &Card) -> Result<KVec<u32>> {
+    /// Returns a copy of the MQD of the XCC with this index in the node, for debugfs. `ENOMEM`
+    /// without memory.
+    pub(crate) fn mqd_words(&self, card: &Card, index: usize) -> Result<KVec<u32>> {
         let mut words = KVec::from_elem(0u32, card.generation().mqd.dwords(), GFP_KERNEL)?;
-        self.writer.buffer().read_dwords(MQD, &mut words)?;
+        self.writer.buffer().read_dwords(mqd(index), &mut words)?;
         Ok(words)
     }
 }

@@ -184,6 +184,7 @@ impl Kiq {
             addr: base + MQD as u64,
             xcc: 0,
             num_xcc: card.xccs().count(),
+            first_share: 0,
             stride: 0,
             pci_atomics: card.config().pci_atomics,
         };

@@ -57,7 +57,7 @@ fn set_xcc_share(cx: &MqdContext, spec: &QueueSpec, m: &mut [u32]) {
     match spec.format {
         QueueFormat::Aql => {
             m[dw::compute_tg_chunk_size] = 1;
-            m[dw::compute_current_logic_xcc_id] = cx.xcc % cx.num_xcc;
+            m[dw::compute_current_logic_xcc_id] = cx.first_share.wrapping_add(cx.xcc) % cx.num_xcc;
         }
         QueueFormat::Pm4 => set_pm4_share(spec, &mut &mut *m),
     }

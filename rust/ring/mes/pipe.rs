@@ -202,6 +202,7 @@ impl Ring {
             addr: self.mqd_addr(),
             xcc: 0,
             num_xcc: card.xccs().count(),
+            first_share: 0,
             stride: 0,
             pci_atomics: card.config().pci_atomics,
         };
