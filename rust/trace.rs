@@ -72,10 +72,10 @@ events! {
         dwords: u32 => dwords, wptr: u64 => wptr
     );
 
-    /// An interrupt entry was read from the ring.
+    /// An interrupt entry was read from the ring. `node` is the physical IH node: AID and XCC.
     fn ih => rkfd_ih(
-        gpu_id: u32 => gpu_id, client: u32 => client, source: u32 => source, ring: u32 => ring,
-        vmid: u32 => vmid, pasid: u32 => pasid, ctx0: u32 => ctx0
+        gpu_id: u32 => gpu_id, node: u32 => node, client: u32 => client, source: u32 => source,
+        ring: u32 => ring, vmid: u32 => vmid, pasid: u32 => pasid, ctx0: u32 => ctx0
     );
 
     /// A GPU hang was detected.

@@ -115,10 +115,12 @@ TRACE_EVENT(rkfd_packet,
 );
 
 TRACE_EVENT(rkfd_ih,
-	TP_PROTO(u32 gpu_id, u32 client, u32 source, u32 ring, u32 vmid, u32 pasid, u32 ctx0),
-	TP_ARGS(gpu_id, client, source, ring, vmid, pasid, ctx0),
+	TP_PROTO(u32 gpu_id, u32 node, u32 client, u32 source, u32 ring, u32 vmid, u32 pasid,
+		 u32 ctx0),
+	TP_ARGS(gpu_id, node, client, source, ring, vmid, pasid, ctx0),
 	TP_STRUCT__entry(
 		__field(u32, gpu_id)
+		__field(u32, node)
 		__field(u32, client)
 		__field(u32, source)
 		__field(u32, ring)
@@ -128,6 +130,7 @@ TRACE_EVENT(rkfd_ih,
 	),
 	TP_fast_assign(
 		__entry->gpu_id = gpu_id;
+		__entry->node = node;
 		__entry->client = client;
 		__entry->source = source;
 		__entry->ring = ring;
@@ -135,9 +138,9 @@ TRACE_EVENT(rkfd_ih,
 		__entry->pasid = pasid;
 		__entry->ctx0 = ctx0;
 	),
-	TP_printk("gpu_id=%u client=%u source=%u ring=%u vmid=%u pasid=%u ctx0=0x%x",
-		  __entry->gpu_id, __entry->client, __entry->source, __entry->ring, __entry->vmid,
-		  __entry->pasid, __entry->ctx0)
+	TP_printk("gpu_id=%u node=%u client=%u source=%u ring=%u vmid=%u pasid=%u ctx0=0x%x",
+		  __entry->gpu_id, __entry->node, __entry->client, __entry->source, __entry->ring,
+		  __entry->vmid, __entry->pasid, __entry->ctx0)
 );
 
 TRACE_EVENT(rkfd_gpu_hang,

@@ -26,6 +26,7 @@ impl Gpu {
         let pasid = u32::from(entry.pasid);
         trace::ih(
             self.id(),
+            u32::from(entry.node),
             u32::from(entry.client),
             u32::from(entry.source),
             u32::from(entry.ring),
@@ -90,7 +91,7 @@ impl Gpu {
             })
             .unwrap_or(0);
         if self.ih().may_log(LogKind::Fault) {
-            self.report_fault(fault, vmid, pasid, status);
+            self.report_fault(entry, fault, status);
         }
         if user {
             self.sink().vm_fault(self, pasid, fault);
@@ -106,7 +107,8 @@ impl Gpu {
         }
     }
 
-    fn report_fault(&self, fault: &VmFault, vmid: u32, pasid: u32, status: u32) {
+    fn report_fault(&self, entry: &IhEntry, fault: &VmFault, status: u32) {
+        let (vmid, pasid, node) = (entry.vmid, entry.pasid, entry.node);
         let hub = if fault.gfx { "graphics" } else { "memory" };
         let access = if fault.write { "write" } else { "read" };
         let retry = if fault.retry { ", retry" } else { "" };
@@ -119,7 +121,7 @@ impl Gpu {
         let addr = fault.addr;
         dev_err!(
             self.dev(),
-            "VM fault: {hub} hub, VMID {vmid}, PASID {pasid}, address {addr:#014x}, {access}{retry}: {why}, status {status:#010x}\n"
+            "VM fault: {hub} hub, node {node}, VMID {vmid}, PASID {pasid}, address {addr:#014x}, {access}{retry}: {why}, status {status:#010x}\n"
         );
     }
 }
