@@ -142,15 +142,6 @@ impl Card {
         };
         let mmio = Arc::pin_init(early.into_mmio(found.instances), GFP_KERNEL)?;
         let xccs = mmio.instances().xccs()?;
-        if xccs.count() != 1 {
-            // The rings of the kernel and the VMID tables are not per XCC yet.
-            dev_err!(
-                pdev,
-                "{} XCCs in one partition are not supported (see Documentation/hardware-status.rst)\n",
-                xccs.count()
-            );
-            return Err(ENODEV);
-        }
         if generation.psp.is_none() {
             // The driver cannot load firmware on this card: it has to run already.
             let mes = generation
