@@ -17,6 +17,7 @@ macro_rules! events {
         kernel::macros::paste! {$(
             $(#[$attr])*
             #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
             pub(crate) fn $name($($arg: $ty),*) {
                 if enabled!($event) {
                     // SAFETY: `c/trace.c` defines the event with these arguments: numbers, and

@@ -135,12 +135,14 @@ impl Hiq {
     /// Unmaps the HIQ from the first `count` XCCs, from all of them despite an error. Errors as
     /// [`Hiq::unmap_self`].
     fn unmap_first(&self, card: &Card, kiqs: &mut Kiqs, count: usize) -> Result {
-        self.xccs.iter().take(count).fold(Ok(()), |result, xcc| {
+        let mut result = Ok(());
+        for xcc in self.xccs.iter().take(count) {
             let unmapped = kiqs
                 .of(*xcc)
                 .and_then(|kiq| kiq.unmap_hiq(card, self.writer.doorbell()));
-            result.and(unmapped)
-        })
+            result = result.and(unmapped);
+        }
+        result
     }
 
     /// Prints the ring, for debugfs.

@@ -92,9 +92,11 @@ impl Kiqs {
 
     /// Unmaps the KIQs through registers, all of them despite an error. Errors as [`Kiq::stop`].
     pub(crate) fn stop(self, card: &Card) -> Result {
-        self.0
-            .into_iter()
-            .fold(Ok(()), |result, kiq| result.and(kiq.stop(card)))
+        let mut result = Ok(());
+        for kiq in self.0 {
+            result = result.and(kiq.stop(card));
+        }
+        result
     }
 
     /// Returns the KIQ of an XCC. `ENODEV` when it does not run.
@@ -308,8 +310,8 @@ impl Kiq {
         self.test(card)
     }
 
-    /// Sends the invalidation of the TLB entries of a PASID in all hubs, with a fence. `ENOMEM` when
-    /// the ring is full.
+    /// Sends the invalidation of the TLB entries of a PASID in all hubs, with a fence. `ENOMEM`
+    /// when the ring is full.
     fn send_invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
         let mut batch = Batch::new();
         if card.generation().caps.tlb_extra_flush {
