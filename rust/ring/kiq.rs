@@ -3,7 +3,12 @@
 //! The kernel interface queues (KIQ), the only queues that are loaded through registers. Each XCC
 //! has one. They map the HIQ and invalidate TLBs by PASID.
 
-use kernel::{fmt, page::PAGE_SIZE, prelude::*};
+use kernel::{
+    fmt,
+    page::PAGE_SIZE,
+    prelude::*,
+    time::{Instant, Monotonic},
+};
 
 use super::{
     packet::{
@@ -105,15 +110,17 @@ impl Kiqs {
     }
 
     /// Invalidates the TLB entries of a PASID in all hubs of all XCCs; complete on return.
-    /// `ETIMEDOUT` when a KIQ does not respond.
+    /// `ETIMEDOUT` when a KIQ does not respond within a second.
     pub(crate) fn invalidate_tlbs(&mut self, card: &Card, pasid: u32, kind: FlushType) -> Result {
-        // The XCCs work at the same time. One that fails does not keep the others from flushing.
+        // All KIQs flush at the same time, also after an error of one of them.
+        let start = Instant::<Monotonic>::now();
         let mut result = Ok(());
         for kiq in &mut self.0 {
             result = result.and(kiq.send_invalidate_tlbs(card, pasid, kind));
         }
         for kiq in &self.0 {
-            result = result.and(kiq.wait_fence(card));
+            let left = FENCE_TIMEOUT_MS - start.elapsed().as_millis();
+            result = result.and(kiq.wait_fence(card, left.max(0)));
         }
         result
     }
@@ -273,10 +280,10 @@ impl Kiq {
         Ok(())
     }
 
-    /// Waits for the last fence sent. `ETIMEDOUT` after a second.
-    fn wait_fence(&self, card: &Card) -> Result {
+    /// Waits for the last fence sent. `ETIMEDOUT` after `timeout_ms`.
+    fn wait_fence(&self, card: &Card, timeout_ms: i64) -> Result {
         let buffer = self.writer.buffer();
-        wait(FENCE_TIMEOUT_MS, || Ok(buffer.read32(FENCE)? == self.fence)).inspect_err(|_| {
+        wait(timeout_ms, || Ok(buffer.read32(FENCE)? == self.fence)).inspect_err(|_| {
             dev_err!(
                 card.dev(),
                 "KIQ fence {} of XCC {} timed out\n",
@@ -289,7 +296,7 @@ impl Kiq {
     /// Sends packets with a fence and waits for it. `ETIMEDOUT` after a second.
     fn run(&mut self, card: &Card, batch: Batch) -> Result {
         self.send(card, batch)?;
-        self.wait_fence(card)
+        self.wait_fence(card, FENCE_TIMEOUT_MS)
     }
 
     /// Maps the HIQ. `ETIMEDOUT` when the KIQ does not respond.
