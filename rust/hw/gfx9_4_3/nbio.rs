@@ -85,7 +85,8 @@ impl NbioVersion for Nbio {
         for (_, aid, _) in engines(mmio) {
             if aids & 1 << aid == 0 {
                 aids |= 1 << aid;
-                b.on_aid(aid).wr(n::regXCC_DOORBELL_FENCE, slave)?;
+                let own = mmio.block(hwid::NBIF, aid)?.on_aid(aid);
+                own.wr(n::regXCC_DOORBELL_FENCE, slave)?;
             }
         }
         let baco = b.rd(n::regBIF_BX0_BACO_CNTL)?;
@@ -123,7 +124,8 @@ impl NbioVersion for Nbio {
             let first = (caps.sdma_doorbell + logical * caps.sdma_doorbell_stride) * 2;
             let per_aid = ENGINES.len() as u32;
             b.wr_at(entry, u32::from(aid) * per_aid, range(first, SDMA_RANGE))?;
-            b.on_aid(aid).wr(ctrl, port(id, high, SDMA_RANGE))?;
+            let own = mmio.block(hwid::NBIF, aid)?.on_aid(aid);
+            own.wr(ctrl, port(id, high, SDMA_RANGE))?;
         }
         Ok(())
     }
