@@ -395,7 +395,7 @@ impl Card {
         self.smu.as_deref()
     }
 
-    /// Returns what power firmware knows of the card; zeroes without an SMU.
+    /// Returns the properties that power firmware reports; zeroes without an SMU.
     pub(crate) fn smu_facts(&self) -> SmuFacts {
         self.smu
             .as_ref()

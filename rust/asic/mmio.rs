@@ -162,6 +162,9 @@ pub(crate) struct Mmio {
     /// Guards the selection of banked registers, see [`Mmio::lock_bank`].
     #[pin]
     bank: Mutex<()>,
+    /// Guards the registers of the SMU mailbox, see [`Mmio::lock_mailbox`].
+    #[pin]
+    mailbox: Mutex<()>,
 }
 
 /// The registers of one instance of an IP block.
@@ -205,6 +208,7 @@ impl EarlyMmio {
             map,
             window <- new_spinlock!(()),
             bank <- new_mutex!(()),
+            mailbox <- new_mutex!((), "rkfd_smu_mailbox"),
         })
     }
 }
@@ -252,6 +256,11 @@ impl Mmio {
             })
     }
 
+    /// Keeps others from sending a message to the SMU until the response of this one was read.
+    pub(crate) fn lock_mailbox(&self) -> MutexGuard<'_, ()> {
+        self.mailbox.lock()
+    }
+
     /// Keeps others from changing which bank a banked register shows.
     pub(crate) fn lock_bank(&self) -> MutexGuard<'_, ()> {
         self.bank.lock()
@@ -271,9 +280,9 @@ impl Mmio {
         }
         let _guard = self.window.lock();
         select(&bar, aid, reg)?;
-        let value = (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
+        let value = (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4);
         deselect(&bar, aid)?;
-        Ok(value)
+        value
     }
 
     /// Writes the register with absolute dword address `reg` on AID `aid`.
@@ -285,9 +294,12 @@ impl Mmio {
         }
         let _guard = self.window.lock();
         select(&bar, aid, reg)?;
-        (&*bar).try_write32(value, window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
-        (&*bar).try_read32(window::regBIF_BX0_PCIE_DATA2.off as usize * 4)?;
-        deselect(&bar, aid)
+        let data = window::regBIF_BX0_PCIE_DATA2.off as usize * 4;
+        let written = (&*bar).try_write32(value, data);
+        // Reads back: the write has reached the register before the next selection.
+        let written = written.and_then(|()| (&*bar).try_read32(data));
+        deselect(&bar, aid)?;
+        written.map(|_| ())
     }
 
     /// Reads the register at `byte` of the BAR, which need not belong to a block.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The power firmware (SMU) of a card: enables its features, and reads what it knows of the card.
+//! The power firmware (SMU) of a card: enables its features, and reads properties of the card.
 
 use kernel::{
     new_mutex,
@@ -15,9 +15,9 @@ use crate::{
     hw::smu::{SmuFacts, SmuHal},
 };
 
-/// Attempts to read the first metrics, and the time between them
-/// (`smu_v13_0_6_setup_driver_pptable`, `smu_v13_0_6_ppt.c`).
-const ATTEMPTS: usize = 100;
+/// Attempts to read the first metrics, and the time between them. The C driver has as many and then
+/// fails with `ETIME` (`smu_v13_0_6_setup_driver_pptable`, `smu_v13_0_6_ppt.c`).
+const ATTEMPTS: usize = 99;
 const INTERVAL: Delta = Delta::from_millis(1);
 
 /// The SMU.
@@ -26,6 +26,8 @@ pub(crate) struct Smu {
     hal: &'static dyn SmuHal,
     #[pin]
     state: Mutex<State>,
+    #[pin]
+    facts: Mutex<SmuFacts>,
 }
 
 #[derive(Default)]
@@ -34,7 +36,6 @@ struct State {
     table: Option<Buffer>,
     /// Features are enabled.
     managed: bool,
-    facts: SmuFacts,
 }
 
 impl Smu {
@@ -44,6 +45,7 @@ impl Smu {
             pin_init!(Self {
                 hal,
                 state <- new_mutex!(State::default(), "rkfd_smu"),
+                facts <- new_mutex!(SmuFacts::default(), "rkfd_smu_facts"),
             }),
             GFP_KERNEL,
         )
@@ -57,13 +59,14 @@ impl Smu {
             state.table = Some(Buffer::system(gart, self.hal.table_bytes(), 1)?);
         }
         let table = state.table.as_ref().ok_or(ENOMEM)?;
-        self.hal.start(mmio, table.gpu_addr())?;
+        // Also if the last message times out: firmware may have executed it.
         state.managed = true;
+        self.hal.start(mmio, table.gpu_addr())?;
         for _ in 0..ATTEMPTS {
             self.hal.write_metrics(mmio)?;
             match self.hal.facts(mmio, &|at| table.read32(at)) {
                 Ok(facts) => {
-                    state.facts = facts;
+                    *self.facts.lock() = facts;
                     return Ok(());
                 }
                 Err(e) if e == EAGAIN => fsleep(INTERVAL),
@@ -89,6 +92,6 @@ impl Smu {
 
     /// Returns the properties of the card; zeroes before [`Smu::start`].
     pub(crate) fn facts(&self) -> SmuFacts {
-        self.state.lock().facts
+        *self.facts.lock()
     }
 }

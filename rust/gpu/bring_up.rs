@@ -148,11 +148,7 @@ impl Gpu {
             self.log_failure("XCC", g.gfx.halt(mmio, *xcc));
         }
         if let Some(smu) = self.smu() {
-            if self.is_hung() {
-                smu.clear_state();
-            } else {
-                self.log_failure("SMU", smu.stop(mmio));
-            }
+            self.log_failure("SMU", smu.stop(mmio));
         }
         if let Some(psp) = self.psp() {
             if self.is_hung() {

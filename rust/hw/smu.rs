@@ -6,7 +6,7 @@ use kernel::prelude::*;
 
 use crate::asic::mmio::Mmio;
 
-/// Properties of a card that power firmware knows.
+/// Properties of a card that its power firmware reports.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SmuFacts {
     /// Serial number of the package.
@@ -20,7 +20,7 @@ pub(crate) struct SmuFacts {
 }
 
 /// SMU. Methods return `ETIMEDOUT` when firmware does not respond, `ENODEV` after unbind, and an
-/// errno of its response when it rejects a message. Callers serialise.
+/// errno of its response when it rejects a message.
 pub(crate) trait SmuHal: Sync {
     /// Returns the bytes of the driver's table.
     fn table_bytes(&self) -> usize;

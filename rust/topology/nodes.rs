@@ -211,7 +211,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         max_engine_clk_fcompute: mhz_or_default(power.max_engine_mhz),
         fw_version: config.mec_fw,
         capability: capability(config.rev_id),
-        capability2: if power.resets_sdma {
+        capability2: if power.resets_sdma && config.mec_fw >= caps.sdma_reset_mec_fw {
             uapi::HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED
         } else {
             0

@@ -48,6 +48,7 @@ pub(super) static CAPS: Caps = Caps {
     control_stack_in_mqd: false,
     waves_per_cu: 32,
     waves_per_se: None,
+    sdma_reset_mec_fw: 0,
     cwsr_stack_per_wave: 12,
     cwsr_vgpr_per_cu: 0x60000,
     cwsr_sgpr_per_cu: 0x4000,

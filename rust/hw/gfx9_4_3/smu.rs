@@ -6,7 +6,7 @@ use kernel::{io::poll::read_poll_timeout, prelude::*, time::Delta};
 use rkfd_abi::{
     bits::{hi32, join, lo32},
     discovery::hwid,
-    psp::SMU_FLAGS_SMN,
+    psp::{SMU_FLAGS_SMN, SMU_VERSION_SMN},
     regs::Value,
     smu::{metrics, msg, response, ARGUMENT, MESSAGE, RESPONSE},
 };
@@ -21,12 +21,13 @@ pub(super) struct Smu;
 /// Message timeout in ms (C: `default_timeout`, `__smu_msg_v1_poll_stat`, `smu_cmn.c`).
 const TIMEOUT_MS: i64 = 2000;
 
-/// Sends a message, waits for the response and returns its value. Callers serialise. `ETIMEDOUT`
-/// without a response, `EIO` when it failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a
-/// prerequisite is missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other responses
+/// Sends a message, waits for the response and returns its value. `ETIMEDOUT` without a response,
+/// `EIO` when it failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a prerequisite is
+/// missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other responses
 /// (`smu_msg_v1_decode_response`, `smu_cmn.c`).
 fn send(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
     let b = mmio.block(hwid::MP1, 0)?;
+    let _guard = mmio.lock_mailbox();
     b.wr(RESPONSE, 0)?;
     b.wr(ARGUMENT, argument)?;
     b.wr(MESSAGE, message)?;
@@ -54,9 +55,9 @@ pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
 }
 
 /// Returns whether firmware resets SDMA engines one by one (`smu_v13_0_6_init_caps`,
-/// `smu_v13_0_6_ppt.c`). Errors as [`send`].
+/// `smu_v13_0_6_ppt.c`). `ENODEV` after unbind.
 fn resets_sdma(mmio: &Mmio) -> Result<bool> {
-    let version = send(mmio, msg::GET_SMU_VERSION, 0)?;
+    let version = mmio.read(SMU_VERSION_SMN / 4)?;
     Ok(match version >> 24 {
         0 => version >= 0x0055_7900,
         4 => version >= 0x0455_7000,
