@@ -461,7 +461,8 @@ packet! {
     srbm_write = "SRBM_WRITE", SRBM_WRITE, 0, 3 dwords;
     /// Byte enables.
     BYTE_EN: 0 [31:28];
-    /// Dword address.
+    /// Dword address. The field of the header has 18 bits, but addresses of the hubs of AIDs 2 and
+    /// 3 have 19, and the C driver writes the whole dword (`sdma_v4_4_2_ring_emit_wreg`).
     ADDR: 1 [17:0];
     DATA: 2 [31:0];
 }

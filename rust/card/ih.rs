@@ -68,9 +68,14 @@ pub(crate) enum LogKind {
     Packet,
     /// Privileged accesses.
     Privileged,
-    /// Lost interrupts.
+    /// An overflow of the ring.
+    Overflow,
+    /// Lost interrupts of SDMA engines.
     Lost,
 }
+
+/// Number of [`LogKind`]s.
+const LOG_KINDS: usize = LogKind::Lost as usize + 1;
 
 /// The interrupt ring of a card.
 #[pin_data]
@@ -82,7 +87,7 @@ pub(crate) struct Ih {
     #[pin]
     rptr: Mutex<u32>,
     #[pin]
-    log: Mutex<[LogLimit; 4]>,
+    log: Mutex<[LogLimit; LOG_KINDS]>,
 }
 
 impl Ih {
@@ -97,7 +102,7 @@ impl Ih {
             hub,
             mem: Coherent::new(&dma, DUMMY_OFFSET + 4096)?,
             rptr <- new_mutex!(0),
-            log <- new_mutex!([(); 4].map(|()| LogLimit::new())),
+            log <- new_mutex!([(); LOG_KINDS].map(|()| LogLimit::new())),
         })
     }
 
@@ -155,7 +160,7 @@ impl Ih {
         if overflow {
             // The oldest entry that was not overwritten follows the write pointer.
             let oldest = (wptr + ENTRY_BYTES) & (RING_SIZE - 1);
-            if self.may_log(LogKind::Lost) {
+            if self.may_log(LogKind::Overflow) {
                 dev_warn!(
                     &*self.dev,
                     "IH ring overflow (wptr {wptr:#x}, rptr {rptr:#x}), continuing at {oldest:#x}\n"

@@ -184,8 +184,7 @@ pub(super) fn emit(packet: &DmaPacket, out: &mut [u32; DMA_PACKET_DWORDS]) -> Re
             let all_bytes = p::BYTE_EN.field.max();
             let fields = [(p::BYTE_EN, all_bytes), (p::DATA, r.value)];
             let len = put(out, &p::PACKET, &fields)?;
-            // The field of the header has 18 bits, addresses of the hubs of AIDs 2 and 3 have 19:
-            // the C driver writes the whole dword (`sdma_v4_4_2_ring_emit_wreg`).
+            // The whole dword, see the packet.
             *out.get_mut(p::ADDR.dw).ok_or(EINVAL)? = r.reg;
             Ok(len)
         }

@@ -285,14 +285,14 @@ TEST(gpu_node)
 		EXPECT_EQ(value(i, "mem_banks/0/properties", "width"), 8192);
 }
 
-/* Power firmware knows serial number and clocks of a gfx942. The driver of gfx12 does not ask. */
+/* The SMU reports serial number and clocks; on gfx12 rkfd sends it no message. */
 TEST(power_firmware_values)
 {
 	struct kfd_node node = gpu();
 	int i = node.index;
 
 	if (is_gfx12(&node))
-		SKIP("the SMU of gfx12 is not managed");
+		SKIP("the SMU of gfx12 is not used");
 	EXPECT(value(i, "properties", "unique_id") != 0);
 	/* 100 is the value of a driver without power management. */
 	EXPECT(value(i, "properties", "max_engine_clk_fcompute") > 100);

@@ -17,7 +17,7 @@ use rkfd_abi::{
     regs::{Reg, Value},
 };
 
-use super::smu;
+use super::{sdma::PER_AID, smu};
 use crate::{
     asic::{
         firmware::{Bad, FirmwareFile, Image, Why},
@@ -140,9 +140,6 @@ const BOOT: &[(u32, u32, &str, bool)] = &[
         true,
     ),
 ];
-
-/// SDMA engines of an AID. All AIDs load the same firmware, once per engine number.
-const SDMA_PER_AID: u32 = 4;
 
 /// First version of the secure OS that takes a P2S table (`psp_load_p2s_table`, `amdgpu_psp.c`).
 const P2S_OS: u32 = 0x0036_003c;
@@ -319,7 +316,8 @@ fn engine_parts(
     mut push: impl FnMut(Part) -> Result<(), Bad>,
 ) -> Result<(), Bad> {
     let image = &images[SDMA];
-    for engine in 0..sdma.min(SDMA_PER_AID) {
+    // All AIDs load the same firmware, once per engine number.
+    for engine in 0..sdma.min(PER_AID.into()) {
         let code = psp::sdma_fw_type(engine).unwrap_or(fw_type::SDMA0);
         let place = image.payload()?;
         push(part(image, SDMA, "DMA engine", code, true, place)?)?;
@@ -378,12 +376,9 @@ fn p2s_part(image: &Image<'_>, device: u16) -> Result<Option<Part>, Bad> {
         _ => p2s_table::X,
     };
     let count = image.word(smc_v2_1::PPTABLE_COUNT)?;
-    if count >= MAX_BINS {
-        return Err(image.bad(Why::NoPart("list of tables that is not too long")));
-    }
     let first = image.word(smc_v2_1::PPTABLE_ENTRY_OFFSET)?;
     for index in 0..count {
-        let entry = first.saturating_add(index * soft_pptable::SIZE);
+        let entry = first.saturating_add(index.saturating_mul(soft_pptable::SIZE));
         image.slice(entry, soft_pptable::SIZE)?;
         if image.word(entry + soft_pptable::ID)? != id as usize {
             continue;

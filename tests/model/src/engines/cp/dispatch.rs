@@ -503,7 +503,7 @@ struct WorkerHost<'a> {
 
 impl Host for WorkerHost<'_> {
     fn message(&self, message: &Message) -> bool {
-        // MSG_INTERRUPT; the engine adds the queue's doorbell and VMID.
+        // MSG_INTERRUPT; the engine adds the queue's doorbell.
         if message.id == 1 {
             lock(&self.job.messages).push(WaveMessage {
                 m0: message.m0,

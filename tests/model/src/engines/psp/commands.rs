@@ -44,7 +44,7 @@ const MAX_SESSIONS: usize = 16;
 pub struct Os {
     /// TMR: address of the next component in it, and whether the driver allocated it.
     tmr: Option<(u64, bool)>,
-    /// The power firmware has its table of states (P2S).
+    /// The P2S table was loaded in this TMR.
     p2s: bool,
     sessions: Vec<u32>,
     last_session: u32,
@@ -212,6 +212,7 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
 }
 
 fn destroy_region(gpu: &Gpu, os: &mut Os) -> Result<Reply, u32> {
+    os.p2s = false;
     match os.tmr.take() {
         Some((_, true)) => gpu.firmware.reset(false),
         // The contents of the boot firmware's region stay there.

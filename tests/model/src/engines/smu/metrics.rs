@@ -21,7 +21,7 @@ const TEMPERATURE: u32 = 40;
 const THROTTLE: u32 = 95;
 const CRITICAL: u32 = 105;
 
-/// Serial number of the first AID, and the distance of those of other dies.
+/// Serial number of the first AID; those of other dies differ in the low 12 bits.
 const SERIAL: u64 = 0x5fd0_3a7c_91e2_4000;
 
 /// Returns the levels of a clock in MHz, lowest first; `None` if there is no such clock.
