@@ -11,10 +11,12 @@ use crate::asic::mmio::Mmio;
 pub(crate) struct SmuFacts {
     /// Serial number of the package.
     pub(crate) serial: u64,
-    /// Highest shader clock in MHz.
-    pub(crate) max_engine_mhz: u32,
-    /// Highest memory clock in MHz.
-    pub(crate) max_memory_mhz: u32,
+    /// Firmware version.
+    pub(crate) version: u32,
+    /// Lowest and highest shader clock in MHz.
+    pub(crate) engine_mhz: (u32, u32),
+    /// Lowest and highest memory clock in MHz.
+    pub(crate) memory_mhz: (u32, u32),
     /// SDMA engines can be reset one by one.
     pub(crate) resets_sdma: bool,
 }

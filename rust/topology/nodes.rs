@@ -173,7 +173,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             },
             size: config.vram_size,
             width: caps.vram_width,
-            clock_max: mhz_or_default(power.max_memory_mhz),
+            clock_max: mhz_or_default(power.memory_mhz.1),
         },
         GFP_KERNEL,
     )?;
@@ -208,7 +208,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         ..Lines::default()
     };
     let gpu_lines = GpuLines {
-        max_engine_clk_fcompute: mhz_or_default(power.max_engine_mhz),
+        max_engine_clk_fcompute: mhz_or_default(power.engine_mhz.1),
         fw_version: config.mec_fw,
         capability: capability(config.rev_id),
         capability2: if power.resets_sdma && config.mec_fw >= caps.sdma_reset_mec_fw {

@@ -82,8 +82,9 @@ impl Handler<Render> for Info {
             uapi::AMDGPU_INFO_VRAM_LOST_COUNTER => out.put(&ctx::losses(gpu)),
             uapi::AMDGPU_INFO_GDS_CONFIG => out.put(&sharing(gpu)),
             uapi::AMDGPU_INFO_MAX_IBS => out.put(&max_ibs()),
-            // Sensors need power management, which does not run.
-            uapi::AMDGPU_INFO_SENSOR => Err(ENOENT),
+            // Without power management there are no sensors; with it, none is supported.
+            uapi::AMDGPU_INFO_SENSOR if gpu.smu().is_none() => Err(ENOENT),
+            uapi::AMDGPU_INFO_SENSOR => Err(EINVAL),
             // User queues of the render node are not supported.
             uapi::AMDGPU_INFO_UQ_FW_AREAS
                 if uapi::info_hw_ip(arg).type_ <= uapi::AMDGPU_HW_IP_DMA =>
@@ -141,8 +142,10 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
         num_shader_engines: config.num_se,
         num_shader_arrays_per_engine: config.sh_per_se,
         gpu_counter_freq: (caps.clock_hz / 1000) as u32,
-        max_engine_clock: u64::from(power.max_engine_mhz) * 1000,
-        max_memory_clock: u64::from(power.max_memory_mhz) * 1000,
+        min_engine_clock: u64::from(power.engine_mhz.0) * 1000,
+        max_engine_clock: u64::from(power.engine_mhz.1) * 1000,
+        min_memory_clock: u64::from(power.memory_mhz.0) * 1000,
+        max_memory_clock: u64::from(power.memory_mhz.1) * 1000,
         cu_active_number: config.cu_total,
         num_hw_gfx_contexts: HW_CONTEXTS,
         pcie_gen: link.generation,
@@ -327,9 +330,12 @@ fn firmware(gpu: &Gpu, arg: &uapi::drm_amdgpu_info) -> Result<uapi::drm_amdgpu_i
             version: versions.ta_driver,
             feature: versions.ta_driver,
         },
+        uapi::AMDGPU_INFO_FW_SMC => Release {
+            version: gpu.smu_facts().version,
+            feature: 0,
+        },
         // Blocks that the card lacks, or whose firmware the driver does not load.
         uapi::AMDGPU_INFO_FW_VCE..=uapi::AMDGPU_INFO_FW_GFX_CE
-        | uapi::AMDGPU_INFO_FW_SMC
         | uapi::AMDGPU_INFO_FW_VCN
         | uapi::AMDGPU_INFO_FW_DMCU
         | uapi::AMDGPU_INFO_FW_DMCUB..=uapi::AMDGPU_INFO_FW_VPE => Release::default(),

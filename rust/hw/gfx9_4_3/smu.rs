@@ -112,15 +112,20 @@ impl SmuHal for Smu {
             return Err(EAGAIN);
         }
         let levels = metrics::UCLK_FREQUENCY_TABLE;
-        let mut memory = 0;
+        let mut memory = (u32::MAX, 0);
         for at in (levels..levels + 16).step_by(4) {
-            memory = memory.max(round(read(at)?));
+            let mhz = round(read(at)?);
+            memory = (memory.0.min(mhz), memory.1.max(mhz));
         }
         let serial = metrics::PUBLIC_SERIAL_NUMBER_AID;
         Ok(SmuFacts {
             serial: join(read(serial)?, read(serial + 4)?),
-            max_engine_mhz: round(read(metrics::MAX_GFXCLK_FREQUENCY)?),
-            max_memory_mhz: memory,
+            version: mmio.read(SMU_VERSION_SMN / 4)?,
+            engine_mhz: (
+                round(read(metrics::MIN_GFXCLK_FREQUENCY)?),
+                round(read(metrics::MAX_GFXCLK_FREQUENCY)?),
+            ),
+            memory_mhz: memory,
             resets_sdma: resets_sdma(mmio)?,
         })
     }

@@ -382,6 +382,7 @@ fn mailbox() {
     Program::new()
         .include("pm/swsmu/inc/pmfw_if/smu_v13_0_6_ppsmc.h")
         .include("pm/swsmu/inc/pmfw_if/smu_v13_0_6_pmfw.h")
+        .include("pm/swsmu/inc/pmfw_if/smu13_driver_if_v13_0_6.h")
         .text(&defines(&text, |n| n.starts_with("mmMP1_SMN_C2PMSG_")))
         .facts(facts)
         .check();
