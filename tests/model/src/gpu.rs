@@ -13,7 +13,7 @@ use rkfd_abi::ih::{client, fault, gfx12, soc21, source};
 use crate::chips::{Chip, Generation, XCCS_PER_AID};
 use crate::discovery;
 use crate::dma::GuestMemory;
-use crate::engines::cp::team::Teams;
+use crate::engines::cp::shared::SharedQueues;
 use crate::engines::cp::Cp;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
@@ -64,7 +64,7 @@ pub struct Gpu {
     /// Doorbells of the command processors.
     pub doorbells: Doorbells,
     /// Queues that several XCCs execute.
-    pub teams: Teams,
+    pub shared: SharedQueues,
     /// DMA engines.
     pub sdma: Sdma,
     /// Security processor.
@@ -203,7 +203,7 @@ impl Gpu {
                 .map(|n| Xcc::new(chip, n, boot))
                 .collect(),
             doorbells: Doorbells::new("cp"),
-            teams: Teams::default(),
+            shared: SharedQueues::default(),
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
             smu: Smu::default(),
@@ -343,7 +343,7 @@ impl Gpu {
         }
         // The command processors look at doorbells that were pending until here.
         self.doorbells.reset();
-        self.teams.reset();
+        self.shared.reset();
         self.sdma.reset(self);
         self.ih.reset();
         self.gmc.reset();

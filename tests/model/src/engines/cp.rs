@@ -16,7 +16,7 @@
 //! | [`pm4`], [`exec`], [`atomic`], [`compute`] | PM4 packets; dispatches that they start |
 //! | [`sched`], [`runlist`], [`unmap`] | KIQ and HIQ packets, runlists, quanta |
 //! | [`sdma`] | SDMA user queues in runlists |
-//! | [`team`], `partition` | queues and HIQs that several XCCs execute; an XCC's part of it |
+//! | [`shared`], `partition` | queues and HIQs that several XCCs execute; an XCC's part of it |
 //! | `mes` | hooks for the MES of gfx12 |
 //! | [`aql`], [`signal`] | AQL packets; signals, interrupts, errors |
 //! | [`dispatch`], [`shader`] | workgroups on worker threads |
@@ -47,9 +47,9 @@ pub mod sched;
 mod scratch;
 pub mod sdma;
 pub mod shader;
+pub mod shared;
 pub mod signal;
 pub mod slot;
-pub mod team;
 pub mod unmap;
 
 #[cfg(test)]

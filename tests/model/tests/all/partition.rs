@@ -455,8 +455,8 @@ impl Bench {
     }
 }
 
-/// Returns the XCCs of workgroups that are dealt in chunks from XCC 6 on.
-fn dealt(groups: u32, chunk: u32) -> Vec<u32> {
+/// Returns the XCCs of workgroups that are distributed in chunks from XCC 6 on.
+fn distributed(groups: u32, chunk: u32) -> Vec<u32> {
     (0..groups).map(|n| (n / chunk + 6) % 8).collect()
 }
 
@@ -494,12 +494,12 @@ fn with_hiq(test: impl FnOnce(&mut Bench)) {
 }
 
 #[test]
-fn workgroups_are_dealt_to_all_xccs() {
+fn workgroups_are_distributed_over_all_xccs() {
     with_hiq(|bench| {
         bench.run_list(false);
         bench.dispatch(20);
         bench.until("signal", |b| b.signal() != 1);
-        assert_eq!(bench.xccs_of(20), dealt(20, 1));
+        assert_eq!(bench.xccs_of(20), distributed(20, 1));
         // One completion, one update of the read index.
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(bench.signal(), 0);
@@ -517,7 +517,7 @@ fn workgroups_are_dealt_to_all_xccs() {
         bench.run_list(false);
         bench.dispatch(20);
         bench.until("signal", |b| b.signal() == 0);
-        assert_eq!(bench.xccs_of(20), dealt(20, 3));
+        assert_eq!(bench.xccs_of(20), distributed(20, 3));
         bench.assert_clean();
     });
 }
@@ -533,7 +533,7 @@ fn vmids_of_a_process_differ_by_xcc() {
         bench.run_list(true);
         bench.dispatch(16);
         bench.until("signal", |b| b.signal() == 0);
-        assert_eq!(bench.xccs_of(16), dealt(16, 1));
+        assert_eq!(bench.xccs_of(16), distributed(16, 1));
         let root = |xcc, vmid| bench.gpu.gmc.root(Hub::Gfx(xcc), vmid);
         assert_eq!((root(0, 3), root(0, 4)), (OTHER_TABLES | 1, TABLES | 1));
         for xcc in 1..8 {
@@ -637,7 +637,7 @@ fn preempted_waves_are_saved_on_each_xcc() {
         assert_eq!(bench.xccs_of(16), [!0; 16]);
         bench.run_list(false);
         bench.until("signal", |b| b.signal() == 0);
-        assert_eq!(bench.xccs_of(16), dealt(16, 1));
+        assert_eq!(bench.xccs_of(16), distributed(16, 1));
         bench.unmap_all(101);
         bench.until("fence", |b| b.fence_is(101));
         for xcc in XCCS {
@@ -710,6 +710,15 @@ fn reset_of_one_xcc_stops_the_queue() {
         assert_eq!((bench.signal(), bench.xccs_of(16)), (1, vec![!0; 16]));
         bench.unmap_all(100);
         bench.until("fence", |b| b.fence_is(100));
+        // Waves of the other XCCs are not saved either: the dispatch starts again from its packet.
+        for xcc in XCCS {
+            assert_eq!(bench.mqd(MQD, xcc, dw::compute_wave_restore_control), 0);
+        }
+        bench.run_list(false);
+        bench.until("signal", |b| b.signal() == 0);
+        assert_eq!(bench.xccs_of(16), distributed(16, 1));
+        bench.unmap_all(101);
+        bench.until("fence", |b| b.fence_is(101));
         bench.assert_clean();
     });
 }
@@ -749,7 +758,7 @@ fn mqds_that_disagree_are_reported() {
     let changes: [(Change, &str); 5] = [
         (
             |xcc, mqd| mqd.cp_hqd_pq_base_lo += u32::from(xcc == 2),
-            "others Terms",
+            "others CommonFields",
         ),
         (
             |_, mqd| mqd.compute_current_logic_xcc_id = 1,

@@ -282,7 +282,7 @@ impl Engine<'_> {
             }
             on.push((dispatch, site.cus.clone()));
         }
-        let chunk = queue.team.map_or(1, |member| member.chunk);
+        let chunk = queue.shared.map_or(1, |mapping| mapping.chunk);
         let job = Job::spread(self.new_job_id(), on, chunk, queue.gws.clone());
         event!(
             self.env.trace(),

@@ -12,8 +12,8 @@
 //! units ([`Job::new`]); when none has ended for some time they take turns: a kernel whose
 //! workgroups wait for each other completes, as on silicon, if all of them fit.
 //!
-//! The workgroups of a job on several XCCs are dealt to them in turn, and use the memory hub and
-//! the CUs of theirs; the workers are those of the XCC that executes the packet.
+//! The workgroups of a job on several XCCs are distributed over them in turn, and use the memory
+//! hub and the CUs of theirs; the workers are those of the XCC that executes the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -25,7 +25,7 @@ use gpu_wave::{Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, 
 
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
-use super::team::{Site, Space, Waves};
+use super::shared::{Site, Space, Waves};
 use super::Wake;
 use crate::chips::Cu;
 use crate::event;
@@ -128,7 +128,7 @@ pub struct Job {
     pub id: u64,
     /// The dispatch, on the first of its XCCs.
     pub dispatch: Arc<Dispatch>,
-    /// By XCC, in the order in which workgroups are dealt.
+    /// By XCC, in the order in which workgroups are distributed.
     shares: Vec<Share>,
     /// Workgroups in succession on an XCC.
     chunk: u64,
@@ -290,7 +290,7 @@ impl Job {
     }
 
     /// Returns the waves of interrupted workgroups on the XCC with this number in the order in
-    /// which workgroups are dealt.
+    /// which workgroups are distributed.
     pub fn waves(&self, place: usize) -> Waves {
         let state = lock(&self.state);
         let paused = state.paused.iter().map(|unit| unit.index);
@@ -574,7 +574,7 @@ impl Host for WorkerHost<'_> {
 
 impl Pool {
     /// Queues a job for the workers, again after it was stopped. `sites` are the XCCs of the job,
-    /// in the order in which workgroups are dealt.
+    /// in the order in which workgroups are distributed.
     pub fn submit(&self, job: &Arc<Job>, sites: &[Site], priority: u8) {
         job.priority.store(priority, Ordering::Release);
         {

@@ -35,7 +35,7 @@ const RESET_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum nesting depth of IBs.
 const IB_DEPTH: usize = 2;
 /// Poll interval for the other XCCs of a partition; their message usually comes first.
-pub(super) const TEAM_POLL: Duration = Duration::from_millis(1);
+pub(super) const XCC_POLL: Duration = Duration::from_millis(1);
 /// Packets of one queue per turn.
 const BURST: usize = 16;
 
@@ -293,11 +293,11 @@ impl<'a> Engine<'a> {
 
     fn step(&mut self, queue: &mut Queue) -> Step {
         self.shader_messages(queue);
-        if queue.leaving.is_some() || queue.follows() || self.banks().halted(queue.slot) {
+        if queue.leaving.is_some() || queue.is_secondary() || self.banks().halted(queue.slot) {
             return Step::Idle;
         }
-        if !self.team_ready(queue) {
-            return Step::Poll(TEAM_POLL);
+        if !self.shared_ready(queue) {
+            return Step::Poll(XCC_POLL);
         }
         match queue.halt {
             Halt::No => {}

@@ -5,7 +5,7 @@
 
 use gpu_regs::Reg;
 
-use super::team::{Space, Teams};
+use super::shared::{SharedQueues, Space};
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
@@ -38,7 +38,7 @@ pub trait Env: Sync {
     /// Doorbells of all XCCs.
     fn doorbells(&self) -> &Doorbells;
     /// Queues that several XCCs execute.
-    fn teams(&self) -> &Teams;
+    fn shared(&self) -> &SharedQueues;
     /// Returns the physical instances of the XCCs of the partition, by logical number. `None`: the
     /// XCCs disagree about it.
     fn partition(&self) -> Option<Vec<u8>>;
@@ -162,8 +162,8 @@ impl Env for XccEnv<'_> {
         &self.gpu.doorbells
     }
 
-    fn teams(&self) -> &Teams {
-        &self.gpu.teams
+    fn shared(&self) -> &SharedQueues {
+        &self.gpu.shared
     }
 
     fn partition(&self) -> Option<Vec<u8>> {

@@ -536,7 +536,7 @@ impl Engine<'_> {
     fn pred_exec(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
         use pm4::pred_exec as pe;
         self.check(queue, p, &pe::PACKET, pe::FIELDS);
-        let spread = queue.team.is_some_and(|member| member.spread);
+        let spread = queue.shared.is_some_and(|mapping| mapping.spread);
         let own = match spread {
             // What the other XCCs execute is executed here.
             true => (1 << self.sched.members.len()) - 1,

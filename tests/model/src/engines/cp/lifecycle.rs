@@ -93,7 +93,7 @@ impl Engine<'_> {
             gws: None,
             traps: false,
             is_static,
-            team: None,
+            shared: None,
             held: false,
             work: Work::new(&config, rptr),
             config,
@@ -163,7 +163,7 @@ impl Engine<'_> {
         for job in queue.work.jobs() {
             job.request_stop();
         }
-        self.leave_team(&queue, Vec::new());
+        self.unmap_shared(&queue, Vec::new());
         self.drop_scheduler(&queue);
         event!(
             self.env.trace(),

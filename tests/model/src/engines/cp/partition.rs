@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! An XCC as one of several in a partition: its part of the queues that all of them map, and of the
-//! HIQ. See [`team`](super::team).
+//! HIQ. See [`shared`](super::shared).
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use gpu_regs::gc_9_4_3 as gc;
 use gpu_wave::abi::Launch;
 use rkfd_abi::mqd::v9::dw;
 
-use super::engine::{Engine, Outcome, TEAM_POLL};
+use super::engine::{Engine, Outcome, XCC_POLL};
 use super::env::client;
 use super::queue::{Class, Config, Format, Queue, Unmap};
 use super::runlist::Runlist;
 use super::save::Map;
-use super::team::{Left, Member, Ready, Site, Space, Terms, Waves};
+use super::shared::{CommonFields, Mapping, MasterState, Ready, Site, Space, Waves};
 use crate::engines::gmc::VmFault;
 use crate::strict;
 
 /// Longest time for the other XCCs to map the HIQ.
 const HIQ_TIMEOUT: Duration = Duration::from_secs(2);
 
-fn terms(config: &Config, mqd: &[u32]) -> Terms {
+fn common(config: &Config, mqd: &[u32]) -> CommonFields {
     let pm4 = config.format == Format::Pm4;
-    Terms {
+    CommonFields {
         ring: config.base,
         size: config.size,
         rptr_report: config.rptr_report,
@@ -92,16 +92,16 @@ impl Engine<'_> {
 
     /// Returns the places of execution of a queue's AQL dispatches.
     pub(super) fn sites(&self, queue: &Queue) -> Vec<Site> {
-        match queue.team.filter(|member| member.spread) {
-            Some(member) => self.env.teams().sites(&member),
+        match queue.shared.filter(|mapping| mapping.spread) {
+            Some(mapping) => self.env.shared().sites(&mapping),
             None => vec![self.site(queue)],
         }
     }
 
-    /// Submits work of a queue that was stopped; with a team, once all XCCs have mapped the queue.
+    /// Submits work of a queue that was stopped; with several XCCs, once all have mapped the queue.
     pub(super) fn resume(&self, queue: &mut Queue) {
         queue.held = true;
-        if !queue.team.is_some_and(|member| member.spread) {
+        if !queue.shared.is_some_and(|mapping| mapping.spread) {
             self.submit(queue);
         }
     }
@@ -120,11 +120,11 @@ impl Engine<'_> {
 
     /// Returns whether the other XCCs permit that a queue runs here. Submits work that waits for
     /// them.
-    pub(super) fn team_ready(&self, queue: &mut Queue) -> bool {
-        let Some(member) = queue.team.filter(|member| member.spread) else {
+    pub(super) fn shared_ready(&self, queue: &mut Queue) -> bool {
+        let Some(mapping) = queue.shared.filter(|mapping| mapping.spread) else {
             return true;
         };
-        match self.env.teams().ready(&member) {
+        match self.env.shared().ready(&mapping) {
             Ready::All => {
                 self.submit(queue);
                 true
@@ -133,7 +133,7 @@ impl Engine<'_> {
             Ready::Stop => {
                 queue.work.jobs().iter().for_each(|job| job.request_stop());
                 if queue.is_stopped() {
-                    self.env.teams().set_stopped(&member);
+                    self.env.shared().set_stopped(&mapping);
                 }
                 false
             }
@@ -151,22 +151,22 @@ impl Engine<'_> {
         Ok(map.mqd.wrapping_add(position * u64::from(stride)))
     }
 
-    /// Enters a queue of a runlist into the team of its XCCs. `first` is the MQD of the first one.
-    pub(super) fn join_team(&self, queue: &mut Queue, map: &Map, first: u64, mqd: &[u32]) {
+    /// Maps a queue of a runlist together with the other XCCs. `first` is the MQD of the first one.
+    pub(super) fn map_shared(&self, queue: &mut Queue, map: &Map, first: u64, mqd: &[u32]) {
         let size = self.xccs();
         if !map.scheduled || size == 1 {
             return;
         }
         let position = self.position();
-        let terms = terms(&queue.config, mqd);
+        let common = common(&queue.config, mqd);
         let spread = queue.config.format == Format::Aql;
         let place = match spread {
             true => mqd[dw::compute_current_logic_xcc_id] as usize,
             false => position,
         };
-        let leads = position == terms.target as usize;
-        let teams = self.env.teams();
-        let (epoch, error) = teams.join(first, size, &terms, (place, leads), self.site(queue));
+        let is_master = position == common.target as usize;
+        let shared = self.env.shared();
+        let (epoch, error) = shared.map(first, size, &common, (place, is_master), self.site(queue));
         let wrong = |text: &dyn std::fmt::Display| {
             strict!(
                 self.env.strict(),
@@ -179,37 +179,40 @@ impl Engine<'_> {
             wrong(&error);
         }
         let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
-        if spread && keeps == leads {
+        if spread && keeps == is_master {
             wrong(&"NO_UPDATE_RPTR is for all XCCs but the first");
         }
-        if spread && terms.chunk == 0 {
+        if spread && common.chunk == 0 {
             wrong(&"compute_tg_chunk_size is 0");
         }
-        if terms.target as usize >= size {
+        if common.target as usize >= size {
             wrong(&"pm4_target_xcc_in_xcp does not exist");
         }
-        queue.team = Some(Member {
+        queue.shared = Some(Mapping {
             mqd: first,
             epoch,
             place,
-            leads,
+            is_master,
             spread,
-            chunk: terms.chunk.into(),
+            chunk: common.chunk.into(),
         });
-        if !leads {
-            if let Some(leader) = self.sched.members.get(terms.target as usize) {
-                self.env.wake(*leader);
+        if !is_master {
+            if let Some(master) = self.sched.members.get(common.target as usize) {
+                self.env.wake(*master);
             }
         }
     }
 
     /// Returns whether the other XCCs permit to unmap a queue here: the workgroups of a dispatch
-    /// may use this XCC until the leader has unmapped the queue. With `force`, stops them.
-    pub(super) fn may_leave(&self, queue: &Queue, force: bool) -> bool {
-        match queue.team.filter(|member| member.spread && !member.leads) {
+    /// may use this XCC until the master has unmapped the queue. With `force`, stops them.
+    pub(super) fn may_unmap(&self, queue: &Queue, force: bool) -> bool {
+        match queue
+            .shared
+            .filter(|mapping| mapping.spread && !mapping.is_master)
+        {
             None => true,
-            Some(member) => {
-                let may = self.env.teams().may_leave(&member, force);
+            Some(mapping) => {
+                let may = self.env.shared().may_unmap(&mapping, force);
                 if !may && force {
                     self.wake_others();
                 }
@@ -218,17 +221,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Removes a queue from its team. `saved` are the waves that each XCC saves, if the queue is
-    /// the leader's. Returns the leader's state otherwise.
-    pub(super) fn leave_team(&self, queue: &Queue, saved: Vec<Waves>) -> Option<Left> {
-        let member = queue.team?;
-        let teams = self.env.teams();
-        if !member.leads {
-            return teams.leave(&member, self.env.xcc());
+    /// Unmaps a queue of several XCCs here. `saved` are the waves that each XCC saves, on the
+    /// master XCC. Returns the master's state on the others.
+    pub(super) fn unmap_shared(&self, queue: &Queue, saved: Vec<Waves>) -> Option<MasterState> {
+        let mapping = queue.shared?;
+        let shared = self.env.shared();
+        if !mapping.is_master {
+            return shared.unmap(&mapping, self.env.xcc());
         }
-        teams.disband(
-            &member,
-            Left {
+        shared.unmap_master(
+            &mapping,
+            MasterState {
                 rptr: queue.rptr,
                 wptr: queue.wptr,
                 saved,
@@ -238,15 +241,19 @@ impl Engine<'_> {
         None
     }
 
-    /// Removes a queue that is being unmapped from its team. Returns the waves to save, `None` if
+    /// Unmaps a queue of several XCCs here, at its unmapping. Returns the waves to save, `None` if
     /// its work is complete or dropped.
     pub(super) fn waves_to_save(&self, queue: &mut Queue, how: Unmap) -> Option<Waves> {
-        if queue.follows() {
-            let left = self.leave_team(queue, Vec::new())?;
+        if queue.is_secondary() {
+            let left = self.unmap_shared(queue, Vec::new())?;
             (queue.rptr, queue.wptr) = (left.rptr, left.wptr);
             return left.saved.get(queue.place()).copied();
         }
-        let keep = how == Unmap::Preempt && queue.has_state();
+        // The waves on an XCC that was reset are lost, and with them the dispatches.
+        let spread = |mapping: &Mapping| mapping.spread;
+        let shared = queue.shared.filter(spread);
+        let reset = shared.is_some_and(|mapping| self.env.shared().is_reset(&mapping));
+        let keep = how == Unmap::Preempt && queue.has_state() && !reset;
         let own = queue.place();
         let waves = |place: usize| {
             let mut all = Waves::default();
@@ -257,13 +264,12 @@ impl Engine<'_> {
             }
             all
         };
-        let spread = queue.team.is_some_and(|member| member.spread);
-        let saved = match keep && spread {
+        let saved = match keep && shared.is_some() {
             true => (0..self.xccs()).map(waves).collect(),
             false => Vec::new(),
         };
         let saves = keep.then(|| waves(own));
-        self.leave_team(queue, saved);
+        self.unmap_shared(queue, saved);
         saves
     }
 
@@ -292,7 +298,7 @@ impl Engine<'_> {
     }
 
     /// Begins to execute the packets of an HIQ together with the other XCCs.
-    pub(super) fn join_hiq(&self, queue: &Queue, mqd: &[u32]) {
+    pub(super) fn map_hiq(&self, queue: &Queue, mqd: &[u32]) {
         let (Some(doorbell), size) = (queue.config.doorbell, self.xccs()) else {
             return;
         };
@@ -300,10 +306,10 @@ impl Engine<'_> {
             return;
         }
         let position = self.position();
-        let terms = terms(&queue.config, mqd);
-        let offset = u64::from(terms.stride) * position as u64;
+        let common = common(&queue.config, mqd);
+        let offset = u64::from(common.stride) * position as u64;
         let first = queue.config.mqd.wrapping_sub(offset);
-        let (teams, xcc) = (self.env.teams(), self.env.xcc());
+        let (shared, xcc) = (self.env.shared(), self.env.xcc());
         let wrong = |text: &dyn std::fmt::Display| {
             strict!(
                 self.env.strict(),
@@ -312,9 +318,9 @@ impl Engine<'_> {
                 queue.slot
             );
         };
-        if let Some(others) = teams.join_hiq(doorbell, xcc, first, &terms, queue.rptr) {
+        if let Some(others) = shared.map_hiq(doorbell, xcc, first, &common, queue.rptr) {
             wrong(&format_args!(
-                "first MQD {first:#x}, {terms:x?}, others have {others:x?}"
+                "first MQD {first:#x}, {common:x?}, others have {others:x?}"
             ));
         }
         let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
@@ -330,9 +336,9 @@ impl Engine<'_> {
     }
 
     /// Removes this XCC from an HIQ.
-    pub(super) fn leave_hiq(&self, queue: &Queue) {
+    pub(super) fn unmap_hiq(&self, queue: &Queue) {
         if let Some(doorbell) = self.shared_hiq(queue) {
-            self.env.teams().leave_hiq(doorbell, self.env.xcc());
+            self.env.shared().unmap_hiq(doorbell, self.env.xcc());
         }
     }
 
@@ -350,8 +356,8 @@ impl Engine<'_> {
                 failed.set(self.env.write32(config.vmid, to, value).err());
             }
         };
-        let (teams, members) = (self.env.teams(), &self.sched.members);
-        teams.advance(doorbell, self.env.xcc(), queue.rptr, members, &report);
+        let (shared, members) = (self.env.shared(), &self.sched.members);
+        shared.advance(doorbell, self.env.xcc(), queue.rptr, members, &report);
         if let Some(first) = members.first().filter(|xcc| **xcc != self.env.xcc()) {
             self.env.wake(*first);
         }
@@ -369,7 +375,7 @@ impl Engine<'_> {
             return Some(Outcome::Next);
         }
         let others = &self.sched.members[1..];
-        let slowest = self.env.teams().slowest(doorbell, others);
+        let slowest = self.env.shared().slowest(doorbell, others);
         if slowest.is_some_and(|rptr| rptr > queue.rptr) {
             self.sched.waits = None;
             return None;
@@ -384,14 +390,14 @@ impl Engine<'_> {
             );
             self.sched.waits = Instant::now().checked_add(Duration::from_secs(3600));
         }
-        Some(Outcome::Wait(TEAM_POLL))
+        Some(Outcome::Wait(XCC_POLL))
     }
 
     /// Begins a time slice of a runlist on the other XCCs, if this one is the first.
     pub(super) fn begin_slice(&self, hiq: &Queue, list: &Runlist) {
         if let (Some(doorbell), true) = (self.shared_hiq(hiq), self.is_first()) {
             let slice = (list.position, list.slice);
-            self.env.teams().begin_slice(doorbell, slice);
+            self.env.shared().begin_slice(doorbell, slice);
             self.wake_others();
         }
     }
@@ -402,7 +408,7 @@ impl Engine<'_> {
             return None;
         }
         let doorbell = self.shared_hiq(hiq?)?;
-        let (position, slice) = self.env.teams().slice(doorbell);
+        let (position, slice) = self.env.shared().slice(doorbell);
         Some(position == list.position && slice > list.slice)
     }
 }

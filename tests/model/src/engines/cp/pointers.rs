@@ -59,7 +59,7 @@ impl Engine<'_> {
             return;
         };
         match (queue.config.format, width) {
-            _ if queue.follows() => {}
+            _ if queue.is_secondary() => {}
             (Format::Pm4, 8) => self.set_wptr(&mut queue, value),
             (Format::Pm4, _) => {
                 let high = queue.wptr & !0xffff_ffff;

@@ -13,8 +13,8 @@ use super::aql::Aql;
 use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
 use super::regs::Bank;
+use super::shared::Mapping;
 use super::slot::Slot;
-use super::team::Member;
 use crate::chips::{Cu, Generation};
 
 /// Privilege class: which packets are allowed.
@@ -297,7 +297,7 @@ pub struct Queue {
     /// Static queue: not affected by UNMAP_QUEUES "all non static".
     pub is_static: bool,
     /// Membership of a queue that all XCCs of the partition have mapped.
-    pub team: Option<Member>,
+    pub shared: Option<Mapping>,
     /// The work in flight waits until the other XCCs have mapped the queue.
     pub held: bool,
     /// Work in flight.
@@ -306,8 +306,8 @@ pub struct Queue {
 
 impl Queue {
     /// Returns whether another XCC executes its packets.
-    pub fn follows(&self) -> bool {
-        self.team.is_some_and(|member| !member.leads)
+    pub fn is_secondary(&self) -> bool {
+        self.shared.is_some_and(|mapping| !mapping.is_master)
     }
 
     /// Returns whether there is state that the pointers in its MQD do not cover.
@@ -317,7 +317,7 @@ impl Queue {
 
     /// Returns its number among the XCCs that execute its workgroups.
     pub fn place(&self) -> usize {
-        self.team.map_or(0, |member| member.place)
+        self.shared.map_or(0, |mapping| mapping.place)
     }
 
     /// Returns whether no worker runs one of its workgroups.

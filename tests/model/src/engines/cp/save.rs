@@ -21,8 +21,8 @@ use super::engine::Engine;
 use super::env::client;
 use super::exec::COMPUTE;
 use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
+use super::shared::Waves;
 use super::slot::Slot;
-use super::team::Waves;
 use crate::chips::{Cu, Generation};
 use crate::engines::gmc::VmFault;
 use crate::trace::Detail;
@@ -225,11 +225,11 @@ impl Engine<'_> {
             }
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             if map.class == Class::Hiq {
-                self.join_hiq(&queue, &mqd);
+                self.map_hiq(&queue, &mqd);
             }
-            self.join_team(&mut queue, map, first, &mqd);
+            self.map_shared(&mut queue, map, first, &mqd);
             self.restore(&mut queue, &mqd);
-            if !queue.follows() {
+            if !queue.is_secondary() {
                 self.read_wptr(&mut queue);
                 self.connect(&queue);
             }
@@ -347,7 +347,7 @@ impl Engine<'_> {
                     Unmap::Drain => queue.work.jobs().is_empty() || queue.halt != Halt::No,
                     Unmap::Preempt | Unmap::Reset => queue.is_stopped(),
                 };
-            if !ready || !self.may_leave(&queue, leaving.forced) {
+            if !ready || !self.may_unmap(&queue, leaving.forced) {
                 self.queues[usize::from(slot.0)] = Some(queue);
                 again = Some(POLL);
                 continue;

@@ -81,7 +81,7 @@ impl Engine<'_> {
             self.sched.runlist = None;
             self.sched.resources = None;
             self.sched.waits = None;
-            self.leave_hiq(queue);
+            self.unmap_hiq(queue);
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
         if queue.class == Class::Mes {

@@ -14,7 +14,7 @@ use super::engine::Engine;
 use super::env::{client, vm_fault};
 use super::error::ec;
 use super::queue::{Halt, Queue, Work};
-use super::team::Space;
+use super::shared::Space;
 use crate::chips::Generation;
 use crate::engines::gmc::{Rmw, VmFault};
 use crate::engines::ih::Entry;

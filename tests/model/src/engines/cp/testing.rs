@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use gpu_regs::Reg;
 
 use super::env::Env;
-use super::team::Teams;
+use super::shared::SharedQueues;
 use crate::chips::{Cu, Generation};
 use crate::engines::doorbells::Doorbells;
 use crate::engines::gmc::{Access, FaultKind, Hub, Rmw, VmFault};
@@ -82,7 +82,7 @@ pub struct Mock {
     knobs: Knobs,
     mes: Pipes,
     doorbells: Doorbells,
-    teams: Teams,
+    shared: SharedQueues,
     state: Mutex<State>,
 }
 
@@ -95,7 +95,7 @@ impl Default for Mock {
             knobs: Knobs::default(),
             mes: Pipes::default(),
             doorbells: Doorbells::new("cp"),
-            teams: Teams::default(),
+            shared: SharedQueues::default(),
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
                 holes: BTreeSet::new(),
@@ -217,8 +217,8 @@ impl Env for Mock {
         &self.doorbells
     }
 
-    fn teams(&self) -> &Teams {
-        &self.teams
+    fn shared(&self) -> &SharedQueues {
+        &self.shared
     }
 
     fn partition(&self) -> Option<Vec<u8>> {

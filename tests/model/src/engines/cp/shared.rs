@@ -4,9 +4,10 @@
 //! partition's XCCs on their HIQ.
 //!
 //! On silicon each XCC reads every packet. In the model one XCC executes the packets of a user
-//! queue, the leader: the first of the partition for AQL, `pm4_target_xcc_in_xcp` for PM4. The
-//! workgroups of an AQL dispatch are dealt to all XCCs, and use the hub, VMID and CUs of each, so
-//! the leader needs all of them, and they keep the queue mapped until the leader has unmapped it.
+//! queue, the master XCC: the first of the partition for AQL, `pm4_target_xcc_in_xcp` for PM4. The
+//! workgroups of an AQL dispatch are distributed over all XCCs, and use the hub, VMID and CUs of
+//! each, so the master needs all of them, and they keep the queue mapped until the master has
+//! unmapped it.
 //!
 //! Packets of the HIQ are executed by every XCC; the first one writes the fence of QUERY_STATUS
 //! once the others have passed the packet.
@@ -36,7 +37,7 @@ pub struct Site {
 
 /// Contents of the MQDs in which all XCCs have to agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
+pub struct CommonFields {
     /// Byte address of the ring.
     pub ring: u64,
     /// Size of the ring in dwords.
@@ -57,15 +58,15 @@ pub struct Terms {
 
 /// Membership of a mapped queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub struct Mapping {
     /// MQD of the first XCC, which identifies the queue.
     pub mqd: u64,
-    /// Mapping of the team that the XCC has joined.
+    /// Number of the mapping of the queue, the same on all XCCs.
     pub epoch: u64,
-    /// Number in the order in which workgroups are dealt, for AQL; otherwise of the XCC.
+    /// Number in the order in which workgroups are distributed, for AQL; otherwise of the XCC.
     pub place: usize,
     /// Whether this XCC executes the packets.
-    pub leads: bool,
+    pub is_master: bool,
     /// Whether workgroups run on all XCCs.
     pub spread: bool,
     /// Workgroups in succession on an XCC.
@@ -81,9 +82,9 @@ pub struct Waves {
     pub bytes: u64,
 }
 
-/// State of a queue when its leader unmapped it.
+/// State of a queue when its master unmapped it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct MasterState {
     /// Read pointer, as in the queue.
     pub rptr: u64,
     /// Write pointer.
@@ -93,31 +94,31 @@ pub struct Left {
 }
 
 crate::errors! {
-    /// An XCC that cannot join.
-    pub enum JoinError {
+    /// An XCC that cannot map a queue.
+    pub enum MapError {
         /// The place does not exist, or another XCC has it.
         Place { place: usize, size: usize } => "XCC {place} of {size} does not exist or is taken",
         /// The MQDs disagree.
-        Terms { own: Terms, others: Terms } => "it contains {own:x?}, others {others:x?}",
+        CommonFields { own: CommonFields, others: CommonFields } => "it contains {own:x?}, others {others:x?}",
     }
 }
 
-struct Team {
+struct SharedQueue {
     epoch: u64,
-    terms: Terms,
+    common: CommonFields,
     sites: Vec<Option<Site>>,
-    led: bool,
+    master_mapped: bool,
     /// An XCC resets the queue.
     stop: bool,
-    /// The leader has stopped the workgroups.
+    /// The master has stopped the workgroups.
     stopped: bool,
 }
 
 /// Progress on an HIQ.
 #[derive(Default)]
 struct Hiq {
-    /// MQD that the first XCC has to have, and terms.
-    terms: Option<(u64, Terms)>,
+    /// MQD that the first XCC has to have, and common fields.
+    common: Option<(u64, CommonFields)>,
     /// Read pointers by XCC, in dwords and never wrapped.
     rptrs: HashMap<u8, u64>,
     /// Reported read pointer.
@@ -136,14 +137,15 @@ impl std::ops::AddAssign for Waves {
 #[derive(Default)]
 struct State {
     epoch: u64,
-    teams: HashMap<u64, Team>,
-    /// Left teams by epoch, and the number of XCCs that have not left.
-    left: HashMap<u64, (Left, usize)>,
+    queues: HashMap<u64, SharedQueue>,
+    /// By epoch: state of a queue that the master has unmapped, and the number of XCCs that have
+    /// not.
+    left: HashMap<u64, (MasterState, usize)>,
     /// By doorbell.
     hiqs: HashMap<u32, Hiq>,
 }
 
-/// State of a team for its leader.
+/// State of a queue for its master XCC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// All XCCs have mapped the queue.
@@ -156,140 +158,146 @@ pub enum Ready {
 
 /// See the module documentation.
 #[derive(Default)]
-pub struct Teams(Mutex<State>);
+pub struct SharedQueues(Mutex<State>);
 
-impl Teams {
+impl SharedQueues {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Adds an XCC to the team of the queue with this MQD on the first of `size` XCCs. Returns the
-    /// team's epoch, and why the XCC does not fit.
-    pub fn join(
+    /// Maps the queue with this MQD on the first of `size` XCCs on one of them. Returns the epoch,
+    /// and why the XCC does not fit.
+    pub fn map(
         &self,
         mqd: u64,
         size: usize,
-        terms: &Terms,
-        (place, leads): (usize, bool),
+        common: &CommonFields,
+        (place, is_master): (usize, bool),
         site: Site,
-    ) -> (u64, Option<JoinError>) {
-        let State { epoch, teams, .. } = &mut *self.lock();
-        let team = teams.entry(mqd).or_insert_with(|| {
+    ) -> (u64, Option<MapError>) {
+        let State { epoch, queues, .. } = &mut *self.lock();
+        let queue = queues.entry(mqd).or_insert_with(|| {
             *epoch += 1;
-            Team {
+            SharedQueue {
                 epoch: *epoch,
-                terms: terms.clone(),
+                common: common.clone(),
                 sites: vec![None; size],
-                led: false,
+                master_mapped: false,
                 stop: false,
                 stopped: false,
             }
         });
         let mut error = None;
-        if team.terms != *terms {
-            let (own, others) = (terms.clone(), team.terms.clone());
-            error = Some(JoinError::Terms { own, others });
+        if queue.common != *common {
+            let (own, others) = (common.clone(), queue.common.clone());
+            error = Some(MapError::CommonFields { own, others });
         }
-        match team.sites.get_mut(place) {
+        match queue.sites.get_mut(place) {
             Some(slot) if slot.as_ref().is_none_or(|s| s.space.xcc == site.space.xcc) => {
                 *slot = Some(site)
             }
-            _ => error = Some(JoinError::Place { place, size }),
+            _ => error = Some(MapError::Place { place, size }),
         }
-        team.led |= leads;
-        (team.epoch, error)
+        queue.master_mapped |= is_master;
+        (queue.epoch, error)
     }
 
-    /// Removes the leader from a queue's team, and with it the team. `left` is for the others.
-    pub fn disband(&self, member: &Member, left: Left) {
+    /// Unmaps a queue on its master XCC. `left` is for the others.
+    pub fn unmap_master(&self, mapping: &Mapping, left: MasterState) {
         let mut state = self.lock();
-        let own = |team: &&mut Team| team.epoch == member.epoch;
-        let Some(team) = state.teams.get_mut(&member.mqd).filter(own) else {
+        let own = |queue: &&mut SharedQueue| queue.epoch == mapping.epoch;
+        let Some(queue) = state.queues.get_mut(&mapping.mqd).filter(own) else {
             return;
         };
-        let others = team.sites.iter().flatten().count().saturating_sub(1);
-        state.teams.remove(&member.mqd);
+        let others = queue.sites.iter().flatten().count().saturating_sub(1);
+        state.queues.remove(&mapping.mqd);
         if others != 0 {
-            state.left.insert(member.epoch, (left, others));
+            state.left.insert(mapping.epoch, (left, others));
         }
     }
 
-    /// Removes another XCC from a queue's team. Returns the state that the leader left, if it was
-    /// there.
-    pub fn leave(&self, member: &Member, xcc: u8) -> Option<Left> {
+    /// Unmaps a queue on another XCC, and requests its workgroups to stop if the master has not.
+    /// Returns the state if the master has unmapped the queue before.
+    pub fn unmap(&self, mapping: &Mapping, xcc: u8) -> Option<MasterState> {
         let mut state = self.lock();
-        if let Some(team) = state.teams.get_mut(&member.mqd) {
-            if team.epoch == member.epoch {
-                for site in &mut team.sites {
+        if let Some(queue) = state.queues.get_mut(&mapping.mqd) {
+            if queue.epoch == mapping.epoch {
+                for site in &mut queue.sites {
                     *site = site.take().filter(|site| site.space.xcc != xcc);
                 }
-                if !team.led && team.sites.iter().all(Option::is_none) {
-                    state.teams.remove(&member.mqd);
+                queue.stop |= queue.master_mapped;
+                if !queue.master_mapped && queue.sites.iter().all(Option::is_none) {
+                    state.queues.remove(&mapping.mqd);
                 }
                 return None;
             }
         }
-        let (left, others) = state.left.get_mut(&member.epoch)?;
+        let (left, others) = state.left.get_mut(&mapping.epoch)?;
         let left = left.clone();
         *others -= 1;
         if *others == 0 {
-            state.left.remove(&member.epoch);
+            state.left.remove(&mapping.epoch);
         }
         Some(left)
     }
 
     /// Returns whether another XCC may unmap its part of the queue: no workgroups run there. With
     /// `force`, requests it.
-    pub fn may_leave(&self, member: &Member, force: bool) -> bool {
+    pub fn may_unmap(&self, mapping: &Mapping, force: bool) -> bool {
         let mut state = self.lock();
-        let Some(team) = state.teams.get_mut(&member.mqd) else {
+        let Some(queue) = state.queues.get_mut(&mapping.mqd) else {
             return true;
         };
-        team.stop |= force && team.epoch == member.epoch;
-        team.epoch != member.epoch || !team.led || team.stopped
+        queue.stop |= force && queue.epoch == mapping.epoch;
+        queue.epoch != mapping.epoch || !queue.master_mapped || queue.stopped
     }
 
-    /// Returns whether the leader may run workgroups.
-    pub fn ready(&self, member: &Member) -> Ready {
+    /// Returns whether the workgroups of a queue are to stop without being saved.
+    pub fn is_reset(&self, mapping: &Mapping) -> bool {
+        self.ready(mapping) == Ready::Stop
+    }
+
+    /// Returns whether the master may run workgroups.
+    pub fn ready(&self, mapping: &Mapping) -> Ready {
         let state = self.lock();
-        let own = |team: &&Team| team.epoch == member.epoch;
-        match state.teams.get(&member.mqd).filter(own) {
-            Some(team) if team.stop => Ready::Stop,
-            Some(team) if team.sites.iter().all(Option::is_some) => Ready::All,
+        let own = |queue: &&SharedQueue| queue.epoch == mapping.epoch;
+        match state.queues.get(&mapping.mqd).filter(own) {
+            Some(queue) if queue.stop => Ready::Stop,
+            Some(queue) if queue.sites.iter().all(Option::is_some) => Ready::All,
             _ => Ready::NotYet,
         }
     }
 
-    /// Returns the places of execution of a team that is ready, in the order in which workgroups
-    /// are dealt.
-    pub fn sites(&self, member: &Member) -> Vec<Site> {
+    /// Returns the places of execution of a queue that is ready, in the order in which workgroups
+    /// are distributed.
+    pub fn sites(&self, mapping: &Mapping) -> Vec<Site> {
         let state = self.lock();
-        let sites = state.teams.get(&member.mqd).map(|team| &team.sites);
+        let sites = state.queues.get(&mapping.mqd).map(|queue| &queue.sites);
         sites.into_iter().flatten().flatten().cloned().collect()
     }
 
-    /// Records that the leader has stopped the workgroups, after [`Ready::Stop`].
-    pub fn set_stopped(&self, member: &Member) {
-        if let Some(team) = self.lock().teams.get_mut(&member.mqd) {
-            team.stopped = true;
+    /// Records that the master has stopped the workgroups, after [`Ready::Stop`].
+    pub fn set_stopped(&self, mapping: &Mapping) {
+        if let Some(queue) = self.lock().queues.get_mut(&mapping.mqd) {
+            queue.stopped = true;
         }
     }
 
     /// Adds an XCC to an HIQ. `mqd` is the MQD that the first XCC has to have. Returns the others'
-    /// MQD and terms if they differ.
-    pub fn join_hiq(
+    /// MQD and common fields if they differ.
+    pub fn map_hiq(
         &self,
         hiq: u32,
         xcc: u8,
         mqd: u64,
-        terms: &Terms,
+        common: &CommonFields,
         rptr: u64,
-    ) -> Option<(u64, Terms)> {
+    ) -> Option<(u64, CommonFields)> {
         let mut state = self.lock();
         let hiq = state.hiqs.entry(hiq).or_default();
         hiq.rptrs.insert(xcc, rptr);
-        let all = hiq.terms.get_or_insert_with(|| (mqd, terms.clone()));
-        (*all != (mqd, terms.clone())).then(|| all.clone())
+        let all = hiq.common.get_or_insert_with(|| (mqd, common.clone()));
+        (*all != (mqd, common.clone())).then(|| all.clone())
     }
 
     /// Records the read pointer of an XCC on an HIQ, and calls `report` with that of the slowest of
@@ -306,7 +314,7 @@ impl Teams {
     }
 
     /// Removes an XCC from an HIQ.
-    pub fn leave_hiq(&self, doorbell: u32, xcc: u8) {
+    pub fn unmap_hiq(&self, doorbell: u32, xcc: u8) {
         let mut state = self.lock();
         if let Some(hiq) = state.hiqs.get_mut(&doorbell) {
             hiq.rptrs.remove(&xcc);
@@ -353,8 +361,8 @@ mod tests {
 
     const MQD: u64 = 0x1000;
 
-    fn terms() -> Terms {
-        Terms {
+    fn common() -> CommonFields {
+        CommonFields {
             ring: 0x2000,
             size: 0x100,
             rptr_report: 0x3000,
@@ -373,19 +381,19 @@ mod tests {
         }
     }
 
-    fn member(epoch: u64, leads: bool) -> Member {
-        Member {
+    fn mapping(epoch: u64, is_master: bool) -> Mapping {
+        Mapping {
             mqd: MQD,
             epoch,
             place: 0,
-            leads,
+            is_master,
             spread: true,
             chunk: 1,
         }
     }
 
-    fn left(rptr: u64) -> Left {
-        Left {
+    fn left(rptr: u64) -> MasterState {
+        MasterState {
             rptr,
             wptr: rptr + 1,
             saved: Vec::new(),
@@ -393,74 +401,74 @@ mod tests {
     }
 
     #[test]
-    fn a_team_is_ready_when_all_have_joined() {
-        let teams = Teams::default();
-        let join = |place, xcc| teams.join(MQD, 2, &terms(), (place, xcc == 2), site(xcc));
-        let (epoch, error) = join(1, 2);
+    fn a_queue_is_ready_when_all_xccs_have_mapped_it() {
+        let shared = SharedQueues::default();
+        let map = |place, xcc| shared.map(MQD, 2, &common(), (place, xcc == 2), site(xcc));
+        let (epoch, error) = map(1, 2);
         assert!(error.is_none());
-        assert_eq!(teams.ready(&member(epoch, true)), Ready::NotYet);
-        assert!(join(1, 3).1.is_some(), "taken");
-        assert!(join(2, 3).1.is_some(), "outside");
-        assert_eq!(join(0, 3), (epoch, None));
+        assert_eq!(shared.ready(&mapping(epoch, true)), Ready::NotYet);
+        assert!(map(1, 3).1.is_some(), "taken");
+        assert!(map(2, 3).1.is_some(), "outside");
+        assert_eq!(map(0, 3), (epoch, None));
         let all = Ready::All;
-        assert_eq!(teams.ready(&member(epoch, true)), all);
-        assert_eq!(teams.sites(&member(epoch, true)), [site(3), site(2)]);
-        assert!(!teams.may_leave(&member(epoch, false), false));
-        // The leader unmaps and maps it again before the other XCC unmaps it.
-        teams.disband(&member(epoch, true), left(77));
-        let (next, _) = join(1, 2);
+        assert_eq!(shared.ready(&mapping(epoch, true)), all);
+        assert_eq!(shared.sites(&mapping(epoch, true)), [site(3), site(2)]);
+        assert!(!shared.may_unmap(&mapping(epoch, false), false));
+        // The master unmaps and maps it again before the other XCC unmaps it.
+        shared.unmap_master(&mapping(epoch, true), left(77));
+        let (next, _) = map(1, 2);
         assert_ne!(next, epoch);
-        assert!(teams.may_leave(&member(epoch, false), false));
-        assert_eq!(teams.leave(&member(epoch, false), 3), Some(left(77)));
-        assert_eq!(teams.leave(&member(epoch, false), 3), None);
-        assert_eq!(teams.ready(&member(next, true)), Ready::NotYet);
-        assert_eq!(join(0, 3), (next, None));
-        assert_eq!(teams.ready(&member(next, true)), all);
-        let other = Terms {
+        assert!(shared.may_unmap(&mapping(epoch, false), false));
+        assert_eq!(shared.unmap(&mapping(epoch, false), 3), Some(left(77)));
+        assert_eq!(shared.unmap(&mapping(epoch, false), 3), None);
+        assert_eq!(shared.ready(&mapping(next, true)), Ready::NotYet);
+        assert_eq!(map(0, 3), (next, None));
+        assert_eq!(shared.ready(&mapping(next, true)), all);
+        let other = CommonFields {
             ring: 0x4000,
-            ..terms()
+            ..common()
         };
-        let (_, error) = teams.join(MQD, 2, &other, (0, false), site(3));
+        let (_, error) = shared.map(MQD, 2, &other, (0, false), site(3));
         assert!(error.is_some());
     }
 
     #[test]
     fn a_reset_stops_the_leader_first() {
-        let teams = Teams::default();
-        let (epoch, _) = teams.join(MQD, 2, &terms(), (0, true), site(0));
-        teams.join(MQD, 2, &terms(), (1, false), site(1));
-        let (leader, other) = (member(epoch, true), member(epoch, false));
-        assert!(!teams.may_leave(&other, true));
-        assert_eq!(teams.ready(&leader), Ready::Stop);
-        teams.set_stopped(&leader);
-        assert!(teams.may_leave(&other, true));
-        assert_eq!(teams.leave(&other, 1), None);
-        assert_eq!(teams.ready(&leader), Ready::Stop);
+        let shared = SharedQueues::default();
+        let (epoch, _) = shared.map(MQD, 2, &common(), (0, true), site(0));
+        shared.map(MQD, 2, &common(), (1, false), site(1));
+        let (master, other) = (mapping(epoch, true), mapping(epoch, false));
+        assert!(!shared.may_unmap(&other, true));
+        assert_eq!(shared.ready(&master), Ready::Stop);
+        shared.set_stopped(&master);
+        assert!(shared.may_unmap(&other, true));
+        assert_eq!(shared.unmap(&other, 1), None);
+        assert_eq!(shared.ready(&master), Ready::Stop);
     }
 
     #[test]
     fn hiq_advances_with_the_slowest_xcc() {
-        let teams = Teams::default();
+        let shared = SharedQueues::default();
         let hiq = 0x20;
         let reports = Mutex::new(Vec::new());
         let advance = |xcc, rptr| {
             let report = |rptr| reports.lock().unwrap().push(rptr);
-            teams.advance(hiq, xcc, rptr, &[0, 1], &report);
+            shared.advance(hiq, xcc, rptr, &[0, 1], &report);
         };
-        assert!(teams.join_hiq(hiq, 0, MQD, &terms(), 0).is_none());
+        assert!(shared.map_hiq(hiq, 0, MQD, &common(), 0).is_none());
         advance(0, 10);
-        assert_eq!(teams.slowest(hiq, &[0, 1]), None);
-        assert!(teams.join_hiq(hiq, 1, MQD + 8, &terms(), 0).is_some());
+        assert_eq!(shared.slowest(hiq, &[0, 1]), None);
+        assert!(shared.map_hiq(hiq, 1, MQD + 8, &common(), 0).is_some());
         advance(1, 4);
         advance(0, 12);
         advance(1, 12);
-        assert_eq!(teams.slowest(hiq, &[0, 1]), Some(12));
+        assert_eq!(shared.slowest(hiq, &[0, 1]), Some(12));
         assert_eq!(*reports.lock().unwrap(), [4, 12]);
-        teams.begin_slice(hiq, (2, 3));
-        assert_eq!(teams.slice(hiq), (2, 3));
-        teams.leave_hiq(hiq, 1);
-        assert_eq!(teams.slowest(hiq, &[0, 1]), None);
-        teams.leave_hiq(hiq, 0);
-        assert_eq!(teams.slice(hiq), (0, 0));
+        shared.begin_slice(hiq, (2, 3));
+        assert_eq!(shared.slice(hiq), (2, 3));
+        shared.unmap_hiq(hiq, 1);
+        assert_eq!(shared.slowest(hiq, &[0, 1]), None);
+        shared.unmap_hiq(hiq, 0);
+        assert_eq!(shared.slice(hiq), (0, 0));
     }
 }
