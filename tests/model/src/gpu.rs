@@ -202,7 +202,7 @@ impl Gpu {
                 .instances(Ip::Gc)
                 .map(|n| Xcc::new(chip, n, boot))
                 .collect(),
-            doorbells: Doorbells::new("cp"),
+            doorbells: Doorbells::new("cp", chip.instances(Ip::Gc).count()),
             shared: SharedQueues::default(),
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
@@ -541,11 +541,11 @@ impl Gpu {
         };
         if to_cp {
             // It reaches the command processors of all XCCs.
-            let mut enabled = false;
-            for xcc in &self.xccs {
-                enabled |= xcc.cp.doorbell(index, value, width);
-            }
-            if !enabled {
+            let ring = |xcc: &&Xcc| !xcc.cp.doorbell(index, value, width);
+            let disabled = self.xccs.iter().filter(ring).count();
+            if disabled < self.xccs.len() {
+                (0..disabled).for_each(|_| self.doorbells.unmapped(index, value));
+            } else {
                 strict!(
                     self.strict,
                     "cp",

@@ -146,7 +146,7 @@ impl Sdma {
         Self {
             layout,
             engines: engines.iter().map(|_| Shared::new(layout, boot)).collect(),
-            doorbells: Doorbells::new("sdma"),
+            doorbells: Doorbells::new("sdma", 1),
             traps: AtomicU64::new(0),
         }
     }

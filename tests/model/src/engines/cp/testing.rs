@@ -94,7 +94,7 @@ impl Default for Mock {
             trace: Trace::off(),
             knobs: Knobs::default(),
             mes: Pipes::default(),
-            doorbells: Doorbells::new("cp"),
+            doorbells: Doorbells::new("cp", 1),
             shared: SharedQueues::default(),
             state: Mutex::new(State {
                 memory: vec![0; MEMORY],
