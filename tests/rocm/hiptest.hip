@@ -141,6 +141,26 @@ int attribute(hipDeviceAttribute_t which)
 	return value;
 }
 
+unsigned long long topology(const char *file, const char *name)
+{
+	std::string path = "/sys/class/kfd/kfd/topology/nodes/1/" + std::string(file);
+	FILE *from = fopen(path.c_str(), "r");
+	unsigned long long value, found = 0;
+	bool has = false;
+	char key[64];
+
+	ASSERT(from);
+	while (fscanf(from, "%63s %llu", key, &value) == 2) {
+		if (!strcmp(key, name)) {
+			found = value;
+			has = true;
+		}
+	}
+	fclose(from);
+	ASSERT(has, "no %s in %s", name, path.c_str());
+	return found;
+}
+
 void launched()
 {
 	HIP(hipGetLastError());

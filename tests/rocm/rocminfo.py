@@ -14,11 +14,13 @@ NODES = "/sys/devices/virtual/kfd/kfd/topology/nodes"
 LINK_PCIE = 2
 NO_ATOMICS_32, NO_ATOMICS_64 = 4, 8
 CACHE_OF_CUS = 8
-# Marketing name, CUs of the GPU model, target features of the ISA name.
+# Marketing name, target features of the ISA name.
 GPUS = {
-    "gfx942": ("AMD Instinct MI300X", 38, ":sramecc-:xnack-"),
-    "gfx1201": ("AMD Radeon RX 9070", 56, ""),
+    "gfx942": ("AMD Instinct MI300X", ":sramecc-:xnack-"),
+    "gfx1201": ("AMD Radeon RX 9070", ""),
 }
+# CUs of the GPU models by number of XCCs.
+CUS = {("gfx942", 1): 38, ("gfx942", 8): 304, ("gfx1201", 1): 56}
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 # Heap type of VRAM: public with a large BAR, else private.
 HEAP_SYSTEM, HEAP_PUBLIC, HEAP_PRIVATE = 0, 1, 2
@@ -108,10 +110,10 @@ def check_gpu(report, agent, node):
     version = p["gfx_target_version"]
     name = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
     report.equal("a modelled GPU", name in GPUS, True)
-    marketing_name, cus, _ = GPUS[name]
+    marketing_name, _ = GPUS[name]
     report.equal("Name", agent["Name"], name)
     report.equal("Marketing Name", agent["Marketing Name"], marketing_name)
-    report.equal("number of CUs", p["simd_count"] // p["simd_per_cu"], cus)
+    report.equal("number of CUs", p["simd_count"] // p["simd_per_cu"], CUS[name, p["num_xcc"]])
     values = {
         "Internal Node ID": node,
         "Compute Unit": p["simd_count"] // p["simd_per_cu"],
@@ -151,7 +153,7 @@ def check_gpu(report, agent, node):
     report.equal("Cacheline Size", {number(agent["Cacheline Size"])}, lines)
     report.done("caches")
 
-    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}{GPUS[name][2]}")
+    report.equal("instruction sets", agent.isas[0], f"amdgcn-amd-amdhsa--{name}{GPUS[name][1]}")
     report.done("isa")
 
 

@@ -53,6 +53,8 @@ void hip_result(const char *file, int line, const char *call, hipError_t got, hi
 		bool must);
 
 int attribute(hipDeviceAttribute_t which);
+/* Returns a value of a properties file of the GPU's topology node, or of a folder below it. */
+unsigned long long topology(const char *file, const char *name);
 
 /* `count` elements of device or pinned host memory. */
 template <typename T> struct Device {

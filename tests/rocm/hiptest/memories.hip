@@ -410,16 +410,7 @@ static __global__ void call_them(uint32_t *out)
 /* Returns whether the PCIe link supports atomics on host memory, according to the topology. */
 static bool link_has_atomics()
 {
-	FILE *file = fopen("/sys/class/kfd/kfd/topology/nodes/1/io_links/0/properties", "r");
-	unsigned long long value, flags = 0;
-	char key[64];
-
-	ASSERT(file);
-	while (fscanf(file, "%63s %llu", key, &value) == 2)
-		if (!strcmp(key, "flags"))
-			flags = value;
-	fclose(file);
-	return !(flags & 0xc);
+	return !(topology("io_links/0/properties", "flags") & 0xc);
 }
 
 /* Recursion and divergent function pointers: a stack of unknown size. */
