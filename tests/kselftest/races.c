@@ -15,7 +15,7 @@
 #define SECONDS 6
 /* Minimum rounds of a thread, and the additional time for them. */
 #define MIN_ROUNDS 20
-#define MORE_SECONDS 40
+#define MORE_SECONDS 80
 #define MAX_THREADS 16
 
 static struct fixture f;
@@ -225,7 +225,7 @@ static void prepare(void)
 		ASSERT_OK(kfd_queue_prepare(&f.k, &queues[i], 64, &queue_args[i]));
 }
 
-TEST_TIMEOUT(queues_in_many_threads, 90)
+TEST_TIMEOUT(queues_in_many_threads, 150)
 {
 	void (*const work[])(unsigned int, unsigned int) = { queue_life, queue_life, queue_life,
 							     queue_life, launching };
@@ -235,7 +235,7 @@ TEST_TIMEOUT(queues_in_many_threads, 90)
 	EXPECT(fixture_works(&f));
 }
 
-TEST_TIMEOUT(everything_at_once, 90)
+TEST_TIMEOUT(everything_at_once, 150)
 {
 	void (*const work[])(unsigned int,
 			     unsigned int) = { queue_life,  queue_meddling,  memory_life,
@@ -299,7 +299,7 @@ static void producing(unsigned int n, unsigned int round)
 	sent[n]++;
 }
 
-TEST_TIMEOUT(two_threads_submit_to_one_queue, 90)
+TEST_TIMEOUT(two_threads_submit_to_one_queue, 150)
 {
 	void (*const work[])(unsigned int, unsigned int) = { producing, producing };
 	uint32_t *words;

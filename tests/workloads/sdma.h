@@ -83,10 +83,10 @@ static inline void sdma_broadcast(uint32_t **p, uint64_t to, uint64_t to2, uint6
 }
 
 /* A rectangle of dwords; pitches and sizes in dwords. Pitches have 16 bits on SDMA 7, else 19. */
-static inline void sdma_rectangle(uint32_t **p, bool sdma7, uint64_t to, uint32_t to_x, uint32_t to_y,
-				  uint32_t to_pitch, uint64_t from, uint32_t from_x,
-				  uint32_t from_y, uint32_t from_pitch, uint32_t width,
-				  uint32_t height)
+static inline void sdma_rectangle(uint32_t **p, bool sdma7, uint64_t to, uint32_t to_x,
+				  uint32_t to_y, uint32_t to_pitch, uint64_t from,
+				  uint32_t from_x, uint32_t from_y, uint32_t from_pitch,
+				  uint32_t width, uint32_t height)
 {
 	unsigned int shift = sdma7 ? 16 : 13;
 
