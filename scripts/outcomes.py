@@ -168,6 +168,8 @@ def lint():
         for line in lines_of(path):
             name, chips, _, command = (part.strip() for part in line.split("|"))
             boots = {f"{name}-{chip}{suffix}" for chip in chips.split()}
+            # long-NAME has the list of NAME.
+            boots |= {base for base in map(base_of, boots) if base}
             exist |= boots | {f"{boot}-debug" for boot in boots}
             # A program that is not run by run-tests.sh has its exit status only.
             if "run-tests.sh" in command:

@@ -123,8 +123,13 @@ TEST_TIMEOUT(ten_processes_with_ten_queues, 400)
 	struct order *order = mmap(NULL, sizeof(*order), PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t children[PROCESSES];
+	struct kfd k;
 	int status;
 
+	fixture_open(&k);
+	if (kfd_cwsr_bytes(&k.node) * QUEUES > vram_bytes(&k))
+		SKIP("no VRAM for the save areas of %d queues", QUEUES);
+	kfd_close(&k);
 	ASSERT(order != MAP_FAILED);
 	fflush(stdout);
 	for (unsigned int i = 0; i < PROCESSES; i++) {

@@ -142,7 +142,7 @@ impl Chip {
 
     /// Returns all chips.
     pub fn all() -> &'static [&'static Chip] {
-        &[&mi300x::CHIP, &mi300x::CHIP_8XCC, &rx9070::CHIP]
+        &[&mi300x::CHIP_8XCC, &mi300x::CHIP, &rx9070::CHIP]
     }
 
     /// Returns the instance numbers of `ip` that are not fused off, in ascending order.

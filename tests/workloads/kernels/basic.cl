@@ -232,3 +232,16 @@ __kernel GROUP(64, 1, 1) void hw_id(__global uint *out)
 	if (__builtin_amdgcn_workitem_id_x() == 0)
 		out[__builtin_amdgcn_workgroup_id_x()] = id;
 }
+
+// Stores the XCC on which each workgroup ran: XCC_ID, which gfx1201 does not have.
+__kernel GROUP(64, 1, 1) void xcc_id(__global uint *out)
+{
+#ifdef __gfx1201__
+	uint id = 0;
+#else
+	uint id = __builtin_amdgcn_s_getreg(20 | 31 << 11);
+#endif
+
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		out[__builtin_amdgcn_workgroup_id_x()] = id;
+}

@@ -82,7 +82,7 @@ const GC: GcInfo = GcInfo {
 
 /// The whole card.
 pub const CHIP_8XCC: Chip = Chip {
-    name: "mi300x-8xcc",
+    name: "mi300x",
     ips: &[
         xcc!(0),
         xcc!(1),
@@ -129,7 +129,7 @@ pub const CHIP_8XCC: Chip = Chip {
 
 /// One AID with one XCC.
 pub const CHIP: Chip = Chip {
-    name: "mi300x",
+    name: "mi300x-1xcc",
     generation: Generation::Gfx9,
     pci_ids: [0x1002, 0x74a1, 0x1002, 0x74a1],
     pci_class: 0x12_0000,

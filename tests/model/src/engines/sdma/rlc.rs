@@ -169,7 +169,7 @@ mod tests {
     };
 
     fn sdma() -> Sdma {
-        Sdma::new(Chip::by_name("mi300x").unwrap(), Boot::Warm)
+        Sdma::new(Chip::by_name("mi300x-1xcc").unwrap(), Boot::Warm)
     }
 
     /// Returns the write pointer of a queue that is mapped while its owner moves it to 64, given
