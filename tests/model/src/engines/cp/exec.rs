@@ -536,11 +536,10 @@ impl Engine<'_> {
     fn pred_exec(&mut self, queue: &mut Queue, p: &Packet) -> Outcome {
         use pm4::pred_exec as pe;
         self.check(queue, p, &pe::PACKET, pe::FIELDS);
-        let spread = queue.shared.is_some_and(|mapping| mapping.spread);
-        let own = match spread {
+        let own = match queue.spread() {
             // What the other XCCs execute is executed here.
-            true => (1 << self.sched.members.len()) - 1,
-            false => 1 << self.position(),
+            Some(_) => (1 << self.sched.members.len()) - 1,
+            None => 1 << self.position(),
         };
         match p.get(pe::VIRTUAL_XCC_ID_SELECT) & own {
             0 => Outcome::Skip(p.get(pe::EXEC_COUNT).into()),

@@ -92,7 +92,7 @@ impl Engine<'_> {
 
     /// Returns the places of execution of a queue's AQL dispatches.
     pub(super) fn sites(&self, queue: &Queue) -> Vec<Site> {
-        match queue.shared.filter(|mapping| mapping.spread) {
+        match queue.spread() {
             Some(mapping) => self.env.shared().sites(&mapping),
             None => vec![self.site(queue)],
         }
@@ -101,7 +101,7 @@ impl Engine<'_> {
     /// Submits work of a queue that was stopped; with several XCCs, once all have mapped the queue.
     pub(super) fn resume(&self, queue: &mut Queue) {
         queue.held = true;
-        if !queue.shared.is_some_and(|mapping| mapping.spread) {
+        if queue.spread().is_none() {
             self.submit(queue);
         }
     }
@@ -121,7 +121,7 @@ impl Engine<'_> {
     /// Returns whether the other XCCs permit that a queue runs here. Submits work that waits for
     /// them.
     pub(super) fn shared_ready(&self, queue: &mut Queue) -> bool {
-        let Some(mapping) = queue.shared.filter(|mapping| mapping.spread) else {
+        let Some(mapping) = queue.spread() else {
             return true;
         };
         match self.env.shared().ready(&mapping) {
@@ -206,10 +206,7 @@ impl Engine<'_> {
     /// Returns whether the other XCCs permit to unmap a queue here: the workgroups of a dispatch
     /// may use this XCC until the master has unmapped the queue. With `force`, stops them.
     pub(super) fn may_unmap(&self, queue: &Queue, force: bool) -> bool {
-        match queue
-            .shared
-            .filter(|mapping| mapping.spread && !mapping.is_master)
-        {
+        match queue.spread().filter(|mapping| !mapping.is_master) {
             None => true,
             Some(mapping) => {
                 let may = self.env.shared().may_unmap(&mapping, force);
@@ -250,8 +247,7 @@ impl Engine<'_> {
             return left.saved.get(queue.place()).copied();
         }
         // The waves on an XCC that was reset are lost, and with them the dispatches.
-        let spread = |mapping: &Mapping| mapping.spread;
-        let shared = queue.shared.filter(spread);
+        let shared = queue.spread();
         let reset = shared.is_some_and(|mapping| self.env.shared().is_reset(&mapping));
         let keep = how == Unmap::Preempt && queue.has_state() && !reset;
         let own = queue.place();

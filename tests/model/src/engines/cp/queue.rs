@@ -315,6 +315,11 @@ impl Queue {
         self.config.save_area.is_some() && (self.work.in_flight() || self.halt != Halt::No)
     }
 
+    /// Returns the membership of a queue whose workgroups run on all XCCs of the partition.
+    pub fn spread(&self) -> Option<Mapping> {
+        self.shared.filter(|mapping| mapping.spread)
+    }
+
     /// Returns its number among the XCCs that execute its workgroups.
     pub fn place(&self) -> usize {
         self.shared.map_or(0, |mapping| mapping.place)
