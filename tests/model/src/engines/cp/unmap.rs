@@ -187,13 +187,11 @@ impl Engine<'_> {
 
     /// Keeps a queue mapped that was not unmapped in time.
     fn keep(&mut self, slot: Slot) -> Option<(u16, u32)> {
-        let queue = self.queues.get_mut(usize::from(slot.0))?.as_mut()?;
+        let mut queue = self.queues.get_mut(usize::from(slot.0))?.take()?;
         queue.leaving = None;
+        self.resume(&mut queue);
         let named = (queue.pasid, queue.config.doorbell.unwrap_or(0));
-        if let Some(mut queue) = self.queues[usize::from(slot.0)].take() {
-            self.resume(&mut queue);
-            self.queues[usize::from(slot.0)] = Some(queue);
-        }
+        self.queues[usize::from(slot.0)] = Some(queue);
         Some(named)
     }
 
