@@ -13,7 +13,6 @@ use rkfd_abi::psp::{
 };
 
 use super::blob::{self, Blob};
-use crate::chips::Generation;
 use crate::engines::firmware::Fw;
 use crate::engines::sdma::layout::PER_AID;
 use crate::gpu::Gpu;
@@ -299,7 +298,7 @@ fn load_firmware(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32
     }
     // It is the first image that the C driver loads (`psp_load_p2s_table`).
     os.p2s |= fw == fw_type::P2S_TABLE;
-    if !os.p2s && gpu.chip.generation == Generation::Gfx9 {
+    if !os.p2s {
         strict!(gpu.strict, "psp", "{what} before the P2S table");
     }
     for piece in piece.iter().flat_map(|piece| piece.everywhere(gpu.chip)) {
