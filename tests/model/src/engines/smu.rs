@@ -33,9 +33,8 @@ const MODE_1: u32 = 1;
 /// State of the power firmware.
 #[derive(Debug, Clone)]
 struct State {
-    /// GPU addresses of the tables of driver and tools: high, low.
+    /// GPU address of the driver's table: high, low.
     driver_table: [u32; 2],
-    tools_table: [u32; 2],
     /// Enabled features (`FEATURE_LIST_e`).
     features: u64,
     /// A driver has enabled the features and not announced its unload.
@@ -53,7 +52,6 @@ impl Default for State {
         let range = |id| metrics::levels(id).map_or([0; 2], |levels| [levels[0], levels[3]]);
         Self {
             driver_table: [0; 2],
-            tools_table: [0; 2],
             features: 0,
             managed: false,
             gfxclk: metrics::GFXCLK,
@@ -179,8 +177,8 @@ fn run(gpu: &Gpu, state: &mut State, message: u32, argument: u32) -> Result<u32,
         msg::GET_ENABLED_SMU_FEATURES_HIGH => returned = (state.features >> 32) as u32,
         msg::SET_DRIVER_DRAM_ADDR_HIGH => state.driver_table[0] = argument,
         msg::SET_DRIVER_DRAM_ADDR_LOW => state.driver_table[1] = argument,
-        msg::SET_TOOLS_DRAM_ADDR_HIGH => state.tools_table[0] = argument,
-        msg::SET_TOOLS_DRAM_ADDR_LOW => state.tools_table[1] = argument,
+        // No message that is modelled uses this table.
+        msg::SET_TOOLS_DRAM_ADDR_HIGH | msg::SET_TOOLS_DRAM_ADDR_LOW => {}
         // No device on the board's I2C buses acknowledges: it has no EEPROM.
         msg::REQUEST_I2C_TRANSACTION => {
             driver_table(gpu, state, message)?;

@@ -15,6 +15,7 @@ use super::env::client;
 use super::queue::{Class, Config, Format, Queue, Unmap};
 use super::runlist::Runlist;
 use super::save::Map;
+use super::sched::QueryWait;
 use super::shared::{CommonFields, Mapping, MasterState, Ready, Site, Space, Waves};
 use crate::engines::gmc::VmFault;
 use crate::strict;
@@ -38,6 +39,13 @@ fn common(config: &Config, mqd: &[u32]) -> CommonFields {
             0
         },
     }
+}
+
+/// Returns why NO_UPDATE_RPTR of an MQD is wrong: only the XCC that reports the read pointer has it
+/// clear.
+fn wrong_rptr_update(mqd: &[u32], reports: bool) -> Option<&'static str> {
+    let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
+    (keeps == reports).then_some("NO_UPDATE_RPTR is for all XCCs but the first")
 }
 
 impl Engine<'_> {
@@ -178,9 +186,8 @@ impl Engine<'_> {
         if let Some(error) = error {
             wrong(&error);
         }
-        let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
-        if spread && keeps == is_master {
-            wrong(&"NO_UPDATE_RPTR is for all XCCs but the first");
+        if let Some(text) = wrong_rptr_update(mqd, is_master).filter(|_| spread) {
+            wrong(&text);
         }
         if spread && common.chunk == 0 {
             wrong(&"compute_tg_chunk_size is 0");
@@ -319,9 +326,8 @@ impl Engine<'_> {
                 "first MQD {first:#x}, {common:x?}, others have {others:x?}"
             ));
         }
-        let keeps = gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.is_set(mqd[dw::cp_hqd_pq_control]);
-        if keeps == (position == 0) {
-            wrong(&"NO_UPDATE_RPTR is for all XCCs but the first");
+        if let Some(text) = wrong_rptr_update(mqd, position == 0) {
+            wrong(&text);
         }
     }
 
@@ -373,18 +379,21 @@ impl Engine<'_> {
         let others = &self.sched.members[1..];
         let slowest = self.env.shared().slowest(doorbell, others);
         if slowest.is_some_and(|rptr| rptr > queue.rptr) {
-            self.sched.waits = None;
+            self.sched.query = None;
             return None;
         }
-        let since = *self.sched.waits.get_or_insert_with(Instant::now);
-        if slowest.is_none() && since.elapsed() > HIQ_TIMEOUT {
+        let wait = self.sched.query.get_or_insert_with(|| QueryWait {
+            since: Instant::now(),
+            reported: false,
+        });
+        let late = slowest.is_none() && wait.since.elapsed() > HIQ_TIMEOUT;
+        if late && !std::mem::replace(&mut wait.reported, true) {
             strict!(
                 self.env.strict(),
                 "hws",
                 "QUERY_STATUS on an HIQ that is not mapped on all of XCCs {:?}",
                 self.sched.members
             );
-            self.sched.waits = Instant::now().checked_add(Duration::from_secs(3600));
         }
         Some(Outcome::Wait(XCC_POLL))
     }

@@ -327,19 +327,17 @@ impl Engine<'_> {
             return Some(Duration::ZERO);
         }
         let now = Instant::now();
-        let more = match self.is_alone() {
+        let more = |_: &Instant| match self.is_alone() {
             true => list.mapped.len() < list.entries.len(),
             // Queues of SDMA engines are mapped by one XCC, but the window is the same on all.
             false => self.window(&list, list.start).len() < list.entries.len(),
         };
-        let until = match (
-            list.until.filter(|_| more),
-            self.is_behind(hiq_queue, &list),
-        ) {
-            (Some(_), Some(true)) => Some(now),
-            (Some(_), Some(false)) => None,
-            (until, _) => until,
-        };
+        let until = list.until.filter(more);
+        let until = until.and_then(|end| match self.is_behind(hiq_queue, &list) {
+            None => Some(end),
+            Some(true) => Some(now),
+            Some(false) => None,
+        });
         let wait = match until {
             None => None,
             Some(until) if now < until => Some(until - now),

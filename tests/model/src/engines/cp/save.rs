@@ -459,16 +459,13 @@ impl Engine<'_> {
         &mut self,
         queue: &Queue,
         area: SaveArea,
-        Waves {
-            count: waves,
-            bytes,
-        }: Waves,
+        waves: Waves,
     ) -> Result<(u32, u32), VmFault> {
         let per_wave = u64::from(layout(self.generation()).stack_bytes_per_wave);
         let stack_room = u64::from(area.stack.saturating_sub(cwsr::HEADER_SIZE));
-        let stack = (waves * per_wave).min(stack_room) as u32;
+        let stack = (waves.count * per_wave).min(stack_room) as u32;
         let room = area.size.saturating_sub(area.stack);
-        let state = (u64::from(RECORD) + bytes).min(room.into()) as u32;
+        let state = (u64::from(RECORD) + waves.bytes).min(room.into()) as u32;
         if room < RECORD {
             strict!(
                 self.env.strict(),
@@ -480,18 +477,20 @@ impl Engine<'_> {
             );
         }
         self.saves.last += 1;
-        let words = [MAGIC, self.saves.last, queue.config.mqd, waves, 0, 0, 0, 0];
-        let record: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let head = [MAGIC, self.saves.last, queue.config.mqd, waves.count];
+        let mut record: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
+        record.resize(RECORD as usize, 0);
         let to = area.base.wrapping_add(area.stack.into());
         self.env.write(queue.config.vmid, to, &record)?;
         event!(
             self.env.trace(),
             "cp",
             "waves_saved",
-            "queue={} pasid={} token={} waves={waves} bytes={state:#x} to={to:#x}",
+            "queue={} pasid={} token={} waves={} bytes={state:#x} to={to:#x}",
             queue.slot,
             queue.pasid,
-            self.saves.last
+            self.saves.last,
+            waves.count
         );
         Ok((stack, state))
     }

@@ -33,6 +33,14 @@ pub(super) struct Resources {
     pub(super) num_gws: u32,
 }
 
+/// A QUERY_STATUS that waits for the other XCCs.
+#[derive(Debug)]
+pub(super) struct QueryWait {
+    pub(super) since: Instant,
+    /// An HIQ that is not mapped on all XCCs was reported.
+    pub(super) reported: bool,
+}
+
 /// State of the HWS.
 #[derive(Debug, Default)]
 pub struct Sched {
@@ -43,8 +51,8 @@ pub struct Sched {
     /// Physical instances of the XCCs of the partition, by logical number; read when the HIQ is
     /// mapped.
     pub(super) members: Vec<u8>,
-    /// When QUERY_STATUS began to wait for the other XCCs.
-    pub(super) waits: Option<Instant>,
+    /// QUERY_STATUS that waits for the other XCCs.
+    pub(super) query: Option<QueryWait>,
 }
 
 impl Sched {
@@ -80,7 +88,7 @@ impl Engine<'_> {
         if queue.class == Class::Hiq {
             self.sched.runlist = None;
             self.sched.resources = None;
-            self.sched.waits = None;
+            self.sched.query = None;
             self.unmap_hiq(queue);
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
