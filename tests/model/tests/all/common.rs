@@ -3,9 +3,11 @@
 //! Test card: small VRAM, guest memory at bus address 0, silent strict log, and the first register
 //! writes of a driver.
 
+pub mod process;
 pub mod sdma;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gpu_model::chips::mi300x::CHIP;
 use gpu_model::chips::Chip;
@@ -60,6 +62,33 @@ pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     gpu.dma.map(0, RAM, Some((ram, 0)), true, true).unwrap();
     gpu.dma.set_atomics(true);
     gpu
+}
+
+/// Waits until `done`; fails with the violations of the card after 20 s.
+pub fn until(gpu: &Gpu, what: &str, done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        let late = since.elapsed() > Duration::from_secs(20);
+        assert!(!late, "{what}: {:#?}", gpu.strict.lines());
+        std::thread::yield_now();
+    }
+}
+
+/// Runs the command processors of a card during a test.
+pub fn with_cp(gpu: &Gpu, test: impl FnOnce()) {
+    struct Stop<'a>(&'a Gpu);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.xccs.iter().for_each(|xcc| xcc.cp.stop());
+        }
+    }
+    std::thread::scope(|scope| {
+        for xcc in &gpu.xccs {
+            scope.spawn(move || xcc.cp.run(gpu));
+        }
+        let _stop = Stop(gpu);
+        test();
+    });
 }
 
 /// Returns the dword address of a register of an IP block's instance 0.

@@ -4,15 +4,15 @@
 //! page tables, a wave32 kernel, its signal, preemption by a register.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::common::{self, VRAM};
+use crate::common::process::{words, Process, DOORBELL, KERNARG, RING, RPTR, USER, VA, WPTR};
+use crate::common::{self, with_cp, VRAM};
 use gpu_model::chips::rx9070::CHIP;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
 use gpu_model::regs::Ip;
 use gpu_regs::{gc_12_0_0 as gc, nbif_6_3_1 as nbif, Reg};
-use rkfd_abi::aql::{self, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v12::{dw, Mqd, HQD_FIRST, HQD_LAST};
 
 /// MC address of VRAM.
@@ -20,23 +20,15 @@ const FB: u64 = (CHIP.fb_location as u64) << 24;
 // VRAM offsets.
 const MQD: u64 = 0x15_0000;
 const TABLES: u64 = 0x20_0000;
-/// Start of user memory: 64 MiB, mapped at `VA`.
-const USER: u64 = 0x400_0000;
+/// Size of user memory in bytes.
 const USER_SIZE: u64 = 64 << 20;
 
 // User addresses.
-const VA: u64 = 0x1_0000_0000;
-const RING: u64 = VA;
-const QUEUE: u64 = VA + 0x1_0000;
-const SIGNAL: u64 = VA + 0x2_0000;
-const KERNARG: u64 = VA + 0x3_0000;
-const CODE: u64 = VA + 0x4_0000;
 const SAVE: u64 = VA + 0x10_0000;
 const A: u64 = VA + 0x100_0000;
 const B: u64 = VA + 0x200_0000;
 const C: u64 = VA + 0x300_0000;
 
-const DOORBELL: u32 = 0x1000;
 const VMID: u32 = 8;
 /// ME 1, pipe 1, queue 2.
 const SELECT: u32 = 1 | 1 << 2 | 2 << 8;
@@ -82,41 +74,19 @@ struct Bench {
     gpu: Arc<Gpu>,
 }
 
+impl Process for Bench {
+    fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+}
+
 impl Bench {
-    fn put(&self, offset: u64, words: &[u32]) {
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.gpu.vram.write(offset, &bytes).unwrap();
-    }
-
-    fn get(&self, offset: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.gpu.vram.read(offset, &mut bytes).unwrap();
-        u64::from_le_bytes(bytes)
-    }
-
-    fn user(&self, va: u64, words: &[u32]) {
-        self.put(va - VA + USER, words);
-    }
-
-    fn user64(&self, va: u64, value: u64) {
-        self.user(va, &[value as u32, (value >> 32) as u32]);
-    }
-
     fn address(reg: Reg) -> u32 {
         CHIP.base(Ip::Gc, 0, reg.seg).unwrap() + reg.off
     }
 
     fn reg(&self, reg: Reg, value: u32) {
         self.gpu.reg_write(Self::address(reg), value);
-    }
-
-    fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
-        let since = Instant::now();
-        while !done(self) {
-            let late = since.elapsed() > Duration::from_secs(20);
-            assert!(!late, "{what}: {:#?}", self.gpu.strict.lines());
-            std::thread::yield_now();
-        }
     }
 
     /// Initialises the card as a driver does.
@@ -137,20 +107,11 @@ impl Bench {
         self.reg(gc::regGRBM_GFX_CNTL, 0);
     }
 
-    /// Maps all user memory by 2 MiB pages.
+    /// Maps all user memory.
     fn page_tables(&self) {
-        let entry = |table: u64, index: u64, value: u64| {
-            self.put(table + index * 8, &[value as u32, (value >> 32) as u32]);
-        };
-        let (pdb1, pdb0) = (TABLES + 0x1000, TABLES + 0x2000);
-        entry(TABLES, VA >> 39 & 0x1ff, pdb1 | 1);
-        entry(pdb1, VA >> 30 & 0x1ff, pdb0 | 1);
-        for n in 0..USER_SIZE >> 21 {
-            let rights = 1 | 7 << 4 | 1 << 63;
-            entry(pdb0, (VA >> 21 & 0x1ff) + n, (USER + (n << 21)) | rights);
-        }
+        let root = self.put_tables(TABLES, USER_SIZE, 1 | 7 << 4 | 1 << 63);
         let base = gc::regGCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.at(2 * VMID);
-        self.reg(base, TABLES as u32 | 1);
+        self.reg(base, root as u32);
         let end = gc::regGCVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.at(2 * VMID);
         self.reg(end, !0);
         self.reg(end.at(1), 0xf);
@@ -160,8 +121,6 @@ impl Bench {
 
     fn start_queue(&self) {
         let mut mqd = Mqd::zeroed();
-        let rptr = QUEUE + amd_queue::READ_DISPATCH_ID as u64;
-        let wptr = QUEUE + amd_queue::WRITE_DISPATCH_ID as u64;
         mqd.header = rkfd_abi::mqd::v12::HEADER;
         mqd.cp_mqd_base_addr_lo = (FB + MQD) as u32;
         mqd.cp_mqd_base_addr_hi = ((FB + MQD) >> 32) as u32;
@@ -171,19 +130,17 @@ impl Bench {
         mqd.cp_hqd_pq_base_hi = (RING >> 40) as u32;
         mqd.cp_hqd_pq_control = gc::CP_HQD_PQ_CONTROL__SLOT_BASED_WPTR.put(2) | 9;
         mqd.cp_hqd_aql_control = 1;
-        mqd.cp_hqd_pq_rptr_report_addr_lo = rptr as u32;
-        mqd.cp_hqd_pq_rptr_report_addr_hi = (rptr >> 32) as u32;
-        mqd.cp_hqd_pq_wptr_poll_addr_lo = wptr as u32;
-        mqd.cp_hqd_pq_wptr_poll_addr_hi = (wptr >> 32) as u32;
+        mqd.cp_hqd_pq_rptr_report_addr_lo = RPTR as u32;
+        mqd.cp_hqd_pq_rptr_report_addr_hi = (RPTR >> 32) as u32;
+        mqd.cp_hqd_pq_wptr_poll_addr_lo = WPTR as u32;
+        mqd.cp_hqd_pq_wptr_poll_addr_hi = (WPTR >> 32) as u32;
         mqd.cp_hqd_pq_doorbell_control = 1 << 30 | DOORBELL << 2;
         mqd.cp_hqd_ctx_save_base_addr_lo = SAVE as u32;
         mqd.cp_hqd_ctx_save_base_addr_hi = (SAVE >> 32) as u32;
         mqd.cp_hqd_cntl_stack_size = 0x3000;
         mqd.cp_hqd_ctx_save_size = 0x8_0000;
         self.put(MQD, mqd.dwords());
-        for n in 0..64 {
-            self.user(RING + n * 64, &[1]);
-        }
+        self.put_ring();
         self.reg(gc::regGRBM_GFX_CNTL, SELECT);
         for n in HQD_FIRST..=HQD_LAST {
             let reg = gc::regCP_MQD_BASE_ADDR.at((n - HQD_FIRST) as u32);
@@ -195,59 +152,18 @@ impl Bench {
         self.reg(gc::regGRBM_GFX_CNTL, 0);
     }
 
+    /// Writes the kernel and its arguments.
     fn kernel(&self) {
-        let mut descriptor = [0u32; 16];
-        descriptor[4] = 256;
-        // VGPRs; user SGPRs; kernarg pointer, wave32.
-        descriptor[12] = 1;
-        descriptor[13] = 2 << 1 | 1 << 7;
-        descriptor[14] = 1 << 3 | 1 << 10;
-        self.user(CODE, &descriptor);
-        self.user(CODE + 256, &VECTOR_ADD);
-        for (n, va) in [A, B, C].iter().enumerate() {
-            self.user64(KERNARG + 8 * n as u64, *va);
+        self.put_kernel(true, &VECTOR_ADD);
+        for (n, va) in (0..).zip([A, B, C]) {
+            self.user(KERNARG + 8 * n, &words(va));
         }
-    }
-
-    fn launch(&self, index: u64, items: u32) {
-        self.user64(SIGNAL + signal::KIND as u64, 1);
-        self.user64(SIGNAL + signal::VALUE as u64, 1);
-        let mut p = [0u8; 64];
-        let head = header::TYPE_KERNEL_DISPATCH | 1 << 8 | 2 << 9 | 2 << 11;
-        p[..2].copy_from_slice(&(head as u16).to_le_bytes());
-        p[kd::SETUP] = 1;
-        for (n, size) in [256u16, 1, 1].iter().enumerate() {
-            p[kd::WORKGROUP_SIZE_X + 2 * n..][..2].copy_from_slice(&size.to_le_bytes());
-        }
-        for (n, size) in [items, 1, 1].iter().enumerate() {
-            p[kd::GRID_SIZE_X + 4 * n..][..4].copy_from_slice(&size.to_le_bytes());
-        }
-        p[kd::KERNEL_OBJECT..][..8].copy_from_slice(&CODE.to_le_bytes());
-        p[kd::KERNARG_ADDRESS..][..8].copy_from_slice(&KERNARG.to_le_bytes());
-        p[aql::COMPLETION_SIGNAL..][..8].copy_from_slice(&SIGNAL.to_le_bytes());
-        let offset = RING - VA + USER + index % 64 * 64;
-        self.gpu.vram.write(offset, &p).unwrap();
-        self.user64(QUEUE + amd_queue::WRITE_DISPATCH_ID as u64, index + 1);
-        self.gpu.doorbell(u64::from(DOORBELL) * 4, index, 8);
-    }
-
-    fn signalled(&self) -> bool {
-        self.get(SIGNAL - VA + USER + signal::VALUE as u64) == 0
     }
 }
 
 fn with_bench(test: impl FnOnce(&Bench)) {
     let gpu = common::card(&CHIP, Knobs::default());
-    struct Stop(Arc<Gpu>);
-    impl Drop for Stop {
-        fn drop(&mut self) {
-            self.0.xccs[0].cp.stop();
-        }
-    }
-    std::thread::scope(|scope| {
-        let engine = gpu.clone();
-        scope.spawn(move || engine.xccs[0].cp.run(&engine));
-        let _stop = Stop(gpu.clone());
+    with_cp(&gpu, || {
         let bench = Bench { gpu: gpu.clone() };
         bench.start_card();
         bench.page_tables();
@@ -268,15 +184,15 @@ fn wave32_vector_add() {
         bench.user(A, &numbers(COUNT, 3));
         bench.user(B, &numbers(COUNT, 5));
         for round in 0..3 {
-            bench.launch(round, COUNT);
-            bench.until("signal", Bench::signalled);
+            bench.put_dispatch(round, 256, COUNT);
+            bench.until("signal", Process::is_signalled);
         }
         let mut bytes = vec![0; COUNT as usize * 4];
         bench.gpu.vram.read(C - VA + USER, &mut bytes).unwrap();
         let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
         let got: Vec<u32> = bytes.chunks_exact(4).map(word).collect();
         assert_eq!(got, numbers(COUNT, 8));
-        assert_eq!(bench.gpu.strict.lines(), Vec::<String>::new());
+        bench.assert_clean();
     });
 }
 
@@ -284,15 +200,15 @@ fn wave32_vector_add() {
 fn dequeue_request_preempts_queue() {
     with_bench(|bench| {
         // Long enough to be interrupted, short enough for a test.
-        bench.launch(0, 1 << 20);
+        bench.put_dispatch(0, 256, 1 << 20);
         bench.reg(gc::regGRBM_GFX_CNTL, SELECT);
         bench.reg(gc::regCP_HQD_DEQUEUE_REQUEST, 3);
         let active = Bench::address(gc::regCP_HQD_ACTIVE);
         bench.until("dequeued", |b| b.gpu.reg_read(active) == 0);
         bench.reg(gc::regGRBM_GFX_CNTL, 0);
         let rptr = bench.get(MQD + dw::cp_hqd_pq_rptr as u64 * 4) as u32;
-        assert!(rptr == 0 || bench.signalled(), "read pointer {rptr:#x}");
-        assert_eq!(bench.gpu.strict.lines(), Vec::<String>::new());
+        assert!(rptr == 0 || bench.is_signalled(), "read pointer {rptr:#x}");
+        bench.assert_clean();
     });
 }
 
@@ -303,8 +219,8 @@ fn vector_add_time() {
     with_bench(|bench| {
         for round in 0..3 {
             let since = Instant::now();
-            bench.launch(round, 1 << 20);
-            bench.until("signal", Bench::signalled);
+            bench.put_dispatch(round, 256, 1 << 20);
+            bench.until("signal", Process::is_signalled);
             println!("1048576 additions in {:?}", since.elapsed());
         }
     });

@@ -4,7 +4,7 @@
 //! the scheduler, resets.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::{self, VRAM};
 use gpu_model::chips::rx9070::CHIP;
@@ -222,12 +222,7 @@ impl Card {
     }
 
     fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
-        let since = Instant::now();
-        while !done(self) {
-            let late = since.elapsed() > Duration::from_secs(20);
-            assert!(!late, "{what}: {:#?}", self.gpu.strict.lines());
-            std::thread::yield_now();
-        }
+        common::until(&self.gpu, what, || done(self));
     }
 
     fn assert_clean(&self) {

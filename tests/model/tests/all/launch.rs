@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{addr, enable_context, gpu, open_aperture, FB};
+use crate::common::process::{words, Process, DOORBELL, KERNARG, RING, RPTR, USER, VA, WPTR};
+use crate::common::{addr, enable_context, gpu, open_aperture, with_cp, FB};
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Gpu, Reset};
 use gpu_model::regs::Ip;
 use gpu_regs::Reg;
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio};
-use rkfd_abi::aql::{self, header, kernel_dispatch as kd, queue as amd_queue, signal};
 use rkfd_abi::mqd::v9::Mqd;
 use rkfd_abi::pm4::{self, op};
 
@@ -25,24 +25,16 @@ const LIST: u64 = 0x14_0000;
 const MQD: u64 = 0x15_0000;
 const FENCE: u64 = 0x16_0000;
 const TABLES: u64 = 0x20_0000;
-/// Start of user memory: 64 MiB, mapped at `VA`.
-const USER: u64 = 0x400_0000;
+/// Size of user memory in bytes.
 const USER_SIZE: u64 = 64 << 20;
 
 // User addresses.
-const VA: u64 = 0x1_0000_0000;
-const RING: u64 = VA;
-const QUEUE: u64 = VA + 0x1_0000;
-const SIGNAL: u64 = VA + 0x2_0000;
-const KERNARG: u64 = VA + 0x3_0000;
-const CODE: u64 = VA + 0x4_0000;
 const SAVE: u64 = VA + 0x10_0000;
 const A: u64 = VA + 0x100_0000;
 const B: u64 = VA + 0x200_0000;
 const C: u64 = VA + 0x300_0000;
 
 const HIQ_DOORBELL: u32 = 0x800;
-const DOORBELL: u32 = 0x1000;
 const PASID: u32 = 0x21;
 
 /// `c[i] = a[i] + b[i]`, 256 work-items per workgroup, kernel arguments a, b, c.
@@ -86,37 +78,15 @@ struct Bench {
     hiq_wptr: u64,
 }
 
+impl Process for Bench {
+    fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+}
+
 impl Bench {
-    fn put(&self, offset: u64, words: &[u32]) {
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.gpu.vram.write(offset, &bytes).unwrap();
-    }
-
-    fn get(&self, offset: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.gpu.vram.read(offset, &mut bytes).unwrap();
-        u64::from_le_bytes(bytes)
-    }
-
-    fn user(&self, va: u64, words: &[u32]) {
-        self.put(va - VA + USER, words);
-    }
-
-    fn user64(&self, va: u64, value: u64) {
-        self.user(va, &[value as u32, (value >> 32) as u32]);
-    }
-
     fn reg(&self, reg: Reg, value: u32) {
         self.gpu.reg_write(addr(Ip::Gc, reg), value);
-    }
-
-    fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
-        let since = Instant::now();
-        while !done(self) {
-            let late = since.elapsed() > Duration::from_secs(20);
-            assert!(!late, "{what}: {:#?}", self.gpu.strict.lines());
-            std::thread::yield_now();
-        }
     }
 
     fn kiq(&mut self, packet: &[u32]) {
@@ -199,49 +169,33 @@ impl Bench {
         ]);
     }
 
-    /// Maps all user memory by 2 MiB pages; returns the root.
+    /// Maps all user memory; returns the root.
     fn page_tables(&self) -> u64 {
-        let entry = |table: u64, index: u64, value: u64| {
-            self.put(table + index * 8, &[value as u32, (value >> 32) as u32]);
-        };
-        let (pdb1, pdb0) = (TABLES + 0x1000, TABLES + 0x2000);
-        entry(TABLES, VA >> 39 & 0x1ff, pdb1 | 1);
-        entry(pdb1, VA >> 30 & 0x1ff, pdb0 | 1);
-        for n in 0..USER_SIZE >> 21 {
-            let rights = 1 | 7 << 4 | 1 << 54;
-            entry(pdb0, (VA >> 21 & 0x1ff) + n, (USER + (n << 21)) | rights);
-        }
         for vmid in 1..16 {
             enable_context(&self.gpu, Hub::Gfx(0), vmid, 3, 0, 0);
         }
-        TABLES | 1
+        self.put_tables(TABLES, USER_SIZE, 1 | 7 << 4 | 1 << 54)
     }
 
     fn start_queue(&mut self) {
         let root = self.page_tables();
         self.mqd(MQD, |mqd| {
-            let (rptr, wptr) = (
-                QUEUE + amd_queue::READ_DISPATCH_ID as u64,
-                QUEUE + amd_queue::WRITE_DISPATCH_ID as u64,
-            );
             mqd.cp_hqd_persistent_state = 1 << 30;
             mqd.cp_hqd_pq_base_lo = (RING >> 8) as u32;
             mqd.cp_hqd_pq_base_hi = (RING >> 40) as u32;
             mqd.cp_hqd_pq_control = 2 << 25 | 9;
             mqd.cp_hqd_aql_control = 1;
-            mqd.cp_hqd_pq_rptr_report_addr_lo = rptr as u32;
-            mqd.cp_hqd_pq_rptr_report_addr_hi = (rptr >> 32) as u32;
-            mqd.cp_hqd_pq_wptr_poll_addr_lo = wptr as u32;
-            mqd.cp_hqd_pq_wptr_poll_addr_hi = (wptr >> 32) as u32;
+            mqd.cp_hqd_pq_rptr_report_addr_lo = RPTR as u32;
+            mqd.cp_hqd_pq_rptr_report_addr_hi = (RPTR >> 32) as u32;
+            mqd.cp_hqd_pq_wptr_poll_addr_lo = WPTR as u32;
+            mqd.cp_hqd_pq_wptr_poll_addr_hi = (WPTR >> 32) as u32;
             mqd.cp_hqd_pq_doorbell_control = DOORBELL << 2;
             mqd.cp_hqd_ctx_save_base_addr_lo = SAVE as u32;
             mqd.cp_hqd_ctx_save_base_addr_hi = (SAVE >> 32) as u32;
             mqd.cp_hqd_cntl_stack_size = 0x3000;
             mqd.cp_hqd_ctx_save_size = 0x8_0000;
         });
-        for n in 0..64 {
-            self.user(RING + n * 64, &[1]);
-        }
+        self.put_ring();
         let mut list = vec![0; 21];
         list[0] = pm4::map_process::PACKET.header();
         list[1] = PASID | 10 << 25;
@@ -249,7 +203,7 @@ impl Bench {
         list[3] = (root >> 32) as u32;
         list[4] = 0x0001_0002;
         list[13] = 1 << 22;
-        let (mqd, wptr) = (FB + MQD, QUEUE + amd_queue::WRITE_DISPATCH_ID as u64);
+        let (mqd, wptr) = (FB + MQD, WPTR);
         list.extend([
             pm4::map_queues::PACKET.header(),
             1 << 29 | 1 << 4,
@@ -269,57 +223,18 @@ impl Bench {
         ]);
     }
 
+    /// Writes the kernel and its arguments.
     fn kernel(&self) {
-        let mut descriptor = [0u32; 16];
-        descriptor[4] = 256;
-        // ACCUM_OFFSET, VGPRs and SGPRs, user SGPRs and workgroup id, kernarg pointer.
-        descriptor[11] = 3;
-        descriptor[12] = 1 | 2 << 6;
-        descriptor[13] = 2 << 1 | 1 << 7;
-        descriptor[14] = 1 << 3;
-        self.user(CODE, &descriptor);
-        self.user(CODE + 256, &VECTOR_ADD);
-    }
-
-    fn launch(&self, index: u64, items: u32) {
-        self.user64(SIGNAL + signal::KIND as u64, 1);
-        self.user64(SIGNAL + signal::VALUE as u64, 1);
-        let mut p = [0u8; 64];
-        let head = header::TYPE_KERNEL_DISPATCH | 1 << 8 | 2 << 9 | 2 << 11;
-        p[..2].copy_from_slice(&(head as u16).to_le_bytes());
-        p[kd::SETUP] = 1;
-        for (n, size) in [256u16, 1, 1].iter().enumerate() {
-            p[kd::WORKGROUP_SIZE_X + 2 * n..][..2].copy_from_slice(&size.to_le_bytes());
+        self.put_kernel(false, &VECTOR_ADD);
+        for (n, va) in (0..).zip([A, B, C]) {
+            self.user(KERNARG + 8 * n, &words(va));
         }
-        for (n, size) in [items, 1, 1].iter().enumerate() {
-            p[kd::GRID_SIZE_X + 4 * n..][..4].copy_from_slice(&size.to_le_bytes());
-        }
-        p[kd::KERNEL_OBJECT..][..8].copy_from_slice(&CODE.to_le_bytes());
-        p[kd::KERNARG_ADDRESS..][..8].copy_from_slice(&KERNARG.to_le_bytes());
-        p[aql::COMPLETION_SIGNAL..][..8].copy_from_slice(&SIGNAL.to_le_bytes());
-        let offset = RING - VA + USER + index % 64 * 64;
-        self.gpu.vram.write(offset, &p).unwrap();
-        self.user64(QUEUE + amd_queue::WRITE_DISPATCH_ID as u64, index + 1);
-        self.gpu.doorbell(u64::from(DOORBELL) * 4, index, 8);
-    }
-
-    fn signalled(&self) -> bool {
-        self.get(SIGNAL - VA + USER + signal::VALUE as u64) == 0
     }
 }
 
 fn with_bench(test: impl FnOnce(&mut Bench)) {
     let gpu = gpu();
-    struct Stop(Arc<Gpu>);
-    impl Drop for Stop {
-        fn drop(&mut self) {
-            self.0.xccs[0].cp.stop();
-        }
-    }
-    std::thread::scope(|scope| {
-        let engine = gpu.clone();
-        scope.spawn(move || engine.xccs[0].cp.run(&engine));
-        let _stop = Stop(gpu.clone());
+    with_cp(&gpu, || {
         open_aperture(&gpu);
         let mut bench = Bench {
             gpu: gpu.clone(),
@@ -344,12 +259,9 @@ fn aql_queue_runs_vector_add() {
         bench.kernel();
         bench.user(A, &numbers(COUNT, 3));
         bench.user(B, &numbers(COUNT, 5));
-        for (n, va) in [A, B, C].iter().enumerate() {
-            bench.user64(KERNARG + 8 * n as u64, *va);
-        }
         for round in 0..3 {
-            bench.launch(round, COUNT);
-            bench.until("signal", Bench::signalled);
+            bench.put_dispatch(round, 256, COUNT);
+            bench.until("signal", Process::is_signalled);
         }
         let mut bytes = vec![0; COUNT as usize * 4];
         bench.gpu.vram.read(C - VA + USER, &mut bytes).unwrap();
@@ -374,7 +286,7 @@ fn aql_queue_runs_vector_add() {
             0,
         ]);
         bench.until("fence", |b| b.get(FENCE) == 100);
-        assert_eq!(bench.gpu.strict.lines(), Vec::<String>::new());
+        bench.assert_clean();
     });
 }
 
@@ -383,10 +295,7 @@ fn reset_during_dispatch() {
     with_bench(|bench| {
         bench.start_queue();
         bench.kernel();
-        for (n, va) in [A, B, C].iter().enumerate() {
-            bench.user64(KERNARG + 8 * n as u64, *va);
-        }
-        bench.launch(0, 1 << 20);
+        bench.put_dispatch(0, 256, 1 << 20);
         std::thread::sleep(Duration::from_millis(5));
         bench.gpu.reset(Reset::Flr);
         open_aperture(&bench.gpu);
@@ -411,13 +320,10 @@ fn vector_add_time() {
     with_bench(|bench| {
         bench.start_queue();
         bench.kernel();
-        for (n, va) in [A, B, C].iter().enumerate() {
-            bench.user64(KERNARG + 8 * n as u64, *va);
-        }
         for round in 0..3 {
             let since = Instant::now();
-            bench.launch(round, 1 << 20);
-            bench.until("signal", Bench::signalled);
+            bench.put_dispatch(round, 256, 1 << 20);
+            bench.until("signal", Process::is_signalled);
             println!("1048576 additions in {:?}", since.elapsed());
         }
     });

@@ -3,7 +3,6 @@
 //! Card with running SDMA engines, and the driver's side of their kernel rings.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use gpu_model::chips::mi300x::CHIP;
 use gpu_model::engines::gmc::Hub;
@@ -277,12 +276,7 @@ impl Card {
     }
 
     pub fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
-        let since = Instant::now();
-        while !done(self) {
-            let late = since.elapsed() > Duration::from_secs(20);
-            assert!(!late, "{what}: {:#?}", self.gpu.strict.lines());
-            std::thread::yield_now();
-        }
+        crate::common::until(&self.gpu, what, || done(self));
     }
 
     pub fn assert_clean(&self) {
