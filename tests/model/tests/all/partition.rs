@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use gpu_model::engines::gmc::Hub;
 use gpu_model::knobs::Knobs;
-use gpu_model::regs::Ip;
 use gpu_regs::{gc_9_4_3 as gc, Reg};
+use rkfd_abi::aql::queue as amd_queue;
 use rkfd_abi::mqd::v9::{dw, Mqd};
 use rkfd_abi::mqd::v9_sdma::SdmaMqd;
 use rkfd_abi::pm4::{self, op};
 
 use self::bench::*;
-use crate::common::process::{words, Process, CODE, DOORBELL, KERNARG, RING, RPTR, WPTR};
+use crate::common::process::{words, Process, CODE, DOORBELL, KERNARG, QUEUE, RING, RPTR, WPTR};
 
 /// Returns the XCCs of workgroups that are distributed in chunks from XCC 6 on.
 fn distributed(groups: u32, chunk: u32) -> Vec<u32> {
@@ -86,6 +86,16 @@ fn pm4_runs_on_its_target_only() {
         };
         let entry = words((CODE + 256) >> 8);
         let (counter, fence) = (words(COUNTER), words(USER_FENCE));
+        let add = |value: u32| {
+            let head = [pm4::header(op::ATOMIC_MEM, 8), 0x2f];
+            [&head[..], &counter, &[value, 0, 0, 0, 0]].concat()
+        };
+        let pred_exec = |xccs: u32| {
+            use pm4::pred_exec as pe;
+            let select = pe::VIRTUAL_XCC_ID_SELECT.put(xccs & 0xff);
+            let length = add(0).len() as u32;
+            vec![pe::PACKET.header(), pe::EXEC_COUNT.put(length) | select]
+        };
         let ring = [
             set(gc::regCOMPUTE_NUM_THREAD_X, &[64, 1, 1]),
             set(gc::regCOMPUTE_PGM_LO, &entry),
@@ -93,18 +103,11 @@ fn pm4_runs_on_its_target_only() {
             set(gc::regCOMPUTE_PGM_RSRC3, &[3]),
             set(gc::regCOMPUTE_USER_DATA_0, &words(KERNARG)),
             vec![pm4::header(op::DISPATCH_DIRECT, 4), 10, 1, 1, 1],
-            // Add 1.
-            vec![
-                pm4::header(op::ATOMIC_MEM, 8),
-                0x2f,
-                counter[0],
-                counter[1],
-                1,
-                0,
-                0,
-                0,
-                0,
-            ],
+            // Executed on all XCCs but the target, and on the target.
+            pred_exec(!(1 << TARGET)),
+            add(0x100),
+            pred_exec(1 << TARGET),
+            add(1),
             vec![
                 pm4::header(op::RELEASE_MEM, 7),
                 0x14 | 5 << 8,
@@ -205,14 +208,10 @@ fn failed_preemption_is_in_each_hiq_mqd() {
 fn reset_of_one_xcc_stops_the_queue() {
     with_hiq(|bench| {
         bench.run_waiting();
-        let active = |b: &Bench, xcc| {
-            // ME 1, pipe 0, queue 2: the first of the queue mask.
-            b.reg(xcc, gc::regGRBM_GFX_CNTL, 1 << 2 | 2 << 8);
-            b.gpu.reg_read(at(Ip::Gc, xcc, gc::regCP_HQD_ACTIVE))
-        };
-        assert_eq!(active(bench, 4), 1);
+        bench.select_queue(4);
+        assert_eq!(bench.active(4), 1);
         bench.reg(4, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
-        bench.until("reset", |b| active(b, 4) == 0);
+        bench.until("reset", |b| b.active(4) == 0);
         bench.user(GATE, &[1]);
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!((bench.signal(), bench.xccs_of(16)), (1, vec![!0; 16]));
@@ -225,6 +224,78 @@ fn reset_of_one_xcc_stops_the_queue() {
         bench.until("signal", |b| b.signal() == 0);
         assert_eq!(bench.xccs_of(16), distributed(16, 1));
         bench.unmap_all();
+        bench.assert_clean();
+    });
+}
+
+/// The same while the first XCC waits for the end of the workgroups.
+#[test]
+fn reset_of_one_xcc_ends_a_drain() {
+    with_hiq(|bench| {
+        bench.run_waiting();
+        bench.select_queue(0);
+        bench.reg(0, gc::regCP_HQD_DEQUEUE_REQUEST, 1);
+        bench.select_queue(4);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!((bench.active(0), bench.active(4)), (1, 1));
+        bench.reg(4, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+        bench.until("reset", |b| b.active(4) == 0);
+        bench.until("drained", |b| b.active(0) == 0);
+        bench.user(GATE, &[1]);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!((bench.signal(), bench.xccs_of(16)), (1, vec![!0; 16]));
+        bench.assert_clean();
+    });
+}
+
+/// Waves use the registers of the VMID on their XCC.
+#[test]
+fn apertures_are_those_of_each_xcc() {
+    with_hiq(|bench| {
+        // s_mov_b64 s[8:9], src_shared_base; s_mov_b32 s3, s9
+        bench.user(CODE + 256 + 8, &[0xbe88_01eb, 0xbe83_0009]);
+        bench.run_list(false);
+        bench.fence();
+        for xcc in XCCS {
+            bench.reg(xcc, gc::regGRBM_GFX_CNTL, gc::GRBM_GFX_CNTL__VMID.put(3));
+            let shared = gc::SH_MEM_BASES__SHARED_BASE.put(0x100 + u32::from(xcc));
+            bench.reg(xcc, gc::regSH_MEM_BASES, shared);
+        }
+        bench.dispatch(16);
+        bench.until("signal", |b| b.signal() == 0);
+        let apertures = distributed(16, 1).into_iter();
+        let apertures = apertures.map(|xcc| ((0x100 + xcc) << 16) - 1);
+        assert_eq!(bench.xccs_of(16), apertures.collect::<Vec<_>>());
+        bench.assert_clean();
+    });
+}
+
+/// Each XCC has a part of a queue's scratch.
+#[test]
+fn scratch_of_each_xcc() {
+    const SCRATCH: u64 = SAVE + 8 * SAVE_SIZE;
+    const WAVES: u64 = 4;
+    const WAVE: u64 = 64 * 64;
+    with_hiq(|bench| {
+        let field = |at: usize, value| bench.user(QUEUE + at as u64, &[value]);
+        field(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
+        let size = WAVES as u32 | (WAVE as u32 >> 10) << 12;
+        field(amd_queue::COMPUTE_TMPRING_SIZE, size);
+        let at = amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64;
+        bench.user(QUEUE + at, &words(SCRATCH));
+        bench.user(CODE + 4, &[64]);
+        // SCRATCH_EN.
+        bench.user(CODE + 13 * 4, &[1 | 2 << 1 | 1 << 7]);
+        // The last store: scratch_store_dword off, v1, off
+        bench.user(CODE + 256 + 15 * 4, &[0xdc70_4000, 0x007f_0100]);
+        bench.run_list(false);
+        bench.put_scratch_dispatch(0, 64, 16 * 64, 64);
+        bench.until("signal", |b| b.signal() == 0);
+        for (wave, xcc) in (0..).zip(distributed(16, 1)) {
+            let part = u64::from(xcc) * WAVES * WAVE;
+            let found = bench.user64(SCRATCH + part + wave % WAVES * WAVE) as u32;
+            assert_eq!(found, xcc + 1, "wave {wave}");
+        }
         bench.assert_clean();
     });
 }

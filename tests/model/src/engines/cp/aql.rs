@@ -252,7 +252,7 @@ impl Engine<'_> {
             dispatch_id: index,
             scratch_descriptor: descriptor,
             scratch,
-            apertures: self.apertures(vmid),
+            apertures: Default::default(),
             xcc_id: 0,
         };
         if launch.group_segment_size < kernel.group_segment_fixed_size {
@@ -266,6 +266,7 @@ impl Engine<'_> {
             let mut launch = launch.clone();
             self.place_scratch(&mut launch, site.space.xcc);
             launch.xcc_id = site.space.xcc.into();
+            launch.apertures = self.apertures(site.space);
             let mut dispatch = match launch.dispatch(&kernel, &memory) {
                 Ok(dispatch) => dispatch,
                 Err(AbiError::Fault(fault)) => {
@@ -273,7 +274,7 @@ impl Engine<'_> {
                 }
                 Err(error) => return Ok(PacketStep::Error(AqlError::Kernel { error })),
             };
-            dispatch.trap = self.trap_handler(queue);
+            dispatch.trap = self.trap_handler(queue, site.space);
             dispatch.doorbell_id = queue.config.doorbell_id();
             if !fits(&dispatch) {
                 let waves = dispatch.waves_per_workgroup();

@@ -102,9 +102,11 @@ impl Engine<'_> {
 
     /// Starts a dispatch with the `COMPUTE_*` registers.
     fn launch(&mut self, queue: &mut Queue, dim: [u32; 3], initiator: u32) -> Outcome {
-        let apertures = self.apertures(queue.config.vmid);
+        let space = self.space(queue);
+        let apertures = self.apertures(space);
         let generation = self.generation();
-        let (trap, doorbell) = (self.trap_handler(queue), queue.config.doorbell_id());
+        let trap = self.trap_handler(queue, space);
+        let doorbell = queue.config.doorbell_id();
         let Some(state) = pm4_state(queue) else {
             return Outcome::Bad(PacketError::Dispatch);
         };

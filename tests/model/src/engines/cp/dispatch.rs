@@ -343,6 +343,14 @@ impl Job {
         }
     }
 
+    /// Returns whether workers may run workgroups: the job is submitted to all of its XCCs, and
+    /// neither stopped nor failed.
+    fn may_run(&self, state: &State) -> bool {
+        !self.stop.load(Ordering::Acquire)
+            && state.failed.is_none()
+            && state.spaces.len() == self.shares.len()
+    }
+
     /// Returns whether another workgroup may start.
     fn may_start(&self, state: &State) -> bool {
         let fits = || {
@@ -389,8 +397,7 @@ impl Job {
     /// workgroups come first unless they seem to wait for one that has not started.
     fn take(&self, shader: &dyn Shader) -> Option<(Unit, Duration, Space)> {
         let mut state = lock(&self.state);
-        let sited = state.spaces.len() == self.shares.len();
-        if self.stop.load(Ordering::Acquire) || state.failed.is_some() || !sited {
+        if !self.may_run(&state) {
             return None;
         }
         let stuck = state.stuck >= STUCK;
@@ -418,9 +425,7 @@ impl Job {
     /// Returns whether a workgroup is runnable.
     fn has_work(&self) -> bool {
         let state = lock(&self.state);
-        !self.stop.load(Ordering::Acquire)
-            && state.failed.is_none()
-            && (!state.paused.is_empty() || self.may_start(&state))
+        self.may_run(&state) && (!state.paused.is_empty() || self.may_start(&state))
     }
 
     /// Records the result of a workgroup. Returns whether the engine has to be woken.
@@ -671,5 +676,37 @@ impl Pool {
             }
         }
         self.requeue(job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The worker that picks a job without XCCs finds no workgroup and would pick it again.
+    #[test]
+    fn a_job_without_its_xccs_has_no_work() {
+        let dispatch = || Dispatch {
+            grid: [64, 1, 1],
+            workgroup: [64, 1, 1],
+            ..Dispatch::default()
+        };
+        let cu = Cu {
+            se: 0,
+            sh: 0,
+            cu: 0,
+            bit: 0,
+        };
+        let on = vec![(dispatch(), [cu].into()), (dispatch(), [cu].into())];
+        let job = Job::spread(1, on, 1, None);
+        let pool = Pool::default();
+        let site = |xcc| Site {
+            space: Space { xcc, vmid: 8 },
+            cus: [cu].into(),
+        };
+        pool.submit(&job, &[site(0)], 0);
+        assert!(!job.has_work());
+        pool.submit(&job, &[site(0), site(1)], 0);
+        assert!(job.has_work());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 use gpu_wave::{Apertures, GwsResources, Trap};
 use rkfd_abi::ih::source;
 use rkfd_abi::pm4::op;
@@ -22,6 +22,7 @@ use super::regs::Banks;
 use super::save::Saves;
 use super::sched::Sched;
 use super::sdma::SdmaQueue;
+use super::shared::Space;
 use super::slot::{Slot, SLOTS};
 use super::{dispatch::Pool, Wake};
 use crate::chips::Generation;
@@ -131,23 +132,31 @@ impl<'a> Engine<'a> {
         self.jobs
     }
 
-    /// Returns the flat apertures of a VMID.
-    pub(super) fn apertures(&self, vmid: u8) -> Apertures {
+    /// Returns a per-VMID register of an address space.
+    fn vmid_reg(&self, space: Space, reg: Reg) -> u32 {
+        if space.xcc == self.env.xcc() {
+            return self.env.vmid_reg(space.vmid, reg);
+        }
+        let other = self.env.peer(space.xcc);
+        other.map_or(0, |env| env.vmid_reg(space.vmid, reg))
+    }
+
+    /// Returns the flat apertures of an address space.
+    pub(super) fn apertures(&self, space: Space) -> Apertures {
         let bases = match self.generation() {
             Generation::Gfx9 => gc::regSH_MEM_BASES,
             Generation::Gfx12 => gc12::regSH_MEM_BASES,
         };
-        let bases = self.env.vmid_reg(vmid, bases);
+        let bases = self.vmid_reg(space, bases);
         Apertures {
             shared: u64::from(gc::SH_MEM_BASES__SHARED_BASE.get(bases)) << 48,
             private: u64::from(gc::SH_MEM_BASES__PRIVATE_BASE.get(bases)) << 48,
         }
     }
 
-    /// Returns the trap handler of a queue's waves.
-    pub(super) fn trap_handler(&self, queue: &Queue) -> Option<Trap> {
-        let vmid = queue.config.vmid;
-        let reg = |r| u64::from(self.env.vmid_reg(vmid, r));
+    /// Returns the trap handler of a queue's waves in an address space.
+    pub(super) fn trap_handler(&self, queue: &Queue, space: Space) -> Option<Trap> {
+        let reg = |r| u64::from(self.vmid_reg(space, r));
         // Bits 39:8 and 47:40 of the addresses.
         let at = |lo, hi| reg(lo) << 8 | (reg(hi) & 0xff) << 40;
         let (tba, tma, traps) = match self.generation() {
@@ -160,7 +169,7 @@ impl<'a> Engine<'a> {
                 at(gc12::regSQ_SHADER_TBA_LO, gc12::regSQ_SHADER_TBA_HI),
                 at(gc12::regSQ_SHADER_TMA_LO, gc12::regSQ_SHADER_TMA_HI),
                 gc12::SPI_GDBG_PER_VMID_CNTL__TRAP_EN
-                    .is_set(self.env.vmid_reg(vmid, gc12::regSPI_GDBG_PER_VMID_CNTL)),
+                    .is_set(self.vmid_reg(space, gc12::regSPI_GDBG_PER_VMID_CNTL)),
             ),
         };
         (traps && tba != 0).then_some(Trap { tba, tma })

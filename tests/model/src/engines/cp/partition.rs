@@ -139,13 +139,23 @@ impl Engine<'_> {
             }
             Ready::NotYet => false,
             Ready::Stop => {
-                queue.work.jobs().iter().for_each(|job| job.request_stop());
-                if queue.is_stopped() {
-                    self.env.shared().set_stopped(&mapping);
-                }
+                self.stop_if_reset(queue);
                 false
             }
         }
+    }
+
+    /// Stops the work of a queue that another XCC resets. Returns whether one does.
+    pub(super) fn stop_if_reset(&self, queue: &Queue) -> bool {
+        let mapping = queue.spread().filter(|mapping| mapping.is_master);
+        let Some(mapping) = mapping.filter(|mapping| self.env.shared().is_reset(mapping)) else {
+            return false;
+        };
+        queue.work.jobs().iter().for_each(|job| job.request_stop());
+        if queue.is_stopped() {
+            self.env.shared().set_stopped(&mapping);
+        }
+        true
     }
 
     /// Returns the address of this XCC's MQD: those of a queue are `cp_mqd_stride_size` apart.

@@ -342,8 +342,10 @@ impl Engine<'_> {
             let knob = self.env.knobs().hws_no_preempt.on();
             let stuck = knob && !leaving.forced && queue.pasid != 0;
             self.reap(&mut queue);
+            let reset = self.stop_if_reset(&queue);
             let ready = !stuck
                 && match leaving.how {
+                    Unmap::Drain if reset => queue.is_stopped(),
                     Unmap::Drain => queue.work.jobs().is_empty() || queue.halt != Halt::No,
                     Unmap::Preempt | Unmap::Reset => queue.is_stopped(),
                 };

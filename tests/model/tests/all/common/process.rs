@@ -95,6 +95,11 @@ pub trait Process {
 
     /// Dispatches the kernel in packet `index` with a completion signal of value 1.
     fn put_dispatch(&self, index: u64, workgroup: u16, items: u32) {
+        self.put_scratch_dispatch(index, workgroup, items, 0);
+    }
+
+    /// The same with `private` bytes of scratch for each work-item.
+    fn put_scratch_dispatch(&self, index: u64, workgroup: u16, items: u32, private: u32) {
         self.user(SIGNAL + signal::KIND as u64, &[1, 0]);
         self.user(SIGNAL + signal::VALUE as u64, &[1, 0]);
         let mut p = [0u8; aql::PACKET_SIZE];
@@ -107,6 +112,7 @@ pub trait Process {
         for (n, size) in [items, 1, 1].iter().enumerate() {
             p[kd::GRID_SIZE_X + 4 * n..][..4].copy_from_slice(&size.to_le_bytes());
         }
+        p[kd::PRIVATE_SEGMENT_SIZE..][..4].copy_from_slice(&private.to_le_bytes());
         p[kd::KERNEL_OBJECT..][..8].copy_from_slice(&CODE.to_le_bytes());
         p[kd::KERNARG_ADDRESS..][..8].copy_from_slice(&KERNARG.to_le_bytes());
         p[aql::COMPLETION_SIGNAL..][..8].copy_from_slice(&SIGNAL.to_le_bytes());

@@ -156,6 +156,16 @@ impl Bench {
         self.reg(xcc, gc::regGRBM_GFX_CNTL, 0);
     }
 
+    /// Selects the queue of the runlist: ME 1, pipe 0, queue 2, the first of the queue mask.
+    pub fn select_queue(&self, xcc: u8) {
+        self.reg(xcc, gc::regGRBM_GFX_CNTL, 1 << 2 | 2 << 8);
+    }
+
+    /// Returns whether the selected queue is active.
+    pub fn active(&self, xcc: u8) -> u32 {
+        self.gpu.reg_read(at(Ip::Gc, xcc, gc::regCP_HQD_ACTIVE))
+    }
+
     pub fn kiq(&mut self, xcc: u8, packet: &[u32]) {
         let wptr = &mut self.kiq_wptrs[usize::from(xcc)];
         let at = KIQ_RING + u64::from(xcc) * PART + *wptr * 4;
