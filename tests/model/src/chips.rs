@@ -5,6 +5,8 @@
 use crate::regs::Ip;
 
 pub mod mi300x;
+pub mod mi308x;
+pub mod mi325x;
 pub mod rx9070;
 
 /// XCCs on an AID.
@@ -43,8 +45,9 @@ pub struct GcInfo {
     pub cu_per_sh: u32,
     /// CUs that are harvested together: 2 where they form a workgroup processor.
     pub cus_per_unit: u32,
-    /// Inactive units: one mask for each (se, sh), SE-major.
-    pub inactive: &'static [u32],
+    /// Inactive units by XCC (an XCC without an entry has those of the first): one mask for each
+    /// (se, sh), SE-major.
+    pub inactive: &'static [&'static [u32]],
     /// Render back ends per engine.
     pub rb_per_se: u32,
     /// L2 channels.
@@ -89,10 +92,16 @@ pub struct Cu {
 }
 
 impl GcInfo {
-    /// Returns the active CUs.
-    pub fn cus(&self) -> Vec<Cu> {
+    /// Returns the masks of inactive units of an XCC.
+    pub fn inactive(&self, xcc: u8) -> &'static [u32] {
+        let own = self.inactive.get(usize::from(xcc));
+        own.or(self.inactive.first()).copied().unwrap_or(&[])
+    }
+
+    /// Returns the active CUs of an XCC.
+    pub fn cus(&self, xcc: u8) -> Vec<Cu> {
         let mut cus = Vec::new();
-        for (array, inactive) in (0..).zip(self.inactive) {
+        for (array, inactive) in (0..).zip(self.inactive(xcc)) {
             let present = |cu: &u32| inactive >> (cu / self.cus_per_unit) & 1 == 0;
             for (bit, cu) in (0..).zip((0..self.cu_per_sh).filter(present)) {
                 let (se, sh) = (array / self.sh_per_se, array % self.sh_per_se);
@@ -142,7 +151,13 @@ impl Chip {
 
     /// Returns all chips.
     pub fn all() -> &'static [&'static Chip] {
-        &[&mi300x::CHIP_8XCC, &mi300x::CHIP, &rx9070::CHIP]
+        &[
+            &mi300x::CHIP_8XCC,
+            &mi300x::CHIP,
+            &mi308x::CHIP,
+            &mi325x::CHIP,
+            &rx9070::CHIP,
+        ]
     }
 
     /// Returns the instance numbers of `ip` that are not fused off, in ascending order.

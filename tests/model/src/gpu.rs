@@ -279,6 +279,20 @@ impl Gpu {
             .unwrap_or(alone)
     }
 
+    /// Returns the physical instance of the SDMA engine with a number in the partition of `xcc`:
+    /// each partition has the same number of them (`__aqua_vanjaram_get_xcp_ip_info`).
+    pub fn sdma_engine(&self, xcc: u8, number: u8) -> Option<u8> {
+        let members = self.partition(xcc);
+        let before = self.xccs.iter().position(|x| {
+            let first = members.first().map(|first| first.instance);
+            Some(x.instance) == first
+        })?;
+        let count = self.sdma.instances().len() * members.len() / self.xccs.len();
+        let first = before / members.len() * count;
+        let own = self.sdma.instances().get(first..first + count)?;
+        own.get(usize::from(number)).copied()
+    }
+
     /// Returns whether the scheduler firmware of `xcc` programs the blocks of an AID for its
     /// partition: the first XCC of the partition on the AID does, and for AIDs without an XCC the
     /// first XCC of the partition. Without a scheduler, the driver does it for every XCC

@@ -63,7 +63,7 @@ const GC: GcInfo = GcInfo {
     sh_per_se: 1,
     cu_per_sh: 10,
     cus_per_unit: 1,
-    inactive: &[0x200, 0, 0x200, 0],
+    inactive: &[&[0x200, 0, 0x200, 0]],
     rb_per_se: 0,
     tccs: 16,
     gprs: 512,
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn has_38_of_40_cus() {
-        assert_eq!(CHIP.gc.cus().len(), 38);
+        assert_eq!(CHIP.gc.cus(0).len(), 38);
         let arrays = (CHIP.gc.num_se * CHIP.gc.sh_per_se) as usize;
-        assert_eq!(CHIP.gc.inactive.len(), arrays);
+        assert_eq!(CHIP.gc.inactive(0).len(), arrays);
     }
 }

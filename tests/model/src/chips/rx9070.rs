@@ -59,7 +59,7 @@ pub const CHIP: Chip = Chip {
         sh_per_se: 2,
         cu_per_sh: 8,
         cus_per_unit: 2,
-        inactive: &[0x8, 0, 0x8, 0, 0x8, 0, 0x8, 0],
+        inactive: &[&[0x8, 0, 0x8, 0, 0x8, 0, 0x8, 0]],
         rb_per_se: 4,
         tccs: 32,
         gprs: 1536,
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn has_56_of_64_cus() {
-        assert_eq!(CHIP.gc.cus().len(), 56);
+        assert_eq!(CHIP.gc.cus(0).len(), 56);
         let arrays = (CHIP.gc.num_se * CHIP.gc.sh_per_se) as usize;
-        assert_eq!(CHIP.gc.inactive.len(), arrays);
+        assert_eq!(CHIP.gc.inactive(0).len(), arrays);
     }
 }

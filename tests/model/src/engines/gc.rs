@@ -190,16 +190,15 @@ impl Gc {
             xcc,
             ids,
             info: chip.gc,
-            state: Mutex::new(Self::power_on(ids, &chip.gc)),
+            state: Mutex::new(Self::power_on(ids, chip.gc.inactive(xcc))),
         }
     }
 
-    fn power_on(ids: &Ids, info: &GcInfo) -> State {
-        let inactive = ids.inactive;
+    fn power_on(ids: &Ids, inactive: &[u32]) -> State {
         State {
             per_vmid: [[0; BANKED]; 16],
-            cc_array: info.inactive.iter().map(|m| inactive.put(*m)).collect(),
-            user_array: vec![0; info.inactive.len()],
+            cc_array: inactive.iter().map(|m| ids.inactive.put(*m)).collect(),
+            user_array: vec![0; inactive.len()],
             gfx_cntl: 0,
             gfx_index: 0xe000_0000,
             clock: 0,
@@ -212,7 +211,7 @@ impl Gc {
 
     /// Resets to power-on state.
     pub fn reset(&self) {
-        *self.lock() = Self::power_on(self.ids, &self.info);
+        *self.lock() = Self::power_on(self.ids, self.info.inactive(self.xcc));
     }
 
     /// Returns whether the RLC is enabled.

@@ -132,7 +132,10 @@ impl Shared {
 /// All SDMA engines of the card.
 pub struct Sdma {
     layout: &'static Layout,
+    /// By physical instance, those that are fused off included.
     engines: Vec<Shared>,
+    /// Physical instances by logical number.
+    instances: Vec<u8>,
     doorbells: Doorbells,
     /// Number of traps after jobs, for fault injection.
     traps: AtomicU64,
@@ -146,6 +149,7 @@ impl Sdma {
         Self {
             layout,
             engines: engines.iter().map(|_| Shared::new(layout, boot)).collect(),
+            instances: chip.instances(Ip::Sdma).collect(),
             doorbells: Doorbells::new("sdma", 1),
             traps: AtomicU64::new(0),
         }
@@ -156,7 +160,12 @@ impl Sdma {
         self.layout
     }
 
-    /// Returns the number of engines.
+    /// Returns the physical instances of the engines by logical number.
+    pub fn instances(&self) -> &[u8] {
+        &self.instances
+    }
+
+    /// Returns one more than the highest instance of an engine.
     pub fn count(&self) -> usize {
         self.engines.len()
     }
@@ -307,13 +316,14 @@ impl Sdma {
         true
     }
 
-    /// Returns the engine that a doorbell belongs to.
+    /// Returns the engine that a doorbell belongs to: their order is that of logical numbers
+    /// (`aqua_vanjaram_doorbell_index_init`).
     pub fn engine_of(&self, index: u32) -> Option<usize> {
         if index % DWORDS != 0 {
             return None;
         }
         let n = self.layout.engine_of(index / DWORDS % MIRROR)?;
-        (n < self.engines.len()).then_some(n)
+        self.instances.get(n).map(|n| usize::from(*n))
     }
 
     /// Returns the engines of `mask`.
@@ -326,7 +336,7 @@ impl Sdma {
     /// Requests a reset of the engines of `mask`, after which `then` is called. Returns false if an
     /// engine does not exist.
     pub fn request_reset(&self, mask: u32, then: fn(&Gpu)) -> bool {
-        let all = (1u32 << self.engines.len()) - 1;
+        let all = self.instances.iter().fold(0, |all, n| all | 1 << n);
         if mask == 0 || mask & !all != 0 {
             return false;
         }

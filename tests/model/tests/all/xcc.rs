@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gpu_model::chips::mi300x::CHIP_8XCC;
-use gpu_model::chips::Chip;
+use gpu_model::chips::{mi308x, Chip};
 use gpu_model::engines::gmc::{Access, Hub};
 use gpu_model::gpu::{fault_entry, Gpu};
 use gpu_model::knobs::Knobs;
@@ -13,6 +13,7 @@ use gpu_model::regs::Ip;
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, Reg};
 use rkfd_abi::ih::node;
 
+use crate::common::sdma::Card;
 use crate::common::{card, enable_context, hub_read};
 
 /// The same card with four XCCs.
@@ -215,4 +216,39 @@ fn smn_addresses_select_the_aid() {
     let one = card(&gpu_model::chips::mi300x::CHIP, Knobs::default());
     smn_write(&one, byte | 1 << 34 | 2 << 32, 1);
     assert_eq!(one.strict.unexpected(), 1);
+}
+
+#[test]
+fn sdma_engines_have_logical_numbers() {
+    let gpu = card(&mi308x::CHIP, Knobs::default());
+    let engines = [0, 1, 6, 7, 8, 9, 14, 15];
+    let by_doorbell = |n| gpu.sdma.engine_of(Card::doorbell(n));
+    let in_partition = |xcc, n: u8| gpu.sdma_engine(xcc, n);
+    for (n, engine) in engines.into_iter().enumerate() {
+        assert_eq!(by_doorbell(n), Some(engine));
+        assert_eq!(in_partition(6, n as u8), Some(engine as u8));
+    }
+    assert_eq!((by_doorbell(8), in_partition(6, 8)), (None, None));
+    assert!(!gpu.sdma.request_reset(1 << 2, |_| {}), "harvested");
+    // CPX: two engines for each of the XCCs 1, 2, 5 and 6.
+    for xcc in [1, 2, 5, 6] {
+        let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(1);
+        gpu.reg_write(at(Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL), value);
+    }
+    let own = [0, 1, 2].map(|n| in_partition(5, n));
+    assert_eq!(own, [Some(8), Some(9), None]);
+}
+
+#[test]
+fn cus_are_harvested_by_xcc() {
+    let gpu = card(&mi308x::CHIP, Knobs::default());
+    let inactive = |xcc, se| {
+        let select = gc::GRBM_GFX_INDEX__SE_INDEX.put(se);
+        gpu.reg_write(at(Ip::Gc, xcc, gc::regGRBM_GFX_INDEX), select);
+        let fuses = at(Ip::Gc, xcc, gc::regCC_GC_SHADER_ARRAY_CONFIG);
+        gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS.get(gpu.reg_read(fuses))
+    };
+    assert_eq!([inactive(1, 0), inactive(1, 1)], [0x3e0, 0x1f]);
+    assert_eq!([inactive(2, 0), inactive(2, 1)], [0x1f, 0x3e0]);
+    assert_eq!(gpu.strict.unexpected(), 0);
 }

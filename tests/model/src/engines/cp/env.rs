@@ -35,6 +35,8 @@ pub trait Env: Sync {
     fn xcc(&self) -> u8;
     /// Returns whether the XCC's firmware schedules the queues of an SDMA engine.
     fn serves(&self, engine: u8) -> bool;
+    /// Returns the physical instance of the SDMA engine with this number in the partition.
+    fn sdma_engine(&self, number: u8) -> Option<u8>;
     /// Doorbells of all XCCs.
     fn doorbells(&self) -> &Doorbells;
     /// Queues that several XCCs execute.
@@ -158,6 +160,10 @@ impl Env for XccEnv<'_> {
         }
     }
 
+    fn sdma_engine(&self, number: u8) -> Option<u8> {
+        self.gpu.sdma_engine(self.xcc.instance, number)
+    }
+
     fn doorbells(&self) -> &Doorbells {
         &self.gpu.doorbells
     }
@@ -269,7 +275,7 @@ impl Env for XccEnv<'_> {
     }
 
     fn compute_units(&self) -> Vec<Cu> {
-        self.gpu.chip.gc.cus()
+        self.gpu.chip.gc.cus(self.xcc.instance)
     }
 
     fn shader_engines(&self) -> u32 {

@@ -100,6 +100,7 @@ impl Hardware for Engine<'_> {
         };
         let slot = self.map_sdma(&SdmaMap {
             engine,
+            number: engine,
             rlc: Some(rlc),
             mqd: load.mqd,
             wptr: load.wptr,

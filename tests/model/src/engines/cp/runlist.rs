@@ -37,7 +37,7 @@ pub(super) struct Entry {
     is_static: bool,
     /// Uses the GWS of its process.
     gws: bool,
-    /// SDMA engine; `None`: a compute queue.
+    /// Number of the SDMA engine in the partition; `None`: a compute queue.
     sdma: Option<u8>,
 }
 
@@ -182,7 +182,17 @@ impl Engine<'_> {
                 continue;
             }
             let entry = list.entries[index];
-            if !entry.sdma.is_none_or(|engine| self.env.serves(engine)) {
+            let engine = entry.sdma.map(|n| (n, self.env.sdma_engine(n)));
+            if let Some((number, None)) = engine {
+                strict!(
+                    self.env.strict(),
+                    "hws",
+                    "MAP_QUEUES: the partition has no SDMA engine {number}"
+                );
+                continue;
+            }
+            let engine = engine.and_then(|(number, engine)| Some((number, engine?)));
+            if !engine.is_none_or(|(_, engine)| self.env.serves(engine)) {
                 continue;
             }
             let process = &list.processes[entry.process];
@@ -195,9 +205,10 @@ impl Engine<'_> {
                 );
                 continue;
             };
-            if let Some(engine) = entry.sdma {
+            if let Some((number, engine)) = engine {
                 let map = SdmaMap {
                     engine,
+                    number,
                     rlc: None,
                     mqd: entry.mqd,
                     wptr: entry.wptr,

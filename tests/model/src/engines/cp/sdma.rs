@@ -49,6 +49,8 @@ pub struct SdmaQueue {
 pub struct SdmaMap {
     /// Engine.
     pub engine: u8,
+    /// Its number in packet and MQD.
+    pub number: u8,
     /// The RLC queue on the engine, if the firmware names it and not the MQD.
     pub rlc: Option<u8>,
     /// MQD, an address of VMID 0.
@@ -172,10 +174,10 @@ impl Engine<'_> {
             );
         };
         let port = self.env.sdma();
-        if mqd[dw.engine] != u32::from(map.engine) {
+        if mqd[dw.engine] != u32::from(map.number) {
             wrong(SdmaMqdError::Engine {
                 engine: mqd[dw.engine],
-                packet: map.engine,
+                packet: map.number,
             });
         }
         let offset = mqd[dw.doorbell_offset];

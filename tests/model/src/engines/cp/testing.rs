@@ -213,6 +213,10 @@ impl Env for Mock {
         true
     }
 
+    fn sdma_engine(&self, number: u8) -> Option<u8> {
+        Some(number)
+    }
+
     fn doorbells(&self) -> &Doorbells {
         &self.doorbells
     }
