@@ -56,7 +56,7 @@ no_arguments() {
 }
 
 # Chips of the GPU model.
-CHIPS="mi300x mi300x-1xcc rx9070"
+CHIPS="mi300x mi300x-1xcc mi308x mi325x rx9070"
 case " $CHIPS " in *" ${CHIP:-mi300x} "*) ;; *) die "unknown chip CHIP=$CHIP: use one of $CHIPS" ;; esac
 
 # Kernels that a VM can boot: Debian's, or one built from the same source with

@@ -528,7 +528,7 @@ TEST(cu_mask)
 	EXPECT(fixture_works(&f));
 }
 
-/* CUs, or WGPs of gfx12, on which the workgroups of a dispatch ran, whatever the XCC. */
+/* CUs, or WGPs of gfx12, on which the workgroups of a dispatch ran, on all XCCs. */
 struct units {
 	unsigned int count;
 	uint32_t engines;
@@ -556,14 +556,15 @@ static struct units units_used(struct fixture *f)
 	const unsigned int groups = 128 * f->k.node.num_xcc;
 	const uint32_t *ids = f->data->va;
 	struct units units = { 0 };
-	uint32_t seen[128];
+	uint32_t seen[1024];
 
 	run_groups(f, "hw_id", groups);
 	for (unsigned int i = 0; i < groups; i++) {
 		bool gfx12 = is_gfx12(&f->k.node);
 		uint32_t engine = ids[i] >> (gfx12 ? 18 : 13) & 7;
-		/* Engine, array, and CU or WGP of the array. */
-		uint32_t unit = engine << 8 | (ids[i] >> (gfx12 ? 16 : 12) & 1) << 4 |
+		/* XCC (in turn), engine, array, and CU or WGP of the array. */
+		uint32_t unit = i % f->k.node.num_xcc << 16 | engine << 8 |
+				(ids[i] >> (gfx12 ? 16 : 12) & 1) << 4 |
 				(ids[i] >> (gfx12 ? 10 : 8) & 0xf);
 		unsigned int n = 0;
 
@@ -588,13 +589,13 @@ TEST(cu_mask_restricts_waves)
 	for (unsigned int n = 1; n <= 4; n++) {
 		ASSERT_OK(set_units(&f, 1024, 0, n));
 		units = units_used(&f);
-		EXPECT_EQ(units.count, n);
+		EXPECT_EQ(units.count, n * f.k.node.num_xcc);
 		EXPECT_EQ(__builtin_popcount(units.engines), n);
 	}
 	/* The second CU of each engine. */
 	ASSERT_OK(set_units(&f, 1024, 4, 4));
 	units = units_used(&f);
-	EXPECT_EQ(units.count, 4);
+	EXPECT_EQ(units.count, 4 * f.k.node.num_xcc);
 }
 
 /* The workgroups of a dispatch are distributed over all XCCs of the node in equal parts. */
