@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use gpu_regs::gc_9_4_3 as gc;
+use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio_regs};
 use rkfd_abi::doorbell::{navi10_routes_to_cp, routes_to_cp};
 use rkfd_abi::ih::{client, fault, gfx12, soc21, source};
 
@@ -277,6 +277,19 @@ impl Gpu {
             .and_then(|first| self.xccs.get(first..first + count))
             .filter(|members| members.iter().any(|x| x.instance == xcc))
             .unwrap_or(alone)
+    }
+
+    /// Returns the number of XCCs of each partition in the mode that the PSP has set.
+    pub fn partition_size(&self) -> usize {
+        let status = nbio_regs::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS;
+        let field = nbio_regs::BIF_BX_PF0_PARTITION_COMPUTE_STATUS__PARTITION_MODE;
+        let slot = self.regs.by_id(self.chip, Ip::Nbif, status);
+        match field.get(slot.map_or(0, Slot::get)) as usize {
+            mode @ 0..=3 if self.chip.generation == Generation::Gfx9 => {
+                self.xccs.len() / (mode + 1)
+            }
+            _ => 1,
+        }
     }
 
     /// Returns the physical instance of the SDMA engine with a number in the partition of `xcc`:

@@ -406,3 +406,69 @@ fn partitions_that_disagree_are_reported() {
         bench.until(text, |b| reports(b, text));
     });
 }
+
+/// Sets `CP_HYP_XCP_CTL` of all XCCs to partitions of `size`, as the PSP does.
+fn partition(bench: &Bench, size: u32) {
+    for xcc in XCCS {
+        let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(size)
+            | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(u32::from(xcc) % size);
+        bench.reg(xcc, gc::regCP_HYP_XCP_CTL, value);
+    }
+}
+
+#[test]
+fn partitions_without_the_psp_are_reported() {
+    with_bench(Knobs::default(), |bench| {
+        partition(bench, 2);
+        bench.map_hiq(XCCS);
+        let text = "or with the mode of the PSP";
+        bench.until(text, |b| reports(b, text));
+    });
+}
+
+#[test]
+fn runlist_in_another_partition_is_reported() {
+    with_hiq(|bench| {
+        bench.fence();
+        partition(bench, 4);
+        bench.run_list(false);
+        let text = "mapped for XCCs [0, 1, 2, 3, 4, 5, 6, 7], in partition";
+        bench.until(text, |b| reports(b, text));
+    });
+}
+
+/// In mode CPX two partitions share the memory hub of an AID.
+#[test]
+fn vmids_of_two_partitions_on_an_aid_are_reported() {
+    with_bench(Knobs::default(), |bench| {
+        partition(bench, 1);
+        bench.set_mode(4);
+        // Packets of the one ring reach both.
+        bench.map_hiq(1..3);
+        bench.set_resources();
+        bench.until("resources", |b| {
+            b.gpu.shared.schedulers() == [(1, 0xfff8), (2, 0xfff8)]
+        });
+        bench.assert_clean();
+        bench.map_hiq(3..4);
+        let text = "VMID mask 0xfff8 of XCC 3, 0xfff8 of XCC 2 in another partition";
+        bench.until(text, |b| reports(b, text));
+    });
+}
+
+#[test]
+fn hiq_is_known_until_it_is_unmapped() {
+    use pm4::unmap_queues as uq;
+    with_hiq(|bench| {
+        bench.fence();
+        let all: Vec<_> = XCCS.map(|xcc| (xcc, 0xfff8)).collect();
+        assert_eq!(bench.gpu.shared.schedulers(), all);
+        for xcc in XCCS {
+            let what = uq::ACTION.put(uq::ACTION_RESET) | uq::NUM_QUEUES.put(1);
+            let doorbell = uq::DOORBELL_OFFSET0.put(HIQ_DOORBELL);
+            bench.kiq(xcc, &[uq::PACKET.header(), what, doorbell, 0, 0, 0]);
+        }
+        bench.until("unmapped", |b| b.gpu.shared.schedulers().is_empty());
+        bench.assert_clean();
+    });
+}

@@ -381,6 +381,18 @@ fn partition_modes_are_visible_in_registers() {
 }
 
 #[test]
+fn partitions_do_not_change_while_an_hiq_is_mapped() {
+    let mut card = Card::up();
+    let mode = [(spatial_part::MODE, 1)];
+    card.gpu.shared.set_scheduler(0, 0xff00);
+    let response = card.command(cmd::SRIOV_SPATIAL_PART, &mode);
+    assert_eq!(response, status::tee::BAD_STATE);
+    card.complained("while XCC 0 has an HIQ");
+    card.gpu.shared.remove_scheduler(0);
+    assert_eq!(card.command(cmd::SRIOV_SPATIAL_PART, &mode), 0);
+}
+
+#[test]
 fn ta_load_invoke_unload() {
     let mut card = Card::up();
     let bytes = blob(0xf1b, 0x800);

@@ -42,7 +42,7 @@ pub trait Env: Sync {
     /// Queues that several XCCs execute.
     fn shared(&self) -> &SharedQueues;
     /// Returns the physical instances of the XCCs of the partition, by logical number. `None`: the
-    /// XCCs disagree about it.
+    /// XCCs disagree about it, or with the mode of the PSP.
     fn partition(&self) -> Option<Vec<u8>>;
     /// Returns the interface of another XCC.
     fn peer(&self, xcc: u8) -> Option<Box<dyn Env + '_>>;
@@ -178,7 +178,8 @@ impl Env for XccEnv<'_> {
             members.iter().map(|xcc| xcc.instance).collect()
         };
         let own = instances(self.xcc.instance);
-        let agree = own.iter().all(|xcc| instances(*xcc) == own);
+        let agree =
+            own.len() == self.gpu.partition_size() && own.iter().all(|xcc| instances(*xcc) == own);
         agree.then_some(own)
     }
 

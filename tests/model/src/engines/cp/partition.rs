@@ -17,6 +17,7 @@ use super::runlist::Runlist;
 use super::save::Map;
 use super::sched::QueryWait;
 use super::shared::{CommonFields, Mapping, MasterState, Ready, Site, Space, Waves};
+use crate::chips::XCCS_PER_AID;
 use crate::engines::gmc::VmFault;
 use crate::strict;
 
@@ -303,11 +304,45 @@ impl Engine<'_> {
             strict!(
                 self.env.strict(),
                 "hws",
-                "CP_HYP_XCP_CTL of the XCCs disagree about the partition of XCC {}",
+                "CP_HYP_XCP_CTL of the XCCs disagree about the partition of XCC {}, or with the \
+                 mode of the PSP",
                 self.env.xcc()
             );
             vec![self.env.xcc()]
         });
+    }
+
+    /// Checks that the partition is the one in which the HIQ was mapped.
+    pub(super) fn check_partition(&self, queue: &Queue) {
+        let current = self.env.partition();
+        if current.as_ref() != Some(&self.sched.members) {
+            strict!(
+                self.env.strict(),
+                "hws",
+                "RUN_LIST on HIQ {}, mapped for XCCs {:?}, in partition {current:?}",
+                queue.slot,
+                self.sched.members
+            );
+        }
+    }
+
+    /// Claims the VMIDs of SET_RESOURCES. XCCs of an AID share its memory hub: they are in one
+    /// partition, or have VMIDs of their own (`kgd2kfd_device_init`).
+    pub(super) fn own_vmids(&self, vmids: u16) {
+        let (shared, xcc) = (self.env.shared(), self.env.xcc());
+        shared.set_scheduler(xcc, vmids);
+        let beside = |other: &u8| other / XCCS_PER_AID == xcc / XCCS_PER_AID;
+        for (other, theirs) in shared.schedulers() {
+            let foreign = beside(&other) && !self.sched.members.contains(&other);
+            if foreign && theirs & vmids != 0 {
+                strict!(
+                    self.env.strict(),
+                    "hws",
+                    "SET_RESOURCES: VMID mask {vmids:#x} of XCC {xcc}, {theirs:#x} of XCC {other} \
+                     in another partition on the same AID"
+                );
+            }
+        }
     }
 
     /// Begins to execute the packets of an HIQ together with the other XCCs.

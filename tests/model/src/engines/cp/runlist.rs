@@ -76,6 +76,7 @@ impl Engine<'_> {
     pub(super) fn run_list(&mut self, queue: &Queue, p: &Packet) -> Result<Outcome, VmFault> {
         use pm4::run_list as rl;
         self.check(queue, p, &rl::PACKET, rl::FIELDS);
+        self.check_partition(queue);
         let base = p.address(rl::IB_BASE_LO, rl::IB_BASE_HI);
         let size = p.get(rl::IB_SIZE);
         if !p.has(rl::VALID) || size == 0 {

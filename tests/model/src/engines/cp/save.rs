@@ -225,6 +225,7 @@ impl Engine<'_> {
             }
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
             if map.class == Class::Hiq {
+                self.env.shared().set_scheduler(self.env.xcc(), 0);
                 self.map_hiq(&queue, &mqd);
             }
             self.map_shared(&mut queue, map, first, &mqd);

@@ -90,6 +90,7 @@ impl Engine<'_> {
             self.sched.resources = None;
             self.sched.query = None;
             self.unmap_hiq(queue);
+            self.env.shared().remove_scheduler(self.env.xcc());
         }
         self.sched.unmapping.retain(|u| u.by != queue.slot);
         if queue.class == Class::Mes {
@@ -145,6 +146,7 @@ impl Engine<'_> {
                 p.words
             );
         }
+        self.own_vmids(vmid_mask);
         self.sched.resources = Some(Resources {
             vmid_mask,
             queue_mask,

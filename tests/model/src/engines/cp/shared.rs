@@ -143,6 +143,8 @@ struct State {
     left: HashMap<u64, (MasterState, usize)>,
     /// By doorbell.
     hiqs: HashMap<u32, Hiq>,
+    /// VMIDs of the scheduler, by XCC that has an HIQ.
+    schedulers: HashMap<u8, u16>,
 }
 
 /// State of a queue for its master XCC.
@@ -337,6 +339,24 @@ impl SharedQueues {
     /// Returns the time slice that the first XCC has begun: position of the runlist, number.
     pub fn slice(&self, hiq: u32) -> (u64, u64) {
         self.lock().hiqs.get(&hiq).map_or((0, 0), |hiq| hiq.slice)
+    }
+
+    /// Records that an XCC has an HIQ, and the VMIDs of its scheduler.
+    pub fn set_scheduler(&self, xcc: u8, vmids: u16) {
+        self.lock().schedulers.insert(xcc, vmids);
+    }
+
+    /// Records that an XCC has no HIQ any more.
+    pub fn remove_scheduler(&self, xcc: u8) {
+        self.lock().schedulers.remove(&xcc);
+    }
+
+    /// Returns the XCCs that have an HIQ, and the VMIDs of their schedulers.
+    pub fn schedulers(&self) -> Vec<(u8, u16)> {
+        let state = self.lock();
+        let mut all: Vec<_> = state.schedulers.iter().map(|(xcc, v)| (*xcc, *v)).collect();
+        all.sort_unstable();
+        all
     }
 
     /// Removes everything.

@@ -431,6 +431,13 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
             "SRIOV_SPATIAL_PART: overrides are not modelled"
         );
     }
+    if let Some((xcc, _)) = gpu.shared.schedulers().first() {
+        refuse!(
+            gpu,
+            status::tee::BAD_STATE,
+            "SRIOV_SPATIAL_PART: {count} partitions while XCC {xcc} has an HIQ"
+        );
+    }
     let each = xccs / count;
     for (logical, xcc) in (0..).zip(&gpu.xccs) {
         let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(each)

@@ -131,6 +131,14 @@ impl Bench {
         self.put_tables(TABLES, 4 << 20, 1 | 7 << 4 | 1 << 54);
     }
 
+    /// Sets the mode of the partitions that the PSP reports.
+    pub fn set_mode(&self, mode: u32) {
+        let status = nbio::regBIF_BX_PF0_PARTITION_COMPUTE_STATUS;
+        let slot = self.gpu.regs.by_id(self.gpu.chip, Ip::Nbif, status);
+        slot.unwrap()
+            .set(nbio::BIF_BX_PF0_PARTITION_COMPUTE_STATUS__PARTITION_MODE.put(mode));
+    }
+
     pub fn start_kiq(&self, xcc: u8) {
         self.reg(xcc, gc::regRLC_CP_SCHEDULERS, 0x80 | 2 << 5 | 1 << 3);
         // ME 2, pipe 1, queue 0.
