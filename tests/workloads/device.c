@@ -135,12 +135,14 @@ int kfd_topology_node(int index, struct kfd_node *node)
 
 int kfd_topology_find_gpu(struct kfd_node *node)
 {
+	const char *number = getenv("KFD_NODE");
+
 	for (int i = 0;; i++) {
 		int ret = kfd_topology_node(i, node);
 
 		if (ret)
 			return ret == -ENOENT ? -ENODEV : ret;
-		if (node->gpu_id)
+		if (node->gpu_id && (!number || atoi(number) == i))
 			return 0;
 	}
 }

@@ -157,6 +157,7 @@ struct kfd_kernel {
 int kfd_ioctl(int fd, unsigned long request, void *args);
 int kfd_sysfs_value(const char *path, const char *key, uint64_t *value);
 int kfd_topology_node(int index, struct kfd_node *node);
+/* Finds the first GPU, or the GPU that is node $KFD_NODE. -ENODEV: there is none. */
 int kfd_topology_find_gpu(struct kfd_node *node);
 int kfd_open_device(struct kfd *k);
 int kfd_open_render(struct kfd *k);
