@@ -270,22 +270,47 @@ fn apertures_are_those_of_each_xcc() {
     });
 }
 
+const SCRATCH: u64 = SAVE + 8 * SAVE_SIZE;
+/// Scratch of a wave in bytes.
+const WAVE: u64 = 64 * 64;
+
+/// Assigns scratch for `waves` waves on each XCC to the queue.
+fn assign_scratch(bench: &Bench, waves: u64) {
+    let field = |at: usize, value| bench.user(QUEUE + at as u64, &[value]);
+    field(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
+    let size = waves as u32 | (WAVE as u32 >> 10) << 12;
+    field(amd_queue::COMPUTE_TMPRING_SIZE, size);
+    let at = amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64;
+    bench.user(QUEUE + at, &words(SCRATCH));
+    bench.user(CODE + 4, &[64]);
+    // SCRATCH_EN.
+    bench.user(CODE + 13 * 4, &[1 | 2 << 1 | 1 << 7]);
+}
+
+/// Two waves run on each XCC, not two on all.
+#[test]
+fn scratch_limits_the_waves_of_each_xcc() {
+    with_hiq(|bench| {
+        assign_scratch(bench, 2);
+        bench.user(GATE, &[0]);
+        bench.run_list(false);
+        bench.put_scratch_dispatch(0, 64, 24 * 64, 64);
+        bench.until_started(16);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(bench.user64(STARTED + 16 * 4), 0);
+        bench.user(GATE, &[1]);
+        bench.until("signal", |b| b.signal() == 0);
+        assert_eq!(bench.xccs_of(24), distributed(24, 1));
+        bench.assert_clean();
+    });
+}
+
 /// Each XCC has a part of a queue's scratch.
 #[test]
 fn scratch_of_each_xcc() {
-    const SCRATCH: u64 = SAVE + 8 * SAVE_SIZE;
     const WAVES: u64 = 4;
-    const WAVE: u64 = 64 * 64;
     with_hiq(|bench| {
-        let field = |at: usize, value| bench.user(QUEUE + at as u64, &[value]);
-        field(amd_queue::SCRATCH_WAVE64_LANE_BYTE_SIZE, 64);
-        let size = WAVES as u32 | (WAVE as u32 >> 10) << 12;
-        field(amd_queue::COMPUTE_TMPRING_SIZE, size);
-        let at = amd_queue::SCRATCH_BACKING_MEMORY_LOCATION as u64;
-        bench.user(QUEUE + at, &words(SCRATCH));
-        bench.user(CODE + 4, &[64]);
-        // SCRATCH_EN.
-        bench.user(CODE + 13 * 4, &[1 | 2 << 1 | 1 << 7]);
+        assign_scratch(bench, WAVES);
         // The last store: scratch_store_dword off, v1, off
         bench.user(CODE + 256 + 15 * 4, &[0xdc70_4000, 0x007f_0100]);
         bench.run_list(false);
@@ -293,7 +318,7 @@ fn scratch_of_each_xcc() {
         bench.until("signal", |b| b.signal() == 0);
         for (wave, xcc) in (0..).zip(distributed(16, 1)) {
             let part = u64::from(xcc) * WAVES * WAVE;
-            let found = bench.user64(SCRATCH + part + wave % WAVES * WAVE) as u32;
+            let found = bench.user64(SCRATCH + part + wave / 8 % WAVES * WAVE) as u32;
             assert_eq!(found, xcc + 1, "wave {wave}");
         }
         bench.assert_clean();

@@ -23,13 +23,13 @@ pub struct Scratch {
     pub base: u64,
     /// Bytes per wave (64 lanes), a multiple of 1 KiB; 0 for no scratch.
     pub wave_stride: u64,
-    /// Number of wave slots; wave n of the dispatch uses slot `n % slots`. Must be at least the
-    /// number of waves in flight.
+    /// Number of wave slots; wave n on an XCC uses slot `n % slots`. Must be at least the number of
+    /// waves in flight there.
     pub slots: u64,
 }
 
 impl Scratch {
-    /// Returns the scratch base of wave `wave` of the dispatch (initial value of `FLAT_SCRATCH`).
+    /// Returns the scratch base of wave `wave` on an XCC (initial value of `FLAT_SCRATCH`).
     pub fn wave_base(&self, wave: u64) -> u64 {
         let slot = wave.checked_rem(self.slots).unwrap_or(0);
         self.base.wrapping_add(slot.wrapping_mul(self.wave_stride))
@@ -139,6 +139,10 @@ pub struct Dispatch {
     pub apertures: Apertures,
     /// Physical XCC id, for `s_getreg_b32 hwreg(HW_REG_XCC_ID)`.
     pub xcc_id: u32,
+    /// Number of XCCs to which the workgroups are distributed in turn; 0 is one.
+    pub xccs: u64,
+    /// Workgroups in succession on an XCC; 0 is one.
+    pub chunk: u64,
     /// Trap handler, if installed.
     pub trap: Option<Trap>,
     /// Doorbell id of the queue, returned by MSG_GET_DOORBELL (10 bits).
@@ -150,6 +154,12 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
+    /// Returns the number of workgroups before workgroup `index` on its XCC.
+    pub fn index_on_xcc(&self, index: u64) -> u64 {
+        let (xccs, chunk) = (self.xccs.max(1), self.chunk.max(1));
+        index / (xccs * chunk) * chunk + index % chunk
+    }
+
     /// Returns the number of workgroups in x, y, z.
     pub fn workgroups(&self) -> [u32; 3] {
         let n = |i: usize| match u32::from(self.workgroup[i]) {

@@ -162,7 +162,8 @@ impl Wave {
         let groups = d.workgroups().map(u64::from);
         let linear = u64::from(workgroup[0])
             + groups[0] * (u64::from(workgroup[1]) + groups[1] * u64::from(workgroup[2]));
-        let number = linear * u64::from(d.waves_per_workgroup()) + u64::from(index);
+        let before = d.index_on_xcc(linear) * u64::from(d.waves_per_workgroup());
+        let number = before + u64::from(index);
         let scratch = d.scratch.wave_base(number);
         let first = index * lanes;
         let active = (items - first).min(lanes);

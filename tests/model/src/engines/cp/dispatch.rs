@@ -138,7 +138,7 @@ pub struct Job {
     /// An execution unit, and how many workgroups fit on it.
     place: Place,
     slots: u32,
-    /// Workgroups with the same index modulo this share scratch memory.
+    /// Workgroups of an XCC with the same index there modulo this share scratch memory.
     reach: u64,
     gws: Option<GwsShare>,
     priority: AtomicU8,
@@ -220,12 +220,17 @@ impl Job {
             None => Place::of(&Dispatch::default()),
         };
         let mut units = 0;
+        let xccs = on.len() as u64;
         let share = |(dispatch, cus): (Dispatch, Arc<[Cu]>)| {
             let first = units;
             units += cus.len() / place.cus as usize;
-            let dispatch = Arc::new(dispatch);
+            let dispatch = Dispatch {
+                xccs,
+                chunk,
+                ..dispatch
+            };
             Share {
-                dispatch,
+                dispatch: Arc::new(dispatch),
                 cus,
                 units: first..units,
             }
@@ -359,12 +364,14 @@ impl Job {
             let live = state.live_in.get(place).copied().unwrap_or(0);
             live < units * self.slots as usize
         };
-        state.next < self.total
-            && fits()
-            && state
-                .live
-                .first_key_value()
-                .is_none_or(|(first, _)| state.next - first < self.reach)
+        let has_scratch = || {
+            let place = self.place_of(state.next);
+            let mut live = state.live.keys();
+            let first = live.find(|n| self.place_of(**n) == place);
+            let number = |index| self.dispatch.index_on_xcc(index);
+            first.is_none_or(|first| number(state.next) - number(*first) < self.reach)
+        };
+        state.next < self.total && fits() && (self.reach == u64::MAX || has_scratch())
     }
 
     /// Occupies a slot for workgroup `index`: on the execution unit with the fewest workgroups, of
