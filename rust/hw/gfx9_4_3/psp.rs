@@ -461,7 +461,7 @@ impl PspHal for Psp {
         device: u16,
     ) -> Result<Result<FirmwarePlan, Bad>> {
         let images: &[Image<'_>; 6] = images.try_into().map_err(|_| EINVAL)?;
-        let smu = mmio.read(psp::SMU_VERSION_SMN / 4)?;
+        let smu = smu::version(mmio)?;
         let mut plan = FirmwarePlan {
             boot: KVec::new(),
             engines: KVec::new(),

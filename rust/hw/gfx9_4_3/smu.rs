@@ -21,11 +21,11 @@ pub(super) struct Smu;
 /// Message timeout in ms (C: `default_timeout`, `__smu_msg_v1_poll_stat`, `smu_cmn.c`).
 const TIMEOUT_MS: i64 = 2000;
 
-/// Sends a message, waits for the response and returns its value. `ETIMEDOUT` without a response,
-/// `EIO` when it failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a prerequisite is
-/// missing, `EBUSY` when firmware is busy, `EREMOTEIO` for other responses
-/// (`smu_msg_v1_decode_response`, `smu_cmn.c`).
-fn send(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
+/// Sends a message and waits for the response. `ETIMEDOUT` without a response, `EIO` when it
+/// failed, `EOPNOTSUPP` for an unknown message, `EINVAL` when a prerequisite is missing, `EBUSY`
+/// when firmware is busy, `EREMOTEIO` for other responses (`smu_msg_v1_decode_response`,
+/// `smu_cmn.c`).
+fn send(mmio: &Mmio, message: u32, argument: u32) -> Result {
     let b = mmio.block(hwid::MP1, 0)?;
     let _guard = mmio.lock_mailbox();
     b.wr(RESPONSE, 0)?;
@@ -38,7 +38,7 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
         Delta::from_millis(TIMEOUT_MS),
     )?;
     match response {
-        response::OK => b.rd(ARGUMENT).map(Value::raw),
+        response::OK => Ok(()),
         response::FAILED => Err(EIO),
         response::UNKNOWN_CMD => Err(EOPNOTSUPP),
         response::REJECTED_PREREQ => Err(EINVAL),
@@ -50,20 +50,23 @@ fn send(mmio: &Mmio, message: u32, argument: u32) -> Result<u32> {
 /// Starts a mode-1 reset; firmware responds before it begins. Errors as [`send`].
 pub(super) fn mode1_reset(mmio: &Mmio) -> Result {
     const MODE_1: u32 = 1;
-    send(mmio, msg::GFX_DRIVER_RESET, MODE_1)?;
-    Ok(())
+    send(mmio, msg::GFX_DRIVER_RESET, MODE_1)
 }
 
-/// Returns whether firmware resets SDMA engines one by one (`smu_v13_0_6_init_caps`,
-/// `smu_v13_0_6_ppt.c`). `ENODEV` after unbind.
-fn resets_sdma(mmio: &Mmio) -> Result<bool> {
-    let version = mmio.read(SMU_VERSION_SMN / 4)?;
-    Ok(match version >> 24 {
+/// Reads the version of the firmware. `ENODEV` after unbind.
+pub(super) fn version(mmio: &Mmio) -> Result<u32> {
+    mmio.read(SMU_VERSION_SMN / 4)
+}
+
+/// Returns whether firmware of a version resets SDMA engines one by one (`smu_v13_0_6_init_caps`,
+/// `smu_v13_0_6_ppt.c`).
+fn resets_sdma(version: u32) -> bool {
+    match version >> 24 {
         0 => version >= 0x0055_7900,
         4 => version >= 0x0455_7000,
         7 => version >= 0x0755_0700,
         _ => false,
-    })
+    }
 }
 
 /// Resets an SDMA engine, by its logical number; firmware takes a mask of physical ones
@@ -73,11 +76,10 @@ pub(super) fn reset_sdma(mmio: &Mmio, engine: u32) -> Result {
     let engine = mmio
         .instances()
         .physical(hwid::SDMA0, u8::try_from(engine)?)?;
-    if !resets_sdma(mmio)? {
+    if !resets_sdma(version(mmio)?) {
         return Err(EOPNOTSUPP);
     }
-    send(mmio, msg::RESET_SDMA, 1 << engine)?;
-    Ok(())
+    send(mmio, msg::RESET_SDMA, 1 << engine)
 }
 
 /// Returns a value with 10 fractional bits as an integer (`SMUQ10_ROUND`).
@@ -98,19 +100,18 @@ impl SmuHal for Smu {
         }
         send(mmio, msg::SET_DRIVER_DRAM_ADDR_HIGH, hi32(table))?;
         send(mmio, msg::SET_DRIVER_DRAM_ADDR_LOW, lo32(table))?;
-        send(mmio, msg::ENABLE_ALL_SMU_FEATURES, 0)?;
-        Ok(())
+        send(mmio, msg::ENABLE_ALL_SMU_FEATURES, 0)
     }
 
     fn write_metrics(&self, mmio: &Mmio) -> Result {
-        send(mmio, msg::GET_METRICS_TABLE, 0)?;
-        Ok(())
+        send(mmio, msg::GET_METRICS_TABLE, 0)
     }
 
     fn facts(&self, mmio: &Mmio, read: &dyn Fn(usize) -> Result<u32>) -> Result<SmuFacts> {
         if read(metrics::ACCUMULATION_COUNTER)? == 0 {
             return Err(EAGAIN);
         }
+        let version = version(mmio)?;
         let levels = metrics::UCLK_FREQUENCY_TABLE;
         let mut memory = (u32::MAX, 0);
         for at in (levels..levels + 16).step_by(4) {
@@ -120,18 +121,17 @@ impl SmuHal for Smu {
         let serial = metrics::PUBLIC_SERIAL_NUMBER_AID;
         Ok(SmuFacts {
             serial: join(read(serial)?, read(serial + 4)?),
-            version: mmio.read(SMU_VERSION_SMN / 4)?,
+            version,
             engine_mhz: (
                 round(read(metrics::MIN_GFXCLK_FREQUENCY)?),
                 round(read(metrics::MAX_GFXCLK_FREQUENCY)?),
             ),
             memory_mhz: memory,
-            resets_sdma: resets_sdma(mmio)?,
+            resets_sdma: resets_sdma(version),
         })
     }
 
     fn stop(&self, mmio: &Mmio) -> Result {
-        send(mmio, msg::PREPARE_FOR_DRIVER_UNLOAD, 0)?;
-        Ok(())
+        send(mmio, msg::PREPARE_FOR_DRIVER_UNLOAD, 0)
     }
 }
