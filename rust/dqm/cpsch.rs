@@ -127,9 +127,7 @@ impl Cpsch {
                 let queue = queues.find_doorbell(doorbell).ok_or(ENOENT)?;
                 hal.reset_slot(mmio, *xcc, slot)?;
                 // A queue has a slot on several XCCs.
-                if !queue.is_lost() {
-                    queues.mark_lost(gpu, &queue);
-                }
+                queues.mark_lost(gpu, &queue);
                 found = true;
             }
         }

@@ -154,6 +154,7 @@ pub(super) struct QueueState {
     /// Counted as an owner of the global wave sync (GWS).
     gws: bool,
     pub(super) evicted: bool,
+    /// The queue is lost: it was not preempted or not mapped.
     reset: bool,
 }
 
@@ -191,11 +192,6 @@ impl DqmQueue {
     /// Returns the qpd of the process.
     pub(crate) fn slot(&self) -> &Arc<DqmProcess> {
         &self.process
-    }
-
-    /// Returns whether the queue is lost: it was not preempted or not mapped.
-    pub(super) fn is_lost(&self) -> bool {
-        self.state.lock().reset
     }
 
     /// Returns the queue id within the process.
@@ -287,9 +283,12 @@ impl Queues {
         true
     }
 
-    /// Marks a queue as lost: it never runs again, the queues of its process can no longer be
-    /// changed, and the process is notified.
+    /// Marks a queue as lost, unless it is already: it never runs again, the queues of its process
+    /// can no longer be changed, and the process is notified.
     pub(super) fn mark_lost(&mut self, gpu: &Gpu, queue: &DqmQueue) {
+        if core::mem::replace(&mut queue.state.lock().reset, true) {
+            return;
+        }
         dev_err!(
             gpu.dev(),
             "queue {} of process {} (PASID {}) is lost\n",
@@ -299,7 +298,6 @@ impl Queues {
         );
         self.deactivate(queue);
         queue.process.state.lock().has_reset_queue = true;
-        queue.state.lock().reset = true;
         gpu.sink().queue_reset(gpu, queue.process.pasid);
     }
 
