@@ -102,7 +102,7 @@ impl Ih {
             hub,
             mem: Coherent::new(&dma, DUMMY_OFFSET + 4096)?,
             rptr <- new_mutex!(0),
-            log <- new_mutex!([(); LOG_KINDS].map(|()| LogLimit::new())),
+            log <- new_mutex!(core::array::from_fn(|_| LogLimit::new())),
         })
     }
 
