@@ -214,66 +214,48 @@ pub mod p2s_table {
 /// Maximum number of parts of a file (`UCODE_MAX_PSP_PACKAGING`).
 pub const MAX_BINS: usize = 26;
 
-/// Parts of the PSP firmware (`enum psp_fw_type`).
-pub mod psp_type {
-    /// Secure OS (SOS).
-    pub const SOS: u32 = 1;
-    /// System driver.
-    pub const SYS_DRV: u32 = 2;
-    /// Key database.
-    pub const KDB: u32 = 3;
-    /// Table of contents (TOC): the list of firmware.
-    pub const TOC: u32 = 4;
-    /// Security patch level (SPL) table.
-    pub const SPL: u32 = 5;
-    /// Register list (RL): protected registers.
-    pub const RL: u32 = 6;
-    /// SoC driver.
-    pub const SOC_DRV: u32 = 7;
-    /// Interface driver.
-    pub const INTF_DRV: u32 = 8;
-    /// Debug driver.
-    pub const DBG_DRV: u32 = 9;
-    /// RAS driver.
-    pub const RAS_DRV: u32 = 10;
-    /// IP key manager driver.
-    pub const IPKEYMGR_DRV: u32 = 11;
-    /// SPDM driver.
-    pub const SPDM_DRV: u32 = 12;
-    /// All values with AMD's names.
-    pub const ALL: &[(&str, u32)] = &[
-        ("SOS", SOS),
-        ("SYS_DRV", SYS_DRV),
-        ("KDB", KDB),
-        ("TOC", TOC),
-        ("SPL", SPL),
-        ("RL", RL),
-        ("SOC_DRV", SOC_DRV),
-        ("INTF_DRV", INTF_DRV),
-        ("DBG_DRV", DBG_DRV),
-        ("RAS_DRV", RAS_DRV),
-        ("IPKEYMGR_DRV", IPKEYMGR_DRV),
-        ("SPDM_DRV", SPDM_DRV),
-    ];
+numbers! {
+    /// Parts of the PSP firmware (`enum psp_fw_type`).
+    psp_type: u32 {
+        /// Secure OS (SOS).
+        SOS = 1,
+        /// System driver.
+        SYS_DRV = 2,
+        /// Key database.
+        KDB = 3,
+        /// Table of contents (TOC): the list of firmware.
+        TOC = 4,
+        /// Security patch level (SPL) table.
+        SPL = 5,
+        /// Register list (RL): protected registers.
+        RL = 6,
+        /// SoC driver.
+        SOC_DRV = 7,
+        /// Interface driver.
+        INTF_DRV = 8,
+        /// Debug driver.
+        DBG_DRV = 9,
+        /// RAS driver.
+        RAS_DRV = 10,
+        /// IP key manager driver.
+        IPKEYMGR_DRV = 11,
+        /// SPDM driver.
+        SPDM_DRV = 12,
+    }
 }
 
-/// Trusted applications (`enum ta_fw_type`).
-pub mod ta_type {
-    /// ASD: driver of the other trusted applications.
-    pub const ASD: u32 = 1;
-    /// XGMI.
-    pub const XGMI: u32 = 2;
-    /// RAS.
-    pub const RAS: u32 = 3;
-    /// Auxiliary XGMI, for APUs.
-    pub const XGMI_AUX: u32 = 8;
-    /// All values with AMD's names.
-    pub const ALL: &[(&str, u32)] = &[
-        ("ASD", ASD),
-        ("XGMI", XGMI),
-        ("RAS", RAS),
-        ("XGMI_AUX", XGMI_AUX),
-    ];
+numbers! {
+    /// Trusted applications (`enum ta_fw_type`).
+    ta_type: u32 {
+        /// ASD: driver of the other trusted applications.
+        ASD = 1,
+        /// XGMI.
+        XGMI = 2,
+        /// RAS.
+        RAS = 3,
+        /// Auxiliary XGMI, for APUs.
+        XGMI_AUX = 8,
+    }
 }
 
 /// Image that the PSP verifies: header, firmware body, signature. No header of Linux describes the

@@ -15,6 +15,33 @@
 #![allow(non_upper_case_globals)]
 #![warn(missing_docs, unreachable_pub)]
 
+/// Defines a module of numbers: constants, the list `ALL` of them with AMD's names, and its look-up
+/// `name`. A name is that of the constant unless a literal follows it. `=> values` holds items that
+/// are not in the list.
+macro_rules! numbers {
+    (@name $name:ident) => { stringify!($name) };
+    (@name $name:ident $amd:literal) => { $amd };
+    (
+        $(#[$meta:meta])* $module:ident: $type:ty {
+            $($(#[$doc:meta])* $name:ident $($amd:literal)? = $value:expr,)*
+            $(=> values { $($values:item)* })?
+        }
+    ) => {
+        $(#[$meta])*
+        pub mod $module {
+            $($($values)*)?
+            $($(#[$doc])* pub const $name: $type = $value;)*
+            /// All numbers with AMD's names.
+            pub const ALL: &[(&str, $type)] = &[$((numbers!(@name $name $($amd)?), $name),)*];
+
+            /// Returns AMD's name of a number.
+            pub fn name(value: $type) -> Option<&'static str> {
+                ALL.iter().find(|(_, v)| *v == value).map(|(name, _)| *name)
+            }
+        }
+    };
+}
+
 pub mod aql;
 pub mod bits;
 pub mod cwsr;

@@ -71,75 +71,54 @@ pub const TMR_ALIGN: u64 = 0x10_0000;
 /// Alignment of addresses in commands, in bytes.
 pub const ADDRESS_ALIGN: u64 = 0x1000;
 
-/// Boot loader commands (`enum psp_bootloader_cmd`).
-pub mod bootloader {
-    /// Loads the system driver.
-    pub const LOAD_SYSDRV: u32 = 0x10000;
-    /// Loads and starts the secure OS.
-    pub const LOAD_SOSDRV: u32 = 0x20000;
-    /// Loads the key database.
-    pub const LOAD_KEY_DATABASE: u32 = 0x80000;
-    /// Loads the SoC driver.
-    pub const LOAD_SOCDRV: u32 = 0xb0000;
-    /// Loads the debug driver.
-    pub const LOAD_DBGDRV: u32 = 0xc0000;
-    /// Loads the interface driver.
-    pub const LOAD_INTFDRV: u32 = 0xd0000;
-    /// Loads the RAS driver.
-    pub const LOAD_RASDRV: u32 = 0xe0000;
-    /// Loads the IP key manager driver.
-    pub const LOAD_IPKEYMGRDRV: u32 = 0xf0000;
-    /// Long memory training, from scratch.
-    pub const DRAM_LONG_TRAIN: u32 = 0x10_0000;
-    /// Short memory training, from saved results.
-    pub const DRAM_SHORT_TRAIN: u32 = 0x20_0000;
-    /// Loads the security patch level (SPL) table.
-    pub const LOAD_TOS_SPL_TABLE: u32 = 0x1000_0000;
-    /// Loads the SPDM driver.
-    pub const LOAD_SPDMDRV: u32 = 0x2000_0000;
-    /// All commands with AMD's names.
-    pub const ALL: &[(&str, u32)] = &[
-        ("LOAD_SYSDRV", LOAD_SYSDRV),
-        ("LOAD_SOSDRV", LOAD_SOSDRV),
-        ("LOAD_KEY_DATABASE", LOAD_KEY_DATABASE),
-        ("LOAD_SOCDRV", LOAD_SOCDRV),
-        ("LOAD_DBGDRV", LOAD_DBGDRV),
-        ("LOAD_INTFDRV", LOAD_INTFDRV),
-        ("LOAD_RASDRV", LOAD_RASDRV),
-        ("LOAD_IPKEYMGRDRV", LOAD_IPKEYMGRDRV),
-        ("DRAM_LONG_TRAIN", DRAM_LONG_TRAIN),
-        ("DRAM_SHORT_TRAIN", DRAM_SHORT_TRAIN),
-        ("LOAD_TOS_SPL_TABLE", LOAD_TOS_SPL_TABLE),
-        ("LOAD_SPDMDRV", LOAD_SPDMDRV),
-    ];
+numbers! {
+    /// Boot loader commands (`enum psp_bootloader_cmd`).
+    bootloader: u32 {
+        /// Loads the system driver.
+        LOAD_SYSDRV = 0x10000,
+        /// Loads and starts the secure OS.
+        LOAD_SOSDRV = 0x20000,
+        /// Loads the key database.
+        LOAD_KEY_DATABASE = 0x80000,
+        /// Loads the SoC driver.
+        LOAD_SOCDRV = 0xb0000,
+        /// Loads the debug driver.
+        LOAD_DBGDRV = 0xc0000,
+        /// Loads the interface driver.
+        LOAD_INTFDRV = 0xd0000,
+        /// Loads the RAS driver.
+        LOAD_RASDRV = 0xe0000,
+        /// Loads the IP key manager driver.
+        LOAD_IPKEYMGRDRV = 0xf0000,
+        /// Long memory training, from scratch.
+        DRAM_LONG_TRAIN = 0x10_0000,
+        /// Short memory training, from saved results.
+        DRAM_SHORT_TRAIN = 0x20_0000,
+        /// Loads the security patch level (SPL) table.
+        LOAD_TOS_SPL_TABLE = 0x1000_0000,
+        /// Loads the SPDM driver.
+        LOAD_SPDMDRV = 0x2000_0000,
+    }
 }
 
-/// SOS mailbox commands, written to [`COMMAND`].
-pub mod control {
-    /// Creates the user ring (RBI).
-    pub const INIT_RBI_RING: u32 = 0x10000;
-    /// Creates the kernel ring (GPCOM).
-    pub const INIT_GPCOM_RING: u32 = 0x20000;
-    /// Destroys all rings.
-    pub const DESTROY_RINGS: u32 = 0x30000;
-    /// Queries whether a ring can be created.
-    pub const CAN_INIT_RINGS: u32 = 0x40000;
-    /// Mode-1 reset before version 13; on 13.0.6 the SMU performs it.
-    pub const MODE1_RST: u32 = 0x70000;
-    /// Makes the PSP re-read the write pointer (virtual functions).
-    pub const CONSUME_CMD: u32 = 0x90000;
-    /// Destroys the kernel ring (virtual functions).
-    pub const DESTROY_GPCOM_RING: u32 = 0xc0000;
-    /// All commands with AMD's names.
-    pub const ALL: &[(&str, u32)] = &[
-        ("INIT_RBI_RING", INIT_RBI_RING),
-        ("INIT_GPCOM_RING", INIT_GPCOM_RING),
-        ("DESTROY_RINGS", DESTROY_RINGS),
-        ("CAN_INIT_RINGS", CAN_INIT_RINGS),
-        ("MODE1_RST", MODE1_RST),
-        ("CONSUME_CMD", CONSUME_CMD),
-        ("DESTROY_GPCOM_RING", DESTROY_GPCOM_RING),
-    ];
+numbers! {
+    /// SOS mailbox commands, written to [`COMMAND`].
+    control: u32 {
+        /// Creates the user ring (RBI).
+        INIT_RBI_RING = 0x10000,
+        /// Creates the kernel ring (GPCOM).
+        INIT_GPCOM_RING = 0x20000,
+        /// Destroys all rings.
+        DESTROY_RINGS = 0x30000,
+        /// Queries whether a ring can be created.
+        CAN_INIT_RINGS = 0x40000,
+        /// Mode-1 reset before version 13; on 13.0.6 the SMU performs it.
+        MODE1_RST = 0x70000,
+        /// Makes the PSP re-read the write pointer (virtual functions).
+        CONSUME_CMD = 0x90000,
+        /// Destroys the kernel ring (virtual functions).
+        DESTROY_GPCOM_RING = 0xc0000,
+    }
 }
 
 /// Size of the kernel ring, in bytes (`psp_ring_init`).
@@ -214,64 +193,45 @@ pub mod resp {
     pub const SIZE: usize = 96;
 }
 
-/// Response status (`enum tee_error_code`, `PSP_ERR_UNKNOWN_COMMAND`).
-pub mod status {
-    /// Success.
-    pub const SUCCESS: u32 = 0;
-    /// Unknown command.
-    pub const UNKNOWN_COMMAND: u32 = 0x100;
-    /// Cancelled: already loaded.
-    pub const CANCEL: u32 = 0xffff_0002;
-    /// Known but not supported.
-    pub const NOT_SUPPORTED: u32 = 0xffff_000a;
-    /// All values with AMD's names.
-    pub const ALL: &[(&str, u32)] = &[
-        ("TEE_SUCCESS", SUCCESS),
-        ("PSP_ERR_UNKNOWN_COMMAND", UNKNOWN_COMMAND),
-        ("TEE_ERROR_CANCEL", CANCEL),
-        ("TEE_ERROR_NOT_SUPPORTED", NOT_SUPPORTED),
-    ];
-    /// Further TEE error codes of the same family, from GlobalPlatform's "TEE Client API
-    /// Specification" 1.0, table 4-2; Linux does not define them.
-    pub mod tee {
-        /// Generic error.
-        pub const GENERIC: u32 = 0xffff_0000;
-        /// Access denied.
-        pub const ACCESS_DENIED: u32 = 0xffff_0001;
-        /// Bad format.
-        pub const BAD_FORMAT: u32 = 0xffff_0005;
-        /// Bad parameters.
-        pub const BAD_PARAMETERS: u32 = 0xffff_0006;
-        /// Bad state.
-        pub const BAD_STATE: u32 = 0xffff_0007;
-        /// Item not found.
-        pub const ITEM_NOT_FOUND: u32 = 0xffff_0008;
-        /// Out of memory.
-        pub const OUT_OF_MEMORY: u32 = 0xffff_000c;
-        /// Security error: signature mismatch.
-        pub const SECURITY: u32 = 0xffff_000f;
-    }
-}
-
-macro_rules! numbers {
-    ($(#[$meta:meta])* $module:ident { $($(#[$doc:meta])* $name:ident = $value:expr,)* }) => {
-        $(#[$meta])*
-        pub mod $module {
-            $($(#[$doc])* pub const $name: u32 = $value;)*
-            /// All values with AMD's names.
-            pub const ALL: &[(&str, u32)] = &[$((stringify!($name), $name),)*];
-
-            /// Returns AMD's name of a value.
-            pub fn name(value: u32) -> Option<&'static str> {
-                ALL.iter().find(|(_, v)| *v == value).map(|(name, _)| *name)
+numbers! {
+    /// Response status (`enum tee_error_code`, `PSP_ERR_UNKNOWN_COMMAND`).
+    status: u32 {
+        /// Success.
+        SUCCESS "TEE_SUCCESS" = 0,
+        /// Unknown command.
+        UNKNOWN_COMMAND "PSP_ERR_UNKNOWN_COMMAND" = 0x100,
+        /// Cancelled: already loaded.
+        CANCEL "TEE_ERROR_CANCEL" = 0xffff_0002,
+        /// Known but not supported.
+        NOT_SUPPORTED "TEE_ERROR_NOT_SUPPORTED" = 0xffff_000a,
+        => values {
+            /// Further TEE error codes of the same family, from GlobalPlatform's "TEE Client API
+            /// Specification" 1.0, table 4-2; Linux does not define them.
+            pub mod tee {
+                /// Generic error.
+                pub const GENERIC: u32 = 0xffff_0000;
+                /// Access denied.
+                pub const ACCESS_DENIED: u32 = 0xffff_0001;
+                /// Bad format.
+                pub const BAD_FORMAT: u32 = 0xffff_0005;
+                /// Bad parameters.
+                pub const BAD_PARAMETERS: u32 = 0xffff_0006;
+                /// Bad state.
+                pub const BAD_STATE: u32 = 0xffff_0007;
+                /// Item not found.
+                pub const ITEM_NOT_FOUND: u32 = 0xffff_0008;
+                /// Out of memory.
+                pub const OUT_OF_MEMORY: u32 = 0xffff_000c;
+                /// Security error: signature mismatch.
+                pub const SECURITY: u32 = 0xffff_000f;
             }
         }
-    };
+    }
 }
 
 numbers! {
     /// Commands of the kernel ring (`enum psp_gfx_cmd_id`).
-    cmd {
+    cmd: u32 {
         /// Loads a TA (trusted application).
         LOAD_TA = 0x1,
         /// Unloads a TA.
@@ -321,7 +281,7 @@ numbers! {
 
 numbers! {
     /// Types of [`cmd::LOAD_IP_FW`] on these chips (`enum psp_gfx_fw_type`).
-    fw_type {
+    fw_type: u32 {
         /// None.
         NONE = 0,
         /// MEC.

@@ -489,50 +489,35 @@ pub const PACKETS: &[Packet] = &[
     srbm_write::PACKET,
 ];
 
-/// Operations of ATOMIC (`enum TC_OP`): a number with flags.
-#[allow(missing_docs)]
-pub mod atomic_op {
-    /// Flag: 64-bit operands.
-    pub const QUADWORD: u32 = 0x20;
-    /// Flag: the old value is not returned.
-    pub const NO_RETURN: u32 = 0x40;
-    /// Mask of the number.
-    pub const NUMBER_MASK: u32 = 0x1f;
-    pub const FCMPSWAP: u32 = 0x01;
-    pub const FMIN: u32 = 0x02;
-    pub const FMAX: u32 = 0x03;
-    pub const SWAP: u32 = 0x07;
-    pub const CMPSWAP: u32 = 0x08;
-    pub const ADD: u32 = 0x0f;
-    pub const SUB: u32 = 0x10;
-    pub const SMIN: u32 = 0x11;
-    pub const UMIN: u32 = 0x12;
-    pub const SMAX: u32 = 0x13;
-    pub const UMAX: u32 = 0x14;
-    pub const AND: u32 = 0x15;
-    pub const OR: u32 = 0x16;
-    pub const XOR: u32 = 0x17;
-    pub const INC: u32 = 0x18;
-    pub const DEC: u32 = 0x19;
-    /// All numbers with their names.
-    pub const ALL: &[(&str, u32)] = &[
-        ("FCMPSWAP", FCMPSWAP),
-        ("FMIN", FMIN),
-        ("FMAX", FMAX),
-        ("SWAP", SWAP),
-        ("CMPSWAP", CMPSWAP),
-        ("ADD", ADD),
-        ("SUB", SUB),
-        ("SMIN", SMIN),
-        ("UMIN", UMIN),
-        ("SMAX", SMAX),
-        ("UMAX", UMAX),
-        ("AND", AND),
-        ("OR", OR),
-        ("XOR", XOR),
-        ("INC", INC),
-        ("DEC", DEC),
-    ];
+numbers! {
+    /// Operations of ATOMIC (`enum TC_OP`): a number with flags.
+    #[allow(missing_docs)]
+    atomic_op: u32 {
+        FCMPSWAP = 0x01,
+        FMIN = 0x02,
+        FMAX = 0x03,
+        SWAP = 0x07,
+        CMPSWAP = 0x08,
+        ADD = 0x0f,
+        SUB = 0x10,
+        SMIN = 0x11,
+        UMIN = 0x12,
+        SMAX = 0x13,
+        UMAX = 0x14,
+        AND = 0x15,
+        OR = 0x16,
+        XOR = 0x17,
+        INC = 0x18,
+        DEC = 0x19,
+        => values {
+            /// Flag: 64-bit operands.
+            pub const QUADWORD: u32 = 0x20;
+            /// Flag: the old value is not returned.
+            pub const NO_RETURN: u32 = 0x40;
+            /// Mask of the number.
+            pub const NUMBER_MASK: u32 = 0x1f;
+        }
+    }
 }
 
 #[cfg(test)]
