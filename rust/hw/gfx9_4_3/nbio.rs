@@ -62,14 +62,28 @@ const ENGINES: [Engine; sdma::PER_AID as usize] = [
     ),
 ];
 
-/// Returns logical number, AID and number on the AID of each SDMA engine. Their AIDs and AID 0 are
-/// those of the card (`aqua_vanjaram_init_soc_config`).
+/// Returns logical number, AID and number on the AID of each SDMA engine.
 fn engines(mmio: &Mmio) -> impl Iterator<Item = (u32, u8, usize)> + '_ {
     (0u8..).map_while(|logical| {
         let physical = mmio.instances().physical(hwid::SDMA0, logical).ok()?;
         let (aid, number) = (physical / sdma::PER_AID, physical % sdma::PER_AID);
         Some((u32::from(logical), aid, usize::from(number)))
     })
+}
+
+/// Returns the mask of the AIDs of the card: AID 0 and those with a pair of SDMA engines or two
+/// (`aqua_vanjaram_init_soc_config`).
+fn aids(mmio: &Mmio) -> u32 {
+    let mut found = [0u8; 4];
+    for (_, aid, number) in engines(mmio) {
+        if let Some(engines) = found.get_mut(usize::from(aid)) {
+            *engines |= 1 << number;
+        }
+    }
+    (0u8..)
+        .zip(found)
+        .filter(|(_, engines)| matches!(engines, 0b0011 | 0b1100 | 0b1111))
+        .fold(1, |mask, (aid, _)| mask | 1 << aid)
 }
 
 impl NbioVersion for Nbio {
@@ -81,13 +95,10 @@ impl NbioVersion for Nbio {
         b.wr(n::regXCC_DOORBELL_FENCE, 0xff & !xccs)?;
         b.wr(n::regBIFC_GFX_INT_MONITOR_MASK, 0x7ff)?;
         let slave = n::XCC_DOORBELL_FENCE__SHUB_SLV_MODE.put(1);
-        let mut aids = 1u32;
-        for (_, aid, _) in engines(mmio) {
-            if aids & 1 << aid == 0 {
-                aids |= 1 << aid;
-                let own = mmio.block(hwid::NBIF, aid)?.on_aid(aid);
-                own.wr(n::regXCC_DOORBELL_FENCE, slave)?;
-            }
+        let aids = aids(mmio);
+        for aid in (1u8..4).filter(|aid| aids & 1 << aid != 0) {
+            let own = mmio.block(hwid::NBIF, aid)?.on_aid(aid);
+            own.wr(n::regXCC_DOORBELL_FENCE, slave)?;
         }
         let baco = b.rd(n::regBIF_BX0_BACO_CNTL)?;
         let modes = [
