@@ -8,4 +8,5 @@ pub(crate) mod config;
 pub(crate) mod discovery;
 pub(crate) mod firmware;
 pub(crate) mod mmio;
+pub(crate) mod partition;
 pub(crate) mod xcc;

@@ -250,6 +250,12 @@ impl Card {
         &self.config
     }
 
+    /// Returns the number of memory partitions (NPS mode), 0 if unknown; `None` for a card without
+    /// partitions. `ENODEV` when the device is unplugged.
+    pub(crate) fn memory_partitions(&self) -> Result<Option<u32>> {
+        self.generation().nbio.memory_partitions(self.mmio()?)
+    }
+
     /// Returns all XCCs of the card.
     pub(crate) fn xccs(&self) -> &XccList {
         &self.xccs

@@ -17,7 +17,7 @@ use crate::{
     gpu::Gpu,
     kapi::{pci_driver::Hooks, vma, workqueue::Delayed},
     node::{self, Node},
-    process,
+    partition, process,
     recovery::Recovery,
     topology,
 };
@@ -71,10 +71,14 @@ struct Up {
     node: Option<Arc<Node>>,
     render: Option<drm::Node>,
     recovery: Option<Arc<Delayed<Recovery>>>,
+    partitions: Option<partition::Files>,
 }
 
 impl Drop for Up {
     fn drop(&mut self) {
+        // Waits for writers, which need everything else.
+        let partitions = self.partitions.take();
+        drop(partitions);
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
@@ -109,6 +113,7 @@ impl Up {
             node: None,
             render: None,
             recovery: None,
+            partitions: None,
         };
         up.gpu.start(pdev)?;
         let node = up.node.insert(Node::start(&up.gpu)?).clone();
@@ -116,6 +121,7 @@ impl Up {
         node::add(&node)?;
         let render = up.render.insert(drm::Node::register(&up.gpu)?);
         topology::add_gpu(&node, render.minor())?;
+        up.partitions = Some(partition::Files::new(&up.gpu)?);
         Ok(up)
     }
 }

@@ -24,6 +24,7 @@ mod kapi;
 mod mmu;
 mod mqd;
 mod node;
+mod partition;
 mod process;
 mod queue;
 mod recovery;

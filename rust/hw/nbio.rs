@@ -22,6 +22,10 @@ pub(crate) trait NbioHal: Sync {
     /// remapped HDP flush registers in the register BAR.
     fn start(&self, mmio: &Mmio, remap: u32) -> Result;
 
+    /// Returns the number of memory partitions (NPS mode), 0 if unknown; `None` for a card without
+    /// partitions.
+    fn memory_partitions(&self, mmio: &Mmio) -> Result<Option<u32>>;
+
     /// Reads the silicon revision.
     fn rev_id(&self, mmio: &Mmio) -> Result<u32>;
 
@@ -69,6 +73,12 @@ pub(super) trait NbioVersion: Sync {
     fn init(mmio: &Mmio, b: Block<'_>) -> Result {
         let _ = (mmio, b);
         Ok(())
+    }
+
+    /// See [`NbioHal::memory_partitions`].
+    fn memory_partitions(b: Block<'_>) -> Result<Option<u32>> {
+        let _ = b;
+        Ok(None)
     }
 
     /// See [`NbioHal::route_doorbells`].
@@ -120,6 +130,10 @@ impl<T: NbioVersion> NbioHal for T {
             n.BIF_BX0_BIF_FB_EN,
             n.BIF_BX0_BIF_FB_EN__FB_READ_EN.put(1) | n.BIF_BX0_BIF_FB_EN__FB_WRITE_EN.put(1),
         )
+    }
+
+    fn memory_partitions(&self, mmio: &Mmio) -> Result<Option<u32>> {
+        T::memory_partitions(block(mmio)?)
     }
 
     fn rev_id(&self, mmio: &Mmio) -> Result<u32> {

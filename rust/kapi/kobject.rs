@@ -33,6 +33,18 @@ pub(crate) struct Text<'a> {
     used: usize,
 }
 
+impl<'a> Text<'a> {
+    /// Returns an empty text in a buffer.
+    pub(super) fn new(buf: &'a mut [u8]) -> Self {
+        Self { buf, used: 0 }
+    }
+
+    /// Returns the number of bytes.
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+}
+
 impl Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let room = self.buf.len() - self.used;
@@ -278,9 +290,9 @@ unsafe extern "C" fn show(
     // SAFETY: By the safety requirement the buffer is a page (sysfs zeroes it); this call is its
     // only user.
     let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE - 1) };
-    let mut out = Text { buf, used: 0 };
+    let mut out = Text::new(buf);
     match attribute.file.show.show(&mut out) {
-        Ok(()) => out.used as isize,
+        Ok(()) => out.len() as isize,
         Err(e) => e.to_errno() as isize,
     }
 }

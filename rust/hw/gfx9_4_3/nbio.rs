@@ -111,6 +111,16 @@ impl NbioVersion for Nbio {
         b.wr(n::regBIFC_DOORBELL_ACCESS_EN_PF, 0xfffff)
     }
 
+    /// Mode n is bit n - 1 (`nbio_v7_9_get_memory_partition_mode`).
+    fn memory_partitions(b: Block<'_>) -> Result<Option<u32>> {
+        let status = b.rd(n::regBIF_BX_PF0_PARTITION_MEM_STATUS)?;
+        let modes = n::BIF_BX_PF0_PARTITION_MEM_STATUS__NPS_MODE.get(status);
+        Ok(Some(match modes {
+            0 => 0,
+            modes => modes.trailing_zeros() + 1,
+        }))
+    }
+
     fn route(mmio: &Mmio, b: Block<'_>, caps: &Caps) -> Result {
         let range = |first: u32, size| {
             n::DOORBELL0_CTRL_ENTRY_0__BIF_DOORBELL0_RANGE_OFFSET_ENTRY.put(first)
