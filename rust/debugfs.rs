@@ -100,19 +100,20 @@ fn nodes() -> KVec<Arc<Node>> {
 fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
-        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, node.id())?;
         for xcc in node.xccs().iter() {
             compute_hqds(gpu, *xcc, f)?;
         }
-        sdma_hqds(gpu, f)?;
+        sdma_hqds(node, f)?;
     }
     Ok(())
 }
 
-/// Prints the active SDMA queues of a GPU.
-fn sdma_hqds(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Prints the active SDMA queues of a node.
+fn sdma_hqds(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (gpu, engines) = (node.gpu(), node.sdma());
     let hal = gpu.generation().sdma_queue;
-    for engine in 0..gpu.config().num_sdma {
+    for engine in engines.first..engines.first + engines.count {
         for queue in 0..gpu.config().sdma_queues_per_engine {
             let place = SdmaQueueId { engine, queue };
             match gpu.mmio().and_then(|mmio| hal.dump(mmio, place)) {
@@ -165,13 +166,12 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             } else {
                 "inactive"
             };
-            let gpu = queue.gpu();
+            let device = queue.node().id();
             match queue.spec().sdma {
-                None => writeln!(f, "  Queue {id} on device {:x}, {state}", gpu.id())?,
+                None => writeln!(f, "  Queue {id} on device {device:x}, {state}")?,
                 Some(SdmaQueueId { engine, queue }) => writeln!(
                     f,
-                    "  SDMA queue {id} on device {:x}, engine {engine}, RLC {queue}, {state}",
-                    gpu.id()
+                    "  SDMA queue {id} on device {device:x}, engine {engine}, RLC {queue}, {state}"
                 )?,
             }
             for xcc in 0..queue.hw().mqd().count() {
@@ -181,9 +181,8 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
     }
     for node in &nodes() {
-        let gpu = node.gpu();
         let ring = node.dqm().scheduler_ring();
-        writeln!(f, "{ring} on device {:x}", gpu.id())?;
+        writeln!(f, "{ring} on device {:x}", node.id())?;
         for xcc in 0..node.xccs().len() {
             writeln!(f, "   Inst {xcc}")?;
             dump_or_error(f, node.dqm().scheduler_mqd(xcc))?;
@@ -196,7 +195,7 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
-        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, node.id())?;
         let dqm = node.dqm();
         let counts = dqm.counts();
         writeln!(
@@ -213,7 +212,7 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
-        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, gpu.id())?;
+        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, node.id())?;
         writeln!(
             f,
             "  GART: {} of {} pages",

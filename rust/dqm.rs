@@ -39,7 +39,8 @@ mod slots;
 
 pub(crate) use self::{
     queues::{DqmProcess, DqmQueue},
-    sdma::{SdmaEngineChoice, SdmaQueueSlot},
+    sdma::{SdmaEngineChoice, SdmaEngines, SdmaQueueSlot},
+    slots::Vmids,
 };
 
 use self::{
@@ -58,11 +59,24 @@ struct Inner {
     suspended: u32,
 }
 
+/// The hardware of a node, which its queue manager schedules.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeResources {
+    /// Index of the node in its device.
+    pub(crate) index: u32,
+    /// XCCs.
+    pub(crate) xccs: XccList,
+    /// VMIDs.
+    pub(crate) vmids: Vmids,
+    /// SDMA engines.
+    pub(crate) sdma: SdmaEngines,
+}
+
 /// The device queue manager of a node.
 #[pin_data]
 pub(crate) struct Dqm {
     gpu: Arc<Gpu>,
-    xccs: XccList,
+    node: NodeResources,
     #[pin]
     inner: Mutex<Inner>,
     needs: Needs,
@@ -116,18 +130,19 @@ pub(crate) struct Counts {
 }
 
 impl Dqm {
-    /// Returns the manager of the XCCs of a node and starts its scheduler. `ETIME` when that does
-    /// not respond, `ENOMEM` without memory.
-    pub(crate) fn start(gpu: &Arc<Gpu>, xccs: &XccList) -> Result<Arc<Self>> {
+    /// Returns the manager of a node and starts its scheduler. `ETIME` when that does not respond,
+    /// `ENOMEM` without memory.
+    pub(crate) fn start(gpu: &Arc<Gpu>, node: &NodeResources) -> Result<Arc<Self>> {
         let sched: KBox<dyn SchedOps> = match gpu.generation().sched {
-            SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(xccs), GFP_KERNEL)?,
+            SchedKind::Runlist => KBox::new(cpsch::Cpsch::new(node), GFP_KERNEL)?,
             SchedKind::Mes => KBox::new(mes::Mes::new(), GFP_KERNEL)?,
         };
-        let places = sdma::SdmaQueueIds::new(gpu.config(), gpu.generation().caps)?;
+        let per_engine = gpu.config().sdma_queues_per_engine;
+        let places = sdma::SdmaQueueIds::new(node.sdma, per_engine, gpu.generation().caps)?;
         let dqm = Arc::pin_init(
             pin_init!(Dqm {
                 gpu: gpu.clone(),
-                xccs: *xccs,
+                node: *node,
                 needs: sched.needs(),
                 next_share: Atomic::new(0),
                 inner <- new_mutex!(Inner {
@@ -144,14 +159,14 @@ impl Dqm {
             inner.sched.start(gpu)?;
             inner.running = true;
         }
-        gpu.set_user_queues(Some(dqm.clone()));
+        gpu.set_user_queues(node.index, Some(dqm.clone()));
         Ok(dqm)
     }
 
     /// Stops the scheduler for good, see [`Dqm::stop`]. `ETIME` when it does not respond.
     pub(crate) fn end(&self) -> Result {
         let result = self.stop();
-        self.gpu.set_user_queues(None);
+        self.gpu.set_user_queues(self.node.index, None);
         result
     }
 
@@ -207,7 +222,7 @@ impl Dqm {
             Some(_) => 0,
         };
         let place = QueuePlace {
-            xccs: &self.xccs,
+            xccs: &self.node.xccs,
             first_share,
         };
         DqmQueue::new(process, place, qid, spec, self.needs.queue)

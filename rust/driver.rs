@@ -12,14 +12,14 @@ use kernel::{
 };
 
 use crate::{
-    dqm::Dqm,
+    asic::partition::ComputePartition,
     drm,
     gpu::Gpu,
     kapi::{pci_driver::Hooks, vma, workqueue::Delayed},
-    node::{self, Node},
-    partition, process,
+    node::{self, NodeSet},
+    partition::{self, Partitions},
+    process,
     recovery::Recovery,
-    topology,
 };
 
 /// The PCI driver.
@@ -68,34 +68,29 @@ pub(crate) struct Bound {
 /// A device, as far as it was brought up. Taken down on drop.
 struct Up {
     gpu: Arc<Gpu>,
-    node: Option<Arc<Node>>,
+    nodes: Arc<NodeSet>,
     render: Option<drm::Node>,
     recovery: Option<Arc<Delayed<Recovery>>>,
-    partitions: Option<partition::Files>,
+    partitions: Option<Arc<Partitions>>,
+    files: Option<partition::Files>,
 }
 
 impl Drop for Up {
     fn drop(&mut self) {
         // Waits for writers, which need everything else.
-        let partitions = self.partitions.take();
-        drop(partitions);
+        let files = self.files.take();
+        drop(files);
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
         // No new users after this.
-        if let Some(node) = &self.node {
-            topology::remove_gpu(node);
-            node::remove(node);
-        }
+        let listed = self.partitions.take();
+        drop(listed);
         // Waits for ioctls of the render node, zaps its mappings.
         let render = self.render.take();
         drop(render);
-        if let Some(node) = self.node.take() {
-            process::detach_gpu(&self.gpu);
-            if let Err(e) = node.dqm().end() {
-                dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
-            }
-        }
+        process::detach_gpu(&self.gpu);
+        self.nodes.end();
         self.gpu.stop();
         // CPU mappings of BARs fault after this.
         vma::zap_all();
@@ -103,25 +98,24 @@ impl Drop for Up {
 }
 
 impl Up {
-    fn dqm(&self) -> Result<&Arc<Dqm>> {
-        self.node.as_ref().map(|node| node.dqm()).ok_or(ENODEV)
-    }
-
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
+        let gpu = Gpu::new(pdev, &process::SINK, node::make_card_id)?;
         let mut up = Up {
-            gpu: Gpu::new(pdev, &process::SINK, node::make_id)?,
-            node: None,
+            nodes: NodeSet::new(&gpu)?,
+            gpu,
             render: None,
             recovery: None,
             partitions: None,
+            files: None,
         };
         up.gpu.start(pdev)?;
-        let node = up.node.insert(Node::start(&up.gpu)?).clone();
-        up.recovery = Some(Recovery::start(&node)?);
-        node::add(&node)?;
+        up.nodes.start(ComputePartition::Spx)?;
+        up.recovery = Some(Recovery::start(&up.nodes)?);
+        let partitions = Partitions::new(&up.nodes)?;
+        let partitions = up.partitions.insert(partitions);
         let render = up.render.insert(drm::Node::register(&up.gpu)?);
-        topology::add_gpu(&node, render.minor())?;
-        up.partitions = Some(partition::Files::new(&up.gpu)?);
+        partitions.publish(render.minor())?;
+        up.files = Some(partition::Files::new(partitions)?);
         Ok(up)
     }
 }
@@ -165,14 +159,14 @@ impl Hooks for Driver {
     fn suspend(this: Pin<&Self::Data<'_>>) -> Result {
         let gpu = &this.up.gpu;
         gpu.check_suspend()?;
-        let dqm = this.up.dqm()?;
+        let nodes = &this.up.nodes;
         let recovery = this.up.recovery.as_ref();
         if let Some(recovery) = recovery {
             recovery.sleep();
         }
-        dqm.stop().and_then(|()| gpu.suspend()).inspect_err(|_| {
+        nodes.stop().and_then(|()| gpu.suspend()).inspect_err(|_| {
             // Suspend was aborted: map the queues again.
-            if let Err(e) = dqm.restart() {
+            if let Err(e) = nodes.restart() {
                 dev_err!(gpu.dev(), "queues were not mapped again: {e:?}\n");
             }
             if let Some(recovery) = recovery {
@@ -187,7 +181,7 @@ impl Hooks for Driver {
             Ok(())
         } else {
             gpu.resume(pdev)
-                .and_then(|()| this.up.dqm()?.restart())
+                .and_then(|()| this.up.nodes.restart())
                 .inspect_err(|_| {
                     gpu.wedge("resume failed");
                 })

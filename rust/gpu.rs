@@ -10,11 +10,18 @@ use core::ops::Deref;
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{lock::mutex::MutexGuard, Arc, Mutex, SetOnce},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        lock::mutex::MutexGuard,
+        Arc, Mutex, SetOnce,
+    },
 };
 
 use crate::{
-    asic::{config::Config, xcc::XccList},
+    asic::{
+        config::Config,
+        xcc::{XccList, MAX_XCCS},
+    },
     card::{gart::Buffer, Card},
     hw::{self, FlushType, SqSender, VmFault},
     kapi::irq::Irq,
@@ -80,6 +87,9 @@ pub(crate) trait UserQueues: Send + Sync {
     fn resume(&self) -> Result;
 }
 
+/// The user queues of each node.
+type AllUserQueues = [Option<Arc<dyn UserQueues>>; MAX_XCCS];
+
 /// A device.
 #[pin_data]
 pub(crate) struct Gpu {
@@ -99,7 +109,9 @@ pub(crate) struct Gpu {
     reset_handler: Mutex<Option<Arc<dyn ResetHandler>>>,
     /// A leaf.
     #[pin]
-    user_queues: Mutex<Option<Arc<dyn UserQueues>>>,
+    user_queues: Mutex<AllUserQueues>,
+    /// Number of compute partitions.
+    partitions: Atomic<u32>,
     #[pin]
     lru: EvictionLru,
     #[pin]
@@ -136,7 +148,8 @@ impl Gpu {
                 mes: SetOnce::new(),
                 sdma: SetOnce::new(),
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
-                user_queues <- new_mutex!(None, "rkfd_user_queues"),
+                user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
+                partitions: Atomic::new(1),
                 lru <- EvictionLru::new(),
                 spaces <- SpaceList::new(),
                 image <- new_mutex!(None),
@@ -169,14 +182,31 @@ impl Gpu {
         self.reset_handler.lock().clone()
     }
 
-    /// Sets the owner of the user queues on the SDMA engines; `None`: there are none.
-    pub(crate) fn set_user_queues(&self, queues: Option<Arc<dyn UserQueues>>) {
-        let before = core::mem::replace(&mut *self.user_queues.lock(), queues);
+    /// Sets the owner of the user queues of node `index` on the SDMA engines; `None`: there are
+    /// none.
+    pub(crate) fn set_user_queues(&self, index: u32, queues: Option<Arc<dyn UserQueues>>) {
+        let mut all = self.user_queues.lock();
+        let Some(owner) = all.get_mut(index as usize) else {
+            return;
+        };
+        let before = core::mem::replace(owner, queues);
+        drop(all);
         drop(before);
     }
 
-    fn user_queues(&self) -> Option<Arc<dyn UserQueues>> {
-        self.user_queues.lock().clone()
+    /// Calls `f` with the user queues of each node. Returns the first error, after all calls.
+    fn for_user_queues(&self, f: impl Fn(&dyn UserQueues) -> Result) -> Result {
+        let all = self.user_queues.lock().clone();
+        let mut result = Ok(());
+        for queues in all.iter().flatten() {
+            result = result.and(f(&**queues));
+        }
+        result
+    }
+
+    /// Returns the number of compute partitions.
+    pub(crate) fn partitions(&self) -> u32 {
+        self.partitions.load(Relaxed)
     }
 
     /// Returns the KIQs, locked.

@@ -3,21 +3,25 @@
 //! Nodes: the partitions of a device that user space addresses, each with its XCCs and its queue
 //! manager, and the list of all nodes.
 //!
-//! A node is one entry of the KFD topology and has one gpu_id. Per-process data, queues and SMI
+//! A node is one entry of the KFD topology and has one gpu_id. A device has one (SPX), or one for
+//! each compute partition. Per-process data, queues and SMI
 //! events belong to a node; memory, BOs and reset belong to the card.
 
 use kernel::{
+    new_mutex,
+    page::PAGE_SIZE,
     prelude::*,
-    sync::Arc, //
+    sync::{Arc, Mutex},
 };
 
 use crate::{
     asic::{
         config::{Config, CwsrSizes},
+        partition::ComputePartition,
         xcc::XccList,
     },
     card::account,
-    dqm::Dqm,
+    dqm::{Dqm, NodeResources, SdmaEngines, Vmids},
     gpu::Gpu,
     kapi::global::global_mutex, //
 };
@@ -25,20 +29,49 @@ use crate::{
 /// A node.
 pub(crate) struct Node {
     gpu: Arc<Gpu>,
-    xccs: XccList,
+    id: u32,
+    /// Number of nodes of the device.
+    count: u32,
+    resources: NodeResources,
     dqm: Arc<Dqm>,
 }
 
 impl Node {
-    /// Returns the node of all XCCs of a device (SPX) and starts its scheduler. Errors as
-    /// [`Dqm::start`].
-    pub(crate) fn start(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
-        let xccs = *gpu.xccs();
-        let dqm = Dqm::start(gpu, &xccs)?;
+    /// Returns node `index` of a device in a compute partition mode and starts its scheduler.
+    /// `siblings` are the nodes of the device so far. Errors as [`Dqm::start`], `EINVAL` when the
+    /// device has no such node.
+    fn start(
+        gpu: &Arc<Gpu>,
+        mode: ComputePartition,
+        index: u32,
+        siblings: &[Arc<Self>],
+    ) -> Result<Arc<Self>> {
+        let caps = gpu.generation().caps;
+        let count = mode.partitions(gpu.xccs().count());
+        let xccs = gpu.xccs().partition(index, count)?;
+        let engines = gpu.config().num_sdma / count;
+        let resources = NodeResources {
+            index,
+            xccs,
+            vmids: if mode == ComputePartition::Cpx && count > 1 {
+                Vmids::half(caps, index)
+            } else {
+                Vmids::all(caps)
+            },
+            sdma: SdmaEngines {
+                first: index * engines,
+                count: engines,
+                pcie: engines.min(caps.sdma_pcie_engines),
+            },
+        };
+        let id = make_id(gpu.config(), &xccs, count, siblings);
+        let dqm = Dqm::start(gpu, &resources)?;
         let node = Arc::new(
             Self {
                 gpu: gpu.clone(),
-                xccs,
+                id,
+                count,
+                resources,
                 dqm: dqm.clone(),
             },
             GFP_KERNEL,
@@ -54,15 +87,46 @@ impl Node {
         &self.gpu
     }
 
+    /// Returns whether this is a node of a device.
+    pub(crate) fn is_of(&self, gpu: &Gpu) -> bool {
+        core::ptr::eq(&*self.gpu, gpu)
+    }
+
+    /// Returns the index in the device.
+    pub(crate) fn index(&self) -> u32 {
+        self.resources.index
+    }
+
+    /// Returns the number of nodes of the device.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
     /// Returns the XCCs.
     pub(crate) fn xccs(&self) -> &XccList {
-        &self.xccs
+        &self.resources.xccs
+    }
+
+    /// Returns the SDMA engines.
+    pub(crate) fn sdma(&self) -> SdmaEngines {
+        self.resources.sdma
+    }
+
+    /// Returns the number of SIMDs.
+    pub(crate) fn simd_count(&self) -> u32 {
+        let config = self.gpu.config();
+        config.cu_total / self.count * config.simd_per_cu
+    }
+
+    /// Returns the bytes of VRAM that the node may use.
+    pub(crate) fn vram_size(&self) -> u64 {
+        vram_share(self.gpu.config(), self.count)
     }
 
     /// Returns the CWSR sizes of a queue, for one XCC. `EINVAL` when a size exceeds 32 bits.
     pub(crate) fn cwsr(&self) -> Result<CwsrSizes> {
         let caps = self.gpu.generation().caps;
-        self.gpu.config().cwsr(caps, self.xccs.count())
+        self.gpu.config().cwsr(caps, self.gpu.xccs().count())
     }
 
     /// Returns the queue manager.
@@ -72,7 +136,104 @@ impl Node {
 
     /// Returns the gpu_id.
     pub(crate) fn id(&self) -> u32 {
-        self.gpu.id()
+        self.id
+    }
+}
+
+/// Returns the VRAM of each of `count` nodes of a card, in bytes
+/// (`amdgpu_amdkfd_xcp_memory_size`).
+fn vram_share(config: &Config, count: u32) -> u64 {
+    config.vram_size / u64::from(count) / PAGE_SIZE as u64 * PAGE_SIZE as u64
+}
+
+/// The nodes of a device, one for each compute partition. Its lock is taken before those of queue
+/// managers.
+#[pin_data]
+pub(crate) struct NodeSet {
+    gpu: Arc<Gpu>,
+    #[pin]
+    nodes: Mutex<KVec<Arc<Node>>>,
+}
+
+impl NodeSet {
+    /// Returns the set of a device, without nodes.
+    pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                gpu: gpu.clone(),
+                nodes <- new_mutex!(KVec::new(), "rkfd_nodes"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Starts the nodes of a mode, into which the device is divided. There are none after an
+    /// error, as of [`Dqm::start`].
+    pub(crate) fn start(&self, mode: ComputePartition) -> Result {
+        let started = {
+            let mut nodes = self.nodes.lock();
+            (0..mode.partitions(self.gpu.xccs().count())).try_for_each(|index| {
+                nodes.reserve(1, GFP_KERNEL)?;
+                let node = Node::start(&self.gpu, mode, index, &nodes)?;
+                Ok(nodes.push_within_capacity(node)?)
+            })
+        };
+        started.inspect_err(|_| self.end())
+    }
+
+    /// Stops the schedulers of all nodes for good and drops the nodes.
+    pub(crate) fn end(&self) {
+        self.log(|dqm| dqm.end());
+        let nodes = core::mem::take(&mut *self.nodes.lock());
+        drop(nodes);
+    }
+
+    /// Returns the device.
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Returns all nodes. `ENOMEM` without memory.
+    pub(crate) fn list(&self) -> Result<KVec<Arc<Node>>> {
+        let nodes = self.nodes.lock();
+        let mut out = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
+        for node in nodes.iter() {
+            out.push_within_capacity(node.clone())?;
+        }
+        Ok(out)
+    }
+
+    /// Calls `f` with the queue manager of each node. Returns the first error, after all calls.
+    fn for_each(&self, f: impl Fn(&Dqm) -> Result) -> Result {
+        let mut result = Ok(());
+        for node in self.nodes.lock().iter() {
+            result = result.and(f(node.dqm()));
+        }
+        result
+    }
+
+    fn log(&self, f: impl Fn(&Dqm) -> Result) {
+        if let Err(e) = self.for_each(f) {
+            dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
+        }
+    }
+
+    /// Unmaps the queues of all nodes and stops their schedulers, see [`Dqm::stop`].
+    pub(crate) fn stop(&self) -> Result {
+        self.for_each(Dqm::stop)
+    }
+
+    /// Starts the schedulers of all nodes again, see [`Dqm::restart`].
+    pub(crate) fn restart(&self) -> Result {
+        self.for_each(Dqm::restart)
+    }
+
+    /// Marks all queues as lost, before a card reset, and stops the schedulers.
+    pub(crate) fn abandon_queues(&self) {
+        self.log(|dqm| {
+            dqm.abandon_queues();
+            dqm.stop()
+        });
     }
 }
 
@@ -97,6 +258,11 @@ pub(crate) fn list() -> Result<KVec<Arc<Node>>> {
     Ok(out)
 }
 
+/// Returns the first node of a device; `None` if it has none at present.
+pub(crate) fn first_of(gpu: &Gpu) -> Option<Arc<Node>> {
+    LIST.lock().iter().find(|node| node.is_of(gpu)).cloned()
+}
+
 /// Returns the number of nodes.
 pub(crate) fn count() -> usize {
     LIST.lock().len()
@@ -109,7 +275,7 @@ pub(crate) fn add(node: &Arc<Node>) -> Result {
         return Err(EEXIST);
     }
     list.push(node.clone(), GFP_KERNEL)?;
-    account::vram_added(node.gpu().vram().size());
+    account::vram_added(node.vram_size());
     Ok(())
 }
 
@@ -118,7 +284,7 @@ pub(crate) fn remove(node: &Arc<Node>) {
     let mut list = LIST.lock();
     if let Some(i) = list.iter().position(|n| Arc::ptr_eq(n, node)) {
         let removed = list.remove(i);
-        account::vram_removed(node.gpu().vram().size());
+        account::vram_removed(node.vram_size());
         drop(list);
         drop(removed);
     }
@@ -139,21 +305,27 @@ fn crc16(mut crc: u16, data: &[u8]) -> u16 {
     crc
 }
 
-/// Returns the gpu_id of a card's first node, that of `xccs`: a hash of its identity, not 0 and not
-/// in use.
+/// Returns the gpu_id of a card's only node, that of all its XCCs.
+pub(crate) fn make_card_id(config: &Config, xccs: &XccList) -> u32 {
+    make_id(config, xccs, 1, &[])
+}
+
+/// Returns the gpu_id of one of `count` nodes of a card, that of `xccs`: a hash of its identity,
+/// not 0 and not in use, neither by another card nor by `siblings`.
 ///
 /// User space stores it, so it is computed as the C driver does (`kfd_generate_gpu_id()`).
-pub(crate) fn make_id(config: &Config, xccs: &XccList) -> u32 {
+fn make_id(config: &Config, xccs: &XccList, count: u32, siblings: &[Arc<Node>]) -> u32 {
     let pci = &config.pci;
     let subsystem = u32::from(pci.subsystem) << 16 | u32::from(pci.subsystem_vendor);
+    let vram = vram_share(config, count);
     let words: [u32; 8] = [
         u32::from(pci.bdf & 0xff),
         subsystem,
         pci.domain,
         u32::from(pci.device),
         u32::from(pci.bdf >> 8),
-        config.vram_size as u32,
-        (config.vram_size >> 32) as u32,
+        vram as u32,
+        (vram >> 32) as u32,
         u32::from(xccs.first().logical) | xccs.count() << 16,
     ];
     let mut crc = 0;
@@ -163,7 +335,11 @@ pub(crate) fn make_id(config: &Config, xccs: &XccList) -> u32 {
     let list = LIST.lock();
     let mut id = u32::from(crc);
     // Terminates: there are fewer nodes than ids.
-    while id == 0 || list.iter().any(|n| n.id() == id) {
+    while id == 0
+        || [&list[..], siblings]
+            .iter()
+            .any(|l| l.iter().any(|n| n.id() == id))
+    {
         id = (id + 1) & 0xffff;
     }
     id

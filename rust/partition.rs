@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Partitions of a device: their modes in sysfs.
+//! Compute partitions of a device: their nodes in the list of all and in the topology, and the
+//! modes in sysfs.
 //!
 //! A card with compute partitions has the files `current_compute_partition`,
 //! `available_compute_partition` and `current_memory_partition`, with texts and errnos of the C
@@ -18,7 +19,76 @@ use crate::{
         device_file::{DeviceFile, Store},
         kobject::Text,
     },
+    node::{self, NodeSet},
+    topology,
 };
+
+/// The compute partitions of a device. Dropping it hides their nodes.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Partitions {
+    nodes: Arc<NodeSet>,
+}
+
+impl Partitions {
+    /// Adds the nodes of a device in SPX mode to the list of all. `EEXIST` if a gpu_id is in use,
+    /// `ENOMEM` without memory.
+    pub(crate) fn new(nodes: &Arc<NodeSet>) -> Result<Arc<Self>> {
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                nodes: nodes.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+        nodes.list()?.iter().try_for_each(node::add)?;
+        Ok(this)
+    }
+
+    /// Adds the nodes to the topology. `ENOMEM` without memory.
+    pub(crate) fn publish(&self, render_minor: u32) -> Result {
+        let nodes = self.nodes.list()?;
+        nodes
+            .iter()
+            .try_for_each(|node| topology::add_gpu(node, render_minor))
+    }
+
+    fn gpu(&self) -> &Arc<Gpu> {
+        self.nodes.gpu()
+    }
+
+    /// Removes the nodes from topology and list, as far as they are in them.
+    fn hide(&self) {
+        match self.nodes.list() {
+            Ok(nodes) => nodes.iter().rev().for_each(|node| {
+                topology::remove_gpu(node);
+                node::remove(node);
+            }),
+            Err(e) => dev_err!(self.gpu().dev(), "nodes are not removed: {e:?}\n"),
+        }
+    }
+
+    /// Sets the mode; `text` starts with its name. `EINVAL` for an unknown mode or one that the
+    /// card does not have, `EPERM` while the device hangs or is being reset, `EOPNOTSUPP` for
+    /// another than SPX.
+    fn store(&self, text: &[u8]) -> Result {
+        let xccs = self.gpu().xccs();
+        let new = ComputePartition::parse(text).ok_or(EINVAL)?;
+        if xccs.len() % 2 != 0 || !new.is_available(xccs) {
+            return Err(EINVAL);
+        }
+        check_reset(self.gpu())?;
+        match new {
+            ComputePartition::Spx => Ok(()),
+            _ => Err(EOPNOTSUPP),
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Partitions {
+    fn drop(self: Pin<&mut Self>) {
+        self.hide();
+    }
+}
 
 /// The files of a device. Dropping them removes them and waits for their users.
 pub(crate) struct Files {
@@ -28,21 +98,21 @@ pub(crate) struct Files {
 impl Files {
     /// Creates the files of a device; none for a card without compute partitions. `ENOMEM` without
     /// memory.
-    pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+    pub(crate) fn new(partitions: &Arc<Partitions>) -> Result<Self> {
         let mut files = KVec::new();
+        let gpu = partitions.gpu();
         if gpu.memory_partitions()?.is_none() {
             return Ok(Self { _files: files });
         }
         let dev = gpu.dev();
-        let (reader, writer) = (gpu.clone(), gpu.clone());
-        let store: KBox<dyn Store> =
-            KBox::new(move |text: &[u8]| store_compute(&writer, text), GFP_KERNEL)?;
+        let (reader, writer) = (partitions.clone(), partitions.clone());
+        let store: KBox<dyn Store> = KBox::new(move |text: &[u8]| writer.store(text), GFP_KERNEL)?;
         files.push(
             DeviceFile::new(
                 dev,
                 c"current_compute_partition",
                 move |out: &mut Text<'_>| {
-                    check_reset(&reader)?;
+                    check_reset(reader.gpu())?;
                     Ok(writeln!(out, "{}", ComputePartition::Spx.name())?)
                 },
                 Some(store),
@@ -100,18 +170,4 @@ fn show_memory(gpu: &Gpu, out: &mut Text<'_>) -> Result {
         Some(number @ (1..=4 | 6 | 8)) => writeln!(out, "NPS{number}")?,
         _ => writeln!(out, "UNKNOWN")?,
     })
-}
-
-/// Sets the compute partition mode. `EINVAL` for an unknown mode or one that the card does not
-/// have, `EPERM` while the device hangs or is being reset, `EOPNOTSUPP` for another than SPX.
-fn store_compute(gpu: &Gpu, text: &[u8]) -> Result {
-    let mode = ComputePartition::parse(text).ok_or(EINVAL)?;
-    if gpu.xccs().len() % 2 != 0 || !mode.is_available(gpu.xccs()) {
-        return Err(EINVAL);
-    }
-    check_reset(gpu)?;
-    match mode {
-        ComputePartition::Spx => Ok(()),
-        _ => Err(EOPNOTSUPP),
-    }
 }

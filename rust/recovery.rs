@@ -21,7 +21,7 @@ use crate::{
         sched_mm::NoReclaim,
         workqueue::{Builder, Delayed, DelayedItem, OwnedQueue},
     },
-    node::Node,
+    node::NodeSet,
 };
 
 /// Interval of the attempts to take the lock of the device.
@@ -37,7 +37,7 @@ struct State {
 /// Reset of one device. Its locks are taken before all others but the device lock.
 #[pin_data]
 pub(crate) struct Recovery {
-    node: Arc<Node>,
+    nodes: Arc<NodeSet>,
     /// Held across a reset.
     #[pin]
     state: Mutex<State>,
@@ -56,12 +56,12 @@ impl ResetHandler for Handler {
 }
 
 impl Recovery {
-    /// Enables resets of the device of `node`, which is up, when it hangs, until [`Recovery::end`].
-    /// `ENOMEM` without memory.
-    pub(crate) fn start(node: &Arc<Node>) -> Result<Arc<Delayed<Self>>> {
+    /// Enables resets of the device of `nodes`, which is up, when it hangs, until
+    /// [`Recovery::end`]. `ENOMEM` without memory.
+    pub(crate) fn start(nodes: &Arc<NodeSet>) -> Result<Arc<Delayed<Self>>> {
         let queue = Builder::ordered().mem_reclaim().build(c"rkfd_recovery")?;
         let recovery = pin_init!(Self {
-            node: node.clone(),
+            nodes: nodes.clone(),
             state <- new_mutex!(State {
                 ended: false,
                 held: false,
@@ -73,7 +73,7 @@ impl Recovery {
             GFP_KERNEL,
         )?;
         let handler = Arc::new(Handler(this.clone()), GFP_KERNEL)?;
-        node.gpu().set_reset_handler(Some(handler));
+        nodes.gpu().set_reset_handler(Some(handler));
         Ok(this)
     }
 
@@ -91,7 +91,7 @@ impl Recovery {
         let mut state = self.state.lock();
         state.held = true;
         // Unmaps queues, unless the card is hung.
-        if let Err(e) = self.node.dqm().stop() {
+        if let Err(e) = self.nodes.stop() {
             dev_err!(self.gpu().dev(), "queues did not stop: {e:?}\n");
         }
         self.gpu().wedge("bus reset");
@@ -125,7 +125,7 @@ impl Recovery {
     }
 
     fn gpu(&self) -> &Arc<Gpu> {
-        self.node.gpu()
+        self.nodes.gpu()
     }
 
     fn schedule(this: &Arc<Delayed<Self>>, delay: Delta) {
@@ -137,10 +137,7 @@ impl Recovery {
 
     /// Marks all queues as lost and closes the card, which is hung.
     fn abandon_queues(&self) {
-        self.node.dqm().abandon_queues();
-        if let Err(e) = self.node.dqm().stop() {
-            dev_err!(self.gpu().dev(), "scheduler did not stop: {e:?}\n");
-        }
+        self.nodes.abandon_queues();
         self.gpu().close();
     }
 
@@ -153,7 +150,7 @@ impl Recovery {
         let back = reset(gpu)
             .and_then(|()| gpu.bring_up())
             .and_then(|()| gpu.rewrite_page_tables())
-            .and_then(|()| self.node.dqm().restart());
+            .and_then(|()| self.nodes.restart());
         gpu.end_reset(back);
     }
 }

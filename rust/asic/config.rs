@@ -74,7 +74,7 @@ pub(crate) struct Config {
     pub(crate) sh_per_se: u32,
     /// CUs of a shader array before harvesting.
     pub(crate) cu_per_sh: u32,
-    /// Active CUs of the node.
+    /// Active CUs of the card.
     pub(crate) cu_total: u32,
     /// Masks of active CUs per shader array: by XCC, shader engine, array.
     pub(crate) cu_bitmap: KVec<u32>,
@@ -92,10 +92,8 @@ pub(crate) struct Config {
     pub(crate) vgprs: u32,
     /// Cache sizes.
     pub(crate) caches: Caches,
-    /// SDMA engines of the node, all kinds.
+    /// SDMA engines of the card, all kinds.
     pub(crate) num_sdma: u32,
-    /// Of these, how many user space counts as PCIe engines; the rest are xGMI engines.
-    pub(crate) num_sdma_pcie: u32,
     /// User queues of an SDMA engine.
     pub(crate) sdma_queues_per_engine: u32,
     /// Compute queue slots of the firmware scheduler.
@@ -132,11 +130,6 @@ const fn align_up(value: u64, to: u64) -> u64 {
 }
 
 impl Config {
-    /// SIMDs of the node.
-    pub(crate) fn simd_count(&self) -> u32 {
-        self.cu_total * self.simd_per_cu
-    }
-
     /// Returns the CWSR sizes of a queue on each of `xccs` XCCs (C:
     /// `kfd_queue_ctx_save_restore_size`, `kfd_queue.c`; ROCr computes the same). `EINVAL` when a
     /// size exceeds 32 bits.

@@ -471,7 +471,6 @@ impl Discovery {
             vgprs: gc.vgprs,
             caches: gc.caches,
             num_sdma,
-            num_sdma_pcie: num_sdma.min(caps.sdma_pcie_engines),
             sdma_queues_per_engine: caps.sdma_queues_per_engine,
             num_cp_queues: caps.pipes_per_mec
                 * (caps.queues_per_pipe - caps.kernel_queues_per_pipe),

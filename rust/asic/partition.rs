@@ -42,6 +42,17 @@ impl ComputePartition {
         })
     }
 
+    /// Returns the number of partitions of a card with `xccs` XCCs.
+    pub(crate) fn partitions(self, xccs: u32) -> u32 {
+        match self {
+            Self::Spx => 1,
+            Self::Dpx => 2,
+            Self::Tpx => 3,
+            Self::Qpx => 4,
+            Self::Cpx => xccs,
+        }
+    }
+
     /// Returns whether a card with these XCCs and one memory partition (NPS1) supports the mode
     /// (`amdgpu_xcp_update_supported_modes`, `amdgpu_xcp.c`; `__aqua_vanjaram_is_valid_mode`,
     /// `aqua_vanjaram.c`).

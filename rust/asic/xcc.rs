@@ -7,7 +7,7 @@ use core::ops::Deref;
 use kernel::prelude::*;
 
 /// Most XCCs of a card (`AMDGPU_MAX_GC_INSTANCES`, `amdgpu_gfx.h`).
-const MAX_XCCS: usize = 8;
+pub(crate) const MAX_XCCS: usize = 8;
 
 /// A graphics core (XCC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,22 @@ impl XccList {
             mask &= mask - 1;
         }
         Ok(all)
+    }
+
+    /// Returns the XCCs of partition `index` of `count` partitions of equal size. `EINVAL` when the
+    /// list cannot be divided so.
+    pub(crate) fn partition(&self, index: u32, count: u32) -> Result<Self> {
+        let (index, count) = (usize::try_from(index)?, usize::try_from(count)?);
+        if count == 0 || self.len % count != 0 || index >= count {
+            return Err(EINVAL);
+        }
+        let len = self.len / count;
+        let mut part = Self {
+            list: [Xcc::default(); MAX_XCCS],
+            len,
+        };
+        part.list[..len].copy_from_slice(&self.list[index * len..][..len]);
+        Ok(part)
     }
 
     /// Returns the first XCC.

@@ -90,9 +90,9 @@ impl Aperture {
         core::array::from_fn(|n| self.kernel_page + n as u32 * (BYTES / 4))
     }
 
-    /// Returns the doorbell of the HIQ.
-    pub(crate) fn hiq(&self) -> u32 {
-        self.kernel_page
+    /// Returns the doorbell of the HIQ of node `index` (`kfd_get_kernel_doorbell`).
+    pub(crate) fn hiq(&self, index: u32) -> u32 {
+        self.kernel_page + index * (BYTES / 4)
     }
 
     /// Returns the bytes of a slice.

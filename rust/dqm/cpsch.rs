@@ -9,10 +9,9 @@ use super::{
     queues::{DqmProcess, Queues},
     runlist,
     sched::{Needs, SchedOps, Scope},
-    slots,
+    slots, NodeResources,
 };
 use crate::{
-    asic::xcc::XccList,
     gpu::Gpu,
     hw::SdmaQueueId,
     ring::{
@@ -29,7 +28,7 @@ const UNMAP_LATENCY_MS: u32 = 4050;
 
 /// The CPSCH scheduler.
 pub(super) struct Cpsch {
-    xccs: XccList,
+    node: NodeResources,
     hiq: Option<Hiq>,
     /// Memory of runlists; holds the runlist of the hardware while `active`.
     list: Option<runlist::RunlistBuffer>,
@@ -42,10 +41,10 @@ pub(super) struct Cpsch {
 }
 
 impl Cpsch {
-    /// Returns a scheduler of `xccs` that is not started.
-    pub(super) fn new(xccs: &XccList) -> Self {
+    /// Returns a scheduler of a node that is not started.
+    pub(super) fn new(node: &NodeResources) -> Self {
         Self {
-            xccs: *xccs,
+            node: *node,
             hiq: None,
             list: None,
             longer: None,
@@ -120,7 +119,7 @@ impl Cpsch {
         let mmio = gpu.mmio()?;
         let mut found = false;
         for slot in slots::queue_slots(gpu.generation().caps) {
-            for xcc in self.xccs.iter() {
+            for xcc in self.node.xccs.iter() {
                 let Some(doorbell) = hal.doorbell_in(mmio, *xcc, slot)? else {
                     continue;
                 };
@@ -191,15 +190,17 @@ fn unmap_hiq(gpu: &Gpu, hiq: &Hiq) -> Result {
 impl SchedOps for Cpsch {
     fn start(&mut self, gpu: &Gpu) -> Result {
         let g = gpu.generation();
-        let mut hiq = Hiq::new(gpu, &self.xccs)?;
+        let mut hiq = Hiq::new(gpu, self.node.index, &self.node.xccs)?;
         hiq.map(gpu, &mut gpu.kiqs())?;
-        let (reg, value) = g.need_kiq()?.dequeue_wait(gpu.mmio()?, self.xccs.first())?;
+        let (reg, value) = g
+            .need_kiq()?
+            .dequeue_wait(gpu.mmio()?, self.node.xccs.first())?;
         let result = hiq
             .set_resources(
                 gpu,
                 &SetResources {
                     hiq: true,
-                    vmid_mask: slots::vmid_mask(g.caps),
+                    vmid_mask: self.node.vmids.mask(),
                     queue_mask: slots::queue_mask(g.caps),
                     unmap_latency_ms: UNMAP_LATENCY_MS,
                     gws_mask: !0,
@@ -270,13 +271,14 @@ impl SchedOps for Cpsch {
             return Ok(());
         }
         self.sent += 1;
+        let max_processes = self.node.vmids.max_processes();
         let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
         if let Some(longer) = self.longer.take() {
             // No queue is mapped: the old runlist is not in use.
             self.list = Some(longer);
         }
         let buffer = self.list.as_mut().ok_or(ENOMEM)?;
-        let list = runlist::build(gpu, queues, buffer)?;
+        let list = runlist::build(gpu, max_processes, queues, buffer)?;
         if list.oversubscribed && !self.oversubscribed {
             dev_warn!(
                 gpu.dev(),
@@ -299,9 +301,7 @@ impl SchedOps for Cpsch {
                 addr: buffer.addr(),
                 dwords: list.dwords,
                 chain: false,
-                processes: list
-                    .processes
-                    .min(slots::max_processes(gpu.generation().caps)),
+                processes: list.processes.min(max_processes),
             },
         )?;
         self.active = true;
@@ -339,7 +339,7 @@ impl SchedOps for Cpsch {
 
     fn scheduler_mqd(&self, gpu: &Gpu, index: usize) -> Result<KVec<u32>> {
         match &self.hiq {
-            Some(hiq) if index < self.xccs.len() => hiq.mqd_words(gpu, index),
+            Some(hiq) if index < self.node.xccs.len() => hiq.mqd_words(gpu, index),
             Some(_) => Err(EINVAL),
             None => Ok(KVec::new()),
         }

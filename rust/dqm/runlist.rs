@@ -91,8 +91,14 @@ pub(super) fn longest(gpu: &Gpu, queues: &Queues) -> Result<usize> {
     Ok(queues.processes.len() * process + queues.active * MapUserQueue::DWORDS + RunList::DWORDS)
 }
 
-/// Writes the runlist of all processes. `EINVAL` if it does not fit.
-pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut RunlistBuffer) -> Result<List> {
+/// Writes the runlist of all processes, of which `max_processes` have a VMID at a time. `EINVAL` if
+/// it does not fit.
+pub(super) fn build(
+    gpu: &Gpu,
+    max_processes: u32,
+    queues: &Queues,
+    room: &mut RunlistBuffer,
+) -> Result<List> {
     let caps = gpu.generation().caps;
     let hal = gpu.generation().need_kiq()?;
     if !room.fits(longest(gpu, queues)?) {
@@ -142,7 +148,7 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut RunlistBuffer) -> Res
         }
     }
 
-    let too_many_processes = num_processes > slots::max_processes(caps);
+    let too_many_processes = num_processes > max_processes;
     // SDMA queues have slots of their own.
     let too_many_queues = queues.compute > slots::max_queues(caps) as usize;
     let oversubscribed = too_many_processes
@@ -157,7 +163,7 @@ pub(super) fn build(gpu: &Gpu, queues: &Queues, room: &mut RunlistBuffer) -> Res
                 addr,
                 dwords,
                 chain: true,
-                processes: num_processes.min(slots::max_processes(caps)),
+                processes: num_processes.min(max_processes),
             },
         )?;
     }

@@ -9,10 +9,20 @@
 use kernel::{new_mutex, prelude::*, sync::Arc, sync::Mutex};
 
 use crate::{
-    asic::config::Config,
     gpu::Gpu,
     hw::{Caps, SdmaQueueId},
 };
+
+/// The SDMA engines of a node. Packets, MQDs and doorbells of its queues number them from 0.
+#[derive(Clone, Copy)]
+pub(crate) struct SdmaEngines {
+    /// Logical number of the first one in the card.
+    pub(crate) first: u32,
+    /// Number.
+    pub(crate) count: u32,
+    /// Of these, how many user space counts as PCIe engines; the rest are xGMI engines.
+    pub(crate) pcie: u32,
+}
 
 /// Kind of engine requested for an SDMA queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +35,10 @@ pub(crate) enum SdmaEngineChoice {
     Engine(u32),
 }
 
-/// SDMA queue slots of a GPU. The lock is a leaf.
+/// SDMA queue slots of a node. The lock is a leaf.
 #[pin_data]
 pub(super) struct SdmaQueueIds {
-    /// Number of PCIe engines; xGMI engines follow.
-    pcie: u32,
-    engines: u32,
+    engines: SdmaEngines,
     per_engine: u32,
     /// First queue of an engine that is available to user space.
     first: u32,
@@ -46,15 +54,14 @@ pub(crate) struct SdmaQueueSlot {
 }
 
 impl SdmaQueueIds {
-    /// Returns the free slots of a GPU. `ENOMEM` without memory.
-    pub(super) fn new(config: &Config, caps: &Caps) -> Result<Arc<Self>> {
-        let per_engine = config.sdma_queues_per_engine;
-        let count = (config.num_sdma * per_engine) as usize;
+    /// Returns the free slots of `per_engine` slots on each of these engines. `ENOMEM` without
+    /// memory.
+    pub(super) fn new(engines: SdmaEngines, per_engine: u32, caps: &Caps) -> Result<Arc<Self>> {
+        let count = (engines.count * per_engine) as usize;
         let taken = KVec::from_elem(false, count, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
-                pcie: config.num_sdma_pcie,
-                engines: config.num_sdma,
+                engines,
                 per_engine,
                 first: caps.sdma_reserved_queues,
                 taken <- new_mutex!(taken),
@@ -71,9 +78,9 @@ impl SdmaQueueIds {
     /// `ENOMEM` when none is free.
     pub(super) fn take(self: &Arc<Self>, wanted: SdmaEngineChoice) -> Result<SdmaQueueSlot> {
         let engines = match wanted {
-            SdmaEngineChoice::Pcie => 0..self.pcie,
-            SdmaEngineChoice::Xgmi => self.pcie..self.engines,
-            SdmaEngineChoice::Engine(n) if n < self.engines => n..n + 1,
+            SdmaEngineChoice::Pcie => 0..self.engines.pcie,
+            SdmaEngineChoice::Xgmi => self.engines.pcie..self.engines.count,
+            SdmaEngineChoice::Engine(n) if n < self.engines.count => n..n + 1,
             SdmaEngineChoice::Engine(_) => return Err(EINVAL),
         };
         let mut taken = self.taken.lock();
@@ -92,8 +99,9 @@ impl SdmaQueueIds {
         Err(ENOMEM)
     }
 
-    /// Returns index, slot and doorbell of the first queue from index `from` on that is still
-    /// mapped to its engine after all queues were unmapped. `ENODEV` when the device is unplugged.
+    /// Returns index, slot, with the engine's number in the card, and doorbell of the first queue
+    /// from index `from` on that is still mapped to its engine after all queues were unmapped.
+    /// `ENODEV` when the device is unplugged.
     pub(super) fn find_held(
         &self,
         gpu: &Gpu,
@@ -103,7 +111,7 @@ impl SdmaQueueIds {
         let taken = self.taken.lock();
         for (index, _) in taken.iter().enumerate().skip(from).filter(|(_, t)| **t) {
             let place = SdmaQueueId {
-                engine: index as u32 / self.per_engine,
+                engine: self.engines.first + index as u32 / self.per_engine,
                 queue: index as u32 % self.per_engine,
             };
             if let Some(doorbell) = hal.held_doorbell(gpu.mmio()?, place)? {
@@ -122,7 +130,7 @@ impl SdmaQueueSlot {
 
     /// Returns whether the engine is of the xGMI kind.
     pub(crate) fn is_xgmi(&self) -> bool {
-        self.place.engine >= self.places.pcie
+        self.place.engine >= self.places.engines.pcie
     }
 }
 

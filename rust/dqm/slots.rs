@@ -4,14 +4,41 @@
 
 use crate::hw::{Caps, HqdSlot, VMIDS};
 
-/// Returns the mask of VMIDs for processes.
-pub(super) fn vmid_mask(caps: &Caps) -> u32 {
-    (caps.first_user_vmid..VMIDS).fold(0, |mask, vmid| mask | 1 << vmid)
+/// VMIDs for the processes of a node, of which each mapped one has one.
+#[derive(Clone, Copy)]
+pub(crate) struct Vmids {
+    first: u32,
+    count: u32,
 }
 
-/// Returns the maximum number of processes mapped at a time.
-pub(super) fn max_processes(caps: &Caps) -> u32 {
-    VMIDS - caps.first_user_vmid
+impl Vmids {
+    /// Returns all VMIDs for processes.
+    pub(crate) fn all(caps: &Caps) -> Self {
+        Self {
+            first: caps.first_user_vmid,
+            count: VMIDS - caps.first_user_vmid,
+        }
+    }
+
+    /// Returns the half of them for node `index`: the two XCCs of an AID share its memory hub
+    /// (`kgd2kfd_device_init`, `kfd_device.c`).
+    pub(crate) fn half(caps: &Caps, index: u32) -> Self {
+        let count = Self::all(caps).count / 2;
+        Self {
+            first: VMIDS - (2 - index % 2) * count,
+            count,
+        }
+    }
+
+    /// Returns the mask.
+    pub(super) fn mask(self) -> u32 {
+        ((1 << self.count) - 1) << self.first
+    }
+
+    /// Returns the maximum number of processes mapped at a time.
+    pub(super) fn max_processes(self) -> u32 {
+        self.count
+    }
 }
 
 /// Returns the queue slots of MEC 1 that the firmware may use: all except those of the kernel.

@@ -7,12 +7,11 @@ use kernel::{
     pci,
     prelude::*,
     sizes::*,
-    sync::Arc, //
+    sync::{atomic::Relaxed, Arc},
 };
 
 use super::Gpu;
 use crate::{
-    card::psp::Psp,
     hw::{FlushType, HubSetup},
     kapi::{self, irq::Irq},
     ring::{
@@ -78,9 +77,7 @@ impl Gpu {
                 dev_err!(self.dev(), "the RLC of XCC {} does not run\n", xcc.logical);
             })?;
         }
-        if let Some(psp) = self.psp() {
-            self.partition(psp)?;
-        }
+        self.partition(self.partitions())?;
         for xcc in self.xccs().iter() {
             g.gfx.start(mmio, *xcc, self.config())?;
         }
@@ -107,21 +104,26 @@ impl Gpu {
         Ok(())
     }
 
-    /// Sets up one partition of all XCCs (SPX). `EIO` when an XCC is in another one.
-    fn partition(&self, psp: &Psp) -> Result {
-        psp.set_partitions(&self.psp_context()?, 1)?;
-        let all = self.xccs().count();
+    /// Divides the XCCs into `count` partitions. No HIQ is mapped. `EIO` when an XCC is in a
+    /// partition of another size afterwards.
+    pub(crate) fn partition(&self, count: u32) -> Result {
+        let Some(psp) = self.psp() else {
+            return Ok(());
+        };
+        psp.set_partitions(&self.psp_context()?, count)?;
+        let size = self.xccs().partition(0, count)?.count();
         for xcc in self.xccs().iter() {
             let xccs = self.generation().gfx.partition_xccs(self.mmio()?, *xcc)?;
-            if xccs != all {
+            if xccs != size {
                 dev_err!(
                     self.dev(),
-                    "XCC {} is in a partition of {xccs} XCCs, not of all {all}: power-cycle the machine\n",
+                    "XCC {} is in a partition of {xccs} XCCs, not of {size}: power-cycle the machine\n",
                     xcc.logical
                 );
                 return Err(EIO);
             }
         }
+        self.partitions.store(count, Relaxed);
         Ok(())
     }
 

@@ -31,11 +31,11 @@ impl HangHandler for Gpu {
 
 impl SdmaHost for Gpu {
     fn suspend_user_queues(&self) -> Result {
-        self.user_queues().map_or(Ok(()), |queues| queues.suspend())
+        self.for_user_queues(|queues| queues.suspend())
     }
 
     fn resume_user_queues(&self) -> Result {
-        self.user_queues().map_or(Ok(()), |queues| queues.resume())
+        self.for_user_queues(|queues| queues.resume())
     }
 
     fn drain_interrupts(&self) -> Result {

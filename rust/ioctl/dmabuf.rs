@@ -11,6 +11,7 @@ use kernel::{
 };
 
 use crate::{
+    node,
     process::{make_handle, share::SharedBuffer, Process},
     uapi::*,
 };
@@ -46,7 +47,7 @@ pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_ar
     if metadata.bytes > available {
         return Err(EINVAL);
     }
-    args.gpu_id = shared.gpu().id();
+    args.gpu_id = node::first_of(shared.gpu()).ok_or(EINVAL)?.id();
     args.flags = shared.flags()?;
     if args.metadata_ptr == 0 {
         return Ok(());

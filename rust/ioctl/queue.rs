@@ -135,11 +135,10 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
 
     let mut state = process.lock()?;
     let device = process.device(args.gpu_id)?;
-    let gpu = device.gpu();
     let (vm, slot) = (device.vm(), device.slot());
     let (vm, slot) = (vm.map_err(|_| ESRCH)?, slot.map_err(|_| ESRCH)?);
     if let QueueEngine::Sdma(SdmaEngineChoice::Engine(engine)) = request.engine {
-        if engine >= gpu.config().num_sdma {
+        if engine >= device.node().sdma().count {
             return Err(EINVAL);
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 
 /// `SMI_EVENTS`. `EINVAL` without such a GPU, otherwise as [`SmiClient::open`].
 pub(super) fn events(process: &Arc<Process>, args: &mut kfd_ioctl_smi_events_args) -> Result {
-    let gpu = process.device(args.gpuid)?.gpu();
-    args.anon_fd = SmiClient::open(gpu)?;
+    let node = process.device(args.gpuid)?.node();
+    args.anon_fd = SmiClient::open(node)?;
     Ok(())
 }

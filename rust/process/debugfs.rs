@@ -121,7 +121,7 @@ fn queues(process: &Arc<Process>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "queue {id}: gpu_id {:x}, {}, ring {:#x}+{:#x}, doorbell {:#x}, priority {}, {}%",
-            queue.gpu().id(),
+            queue.node().id(),
             format_of(spec),
             spec.ring_va,
             spec.ring_size,

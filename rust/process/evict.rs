@@ -142,9 +142,8 @@ impl Evictor {
                     fsleep(MIN_ACTIVE - active);
                 }
             }
-            let gpu = this.process.gpu();
             let dqm = this.node.dqm();
-            smi::evicted(gpu, this.process.pid(), EvictionTrigger::Ttm);
+            smi::evicted(this.node.id(), this.process.pid(), EvictionTrigger::Ttm);
             if let Err(e) = dqm.evict(&this.process) {
                 // The buffer stays; continue the queues if possible, else in the worker.
                 if dqm.restore(&this.process).is_err() {
@@ -182,7 +181,7 @@ impl Evictor {
                 }
                 state.since = None;
                 state.restored = Some(Instant::now());
-                smi::restored(self.process.gpu(), self.process.pid(), false);
+                smi::restored(self.node.id(), self.process.pid(), false);
                 trace::process(self.process.pid(), self.process.pasid(), c"restored");
                 return true;
             };

@@ -159,7 +159,7 @@ fn save_area(process: &Process, device: &ProcessDevice, doorbell: u32) -> Option
     let (_, queue) = state
         .queues
         .iter()
-        .find(|(_, queue)| queue.gpu().id() == device.id() && queue.doorbell_id() == doorbell)?;
+        .find(|(_, queue)| queue.node().id() == device.id() && queue.doorbell_id() == doorbell)?;
     Some(queue.spec().cwsr_va)
 }
 

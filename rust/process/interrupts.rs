@@ -104,7 +104,7 @@ impl EventSink for Sink {
             read_only: fault.no_write,
             no_execute: false,
             va: fault.addr,
-            gpu_id: gpu.id(),
+            gpu_id: device.id(),
         };
         // A faulting wave repeats its access: handle the first fault only.
         if !device.record_fault(fault) {
@@ -117,21 +117,21 @@ impl EventSink for Sink {
     }
 
     fn queue_reset(&self, gpu: &Gpu, pasid: u32) {
-        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+        if let Some((process, device)) = table::by_pasid(gpu, pasid) {
             process
                 .events()
-                .hw_exception(&HwException::gpu_lost(gpu.id()));
+                .hw_exception(&HwException::gpu_lost(device.id()));
             trace::process(process.pid(), pasid, c"queue reset");
         }
     }
 
     fn gpu_reset(&self, gpu: &Gpu) {
-        let data = HwException::gpu_lost(gpu.id());
         smi::gpu_lost(gpu);
         // The handler of a job timeout comes here, in the fence signalling path: no copy of the
         // list.
         table::for_each(|process| {
-            if process.devices().iter().any(|d| d.id() == gpu.id()) {
+            for device in process.devices().iter().filter(|d| d.node().is_of(gpu)) {
+                let data = HwException::gpu_lost(device.id());
                 process.events().hw_exception(&data);
                 trace::process(process.pid(), 0, c"GPU hang");
             }
@@ -170,7 +170,7 @@ fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryExcepti
         );
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
-    smi::vm_fault(gpu, process.leader());
+    smi::vm_fault(device.id(), process.leader());
     if !process.events().memory_exception(fault) {
         dev_warn!(
             gpu.dev(),

@@ -256,7 +256,7 @@ impl Process {
         device.end_evictions();
         memory::release(&self.devices, device);
         if device.slot().is_ok() {
-            smi::process(device.gpu(), &self.leader, false);
+            smi::process(device.id(), &self.leader, false);
         }
         device.release();
     }
@@ -284,17 +284,21 @@ impl Process {
     /// Releases all resources of the process on a GPU that is being unplugged, and signals its
     /// events.
     pub(super) fn detach_gpu(&self, gpu: &Gpu) {
-        let Some(device) = self.devices.iter().find(|d| d.id() == gpu.id()) else {
-            return;
-        };
-        let mut state = self.state.lock();
-        if device.is_detached() {
-            return;
+        let mut lost = false;
+        for device in self.devices.iter().filter(|d| d.node().is_of(gpu)) {
+            let mut state = self.state.lock();
+            if device.is_detached() {
+                continue;
+            }
+            self.detach(&mut state, device);
+            drop(state);
+            self.events
+                .hw_exception(&HwException::gpu_lost(device.id()));
+            lost = true;
         }
-        self.detach(&mut state, device);
-        drop(state);
-        self.events.hw_exception(&HwException::gpu_lost(gpu.id()));
-        self.events.terminate();
-        trace::process(self.pid, 0, c"lost GPU");
+        if lost {
+            self.events.terminate();
+            trace::process(self.pid, 0, c"lost GPU");
+        }
     }
 }

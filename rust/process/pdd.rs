@@ -213,7 +213,7 @@ impl ProcessDevice {
             slot,
             trap,
         });
-        smi::process(self.gpu(), kernel::current!().group_leader(), true);
+        smi::process(self.id(), kernel::current!().group_leader(), true);
         Ok(())
     }
 

@@ -30,6 +30,7 @@ use crate::{
         global::global_spinlock,
         task,
     },
+    node::Node,
     uapi,
 };
 
@@ -96,6 +97,8 @@ impl Fifo {
 #[pin_data]
 pub(crate) struct SmiClient {
     gpu_id: u32,
+    /// Id of the device of the GPU, which is one of its nodes.
+    device_id: u32,
     /// The process that opened the file.
     pid: Pid,
     privileged: bool,
@@ -127,7 +130,7 @@ pub(super) fn exit() {
 impl SmiClient {
     /// Creates a client of a GPU for the current process. Returns the file descriptor; `ENOMEM`
     /// without memory, `EMFILE` without a free descriptor.
-    pub(crate) fn open(gpu: &Gpu) -> Result<u32> {
+    pub(crate) fn open(node: &Node) -> Result<u32> {
         let mut bytes = KVec::new();
         bytes.resize(FIFO_SIZE, 0, GFP_KERNEL)?;
         let fifo = Fifo {
@@ -137,7 +140,8 @@ impl SmiClient {
         };
         let client = Arc::pin_init(
             pin_init!(Self {
-                gpu_id: gpu.id(),
+                gpu_id: node.id(),
+                device_id: node.gpu().id(),
                 pid: kernel::current!().group_leader().pid(),
                 privileged: capability::capable(Capability::SysAdmin),
                 mask: Atomic::new(0),
@@ -241,9 +245,22 @@ impl Write for Line {
     }
 }
 
-/// Sends an event of process `of`, or of the GPU if `None`, to the clients. Does not allocate or
-/// sleep.
-fn send(gpu_id: u32, event: u32, of: Option<Pid>, what: core::fmt::Arguments<'_>) {
+/// Sends an event of process `of` on a GPU to the clients. Does not allocate or sleep.
+fn send(gpu_id: u32, event: u32, of: Pid, what: core::fmt::Arguments<'_>) {
+    send_to(|client| client.gpu_id == gpu_id, event, Some(of), what);
+}
+
+/// Sends an event of a device to the clients of all its nodes. Does not allocate or sleep.
+fn send_all(gpu: &Gpu, event: u32, what: core::fmt::Arguments<'_>) {
+    send_to(|client| client.device_id == gpu.id(), event, None, what);
+}
+
+fn send_to(
+    is_meant: impl Fn(&SmiClient) -> bool,
+    event: u32,
+    of: Option<Pid>,
+    what: core::fmt::Arguments<'_>,
+) {
     let mut line = Line {
         bytes: [0; LINE],
         len: 0,
@@ -253,14 +270,14 @@ fn send(gpu_id: u32, event: u32, of: Option<Pid>, what: core::fmt::Arguments<'_>
     let _ = line.write_fmt(what);
     let text = line.bytes.get(..line.len).unwrap_or_default();
     for client in CLIENTS.lock().iter() {
-        if client.gpu_id == gpu_id && client.accepts(event, of) && client.fifo.lock().put(text) {
+        if is_meant(client) && client.accepts(event, of) && client.fifo.lock().put(text) {
             client.waiting.notify_all();
         }
     }
 }
 
 /// Sends the start (`ACQUIRE_VM`) or end of a process on a GPU.
-pub(super) fn process(gpu: &Gpu, leader: &Task, starts: bool) {
+pub(super) fn process(gpu_id: u32, leader: &Task, starts: bool) {
     let event = if starts {
         uapi::kfd_smi_event_KFD_SMI_EVENT_PROCESS_START
     } else {
@@ -268,62 +285,60 @@ pub(super) fn process(gpu: &Gpu, leader: &Task, starts: bool) {
     };
     let pid = leader.pid();
     send(
-        gpu.id(),
+        gpu_id,
         event,
-        Some(pid),
+        pid,
         format_args!("{pid:x} {}\n", task::Name::of(leader)),
     );
 }
 
 /// Sends a VM fault of a process.
-pub(super) fn vm_fault(gpu: &Gpu, leader: &Task) {
+pub(super) fn vm_fault(gpu_id: u32, leader: &Task) {
     let pid = leader.pid();
     send(
-        gpu.id(),
+        gpu_id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_VMFAULT,
-        Some(pid),
+        pid,
         format_args!("{pid:x}:{}\n", task::Name::of(leader)),
     );
 }
 
 /// Sends the eviction of the queues of a process.
-pub(super) fn evicted(gpu: &Gpu, pid: Pid, trigger: EvictionTrigger) {
-    let (now, id) = (BootTime::ktime_get(), gpu.id());
+pub(super) fn evicted(id: u32, pid: Pid, trigger: EvictionTrigger) {
+    let now = BootTime::ktime_get();
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_EVICTION,
-        Some(pid),
+        pid,
         format_args!("{now} -{pid} {id:x} {}\n", trigger.number()),
     );
 }
 
 /// Sends the restore of the queues of a process; `again` if it failed and is tried again.
-pub(super) fn restored(gpu: &Gpu, pid: Pid, again: bool) {
-    let (now, id) = (BootTime::ktime_get(), gpu.id());
+pub(super) fn restored(id: u32, pid: Pid, again: bool) {
+    let now = BootTime::ktime_get();
     send(
         id,
         uapi::kfd_smi_event_KFD_SMI_EVENT_QUEUE_RESTORE,
-        Some(pid),
+        pid,
         format_args!("{now} -{pid} {id:x} {}\n", if again { 'R' } else { '0' }),
     );
 }
 
 /// Sends that a GPU hangs. [`gpu_back`] follows if it can be reset.
 pub(super) fn gpu_lost(gpu: &Gpu) {
-    send(
-        gpu.id(),
+    send_all(
+        gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_PRE_RESET,
-        None,
         format_args!("{:x} unknown\n", gpu.health().resets().wrapping_add(1)),
     );
 }
 
 /// Sends that a GPU was reset.
 pub(super) fn gpu_back(gpu: &Gpu) {
-    send(
-        gpu.id(),
+    send_all(
+        gpu,
         uapi::kfd_smi_event_KFD_SMI_EVENT_GPU_POST_RESET,
-        None,
         format_args!("{:x}\n", gpu.health().resets()),
     );
 }

@@ -149,7 +149,7 @@ pub(super) fn by_pasid(gpu: &Gpu, pasid: u32) -> Option<(Arc<Process>, Arc<Proce
         let device = process
             .devices()
             .iter()
-            .find(|d| d.pasid() == pasid && d.id() == gpu.id())?;
+            .find(|d| d.pasid() == pasid && d.node().is_of(gpu))?;
         Some((process.clone(), device.clone()))
     })
 }

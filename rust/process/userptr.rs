@@ -153,18 +153,14 @@ impl GpuQueues {
             return;
         }
         self.evicted = true;
-        smi::evicted(
-            self.process.gpu(),
-            self.process.pid(),
-            EvictionTrigger::Userptr,
-        );
+        smi::evicted(self.node.id(), self.process.pid(), EvictionTrigger::Userptr);
         let evicted = self.node.dqm().evict(&self.process);
         if let (Err(e), false) = (&evicted, self.failed) {
             dev_err!(
                 self.process.gpu().dev(),
                 "process {}: queues were not evicted on GPU {:#x}: {e:?}\n",
                 self.process.pid(),
-                self.process.gpu().id()
+                self.node.id()
             );
         }
         self.failed = evicted.is_err();
@@ -182,7 +178,7 @@ impl GpuQueues {
         }
         self.node.dqm().restore(&self.process)?;
         self.evicted = false;
-        smi::restored(self.process.gpu(), self.process.pid(), false);
+        smi::restored(self.node.id(), self.process.pid(), false);
         trace::process(
             self.process.pid(),
             self.process.pasid(),
@@ -386,7 +382,7 @@ impl DelayedItem for UserMemory {
             Ok(false) | Err(_) => {
                 this.failures.fetch_add(1, Relaxed);
                 for gpu in &this.lock().state.gpus {
-                    smi::restored(gpu.process.gpu(), gpu.process.pid(), true);
+                    smi::restored(gpu.node.id(), gpu.process.pid(), true);
                 }
                 Self::schedule(&this);
             }

@@ -15,7 +15,7 @@ use super::{
     request::{QueueKind, QueueRequest},
     user_queue::{Queue, QueueTarget},
 };
-use crate::{dqm::DqmProcess, gpu::Gpu, node::Node, trace::Steps};
+use crate::{dqm::DqmProcess, node::Node, trace::Steps};
 
 /// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
 const MAX_QUEUES: usize = 1024;
@@ -64,7 +64,7 @@ impl QueueTable {
         let buffers = QueueBuffers::acquire(&target.node, &target.vm, request)?;
         steps.mark(NO_ID, c"buffers");
 
-        let siblings = self.count_on(target.node.gpu());
+        let siblings = self.count_on(&target.node);
         if siblings >= MAX_PER_GPU {
             return Err(ENOSPC);
         }
@@ -107,13 +107,13 @@ impl QueueTable {
         self.queues.iter().map(|(id, queue)| (*id, &**queue))
     }
 
-    /// Iterates over the queues on a GPU.
-    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> impl Iterator<Item = (u32, &'a Queue)> {
-        self.iter().filter(|(_, q)| q.gpu().id() == gpu.id())
+    /// Iterates over the queues on a node.
+    fn on_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Queue)> {
+        self.iter().filter(|(_, q)| q.node().id() == node.id())
     }
 
-    fn count_on(&self, gpu: &Gpu) -> usize {
-        self.on_gpu(gpu).count()
+    fn count_on(&self, node: &Node) -> usize {
+        self.on_node(node).count()
     }
 
     /// Removes a queue that is off the hardware and frees its id.
@@ -129,12 +129,12 @@ impl QueueTable {
     /// `EINVAL` without such a queue, if it is an SDMA queue, or if GWS is to be removed and not
     /// assigned to it; `ENODEV` if the GPU has no GWS; `EBUSY` if a queue of the process has it.
     pub(crate) fn set_gws(&mut self, id: u32, gws: bool) -> Result {
-        let gpu = self.get(id).ok_or(EINVAL)?.gpu();
-        if gpu.config().num_gws == 0 {
+        let node = self.get(id).ok_or(EINVAL)?.node();
+        if node.gpu().config().num_gws == 0 {
             return Err(ENODEV);
         }
         let owner = self
-            .on_gpu(gpu)
+            .on_node(node)
             .find(|(_, q)| q.spec().gws)
             .map(|(owner, _)| owner);
         match owner {
@@ -151,7 +151,7 @@ impl QueueTable {
     /// confirm it.
     pub(crate) fn destroy(&mut self, id: u32) -> Result {
         let queue = self.get(id).ok_or(EINVAL)?;
-        let is_last = self.count_on(queue.gpu()) == 1;
+        let is_last = self.count_on(queue.node()) == 1;
         let stopped = queue.stop(is_last);
         self.remove(id);
         stopped
@@ -160,8 +160,8 @@ impl QueueTable {
     /// Removes a process from a GPU and destroys its queues there, also if the GPU does not
     /// respond.
     pub(crate) fn remove_all(&mut self, node: &Node, slot: &Arc<DqmProcess>) {
-        let (gpu, dqm) = (node.gpu(), node.dqm());
-        let has_queues = self.count_on(gpu) > 0;
+        let dqm = node.dqm();
+        let has_queues = self.count_on(node) > 0;
         let stopped = if has_queues {
             dqm.unregister(slot)
         } else {
@@ -169,14 +169,14 @@ impl QueueTable {
         };
         if let Err(e) = stopped.and(dqm.release_process(slot)) {
             dev_err!(
-                gpu.dev(),
+                node.gpu().dev(),
                 "process {} was not removed from GPU {:#x}: {e:?}\n",
                 slot.pid(),
-                gpu.id()
+                node.id()
             );
         }
         loop {
-            let id = self.on_gpu(gpu).next().map(|(id, _)| id);
+            let id = self.on_node(node).next().map(|(id, _)| id);
             let Some(id) = id else { break };
             self.remove(id);
         }

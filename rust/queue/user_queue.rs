@@ -13,7 +13,6 @@ use super::{
 use crate::{
     doorbell::{Doorbell, Slice},
     dqm::{DqmProcess, DqmQueue, SdmaQueueSlot},
-    gpu::Gpu,
     hw::QueueSpec,
     mmu::Vm,
     node::Node,
@@ -129,9 +128,9 @@ impl Queue {
         removed
     }
 
-    /// Returns the GPU.
-    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
-        self.target.node.gpu()
+    /// Returns the node.
+    pub(crate) fn node(&self) -> &Node {
+        &self.target.node
     }
 
     /// Returns the description that the MQD was last written from.

@@ -48,13 +48,13 @@ const fn mqd(index: usize) -> usize {
 }
 
 impl Hiq {
-    /// Allocates the HIQ of these XCCs and builds its MQDs. `ENOMEM` without memory or space in the
-    /// GART.
-    pub(crate) fn new(card: &Card, xccs: &XccList) -> Result<Self> {
+    /// Allocates the HIQ of node `index`, which has these XCCs, and builds its MQDs. `ENOMEM`
+    /// without memory or space in the GART.
+    pub(crate) fn new(card: &Card, index: u32, xccs: &XccList) -> Result<Self> {
         let g = card.generation();
         let buffer = card.system_buffer(mqd(xccs.len()))?;
         let base = buffer.gpu_addr();
-        let doorbell = card.doorbells().hiq();
+        let doorbell = card.doorbells().hiq(index);
         let layout = Layout {
             ring: RING,
             dwords: RING_DWORDS,

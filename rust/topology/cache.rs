@@ -7,9 +7,9 @@
 //! (`kfd_crat.c`), the walk over compute units `kfd_fill_cache_non_crat_info` (`kfd_topology.c`).
 
 use core::fmt;
-use kernel::prelude::*;
+use kernel::{num::casts::u32_as_usize, prelude::*};
 
-use crate::asic::config::Config;
+use crate::asic::{config::Config, xcc::XccList};
 
 /// `HSA_CACHE_TYPE_*` of `kfd_topology.h`.
 mod kind {
@@ -137,16 +137,22 @@ fn low_mask(bits: u32) -> u32 {
     }
 }
 
-/// Returns the caches of a GPU whose first compute unit has the id `first_cu`.
-pub(crate) fn list(config: &Config, first_cu: u32) -> Result<KVec<Cache>> {
+/// Returns the caches of a node with these XCCs, whose first compute unit has the id `first_cu`.
+pub(crate) fn list(config: &Config, xccs: &XccList, first_cu: u32) -> Result<KVec<Cache>> {
+    let arrays = u32_as_usize(config.num_se * config.sh_per_se);
+    let bitmap = config
+        .cu_bitmap
+        .get(usize::from(xccs.first().logical) * arrays..)
+        .and_then(|rest| rest.get(..xccs.len() * arrays))
+        .ok_or(EINVAL)?;
     let mut all = KVec::new();
     for cache_type in cache_types(config) {
         if cache_type.size_kib == 0 {
             continue;
         }
         if cache_type.level == 1 {
-            list_level_1(config, &cache_type, first_cu, &mut all)?;
-        } else if let Some(cache) = whole_gpu(config, &cache_type, first_cu)? {
+            list_level_1(config, bitmap, &cache_type, first_cu, &mut all)?;
+        } else if let Some(cache) = whole_gpu(bitmap, &cache_type, first_cu)? {
             all.push(cache, GFP_KERNEL)?;
         }
     }
@@ -156,12 +162,13 @@ pub(crate) fn list(config: &Config, first_cu: u32) -> Result<KVec<Cache>> {
 /// Appends a cache for each group of compute units of a shader array with an active one.
 fn list_level_1(
     config: &Config,
+    cu_bitmap: &[u32],
     cache_type: &CacheType,
     first_cu: u32,
     all: &mut KVec<Cache>,
 ) -> Result {
     let mut cu = first_cu;
-    for &bitmap in &config.cu_bitmap {
+    for &bitmap in cu_bitmap {
         let mut block = 0;
         while block < config.cu_per_sh {
             let group = (bitmap >> block) & low_mask(cache_type.shared_by);
@@ -191,16 +198,16 @@ fn list_level_1(
 /// Returns the cache that all compute units share. The first active shader array gives the
 /// processor id. From the second array on, the C driver lists the map of the array before it; user
 /// space relies on neither.
-fn whole_gpu(config: &Config, cache_type: &CacheType, first_cu: u32) -> Result<Option<Cache>> {
+fn whole_gpu(cu_bitmap: &[u32], cache_type: &CacheType, first_cu: u32) -> Result<Option<Cache>> {
     let mask = low_mask(cache_type.shared_by);
-    let Some(&first_map) = config.cu_bitmap.iter().find(|map| **map & mask != 0) else {
+    let Some(&first_map) = cu_bitmap.iter().find(|map| **map & mask != 0) else {
         return Ok(None);
     };
     let mut map = first_map & mask;
     let first = map.trailing_zeros();
     map >>= first;
-    let mut siblings = KVec::with_capacity(config.cu_bitmap.len(), GFP_KERNEL)?;
-    for bitmap in &config.cu_bitmap {
+    let mut siblings = KVec::with_capacity(cu_bitmap.len(), GFP_KERNEL)?;
+    for bitmap in cu_bitmap {
         siblings.push(map, GFP_KERNEL)?;
         map = bitmap & mask;
     }

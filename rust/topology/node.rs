@@ -57,6 +57,8 @@ pub(crate) mod link_flags {
     pub(crate) const NO_ATOMICS_32: u32 = 1 << 2;
     /// No 64-bit atomics.
     pub(crate) const NO_ATOMICS_64: u32 = 1 << 3;
+    /// Both directions.
+    pub(crate) const BI_DIRECTIONAL: u32 = 1 << 31;
 }
 
 /// A link between two nodes.
@@ -68,6 +70,8 @@ pub(crate) struct Link {
     to: u32,
     /// NUMA distance.
     weight: u32,
+    /// Minimum in MB/s, 0 when unknown.
+    min_bandwidth: u32,
     /// Maximum in MB/s, 0 when unknown.
     bandwidth: u32,
     /// [`link_flags`].
@@ -87,8 +91,26 @@ impl Link {
             from,
             to,
             weight: Self::PCIE_WEIGHT,
+            min_bandwidth: 0,
             bandwidth,
             flags,
+            sdma_engines: 0,
+        }
+    }
+
+    /// Returns the link between two partitions of a card (`kfd_fill_gpu_xgmi_link_to_gpu`).
+    pub(crate) fn between_partitions(from: u32, to: u32) -> Self {
+        /// `KFD_CRAT_INTRA_SOCKET_WEIGHT`.
+        const WEIGHT: u32 = 13;
+        const BANDWIDTH: u32 = 819_200;
+        Self {
+            kind: uapi::HSA_IOLINK_TYPE_XGMI,
+            from,
+            to,
+            weight: WEIGHT,
+            min_bandwidth: BANDWIDTH,
+            bandwidth: BANDWIDTH,
+            flags: link_flags::ENABLED | link_flags::BI_DIRECTIONAL,
             sdma_engines: 0,
         }
     }
@@ -104,6 +126,7 @@ impl Link {
             from,
             to,
             weight: distance,
+            min_bandwidth: 0,
             bandwidth: 0,
             flags: 0,
             sdma_engines: 0,
@@ -121,9 +144,10 @@ impl fmt::Display for Link {
         writeln!(f, "weight {}", self.weight)?;
         writeln!(f, "min_latency 0")?;
         writeln!(f, "max_latency 0")?;
-        // The minimum is unknown. The C driver prints 0, too: it looks for the lowest link width in
-        // the capabilities of the card, but these are in those of the slot.
-        writeln!(f, "min_bandwidth 0")?;
+        // The minimum of a PCI Express link is unknown. The C driver prints 0, too: it looks for
+        // the lowest link width in the capabilities of the card, but these are in those of the
+        // slot.
+        writeln!(f, "min_bandwidth {}", self.min_bandwidth)?;
         writeln!(f, "max_bandwidth {}", self.bandwidth)?;
         writeln!(f, "recommended_transfer_size 0")?;
         writeln!(f, "recommended_sdma_engine_id_mask {}", self.sdma_engines)?;
@@ -191,6 +215,8 @@ pub(crate) struct Lines {
     pub(crate) domain: u32,
     /// Minor number of the render node.
     pub(crate) drm_render_minor: u32,
+    /// Id of the partitions of a card, 0 for one: xGMI hives of cards are not supported.
+    pub(crate) hive_id: u32,
     /// SDMA engines for PCIe.
     pub(crate) num_sdma_engines: u32,
     /// SDMA engines for xGMI.
@@ -264,8 +290,7 @@ impl fmt::Display for Properties<'_> {
             ("location_id", lines.location_id),
             ("domain", lines.domain),
             ("drm_render_minor", lines.drm_render_minor),
-            // xGMI hives are not supported.
-            ("hive_id", 0),
+            ("hive_id", lines.hive_id),
             ("num_sdma_engines", lines.num_sdma_engines),
             ("num_sdma_xgmi_engines", lines.num_sdma_xgmi_engines),
             (

@@ -39,8 +39,18 @@ pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
     for listed in gpus {
         let index = u32::try_from(nodes.len())?;
         let home = home_of(listed.node.gpu());
-        let link = link(listed.node.gpu(), index, u32::try_from(home)?);
-        nodes.push(gpu(listed, link.to_cpu)?, GFP_KERNEL)?;
+        let link = link(&listed.node, index, u32::try_from(home)?);
+        let mut node = gpu(listed, link.to_cpu)?;
+        // Partitions of a card are linked with each other.
+        for ((peer_index, peer), sibling) in (0u32..).zip(&mut nodes).skip(cpus).zip(gpus) {
+            if sibling.node.is_of(listed.node.gpu()) {
+                node.io_links
+                    .push(Link::between_partitions(index, peer_index), GFP_KERNEL)?;
+                peer.io_links
+                    .push(Link::between_partitions(peer_index, index), GFP_KERNEL)?;
+            }
+        }
+        nodes.push(node, GFP_KERNEL)?;
         if let (Some(back), Some(node)) = (link.to_gpu, nodes[..cpus].get_mut(home)) {
             node.io_links.push(back, GFP_KERNEL)?;
         }
@@ -101,7 +111,8 @@ struct Links {
 }
 
 /// Returns the links between the GPU at node `from` and the NUMA node at `to`.
-fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
+fn link(node: &node::Node, from: u32, to: u32) -> Links {
+    let gpu = node.gpu();
     let bandwidth = pci::link(gpu.pdev()).mbytes;
     let no_atomics = |supported: bool| {
         if supported {
@@ -119,7 +130,7 @@ fn link(gpu: &Gpu, from: u32, to: u32) -> Links {
     if let Some(to_gpu) = &mut to_gpu {
         // The C driver recommends engines only if both directions exist
         // (`kfd_set_recommended_sdma_engines`).
-        to_gpu.sdma_engines = (1 << gpu.config().num_sdma_pcie) - 1;
+        to_gpu.sdma_engines = (1 << node.sdma().pcie) - 1;
         to_cpu.sdma_engines = to_gpu.sdma_engines;
     }
     Links { to_cpu, to_gpu }
@@ -171,7 +182,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             } else {
                 Heap::FbPrivate
             },
-            size: config.vram_size,
+            size: listed.node.vram_size(),
             width: caps.vram_width,
             clock_max: mhz_or_default(power.memory_mhz.1),
         },
@@ -181,7 +192,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     io_links.push(link, GFP_KERNEL)?;
 
     let lines = Lines {
-        simd_count: config.simd_count(),
+        simd_count: listed.node.simd_count(),
         simd_id_base: listed.first_cu,
         max_waves_per_simd: config.waves_per_simd,
         lds_size_in_kb: config.lds_bytes / 1024,
@@ -195,11 +206,16 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         gfx_target_version: config.gfx_target_version,
         vendor_id: config.pci.vendor.into(),
         device_id: config.pci.device.into(),
-        location_id: config.pci.bdf.into(),
+        location_id: u32::from(config.pci.bdf) | listed.node.index(),
+        hive_id: if listed.node.count() > 1 {
+            config.pci.bdf.into()
+        } else {
+            0
+        },
         domain: config.pci.domain,
         drm_render_minor: listed.render_minor,
-        num_sdma_engines: config.num_sdma_pcie,
-        num_sdma_xgmi_engines: config.num_sdma - config.num_sdma_pcie,
+        num_sdma_engines: listed.node.sdma().pcie,
+        num_sdma_xgmi_engines: listed.node.sdma().count - listed.node.sdma().pcie,
         num_sdma_queues_per_engine: config.sdma_queues_per_engine - caps.sdma_reserved_queues,
         num_cp_queues: config.num_cp_queues,
         cwsr_size: cwsr.total,
@@ -227,7 +243,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         lines,
         gpu_lines: Some(gpu_lines),
         banks,
-        caches: cache::list(config, listed.first_cu)?,
+        caches: cache::list(config, xccs, listed.first_cu)?,
         io_links,
     })
 }
