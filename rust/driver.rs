@@ -110,8 +110,8 @@ impl Up {
         };
         up.gpu.start(pdev)?;
         up.nodes.start(ComputePartition::Spx)?;
-        up.recovery = Some(Recovery::start(&up.nodes)?);
-        let partitions = Partitions::new(&up.nodes)?;
+        let recovery = up.recovery.insert(Recovery::start(&up.nodes)?);
+        let partitions = Partitions::new(&up.nodes, recovery)?;
         let partitions = up.partitions.insert(partitions);
         let render = up.render.insert(drm::Node::register(&up.gpu)?);
         partitions.publish(render.minor())?;

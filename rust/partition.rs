@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compute partitions of a device: their nodes in the list of all and in the topology, and the
-//! modes in sysfs.
+//! Compute partitions of a device: their nodes in the list of all and in the topology, the switch
+//! of the mode, and the modes in sysfs.
 //!
 //! A card with compute partitions has the files `current_compute_partition`,
 //! `available_compute_partition` and `current_memory_partition`, with texts and errnos of the C
@@ -10,7 +10,11 @@
 
 use core::fmt::Write;
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
 
 use crate::{
     asic::partition::ComputePartition,
@@ -18,8 +22,11 @@ use crate::{
     kapi::{
         device_file::{DeviceFile, Store},
         kobject::Text,
+        workqueue::Delayed,
     },
     node::{self, NodeSet},
+    process,
+    recovery::Recovery,
     topology,
 };
 
@@ -27,15 +34,33 @@ use crate::{
 #[pin_data(PinnedDrop)]
 pub(crate) struct Partitions {
     nodes: Arc<NodeSet>,
+    recovery: Arc<Delayed<Recovery>>,
+    /// Held across a switch, before all other locks.
+    #[pin]
+    state: Mutex<State>,
+}
+
+struct State {
+    mode: ComputePartition,
+    /// Minor number of the render node, from [`Partitions::publish`] on.
+    render_minor: Option<u32>,
 }
 
 impl Partitions {
     /// Adds the nodes of a device in SPX mode to the list of all. `EEXIST` if a gpu_id is in use,
     /// `ENOMEM` without memory.
-    pub(crate) fn new(nodes: &Arc<NodeSet>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        nodes: &Arc<NodeSet>,
+        recovery: &Arc<Delayed<Recovery>>,
+    ) -> Result<Arc<Self>> {
         let this = Arc::pin_init(
             pin_init!(Self {
                 nodes: nodes.clone(),
+                recovery: recovery.clone(),
+                state <- new_mutex!(State {
+                    mode: ComputePartition::Spx,
+                    render_minor: None,
+                }, "rkfd_partition"),
             }),
             GFP_KERNEL,
         )?;
@@ -45,6 +70,7 @@ impl Partitions {
 
     /// Adds the nodes to the topology. `ENOMEM` without memory.
     pub(crate) fn publish(&self, render_minor: u32) -> Result {
+        self.state.lock().render_minor = Some(render_minor);
         let nodes = self.nodes.list()?;
         nodes
             .iter()
@@ -66,20 +92,55 @@ impl Partitions {
         }
     }
 
-    /// Sets the mode; `text` starts with its name. `EINVAL` for an unknown mode or one that the
-    /// card does not have, `EPERM` while the device hangs or is being reset, `EOPNOTSUPP` for
-    /// another than SPX.
+    /// Sets the mode; `text` starts with its name.
+    ///
+    /// `EINVAL` for an unknown mode or one that the card does not have, `EPERM` while the device
+    /// hangs, is being reset or suspended, `EBUSY` while a process uses it. After another error,
+    /// of the PSP or of the schedulers, the mode is the old one.
     fn store(&self, text: &[u8]) -> Result {
         let xccs = self.gpu().xccs();
         let new = ComputePartition::parse(text).ok_or(EINVAL)?;
         if xccs.len() % 2 != 0 || !new.is_available(xccs) {
             return Err(EINVAL);
         }
-        check_reset(self.gpu())?;
-        match new {
-            ComputePartition::Spx => Ok(()),
-            _ => Err(EOPNOTSUPP),
-        }
+        let mut state = self.state.lock();
+        self.recovery.while_up(|| {
+            if state.mode == new {
+                return Ok(());
+            }
+            let minor = state.render_minor.ok_or(EPERM)?;
+            process::table::while_unused(self.gpu(), || {
+                self.hide();
+                self.nodes.end();
+                let switched = self.begin(new, minor);
+                if switched.is_ok() {
+                    state.mode = new;
+                    return switched;
+                }
+                dev_err!(
+                    self.gpu().dev(),
+                    "no switch to compute partition mode {}: {switched:?}\n",
+                    new.name()
+                );
+                self.hide();
+                self.nodes.end();
+                if let Err(e) = self.begin(state.mode, minor) {
+                    dev_err!(self.gpu().dev(), "the GPU has no nodes any more: {e:?}\n");
+                }
+                switched
+            })
+        })
+    }
+
+    /// Divides the XCCs by a mode, and starts and shows the nodes.
+    fn begin(&self, mode: ComputePartition, render_minor: u32) -> Result {
+        let gpu = self.gpu();
+        gpu.partition(mode.partitions(gpu.xccs().count()))?;
+        self.nodes.start(mode)?;
+        self.nodes.list()?.iter().try_for_each(|node| {
+            node::add(node)?;
+            topology::add_gpu(node, render_minor)
+        })
     }
 }
 
@@ -113,7 +174,7 @@ impl Files {
                 c"current_compute_partition",
                 move |out: &mut Text<'_>| {
                     check_reset(reader.gpu())?;
-                    Ok(writeln!(out, "{}", ComputePartition::Spx.name())?)
+                    Ok(writeln!(out, "{}", reader.state.lock().mode.name())?)
                 },
                 Some(store),
             )?,

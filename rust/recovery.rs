@@ -124,6 +124,16 @@ impl Recovery {
         }
     }
 
+    /// Calls `f` while the device is not reset, suspended or unbound. `EPERM` while it is or hangs,
+    /// otherwise the error of `f`.
+    pub(crate) fn while_up(&self, f: impl FnOnce() -> Result) -> Result {
+        let state = self.state.try_lock().ok_or(EPERM)?;
+        if state.ended || state.held || self.gpu().check_usable().is_err() {
+            return Err(EPERM);
+        }
+        f()
+    }
+
     fn gpu(&self) -> &Arc<Gpu> {
         self.nodes.gpu()
     }

@@ -70,6 +70,20 @@ pub(crate) fn open_current() -> Result<Arc<Process>> {
     Ok(process)
 }
 
+/// Calls `f` while no process uses a GPU. No process is created meanwhile. `EBUSY` if a process
+/// uses it, or the error of `f`.
+pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
+    let _create = CREATE.lock();
+    let used = LIST
+        .lock()
+        .iter()
+        .any(|entry| entry.process.devices().iter().any(|d| d.node().is_of(gpu)));
+    if used {
+        return Err(EBUSY);
+    }
+    f()
+}
+
 fn find_or_create() -> Result<Arc<Process>> {
     let mm = sched_mm::current_mm_key().ok_or(EINVAL)?;
     let _create = CREATE.lock();
