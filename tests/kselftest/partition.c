@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests compute partitions: the modes in sysfs, the nodes of each mode, queues on all of them, and
+ * the errnos of a switch. All tests leave the GPU in mode SPX.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#define MAX_NODES 64
+#define MODES "current_compute_partition"
+
+static char folder[96];
+
+/* Returns the GPU nodes and their number; `nodes` has room for one more. */
+static int gpu_nodes(struct kfd_node *nodes)
+{
+	int count = 0;
+
+	for (int i = 0; i < MAX_NODES; i++) {
+		if (kfd_topology_node(i, &nodes[count]))
+			break;
+		count += nodes[count].gpu_id != 0;
+	}
+	return count;
+}
+
+static uint64_t property(const struct kfd_node *node, const char *name)
+{
+	uint64_t value = ~0ull;
+	char path[128];
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%d/properties", node->index);
+	EXPECT_OK(kfd_sysfs_value(path, name, &value));
+	return value;
+}
+
+static const char *file(const char *name)
+{
+	static char text[128];
+	char path[160];
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, text, sizeof(text) - 1);
+	EXPECT(fd >= 0 && n >= 0, "%s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return text;
+}
+
+static int try_mode(const char *mode)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/" MODES, folder);
+	return write_file(path, mode);
+}
+
+/* Processes that have ended may use the GPU for a moment. */
+static int set_mode(const char *mode)
+{
+	int ret = try_mode(mode);
+
+	for (int i = 0; ret == -EBUSY && i < 500; i++) {
+		usleep(10000);
+		ret = try_mode(mode);
+	}
+	return ret;
+}
+
+/* Skips a test that needs `mode`, or sets it. */
+static void begin(const char *mode)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
+		 node.location_id >> 8, node.location_id >> 3 & 31);
+	if (access(folder, F_OK) || !strstr(file("available_compute_partition"), mode))
+		SKIP("the GPU does not have the mode");
+	ASSERT_OK(set_mode("SPX"));
+	ASSERT_OK(set_mode(mode));
+}
+
+static void end(void)
+{
+	EXPECT_OK(set_mode("SPX"));
+}
+
+static void use_node(int index)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", index);
+	setenv("KFD_NODE", number, 1);
+}
+
+TEST(modes_in_sysfs)
+{
+	begin("SPX");
+	EXPECT(!strcmp(file(MODES), "SPX\n"), "%s", file(MODES));
+	EXPECT(!strncmp(file("available_compute_partition"), "SPX", 3));
+	EXPECT(!strcmp(file("current_memory_partition"), "NPS1\n"));
+	EXPECT_OK(try_mode("spx, as the start of other text"));
+	EXPECT_RET(try_mode("NPS4"), -EINVAL);
+	EXPECT_RET(try_mode("SP"), -EINVAL);
+	EXPECT_RET(try_mode("TPX"), -EINVAL);
+	EXPECT_RET(try_mode("\n"), -EINVAL);
+}
+
+/* Compares the nodes of a mode, which divides the GPU by `by`, with the one of SPX. */
+static void check_nodes(const char *mode, unsigned int by)
+{
+	static struct kfd_node nodes[MAX_NODES + 1];
+	struct kfd_node whole;
+	char line[16];
+	int count;
+
+	ASSERT_OK(set_mode("SPX"));
+	ASSERT_EQ(gpu_nodes(nodes), 1);
+	whole = nodes[0];
+	EXPECT_EQ(property(&whole, "hive_id"), 0);
+	ASSERT_OK(set_mode(mode));
+	snprintf(line, sizeof(line), "%s\n", mode);
+	EXPECT(!strcmp(file(MODES), line));
+	count = gpu_nodes(nodes);
+	ASSERT_EQ(count, by);
+	for (int i = 0; i < count; i++) {
+		const struct kfd_node *node = &nodes[i];
+
+		EXPECT_EQ(node->num_xcc, whole.num_xcc / by);
+		EXPECT_EQ(node->simd_count, whole.simd_count / by);
+		EXPECT_EQ(node->vram_bytes, whole.vram_bytes / by);
+		EXPECT_EQ(node->cwsr_size, whole.cwsr_size);
+		EXPECT_EQ(node->num_sdma_engines + node->num_sdma_xgmi_engines,
+			  (whole.num_sdma_engines + whole.num_sdma_xgmi_engines) / by);
+		EXPECT_EQ(node->location_id, whole.location_id + i);
+		EXPECT_EQ(property(node, "hive_id"), whole.location_id);
+		EXPECT_EQ(property(node, "io_links_count"), by);
+		for (int other = 0; other < i; other++)
+			EXPECT(node->gpu_id != nodes[other].gpu_id, "node %d", node->index);
+	}
+	ASSERT_OK(set_mode("SPX"));
+	ASSERT_EQ(gpu_nodes(nodes), 1);
+	EXPECT_EQ(nodes[0].gpu_id, whole.gpu_id);
+	EXPECT_EQ(nodes[0].simd_count, whole.simd_count);
+	EXPECT_EQ(nodes[0].vram_bytes, whole.vram_bytes);
+}
+
+TEST(nodes_of_cpx)
+{
+	struct kfd_node node;
+
+	begin("CPX");
+	ASSERT_OK(set_mode("SPX"));
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	check_nodes("CPX", node.num_xcc);
+}
+
+TEST(nodes_of_dpx)
+{
+	begin("DPX");
+	check_nodes("DPX", 2);
+}
+
+TEST(nodes_of_qpx)
+{
+	begin("QPX");
+	check_nodes("QPX", 4);
+}
+
+static void fills(void *unused)
+{
+	struct fixture f;
+
+	(void)unused;
+	fixture_launch(&f);
+	for (int i = 0; i < 4; i++)
+		EXPECT(fixture_works(&f));
+}
+
+/* Runs a kernel on each node, alone and at the same time. */
+static void check_queues(const char *mode)
+{
+	static struct kfd_node nodes[MAX_NODES + 1];
+	pid_t children[MAX_NODES];
+	int count, status;
+
+	begin(mode);
+	count = gpu_nodes(nodes);
+	for (int i = 0; i < count; i++) {
+		use_node(nodes[i].index);
+		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
+	}
+	for (int i = 0; i < count; i++) {
+		use_node(nodes[i].index);
+		children[i] = fork_child();
+		if (!children[i])
+			_exit(ktap_in_child(fills, NULL) != 0);
+	}
+	for (int i = 0; i < count; i++) {
+		ASSERT(waitpid(children[i], &status, 0) == children[i]);
+		EXPECT(!status, "node %d", nodes[i].index);
+	}
+	end();
+}
+
+TEST_TIMEOUT(queues_on_all_nodes_of_cpx, 180)
+{
+	check_queues("CPX");
+}
+
+TEST_TIMEOUT(queues_on_all_nodes_of_dpx, 120)
+{
+	check_queues("DPX");
+}
+
+/* A switch is refused while a process has the GPU open, whether or not it has queues. */
+TEST(switch_with_a_process_is_ebusy)
+{
+	int ready[2], go[2], status;
+	pid_t child;
+	char byte = 0;
+
+	begin("CPX");
+	ASSERT_OK(set_mode("SPX"));
+	ASSERT(!pipe(ready) && !pipe(go));
+	child = fork_child();
+	if (!child) {
+		int fd = open("/dev/kfd", O_RDWR);
+
+		_exit(fd < 0 || write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1);
+	}
+	ASSERT(read(ready[0], &byte, 1) == 1);
+	EXPECT_RET(try_mode("CPX"), -EBUSY);
+	EXPECT(!strcmp(file(MODES), "SPX\n"), "%s", file(MODES));
+	/* Nothing to do. */
+	EXPECT_OK(try_mode("SPX"));
+	EXPECT_RET(try_mode("TPX"), -EINVAL);
+	ASSERT(write(go[1], &byte, 1) == 1);
+	ASSERT(waitpid(child, &status, 0) == child && !status);
+	EXPECT_OK(set_mode("CPX"));
+	end();
+}
