@@ -34,6 +34,8 @@ const MAX_INSTANCES: usize = 512;
 pub(crate) struct Discovery {
     /// Instances of all blocks, without harvested ones.
     pub(crate) instances: KVec<Instance>,
+    /// GC instance 0, which may be harvested.
+    pub(crate) gc0: Instance,
     /// Bytes of VRAM.
     pub(crate) vram_size: u64,
     gc: GcInfo,
@@ -181,12 +183,13 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
     }
     let mut raw = KVec::from_elem(0u8, d::TMR_SIZE, GFP_KERNEL)?;
     bar.read(usize::try_from(offset)?, &mut raw)?;
-    let (instances, gc) = parse(Bytes(&raw)).map_err(|bad| {
+    let (instances, gc0, gc) = parse(Bytes(&raw)).map_err(|bad| {
         bad.report(pdev);
         bad.errno()
     })?;
     Ok(Discovery {
         instances,
+        gc0,
         vram_size,
         gc,
     })
@@ -222,7 +225,8 @@ fn table<'a>(all: Bytes<'a>, n: usize, what: &'static str) -> Result<Option<Byte
     Ok(Some(bytes))
 }
 
-fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, GcInfo), Bad> {
+/// Returns the instances without harvested ones, GC instance 0, and the GC table.
+fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, Instance, GcInfo), Bad> {
     use d::binary_header as h;
     let signature = raw.u32(h::SIGNATURE, "header")?;
     if signature != d::BINARY_SIGNATURE {
@@ -244,11 +248,15 @@ fn parse(raw: Bytes<'_>) -> Result<(KVec<Instance>, GcInfo), Bad> {
 
     let ips = table(all, d::table::IP_DISCOVERY, "IP table")?.ok_or(Bad::Bounds("IP table"))?;
     let mut instances = parse_ips(all, ips)?;
+    let gc0 = instances
+        .iter()
+        .find(|i| i.hw_id == hwid::GC && i.inst == 0);
+    let gc0 = gc0.cloned().ok_or(Bad::Bounds("GC instance 0"))?;
     if let Some(harvest) = table(all, d::table::HARVEST_INFO, "harvest table")? {
         drop_harvested(harvest, &mut instances)?;
     }
     let gc = table(all, d::table::GC, "GC table")?.ok_or(Bad::Bounds("GC table"))?;
-    Ok((instances, parse_gc(gc)?))
+    Ok((instances, gc0, parse_gc(gc)?))
 }
 
 fn parse_ips(all: Bytes<'_>, ips: Bytes<'_>) -> Result<KVec<Instance>, Bad> {

@@ -69,6 +69,20 @@ pub(crate) struct Instance {
     pub(crate) bases: [u32; MAX_SEGMENTS],
 }
 
+impl Instance {
+    /// Returns the absolute dword address of `reg`, `index` dwords further on. Errors as
+    /// [`Block::address`].
+    fn address<R>(&self, reg: Reg<R>, index: u32) -> Result<u32> {
+        if reg.seg >= self.num_bases {
+            return Err(ENXIO);
+        }
+        let base = self.bases.get(usize::from(reg.seg)).ok_or(ENXIO)?;
+        base.checked_add(reg.off)
+            .and_then(|a| a.checked_add(index))
+            .ok_or(EINVAL)
+    }
+}
+
 /// Logical to physical instance numbers of a card (C: `adev->ip_map`, `amdgpu_ip.c`).
 ///
 /// The driver counts the instances that work: logical numbers have no holes. Hardware, its firmware
@@ -155,6 +169,8 @@ pub(crate) struct Mmio {
     bar: DevresLt<pci::Bar<'static>>,
     size: usize,
     units: KVec<Instance>,
+    /// GC instance 0 of the package, which may be harvested.
+    gc0: Instance,
     map: InstanceMap,
     /// Guards the index/data register pair.
     #[pin]
@@ -198,13 +214,18 @@ impl EarlyMmio {
         (&*bar).try_read32(reg as usize * 4)
     }
 
-    /// Adds the instances that discovery found.
-    pub(crate) fn into_mmio(self, units: KVec<Instance>) -> impl PinInit<Mmio, Error> {
+    /// Adds the instances that discovery found, and GC instance 0, which may be harvested.
+    pub(crate) fn into_mmio(
+        self,
+        units: KVec<Instance>,
+        gc0: Instance,
+    ) -> impl PinInit<Mmio, Error> {
         let map = InstanceMap::new(&units);
         try_pin_init!(Mmio {
             bar: self.bar,
             size: self.size,
             units,
+            gc0,
             map,
             window <- new_spinlock!(()),
             bank <- new_mutex!(()),
@@ -223,6 +244,12 @@ impl Mmio {
     /// has no such instance.
     pub(crate) fn block(&self, hw_id: u16, inst: u8) -> Result<Block<'_>> {
         self.physical_block(hw_id, self.map.physical(hw_id, inst)?)
+    }
+
+    /// Returns the dword address by which user space names a GC register: that in instance 0 of the
+    /// package. Errors as [`Block::address`].
+    pub(crate) fn user_address<R>(&self, reg: Reg<R>) -> Result<u32> {
+        self.gc0.address(reg, 0)
     }
 
     /// Returns the GC registers of an XCC. `ENODEV` when the card has no such XCC.
@@ -352,18 +379,7 @@ impl<'a> Block<'a> {
     /// `ENXIO` when discovery gave the instance no base address for the register's segment,
     /// `EINVAL` when the address overflows.
     pub(crate) fn address<R>(self, reg: Reg<R>, index: u32) -> Result<u32> {
-        if reg.seg >= self.unit.num_bases {
-            return Err(ENXIO);
-        }
-        let base = self
-            .unit
-            .bases
-            .get(usize::from(reg.seg))
-            .copied()
-            .ok_or(ENXIO)?;
-        base.checked_add(reg.off)
-            .and_then(|a| a.checked_add(index))
-            .ok_or(EINVAL)
+        self.unit.address(reg, index)
     }
 
     /// Reads a register. `ENODEV` after unbind, else as [`Block::address`].

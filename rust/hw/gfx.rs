@@ -470,7 +470,7 @@ impl<T: GfxVersion> GfxHal for T {
     fn user_register(&self, mmio: &Mmio, address: u32) -> Result<Option<u32>> {
         let b = block(mmio)?;
         for reg in T::USER_REGISTERS {
-            if b.address(*reg, 0)? == address {
+            if mmio.user_address(*reg)? == address {
                 return b.rd(*reg).map(|v| Some(v.raw()));
             }
         }
