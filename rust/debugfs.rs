@@ -113,9 +113,12 @@ fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn sdma_hqds(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (gpu, engines) = (node.gpu(), node.sdma());
     let hal = gpu.generation().sdma_queue;
-    for engine in engines.first..engines.first + engines.count {
+    for engine in 0..engines.count {
         for queue in 0..gpu.config().sdma_queues_per_engine {
-            let place = SdmaQueueId { engine, queue };
+            let place = SdmaQueueId {
+                engine: engines.first + engine,
+                queue,
+            };
             match gpu.mmio().and_then(|mmio| hal.dump(mmio, place)) {
                 Ok(Some(registers)) => {
                     writeln!(f, "  SDMA Engine {engine}, RLC {queue}")?;

@@ -91,9 +91,10 @@ impl Slice {
         })
     }
 
-    /// Returns the doorbell of an SDMA queue. NBIO routes by the offset in the page, so it follows
-    /// from engine and queue: queues alternate between the two halves of the slice
-    /// (`allocate_doorbell()` in `kfd_device_queue_manager.c`).
+    /// Returns the doorbell of an SDMA queue; `place` has the engine's number in the card. NBIO
+    /// routes by the offset in the page, so it follows from engine and queue: queues alternate
+    /// between the two halves of the slice (`allocate_doorbell()` in
+    /// `kfd_device_queue_manager.c`).
     pub(crate) fn of_sdma(self: &Arc<Self>, place: SdmaQueueId) -> Doorbell {
         let caps = self.card.generation().caps;
         let first = caps.sdma_doorbell + place.engine * caps.sdma_doorbell_stride;

@@ -22,7 +22,6 @@ use kernel::{
 };
 
 use crate::{
-    asic::xcc::XccList,
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind},
     kapi::sched_mm::NoReclaim,
@@ -39,6 +38,7 @@ mod slots;
 
 pub(crate) use self::{
     queues::{DqmProcess, DqmQueue},
+    sched::NodeResources,
     sdma::{SdmaEngineChoice, SdmaEngines, SdmaQueueSlot},
     slots::Vmids,
 };
@@ -57,19 +57,6 @@ struct Inner {
     running: bool,
     /// Nesting depth of [`UserQueues::suspend`].
     suspended: u32,
-}
-
-/// The hardware of a node, which its queue manager schedules.
-#[derive(Clone, Copy)]
-pub(crate) struct NodeResources {
-    /// Index of the node in its device.
-    pub(crate) index: u32,
-    /// XCCs.
-    pub(crate) xccs: XccList,
-    /// VMIDs.
-    pub(crate) vmids: Vmids,
-    /// SDMA engines.
-    pub(crate) sdma: SdmaEngines,
 }
 
 /// The device queue manager of a node.

@@ -8,8 +8,8 @@ use kernel::{fmt, prelude::*};
 use super::{
     queues::{DqmProcess, Queues},
     runlist,
-    sched::{Needs, SchedOps, Scope},
-    slots, NodeResources,
+    sched::{Needs, NodeResources, SchedOps, Scope},
+    slots,
 };
 use crate::{
     gpu::Gpu,

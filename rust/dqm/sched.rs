@@ -4,8 +4,25 @@
 
 use kernel::{fmt, prelude::*, sync::Arc};
 
-use super::queues::{DqmProcess, DqmQueue, Queues};
-use crate::gpu::Gpu;
+use super::{
+    queues::{DqmProcess, DqmQueue, Queues},
+    sdma::SdmaEngines,
+    slots::Vmids,
+};
+use crate::{asic::xcc::XccList, gpu::Gpu};
+
+/// The hardware of a node, which its queue manager schedules.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeResources {
+    /// Index of the node in its device.
+    pub(crate) index: u32,
+    /// XCCs.
+    pub(crate) xccs: XccList,
+    /// VMIDs.
+    pub(crate) vmids: Vmids,
+    /// SDMA engines.
+    pub(crate) sdma: SdmaEngines,
+}
 
 /// Memory that a scheduler needs, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     doorbell::{Doorbell, Slice},
     dqm::{DqmProcess, DqmQueue, SdmaQueueSlot},
-    hw::QueueSpec,
+    hw::{QueueSpec, SdmaQueueId},
     mmu::Vm,
     node::Node,
     trace::Steps,
@@ -75,7 +75,10 @@ impl Queue {
         }
         let doorbell = match sdma_id {
             None => target.doorbells.alloc_cp()?,
-            Some(engine) => target.doorbells.of_sdma(engine),
+            Some(place) => target.doorbells.of_sdma(SdmaQueueId {
+                engine: target.node.sdma().first + place.engine,
+                ..place
+            }),
         };
         steps.mark(id, c"doorbell");
 
