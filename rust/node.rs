@@ -20,7 +20,7 @@ use crate::{
         partition::ComputePartition,
         xcc::XccList,
     },
-    card::account,
+    card::account::{self, Share},
     dqm::{Dqm, NodeResources, SdmaEngines, Vmids},
     gpu::Gpu,
     kapi::global::global_mutex, //
@@ -33,6 +33,8 @@ pub(crate) struct Node {
     /// Number of nodes of the device.
     count: u32,
     resources: NodeResources,
+    /// Share of VRAM.
+    memory: Arc<Share>,
     dqm: Arc<Dqm>,
 }
 
@@ -65,6 +67,7 @@ impl Node {
             },
         };
         let id = make_id(gpu.config(), &xccs, count, siblings);
+        let memory = Share::new(vram_share(gpu.config(), count))?;
         let dqm = Dqm::start(gpu, &resources)?;
         let node = Arc::new(
             Self {
@@ -72,6 +75,7 @@ impl Node {
                 id,
                 count,
                 resources,
+                memory,
                 dqm: dqm.clone(),
             },
             GFP_KERNEL,
@@ -118,9 +122,9 @@ impl Node {
         config.cu_total / self.count * config.simd_per_cu
     }
 
-    /// Returns the bytes of VRAM that the node may use.
-    pub(crate) fn vram_size(&self) -> u64 {
-        vram_share(self.gpu.config(), self.count)
+    /// Returns the share of VRAM.
+    pub(crate) fn memory(&self) -> &Arc<Share> {
+        &self.memory
     }
 
     /// Returns the CWSR sizes of a queue, for one XCC. `EINVAL` when a size exceeds 32 bits.
@@ -275,7 +279,7 @@ pub(crate) fn add(node: &Arc<Node>) -> Result {
         return Err(EEXIST);
     }
     list.push(node.clone(), GFP_KERNEL)?;
-    account::vram_added(node.vram_size());
+    account::vram_added(node.memory().size());
     Ok(())
 }
 
@@ -284,7 +288,7 @@ pub(crate) fn remove(node: &Arc<Node>) {
     let mut list = LIST.lock();
     if let Some(i) = list.iter().position(|n| Arc::ptr_eq(n, node)) {
         let removed = list.remove(i);
-        account::vram_removed(node.vram_size());
+        account::vram_removed(node.memory().size());
         drop(list);
         drop(removed);
     }

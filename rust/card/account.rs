@@ -2,20 +2,21 @@
 
 //! Limits of the memory of processes, and reservations within them.
 //!
-//! VRAM is accounted per card, independent of the current placement of a BO. System memory is
-//! accounted once for all cards: GTT and userptr BOs have a common limit below the size of RAM,
-//! and GTT BOs one of their own because they cannot be swapped out. Memory of the driver itself is
-//! not limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
+//! VRAM is accounted per card and per node, independent of the current placement of a BO. System
+//! memory is accounted once for all cards: GTT and userptr BOs have a common limit below the size
+//! of RAM, and GTT BOs one of their own because they cannot be swapped out. Memory of the driver
+//! itself is not limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
 //!
 //! A [`Reservation`] belongs to the memory, not to the handle. The locks are leaves; nothing is
 //! allocated under them.
 
 use kernel::{
+    new_spinlock,
     prelude::*,
     sizes::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc,
+        Arc, SpinLock,
     },
 };
 
@@ -102,17 +103,80 @@ fn for_tables() -> u64 {
     reserved_for_tables(MAPPABLE.load(Relaxed))
 }
 
+/// The part of the VRAM of a card that the processes on one of its nodes may reserve.
+#[pin_data]
+pub(crate) struct Share {
+    /// Bytes.
+    size: u64,
+    /// Bytes reserved, and the same in whole blocks of 2 MiB for each BO.
+    #[pin]
+    reserved: SpinLock<(u64, u64)>,
+}
+
+impl Share {
+    /// Returns a share of `size` bytes. `ENOMEM` without memory.
+    pub(crate) fn new(size: u64) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                size,
+                reserved <- new_spinlock!((0, 0), "rkfd_share"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the bytes that can still be reserved, in whole blocks.
+    fn unreserved(&self) -> u64 {
+        let (_, in_blocks) = *self.reserved.lock();
+        self.size
+            .saturating_sub(for_tables())
+            .saturating_sub(in_blocks)
+    }
+
+    /// Reserves `bytes` for a BO. `ENOMEM` when less is left.
+    fn reserve(&self, bytes: u64) -> Result {
+        let all = self.size.saturating_sub(for_tables());
+        let mut reserved = self.reserved.lock();
+        let sum = reserved.0.checked_add(bytes).filter(|sum| *sum <= all);
+        reserved.0 = sum.ok_or(ENOMEM)?;
+        reserved.1 += bytes.next_multiple_of(VRAM_BLOCK);
+        Ok(())
+    }
+
+    /// Undoes [`Share::reserve`].
+    fn unreserve(&self, bytes: u64) {
+        let mut reserved = self.reserved.lock();
+        reserved.0 -= bytes;
+        reserved.1 -= bytes.next_multiple_of(VRAM_BLOCK);
+    }
+}
+
 /// Memory reserved for a BO. Dropping it returns it.
 pub(crate) struct Reservation {
     vram: Arc<Vram>,
+    share: Arc<Share>,
     kind: Kind,
     bytes: u64,
 }
 
-/// Reserves `bytes` for a BO on the card with `vram`. `ENOMEM` when less is left.
-pub(crate) fn reserve(vram: &Arc<Vram>, kind: Kind, bytes: u64) -> Result<Reservation> {
+/// Reserves `bytes` for a BO on the node with a share of `vram`. `ENOMEM` when less is left.
+pub(crate) fn reserve(
+    vram: &Arc<Vram>,
+    share: &Arc<Share>,
+    kind: Kind,
+    bytes: u64,
+) -> Result<Reservation> {
     match kind {
-        Kind::Vram => vram.reserve(bytes, for_tables())?,
+        Kind::Vram => {
+            share.reserve(bytes)?;
+            vram.reserve(bytes, for_tables())
+                .inspect_err(|_| share.unreserve(bytes))?;
+        }
         Kind::Gtt | Kind::User => {
             let gtt_bytes = if kind == Kind::Gtt { bytes } else { 0 };
             let mut system = SYSTEM.lock();
@@ -127,6 +191,7 @@ pub(crate) fn reserve(vram: &Arc<Vram>, kind: Kind, bytes: u64) -> Result<Reserv
     }
     Ok(Reservation {
         vram: vram.clone(),
+        share: share.clone(),
         kind,
         bytes,
     })
@@ -135,7 +200,10 @@ pub(crate) fn reserve(vram: &Arc<Vram>, kind: Kind, bytes: u64) -> Result<Reserv
 impl Drop for Reservation {
     fn drop(&mut self) {
         match self.kind {
-            Kind::Vram => self.vram.unreserve(self.bytes),
+            Kind::Vram => {
+                self.vram.unreserve(self.bytes);
+                self.share.unreserve(self.bytes);
+            }
             Kind::Gtt | Kind::User => {
                 let mut system = SYSTEM.lock();
                 system.used -= self.bytes;
@@ -147,10 +215,11 @@ impl Drop for Reservation {
     }
 }
 
-/// Returns the bytes of VRAM that processes may still reserve, in whole blocks of 2 MiB. BOs of the
-/// render node do not count: they are evictable.
-pub(crate) fn vram_available(vram: &Vram) -> u64 {
-    vram.unreserved(for_tables()) / VRAM_BLOCK * VRAM_BLOCK
+/// Returns the bytes of VRAM that the processes on a node may still reserve, in whole blocks of
+/// 2 MiB. BOs of the render node do not count: they are evictable.
+pub(crate) fn vram_available(vram: &Vram, share: &Share) -> u64 {
+    let left = vram.unreserved(for_tables()).min(share.unreserved());
+    left / VRAM_BLOCK * VRAM_BLOCK
 }
 
 /// Returns the limit of GTT BOs in bytes.

@@ -166,6 +166,7 @@ pub(super) fn available(
     args: &mut kfd_ioctl_get_available_memory_args,
 ) -> Result {
     let _state = process.lock()?;
-    args.available = account::vram_available(process.device(args.gpu_id)?.gpu().vram());
+    let node = process.device(args.gpu_id)?.node();
+    args.available = account::vram_available(node.gpu().vram(), node.memory());
     Ok(())
 }

@@ -48,7 +48,7 @@ fn create_bo(
     request: &AllocRequest,
 ) -> Result<(Bo, Option<UserptrRegistration>)> {
     let flags = request.flags;
-    let gpu = device.gpu();
+    let (gpu, share) = (device.gpu(), device.node().memory());
     let is_gtt = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT);
     let is_doorbell = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL);
     if !flags.is_vram() && !is_gtt {
@@ -71,14 +71,14 @@ fn create_bo(
     let attrs = flags.bo_flags();
     if flags.is_user() {
         let start = uaccess::untagged_addr(request.user_va);
-        let (bo, registration) = UserMemory::create(user, gpu, start, size, attrs)?;
+        let (bo, registration) = UserMemory::create(user, device.node(), start, size, attrs)?;
         return Ok((bo, Some(registration)));
     }
     let bo = if flags.is_vram() {
-        let reservation = account::reserve(gpu.vram(), Kind::Vram, size)?;
+        let reservation = account::reserve(gpu.vram(), share, Kind::Vram, size)?;
         Bo::vram(gpu, size, attrs, reservation)?
     } else if is_gtt {
-        let reservation = account::reserve(gpu.vram(), Kind::Gtt, size)?;
+        let reservation = account::reserve(gpu.vram(), share, Kind::Gtt, size)?;
         Bo::gtt(gpu, size, attrs, Some(reservation))?
     } else if is_doorbell {
         Bo::doorbell(gpu, &device.doorbells()?, attrs)?

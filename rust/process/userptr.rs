@@ -29,7 +29,6 @@ use super::{
 use crate::{
     card::account::{self, Kind},
     dqm::DqmProcess,
-    gpu::Gpu,
     kapi::{
         global::global_mutex,
         hmm::Mark,
@@ -254,19 +253,20 @@ impl UserMemory {
     }
 
     /// Creates a buffer of the `size` bytes at `start` of the current process, which is the owner
-    /// of `this`. Accesses user memory.
+    /// of `this`, for node `on`. Accesses user memory.
     ///
     /// `EFAULT` if nothing is mapped there, `EPERM` if it is not writable, `EOVERFLOW` for an
     /// invalid range, `EAGAIN` if the pages keep changing, `ENOMEM` above a limit or without
     /// memory.
     pub(super) fn create(
         this: &Arc<Delayed<Self>>,
-        gpu: &Arc<Gpu>,
+        on: &Node,
         start: u64,
         size: u64,
         flags: BoFlags,
     ) -> Result<(Bo, UserptrRegistration)> {
-        let reservation = account::reserve(gpu.vram(), Kind::User, size)?;
+        let gpu = on.gpu();
+        let reservation = account::reserve(gpu.vram(), on.memory(), Kind::User, size)?;
         let invalidator = Arc::new(UserptrInvalidator(this.clone()), GFP_KERNEL)?;
         let bo = Bo::user(gpu, start, size, flags, invalidator, reservation)?;
         let buffer = UserBuffer::of(&bo).ok_or(EINVAL)?;

@@ -182,7 +182,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             } else {
                 Heap::FbPrivate
             },
-            size: listed.node.vram_size(),
+            size: listed.node.memory().size(),
             width: caps.vram_width,
             clock_max: mhz_or_default(power.memory_mhz.1),
         },

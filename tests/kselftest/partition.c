@@ -224,6 +224,43 @@ TEST_TIMEOUT(queues_on_all_nodes_of_dpx, 120)
 	check_queues("DPX");
 }
 
+static uint64_t available(struct kfd *k, const struct kfd_node *node)
+{
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = node->gpu_id };
+
+	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args));
+	return args.available;
+}
+
+static void fill_share(void *data)
+{
+	const struct kfd_node *other = data;
+	uint64_t before;
+	struct kfd_bo *bo;
+	struct kfd k;
+
+	fixture_open(&k);
+	before = available(&k, &k.node);
+	EXPECT(before > 0 && before < k.node.vram_bytes, "%llu", (unsigned long long)before);
+	EXPECT_RET(kfd_bo_alloc(&k, k.node.vram_bytes, KFD_FLAGS_VRAM, &bo), -ENOMEM);
+	ASSERT_OK(kfd_bo_alloc(&k, 64 << 20, KFD_FLAGS_VRAM, &bo));
+	EXPECT_EQ(available(&k, &k.node), before - (64 << 20));
+	/* That of the other node is unchanged. */
+	EXPECT_EQ(available(&k, other), before);
+}
+
+/* In NPS1 each node may use an equal part of VRAM. */
+TEST(memory_is_divided)
+{
+	static struct kfd_node nodes[MAX_NODES + 1];
+
+	begin("CPX");
+	ASSERT(gpu_nodes(nodes) > 1);
+	use_node(nodes[1].index);
+	EXPECT_OK(ktap_in_child(fill_share, &nodes[0]));
+	end();
+}
+
 /* A switch is refused while a process has the GPU open, whether or not it has queues. */
 TEST(switch_with_a_process_is_ebusy)
 {
