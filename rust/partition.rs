@@ -227,8 +227,9 @@ fn show_available(gpu: &Gpu, out: &mut Text<'_>) -> Result {
 /// Prints the mode of the memory.
 fn show_memory(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     check_reset(gpu)?;
-    Ok(match gpu.memory_partitions()? {
+    match gpu.memory_partitions()? {
         Some(number @ (1..=4 | 6 | 8)) => writeln!(out, "NPS{number}")?,
         _ => writeln!(out, "UNKNOWN")?,
-    })
+    }
+    Ok(())
 }

@@ -57,10 +57,13 @@ impl ComputePartition {
     /// (`amdgpu_xcp_update_supported_modes`, `amdgpu_xcp.c`; `__aqua_vanjaram_is_valid_mode`,
     /// `aqua_vanjaram.c`).
     pub(crate) fn is_available(self, xccs: &XccList) -> bool {
-        match (self, xccs.count()) {
-            (Self::Spx, 1 | 2 | 4 | 6 | 8) | (Self::Cpx, 2 | 4 | 6 | 8) => true,
-            (Self::Dpx, 4 | 8) | (Self::Tpx, 6) | (Self::Qpx, 8) => true,
-            _ => false,
-        }
+        let counts: &[u32] = match self {
+            Self::Spx => &[1, 2, 4, 6, 8],
+            Self::Dpx => &[4, 8],
+            Self::Tpx => &[6],
+            Self::Qpx => &[8],
+            Self::Cpx => &[2, 4, 6, 8],
+        };
+        counts.contains(&xccs.count())
     }
 }
