@@ -152,8 +152,8 @@ impl Chip {
     /// Returns all chips.
     pub fn all() -> &'static [&'static Chip] {
         &[
-            &mi300x::CHIP_8XCC,
             &mi300x::CHIP,
+            &mi300x::ONE_XCC,
             &mi308x::CHIP,
             &mi325x::CHIP,
             &rx9070::CHIP,

@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn trace_details_and_walks() {
         let gpu = Gpu::new(Options {
-            chip: &mi300x::CHIP,
+            chip: &mi300x::ONE_XCC,
             boot: Boot::Warm,
             vram: 64 << 20,
             strict: Arc::new(Strict::quiet()),

@@ -232,7 +232,7 @@ pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chips::mi300x::{CHIP, CHIP_8XCC};
+    use crate::chips::mi300x::{CHIP, ONE_XCC};
     use crate::chips::rx9070;
     use rkfd_abi::discovery::TMR_SIZE;
 
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn table_parses_by_amd_rules() {
-        let b = binary(&CHIP, false);
+        let b = binary(&ONE_XCC, false);
         assert!(b.len() < TMR_SIZE);
         assert_eq!(u32_at(&b, 0), 0x2821_1407);
         let size = u16_at(&b, 10);
@@ -283,7 +283,7 @@ mod tests {
             }
             at += 8 + 4 * bases;
         }
-        assert_eq!(seen.len(), CHIP.ips.len());
+        assert_eq!(seen.len(), ONE_XCC.ips.len());
         assert!(seen.contains(&(11, 0, [9, 4, 3])));
         assert_eq!(seen.iter().filter(|(id, ..)| *id == 42).count(), 4);
         for needed in [34, 35, 40, 41, 108, 255, 1, 4] {
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn gc_and_harvest_tables() {
-        let b = binary(&CHIP, false);
+        let b = binary(&ONE_XCC, false);
         let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
         assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (2, 1));
         let cus = u32_at(&b, gc + 12) * u32_at(&b, gc + 16) * u32_at(&b, gc + 20);
@@ -313,7 +313,7 @@ mod tests {
     fn harvested_blocks_are_listed() {
         static CHIP_4XCC: Chip = Chip {
             harvested: &[(Ip::Gc, 1), (Ip::Gc, 7)],
-            ..CHIP_8XCC
+            ..CHIP
         };
         let b = binary(&CHIP_4XCC, false);
         assert!(b.len() < TMR_SIZE);
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(entry(2).0, 0);
         // They stay in the IP table.
         let die = u16_at(&b, u16_at(&b, 12) + 14 + 2);
-        assert_eq!(u16_at(&b, die + 2), CHIP_8XCC.ips.len());
+        assert_eq!(u16_at(&b, die + 2), CHIP.ips.len());
     }
 
     #[test]
@@ -345,6 +345,9 @@ mod tests {
 
     #[test]
     fn corruption_is_detected() {
-        assert_ne!(binary(&CHIP, true)[8..10], binary(&CHIP, false)[8..10]);
+        assert_ne!(
+            binary(&ONE_XCC, true)[8..10],
+            binary(&ONE_XCC, false)[8..10]
+        );
     }
 }

@@ -64,8 +64,8 @@ fault or an --expect matched fewer lines than expected; 1 on a usage or system e
 knobs:
 ",
         chips.join(", "),
-        mi300x::CHIP_8XCC.name,
-        mi300x::CHIP_8XCC.default_vram >> 30,
+        mi300x::CHIP.name,
+        mi300x::CHIP.default_vram >> 30,
         cold.join(", "),
     );
     for (name, what) in Knobs::LIST {
@@ -180,7 +180,7 @@ fn run() -> Result<ExitCode, String> {
         print!("{}", help());
         return Ok(ExitCode::SUCCESS);
     }
-    let chip = args.chip.unwrap_or(&mi300x::CHIP_8XCC);
+    let chip = args.chip.unwrap_or(&mi300x::CHIP);
     let boot = args.boot.unwrap_or(match chip.cold_boot {
         true => Boot::Cold,
         false => Boot::Warm,

@@ -212,7 +212,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chips::mi300x::CHIP;
+    use crate::chips::mi300x::ONE_XCC;
 
     fn read32(config: &Config, at: u64) -> u32 {
         let mut b = [0; 4];
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn ids_of_the_card() {
-        let config = Config::new(&CHIP, 8 << 30);
+        let config = Config::new(&ONE_XCC, 8 << 30);
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         assert_eq!(read32(&config, 8) >> 8, 0x12_0000);
         assert_eq!(read32(&config, 0x2c), 0x74a1_1002);
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn bar_sizing() {
-        let mut config = Config::new(&CHIP, 8 << 30);
+        let mut config = Config::new(&ONE_XCC, 8 << 30);
         let mut size = |at: u64| {
             let old = read32(&config, at);
             config.write(at, &[0xff; 4]);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn capability_list_is_finite() {
-        let config = Config::new(&CHIP, 8 << 30);
+        let config = Config::new(&ONE_XCC, 8 << 30);
         let mut at = read32(&config, 0x34) & 0xff;
         let mut ids = Vec::new();
         while at != 0 {
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn read_only_bits_and_flr() {
-        let mut config = Config::new(&CHIP, 8 << 30);
+        let mut config = Config::new(&ONE_XCC, 8 << 30);
         assert_eq!(config.write(0, &[0xff; 4]), Effect::None);
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         config.write(4, &[0x06, 0x04]);

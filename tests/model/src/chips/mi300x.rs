@@ -81,7 +81,7 @@ const GC: GcInfo = GcInfo {
 };
 
 /// The whole card.
-pub const CHIP_8XCC: Chip = Chip {
+pub const CHIP: Chip = Chip {
     name: "mi300x",
     ips: &[
         xcc!(0),
@@ -124,11 +124,11 @@ pub const CHIP_8XCC: Chip = Chip {
         on_aid!(Sdma, 15, SDMA, 3, 0x19800),
         ip(Ip::Umc, 0, [12, 0, 0], &[0x14000]),
     ],
-    ..CHIP
+    ..ONE_XCC
 };
 
 /// One AID with one XCC.
-pub const CHIP: Chip = Chip {
+pub const ONE_XCC: Chip = Chip {
     name: "mi300x-1xcc",
     generation: Generation::Gfx9,
     pci_ids: [0x1002, 0x74a1, 0x1002, 0x74a1],
@@ -165,28 +165,28 @@ mod tests {
 
     #[test]
     fn engines_of_the_whole_card() {
-        let count = |ip| CHIP_8XCC.instances(ip).count();
+        let count = |ip| CHIP.instances(ip).count();
         let counts = [Ip::Gc, Ip::Mmhub, Ip::Nbif, Ip::Sdma].map(count);
         assert_eq!(counts, [8, 4, 4, 16]);
         // All of an XCC's registers are in the BAR, and have its own low 16 bits.
-        for n in CHIP_8XCC.instances(Ip::Gc) {
+        for n in CHIP.instances(Ip::Gc) {
             for (seg, end) in [(0, 0x3400), (1, 0x1_0000)] {
-                let first = CHIP_8XCC.base(Ip::Gc, 0, seg).unwrap();
-                let base = CHIP_8XCC.base(Ip::Gc, n, seg).unwrap();
+                let first = CHIP.base(Ip::Gc, 0, seg).unwrap();
+                let base = CHIP.base(Ip::Gc, n, seg).unwrap();
                 assert_eq!(base & 0xffff, first);
-                assert!(u64::from(base - first + end) * 4 <= CHIP_8XCC.register_bar);
+                assert!(u64::from(base - first + end) * 4 <= CHIP.register_bar);
             }
         }
         for n in 4..16 {
-            let base = |n| CHIP_8XCC.base(Ip::Sdma, n, 0).unwrap();
+            let base = |n| CHIP.base(Ip::Sdma, n, 0).unwrap();
             assert_eq!(base(n), base(n - 4) + AID_STEP);
         }
     }
 
     #[test]
     fn has_38_of_40_cus() {
-        assert_eq!(CHIP.gc.cus(0).len(), 38);
-        let arrays = (CHIP.gc.num_se * CHIP.gc.sh_per_se) as usize;
-        assert_eq!(CHIP.gc.inactive(0).len(), arrays);
+        assert_eq!(ONE_XCC.gc.cus(0).len(), 38);
+        let arrays = (ONE_XCC.gc.num_se * ONE_XCC.gc.sh_per_se) as usize;
+        assert_eq!(ONE_XCC.gc.inactive(0).len(), arrays);
     }
 }

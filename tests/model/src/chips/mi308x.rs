@@ -10,7 +10,7 @@
 //! interrupt only if physical and logical number are equal modulo 4
 //! (`sdma_v4_4_2_process_trap_irq`).
 
-use super::mi300x::CHIP_8XCC;
+use super::mi300x;
 use super::{Chip, GcInfo};
 use crate::regs::Ip;
 
@@ -44,9 +44,9 @@ pub const CHIP: Chip = Chip {
             &[0x133, 0x2cc, 0x3e0, 0x01f],
             &[],
         ],
-        ..CHIP_8XCC.gc
+        ..mi300x::CHIP.gc
     },
-    ..CHIP_8XCC
+    ..mi300x::CHIP
 };
 
 #[cfg(test)]

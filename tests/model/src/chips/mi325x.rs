@@ -2,14 +2,14 @@
 
 //! MI325X: the blocks of MI300X with HBM3E (`gmc_v9_0_sw_init`: GC 9.4.3, device id 0x..5).
 
-use super::mi300x::CHIP_8XCC;
+use super::mi300x;
 use super::Chip;
 
 /// The card.
 pub const CHIP: Chip = Chip {
     name: "mi325x",
     pci_ids: [0x1002, 0x74a5, 0x1002, 0x74a5],
-    ..CHIP_8XCC
+    ..mi300x::CHIP
 };
 
 #[cfg(test)]

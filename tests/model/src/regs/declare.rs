@@ -175,13 +175,13 @@ fn unit(generation: Generation, ip: Ip, reg: Reg) -> Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chips::mi300x::CHIP;
+    use crate::chips::mi300x::ONE_XCC;
     use crate::chips::rx9070::CHIP as RX9070;
     use crate::regs::RegisterMap;
 
     #[test]
     fn addresses_used_before_discovery() {
-        let map = RegisterMap::build(&CHIP, &all(&CHIP, 8 << 30)).unwrap();
+        let map = RegisterMap::build(&ONE_XCC, &all(&ONE_XCC, 8 << 30)).unwrap();
         assert_eq!(map.get(0xde3).unwrap().get(), 8192);
         assert_eq!(map.get(0x16061).unwrap().get(), 0x8000_0000);
         assert_eq!(map.get(0xde5).unwrap().get(), 0);
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn sdma_engines_have_their_own_registers() {
-        let map = RegisterMap::build(&CHIP, &all(&CHIP, 8 << 30)).unwrap();
+        let map = RegisterMap::build(&ONE_XCC, &all(&ONE_XCC, 8 << 30)).unwrap();
         for base in [0x1260, 0x1860, 0x19400, 0x19800] {
             let slot = map.get(base + 0x91).unwrap();
             assert_eq!((slot.name, slot.get()), ("regSDMA_GFX_CONTEXT_STATUS", 4));

@@ -9,7 +9,7 @@ pub mod sdma;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_model::chips::mi300x::CHIP;
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::chips::Chip;
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Boot, Gpu, Options};
@@ -25,7 +25,7 @@ pub const VRAM: u64 = 256 << 20;
 /// Guest memory size, in bytes.
 pub const RAM: u64 = 64 << 20;
 /// MC address of VRAM.
-pub const FB: u64 = (CHIP.fb_location as u64) << 24;
+pub const FB: u64 = (ONE_XCC.fb_location as u64) << 24;
 
 /// Returns a card in power-on state with guest memory.
 pub fn gpu() -> Arc<Gpu> {
@@ -34,7 +34,7 @@ pub fn gpu() -> Arc<Gpu> {
 
 /// Returns such a card with knobs set.
 pub fn gpu_with(knobs: Knobs) -> Arc<Gpu> {
-    card(&CHIP, knobs)
+    card(&ONE_XCC, knobs)
 }
 
 /// Returns a warm card of any chip.
@@ -44,7 +44,7 @@ pub fn card(chip: &'static Chip, knobs: Knobs) -> Arc<Gpu> {
 
 /// Returns a cold card.
 pub fn cold() -> Arc<Gpu> {
-    booted(&CHIP, Knobs::default(), Boot::Cold)
+    booted(&ONE_XCC, Knobs::default(), Boot::Cold)
 }
 
 /// Returns a card of any chip, warm or cold.
@@ -93,7 +93,7 @@ pub fn with_cp(gpu: &Gpu, test: impl FnOnce()) {
 
 /// Returns the dword address of a register of an IP block's instance 0.
 pub fn addr(ip: Ip, reg: Reg) -> u32 {
-    CHIP.base(ip, 0, reg.seg).unwrap() + reg.off
+    ONE_XCC.base(ip, 0, reg.seg).unwrap() + reg.off
 }
 
 /// Returns the dword address of a hub register, given by its GC constant.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{addr, booted, open_aperture, FB, VRAM};
-use gpu_model::chips::mi300x::CHIP;
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::engines::firmware::Fw;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
@@ -65,7 +65,7 @@ impl Card {
         for (name, value) in knobs {
             assert!(all.set(name, *value));
         }
-        let gpu = booted(&CHIP, all, boot);
+        let gpu = booted(&ONE_XCC, all, boot);
         open_aperture(&gpu);
         Self {
             gpu,

@@ -22,7 +22,7 @@ fn smn_index_data_access() {
     gpu.bar_reg_write(0x0e, 0x3b1_0028);
     assert_eq!(gpu.bar_reg_read(0x0f), 1);
     let fence = addr(Ip::Nbif, nbio::regXCC_DOORBELL_FENCE);
-    assert!(u64::from(fence) * 4 > gpu_model::chips::mi300x::CHIP.register_bar);
+    assert!(u64::from(fence) * 4 > gpu_model::chips::mi300x::ONE_XCC.register_bar);
     gpu.bar_reg_write(0x0e, fence * 4);
     gpu.bar_reg_write(0x0f, 0xfe & nbio_mask(fence, &gpu));
     assert_eq!(gpu.bar_reg_read(0x0f), 0xfe & nbio_mask(fence, &gpu));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::common::{addr, booted, open_aperture, FB};
-use gpu_model::chips::mi300x::{CHIP, CHIP_8XCC};
+use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
@@ -79,7 +79,7 @@ fn long(table: &[u8], at: usize) -> u64 {
 
 #[test]
 fn driver_announces_its_unload() {
-    let card = Card::new(&CHIP);
+    let card = Card::new(&ONE_XCC);
     assert_eq!(card.features(), 0);
     for _ in 0..2 {
         card.ask(msg::ENABLE_ALL_SMU_FEATURES, 0);
@@ -98,7 +98,7 @@ fn driver_announces_its_unload() {
 
 #[test]
 fn metrics_have_a_serial_number_per_die() {
-    for chip in [&CHIP, &CHIP_8XCC] {
+    for chip in [&ONE_XCC, &CHIP] {
         let card = Card::new(chip);
         let table = card.metrics();
         assert_ne!(word(&table, metrics::ACCUMULATION_COUNTER), 0);
@@ -118,7 +118,7 @@ fn metrics_have_a_serial_number_per_die() {
 
 #[test]
 fn metrics_need_a_table_that_is_mapped() {
-    let card = Card::new(&CHIP);
+    let card = Card::new(&ONE_XCC);
     let export = || card.send(msg::GET_METRICS_TABLE, 0).0;
     assert_eq!(export(), response::REJECTED_PREREQ);
     card.set_table(1 << 44);
@@ -128,7 +128,7 @@ fn metrics_need_a_table_that_is_mapped() {
 
 #[test]
 fn limits_are_stored() {
-    let card = Card::new(&CHIP);
+    let card = Card::new(&ONE_XCC);
     assert_eq!(card.ask(msg::GET_PPT_LIMIT, 0), 750);
     card.ask(msg::SET_PPT_LIMIT, 500);
     assert_eq!(card.ask(msg::GET_PPT_LIMIT, 0), 500);

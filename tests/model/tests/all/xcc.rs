@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gpu_model::chips::mi300x::CHIP_8XCC;
+use gpu_model::chips::mi300x::CHIP;
 use gpu_model::chips::{mi308x, Chip};
 use gpu_model::engines::gmc::{Access, Hub};
 use gpu_model::gpu::{fault_entry, Gpu};
@@ -20,15 +20,15 @@ use crate::common::{card, enable_context, hub_read};
 static CHIP_4XCC: Chip = Chip {
     name: "mi300x-4xcc",
     harvested: &[(Ip::Gc, 0), (Ip::Gc, 1), (Ip::Gc, 3), (Ip::Gc, 6)],
-    ..CHIP_8XCC
+    ..CHIP
 };
 
 fn whole() -> Arc<Gpu> {
-    card(&CHIP_8XCC, Knobs::default())
+    card(&CHIP, Knobs::default())
 }
 
 fn at(ip: Ip, instance: u8, reg: Reg) -> u32 {
-    CHIP_8XCC.base(ip, instance, reg.seg).unwrap() + reg.off
+    CHIP.base(ip, instance, reg.seg).unwrap() + reg.off
 }
 
 /// Writes a register of the SMN by a 64-bit byte address.
@@ -213,7 +213,7 @@ fn smn_addresses_select_the_aid() {
     // The die without the bit for extended addresses.
     smn_write(&gpu, byte | 2 << 32, 1);
     assert_eq!(gpu.strict.unexpected(), 1);
-    let one = card(&gpu_model::chips::mi300x::CHIP, Knobs::default());
+    let one = card(&gpu_model::chips::mi300x::ONE_XCC, Knobs::default());
     smn_write(&one, byte | 1 << 34 | 2 << 32, 1);
     assert_eq!(one.strict.unexpected(), 1);
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gpu_model::chips::mi300x::CHIP;
+use gpu_model::chips::mi300x::ONE_XCC;
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
@@ -174,7 +174,7 @@ impl Card {
     }
 
     pub fn reg(n: usize, reg: Reg) -> u32 {
-        CHIP.base(Ip::Sdma, n as u8, 0).unwrap() + reg.off
+        ONE_XCC.base(Ip::Sdma, n as u8, 0).unwrap() + reg.off
     }
 
     pub fn set(&self, n: usize, reg: Reg, value: u32) {

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use gpu_model::chips::mi300x::CHIP_8XCC;
+use gpu_model::chips::mi300x::CHIP;
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::Gpu;
 use gpu_model::knobs::Knobs;
@@ -87,7 +87,7 @@ const STORE_XCC: [u32; 19] = [
 ];
 
 pub fn at(ip: Ip, instance: u8, reg: Reg) -> u32 {
-    CHIP_8XCC.base(ip, instance, reg.seg).unwrap() + reg.off
+    CHIP.base(ip, instance, reg.seg).unwrap() + reg.off
 }
 
 /// Driver and user process.
@@ -402,7 +402,7 @@ impl Bench {
 
 /// Runs a test on a card without an HIQ.
 pub fn with_bench(knobs: Knobs, test: impl FnOnce(&mut Bench)) {
-    let gpu = card(&CHIP_8XCC, knobs);
+    let gpu = card(&CHIP, knobs);
     with_cp(&gpu, || {
         let mut bench = Bench {
             gpu: gpu.clone(),
