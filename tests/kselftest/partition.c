@@ -235,18 +235,19 @@ static uint64_t available(struct kfd *k, const struct kfd_node *node)
 static void fill_share(void *data)
 {
 	const struct kfd_node *other = data;
-	uint64_t before;
+	uint64_t before, others;
 	struct kfd_bo *bo;
 	struct kfd k;
 
 	fixture_open(&k);
 	before = available(&k, &k.node);
+	others = available(&k, other);
 	EXPECT(before > 0 && before < k.node.vram_bytes, "%llu", (unsigned long long)before);
 	EXPECT_RET(kfd_bo_alloc(&k, k.node.vram_bytes, KFD_FLAGS_VRAM, &bo), -ENOMEM);
 	ASSERT_OK(kfd_bo_alloc(&k, 64 << 20, KFD_FLAGS_VRAM, &bo));
 	EXPECT_EQ(available(&k, &k.node), before - (64 << 20));
 	/* That of the other node is unchanged. */
-	EXPECT_EQ(available(&k, other), before);
+	EXPECT_EQ(available(&k, other), others);
 }
 
 /* In NPS1 each node may use an equal part of VRAM. */
