@@ -11,7 +11,7 @@ use crate::log::Strict;
 use crate::strict;
 
 /// Longest time between a doorbell and the mapping of its queue.
-const ORPHAN: Duration = Duration::from_millis(100);
+const ORPHAN: Duration = Duration::from_secs(1);
 
 /// A doorbell without a queue.
 struct Orphan {
@@ -84,13 +84,17 @@ impl Doorbells {
     /// Reports doorbells that still have no queue, [`ORPHAN`] after the last engine received them.
     /// Returns when to call it again.
     pub fn report(&self, strict: &Strict) -> Option<Duration> {
+        self.report_at(strict, Instant::now())
+    }
+
+    fn report_at(&self, strict: &Strict, now: Instant) -> Option<Duration> {
         let State { known, orphans } = &mut *self.lock();
         orphans.retain(|orphan| {
             let Orphan { index, value, .. } = orphan;
             if known.contains(index) {
                 return false;
             }
-            let wait = orphan.received < self.engines || orphan.since.elapsed() < ORPHAN;
+            let wait = orphan.received < self.engines || now.duration_since(orphan.since) < ORPHAN;
             if !wait {
                 strict!(
                     strict,
@@ -120,16 +124,16 @@ mod tests {
         doorbells.unmapped(0x42, 1);
         // Mapped by another XCC.
         doorbells.expect(0x40);
-        std::thread::sleep(ORPHAN);
-        assert!(doorbells.report(&strict).is_some());
+        let late = || Instant::now() + ORPHAN;
+        assert!(doorbells.report_at(&strict, late()).is_some());
         assert_eq!(strict.unexpected(), 0, "the other XCC may have the queue");
+        let before = Instant::now();
         doorbells.unmapped(0x42, 1);
-        assert!(doorbells.report(&strict).is_some());
+        assert!(doorbells.report_at(&strict, before).is_some());
         assert_eq!(strict.unexpected(), 0);
-        std::thread::sleep(ORPHAN);
-        assert!(doorbells.report(&strict).is_none());
+        assert!(doorbells.report_at(&strict, late()).is_none());
         assert_eq!(strict.unexpected(), 1);
         doorbells.unmapped(0x40, 2);
-        assert!(doorbells.report(&strict).is_none());
+        assert!(doorbells.report_at(&strict, late()).is_none());
     }
 }

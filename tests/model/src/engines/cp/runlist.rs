@@ -119,6 +119,13 @@ impl Engine<'_> {
             u8::from(list.until.is_some()),
             list.limit
         );
+        // Their doorbells may ring before their window is mapped for the first time.
+        for entry in &list.entries {
+            match entry.sdma {
+                Some(_) => self.env.sdma().expect_doorbell(entry.doorbell),
+                None => self.env.doorbells().expect(entry.doorbell),
+            }
+        }
         let cyclic = list.until.is_some();
         let count = list.entries.len();
         let window = self.window(&list, 0);

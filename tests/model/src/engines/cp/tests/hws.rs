@@ -176,6 +176,21 @@ fn thirty_queues_on_24_hqds() {
     });
 }
 
+/// User space may ring the doorbell of a queue before its first window of the runlist.
+#[test]
+fn doorbells_of_later_windows_are_known() {
+    with_card(|card| {
+        card.start();
+        let users: Vec<User> = (0..30).map(|n| card.put_queue(n)).collect();
+        card.run_list(&[(7, &users)], true);
+        card.until("runlist", |c| c.engine.sched.counts().0 == 30);
+        let late = users.iter().find(|user| card.queue_of(**user).is_none());
+        let env = card.engine.env;
+        env.doorbells().unmapped(late.unwrap().doorbell(), 1);
+        assert_eq!(env.doorbells().report(env.strict()), None);
+    });
+}
+
 #[test]
 fn more_processes_than_vmids() {
     with_card(|card| {
