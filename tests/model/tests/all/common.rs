@@ -70,7 +70,7 @@ pub fn until(gpu: &Gpu, what: &str, done: impl Fn() -> bool) {
     while !done() {
         let late = since.elapsed() > Duration::from_secs(20);
         assert!(!late, "{what}: {:#?}", gpu.strict.lines());
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

@@ -189,7 +189,7 @@ fn failed_preemption_is_in_each_hiq_mqd() {
     knobs.hws_no_preempt.set(2);
     with_bench(knobs, |bench| {
         bench.map_hiq(XCCS);
-        bench.set_resources();
+        bench.set_resources(1);
         bench.run_waiting();
         bench.unmap_all();
         for xcc in XCCS {
@@ -392,7 +392,7 @@ fn mqds_that_disagree_are_reported() {
 fn hiq_on_some_xccs_is_reported() {
     with_bench(Knobs::default(), |bench| {
         bench.map_hiq(0..7);
-        bench.set_resources();
+        bench.set_resources(PATIENT);
         bench.query(100);
         bench.until("report", |b| reports(b, "not mapped on all"));
         bench.map_hiq(7..8);
@@ -470,7 +470,7 @@ fn vmids_of_two_partitions_on_an_aid_are_reported() {
         bench.set_mode(4);
         // Packets of the one ring reach both.
         bench.map_hiq(1..3);
-        bench.set_resources();
+        bench.set_resources(PATIENT);
         bench.until("resources", |b| {
             b.gpu.shared.schedulers() == [(1, 0xfff8), (2, 0xfff8)]
         });

@@ -245,11 +245,11 @@ impl Bench {
         }
     }
 
-    /// Sends SET_RESOURCES with an unmap latency of 100 ms.
-    pub fn set_resources(&mut self) {
+    /// Sends SET_RESOURCES with an unmap latency in units of 100 ms.
+    pub fn set_resources(&mut self, latency: u32) {
         self.hiq(&[
             pm4::set_resources::PACKET.header(),
-            1 << 29 | 1 << 16 | 0xfff8,
+            1 << 29 | latency << 16 | 0xfff8,
             0xfcfc_fcfc,
             0,
             !0,
@@ -415,11 +415,14 @@ pub fn with_bench(knobs: Knobs, test: impl FnOnce(&mut Bench)) {
     });
 }
 
+/// Unmap latency beyond the limit of `until`, so that no preemption times out on a busy host.
+pub const PATIENT: u32 = 0xff;
+
 /// Runs a test with an HIQ on all XCCs.
 pub fn with_hiq(test: impl FnOnce(&mut Bench)) {
     with_bench(Knobs::default(), |bench| {
         bench.map_hiq(XCCS);
-        bench.set_resources();
+        bench.set_resources(PATIENT);
         test(bench);
     });
 }
