@@ -415,9 +415,9 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
     ];
     let xccs = gpu.xccs.len() as u32;
     let mode = match count {
-        // SPX, DPX, TPX, QPX by the number of partitions, CPX with one XCC each.
+        // CPX with one XCC each, otherwise SPX, DPX, TPX, QPX by the number of partitions.
+        _ if count == xccs && xccs > 1 => 4,
         1..=4 if count <= xccs && xccs % count == 0 => count - 1,
-        _ if count == xccs => 4,
         _ => refuse!(
             gpu,
             status::tee::BAD_PARAMETERS,
