@@ -90,7 +90,8 @@ impl Drop for Up {
         let render = self.render.take();
         drop(render);
         process::detach_gpu(&self.gpu);
-        self.nodes.end();
+        // Engines that did not stop are halted next.
+        let _ = self.nodes.end();
         self.gpu.stop();
         // CPU mappings of BARs fault after this.
         vma::zap_all();

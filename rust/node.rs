@@ -182,14 +182,24 @@ impl NodeSet {
                 Ok(nodes.push_within_capacity(node)?)
             })
         };
-        started.inspect_err(|_| self.end())
+        started.inspect_err(|_| {
+            // The message is printed; the error of the start is returned.
+            let _ = self.end();
+        })
     }
 
-    /// Stops the schedulers of all nodes for good and drops the nodes.
-    pub(crate) fn end(&self) {
-        self.log(|dqm| dqm.end());
+    /// Stops the schedulers of all nodes for good and drops the nodes. Returns the first error of a
+    /// scheduler, which may be running.
+    pub(crate) fn end(&self) -> Result {
+        let ended = self.for_each(|dqm| dqm.end());
         let nodes = core::mem::take(&mut *self.nodes.lock());
         drop(nodes);
+        ended.inspect_err(|e| dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n"))
+    }
+
+    /// Returns whether there are no nodes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.lock().is_empty()
     }
 
     /// Returns the device.

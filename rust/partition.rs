@@ -96,7 +96,8 @@ impl Partitions {
     ///
     /// `EINVAL` for an unknown mode or one that the card does not have, `EPERM` while the device
     /// hangs, is being reset or suspended, `EBUSY` while a process uses it. After another error,
-    /// of the PSP or of the schedulers, the mode is the old one.
+    /// of the PSP or of the schedulers, the mode is the old one; the device has no nodes if that
+    /// cannot be set again, until a mode is written.
     fn store(&self, text: &[u8]) -> Result {
         let xccs = self.gpu().xccs();
         let new = ComputePartition::parse(text).ok_or(EINVAL)?;
@@ -105,13 +106,14 @@ impl Partitions {
         }
         let mut state = self.state.lock();
         self.recovery.while_up(|| {
-            if state.mode == new {
+            // There are no nodes after a failed switch.
+            if state.mode == new && !self.nodes.is_empty() {
                 return Ok(());
             }
             let minor = state.render_minor.ok_or(EPERM)?;
             process::table::while_unused(self.gpu(), || {
                 self.hide();
-                self.nodes.end();
+                self.end()?;
                 let switched = self.begin(new, minor);
                 if switched.is_ok() {
                     state.mode = new;
@@ -123,13 +125,21 @@ impl Partitions {
                     new.name()
                 );
                 self.hide();
-                self.nodes.end();
+                self.end()?;
                 if let Err(e) = self.begin(state.mode, minor) {
                     dev_err!(self.gpu().dev(), "the GPU has no nodes any more: {e:?}\n");
                 }
                 switched
             })
         })
+    }
+
+    /// Stops the schedulers and drops the nodes. If a scheduler does not stop, the device is marked
+    /// as hung, and reset.
+    fn end(&self) -> Result {
+        self.nodes
+            .end()
+            .inspect_err(|_| self.gpu().wedge("a scheduler did not stop"))
     }
 
     /// Divides the XCCs by a mode, and starts and shows the nodes.

@@ -34,7 +34,8 @@ struct State {
     held: bool,
 }
 
-/// Reset of one device. Its locks are taken before all others but the device lock.
+/// Reset of one device. Its locks are taken after the device lock and that of
+/// [`Partitions`](crate::partition::Partitions), before all others.
 #[pin_data]
 pub(crate) struct Recovery {
     nodes: Arc<NodeSet>,

@@ -365,8 +365,16 @@ bool rkfd_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
 	return dma_mapping_error(dev, addr);
 }
 
-/* One lock class for all attributes of the driver: there is one call site. */
+/*
+ * Each call site is a lock class. Handlers of device attributes remove topology nodes, hence two
+ * classes: an attribute is in use while those of the other are drained.
+ */
 void rkfd_helper_sysfs_attr_init(struct attribute *attr)
+{
+	sysfs_attr_init(attr);
+}
+
+void rkfd_helper_sysfs_device_attr_init(struct attribute *attr)
 {
 	sysfs_attr_init(attr);
 }

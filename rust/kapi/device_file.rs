@@ -90,7 +90,7 @@ impl DeviceFile {
         // SAFETY: The box is valid and nobody else knows it; the attribute is the first field of
         // the device attribute. The class is static.
         unsafe {
-            ours::rkfd_helper_sysfs_attr_init(
+            ours::rkfd_helper_sysfs_device_attr_init(
                 (*attribute.as_ptr())
                     .raw
                     .get()

@@ -37,20 +37,22 @@ pub(super) fn distribute(node: &Node, mask: &[u32]) -> Result<KVec<KVec<u32>>> {
     if group > 1 && !has_whole_groups(mask, group) {
         return Err(EINVAL);
     }
+    // As in the C driver the average, also if the XCCs of nodes are harvested differently.
+    let cus = config.cu_total / (node.gpu().xccs().count() / xccs.count());
     let mut out = KVec::with_capacity(xccs.len(), GFP_KERNEL)?;
     for (index, xcc) in (0u32..).zip(xccs.iter()) {
-        let words = distribute_xcc(config, group, mask, *xcc, index, xccs.count())?;
+        let words = distribute_xcc(config, group, (mask, cus), *xcc, index, xccs.count())?;
         out.push(words, GFP_KERNEL)?;
     }
     Ok(out)
 }
 
 /// Returns the mask words of the XCC `xcc`, the `index`th of `xccs` of its node, which takes every
-/// `xccs`th bit (or group of bits).
+/// `xccs`th bit (or group of bits). Of the mask, `cus` bits count.
 fn distribute_xcc(
     config: &Config,
     group: u32,
-    mask: &[u32],
+    (mask, cus): (&[u32], u32),
     xcc: Xcc,
     index: u32,
     xccs: u32,
@@ -58,7 +60,7 @@ fn distribute_xcc(
     let mut words = KVec::from_elem(0u32, u32_as_usize(config.num_se), GFP_KERNEL)?;
     // A mask that long names all CUs.
     let words_given = u32::try_from(mask.len()).unwrap_or(u32::MAX);
-    let count = words_given.saturating_mul(u32::BITS).min(config.cu_total);
+    let count = words_given.saturating_mul(u32::BITS).min(cus);
     let all = (1u32 << group) - 1;
     let mut bit = index;
     for cu in (0..BITS_PER_ARRAY).step_by(u32_as_usize(group)) {

@@ -137,7 +137,8 @@ pub(crate) fn add_gpu(node: &Arc<node::Node>, render_minor: u32) -> Result {
         },
         GFP_KERNEL,
     )?;
-    state.next_cu += arrays * config.cu_per_sh;
+    // Each switch of the compute partition mode adds nodes.
+    state.next_cu = first_cu.wrapping_add(arrays * config.cu_per_sh);
     let result = state.rebuild();
     if result.is_err() {
         state.gpus.pop();
