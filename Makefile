@@ -50,7 +50,7 @@ help: ## print this list
 	@echo "  KDIR=dir        kernel tree for 'make', with its Rust crates ('scripts/setup --where' prints the path of one)"
 	@echo "  WORKLOAD=hip    launch with HIP and unmodified ROCm in 'make demo'"
 	@echo "  ROOT=trixie     Debian release of the ROCm in 'make vm' and 'make demo WORKLOAD=hip': trixie or forky; ROOT=none: 'make vm' without ROCm"
-	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one of its XCCs) or rx9070; without it 'make check' tests all"
+	@echo "  CHIP=mi300x     chip of the GPU model: mi300x, mi300x-1xcc (one XCC), mi308x, mi325x, rx9070; without it 'make check' tests the boots of all"
 	@echo "  DRIVER=amdgpu   load the stock driver instead of rkfd in 'make check' and 'make vm'"
 	@echo "  KERNEL=debug    boot a kernel with lockdep, kmemleak and more; built at its first use (10 to 30 minutes)"
 	@echo "  GPU_SOCKET=path use this vfio-user device instead of the GPU model"
