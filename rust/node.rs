@@ -4,8 +4,8 @@
 //! manager, and the list of all nodes.
 //!
 //! A node is one entry of the KFD topology and has one gpu_id. A device has one (SPX), or one for
-//! each compute partition. Per-process data, queues and SMI
-//! events belong to a node; memory, BOs and reset belong to the card.
+//! each compute partition. Per-process data, queues and SMI events belong to a node; memory, BOs
+//! and reset belong to the card.
 
 use kernel::{
     new_mutex,
@@ -116,10 +116,15 @@ impl Node {
         self.resources.sdma
     }
 
+    /// Returns the number of CUs: as in the C driver the average, also if the XCCs of nodes are
+    /// harvested differently.
+    pub(crate) fn cu_count(&self) -> u32 {
+        self.gpu.config().cu_total / self.count
+    }
+
     /// Returns the number of SIMDs.
     pub(crate) fn simd_count(&self) -> u32 {
-        let config = self.gpu.config();
-        config.cu_total / self.count * config.simd_per_cu
+        self.cu_count() * self.gpu.config().simd_per_cu
     }
 
     /// Returns the share of VRAM.
@@ -191,10 +196,10 @@ impl NodeSet {
     /// Stops the schedulers of all nodes for good and drops the nodes. Returns the first error of a
     /// scheduler, which may be running.
     pub(crate) fn end(&self) -> Result {
-        let ended = self.for_each(|dqm| dqm.end());
+        let ended = self.stop_each(Dqm::end);
         let nodes = core::mem::take(&mut *self.nodes.lock());
         drop(nodes);
-        ended.inspect_err(|e| dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n"))
+        ended
     }
 
     /// Returns whether there are no nodes.
@@ -209,12 +214,7 @@ impl NodeSet {
 
     /// Returns all nodes. `ENOMEM` without memory.
     pub(crate) fn list(&self) -> Result<KVec<Arc<Node>>> {
-        let nodes = self.nodes.lock();
-        let mut out = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
-        for node in nodes.iter() {
-            out.push_within_capacity(node.clone())?;
-        }
-        Ok(out)
+        copy(&self.nodes.lock())
     }
 
     /// Calls `f` with the queue manager of each node. Returns the first error, after all calls.
@@ -226,10 +226,10 @@ impl NodeSet {
         result
     }
 
-    fn log(&self, f: impl Fn(&Dqm) -> Result) {
-        if let Err(e) = self.for_each(f) {
-            dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n");
-        }
+    /// The same, with a message for an error.
+    fn stop_each(&self, f: impl Fn(&Dqm) -> Result) -> Result {
+        self.for_each(f)
+            .inspect_err(|e| dev_err!(self.gpu.dev(), "queues did not stop: {e:?}\n"))
     }
 
     /// Unmaps the queues of all nodes and stops their schedulers, see [`Dqm::stop`].
@@ -244,7 +244,8 @@ impl NodeSet {
 
     /// Marks all queues as lost, before a card reset, and stops the schedulers.
     pub(crate) fn abandon_queues(&self) {
-        self.log(|dqm| {
+        // The card is reset next.
+        let _ = self.stop_each(|dqm| {
             dqm.abandon_queues();
             dqm.stop()
         });
@@ -264,9 +265,12 @@ pub(crate) fn exit() {
 
 /// Returns all nodes of bound devices in the order of their probe. `ENOMEM` without memory.
 pub(crate) fn list() -> Result<KVec<Arc<Node>>> {
-    let list = LIST.lock();
-    let mut out = KVec::with_capacity(list.len(), GFP_KERNEL)?;
-    for node in list.iter() {
+    copy(&LIST.lock())
+}
+
+fn copy(nodes: &[Arc<Node>]) -> Result<KVec<Arc<Node>>> {
+    let mut out = KVec::with_capacity(nodes.len(), GFP_KERNEL)?;
+    for node in nodes {
         out.push_within_capacity(node.clone())?;
     }
     Ok(out)

@@ -190,26 +190,15 @@ impl Files {
             )?,
             GFP_KERNEL,
         )?;
-        let reader = gpu.clone();
-        files.push(
-            DeviceFile::new(
-                dev,
-                c"available_compute_partition",
-                move |out: &mut Text<'_>| show_available(&reader, out),
-                None,
-            )?,
-            GFP_KERNEL,
-        )?;
-        let reader = gpu.clone();
-        files.push(
-            DeviceFile::new(
-                dev,
-                c"current_memory_partition",
-                move |out: &mut Text<'_>| show_memory(&reader, out),
-                None,
-            )?,
-            GFP_KERNEL,
-        )?;
+        let read_only: [(&CStr, fn(&Gpu, &mut Text<'_>) -> Result); 2] = [
+            (c"available_compute_partition", show_available),
+            (c"current_memory_partition", show_memory),
+        ];
+        for (name, show) in read_only {
+            let reader = gpu.clone();
+            let show = move |out: &mut Text<'_>| show(&reader, out);
+            files.push(DeviceFile::new(dev, name, show, None)?, GFP_KERNEL)?;
+        }
         Ok(Self { _files: files })
     }
 }

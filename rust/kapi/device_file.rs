@@ -52,7 +52,7 @@ unsafe impl Sync for DeviceFile {}
 
 impl DeviceFile {
     /// Creates a file that is readable by all (mode 0444) and, with `store`, writable by root
-    /// (0644). The module stays loaded while the file exists, as its owner does. `EEXIST` if there
+    /// (0644). The owner drops the file before the module is unloaded. `EEXIST` if there
     /// is one of this name, `ENOMEM` without memory.
     pub(crate) fn new(
         dev: &device::Device,

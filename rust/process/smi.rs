@@ -256,7 +256,7 @@ fn send_all(gpu: &Gpu, event: u32, what: core::fmt::Arguments<'_>) {
 }
 
 fn send_to(
-    is_meant: impl Fn(&SmiClient) -> bool,
+    matches: impl Fn(&SmiClient) -> bool,
     event: u32,
     of: Option<Pid>,
     what: core::fmt::Arguments<'_>,
@@ -270,7 +270,7 @@ fn send_to(
     let _ = line.write_fmt(what);
     let text = line.bytes.get(..line.len).unwrap_or_default();
     for client in CLIENTS.lock().iter() {
-        if is_meant(client) && client.accepts(event, of) && client.fifo.lock().put(text) {
+        if matches(client) && client.accepts(event, of) && client.fifo.lock().put(text) {
             client.waiting.notify_all();
         }
     }

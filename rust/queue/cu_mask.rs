@@ -37,8 +37,7 @@ pub(super) fn distribute(node: &Node, mask: &[u32]) -> Result<KVec<KVec<u32>>> {
     if group > 1 && !has_whole_groups(mask, group) {
         return Err(EINVAL);
     }
-    // As in the C driver the average, also if the XCCs of nodes are harvested differently.
-    let cus = config.cu_total / (node.gpu().xccs().count() / xccs.count());
+    let cus = node.cu_count();
     let mut out = KVec::with_capacity(xccs.len(), GFP_KERNEL)?;
     for (index, xcc) in (0u32..).zip(xccs.iter()) {
         let words = distribute_xcc(config, group, (mask, cus), *xcc, index, xccs.count())?;
