@@ -190,11 +190,7 @@ impl Files {
             )?,
             GFP_KERNEL,
         )?;
-        let read_only: [(&CStr, fn(&Gpu, &mut Text<'_>) -> Result); 2] = [
-            (c"available_compute_partition", show_available),
-            (c"current_memory_partition", show_memory),
-        ];
-        for (name, show) in read_only {
+        for (name, show) in READ_ONLY {
             let reader = gpu.clone();
             let show = move |out: &mut Text<'_>| show(&reader, out);
             files.push(DeviceFile::new(dev, name, show, None)?, GFP_KERNEL)?;
@@ -202,6 +198,15 @@ impl Files {
         Ok(Self { _files: files })
     }
 }
+
+/// A file that shows a fact about the card.
+type ShowCard = fn(&Gpu, &mut Text<'_>) -> Result;
+
+/// The files that cannot be written.
+const READ_ONLY: [(&CStr, ShowCard); 2] = [
+    (c"available_compute_partition", show_available),
+    (c"current_memory_partition", show_memory),
+];
 
 /// Returns `EPERM` for a device that hangs or is being reset.
 fn check_reset(gpu: &Gpu) -> Result {
