@@ -431,7 +431,7 @@ impl Card {
 
     /// Returns the address in VMID 0 of the byte of VRAM at `offset`.
     pub(crate) fn vram_mc(&self, offset: u64) -> u64 {
-        self.layout.fb_start + offset
+        self.layout.vram_start + offset
     }
 
     /// Returns the DMA side of the device.

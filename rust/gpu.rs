@@ -268,6 +268,8 @@ impl Gpu {
     /// Allocates a zeroed buffer of the driver in VRAM, with eviction. Errors as
     /// [`Gpu::alloc_or_evict`].
     pub(crate) fn vram_buffer(&self, size: usize) -> Result<Buffer> {
-        self.alloc_or_evict(|| Buffer::vram(self.hub(), self.vram(), self.layout().fb_start, size))
+        self.alloc_or_evict(|| {
+            Buffer::vram(self.hub(), self.vram(), self.layout().vram_start, size)
+        })
     }
 }

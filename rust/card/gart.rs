@@ -366,18 +366,18 @@ impl Buffer {
         })
     }
 
-    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `fb_start` is the address of
+    /// Allocates a zeroed buffer of at least `size` bytes in VRAM. `vram_start` is the address of
     /// VRAM in VMID 0. Errors as [`Vram::alloc`].
     pub(crate) fn vram(
         hub: &Arc<Hub>,
         vram: &Arc<Vram>,
-        fb_start: u64,
+        vram_start: u64,
         size: usize,
     ) -> Result<Self> {
         let range = vram.alloc(size as u64, true)?;
         Ok(Self {
             placement: BufferPlacement::Vram {
-                addr: fb_start + range.start(),
+                addr: vram_start + range.start(),
                 range,
                 hub: hub.clone(),
             },

@@ -85,6 +85,13 @@ pub(super) trait GmcVersion: Sync {
     /// Reads FB_OFFSET, in units of 16 MiB.
     fn fb_offset(mmio: &Mmio) -> Result<u32>;
 
+    /// Returns the offset of the card's VRAM in the memory of its xGMI hive; 0 without a hive.
+    /// `EINVAL` for a position that no hive has.
+    fn hive_segment(mmio: &Mmio) -> Result<u64> {
+        let _ = mmio;
+        Ok(0)
+    }
+
     /// See [`GmcHal::start_hdp`]. HDP 7 needs no set-up.
     fn start_hdp(mmio: &Mmio, layout: &McLayout) -> Result {
         let _ = (mmio, layout);
@@ -135,10 +142,13 @@ impl<T: GmcVersion> GmcHal for T {
         if top < base {
             return Err(EINVAL);
         }
+        let fb_start = u64::from(base) << 24;
+        let segment = T::hive_segment(mmio)?;
         Ok(McLayout {
-            fb_start: u64::from(base) << 24,
+            fb_start,
             fb_end: (u64::from(top) << 24) | 0xff_ffff,
-            vram_offset: u64::from(T::fb_offset(mmio)?) << 24,
+            vram_start: fb_start + segment,
+            vram_offset: (u64::from(T::fb_offset(mmio)?) << 24) + segment,
         })
     }
 

@@ -285,6 +285,16 @@ pub const regMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB: Reg<
 pub const regMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB: Reg<
     name::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB,
 > = Reg::new("regMC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB", 0, 0x0949);
+pub const regMC_VM_XGMI_LFB_CNTL: Reg<name::MC_VM_XGMI_LFB_CNTL> =
+    Reg::new("regMC_VM_XGMI_LFB_CNTL", 0, 0x0957);
+pub const MC_VM_XGMI_LFB_CNTL__PF_LFB_REGION: Field<name::MC_VM_XGMI_LFB_CNTL> =
+    Field::new(0, 0x0000000f);
+pub const MC_VM_XGMI_LFB_CNTL__PF_MAX_REGION: Field<name::MC_VM_XGMI_LFB_CNTL> =
+    Field::new(4, 0x000000f0);
+pub const regMC_VM_XGMI_LFB_SIZE: Reg<name::MC_VM_XGMI_LFB_SIZE> =
+    Reg::new("regMC_VM_XGMI_LFB_SIZE", 0, 0x0958);
+pub const MC_VM_XGMI_LFB_SIZE__PF_LFB_SIZE: Field<name::MC_VM_XGMI_LFB_SIZE> =
+    Field::new(0, 0x0001ffff);
 pub const regMC_VM_FB_LOCATION_BASE: Reg<name::MC_VM_FB_LOCATION_BASE> =
     Reg::new("regMC_VM_FB_LOCATION_BASE", 0, 0x095c);
 pub const MC_VM_FB_LOCATION_BASE__FB_BASE: Field<name::MC_VM_FB_LOCATION_BASE> =

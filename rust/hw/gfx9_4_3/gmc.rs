@@ -66,13 +66,31 @@ impl GmcVersion for Gmc {
         b.rd(gc::regMC_VM_FB_OFFSET).map(Value::raw)
     }
 
+    // `gfxhub_v1_2_get_xgmi_info`.
+    fn hive_segment(mmio: &Mmio) -> Result<u64> {
+        const GPUS: u32 = 8;
+        let b = mmio.block(hwid::GC, 0)?;
+        let cntl = b.rd(gc::regMC_VM_XGMI_LFB_CNTL)?;
+        let last = gc::MC_VM_XGMI_LFB_CNTL__PF_MAX_REGION.get(cntl);
+        let node = gc::MC_VM_XGMI_LFB_CNTL__PF_LFB_REGION.get(cntl);
+        if last == 0 {
+            return Ok(0);
+        }
+        if last >= GPUS || node >= GPUS {
+            return Err(EINVAL);
+        }
+        let size = b.rd(gc::regMC_VM_XGMI_LFB_SIZE)?;
+        let size = gc::MC_VM_XGMI_LFB_SIZE__PF_LFB_SIZE.get(size);
+        Ok(u64::from(node) * (u64::from(size) << 24))
+    }
+
     fn start_hdp(mmio: &Mmio, layout: &McLayout) -> Result {
         // `hdp_v4_0_init_registers`. The header of HDP 4.4.2 does not declare the field, that of
         // HDP 4.0 does.
         const FLUSH_INVALIDATE_CACHE: Field<name::HDP_MISC_CNTL> = Field::span(0, 0);
         let b = mmio.block(hwid::HDP, 0)?;
         b.set(hdp::regHDP_MISC_CNTL, &[(FLUSH_INVALIDATE_CACHE, 1)])?;
-        let base = layout.fb_start >> 8;
+        let base = layout.vram_start >> 8;
         b.wr(hdp::regHDP_NONSURFACE_BASE, lo32(base))?;
         b.wr(hdp::regHDP_NONSURFACE_BASE_HI, hi32(base))
     }

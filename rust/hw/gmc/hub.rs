@@ -15,11 +15,13 @@ use crate::asic::mmio::Block;
 /// Address layout of the hubs, as firmware programmed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct McLayout {
-    /// Start of VRAM in the MC address space (FB_LOCATION_BASE).
+    /// First byte of the FB aperture (FB_LOCATION_BASE): of the VRAM of all GPUs of an xGMI hive.
     pub(crate) fb_start: u64,
     /// Last byte of the FB aperture (FB_LOCATION_TOP).
     pub(crate) fb_end: u64,
-    /// Physical address of VRAM in PTEs (FB_OFFSET).
+    /// Start of the card's VRAM in the FB aperture.
+    pub(crate) vram_start: u64,
+    /// Physical address of the card's VRAM in PTEs.
     pub(crate) vram_offset: u64,
 }
 

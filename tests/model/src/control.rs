@@ -129,6 +129,7 @@ mod tests {
             chip: &mi300x::ONE_XCC,
             boot: Boot::Warm,
             vram: 64 << 20,
+            hive_node: None,
             strict: Arc::new(Strict::quiet()),
             trace: Arc::new(Trace::to_writer(Box::new(std::io::sink()))),
             knobs: Arc::default(),

@@ -18,6 +18,7 @@ use crate::engines::cp::Cp;
 use crate::engines::doorbells::Doorbells;
 use crate::engines::firmware::{Firmware, Fw};
 use crate::engines::gc::Gc;
+use crate::engines::gmc::placement::Placement;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{aid_node, xcc_node, Entry, Ih, Msix};
 use crate::engines::mes::regs::Pipes;
@@ -41,6 +42,8 @@ pub const DOORBELL_BAR: u64 = 2 << 20;
 pub struct Gpu {
     /// Chip description.
     pub chip: &'static Chip,
+    /// Placement of VRAM.
+    pub placement: Placement,
     /// Strict log.
     pub strict: Arc<Strict>,
     /// Event log.
@@ -144,6 +147,8 @@ pub struct Options {
     pub chip: &'static Chip,
     /// Bytes of video memory.
     pub vram: u64,
+    /// Position in an xGMI hive, below `HIVE_GPUS`; `None` for a card alone.
+    pub hive_node: Option<u8>,
     /// Boot state.
     pub boot: Boot,
     /// Strict log.
@@ -160,11 +165,13 @@ impl Gpu {
         let Options {
             chip,
             vram,
+            hive_node,
             boot,
             strict,
             trace,
             knobs,
         } = options;
+        let placement = Placement::new(chip, vram, hive_node);
         let regs = RegisterMap::build(chip, &declare::all(chip, vram)).map_err(io::Error::other)?;
         let vram = Arc::new(Vram::new(vram)?);
         let dma = Arc::new(GuestMemory::default());
@@ -177,6 +184,7 @@ impl Gpu {
             dma.clone(),
             selfring.clone(),
             chip,
+            placement,
         ));
         let ih = Ih::new(
             chip.generation,
@@ -189,6 +197,7 @@ impl Gpu {
         );
         let gpu = Arc::new(Self {
             chip,
+            placement,
             strict,
             trace,
             knobs,

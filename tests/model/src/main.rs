@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_model::chips::{mi300x, Chip};
+use gpu_model::chips::{mi300x, Chip, Generation};
+use gpu_model::engines::gmc::placement::HIVE_GPUS;
 use gpu_model::gpu::{Boot, Gpu, Options};
 use gpu_model::knobs::Knobs;
 use gpu_model::log::{Expectation, Strict};
@@ -35,6 +36,8 @@ usage: rkfd-gpu --socket PATH [options]
   --chip NAME          card to emulate: {} (default {})
   --vram SIZE          video memory in bytes, or with K, M or G; a power of two from 64M
                        (default {}G)
+  --hive-node N        the card is GPU N (0 to {}) of an xGMI hive, and no other one answers
+                       (default: no hive; gfx9 only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
                        where the PSP is modelled: {}); warm: the secure OS runs and all
                        firmware is loaded, as left by another driver
@@ -66,6 +69,7 @@ knobs:
         chips.join(", "),
         mi300x::CHIP.name,
         mi300x::CHIP.default_vram >> 30,
+        HIVE_GPUS - 1,
         cold.join(", "),
     );
     for (name, what) in Knobs::LIST {
@@ -80,6 +84,7 @@ struct Args {
     control: Option<PathBuf>,
     chip: Option<&'static Chip>,
     vram: Option<u64>,
+    hive_node: Option<u8>,
     boot: Option<Boot>,
     trace: Option<PathBuf>,
     details: Vec<Detail>,
@@ -128,6 +133,11 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--vram" => {
                 let text = value()?;
                 args.vram = Some(parse_size(&text).ok_or(format!("{text}: not a size"))?);
+            }
+            "--hive-node" => {
+                let text = value()?;
+                let node = text.parse().ok().filter(|node| *node < HIVE_GPUS);
+                args.hive_node = Some(node.ok_or(format!("{text}: 0 to {}", HIVE_GPUS - 1))?);
             }
             "--boot" => {
                 args.boot = Some(match value()?.as_str() {
@@ -191,6 +201,9 @@ fn run() -> Result<ExitCode, String> {
             chip.name
         ));
     }
+    if args.hive_node.is_some() && chip.generation != Generation::Gfx9 {
+        return Err(format!("--hive-node: {} has no xGMI", chip.name));
+    }
     let trace = match &args.trace {
         Some(path) => Trace::to_file(path).map_err(|e| format!("{}: {e}", path.display()))?,
         None => Trace::off(),
@@ -207,6 +220,7 @@ fn run() -> Result<ExitCode, String> {
     let gpu = Gpu::new(Options {
         chip,
         vram: args.vram.unwrap_or(chip.default_vram),
+        hive_node: args.hive_node,
         boot,
         strict: Arc::new(Strict::new(args.expect)),
         trace: Arc::new(trace),

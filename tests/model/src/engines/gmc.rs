@@ -12,6 +12,7 @@
 
 pub mod bulk;
 pub mod hub;
+pub mod placement;
 pub mod tlb;
 pub mod walk;
 
@@ -27,6 +28,7 @@ use crate::strict;
 use crate::trace::{Detail, Trace};
 use crate::vram::Vram;
 use hub::HubRegs;
+use placement::Placement;
 use tlb::{Entry, Tlb};
 
 /// A translation hub, with its instance.
@@ -180,10 +182,11 @@ impl Gmc {
         dma: Arc<GuestMemory>,
         selfring: Arc<SelfRing>,
         chip: &Chip,
+        placement: Placement,
     ) -> Self {
         let hubs = |ip, hub: fn(u8) -> Hub| {
             let state = |n| HubState {
-                regs: HubRegs::new(chip, hub(n), vram.len()),
+                regs: HubRegs::new(chip, hub(n), placement),
                 tlb: Tlb::default(),
             };
             (0..chip.span(ip)).map(state).collect()

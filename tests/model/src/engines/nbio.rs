@@ -170,7 +170,7 @@ fn flush(gpu: &Gpu, path: &str) {
 fn check_hdp(gpu: &Gpu) {
     let get = |reg| u64::from(gpu.regs.by_id(gpu.chip, Ip::Hdp, reg).map_or(0, Slot::get));
     let base = get(hdp::regHDP_NONSURFACE_BASE) << 8 | get(hdp::regHDP_NONSURFACE_BASE_HI) << 40;
-    let vram = u64::from(gpu.chip.fb_location) << 24;
+    let vram = gpu.placement.start();
     if base != vram {
         strict!(
             gpu.strict,

@@ -52,6 +52,7 @@ pub fn booted(chip: &'static Chip, knobs: Knobs, boot: Boot) -> Arc<Gpu> {
     let gpu = Gpu::new(Options {
         chip,
         vram: VRAM,
+        hive_node: None,
         boot,
         strict: Arc::new(Strict::quiet()),
         trace: Arc::new(Trace::off()),

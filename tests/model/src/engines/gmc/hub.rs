@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpu_regs::gc_9_4_3 as gc;
 
+use super::placement::Placement;
 use super::tlb::Entry;
 use super::walk::{Context, Format};
 use super::{Access, FaultKind, Hub, VmFault};
@@ -52,21 +53,19 @@ pub struct HubRegs {
     values: Box<[AtomicU32]>,
     /// Invalidation engines that were acquired.
     taken: AtomicU32,
-    fb_location: u32,
-    vram_size: u64,
+    placement: Placement,
 }
 
 impl HubRegs {
     /// Returns the power-on state.
-    pub fn new(chip: &Chip, hub: Hub, vram_size: u64) -> Self {
+    pub fn new(chip: &Chip, hub: Hub, placement: Placement) -> Self {
         let at = Layout::of(chip.generation, hub);
         let regs = Self {
             at,
             format: Format::of(chip.generation),
             values: (0..at.count).map(|_| AtomicU32::new(0)).collect(),
             taken: AtomicU32::new(0),
-            fb_location: chip.fb_location,
-            vram_size,
+            placement,
         };
         regs.reset();
         regs
@@ -78,9 +77,14 @@ impl HubRegs {
             value.store(0, Ordering::Relaxed);
         }
         self.taken.store(0, Ordering::Relaxed);
-        self.set(self.at.fb_base, self.fb_location);
-        let top = (u64::from(self.fb_location) << 24) + self.vram_size - 1;
-        self.set(self.at.fb_top, (top >> 24) as u32);
+        self.set(self.at.fb_base, (self.placement.aperture() >> 24) as u32);
+        let last = self.placement.aperture_last();
+        self.set(self.at.fb_top, (last >> 24) as u32);
+        if let Some(lfb) = self.at.lfb {
+            let [cntl, size] = self.placement.lfb();
+            self.set(lfb, cntl);
+            self.set(lfb + 1, size);
+        }
         self.set(self.at.l2_cntl3, self.at.l2_cntl3_reset);
         // The AGP aperture is off: its bottom is above its top.
         self.set(self.at.agp_bot, 0xff_ffff);
@@ -189,7 +193,7 @@ impl HubRegs {
 
     /// Returns the physical address of VRAM as page tables use it.
     pub fn fb_offset(&self) -> u64 {
-        u64::from(self.get(self.at.fb_offset)) << 24
+        (u64::from(self.get(self.at.fb_offset)) << 24) + self.placement.offset()
     }
 
     /// Returns the page-table root of a VMID.
@@ -248,8 +252,13 @@ impl HubRegs {
         };
         let fb = u64::from(self.get(self.at.fb_base) & 0xff_ffff) << 24;
         let fb_top = u64::from(self.get(self.at.fb_top) & 0xff_ffff) << 24 | 0xff_ffff;
-        if (fb..=fb_top).contains(&va) && page - fb < self.vram_size {
-            return Some(Ok(entry(page - fb, false)));
+        if (fb..=fb_top).contains(&va) {
+            if let Some(offset) = self
+                .placement
+                .in_vram(page - fb + self.placement.aperture())
+            {
+                return Some(Ok(entry(offset, false)));
+            }
         }
         let agp = u64::from(self.get(self.at.agp_bot)) << 24;
         let agp_top = u64::from(self.get(self.at.agp_top)) << 24 | 0xff_ffff;

@@ -185,7 +185,7 @@ fn setup_region(gpu: &Gpu, os: &mut Os, command: &Command) -> Result<Reply, u32>
     }
     if addr == 0 && size == 0 {
         // Boot firmware has reserved one (psp->boot_time_tmr).
-        let end = (u64::from(gpu.chip.fb_location) << 24) + gpu.vram.len();
+        let end = gpu.placement.end();
         os.tmr = Some((end - BOOT_TMR.min(gpu.vram.len() / 2), false));
         return Ok(Reply::default());
     }

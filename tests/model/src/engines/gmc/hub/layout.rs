@@ -38,6 +38,8 @@ pub struct Layout {
     pub(super) start: u32,
     pub(super) end: u32,
     pub(super) fb_offset: u32,
+    /// MC_VM_XGMI_LFB_CNTL; MC_VM_XGMI_LFB_SIZE is the next register.
+    pub(super) lfb: Option<u32>,
     pub(super) fb_base: u32,
     pub(super) fb_top: u32,
     pub(super) agp_top: u32,
@@ -93,7 +95,7 @@ const fn span(first: Reg, last: Reg) -> u32 {
 }
 
 macro_rules! gfx9 {
-    ($regs:ident) => {
+    ($regs:ident, $lfb:expr) => {
         Layout {
             first: $regs::regVM_L2_CNTL.off,
             count: span($regs::regVM_L2_CNTL, $regs::regMC_VM_MX_L1_TLB_CNTL),
@@ -114,6 +116,7 @@ macro_rules! gfx9 {
             start: $regs::regVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off,
             end: $regs::regVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off,
             fb_offset: $regs::regMC_VM_FB_OFFSET.off,
+            lfb: $lfb,
             fb_base: $regs::regMC_VM_FB_LOCATION_BASE.off,
             fb_top: $regs::regMC_VM_FB_LOCATION_TOP.off,
             agp_top: $regs::regMC_VM_AGP_TOP.off,
@@ -138,8 +141,8 @@ macro_rules! gfx9 {
     };
 }
 
-static GFX9: Layout = gfx9!(gc9);
-static MM9: Layout = gfx9!(mm9);
+static GFX9: Layout = gfx9!(gc9, Some(gc9::regMC_VM_XGMI_LFB_CNTL.off));
+static MM9: Layout = gfx9!(mm9, None);
 
 static GFX12: Layout = Layout {
     first: gc12::regGCMC_VM_FB_OFFSET.off,
@@ -164,6 +167,7 @@ static GFX12: Layout = Layout {
     start: gc12::regGCVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off,
     end: gc12::regGCVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off,
     fb_offset: gc12::regGCMC_VM_FB_OFFSET.off,
+    lfb: None,
     fb_base: gc12::regGCMC_VM_FB_LOCATION_BASE.off,
     fb_top: gc12::regGCMC_VM_FB_LOCATION_TOP.off,
     agp_top: gc12::regGCMC_VM_AGP_TOP.off,
@@ -209,6 +213,7 @@ static MM12: Layout = Layout {
     start: mm12::regMMVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.off,
     end: mm12::regMMVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.off,
     fb_offset: mm12::regMMMC_VM_FB_OFFSET.off,
+    lfb: None,
     fb_base: mm12::regMMMC_VM_FB_LOCATION_BASE.off,
     fb_top: mm12::regMMMC_VM_FB_LOCATION_TOP.off,
     agp_top: mm12::regMMMC_VM_AGP_TOP.off,
@@ -289,6 +294,7 @@ mod tests {
             for off in [
                 layout.l1_cntl,
                 layout.fb_offset,
+                layout.lfb.map_or(layout.first, |cntl| cntl + 1),
                 layout.aperture_high,
                 layout.agp_base,
                 layout.end + 31,

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Placement of VRAM by the VBIOS, in the address space of the memory controller.
+//!
+//! The GPUs of an xGMI hive share one FB aperture, which starts at the same address on all of
+//! them: the VRAM of GPU n is segment n of it. A GPU alone has an aperture of the size of its VRAM.
+
+use crate::chips::Chip;
+
+/// GPUs of a hive.
+pub const HIVE_GPUS: u8 = 8;
+
+/// Least size of a segment, the VRAM of an MI300X.
+const SEGMENT: u64 = 192 << 30;
+
+/// The FB aperture and the part of it that is the card's VRAM.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    aperture: u64,
+    vram: u64,
+    hive_node: Option<u8>,
+}
+
+impl Placement {
+    /// Returns the placement of `vram` bytes for a card alone, or at position `hive_node` of a
+    /// hive.
+    pub fn new(chip: &Chip, vram: u64, hive_node: Option<u8>) -> Self {
+        Self {
+            aperture: u64::from(chip.fb_location) << 24,
+            vram,
+            hive_node,
+        }
+    }
+
+    /// Returns the first address of the FB aperture.
+    pub fn aperture(&self) -> u64 {
+        self.aperture
+    }
+
+    /// Returns the last address of the FB aperture.
+    pub fn aperture_last(&self) -> u64 {
+        let size = match self.hive_node {
+            Some(_) => self.segment() * u64::from(HIVE_GPUS),
+            None => self.vram,
+        };
+        self.aperture + size - 1
+    }
+
+    /// Returns the address of the card's VRAM.
+    pub fn start(&self) -> u64 {
+        self.aperture + self.offset()
+    }
+
+    /// Returns the address behind the card's VRAM.
+    pub fn end(&self) -> u64 {
+        self.start() + self.vram
+    }
+
+    /// Returns the offset of the card's VRAM in the memory of the hive.
+    pub fn offset(&self) -> u64 {
+        self.segment() * u64::from(self.hive_node.unwrap_or(0))
+    }
+
+    /// Returns the offset in the card's VRAM of the address `mc`; `None` outside of it.
+    pub fn in_vram(&self, mc: u64) -> Option<u64> {
+        let offset = mc.checked_sub(self.start())?;
+        (offset < self.vram).then_some(offset)
+    }
+
+    /// Returns MC_VM_XGMI_LFB_CNTL and MC_VM_XGMI_LFB_SIZE: region of the card, last region; size
+    /// of a region in units of 16 MiB.
+    pub fn lfb(&self) -> [u32; 2] {
+        match self.hive_node {
+            Some(node) => [
+                u32::from(node) | u32::from(HIVE_GPUS - 1) << 4,
+                (self.segment() >> 24) as u32,
+            ],
+            None => [0, 0],
+        }
+    }
+
+    fn segment(&self) -> u64 {
+        self.vram.max(SEGMENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chips::mi300x::CHIP;
+
+    #[test]
+    fn vram_of_a_hive_is_a_segment_of_the_aperture() {
+        let alone = Placement::new(&CHIP, 1 << 30, None);
+        assert_eq!(alone.lfb(), [0, 0]);
+        assert_eq!(alone.start(), alone.aperture());
+        assert_eq!(alone.aperture_last() + 1, alone.end());
+        let fifth = Placement::new(&CHIP, 1 << 30, Some(5));
+        assert_eq!(fifth.lfb(), [0x75, 0x3000]);
+        assert_eq!(fifth.aperture(), alone.aperture());
+        assert_eq!(fifth.start(), alone.start() + 5 * (0x3000 << 24));
+        assert_eq!(fifth.in_vram(alone.start()), None);
+        assert_eq!(fifth.in_vram(fifth.start() + 8), Some(8));
+        assert_eq!(fifth.in_vram(fifth.end()), None);
+        assert_eq!(
+            fifth.aperture_last() + 1 - fifth.aperture(),
+            8 * (192 << 30)
+        );
+    }
+}
