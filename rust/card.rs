@@ -191,7 +191,12 @@ impl Card {
             );
         }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
-        let layout = generation.gmc.layout(&mmio)?;
+        let layout = generation.gmc.layout(&mmio).inspect_err(|_| {
+            dev_err!(
+                pdev,
+                "the registers of the frame buffer aperture are not valid\n"
+            );
+        })?;
         let vram = Vram::new(pdev, bar, found.vram_size)?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
