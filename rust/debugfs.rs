@@ -96,11 +96,17 @@ fn nodes() -> KVec<Arc<Node>> {
     node::list().unwrap_or_default()
 }
 
+/// Prints the line above the output for a node.
+fn heading(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let bdf = node.gpu().config().pci.bdf;
+    writeln!(f, "Node {bdf}, gpu_id {:x}:", node.id())
+}
+
 /// Prints `hqds`.
 fn hqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
-        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, node.id())?;
+        heading(node, f)?;
         for xcc in node.xccs().iter() {
             compute_hqds(gpu, *xcc, f)?;
         }
@@ -197,8 +203,7 @@ fn mqds(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// Prints `rls`.
 fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
-        let gpu = node.gpu();
-        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, node.id())?;
+        heading(node, f)?;
         let dqm = node.dqm();
         let counts = dqm.counts();
         writeln!(
@@ -215,7 +220,7 @@ fn runlists(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn rings(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for node in &nodes() {
         let gpu = node.gpu();
-        writeln!(f, "Node {}, gpu_id {:x}:", gpu.config().pci.bdf, node.id())?;
+        heading(node, f)?;
         writeln!(
             f,
             "  GART: {} of {} pages",

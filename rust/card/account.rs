@@ -20,7 +20,7 @@ use kernel::{
     },
 };
 
-use super::vram::{Vram, VRAM_BLOCK};
+use super::vram::{Reserved, Vram, VRAM_BLOCK};
 use crate::kapi::{global::global_spinlock, meminfo};
 
 /// Bytes of system memory that are never reserved, or half of all memory if that is less.
@@ -108,9 +108,8 @@ fn for_tables() -> u64 {
 pub(crate) struct Share {
     /// Bytes.
     size: u64,
-    /// Bytes reserved, and the same in whole blocks of 2 MiB for each BO.
     #[pin]
-    reserved: SpinLock<(u64, u64)>,
+    reserved: SpinLock<Reserved>,
 }
 
 impl Share {
@@ -119,7 +118,7 @@ impl Share {
         Arc::pin_init(
             pin_init!(Self {
                 size,
-                reserved <- new_spinlock!((0, 0), "rkfd_share"),
+                reserved <- new_spinlock!(Reserved::default(), "rkfd_share"),
             }),
             GFP_KERNEL,
         )
@@ -132,27 +131,20 @@ impl Share {
 
     /// Returns the bytes that can still be reserved, in whole blocks.
     fn unreserved(&self) -> u64 {
-        let (_, in_blocks) = *self.reserved.lock();
         self.size
             .saturating_sub(for_tables())
-            .saturating_sub(in_blocks)
+            .saturating_sub(self.reserved.lock().in_blocks())
     }
 
     /// Reserves `bytes` for a BO. `ENOMEM` when less is left.
     fn reserve(&self, bytes: u64) -> Result {
         let all = self.size.saturating_sub(for_tables());
-        let mut reserved = self.reserved.lock();
-        let sum = reserved.0.checked_add(bytes).filter(|sum| *sum <= all);
-        reserved.0 = sum.ok_or(ENOMEM)?;
-        reserved.1 += bytes.next_multiple_of(VRAM_BLOCK);
-        Ok(())
+        self.reserved.lock().add(bytes, all)
     }
 
     /// Undoes [`Share::reserve`].
     fn unreserve(&self, bytes: u64) {
-        let mut reserved = self.reserved.lock();
-        reserved.0 -= bytes;
-        reserved.1 -= bytes.next_multiple_of(VRAM_BLOCK);
+        self.reserved.lock().remove(bytes);
     }
 }
 

@@ -30,7 +30,7 @@ const BAR: u32 = 0;
 /// TMR is not known before the PSP ring is up; open drivers for these boards reserve this much.
 const RESERVED_TOP: u64 = 384 * SZ_1M as u64;
 
-/// Granularity of [`Vram::unreserved`]: the rest of a partly used block only serves small BOs.
+/// Granularity of [`Reserved::in_blocks`]: the rest of a partly used block only serves small BOs.
 pub(super) const VRAM_BLOCK: u64 = SZ_2M as u64;
 
 /// The VRAM of a card.
@@ -50,11 +50,31 @@ pub(crate) struct Vram {
 }
 
 /// Bytes reserved by BOs of processes, independent of their current placement.
-#[derive(Clone, Copy, Default)]
-struct Reserved {
+#[derive(Default)]
+pub(super) struct Reserved {
     bytes: u64,
-    /// The same with each BO rounded up to [`VRAM_BLOCK`].
     in_blocks: u64,
+}
+
+impl Reserved {
+    /// Adds a BO of `bytes`. `ENOMEM` when all BOs would have more than `limit` bytes.
+    pub(super) fn add(&mut self, bytes: u64, limit: u64) -> Result {
+        let sum = self.bytes.checked_add(bytes).filter(|sum| *sum <= limit);
+        self.bytes = sum.ok_or(ENOMEM)?;
+        self.in_blocks += bytes.next_multiple_of(VRAM_BLOCK);
+        Ok(())
+    }
+
+    /// Removes a BO of `bytes`.
+    pub(super) fn remove(&mut self, bytes: u64) {
+        self.bytes -= bytes;
+        self.in_blocks -= bytes.next_multiple_of(VRAM_BLOCK);
+    }
+
+    /// Returns the bytes, with each BO rounded up to a block of 2 MiB.
+    pub(super) fn in_blocks(&self) -> u64 {
+        self.in_blocks
+    }
 }
 
 /// Use of an allocation.
@@ -195,25 +215,19 @@ impl Vram {
     /// page tables need `tables` bytes.
     pub(super) fn unreserved(&self, tables: u64) -> u64 {
         self.reservable(tables)
-            .saturating_sub(self.reserved.lock().in_blocks)
+            .saturating_sub(self.reserved.lock().in_blocks())
     }
 
     /// Reserves `bytes` for a BO of a process. `ENOMEM` when less is left; other than
     /// [`Vram::unreserved`] this counts bytes, not blocks.
     pub(super) fn reserve(&self, bytes: u64, tables: u64) -> Result {
         let all = self.reservable(tables);
-        let mut reserved = self.reserved.lock();
-        let sum = reserved.bytes.checked_add(bytes).filter(|s| *s <= all);
-        reserved.bytes = sum.ok_or(ENOMEM)?;
-        reserved.in_blocks += bytes.next_multiple_of(VRAM_BLOCK);
-        Ok(())
+        self.reserved.lock().add(bytes, all)
     }
 
     /// Undoes [`Self::reserve`].
     pub(super) fn unreserve(&self, bytes: u64) {
-        let mut reserved = self.reserved.lock();
-        reserved.bytes -= bytes;
-        reserved.in_blocks -= bytes.next_multiple_of(VRAM_BLOCK);
+        self.reserved.lock().remove(bytes);
     }
 
     /// Allocates `size` zeroed bytes for the driver, with `contiguous` in one piece. The HDP is not

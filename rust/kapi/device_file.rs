@@ -7,11 +7,10 @@
 use core::ptr::NonNull;
 
 use kernel::{
-    bindings, device, error::to_result, page::PAGE_SIZE, prelude::*, str::CString,
-    sync::aref::ARef, types::Opaque,
+    bindings, device, error::to_result, prelude::*, str::CString, sync::aref::ARef, types::Opaque,
 };
 
-use super::kobject::{Show, Text};
+use super::kobject::{show_text, Show};
 use crate::bindings as ours;
 
 /// The effect of a write to a file.
@@ -141,14 +140,8 @@ unsafe extern "C" fn show_file(
     // SAFETY: The attribute is the first field of an `Attribute`, which does not change, and which
     // the removal of the file keeps valid during the call.
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
-    // SAFETY: By the safety requirement the buffer is a page (sysfs zeroes it); this call is its
-    // only user.
-    let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE - 1) };
-    let mut out = Text::new(buf);
-    match attribute.show.show(&mut out) {
-        Ok(()) => out.len() as isize,
-        Err(e) => e.to_errno() as isize,
-    }
+    // SAFETY: By the safety requirement; this call is the only user of the buffer.
+    unsafe { show_text(&*attribute.show, buf) }
 }
 
 /// # Safety

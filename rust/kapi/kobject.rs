@@ -33,15 +33,19 @@ pub(crate) struct Text<'a> {
     used: usize,
 }
 
-impl<'a> Text<'a> {
-    /// Returns an empty text in a buffer.
-    pub(super) fn new(buf: &'a mut [u8]) -> Self {
-        Self { buf, used: 0 }
-    }
-
-    /// Returns the number of bytes.
-    pub(super) fn len(&self) -> usize {
-        self.used
+/// Writes the text of a file into the buffer of a `show` callback; returns its length, or the
+/// negative errno.
+///
+/// # Safety
+///
+/// `buf` is a page that sysfs gave to the caller, and nobody else uses it during the call.
+pub(super) unsafe fn show_text(file: &dyn Show, buf: *mut c_char) -> isize {
+    // SAFETY: By the safety requirement the buffer is a page, which sysfs has zeroed.
+    let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE - 1) };
+    let mut out = Text { buf, used: 0 };
+    match file.show(&mut out) {
+        Ok(()) => out.used as isize,
+        Err(e) => e.to_errno() as isize,
     }
 }
 
@@ -287,12 +291,6 @@ unsafe extern "C" fn show(
     // SAFETY: The attribute is the first field of an `Attribute` of a node, which does not change,
     // and which the removal of the file keeps valid during the call.
     let attribute = unsafe { &*attribute.cast::<Attribute>() };
-    // SAFETY: By the safety requirement the buffer is a page (sysfs zeroes it); this call is its
-    // only user.
-    let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE - 1) };
-    let mut out = Text::new(buf);
-    match attribute.file.show.show(&mut out) {
-        Ok(()) => out.len() as isize,
-        Err(e) => e.to_errno() as isize,
-    }
+    // SAFETY: By the safety requirement; this call is the only user of the buffer.
+    unsafe { show_text(&*attribute.file.show, buf) }
 }
