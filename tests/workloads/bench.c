@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Measures queue ioctls, dispatch and SDMA copy with 1, 10 and 100 live queues. Prints the median
- * of a few rounds in units of CLOCK_MONOTONIC: guest instructions under an instruction-counting
- * clock.
+ * Measures queue ioctls with 1, 10, ... live queues, up to the number in the argument (default
+ * 100), then mapping, dispatch and SDMA copy with one. Prints the median of a few rounds in units
+ * of CLOCK_MONOTONIC: guest instructions under an instruction-counting clock.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -169,16 +169,49 @@ static int measure_copy(struct kfd *k)
 	return sdma_queue_destroy(&q);
 }
 
-int main(void)
+/* Maps and unmaps a BO in VRAM; the first mapping allocates the page tables. */
+static int measure_map(struct kfd *k)
 {
-	static struct kfd_queue queues[MAX_LIVE];
-	static struct kfd k;
-	unsigned int live = 0;
-	int ret = kfd_open(&k);
+	uint64_t map[ROUNDS], unmap[ROUNDS], start;
+	struct kfd_bo *bo;
+	int ret = kfd_bo_alloc(k, 2 << 20,
+			       KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, &bo);
 
 	if (ret)
+		return failed("allocating VRAM", ret);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		start = journal_now();
+		ret = kfd_bo_map_gpu(k, bo);
+		map[i] = journal_now() - start;
+		if (ret)
+			return failed("MAP_MEMORY_TO_GPU", ret);
+		start = journal_now();
+		ret = kfd_bo_unmap_gpu(k, bo);
+		unmap[i] = journal_now() - start;
+		if (ret)
+			return failed("UNMAP_MEMORY_FROM_GPU", ret);
+	}
+	report("MAP_MEMORY_TO_GPU", 1, map);
+	report("UNMAP_MEMORY_FROM_GPU", 1, unmap);
+	return kfd_bo_free(k, bo);
+}
+
+int main(int argc, char **argv)
+{
+	static struct kfd_queue queues[MAX_LIVE];
+	unsigned long max_live = argc > 1 ? strtoul(argv[1], NULL, 10) : MAX_LIVE;
+	static struct kfd k;
+	unsigned int live = 0;
+	int ret;
+
+	if (argc > 2 || !max_live || max_live > MAX_LIVE) {
+		fprintf(stderr, "usage: bench [LIVE]\n  LIVE  1 to %u live queues\n", MAX_LIVE);
+		return 2;
+	}
+	ret = kfd_open(&k);
+	if (ret)
 		return failed("opening the device", ret);
-	for (unsigned int target = 1; target <= MAX_LIVE; target *= 10) {
+	for (unsigned int target = 1; target <= max_live; target *= 10) {
 		for (; live + 1 < target; live++) {
 			ret = kfd_queue_create(&k, &queues[live], 64);
 			if (ret)
@@ -192,5 +225,5 @@ int main(void)
 		if (ret)
 			return failed("removing queues", ret);
 	}
-	return measure_launch(&k, &queues[0]) || measure_copy(&k);
+	return measure_map(&k) || measure_launch(&k, &queues[0]) || measure_copy(&k);
 }
