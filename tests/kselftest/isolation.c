@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../workloads/sdma-queue.h"
 #include "fixture.h"
 
 /* The same address in both, far from everything that the system maps. */
@@ -241,25 +242,35 @@ TEST(foreign_event_is_unknown)
 	join(&p);
 }
 
+/* Allocates a BO at the address that both processes use. */
+static void alloc_common(struct kfd *k, struct kfd_bo *bo, size_t size)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = kfd_va(COMMON_VA),
+							   .size = size,
+							   .gpu_id = k->node.gpu_id,
+							   .flags = KFD_FLAGS_GTT };
+
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	*bo = (struct kfd_bo){ .va = COMMON_VA,
+			       .size = size,
+			       .flags = KFD_FLAGS_GTT,
+			       .handle = args.handle,
+			       .mmap_offset = args.mmap_offset };
+}
+
 /*
  * One address, two processes, two BOs: page table walks are per VMID, through all TLBs and caches.
  */
 TEST_TIMEOUT(same_address_in_two_vms, 120)
 {
-	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = kfd_va(COMMON_VA),
-							   .size = 65536,
-							   .flags = KFD_FLAGS_GTT };
-	struct kfd_bo common = { .va = COMMON_VA, .size = 65536, .flags = KFD_FLAGS_GTT };
 	uint32_t *words = (uint32_t *)COMMON_VA, who;
+	struct kfd_bo common;
 	struct fixture f;
 	struct pair p;
 
 	who = split(&p) ? 0xc0000000 : 0xa0000000;
 	fixture_launch(&f);
-	args.gpu_id = f.k.node.gpu_id;
-	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
-	common.handle = args.handle;
-	common.mmap_offset = args.mmap_offset;
+	alloc_common(&f.k, &common, 65536);
 	ASSERT_OK(kfd_bo_map_cpu(&f.k, &common));
 	ASSERT_OK(kfd_bo_map_gpu(&f.k, &common));
 	for (uint32_t round = 0; round < 30; round++) {
@@ -268,6 +279,127 @@ TEST_TIMEOUT(same_address_in_two_vms, 120)
 		sync_peers(&p);
 		for (int i = 0; i < 4096; i++)
 			ASSERT_EQ(words[i], who + round);
+	}
+	sync_peers(&p);
+	if (p.child)
+		join(&p);
+}
+
+/* Two BOs at the same GPU address, of which one is mapped; each begins with a word of its own. */
+struct twins {
+	struct kfd_bo bo[2];
+	uint32_t words[2];
+};
+
+static void make_twins(struct kfd *k, struct twins *t, uint32_t who)
+{
+	for (uint32_t n = 0; n < 2; n++) {
+		uint32_t *word;
+
+		alloc_common(k, &t->bo[n], KFD_PAGE);
+		word = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, k->drm,
+			    (off_t)t->bo[n].mmap_offset);
+		ASSERT(word != MAP_FAILED);
+		*word = t->words[n] = who + n;
+	}
+}
+
+/* Unmaps one BO and maps the other; returns its word. */
+static uint32_t map_twin(struct kfd *k, struct twins *t, uint32_t n)
+{
+	if (t->bo[!n].mapped)
+		ASSERT_OK(kfd_bo_unmap_gpu(k, &t->bo[!n]));
+	ASSERT_OK(kfd_bo_map_gpu(k, &t->bo[n]));
+	return t->words[n];
+}
+
+/*
+ * The workgroups of a dispatch read the same word on each XCC, so that all of their TLBs have its
+ * page. Each TLB is flushed when another BO is mapped at the address.
+ */
+TEST_TIMEOUT(same_address_on_all_xccs, 120)
+{
+	struct kfd_kernel kernel;
+	struct twins twins;
+	struct fixture f;
+	struct pair p;
+	uint32_t who;
+
+	who = split(&p) ? 0xc0000000 : 0xa0000000;
+	fixture_launch(&f);
+	make_twins(&f.k, &twins, who);
+	ASSERT_OK(fixture_kernel(&f, "read_on_xcc", &kernel));
+	for (uint32_t round = 0; round < 6; round++) {
+		const uint32_t groups = 4 * f.k.node.num_xcc, grid[3] = { groups * 64, 1, 1 };
+		const uint64_t arguments[2] = { kfd_va(COMMON_VA), kfd_va(f.data->va) };
+		uint32_t wanted = map_twin(&f.k, &twins, round & 1), seen = 0;
+		const struct {
+			uint32_t word, xcc;
+		} *found = f.data->va;
+		struct aql_dispatch packet;
+
+		memset(f.data->va, 0, KFD_PAGE);
+		memcpy(f.kernarg->va, arguments, sizeof(arguments));
+		f.signal.s->value = 1;
+		kfd_fill_dispatch(&packet, &kernel, grid, (const uint16_t[3]){ 64, 1, 1 },
+				  f.kernarg->va, &f.signal);
+		sync_peers(&p);
+		kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+		ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+		for (uint32_t i = 0; i < groups; i++) {
+			EXPECT(found[i].word == wanted, "round %u, XCC %u: %#x", round,
+			       found[i].xcc, found[i].word);
+			seen |= 1u << found[i].xcc;
+		}
+		EXPECT_EQ(__builtin_popcount(seen), f.k.node.num_xcc);
+	}
+	sync_peers(&p);
+	if (p.child)
+		join(&p);
+}
+
+/* The same for the SDMA engines, of which those of an AID share a memory hub. */
+TEST_TIMEOUT(same_address_on_all_sdma_engines, 120)
+{
+	enum { MAX_ENGINES = 64 };
+	struct sdma_queue queues[MAX_ENGINES];
+	volatile uint32_t *found;
+	struct twins twins;
+	struct kfd_bo *bo;
+	uint32_t who, n;
+	struct pair p;
+	struct kfd k;
+
+	who = split(&p) ? 0xc0000000 : 0xa0000000;
+	fixture_open(&k);
+	make_twins(&k, &twins, who);
+	n = k.node.num_sdma_engines + k.node.num_sdma_xgmi_engines;
+	ASSERT(n <= MAX_ENGINES);
+	ASSERT_OK(kfd_bo_create(&k, KFD_PAGE, KFD_FLAGS_GTT, &bo));
+	found = bo->va;
+	for (uint32_t i = 0; i < n; i++)
+		ASSERT_OK(sdma_queue_create(&k, &queues[i], KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, i,
+					    4096));
+	for (uint32_t round = 0; round < 6; round++) {
+		uint32_t wanted = map_twin(&k, &twins, round & 1);
+
+		sync_peers(&p);
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t packets[16], *end = packets;
+
+			found[2 * i] = 0;
+			sdma_copy(&end, kfd_va((void *)&found[2 * i]), kfd_va(COMMON_VA), 4);
+			sdma_fence(&end, kfd_va((void *)&found[2 * i + 1]), round + 1);
+			ASSERT_OK(sdma_queue_put(&queues[i], packets, end));
+			sdma_queue_ring(&queues[i]);
+		}
+		for (uint32_t i = 0; i < n; i++) {
+			for (uint32_t ms = 0; ms < WAIT_MS && found[2 * i + 1] != round + 1; ms++)
+				usleep(1000);
+			ASSERT(found[2 * i + 1] == round + 1, "round %u, engine %u", round, i);
+			EXPECT(found[2 * i] == wanted, "round %u, engine %u: %#x", round, i,
+			       found[2 * i]);
+		}
 	}
 	sync_peers(&p);
 	if (p.child)

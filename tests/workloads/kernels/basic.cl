@@ -233,15 +233,30 @@ __kernel GROUP(64, 1, 1) void hw_id(__global uint *out)
 		out[__builtin_amdgcn_workgroup_id_x()] = id;
 }
 
-// Stores the XCC on which each workgroup ran: XCC_ID, which gfx1201 does not have.
-__kernel GROUP(64, 1, 1) void xcc_id(__global uint *out)
+// Returns XCC_ID, which gfx1201 does not have.
+static uint this_xcc(void)
 {
 #ifdef __gfx1201__
-	uint id = 0;
+	return 0;
 #else
-	uint id = __builtin_amdgcn_s_getreg(20 | 31 << 11);
+	return __builtin_amdgcn_s_getreg(20 | 31 << 11);
 #endif
+}
+
+// Stores the XCC on which each workgroup ran.
+__kernel GROUP(64, 1, 1) void xcc_id(__global uint *out)
+{
+	uint id = this_xcc();
 
 	if (__builtin_amdgcn_workitem_id_x() == 0)
 		out[__builtin_amdgcn_workgroup_id_x()] = id;
+}
+
+// Stores one word as read by each workgroup, and the XCC on which it ran.
+__kernel GROUP(64, 1, 1) void read_on_xcc(__global const uint *from, __global uint2 *out)
+{
+	uint id = this_xcc();
+
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		out[__builtin_amdgcn_workgroup_id_x()] = (uint2)(*from, id);
 }
