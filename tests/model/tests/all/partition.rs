@@ -203,6 +203,84 @@ fn failed_preemption_is_in_each_hiq_mqd() {
     });
 }
 
+/// Only the XCC of the knob has waves that are not preempted. The queue leaves it by a reset, which
+/// drops its waves there.
+#[test]
+fn stuck_waves_of_one_xcc_are_in_its_hiq_mqd() {
+    // Other than the first XCC, which executes the packets, and the first one.
+    for stuck in [3, 0] {
+        let knobs = Knobs::default();
+        knobs.hws_stuck_xcc.set(stuck + 1);
+        with_bench(knobs, |bench| {
+            bench.map_hiq(XCCS);
+            bench.set_resources(1);
+            bench.run_waiting();
+            bench.unmap_all();
+            // Without the first XCC the others do not unmap the queue either.
+            for xcc in XCCS {
+                let held = stuck == 0 || stuck == u64::from(xcc);
+                let failed = bench.mqd(HIQ_MQD, xcc, dw::queue_doorbell_id0);
+                assert_eq!(failed, if held { DOORBELL } else { 0 }, "XCC {xcc}");
+                bench.select_queue(xcc);
+                assert_eq!(bench.active(xcc), u32::from(held), "XCC {xcc}");
+                bench.reg(xcc, gc::regSPI_COMPUTE_QUEUE_RESET, 1);
+            }
+            for xcc in XCCS {
+                bench.until("reset", |b| b.active(xcc) == 0);
+                let saved = bench.mqd(MQD, xcc, dw::compute_wave_restore_control);
+                let kept = stuck != 0 && stuck != u64::from(xcc);
+                assert_eq!(saved, u32::from(kept), "XCC {xcc}");
+            }
+            assert!(bench.gpu.knobs.hws_stuck_xcc.hits() > 0);
+            bench.assert_clean();
+        });
+    }
+}
+
+/// A queue without waves on the XCC of the knob is preempted.
+#[test]
+fn queues_without_stuck_waves_are_preempted() {
+    let knobs = Knobs::default();
+    knobs.hws_stuck_xcc.set(4);
+    with_bench(knobs, |bench| {
+        bench.map_hiq(XCCS);
+        bench.set_resources(PATIENT);
+        bench.user(GATE, &[0]);
+        bench.run_list(false);
+        // On XCCs 6 to 2.
+        bench.dispatch(5);
+        bench.until_started(5);
+        bench.unmap_all();
+        assert_eq!(bench.gpu.knobs.hws_stuck_xcc.hits(), 0);
+        bench.assert_clean();
+    });
+}
+
+/// The fence of the other XCCs waits for the one that does not preempt.
+#[test]
+fn one_xcc_without_preemption_stops_the_hiq() {
+    let knobs = Knobs::default();
+    knobs.hws_hang_xcc.set(8);
+    with_bench(knobs, |bench| {
+        bench.map_hiq(XCCS);
+        bench.set_resources(1);
+        bench.run_list(false);
+        bench.fence();
+        bench.hiq(&[pm4::unmap_queues::PACKET.header(), 3 << 4, 0, 0, 0, 0]);
+        bench.query(100);
+        for xcc in 0..7 {
+            bench.select_queue(xcc);
+            bench.until("unmapped", |b| b.active(xcc) == 0);
+        }
+        // More than the unmap latency.
+        std::thread::sleep(Duration::from_millis(200));
+        bench.select_queue(7);
+        assert_eq!((bench.active(7), bench.fence_is(100)), (1, false));
+        assert!(bench.gpu.knobs.hws_hang_xcc.hits() > 0);
+        bench.assert_clean();
+    });
+}
+
 /// A register write unmaps the queue on one XCC while its workgroups run on all.
 #[test]
 fn reset_of_one_xcc_stops_the_queue() {

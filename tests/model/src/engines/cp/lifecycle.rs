@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
 use super::slot::Slot;
 use crate::chips::Generation;
+use crate::knobs::Knob;
 use crate::{event, strict};
 
 impl Engine<'_> {
@@ -101,10 +102,35 @@ impl Engine<'_> {
         true
     }
 
+    /// Returns whether this XCC has the number in a knob, which counts from 1.
+    fn is_in(&self, knob: &Knob) -> bool {
+        knob.get() == u64::from(self.env.xcc()) + 1
+    }
+
+    /// Returns the knob that keeps all user queues on the hardware.
+    pub(super) fn no_preemption(&self) -> Option<&Knob> {
+        let knobs = self.env.knobs();
+        let all = Some(&knobs.hws_no_preempt).filter(|knob| knob.on());
+        all.or_else(|| Some(&knobs.hws_hang_xcc).filter(|knob| self.is_in(knob)))
+    }
+
+    /// Returns whether preemption does not even time out.
+    pub(super) fn never_preempts(&self) -> bool {
+        let knobs = self.env.knobs();
+        knobs.hws_no_preempt.get() == 1 || self.is_in(&knobs.hws_hang_xcc)
+    }
+
     /// Returns whether a knob keeps the queue on the hardware.
     pub(super) fn is_stuck(&self, slot: Slot) -> bool {
         let queue = self.queues[usize::from(slot.0)].as_ref();
-        queue.is_some_and(|q| q.pasid != 0) && self.env.knobs().hws_no_preempt.on()
+        queue.is_some_and(|q| q.pasid != 0) && self.no_preemption().is_some()
+    }
+
+    /// Returns whether a knob keeps a queue on the hardware, whose workgroups have stopped, because
+    /// it has waves on this XCC.
+    pub(super) fn has_stuck_waves(&self, queue: &Queue) -> bool {
+        let here = queue.pasid != 0 && self.is_in(&self.env.knobs().hws_stuck_xcc);
+        here && self.stopped_waves(queue) != 0
     }
 
     /// Starts to unmap a queue.

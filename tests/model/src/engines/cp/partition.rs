@@ -256,33 +256,47 @@ impl Engine<'_> {
         None
     }
 
+    /// Returns the number of waves of a queue on this XCC, once its workgroups have stopped.
+    pub(super) fn stopped_waves(&self, queue: &Queue) -> u64 {
+        match queue.shared.filter(|mapping| !mapping.is_master) {
+            Some(mapping) => self.env.shared().left_waves(&mapping),
+            None => self.waves_at(queue, queue.place()).count,
+        }
+    }
+
+    /// Returns the waves of the interrupted workgroups of a queue on an XCC, on its master XCC.
+    fn waves_at(&self, queue: &Queue, place: usize) -> Waves {
+        let mut all = Waves::default();
+        for job in queue.work.jobs() {
+            if job.is_spread() || place == queue.place() {
+                all += job.waves(if job.is_spread() { place } else { 0 });
+            }
+        }
+        all
+    }
+
     /// Unmaps a queue of several XCCs here, at its unmapping. Returns the waves to save, `None` if
     /// its work is complete or dropped.
     pub(super) fn waves_to_save(&self, queue: &mut Queue, how: Unmap) -> Option<Waves> {
         if queue.is_secondary() {
             let left = self.unmap_shared(queue, Vec::new())?;
             (queue.rptr, queue.wptr) = (left.rptr, left.wptr);
-            return left.saved.get(queue.place()).copied();
+            return match how {
+                // The waves here are lost.
+                Unmap::Reset => None,
+                _ => left.saved.get(queue.place()).copied(),
+            };
         }
         // The waves on an XCC that was reset are lost, and with them the dispatches.
         let shared = queue.spread();
         let reset = shared.is_some_and(|mapping| self.env.shared().is_reset(&mapping));
         let keep = how == Unmap::Preempt && queue.has_state() && !reset;
-        let own = queue.place();
-        let waves = |place: usize| {
-            let mut all = Waves::default();
-            for job in queue.work.jobs() {
-                if job.is_spread() || place == own {
-                    all += job.waves(if job.is_spread() { place } else { 0 });
-                }
-            }
-            all
-        };
+        let waves = |place| self.waves_at(queue, place);
         let saved = match keep && shared.is_some() {
             true => (0..self.xccs()).map(waves).collect(),
             false => Vec::new(),
         };
-        let saves = keep.then(|| waves(own));
+        let saves = keep.then(|| waves(queue.place()));
         self.unmap_shared(queue, saved);
         saves
     }

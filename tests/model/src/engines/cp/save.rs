@@ -340,8 +340,7 @@ impl Engine<'_> {
                 self.queues[usize::from(slot.0)] = Some(queue);
                 continue;
             };
-            let knob = self.env.knobs().hws_no_preempt.on();
-            let stuck = knob && !leaving.forced && queue.pasid != 0;
+            let stuck = self.no_preemption().is_some() && !leaving.forced && queue.pasid != 0;
             self.reap(&mut queue);
             let reset = self.stop_if_reset(&queue);
             let ready = !stuck
@@ -350,7 +349,8 @@ impl Engine<'_> {
                     Unmap::Drain => queue.work.jobs().is_empty() || queue.halt != Halt::No,
                     Unmap::Preempt | Unmap::Reset => queue.is_stopped(),
                 };
-            if !ready || !self.may_unmap(&queue, leaving.forced) {
+            let ready = ready && self.may_unmap(&queue, leaving.forced);
+            if !ready || !leaving.forced && self.has_stuck_waves(&queue) {
                 self.queues[usize::from(slot.0)] = Some(queue);
                 again = Some(POLL);
                 continue;

@@ -122,17 +122,17 @@ impl Engine<'_> {
     /// Starts to unmap a queue from an SDMA engine or an HQD.
     pub(super) fn start_unmap_any(&mut self, slot: Slot, how: Unmap, keep: bool) {
         if slot.as_rlc().is_none() {
-            if self.is_stuck(slot) {
-                self.env.knobs().hws_no_preempt.hit();
+            if let Some(knob) = self.no_preemption().filter(|_| self.is_stuck(slot)) {
+                knob.hit();
             }
             self.start_unmap(slot, how, keep);
             return;
         }
+        if let Some(knob) = self.no_preemption() {
+            knob.hit();
+        }
         for queue in self.sdma_queues.iter_mut().filter(|q| q.slot == slot) {
             queue.leaving = true;
-            if self.env.knobs().hws_no_preempt.on() {
-                self.env.knobs().hws_no_preempt.hit();
-            }
             event!(
                 self.env.trace(),
                 "hws",
@@ -255,7 +255,7 @@ impl Engine<'_> {
     /// Notifies engines about pending dequeue requests, and writes the MQDs of completed ones.
     /// Returns when to call it again.
     pub(super) fn finish_sdma_unmaps(&mut self) -> Option<Duration> {
-        let stuck = self.env.knobs().hws_no_preempt.on();
+        let stuck = self.no_preemption().is_some();
         let port = self.env.sdma();
         let mut again = None;
         for mut queue in std::mem::take(&mut self.sdma_queues) {

@@ -243,6 +243,15 @@ impl SharedQueues {
         Some(left)
     }
 
+    /// Returns the number of waves that another XCC is to save, 0 if the master has not unmapped
+    /// the queue.
+    pub fn left_waves(&self, mapping: &Mapping) -> u64 {
+        let state = self.lock();
+        let left = state.left.get(&mapping.epoch);
+        let waves = left.and_then(|(left, _)| left.saved.get(mapping.place));
+        waves.map_or(0, |waves| waves.count)
+    }
+
     /// Returns whether another XCC may unmap its part of the queue: no workgroups run there. With
     /// `force`, requests it.
     pub fn may_unmap(&self, mapping: &Mapping, force: bool) -> bool {

@@ -48,8 +48,7 @@ impl Engine<'_> {
             .collect();
         if !left.is_empty() {
             let latency = self.sched.resources.map_or(DEFAULT_LATENCY, |r| r.latency);
-            let hangs = self.env.knobs().hws_no_preempt.get() == 1;
-            if hangs || self.sched.unmapping[at].since.elapsed() < latency {
+            if self.never_preempts() || self.sched.unmapping[at].since.elapsed() < latency {
                 return Ok(Outcome::Wait(Duration::from_millis(1)));
             }
             self.preemption_timeout(queue, &left)?;
@@ -139,7 +138,7 @@ impl Engine<'_> {
             .runlist
             .as_ref()
             .is_some_and(|l| !l.mapped.is_empty());
-        if unmaps_hiq && list_is_mapped && !self.env.knobs().hws_no_preempt.on() {
+        if unmaps_hiq && list_is_mapped && self.no_preemption().is_none() {
             strict!(
                 self.env.strict(),
                 "hws",
@@ -212,6 +211,9 @@ impl Engine<'_> {
                 "preemption_failed",
                 "queue={slot} pasid={pasid} doorbell={doorbell:#x}"
             );
+            if self.no_preemption().is_none() {
+                self.env.knobs().hws_stuck_xcc.hit();
+            }
             if !is_sdma && named < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
                 let dword = (v9::HIQ_FAILED_DOORBELLS + named) as u64;
                 let at = hiq.config.mqd.wrapping_add(dword * 4);
