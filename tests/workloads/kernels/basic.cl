@@ -260,3 +260,15 @@ __kernel GROUP(64, 1, 1) void read_on_xcc(__global const uint *from, __global ui
 	if (__builtin_amdgcn_workitem_id_x() == 0)
 		out[__builtin_amdgcn_workgroup_id_x()] = (uint2)(*from, id);
 }
+
+// Spins on one XCC until the host sets a flag; workgroups on other XCCs end.
+__kernel GROUP(64, 1, 1) void endless_on_xcc(__global atomic_uint *started,
+					     __global atomic_uint *stop, uint xcc)
+{
+	if (this_xcc() != xcc)
+		return;
+	if (__builtin_amdgcn_workitem_id_x() == 0)
+		__opencl_atomic_fetch_add(started, 1u, __ATOMIC_RELAXED, SYSTEM);
+	while (__opencl_atomic_load(stop, __ATOMIC_RELAXED, SYSTEM) == 0)
+		__builtin_amdgcn_s_sleep(8);
+}
