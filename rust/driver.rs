@@ -69,7 +69,7 @@ pub(crate) struct Bound {
 struct Up {
     gpu: Arc<Gpu>,
     nodes: Arc<NodeSet>,
-    render: Option<drm::Node>,
+    render: Option<drm::RenderNodes>,
     recovery: Option<Arc<Delayed<Recovery>>>,
     partitions: Option<Arc<Partitions>>,
     files: Option<partition::Files>,
@@ -86,7 +86,7 @@ impl Drop for Up {
         // No new users after this.
         let listed = self.partitions.take();
         drop(listed);
-        // Waits for ioctls of the render node, zaps its mappings.
+        // Waits for ioctls of the render nodes, zaps their mappings.
         let render = self.render.take();
         drop(render);
         process::detach_gpu(&self.gpu);
@@ -114,8 +114,8 @@ impl Up {
         let recovery = up.recovery.insert(Recovery::start(&up.nodes)?);
         let partitions = Partitions::new(&up.nodes, recovery)?;
         let partitions = up.partitions.insert(partitions);
-        let render = up.render.insert(drm::Node::register(&up.gpu)?);
-        partitions.publish(render.minor())?;
+        let render = up.render.insert(drm::RenderNodes::register(&up.nodes)?);
+        partitions.publish(render.minors()?)?;
         up.files = Some(partition::Files::new(partitions)?);
         Ok(up)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The render node, as far as compute user space needs it: device queries, GEM buffers, the address
+//! The render nodes, as far as compute user space needs it: device queries, GEM buffers, the address
 //! space that `ACQUIRE_VM` shares with `/dev/kfd`, and command submission to the SDMA engines.
 //!
 //! Name, version and ioctl numbers are those of amdgpu, which libdrm_amdgpu requires. Ioctls of
@@ -12,7 +12,7 @@
 //! | file | part |
 //! |---|---|
 //! | `user`, `handle_table`, `dependencies`, `syncobj_signal` | helpers |
-//! | `ctx_entity`, `ctx`, `bo_list`, `mappings` | objects of an open file |
+//! | `partition`, `ctx_entity`, `ctx`, `bo_list`, `mappings` | objects of an open file |
 //! | `file` | the open file |
 //! | `ioctl` | one handler for each ioctl |
 //! | `device` | driver table, registration |
@@ -26,8 +26,9 @@ mod file;
 mod handle_table;
 mod ioctl;
 mod mappings;
+mod partition;
 mod syncobj_signal;
 mod user;
 
-pub(crate) use device::Node;
+pub(crate) use device::{init, RenderNodes};
 pub(crate) use file::vm_of_file;

@@ -31,6 +31,7 @@ mod module_use;
 pub(crate) mod numa;
 pub(crate) mod pci;
 pub(crate) mod pci_driver;
+pub(crate) mod platform;
 pub(crate) mod resv;
 pub(crate) mod sched;
 pub(crate) mod sched_mm;

@@ -11,7 +11,10 @@ use kernel::{
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
 };
 
 use crate::{
@@ -51,7 +54,6 @@ impl Node {
         let caps = gpu.generation().caps;
         let count = mode.partitions(gpu.xccs().count());
         let xccs = gpu.xccs().partition(index, count)?;
-        let engines = gpu.config().num_sdma / count;
         let resources = NodeResources {
             index,
             xccs,
@@ -60,11 +62,7 @@ impl Node {
             } else {
                 Vmids::all(caps)
             },
-            sdma: SdmaEngines {
-                first: index * engines,
-                count: engines,
-                pcie: engines.min(caps.sdma_pcie_engines),
-            },
+            sdma: sdma_share(gpu, index, count),
         };
         let id = make_id(gpu.config(), &xccs, count, siblings);
         let memory = Share::new(vram_share(gpu.config(), count))?;
@@ -155,11 +153,23 @@ fn vram_share(config: &Config, count: u32) -> u64 {
     config.vram_size / u64::from(count) / PAGE_SIZE as u64 * PAGE_SIZE as u64
 }
 
+/// Returns the SDMA engines of partition `index` of `count`.
+fn sdma_share(gpu: &Gpu, index: u32, count: u32) -> SdmaEngines {
+    let engines = gpu.config().num_sdma / count;
+    SdmaEngines {
+        first: index * engines,
+        count: engines,
+        pcie: engines.min(gpu.generation().caps.sdma_pcie_engines),
+    }
+}
+
 /// The nodes of a device, one for each compute partition. Its lock is taken before those of queue
 /// managers.
 #[pin_data]
 pub(crate) struct NodeSet {
     gpu: Arc<Gpu>,
+    /// Number of partitions of the mode that was started last.
+    partitions: Atomic<u32>,
     #[pin]
     nodes: Mutex<KVec<Arc<Node>>>,
 }
@@ -170,6 +180,7 @@ impl NodeSet {
         Arc::pin_init(
             pin_init!(Self {
                 gpu: gpu.clone(),
+                partitions: Atomic::new(1),
                 nodes <- new_mutex!(KVec::new(), "rkfd_nodes"),
             }),
             GFP_KERNEL,
@@ -179,9 +190,11 @@ impl NodeSet {
     /// Starts the nodes of a mode, into which the device is divided. There are none after an
     /// error, as of [`Dqm::start`].
     pub(crate) fn start(&self, mode: ComputePartition) -> Result {
+        let count = mode.partitions(self.gpu.xccs().count());
+        self.partitions.store(count, Relaxed);
         let started = {
             let mut nodes = self.nodes.lock();
-            (0..mode.partitions(self.gpu.xccs().count())).try_for_each(|index| {
+            (0..count).try_for_each(|index| {
                 nodes.reserve(1, GFP_KERNEL)?;
                 let node = Node::start(&self.gpu, mode, index, &nodes)?;
                 Ok(nodes.push_within_capacity(node)?)
@@ -200,6 +213,18 @@ impl NodeSet {
         let nodes = core::mem::take(&mut *self.nodes.lock());
         drop(nodes);
         ended
+    }
+
+    /// Returns the number of partitions. Unlike that of nodes it is never 0: a device without nodes
+    /// still has the partitions of its last mode.
+    pub(crate) fn partitions(&self) -> u32 {
+        self.partitions.load(Relaxed)
+    }
+
+    /// Returns the SDMA engines of a partition; `None` if there is no such partition.
+    pub(crate) fn sdma(&self, index: u32) -> Option<SdmaEngines> {
+        let count = self.partitions();
+        (index < count).then(|| sdma_share(&self.gpu, index, count))
     }
 
     /// Returns whether there are no nodes.

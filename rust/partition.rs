@@ -24,7 +24,7 @@ use crate::{
         kobject::Text,
         workqueue::Delayed,
     },
-    node::{self, NodeSet},
+    node::{self, Node, NodeSet},
     process,
     recovery::Recovery,
     topology,
@@ -42,8 +42,8 @@ pub(crate) struct Partitions {
 
 struct State {
     mode: ComputePartition,
-    /// Minor number of the render node, from [`Partitions::publish`] on.
-    render_minor: Option<u32>,
+    /// Minor numbers of the render nodes by partition; empty before [`Partitions::publish`].
+    render_minors: KVec<u32>,
 }
 
 impl Partitions {
@@ -59,7 +59,7 @@ impl Partitions {
                 recovery: recovery.clone(),
                 state <- new_mutex!(State {
                     mode: ComputePartition::Spx,
-                    render_minor: None,
+                    render_minors: KVec::new(),
                 }, "rkfd_partition"),
             }),
             GFP_KERNEL,
@@ -68,13 +68,15 @@ impl Partitions {
         Ok(this)
     }
 
-    /// Adds the nodes to the topology. `ENOMEM` without memory.
-    pub(crate) fn publish(&self, render_minor: u32) -> Result {
-        self.state.lock().render_minor = Some(render_minor);
-        let nodes = self.nodes.list()?;
-        nodes
+    /// Adds the nodes to the topology. `render_minors` are the minor numbers of the render nodes by
+    /// partition. `EINVAL` if a node has none, `ENOMEM` without memory.
+    pub(crate) fn publish(&self, render_minors: KVec<u32>) -> Result {
+        let mut state = self.state.lock();
+        state.render_minors = render_minors;
+        self.nodes
+            .list()?
             .iter()
-            .try_for_each(|node| topology::add_gpu(node, render_minor))
+            .try_for_each(|node| show(node, &state.render_minors))
     }
 
     fn gpu(&self) -> &Arc<Gpu> {
@@ -110,11 +112,13 @@ impl Partitions {
             if state.mode == new && !self.nodes.is_empty() {
                 return Ok(());
             }
-            let minor = state.render_minor.ok_or(EPERM)?;
+            if state.render_minors.is_empty() {
+                return Err(EPERM);
+            }
             process::table::while_unused(self.gpu(), || {
                 self.hide();
                 self.end()?;
-                let switched = self.begin(new, minor);
+                let switched = self.begin(new, &state.render_minors);
                 if switched.is_ok() {
                     state.mode = new;
                     return switched;
@@ -126,7 +130,7 @@ impl Partitions {
                 );
                 self.hide();
                 self.end()?;
-                if let Err(e) = self.begin(state.mode, minor) {
+                if let Err(e) = self.begin(state.mode, &state.render_minors) {
                     dev_err!(self.gpu().dev(), "the GPU has no nodes any more: {e:?}\n");
                 }
                 switched
@@ -143,13 +147,13 @@ impl Partitions {
     }
 
     /// Divides the XCCs by a mode, and starts and shows the nodes.
-    fn begin(&self, mode: ComputePartition, render_minor: u32) -> Result {
+    fn begin(&self, mode: ComputePartition, render_minors: &[u32]) -> Result {
         let gpu = self.gpu();
         gpu.partition(mode.partitions(gpu.xccs().count()))?;
         self.nodes.start(mode)?;
         self.nodes.list()?.iter().try_for_each(|node| {
             node::add(node)?;
-            topology::add_gpu(node, render_minor)
+            show(node, render_minors)
         })
     }
 }
@@ -159,6 +163,12 @@ impl PinnedDrop for Partitions {
     fn drop(self: Pin<&mut Self>) {
         self.hide();
     }
+}
+
+/// Adds a node to the topology with the render node of its partition. `EINVAL` if there is none.
+fn show(node: &Arc<Node>, render_minors: &[u32]) -> Result {
+    let minor = render_minors.get(node.index() as usize).ok_or(EINVAL)?;
+    topology::add_gpu(node, *minor)
 }
 
 /// The files of a device. Dropping them removes them and waits for their users.

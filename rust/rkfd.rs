@@ -57,6 +57,7 @@ impl Statics {
         mmu::pasid::init();
         process::init();
         topology::init();
+        drm::init();
         Self
     }
 }

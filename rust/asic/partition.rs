@@ -4,6 +4,9 @@
 
 use super::xcc::XccList;
 
+/// Maximum number of partitions of a card (`MAX_XCP`, `amdgpu_xcp.h`).
+pub(crate) const MAX_PARTITIONS: u32 = 8;
+
 /// A compute partition mode (`enum amdgpu_gfx_partition`, `amdgpu_gfx.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ComputePartition {

@@ -14,7 +14,7 @@ use kernel::{
     },
 };
 
-use super::ctx_entity::CtxEntity;
+use super::{ctx_entity::CtxEntity, partition::FilePartition};
 use crate::{
     gpu::Gpu,
     kapi::{
@@ -52,7 +52,7 @@ pub(super) struct Ring {
 /// A context.
 #[pin_data]
 pub(super) struct Ctx {
-    gpu: Arc<Gpu>,
+    partition: Arc<FilePartition>,
     /// Owner of the fences of its jobs, see [`crate::kapi::fence::Fence::owner`].
     owner: usize,
     priority: i32,
@@ -97,14 +97,19 @@ pub(super) fn losses(gpu: &Gpu) -> u32 {
 
 impl Ctx {
     /// Returns a new context. `EACCES` if a priority above normal needs `CAP_SYS_NICE`.
-    pub(super) fn new(gpu: &Arc<Gpu>, owner: usize, priority: i32) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        partition: &Arc<FilePartition>,
+        owner: usize,
+        priority: i32,
+    ) -> Result<Arc<Self>> {
         if priority > uapi::AMDGPU_CTX_PRIORITY_NORMAL as i32 && !capable(Capability::SysNice) {
             return Err(EACCES);
         }
+        let gpu = partition.gpu();
         let now = resets(gpu);
         Arc::pin_init(
             pin_init!(Self {
-                gpu: gpu.clone(),
+                partition: partition.clone(),
                 owner,
                 priority,
                 resets: now,
@@ -124,9 +129,13 @@ impl Ctx {
         }
     }
 
+    fn gpu(&self) -> &Gpu {
+        self.partition.gpu()
+    }
+
     /// Returns the entity of a ring. `EINVAL` if there is no such ring, `ENOENT` if it takes no
-    /// jobs of user space, `ENODEV` if the GPU is removed, else the error of the job that was
-    /// scheduled last.
+    /// jobs of user space, `ENODEV` if the GPU is removed or does not have the partition of the
+    /// file in its current mode, else the error of the job that was scheduled last.
     pub(super) fn entity(&self, ring: Ring) -> Result<Arc<CtxEntity>> {
         let rings = RINGS.get(usize::try_from(ring.kind)?).ok_or(EINVAL)?;
         if ring.instance != 0 || ring.index >= *rings {
@@ -134,6 +143,7 @@ impl Ctx {
         }
         if ring.kind != uapi::AMDGPU_HW_IP_DMA {
             // As the C driver if the partition has no scheduler (`amdgpu_xcp_select_scheds`).
+            self.partition.select()?;
             return Err(ENOENT);
         }
         let mut dma = self.dma.lock();
@@ -141,10 +151,10 @@ impl Ctx {
         let entity = match slot {
             Some(entity) => entity.clone(),
             None => {
-                if self.gpu.is_unplugged() {
+                if self.gpu().is_unplugged() {
                     return Err(ENODEV);
                 }
-                let new = CtxEntity::new(&self.gpu, self.sched_priority(), self.owner)?;
+                let new = CtxEntity::new(&self.partition, self.sched_priority(), self.owner)?;
                 slot.insert(new).clone()
             }
         };
@@ -172,7 +182,7 @@ impl Ctx {
 
     /// Returns the result of `QUERY_STATE`: whether there was a reset since the last query.
     pub(super) fn state(&self) -> uapi::drm_amdgpu_ctx {
-        let now = resets(&self.gpu);
+        let now = resets(self.gpu());
         let status = if self.resets_seen.xchg(now, Relaxed) == now {
             uapi::AMDGPU_CTX_NO_RESET
         } else {
@@ -185,10 +195,10 @@ impl Ctx {
     /// context was created, and whether the context caused it.
     pub(super) fn state2(&self) -> uapi::drm_amdgpu_ctx {
         let mut flags = 0;
-        if self.resets != resets(&self.gpu) {
+        if self.resets != resets(self.gpu()) {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_RESET;
         }
-        if self.losses != losses(&self.gpu) {
+        if self.losses != losses(self.gpu()) {
             flags |= uapi::AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
         }
         if self.is_guilty() {

@@ -9,8 +9,8 @@ use kernel::{
     sync::{aref::ARef, Arc, Mutex},
 };
 
+use super::partition::{EntityCount, FilePartition};
 use crate::{
-    gpu::Gpu,
     kapi::{
         fence::{Fence, Timeout},
         sched::{self, Entity, Priority},
@@ -55,6 +55,7 @@ impl History {
 #[pin_data]
 pub(super) struct CtxEntity {
     entity: Entity<Job>,
+    _count: EntityCount,
     /// Held from assigning a sequence number to pushing the job, so that both are in the same
     /// order.
     #[pin]
@@ -62,12 +63,25 @@ pub(super) struct CtxEntity {
 }
 
 impl CtxEntity {
-    /// Returns an entity whose jobs run on any SDMA engine of the GPU. `owner` marks their fences.
-    pub(super) fn new(gpu: &Gpu, priority: Priority, owner: usize) -> Result<Arc<Self>> {
-        let entity = Entity::new(priority, gpu.sdma()?.schedulers(), owner)?;
+    /// Returns an entity whose jobs run on any SDMA engine of a partition. `owner` marks their
+    /// fences. Errors as [`FilePartition::select`]; `ENOENT` if the partition has no engine.
+    pub(super) fn new(
+        partition: &FilePartition,
+        priority: Priority,
+        owner: usize,
+    ) -> Result<Arc<Self>> {
+        let (engines, count) = partition.select()?;
+        let schedulers = partition.gpu().sdma()?.schedulers();
+        let first = engines.first as usize;
+        let schedulers = schedulers
+            .get(first..first + engines.count as usize)
+            .filter(|schedulers| !schedulers.is_empty())
+            .ok_or(ENOENT)?;
+        let entity = Entity::new(priority, schedulers, owner)?;
         Arc::pin_init(
             pin_init!(Self {
                 entity,
+                _count: count,
                 history <- new_mutex!(History {
                     next: 1,
                     sent: [const { None }; JOBS as usize],

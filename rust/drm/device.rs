@@ -1,34 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The DRM driver and the registration of its render nodes.
+//!
+//! A card with compute partitions has a render node for each partition that a mode can have, from
+//! probe to unbind. That of the first partition belongs to the PCI device, the others to platform
+//! devices with the names of the C driver (`amdgpu_xcp_drv.c`). All are nodes of one DRM device.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{prelude::*, str::CString, sync::Arc};
 
 use super::{
     file::{FileData, Render},
     ioctl,
+    partition::Partitions,
 };
 use crate::{
-    gpu::Gpu,
-    kapi::drm::{self, Ioctl},
-    node,
+    asic::partition::MAX_PARTITIONS,
+    kapi::{
+        drm::{self, Ioctl, Minor},
+        global::global_mutex,
+        platform,
+    },
+    node::NodeSet,
 };
 
 #[vtable]
 impl drm::Driver for Render {
+    type Data = Partitions;
     type File = FileData;
     const NAME: &'static CStr = c"amdgpu";
     const DESC: &'static CStr = c"AMD GPU";
     const VERSION: (i32, i32, i32) = (3, 64, 0);
     const IOCTLS: &'static [Ioctl<Self>] = &ioctl::IOCTLS;
 
-    fn open(dev: &drm::Device) -> Result<Arc<FileData>> {
-        let nodes = node::list()?;
-        let node = nodes
-            .iter()
-            .find(|node| core::ptr::eq(node.gpu().dev(), dev.parent()))
-            .ok_or(ENODEV)?;
-        FileData::new(node.gpu().clone())
+    /// `ENOENT` for the render node of a partition that the current mode does not have.
+    fn open(partitions: &Arc<Partitions>, minor: Minor) -> Result<Arc<FileData>> {
+        let index = match minor {
+            Minor::Primary => None,
+            Minor::Render(index) => {
+                let index = u32::try_from(index)?;
+                if !partitions.has(index) {
+                    return Err(ENOENT);
+                }
+                Some(index)
+            }
+        };
+        FileData::new(partitions, index)
     }
 
     fn flush(file: &drm::File<Self>) {
@@ -40,19 +56,88 @@ impl drm::Driver for Render {
     }
 }
 
-/// The registered render node of a GPU. Dropping it unplugs the node: open files stay, and their
-/// ioctls fail with `ENODEV`.
-pub(crate) struct Node(drm::Registration);
+global_mutex! {
+    /// The numbers of platform devices in use, as bits (`MAX_XCP_PLATFORM_DEVICE`: 64 at most).
+    NUMBERS: u64 = 0;
+    init init
+}
 
-impl Node {
-    /// Registers the render node of a GPU, which is in [`node::list`] already.
-    pub(crate) fn register(gpu: &Arc<Gpu>) -> Result<Self> {
-        let dev = drm::Device::new::<Render>(gpu.dev())?;
-        Ok(Self(drm::Registration::new(dev)?))
+/// The number of a platform device. Dropping it frees the number.
+struct Number(u32);
+
+impl Number {
+    /// Returns the lowest free number; `ENODEV` if all are in use.
+    fn new() -> Result<Self> {
+        let mut used = NUMBERS.lock();
+        let number = used.trailing_ones();
+        *used |= 1u64.checked_shl(number).ok_or(ENODEV)?;
+        Ok(Self(number))
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        *NUMBERS.lock() &= !(1 << self.0);
+    }
+}
+
+/// The platform device of a partition other than the first.
+struct PartitionDevice {
+    // Field order: the number is free when the device is unregistered.
+    device: platform::Device,
+    _number: Number,
+}
+
+impl PartitionDevice {
+    /// Registers the device with the lowest free number. `ENODEV` without a number, `ENOMEM` without
+    /// memory.
+    fn new() -> Result<Self> {
+        let number = Number::new()?;
+        let name = CString::try_from_fmt(fmt!("amdgpu_xcp_{}", number.0))?;
+        Ok(Self {
+            device: platform::Device::new(&name)?,
+            _number: number,
+        })
+    }
+}
+
+/// The registered render nodes of a GPU. Dropping it unplugs the nodes: open files stay, and their
+/// ioctls fail with `ENODEV`.
+pub(crate) struct RenderNodes {
+    // Field order: the nodes are unplugged before their parents are unregistered.
+    registration: drm::Registration,
+    _parents: KVec<PartitionDevice>,
+}
+
+impl RenderNodes {
+    /// Registers the render nodes of a GPU. `ENODEV` if there are too many cards with partitions,
+    /// `ENOMEM` without memory.
+    pub(crate) fn register(nodes: &Arc<NodeSet>) -> Result<Self> {
+        let gpu = nodes.gpu();
+        let mut parents = KVec::new();
+        if gpu.memory_partitions()?.is_some() {
+            for _ in 1..MAX_PARTITIONS {
+                parents.push(PartitionDevice::new()?, GFP_KERNEL)?;
+            }
+        }
+        let mut aliases = KVec::with_capacity(parents.len(), GFP_KERNEL)?;
+        for parent in &parents {
+            aliases.push_within_capacity(parent.device.as_dev())?;
+        }
+        let dev = drm::Device::new::<Render>(gpu.dev(), Partitions::new(nodes)?, &aliases)?;
+        drop(aliases);
+        Ok(Self {
+            registration: drm::Registration::new(dev)?,
+            _parents: parents,
+        })
     }
 
-    /// Returns the minor number.
-    pub(crate) fn minor(&self) -> u32 {
-        self.0.render_minor()
+    /// Returns the minor numbers by partition. `ENOMEM` without memory.
+    pub(crate) fn minors(&self) -> Result<KVec<u32>> {
+        let mut minors = KVec::new();
+        for minor in self.registration.render_minors() {
+            minors.push(minor, GFP_KERNEL)?;
+        }
+        Ok(minors)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open file of the render node: its contexts, BO lists, address space and mappings.
+//! An open file of a render node: its partition, contexts, BO lists, address space and mappings.
 
 use kernel::{
     fs, new_mutex,
@@ -18,6 +18,7 @@ use super::{
     ctx_entity::CtxEntity,
     handle_table::HandleTable,
     mappings::{self, Mappings},
+    partition::{FilePartition, Partitions},
 };
 use crate::{
     gpu::Gpu,
@@ -38,7 +39,7 @@ pub(super) struct FileData {
     pub(super) bo_lists: Mutex<HandleTable<Arc<BoList>>>,
     /// Owner of the file's fences, see [`crate::kapi::fence::Fence::owner`].
     pub(super) owner: usize,
-    gpu: Arc<Gpu>,
+    pub(super) partition: Arc<FilePartition>,
     /// Created on first use: most files only query the device.
     #[pin]
     vm: Mutex<Option<Arc<Vm>>>,
@@ -75,14 +76,16 @@ impl Deadline {
 static OWNERS: Atomic<usize> = Atomic::new(1);
 
 impl FileData {
-    /// Returns the data of a new file of `gpu`.
-    pub(super) fn new(gpu: Arc<Gpu>) -> Result<Arc<Self>> {
+    /// Returns the data of a new file of a partition, `None` for that of a primary node. `ENOMEM`
+    /// without memory.
+    pub(super) fn new(partitions: &Arc<Partitions>, index: Option<u32>) -> Result<Arc<Self>> {
+        let partition = FilePartition::new(partitions, index)?;
         Arc::pin_init(
             pin_init!(Self {
                 contexts <- new_mutex!(HandleTable::new()),
                 bo_lists <- new_mutex!(HandleTable::new()),
                 owner: OWNERS.fetch_add(1, Relaxed),
-                gpu,
+                partition,
                 vm <- new_mutex!(None),
                 mappings <- new_mutex!(Mappings::new()),
             }),
@@ -92,10 +95,11 @@ impl FileData {
 
     /// Returns the GPU, or `ENODEV` once it is unplugged.
     pub(super) fn gpu(&self) -> Result<&Arc<Gpu>> {
-        if self.gpu.is_unplugged() {
+        let gpu = self.partition.gpu();
+        if gpu.is_unplugged() {
             return Err(ENODEV);
         }
-        Ok(&self.gpu)
+        Ok(gpu)
     }
 
     /// Returns the address space, which the first call creates. `ENODEV` if the GPU is unplugged.
@@ -156,12 +160,12 @@ impl FileData {
     }
 }
 
-/// Returns the address space of an open file; `EINVAL` if it is no render node file of `gpu`,
-/// `ENODEV` if the GPU is unplugged.
+/// Returns the address space of an open file; `EINVAL` if it is no file of `gpu`, `ENODEV` if the
+/// GPU is unplugged. As in the C driver, any partition of the GPU will do.
 pub(crate) fn vm_of_file(file: &fs::File, gpu: &Gpu) -> Result<Arc<Vm>> {
     let file = drm::File::<Render>::of(file).ok_or(EINVAL)?;
     let data = file.data();
-    if !core::ptr::eq(&*data.gpu, gpu) {
+    if !core::ptr::eq(&**data.partition.gpu(), gpu) {
         return Err(EINVAL);
     }
     data.vm()

@@ -23,11 +23,15 @@
 //!     }
 //! }
 //!
-//! let dev = drm::Device::new::<Render>(parent)?;
+//! let dev = drm::Device::new::<Render>(parent, data, &[])?;
 //! let registration = drm::Registration::new(dev)?;
 //! ```
 
-use core::{any::TypeId, marker::PhantomData, ptr::NonNull};
+use core::{
+    any::TypeId,
+    marker::PhantomData,
+    ptr::{self, NonNull},
+};
 
 use kernel::{
     bindings, device,
@@ -48,6 +52,8 @@ use super::module_use::ModuleUse;
 /// A driver of DRM devices (`struct drm_driver`).
 #[vtable]
 pub(crate) trait Driver: Sized + Send + Sync + 'static {
+    /// The driver's data of a device.
+    type Data: Send + Sync + 'static;
     /// The driver's data of an open file.
     type File: Send + Sync + 'static;
     /// Name in the reply to `DRM_IOCTL_VERSION`.
@@ -59,8 +65,8 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// The driver's ioctls, indexed by number; see [`ioctl_table`].
     const IOCTLS: &'static [Ioctl<Self>];
 
-    /// Opens a file, and returns its data.
-    fn open(dev: &Device) -> Result<Arc<Self::File>>;
+    /// Opens a file of a device with these data, and returns its own.
+    fn open(data: &Arc<Self::Data>, minor: Minor) -> Result<Arc<Self::File>>;
 
     /// Called when a descriptor of a file is closed, not necessarily the last one.
     fn flush(file: &File<Self>);
@@ -68,6 +74,15 @@ pub(crate) trait Driver: Sized + Send + Sync + 'static {
     /// Called when a file closes its handle of the GEM object with key `object`
     /// ([`super::gem::Object::key`]), and at the release of the file for all that are left.
     fn handle_closed(file: &File<Self>, object: usize);
+}
+
+/// The minor that a file was opened by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Minor {
+    /// The primary node of the device or of an alias.
+    Primary,
+    /// The render node: 0 is that of the device, above are those of its aliases in their order.
+    Render(usize),
 }
 
 /// An ioctl of driver `D`.
@@ -164,18 +179,22 @@ unsafe extern "C" fn run<D: Driver, H: Handler<D>>(
 ///
 /// # Invariants
 ///
-/// `raw` is an initialized `struct drm_device`, allocated by [`Device::new`] as part of this type.
+/// `raw` is an initialized `struct drm_device`, allocated by [`Device::alloc`] as part of this
+/// type. `data` is null for an alias, otherwise the [`Arc::into_foreign`] of the data of the
+/// driver. All fields but the first two are constant once [`Device::new`] has returned.
 #[repr(C)]
 pub(crate) struct Device {
     raw: Opaque<bindings::drm_device>,
-    /// 1 from the first registration on. Zeroed by the allocation.
+    /// 1 from the first registration on.
     registered: Atomic<i32>,
+    data: *mut c_void,
+    aliases: KVec<Alias>,
 }
 
 // SAFETY: The last reference may be dropped by any task.
 unsafe impl Send for Device {}
 // SAFETY: Shared references give out what does not change after the allocation, and call
-// functions that lock or use atomics.
+// functions that lock or use atomics; the driver's data are `Send` and `Sync`.
 unsafe impl Sync for Device {}
 
 // SAFETY: `drm_dev_get/put` are an atomic count that keeps the device allocated.
@@ -288,8 +307,14 @@ impl<D: Driver> Table<D> {
         dev: *mut bindings::drm_device,
         file: *mut bindings::drm_file,
     ) -> c_int {
-        // SAFETY: The device is held by the file during the call.
-        match D::open(unsafe { Device::from_raw(dev) }) {
+        // SAFETY: The device is held by the file during the call. It is no alias, since no minor
+        // refers to one, so its data are those of driver `D`. The file is being opened by a minor.
+        let opened = unsafe {
+            let dev = Device::from_raw(dev);
+            let data = Arc::<D::Data>::borrow(dev.data);
+            D::open(&data.into(), dev.minor((*file).minor))
+        };
+        match opened {
             Ok(data) => {
                 let header = Header {
                     driver: TypeId::of::<D>(),
@@ -334,9 +359,66 @@ impl<D: Driver> Table<D> {
     /// # Safety
     ///
     /// Called by the DRM core, once for each device, when its last reference is dropped.
-    unsafe extern "C" fn release(_dev: *mut bindings::drm_device) {
-        // SAFETY: `Device::new` stored one token for each device.
+    unsafe extern "C" fn release(dev: *mut bindings::drm_device) {
+        let dev: *mut Device = dev.cast();
+        // SAFETY: The device is the first field of a `Device`, whose fields `Device::alloc` has
+        // initialized, and nothing uses it any more. `data` is null or a foreign `Arc` of this
+        // type. The allocation is freed by the core, without dropping the fields.
+        unsafe {
+            drop((&raw mut (*dev).aliases).replace(KVec::new()));
+            if !(*dev).data.is_null() {
+                drop(Arc::<D::Data>::from_foreign((*dev).data));
+            }
+        }
+        // SAFETY: `Device::alloc` stored one token for each device.
         drop(unsafe { ModuleUse::from_counted() });
+    }
+}
+
+/// A DRM device whose minors open files of another device (C: `amdgpu_xcp_dev_alloc()`).
+///
+/// The other device owns it, and files hold the other device: its minors exist as long as a file.
+///
+/// # Invariants
+///
+/// The minors refer to a device that outlives this object.
+struct Alias(ARef<Device>);
+
+impl Alias {
+    /// Makes the minors of a device refer to `to`.
+    ///
+    /// # Safety
+    ///
+    /// `dev` is new: not registered, and not used by others. `to` is a device that outlives the
+    /// result.
+    unsafe fn new(dev: ARef<Device>, to: *mut bindings::drm_device) -> Self {
+        let this = Self(dev);
+        // INVARIANT: By the safety requirement.
+        // SAFETY: The same; the minors are not in use before the registration.
+        unsafe { this.refer_to(to) };
+        this
+    }
+
+    /// # Safety
+    ///
+    /// The device is not registered, and no file is open by its minors.
+    unsafe fn refer_to(&self, to: *mut bindings::drm_device) {
+        let raw = self.0.raw();
+        // SAFETY: A device with `DRIVER_RENDER` has both minors from its allocation until it is
+        // freed; nothing else uses them by the safety requirement.
+        unsafe {
+            (*(*raw).render).dev = to;
+            (*(*raw).primary).dev = to;
+        }
+    }
+}
+
+impl Drop for Alias {
+    fn drop(&mut self) {
+        // The core warns when it frees a minor that refers to another device.
+        // SAFETY: The owner is being released, or was never given out: no file and no registration,
+        // which hold it, is left.
+        unsafe { self.refer_to(self.0.raw()) };
     }
 }
 
@@ -344,10 +426,38 @@ impl Device {
     /// Allocates a device of driver `D` below `parent`; it is not visible to user space before
     /// [`Registration::new`]. The unload of the module waits for its last reference, since C uses
     /// the driver's table until then.
-    pub(crate) fn new<D: Driver>(parent: &device::Device) -> Result<ARef<Self>> {
+    ///
+    /// For each of `aliases` there is another device below that parent, with minors of its own:
+    /// files opened by these are files of this device.
+    pub(crate) fn new<D: Driver>(
+        parent: &device::Device,
+        data: Arc<D::Data>,
+        aliases: &[&device::Device],
+    ) -> Result<ARef<Self>> {
+        let dev = Self::alloc::<D>(parent)?;
+        let mut list = KVec::with_capacity(aliases.len(), GFP_KERNEL)?;
+        for parent in aliases {
+            let alias = Self::alloc::<D>(parent)?;
+            // SAFETY: The alias is new. `dev` owns it from below on; on an error `list` is dropped
+            // before `dev`.
+            list.push_within_capacity(unsafe { Alias::new(alias, dev.raw()) })?;
+        }
+        let this: *mut Self = dev.raw().cast();
+        // INVARIANT: A foreign `Arc` of the driver's data.
+        // SAFETY: The device is new: there is no other reference. The fields are initialized, and
+        // the list is empty, so that it need not be dropped.
+        unsafe {
+            (&raw mut (*this).data).write(data.into_foreign());
+            (&raw mut (*this).aliases).write(list);
+        }
+        Ok(dev)
+    }
+
+    /// Allocates a device of driver `D` without data and aliases.
+    fn alloc<D: Driver>(parent: &device::Device) -> Result<ARef<Self>> {
         let token = ModuleUse::new()?;
-        // SAFETY: The parent is valid, the table is static. The memory is zeroed, and large enough
-        // for a `Self`, whose first field is the `drm_device`.
+        // SAFETY: The parent is valid, the table is static. The memory is large enough for a
+        // `Self`, whose first field is the `drm_device`.
         let raw = from_err_ptr(unsafe {
             bindings::__drm_dev_alloc(
                 super::raw_device(parent),
@@ -359,8 +469,36 @@ impl Device {
         let raw = NonNull::new(raw.cast::<Self>()).ok_or(ENOMEM)?;
         // `release` takes it back.
         token.into_counted();
+        let this = raw.as_ptr();
+        // SAFETY: The memory is that of a `Self`, which nothing else uses yet.
+        unsafe {
+            (&raw mut (*this).registered).write(Atomic::new(0));
+            (&raw mut (*this).data).write(ptr::null_mut());
+            (&raw mut (*this).aliases).write(KVec::new());
+        }
         // SAFETY: The allocation leaves one reference, which is handed over.
         Ok(unsafe { ARef::from_raw(raw) })
+    }
+
+    /// Returns which of the minors of the device and its aliases `minor` is.
+    fn minor(&self, minor: *mut bindings::drm_minor) -> Minor {
+        self.devices()
+            .position(|dev| dev.render() == minor)
+            .map_or(Minor::Primary, Minor::Render)
+    }
+
+    /// Returns the device and its aliases.
+    fn devices(&self) -> impl Iterator<Item = &Self> {
+        Iterator::chain(
+            core::iter::once(self),
+            self.aliases.iter().map(|alias| &*alias.0),
+        )
+    }
+
+    /// Returns the render node's minor.
+    fn render(&self) -> *mut bindings::drm_minor {
+        // SAFETY: The pointer is set by the allocation, and constant until the device is freed.
+        unsafe { (*self.raw()).render }
     }
 
     /// # Safety
@@ -396,37 +534,53 @@ impl Device {
     }
 }
 
-/// A registered device. Dropping it unplugs the device: no ioctl starts any more, and all mappings
-/// are zapped; open files stay.
+/// A registered device with its aliases. Dropping it unplugs the device: no ioctl starts any more,
+/// and all mappings are zapped; open files stay.
 ///
 /// # Invariants
 ///
-/// The device is registered, and this is its only registration.
-pub(crate) struct Registration(ARef<Device>);
+/// Of the device and its aliases the first `count` are registered, and this is their only
+/// registration.
+pub(crate) struct Registration {
+    dev: ARef<Device>,
+    count: usize,
+}
 
 impl Registration {
-    /// Registers a device, once in its life: `EBUSY` afterwards.
+    /// Registers a device and its aliases, once in their life: `EBUSY` afterwards.
     pub(crate) fn new(dev: ARef<Device>) -> Result<Self> {
         dev.registered.cmpxchg(0, 1, Full).map_err(|_| EBUSY)?;
-        // SAFETY: The device is initialized by its type invariant, and was never registered: the
-        // flag was not set. (A second `drm_dev_register()` would add the minors' devices twice.)
-        to_result(unsafe { bindings::drm_dev_register(dev.raw(), 0) })?;
-        // INVARIANT: Registered above.
-        Ok(Self(dev))
+        let mut this = Self { dev, count: 0 };
+        while let Some(next) = this.dev.devices().nth(this.count) {
+            // SAFETY: The device is initialized by its type invariant, and was never registered:
+            // the flag was not set. (A second `drm_dev_register()` would add the minors' devices
+            // twice.)
+            to_result(unsafe { bindings::drm_dev_register(next.raw(), 0) })?;
+            // INVARIANT: Registered above.
+            this.count += 1;
+        }
+        Ok(this)
     }
 
-    /// Returns the minor number of the render node.
-    pub(crate) fn render_minor(&self) -> u32 {
+    /// Returns the minor numbers of the render nodes of the device and its aliases.
+    pub(crate) fn render_minors(&self) -> impl Iterator<Item = u32> + '_ {
         // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
         // freed.
-        unsafe { (*(*self.0.raw()).render).index as u32 }
+        self.dev
+            .devices()
+            .map(|dev| unsafe { (*dev.render()).index as u32 })
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: The device is registered by the type invariant; it is unplugged once, here.
-        unsafe { bindings::drm_dev_unplug(self.0.raw()) }
+        // Aliases first: the device that their files belong to is still plugged.
+        for at in (0..self.count).rev() {
+            if let Some(dev) = self.dev.devices().nth(at) {
+                // SAFETY: Registered by the type invariant; unplugged once, here.
+                unsafe { bindings::drm_dev_unplug(dev.raw()) };
+            }
+        }
     }
 }
 

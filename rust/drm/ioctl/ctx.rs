@@ -22,7 +22,7 @@ impl Handler<Render> for CtxOp {
 
     fn run(_dev: &Device, file: &File<Render>, arg: &mut Self::Arg) -> Result<i32> {
         let data = file.data();
-        let gpu = data.gpu()?;
+        data.gpu()?;
         let input = uapi::ctx_in(arg);
         let flags = match input.op {
             uapi::AMDGPU_CTX_OP_SET_STABLE_PSTATE => uapi::AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK,
@@ -33,7 +33,7 @@ impl Handler<Render> for CtxOp {
         }
         match input.op {
             uapi::AMDGPU_CTX_OP_ALLOC_CTX => {
-                let ctx = Ctx::new(gpu, data.owner, valid_priority(input.priority))?;
+                let ctx = Ctx::new(&data.partition, data.owner, valid_priority(input.priority))?;
                 *arg = uapi::ctx_alloc_out(data.contexts.lock().add(ctx)?);
             }
             uapi::AMDGPU_CTX_OP_FREE_CTX => {

@@ -14,7 +14,7 @@ use crate::{
     card::{account, vram::Vram},
     drm::{
         ctx::{self, DMA_MAX_IBS, DMA_RINGS},
-        file::Render,
+        file::{FileData, Render},
     },
     gpu::Gpu,
     hw::psp::Release,
@@ -66,7 +66,9 @@ impl Handler<Render> for Info {
         match arg.query {
             uapi::AMDGPU_INFO_ACCEL_WORKING => out.put(&u32::from(!gpu.is_hung())),
             uapi::AMDGPU_INFO_DEV_INFO => out.put(&device(gpu)),
-            uapi::AMDGPU_INFO_HW_IP_COUNT => out.put(&ip_count(gpu, uapi::info_hw_ip(arg).type_)?),
+            uapi::AMDGPU_INFO_HW_IP_COUNT => {
+                out.put(&ip_count(file.data(), uapi::info_hw_ip(arg).type_)?)
+            }
             uapi::AMDGPU_INFO_HW_IP_INFO => ip_info(gpu, arg, &out),
             uapi::AMDGPU_INFO_READ_MMR_REG => read_registers(gpu, arg, &out),
             uapi::AMDGPU_INFO_MEMORY => out.put(&memory(gpu)),
@@ -185,11 +187,14 @@ fn device(gpu: &Gpu) -> uapi::drm_amdgpu_info_device {
     info
 }
 
-/// Returns the number of instances of an IP block type; `EINVAL` for types that the device lacks.
-fn ip_count(gpu: &Gpu, kind: u32) -> Result<u32> {
+/// Returns the number of instances of an IP block type in the partition of the file. Without one
+/// the graphics core counts as one instance. `EINVAL` for types that the device lacks.
+fn ip_count(file: &FileData, kind: u32) -> Result<u32> {
+    let instances = file.partition.instances();
+    let (xccs, sdma) = instances.unwrap_or((1, file.gpu()?.config().num_sdma));
     match kind {
-        uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => Ok(gpu.xccs().count()),
-        uapi::AMDGPU_HW_IP_DMA => Ok(gpu.config().num_sdma),
+        uapi::AMDGPU_HW_IP_GFX | uapi::AMDGPU_HW_IP_COMPUTE => Ok(xccs),
+        uapi::AMDGPU_HW_IP_DMA => Ok(sdma),
         _ => Err(EINVAL),
     }
 }
