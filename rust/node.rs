@@ -227,6 +227,12 @@ impl NodeSet {
         (index < count).then(|| sdma_share(&self.gpu, index, count))
     }
 
+    /// Returns the node of a partition, if there is one.
+    pub(crate) fn get(&self, index: u32) -> Option<Arc<Node>> {
+        let nodes = self.nodes.lock();
+        nodes.iter().find(|node| node.index() == index).cloned()
+    }
+
     /// Returns whether there are no nodes.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.lock().is_empty()
@@ -301,9 +307,13 @@ fn copy(nodes: &[Arc<Node>]) -> Result<KVec<Arc<Node>>> {
     Ok(out)
 }
 
-/// Returns the first node of a device; `None` if it has none at present.
-pub(crate) fn first_of(gpu: &Gpu) -> Option<Arc<Node>> {
-    LIST.lock().iter().find(|node| node.is_of(gpu)).cloned()
+/// Returns node `index` of a device; `None` if it does not have it at present.
+pub(crate) fn of(gpu: &Gpu, index: u32) -> Option<Arc<Node>> {
+    let list = LIST.lock();
+    let mut nodes = list.iter();
+    nodes
+        .find(|node| node.is_of(gpu) && node.index() == index)
+        .cloned()
 }
 
 /// Returns the number of nodes.

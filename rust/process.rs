@@ -40,6 +40,6 @@ pub(crate) use self::{
     interrupts::SINK,
     kfd_process::Process,
     lifecycle::{detach_gpu, exit, init, Workqueues},
-    pdd::ProcessDevice,
+    pdd::{FileVm, ProcessDevice},
     table::open_current,
 };

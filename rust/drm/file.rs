@@ -24,6 +24,7 @@ use crate::{
     gpu::Gpu,
     kapi::{drm, fence::Timeout, task},
     mmu::Vm,
+    process::FileVm,
 };
 
 /// The DRM driver; [`super::device`] implements its operations.
@@ -162,11 +163,15 @@ impl FileData {
 
 /// Returns the address space of an open file; `EINVAL` if it is no file of `gpu`, `ENODEV` if the
 /// GPU is unplugged. As in the C driver, any partition of the GPU will do.
-pub(crate) fn vm_of_file(file: &fs::File, gpu: &Gpu) -> Result<Arc<Vm>> {
+pub(crate) fn vm_of_file(file: &fs::File, gpu: &Gpu) -> Result<FileVm> {
     let file = drm::File::<Render>::of(file).ok_or(EINVAL)?;
     let data = file.data();
     if !core::ptr::eq(&**data.partition.gpu(), gpu) {
         return Err(EINVAL);
     }
-    data.vm()
+    Ok(FileVm {
+        vm: data.vm()?,
+        memory: data.partition.node().map(|node| node.memory().clone()),
+        partition: data.partition.index(),
+    })
 }

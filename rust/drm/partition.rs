@@ -15,7 +15,12 @@ use kernel::{
     },
 };
 
-use crate::{asic::partition::MAX_PARTITIONS, dqm::SdmaEngines, gpu::Gpu, node::NodeSet};
+use crate::{
+    asic::partition::MAX_PARTITIONS,
+    dqm::SdmaEngines,
+    gpu::Gpu,
+    node::{Node, NodeSet},
+};
 
 /// The partitions of a device, with the number of scheduler entities of each.
 pub(super) struct Partitions {
@@ -105,6 +110,18 @@ impl FilePartition {
     /// Returns the device.
     pub(super) fn gpu(&self) -> &Arc<Gpu> {
         self.partitions.nodes.gpu()
+    }
+
+    /// Returns the index, also if the current mode does not have this partition; `None` if the file
+    /// has no partition.
+    pub(super) fn index(&self) -> Option<u32> {
+        *self.index.lock()
+    }
+
+    /// Returns the node. That of a file without a partition is the first. `None` if the current
+    /// mode does not have the partition.
+    pub(super) fn node(&self) -> Option<Arc<Node>> {
+        self.partitions.nodes.get(self.index().unwrap_or(0))
     }
 
     /// Returns the numbers of XCCs and of SDMA engines of the partition; `None` if the file has

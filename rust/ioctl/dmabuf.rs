@@ -38,7 +38,8 @@ pub(super) fn import(process: &Arc<Process>, args: &mut kfd_ioctl_import_dmabuf_
 }
 
 /// `GET_DMABUF_INFO`. `EINVAL` if the metadata does not fit the caller's buffer, whose required
-/// size is returned nevertheless; otherwise as [`SharedBuffer::from_fd`].
+/// size is returned nevertheless, or if the partition of the buffer does not exist any more;
+/// otherwise as [`SharedBuffer::from_fd`].
 pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_args) -> Result {
     let shared = SharedBuffer::from_fd(args.dmabuf_fd)?;
     args.size = shared.size();
@@ -47,7 +48,8 @@ pub(super) fn get_info(_: &Arc<Process>, args: &mut kfd_ioctl_get_dmabuf_info_ar
     if metadata.bytes > available {
         return Err(EINVAL);
     }
-    args.gpu_id = node::first_of(shared.gpu()).ok_or(EINVAL)?.id();
+    let index = shared.partition().unwrap_or(0);
+    args.gpu_id = node::of(shared.gpu(), index).ok_or(EINVAL)?.id();
     args.flags = shared.flags()?;
     if args.metadata_ptr == 0 {
         return Ok(());

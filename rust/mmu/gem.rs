@@ -40,6 +40,7 @@ pub(crate) struct Metadata {
 #[pin_data]
 pub(crate) struct Shared {
     bo: BoRef,
+    partition: Option<u32>,
     #[pin]
     metadata: Mutex<Metadata>,
 }
@@ -51,6 +52,11 @@ impl Shared {
     /// Returns the BO.
     pub(crate) fn bo(&self) -> &BoRef {
         &self.bo
+    }
+
+    /// Returns the partition of the file for which the BO was allocated, if it had one.
+    pub(crate) fn partition(&self) -> Option<u32> {
+        self.partition
     }
 
     /// Returns the metadata attached by user space.
@@ -100,14 +106,15 @@ impl DriverObject for Shared {
     }
 }
 
-/// Returns a new GEM object of a BO. `ENOMEM` without memory.
-pub(crate) fn object(dev: &drm::Device, bo: BoRef) -> Result<ARef<Object>> {
+/// Returns a new GEM object of a BO of a partition. `ENOMEM` without memory.
+pub(crate) fn object(dev: &drm::Device, bo: BoRef, partition: Option<u32>) -> Result<ARef<Object>> {
     let size = usize::try_from(bo.size())?;
     let object = Object::new(
         dev,
         size,
         try_pin_init!(Shared {
             bo,
+            partition,
             metadata <- new_mutex!(Metadata {
                 tiling: 0,
                 flags: 0,
@@ -127,11 +134,11 @@ pub(crate) struct Gem {
 }
 
 impl Gem {
-    /// Permits `file`, a file of the render node of any GPU, to mmap `bo`. `EINVAL` for another
-    /// file, `ENOMEM` without memory.
-    pub(crate) fn new(bo: BoRef, file: &File) -> Result<Self> {
+    /// Permits `file`, a file of the render node of any GPU, to mmap `bo`, a BO of a partition.
+    /// `EINVAL` for another file, `ENOMEM` without memory.
+    pub(crate) fn new(bo: BoRef, file: &File, partition: Option<u32>) -> Result<Self> {
         let dev = drm::device_of(file).ok_or(EINVAL)?;
-        Self::of(HandleRef::new(object(dev, bo)?), file)
+        Self::of(HandleRef::new(object(dev, bo, partition)?), file)
     }
 
     /// Permits `file` to mmap the BO of a DMA buffer. `EINVAL` if the buffer is not of this driver,

@@ -48,7 +48,8 @@ fn create_bo(
     request: &AllocRequest,
 ) -> Result<(Bo, Option<UserptrRegistration>)> {
     let flags = request.flags;
-    let (gpu, share) = (device.gpu(), device.node().memory());
+    let gpu = device.gpu();
+    let share = &device.memory()?;
     let is_gtt = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_GTT);
     let is_doorbell = flags.has(uapi::KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL);
     if !flags.is_vram() && !is_gtt {
@@ -99,7 +100,13 @@ impl ProcessDevice {
     ) -> Result<Buffer> {
         let file = self.file()?;
         let (bo, userptr) = create_bo(self, user, request)?;
-        let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file)?;
+        // As in the C driver, other memory has no partition.
+        let partition = if request.flags.is_vram() {
+            Some(self.partition()?)
+        } else {
+            None
+        };
+        let gem = Gem::new(Arc::new(bo, GFP_KERNEL)?, &file, partition)?;
         Ok(Buffer::new(gem, userptr, request.va, request.flags))
     }
 

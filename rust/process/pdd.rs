@@ -26,18 +26,30 @@ use super::{
     userptr::UserMemory,
 };
 use crate::{
-    doorbell::Slice, dqm::DqmProcess, gpu::Gpu, hw::MapProcess, kapi::workqueue::Delayed, mmu::Vm,
-    node::Node, queue::PendingExceptions,
+    card::account::Share, doorbell::Slice, dqm::DqmProcess, gpu::Gpu, hw::MapProcess,
+    kapi::workqueue::Delayed, mmu::Vm, node::Node, queue::PendingExceptions,
 };
 
 /// Bytes of a doorbell.
 const DOORBELL_BYTES: u32 = 8;
+
+/// The address space of a render node file, and the partition for which its memory is allocated.
+pub(crate) struct FileVm {
+    /// The address space.
+    pub(crate) vm: Arc<Vm>,
+    /// The share of VRAM of the partition; `None` if the current mode does not have it.
+    pub(crate) memory: Option<Arc<Share>>,
+    /// Index of the partition; `None` for a file of a primary node.
+    pub(crate) partition: Option<u32>,
+}
 
 /// The result of `ACQUIRE_VM`.
 struct AcquiredVm {
     /// Keeps the render node file open; a second `ACQUIRE_VM` has to name it again.
     file: ARef<File>,
     vm: Arc<Vm>,
+    memory: Arc<Share>,
+    partition: Option<u32>,
     slot: Arc<DqmProcess>,
     trap: TrapHandler,
 }
@@ -171,7 +183,7 @@ impl ProcessDevice {
         pid: Pid,
         user: &UserMemory,
         file: ARef<File>,
-        open: impl FnOnce(&File) -> Result<Arc<Vm>>,
+        open: impl FnOnce(&File) -> Result<FileVm>,
     ) -> Result {
         let mut acquired = self.acquired.lock();
         if let Some(acquired) = &*acquired {
@@ -181,7 +193,11 @@ impl ProcessDevice {
                 Err(EBUSY)
             };
         }
-        let vm = open(&file)?;
+        let FileVm {
+            vm,
+            memory,
+            partition,
+        } = open(&file)?;
         let trap = TrapHandler::new(self.gpu())?;
         let slot = self
             .node
@@ -210,6 +226,8 @@ impl ProcessDevice {
         *acquired = Some(AcquiredVm {
             file,
             vm,
+            memory: memory.unwrap_or_else(|| self.node.memory().clone()),
+            partition,
             slot,
             trap,
         });
@@ -252,6 +270,18 @@ impl ProcessDevice {
     /// Returns the render node file; `ENODEV` as [`Self::vm`].
     pub(super) fn file(&self) -> Result<ARef<File>> {
         self.acquired(|acquired| acquired.file.clone())
+    }
+
+    /// Returns the share of VRAM that is charged for buffers, that of the partition of the render
+    /// node file; `ENODEV` as [`Self::vm`].
+    pub(super) fn memory(&self) -> Result<Arc<Share>> {
+        self.acquired(|acquired| acquired.memory.clone())
+    }
+
+    /// Returns the partition of VRAM buffers, that of the render node file or the first; `ENODEV`
+    /// as [`Self::vm`].
+    pub(super) fn partition(&self) -> Result<u32> {
+        self.acquired(|acquired| acquired.partition.unwrap_or(0))
     }
 
     /// Returns the process in the device queue manager; `ENODEV` as [`Self::vm`].

@@ -53,6 +53,11 @@ impl SharedBuffer {
         self.0.bo().gpu()
     }
 
+    /// Returns the partition that the buffer was allocated for, if any.
+    pub(crate) fn partition(&self) -> Option<u32> {
+        self.0.partition()
+    }
+
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.0.bo().size()

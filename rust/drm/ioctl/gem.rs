@@ -91,7 +91,11 @@ impl Handler<Render> for Create {
             input.domains,
             input.domain_flags,
         )?;
-        let object = gem::object(dev, Arc::new(bo, GFP_KERNEL)?)?;
+        let object = gem::object(
+            dev,
+            Arc::new(bo, GFP_KERNEL)?,
+            file.data().partition.index(),
+        )?;
         let handle = object.create_handle(file)?;
         *arg = uapi::gem_create_out(handle);
         Ok(0)
