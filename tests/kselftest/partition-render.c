@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests the render nodes of compute partitions: which of them open in which mode, the nodes of KFD
+ * that name them, and memory, queries and jobs of their files. All tests leave the GPU in mode SPX.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <linux/sync_file.h>
+
+#include "cs.h"
+#include "device.h"
+#include "fixture.h"
+
+#define MAX_NODES 8
+
+/* The nodes of the mode that begin() has set. */
+static struct kfd_node nodes[MAX_NODES + 1];
+static int count;
+static char mode_file[128];
+
+static void find_nodes(void)
+{
+	count = 0;
+	for (int i = 0; count < MAX_NODES && !kfd_topology_node(i, &nodes[count]); i++)
+		count += nodes[count].gpu_id != 0;
+	ASSERT(count > 0);
+}
+
+/* Processes that have ended may use the GPU for a moment. */
+static int set_mode(const char *mode)
+{
+	int ret = write_file(mode_file, mode);
+
+	for (int i = 0; ret == -EBUSY && i < 500; i++) {
+		usleep(10000);
+		ret = write_file(mode_file, mode);
+	}
+	if (!ret)
+		find_nodes();
+	return ret;
+}
+
+/* Skips the test on a GPU without the modes CPX and DPX, or sets `mode`. */
+static void begin(const char *mode)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(mode_file, sizeof(mode_file),
+		 "/sys/bus/pci/devices/%04x:%02x:%02x.0/current_compute_partition", node.domain,
+		 node.location_id >> 8, node.location_id >> 3 & 31);
+	if (access(mode_file, F_OK))
+		SKIP("the GPU has no compute partitions");
+	ASSERT_OK(set_mode("SPX"));
+	if (nodes[0].num_xcc % 4)
+		SKIP("the GPU does not have the modes CPX and DPX");
+	ASSERT_OK(set_mode(mode));
+}
+
+static void end(void)
+{
+	EXPECT_OK(set_mode("SPX"));
+}
+
+static int open_minor(uint32_t minor)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/dri/renderD%u", minor);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Opens the render node that a node names; ends the test on failure. */
+static int open_node(int index)
+{
+	int fd = open_minor(nodes[index].drm_render_minor);
+
+	ASSERT(fd >= 0, "renderD%u: %s", nodes[index].drm_render_minor, strerror(-fd));
+	return fd;
+}
+
+TEST(render_node_of_each_node)
+{
+	uint32_t spx;
+	struct stat s;
+	char path[96];
+	int fd;
+
+	begin("SPX");
+	spx = nodes[0].drm_render_minor;
+	ASSERT_OK(set_mode("CPX"));
+	EXPECT_EQ(nodes[0].drm_render_minor, spx);
+	for (int i = 0; i < count; i++) {
+		uint32_t minor = nodes[i].drm_render_minor;
+
+		for (int other = 0; other < i; other++)
+			EXPECT(minor != nodes[other].drm_render_minor, "%u and %u", i, other);
+		snprintf(path, sizeof(path), "/sys/dev/char/226:%u/device/drm/renderD%u", minor, minor);
+		EXPECT(!access(path, F_OK), "%s", path);
+		fd = open_node(i);
+		EXPECT(!fstat(fd, &s) && S_ISCHR(s.st_mode));
+		close(fd);
+	}
+	/* The first node is that of the PCI device, the others are those of platform devices. */
+	for (int i = 0; i < count; i++) {
+		char target[256];
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/sys/dev/char/226:%u/device/subsystem",
+			 nodes[i].drm_render_minor);
+		n = readlink(path, target, sizeof(target) - 1);
+		ASSERT(n > 0, "%s", path);
+		target[n] = 0;
+		EXPECT(!strcmp(basename(target), i ? "platform" : "pci"), "%s", target);
+	}
+	end();
+}
+
+TEST(partition_beyond_the_mode_is_enoent)
+{
+	uint32_t minors[MAX_NODES];
+	int all, fd;
+
+	begin("CPX");
+	all = count;
+	for (int i = 0; i < all; i++)
+		minors[i] = nodes[i].drm_render_minor;
+	for (int in_use = 2; in_use; in_use--) {
+		ASSERT_OK(set_mode(in_use == 2 ? "DPX" : "SPX"));
+		ASSERT_EQ(count, in_use);
+		for (int i = 0; i < all; i++) {
+			fd = open_minor(minors[i]);
+			if (i < in_use)
+				EXPECT(fd >= 0, "renderD%u: %s", minors[i], strerror(-fd));
+			else
+				EXPECT_RET(fd, -ENOENT);
+			if (fd >= 0)
+				close(fd);
+		}
+	}
+	end();
+}
+
+static int acquire(struct kfd *k, int node, int fd)
+{
+	struct kfd_ioctl_acquire_vm_args args = { .drm_fd = (uint32_t)fd,
+						  .gpu_id = nodes[node].gpu_id };
+
+	return kfd_ioctl(k->fd, AMDKFD_IOC_ACQUIRE_VM, &args);
+}
+
+static uint64_t available(struct kfd *k, int node)
+{
+	struct kfd_ioctl_get_available_memory_args args = { .gpu_id = nodes[node].gpu_id };
+
+	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_AVAILABLE_MEMORY, &args));
+	return args.available;
+}
+
+static uint64_t alloc_vram(struct kfd *k, int node, uint64_t size)
+{
+	static uint64_t next = 0x200000000ull;
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = { .va_addr = next,
+							   .size = size,
+							   .gpu_id = nodes[node].gpu_id,
+							   .flags = KFD_FLAGS_VRAM };
+
+	next += size;
+	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args));
+	return args.handle;
+}
+
+/* Runs `test` in a child, so that the mode can be set afterwards. */
+static void in_child(void (*test)(void *unused))
+{
+	EXPECT_OK(ktap_in_child(test, NULL));
+}
+
+static void acquires_all(void *unused)
+{
+	int fds[MAX_NODES];
+	struct kfd k;
+
+	(void)unused;
+	ASSERT_OK(kfd_open_device(&k));
+	for (int i = 0; i < count; i++)
+		fds[i] = open_node(i);
+	for (int i = 0; i < count; i++)
+		EXPECT_OK(acquire(&k, i, fds[i]));
+	for (int i = 0; i < count; i++) {
+		EXPECT_OK(acquire(&k, i, fds[i]));
+		EXPECT_RET(acquire(&k, i, fds[(i + 1) % count]), -EBUSY);
+	}
+}
+
+/* As the runtime does: a file for each node. */
+TEST(acquire_vm_on_all_nodes)
+{
+	begin("CPX");
+	in_child(acquires_all);
+	end();
+}
+
+/* A file has one address space, which one node acquires, not necessarily that of its partition. */
+static void acquires_other(void *unused)
+{
+	int first = open_node(0), second = open_node(1);
+	uint64_t before[2];
+	struct kfd k;
+
+	(void)unused;
+	ASSERT_OK(kfd_open_device(&k));
+	EXPECT_OK(acquire(&k, 0, second));
+	EXPECT_RET(acquire(&k, 1, second), -EINVAL);
+	EXPECT_OK(acquire(&k, 1, first));
+	/* The partition of the file is charged. */
+	for (int i = 0; i < 2; i++)
+		before[i] = available(&k, i);
+	alloc_vram(&k, 0, 64 << 20);
+	EXPECT_EQ(available(&k, 0), before[0]);
+	EXPECT_EQ(available(&k, 1), before[1] - (64 << 20));
+	alloc_vram(&k, 1, 32 << 20);
+	EXPECT_EQ(available(&k, 0), before[0] - (32 << 20));
+	EXPECT_EQ(available(&k, 1), before[1] - (64 << 20));
+}
+
+TEST(acquire_vm_with_file_of_another_partition)
+{
+	begin("CPX");
+	in_child(acquires_other);
+	end();
+}
+
+static void prime(int fd, uint32_t *handle, int *buf)
+{
+	struct drm_prime_handle args = { .handle = *handle, .fd = *buf, .flags = DRM_RDWR };
+
+	if (*buf < 0) {
+		ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args));
+		*buf = args.fd;
+	} else {
+		ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args));
+		*handle = args.handle;
+	}
+}
+
+static volatile uint32_t *map(int fd, uint32_t handle)
+{
+	union drm_amdgpu_gem_mmap args = { .in.handle = handle };
+	void *p;
+
+	ASSERT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args));
+	p = mmap(NULL, BO_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)args.out.addr_ptr);
+	ASSERT(p != MAP_FAILED, "%s", strerror(errno));
+	return p;
+}
+
+static uint32_t gpu_id_of(struct kfd *k, int buf)
+{
+	struct kfd_ioctl_get_dmabuf_info_args args = { .dmabuf_fd = (uint32_t)buf };
+
+	EXPECT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_GET_DMABUF_INFO, &args));
+	EXPECT_EQ(args.size, BO_BYTES);
+	return args.gpu_id;
+}
+
+static void shares(void *unused)
+{
+	int fd[2] = { open_node(0), open_node(1) };
+	struct kfd k;
+
+	(void)unused;
+	ASSERT_OK(kfd_open_device(&k));
+	EXPECT_OK(acquire(&k, 0, open_node(0)));
+	EXPECT_OK(acquire(&k, 1, open_node(1)));
+	for (int i = 0; i < 2; i++) {
+		struct kfd_ioctl_export_dmabuf_args args = { .flags = O_CLOEXEC };
+		uint32_t handle, other;
+		volatile uint32_t *words;
+		int buf = -1;
+
+		/* The files of all partitions are files of one device. */
+		ASSERT_OK(cs_bo_create(fd[i], BO_BYTES, AMDGPU_GEM_DOMAIN_VRAM,
+				       AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &handle));
+		prime(fd[i], &handle, &buf);
+		prime(fd[!i], &other, &buf);
+		words = map(fd[i], handle);
+		words[5] = 0x12345678;
+		EXPECT_EQ(map(fd[!i], other)[5], 0x12345678);
+		EXPECT_EQ(gpu_id_of(&k, buf), nodes[i].gpu_id);
+		close(buf);
+		/* VRAM of KFD has the partition of its file, too. */
+		args.handle = alloc_vram(&k, i, BO_BYTES);
+		EXPECT_OK(kfd_ioctl(k.fd, AMDKFD_IOC_EXPORT_DMABUF, &args));
+		EXPECT_EQ(gpu_id_of(&k, (int)args.dmabuf_fd), nodes[i].gpu_id);
+		close((int)args.dmabuf_fd);
+	}
+}
+
+TEST(buffers_of_partitions)
+{
+	begin("CPX");
+	in_child(shares);
+	end();
+}
+
+static uint32_t ip_count(int fd, uint32_t type)
+{
+	uint32_t n = ~0u;
+	struct drm_amdgpu_info request = { .return_pointer = kfd_va(&n),
+					   .return_size = sizeof(n),
+					   .query = AMDGPU_INFO_HW_IP_COUNT };
+
+	request.query_hw_ip.type = type;
+	EXPECT_OK(kfd_ioctl(fd, DRM_IOCTL_AMDGPU_INFO, &request));
+	return n;
+}
+
+static uint32_t engines(const struct kfd_node *node)
+{
+	return node->num_sdma_engines + node->num_sdma_xgmi_engines;
+}
+
+static int open_primary(void)
+{
+	char path[300];
+	struct dirent *e;
+	int fd = -1;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/sys/dev/char/226:%u/device/drm", nodes[0].drm_render_minor);
+	d = opendir(path);
+	ASSERT(d != NULL, "%s", path);
+	while (fd < 0 && (e = readdir(d))) {
+		if (strncmp(e->d_name, "card", 4))
+			continue;
+		snprintf(path, sizeof(path), "/dev/dri/%s", e->d_name);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+	}
+	closedir(d);
+	ASSERT(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+/* Counts of instances are those of the partition. */
+TEST(instances_of_a_partition)
+{
+	static const char *const modes[] = { "SPX", "DPX", "CPX" };
+	uint32_t all;
+	int fd;
+
+	begin("SPX");
+	all = engines(&nodes[0]);
+	for (int m = 0; m < 3; m++) {
+		ASSERT_OK(set_mode(modes[m]));
+		for (int i = 0; i < count; i++) {
+			fd = open_node(i);
+			EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_COMPUTE), nodes[i].num_xcc);
+			EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_GFX), nodes[i].num_xcc);
+			EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_DMA), all / (uint32_t)count);
+			close(fd);
+		}
+		/* A file of the primary node has no partition. */
+		fd = open_primary();
+		EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_COMPUTE), 1);
+		EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_DMA), all);
+		close(fd);
+	}
+	end();
+}
+
+static void run_jobs(struct cs *cs, int n)
+{
+	uint64_t job;
+
+	for (int i = 0; i < n; i++) {
+		cs->data.words[0] = 0;
+		ASSERT_OK(cs_run(cs, 0, cs_write(cs, cs->data.va, 0x1000u + (uint32_t)i), &job));
+		cs_done(cs, 0, job);
+		EXPECT_EQ(cs->data.words[0], 0x1000u + (uint32_t)i);
+	}
+}
+
+/* Returns the SDMA engine of a pending job, from the name of its fence's timeline. */
+static uint32_t engine_of(struct cs *cs, uint64_t job)
+{
+	union drm_amdgpu_fence_to_handle args = { 0 };
+	struct sync_fence_info fence = { 0 };
+	struct sync_file_info info = { .num_fences = 1, .sync_fence_info = kfd_va(&fence) };
+	unsigned int aid, instance;
+
+	args.in.fence.ctx_id = cs->ctx;
+	args.in.fence.ip_type = AMDGPU_HW_IP_DMA;
+	args.in.fence.seq_no = job;
+	args.in.what = AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD;
+	ASSERT_OK(kfd_ioctl(cs->fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args));
+	ASSERT_OK(kfd_ioctl((int)args.out.handle, SYNC_IOC_FILE_INFO, &info));
+	close((int)args.out.handle);
+	ASSERT(sscanf(fence.obj_name, "sdma%u.%u", &aid, &instance) == 2, "%s", fence.obj_name);
+	return aid * 4 + instance;
+}
+
+/* Jobs run on the SDMA engines of the partition of the file, and on all of them. */
+TEST(jobs_run_on_engines_of_the_partition)
+{
+	begin("CPX");
+	for (int i = 0; i < count; i++) {
+		uint32_t each = engines(&nodes[i]), mask = ((1u << each) - 1) << (each * (uint32_t)i);
+		uint32_t used = 0, ctx[8];
+		uint64_t job[8];
+		struct cs cs;
+
+		cs_open_on(&cs, open_node(i));
+		for (int n = 0; n < 8; n++) {
+			ASSERT_OK(cs_ctx_alloc(cs.fd, &cs.ctx));
+			ctx[n] = cs.ctx;
+			ASSERT_OK(cs_run(&cs, 0, cs_poll(&cs, cs.data.va, 1), &job[n]));
+			used |= 1u << engine_of(&cs, job[n]);
+		}
+		EXPECT(used == mask, "node %d: engines %#x, not %#x", i, used, mask);
+		cs.data.words[0] = 1;
+		for (int n = 0; n < 8; n++) {
+			cs.ctx = ctx[n];
+			cs_done(&cs, 0, job[n]);
+		}
+		close(cs.fd);
+	}
+	end();
+}
+
+/* A render node that is open does not prevent a switch. The file keeps its partition. */
+TEST(file_of_a_partition_that_ended)
+{
+	struct cs cs;
+	uint32_t all;
+	uint64_t job;
+
+	begin("SPX");
+	all = engines(&nodes[0]);
+	ASSERT_OK(set_mode("CPX"));
+	cs_open_on(&cs, open_node(count - 1));
+	ASSERT_OK(set_mode("SPX"));
+	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_COMPUTE), 1);
+	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_DMA), all);
+	EXPECT_RET(cs_run(&cs, 0, cs_write(&cs, cs.data.va, 1), &job), -ENODEV);
+	cs.data.words[0] = 7;
+	EXPECT_EQ(cs.data.words[0], 7);
+	ASSERT_OK(set_mode("CPX"));
+	run_jobs(&cs, 2);
+	close(cs.fd);
+	end();
+}
+
+/* A ring that was used before the switch keeps its engines. */
+TEST(ring_of_a_partition_that_ended)
+{
+	struct cs cs;
+
+	begin("CPX");
+	cs_open_on(&cs, open_node(count - 1));
+	run_jobs(&cs, 1);
+	ASSERT_OK(set_mode("SPX"));
+	run_jobs(&cs, 1);
+	close(cs.fd);
+	end();
+}
+
+/* A file without a partition gets one with its first job. */
+TEST(primary_node_gets_a_partition)
+{
+	uint32_t all;
+	struct cs cs;
+
+	begin("SPX");
+	all = engines(&nodes[0]);
+	ASSERT_OK(set_mode("CPX"));
+	cs_open_on(&cs, open_primary());
+	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_DMA), all);
+	run_jobs(&cs, 1);
+	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_DMA), engines(&nodes[0]));
+	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_COMPUTE), 1);
+	close(cs.fd);
+	end();
+}
+
+/* Files outlive the driver's binding, and their minors. A probe starts with SPX. */
+TEST(unbind_with_files_open)
+{
+	uint32_t minors[MAX_NODES];
+	struct cs_ib ib[2];
+	struct cs cs[2];
+	char path[64];
+	uint64_t job;
+	int all, fd;
+
+	begin("CPX");
+	device_find();
+	all = count;
+	for (int i = 0; i < all; i++)
+		minors[i] = nodes[i].drm_render_minor;
+	for (int i = 0; i < 2; i++) {
+		cs_open_on(&cs[i], open_node(i * (count - 1)));
+		run_jobs(&cs[i], 1);
+		/* An unbind zaps the mapping. */
+		ib[i] = cs_write(&cs[i], cs[i].data.va, 1);
+	}
+	ASSERT_OK(device_unbind());
+	for (int i = 0; i < 2; i++)
+		EXPECT_RET(cs_run(&cs[i], 0, ib[i], &job), -ENODEV);
+	for (int i = 0; i < all; i++) {
+		snprintf(path, sizeof(path), "/sys/dev/char/226:%u", minors[i]);
+		EXPECT(access(path, F_OK), "%s", path);
+		EXPECT_RET(open_minor(minors[i]), -ENOENT);
+	}
+	EXPECT(access("/sys/bus/platform/devices/amdgpu_xcp_0", F_OK));
+	ASSERT_OK(device_bind());
+	find_nodes();
+	EXPECT_EQ(count, 1);
+	/* The minors are in use until the files are closed. */
+	EXPECT(nodes[0].drm_render_minor != minors[0], "renderD%u", minors[0]);
+	close(cs[1].fd);
+	close(cs[0].fd);
+	ASSERT_OK(set_mode("CPX"));
+	EXPECT_EQ(count, all);
+	for (int i = 0; i < count; i++) {
+		fd = open_node(i);
+		EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_COMPUTE), 1);
+		close(fd);
+	}
+	end();
+}
