@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The render nodes, as far as compute user space needs it: device queries, GEM buffers, the address
-//! space that `ACQUIRE_VM` shares with `/dev/kfd`, and command submission to the SDMA engines.
+//! The render nodes, as far as compute user space needs them: device queries, GEM buffers, the
+//! address space that `ACQUIRE_VM` shares with `/dev/kfd`, and command submission to the SDMA
+//! engines.
 //!
 //! Name, version and ioctl numbers are those of amdgpu, which libdrm_amdgpu requires. Ioctls of
 //! amdgpu that are missing here (user queues, userptr BOs, ...) fail with `EINVAL`, as the DRM

@@ -89,8 +89,8 @@ struct PartitionDevice {
 }
 
 impl PartitionDevice {
-    /// Registers the device with the lowest free number. `ENODEV` without a number, `ENOMEM` without
-    /// memory.
+    /// Registers the device with the lowest free number. `ENODEV` without a number, `ENOMEM`
+    /// without memory.
     fn new() -> Result<Self> {
         let number = Number::new()?;
         let name = CString::try_from_fmt(fmt!("amdgpu_xcp_{}", number.0))?;

@@ -564,11 +564,11 @@ impl Registration {
 
     /// Returns the minor numbers of the render nodes of the device and its aliases.
     pub(crate) fn render_minors(&self) -> impl Iterator<Item = u32> + '_ {
-        // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
-        // freed.
-        self.dev
-            .devices()
-            .map(|dev| unsafe { (*dev.render()).index as u32 })
+        self.dev.devices().map(|dev| {
+            // SAFETY: A device with `DRIVER_RENDER` has that minor from its allocation until it is
+            // freed.
+            unsafe { (*dev.render()).index as u32 }
+        })
     }
 }
 
