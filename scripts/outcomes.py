@@ -166,7 +166,7 @@ def lint():
     exist = set()
     for path, suffix in (("vm/boots", ""), ("vm/boots-amdgpu", "-amdgpu")):
         for line in lines_of(path):
-            name, chips, _, command = (part.strip() for part in line.split("|"))
+            name, chips, _, command = (part.strip() for part in line.split("|", 3))
             boots = {f"{name}-{chip}{suffix}" for chip in chips.split()}
             # The list of NAME may be that of long-NAME only.
             named = boots | {base for base in map(base_of, boots) if base}
