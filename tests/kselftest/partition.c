@@ -9,25 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fixture.h"
-
-#define MAX_NODES 64
-#define MODES "current_compute_partition"
-
-static char folder[96];
-
-/* Returns the GPU nodes and their number; `nodes` has room for one more. */
-static int gpu_nodes(struct kfd_node *nodes)
-{
-	int count = 0;
-
-	for (int i = 0; i < MAX_NODES; i++) {
-		if (kfd_topology_node(i, &nodes[count]))
-			break;
-		count += nodes[count].gpu_id != 0;
-	}
-	return count;
-}
+#include "modes.h"
 
 static uint64_t property(const struct kfd_node *node, const char *name)
 {
@@ -39,100 +21,35 @@ static uint64_t property(const struct kfd_node *node, const char *name)
 	return value;
 }
 
-static const char *file(const char *name)
-{
-	static char text[128];
-	char path[160];
-	ssize_t n = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		n = read(fd, text, sizeof(text) - 1);
-	EXPECT(fd >= 0 && n >= 0, "%s: %s", path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return text;
-}
-
-static int try_mode(const char *mode)
-{
-	char path[160];
-
-	snprintf(path, sizeof(path), "%s/" MODES, folder);
-	return write_file(path, mode);
-}
-
-/* Processes that have ended may use the GPU for a moment. */
-static int set_mode(const char *mode)
-{
-	int ret = try_mode(mode);
-
-	for (int i = 0; ret == -EBUSY && i < 500; i++) {
-		usleep(10000);
-		ret = try_mode(mode);
-	}
-	return ret;
-}
-
-/* Skips a test that needs `mode`, or sets it. */
-static void begin(const char *mode)
-{
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
-		 node.location_id >> 8, node.location_id >> 3 & 31);
-	if (access(folder, F_OK) || !strstr(file("available_compute_partition"), mode))
-		SKIP("the GPU does not have the mode");
-	ASSERT_OK(set_mode("SPX"));
-	ASSERT_OK(set_mode(mode));
-}
-
-static void end(void)
-{
-	EXPECT_OK(set_mode("SPX"));
-}
-
-static void use_node(int index)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "%d", index);
-	setenv("KFD_NODE", number, 1);
-}
-
 TEST(modes_in_sysfs)
 {
-	begin("SPX");
-	EXPECT(!strcmp(file(MODES), "SPX\n"), "%s", file(MODES));
-	EXPECT(!strncmp(file("available_compute_partition"), "SPX", 3));
-	EXPECT(!strcmp(file("current_memory_partition"), "NPS1\n"));
-	EXPECT_OK(try_mode("spx, as the start of other text"));
-	EXPECT_RET(try_mode("NPS4"), -EINVAL);
-	EXPECT_RET(try_mode("SP"), -EINVAL);
-	EXPECT_RET(try_mode("TPX"), -EINVAL);
-	EXPECT_RET(try_mode("\n"), -EINVAL);
+	mode_begin("SPX");
+	EXPECT(!strcmp(mode_file(MODE_FILE), "SPX\n"), "%s", mode_file(MODE_FILE));
+	EXPECT(!strncmp(mode_file("available_compute_partition"), "SPX", 3));
+	EXPECT(!strcmp(mode_file("current_memory_partition"), "NPS1\n"));
+	EXPECT_OK(mode_try("spx, as the start of other text"));
+	EXPECT_RET(mode_try("NPS4"), -EINVAL);
+	EXPECT_RET(mode_try("SP"), -EINVAL);
+	EXPECT_RET(mode_try("TPX"), -EINVAL);
+	EXPECT_RET(mode_try("\n"), -EINVAL);
 }
 
 /* Compares the nodes of a mode, which divides the GPU by `by`, with the one of SPX. */
 static void check_nodes(const char *mode, unsigned int by)
 {
-	static struct kfd_node nodes[MAX_NODES + 1];
+	static struct kfd_node nodes[MODE_MAX_NODES + 1];
 	struct kfd_node whole;
 	char line[16];
 	int count;
 
-	ASSERT_OK(set_mode("SPX"));
-	ASSERT_EQ(gpu_nodes(nodes), 1);
+	ASSERT_OK(mode_set("SPX"));
+	ASSERT_EQ(mode_nodes(nodes), 1);
 	whole = nodes[0];
 	EXPECT_EQ(property(&whole, "hive_id"), 0);
-	ASSERT_OK(set_mode(mode));
+	ASSERT_OK(mode_set(mode));
 	snprintf(line, sizeof(line), "%s\n", mode);
-	EXPECT(!strcmp(file(MODES), line));
-	count = gpu_nodes(nodes);
+	EXPECT(!strcmp(mode_file(MODE_FILE), line));
+	count = mode_nodes(nodes);
 	ASSERT_EQ(count, by);
 	for (int i = 0; i < count; i++) {
 		const struct kfd_node *node = &nodes[i];
@@ -149,8 +66,8 @@ static void check_nodes(const char *mode, unsigned int by)
 		for (int other = 0; other < i; other++)
 			EXPECT(node->gpu_id != nodes[other].gpu_id, "node %d", node->index);
 	}
-	ASSERT_OK(set_mode("SPX"));
-	ASSERT_EQ(gpu_nodes(nodes), 1);
+	ASSERT_OK(mode_set("SPX"));
+	ASSERT_EQ(mode_nodes(nodes), 1);
 	EXPECT_EQ(nodes[0].gpu_id, whole.gpu_id);
 	EXPECT_EQ(nodes[0].simd_count, whole.simd_count);
 	EXPECT_EQ(nodes[0].vram_bytes, whole.vram_bytes);
@@ -160,21 +77,21 @@ TEST(nodes_of_cpx)
 {
 	struct kfd_node node;
 
-	begin("CPX");
-	ASSERT_OK(set_mode("SPX"));
+	mode_begin("CPX");
+	ASSERT_OK(mode_set("SPX"));
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	check_nodes("CPX", node.num_xcc);
 }
 
 TEST(nodes_of_dpx)
 {
-	begin("DPX");
+	mode_begin("DPX");
 	check_nodes("DPX", 2);
 }
 
 TEST(nodes_of_qpx)
 {
-	begin("QPX");
+	mode_begin("QPX");
 	check_nodes("QPX", 4);
 }
 
@@ -191,18 +108,18 @@ static void fills(void *unused)
 /* Runs a kernel on each node, alone and at the same time. */
 static void check_queues(const char *mode)
 {
-	static struct kfd_node nodes[MAX_NODES + 1];
-	pid_t children[MAX_NODES];
+	static struct kfd_node nodes[MODE_MAX_NODES + 1];
+	pid_t children[MODE_MAX_NODES];
 	int count, status;
 
-	begin(mode);
-	count = gpu_nodes(nodes);
+	mode_begin(mode);
+	count = mode_nodes(nodes);
 	for (int i = 0; i < count; i++) {
-		use_node(nodes[i].index);
+		mode_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
 	for (int i = 0; i < count; i++) {
-		use_node(nodes[i].index);
+		mode_use_node(nodes[i].index);
 		children[i] = fork_child();
 		if (!children[i])
 			_exit(ktap_in_child(fills, NULL) != 0);
@@ -211,7 +128,7 @@ static void check_queues(const char *mode)
 		ASSERT(waitpid(children[i], &status, 0) == children[i]);
 		EXPECT(!status, "node %d", nodes[i].index);
 	}
-	end();
+	mode_end();
 }
 
 TEST_TIMEOUT(queues_on_all_nodes_of_cpx, 180)
@@ -253,13 +170,13 @@ static void fill_share(void *data)
 /* In NPS1 each node may use an equal part of VRAM. */
 TEST(memory_is_divided)
 {
-	static struct kfd_node nodes[MAX_NODES + 1];
+	static struct kfd_node nodes[MODE_MAX_NODES + 1];
 
-	begin("CPX");
-	ASSERT(gpu_nodes(nodes) > 1);
-	use_node(nodes[1].index);
+	mode_begin("CPX");
+	ASSERT(mode_nodes(nodes) > 1);
+	mode_use_node(nodes[1].index);
 	EXPECT_OK(ktap_in_child(fill_share, &nodes[0]));
-	end();
+	mode_end();
 }
 
 /* A switch is refused while a process has the GPU open, whether or not it has queues. */
@@ -269,8 +186,8 @@ TEST(switch_with_a_process_is_ebusy)
 	pid_t child;
 	char byte = 0;
 
-	begin("CPX");
-	ASSERT_OK(set_mode("SPX"));
+	mode_begin("CPX");
+	ASSERT_OK(mode_set("SPX"));
 	ASSERT(!pipe(ready) && !pipe(go));
 	child = fork_child();
 	if (!child) {
@@ -279,13 +196,13 @@ TEST(switch_with_a_process_is_ebusy)
 		_exit(fd < 0 || write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1);
 	}
 	ASSERT(read(ready[0], &byte, 1) == 1);
-	EXPECT_RET(try_mode("CPX"), -EBUSY);
-	EXPECT(!strcmp(file(MODES), "SPX\n"), "%s", file(MODES));
+	EXPECT_RET(mode_try("CPX"), -EBUSY);
+	EXPECT(!strcmp(mode_file(MODE_FILE), "SPX\n"), "%s", mode_file(MODE_FILE));
 	/* Nothing to do. */
-	EXPECT_OK(try_mode("SPX"));
-	EXPECT_RET(try_mode("TPX"), -EINVAL);
+	EXPECT_OK(mode_try("SPX"));
+	EXPECT_RET(mode_try("TPX"), -EINVAL);
 	ASSERT(write(go[1], &byte, 1) == 1);
 	ASSERT(waitpid(child, &status, 0) == child && !status);
-	EXPECT_OK(set_mode("CPX"));
-	end();
+	EXPECT_OK(mode_set("CPX"));
+	mode_end();
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* See modes.h. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "modes.h"
+
+static char folder[96];
+
+int mode_nodes(struct kfd_node *nodes)
+{
+	int count = 0;
+
+	for (int i = 0; i < MODE_MAX_NODES; i++) {
+		if (kfd_topology_node(i, &nodes[count]))
+			break;
+		count += nodes[count].gpu_id != 0;
+	}
+	return count;
+}
+
+const char *mode_file(const char *name)
+{
+	static char text[128];
+	char path[160];
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, text, sizeof(text) - 1);
+	EXPECT(fd >= 0 && n >= 0, "%s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return text;
+}
+
+int mode_try(const char *mode)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/" MODE_FILE, folder);
+	return write_file(path, mode);
+}
+
+int mode_set(const char *mode)
+{
+	int ret = mode_try(mode);
+
+	for (int i = 0; ret == -EBUSY && i < 500; i++) {
+		usleep(10000);
+		ret = mode_try(mode);
+	}
+	return ret;
+}
+
+void mode_begin(const char *mode)
+{
+	struct kfd_node node;
+
+	ASSERT_OK(kfd_topology_find_gpu(&node));
+	snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
+		 node.location_id >> 8, node.location_id >> 3 & 31);
+	if (access(folder, F_OK) || !strstr(mode_file("available_compute_partition"), mode))
+		SKIP("the GPU does not have the mode");
+	ASSERT_OK(mode_set("SPX"));
+	ASSERT_OK(mode_set(mode));
+}
+
+void mode_end(void)
+{
+	EXPECT_OK(mode_set("SPX"));
+}
+
+void mode_use_node(int index)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", index);
+	setenv("KFD_NODE", number, 1);
+}

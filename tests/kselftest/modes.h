@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* Compute partition modes of a GPU, and its nodes. */
+#ifndef MODES_H
+#define MODES_H
+
+#include "fixture.h"
+
+#define MODE_MAX_NODES 64
+#define MODE_FILE "current_compute_partition"
+
+/* Returns the GPU nodes and their number; `nodes` has room for one more than MODE_MAX_NODES. */
+int mode_nodes(struct kfd_node *nodes);
+/* Returns the text of a file of the PCI device; valid until the next call. */
+const char *mode_file(const char *name);
+/* Writes the mode once. Returns 0 or a negative errno. */
+int mode_try(const char *mode);
+/* Same, repeated while the GPU is in use: processes that have ended may use it for a moment. */
+int mode_set(const char *mode);
+/* Finds the GPU and sets `mode`; skips the test if the GPU does not have it. */
+void mode_begin(const char *mode);
+/* Sets mode SPX; a failure is one of the test. */
+void mode_end(void);
+/* Selects a node for fixtures and kfd_open(). */
+void mode_use_node(int index);
+
+#endif
