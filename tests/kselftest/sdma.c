@@ -199,11 +199,13 @@ TEST(create_by_engine_id)
 
 /*
  * Offset of a queue's doorbell in the process's 8 KiB. gfx942: engines start at multiples of four
- * queues; GFX12: the first two queues of each engine are the kernel's.
+ * queues, and those of a partition are numbered as in the card; GFX12: the first two queues of each
+ * engine are the kernel's.
  */
 static uint64_t doorbell_of(const struct plan *p, uint32_t engine, uint32_t queue)
 {
-	uint64_t first = 0x100 + 10 * engine;
+	uint32_t partition = p->k.node.location_id & 7;
+	uint64_t first = 0x100 + 10 * (partition * engines(p) + engine);
 
 	if (is_gfx12(&p->k.node))
 		queue += 2;

@@ -316,32 +316,45 @@ TEST(context_save_size_matches_cus)
 	EXPECT_EQ(node.cwsr_size, control + groups);
 }
 
+/* Returns the path of a file of the PCI device, of which partitions have function numbers. */
+static const char *pci_file(const struct kfd_node *node, const char *name)
+{
+	static char path[300];
+
+	for (uint32_t function = node->location_id & 7;; function = 0) {
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/%s",
+			 node->domain, node->location_id >> 8, node->location_id >> 3 & 31,
+			 function, name);
+		if (!function || !access(path, F_OK))
+			return path;
+	}
+}
+
 TEST(pci_ids_match_device)
 {
 	struct kfd_node node = gpu();
-	char path[300], text[64];
-	uint32_t bus = node.location_id >> 8, device = node.location_id >> 3 & 31,
-		 function = node.location_id & 7;
+	const char *path = pci_file(&node, "device");
+	char text[64], name[64];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/device", node.domain,
-		 bus, device, function);
 	f = fopen(path, "re");
 	ASSERT(f != NULL, "%s", path);
 	ASSERT(fgets(text, sizeof(text), f) != NULL);
 	fclose(f);
 	EXPECT_EQ(strtoul(text, NULL, 16), node.device_id);
-	/* The render node belongs to that device. */
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/drm/renderD%u",
-		 node.domain, bus, device, function, node.drm_render_minor);
+	/* The render node belongs to that device; other partitions may have one of their own. */
+	if (node.location_id & 7)
+		return;
+	snprintf(name, sizeof(name), "drm/renderD%u", node.drm_render_minor);
+	path = pci_file(&node, name);
 	EXPECT(access(path, F_OK) == 0, "%s", path);
 }
 
 TEST(vram_is_one_bank)
 {
 	struct kfd_node node = gpu();
-	char path[300], line[128];
 	uint64_t start = 0, end = 0;
+	char line[128];
 	FILE *f;
 
 	EXPECT_EQ(value(node.index, "properties", "mem_banks_count"), 1);
@@ -351,9 +364,7 @@ TEST(vram_is_one_bank)
 	if (!node.large_bar)
 		return;
 	/* The first BAR covers all of it. */
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/resource", node.domain,
-		 node.location_id >> 8, node.location_id >> 3 & 31, node.location_id & 7);
-	f = fopen(path, "re");
+	f = fopen(pci_file(&node, "resource"), "re");
 	ASSERT(f != NULL);
 	ASSERT(fgets(line, sizeof(line), f) != NULL);
 	ASSERT(sscanf(line, "%lx %lx", &start, &end) == 2);
