@@ -191,7 +191,6 @@ impl NodeSet {
     /// error, as of [`Dqm::start`].
     pub(crate) fn start(&self, mode: ComputePartition) -> Result {
         let count = mode.partitions(self.gpu.xccs().count());
-        self.partitions.store(count, Relaxed);
         let started = {
             let mut nodes = self.nodes.lock();
             (0..count).try_for_each(|index| {
@@ -200,10 +199,12 @@ impl NodeSet {
                 Ok(nodes.push_within_capacity(node)?)
             })
         };
-        started.inspect_err(|_| {
+        match started {
+            Ok(()) => self.partitions.store(count, Relaxed),
             // The message is printed; the error of the start is returned.
-            let _ = self.end();
-        })
+            Err(_) => drop(self.end()),
+        }
+        started
     }
 
     /// Stops the schedulers of all nodes for good and drops the nodes. Returns the first error of a
@@ -216,7 +217,7 @@ impl NodeSet {
     }
 
     /// Returns the number of partitions. Unlike that of nodes it is never 0: a device without nodes
-    /// still has the partitions of its last mode.
+    /// still has the partitions of the last mode that was started.
     pub(crate) fn partitions(&self) -> u32 {
         self.partitions.load(Relaxed)
     }
