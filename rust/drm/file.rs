@@ -162,7 +162,7 @@ impl FileData {
 }
 
 /// Returns the address space of an open file; `EINVAL` if it is no file of `gpu`, `ENODEV` if the
-/// GPU is unplugged. As in the C driver, any partition of the GPU will do.
+/// GPU is unplugged. As in the C driver, files of all partitions are accepted.
 pub(crate) fn vm_of_file(file: &fs::File, gpu: &Gpu) -> Result<FileVm> {
     let file = drm::File::<Render>::of(file).ok_or(EINVAL)?;
     let data = file.data();

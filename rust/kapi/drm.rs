@@ -442,15 +442,18 @@ impl Device {
             // before `dev`.
             list.push_within_capacity(unsafe { Alias::new(alias, dev.raw()) })?;
         }
-        let this: *mut Self = dev.raw().cast();
+        let raw = ARef::into_raw(dev);
+        let this = raw.as_ptr();
         // INVARIANT: A foreign `Arc` of the driver's data.
-        // SAFETY: The device is new: there is no other reference. The fields are initialized, and
-        // the list is empty, so that it need not be dropped.
+        // SAFETY: The device is new: there is no other reference, and the pointer is that of its
+        // allocation. The fields are initialized, and the list is empty, so that it need not be
+        // dropped.
         unsafe {
             (&raw mut (*this).data).write(data.into_foreign());
             (&raw mut (*this).aliases).write(list);
         }
-        Ok(dev)
+        // SAFETY: The reference is that of `into_raw()`.
+        Ok(unsafe { ARef::from_raw(raw) })
     }
 
     /// Allocates a device of driver `D` without data and aliases.

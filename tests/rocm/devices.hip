@@ -74,6 +74,7 @@ int main(int argc, char **argv)
 		ok &= has(data[i], 1000000u * i);
 	}
 	result("kernel_on_each", ok);
+	ok = true;
 	for (int i = 0; i < count; i++) {
 		MUST(hipSetDevice(i));
 		fill<<<BLOCKS, THREADS>>>(data[i], 7u + i);
@@ -85,9 +86,15 @@ int main(int argc, char **argv)
 		ok &= has(data[i], 7u + i);
 	}
 	result("kernels_at_the_same_time", ok);
-	/* From each device to the next, the last one to the first. */
-	for (int i = 0; i < count; i++)
-		MUST(hipMemcpyPeer(data[(i + 1) % count], (i + 1) % count, data[i], i, BYTES));
+	ok = true;
+	/* From each device to the next; the last one to the first, which is changed before. */
+	for (int i = 0; i + 1 < count; i++)
+		MUST(hipMemcpyPeer(data[i + 1], i + 1, data[i], i, BYTES));
+	MUST(hipSetDevice(0));
+	fill<<<BLOCKS, THREADS>>>(data[0], 0);
+	MUST(hipGetLastError());
+	MUST(hipDeviceSynchronize());
+	MUST(hipMemcpyPeer(data[0], 0, data[count - 1], count - 1, BYTES));
 	for (int i = 0; i < count; i++) {
 		MUST(hipSetDevice(i));
 		ok &= has(data[i], 7u);
