@@ -51,7 +51,7 @@ int mode_set(const char *mode)
 {
 	int ret = mode_try(mode);
 
-	for (int i = 0; ret == -EBUSY && i < 500; i++) {
+	for (unsigned int ms = 0; ret == -EBUSY && ms < WAIT_MS; ms += 10) {
 		usleep(10000);
 		ret = mode_try(mode);
 	}

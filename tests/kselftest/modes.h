@@ -8,7 +8,9 @@
 #define MODE_MAX_NODES 64
 #define MODE_FILE "current_compute_partition"
 
-/* Returns the GPU nodes and their number; `nodes` has room for one more than MODE_MAX_NODES. */
+/*
+ * Stores the GPU nodes and returns their number. `nodes` has room for one more than MODE_MAX_NODES.
+ */
 int mode_nodes(struct kfd_node *nodes);
 /* Returns the text of a file of the PCI device; valid until the next call. */
 const char *mode_file(const char *name);
@@ -18,7 +20,7 @@ int mode_try(const char *mode);
 int mode_set(const char *mode);
 /* Finds the GPU and sets `mode`; skips the test if the GPU does not have it. */
 void mode_begin(const char *mode);
-/* Sets mode SPX; a failure is one of the test. */
+/* Sets mode SPX; a failure fails the test. */
 void mode_end(void);
 /* Selects a node for fixtures and kfd_open(). */
 void mode_use_node(int index);

@@ -73,9 +73,16 @@ static void expect_fill(struct bench *b, uint32_t value)
 }
 
 /*
- * CREATE_QUEUE returns before the CP has mapped the queue, and a queue starts with the write index
- * in memory: a packet written too early runs without its doorbell.
+ * Waits until the other queue is mapped. CREATE_QUEUE, of any queue, returns before the CP has
+ * mapped the queues of the new runlist, and a queue starts with the write index in memory: a packet
+ * written too early runs without its doorbell.
  */
+static void until_mapped(struct bench *b)
+{
+	fixture_fill_start(&b->f, &b->other, &b->rung, 1, b->f.data->va, 64, 1);
+	expect_fill(b, 1);
+}
+
 static void bench(struct bench *b)
 {
 	fixture_launch(&b->f);
@@ -83,8 +90,7 @@ static void bench(struct bench *b)
 	ASSERT_OK(kfd_signal_create(&b->f.k, 0, &b->rung));
 	ASSERT_OK(kfd_bo_alloc(&b->f.k, KFD_DOORBELL_SLICE, DOORBELL, &b->doorbells));
 	ASSERT_OK(kfd_bo_map_gpu(&b->f.k, b->doorbells));
-	fixture_fill_start(&b->f, &b->other, &b->rung, 1, b->f.data->va, 64, 1);
-	expect_fill(b, 1);
+	until_mapped(b);
 }
 
 /* A kernel rings another AQL queue, more than once. */
@@ -132,6 +138,7 @@ TEST(sdma_rings_and_is_rung)
 
 	bench(&b);
 	ASSERT_OK(sdma_queue_create(&b.f.k, &sdma, KFD_IOC_QUEUE_TYPE_SDMA, 0, 4096));
+	until_mapped(&b);
 	index = fill_unrung(&b, &b.other, 1, 21);
 	*p++ = SDMA_WRITE;
 	sdma_put64(&p, doorbell(&b, b.other.doorbell_offset));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Uses all GPUs in one process: kernels on each, alone and at the same time, and copies between
- * them. Argument: number of GPUs.
+ * them. Argument: number of GPUs, at least two (default).
  */
 #include <hip/hip_runtime.h>
 
@@ -56,7 +56,7 @@ static bool has(const unsigned int *from, unsigned int first)
 
 int main(int argc, char **argv)
 {
-	int wanted = argc > 1 ? atoi(argv[1]) : 1, count = 0;
+	int wanted = argc > 1 ? atoi(argv[1]) : 2, count = 0;
 	std::vector<unsigned int *> data;
 	bool ok = true;
 

@@ -31,7 +31,7 @@ macro_rules! knobs {
 knobs! {
     hws_no_preempt = "hws.no_preempt", "1: preemption by the scheduler firmware never completes; 2: the same, but the firmware times out after the unmap latency and reports compute queues in the HIQ's MQD";
     hws_hang_xcc = "hws.hang_xcc", "N: hws.no_preempt=1 on physical XCC N-1 only";
-    hws_stuck_xcc = "hws.stuck_xcc", "N: waves on physical XCC N-1 are not preempted: its firmware times out after the unmap latency and reports their queues in its HIQ's MQD";
+    hws_stuck_xcc = "hws.stuck_xcc", "N: waves on physical XCC N-1 are not preempted (N=1: the queues with waves there on no XCC): its firmware times out after the unmap latency and reports their queues in its HIQ's MQD";
     hws_fence_never = "hws.fence_never", "1: the scheduler firmware never writes its completion fence";
     ih_drop_msi = "ih.drop_msi", "N: the next N interrupt messages are lost";
     sdma_hang = "sdma.hang", "N: the SDMA engine that executes the N-th IB of a job (VMID other than 0) in a kernel ring hangs there until it is reset";

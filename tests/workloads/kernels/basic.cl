@@ -239,7 +239,8 @@ static uint this_xcc(void)
 #ifdef __gfx1201__
 	return 0;
 #else
-	return __builtin_amdgcn_s_getreg(20 | 31 << 11);
+	/* Bits 3:0. */
+	return __builtin_amdgcn_s_getreg(20 | 3 << 11);
 #endif
 }
 

@@ -207,13 +207,13 @@ fn failed_preemption_is_in_each_hiq_mqd() {
 /// drops its waves there.
 #[test]
 fn stuck_waves_of_one_xcc_are_in_its_hiq_mqd() {
-    // Other than the first XCC, which executes the packets, and the first one.
+    // An XCC other than the first, and the first, which executes the packets.
     for stuck in [3, 0] {
         let knobs = Knobs::default();
         knobs.hws_stuck_xcc.set(stuck + 1);
         with_bench(knobs, |bench| {
             bench.map_hiq(XCCS);
-            bench.set_resources(SECOND);
+            bench.set_resources(LATENCY);
             bench.run_waiting();
             bench.unmap_all();
             // Without the first XCC the others do not unmap the queue either.
@@ -263,7 +263,7 @@ fn one_xcc_without_preemption_stops_the_hiq() {
     knobs.hws_hang_xcc.set(8);
     with_bench(knobs, |bench| {
         bench.map_hiq(XCCS);
-        bench.set_resources(SECOND);
+        bench.set_resources(LATENCY);
         bench.run_list(false);
         bench.fence();
         bench.hiq(&[pm4::unmap_queues::PACKET.header(), 3 << 4, 0, 0, 0, 0]);
@@ -273,7 +273,7 @@ fn one_xcc_without_preemption_stops_the_hiq() {
             bench.until("unmapped", |b| b.active(xcc) == 0);
         }
         // More than the unmap latency.
-        std::thread::sleep(Duration::from_millis(1200));
+        std::thread::sleep(Duration::from_millis(5200));
         bench.select_queue(7);
         assert_eq!((bench.active(7), bench.fence_is(100)), (1, false));
         assert!(bench.gpu.knobs.hws_hang_xcc.hits() > 0);

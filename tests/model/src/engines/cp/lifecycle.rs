@@ -103,7 +103,7 @@ impl Engine<'_> {
     }
 
     /// Returns whether this XCC has the number in a knob, which counts from 1.
-    fn is_in(&self, knob: &Knob) -> bool {
+    pub(super) fn is_in(&self, knob: &Knob) -> bool {
         knob.get() == u64::from(self.env.xcc()) + 1
     }
 

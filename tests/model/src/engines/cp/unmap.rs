@@ -211,8 +211,9 @@ impl Engine<'_> {
                 "preemption_failed",
                 "queue={slot} pasid={pasid} doorbell={doorbell:#x}"
             );
-            if self.no_preemption().is_none() {
-                self.env.knobs().hws_stuck_xcc.hit();
+            let knob = &self.env.knobs().hws_stuck_xcc;
+            if !is_sdma && self.no_preemption().is_none() && self.is_in(knob) {
+                knob.hit();
             }
             if !is_sdma && named < v9::HIQ_FAILED_DOORBELLS_LEN && hiq.config.mqd != 0 {
                 let dword = (v9::HIQ_FAILED_DOORBELLS + named) as u64;

@@ -418,8 +418,8 @@ pub fn with_bench(knobs: Knobs, test: impl FnOnce(&mut Bench)) {
 /// Unmap latency beyond the limit of `until`, so that no preemption times out on a busy host.
 pub const PATIENT: u32 = 0xff;
 
-/// Unmap latency of 1 s, in units of 100 ms: long enough for XCCs that preempt on a busy host.
-pub const SECOND: u32 = 10;
+/// Unmap latency of 5 s, in units of 100 ms: long enough for XCCs that preempt on a busy host.
+pub const LATENCY: u32 = 50;
 
 /// Runs a test with an HIQ on all XCCs.
 pub fn with_hiq(test: impl FnOnce(&mut Bench)) {
