@@ -64,6 +64,24 @@ void device_reset(void)
 	EXPECT_OK(write_file(reset_file(), "1"));
 }
 
+void need_sleep(void)
+{
+	if (access("/sys/power/pm_test", F_OK))
+		SKIP("no /sys/power/pm_test");
+}
+
+int try_to_sleep(const char *depth)
+{
+	int ret;
+
+	need_sleep();
+	write_file("/sys/module/suspend/parameters/pm_test_delay", "1");
+	ASSERT_OK(write_file("/sys/power/pm_test", depth));
+	ret = write_file("/sys/power/state", "freeze");
+	write_file("/sys/power/pm_test", "none");
+	return ret;
+}
+
 int kmsg_open(void)
 {
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The GPU's PCI device: driver unbind and bind, and the kernel log meanwhile. */
+/* The PCI device of the GPU: bind and unbind, reset, system suspend, and the kernel log meanwhile. */
 #ifndef DEVICE_H
 #define DEVICE_H
 
@@ -12,6 +12,14 @@ int device_bind(void);
 void device_need_reset(void);
 /* Resets the PCI function; a failure is one of the test. */
 void device_reset(void);
+
+/* Skips the test if the kernel cannot resume by itself. */
+void need_sleep(void);
+/*
+ * As need_sleep(); suspends all devices and resumes them after a second. CPUs stay online. `depth`
+ * is a level of /sys/power/pm_test. Returns 0 or a negative errno.
+ */
+int try_to_sleep(const char *depth);
 
 /* Opens the kernel log at its end; ends the test on failure. */
 int kmsg_open(void);

@@ -224,6 +224,13 @@ void expect_usage(struct kfd *k, uint32_t query, uint64_t most)
 	       (unsigned long long)amdgpu_info(k, query), (unsigned long long)most);
 }
 
+bool becomes(const volatile uint32_t *word, uint32_t value, unsigned int ms)
+{
+	for (unsigned int i = 0; i < ms && *word != value; i++)
+		usleep(1000);
+	return *word == value;
+}
+
 uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms)
 {
 	struct kfd_event_data data = { .event_id = id };

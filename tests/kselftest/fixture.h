@@ -54,6 +54,8 @@ int receive_fd(int socket);
 uint64_t amdgpu_info(struct kfd *k, uint32_t query);
 /* Waits up to 5 s until the number of bytes in use falls to `most`: memory may be freed late. */
 void expect_usage(struct kfd *k, uint32_t query, uint64_t most);
+/* Polls a word that the GPU writes, for `ms` at most; returns whether it has the value. */
+bool becomes(const volatile uint32_t *word, uint32_t value, unsigned int ms);
 /* Waits for one event; returns the wait result. */
 uint32_t event_result(struct kfd *k, uint32_t id, uint32_t ms);
 /* Waits for a HW_EXCEPTION event, expects that it reports a hang; returns `memory_lost`. */

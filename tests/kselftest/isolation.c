@@ -394,9 +394,8 @@ TEST_TIMEOUT(same_address_on_all_sdma_engines, 120)
 			sdma_queue_ring(&queues[i]);
 		}
 		for (uint32_t i = 0; i < n; i++) {
-			for (uint32_t ms = 0; ms < WAIT_MS && found[2 * i + 1] != round + 1; ms++)
-				usleep(1000);
-			ASSERT(found[2 * i + 1] == round + 1, "round %u, engine %u", round, i);
+			ASSERT(becomes(&found[2 * i + 1], round + 1, WAIT_MS),
+			       "round %u, engine %u", round, i);
 			EXPECT(found[2 * i] == wanted, "round %u, engine %u: %#x", round, i,
 			       found[2 * i]);
 		}

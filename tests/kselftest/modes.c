@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "modes.h"
@@ -58,7 +59,7 @@ int mode_set(const char *mode)
 	return ret;
 }
 
-void mode_begin(const char *mode)
+void mode_need(const char *mode)
 {
 	struct kfd_node node;
 
@@ -68,6 +69,11 @@ void mode_begin(const char *mode)
 	if (access(folder, F_OK) || !strstr(mode_file("available_compute_partition"), mode))
 		SKIP("the GPU does not have the mode");
 	ASSERT_OK(mode_set("SPX"));
+}
+
+void mode_begin(const char *mode)
+{
+	mode_need(mode);
 	ASSERT_OK(mode_set(mode));
 }
 
@@ -82,4 +88,22 @@ void mode_use_node(int index)
 
 	snprintf(number, sizeof(number), "%d", index);
 	setenv("KFD_NODE", number, 1);
+}
+
+void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *))
+{
+	pid_t children[MODE_MAX_NODES];
+	int status;
+
+	for (int i = 0; i < count; i++) {
+		children[i] = fork_child();
+		if (!children[i]) {
+			mode_use_node(nodes[i].index);
+			_exit(ktap_in_child(fn, &nodes[i]) != 0);
+		}
+	}
+	for (int i = 0; i < count; i++) {
+		ASSERT(waitpid(children[i], &status, 0) == children[i]);
+		EXPECT(!status, "node %d", nodes[i].index);
+	}
 }

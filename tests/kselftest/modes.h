@@ -18,11 +18,15 @@ const char *mode_file(const char *name);
 int mode_try(const char *mode);
 /* Same, repeated while the GPU is in use: processes that have ended may use it for a moment. */
 int mode_set(const char *mode);
-/* Finds the GPU and sets `mode`; skips the test if the GPU does not have it. */
+/* Finds the GPU and sets mode SPX; skips the test if the GPU does not have `mode`. */
+void mode_need(const char *mode);
+/* Same, and sets `mode`. */
 void mode_begin(const char *mode);
 /* Sets mode SPX; a failure fails the test. */
 void mode_end(void);
 /* Selects a node for fixtures and kfd_open(). */
 void mode_use_node(int index);
+/* Calls `fn` with each of `count` nodes, in a process that uses it; all at the same time. */
+void mode_on_nodes(struct kfd_node *nodes, int count, void (*fn)(void *));
 
 #endif

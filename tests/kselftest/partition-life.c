@@ -25,25 +25,6 @@ static void *shared(size_t size)
 	return p;
 }
 
-/* Calls `fn` in a process for each of `count` nodes, at the same time. */
-static void on_all_nodes(int count, void (*fn)(void *))
-{
-	pid_t children[MODE_MAX_NODES];
-	int status;
-
-	for (int i = 0; i < count; i++) {
-		children[i] = fork_child();
-		if (!children[i]) {
-			mode_use_node(nodes[i].index);
-			_exit(ktap_in_child(fn, &nodes[i]) != 0);
-		}
-	}
-	for (int i = 0; i < count; i++) {
-		ASSERT(waitpid(children[i], &status, 0) == children[i]);
-		EXPECT(!status, "node %d", nodes[i].index);
-	}
-}
-
 static void copy_by_sdma(void *data)
 {
 	const struct kfd_node *node = data;
@@ -67,9 +48,7 @@ static void copy_by_sdma(void *data)
 		sdma_fence(&end, kfd_va((void *)&words[2]), 1);
 		ASSERT_OK(sdma_queue_put(&q, packets, end));
 		sdma_queue_ring(&q);
-		for (uint32_t ms = 0; ms < WAIT_MS && !words[2]; ms++)
-			usleep(1000);
-		EXPECT_EQ(words[2], 1);
+		EXPECT(becomes(&words[2], 1, WAIT_MS), "engine %u", i);
 		EXPECT_EQ(words[1], words[0]);
 		EXPECT_OK(sdma_queue_destroy(&q));
 	}
@@ -86,7 +65,7 @@ static void copy_by_sdma(void *data)
 TEST_TIMEOUT(sdma_engines_of_all_nodes, 120)
 {
 	mode_begin("CPX");
-	on_all_nodes(mode_nodes(nodes), copy_by_sdma);
+	mode_on_nodes(nodes, mode_nodes(nodes), copy_by_sdma);
 	mode_end();
 }
 
@@ -115,13 +94,9 @@ static void run_beside_the_others(void *data)
 	f.signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
 	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
-	for (uint32_t ms = 0; ms < WAIT_MS && words[0] != groups; ms++)
-		usleep(1000);
-	EXPECT_EQ(words[0], groups);
+	EXPECT(becomes(&words[0], groups, WAIT_MS), "%u workgroups", words[0]);
 	__atomic_fetch_add(&waves->running, 1, __ATOMIC_SEQ_CST);
-	for (uint32_t ms = 0; ms < WAIT_MS && waves->running != waves->all; ms++)
-		usleep(1000);
-	EXPECT_EQ(waves->running, waves->all);
+	EXPECT(becomes(&waves->running, waves->all, WAIT_MS), "%u nodes", waves->running);
 	EXPECT_EQ(f.signal.s->value, 1);
 	words[1] = 1;
 	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
@@ -144,7 +119,7 @@ static void check_xccs(const char *mode)
 	waves = shared(sizeof(*waves));
 	count = mode_nodes(nodes);
 	waves->all = (uint32_t)count;
-	on_all_nodes(count, run_beside_the_others);
+	mode_on_nodes(nodes, count, run_beside_the_others);
 	for (int i = 0; i < count; i++) {
 		EXPECT_EQ(__builtin_popcount(waves->xccs[i]), nodes[i].num_xcc);
 		EXPECT_EQ(waves->xccs[i] & seen, 0);
@@ -174,7 +149,7 @@ static void expect_nodes(const char *mode, int count)
 	ASSERT_EQ(mode_nodes(now), count);
 	for (int i = 0; i < count; i++)
 		EXPECT_EQ(now[i].gpu_id, nodes[i].gpu_id);
-	on_all_nodes(count, fixture_lives);
+	mode_on_nodes(nodes, count, fixture_lives);
 }
 
 /* A process with a queue on the last node works after the system was suspended. */
@@ -184,8 +159,7 @@ TEST_TIMEOUT(suspend_in_cpx, 180)
 	char byte = 0;
 	pid_t child;
 
-	if (access("/sys/power/pm_test", F_OK))
-		SKIP("no /sys/power/pm_test");
+	need_sleep();
 	mode_begin("CPX");
 	count = mode_nodes(nodes);
 	ASSERT(!pipe(ready) && !pipe(go));
@@ -201,10 +175,7 @@ TEST_TIMEOUT(suspend_in_cpx, 180)
 		ktap_end();
 	}
 	ASSERT(read(ready[0], &byte, 1) == 1);
-	write_file("/sys/module/suspend/parameters/pm_test_delay", "1");
-	ASSERT_OK(write_file("/sys/power/pm_test", "devices"));
-	EXPECT_OK(write_file("/sys/power/state", "freeze"));
-	write_file("/sys/power/pm_test", "none");
+	EXPECT_OK(try_to_sleep("devices"));
 	ASSERT(write(go[1], &byte, 1) == 1);
 	ASSERT(waitpid(child, &status, 0) == child);
 	EXPECT(!status, "the queue did not survive");

@@ -15,32 +15,22 @@
 
 #include "cs.h"
 #include "device.h"
-#include "fixture.h"
+#include "modes.h"
 
-#define MAX_NODES 8
-
-/* The nodes of the mode that begin() has set. */
-static struct kfd_node nodes[MAX_NODES + 1];
+/* The nodes of the mode that is set. */
+static struct kfd_node nodes[MODE_MAX_NODES + 1];
 static int count;
-static char mode_file[128];
 
 static void find_nodes(void)
 {
-	count = 0;
-	for (int i = 0; count < MAX_NODES && !kfd_topology_node(i, &nodes[count]); i++)
-		count += nodes[count].gpu_id != 0;
+	count = mode_nodes(nodes);
 	ASSERT(count > 0);
 }
 
-/* Processes that have ended may use the GPU for a moment. */
 static int set_mode(const char *mode)
 {
-	int ret = write_file(mode_file, mode);
+	int ret = mode_set(mode);
 
-	for (int i = 0; ret == -EBUSY && i < 500; i++) {
-		usleep(10000);
-		ret = write_file(mode_file, mode);
-	}
 	if (!ret)
 		find_nodes();
 	return ret;
@@ -49,23 +39,8 @@ static int set_mode(const char *mode)
 /* Skips the test on a GPU without the modes CPX and DPX, or sets `mode`. */
 static void begin(const char *mode)
 {
-	struct kfd_node node;
-
-	ASSERT_OK(kfd_topology_find_gpu(&node));
-	snprintf(mode_file, sizeof(mode_file),
-		 "/sys/bus/pci/devices/%04x:%02x:%02x.0/current_compute_partition", node.domain,
-		 node.location_id >> 8, node.location_id >> 3 & 31);
-	if (access(mode_file, F_OK))
-		SKIP("the GPU has no compute partitions");
-	ASSERT_OK(set_mode("SPX"));
-	if (nodes[0].num_xcc % 4)
-		SKIP("the GPU does not have the modes CPX and DPX");
+	mode_need("DPX");
 	ASSERT_OK(set_mode(mode));
-}
-
-static void end(void)
-{
-	EXPECT_OK(set_mode("SPX"));
 }
 
 static int open_minor(uint32_t minor)
@@ -121,12 +96,12 @@ TEST(render_node_of_each_node)
 		target[n] = 0;
 		EXPECT(!strcmp(basename(target), i ? "platform" : "pci"), "%s", target);
 	}
-	end();
+	mode_end();
 }
 
 TEST(partition_beyond_the_mode_is_enoent)
 {
-	uint32_t minors[MAX_NODES];
+	uint32_t minors[MODE_MAX_NODES];
 	int all, fd;
 
 	begin("CPX");
@@ -146,7 +121,7 @@ TEST(partition_beyond_the_mode_is_enoent)
 				close(fd);
 		}
 	}
-	end();
+	mode_end();
 }
 
 static int acquire(struct kfd *k, int node, int fd)
@@ -186,7 +161,7 @@ static void in_child(void (*test)(void *unused))
 
 static void acquires_all(void *unused)
 {
-	int fds[MAX_NODES];
+	int fds[MODE_MAX_NODES];
 	struct kfd k;
 
 	(void)unused;
@@ -206,7 +181,7 @@ TEST(acquire_vm_on_all_nodes)
 {
 	begin("CPX");
 	in_child(acquires_all);
-	end();
+	mode_end();
 }
 
 /* A file has one address space, which one node acquires, not necessarily that of its partition. */
@@ -236,7 +211,7 @@ TEST(acquire_vm_with_file_of_another_partition)
 {
 	begin("CPX");
 	in_child(acquires_other);
-	end();
+	mode_end();
 }
 
 static void prime(int fd, uint32_t *handle, int *buf)
@@ -309,7 +284,7 @@ TEST(buffers_of_partitions)
 {
 	begin("CPX");
 	in_child(shares);
-	end();
+	mode_end();
 }
 
 static uint32_t ip_count(int fd, uint32_t type)
@@ -374,7 +349,7 @@ TEST(instances_of_a_partition)
 		EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_DMA), all);
 		close(fd);
 	}
-	end();
+	mode_end();
 }
 
 static void run_jobs(struct cs *cs, int n)
@@ -433,7 +408,7 @@ TEST(jobs_run_on_engines_of_the_partition)
 		}
 		close(cs.fd);
 	}
-	end();
+	mode_end();
 }
 
 /* A render node that is open does not prevent a switch. The file keeps its partition. */
@@ -456,7 +431,7 @@ TEST(file_of_a_partition_that_ended)
 	ASSERT_OK(set_mode("CPX"));
 	run_jobs(&cs, 2);
 	close(cs.fd);
-	end();
+	mode_end();
 }
 
 /* A ring that was used before the switch keeps its engines. */
@@ -470,7 +445,7 @@ TEST(ring_of_a_partition_that_ended)
 	ASSERT_OK(set_mode("SPX"));
 	run_jobs(&cs, 1);
 	close(cs.fd);
-	end();
+	mode_end();
 }
 
 /* A file without a partition gets one with its first job. */
@@ -488,13 +463,13 @@ TEST(primary_node_gets_a_partition)
 	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_DMA), engines(&nodes[0]));
 	EXPECT_EQ(ip_count(cs.fd, AMDGPU_HW_IP_COMPUTE), 1);
 	close(cs.fd);
-	end();
+	mode_end();
 }
 
 /* Files outlive the driver's binding, and their minors. A probe starts with SPX. */
 TEST(unbind_with_files_open)
 {
-	uint32_t minors[MAX_NODES];
+	uint32_t minors[MODE_MAX_NODES];
 	struct cs_ib ib[2];
 	struct cs cs[2];
 	char path[64];
@@ -535,5 +510,5 @@ TEST(unbind_with_files_open)
 		EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_COMPUTE), 1);
 		close(fd);
 	}
-	end();
+	mode_end();
 }

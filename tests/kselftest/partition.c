@@ -34,7 +34,7 @@ TEST(modes_in_sysfs)
 	EXPECT_RET(mode_try("\n"), -EINVAL);
 }
 
-/* Compares the nodes of a mode, which divides the GPU by `by`, with the one of SPX. */
+/* Compares the nodes of a mode, which divides the GPU by `by`, with that of SPX, which is set. */
 static void check_nodes(const char *mode, unsigned int by)
 {
 	static struct kfd_node nodes[MODE_MAX_NODES + 1];
@@ -42,7 +42,6 @@ static void check_nodes(const char *mode, unsigned int by)
 	char line[16];
 	int count;
 
-	ASSERT_OK(mode_set("SPX"));
 	ASSERT_EQ(mode_nodes(nodes), 1);
 	whole = nodes[0];
 	EXPECT_EQ(property(&whole, "hive_id"), 0);
@@ -77,21 +76,20 @@ TEST(nodes_of_cpx)
 {
 	struct kfd_node node;
 
-	mode_begin("CPX");
-	ASSERT_OK(mode_set("SPX"));
+	mode_need("CPX");
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	check_nodes("CPX", node.num_xcc);
 }
 
 TEST(nodes_of_dpx)
 {
-	mode_begin("DPX");
+	mode_need("DPX");
 	check_nodes("DPX", 2);
 }
 
 TEST(nodes_of_qpx)
 {
-	mode_begin("QPX");
+	mode_need("QPX");
 	check_nodes("QPX", 4);
 }
 
@@ -109,8 +107,7 @@ static void fills(void *unused)
 static void check_queues(const char *mode)
 {
 	static struct kfd_node nodes[MODE_MAX_NODES + 1];
-	pid_t children[MODE_MAX_NODES];
-	int count, status;
+	int count;
 
 	mode_begin(mode);
 	count = mode_nodes(nodes);
@@ -118,16 +115,7 @@ static void check_queues(const char *mode)
 		mode_use_node(nodes[i].index);
 		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
 	}
-	for (int i = 0; i < count; i++) {
-		mode_use_node(nodes[i].index);
-		children[i] = fork_child();
-		if (!children[i])
-			_exit(ktap_in_child(fills, NULL) != 0);
-	}
-	for (int i = 0; i < count; i++) {
-		ASSERT(waitpid(children[i], &status, 0) == children[i]);
-		EXPECT(!status, "node %d", nodes[i].index);
-	}
+	mode_on_nodes(nodes, count, fills);
 	mode_end();
 }
 
@@ -186,8 +174,7 @@ TEST(switch_with_a_process_is_ebusy)
 	pid_t child;
 	char byte = 0;
 
-	mode_begin("CPX");
-	ASSERT_OK(mode_set("SPX"));
+	mode_need("CPX");
 	ASSERT(!pipe(ready) && !pipe(go));
 	child = fork_child();
 	if (!child) {

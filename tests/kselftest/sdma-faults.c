@@ -55,9 +55,7 @@ static bool works(struct victim *v)
 
 	sdma_fence(&p, kfd_va((void *)word), ++value);
 	put(v, packets, p);
-	for (int i = 0; i < 20000 && *word != value; i++)
-		usleep(1000);
-	return *word == value;
+	return becomes(word, value, 20000);
 }
 
 TEST_TIMEOUT(copy_to_unmapped_raises_memory_event, 90)

@@ -33,9 +33,7 @@ static bool works(struct sdma_queue *q, volatile uint32_t *word, uint32_t value)
 	sdma_fence(&p, kfd_va((void *)word), value);
 	ASSERT_OK(sdma_queue_put(q, packets, p));
 	sdma_queue_ring(q);
-	for (int i = 0; i < 20000 && *word != value; i++)
-		usleep(1000);
-	return *word == value;
+	return becomes(word, value, 20000);
 }
 
 /* Polls a dword that is never written; deactivating the queue does not help. */

@@ -65,13 +65,6 @@ static void put(struct sdma_queue *q, const uint32_t *packets, const uint32_t *e
 	sdma_queue_ring(q);
 }
 
-static bool becomes(volatile uint32_t *word, uint32_t value, unsigned int ms)
-{
-	for (unsigned int i = 0; i < ms && *word != value; i++)
-		usleep(1000);
-	return *word == value;
-}
-
 /* Expects that the queue executes packets. */
 static bool works(struct sdma_queue *q)
 {

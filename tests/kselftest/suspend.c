@@ -11,23 +11,6 @@
 #define SIZE (12ull << 20)
 
 /*
- * Suspends all devices and resumes them after a second; CPUs stay online. `depth` is a level of
- * /sys/power/pm_test.
- */
-static int try_to_sleep(const char *depth)
-{
-	int ret;
-
-	if (access("/sys/power/pm_test", F_OK))
-		SKIP("no /sys/power/pm_test");
-	write_file("/sys/module/suspend/parameters/pm_test_delay", "1");
-	ASSERT_OK(write_file("/sys/power/pm_test", depth));
-	ret = write_file("/sys/power/state", "freeze");
-	write_file("/sys/power/pm_test", "none");
-	return ret;
-}
-
-/*
  * The card keeps its power. The driver resets it on resume, which is equivalent to a power cycle:
  * VRAM contents and firmware are lost.
  */

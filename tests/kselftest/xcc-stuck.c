@@ -30,9 +30,7 @@ static void spin_on(struct fixture *f, uint32_t xcc)
 	f->signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
-	for (int i = 0; i < 10000 && words[0] != 4; i++)
-		usleep(1000);
-	ASSERT_EQ(words[0], 4);
+	ASSERT(becomes(&words[0], 4, 10000), "%u workgroups", words[0]);
 }
 
 /* Has waves on the first XCC, which are preempted and restored. */
