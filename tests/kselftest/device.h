@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The PCI device of the GPU: bind and unbind, reset, system suspend, and the kernel log meanwhile. */
+/* The PCI device of the GPU: bind, unbind, reset, suspend, and the kernel log meanwhile. */
 #ifndef DEVICE_H
 #define DEVICE_H
 

@@ -102,6 +102,14 @@ impl Engine<'_> {
         true
     }
 
+    /// Announces that doorbells of this index belong to a queue, even if it is not mapped.
+    pub(super) fn expect_doorbell(&self, doorbell: u32, sdma: bool) {
+        match sdma {
+            true => self.env.sdma().expect_doorbell(doorbell),
+            false => self.env.doorbells().expect(doorbell),
+        }
+    }
+
     /// Returns whether this XCC has the number in a knob, which counts from 1.
     pub(super) fn is_in(&self, knob: &Knob) -> bool {
         knob.get() == u64::from(self.env.xcc()) + 1

@@ -72,10 +72,7 @@ impl Hardware for Engine<'_> {
     }
 
     fn expect(&mut self, doorbell: u32, sdma: bool) {
-        match sdma {
-            true => self.env.sdma().expect_doorbell(doorbell),
-            false => self.env.doorbells().expect(doorbell),
-        }
+        self.expect_doorbell(doorbell, sdma);
     }
 
     fn claim(&mut self, vmid: u8, pasid: u16, root: u64) {

@@ -121,10 +121,7 @@ impl Engine<'_> {
         );
         // Their doorbells may ring before their window is mapped for the first time.
         for entry in &list.entries {
-            match entry.sdma {
-                Some(_) => self.env.sdma().expect_doorbell(entry.doorbell),
-                None => self.env.doorbells().expect(entry.doorbell),
-            }
+            self.expect_doorbell(entry.doorbell, entry.sdma.is_some());
         }
         let cyclic = list.until.is_some();
         let count = list.entries.len();
