@@ -34,6 +34,9 @@ use crate::kapi::{
 const CPU_MAX: u64 = SZ_64K as u64;
 /// Bytes that the CPU zeroes between two checks for signals.
 const CPU_STEP: u64 = SZ_1M as u64;
+/// Maximum of bytes per fill job. An engine must complete a job before the timeout of the DRM
+/// scheduler, however much is zeroed at a time.
+const JOB_MAX: u64 = SZ_2G as u64;
 /// Entries that the worker takes at a time.
 const BATCH: usize = 256;
 /// Interval of the worker's runs while all entries are still in use.
@@ -48,6 +51,53 @@ pub(crate) trait ClearEngine: Send + Sync {
     /// Starts to zero `pieces` (offset in VRAM and length in bytes) and returns the fence of the
     /// job. `EIO` or `ENODEV` when the engine does not run, `ENOMEM` without memory.
     fn clear(&self, pieces: &mut dyn Iterator<Item = (u64, u64)>) -> Result<ARef<Fence>>;
+}
+
+/// Starts to zero `pieces` (offset in VRAM and length in bytes) and returns the fences of the jobs.
+/// Errors as [`ClearEngine::clear`]; then no job runs any more.
+fn start(
+    engine: &dyn ClearEngine,
+    pieces: impl Iterator<Item = (u64, u64)>,
+) -> Result<KVVec<ARef<Fence>>> {
+    let mut fences = KVVec::new();
+    submit(engine, pieces, &mut fences).inspect_err(|_| {
+        for fence in &fences {
+            fence.wait();
+        }
+    })?;
+    Ok(fences)
+}
+
+/// Submits jobs that zero `pieces`, and adds their fences to `fences`.
+fn submit(
+    engine: &dyn ClearEngine,
+    pieces: impl Iterator<Item = (u64, u64)>,
+    fences: &mut KVVec<ARef<Fence>>,
+) -> Result {
+    let mut job: KVVec<(u64, u64)> = KVVec::new();
+    let mut room = JOB_MAX;
+    for (mut at, mut left) in pieces {
+        while left > 0 {
+            let len = left.min(room);
+            job.push((at, len), GFP_KERNEL)?;
+            at += len;
+            left -= len;
+            room -= len;
+            if room == 0 {
+                fences.reserve(1, GFP_KERNEL)?;
+                let fence = engine.clear(&mut job.iter().copied())?;
+                fences.push_within_capacity(fence)?;
+                job.clear();
+                room = JOB_MAX;
+            }
+        }
+    }
+    if !job.is_empty() {
+        fences.reserve(1, GFP_KERNEL)?;
+        let fence = engine.clear(&mut job.iter().copied())?;
+        fences.push_within_capacity(fence)?;
+    }
+    Ok(())
 }
 
 /// An entry of the deferred free list.
@@ -274,11 +324,12 @@ impl Clearing {
                 .as_ref()
                 .map(|a| a.engine.clone());
             if let Some(engine) = engine {
-                if let Ok(fence) = engine.clear(&mut dirty.iter().copied()) {
-                    // After a signal the range is freed, and cleared once more behind this fill.
-                    let cleared = fence
-                        .wait_interruptible(Timeout::FOREVER)
-                        .and_then(|_| fence.result());
+                if let Ok(fences) = start(&*engine, dirty.iter().copied()) {
+                    // After a signal the range is freed, and cleared once more behind these fills.
+                    let cleared = fences.iter().try_for_each(|fence| {
+                        fence.wait_interruptible(Timeout::FOREVER)?;
+                        fence.result()
+                    });
                     match cleared {
                         Err(e) if e != ERESTARTSYS => {}
                         other => return other,
@@ -343,10 +394,10 @@ impl Clearing {
         if blocks().next().is_some() {
             // A card reset between the fill and set_since() undoes both.
             let epoch = self.clean.epoch();
-            let mut pieces = blocks().flat_map(|b| b.pieces()).copied();
-            let cleared = engine.clear(&mut pieces).and_then(|fence| {
-                fence.wait();
-                fence.result()
+            let pieces = blocks().flat_map(|b| b.pieces()).copied();
+            let cleared = start(engine, pieces).and_then(|fences| {
+                fences.iter().for_each(|fence| fence.wait());
+                fences.iter().try_for_each(|fence| fence.result())
             });
             if cleared.is_ok() {
                 blocks().for_each(|b| self.clean.set_since(epoch, b.pieces()));
