@@ -24,6 +24,18 @@ pub(crate) struct SdmaEngines {
     pub(crate) pcie: u32,
 }
 
+impl SdmaEngines {
+    /// Returns the bitmap of the PCIe engines.
+    pub(crate) fn pcie_mask(&self) -> u32 {
+        (1 << self.pcie) - 1
+    }
+
+    /// Returns the bitmap of the xGMI engines.
+    pub(crate) fn xgmi_mask(&self) -> u32 {
+        (1 << self.count) - 1 & !self.pcie_mask()
+    }
+}
+
 /// Kind of engine requested for an SDMA queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SdmaEngineChoice {

@@ -4,13 +4,15 @@
 
 use kernel::prelude::*;
 
-use crate::asic::mmio::Mmio;
+use crate::asic::{mmio::Mmio, xcc::MAX_XCCS};
 
 /// Properties of a card that its power firmware reports.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SmuFacts {
     /// Serial number of the package.
     pub(crate) serial: u64,
+    /// Serial numbers of the XCCs by physical number; 0 if unknown.
+    pub(crate) xcc_serials: [u64; MAX_XCCS],
     /// Firmware version.
     pub(crate) version: u32,
     /// Lowest and highest shader clock in MHz.

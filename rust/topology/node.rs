@@ -10,7 +10,7 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::cache::Cache;
-use crate::uapi;
+use crate::{dqm::SdmaEngines, uapi};
 
 /// Heap type of a memory bank (`HSA_MEM_HEAP_TYPE_*` of `kfd_topology.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,6 @@ pub(crate) mod link_flags {
     pub(crate) const NO_ATOMICS_32: u32 = 1 << 2;
     /// No 64-bit atomics.
     pub(crate) const NO_ATOMICS_64: u32 = 1 << 3;
-    /// Both directions.
-    pub(crate) const BI_DIRECTIONAL: u32 = 1 << 31;
 }
 
 /// A link between two nodes.
@@ -99,7 +97,7 @@ impl Link {
     }
 
     /// Returns the link between two partitions of a card (`kfd_fill_gpu_xgmi_link_to_gpu`).
-    pub(crate) fn between_partitions(from: u32, to: u32) -> Self {
+    pub(crate) fn between_partitions(from: u32, to: u32, engines: SdmaEngines) -> Self {
         /// `KFD_CRAT_INTRA_SOCKET_WEIGHT`.
         const WEIGHT: u32 = 13;
         const BANDWIDTH: u32 = 819_200;
@@ -110,8 +108,12 @@ impl Link {
             weight: WEIGHT,
             min_bandwidth: BANDWIDTH,
             bandwidth: BANDWIDTH,
-            flags: link_flags::ENABLED | link_flags::BI_DIRECTIONAL,
-            sdma_engines: 0,
+            flags: link_flags::ENABLED,
+            // `kfd_set_recommended_sdma_engines`.
+            sdma_engines: match engines.xgmi_mask() {
+                0 => engines.pcie_mask(),
+                mask => mask,
+            },
         }
     }
 

@@ -9,7 +9,9 @@ use super::{
     node::{link_flags, Bank, GpuLines, Heap, Lines, Link, Node},
 };
 use crate::{
+    asic::xcc::MAX_XCCS,
     gpu::Gpu,
+    hw::smu::SmuFacts,
     kapi::{cpufreq, numa, pci},
     node, uapi,
 };
@@ -44,10 +46,15 @@ pub(super) fn build(gpus: &[TopologyGpu]) -> Result<KVec<Arc<Node>>> {
         // Partitions of a card are linked with each other.
         for ((peer_index, peer), sibling) in (0u32..).zip(&mut nodes).skip(cpus).zip(gpus) {
             if sibling.node.is_of(listed.node.gpu()) {
-                node.io_links
-                    .push(Link::between_partitions(index, peer_index), GFP_KERNEL)?;
-                peer.io_links
-                    .push(Link::between_partitions(peer_index, index), GFP_KERNEL)?;
+                let engines = listed.node.sdma();
+                node.io_links.push(
+                    Link::between_partitions(index, peer_index, engines),
+                    GFP_KERNEL,
+                )?;
+                peer.io_links.push(
+                    Link::between_partitions(peer_index, index, engines),
+                    GFP_KERNEL,
+                )?;
             }
         }
         nodes.push(node, GFP_KERNEL)?;
@@ -130,7 +137,7 @@ fn link(node: &node::Node, from: u32, to: u32) -> Links {
     if let Some(to_gpu) = &mut to_gpu {
         // The C driver recommends engines only if both directions exist
         // (`kfd_set_recommended_sdma_engines`).
-        to_gpu.sdma_engines = (1 << node.sdma().pcie) - 1;
+        to_gpu.sdma_engines = node.sdma().pcie_mask();
         to_cpu.sdma_engines = to_gpu.sdma_engines;
     }
     Links { to_cpu, to_gpu }
@@ -162,6 +169,17 @@ fn mhz_or_default(mhz: u32) -> u32 {
         UNKNOWN
     } else {
         mhz
+    }
+}
+
+/// Returns the serial number of a node: that of its first XCC if the card has several nodes and
+/// firmware reports it, or that of the package (`__amdgpu_xcp_set_unique_id`).
+fn unique_id(node: &node::Node, power: &SmuFacts) -> u64 {
+    let of_xcc = power.xcc_serials[usize::from(node.xccs().first().physical) % MAX_XCCS];
+    if node.count() > 1 && of_xcc != 0 {
+        of_xcc
+    } else {
+        power.serial
     }
 }
 
@@ -233,7 +251,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
             0
         },
         sdma_fw_version: config.sdma_fw,
-        unique_id: power.serial,
+        unique_id: unique_id(&listed.node, &power),
         num_xcc: xccs.count(),
     };
     Ok(Node {

@@ -12,7 +12,7 @@ use rkfd_abi::{
 };
 
 use crate::{
-    asic::mmio::Mmio,
+    asic::{mmio::Mmio, xcc::MAX_XCCS},
     hw::smu::{SmuFacts, SmuHal},
 };
 
@@ -118,9 +118,14 @@ impl SmuHal for Smu {
             let mhz = round(read(at)?);
             memory = (memory.0.min(mhz), memory.1.max(mhz));
         }
-        let serial = metrics::PUBLIC_SERIAL_NUMBER_AID;
+        let serial = |at| -> Result<u64> { Ok(join(read(at)?, read(at + 4)?)) };
+        let mut xcc_serials = [0; MAX_XCCS];
+        for (n, xcc) in xcc_serials.iter_mut().enumerate() {
+            *xcc = serial(metrics::PUBLIC_SERIAL_NUMBER_XCD + 8 * n)?;
+        }
         Ok(SmuFacts {
-            serial: join(read(serial)?, read(serial + 4)?),
+            serial: serial(metrics::PUBLIC_SERIAL_NUMBER_AID)?,
+            xcc_serials,
             version,
             engine_mhz: (
                 round(read(metrics::MIN_GFXCLK_FREQUENCY)?),
