@@ -32,6 +32,8 @@ static struct cost {
 	uint64_t own[MAX_ROUNDS], elapsed[MAX_ROUNDS];
 } costs[MAX_COSTS];
 static unsigned int used;
+/* File of the compute partition mode. */
+static char current_mode[160];
 static uint64_t own_start, elapsed_start, own_nothing, elapsed_nothing;
 
 int compare_failed(const char *what, int err)
@@ -153,8 +155,8 @@ int compare_open(struct compare *c)
 	return ret ? compare_failed("the device and a queue for marks", ret) : 0;
 }
 
-/* Prints every file below `path`, each line prefixed with the file name. */
-static void print_tree(const char *path, size_t cut)
+/* Prints every file below `path`, each line prefixed with `mode` and the file name from `cut` on. */
+static void print_tree(const char *path, size_t cut, const char *mode)
 {
 	struct dirent **entries;
 	int count = scandir(path, &entries, NULL, alphasort);
@@ -168,13 +170,14 @@ static void print_tree(const char *path, size_t cut)
 		if (entries[i]->d_name[0] == '.' || lstat(sub, &s))
 			;
 		else if (S_ISDIR(s.st_mode))
-			print_tree(sub, cut);
+			print_tree(sub, cut, mode);
 		else if (S_ISREG(s.st_mode) && strcmp(entries[i]->d_name, "uevent") &&
 			 (f = fopen(sub, "re"))) {
-			printf("cmp topology %s mode %o\n", sub + cut, s.st_mode & 0777);
+			printf("cmp topology %s%s mode %o\n", mode, sub + cut,
+			       s.st_mode & 0777);
 			while (fgets(line, sizeof(line), f)) {
 				line[strcspn(line, "\n")] = 0;
-				printf("cmp topology %s: %s\n", sub + cut, line);
+				printf("cmp topology %s%s: %s\n", mode, sub + cut, line);
 			}
 			fclose(f);
 		}
@@ -184,6 +187,51 @@ static void print_tree(const char *path, size_t cut)
 		free(entries);
 }
 
+/* Sets a compute partition mode. Returns 0 or a negative errno. */
+static int set_mode(const char *mode)
+{
+	FILE *f = fopen(current_mode, "we");
+	int ret = f ? 0 : -errno;
+
+	if (f && fputs(mode, f) < 0)
+		ret = -errno;
+	if (f && fclose(f) && !ret)
+		ret = -errno;
+	return ret;
+}
+
+/* Prints the topology of each compute partition mode of the GPU; the last one is SPX again. */
+static int compare_modes(void)
+{
+	static const char *const modes[] = { "DPX", "QPX", "CPX", "SPX" };
+	struct kfd_node node;
+	char device[64], available[160], text[64] = "", prefix[8];
+	FILE *f;
+	int ret = kfd_topology_find_gpu(&node);
+
+	if (ret)
+		return compare_failed("GPU", ret);
+	snprintf(device, sizeof(device), "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
+		 node.location_id >> 8 & 255, node.location_id >> 3 & 31);
+	snprintf(available, sizeof(available), "%s/available_compute_partition", device);
+	snprintf(current_mode, sizeof(current_mode), "%s/current_compute_partition", device);
+	f = fopen(available, "re");
+	if (!f || !fgets(text, sizeof(text), f))
+		text[0] = 0;
+	if (f)
+		fclose(f);
+	for (unsigned int i = 0; strstr(text, "CPX") && i < 4; i++) {
+		if (!strstr(text, modes[i]))
+			continue;
+		ret = set_mode(modes[i]);
+		if (ret)
+			return compare_failed(modes[i], ret);
+		snprintf(prefix, sizeof(prefix), "%s/", modes[i]);
+		print_tree(KFD_TOPOLOGY, strlen(KFD_TOPOLOGY) + 1, prefix);
+	}
+	return 0;
+}
+
 int main(void)
 {
 	static struct compare c;
@@ -191,7 +239,9 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	weigh_nothing();
-	print_tree(KFD_TOPOLOGY, strlen(KFD_TOPOLOGY) + 1);
+	print_tree(KFD_TOPOLOGY, strlen(KFD_TOPOLOGY) + 1, "");
+	if (compare_modes())
+		return 1;
 	/* Memory first: it forks, and leftovers of the others would count. */
 	ret = compare_memory();
 	if (!ret)
