@@ -25,6 +25,10 @@ const EXIT_BUG: i32 = 101;
 
 fn help() -> String {
     let chips: Vec<&str> = Chip::all().iter().map(|c| c.name).collect();
+    let vram: Vec<String> = Chip::all()
+        .iter()
+        .map(|c| format!("{}G {}", c.default_vram >> 30, c.name))
+        .collect();
     let bootable = Chip::all().iter().filter(|c| c.cold_boot);
     let cold: Vec<&str> = bootable.map(|c| c.name).collect();
     let mut text = format!(
@@ -34,8 +38,8 @@ usage: rkfd-gpu --socket PATH [options]
 
   --socket PATH        vfio-user socket to listen on (required)
   --chip NAME          card to emulate: {} (default {})
-  --vram SIZE          video memory in bytes, or with K, M or G; a power of two from 64M
-                       (default {}G)
+  --vram SIZE          video memory in bytes, or with K, M or G; a multiple of 2M from 64M
+                       (default: {})
   --hive-node N        the card is GPU N (0 to {}) of an xGMI hive, and no other one answers
                        (default: no hive; gfx9 only)
   --boot cold|warm     cold: only the PSP boot loader runs, as after a power cycle (default
@@ -68,7 +72,7 @@ knobs:
 ",
         chips.join(", "),
         mi300x::CHIP.name,
-        mi300x::CHIP.default_vram >> 30,
+        vram.join(", "),
         HIVE_GPUS - 1,
         cold.join(", "),
     );
@@ -171,7 +175,7 @@ fn parse_size(text: &str) -> Option<u64> {
         None => (text, 0),
     };
     let size = control::parse(digits)?.checked_mul(1 << shift)?;
-    (size.is_power_of_two() && (64 << 20..=1 << 40).contains(&size)).then_some(size)
+    (size % (2 << 20) == 0 && (64 << 20..=1 << 40).contains(&size)).then_some(size)
 }
 
 fn main() -> ExitCode {

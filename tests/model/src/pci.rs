@@ -58,8 +58,13 @@ pub struct Config {
     initial: Box<[u8; CONFIG_SIZE]>,
 }
 
+/// Returns the size of the BAR through which `vram` bytes of VRAM are visible: a power of two.
+pub fn frame_buffer_bar(vram: u64) -> u64 {
+    vram.next_power_of_two()
+}
+
 impl Config {
-    /// Returns the configuration space of `chip` with `vram` bytes (a power of two) behind BAR0.
+    /// Returns the configuration space of `chip` with `vram` bytes behind BAR0.
     pub fn new(chip: &Chip, vram: u64) -> Self {
         let mut config = Self {
             bytes: Box::new([0; CONFIG_SIZE]),
@@ -102,7 +107,7 @@ impl Config {
         self.put16(0x06, 0x0010, 0);
         self.put32(0x08, chip.pci_class << 8 | u32::from(chip.pci_revision), 0);
         self.put32(0x0c, 0, 0xff);
-        self.bar64(0, vram);
+        self.bar64(0, frame_buffer_bar(vram));
         self.bar64(2, DOORBELL_BAR);
         self.put32(0x24, 0, !(chip.register_bar as u32 - 1));
         self.put16(0x2c, subvendor, 0);

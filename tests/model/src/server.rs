@@ -21,7 +21,7 @@ use vfio_user::{
 
 use crate::event;
 use crate::gpu::{Gpu, Reset, DOORBELL_BAR};
-use crate::pci::{Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
+use crate::pci::{frame_buffer_bar, Config, Effect, CONFIG_SIZE, MSIX_VECTORS};
 use crate::strict;
 
 /// State of one connection.
@@ -64,7 +64,7 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS)
         .map(|index| {
             let (size, mapped) = match index {
-                VFIO_PCI_BAR0_REGION_INDEX => (gpu.vram.len(), true),
+                VFIO_PCI_BAR0_REGION_INDEX => (frame_buffer_bar(gpu.vram.len()), true),
                 VFIO_PCI_BAR2_REGION_INDEX => (DOORBELL_BAR, false),
                 VFIO_PCI_BAR5_REGION_INDEX => (gpu.chip.register_bar, false),
                 VFIO_PCI_CONFIG_REGION_INDEX => (CONFIG_SIZE as u64, false),
@@ -75,7 +75,11 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
                 flags |= VFIO_REGION_INFO_FLAG_MMAP;
             }
             let area = SparseArea {
-                area: vfio_region_sparse_mmap_area { offset: 0, size },
+                // The BAR ends behind VRAM, where accesses reach the model and are reported.
+                area: vfio_region_sparse_mmap_area {
+                    offset: 0,
+                    size: size.min(gpu.vram.len()),
+                },
             };
             ServerRegion {
                 region_info: vfio_region_info {

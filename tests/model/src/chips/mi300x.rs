@@ -124,6 +124,7 @@ pub const CHIP: Chip = Chip {
         on_aid!(Sdma, 15, SDMA, 3, 0x19800),
         ip(Ip::Umc, 0, [12, 0, 0], &[0x14000]),
     ],
+    default_vram: 192 << 30,
     ..ONE_XCC
 };
 

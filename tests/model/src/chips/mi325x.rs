@@ -9,6 +9,7 @@ use super::Chip;
 pub const CHIP: Chip = Chip {
     name: "mi325x",
     pci_ids: [0x1002, 0x74a5, 0x1002, 0x74a5],
+    default_vram: 256 << 30,
     ..mi300x::CHIP
 };
 
