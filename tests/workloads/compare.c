@@ -155,7 +155,7 @@ int compare_open(struct compare *c)
 	return ret ? compare_failed("the device and a queue for marks", ret) : 0;
 }
 
-/* Prints every file below `path`, each line prefixed with `mode` and the file name from `cut` on. */
+/* Prints every file below `path`; lines start with `mode` and the file name from `cut` on. */
 static void print_tree(const char *path, size_t cut, const char *mode)
 {
 	struct dirent **entries;
