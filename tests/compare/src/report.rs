@@ -55,6 +55,7 @@ impl<'a> Report<'a> {
         report.part("Topology", Self::topology);
         report.part("Results of ioctls", Self::results);
         report.part("Queues: accesses to the GPU", Self::steps);
+        report.part("Schedulers of the XCCs", Self::xccs);
         report.part("Descriptors (MQDs)", Self::descriptors);
         report.part("Page-table entries of the same mapping", Self::mappings);
         for (title, text) in [
@@ -237,6 +238,30 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Compares the packets of the schedulers with those of XCC 0, and the MQDs of their HIQs. The
+    /// XCCs do not execute a packet at the same time, so that single steps are those of XCC 0.
+    fn xccs(&mut self) {
+        let [a, b] = self.runs else {
+            return;
+        };
+        for xcc in 1..a.trace.xccs().max(b.trace.xccs()) {
+            let of = |run: &Run| match run.trace.scheduled(xcc) == run.trace.scheduled(0) {
+                true => "those of XCC 0".to_string(),
+                false => format!("other ones than XCC 0, in {}", run.name),
+            };
+            let (ours, theirs) = (of(a), of(b));
+            let key = format!("xcc/{xcc}:packets");
+            if ours == theirs {
+                self.same(&key, &ours);
+            } else {
+                self.differs(&key, &ours, &theirs);
+            }
+            if let (Some(ours), Some(theirs)) = (hiq(a, xcc), hiq(b, xcc)) {
+                self.items("mqd/hiq", &ours, &theirs);
+            }
+        }
+    }
+
     /// Compares named values; of places only the presence.
     fn items(&mut self, prefix: &str, a: &[Item], b: &[Item]) {
         for (a, b) in a.iter().zip(b) {
@@ -256,7 +281,7 @@ impl<'a> Report<'a> {
     fn descriptors(&mut self) {
         type Pick = fn(&Run) -> Option<Vec<Item>>;
         let picks: [(&str, Pick); 6] = [
-            ("hiq", |r| hiq(r)),
+            ("hiq", |r| hiq(r, 0)),
             ("aql", |r| compute(r, "aql CREATE_QUEUE")),
             ("aql.updated", |r| compute(r, "aql UPDATE_QUEUE")),
             ("aql.masked", |r| compute(r, "aql SET_CU_MASK")),
@@ -435,8 +460,13 @@ fn sequence(section: &Section) -> Vec<String> {
     list
 }
 
-fn hiq(run: &Run) -> Option<Vec<Item>> {
-    run.trace.bring_up.acts.iter().find_map(|act| match act {
+/// Returns the MQD of the HIQ on an XCC.
+fn hiq(run: &Run, xcc: u64) -> Option<Vec<Item>> {
+    let acts = match xcc {
+        0 => &run.trace.bring_up.acts,
+        _ => run.trace.bring_up.others.get(&xcc)?,
+    };
+    acts.iter().find_map(|act| match act {
         Act::HiqMqd(words) => Some(decode::hiq_mqd(words)),
         _ => None,
     })

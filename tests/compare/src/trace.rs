@@ -61,8 +61,10 @@ pub struct Walk {
 pub struct Section {
     /// Name from the first of the two marks, with the kind of queue.
     pub name: String,
-    /// Acts, in order.
+    /// Acts, in order; of XCCs and hubs those of the first.
     pub acts: Vec<Act>,
+    /// Acts of each further XCC, in order.
+    pub others: BTreeMap<u64, Vec<Act>>,
     /// Page-table walks of processes.
     pub walks: Vec<Walk>,
     /// Addresses of MQDs loaded before this section.
@@ -135,10 +137,35 @@ impl Trace {
         }
     }
 
+    /// Returns the number of XCCs.
+    pub fn xccs(&self) -> u64 {
+        let last = self.bring_up.others.keys().next_back();
+        last.map_or(1, |xcc| xcc + 1)
+    }
+
+    /// Returns the packets that the scheduler of an XCC executed after bring-up, runlists included.
+    pub fn scheduled(&self, xcc: u64) -> Vec<&[u32]> {
+        let sections = self.sections.iter().filter_map(|section| match xcc {
+            0 => Some(&section.acts),
+            _ => section.others.get(&xcc),
+        });
+        let packet = |act| match act {
+            &Act::Packet(Owner::Hiq, ref words) | &Act::Listed(ref words) => Some(words.as_slice()),
+            _ => None,
+        };
+        sections.flatten().filter_map(packet).collect()
+    }
+
     /// Returns the section with that name.
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|s| s.name == name)
     }
+}
+
+/// Returns the name of a queue of the whole card.
+fn queue_of(rest: &str) -> String {
+    let get = |key| value(rest, key).unwrap_or("");
+    format!("{} {}", get("xcc"), get("queue"))
 }
 
 fn mark_of(layer: &str, event: &str, rest: &str) -> Option<u32> {
@@ -184,8 +211,7 @@ impl Reader {
                     _ => Owner::User,
                 };
                 self.owners.insert(get("doorbell"), owner);
-                let queue = value(rest, "queue").unwrap_or("");
-                self.queues.insert(queue.into(), owner);
+                self.queues.insert(queue_of(rest), owner);
             }
             ("sdma", "queue_start") => {
                 let user = value(rest, "pasid").is_some_and(|p| p != "0");
@@ -198,27 +224,31 @@ impl Reader {
             },
             ("hdp", "flush") => self.act(Act::HdpFlush),
             ("gmc", "invalidate") => {
-                self.act(Act::Invalidate(value(rest, "hub").unwrap_or("?").into()));
+                let hub = value(rest, "hub").unwrap_or("?");
+                // The hubs of the others are flushed by their XCCs, in parallel.
+                if !hub.ends_with(|c: char| c.is_ascii_digit()) {
+                    self.act(Act::Invalidate(hub.into()));
+                }
             }
             ("gmc", "walk") if get("vmid") != 0 => self.section().walks.push(Walk {
                 va: get("va"),
                 entries: long_words(rest),
             }),
             ("cp", "packet") => {
-                let queue = value(rest, "queue").unwrap_or("");
-                let owner = self.queues.get(queue).copied().unwrap_or(Owner::Kernel);
-                self.act(Act::Packet(owner, words(rest)));
+                let owner = self.queues.get(&queue_of(rest)).copied();
+                let act = Act::Packet(owner.unwrap_or(Owner::Kernel), words(rest));
+                self.act_of(get("xcc"), act);
             }
-            ("hws", "runlist_packet") => self.act(Act::Listed(words(rest))),
-            ("hws", "run_list") => {
+            ("hws", "runlist_packet") => self.act_of(get("xcc"), Act::Listed(words(rest))),
+            ("hws", "run_list") if get("xcc") == 0 => {
                 self.loaded.clear();
                 self.list = self.sections.len() - 1;
             }
             ("cp", "mqd") => {
                 let mqd = get("mqd");
                 match value(rest, "class") {
-                    Some("Hiq") => self.act(Act::HiqMqd(words(rest))),
-                    Some("Normal") if value(rest, "pasid") != Some("0") => {
+                    Some("Hiq") => self.act_of(get("xcc"), Act::HiqMqd(words(rest))),
+                    Some("Normal") if value(rest, "pasid") != Some("0") && get("xcc") == 0 => {
                         self.loaded.insert(mqd);
                         self.sections[self.list]
                             .acts
@@ -227,7 +257,7 @@ impl Reader {
                     _ => {}
                 }
             }
-            ("hws", "sdma_mqd") => {
+            ("hws", "sdma_mqd") if get("xcc") == 0 => {
                 self.loaded.insert(get("mqd"));
                 let act = Act::SdmaMqd(get("mqd"), words(rest));
                 self.sections[self.list].acts.push(act);
@@ -247,9 +277,17 @@ impl Reader {
     }
 
     fn act(&mut self, act: Act) {
+        self.act_of(0, act);
+    }
+
+    fn act_of(&mut self, xcc: u64, act: Act) {
         // A packet that waits is executed repeatedly.
         let again = matches!(act, Act::Packet(..));
-        let acts = &mut self.section().acts;
+        let section = self.section();
+        let acts = match xcc {
+            0 => &mut section.acts,
+            _ => section.others.entry(xcc).or_default(),
+        };
         let last = acts.iter().rev().find(|a| matches!(a, Act::Packet(..)));
         if !(again && last == Some(&act)) {
             acts.push(act);
@@ -265,20 +303,27 @@ mod tests {
     fn marks_split_the_log() {
         let marks = [(1, "kind aql"), (2, "CREATE_QUEUE"), (3, "between")];
         let marks = marks.map(|(n, name)| (n, name.to_string())).into();
-        let log = "1 cp queue_start queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+        let log = "1 cp queue_start xcc=0 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
+                   1 cp queue_start xcc=1 queue=1.0.0 class=Hiq vmid=0 doorbell=0x8\n\
                    2 reg write GRBM=0x1 addr=0x2\n\
                    3 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0001]\n\
                    4 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0002]\n\
                    5 nbio doorbell index=0x8 value=0x4 width=8\n\
-                   6 cp packet queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
+                   6 cp packet xcc=0 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
                    7 gmc walk hub=Mm vmid=8 va=0x1000 entries=[1, c000000000000021, 5]\n\
                    8 sdma packet engine=0 queue=rlc0 vmid=8 ib=0 op=FENCE words=[5, 1, 0, c0de0003]\n";
-        let trace = Trace::parse(log, &marks);
+        let log = log.to_string()
+            + "9 cp packet xcc=1 queue=1.0.0 op=0xa5 words=[c002a500, 10, 0, 800011]\n\
+               9 hws runlist_packet xcc=1 op=0xa2 words=[c005a200]\n";
+        let trace = Trace::parse(&log, &marks);
         assert_eq!(trace.bring_up.acts, [Act::Register("GRBM".into(), 1, 2)]);
         let section = trace.section("aql CREATE_QUEUE").unwrap();
         let packet = vec![0xc002_a500, 0x10, 0, 0x80_0011];
         let acts = [Act::Doorbell(Owner::Hiq), Act::Packet(Owner::Hiq, packet)];
         assert_eq!(section.acts, acts);
         assert_eq!(section.walks[0].entries[1], 0xc000_0000_0000_0021);
+        assert_eq!(trace.scheduled(0), [[0xc002_a500, 0x10, 0, 0x80_0011]]);
+        let listed = [0xc005_a200];
+        assert_eq!(trace.scheduled(1)[1], listed);
     }
 }

@@ -473,7 +473,8 @@ impl<'a> Engine<'a> {
                 self.env.trace(),
                 "cp",
                 "packet",
-                "queue={} op={:#x} words={:x?}",
+                "xcc={} queue={} op={:#x} words={:x?}",
+                self.env.xcc(),
                 queue.slot,
                 p.opcode,
                 p.words

@@ -73,8 +73,9 @@ impl Engine<'_> {
             self.env.trace(),
             "cp",
             "queue_start",
-            "queue={slot} class={class:?} format={:?} vmid={} pasid={pasid} base={:#x} dwords={:#x} \
-             rptr={rptr:#x} wptr={wptr:#x} doorbell={:#x} mqd={:#x}",
+            "xcc={} queue={slot} class={class:?} format={:?} vmid={} pasid={pasid} base={:#x} \
+             dwords={:#x} rptr={rptr:#x} wptr={wptr:#x} doorbell={:#x} mqd={:#x}",
+            self.env.xcc(),
             config.format,
             config.vmid,
             config.base,

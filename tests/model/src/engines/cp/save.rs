@@ -179,7 +179,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "cp",
                 "mqd",
-                "class={:?} pasid={} mqd={:#x} words={mqd:x?}",
+                "xcc={} class={:?} pasid={} mqd={:#x} words={mqd:x?}",
+                self.env.xcc(),
                 map.class,
                 map.pasid,
                 map.mqd

@@ -159,7 +159,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "hws",
                 "sdma_mqd",
-                "pasid={} mqd={:#x} words={mqd:x?}",
+                "xcc={} pasid={} mqd={:#x} words={mqd:x?}",
+                self.env.xcc(),
                 map.pasid,
                 map.mqd
             );

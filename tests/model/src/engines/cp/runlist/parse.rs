@@ -88,7 +88,8 @@ impl Engine<'_> {
                 self.env.trace(),
                 "hws",
                 "runlist_packet",
-                "op={:#x} words={:x?}",
+                "xcc={} op={:#x} words={:x?}",
+                self.env.xcc(),
                 p.opcode,
                 p.words
             );
