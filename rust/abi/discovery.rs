@@ -57,6 +57,38 @@ pub mod binary_header {
     pub const SIZE: usize = 60;
 }
 
+/// `struct nps_info_v1_0`: the memory partitions.
+pub mod nps_info {
+    /// u32: [`super::NPS_INFO_TABLE_ID`].
+    pub const TABLE_ID: usize = 0;
+    /// u16.
+    pub const VERSION_MAJOR: usize = 4;
+    /// u16.
+    pub const VERSION_MINOR: usize = 6;
+    /// u32: bytes of the table.
+    pub const SIZE_BYTES: usize = 8;
+    /// u32: NPS mode.
+    pub const NPS_TYPE: usize = 12;
+    /// u32: number of partitions.
+    pub const COUNT: usize = 16;
+    /// [`range`] of each partition.
+    pub const INSTANCE_INFO: usize = 20;
+    /// Entries of `INSTANCE_INFO` (`NPS_INFO_TABLE_MAX_NUM_INSTANCES`).
+    pub const MAX_INSTANCES: usize = 12;
+    /// Bytes of the structure.
+    pub const SIZE: usize = INSTANCE_INFO + MAX_INSTANCES * range::SIZE;
+
+    /// `struct nps_instance_info_v1_0`.
+    pub mod range {
+        /// u64: address of the first byte, with the offset of VRAM in the frame buffer.
+        pub const BASE_ADDRESS: usize = 0;
+        /// u64: address of the last byte.
+        pub const LIMIT_ADDRESS: usize = 8;
+        /// Bytes of the structure.
+        pub const SIZE: usize = 16;
+    }
+}
+
 /// `struct binary_header_v2`, for `VERSION_MAJOR` 2.
 pub mod binary_header_v2 {
     /// u16: number of tables.

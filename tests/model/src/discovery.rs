@@ -5,11 +5,12 @@
 
 use rkfd_abi::discovery::{
     binary_header, die_header, die_info, gc_info_v1, gc_info_v2, gpu_info_header, harvest_table,
-    hwid, ip_discovery_header, ip_v3, table, table_info, BINARY_SIGNATURE,
-    DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE,
+    hwid, ip_discovery_header, ip_v3, nps_info, table, table_info, BINARY_SIGNATURE,
+    DISCOVERY_TABLE_SIGNATURE, GC_TABLE_ID, HARVEST_TABLE_SIGNATURE, NPS_INFO_TABLE_ID,
 };
 
 use crate::chips::{Chip, GcInfo, Generation, IpInstance};
+use crate::engines::memory::MemoryPartitions;
 use crate::regs::Ip;
 
 /// Distance of the binary from the top of VRAM, in bytes.
@@ -46,6 +47,10 @@ impl Bytes {
 
     fn put32(&mut self, at: usize, value: u32) {
         self.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn put64(&mut self, at: usize, value: u64) {
+        self.put(at, &value.to_le_bytes());
     }
 
     fn put(&mut self, at: usize, data: &[u8]) {
@@ -203,12 +208,30 @@ fn harvest(chip: &Chip) -> Vec<u8> {
     t.0
 }
 
-/// Returns the discovery binary of `chip`. With `corrupt` its checksum is wrong.
-pub fn binary(chip: &Chip, corrupt: bool) -> Vec<u8> {
+/// Builds the table of memory partitions.
+fn nps(partitions: &MemoryPartitions) -> Vec<u8> {
+    let mut t = Bytes::zeroed(nps_info::SIZE);
+    t.put32(nps_info::TABLE_ID, NPS_INFO_TABLE_ID);
+    t.put16(nps_info::VERSION_MAJOR, 1);
+    t.put32(nps_info::SIZE_BYTES, nps_info::SIZE as u32);
+    t.put32(nps_info::NPS_TYPE, partitions.mode);
+    t.put32(nps_info::COUNT, partitions.mode);
+    for (i, range) in partitions.ranges().enumerate() {
+        let at = nps_info::INSTANCE_INFO + i * nps_info::range::SIZE;
+        t.put64(at + nps_info::range::BASE_ADDRESS, range.start);
+        t.put64(at + nps_info::range::LIMIT_ADDRESS, range.end - 1);
+    }
+    t.0
+}
+
+/// Returns the discovery binary of `chip`, with the table of memory partitions if it has several
+/// modes of them. With `corrupt` its checksum is wrong.
+pub fn binary(chip: &Chip, memory: Option<&MemoryPartitions>, corrupt: bool) -> Vec<u8> {
     let ip_at = binary_header::SIZE;
     let mut tables = vec![(table::IP_DISCOVERY, ip_table(chip, ip_at))];
     tables.push((table::GC, gc_table(chip)));
     tables.push((table::HARVEST_INFO, harvest(chip)));
+    tables.extend(memory.map(|partitions| (table::NPS_INFO, nps(partitions))));
     let mut b = Bytes::zeroed(binary_header::SIZE);
     b.put32(binary_header::SIGNATURE, BINARY_SIGNATURE);
     b.put16(binary_header::VERSION_MAJOR, 1);
@@ -258,7 +281,7 @@ mod tests {
 
     #[test]
     fn table_parses_by_amd_rules() {
-        let b = binary(&ONE_XCC, false);
+        let b = binary(&ONE_XCC, None, false);
         assert!(b.len() < TMR_SIZE);
         assert_eq!(u32_at(&b, 0), 0x2821_1407);
         let size = u16_at(&b, 10);
@@ -296,7 +319,7 @@ mod tests {
 
     #[test]
     fn gc_and_harvest_tables() {
-        let b = binary(&ONE_XCC, false);
+        let b = binary(&ONE_XCC, None, false);
         let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
         assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (2, 1));
         let cus = u32_at(&b, gc + 12) * u32_at(&b, gc + 16) * u32_at(&b, gc + 20);
@@ -315,7 +338,7 @@ mod tests {
             harvested: &[(Ip::Gc, 1), (Ip::Gc, 7)],
             ..CHIP
         };
-        let b = binary(&CHIP_4XCC, false);
+        let b = binary(&CHIP_4XCC, None, false);
         assert!(b.len() < TMR_SIZE);
         let harvest = checked_table(&b, 2, 0x5652_4148, 8 + 32 * 4);
         let entry = |n: usize| (u16_at(&b, harvest + 8 + 4 * n), b[harvest + 10 + 4 * n]);
@@ -327,8 +350,29 @@ mod tests {
     }
 
     #[test]
+    fn memory_partitions() {
+        let partitions = MemoryPartitions {
+            mode: 4,
+            start: 5 << 30,
+            vram: 4 << 30,
+        };
+        let b = binary(&CHIP, Some(&partitions), false);
+        assert!(b.len() < TMR_SIZE);
+        let nps = checked_table(&b, 5, 0x53_504e, 212);
+        assert_eq!((u16_at(&b, nps + 4), u16_at(&b, nps + 6)), (1, 0));
+        assert_eq!(u32_at(&b, nps + 8), 212);
+        assert_eq!([u32_at(&b, nps + 12), u32_at(&b, nps + 16)], [4, 4]);
+        let u64_at = |at: usize| u64::from(u32_at(&b, at)) | u64::from(u32_at(&b, at + 4)) << 32;
+        for n in 0..4 {
+            let at = nps + 20 + 16 * n;
+            assert_eq!(u64_at(at), (5 + n as u64) << 30);
+            assert_eq!(u64_at(at + 8), ((6 + n as u64) << 30) - 1);
+        }
+    }
+
+    #[test]
     fn wgp_counts() {
-        let b = binary(&rx9070::CHIP, false);
+        let b = binary(&rx9070::CHIP, None, false);
         assert!(b.len() < TMR_SIZE);
         let gc = checked_table(&b, 1, 0x4347, u32_at(&b, u16_at(&b, 20) + 8) as usize);
         assert_eq!((u16_at(&b, gc + 4), u16_at(&b, gc + 6)), (1, 3));
@@ -346,8 +390,8 @@ mod tests {
     #[test]
     fn corruption_is_detected() {
         assert_ne!(
-            binary(&ONE_XCC, true)[8..10],
-            binary(&ONE_XCC, false)[8..10]
+            binary(&ONE_XCC, None, true)[8..10],
+            binary(&ONE_XCC, None, false)[8..10]
         );
     }
 }

@@ -9,6 +9,7 @@ pub mod firmware;
 pub mod gc;
 pub mod gmc;
 pub mod ih;
+pub mod memory;
 pub mod mes;
 pub mod nbio;
 pub mod psp;

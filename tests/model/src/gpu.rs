@@ -21,6 +21,7 @@ use crate::engines::gc::Gc;
 use crate::engines::gmc::placement::Placement;
 use crate::engines::gmc::{Access, Gmc, Hub, VmFault};
 use crate::engines::ih::{aid_node, xcc_node, Entry, Ih, Msix};
+use crate::engines::memory::Memory;
 use crate::engines::mes::regs::Pipes;
 use crate::engines::nbio::selfring::SelfRing;
 use crate::engines::psp::Psp;
@@ -74,6 +75,8 @@ pub struct Gpu {
     pub psp: Psp,
     /// Power firmware.
     pub smu: Smu,
+    /// Memory partition mode.
+    pub memory: Memory,
     /// Firmware load state.
     pub firmware: Firmware,
     /// Registers.
@@ -216,6 +219,7 @@ impl Gpu {
             sdma: Sdma::new(chip, boot),
             psp: Psp::default(),
             smu: Smu::default(),
+            memory: Memory::default(),
             firmware: Firmware::default(),
             regs,
             boot,
@@ -232,11 +236,13 @@ impl Gpu {
     /// the running PSP.
     fn boot(&self, kind: Reset) {
         self.psp.reset(self, kind);
+        self.memory.reset(self, kind);
         let bad = self.knobs.discovery_bad_checksum.on();
         if bad {
             self.knobs.discovery_bad_checksum.hit();
         }
-        let binary = discovery::binary(self.chip, bad);
+        let partitions = self.memory.partitions(self);
+        let binary = discovery::binary(self.chip, partitions.as_ref(), bad);
         let at = self.vram.len() - discovery::TMR_OFFSET;
         if self.vram.write(at, &binary).is_err() {
             strict!(

@@ -232,7 +232,8 @@ fn run() -> Result<ExitCode, String> {
     })
     .map_err(|e| format!("cannot create the card: {e}"))?;
     if let Some(path) = &args.dump_discovery {
-        let binary = gpu_model::discovery::binary(chip, false);
+        let binary =
+            gpu_model::discovery::binary(chip, gpu.memory.partitions(&gpu).as_ref(), false);
         std::fs::write(path, binary).map_err(|e| format!("{}: {e}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -297,6 +297,7 @@ fn discovery_tables() {
         "struct gc_info_v2_1",
         "harvest_table",
     );
+    let (nps, range) = ("struct nps_info_v1_0", "struct nps_instance_info_v1_0");
     let mut facts = vec![
         offset(gh, "table_id", d::gpu_info_header::TABLE_ID),
         offset(gh, "version_major", d::gpu_info_header::VERSION_MAJOR),
@@ -310,6 +311,17 @@ fn discovery_tables() {
         offset(ht, "list", d::harvest_table::LIST),
         size("harvest_info", d::harvest_table::ENTRY_SIZE),
         size(ht, d::harvest_table::SIZE),
+        offset(nps, "header.table_id", d::nps_info::TABLE_ID),
+        offset(nps, "header.version_major", d::nps_info::VERSION_MAJOR),
+        offset(nps, "header.version_minor", d::nps_info::VERSION_MINOR),
+        offset(nps, "header.size_bytes", d::nps_info::SIZE_BYTES),
+        offset(nps, "nps_type", d::nps_info::NPS_TYPE),
+        offset(nps, "count", d::nps_info::COUNT),
+        offset(nps, "instance_info", d::nps_info::INSTANCE_INFO),
+        size(nps, d::nps_info::SIZE),
+        offset(range, "base_address", d::nps_info::range::BASE_ADDRESS),
+        offset(range, "limit_address", d::nps_info::range::LIMIT_ADDRESS),
+        size(range, d::nps_info::range::SIZE),
     ];
     let named = [
         ("gc_num_se", g::NUM_SE),

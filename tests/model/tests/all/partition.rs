@@ -7,6 +7,7 @@ mod bench;
 use std::time::Duration;
 
 use gpu_model::engines::gmc::Hub;
+use gpu_model::gpu::Reset;
 use gpu_model::knobs::Knobs;
 use gpu_regs::{gc_9_4_3 as gc, Reg};
 use rkfd_abi::aql::queue as amd_queue;
@@ -525,6 +526,17 @@ fn partitions_without_the_psp_are_reported() {
         partition(bench, 2);
         bench.map_hiq(XCCS);
         let text = "or with the mode of the PSP";
+        bench.until(text, |b| reports(b, text));
+    });
+}
+
+#[test]
+fn hiq_in_a_mode_that_spans_memory_partitions_is_reported() {
+    with_bench(Knobs::default(), |bench| {
+        assert!(bench.gpu.memory.request(&bench.gpu, 4));
+        bench.gpu.memory.reset(&bench.gpu, Reset::Mode1);
+        bench.map_hiq(XCCS);
+        let text = "1 compute partitions in mode NPS4";
         bench.until(text, |b| reports(b, text));
     });
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{addr, booted, open_aperture, FB, VRAM};
-use gpu_model::chips::mi300x::ONE_XCC;
+use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::engines::firmware::Fw;
 use gpu_model::gpu::{Boot, Gpu, Reset};
 use gpu_model::knobs::Knobs;
@@ -14,8 +14,8 @@ use gpu_model::regs::Ip;
 use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, psp as mailbox, smu as smu_mailbox, Reg};
 use rkfd_abi::firmware::signed;
 use rkfd_abi::psp::{
-    self, bootloader, cmd, cmd_buf, control, frame, fw_type, load_ip_fw, load_ta, resp, setup_tmr,
-    spatial_part, status, unload_ta,
+    self, bootloader, cmd, cmd_buf, control, frame, fw_type, load_ip_fw, load_ta, memory_part,
+    resp, setup_tmr, spatial_part, status, unload_ta,
 };
 use rkfd_abi::smu;
 
@@ -378,6 +378,46 @@ fn partition_modes_are_visible_in_registers() {
         0
     );
     card.complained("2 partitions of 1");
+}
+
+#[test]
+fn memory_modes_are_set_by_a_reset() {
+    let gpu = booted(&CHIP, Knobs::default(), Boot::Cold);
+    let read = |reg| gpu.reg_read(addr(Ip::Nbif, reg));
+    let status = || read(nbio::regBIF_BX_PF0_PARTITION_MEM_STATUS);
+    assert_eq!(read(nbio::regBIF_BX_PF0_PARTITION_MEM_CAP), 0b1001);
+    assert_eq!(status(), 0x10);
+    for mode in [0, 2, 3, 5, 8, 33, u32::MAX] {
+        assert!(!gpu.memory.request(&gpu, mode), "NPS{mode}");
+    }
+    // The mode that is set: no switch.
+    assert!(gpu.memory.request(&gpu, 1));
+    assert_eq!(status(), 0x10);
+    assert!(gpu.memory.request(&gpu, 4));
+    assert_eq!(status(), 0x18);
+    gpu.reset(Reset::Flr);
+    assert_eq!(status(), 0x18);
+    gpu.vram.write(0, &[1]).unwrap();
+    gpu.reset(Reset::Mode1);
+    assert_eq!(status(), 0x80);
+    let mut byte = [1];
+    gpu.vram.read(0, &mut byte).unwrap();
+    assert_eq!(byte, [0]);
+    // It stays.
+    gpu.reset(Reset::Mode1);
+    assert_eq!(status(), 0x80);
+    gpu.reset(Reset::PowerOn);
+    assert_eq!(status(), 0x10);
+}
+
+#[test]
+fn memory_modes_that_the_card_does_not_have_are_refused() {
+    let mut card = Card::up();
+    let mode = [(memory_part::MODE, 4)];
+    assert_ne!(card.command(cmd::FB_NPS_MODE, &mode), 0);
+    card.complained("FB_NPS_MODE 4");
+    let cap = addr(Ip::Nbif, nbio::regBIF_BX_PF0_PARTITION_MEM_CAP);
+    assert_eq!(card.gpu.reg_read(cap), 1);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub trait Env: Sync {
     /// Returns the physical instances of the XCCs of the partition, by logical number. `None`: the
     /// XCCs disagree about it, or with the mode of the PSP.
     fn partition(&self) -> Option<Vec<u8>>;
+    /// Reports a compute partition mode that the memory partition mode excludes.
+    fn check_memory_mode(&self) {}
     /// Returns the interface of another XCC.
     fn peer(&self, xcc: u8) -> Option<Box<dyn Env + '_>>;
     /// Makes the command processor of an XCC rescan its queues.
@@ -181,6 +183,10 @@ impl Env for XccEnv<'_> {
         let agree =
             own.len() == self.gpu.partition_size() && own.iter().all(|xcc| instances(*xcc) == own);
         agree.then_some(own)
+    }
+
+    fn check_memory_mode(&self) {
+        self.gpu.memory.check(self.gpu);
     }
 
     fn peer(&self, xcc: u8) -> Option<Box<dyn Env + '_>> {

@@ -314,6 +314,7 @@ impl Engine<'_> {
 
     /// Reads the partition, when the HIQ is mapped.
     pub(super) fn read_partition(&mut self) {
+        self.env.check_memory_mode();
         self.sched.members = self.env.partition().unwrap_or_else(|| {
             strict!(
                 self.env.strict(),

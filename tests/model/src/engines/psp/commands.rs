@@ -14,9 +14,10 @@ use rkfd_abi::psp::{
 
 use super::blob::{self, Blob};
 use crate::engines::firmware::Fw;
+use crate::engines::memory;
 use crate::engines::sdma::layout::PER_AID;
 use crate::gpu::Gpu;
-use crate::regs::{Ip, Slot};
+use crate::regs::Ip;
 use crate::{event, strict};
 
 /// Kinds of containers in the firmware files of this chip: register list, power table.
@@ -424,6 +425,14 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
             "SRIOV_SPATIAL_PART: {count} partitions of {xccs} XCCs"
         ),
     };
+    let memory = gpu.memory.mode();
+    if !memory::serves(memory, count) {
+        refuse!(
+            gpu,
+            status::tee::BAD_PARAMETERS,
+            "SRIOV_SPATIAL_PART: {count} partitions in mode NPS{memory}"
+        );
+    }
     if overrides.iter().any(|at| command.arg(*at) != 0) {
         refuse!(
             gpu,
@@ -450,12 +459,10 @@ fn partition(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
     Ok(Reply::default())
 }
 
-/// Sets the memory partition mode. A card with one AID supports NPS1 only.
+/// Requests a memory partition mode for the next mode-1 reset.
 fn memory_mode(gpu: &Gpu, command: &Command) -> Result<Reply, u32> {
     let mode = command.arg(memory_part::MODE);
-    let reg = nbio::regBIF_BX_PF0_PARTITION_MEM_CAP;
-    let able = gpu.regs.by_id(gpu.chip, Ip::Nbif, reg).map_or(0, Slot::get);
-    if mode != 1 || able & 1 == 0 {
+    if !gpu.memory.request(gpu, mode) {
         refuse!(gpu, status::tee::BAD_PARAMETERS, "FB_NPS_MODE {mode}");
     }
     Ok(Reply::default())
