@@ -26,6 +26,7 @@ use crate::{
         config::{Config, PciInfo},
         discovery,
         mmio::{EarlyMmio, Mmio},
+        partition::{NpsMode, NpsModes},
         xcc::XccList,
     },
     hw::{self, psp::FirmwareVersions, smu::SmuFacts, Generation, McLayout},
@@ -43,6 +44,7 @@ pub(crate) mod gart;
 pub(crate) mod health;
 pub(crate) mod hub;
 pub(crate) mod ih;
+pub(crate) mod memory;
 mod page_map;
 mod pool;
 pub(crate) mod psp;
@@ -83,6 +85,8 @@ pub(crate) struct Card {
     config: Config,
     xccs: XccList,
     layout: McLayout,
+    /// Memory partition modes at the probe; `None` for a card without partitions.
+    nps: Option<NpsModes>,
     hub: Arc<Hub>,
     vram: Arc<Vram>,
     gart: Arc<Gart>,
@@ -190,6 +194,21 @@ impl Card {
                 "PCI Express atomics are not supported by the platform\n"
             );
         }
+        let mut nps = generation.nbio.nps_modes(&mmio)?;
+        if let (
+            Some(NpsModes {
+                requested: true, ..
+            }),
+            Some(psp),
+        ) = (&nps, &psp)
+        {
+            dev_info!(
+                pdev,
+                "resetting the card to switch its memory partition mode\n"
+            );
+            reset(pdev, &mmio, psp)?;
+            nps = generation.nbio.nps_modes(&mmio)?;
+        }
         let hub = Arc::pin_init(Hub::new(mmio.clone(), generation), GFP_KERNEL)?;
         let layout = generation.gmc.layout(&mmio).inspect_err(|_| {
             dev_err!(
@@ -197,7 +216,18 @@ impl Card {
                 "the registers of the frame buffer aperture are not valid\n"
             );
         })?;
-        let vram = Vram::new(pdev, bar, found.vram_size)?;
+        let table = match nps {
+            Some(_) => discovery::read_memory(pdev, &bar, found.vram_size)?,
+            None => None,
+        };
+        let ranges = memory::ranges(
+            pdev,
+            nps.as_ref(),
+            table.as_ref(),
+            layout.vram_offset,
+            found.vram_size,
+        )?;
+        let vram = Vram::new(pdev, bar, found.vram_size, ranges)?;
         config.vram_size = vram.size();
         config.vram_visible = vram.visible();
 
@@ -225,6 +255,7 @@ impl Card {
                 config,
                 xccs,
                 layout,
+                nps,
                 vram,
                 gart,
                 scratch,
@@ -255,10 +286,15 @@ impl Card {
         &self.config
     }
 
-    /// Returns the number of memory partitions (NPS mode), 0 if unknown; `None` for a card without
-    /// partitions. `ENODEV` when the device is unplugged.
-    pub(crate) fn memory_partitions(&self) -> Result<Option<u32>> {
-        self.generation().nbio.memory_partitions(self.mmio()?)
+    /// Returns the memory partition modes; `None` for a card without partitions.
+    pub(crate) fn nps(&self) -> Option<&NpsModes> {
+        self.nps.as_ref()
+    }
+
+    /// Requests a memory partition mode, which the next probe sets by a reset. An error of the PSP.
+    pub(crate) fn request_nps_mode(&self, mode: NpsMode) -> Result {
+        let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
+        psp.request_nps_mode(&self.psp_context()?, mode)
     }
 
     /// Returns all XCCs of the card.
@@ -519,14 +555,18 @@ impl Card {
     /// are lost. `EOPNOTSUPP` without a PSP, `ETIMEDOUT` when the boot loader does not come back.
     pub(crate) fn mode1_reset(&self, pdev: &pci::Device<Core<'_>>) -> Result {
         let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;
-        let mmio = self.hub.raw_mmio();
-        kapi::pci::save_state(pdev)?;
-        kapi::pci::clear_master(pdev);
         if let Some(smu) = &self.smu {
             smu.clear_state();
         }
-        psp.mode1_reset(mmio)?;
-        kapi::pci::restore_state(pdev);
-        psp.wait_for_reset(mmio)
+        reset(pdev, self.hub.raw_mmio(), psp)
     }
+}
+
+/// Resets a card, see [`Card::mode1_reset`].
+fn reset(pdev: &pci::Device<Core<'_>>, mmio: &Mmio, psp: &Psp) -> Result {
+    kapi::pci::save_state(pdev)?;
+    kapi::pci::clear_master(pdev);
+    psp.mode1_reset(mmio)?;
+    kapi::pci::restore_state(pdev);
+    psp.wait_for_reset(mmio)
 }

@@ -12,7 +12,6 @@ use kernel::{
 };
 
 use crate::{
-    asic::partition::ComputePartition,
     drm,
     gpu::Gpu,
     kapi::{pci_driver::Hooks, vma, workqueue::Delayed},
@@ -80,6 +79,9 @@ impl Drop for Up {
         // Waits for writers, which need everything else.
         let files = self.files.take();
         drop(files);
+        if let Some(partitions) = &self.partitions {
+            partitions.request_memory_mode();
+        }
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
         }
@@ -110,9 +112,10 @@ impl Up {
             files: None,
         };
         up.gpu.start(pdev)?;
-        up.nodes.start(ComputePartition::Spx)?;
+        let mode = up.gpu.initial_mode()?;
+        up.nodes.start(mode)?;
         let recovery = up.recovery.insert(Recovery::start(&up.nodes)?);
-        let partitions = Partitions::new(&up.nodes, recovery)?;
+        let partitions = Partitions::new(&up.nodes, mode, recovery)?;
         let partitions = up.partitions.insert(partitions);
         let render = up.render.insert(drm::RenderNodes::register(&up.nodes)?);
         partitions.publish(render.minors()?)?;

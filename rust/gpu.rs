@@ -20,6 +20,7 @@ use kernel::{
 use crate::{
     asic::{
         config::Config,
+        partition::ComputePartition,
         xcc::{XccList, MAX_XCCS},
     },
     card::{gart::Buffer, Card},
@@ -139,6 +140,12 @@ impl Gpu {
     ) -> Result<Arc<Self>> {
         let card = Card::new(pdev, make_id)?;
         let unused = card.clone();
+        let stop = |_: &Error| {
+            // The error is returned.
+            let _ = unused.generation().nbio.stop(unused.hub().raw_mmio());
+        };
+        let mode = initial_mode(&card).inspect_err(stop)?;
+        let partitions = mode.partitions(card.xccs().count());
         let gpu = Arc::pin_init(
             pin_init!(Self {
                 card,
@@ -149,17 +156,14 @@ impl Gpu {
                 sdma: SetOnce::new(),
                 reset_handler <- new_mutex!(None, "rkfd_reset_handler"),
                 user_queues <- new_mutex!(AllUserQueues::default(), "rkfd_user_queues"),
-                partitions: Atomic::new(1),
+                partitions: Atomic::new(partitions),
                 lru <- EvictionLru::new(),
                 spaces <- SpaceList::new(),
                 image <- new_mutex!(None),
             }),
             GFP_KERNEL,
         );
-        gpu.inspect_err(|_| {
-            // The error of the allocation is returned.
-            let _ = unused.generation().nbio.stop(unused.hub().raw_mmio());
-        })
+        gpu.inspect_err(stop)
     }
 
     /// Returns the card.
@@ -202,6 +206,12 @@ impl Gpu {
             result = result.and(f(&**queues));
         }
         result
+    }
+
+    /// Returns the compute partition mode in which the device starts. `EINVAL` without one for its
+    /// memory partitions.
+    pub(crate) fn initial_mode(&self) -> Result<ComputePartition> {
+        initial_mode(&self.card)
     }
 
     /// Returns the number of compute partitions.
@@ -262,7 +272,8 @@ impl Gpu {
     /// Calls `alloc`, which allocates VRAM, and evicts BOs as long as it returns `ENOMEM`, see
     /// [`EvictionLru::alloc_or_evict`].
     pub(crate) fn alloc_or_evict<T>(&self, alloc: impl FnMut() -> Result<T>) -> Result<T> {
-        self.lru.alloc_or_evict(self.vram(), Victims::All, alloc)
+        self.lru
+            .alloc_or_evict(self.vram(), Victims::All, None, alloc)
     }
 
     /// Allocates a zeroed buffer of the driver in VRAM, with eviction. Errors as
@@ -272,4 +283,17 @@ impl Gpu {
             Buffer::vram(self.hub(), self.vram(), self.layout().vram_start, size)
         })
     }
+}
+
+/// Returns the compute partition mode in which a card starts, see [`Gpu::initial_mode`].
+fn initial_mode(card: &Card) -> Result<ComputePartition> {
+    let memory = card.vram().partitions().len();
+    ComputePartition::initial(card.xccs().count(), u32::try_from(memory)?)
+        .ok_or(EINVAL)
+        .inspect_err(|_| {
+            dev_err!(
+                card.dev(),
+                "no compute partition mode for {memory} memory partitions\n"
+            );
+        })
 }

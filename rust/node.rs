@@ -23,7 +23,11 @@ use crate::{
         partition::ComputePartition,
         xcc::XccList,
     },
-    card::account::{self, Share},
+    card::{
+        account::{self, Share},
+        memory::MemoryPartition,
+        vram::Vram,
+    },
     dqm::{Dqm, NodeResources, SdmaEngines, Vmids},
     gpu::Gpu,
     kapi::global::global_mutex, //
@@ -64,8 +68,15 @@ impl Node {
             },
             sdma: sdma_share(gpu, index, count),
         };
-        let id = make_id(gpu.config(), &xccs, count, siblings);
-        let memory = Share::new(vram_share(gpu.config(), count))?;
+        let vram = gpu.vram();
+        let id = make_id(
+            gpu.config(),
+            &xccs,
+            vram_share(vram, index, count),
+            siblings,
+        );
+        let memory = partition_memory(vram, index, count).ok_or(EINVAL)?;
+        let memory = Share::new(vram_share(vram, index, count), memory)?;
         let dqm = Dqm::start(gpu, &resources)?;
         let node = Arc::new(
             Self {
@@ -147,10 +158,24 @@ impl Node {
     }
 }
 
-/// Returns the VRAM of each of `count` nodes of a card, in bytes
+/// Returns the number of nodes per memory partition, of `count` nodes.
+fn nodes_per_memory(vram: &Vram, count: u32) -> u32 {
+    (count / vram.partitions().len() as u32).max(1)
+}
+
+/// Returns the memory partition of node `index` of `count` nodes
+/// (`__aqua_vanjaram_get_xcp_mem_id`).
+fn partition_memory(vram: &Vram, index: u32, count: u32) -> Option<&Arc<MemoryPartition>> {
+    let memory = index / nodes_per_memory(vram, count);
+    vram.partitions().get(memory as usize)
+}
+
+/// Returns the VRAM of node `index` of `count` nodes of a card, in bytes
 /// (`amdgpu_amdkfd_xcp_memory_size`).
-fn vram_share(config: &Config, count: u32) -> u64 {
-    config.vram_size / u64::from(count) / PAGE_SIZE as u64 * PAGE_SIZE as u64
+fn vram_share(vram: &Vram, index: u32, count: u32) -> u64 {
+    let all = partition_memory(vram, index, count).map_or(0, |memory| memory.size());
+    let page = PAGE_SIZE as u64;
+    all / u64::from(nodes_per_memory(vram, count)) / page * page
 }
 
 /// Returns the SDMA engines of partition `index` of `count`.
@@ -226,6 +251,13 @@ impl NodeSet {
     pub(crate) fn sdma(&self, index: u32) -> Option<SdmaEngines> {
         let count = self.partitions();
         (index < count).then(|| sdma_share(&self.gpu, index, count))
+    }
+
+    /// Returns the memory partition of a partition; `None` if there is no such partition.
+    pub(crate) fn memory(&self, index: u32) -> Option<Arc<MemoryPartition>> {
+        let count = self.partitions();
+        let memory = partition_memory(self.gpu.vram(), index, count).cloned();
+        memory.filter(|_| index < count)
     }
 
     /// Returns the node of a partition, if there is one.
@@ -361,17 +393,16 @@ fn crc16(mut crc: u16, data: &[u8]) -> u16 {
 
 /// Returns the gpu_id of a card's only node, that of all its XCCs.
 pub(crate) fn make_card_id(config: &Config, xccs: &XccList) -> u32 {
-    make_id(config, xccs, 1, &[])
+    make_id(config, xccs, config.vram_size, &[])
 }
 
-/// Returns the gpu_id of one of `count` nodes of a card, that of `xccs`: a hash of its identity,
-/// not 0 and not in use, neither by another card nor by `siblings`.
+/// Returns the gpu_id of a node with `xccs` and `vram` bytes of VRAM: a hash of its identity, not 0
+/// and not in use, neither by another card nor by `siblings`.
 ///
 /// User space stores it, so it is computed as the C driver does (`kfd_generate_gpu_id()`).
-fn make_id(config: &Config, xccs: &XccList, count: u32, siblings: &[Arc<Node>]) -> u32 {
+fn make_id(config: &Config, xccs: &XccList, vram: u64, siblings: &[Arc<Node>]) -> u32 {
     let pci = &config.pci;
     let subsystem = u32::from(pci.subsystem) << 16 | u32::from(pci.subsystem_vendor);
-    let vram = vram_share(config, count);
     let words: [u32; 8] = [
         u32::from(pci.bdf & 0xff),
         subsystem,

@@ -5,8 +5,9 @@
 //!
 //! A card with compute partitions has the files `current_compute_partition`,
 //! `available_compute_partition` and `current_memory_partition`, with texts and errnos of the C
-//! driver (`amdgpu_gfx.c`, `amdgpu_gmc.c`). One memory partition (NPS1) is supported: as in the C
-//! driver, its file is then read-only, and there is no `available_memory_partition`.
+//! driver (`amdgpu_gfx.c`, `amdgpu_gmc.c`). With several memory partition modes there is also
+//! `available_memory_partition`, and the current mode can be written: the driver requests it at its
+//! unbind, and resets the card at the next probe, which switches the mode.
 
 use core::fmt::Write;
 
@@ -17,7 +18,7 @@ use kernel::{
 };
 
 use crate::{
-    asic::partition::ComputePartition,
+    asic::partition::{ComputePartition, NpsMode},
     gpu::Gpu,
     kapi::{
         device_file::{DeviceFile, Store},
@@ -42,15 +43,18 @@ pub(crate) struct Partitions {
 
 struct State {
     mode: ComputePartition,
+    /// Memory partition mode to be requested.
+    memory: Option<NpsMode>,
     /// Minor numbers of the render nodes by partition; empty before [`Partitions::publish`].
     render_minors: KVec<u32>,
 }
 
 impl Partitions {
-    /// Adds the nodes of a device in SPX mode to the list of all. `EEXIST` if a gpu_id is in use,
-    /// `ENOMEM` without memory.
+    /// Adds the nodes of a device, started in `mode`, to the list of all. `EEXIST` if a gpu_id is
+    /// in use, `ENOMEM` without memory.
     pub(crate) fn new(
         nodes: &Arc<NodeSet>,
+        mode: ComputePartition,
         recovery: &Arc<Delayed<Recovery>>,
     ) -> Result<Arc<Self>> {
         let this = Arc::pin_init(
@@ -58,7 +62,8 @@ impl Partitions {
                 nodes: nodes.clone(),
                 recovery: recovery.clone(),
                 state <- new_mutex!(State {
-                    mode: ComputePartition::Spx,
+                    mode,
+                    memory: None,
                     render_minors: KVec::new(),
                 }, "rkfd_partition"),
             }),
@@ -103,7 +108,7 @@ impl Partitions {
     fn store(&self, text: &[u8]) -> Result {
         let xccs = self.gpu().xccs();
         let new = ComputePartition::parse(text).ok_or(EINVAL)?;
-        if xccs.len() % 2 != 0 || !new.is_available(xccs) {
+        if xccs.len() % 2 != 0 || !new.is_available(xccs, nps(self.gpu())) {
             return Err(EINVAL);
         }
         let mut state = self.state.lock();
@@ -136,6 +141,52 @@ impl Partitions {
                 switched
             })
         })
+    }
+
+    /// Notes a memory partition mode; `text` starts with its name. `EINVAL` for one that the card
+    /// does not have.
+    fn store_memory(&self, text: &[u8]) -> Result {
+        let gpu = self.gpu();
+        let modes = gpu.nps().ok_or(EINVAL)?;
+        let mode = NpsMode::parse(text)
+            .filter(|mode| modes.supports(*mode))
+            .ok_or(EINVAL)?;
+        if modes.current == Some(mode) {
+            dev_info!(
+                gpu.dev(),
+                "NPS{} is the memory partition mode already\n",
+                mode.number()
+            );
+            return Ok(());
+        }
+        self.state.lock().memory = Some(mode);
+        dev_info!(
+            gpu.dev(),
+            "memory partition mode NPS{}: bind the driver again to switch to it\n",
+            mode.number()
+        );
+        Ok(())
+    }
+
+    /// Requests the memory partition mode that was written, if there is one. Called at the unbind,
+    /// which an error does not end.
+    pub(crate) fn request_memory_mode(&self) {
+        let gpu = self.gpu();
+        let Some(mode) = self.state.lock().memory else {
+            return;
+        };
+        match gpu.check_usable().and_then(|()| gpu.request_nps_mode(mode)) {
+            Ok(()) => dev_info!(
+                gpu.dev(),
+                "memory partition mode NPS{} is requested\n",
+                mode.number()
+            ),
+            Err(e) => dev_err!(
+                gpu.dev(),
+                "memory partition mode NPS{} is not requested: {e:?}\n",
+                mode.number()
+            ),
+        }
     }
 
     /// Stops the schedulers and drops the nodes. If a scheduler does not stop, the device is marked
@@ -182,9 +233,9 @@ impl Files {
     pub(crate) fn new(partitions: &Arc<Partitions>) -> Result<Self> {
         let mut files = KVec::new();
         let gpu = partitions.gpu();
-        if gpu.memory_partitions()?.is_none() {
+        let Some(modes) = gpu.nps() else {
             return Ok(Self { _files: files });
-        }
+        };
         let dev = gpu.dev();
         let (reader, writer) = (partitions.clone(), partitions.clone());
         let store: KBox<dyn Store> = KBox::new(move |text: &[u8]| writer.store(text), GFP_KERNEL)?;
@@ -200,23 +251,54 @@ impl Files {
             )?,
             GFP_KERNEL,
         )?;
-        for (name, show) in READ_ONLY {
-            let reader = gpu.clone();
-            let show = move |out: &mut Text<'_>| show(&reader, out);
-            files.push(DeviceFile::new(dev, name, show, None)?, GFP_KERNEL)?;
-        }
+        files.push(
+            read_only(gpu, c"available_compute_partition", show_available)?,
+            GFP_KERNEL,
+        )?;
+        let store: Option<KBox<dyn Store>> = if modes.count() > 1 {
+            files.push(
+                read_only(gpu, c"available_memory_partition", show_memory_modes)?,
+                GFP_KERNEL,
+            )?;
+            let writer = partitions.clone();
+            Some(KBox::new(
+                move |text: &[u8]| writer.store_memory(text),
+                GFP_KERNEL,
+            )?)
+        } else {
+            None
+        };
+        let reader = gpu.clone();
+        files.push(
+            DeviceFile::new(
+                dev,
+                c"current_memory_partition",
+                move |out: &mut Text<'_>| show_memory(&reader, out),
+                store,
+            )?,
+            GFP_KERNEL,
+        )?;
         Ok(Self { _files: files })
     }
+}
+
+/// Creates a file that cannot be written. `ENOMEM` without memory.
+fn read_only(gpu: &Arc<Gpu>, name: &CStr, show: ShowCard) -> Result<DeviceFile> {
+    let reader = gpu.clone();
+    let show = move |out: &mut Text<'_>| show(&reader, out);
+    DeviceFile::new(gpu.dev(), name, show, None)
 }
 
 /// A file that shows a fact about the card.
 type ShowCard = fn(&Gpu, &mut Text<'_>) -> Result;
 
-/// The files that cannot be written.
-const READ_ONLY: [(&CStr, ShowCard); 2] = [
-    (c"available_compute_partition", show_available),
-    (c"current_memory_partition", show_memory),
-];
+/// Returns the memory partition mode.
+fn nps(gpu: &Gpu) -> Option<NpsMode> {
+    match gpu.nps() {
+        Some(modes) => modes.current,
+        None => Some(NpsMode::ONE),
+    }
+}
 
 /// Returns `EPERM` for a device that hangs or is being reset.
 fn check_reset(gpu: &Gpu) -> Result {
@@ -227,7 +309,7 @@ fn check_reset(gpu: &Gpu) -> Result {
 fn show_available(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     let mut separator = "";
     for mode in ComputePartition::ALL {
-        if mode.is_available(gpu.xccs()) {
+        if mode.is_available(gpu.xccs(), nps(gpu)) {
             write!(out, "{separator}{}", mode.name())?;
             separator = ", ";
         }
@@ -238,12 +320,24 @@ fn show_available(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     Ok(writeln!(out)?)
 }
 
+/// Prints the memory partition modes of the card.
+fn show_memory_modes(gpu: &Gpu, out: &mut Text<'_>) -> Result {
+    let mut separator = "";
+    for mode in NpsMode::ALL {
+        if gpu.nps().is_some_and(|modes| modes.supports(mode)) {
+            write!(out, "{separator}NPS{}", mode.number())?;
+            separator = ", ";
+        }
+    }
+    Ok(writeln!(out)?)
+}
+
 /// Prints the mode of the memory.
 fn show_memory(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     check_reset(gpu)?;
-    match gpu.memory_partitions()? {
-        Some(number @ (1..=4 | 6 | 8)) => writeln!(out, "NPS{number}")?,
-        _ => writeln!(out, "UNKNOWN")?,
+    match gpu.nps().and_then(|modes| modes.current) {
+        Some(mode) => writeln!(out, "NPS{}", mode.number())?,
+        None => writeln!(out, "UNKNOWN")?,
     }
     Ok(())
 }

@@ -27,6 +27,8 @@ use crate::kapi::iomem::WcBar;
 
 /// Timeout of the firmware boot in ms.
 const BOOT_TIMEOUT_MS: i64 = 2000;
+/// Maximum number of memory partitions (`AMDGPU_MAX_MEM_RANGES`, `amdgpu_gmc.h`).
+const MAX_MEMORY_PARTITIONS: u32 = 8;
 /// Maximum number of instances.
 const MAX_INSTANCES: usize = 512;
 
@@ -136,6 +138,10 @@ impl<'a> Bytes<'a> {
         Ok(u32::from_le_bytes(self.array(at, what)?))
     }
 
+    fn u64(self, at: usize, what: &'static str) -> Result<u64, Bad> {
+        Ok(u64::from_le_bytes(self.array(at, what)?))
+    }
+
     fn range(self, at: usize, len: usize, what: &'static str) -> Result<Self, Bad> {
         at.checked_add(len)
             .and_then(|end| self.0.get(at..end))
@@ -181,8 +187,7 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
         );
         return Err(ENODEV);
     }
-    let mut raw = KVec::from_elem(0u8, d::TMR_SIZE, GFP_KERNEL)?;
-    bar.read(usize::try_from(offset)?, &mut raw)?;
+    let raw = read_raw(bar, vram_size)?;
     let (instances, gc0, gc) = parse(Bytes(&raw)).map_err(|bad| {
         bad.report(pdev);
         bad.errno()
@@ -193,6 +198,73 @@ pub(crate) fn read(pdev: &pci::Device, mmio: &EarlyMmio, bar: &WcBar) -> Result<
         vram_size,
         gc,
     })
+}
+
+/// Reads the table.
+fn read_raw(bar: &WcBar, vram_size: u64) -> Result<KVec<u8>> {
+    let mut raw = KVec::from_elem(0u8, d::TMR_SIZE, GFP_KERNEL)?;
+    bar.read(usize::try_from(vram_size - d::TMR_OFFSET)?, &mut raw)?;
+    Ok(raw)
+}
+
+/// Memory partitions as the table lists them.
+pub(crate) struct MemoryTable {
+    /// NPS mode.
+    pub(crate) mode: u32,
+    /// First and last address of each, with the offset of VRAM in the frame buffer.
+    pub(crate) ranges: KVec<(u64, u64)>,
+}
+
+/// Reads the memory partitions of a device with `vram_size` bytes of VRAM: also after a reset that
+/// changed them. `None`, with a message if it is an error, without a valid table. `ENOMEM`.
+pub(crate) fn read_memory(
+    pdev: &pci::Device,
+    bar: &WcBar,
+    vram_size: u64,
+) -> Result<Option<MemoryTable>> {
+    let raw = read_raw(bar, vram_size)?;
+    match parse_memory(Bytes(&raw)) {
+        Ok(found) => Ok(found),
+        Err(Bad::Memory) => Err(ENOMEM),
+        Err(bad) => {
+            bad.report(pdev);
+            Ok(None)
+        }
+    }
+}
+
+fn parse_memory(raw: Bytes<'_>) -> Result<Option<MemoryTable>, Bad> {
+    use d::nps_info as h;
+    let what = "NPS table";
+    let Some(nps) = table(raw, d::table::NPS_INFO, what)? else {
+        return Ok(None);
+    };
+    let id = nps.u32(h::TABLE_ID, what)?;
+    if id != d::NPS_INFO_TABLE_ID {
+        return Err(Bad::Signature("the NPS table", id));
+    }
+    let major = nps.u16(h::VERSION_MAJOR, what)?;
+    if major != 1 {
+        let minor = nps.u16(h::VERSION_MINOR, what)?;
+        return Err(Bad::Version("the NPS table", major, minor));
+    }
+    let count = nps.u32(h::COUNT, what)?;
+    if count > MAX_MEMORY_PARTITIONS {
+        return Err(Bad::Value("the number of memory partitions", count));
+    }
+    let mut ranges = KVec::new();
+    for i in 0..count as usize {
+        let at = h::INSTANCE_INFO + i * h::range::SIZE;
+        let range = (
+            nps.u64(at + h::range::BASE_ADDRESS, what)?,
+            nps.u64(at + h::range::LIMIT_ADDRESS, what)?,
+        );
+        ranges.push(range, GFP_KERNEL)?;
+    }
+    Ok(Some(MemoryTable {
+        mode: nps.u32(h::NPS_TYPE, what)?,
+        ranges,
+    }))
 }
 
 /// Returns table `n` of the binary, with its checksum verified; `None` when absent.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compute partition modes: the numbers of nodes into which the XCCs of a card can be divided.
+//! Compute partition modes: the numbers of nodes into which the XCCs of a card can be divided; and
+//! memory partition modes (NPS), the numbers of ranges into which its VRAM is divided.
 
 use super::xcc::XccList;
 
@@ -56,10 +57,30 @@ impl ComputePartition {
         }
     }
 
-    /// Returns whether a card with these XCCs and one memory partition (NPS1) supports the mode
+    /// Returns the mode of a card with so many XCCs and memory partitions when the driver starts;
+    /// `None` without such a mode (`__aqua_vanjaram_get_auto_mode`, `aqua_vanjaram.c`).
+    pub(crate) fn initial(xccs: u32, memory: u32) -> Option<Self> {
+        match memory {
+            1 => Some(Self::Spx),
+            _ if memory == xccs || memory == xccs / 2 => Some(Self::Cpx),
+            2 => Some(Self::Dpx),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a card with these XCCs in NPS mode `nps` supports the mode
     /// (`amdgpu_xcp_update_supported_modes`, `amdgpu_xcp.c`; `__aqua_vanjaram_is_valid_mode`,
     /// `aqua_vanjaram.c`).
-    pub(crate) fn is_available(self, xccs: &XccList) -> bool {
+    pub(crate) fn is_available(self, xccs: &XccList, nps: Option<NpsMode>) -> bool {
+        let compatible = match self {
+            Self::Spx => nps == Some(NpsMode::ONE),
+            Self::Dpx => nps.is_some_and(|nps| matches!(nps.0, 1 | 2)),
+            Self::Tpx | Self::Qpx | Self::Cpx => nps.is_some_and(|nps| matches!(nps.0, 1 | 4)),
+        };
+        compatible && self.divides(xccs)
+    }
+
+    fn divides(self, xccs: &XccList) -> bool {
         let counts: &[u32] = match self {
             Self::Spx => &[1, 2, 4, 6, 8],
             Self::Dpx => &[4, 8],
@@ -68,5 +89,70 @@ impl ComputePartition {
             Self::Cpx => &[2, 4, 6, 8],
         };
         counts.contains(&xccs.count())
+    }
+}
+
+/// A memory partition mode (`enum amdgpu_memory_partition`, `amdgpu_gmc.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NpsMode(u32);
+
+impl NpsMode {
+    /// One memory partition.
+    pub(crate) const ONE: Self = Self(1);
+
+    /// All modes, in the order in which user space reads them.
+    pub(crate) const ALL: [Self; 6] = [Self(1), Self(2), Self(3), Self(4), Self(6), Self(8)];
+
+    /// Returns mode `number`, if there is one.
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.0 == number)
+    }
+
+    /// Returns the number of the mode.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the number of memory partitions that a card in this mode should have
+    /// (`amdgpu_gmc_init_sw_mem_ranges`, `amdgpu_gmc.c`).
+    pub(crate) fn partitions(self) -> u32 {
+        match self.0 {
+            count @ (1 | 2 | 4 | 8) => count,
+            _ => 1,
+        }
+    }
+
+    /// Returns the mode whose name `text` starts with, in upper or lower case.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let (name, rest) = text.split_at_checked(3)?;
+        let digit = rest.first()?.checked_sub(b'0')?;
+        Self::new(u32::from(digit)).filter(|_| name.eq_ignore_ascii_case(b"NPS"))
+    }
+}
+
+/// The memory partition modes of a card.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NpsModes {
+    /// The current one; `None` if it is unknown.
+    pub(crate) current: Option<NpsMode>,
+    /// Those that the card reports: mode n is bit n - 1. 0 if it reports none.
+    pub(crate) capability: u32,
+    /// The next reset switches the mode.
+    pub(crate) requested: bool,
+}
+
+impl NpsModes {
+    /// Returns whether the mode can be requested (`gmc_v9_0_init_nps_details`).
+    pub(crate) fn supports(&self, mode: NpsMode) -> bool {
+        if self.current.is_some() && self.capability != 0 {
+            return self.capability & 1 << (mode.0 - 1) != 0;
+        }
+        matches!(mode.0, 1 | 4)
+    }
+
+    /// Returns the number of modes that can be requested.
+    pub(crate) fn count(&self) -> usize {
+        let modes = NpsMode::ALL.into_iter();
+        modes.filter(|mode| self.supports(*mode)).count()
     }
 }

@@ -2,10 +2,10 @@
 
 //! Limits of the memory of processes, and reservations within them.
 //!
-//! VRAM is accounted per card and per node, independent of the current placement of a BO. System
-//! memory is accounted once for all cards: GTT and userptr BOs have a common limit below the size
-//! of RAM, and GTT BOs one of their own because they cannot be swapped out. Memory of the driver
-//! itself is not limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
+//! VRAM is accounted per memory partition and per node, independent of the current placement of a
+//! BO. System memory is accounted once for all cards: GTT and userptr BOs have a common limit below
+//! the size of RAM, and GTT BOs one of their own because they cannot be swapped out. Memory of the
+//! driver itself is not limited here. The limits are those of `amdgpu_amdkfd_gpuvm.c`.
 //!
 //! A [`Reservation`] belongs to the memory, not to the handle. The locks are leaves; nothing is
 //! allocated under them.
@@ -20,7 +20,10 @@ use kernel::{
     },
 };
 
-use super::vram::{Reserved, Vram, VRAM_BLOCK};
+use super::{
+    memory::{MemoryPartition, Reserved, VRAM_BLOCK},
+    vram::Vram,
+};
 use crate::kapi::{global::global_spinlock, meminfo};
 
 /// Bytes of system memory that are never reserved, or half of all memory if that is less.
@@ -108,16 +111,18 @@ fn for_tables() -> u64 {
 pub(crate) struct Share {
     /// Bytes.
     size: u64,
+    memory: Arc<MemoryPartition>,
     #[pin]
     reserved: SpinLock<Reserved>,
 }
 
 impl Share {
-    /// Returns a share of `size` bytes. `ENOMEM` without memory.
-    pub(crate) fn new(size: u64) -> Result<Arc<Self>> {
+    /// Returns a share of `size` bytes of a memory partition. `ENOMEM` without memory.
+    pub(crate) fn new(size: u64, memory: &Arc<MemoryPartition>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 size,
+                memory: memory.clone(),
                 reserved <- new_spinlock!(Reserved::default(), "rkfd_share"),
             }),
             GFP_KERNEL,
@@ -127,6 +132,11 @@ impl Share {
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Returns the memory partition.
+    pub(crate) fn memory(&self) -> &MemoryPartition {
+        &self.memory
     }
 
     /// Returns the bytes that can still be reserved, in whole blocks.
@@ -150,7 +160,6 @@ impl Share {
 
 /// Memory reserved for a BO. Dropping it returns it.
 pub(crate) struct Reservation {
-    vram: Arc<Vram>,
     share: Arc<Share>,
     kind: Kind,
     bytes: u64,
@@ -166,7 +175,7 @@ pub(crate) fn reserve(
     match kind {
         Kind::Vram => {
             share.reserve(bytes)?;
-            vram.reserve(bytes, for_tables())
+            vram.reserve(&share.memory, bytes, for_tables())
                 .inspect_err(|_| share.unreserve(bytes))?;
         }
         Kind::Gtt | Kind::User => {
@@ -182,7 +191,6 @@ pub(crate) fn reserve(
         }
     }
     Ok(Reservation {
-        vram: vram.clone(),
         share: share.clone(),
         kind,
         bytes,
@@ -193,7 +201,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         match self.kind {
             Kind::Vram => {
-                self.vram.unreserve(self.bytes);
+                self.share.memory.reserved.lock().remove(self.bytes);
                 self.share.unreserve(self.bytes);
             }
             Kind::Gtt | Kind::User => {
@@ -210,7 +218,9 @@ impl Drop for Reservation {
 /// Returns the bytes of VRAM that the processes on a node may still reserve, in whole blocks of
 /// 2 MiB. BOs of the render node do not count: they are evictable.
 pub(crate) fn vram_available(vram: &Vram, share: &Share) -> u64 {
-    let left = vram.unreserved(for_tables()).min(share.unreserved());
+    let left = vram
+        .unreserved(&share.memory, for_tables())
+        .min(share.unreserved());
     left / VRAM_BLOCK * VRAM_BLOCK
 }
 

@@ -2,6 +2,8 @@
 
 //! The VRAM allocator: the frame buffer BAR and the buddy allocator over it.
 
+use core::ops::Range;
+
 use kernel::{
     gpu::buddy::{
         AllocatedBlocks, GpuBuddy, GpuBuddyAllocFlag, GpuBuddyAllocFlags, GpuBuddyAllocMode,
@@ -82,9 +84,18 @@ impl VramPool {
         self.held.pieces()
     }
 
-    /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece. The
-    /// contents are undefined. `ENOMEM` when there is no room.
-    pub(super) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<Blocks> {
+    /// Allocates `size` bytes, a multiple of the page size, with `contiguous` in one piece, in a
+    /// range of VRAM or anywhere. The contents are undefined. `ENOMEM` when there is no room.
+    pub(super) fn alloc(
+        self: &Arc<Self>,
+        size: u64,
+        contiguous: bool,
+        within: Option<&Range<u64>>,
+    ) -> Result<Blocks> {
+        let mode = match within {
+            Some(range) if *range != (0..self.usable) => GpuBuddyAllocMode::Range(range.clone()),
+            _ => GpuBuddyAllocMode::Simple,
+        };
         let flags = if contiguous {
             GpuBuddyAllocFlags::from(GpuBuddyAllocFlag::Contiguous)
         } else {
@@ -100,7 +111,7 @@ impl VramPool {
         let try_alloc = |min_block| {
             KBox::pin_init(
                 self.buddy
-                    .alloc_blocks(GpuBuddyAllocMode::Simple, size, min_block, flags),
+                    .alloc_blocks(mode.clone(), size, min_block, flags),
                 GFP_KERNEL,
             )
         };

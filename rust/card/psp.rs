@@ -23,7 +23,7 @@ use rkfd_abi::{
 
 use super::gart::{Buffer, Gart};
 use crate::{
-    asic::{firmware::Files, mmio::Mmio},
+    asic::{firmware::Files, mmio::Mmio, partition::NpsMode},
     hw::psp::{FirmwarePlan, FirmwareVersions, MailboxResult, Part, PspHal},
 };
 
@@ -247,6 +247,13 @@ impl Psp {
         let mut state = self.state.lock();
         let arguments = [(psp::spatial_part::MODE, partitions)];
         self.send_checked(cx, &mut state, cmd::SRIOV_SPATIAL_PART, &arguments)
+    }
+
+    /// Requests a memory partition mode, which the next reset of the card sets.
+    pub(crate) fn request_nps_mode(&self, cx: &PspContext<'_>, mode: NpsMode) -> Result {
+        let mut state = self.state.lock();
+        let arguments = [(psp::memory_part::MODE, mode.number())];
+        self.send_checked(cx, &mut state, cmd::FB_NPS_MODE, &arguments)
     }
 
     /// Resets the card, see [`PspHal::mode1_reset`].

@@ -2,22 +2,23 @@
 
 //! VRAM of a card: allocation, zeroed on return and on allocation, and the accounts of its users.
 
+use core::ops::Range;
+
 use kernel::{
     device::Core,
-    new_spinlock,
     pci,
     prelude::*,
     sizes::*, //
     sync::{
         aref::ARef,
         atomic::{Atomic, Relaxed},
-        Arc,
-        SpinLock, //
+        Arc, //
     },
 };
 
 use super::{
     clear::{ClearEngine, Clearing},
+    memory::MemoryPartition,
     page_map::PAGE,
     pool::{Blocks, VramPool},
 };
@@ -29,9 +30,6 @@ const BAR: u32 = 0;
 /// Bytes kept free at the end of VRAM: the IP discovery table and the PSP's TMR. The size of the
 /// TMR is not known before the PSP ring is up; open drivers for these boards reserve this much.
 const RESERVED_TOP: u64 = 384 * SZ_1M as u64;
-
-/// Granularity of [`Reserved::in_blocks`]: the rest of a partly used block only serves small BOs.
-pub(super) const VRAM_BLOCK: u64 = SZ_2M as u64;
 
 /// The VRAM of a card.
 #[pin_data]
@@ -45,36 +43,7 @@ pub(crate) struct Vram {
     buffers: Atomic<u64>,
     /// Bytes allocated by page tables.
     tables: Atomic<u64>,
-    #[pin]
-    reserved: SpinLock<Reserved>,
-}
-
-/// Bytes reserved by BOs of processes, independent of their current placement.
-#[derive(Default)]
-pub(super) struct Reserved {
-    bytes: u64,
-    in_blocks: u64,
-}
-
-impl Reserved {
-    /// Adds a BO of `bytes`. `ENOMEM` when all BOs would have more than `limit` bytes.
-    pub(super) fn add(&mut self, bytes: u64, limit: u64) -> Result {
-        let sum = self.bytes.checked_add(bytes).filter(|sum| *sum <= limit);
-        self.bytes = sum.ok_or(ENOMEM)?;
-        self.in_blocks += bytes.next_multiple_of(VRAM_BLOCK);
-        Ok(())
-    }
-
-    /// Removes a BO of `bytes`.
-    pub(super) fn remove(&mut self, bytes: u64) {
-        self.bytes -= bytes;
-        self.in_blocks -= bytes.next_multiple_of(VRAM_BLOCK);
-    }
-
-    /// Returns the bytes, with each BO rounded up to a block of 2 MiB.
-    pub(super) fn in_blocks(&self) -> u64 {
-        self.in_blocks
-    }
+    partitions: KVec<Arc<MemoryPartition>>,
 }
 
 /// Use of an allocation.
@@ -100,9 +69,14 @@ pub(crate) struct VramRange {
 impl Vram {
     /// Returns the VRAM of a card with `size` bytes behind `bar`.
     ///
-    /// VRAM beyond the BAR stays unused, with a warning. `ENOSPC` when nothing is left after the
-    /// reserved top.
-    pub(crate) fn new(pdev: &pci::Device<Core<'_>>, bar: WcBar, size: u64) -> Result<Arc<Self>> {
+    /// `ranges` are those of its memory partitions. VRAM beyond the BAR stays unused, with
+    /// a warning. `ENOSPC` when nothing is left after the reserved top.
+    pub(crate) fn new(
+        pdev: &pci::Device<Core<'_>>,
+        bar: WcBar,
+        size: u64,
+        ranges: KVec<Range<u64>>,
+    ) -> Result<Arc<Self>> {
         let visible = (bar.size() as u64).min(size);
         if visible < size {
             dev_warn!(
@@ -117,6 +91,10 @@ impl Vram {
         if usable == 0 {
             return Err(ENOSPC);
         }
+        let mut partitions = KVec::new();
+        for (index, range) in (0..).zip(ranges) {
+            partitions.push(MemoryPartition::new(index, range, usable)?, GFP_KERNEL)?;
+        }
         let pool = VramPool::new(bar, usable)?;
         let clearing = Clearing::new(&pool)?;
         Arc::pin_init(
@@ -127,7 +105,7 @@ impl Vram {
                 used: Atomic::new(0),
                 buffers: Atomic::new(0),
                 tables: Atomic::new(0),
-                reserved <- new_spinlock!(Reserved::default(), "rkfd_promised"),
+                partitions,
             }),
             GFP_KERNEL,
         )
@@ -146,6 +124,18 @@ impl Vram {
     /// Returns the bytes that can be allocated when nothing is.
     pub(crate) fn usable(&self) -> u64 {
         self.pool.usable()
+    }
+
+    /// Returns the memory partitions, at least one.
+    pub(crate) fn partitions(&self) -> &[Arc<MemoryPartition>] {
+        &self.partitions
+    }
+
+    /// Returns the allocatable range of a memory partition, that of all if there is no such one.
+    pub(crate) fn usable_range(&self, memory: Option<u32>) -> Range<u64> {
+        memory
+            .and_then(|index| self.partitions.get(index as usize))
+            .map_or(0..self.usable(), |partition| partition.usable().clone())
     }
 
     /// Returns the bytes allocated.
@@ -199,56 +189,53 @@ impl Vram {
         self.clearing.end_loss();
     }
 
-    /// Returns the bytes that can be reserved in all when page tables need `tables` bytes.
-    fn reservable(&self, tables: u64) -> u64 {
+    /// Returns the bytes that can be reserved in a partition when page tables need `tables` bytes.
+    /// Memory of the driver and page tables may be in any partition.
+    fn reservable(&self, memory: &MemoryPartition, tables: u64) -> u64 {
         let has_tables = self.tables.load(Relaxed);
         let kernel = self
             .used()
             .saturating_sub(self.buffers.load(Relaxed))
             .saturating_sub(has_tables);
-        self.usable()
+        (memory.usable().end - memory.usable().start)
             .saturating_sub(kernel)
             .saturating_sub(tables.max(has_tables))
     }
 
-    /// Returns the bytes that can still be reserved when every BO takes whole blocks of 2 MiB and
-    /// page tables need `tables` bytes.
-    pub(super) fn unreserved(&self, tables: u64) -> u64 {
-        self.reservable(tables)
-            .saturating_sub(self.reserved.lock().in_blocks())
+    /// Returns the bytes that can still be reserved in a partition when every BO takes whole blocks
+    /// of 2 MiB and page tables need `tables` bytes.
+    pub(super) fn unreserved(&self, memory: &MemoryPartition, tables: u64) -> u64 {
+        self.reservable(memory, tables)
+            .saturating_sub(memory.reserved.lock().in_blocks())
     }
 
-    /// Reserves `bytes` for a BO of a process. `ENOMEM` when less is left; other than
-    /// [`Vram::unreserved`] this counts bytes, not blocks.
-    pub(super) fn reserve(&self, bytes: u64, tables: u64) -> Result {
-        let all = self.reservable(tables);
-        self.reserved.lock().add(bytes, all)
-    }
-
-    /// Undoes [`Self::reserve`].
-    pub(super) fn unreserve(&self, bytes: u64) {
-        self.reserved.lock().remove(bytes);
+    /// Reserves `bytes` of a partition for a BO of a process. `ENOMEM` when less is left; other
+    /// than [`Vram::unreserved`] this counts bytes, not blocks.
+    pub(super) fn reserve(&self, memory: &MemoryPartition, bytes: u64, tables: u64) -> Result {
+        let all = self.reservable(memory, tables);
+        memory.reserved.lock().add(bytes, all)
     }
 
     /// Allocates `size` zeroed bytes for the driver, with `contiguous` in one piece. The HDP is not
     /// flushed. `ENOMEM` when there is no room, `EIO` when a card reset does not end, `ERESTARTSYS`
     /// after a signal.
     pub(crate) fn alloc(self: &Arc<Self>, size: u64, contiguous: bool) -> Result<VramRange> {
-        self.take(size, contiguous, User::Kernel)
+        self.take(size, contiguous, User::Kernel, None)
     }
 
     /// Allocates a page table of `size` bytes. Errors as [`Vram::alloc`].
     pub(crate) fn alloc_table(self: &Arc<Self>, size: u64) -> Result<VramRange> {
-        self.take(size, true, User::Table)
+        self.take(size, true, User::Table, None)
     }
 
-    /// Allocates memory of an evictable BO. Errors as [`Vram::alloc`]; `ENOMEM` also when page
-    /// tables could not grow to `tables` bytes afterwards.
+    /// Allocates memory of an evictable BO in a range of VRAM. Errors as [`Vram::alloc`]; `ENOMEM`
+    /// also when page tables could not grow to `tables` bytes afterwards.
     pub(crate) fn alloc_for_buffer(
         self: &Arc<Self>,
         size: u64,
         contiguous: bool,
         tables: u64,
+        within: &Range<u64>,
     ) -> Result<VramRange> {
         let reserved = tables.saturating_sub(self.tables.load(Relaxed));
         if size
@@ -257,15 +244,21 @@ impl Vram {
         {
             return Err(ENOMEM);
         }
-        self.take(size, contiguous, User::Buffer)
+        self.take(size, contiguous, User::Buffer, Some(within))
     }
 
-    fn take(self: &Arc<Self>, size: u64, contiguous: bool, user: User) -> Result<VramRange> {
+    fn take(
+        self: &Arc<Self>,
+        size: u64,
+        contiguous: bool,
+        user: User,
+        within: Option<&Range<u64>>,
+    ) -> Result<VramRange> {
         let size = size
             .checked_next_multiple_of(PAGE)
             .filter(|s| *s > 0 && *s <= self.usable())
             .ok_or(ENOMEM)?;
-        let blocks = self.pool.alloc(size, contiguous)?;
+        let blocks = self.pool.alloc(size, contiguous, within)?;
         self.used.fetch_add(size, Relaxed);
         if let Some(counter) = self.counter(user) {
             counter.fetch_add(size, Relaxed);
@@ -298,6 +291,12 @@ impl VramRange {
 
     fn pieces(&self) -> &[(u64, u64)] {
         self.blocks.as_ref().map_or(&[], |b| b.pieces())
+    }
+
+    /// Returns whether a piece of it is in `range` of VRAM.
+    pub(crate) fn overlaps(&self, range: &Range<u64>) -> bool {
+        let mut pieces = self.pieces().iter();
+        pieces.any(|(start, len)| *start < range.end && range.start < start + len)
     }
 
     /// Returns the offset of the first byte in VRAM.

@@ -115,7 +115,7 @@ impl RenderNodes {
     pub(crate) fn register(nodes: &Arc<NodeSet>) -> Result<Self> {
         let gpu = nodes.gpu();
         let mut parents = KVec::new();
-        if gpu.memory_partitions()?.is_some() {
+        if gpu.nps().is_some() {
             for _ in 1..MAX_PARTITIONS {
                 parents.push(PartitionDevice::new()?, GFP_KERNEL)?;
             }

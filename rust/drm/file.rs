@@ -109,7 +109,7 @@ impl FileData {
         if let Some(vm) = &*vm {
             return Ok(vm.clone());
         }
-        let new = Vm::new(self.gpu()?)?;
+        let new = Vm::new(self.gpu()?, self.partition.memory())?;
         *vm = Some(new.clone());
         Ok(new)
     }

@@ -124,6 +124,13 @@ impl FilePartition {
         self.partitions.nodes.get(self.index().unwrap_or(0))
     }
 
+    /// Returns the memory partition; `None` if the file has no partition, or one that the current
+    /// mode does not have.
+    pub(super) fn memory(&self) -> Option<u32> {
+        let nodes = &self.partitions.nodes;
+        Some(nodes.memory(self.index()?)?.index())
+    }
+
     /// Returns the numbers of XCCs and of SDMA engines of the partition; `None` if the file has
     /// none, or one that the current mode does not have.
     pub(super) fn instances(&self) -> Option<(u32, u32)> {

@@ -2,6 +2,8 @@
 
 //! LRU list of the evictable BOs of a card, and allocation with eviction.
 
+use core::ops::Range;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -27,6 +29,9 @@ pub(crate) trait EvictableBo: Send + Sync {
 
     /// Returns whether the BO is in VRAM.
     fn is_in_vram(&self) -> bool;
+
+    /// Returns whether memory of the BO is in `range` of VRAM.
+    fn is_within(&self, range: &Range<u64>) -> bool;
 
     /// Returns whether a process with user queues maps the BO.
     fn has_user_queues(&self) -> bool;
@@ -142,8 +147,14 @@ impl EvictionLru {
         self.evictions.fetch_add(1, Relaxed);
     }
 
-    /// Returns the least recently used BO in VRAM with a key above `after`, and its key.
-    fn pick(&self, after: u64, victims: Victims) -> Option<(u64, Arc<dyn EvictableBo>)> {
+    /// Returns the least recently used BO in VRAM, or in a range of it, with a key above `after`,
+    /// and its key.
+    fn pick(
+        &self,
+        after: u64,
+        victims: Victims,
+        within: Option<&Range<u64>>,
+    ) -> Option<(u64, Arc<dyn EvictableBo>)> {
         let mut list = self.list.lock();
         let mut at = list.bos.cursor_lower_bound_mut(&(after + 1));
         while let Some(cursor) = at {
@@ -151,7 +162,10 @@ impl EvictionLru {
             if *key & OUT != 0 {
                 return None;
             }
-            if bo.is_in_vram() && (victims == Victims::All || !bo.has_user_queues()) {
+            if bo.is_in_vram()
+                && within.is_none_or(|range| bo.is_within(range))
+                && (victims == Victims::All || !bo.has_user_queues())
+            {
                 return Some((*key, bo.clone()));
             }
             at = cursor.move_next();
@@ -159,13 +173,15 @@ impl EvictionLru {
         None
     }
 
-    /// Calls `alloc`, which allocates VRAM, and evicts BOs as long as it returns `ENOMEM`.
+    /// Calls `alloc`, which allocates VRAM, in a range of it or anywhere, and evicts BOs from there
+    /// as long as it returns `ENOMEM`.
     ///
     /// `ENOMEM` when nothing is left to evict, `ERESTARTSYS` after a signal.
     pub(crate) fn alloc_or_evict<T>(
         &self,
         vram: &Vram,
         victims: Victims,
+        within: Option<&Range<u64>>,
         mut alloc: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         for round in 0.. {
@@ -182,7 +198,7 @@ impl EvictionLru {
                 if task::fatal_signal_pending() {
                     return Err(ERESTARTSYS);
                 }
-                let Some((key, victim)) = self.pick(after, victims) else {
+                let Some((key, victim)) = self.pick(after, victims, within) else {
                     break;
                 };
                 after = key;

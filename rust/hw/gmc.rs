@@ -20,6 +20,8 @@ pub(crate) type Level = u32;
 pub(crate) struct PteAttrs {
     /// Bus address, not VRAM.
     pub(crate) system: bool,
+    /// VRAM of the memory partition of the address space.
+    pub(crate) local: bool,
     /// Readable. KFD mappings always set it.
     pub(crate) read: bool,
     /// Writable.

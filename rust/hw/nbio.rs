@@ -14,6 +14,7 @@ use super::names::names;
 use crate::asic::{
     caps::Caps,
     mmio::{Block, Mmio},
+    partition::NpsModes,
 };
 
 /// Bus interface. Register accesses return `ENODEV` after unbind.
@@ -22,9 +23,8 @@ pub(crate) trait NbioHal: Sync {
     /// remapped HDP flush registers in the register BAR.
     fn start(&self, mmio: &Mmio, remap: u32) -> Result;
 
-    /// Returns the number of memory partitions (NPS mode), 0 if unknown; `None` for a card without
-    /// partitions.
-    fn memory_partitions(&self, mmio: &Mmio) -> Result<Option<u32>>;
+    /// Returns the memory partition modes; `None` for a card without partitions.
+    fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>>;
 
     /// Reads the silicon revision.
     fn rev_id(&self, mmio: &Mmio) -> Result<u32>;
@@ -75,8 +75,8 @@ pub(super) trait NbioVersion: Sync {
         Ok(())
     }
 
-    /// See [`NbioHal::memory_partitions`].
-    fn memory_partitions(b: Block<'_>) -> Result<Option<u32>> {
+    /// See [`NbioHal::nps_modes`].
+    fn nps_modes(b: Block<'_>) -> Result<Option<NpsModes>> {
         let _ = b;
         Ok(None)
     }
@@ -132,8 +132,8 @@ impl<T: NbioVersion> NbioHal for T {
         )
     }
 
-    fn memory_partitions(&self, mmio: &Mmio) -> Result<Option<u32>> {
-        T::memory_partitions(block(mmio)?)
+    fn nps_modes(&self, mmio: &Mmio) -> Result<Option<NpsModes>> {
+        T::nps_modes(block(mmio)?)
     }
 
     fn rev_id(&self, mmio: &Mmio) -> Result<u32> {

@@ -40,7 +40,7 @@ impl Bo {
     ) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        let range = evict::alloc(gpu, size, flags.contiguous, Victims::All)?;
+        let range = evict::alloc(gpu, size, flags, Victims::All)?;
         Self::in_vram(gpu, size, flags, range, Some(reservation))
     }
 
@@ -49,7 +49,7 @@ impl Bo {
     pub(crate) fn prefer_vram(gpu: &Arc<Gpu>, size: u64, flags: BoFlags) -> Result<Self> {
         gpu.mmio()?;
         let size = page_up(size)?;
-        match evict::alloc(gpu, size, flags.contiguous, Victims::All) {
+        match evict::alloc(gpu, size, flags, Victims::All) {
             Ok(range) => Self::in_vram(gpu, size, flags, range, None),
             Err(e) if e == ENOMEM => {
                 let placement = Placement::System(SystemPages::new(gpu.card(), size)?);

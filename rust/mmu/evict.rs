@@ -2,6 +2,8 @@
 
 //! Eviction of BOs from VRAM to system memory, and their restore.
 
+use core::ops::Range;
+
 use kernel::{
     prelude::*,
     sync::{atomic::Atomic, Arc},
@@ -9,7 +11,7 @@ use kernel::{
 
 use super::{
     inner::{BoInner, EvictedBo},
-    placement::{BoKind, Placement, SystemPages},
+    placement::{BoFlags, BoKind, Placement, SystemPages},
 };
 use crate::{
     card::{account, vram::VramRange},
@@ -20,26 +22,29 @@ use crate::{
     kapi::{fence::Timeout, resv::Usage},
 };
 
-/// Allocates VRAM for a BO, with eviction of `victims`. Errors as [`EvictionLru::alloc_or_evict`];
-/// `EIO` on a dead GPU, whose waves may still write to freed VRAM.
+/// Allocates VRAM for a BO in its memory partition, with eviction of `victims` there. Errors as
+/// [`EvictionLru::alloc_or_evict`]; `EIO` on a dead GPU, whose waves may still write to freed VRAM.
 ///
 /// [`EvictionLru::alloc_or_evict`]: crate::gpu::lru::EvictionLru::alloc_or_evict
 pub(super) fn alloc(
     gpu: &Arc<Gpu>,
     size: u64,
-    contiguous: bool,
+    flags: BoFlags,
     victims: Victims,
 ) -> Result<VramRange> {
     if gpu.health().is_dead() {
         return Err(EIO);
     }
     let reserved = account::reserved_for_tables(gpu.vram().size());
-    if size.saturating_add(reserved) > gpu.vram().usable() {
+    let range = gpu.vram().usable_range(flags.memory);
+    if size.saturating_add(reserved) > range.end - range.start {
         return Err(ENOMEM);
     }
-    gpu.lru().alloc_or_evict(gpu.vram(), victims, || {
-        gpu.vram().alloc_for_buffer(size, contiguous, reserved)
-    })
+    gpu.lru()
+        .alloc_or_evict(gpu.vram(), victims, Some(&range), || {
+            gpu.vram()
+                .alloc_for_buffer(size, flags.contiguous, reserved, &range)
+        })
 }
 
 impl EvictableBo for BoInner {
@@ -49,6 +54,10 @@ impl EvictableBo for BoInner {
 
     fn is_in_vram(&self) -> bool {
         self.in_vram()
+    }
+
+    fn is_within(&self, range: &Range<u64>) -> bool {
+        self.overlaps(range)
     }
 
     fn has_user_queues(&self) -> bool {
@@ -105,7 +114,7 @@ fn wait_idle(bo: &BoInner) -> Result {
 fn move_to_vram(bo: &Arc<BoInner>) -> Result {
     let gpu = bo.gpu();
     gpu.check_usable()?;
-    let range = alloc(gpu, bo.size(), bo.flags().contiguous, Victims::NoUserQueues)?;
+    let range = alloc(gpu, bo.size(), bo.flags(), Victims::NoUserQueues)?;
     // Processes may have mapped the BO since its eviction: their queues run.
     evict_queues(bo)?;
     wait_idle(bo)?;

@@ -6,7 +6,7 @@
 //! locked. A move zaps the CPU mappings (faults wait for the reservation), waits for the users on
 //! the GPU, copies, and updates the PTEs of all address spaces before the old memory is freed.
 
-use core::ptr;
+use core::{ops::Range, ptr};
 
 use kernel::{
     new_mutex,
@@ -272,6 +272,14 @@ impl BoInner {
         self.in_vram.load(Relaxed)
     }
 
+    /// Returns whether a piece of the memory is in `range` of VRAM.
+    pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
+        match &*self.placement.lock() {
+            Placement::Vram(memory) => memory.overlaps(range),
+            _ => false,
+        }
+    }
+
     /// Marks the BO as freed: its memory is not moved any more.
     pub(super) fn retire(&self) {
         self.retired.store(true, Relaxed);
@@ -282,10 +290,18 @@ impl BoInner {
         self.retired.load(Relaxed)
     }
 
-    /// Returns the PTE attributes of a mapping of the memory in `placement`.
-    pub(super) fn attrs(&self, placement: &Placement, access: Access) -> PteAttrs {
+    /// Returns the PTE attributes of a mapping of the memory in `placement`, in an address space of
+    /// memory partition `memory`.
+    pub(super) fn attrs(
+        &self,
+        placement: &Placement,
+        access: Access,
+        memory: Option<u32>,
+    ) -> PteAttrs {
+        let system = !matches!(placement, Placement::Vram(_));
         PteAttrs {
-            system: !matches!(placement, Placement::Vram(_)),
+            system,
+            local: !system && self.flags.memory == memory,
             read: access.read,
             write: access.write,
             exec: access.exec,

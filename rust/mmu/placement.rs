@@ -59,6 +59,8 @@ pub(crate) struct BoFlags {
     pub(crate) contiguous: bool,
     /// CPU access.
     pub(crate) cpu_access: CpuAccess,
+    /// Memory partition in which its VRAM is; `None`: any.
+    pub(crate) memory: Option<u32>,
     /// No implicit synchronization between jobs that use it.
     pub(crate) explicit_sync: bool,
 }

@@ -74,13 +74,16 @@ pub(super) struct Space {
     #[pin]
     mapped: Mutex<KVVec<(u64, KVVec<Span>)>>,
     pasid: Pasid,
+    /// Memory partition of its owner; `None` for one without.
+    memory: Option<u32>,
     pub(super) gpu: Arc<Gpu>,
 }
 
 impl Space {
-    /// Returns an empty address space with its root page table, and the root's address for
-    /// MAP_PROCESS and VM contexts. `ENOMEM` without VRAM, `ENOSPC` without a PASID.
-    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<(Arc<Self>, u64)> {
+    /// Returns an empty address space of a memory partition with its root page table, and the
+    /// root's address for MAP_PROCESS and VM contexts. `ENOMEM` without VRAM, `ENOSPC` without a
+    /// PASID.
+    pub(super) fn new(gpu: &Arc<Gpu>, memory: Option<u32>) -> Result<(Arc<Self>, u64)> {
         let rewrites = gpu.spaces().rewrites();
         let pasid = Pasid::alloc()?;
         let tree = gpu.alloc_or_evict(|| Tree::new(gpu))?;
@@ -94,6 +97,7 @@ impl Space {
                 handler: SetOnce::new(),
                 mapped <- new_mutex!(KVVec::new(), "rkfd_vm_shown"),
                 pasid,
+                memory,
                 gpu: gpu.clone(),
             }),
             GFP_KERNEL,
@@ -174,7 +178,7 @@ impl Space {
         if !matches!(placement, Placement::Nowhere) {
             let target = Target {
                 placement,
-                attrs: bo.inner().attrs(placement, access),
+                attrs: bo.inner().attrs(placement, access, self.memory),
                 offset,
             };
             match bo.inner().user() {
@@ -338,7 +342,7 @@ impl PageTables for Space {
             }
             let target = Target {
                 placement: &placement,
-                attrs: bo.attrs(&placement, access),
+                attrs: bo.attrs(&placement, access, self.memory),
                 offset,
             };
             if let Some(memory) = bo.user() {
@@ -388,7 +392,7 @@ impl BoMapper for Space {
         };
         let target = Target {
             placement,
-            attrs: bo.attrs(placement, mapping.access),
+            attrs: bo.attrs(placement, mapping.access, self.memory),
             offset: mapping.offset,
         };
         self.write_user(inner, va, len, &target, memory)
@@ -421,7 +425,7 @@ impl BoMapper for Space {
         let placement = bo.placement();
         let target = Target {
             placement: &placement,
-            attrs: bo.attrs(&placement, mapping.access),
+            attrs: bo.attrs(&placement, mapping.access, self.memory),
             offset: mapping.offset,
         };
         let len = mapping.len;

@@ -34,11 +34,11 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    /// Returns an empty address space with a PASID of its own. `ENODEV` when the device is
-    /// unplugged, `ENOMEM` without memory, `ENOSPC` without a PASID.
-    pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Arc<Self>> {
+    /// Returns an empty address space with a PASID of its own, of a memory partition. `ENODEV` when
+    /// the device is unplugged, `ENOMEM` without memory, `ENOSPC` without a PASID.
+    pub(crate) fn new(gpu: &Arc<Gpu>, memory: Option<u32>) -> Result<Arc<Self>> {
         gpu.mmio()?;
-        let (space, root) = Space::new(gpu)?;
+        let (space, root) = Space::new(gpu, memory)?;
         let closer = Arc::new(Closer(space.clone()), GFP_KERNEL)?;
         let vm = Self {
             space,

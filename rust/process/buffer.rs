@@ -55,6 +55,7 @@ impl AllocFlags {
             } else {
                 CpuAccess::Possible
             },
+            memory: None,
             explicit_sync: false,
         }
     }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     card::account::{self, Kind},
     kapi::{uaccess, workqueue::Delayed},
-    mmu::{gem::Gem, Bo, BoRef},
+    mmu::{gem::Gem, Bo, BoFlags, BoRef},
     uapi,
 };
 
@@ -77,6 +77,10 @@ fn create_bo(
     }
     let bo = if flags.is_vram() {
         let reservation = account::reserve(gpu.vram(), share, Kind::Vram, size)?;
+        let attrs = BoFlags {
+            memory: Some(share.memory().index()),
+            ..attrs
+        };
         Bo::vram(gpu, size, attrs, reservation)?
     } else if is_gtt {
         let reservation = account::reserve(gpu.vram(), share, Kind::Gtt, size)?;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "modes.h"
 
 static char folder[96];
@@ -59,13 +60,51 @@ int mode_set(const char *mode)
 	return ret;
 }
 
-void mode_need(const char *mode)
+static void find_folder(void)
 {
 	struct kfd_node node;
 
 	ASSERT_OK(kfd_topology_find_gpu(&node));
 	snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.0", node.domain,
 		 node.location_id >> 8, node.location_id >> 3 & 31);
+}
+
+static bool is_nps(const char *nps)
+{
+	return !strncmp(mode_file(NPS_FILE), nps, strlen(nps));
+}
+
+int mode_try_nps(const char *nps)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/" NPS_FILE, folder);
+	return write_file(path, nps);
+}
+
+void mode_begin_nps(const char *nps, const char *mode)
+{
+	char path[160];
+
+	find_folder();
+	snprintf(path, sizeof(path), "%s/available_memory_partition", folder);
+	if (access(path, F_OK) || !strstr(mode_file("available_memory_partition"), nps))
+		SKIP("the GPU does not have the memory partition mode");
+	if (!is_nps(nps)) {
+		device_find();
+		ASSERT_OK(mode_try_nps(nps));
+		/* Nothing changes before the driver is bound again. */
+		ASSERT(!is_nps(nps));
+		ASSERT_OK(device_unbind());
+		ASSERT_OK(device_bind());
+		ASSERT(is_nps(nps), "%s", mode_file(NPS_FILE));
+	}
+	ASSERT_OK(mode_set(mode));
+}
+
+void mode_need(const char *mode)
+{
+	find_folder();
 	if (access(folder, F_OK) || !strstr(mode_file("available_compute_partition"), mode))
 		SKIP("the GPU does not have the mode");
 	ASSERT_OK(mode_set("SPX"));

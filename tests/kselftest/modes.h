@@ -7,6 +7,7 @@
 
 #define MODE_MAX_NODES 64
 #define MODE_FILE "current_compute_partition"
+#define NPS_FILE "current_memory_partition"
 
 /*
  * Stores the GPU nodes and returns their number. `nodes` has room for one more than MODE_MAX_NODES.
@@ -22,6 +23,13 @@ int mode_set(const char *mode);
 void mode_need(const char *mode);
 /* Same, and sets `mode`. */
 void mode_begin(const char *mode);
+/* Writes the memory partition mode once, which the next bind of the driver sets. */
+int mode_try_nps(const char *nps);
+/*
+ * Finds the GPU, binds its driver again if memory partition mode `nps` needs that, and sets compute
+ * mode `mode`; skips the test if the GPU does not have `nps`.
+ */
+void mode_begin_nps(const char *nps, const char *mode);
 /* Sets mode SPX; a failure fails the test. */
 void mode_end(void);
 /* Selects a node for fixtures and kfd_open(). */

@@ -44,13 +44,14 @@ pub(super) fn lookup(file: &File<Render>, handle: u32) -> Result<ARef<Object>> {
 /// `GEM_CREATE`: creates a zeroed buffer in VRAM or system memory.
 pub(super) struct Create;
 
-fn create(gpu: &Arc<Gpu>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
+fn create(gpu: &Arc<Gpu>, memory: Option<u32>, size: u64, domains: u64, flags: u64) -> Result<Bo> {
     let has = |flag: u32| flags & u64::from(flag) != 0;
     let attrs = BoFlags {
         uncached: has(uapi::AMDGPU_GEM_CREATE_UNCACHED),
         coherent: has(uapi::AMDGPU_GEM_CREATE_COHERENT),
         ext_coherent: has(uapi::AMDGPU_GEM_CREATE_EXT_COHERENT),
         contiguous: false,
+        memory,
         cpu_access: if has(uapi::AMDGPU_GEM_CREATE_NO_CPU_ACCESS) {
             CpuAccess::Never
         } else if has(uapi::AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED) {
@@ -87,6 +88,7 @@ impl Handler<Render> for Create {
         }
         let bo = create(
             file.data().gpu()?,
+            file.data().partition.memory(),
             input.bo_size,
             input.domains,
             input.domain_flags,

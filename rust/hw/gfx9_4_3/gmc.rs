@@ -143,15 +143,17 @@ impl GmcVersion for Gmc {
         let mtype = if a.uncached {
             pte::MTYPE_UC
         } else if a.ext_coherent {
-            if a.system {
-                pte::MTYPE_UC
-            } else {
+            if a.local {
                 pte::MTYPE_CC
+            } else {
+                pte::MTYPE_UC
             }
+        } else if a.local {
+            pte::MTYPE_RW
         } else if a.system {
             pte::MTYPE_UC
         } else {
-            pte::MTYPE_RW
+            pte::MTYPE_NC
         };
         pte::SNOOPED | pte::MTYPE.put(mtype)
     }

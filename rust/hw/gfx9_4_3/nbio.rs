@@ -13,6 +13,7 @@ use crate::{
     asic::{
         caps::Caps,
         mmio::{Block, Mmio},
+        partition::{NpsMode, NpsModes},
     },
     hw::nbio::{nbio_names, NbioNames, NbioVersion},
 };
@@ -24,6 +25,10 @@ pub(super) struct Nbio;
 const IH_RANGE: u32 = 8;
 /// Doorbell range of an SDMA engine, in dwords (`aqua_vanjaram_doorbell_index_init`).
 const SDMA_RANGE: u32 = 20;
+
+/// `CHANGE_STATUE` while a switch of the memory partition mode is requested
+/// (`nbio_v7_9_is_nps_switch_requested`).
+const SWITCH_REQUESTED: u32 = 8;
 
 /// Range register, port register, AWID and address bits 31:28 of an SDMA engine's doorbells.
 type Engine = (
@@ -112,12 +117,17 @@ impl NbioVersion for Nbio {
     }
 
     /// Mode n is bit n - 1 (`nbio_v7_9_get_memory_partition_mode`).
-    fn memory_partitions(b: Block<'_>) -> Result<Option<u32>> {
+    fn nps_modes(b: Block<'_>) -> Result<Option<NpsModes>> {
         let status = b.rd(n::regBIF_BX_PF0_PARTITION_MEM_STATUS)?;
-        let modes = n::BIF_BX_PF0_PARTITION_MEM_STATUS__NPS_MODE.get(status);
-        Ok(Some(match modes {
-            0 => 0,
-            modes => modes.trailing_zeros() + 1,
+        let mode = n::BIF_BX_PF0_PARTITION_MEM_STATUS__NPS_MODE.get(status);
+        let change = n::BIF_BX_PF0_PARTITION_MEM_STATUS__CHANGE_STATUE.get(status);
+        Ok(Some(NpsModes {
+            current: match mode {
+                0 => None,
+                bits => NpsMode::new(bits.trailing_zeros() + 1),
+            },
+            capability: b.rd(n::regBIF_BX_PF0_PARTITION_MEM_CAP)?.raw(),
+            requested: change == SWITCH_REQUESTED,
         }))
     }
 
