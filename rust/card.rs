@@ -291,6 +291,13 @@ impl Card {
         self.nps.as_ref()
     }
 
+    /// Reads the memory partition mode, `None` if it is unknown. `ENODEV` when the device is
+    /// unplugged.
+    pub(crate) fn nps_mode(&self) -> Result<Option<NpsMode>> {
+        let modes = self.generation().nbio.nps_modes(self.mmio()?)?;
+        Ok(modes.and_then(|modes| modes.current))
+    }
+
     /// Requests a memory partition mode, which the next probe sets by a reset. An error of the PSP.
     pub(crate) fn request_nps_mode(&self, mode: NpsMode) -> Result {
         let psp = self.psp.as_ref().ok_or(EOPNOTSUPP)?;

@@ -151,7 +151,7 @@ impl Partitions {
         let mode = NpsMode::parse(text)
             .filter(|mode| modes.supports(*mode))
             .ok_or(EINVAL)?;
-        if modes.current == Some(mode) {
+        if gpu.nps_mode()? == Some(mode) {
             dev_info!(
                 gpu.dev(),
                 "NPS{} is the memory partition mode already\n",
@@ -335,7 +335,7 @@ fn show_memory_modes(gpu: &Gpu, out: &mut Text<'_>) -> Result {
 /// Prints the mode of the memory.
 fn show_memory(gpu: &Gpu, out: &mut Text<'_>) -> Result {
     check_reset(gpu)?;
-    match gpu.nps().and_then(|modes| modes.current) {
+    match gpu.nps_mode()? {
         Some(mode) => writeln!(out, "NPS{}", mode.number())?,
         None => writeln!(out, "UNKNOWN")?,
     }

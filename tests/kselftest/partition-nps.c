@@ -10,6 +10,7 @@
 
 #include <drm/amdgpu_drm.h>
 
+#include "device.h"
 #include "modes.h"
 
 #define MIB (1ull << 20)
@@ -222,6 +223,49 @@ TEST_TIMEOUT(bos_stay_in_the_partition_of_their_node, 300)
 		mode_use_node(nodes[first].index);
 		EXPECT(!ktap_in_child(fill, (void *)(intptr_t)first), "node %d", first);
 	}
+}
+
+static void expect_nps4(void)
+{
+	EXPECT(!strcmp(mode_file(NPS_FILE), "NPS4\n"));
+	EXPECT(!strcmp(mode_file(MODE_FILE), "CPX\n"));
+	EXPECT_EQ(mode_nodes(nodes), NODES);
+	for (int i = 0; i < NODES; i += NODES - 1) {
+		mode_use_node(nodes[i].index);
+		EXPECT(!ktap_in_child(fills, NULL), "node %d", nodes[i].index);
+	}
+}
+
+/* VRAM of the first and of the last but one memory partition survives a suspend. */
+TEST_TIMEOUT(suspend_in_nps4, 180)
+{
+	struct kfd_bo *bos[2];
+	struct kfd k[2];
+
+	if (access("/sys/power/pm_test", F_OK))
+		SKIP("no /sys/power/pm_test");
+	begin("CPX", NODES);
+	for (int i = 0; i < 2; i++) {
+		mode_use_node(nodes[4 * i].index);
+		fixture_open(&k[i]);
+		ASSERT_OK(kfd_bo_create(&k[i], MIB, KFD_FLAGS_VRAM, &bos[i]));
+		*(volatile uint32_t *)bos[i]->va = 0x1234567 + (uint32_t)i;
+	}
+	write_file("/sys/module/suspend/parameters/pm_test_delay", "1");
+	ASSERT_OK(write_file("/sys/power/pm_test", "devices"));
+	EXPECT_OK(write_file("/sys/power/state", "freeze"));
+	write_file("/sys/power/pm_test", "none");
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(*(volatile uint32_t *)bos[i]->va, 0x1234567 + (uint32_t)i);
+	expect_nps4();
+}
+
+TEST_TIMEOUT(pci_reset_in_nps4, 180)
+{
+	device_need_reset();
+	begin("CPX", NODES);
+	device_reset();
+	expect_nps4();
 }
 
 TEST_TIMEOUT(back_to_nps1, 120)
