@@ -42,25 +42,35 @@ use image::VramImage;
 use lru::{EvictionLru, Victims};
 use spaces::SpaceList;
 
+/// Origin of an interrupt of a user queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    /// IH node id.
+    pub(crate) ih_node: u32,
+    /// VMID.
+    pub(crate) vmid: u32,
+    /// PASID, not 0.
+    pub(crate) pasid: u32,
+}
+
 /// Receives the events of a device. Called in the interrupt thread unless stated otherwise; may
-/// sleep.
+/// sleep. An interrupt that is that of no node, by its node id and VMID, is ignored.
 pub(crate) trait EventSink: Send + Sync {
-    /// A CP end-of-pipe interrupt of the process with this PASID; `ctx0` is the packet's data, an
-    /// event id for KFD.
-    fn cp_eop(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
+    /// A CP end-of-pipe interrupt; `ctx0` is the packet's data, an event id for KFD.
+    fn cp_eop(&self, gpu: &Gpu, origin: &Origin, ctx0: u32);
 
-    /// A VM fault of the process.
-    fn vm_fault(&self, gpu: &Gpu, pasid: u32, fault: &VmFault);
+    /// A VM fault.
+    fn vm_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault);
 
-    /// A bad packet in the compute queue of the process with this doorbell (offset in the slice);
-    /// `code` is the CP's.
-    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, doorbell: u32, code: u32);
+    /// A bad packet in the compute queue with this doorbell (offset in the slice) on the node of
+    /// the interrupt; `code` is the CP's.
+    fn bad_opcode(&self, gpu: &Gpu, origin: &Origin, doorbell: u32, code: u32);
 
-    /// An SQ interrupt message of a shader of the process.
-    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, from: SqSender);
+    /// An SQ interrupt message of a shader.
+    fn sq_msg(&self, gpu: &Gpu, origin: &Origin, data: u32, from: SqSender);
 
-    /// A trap of an SDMA user queue of the process.
-    fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32);
+    /// A trap of an SDMA user queue.
+    fn sdma_trap(&self, gpu: &Gpu, origin: &Origin, ctx0: u32);
 
     /// The process lost a queue. Locks as below.
     fn queue_reset(&self, gpu: &Gpu, pasid: u32);

@@ -141,6 +141,14 @@ impl Node {
         &self.memory
     }
 
+    /// Returns whether interrupts with a node id and a VMID are those of this node
+    /// (`kfd_irq_is_from_node`).
+    pub(crate) fn takes(&self, ih_node: u32, vmid: u32) -> bool {
+        let nodes = self.gpu.generation().ih.nodes(self.xccs());
+        let is_ours = |mask: u32| mask.checked_shr(ih_node).is_some_and(|m| m & 1 != 0);
+        self.resources.vmids.contains(vmid) && nodes.is_none_or(is_ours)
+    }
+
     /// Returns the CWSR sizes of a queue, for one XCC. `EINVAL` when a size exceeds 32 bits.
     pub(crate) fn cwsr(&self) -> Result<CwsrSizes> {
         let caps = self.gpu.generation().caps;

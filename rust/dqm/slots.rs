@@ -35,6 +35,11 @@ impl Vmids {
         ((1 << self.count) - 1) << self.first
     }
 
+    /// Returns whether a VMID is one of them.
+    pub(crate) fn contains(self, vmid: u32) -> bool {
+        self.mask().checked_shr(vmid).is_some_and(|m| m & 1 != 0)
+    }
+
     /// Returns the maximum number of processes mapped at a time.
     pub(super) fn max_processes(self) -> u32 {
         self.count

@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 
-use super::Gpu;
+use super::{Gpu, Origin};
 use crate::{
     card::ih::LogKind,
     hw::{IhEntry, IhEvent, VmFault},
@@ -34,7 +34,12 @@ impl Gpu {
             pasid,
             entry.ctx0,
         );
-        let user = u32::from(entry.vmid) >= self.generation().caps.first_user_vmid && pasid != 0;
+        let origin = Origin {
+            ih_node: entry.node.into(),
+            vmid: entry.vmid.into(),
+            pasid,
+        };
+        let user = origin.vmid >= self.generation().caps.first_user_vmid && pasid != 0;
         let sink = self.sink();
         match entry.event {
             IhEvent::SdmaTrap {
@@ -46,12 +51,12 @@ impl Gpu {
                     sdma.trap(engine, ctx0);
                 }
             }
-            IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user),
+            IhEvent::VmFault(fault) => self.vm_fault(entry, &fault, user.then_some(&origin)),
             IhEvent::CpEop { ctx0 } if user && (self.generation().caps.is_event_context)(ctx0) => {
-                sink.cp_eop(self, pasid, ctx0)
+                sink.cp_eop(self, &origin, ctx0)
             }
-            IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(self, pasid, ctx0),
-            IhEvent::SqMessage { data, from } if user => sink.sq_msg(self, pasid, data, from),
+            IhEvent::SdmaTrap { ctx0, .. } if user => sink.sdma_trap(self, &origin, ctx0),
+            IhEvent::SqMessage { data, from } if user => sink.sq_msg(self, &origin, data, from),
             IhEvent::CpBadOpcode { doorbell, code } if user => {
                 if self.ih().may_log(LogKind::Packet) {
                     dev_err!(
@@ -59,7 +64,7 @@ impl Gpu {
                         "bad packet in the queue of PASID {pasid} with doorbell {doorbell:#x}, error {code}\n"
                     );
                 }
-                sink.bad_opcode(self, pasid, doorbell, code);
+                sink.bad_opcode(self, &origin, doorbell, code);
             }
             IhEvent::CpBadOpcode { doorbell, code } => {
                 dev_err!(
@@ -80,8 +85,7 @@ impl Gpu {
         }
     }
 
-    fn vm_fault(&self, entry: &IhEntry, fault: &VmFault, user: bool) {
-        let (vmid, pasid) = (u32::from(entry.vmid), u32::from(entry.pasid));
+    fn vm_fault(&self, entry: &IhEntry, fault: &VmFault, user: Option<&Origin>) {
         let status = self
             .mmio()
             .and_then(|m| {
@@ -93,8 +97,8 @@ impl Gpu {
         if self.ih().may_log(LogKind::Fault) {
             self.report_fault(entry, fault, status);
         }
-        if user {
-            self.sink().vm_fault(self, pasid, fault);
+        if let Some(origin) = user {
+            self.sink().vm_fault(self, origin, fault);
         } else if let Ok(sdma) = self.sdma() {
             // A job of a kernel ring: it ends with an error.
             let hal = self.generation().sdma;
@@ -103,7 +107,7 @@ impl Gpu {
                 .mmio()
                 .ok()
                 .and_then(|mmio| hal.fault_engine(mmio, status, node));
-            sdma.fault(engine, vmid);
+            sdma.fault(engine, entry.vmid.into());
         }
     }
 

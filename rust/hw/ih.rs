@@ -10,7 +10,10 @@ use rkfd_abi::{
 };
 
 use super::{names::names, nbio::NbioNames};
-use crate::asic::mmio::{Block, InstanceMap, Mmio};
+use crate::asic::{
+    mmio::{Block, InstanceMap, Mmio},
+    xcc::Xcc,
+};
 
 mod entry;
 
@@ -47,6 +50,10 @@ pub(crate) trait IhHal: Sync {
 
     /// Acknowledges an overflow.
     fn clear_overflow(&self, mmio: &Mmio) -> Result;
+
+    /// Returns the mask of the IH node ids of a partition, which are those of its XCCs and of their
+    /// AIDs; `None` if entries have no node id.
+    fn nodes(&self, xccs: &[Xcc]) -> Option<u32>;
 
     /// Decodes an entry. Instance numbers in the result are logical.
     fn decode(&self, mmio: &Mmio, entry: &[u32; IH_ENTRY_DWORDS]) -> IhEntry;
@@ -95,6 +102,12 @@ pub(super) trait IhVersion: Sync {
     fn prepare(b: Block<'_>) -> Result {
         let _ = b;
         Ok(())
+    }
+
+    /// See [`IhHal::nodes`].
+    fn nodes(xccs: &[Xcc]) -> Option<u32> {
+        let _ = xccs;
+        None
     }
 
     /// Decodes entries of clients other than the CP.
@@ -174,6 +187,10 @@ impl<T: IhVersion> IhHal for T {
 
     fn clear_overflow(&self, mmio: &Mmio) -> Result {
         T::NAMES.clear_overflow(block(mmio)?)
+    }
+
+    fn nodes(&self, xccs: &[Xcc]) -> Option<u32> {
+        T::nodes(xccs)
     }
 
     fn decode(&self, mmio: &Mmio, words: &[u32; IH_ENTRY_DWORDS]) -> IhEntry {

@@ -14,11 +14,12 @@ use super::{
     exceptions::{self, Exceptions},
     kfd_process::{Process, FAULT_WORK},
     pdd::ProcessDevice,
-    smi, table,
+    smi,
+    table::{self, Interrupted},
     workqueue::WorkqueueGuard,
 };
 use crate::{
-    gpu::{EventSink, Gpu},
+    gpu::{EventSink, Gpu, Origin},
     hw::{SqSender, VmFault},
     kapi::{
         global::global_mutex,
@@ -59,27 +60,27 @@ fn signal(process: &Process, id: u32, bits: u32) {
 }
 
 impl EventSink for Sink {
-    fn cp_eop(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
+    fn cp_eop(&self, gpu: &Gpu, origin: &Origin, ctx0: u32) {
         // Without a process, it has ended.
-        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+        if let Some(Interrupted { process, .. }) = table::by_interrupt(gpu, origin) {
             signal(&process, ctx0, CP_ID_BITS);
         }
     }
 
-    fn sdma_trap(&self, gpu: &Gpu, pasid: u32, ctx0: u32) {
-        if let Some((process, _)) = table::by_pasid(gpu, pasid) {
+    fn sdma_trap(&self, gpu: &Gpu, origin: &Origin, ctx0: u32) {
+        if let Some(Interrupted { process, .. }) = table::by_interrupt(gpu, origin) {
             signal(&process, ctx0 & ((1 << SDMA_ID_BITS) - 1), SDMA_ID_BITS);
         }
     }
 
-    fn sq_msg(&self, gpu: &Gpu, pasid: u32, data: u32, from: SqSender) {
-        let Some((process, device)) = table::by_pasid(gpu, pasid) else {
+    fn sq_msg(&self, gpu: &Gpu, origin: &Origin, data: u32, from: SqSender) {
+        let Some(Interrupted { process, on, .. }) = table::by_interrupt(gpu, origin) else {
             return;
         };
         if let SqSender::TrapHandler(report) = from {
             // Any shader may send such a message to signal an event.
             let exceptions = Exceptions(report.exceptions);
-            if exceptions::raise(&process, &device, report.doorbell, exceptions) {
+            if exceptions::raise(&process, &on, report.doorbell, exceptions) {
                 return;
             }
         }
@@ -88,15 +89,21 @@ impl EventSink for Sink {
 
     /// Without an enabled runtime, the error signal of the queue, which the firmware writes, is the
     /// only report.
-    fn bad_opcode(&self, gpu: &Gpu, pasid: u32, doorbell: u32, code: u32) {
-        let found = table::by_pasid(gpu, pasid);
-        if let (Some((process, device)), Some(exceptions)) = (found, Exceptions::of_packet(code)) {
-            exceptions::raise(&process, &device, doorbell, exceptions);
+    fn bad_opcode(&self, gpu: &Gpu, origin: &Origin, doorbell: u32, code: u32) {
+        let found = table::by_interrupt(gpu, origin);
+        if let (Some(found), Some(exceptions)) = (found, Exceptions::of_packet(code)) {
+            exceptions::raise(&found.process, &found.on, doorbell, exceptions);
         }
     }
 
-    fn vm_fault(&self, gpu: &Gpu, pasid: u32, fault: &VmFault) {
-        let Some((process, device)) = table::by_pasid(gpu, pasid) else {
+    fn vm_fault(&self, gpu: &Gpu, origin: &Origin, fault: &VmFault) {
+        let found = table::by_interrupt(gpu, origin);
+        let Some(Interrupted {
+            process,
+            device,
+            on,
+        }) = found
+        else {
             return;
         };
         let fault = MemoryException {
@@ -104,7 +111,7 @@ impl EventSink for Sink {
             read_only: fault.no_write,
             no_execute: false,
             va: fault.addr,
-            gpu_id: device.id(),
+            gpu_id: on.id(),
         };
         // A faulting wave repeats its access: handle the first fault only.
         if !device.record_fault(fault) {
@@ -170,7 +177,7 @@ fn handle_fault(process: &Process, device: &ProcessDevice, fault: &MemoryExcepti
         );
     }
     trace::process(process.pid(), device.pasid(), c"VM fault");
-    smi::vm_fault(device.id(), process.leader());
+    smi::vm_fault(fault.gpu_id, process.leader());
     if !process.events().memory_exception(fault) {
         dev_warn!(
             gpu.dev(),

@@ -6,7 +6,7 @@ use kernel::{prelude::*, sync::Arc, task::Pid};
 
 use super::{debugfs, kfd_process::Process, pdd::ProcessDevice, sysfs::ProcessFolder};
 use crate::{
-    gpu::Gpu,
+    gpu::{Gpu, Origin},
     kapi::{
         global::global_mutex,
         mmu_notifier,
@@ -165,6 +165,33 @@ pub(super) fn by_pasid(gpu: &Gpu, pasid: u32) -> Option<(Arc<Process>, Arc<Proce
             .iter()
             .find(|d| d.pasid() == pasid && d.node().is_of(gpu))?;
         Some((process.clone(), device.clone()))
+    })
+}
+
+/// The process that an interrupt concerns.
+pub(super) struct Interrupted {
+    pub(super) process: Arc<Process>,
+    /// Its pdd with the PASID of the interrupt.
+    pub(super) device: Arc<ProcessDevice>,
+    /// Its pdd on the node that takes the interrupt: the same, unless the entry has the PASID of
+    /// another node.
+    pub(super) on: Arc<ProcessDevice>,
+}
+
+/// Returns the process that an interrupt concerns; `None` if it is an interrupt of no node, or its
+/// PASID that of no process.
+pub(super) fn by_interrupt(gpu: &Gpu, origin: &Origin) -> Option<Interrupted> {
+    let (process, device) = by_pasid(gpu, origin.pasid)?;
+    // A process has a pdd for each node of a card that it may use.
+    let on = process
+        .devices()
+        .iter()
+        .find(|d| d.node().is_of(gpu) && d.node().takes(origin.ih_node, origin.vmid))?
+        .clone();
+    Some(Interrupted {
+        process,
+        device,
+        on,
     })
 }
 

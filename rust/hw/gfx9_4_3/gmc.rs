@@ -23,6 +23,8 @@ use crate::{
     },
 };
 
+/// XCCs of an AID.
+pub(super) const XCCS_PER_AID: u32 = 2;
 /// The hubs and page table format of gfx9.
 pub(super) struct Gmc;
 
@@ -131,7 +133,7 @@ impl GmcVersion for Gmc {
         // (`gfx_v9_4_3_ih_to_xcc_inst`, `gmc_v9_0_process_interrupt`).
         let aid = inst / node::PER_AID;
         if gfx {
-            let xcc = aid * 2 + (inst % node::PER_AID).saturating_sub(node::XCD0);
+            let xcc = inst / (node::PER_AID / XCCS_PER_AID);
             let xcc = mmio.instances().logical(hwid::GC, u8::try_from(xcc)?)?;
             Ok((mmio.block(hwid::GC, xcc)?, &GFX))
         } else {

@@ -4,13 +4,16 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
-    ih::{client, source, sq},
+    ih::{client, node, source, sq},
     regs::{nbio_7_9_0 as nbio, osssys_4_4_2 as oss},
 };
 
-use super::sdma::of_node;
+use super::{gmc::XCCS_PER_AID, sdma::of_node};
 use crate::{
-    asic::mmio::{Block, InstanceMap},
+    asic::{
+        mmio::{Block, InstanceMap},
+        xcc::Xcc,
+    },
     hw::{
         ih::{ih_names, page_fault, shader_message, IhEvent, IhNames, IhVersion, RawEntry},
         nbio::{nbio_names, NbioNames},
@@ -41,6 +44,19 @@ impl IhVersion for Ih {
         }
         v = oss::IH_RB_CNTL__ENABLE_INTR.set(v, on.into());
         b.wr(oss::regIH_RB_CNTL, v)
+    }
+
+    /// As `kfd_setup_interrupt_bitmap` (`kfd_device.c`).
+    fn nodes(xccs: &[Xcc]) -> Option<u32> {
+        let ids = |xcc: &Xcc| {
+            let physical = u32::from(xcc.physical);
+            let xcd = match physical % XCCS_PER_AID {
+                0 => node::XCD0,
+                _ => node::XCD1,
+            };
+            (1 << node::AID | 1 << xcd) << (physical / XCCS_PER_AID * node::PER_AID)
+        };
+        Some(xccs.iter().fold(0, |mask, xcc| mask | ids(xcc)))
     }
 
     fn event(map: &InstanceMap, entry: &RawEntry<'_>) -> IhEvent {

@@ -79,6 +79,9 @@ const RB_OVERFLOW: u32 = regs::IH_RB_WPTR__RB_OVERFLOW.mask;
 /// Bytes of an entry.
 const ENTRY: u32 = rkfd_abi::ih::ENTRY_SIZE as u32;
 
+/// First VMID whose entries knobs change: the firmware scheduler of no chip uses those below.
+const FIRST_KNOB_VMID: u8 = 3;
+
 /// Returns the node id of an AID.
 pub fn aid_node(aid: u8) -> u8 {
     (node::PER_AID * u32::from(aid) + node::AID) as u8
@@ -358,6 +361,7 @@ impl Ih {
             .get(&(lut, base + u32::from(entry.vmid)))
             .copied()
             .unwrap_or(0);
+        let entry = self.falsified(entry);
         event!(
             self.trace,
             "ih",
@@ -420,6 +424,22 @@ impl Ih {
             self.store(cntl, shadow, &state.wptr_reg().to_le_bytes());
         }
         self.message(&mut state);
+    }
+
+    /// Returns the entry with the node id and the VMID that knobs set.
+    fn falsified(&self, mut entry: Entry) -> Entry {
+        if entry.vmid < FIRST_KNOB_VMID {
+            return entry;
+        }
+        if self.knobs.ih_node.on() {
+            entry.node_id = (self.knobs.ih_node.get() - 1) as u8;
+            self.knobs.ih_node.hit();
+        }
+        if self.knobs.ih_vmid.on() {
+            entry.vmid = self.knobs.ih_vmid.get() as u8;
+            self.knobs.ih_vmid.hit();
+        }
+        entry
     }
 
     /// Writes to the ring or its write-back address, in the address space of `RB_CNTL.MC_SPACE`.

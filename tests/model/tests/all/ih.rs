@@ -100,6 +100,46 @@ fn entry_layout_and_pasid() {
 }
 
 #[test]
+fn knobs_change_node_and_vmid_but_not_the_pasid() {
+    let knobs = Knobs::default();
+    assert!(knobs.set("ih.node", 4) && knobs.set("ih.vmid", 10));
+    let (gpu, _event) = card(knobs);
+    gpu.map_vmid(0, 8, 0x8042, 1);
+    gpu.ih.post(eop(0x77));
+    assert_eq!(word(&gpu, 0, 0), 0x14 | 181 << 8 | 4 << 16 | 10 << 24);
+    assert_eq!(word(&gpu, 0, 3), 0x8042 | 3 << 16);
+    // Not those of the kernel.
+    gpu.ih.post(Entry { vmid: 0, ..eop(1) });
+    assert_eq!(word(&gpu, 1, 0) >> 24, 0);
+    assert_eq!(word(&gpu, 1, 3), 1 << 16);
+    for name in ["ih.node", "ih.vmid"] {
+        assert_eq!(gpu.knobs.hits(name), Some(1));
+    }
+}
+
+#[test]
+fn node_ids_of_xccs_and_aids() {
+    use gpu_model::chips::Generation;
+    use gpu_model::engines::gmc::{Access, FaultKind, Hub, VmFault};
+    let fault = |hub| VmFault {
+        hub,
+        vmid: 8,
+        va: 0x1000,
+        access: Access::Read,
+        kind: FaultKind::NotPresent,
+    };
+    let node = |hub| gpu_model::gpu::fault_entry(Generation::Gfx9, &fault(hub), 0).node_id;
+    let xccs = [1, 2, 5, 6, 9, 10, 13, 14];
+    for (xcc, id) in (0..).zip(xccs) {
+        assert_eq!(gpu_model::engines::ih::xcc_node(xcc), id);
+        assert_eq!(node(Hub::Gfx(xcc)), id);
+    }
+    for (aid, id) in (0..).zip([0, 4, 8, 12]) {
+        assert_eq!(node(Hub::Mm(aid)), id);
+    }
+}
+
+#[test]
 fn pasid_lut_writes_take_effect() {
     let (gpu, _event) = card(Knobs::default());
     write(&gpu, ih::regIH_VMID_LUT_INDEX, 1);

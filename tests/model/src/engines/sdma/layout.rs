@@ -577,5 +577,11 @@ mod tests {
         assert_eq!((entry.ring_id, entry.mm_hub), (0x13, false));
         let entry = V4.entry(5, ContextId::rlc(3), 9, source::SDMA_TRAP, 5);
         assert_eq!((entry.client_id, entry.ring_id, entry.node_id), (9, 5, 4));
+        // Clients are those of an AID, whose node id differs.
+        for n in 0..16 {
+            let entry = V4.entry(n, ContextId::rlc(0), 9, source::SDMA_TRAP, 5);
+            let client = [0x08, 0x09, 0x01, 0x04][usize::from(n % 4)];
+            assert_eq!((entry.client_id, entry.node_id), (client, n / 4 * 4), "{n}");
+        }
     }
 }
