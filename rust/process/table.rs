@@ -28,8 +28,9 @@ global_mutex! {
 }
 
 global_mutex! {
-    /// Held across lookup and creation of a process: an address space has one at most.
-    CREATE: () = ();
+    /// Number of devices whose nodes are being replaced. Held across lookup and creation of a
+    /// process: an address space has one at most.
+    CREATE: u32 = 0;
     init init_create
 }
 
@@ -60,7 +61,7 @@ fn find(mm: usize) -> Option<Arc<Process>> {
 }
 
 /// Returns the process of the caller's address space; creates it at the first open. `EINVAL`
-/// without a GPU or for a kernel thread.
+/// without a GPU, while the nodes of one are being replaced, or for a kernel thread.
 pub(crate) fn open_current() -> Result<Arc<Process>> {
     if node::count() == 0 {
         return Err(EINVAL);
@@ -70,23 +71,32 @@ pub(crate) fn open_current() -> Result<Arc<Process>> {
     Ok(process)
 }
 
-/// Calls `f` while no process uses a GPU. No process is created meanwhile. `EBUSY` if a process
-/// uses it, or the error of `f`.
+/// Calls `f` while no process uses a GPU. No process is created meanwhile: an open fails and does
+/// not wait, as in the C driver (`kgd2kfd_check_and_lock_kfd`). `EBUSY` if a process uses the GPU,
+/// or the error of `f`.
 pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
-    let _create = CREATE.lock();
-    let used = LIST
-        .lock()
-        .iter()
-        .any(|entry| entry.process.devices().iter().any(|d| d.node().is_of(gpu)));
-    if used {
-        return Err(EBUSY);
+    {
+        let mut switching = CREATE.lock();
+        let used = LIST
+            .lock()
+            .iter()
+            .any(|entry| entry.process.devices().iter().any(|d| d.node().is_of(gpu)));
+        if used {
+            return Err(EBUSY);
+        }
+        *switching += 1;
     }
-    f()
+    let result = f();
+    *CREATE.lock() -= 1;
+    result
 }
 
 fn find_or_create() -> Result<Arc<Process>> {
     let mm = sched_mm::current_mm_key().ok_or(EINVAL)?;
-    let _create = CREATE.lock();
+    let switching = CREATE.lock();
+    if *switching != 0 {
+        return Err(EINVAL);
+    }
     if let Some(process) = find(mm) {
         return Ok(process);
     }

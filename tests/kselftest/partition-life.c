@@ -4,6 +4,7 @@
  * reset and unbind of the card, many switches. All tests leave the GPU in mode SPX.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -150,6 +151,57 @@ static void expect_nodes(const char *mode, int count)
 	for (int i = 0; i < count; i++)
 		EXPECT_EQ(now[i].gpu_id, nodes[i].gpu_id);
 	mode_on_nodes(nodes, count, fixture_lives);
+}
+
+/* Opens of /dev/kfd that failed or were slow, and whether the test ends. */
+static struct {
+	volatile uint32_t failed, slow, end;
+} *opens;
+
+static void opens_once(void *unused)
+{
+	double start = seconds_now();
+	int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+
+	(void)unused;
+	EXPECT(fd >= 0 || errno == EINVAL, "%s", strerror(errno));
+	opens->failed += fd < 0;
+	opens->slow += seconds_now() - start > 0.02 * ktap_time_factor();
+}
+
+static void switches(void *unused)
+{
+	int ret;
+
+	(void)unused;
+	for (int i = 0; !opens->end; i++) {
+		ret = mode_try(i % 2 ? "SPX" : "CPX");
+		EXPECT(!ret || ret == -EBUSY, "%s", strerror(-ret));
+	}
+}
+
+/* An open during a switch fails and does not wait for its end, which takes several 100 ms. */
+TEST_TIMEOUT(open_during_a_switch_is_einval, 180)
+{
+	pid_t child;
+	int status;
+
+	mode_begin("SPX");
+	opens = shared(sizeof(*opens));
+	child = fork_child();
+	if (!child)
+		_exit(ktap_in_child(switches, NULL) != 0);
+	for (int i = 0; i < 500 && opens->failed < 10; i++) {
+		EXPECT_OK(ktap_in_child(opens_once, NULL));
+		/* A process that has the GPU open delays the switch. */
+		usleep(200000);
+	}
+	opens->end = 1;
+	ASSERT(waitpid(child, &status, 0) == child && !status);
+	EXPECT(opens->failed >= 10, "%u", opens->failed);
+	ktap_note("%u opens failed, %u took more than 20 ms", opens->failed, opens->slow);
+	EXPECT(opens->slow < opens->failed / 2, "%u of %u", opens->slow, opens->failed);
+	mode_end();
 }
 
 /* A process with a queue on the last node works after the system was suspended. */

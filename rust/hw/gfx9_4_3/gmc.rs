@@ -25,6 +25,7 @@ use crate::{
 
 /// XCCs of an AID.
 pub(super) const XCCS_PER_AID: u32 = 2;
+
 /// The hubs and page table format of gfx9.
 pub(super) struct Gmc;
 
