@@ -45,6 +45,7 @@ knobs! {
     mes_hang = "mes.hang", "N: MES hangs at the N-th frame about user queues, on both pipes, until the card is reset";
     mes_late = "mes.late", "MS: the status of a MES frame about user queues, and of a query after it, is delayed by MS milliseconds, while MES continues";
     psp_error = "psp.error", "N: the N-th command in the PSP ring is not executed, its status is an error";
+    psp_no_partition = "psp.no_partition", "MASK: of the commands that divide the card into partitions, number n is not executed if bit n-1 is set, its status is an error";
     psp_no_fence = "psp.no_fence", "N: the fence of the N-th command in the PSP ring is never written";
     psp_dead = "psp.dead", "1: the PSP boot loader does not respond (until the next reset)";
     discovery_bad_checksum = "discovery.bad_checksum", "1: the IP discovery binary has a wrong checksum (applies at reset)";
@@ -99,6 +100,19 @@ impl Knob {
         reached
     }
 
+    /// Takes bit 0 of a mask, which the other bits follow; returns whether it was set.
+    pub fn shift(&self) -> bool {
+        let shifted = |v: u64| Some(v >> 1);
+        let before = self
+            .value
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, shifted);
+        let taken = before.is_ok_and(|v| v & 1 != 0);
+        if taken {
+            self.hit();
+        }
+        taken
+    }
+
     /// Decrements the value; returns false if it was zero already.
     pub fn take(&self) -> bool {
         let taken = self.decrement().is_some();
@@ -142,6 +156,9 @@ mod tests {
         assert!(!knobs.ih_drop_msi.take());
         assert!(!knobs.sdma_hang.reach() && knobs.sdma_hang.reach());
         assert!(!knobs.sdma_hang.reach());
+        assert!(!knobs.psp_no_partition.shift() && knobs.psp_no_partition.shift());
+        assert!(!knobs.psp_no_partition.shift());
+        assert_eq!(knobs.hits("psp.no_partition"), Some(1));
         assert_eq!(knobs.hits("ih.drop_msi"), Some(2));
         assert_eq!(knobs.hits("sdma.hang"), Some(1));
         assert_eq!(knobs.hits("psp.dead"), Some(0));

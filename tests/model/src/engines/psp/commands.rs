@@ -126,6 +126,7 @@ pub fn run(gpu: &Gpu, os: &mut Os, command: &Command) -> Reply {
         cmd::LOAD_ASD | cmd::LOAD_TA => load_application(gpu, os, command),
         cmd::UNLOAD_TA => unload_application(gpu, os, command),
         cmd::INVOKE_CMD => invoke(gpu, os, command),
+        cmd::SRIOV_SPATIAL_PART if gpu.knobs.psp_no_partition.shift() => Err(status::tee::GENERIC),
         cmd::SRIOV_SPATIAL_PART => partition(gpu, command),
         cmd::FB_NPS_MODE => memory_mode(gpu, command),
         _ => unknown(gpu, id),

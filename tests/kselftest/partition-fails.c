@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests switches of the partition mode that the GPU refuses (knob `psp.no_partition` of the model).
+ * $PARTITION_FAILS is the mask of the knob. The driver sends one command when it is bound, one for
+ * each switch, and one to set the old mode again after a failure, which this test counts. It leaves
+ * the GPU in mode SPX.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "modes.h"
+
+/* Commands 2 (CPX), 6 and 7 (CPX, back to SPX), 10 and 11 (the same). */
+#define MASK 0x662u
+
+static struct kfd_node nodes[MODE_MAX_NODES + 1];
+
+/* Expects working nodes of a mode, `count` of them. */
+static void expect_mode(const char *mode, int count)
+{
+	char line[16];
+
+	snprintf(line, sizeof(line), "%s\n", mode);
+	EXPECT(!strcmp(mode_file(MODE_FILE), line), "%s", mode_file(MODE_FILE));
+	ASSERT_EQ(mode_nodes(nodes), count);
+	for (int i = 0; i < count; i++) {
+		mode_use_node(nodes[i].index);
+		EXPECT_OK(ktap_in_child(fixture_lives, NULL));
+	}
+}
+
+static void expect_no_nodes(void)
+{
+	int fd;
+
+	ASSERT_RET(mode_set("CPX"), -EIO);
+	EXPECT(!strcmp(mode_file(MODE_FILE), "SPX\n"), "%s", mode_file(MODE_FILE));
+	EXPECT_EQ(mode_nodes(nodes), 0);
+	fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	EXPECT(fd < 0 && errno == EINVAL, "%d", fd);
+}
+
+TEST_TIMEOUT(refused_switches, 240)
+{
+	int whole;
+	const char *mask = getenv("PARTITION_FAILS");
+
+	ASSERT(mask && strtoul(mask, NULL, 0) == MASK, "$PARTITION_FAILS is not %#x", MASK);
+	mode_begin("SPX");
+	ASSERT_EQ(mode_nodes(nodes), 1);
+	whole = (int)nodes[0].num_xcc;
+	/* The old mode stays, and the same switch may be repeated. */
+	ASSERT_RET(mode_set("CPX"), -EIO);
+	expect_mode("SPX", 1);
+	ASSERT_OK(mode_set("CPX"));
+	expect_mode("CPX", whole);
+	ASSERT_OK(mode_set("SPX"));
+	expect_mode("SPX", 1);
+	/* The old mode is refused, too: any mode may be set afterwards. */
+	expect_no_nodes();
+	ASSERT_OK(mode_set("CPX"));
+	expect_mode("CPX", whole);
+	ASSERT_OK(mode_set("SPX"));
+	expect_no_nodes();
+	ASSERT_OK(mode_set("SPX"));
+	expect_mode("SPX", 1);
+}
