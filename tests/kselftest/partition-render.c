@@ -434,18 +434,54 @@ TEST(file_of_a_partition_that_ended)
 	mode_end();
 }
 
+/* Runs a job and returns its SDMA engine. */
+static uint32_t run_and_find(struct cs *cs)
+{
+	uint32_t engine;
+	uint64_t job;
+
+	cs->data.words[0] = 0;
+	ASSERT_OK(cs_run(cs, 0, cs_poll(cs, cs->data.va, 1), &job));
+	engine = engine_of(cs, job);
+	cs->data.words[0] = 1;
+	cs_done(cs, 0, job);
+	return engine;
+}
+
 /* A ring that was used before the switch keeps its engines. */
 TEST(ring_of_a_partition_that_ended)
 {
+	uint32_t each, last;
 	struct cs cs;
 
 	begin("CPX");
+	each = engines(&nodes[0]);
+	last = (uint32_t)count - 1;
 	cs_open_on(&cs, open_node(count - 1));
-	run_jobs(&cs, 1);
+	EXPECT_EQ(run_and_find(&cs) / each, last);
 	ASSERT_OK(set_mode("SPX"));
+	EXPECT_EQ(run_and_find(&cs) / each, last);
 	run_jobs(&cs, 1);
 	close(cs.fd);
 	mode_end();
+}
+
+/* Files of the primary node get the partitions with the fewest rings in use. */
+TEST(primary_node_gets_the_least_used_partition)
+{
+	struct cs cs[MAX_NODES + 1];
+	uint32_t each;
+
+	begin("CPX");
+	each = engines(&nodes[0]);
+	/* The last file finds all partitions in equal use. */
+	for (int i = 0; i <= count; i++) {
+		cs_open_on(&cs[i], open_primary());
+		EXPECT_EQ(run_and_find(&cs[i]) / each, i % count);
+	}
+	for (int i = 0; i <= count; i++)
+		close(cs[i].fd);
+	end();
 }
 
 /* A file without a partition gets one with its first job. */
