@@ -537,10 +537,20 @@ TEST(unbind_with_files_open)
 	EXPECT_EQ(count, 1);
 	/* The minors are in use until the files are closed. */
 	EXPECT(nodes[0].drm_render_minor != minors[0], "renderD%u", minors[0]);
-	close(cs[1].fd);
-	close(cs[0].fd);
+	for (int i = 0; i < 2; i++) {
+		/* A mapping refers to the file, too. */
+		munmap((void *)cs[i].code.words, BO_BYTES);
+		munmap((void *)cs[i].data.words, BO_BYTES);
+		close(cs[i].fd);
+	}
+	ASSERT_OK(device_unbind());
+	ASSERT_OK(device_bind());
+	find_nodes();
+	EXPECT_EQ(nodes[0].drm_render_minor, minors[0]);
 	ASSERT_OK(set_mode("CPX"));
-	EXPECT_EQ(count, all);
+	ASSERT_EQ(count, all);
+	for (int i = 0; i < count; i++)
+		EXPECT_EQ(nodes[i].drm_render_minor, minors[i]);
 	for (int i = 0; i < count; i++) {
 		fd = open_node(i);
 		EXPECT_EQ(ip_count(fd, AMDGPU_HW_IP_COMPUTE), 1);
