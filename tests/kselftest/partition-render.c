@@ -469,7 +469,7 @@ TEST(ring_of_a_partition_that_ended)
 /* Files of the primary node get the partitions with the fewest rings in use. */
 TEST(primary_node_gets_the_least_used_partition)
 {
-	struct cs cs[MAX_NODES + 1];
+	struct cs cs[MODE_MAX_NODES + 1];
 	uint32_t each;
 
 	begin("CPX");
@@ -481,7 +481,7 @@ TEST(primary_node_gets_the_least_used_partition)
 	}
 	for (int i = 0; i <= count; i++)
 		close(cs[i].fd);
-	end();
+	mode_end();
 }
 
 /* A file without a partition gets one with its first job. */
