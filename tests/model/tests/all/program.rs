@@ -115,7 +115,7 @@ fn bad_usage_prints_one_line() {
         (&["--frobnicate"][..], "unknown option --frobnicate"),
         (&[][..], "--socket is needed"),
         (&["--chip", "mi25"][..], "no chip mi25"),
-        (&["--vram", "3G"][..], "3G: not a size"),
+        (&["--vram", "65M"][..], "65M: not a size"),
         (&["--knob", "a.b=1", "--socket", "/x"][..], "no knob a.b"),
         (&["--socket"][..], "--socket needs a value"),
         (&["--socket", "/nonexistent/gpu"][..], "/nonexistent/gpu"),
