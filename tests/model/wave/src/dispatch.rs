@@ -3,7 +3,7 @@
 //! Dispatch state: sizes, register allocation, initial values.
 
 use crate::code::CodeCache;
-use crate::decode::Limits;
+use crate::decode::{code, Limits};
 use crate::Stop;
 
 /// Instruction set of the compute units.
@@ -31,7 +31,16 @@ pub struct Scratch {
 impl Scratch {
     /// Returns the scratch base of wave `wave` on an XCC (initial value of `FLAT_SCRATCH`).
     pub fn wave_base(&self, wave: u64) -> u64 {
-        let slot = wave.checked_rem(self.slots).unwrap_or(0);
+        self.slot_base(self.slot(wave))
+    }
+
+    /// Returns the slot of wave `wave` on an XCC.
+    pub fn slot(&self, wave: u64) -> u64 {
+        wave.checked_rem(self.slots).unwrap_or(0)
+    }
+
+    /// Returns the scratch base of a slot.
+    pub(crate) fn slot_base(&self, slot: u64) -> u64 {
         self.base.wrapping_add(slot.wrapping_mul(self.wave_stride))
     }
 }
@@ -61,6 +70,18 @@ pub struct Trap {
     pub tba: u64,
     /// Address of its memory (TMA).
     pub tma: u64,
+}
+
+/// A wave to restore from its record in a context save area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SavedWave {
+    /// Index of the wave in its workgroup.
+    pub index: u32,
+    /// EXEC at the entry of the restore routine: the address of the record, and bit 58 in the wave
+    /// that restores LDS.
+    pub record: u64,
+    /// Slot of its scratch memory.
+    pub scratch_slot: u64,
 }
 
 /// Where the waves of a workgroup run, for the hardware id registers.
@@ -160,6 +181,19 @@ impl Dispatch {
         index / (xccs * chunk) * chunk + index % chunk
     }
 
+    /// Returns the index of a workgroup.
+    pub(crate) fn linear(&self, workgroup: [u32; 3]) -> u64 {
+        let groups = self.workgroups().map(u64::from);
+        let [x, y, z] = workgroup.map(u64::from);
+        x + groups[0] * (y + groups[1] * z)
+    }
+
+    /// Returns the number on its XCC of wave `wave` of the workgroup with this index, which
+    /// [`Scratch`] refers to.
+    pub fn wave_number(&self, index: u64, wave: u32) -> u64 {
+        self.index_on_xcc(index) * u64::from(self.waves_per_workgroup()) + u64::from(wave)
+    }
+
     /// Returns the number of workgroups in x, y, z.
     pub fn workgroups(&self) -> [u32; 3] {
         let n = |i: usize| match u32::from(self.workgroup[i]) {
@@ -229,15 +263,39 @@ impl Dispatch {
             arch: arch as u16,
             acc: acc.min(256) as u16,
             sgprs: self.sgprs() as u16,
+            alias: self.alias(),
             privileged,
         }
     }
 
-    /// Returns the SGPRs of a wave, without VCC.
+    /// Returns the SGPRs that operands can name, without VCC.
     pub fn sgprs(&self) -> usize {
         match self.isa {
-            Isa::Gfx942 => (((self.rsrc1 as usize >> 6 & 0xf) / 2 + 1) * 16).min(102),
+            Isa::Gfx942 => self.allocated_sgprs().min(code::FLAT_SCRATCH.into()),
             Isa::Gfx1201 => 106,
         }
+    }
+
+    /// Returns the SGPRs allocated to a wave.
+    pub(crate) fn allocated_sgprs(&self) -> usize {
+        match self.isa {
+            Isa::Gfx942 => ((self.rsrc1 as usize >> 6 & 0xf) / 2 + 1) * 16,
+            Isa::Gfx1201 => 128,
+        }
+    }
+
+    /// Returns the index of FLAT_SCRATCH. It is followed by XNACK_MASK and VCC: on gfx942 these are
+    /// the last six of the allocated SGPRs, of the first 108.
+    pub(crate) fn alias(&self) -> u8 {
+        match self.isa {
+            Isa::Gfx942 => self.allocated_sgprs().min(code::TTMP0.into()) as u8 - 6,
+            Isa::Gfx1201 => code::FLAT_SCRATCH,
+        }
+    }
+
+    /// Returns the bytes of a wave in the context save area of gfx942, without LDS: VGPRs, SGPRs,
+    /// hardware registers and trap temporaries, and 64 bytes that are not used.
+    pub fn record_bytes(&self) -> u64 {
+        self.vgprs() as u64 * 256 + self.allocated_sgprs() as u64 * 4 + 3 * 64
     }
 }

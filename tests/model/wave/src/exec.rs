@@ -29,7 +29,7 @@ pub(crate) use control::gfx1201::{Barrier, BARRIERS};
 
 use crate::inst::{Body, Inst};
 use crate::wave::{Step, Wave};
-use crate::{Dispatch, Host, Memory};
+use crate::{Dispatch, Host, Isa, Memory};
 
 /// State outside of the wave.
 pub(crate) struct Ctx<'a> {
@@ -43,6 +43,9 @@ pub(crate) struct Ctx<'a> {
 
 /// Executes an instruction. The program counter is already past it.
 pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
+    if wave.mode & control::VSKIP != 0 && is_skipped(wave, &inst.body) {
+        return Ok(());
+    }
     match &inst.body {
         Body::Salu(i) => salu::step(wave, ctx, i, inst.bytes),
         Body::Smem(i) => smem::step(wave, ctx, i),
@@ -53,4 +56,13 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
         Body::Lds(i) => lds::step(wave, ctx, i),
         Body::CacheControl => Ok(()),
     }
+}
+
+/// Returns whether MODE.VSKIP, which is set, skips an instruction.
+fn is_skipped(wave: &Wave, body: &Body) -> bool {
+    wave.isa == Isa::Gfx942
+        && !matches!(
+            body,
+            Body::Salu(_) | Body::Smem(_) | Body::ScalarLoad(_) | Body::CacheControl
+        )
 }

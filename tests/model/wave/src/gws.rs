@@ -104,6 +104,22 @@ impl GwsResources {
         })
     }
 
+    /// Cancels the wait of this ticket. Returns `false` if it is over.
+    pub fn cancel(&self, ticket: u64) -> bool {
+        let mut all = self.lock();
+        let number = (ticket & !TAKES) >> NUMBER_SHIFT;
+        let Some(resource) = all.get_mut(number as usize) else {
+            return false;
+        };
+        if resource.round != ticket as u32 {
+            return false;
+        }
+        if ticket & TAKES == 0 {
+            resource.counter += 1;
+        }
+        true
+    }
+
     /// Returns whether the wait of this ticket is over.
     pub fn over(&self, ticket: u64) -> bool {
         let mut all = self.lock();

@@ -68,6 +68,11 @@
 //! `s_rfe_b64`. Without a handler these events stop the workgroup. A page fault always stops it.
 //! Nothing traps inside the handler: there every event stops the workgroup.
 //!
+//! [`Workgroup::save`] sets `TRAPSTS.SAVECTX` (gfx942): each wave enters the handler, which stores
+//! its state at an address of [`Host::save_waves`] and executes `s_endpgm_saved`.
+//! [`Workgroup::restore`] starts waves in the restore routine of the handler, 4 bytes behind TBA,
+//! with nothing but the address.
+//!
 //! A wave halted by a handler stays in place while the others continue; once none can continue, the
 //! workgroup stops with [`Stop::Halted`].
 
@@ -89,7 +94,7 @@ mod wave;
 mod workgroup;
 
 pub use code::CodeCache;
-pub use dispatch::{Apertures, Dispatch, Isa, Scratch, Trap, WaveSlots};
+pub use dispatch::{Apertures, Dispatch, Isa, SavedWave, Scratch, Trap, WaveSlots};
 pub use gws::{Gws, GwsOp, GwsReply, GwsResources};
 pub use memory::{Fault, FaultKind, Host, Memory, Message};
 pub use stop::{Stop, Where};

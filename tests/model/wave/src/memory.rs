@@ -100,6 +100,21 @@ pub trait Host: Sync {
         true
     }
 
+    /// Cancels the wait with this ticket of [`Host::gws`]. Returns `false` if it is over.
+    fn cancel_gws(&self, ticket: u64) -> bool {
+        let _ = ticket;
+        false
+    }
+
+    /// All waves of a workgroup that have not ended have sent MSG_SAVEWAVE. Returns the addresses
+    /// of their records in the context save area, in the order of `waves`, the indices of the
+    /// waves in the workgroup; the record of the first is followed by LDS. `None` if there is no
+    /// area: the waves wait for ever.
+    fn save_waves(&self, workgroup: [u32; 3], waves: &[u32]) -> Option<Vec<u64>> {
+        let _ = (workgroup, waves);
+        None
+    }
+
     /// `s_memrealtime`, `MSG_RTN_GET_REALTIME`: the 100 MHz counter.
     fn realtime(&self) -> u64;
 

@@ -30,6 +30,7 @@ pub fn instruction(first: u32, second: u32) -> Probe {
         arch: 256,
         acc: 256,
         sgprs: 102,
+        alias: decode::code::FLAT_SCRATCH,
         privileged: true,
     };
     probe([first, second, 0], &limits)
@@ -43,6 +44,7 @@ pub fn gfx1201(words: [u32; 3], wave32: bool) -> Probe {
         arch: 256,
         acc: 0,
         sgprs: 106,
+        alias: decode::code::FLAT_SCRATCH,
         privileged: true,
     };
     let found = probe(words, &limits);

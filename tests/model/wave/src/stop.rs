@@ -70,6 +70,8 @@ pub enum Stop {
         /// First halted wave and the address where it would continue.
         at: Where,
     },
+    /// All waves have ended or are saved ([`Workgroup::save`](crate::Workgroup::save)).
+    Saved,
     /// Requested by [`Host::poll`](crate::Host::poll). The workgroup can be resumed.
     Interrupted,
     /// Invalid dispatch (empty or oversized workgroup, too much LDS, ...).
@@ -94,6 +96,7 @@ impl fmt::Display for Stop {
             Stop::Trap { at, id } => write!(f, "s_trap {id} without a handler ({at})"),
             Stop::Message(m) => write!(f, "s_sendmsg {} op {:#x} not supported", m.id, m.op),
             Stop::Halted { at } => write!(f, "halted ({at})"),
+            Stop::Saved => write!(f, "saved"),
             Stop::Interrupted => write!(f, "interrupted"),
             Stop::BadDispatch(text) => write!(f, "bad dispatch: {text}"),
         }

@@ -9,6 +9,7 @@ use crate::{FaultKind, Host, Isa, Trap, Where};
 /// TRAPSTS bits.
 pub(crate) mod trapsts {
     pub(crate) const MEM_VIOL: u32 = 1 << 8;
+    pub(crate) const SAVECTX: u32 = 1 << 10;
     pub(crate) const ILLEGAL_INST: u32 = 1 << 11;
 }
 
@@ -71,6 +72,29 @@ fn trap_id(isa: Isa, id: u8) -> u64 {
 }
 
 impl Wave {
+    /// Returns whether the wave enters the trap handler to save its context.
+    pub(crate) fn wants_save(&self) -> bool {
+        self.isa == Isa::Gfx942
+            && self.trapsts & trapsts::SAVECTX != 0
+            && !self.privileged
+            && !self.state.is_over()
+    }
+
+    /// Enters the trap handler to save the context. A wave at a barrier executes the instruction
+    /// again when it is restored, as does one whose wait for GWS was cancelled.
+    pub(crate) fn enter_to_save(&mut self, handler: Trap, host: &dyn Host) {
+        let rewind = match self.state {
+            State::Barrier => 4,
+            State::Gws(ticket) if host.cancel_gws(ticket) => 8,
+            _ => 0,
+        };
+        self.pc = self.pc.wrapping_sub(rewind);
+        self.state = State::Ready;
+        self.privileged = true;
+        self.set_s64(code::TTMP0, self.pc & PC_MASK);
+        self.pc = handler.tba;
+    }
+
     /// Initialises the trap temporaries of gfx942: workgroup id in ttmp8 to ttmp10, index of the
     /// wave in ttmp11.
     pub(crate) fn describe_to_handler(&mut self) {

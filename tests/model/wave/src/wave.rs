@@ -6,7 +6,7 @@ use crate::decode::code;
 use crate::exec::BARRIERS;
 use crate::inst::{Src, Valu};
 use crate::lanes;
-use crate::{Apertures, Dispatch, Fault, Isa, Message, WaveSlots, Where};
+use crate::{Apertures, Dispatch, Fault, Isa, Message, SavedWave, Trap, WaveSlots, Where};
 
 /// Maximum number of lanes. A wave32 has the same registers; its EXEC never covers the upper half.
 pub(crate) const LANES: usize = 64;
@@ -15,6 +15,8 @@ pub(crate) type Lanes = [u32; LANES];
 /// One 64-bit value per lane.
 pub(crate) type Lanes64 = [u64; LANES];
 
+/// Offset of the restore routine in the trap handler.
+const RESTORE_ENTRY: u64 = 4;
 /// Contents of registers that silicon leaves undefined.
 const UNDEFINED: u32 = 0xbaad_f00d;
 
@@ -76,7 +78,20 @@ pub(crate) enum State {
     /// STATUS.HALT is set outside of a trap handler.
     Halted,
     Ended,
+    /// Ended by `s_endpgm_saved`.
+    Saved,
 }
+
+impl State {
+    /// Returns whether the wave executes no more instructions.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, State::Ended | State::Saved)
+    }
+}
+
+/// Bit of the reply to MSG_SAVEWAVE, and of EXEC in a wave that is restored: the wave has the LDS
+/// of its workgroup in its record.
+pub(crate) const FIRST_WAVE: u64 = 1 << 58;
 
 /// State of a wave.
 pub(crate) struct Wave {
@@ -88,6 +103,8 @@ pub(crate) struct Wave {
     pub(crate) scc: bool,
     /// Scalar registers by [`code`]: SGPRs, FLAT_SCRATCH, XNACK_MASK, VCC, M0, EXEC.
     pub(crate) s: [u32; code::COUNT],
+    /// Index of FLAT_SCRATCH in `s`.
+    pub(crate) alias: u8,
     /// Architectural VGPRs, then accumulators.
     pub(crate) v: Vec<Lanes>,
     /// Number of architectural registers in `v`.
@@ -105,6 +122,8 @@ pub(crate) struct Wave {
     pub(crate) privileged: bool,
     /// STATUS.HALT.
     pub(crate) halt: bool,
+    /// Sent MSG_SAVEWAVE and waits for the address of its record in EXEC.
+    pub(crate) asks: bool,
     /// Other bits of STATUS and IB_STS (STATE_PRIV and SCHED_MODE on gfx1201), as written by a trap
     /// handler.
     pub(crate) status: u32,
@@ -159,45 +178,16 @@ impl Wave {
         if in_sgprs && d.rsrc2 >> 10 & 1 != 0 {
             put(u32::from(index == 0) << 31 | items.div_ceil(lanes));
         }
-        let groups = d.workgroups().map(u64::from);
-        let linear = u64::from(workgroup[0])
-            + groups[0] * (u64::from(workgroup[1]) + groups[1] * u64::from(workgroup[2]));
-        let before = d.index_on_xcc(linear) * u64::from(d.waves_per_workgroup());
-        let number = before + u64::from(index);
-        let scratch = d.scratch.wave_base(number);
-        let first = index * lanes;
-        let active = (items - first).min(lanes);
-        let mut wave = Wave {
-            isa: d.isa,
-            wave32: d.wave32,
-            pc: d.entry,
-            state: State::Ready,
-            scc: false,
-            s,
-            v: vec![[UNDEFINED; LANES]; d.vgprs()],
-            mode: mode(d),
-            arch: d.arch_vgprs() as u16,
-            trapsts: 0,
-            excp_user: 0,
-            trap_ctrl: d.rsrc2 >> 24 & 0x7f | (d.rsrc2 >> 13 & 1) << 7,
-            rounds: [0; BARRIERS],
-            priority: (d.rsrc1 >> 10 & 3) as u8,
-            privileged: false,
-            halt: false,
-            status: 0,
-            ib_sts: 0,
-            mask: 0,
-            scratch,
-            apertures: d.apertures,
-            workgroup,
-            index,
-            slots: WaveSlots::default(),
-            executed: 0,
-        };
+        let mut wave = Wave::blank(d, workgroup, index, s);
+        wave.scratch = d
+            .scratch
+            .wave_base(d.wave_number(d.linear(workgroup), index));
         match d.isa {
-            Isa::Gfx942 => wave.set_s64(code::FLAT_SCRATCH, scratch),
+            Isa::Gfx942 => wave.set_s64(wave.alias, wave.scratch),
             Isa::Gfx1201 => wave.describe_workgroup(d.rsrc2 >> 9 & 1 != 0),
         }
+        let first = index * lanes;
+        let active = (items - first).min(lanes);
         wave.set_exec(u64::MAX >> (LANES as u32 - active));
         if d.trap.is_some() && d.isa == Isa::Gfx942 {
             wave.describe_to_handler();
@@ -218,6 +208,56 @@ impl Wave {
             };
             wave.v[0][lane as usize] = x | y << 10 | z << 20;
         }
+        wave
+    }
+
+    fn blank(d: &Dispatch, workgroup: [u32; 3], index: u32, s: [u32; code::COUNT]) -> Self {
+        Wave {
+            isa: d.isa,
+            wave32: d.wave32,
+            pc: d.entry,
+            state: State::Ready,
+            scc: false,
+            s,
+            alias: d.alias(),
+            v: vec![[UNDEFINED; LANES]; d.vgprs()],
+            mode: mode(d),
+            arch: d.arch_vgprs() as u16,
+            trapsts: 0,
+            excp_user: 0,
+            trap_ctrl: d.rsrc2 >> 24 & 0x7f | (d.rsrc2 >> 13 & 1) << 7,
+            rounds: [0; BARRIERS],
+            priority: (d.rsrc1 >> 10 & 3) as u8,
+            privileged: false,
+            halt: false,
+            asks: false,
+            status: 0,
+            ib_sts: 0,
+            mask: 0,
+            scratch: 0,
+            apertures: d.apertures,
+            workgroup,
+            index,
+            slots: WaveSlots::default(),
+            executed: 0,
+        }
+    }
+
+    /// Returns a wave that starts in the restore routine of the trap handler, with the address of
+    /// its record in EXEC. All other registers are undefined.
+    pub(crate) fn restored(
+        d: &Dispatch,
+        trap: Trap,
+        workgroup: [u32; 3],
+        saved: &SavedWave,
+    ) -> Self {
+        let mut s = [UNDEFINED; code::COUNT];
+        s[usize::from(code::ZERO)..usize::from(code::SINK)].fill(0);
+        let mut wave = Wave::blank(d, workgroup, saved.index, s);
+        wave.scratch = d.scratch.slot_base(saved.scratch_slot);
+        wave.pc = trap.tba + RESTORE_ENTRY;
+        wave.privileged = true;
+        wave.set_exec(saved.record);
         wave
     }
 
@@ -265,7 +305,7 @@ impl Wave {
     }
 
     pub(crate) fn vcc(&self) -> u64 {
-        self.lane_mask(code::VCC)
+        self.lane_mask(self.alias + (code::VCC - code::FLAT_SCRATCH))
     }
 
     pub(crate) fn m0(&self) -> u32 {

@@ -5,8 +5,9 @@
 use crate::code::{BadCode, Page};
 use crate::decode::{self, Bad, Limits};
 use crate::exec::{self, Barrier, Ctx, BARRIERS};
-use crate::wave::{Halt, State, Wave};
-use crate::{Dispatch, Host, Isa, Memory, Stop, WaveSlots};
+use crate::trap::trapsts;
+use crate::wave::{Halt, State, Wave, FIRST_WAVE};
+use crate::{Dispatch, Host, Isa, Memory, SavedWave, Stop, WaveSlots};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct Workgroup<D> {
     dispatch: D,
     /// Operand limits outside and inside of the trap handler.
     limits: [Limits; 2],
+    /// Instructions per slice of a wave.
+    slice: u64,
     waves: Vec<Wave>,
     /// Index of the next wave to run.
     turn: usize,
@@ -78,6 +81,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             .collect();
         Ok(Workgroup {
             limits: [d.limits(false), d.limits(true)],
+            slice: SLICE,
             waves,
             turn: 0,
             ready: false,
@@ -85,6 +89,35 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             barriers: [Barrier::new(count); BARRIERS],
             dispatch,
         })
+    }
+
+    /// Returns a workgroup whose waves start in the restore routine of the trap handler. Its other
+    /// waves have ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::BadDispatch`] if there is no trap handler.
+    pub fn restore(dispatch: D, wg: [u32; 3], waves: &[SavedWave]) -> Result<Self, Stop> {
+        let d: &Dispatch = &dispatch;
+        let Some(trap) = d.trap.filter(|_| d.isa == Isa::Gfx942) else {
+            return Err(Stop::BadDispatch("no trap handler restores waves".into()));
+        };
+        let restored = waves.iter().map(|saved| Wave::restored(d, trap, wg, saved));
+        Ok(Workgroup {
+            limits: [d.limits(false), d.limits(true)],
+            slice: SLICE,
+            waves: restored.collect(),
+            turn: 0,
+            ready: false,
+            lds: vec![UNDEFINED; d.lds_bytes as usize],
+            barriers: [Barrier::new(waves.len() as u32); BARRIERS],
+            dispatch,
+        })
+    }
+
+    /// Sets the number of instructions per slice of a wave.
+    pub fn set_slice(&mut self, instructions: u64) {
+        self.slice = instructions;
     }
 
     /// Sets where the waves run. Default: wave slot 0 of the first CU.
@@ -100,8 +133,11 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
         loop {
             while let Some(wave) = self.waves.get_mut(self.turn) {
                 self.turn += 1;
+                if let (true, Some(handler)) = (wave.wants_save(), self.dispatch.trap) {
+                    wave.enter_to_save(handler, host);
+                }
                 match wave.state {
-                    State::Barrier | State::Halted | State::Ended => continue,
+                    State::Barrier | State::Halted | State::Ended | State::Saved => continue,
                     State::Signals(n) if !wave.barrier_complete(n, &self.barriers) => continue,
                     State::Gws(ticket) if !host.gws_over(ticket) => {}
                     _ => {
@@ -116,13 +152,14 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                             lds: &mut self.lds,
                             barriers: &mut self.barriers,
                         };
-                        slice(wave, &mut ctx, &self.limits[usize::from(wave.privileged)])?;
-                        if wave.state == State::Ended {
+                        let limits = &self.limits[usize::from(wave.privileged)];
+                        slice(wave, &mut ctx, limits, self.slice)?;
+                        if wave.state.is_over() {
                             self.barriers.iter_mut().for_each(Barrier::leave);
                         }
                     }
                 }
-                if !matches!(wave.state, State::Barrier | State::Halted | State::Ended) {
+                if !wave.state.is_over() && !matches!(wave.state, State::Barrier | State::Halted) {
                     self.ready = true;
                     if host.poll() {
                         return Err(Stop::Interrupted);
@@ -130,6 +167,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 }
             }
             self.turn = 0;
+            self.reply_to_save(host);
             if std::mem::take(&mut self.ready) {
                 continue;
             }
@@ -153,8 +191,41 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 });
             }
             if !self.open_barrier() {
-                return Ok(());
+                let saved = self.waves.iter().any(|w| w.state == State::Saved);
+                return if saved { Err(Stop::Saved) } else { Ok(()) };
             }
+        }
+    }
+
+    /// Sets TRAPSTS.SAVECTX of all waves, which then enter the trap handler, if there is one, to
+    /// save their context. [`Workgroup::run`] stops with [`Stop::Saved`] when all waves have ended.
+    pub fn save(&mut self) {
+        for wave in self.waves.iter_mut().filter(|w| !w.state.is_over()) {
+            wave.trapsts |= trapsts::SAVECTX;
+        }
+    }
+
+    /// Returns whether all waves that have not ended have sent MSG_SAVEWAVE.
+    fn all_ask(&self) -> bool {
+        let mut waves = self.waves.iter().filter(|w| !w.state.is_over());
+        waves.clone().next().is_some() && waves.all(|w| w.asks)
+    }
+
+    /// Replies to MSG_SAVEWAVE once all waves have sent it.
+    fn reply_to_save(&mut self, host: &dyn Host) {
+        if !self.all_ask() {
+            return;
+        }
+        let left = self.waves.iter_mut().filter(|w| !w.state.is_over());
+        let mut left: Vec<&mut Wave> = left.collect();
+        let indices: Vec<u32> = left.iter().map(|w| w.index).collect();
+        let Some(records) = host.save_waves(left[0].workgroup, &indices) else {
+            return;
+        };
+        for (n, (wave, record)) in left.iter_mut().zip(records).enumerate() {
+            let first = if n == 0 { FIRST_WAVE } else { 0 };
+            wave.set_exec(record | first);
+            wave.asks = false;
         }
     }
 
@@ -189,15 +260,20 @@ pub fn run_workgroup(
     Workgroup::new(d, wg)?.run(mem, host)
 }
 
-/// Runs a wave for one slice, or until it enters or leaves the trap handler.
-fn slice(wave: &mut Wave, ctx: &mut Ctx<'_>, limits: &Limits) -> Result<(), Stop> {
+/// Runs a wave for a number of instructions, or until it enters or leaves the trap handler.
+fn slice(
+    wave: &mut Wave,
+    ctx: &mut Ctx<'_>,
+    limits: &Limits,
+    instructions: u64,
+) -> Result<(), Stop> {
     let code = if wave.privileged {
         &ctx.dispatch.trap_code
     } else {
         &ctx.dispatch.code
     };
     let mut page: Arc<Page> = code.page(wave.pc);
-    for _ in 0..SLICE {
+    for _ in 0..instructions {
         let pc = wave.pc;
         if pc % 4 != 0 {
             let text = format!("instruction address {pc:#x} is not a multiple of 4");

@@ -306,7 +306,7 @@ impl Engine<'_> {
             Stop::Trap { .. } => inactive::TRAP,
             Stop::Violation { .. } => inactive::APERTURE,
             Stop::BadDispatch(_) => inactive::WORKGROUP,
-            Stop::Message(_) | Stop::Halted { .. } | Stop::Interrupted => {
+            Stop::Message(_) | Stop::Halted { .. } | Stop::Saved | Stop::Interrupted => {
                 // The wave hangs, and the queue with it.
                 queue.halt = Halt::Error;
                 return;

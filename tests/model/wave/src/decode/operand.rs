@@ -20,12 +20,15 @@ pub(crate) struct Limits {
     pub(crate) acc: u16,
     /// Number of SGPRs.
     pub(crate) sgprs: u16,
+    /// Index of FLAT_SCRATCH, XNACK_MASK and VCC.
+    pub(crate) alias: u8,
     /// The wave is in the trap handler: ttmp registers are accessible.
     pub(crate) privileged: bool,
 }
 
-/// Indices of a wave's scalar registers: the operand codes of gfx942. The gfx1201 decoder maps its
-/// codes to these.
+/// Indices of a wave's scalar registers: the operand codes of gfx942, where those of FLAT_SCRATCH,
+/// XNACK_MASK and VCC are mapped to the last SGPRs of the wave. The gfx1201 decoder maps its codes
+/// to these.
 pub(crate) mod code {
     pub(crate) const FLAT_SCRATCH: u8 = 102;
     pub(crate) const VCC: u8 = 106;
@@ -95,17 +98,22 @@ impl Limits {
             return violation(format!("s{first} is misaligned for {count} registers"));
         }
         let last = first + u32::from(count.max(1)) - 1;
-        let code = first as u8;
+        let index = first as u8;
         match first {
-            0..=101 if last < u32::from(self.sgprs) => Ok(code),
+            0..=101 if last < u32::from(self.sgprs) => Ok(index),
             0..=101 => violation(format!("s{last} of {} SGPRs", self.sgprs)),
-            102..=107 if last <= 107 => Ok(code),
-            126..=127 if last <= 127 => Ok(code),
-            124 if count <= 1 => Ok(code),
-            108..=123 if self.privileged && last <= 123 => Ok(code),
+            102..=107 if last <= 107 => Ok(self.alias + (index - code::FLAT_SCRATCH)),
+            126..=127 if last <= 127 => Ok(index),
+            124 if count <= 1 => Ok(index),
+            108..=123 if self.privileged && last <= 123 => Ok(index),
             108..=123 => violation(format!("ttmp{} outside a trap handler", first - 108)),
             _ => violation(format!("scalar register code {first}, {count} registers")),
         }
+    }
+
+    /// Returns the index of VCC.
+    pub(crate) fn vcc(&self) -> u8 {
+        self.alias + (code::VCC - code::FLAT_SCRATCH)
     }
 
     /// Checks a scalar destination; rejects read-only registers.

@@ -2,7 +2,7 @@
 
 //! VOP1, VOP2, VOPC, VOP3 and VOP3P, with DPP and SDWA.
 
-use super::operand::{code, Limits};
+use super::operand::Limits;
 use super::{bits, illegal, violation, Bad, Decoded, DPP, SDWA};
 use crate::inst::{Body, Cmp, Dpp, Inst, Sdwa, Shape, Src, Valu, VectorOp};
 use crate::op::{self, Info, Op, Ty};
@@ -22,7 +22,7 @@ fn finish(valu: Valu) -> Decoded {
 
 /// Sets the operand widths.
 fn registers(valu: &mut Valu, info: &Info) {
-    if !matches!(info.dst, Ty::None | Ty::Sgpr | Ty::Acc) {
+    if !matches!(info.dst, Ty::None | Ty::Sgpr) {
         valu.dst_regs = info.dst.regs() as u8;
     }
     for (regs, ty) in valu.src_regs.iter_mut().zip(info.src) {
@@ -30,11 +30,11 @@ fn registers(valu: &mut Valu, info: &Info) {
     }
 }
 
-fn blank(op: VectorOp) -> Valu {
+fn blank(op: VectorOp, limits: &Limits) -> Valu {
     Valu {
         op,
         dst: 0,
-        sdst: code::VCC,
+        sdst: limits.vcc(),
         src: [Src::None; 3],
         dst_regs: 0,
         src_regs: [0; 3],
@@ -195,7 +195,7 @@ pub(super) fn vop1(word: u32, second: u32, limits: &Limits) -> Decoded {
     let Some(info) = op::vop1(code as u16) else {
         return illegal(format!("VOP1 opcode {code:#x}"));
     };
-    let mut v = blank(VectorOp::Op(info.op));
+    let mut v = blank(VectorOp::Op(info.op), limits);
     Short {
         word,
         second,
@@ -212,7 +212,7 @@ pub(super) fn vop2(word: u32, second: u32, limits: &Limits) -> Decoded {
     let Some(info) = op::vop2(code as u16) else {
         return illegal(format!("VOP2 opcode {code:#x}"));
     };
-    let mut v = blank(VectorOp::Op(info.op));
+    let mut v = blank(VectorOp::Op(info.op), limits);
     let short = Short {
         word,
         second,
@@ -233,7 +233,7 @@ pub(super) fn vop2(word: u32, second: u32, limits: &Limits) -> Decoded {
         _ => short.sources(&mut v, &info.src[..2], false)?,
     }
     if info.src.get(2) == Some(&Ty::Mask) {
-        v.src[2] = Src::Sgpr(code::VCC);
+        v.src[2] = Src::Sgpr(limits.vcc());
     }
     v.dst = destination(limits, info.dst, bits(word, 24, 17))?;
     vector(v, info)
@@ -244,7 +244,7 @@ pub(super) fn vopc(word: u32, second: u32, limits: &Limits) -> Decoded {
     let Some((cmp, write_exec, a, b)) = comparison(code) else {
         return illegal(format!("VOPC opcode {code:#x}"));
     };
-    let mut v = blank(VectorOp::Cmp { cmp, write_exec });
+    let mut v = blank(VectorOp::Cmp { cmp, write_exec }, limits);
     Short {
         word,
         second,
@@ -306,14 +306,14 @@ pub(super) fn vop3(word: u32, second: u32, limits: &Limits) -> Decoded {
         let Some((cmp, write_exec, a, b)) = comparison(code) else {
             return illegal(format!("VOP3 opcode {code:#x}"));
         };
-        v = blank(VectorOp::Cmp { cmp, write_exec });
+        v = blank(VectorOp::Cmp { cmp, write_exec }, limits);
         v.src[0] = limits.src(fields[0], a, 0)?;
         v.src[1] = limits.src(fields[1], b, 0)?;
         v.src_regs = [a.regs() as u8, b.regs() as u8, 0];
         v.sdst = limits.sgpr_dst(bits(word, 7, 0), 2)?;
     } else {
         let info = vop3_info(code)?;
-        v = blank(VectorOp::Op(info.op));
+        v = blank(VectorOp::Op(info.op), limits);
         for (n, &ty) in info.src.iter().enumerate() {
             v.src[n] = limits.src(fields[n], ty, 0)?;
         }
@@ -349,7 +349,7 @@ pub(super) fn vop3p(word: u32, second: u32, limits: &Limits) -> Decoded {
     if fields.iter().any(|&f| matches!(f, 249 | 250 | 255)) {
         return violation(format!("{} with a literal", info.name));
     }
-    let mut v = blank(VectorOp::Op(info.op));
+    let mut v = blank(VectorOp::Op(info.op), limits);
     if info.name.contains("mfma") || info.name.contains("smfmac") {
         return matrix(v, info, word, second, limits);
     }

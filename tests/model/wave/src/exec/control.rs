@@ -30,16 +30,19 @@ mod hwreg {
 }
 
 /// Message ids of `s_sendmsg`.
+const MSG_SAVEWAVE: u8 = 4;
 const MSG_GET_DOORBELL: u8 = 10;
 
 /// Writable IB_STS bits: FIRST_REPLAY and RCNT.
 const IB_STS_WRITABLE: u32 = 0x3f << 15;
 
-/// Writable MODE bits; VSKIP (28) has no effect in this model.
-const MODE_WRITABLE: u32 = 0x3ff | 0x1ff << 12 | 1 << 23;
+/// Writable MODE bits.
+const MODE_WRITABLE: u32 = 0x3ff | 0x1ff << 12 | 1 << 23 | GPR_IDX_EN | VSKIP;
 
 /// MODE: vector register operands are relative to M0.
 pub(super) const GPR_IDX_EN: u32 = 1 << 27;
+/// MODE: vector instructions are skipped.
+pub(super) const VSKIP: u32 = 1 << 28;
 
 /// Returns register, offset and width in the immediate of `s_getreg`.
 fn split(imm: i32) -> (u32, u32, u32) {
@@ -63,9 +66,9 @@ pub(super) fn getreg(w: &Wave, ctx: &Ctx<'_>, imm: i32) -> Result<u32, Halt> {
         hwreg::TRAPSTS => w.trapsts,
         hwreg::HW_ID => w.slots.hw_id(w.index),
         hwreg::GPR_ALLOC => {
-            (d.rsrc1 & 0x3f) << 6 | (d.rsrc3 & 0x3f) << 12 | (d.rsrc1 >> 6 & 0xf) << 24
+            (d.rsrc1 & 0x3f) << 6 | (d.rsrc3 & 0x3f) << 12 | (d.rsrc1 >> 7 & 7) << 24
         }
-        hwreg::LDS_ALLOC => (d.lds_bytes / 512) << 12,
+        hwreg::LDS_ALLOC => (d.lds_bytes / 256) << 12,
         hwreg::IB_STS => w.ib_sts,
         hwreg::SH_MEM_BASES => {
             (w.apertures.private >> 48) as u32 | ((w.apertures.shared >> 48) as u32) << 16
@@ -155,7 +158,9 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
         s_setprio => w.priority = (imm & 3) as u8,
         s_sleep => w.state = State::Yield,
         s_barrier => w.state = State::Barrier,
-        s_endpgm | s_endpgm_saved => w.state = State::Ended,
+        s_endpgm => w.state = State::Ended,
+        s_endpgm_saved if w.privileged => w.state = State::Saved,
+        s_endpgm_saved => return violation("s_endpgm_saved outside a trap handler"),
         s_setkill if imm & 1 == 0 => {}
         s_setkill => w.state = State::Ended,
         s_sethalt => sethalt(w, imm & 1 != 0),
@@ -170,6 +175,11 @@ fn other(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step {
         {
             // The reply is in EXEC.
             w.set_exec(u64::from(ctx.dispatch.doorbell_id & 0x3ff));
+        }
+        s_sendmsg if w.isa == Isa::Gfx942 && imm as u8 & 0xf == MSG_SAVEWAVE && w.privileged => {
+            // The address of the record comes in EXEC.
+            w.asks = true;
+            w.state = State::Yield;
         }
         s_sendmsg | s_sendmsghalt => {
             let id_bits = match w.isa {

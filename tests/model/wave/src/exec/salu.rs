@@ -8,11 +8,19 @@ use crate::decode::code;
 use crate::inst::Salu;
 use crate::op::Op;
 use crate::wave::{violation, Halt, Step, Wave};
+use crate::Isa;
 
-/// Returns the register of a relative move, `base` plus `index`. Fails outside of the allocation.
+/// Returns the register of a relative move, `base` plus `index`. Fails outside of the allocation,
+/// which a trap handler accesses as a whole: of 112 SGPRs the last four do not exist.
 fn relative(w: &Wave, ctx: &Ctx<'_>, base: u8, count: u32, index: u32) -> Result<u8, Halt> {
     let at = u64::from(base) + u64::from(index);
-    let limit = ctx.dispatch.sgprs() as u64;
+    let limit = match w.privileged {
+        true => ctx.dispatch.allocated_sgprs() as u64,
+        false => ctx.dispatch.sgprs() as u64,
+    };
+    if w.isa == Isa::Gfx942 && at >= u64::from(code::TTMP0) && at < limit {
+        return Ok(code::SINK);
+    }
     if at + u64::from(count) > limit || (count == 2 && at % 2 != 0) {
         return violation(format!("relative move of s{base} by M0 = {:#x}", w.m0()));
     }
@@ -322,6 +330,11 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Salu, bytes: u8) -> Step
             })
         }
 
+        s_setvskip => {
+            let skip = a >> (b & 31) & 1 != 0;
+            w.mode = w.mode & !control::VSKIP | if skip { control::VSKIP } else { 0 };
+            Out::None
+        }
         s_cmp_eq_i32 | s_cmp_eq_u32 => S(a == b),
         s_cmp_lg_i32 | s_cmp_lg_u32 => S(a != b),
         s_cmp_gt_i32 => S(sa > sb),

@@ -37,6 +37,29 @@ fn buffer(w: &Wave, first: u8) -> (u64, u64) {
     (base, size)
 }
 
+/// Returns the address of a buffer access, and the bytes of the buffer from there on.
+fn buffer_cell(w: &Wave, i: &Smem) -> Result<(u64, u64), Halt> {
+    let (base, size) = buffer(w, i.base);
+    let offset = u64::from(i.offset as u32) + scalar_offset(w, i.soffset);
+    if base % 4 != 0 || offset % 4 != 0 {
+        return bad_address(format!("scalar buffer access at {base:#x} + {offset:#x}"));
+    }
+    Ok((base.wrapping_add(offset), size.saturating_sub(offset) & !3))
+}
+
+/// Returns the data of a store.
+fn dwords(w: &Wave, i: &Smem) -> [u8; MAX_DWORDS * 4] {
+    let at = usize::from(i.data);
+    let mut bytes = [0; MAX_DWORDS * 4];
+    for (to, from) in bytes
+        .chunks_exact_mut(4)
+        .zip(&w.s[at..at + usize::from(i.dwords)])
+    {
+        to.copy_from_slice(&from.to_le_bytes());
+    }
+    bytes
+}
+
 fn scalar_offset(w: &Wave, soffset: Option<u8>) -> u64 {
     soffset.map_or(0, |reg| w.s[usize::from(reg)].into())
 }
@@ -66,34 +89,33 @@ pub(super) fn step(w: &mut Wave, ctx: &mut Ctx<'_>, i: &Smem) -> Step {
         }
         s_store_dword | s_store_dwordx2 | s_store_dwordx4 => {
             let va = address(w, i, w.s64(i.base))?;
-            let at = usize::from(i.data);
-            let mut bytes = [0; MAX_DWORDS * 4];
-            for (to, from) in bytes
-                .chunks_exact_mut(4)
-                .zip(&w.s[at..at + usize::from(i.dwords)])
-            {
-                to.copy_from_slice(&from.to_le_bytes());
-            }
-            let bytes = &bytes[..usize::from(i.dwords) * 4];
+            let bytes = dwords(w, i);
             ctx.mem
-                .write(va, bytes)
+                .write(va, &bytes[..usize::from(i.dwords) * 4])
                 .map_err(|fault| Halt::Fault { fault, write: true })
+        }
+        s_buffer_store_dword | s_buffer_store_dwordx2 | s_buffer_store_dwordx4 => {
+            let (va, size) = buffer_cell(w, i)?;
+            let bytes = dwords(w, i);
+            // Dwords beyond the buffer are dropped.
+            let inside = size.min(u64::from(i.dwords) * 4) as usize;
+            if inside > 0 {
+                ctx.mem
+                    .write(va, &bytes[..inside])
+                    .map_err(|fault| Halt::Fault { fault, write: true })?;
+            }
+            Ok(())
         }
         s_buffer_load_dword
         | s_buffer_load_dwordx2
         | s_buffer_load_dwordx4
         | s_buffer_load_dwordx8
         | s_buffer_load_dwordx16 => {
-            let (base, size) = buffer(w, i.base);
-            let offset = u64::from(i.offset as u32) + scalar_offset(w, i.soffset);
-            if base % 4 != 0 || offset % 4 != 0 {
-                return bad_address(format!("scalar buffer access at {base:#x} + {offset:#x}"));
-            }
+            let (va, size) = buffer_cell(w, i)?;
             let mut bytes = [0; MAX_DWORDS * 4];
             let bytes = &mut bytes[..usize::from(i.dwords) * 4];
             // Dwords beyond the buffer read as zero.
-            let inside = (size.saturating_sub(offset) & !3).min(bytes.len() as u64) as usize;
-            let va = base.wrapping_add(offset);
+            let inside = size.min(bytes.len() as u64) as usize;
             if inside > 0 {
                 ctx.mem
                     .read(va, &mut bytes[..inside])

@@ -38,9 +38,17 @@ static KNOWN: [AtomicU8; OPS] = [const { AtomicU8::new(u8::MAX) }; OPS];
 /// Adds the index in M0 to the vector registers selected by M0 (source 0, 1, 2, destination).
 fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
     let (index, which) = (w.m0() as u16 & 0xff, w.m0() >> 12 & 0xf);
-    let shifted = |reg: u16, regs: u16| match reg + index {
-        to if to + regs <= w.arch => Ok(to),
-        to => violation(format!("v{reg} relative to M0: v{to} of {} VGPRs", w.arch)),
+    let shifted = |reg: u16, regs: u16| {
+        // An accumulator stays one.
+        let limit = if reg < w.arch {
+            w.arch.into()
+        } else {
+            w.v.len()
+        };
+        match reg + index {
+            to if usize::from(to + regs) <= limit => Ok(to),
+            to => violation(format!("v{reg} relative to M0: v{to} of {limit} VGPRs")),
+        }
     };
     let mut i = *i;
     for (n, src) in i.src.iter_mut().enumerate() {

@@ -25,10 +25,8 @@ pub const SOURCES: [(&str, &str); 3] = [
 pub const NOT_IMPLEMENTED: &[&str] = &[
     "s_cbranch_g_fork",
     "s_cbranch_join",
-    "s_setvskip",
     "s_scratch",
     "s_dcache_discard",
-    "s_buffer_store",
     "v_screen_partition",
 ];
 
