@@ -118,14 +118,6 @@ impl DqmProcess {
         self.evicted_ms.load(Relaxed)
     }
 
-    /// Sets address and memory of the first-level trap handler; takes effect when the process is
-    /// mapped next.
-    pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) {
-        let mut state = self.state.lock();
-        state.map.tba = tba;
-        state.map.tma = tma;
-    }
-
     /// Returns the address of the first-level trap handler, 0 for none.
     pub(crate) fn trap_handler(&self) -> u64 {
         self.state.lock().map.tba

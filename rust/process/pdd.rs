@@ -202,7 +202,7 @@ impl ProcessDevice {
         let slot = self
             .node
             .dqm()
-            .new_process(pid, self.map_process(&vm), false)?;
+            .new_process(pid, self.map_process(&vm, &trap), false)?;
         let evictor = Evictor::new(&self.node, &slot)?;
         let owner = VmEvictor::new(&evictor)?;
         let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;
@@ -235,27 +235,26 @@ impl ProcessDevice {
         Ok(())
     }
 
-    /// Returns the contents of MAP_PROCESS. No trap handler is enabled before `SET_TRAP_HANDLER`:
-    /// without one the firmware reports exceptions of waves in the queue's error signal.
-    fn map_process(&self, vm: &Vm) -> MapProcess {
+    /// Returns the contents of MAP_PROCESS. The first-level trap handler is always enabled, since it
+    /// saves the waves.
+    fn map_process(&self, vm: &Vm, trap: &TrapHandler) -> MapProcess {
         let gfx = self.gpu().generation().gfx;
         MapProcess {
             pasid: vm.pasid(),
             root: vm.root(),
             sh_mem_config: gfx.sh_mem_config(false),
             sh_mem_bases: gfx.sh_mem_bases(self.apertures.lds_base, self.apertures.scratch_base),
+            tba: trap.tba(),
+            tma: trap.tma(),
             ..MapProcess::default()
         }
     }
 
-    /// Enables the first-level trap handler, which jumps to the one at `tba`. `ENODEV` before
-    /// `ACQUIRE_VM`.
+    /// Sets the second-level trap handler. `ENODEV` before `ACQUIRE_VM`.
     pub(crate) fn set_trap_handler(&self, tba: u64, tma: u64) -> Result {
         let acquired = self.acquired.lock();
-        let AcquiredVm { slot, trap, .. } = acquired.as_ref().ok_or(ENODEV)?;
-        trap.set_second_level(tba, tma)?;
-        slot.set_trap_handler(trap.tba(), trap.tma());
-        Ok(())
+        let AcquiredVm { trap, .. } = acquired.as_ref().ok_or(ENODEV)?;
+        trap.set_second_level(tba, tma)
     }
 
     fn acquired<T>(&self, f: impl FnOnce(&AcquiredVm) -> T) -> Result<T> {

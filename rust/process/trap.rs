@@ -3,8 +3,8 @@
 //! First-level trap handler of a process on a GPU (CWSR handler in the C driver).
 //!
 //! A page at a fixed address above all user mappings holds the code and, in its second half, the
-//! handler's memory (TMA). The handler jumps to the second-level handler of `SET_TRAP_HANDLER`, if
-//! there is one.
+//! handler's memory (TMA). The handler saves and restores waves, and jumps to the second-level
+//! handler of `SET_TRAP_HANDLER`, if there is one, for traps and exceptions.
 
 use kernel::{num::casts::usize_as_u64, page::PAGE_SIZE, prelude::*, sync::Arc};
 

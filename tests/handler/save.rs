@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use super::common::place::{CODE, DATA};
 use super::common::{llvm, Ram, Recorder};
+use super::module;
 use gpu_wave::{Dispatch, Host, Message, SavedWave, Stop, Trap, Workgroup};
 
 const HANDLER: u64 = CODE + 0x1_0000;
@@ -208,4 +209,9 @@ fn stock_handler() -> Vec<u32> {
 #[test]
 fn stock_handler_saves_at_each_instruction() {
     at_each_instruction(&stock_handler());
+}
+
+#[test]
+fn module_handler_saves_at_each_instruction() {
+    at_each_instruction(&module::FIRST_LEVEL);
 }

@@ -206,18 +206,6 @@ static unsigned int pasid(void)
 	return value;
 }
 
-/* The driver's trap handler is disabled until the process sets one. */
-static void name_trap_handler(struct kfd *k)
-{
-	struct kfd_ioctl_set_trap_handler_args args = {
-		.tba_addr = 0x10000,
-		.tma_addr = 0x11000,
-		.gpu_id = k->node.gpu_id,
-	};
-
-	ASSERT_OK(kfd_ioctl(k->fd, AMDKFD_IOC_SET_TRAP_HANDLER, &args));
-}
-
 /* Every other dword of the frame is 0. */
 static void check_fields(const struct frame *f, const struct field *fields, size_t count)
 {
@@ -302,7 +290,6 @@ TEST(add_queue_fields_of_compute_queue)
 
 	fixture_open(&k);
 	need_mes(&k);
-	name_trap_handler(&k);
 	watch_start();
 	for (int i = 0; i < 2; i++)
 		ASSERT_OK(kfd_queue_create(&k, &q[i], 128));
@@ -332,7 +319,6 @@ TEST(add_queue_fields_of_sdma_queue)
 
 	fixture_open(&k);
 	need_mes(&k);
-	name_trap_handler(&k);
 	watch_start();
 	ASSERT_OK(sdma_queue_create(&k, &q, KFD_IOC_QUEUE_TYPE_SDMA, 0, 8192));
 	stop_and_read();

@@ -194,6 +194,9 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
                 let saved = self.waves.iter().any(|w| w.state == State::Saved);
                 return if saved { Err(Stop::Saved) } else { Ok(()) };
             }
+            if host.poll() {
+                return Err(Stop::Interrupted);
+            }
         }
     }
 

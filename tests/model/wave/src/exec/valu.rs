@@ -7,7 +7,7 @@ use super::{compare, convert, cross, dot, extremes, f16, f32, f64, int, matrix, 
 use super::{relative, wmma};
 use crate::inst::{Shape, Src, Valu, VectorOp};
 use crate::op::{Op, OPS};
-use crate::wave::{lanes_of, violation, Halt, Lanes, Lanes64, Step, Wave, LANES};
+use crate::wave::{lanes_of, Halt, Lanes, Lanes64, Step, Wave, LANES};
 use crate::Isa;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -35,8 +35,9 @@ const FAMILIES: [fn(&mut Wave, &Valu, Op) -> Tried; 15] = [
 /// Family of each instruction once known; initially an invalid number.
 static KNOWN: [AtomicU8; OPS] = [const { AtomicU8::new(u8::MAX) }; OPS];
 
-/// Adds the index in M0 to the vector registers selected by M0 (source 0, 1, 2, destination).
-fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
+/// Adds the index in M0 to the vector registers selected by M0 (source 0, 1, 2, destination). A
+/// source outside of the allocation is v0; with such a destination the instruction has no effect.
+fn indexed(w: &Wave, i: &Valu) -> Option<Valu> {
     let (index, which) = (w.m0() as u16 & 0xff, w.m0() >> 12 & 0xf);
     let shifted = |reg: u16, regs: u16| {
         // An accumulator stays one.
@@ -45,29 +46,28 @@ fn indexed(w: &Wave, i: &Valu) -> Result<Valu, Halt> {
         } else {
             w.v.len()
         };
-        match reg + index {
-            to if usize::from(to + regs) <= limit => Ok(to),
-            to => violation(format!("v{reg} relative to M0: v{to} of {limit} VGPRs")),
-        }
+        Some(reg + index).filter(|to| usize::from(to + regs) <= limit)
     };
     let mut i = *i;
     for (n, src) in i.src.iter_mut().enumerate() {
         if let (Src::Vgpr(reg), true) = (*src, which >> n & 1 != 0) {
-            *src = Src::Vgpr(shifted(reg, i.src_regs[n].into())?);
+            *src = Src::Vgpr(shifted(reg, i.src_regs[n].into()).unwrap_or(0));
         }
     }
     if which & 8 != 0 && i.dst_regs > 0 {
         i.dst = shifted(i.dst, i.dst_regs.into())?;
     }
-    Ok(i)
+    Some(i)
 }
 
 pub(super) fn step(w: &mut Wave, i: &Valu) -> Step {
     if w.mode & GPR_IDX_EN == 0 || w.isa != Isa::Gfx942 {
         return plain_step(w, i);
     }
-    let i = indexed(w, i)?;
-    plain_step(w, &i)
+    match indexed(w, i) {
+        Some(i) => plain_step(w, &i),
+        None => Ok(()),
+    }
 }
 
 fn plain_step(w: &mut Wave, i: &Valu) -> Step {
