@@ -29,6 +29,7 @@
 pub mod aql;
 pub mod atomic;
 pub mod compute;
+pub mod cwsr;
 pub mod dispatch;
 pub mod engine;
 pub mod env;

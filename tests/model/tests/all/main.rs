@@ -17,6 +17,7 @@ mod partition;
 mod program;
 mod psp;
 mod registers;
+mod saver;
 mod sdma;
 mod sdma_user;
 mod selfring;

@@ -175,7 +175,8 @@ fn each_xcc_checks_its_save_area() {
     with_hiq(|bench| {
         bench.run_waiting();
         bench.unmap_all();
-        bench.user(SAVE + 3 * SAVE_SIZE + STACK, &[0, 0]);
+        let stack = bench.mqd(MQD, 3, dw::cp_hqd_cntl_stack_offset);
+        bench.put(MQD + 3 * PART + 0x1000 + u64::from(stack), &[0, 0]);
         bench.run_list(false);
         bench.until("report", |b| !b.gpu.strict.lines().is_empty());
         let line = bench.gpu.strict.lines()[0].clone();
@@ -451,7 +452,7 @@ fn mqds_that_disagree_are_reported() {
         ),
         (
             |_, mqd| mqd.cp_hqd_pq_control &= !gc::CP_HQD_PQ_CONTROL__NO_UPDATE_RPTR.mask,
-            "MQD 0x8000151000 of XCC 1 of 8: NO_UPDATE_RPTR",
+            "MQD 0x8000152000 of XCC 1 of 8: NO_UPDATE_RPTR",
         ),
         (
             |_, mqd| mqd.compute_tg_chunk_size = 0,

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use gpu_wave::{Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots, Where};
 
+use super::cwsr::{SavedGroup, Saving};
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
 use super::shared::{Site, Space, Waves};
@@ -87,6 +88,8 @@ pub struct GwsShare {
 struct Unit {
     index: u64,
     state: Box<dyn Running>,
+    /// SAVECTX is raised in its waves.
+    is_saving: bool,
 }
 
 #[derive(Default)]
@@ -104,8 +107,13 @@ struct State {
     live_in: Vec<usize>,
     /// Occupied slots of each execution unit.
     slots: Vec<u64>,
-    /// Workgroups halted for good.
-    halted: Vec<u64>,
+    /// Saved workgroups to restore.
+    restored: VecDeque<SavedGroup>,
+    /// Workgroups that cannot continue.
+    halted: Vec<Unit>,
+    /// Save in progress, and the place of the first share there: no workgroup starts, and those
+    /// that have started are saved.
+    saving: Option<(Arc<Saving>, usize)>,
     /// Slices that ended since a workgroup last did.
     stuck: u32,
     /// The error, and the address space of its workgroup.
@@ -143,6 +151,8 @@ pub struct Job {
     gws: Option<GwsShare>,
     priority: AtomicU8,
     stop: AtomicBool,
+    /// A save is in progress.
+    saves: AtomicBool,
     /// Interrupt messages of the waves that the engine has not taken yet. They are stored in the
     /// job, not in the engine's mailbox: the job may end before the engine reads its mailbox again.
     messages: Mutex<Vec<WaveMessage>>,
@@ -258,6 +268,7 @@ impl Job {
             groups,
             priority: AtomicU8::new(0),
             stop: AtomicBool::new(false),
+            saves: AtomicBool::new(false),
             messages: Mutex::default(),
             state: Mutex::new(State {
                 slots: vec![0; units],
@@ -299,7 +310,7 @@ impl Job {
     pub fn waves(&self, place: usize) -> Waves {
         let state = lock(&self.state);
         let paused = state.paused.iter().map(|unit| unit.index);
-        let groups = paused.chain(state.halted.iter().copied());
+        let groups = paused.chain(state.halted.iter().map(|unit| unit.index));
         let groups = groups.filter(|n| self.place_of(*n) == place).count() as u64;
         let d = &self.dispatch;
         let in_group = u64::from(d.waves_per_workgroup());
@@ -307,6 +318,7 @@ impl Job {
         Waves {
             count: groups * in_group,
             bytes: groups * (in_group * wave + u64::from(d.lds_bytes)),
+            stack: Vec::new(),
         }
     }
 
@@ -323,12 +335,20 @@ impl Job {
 
     /// Requests that the workers stop the job.
     pub fn request_stop(&self) {
+        lock(&self.state).saving = None;
+        self.saves.store(false, Ordering::Release);
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Returns whether no worker runs a workgroup of the job.
+    /// Returns whether no worker runs a workgroup of the job and, if they are saved, none is left.
     pub fn is_stopped(&self) -> bool {
-        lock(&self.state).running == 0
+        let state = lock(&self.state);
+        state.running == 0 && (state.saving.is_none() || state.is_saved())
+    }
+
+    /// Queues a saved workgroup.
+    pub fn restore(&self, group: SavedGroup) {
+        lock(&self.state).restored.push_back(group);
     }
 
     fn group(&self, index: u64) -> [u32; 3] {
@@ -352,7 +372,7 @@ impl Job {
     /// neither stopped nor failed.
     fn may_run(&self, state: &State) -> bool {
         !self.stop.load(Ordering::Acquire)
-            && state.failed.is_none()
+            && (state.failed.is_none() || state.saving.is_some())
             && state.spaces.len() == self.shares.len()
     }
 
@@ -371,7 +391,10 @@ impl Job {
             let number = |index| self.dispatch.index_on_xcc(index);
             first.is_none_or(|first| number(state.next) - number(*first) < self.reach)
         };
-        state.next < self.total && fits() && (self.reach == u64::MAX || has_scratch())
+        state.saving.is_none()
+            && state.next < self.total
+            && fits()
+            && (self.reach == u64::MAX || has_scratch())
     }
 
     /// Occupies a slot for workgroup `index`: on the execution unit with the fewest workgroups, of
@@ -409,7 +432,15 @@ impl Job {
         }
         let stuck = state.stuck >= STUCK;
         let fresh = (stuck || state.paused.is_empty()) && self.may_start(&state);
-        let unit = if fresh {
+        let mut unit = if let Some(group) = state.restored.pop_front() {
+            let slots = self.take_slots(&mut state, group.index);
+            let dispatch = &self.shares[self.place_of(group.index)].dispatch;
+            Unit {
+                index: group.index,
+                state: shader.restore(dispatch, self.group(group.index), slots, &group.waves),
+                is_saving: false,
+            }
+        } else if fresh {
             let index = state.next;
             state.next += 1;
             let slots = self.take_slots(&mut state, index);
@@ -420,10 +451,15 @@ impl Job {
                     self.group(index),
                     slots,
                 ),
+                is_saving: false,
             }
         } else {
             state.paused.pop_front()?
         };
+        if state.saving.is_some() && !unit.is_saving {
+            unit.state.save();
+            unit.is_saving = true;
+        }
         state.running += 1;
         let space = state.spaces[self.place_of(unit.index)];
         Some((unit, TURN[usize::from(stuck)], space))
@@ -432,7 +468,8 @@ impl Job {
     /// Returns whether a workgroup is runnable.
     fn has_work(&self) -> bool {
         let state = lock(&self.state);
-        self.may_run(&state) && (!state.paused.is_empty() || self.may_start(&state))
+        let started = !state.paused.is_empty() || !state.restored.is_empty();
+        self.may_run(&state) && (started || self.may_start(&state))
     }
 
     /// Records the result of a workgroup. Returns whether the engine has to be woken.
@@ -450,11 +487,9 @@ impl Job {
                 state.done += 1;
                 state.ended = now;
                 state.stuck = 0;
-                if let Some((place, slot)) = state.live.remove(&unit.index) {
-                    state.slots[place] &= !1u64.checked_shl(slot).unwrap_or(0);
-                    state.live_in[self.place_of(unit.index)] -= 1;
-                }
+                self.leave_slots(&mut state, unit.index);
             }
+            Err(Stop::Saved) => self.leave_slots(&mut state, unit.index),
             Err(Stop::Interrupted) => {
                 state.stuck = match waits {
                     true => STUCK,
@@ -463,13 +498,32 @@ impl Job {
                 state.paused.push_back(unit);
             }
             // Its waves keep their slots, and the dispatch does not complete.
-            Err(Stop::Halted { .. }) => state.halted.push(unit.index),
+            Err(Stop::Halted { .. }) => state.halted.push(unit),
             Err(stop) => {
                 state.failed.get_or_insert((stop, space));
+                self.leave_slots(&mut state, unit.index);
             }
         }
         let stopping = state.failed.is_some() || self.stop.load(Ordering::Acquire);
-        state.done == self.total || (stopping && state.running == 0)
+        let saved = state.saving.is_some() && state.is_saved();
+        state.done == self.total || ((stopping || saved) && state.running == 0)
+    }
+
+    fn leave_slots(&self, state: &mut State, index: u64) {
+        if let Some((saving, first)) = &state.saving {
+            saving.ended(first + self.place_of(index), (self.id, index));
+        }
+        if let Some((place, slot)) = state.live.remove(&index) {
+            state.slots[place] &= !1u64.checked_shl(slot).unwrap_or(0);
+            state.live_in[self.place_of(index)] -= 1;
+        }
+    }
+}
+
+impl State {
+    /// Returns whether no workgroup is left to save, if none runs.
+    fn is_saved(&self) -> bool {
+        self.paused.is_empty() && self.restored.is_empty() && self.halted.is_empty()
     }
 }
 
@@ -506,6 +560,10 @@ struct WorkerHost<'a> {
     job: &'a Job,
     mail: &'a Mailbox<Wake>,
     space: Space,
+    /// Index of the workgroup.
+    index: u64,
+    /// SAVECTX is raised in its waves.
+    is_saving: bool,
     /// End of the time slice.
     deadline: Instant,
     turn: Instant,
@@ -558,6 +616,22 @@ impl Host for WorkerHost<'_> {
         over
     }
 
+    fn cancel_gws(&self, ticket: u64) -> bool {
+        let share = self.job.gws.as_ref();
+        share.is_some_and(|share| share.resources.cancel(ticket))
+    }
+
+    fn save_waves(&self, _: [u32; 3], waves: &[u32]) -> Option<Vec<u64>> {
+        let (saving, first) = lock(&self.job.state).saving.clone()?;
+        let place = self.job.place_of(self.index);
+        let dispatch = &self.job.shares[place].dispatch;
+        let records = saving.push(first + place, dispatch, (self.job.id, self.index), waves);
+        if records.is_none() {
+            self.waits.store(true, Ordering::Relaxed);
+        }
+        records
+    }
+
     fn realtime(&self) -> u64 {
         self.env.clock()
     }
@@ -569,6 +643,9 @@ impl Host for WorkerHost<'_> {
 
     fn poll(&self) -> bool {
         if self.job.stop.load(Ordering::Acquire) {
+            return true;
+        }
+        if self.job.saves.load(Ordering::Acquire) && !self.is_saving {
             return true;
         }
         if self.waits.load(Ordering::Relaxed) {
@@ -593,10 +670,28 @@ impl Pool {
             let mut state = lock(&job.state);
             state.spaces = sites.iter().map(|site| site.space).collect();
             state.stuck = 0;
+            state.saving = None;
         }
+        job.saves.store(false, Ordering::Release);
         job.stop.store(false, Ordering::Release);
         lock(&self.jobs).ready.push_back(job.clone());
         self.wake.notify_all();
+    }
+
+    /// Saves the workgroups of a job that have started. `first` is the place of its first share.
+    pub fn save(&self, job: &Arc<Job>, saving: &Arc<Saving>, first: usize) {
+        {
+            let mut state = lock(&job.state);
+            let restored = state.restored.iter().map(|group| group.index);
+            for index in state.live.keys().copied().chain(restored) {
+                saving.expect(first + job.place_of(index), (job.id, index));
+            }
+            state.saving = Some((saving.clone(), first));
+            let halted = std::mem::take(&mut state.halted);
+            state.paused.extend(halted);
+        }
+        job.saves.store(true, Ordering::Release);
+        self.requeue(job);
     }
 
     /// Ends the worker threads.
@@ -664,6 +759,8 @@ impl Pool {
                 job,
                 mail,
                 space,
+                index: unit.index,
+                is_saving: unit.is_saving,
                 deadline,
                 turn: Instant::now() + turn,
                 waits: AtomicBool::new(false),
@@ -710,6 +807,8 @@ mod tests {
         let site = |xcc| Site {
             space: Space { xcc, vmid: 8 },
             cus: [cu].into(),
+            area: None,
+            saved: None,
         };
         pool.submit(&job, &[site(0)], 0);
         assert!(!job.has_work());

@@ -3,10 +3,12 @@
 //! Activation and dequeue requests of a queue, and forced removal. Orderly preemption is in
 //! [`save`](super::save).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use gpu_regs::gc_9_4_3 as gc;
 
+use super::cwsr::Saving;
 use super::engine::Engine;
 use super::queue::{Class, Config, Format, Halt, Leaving, Queue, Unmap, Work};
 use super::slot::Slot;
@@ -97,6 +99,9 @@ impl Engine<'_> {
             is_static,
             shared: None,
             held: false,
+            saved: None,
+            restores: None,
+            saving: None,
             work: Work::new(&config, rptr),
             config,
         });
@@ -145,6 +150,9 @@ impl Engine<'_> {
     /// Starts to unmap a queue.
     pub(super) fn start_unmap(&mut self, slot: Slot, how: Unmap, keep: bool) {
         let stuck = self.is_stuck(slot);
+        let saves_by_handler = self.generation() == Generation::Gfx9;
+        let queue = self.queues[usize::from(slot.0)].as_ref();
+        let sites = queue.map_or_else(Vec::new, |queue| self.sites(queue));
         let Some(queue) = &mut self.queues[usize::from(slot.0)] else {
             self.banks().slot_mut(slot).set(gc::regCP_HQD_ACTIVE, 0);
             return;
@@ -154,7 +162,8 @@ impl Engine<'_> {
             Unmap::Preempt if queue.config.save_area.is_none() => Unmap::Drain,
             how => how,
         };
-        if how != Unmap::Drain && !stuck {
+        let saves = how == Unmap::Preempt && saves_by_handler && queue.restores.is_none();
+        if how != Unmap::Drain && !saves && !stuck {
             for job in queue.work.jobs() {
                 job.request_stop();
             }
@@ -165,6 +174,18 @@ impl Engine<'_> {
             keep,
             forced: false,
         });
+        if saves && !stuck && queue.saving.is_none() {
+            let saving = Arc::new(Saving::new(sites.iter().map(|site| site.area)));
+            for job in queue.work.jobs() {
+                let first = if job.is_spread() {
+                    0
+                } else {
+                    queue.area_index()
+                };
+                self.pool.save(&job, &saving, first);
+            }
+            queue.saving = Some(saving);
+        }
         event!(
             self.env.trace(),
             "cp",

@@ -12,7 +12,7 @@ use rkfd_abi::mqd::v9::dw;
 
 use super::engine::{Engine, Outcome, XCC_POLL};
 use super::env::client;
-use super::queue::{Class, Config, Format, Queue, Unmap};
+use super::queue::{Class, Config, Format, Left, Queue, Unmap};
 use super::runlist::Runlist;
 use super::save::Map;
 use super::sched::QueryWait;
@@ -96,6 +96,8 @@ impl Engine<'_> {
         Site {
             space: self.space(queue),
             cus: queue.cus.clone(),
+            area: queue.config.save_area,
+            saved: queue.saved,
         }
     }
 
@@ -120,7 +122,29 @@ impl Engine<'_> {
             return;
         }
         let (all, own) = (self.sites(queue), [self.site(queue)]);
-        for job in queue.work.jobs() {
+        let jobs = queue.work.jobs();
+        if queue.restores.take().is_some() {
+            for site in &all {
+                self.restore_waves(queue, site, &jobs);
+            }
+        }
+        if let Some(saving) = queue.saving.take() {
+            if let Some(area) = saving.overflow() {
+                strict!(
+                    self.env.strict(),
+                    "cp",
+                    "queue {}: the waves exceed the save area of {:#x} bytes with a control stack \
+                     of {:#x}",
+                    queue.slot,
+                    area.size,
+                    area.stack
+                );
+            }
+            for (place, site) in all.iter().enumerate() {
+                self.restore_unmapped(queue, site, &saving.waves(place), &jobs);
+            }
+        }
+        for job in jobs {
             // PM4 in packets of an AQL queue runs here.
             let sites = if job.is_spread() { &all[..] } else { &own };
             self.pool.submit(&job, sites, queue.config.priority);
@@ -250,6 +274,7 @@ impl Engine<'_> {
                 rptr: queue.rptr,
                 wptr: queue.wptr,
                 saved,
+                restored: queue.restores.is_none(),
             },
         );
         self.wake_others();
@@ -272,19 +297,27 @@ impl Engine<'_> {
                 all += job.waves(if job.is_spread() { place } else { 0 });
             }
         }
+        if let Some(saving) = &queue.saving {
+            let area = if queue.spread().is_some() { place } else { 0 };
+            all += saving.waves(area);
+        }
         all
     }
 
-    /// Unmaps a queue of several XCCs here, at its unmapping. Returns the waves to save, `None` if
-    /// its work is complete or dropped.
-    pub(super) fn waves_to_save(&self, queue: &mut Queue, how: Unmap) -> Option<Waves> {
+    /// Unmaps a queue of several XCCs here, at its unmapping. Returns what to save.
+    pub(super) fn waves_to_save(&self, queue: &mut Queue, how: Unmap) -> Left {
         if queue.is_secondary() {
-            let left = self.unmap_shared(queue, Vec::new())?;
-            (queue.rptr, queue.wptr) = (left.rptr, left.wptr);
-            return match how {
+            let left = self.unmap_shared(queue, Vec::new());
+            let restored = left.as_ref().is_some_and(|left| left.restored);
+            if let Some(left) = &left {
+                (queue.rptr, queue.wptr) = (left.rptr, left.wptr);
+            }
+            let waves = left.and_then(|left| left.saved.get(queue.place()).cloned());
+            return match queue.restores.filter(|_| !restored) {
                 // The waves here are lost.
-                Unmap::Reset => None,
-                _ => left.saved.get(queue.place()).copied(),
+                _ if how == Unmap::Reset => Left::Nothing,
+                Some(save) => Left::Unchanged(save),
+                None => waves.map_or(Left::Nothing, Left::Waves),
             };
         }
         // The waves on an XCC that was reset are lost, and with them the dispatches.
@@ -296,9 +329,13 @@ impl Engine<'_> {
             true => (0..self.xccs()).map(waves).collect(),
             false => Vec::new(),
         };
-        let saves = keep.then(|| waves(queue.place()));
+        let own = waves(queue.place());
         self.unmap_shared(queue, saved);
-        saves
+        match queue.restores {
+            _ if !keep => Left::Nothing,
+            Some(save) => Left::Unchanged(save),
+            None => Left::Waves(own),
+        }
     }
 
     /// Moves the scratch of a launch to the part of an XCC: all have the same size.

@@ -10,10 +10,11 @@ use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
 use rkfd_abi::mqd::v12::HQ_STATUS0_PCIE_ATOMICS;
 
 use super::aql::Aql;
+use super::cwsr::Saving;
 use super::dispatch::{GwsShare, Job};
 use super::pm4::Stream;
 use super::regs::Bank;
-use super::shared::Mapping;
+use super::shared::{Mapping, Waves};
 use super::slot::Slot;
 use crate::chips::{Cu, Generation};
 
@@ -78,6 +79,18 @@ pub struct SaveArea {
     pub stack: u32,
     /// Bytes in total.
     pub size: u32,
+}
+
+/// Saved waves: the control stack ends at the offset [`SaveArea::stack`], and the wave state begins
+/// there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavedState {
+    /// Control stack, in VMID 0.
+    pub base: u64,
+    /// Offset of its start.
+    pub stack: u32,
+    /// End of the wave state in the save area.
+    pub state: u32,
 }
 
 crate::errors! {
@@ -269,6 +282,16 @@ impl Work {
     }
 }
 
+/// What a queue leaves in its save area when it is unmapped.
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// Waves.
+    Waves(Waves),
+    /// Save with this number, which was not restored.
+    Unchanged(u64),
+}
+
 /// A mapped queue.
 pub struct Queue {
     /// Its HQD.
@@ -300,6 +323,13 @@ pub struct Queue {
     pub shared: Option<Mapping>,
     /// The work in flight waits until the other XCCs have mapped the queue.
     pub held: bool,
+    /// Waves to restore on this XCC.
+    pub saved: Option<SavedState>,
+    /// Number of the save that is to be restored: the work in flight lacks the saved waves of all
+    /// XCCs. On an XCC that does not execute the packets it stays.
+    pub restores: Option<u64>,
+    /// Save in progress (gfx9).
+    pub saving: Option<Arc<Saving>>,
     /// Work in flight.
     pub work: Work,
 }
@@ -320,12 +350,17 @@ impl Queue {
         self.shared.filter(|mapping| mapping.spread)
     }
 
+    /// Returns the number of its save area on this XCC among those of its dispatches.
+    pub fn area_index(&self) -> usize {
+        self.spread().map_or(0, |mapping| mapping.place)
+    }
+
     /// Returns its number among the XCCs that execute its workgroups.
     pub fn place(&self) -> usize {
         self.shared.map_or(0, |mapping| mapping.place)
     }
 
-    /// Returns whether no worker runs one of its workgroups.
+    /// Returns whether no worker runs one of its workgroups, and none is left to save.
     pub fn is_stopped(&self) -> bool {
         self.work.jobs().iter().all(|job| job.is_stopped())
     }

@@ -2,26 +2,32 @@
 
 //! MQD load and save, CWSR: keeps the work of unmapped queues.
 //!
-//! On silicon the save area receives the state of each wave. The model keeps that state itself: the
-//! wave area gets one record that identifies it, `compute_wave_restore_addr` in the MQD points to
-//! the record, and the offsets of control stack and wave area move as if the waves were there.
-//! Restore reads the record, so a save area that the driver freed, moved or overwrote is detected.
+//! On gfx9 the trap handler saves the waves, and they are restored from memory (see
+//! [`cwsr`](super::cwsr)); the model keeps the packets in flight and the workgroups that have not
+//! started, by a number in the control stack.
+//!
+//! On gfx12 the model also keeps the waves: the wave area gets one record that identifies them,
+//! `compute_wave_restore_addr` in the MQD points to the record, and the offsets of control stack and
+//! wave area move as if the waves were there. Restore reads the record, so a save area that the
+//! driver freed, moved or overwrote is detected.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_regs::gc_9_4_3 as gc;
 use rkfd_abi::bits::join;
-use rkfd_abi::cwsr;
+use rkfd_abi::cwsr as area;
 use rkfd_abi::mqd::v12;
 use rkfd_abi::mqd::v9::{self, dw};
 
-use super::dispatch::GwsShare;
+use super::cwsr::{self, control_stack, SavedGroup, StackError};
+use super::dispatch::{GwsShare, Job};
 use super::engine::Engine;
 use super::env::client;
 use super::exec::COMPUTE;
-use super::queue::{Class, Halt, Queue, SaveArea, Unmap, Work};
-use super::shared::Waves;
+use super::queue::{Class, Halt, Left, Queue, SaveArea, SavedState, Unmap, Work};
+use super::shared::{Site, Waves};
 use super::slot::Slot;
 use crate::chips::{Cu, Generation};
 use crate::engines::gmc::VmFault;
@@ -52,13 +58,13 @@ fn layout(generation: Generation) -> Layout {
             restore_addr_lo: dw::compute_wave_restore_addr_lo,
             restore_addr_hi: dw::compute_wave_restore_addr_hi,
             restore_control: dw::compute_wave_restore_control,
-            stack_bytes_per_wave: cwsr::CNTL_STACK_BYTES_PER_WAVE_GFX9,
+            stack_bytes_per_wave: area::CNTL_STACK_BYTES_PER_WAVE_GFX9,
         },
         Generation::Gfx12 => Layout {
             restore_addr_lo: v12::dw::compute_wave_restore_addr_lo,
             restore_addr_hi: v12::dw::compute_wave_restore_addr_hi,
             restore_control: v12::dw::compute_wave_restore_control,
-            stack_bytes_per_wave: cwsr::CNTL_STACK_BYTES_PER_WAVE_GFX10,
+            stack_bytes_per_wave: area::CNTL_STACK_BYTES_PER_WAVE_GFX10,
         },
     }
 }
@@ -151,6 +157,24 @@ crate::errors! {
     }
 }
 
+crate::errors! {
+    /// Waves or packets in flight that cannot be restored.
+    pub(super) enum RestoreError {
+        /// The offsets in the MQD are outside of the save area.
+        Offsets { saved: SavedState } => "{saved:x?} in the MQD",
+        /// The control stack cannot be read.
+        Fault { fault: VmFault } => "{fault}",
+        /// The control stack was overwritten.
+        Stack { error: StackError } => "the control stack was overwritten: {error}",
+        /// The record was overwritten (gfx12).
+        Record { at: u64 } => "the save area at {at:#x} was overwritten",
+        /// No such dispatch.
+        Job { job: u64 } => "the control stack has waves of dispatch {job}",
+        /// No such queue.
+        Queue { token: u64 } => "the control stack is that of save {token}",
+    }
+}
+
 /// Dwords of the MQD with the `COMPUTE_*` registers, in the order of the registers.
 const COMPUTE_DWORDS: std::ops::RangeInclusive<usize> =
     dw::compute_dispatch_initiator..=dw::compute_user_data_15;
@@ -160,6 +184,12 @@ fn compute_registers(mqd: &[u32]) -> Vec<u32> {
     let mut registers = mqd[COMPUTE_DWORDS].to_vec();
     registers.resize(COMPUTE.len(), 0);
     registers
+}
+
+/// Returns the address of the control stack in VMID 0: not the save area, but the pages behind the
+/// MQD (`kfd_mqd_manager_v9.c`, `allocate_mqd`).
+fn stack_base(queue: &Queue) -> u64 {
+    queue.config.mqd.wrapping_add(0x1000)
 }
 
 impl Engine<'_> {
@@ -225,6 +255,7 @@ impl Engine<'_> {
                 pm4.compute = compute_registers(&mqd);
             }
             queue.traps = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.is_set(rsrc2);
+            queue.saved = self.saved_state(&queue, &mqd);
             if map.class == Class::Hiq {
                 self.env.shared().set_scheduler(self.env.xcc(), 0);
                 self.map_hiq(&queue, &mqd);
@@ -379,7 +410,7 @@ impl Engine<'_> {
     /// Completes the unmap of a queue: writes its MQD and frees its slot.
     fn leave(&mut self, mut queue: Queue, how: Unmap) {
         let slot = queue.slot;
-        let waves = self.waves_to_save(&mut queue, how);
+        let left = self.waves_to_save(&mut queue, how);
         event!(
             self.env.trace(),
             "cp",
@@ -392,7 +423,7 @@ impl Engine<'_> {
         );
         self.drop_scheduler(&queue);
         if queue.config.mqd != 0 {
-            if let Err(fault) = self.write_mqd(queue, waves) {
+            if let Err(fault) = self.write_mqd(queue, left) {
                 strict!(
                     self.env.strict(),
                     "cp",
@@ -411,7 +442,7 @@ impl Engine<'_> {
     }
 
     /// Writes the MQD, and the save area if there are waves to save.
-    fn write_mqd(&mut self, queue: Queue, waves: Option<Waves>) -> Result<(), VmFault> {
+    fn write_mqd(&mut self, queue: Queue, left: Left) -> Result<(), VmFault> {
         let mqd = queue.config.mqd;
         let put = |n: usize, value: u32| self.env.write32(0, mqd.wrapping_add(n as u64 * 4), value);
         let scale = if matches!(queue.work, Work::Aql(_)) {
@@ -433,21 +464,30 @@ impl Engine<'_> {
         let Some(area) = queue.config.save_area else {
             return Ok(());
         };
-        let Some(waves) = waves else {
-            put(dw::cp_hqd_cntl_stack_offset, area.stack)?;
-            put(dw::cp_hqd_wg_state_offset, area.stack)?;
-            return put(layout.restore_control, 0);
+        let (number, stack, state) = match (left, queue.saved) {
+            (Left::Waves(waves), _) => {
+                let (stack, state) = match self.generation() {
+                    Generation::Gfx9 => self.write_control_stack(&queue, area, &waves)?,
+                    Generation::Gfx12 => self.save_waves(&queue, area, &waves)?,
+                };
+                (self.saves.last, area.stack - stack, area.stack + state)
+            }
+            (Left::Unchanged(number), Some(saved)) => (number, saved.stack, saved.state),
+            _ => {
+                put(dw::cp_hqd_cntl_stack_offset, area.stack)?;
+                put(dw::cp_hqd_wg_state_offset, area.stack)?;
+                return put(layout.restore_control, 0);
+            }
         };
-        let (stack, state) = self.save_waves(&queue, area, waves)?;
         let to = area.base.wrapping_add(area.stack.into());
-        put(dw::cp_hqd_cntl_stack_offset, area.stack - stack)?;
-        put(dw::cp_hqd_wg_state_offset, area.stack.wrapping_add(state))?;
+        put(dw::cp_hqd_cntl_stack_offset, stack)?;
+        put(dw::cp_hqd_wg_state_offset, state)?;
         put(layout.restore_addr_lo, to as u32)?;
         put(layout.restore_addr_hi, (to >> 32) as u32)?;
         put(layout.restore_control, 1)?;
         self.saves.by_token.retain(|_, saved| saved.mqd != mqd);
         self.saves.by_token.insert(
-            self.saves.last,
+            number,
             Saved {
                 mqd,
                 rptr: queue.rptr,
@@ -458,15 +498,143 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Writes the control stack of waves that the trap handler has saved. Returns the bytes of
+    /// control stack and wave area.
+    fn write_control_stack(
+        &mut self,
+        queue: &Queue,
+        area: SaveArea,
+        waves: &Waves,
+    ) -> Result<(u32, u32), VmFault> {
+        self.saves.last += 1;
+        let dwords = control_stack(self.saves.last, &waves.stack);
+        let bytes: Vec<u8> = dwords.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let used = bytes.len() as u32;
+        let at = stack_base(queue) + u64::from(area.stack.saturating_sub(used));
+        self.env.write(0, at, &bytes)?;
+        event!(
+            self.env.trace(),
+            "cp",
+            "waves_saved",
+            "xcc={} queue={} pasid={} token={} waves={} bytes={:#x} to={:#x}",
+            self.env.xcc(),
+            queue.slot,
+            queue.pasid,
+            self.saves.last,
+            waves.count,
+            waves.bytes,
+            area.base + u64::from(area.stack)
+        );
+        Ok((used, waves.bytes as u32))
+    }
+
+    /// Returns where the saved waves are that an MQD refers to.
+    fn saved_state(&self, queue: &Queue, mqd: &[u32]) -> Option<SavedState> {
+        let layout = layout(self.generation());
+        queue.config.save_area?;
+        (mqd[layout.restore_control] != 0).then(|| SavedState {
+            base: stack_base(queue),
+            stack: mqd[dw::cp_hqd_cntl_stack_offset],
+            state: mqd[dw::cp_hqd_wg_state_offset],
+        })
+    }
+
+    /// Reads the control stack of an XCC. Returns the state of the queue and the workgroups.
+    fn read_control_stack(&self, site: &Site) -> Result<(u64, Vec<SavedGroup>), RestoreError> {
+        let (Some(area), Some(saved)) = (site.area, site.saved) else {
+            return Ok((0, Vec::new()));
+        };
+        let size = area.stack.saturating_sub(saved.stack) as usize;
+        if size > area.stack as usize || saved.state < area.stack || saved.state > area.size {
+            return Err(RestoreError::Offsets { saved });
+        }
+        let mut bytes = vec![0; size / 4 * 4];
+        let at = saved.base + u64::from(saved.stack);
+        let other = match site.space.xcc == self.env.xcc() {
+            true => None,
+            false => self.env.peer(site.space.xcc),
+        };
+        let env = other.as_deref().unwrap_or(self.env);
+        env.read(0, at, &mut bytes)
+            .map_err(|fault| RestoreError::Fault { fault })?;
+        let dwords = bytes.chunks_exact(4);
+        let dwords = dwords.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        let dwords: Vec<u32> = dwords.collect();
+        let from = |offset: u32| area.base + u64::from(offset);
+        cwsr::parse(&dwords, from(area.stack), from(saved.state))
+            .map_err(|error| RestoreError::Stack { error })
+    }
+
+    /// Queues the saved workgroups of an XCC in their dispatches.
+    pub(super) fn restore_waves(&self, queue: &Queue, site: &Site, jobs: &[Arc<Job>]) {
+        let groups = match self.read_control_stack(site) {
+            Ok((_, groups)) => groups,
+            Err(error) => {
+                self.not_restored(queue, &error);
+                return;
+            }
+        };
+        event!(
+            self.env.trace(),
+            "cp",
+            "waves_restored",
+            "xcc={} queue={} pasid={} workgroups={}",
+            site.space.xcc,
+            queue.slot,
+            queue.pasid,
+            groups.len()
+        );
+        self.queue_groups(queue, groups, jobs);
+    }
+
+    /// Queues the workgroups of an XCC that were saved when the unmapping of the queue failed.
+    pub(super) fn restore_unmapped(
+        &self,
+        queue: &Queue,
+        site: &Site,
+        waves: &Waves,
+        jobs: &[Arc<Job>],
+    ) {
+        let Some(area) = site.area else {
+            return;
+        };
+        let bottom = area.base + u64::from(area.stack);
+        let stack = control_stack(0, &waves.stack);
+        match cwsr::parse(&stack, bottom, bottom + waves.bytes) {
+            Ok((_, groups)) => self.queue_groups(queue, groups, jobs),
+            Err(error) => self.not_restored(queue, &RestoreError::Stack { error }),
+        }
+    }
+
+    fn queue_groups(&self, queue: &Queue, groups: Vec<SavedGroup>, jobs: &[Arc<Job>]) {
+        for group in groups {
+            let mut jobs = jobs.iter();
+            match jobs.find(|job| cwsr::job_number(job.id) == group.job) {
+                Some(job) => job.restore(group),
+                None => self.not_restored(queue, &RestoreError::Job { job: group.job }),
+            }
+        }
+    }
+
+    fn not_restored(&self, queue: &Queue, error: &RestoreError) {
+        strict!(
+            self.env.strict(),
+            "cp",
+            "queue {} pasid {}: waves are not restored: {error}",
+            queue.slot,
+            queue.pasid
+        );
+    }
+
     /// Writes the record. Returns the bytes of control stack and wave area that count as used.
     fn save_waves(
         &mut self,
         queue: &Queue,
         area: SaveArea,
-        waves: Waves,
+        waves: &Waves,
     ) -> Result<(u32, u32), VmFault> {
         let per_wave = u64::from(layout(self.generation()).stack_bytes_per_wave);
-        let stack_room = u64::from(area.stack.saturating_sub(cwsr::HEADER_SIZE));
+        let stack_room = u64::from(area.stack.saturating_sub(area::HEADER_SIZE));
         let stack = (waves.count * per_wave).min(stack_room) as u32;
         let room = area.size.saturating_sub(area.stack);
         let state = (u64::from(RECORD) + waves.bytes).min(room.into()) as u32;
@@ -509,6 +677,12 @@ impl Engine<'_> {
             return;
         }
         let from = join(mqd[layout.restore_addr_lo], mqd[layout.restore_addr_hi]);
+        if self.generation() == Generation::Gfx9 {
+            return match self.read_control_stack(&self.site(queue)) {
+                Ok((token, _)) => self.restore_queue(queue, token),
+                Err(error) => self.not_restored(queue, &error),
+            };
+        }
         let mut record = [0; 24];
         if let Err(fault) = self.env.read(queue.config.vmid, from, &mut record) {
             self.fault(queue, &fault, client::CPC);
@@ -519,19 +693,20 @@ impl Engine<'_> {
             bytes.copy_from_slice(&record[n * 8..n * 8 + 8]);
             u64::from_le_bytes(bytes)
         };
-        let ours = word(0) == MAGIC && word(2) == queue.config.mqd;
-        let saved = ours
-            .then(|| self.saves.by_token.remove(&word(1)))
-            .flatten()
-            .filter(|saved| saved.mqd == queue.config.mqd);
-        let Some(saved) = saved else {
-            strict!(
-                self.env.strict(),
-                "cp",
-                "queue {} pasid {}: the save area at {from:#x} was overwritten",
-                queue.slot,
-                queue.pasid
-            );
+        if word(0) != MAGIC || word(2) != queue.config.mqd {
+            self.not_restored(queue, &RestoreError::Record { at: from });
+            return;
+        }
+        self.restore_queue(queue, word(1));
+    }
+
+    /// Restores the packets in flight.
+    fn restore_queue(&mut self, queue: &mut Queue, token: u64) {
+        let layout = layout(self.generation());
+        let own = queue.config.mqd;
+        let saved = self.saves.by_token.remove(&token);
+        let Some(saved) = saved.filter(|saved| saved.mqd == own) else {
+            self.not_restored(queue, &RestoreError::Queue { token });
             return;
         };
         let control = layout.restore_control as u64 * 4;
@@ -552,14 +727,16 @@ impl Engine<'_> {
         queue.work = saved.work;
         queue.rptr = saved.rptr;
         queue.halt = saved.halt;
+        if self.generation() == Generation::Gfx9 {
+            queue.restores = Some(token);
+        }
         event!(
             self.env.trace(),
             "cp",
-            "waves_restored",
-            "queue={} pasid={} token={}",
+            "queue_restored",
+            "queue={} pasid={} token={token}",
             queue.slot,
-            queue.pasid,
-            word(1)
+            queue.pasid
         );
         self.resume(queue);
     }

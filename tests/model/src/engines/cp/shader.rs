@@ -4,19 +4,32 @@
 
 use std::sync::Arc;
 
-use gpu_wave::{Dispatch, Host, Memory, Stop, WaveSlots, Workgroup};
+use gpu_wave::{Dispatch, Host, Memory, SavedWave, Stop, WaveSlots, Workgroup};
 
 /// A workgroup that has started.
 pub trait Running: Send {
     /// Runs it until it ends, or until [`Host::poll`] requests an interruption
     /// ([`Stop::Interrupted`]); a later call resumes it.
     fn run(&mut self, memory: &dyn Memory, host: &dyn Host) -> Result<(), Stop>;
+
+    /// Raises SAVECTX in its waves: [`Running::run`] ends with [`Stop::Saved`] when the trap
+    /// handler has saved them.
+    fn save(&mut self);
 }
 
 /// Executes workgroups.
 pub trait Shader: Sync {
     /// Starts the workgroup with id `group` on `slots`.
     fn start(&self, d: &Arc<Dispatch>, group: [u32; 3], slots: WaveSlots) -> Box<dyn Running>;
+
+    /// Starts a saved workgroup in the restore routine of the trap handler.
+    fn restore(
+        &self,
+        d: &Arc<Dispatch>,
+        group: [u32; 3],
+        slots: WaveSlots,
+        waves: &[SavedWave],
+    ) -> Box<dyn Running>;
 }
 
 /// The interpreter of [`gpu_wave`].
@@ -34,16 +47,36 @@ impl Running for Group {
             Group::Refused(stop) => Err(stop.clone()),
         }
     }
+
+    fn save(&mut self) {
+        if let Group::Started(group) = self {
+            group.save();
+        }
+    }
 }
 
 impl Shader for Interpreter {
     fn start(&self, d: &Arc<Dispatch>, group: [u32; 3], slots: WaveSlots) -> Box<dyn Running> {
-        Box::new(match Workgroup::new(d.clone(), group) {
-            Ok(mut group) => {
-                group.set_wave_slots(slots);
-                Group::Started(group)
-            }
-            Err(stop) => Group::Refused(stop),
-        })
+        started(Workgroup::new(d.clone(), group), slots)
     }
+
+    fn restore(
+        &self,
+        d: &Arc<Dispatch>,
+        group: [u32; 3],
+        slots: WaveSlots,
+        waves: &[SavedWave],
+    ) -> Box<dyn Running> {
+        started(Workgroup::restore(d.clone(), group, waves), slots)
+    }
+}
+
+fn started(group: Result<Workgroup<Arc<Dispatch>>, Stop>, slots: WaveSlots) -> Box<dyn Running> {
+    Box::new(match group {
+        Ok(mut group) => {
+            group.set_wave_slots(slots);
+            Group::Started(group)
+        }
+        Err(stop) => Group::Refused(stop),
+    })
 }

@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::queue::{SaveArea, SavedState};
 use crate::chips::Cu;
 
 /// An address space of an XCC.
@@ -33,6 +34,10 @@ pub struct Site {
     pub space: Space,
     /// CUs for the queue's waves there.
     pub cus: Arc<[Cu]>,
+    /// Context save area there.
+    pub area: Option<SaveArea>,
+    /// Waves to restore from it.
+    pub saved: Option<SavedState>,
 }
 
 /// Contents of the MQDs in which all XCCs have to agree.
@@ -74,12 +79,14 @@ pub struct Mapping {
 }
 
 /// Waves that an XCC saves for a queue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waves {
     /// Number.
     pub count: u64,
     /// Bytes of their state.
     pub bytes: u64,
+    /// Dwords of the control stack (gfx9).
+    pub stack: Vec<u32>,
 }
 
 /// State of a queue when its master unmapped it.
@@ -91,6 +98,8 @@ pub struct MasterState {
     pub wptr: u64,
     /// Saved waves by place; empty if none are restored.
     pub saved: Vec<Waves>,
+    /// The waves of all save areas were restored, if there were any.
+    pub restored: bool,
 }
 
 crate::errors! {
@@ -131,6 +140,7 @@ impl std::ops::AddAssign for Waves {
     fn add_assign(&mut self, other: Self) {
         self.count += other.count;
         self.bytes += other.bytes;
+        self.stack.extend(other.stack);
     }
 }
 
@@ -407,6 +417,8 @@ mod tests {
         Site {
             space: Space { xcc, vmid: 8 + xcc },
             cus: Vec::new().into(),
+            area: None,
+            saved: None,
         }
     }
 
@@ -426,6 +438,7 @@ mod tests {
             rptr,
             wptr: rptr + 1,
             saved: Vec::new(),
+            restored: true,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::log::Strict;
 use crate::trace::Trace;
 
 /// Bytes of memory.
-pub const MEMORY: usize = 4 << 20;
+pub const MEMORY: usize = 32 << 20;
 
 /// A side effect of the command processor, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,8 @@ mod gfx12;
 mod gws;
 mod hws;
 mod kernel;
+#[path = "../../../tests/all/saver.rs"]
+mod saver;
 mod scratch;
 mod user;
 
@@ -31,6 +33,7 @@ use super::Wake;
 use crate::chips::Generation;
 use crate::mailbox::{Mailbox, Recv};
 use crate::regs::{RegId, Selector};
+use saver::HANDLER;
 
 const KIQ_RING: u64 = 0x1_0000;
 const KIQ_RPTR: u64 = 0x1_8000;
@@ -44,8 +47,12 @@ const HIQ_DOORBELL: u32 = 0x800;
 const FENCE: u64 = 0x2_4000;
 const LIST: u64 = 0x3_0000;
 const CODE: u64 = 0x4_0000;
-/// Base of user queue 0; each user queue has 64 KiB: MQD, control stack, ring, amd_queue_t, save
-/// area.
+/// Save area of user queue 0.
+const SAVE: u64 = 0x80_0000;
+const SAVE_SIZE: u32 = 0x8_0000;
+/// Trap handler.
+const TBA: u64 = CODE + 0x8000;
+/// Base of user queue 0; each user queue has 64 KiB: MQD, control stack, ring, amd_queue_t.
 const USER: u64 = 0x10_0000;
 const SIGNALS: u64 = 0x5_0000;
 const HWS_MASK: u64 = 0xfcfc_fcfc;
@@ -289,12 +296,22 @@ impl Card<'_> {
             mqd.cp_hqd_cntl_stack_size = 0x1000;
             mqd.cp_hqd_cntl_stack_offset = 0x1000;
             mqd.cp_hqd_wg_state_offset = 0x1000;
-            mqd.cp_hqd_ctx_save_size = 0x4000;
+            mqd.cp_hqd_ctx_save_size = SAVE_SIZE;
+            mqd.compute_pgm_rsrc2 = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.mask;
         });
+        for (n, &word) in (0..).zip(&HANDLER) {
+            self.mock().put32(TBA + 4 * n, word);
+        }
         for packet in 0..64 {
             self.mock().put32(user.aql_ring() + packet * 64, 1);
         }
         user
+    }
+
+    /// Maps the queue without trap handler from now on.
+    fn without_handler(&self, user: User) {
+        let at = user.mqd() + dw::compute_pgm_rsrc2 as u64 * 4;
+        self.mock().put32(at, 0);
     }
 
     fn run_list(&mut self, processes: &[(u16, &[User])], chain: bool) {
@@ -310,6 +327,7 @@ impl Card<'_> {
             packet[1] = 1 << 25 | u32::from(*pasid);
             packet[2] = 0x8000_0001 + u32::from(*pasid) * 0x1000;
             packet[4] = 0x0001_0002;
+            packet[6] = (TBA >> 8) as u32;
             packet[13] = (users.len() as u32) << 22;
             if users.iter().any(|user| gws.contains(user)) {
                 packet[13] |= 64;
@@ -463,7 +481,7 @@ impl User {
     }
 
     fn save(self) -> u64 {
-        self.base() + 0x8000
+        SAVE + self.n * u64::from(SAVE_SIZE)
     }
 
     fn doorbell(self) -> u32 {

@@ -14,13 +14,14 @@ use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, Reg};
 use rkfd_abi::mqd::v9::Mqd;
 use rkfd_abi::pm4;
 
-use crate::common::process::{words, Process, DOORBELL, KERNARG, RING, RPTR, VA, WPTR};
+use crate::common::process::{words, Process, CODE, DOORBELL, KERNARG, RING, RPTR, VA, WPTR};
 use crate::common::{card, enable_context, hub_write, with_cp, FB, VRAM};
+use crate::saver::HANDLER;
 
 pub const XCCS: Range<u8> = 0..8;
 
 // VRAM offsets. What each XCC has of its own is `PART` apart.
-pub const PART: u64 = 0x1000;
+pub const PART: u64 = 0x2000;
 pub const KIQ_RING: u64 = 0x10_0000;
 pub const KIQ_POINTERS: u64 = 0x11_0000;
 pub const HIQ_MQD: u64 = 0x12_0000;
@@ -41,6 +42,8 @@ pub const USER_FENCE: u64 = VA + 0x7_0008;
 pub const STARTED: u64 = OUT + 0x800;
 /// The kernel waits until this is not 0.
 pub const GATE: u64 = OUT + 0x1000;
+/// Trap handler.
+pub const TBA: u64 = CODE + 0x8000;
 pub const SAVE: u64 = VA + 0x20_0000;
 pub const SAVE_SIZE: u64 = 0x1_0000;
 pub const STACK: u64 = 0x1000;
@@ -269,6 +272,7 @@ impl Bench {
         self.put_aql(|_, _| {});
         self.put_ring();
         self.put_kernel(false, &STORE_XCC);
+        self.user(TBA, &HANDLER);
         self.user(KERNARG, &words(OUT));
         self.user(GATE, &[1]);
     }
@@ -292,6 +296,7 @@ impl Bench {
                 mqd.cp_hqd_ctx_save_base_addr_hi,
             ] = save;
             mqd.cp_hqd_cntl_stack_size = STACK as u32;
+            mqd.compute_pgm_rsrc2 = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.mask;
             mqd.cp_hqd_ctx_save_size = SAVE_SIZE as u32;
             fill(xcc, mqd);
         });
@@ -317,6 +322,7 @@ impl Bench {
             packet[1] = pasid | 10 << 25;
             packet[2] = tables as u32 | 1;
             packet[4] = 0x0001_0002;
+            [packet[6], packet[7]] = words(TBA >> 8);
             packet[13] = 1 << 22;
             packet
         };

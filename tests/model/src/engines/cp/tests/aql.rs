@@ -291,7 +291,11 @@ fn kernel_exception_signals_inactive_queue() {
     // (code, inactive code): s_trap 3, an undecodable instruction.
     for (code, expected) in [(0xbf92_0003, 0x8000_0000u64), (0xffff_ffff, 0x4000_0000)] {
         with_card(|card| {
-            let user = start(card);
+            card.start();
+            let user = card.put_queue(0);
+            card.without_handler(user);
+            card.run_list(&[(7, &[user])], false);
+            card.settle();
             let inactive = card.signal(1, 4);
             set_signal(card, inactive, 0);
             let at = user.amd_queue() + amd_queue::QUEUE_INACTIVE_SIGNAL as u64;
@@ -339,34 +343,11 @@ fn interrupt_before_end_of_wave_is_posted() {
 
 #[test]
 fn trap_handler_receives_exception() {
-    // Sends the doorbell and EC_QUEUE_WAVE_TRAP, halts the wave and returns.
-    const HANDLER: [u32; 6] = [
-        // s_sendmsg MSG_GET_DOORBELL
-        0xbf90_000a,
-        // s_or_b32 m0, exec_lo, 0x800
-        0x877c_ff7e,
-        0x0000_0800,
-        // s_sendmsg MSG_INTERRUPT
-        0xbf90_0001,
-        // s_sethalt 1
-        0xbf8d_0001,
-        // s_rfe_b64 ttmp[0:1]
-        0xbe80_1f6c,
-    ];
-    let handler = CODE + 0x8000;
     with_card(|card| {
         card.start();
         let user = card.put_queue(0);
-        let present = gc::COMPUTE_PGM_RSRC2__TRAP_PRESENT.mask;
-        let at = user.mqd() + dw::compute_pgm_rsrc2 as u64 * 4;
-        card.mock().put32(at, present);
-        for (n, word) in HANDLER.iter().enumerate() {
-            card.mock().put32(handler + 4 * n as u64, *word);
-        }
         card.run_list(&[(7, &[user])], false);
         card.settle();
-        card.mock()
-            .set_vmid_reg(3, gc::regSQ_SHADER_TBA_LO, (handler >> 8) as u32);
         let trapping = card.kernel(0, &[0xbf92_0003, ENDPGM]);
         let harmless = card.kernel(1, &[ENDPGM]);
         let signals = [card.signal(0, 0), card.signal(1, 0)];

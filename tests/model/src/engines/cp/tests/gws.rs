@@ -88,6 +88,7 @@ fn gws_barrier_across_workgroups() {
         // Without an allocation a wave stops.
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
+        card.without_handler(users[0]);
         card.run_list(&list, true);
         let inactive = card.signal(2, 0);
         set_inactive_signal(card, users[0], inactive);

@@ -105,10 +105,11 @@ fn overwritten_save_area_is_detected() {
         card.unmap_all();
         card.until("fence", Card::fence_is_written);
         card.assert_clean();
-        card.mock().put64(user.save() + 0x1000, 0);
+        let stack = card.mqd(user.mqd(), dw::cp_hqd_cntl_stack_offset);
+        card.mock().put64(user.mqd() + 0x1000 + u64::from(stack), 0);
         card.run_list(&[(7, &[user])], false);
         card.until("mapped", |c| c.queue_of(user).is_some());
-        assert!(card.mock().strict().lines()[0].contains("save area"));
+        assert!(card.mock().strict().lines()[0].contains("overwritten"));
     });
 }
 
