@@ -188,6 +188,53 @@ __kernel void scratch(__global const uint *in, __global uint *out)
 	out[i] = r;
 }
 
+// Rounds in which all state is in registers and LDS: exchange across waves, divergence, 24 words per
+// work-item that move on by one in each round.
+__kernel GROUP(256, 1, 1) void mix(__global const uint *in, __global uint *out, uint rounds)
+{
+	__local uint part[256];
+	uint l = __builtin_amdgcn_workitem_id_x();
+	uint i = global_x();
+	uint word[24];
+
+	for (uint m = 0; m < 24; m++)
+		word[m] = in[i] + m * 0x9e3779b9u;
+	for (uint n = 0; n < rounds; n++) {
+		uint last = word[23];
+
+		part[l] = last;
+		barrier_all();
+		uint other = part[(l + 64 + n) & 255];
+		barrier_all();
+		if ((l ^ n) & 4)
+			other = other << 7 | other >> 25;
+#pragma unroll
+		for (uint m = 23; m > 0; m--)
+			word[m] = word[m - 1];
+		word[0] = last * 1664525u + other;
+	}
+	uint r = 0;
+	for (uint m = 0; m < 24; m++)
+		r = r * 31 + word[m];
+	out[i] = r;
+}
+
+// The same in scratch memory, without LDS.
+__kernel void mix_private(__global const uint *in, __global uint *out, uint rounds)
+{
+	uint i = global_x();
+	uint r = in[i];
+	volatile uint word[16];
+
+	for (uint m = 0; m < 16; m++)
+		word[m] = r + m * 0x9e3779b9u;
+	for (uint n = 0; n < rounds; n++) {
+		r = r * 1664525u + word[(n + r) & 15];
+		word[n & 15] = r;
+	}
+	out[i] = r ^ word[3];
+}
+
 // Spins until the host sets a flag.
 __kernel GROUP(64, 1, 1) void endless(__global atomic_uint *started, __global atomic_uint *stop)
 {
