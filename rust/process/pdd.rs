@@ -235,8 +235,8 @@ impl ProcessDevice {
         Ok(())
     }
 
-    /// Returns the contents of MAP_PROCESS. The first-level trap handler is always enabled, since it
-    /// saves the waves.
+    /// Returns the contents of MAP_PROCESS. The first-level trap handler is always enabled, since
+    /// it saves the waves.
     fn map_process(&self, vm: &Vm, trap: &TrapHandler) -> MapProcess {
         let gfx = self.gpu().generation().gfx;
         MapProcess {

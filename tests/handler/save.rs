@@ -145,8 +145,8 @@ fn ram(handler: &[u32]) -> Ram {
     ram
 }
 
-/// Runs the kernel, and saves and restores its waves after `rounds` turns of one instruction each, 0
-/// for never. Returns the result, and whether the waves were saved.
+/// Runs the kernel, and saves and restores its waves after `rounds` turns of one instruction each,
+/// 0 for never. Returns the result, and whether the waves were saved.
 fn run(handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
     let (ram, d) = (ram(handler), dispatch());
     let host = Area {

@@ -13,12 +13,12 @@
 //	ttmp[14:15]	address of the second-level handler's memory
 //
 // and ttmp4 to ttmp11 as initialised by SPI. The memory of this handler (SQ_SHADER_TMA) has the
-// address of the second-level handler at 0, that of its memory at 8, and at 16 whether a debugger is
-// attached. Without a second level a trap has no effect, and an exception halts the wave.
+// address of the second-level handler at 0, that of its memory at 8, and at 16 whether a debugger
+// is attached. Without a second level a trap has no effect, and an exception halts the wave.
 //
 // To save a wave, hardware replies to MSG_SAVEWAVE with EXEC: the address of the wave's record, and
-// bit 58 in one wave of each workgroup, whose record has the LDS. The record is read by the debugger
-// library: VGPRs, accumulation VGPRs, SGPRs, 16 hardware registers (M0, PC, EXEC, STATUS, TRAPSTS,
+// bit 58 in one wave of each workgroup, whose record has the LDS. AMD's debugger library reads the
+// record: VGPRs, accumulation VGPRs, SGPRs, 16 hardware registers (M0, PC, EXEC, STATUS, TRAPSTS,
 // XNACK_MASK, MODE), 16 trap temporaries (4 to 11 and 13), LDS.
 //
 // tests/handler compares trap.rs with this file, and runs it.
@@ -52,9 +52,9 @@ halted:
 	s_getreg_b32	ttmp2, hwreg(HW_REG_TRAPSTS)
 	s_branch	halted
 
-	// Exceptions come before SAVECTX, which is still set when the second level returns: those that
-	// cannot be masked (memory violation, illegal instruction, of a debugger), and those that MODE
-	// enables, with one bit for all address watches.
+	// Exceptions come before SAVECTX, which is still set when the second level returns: those
+	// that cannot be masked (memory violation, illegal instruction, of a debugger), and those
+	// that MODE enables, with one bit for all address watches.
 running:
 	s_getreg_b32	ttmp3, hwreg(HW_REG_MODE, 12, 9)
 	s_bitcmp1_b32	ttmp3, 7
@@ -129,8 +129,8 @@ back:
 	s_and_b32	ttmp15, ttmp15, 0xffff
 .endm
 
-// Sets ttmp[8:11] to a buffer of dwords by lane at ttmp[2:3], ttmp5 to the number of VGPRs and ttmp6
-// to that with accumulation VGPRs. Enables all lanes.
+// Sets ttmp[8:11] to a buffer of dwords by lane at ttmp[2:3], ttmp5 to the number of VGPRs, and
+// ttmp6 to that with accumulation VGPRs. Enables all lanes.
 .macro find_vgprs
 	s_mov_b64	exec, -1
 	s_mov_b32	ttmp8, ttmp2

@@ -188,8 +188,8 @@ __kernel void scratch(__global const uint *in, __global uint *out)
 	out[i] = r;
 }
 
-// Rounds in which all state is in registers and LDS: exchange across waves, divergence, 24 words per
-// work-item that move on by one in each round.
+// Rounds in which all state is in registers and LDS: exchange across waves, divergence, 24 words
+// per work-item that move on by one in each round.
 __kernel GROUP(256, 1, 1) void mix(__global const uint *in, __global uint *out, uint rounds)
 {
 	__local uint part[256];

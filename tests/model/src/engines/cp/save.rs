@@ -7,8 +7,8 @@
 //! started, by a number in the control stack.
 //!
 //! On gfx12 the model also keeps the waves: the wave area gets one record that identifies them,
-//! `compute_wave_restore_addr` in the MQD points to the record, and the offsets of control stack and
-//! wave area move as if the waves were there. Restore reads the record, so a save area that the
+//! `compute_wave_restore_addr` in the MQD points to the record, and the offsets of control stack
+//! and wave area move as if the waves were there. Restore reads the record, so a save area that the
 //! driver freed, moved or overwrote is detected.
 
 use std::collections::HashMap;
