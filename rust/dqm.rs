@@ -25,7 +25,7 @@ use crate::{
     gpu::{Gpu, UserQueues},
     hw::{MapProcess, QueueSpec, SchedKind},
     kapi::sched_mm::NoReclaim,
-    mqd::QueuePlace,
+    mqd::{QueuePlace, SavedWaves},
 };
 
 mod cpsch;
@@ -382,6 +382,16 @@ impl Dqm {
     /// Sets the CU mask of a queue, see [`Mqd::set_cu_mask`]. Errors as [`Dqm::update`].
     pub(crate) fn set_cu_mask(&self, queue: &Arc<DqmQueue>, masks: &[KVec<u32>]) -> Result {
         self.change(queue, false, |queue| queue.mqd.set_cu_mask(masks))
+    }
+
+    /// Returns the saved waves of a queue by XCC. `EINVAL` if it is active, `ENOMEM` without
+    /// memory.
+    pub(crate) fn saved_waves(&self, queue: &DqmQueue) -> Result<KVec<SavedWaves>> {
+        let _inner = self.lock();
+        if queue.is_active() {
+            return Err(EINVAL);
+        }
+        queue.mqd.saved_waves()
     }
 
     /// Unmaps a queue, changes it and maps it again. `runs`: it may be active afterwards.

@@ -32,7 +32,15 @@ pub(crate) use generation::Generation;
 pub(crate) use gfx::{HqdDump, HqdSlot};
 pub(crate) use gmc::{FlushType, HubSetup, Level, McLayout, PteAttrs};
 pub(crate) use ih::{IhEntry, IhEvent, IhSetup, SqSender, VmFault, IH_ENTRY_DWORDS};
-pub(crate) use mqd::{MqdContext, MqdKind, QueueFormat, QueueSpec, SdmaQueueId, Words};
+pub(crate) use mqd::{
+    MqdContext,
+    MqdKind,
+    QueueFormat,
+    QueueSpec,
+    SaveState,
+    SdmaQueueId,
+    Words, //
+};
 pub(crate) use sched::{MapProcess, MesPipe, MesResources, MesVersion, SchedKind, MES_PRIORITIES};
 pub(crate) use sdma::{SdmaRing, VmSwitch};
 pub(crate) use select::select;

@@ -12,7 +12,7 @@ use crate::{
     asic::xcc::XccList,
     card::gart::{Buffer, BufferAccess},
     gpu::Gpu,
-    hw::{MqdContext, MqdKind, QueueSpec, SdmaQueueId, Words},
+    hw::{MqdContext, MqdKind, QueueSpec, SaveState, SdmaQueueId, Words},
 };
 
 /// The XCCs of a compute queue.
@@ -22,6 +22,14 @@ pub(crate) struct QueuePlace<'a> {
     pub(crate) xccs: &'a XccList,
     /// Share of an AQL dispatch that the first of them takes, see [`MqdContext::first_share`].
     pub(crate) first_share: u32,
+}
+
+/// Saved waves of a queue on one XCC.
+pub(crate) struct SavedWaves {
+    /// Use of the save area.
+    pub(crate) state: SaveState,
+    /// Control stack from `state.stack_offset` on; empty if it is in the save area.
+    pub(crate) stack: KVec<u32>,
 }
 
 /// The MQD of a user queue.
@@ -164,6 +172,34 @@ impl Mqd {
             image.result?;
         }
         self.buffer.publish()
+    }
+
+    /// Returns the saved waves of the queue by XCC, which must be unmapped. `ENOMEM` without
+    /// memory, `ENODEV` when the device is unplugged.
+    pub(crate) fn saved_waves(&self) -> Result<KVec<SavedWaves>> {
+        let generation = self.gpu.generation();
+        let mut all = KVec::with_capacity(self.count as usize, GFP_KERNEL)?;
+        for xcc in 0..self.count {
+            let mut image = InPlace {
+                buffer: self.buffer.access()?,
+                at: self.offset(xcc),
+                result: Ok(()),
+            };
+            let state = generation.mqd.save_state(&mut image);
+            image.result?;
+            let mut stack = KVec::new();
+            if generation.caps.control_stack_in_mqd {
+                // What the CP wrote must not lead out of the buffer.
+                let room = self.stride - PAGE_SIZE;
+                let end = (state.stack_size as usize).min(room);
+                for at in ((state.stack_offset as usize).min(end)..end).step_by(4) {
+                    let at = self.offset(xcc) + PAGE_SIZE + at;
+                    stack.push(image.buffer.read32(at)?, GFP_KERNEL)?;
+                }
+            }
+            all.push(SavedWaves { state, stack }, GFP_KERNEL)?;
+        }
+        Ok(all)
     }
 
     /// Returns a copy of the MQD of one XCC. `ENOMEM` without memory.

@@ -122,6 +122,21 @@ pub(crate) trait MqdHal: Sync {
 
     /// Sets the CU mask of an XCC, one dword per shader engine.
     fn set_cu_mask(&self, masks: &[u32], image: &mut dyn Words);
+
+    /// Returns how much of the context save area the CP has used.
+    fn save_state(&self, image: &mut dyn Words) -> SaveState;
+}
+
+/// Use of a queue's context save area: the control stack grows down from `stack_size`, the wave
+/// state grows up from there. In bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SaveState {
+    /// Size of the control stack.
+    pub(crate) stack_size: u32,
+    /// Offset of its start.
+    pub(crate) stack_offset: u32,
+    /// Offset of the end of the wave state.
+    pub(crate) state_offset: u32,
 }
 
 /// Access to MQD dwords, in system memory or in VRAM, where reads are slow.
@@ -353,6 +368,15 @@ impl MqdCommon {
         }
     }
 
+    /// See [`MqdHal::save_state`].
+    pub(super) fn save_state(&self, image: &mut dyn Words) -> SaveState {
+        SaveState {
+            stack_size: image.get(self.at.cp_hqd_cntl_stack_size),
+            stack_offset: image.get(self.at.cp_hqd_cntl_stack_offset),
+            state_offset: image.get(self.at.cp_hqd_wg_state_offset),
+        }
+    }
+
     /// Initialises the MQD of a kernel ring that is loaded by registers. Control words and further
     /// alignment are the version's.
     pub(super) fn init_ring(&self, spec: &QueueSpec, m: &mut [u32]) {
@@ -444,5 +468,9 @@ impl<T: MqdVersion> MqdHal for T {
             // Absent shader engines get an empty mask.
             image.set(*at, masks.get(i).copied().unwrap_or(0));
         }
+    }
+
+    fn save_state(&self, image: &mut dyn Words) -> SaveState {
+        T::COMMON.save_state(image)
     }
 }

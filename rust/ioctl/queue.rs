@@ -12,7 +12,7 @@ use kernel::{
 use super::user;
 use crate::{
     dqm::SdmaEngineChoice,
-    hw::QueueFormat,
+    hw::{QueueFormat, SaveState},
     process::{mmap, Process},
     queue::{self, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate},
     trace::Steps,
@@ -223,14 +223,33 @@ pub(super) fn alloc_gws(
     Ok(())
 }
 
-/// `GET_QUEUE_WAVE_STATE`. `EFAULT` without such a queue, else `EINVAL`: only an inactive queue
-/// that was preempted into its context save area has wave state to copy, and the trap handler of
-/// the driver saves none.
+/// `GET_QUEUE_WAVE_STATE`. Writes a header per XCC, and the control stack if the hardware has it
+/// elsewhere. `EFAULT` without such a queue or if they cannot be written, `EINVAL` for an SDMA
+/// queue or if the queue is active.
 pub(super) fn get_wave_state(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_queue_wave_state_args,
 ) -> Result {
     let state = process.lock()?;
-    state.queues.get(args.queue_id).ok_or(EFAULT)?;
-    Err(EINVAL)
+    let queue = state.queues.get(args.queue_id).ok_or(EFAULT)?;
+    let all = queue.saved_waves()?;
+    let stride = u64::from(queue.spec().cwsr_size);
+    for (xcc, waves) in (0..).zip(&all) {
+        let SaveState {
+            stack_size,
+            stack_offset,
+            state_offset,
+        } = waves.state;
+        let stack_used = stack_size.wrapping_sub(stack_offset);
+        let state_used = state_offset.wrapping_sub(stack_size);
+        let area = args.ctl_stack_address.wrapping_add(stride * xcc);
+        // `struct kfd_context_save_area_header`, `wave_state`.
+        user::write_u32s(area, &[stack_offset, stack_used, state_offset, state_used])?;
+        user::write_u32s(area.wrapping_add(stack_offset.into()), &waves.stack)?;
+        if xcc == 0 {
+            args.ctl_stack_used_size = stack_used;
+            args.save_area_used_size = state_used;
+        }
+    }
+    Ok(())
 }

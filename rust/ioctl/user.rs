@@ -40,3 +40,10 @@ pub(super) fn read_u32s(addr: u64, count: usize) -> Result<KVec<u32>> {
     }
     Ok(out)
 }
+
+/// Writes an array of 32-bit numbers. `EFAULT` if it cannot be written.
+pub(super) fn write_u32s(addr: u64, values: &[u32]) -> Result {
+    let bytes = core::mem::size_of_val(values);
+    let mut writer = UserSlice::new(UserPtr::from_addr(u64_as_usize(addr)), bytes).writer();
+    values.iter().try_for_each(|value| writer.write(value))
+}

@@ -15,6 +15,7 @@ use crate::{
     dqm::{DqmProcess, DqmQueue, SdmaQueueSlot},
     hw::{QueueSpec, SdmaQueueId},
     mmu::Vm,
+    mqd::SavedWaves,
     node::Node,
     trace::Steps,
 };
@@ -198,6 +199,14 @@ impl Queue {
             gws,
             ..self.spec.clone()
         })
+    }
+
+    /// Returns the saved waves by XCC. `EINVAL` for an SDMA queue or if the queue is active.
+    pub(crate) fn saved_waves(&self) -> Result<KVec<SavedWaves>> {
+        if self.kind() != QueueKind::Compute {
+            return Err(EINVAL);
+        }
+        self.target.node.dqm().saved_waves(&self.hw)
     }
 
     fn set_spec(&mut self, spec: QueueSpec) -> Result {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Tests that waves are saved and restored: the results of kernels that are preempted many times. */
+/*
+ * Tests that waves are saved and restored: the results of kernels that are preempted many times,
+ * and the save area as debuggers read it (GET_QUEUE_WAVE_STATE).
+ */
 #include <string.h>
 
 #include "fixture.h"
@@ -55,14 +58,14 @@ static void mix_private_on_cpu(const uint32_t *in, uint32_t *out)
 	}
 }
 
-/* Unmaps the queue, and maps it again. */
-static void preempt(struct fixture *f)
+/* Unmaps the queue, and maps it again unless its share is 0. */
+static void update(struct fixture *f, uint32_t percent)
 {
 	struct kfd_ioctl_update_queue_args args = {
 		.ring_base_address = kfd_va(f->q.ring->va),
 		.queue_id = f->q.id,
 		.ring_size = f->q.packets * 64,
-		.queue_percentage = 100,
+		.queue_percentage = percent,
 		.queue_priority = 7,
 	};
 
@@ -105,7 +108,7 @@ static void preempt_kernel(const char *name, void (*on_cpu)(const uint32_t *, ui
 		kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
 		dispatches++;
 		while (f.signal.s->value) {
-			preempt(&f);
+			update(&f, 100);
 			preemptions += f.signal.s->value != 0;
 			/* Alternately at once and with some progress. */
 			if (preemptions % 2)
@@ -128,4 +131,114 @@ TEST_TIMEOUT(registers_and_lds_survive, 240)
 TEST_TIMEOUT(scratch_survives, 240)
 {
 	preempt_kernel("mix_private", mix_private_on_cpu);
+}
+
+/* Control stack of gfx942: writes to COMPUTE_RELAUNCH behind two dwords. */
+#define IS_EVENT (1u << 30)
+#define IS_STATE (1u << 31)
+#define FIRST_WAVE (1u << 17)
+/* Bytes between VGPRs and SGPRs, and the end of a record: hardware registers, TTMPs, padding. */
+#define HWREGS 64
+#define TTMPS 64
+#define PADDING 64
+
+struct header {
+	uint32_t stack_offset, stack_size, state_offset, state_size;
+};
+
+/* Checks the saved waves of one XCC, and returns their number. */
+static unsigned int saved_waves(const char *area, const struct kfd_kernel *kernel)
+{
+	const struct header *header = (const void *)area;
+	const uint32_t *stack = (const void *)(area + header->stack_offset);
+	const char *top = area + header->state_offset;
+	uint32_t state = 0;
+	unsigned int waves = 0;
+
+	for (uint32_t n = 2; n < header->stack_size / 4; n++) {
+		uint32_t vgprs, sgprs, lds, exec[2];
+		const uint32_t *hwregs;
+		uint64_t pc;
+
+		if (stack[n] & IS_EVENT)
+			continue;
+		if (stack[n] & IS_STATE) {
+			state = stack[n];
+			continue;
+		}
+		vgprs = ((state & 0x3f) + 1) * 8;
+		sgprs = (state >> 6 & 7) * 16;
+		lds = (state >> 9 & 0xff) * 512;
+		top -= PADDING + (stack[n] & FIRST_WAVE ? lds : 0) + TTMPS + HWREGS;
+		hwregs = (const void *)top;
+		top -= sgprs * 4 + vgprs * 256;
+		pc = hwregs[1] | (uint64_t)hwregs[2] << 32;
+		memcpy(exec, &hwregs[3], sizeof(exec));
+		EXPECT(pc > kernel->descriptor && pc < kernel->descriptor + (1 << 20),
+		       "wave %u: pc %#llx, descriptor at %#llx", waves, (unsigned long long)pc,
+		       (unsigned long long)kernel->descriptor);
+		EXPECT(exec[0] == ~0u && exec[1] == ~0u, "exec %#x %#x", exec[0], exec[1]);
+		waves++;
+	}
+	/* The records fill the area. */
+	EXPECT_EQ(area + header->state_offset - top, (ptrdiff_t)header->state_size);
+	EXPECT_EQ(header->state_offset - header->state_size,
+		  header->stack_offset + header->stack_size);
+	return waves;
+}
+
+TEST(wave_state_of_a_paused_queue)
+{
+	const uint32_t grid[3] = { 11 * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	struct kfd_ioctl_get_queue_wave_state_args args = { 0 };
+	volatile uint32_t *words;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	struct fixture f;
+	uint64_t *kernarg;
+
+	fixture_launch(&f);
+	ASSERT_OK(fixture_kernel(&f, "endless", &kernel));
+	words = f.data->va;
+	kernarg = f.kernarg->va;
+	kernarg[0] = kfd_va((void *)&words[0]);
+	kernarg[1] = kfd_va((void *)&words[64]);
+	f.signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, kernarg, &f.signal);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves started", words[0]);
+
+	args.ctl_stack_address = kfd_va(f.q.cwsr->va);
+	args.queue_id = f.q.id;
+	EXPECT_RET(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args), -EINVAL);
+	update(&f, 0);
+	args.queue_id = f.q.id + 1;
+	EXPECT_RET(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args), -EFAULT);
+	args.queue_id = f.q.id;
+	args.ctl_stack_address = KERNEL_ADDRESS;
+	EXPECT_RET(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args), -EFAULT);
+	args.ctl_stack_address = kfd_va(f.q.cwsr->va);
+	ASSERT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_GET_QUEUE_WAVE_STATE, &args));
+	{
+		const struct header *header = f.q.cwsr->va;
+		unsigned int waves = 0;
+
+		EXPECT_EQ(args.ctl_stack_used_size, header->stack_size);
+		EXPECT_EQ(args.save_area_used_size, header->state_size);
+		EXPECT(header->stack_size && header->state_size);
+		/* The trap handler of gfx12 does not save waves. */
+		if (f.k.node.gfx_target_version / 10000 == 9) {
+			for (uint32_t xcc = 0; xcc < f.k.node.num_xcc; xcc++)
+				waves += saved_waves((char *)f.q.cwsr->va +
+							     xcc * f.k.node.cwsr_size,
+						     &kernel);
+			EXPECT_EQ(waves, 11);
+		}
+	}
+	EXPECT_EQ(f.signal.s->value, 1);
+	update(&f, 100);
+	words[64] = 1;
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
