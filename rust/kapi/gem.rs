@@ -65,6 +65,18 @@ pub(crate) trait DriverObject: Sized + Send + Sync + 'static {
     /// `false` or there are no more. A move zaps after the call, or mappings keep pages of it. An
     /// error if the first page is not available. Called while the device is plugged in.
     fn show_pages(&self, first: usize, f: &mut dyn FnMut(Frame<'_>, Caching) -> bool) -> Result;
+
+    /// Reads or writes the bytes at `at`, within one page, for a debugger. Called while the device
+    /// is plugged in.
+    fn access(&self, at: usize, data: &mut RemoteAccess<'_>) -> Result;
+}
+
+/// An access of a debugger (`access_remote_vm()`: `ptrace()`, `/proc/PID/mem`).
+pub(crate) enum RemoteAccess<'a> {
+    /// A read.
+    Read(&'a mut [u8]),
+    /// A write.
+    Write(&'a [u8]),
 }
 
 /// A GEM object with its driver's part.
@@ -125,6 +137,7 @@ impl<T: DriverObject> Object<T> {
         open: Some(bindings::drm_gem_vm_open),
         close: Some(bindings::drm_gem_vm_close),
         fault: Some(Self::fault),
+        access: Some(Self::access),
         ..pin_init::zeroed()
     };
 
@@ -399,6 +412,52 @@ impl<T: DriverObject> Object<T> {
                 }
             })
             .unwrap_or(bindings::vm_fault_reason_VM_FAULT_SIGBUS)
+    }
+
+    /// Reads or writes up to `len` bytes of an area for a debugger. Returns their number or an
+    /// errno.
+    ///
+    /// # Safety
+    ///
+    /// Called by the kernel, with the mmap lock held, for an address in an area that was set up by
+    /// `mmap`, and `len` bytes of kernel memory at `buf`.
+    unsafe extern "C" fn access(
+        vma: *mut bindings::vm_area_struct,
+        address: usize,
+        buf: *mut c_void,
+        len: c_int,
+        write: c_int,
+    ) -> c_int {
+        // SAFETY: As in `fault`: the mmap lock is held.
+        let (this, end, at) = unsafe {
+            let this = &*(*vma).vm_private_data.cast::<Self>();
+            let range = (*vma).__bindgen_anon_1.__bindgen_anon_1;
+            let node = (*this.raw.get()).vma_node.vm_node.start as usize;
+            let first = (*vma).vm_pgoff.wrapping_sub(node) * PAGE_SIZE;
+            (this, range.vm_end, first + (address - range.vm_start))
+        };
+        // The caller repeats the call for the rest.
+        let in_page = PAGE_SIZE - address % PAGE_SIZE;
+        let count = (end - address).min(in_page).min(len.max(0) as usize);
+        if write == 0 {
+            // SAFETY: `count` is at most `len`.
+            unsafe { buf.cast::<u8>().write_bytes(0, count) };
+        }
+        let mut data = match write {
+            // SAFETY: `count` bytes of memory that nothing else accesses, initialized above.
+            0 => RemoteAccess::Read(unsafe { core::slice::from_raw_parts_mut(buf.cast(), count) }),
+            // SAFETY: `count` bytes of memory that nothing writes meanwhile, and the caller has
+            // initialized.
+            _ => RemoteAccess::Write(unsafe { core::slice::from_raw_parts(buf.cast(), count) }),
+        };
+        let done = this
+            .device()
+            .while_plugged(|| DriverObject::access(&**this, at, &mut data));
+        match done {
+            Some(Ok(())) => count as c_int,
+            Some(Err(e)) => e.to_errno(),
+            None => EIO.to_errno(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     doorbell::Slice,
     gpu::{lru::Victims, Gpu},
     kapi::{
-        gem::{Frame, View},
+        gem::{Frame, RemoteAccess, View},
         resv::Resv,
     },
 };
@@ -197,6 +197,13 @@ impl Bo {
             }
             page += 1;
         }
+    }
+
+    /// Reads or writes the bytes at `at`, within one page. Waits for a move. Errors as those of
+    /// [`BoInner::access`], `ERESTARTSYS` after a signal.
+    pub(super) fn access(&self, at: usize, data: &mut RemoteAccess<'_>) -> Result {
+        let _held = self.resv().lock_interruptible()?;
+        self.inner.access(&self.inner.placement(), at, data)
     }
 
     /// Sets how CPU mappings are zapped. `EEXIST` if it was set before.

@@ -16,7 +16,7 @@ use super::{
 use crate::kapi::{
     dmabuf::DmaBuf,
     drm,
-    gem::{self, Caching, DriverObject, Frame, HandleRef},
+    gem::{self, Caching, DriverObject, Frame, HandleRef, RemoteAccess},
     resv::Resv,
 };
 
@@ -103,6 +103,10 @@ impl DriverObject for Shared {
             };
             f(frame, caching)
         })
+    }
+
+    fn access(&self, at: usize, data: &mut RemoteAccess<'_>) -> Result {
+        self.bo.access(at, data)
     }
 }
 

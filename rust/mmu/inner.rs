@@ -33,7 +33,7 @@ use crate::{
     kapi::{
         dma::Pages,
         fence::Timeout,
-        gem::{Frame, View},
+        gem::{Frame, RemoteAccess, View},
         resv::{Resv, Usage},
         sched_mm::NoReclaim,
     },
@@ -336,6 +336,36 @@ impl BoInner {
             // The process has mappings of its own.
             Placement::User(_) | Placement::Nowhere => return Err(EINVAL),
         })
+    }
+
+    /// Reads or writes the bytes at `at` of memory in `placement`, within one page. `EIO` for other
+    /// memory than VRAM and system memory, `EINVAL` beyond the end, `ENODEV` when the device is
+    /// unplugged.
+    pub(super) fn access(
+        &self,
+        placement: &Placement,
+        at: usize,
+        data: &mut RemoteAccess<'_>,
+    ) -> Result {
+        match placement {
+            Placement::System(system) => match data {
+                RemoteAccess::Read(to) => system.pages().read(at, to),
+                RemoteAccess::Write(from) => system.pages().write(at, from),
+            },
+            Placement::Vram(range) => {
+                // VRAM is allocated by pages.
+                let (start, _) = range.run(at as u64)?;
+                let (bar, start) = (self.gpu.vram().bar(), usize::try_from(start)?);
+                match data {
+                    RemoteAccess::Read(to) => bar.read(start, to),
+                    RemoteAccess::Write(from) => {
+                        bar.write(start, from)?;
+                        self.gpu.hub().hdp_flush()
+                    }
+                }
+            }
+            _ => Err(EIO),
+        }
     }
 
     /// Returns the address of the first page in VMID 0, valid for the current placement. `EINVAL`

@@ -2,8 +2,12 @@
 /* Tests ALLOC, FREE, MAP, UNMAP_MEMORY and AVAILABLE_MEMORY. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -400,6 +404,70 @@ TEST(cpu_mapping_outlives_the_handle)
 	EXPECT_EQ(words[5], 99);
 	words[5] = 100;
 	EXPECT_EQ(words[5], 100);
+}
+
+/* A debugger reads and writes mapped memory of the GPU: ptrace() and /proc/PID/mem. */
+static void debug_bo(struct kfd *k, uint32_t flags)
+{
+	/* Across two pages. */
+	const unsigned int at = 4096 - 4;
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), status;
+	unsigned char *bytes, got[8];
+	struct kfd_bo *bo;
+	uint64_t word;
+	pid_t child;
+
+	ASSERT(mem >= 0);
+	ASSERT_OK(kfd_bo_alloc(k, 8192, flags, &bo));
+	ASSERT_OK(kfd_bo_map_cpu(k, bo));
+	bytes = bo->va;
+	for (unsigned int i = 0; i < 8192; i++)
+		bytes[i] = (unsigned char)(i * 7);
+	ASSERT(pread(mem, got, sizeof(got), (off_t)(uintptr_t)(bytes + at)) == sizeof(got));
+	EXPECT(!memcmp(got, bytes + at, sizeof(got)));
+	ASSERT(pread(mem, got, 5, (off_t)(uintptr_t)(bytes + 3)) == 5);
+	EXPECT(!memcmp(got, bytes + 3, 5));
+	ASSERT(pwrite(mem, "debugger", 8, (off_t)(uintptr_t)(bytes + at)) == 8);
+	EXPECT(!memcmp(bytes + at, "debugger", 8));
+	EXPECT_EQ(bytes[at - 1], (unsigned char)((at - 1) * 7));
+	EXPECT_EQ(bytes[at + 8], (unsigned char)((at + 8) * 7));
+	/* Registers cannot be accessed. */
+	EXPECT(pread(mem, got, 4, (off_t)(uintptr_t)k->doorbells) == -1 && errno == EIO);
+	close(mem);
+
+	child = fork_child();
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		_exit(bytes[17] == 0xbe ? 0 : 1);
+	}
+	ASSERT(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+	errno = 0;
+	word = (uint64_t)ptrace(PTRACE_PEEKDATA, child, bytes + 16, NULL);
+	EXPECT(!errno && !memcmp(&word, bytes + 16, sizeof(word)), "%#llx",
+	       (unsigned long long)word);
+	memset(&word, 0xbe, sizeof(word));
+	EXPECT(!ptrace(PTRACE_POKEDATA, child, bytes + 16, word));
+	EXPECT_EQ(bytes[16], 0xbe);
+	EXPECT(!ptrace(PTRACE_DETACH, child, NULL, NULL));
+	ASSERT(waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(debugger_reads_and_writes_gtt)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	debug_bo(&f.k, KFD_FLAGS_GTT);
+}
+
+TEST(debugger_reads_and_writes_vram)
+{
+	struct fixture f;
+
+	fixture_launch(&f);
+	debug_bo(&f.k, KFD_FLAGS_VRAM);
 }
 
 TEST(mmap_offset_is_per_file)

@@ -171,6 +171,25 @@ impl Pages {
         })
     }
 
+    /// Copies the bytes at `offset`; `EINVAL` out of bounds. The device or user space may change
+    /// them meanwhile.
+    pub(crate) fn read(&self, offset: usize, to: &mut [u8]) -> Result {
+        for (at, to) in (offset..).zip(to) {
+            // SAFETY: `cpu()` checked the byte.
+            *to = unsafe { self.cpu(at, 1)?.read_volatile() };
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes at `offset`, as [`Self::read`].
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result {
+        for (at, &from) in (offset..).zip(from) {
+            // SAFETY: `cpu()` checked the byte.
+            unsafe { self.cpu(at, 1)?.write_volatile(from) };
+        }
+        Ok(())
+    }
+
     /// Reads the 64-bit word at byte `offset`; `EINVAL` out of bounds or unaligned.
     pub(crate) fn read64(&self, offset: usize) -> Result<u64> {
         if offset % 8 != 0 {
