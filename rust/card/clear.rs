@@ -2,9 +2,10 @@
 
 //! Deferred free of VRAM: freed blocks are zeroed before they return to the allocator.
 //!
-//! Freed blocks wait in a list. A worker takes all of it, zeroes it with one fill and returns it to
-//! the allocator. A page map records the pages that are known to be zero. While no SDMA ring runs
-//! (early in probe, after a hang) freed pages stay dirty, and the CPU zeroes them on allocation.
+//! Freed blocks wait in a list. A worker takes them in batches, zeroes each batch with fill jobs of
+//! at most [`JOB_MAX`] bytes and returns it to the allocator. A page map records the pages that are
+//! known to be zero. While no SDMA ring runs (early in probe, after a hang) freed pages stay dirty,
+//! and the CPU zeroes them on allocation.
 
 use core::mem;
 
@@ -331,7 +332,8 @@ impl Clearing {
                         fence.result()
                     });
                     match cleared {
-                        Err(e) if e != ERESTARTSYS => {}
+                        // The other jobs must not zero what the range will contain.
+                        Err(e) if e != ERESTARTSYS => fences.iter().for_each(|f| f.wait()),
                         other => return other,
                     }
                 }
