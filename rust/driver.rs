@@ -79,11 +79,12 @@ impl Drop for Up {
         // Waits for writers, which need everything else.
         let files = self.files.take();
         drop(files);
-        if let Some(partitions) = &self.partitions {
-            partitions.request_memory_mode();
-        }
         if let Some(recovery) = self.recovery.take() {
             recovery.end();
+        }
+        // After the last reset of this binding, which would switch the mode already.
+        if let Some(partitions) = &self.partitions {
+            partitions.request_memory_mode();
         }
         // No new users after this.
         let listed = self.partitions.take();
