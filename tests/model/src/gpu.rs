@@ -583,8 +583,12 @@ impl Gpu {
         };
         if to_cp {
             // It reaches the command processors of all XCCs.
-            let ring = |xcc: &&Xcc| !xcc.cp.doorbell(index, value, width);
-            let disabled = self.xccs.iter().filter(ring).count();
+            let mut disabled = 0;
+            for xcc in &self.xccs {
+                if !xcc.cp.doorbell(index, value, width) {
+                    disabled += 1;
+                }
+            }
             if disabled < self.xccs.len() {
                 (0..disabled).for_each(|_| self.doorbells.unmapped(index, value));
             } else {

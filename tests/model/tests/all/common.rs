@@ -9,7 +9,7 @@ pub mod sdma;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_model::chips::mi300x::ONE_XCC;
+use gpu_model::chips::mi300x::{CHIP, ONE_XCC};
 use gpu_model::chips::Chip;
 use gpu_model::engines::gmc::Hub;
 use gpu_model::gpu::{Boot, Gpu, Options};
@@ -94,7 +94,13 @@ pub fn with_cp(gpu: &Gpu, test: impl FnOnce()) {
 
 /// Returns the dword address of a register of an IP block's instance 0.
 pub fn addr(ip: Ip, reg: Reg) -> u32 {
-    ONE_XCC.base(ip, 0, reg.seg).unwrap() + reg.off
+    addr_of(ip, 0, reg)
+}
+
+/// Returns the dword address of a register of an instance on a card with 8 XCCs, where instance 0
+/// is as on a card with one.
+pub fn addr_of(ip: Ip, instance: u8, reg: Reg) -> u32 {
+    CHIP.base(ip, instance, reg.seg).unwrap() + reg.off
 }
 
 /// Returns the dword address of a hub register, given by its GC constant.
@@ -127,9 +133,14 @@ pub fn init_hdp(gpu: &Gpu) {
     );
 }
 
-/// Enables the L1 TLB and the system aperture over VRAM in both hubs.
+/// Enables the L1 TLB and the system aperture over VRAM in both hubs of a card with one XCC.
 pub fn open_aperture(gpu: &Gpu) {
-    for hub in [Hub::Gfx(0), Hub::Mm(0)] {
+    open_apertures(gpu, [Hub::Gfx(0), Hub::Mm(0)]);
+}
+
+/// The same in these hubs.
+pub fn open_apertures(gpu: &Gpu, hubs: impl IntoIterator<Item = Hub>) {
+    for hub in hubs {
         let top = FB + VRAM - 1;
         hub_write(
             gpu,

@@ -14,7 +14,7 @@ use gpu_regs::{gc_9_4_3 as gc, nbio_7_9_0 as nbio, osssys_4_4_2 as osssys, Reg};
 use rkfd_abi::ih::node;
 
 use crate::common::sdma::Card;
-use crate::common::{card, enable_context, hub_read};
+use crate::common::{addr_of, card, enable_context, hub_read};
 
 /// The same card with four XCCs.
 static CHIP_4XCC: Chip = Chip {
@@ -27,13 +27,9 @@ fn whole() -> Arc<Gpu> {
     card(&CHIP, Knobs::default())
 }
 
-fn at(ip: Ip, instance: u8, reg: Reg) -> u32 {
-    CHIP.base(ip, instance, reg.seg).unwrap() + reg.off
-}
-
 /// Writes a register of the SMN by a 64-bit byte address.
 fn smn_write(gpu: &Gpu, address: u64, value: u32) {
-    let write = |reg, value| gpu.reg_write(at(Ip::Nbif, 0, reg), value);
+    let write = |reg, value| gpu.reg_write(addr_of(Ip::Nbif, 0, reg), value);
     write(nbio::regBIF_BX0_PCIE_INDEX2, address as u32);
     write(nbio::regBIF_BX0_PCIE_INDEX2_HI, (address >> 32) as u32);
     write(nbio::regBIF_BX0_PCIE_DATA2, value);
@@ -42,21 +38,24 @@ fn smn_write(gpu: &Gpu, address: u64, value: u32) {
 
 /// Returns the PASID of a VMID that the interrupt handler has for a node.
 fn lut(gpu: &Gpu, node: u32, first: Reg, vmid: u32) -> u32 {
-    gpu.reg_write(at(Ip::Osssys, 0, osssys::regIH_VMID_LUT_INDEX), node);
-    gpu.reg_read(at(Ip::Osssys, 0, first.at(vmid)))
+    gpu.reg_write(addr_of(Ip::Osssys, 0, osssys::regIH_VMID_LUT_INDEX), node);
+    gpu.reg_read(addr_of(Ip::Osssys, 0, first.at(vmid)))
 }
 
 #[test]
 fn xccs_have_their_own_registers() {
     let gpu = whole();
     let select = |xcc, vmid| {
-        let reg = at(Ip::Gc, xcc, gc::regGRBM_GFX_CNTL);
+        let reg = addr_of(Ip::Gc, xcc, gc::regGRBM_GFX_CNTL);
         gpu.reg_write(reg, gc::GRBM_GFX_CNTL__VMID.put(vmid));
     };
     select(2, 8);
     select(3, 9);
     for xcc in [2, 3] {
-        gpu.reg_write(at(Ip::Gc, xcc, gc::regSH_MEM_BASES), 0x100 + u32::from(xcc));
+        gpu.reg_write(
+            addr_of(Ip::Gc, xcc, gc::regSH_MEM_BASES),
+            0x100 + u32::from(xcc),
+        );
     }
     let bases = |xcc: u8, vmid| {
         gpu.xccs[usize::from(xcc)]
@@ -66,10 +65,10 @@ fn xccs_have_their_own_registers() {
     assert_eq!((bases(2, 8), bases(2, 9)), (0x102, 0));
     assert_eq!((bases(3, 8), bases(3, 9)), (0, 0x103));
     // An engine of XCC 3 reaches them at the addresses of XCC 0.
-    let first = at(Ip::Gc, 0, gc::regSH_MEM_BASES);
-    assert_eq!(gpu.local(3, first), at(Ip::Gc, 3, gc::regSH_MEM_BASES));
+    let first = addr_of(Ip::Gc, 0, gc::regSH_MEM_BASES);
+    assert_eq!(gpu.local(3, first), addr_of(Ip::Gc, 3, gc::regSH_MEM_BASES));
     assert_eq!(gpu.local(0, first), first);
-    let hdp = at(Ip::Nbif, 0, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
+    let hdp = addr_of(Ip::Nbif, 0, nbio::regBIF_BX_PF0_GPU_HDP_FLUSH_REQ);
     assert_eq!(gpu.local(3, hdp), hdp);
     assert_eq!(gpu.strict.unexpected(), 0);
 }
@@ -126,7 +125,7 @@ fn partitions_follow_cp_hyp_xcp_ctl() {
         for xcc in 0..8 {
             let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(each)
                 | gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.put(u32::from(xcc) % each);
-            gpu.reg_write(at(Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL), value);
+            gpu.reg_write(addr_of(Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL), value);
         }
     };
     split(4);
@@ -151,7 +150,10 @@ fn fused_off_xccs_do_not_exist() {
     assert_eq!(gpu.served(4).collect::<Vec<_>>(), [2]);
     let reg = gc::regGRBM_GFX_CNTL;
     assert!(gpu.regs.of(gpu.chip, Ip::Gc, 3, reg).is_none());
-    assert_eq!(gpu.local(7, at(Ip::Gc, 0, reg)), at(Ip::Gc, 7, reg));
+    assert_eq!(
+        gpu.local(7, addr_of(Ip::Gc, 0, reg)),
+        addr_of(Ip::Gc, 7, reg)
+    );
     let virtual_id = |xcc| {
         let slot = gpu.regs.of(gpu.chip, Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL);
         gc::CP_HYP_XCP_CTL__VIRTUAL_XCC_ID.get(slot.unwrap().get())
@@ -176,14 +178,14 @@ fn sdma_doorbells_need_a_range_and_a_port() {
     let (engine, aid) = (14, 3);
     let index = 2 * (0x100 + 10 * u32::from(engine));
     assert!(!routes_to_sdma(&gpu, engine, index));
-    let range = at(
+    let range = addr_of(
         Ip::Nbif,
         0,
         regDOORBELL0_CTRL_ENTRY_0.at(1 + u32::from(engine)),
     );
     smn_write(&gpu, u64::from(range) * 4, OFFSET.put(index) | SIZE.put(20));
     assert!(!routes_to_sdma(&gpu, engine, index));
-    let port = u64::from(at(Ip::Nbif, aid, regS2A_DOORBELL_ENTRY_1_CTRL.at(4))) * 4;
+    let port = u64::from(addr_of(Ip::Nbif, aid, regS2A_DOORBELL_ENTRY_1_CTRL.at(4))) * 4;
     smn_write(&gpu, port, ENABLE.mask);
     assert!(!routes_to_sdma(&gpu, engine, index));
     smn_write(&gpu, port | 1 << 34 | u64::from(aid) << 32, ENABLE.mask);
@@ -192,7 +194,7 @@ fn sdma_doorbells_need_a_range_and_a_port() {
     assert!(routes_to_sdma(&gpu, engine, index + 1024 + 19));
     assert!(!routes_to_sdma(&gpu, engine, index + 20));
     gpu.reg_write(
-        at(Ip::Nbif, 0, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
+        addr_of(Ip::Nbif, 0, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN),
         1,
     );
     gpu.doorbell(u64::from(index) * 4, 4, 8);
@@ -205,7 +207,7 @@ fn sdma_doorbells_need_a_range_and_a_port() {
 fn smn_addresses_select_the_aid() {
     let gpu = whole();
     let reg = nbio::regXCC_DOORBELL_FENCE;
-    let byte = u64::from(at(Ip::Nbif, 2, reg)) * 4;
+    let byte = u64::from(addr_of(Ip::Nbif, 2, reg)) * 4;
     smn_write(&gpu, byte | 1 << 34 | 2 << 32, 0x1_0000);
     let fence = |aid| gpu.regs.of(gpu.chip, Ip::Nbif, aid, reg).unwrap().get();
     assert_eq!([0, 1, 2, 3].map(fence), [0, 0, 0x1_0000, 0]);
@@ -233,7 +235,7 @@ fn sdma_engines_have_logical_numbers() {
     // CPX: two engines for each of the XCCs 1, 2, 5 and 6.
     for xcc in [1, 2, 5, 6] {
         let value = gc::CP_HYP_XCP_CTL__NUM_XCC_IN_XCP.put(1);
-        gpu.reg_write(at(Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL), value);
+        gpu.reg_write(addr_of(Ip::Gc, xcc, gc::regCP_HYP_XCP_CTL), value);
     }
     let own = [0, 1, 2].map(|n| in_partition(5, n));
     assert_eq!(own, [Some(8), Some(9), None]);
@@ -244,8 +246,8 @@ fn cus_are_harvested_by_xcc() {
     let gpu = card(&mi308x::CHIP, Knobs::default());
     let inactive = |xcc, se| {
         let select = gc::GRBM_GFX_INDEX__SE_INDEX.put(se);
-        gpu.reg_write(at(Ip::Gc, xcc, gc::regGRBM_GFX_INDEX), select);
-        let fuses = at(Ip::Gc, xcc, gc::regCC_GC_SHADER_ARRAY_CONFIG);
+        gpu.reg_write(addr_of(Ip::Gc, xcc, gc::regGRBM_GFX_INDEX), select);
+        let fuses = addr_of(Ip::Gc, xcc, gc::regCC_GC_SHADER_ARRAY_CONFIG);
         gc::CC_GC_SHADER_ARRAY_CONFIG__INACTIVE_CUS.get(gpu.reg_read(fuses))
     };
     assert_eq!([inactive(1, 0), inactive(1, 1)], [0x3e0, 0x1f]);

@@ -15,7 +15,7 @@ use rkfd_abi::mqd::v9::Mqd;
 use rkfd_abi::pm4;
 
 use crate::common::process::{words, Process, CODE, DOORBELL, KERNARG, RING, RPTR, VA, WPTR};
-use crate::common::{card, enable_context, hub_write, with_cp, FB, VRAM};
+use crate::common::{addr_of, card, enable_context, open_apertures, with_cp, FB};
 use crate::saver::HANDLER;
 
 pub const XCCS: Range<u8> = 0..8;
@@ -89,10 +89,6 @@ const STORE_XCC: [u32; 19] = [
     0xbf81_0000,
 ];
 
-pub fn at(ip: Ip, instance: u8, reg: Reg) -> u32 {
-    CHIP.base(ip, instance, reg.seg).unwrap() + reg.off
-}
-
 /// Driver and user process.
 pub struct Bench {
     pub gpu: Arc<Gpu>,
@@ -114,19 +110,15 @@ impl Bench {
     }
 
     pub fn reg(&self, xcc: u8, reg: Reg, value: u32) {
-        self.gpu.reg_write(at(Ip::Gc, xcc, reg), value);
+        self.gpu.reg_write(addr_of(Ip::Gc, xcc, reg), value);
     }
 
     /// Opens the aperture over VRAM of all hubs, and maps user memory in all VMIDs of the graphics
     /// hubs once they have a root.
     pub fn open(&self) {
-        let aids = (0..4).map(Hub::Mm);
-        for hub in XCCS.map(Hub::Gfx).chain(aids) {
-            let write = |reg, value: u64| hub_write(&self.gpu, hub, reg, value as u32);
-            let top = FB + VRAM - 1;
-            write(gc::regMC_VM_SYSTEM_APERTURE_LOW_ADDR, FB >> 18);
-            write(gc::regMC_VM_SYSTEM_APERTURE_HIGH_ADDR, top >> 18);
-            write(gc::regMC_VM_MX_L1_TLB_CNTL, 1 | 3 << 3 | 1 << 6);
+        let hubs = || XCCS.map(Hub::Gfx).chain((0..4).map(Hub::Mm));
+        open_apertures(&self.gpu, hubs());
+        for hub in hubs() {
             for vmid in 1..16 {
                 enable_context(&self.gpu, hub, vmid, 3, 0, 0);
             }
@@ -174,7 +166,8 @@ impl Bench {
 
     /// Returns whether the selected queue is active.
     pub fn active(&self, xcc: u8) -> u32 {
-        self.gpu.reg_read(at(Ip::Gc, xcc, gc::regCP_HQD_ACTIVE))
+        self.gpu
+            .reg_read(addr_of(Ip::Gc, xcc, gc::regCP_HQD_ACTIVE))
     }
 
     pub fn kiq(&mut self, xcc: u8, packet: &[u32]) {
@@ -265,7 +258,7 @@ impl Bench {
     /// Starts KIQs and HIQ, and writes an MQD of an AQL queue for each XCC, and its kernel.
     pub fn start(&mut self) {
         self.open();
-        let enable = at(Ip::Nbif, 0, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
+        let enable = addr_of(Ip::Nbif, 0, nbio::regRCC_DEV0_EPF0_RCC_DOORBELL_APER_EN);
         self.gpu.reg_write(enable, 1);
         XCCS.for_each(|xcc| self.start_kiq(xcc));
         self.put_hiq(|_, _| {});
