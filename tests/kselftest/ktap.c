@@ -25,6 +25,9 @@ struct shared {
 };
 
 static struct shared *shared;
+/* Failures of this process if it is one of ktap_in_child(), which has begun with none. */
+static unsigned int own_failures;
+static bool in_child;
 static int kmsg = -1;
 
 /* Messages of the kernel that indicate a bug, whatever its origin. */
@@ -56,6 +59,7 @@ void ktap_failed(const char *file, int line, const char *what, const char *more,
 	char text[512];
 	va_list list;
 
+	__atomic_fetch_add(&own_failures, 1, __ATOMIC_RELAXED);
 	/* Limit the output: more failures add no information. */
 	if (__atomic_fetch_add(&shared->failures, 1, __ATOMIC_RELAXED) >= MAX_TOLD)
 		return;
@@ -85,10 +89,15 @@ bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const
 	return false;
 }
 
+static bool has_failed(void)
+{
+	return in_child ? own_failures : shared->failures;
+}
+
 void ktap_end(void)
 {
 	fflush(stdout);
-	_exit(shared->failures ? EXIT_FAILED : 0);
+	_exit(has_failed() ? EXIT_FAILED : 0);
 }
 
 void ktap_skip(const char *reason, ...)
@@ -99,7 +108,7 @@ void ktap_skip(const char *reason, ...)
 	vsnprintf(shared->reason, sizeof(shared->reason), reason, list);
 	va_end(list);
 	fflush(stdout);
-	_exit(shared->failures ? EXIT_FAILED : EXIT_SKIPPED);
+	_exit(has_failed() ? EXIT_FAILED : EXIT_SKIPPED);
 }
 
 void ktap_note(const char *text, ...)
@@ -124,6 +133,8 @@ int ktap_in_child(void (*fn)(void *), void *data)
 	if (child < 0)
 		return -errno;
 	if (!child) {
+		in_child = true;
+		own_failures = 0;
 		fn(data);
 		ktap_end();
 	}

@@ -71,7 +71,10 @@ bool ktap_expect_eq(const char *file, int line, const char *a, uint64_t x, const
 __attribute__((noreturn)) void ktap_end(void);
 __attribute__((noreturn, format(printf, 1, 2))) void ktap_skip(const char *reason, ...);
 __attribute__((format(printf, 1, 2))) void ktap_note(const char *text, ...);
-/* Runs `fn` in a child process; its failures are failures of the test. */
+/*
+ * Runs `fn` in a child process; its failures are failures of the test. Returns 0 if it has none,
+ * whatever failed before.
+ */
 int ktap_in_child(void (*fn)(void *), void *data);
 
 /*
