@@ -89,5 +89,12 @@ TEST_TIMEOUT(queue_with_stuck_wave_is_reset, 120)
 	/* The C driver leaves all queues unmapped here: last. */
 	EXPECT_RET(update(&f.k, f.q.id, kfd_va(f.q.ring->va), (uint32_t)f.q.ring->size, 0, 7),
 		   -EACCES);
+	fixture_fill_start(&f, &before, &f.signal, 0, f.data->va, 64, 9);
+	if (ktap_is_rkfd()) {
+		EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	} else {
+		usleep(500000);
+		EXPECT_EQ(f.signal.s->value, 1);
+	}
 	EXPECT_OK(kfd_queue_destroy(&f.q));
 }
