@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <drm/amdgpu_drm.h>
 
@@ -242,8 +241,7 @@ TEST_TIMEOUT(suspend_in_nps4, 180)
 	struct kfd_bo *bos[2];
 	struct kfd k[2];
 
-	if (access("/sys/power/pm_test", F_OK))
-		SKIP("no /sys/power/pm_test");
+	need_sleep();
 	begin("CPX", NODES);
 	for (int i = 0; i < 2; i++) {
 		mode_use_node(nodes[4 * i].index);
@@ -251,10 +249,7 @@ TEST_TIMEOUT(suspend_in_nps4, 180)
 		ASSERT_OK(kfd_bo_create(&k[i], MIB, KFD_FLAGS_VRAM, &bos[i]));
 		*(volatile uint32_t *)bos[i]->va = 0x1234567 + (uint32_t)i;
 	}
-	write_file("/sys/module/suspend/parameters/pm_test_delay", "1");
-	ASSERT_OK(write_file("/sys/power/pm_test", "devices"));
-	EXPECT_OK(write_file("/sys/power/state", "freeze"));
-	write_file("/sys/power/pm_test", "none");
+	EXPECT_OK(try_to_sleep("devices"));
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(*(volatile uint32_t *)bos[i]->va, 0x1234567 + (uint32_t)i);
 	expect_nps4();
