@@ -9,6 +9,7 @@ mod common;
 mod gfx12;
 #[path = "../../rust/hw/gfx9_4_3/trap.rs"]
 mod module;
+mod record;
 mod save;
 
 use common::place::{CODE, DATA};

@@ -10,9 +10,9 @@ use super::common::{llvm, Ram, Recorder};
 use super::module;
 use gpu_wave::{Dispatch, Host, Message, SavedWave, Stop, Trap, Workgroup};
 
-const HANDLER: u64 = CODE + 0x1_0000;
-const TMA: u64 = CODE + 0x1_8000;
-const AREA: u64 = DATA + 0x10_0000;
+pub(super) const HANDLER: u64 = CODE + 0x1_0000;
+pub(super) const TMA: u64 = CODE + 0x1_8000;
+pub(super) const AREA: u64 = DATA + 0x10_0000;
 /// Bytes that the kernel writes.
 const RESULT: usize = 0x8000;
 
@@ -75,11 +75,12 @@ loop:
 
 /// A save area: records from its start on.
 #[derive(Default)]
-struct Area {
-    recorder: Recorder,
+pub(super) struct Area {
+    pub(super) recorder: Recorder,
+    pub(super) start: u64,
     /// Bytes of a record and of LDS.
-    sizes: (u64, u64),
-    saved: Mutex<Vec<SavedWave>>,
+    pub(super) sizes: (u64, u64),
+    pub(super) saved: Mutex<Vec<SavedWave>>,
 }
 
 impl Host for Area {
@@ -88,7 +89,7 @@ impl Host for Area {
     }
 
     fn save_waves(&self, _: [u32; 3], waves: &[u32]) -> Option<Vec<u64>> {
-        let mut at = AREA;
+        let mut at = self.start;
         let (record, lds) = self.sizes;
         let mut addresses = Vec::new();
         for n in 0..waves.len() {
@@ -150,6 +151,7 @@ fn ram(handler: &[u32]) -> Ram {
 fn run(handler: &[u32], rounds: u64) -> (Vec<u32>, bool) {
     let (ram, d) = (ram(handler), dispatch());
     let host = Area {
+        start: AREA,
         sizes: (d.record_bytes(), d.lds_bytes.into()),
         ..Area::default()
     };

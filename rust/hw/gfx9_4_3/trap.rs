@@ -4,9 +4,9 @@
 //!
 //! It is copied to a page that also holds the handler's memory (TMA), laid out as in `trap.s`.
 
-pub(super) static FIRST_LEVEL: [u32; 458] = [
+pub(super) static FIRST_LEVEL: [u32; 460] = [
     0xbf82_0001,
-    0xbf82_0128,
+    0xbf82_0129,
     0xb8f8_f802,
     0x8978_ff78,
     0x0002_0006,
@@ -168,6 +168,7 @@ pub(super) static FIRST_LEVEL: [u32; 458] = [
     0xb8f2_2985,
     0x8072_8172,
     0x8e72_8372,
+    0x83f1_7271,
     0xbe85_0080,
     0xbf0d_9678,
     0xbf85_0001,
@@ -331,6 +332,7 @@ pub(super) static FIRST_LEVEL: [u32; 458] = [
     0xb8f2_2985,
     0x8072_8172,
     0x8e72_8372,
+    0x83f1_7271,
     0xbf0d_9a6f,
     0xbf84_0010,
     0xb8f0_4306,

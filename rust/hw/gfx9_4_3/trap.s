@@ -144,6 +144,8 @@ back:
 	s_getreg_b32	ttmp6, hwreg(HW_REG_GPR_ALLOC, 6, 6)
 	s_add_u32	ttmp6, ttmp6, 1
 	s_lshl_b32	ttmp6, ttmp6, 3
+	// The kernel descriptor can set an ACCUM_OFFSET beyond the allocation.
+	s_min_u32	ttmp5, ttmp5, ttmp6
 .endm
 
 save:
