@@ -145,8 +145,8 @@ impl Case {
         }
     }
 
-    /// Returns a kernel that fills all registers and LDS, enters the second-level handler, and loops
-    /// in one instruction.
+    /// Returns a kernel that fills all registers and LDS, enters the second-level handler, and
+    /// loops in one instruction.
     fn kernel(&self) -> Vec<u32> {
         let mut text = String::new();
         let mut line = |args: std::fmt::Arguments<'_>| writeln!(text, "{args}").unwrap();

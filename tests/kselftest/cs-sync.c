@@ -87,7 +87,7 @@ TEST(waits_end_with_the_job)
 	start = cs_now();
 	EXPECT_OK(cs_wait(&cs, 0, ~0ull, start + 200 * MS, &busy));
 	EXPECT_EQ(busy, 1);
-	/* Lower bound is loose: timeouts are in jiffies, which catch up after a stall of the CPU. */
+	/* Loose, since timeouts are in jiffies, which catch up after a stall of the CPU. */
 	EXPECT(cs_now() - start >= 20 * MS, "%llu ns", (unsigned long long)(cs_now() - start));
 
 	f[0] = (struct drm_amdgpu_fence){ .ctx_id = cs.ctx,
