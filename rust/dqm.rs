@@ -493,6 +493,56 @@ impl Dqm {
         Ok(())
     }
 
+    /// Suspends queues of a process for a debugger, until [`Dqm::resume_queues`]: their waves are
+    /// saved, after a grace period in units of 1024 clock cycles. Suspended ones stay so. The
+    /// queues are suspended despite an error: `ETIME` when the scheduler does not respond, `EIO`
+    /// when the GPU is hung.
+    pub(crate) fn suspend_queues(&self, queues: &[Arc<DqmQueue>], grace: u32) -> Result {
+        let mut inner = self.lock();
+        let mut ran = false;
+        for queue in queues {
+            queue.state.lock().suspended = true;
+            ran |= inner.queues.deactivate(queue);
+        }
+        if !ran {
+            return Ok(());
+        }
+        if inner.running {
+            inner.sched.set_grace(&self.gpu, Some(grace))?;
+        }
+        let suspended = self.execute_less(&mut inner, Scope::Queues(queues));
+        if inner.running {
+            inner.sched.set_grace(&self.gpu, None)?;
+        }
+        suspended?;
+        // Debuggers read the save area by the CPU.
+        self.gpu.hub().hdp_flush()
+    }
+
+    /// Undoes [`Dqm::suspend_queues`]. Nothing has changed after `ENOMEM`, otherwise errors are the
+    /// same.
+    pub(crate) fn resume_queues(&self, queues: &[Arc<DqmQueue>]) -> Result {
+        let mut inner = self.lock();
+        let mut resumed = KVec::with_capacity(queues.len(), GFP_KERNEL)?;
+        for queue in queues {
+            if core::mem::take(&mut queue.state.lock().suspended) {
+                inner.queues.activate_if_runnable(queue);
+                resumed.push_within_capacity(queue.clone())?;
+            }
+        }
+        if resumed.is_empty() {
+            return Ok(());
+        }
+        let result = self.execute(&mut inner, Scope::Queues(&resumed));
+        if result == Err(ENOMEM) {
+            for queue in &resumed {
+                inner.queues.deactivate(queue);
+                queue.state.lock().suspended = true;
+            }
+        }
+        result
+    }
+
     /// Handles RUNTIME_ENABLE of a process, before its first queue, and RUNTIME_DISABLE. `EIO` when
     /// the GPU is hung.
     pub(crate) fn set_runtime(&self, slot: &Arc<DqmProcess>, enabled: bool) -> Result {

@@ -10,7 +10,7 @@ use kernel::{
     num::casts::u32_as_usize,
     prelude::*,
     sync::Arc,
-    transmute::{AsBytes, FromBytes},
+    transmute::AsBytes,
     uaccess::{UserPtr, UserSlice},
 };
 
@@ -20,6 +20,7 @@ use crate::{
     uapi::{self, *},
 };
 
+mod debug;
 mod dmabuf;
 mod event;
 mod memory;
@@ -36,24 +37,18 @@ const STACK_SIZE: usize = 128;
 struct Entry {
     /// Command word of the UAPI header.
     cmd: u32,
-    /// Handler: process, arguments, bytes of arguments that the caller passed.
-    run: fn(&Arc<Process>, &mut [u8], usize) -> Result,
+    /// Handler: process, arguments, bytes of arguments that the caller passed. Returns the result
+    /// of the ioctl.
+    run: fn(&Arc<Process>, &mut [u8], usize) -> Result<isize>,
     /// Requires `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
     privileged: bool,
-}
-
-/// Returns the argument struct at the start of the data.
-fn args<T: FromBytes + AsBytes>(data: &mut [u8]) -> Result<&mut T> {
-    T::from_bytes_mut_prefix(data)
-        .map(|(args, _)| args)
-        .ok_or(EINVAL)
 }
 
 macro_rules! table {
     ($($cmd:ident: $ty:ty => $run:path,)*) => {
         [$(Entry {
             cmd: uapi::$cmd,
-            run: |process, data, _| $run(process, args::<$ty>(data)?),
+            run: |process, data, _| $run(process, user::args::<$ty>(data)?).map(|()| 0),
             privileged: false,
         },)*]
     };
@@ -100,7 +95,7 @@ static TABLE: &[Entry] = &table! {
     AMDKFD_IOC_SET_XNACK_MODE: kfd_ioctl_set_xnack_mode_args => process::set_xnack_mode,
     AMDKFD_IOC_AVAILABLE_MEMORY: kfd_ioctl_get_available_memory_args => memory::available,
     AMDKFD_IOC_EXPORT_DMABUF: kfd_ioctl_export_dmabuf_args => dmabuf::export,
-    AMDKFD_IOC_RUNTIME_ENABLE: kfd_ioctl_runtime_enable_args => process::runtime_enable,
+    AMDKFD_IOC_RUNTIME_ENABLE: kfd_ioctl_runtime_enable_args => debug::runtime_enable,
 };
 
 /// Ioctls with variable arguments.
@@ -117,7 +112,7 @@ static RAW: &[Entry] = &[
     },
     Entry {
         cmd: uapi::AMDKFD_IOC_DBG_TRAP,
-        run: unsupported::debug_trap,
+        run: debug::debug_trap,
         privileged: false,
     },
 ];
@@ -161,21 +156,21 @@ pub(crate) fn dispatch(process: &Arc<Process>, cmd: u32, arg: usize) -> Result<i
     let given = Command(cmd);
     let result = run(process, &given, arg);
     let ret = match &result {
-        Ok(()) => 0,
+        Ok(n) => i64::try_from(*n).unwrap_or(0),
         Err(e) => e.to_errno().into(),
     };
     timer.end(process.pid(), given.nr(), ret);
-    if ret != 0 {
+    if ret < 0 {
         pr_debug!(
             "process {}: ioctl {:#x} failed: {ret}\n",
             process.pid(),
             given.nr()
         );
     }
-    result.map(|()| 0)
+    result
 }
 
-fn run(process: &Arc<Process>, given: &Command, arg: usize) -> Result {
+fn run(process: &Arc<Process>, given: &Command, arg: usize) -> Result<isize> {
     let entry = find(given.nr()).ok_or(ENOTTY)?;
     process.check_caller()?;
     if entry.privileged && !user::may_checkpoint() {

@@ -15,6 +15,8 @@
 
 pub(crate) mod apertures;
 mod buffer;
+pub(crate) mod debug;
+mod debug_state;
 pub(crate) mod debugfs;
 pub(crate) mod events;
 mod evict;
@@ -26,6 +28,7 @@ mod lifecycle;
 pub(crate) mod memory;
 pub(crate) mod mmap;
 mod pdd;
+mod remote;
 pub(crate) mod share;
 pub(crate) mod smi;
 pub(crate) mod sysfs;
@@ -38,7 +41,7 @@ pub(crate) use self::{
     buffer::AllocFlags,
     handles::make_handle,
     interrupts::SINK,
-    kfd_process::Process,
+    kfd_process::{Process, ProcessState},
     lifecycle::{detach_gpu, exit, init, Workqueues},
     pdd::{FileVm, ProcessDevice},
     table::open_current,

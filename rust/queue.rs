@@ -14,8 +14,8 @@ mod table;
 mod user_queue;
 
 pub(crate) use self::{
-    exceptions::PendingExceptions,
+    exceptions::{ExceptionTable, Exceptions},
     request::{QueueEngine, QueueKind, QueueRequest, QueueUpdate},
     table::{QueueTable, NO_ID},
-    user_queue::QueueTarget,
+    user_queue::{Queue, QueueTarget, SavedWords},
 };

@@ -258,10 +258,40 @@ pub(crate) fn hw_ip_bytes(
 
 /// Exception codes, without the prefix of their enum.
 pub(crate) use crate::bindings::{
+    kfd_dbg_trap_exception_code_EC_DEVICE_MEMORY_VIOLATION as EC_DEVICE_MEMORY_VIOLATION,
+    kfd_dbg_trap_exception_code_EC_DEVICE_NEW as EC_DEVICE_NEW,
+    kfd_dbg_trap_exception_code_EC_DEVICE_QUEUE_DELETE as EC_DEVICE_QUEUE_DELETE,
+    kfd_dbg_trap_exception_code_EC_PROCESS_DEVICE_REMOVE as EC_PROCESS_DEVICE_REMOVE,
+    kfd_dbg_trap_exception_code_EC_PROCESS_RUNTIME as EC_PROCESS_RUNTIME,
     kfd_dbg_trap_exception_code_EC_QUEUE_NEW as EC_QUEUE_NEW,
     kfd_dbg_trap_exception_code_EC_QUEUE_PACKET_DISPATCH_DIM_INVALID as EC_QUEUE_PACKET_DISPATCH_DIM_INVALID,
     kfd_dbg_trap_exception_code_EC_QUEUE_PACKET_VENDOR_UNSUPPORTED as EC_QUEUE_PACKET_VENDOR_UNSUPPORTED,
     kfd_dbg_trap_exception_code_EC_QUEUE_PREEMPTION_ERROR as EC_QUEUE_PREEMPTION_ERROR,
     kfd_dbg_trap_exception_code_EC_QUEUE_WAVE_ABORT as EC_QUEUE_WAVE_ABORT,
     kfd_dbg_trap_exception_code_EC_QUEUE_WAVE_APERTURE_VIOLATION as EC_QUEUE_WAVE_APERTURE_VIOLATION,
+};
+
+/// Operations of DBG_TRAP, without the prefix of their enum.
+pub(crate) use crate::bindings::{
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH as KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_DISABLE as KFD_IOC_DBG_TRAP_DISABLE,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_ENABLE as KFD_IOC_DBG_TRAP_ENABLE,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT as KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT as KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT as KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO as KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_RESUME_QUEUES as KFD_IOC_DBG_TRAP_RESUME_QUEUES,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT as KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED as KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_FLAGS as KFD_IOC_DBG_TRAP_SET_FLAGS,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH as KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE as KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE as KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE,
+    kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SUSPEND_QUEUES as KFD_IOC_DBG_TRAP_SUSPEND_QUEUES,
+};
+
+/// States of the runtime, without the prefix of their enum.
+pub(crate) use crate::bindings::{
+    kfd_dbg_runtime_state_DEBUG_RUNTIME_STATE_DISABLED as DEBUG_RUNTIME_STATE_DISABLED,
+    kfd_dbg_runtime_state_DEBUG_RUNTIME_STATE_ENABLED as DEBUG_RUNTIME_STATE_ENABLED,
 };

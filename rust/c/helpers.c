@@ -17,6 +17,8 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pci.h>
+#include <linux/pid.h>
+#include <linux/ptrace.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/nodemask.h>
@@ -26,6 +28,7 @@
 #include <linux/sysfs.h>
 #include <linux/topology.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
@@ -426,6 +429,54 @@ bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size)
 bool rkfd_helper_is_kthread(void)
 {
 	return (current->flags & PF_KTHREAD) && !current->mm;
+}
+
+/* Returns the task with an id in the current PID namespace, with a reference, or NULL. */
+struct task_struct *rkfd_helper_find_task(int nr)
+{
+	struct pid *pid = find_get_pid(nr);
+	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
+
+	put_pid(pid);
+	return task;
+}
+
+/* Returns the leader of a task's thread group, with a reference, or NULL if the task has ended. */
+struct task_struct *rkfd_helper_group_leader(struct task_struct *task)
+{
+	struct task_struct *leader = NULL;
+
+	rcu_read_lock();
+	if (pid_alive(task)) {
+		leader = task->group_leader;
+		get_task_struct(leader);
+	}
+	rcu_read_unlock();
+	return leader;
+}
+
+/* Whether the current task has attached to @task by ptrace(). */
+bool rkfd_helper_is_traced_by_current(struct task_struct *task)
+{
+	bool traced;
+
+	rcu_read_lock();
+	traced = ptrace_parent(task) == current;
+	rcu_read_unlock();
+	return traced;
+}
+
+/* Writes to @file without blocking. Returns the number of bytes or a negative errno. */
+ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len)
+{
+	struct kvec vec = { .iov_base = (void *)data, .iov_len = len };
+	struct iov_iter from;
+	struct kiocb iocb;
+
+	init_sync_kiocb(&iocb, file);
+	iocb.ki_flags |= IOCB_NOWAIT;
+	iov_iter_kvec(&from, ITER_SOURCE, &vec, 1, len);
+	return vfs_iocb_iter_write(file, &iocb, &from);
 }
 
 int rkfd_helper_pci_domain_nr(struct pci_bus *bus)

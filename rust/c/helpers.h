@@ -93,6 +93,14 @@ bool rkfd_helper_pci_bar_contains(struct pci_dev *pdev, u64 start, u64 size);
 int rkfd_helper_dma_set_mask(struct device *dev, u64 mask);
 bool rkfd_helper_is_kthread(void);
 
+struct file;
+struct task_struct;
+
+struct task_struct *rkfd_helper_find_task(int nr);
+struct task_struct *rkfd_helper_group_leader(struct task_struct *task);
+bool rkfd_helper_is_traced_by_current(struct task_struct *task);
+ssize_t rkfd_helper_write_nowait(struct file *file, const void *data, size_t len);
+
 struct mmu_interval_notifier;
 
 void rkfd_helper_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);

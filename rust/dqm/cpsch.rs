@@ -36,6 +36,9 @@ pub(super) struct Cpsch {
     longer: Option<runlist::RunlistBuffer>,
     active: bool,
     oversubscribed: bool,
+    /// Register (dword address for packets) and value of the waits for waves, without a grace
+    /// period of a debugger.
+    dequeue_wait: (u32, u32),
     /// Number of runlists sent.
     sent: u64,
 }
@@ -50,6 +53,7 @@ impl Cpsch {
             longer: None,
             active: false,
             oversubscribed: false,
+            dequeue_wait: (0, 0),
             sent: 0,
         }
     }
@@ -221,6 +225,7 @@ impl SchedOps for Cpsch {
             return Err(e);
         }
         self.hiq = Some(hiq);
+        self.dequeue_wait = (reg, value);
         Ok(())
     }
 
@@ -264,6 +269,16 @@ impl SchedOps for Cpsch {
         then_reset: bool,
     ) -> Result {
         self.unmap_and_check(gpu, queues, Filter::Dynamic, then_reset)
+    }
+
+    fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result {
+        let (reg, value) = self.dequeue_wait;
+        let value = match grace {
+            Some(grace) => gpu.generation().need_kiq()?.with_grace(value, grace),
+            None => value,
+        };
+        let hiq = self.hiq.as_mut().ok_or(ENODEV)?;
+        hiq.write_register(gpu, reg, value)
     }
 
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, _scope: Scope<'_>) -> Result {

@@ -267,6 +267,15 @@ impl SchedOps for Mes {
         }
         match scope {
             Scope::Queue(queue) => self.remove(gpu, queues, queue),
+            Scope::Queues(some) => {
+                for queue in some {
+                    self.remove(gpu, queues, queue)?;
+                }
+                // The save areas are read, and the waves changed, by the CPU.
+                some.first().map_or(Ok(()), |queue| {
+                    flush_pasid(gpu, queue.slot().pasid(), FlushType::Heavyweight)
+                })
+            }
             Scope::Process(process) => {
                 self.remove_process(gpu, queues, process)?;
                 // MES does not invalidate TLBs, and the memory is about to be freed.
@@ -278,12 +287,18 @@ impl SchedOps for Mes {
         }
     }
 
+    /// Not offered by MES.
+    fn set_grace(&mut self, _gpu: &Gpu, _grace: Option<u32>) -> Result {
+        Ok(())
+    }
+
     fn map(&mut self, gpu: &Gpu, queues: &mut Queues, scope: Scope<'_>) -> Result {
         if !self.running {
             return Ok(());
         }
         match scope {
             Scope::Queue(queue) => self.add(gpu, queue),
+            Scope::Queues(some) => some.iter().try_for_each(|queue| self.add(gpu, queue)),
             Scope::Process(process) => self.add_process(gpu, queues, process),
             Scope::All => {
                 queues.for_each_process(|queues, process| self.add_process(gpu, queues, process))

@@ -146,6 +146,8 @@ pub(super) struct QueueState {
     /// Counted as an owner of the global wave sync (GWS).
     gws: bool,
     pub(super) evicted: bool,
+    /// A debugger has suspended the queue.
+    pub(super) suspended: bool,
     /// The queue is lost: it was not preempted or not mapped.
     reset: bool,
 }
@@ -174,6 +176,7 @@ impl DqmQueue {
                     mapped: false,
                     gws: false,
                     evicted: false,
+                    suspended: false,
                     reset: false,
                 }),
             }),
@@ -199,6 +202,11 @@ impl DqmQueue {
     /// Returns the MQD.
     pub(crate) fn mqd(&self) -> &Mqd {
         &self.mqd
+    }
+
+    /// Returns whether a debugger has suspended the queue.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.state.lock().suspended
     }
 
     /// Returns whether the queue is mapped or waits for a slot.
@@ -264,7 +272,7 @@ impl Queues {
     /// As [`Queues::activate_if_runnable`], for a queue whose new properties make it runnable.
     pub(super) fn activate(&mut self, queue: &DqmQueue) -> bool {
         let mut state = queue.state.lock();
-        if state.active || state.evicted || state.reset {
+        if state.active || state.evicted || state.suspended || state.reset {
             return false;
         }
         state.active = true;

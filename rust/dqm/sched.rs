@@ -44,6 +44,8 @@ pub(super) enum Scope<'a> {
     Process(&'a DqmProcess),
     /// One queue.
     Queue(&'a Arc<DqmQueue>),
+    /// Some queues of a process, of which there is one at least.
+    Queues(&'a [Arc<DqmQueue>]),
 }
 
 /// Operations of a scheduler. Called with the lock of the [`Dqm`](super::Dqm) held.
@@ -74,6 +76,10 @@ pub(super) trait SchedOps: Send + Sync {
         scope: Scope<'_>,
         then_reset: bool,
     ) -> Result;
+
+    /// Sets for how long a wave may run on before it is preempted, in units of 1024 clock cycles;
+    /// `None` for the default. `ETIME` when the scheduler does not respond.
+    fn set_grace(&mut self, gpu: &Gpu, grace: Option<u32>) -> Result;
 
     /// Maps the active queues in `scope`, and others that [`SchedOps::unmap`] unmapped. Uses only
     /// memory of a [`SchedOps::reserve`] for at least as many queues. `ETIME` when the scheduler

@@ -71,6 +71,10 @@ pub(crate) trait KiqHal: Sync {
     /// (CP_IQ_WAIT_TIME2, `kgd_gfx_v9_build_dequeue_wait_counts_packet_info`).
     fn dequeue_wait(&self, mmio: &Mmio, xcc: Xcc) -> Result<(u32, u32)>;
 
+    /// Returns the value of that register in which waves get a grace period, in units of 1024 clock
+    /// cycles, before they are preempted. It is 1 at least: 0 is an endless one for firmware.
+    fn with_grace(&self, value: u32, grace: u32) -> u32;
+
     /// Returns the dword of the HIQ's MQD where firmware reports the doorbell of a queue that
     /// failed to preempt.
     fn hung_doorbell_dword(&self) -> usize;

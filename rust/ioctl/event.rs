@@ -126,13 +126,14 @@ fn write_payloads(array: u64, payloads: &[EventPayload]) -> Result {
     Ok(())
 }
 
-fn memory_data(what: &MemoryException) -> kfd_hsa_memory_exception_data {
+/// Returns the data of a memory exception in the format of the ioctls.
+pub(super) fn memory_data(what: &MemoryException) -> kfd_hsa_memory_exception_data {
     kfd_hsa_memory_exception_data {
         failure: kfd_memory_exception_failure {
             NotPresent: what.not_present.into(),
             ReadOnly: what.read_only.into(),
             NoExecute: what.no_execute.into(),
-            imprecise: 0,
+            imprecise: what.imprecise.into(),
         },
         va: what.va,
         gpu_id: what.gpu_id,

@@ -32,7 +32,10 @@ pub(super) fn acquire_vm(process: &Arc<Process>, args: &mut kfd_ioctl_acquire_vm
     let file = file.map_err(|e| if device.vm().is_ok() { EBUSY } else { e })?;
     device.acquire_vm(process.pid(), process.user_memory(), file, |file| {
         drm::vm_of_file(file, device.gpu())
-    })
+    })?;
+    // A debugger may be attached already.
+    process.show_debugger();
+    Ok(())
 }
 
 /// `ALLOC_MEMORY_OF_GPU`. `EINVAL` for invalid flags or sizes, `ENODEV` before `ACQUIRE_VM`,

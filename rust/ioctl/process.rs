@@ -200,35 +200,3 @@ pub(super) fn set_xnack_mode(
         Err(EPERM)
     }
 }
-
-/// `RUNTIME_ENABLE`. `EBUSY` if it is enabled already, `EEXIST` if the process has queues.
-pub(super) fn runtime_enable(
-    process: &Arc<Process>,
-    args: &mut kfd_ioctl_runtime_enable_args,
-) -> Result {
-    let state = process.lock()?;
-    if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
-        process.set_runtime_enabled(false);
-        return set_runtime(process, false);
-    }
-    if process.runtime_enabled() {
-        return Err(EBUSY);
-    }
-    if !state.queues.is_empty() {
-        return Err(EEXIST);
-    }
-    set_runtime(process, true)?;
-    process.set_runtime_enabled(true);
-    Ok(())
-}
-
-/// Passes the state of the runtime to the schedulers of all GPUs that the process uses.
-fn set_runtime(process: &Process, enabled: bool) -> Result {
-    for device in process.devices() {
-        let Ok(slot) = device.slot() else {
-            continue;
-        };
-        device.node().dqm().set_runtime(&slot, enabled)?;
-    }
-    Ok(())
-}

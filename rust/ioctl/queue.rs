@@ -12,9 +12,9 @@ use kernel::{
 use super::user;
 use crate::{
     dqm::SdmaEngineChoice,
-    hw::{QueueFormat, SaveState},
+    hw::QueueFormat,
     process::{mmap, Process},
-    queue::{self, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate},
+    queue::{self, Exceptions, QueueEngine, QueueKind, QueueRequest, QueueTarget, QueueUpdate},
     trace::Steps,
     uapi::*,
 };
@@ -158,6 +158,9 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
         sysfs_type(created.kind),
         u64::from(request.ring_size),
     );
+    if let Some(queue) = state.queues.get(created.id) {
+        process.raise_of_queue(device, queue.doorbell_id(), Exceptions::QUEUE_NEW);
+    }
     drop(state);
     args.queue_id = created.id;
     args.doorbell_offset =
@@ -165,19 +168,43 @@ pub(super) fn create(process: &Arc<Process>, args: &mut kfd_ioctl_create_queue_a
     Ok(())
 }
 
-/// `DESTROY_QUEUE`. `EINVAL` without such a queue, `ERESTARTSYS` after a signal; any other error
-/// means that the queue is destroyed and the hardware did not confirm it.
+/// `DESTROY_QUEUE`. Waits while a debugger suspends the queue. `EINVAL` without such a queue,
+/// `EBUSY` if another thread waits, `ERESTARTSYS` after a signal; any other error means that the
+/// queue is destroyed and the hardware did not confirm it.
 pub(super) fn destroy(process: &Arc<Process>, args: &mut kfd_ioctl_destroy_queue_args) -> Result {
     let mut steps = Steps::start(process.pid());
-    // User space may free the exception payload of the queue when this returns.
-    let _held = process.hold_exceptions()?;
-    let mut state = process.lock()?;
-    let result = state.queues.destroy(args.queue_id);
-    if state.queues.get(args.queue_id).is_none() {
-        process.hide_queue(args.queue_id);
+    let id = args.queue_id;
+    let (_held, mut state) = loop {
+        // User space may free the exception payload of the queue when this returns.
+        let held = process.hold_exceptions()?;
+        let mut state = process.lock()?;
+        let queue = state.queues.get_mut(id).ok_or(EINVAL)?;
+        if !queue.hw().is_suspended() {
+            break (held, state);
+        }
+        drop(held);
+        if queue.is_destroying() {
+            return Err(EBUSY);
+        }
+        queue.set_destroying(true);
+        let interrupted = process.queues_resumed().wait_interruptible(&mut state);
+        if let Some(queue) = state.queues.get_mut(id) {
+            queue.set_destroying(false);
+        }
+        if interrupted {
+            return Err(ERESTARTSYS);
+        }
+    };
+    let gpu_id = state.queues.get(id).map(|queue| queue.node().id());
+    let result = state.queues.destroy(id);
+    if state.queues.get(id).is_none() {
+        process.hide_queue(id);
     }
     drop(state);
-    steps.mark(args.queue_id, c"destroy");
+    if let Some(device) = gpu_id.and_then(|id| process.device(id).ok()) {
+        process.raise_of_device(device, Exceptions::QUEUE_DELETE);
+    }
+    steps.mark(id, c"destroy");
     result
 }
 
@@ -230,26 +257,15 @@ pub(super) fn get_wave_state(
     process: &Arc<Process>,
     args: &mut kfd_ioctl_get_queue_wave_state_args,
 ) -> Result {
-    let state = process.lock()?;
-    let queue = state.queues.get(args.queue_id).ok_or(EFAULT)?;
-    let all = queue.saved_waves()?;
-    let stride = u64::from(queue.spec().cwsr_size);
-    for (xcc, waves) in (0..).zip(&all) {
-        let SaveState {
-            stack_size,
-            stack_offset,
-            state_offset,
-        } = waves.state;
-        let stack_used = stack_size.wrapping_sub(stack_offset);
-        let state_used = state_offset.wrapping_sub(stack_size);
-        let area = args.ctl_stack_address.wrapping_add(stride * xcc);
-        // `struct kfd_context_save_area_header`, `wave_state`.
-        user::write_u32s(area, &[stack_offset, stack_used, state_offset, state_used])?;
-        user::write_u32s(area.wrapping_add(stack_offset.into()), &waves.stack)?;
-        if xcc == 0 {
-            args.ctl_stack_used_size = stack_used;
-            args.save_area_used_size = state_used;
-        }
+    let waves = {
+        let state = process.lock()?;
+        let queue = state.queues.get(args.queue_id).ok_or(EFAULT)?;
+        queue.wave_state(args.ctl_stack_address)?
+    };
+    for saved in &waves.words {
+        user::write_u32s(saved.at, &saved.words)?;
     }
+    args.ctl_stack_used_size = waves.stack_used;
+    args.save_area_used_size = waves.state_used;
     Ok(())
 }

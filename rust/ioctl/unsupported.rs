@@ -5,12 +5,9 @@
 
 use core::mem::{offset_of, size_of};
 
-use kernel::{num::casts::u32_as_usize, prelude::*, sync::Arc, task::Pid};
+use kernel::{num::casts::u32_as_usize, prelude::*, sync::Arc};
 
-use crate::{
-    process::{table, Process},
-    uapi::*,
-};
+use crate::{process::Process, uapi::*};
 
 /// Returns the 32-bit word at byte `at`; `EINVAL` behind the end.
 fn word(data: &[u8], at: usize) -> Result<u32> {
@@ -27,7 +24,7 @@ pub(super) fn debugger<T>(_: &Arc<Process>, _: &mut T) -> Result {
 
 /// `SVM`: `EPERM` as a kernel without `CONFIG_HSA_AMD_SVM`, `EINVAL` if the attributes do not fit
 /// the size of the command. The topology does not report the capability.
-pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
+pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result<isize> {
     const HEADER: usize = size_of::<kfd_ioctl_svm_args>();
     const ATTRIBUTE: usize = size_of::<kfd_ioctl_svm_attribute>();
 
@@ -43,17 +40,6 @@ pub(super) fn svm(_: &Arc<Process>, data: &mut [u8], given: usize) -> Result {
 }
 
 /// `CRIU_OP`: `EINVAL`, as for an unknown operation.
-pub(super) fn criu(_: &Arc<Process>, _: &mut [u8], _: usize) -> Result {
-    Err(EINVAL)
-}
-
-/// `DBG_TRAP`: `ESRCH` if the target does not use GPUs, `EPERM` if it is another process, as no
-/// debugger can be attached, else `EINVAL`.
-pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8], _: usize) -> Result {
-    let pid = word(data, offset_of!(kfd_ioctl_dbg_trap_args, pid))?;
-    let target = table::by_user_pid(Pid::from_ne_bytes(pid.to_ne_bytes()))?.ok_or(ESRCH)?;
-    if !Arc::ptr_eq(&target, process) {
-        return Err(EPERM);
-    }
+pub(super) fn criu(_: &Arc<Process>, _: &mut [u8], _: usize) -> Result<isize> {
     Err(EINVAL)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Helpers of ioctls: capabilities of the caller, access to its memory.
+//! Helpers of ioctls: arguments, capabilities of the caller, access to its memory.
 
 use kernel::{
     alloc::flags::__GFP_NOWARN,
     num::casts::arch::u64_as_usize,
     prelude::*,
+    transmute::{AsBytes, FromBytes},
     uaccess::{UserPtr, UserSlice},
 };
 
@@ -13,6 +14,13 @@ use crate::kapi::{
     capability::{capable, Capability},
     uaccess,
 };
+
+/// Returns the argument struct at the start of the data.
+pub(super) fn args<T: FromBytes + AsBytes>(data: &mut [u8]) -> Result<&mut T> {
+    T::from_bytes_mut_prefix(data)
+        .map(|(args, _)| args)
+        .ok_or(EINVAL)
+}
 
 /// Returns whether the caller may checkpoint processes.
 pub(super) fn may_checkpoint() -> bool {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Anonymous inode files: descriptors that a process reads, writes and polls.
+//! Anonymous inode files: descriptors that a process reads, writes and polls. Files of a process
+//! that the kernel notifies of events.
 //!
 //! C headers: [`include/linux/anon_inodes.h`](srctree/include/linux/anon_inodes.h),
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h)
@@ -26,7 +27,10 @@ use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{
     bindings,
     error::from_err_ptr,
-    fs::{file::FileDescriptorReservation, File},
+    fs::{
+        file::{FileDescriptorReservation, LocalFile},
+        File,
+    },
     prelude::*,
     sync::{aref::ARef, poll::PollTable, Arc},
     types::ForeignOwnable,
@@ -140,6 +144,34 @@ impl<T: Stream> Table<T> {
         let stream = unsafe { Arc::<T>::from_foreign((*file).private_data) };
         T::closed(&stream);
         0
+    }
+}
+
+/// A file of a process, to notify of events.
+pub(crate) struct Notified(ARef<File>);
+
+impl Notified {
+    /// Returns the file behind a descriptor of the current process. `EBADF` if there is none.
+    pub(crate) fn from_fd(fd: u32) -> Result<Self> {
+        let file = LocalFile::fget(fd)?;
+        // SAFETY: The current thread is in an ioctl, hence in no `fdget_pos()` section.
+        Ok(Self(unsafe { LocalFile::assume_no_fdget_pos(file) }))
+    }
+
+    /// Writes a byte, which makes the file readable, unless that would block: then there are bytes
+    /// to read already. Errors are those of the owner of the file, and are ignored.
+    pub(crate) fn notify(&self) {
+        let byte = b'.';
+        // SAFETY: The file is valid by its type, `byte` during the call.
+        unsafe {
+            ours::rkfd_helper_write_nowait(self.0.as_ptr().cast(), (&raw const byte).cast(), 1)
+        };
+    }
+}
+
+impl Clone for Notified {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
 }
 

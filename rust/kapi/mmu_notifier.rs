@@ -19,12 +19,13 @@
 //! }
 //!
 //! // In a system call of the process.
-//! let registration = mmu_notifier::Registration::<Teardown>::new()?;
+//! let mm = kernel::current!().mm().ok_or(EINVAL)?;
+//! let registration = mmu_notifier::Registration::<Teardown>::new(mm)?;
 //! ```
 
 use core::{marker::PhantomData, ptr::NonNull};
 
-use kernel::{bindings, error::to_result, prelude::*, types::Opaque};
+use kernel::{bindings, error::to_result, mm::MmWithUser, prelude::*, types::Opaque};
 
 use super::module_use::ModuleUse;
 
@@ -71,13 +72,11 @@ impl<T: Exit> Registration<T> {
         ..pin_init::zeroed()
     };
 
-    /// Registers for the current process. `EINVAL` in a kernel thread, `ENOMEM` without memory,
-    /// `EINTR` if a fatal signal is pending, `ENODEV` when the module is about to exit.
+    /// Registers for an address space. `ENOMEM` without memory, `EINTR` if a fatal signal is
+    /// pending, `ENODEV` when the module is about to exit.
     ///
     /// Takes the mmap lock for writing.
-    pub(crate) fn new() -> Result<Self> {
-        let current = kernel::current!();
-        let mm = current.mm().ok_or(EINVAL)?;
+    pub(crate) fn new(mm: &MmWithUser) -> Result<Self> {
         let notifier = KBox::new(
             Notifier {
                 raw: Opaque::new(bindings::mmu_notifier {
@@ -90,7 +89,7 @@ impl<T: Exit> Registration<T> {
         )?;
         let raw = NonNull::from(KBox::leak(notifier)).cast::<bindings::mmu_notifier>();
         // SAFETY: The notifier is the first field of heap memory that stays in place until `free`.
-        // The mm has users, the current task being one.
+        // The mm has users by its type.
         let ret = unsafe { bindings::mmu_notifier_register(raw.as_ptr(), mm.as_raw()) };
         if let Err(e) = to_result(ret) {
             // SAFETY: The registration failed, so the memory is still owned by this function.

@@ -14,9 +14,15 @@
 //! let page = KBox::new(Entry::new(), GFP_KERNEL)?; // Does not enter reclaim.
 //! ```
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, ptr::NonNull};
 
-use kernel::{bindings, prelude::*, task::Task};
+use kernel::{
+    bindings,
+    mm::{MmWithUser, MmWithUserAsync},
+    prelude::*,
+    sync::aref::ARef,
+    task::Task,
+};
 
 use crate::bindings as ours;
 
@@ -25,6 +31,21 @@ use crate::bindings as ours;
 /// Unique among those that exist; a [`super::mmu_notifier::Registration`] prevents its reuse.
 pub(crate) fn current_mm_key() -> Option<usize> {
     kernel::current!().mm().map(|mm| mm.as_raw() as usize)
+}
+
+/// Returns the key of an `mm_struct`, see [`current_mm_key`].
+pub(crate) fn mm_key(mm: &MmWithUser) -> usize {
+    mm.as_raw() as usize
+}
+
+/// Returns the address space of a task, which is not torn down while it is held; `None` for a
+/// kernel thread or a task that has exited. It is given up asynchronously: the teardown may wait
+/// for work that waits for the caller.
+pub(crate) fn mm_of(task: &Task) -> Option<ARef<MmWithUserAsync>> {
+    // SAFETY: The task is valid by its type; the function takes its lock.
+    let mm = NonNull::new(unsafe { bindings::get_task_mm(task.as_ptr()) })?;
+    // SAFETY: Hands over the user reference that `get_task_mm()` took. The type is transparent.
+    Some(unsafe { ARef::from_raw(mm.cast()) })
 }
 
 /// Runs `f` with the user memory of `task` (`kthread_use_mm()`), for as long as page faults take.
@@ -37,27 +58,18 @@ pub(crate) fn with_memory_of<T>(task: &Task, mm_key: usize, f: impl FnOnce() -> 
     if !unsafe { ours::rkfd_helper_is_kthread() } {
         return Err(EINVAL);
     }
-    // SAFETY: The task is valid by its type; the function takes its lock.
-    let mm = unsafe { bindings::get_task_mm(task.as_ptr()) };
-    if mm.is_null() {
+    let mm = mm_of(task).ok_or(ESRCH)?;
+    if self::mm_key(&mm) != mm_key {
         return Err(ESRCH);
     }
-    let result = if mm as usize == mm_key {
-        // SAFETY: `get_task_mm()` took a user reference. The current task is a kernel thread
-        // without user memory, and gets back to that state below before it can get here again:
-        // within `f` the check above fails.
-        unsafe { bindings::kthread_use_mm(mm) };
-        let result = f();
-        // SAFETY: The current task has used this memory since the call above.
-        unsafe { bindings::kthread_unuse_mm(mm) };
-        Ok(result)
-    } else {
-        Err(ESRCH)
-    };
-    // SAFETY: Gives up the reference of `get_task_mm()`. Asynchronously: the teardown may wait for
-    // work that waits for the caller.
-    unsafe { bindings::mmput_async(mm) };
-    result
+    // SAFETY: There is a user reference. The current task is a kernel thread without user memory,
+    // and gets back to that state below before it can get here again: within `f` the check above
+    // fails.
+    unsafe { bindings::kthread_use_mm(mm.as_raw()) };
+    let result = f();
+    // SAFETY: The current task has used this memory since the call above.
+    unsafe { bindings::kthread_unuse_mm(mm.as_raw()) };
+    Ok(result)
 }
 
 /// A scope in which allocations of the current task do not enter reclaim

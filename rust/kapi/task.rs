@@ -1,12 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tasks: names and thread groups.
+//! Tasks: lookup, names, thread groups, tracers.
 //!
-//! C header: [`include/linux/sched.h`](srctree/include/linux/sched.h)
+//! C headers: [`include/linux/sched.h`](srctree/include/linux/sched.h),
+//! [`include/linux/ptrace.h`](srctree/include/linux/ptrace.h)
 
-use core::fmt::Write;
+use core::{fmt::Write, ptr::NonNull};
 
-use kernel::{bindings, task::Task};
+use kernel::{
+    bindings,
+    sync::aref::ARef,
+    task::{Pid, Task},
+};
+
+use crate::bindings as ours;
+
+/// Returns the task with this id in the PID namespace of the current task.
+pub(crate) fn find(nr: Pid) -> Option<ARef<Task>> {
+    // SAFETY: Takes any number; returns a task with a reference, or null.
+    let task = NonNull::new(unsafe { ours::rkfd_helper_find_task(nr) })?;
+    // SAFETY: The reference of the function above is handed over. The types are the same.
+    Some(unsafe { ARef::from_raw(task.cast()) })
+}
+
+/// Returns the leader of a task's thread group; `None` if the task has ended.
+pub(crate) fn leader_of(task: &Task) -> Option<ARef<Task>> {
+    // SAFETY: The task is valid by its type; returns a task with a reference, or null.
+    let leader = NonNull::new(unsafe { ours::rkfd_helper_group_leader(task.as_ptr().cast()) })?;
+    // SAFETY: The reference of the function above is handed over. The types are the same.
+    Some(unsafe { ARef::from_raw(leader.cast()) })
+}
+
+/// Returns whether the current task has attached to `task` by `ptrace()`.
+pub(crate) fn is_traced_by_current(task: &Task) -> bool {
+    // SAFETY: The task is valid by its type; its tracer is read under RCU.
+    unsafe { ours::rkfd_helper_is_traced_by_current(task.as_ptr().cast()) }
+}
 
 /// Returns whether `SIGKILL` is pending for the current task (`__fatal_signal_pending()`).
 pub(crate) fn fatal_signal_pending() -> bool {

@@ -16,7 +16,7 @@ use kernel::{
     sync::{lock::mutex::MutexGuard, Arc},
     time::{delay::fsleep, Delta},
     uaccess::{UserPtr, UserSlice},
-    workqueue::WorkItem,
+    workqueue::{RawWorkItem, WorkItem},
 };
 use rkfd_abi::cwsr;
 
@@ -31,8 +31,8 @@ use crate::{
         sched_mm,
         workqueue::{Builder, OwnedQueue},
     },
-    queue::PendingExceptions,
-    trace, uapi,
+    queue::{ExceptionTable, Exceptions},
+    trace,
 };
 
 /// Poll interval of DESTROY_QUEUE while a delivery is in progress.
@@ -52,40 +52,9 @@ pub(super) fn create_workqueue() -> Result<WorkqueueGuard> {
     }))
 }
 
-/// Exceptions: bit n - 1 for `EC_*` number n (`KFD_EC_MASK()`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceptions(pub(crate) u64);
-
-impl Exceptions {
-    /// Exceptions of queues (`KFD_EC_MASK_QUEUE`): of waves, of packets, of the scheduler.
-    const OF_QUEUES: Self = Self(
-        Self::range(
-            uapi::EC_QUEUE_WAVE_ABORT,
-            uapi::EC_QUEUE_WAVE_APERTURE_VIOLATION,
-        )
-        .0 | Self::OF_PACKETS.0
-            | Self::range(uapi::EC_QUEUE_PREEMPTION_ERROR, uapi::EC_QUEUE_NEW).0,
-    );
-
-    /// Exceptions of packets (`KFD_EC_MASK_PACKET`).
-    const OF_PACKETS: Self = Self::range(
-        uapi::EC_QUEUE_PACKET_DISPATCH_DIM_INVALID,
-        uapi::EC_QUEUE_PACKET_VENDOR_UNSUPPORTED,
-    );
-
-    const fn range(first: u32, last: u32) -> Self {
-        Self((1 << last) - (1 << (first - 1)))
-    }
-
-    /// Returns the exception with number `code`, if it is one of packets.
-    pub(super) fn of_packet(code: u32) -> Option<Self> {
-        let bit = code.checked_sub(1).and_then(|n| 1u64.checked_shl(n))?;
-        (bit & Self::OF_PACKETS.0 != 0).then_some(Self(bit))
-    }
-}
-
-/// Schedules the delivery of exceptions of the queue with a doorbell. Returns false if the runtime
-/// is not enabled, they are no exceptions of queues, or no queue has the doorbell.
+/// Reports exceptions of the queue with a doorbell to the debugger, or schedules their delivery to
+/// the runtime. Returns false if the debugger has not enabled them and the runtime is not enabled,
+/// they are no exceptions of queues, or no queue has the doorbell.
 ///
 /// Called by the interrupt thread: allocates nothing. Exceptions of a queue that are raised before
 /// the worker runs are delivered together.
@@ -95,19 +64,48 @@ pub(super) fn raise(
     doorbell: u32,
     exceptions: Exceptions,
 ) -> bool {
-    if !process.runtime_enabled() || exceptions.0 & Exceptions::OF_QUEUES.0 == 0 {
-        return false;
+    if process.raise_of_queue(device, doorbell, exceptions) {
+        return true;
     }
+    process.runtime_enabled()
+        && exceptions.has(Exceptions::OF_QUEUES)
+        && schedule(process, device, doorbell, exceptions)
+}
+
+/// Schedules the delivery of exceptions to the runtime. Returns false if no queue has the doorbell.
+pub(super) fn schedule(
+    process: &Arc<Process>,
+    device: &ProcessDevice,
+    doorbell: u32,
+    exceptions: Exceptions,
+) -> bool {
     let raised = device
         .exceptions()
-        .is_some_and(|pending| pending.raise(doorbell, exceptions.0));
+        .is_some_and(|table| table.raise(doorbell, exceptions));
     if raised {
-        if let Some(queue) = &*QUEUE.lock() {
-            // Fails if it is queued already.
-            let _ = queue.enqueue::<Arc<Process>, EXCEPTION_WORK>(process.clone());
-        }
+        enqueue::<EXCEPTION_WORK>(process);
     }
     raised
+}
+
+/// Queues a work item of a process, unless it is queued already.
+pub(super) fn enqueue<const ID: u64>(process: &Arc<Process>)
+where
+    Arc<Process>: RawWorkItem<ID, EnqueueOutput = core::result::Result<(), Arc<Process>>>,
+{
+    if let Some(queue) = &*QUEUE.lock() {
+        let _ = queue.enqueue::<Arc<Process>, ID>(process.clone());
+    }
+}
+
+/// Runs a work item on the work queue of the deliveries.
+pub(super) fn run<T>(item: Arc<T>)
+where
+    Arc<T>: RawWorkItem<0> + Send + 'static,
+{
+    if let Some(queue) = &*QUEUE.lock() {
+        let _ = queue.enqueue::<Arc<T>, 0>(item);
+    }
 }
 
 impl WorkItem<EXCEPTION_WORK> for Process {
@@ -115,25 +113,25 @@ impl WorkItem<EXCEPTION_WORK> for Process {
 
     fn run(this: Arc<Self>) {
         for device in this.devices() {
-            let Some(pending) = device.exceptions() else {
+            let Some(table) = device.exceptions() else {
                 continue;
             };
-            for doorbell in pending.pending() {
-                deliver(&this, device, pending, doorbell);
+            for doorbell in table.pending() {
+                deliver(&this, device, table, doorbell);
             }
         }
     }
 }
 
 /// Delivers the pending exceptions of a queue.
-fn deliver(process: &Process, device: &ProcessDevice, pending: &PendingExceptions, doorbell: u32) {
+fn deliver(process: &Process, device: &ProcessDevice, table: &ExceptionTable, doorbell: u32) {
     // Before the exceptions are taken: the queue is not destroyed from here on.
     let _delivering = process.delivering().lock();
-    let exceptions = Exceptions(pending.take(doorbell));
+    let exceptions = table.take(doorbell);
     let Some(area) = save_area(process, device, doorbell) else {
         return;
     };
-    if exceptions.0 == 0 {
+    if exceptions.is_empty() {
         return;
     }
     let delivered = process
@@ -187,7 +185,7 @@ fn add_to_payload(area: u64, exceptions: Exceptions) -> u32 {
 impl Process {
     /// Runs `f` with the memory of the process as user memory. `ESRCH` if the address space
     /// was released.
-    fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+    pub(super) fn with_memory<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
         sched_mm::with_memory_of(self.leader(), self.mm(), f)
     }
 

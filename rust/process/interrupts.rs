@@ -11,7 +11,7 @@ use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 
 use super::{
     events::{HwException, MemoryException},
-    exceptions::{self, Exceptions},
+    exceptions,
     kfd_process::{Process, FAULT_WORK},
     pdd::ProcessDevice,
     smi,
@@ -25,6 +25,7 @@ use crate::{
         global::global_mutex,
         workqueue::{Builder, OwnedQueue},
     },
+    queue::Exceptions,
     trace,
 };
 
@@ -91,7 +92,8 @@ impl EventSink for Sink {
     /// only report.
     fn bad_opcode(&self, gpu: &Gpu, origin: &Origin, doorbell: u32, code: u32) {
         let found = table::by_interrupt(gpu, origin);
-        if let (Some(found), Some(exceptions)) = (found, Exceptions::of_packet(code)) {
+        let exceptions = Exceptions::of_code(code).filter(|e| e.has(Exceptions::OF_PACKETS));
+        if let (Some(found), Some(exceptions)) = (found, exceptions) {
             exceptions::raise(&found.process, &found.on, doorbell, exceptions);
         }
     }
@@ -112,15 +114,13 @@ impl EventSink for Sink {
             no_execute: false,
             va: fault.addr,
             gpu_id: on.id(),
+            imprecise: false,
         };
-        // A faulting wave repeats its access: handle the first fault only.
-        if !device.record_fault(fault) {
+        if process.raise_fault(&on, fault) {
+            smi::vm_fault(fault.gpu_id, process.leader());
             return;
         }
-        if let Some(queue) = &*FAULTS.lock() {
-            // Fails if it is queued already.
-            let _ = queue.enqueue::<Arc<Process>, FAULT_WORK>(process);
-        }
+        schedule_fault(process, &device, fault);
     }
 
     fn queue_reset(&self, gpu: &Gpu, pasid: u32) {
@@ -147,6 +147,22 @@ impl EventSink for Sink {
 
     fn gpu_back(&self, gpu: &Gpu) {
         smi::gpu_back(gpu);
+    }
+}
+
+/// Schedules the handling of a VM fault. A faulting wave repeats its access: only the first fault
+/// is handled.
+pub(super) fn schedule_fault(
+    process: Arc<Process>,
+    device: &ProcessDevice,
+    fault: MemoryException,
+) {
+    if !device.record_fault(fault) {
+        return;
+    }
+    if let Some(queue) = &*FAULTS.lock() {
+        // Fails if it is queued already.
+        let _ = queue.enqueue::<Arc<Process>, FAULT_WORK>(process);
     }
 }
 

@@ -3,21 +3,17 @@
 //! The process object: its GPUs, queues, events and user memory, and their release.
 
 use kernel::{
-    impl_has_work, new_mutex, new_work,
+    impl_has_work, new_condvar, new_mutex, new_work,
     num::casts::arch::u64_as_usize,
     prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{AtomicFlag, Relaxed},
-        lock::mutex::MutexGuard,
-        Arc, Mutex,
-    },
+    sync::{aref::ARef, lock::mutex::MutexGuard, Arc, CondVar, Mutex},
     task::{Pid, Task},
     workqueue::Work,
 };
 
 use super::{
     buffer::BufferSlots,
+    debug_state::DebugState,
     events::{Events, HwException},
     handles::split_handle,
     memory,
@@ -38,6 +34,8 @@ use crate::{
 pub(super) const EXCEPTION_WORK: u64 = 1;
 /// Number of the work item that handles VM faults.
 pub(super) const FAULT_WORK: u64 = 2;
+/// Number of the work item that notifies the debugger.
+pub(super) const NOTIFY_WORK: u64 = 3;
 
 /// State under the process lock.
 pub(crate) struct ProcessState {
@@ -64,14 +62,23 @@ pub(crate) struct Process {
     /// Held while exceptions are delivered to the runtime; outside the process lock.
     #[pin]
     delivering: Mutex<()>,
-    /// See [`Self::set_runtime_enabled`].
-    runtime_enabled: AtomicFlag,
+    #[pin]
+    debug: Mutex<DebugState>,
+    /// The debugger has replied, or its session has ended.
+    #[pin]
+    debugger_replied: CondVar,
+    /// The debugger has resumed queues.
+    #[pin]
+    queues_resumed: CondVar,
     /// Delivers exceptions to the runtime.
     #[pin]
     exception_work: Work<Process, EXCEPTION_WORK>,
     /// Handles VM faults.
     #[pin]
     fault_work: Work<Process, FAULT_WORK>,
+    /// Notifies the debugger.
+    #[pin]
+    notify_work: Work<Process, NOTIFY_WORK>,
     #[pin]
     folder: Mutex<Option<ProcessFolder>>,
 }
@@ -79,6 +86,7 @@ pub(crate) struct Process {
 impl_has_work! {
     impl HasWork<Self, EXCEPTION_WORK> for Process { self.exception_work }
     impl HasWork<Self, FAULT_WORK> for Process { self.fault_work }
+    impl HasWork<Self, NOTIFY_WORK> for Process { self.notify_work }
 }
 
 impl Process {
@@ -91,6 +99,7 @@ impl Process {
         if devices.is_empty() {
             return Err(EINVAL);
         }
+        let debug = DebugState::new(devices.len())?;
         Arc::pin_init(
             pin_init!(Self {
                 pid: leader.pid(),
@@ -107,9 +116,12 @@ impl Process {
                 ),
                 events <- Events::new()?,
                 delivering <- new_mutex!((), "rkfd_delivering"),
-                runtime_enabled: AtomicFlag::new(false),
+                debug <- new_mutex!(debug, "rkfd_debug"),
+                debugger_replied <- new_condvar!("rkfd_debugger_replied"),
+                queues_resumed <- new_condvar!("rkfd_queues_resumed"),
                 exception_work <- new_work!("rkfd_exceptions"),
                 fault_work <- new_work!("rkfd_faults"),
+                notify_work <- new_work!("rkfd_debugger"),
                 folder <- new_mutex!(None),
             }? Error),
             GFP_KERNEL,
@@ -207,16 +219,19 @@ impl Process {
         self.events.set_page(slots, size, handle)
     }
 
-    /// Returns whether `RUNTIME_ENABLE` was called: exceptions of queues are delivered to the
-    /// runtime.
-    pub(crate) fn runtime_enabled(&self) -> bool {
-        self.runtime_enabled.load(Relaxed)
+    /// Returns the state for debuggers.
+    pub(super) fn debug(&self) -> &Mutex<DebugState> {
+        &self.debug
     }
 
-    /// Sets whether exceptions of queues are delivered to the runtime. The caller holds the process
-    /// lock. The other arguments of `RUNTIME_ENABLE` are for debuggers.
-    pub(crate) fn set_runtime_enabled(&self, enabled: bool) {
-        self.runtime_enabled.store(enabled, Relaxed);
+    /// Returns the condition that the debugger has replied, or its session has ended.
+    pub(super) fn debugger_replied(&self) -> &CondVar {
+        &self.debugger_replied
+    }
+
+    /// Returns the condition, with the process lock, that suspended queues were resumed.
+    pub(crate) fn queues_resumed(&self) -> &CondVar {
+        &self.queues_resumed
     }
 
     /// Returns the lock that is held while exceptions are delivered.
@@ -272,8 +287,9 @@ impl Process {
         for device in &self.devices {
             self.detach(&mut state, device);
         }
-        self.set_runtime_enabled(false);
+        self.detach_debugger(&mut state);
         drop(state);
+        self.detach_from_debugged();
         // Waits for readers of the files, which may take the process lock.
         let folder = self.folder.lock().take();
         drop(folder);

@@ -26,8 +26,15 @@ use super::{
     userptr::UserMemory,
 };
 use crate::{
-    card::account::Share, doorbell::Slice, dqm::DqmProcess, gpu::Gpu, hw::MapProcess,
-    kapi::workqueue::Delayed, mmu::Vm, node::Node, queue::PendingExceptions,
+    card::account::Share,
+    doorbell::Slice,
+    dqm::{DqmProcess, DqmQueue},
+    gpu::Gpu,
+    hw::MapProcess,
+    kapi::workqueue::Delayed,
+    mmu::Vm,
+    node::Node,
+    queue::ExceptionTable,
 };
 
 /// Bytes of a doorbell.
@@ -72,8 +79,8 @@ pub(crate) struct ProcessDevice {
     fault: SetOnce<MemoryException>,
     /// The fault was handled.
     fault_handled: AtomicFlag,
-    /// Pending exceptions of queues. Set by `ACQUIRE_VM`.
-    exceptions: SetOnce<Arc<PendingExceptions>>,
+    /// Exceptions of queues. Set by `ACQUIRE_VM`.
+    exceptions: SetOnce<Arc<ExceptionTable>>,
     /// Set by `ACQUIRE_VM`.
     evictor: SetOnce<Arc<Delayed<Evictor>>>,
     #[pin]
@@ -163,8 +170,8 @@ impl ProcessDevice {
         (!self.fault_handled.xchg(true, Relaxed)).then_some(fault)
     }
 
-    /// Returns the pending exceptions of queues; `None` before `ACQUIRE_VM`.
-    pub(crate) fn exceptions(&self) -> Option<&Arc<PendingExceptions>> {
+    /// Returns the exceptions of queues; `None` before `ACQUIRE_VM`.
+    pub(crate) fn exceptions(&self) -> Option<&Arc<ExceptionTable>> {
         self.exceptions.as_ref()
     }
 
@@ -206,7 +213,7 @@ impl ProcessDevice {
         let evictor = Evictor::new(&self.node, &slot)?;
         let owner = VmEvictor::new(&evictor)?;
         let doorbells = self.gpu().generation().caps.doorbell_slice / DOORBELL_BYTES;
-        let exceptions = PendingExceptions::new(u32_as_usize(doorbells))?;
+        let exceptions = ExceptionTable::new(u32_as_usize(doorbells))?;
         user.join(&self.node, &slot)?;
         // The address space outlives a failed call: a claim cannot be undone and comes last.
         let claimed = trap.map(&vm).and_then(|()| {
@@ -255,6 +262,25 @@ impl ProcessDevice {
         let acquired = self.acquired.lock();
         let AcquiredVm { trap, .. } = acquired.as_ref().ok_or(ENODEV)?;
         trap.set_second_level(tba, tma)
+    }
+
+    /// Suspends queues of the process on this GPU for a debugger, see
+    /// [`Dqm::suspend_queues`](crate::dqm::Dqm::suspend_queues).
+    pub(crate) fn suspend(&self, queues: &[Arc<DqmQueue>], grace: u32) -> Result {
+        self.node.dqm().suspend_queues(queues, grace)
+    }
+
+    /// Undoes [`Self::suspend`].
+    pub(crate) fn resume(&self, queues: &[Arc<DqmQueue>]) -> Result {
+        self.node.dqm().resume_queues(queues)
+    }
+
+    /// Sets whether the trap handler reports to a debugger. No error before `ACQUIRE_VM`.
+    pub(super) fn set_debugged(&self, debugged: bool) -> Result {
+        match &*self.acquired.lock() {
+            Some(AcquiredVm { trap, .. }) => trap.set_debugged(debugged),
+            None => Ok(()),
+        }
     }
 
     fn acquired<T>(&self, f: impl FnOnce(&AcquiredVm) -> T) -> Result<T> {

@@ -2,7 +2,7 @@
 
 //! The list of processes: creation at the first open, lookup, end with the address space.
 
-use kernel::{prelude::*, sync::Arc, task::Pid};
+use kernel::{mm::MmWithUser, prelude::*, sync::Arc, task::Task};
 
 use super::{debugfs, kfd_process::Process, pdd::ProcessDevice, sysfs::ProcessFolder};
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         global::global_mutex,
         mmu_notifier,
         sched_mm::{self, NoReclaim},
+        task,
     },
     node, trace,
 };
@@ -66,9 +67,23 @@ pub(crate) fn open_current() -> Result<Arc<Process>> {
     if node::count() == 0 {
         return Err(EINVAL);
     }
-    let process = find_or_create()?;
+    let current = kernel::current!();
+    let mm = current.mm().ok_or(EINVAL)?;
+    let process = find_or_create(current.group_leader(), mm)?;
     trace::process(process.pid(), 0, c"opened");
     Ok(process)
+}
+
+/// Returns the process of a task's address space; `None` if it does not use GPUs.
+pub(crate) fn by_task(task: &Task) -> Option<Arc<Process>> {
+    find(sched_mm::mm_key(&*sched_mm::mm_of(task)?))
+}
+
+/// As [`by_task`]; creates the process. `ESRCH` if the task has no address space, otherwise as
+/// [`open_current`].
+pub(crate) fn open_for(task: &Task) -> Result<Arc<Process>> {
+    let mm = sched_mm::mm_of(task).ok_or(ESRCH)?;
+    find_or_create(&*task::leader_of(task).ok_or(ESRCH)?, &mm)
 }
 
 /// Calls `f` while no process uses a GPU. No process is created meanwhile: an open fails and does
@@ -91,19 +106,19 @@ pub(crate) fn while_unused(gpu: &Gpu, f: impl FnOnce() -> Result) -> Result {
     result
 }
 
-fn find_or_create() -> Result<Arc<Process>> {
-    let mm = sched_mm::current_mm_key().ok_or(EINVAL)?;
+/// Returns the process of an address space, whose thread group has this leader.
+fn find_or_create(leader: &Task, mm: &MmWithUser) -> Result<Arc<Process>> {
+    let key = sched_mm::mm_key(mm);
     let switching = CREATE.lock();
     if *switching != 0 {
         return Err(EINVAL);
     }
-    if let Some(process) = find(mm) {
+    if let Some(process) = find(key) {
         return Ok(process);
     }
-    let leader = kernel::current!().group_leader().into();
-    let process = Process::new(leader, mm)?;
-    // The address space cannot end before this thread has returned.
-    let registration = mmu_notifier::Registration::new()?;
+    let process = Process::new(leader.into(), key)?;
+    // The address space does not end while the caller holds it.
+    let registration = mmu_notifier::Registration::new(mm)?;
     insert(Entry {
         process: process.clone(),
         registration,
@@ -205,12 +220,12 @@ pub(super) fn by_interrupt(gpu: &Gpu, origin: &Origin) -> Option<Interrupted> {
     })
 }
 
-/// Returns the process of a thread group, by its id in the caller's PID namespace.
-pub(crate) fn by_user_pid(pid: Pid) -> Result<Option<Arc<Process>>> {
-    let found = snapshot()?
-        .into_iter()
-        .find(|p| p.leader().tgid_nr_ns(None) == pid);
-    Ok(found)
+/// Returns a process that the one with address space `debugger` debugs.
+pub(super) fn debugged_by(debugger: usize) -> Option<Arc<Process>> {
+    LIST.lock()
+        .iter()
+        .find(|entry| entry.process.is_debugged_by(debugger))
+        .map(|entry| entry.process.clone())
 }
 
 /// Calls `f` for all processes, with the list locked. Allocates no memory.

@@ -13,7 +13,8 @@ use crate::{
     mmu::{Access, Bo, BoFlags, BoRef, Vm},
 };
 
-/// Byte offset of the TMA in the page: TBA and TMA of the second-level handler.
+/// Byte offset of the TMA in the page: TBA and TMA of the second-level handler, and whether a
+/// debugger is attached.
 const TMA_OFFSET: usize = PAGE_SIZE / 2;
 
 /// The handler. It stays mapped as long as the address space exists.
@@ -83,5 +84,11 @@ impl TrapHandler {
         self.bo.write64(TMA_OFFSET, 0)?;
         self.bo.write64(TMA_OFFSET + 8, tma)?;
         self.bo.write64(TMA_OFFSET, tba)
+    }
+
+    /// Sets whether a debugger is attached. The handler tells the second-level handler, which then
+    /// leaves exceptions to the debugger.
+    pub(super) fn set_debugged(&self, debugged: bool) -> Result {
+        self.bo.write64(TMA_OFFSET + 16, debugged.into())
     }
 }

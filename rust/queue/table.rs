@@ -15,7 +15,11 @@ use super::{
     request::{QueueKind, QueueRequest},
     user_queue::{Queue, QueueTarget},
 };
-use crate::{dqm::DqmProcess, node::Node, trace::Steps};
+use crate::{
+    dqm::{DqmProcess, DqmQueue},
+    node::Node,
+    trace::Steps,
+};
 
 /// Queues that a process may have on all GPUs (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
 const MAX_QUEUES: usize = 1024;
@@ -105,6 +109,15 @@ impl QueueTable {
     /// Iterates over all queues in the order of their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> {
         self.queues.iter().map(|(id, queue)| (*id, &**queue))
+    }
+
+    /// Returns the suspended queues on a node. `ENOMEM` without memory.
+    pub(crate) fn suspended_on(&self, node: &Node) -> Result<KVec<Arc<DqmQueue>>> {
+        let mut out = KVec::new();
+        for (_, queue) in self.on_node(node).filter(|(_, q)| q.hw().is_suspended()) {
+            out.push(queue.hw().clone(), GFP_KERNEL)?;
+        }
+        Ok(out)
     }
 
     /// Iterates over the queues on a node.

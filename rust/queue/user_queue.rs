@@ -7,15 +7,14 @@ use kernel::{prelude::*, sync::Arc};
 use super::{
     buffers::QueueBuffers,
     cu_mask,
-    exceptions::{ExceptionRegistration, PendingExceptions},
+    exceptions::{ExceptionRegistration, ExceptionTable, Exceptions},
     request::{QueueEngine, QueueKind, QueueRequest, QueueResources, QueueUpdate},
 };
 use crate::{
     doorbell::{Doorbell, Slice},
     dqm::{DqmProcess, DqmQueue, SdmaQueueSlot},
-    hw::{QueueSpec, SdmaQueueId},
+    hw::{QueueSpec, SaveState, SdmaQueueId},
     mmu::Vm,
-    mqd::SavedWaves,
     node::Node,
     trace::Steps,
 };
@@ -30,21 +29,42 @@ pub(crate) struct QueueTarget {
     pub(crate) doorbells: Arc<Slice>,
     /// The process in the device queue manager (qpd).
     pub(crate) slot: Arc<DqmProcess>,
-    /// Pending exceptions of the process on the GPU.
-    pub(crate) exceptions: Arc<PendingExceptions>,
+    /// Exceptions of the process on the GPU.
+    pub(crate) exceptions: Arc<ExceptionTable>,
+}
+
+/// Words that the driver writes to a context save area.
+pub(crate) struct SavedWords {
+    /// User address.
+    pub(crate) at: u64,
+    /// The words.
+    pub(crate) words: KVec<u32>,
+}
+
+/// Use of a context save area.
+#[derive(Default)]
+pub(crate) struct WaveState {
+    /// A header per XCC, and the control stack if the hardware has it elsewhere.
+    pub(crate) words: KVec<SavedWords>,
+    /// Bytes of the control stack of the first XCC.
+    pub(crate) stack_used: u32,
+    /// Bytes of its wave state.
+    pub(crate) state_used: u32,
 }
 
 /// A user queue.
 pub(crate) struct Queue {
     // Field order: the MQD first, then SDMA queue slot and doorbell, then the buffers.
     hw: Arc<DqmQueue>,
-    _exceptions: ExceptionRegistration,
+    exceptions: ExceptionRegistration,
     sdma: Option<SdmaQueueSlot>,
     doorbell: Doorbell,
     buffers: QueueBuffers,
     target: QueueTarget,
     spec: QueueSpec,
     metadata_size: u32,
+    /// DESTROY_QUEUE waits until it is resumed.
+    destroying: bool,
 }
 
 impl Queue {
@@ -94,13 +114,14 @@ impl Queue {
         let queue = KBox::new_uninit(GFP_KERNEL)?;
         Ok(queue.write(Self {
             hw,
-            _exceptions: target.exceptions.register(doorbell.id()),
+            exceptions: target.exceptions.register(doorbell.id()),
             sdma,
             doorbell,
             buffers,
             target,
             spec,
             metadata_size: request.metadata_size,
+            destroying: false,
         }))
     }
 
@@ -161,6 +182,28 @@ impl Queue {
         }
     }
 
+    /// Returns the exceptions of the queue.
+    pub(crate) fn exceptions(&self) -> &ExceptionRegistration {
+        &self.exceptions
+    }
+
+    /// Returns whether DESTROY_QUEUE waits for the queue.
+    pub(crate) fn is_destroying(&self) -> bool {
+        self.destroying
+    }
+
+    /// Sets whether DESTROY_QUEUE waits for the queue.
+    pub(crate) fn set_destroying(&mut self, destroying: bool) {
+        self.destroying = destroying;
+    }
+
+    /// Returns whether a debugger may suspend the queue: it knows the queue, which is not being
+    /// destroyed.
+    pub(crate) fn may_be_suspended(&self) -> bool {
+        self.hw.is_suspended()
+            || !self.destroying && !self.exceptions.status().has(Exceptions::QUEUE_NEW)
+    }
+
     /// Returns the queue in the device queue manager.
     pub(crate) fn hw(&self) -> &Arc<DqmQueue> {
         &self.hw
@@ -201,12 +244,45 @@ impl Queue {
         })
     }
 
-    /// Returns the saved waves by XCC. `EINVAL` for an SDMA queue or if the queue is active.
-    pub(crate) fn saved_waves(&self) -> Result<KVec<SavedWaves>> {
+    /// Returns the use of a context save area at `base`, with its header. `EINVAL` for an SDMA
+    /// queue or if the queue is active, `ENOMEM` without memory.
+    pub(crate) fn wave_state(&self, base: u64) -> Result<WaveState> {
         if self.kind() != QueueKind::Compute {
             return Err(EINVAL);
         }
-        self.target.node.dqm().saved_waves(&self.hw)
+        let all = self.target.node.dqm().saved_waves(&self.hw)?;
+        let mut out = WaveState::default();
+        let stride = u64::from(self.spec.cwsr_size);
+        for (xcc, waves) in (0..).zip(all) {
+            let SaveState {
+                stack_size,
+                stack_offset,
+                state_offset,
+            } = waves.state;
+            let stack_used = stack_size.wrapping_sub(stack_offset);
+            let state_used = state_offset.wrapping_sub(stack_size);
+            let area = base.wrapping_add(stride * xcc);
+            // `struct kfd_context_save_area_header`, `wave_state`.
+            let mut header = KVec::with_capacity(4, GFP_KERNEL)?;
+            header.extend_from_slice(
+                &[stack_offset, stack_used, state_offset, state_used],
+                GFP_KERNEL,
+            )?;
+            let header = SavedWords {
+                at: area,
+                words: header,
+            };
+            let stack = SavedWords {
+                at: area.wrapping_add(stack_offset.into()),
+                words: waves.stack,
+            };
+            out.words.push(header, GFP_KERNEL)?;
+            out.words.push(stack, GFP_KERNEL)?;
+            if xcc == 0 {
+                (out.stack_used, out.state_used) = (stack_used, state_used);
+            }
+        }
+        Ok(out)
     }
 
     fn set_spec(&mut self, spec: QueueSpec) -> Result {

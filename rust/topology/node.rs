@@ -168,6 +168,8 @@ pub(crate) struct GpuLines {
     pub(crate) capability: u32,
     /// `HSA_CAP2_*` of `linux/kfd_sysfs.h`.
     pub(crate) capability2: u32,
+    /// `HSA_DBG_*` of `linux/kfd_sysfs.h`.
+    pub(crate) debug_prop: u32,
     /// Version of the SDMA firmware.
     pub(crate) sdma_fw_version: u32,
     /// Serial number.
@@ -312,7 +314,7 @@ impl fmt::Display for Properties<'_> {
             writeln!(f, "fw_version {}", gpu.fw_version)?;
             writeln!(f, "capability {}", gpu.capability)?;
             writeln!(f, "capability2 {}", gpu.capability2)?;
-            writeln!(f, "debug_prop 0")?;
+            writeln!(f, "debug_prop {}", gpu.debug_prop)?;
             writeln!(f, "sdma_fw_version {}", gpu.sdma_fw_version)?;
             writeln!(f, "unique_id {}", gpu.unique_id)?;
             writeln!(f, "num_xcc {}", gpu.num_xcc)?;

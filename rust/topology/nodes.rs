@@ -250,6 +250,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
         } else {
             0
         },
+        debug_prop: caps.debug_prop,
         sdma_fw_version: config.sdma_fw,
         unique_id: unique_id(&listed.node, &power),
         num_xcc: xccs.count(),

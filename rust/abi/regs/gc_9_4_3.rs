@@ -364,6 +364,7 @@ pub const regCP_ME1_PIPE3_INT_CNTL: Reg<name::CP_ME1_PIPE3_INT_CNTL> =
 pub const regCP_IQ_WAIT_TIME2: Reg<name::CP_IQ_WAIT_TIME2> =
     Reg::new("regCP_IQ_WAIT_TIME2", 0, 0x10b0);
 pub const CP_IQ_WAIT_TIME2__QUE_SLEEP: Field<name::CP_IQ_WAIT_TIME2> = Field::new(0, 0x000000ff);
+pub const CP_IQ_WAIT_TIME2__SCH_WAVE: Field<name::CP_IQ_WAIT_TIME2> = Field::new(8, 0x0000ff00);
 pub const regCPC_INT_CNTL: Reg<name::CPC_INT_CNTL> = Reg::new("regCPC_INT_CNTL", 0, 0x10b4);
 pub const CPC_INT_CNTL__OPCODE_ERROR_INT_ENABLE: Field<name::CPC_INT_CNTL> =
     Field::new(24, 0x01000000);

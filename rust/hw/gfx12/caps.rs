@@ -7,6 +7,11 @@ use rkfd_abi::{doorbell as db, mmio, pte};
 use super::trap::FIRST_LEVEL;
 use crate::{asic::caps::Caps, uapi};
 
+/// Bits of an address that the mask of a watchpoint may ignore, from the lowest to the highest
+/// (`HSA_DBG_WATCH_ADDR_MASK_*_BIT*`, `kfd_topology.h`).
+const WATCH_MASK_LOWEST_BIT: u32 = 7;
+const WATCH_MASK_HIGHEST_BIT: u32 = 29;
+
 /// `AMDGPU_FENCE_MES_QUEUE_FLAG`: marks the contexts of the kernel's fences on queues of MES, see
 /// `event_interrupt_isr_v11()`.
 const MES_QUEUE_FENCE: u32 = 1 << 24;
@@ -18,6 +23,9 @@ const NO_ATOMIC_MEC_FW: u32 = 2090;
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     trap_handler: &FIRST_LEVEL,
+    debug_prop: WATCH_MASK_LOWEST_BIT
+        | WATCH_MASK_HIGHEST_BIT << uapi::HSA_DBG_WATCH_ADDR_MASK_HI_BIT_SHIFT
+        | uapi::HSA_DBG_DISPATCH_INFO_ALWAYS_VALID,
     gfx_target_version: 120001,
     drm_family: uapi::AMDGPU_FAMILY_GC_12_0_0,
     external_rev: 0x50,

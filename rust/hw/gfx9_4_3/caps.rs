@@ -7,9 +7,17 @@ use rkfd_abi::{doorbell as db, mmio, pte};
 use super::trap::FIRST_LEVEL;
 use crate::{asic::caps::Caps, uapi};
 
+/// Bits of an address that the mask of a watchpoint may ignore, from the lowest to the highest
+/// (`HSA_DBG_WATCH_ADDR_MASK_*_BIT*`, `kfd_topology.h`).
+const WATCH_MASK_LOWEST_BIT: u32 = 7;
+const WATCH_MASK_HIGHEST_BIT: u32 = 30;
+
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     trap_handler: &FIRST_LEVEL,
+    debug_prop: WATCH_MASK_LOWEST_BIT
+        | WATCH_MASK_HIGHEST_BIT << uapi::HSA_DBG_WATCH_ADDR_MASK_HI_BIT_SHIFT
+        | uapi::HSA_DBG_DISPATCH_INFO_ALWAYS_VALID,
     gfx_target_version: 90402,
     drm_family: uapi::AMDGPU_FAMILY_AI,
     external_rev: 0x46,

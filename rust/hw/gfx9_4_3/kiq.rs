@@ -36,6 +36,8 @@ pub(super) struct Kiq;
 const QUANTUM: u32 = 10;
 /// `CP_HQD_PERSISTENT_STATE_DEFAULT`, `gfx_v9_4_3.c`.
 const PERSISTENT_STATE_REST: Value<name::CP_HQD_PERSISTENT_STATE> = Value::new(0x0be0_5301);
+/// Maximum grace period of waves, the width of SCH_WAVE.
+const MAX_GRACE: u32 = 0xff;
 const KIQ: HqdSlot = HqdSlot {
     me: 2,
     pipe: 1,
@@ -195,6 +197,13 @@ impl KiqHal for Kiq {
         let value = mmio.xcc(xcc)?.rd(gc::regCP_IQ_WAIT_TIME2)?;
         let reg = packet_address(mmio, gc::regCP_IQ_WAIT_TIME2)?;
         Ok((reg, gc::CP_IQ_WAIT_TIME2__QUE_SLEEP.set(value, 1).raw()))
+    }
+
+    fn with_grace(&self, value: u32, grace: u32) -> u32 {
+        let grace = grace.clamp(1, MAX_GRACE);
+        gc::CP_IQ_WAIT_TIME2__SCH_WAVE
+            .set(Value::new(value), grace)
+            .raw()
     }
 
     fn doorbell_in(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<Option<u32>> {

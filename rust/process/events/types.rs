@@ -62,6 +62,8 @@ pub(crate) struct MemoryException {
     pub(crate) va: u64,
     /// The GPU.
     pub(crate) gpu_id: u32,
+    /// The address is not known.
+    pub(crate) imprecise: bool,
 }
 
 /// Data of a hardware exception event.

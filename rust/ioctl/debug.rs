@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `DBG_TRAP`: operations of a debugger on a process, and `RUNTIME_ENABLE`.
+
+use core::mem::{offset_of, size_of};
+
+use kernel::{
+    num::casts::{arch::u64_as_usize, u32_as_usize},
+    prelude::*,
+    sync::{lock::mutex::MutexGuard, Arc},
+    task::Pid,
+    transmute::AsBytes,
+    uaccess::{UserPtr, UserSlice},
+};
+
+use super::{
+    event::memory_data,
+    user::{self, args},
+};
+use crate::{
+    hw::QueueFormat,
+    kapi::{file::Notified, task},
+    process::{
+        debug::{ExceptionInfo, Runtime},
+        table, Process, ProcessDevice, ProcessState,
+    },
+    queue::{Exceptions, Queue, QueueKind},
+    topology,
+    uapi::*,
+};
+
+/// Queues that one call may suspend (`KFD_MAX_NUM_OF_QUEUES_PER_PROCESS`).
+const MAX_QUEUES: u32 = 1024;
+/// In a queue id: the queue does not exist, is new, or is being destroyed.
+const INVALID: u32 = 1 << KFD_DBG_QUEUE_INVALID_BIT;
+/// In a queue id: the scheduler failed.
+const ERROR: u32 = 1 << KFD_DBG_QUEUE_ERROR_BIT;
+
+type State<'a> = MutexGuard<'a, ProcessState>;
+
+/// Returns the runtime in the format of the ioctls.
+fn runtime_info(runtime: Runtime) -> kfd_runtime_info {
+    kfd_runtime_info {
+        r_debug: runtime.r_debug,
+        runtime_state: if runtime.enabled {
+            DEBUG_RUNTIME_STATE_ENABLED
+        } else {
+            DEBUG_RUNTIME_STATE_DISABLED
+        },
+        ttmp_setup: runtime.ttmp_setup.into(),
+    }
+}
+
+/// Passes the state of the runtime to the schedulers of all GPUs that the process uses.
+fn set_runtime_on_gpus(process: &Process, enabled: bool) -> Result {
+    for device in process.devices() {
+        let Ok(slot) = device.slot() else {
+            continue;
+        };
+        device.node().dqm().set_runtime(&slot, enabled)?;
+    }
+    Ok(())
+}
+
+/// `RUNTIME_ENABLE`. `EBUSY` if it is enabled already, `EEXIST` if the process has queues. With a
+/// debugger, waits for its reply: `EINTR` after a signal, and another call goes on.
+pub(super) fn runtime_enable(
+    process: &Arc<Process>,
+    args: &mut kfd_ioctl_runtime_enable_args,
+) -> Result {
+    let state = process.lock()?;
+    let interrupted = process.runtime_was_interrupted();
+    let waits = if args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
+        let waits = process.set_runtime(&state, Runtime::default(), !interrupted);
+        set_runtime_on_gpus(process, false)?;
+        waits
+    } else if interrupted {
+        true
+    } else {
+        if process.runtime_enabled() {
+            return Err(EBUSY);
+        }
+        if !state.queues.is_empty() {
+            return Err(EEXIST);
+        }
+        set_runtime_on_gpus(process, true)?;
+        let runtime = Runtime {
+            r_debug: args.r_debug,
+            enabled: true,
+            ttmp_setup: args.mode_mask & KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK != 0,
+        };
+        process.set_runtime(&state, runtime, true)
+    };
+    drop(state);
+    if waits {
+        process.wait_for_debugger()?;
+    }
+    Ok(())
+}
+
+/// `DBG_TRAP`. `ESRCH` without such a process or if it does not use GPUs, `EPERM` if the caller is
+/// not its tracer or debugger or the operation needs a runtime, `EINVAL` without a session or for
+/// an unknown operation.
+pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8], _: usize) -> Result<isize> {
+    let (head, data) = data
+        .split_at_mut_checked(offset_of!(kfd_ioctl_dbg_trap_args, __bindgen_anon_1))
+        .ok_or(EINVAL)?;
+    let [pid, op] = *args::<[u32; 2]>(head)?;
+    let is_enable = op == KFD_IOC_DBG_TRAP_ENABLE;
+
+    let task = task::find(Pid::from_ne_bytes(pid.to_ne_bytes())).ok_or(ESRCH)?;
+    let target = match table::by_task(&task) {
+        Some(target) => target,
+        // A program that the debugger started.
+        None if is_enable && task::is_traced_by_current(&task) => table::open_for(&task)?,
+        None => return Err(ESRCH),
+    };
+    if !target.may_be_debugged_by(process) {
+        pr_debug!("process {pid} is not traced and cannot be debugged\n");
+        return Err(EPERM);
+    }
+    if is_enable {
+        return enable(process, &target, args(data)?).map(|()| 0);
+    }
+    // The state may change before the operation, which checks it again.
+    drop(lock(&target, op)?);
+    match op {
+        KFD_IOC_DBG_TRAP_DISABLE => {
+            target.detach_debugger(&mut lock(&target, op)?);
+        }
+        KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT => {
+            let args: &mut kfd_ioctl_dbg_trap_send_runtime_event_args = args(data)?;
+            let exceptions = Exceptions(args.exception_mask);
+            let state = lock(&target, op)?;
+            target.send_to_runtime(&state, args.gpu_id, args.queue_id, exceptions)?;
+        }
+        KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED => {
+            let args: &mut kfd_ioctl_dbg_trap_set_exceptions_enabled_args = args(data)?;
+            let state = lock(&target, op)?;
+            target.enable_exceptions(&state, Exceptions(args.exception_mask));
+        }
+        KFD_IOC_DBG_TRAP_SUSPEND_QUEUES => {
+            return suspend(&target, op, args(data)?);
+        }
+        KFD_IOC_DBG_TRAP_RESUME_QUEUES => {
+            return resume(&target, op, args(data)?);
+        }
+        KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT => {
+            let args: &mut kfd_ioctl_dbg_trap_query_debug_event_args = args(data)?;
+            let clear = Exceptions(args.exception_mask);
+            let state = lock(&target, op)?;
+            (args.exception_mask, args.queue_id, args.gpu_id) = (0, 0, 0);
+            let event = target.take_event(&state, clear)?;
+            args.exception_mask = event.exceptions.0;
+            args.queue_id = event.queue;
+            args.gpu_id = event.gpu;
+        }
+        KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO => {
+            exception_info(&target, op, args(data)?)?;
+        }
+        KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT => {
+            queue_snapshot(&target, op, args(data)?)?;
+        }
+        KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT => {
+            device_snapshot(&target, op, args(data)?)?;
+        }
+        _ => return Err(EINVAL),
+    }
+    Ok(0)
+}
+
+/// Returns whether an operation changes the hardware, which needs a runtime.
+fn needs_runtime(op: u32) -> bool {
+    [
+        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE,
+        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE,
+        KFD_IOC_DBG_TRAP_SUSPEND_QUEUES,
+        KFD_IOC_DBG_TRAP_RESUME_QUEUES,
+        KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH,
+        KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH,
+        KFD_IOC_DBG_TRAP_SET_FLAGS,
+    ]
+    .contains(&op)
+}
+
+/// Locks the target of an operation other than ENABLE. `ESRCH` if it has ended, `EINVAL` without a
+/// session, `EPERM` if the operation needs a runtime.
+fn lock(target: &Process, op: u32) -> Result<State<'_>> {
+    let state = target.lock().map_err(|_| ESRCH)?;
+    if !target.is_debugged() {
+        return Err(EINVAL);
+    }
+    if needs_runtime(op) && !target.runtime_enabled() {
+        return Err(EPERM);
+    }
+    Ok(state)
+}
+
+/// Writes bytes to the caller, as many as fit.
+fn write_part(at: u64, size: u32, bytes: &[u8]) -> Result {
+    let size = bytes.len().min(u32_as_usize(size));
+    let bytes = bytes.get(..size).unwrap_or(bytes);
+    UserSlice::new(UserPtr::from_addr(u64_as_usize(at)), size)
+        .writer()
+        .write_slice(bytes)
+}
+
+/// ENABLE. `EALREADY` if there is a session, `EBADF` without such a file, `EFAULT` if the runtime
+/// cannot be written.
+fn enable(
+    debugger: &Process,
+    target: &Arc<Process>,
+    args: &mut kfd_ioctl_dbg_trap_enable_args,
+) -> Result {
+    let file = Notified::from_fd(args.dbg_fd);
+    let runtime = {
+        let state = target.lock().map_err(|_| ESRCH)?;
+        if target.is_debugged() {
+            return Err(EALREADY);
+        }
+        target.attach_debugger(&state, debugger, file?, Exceptions(args.exception_mask))?;
+        target.runtime()
+    };
+    let size = args.rinfo_size;
+    args.rinfo_size = u32::try_from(size_of::<kfd_runtime_info>())?;
+    write_part(args.rinfo_ptr, size, runtime_info(runtime).as_bytes()).inspect_err(|_| {
+        if let Ok(mut state) = target.lock() {
+            target.detach_debugger(&mut state);
+        }
+    })
+}
+
+/// QUERY_EXCEPTION_INFO, see [`Process::exception_info`]. `EINVAL` without a buffer.
+fn exception_info(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_query_exception_info_args,
+) -> Result {
+    if args.info_ptr == 0 {
+        return Err(EINVAL);
+    }
+    let (code, source) = (args.exception_code, args.source_id);
+    let info = {
+        let state = lock(target, op)?;
+        target.exception_info(&state, code, source, args.clear_exception != 0)?
+    };
+    let size = args.info_size;
+    let actual = match info {
+        ExceptionInfo::None => 0,
+        ExceptionInfo::Runtime(runtime) => {
+            let info = runtime_info(runtime);
+            write_part(args.info_ptr, size, info.as_bytes())?;
+            size_of_val(&info)
+        }
+        ExceptionInfo::Memory(fault) => {
+            let info = memory_data(&fault);
+            write_part(args.info_ptr, size, info.as_bytes())?;
+            size_of_val(&info)
+        }
+    };
+    args.info_size = u32::try_from(actual)?;
+    Ok(())
+}
+
+/// Reads the queue ids of SUSPEND_QUEUES and RESUME_QUEUES, and marks them as invalid. `EINVAL` for
+/// too many, `EFAULT` if they cannot be read.
+fn read_ids(at: u64, count: u32) -> Result<KVec<u32>> {
+    if count > MAX_QUEUES || at == 0 && count != 0 {
+        return Err(EINVAL);
+    }
+    let mut ids = user::read_u32s(at, u32_as_usize(count))?;
+    for id in &mut ids {
+        *id |= INVALID;
+    }
+    Ok(ids)
+}
+
+/// Returns the first place of a queue in an array of ids.
+fn place(ids: &mut [u32], queue: u32) -> Option<&mut u32> {
+    ids.iter_mut().find(|id| **id & !INVALID == queue)
+}
+
+/// Writes queue ids back with the outcome of each. An error is the caller's.
+fn write_ids(at: u64, ids: &[u32]) {
+    if let Err(e) = user::write_u32s(at, ids) {
+        pr_debug!("queue ids at {at:#x} were not written: {e:?}\n");
+    }
+}
+
+/// SUSPEND_QUEUES. Returns the number of queues that are suspended.
+fn suspend(
+    target: &Arc<Process>,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_suspend_queues_args,
+) -> Result<isize> {
+    let mut ids = read_ids(args.queue_array_ptr, args.num_queues)?;
+    let state = lock(target, op)?;
+    let mut suspended = 0;
+    for device in target.devices() {
+        suspended += suspend_on(device, &state, &mut ids, args)?;
+    }
+    let mut saved = KVec::new();
+    if suspended > 0 {
+        for (_, queue) in state.queues.iter().filter(|(_, q)| !q.hw().is_active()) {
+            if let Ok(waves) = queue.wave_state(queue.spec().cwsr_va) {
+                for words in waves.words {
+                    saved.push(words, GFP_KERNEL)?;
+                }
+            }
+        }
+    }
+    drop(state);
+    match target.write(saved) {
+        Err(e) if e == ERESTARTSYS => return Err(e),
+        Err(e) => pr_debug!(
+            "save areas of process {} not written: {e:?}\n",
+            target.pid()
+        ),
+        Ok(()) => {}
+    }
+    write_ids(args.queue_array_ptr, &ids);
+    Ok(suspended)
+}
+
+/// Suspends the queues on one GPU. Returns their number.
+fn suspend_on(
+    device: &ProcessDevice,
+    state: &State<'_>,
+    ids: &mut [u32],
+    args: &kfd_ioctl_dbg_trap_suspend_queues_args,
+) -> Result<isize> {
+    let here = |queue: &Queue| queue.node().id() == device.id();
+    let mut queues = KVec::new();
+    for (id, queue) in state.queues.iter().filter(|(_, queue)| here(queue)) {
+        if place(ids, id).is_some() && queue.may_be_suspended() {
+            queues.push((id, queue), GFP_KERNEL)?;
+        }
+    }
+    let mut all = KVec::with_capacity(queues.len(), GFP_KERNEL)?;
+    for (_, queue) in &queues {
+        all.push(queue.hw().clone(), GFP_KERNEL)?;
+    }
+    let result = device.suspend(&all, args.grace_period);
+    if let Err(e) = result {
+        dev_err!(
+            device.gpu().dev(),
+            "queues were not suspended for a debugger: {e:?}\n"
+        );
+    }
+    for (id, queue) in &queues {
+        if let Some(place) = place(ids, *id) {
+            *place &= !INVALID;
+            if result.is_err() {
+                *place |= ERROR;
+            } else {
+                queue.exceptions().clear(Exceptions(args.exception_mask));
+            }
+        }
+    }
+    match result {
+        Ok(()) => Ok(isize::try_from(queues.len())?),
+        Err(_) => Ok(0),
+    }
+}
+
+/// RESUME_QUEUES, of all queues without an array. Returns the number of queues that are not
+/// suspended.
+fn resume(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_resume_queues_args,
+) -> Result<isize> {
+    let is_all = args.queue_array_ptr == 0;
+    let mut ids = if is_all {
+        KVec::new()
+    } else {
+        read_ids(args.queue_array_ptr, args.num_queues)?
+    };
+    let state = lock(target, op)?;
+    let mut resumed = 0;
+    for device in target.devices() {
+        let mut queues = KVec::new();
+        let mut all = KVec::new();
+        for (id, queue) in state.queues.iter() {
+            if queue.node().id() == device.id() && (is_all || place(&mut ids, id).is_some()) {
+                queues.push(id, GFP_KERNEL)?;
+                all.push(queue.hw().clone(), GFP_KERNEL)?;
+            }
+        }
+        let result = device.resume(&all);
+        if let Err(e) = result {
+            dev_err!(
+                device.gpu().dev(),
+                "queues were not resumed for a debugger: {e:?}\n"
+            );
+        } else {
+            resumed += isize::try_from(queues.len())?;
+        }
+        for id in queues {
+            if let Some(place) = place(&mut ids, id) {
+                *place &= !INVALID;
+                if result.is_err() {
+                    *place |= ERROR;
+                }
+            }
+        }
+    }
+    drop(state);
+    target.queues_resumed().notify_all();
+    if !is_all {
+        write_ids(args.queue_array_ptr, &ids);
+    }
+    Ok(resumed)
+}
+
+/// Returns the queue type of CREATE_QUEUE.
+fn queue_type(queue: &Queue) -> u32 {
+    match (queue.kind(), queue.spec().format) {
+        (QueueKind::Compute, QueueFormat::Pm4) => KFD_IOC_QUEUE_TYPE_COMPUTE,
+        (QueueKind::Compute, QueueFormat::Aql) => KFD_IOC_QUEUE_TYPE_COMPUTE_AQL,
+        (QueueKind::Sdma, _) => KFD_IOC_QUEUE_TYPE_SDMA,
+        (QueueKind::SdmaXgmi, _) => KFD_IOC_QUEUE_TYPE_SDMA_XGMI,
+    }
+}
+
+fn queue_entry(id: u32, queue: &Queue) -> kfd_queue_snapshot_entry {
+    let spec = queue.spec();
+    kfd_queue_snapshot_entry {
+        exception_status: queue.exceptions().status().0,
+        ring_base_address: spec.ring_va,
+        write_pointer_address: spec.wptr_va,
+        read_pointer_address: spec.rptr_va,
+        ctx_save_restore_address: spec.cwsr_va,
+        queue_id: id,
+        gpu_id: queue.node().id(),
+        ring_size: spec.ring_size,
+        queue_type: queue_type(queue),
+        ctx_save_restore_area_size: spec.cwsr_size,
+        reserved: 0,
+    }
+}
+
+/// Writes entries to an array of the caller with elements of `stride` bytes.
+fn write_entries<T: AsBytes>(at: u64, stride: u32, entries: &[T]) -> Result {
+    let mut at = at;
+    for entry in entries {
+        write_part(at, stride, entry.as_bytes())?;
+        at = at.wrapping_add(stride.into());
+    }
+    Ok(())
+}
+
+/// GET_QUEUE_SNAPSHOT. `EINVAL` for entries of 0 bytes, `EFAULT` if they cannot be written.
+fn queue_snapshot(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_queue_snapshot_args,
+) -> Result {
+    let room = u32_as_usize(core::mem::take(&mut args.num_queues));
+    let stride = args.entry_size;
+    if stride == 0 {
+        return Err(EINVAL);
+    }
+    let mut entries = KVec::new();
+    let state = lock(target, op)?;
+    for (id, queue) in state.queues.iter() {
+        if entries.len() < room {
+            entries.push(queue_entry(id, queue), GFP_KERNEL)?;
+            queue.exceptions().clear(Exceptions(args.exception_mask));
+        }
+        args.num_queues += 1;
+    }
+    drop(state);
+    args.entry_size = stride.min(u32::try_from(size_of::<kfd_queue_snapshot_entry>())?);
+    write_entries(args.snapshot_buf_ptr, stride, &entries)
+}
+
+/// Returns a GPU for GET_DEVICE_SNAPSHOT, without its exceptions. `EINVAL` if it is not in the
+/// topology.
+fn device_entry(device: &ProcessDevice) -> Result<kfd_dbg_device_info_entry> {
+    let nodes = topology::nodes()?;
+    let node = nodes.iter().find(|node| node.gpu_id == device.id());
+    let node = node.ok_or(EINVAL)?;
+    let (lines, gpu) = (&node.lines, node.gpu_lines.as_ref().ok_or(EINVAL)?);
+    let apertures = device.apertures();
+    let pci = &device.gpu().config().pci;
+    Ok(kfd_dbg_device_info_entry {
+        exception_status: 0,
+        lds_base: apertures.lds_base,
+        lds_limit: apertures.lds_limit,
+        scratch_base: apertures.scratch_base,
+        scratch_limit: apertures.scratch_limit,
+        gpuvm_base: apertures.gpuvm_base,
+        gpuvm_limit: apertures.gpuvm_limit,
+        gpu_id: device.id(),
+        location_id: lines.location_id,
+        vendor_id: lines.vendor_id,
+        device_id: lines.device_id,
+        revision_id: pci.revision.into(),
+        subsystem_vendor_id: pci.subsystem_vendor.into(),
+        subsystem_device_id: pci.subsystem.into(),
+        fw_version: gpu.fw_version,
+        gfx_target_version: lines.gfx_target_version,
+        simd_count: lines.simd_count,
+        max_waves_per_simd: lines.max_waves_per_simd,
+        array_count: lines.array_count,
+        simd_arrays_per_engine: lines.simd_arrays_per_engine,
+        num_xcc: gpu.num_xcc,
+        capability: gpu.capability,
+        debug_prop: gpu.debug_prop,
+        capability2: gpu.capability2,
+        pad: 0,
+    })
+}
+
+/// GET_DEVICE_SNAPSHOT. `EINVAL` without a buffer, `EFAULT` if it cannot be written.
+fn device_snapshot(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_device_snapshot_args,
+) -> Result {
+    if args.snapshot_buf_ptr == 0 {
+        return Err(EINVAL);
+    }
+    let clear = Exceptions(args.exception_mask);
+    let devices = target.devices();
+    let (room, stride) = (u32_as_usize(args.num_devices), args.entry_size);
+    args.num_devices = u32::try_from(devices.len())?;
+    args.entry_size = stride.min(u32::try_from(size_of::<kfd_dbg_device_info_entry>())?);
+    let mut entries = KVec::new();
+    let state = lock(target, op)?;
+    for device in devices.iter().take(room) {
+        let mut entry = device_entry(device)?;
+        entry.exception_status = target.take_device_status(device.id(), clear).0;
+        entries.push(entry, GFP_KERNEL)?;
+    }
+    drop(state);
+    write_entries(args.snapshot_buf_ptr, stride, &entries)
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Debugger sessions with a process (`kfd_debug.c`), and the state of its runtime.
+//!
+//! A debugger enables exceptions that it wants to know of, and is notified through a file. What is
+//! raised during a session is recorded until the debugger clears it, enabled or not: exceptions of
+//! queues in their [`ExceptionTable`], those of GPUs and of the process here. An exception that is
+//! not enabled goes the way that it goes without a debugger.
+//!
+//! [`ExceptionTable`]: crate::queue::ExceptionTable
+
+use kernel::{
+    prelude::*,
+    sync::{lock::mutex::MutexGuard, Arc},
+    workqueue::WorkItem,
+};
+
+pub(crate) use super::debug_state::Runtime;
+
+use super::{
+    debug_state::{DebugState, DeviceStatus, Session},
+    events::MemoryException,
+    exceptions,
+    interrupts::schedule_fault,
+    kfd_process::{Process, ProcessState, NOTIFY_WORK},
+    pdd::ProcessDevice,
+    table,
+};
+use crate::{
+    kapi::{file::Notified, task},
+    queue::Exceptions,
+    trace,
+};
+
+/// An exception that a debugger asks for.
+pub(crate) struct DebugEvent {
+    /// All exceptions of the queue, the GPU, or the process.
+    pub(crate) exceptions: Exceptions,
+    /// The queue, 0 if it is none.
+    pub(crate) queue: u32,
+    /// The GPU, 0 if it is the process.
+    pub(crate) gpu: u32,
+}
+
+/// Data of an exception.
+pub(crate) enum ExceptionInfo {
+    /// There is none.
+    None,
+    /// The runtime.
+    Runtime(Runtime),
+    /// A VM fault.
+    Memory(MemoryException),
+}
+
+impl Process {
+    /// Returns whether RUNTIME_ENABLE was called: exceptions of queues are delivered to the
+    /// runtime.
+    pub(crate) fn runtime_enabled(&self) -> bool {
+        self.debug().lock().runtime.enabled
+    }
+
+    /// Returns the runtime.
+    pub(crate) fn runtime(&self) -> Runtime {
+        self.debug().lock().runtime
+    }
+
+    /// Sets the state of the runtime, and notifies the debugger if `notify` is set. Returns whether
+    /// the caller has to wait for the debugger, by [`Self::wait_for_debugger`] and without the
+    /// process lock.
+    pub(crate) fn set_runtime(
+        self: &Arc<Self>,
+        _state: &MutexGuard<'_, ProcessState>,
+        runtime: Runtime,
+        notify: bool,
+    ) -> bool {
+        let mut debug = self.debug().lock();
+        debug.runtime = runtime;
+        let debugged = debug.session.is_some();
+        drop(debug);
+        self.show_debugger();
+        if debugged && notify {
+            self.raise_of_process(Exceptions::RUNTIME);
+        }
+        debugged
+    }
+
+    /// Returns whether a call of RUNTIME_ENABLE was interrupted, and the debugger is attached.
+    pub(crate) fn runtime_was_interrupted(&self) -> bool {
+        let debug = self.debug().lock();
+        debug.interrupted && debug.session.is_some()
+    }
+
+    /// Waits until the debugger replies to a change of the runtime, or the session ends. `EINTR`
+    /// after a signal; another call then goes on.
+    pub(crate) fn wait_for_debugger(&self) -> Result {
+        let mut debug = self.debug().lock();
+        loop {
+            debug.interrupted = false;
+            if debug.session.is_none() {
+                return Ok(());
+            }
+            if let Some(left) = debug.replies.checked_sub(1) {
+                debug.replies = left;
+                return Ok(());
+            }
+            debug.interrupted = true;
+            if self.debugger_replied().wait_interruptible(&mut debug) {
+                return Err(EINTR);
+            }
+        }
+    }
+
+    /// Returns whether the caller may debug this process: itself, its tracer, or its debugger.
+    pub(crate) fn may_be_debugged_by(&self, caller: &Process) -> bool {
+        core::ptr::eq(self, caller)
+            || task::is_traced_by_current(self.leader())
+            || self.is_debugged_by(caller.mm())
+    }
+
+    /// Returns whether the process with this address space debugs this one.
+    pub(super) fn is_debugged_by(&self, debugger: usize) -> bool {
+        let debug = self.debug().lock();
+        let session = debug.session.as_ref();
+        session.is_some_and(|session| session.debugger == debugger)
+    }
+
+    /// Returns whether there is a session.
+    pub(crate) fn is_debugged(&self) -> bool {
+        self.debug().lock().session.is_some()
+    }
+
+    /// Starts a session. `EALREADY` if there is one.
+    pub(crate) fn attach_debugger(
+        &self,
+        _state: &MutexGuard<'_, ProcessState>,
+        debugger: &Process,
+        file: Notified,
+        enabled: Exceptions,
+    ) -> Result {
+        let mut debug = self.debug().lock();
+        if debug.session.is_some() {
+            return Err(EALREADY);
+        }
+        debug.session = Some(Session {
+            file,
+            enabled,
+            debugger: debugger.mm(),
+        });
+        drop(debug);
+        self.show_debugger();
+        trace::process(self.pid(), 0, c"debugged");
+        Ok(())
+    }
+
+    /// Ends the session, if there is one: resumes the queues, clears all exceptions, and ends waits
+    /// for the debugger.
+    pub(crate) fn detach_debugger(&self, state: &mut MutexGuard<'_, ProcessState>) {
+        let Some(session) = self.debug().lock().session.take() else {
+            return;
+        };
+        for device in self.devices() {
+            let queues = state.queues.suspended_on(device.node());
+            if let Err(e) = queues.and_then(|queues| device.resume(&queues)) {
+                pr_err!("process {}: queues were not resumed: {e:?}\n", self.pid());
+            }
+        }
+        for (_, queue) in state.queues.iter() {
+            queue.exceptions().clear(Exceptions(u64::MAX));
+        }
+        let mut debug = self.debug().lock();
+        debug.status = Exceptions::default();
+        for device in &mut debug.devices {
+            *device = DeviceStatus::default();
+        }
+        debug.replies = 0;
+        drop(debug);
+        self.debugger_replied().notify_all();
+        self.queues_resumed().notify_all();
+        self.show_debugger();
+        trace::process(self.pid(), 0, c"not debugged");
+        // Closing the file runs code of its owner: without the lock.
+        drop(session);
+    }
+
+    /// Ends the sessions in which this process is the debugger.
+    pub(super) fn detach_from_debugged(&self) {
+        while let Some(target) = table::debugged_by(self.mm()) {
+            target.detach_debugger(&mut target.inspect());
+        }
+    }
+
+    /// Tells the trap handlers whether the runtime is debugged.
+    pub(crate) fn show_debugger(&self) {
+        let debugged = {
+            let debug = self.debug().lock();
+            debug.session.is_some() && debug.runtime.enabled
+        };
+        for device in self.devices() {
+            if let Err(e) = device.set_debugged(debugged) {
+                pr_err!("process {}: trap handler: {e:?}\n", self.pid());
+            }
+        }
+    }
+
+    /// Sets the exceptions that the debugger is notified of; notifies it if there is one.
+    pub(crate) fn enable_exceptions(
+        self: &Arc<Self>,
+        state: &MutexGuard<'_, ProcessState>,
+        enabled: Exceptions,
+    ) {
+        let mut debug = self.debug().lock();
+        let mut raised = debug.status;
+        for device in &debug.devices {
+            raised = raised | device.status;
+        }
+        for (_, queue) in state.queues.iter() {
+            raised = raised | queue.exceptions().status();
+        }
+        if let Some(session) = debug.session.as_mut() {
+            session.enabled = enabled;
+        }
+        drop(debug);
+        if raised.has(enabled) {
+            exceptions::enqueue::<NOTIFY_WORK>(self);
+        }
+    }
+
+    /// Notifies the debugger, if it has enabled one of the exceptions. Returns whether it has.
+    fn notify(self: &Arc<Self>, debug: MutexGuard<'_, DebugState>, exceptions: Exceptions) -> bool {
+        let enabled = debug.is_enabled(exceptions);
+        drop(debug);
+        if enabled {
+            exceptions::enqueue::<NOTIFY_WORK>(self);
+        }
+        enabled
+    }
+
+    /// Raises exceptions of the queue with a doorbell. Returns whether the debugger is notified.
+    pub(crate) fn raise_of_queue(
+        self: &Arc<Self>,
+        device: &ProcessDevice,
+        doorbell: u32,
+        exceptions: Exceptions,
+    ) -> bool {
+        let debug = self.debug().lock();
+        if debug.session.is_none() {
+            return false;
+        }
+        if let Some(table) = device.exceptions() {
+            table.record(doorbell, exceptions);
+        }
+        self.notify(debug, exceptions)
+    }
+
+    /// Raises exceptions of a GPU. Returns whether the debugger is notified.
+    pub(crate) fn raise_of_device(
+        self: &Arc<Self>,
+        device: &ProcessDevice,
+        exceptions: Exceptions,
+    ) -> bool {
+        let mut debug = self.debug().lock();
+        if debug.session.is_none() {
+            return false;
+        }
+        if let Some(entry) = self.status_of(&mut debug, device.id()) {
+            entry.status = entry.status | exceptions;
+        }
+        self.notify(debug, exceptions)
+    }
+
+    /// Raises a VM fault. Returns whether the debugger is notified, which then decides about the
+    /// queues.
+    pub(super) fn raise_fault(
+        self: &Arc<Self>,
+        device: &ProcessDevice,
+        fault: MemoryException,
+    ) -> bool {
+        let mut debug = self.debug().lock();
+        if debug.session.is_none() {
+            return false;
+        }
+        if let Some(entry) = self.status_of(&mut debug, device.id()) {
+            entry.status = entry.status | Exceptions::MEMORY_VIOLATION;
+            entry.fault.get_or_insert(fault);
+        }
+        self.notify(debug, Exceptions::MEMORY_VIOLATION)
+    }
+
+    fn raise_of_process(self: &Arc<Self>, exceptions: Exceptions) {
+        let mut debug = self.debug().lock();
+        debug.status = debug.status | exceptions;
+        self.notify(debug, exceptions);
+    }
+
+    /// Returns the exceptions of the GPU with this id.
+    fn status_of<'a>(
+        &self,
+        debug: &'a mut DebugState,
+        gpu_id: u32,
+    ) -> Option<&'a mut DeviceStatus> {
+        let at = self.devices().iter().position(|d| d.id() == gpu_id)?;
+        debug.devices.get_mut(at)
+    }
+
+    /// Returns the exceptions of the GPU with this id, and clears some.
+    pub(crate) fn take_device_status(&self, gpu_id: u32, clear: Exceptions) -> Exceptions {
+        let mut debug = self.debug().lock();
+        let Some(entry) = self.status_of(&mut debug, gpu_id) else {
+            return Exceptions::default();
+        };
+        let status = entry.status;
+        entry.status = status.without(clear);
+        status
+    }
+
+    /// Returns the exceptions of a queue, a GPU, or the process of which one is enabled, and clears
+    /// some of them. `EAGAIN` without one.
+    pub(crate) fn take_event(
+        &self,
+        state: &MutexGuard<'_, ProcessState>,
+        clear: Exceptions,
+    ) -> Result<DebugEvent> {
+        let mut debug = self.debug().lock();
+        for (id, queue) in state.queues.iter() {
+            let status = queue.exceptions().status();
+            if debug.is_enabled(status) {
+                queue.exceptions().clear(clear);
+                return Ok(DebugEvent {
+                    exceptions: status,
+                    queue: id,
+                    gpu: queue.node().id(),
+                });
+            }
+        }
+        for (at, device) in self.devices().iter().enumerate() {
+            let status = debug
+                .devices
+                .get(at)
+                .map_or_else(Exceptions::default, |d| d.status);
+            if debug.is_enabled(status) {
+                debug.devices[at].status = status.without(clear);
+                return Ok(DebugEvent {
+                    exceptions: status,
+                    queue: 0,
+                    gpu: device.id(),
+                });
+            }
+        }
+        let status = debug.status;
+        if !debug.is_enabled(status) {
+            return Err(EAGAIN);
+        }
+        debug.status = status.without(clear);
+        Ok(DebugEvent {
+            exceptions: status,
+            queue: 0,
+            gpu: 0,
+        })
+    }
+
+    /// Returns the data of one exception of the queue or the GPU `source`, or of the process, and
+    /// clears it on demand. `EINVAL` for an unknown exception or source, `ENODATA` if it was not
+    /// raised.
+    pub(crate) fn exception_info(
+        &self,
+        state: &MutexGuard<'_, ProcessState>,
+        code: u32,
+        source: u32,
+        clear: bool,
+    ) -> Result<ExceptionInfo> {
+        let exception = Exceptions::of_code(code).ok_or(EINVAL)?;
+        let cleared = if clear {
+            exception
+        } else {
+            Exceptions::default()
+        };
+        let mut debug = self.debug().lock();
+        if exception.has(Exceptions::OF_QUEUES) {
+            let queue = state.queues.get(source).ok_or(EINVAL)?;
+            if !queue.exceptions().status().has(exception) {
+                return Err(ENODATA);
+            }
+            queue.exceptions().clear(cleared);
+            Ok(ExceptionInfo::None)
+        } else if exception.has(Exceptions::OF_DEVICES) {
+            let entry = self.status_of(&mut debug, source).ok_or(EINVAL)?;
+            if !entry.status.has(exception) {
+                return Err(ENODATA);
+            }
+            entry.status = entry.status.without(cleared);
+            if exception != Exceptions::MEMORY_VIOLATION {
+                return Ok(ExceptionInfo::None);
+            }
+            let fault = entry.fault;
+            if clear {
+                entry.fault = None;
+            }
+            Ok(fault.map_or(ExceptionInfo::None, ExceptionInfo::Memory))
+        } else if exception.has(Exceptions::OF_PROCESSES) {
+            if !debug.status.has(exception) {
+                return Err(ENODATA);
+            }
+            debug.status = debug.status.without(cleared);
+            if exception != Exceptions::RUNTIME {
+                return Ok(ExceptionInfo::None);
+            }
+            Ok(ExceptionInfo::Runtime(debug.runtime))
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// Sends exceptions to the runtime, as without a debugger: a VM fault of a GPU, a reply to
+    /// RUNTIME_ENABLE, exceptions of a queue. `ENODEV` without such a GPU.
+    pub(crate) fn send_to_runtime(
+        self: &Arc<Self>,
+        state: &MutexGuard<'_, ProcessState>,
+        gpu_id: u32,
+        queue_id: u32,
+        exceptions: Exceptions,
+    ) -> Result {
+        if exceptions.has(Exceptions::MEMORY_VIOLATION) {
+            let device = self.devices().iter().find(|d| d.id() == gpu_id);
+            let device = device.ok_or(ENODEV)?;
+            let fault = {
+                let mut debug = self.debug().lock();
+                self.status_of(&mut debug, gpu_id).and_then(|d| d.fault)
+            };
+            // Without data, as after it was cleared, the fault is only known to have happened.
+            let fault = fault.unwrap_or(MemoryException {
+                gpu_id,
+                imprecise: true,
+                ..MemoryException::default()
+            });
+            schedule_fault(self.clone(), device, fault);
+        }
+        if exceptions.has(Exceptions::RUNTIME) {
+            self.debug().lock().replies += 1;
+            self.debugger_replied().notify_all();
+        }
+        let of_queue = exceptions.without(Exceptions::MEMORY_VIOLATION | Exceptions::RUNTIME);
+        if let Some(queue) = state.queues.get(queue_id).filter(|_| !of_queue.is_empty()) {
+            let device = self.device(queue.node().id())?;
+            exceptions::schedule(self, device, queue.doorbell_id(), of_queue);
+        }
+        Ok(())
+    }
+}
+
+impl WorkItem<NOTIFY_WORK> for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let file = {
+            let debug = this.debug().lock();
+            debug.session.as_ref().map(|session| session.file.clone())
+        };
+        if let Some(file) = file {
+            file.notify();
+        }
+    }
+}

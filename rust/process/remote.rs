@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writes to the memory of a process that is not the caller's.
+//!
+//! A worker writes as the process itself would: access to user memory may block, for instance on
+//! userfaultfd. The caller waits until a signal.
+
+use kernel::{
+    impl_has_work, new_condvar, new_mutex, new_work,
+    num::casts::arch::u64_as_usize,
+    prelude::*,
+    sync::{Arc, CondVar, Mutex},
+    uaccess::{UserPtr, UserSlice},
+    workqueue::{Work, WorkItem},
+};
+
+use super::{exceptions, kfd_process::Process};
+use crate::queue::SavedWords;
+
+#[pin_data]
+struct Job {
+    process: Arc<Process>,
+    writes: KVec<SavedWords>,
+    #[pin]
+    result: Mutex<Option<Result>>,
+    #[pin]
+    done: CondVar,
+    #[pin]
+    work: Work<Job>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Job { self.work }
+}
+
+fn write(words: &SavedWords) -> Result {
+    let bytes = core::mem::size_of_val(&*words.words);
+    let at = UserPtr::from_addr(u64_as_usize(words.at));
+    let mut writer = UserSlice::new(at, bytes).writer();
+    words.words.iter().try_for_each(|word| writer.write(word))
+}
+
+impl WorkItem for Job {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let result = this
+            .process
+            .with_memory(|| this.writes.iter().try_for_each(write));
+        *this.result.lock() = Some(result.and_then(|written| written));
+        this.done.notify_all();
+    }
+}
+
+impl Process {
+    /// Writes to the memory of the process. `ERESTARTSYS` after a signal, when it may still be
+    /// written; `EFAULT` if it cannot be written, `ESRCH` if the address space was released,
+    /// `ENOMEM` without memory.
+    pub(crate) fn write(self: &Arc<Self>, writes: KVec<SavedWords>) -> Result {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let job = Arc::pin_init(
+            pin_init!(Job {
+                process: self.clone(),
+                writes,
+                result <- new_mutex!(None),
+                done <- new_condvar!("rkfd_write"),
+                work <- new_work!("rkfd_write"),
+            }),
+            GFP_KERNEL,
+        )?;
+        exceptions::run(job.clone());
+        let mut result = job.result.lock();
+        loop {
+            if let Some(result) = *result {
+                return result;
+            }
+            if job.done.wait_interruptible(&mut result) {
+                return Err(ERESTARTSYS);
+            }
+        }
+    }
+}

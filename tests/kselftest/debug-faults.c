@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Tests of exceptions of a process that is debugged: invalid packets, VM faults. */
+#include <signal.h>
+
+#include "debugger.h"
+
+#define NOWHERE 0x7000deadb000ull
+
+/* An exception of a queue goes to the debugger, and through it to the runtime. */
+TEST(packet_exceptions)
+{
+	const uint64_t bad = EC(QUEUE_PACKET_DISPATCH_DIM_INVALID);
+	struct kfd_context_save_area_header *header;
+	struct aql_dispatch packet = { .header = AQL_KERNEL_DISPATCH };
+	volatile uint64_t *payload;
+	struct session s;
+	struct fixture f;
+	uint32_t event;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	payload = (uint64_t *)f.data->va;
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, true, &event));
+	header = f.q.cwsr->va;
+	header->err_payload_addr = kfd_va((void *)payload);
+	header->err_event_id = event;
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT(notified(&s) > 0);
+	EXPECT_EQ(*payload, 0);
+	expect_event(&s, bad, f.k.node.gpu_id, f.q.id);
+	ASSERT_OK(send_event(&s, bad, f.k.node.gpu_id, f.q.id));
+	EXPECT_EQ(event_result(&f.k, event, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(*payload, bad);
+}
+
+/* What the debugger does not want goes to the runtime, and is recorded. */
+TEST(packet_exceptions_of_no_interest)
+{
+	const uint64_t bad = EC(QUEUE_PACKET_DISPATCH_DIM_INVALID);
+	struct kfd_ioctl_dbg_trap_args args = { 0 };
+	struct kfd_context_save_area_header *header;
+	struct aql_dispatch packet = { .header = AQL_KERNEL_DISPATCH };
+	volatile uint64_t *payload;
+	struct session s;
+	struct fixture f;
+	uint32_t event;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED, &args));
+	payload = (uint64_t *)f.data->va;
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_SIGNAL, true, &event));
+	header = f.q.cwsr->va;
+	header->err_payload_addr = kfd_va((void *)payload);
+	header->err_event_id = event;
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	EXPECT_EQ(event_result(&f.k, event, WAIT_MS), KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(*payload, bad);
+	EXPECT_EQ(notified_now(&s), 0);
+	args.set_exceptions_enabled.exception_mask = ALL_EVENTS;
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED, &args));
+	EXPECT_EQ(notified(&s), 1);
+	expect_event(&s, bad, f.k.node.gpu_id, f.q.id);
+}
+
+/* A VM fault stops the queue when the debugger says so. */
+TEST(memory_violation)
+{
+	const uint32_t grid[3] = { 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	const uint64_t violation = EC(DEVICE_MEMORY_VIOLATION);
+	struct kfd_hsa_memory_exception_data data;
+	struct kfd_event_data waited = { 0 };
+	uint32_t result = 99, size = sizeof(data);
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+	struct session s;
+	struct fixture f;
+	uint64_t nowhere = NOWHERE;
+
+	signal(SIGSEGV, SIG_IGN);
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	ASSERT_OK(kfd_event_create(&f.k, KFD_IOC_EVENT_MEMORY, false, &waited.event_id));
+	EXPECT_RET(exception_info(&s, EC_DEVICE_MEMORY_VIOLATION, f.k.node.gpu_id, false, &data,
+				  &size),
+		   -ENODATA);
+	ASSERT_OK(fixture_kernel(&f, "fill", &kernel));
+	memcpy(f.kernarg->va, &nowhere, 8);
+	f.signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f.kernarg->va, &f.signal);
+	kfd_queue_ring(&f.q, kfd_queue_write(&f.q, &packet));
+	ASSERT(notified(&s) > 0);
+	/* The process is not told yet. */
+	EXPECT_OK(kfd_event_wait(&f.k, &waited, 1, true, 200, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_TIMEOUT);
+	EXPECT_RET(send_event(&s, violation, NO_SUCH_GPU, 0), -ENODEV);
+	expect_event(&s, violation, f.k.node.gpu_id, 0);
+	ASSERT_OK(send_event(&s, violation, f.k.node.gpu_id, 0));
+	ASSERT_OK(kfd_event_wait(&f.k, &waited, 1, true, WAIT_MS, &result));
+	EXPECT_EQ(result, KFD_IOC_WAIT_RESULT_COMPLETE);
+	EXPECT_EQ(waited.memory_exception_data.gpu_id, f.k.node.gpu_id);
+	EXPECT_EQ(waited.memory_exception_data.va, NOWHERE);
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}

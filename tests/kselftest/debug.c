@@ -1,0 +1,741 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tests of the debugger interface (DBG_TRAP): sessions, events of queues and of the runtime,
+ * suspended queues, permissions. A process may debug itself, which most tests do.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/kfd_sysfs.h>
+
+#include "debugger.h"
+
+TEST(session)
+{
+	struct kfd_ioctl_dbg_trap_query_debug_event_args event;
+	struct kfd_runtime_info info;
+	uint32_t size = sizeof(info);
+	struct session s;
+	struct kfd k;
+
+	fixture_open(&k);
+	session_of(&s, &k, getpid());
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -EINVAL);
+	EXPECT_RET(query_event(&s, 0, &event), -EINVAL);
+	memset(&info, 0xee, sizeof(info));
+	ASSERT_OK(session_enable_with(&s, s.fd[1], ALL_EVENTS, &info, &size));
+	EXPECT_EQ(size, sizeof(info));
+	EXPECT_EQ(info.runtime_state, DEBUG_RUNTIME_STATE_DISABLED);
+	EXPECT_EQ(info.r_debug, 0);
+	EXPECT_EQ(info.ttmp_setup, 0);
+	EXPECT_RET(session_enable(&s, 0), -EALREADY);
+	expect_no_event(&s);
+	EXPECT_RET(dbg_trap_plain(&s, 15), -EINVAL);
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -EINVAL);
+	/* Part of the information. */
+	size = 4;
+	memset(&info, 0xee, sizeof(info));
+	ASSERT_OK(session_enable_with(&s, s.fd[1], 0, &info, &size));
+	EXPECT_EQ(size, sizeof(info));
+	EXPECT_EQ(info.r_debug, 0xeeeeeeee00000000);
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	EXPECT_EQ(notified_now(&s), 0);
+}
+
+TEST(session_arguments)
+{
+	struct kfd_runtime_info info;
+	uint32_t size = sizeof(info);
+	struct session s;
+	struct kfd k;
+
+	fixture_open(&k);
+	session_of(&s, &k, getpid());
+	EXPECT_RET(session_enable_with(&s, 999, 0, &info, &size), -EBADF);
+	EXPECT_RET(session_enable_with(&s, s.fd[1], 0, (void *)8, &size), -EFAULT);
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -EINVAL);
+	s.pid = 0x7ffffff0;
+	EXPECT_RET(session_enable(&s, 0), -ESRCH);
+	s.pid = -1;
+	EXPECT_RET(session_enable(&s, 0), -ESRCH);
+	s.pid = 1;
+	EXPECT_RET(session_enable(&s, 0), -ESRCH);
+}
+
+/* These need a runtime. */
+TEST(hardware_operations_need_a_runtime)
+{
+	static const uint32_t ops[] = {
+		KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE,
+		KFD_IOC_DBG_TRAP_SUSPEND_QUEUES,	   KFD_IOC_DBG_TRAP_RESUME_QUEUES,
+		KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH,   KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH,
+		KFD_IOC_DBG_TRAP_SET_FLAGS,
+	};
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	for (unsigned int i = 0; i < sizeof(ops) / sizeof(*ops); i++)
+		EXPECT_RET(dbg_trap_plain(&s, ops[i]), -EPERM);
+}
+
+/* RUNTIME_ENABLE and its opposite wait for the debugger. */
+TEST(runtime_waits_for_the_debugger)
+{
+	struct kfd_runtime_info info;
+	struct session s;
+	struct caller c;
+	struct kfd k;
+	uint32_t size = sizeof(info);
+
+	debug_self(&s, &k);
+	EXPECT_RET(exception_info(&s, EC_PROCESS_RUNTIME, 0, false, &info, &size), -ENODATA);
+	start_call(&c, &k,
+		   KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK | KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK);
+	ASSERT_EQ(notified(&s), 1);
+	EXPECT_EQ(c.ret, RUNNING);
+	size = 99;
+	ASSERT_OK(exception_info(&s, EC_PROCESS_RUNTIME, 0, false, &info, &size));
+	EXPECT_EQ(size, sizeof(info));
+	EXPECT_EQ(info.r_debug, R_DEBUG);
+	EXPECT_EQ(info.runtime_state, DEBUG_RUNTIME_STATE_ENABLED);
+	EXPECT_EQ(info.ttmp_setup, 1);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	expect_no_event(&s);
+	EXPECT_RET(exception_info(&s, EC_PROCESS_RUNTIME, 0, false, &info, &size), -ENODATA);
+	usleep(100000);
+	EXPECT_EQ(c.ret, RUNNING);
+	ASSERT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	EXPECT_OK(end_call(&c));
+
+	start_call(&c, &k, 0);
+	ASSERT_EQ(notified(&s), 1);
+	EXPECT_EQ(c.ret, RUNNING);
+	size = sizeof(info);
+	ASSERT_OK(exception_info(&s, EC_PROCESS_RUNTIME, 0, true, &info, &size));
+	EXPECT_EQ(info.r_debug, 0);
+	EXPECT_EQ(info.runtime_state, DEBUG_RUNTIME_STATE_DISABLED);
+	expect_no_event(&s);
+	ASSERT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	EXPECT_OK(end_call(&c));
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	/* Without a debugger. */
+	EXPECT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	EXPECT_OK(runtime_enable(&k, 0));
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+/* A signal ends the wait; the next call goes on waiting and has no other effect. */
+TEST(wait_of_the_runtime_is_interrupted)
+{
+	struct sigaction action = { .sa_handler = nothing };
+	struct session s;
+	struct caller c;
+	struct kfd k;
+
+	sigaction(SIGUSR1, &action, NULL);
+	debug_self(&s, &k);
+	start_call(&c, &k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	ASSERT_EQ(notified(&s), 1);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	usleep(100000);
+	pthread_kill(c.thread, SIGUSR1);
+	EXPECT_RET(end_call(&c), -EINTR);
+	start_call(&c, &k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK);
+	EXPECT_EQ(notified_now(&s), 0);
+	EXPECT_EQ(c.ret, RUNNING);
+	ASSERT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	EXPECT_OK(end_call(&c));
+	EXPECT_EQ(notified_now(&s), 0);
+	expect_no_event(&s);
+}
+
+/* A debugger that attaches later sees the runtime, without an event. */
+TEST(attach_to_a_running_runtime)
+{
+	struct kfd_runtime_info info;
+	uint32_t size = sizeof(info);
+	struct session s;
+	struct kfd k;
+
+	fixture_open(&k);
+	session_of(&s, &k, getpid());
+	EXPECT_OK(runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK));
+	ASSERT_OK(session_enable_with(&s, s.fd[1], ALL_EVENTS, &info, &size));
+	EXPECT_EQ(info.runtime_state, DEBUG_RUNTIME_STATE_ENABLED);
+	EXPECT_EQ(info.r_debug, R_DEBUG);
+	EXPECT_EQ(notified_now(&s), 0);
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	size = sizeof(info);
+	ASSERT_OK(session_enable_with(&s, s.fd[1], ALL_EVENTS, &info, &size));
+	EXPECT_EQ(info.runtime_state, DEBUG_RUNTIME_STATE_ENABLED);
+}
+
+TEST(new_and_deleted_queues)
+{
+	struct kfd_ioctl_dbg_trap_query_debug_event_args event;
+	struct kfd_runtime_info info;
+	uint32_t size = sizeof(info);
+	struct kfd_queue q[2];
+	struct session s;
+	struct kfd k;
+	int first;
+
+	debug_self(&s, &k);
+	ASSERT_OK(kfd_queue_create(&k, &q[0], 64));
+	EXPECT_EQ(notified(&s), 1);
+	ASSERT_OK(kfd_queue_create(&k, &q[1], 64));
+	EXPECT_EQ(notified(&s), 1);
+	EXPECT_RET(exception_info(&s, EC_QUEUE_NEW, NO_SUCH_QUEUE, false, &info, &size), -EINVAL);
+	EXPECT_RET(exception_info(&s, 10, q[0].id, false, &info, &size), -EINVAL);
+	EXPECT_RET(exception_info(&s, EC_QUEUE_WAVE_TRAP, q[0].id, false, &info, &size), -ENODATA);
+	EXPECT_RET(exception_info(&s, EC_DEVICE_QUEUE_DELETE, NO_SUCH_GPU, false, &info, &size),
+		   -EINVAL);
+	size = sizeof(info);
+	EXPECT_OK(exception_info(&s, EC_QUEUE_NEW, q[1].id, false, &info, &size));
+	EXPECT_EQ(size, 0);
+	/* In any order. */
+	ASSERT_OK(query_event(&s, EC(QUEUE_NEW), &event));
+	first = event.queue_id == q[0].id ? 0 : 1;
+	EXPECT_EQ(event.exception_mask, EC(QUEUE_NEW));
+	EXPECT_EQ(event.queue_id, q[first].id);
+	expect_event(&s, EC(QUEUE_NEW), k.node.gpu_id, q[!first].id);
+	expect_no_event(&s);
+	EXPECT_OK(kfd_queue_destroy(&q[0]));
+	EXPECT_EQ(notified(&s), 1);
+	expect_event(&s, EC(DEVICE_QUEUE_DELETE), k.node.gpu_id, 0);
+	expect_no_event(&s);
+	EXPECT_OK(kfd_queue_destroy(&q[1]));
+}
+
+/* Events that are not enabled are recorded, and reported as soon as they are. */
+TEST(enabled_events)
+{
+	struct kfd_ioctl_dbg_trap_args args = { 0 };
+	struct kfd_queue q;
+	struct session s;
+	struct kfd k;
+
+	fixture_open(&k);
+	session_of(&s, &k, getpid());
+	/* Before the session. */
+	ASSERT_OK(kfd_queue_create(&k, &q, 64));
+	ASSERT_OK(session_enable(&s, EC(PROCESS_RUNTIME)));
+	EXPECT_EQ(notified_now(&s), 0);
+	expect_no_event(&s);
+	args.set_exceptions_enabled.exception_mask = EC(QUEUE_WAVE_TRAP);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED, &args));
+	EXPECT_EQ(notified_now(&s), 0);
+	args.set_exceptions_enabled.exception_mask = EC(QUEUE_NEW) | EC(DEVICE_QUEUE_DELETE);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED, &args));
+	EXPECT_EQ(notified(&s), 1);
+	expect_event(&s, EC(QUEUE_NEW), k.node.gpu_id, q.id);
+	EXPECT_OK(kfd_queue_destroy(&q));
+	EXPECT_EQ(notified(&s), 1);
+	/* They end with the session. */
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	expect_no_event(&s);
+}
+
+static void expect_snapshot(const struct kfd_queue_snapshot_entry *entry, struct kfd_queue *q)
+{
+	EXPECT_EQ(entry->ring_base_address, kfd_va(q->ring->va));
+	EXPECT_EQ(entry->write_pointer_address, kfd_va((void *)&q->q->write_dispatch_id));
+	EXPECT_EQ(entry->read_pointer_address, kfd_va((void *)&q->q->read_dispatch_id));
+	EXPECT_EQ(entry->ctx_save_restore_address, kfd_va(q->cwsr->va));
+	EXPECT_EQ(entry->queue_id, q->id);
+	EXPECT_EQ(entry->gpu_id, q->k->node.gpu_id);
+	EXPECT_EQ(entry->ring_size, q->packets * 64);
+	EXPECT_EQ(entry->queue_type, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL);
+	EXPECT_EQ(entry->ctx_save_restore_area_size, q->k->node.cwsr_size);
+	EXPECT_EQ(entry->reserved, 0);
+}
+
+TEST(queue_snapshot)
+{
+	struct {
+		struct kfd_queue_snapshot_entry entry;
+		uint64_t more;
+	} entries[3];
+	struct kfd_ioctl_dbg_trap_args args = { 0 };
+	struct kfd_queue q[2];
+	struct session s;
+	struct kfd k;
+	int first;
+
+	debug_self(&s, &k);
+	ASSERT_OK(kfd_queue_create(&k, &q[0], 64));
+	ASSERT_OK(kfd_queue_create(&k, &q[1], 128));
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args), -EINVAL);
+	args.queue_snapshot.entry_size = sizeof(entries[0]);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args));
+	EXPECT_EQ(args.queue_snapshot.num_queues, 2);
+	EXPECT_EQ(args.queue_snapshot.entry_size, sizeof(entries[0].entry));
+	/* No buffer. */
+	args.queue_snapshot.entry_size = sizeof(entries[0]);
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args), -EFAULT);
+
+	memset(entries, 0xee, sizeof(entries));
+	args.queue_snapshot.snapshot_buf_ptr = kfd_va(entries);
+	args.queue_snapshot.num_queues = 1;
+	args.queue_snapshot.entry_size = sizeof(entries[0]);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args));
+	EXPECT_EQ(args.queue_snapshot.num_queues, 2);
+	/* In any order. */
+	first = entries[0].entry.queue_id == q[0].id ? 0 : 1;
+	expect_snapshot(&entries[0].entry, &q[first]);
+	EXPECT_EQ(entries[0].entry.exception_status, EC(QUEUE_NEW));
+	EXPECT_EQ(entries[1].entry.queue_id, 0xeeeeeeee);
+
+	args.queue_snapshot.num_queues = 3;
+	args.queue_snapshot.entry_size = sizeof(entries[0]);
+	args.queue_snapshot.exception_mask = EC(QUEUE_NEW);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args));
+	EXPECT_EQ(args.queue_snapshot.num_queues, 2);
+	expect_snapshot(&entries[0].entry, &q[first]);
+	expect_snapshot(&entries[1].entry, &q[!first]);
+	EXPECT_EQ(entries[1].entry.exception_status, EC(QUEUE_NEW));
+	EXPECT_EQ(entries[1].more, 0xeeeeeeeeeeeeeeee);
+	EXPECT_EQ(entries[2].entry.queue_id, 0xeeeeeeee);
+	expect_no_event(&s);
+
+	args.queue_snapshot.num_queues = 1;
+	args.queue_snapshot.entry_size = 8;
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT, &args));
+	EXPECT_EQ(args.queue_snapshot.entry_size, 8);
+	EXPECT_EQ(entries[0].entry.exception_status, 0);
+	EXPECT_OK(kfd_queue_destroy(&q[0]));
+	EXPECT_OK(kfd_queue_destroy(&q[1]));
+}
+
+TEST(device_snapshot)
+{
+	struct {
+		struct kfd_dbg_device_info_entry entry;
+		uint64_t more;
+	} entries[64];
+	struct kfd_ioctl_dbg_trap_args args = { 0 };
+	struct kfd_dbg_device_info_entry *e = NULL;
+	char path[96];
+	uint64_t value;
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	args.device_snapshot.entry_size = sizeof(entries[0]);
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args), -EINVAL);
+	memset(entries, 0xee, sizeof(entries));
+	args.device_snapshot.snapshot_buf_ptr = kfd_va(entries);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args));
+	EXPECT(args.device_snapshot.num_devices > 0);
+	EXPECT_EQ(args.device_snapshot.entry_size, sizeof(*e));
+	EXPECT_EQ(entries[0].entry.gpu_id, 0xeeeeeeee);
+	args.device_snapshot.num_devices = 64;
+	args.device_snapshot.entry_size = sizeof(entries[0]);
+	EXPECT_OK(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args));
+	for (unsigned int i = 0; i < args.device_snapshot.num_devices && i < 64; i++)
+		if (entries[i].entry.gpu_id == k.node.gpu_id)
+			e = &entries[i].entry;
+	ASSERT(e);
+	EXPECT_EQ(entries[0].more, 0xeeeeeeeeeeeeeeee);
+	EXPECT_EQ(e->exception_status, 0);
+	EXPECT_EQ(e->lds_base, k.apertures.lds_base);
+	EXPECT_EQ(e->lds_limit, k.apertures.lds_limit);
+	EXPECT_EQ(e->scratch_base, k.apertures.scratch_base);
+	EXPECT_EQ(e->scratch_limit, k.apertures.scratch_limit);
+	EXPECT_EQ(e->gpuvm_base, k.apertures.gpuvm_base);
+	EXPECT_EQ(e->gpuvm_limit, k.apertures.gpuvm_limit);
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%d/properties",
+		 k.node.index);
+#define SAME(field, key)                                                                           \
+	do {                                                                                       \
+		ASSERT_OK(kfd_sysfs_value(path, key, &value));                                     \
+		EXPECT_EQ(e->field, value);                                                        \
+	} while (0)
+	SAME(location_id, "location_id");
+	SAME(vendor_id, "vendor_id");
+	SAME(device_id, "device_id");
+	SAME(fw_version, "fw_version");
+	SAME(gfx_target_version, "gfx_target_version");
+	SAME(simd_count, "simd_count");
+	SAME(max_waves_per_simd, "max_waves_per_simd");
+	SAME(array_count, "array_count");
+	SAME(simd_arrays_per_engine, "simd_arrays_per_engine");
+	SAME(num_xcc, "num_xcc");
+	SAME(capability, "capability");
+	SAME(capability2, "capability2");
+	SAME(debug_prop, "debug_prop");
+#undef SAME
+	EXPECT(e->capability & HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED);
+	EXPECT(e->debug_prop & HSA_DBG_DISPATCH_INFO_ALWAYS_VALID);
+	EXPECT(e->subsystem_vendor_id && e->subsystem_device_id);
+	args.device_snapshot.num_devices = 1;
+	args.device_snapshot.snapshot_buf_ptr = 8;
+	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args), -EFAULT);
+}
+
+/* A queue with 11 endless waves; words[0] counts those that started, words[64] ends them. */
+static volatile uint32_t *start_endless(struct fixture *f)
+{
+	const uint32_t grid[3] = { 11 * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *words = f->data->va;
+	uint64_t *kernarg = f->kernarg->va;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, "endless", &kernel));
+	kernarg[0] = kfd_va((void *)&words[0]);
+	kernarg[1] = kfd_va((void *)&words[64]);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves started", words[0]);
+	return words;
+}
+
+TEST(suspended_waves_go_on)
+{
+	struct kfd_context_save_area_header *header;
+	volatile uint32_t *words;
+	uint32_t ids[2], waves;
+	struct session s;
+	struct fixture f;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = start_endless(&f);
+	header = f.q.cwsr->va;
+	memset(&header->wave_state, 0, sizeof(header->wave_state));
+	ids[0] = f.q.id;
+	ids[1] = NO_SUCH_QUEUE;
+	EXPECT_RET(suspend_queues(&s, ids, 2, 0), 1);
+	EXPECT_EQ(ids[0], f.q.id);
+	EXPECT_EQ(ids[1], NO_SUCH_QUEUE | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	EXPECT(header->wave_state.control_stack_size && header->wave_state.wave_state_size);
+	/* Twice is as once. */
+	EXPECT_RET(suspend_queues(&s, ids, 1, 0), 1);
+	EXPECT_EQ(ids[0], f.q.id);
+	/* The waves stand still. */
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
+	waves = words[0];
+	EXPECT_EQ(waves, 11);
+	ids[0] = f.q.id;
+	ids[1] = NO_SUCH_QUEUE;
+	EXPECT_RET(resume_queues(&s, ids, 2), 1);
+	EXPECT_EQ(ids[0], f.q.id);
+	EXPECT_EQ(ids[1], NO_SUCH_QUEUE | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(kfd_queue_destroy(&f.q));
+}
+
+TEST(suspend_arguments)
+{
+	static uint32_t many[1025];
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	/* The debugger does not know the queue yet. */
+	id = f.q.id;
+	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 0);
+	EXPECT_EQ(id, f.q.id | (uint32_t)KFD_DBG_QUEUE_INVALID_MASK);
+	EXPECT_RET(suspend_queues(&s, NULL, 1, 0), -EINVAL);
+	EXPECT_RET(suspend_queues(&s, many, 1025, 0), -EINVAL);
+	EXPECT_RET(suspend_queues(&s, (uint32_t *)8, 1, 0), -EFAULT);
+	EXPECT_RET(resume_queues(&s, many, 1025), -EINVAL);
+	EXPECT_RET(resume_queues(&s, (uint32_t *)8, 1), -EFAULT);
+	EXPECT_RET(suspend_queues(&s, &id, 0, 0), 0);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	id = f.q.id;
+	EXPECT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	/* All queues. */
+	EXPECT_RET(resume_queues(&s, NULL, 0), 1);
+	EXPECT(fixture_works(&f));
+}
+
+/* The session's end resumes the queues. */
+TEST(queues_are_resumed_at_the_end)
+{
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = start_endless(&f);
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	words[64] = 1;
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT(fixture_works(&f));
+}
+
+static void *destroy_queue(void *data)
+{
+	struct caller *c = data;
+
+	c->ret = kfd_queue_stop((struct kfd_queue *)c->k);
+	return NULL;
+}
+
+/* A suspended queue is not destroyed, for the debugger reads its memory. */
+TEST(destroying_a_suspended_queue_waits)
+{
+	struct caller c = { .ret = RUNNING };
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	c.k = (struct kfd *)&f.q;
+	ASSERT(!pthread_create(&c.thread, NULL, destroy_queue, &c));
+	usleep(300000);
+	EXPECT_EQ(c.ret, RUNNING);
+	expect_no_event(&s);
+	EXPECT_RET(resume_queues(&s, &id, 1), 1);
+	EXPECT_OK(end_call(&c));
+	EXPECT(notified(&s) > 0);
+	expect_event(&s, EC(DEVICE_QUEUE_DELETE), f.k.node.gpu_id, 0);
+}
+
+/* Updates of a suspended queue do not resume it. */
+TEST(updated_while_suspended)
+{
+	struct kfd_ioctl_update_queue_args update = { .queue_percentage = 100,
+						      .queue_priority = 7 };
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	debug_queue(&s, &f);
+	expect_event(&s, EC(QUEUE_NEW), f.k.node.gpu_id, f.q.id);
+	words = start_endless(&f);
+	id = f.q.id;
+	ASSERT_RET(suspend_queues(&s, &id, 1, 0), 1);
+	update.ring_base_address = kfd_va(f.q.ring->va);
+	update.queue_id = f.q.id;
+	update.ring_size = f.q.packets * 64;
+	EXPECT_OK(kfd_ioctl(f.k.fd, AMDKFD_IOC_UPDATE_QUEUE, &update));
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
+	EXPECT_RET(resume_queues(&s, &id, 1), 1);
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+/* Another process, which this one traces or not. */
+struct child {
+	pid_t pid;
+	/* The child says that it is ready, and is told to go on. */
+	int ready[2], go[2];
+};
+
+static void wait_for_parent(struct child *c)
+{
+	char byte = 0;
+
+	ASSERT(write(c->ready[1], &byte, 1) == 1);
+	while (read(c->go[0], &byte, 1) < 0 && errno == EINTR)
+		;
+}
+
+static void wait_for_child(struct child *c)
+{
+	char byte;
+
+	ASSERT(read(c->ready[0], &byte, 1) == 1);
+}
+
+static void child_goes_on(struct child *c)
+{
+	char byte = 0;
+
+	ASSERT(write(c->go[1], &byte, 1) == 1);
+}
+
+static void start_child(struct child *c, void (*run)(struct child *))
+{
+	ASSERT(!pipe2(c->ready, O_CLOEXEC) && !pipe2(c->go, O_CLOEXEC));
+	c->pid = fork_child();
+	if (!c->pid) {
+		run(c);
+		_exit(0);
+	}
+}
+
+static void attach(struct child *c)
+{
+	int status;
+
+	ASSERT(!ptrace(PTRACE_ATTACH, c->pid, NULL, NULL));
+	ASSERT(waitpid(c->pid, &status, 0) == c->pid && WIFSTOPPED(status));
+}
+
+static void expect_exit(struct child *c, int code)
+{
+	int status;
+
+	ASSERT(waitpid(c->pid, &status, 0) == c->pid);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %#x", status);
+}
+
+static void open_and_wait(struct child *c)
+{
+	struct kfd k;
+
+	wait_for_parent(c);
+	if (kfd_open(&k))
+		_exit(1);
+	wait_for_parent(c);
+	if (runtime_enable(&k, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK))
+		_exit(2);
+	wait_for_parent(c);
+	if (runtime_enable(&k, 0))
+		_exit(3);
+}
+
+TEST(only_a_tracer_may_debug)
+{
+	struct session s;
+	struct child c;
+	struct kfd k;
+
+	start_child(&c, open_and_wait);
+	fixture_open(&k);
+	session_of(&s, &k, c.pid);
+	wait_for_child(&c);
+	/* It does not use the GPU. */
+	EXPECT_RET(session_enable(&s, ALL_EVENTS), -ESRCH);
+	child_goes_on(&c);
+	wait_for_child(&c);
+	EXPECT_RET(session_enable(&s, ALL_EVENTS), -EPERM);
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -EPERM);
+	attach(&c);
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -EINVAL);
+	EXPECT_OK(session_enable(&s, ALL_EVENTS));
+	EXPECT(!ptrace(PTRACE_CONT, c.pid, NULL, NULL));
+	child_goes_on(&c);
+	EXPECT_EQ(notified(&s), 1);
+	expect_event(&s, EC(PROCESS_RUNTIME), 0, 0);
+	EXPECT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	wait_for_child(&c);
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	child_goes_on(&c);
+	expect_exit(&c, 0);
+}
+
+/* A debugger that started the program attaches before that opens the GPU. */
+TEST(debug_before_the_first_open)
+{
+	struct session s;
+	struct child c;
+	struct kfd k;
+
+	start_child(&c, open_and_wait);
+	fixture_open(&k);
+	session_of(&s, &k, c.pid);
+	wait_for_child(&c);
+	attach(&c);
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	EXPECT(!ptrace(PTRACE_CONT, c.pid, NULL, NULL));
+	child_goes_on(&c);
+	wait_for_child(&c);
+	EXPECT_EQ(notified_now(&s), 0);
+	child_goes_on(&c);
+	EXPECT_EQ(notified(&s), 1);
+	EXPECT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	wait_for_child(&c);
+	child_goes_on(&c);
+	EXPECT_EQ(notified(&s), 1);
+	EXPECT_OK(send_event(&s, EC(PROCESS_RUNTIME), 0, 0));
+	expect_exit(&c, 0);
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -ESRCH);
+}
+
+/* The session ends with the debugged process. */
+TEST(kill_the_debugged_process)
+{
+	struct session s;
+	struct child c;
+	struct kfd k;
+	int status;
+
+	start_child(&c, open_and_wait);
+	fixture_open(&k);
+	session_of(&s, &k, c.pid);
+	wait_for_child(&c);
+	attach(&c);
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	EXPECT(!ptrace(PTRACE_CONT, c.pid, NULL, NULL));
+	child_goes_on(&c);
+	wait_for_child(&c);
+	child_goes_on(&c);
+	EXPECT_EQ(notified(&s), 1);
+	/* It waits in RUNTIME_ENABLE. */
+	kill(c.pid, SIGKILL);
+	ASSERT(waitpid(c.pid, &status, 0) == c.pid);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_RET(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE), -ESRCH);
+	/* The driver has closed its end. */
+	close(s.fd[1]);
+	for (int i = 0; i < 500 && read(s.fd[0], &status, 1) < 0; i++)
+		usleep(10000);
+	EXPECT_EQ(read(s.fd[0], &status, 1), 0);
+}
+
+static void run_debugger(struct child *c)
+{
+	struct child *target = c + 1;
+	struct session s;
+	struct kfd k;
+
+	fixture_open(&k);
+	session_of(&s, &k, target->pid);
+	attach(target);
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	ASSERT(!ptrace(PTRACE_DETACH, target->pid, NULL, NULL));
+	/* The session is that of the process, not of its thread or of the descriptor. */
+	expect_no_event(&s);
+	wait_for_parent(c);
+}
+
+/* The session ends with the debugger. */
+TEST(kill_the_debugger)
+{
+	struct child c[2];
+	int status;
+
+	start_child(&c[1], open_and_wait);
+	wait_for_child(&c[1]);
+	child_goes_on(&c[1]);
+	wait_for_child(&c[1]);
+	start_child(&c[0], run_debugger);
+	wait_for_child(&c[0]);
+	kill(c[0].pid, SIGKILL);
+	ASSERT(waitpid(c[0].pid, &status, 0) == c[0].pid);
+	/* RUNTIME_ENABLE does not wait. */
+	child_goes_on(&c[1]);
+	wait_for_child(&c[1]);
+	child_goes_on(&c[1]);
+	expect_exit(&c[1], 0);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* A debugger's use of DBG_TRAP: sessions and their events. */
+#ifndef DEBUGGER_H
+#define DEBUGGER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fixture.h"
+
+#define EC(name) KFD_EC_MASK(EC_##name)
+#define ALL_EVENTS (~0ull)
+#define R_DEBUG 0x123456789abcull
+/* The driver knows no such queue. */
+#define NO_SUCH_QUEUE 1000u
+
+/* A debugger session with a process. */
+struct session {
+	struct kfd *k;
+	pid_t pid;
+	/* Events are reported through it. */
+	int fd[2];
+};
+
+/* A thread that calls RUNTIME_ENABLE, or another function. */
+struct caller {
+	pthread_t thread;
+	struct kfd *k;
+	uint32_t mode;
+	atomic_int ret;
+};
+
+#define RUNNING 1
+
+/* Return a negative errno, or the result. */
+int dbg_trap(struct session *s, uint32_t op, struct kfd_ioctl_dbg_trap_args *args);
+int dbg_trap_plain(struct session *s, uint32_t op);
+int session_enable_with(struct session *s, int fd, uint64_t mask, void *info, uint32_t *size);
+int session_enable(struct session *s, uint64_t mask);
+/* Prepares a session with a process. Ends the test on failure, as all below. */
+void session_of(struct session *s, struct kfd *k, pid_t pid);
+/* Returns the number of notifications, after at most 5 s for the first. */
+int notified(struct session *s);
+/* Same without waiting for them. */
+int notified_now(struct session *s);
+int query_event(struct session *s, uint64_t clear,
+		struct kfd_ioctl_dbg_trap_query_debug_event_args *event);
+/* Expects and clears an event. */
+void expect_event(struct session *s, uint64_t mask, uint32_t gpu, uint32_t queue);
+void expect_no_event(struct session *s);
+int send_event(struct session *s, uint64_t mask, uint32_t gpu, uint32_t queue);
+int suspend_queues(struct session *s, uint32_t *ids, uint32_t count, uint64_t clear);
+int resume_queues(struct session *s, uint32_t *ids, uint32_t count);
+int exception_info(struct session *s, uint32_t code, uint32_t source, bool clear, void *info,
+		   uint32_t *size);
+/* RUNTIME_ENABLE with R_DEBUG. */
+int runtime_enable(struct kfd *k, uint32_t mode);
+void start_call(struct caller *c, struct kfd *k, uint32_t mode);
+int end_call(struct caller *c);
+/* Opens the GPU and debugs this process. */
+void debug_self(struct session *s, struct kfd *k);
+/* Opens the GPU with a new queue, and debugs this process, with its runtime. */
+void debug_queue(struct session *s, struct fixture *f);
+
+#endif
