@@ -10,6 +10,7 @@ use core::ops::{Deref, DerefMut};
 
 use kernel::{
     fmt, new_mutex,
+    num::casts::u32_as_usize,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -23,7 +24,7 @@ use kernel::{
 
 use crate::{
     gpu::{Gpu, UserQueues},
-    hw::{MapProcess, QueueSpec, SchedKind},
+    hw::{MapProcess, QueueSpec, SchedKind, WaveDebug, WATCHPOINTS},
     kapi::sched_mm::NoReclaim,
     mqd::{QueuePlace, SavedWaves},
 };
@@ -57,6 +58,8 @@ struct Inner {
     running: bool,
     /// Nesting depth of [`UserQueues::suspend`].
     suspended: u32,
+    /// Bits of the watchpoints in use.
+    watchpoints: u32,
 }
 
 /// The device queue manager of a node.
@@ -137,6 +140,7 @@ impl Dqm {
                     queues: Queues::new(places),
                     running: false,
                     suspended: 0,
+                    watchpoints: 0,
                 }),
             }),
             GFP_KERNEL,
@@ -543,6 +547,88 @@ impl Dqm {
         result
     }
 
+    /// Sets how the waves of a process start, but for its watchpoints. `ETIME` when the scheduler
+    /// does not respond, `EIO` when the GPU is hung or MES rejects it.
+    pub(crate) fn set_wave_debug(&self, slot: &Arc<DqmProcess>, debug: WaveDebug) -> Result {
+        let mut inner = self.lock();
+        let watch = slot.state.lock().map.debug.watch;
+        self.change_debug(&mut inner, slot, WaveDebug { watch, ..debug })
+    }
+
+    fn change_debug(&self, inner: &mut Inner, slot: &DqmProcess, debug: WaveDebug) -> Result {
+        {
+            let mut state = slot.state.lock();
+            if core::mem::replace(&mut state.map.debug, debug) == debug {
+                return Ok(());
+            }
+        }
+        if !inner.running || inner.suspended > 0 {
+            return Ok(());
+        }
+        self.gpu.check_usable()?;
+        let Inner { sched, queues, .. } = inner;
+        sched.set_debug(&self.gpu, queues, slot)
+    }
+
+    /// Sets a watchpoint of a process, with mask and mode of TCP_WATCHn_CNTL, and returns its
+    /// number. `ENOMEM` when all of the node are in use, otherwise as [`Self::set_wave_debug`].
+    pub(crate) fn set_watchpoint(
+        &self,
+        slot: &Arc<DqmProcess>,
+        va: u64,
+        mask: u32,
+        mode: u32,
+    ) -> Result<u32> {
+        let mut inner = self.lock();
+        let id = u32_as_usize(inner.watchpoints.trailing_ones());
+        if id >= WATCHPOINTS {
+            return Err(ENOMEM);
+        }
+        let gfx = self.gpu.generation().gfx;
+        let mmio = self.gpu.mmio()?;
+        for xcc in self.node.xccs.iter() {
+            gfx.set_watch_address(mmio, *xcc, id, va)?;
+        }
+        let mut debug = {
+            let mut state = slot.state.lock();
+            state.watchpoints |= 1 << id;
+            state.map.debug
+        };
+        inner.watchpoints |= 1 << id;
+        debug.watch[id] = gfx.watch_control(mask, mode);
+        self.change_debug(&mut inner, slot, debug)?;
+        Ok(u32::try_from(id)?)
+    }
+
+    /// Clears a watchpoint. `EINVAL` if the process does not have it, otherwise as
+    /// [`Self::set_wave_debug`].
+    pub(crate) fn clear_watchpoint(&self, slot: &Arc<DqmProcess>, id: u32) -> Result {
+        let mut inner = self.lock();
+        let at = u32_as_usize(id);
+        let mut debug = {
+            let mut state = slot.state.lock();
+            if at >= WATCHPOINTS || state.watchpoints & 1 << id == 0 {
+                return Err(EINVAL);
+            }
+            state.watchpoints &= !(1 << id);
+            state.map.debug
+        };
+        debug.watch[at] = 0;
+        // Not effective any more before another process gets it.
+        let result = self.change_debug(&mut inner, slot, debug);
+        inner.watchpoints &= !(1 << id);
+        result
+    }
+
+    /// Clears all settings of a debugger. Errors as [`Self::set_wave_debug`].
+    pub(crate) fn reset_wave_debug(&self, slot: &Arc<DqmProcess>) -> Result {
+        let mut inner = self.lock();
+        let owned = core::mem::take(&mut slot.state.lock().watchpoints);
+        let result = self.change_debug(&mut inner, slot, WaveDebug::default());
+        inner.watchpoints &= !owned;
+        result
+    }
+
     /// Handles RUNTIME_ENABLE of a process, before its first queue, and RUNTIME_DISABLE. `EIO` when
     /// the GPU is hung.
     pub(crate) fn set_runtime(&self, slot: &Arc<DqmProcess>, enabled: bool) -> Result {
@@ -559,6 +645,8 @@ impl Dqm {
     /// [`SchedOps::release_process`].
     pub(crate) fn release_process(&self, slot: &Arc<DqmProcess>) -> Result {
         let mut inner = self.lock();
+        let owned = core::mem::take(&mut slot.state.lock().watchpoints);
+        inner.watchpoints &= !owned;
         if !inner.running || self.gpu.check_usable().is_err() {
             return Ok(());
         }

@@ -295,3 +295,15 @@ pub(crate) use crate::bindings::{
     kfd_dbg_runtime_state_DEBUG_RUNTIME_STATE_DISABLED as DEBUG_RUNTIME_STATE_DISABLED,
     kfd_dbg_runtime_state_DEBUG_RUNTIME_STATE_ENABLED as DEBUG_RUNTIME_STATE_ENABLED,
 };
+
+/// Settings of waves of DBG_TRAP, without the prefixes of their enums.
+pub(crate) use crate::bindings::{
+    kfd_dbg_trap_flags_KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE as KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE,
+    kfd_dbg_trap_flags_KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP as KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP,
+    kfd_dbg_trap_flags_KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP as KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP,
+    kfd_dbg_trap_override_mode_KFD_DBG_TRAP_OVERRIDE_OR as KFD_DBG_TRAP_OVERRIDE_OR,
+    kfd_dbg_trap_override_mode_KFD_DBG_TRAP_OVERRIDE_REPLACE as KFD_DBG_TRAP_OVERRIDE_REPLACE,
+    kfd_dbg_trap_wave_launch_mode_KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG as KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG,
+    kfd_dbg_trap_wave_launch_mode_KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT as KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT,
+    kfd_dbg_trap_wave_launch_mode_KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL as KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL,
+};

@@ -10,6 +10,8 @@ pub(crate) struct Caps {
     /// First-level trap handler of every process: code for one page, whose second half is the
     /// handler's memory (TMA).
     pub(crate) trap_handler: &'static [u32],
+    /// Debugger capabilities `HSA_CAP_*` of the topology.
+    pub(crate) debug_capability: u32,
     /// Debugger properties `HSA_DBG_*` of the topology.
     pub(crate) debug_prop: u32,
     /// `gfx_target_version` of the topology.

@@ -328,6 +328,15 @@ impl SchedOps for Cpsch {
         Ok(())
     }
 
+    /// MAP_PROCESS has them: a new runlist.
+    fn set_debug(&mut self, gpu: &Gpu, queues: &mut Queues, _: &DqmProcess) -> Result {
+        if !self.active {
+            return Ok(());
+        }
+        self.unmap(gpu, queues, Scope::All, false)?;
+        self.map(gpu, queues, Scope::All)
+    }
+
     fn release_process(&mut self, _gpu: &Gpu, _process: &DqmProcess) -> Result {
         Ok(())
     }

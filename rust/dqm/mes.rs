@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     gpu::Gpu,
-    hw::{FlushType, QueueFormat, QueueSpec},
+    hw::{FlushType, QueueFormat, QueueSpec, WaveDebug},
     mmu::tlb::flush_pasid,
     ring::mes::{
         frame::{AddQueue, QueueType, RemoveQueue, ResetQueue, SetShaderDebugger},
@@ -307,12 +307,23 @@ impl SchedOps for Mes {
     }
 
     fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
-        process.state.lock().in_scheduler = true;
+        let debug = {
+            let mut state = process.state.lock();
+            state.in_scheduler = true;
+            state.map.debug
+        };
         let frame = SetShaderDebugger {
             process_context: process.context(),
             flush: false,
+            spi_gdbg: gpu.generation().gfx.wave_debug(&debug).raw(),
+            debug,
         };
         Ok(gpu.mes()?.submit(gpu, &frame)?)
+    }
+
+    /// MES programs the VMIDs of the process.
+    fn set_debug(&mut self, gpu: &Gpu, _: &mut Queues, process: &DqmProcess) -> Result {
+        self.set_runtime(gpu, process)
     }
 
     fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result {
@@ -323,6 +334,8 @@ impl SchedOps for Mes {
         let frame = SetShaderDebugger {
             process_context: process.context(),
             flush: true,
+            spi_gdbg: 0,
+            debug: WaveDebug::default(),
         };
         Ok(gpu.mes()?.submit(gpu, &frame)?)
     }

@@ -43,6 +43,8 @@ pub(super) struct SlotState {
     pub(super) xnack: bool,
     /// RUNTIME_ENABLE was called.
     pub(super) runtime: bool,
+    /// Bits of the watchpoints of the process.
+    pub(super) watchpoints: u32,
     /// The scheduler has state of the process.
     pub(super) in_scheduler: bool,
     /// Nesting depth of evictions.
@@ -81,6 +83,7 @@ impl DqmProcess {
                     map,
                     xnack,
                     runtime: false,
+                    watchpoints: 0,
                     in_scheduler: false,
                     evicted: 0,
                     since: None,

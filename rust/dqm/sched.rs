@@ -91,6 +91,10 @@ pub(super) trait SchedOps: Send + Sync {
     /// rejects it, `ETIME` when MES does not respond.
     fn set_runtime(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;
 
+    /// Makes new settings of a debugger effective, for waves that start from then on. Errors as
+    /// [`SchedOps::set_runtime`].
+    fn set_debug(&mut self, gpu: &Gpu, queues: &mut Queues, process: &DqmProcess) -> Result;
+
     /// Releases the scheduler's state of a process without queues. Errors as
     /// [`SchedOps::set_runtime`].
     fn release_process(&mut self, gpu: &Gpu, process: &DqmProcess) -> Result;

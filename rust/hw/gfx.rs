@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rkfd_abi::{
-    bits::lo32 as lo,
+    bits::{hi32 as hi, lo32 as lo},
     discovery::hwid,
     regs::{name, Field, Reg, Untyped, Value},
 };
@@ -16,6 +16,34 @@ use crate::asic::{
     mmio::{Block, Mmio},
     xcc::{Xcc, XccList},
 };
+
+/// `KFD_DBG_TRAP_MASK_*`: exceptions in the order of EXCP_EN, start and end of a wave.
+const EXCEPTIONS: u32 = 0x1ff;
+const TRAP_ON_START: u32 = 1 << 30;
+const TRAP_ON_END: u32 = 1 << 31;
+/// Supported ones of them.
+pub(crate) const TRAPS: u32 = EXCEPTIONS | TRAP_ON_START | TRAP_ON_END;
+/// Low bits of the mask of a watchpoint that the register does not have.
+const WATCH_SHIFT: u32 = 7;
+/// Watchpoints of a VMID.
+pub(crate) const WATCHPOINTS: usize = 4;
+
+/// A debugger's settings of the waves of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaveDebug {
+    /// Exceptions with which waves start, `KFD_DBG_TRAP_MASK_*`.
+    pub(crate) traps: u32,
+    /// They replace those of the kernel.
+    pub(crate) replace: bool,
+    /// `KFD_DBG_TRAP_WAVE_LAUNCH_MODE_*`.
+    pub(crate) launch_mode: u8,
+    /// A memory operation completes before the next instruction.
+    pub(crate) single_memop: bool,
+    /// The same for arithmetic.
+    pub(crate) single_alu_op: bool,
+    /// Control words of the watchpoints, see [`GfxHal::watch_control`]; 0 for none.
+    pub(crate) watch: [u32; WATCHPOINTS],
+}
 
 /// Registers for debugfs: name and value.
 pub(crate) type HqdDump = KVec<(&'static str, u32)>;
@@ -67,6 +95,17 @@ pub(crate) trait GfxHal: Sync {
     /// Returns SH_MEM_BASES of a user process, from the bases of the LDS and scratch apertures.
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES>;
 
+    /// Returns SPI_GDBG_PER_VMID_CNTL of a process: how its waves start.
+    fn wave_debug(&self, debug: &WaveDebug) -> Value<name::SPI_GDBG_PER_VMID_CNTL>;
+
+    /// Returns TCP_WATCHn_CNTL of a watchpoint for accesses of `mode`
+    /// (`KFD_DBG_TRAP_ADDRESS_WATCH_MODE_*`) to addresses that differ in the bits outside of
+    /// `mask` only.
+    fn watch_control(&self, mask: u32, mode: u32) -> u32;
+
+    /// Sets the address of a watchpoint on an XCC. `EINVAL` without such a watchpoint.
+    fn set_watch_address(&self, mmio: &Mmio, xcc: Xcc, id: usize, va: u64) -> Result;
+
     /// Dumps the registers of an HQD slot. `ENOMEM` for the list.
     fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump>;
 
@@ -85,7 +124,22 @@ names! { $
             GC_USER_SHADER_ARRAY_CONFIG,
             SH_MEM_CONFIG,
             SH_MEM_BASES { PRIVATE_BASE, SHARED_BASE, },
-            SPI_GDBG_PER_VMID_CNTL { TRAP_EN, },
+            SPI_GDBG_PER_VMID_CNTL {
+                LAUNCH_MODE,
+                TRAP_EN,
+                EXCP_EN,
+                EXCP_REPLACE,
+                TRAP_ON_START,
+                TRAP_ON_END,
+            },
+            TCP_WATCH0_ADDR_H,
+            TCP_WATCH0_ADDR_L,
+            TCP_WATCH1_ADDR_H,
+            TCP_WATCH1_ADDR_L,
+            TCP_WATCH2_ADDR_H,
+            TCP_WATCH2_ADDR_L,
+            TCP_WATCH3_ADDR_H,
+            TCP_WATCH3_ADDR_L,
             SPI_COMPUTE_QUEUE_RESET,
             CPC_INT_CNTL { TIME_STAMP_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
             CP_INT_CNTL_RING0 {
@@ -117,6 +171,7 @@ names! { $
             CP_HQD_CTX_SAVE_BASE_ADDR_HI,
         }
         fields {
+            TCP_WATCH0_CNTL { MASK, MODE, VALID, },
             CP_ME1_PIPE0_INT_CNTL { PRIV_REG_INT_ENABLE, OPCODE_ERROR_INT_ENABLE, },
         }
     }
@@ -461,6 +516,51 @@ impl<T: GfxVersion> GfxHal for T {
 
     fn sh_mem_bases(&self, lds_base: u64, scratch_base: u64) -> Value<name::SH_MEM_BASES> {
         T::NAMES.bases((lo(lds_base >> 48), lo(scratch_base >> 48)))
+    }
+
+    fn wave_debug(&self, debug: &WaveDebug) -> Value<name::SPI_GDBG_PER_VMID_CNTL> {
+        let n = T::NAMES;
+        let has = |trap: u32| u32::from(debug.traps & trap != 0);
+        Value::of(&[
+            // Waves enter the trap handler only with TRAP_EN of their VMID.
+            (n.SPI_GDBG_PER_VMID_CNTL__TRAP_EN, 1),
+            (n.SPI_GDBG_PER_VMID_CNTL__EXCP_EN, debug.traps & EXCEPTIONS),
+            (n.SPI_GDBG_PER_VMID_CNTL__EXCP_REPLACE, debug.replace.into()),
+            (n.SPI_GDBG_PER_VMID_CNTL__TRAP_ON_START, has(TRAP_ON_START)),
+            (n.SPI_GDBG_PER_VMID_CNTL__TRAP_ON_END, has(TRAP_ON_END)),
+            (
+                n.SPI_GDBG_PER_VMID_CNTL__LAUNCH_MODE,
+                debug.launch_mode.into(),
+            ),
+        ])
+    }
+
+    fn watch_control(&self, mask: u32, mode: u32) -> u32 {
+        let n = T::NAMES;
+        let fits = |field: Field<name::TCP_WATCH0_CNTL>, value| field.get(field.put(value));
+        Value::of(&[
+            (n.TCP_WATCH0_CNTL__VALID, 1),
+            (n.TCP_WATCH0_CNTL__MODE, fits(n.TCP_WATCH0_CNTL__MODE, mode)),
+            (
+                n.TCP_WATCH0_CNTL__MASK,
+                fits(n.TCP_WATCH0_CNTL__MASK, mask >> WATCH_SHIFT),
+            ),
+        ])
+        .raw()
+    }
+
+    fn set_watch_address(&self, mmio: &Mmio, xcc: Xcc, id: usize, va: u64) -> Result {
+        let n = T::NAMES;
+        let all: [(Reg<Untyped>, Reg<Untyped>); WATCHPOINTS] = [
+            (n.TCP_WATCH0_ADDR_L.untyped(), n.TCP_WATCH0_ADDR_H.untyped()),
+            (n.TCP_WATCH1_ADDR_L.untyped(), n.TCP_WATCH1_ADDR_H.untyped()),
+            (n.TCP_WATCH2_ADDR_L.untyped(), n.TCP_WATCH2_ADDR_H.untyped()),
+            (n.TCP_WATCH3_ADDR_L.untyped(), n.TCP_WATCH3_ADDR_H.untyped()),
+        ];
+        let (low, high) = *all.get(id).ok_or(EINVAL)?;
+        let b = mmio.xcc(xcc)?;
+        b.wr(high, hi(va) & 0xffff)?;
+        b.wr(low, lo(va))
     }
 
     fn dump_hqd(&self, mmio: &Mmio, xcc: Xcc, slot: HqdSlot) -> Result<HqdDump> {

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use rkfd_abi::regs::{name, Value};
 
-use super::gfx::{HqdDump, HqdSlot};
+use super::gfx::{HqdDump, HqdSlot, WaveDebug};
 use crate::asic::{config::Config, mmio::Mmio, xcc::Xcc};
 
 /// How user queues are scheduled.
@@ -36,6 +36,8 @@ pub(crate) struct MapProcess {
     pub(crate) num_gws: u32,
     /// Active queues.
     pub(crate) num_queues: u32,
+    /// Settings of a debugger.
+    pub(crate) debug: WaveDebug,
 }
 
 /// KIQ and HIQ, and packets whose form depends on the generation. Register accesses return `ENODEV`

@@ -18,7 +18,7 @@ use super::{
     user::{self, args},
 };
 use crate::{
-    hw::QueueFormat,
+    hw::{QueueFormat, TRAPS},
     kapi::{file::Notified, task},
     process::{
         debug::{ExceptionInfo, Runtime},
@@ -35,6 +35,13 @@ const MAX_QUEUES: u32 = 1024;
 const INVALID: u32 = 1 << KFD_DBG_QUEUE_INVALID_BIT;
 /// In a queue id: the scheduler failed.
 const ERROR: u32 = 1 << KFD_DBG_QUEUE_ERROR_BIT;
+
+/// Modes of SET_WAVE_LAUNCH_MODE.
+const LAUNCH_MODES: [u32; 3] = [
+    KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL,
+    KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT,
+    KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG,
+];
 
 type State<'a> = MutexGuard<'a, ProcessState>;
 
@@ -139,6 +146,34 @@ pub(super) fn debug_trap(process: &Arc<Process>, data: &mut [u8], _: usize) -> R
             let state = lock(&target, op)?;
             target.enable_exceptions(&state, Exceptions(args.exception_mask));
         }
+        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE => {
+            set_launch_override(&target, op, args(data)?)?;
+        }
+        KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE => {
+            let args: &mut kfd_ioctl_dbg_trap_set_wave_launch_mode_args = args(data)?;
+            // C: an u8.
+            let [mode, ..] = args.launch_mode.to_le_bytes();
+            if !LAUNCH_MODES.contains(&mode.into()) {
+                return Err(EINVAL);
+            }
+            target.change_waves(&lock(&target, op)?, |waves| waves.launch_mode = mode)?;
+        }
+        KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH => {
+            let args: &mut kfd_ioctl_dbg_trap_set_node_address_watch_args = args(data)?;
+            let _state = lock(&target, op)?;
+            let device = target.device(args.gpu_id).map_err(|_| ENODEV)?;
+            let dqm = device.node().dqm();
+            let slot = device.slot()?;
+            args.id = dqm.set_watchpoint(&slot, args.address, args.mask, args.mode)?;
+        }
+        KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH => {
+            let args: &mut kfd_ioctl_dbg_trap_clear_node_address_watch_args = args(data)?;
+            let _state = lock(&target, op)?;
+            let device = target.device(args.gpu_id).map_err(|_| ENODEV)?;
+            let slot = device.slot()?;
+            device.node().dqm().clear_watchpoint(&slot, args.id)?;
+        }
+        KFD_IOC_DBG_TRAP_SET_FLAGS => set_flags(&target, op, args(data)?)?,
         KFD_IOC_DBG_TRAP_SUSPEND_QUEUES => {
             return suspend(&target, op, args(data)?);
         }
@@ -260,6 +295,60 @@ fn exception_info(
     };
     args.info_size = u32::try_from(actual)?;
     Ok(())
+}
+
+/// SET_WAVE_LAUNCH_OVERRIDE. Returns the traps enabled before, and the supported ones. `EPERM` for
+/// an unknown mode, `EACCES` if a requested trap is not supported.
+fn set_launch_override(
+    target: &Process,
+    op: u32,
+    args: &mut kfd_ioctl_dbg_trap_set_wave_launch_override_args,
+) -> Result {
+    let state = lock(target, op)?;
+    let (enable, request) = (args.enable_mask, args.support_request_mask);
+    let replace = match args.override_mode {
+        KFD_DBG_TRAP_OVERRIDE_OR => false,
+        KFD_DBG_TRAP_OVERRIDE_REPLACE => true,
+        _ => return Err(EPERM),
+    };
+    args.support_request_mask = TRAPS;
+    if request & !TRAPS != 0 {
+        return Err(EACCES);
+    }
+    target.change_waves(&state, |waves| {
+        args.enable_mask = waves.traps;
+        waves.traps = enable & request | waves.traps & !request;
+        waves.replace = replace;
+    })
+}
+
+/// SET_FLAGS. Returns the flags before. `EACCES` if a GPU does not support one.
+fn set_flags(target: &Process, op: u32, args: &mut kfd_ioctl_dbg_trap_set_flags_args) -> Result {
+    let state = lock(target, op)?;
+    let flags = core::mem::replace(&mut args.flags, target.debug_flags());
+    for device in target.devices() {
+        let caps = device.gpu().generation().caps.debug_capability;
+        let needed = [
+            (
+                KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP,
+                caps & HSA_CAP_TRAP_DEBUG_PRECISE_MEMORY_OPERATIONS_SUPPORTED != 0,
+            ),
+            (
+                KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP,
+                caps & HSA_CAP_TRAP_DEBUG_PRECISE_ALU_OPERATIONS_SUPPORTED != 0,
+            ),
+            // No generation supports it.
+            (KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE, false),
+        ];
+        if needed.iter().any(|(flag, has)| flags & flag != 0 && !has) {
+            return Err(EACCES);
+        }
+    }
+    target.set_debug_flags(flags);
+    target.change_waves(&state, |waves| {
+        waves.single_memop = flags & KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP != 0;
+        waves.single_alu_op = flags & KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP != 0;
+    })
 }
 
 /// Reads the queue ids of SUSPEND_QUEUES and RESUME_QUEUES, and marks them as invalid. `EINVAL` for
@@ -503,7 +592,8 @@ fn device_entry(device: &ProcessDevice) -> Result<kfd_dbg_device_info_entry> {
         gfx_target_version: lines.gfx_target_version,
         simd_count: lines.simd_count,
         max_waves_per_simd: lines.max_waves_per_simd,
-        array_count: lines.array_count,
+        // Of one XCC, unlike the line in sysfs.
+        array_count: lines.array_count / gpu.num_xcc.max(1),
         simd_arrays_per_engine: lines.simd_arrays_per_engine,
         num_xcc: gpu.num_xcc,
         capability: gpu.capability,

@@ -27,6 +27,7 @@ use super::{
     table,
 };
 use crate::{
+    hw::WaveDebug,
     kapi::{file::Notified, task},
     queue::Exceptions,
     trace,
@@ -76,7 +77,15 @@ impl Process {
         let mut debug = self.debug().lock();
         debug.runtime = runtime;
         let debugged = debug.session.is_some();
+        if !runtime.enabled {
+            for device in &mut debug.devices {
+                device.waves = WaveDebug::default();
+            }
+        }
         drop(debug);
+        if debugged && !runtime.enabled {
+            self.reset_waves();
+        }
         self.show_debugger();
         if debugged && notify {
             self.raise_of_process(Exceptions::RUNTIME);
@@ -173,9 +182,11 @@ impl Process {
             *device = DeviceStatus::default();
         }
         debug.replies = 0;
+        debug.flags = 0;
         drop(debug);
         self.debugger_replied().notify_all();
         self.queues_resumed().notify_all();
+        self.reset_waves();
         self.show_debugger();
         trace::process(self.pid(), 0, c"not debugged");
         // Closing the file runs code of its owner: without the lock.
@@ -189,17 +200,66 @@ impl Process {
         }
     }
 
-    /// Tells the trap handlers whether the runtime is debugged.
-    pub(crate) fn show_debugger(&self) {
-        let debugged = {
-            let debug = self.debug().lock();
-            debug.session.is_some() && debug.runtime.enabled
-        };
+    /// Clears the settings of waves.
+    fn reset_waves(&self) {
         for device in self.devices() {
-            if let Err(e) = device.set_debugged(debugged) {
-                pr_err!("process {}: trap handler: {e:?}\n", self.pid());
+            if let Err(e) = device.reset_wave_debug() {
+                dev_err!(
+                    device.gpu().dev(),
+                    "process {}: settings of a debugger were not reset: {e:?}\n",
+                    self.pid()
+                );
             }
         }
+    }
+
+    /// Tells trap handlers and schedulers whether the runtime is debugged, and how.
+    pub(crate) fn show_debugger(&self) {
+        for device in self.devices() {
+            let (debugged, waves) = {
+                let mut debug = self.debug().lock();
+                let debugged = debug.session.is_some() && debug.runtime.enabled;
+                let waves = self.status_of(&mut debug, device.id()).map(|d| d.waves);
+                (debugged, waves.unwrap_or_default())
+            };
+            let shown = device.set_debugged(debugged);
+            if let Err(e) = shown.and_then(|()| device.set_wave_debug(waves)) {
+                dev_err!(
+                    device.gpu().dev(),
+                    "process {}: debugger not passed on: {e:?}\n",
+                    self.pid()
+                );
+            }
+        }
+    }
+
+    /// Returns the flags of SET_FLAGS.
+    pub(crate) fn debug_flags(&self) -> u32 {
+        self.debug().lock().flags
+    }
+
+    /// Sets the flags of SET_FLAGS, for the debugger to read.
+    pub(crate) fn set_debug_flags(&self, flags: u32) {
+        self.debug().lock().flags = flags;
+    }
+
+    /// Changes how the waves start on each GPU. Errors as
+    /// [`Dqm::set_wave_debug`](crate::dqm::Dqm::set_wave_debug).
+    pub(crate) fn change_waves(
+        &self,
+        _state: &MutexGuard<'_, ProcessState>,
+        mut f: impl FnMut(&mut WaveDebug),
+    ) -> Result {
+        for device in self.devices() {
+            let waves = {
+                let mut debug = self.debug().lock();
+                let entry = self.status_of(&mut debug, device.id()).ok_or(EINVAL)?;
+                f(&mut entry.waves);
+                entry.waves
+            };
+            device.set_wave_debug(waves)?;
+        }
+        Ok(())
     }
 
     /// Sets the exceptions that the debugger is notified of; notifies it if there is one.

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 
 use super::events::MemoryException;
-use crate::{kapi::file::Notified, queue::Exceptions};
+use crate::{hw::WaveDebug, kapi::file::Notified, queue::Exceptions};
 
 /// The runtime of a process (`struct kfd_runtime_info`).
 #[derive(Clone, Copy, Default)]
@@ -28,13 +28,15 @@ pub(super) struct Session {
     pub(super) debugger: usize,
 }
 
-/// Exceptions of a GPU.
+/// Exceptions of a GPU, and settings there.
 #[derive(Default)]
 pub(super) struct DeviceStatus {
     /// Those that were not cleared.
     pub(super) status: Exceptions,
     /// The first VM fault since the last one was cleared.
     pub(super) fault: Option<MemoryException>,
+    /// How its waves start; watchpoints are not used.
+    pub(super) waves: WaveDebug,
 }
 
 /// State of a process for debuggers. The lock is a leaf, and is taken by the interrupt thread.
@@ -49,6 +51,8 @@ pub(super) struct DebugState {
     pub(super) devices: KVec<DeviceStatus>,
     /// Replies of the debugger that no call of RUNTIME_ENABLE has consumed.
     pub(super) replies: u32,
+    /// Flags of SET_FLAGS.
+    pub(super) flags: u32,
     /// A signal ended the wait of RUNTIME_ENABLE: the next call goes on with it.
     pub(super) interrupted: bool,
 }
@@ -66,6 +70,7 @@ impl DebugState {
             status: Exceptions::default(),
             devices: all,
             replies: 0,
+            flags: 0,
             interrupted: false,
         })
     }

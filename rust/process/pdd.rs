@@ -30,7 +30,7 @@ use crate::{
     doorbell::Slice,
     dqm::{DqmProcess, DqmQueue},
     gpu::Gpu,
-    hw::MapProcess,
+    hw::{MapProcess, WaveDebug},
     kapi::workqueue::Delayed,
     mmu::Vm,
     node::Node,
@@ -273,6 +273,22 @@ impl ProcessDevice {
     /// Undoes [`Self::suspend`].
     pub(crate) fn resume(&self, queues: &[Arc<DqmQueue>]) -> Result {
         self.node.dqm().resume_queues(queues)
+    }
+
+    /// Sets how waves start. No error before `ACQUIRE_VM`.
+    pub(super) fn set_wave_debug(&self, debug: WaveDebug) -> Result {
+        match self.slot() {
+            Ok(slot) => self.node.dqm().set_wave_debug(&slot, debug),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Clears all settings of a debugger. No error before `ACQUIRE_VM`.
+    pub(super) fn reset_wave_debug(&self) -> Result {
+        match self.slot() {
+            Ok(slot) => self.node.dqm().reset_wave_debug(&slot),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Sets whether the trap handler reports to a debugger. No error before `ACQUIRE_VM`.

@@ -149,14 +149,14 @@ fn large_bar(gpu: &Gpu) -> bool {
     config.vram_visible >= config.vram_size
 }
 
-/// Returns the capability bits `HSA_CAP_*`. The debugger and SVM are not supported; user space
-/// falls back without them.
-fn capability(rev_id: u32) -> u32 {
+/// Returns the capability bits `HSA_CAP_*`. SVM is not supported; user space falls back without it.
+fn capability(rev_id: u32, debug: u32) -> u32 {
     let doorbell = uapi::HSA_CAP_DOORBELL_TYPE_2_0 << uapi::HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
     let revision = rev_id << uapi::HSA_CAP_ASIC_REVISION_SHIFT & uapi::HSA_CAP_ASIC_REVISION_MASK;
     // Exceptions reach the runtime through its trap handler or the packet processor.
     doorbell
         | revision
+        | debug
         | uapi::HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED
         | uapi::HSA_CAP_PER_QUEUE_RESET_SUPPORTED
 }
@@ -244,7 +244,7 @@ fn gpu(listed: &TopologyGpu, link: Link) -> Result<Node> {
     let gpu_lines = GpuLines {
         max_engine_clk_fcompute: mhz_or_default(power.engine_mhz.1),
         fw_version: config.mec_fw,
-        capability: capability(config.rev_id),
+        capability: capability(config.rev_id, caps.debug_capability),
         capability2: if power.resets_sdma && config.mec_fw >= caps.sdma_reset_mec_fw {
             uapi::HSA_CAP2_PER_SDMA_QUEUE_RESET_SUPPORTED
         } else {

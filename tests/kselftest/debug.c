@@ -369,7 +369,9 @@ TEST(device_snapshot)
 	SAME(gfx_target_version, "gfx_target_version");
 	SAME(simd_count, "simd_count");
 	SAME(max_waves_per_simd, "max_waves_per_simd");
-	SAME(array_count, "array_count");
+	/* Of one XCC. */
+	ASSERT_OK(kfd_sysfs_value(path, "array_count", &value));
+	EXPECT_EQ(e->array_count * e->num_xcc, value);
 	SAME(simd_arrays_per_engine, "simd_arrays_per_engine");
 	SAME(num_xcc, "num_xcc");
 	SAME(capability, "capability");
@@ -378,6 +380,12 @@ TEST(device_snapshot)
 #undef SAME
 	EXPECT(e->capability & HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED);
 	EXPECT(e->debug_prop & HSA_DBG_DISPATCH_INFO_ALWAYS_VALID);
+	EXPECT(e->capability & HSA_CAP_TRAP_DEBUG_SUPPORT);
+	EXPECT(e->capability & HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED);
+	EXPECT(e->capability & HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_MODE_SUPPORTED);
+	EXPECT_EQ((e->capability & HSA_CAP_WATCH_POINTS_TOTALBITS_MASK) >>
+			  HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT,
+		  2);
 	EXPECT(e->subsystem_vendor_id && e->subsystem_device_id);
 	args.device_snapshot.num_devices = 1;
 	args.device_snapshot.snapshot_buf_ptr = 8;
@@ -385,7 +393,7 @@ TEST(device_snapshot)
 }
 
 /* A queue with 11 endless waves; words[0] counts those that started, words[64] ends them. */
-static volatile uint32_t *start_endless(struct fixture *f)
+static void ring_endless(struct fixture *f)
 {
 	const uint32_t grid[3] = { 11 * 64, 1, 1 };
 	const uint16_t group[3] = { 64, 1, 1 };
@@ -400,6 +408,13 @@ static volatile uint32_t *start_endless(struct fixture *f)
 	f->signal.s->value = 1;
 	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
 	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}
+
+static volatile uint32_t *start_endless(struct fixture *f)
+{
+	volatile uint32_t *words = f->data->va;
+
+	ring_endless(f);
 	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves started", words[0]);
 	return words;
 }
@@ -541,6 +556,317 @@ TEST(updated_while_suspended)
 	EXPECT_EQ(f.signal.s->value, 1);
 	EXPECT_RET(resume_queues(&s, &id, 1), 1);
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+static int launch_mode(struct session *s, uint32_t mode)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .launch_mode.launch_mode = mode };
+
+	return dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE, &args);
+}
+
+/* Returns the traps that were enabled, and those that are supported. */
+static int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t *request)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .launch_override = {
+		.override_mode = mode,
+		.enable_mask = *enable,
+		.support_request_mask = *request,
+	} };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE, &args);
+
+	*enable = args.launch_override.enable_mask;
+	*request = args.launch_override.support_request_mask;
+	return ret;
+}
+
+static int set_flags(struct session *s, uint32_t *flags)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
+
+	*flags = args.set_flags.flags;
+	return ret;
+}
+
+static int set_watch(struct session *s, uint32_t gpu, const volatile void *at, uint32_t mode,
+		     uint32_t *id)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_node_address_watch = {
+		.address = kfd_va((void *)at),
+		.mode = mode,
+		.mask = ~0x7fu,
+		.gpu_id = gpu,
+	} };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH, &args);
+
+	*id = args.set_node_address_watch.id;
+	return ret;
+}
+
+static int clear_watch(struct session *s, uint32_t gpu, uint32_t id)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .clear_node_address_watch = {
+		.gpu_id = gpu,
+		.id = id,
+	} };
+
+	return dbg_trap(s, KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH, &args);
+}
+
+#define ALL_TRAPS (0x1ffu | KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_START | KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_END)
+
+TEST(wave_launch_arguments)
+{
+	uint32_t enable, request, flags, supported;
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	enable_own_runtime(&s);
+	EXPECT_RET(launch_mode(&s, 2), -EINVAL);
+	EXPECT_RET(launch_mode(&s, 4), -EINVAL);
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG));
+	EXPECT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL));
+
+	enable = request = 0;
+	EXPECT_RET(launch_override(&s, 2, &enable, &request), -EPERM);
+	enable = 0;
+	request = 1u << 9;
+	EXPECT_RET(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request), -EACCES);
+	EXPECT_EQ(request, ALL_TRAPS);
+	enable = request = KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH | KFD_DBG_TRAP_MASK_FP_INVALID;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	EXPECT_EQ(enable, 0);
+	EXPECT_EQ(request, ALL_TRAPS);
+	/* Only what is requested changes. */
+	enable = 0;
+	request = KFD_DBG_TRAP_MASK_FP_INVALID;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_REPLACE, &enable, &request));
+	EXPECT_EQ(enable, KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH | KFD_DBG_TRAP_MASK_FP_INVALID);
+	enable = request = 0;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	EXPECT_EQ(enable, KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH);
+
+	supported = is_gfx12(&k.node) ? KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP
+				      : KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP;
+	flags = supported;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, 0);
+	flags = KFD_DBG_TRAP_FLAG_SINGLE_MEM_OP | KFD_DBG_TRAP_FLAG_SINGLE_ALU_OP;
+	EXPECT_RET(set_flags(&s, &flags), -EACCES);
+	EXPECT_EQ(flags, supported);
+	flags = KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE;
+	EXPECT_RET(set_flags(&s, &flags), -EACCES);
+	flags = 0;
+	EXPECT_OK(set_flags(&s, &flags));
+	EXPECT_EQ(flags, supported);
+	/* The end of the session resets all. */
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	enable = request = 0;
+	EXPECT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	EXPECT_EQ(enable, 0);
+}
+
+TEST(watchpoints_are_counted)
+{
+	uint32_t ids[5], seen = 0;
+	struct session s;
+	struct kfd k;
+
+	debug_self(&s, &k);
+	enable_own_runtime(&s);
+	EXPECT_RET(set_watch(&s, NO_SUCH_GPU, &s, 0, ids), -ENODEV);
+	EXPECT_RET(clear_watch(&s, NO_SUCH_GPU, 0), -ENODEV);
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, 0), -EINVAL);
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, 4), -EINVAL);
+	for (unsigned int i = 0; i < 4; i++) {
+		ASSERT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[i]));
+		seen |= 1u << ids[i];
+	}
+	EXPECT_EQ(seen, 15);
+	EXPECT_RET(set_watch(&s, k.node.gpu_id, &s, 0, &ids[4]), -ENOMEM);
+	EXPECT_OK(clear_watch(&s, k.node.gpu_id, 2));
+	EXPECT_RET(clear_watch(&s, k.node.gpu_id, 2), -EINVAL);
+	EXPECT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[4]));
+	EXPECT_EQ(ids[4], 2);
+	/* They are those of the GPU, and free after the session. */
+	EXPECT_OK(dbg_trap_plain(&s, KFD_IOC_DBG_TRAP_DISABLE));
+	ASSERT_OK(session_enable(&s, ALL_EVENTS));
+	for (unsigned int i = 0; i < 4; i++)
+		ASSERT_OK(set_watch(&s, k.node.gpu_id, &s, 0, &ids[i]));
+}
+
+/* Bits of saved registers of gfx942. */
+#define STATUS_HALT (1u << 13)
+#define TRAPSTS_WATCH0 (1u << 7)
+#define TRAPSTS_WAVE_START (1u << 23)
+#define TRAPSTS_AFTER_INST (1u << 25)
+#define MODE_DEBUG (1u << 11)
+
+/* Hardware registers in the record of a wave. */
+enum { M0, PC_LO, PC_HI, EXEC_LO, EXEC_HI, STATUS, TRAPSTS, XNACK_MASK, MODE };
+
+/*
+ * Calls `fn` with the hardware registers of each saved wave of a queue, on all XCCs. Returns their
+ * number. tests/kselftest/cwsr.c describes the save area.
+ */
+static unsigned int for_each_wave(struct kfd_queue *q, void (*fn)(uint32_t *hwregs, void *data),
+				  void *data)
+{
+	unsigned int waves = 0;
+
+	for (uint32_t xcc = 0; xcc < q->k->node.num_xcc; xcc++) {
+		char *area = (char *)q->cwsr->va + xcc * q->k->node.cwsr_size;
+		const struct kfd_context_save_area_header *header = (void *)area;
+		const uint32_t *stack = (void *)(area + header->wave_state.control_stack_offset);
+		char *top = area + header->wave_state.wave_state_offset;
+		uint32_t state = 0;
+
+		for (uint32_t n = 2; n < header->wave_state.control_stack_size / 4; n++) {
+			if (stack[n] & 1u << 30)
+				continue;
+			if (stack[n] & 1u << 31) {
+				state = stack[n];
+				continue;
+			}
+			top -= 64 + (stack[n] & 1u << 17 ? (state >> 9 & 0xff) * 512 : 0) + 64 + 64;
+			fn((uint32_t *)top, data);
+			top -= (state >> 6 & 7) * 16 * 4 + ((state & 0x3f) + 1) * 8 * 256;
+			waves++;
+		}
+	}
+	return waves;
+}
+
+struct wave_bits {
+	uint32_t status, trapsts;
+};
+
+/* All of these bits are set. */
+static void expect_bits(uint32_t *hwregs, void *data)
+{
+	const struct wave_bits *bits = data;
+
+	EXPECT_EQ(hwregs[STATUS] & bits->status, bits->status);
+	EXPECT_EQ(hwregs[TRAPSTS] & bits->trapsts, bits->trapsts);
+}
+
+static void continue_wave(uint32_t *hwregs, void *data)
+{
+	(void)data;
+	hwregs[STATUS] &= ~STATUS_HALT;
+}
+
+/* Suspends the queue and expects that all its waves have these bits. */
+static void expect_saved(struct session *s, struct fixture *f, unsigned int waves, uint32_t status,
+			 uint32_t trapsts)
+{
+	struct wave_bits bits = { status, trapsts };
+	uint32_t id = f->q.id;
+
+	ASSERT_RET(suspend_queues(s, &id, 1, 0), 1);
+	ASSERT_EQ(for_each_wave(&f->q, expect_bits, &bits), waves);
+}
+
+static void needs_gfx9(struct session *s, struct fixture *f)
+{
+	debug_queue(s, f);
+	expect_event(s, EC(QUEUE_NEW), f->k.node.gpu_id, f->q.id);
+	if (is_gfx12(&f->k.node))
+		SKIP("the trap handler of gfx12 does not save waves");
+}
+
+/* Starts 11 waves of the endless kernel, which do not get far. */
+static volatile uint32_t *start_stopped(struct fixture *f)
+{
+	volatile uint32_t *words = f->data->va;
+
+	ring_endless(f);
+	usleep(300000);
+	EXPECT_EQ(words[0], 0);
+	return words;
+}
+
+/* Waves start halted, and continue when the debugger clears the bit. */
+TEST(waves_start_halted)
+{
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	needs_gfx9(&s, &f);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	words = start_stopped(&f);
+	expect_saved(&s, &f, 11, STATUS_HALT, 0);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_NORMAL));
+	for_each_wave(&f.q, continue_wave, NULL);
+	id = f.q.id;
+	ASSERT_RET(resume_queues(&s, &id, 1), 1);
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
+	words[64] = 1;
+	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+}
+
+/* A trap before the first instruction halts a wave without a second-level handler. */
+TEST(trap_on_wave_start)
+{
+	uint32_t enable = KFD_DBG_TRAP_MASK_TRAP_ON_WAVE_START, request = enable;
+	struct session s;
+	struct fixture f;
+
+	needs_gfx9(&s, &f);
+	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	start_stopped(&f);
+	expect_saved(&s, &f, 11, STATUS_HALT, TRAPSTS_WAVE_START);
+}
+
+/* A wave in single-step mode traps after its first instruction. */
+TEST(single_step)
+{
+	struct session s;
+	struct fixture f;
+
+	needs_gfx9(&s, &f);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_DEBUG));
+	start_stopped(&f);
+	expect_saved(&s, &f, 11, STATUS_HALT, TRAPSTS_AFTER_INST);
+}
+
+/* Waves that read a watched word trap. */
+TEST(watchpoint)
+{
+	uint32_t enable = KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH, request = enable, id;
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+
+	needs_gfx9(&s, &f);
+	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	words = f.data->va;
+	/* Not that of the other mode. */
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
+			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_NONREAD, &id));
+	EXPECT_EQ(id, 0);
+	start_endless(&f);
+	words[64] = 1;
+	ASSERT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
+	EXPECT_OK(clear_watch(&s, f.k.node.gpu_id, id));
+	words[0] = words[64] = 0;
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
+			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_READ, &id));
+	EXPECT_EQ(id, 0);
+	ring_endless(&f);
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
+	usleep(300000);
+	/* It has no effect on waves that are halted. */
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
+	expect_saved(&s, &f, 11, STATUS_HALT, TRAPSTS_WATCH0);
 }
 
 /* Another process, which this one traces or not. */

@@ -182,8 +182,7 @@ int end_call(struct caller *c)
 	return c->ret;
 }
 
-/* Enables the runtime of a process that debugs itself. */
-static void enable_own_runtime(struct session *s)
+void enable_own_runtime(struct session *s)
 {
 	struct caller c;
 

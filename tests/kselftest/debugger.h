@@ -55,6 +55,8 @@ int exception_info(struct session *s, uint32_t code, uint32_t source, bool clear
 		   uint32_t *size);
 /* RUNTIME_ENABLE with R_DEBUG. */
 int runtime_enable(struct kfd *k, uint32_t mode);
+/* Enables the runtime of a process that debugs itself. */
+void enable_own_runtime(struct session *s);
 void start_call(struct caller *c, struct kfd *k, uint32_t mode);
 int end_call(struct caller *c);
 /* Opens the GPU and debugs this process. */

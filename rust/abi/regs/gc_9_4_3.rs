@@ -374,8 +374,18 @@ pub const regCP_PQ_STATUS: Reg<name::CP_PQ_STATUS> = Reg::new("regCP_PQ_STATUS",
 pub const CP_PQ_STATUS__DOORBELL_ENABLE: Field<name::CP_PQ_STATUS> = Field::new(1, 0x00000002);
 pub const regSPI_GDBG_PER_VMID_CNTL: Reg<name::SPI_GDBG_PER_VMID_CNTL> =
     Reg::new("regSPI_GDBG_PER_VMID_CNTL", 0, 0x11d3);
+pub const SPI_GDBG_PER_VMID_CNTL__LAUNCH_MODE: Field<name::SPI_GDBG_PER_VMID_CNTL> =
+    Field::new(1, 0x00000006);
 pub const SPI_GDBG_PER_VMID_CNTL__TRAP_EN: Field<name::SPI_GDBG_PER_VMID_CNTL> =
     Field::new(3, 0x00000008);
+pub const SPI_GDBG_PER_VMID_CNTL__EXCP_EN: Field<name::SPI_GDBG_PER_VMID_CNTL> =
+    Field::new(4, 0x00001ff0);
+pub const SPI_GDBG_PER_VMID_CNTL__EXCP_REPLACE: Field<name::SPI_GDBG_PER_VMID_CNTL> =
+    Field::new(13, 0x00002000);
+pub const SPI_GDBG_PER_VMID_CNTL__TRAP_ON_START: Field<name::SPI_GDBG_PER_VMID_CNTL> =
+    Field::new(14, 0x00004000);
+pub const SPI_GDBG_PER_VMID_CNTL__TRAP_ON_END: Field<name::SPI_GDBG_PER_VMID_CNTL> =
+    Field::new(15, 0x00008000);
 pub const regSPI_COMPUTE_QUEUE_RESET: Reg<name::SPI_COMPUTE_QUEUE_RESET> =
     Reg::new("regSPI_COMPUTE_QUEUE_RESET", 0, 0x11db);
 pub const regCP_MQD_BASE_ADDR: Reg<name::CP_MQD_BASE_ADDR> =
@@ -466,6 +476,25 @@ pub const regCP_HQD_PQ_WPTR_LO: Reg<name::CP_HQD_PQ_WPTR_LO> =
     Reg::new("regCP_HQD_PQ_WPTR_LO", 0, 0x127b);
 pub const regCP_HQD_PQ_WPTR_HI: Reg<name::CP_HQD_PQ_WPTR_HI> =
     Reg::new("regCP_HQD_PQ_WPTR_HI", 0, 0x127c);
+pub const regTCP_WATCH0_ADDR_H: Reg<name::TCP_WATCH0_ADDR_H> =
+    Reg::new("regTCP_WATCH0_ADDR_H", 0, 0x12a0);
+pub const regTCP_WATCH0_ADDR_L: Reg<name::TCP_WATCH0_ADDR_L> =
+    Reg::new("regTCP_WATCH0_ADDR_L", 0, 0x12a1);
+pub const TCP_WATCH0_CNTL__MASK: Field<name::TCP_WATCH0_CNTL> = Field::new(0, 0x00ffffff);
+pub const TCP_WATCH0_CNTL__MODE: Field<name::TCP_WATCH0_CNTL> = Field::new(29, 0x60000000);
+pub const TCP_WATCH0_CNTL__VALID: Field<name::TCP_WATCH0_CNTL> = Field::new(31, 0x80000000);
+pub const regTCP_WATCH1_ADDR_H: Reg<name::TCP_WATCH1_ADDR_H> =
+    Reg::new("regTCP_WATCH1_ADDR_H", 0, 0x12a3);
+pub const regTCP_WATCH1_ADDR_L: Reg<name::TCP_WATCH1_ADDR_L> =
+    Reg::new("regTCP_WATCH1_ADDR_L", 0, 0x12a4);
+pub const regTCP_WATCH2_ADDR_H: Reg<name::TCP_WATCH2_ADDR_H> =
+    Reg::new("regTCP_WATCH2_ADDR_H", 0, 0x12a6);
+pub const regTCP_WATCH2_ADDR_L: Reg<name::TCP_WATCH2_ADDR_L> =
+    Reg::new("regTCP_WATCH2_ADDR_L", 0, 0x12a7);
+pub const regTCP_WATCH3_ADDR_H: Reg<name::TCP_WATCH3_ADDR_H> =
+    Reg::new("regTCP_WATCH3_ADDR_H", 0, 0x12a9);
+pub const regTCP_WATCH3_ADDR_L: Reg<name::TCP_WATCH3_ADDR_L> =
+    Reg::new("regTCP_WATCH3_ADDR_L", 0, 0x12aa);
 pub const regTCP_UTCL1_CNTL2: Reg<name::TCP_UTCL1_CNTL2> =
     Reg::new("regTCP_UTCL1_CNTL2", 0, 0x12b6);
 pub const TCP_UTCL1_CNTL2__SPARE: Field<name::TCP_UTCL1_CNTL2> = Field::new(0, 0x000000ff);

@@ -184,6 +184,15 @@ pub enum SPI_COMPUTE_QUEUE_RESET {}
 pub enum SPI_GDBG_PER_VMID_CNTL {}
 pub enum SQ_CONFIG1 {}
 pub enum TCP_UTCL1_CNTL2 {}
+pub enum TCP_WATCH0_ADDR_H {}
+pub enum TCP_WATCH0_ADDR_L {}
+pub enum TCP_WATCH0_CNTL {}
+pub enum TCP_WATCH1_ADDR_H {}
+pub enum TCP_WATCH1_ADDR_L {}
+pub enum TCP_WATCH2_ADDR_H {}
+pub enum TCP_WATCH2_ADDR_L {}
+pub enum TCP_WATCH3_ADDR_H {}
+pub enum TCP_WATCH3_ADDR_L {}
 pub type VM_CONTEXT0_CNTL = VM_CONTEXT1_CNTL;
 pub enum VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32 {}
 pub enum VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32 {}

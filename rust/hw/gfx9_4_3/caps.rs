@@ -5,7 +5,7 @@
 use rkfd_abi::{doorbell as db, mmio, pte};
 
 use super::trap::FIRST_LEVEL;
-use crate::{asic::caps::Caps, uapi};
+use crate::{asic::caps::Caps, hw::gfx::WATCHPOINTS, uapi};
 
 /// Bits of an address that the mask of a watchpoint may ignore, from the lowest to the highest
 /// (`HSA_DBG_WATCH_ADDR_MASK_*_BIT*`, `kfd_topology.h`).
@@ -15,6 +15,12 @@ const WATCH_MASK_HIGHEST_BIT: u32 = 30;
 /// Numbers of the generation.
 pub(super) static CAPS: Caps = Caps {
     trap_handler: &FIRST_LEVEL,
+    debug_capability: uapi::HSA_CAP_TRAP_DEBUG_SUPPORT
+        | uapi::HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED
+        | uapi::HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_MODE_SUPPORTED
+        | uapi::HSA_CAP_TRAP_DEBUG_PRECISE_MEMORY_OPERATIONS_SUPPORTED
+        | uapi::HSA_CAP_WATCH_POINTS_SUPPORTED
+        | WATCHPOINTS.ilog2() << uapi::HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT,
     debug_prop: WATCH_MASK_LOWEST_BIT
         | WATCH_MASK_HIGHEST_BIT << uapi::HSA_DBG_WATCH_ADDR_MASK_HI_BIT_SHIFT
         | uapi::HSA_DBG_DISPATCH_INFO_ALWAYS_VALID,

@@ -23,7 +23,7 @@ use crate::{
         xcc::Xcc,
     },
     hw::{
-        gfx::{GfxVersion, HqdSlot},
+        gfx::{GfxHal, GfxVersion, HqdSlot},
         sched::{KiqHal, MapProcess},
     },
 };
@@ -240,8 +240,17 @@ impl KiqHal for Kiq {
             p::SQ_SHADER_TMA_LO.set(out, lo(m.tma >> 8));
             p::SQ_SHADER_TMA_HI.set(out, lo(m.tma >> 40));
         }
-        // Waves enter the trap handler only with TRAP_EN of their VMID.
-        p::SPI_GDBG_PER_VMID_CNTL.set(out, gc::SPI_GDBG_PER_VMID_CNTL__TRAP_EN.put(1).raw());
+        p::SPI_GDBG_PER_VMID_CNTL.set(out, Gfx.wave_debug(&m.debug).raw());
+        let watch = [
+            p::TCP_WATCH_CNTL0,
+            p::TCP_WATCH_CNTL1,
+            p::TCP_WATCH_CNTL2,
+            p::TCP_WATCH_CNTL3,
+        ];
+        for (field, control) in watch.iter().zip(m.debug.watch) {
+            field.set(out, control);
+        }
+        p::SINGLE_MEMOPS.set(out, m.debug.single_memop.into());
         p::NUM_GWS.set(out, m.num_gws);
         p::SDMA_ENABLE.set(out, 1);
         p::NUM_QUEUES.set(out, m.num_queues);

@@ -4,7 +4,7 @@
 
 use rkfd_abi::mes::{self as abi, add_queue, remove_queue};
 
-use crate::hw::{FlushType, MesResources, MES_PRIORITIES};
+use crate::hw::{FlushType, MesResources, WaveDebug, MES_PRIORITIES};
 
 /// Dwords of a frame.
 pub(crate) type Words = [u32; abi::FRAME_DWORDS];
@@ -337,6 +337,10 @@ pub(crate) struct SetShaderDebugger {
     pub(crate) process_context: u64,
     /// Flush the process context instead.
     pub(crate) flush: bool,
+    /// SPI_GDBG_PER_VMID_CNTL.
+    pub(crate) spi_gdbg: u32,
+    /// The settings.
+    pub(crate) debug: WaveDebug,
 }
 
 impl Frame for SetShaderDebugger {
@@ -347,6 +351,15 @@ impl Frame for SetShaderDebugger {
         use abi::misc_set_shader_debugger::*;
         PROCESS_CONTEXT_ADDR.set(words, self.process_context);
         PROCESS_CTX_FLUSH.set(words, self.flush.into());
-        TRAP_EN.set(words, (!self.flush).into());
+        if self.flush {
+            return;
+        }
+        TRAP_EN.set(words, 1);
+        SPI_GDBG_PER_VMID_CNTL.set(words, self.spi_gdbg);
+        SINGLE_MEMOP.set(words, self.debug.single_memop.into());
+        SINGLE_ALU_OP.set(words, self.debug.single_alu_op.into());
+        for (n, control) in self.debug.watch.into_iter().enumerate() {
+            TCP_WATCH_CNTL.set(words, n, control);
+        }
     }
 }

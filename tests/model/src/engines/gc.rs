@@ -14,7 +14,9 @@ use crate::regs::{Ip, RegId, Selector, Slot};
 use crate::strict;
 
 /// Number of registers with one copy per VMID.
-const BANKED: usize = 7;
+const BANKED: usize = 19;
+/// Of these, the addresses of watchpoints: a write sets all copies.
+const WATCH_ADDRESSES: std::ops::Range<usize> = 7..15;
 
 /// Register positions and bits that differ between generations.
 struct Ids {
@@ -50,6 +52,18 @@ macro_rules! ids {
                 id($gc::regSQ_SHADER_TMA_LO),
                 id($gc::regSQ_SHADER_TMA_HI),
                 id($gc::regSPI_GDBG_PER_VMID_CNTL),
+                id($gc::regTCP_WATCH0_ADDR_L),
+                id($gc::regTCP_WATCH0_ADDR_H),
+                id($gc::regTCP_WATCH1_ADDR_L),
+                id($gc::regTCP_WATCH1_ADDR_H),
+                id($gc::regTCP_WATCH2_ADDR_L),
+                id($gc::regTCP_WATCH2_ADDR_H),
+                id($gc::regTCP_WATCH3_ADDR_L),
+                id($gc::regTCP_WATCH3_ADDR_H),
+                id($gc::regTCP_WATCH0_CNTL),
+                id($gc::regTCP_WATCH1_CNTL),
+                id($gc::regTCP_WATCH2_CNTL),
+                id($gc::regTCP_WATCH3_CNTL),
             ],
             gfx_cntl: id($gc::regGRBM_GFX_CNTL),
             gfx_index: id($gc::regGRBM_GFX_INDEX),
@@ -331,6 +345,12 @@ impl Gc {
             return;
         };
         match role {
+            Role::PerVmid(index) if WATCH_ADDRESSES.contains(&index) => {
+                state
+                    .per_vmid
+                    .iter_mut()
+                    .for_each(|bank| bank[index] = value);
+            }
             Role::PerVmid(index) => state.per_vmid[usize::from(vmid)][index] = value,
             Role::GfxCntl => state.gfx_cntl = value,
             Role::GfxIndex => state.gfx_index = value,

@@ -52,7 +52,13 @@ pub(crate) fn step(wave: &mut Wave, ctx: &mut Ctx<'_>, inst: &Inst) -> Step {
         Body::ScalarLoad(i) => smem::load(wave, ctx, i),
         Body::Valu(i) => valu::step(wave, i),
         Body::Dual(pair) => valu::dual(wave, pair),
-        Body::Vmem(i) => vmem::step(wave, ctx, i),
+        Body::Vmem(i) => {
+            // Scalar loads do not count.
+            ctx.mem.take_watched();
+            let result = vmem::step(wave, ctx, i);
+            wave.watched(ctx.mem.take_watched());
+            result
+        }
         Body::Lds(i) => lds::step(wave, ctx, i),
         Body::CacheControl => Ok(()),
     }

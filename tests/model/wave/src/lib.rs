@@ -68,6 +68,9 @@
 //! `s_rfe_b64`. Without a handler these events stop the workgroup. A page fault always stops it.
 //! Nothing traps inside the handler: there every event stops the workgroup.
 //!
+//! A debugger sets how waves start ([`Host::wave_start`]). Watchpoints ([`Memory::take_watched`])
+//! and, on gfx942, single steps (`MODE.DEBUG_EN`) trap after the instruction.
+//!
 //! [`Workgroup::save`] sets `TRAPSTS.SAVECTX` (gfx942): each wave enters the handler, which stores
 //! its state at an address of [`Host::save_waves`] and executes `s_endpgm_saved`.
 //! [`Workgroup::restore`] starts waves in the restore routine of the handler, 4 bytes behind TBA,
@@ -96,6 +99,6 @@ mod workgroup;
 pub use code::CodeCache;
 pub use dispatch::{Apertures, Dispatch, Isa, SavedWave, Scratch, Trap, WaveSlots};
 pub use gws::{Gws, GwsOp, GwsReply, GwsResources};
-pub use memory::{Fault, FaultKind, Host, Memory, Message};
+pub use memory::{Fault, FaultKind, Host, Memory, Message, WaveStart};
 pub use stop::{Stop, Where};
 pub use workgroup::{run_workgroup, Workgroup};

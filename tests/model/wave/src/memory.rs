@@ -56,6 +56,26 @@ pub trait Memory: Sync {
     /// returns the old value. Atomic with respect to every other `atomic`. `f` may be called more
     /// than once.
     fn atomic(&self, va: u64, size: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault>;
+
+    /// Returns and clears the watchpoints that accesses have hit: bit n for watchpoint n.
+    fn take_watched(&self) -> u32 {
+        0
+    }
+}
+
+/// How waves start (`SPI_GDBG_PER_VMID_CNTL`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaveStart {
+    /// Halted.
+    pub halted: bool,
+    /// In single-step mode.
+    pub single_step: bool,
+    /// Exceptions that trap, in the order of `MODE.EXCP_EN`.
+    pub exceptions: u32,
+    /// They replace those of the kernel.
+    pub replace: bool,
+    /// A trap precedes the first instruction.
+    pub trap_on_start: bool,
 }
 
 /// Message of `s_sendmsg`.
@@ -82,6 +102,11 @@ pub trait Host: Sync {
     /// `s_sendmsg`. Returns `false` if the message is not supported; the wave then stops with
     /// [`Stop::Message`](crate::Stop::Message).
     fn message(&self, message: &Message) -> bool;
+
+    /// Returns how the waves of a workgroup start. Called before its first instruction.
+    fn wave_start(&self) -> WaveStart {
+        WaveStart::default()
+    }
 
     /// A wave enters the trap handler; `why` is for logs.
     fn trapped(&self, at: &Where, why: &str) {

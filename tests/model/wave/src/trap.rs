@@ -4,14 +4,29 @@
 
 use crate::decode::code;
 use crate::wave::{violation, Halt, State, Step, Wave};
-use crate::{FaultKind, Host, Isa, Trap, Where};
+use crate::{FaultKind, Host, Isa, Trap, WaveStart, Where};
 
 /// TRAPSTS bits.
 pub(crate) mod trapsts {
+    /// Watchpoint 0; 1 to 3 follow from [`ADDR_WATCH1_SHIFT`] on.
+    pub(crate) const ADDR_WATCH0: u32 = 1 << 7;
+    pub(crate) const ADDR_WATCH1_SHIFT: u32 = 12;
+    pub(crate) const WAVE_START: u32 = 1 << 23;
+    pub(crate) const TRAP_AFTER_INST: u32 = 1 << 25;
     pub(crate) const MEM_VIOL: u32 = 1 << 8;
     pub(crate) const SAVECTX: u32 = 1 << 10;
     pub(crate) const ILLEGAL_INST: u32 = 1 << 11;
 }
+
+/// MODE bits of gfx942.
+pub(crate) mod mode {
+    pub(crate) const DEBUG_EN: u32 = 1 << 11;
+    pub(crate) const EXCP_EN_SHIFT: u32 = 12;
+    pub(crate) const EXCP_EN: u32 = 0x1ff << EXCP_EN_SHIFT;
+}
+
+/// Number of the address watch exception in EXCP_EN and TRAP_CTRL.
+const ADDR_WATCH: u32 = 7;
 
 /// STATUS bits.
 pub(crate) mod status {
@@ -32,6 +47,9 @@ pub(crate) mod status {
 pub(crate) mod gfx1201 {
     /// EXCP_FLAG_PRIV.
     pub(crate) mod excp {
+        /// Watchpoints 0 to 3.
+        pub(crate) const ADDR_WATCH: u32 = 0xf;
+        pub(crate) const WAVE_START: u32 = 1 << 9;
         pub(crate) const MEMVIOL: u32 = 1 << 4;
         pub(crate) const ILLEGAL_INST: u32 = 1 << 6;
     }
@@ -90,6 +108,66 @@ impl Wave {
         };
         self.pc = self.pc.wrapping_sub(rewind);
         self.state = State::Ready;
+        self.privileged = true;
+        self.set_s64(code::TTMP0, self.pc & PC_MASK);
+        self.pc = handler.tba;
+    }
+
+    /// Starts the wave as a debugger demands.
+    pub(crate) fn start_as(&mut self, start: &WaveStart) {
+        let (exceptions, all) = match self.isa {
+            Isa::Gfx942 => (&mut self.mode, mode::EXCP_EN),
+            Isa::Gfx1201 => (&mut self.trap_ctrl, 0xff),
+        };
+        if start.replace {
+            *exceptions &= !all;
+        }
+        *exceptions |= start.exceptions << all.trailing_zeros() & all;
+        if start.single_step && self.isa == Isa::Gfx942 {
+            self.mode |= mode::DEBUG_EN;
+        }
+        if start.trap_on_start {
+            self.trapsts |= match self.isa {
+                Isa::Gfx942 => trapsts::WAVE_START,
+                Isa::Gfx1201 => gfx1201::excp::WAVE_START,
+            };
+            self.raised = true;
+        }
+        if start.halted {
+            self.halt = true;
+            self.state = State::Halted;
+        }
+    }
+
+    /// Sets the watchpoints that an access has hit, and traps after the instruction if enabled.
+    pub(crate) fn watched(&mut self, hits: u32) {
+        if hits == 0 || self.privileged {
+            return;
+        }
+        let (flags, enabled) = match self.isa {
+            Isa::Gfx942 => {
+                let others = hits >> 1 << trapsts::ADDR_WATCH1_SHIFT;
+                let first = (hits & 1) * trapsts::ADDR_WATCH0;
+                (others | first, self.mode >> mode::EXCP_EN_SHIFT)
+            }
+            Isa::Gfx1201 => (hits & gfx1201::excp::ADDR_WATCH, self.trap_ctrl),
+        };
+        self.trapsts |= flags;
+        self.raised |= enabled >> ADDR_WATCH & 1 != 0;
+    }
+
+    /// Ends an instruction in single-step mode.
+    pub(crate) fn step_over(&mut self) {
+        if self.isa == Isa::Gfx942 && self.mode & mode::DEBUG_EN != 0 && !self.state.is_over() {
+            self.trapsts |= trapsts::TRAP_AFTER_INST;
+            self.raised = true;
+        }
+    }
+
+    /// Enters the trap handler for an exception that was raised between instructions.
+    pub(crate) fn enter_raised(&mut self, handler: Trap, host: &dyn Host) {
+        host.trapped(&self.place(), "exception");
+        self.raised = false;
         self.privileged = true;
         self.set_s64(code::TTMP0, self.pc & PC_MASK);
         self.pc = handler.tba;

@@ -122,6 +122,8 @@ pub(crate) struct Wave {
     pub(crate) privileged: bool,
     /// STATUS.HALT.
     pub(crate) halt: bool,
+    /// An exception is raised that traps before the next instruction.
+    pub(crate) raised: bool,
     /// Sent MSG_SAVEWAVE and waits for the address of its record in EXEC.
     pub(crate) asks: bool,
     /// Other bits of STATUS and IB_STS (STATE_PRIV and SCHED_MODE on gfx1201), as written by a trap
@@ -230,6 +232,7 @@ impl Wave {
             priority: (d.rsrc1 >> 10 & 3) as u8,
             privileged: false,
             halt: false,
+            raised: false,
             asks: false,
             status: 0,
             ib_sts: 0,

@@ -31,6 +31,8 @@ pub struct Workgroup<D> {
     waves: Vec<Wave>,
     /// Index of the next wave to run.
     turn: usize,
+    /// The waves have started, or are restored.
+    started: bool,
     /// A wave that ran in this round can continue.
     ready: bool,
     lds: Vec<u8>,
@@ -84,6 +86,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             slice: SLICE,
             waves,
             turn: 0,
+            started: false,
             ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
             barriers: [Barrier::new(count); BARRIERS],
@@ -108,6 +111,7 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             slice: SLICE,
             waves: restored.collect(),
             turn: 0,
+            started: true,
             ready: false,
             lds: vec![UNDEFINED; d.lds_bytes as usize],
             barriers: [Barrier::new(waves.len() as u32); BARRIERS],
@@ -130,6 +134,10 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
     /// Runs until all waves end. Can be called again after [`Stop::Interrupted`]; continues with
     /// the next wave.
     pub fn run(&mut self, mem: &dyn Memory, host: &dyn Host) -> Result<(), Stop> {
+        if !std::mem::replace(&mut self.started, true) {
+            let start = host.wave_start();
+            self.waves.iter_mut().for_each(|wave| wave.start_as(&start));
+        }
         loop {
             while let Some(wave) = self.waves.get_mut(self.turn) {
                 self.turn += 1;
@@ -270,13 +278,18 @@ fn slice(
     limits: &Limits,
     instructions: u64,
 ) -> Result<(), Stop> {
-    let code = if wave.privileged {
+    let privileged = wave.privileged;
+    let code = if privileged {
         &ctx.dispatch.trap_code
     } else {
         &ctx.dispatch.code
     };
     let mut page: Arc<Page> = code.page(wave.pc);
     for _ in 0..instructions {
+        if let (true, Some(handler)) = (wave.raised && !wave.privileged, ctx.dispatch.trap) {
+            wave.enter_raised(handler, ctx.host);
+            return Ok(());
+        }
         let pc = wave.pc;
         if pc % 4 != 0 {
             let text = format!("instruction address {pc:#x} is not a multiple of 4");
@@ -295,6 +308,9 @@ fn slice(
             // The program counter stays at the instruction that stopped the wave.
             wave.pc = pc;
             return stopped(wave, ctx, halt);
+        }
+        if !privileged {
+            wave.step_over();
         }
         if wave.state != State::Ready {
             break;

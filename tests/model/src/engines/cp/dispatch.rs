@@ -21,16 +21,19 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gpu_wave::{Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots, Where};
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc};
+use gpu_wave::{
+    Dispatch, Gws, GwsReply, GwsResources, Host, Isa, Message, Stop, WaveSlots, WaveStart, Where,
+};
 
 use super::cwsr::{SavedGroup, Saving};
 use super::env::{Env, ShaderMemory};
 use super::shader::{Running, Shader};
 use super::shared::{Site, Space, Waves};
 use super::Wake;
-use crate::chips::Cu;
-use crate::event;
+use crate::chips::{Cu, Generation};
 use crate::mailbox::Mailbox;
+use crate::{event, strict};
 
 /// Time slice of a job while others wait.
 const SLICE: Duration = Duration::from_millis(2);
@@ -553,9 +556,16 @@ impl Default for Pool {
     }
 }
 
+/// Values of `SPI_GDBG_PER_VMID_CNTL.LAUNCH_MODE`.
+const LAUNCH_HALT: u32 = 1;
+const LAUNCH_KILL: u32 = 2;
+const LAUNCH_SINGLE_STEP: u32 = 3;
+
 /// The host interface of a running workgroup.
 struct WorkerHost<'a> {
     env: &'a dyn Env,
+    /// The XCC that runs it.
+    on: &'a dyn Env,
     pool: &'a Pool,
     job: &'a Job,
     mail: &'a Mailbox<Wake>,
@@ -583,6 +593,31 @@ impl Host for WorkerHost<'_> {
             self.mail.send(Wake::Job(self.job.id));
         }
         message.id == 1
+    }
+
+    fn wave_start(&self) -> WaveStart {
+        // The fields are at the same positions in both generations.
+        let reg = match self.on.generation() {
+            Generation::Gfx9 => gc::regSPI_GDBG_PER_VMID_CNTL,
+            Generation::Gfx12 => gc12::regSPI_GDBG_PER_VMID_CNTL,
+        };
+        let value = self.on.vmid_reg(self.space.vmid, reg);
+        let mode = gc::SPI_GDBG_PER_VMID_CNTL__LAUNCH_MODE.get(value);
+        let end = gc::SPI_GDBG_PER_VMID_CNTL__TRAP_ON_END.is_set(value);
+        if end || mode == LAUNCH_KILL || gc::SPI_GDBG_PER_VMID_CNTL__STALL_VMID.is_set(value) {
+            strict!(
+                self.env.strict(),
+                "sq",
+                "SPI_GDBG_PER_VMID_CNTL = {value:#x}: not modelled"
+            );
+        }
+        WaveStart {
+            halted: mode == LAUNCH_HALT,
+            single_step: mode == LAUNCH_SINGLE_STEP,
+            exceptions: gc::SPI_GDBG_PER_VMID_CNTL__EXCP_EN.get(value),
+            replace: gc::SPI_GDBG_PER_VMID_CNTL__EXCP_REPLACE.is_set(value),
+            trap_on_start: gc::SPI_GDBG_PER_VMID_CNTL__TRAP_ON_START.is_set(value),
+        }
     }
 
     fn trapped(&self, at: &Where, why: &str) {
@@ -752,9 +787,11 @@ impl Pool {
                 true => None,
                 false => env.peer(space.xcc),
             };
-            let memory = ShaderMemory::new(other.as_deref().unwrap_or(env), space.vmid);
+            let on = other.as_deref().unwrap_or(env);
+            let memory = ShaderMemory::new(on, space.vmid);
             let host = WorkerHost {
                 env,
+                on,
                 pool: self,
                 job,
                 mail,

@@ -3,7 +3,9 @@
 //! Interface between the command processor and the rest of the chip: a trait, so that tests can use
 //! a mock.
 
-use gpu_regs::Reg;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_regs::{gc_12_0_0 as gc12, gc_9_4_3 as gc, Reg};
 
 use super::shared::{SharedQueues, Space};
 use crate::chips::{Cu, Generation};
@@ -298,16 +300,144 @@ impl Env for XccEnv<'_> {
     }
 }
 
+/// A watchpoint (`TCP_WATCHn_*`).
+#[derive(Clone, Copy)]
+struct Watch {
+    bit: u32,
+    va: u64,
+    /// Address bits that are compared.
+    mask: u64,
+    /// `KFD_DBG_TRAP_ADDRESS_WATCH_MODE_*`: reads, others, atomics, all.
+    mode: u32,
+}
+
+/// Kind of an access, for watchpoints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Watch {
+    /// Bytes that are compared at once.
+    const BLOCK: u64 = 128;
+
+    /// Returns the watchpoints of a VMID.
+    fn of(env: &dyn Env, vmid: u8) -> Vec<Self> {
+        // The fields are at the same positions in both generations, but for the length of MASK.
+        let regs = match env.generation() {
+            Generation::Gfx9 => [
+                (
+                    gc::regTCP_WATCH0_ADDR_L,
+                    gc::regTCP_WATCH0_ADDR_H,
+                    gc::regTCP_WATCH0_CNTL,
+                ),
+                (
+                    gc::regTCP_WATCH1_ADDR_L,
+                    gc::regTCP_WATCH1_ADDR_H,
+                    gc::regTCP_WATCH1_CNTL,
+                ),
+                (
+                    gc::regTCP_WATCH2_ADDR_L,
+                    gc::regTCP_WATCH2_ADDR_H,
+                    gc::regTCP_WATCH2_CNTL,
+                ),
+                (
+                    gc::regTCP_WATCH3_ADDR_L,
+                    gc::regTCP_WATCH3_ADDR_H,
+                    gc::regTCP_WATCH3_CNTL,
+                ),
+            ],
+            Generation::Gfx12 => [
+                (
+                    gc12::regTCP_WATCH0_ADDR_L,
+                    gc12::regTCP_WATCH0_ADDR_H,
+                    gc12::regTCP_WATCH0_CNTL,
+                ),
+                (
+                    gc12::regTCP_WATCH1_ADDR_L,
+                    gc12::regTCP_WATCH1_ADDR_H,
+                    gc12::regTCP_WATCH1_CNTL,
+                ),
+                (
+                    gc12::regTCP_WATCH2_ADDR_L,
+                    gc12::regTCP_WATCH2_ADDR_H,
+                    gc12::regTCP_WATCH2_CNTL,
+                ),
+                (
+                    gc12::regTCP_WATCH3_ADDR_L,
+                    gc12::regTCP_WATCH3_ADDR_H,
+                    gc12::regTCP_WATCH3_CNTL,
+                ),
+            ],
+        };
+        let field = match env.generation() {
+            Generation::Gfx9 => gc::TCP_WATCH0_CNTL__MASK,
+            Generation::Gfx12 => gc12::TCP_WATCH0_CNTL__MASK,
+        };
+        let low = u64::from(field.mask) * Self::BLOCK | (Self::BLOCK - 1);
+        let mut all = Vec::new();
+        for (n, (addr_l, addr_h, cntl)) in regs.into_iter().enumerate() {
+            let cntl = env.vmid_reg(vmid, cntl);
+            if gc::TCP_WATCH0_CNTL__VALID.is_set(cntl) {
+                let va = u64::from(env.vmid_reg(vmid, addr_l));
+                all.push(Self {
+                    bit: 1 << n,
+                    va: va | u64::from(env.vmid_reg(vmid, addr_h) & 0xffff) << 32,
+                    mask: !low & ((1 << 48) - 1) | u64::from(field.get(cntl)) * Self::BLOCK,
+                    mode: gc::TCP_WATCH0_CNTL__MODE.get(cntl),
+                });
+            }
+        }
+        all
+    }
+
+    fn hits(&self, va: u64, len: usize, kind: Watched) -> bool {
+        let watched = match self.mode {
+            0 => kind == Watched::Read,
+            1 => kind != Watched::Read,
+            2 => kind == Watched::Atomic,
+            _ => true,
+        };
+        let first = va / Self::BLOCK;
+        let last = va.saturating_add(len.max(1) as u64 - 1) / Self::BLOCK;
+        watched && (first..=last).any(|n| (n * Self::BLOCK ^ self.va) & self.mask == 0)
+    }
+}
+
 /// The memory of one address space, for the shader interpreter.
 pub struct ShaderMemory<'a> {
     env: &'a dyn Env,
     vmid: u8,
+    watch: Vec<Watch>,
+    /// Watchpoints that were hit.
+    hits: AtomicU32,
 }
 
 impl<'a> ShaderMemory<'a> {
     /// Returns the memory of address space `vmid`.
     pub fn new(env: &'a dyn Env, vmid: u8) -> Self {
-        Self { env, vmid }
+        Self {
+            env,
+            vmid,
+            watch: Watch::of(env, vmid),
+            hits: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns the address in the form of page tables: 48 bits of a sign-extended one.
+    fn translate(va: u64) -> u64 {
+        match va >> 47 {
+            0x1_ffff => va & ((1 << 48) - 1),
+            _ => va,
+        }
+    }
+
+    fn note(&self, va: u64, len: usize, kind: Watched) {
+        for watch in self.watch.iter().filter(|w| w.hits(va, len, kind)) {
+            self.hits.fetch_or(watch.bit, Ordering::Relaxed);
+        }
     }
 }
 
@@ -347,10 +477,14 @@ pub fn vm_fault(space: Space, fault: &gpu_wave::Fault, write: bool) -> VmFault {
 
 impl gpu_wave::Memory for ShaderMemory<'_> {
     fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), gpu_wave::Fault> {
+        let va = Self::translate(va);
+        self.note(va, buf.len(), Watched::Read);
         self.env.read(self.vmid, va, buf).map_err(shader_fault)
     }
 
     fn write(&self, va: u64, data: &[u8]) -> Result<(), gpu_wave::Fault> {
+        let va = Self::translate(va);
+        self.note(va, data.len(), Watched::Write);
         self.env.write(self.vmid, va, data).map_err(shader_fault)
     }
 
@@ -364,8 +498,17 @@ impl gpu_wave::Memory for ShaderMemory<'_> {
         size: u8,
         f: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, gpu_wave::Fault> {
+        let va = Self::translate(va);
+        self.note(va, size.into(), Watched::Atomic);
         self.env
             .atomic(self.vmid, va, size, Rmw::Request, f)
             .map_err(shader_fault)
+    }
+
+    fn take_watched(&self) -> u32 {
+        match self.watch.is_empty() {
+            true => 0,
+            false => self.hits.swap(0, Ordering::Relaxed),
+        }
     }
 }

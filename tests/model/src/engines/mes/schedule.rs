@@ -164,6 +164,10 @@ impl Process {
             (gc::regSQ_SHADER_TMA_LO, (self.tma >> 8) as u32),
             (gc::regSQ_SHADER_TMA_HI, (self.tma >> 40) as u32),
             (gc::regSPI_GDBG_PER_VMID_CNTL, self.debugger.spi_gdbg | trap),
+            (gc::regTCP_WATCH0_CNTL, self.debugger.watch[0]),
+            (gc::regTCP_WATCH1_CNTL, self.debugger.watch[1]),
+            (gc::regTCP_WATCH2_CNTL, self.debugger.watch[2]),
+            (gc::regTCP_WATCH3_CNTL, self.debugger.watch[3]),
         ] {
             env.set_vmid_reg(vmid, reg, value);
         }

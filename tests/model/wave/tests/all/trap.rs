@@ -4,7 +4,8 @@
 
 use crate::common::place::{CODE, DATA};
 use crate::common::{llvm, one_wave, Ram, Recorder};
-use gpu_wave::{run_workgroup, Dispatch, Stop, Trap};
+use gpu_wave::{run_workgroup, Dispatch, Fault, Memory, Stop, Trap, WaveStart};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const HANDLER: u64 = CODE + 0x1_0000;
 /// Memory of the handler: see [`Notes`].
@@ -218,4 +219,125 @@ fn halted_wave_stays_halted() {
         Err(Stop::Halted { at }) => assert_eq!(at.pc, CODE + 4),
         other => panic!("{other:?}"),
     }
+}
+
+const WATCH0: u32 = 1 << 7;
+const WATCH2: u32 = 1 << 13;
+const WAVE_START: u32 = 1 << 23;
+const AFTER_INST: u32 = 1 << 25;
+/// Number of the address watch exception.
+const ADDR_WATCH: u32 = 7;
+
+/// Runs waves that start as a debugger demands until the handler halts them, and returns its notes.
+fn launched(code: &str, start: WaveStart, at: u64) -> Notes {
+    let mut bench = Bench::new(&llvm::assemble(code));
+    bench.host.start = start;
+    match bench.run() {
+        Err(Stop::Halted { at: place }) => assert_eq!(place.pc, CODE + at),
+        other => panic!("{other:?}"),
+    }
+    bench.notes()
+}
+
+#[test]
+fn waves_start_halted() {
+    let start = WaveStart {
+        halted: true,
+        ..WaveStart::default()
+    };
+    let notes = launched("s_trap 1\n s_endpgm\n", start, 0);
+    assert_eq!(notes.pc, 0, "the handler was not entered");
+}
+
+#[test]
+fn trap_on_start_precedes_the_first_instruction() {
+    let start = WaveStart {
+        trap_on_start: true,
+        ..WaveStart::default()
+    };
+    let notes = launched("s_trap 1\n s_endpgm\n", start, 0);
+    assert_eq!((notes.pc, notes.id, notes.trapsts), (CODE, 0, WAVE_START));
+}
+
+#[test]
+fn single_step_follows_each_instruction() {
+    let start = WaveStart {
+        single_step: true,
+        ..WaveStart::default()
+    };
+    let notes = launched("s_nop 0\n s_nop 0\n s_endpgm\n", start, 4);
+    assert_eq!((notes.pc, notes.trapsts), (CODE + 4, AFTER_INST));
+    // Not the last one.
+    let mut bench = Bench::new(&llvm::assemble("s_endpgm\n"));
+    bench.host.start = start;
+    bench.run().unwrap();
+}
+
+/// Memory with a watchpoint for all accesses to one address.
+struct Watching<'a> {
+    ram: &'a Ram,
+    va: u64,
+    hits: AtomicU32,
+}
+
+impl Watching<'_> {
+    fn note(&self, va: u64) {
+        if va == self.va {
+            self.hits.store(0b101, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Memory for Watching<'_> {
+    fn read(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.note(va);
+        self.ram.read(va, buf)
+    }
+
+    fn write(&self, va: u64, data: &[u8]) -> Result<(), Fault> {
+        self.note(va);
+        self.ram.write(va, data)
+    }
+
+    fn fetch(&self, va: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        self.ram.fetch(va, buf)
+    }
+
+    fn atomic(&self, va: u64, size: u8, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+        self.note(va);
+        self.ram.atomic(va, size, f)
+    }
+
+    fn take_watched(&self) -> u32 {
+        self.hits.swap(0, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn watchpoints_trap_after_the_access() {
+    let code = llvm::assemble(
+        "s_load_dword s4, s[0:1], 0x40\n v_mov_b32 v2, 0\n s_mov_b64 exec, 1\n\
+         global_load_dword v3, v2, s[0:1] offset:64\n s_waitcnt 0\n s_endpgm\n",
+    );
+    let run = |exceptions| {
+        let mut bench = Bench::new(&code);
+        bench.host.start.exceptions = exceptions;
+        let memory = Watching {
+            ram: &bench.ram,
+            va: DATA + 0x40,
+            hits: AtomicU32::new(0),
+        };
+        let result = run_workgroup(&memory, &bench.host, &bench.dispatch, [0, 0, 0]);
+        (result, bench.notes())
+    };
+    let (result, notes) = run(1 << ADDR_WATCH);
+    // Behind the vector load: the scalar one does not count.
+    let behind = CODE + 8 + 4 + 4 + 8;
+    match result {
+        Err(Stop::Halted { at }) => assert_eq!(at.pc, behind),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((notes.pc, notes.trapsts), (behind, WATCH0 | WATCH2));
+    // Not enabled.
+    assert_eq!(run(0).0, Ok(()));
 }

@@ -9,7 +9,7 @@ pub mod llvm;
 pub mod shared;
 
 use gpu_wave::abi::{KernelDescriptor, Launch};
-use gpu_wave::{Dispatch, Fault, FaultKind, Host, Isa, Memory, Message, Scratch, Stop};
+use gpu_wave::{Dispatch, Fault, FaultKind, Host, Isa, Memory, Message, Scratch, Stop, WaveStart};
 use llvm::Target;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -126,12 +126,18 @@ pub struct Recorder {
     ticks: AtomicU64,
     /// Number of polls before it requests an interruption; 0 for never.
     pub patience: AtomicU64,
+    /// How waves start.
+    pub start: WaveStart,
 }
 
 impl Host for Recorder {
     fn message(&self, message: &Message) -> bool {
         self.messages.lock().unwrap().push(*message);
         true
+    }
+
+    fn wave_start(&self) -> WaveStart {
+        self.start
     }
 
     fn realtime(&self) -> u64 {

@@ -156,6 +156,10 @@ impl Engine<'_> {
                 gc::regSPI_GDBG_PER_VMID_CNTL,
                 p.get(mp::SPI_GDBG_PER_VMID_CNTL),
             ),
+            (gc::regTCP_WATCH0_CNTL, p.get(mp::TCP_WATCH_CNTL0)),
+            (gc::regTCP_WATCH1_CNTL, p.get(mp::TCP_WATCH_CNTL1)),
+            (gc::regTCP_WATCH2_CNTL, p.get(mp::TCP_WATCH_CNTL2)),
+            (gc::regTCP_WATCH3_CNTL, p.get(mp::TCP_WATCH_CNTL3)),
         ];
         let queues = p.get(mp::NUM_QUEUES);
         let quantum = p.get(mp::PROCESS_QUANTUM);
