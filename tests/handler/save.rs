@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::common::place::{CODE, DATA};
 use super::common::{llvm, Ram, Recorder};
 use super::module;
-use gpu_wave::{Dispatch, Host, Message, SavedWave, Stop, Trap, Workgroup};
+use gpu_wave::{Dispatch, Host, Message, SavedWave, Stop, Trap, WaveStart, Workgroup};
 
 pub(super) const HANDLER: u64 = CODE + 0x1_0000;
 pub(super) const TMA: u64 = CODE + 0x1_8000;
@@ -105,6 +105,10 @@ impl Host for Area {
             })
             .collect();
         Some(addresses)
+    }
+
+    fn wave_start(&self) -> WaveStart {
+        self.recorder.wave_start()
     }
 
     fn realtime(&self) -> u64 {
@@ -216,4 +220,35 @@ fn stock_handler_saves_at_each_instruction() {
 #[test]
 fn module_handler_saves_at_each_instruction() {
     at_each_instruction(&module::FIRST_LEVEL);
+}
+
+/// Waves that are halted at the start are saved, and again before they have returned to their halt.
+fn halted_waves(handler: &[u32]) {
+    let (ram, d) = (ram(handler), dispatch());
+    let mut host = Area {
+        start: AREA,
+        sizes: (d.record_bytes(), d.lds_bytes.into()),
+        ..Area::default()
+    };
+    host.recorder.start.halted = true;
+    let mut group = Workgroup::new(&d, [0; 3]).unwrap();
+    assert!(matches!(group.run(&ram, &host), Err(Stop::Halted { .. })));
+    for _ in 0..3 {
+        group.save();
+        assert_eq!(group.run(&ram, &host), Err(Stop::Saved));
+        let saved = std::mem::take(&mut *host.saved.lock().unwrap());
+        assert_eq!(saved.len(), 4);
+        group = Workgroup::restore(&d, [0; 3], &saved).unwrap();
+    }
+    assert!(matches!(group.run(&ram, &host), Err(Stop::Halted { .. })));
+}
+
+#[test]
+fn stock_handler_saves_halted_waves() {
+    halted_waves(&stock_handler());
+}
+
+#[test]
+fn module_handler_saves_halted_waves() {
+    halted_waves(&module::FIRST_LEVEL);
 }

@@ -811,6 +811,23 @@ TEST(waves_start_halted)
 	EXPECT_OK(kfd_signal_wait(&f.k, &f.signal, WAIT_MS));
 }
 
+/* A suspend may come while halted waves are being restored. */
+TEST(halted_waves_are_suspended_again)
+{
+	struct session s;
+	struct fixture f;
+	uint32_t id;
+
+	needs_gfx9(&s, &f);
+	ASSERT_OK(launch_mode(&s, KFD_DBG_TRAP_WAVE_LAUNCH_MODE_HALT));
+	start_stopped(&f);
+	for (int i = 0; i < 200; i++) {
+		expect_saved(&s, &f, 11, STATUS_HALT, 0);
+		id = f.q.id;
+		ASSERT_RET(resume_queues(&s, &id, 1), 1);
+	}
+}
+
 /* A trap before the first instruction halts a wave without a second-level handler. */
 TEST(trap_on_wave_start)
 {

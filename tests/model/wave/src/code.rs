@@ -2,12 +2,11 @@
 
 //! Decoded instruction cache of a dispatch.
 //!
-//! The cache belongs to the [`Dispatch`](crate::Dispatch), so code modified between dispatches is
-//! decoded again.
+//! The cache belongs to the [`Dispatch`], so code modified between dispatches is decoded again.
 
 use crate::decode::{self, Bad, Limits};
 use crate::inst::Inst;
-use crate::{Fault, Memory};
+use crate::{Dispatch, Fault, Memory};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -73,6 +72,12 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
+    /// Drops all code.
+    fn invalidate(&self) {
+        let mut pages = self.pages.write().unwrap_or_else(|e| e.into_inner());
+        pages.clear();
+    }
+
     /// Returns the page of `pc`.
     pub(crate) fn page(&self, pc: u64) -> Arc<Page> {
         let base = pc & !(PAGE - 1);
@@ -97,6 +102,15 @@ impl CodeCache {
                 .or_insert_with(fresh)
                 .clone(),
         }
+    }
+}
+
+impl Dispatch {
+    /// Invalidates the instruction cache, as hardware does when it maps a queue: a debugger may
+    /// have changed the code of waves that were saved.
+    pub fn invalidate_code(&self) {
+        self.code.invalidate();
+        self.trap_code.invalidate();
     }
 }
 

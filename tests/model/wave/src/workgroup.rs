@@ -183,7 +183,9 @@ impl<D: Deref<Target = Dispatch>> Workgroup<D> {
             let barriers = &self.barriers;
             let complete =
                 |w: &Wave| matches!(w.state, State::Signals(n) if w.barrier_complete(n, barriers));
-            if self.waves.iter().any(complete) {
+            // A restored wave that returned to its halt in this round may have to be saved again.
+            let saves = |w: &Wave| w.wants_save() && self.dispatch.trap.is_some();
+            if self.waves.iter().any(|w| complete(w) || saves(w)) {
                 continue;
             }
             // A halted wave never reaches a barrier.

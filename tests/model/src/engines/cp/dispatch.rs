@@ -500,6 +500,10 @@ impl Job {
                 };
                 state.paused.push_back(unit);
             }
+            // A save that began while it ran.
+            Err(Stop::Halted { .. }) if state.saving.is_some() && !unit.is_saving => {
+                state.paused.push_back(unit);
+            }
             // Its waves keep their slots, and the dispatch does not complete.
             Err(Stop::Halted { .. }) => state.halted.push(unit),
             Err(stop) => {
@@ -706,6 +710,9 @@ impl Pool {
             state.spaces = sites.iter().map(|site| site.space).collect();
             state.stuck = 0;
             state.saving = None;
+        }
+        for share in &job.shares {
+            share.dispatch.invalidate_code();
         }
         job.saves.store(false, Ordering::Release);
         job.stop.store(false, Ordering::Release);

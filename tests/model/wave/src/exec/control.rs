@@ -9,6 +9,7 @@ use super::Ctx;
 use crate::decode::code;
 use crate::inst::Salu;
 use crate::op::Op;
+use crate::trap::mode;
 use crate::wave::{violation, Halt, State, Step, Wave};
 use crate::{Isa, Message};
 
@@ -96,7 +97,11 @@ pub(super) fn setreg(w: &mut Wave, imm: i32, value: u32) -> Step {
     let mask = field_mask(offset, size);
     let value = value << offset & mask;
     match reg {
-        hwreg::MODE => w.mode = w.mode & !(mask & MODE_WRITABLE) | value & MODE_WRITABLE,
+        hwreg::MODE => {
+            let debug = if w.privileged { mode::DEBUG_EN } else { 0 };
+            let writable = mask & (MODE_WRITABLE | debug);
+            w.mode = w.mode & !writable | value & writable;
+        }
         hwreg::TRAPSTS => w.trapsts = w.trapsts & !mask | value,
         hwreg::STATUS if w.privileged => w.set_status(mask, value),
         hwreg::IB_STS if w.privileged => {

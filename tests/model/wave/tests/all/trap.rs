@@ -341,3 +341,23 @@ fn watchpoints_trap_after_the_access() {
     // Not enabled.
     assert_eq!(run(0).0, Ok(()));
 }
+
+#[test]
+fn single_step_is_enabled_by_the_handler_only() {
+    // MODE.DEBUG_EN.
+    let code = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 11, 1), 1\n s_nop 0\n s_trap 1\n s_nop 0\n s_endpgm\n";
+    let bench = Bench::new(&llvm::assemble(code));
+    bench.ram.put_u32(
+        HANDLER,
+        &llvm::assemble(
+            "s_getreg_b32 ttmp2, hwreg(HW_REG_TRAPSTS)\n s_cmp_lg_u32 ttmp2, 0\n s_cbranch_scc1 1\n\
+             s_branch 2\n s_sethalt 1\n s_rfe_b64 ttmp[0:1]\n s_add_u32 ttmp0, ttmp0, 4\n\
+             s_setreg_imm32_b32 hwreg(HW_REG_MODE, 11, 1), 1\n s_rfe_b64 ttmp[0:1]\n",
+        ),
+    );
+    // Behind the s_nop that follows s_trap.
+    match bench.run() {
+        Err(Stop::Halted { at }) => assert_eq!(at.pc, CODE + 8 + 4 + 4 + 4),
+        other => panic!("{other:?}"),
+    }
+}
