@@ -31,6 +31,10 @@ GUEST_ROOTS="trixie forky"
 GUEST_PACKAGES="busybox-static file gcc hipcc kmod libamdhip64-dev libc6-dev libdrm-dev libhsa-runtime-dev libhsa-runtime64-1
 make procps rocminfo strace"
 
+# AMD's debugger library, installed in the newest release. It is in none of them with support for
+# gfx942, hence from Debian's unstable release; all else comes from the release itself.
+GUEST_UNSTABLE="amd-dbgapi-dev librocm-dbgapi0"
+
 # GPU firmware for the guest's driver: Debian's package, and the files of it that are kept
 # (amdgpu/NAME).
 FIRMWARE_PACKAGE=firmware-amd-graphics
@@ -77,10 +81,17 @@ export RKFD_ROOT
 
 is_guest_root() { case " $GUEST_ROOTS " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
+# guest_packages SUITE: packages of a guest root, a line each.
+guest_packages() {
+	printf '%s\n' $GUEST_PACKAGES
+	if has_unstable "$1"; then printf '%s\n' $GUEST_UNSTABLE; fi
+}
+has_unstable() { [ "$1" = "${GUEST_ROOTS##* }" ]; }
+
 # guest_dir SUITE: folder of a guest root: tree/ to build in, disk.erofs to boot from, `ready` with
 # the name of its content.
 guest_dir() {
-	printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$(printf '%s\n' "$1" $GUEST_PACKAGES | sha256sum | cut -c1-12)"
+	printf '%s/guest-%s-%s' "$RKFD_CACHE" "$1" "$({ printf '%s\n' "$1"; guest_packages "$1"; } | sha256sum | cut -c1-12)"
 }
 
 # Prints the release (uname -r) of the kernel in the cache, nothing before set-up.
