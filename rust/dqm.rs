@@ -60,6 +60,8 @@ struct Inner {
     suspended: u32,
     /// Bits of the watchpoints in use.
     watchpoints: u32,
+    /// Their addresses.
+    watched: [u64; WATCHPOINTS],
 }
 
 /// The device queue manager of a node.
@@ -141,6 +143,7 @@ impl Dqm {
                     running: false,
                     suspended: 0,
                     watchpoints: 0,
+                    watched: [0; WATCHPOINTS],
                 }),
             }),
             GFP_KERNEL,
@@ -172,12 +175,15 @@ impl Dqm {
         sched.stop(&self.gpu, queues)
     }
 
-    /// Starts the scheduler of a device that was brought up again, after [`Dqm::stop`], and maps
-    /// all active queues. `ETIME` when it does not respond.
+    /// Starts the scheduler of a device that was brought up again, after [`Dqm::stop`], with the
+    /// watchpoints, and maps all active queues. `ETIME` when it does not respond.
     pub(crate) fn restart(&self) -> Result {
         let mut inner = self.lock();
         if inner.running {
             return Ok(());
+        }
+        for id in (0..WATCHPOINTS).filter(|id| inner.watchpoints >> id & 1 != 0) {
+            self.set_watch_address(id, inner.watched[id])?;
         }
         inner.sched.start(&self.gpu)?;
         inner.running = true;
@@ -584,20 +590,24 @@ impl Dqm {
         if id >= WATCHPOINTS {
             return Err(ENOMEM);
         }
-        let gfx = self.gpu.generation().gfx;
-        let mmio = self.gpu.mmio()?;
-        for xcc in self.node.xccs.iter() {
-            gfx.set_watch_address(mmio, *xcc, id, va)?;
-        }
+        self.set_watch_address(id, va)?;
+        inner.watched[id] = va;
         let mut debug = {
             let mut state = slot.state.lock();
             state.watchpoints |= 1 << id;
             state.map.debug
         };
         inner.watchpoints |= 1 << id;
-        debug.watch[id] = gfx.watch_control(mask, mode);
+        debug.watch[id] = self.gpu.generation().gfx.watch_control(mask, mode);
         self.change_debug(&mut inner, slot, debug)?;
         Ok(u32::try_from(id)?)
+    }
+
+    fn set_watch_address(&self, id: usize, va: u64) -> Result {
+        let gfx = self.gpu.generation().gfx;
+        let mmio = self.gpu.mmio()?;
+        let mut xccs = self.node.xccs.iter();
+        xccs.try_for_each(|xcc| gfx.set_watch_address(mmio, *xcc, id, va))
     }
 
     /// Clears a watchpoint. `EINVAL` if the process does not have it, otherwise as

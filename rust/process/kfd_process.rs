@@ -266,6 +266,8 @@ impl Process {
         device.set_detached();
         if let Ok(slot) = device.slot() {
             state.queues.remove_all(device.node(), &slot);
+            // DESTROY_QUEUE may wait for one of them.
+            self.queues_resumed.notify_all();
             self.user.part(&slot);
         }
         device.end_evictions();

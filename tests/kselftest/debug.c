@@ -392,29 +392,11 @@ TEST(device_snapshot)
 	EXPECT_RET(dbg_trap(&s, KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, &args), -EFAULT);
 }
 
-/* A queue with 11 endless waves; words[0] counts those that started, words[64] ends them. */
-static void ring_endless(struct fixture *f)
-{
-	const uint32_t grid[3] = { 11 * 64, 1, 1 };
-	const uint16_t group[3] = { 64, 1, 1 };
-	volatile uint32_t *words = f->data->va;
-	uint64_t *kernarg = f->kernarg->va;
-	struct aql_dispatch packet;
-	struct kfd_kernel kernel;
-
-	ASSERT_OK(fixture_kernel(f, "endless", &kernel));
-	kernarg[0] = kfd_va((void *)&words[0]);
-	kernarg[1] = kfd_va((void *)&words[64]);
-	f->signal.s->value = 1;
-	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
-	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
-}
-
 static volatile uint32_t *start_endless(struct fixture *f)
 {
 	volatile uint32_t *words = f->data->va;
 
-	ring_endless(f);
+	start_waves(f);
 	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves started", words[0]);
 	return words;
 }
@@ -565,42 +547,12 @@ static int launch_mode(struct session *s, uint32_t mode)
 	return dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE, &args);
 }
 
-/* Returns the traps that were enabled, and those that are supported. */
-static int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t *request)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .launch_override = {
-		.override_mode = mode,
-		.enable_mask = *enable,
-		.support_request_mask = *request,
-	} };
-	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE, &args);
-
-	*enable = args.launch_override.enable_mask;
-	*request = args.launch_override.support_request_mask;
-	return ret;
-}
-
 static int set_flags(struct session *s, uint32_t *flags)
 {
 	struct kfd_ioctl_dbg_trap_args args = { .set_flags.flags = *flags };
 	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_FLAGS, &args);
 
 	*flags = args.set_flags.flags;
-	return ret;
-}
-
-static int set_watch(struct session *s, uint32_t gpu, const volatile void *at, uint32_t mode,
-		     uint32_t *id)
-{
-	struct kfd_ioctl_dbg_trap_args args = { .set_node_address_watch = {
-		.address = kfd_va((void *)at),
-		.mode = mode,
-		.mask = ~0x7fu,
-		.gpu_id = gpu,
-	} };
-	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH, &args);
-
-	*id = args.set_node_address_watch.id;
 	return ret;
 }
 
@@ -784,7 +736,7 @@ static volatile uint32_t *start_stopped(struct fixture *f)
 {
 	volatile uint32_t *words = f->data->va;
 
-	ring_endless(f);
+	start_waves(f);
 	usleep(300000);
 	EXPECT_EQ(words[0], 0);
 	return words;
@@ -876,7 +828,7 @@ TEST(watchpoint)
 	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
 			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_READ, &id));
 	EXPECT_EQ(id, 0);
-	ring_endless(&f);
+	start_waves(&f);
 	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
 	usleep(300000);
 	/* It has no effect on waves that are halted. */

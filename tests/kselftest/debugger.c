@@ -209,3 +209,49 @@ void debug_queue(struct session *s, struct fixture *f)
 	ASSERT_OK(kfd_queue_create(&f->k, &f->q, 64));
 	ASSERT_EQ(notified(s), 1);
 }
+
+int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t *request)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .launch_override = {
+		.override_mode = mode,
+		.enable_mask = *enable,
+		.support_request_mask = *request,
+	} };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE, &args);
+
+	*enable = args.launch_override.enable_mask;
+	*request = args.launch_override.support_request_mask;
+	return ret;
+}
+
+int set_watch(struct session *s, uint32_t gpu, const volatile void *at, uint32_t mode,
+		     uint32_t *id)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .set_node_address_watch = {
+		.address = kfd_va((void *)at),
+		.mode = mode,
+		.mask = ~0x7fu,
+		.gpu_id = gpu,
+	} };
+	int ret = dbg_trap(s, KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH, &args);
+
+	*id = args.set_node_address_watch.id;
+	return ret;
+}
+
+void start_waves(struct fixture *f)
+{
+	const uint32_t grid[3] = { 11 * 64, 1, 1 };
+	const uint16_t group[3] = { 64, 1, 1 };
+	volatile uint32_t *words = f->data->va;
+	uint64_t *kernarg = f->kernarg->va;
+	struct aql_dispatch packet;
+	struct kfd_kernel kernel;
+
+	ASSERT_OK(fixture_kernel(f, "endless", &kernel));
+	kernarg[0] = kfd_va((void *)&words[0]);
+	kernarg[1] = kfd_va((void *)&words[64]);
+	f->signal.s->value = 1;
+	kfd_fill_dispatch(&packet, &kernel, grid, group, f->kernarg->va, &f->signal);
+	kfd_queue_ring(&f->q, kfd_queue_write(&f->q, &packet));
+}

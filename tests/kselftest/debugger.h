@@ -59,6 +59,12 @@ int runtime_enable(struct kfd *k, uint32_t mode);
 void enable_own_runtime(struct session *s);
 void start_call(struct caller *c, struct kfd *k, uint32_t mode);
 int end_call(struct caller *c);
+/* SET_WAVE_LAUNCH_OVERRIDE: returns the traps enabled before, and those that are supported. */
+int launch_override(struct session *s, uint32_t mode, uint32_t *enable, uint32_t *request);
+/* SET_NODE_ADDRESS_WATCH of a word. */
+int set_watch(struct session *s, uint32_t gpu, const volatile void *at, uint32_t mode, uint32_t *id);
+/* Starts 11 endless waves; words[0] of the data counts those that started, words[64] ends them. */
+void start_waves(struct fixture *f);
 /* Opens the GPU and debugs this process. */
 void debug_self(struct session *s, struct kfd *k);
 /* Opens the GPU with a new queue, and debugs this process, with its runtime. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "debugger.h"
 #include "device.h"
-#include "fixture.h"
 
 #define SIZE (12ull << 20)
 
@@ -128,4 +128,29 @@ TEST_TIMEOUT(waiter_survives, 120)
 	pthread_join(thread, NULL);
 	EXPECT_OK(w.ret);
 	EXPECT_EQ(w.result, KFD_IOC_WAIT_RESULT_COMPLETE);
+}
+
+/* A debugger's settings survive: waves that read the watched word stop. */
+TEST_TIMEOUT(watchpoint_survives, 120)
+{
+	uint32_t enable = KFD_DBG_TRAP_MASK_DBG_ADDRESS_WATCH, request = enable, id;
+	volatile uint32_t *words;
+	struct session s;
+	struct fixture f;
+
+	need_sleep();
+	device_find();
+	debug_queue(&s, &f);
+	needs_firmware(&f.k.node);
+	words = f.data->va;
+	ASSERT_OK(launch_override(&s, KFD_DBG_TRAP_OVERRIDE_OR, &enable, &request));
+	ASSERT_OK(set_watch(&s, f.k.node.gpu_id, &words[64],
+			    KFD_DBG_TRAP_ADDRESS_WATCH_MODE_READ, &id));
+	ASSERT_OK(sleep_and_wake("devices"));
+	start_waves(&f);
+	ASSERT(becomes(&words[0], 11, WAIT_MS), "%u of 11 waves", words[0]);
+	usleep(300000);
+	words[64] = 1;
+	usleep(300000);
+	EXPECT_EQ(f.signal.s->value, 1);
 }
