@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A client of AMD's debugger library: attaches to a running HIP program (debuggee.hip), lists its
- * queues, dispatches and waves, reads and writes registers and memory, steps, sets breakpoints and
- * watchpoints, and detaches. The program must end as if it had never been debugged.
+ * A client of AMD's debugger library: starts a HIP program (debuggee.hip) or attaches to it, lists
+ * its queues, dispatches and waves, reads and writes registers and memory, steps, sets
+ * breakpoints and watchpoints, and detaches. The program must end as if it had never been debugged.
  */
 #define _GNU_SOURCE
 #include <amd-dbgapi/amd-dbgapi.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +30,10 @@ struct target {
 	uint64_t end, counts;
 	amd_dbgapi_process_id_t process;
 	int notifier;
+	/* The library's breakpoint in the runtime, on the CPU, and the byte that it replaces. */
+	uint64_t breakpoint;
+	amd_dbgapi_breakpoint_id_t breakpoint_id;
+	unsigned char replaced;
 };
 
 #define MUST(call)                                                                             \
@@ -57,19 +63,34 @@ static amd_dbgapi_status_t get_info(amd_dbgapi_client_process_id_t client,
 	return AMD_DBGAPI_STATUS_SUCCESS;
 }
 
-/* The program loads no code object while it is attached: no breakpoint on the CPU is ever hit. */
+static bool poke(const struct target *t, uint64_t at, unsigned char byte)
+{
+	return pwrite(t->mem, &byte, 1, (off_t)at) == 1;
+}
+
+/* The library has one, which the runtime reaches when it loads or unloads code. */
 static amd_dbgapi_status_t insert_breakpoint(amd_dbgapi_client_process_id_t client,
 					     amd_dbgapi_global_address_t address,
 					     amd_dbgapi_breakpoint_id_t id)
 {
-	(void)client, (void)address, (void)id;
+	struct target *t = (struct target *)client;
+
+	if (t->breakpoint || pread(t->mem, &t->replaced, 1, (off_t)address) != 1 ||
+	    !poke(t, address, 0xcc))
+		return AMD_DBGAPI_STATUS_ERROR;
+	t->breakpoint = address;
+	t->breakpoint_id = id;
 	return AMD_DBGAPI_STATUS_SUCCESS;
 }
 
 static amd_dbgapi_status_t remove_breakpoint(amd_dbgapi_client_process_id_t client,
 					     amd_dbgapi_breakpoint_id_t id)
 {
-	(void)client, (void)id;
+	struct target *t = (struct target *)client;
+
+	if (id.handle != t->breakpoint_id.handle || !poke(t, t->breakpoint, t->replaced))
+		return AMD_DBGAPI_STATUS_ERROR;
+	t->breakpoint = 0;
 	return AMD_DBGAPI_STATUS_SUCCESS;
 }
 
@@ -103,12 +124,11 @@ static amd_dbgapi_callbacks_t callbacks = {
 	.log_message = log_message,
 };
 
-/* Starts the program, and waits until all of its waves run. */
-static void start(struct target *t)
+/* Starts the program, traced or not. */
+static void run(struct target *t, bool traced)
 {
 	int in[2], out[2];
 	char path[256];
-	void *end, *counts;
 	ssize_t length;
 
 	/* It is beside this one. */
@@ -122,6 +142,8 @@ static void start(struct target *t)
 	if (!t->pid) {
 		dup2(in[0], 0);
 		dup2(out[1], 1);
+		if (traced)
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		execl(path, path, NULL);
 		_exit(127);
 	}
@@ -129,25 +151,47 @@ static void start(struct target *t)
 	close(out[1]);
 	t->in = in[1];
 	t->out = fdopen(out[0], "r");
-	ASSERT(t->out && fscanf(t->out, "%p %p", &end, &counts) == 2);
-	t->end = (uintptr_t)end;
-	t->counts = (uintptr_t)counts;
+	ASSERT(t->out);
+	t->breakpoint = 0;
+	if (traced) {
+		int status;
+
+		/* It has executed execve(). */
+		ASSERT(waitpid(t->pid, &status, 0) == t->pid && WIFSTOPPED(status));
+	}
 	snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
 	t->mem = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT(t->mem >= 0);
 }
 
-static void attach(struct target *t)
+/* Waits until all waves of the program run. */
+static void read_addresses(struct target *t)
+{
+	void *end, *counts;
+
+	ASSERT(fscanf(t->out, "%p %p", &end, &counts) == 2);
+	t->end = (uintptr_t)end;
+	t->counts = (uintptr_t)counts;
+}
+
+static void attach_library(struct target *t)
 {
 	const char *level = getenv("DBGAPI_LOG");
 
-	start(t);
 	MUST(amd_dbgapi_initialize(&callbacks));
 	amd_dbgapi_set_log_level(level ? atoi(level) : AMD_DBGAPI_LOG_LEVEL_WARNING);
-	ASSERT(!ptrace(PTRACE_SEIZE, t->pid, NULL, NULL));
 	MUST(amd_dbgapi_process_attach((amd_dbgapi_client_process_id_t)t, &t->process));
 	MUST(amd_dbgapi_process_get_info(t->process, AMD_DBGAPI_PROCESS_INFO_NOTIFIER,
 					 sizeof(t->notifier), &t->notifier));
+}
+
+/* Attaches to a running program. */
+static void attach(struct target *t)
+{
+	run(t, false);
+	read_addresses(t);
+	ASSERT(!ptrace(PTRACE_SEIZE, t->pid, NULL, NULL));
+	attach_library(t);
 }
 
 /* Detaches, and expects that the program ends well. */
@@ -440,4 +484,113 @@ TEST_TIMEOUT(watchpoint, 120)
 	MUST(amd_dbgapi_remove_watchpoint(watchpoint));
 	resume(stopped, AMD_DBGAPI_RESUME_MODE_NORMAL);
 	detach(&t);
+}
+
+/* Steps a thread over the breakpoint. The other threads do not load code meanwhile. */
+static void step_over_breakpoint(struct target *t, pid_t thread)
+{
+	int status;
+
+	ASSERT(poke(t, t->breakpoint, t->replaced));
+	ASSERT(!ptrace(PTRACE_SINGLESTEP, thread, NULL, NULL));
+	ASSERT(waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) &&
+	       WSTOPSIG(status) == SIGTRAP);
+	ASSERT(poke(t, t->breakpoint, 0xcc));
+	ASSERT(!ptrace(PTRACE_CONT, thread, NULL, NULL));
+}
+
+/* Handles a thread of a traced program that has stopped or ended. */
+static void handle_stop(struct target *t, pid_t thread, int status)
+{
+	amd_dbgapi_client_thread_id_t id = (amd_dbgapi_client_thread_id_t)(intptr_t)thread;
+	amd_dbgapi_breakpoint_action_t action;
+	struct user_regs_struct regs;
+	int signal = WSTOPSIG(status);
+
+	if (!WIFSTOPPED(status)) {
+		if (thread == t->pid) {
+			EXPECT_EQ(status, 0);
+			t->pid = 0;
+		}
+		return;
+	}
+	/* A new thread, or the one that has created it. */
+	if (status >> 16 || signal == SIGSTOP)
+		signal = 0;
+	if (signal != SIGTRAP) {
+		ASSERT(!ptrace(PTRACE_CONT, thread, NULL, signal));
+		return;
+	}
+	ASSERT(!ptrace(PTRACE_GETREGS, thread, NULL, &regs));
+	ASSERT(t->breakpoint && regs.rip == t->breakpoint + 1, "rip %#llx", regs.rip);
+	regs.rip = t->breakpoint;
+	ASSERT(!ptrace(PTRACE_SETREGS, thread, NULL, &regs));
+	MUST(amd_dbgapi_report_breakpoint_hit(t->breakpoint_id, id, &action));
+	/* Otherwise an event resumes it. */
+	if (action == AMD_DBGAPI_BREAKPOINT_ACTION_RESUME)
+		step_over_breakpoint(t, thread);
+}
+
+/* Resumes the thread of a BREAKPOINT_RESUME event. */
+static void resume_from_breakpoint(struct target *t, amd_dbgapi_event_id_t event)
+{
+	amd_dbgapi_client_thread_id_t thread;
+
+	MUST(amd_dbgapi_event_get_info(event, AMD_DBGAPI_EVENT_INFO_CLIENT_THREAD, sizeof(thread),
+				       &thread));
+	step_over_breakpoint(t, (pid_t)(intptr_t)thread);
+}
+
+/* Runs the program until the next event of the library, for 100 ms at most. */
+static amd_dbgapi_event_kind_t run_until_event(struct target *t)
+{
+	amd_dbgapi_event_kind_t kind = AMD_DBGAPI_EVENT_KIND_NONE;
+
+	for (unsigned int i = 0; i < 100 && t->pid; i++) {
+		amd_dbgapi_event_id_t event;
+		int status;
+		pid_t thread;
+
+		while ((thread = waitpid(-1, &status, __WALL | WNOHANG)) > 0)
+			handle_stop(t, thread, status);
+		MUST(amd_dbgapi_process_next_pending_event(t->process, &event, &kind));
+		if (kind != AMD_DBGAPI_EVENT_KIND_NONE) {
+			if (kind == AMD_DBGAPI_EVENT_KIND_BREAKPOINT_RESUME)
+				resume_from_breakpoint(t, event);
+			MUST(amd_dbgapi_event_processed(event));
+			break;
+		}
+		usleep(1000);
+	}
+	return kind;
+}
+
+/* The program is debugged from its first instruction to its end. */
+TEST_TIMEOUT(started_program, 180)
+{
+	unsigned int runtimes = 0, code_objects = 0;
+	size_t count = 0;
+	struct target t;
+
+	run(&t, true);
+	ASSERT(!ptrace(PTRACE_SETOPTIONS, t.pid, NULL, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL));
+	attach_library(&t);
+	ASSERT(!ptrace(PTRACE_CONT, t.pid, NULL, NULL));
+	for (int i = 0; i < 600 && count < WAVES; i++) {
+		amd_dbgapi_event_kind_t kind = run_until_event(&t);
+
+		ASSERT(t.pid, "the program has ended");
+		runtimes += kind == AMD_DBGAPI_EVENT_KIND_RUNTIME;
+		code_objects += kind == AMD_DBGAPI_EVENT_KIND_CODE_OBJECT_LIST_UPDATED;
+		free(waves_of(&t, &count));
+	}
+	ASSERT_EQ(count, WAVES);
+	EXPECT_EQ(runtimes, 1);
+	EXPECT(code_objects > 0);
+	ASSERT(write(t.in, "\n", 1) == 1);
+	for (int i = 0; i < 600 && t.pid; i++)
+		run_until_event(&t);
+	ASSERT(!t.pid, "the program has not ended");
+	MUST(amd_dbgapi_process_detach(t.process));
+	MUST(amd_dbgapi_finalize());
 }
